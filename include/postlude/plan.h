@@ -1,0 +1,145 @@
+// From a graph to results: compile -> Plan -> bind -> Call -> run.
+#pragma once
+
+#include <postlude/graph.h>
+#include <postlude/problem.h>
+#include <postlude/tensor.h>
+
+#include <cstdint>
+#include <initializer_list>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace postlude::inline v0 {
+
+struct Target {
+  Device device = Device::cpu;
+  int threads = 0;         // CPU: 0 takes OpenMP's number
+  std::string isa;         // CPU: "", "portable", "avx2", "avx512"; CUDA: "", "sm_90a", "sm_80", ... to compile without a device
+  int device_index = 0;    // CUDA
+  std::string schedule;    // "" lets the heuristic choose; else the backend's text form, as explain prints it
+
+  [[nodiscard]] static Target cpu(int threads = 0);
+  [[nodiscard]] static Target cuda(int device_index = 0);
+  // A GPU if one is there and usable, else the CPU.
+  [[nodiscard]] static Target best();
+};
+
+struct CompileOptions {
+  // Dtypes of operands and outputs that the graph leaves open, by name.
+  std::vector<std::pair<std::string, DType>> dtypes;
+};
+
+enum class ExplainPart : std::uint8_t { summary, passes, program, schedule, loops, source };
+
+struct Binding {
+  std::string_view name;
+  Tensor tensor;
+};
+
+class Plan;
+struct PlanData;
+struct CallData;
+
+// B in the layout that a plan's kernels read, made once: bind it in B's place with Plan::bind's `packed`.
+class PackedOperand {
+ public:
+  PackedOperand() = default;
+  [[nodiscard]] std::int64_t k() const { return k_; }
+  [[nodiscard]] std::int64_t n() const { return n_; }
+
+ private:
+  friend class Plan;
+  friend PackedOperand pack(const Plan& plan, const Tensor& b);
+  std::shared_ptr<const void> data_;
+  const PlanData* plan_ = nullptr;
+  std::int64_t k_ = 0, n_ = 0;
+};
+
+// A plan bound to operands, with its workspace. Runs as often as wanted, on what the tensors hold then, without
+// allocating. One Call must not run twice at once; two Calls of one Plan may. Keeps its plan alive, not its tensors.
+class Call {
+ public:
+  Call() = default;
+  // `stream`: the cudaStream_t / CUstream for a CUDA plan (null: the default stream); ignored on a CPU, where run
+  // returns when the results are there.
+  void run(void* stream = nullptr);
+  void operator()(void* stream = nullptr) { run(stream); }
+  [[nodiscard]] std::int64_t workspace_bytes() const;
+  [[nodiscard]] std::string describe() const;  // the schedule chosen for these shapes, in one line
+
+ private:
+  friend class Plan;
+  explicit Call(std::shared_ptr<CallData> data);
+  std::shared_ptr<CallData> data_;
+};
+
+// (main loop's types and layouts, epilogue, target), compiled. Any M, N, K. Immutable, shared between threads.
+class Plan {
+ public:
+  Plan() = default;
+
+  // Every operand and output by its name, A and B (or X) among them. Shapes: A (M, K), B (K, N), tile (M, N), row (N,),
+  // col (M,), scalar () or (1,); an operand's extents follow its use where the epilogue chunks. In a batched problem one
+  // axis more in front, which operands, A and B may lack. Outputs may be in place of an operand of the same layout.
+  // Throws Error 03xx and writes nothing.
+  [[nodiscard]] Call bind(const std::vector<Binding>& bindings) const;
+  [[nodiscard]] Call bind(std::initializer_list<Binding> bindings) const;
+  [[nodiscard]] Call bind(const std::vector<Binding>& bindings, const PackedOperand& packed) const;
+
+  // Everything lowering and the backend decided. `m`, `n`, `k`: a shape to choose the schedule for; 0: a typical one.
+  [[nodiscard]] std::string explain(ExplainPart part = ExplainPart::summary, std::int64_t m = 0, std::int64_t n = 0,
+                                    std::int64_t k = 0) const;
+
+  // Names, axes and dtypes as resolved: what bind wants, A and B first.
+  struct Slot {
+    std::string name;
+    Axes axes;       // of {m, n}; A and B: both
+    DType dtype;
+    bool output = false;
+  };
+  [[nodiscard]] std::vector<Slot> slots() const;
+  // The shape that slot must have at a given problem size (without batch).
+  [[nodiscard]] std::vector<std::int64_t> shape_of(std::string_view name, std::int64_t m, std::int64_t n, std::int64_t k) const;
+
+  [[nodiscard]] const Graph& graph() const;
+  [[nodiscard]] const Problem& problem() const;
+  [[nodiscard]] const Target& target() const;
+  [[nodiscard]] explicit operator bool() const { return data_ != nullptr; }
+
+ private:
+  friend Plan compile(const Problem&, const Graph&, const Target&, const CompileOptions&);
+  friend PackedOperand pack(const Plan& plan, const Tensor& b);
+  std::shared_ptr<const PlanData> data_;
+};
+
+[[nodiscard]] Plan compile(const Problem& problem, const Graph& graph, const Target& target = {},
+                           const CompileOptions& options = {});
+[[nodiscard]] PackedOperand pack(const Plan& plan, const Tensor& b);
+
+// Whether compile() would succeed; if not, why, each reason a sentence with what to change. Never false without one.
+struct Support {
+  bool ok = false;
+  std::vector<std::string> reasons;
+  explicit operator bool() const { return ok; }
+};
+[[nodiscard]] Support supports(const Problem& problem, const Graph& graph, const Target& target = {},
+                               const CompileOptions& options = {});
+
+// The definition: a float64 interpreter of the graph, plain and slow, which also bounds the error that a correct
+// backend may make. Tensors as for Plan::bind, on the CPU. Outputs bound here are not written; they are compared:
+// returns, per output in the graph's order, the largest |output - reference| / bound over all elements (<= 1 is right;
+// an exact match is 0 whatever the bound).
+struct Comparison {
+  std::string output;
+  double error_over_bound = 0;
+  std::int64_t elements = 0;
+  std::int64_t worst[3] = {0, 0, 0};  // (b, m, n) of the largest
+  double value = 0, expected = 0, bound = 0;  // there
+};
+[[nodiscard]] std::vector<Comparison> verify(const Plan& plan, const std::vector<Binding>& bindings);
+
+}  // namespace postlude::inline v0

@@ -1,0 +1,37 @@
+// A view of somebody else's array.
+#pragma once
+
+#include <postlude/dtype.h>
+
+#include <array>
+#include <cstdint>
+#include <initializer_list>
+
+namespace postlude::inline v0 {
+
+enum class Device : std::uint8_t { cpu, cuda };
+
+// `data` points at element (0, 0, ...). Shape and strides count elements, outermost axis first; strides may be 0 or
+// negative for inputs. The view owns nothing: the array must outlive every Call that is bound to it.
+struct Tensor {
+  static constexpr int max_rank = 4;
+
+  void* data = nullptr;
+  DType dtype = DType::f32;
+  int rank = 0;
+  std::array<std::int64_t, max_rank> shape{};
+  std::array<std::int64_t, max_rank> strides{};
+  Device device = Device::cpu;
+  int device_index = 0;
+
+  Tensor() = default;
+  // Contiguous, row-major.
+  Tensor(const void* data, DType dtype, std::initializer_list<std::int64_t> shape);
+  Tensor(const void* data, DType dtype, std::initializer_list<std::int64_t> shape,
+         std::initializer_list<std::int64_t> strides);
+  [[nodiscard]] Tensor on(Device where, int index = 0) const;  // the same view, said to be on `where`
+
+  [[nodiscard]] std::int64_t elements() const;
+};
+
+}  // namespace postlude::inline v0

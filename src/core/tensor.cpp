@@ -1,0 +1,50 @@
+#include <postlude/error.h>
+#include <postlude/tensor.h>
+
+#include <algorithm>
+
+namespace postlude::inline v0 {
+namespace {
+
+int checked_rank(std::size_t rank) {
+  if (rank > Tensor::max_rank) {
+    throw Error(ErrorCode::wrong_rank, "a tensor has at most 4 axes, not " + std::to_string(rank));
+  }
+  return static_cast<int>(rank);
+}
+
+}  // namespace
+
+Tensor::Tensor(const void* data, DType dtype, std::initializer_list<std::int64_t> shape)
+    : data(const_cast<void*>(data)), dtype(dtype), rank(checked_rank(shape.size())) {
+  std::copy(shape.begin(), shape.end(), this->shape.begin());
+  std::int64_t stride = 1;
+  for (int axis = rank - 1; axis >= 0; --axis) {
+    strides[axis] = stride;
+    stride *= std::max<std::int64_t>(this->shape[axis], 1);
+  }
+}
+
+Tensor::Tensor(const void* data, DType dtype, std::initializer_list<std::int64_t> shape,
+               std::initializer_list<std::int64_t> strides)
+    : Tensor(data, dtype, shape) {
+  if (strides.size() != shape.size()) {
+    throw Error(ErrorCode::wrong_stride, "a tensor needs one stride for each axis");
+  }
+  std::copy(strides.begin(), strides.end(), this->strides.begin());
+}
+
+Tensor Tensor::on(Device where, int index) const {
+  Tensor copy = *this;
+  copy.device = where;
+  copy.device_index = index;
+  return copy;
+}
+
+std::int64_t Tensor::elements() const {
+  std::int64_t count = 1;
+  for (int axis = 0; axis < rank; ++axis) count *= shape[axis];
+  return count;
+}
+
+}  // namespace postlude::inline v0

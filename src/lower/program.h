@@ -1,0 +1,154 @@
+// A Program: what an epilogue does, pass by pass, with nothing about a machine in it. lower() makes it from a graph;
+// both backends execute it; it prints as text.
+//
+// A phase is one pass over a domain: {m, n} (the tiles of the output, or of something chunked or grouped), {m}, {n} or
+// {} (statistics); in a batched problem every domain has b in front. Its code is straight-line SSA: value i is the
+// result of instruction i. The first phase of domain {m, n} that has an `acc` instruction runs behind the main loop;
+// an `acc` in a later phase means that the backend keeps or recomputes it, so lowering never emits one there: what a
+// later phase needs crosses in a `crossing` buffer, an operand or an output that is read again.
+//
+// Pieces. All values of a phase live on the phase's own columns j in [0, J). Where the graph has a chunk, J is N/k and
+// what was a value on N columns is k instructions; a load, a store and the accumulator say by a ColumnMap which column
+// n they mean at j. So SwiGLU is two `acc` instructions with pieces 0 and 1, and one store.
+#pragma once
+
+#include "graph/ir.h"
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace postlude::inline v0::lower {
+
+using ValueId = std::int32_t;   // index of an instruction in its phase
+using BufferId = std::int32_t;  // index in Program::buffers
+
+// j -> n: through the chunks, outermost (closest to the memory) last, then divided:
+//   for each step:  j = (j / (g/k)) * g + piece * (g/k) + j % (g/k), where g is the group, or the whole width at this step
+//   n = j / divide            (divide > 1: a grouped statistic read back by `repeat`)
+struct ColumnMap {
+  struct Step {
+    std::int64_t pieces = 1;
+    std::int64_t piece = 0;
+    std::int64_t group = 0;  // 0: the whole width
+    bool operator==(const Step&) const = default;
+  };
+  std::vector<Step> steps;   // applied first to last
+  std::int64_t divide = 1;
+
+  [[nodiscard]] bool identity() const { return steps.empty() && divide == 1; }
+  // `width`: J, the phase's columns.
+  [[nodiscard]] std::int64_t operator()(std::int64_t j, std::int64_t width) const;
+  bool operator==(const ColumnMap&) const = default;
+};
+
+enum class BufferKind : std::uint8_t {
+  operand,    // bound by the caller, read
+  output,     // bound by the caller, written by exactly one Store of each piece; may be read in a later phase
+  statistic,  // workspace: one component of a reduction's result
+  crossing,   // workspace: a tile (or vector) value that a later phase reads
+};
+
+struct Buffer {
+  BufferKind kind = BufferKind::operand;
+  std::string name;  // the user's, or s0, x0, ... for workspace
+  DType dtype = DType::f32;
+  Axes axes;         // of {b, m, n}; an operand's b depends on what is bound (stride 0 without one)
+  Extent rows, columns;
+};
+
+// An element of a buffer at the phase's (b, i, j): [b if bound][i / divide_rows if it has m][columns(j) if it has n].
+struct Access {
+  BufferId buffer = -1;
+  ColumnMap columns;
+  std::int64_t divide_rows = 1;
+  bool operator==(const Access&) const = default;
+};
+
+// Instructions beyond the graph's elementwise ops and constant, acc, m_index, n_index, batch_index, random:
+//   operand   a load through `access`, converted to `type` (whatever kind the buffer is)
+//   get       the number of elements (f32) that a reduction over `axes` with `group` takes at this place: M, N, M*N, or
+//             min(g, N - n*g) at group n; spelled `count` in print
+// chunk, concat, repeat, reduce and parameter never occur.
+struct Instruction {
+  Op op = Op::constant;
+  DType type = DType::f32;     // of the result: f32, i32, i64 or boolean
+  Axes axes;                   // what it varies over within the domain: {} is uniform (but for b), {m} per row, ...
+  std::vector<ValueId> args;   // already of the right type: conversions are explicit casts to i32, i64, f32, boolean
+
+  Literal literal;             // constant, of `type`
+  Access access;               // operand; its `columns` (and divide_rows) are also those of acc, n_index, m_index, random
+  DType dtype = DType::f32;    // cast
+  Round round = Round::nearest_even;
+  std::uint64_t seed = 0;      // random, cast stochastic (its coordinates are those of `access`)
+  std::uint32_t stream = 0;
+  std::shared_ptr<const Function> function;  // call: args are the function's parameters
+  Axes count_axes;             // count
+  std::int64_t group = 0;      // count
+  ValueId guard = -1;          // a uniform boolean value: where it holds the result is 0 (whatever the op) and what only
+                               // this instruction needs is neither loaded nor computed
+  NodeId node = -1;            // the graph node it came from, for explain
+};
+
+// How elements are combined. Each has k components, one result buffer (or -1, not wanted) a component:
+//   sum, prod (f32 or i64), min, max (f32, i32, i64), any, all (boolean)   1
+//   argmax, argmin         2: the value (f32, i32, i64) and its index (i64); args are the value and its index; the first
+//                             index of equal values and the smallest index of a NaN win; identity index -1
+//   online_softmax         2: m = max x, s = sum exp(x - m); arg is x; identity (-inf, 0); where m is -inf s is 0
+//   welford                2: mean and M2 = sum of (x - mean)^2; arg is x; the count is known from the shape
+//   custom                 k: `combine` and `identity`; args are the k values
+enum class Reducer : std::uint8_t { sum, prod, min, max, any, all, argmax, argmin, online_softmax, welford, custom };
+
+struct Reduction {
+  Reducer reducer = Reducer::sum;
+  Axes axes;               // reduced, of {b, m, n}
+  std::int64_t group = 0;  // partial results every `group` columns (or rows) of the buffer's own index; 0: all
+  // The elements: a phase on J columns reduces over all its pieces (the k instructions that one value on N became).
+  // Each piece has the args and says which column n of the reduced value it is (for `group`).
+  struct Piece {
+    std::vector<ValueId> args;
+    ColumnMap columns;
+  };
+  std::vector<Piece> pieces;
+  std::vector<BufferId> results;  // statistic buffers
+  std::shared_ptr<const Lambda> combine;
+  std::vector<double> identity;
+  DType type = DType::f32;        // of the (first) component
+};
+
+struct Store {
+  ValueId value = -1;
+  Access access;           // of an output or a crossing buffer; converts to the buffer's dtype, nearest_even, saturating
+};
+
+struct Phase {
+  Axes domain;             // of {m, n}; b is understood
+  Extent rows, columns;
+  std::vector<Instruction> code;
+  std::vector<Store> stores;
+  std::vector<Reduction> reductions;
+
+  [[nodiscard]] bool reads_accumulator() const;
+};
+
+struct ShapeRule {         // from a chunk: `divisor` divides columns.at(N)
+  Extent columns;
+  std::int64_t divisor = 1;
+};
+
+struct Program {
+  std::string name;
+  DType accumulator = DType::f32;
+  bool batched = false;
+  std::vector<Buffer> buffers;  // operands in the graph's order, outputs in the graph's order, then workspace
+  std::int32_t operands = 0;    // how many of each stand first
+  std::int32_t outputs = 0;
+  std::vector<Phase> phases;
+  std::vector<ShapeRule> rules;
+  std::vector<std::string> notes;  // what lowering dropped or replaced, for the user
+
+  [[nodiscard]] std::string print() const;
+};
+
+}  // namespace postlude::inline v0::lower

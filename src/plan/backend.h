@@ -1,0 +1,60 @@
+// The seam between a Plan and a backend. Backends know Programs and memory; they know neither graphs nor each other.
+#pragma once
+
+#include "lower/program.h"
+
+#include <postlude/plan.h>
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace postlude::inline v0 {
+
+// A tensor as kernels see it: strides in elements for (b, m, n), 0 along an axis that it lacks. For A the axes are
+// (b, m, k), for B (b, k, n).
+struct Bound {
+  void* data = nullptr;
+  DType dtype = DType::f32;
+  std::array<std::int64_t, 3> strides{};
+};
+
+struct Shape {
+  std::int64_t batch = 1, m = 0, n = 0, k = 0;  // k is 0 for a stream, and may be 0 for a gemm
+};
+
+struct Bindings {
+  Shape shape;
+  Bound a, b;                // b unused for a stream, whose X is `a`
+  std::vector<Bound> buffers;  // one per Program buffer; workspace ones have data == nullptr: the backend owns them
+  const void* packed_b = nullptr;  // what the backend's own pack() returned, or null
+};
+
+// A program bound to memory, with its workspace. run() allocates nothing. Not for two threads at once.
+class BoundCall {
+ public:
+  virtual ~BoundCall() = default;
+  virtual void run(void* stream) = 0;
+  [[nodiscard]] virtual std::int64_t workspace_bytes() const = 0;
+  [[nodiscard]] virtual std::string describe() const = 0;  // schedule chosen for these shapes, one line
+};
+
+// A program compiled for a target. Immutable, shared by threads.
+class Executable {
+ public:
+  virtual ~Executable() = default;
+  // Throws Error 03xx / 04xx / 05xx. Shapes are never zero-sized here: Plan handles an empty output itself; k may be 0.
+  [[nodiscard]] virtual std::unique_ptr<BoundCall> bind(const Bindings& bindings) const = 0;
+  // What explain shows: schedule, the rejected ones with reasons, loop nest, source.
+  [[nodiscard]] virtual std::string explain(ExplainPart part, const Shape& shape) const = 0;
+  // B in the backend's own layout, or null where it has none. `bindings.b` and shape.n, shape.k are set.
+  [[nodiscard]] virtual std::shared_ptr<const void> pack(const Bindings& bindings) const = 0;
+};
+
+// Each backend offers these two under its own namespace (cpu::, cuda::):
+//   std::vector<std::string> refusals(const Problem&, const lower::Program&, const Target&);   // empty: it can
+//   std::unique_ptr<Executable> compile(const Problem&, std::shared_ptr<const lower::Program>, const Target&);
+
+}  // namespace postlude::inline v0
