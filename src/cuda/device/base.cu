@@ -1,0 +1,52 @@
+R"cuda(
+// Postlude device base: types, conversions and the few PTX instructions every kernel uses. Header-free, so that NVRTC
+// needs nothing but this text. The host shim (tests/cuda) defines POSTLUDE_HOST and supplies the few names that PTX does.
+typedef unsigned char u8;
+typedef signed char s8;
+typedef unsigned short u16;
+typedef unsigned int u32;
+typedef unsigned long long u64;
+typedef long long i64;
+
+#define INF __int_as_float(0x7f800000)
+#define QNAN __int_as_float(0x7fc00000)
+
+#ifndef POSTLUDE_HOST
+#define DEVICE static __device__ __forceinline__
+
+DEVICE float bf16_to_f32(u16 x) { return __uint_as_float(u32(x) << 16); }
+DEVICE float f16_to_f32(u16 x) { float r; asm("cvt.f32.f16 %0, %1;" : "=f"(r) : "h"(x)); return r; }
+DEVICE u16 f32_to_bf16(float x) { u16 r; asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(r) : "f"(x)); return r; }
+DEVICE u16 f32_to_f16(float x) { u16 r; asm("cvt.rn.f16.f32 %0, %1;" : "=h"(r) : "f"(x)); return r; }
+// Two values, the first in the low half.
+DEVICE u32 f32x2_to_bf16(float a, float b) {
+  u32 r; asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(r) : "f"(b), "f"(a)); return r;
+}
+DEVICE u32 f32x2_to_f16(float a, float b) {
+  u32 r; asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(r) : "f"(b), "f"(a)); return r;
+}
+// fp8 saturates, as the language says; NaN stays NaN.
+DEVICE u16 f32x2_to_e4m3(float a, float b) {
+  u16 r; asm("cvt.rn.satfinite.e4m3x2.f32 %0, %1, %2;" : "=h"(r) : "f"(b), "f"(a)); return r;
+}
+DEVICE u16 f32x2_to_e5m2(float a, float b) {
+  u16 r; asm("cvt.rn.satfinite.e5m2x2.f32 %0, %1, %2;" : "=h"(r) : "f"(b), "f"(a)); return r;
+}
+DEVICE u8 f32_to_e4m3(float x) { return u8(f32x2_to_e4m3(x, 0.f)); }
+DEVICE u8 f32_to_e5m2(float x) { return u8(f32x2_to_e5m2(x, 0.f)); }
+DEVICE float e4m3_to_f32(u8 x) {
+  u32 r; asm("cvt.rn.f16x2.e4m3x2 %0, %1;" : "=r"(r) : "h"(u16(x))); return f16_to_f32(u16(r));
+}
+DEVICE float e5m2_to_f32(u8 x) {
+  u32 r; asm("cvt.rn.f16x2.e5m2x2 %0, %1;" : "=r"(r) : "h"(u16(x))); return f16_to_f32(u16(r));
+}
+
+DEVICE u32 smem_address(const void* p) { return u32(__cvta_generic_to_shared(p)); }
+DEVICE u32 lane_id() { return threadIdx.x & 31; }
+
+// A counter that publishes what this thread wrote before it and sees what earlier arrivals published.
+DEVICE u32 arrive_and_count(u32* counter) {
+  u32 r; asm volatile("atom.add.acq_rel.gpu.global.u32 %0, [%1], 1;" : "=r"(r) : "l"(counter) : "memory"); return r;
+}
+#endif
+)cuda"

@@ -1,0 +1,103 @@
+R"cuda(
+// sm_90a: shared-memory barriers, the tensor copy engine, warpgroup matrix products.
+struct alignas(64) TensorMap { u64 word[16]; };
+
+DEVICE void mbarrier_init(u32 bar, u32 count) {
+  asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(bar), "r"(count));
+}
+DEVICE void mbarrier_expect(u32 bar, u32 bytes) {
+  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(bar), "r"(bytes) : "memory");
+}
+DEVICE void mbarrier_arrive(u32 bar) {
+  asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(bar) : "memory");
+}
+DEVICE void mbarrier_wait(u32 bar, u32 parity) {
+  u32 done;
+  do {
+    asm volatile(
+        "{\n.reg .pred p;\nmbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2;\nselp.u32 %0, 1, 0, p;\n}"
+        : "=r"(done) : "r"(bar), "r"(parity) : "memory");
+  } while (!done);
+}
+DEVICE void named_sync(u32 id, u32 threads) { asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(threads) : "memory"); }
+DEVICE void named_arrive(u32 id, u32 threads) { asm volatile("bar.arrive %0, %1;" ::"r"(id), "r"(threads) : "memory"); }
+
+DEVICE void tma_prefetch(const TensorMap& map) {
+  asm volatile("prefetch.tensormap [%0];" ::"l"(&map) : "memory");
+}
+DEVICE void tma_load(u32 to, const TensorMap& map, u32 bar, int c0, int c1, int c2) {
+  asm volatile(
+      "cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4, %5}], [%2];" ::"r"(to),
+      "l"(&map), "r"(bar), "r"(c0), "r"(c1), "r"(c2) : "memory");
+}
+DEVICE void tma_load(u32 to, const TensorMap& map, u32 bar, int c0, int c1, int c2, int c3, int c4) {
+  asm volatile(
+      "cp.async.bulk.tensor.5d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4, %5, %6, %7}], [%2];" ::"r"(
+          to), "l"(&map), "r"(bar), "r"(c0), "r"(c1), "r"(c2), "r"(c3), "r"(c4) : "memory");
+}
+DEVICE void tma_store(const TensorMap& map, u32 from, int c0, int c1, int c2) {
+  asm volatile("cp.async.bulk.tensor.3d.global.shared::cta.bulk_group [%0, {%2, %3, %4}], [%1];" ::"l"(&map), "r"(from),
+               "r"(c0), "r"(c1), "r"(c2) : "memory");
+}
+DEVICE void tma_store_commit() { asm volatile("cp.async.bulk.commit_group;" ::: "memory"); }
+template <int pending> DEVICE void tma_store_wait_read() {
+  asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(pending) : "memory");
+}
+DEVICE void tma_store_wait() { asm volatile("cp.async.bulk.wait_group 0;" ::: "memory"); }
+// Orders this thread's ordinary shared-memory writes before what the copy engine or wgmma reads next.
+DEVICE void fence_async_shared() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
+
+template <int registers> DEVICE void registers_grow() { asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(registers)); }
+template <int registers> DEVICE void registers_shrink() { asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(registers)); }
+
+DEVICE void wgmma_fence() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
+DEVICE void wgmma_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
+template <int pending> DEVICE void wgmma_wait() { asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(pending) : "memory"); }
+
+// Shared-memory matrix descriptor with 128-byte swizzle. `leading` and `stride` in bytes; `address` 1024-aligned.
+DEVICE u64 matrix_descriptor(u32 address, u32 leading, u32 stride) {
+  return (u64(1) << 62) | (u64(stride >> 4) << 32) | (u64(leading >> 4) << 16) | ((address & 0x3ffff) >> 4);
+}
+
+// Byte offset of (row, byte) in a box of `row_bytes` per row under the copy engine's swizzle of that width.
+template <int row_bytes> DEVICE u32 swizzled(u32 row, u32 byte) {
+  const u32 offset = row * row_bytes + byte;
+  return offset ^ ((offset >> 3) & (row_bytes == 128 ? 0x70 : row_bytes == 64 ? 0x30 : row_bytes == 32 ? 0x10 : 0));
+}
+DEVICE void stmatrix(u32 to, u32 a, u32 b, u32 c, u32 d) {
+  asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(to), "r"(a), "r"(b), "r"(c), "r"(d)
+               : "memory");
+}
+DEVICE void ldmatrix(u32 from, u32& a, u32& b, u32& c, u32& d) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(a), "=r"(b), "=r"(c), "=r"(d) : "r"(from) : "memory");
+}
+DEVICE void shared_store(u32 to, u32 a, u32 b) {
+  asm volatile("st.shared.v2.b32 [%0], {%1, %2};" ::"r"(to), "r"(a), "r"(b) : "memory");
+}
+DEVICE void shared_store(u32 to, u16 a) { asm volatile("st.shared.u16 [%0], %1;" ::"r"(to), "h"(a) : "memory"); }
+DEVICE void shared_load(u32 from, u32& a, u32& b) {
+  asm volatile("ld.shared.v2.b32 {%0, %1}, [%2];" : "=r"(a), "=r"(b) : "r"(from) : "memory");
+}
+DEVICE u16 shared_load(u32 from) { u16 r; asm volatile("ld.shared.u16 %0, [%1];" : "=h"(r) : "r"(from) : "memory"); return r; }
+
+// Filled by the host (gemm_source.h: GemmParams).
+struct Params {
+  TensorMap map[MAPS];  // A, B, the tile operands, the outputs
+  int m, n;             // rows, and columns of the epilogue
+  int tiles_m, tiles_n, tiles, raster, k_blocks;
+  int a_batch, b_batch; // 0 where A or B is shared by all batches
+  int batch;
+  i64 word[WORDS];      // the epilogue's pointers and strides
+};
+
+// Where a consumer's epilogue is.
+struct Tile {
+  int batch, tile_m, tile_n;
+  int row, col;         // of the consumer's first element
+  int slot_m;           // which block of rows of its height
+  int wg, warp, lane, thread;
+  u32 barrier;          // of the warpgroup's 128 threads
+  u32 scratch;          // shared, SCRATCH_BYTES
+};
+)cuda"

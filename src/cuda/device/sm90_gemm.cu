@@ -1,0 +1,236 @@
+R"cuda(
+// The persistent matrix product. One producer warpgroup (warp 0 loads A and B; warps 1 and 2 load the tile operands of
+// consumer 0 and 1), two consumer warpgroups that multiply and run the epilogue. Ping-pong: the consumers take turns, each a
+// whole tile, so that one's epilogue hides under the other's main loop. Cooperative: each takes half the rows of every tile.
+//
+// Everything in capitals is a parameter of the variant, defined at the top of the emitted source; `Epilogue`, `aux_issue`,
+// `store_issue` are emitted. The epilogue's columns are the output's: with PARTS == 2 (a chunked accumulator) each
+// comes from PARTS accumulator columns, which the B box interleaves in blocks of eight.
+
+constexpr int A_BYTES = BM * 128, B_BYTES = BN * 128;         // one stage: 128 bytes of K for each row
+constexpr int BK = 128 / ELEM_BYTES;
+constexpr int WG_ROWS = PINGPONG ? BM : BM / 2;               // rows of a tile that one consumer owns
+constexpr int MI = WG_ROWS / 64;                              // m64 atoms a consumer
+constexpr int OUT_N = BN / PARTS;                             // the epilogue's columns a tile
+constexpr int GROUPS = OUT_N / SUB_N;                         // subtiles are 64 rows x SUB_N columns
+constexpr int SUBTILES = GROUPS * MI;
+constexpr int SMEM_B = STAGES * A_BYTES;
+constexpr int SMEM_D = SMEM_B + STAGES * B_BYTES;
+constexpr int SMEM_AUX = SMEM_D + 2 * D_BUFFERS * D_BYTES;
+constexpr int SMEM_SCRATCH = SMEM_AUX + 2 * AUX_STAGES * AUX_BYTES;
+constexpr int SMEM_BARRIERS = SMEM_SCRATCH + 2 * SCRATCH_BYTES;
+
+struct TileCoordinate { int m, n, batch; };
+
+// Grouped raster: RASTER tile rows at a time, down the group first, so that A and B tiles are still in L2 when met again.
+DEVICE TileCoordinate tile_coordinate(const Params& p, int t) {
+  const int per_batch = p.tiles_m * p.tiles_n;
+  const int batch = t / per_batch;
+  t -= batch * per_batch;
+  const int per_group = p.raster * p.tiles_n;
+  const int first = t / per_group * p.raster;
+  const int rows = min(p.raster, p.tiles_m - first);
+  t %= per_group;
+  return {first + t % rows, t / rows, batch};
+}
+
+DEVICE void load_operands(const Params& p, u32 smem, u32 full, u32 empty) {
+  const int k_blocks = p.k_blocks;
+  int stage = 0;
+  u32 phase = 0;
+  for (int t = blockIdx.x; t < p.tiles; t += gridDim.x) {
+    const TileCoordinate c = tile_coordinate(p, t);
+    for (int kb = 0; kb < k_blocks; ++kb) {
+      mbarrier_wait(empty + 8 * stage, phase ^ 1);
+      const u32 bar = full + 8 * stage, a = smem + stage * A_BYTES, b = smem + SMEM_B + stage * B_BYTES;
+      mbarrier_expect(bar, A_BYTES + B_BYTES);
+#if A_MN_MAJOR
+      #pragma unroll
+      for (int i = 0; i < BM / 64; ++i) tma_load(a + i * 64 * 128, p.map[0], bar, c.m * BM + i * 64, kb * BK, c.batch * p.a_batch);
+#else
+      tma_load(a, p.map[0], bar, kb * BK, c.m * BM, c.batch * p.a_batch);
+#endif
+#if PARTS == 2
+      tma_load(b, p.map[1], bar, kb * BK, 0, 0, c.n * (OUT_N / 8), c.batch * p.b_batch);
+#elif B_MN_MAJOR
+      #pragma unroll
+      for (int i = 0; i < BN / 64; ++i) tma_load(b + i * 64 * 128, p.map[1], bar, c.n * BN + i * 64, kb * BK, c.batch * p.b_batch);
+#else
+      tma_load(b, p.map[1], bar, kb * BK, c.n * BN, c.batch * p.b_batch);
+#endif
+      if (++stage == STAGES) stage = 0, phase ^= 1;
+    }
+  }
+}
+
+#if AUX_STAGES
+// The tile operands of one consumer, a subtile at a time, in the order in which its epilogue asks for them.
+DEVICE void load_aux(const Params& p, u32 ring, u32 full, u32 empty, int wg) {
+  int stage = 0;
+  u32 phase = 0;
+  const int step = PINGPONG ? 2 * gridDim.x : gridDim.x;
+  for (int t = blockIdx.x + (PINGPONG ? wg * gridDim.x : 0); t < p.tiles; t += step) {
+    const TileCoordinate c = tile_coordinate(p, t);
+    const int row = c.m * BM + (PINGPONG ? 0 : wg * WG_ROWS), col = c.n * OUT_N;
+    for (int s = 0; s < SUBTILES; ++s) {
+      mbarrier_wait(empty + 8 * stage, phase ^ 1);
+      aux_issue(p, ring + stage * AUX_BYTES, full + 8 * stage, row + s % MI * 64, col + s / MI * SUB_N, c.batch);
+      if (++stage == AUX_STAGES) stage = 0, phase ^= 1;
+    }
+  }
+}
+#endif
+
+extern "C" __global__ void __launch_bounds__(384, 1) postlude_gemm(const __grid_constant__ Params p) {
+  extern __shared__ u8 dynamic_shared[];
+  const u32 smem = (smem_address(dynamic_shared) + 1023) & ~1023u;
+  const u32 full = smem + SMEM_BARRIERS, empty = full + 8 * STAGES, aux_full = empty + 8 * STAGES,
+            aux_empty = aux_full + 16 * AUX_STAGES;
+  const int warpgroup = __shfl_sync(~0u, threadIdx.x / 128, 0), warp = __shfl_sync(~0u, threadIdx.x / 32 % 4, 0);
+
+  if (threadIdx.x == 0) {
+    for (int i = 0; i < STAGES; ++i) {
+      mbarrier_init(full + 8 * i, 1);
+      mbarrier_init(empty + 8 * i, PINGPONG ? 4 : 8);  // one arrival a consumer warp
+    }
+    for (int i = 0; i < 2 * AUX_STAGES; ++i) {
+      mbarrier_init(aux_full + 8 * i, 1);
+      mbarrier_init(aux_empty + 8 * i, 4);
+    }
+    asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+    fence_async_shared();
+  }
+  if (threadIdx.x < MAPS) tma_prefetch(p.map[threadIdx.x]);
+  __syncthreads();
+
+  if (warpgroup == 0) {
+    registers_shrink<40>();
+    if (lane_id() == 0) {
+      if (warp == 0) load_operands(p, smem, full, empty);
+#if AUX_STAGES
+      if (warp == 1 || warp == 2) {
+        const int wg = warp - 1;
+        load_aux(p, smem + SMEM_AUX + wg * AUX_STAGES * AUX_BYTES, aux_full + 8 * AUX_STAGES * wg,
+                 aux_empty + 8 * AUX_STAGES * wg, wg);
+      }
+#endif
+    }
+  } else {
+    registers_grow<232>();
+    const int wg = warpgroup - 1, lane = lane_id(), k_blocks = p.k_blocks;
+    const u32 own_d = smem + SMEM_D + wg * D_BUFFERS * D_BYTES, own_barrier = 1 + wg, order = 3;
+    const u32 own_aux = smem + SMEM_AUX + wg * AUX_STAGES * AUX_BYTES;
+    const u32 own_full = aux_full + 8 * AUX_STAGES * wg, own_empty = aux_empty + 8 * AUX_STAGES * wg;
+    const bool leader = threadIdx.x % 128 == 0;
+    int d_buffer = 0, aux_stage = 0;
+    u32 aux_phase = 0;
+    Epilogue epilogue;
+    Tile tile;
+    tile.wg = wg, tile.warp = warp, tile.lane = lane, tile.thread = threadIdx.x % 128, tile.barrier = own_barrier;
+    tile.scratch = smem + SMEM_SCRATCH + wg * SCRATCH_BYTES;
+
+    int sequence = PINGPONG ? wg : 0;
+    for (int t = blockIdx.x + sequence * gridDim.x; t < p.tiles; t += (PINGPONG ? 2 : 1) * gridDim.x, sequence += PINGPONG ? 2 : 1) {
+      const TileCoordinate c = tile_coordinate(p, t);
+      tile.batch = c.batch, tile.tile_m = c.m, tile.tile_n = c.n;
+      tile.slot_m = PINGPONG ? c.m : 2 * c.m + wg;
+      tile.row = c.m * BM + (PINGPONG ? 0 : wg * WG_ROWS);
+      tile.col = c.n * OUT_N;
+
+      ACC acc[MI][BN / 2];
+      // Main loop. k block number `sequence * k_blocks + kb` of this CTA lies in stage (number % STAGES).
+      const u32 first = u32(sequence) * k_blocks;
+      int stage = first % STAGES, previous = 0;
+      u32 phase = first / STAGES & 1;
+#if PINGPONG
+      if (sequence) named_sync(order + wg, 256);  // the other consumer has issued its last product
+#endif
+      if (k_blocks == 0) {
+        #pragma unroll
+        for (int i = 0; i < MI; ++i)
+          #pragma unroll
+          for (int j = 0; j < BN / 2; ++j) acc[i][j] = 0;
+      }
+      for (int kb = 0; kb < k_blocks; ++kb) {
+        mbarrier_wait(full + 8 * stage, phase);
+        const u32 a = __shfl_sync(~0u, smem + stage * A_BYTES, 0), b = __shfl_sync(~0u, smem + SMEM_B + stage * B_BYTES, 0);
+        wgmma_fence();
+        #pragma unroll
+        for (int k = 0; k < 4; ++k) {  // 32 bytes of K each
+#if B_MN_MAJOR
+          const u64 bd = matrix_descriptor(b + k * 2048, BK * 128, 1024);
+#else
+          const u64 bd = matrix_descriptor(b + k * 32, 0, 1024);
+#endif
+          #pragma unroll
+          for (int i = 0; i < MI; ++i) {
+            const u32 block = a + (PINGPONG ? 0 : wg * WG_ROWS * 128) + i * 64 * 128;
+#if A_MN_MAJOR
+            const u64 ad = matrix_descriptor(block + k * 2048, BK * 128, 1024);
+#else
+            const u64 ad = matrix_descriptor(block + k * 32, 0, 1024);
+#endif
+            wgmma(acc[i], ad, bd, (kb | k) != 0);
+          }
+        }
+        wgmma_commit();
+        wgmma_wait<1>();
+        if (kb && lane == 0) mbarrier_arrive(empty + 8 * previous);
+        previous = stage;
+        if (++stage == STAGES) stage = 0, phase ^= 1;
+      }
+#if PINGPONG
+      if (t + gridDim.x < p.tiles) named_arrive(order + (wg ^ 1), 256);
+#endif
+      wgmma_wait<0>();
+      if (k_blocks && lane == 0) mbarrier_arrive(empty + 8 * previous);
+
+      epilogue.begin(p, tile);
+      #pragma unroll
+      for (int group = 0; group < GROUPS; ++group) {
+        #pragma unroll
+        for (int i = 0; i < MI; ++i) {
+          const u32 d = own_d + d_buffer * D_BYTES;
+#if AUX_STAGES
+          mbarrier_wait(own_full + 8 * aux_stage, aux_phase);
+          const u32 aux = own_aux + aux_stage * AUX_BYTES;
+#else
+          const u32 aux = 0;
+#endif
+          #pragma unroll
+          for (int f = 0; f < SUB_N / 16; ++f) {
+            ACC part[PARTS][8];
+            #pragma unroll
+            for (int x = 0; x < PARTS; ++x)
+              #pragma unroll
+              for (int e = 0; e < 8; ++e)
+                part[x][e] = acc[i][4 * (((group * SUB_N + f * 16) / 8 + e / 4) * PARTS + x) + e % 4];
+            epilogue.fragment(p, tile, group, i, f, part, d, aux);
+          }
+#if AUX_STAGES
+          __syncwarp();
+          if (lane == 0) mbarrier_arrive(own_empty + 8 * aux_stage);
+          if (++aux_stage == AUX_STAGES) aux_stage = 0, aux_phase ^= 1;
+#endif
+          if (i == MI - 1) epilogue.group_end(p, tile, group);
+#if D_BYTES
+          // One barrier a subtile: before it the leader makes sure that the buffer of the next subtile has been read.
+          fence_async_shared();
+          if (leader) tma_store_wait_read<D_BUFFERS - 2>();
+          named_sync(own_barrier, 128);
+          if (leader) {
+            store_issue(p, d, tile.row + i * 64, tile.col + group * SUB_N, tile.batch);
+            tma_store_commit();
+          }
+          if (++d_buffer == D_BUFFERS) d_buffer = 0;
+#endif
+        }
+      }
+      epilogue.end(p, tile);
+    }
+#if D_BYTES
+    if (leader) tma_store_wait();
+#endif
+  }
+}
+)cuda"

@@ -1,0 +1,35 @@
+// The source text of the sm_90a matrix product around an emitted epilogue.
+#pragma once
+
+#include "cuda/schedule.h"
+
+#include <postlude/dtype.h>
+
+#include <string>
+
+namespace postlude::inline v0::cuda {
+
+// What of the operands is compiled in.
+struct MainLoop {
+  DType a = DType::bf16, b = DType::bf16;  // bf16, f16, e4m3, e5m2 (mixed fp8 allowed), s8, u8
+  bool a_mn_major = false, b_mn_major = false;
+  bool operator==(const MainLoop&) const = default;
+};
+
+// The epilogue as emitted: text of `struct Epilogue`, `aux_issue` and `store_issue`, and what Params must hold for it.
+struct EpilogueText {
+  std::string text;
+  int maps = 0;    // tensor maps behind A's and B's: tile operands, then outputs
+  int words = 0;   // 8-byte words of parameters
+  EpilogueNeeds needs;
+};
+
+// The parameters that the host fills: tensor maps, these integers, the epilogue's words, in this order.
+struct GemmParams {
+  std::int32_t m, n, tiles_m, tiles_n, tiles, raster, k_blocks, a_batch, b_batch, batch;
+};
+
+[[nodiscard]] std::string gemm_source(const MainLoop& loop, const Schedule& schedule, const EpilogueText& epilogue);
+[[nodiscard]] std::string base_source();
+
+}  // namespace postlude::inline v0::cuda

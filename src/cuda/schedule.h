@@ -1,0 +1,59 @@
+// A schedule: how the sm_90a kernel runs one epilogue on one shape. Choosing is pure; nothing here touches a device.
+#pragma once
+
+#include "lower/program.h"
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace postlude::inline v0::cuda {
+
+struct Schedule {
+  bool ping_pong = true;  // consumers take whole tiles in turns; else each takes half the rows of every tile
+  int bm = 128, bn = 128; // accumulator tile
+  int stages = 4;         // of A and B, 128 bytes of K each
+  int sub_n = 64;         // columns of a subtile of the epilogue (32 or 64), of 64 rows
+  int d_buffers = 2;      // staged subtiles of the outputs, a consumer
+  int aux_stages = 0;     // subtiles of the tile operands in flight, a consumer; 0: it has none by tensor map
+  int raster = 8;         // tile rows walked together
+
+  bool operator==(const Schedule&) const = default;
+};
+
+// "pingpong 128x192x5 sub 64x2 aux 2 raster 8", and back. parse throws bad_schedule, naming what is wrong.
+[[nodiscard]] std::string to_string(const Schedule& schedule);
+[[nodiscard]] Schedule parse_schedule(std::string_view text);
+
+// What of an epilogue a schedule depends on.
+struct EpilogueNeeds {
+  int parts = 1;            // accumulator columns an output column: 2 behind a chunk
+  int d_bytes_column = 2;   // bytes of all staged outputs, one element
+  int aux_bytes_column = 0; // bytes of all tile operands loaded by tensor map, one element
+  int scratch_bytes = 0;    // shared memory of reductions, a consumer
+  int element_bytes = 2;    // of A and B
+  bool b_mn_major = false;
+  bool rows_finish = false; // a second phase waits for whole rows: walk few tile rows together
+  bool whole_rows = false;
+};
+
+inline constexpr int shared_limit = 232448;  // bytes a block may have on sm_90
+
+// Bytes of shared memory, alignment included.
+[[nodiscard]] int shared_bytes(const Schedule& schedule, const EpilogueNeeds& needs);
+
+// Why a schedule is not legal for these needs; empty: it is.
+[[nodiscard]] std::string illegal(const Schedule& schedule, const EpilogueNeeds& needs);
+
+// Gives a tile the most stages and buffers that fit in shared memory; stages == 0 where nothing does.
+[[nodiscard]] Schedule fill_shared(Schedule tile, const EpilogueNeeds& needs);
+
+// The heuristic. `columns` are the output's (behind a chunk: the accumulator's over parts).
+[[nodiscard]] Schedule choose(const EpilogueNeeds& needs, std::int64_t batch, std::int64_t m, std::int64_t columns,
+                              std::int64_t k, int multiprocessors);
+
+// Every legal tile for these needs, filled: for sweeps and for tests that draw random ones.
+[[nodiscard]] std::vector<Schedule> candidates(const EpilogueNeeds& needs);
+
+}  // namespace postlude::inline v0::cuda
