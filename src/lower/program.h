@@ -68,8 +68,10 @@ struct Access {
 
 // Instructions beyond the graph's elementwise ops and constant, acc, m_index, n_index, batch_index, random:
 //   operand   a load through `access`, converted to `type` (whatever kind the buffer is)
-//   get       the number of elements (f32) that a reduction over `axes` with `group` takes at this place: M, N, M*N, or
-//             min(g, N - n*g) at group n; spelled `count` in print
+//   get       the number of elements (f32, or i64 for flat indices) that a reduction over `count_axes` with `group` takes
+//             at this place, from a value of `rows` x `columns`: R = rows.at(M), C = columns.at(N), R * C, times the batch
+//             if count_axes has b; with a group min(g, C - j*g) at group j = access.columns(...) (or of rows, at group
+//             i / access.divide_rows); spelled `count` in print
 // chunk, concat, repeat, reduce and parameter never occur.
 struct Instruction {
   Op op = Op::constant;
@@ -86,6 +88,7 @@ struct Instruction {
   std::shared_ptr<const Function> function;  // call: args are the function's parameters
   Axes count_axes;             // count
   std::int64_t group = 0;      // count
+  Extent rows, columns;        // count: of the reduced value
   ValueId guard = -1;          // a uniform boolean value: where it holds the result is 0 (whatever the op) and what only
                                // this instruction needs is neither loaded nor computed
   NodeId node = -1;            // the graph node it came from, for explain
