@@ -79,6 +79,7 @@ struct Function {
   std::vector<Parameter> parameters;  // arguments, then the native run-time parameters
   Lambda body;                        // one result; no nodes where `native` alone defines it
   std::shared_ptr<const NativeFunction> native;
+  std::shared_ptr<const Lambda> guard;  // NativeFunction::guard, parsed: of all parameters; one boolean result
   std::string doc;
   std::string text;                   // as it is printed before an epilogue that uses it; empty for the prelude's
   bool prelude = false;
