@@ -41,6 +41,7 @@ struct Binding {
 };
 
 class Plan;
+struct Comparison;
 struct PlanData;
 struct CallData;
 
@@ -54,8 +55,7 @@ class PackedOperand {
  private:
   friend class Plan;
   friend PackedOperand pack(const Plan& plan, const Tensor& b);
-  std::shared_ptr<const void> data_;
-  const PlanData* plan_ = nullptr;
+  std::shared_ptr<const void> data_;  // PackedData
   std::int64_t k_ = 0, n_ = 0;
 };
 
@@ -113,6 +113,7 @@ class Plan {
  private:
   friend Plan compile(const Problem&, const Graph&, const Target&, const CompileOptions&);
   friend PackedOperand pack(const Plan& plan, const Tensor& b);
+  friend std::vector<Comparison> verify(const Plan& plan, const std::vector<Binding>& bindings);
   std::shared_ptr<const PlanData> data_;
 };
 

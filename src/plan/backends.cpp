@@ -1,0 +1,32 @@
+#include "plan/backends.h"
+
+#if __has_include("cpu/backend.h")
+#include "cpu/backend.h"
+#endif
+
+namespace postlude::inline v0::plan {
+namespace {
+
+const std::vector<Backend>& table() {
+  static const std::vector<Backend> backends = {
+#if __has_include("cpu/backend.h")
+      {.device = Device::cpu,
+       .name = "cpu",
+       .unusable = [] { return std::string(); },
+       .refusals = cpu::refusals,
+       .compile = cpu::compile},
+#endif
+  };
+  return backends;
+}
+
+}  // namespace
+
+const Backend* find_backend(Device device) {
+  for (const Backend& backend : table()) {
+    if (backend.device == device) return &backend;
+  }
+  return nullptr;
+}
+
+}  // namespace postlude::inline v0::plan

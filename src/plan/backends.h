@@ -1,0 +1,25 @@
+// The backends that exist. Only this folder knows them, and backends.cpp lists them.
+#pragma once
+
+#include "plan/backend.h"
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace postlude::inline v0::plan {
+
+struct Backend {
+  Device device;
+  std::string_view name;  // "cpu"
+  // Why this machine cannot run a plan for this backend now; empty: it can.
+  std::string (*unusable)();
+  std::vector<std::string> (*refusals)(const Problem&, const lower::Program&, const Target&);
+  std::unique_ptr<Executable> (*compile)(const Problem&, std::shared_ptr<const lower::Program>, const Target&);
+};
+
+// Null where this build has no backend for the device.
+[[nodiscard]] const Backend* find_backend(Device device);
+
+}  // namespace postlude::inline v0::plan

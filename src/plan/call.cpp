@@ -1,0 +1,84 @@
+// bind, pack and run.
+#include "plan/operands.h"
+#include "plan/plan_data.h"
+
+namespace postlude::inline v0 {
+namespace {
+
+std::shared_ptr<CallData> make_call(std::shared_ptr<const PlanData> plan, const std::vector<Binding>& given,
+                                    const plan::PackedB* packed) {
+  plan::Checked checked = plan::check(*plan, given, packed, plan->target);
+  auto call = std::make_shared<CallData>();
+  if (!checked.nothing_to_do) {
+    const Variant& variant = variant_for(*plan, checked.in_place, checked.bindings.shape.batch);
+    checked.bindings.buffers.resize(variant.program->buffers.size());
+    for (std::size_t i = 0; i < checked.bindings.buffers.size(); ++i) {
+      checked.bindings.buffers[i].dtype = variant.program->buffers[i].dtype;
+    }
+    call->bound = variant.executable->bind(checked.bindings);
+  }
+  call->plan = std::move(plan);
+  return call;
+}
+
+void require(bool made, const char* what) {
+  if (!made) throw Error(ErrorCode::usage, std::string("this ") + what, "compile() makes a Plan, Plan::bind() a Call");
+}
+
+}  // namespace
+
+Call::Call(std::shared_ptr<CallData> data) : data_(std::move(data)) {}
+
+void Call::run(void* stream) {
+  require(data_ != nullptr, "Call is bound to nothing");
+  if (data_->bound) data_->bound->run(stream);
+}
+
+std::int64_t Call::workspace_bytes() const { return data_ && data_->bound ? data_->bound->workspace_bytes() : 0; }
+
+std::string Call::describe() const {
+  if (!data_) return "bound to nothing";
+  return data_->bound ? data_->bound->describe() : "nothing to compute: every output is empty";
+}
+
+Call Plan::bind(const std::vector<Binding>& bindings) const {
+  require(data_ != nullptr, "Plan is empty");
+  return Call(make_call(data_, bindings, nullptr));
+}
+
+Call Plan::bind(std::initializer_list<Binding> bindings) const { return bind(std::vector<Binding>(bindings)); }
+
+Call Plan::bind(const std::vector<Binding>& bindings, const PackedOperand& packed) const {
+  require(data_ != nullptr, "Plan is empty");
+  const auto content = std::static_pointer_cast<const PackedData>(packed.data_);
+  if (!content || content->plan != data_) {
+    throw Error(ErrorCode::usage, content ? "B was packed for another plan" : "the packed operand is empty",
+                "pack(plan, B) makes one for this plan's kernels");
+  }
+  const plan::PackedB b{.k = packed.k_, .n = packed.n_, .data = content->data.get()};
+  auto call = make_call(data_, bindings, &b);
+  call->packed = content;
+  return Call(std::move(call));
+}
+
+PackedOperand pack(const Plan& plan, const Tensor& b) {
+  require(static_cast<bool>(plan), "Plan is empty");
+  const PlanData& data = *plan.data_;
+  if (data.is_stream()) throw Error(ErrorCode::unsupported, "a stream has no B to pack", "bind X alone");
+  Bindings bindings;
+  bindings.b = plan::check_packable(data, b);
+  bindings.shape = {.batch = 1, .m = 1, .n = b.shape[1], .k = b.shape[0]};
+  const bool empty = b.elements() == 0;  // nothing will be read
+  std::shared_ptr<const void> packed = empty ? nullptr : data.base.executable->pack(bindings);
+  if (!packed && !empty) {
+    throw Error(ErrorCode::unsupported, "the " + std::string(data.backend->name) + " target has no packed form of B here",
+                "bind B itself");
+  }
+  PackedOperand operand;
+  operand.data_ = std::make_shared<const PackedData>(PackedData{plan.data_, std::move(packed)});
+  operand.k_ = b.shape[0];
+  operand.n_ = b.shape[1];
+  return operand;
+}
+
+}  // namespace postlude::inline v0

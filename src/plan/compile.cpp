@@ -1,0 +1,181 @@
+#include "lower/lower.h"
+#include "plan/in_place.h"
+#include "plan/operands.h"
+#include "plan/plan_data.h"
+
+#include <algorithm>
+
+namespace postlude::inline v0 {
+namespace {
+
+lower::Options lower_options(const PlanData& plan, const InPlace& in_place) {
+  lower::Options options;
+  options.in_place = in_place;
+  options.dtypes = plan.dtypes;
+  return options;
+}
+
+std::shared_ptr<const lower::Program> make_program(const PlanData& plan, const InPlace& in_place) {
+  return std::make_shared<const lower::Program>(
+      lower::lower(plan.graph.data(), plan.problem, lower_options(plan, in_place)));
+}
+
+// Each dtype given is for a name that exists and that the graph leaves open (or says the same).
+void check_dtypes(const Graph& graph, const std::vector<std::pair<std::string, DType>>& dtypes) {
+  const auto check = [&](const auto& declarations, const std::string& name, DType dtype) {
+    for (const auto& declared : declarations) {
+      if (declared.name != name) continue;
+      if (declared.dtype && *declared.dtype != dtype) {
+        throw Error(ErrorCode::wrong_dtype,
+                    quoted(name) + " is declared " + std::string(postlude::name(*declared.dtype)) +
+                        " by the epilogue, but the compile options say " + std::string(postlude::name(dtype)),
+                    "leave it out of the options, or out of the epilogue");
+      }
+      return true;
+    }
+    return false;
+  };
+  const auto operands = graph.operands();
+  const auto outputs = graph.outputs();
+  for (std::size_t i = 0; i < dtypes.size(); ++i) {
+    const auto& [name, dtype] = dtypes[i];
+    for (std::size_t j = 0; j < i; ++j) {
+      if (dtypes[j].first == name) {
+        throw Error(ErrorCode::repeated_operand, "the compile options give the dtype of " + quoted(name) + " twice");
+      }
+    }
+    if (check(operands, name, dtype) || check(outputs, name, dtype)) continue;
+    std::vector<std::string> names;
+    for (const auto& operand : operands) names.push_back(operand.name);
+    for (const auto& output : outputs) names.push_back(output.name);
+    const std::string guess = closest(name, names);
+    throw Error(ErrorCode::unknown_operand,
+                "the compile options give a dtype for " + quoted(name) + ", but no operand or output has this name",
+                guess.empty() ? "A's and B's dtypes belong to the problem" : "did you mean " + quoted(guess) + "?");
+  }
+}
+
+std::string_view device_name(Device device) { return device == Device::cpu ? "cpu" : "cuda"; }
+
+// A plan as far as its Program, and why its target cannot run it.
+struct Draft {
+  std::shared_ptr<PlanData> plan;
+  std::vector<std::string> refusals;
+};
+
+Draft draft(const Problem& problem, const Graph& graph, const Target& target, const CompileOptions& options) {
+  if (!graph) {
+    throw Error(ErrorCode::usage, "the graph is empty", "GraphBuilder::finish(), parse() and parse_file() make one");
+  }
+  if (target.threads < 0) {
+    throw Error(ErrorCode::usage, "a target cannot have " + std::to_string(target.threads) + " threads",
+                "0 takes as many as the machine offers");
+  }
+  auto plan = std::make_shared<PlanData>();
+  plan->graph = graph;
+  plan->problem = problem;
+  plan->target = target;
+  plan->dtypes = options.dtypes;
+  check_dtypes(graph, options.dtypes);
+  plan->inference = verify(graph.data(), accumulator_type(problem), default_operand_type(problem));
+  plan->base.program = make_program(*plan, {});
+  plan->backend = plan::find_backend(target.device);
+  if (plan->backend == nullptr) {
+    throw Error(ErrorCode::no_device, "this build has no backend for " + std::string(device_name(target.device)),
+                "compile for Target::cpu()");
+  }
+  return {plan, plan->backend->refusals(problem, *plan->base.program, target)};
+}
+
+}  // namespace
+
+Target Target::cpu(int threads) {
+  Target target;
+  target.threads = threads;
+  return target;
+}
+
+Target Target::cuda(int device_index) {
+  Target target;
+  target.device = Device::cuda;
+  target.device_index = device_index;
+  return target;
+}
+
+Target Target::best() {
+  const plan::Backend* backend = plan::find_backend(Device::cuda);
+  return backend != nullptr && backend->unusable().empty() ? cuda() : cpu();
+}
+
+Plan compile(const Problem& problem, const Graph& graph, const Target& target, const CompileOptions& options) {
+  auto [data, refusals] = draft(problem, graph, target, options);
+  if (!refusals.empty()) {
+    std::string reasons;
+    for (const std::string& reason : refusals) reasons += (reasons.empty() ? "" : "; ") + reason;
+    throw Error(ErrorCode::unsupported,
+                "the " + std::string(data->backend->name) + " target cannot run " + quoted(graph.name()) + ": " + reasons);
+  }
+  data->base.executable = data->backend->compile(problem, data->base.program, target);
+  Plan plan;
+  plan.data_ = std::move(data);
+  return plan;
+}
+
+Support supports(const Problem& problem, const Graph& graph, const Target& target, const CompileOptions& options) {
+  Support support;
+  try {
+    Draft made = draft(problem, graph, target, options);
+    support.reasons = std::move(made.refusals);
+    const std::string unusable = made.plan->backend->unusable();
+    if (!unusable.empty() && target.isa.empty()) support.reasons.push_back(unusable);
+  } catch (const Error& error) {
+    if (error.code() == ErrorCode::internal) throw;
+    support.reasons.push_back(error.message() + (error.hint().empty() ? "" : ": " + error.hint()));
+  }
+  support.ok = support.reasons.empty();
+  return support;
+}
+
+const Variant& variant_for(const PlanData& plan, const InPlace& in_place, std::int64_t batch) {
+  if (in_place.empty() || plan::in_place_conflict(*plan.base.program, in_place, batch).empty()) return plan.base;
+  const std::lock_guard lock(plan.mutex);
+  for (const auto& variant : plan.variants) {
+    if (variant->in_place == in_place) return *variant;
+  }
+  auto variant = std::make_unique<Variant>();
+  variant->in_place = in_place;
+  variant->program = make_program(plan, in_place);
+  const std::string conflict = plan::in_place_conflict(*variant->program, in_place, batch);
+  if (!conflict.empty()) throw Error(ErrorCode::overlap, conflict, "bind other memory to the output");
+  variant->executable = plan.backend->compile(plan.problem, variant->program, plan.target);
+  plan.variants.push_back(std::move(variant));
+  return *plan.variants.back();
+}
+
+std::vector<Plan::Slot> Plan::slots() const {
+  std::vector<Slot> slots;
+  for (const plan::Expected& expected : plan::expected_tensors(*data_)) {
+    slots.push_back({.name = expected.name,
+                     .axes = expected.axes & tile_axes,
+                     .dtype = expected.dtype,
+                     .output = expected.role == plan::Expected::Role::output});
+  }
+  return slots;
+}
+
+std::vector<std::int64_t> Plan::shape_of(std::string_view name, std::int64_t m, std::int64_t n, std::int64_t k) const {
+  std::vector<std::string> names;
+  for (const plan::Expected& expected : plan::expected_tensors(*data_)) {
+    if (expected.name == name) return plan::shape_of(expected, m, n, k);
+    names.push_back(expected.name);
+  }
+  const std::string guess = closest(name, names);
+  throw Error(ErrorCode::unknown_operand, "no operand or output is named " + quoted(name),
+              guess.empty() ? "" : "did you mean " + quoted(guess) + "?");
+}
+
+const Graph& Plan::graph() const { return data_->graph; }
+const Problem& Plan::problem() const { return data_->problem; }
+const Target& Plan::target() const { return data_->target; }
+
+}  // namespace postlude::inline v0

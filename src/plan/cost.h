@@ -1,0 +1,29 @@
+// What a Program moves and computes at a shape. Counts, no times: those belong to a machine.
+#pragma once
+
+#include "lower/program.h"
+#include "plan/backend.h"
+
+#include <vector>
+
+namespace postlude::inline v0::plan {
+
+struct PhaseCost {
+  double read = 0, written = 0;  // bytes of operands, outputs, statistics and crossings; each distinct access once
+  double operations = 0;         // elementwise operations, a function of the language counting what its body has
+  double reduced = 0;            // elements that reductions take in
+};
+
+struct Cost {
+  double main_loop_operations = 0;  // 2 M N K batch; 0 for a stream
+  double main_loop_read = 0;        // bytes of A and B, or of X, each once
+  std::vector<PhaseCost> phases;
+  double floor_bytes = 0;           // A, B and every operand read once, every output written once: no kernel moves less
+  double moved_bytes = 0;           // the main loop's and all phases'
+
+  [[nodiscard]] double epilogue_operations() const;
+};
+
+[[nodiscard]] Cost cost(const lower::Program& program, const Problem& problem, const Shape& shape);
+
+}  // namespace postlude::inline v0::plan

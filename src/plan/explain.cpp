@@ -1,0 +1,173 @@
+// What lowering and the backend decided, as text.
+#include "lower/lower.h"
+#include "plan/cost.h"
+#include "plan/operands.h"
+#include "plan/plan_data.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+
+namespace postlude::inline v0 {
+namespace {
+
+using lower::Buffer;
+using lower::BufferKind;
+using lower::Phase;
+using lower::Program;
+
+std::string amount(double value, const char* unit) {
+  constexpr const char* prefixes[] = {"", "k", "M", "G", "T", "P"};
+  std::size_t i = 0;
+  for (; value >= 999.5 && i + 1 < std::size(prefixes); ++i) value /= 1000;
+  char text[48];
+  std::snprintf(text, sizeof text, value == std::floor(value) && value < 1000 ? "%.0f %s%s" : "%.3g %s%s", value,
+                prefixes[i], unit);
+  return text;
+}
+
+std::string padded(std::string text, std::size_t width) {
+  if (text.size() < width) text.append(width - text.size(), ' ');
+  return text;
+}
+
+std::string indented(const std::string& text, const char* by = "  ") {
+  std::string result;
+  for (std::size_t at = 0; at < text.size();) {
+    std::size_t end = text.find('\n', at);
+    if (end == std::string::npos) end = text.size();
+    if (end > at) result += by + text.substr(at, end - at);
+    result += '\n';
+    at = end + 1;
+  }
+  return result;
+}
+
+// "{m, n}"; in a batched problem with b in front.
+std::string axes_text(Axes axes, bool batched) {
+  std::string text = batched ? "b" : "";
+  if (axes.has(Axis::m)) text += text.empty() ? "m" : ", m";
+  if (axes.has(Axis::n)) text += text.empty() ? "n" : ", n";
+  return "{" + text + "}";
+}
+
+std::string problem_text(const Problem& problem) {
+  const auto batched = [](bool yes) { return yes ? "batched " : ""; };
+  if (const auto* gemm = std::get_if<Gemm>(&problem)) {
+    return std::string(batched(gemm->batched)) + "gemm " + std::string(name(gemm->a)) + " x " + std::string(name(gemm->b));
+  }
+  const auto& stream = std::get<Stream>(problem);
+  return std::string(batched(stream.batched)) + "stream " + std::string(name(stream.x));
+}
+
+// The shape to explain for: what was given, else 1024, rounded up to what the epilogue's chunks divide.
+Shape typical(const PlanData& plan, std::int64_t m, std::int64_t n, std::int64_t k) {
+  constexpr std::int64_t usual = 1024;
+  Shape shape{.batch = 1, .m = m > 0 ? m : usual, .n = n, .k = plan.is_stream() ? 0 : k > 0 ? k : usual};
+  if (shape.n > 0) return shape;
+  shape.n = usual;
+  const auto divides = [&] {
+    return std::all_of(plan.inference.divisibility.begin(), plan.inference.divisibility.end(),
+                       [&](const Divisibility& rule) { return rule.columns.at(shape.n) % rule.divisor == 0; });
+  };
+  while (!divides() && shape.n < 64 * usual) ++shape.n;
+  return shape;
+}
+
+void append_unique(std::vector<std::string>& names, const std::string& name) {
+  if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
+}
+
+std::string joined(const std::vector<std::string>& names) {
+  constexpr std::size_t most = 16;  // an overview, not a listing
+  std::string text;
+  for (std::size_t i = 0; i < std::min(names.size(), most); ++i) text += (i == 0 ? "" : ", ") + names[i];
+  return names.size() > most ? text + ", ... (" + std::to_string(names.size()) + ")" : text;
+}
+
+// What a phase loads, computes, reduces and stores, and what of it is left for a later phase.
+std::string placement(const Program& program, const Phase& phase, const plan::PhaseCost& cost) {
+  std::vector<std::string> loads, stores;
+  int per_element = 0, per_vector = 0;  // operations for each element of the domain, and for each row, column or once
+  for (const lower::Instruction& instruction : phase.code) {
+    if (instruction.op == Op::acc) append_unique(loads, "acc");
+    if (instruction.op == Op::operand) append_unique(loads, program.buffers[instruction.access.buffer].name);
+    if (!is_elementwise(instruction.op) && instruction.op != Op::call) continue;
+    ++(instruction.axes.contains(phase.domain) ? per_element : per_vector);
+  }
+  for (const lower::Store& store : phase.stores) {
+    const Buffer& buffer = program.buffers[store.access.buffer];
+    append_unique(stores, buffer.name + (buffer.kind == BufferKind::crossing ? " (workspace)" : ""));
+  }
+  for (const lower::Reduction& reduction : phase.reductions) {
+    for (const lower::BufferId result : reduction.results) {
+      if (result >= 0) append_unique(stores, program.buffers[result].name + " (statistic)");
+    }
+  }
+  std::string compute = std::to_string(per_element) + (per_element == 1 ? " operation" : " operations") + " an element";
+  if (per_vector > 0) compute += ", " + std::to_string(per_vector) + " a row, a column or once";
+  if (!phase.reductions.empty()) {
+    compute += ", " + std::to_string(phase.reductions.size()) + (phase.reductions.size() == 1 ? " reduction" : " reductions");
+  }
+  return "  load     " + (loads.empty() ? "nothing" : joined(loads)) + "\n  compute  " + compute + "\n  store    " +
+         (stores.empty() ? "nothing" : joined(stores)) + "\n  bytes    " + amount(cost.read, "B") + " read, " +
+         amount(cost.written, "B") + " written\n";
+}
+
+std::string summary(const PlanData& plan, const Shape& shape, bool shape_given) {
+  const Program& program = *plan.base.program;
+  const plan::Cost cost = plan::cost(program, plan.problem, shape);
+  std::string text = program.name + ": " + problem_text(plan.problem) + ", " +
+                     std::string(name(program.accumulator)) + " accumulator, target " + std::string(plan.backend->name) +
+                     "\n\ngraph\n" + indented(plan.graph.print()) + "\noperands and outputs\n";
+  for (const plan::Expected& expected : plan::expected_tensors(plan)) {
+    text += "  " + padded(expected.name, 12) + " " + padded(std::string(name(expected.dtype)), 5) + " " +
+            padded(plan::shape_text(plan::shape_of(expected, shape.m, shape.n, shape.k)), 14) +
+            (expected.role == plan::Expected::Role::output ? " output\n" : "\n");
+  }
+  text += "  at M = " + std::to_string(shape.m) + ", N = " + std::to_string(shape.n);
+  if (!plan.is_stream()) text += ", K = " + std::to_string(shape.k);
+  text += shape_given ? "\n" : " (a typical shape; ask for another)\n";
+  for (std::size_t i = 0; i < program.phases.size(); ++i) {
+    const Phase& phase = program.phases[i];
+    text += "\nphase " + std::to_string(i) + " over " + axes_text(phase.domain, program.batched) +
+            (phase.reads_accumulator() ? ", behind the main loop\n" : "\n") + placement(program, phase, cost.phases[i]);
+  }
+  for (const std::string& note : program.notes) text += "\nnote: " + note;
+  if (!program.notes.empty()) text += '\n';
+  text += "\nschedule\n" + indented(plan.base.executable->explain(ExplainPart::schedule, shape));
+  text += "\ncost\n  main loop   " + amount(cost.main_loop_operations, "op") + ", " + amount(cost.main_loop_read, "B") +
+          " of input\n  epilogue    " + amount(cost.epilogue_operations(), "op") + "\n  moves       " +
+          amount(cost.moved_bytes, "B") + "\n  floor       " + amount(cost.floor_bytes, "B") +
+          ": every input read once, every output written once\n";
+  return text;
+}
+
+std::string passes(const PlanData& plan) {
+  std::string text = "graph\n" + indented(plan.graph.print());
+  lower::Options options;
+  options.dtypes = plan.dtypes;
+  options.watch = [&](std::string_view pass, const std::string& after) {
+    text += "\n" + std::string(pass) + (after.empty() ? ": unchanged\n" : "\n" + indented(after));
+  };
+  static_cast<void>(lower::lower(plan.graph.data(), plan.problem, options));
+  return text;
+}
+
+}  // namespace
+
+std::string Plan::explain(ExplainPart part, std::int64_t m, std::int64_t n, std::int64_t k) const {
+  if (!data_) throw Error(ErrorCode::usage, "this Plan is empty", "compile() makes one");
+  if (m < 0 || n < 0 || k < 0) {
+    throw Error(ErrorCode::size_overflow, "a size to explain for is negative", "0 takes a typical one");
+  }
+  const Shape shape = typical(*data_, m, n, k);
+  switch (part) {
+    case ExplainPart::summary: return summary(*data_, shape, m > 0 && n > 0 && (k > 0 || data_->is_stream()));
+    case ExplainPart::passes: return passes(*data_);
+    case ExplainPart::program: return data_->base.program->print();
+    default: return data_->base.executable->explain(part, shape);
+  }
+}
+
+}  // namespace postlude::inline v0

@@ -1,0 +1,449 @@
+#include "plan/operands.h"
+
+#include "plan/overlap.h"
+
+#include <algorithm>
+#include <limits>
+#include <optional>
+#include <unordered_map>
+
+namespace postlude::inline v0::plan {
+namespace {
+
+using Role = Expected::Role;
+
+// The rows, columns and batches of a problem are numbered in i32 (m_index, n_index, random's counter).
+constexpr std::int64_t largest_extent = std::numeric_limits<std::int32_t>::max();
+
+std::string given_shape(const Tensor& tensor) {
+  return shape_text({tensor.shape.begin(), tensor.shape.begin() + tensor.rank});
+}
+
+std::string list(const std::vector<std::string>& names) {
+  std::string text;
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    text += (i == 0 ? "" : i + 1 == names.size() ? " and " : ", ") + quoted(names[i]);
+  }
+  return text;
+}
+
+// "M x K", as the words of a message say a tensor's axes.
+std::string axes_text(const Expected& expected) {
+  const auto extent = [](const char* base, const Extent& e) {
+    if (e == Extent{}) return std::string(base);
+    std::string text = e.over == 1 ? base : e.exact ? std::string(base) + "/" + std::to_string(e.over)
+                                                    : "ceil(" + std::string(base) + "/" + std::to_string(e.over) + ")";
+    return e.times == 1 ? text : std::to_string(e.times) + "*" + text;
+  };
+  if (expected.role == Role::a) return "M x K";
+  if (expected.role == Role::b) return "K x N";
+  if (expected.axes.has(Axis::m) && expected.axes.has(Axis::n)) {
+    return extent("M", expected.rows) + " x " + extent("N", expected.columns);
+  }
+  if (expected.axes.has(Axis::m)) return extent("M", expected.rows);
+  if (expected.axes.has(Axis::n)) return extent("N", expected.columns);
+  return "a scalar";
+}
+
+// An extent of the problem and the tensor that fixed it.
+struct Fixed {
+  std::int64_t value = 0;
+  std::string by;  // "'A' (64 x 32)"; empty: not fixed yet
+};
+
+class Checker {
+ public:
+  Checker(const PlanData& plan, const PackedB* packed, const Target& where)
+      : plan_(plan), packed_(packed), where_(where), expected_(expected_tensors(plan)), tensors_(expected_.size()),
+        ranks_(expected_.size(), 0) {}
+
+  Checked run(const std::vector<Binding>& given) {
+    match(given);
+    for (std::size_t i = 0; i < expected_.size(); ++i) {
+      if (tensors_[i]) check_kind(i);
+    }
+    fix_extents();
+    check_divisibility();
+    for (std::size_t i = 0; i < expected_.size(); ++i) {
+      if (tensors_[i]) check_shape(i);
+    }
+    for (std::size_t i = 0; i < expected_.size(); ++i) {
+      if (tensors_[i]) check_memory(i);
+    }
+    check_overlaps();
+    return result();
+  }
+
+  // B by itself, for pack().
+  Bound run_packable(const Tensor& b) {
+    const std::size_t i = 1;
+    tensors_[i] = b;
+    check_kind(i);
+    if (has_batch_axis(i)) {
+      throw Error(ErrorCode::wrong_rank, "'B' has shape " + given_shape(b) + ", but only a B shared by all batches can be packed",
+                  "bind a B of each batch as it is");
+    }
+    fix(k_, "K", b.shape[0], i);
+    fix(n_, "N", b.shape[1], i);
+    check_memory(i);
+    return bound(i);
+  }
+
+ private:
+  [[nodiscard]] bool has_batch_axis(std::size_t i) const { return tensors_[i]->rank > ranks_[i]; }
+  [[nodiscard]] std::string given_name(std::size_t i) const { return quoted(expected_[i].name); }
+
+  void match(const std::vector<Binding>& given) {
+    std::unordered_map<std::string_view, std::size_t> by_name;
+    for (std::size_t i = 0; i < expected_.size(); ++i) by_name.emplace(expected_[i].name, i);
+    for (const Binding& binding : given) {
+      const auto found = by_name.find(binding.name);
+      if (found == by_name.end()) unknown(binding.name);
+      const bool is_packed = packed_ != nullptr && expected_[found->second].role == Role::b;
+      if (tensors_[found->second] || is_packed) {
+        throw Error(ErrorCode::repeated_operand, quoted(binding.name) + " is bound twice",
+                    is_packed ? "B is bound packed: leave out the tensor" : "bind each name once");
+      }
+      tensors_[found->second] = binding.tensor;
+    }
+    std::vector<std::string> missing;
+    std::string wanted;
+    for (std::size_t i = 0; i < expected_.size(); ++i) {
+      if (tensors_[i] || (packed_ != nullptr && expected_[i].role == Role::b)) continue;
+      missing.push_back(expected_[i].name);
+      if (missing.size() <= 8) {  // a message, not a catalogue
+        wanted += (wanted.empty() ? "" : ", ") + quoted(expected_[i].name) + " (" + axes_text(expected_[i]) + ", " +
+                  std::string(name(expected_[i].dtype)) + (expected_[i].role == Role::output ? ", output)" : ")");
+      }
+    }
+    if (missing.empty()) return;
+    const bool many = missing.size() > 8;
+    if (many) missing.resize(8);
+    throw Error(ErrorCode::missing_operand,
+                list(missing) + (many ? " and others are" : missing.size() == 1 ? " is" : " are") + " not bound",
+                "bind " + wanted);
+  }
+
+  [[noreturn]] void unknown(std::string_view name) const {
+    std::vector<std::string> names;
+    for (const Expected& e : expected_) names.push_back(e.name);
+    const std::string guess = closest(name, names);
+    if (names.size() > 12) names.resize(12);
+    throw Error(ErrorCode::unknown_operand, "no operand or output is named " + quoted(name),
+                guess.empty() ? "this plan takes " + list(names) : "did you mean " + quoted(guess) + "?");
+  }
+
+  // Device, dtype and rank.
+  void check_kind(std::size_t i) {
+    const Expected& want = expected_[i];
+    const Tensor& tensor = *tensors_[i];
+    const auto device_text = [](Device device, int index) {
+      return device == Device::cpu ? std::string("the CPU") : "CUDA device " + std::to_string(index);
+    };
+    if (tensor.device != where_.device || (tensor.device == Device::cuda && tensor.device_index != where_.device_index)) {
+      throw Error(ErrorCode::wrong_device,
+                  given_name(i) + " is on " + device_text(tensor.device, tensor.device_index) + ", but must be on " +
+                      device_text(where_.device, where_.device_index),
+                  "copy it there, or compile a plan for the device that holds it");
+    }
+    if (tensor.dtype != want.dtype) {
+      throw Error(ErrorCode::wrong_dtype,
+                  given_name(i) + " is " + std::string(name(tensor.dtype)) + ", but the plan wants " +
+                      std::string(name(want.dtype)),
+                  want.role == Role::operand || want.role == Role::output
+                      ? "convert it, or declare the dtype in the epilogue or in CompileOptions::dtypes"
+                      : "convert it, or compile a plan for that dtype");
+    }
+    const bool batched = is_batched(plan_.problem);
+    const int rank = static_cast<int>(shape_of(want, 0, 0, 0).size());
+    ranks_[i] = rank;
+    const bool per_batch = want.role == Role::output && want.axes.has(Axis::b);
+    bool good = want.role == Role::output ? tensor.rank == rank + (per_batch ? 1 : 0)
+                                          : tensor.rank == rank || (batched && tensor.rank == rank + 1);
+    // A scalar may be (1,) as well as ().
+    if (rank == 0 && tensor.rank == 1 && tensor.shape[0] == 1 && !per_batch) {
+      ranks_[i] = 1;
+      good = true;
+    }
+    if (good) return;
+    std::string axes = axes_text(want);
+    if (per_batch) axes += " with a batch axis in front";
+    else if (batched && want.role != Role::output) axes += ", with or without a batch axis in front";
+    std::string hint;
+    if (!batched && tensor.rank == rank + 1) hint = "for a batch, compile the problem with batched = true";
+    else if (want.role == Role::output && batched && !want.axes.has(Axis::b)) hint = "its value is the same for all batches";
+    throw Error(ErrorCode::wrong_rank,
+                given_name(i) + " has shape " + given_shape(tensor) + ", but the plan wants " + axes, hint);
+  }
+
+  [[nodiscard]] Tensor without_batch(std::size_t i) const {
+    Tensor tensor = *tensors_[i];
+    if (!has_batch_axis(i)) return tensor;
+    for (int axis = 0; axis + 1 < tensor.rank; ++axis) {
+      tensor.shape[axis] = tensor.shape[axis + 1];
+      tensor.strides[axis] = tensor.strides[axis + 1];
+    }
+    --tensor.rank;
+    return tensor;
+  }
+
+  void fix(Fixed& extent, const char* letter, std::int64_t value, std::size_t i) {
+    if (value < 0 || value > largest_extent) {
+      throw Error(ErrorCode::size_overflow,
+                  given_name(i) + " has shape " + given_shape(*tensors_[i]) + ": " + letter + " is " +
+                      (value < 0 ? "negative" : "larger than " + std::to_string(largest_extent)),
+                  value < 0 ? "" : "split the problem");
+    }
+    if (extent.by.empty()) extent = {value, given_name(i) + " " + given_shape(*tensors_[i])};
+  }
+
+  // A and B, or X, say what M, N and K are; the first tensor with a batch axis says the batch.
+  void fix_extents() {
+    for (std::size_t i = 0; i < expected_.size(); ++i) {
+      const Role role = expected_[i].role;
+      if (!tensors_[i]) {  // B, packed
+        n_ = {packed_->n, "packed B (" + std::to_string(packed_->k) + ", " + std::to_string(packed_->n) + ")"};
+        if (packed_->k != k_.value) wrong_k(n_.by, packed_->k);
+        continue;
+      }
+      const Tensor matrix = without_batch(i);
+      if (role == Role::a || role == Role::x) fix(m_, "M", matrix.shape[0], i);
+      if (role == Role::a) fix(k_, "K", matrix.shape[1], i);
+      if (role == Role::x) fix(n_, "N", matrix.shape[1], i);
+      if (role == Role::b) {
+        if (matrix.shape[0] != k_.value) wrong_k(given_name(i) + " " + given_shape(*tensors_[i]), matrix.shape[0]);
+        fix(n_, "N", matrix.shape[1], i);
+      }
+      if (has_batch_axis(i)) fix(batch_, "the batch", tensors_[i]->shape[0], i);
+    }
+    if (batch_.by.empty()) batch_.value = 1;
+  }
+
+  [[noreturn]] void wrong_k(const std::string& b, std::int64_t rows) const {
+    throw Error(ErrorCode::wrong_shape,
+                b + " has K = " + std::to_string(rows) + " rows, but " + k_.by + " fixes K to " + std::to_string(k_.value),
+                "B is bound as K x N, whatever its strides");
+  }
+
+  void check_divisibility() const {
+    for (const Divisibility& rule : plan_.inference.divisibility) {
+      const std::int64_t columns = rule.columns.at(n_.value);
+      if (rule.divisor <= 1 || columns % rule.divisor == 0) continue;
+      Location where;
+      const GraphData& graph = plan_.graph.data();
+      if (rule.node >= 0) where = locate(graph, graph.nodes[rule.node].span);
+      throw Error(ErrorCode::indivisible,
+                  (columns == n_.value ? "N is " + std::to_string(n_.value)
+                                       : "a value has " + std::to_string(columns) + " columns where N is " +
+                                             std::to_string(n_.value)) +
+                      " (fixed by " + n_.by + "), but the epilogue splits it by " + std::to_string(rule.divisor),
+                  "choose an N that divides", std::move(where));
+    }
+  }
+
+  void check_shape(std::size_t i) const {
+    const Expected& want = expected_[i];
+    const Tensor& tensor = *tensors_[i];
+    if (has_batch_axis(i) && tensor.shape[0] != batch_.value) {
+      throw Error(ErrorCode::wrong_shape,
+                  given_name(i) + " has shape " + given_shape(tensor) + ", but " + batch_.by + " fixes the batch to " +
+                      std::to_string(batch_.value));
+    }
+    if (want.role != Role::operand && want.role != Role::output) return;
+    const std::vector<std::int64_t> shape = shape_of(want, m_.value, n_.value, k_.value);
+    const Tensor plain = without_batch(i);
+    if (shape.empty()) return;  // a scalar's (1,) has been seen
+    if (std::equal(shape.begin(), shape.end(), plain.shape.begin())) return;
+    const bool m_wrong = want.axes.has(Axis::m) && plain.shape[0] != shape[0];
+    const std::size_t last = shape.size() - 1;
+    const bool n_wrong = want.axes.has(Axis::n) && plain.shape[last] != shape[last];
+    std::string why;
+    if (m_wrong) why += m_.by + " fixes M to " + std::to_string(m_.value);
+    if (n_wrong && n_.by != m_.by) why += (why.empty() ? "" : " and ") + n_.by + " fixes N to " + std::to_string(n_.value);
+    else if (n_wrong) why += (m_wrong ? " and N to " : n_.by + " fixes N to ") + std::to_string(n_.value);
+    std::string hint;
+    const bool transposed = shape.size() == 2 && plain.shape[0] == shape[1] && plain.shape[1] == shape[0];
+    if (transposed) hint = "it looks transposed: swap its shape and strides";
+    throw Error(ErrorCode::wrong_shape,
+                given_name(i) + " has shape " + given_shape(tensor) + ", but the plan wants " + axes_text(want) + " = " +
+                    shape_text(shape) + ": " + why,
+                hint);
+  }
+
+  // That every element can be addressed; then where it is.
+  void check_memory(std::size_t i) const {
+    const Tensor& tensor = *tensors_[i];
+    const std::int64_t size = size_of(tensor.dtype);
+    std::int64_t elements = 1, reach = size;
+    bool overflow = false;
+    for (int axis = 0; axis < tensor.rank; ++axis) {
+      const std::int64_t extent = tensor.shape[axis];  // not negative: it equals an extent of the problem by now
+      overflow |= __builtin_mul_overflow(elements, extent, &elements);
+      if (extent <= 1) continue;
+      std::int64_t span = 0;
+      const std::int64_t stride = tensor.strides[axis];
+      overflow |= stride == std::numeric_limits<std::int64_t>::min();
+      overflow |= __builtin_mul_overflow(extent - 1, stride < 0 ? -(stride + 1) + 1 : stride, &span);
+      overflow |= __builtin_mul_overflow(span, size, &span);
+      overflow |= __builtin_add_overflow(reach, span, &reach);
+    }
+    // Half of the addresses, so that differences of two views cannot overflow either.
+    overflow |= reach > std::numeric_limits<std::int64_t>::max() / 4;
+    overflow |= elements > std::numeric_limits<std::int64_t>::max() / 4 / size;
+    if (overflow) {
+      throw Error(ErrorCode::size_overflow,
+                  given_name(i) + " has shape " + given_shape(tensor) + " and strides " +
+                      shape_text({tensor.strides.begin(), tensor.strides.begin() + tensor.rank}) +
+                      ", which spans more than can be addressed",
+                  "strides count elements, not bytes");
+    }
+    if (elements == 0) return;
+    if (tensor.data == nullptr) throw Error(ErrorCode::null_data, given_name(i) + " has no data: its pointer is null");
+    const auto address = reinterpret_cast<std::uintptr_t>(tensor.data);
+    if (address % static_cast<std::uintptr_t>(size) != 0) {
+      throw Error(ErrorCode::misaligned,
+                  given_name(i) + " starts at an address that is not a multiple of the " + std::to_string(size) +
+                      " bytes of " + std::string(name(tensor.dtype)),
+                  "copy it to an aligned buffer");
+    }
+    if (expected_[i].role != Role::output) return;
+    for (int axis = 0; axis < tensor.rank; ++axis) {
+      if (tensor.shape[axis] <= 1 || tensor.strides[axis] > 0) continue;
+      throw Error(ErrorCode::wrong_stride,
+                  "output " + given_name(i) + " has the stride " + std::to_string(tensor.strides[axis]) + " along axis " +
+                      std::to_string(axis),
+                  "an output's strides must be positive: bind a view that does not repeat or reverse elements");
+    }
+    if (overlaps_itself(footprint(tensor))) {
+      throw Error(ErrorCode::wrong_stride,
+                  "output " + given_name(i) + " has strides " +
+                      shape_text({tensor.strides.begin(), tensor.strides.begin() + tensor.rank}) + " for shape " +
+                      given_shape(tensor) + ": its elements overlap",
+                  "a larger stride must step over all that the smaller ones span");
+    }
+  }
+
+  // An output shares no byte with any other tensor, but for an operand (or X) that it replaces exactly.
+  void check_overlaps() {
+    std::vector<Footprint> prints(expected_.size());
+    for (std::size_t i = 0; i < expected_.size(); ++i) {
+      if (tensors_[i]) prints[i] = footprint(*tensors_[i]);
+      else prints[i].empty = true;
+    }
+    for (std::size_t o = 0; o < expected_.size(); ++o) {
+      if (expected_[o].role != Role::output) continue;
+      for (std::size_t i = 0; i < expected_.size(); ++i) {
+        if (i == o || (expected_[i].role == Role::output && i < o) || !overlap(prints[o], prints[i])) continue;
+        const bool replaceable = expected_[i].role == Role::operand || expected_[i].role == Role::x;
+        if (replaceable && same_layout(o, i)) {
+          in_place_.emplace_back(expected_[o].name, expected_[i].name);
+          continue;
+        }
+        throw Error(ErrorCode::overlap,
+                    "output " + given_name(o) + " overlaps " +
+                        (expected_[i].role == Role::output ? "output " + given_name(i) : given_name(i)),
+                    replaceable ? "bind other memory, or exactly the same: address, dtype, shape and strides"
+                                : "bind other memory");
+      }
+    }
+    std::sort(in_place_.begin(), in_place_.end());
+  }
+
+  [[nodiscard]] bool same_layout(std::size_t o, std::size_t i) const {
+    const Tensor &output = *tensors_[o], &other = *tensors_[i];
+    return output.data == other.data && output.dtype == other.dtype && output.elements() == other.elements() &&
+           bound(o).strides == bound(i).strides;
+  }
+
+  // Strides along (b, m, n), 0 where there is but one element; for A along (b, m, k), for B along (b, k, n).
+  [[nodiscard]] Bound bound(std::size_t i) const {
+    const Tensor& tensor = *tensors_[i];
+    Bound result{.data = tensor.data, .dtype = tensor.dtype};
+    const auto stride = [&](int axis) { return tensor.shape[axis] > 1 ? tensor.strides[axis] : 0; };
+    int axis = 0;
+    if (has_batch_axis(i)) result.strides[0] = stride(axis++);
+    const Axes axes = expected_[i].axes;
+    if (axes.has(Axis::m)) result.strides[1] = stride(axis++);
+    if (axes.has(Axis::n)) result.strides[2] = stride(axis);
+    return result;
+  }
+
+  Checked result() {
+    Checked checked;
+    checked.bindings.shape = {batch_.value, m_.value, n_.value, k_.value};
+    checked.nothing_to_do = true;
+    for (std::size_t i = 0; i < expected_.size(); ++i) {
+      const Role role = expected_[i].role;
+      if (!tensors_[i]) {
+        checked.bindings.packed_b = packed_->data;
+        continue;
+      }
+      Bound view = bound(i);
+      if (role == Role::a || role == Role::x) checked.bindings.a = view;
+      else if (role == Role::b) checked.bindings.b = view;
+      else checked.bindings.buffers.push_back(view);
+      if (role == Role::output && tensors_[i]->elements() != 0) checked.nothing_to_do = false;
+    }
+    checked.in_place = std::move(in_place_);
+    return checked;
+  }
+
+  const PlanData& plan_;
+  const PackedB* packed_;
+  const Target& where_;
+  std::vector<Expected> expected_;
+  std::vector<std::optional<Tensor>> tensors_;  // none: B, where it is packed
+  std::vector<int> ranks_;                      // axes without the batch
+  Fixed m_, n_, k_, batch_;
+  InPlace in_place_;
+};
+
+}  // namespace
+
+std::vector<Expected> expected_tensors(const PlanData& plan) {
+  std::vector<Expected> all;
+  const Axes batch = is_batched(plan.problem) ? Axes(Axis::b) : Axes();
+  if (const auto* gemm = std::get_if<Gemm>(&plan.problem)) {
+    all.push_back({"A", Role::a, tile_axes | batch, gemm->a, {}, {}});
+    all.push_back({"B", Role::b, tile_axes | batch, gemm->b, {}, {}});
+  } else {
+    all.push_back({"X", Role::x, tile_axes | batch, std::get<Stream>(plan.problem).x, {}, {}});
+  }
+  const lower::Program& program = *plan.base.program;
+  for (std::int32_t i = 0; i < program.operands + program.outputs; ++i) {
+    const lower::Buffer& buffer = program.buffers[i];
+    const bool output = i >= program.operands;
+    all.push_back({.name = buffer.name,
+                   .role = output ? Role::output : Role::operand,
+                   .axes = output ? buffer.axes & (tile_axes | batch) : (buffer.axes & tile_axes) | batch,
+                   .dtype = buffer.dtype,
+                   .rows = buffer.rows,
+                   .columns = buffer.columns});
+  }
+  return all;
+}
+
+std::vector<std::int64_t> shape_of(const Expected& expected, std::int64_t m, std::int64_t n, std::int64_t k) {
+  if (expected.role == Role::a) return {m, k};
+  if (expected.role == Role::b) return {k, n};
+  std::vector<std::int64_t> shape;
+  if (expected.axes.has(Axis::m)) shape.push_back(expected.rows.at(m));
+  if (expected.axes.has(Axis::n)) shape.push_back(expected.columns.at(n));
+  return shape;
+}
+
+std::string shape_text(const std::vector<std::int64_t>& shape) {
+  std::string text = "(";
+  for (std::size_t i = 0; i < shape.size(); ++i) text += (i == 0 ? "" : ", ") + std::to_string(shape[i]);
+  return text + (shape.size() == 1 ? ",)" : ")");
+}
+
+Checked check(const PlanData& plan, const std::vector<Binding>& given, const PackedB* packed, const Target& where) {
+  return Checker(plan, packed, where).run(given);
+}
+
+Bound check_packable(const PlanData& plan, const Tensor& b) {
+  return Checker(plan, nullptr, plan.target).run_packable(b);
+}
+
+}  // namespace postlude::inline v0::plan

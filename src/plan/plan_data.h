@@ -1,0 +1,57 @@
+// What a Plan and a Call hold.
+#pragma once
+
+#include "graph/verify.h"
+#include "plan/backends.h"
+
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace postlude::inline v0 {
+
+// (output, operand) pairs: outputs written in place of an operand. Sorted.
+using InPlace = std::vector<std::pair<std::string, std::string>>;
+
+// The Program of one set of in-place outputs, compiled.
+struct Variant {
+  InPlace in_place;
+  std::shared_ptr<const lower::Program> program;
+  std::shared_ptr<const Executable> executable;
+};
+
+struct PlanData {
+  Graph graph;
+  Problem problem;
+  Target target;
+  std::vector<std::pair<std::string, DType>> dtypes;  // CompileOptions::dtypes
+  Inference inference;                                // with the accumulator's type
+  const plan::Backend* backend = nullptr;
+  Variant base;  // nothing in place
+
+  // Variants for in-place outputs, compiled when first bound, kept for the plan's life.
+  mutable std::mutex mutex;
+  mutable std::vector<std::unique_ptr<const Variant>> variants;
+
+  [[nodiscard]] bool is_stream() const { return std::holds_alternative<Stream>(problem); }
+};
+
+// The variant for these in-place outputs: the base where its Program allows them as it is. Throws Error::overlap where no
+// Program does.
+[[nodiscard]] const Variant& variant_for(const PlanData& plan, const InPlace& in_place, std::int64_t batch);
+
+struct CallData {
+  std::shared_ptr<const PlanData> plan;
+  std::shared_ptr<const void> packed;
+  std::unique_ptr<BoundCall> bound;  // null: every output is empty
+};
+
+// What pack() keeps alive: the layout belongs to a plan's kernels.
+struct PackedData {
+  std::shared_ptr<const PlanData> plan;
+  std::shared_ptr<const void> data;
+};
+
+}  // namespace postlude::inline v0
