@@ -1,0 +1,469 @@
+#include "cpu/gemm.h"
+
+#include "cpu/pack.h"
+#include "cpu/threads.h"
+
+#include <postlude/error.h>
+
+#include <algorithm>
+#include <cstring>
+#include <new>
+
+namespace postlude::inline v0::cpu {
+namespace {
+
+// ---- choosing -------------------------------------------------------------------------------------------------------
+
+// A block of B, k_block x column_block words, stays in L2 while A passes; times between 256 and 512 of either are flat within 5%.
+constexpr std::int64_t most_steps = 384;
+constexpr std::int64_t block_columns = 256;
+constexpr std::int64_t block_columns_thin_k = 512;  // for K up to 128, where the block is small anyway
+// Accumulators of a block with several k blocks, kept per thread. They pass through L3 once per k block, which is nothing.
+constexpr std::int64_t kept_bytes = 2 << 20;
+// Accumulators of all columns, kept for everyone.
+constexpr std::int64_t collected_bytes = 8 << 20;
+constexpr std::int64_t thin_k_block = 4096;
+
+std::int64_t k_block_of(std::int64_t k, int word_elements) {
+  const std::int64_t most = most_steps * word_elements;
+  const std::int64_t blocks = std::max<std::int64_t>(ceil_div(k, most), 1);
+  return std::max<std::int64_t>(round_up(ceil_div(k, blocks), 16), 16);
+}
+
+std::int64_t column_block_of(std::int64_t piece_columns, std::int64_t steps, int panel, int pieces) {
+  const std::int64_t wanted = (steps <= 128 ? block_columns_thin_k : block_columns) / pieces;
+  const std::int64_t most = round_up(std::max<std::int64_t>(wanted, 1), panel);
+  const std::int64_t blocks = std::max<std::int64_t>(ceil_div(piece_columns, most), 1);
+  return round_up(std::max<std::int64_t>(ceil_div(piece_columns, blocks), 1), panel);
+}
+
+BLayout layout_for(const Kernels& kernels, const ProductShape& shape, std::int64_t k_block, std::int64_t column_block) {
+  BLayout layout;
+  layout.kernels = &kernels;
+  layout.n = shape.n;
+  layout.k = shape.k;
+  layout.pieces = shape.pieces;
+  layout.piece_columns = shape.n / shape.pieces.count;
+  layout.k_block = k_block;
+  layout.column_block = column_block;
+  layout.a_zero = kernels.terms && shape.a == DType::s8 ? 128 : 0;
+  layout.b_zero = kernels.terms && shape.b == DType::u8 ? -128 : 0;
+  return layout;
+}
+
+struct ThreadScratch {  // offsets in bytes
+  std::size_t b = 0, a = 0, gather = 0, acc = 0, terms = 0, end = 0;
+};
+
+// m <= max_thin_rows: neither A's nor B's blocks, only A's words and the finished strip.
+ThreadScratch thread_scratch(const Kernels& kernels, const Blocking& blocking, std::int64_t m, const BLayout& layout,
+                             bool packed_b) {
+  ThreadScratch s;
+  std::size_t end = 0;
+  const auto take = [&end](std::int64_t bytes) {
+    const std::size_t start = end;
+    end += static_cast<std::size_t>(round_up(bytes, 64));
+    return start;
+  };
+  s.gather = take(static_cast<std::int64_t>(gather_bytes(blocking.k_block)));
+  if (blocking.thin) {
+    s.a = take(m * (round_up(blocking.k_block, 16) + 16) * 4);
+  } else {
+    s.b = take(packed_b ? 0 : layout.largest_block_words() * 4);
+    s.a = take(packed_a_words(blocking.k_block, kernels.word_elements) * 4);
+    s.terms = take(row_group * 4);
+  }
+  if (blocking.order != Order::collected) {
+    const bool several = !blocking.thin && layout.k_blocks() > 1;
+    const std::int64_t rows = blocking.thin ? m : several ? blocking.row_block : row_group;
+    s.acc = take(rows * blocking.acc_row * 4);
+  }
+  s.end = end;
+  return s;
+}
+
+std::int64_t row_groups(std::int64_t rows) { return ceil_div(rows, row_group); }
+
+}  // namespace
+
+ProductShape shape_of(const Product& p) {
+  return {p.m, p.n, p.k, p.a.dtype, p.b.dtype, p.packed_b != nullptr, p.pieces};
+}
+
+Blocking choose_blocking(const ProductShape& shape, Isa isa, bool whole_rows) {
+  const auto operand = [](DType type) { return is_float(type) || type == DType::s8 || type == DType::u8; };
+  if (!operand(shape.a) || !operand(shape.b) || is_float(shape.a) != is_float(shape.b)) {
+    throw Error(ErrorCode::unsupported,
+                "a product of " + std::string(name(shape.a)) + " by " + std::string(name(shape.b)) + " has no kernel",
+                "use two of f32, f16, bf16, e4m3 and e5m2, or two of s8 and u8");
+  }
+  const Kernels& kernels = kernels_for(isa, shape.a);
+  const std::int64_t columns = shape.n / shape.pieces.count;
+
+  Blocking b;
+  b.isa = isa;
+  b.k_block = k_block_of(shape.k, kernels.word_elements);
+  b.column_block =
+      column_block_of(columns, ceil_div(b.k_block, kernels.word_elements), kernels.panel, shape.pieces.count);
+
+  const std::int64_t k_blocks = std::max<std::int64_t>(ceil_div(shape.k, b.k_block), 1);
+  const std::int64_t tiles = row_groups(shape.m) * ceil_div(shape.n, b.column_block);
+  const bool split = tiles <= 8 && k_blocks >= 8 && shape.m * shape.n <= 64 * 1024;
+  b.order = whole_rows || split ? Order::collected : Order::blocks;
+  b.thin = shape.m <= max_thin_rows && kernels.thin_k_major != nullptr && !shape.packed_b;
+  if (b.thin) {
+    b.k_block = std::min(thin_k_block, b.k_block * k_blocks);
+    // A strip of accumulators stays in L1; strips are few enough for B to be read in long pieces, and enough for 8 threads.
+    const std::int64_t wanted = 512 / shape.pieces.count;
+    b.column_block = round_up(std::clamp<std::int64_t>(columns, 1, std::max<std::int64_t>(wanted, 64)), 16);
+  }
+  const BLayout layout = layout_for(kernels, shape, b.k_block, b.column_block);
+  b.splits = split ? static_cast<int>(std::min<std::int64_t>(16, layout.k_blocks())) : 1;
+
+  if (b.order == Order::collected) {
+    b.piece_stride = round_up(columns, 16);
+    b.acc_row = b.piece_stride * shape.pieces.count + 16;  // 16: not a multiple of 4 KB
+    const std::int64_t fit = collected_bytes / (4 * b.acc_row * b.splits);
+    const std::int64_t all = round_up(std::max<std::int64_t>(shape.m, 1), row_group);
+    b.row_block = std::min(all, std::max<std::int64_t>(fit / row_group, 1) * row_group);
+    // Blocks of equal size.
+    b.row_block = round_up(ceil_div(all, ceil_div(all, b.row_block)), row_group);
+    b.shared_bytes = static_cast<std::size_t>(b.splits * b.row_block * b.acc_row * 4);
+  } else {
+    b.piece_stride = round_up(std::min(b.column_block, std::max<std::int64_t>(columns, 1)), 16);
+    b.acc_row = b.piece_stride * shape.pieces.count + (b.thin ? 0 : 16);
+    const std::int64_t all = row_groups(shape.m) * row_group;
+    b.row_block = std::clamp<std::int64_t>(kept_bytes / (4 * b.acc_row) / row_group * row_group, row_group,
+                                           std::max<std::int64_t>(all, row_group));
+  }
+  const std::int64_t rows = b.thin ? 1 : row_groups(std::min(b.row_block, std::max<std::int64_t>(shape.m, 1)));
+  b.units = (b.order == Order::blocks && !b.thin ? row_groups(shape.m) : rows) * layout.column_blocks() * b.splits;
+  b.thread_bytes = thread_scratch(kernels, b, shape.m, layout, shape.packed_b).end;
+  return b;
+}
+
+PackedB pack_b(const Product& product, Isa isa, int threads) {
+  ProductShape shape = shape_of(product);
+  shape.packed_b = true;
+  const Blocking blocking = choose_blocking(shape, isa);
+  PackedB packed;
+  packed.isa = isa;
+  packed.a = product.a.dtype;
+  packed.b = product.b.dtype;
+  packed.n = product.n;
+  packed.k = product.k;
+  packed.pieces = product.pieces;
+  packed.k_block = blocking.k_block;
+  packed.column_block = blocking.column_block;
+
+  const BLayout layout = layout_for(kernels_for(isa, packed.a), shape, packed.k_block, packed.column_block);
+  packed.bytes = static_cast<std::size_t>(std::max<std::int64_t>(layout.all_words() * 4, 64));
+  packed.words.reset(new (std::align_val_t{64}) std::uint32_t[packed.bytes / 4]);
+  const std::size_t gather = gather_bytes(packed.k_block);
+  const std::unique_ptr<char[]> copies(new char[gather * static_cast<std::size_t>(threads)]);
+
+  const std::int64_t blocks = layout.column_blocks() * layout.k_blocks();
+  parallel(threads, [&](int thread) {
+    for (std::int64_t i = blocks * thread / threads; i < blocks * (thread + 1) / threads; ++i) {
+      const std::int64_t column_block = i / layout.k_blocks();
+      const std::int64_t k_block = i % layout.k_blocks();
+      pack_b_block(product.b, layout, column_block, k_block, packed.words.get() + layout.offset(column_block, k_block),
+                   copies.get() + gather * static_cast<std::size_t>(thread));
+    }
+  });
+  return packed;
+}
+
+// ---- running --------------------------------------------------------------------------------------------------------
+
+namespace {
+
+struct Runner {
+  const Product& product;
+  const Blocking& blocking;
+  const RunOptions& options;
+  const Kernels& kernels;
+  const BLayout layout;
+  const ThreadScratch scratch;
+
+  Runner(const Product& p, const Blocking& b, const RunOptions& o)
+      : product(p),
+        blocking(b),
+        options(o),
+        kernels(kernels_for(b.isa, p.a.dtype)),
+        layout(layout_for(kernels, shape_of(p), b.k_block, b.column_block)),
+        scratch(thread_scratch(kernels, b, p.m, layout, p.packed_b != nullptr)) {}
+
+  template <class T>
+  T* own(int thread, std::size_t offset) const {
+    return reinterpret_cast<T*>(options.thread_scratch + static_cast<std::size_t>(thread) * options.thread_scratch_stride +
+                                offset);
+  }
+
+  void hand_on(const FinishedBlock& block) const {
+    if (options.direct) {
+      kernels.store_direct(*options.direct, static_cast<const float*>(block.acc), block.acc_row, block.row0, block.rows,
+                           block.column0, block.columns);
+    } else {
+      options.consumer.consume(options.consumer.context, block);
+    }
+  }
+
+  // Where a region's accumulators go: element (row0, first column of the column block's first piece).
+  struct Target {
+    std::uint32_t* acc = nullptr;  // f32 or i32
+    bool reuse_rows = false;       // every row group at the same place
+    bool finish = false;           // hand blocks on
+  };
+
+  // The product of words is sum(a_word * b_word), where a_word = a + a_zero and b_word = b + b_zero; what must be added to it
+  // for each row (each column's part is packed with B). Wraps, as the accumulator does.
+  void set_row_terms(const AWords& words, int rows, std::int64_t steps, std::int64_t depth, std::int32_t* terms) const {
+    if (layout.b_zero == 0) {
+      std::fill_n(terms, rows, 0);
+      return;
+    }
+    kernels.sum_rows(words.words, words.row, words.step, rows, steps, terms);
+    const auto b_zero = static_cast<std::uint32_t>(layout.b_zero);
+    const std::uint32_t both = static_cast<std::uint32_t>(depth) * static_cast<std::uint32_t>(layout.a_zero) * b_zero;
+    for (int i = 0; i < rows; ++i) {
+      terms[i] = static_cast<std::int32_t>(both - b_zero * static_cast<std::uint32_t>(terms[i]));
+    }
+  }
+
+  // Rows [row0, row1) of one column block, summed over k blocks [k0, k1).
+  void region(int thread, std::int64_t column_block, std::int64_t k0, std::int64_t k1, std::int64_t row0,
+              std::int64_t row1, const Target& target) const {
+    const std::int64_t columns = layout.columns(column_block);
+    const std::int64_t padded = layout.padded_columns(column_block);
+    const std::int64_t first_column = column_block * layout.column_block;
+    const bool in_place = !kernels.terms && kernels.word_elements == 1 && a_in_place(product.a, product.m);
+    const float* const a = static_cast<const float*>(product.a.data);
+    const bool whole = layout.pieces.count == 1;
+
+    for (std::int64_t k = k0; k < k1; ++k) {
+      const bool last = k + 1 == k1;
+      const std::uint32_t* b = nullptr;
+      if (product.packed_b) {
+        b = product.packed_b->words.get() + layout.offset(column_block, k);
+      } else {
+        std::uint32_t* const words = own<std::uint32_t>(thread, scratch.b);
+        pack_b_block(product.b, layout, column_block, k, words, own<char>(thread, scratch.gather));
+        b = words;
+      }
+      const std::int64_t at = k * layout.k_block;
+      const std::int64_t depth = layout.depth(k);
+      const std::int64_t steps = layout.steps(k);
+      const std::int32_t* const column_sums =
+          reinterpret_cast<const std::int32_t*>(b + layout.pieces.count * padded * steps);
+
+      for (std::int64_t row = row0; row < row1; row += row_group) {
+        const int rows = static_cast<int>(std::min<std::int64_t>(row1 - row, row_group));
+        const AWords words =
+            in_place ? AWords{reinterpret_cast<const std::uint32_t*>(a + row * product.a.row_stride + at),
+                              product.a.row_stride, 1}
+                     : pack_a_rows(product.a, kernels, row, rows, at, depth, own<std::uint32_t>(thread, scratch.a),
+                                   own<char>(thread, scratch.gather));
+        std::uint32_t* const acc = target.acc + (target.reuse_rows ? 0 : row - row0) * blocking.acc_row;
+
+        TileRun run;
+        run.a = words.words;
+        run.a_row = words.row;
+        run.a_step = words.step;
+        run.rows = rows;
+        run.steps = steps;
+        run.columns = columns;
+        run.c_row = blocking.acc_row;
+        run.accumulate = k > k0;
+        run.row0 = row;
+        run.column0 = first_column;
+        if (last && target.finish && whole) {
+          run.direct = options.direct;
+          run.prefetch[0] = options.prefetch[0];
+          run.prefetch[1] = options.prefetch[1];
+        }
+        std::int32_t row_terms[row_group];
+        if (kernels.terms) set_row_terms(words, rows, steps, depth, row_terms);
+        run.row_terms = row_terms;
+        for (int piece = 0; piece < layout.pieces.count; ++piece) {
+          run.b = b + piece * padded * steps;
+          run.c = acc + piece * blocking.piece_stride;
+          run.column_terms = column_sums + piece * padded;
+          kernels.tiles(run);
+        }
+        if (last && target.finish && !options.direct) {
+          hand_on({thread, row, rows, first_column, columns, acc, blocking.acc_row, blocking.piece_stride});
+        }
+      }
+    }
+  }
+
+  // The same for all rows, few, without packing.
+  void thin_region(int thread, std::int64_t column_block, std::int64_t k0, std::int64_t k1, float* acc) const {
+    const Matrix& a = product.a;
+    const Matrix& b = product.b;
+    const std::int64_t size = size_of(b.dtype);
+    const int rows = static_cast<int>(product.m);
+    const std::int64_t columns = layout.columns(column_block);
+    const std::int64_t x0 = column_block * layout.column_block;
+    const Pieces& pieces = layout.pieces;
+    const std::int64_t part = (pieces.group > 0 ? pieces.group : layout.n) / pieces.count;
+
+    for (std::int64_t k = k0; k < k1; ++k) {
+      const std::int64_t at = k * layout.k_block;
+      ThinRun run;
+      run.rows = rows;
+      run.element = element_of(b.dtype);
+      run.k = layout.depth(k);
+      run.c_row = blocking.acc_row;
+      run.accumulate = k > k0;
+      if (a.dtype == DType::f32 && a.column_stride == 1) {
+        run.a = static_cast<const float*>(a.data) + at;
+        run.a_row = a.row_stride;
+      } else {
+        run.a_row = round_up(layout.k_block, 16) + 16;
+        std::uint32_t* const words = own<std::uint32_t>(thread, scratch.a);
+        pack_rows(a, kernels, 0, rows, at, run.k, words, run.a_row, own<char>(thread, scratch.gather));
+        run.a = reinterpret_cast<const float*>(words);
+      }
+      for (int piece = 0; piece < pieces.count; ++piece) {
+        for (std::int64_t x = 0; x < columns;) {
+          const std::int64_t column = column_of(pieces, layout.n, piece, x0 + x);
+          run.b = element_address(b, at, column);
+          run.c = acc + piece * blocking.piece_stride + x;
+          // Columns whose distance is the same: all where a part is one column, otherwise what is left of a part.
+          const std::int64_t distance = part == 1 ? pieces.count : 1;
+          run.columns = part == 1 ? columns - x : std::min(columns - x, part - (x0 + x) % part);
+          if (b.row_stride == 1) {
+            run.b_column = distance * b.column_stride * size;
+            kernels.thin_k_major(run);
+          } else if (b.column_stride * distance == 1) {
+            run.b_step = b.row_stride * size;
+            kernels.thin_n_major(run);
+          } else {
+            run.columns = std::min<std::int64_t>(run.columns, gathered_columns);
+            char* const copies = own<char>(thread, scratch.gather);
+            for (std::int64_t j = 0; j < run.columns; ++j) {
+              gather(b.dtype, element_address(b, at, column + j * distance), b.row_stride, run.k, copies + j * run.k * size);
+            }
+            run.b = copies;
+            run.b_column = run.k * size;
+            kernels.thin_k_major(run);
+          }
+          x += run.columns;
+        }
+      }
+    }
+  }
+
+  // Calls body(column block, first row group, end) for the `thread`-th part of (column block, row group) pairs, column blocks first.
+  template <class Body>
+  void for_own_rows(int thread, std::int64_t groups, std::int64_t parts, Body body) const {
+    const std::int64_t all = groups * parts;
+    const std::int64_t end = all * (thread + 1) / options.threads;
+    for (std::int64_t i = all * thread / options.threads; i < end;) {
+      const std::int64_t group = i % groups;
+      const std::int64_t last = std::min(groups, group + (end - i));
+      body(i / groups, group, last);
+      i += last - group;
+    }
+  }
+
+  void run_blocks(int thread) const {
+    const std::int64_t k_blocks = layout.k_blocks();
+    std::uint32_t* const acc = own<std::uint32_t>(thread, scratch.acc);
+    if (blocking.thin) {
+      for_own_rows(thread, 1, layout.column_blocks(), [&](std::int64_t column_block, std::int64_t, std::int64_t) {
+        thin_region(thread, column_block, 0, k_blocks, reinterpret_cast<float*>(acc));
+        hand_on({thread, 0, product.m, column_block * layout.column_block, layout.columns(column_block), acc,
+                 blocking.acc_row, blocking.piece_stride});
+      });
+      return;
+    }
+    const bool several = k_blocks > 1;
+    const std::int64_t groups = row_groups(product.m);
+    const std::int64_t together = several ? blocking.row_block / row_group : groups;
+    for_own_rows(thread, groups, layout.column_blocks(), [&](std::int64_t column_block, std::int64_t first, std::int64_t end) {
+      for (std::int64_t group = first; group < end; group += together) {
+        region(thread, column_block, 0, k_blocks, group * row_group,
+               std::min(std::min(end, group + together) * row_group, product.m), {acc, !several, true});
+      }
+    });
+  }
+
+  // Rows [row0, row1) <= row_block of them.
+  void collect(int thread, std::int64_t row0, std::int64_t row1) const {
+    auto* const shared = reinterpret_cast<std::uint32_t*>(options.shared_scratch);
+    const std::int64_t groups = blocking.thin ? 1 : row_groups(row1 - row0);
+    const std::int64_t column_blocks = layout.column_blocks();
+    const std::int64_t k_blocks = layout.k_blocks();
+    for_own_rows(thread, groups, column_blocks * blocking.splits, [&](std::int64_t part, std::int64_t first, std::int64_t end) {
+      const std::int64_t column_block = part % column_blocks;
+      const std::int64_t split = part / column_blocks;
+      const std::int64_t k0 = k_blocks * split / blocking.splits;
+      const std::int64_t k1 = k_blocks * (split + 1) / blocking.splits;
+      std::uint32_t* const acc = shared + (split * blocking.row_block + first * row_group) * blocking.acc_row +
+                                 column_block * layout.column_block;
+      if (blocking.thin) {
+        thin_region(thread, column_block, k0, k1, reinterpret_cast<float*>(acc));
+      } else {
+        region(thread, column_block, k0, k1, row0 + first * row_group, std::min(row0 + end * row_group, row1),
+               {acc, false, false});
+      }
+    });
+  }
+
+  void hand_on_collected(int thread, std::int64_t row0, std::int64_t row1) const {
+    auto* const shared = reinterpret_cast<std::uint32_t*>(options.shared_scratch);
+    for_own_rows(thread, row_groups(row1 - row0), 1, [&](std::int64_t, std::int64_t first, std::int64_t end) {
+      for (std::int64_t group = first; group < end; ++group) {
+        const std::int64_t row = row0 + group * row_group;
+        const std::int64_t rows = std::min<std::int64_t>(row_group, row1 - row);
+        std::uint32_t* const acc = shared + group * row_group * blocking.acc_row;
+        for (int split = 1; split < blocking.splits; ++split) {
+          add(acc, acc + split * blocking.row_block * blocking.acc_row, rows);
+        }
+        hand_on({thread, row, rows, 0, layout.piece_columns, acc, blocking.acc_row, blocking.piece_stride});
+      }
+    });
+  }
+
+  // acc += part
+  void add(std::uint32_t* acc, const std::uint32_t* part, std::int64_t rows) const {
+    const bool floats = is_float(product.a.dtype);
+    for (std::int64_t i = 0; i < rows; ++i) {
+      for (int piece = 0; piece < layout.pieces.count; ++piece) {
+        const std::int64_t at = i * blocking.acc_row + piece * blocking.piece_stride;
+        for (std::int64_t j = at; j < at + layout.piece_columns; ++j) {
+          if (floats) {
+            reinterpret_cast<float*>(acc)[j] += reinterpret_cast<const float*>(part)[j];
+          } else {
+            acc[j] += part[j];
+          }
+        }
+      }
+    }
+  }
+};
+
+}  // namespace
+
+void run(const Product& product, const Blocking& blocking, const RunOptions& options) {
+  if (product.m == 0 || product.n == 0) return;
+  if (product.packed_b && (product.packed_b->isa != blocking.isa || product.packed_b->k_block != blocking.k_block ||
+                           product.packed_b->column_block != blocking.column_block)) {
+    throw Error(ErrorCode::internal, "B was packed for another product");
+  }
+  const Runner runner(product, blocking, options);
+  if (blocking.order == Order::blocks) {
+    parallel(options.threads, [&](int thread) { runner.run_blocks(thread); });
+    return;
+  }
+  for (std::int64_t row = 0; row < product.m; row += blocking.row_block) {
+    const std::int64_t end = std::min(product.m, row + blocking.row_block);
+    parallel(options.threads, [&](int thread) { runner.collect(thread, row, end); });
+    parallel(options.threads, [&](int thread) { runner.hand_on_collected(thread, row, end); });
+  }
+}
+
+}  // namespace postlude::inline v0::cpu

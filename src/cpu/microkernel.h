@@ -1,0 +1,130 @@
+// What the matrix product asks of an instruction set: plain data and function pointers.
+//
+// The translation units behind this (microkernel_<isa>.cpp) are compiled with that instruction set's flags. They include
+// this header, <cstdint> and intrinsics only: an inline function of a library, compiled there, could be the copy that the linker
+// keeps for everyone.
+//
+// Words. All packed operands consist of 32-bit words: one f32 (also what f16, bf16, e4m3 and e5m2 are converted to), two
+// 16-bit integers, or four 8-bit integers, consecutive in K. A *step* is one word's worth of K. So the arithmetic is a
+// parameter of one kernel: acc[i][j] += dot(A word (i, step), B word (step, j)).
+//
+// Packed B is a sequence of *panels*: up to `panel` columns wide (a whole number of vectors), `steps` rows of contiguous
+// words. Packed A is a *row group* of up to `row_group` rows: at(i, step) = a[i * a_row + step * a_step], which can
+// also address A itself, unpacked.
+#pragma once
+
+#include <cstdint>
+
+namespace postlude::inline v0::cpu {
+
+enum class Element : std::uint8_t { f32, f16, bf16, e4m3, e5m2, s8, u8 };
+
+// Rows that are computed, and handed on, together: divisible by every register tile's height.
+inline constexpr int row_group = 24;
+// The widest panel of any instruction set, in columns.
+inline constexpr int max_panel = 64;
+
+// The cheapest epilogues, done in registers and stored straight into an f32 output with unit column stride:
+//   x = fma(acc, alpha, bias[n]);  x = x + add[m, n];  out[m, n] = min(max(x, lo), hi)
+// Absent parts are alpha = 1, null, and infinite bounds, and change no bit. NaN passes through the bounds; with lo == 0 of either
+// sign the result is max's (+0 beats -0). hi must not be zero. `add` may be `out` itself. All strides are in elements.
+struct Direct {
+  float* out = nullptr;
+  std::int64_t row_stride = 0;
+  const float* bias = nullptr;  // N values
+  const float* add = nullptr;   // M x N, unit column stride
+  std::int64_t add_row_stride = 0;
+  float alpha = 1.0f;
+  float lo = -__builtin_inff();
+  float hi = __builtin_inff();
+};
+
+// Memory that the consumer of a block will touch: the lines of (row, column) are asked for while the block is computed.
+struct Prefetch {
+  const void* base = nullptr;      // element (0, 0)
+  std::int64_t row_stride = 0;     // bytes
+  std::int64_t element_bytes = 0;  // column stride; columns further apart than 64 bytes are not worth prefetching
+};
+
+// One row group times a run of panels.
+struct TileRun {
+  const std::uint32_t* a = nullptr;
+  std::int64_t a_row = 0;   // words
+  std::int64_t a_step = 0;  // words
+  int rows = 0;             // 1 ... row_group
+
+  const std::uint32_t* b = nullptr;  // first panel; the next begins steps * panel words later
+  std::int64_t steps = 0;
+  std::int64_t columns = 0;          // every panel but the last is full; the last is padded to whole vectors
+
+  void* c = nullptr;        // f32 or i32, stride 1 in columns; written in whole vectors
+  std::int64_t c_row = 0;   // elements
+  bool accumulate = false;  // add to what is there
+
+  // Integer kernels whose words are biased (see PackTerms): added to the accumulator, one per row and per padded column.
+  const std::int32_t* row_terms = nullptr;
+  const std::int32_t* column_terms = nullptr;
+
+  const Direct* direct = nullptr;  // store there instead of to c
+  Prefetch prefetch[2];
+  std::int64_t row0 = 0;  // where the run lies in the output, for direct and prefetch
+  std::int64_t column0 = 0;
+};
+
+// A few rows of A (words, at most max_thin_rows) times unpacked B.
+inline constexpr int max_thin_rows = 16;
+struct ThinRun {
+  const float* a = nullptr;    // contiguous in K
+  std::int64_t a_row = 0;
+  int rows = 0;
+  const char* b = nullptr;     // first element of the first column
+  std::int64_t b_step = 0;     // bytes from one k to the next (k-major: one element)
+  std::int64_t b_column = 0;   // bytes from one column to the next (n-major: one element)
+  Element element = Element::f32;
+  std::int64_t k = 0;
+  std::int64_t columns = 0;
+  float* c = nullptr;
+  std::int64_t c_row = 0;
+  bool accumulate = false;
+};
+
+struct Kernels {
+  int lanes;         // 32-bit words in a vector
+  int panel;         // columns in a full panel
+  int word_elements; // 1, 2 or 4
+  bool terms;        // wants row_terms and column_terms
+
+  void (*tiles)(const TileRun& run);
+
+  // Packs `columns` (<= panel) columns, each with K contiguous and starting at starts[j], into words at
+  // to[step * to_row + j]; columns up to the next whole vector, and K up to the next whole step, are zero.
+  // `b_side`: in kernels with terms A's words are u8 and B's s8, so s8 gets +128 on one side and u8 -128 on the other.
+  void (*pack_k_major)(Element element, bool b_side, const char* const* starts, int columns, std::int64_t k,
+                       std::uint32_t* to, std::int64_t to_row);
+  // The same for columns that are contiguous: element (k, j) at from + k * k_stride bytes + j elements.
+  void (*pack_n_major)(Element element, bool b_side, const char* from, std::int64_t k_stride, int columns,
+                       std::int64_t k, std::uint32_t* to, std::int64_t to_row);
+  // One row of A, K contiguous.
+  void (*pack_row)(Element element, bool b_side, const char* from, std::int64_t k, std::uint32_t* to);
+
+  // sums[i] = the sum of the 8-bit values of row i's words (kernels with terms only).
+  void (*sum_rows)(const std::uint32_t* a, std::int64_t a_row, std::int64_t a_step, int rows, std::int64_t steps,
+                   std::int32_t* sums);
+  void (*sum_columns)(const std::uint32_t* panel, std::int64_t steps, int width, std::int32_t* sums);
+
+  // f32 words only; null elsewhere.
+  void (*thin_k_major)(const ThinRun& run);
+  void (*thin_n_major)(const ThinRun& run);
+  // Applies `direct` to a finished block of accumulators.
+  void (*store_direct)(const Direct& direct, const float* acc, std::int64_t acc_row, std::int64_t row0,
+                       std::int64_t rows, std::int64_t column0, std::int64_t columns);
+};
+
+extern const Kernels portable_float_kernels;
+extern const Kernels portable_integer_kernels;  // 16-bit words, no saturation anywhere
+extern const Kernels avx2_float_kernels;
+extern const Kernels avx2_integer_kernels;      // vpmaddwd on 16-bit words: exact, where vpmaddubsw would saturate
+extern const Kernels avx512_float_kernels;
+extern const Kernels avx512_integer_kernels;    // vpdpbusd (VNNI) on 8-bit words
+
+}  // namespace postlude::inline v0::cpu

@@ -1,0 +1,101 @@
+// AVX-512 VNNI: 8-bit words. vpdpbusd multiplies u8 by s8 and sums four products into i32 without saturation. So A's words are
+// u8 and B's s8: s8 in A gets +128 (xor 0x80), u8 in B gets -128, and terms made of the other side's sums put that right.
+#include "cpu/microkernel.h"
+
+#include <cstddef>
+#include <immintrin.h>
+
+#include "cpu/microkernel_avx512_simd.inc"
+// (order matters)
+#include "cpu/microkernel.inc"
+
+namespace postlude::inline v0::cpu {
+namespace {
+
+struct ByteArithmetic {
+  using Acc = Simd::I;
+  using Scalar = std::int32_t;
+  static constexpr bool terms = true;
+  static Acc zero() { return Simd::zero_words(); }
+  static Acc madd(Acc acc, Simd::I a, Simd::I b) { return _mm512_dpbusd_epi32(acc, a, b); }
+  static Acc load(const void* from) { return Simd::load_words(from); }
+  static void store(void* to, Acc x) { Simd::store_words(to, x); }
+  static Acc add(Acc x, Acc y) { return _mm512_add_epi32(x, y); }
+  static Acc broadcast(const std::int32_t* from) { return _mm512_set1_epi32(*from); }
+};
+
+struct LoadBytes {
+  static constexpr int bytes = 1, per_word = 4, fill = 0;
+  static Simd::I load(const char* from) { return Simd::load_words(from); }
+};
+struct LoadFlipped {
+  static constexpr int bytes = 1, per_word = 4, fill = 0x80;
+  static Simd::I load(const char* from) {
+    return _mm512_xor_si512(Simd::load_words(from), _mm512_set1_epi8(static_cast<char>(0x80)));
+  }
+};
+
+bool flipped(Element element, bool b_side) { return (element == Element::u8) == b_side; }
+
+void byte_pack_k_major(Element e, bool b_side, const char* const* starts, int columns, Int k, Word* to, Int to_row) {
+  return flipped(e, b_side) ? pack_k_major<LoadFlipped>(starts, columns, k, to, to_row)
+                            : pack_k_major<LoadBytes>(starts, columns, k, to, to_row);
+}
+void byte_pack_n_major(Element e, bool b_side, const char* from, Int k_stride, int columns, Int k, Word* to,
+                       Int to_row) {
+  return flipped(e, b_side) ? pack_n_major<LoadFlipped>(from, k_stride, columns, k, to, to_row)
+                            : pack_n_major<LoadBytes>(from, k_stride, columns, k, to, to_row);
+}
+void byte_pack_row(Element e, bool b_side, const char* from, Int k, Word* to) {
+  return flipped(e, b_side) ? pack_row<LoadFlipped>(from, k, to) : pack_row<LoadBytes>(from, k, to);
+}
+
+void sum_rows(const Word* a, Int a_row, Int a_step, int rows, Int steps, std::int32_t* sums) {
+  const Simd::I ones = _mm512_set1_epi8(1);
+  for (int i = 0; i < rows; ++i) {
+    const Word* const row = a + i * a_row;
+    Simd::I sum = Simd::zero_words();
+    Int step = 0;
+    if (a_step == 1) {
+      for (; step + lanes <= steps; step += lanes) sum = _mm512_dpbusd_epi32(sum, Simd::load_words(row + step), ones);
+    }
+    std::int32_t total = _mm512_reduce_add_epi32(sum);
+    for (; step < steps; ++step) {
+      const Word w = row[step * a_step];
+      total += static_cast<std::int32_t>((w & 0xff) + (w >> 8 & 0xff) + (w >> 16 & 0xff) + (w >> 24));
+    }
+    sums[i] = total;
+  }
+}
+
+void sum_columns(const Word* words, Int steps, int width, std::int32_t* sums) {
+  const Simd::I ones = _mm512_set1_epi8(1);
+  for (int j = 0; j < width; j += lanes) {
+    Simd::I sum = Simd::zero_words();
+    for (Int step = 0; step < steps; ++step) {
+      sum = _mm512_dpbusd_epi32(sum, ones, Simd::load_words(words + step * width + j));
+    }
+    Simd::store_words(sums + j, sum);
+  }
+}
+
+constexpr Kernels byte_kernels = {
+    .lanes = lanes,
+    .panel = panel,
+    .word_elements = 4,
+    .terms = true,
+    .tiles = tiles<ByteArithmetic>,
+    .pack_k_major = byte_pack_k_major,
+    .pack_n_major = byte_pack_n_major,
+    .pack_row = byte_pack_row,
+    .sum_rows = sum_rows,
+    .sum_columns = sum_columns,
+    .thin_k_major = nullptr,
+    .thin_n_major = nullptr,
+    .store_direct = nullptr,
+};
+
+}  // namespace
+
+const Kernels avx512_integer_kernels = byte_kernels;
+}  // namespace postlude::inline v0::cpu

@@ -1,0 +1,92 @@
+#include "cpu/threads.h"
+
+#include <atomic>
+#include <exception>
+
+// ThreadSanitizer does not see libgomp's synchronisation and would report every join, so under it threads are std::thread.
+#if defined(__SANITIZE_THREAD__)
+#define POSTLUDE_PLAIN_THREADS 1
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define POSTLUDE_PLAIN_THREADS 1
+#endif
+#endif
+#if !defined(POSTLUDE_PLAIN_THREADS) && !defined(_OPENMP)
+#define POSTLUDE_PLAIN_THREADS 1
+#endif
+
+#if defined(POSTLUDE_PLAIN_THREADS)
+#include <algorithm>
+#include <thread>
+#include <vector>
+#else
+#include <omp.h>
+#endif
+
+namespace postlude::inline v0::cpu {
+namespace {
+
+// Holds the first exception that a body throws; an exception must not leave an OpenMP region.
+struct Guarded {
+  void (*body)(void*, int);
+  void* context;
+  std::atomic_flag thrown = ATOMIC_FLAG_INIT;
+  std::exception_ptr exception = {};
+
+  void operator()(int thread) noexcept {
+    try {
+      body(context, thread);
+    } catch (...) {
+      if (!thrown.test_and_set()) exception = std::current_exception();
+    }
+  }
+};
+
+}  // namespace
+
+#if defined(POSTLUDE_PLAIN_THREADS)
+
+namespace {
+thread_local bool inside = false;
+}
+
+int available_threads() { return std::max(1, static_cast<int>(std::thread::hardware_concurrency())); }
+
+void parallel(int threads, void (*body)(void*, int), void* context) {
+  Guarded guarded{body, context};
+  if (threads <= 1 || inside) {
+    for (int t = 0; t < threads; ++t) guarded(t);
+  } else {
+    inside = true;
+    std::vector<std::thread> others;
+    for (int t = 1; t < threads; ++t) {
+      others.emplace_back([&guarded, t] {
+        inside = true;
+        guarded(t);
+      });
+    }
+    guarded(0);
+    for (std::thread& other : others) other.join();
+    inside = false;
+  }
+  if (guarded.exception) std::rethrow_exception(guarded.exception);
+}
+
+#else
+
+int available_threads() { return omp_get_max_threads(); }
+
+void parallel(int threads, void (*body)(void*, int), void* context) {
+  Guarded guarded{body, context};
+  if (threads <= 1 || omp_in_parallel()) {
+    for (int t = 0; t < threads; ++t) guarded(t);
+  } else {
+#pragma omp parallel num_threads(threads)
+    for (int t = omp_get_thread_num(); t < threads; t += omp_get_num_threads()) guarded(t);
+  }
+  if (guarded.exception) std::rethrow_exception(guarded.exception);
+}
+
+#endif
+
+}  // namespace postlude::inline v0::cpu

@@ -1,0 +1,531 @@
+// The matrix product on every instruction set that this machine has: all types, layouts and block orders against a double loop.
+#include "cpu/gemm.h"
+
+#include <postlude/error.h>
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <memory>
+#include <new>
+#include <random>
+#include <string>
+#include <vector>
+
+namespace postlude::inline v0::cpu {
+namespace {
+
+using Int = std::int64_t;
+
+// ---- numbers --------------------------------------------------------------------------------------------------------
+
+struct Format {
+  int exponent_bits, mantissa_bits;
+};
+Format format_of(DType type) {
+  switch (type) {
+    case DType::f16: return {5, 10};
+    case DType::bf16: return {8, 7};
+    case DType::e4m3: return {4, 3};
+    case DType::e5m2: return {5, 2};
+    default: return {8, 23};
+  }
+}
+
+// What a code of a float type means, by definition. Infinities and NaN are not asked for.
+double decode(DType type, std::uint32_t code) {
+  if (type == DType::s8) return static_cast<std::int8_t>(code);
+  if (type == DType::u8) return static_cast<std::uint8_t>(code);
+  const Format f = format_of(type);
+  const int bias = (1 << (f.exponent_bits - 1)) - 1;
+  const int exponent = static_cast<int>(code >> f.mantissa_bits) & ((1 << f.exponent_bits) - 1);
+  const double mantissa = static_cast<double>(code & ((1u << f.mantissa_bits) - 1)) / (1u << f.mantissa_bits);
+  const double sign = code >> (f.exponent_bits + f.mantissa_bits) & 1 ? -1.0 : 1.0;
+  return sign * (exponent == 0 ? std::ldexp(mantissa, 1 - bias) : std::ldexp(1.0 + mantissa, exponent - bias));
+}
+
+// The code of a small integer.
+std::uint32_t encode(DType type, int value) {
+  if (type == DType::s8 || type == DType::u8) return static_cast<std::uint8_t>(value);
+  if (value == 0) return 0;
+  const Format f = format_of(type);
+  int exponent = 0;
+  const double fraction = std::frexp(std::abs(value), &exponent);
+  const int bias = (1 << (f.exponent_bits - 1)) - 1;
+  const auto mantissa = static_cast<std::uint32_t>((2 * fraction - 1) * (1u << f.mantissa_bits));
+  return static_cast<std::uint32_t>(value < 0) << (f.exponent_bits + f.mantissa_bits) |
+         static_cast<std::uint32_t>(exponent - 1 + bias) << f.mantissa_bits | mantissa;
+}
+
+enum class Data { small_integers, any };
+
+std::uint32_t draw(DType type, Data data, std::mt19937& random) {
+  if (type == DType::s8 || type == DType::u8) return random() & 0xff;
+  if (data == Data::small_integers) return encode(type, static_cast<int>(random() % 9) - 4);
+  // Numbers of moderate size, denormal ones of the small formats among them.
+  const Format f = format_of(type);
+  const int bias = (1 << (f.exponent_bits - 1)) - 1;
+  const std::uint32_t exponent = static_cast<std::uint32_t>(
+      std::max(0, bias - 8) + static_cast<int>(random() % static_cast<unsigned>(std::min(bias, 8) + 3)));
+  const std::uint32_t mantissa = static_cast<std::uint32_t>(random()) & ((1u << f.mantissa_bits) - 1);
+  const std::uint32_t sign = random() & 1;
+  return sign << (f.exponent_bits + f.mantissa_bits) | exponent << f.mantissa_bits | mantissa;
+}
+
+// ---- operands -------------------------------------------------------------------------------------------------------
+
+enum class Strides { rows, columns, both_odd, negative, zero_rows, zero_columns };
+constexpr Strides all_strides[] = {Strides::rows,     Strides::columns,   Strides::both_odd,
+                                   Strides::negative, Strides::zero_rows, Strides::zero_columns};
+
+// Storage that ends right behind the last element, so that a sanitizer sees what is read too much.
+struct Operand {
+  std::unique_ptr<char[]> bytes;
+  Matrix matrix;
+  std::vector<double> values;  // row by row
+
+  Operand(Int rows, Int columns, DType type, Strides strides, Data data, std::mt19937& random) {
+    Int row = 0, column = 0, first = 0;
+    switch (strides) {
+      case Strides::rows: row = columns + static_cast<Int>(random() % 3), column = 1; break;
+      case Strides::columns: row = 1, column = rows + static_cast<Int>(random() % 3); break;
+      case Strides::both_odd: row = 3 * columns + 1, column = 3; break;
+      case Strides::negative: row = -(2 * columns + 1), column = -2; break;
+      case Strides::zero_rows: row = 0, column = 1; break;
+      case Strides::zero_columns: row = 1, column = 0; break;
+    }
+    if (rows > 0 && columns > 0) first = std::max<Int>(0, -(row * (rows - 1) + column * (columns - 1)));
+    const Int last = std::max<Int>(0, first + row * std::max<Int>(rows - 1, 0) + column * std::max<Int>(columns - 1, 0));
+    const Int size = size_of(type);
+    const Int count = rows > 0 && columns > 0 ? std::max(last, first) + 1 : 0;
+    bytes.reset(new char[static_cast<std::size_t>(count * size)]);
+    for (Int i = 0; i < count; ++i) {
+      const std::uint32_t code = draw(type, data, random);
+      std::memcpy(bytes.get() + i * size, &code, static_cast<std::size_t>(size));
+    }
+    matrix = {bytes.get() + first * size, type, row, column};
+    for (Int i = 0; i < rows; ++i) {
+      for (Int j = 0; j < columns; ++j) {
+        std::uint32_t code = 0;
+        std::memcpy(&code, bytes.get() + (first + i * row + j * column) * size, static_cast<std::size_t>(size));
+        values.push_back(type == DType::f32 ? static_cast<double>(std::bit_cast<float>(code)) : decode(type, code));
+      }
+    }
+  }
+};
+
+struct Scratch {
+  std::vector<std::byte> bytes;
+  RunOptions options;
+
+  Scratch(const Blocking& blocking, int threads) {
+    const std::size_t stride = (blocking.thread_bytes + 63) / 64 * 64;
+    const std::size_t shared = (blocking.shared_bytes + 63) / 64 * 64;
+    bytes.assign(stride * static_cast<std::size_t>(threads) + shared + 64, std::byte{0xff});  // NaN in every type
+    auto* base = bytes.data() + (64 - reinterpret_cast<std::uintptr_t>(bytes.data()) % 64) % 64;
+    options.threads = threads;
+    options.shared_scratch = base;
+    options.thread_scratch = base + shared;
+    options.thread_scratch_stride = stride;
+  }
+};
+
+// Every element's 32 bits, in the product's own order, and how often it came.
+struct Collected {
+  const Product& product;
+  std::vector<std::uint32_t> bits;
+  std::vector<std::atomic<int>> visits;
+
+  explicit Collected(const Product& p)
+      : product(p), bits(static_cast<std::size_t>(p.m * p.n)), visits(static_cast<std::size_t>(p.m * p.n)) {}
+
+  static void consume(void* context, const FinishedBlock& block) {
+    auto& self = *static_cast<Collected*>(context);
+    EXPECT_EQ(block.row0 % row_group, 0);
+    EXPECT_LE(block.rows, row_group);
+    for (int piece = 0; piece < self.product.pieces.count; ++piece) {
+      for (Int i = 0; i < block.rows; ++i) {
+        for (Int j = 0; j < block.columns; ++j) {
+          const Int column = column_of(self.product.pieces, self.product.n, piece, block.column0 + j);
+          const auto at = static_cast<std::size_t>((block.row0 + i) * self.product.n + column);
+          auto* acc = static_cast<std::uint32_t*>(block.acc) + i * block.acc_row + piece * block.piece_stride + j;
+          self.bits[at] = *acc;
+          *acc = 0xffffffff;  // it is the consumer's now
+          ++self.visits[at];
+        }
+      }
+    }
+  }
+};
+
+std::vector<std::uint32_t> product_bits(const Product& product, const Blocking& blocking, int threads) {
+  Scratch scratch(blocking, threads);
+  Collected collected(product);
+  scratch.options.consumer = {Collected::consume, &collected};
+  run(product, blocking, scratch.options);
+  for (std::size_t i = 0; i < collected.visits.size(); ++i) {
+    if (collected.visits[i] != 1) {
+      ADD_FAILURE() << "element " << i << " came " << collected.visits[i] << " times";
+      break;
+    }
+  }
+  return collected.bits;
+}
+
+double value_of(const Product& product, std::uint32_t bits) {
+  return is_float(product.a.dtype) ? static_cast<double>(std::bit_cast<float>(bits))
+                                   : static_cast<double>(static_cast<std::int32_t>(bits));
+}
+
+// The double loop: exact for integers, and what any order of summation may be off by otherwise.
+struct Expected {
+  std::vector<double> sums, bounds;
+
+  Expected(const Product& p, const Operand& a, const Operand& b, Data data)
+      : sums(static_cast<std::size_t>(p.m * p.n)), bounds(sums.size()) {
+    const bool exact = data == Data::small_integers || !is_float(p.a.dtype);
+    for (Int i = 0; i < p.m; ++i) {
+      for (Int k = 0; k < p.k; ++k) {
+        const double left = a.values[static_cast<std::size_t>(i * p.k + k)];
+        const double* const right = b.values.data() + k * p.n;
+        for (Int j = 0; j < p.n; ++j) {
+          const double term = left * right[j];
+          sums[static_cast<std::size_t>(i * p.n + j)] += term;
+          if (!exact) bounds[static_cast<std::size_t>(i * p.n + j)] += std::abs(term) * static_cast<double>(p.k + 2) * 0x1p-24;
+        }
+      }
+    }
+  }
+};
+
+void expect_product(const Product& p, const Expected& expected, const std::vector<std::uint32_t>& bits) {
+  for (std::size_t i = 0; i < bits.size(); ++i) {
+    const double got = value_of(p, bits[i]);
+    ASSERT_LE(std::abs(got - expected.sums[i]), expected.bounds[i])
+        << "row " << static_cast<Int>(i) / p.n << ", column " << static_cast<Int>(i) % p.n << ": " << got << " for "
+        << expected.sums[i];
+  }
+}
+
+std::string describe(const Product& p, Strides a, Strides b) {
+  return std::to_string(p.m) + " x " + std::to_string(p.n) + " x " + std::to_string(p.k) + ", " +
+         std::string(name(p.a.dtype)) + " by " + std::string(name(p.b.dtype)) + ", strides " +
+         std::to_string(static_cast<int>(a)) + " and " + std::to_string(static_cast<int>(b));
+}
+
+class GemmTest : public testing::TestWithParam<Isa> {
+ protected:
+  void SetUp() override {
+    if (GetParam() > machine_isa()) GTEST_SKIP() << "this machine has no " << name(GetParam());
+  }
+  Isa isa() const { return GetParam(); }
+
+  // One product: the value, the same bits on 1, 2 and 3 threads, packed the same, and whole rows.
+  void check(Int m, Int n, Int k, DType type_a, DType type_b, Strides strides_a, Strides strides_b, Data data,
+             Pieces pieces = {}) {
+    std::mt19937 random(static_cast<unsigned>(m * 7 + n * 11 + k * 13 + static_cast<int>(type_a)));
+    const Operand a(m, k, type_a, strides_a, data, random);
+    const Operand b(k, n, type_b, strides_b, data, random);
+    Product product{m, n, k, a.matrix, b.matrix, nullptr, pieces};
+    SCOPED_TRACE(describe(product, strides_a, strides_b));
+
+    const Expected expected(product, a, b, data);
+    for (const bool whole_rows : {false, true}) {
+      const Blocking blocking = choose_blocking(shape_of(product), isa(), whole_rows);
+      const std::vector<std::uint32_t> bits = product_bits(product, blocking, 1);
+      expect_product(product, expected, bits);
+      if (testing::Test::HasFatalFailure()) return;
+      EXPECT_EQ(bits, product_bits(product, blocking, 2)) << "two threads";
+      EXPECT_EQ(bits, product_bits(product, blocking, 3)) << "three threads";
+
+      const PackedB packed = pack_b(product, isa(), 2);
+      Product with_packed = product;
+      with_packed.packed_b = &packed;
+      with_packed.b.data = nullptr;
+      const Blocking packed_blocking = choose_blocking(shape_of(with_packed), isa(), whole_rows);
+      const std::vector<std::uint32_t> packed_bits = product_bits(with_packed, packed_blocking, 2);
+      expect_product(product, expected, packed_bits);
+      if (!blocking.thin) {
+        EXPECT_EQ(bits, packed_bits) << "packed";
+      }
+    }
+  }
+};
+
+constexpr DType float_types[] = {DType::f32, DType::f16, DType::bf16, DType::e4m3, DType::e5m2};
+constexpr DType integer_types[] = {DType::s8, DType::u8};
+
+TEST_P(GemmTest, EveryTypeAndLayoutIsExactOnIntegers) {
+  for (const DType type : {DType::f32, DType::f16, DType::bf16, DType::e4m3, DType::e5m2, DType::s8, DType::u8}) {
+    for (const Strides a : all_strides) {
+      for (const Strides b : all_strides) {
+        check(29, 71, 37, type, type, a, b, Data::small_integers);
+        check(5, 37, 70, type, type, a, b, Data::small_integers);
+        if (HasFatalFailure()) return;
+      }
+    }
+  }
+}
+
+TEST_P(GemmTest, RandomNumbersAreWithinTheBound) {
+  for (const DType type : float_types) {
+    for (const Strides strides : {Strides::rows, Strides::columns, Strides::both_odd}) {
+      check(50, 67, 131, type, type, strides, strides, Data::any);
+      check(7, 67, 131, type, type, strides, strides, Data::any);
+      if (HasFatalFailure()) return;
+    }
+  }
+}
+
+TEST_P(GemmTest, TypesMix) {
+  for (const DType a : float_types) {
+    for (const DType b : float_types) check(26, 40, 33, a, b, Strides::rows, Strides::columns, Data::small_integers);
+  }
+  for (const DType a : integer_types) {
+    for (const DType b : integer_types) {
+      for (const Strides strides : all_strides) {
+        check(26, 83, 130, a, b, strides, Strides::columns, Data::any);
+        check(26, 83, 130, a, b, Strides::columns, strides, Data::any);
+      }
+    }
+  }
+}
+
+TEST_P(GemmTest, SizesAroundTheTiles) {
+  const Int ms[] = {0, 1, 2, 5, 6, 7, 8, 15, 16, 17, 23, 24, 25, 47, 48, 49, 97};
+  const Int ns[] = {0, 1, 3, 4, 7, 8, 9, 15, 16, 17, 31, 33, 47, 49, 63, 64, 65, 127, 129, 257};
+  const Int ks[] = {0, 1, 2, 3, 4, 5, 15, 16, 17, 31, 64, 129};
+  std::mt19937 random(1);
+  for (const DType type : {DType::f32, DType::bf16, DType::s8}) {
+    for (const Int m : ms) {
+      for (const Int n : ns) {
+        const Int k = ks[random() % std::size(ks)];
+        const Strides a = random() % 2 ? Strides::rows : Strides::columns;
+        const Strides b = random() % 2 ? Strides::rows : Strides::columns;
+        check(m, n, k, type, type, a, b, Data::small_integers);
+        if (HasFatalFailure()) return;
+      }
+    }
+    for (const Int k : ks) check(31, 33, k, type, type, Strides::rows, Strides::rows, Data::small_integers);
+  }
+}
+
+TEST_P(GemmTest, SeveralBlocksOfEachKind) {
+  for (const DType type : {DType::f32, DType::f16, DType::s8, DType::u8}) {
+    const Int deep = is_float(type) ? 1000 : 4000;
+    check(53, 601, deep, type, type, Strides::rows, Strides::columns, Data::small_integers);
+    check(101, 300, deep, type, type, Strides::columns, Strides::rows, Data::small_integers);
+  }
+  check(3, 1201, 5000, DType::f32, DType::f32, Strides::rows, Strides::rows, Data::small_integers);
+  check(3, 601, 5000, DType::bf16, DType::bf16, Strides::rows, Strides::columns, Data::small_integers);
+}
+
+TEST_P(GemmTest, LongSumsAreSplit) {
+  for (const Int m : {Int{2}, Int{30}}) {
+    const ProductShape shape{.m = m, .n = 33, .k = 20011};
+    EXPECT_GT(choose_blocking(shape, isa()).splits, 1);
+    for (const Strides strides : {Strides::rows, Strides::columns}) {
+      check(m, 33, 20011, DType::f32, DType::f32, strides, strides, Data::small_integers);
+      check(m, 33, 20011, DType::f32, DType::f32, strides, strides, Data::any);
+    }
+  }
+  check(30, 33, 60000, DType::s8, DType::s8, Strides::rows, Strides::columns, Data::any);
+}
+
+TEST_P(GemmTest, PiecesArriveTogether) {
+  for (const DType type : {DType::f32, DType::bf16, DType::s8}) {
+    for (const Strides b : {Strides::rows, Strides::columns, Strides::both_odd}) {
+      for (const Int m : {Int{5}, Int{29}}) {
+        check(m, 144, 40, type, type, Strides::rows, b, Data::small_integers, {2, 0});    // halves
+        check(m, 144, 40, type, type, Strides::rows, b, Data::small_integers, {2, 2});    // even and odd
+        check(m, 144, 40, type, type, Strides::rows, b, Data::small_integers, {2, 48});   // halves of heads
+        check(m, 144, 40, type, type, Strides::rows, b, Data::small_integers, {3, 9});
+        check(m, 1290, 400, type, type, Strides::rows, b, Data::small_integers, {3, 0});
+        check(m, 1288, 900, type, type, Strides::rows, b, Data::small_integers, {2, 14});
+        if (HasFatalFailure()) return;
+      }
+    }
+  }
+}
+
+TEST_P(GemmTest, DirectStoresAreTheBlocksWithTheirEpilogue) {
+  std::mt19937 random(5);
+  struct Case {
+    Int m, n, k;
+  };
+  for (const Case& c : {Case{29, 71, 37}, Case{5, 71, 37}, Case{50, 300, 900}, Case{20, 33, 9000}, Case{25, 16, 0}}) {
+    const Operand a(c.m, c.k, DType::f32, Strides::rows, Data::any, random);
+    const Operand b(c.k, c.n, DType::f32, Strides::columns, Data::any, random);
+    const Product product{c.m, c.n, c.k, a.matrix, b.matrix, nullptr, {}};
+    const Blocking blocking = choose_blocking(shape_of(product), isa());
+    const std::vector<std::uint32_t> acc = product_bits(product, blocking, 1);
+    std::vector<float> bias(static_cast<std::size_t>(c.n)), add(static_cast<std::size_t>(c.m * c.n));
+    for (float& x : bias) x = static_cast<float>(static_cast<int>(random() % 9) - 4);
+    for (float& x : add) x = static_cast<float>(static_cast<int>(random() % 9) - 4) / 4;
+    bias[0] = NAN;
+
+    for (int parts = 0; parts < 8; ++parts) {
+      for (const bool in_place : {false, true}) {
+        std::vector<float> out = add;
+        Direct direct;
+        direct.out = out.data();
+        direct.row_stride = c.n;
+        if (parts & 1) direct.bias = bias.data();
+        if (parts & 2) {
+          direct.add = in_place ? out.data() : add.data();
+          direct.add_row_stride = c.n;
+        }
+        if (parts & 4) direct.alpha = 0.5f, direct.lo = 0.0f, direct.hi = 3.0f;
+        Scratch scratch(blocking, 2);
+        scratch.options.direct = &direct;
+        run(product, blocking, scratch.options);
+        for (Int i = 0; i < c.m; ++i) {
+          for (Int j = 0; j < c.n; ++j) {
+            const auto at = static_cast<std::size_t>(i * c.n + j);
+            float x = std::bit_cast<float>(acc[at]) * direct.alpha;  // a power of two: exact
+            if (direct.bias) x += bias[static_cast<std::size_t>(j)];
+            if (direct.add) x += add[at];
+            if (parts & 4 && !std::isnan(x)) x = x > 0 ? std::min(x, 3.0f) : 0.0f;
+            if (std::isnan(x)) {
+              ASSERT_TRUE(std::isnan(out[at])) << i << ", " << j << ", parts " << parts;
+            } else {
+              ASSERT_EQ(std::bit_cast<std::uint32_t>(out[at]), std::bit_cast<std::uint32_t>(x)) << i << ", " << j << ", parts " << parts;
+            }
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST_P(GemmTest, DirectWritesNothingElse) {
+  std::mt19937 random(6);
+  const Operand a(7, 20, DType::f32, Strides::rows, Data::any, random);
+  const Operand b(20, 21, DType::f32, Strides::rows, Data::any, random);
+  for (const Int m : {Int{7}, Int{3}}) {
+    const Product product{m, 21, 20, a.matrix, b.matrix, nullptr, {}};
+    const Blocking blocking = choose_blocking(shape_of(product), isa());
+    std::vector<float> out(7 * 40, 12345.0f);
+    Direct direct;
+    direct.out = out.data() + 1;
+    direct.row_stride = 40;
+    Scratch scratch(blocking, 1);
+    scratch.options.direct = &direct;
+    run(product, blocking, scratch.options);
+    for (Int i = 0; i < 7; ++i) {
+      for (Int j = 0; j < 40; ++j) {
+        const bool inside = i < m && j >= 1 && j < 22;
+        EXPECT_EQ(out[static_cast<std::size_t>(i * 40 + j)] == 12345.0f, !inside) << i << ", " << j;
+      }
+    }
+  }
+}
+
+TEST_P(GemmTest, NonFiniteNumbersStayInTheirRowsAndColumns) {
+  for (const Int m : {Int{4}, Int{30}}) {
+    for (const Strides strides : {Strides::rows, Strides::columns}) {
+      std::mt19937 random(7);
+      Operand a(m, 21, DType::f32, strides, Data::small_integers, random);
+      Operand b(21, 19, DType::f32, strides, Data::small_integers, random);
+      auto put = [](Operand& o, Int row, Int column, float x) {
+        const Int at = row * o.matrix.row_stride + column * o.matrix.column_stride;
+        std::memcpy(o.bytes.get() + at * 4, &x, 4);
+      };
+      put(a, 2, 20, INFINITY);
+      put(b, 5, 18, NAN);
+      const Product product{m, 19, 21, a.matrix, b.matrix, nullptr, {}};
+      const auto bits = product_bits(product, choose_blocking(shape_of(product), isa()), 1);
+      for (Int i = 0; i < m; ++i) {
+        for (Int j = 0; j < 19; ++j) {
+          const float x = std::bit_cast<float>(bits[static_cast<std::size_t>(i * 19 + j)]);
+          EXPECT_EQ(std::isfinite(x), i != 2 && j != 18) << i << ", " << j << ": " << x;
+        }
+      }
+    }
+  }
+}
+
+TEST_P(GemmTest, EveryCodeOfASmallFloatIsConverted) {
+  for (const DType type : {DType::e4m3, DType::e5m2, DType::f16, DType::bf16}) {
+    const Int count = size_of(type) == 1 ? 256 : 65536;
+    std::vector<std::uint16_t> wide(static_cast<std::size_t>(count));
+    std::vector<std::uint8_t> narrow(static_cast<std::size_t>(count));
+    for (Int i = 0; i < count; ++i) {
+      wide[static_cast<std::size_t>(i)] = static_cast<std::uint16_t>(i);
+      narrow[static_cast<std::size_t>(i)] = static_cast<std::uint8_t>(i);
+    }
+    const void* codes = size_of(type) == 1 ? static_cast<const void*>(narrow.data()) : wide.data();
+    const float one = 1.0f;
+    const Product product{1, count, 1, {&one, DType::f32, 1, 1}, {codes, type, count, 1}, nullptr, {}};
+    const Product other{count, 1, 1, {codes, type, 1, 1}, {&one, DType::f32, 1, 1}, nullptr, {}};
+    for (const Product* p : {&product, &other}) {
+      const auto bits = product_bits(*p, choose_blocking(shape_of(*p), isa()), 1);
+      const Format f = format_of(type);
+      for (Int i = 0; i < count; ++i) {
+        const float got = std::bit_cast<float>(bits[static_cast<std::size_t>(i)]);
+        const Int exponents = (Int{1} << f.exponent_bits) - 1, mantissas = (Int{1} << f.mantissa_bits) - 1;
+        const Int exponent = i >> f.mantissa_bits & exponents, mantissa = i & mantissas;
+        const bool negative = i >> (f.exponent_bits + f.mantissa_bits);
+        const bool nan = type == DType::e4m3 ? exponent == exponents && mantissa == mantissas
+                                             : exponent == exponents && mantissa != 0;
+        if (nan) {
+          ASSERT_TRUE(std::isnan(got)) << name(type) << " code " << i;
+        } else if (exponent == exponents && type != DType::e4m3) {
+          ASSERT_EQ(got, negative ? -INFINITY : INFINITY) << name(type) << " code " << i;
+        } else {
+          ASSERT_EQ(got, static_cast<float>(decode(type, static_cast<std::uint32_t>(i)))) << name(type) << " code " << i;
+        }
+      }
+    }
+  }
+}
+
+TEST_P(GemmTest, BlockingDoesNotNeedMuchMemory) {
+  for (const bool whole_rows : {false, true}) {
+    for (const DType type : {DType::f32, DType::s8}) {
+      for (const Int m : {Int{1}, Int{16}, Int{17}, Int{100}, Int{4096}, Int{100000}}) {
+        for (const Int n : {Int{1}, Int{100}, Int{4096}, Int{51000}}) {
+          for (const Int k : {Int{0}, Int{64}, Int{1000}, Int{4096}, Int{1000000}}) {
+            const Blocking b = choose_blocking({.m = m, .n = n, .k = k, .a = type, .b = type}, isa(), whole_rows);
+            EXPECT_LE(b.thread_bytes, 4u << 20) << m << " x " << n << " x " << k;
+            EXPECT_LE(b.shared_bytes, 32u << 20) << m << " x " << n << " x " << k;
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST_P(GemmTest, ATypeWithoutKernelIsRefused) {
+  for (const auto& [a, b] : {std::pair{DType::f32, DType::s8}, {DType::i32, DType::i32}, {DType::boolean, DType::s8}}) {
+    try {
+      static_cast<void>(choose_blocking({.m = 1, .n = 1, .k = 1, .a = a, .b = b}, isa()));
+      FAIL();
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::unsupported);
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Isas, GemmTest, testing::Values(Isa::portable, Isa::avx2, Isa::avx512),
+                         [](const auto& info) { return std::string(name(info.param)); });
+
+TEST(GemmAcrossIsas, ExactDataGivesTheSameBits) {
+  for (const DType type : {DType::f32, DType::bf16, DType::s8, DType::u8}) {
+    std::mt19937 random(9);
+    const Operand a(61, 700, type, Strides::rows, Data::small_integers, random);
+    const Operand b(700, 130, type, Strides::columns, Data::small_integers, random);
+    const Product product{61, 130, 700, a.matrix, b.matrix, nullptr, {}};
+    const auto expected = product_bits(product, choose_blocking(shape_of(product), Isa::portable), 1);
+    for (int isa = 1; isa <= static_cast<int>(machine_isa()); ++isa) {
+      EXPECT_EQ(expected, product_bits(product, choose_blocking(shape_of(product), static_cast<Isa>(isa)), 2))
+          << name(type) << " on " << name(static_cast<Isa>(isa));
+    }
+  }
+}
+
+}  // namespace
+}  // namespace postlude::inline v0::cpu
