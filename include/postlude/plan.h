@@ -100,6 +100,7 @@ class Plan {
     Axes axes;       // of {m, n}; A and B: both
     DType dtype;
     bool output = false;
+    bool batched = false;  // an output that has a batch axis in front, an operand that may have one
   };
   [[nodiscard]] std::vector<Slot> slots() const;
   // The shape that slot must have at a given problem size (without batch).

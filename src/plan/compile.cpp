@@ -158,7 +158,8 @@ std::vector<Plan::Slot> Plan::slots() const {
     slots.push_back({.name = expected.name,
                      .axes = expected.axes & tile_axes,
                      .dtype = expected.dtype,
-                     .output = expected.role == plan::Expected::Role::output});
+                     .output = expected.role == plan::Expected::Role::output,
+                     .batched = expected.axes.has(Axis::b)});
   }
   return slots;
 }
