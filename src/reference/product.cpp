@@ -1,0 +1,168 @@
+#include "reference/product.h"
+
+#include "core/convert.h"
+
+#include <algorithm>
+#include <bit>
+#include <cfloat>
+#include <cmath>
+
+namespace postlude::inline v0::reference {
+
+namespace {
+
+// c (rows x columns, stride ldc) += a (rows x depth, stride lda) * b (depth x columns, stride ldb), plain loops that the
+// compiler vectorises; compiled once a vector width below.
+template <class T>
+[[gnu::always_inline]] inline void accumulate(const T* a, std::int64_t lda, const T* b, std::int64_t ldb, T* c,
+                                              std::int64_t ldc, int rows, int depth, int columns) {
+  int i = 0;
+  for (; i + 4 <= rows; i += 4) {
+    for (int k = 0; k < depth; ++k) {
+      const T a0 = a[i * lda + k], a1 = a[(i + 1) * lda + k], a2 = a[(i + 2) * lda + k], a3 = a[(i + 3) * lda + k];
+      const T* bk = b + k * ldb;
+      T *c0 = c + i * ldc, *c1 = c0 + ldc, *c2 = c1 + ldc, *c3 = c2 + ldc;
+#pragma GCC ivdep
+      for (int j = 0; j < columns; ++j) {
+        c0[j] += a0 * bk[j];
+        c1[j] += a1 * bk[j];
+        c2[j] += a2 * bk[j];
+        c3[j] += a3 * bk[j];
+      }
+    }
+  }
+  for (; i < rows; ++i)
+    for (int k = 0; k < depth; ++k)
+      for (int j = 0; j < columns; ++j) c[i * ldc + j] += a[i * lda + k] * b[k * ldb + j];
+}
+
+template <class T>
+using Accumulate = void (*)(const T*, std::int64_t, const T*, std::int64_t, T*, std::int64_t, int, int, int);
+
+template <class T>
+void portable(const T* a, std::int64_t lda, const T* b, std::int64_t ldb, T* c, std::int64_t ldc, int rows, int depth, int columns) {
+  accumulate(a, lda, b, ldb, c, ldc, rows, depth, columns);
+}
+#if defined(__x86_64__)
+template <class T>
+[[gnu::target("avx2")]] void avx2(const T* a, std::int64_t lda, const T* b, std::int64_t ldb, T* c, std::int64_t ldc, int rows,
+                                  int depth, int columns) {
+  accumulate(a, lda, b, ldb, c, ldc, rows, depth, columns);
+}
+template <class T>
+[[gnu::target("avx512f,prefer-vector-width=512")]] void avx512(const T* a, std::int64_t lda, const T* b, std::int64_t ldb, T* c,
+                                                               std::int64_t ldc, int rows, int depth, int columns) {
+  accumulate(a, lda, b, ldb, c, ldc, rows, depth, columns);
+}
+#endif
+
+template <class T>
+Accumulate<T> best() {
+#if defined(__x86_64__)
+  if (__builtin_cpu_supports("avx512f")) return avx512<T>;
+  if (__builtin_cpu_supports("avx2")) return avx2<T>;
+#endif
+  return portable<T>;
+}
+
+// rows x columns of a tensor, from its two strides, row-major.
+template <class T>
+std::vector<T> gather(const Bound& x, std::int64_t b, std::int64_t rows, std::int64_t columns) {
+  std::vector<T> out(static_cast<std::size_t>(rows * columns));
+  const auto load = [&](std::int64_t i, std::int64_t j) {
+    return core::load_real(x.dtype, x.data, b * x.strides[0] + i * x.strides[1] + j * x.strides[2]);
+  };
+#pragma omp parallel for if (rows * columns > 100000)
+  for (std::int64_t i = 0; i < rows; ++i)
+    for (std::int64_t j = 0; j < columns; ++j) out[static_cast<std::size_t>(i * columns + j)] = static_cast<T>(load(i, j));
+  return out;
+}
+
+// a (m x k) times b (k x n), in blocks that stay in cache: 256 x 256 of b, 64 rows of a.
+template <class T>
+std::vector<T> multiply_matrices(const std::vector<T>& a, const std::vector<T>& b, std::int64_t m, std::int64_t n, std::int64_t k) {
+  constexpr std::int64_t depth = 256, width = 256, height = 64;
+  std::vector<T> c(static_cast<std::size_t>(m * n));
+  const Accumulate<T> run = best<T>();
+#pragma omp parallel for schedule(dynamic) if (m * n * k > 100000)
+  for (std::int64_t i = 0; i < m; i += height) {
+    const int rows = static_cast<int>(std::min(height, m - i));
+    for (std::int64_t j = 0; j < n; j += width) {
+      const int columns = static_cast<int>(std::min(width, n - j));
+      T block[height * width] = {};  // of its own: c's rows may be 4 KB apart and fight for one cache set
+      for (std::int64_t p = 0; p < k; p += depth)
+        run(&a[static_cast<std::size_t>(i * k + p)], k, &b[static_cast<std::size_t>(p * n + j)], n, block, width, rows,
+            static_cast<int>(std::min(depth, k - p)), columns);
+      for (int r = 0; r < rows; ++r)
+        std::copy_n(block + r * width, columns, &c[static_cast<std::size_t>((i + r) * n + j)]);
+    }
+  }
+  return c;
+}
+
+int grid_of(const std::vector<double>& values) {
+  int result = grid_of_zero;
+  for (const double x : values) result = std::min(result, grid(x));
+  return result;
+}
+
+std::vector<float> magnitudes(const std::vector<double>& x) {
+  std::vector<float> result(x.size());
+  std::transform(x.begin(), x.end(), result.begin(), [](double v) { return static_cast<float>(std::abs(v)); });
+  return result;
+}
+
+// `magnitude` is (|A| |B|), `step` the exponent of the unit of which all products are multiples.
+Real accumulator(double value, double magnitude, int step, std::int64_t k, double relative) {
+  if (std::isnan(value)) return point(value);
+  if (std::isinf(value)) return point(value);
+  if (magnitude > FLT_MAX) return anything(value);  // a partial sum may overflow
+  if (magnitude == 0 && k > 0) return {0.0, -0.0, 0.0};
+  if (step >= -149 && magnitude <= std::ldexp(0x1p24, step)) return point(value + 0.0);  // no -0 out of a cancellation
+  return rounded({value, value - relative * magnitude, value + relative * magnitude}, 0.5);
+}
+
+}  // namespace
+
+double accumulation_error(std::int64_t count, double unit) {
+  const auto n = static_cast<double>(count);
+  const double worst = n * unit < 1 ? n * unit / (1 - n * unit) : infinity;
+  return std::min(4 * std::sqrt(n) * unit, worst);
+}
+
+int grid(double x) {
+  if (x == 0) return grid_of_zero;
+  if (!std::isfinite(x)) return -2000;
+  int exponent = 0;
+  const double fraction = std::frexp(x, &exponent);  // in [0.5, 1)
+  const auto significand = static_cast<std::uint64_t>(std::ldexp(std::abs(fraction), 53));
+  return exponent - 53 + std::countr_zero(significand);
+}
+
+std::vector<Cell> product(const Bindings& bindings, bool integers, double unit) {
+  const Shape& shape = bindings.shape;
+  const auto plane = static_cast<std::size_t>(shape.m * shape.n);
+  std::vector<Cell> result(static_cast<std::size_t>(shape.batch) * plane);
+  // f32 partial sums of |A| |B| are short by 2^-24 a term at most.
+  const double slack = 1 + 0x1p-23 * static_cast<double>(shape.k + 1);
+  const double relative = accumulation_error(shape.k, unit);
+  for (std::int64_t b = 0; b < shape.batch; ++b) {
+    const auto left = gather<double>(bindings.a, b, shape.m, shape.k);
+    const auto right = gather<double>(bindings.b, b, shape.k, shape.n);
+    const auto value = multiply_matrices(left, right, shape.m, shape.n, shape.k);
+    Cell* out = result.data() + static_cast<std::size_t>(b) * plane;
+    if (integers) {
+      for (std::size_t i = 0; i < plane; ++i)
+        out[i] = cell(point(std::int64_t{static_cast<std::int32_t>(static_cast<std::uint32_t>(static_cast<std::int64_t>(value[i])))}));
+      continue;
+    }
+    const int step = grid_of(left) + grid_of(right);
+    const auto magnitude = multiply_matrices(magnitudes(left), magnitudes(right), shape.m, shape.n, shape.k);
+#pragma omp parallel for if (plane > 100000)
+    for (std::size_t i = 0; i < plane; ++i)
+      out[i] = cell(accumulator(value[i], static_cast<double>(magnitude[i]) * slack, step, shape.k, relative));
+  }
+  return result;
+}
+
+}  // namespace postlude::inline v0::reference

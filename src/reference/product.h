@@ -1,0 +1,29 @@
+// The accumulator: a float64 product with the error that f32 accumulation may make.
+//
+// Over K products, f32 accumulation in any order errs by at most K u / (1 - K u) * (|A| |B|), u = 2^-24, and, rounding
+// errors being as good as independent, by about sqrt(K) u (|A| |B|): 4 sqrt(K) is six standard deviations in the worst
+// case, where all terms have one sign (Higham and Mary, "A new approach to probabilistic rounding error analysis",
+// SIAM J. Sci. Comput. 41, 2019). The smaller of the two is the bound. It is 0 where every partial sum in every order is
+// an f32: all elements are multiples of a power of two, and (|A| |B|) of 2^24 of its units at most.
+#pragma once
+
+#include "plan/backend.h"
+#include "reference/cell.h"
+
+#include <cstdint>
+#include <vector>
+
+namespace postlude::inline v0::reference {
+
+// Relative error of f32 accumulation of `count` terms: min(4 sqrt(count), count / (1 - count u)) u.
+[[nodiscard]] double accumulation_error(std::int64_t count, double unit = unit_roundoff);
+
+// The largest power of two of which x is a multiple, as its exponent; large for 0, -2000 for what is not finite.
+[[nodiscard]] int grid(double x);
+inline constexpr int grid_of_zero = 4000;
+
+// acc[b][m][n] of a gemm: i32 for 8-bit integers, exact but for wrapping, else f32.
+// `unit`: the accumulator's unit roundoff.
+[[nodiscard]] std::vector<Cell> product(const Bindings& bindings, bool integers, double unit = unit_roundoff);
+
+}  // namespace postlude::inline v0::reference

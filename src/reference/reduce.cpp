@@ -1,0 +1,350 @@
+#include "reference/reduce.h"
+
+#include "core/convert.h"
+#include "reference/product.h"
+
+#include <algorithm>
+#include <cfloat>
+#include <cmath>
+
+namespace postlude::inline v0::reference {
+
+namespace {
+
+double reach(const Real& x) { return std::max(std::abs(x.low), std::abs(x.high)); }
+
+// Relative error of a sum whose terms are carried along with a running maximum or mean: a few roundings a term, and as
+// many again for rescaling what was summed before.
+double running_error(std::size_t count) {
+  const auto n = static_cast<double>(count);
+  return unit_roundoff * (8 + 2 * std::log1p(n) + 4 * std::min(n, 4 * std::sqrt(n)));
+}
+
+struct Survey {  // of the elements of a reduction
+  bool nan = false, anything = false, points = true, positive = true, negative = true, negative_zeros = true;
+};
+Survey survey(std::span<const Cell> x) {
+  Survey s;
+  for (const Cell& c : x) {
+    const Real& r = c.real;
+    s.nan = s.nan || is_nan(r);
+    s.anything = s.anything || is_anything(r);
+    s.points = s.points && is_point(r);
+    s.positive = s.positive && r.low >= 0;
+    s.negative = s.negative && r.high <= 0;
+    s.negative_zeros = s.negative_zeros && r.low == 0 && std::signbit(r.low);
+  }
+  return s;
+}
+
+// Elements already known to hold neither kind of NaN. `relative`: of the sum of magnitudes.
+Real sum_in_any_order(std::span<const Cell> x, const Survey& s, double relative) {
+  double value = 0, low = 0, high = 0, magnitude = 0;
+  int step = grid_of_zero;
+  for (const Cell& c : x) {
+    value += c.real.value;
+    low += c.real.low;
+    high += c.real.high;
+    magnitude += reach(c.real);
+    step = std::min(step, grid(c.real.value));
+  }
+  if (s.points && std::isnan(value)) return point(value);  // inf - inf
+  if (s.points && std::isinf(magnitude)) return point(value);
+  if (std::isnan(low) || std::isnan(high) || std::isnan(value)) return anything(value);
+  if (magnitude > FLT_MAX && !s.positive && !s.negative) return anything(value);  // partial sums may overflow
+  if (s.points && s.negative_zeros && !x.empty()) return {0.0, -0.0, 0.0};         // 0 + -0 is +0
+  if (s.points && step >= -149 && magnitude <= std::ldexp(0x1p24, step)) return point(value + 0.0);
+  return widened({value, low, high}, relative * magnitude);
+}
+
+Real sum(const Reducing& reducing, std::span<const Cell> x) {
+  const Survey s = survey(x);
+  if (s.nan) return point(std::nan(""));
+  if (s.anything) return anything(std::nan(""));
+  const auto terms = static_cast<std::int64_t>(x.size());
+  const double relative = accumulation_error(std::max<std::int64_t>(terms - 1, 0)) + (reducing.online ? running_error(x.size()) : 0);
+  return sum_in_any_order(x, s, relative);
+}
+
+Real mean(const Reducing& reducing, std::span<const Cell> x) {
+  const auto count = point(static_cast<double>(static_cast<float>(x.size())));
+  const Real result = divide(sum(reducing, x), count);
+  if (!reducing.welford || x.empty() || is_nan(result)) return result;
+  double magnitude = 0;
+  for (const Cell& c : x) magnitude += reach(c.real);
+  return widened(result, running_error(x.size()) * magnitude / static_cast<double>(x.size()));
+}
+
+Whole sum_of_integers(std::span<const Cell> x, DType type) {
+  __int128 value = 0, low = 0, high = 0;
+  for (const Cell& c : x) {
+    value += c.whole.value;
+    low += c.whole.low;
+    high += c.whole.high;
+  }
+  const auto wrap = [](__int128 v) { return static_cast<std::int64_t>(static_cast<std::uint64_t>(v)); };
+  const core::IntegerRange range = core::integer_range(type);
+  if (low == high) return point(wrap(low));
+  if (low < range.min || high > range.max) return anything(wrap(value), type);
+  return {wrap(value), wrap(low), wrap(high)};
+}
+
+Real extreme(bool largest, std::span<const Cell> x) {
+  const Survey s = survey(x);
+  if (s.nan) return point(std::nan(""));
+  Real result = point(largest ? -infinity : infinity);
+  for (const Cell& c : x) {
+    const auto better = [&](double a, double b) { return largest ? greater(a, b) : lesser(a, b); };
+    result = {better(result.value, c.real.value), better(result.low, c.real.low), better(result.high, c.real.high)};
+  }
+  return s.anything ? anything(result.value) : result;
+}
+
+Whole extreme_of_integers(bool largest, std::span<const Cell> x, DType type) {
+  const core::IntegerRange range = core::integer_range(type);
+  Whole result = point(largest ? range.min : range.max);
+  for (const Cell& c : x) {
+    const auto better = [&](std::int64_t a, std::int64_t b) { return largest ? std::max(a, b) : std::min(a, b); };
+    result = {better(result.value, c.whole.value), better(result.low, c.whole.low), better(result.high, c.whole.high)};
+  }
+  return result;
+}
+
+// x1 * x2 * ... in any order. Exact where the odd parts of all factors multiply to less than 2^24; where the product of
+// some of them may overflow or lose bits to underflow, so may the result.
+Real product_of_all(std::span<const Cell> x) {
+  const Survey s = survey(x);
+  if (s.nan) return point(std::nan(""));
+  if (s.anything) return anything(std::nan(""));
+  Real result = point(1.0);
+  double large = 1, small = 1, odd = 1;
+  for (const Cell& c : x) {
+    const Real& r = c.real;
+    if (reach(r) > 1) large *= reach(r);
+    const double least = std::signbit(r.low) != std::signbit(r.high) ? 0 : std::min(std::abs(r.low), std::abs(r.high));
+    if (least < 1 && (least != 0 || !is_point(r))) small *= std::max(least, 0x1p-149);
+    if (s.points && r.value != 0 && std::isfinite(r.value)) odd = std::min(odd * std::ldexp(std::abs(r.value), -grid(r.value)), infinity);
+    const double exact = result.value * r.value;
+    result = multiply(result, r);
+    result.value = exact;
+  }
+  if (is_nan(result) || (large > FLT_MAX && !(s.points && std::isinf(result.value)))) {
+    return s.points && std::isnan(result.value) ? result : anything(result.value);
+  }
+  if (small < FLT_MIN) {
+    const double bound = 2 * std::max(reach(result), 0x1p-149 * large);
+    return {result.value, -bound, bound};
+  }
+  if (s.points && odd < 0x1p24) return point(result.value);
+  const double error = static_cast<double>(x.size()) * unit_roundoff;
+  return widened(result, error * std::min(reach(result), static_cast<double>(FLT_MAX)));
+}
+
+Whole product_of_integers(std::span<const Cell> x, DType type) {
+  std::uint64_t value = 1;
+  bool known = true;
+  for (const Cell& c : x) {
+    value *= static_cast<std::uint64_t>(c.whole.value);
+    known = known && is_point(c.whole);
+  }
+  const auto result = static_cast<std::int64_t>(value);
+  return known ? point(result) : anything(result, type);
+}
+
+// max + log(sum of exp(x - max)), for one end of the intervals.
+template <class End>
+double log_of_sum(std::span<const Cell> x, End end) {
+  double top = -infinity;
+  for (const Cell& c : x) top = std::max(top, end(c.real));
+  if (std::isinf(top)) return top;
+  double sum = 0;
+  for (const Cell& c : x) sum += std::exp(end(c.real) - top);
+  return top + std::log(sum);
+}
+
+Real log_sum_exp(std::span<const Cell> x) {
+  const Survey s = survey(x);
+  if (s.nan) return point(std::nan(""));
+  if (s.anything) return anything(std::nan(""));
+  const Real result = {log_of_sum(x, [](const Real& r) { return r.value; }), log_of_sum(x, [](const Real& r) { return r.low; }),
+                       log_of_sum(x, [](const Real& r) { return r.high; })};
+  // The logarithm turns the sum's relative error into an absolute one, and has 2 ulps (of at most log n) of its own.
+  const double logarithm = std::log1p(static_cast<double>(x.size()));
+  return widened(result, running_error(x.size()) + info(Op::log).ulps * ulp(logarithm));
+}
+
+// The standard deviation is a seminorm of x: an error of root mean square e changes it by at most e. Welford's and two
+// passes err like a perturbation of x by running_error (Chan, Golub and LeVeque, "Algorithms for computing the sample
+// variance", Am. Stat. 37, 1983).
+Real variance(std::span<const Cell> x) {
+  const Survey s = survey(x);
+  const auto n = static_cast<double>(x.size());
+  if (s.nan || x.empty()) return point(std::nan(""));
+  if (s.anything) return anything(std::nan(""));
+  double mean = 0, squares = 0, error = 0, largest = 0;
+  bool certainly_infinite = false;
+  for (const Cell& c : x) {
+    const Real& r = c.real;
+    mean += r.value / n;
+    squares += r.value * r.value;
+    error += std::pow(std::max(r.high - r.value, r.value - r.low), 2);
+    largest = std::max(largest, reach(r));
+    certainly_infinite = certainly_infinite || (is_point(r) && std::isinf(r.value));
+  }
+  if (certainly_infinite) return point(std::nan(""));
+  if (largest > 0x1p63 / std::sqrt(n)) return anything(std::nan(""));  // a sum of squares may overflow
+  double deviation = 0;
+  for (const Cell& c : x) deviation += (c.real.value - mean) * (c.real.value - mean);
+  deviation = std::sqrt(deviation / n);
+  const double e = std::sqrt(error / n) + running_error(x.size()) * std::sqrt(squares / n);
+  const double low = std::max(0.0, deviation - e), high = deviation + e;
+  return widened({deviation * deviation, low * low, high * high}, 0x1p-126);  // squares may underflow
+}
+
+// sqrt(sum of x * x)
+Real norm(std::span<const Cell> x) {
+  std::vector<Cell> squares(x.size());
+  std::transform(x.begin(), x.end(), squares.begin(), [](const Cell& c) {
+    const Real magnitude = is_nan(c.real) || is_anything(c.real) || is_point(c.real)
+        ? c.real
+        : Real{std::abs(c.real.value), std::signbit(c.real.low) != std::signbit(c.real.high) ? 0.0 : std::min(std::abs(c.real.low), std::abs(c.real.high)),
+               reach(c.real)};
+    return cell(multiply(magnitude, magnitude));
+  });
+  return square_root(sum({}, squares));
+}
+
+Whole any_or_all(bool any, DType argument, std::span<const Cell> x) {
+  Whole result = point(std::int64_t{any ? 0 : 1});
+  for (const Cell& c : x) {
+    const Whole b = cast(c, argument, DType::boolean).whole;
+    const auto f = [&](std::int64_t p, std::int64_t q) { return any ? p | q : p & q; };
+    result = {f(result.value, b.value), f(result.low, b.low), f(result.high, b.high)};
+  }
+  return result;
+}
+
+// Interval is Real or Whole. i is right unless an element before it is surely as good, or one behind it surely better.
+template <class Interval>
+Whole first_extreme(bool largest, std::span<const Interval> x, std::vector<std::int64_t>& candidates) {
+  const auto n = static_cast<std::int64_t>(x.size());
+  if (n == 0) return point(std::int64_t{-1});
+  // In terms of "largest": the sure part of an element and what it may reach. ~ turns integers round without overflow.
+  const auto turned = [](auto v) { if constexpr (std::is_floating_point_v<decltype(v)>) return -v; else return ~v; };
+  const auto sure = [&](const Interval& r) { return largest ? r.low : turned(r.high); };
+  const auto most = [&](const Interval& r) { return largest ? r.high : turned(r.low); };
+  const auto value = [&](const Interval& r) { return largest ? r.value : turned(r.value); };
+  std::int64_t best = 0;
+  for (std::int64_t i = 1; i < n; ++i)
+    if (value(x[static_cast<std::size_t>(i)]) > value(x[static_cast<std::size_t>(best)])) best = i;
+  using T = decltype(x[0].value);
+  std::vector<T> behind(x.size());  // the best sure part after i
+  T running = std::numeric_limits<T>::lowest();
+  if constexpr (std::is_floating_point_v<T>) running = -infinity;
+  const T nothing = running;
+  for (std::int64_t i = n; i-- > 0;) {
+    behind[static_cast<std::size_t>(i)] = running;
+    running = std::max(running, sure(x[static_cast<std::size_t>(i)]));
+  }
+  running = nothing;
+  for (std::int64_t i = 0; i < n; ++i) {
+    const Interval& r = x[static_cast<std::size_t>(i)];
+    const bool beaten = (i > 0 && running >= most(r)) || behind[static_cast<std::size_t>(i)] > most(r);
+    if (!beaten) candidates.push_back(i);
+    running = std::max(running, sure(r));
+  }
+  if (!std::binary_search(candidates.begin(), candidates.end(), best)) best = candidates.front();
+  return {best, candidates.front(), candidates.back()};
+}
+
+}  // namespace
+
+Cell reduce(const Reducing& reducing, std::span<const Cell> x) {
+  const bool real = reducing.argument == DType::f32;
+  switch (reducing.op) {
+    case ReduceOp::sum: return real ? cell(sum(reducing, x)) : cell(sum_of_integers(x, reducing.result));
+    case ReduceOp::mean: return cell(mean(reducing, x));
+    case ReduceOp::max:
+    case ReduceOp::min: {
+      const bool largest = reducing.op == ReduceOp::max;
+      return real ? cell(extreme(largest, x)) : cell(extreme_of_integers(largest, x, reducing.result));
+    }
+    case ReduceOp::prod: return real ? cell(product_of_all(x)) : cell(product_of_integers(x, reducing.result));
+    case ReduceOp::any:
+    case ReduceOp::all: return cell(any_or_all(reducing.op == ReduceOp::any, reducing.argument, x));
+    case ReduceOp::logsumexp: return cell(log_sum_exp(x));
+    case ReduceOp::var: return cell(variance(x));
+    case ReduceOp::norm: return cell(norm(x));
+    case ReduceOp::argmax:
+    case ReduceOp::argmin:
+    case ReduceOp::custom: break;
+  }
+  throw Error(ErrorCode::internal, "not a plain reduction: " + std::string(info(reducing.op).spelling));
+}
+
+Whole index_of_extreme(bool largest, DType argument, std::span<const Cell> x, std::vector<std::int64_t>& candidates) {
+  candidates.clear();
+  if (argument != DType::f32) {
+    std::vector<Whole> elements;
+    for (const Cell& c : x) elements.push_back(c.whole);
+    return first_extreme<Whole>(largest, elements, candidates);
+  }
+  // The first certain NaN wins over everything but what may be a NaN before it.
+  std::vector<Real> elements;
+  bool nan = false;
+  for (const Cell& c : x) {
+    const auto index = static_cast<std::int64_t>(elements.size());
+    if (is_nan(c.real)) {
+      if (!nan && std::any_of(elements.begin(), elements.end(), is_anything)) {
+        for (std::int64_t i = 0; i < index; ++i)
+          if (is_anything(elements[static_cast<std::size_t>(i)])) candidates.push_back(i);
+      }
+      nan = true;
+      candidates.push_back(index);
+      break;
+    }
+    elements.push_back(c.real);
+  }
+  if (nan) return {candidates.back(), candidates.front(), candidates.back()};
+  // What may be anything may be a NaN: always a candidate (it reaches infinity, but so may an element before it).
+  const Whole result = first_extreme<Real>(largest, elements, candidates);
+  for (std::size_t i = 0; i < elements.size(); ++i)
+    if (is_anything(elements[i])) candidates.push_back(static_cast<std::int64_t>(i));
+  std::sort(candidates.begin(), candidates.end());
+  candidates.erase(std::unique(candidates.begin(), candidates.end()), candidates.end());
+  if (candidates.empty()) return result;
+  return {result.value, candidates.front(), candidates.back()};
+}
+
+std::vector<Cell> reduce_custom(const Body& combine, std::span<const Cell> identity, std::span<const DType> types,
+                                std::span<const Cell> x) {
+  const std::size_t k = types.size(), count = x.size() / k;
+  std::vector<Cell> parameters(2 * k), out(k), scratch;
+  const auto fold = [&](bool forward) {
+    std::vector<Cell> state(identity.begin(), identity.end());
+    for (std::size_t i = 0; i < count; ++i) {
+      const std::size_t element = forward ? i : count - 1 - i;
+      std::copy(state.begin(), state.end(), parameters.begin());
+      std::copy_n(x.begin() + static_cast<std::ptrdiff_t>(element * k), k, parameters.begin() + static_cast<std::ptrdiff_t>(k));
+      combine.run(parameters, {}, scratch, out);
+      std::copy(out.begin(), out.end(), state.begin());
+    }
+    return state;
+  };
+  // Two orders say how far apart orders lie: the result is the hull of both, and as much again for all the others.
+  std::vector<Cell> result = fold(true);
+  const std::vector<Cell> backward = fold(false);
+  for (std::size_t i = 0; i < k; ++i) {
+    if (types[i] == DType::f32) {
+      const double value = result[i].real.value;
+      const Real h = hull(result[i].real, backward[i].real, value);
+      const bool settled = is_point(h) || is_anything(h);
+      result[i] = cell(settled ? h : Real{value, h.low - (value - h.low), h.high + (h.high - value)});
+    } else {
+      result[i] = cell(hull(result[i].whole, backward[i].whole, result[i].whole.value));
+    }
+  }
+  return result;
+}
+
+}  // namespace postlude::inline v0::reference
