@@ -16,10 +16,12 @@
 #include <chrono>
 #include <cmath>
 #include <cstdio>
+#include <cstring>
 #include <fstream>
 #include <map>
 #include <numeric>
 #include <random>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -184,11 +186,12 @@ struct Digits {
 };
 
 Digits read_digits(const std::string& folder, const std::string& part) {
-  const auto floats = cli::read_npy(folder + "/" + part + "_images.npy");
-  const auto labels = cli::read_npy(folder + "/" + part + "_labels.npy");
-  Digits digits{Floats(floats.shape.at(0), pixels), Labels(labels.shape.at(0), 1)};
-  std::copy_n(reinterpret_cast<const float*>(floats.data.data()), digits.images.data.size(), digits.images.data.begin());
-  std::copy_n(reinterpret_cast<const std::int64_t*>(labels.data.data()), digits.labels.data.size(), digits.labels.data.begin());
+  const cli::Array images = cli::read_npy(folder + "/" + part + "_images.npy", f32);
+  const cli::Array labels = cli::read_npy(folder + "/" + part + "_labels.npy", i64);
+  Digits digits{Floats(images.shape.at(0), pixels), Labels(labels.shape.at(0), 1)};
+  if (images.bytes.size() != digits.images.data.size() * sizeof(float)) throw std::runtime_error("images are not 8 x 8");
+  std::memcpy(digits.images.data.data(), images.bytes.data(), images.bytes.size());
+  std::memcpy(digits.labels.data.data(), labels.bytes.data(), labels.bytes.size());
   return digits;
 }
 
