@@ -1,0 +1,28 @@
+// Operands that nobody gave, drawn from a seed.
+#pragma once
+
+#include "cli/npy.h"
+
+#include <cstdint>
+#include <string_view>
+
+namespace postlude::inline v0::cli {
+
+struct Distribution {
+  bool integers = false;
+  double deviation = 1;        // of a normal distribution around 0
+  std::int64_t low = 0, high = 0;  // integers in [low, high)
+
+  [[nodiscard]] static Distribution normal(double deviation) { return {.deviation = deviation}; }
+  [[nodiscard]] static Distribution uniform(std::int64_t low, std::int64_t high) {
+    return {.integers = true, .low = low, .high = high};
+  }
+  // What suits a dtype: normal with deviation 1, or integers that it holds (of the wide ones, within +-100).
+  [[nodiscard]] static Distribution of(DType type);
+};
+
+// The same elements for the same seed, name and shape, on every machine, whatever else is drawn.
+[[nodiscard]] Array draw(DType type, std::vector<std::int64_t> shape, const Distribution& distribution, std::uint64_t seed,
+                         std::string_view name);
+
+}  // namespace postlude::inline v0::cli

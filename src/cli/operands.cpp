@@ -1,0 +1,238 @@
+#include "cli/operands.h"
+
+#include "cli/draw.h"
+#include "core/convert.h"
+#include "graph/ir.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <map>
+
+namespace postlude::inline v0::cli {
+namespace {
+
+// The whole text as a number, or none: then it is a path.
+std::optional<double> number(const std::string& text) {
+  double value = 0;
+  const char* start = text.data() + (!text.empty() && text[0] == '+' ? 1 : 0);
+  const char* end = text.data() + text.size();
+  const auto [next, error] = std::from_chars(start, end, value);
+  if (next != end || start == end) return std::nullopt;
+  if (error == std::errc::result_out_of_range) return std::strtod(text.c_str(), nullptr);
+  return error == std::errc() ? std::optional(value) : std::nullopt;
+}
+
+// Operands whose values are compared with m_index(), n_index() or batch_index(): which one, by operand.
+std::map<std::string, Op> index_operands(const GraphData& graph) {
+  struct Source {
+    std::int32_t operand = -1;   // the value is this operand, converted or rearranged
+    std::optional<Op> index;     // or this index
+  };
+  std::vector<Source> sources(graph.nodes.size());
+  std::map<std::string, Op> found;
+  for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
+    const Node& node = graph.nodes[i];
+    if (node.op == Op::operand) sources[i].operand = node.index;
+    if (node.op == Op::m_index || node.op == Op::n_index || node.op == Op::batch_index) sources[i].index = node.op;
+    if (node.op == Op::cast || node.op == Op::chunk || node.op == Op::repeat) sources[i] = sources[node.args[0]];
+    if (info(node.op).rule != TypeRule::compare && node.op != Op::call) continue;
+    for (const NodeId index : node.args) {
+      if (!sources[index].index) continue;
+      for (const NodeId operand : node.args) {
+        if (sources[operand].operand >= 0) found.emplace(graph.operands[sources[operand].operand].name, *sources[index].index);
+      }
+    }
+  }
+  return found;
+}
+
+class Maker {
+ public:
+  Maker(const Plan& plan, const std::vector<Assignment>& given, std::int64_t batch, std::uint64_t seed)
+      : plan_(plan), given_(given), batch_(batch), seed_(seed), indices_(index_operands(plan.graph().data())) {}
+
+  std::vector<BoundOperand> run(std::optional<Sizes>& sizes) {
+    std::vector<BoundOperand> all;
+    for (const Plan::Slot& slot : plan_.slots()) all.push_back({.slot = slot, .array = {}, .tensor = {}, .source = {}});
+    check_names(all);
+    for (BoundOperand& operand : all) {
+      if (const Assignment* assignment = find(operand.slot.name)) read(operand, *assignment);
+    }
+    settle(all, sizes);
+    sizes_ = *sizes;
+    for (BoundOperand& operand : all) {
+      if (operand.slot.output) allocate(operand);
+      else if (operand.source.empty()) draw_operand(operand);
+      else fit(operand);
+    }
+    return all;
+  }
+
+ private:
+  [[nodiscard]] const Assignment* find(const std::string& name) const {
+    const auto found = std::find_if(given_.begin(), given_.end(), [&](const Assignment& a) { return a.name == name; });
+    return found == given_.end() ? nullptr : &*found;
+  }
+
+  void check_names(const std::vector<BoundOperand>& all) const {
+    std::vector<std::string> names;
+    for (const BoundOperand& operand : all) {
+      if (!operand.slot.output) names.push_back(operand.slot.name);
+    }
+    for (std::size_t i = 0; i < given_.size(); ++i) {
+      const std::string& name = given_[i].name;
+      for (std::size_t j = 0; j < i; ++j) {
+        if (given_[j].name == name) throw Error(ErrorCode::repeated_operand, quoted(name) + " is given twice", "give it once");
+      }
+      if (std::find(names.begin(), names.end(), name) != names.end()) continue;
+      for (const BoundOperand& operand : all) {
+        if (operand.slot.name == name) {
+          throw Error(ErrorCode::unknown_operand, quoted(name) + " is an output", "--out DIR writes the outputs");
+        }
+      }
+      const std::string guess = closest(name, names);
+      std::string known;
+      for (const std::string& n : names) known += (known.empty() ? "" : ", ") + n;
+      throw Error(ErrorCode::unknown_operand, "no operand is named " + quoted(name),
+                  guess.empty() ? "this epilogue takes " + known : "did you mean " + quoted(guess) + "?");
+    }
+  }
+
+  void read(BoundOperand& operand, const Assignment& assignment) const {
+    operand.source = assignment.value;
+    const std::optional<double> value = number(assignment.value);
+    if (!value) {
+      operand.array = read_npy(assignment.value, operand.slot.dtype);
+      return;
+    }
+    if (!operand.slot.axes.empty()) {
+      throw Error(ErrorCode::usage, quoted(operand.slot.name) + " is given as a number, but is not a scalar",
+                  "give a .npy file: " + operand.slot.name + "=FILE.npy");
+    }
+    operand.array = Array(operand.slot.dtype, {});
+    core::store_real(operand.slot.dtype, operand.array.bytes.data(), 0, *value);
+  }
+
+  // M, N and K from the command line, or from the files of A and B, or X.
+  void settle(const std::vector<BoundOperand>& all, std::optional<Sizes>& sizes) const {
+    const auto last_two = [&](std::size_t i) -> std::pair<std::int64_t, std::int64_t> {
+      const std::vector<std::int64_t>& shape = all[i].array.shape;
+      if (shape.size() < 2 || shape.size() > 3) {
+        throw Error(ErrorCode::wrong_rank, quoted(all[i].source) + " has shape " + shape_text(shape) + ", but " +
+                                               all[i].slot.name + " is a matrix");
+      }
+      return {shape[shape.size() - 2], shape[shape.size() - 1]};
+    };
+    const bool stream = std::holds_alternative<Stream>(plan_.problem());
+    const bool files = !all[0].source.empty() && (stream || !all[1].source.empty());
+    if (!sizes && !files) {
+      throw Error(ErrorCode::usage, stream ? "no size is given" : "neither --gemm nor --stream is given",
+                  "say --gemm MxNxK, or give A=FILE.npy and B=FILE.npy");
+    }
+    if (!sizes) {
+      const auto [m, second] = last_two(0);
+      sizes = stream ? Sizes{m, second, 0} : Sizes{m, last_two(1).second, second};
+    }
+    const auto check = [&](std::size_t i, std::int64_t rows, std::int64_t columns, const char* axes) {
+      if (all[i].source.empty()) return;
+      const auto [r, c] = last_two(i);
+      if (r == rows && c == columns) return;
+      throw Error(ErrorCode::wrong_shape,
+                  quoted(all[i].source) + " has shape " + shape_text(all[i].array.shape) + ", but " + all[i].slot.name +
+                      " is " + axes + " = " + shape_text({rows, columns}),
+                  c == rows && r == columns ? "it looks transposed" : "");
+    };
+    check(0, sizes->m, stream ? sizes->n : sizes->k, stream ? "M x N" : "M x K");
+    if (!stream) check(1, sizes->k, sizes->n, "K x N");
+  }
+
+  [[nodiscard]] std::vector<std::int64_t> shape_of(const Plan::Slot& slot) const {
+    return plan_.shape_of(slot.name, sizes_.m, sizes_.n, sizes_.k);
+  }
+
+  [[nodiscard]] std::vector<std::int64_t> batched(std::vector<std::int64_t> shape, bool with_batch) const {
+    if (with_batch) shape.insert(shape.begin(), batch_);
+    return shape;
+  }
+
+  // A file's (1, N) serves as a row and its (M, 1) as a col: axes of one element are dropped or added.
+  void fit(BoundOperand& operand) const {
+    const auto without_ones = [](std::vector<std::int64_t> shape) {
+      shape.erase(std::remove(shape.begin(), shape.end(), 1), shape.end());
+      return shape;
+    };
+    const auto plain = shape_of(operand.slot);
+    for (const bool with_batch : {false, batch_ > 0}) {
+      const auto want = batched(plain, with_batch);
+      if (operand.array.shape != want && without_ones(operand.array.shape) == without_ones(want)) {
+        operand.array.shape = want;
+        break;
+      }
+    }
+    operand.tensor = operand.array.view();
+  }
+
+  void draw_operand(BoundOperand& operand) const {
+    const Plan::Slot& slot = operand.slot;
+    operand.source = "drawn";
+    const bool matrix = slot.axes == tile_axes;
+    auto shape = batched(shape_of(slot), batch_ > 0 && matrix);  // vectors and scalars are shared by all batches
+    Distribution distribution = Distribution::of(slot.dtype);
+    if (const auto index = indices_.find(slot.name); index != indices_.end()) {
+      distribution = Distribution::uniform(0, index->second == Op::n_index ? sizes_.n
+                                              : index->second == Op::m_index ? sizes_.m
+                                                                             : std::max<std::int64_t>(batch_, 1));
+    }
+    const bool is_b = slot.name == "B" && std::holds_alternative<Gemm>(plan_.problem());
+    if (is_b) {  // stored N x K, as the weight of a linear layer
+      if (is_float(slot.dtype)) {
+        distribution.deviation = 1 / std::sqrt(static_cast<double>(std::max<std::int64_t>(sizes_.k, 1)));
+      }
+      std::swap(shape[shape.size() - 1], shape[shape.size() - 2]);
+    }
+    operand.array = draw(slot.dtype, std::move(shape), distribution, seed_, slot.name);
+    operand.tensor = operand.array.view();
+    if (is_b) {
+      const int last = operand.tensor.rank - 1;
+      std::swap(operand.tensor.shape[last], operand.tensor.shape[last - 1]);
+      std::swap(operand.tensor.strides[last], operand.tensor.strides[last - 1]);
+    }
+  }
+
+  // With a pattern that no epilogue computes by chance, so that --verify sees an element that was not written.
+  void allocate(BoundOperand& operand) const {
+    operand.source = "output";
+    operand.array = Array(operand.slot.dtype, batched(shape_of(operand.slot), operand.slot.batched));
+    std::fill(operand.array.bytes.begin(), operand.array.bytes.end(), std::byte{0xa5});
+    operand.tensor = operand.array.view();
+  }
+
+  const Plan& plan_;
+  const std::vector<Assignment>& given_;
+  std::int64_t batch_;
+  std::uint64_t seed_;
+  std::map<std::string, Op> indices_;
+  Sizes sizes_;
+};
+
+}  // namespace
+
+std::vector<Assignment> parse_assignments(const std::vector<std::string>& arguments) {
+  std::vector<Assignment> assignments;
+  for (const std::string& argument : arguments) {
+    const std::size_t equals = argument.find('=');
+    if (equals == std::string::npos || equals == 0 || equals + 1 == argument.size()) {
+      throw Error(ErrorCode::usage, quoted(argument) + " is no operand", "write NAME=FILE.npy, or NAME=0.5 for a scalar");
+    }
+    assignments.push_back({argument.substr(0, equals), argument.substr(equals + 1)});
+  }
+  return assignments;
+}
+
+std::vector<BoundOperand> make_operands(const Plan& plan, const std::vector<Assignment>& given, std::optional<Sizes>& sizes,
+                                        std::int64_t batch, std::uint64_t seed) {
+  return Maker(plan, given, batch, seed).run(sizes);
+}
+
+}  // namespace postlude::inline v0::cli

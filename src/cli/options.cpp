@@ -1,0 +1,77 @@
+#include "cli/options.h"
+
+#include <charconv>
+
+namespace postlude::inline v0::cli {
+namespace {
+
+// "64x48x32" to `count` sizes.
+std::vector<std::int64_t> sizes_of(std::string_view option, const std::string& text, std::size_t count) {
+  const auto fail = [&] {
+    throw Error(ErrorCode::usage, quoted(text) + " is not a size for " + std::string(option),
+                count == 3 ? "write MxNxK, as 4096x4096x1024" : "write MxN, as 4096x1024");
+  };
+  std::vector<std::int64_t> sizes;
+  const char* at = text.data();
+  const char* end = at + text.size();
+  while (true) {
+    std::int64_t value = 0;
+    const auto [next, error] = std::from_chars(at, end, value);
+    if (error != std::errc() || value < 0) fail();
+    sizes.push_back(value);
+    at = next;
+    if (at == end) break;
+    if (*at != 'x' && *at != 'X') fail();
+    ++at;
+  }
+  if (sizes.size() != count) fail();
+  return sizes;
+}
+
+}  // namespace
+
+Exit exit_code(ErrorCode code) {
+  switch (static_cast<int>(code) / 100) {
+    case 4: return Exit::unsupported;
+    case 5: return Exit::missing;
+    case 6: return code == ErrorCode::bad_npy ? Exit::usage : Exit::missing;
+    case 9: return Exit::bug;
+    default: return Exit::usage;
+  }
+}
+
+Problem make_problem(const ProblemOptions& options) {
+  const std::optional<DType> dtype = parse_dtype(options.in);
+  if (!dtype) {
+    throw Error(ErrorCode::usage, quoted(options.in) + " is no dtype", "--in takes f32, bf16, f16, e4m3, e5m2, s8 or u8");
+  }
+  const bool batched = options.batch > 0;
+  if (!options.stream.empty()) return Stream{.x = *dtype, .batched = batched};
+  return Gemm{.a = *dtype, .b = *dtype, .batched = batched};
+}
+
+Target make_target(const ProblemOptions& options) {
+  Target target = options.target == "cuda" ? Target::cuda() : Target::cpu(options.threads);
+  target.threads = options.threads;
+  return target;
+}
+
+std::optional<Sizes> make_sizes(const ProblemOptions& options) {
+  if (!options.gemm.empty()) {
+    const auto sizes = sizes_of("--gemm", options.gemm, 3);
+    return Sizes{sizes[0], sizes[1], sizes[2]};
+  }
+  if (!options.stream.empty()) {
+    const auto sizes = sizes_of("--stream", options.stream, 2);
+    return Sizes{sizes[0], sizes[1], 0};
+  }
+  return std::nullopt;
+}
+
+std::string shape_text(const std::vector<std::int64_t>& shape) {
+  std::string text = "(";
+  for (std::size_t i = 0; i < shape.size(); ++i) text += (i == 0 ? "" : ", ") + std::to_string(shape[i]);
+  return text + (shape.size() == 1 ? ",)" : ")");
+}
+
+}  // namespace postlude::inline v0::cli

@@ -1,0 +1,38 @@
+// What the commands' arguments have in common.
+#pragma once
+
+#include <postlude/plan.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace postlude::inline v0::cli {
+
+// How the program ends. DEVELOPERS and scripts rely on these.
+enum class Exit : int { ok = 0, check_failed = 1, usage = 2, unsupported = 3, missing = 4, bug = 5 };
+[[nodiscard]] Exit exit_code(ErrorCode code);
+
+// The problem and target of a command line: --gemm or --stream, --batch, --in, --target, --threads.
+struct ProblemOptions {
+  std::string gemm;    // "MxNxK"
+  std::string stream;  // "MxN"
+  std::string in = "f32";
+  std::string target = "cpu";
+  std::int64_t batch = 0;  // 0: not batched
+  int threads = 0;
+};
+
+// Sizes as given; K is 0 for a stream.
+struct Sizes {
+  std::int64_t m = 0, n = 0, k = 0;
+};
+
+[[nodiscard]] Problem make_problem(const ProblemOptions& options);
+[[nodiscard]] Target make_target(const ProblemOptions& options);
+[[nodiscard]] std::optional<Sizes> make_sizes(const ProblemOptions& options);  // none: neither --gemm nor --stream
+[[nodiscard]] std::string shape_text(const std::vector<std::int64_t>& shape);  // "(64, 48)"
+
+}  // namespace postlude::inline v0::cli

@@ -1,0 +1,21 @@
+// A plan's outputs against the reference.
+#include "plan/operands.h"
+#include "plan/plan_data.h"
+#include "reference/reference.h"
+
+namespace postlude::inline v0 {
+
+std::vector<Comparison> verify(const Plan& plan, const std::vector<Binding>& bindings) {
+  if (!plan) throw Error(ErrorCode::usage, "this Plan is empty", "compile() makes one");
+  const PlanData& data = *plan.data_;
+  const plan::Checked checked = plan::check(data, bindings, nullptr, Target::cpu());
+  if (!checked.in_place.empty()) {
+    throw Error(ErrorCode::overlap,
+                "output " + quoted(checked.in_place.front().first) + " has overwritten " +
+                    quoted(checked.in_place.front().second),
+                "verify with a copy of it as it was before the run");
+  }
+  return reference::compare(data.graph.data(), data.problem, checked.bindings);
+}
+
+}  // namespace postlude::inline v0
