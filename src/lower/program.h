@@ -83,7 +83,7 @@ struct Instruction {
   Access access;               // operand; its `columns` (and divide_rows) are also those of acc, n_index, m_index, random
   DType dtype = DType::f32;    // cast
   Round round = Round::nearest_even;
-  std::uint64_t seed = 0;      // random, cast stochastic (its coordinates are those of `access`)
+  std::uint64_t seed = 0;      // random, cast stochastic (its coordinates, and those within a call, are of `access`)
   std::uint32_t stream = 0;
   std::shared_ptr<const Function> function;  // call: args are the function's parameters
   Axes count_axes;             // count

@@ -1,0 +1,289 @@
+#include "lower/cut.h"
+
+#include "core/convert.h"
+#include "lower/flow.h"
+
+#include <algorithm>
+
+namespace postlude::inline v0::lower {
+namespace {
+
+// ---- the smallest dtype that holds a value exactly --------------------------------------------------------------------
+
+bool narrow_float(DType t) { return t == DType::e4m3 || t == DType::e5m2; }
+
+bool holds(DType outer, DType inner) {
+  if (outer == inner) return true;
+  if (outer == DType::f32) return is_float(inner);
+  if (outer == DType::f16 || outer == DType::bf16) return narrow_float(inner);
+  return (outer == DType::i32 && (inner == DType::s8 || inner == DType::u8));
+}
+
+DType join(DType a, DType b) {
+  if (holds(a, b)) return a;
+  if (holds(b, a)) return b;
+  if (narrow_float(a) && narrow_float(b)) return DType::bf16;
+  return is_float(a) ? DType::f32 : DType::i32;
+}
+
+// Every value of an operand: an e5m2 in memory may be infinite, which a store as e5m2 would saturate.
+DType loaded(DType dtype) { return dtype == DType::e5m2 ? DType::f16 : dtype; }
+
+bool holds_constant(DType dtype, const Literal& c) {
+  if (c.type == DType::f32) return !is_float(dtype) ? false : core::round_to(dtype, c.real) == c.real || c.real != c.real;
+  if (dtype == DType::s8) return c.integer >= -128 && c.integer <= 127;
+  if (dtype == DType::u8) return c.integer >= 0 && c.integer <= 255;
+  return true;
+}
+
+DType with_constant(DType dtype, const Literal& c) {
+  if (holds_constant(dtype, c)) return dtype;
+  if (narrow_float(dtype))
+    for (DType wider : {DType::bf16, DType::f16})
+      if (holds_constant(wider, c)) return wider;
+  return c.type;
+}
+
+// min, max, where, relu, neg, abs of exact values are exact.
+DType exact_dtype(const Item& item, const std::vector<Item>& items, const std::vector<DType>& dtypes,
+                  const std::vector<DType>& operand_types, std::optional<DType> stream) {
+  std::size_t first = 0;
+  switch (item.op) {
+    case Op::acc: return stream && compute_type(*stream) == item.type ? loaded(*stream) : item.type;
+    case Op::operand: {
+      const DType dtype = loaded(operand_types[item.index]);
+      return compute_type(dtype) == item.type ? dtype : item.type;
+    }
+    case Op::cast: {
+      if (compute_type(item.dtype) == item.type) return item.dtype;
+      return item.type;
+    }
+    case Op::neg:
+    case Op::abs:
+      if (item.type != DType::f32) return item.type;
+      break;
+    case Op::call:
+      if (!item.function->prelude || item.function->name != "relu" || item.type != items[item.args[0]].type) return item.type;
+      return with_constant(dtypes[item.args[0]], {item.type, 0, 0});
+    case Op::where: first = 1; break;
+    case Op::chunk:
+    case Op::concat:
+    case Op::repeat:
+    case Op::min:
+    case Op::max: break;
+    default: return item.type;
+  }
+  if (item.type == DType::boolean) return item.type;
+  std::optional<DType> result;
+  for (std::size_t i = first; i < item.args.size(); ++i)
+    if (items[item.args[i]].op != Op::constant) result = result ? join(*result, dtypes[item.args[i]]) : dtypes[item.args[i]];
+  if (!result) return item.type;
+  for (std::size_t i = first; i < item.args.size(); ++i)
+    if (items[item.args[i]].op == Op::constant) result = with_constant(*result, items[item.args[i]].literal);
+  return *result;
+}
+
+// ---- the cut ---------------------------------------------------------------------------------------------------------
+
+class Cutter {
+ public:
+  Cutter(const Work& work, Phases& phases, const std::vector<DType>& operand_types, std::optional<DType> stream,
+         const Options& options)
+      : work_(work), items_(work.items), p_(phases), operand_types_(operand_types), stream_(stream),
+        options_(options) {}
+
+  Cut run() {
+    result_.reads.resize(p_.phases.size());
+    result_.dtypes.reserve(items_.size());
+    for (const Item& item : items_) result_.dtypes.push_back(exact_dtype(item, items_, result_.dtypes, operand_types_, stream_));
+    computed_.assign(items_.size(), -1);
+    overwritten();
+    outputs();
+    base_ = p_.accumulator;
+    for (std::size_t p = 0; p < p_.phases.size(); ++p) {
+      if (p_.phases[p].domain != tile_axes) continue;
+      if (base_ < 0) base_ = static_cast<std::int32_t>(p);
+      cut_before(static_cast<std::int32_t>(p));
+    }
+    return std::move(result_);
+  }
+
+ private:
+  const Work& work_;
+  const std::vector<Item>& items_;
+  Phases& p_;
+  const std::vector<DType>& operand_types_;
+  std::optional<DType> stream_;
+  const Options& options_;
+  Cut result_;
+  std::int32_t base_ = -1;                   // the tile phase that can compute whatever needs no statistic
+  std::vector<std::int32_t> computed_;       // the last tile phase behind base_ that computes an item
+  std::vector<std::int32_t> overwritten_;    // one an operand: the phase that overwrites it, or a large number
+  std::int32_t stream_overwritten_ = never;  // the same of a stream's X
+  std::unordered_map<NodeId, std::pair<std::int32_t, std::int32_t>> held_;  // item -> (output, phase that stores it)
+
+  static constexpr std::int32_t never = std::int32_t{1} << 30;
+
+  std::int32_t phase_of_output(std::int32_t output) const {
+    for (std::size_t p = 0; p < p_.phases.size(); ++p)
+      for (const Root& root : p_.phases[p].roots)
+        if (root.output == output) return static_cast<std::int32_t>(p);
+    return never;
+  }
+
+  void overwritten() {
+    overwritten_.assign(operand_types_.size(), never);
+    for (std::size_t o = 0; o < work_.outputs.size(); ++o) {
+      const std::string* operand = in_place_of(options_, work_.graph->outputs[work_.outputs[o].declaration].name);
+      if (!operand) continue;
+      const std::int32_t phase = phase_of_output(static_cast<std::int32_t>(o));
+      if (*operand == "X") stream_overwritten_ = std::min(stream_overwritten_, phase);
+      for (std::size_t i = 0; i < operand_types_.size(); ++i)
+        if (work_.graph->operands[i].name == *operand) overwritten_[i] = std::min(overwritten_[i], phase);
+    }
+  }
+
+  // Values that an output holds exactly: its own where the dtype suffices, and its value cast to the dtype.
+  void outputs() {
+    std::unordered_map<NodeId, std::vector<std::pair<DType, std::int32_t>>> rounded;  // value -> (dtype, output)
+    for (std::size_t p = 0; p < p_.phases.size(); ++p) {
+      for (const Root& root : p_.phases[p].roots) {
+        if (root.kind != Root::Kind::output || p_.phases[p].domain != tile_axes) continue;
+        const WorkOutput& out = work_.outputs[root.output];
+        if (in_place_of(options_, work_.graph->outputs[out.declaration].name)) continue;
+        const auto where = std::pair(root.output, static_cast<std::int32_t>(p));
+        if (holds(out.dtype, result_.dtypes[root.item])) held_.emplace(root.item, where);
+        rounded[root.item].emplace_back(out.dtype, root.output);
+      }
+    }
+    if (rounded.empty()) return;
+    for (std::size_t i = 0; i < items_.size(); ++i) {
+      const Item& item = items_[i];
+      if (item.op != Op::cast || item.round != Round::nearest_even || compute_type(item.dtype) != item.type) continue;
+      const auto it = rounded.find(item.args[0]);
+      if (it == rounded.end()) continue;
+      for (const auto& [dtype, output] : it->second)
+        if (dtype == item.dtype) held_.emplace(static_cast<NodeId>(i), std::pair(output, phase_of_output(output)));
+    }
+  }
+
+  // What a phase cannot read or compute from operands.
+  bool is_source(NodeId id, std::int32_t phase) const {
+    const Item& item = items_[id];
+    if (item.op == Op::acc) return phase != p_.accumulator && (!stream_ || phase > stream_overwritten_);
+    return item.op == Op::operand && phase > overwritten_[item.index];
+  }
+
+  // Whether the walk back from a phase's roots ends at an item: it is a statistic, or was stored for this.
+  bool ends(NodeId id, std::int32_t phase) const {
+    const Item& item = items_[id];
+    return item.op == Op::reduce || (item.op == Op::get && !item.args.empty()) || p_.in_memory(id, phase);
+  }
+
+  std::int64_t bytes(NodeId id) const {
+    const Item& item = items_[id];
+    constexpr std::int64_t unit = 5040;  // so that halves, thirds, ... of a width are whole
+    std::int64_t cost = size_of(result_.dtypes[id]) * unit;
+    for (const Extent& e : {item.rows, item.columns}) cost = std::max<std::int64_t>(1, cost * std::min<std::int64_t>(e.times, 1 << 20) / e.over);
+    return cost;
+  }
+
+  // The phase that can store an item for `phase`, or -1.
+  std::int32_t storing_phase(NodeId id, std::int32_t phase) const {
+    if (items_[id].vary.has(Axis::m) != true || items_[id].vary.has(Axis::n) != true) return -1;
+    if (base_ < phase && p_.can_store(id, items_, base_)) return base_;
+    const std::int32_t q = computed_[id];
+    if (q > base_ && q < phase && p_.can_store(id, items_, q)) return q;
+    return -1;
+  }
+
+  void cut_before(std::int32_t phase) {
+    // The cone of the phase, arguments after users; which of it needs a source.
+    std::vector<NodeId> cone;
+    std::unordered_map<NodeId, std::int32_t> position;
+    std::vector<NodeId> pending;
+    const auto push = [&](NodeId id) { pending.push_back(id); };
+    for (const Root& root : p_.phases[phase].roots) {
+      if (root.kind == Root::Kind::reduction) for (NodeId a : items_[root.item].args) push(a);
+      else push(root.item);
+    }
+    std::vector<NodeId> values = pending;
+    bool any = false;
+    while (!pending.empty()) {
+      const NodeId id = pending.back();
+      pending.pop_back();
+      if (position.contains(id)) continue;
+      position[id] = 0;
+      cone.push_back(id);
+      any |= is_source(id, phase);
+      if (ends(id, phase)) continue;
+      for (NodeId a : items_[id].args) push(a);
+    }
+    if (!any) return;
+    std::sort(cone.begin(), cone.end());
+    std::vector<NodeId> wired;  // items that need a source
+    for (NodeId id : cone) {
+      bool needs = is_source(id, phase);
+      if (!needs && !ends(id, phase))
+        for (NodeId a : items_[id].args) needs |= position.at(a) > 0;
+      if (!needs) continue;
+      wired.push_back(id);
+      position[id] = static_cast<std::int32_t>(wired.size());
+    }
+    const auto n = static_cast<std::int32_t>(wired.size());
+    const std::int32_t source = 2 * n, sink = 2 * n + 1;
+    Flow flow(2 * n + 2);
+    for (std::int32_t i = 0; i < n; ++i) {
+      const NodeId id = wired[i];
+      std::int64_t capacity = Flow::infinite;
+      if (const auto it = held_.find(id); it != held_.end() && it->second.second < phase) {
+        capacity = 0;
+      } else if (p_.stored[id] >= 0 && p_.stored[id] < phase) {
+        capacity = 0;
+      } else if (storing_phase(id, phase) >= 0) {
+        capacity = bytes(id);
+      }
+      flow.edge(2 * i, 2 * i + 1, capacity);
+      if (is_source(id, phase)) {
+        flow.edge(source, 2 * i, Flow::infinite);
+      } else {
+        for (NodeId a : items_[id].args)
+          if (const std::int32_t w = position.at(a)) flow.edge(2 * (w - 1) + 1, 2 * i, Flow::infinite);
+      }
+    }
+    for (NodeId id : values)
+      if (const std::int32_t w = position.at(id)) flow.edge(2 * (w - 1) + 1, sink, Flow::infinite);
+    if (flow.maximise(source, sink) >= Flow::infinite) refuse(wired, phase);
+    const std::vector<char> late = flow.sink_side(sink);
+    for (std::int32_t i = 0; i < n; ++i) {
+      const NodeId id = wired[i];
+      if (late[2 * i]) computed_[id] = phase;
+      if (late[2 * i] || !late[2 * i + 1]) continue;
+      Reading reading;
+      if (const auto it = held_.find(id); it != held_.end() && it->second.second < phase) {
+        reading = {true, it->second.first};
+      } else if (p_.stored[id] < 0 || p_.stored[id] >= phase) {
+        p_.store(id, items_, storing_phase(id, phase));
+      }
+      result_.reads[phase][id] = reading;
+    }
+  }
+
+  [[noreturn]] void refuse(const std::vector<NodeId>& wired, std::int32_t phase) const {
+    for (NodeId id : wired) {
+      if (items_[id].op != Op::operand || !is_source(id, phase)) continue;
+      throw Error(ErrorCode::overlap, "an output cannot be in place of " + quoted(work_.graph->operands[items_[id].index].name) +
+                  ", which is read again after that output has been written", "bind the output to memory of its own");
+    }
+    throw Error(ErrorCode::internal, "no cut between two phases");
+  }
+};
+
+}  // namespace
+
+Cut cut(const Work& work, Phases& phases, const std::vector<DType>& operand_types, std::optional<DType> stream,
+        const Options& options) {
+  return Cutter(work, phases, operand_types, stream, options).run();
+}
+
+}  // namespace postlude::inline v0::lower

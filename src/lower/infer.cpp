@@ -1,0 +1,248 @@
+#include "lower/infer.h"
+
+#include "graph/typing.h"
+
+#include <algorithm>
+
+namespace postlude::inline v0::lower {
+namespace {
+
+// Translates nodes one by one. Constants are made where they are used, in the type they yield to.
+class Translator {
+ public:
+  Translator(Work& work, std::size_t nodes) : work_(work) {
+    ids_.reserve(nodes);
+    types_.reserve(nodes);
+  }
+
+  NodeId id(NodeId node) const { return ids_[node]; }
+  const std::vector<TypeState>& types() const { return types_; }
+  TypeState type(NodeId node) const { return types_[node]; }
+
+  // A constant has no item of its own.
+  void constant(const Node& node) {
+    ids_.push_back(-1);
+    types_.push_back(literal_type(node.literal));
+    constants_.push_back(&node.literal);
+  }
+  void is(NodeId item, TypeState type) {
+    ids_.push_back(item);
+    types_.push_back(type);
+    constants_.push_back(nullptr);
+  }
+
+  NodeId push(Item item) {
+    work_.items.push_back(std::move(item));
+    return static_cast<NodeId>(work_.items.size()) - 1;
+  }
+
+  // The value of a node as `type`.
+  NodeId as(NodeId node, DType type, NodeId origin) {
+    Item item;
+    item.origin = origin;
+    item.type = type;
+    if (constants_[node]) {
+      item.op = Op::constant;
+      item.literal = converted(*constants_[node], type);
+      return push(std::move(item));
+    }
+    const NodeId id = ids_[node];
+    if (work_.items[id].type == type) return id;
+    item.op = Op::cast;
+    item.dtype = type;
+    item.args = {id};
+    broadcast(item, work_.items);
+    return push(std::move(item));
+  }
+
+  // An elementwise node of known result type.
+  NodeId elementwise(const Node& node, NodeId origin, DType type) {
+    std::vector<TypeState> args;
+    for (NodeId a : node.args) args.push_back(types_[a]);
+    Item item = plain(node, origin, type);
+    for (std::size_t i = 0; i < node.args.size(); ++i) item.args[i] = as(node.args[i], argument_type(node, i, args), origin);
+    broadcast(item, work_.items);
+    return push(std::move(item));
+  }
+
+  static Item plain(const Node& node, NodeId origin, DType type) {
+    Item item;
+    static_cast<Node&>(item) = node;
+    item.name.clear();
+    item.type = type;
+    item.origin = origin;
+    return item;
+  }
+
+ private:
+  Work& work_;
+  std::vector<NodeId> ids_;
+  std::vector<TypeState> types_;
+  std::vector<const Literal*> constants_;
+};
+
+DType integer_or_real(DType type) { return type == DType::f32 ? DType::f32 : DType::i64; }
+DType number(DType type) { return type == DType::boolean ? DType::i32 : type; }
+
+// The type of the elements that a reduction takes.
+DType reduced_type(ReduceOp op, DType type) {
+  switch (op) {
+    case ReduceOp::sum:
+    case ReduceOp::prod:
+    case ReduceOp::mean: return integer_or_real(type);
+    case ReduceOp::any:
+    case ReduceOp::all: return DType::boolean;
+    case ReduceOp::logsumexp:
+    case ReduceOp::var:
+    case ReduceOp::norm: return DType::f32;
+    case ReduceOp::custom: return type;
+    default: return number(type);
+  }
+}
+
+}  // namespace
+
+Literal converted(const Literal& literal, DType type) {
+  Literal result;
+  result.type = type;
+  if (type == DType::f32) {
+    result.real = static_cast<double>(static_cast<float>(literal.value()));
+  } else if (literal.type == DType::f32) {
+    result.integer = literal.real != 0;  // only a boolean is made of a real literal
+  } else if (type == DType::boolean) {
+    result.integer = literal.integer != 0;
+  } else {
+    result.integer = type == DType::i32 ? static_cast<std::int32_t>(literal.integer) : literal.integer;
+  }
+  return result;
+}
+
+Inferred infer(const GraphData& source, const Problem& problem, const Options& options) {
+  Inferred result;
+  Work& work = result.work;
+  work.graph = &source;
+  work.batched = is_batched(problem);
+
+  const auto chosen = [&](const std::string& name) -> std::optional<DType> {
+    for (const auto& [key, dtype] : options.dtypes)
+      if (key == name) return dtype;
+    return {};
+  };
+  for (const auto& [key, dtype] : options.dtypes) {
+    const bool known = std::any_of(source.operands.begin(), source.operands.end(), [&](auto& o) { return o.name == key; }) ||
+                       std::any_of(source.outputs.begin(), source.outputs.end(), [&](auto& o) { return o.name == key; });
+    if (!known) throw Error(ErrorCode::unknown_operand, "no operand or output is named " + quoted(key));
+  }
+  const DType operand_default = default_operand_type(problem), output_default = default_output_type(problem);
+  bool copied = false;
+  GraphData copy;
+  for (std::size_t i = 0; i < source.operands.size(); ++i) {
+    const OperandDecl& o = source.operands[i];
+    const auto choice = o.dtype ? std::optional<DType>() : chosen(o.name);
+    if (choice) {
+      if (!copied) copy = source;
+      copied = true;
+      copy.operands[i].dtype = choice;
+    }
+    result.operand_types.push_back(o.dtype ? *o.dtype : choice ? *choice : o.axes.empty() ? DType::f32 : operand_default);
+  }
+  result.inference = verify(copied ? copy : source, accumulator_type(problem), operand_default);
+
+  const Axes present = work.batched ? Axis::b | tile_axes : tile_axes;
+  Translator to(work, source.nodes.size());
+  const auto declare = [&](Item& item, NodeId node) {  // axes and extents as verified
+    const ValueInfo& v = result.inference.values[node];
+    item.vary = v.axes & present;
+    item.rows = v.rows;
+    item.columns = v.columns;
+  };
+  for (std::size_t n = 0; n < source.nodes.size(); ++n) {
+    const Node& node = source.nodes[n];
+    const auto id = static_cast<NodeId>(n);
+    const ValueInfo& v = result.inference.values[n];
+    const TypeState state{v.type, v.literal, false};
+    if (node.op == Op::constant) {
+      to.constant(node);
+      continue;
+    }
+    if (is_elementwise(node.op) || node.op == Op::call) {
+      to.is(to.elementwise(node, id, *v.type), state);
+      continue;
+    }
+    Item item = Translator::plain(node, id, *v.type);
+    declare(item, id);
+    if (node.op == Op::reduce) {
+      for (NodeId& a : item.args) {
+        const DType type = *to.type(a).type, wanted = reduced_type(node.reduction, type);
+        if (wanted == DType::boolean && type != DType::boolean) {  // any, all: not zero
+          Item test;
+          test.op = Op::ne;
+          test.type = DType::boolean;
+          test.origin = id;
+          test.args = {to.as(a, type, id), -1};
+          Item zero;
+          zero.op = Op::constant;
+          zero.type = zero.literal.type = type;
+          zero.origin = id;
+          test.args[1] = to.push(zero);
+          broadcast(test, work.items);
+          a = to.push(test);
+        } else {
+          a = to.as(a, wanted, id);
+        }
+      }
+      item.axes = item.axes & present;
+      if (item.axes.empty()) item.axes = node.axes;  // across the batch only: of one
+    } else if (node.op == Op::concat) {
+      for (NodeId& a : item.args) a = to.as(a, item.type, id);
+    } else {
+      for (NodeId& a : item.args) a = to.id(a);
+    }
+    const bool nothing = (node.op == Op::chunk && node.pieces == 1) || (node.op == Op::concat && node.args.size() == 1) ||
+                         (node.op == Op::repeat && node.group == 1);
+    to.is(nothing ? item.args[0] : to.push(std::move(item)), state);
+  }
+  for (std::size_t i = 0; i < source.outputs.size(); ++i) {
+    const OutputDecl& o = source.outputs[i];
+    const ValueInfo& v = result.inference.values[o.value];
+    DType dtype = *v.type == DType::f32 ? DType::f32 : *v.type == DType::boolean ? DType::boolean : DType::i64;
+    if ((v.axes & tile_axes) == tile_axes) dtype = output_default;
+    if (auto choice = chosen(o.name)) dtype = *choice;
+    work.outputs.push_back({static_cast<std::int32_t>(i), to.id(o.value), o.dtype.value_or(dtype)});
+  }
+  return result;
+}
+
+Work infer_body(const Lambda& body, const std::vector<DType>& parameters, const std::vector<Axes>& vary, NodeId origin) {
+  Work work;
+  Translator to(work, body.nodes.size());
+  Typing typing;
+  std::vector<NodeId> parameter_items;
+  std::vector<TypeState> parameter_types;
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    Item item;
+    item.op = Op::parameter;
+    item.index = static_cast<std::int32_t>(i);
+    item.type = parameters[i];
+    item.vary = vary[i];
+    item.origin = origin;
+    parameter_items.push_back(to.push(std::move(item)));
+    parameter_types.push_back({parameters[i], false, false});
+  }
+  const std::vector<TypeState> types = typing.infer_body(body, parameter_types);
+  for (std::size_t n = 0; n < body.nodes.size(); ++n) {
+    const Node& node = body.nodes[n];
+    if (node.op == Op::constant) {
+      to.constant(node);
+    } else if (node.op == Op::parameter) {
+      to.is(parameter_items[node.index], types[n]);
+    } else {
+      to.is(to.elementwise(node, origin, *types[n].type), types[n]);
+    }
+  }
+  for (std::size_t i = 0; i < body.results.size(); ++i)
+    work.outputs.push_back({static_cast<std::int32_t>(i), to.as(body.results[i], *types[body.results[i]].type, origin), DType::f32});
+  return work;
+}
+
+}  // namespace postlude::inline v0::lower

@@ -1,0 +1,32 @@
+#include "lower/lower.h"
+
+#include "lower/cut.h"
+#include "lower/drop.h"
+#include "lower/emit.h"
+#include "lower/infer.h"
+#include "lower/phases.h"
+#include "lower/reductions.h"
+
+namespace postlude::inline v0::lower {
+
+Program lower(const GraphData& graph, const Problem& problem, const Options& options) {
+  Inferred inferred = infer(graph, problem, options);
+  Work& work = inferred.work;
+  note_unneeded(work);
+
+  const auto report = [&](std::string_view pass, bool changed) {
+    if (options.watch) options.watch(pass, changed ? work.print() : std::string());
+  };
+  report("infer", true);
+  report("reductions", reductions(work));
+  report("drop", drop(work));
+
+  const Stream* stream = std::get_if<Stream>(&problem);
+  Phases phases = assign_phases(work, options);
+  const Cut crossing = cut(work, phases, inferred.operand_types, stream ? std::optional(stream->x) : std::nullopt, options);
+  Program program = emit(inferred, phases, crossing, problem);
+  if (options.watch) options.watch("phases", program.print());
+  return program;
+}
+
+}  // namespace postlude::inline v0::lower
