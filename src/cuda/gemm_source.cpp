@@ -6,6 +6,9 @@ namespace {
 const char* const base_text =
 #include "cuda/device/base.cu"
     ;
+const char* const math_text =
+#include "cuda/device/math.cu"
+    ;
 const char* const sm90_text =
 #include "cuda/device/sm90.cu"
     ;
@@ -43,10 +46,10 @@ std::string wgmma_text(const MainLoop& loop, int bn) {
 
 }  // namespace
 
-std::string base_source() { return base_text; }
+std::string base_source() { return std::string(base_text) + math_text; }
 
 std::string gemm_source(const MainLoop& loop, const Schedule& s, const EpilogueText& epilogue) {
-  std::string text;
+  std::string text = "#pragma nv_diag_suppress 177\n";  // declared but never referenced: what an epilogue does not need
   const auto define = [&](const char* key, const auto& value) {
     text += std::string("#define ") + key + " ";
     if constexpr (std::is_arithmetic_v<std::decay_t<decltype(value)>>) {
@@ -69,10 +72,12 @@ std::string gemm_source(const MainLoop& loop, const Schedule& s, const EpilogueT
   define("ELEM_BYTES", size_of(loop.a));
   define("A_MN_MAJOR", loop.a_mn_major);
   define("B_MN_MAJOR", loop.b_mn_major);
+  define("WHOLE_M", loop.whole_m);
+  define("WHOLE_N", loop.whole_n);
   define("MAPS", 2 + epilogue.maps);
   define("WORDS", epilogue.words ? epilogue.words : 1);
   define("ACC", is_float(loop.a) ? "float" : "int");
-  text += base_text;
+  text += base_source();
   text += sm90_text;
   text += wgmma_text(loop, s.bn);
   text += epilogue.text;

@@ -13,6 +13,7 @@ namespace postlude::inline v0::cuda {
 struct MainLoop {
   DType a = DType::bf16, b = DType::bf16;  // bf16, f16, e4m3, e5m2 (mixed fp8 allowed), s8, u8
   bool a_mn_major = false, b_mn_major = false;
+  bool whole_m = false, whole_n = false;   // tiles divide M, N: no masks
   bool operator==(const MainLoop&) const = default;
 };
 
@@ -30,6 +31,7 @@ struct GemmParams {
 };
 
 [[nodiscard]] std::string gemm_source(const MainLoop& loop, const Schedule& schedule, const EpilogueText& epilogue);
+// Types, conversions and operations: what stands before every kernel.
 [[nodiscard]] std::string base_source();
 
 }  // namespace postlude::inline v0::cuda

@@ -130,7 +130,7 @@ Compiled compile(const std::string& source, const std::string& arch) {
   compiled.cubin.resize(size);
   check(n.GetCUBIN(program, compiled.cubin.data()), "fetching the cubin");
   n.DestroyProgram(&program);
-  compiled.spill_bytes = sum_before(compiled.log, "bytes spill stores") + sum_before(compiled.log, "bytes spill loads");
+  compiled.spill_bytes = sum_before(compiled.log, "bytes spill stores");
   if (const std::size_t used = compiled.log.find("Used "); used != compiled.log.npos) {
     compiled.registers = std::atoi(compiled.log.c_str() + used + 5);
   }

@@ -10,7 +10,7 @@ struct Compiled {
   std::string cubin;
   std::string log;     // warnings, and ptxas's resource report
   int registers = 0;   // a thread at entry
-  int spill_bytes = 0; // stores + loads
+  int spill_bytes = 0; // stored, of all kernels
 };
 
 // Compiles header-free CUDA C++ to machine code for `arch` ("sm_90a", "sm_80"). No GPU is needed. `--fmad=false`: the

@@ -35,7 +35,6 @@ struct EpilogueNeeds {
   int element_bytes = 2;    // of A and B
   bool b_mn_major = false;
   bool rows_finish = false; // a second phase waits for whole rows: walk few tile rows together
-  bool whole_rows = false;
 };
 
 inline constexpr int shared_limit = 232448;  // bytes a block may have on sm_90

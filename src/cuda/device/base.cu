@@ -13,6 +13,8 @@ typedef long long i64;
 
 #ifndef POSTLUDE_HOST
 #define DEVICE static __device__ __forceinline__
+#define DEVICE_STATIC static __device__ __forceinline__
+#define METHOD __device__ __forceinline__
 
 DEVICE float bf16_to_f32(u16 x) { return __uint_as_float(u32(x) << 16); }
 DEVICE float f16_to_f32(u16 x) { float r; asm("cvt.f32.f16 %0, %1;" : "=f"(r) : "h"(x)); return r; }

@@ -100,4 +100,87 @@ struct Tile {
   u32 barrier;          // of the warpgroup's 128 threads
   u32 scratch;          // shared, SCRATCH_BYTES
 };
+
+constexpr int WG_ROWS = PINGPONG ? BM : BM / 2;  // rows of a tile that one consumer owns
+constexpr int MI = WG_ROWS / 64;                 // m64 atoms a consumer
+constexpr int ROWS = 2 * MI;                     // rows of the output that one thread holds
+constexpr int OUT_N = BN / PARTS;                // the epilogue's columns a tile
+#define SLOTS_M (p.tiles_m * (PINGPONG ? 1 : 2)) // blocks of WG_ROWS rows
+DEVICE int tile_row(const Tile& t, int r) { return t.row + r / 2 * 64 + t.warp * 16 + t.lane / 4 + r % 2 * 8; }
+
+// Hides where a number came from: else what follows from it for one m64 atom is kept in registers for the next, and spills.
+DEVICE int opaque(int x) { asm volatile("" : "+r"(x)); return x; }
+
+template <typename T> DEVICE T* shared_pointer(u32 address) { return (T*)__cvta_shared_to_generic(address); }
+
+// Byte offset of an element in a subtile of 64 x SUB_N elements of `size` bytes, as the copy engine lays it out: boxes of
+// at most 128 bytes a row, side by side.
+template <int size> DEVICE u32 subtile_offset(u32 row, u32 column) {
+  constexpr int row_bytes = SUB_N * size < 128 ? SUB_N * size : 128;
+  const u32 byte = column * size;
+  return byte / row_bytes * (64 * row_bytes) + swizzled<row_bytes>(row, byte % row_bytes);
+}
+template <int size> DEVICE void subtile_load(const TensorMap& map, u32 to, u32 bar, int row, int col, int batch) {
+  constexpr int row_bytes = SUB_N * size < 128 ? SUB_N * size : 128;
+  #pragma unroll
+  for (int box = 0; box < SUB_N * size / row_bytes; ++box)
+    tma_load(to + box * 64 * row_bytes, map, bar, col + box * (row_bytes / size), row, batch);
+}
+template <int size> DEVICE void subtile_store(const TensorMap& map, u32 from, int row, int col, int batch) {
+  constexpr int row_bytes = SUB_N * size < 128 ? SUB_N * size : 128;
+  #pragma unroll
+  for (int box = 0; box < SUB_N * size / row_bytes; ++box)
+    tma_store(map, from + box * 64 * row_bytes, col + box * (row_bytes / size), row, batch);
+}
+
+// A 16 x 16 fragment of a staged subtile, packed: pairs of columns, [2 * (8-column block) + (row + 8)].
+// 16-bit elements move as matrices, others as pairs.
+template <int size> DEVICE void fragment_load(u32 subtile, const Tile& t, int f, u32 (&x)[size * 2]) {
+  const int row = t.warp * 16 + t.lane / 4, column = f * 16 + 2 * (t.lane % 4);
+  if (size == 2) {
+    ldmatrix(subtile + subtile_offset<2>(t.warp * 16 + t.lane % 16, f * 16 + t.lane / 16 * 8), x[0], x[1], x[2], x[3]);
+  } else {
+    #pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      const u32 from = subtile + subtile_offset<size>(row + 8 * (i % 2), column + 8 * (i / 2));
+      if (size == 4) shared_load(from, x[2 * i % (size * 2)], x[(2 * i + 1) % (size * 2)]);
+      else if (i % 2 == 0) x[i / 2 % (size * 2)] = shared_load(from);
+      else x[i / 2 % (size * 2)] |= u32(shared_load(from)) << 16;
+    }
+  }
+}
+// Element e (0..7) of it.
+template <int size> DEVICE u32 fragment_element(const u32 (&x)[size * 2], int e) {
+  if (size == 4) return x[e % (size * 2)];
+  if (size == 2) return x[e / 2 % (size * 2)] >> (e % 2 * 16) & 0xffff;
+  return x[e / 4 % (size * 2)] >> (e % 4 * 8) & 0xff;
+}
+template <int size> DEVICE void fragment_store(u32 subtile, const Tile& t, int f, const u32 (&x)[size * 2]) {
+  const int row = t.warp * 16 + t.lane / 4, column = f * 16 + 2 * (t.lane % 4);
+  if (size == 2) {
+    stmatrix(subtile + subtile_offset<2>(t.warp * 16 + t.lane % 16, f * 16 + t.lane / 16 * 8), x[0], x[1], x[2], x[3]);
+  } else {
+    #pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      const u32 to = subtile + subtile_offset<size>(row + 8 * (i % 2), column + 8 * (i / 2));
+      if (size == 4) shared_store(to, x[2 * i % (size * 2)], x[(2 * i + 1) % (size * 2)]);
+      else shared_store(to, u16(x[i / 2 % (size * 2)] >> (i % 2 * 16)));
+    }
+  }
+}
+
+// Whether this warpgroup is the last of `expected` to arrive at `counter`, which it then resets for the next run. What
+// all arrivals wrote before is visible to the last one.
+DEVICE bool last_to_arrive(const Tile& t, u32* counter, u32 expected) {
+  u32* flag = shared_pointer<u32>(t.scratch);
+  named_sync(t.barrier, 128);
+  if (t.thread == 0) {
+    __threadfence();
+    const bool last = arrive_and_count(counter) == expected - 1;
+    if (last) *counter = 0;
+    *flag = last;
+  }
+  named_sync(t.barrier, 128);
+  return *(volatile u32*)flag;
+}
 )cuda"

@@ -9,9 +9,6 @@ R"cuda(
 
 constexpr int A_BYTES = BM * 128, B_BYTES = BN * 128;         // one stage: 128 bytes of K for each row
 constexpr int BK = 128 / ELEM_BYTES;
-constexpr int WG_ROWS = PINGPONG ? BM : BM / 2;               // rows of a tile that one consumer owns
-constexpr int MI = WG_ROWS / 64;                              // m64 atoms a consumer
-constexpr int OUT_N = BN / PARTS;                             // the epilogue's columns a tile
 constexpr int GROUPS = OUT_N / SUB_N;                         // subtiles are 64 rows x SUB_N columns
 constexpr int SUBTILES = GROUPS * MI;
 constexpr int SMEM_B = STAGES * A_BYTES;

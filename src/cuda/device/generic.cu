@@ -1,0 +1,20 @@
+R"cuda(
+// Kernels that are always right: any strides, any shape. The accumulator lies in a workspace; each pass of a Program is a
+// kernel for its stores and one for each of its reductions.
+
+struct Params {
+  int batch, m, n, k;
+  i64 word[WORDS];  // per buffer address and strides of b, m, n; then the accumulator's four, partials, counters
+};
+
+DEVICE void publish_and_count(u32* counter, u32 expected, u32* flag) {
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    __threadfence();
+    const bool last = arrive_and_count(counter) == expected - 1;
+    if (last) *counter = 0;
+    *flag = last;
+  }
+  __syncthreads();
+}
+)cuda"

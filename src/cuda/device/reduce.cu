@@ -1,0 +1,70 @@
+R"cuda(
+// Reductions. A state type S is emitted for each: S::identity(), S::combine(a, b), S::shuffle(x, mask), S::load(pointer).
+// The order in which elements meet is fixed by the schedule, never by timing.
+
+// Over the lanes whose numbers differ in the bits of `from`, `from` * 2, ... below `to`.
+template <class S> DEVICE S fold_lanes(S x, int from, int to) {
+  for (int mask = from; mask < to; mask *= 2) x = S::combine(x, S::shuffle(x, mask));
+  return x;
+}
+
+// Each lane holds K columns' states of its own rows; the eight lanes of equal (lane % 4) share columns. Half of what is
+// left is swapped away at each step, so K - K/8 shuffles fold all (56 for 64 columns a thread; a butterfly takes 192).
+// Afterwards this lane holds K / 8 whole columns, of numbers folded_column(lane, K) + 0, 1, ...
+template <class S, int K> DEVICE void fold_rows(S (&x)[K], int lane) {
+  #pragma unroll
+  for (int step = 0; step < 3; ++step) {
+    const int mask = 16 >> step;
+    const bool upper = lane & mask;
+    #pragma unroll
+    for (int k = 0; k < (K >> step) / 2; ++k) {
+      const S low = x[k], high = x[k + (K >> step) / 2];
+      const S away = S::shuffle(S::select(upper, low, high), mask);
+      x[k] = S::combine(S::select(upper, high, low), away);
+    }
+  }
+}
+DEVICE int folded_column(int lane, int k) {
+  return (lane & 16 ? k / 2 : 0) + (lane & 8 ? k / 4 : 0) + (lane & 4 ? k / 8 : 0);
+}
+
+// `count` partial states, `stride` apart, in index order. They were written by other blocks: past L1.
+template <class S> DEVICE S gather(const S* partials, int count, i64 stride) {
+  S x = S::identity();
+  #pragma unroll 8
+  for (int i = 0; i < count; ++i) x = S::combine(x, S::load(partials + i * stride));
+  return x;
+}
+
+// Several elements of one online softmax at a time: one rescaling for all. Elements that do not take part are -inf. The
+// terms are below 1 and weighted by themselves, so the short exponential is as good as the long one.
+template <class S, int N> DEVICE void softmax_add(S& s, const float (&x)[N]) {
+  float m = s.c0;
+  #pragma unroll
+  for (int i = 0; i < N; ++i) m = op_max(m, x[i]);
+  const float base = (m == (-INF) ? 0.f : m) * 0x1.715476p+0f;
+  float sum = s.c1 * fast_exp2(fmaf(s.c0, 0x1.715476p+0f, -base));
+  #pragma unroll
+  for (int i = 0; i < N; ++i) sum += fast_exp2(fmaf(x[i], 0x1.715476p+0f, -base));
+  s.c0 = m, s.c1 = sum;
+}
+
+// Several elements of one mean and variance at a time.
+template <class S, int N> DEVICE void welford_add(S& s, const float (&x)[N], const bool (&in)[N]) {
+  S block = S::identity();
+  float sum = 0.f;
+  #pragma unroll
+  for (int i = 0; i < N; ++i) sum += in[i] ? x[i] : 0.f, block.c2 += in[i] ? 1.f : 0.f;
+  block.c0 = sum * fast_reciprocal(fmaxf(block.c2, 1.f));
+  #pragma unroll
+  for (int i = 0; i < N; ++i) { const float d = in[i] ? x[i] - block.c0 : 0.f; block.c1 = fmaf(d, d, block.c1); }
+  s = S::combine(s, block);
+}
+
+// The next element of an argmax (or argmin) whose indices grow.
+template <bool maximum, class S, typename T> DEVICE void arg_add(S& s, T x, i64 index, bool in) {
+  const bool worse = maximum ? x <= s.c0 : x >= s.c0;
+  const bool take = in && (s.c1 < 0 || (!worse && s.c0 == s.c0));
+  s.c0 = take ? x : s.c0, s.c1 = take ? index : s.c1;
+}
+)cuda"

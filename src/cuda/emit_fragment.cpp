@@ -1,0 +1,639 @@
+#include "cuda/emit_fragment.h"
+
+#include "cuda/emit_code.h"
+#include "cuda/emit_reduce.h"
+
+#include <postlude/error.h>
+
+#include <algorithm>
+
+namespace postlude::inline v0::cuda {
+namespace {
+
+using lower::Access;
+using lower::BufferId;
+using lower::Instruction;
+using lower::Phase;
+using lower::Program;
+using lower::Reducer;
+using lower::Reduction;
+using lower::ValueId;
+
+const char* const reduce_text =
+#include "cuda/device/reduce.cu"
+    ;
+
+std::string str(std::int64_t value) { return std::to_string(value); }
+
+// What a value varies over, and so where its code stands.
+enum class Level { uniform, row, column, element };
+
+Level level_of(Axes axes) {
+  if (axes.has(Axis::m)) return axes.has(Axis::n) ? Level::element : Level::row;
+  return axes.has(Axis::n) ? Level::column : Level::uniform;
+}
+
+Across across_of(const Reduction& r) {
+  if (!r.axes.has(Axis::m)) return Across::rows;
+  return r.axes.has(Axis::n) ? Across::all : Across::columns;
+}
+
+Axes domain_of(Across across) {
+  return across == Across::rows ? Axes(Axis::m) : across == Across::columns ? Axes(Axis::n) : Axes();
+}
+
+bool plain(const Access& access) { return access.columns.identity() && access.divide_rows == 1; }
+
+class Emitter {
+ public:
+  Emitter(const Program& program, int index, const std::vector<BufferPlace>& places)
+      : program_(program), phase_(program.phases[index]), index_(index), places_(places) {}
+
+  FusedEpilogue emit();
+
+ private:
+  // Parameters.
+  int word(BufferId buffer) {
+    if (out_.word_of[buffer] < 0) out_.word_of[buffer] = take_words(4);
+    return out_.word_of[buffer];
+  }
+  int take_words(int count) {
+    const int first = out_.words;
+    out_.words += count;
+    return first;
+  }
+  std::string pointer(int w, const std::string& type) { return "((" + type + "*)p.word[" + str(w) + "])"; }
+
+  // Values.
+  std::string name(ValueId id) const {
+    const std::string v = "v" + str(id);
+    switch (level_[id]) {
+      case Level::uniform: return "u." + v;
+      case Level::row: return v + "[r]";
+      case Level::column: return v + "[c]";
+      case Level::element: return v;
+    }
+    return v;
+  }
+  std::string load(const Instruction& i, const Place& place) {
+    const int w = word(i.access.buffer);
+    return typed(load_expression(program_, i.access, w, place, places_[i.access.buffer].unit),
+                 compute_type(program_.buffers[i.access.buffer].dtype), i.type);
+  }
+  std::string count(const Instruction& i, const Place& place) {
+    return count_expression(i, place, "p.batch", "p.m", "p.word[" + str(out_.columns_word) + "]");
+  }
+  bool is_loaded_tile(const Instruction& i) const {
+    if (i.op != Op::operand) return false;
+    const auto& buffer = program_.buffers[i.access.buffer];
+    return level_of(buffer.axes) == Level::element && plain(i.access) && places_[i.access.buffer].tensor_map;
+  }
+  int loaded_index(BufferId buffer) const {
+    return static_cast<int>(std::find(out_.loaded.begin(), out_.loaded.end(), buffer) - out_.loaded.begin());
+  }
+  int aux_offset(BufferId buffer) const {  // bytes a column, of what stands before it in a stage
+    int offset = 0;
+    for (const BufferId b : out_.loaded) {
+      if (b == buffer) break;
+      offset += static_cast<int>(size_of(program_.buffers[b].dtype));
+    }
+    return offset;
+  }
+
+  void analyse();
+  std::string uniforms();
+  std::string row_values();
+  std::string fragment();
+  std::string reduce_element(int r);
+  std::string reduce_block(int r);
+  std::string group_end();
+  std::string end();
+  std::string finish(Across across, const std::string& i, const std::string& j, const std::string& indent);
+  std::string issue();
+
+  const Program& program_;
+  const Phase& phase_;
+  int index_;
+  const std::vector<BufferPlace>& places_;
+  FusedEpilogue out_;
+  std::vector<Level> level_;
+  std::vector<bool> wanted_;
+  std::vector<ReducerText> reducers_;
+  std::vector<bool> guarded_;  // loads that only one guarded instruction needs: not issued where the guard holds
+  std::vector<ValueId> load_guard_;
+  std::vector<const lower::Store*> staged_, direct_;
+  Functions functions_;
+  const int scratch_columns_ = 64;  // the widest subtile
+  int scratch_ = 16;                // bytes; the first are last_to_arrive's flag
+};
+
+void Emitter::analyse() {
+  out_.word_of.assign(program_.buffers.size(), -1);
+  out_.columns_word = take_words(1);
+  out_.needs.parts = accumulator_parts(phase_);
+  for (const Instruction& i : phase_.code) level_.push_back(level_of(i.axes));
+  wanted_ = needed(phase_, sinks(phase_, true, true));
+
+  // A load is guarded where all its users are guarded by one value.
+  load_guard_.assign(phase_.code.size(), -1);
+  std::vector<bool> free(phase_.code.size());
+  for (const ValueId sink : sinks(phase_, true, true)) free[sink] = true;
+  for (std::size_t id = 0; id < phase_.code.size(); ++id) {
+    if (!wanted_[id]) continue;
+    for (const ValueId arg : phase_.code[id].args) {
+      const ValueId guard = phase_.code[id].guard;
+      if (guard < 0 || (load_guard_[arg] >= 0 && load_guard_[arg] != guard)) free[arg] = true;
+      load_guard_[arg] = guard;
+    }
+  }
+  for (std::size_t id = 0; id < phase_.code.size(); ++id) {
+    if (free[id]) load_guard_[id] = -1;
+  }
+
+  for (std::size_t id = 0; id < phase_.code.size(); ++id) {
+    const Instruction& i = phase_.code[id];
+    if (!wanted_[id] || !is_loaded_tile(i)) continue;
+    if (loaded_index(i.access.buffer) < static_cast<int>(out_.loaded.size())) continue;
+    out_.loaded.push_back(i.access.buffer);
+    out_.needs.aux_bytes_column += static_cast<int>(size_of(program_.buffers[i.access.buffer].dtype));
+  }
+  out_.needs.d_bytes_column = 0;
+  for (const auto& store : phase_.stores) {
+    const auto& buffer = program_.buffers[store.access.buffer];
+    const bool staged = level_of(buffer.axes) == Level::element && plain(store.access) && places_[store.access.buffer].tensor_map;
+    (staged ? staged_ : direct_).push_back(&store);
+    if (!staged) continue;
+    out_.stored.push_back(store.access.buffer);
+    out_.needs.d_bytes_column += static_cast<int>(size_of(buffer.dtype));
+  }
+  out_.maps = static_cast<int>(out_.loaded.size() + out_.stored.size());
+  for (const BufferId buffer : out_.loaded) word(buffer);
+  for (const BufferId buffer : out_.stored) word(buffer);
+
+  for (std::size_t r = 0; r < phase_.reductions.size(); ++r) {
+    reducers_.push_back(emit_reducer(phase_.reductions[r], static_cast<int>(r), functions_));
+    const Across across = across_of(phase_.reductions[r]);
+    out_.partials.push_back({across, reducers_.back().bytes, take_words(1)});
+    int& counter = out_.counters[static_cast<int>(across)];
+    if (counter < 0) counter = take_words(1);
+  }
+
+  // Small phases that follow from statistics of one kind alone.
+  std::vector<int> owner(program_.buffers.size(), -1);  // Across of a statistic finished here; 3: made elsewhere
+  for (std::size_t p = 0; p < program_.phases.size(); ++p) {
+    for (const Reduction& r : program_.phases[p].reductions) {
+      for (const BufferId b : r.results) {
+        if (b >= 0) owner[b] = static_cast<int>(p) == index_ ? static_cast<int>(across_of(r)) : 3;
+      }
+    }
+    if (static_cast<int>(p) == index_) continue;
+    for (const auto& store : program_.phases[p].stores) owner[store.access.buffer] = 3;
+  }
+  for (const auto& store : phase_.stores) owner[store.access.buffer] = 3;
+  for (std::size_t p = index_ + 1; p < program_.phases.size(); ++p) {
+    const Phase& small = program_.phases[p];
+    if (!small.reductions.empty() || (small.domain.has(Axis::m) && small.domain.has(Axis::n))) continue;
+    const Across across = small.domain.has(Axis::m) ? Across::rows : small.domain.has(Axis::n) ? Across::columns : Across::all;
+    if (out_.counters[static_cast<int>(across)] < 0) continue;
+    bool here = small.rows == Extent{} && (across != Across::columns || small.columns == phase_.columns);
+    for (const Instruction& i : small.code) {
+      if (i.op != Op::operand) continue;
+      const int from = owner[i.access.buffer];
+      here = here && (from < 0 || from == static_cast<int>(across)) && (from < 0 || plain(i.access));
+    }
+    if (!here) continue;
+    out_.finished.push_back(static_cast<int>(p));
+    for (const auto& store : small.stores) owner[store.access.buffer] = static_cast<int>(across);
+  }
+}
+
+std::string Emitter::uniforms() {
+  std::string members, code;
+  const Place place{"batch", "0", "0", "p.n"};
+  const Resolve resolve{[&](ValueId id) { return "v" + str(id); },
+                        [&](const Instruction& i) { return i.op == Op::get ? count(i, place) : load(i, place); }};
+  for (ValueId id = 0; id < static_cast<ValueId>(phase_.code.size()); ++id) {
+    if (!wanted_[id] || level_[id] != Level::uniform) continue;
+    members += "  " + device_type(phase_.code[id].type) + " v" + str(id) + ";\n";
+    code += "    v" + str(id) + " = " + right_hand_side(phase_, id, place, resolve, functions_) + ";\n";
+  }
+  return "// What is the same for all elements of a batch.\nstruct Uniform {\n" + members +
+         "  METHOD void load(const Params& p, int batch) {\n" + code + "  }\n};\n";
+}
+
+std::string Emitter::row_values() {
+  const Place inside{"t.batch", "row_in", "0", "p.n"}, place{"t.batch", "row", "0", "p.n"};
+  const Resolve resolve{[&](ValueId id) { return name(id); },
+                        [&](const Instruction& i) { return i.op == Op::get ? count(i, place) : load(i, inside); }};
+  std::string code;
+  for (ValueId id = 0; id < static_cast<ValueId>(phase_.code.size()); ++id) {
+    if (!wanted_[id] || level_[id] != Level::row) continue;
+    code += "      " + name(id) + " = " + right_hand_side(phase_, id, place, resolve, functions_) + ";\n";
+  }
+  if (code.empty()) return {};
+  return "    #pragma unroll\n    for (int r = 0; r < ROWS; ++r) {\n      const int row = tile_row(t, r), row_in = min(row, p.m - 1);\n" +
+         code + "    }\n";
+}
+
+std::string Emitter::reduce_element(int r) {
+  const Reduction& reduction = phase_.reductions[r];
+  if (reduction.reducer == Reducer::online_softmax || reduction.reducer == Reducer::welford) {
+    std::string code;
+    for (std::size_t k = 0; k < reduction.pieces.size(); ++k) {
+      code += "      w" + str(r) + "_" + str(k) + "[e] = " + name(reduction.pieces[k].args[0]) + ";\n";
+    }
+    return code;
+  }
+  const Across across = across_of(reduction);
+  const ReducerText& text = reducers_[r];
+  const std::string state = "red" + str(r) + (across == Across::rows ? "[r]" : across == Across::columns ? "[4 * f + c]" : "");
+  const std::string in = across == Across::rows ? "in_n" : across == Across::columns ? "in_m" : "(in_n && in_m)";
+  std::string code;
+  for (const auto& piece : reduction.pieces) {
+    const bool arg = reduction.reducer == Reducer::argmax || reduction.reducer == Reducer::argmin;
+    // n_index of a whole row grows from element to element, which saves the comparison of indices.
+    if (arg && across == Across::rows && reduction.pieces.size() == 1 && reduction.type == DType::f32) {
+      const Instruction* index = &phase_.code[piece.args[1]];
+      if (index->op == Op::cast) index = &phase_.code[index->args[0]];
+      if (index->op == Op::n_index && plain(index->access)) {
+        code += "      arg_add<" + std::string(reduction.reducer == Reducer::argmax ? "true" : "false") + ">(" + state + ", " +
+                name(piece.args[0]) + ", " + name(piece.args[1]) + ", in_n);\n";
+        continue;
+      }
+    }
+    std::vector<std::string> args;
+    for (const ValueId value : piece.args) args.push_back(name(value));
+    code += "      " + state + " = " + text.type + "::combine(" + state + ", " + text.type + "::select(" + in + ", " + text.lift(args) +
+            ", " + text.type + "::identity()));\n";
+  }
+  return code;
+}
+
+// Reducers that take several elements at a time, after the element loop of a fragment.
+std::string Emitter::reduce_block(int r) {
+  const Reduction& reduction = phase_.reductions[r];
+  const bool softmax = reduction.reducer == Reducer::online_softmax;
+  if (!softmax && reduction.reducer != Reducer::welford) return {};
+  const Across across = across_of(reduction);
+  std::string code;
+  for (std::size_t k = 0; k < reduction.pieces.size(); ++k) {
+    const std::string w = "w" + str(r) + "_" + str(k);
+    // Elements e of one state: of a row h, {0, 1, 4, 5} + 2 h; of a column, {0, 2} + column; of all, 0 to 7.
+    const std::string states = across == Across::rows ? "2" : across == Across::columns ? "4" : "1";
+    const std::string size = across == Across::rows ? "4" : across == Across::columns ? "2" : "8";
+    const std::string element = across == Across::rows ? "q / 2 * 4 + s * 2 + q % 2" : across == Across::columns ? "s / 2 * 4 + q * 2 + s % 2" : "q";
+    const std::string state = "red" + str(r) + (across == Across::rows ? "[2 * i + s]" : across == Across::columns ? "[4 * f + s]" : "");
+    const std::string in = across == Across::rows ? "in_columns[e / 4 * 2 + e % 2]" : across == Across::columns ? "in_rows[e / 2 % 2]"
+                           : "in_columns[e / 4 * 2 + e % 2] && in_rows[e / 2 % 2]";
+    code += "    #pragma unroll\n    for (int s = 0; s < " + states + "; ++s) {\n      float x[" + size + "]; bool in[" + size + "];\n" +
+            "      #pragma unroll\n      for (int q = 0; q < " + size + "; ++q) {\n        const int e = " + element + ";\n" +
+            "        in[q] = " + in + ", x[q] = " + (softmax ? "in[q] ? " + w + "[e] : (-INF)" : w + "[e]") + ";\n      }\n" +
+            (softmax ? "      softmax_add(" + state + ", x);\n" : "      welford_add(" + state + ", x, in);\n") + "    }\n";
+  }
+  return code;
+}
+
+std::string Emitter::fragment() {
+  const Place inside{"t.batch", "row_in", "column_in", "p.n"}, place{"t.batch", "row", "column", "p.n"};
+  std::string code;
+  code += "    int columns[4]; bool in_columns[4], in_rows[2];\n"
+          "    const int first = opaque(t.col + group * SUB_N + f * 16 + 2 * (t.lane % 4));\n"
+          "    #pragma unroll\n    for (int c = 0; c < 4; ++c) {\n"
+          "      columns[c] = first + c / 2 * 8 + c % 2;\n"
+          "      in_columns[c] = WHOLE_N || columns[c] < p.n;\n    }\n"
+          "    in_rows[0] = WHOLE_M || tile_row(t, 2 * i) < p.m, in_rows[1] = WHOLE_M || tile_row(t, 2 * i + 1) < p.m;\n";
+
+  // Per column: neighbours together where memory allows it.
+  std::string declared, loop;
+  for (ValueId id = 0; id < static_cast<ValueId>(phase_.code.size()); ++id) {
+    if (!wanted_[id] || level_[id] != Level::column) continue;
+    const Instruction& i = phase_.code[id];
+    declared += "    " + device_type(i.type) + " v" + str(id) + "[4];\n";
+    if (i.op == Op::operand && i.guard < 0 && i.type == DType::f32 && i.access.columns.divide == 1 && places_[i.access.buffer].pair &&
+        std::all_of(i.access.columns.steps.begin(), i.access.columns.steps.end(), [](const auto& s) { return s.group == 0; })) {
+      const int w = word(i.access.buffer);
+      const std::string column = column_expression(i.access.columns, "(WHOLE_N ? columns[c] : min(columns[c], p.n - 2))", "p.n");
+      declared += "    #pragma unroll\n    for (int c = 0; c < 4; c += 2) load2_" + storage_name(program_.buffers[i.access.buffer].dtype) + "(" +
+                  address_arguments(w, program_.batched ? "t.batch" : "", "", column, true) + ", v" + str(id) + "[c], v" + str(id) + "[c + 1]);\n";
+      continue;
+    }
+    const Resolve resolve{[&](ValueId v) { return name(v); },
+                          [&](const Instruction& leaf) { return leaf.op == Op::get ? count(leaf, place) : load(leaf, inside); }};
+    loop += "      v" + str(id) + "[c] = " + right_hand_side(phase_, id, place, resolve, functions_) + ";\n";
+  }
+  code += declared;
+  if (!loop.empty()) {
+    code += "    #pragma unroll\n    for (int c = 0; c < 4; ++c) {\n      const int column = columns[c], column_in = min(column, p.n - 1);\n" + loop + "    }\n";
+  }
+
+  for (std::size_t k = 0; k < out_.loaded.size(); ++k) {
+    const int size = static_cast<int>(size_of(program_.buffers[out_.loaded[k]].dtype));
+    code += "    u32 x" + str(k) + "[" + str(size * 2) + "];\n    fragment_load<" + str(size) + ">(aux + " +
+            str(64 * aux_offset(out_.loaded[k])) + " * SUB_N, t, f, x" + str(k) + ");\n";
+  }
+  for (std::size_t k = 0; k < staged_.size(); ++k) {
+    code += "    " + device_type(phase_.code[staged_[k]->value].type) + " o" + str(k) + "[8];\n";
+  }
+  for (std::size_t r = 0; r < phase_.reductions.size(); ++r) {
+    const Reduction& reduction = phase_.reductions[r];
+    if (reduction.reducer != Reducer::online_softmax && reduction.reducer != Reducer::welford) continue;
+    for (std::size_t k = 0; k < reduction.pieces.size(); ++k) code += "    float w" + str(r) + "_" + str(k) + "[8];\n";
+  }
+
+  code += "    #pragma unroll\n    for (int e = 0; e < 8; ++e) {\n"
+          "      const int r = 2 * i + e / 2 % 2, c = e / 4 * 2 + e % 2;\n"
+          "      const int row = tile_row(t, r), column = columns[c];\n"
+          "      const bool in_n = in_columns[c], in_m = in_rows[e / 2 % 2];\n"
+          "      const int row_in = WHOLE_M ? row : min(row, p.m - 1), column_in = WHOLE_N ? column : min(column, p.n - 1);\n";
+  const Resolve resolve{
+      [&](ValueId id) { return name(id); },
+      [&](const Instruction& i) -> std::string {
+        if (i.op == Op::get) return count(i, place);
+        if (i.op == Op::acc) {
+          const std::string part = str(i.access.columns.steps.empty() ? 0 : i.access.columns.steps[0].piece);
+          const std::string value = "acc[" + part + "][e]";
+          return typed(value, program_.accumulator, i.type);
+        }
+        if (!is_loaded_tile(i)) return load(i, inside);
+        const DType dtype = program_.buffers[i.access.buffer].dtype;
+        return typed("bits_" + storage_name(dtype) + "(fragment_element<" + str(size_of(dtype)) + ">(x" +
+                         str(loaded_index(i.access.buffer)) + ", e))", compute_type(dtype), i.type);
+      }};
+  for (ValueId id = 0; id < static_cast<ValueId>(phase_.code.size()); ++id) {
+    if (!wanted_[id] || level_[id] != Level::element) continue;
+    code += "      const " + device_type(phase_.code[id].type) + " v" + str(id) + " = " +
+            right_hand_side(phase_, id, place, resolve, functions_) + ";\n";
+  }
+  for (std::size_t k = 0; k < staged_.size(); ++k) code += "      o" + str(k) + "[e] = " + name(staged_[k]->value) + ";\n";
+  for (const lower::Store* store : direct_) {
+    const int w = word(store->access.buffer);
+    code += "      if (in_n && in_m) " +
+            store_statement(program_, store->access, w, place, name(store->value), places_[store->access.buffer].unit) + "\n";
+  }
+  for (std::size_t r = 0; r < phase_.reductions.size(); ++r) code += reduce_element(static_cast<int>(r));
+  code += "    }\n";
+  for (std::size_t r = 0; r < phase_.reductions.size(); ++r) code += reduce_block(static_cast<int>(r));
+
+  int offset = 0;
+  for (std::size_t k = 0; k < staged_.size(); ++k) {
+    const DType dtype = program_.buffers[staged_[k]->access.buffer].dtype;
+    const int size = static_cast<int>(size_of(dtype));
+    const std::string o = "o" + str(k), y = "y" + str(k), pack = "pack_" + storage_name(dtype);
+    code += "    u32 " + y + "[" + str(size * 2) + "];\n    #pragma unroll\n";
+    if (size == 4) code += "    for (int e = 0; e < 8; ++e) " + y + "[e] = " + pack + "(" + o + "[e]);\n";
+    if (size == 2) code += "    for (int e = 0; e < 8; e += 2) " + y + "[e / 2] = " + pack + "(" + o + "[e], " + o + "[e + 1]);\n";
+    if (size == 1) {
+      code += "    for (int e = 0; e < 8; e += 4) " + y + "[e / 4] = " + pack + "(" + o + "[e], " + o + "[e + 1]) | " + pack + "(" + o +
+              "[e + 2], " + o + "[e + 3]) << 16;\n";
+    }
+    code += "    fragment_store<" + str(size) + ">(d + " + str(64 * offset) + " * SUB_N, t, f, " + y + ");\n";
+    offset += size;
+  }
+  return code;
+}
+
+std::string Emitter::group_end() {
+  std::string write, read;
+  for (std::size_t r = 0; r < phase_.reductions.size(); ++r) {
+    if (across_of(phase_.reductions[r]) != Across::columns) continue;
+    const std::string s = reducers_[r].type, red = "red" + str(r), shared = "shared" + str(r);
+    write += "    fold_rows<" + s + ", SUB_N / 4>(" + red + ", t.lane);\n    " + s + "* " + shared + " = shared_pointer<" + s + ">(t.scratch + " +
+             str(scratch_) + ") + group % 2 * 4 * SUB_N;\n" +
+             "    #pragma unroll\n    for (int k = 0; k < SUB_N / 32; ++k) {\n      const int q = folded_column(t.lane, SUB_N / 4) + k;\n" +
+             "      " + shared + "[t.warp * SUB_N + q / 4 * 16 + q % 4 / 2 * 8 + 2 * (t.lane % 4) + q % 2] = " + red + "[k];\n    }\n";
+    read += "      {\n        " + s + " x = " + shared + "[t.thread];\n        #pragma unroll\n        for (int w = 1; w < 4; ++w) x = " + s +
+            "::combine(x, " + shared + "[w * SUB_N + t.thread]);\n        " + pointer(out_.partials[r].word, s) +
+            "[((i64)t.batch * SLOTS_M + t.slot_m) * p.n + column] = x;\n      }\n";
+    scratch_ += 2 * 4 * scratch_columns_ * reducers_[r].bytes;
+    scratch_ = (scratch_ + 15) / 16 * 16;
+  }
+  if (write.empty()) return {};
+  return write + "    named_sync(t.barrier, 128);\n    const int column = t.col + group * SUB_N + t.thread;\n" +
+         "    if (t.thread < SUB_N && column < p.n) {\n" + read + "    }\n";
+}
+
+// What the last arriver does at one row, column, or for all: store the statistics that launches after this one read, and
+// run the small phases.
+std::string Emitter::finish(Across across, const std::string& i, const std::string& j, const std::string& indent) {
+  std::string code;
+  const Place place{"t.batch", i, j, "p.n"};
+  std::vector<bool> read_later(program_.buffers.size());
+  for (std::size_t p = index_ + 1; p < program_.phases.size(); ++p) {
+    if (std::find(out_.finished.begin(), out_.finished.end(), static_cast<int>(p)) != out_.finished.end()) continue;
+    for (const Instruction& instruction : program_.phases[p].code) {
+      if (instruction.op == Op::operand) read_later[instruction.access.buffer] = true;
+    }
+  }
+  std::vector<std::string> statistic(program_.buffers.size());
+  for (std::size_t r = 0; r < phase_.reductions.size(); ++r) {
+    if (across_of(phase_.reductions[r]) != across) continue;
+    for (std::size_t k = 0; k < phase_.reductions[r].results.size(); ++k) {
+      const BufferId b = phase_.reductions[r].results[k];
+      if (b < 0) continue;
+      statistic[b] = reducers_[r].component("s" + str(r), k);
+      if (read_later[b] || program_.buffers[b].kind == lower::BufferKind::output) {
+        Access access;
+        access.buffer = b;
+        code += indent + store_statement(program_, access, word(b), place, statistic[b], false) + "\n";
+      }
+    }
+  }
+  for (const int p : out_.finished) {
+    const Phase& small = program_.phases[p];
+    if (!(small.domain == domain_of(across))) continue;
+    const std::string prefix = "p" + str(p) + "_v";
+    const Resolve resolve{[&](ValueId id) { return prefix + str(id); },
+                          [&](const Instruction& x) -> std::string {
+                            if (x.op == Op::get) return count(x, place);
+                            const BufferId b = x.access.buffer;
+                            if (!statistic[b].empty()) return typed(statistic[b], compute_type(program_.buffers[b].dtype), x.type);
+                            return load(x, place);
+                          }};
+    const std::vector<bool> wanted = needed(small, sinks(small, true, false));
+    for (ValueId id = 0; id < static_cast<ValueId>(small.code.size()); ++id) {
+      if (!wanted[id]) continue;
+      code += indent + "const " + device_type(small.code[id].type) + " " + prefix + str(id) + " = " +
+              right_hand_side(small, id, place, resolve, functions_) + ";\n";
+    }
+    for (const auto& store : small.stores) {
+      code += indent + store_statement(program_, store.access, word(store.access.buffer), place, prefix + str(store.value), false) + "\n";
+    }
+  }
+  return code;
+}
+
+std::string Emitter::end() {
+  std::string code;
+  for (std::size_t r = 0; r < phase_.reductions.size(); ++r) {
+    if (across_of(phase_.reductions[r]) != Across::rows) continue;
+    const std::string s = reducers_[r].type;
+    code += "    #pragma unroll\n    for (int r = 0; r < ROWS; ++r) {\n      const " + s + " x = fold_lanes<" + s + ">(red" + str(r) +
+            "[r], 1, 4);\n      const int row = tile_row(t, r);\n      if (t.lane % 4 == 0 && row < p.m) " +
+            pointer(out_.partials[r].word, s) + "[((i64)t.batch * p.tiles_n + t.tile_n) * p.m + row] = x;\n    }\n";
+  }
+  std::string write, read;
+  for (std::size_t r = 0; r < phase_.reductions.size(); ++r) {
+    if (across_of(phase_.reductions[r]) != Across::all) continue;
+    const std::string s = reducers_[r].type, shared = "all" + str(r);
+    write += "    " + s + "* " + shared + " = shared_pointer<" + s + ">(t.scratch + " + str(scratch_) + ");\n    {\n      const " + s +
+             " x = fold_lanes<" + s + ">(red" + str(r) + ", 1, 32);\n      if (t.lane == 0) " + shared + "[t.warp] = x;\n    }\n";
+    read += "      " + pointer(out_.partials[r].word, s) + "[((i64)t.batch * SLOTS_M + t.slot_m) * p.tiles_n + t.tile_n] = " + s + "::combine(" + s +
+            "::combine(" + shared + "[0], " + shared + "[1]), " + s + "::combine(" + shared + "[2], " + shared + "[3]));\n";
+    scratch_ += (4 * reducers_[r].bytes + 15) / 16 * 16;
+  }
+  if (!write.empty()) code += write + "    named_sync(t.barrier, 128);\n    if (t.thread == 0) {\n" + read + "    }\n";
+
+  const auto gathers = [&](Across across, const std::string& indent, const auto& code_of) {
+    std::string text;
+    for (std::size_t r = 0; r < phase_.reductions.size(); ++r) {
+      if (across_of(phase_.reductions[r]) == across) text += indent + "const " + reducers_[r].type + " s" + str(r) + " = " + code_of(r) + ";\n";
+    }
+    return text;
+  };
+  if (const int w = out_.counters[0]; w >= 0) {
+    code += "    if (last_to_arrive(t, " + pointer(w, "u32") + " + t.batch * SLOTS_M + t.slot_m, p.tiles_n)) {\n" +
+            "      for (int row = t.row + t.thread; row < min(t.row + WG_ROWS, p.m); row += 128) {\n" +
+            gathers(Across::rows, "        ", [&](std::size_t r) {
+              return "gather(" + pointer(out_.partials[r].word, "const " + reducers_[r].type) + " + (i64)t.batch * p.tiles_n * p.m + row, p.tiles_n, p.m)";
+            }) + finish(Across::rows, "row", "0", "        ") + "      }\n    }\n";
+  }
+  if (const int w = out_.counters[1]; w >= 0) {
+    code += "    if (last_to_arrive(t, " + pointer(w, "u32") + " + t.batch * p.tiles_n + t.tile_n, SLOTS_M)) {\n" +
+            "      for (int column = t.col + t.thread; column < min(t.col + OUT_N, p.n); column += 128) {\n" +
+            gathers(Across::columns, "        ", [&](std::size_t r) {
+              return "gather(" + pointer(out_.partials[r].word, "const " + reducers_[r].type) + " + (i64)t.batch * SLOTS_M * p.n + column, SLOTS_M, p.n)";
+            }) + finish(Across::columns, "0", "column", "        ") + "      }\n    }\n";
+  }
+  if (const int w = out_.counters[2]; w >= 0) {
+    // Each thread gathers every 128th tile in order; lanes and warps are then folded in theirs.
+    std::string fold, final;
+    for (std::size_t r = 0; r < phase_.reductions.size(); ++r) {
+      if (across_of(phase_.reductions[r]) != Across::all) continue;
+      const std::string s = reducers_[r].type, shared = "all" + str(r);
+      fold += "      {\n        const i64 tiles = (i64)SLOTS_M * p.tiles_n;\n        const " + s + " x = fold_lanes<" + s + ">(gather(" +
+              pointer(out_.partials[r].word, "const " + s) + " + t.batch * tiles + t.thread, int((tiles - t.thread + 127) / 128), 128), 1, 32);\n" +
+              "        if (t.lane == 0) " + shared + "[t.warp] = x;\n      }\n";
+    }
+    final = gathers(Across::all, "        ", [&](std::size_t r) {
+      const std::string s = reducers_[r].type, shared = "all" + str(r);
+      return s + "::combine(" + s + "::combine(" + shared + "[0], " + shared + "[1]), " + s + "::combine(" + shared + "[2], " + shared + "[3]))";
+    });
+    code += "    if (last_to_arrive(t, " + pointer(w, "u32") + " + t.batch, SLOTS_M * p.tiles_n)) {\n" + fold +
+            "      named_sync(t.barrier, 128);\n      if (t.thread == 0) {\n" + final + finish(Across::all, "0", "0", "        ") + "      }\n    }\n";
+  }
+  return code;
+}
+
+std::string Emitter::issue() {
+  std::string load, store;
+  int bytes = 0;
+  bool uniform = false;
+  for (std::size_t k = 0; k < out_.loaded.size(); ++k) {
+    const BufferId b = out_.loaded[k];
+    const int size = static_cast<int>(size_of(program_.buffers[b].dtype));
+    // Guarded only if every load of this buffer is, by the same value.
+    ValueId guard = -2;
+    for (std::size_t id = 0; id < phase_.code.size(); ++id) {
+      if (!wanted_[id] || phase_.code[id].op != Op::operand || phase_.code[id].access.buffer != b) continue;
+      guard = guard == -2 || guard == load_guard_[id] ? load_guard_[id] : -1;
+    }
+    const std::string condition = guard >= 0 ? "if (!u.v" + str(guard) + ") " : "";
+    uniform = uniform || guard >= 0;
+    load += "  " + condition + "bytes += " + str(64 * size) + " * SUB_N;\n";
+    store += "  " + condition + "subtile_load<" + str(size) + ">(p.map[" + str(2 + static_cast<int>(k)) + "], slot + " + str(64 * bytes) +
+             " * SUB_N, bar, row, col, p.word[" + str(word(b) + 1) + "] ? batch : 0);\n";
+    bytes += size;
+  }
+  std::string text;
+  if (!out_.loaded.empty()) {
+    text += "DEVICE void aux_issue(const Params& p, u32 slot, u32 bar, int row, int col, int batch) {\n" +
+            std::string(uniform ? "  Uniform u;\n  u.load(p, batch);\n" : "") + "  u32 bytes = 0;\n" + load + "  mbarrier_expect(bar, bytes);\n" +
+            store + "}\n";
+  }
+  if (!staged_.empty()) {
+    text += "DEVICE void store_issue(const Params& p, u32 d, int row, int col, int batch) {\n";
+    int offset = 0;
+    for (std::size_t k = 0; k < staged_.size(); ++k) {
+      const int size = static_cast<int>(size_of(program_.buffers[staged_[k]->access.buffer].dtype));
+      text += "  subtile_store<" + str(size) + ">(p.map[" + str(2 + static_cast<int>(out_.loaded.size() + k)) + "], d + " + str(64 * offset) +
+              " * SUB_N, row, col, batch);\n";
+      offset += size;
+    }
+    text += "}\n";
+  }
+  return text;
+}
+
+FusedEpilogue Emitter::emit() {
+  analyse();
+  const std::string uniform = uniforms(), rows = row_values(), body = fragment(), group = group_end(), last = end(), issued = issue();
+  std::string members = "  Uniform u;\n", reset, fragment_reset;
+  for (ValueId id = 0; id < static_cast<ValueId>(phase_.code.size()); ++id) {
+    if (wanted_[id] && level_[id] == Level::row) members += "  " + device_type(phase_.code[id].type) + " v" + str(id) + "[ROWS];\n";
+  }
+  std::string structs;
+  for (std::size_t r = 0; r < phase_.reductions.size(); ++r) {
+    const std::string s = reducers_[r].type, red = "red" + str(r);
+    structs += reducers_[r].text;
+    switch (across_of(phase_.reductions[r])) {
+      case Across::rows:
+        members += "  " + s + " " + red + "[ROWS];\n";
+        reset += "    #pragma unroll\n    for (int r = 0; r < ROWS; ++r) " + red + "[r] = " + s + "::identity();\n";
+        break;
+      case Across::columns:
+        members += "  " + s + " " + red + "[SUB_N / 4];\n";
+        fragment_reset += "    if (i == 0) {\n      #pragma unroll\n      for (int c = 0; c < 4; ++c) " + red + "[4 * f + c] = " + s + "::identity();\n    }\n";
+        break;
+      case Across::all:
+        members += "  " + s + " " + red + ";\n";
+        reset += "    " + red + " = " + s + "::identity();\n";
+        break;
+    }
+  }
+  const bool reduces = !phase_.reductions.empty();
+  out_.needs.scratch_bytes = reduces ? (scratch_ + 127) / 128 * 128 : 0;
+  out_.text = functions_.text() + (reduces ? std::string(reduce_text) + structs : std::string()) + uniform +
+              "\n// The epilogue of one consumer: row r (0..ROWS) of a thread is row tile_row(t, r) of the output.\nstruct Epilogue {\n" + members +
+              "  METHOD void begin(const Params& p, const Tile& t) {\n    u.load(p, t.batch);\n" + rows + reset + "  }\n" +
+              "  METHOD void fragment(const Params& p, const Tile& t, int group, int i, int f, const ACC (&acc)[PARTS][8], u32 d, u32 aux) {\n" +
+              fragment_reset + body + "  }\n" +
+              "  METHOD void group_end(const Params& p, const Tile& t, int group) {\n" + group + "  }\n" +
+              "  METHOD void end(const Params& p, const Tile& t) {\n" + last + "  }\n};\n" + issued;
+  return std::move(out_);
+}
+
+}  // namespace
+
+int accumulator_parts(const Phase& phase) {
+  for (const Instruction& i : phase.code) {
+    if (i.op == Op::acc && !i.access.columns.steps.empty()) return 2;
+  }
+  return 1;
+}
+
+std::string not_fusable(const Program& program, int index) {
+  const Phase& phase = program.phases[index];
+  if (!(phase.domain == (Axis::m | Axis::n)) || !phase.reads_accumulator()) return "the phase does not run over the product's tiles";
+  if (!(phase.rows == Extent{})) return "the phase has other rows than the product";
+  const int parts = accumulator_parts(phase);
+  for (const Instruction& i : phase.code) {
+    if (i.op != Op::acc) continue;
+    const auto& map = i.access.columns;
+    const bool halves = map.steps.size() == 1 && map.steps[0].pieces == 2 && map.steps[0].group == 0 && map.divide == 1;
+    if (i.access.divide_rows != 1 || (parts == 2 ? !halves : !map.identity())) return "the accumulator is chunked otherwise than in halves";
+  }
+  for (const Reduction& r : phase.reductions) {
+    if (r.axes.has(Axis::b)) return "a reduction goes across the batch";
+    if (r.group) return "a reduction is grouped";
+    for (const auto& piece : r.pieces) {
+      if (!r.axes.has(Axis::n) && !piece.columns.identity()) return "a reduction over M keeps chunked columns";
+    }
+  }
+  return {};
+}
+
+FusedEpilogue emit_fragment(const Program& program, int index, const std::vector<BufferPlace>& places) {
+  return Emitter(program, index, places).emit();
+}
+
+}  // namespace postlude::inline v0::cuda

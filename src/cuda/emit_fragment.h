@@ -1,0 +1,47 @@
+// The fused epilogue: one phase of a Program as code over the fragment that a thread of the matrix product holds, and the
+// small phases behind it that the last arriver of a block of rows, of columns, or of all tiles can finish.
+#pragma once
+
+#include "cuda/gemm_source.h"
+#include "lower/program.h"
+
+#include <string>
+#include <vector>
+
+namespace postlude::inline v0::cuda {
+
+// How a buffer's memory allows itself to be reached; known when it is bound.
+struct BufferPlace {
+  bool tensor_map = false;  // by the copy engine: base and strides multiples of 16 bytes, columns contiguous
+  bool unit = false;        // columns contiguous (or it has none)
+  bool pair = false;        // two neighbouring columns in one aligned access, the phase's columns even
+  bool operator==(const BufferPlace&) const = default;
+};
+
+// A reduction across tiles: rows (over N), columns (over M) or everything.
+enum class Across : std::uint8_t { rows, columns, all };
+
+struct FusedEpilogue : EpilogueText {
+  std::vector<lower::BufferId> loaded;  // by tensor map, in the order of Params::map behind A and B
+  std::vector<lower::BufferId> stored;  // by tensor map, behind those
+  std::vector<int> word_of;             // a buffer's first of four parameter words, or -1: address, strides of b, m, n
+  struct Partial {
+    Across across;
+    int bytes;  // of a state
+    int word;   // its workspace
+  };
+  std::vector<Partial> partials;        // one a reduction of the phase
+  int counters[3] = {-1, -1, -1};       // word of the arrival counters, by Across
+  int columns_word = 0;                 // the problem's N
+  std::vector<int> finished;            // phases that run here too
+};
+
+// Why phase `index` cannot run on the fragment; empty: it can.
+[[nodiscard]] std::string not_fusable(const lower::Program& program, int index);
+
+// The accumulator columns that make an output column (1, or 2 behind a chunk in halves).
+[[nodiscard]] int accumulator_parts(const lower::Phase& phase);
+
+[[nodiscard]] FusedEpilogue emit_fragment(const lower::Program& program, int index, const std::vector<BufferPlace>& places);
+
+}  // namespace postlude::inline v0::cuda

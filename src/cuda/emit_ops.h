@@ -1,0 +1,47 @@
+// CUDA C++ for single instructions of a Program, and for the bodies of functions and combiners.
+#pragma once
+
+#include "lower/program.h"
+
+#include <map>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace postlude::inline v0::cuda {
+
+// A value's type in device code: float, int, i64, bool.
+[[nodiscard]] std::string device_type(DType type);
+// A literal of `type`; floats are exact (hexadecimal).
+[[nodiscard]] std::string device_literal(const Literal& literal, DType type);
+[[nodiscard]] std::string device_literal(double value, DType type);
+
+// j -> n as an expression. `width` is the phase's columns.
+[[nodiscard]] std::string column_expression(const lower::ColumnMap& map, const std::string& j, const std::string& width);
+
+// Where an element is, as expressions of type int: batch, row, column, the phase's columns.
+struct Place {
+  std::string b, i, j, width;
+};
+
+// Device functions made for function calls and combiners on the way; their text goes before the code that calls them.
+class Functions {
+ public:
+  // The name of the device function for a call with these argument types. Result: f32, or what the body gives.
+  std::string call(const Function& function, std::span<const DType> args);
+  // A combiner: writes its k results through references: name(a..., b..., r...).
+  std::string combiner(const Lambda& body, std::span<const DType> types);
+  [[nodiscard]] const std::string& text() const { return text_; }
+
+ private:
+  std::string body(const Lambda& lambda, std::span<const DType> parameters, const std::vector<std::string>& names,
+                   std::vector<DType>& results, std::vector<std::string>& values);
+  std::map<std::string, std::string> made_;
+  std::string text_;
+};
+
+// The expression of an elementwise instruction or a coordinate (not acc, not a load, not a count), from its arguments.
+[[nodiscard]] std::string expression(const lower::Instruction& instruction, const std::vector<std::string>& args,
+                                     std::span<const DType> types, const Place& place, Functions& functions);
+
+}  // namespace postlude::inline v0::cuda

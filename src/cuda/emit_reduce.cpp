@@ -1,0 +1,123 @@
+#include "cuda/emit_reduce.h"
+
+#include <cmath>
+
+namespace postlude::inline v0::cuda {
+namespace {
+
+using lower::Reducer;
+
+// States hold booleans as int: they are shuffled.
+std::string member_type(DType type) { return type == DType::boolean ? "int" : device_type(type); }
+
+}  // namespace
+
+std::string ReducerText::lift(const std::vector<std::string>& args) const {
+  std::string list;
+  for (const std::string& arg : args) list += (list.empty() ? "" : ", ") + arg;
+  return type + "::lift(" + list + ")";
+}
+
+std::string ReducerText::component(const std::string& state, std::size_t k) const {
+  const std::string member = state + ".c" + std::to_string(k);
+  return components[k] == DType::boolean ? "(" + member + " != 0)" : member;
+}
+
+ReducerText emit_reducer(const lower::Reduction& r, int index, Functions& functions) {
+  ReducerText out;
+  out.type = "S" + std::to_string(index);
+  const std::string& s = out.type;
+  std::vector<std::string> identity, lifted;
+  std::string combine;
+  const auto literal = [&](double value) { return device_literal(value, r.type == DType::boolean ? DType::i32 : r.type); };
+  const auto single = [&](double start, const std::string& code) {
+    out.components = {r.type};
+    identity = {literal(start)};
+    combine = "    return {" + code + "};\n";
+    lifted = {"x0"};
+  };
+  switch (r.reducer) {
+    case Reducer::sum: single(0, r.type == DType::f32 ? "a.c0 + b.c0" : "op_add(a.c0, b.c0)"); break;
+    case Reducer::prod: single(1, r.type == DType::f32 ? "a.c0 * b.c0" : "op_mul(a.c0, b.c0)"); break;
+    case Reducer::min: single(r.type == DType::i32 ? 0x7fffffff : HUGE_VAL, "op_min(a.c0, b.c0)"); break;
+    case Reducer::max: single(-HUGE_VAL, "op_max(a.c0, b.c0)"); break;
+    case Reducer::any: single(0, "a.c0 | b.c0"); break;
+    case Reducer::all: single(1, "a.c0 & b.c0"); break;
+    case Reducer::argmax:
+    case Reducer::argmin: {
+      const bool max = r.reducer == Reducer::argmax;
+      out.components = {r.type, DType::i64};
+      identity = {max ? literal(-HUGE_VAL) : literal(r.type == DType::i32 ? 0x7fffffff : HUGE_VAL), "-1ll"};
+      lifted = {"x0", "x1"};
+      // b wins when it is not empty and a is empty, or by value (a NaN above all), or by index among equals.
+      combine = std::string("    const bool an = a.c0 != a.c0, bn = b.c0 != b.c0;\n") +
+                "    const bool better = bn ? !an : !an && b.c0 " + (max ? ">" : "<") + " a.c0;\n" +
+                "    const bool equal = (an && bn) || a.c0 == b.c0;\n" +
+                "    const bool take = b.c1 >= 0 && (a.c1 < 0 || better || (equal && b.c1 < a.c1));\n" +
+                "    return take ? b : a;\n";
+      break;
+    }
+    case Reducer::online_softmax:
+      out.components = {DType::f32, DType::f32};
+      identity = {"(-INF)", "0.f"};
+      lifted = {"x0", "(x0 == (-INF) ? 0.f : 1.f)"};
+      combine = "    const float m = op_max(a.c0, b.c0), base = m == (-INF) ? 0.f : m;\n"
+                "    return {m, a.c1 * expf(a.c0 - base) + b.c1 * expf(b.c0 - base)};\n";
+      break;
+    case Reducer::welford:
+      out.components = {DType::f32, DType::f32, DType::f32};
+      identity = {"0.f", "0.f", "0.f"};
+      lifted = {"x0", "0.f", "1.f"};
+      // Chan, Golub and LeVeque 1979.
+      combine = "    const float n = a.c2 + b.c2, share = n > 0.f ? op_div(b.c2, n) : 0.f, d = b.c0 - a.c0;\n"
+                "    return {b.c2 > 0.f ? fmaf(d, share, a.c0) : a.c0,\n"
+                "            b.c2 > 0.f ? (a.c1 + b.c1) + d * d * (a.c2 * share) : a.c1, n};\n";
+      break;
+    case Reducer::custom: {
+      out.components.assign(r.identity.size(), r.type);
+      for (const double value : r.identity) identity.push_back(device_literal(value, r.type));
+      std::string list;
+      for (std::size_t k = 0; k < r.identity.size(); ++k) {
+        lifted.push_back("x" + std::to_string(k));
+        list += "r.c" + std::to_string(k) + (k + 1 < r.identity.size() ? ", " : "");
+      }
+      std::string args;
+      for (const char* side : {"a", "b"}) {
+        for (std::size_t k = 0; k < r.identity.size(); ++k) args += std::string(side) + ".c" + std::to_string(k) + ", ";
+      }
+      combine = "    " + s + " r;\n    " + functions.combiner(*r.combine, out.components) + "(" + args + list + ");\n    return r;\n";
+      break;
+    }
+  }
+  std::string members, shuffle, load, select, start, lift;
+  int offset = 0;
+  for (std::size_t k = 0; k < out.components.size(); ++k) {
+    const std::string c = "c" + std::to_string(k), comma = k + 1 < out.components.size() ? ", " : "";
+    const int size = out.components[k] == DType::i64 ? 8 : 4;
+    members += member_type(out.components[k]) + " " + c + "; ";
+    shuffle += "__shfl_xor_sync(~0u, x." + c + ", mask)" + comma;
+    load += "__ldcg(&p->" + c + ")" + comma;
+    select += "t ? a." + c + " : b." + c + comma;
+    start += identity[k] + comma;
+    lift += lifted[k] + comma;
+    offset = (offset + size - 1) / size * size + size;
+  }
+  const bool wide = members.find("i64") != members.npos;
+  out.bytes = wide ? (offset + 7) / 8 * 8 : offset;
+  std::size_t inputs = r.reducer == Reducer::custom ? r.identity.size()
+                       : r.reducer == Reducer::argmax || r.reducer == Reducer::argmin ? 2 : 1;
+  std::string parameters;
+  for (std::size_t k = 0; k < inputs; ++k) {
+    parameters += (k ? ", " : "") + member_type(out.components[k]) + " x" + std::to_string(k);
+  }
+  out.text = "struct " + s + " {\n  " + members + "\n" +
+             "  DEVICE_STATIC " + s + " identity() { return {" + start + "}; }\n" +
+             "  DEVICE_STATIC " + s + " lift(" + parameters + ") { return {" + lift + "}; }\n" +
+             "  DEVICE_STATIC " + s + " combine(" + s + " a, " + s + " b) {\n" + combine + "  }\n" +
+             "  DEVICE_STATIC " + s + " shuffle(" + s + " x, int mask) { return {" + shuffle + "}; }\n" +
+             "  DEVICE_STATIC " + s + " load(const " + s + "* p) { return {" + load + "}; }\n" +
+             "  DEVICE_STATIC " + s + " select(bool t, " + s + " a, " + s + " b) { return {" + select + "}; }\n};\n";
+  return out;
+}
+
+}  // namespace postlude::inline v0::cuda

@@ -1,0 +1,130 @@
+#include "cuda/schedule.h"
+
+#include <postlude/error.h>
+
+#include <algorithm>
+#include <cstdio>
+
+namespace postlude::inline v0::cuda {
+namespace {
+
+constexpr int accumulator_registers = 192;  // a thread; beyond, the epilogue has none left (128x208 spills)
+
+int d_bytes(const Schedule& s, const EpilogueNeeds& n) { return 64 * s.sub_n * n.d_bytes_column; }
+int aux_bytes(const Schedule& s, const EpilogueNeeds& n) { return 64 * s.sub_n * n.aux_bytes_column; }
+
+struct Tile {
+  bool ping_pong;
+  int bm, bn;
+};
+constexpr Tile tiles[] = {{true, 128, 192}, {true, 128, 128}, {true, 128, 160}, {true, 64, 256}, {false, 128, 256},
+                          {false, 256, 128}, {false, 128, 192}, {false, 128, 128}, {true, 128, 64}};
+
+}  // namespace
+
+std::string to_string(const Schedule& s) {
+  char text[160];
+  std::snprintf(text, sizeof text, "%s %dx%dx%d sub %dx%d aux %d raster %d", s.ping_pong ? "pingpong" : "cooperative", s.bm, s.bn, s.stages,
+                s.sub_n, s.d_buffers, s.aux_stages, s.raster);
+  return text;
+}
+
+Schedule parse_schedule(std::string_view text) {
+  Schedule s;
+  char kind[16] = {};
+  int length = 0;
+  const std::string copy(text.substr(0, 200));
+  const int read = std::sscanf(copy.c_str(), "%15s %dx%dx%d sub %dx%d aux %d raster %d%n", kind, &s.bm, &s.bn, &s.stages, &s.sub_n, &s.d_buffers,
+                               &s.aux_stages, &s.raster, &length);
+  const std::string_view name = kind;
+  if (read != 8 || static_cast<std::size_t>(length) != text.size() || (name != "pingpong" && name != "cooperative")) {
+    throw Error(ErrorCode::bad_schedule, "the schedule " + postlude::quoted(text) + " cannot be read",
+                "write it as explain prints it, such as \"" + to_string(Schedule{}) + "\"");
+  }
+  s.ping_pong = name == "pingpong";
+  return s;
+}
+
+int shared_bytes(const Schedule& s, const EpilogueNeeds& n) {
+  return 1024 + s.stages * (s.bm + s.bn) * 128 + 2 * s.d_buffers * d_bytes(s, n) + 2 * s.aux_stages * aux_bytes(s, n) + 2 * n.scratch_bytes +
+         16 * s.stages + 32 * s.aux_stages;
+}
+
+std::string illegal(const Schedule& s, const EpilogueNeeds& n) {
+  const int consumer_rows = s.ping_pong ? s.bm : s.bm / 2;
+  const auto text = [](int value) { return std::to_string(value); };
+  if (consumer_rows != 64 && consumer_rows != 128) return "a consumer has " + text(consumer_rows) + " rows, not 64 or 128";
+  if (s.bn < 32 || s.bn > 256 || s.bn % 32) return "a tile of " + text(s.bn) + " columns is not a multiple of 32 up to 256";
+  if (consumer_rows / 64 * s.bn / 2 > accumulator_registers) return "its accumulator takes more than " + text(accumulator_registers) + " registers a thread";
+  if (s.sub_n != 32 && s.sub_n != 64) return "subtiles are 32 or 64 columns wide";
+  if (s.bn / n.parts % s.sub_n || s.bn % (n.parts * 16)) return "subtiles of " + text(s.sub_n) + " columns do not divide a tile of " + text(s.bn / n.parts);
+  if (n.b_mn_major && s.bn % 64) return "B along N needs tiles that are a multiple of 64 columns";
+  if (s.stages < 2 || s.stages > 12) return "stages are 2 to 12";
+  if (n.d_bytes_column && (s.d_buffers < 2 || s.d_buffers > 8)) return "staged outputs need 2 to 8 buffers";
+  if ((n.aux_bytes_column != 0) != (s.aux_stages != 0) || s.aux_stages > 8) return n.aux_bytes_column ? "tile operands need 1 to 8 stages" : "it has no tile operands by tensor map";
+  if (s.raster < 1) return "a raster is at least 1";
+  if (shared_bytes(s, n) > shared_limit) return "it needs " + text(shared_bytes(s, n)) + " bytes of shared memory, more than " + text(shared_limit);
+  return {};
+}
+
+Schedule fill_shared(Schedule tile, const EpilogueNeeds& needs) {
+  // 64 columns and few barriers, unless that leaves fewer than four stages (K = 512: 110.9 us at 64, 120.6 at 32).
+  const int columns = tile.bn / needs.parts;
+  const int aux_wanted = needs.aux_bytes_column ? 2 : 0;
+  for (const int least : {4, 3, 2}) {
+    for (const int sub : {64, 32}) {
+      if (columns % sub) continue;
+      tile.sub_n = sub;
+      tile.d_buffers = 2;
+      tile.aux_stages = aux_wanted;
+      tile.stages = 8;
+      while (tile.stages >= least && !illegal(tile, needs).empty()) --tile.stages;
+      if (tile.stages < least) continue;
+      Schedule more = tile;
+      more.aux_stages = aux_wanted ? 3 : 0;
+      if (illegal(more, needs).empty()) tile = more;
+      more = tile;
+      more.d_buffers = 3;
+      if (needs.d_bytes_column && illegal(more, needs).empty()) tile = more;
+      return tile;
+    }
+  }
+  tile.stages = 0;
+  return tile;
+}
+
+std::vector<Schedule> candidates(const EpilogueNeeds& needs) {
+  std::vector<Schedule> found;
+  for (const Tile& t : tiles) {
+    Schedule s{.ping_pong = t.ping_pong, .bm = t.bm, .bn = t.bn};
+    s = fill_shared(s, needs);
+    if (s.stages) found.push_back(s);
+  }
+  return found;
+}
+
+Schedule choose(const EpilogueNeeds& needs, std::int64_t batch, std::int64_t m, std::int64_t columns, std::int64_t k, int multiprocessors) {
+  const auto ceil_div = [](std::int64_t a, std::int64_t b) { return (a + b - 1) / b; };
+  Schedule best{.stages = 0};
+  double best_cost = 0;
+  for (const Schedule& s : candidates(needs)) {
+    // Clocks: waves of tiles, each its main loop at 2048 products a clock (for bf16) at the efficiency that was measured
+    // for the tile, and a last epilogue that nothing hides.
+    const int out_n = s.bn / needs.parts;
+    const std::int64_t tiles = batch * ceil_div(m, s.bm) * ceil_div(columns, out_n);
+    const std::int64_t waves = ceil_div(tiles, multiprocessors);
+    // Measured on an H200: 128x192 1.05 of cuBLAS where waves are full, 128x128 1.03, cooperative 128x256 1.02.
+    const double intensity = 1.0 / s.bm + 1.0 / s.bn;
+    const double efficiency = s.bm * s.bn >= 128 * 192 && s.ping_pong ? 1.0 : 1.0 + 6.0 * std::max(0.0, intensity - (1.0 / 128 + 1.0 / 192)) + (s.ping_pong ? 0 : 0.03);
+    const double loop = double(s.bm) * s.bn * std::max<double>(64, double(k)) / 2048 * efficiency * needs.element_bytes / 2;
+    // Clocks a subtile takes that nothing hides: all of the tile's where cooperative, the last tile's in ping-pong, or
+    // what is longer than the other consumer's main loop.
+    const double epilogue = 400.0 + double(s.bm) * out_n * (0.06 + 0.03 * (needs.aux_bytes_column + needs.d_bytes_column) / 2.0);
+    const double cost = s.ping_pong ? double(waves) * std::max(loop, (loop + epilogue) / 2) + epilogue : double(waves) * (loop + epilogue / 2) + epilogue;
+    if (best.stages == 0 || cost < best_cost) best = s, best_cost = cost;
+  }
+  best.raster = needs.rows_finish ? 2 : 8;
+  return best;
+}
+
+}  // namespace postlude::inline v0::cuda
