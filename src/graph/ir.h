@@ -41,25 +41,25 @@ struct Lambda;
 
 struct Node {
   Op op = Op::constant;
-  std::vector<NodeId> args;
+  std::vector<NodeId> args{};
 
   // Attributes; which are used is said by the op.
-  Literal literal;                   // constant
+  Literal literal{};                   // constant
   std::int32_t index = 0;            // operand: which; chunk: which piece; get: which result; parameter: which
   std::int32_t pieces = 0;           // chunk: k
   std::int64_t group = 0;            // chunk, concat, reduce: 0 is the whole axis; repeat
-  Axes axes;                         // reduce: the reduced axes, b among them; repeat: n or m
+  Axes axes{};                         // reduce: the reduced axes, b among them; repeat: n or m
   ReduceOp reduction = ReduceOp::sum;
   DType dtype = DType::f32;          // cast
   Round round = Round::nearest_even; // cast
   std::uint64_t seed = 0;            // random; cast with Round::stochastic
   std::uint32_t stream = 0;          // random
-  std::shared_ptr<const Function> function;  // call
-  std::shared_ptr<const Lambda> combine;     // reduce with ReduceOp::custom: 2k parameters, k results
-  std::vector<double> identity;              // reduce with ReduceOp::custom
+  std::shared_ptr<const Function> function{};  // call
+  std::shared_ptr<const Lambda> combine{};     // reduce with ReduceOp::custom: 2k parameters, k results
+  std::vector<double> identity{};              // reduce with ReduceOp::custom
 
-  Span span;         // of the expression in GraphData::text, or a user's Python line
-  std::string name;  // what the user called it, for printing and messages; may be empty
+  Span span{};         // of the expression in GraphData::text, or a user's Python line
+  std::string name{};  // what the user called it, for printing and messages; may be empty
 };
 
 // A body without axes: elementwise nodes, constants and parameters. Functions and combiners have one.
@@ -72,8 +72,8 @@ struct Lambda {
 // A named elementwise function. Defined by `body` in the language, by `native`, or both.
 struct Function {
   struct Parameter {
-    std::string name;
-    std::optional<Literal> default_value;
+    std::string name{};
+    std::optional<Literal> default_value{};
   };
   std::string name;
   std::vector<Parameter> parameters;  // arguments, then the native run-time parameters
@@ -83,21 +83,23 @@ struct Function {
   std::string doc;
   std::string text;                   // as it is printed before an epilogue that uses it; empty for the prelude's
   bool prelude = false;
+
+  ~Function();  // functions.cpp: not recursive in a chain of functions
 };
 
 struct OperandDecl {
-  std::string name;
-  Axes axes;  // of {m, n}
-  std::optional<DType> dtype;
-  Span span;
+  std::string name{};
+  Axes axes{};  // of {m, n}
+  std::optional<DType> dtype{};
+  Span span{};
 };
 
 struct OutputDecl {
-  std::string name;
+  std::string name{};
   NodeId value = -1;
-  std::optional<DType> dtype;
-  std::optional<Axes> axes;  // as declared, if it was
-  Span span;
+  std::optional<DType> dtype{};
+  std::optional<Axes> axes{};  // as declared, if it was
+  Span span{};
 };
 
 struct GraphData {

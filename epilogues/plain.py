@@ -1,0 +1,7 @@
+import postlude as post
+
+
+@post.epilogue
+def plain(acc):
+    """The product itself."""
+    return acc
