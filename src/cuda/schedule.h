@@ -48,9 +48,9 @@ inline constexpr int shared_limit = 232448;  // bytes a block may have on sm_90
 // Gives a tile the most stages and buffers that fit in shared memory; stages == 0 where nothing does.
 [[nodiscard]] Schedule fill_shared(Schedule tile, const EpilogueNeeds& needs);
 
-// The heuristic. `columns` are the output's (behind a chunk: the accumulator's over parts).
-[[nodiscard]] Schedule choose(const EpilogueNeeds& needs, std::int64_t batch, std::int64_t m, std::int64_t columns,
-                              std::int64_t k, int multiprocessors);
+// The heuristic: the legal schedules, best first. `columns` are the output's (behind a chunk: the accumulator's over parts).
+[[nodiscard]] std::vector<Schedule> rank(const EpilogueNeeds& needs, std::int64_t batch, std::int64_t m, std::int64_t columns,
+                                         std::int64_t k, int multiprocessors);
 
 // Every legal tile for these needs, filled: for sweeps and for tests that draw random ones.
 [[nodiscard]] std::vector<Schedule> candidates(const EpilogueNeeds& needs);

@@ -4,6 +4,10 @@
 #include "cpu/backend.h"
 #endif
 
+#if __has_include("cuda/backend.h")
+#include "cuda/backend.h"
+#endif
+
 namespace postlude::inline v0::plan {
 namespace {
 
@@ -15,6 +19,13 @@ const std::vector<Backend>& table() {
        .unusable = [] { return std::string(); },
        .refusals = cpu::refusals,
        .compile = cpu::compile},
+#endif
+#if __has_include("cuda/backend.h")
+      {.device = Device::cuda,
+       .name = "cuda",
+       .unusable = cuda::unusable,
+       .refusals = cuda::refusals,
+       .compile = cuda::compile},
 #endif
   };
   return backends;

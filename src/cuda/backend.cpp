@@ -1,0 +1,813 @@
+// One file for what belongs to a bind: which kernels a Program becomes for given shapes and strides, their parameters and
+// workspace. It is longer than most because the parameters' layout is one thing said once.
+#include "cuda/backend.h"
+
+#include "cuda/driver.h"
+#include "cuda/emit_fragment.h"
+#include "cuda/emit_generic.h"
+#include "cuda/kernel.h"
+
+#include <postlude/error.h>
+
+#include <algorithm>
+#include <cstring>
+#include <limits>
+#include <map>
+#include <mutex>
+#include <optional>
+
+namespace postlude::inline v0::cuda {
+namespace {
+
+using lower::BufferId;
+using lower::BufferKind;
+using lower::Phase;
+using lower::Program;
+
+constexpr std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
+
+// ---- memory ------------------------------------------------------------------------------------------------------------
+
+// Pieces of one workspace, 256-byte aligned: sizes first, addresses once it exists.
+class Arena {
+ public:
+  std::size_t take(std::int64_t bytes) {
+    const std::size_t at = size_;
+    size_ += (static_cast<std::size_t>(bytes) + 255) / 256 * 256;
+    return at;
+  }
+  [[nodiscard]] std::size_t size() const { return size_; }
+
+ private:
+  std::size_t size_ = 0;
+};
+
+// A buffer as kernels see it: strides in elements for b, m, n.
+struct Memory {
+  std::uint64_t address = 0;
+  std::int64_t strides[3] = {0, 0, 0};
+};
+
+struct Loaded {
+  Module module;
+  std::mutex mutex;
+  std::map<std::string, CuFunction> functions;
+  CuFunction function(const std::string& name, int shared) {
+    const std::scoped_lock lock(mutex);
+    auto& entry = functions[name + " " + std::to_string(shared)];
+    if (!entry) entry = module.function(name.c_str(), shared);
+    return entry;
+  }
+};
+
+struct Launch {
+  CuFunction function = nullptr;
+  unsigned grid[3] = {1, 1, 1};
+  unsigned threads = 256;
+  unsigned shared = 0;
+  // Arguments: a parameter block, then integers.
+  std::vector<std::uint64_t> block;
+  std::vector<std::int32_t> integers;
+  std::vector<void*> arguments;
+};
+
+class CudaCall final : public BoundCall {
+ public:
+  CudaCall(int device, std::vector<std::shared_ptr<Loaded>> modules, Buffer workspace, std::vector<Launch> launches, std::string text)
+      : device_(device), modules_(std::move(modules)), workspace_(std::move(workspace)), launches_(std::move(launches)), text_(std::move(text)) {
+    for (Launch& launch : launches_) {
+      launch.arguments.push_back(launch.block.data());
+      for (std::int32_t& i : launch.integers) launch.arguments.push_back(&i);
+    }
+  }
+  void run(void* stream) override {
+    const CurrentDevice current(device_);
+    const Driver& d = driver();
+    for (Launch& l : launches_) {
+      check(d.LaunchKernel(l.function, l.grid[0], l.grid[1], l.grid[2], l.threads, 1, 1, l.shared, static_cast<CuStream>(stream),
+                           l.arguments.data(), nullptr), "launching a kernel");
+    }
+  }
+  std::int64_t workspace_bytes() const override { return static_cast<std::int64_t>(workspace_.bytes()); }
+  std::string describe() const override { return text_; }
+
+ private:
+  int device_;
+  std::vector<std::shared_ptr<Loaded>> modules_;
+  Buffer workspace_;
+  std::vector<Launch> launches_;
+  std::string text_;
+};
+
+// ---- what the copy engine can address -----------------------------------------------------------------------------------
+
+constexpr std::int64_t largest_stride = std::int64_t{1} << 40;
+
+bool map_stride(std::int64_t stride, std::int64_t size, std::int64_t extent) {
+  return extent == 1 || (stride > 0 && stride * size % 16 == 0 && stride * size < largest_stride);
+}
+
+MapType map_type(DType type) {
+  switch (type) {
+    case DType::f32: return MapType::f32;
+    case DType::i32: return MapType::s32;
+    case DType::f16: return MapType::f16;
+    case DType::bf16: return MapType::bf16;
+    default: return MapType::u8;
+  }
+}
+
+struct Dimension {
+  std::int64_t extent, stride;  // elements; the first's stride is 1
+  int box;
+};
+
+TensorMap encode(const void* base, DType type, const std::vector<Dimension>& dimensions, int row_bytes) {
+  TensorMap map;
+  std::uint64_t sizes[5], strides[5];
+  unsigned box[5], steps[5];
+  for (std::size_t i = 0; i < dimensions.size(); ++i) {
+    sizes[i] = static_cast<std::uint64_t>(std::max<std::int64_t>(1, dimensions[i].extent));
+    // A dimension of one element may have any stride; the engine wants a legal one.
+    const std::int64_t bytes = dimensions[i].stride * size_of(type);
+    if (i) strides[i - 1] = static_cast<std::uint64_t>(bytes > 0 && bytes % 16 == 0 ? bytes : 16);
+    box[i] = static_cast<unsigned>(dimensions[i].box);
+    steps[i] = 1;
+  }
+  const MapSwizzle swizzle = row_bytes == 128 ? MapSwizzle::bytes128 : row_bytes == 64 ? MapSwizzle::bytes64
+                             : row_bytes == 32 ? MapSwizzle::bytes32 : MapSwizzle::none;
+  constexpr int promote_256_bytes = 3;
+  check(driver().TensorMapEncodeTiled(&map, static_cast<int>(map_type(type)), static_cast<unsigned>(dimensions.size()), const_cast<void*>(base),
+                                      sizes, strides, box, steps, 0, static_cast<int>(swizzle), promote_256_bytes, 0),
+        "describing a tensor to the copy engine");
+  return map;
+}
+
+// ---- the executable -------------------------------------------------------------------------------------------------------
+
+// acc as an f32 or i32 output and nothing else: the product of a Program whose epilogue runs from memory.
+Program accumulator_program(const Program& of) {
+  Program program;
+  program.accumulator = of.accumulator;
+  program.batched = of.batched;
+  lower::Buffer& buffer = program.buffers.emplace_back();
+  buffer.kind = BufferKind::output;
+  buffer.dtype = of.accumulator;
+  buffer.axes = Axis::m | Axis::n;
+  program.outputs = 1;
+  Phase phase;
+  phase.domain = buffer.axes;
+  lower::Instruction& accumulator = phase.code.emplace_back();
+  accumulator.op = Op::acc;
+  accumulator.type = of.accumulator;
+  accumulator.axes = buffer.axes;
+  lower::Store store;
+  store.value = 0;
+  store.access.buffer = 0;
+  phase.stores.push_back(store);
+  program.phases.push_back(phase);
+  return program;
+}
+
+bool tensor_core_types(DType a, DType b) {
+  const auto fp8 = [](DType t) { return t == DType::e4m3 || t == DType::e5m2; };
+  const auto int8 = [](DType t) { return t == DType::s8 || t == DType::u8; };
+  return (a == b && (a == DType::bf16 || a == DType::f16)) || (fp8(a) && fp8(b)) || (int8(a) && int8(b));
+}
+
+class CudaExecutable final : public Executable {
+ public:
+  CudaExecutable(const Problem& problem, std::shared_ptr<const Program> program, const Target& target)
+      : problem_(problem), program_(std::move(program)), target_(target), accumulator_(accumulator_program(*program_)) {
+    if (target.isa.empty()) {
+      const DeviceInfo& info = device(target.device_index);
+      arch_ = architecture(info);
+      multiprocessors_ = info.multiprocessors;
+    } else {
+      arch_ = target.isa;
+    }
+    if (!target.schedule.empty()) requested_ = parse_schedule(target.schedule);
+    for (int p = 0; p < static_cast<int>(program_->phases.size()); ++p) {
+      if (program_->phases[p].domain == (Axis::m | Axis::n) && program_->phases[p].reads_accumulator()) {
+        product_phase_ = p;
+        break;
+      }
+    }
+  }
+
+  std::unique_ptr<BoundCall> bind(const Bindings& bindings) const override;
+  std::string explain(ExplainPart part, const Shape& shape) const override;
+  std::shared_ptr<const void> pack(const Bindings&) const override { return nullptr; }
+
+ private:
+  friend class Binder;
+  struct Product {
+    Schedule schedule;
+    FusedEpilogue epilogue;
+    std::string source;
+    std::vector<std::string> rejected;  // schedules that were tried before, with reasons
+    std::shared_ptr<Loaded> module;
+  };
+
+  [[nodiscard]] bool hopper() const { return arch_ == "sm_90a"; }
+  std::shared_ptr<Loaded> load(const std::string& source, const std::string& cubin) const;
+  std::shared_ptr<Loaded> load(const std::string& source) const;
+  // Null where no schedule of this program compiles well.
+  std::shared_ptr<const Product> product(const Program& program, int phase, MainLoop loop, const std::vector<BufferPlace>& places,
+                                         const Shape& shape, std::int64_t columns, std::vector<std::string>& rejected, bool compile_it) const;
+
+  Problem problem_;
+  std::shared_ptr<const Program> program_;
+  Target target_;
+  Program accumulator_;
+  std::string arch_;
+  int multiprocessors_ = 132;
+  int product_phase_ = -1;
+  std::optional<Schedule> requested_;
+
+  mutable std::mutex mutex_;
+  mutable std::map<std::string, std::shared_ptr<Loaded>> modules_;          // by source
+  mutable std::map<std::string, std::shared_ptr<const Product>> products_;  // by what they were made for
+  mutable std::map<std::string, std::string> rejections_;                   // by source
+};
+
+std::shared_ptr<Loaded> CudaExecutable::load(const std::string& source, const std::string& cubin) const {
+  {
+    const std::scoped_lock lock(mutex_);
+    if (const auto found = modules_.find(source); found != modules_.end()) return found->second;
+  }
+  auto loaded = std::make_shared<Loaded>();
+  loaded->module = Module(target_.device_index, cubin);
+  const std::scoped_lock lock(mutex_);
+  return modules_.emplace(source, std::move(loaded)).first->second;
+}
+
+std::shared_ptr<Loaded> CudaExecutable::load(const std::string& source) const {
+  {
+    const std::scoped_lock lock(mutex_);
+    if (const auto found = modules_.find(source); found != modules_.end()) return found->second;
+  }
+  return load(source, build(source, arch_, false).cubin);
+}
+
+std::shared_ptr<const CudaExecutable::Product> CudaExecutable::product(const Program& program, int phase, MainLoop loop,
+                                                                       const std::vector<BufferPlace>& places, const Shape& shape,
+                                                                       std::int64_t columns, std::vector<std::string>& rejected,
+                                                                       bool compile_it) const {
+  FusedEpilogue epilogue = emit_fragment(program, phase, places);
+  epilogue.needs.element_bytes = static_cast<int>(size_of(loop.a));
+  epilogue.needs.b_mn_major = loop.b_mn_major;
+  std::vector<Schedule> order = rank(epilogue.needs, shape.batch, shape.m, columns, shape.k, multiprocessors_);
+  if (requested_ && &program == program_.get()) {
+    if (const std::string why = illegal(*requested_, epilogue.needs); !why.empty()) {
+      throw Error(ErrorCode::bad_schedule, "the schedule \"" + to_string(*requested_) + "\" is not legal here: " + why,
+                  order.empty() ? "leave the choice to the heuristic" : "such as \"" + to_string(order.front()) + "\"");
+    }
+    order = {*requested_};
+  }
+  for (const Schedule& schedule : order) {
+    loop.whole_m = shape.m % schedule.bm == 0;
+    loop.whole_n = columns % (schedule.bn / epilogue.needs.parts) == 0;
+    Product made{schedule, epilogue, gemm_source(loop, schedule, epilogue), {}, nullptr};
+    if (!compile_it) return std::make_shared<const Product>(std::move(made));
+    std::shared_ptr<Loaded> module;
+    std::string reason;
+    {
+      const std::scoped_lock lock(mutex_);
+      if (const auto found = modules_.find(made.source); found != modules_.end()) module = found->second;
+      if (const auto found = rejections_.find(made.source); found != rejections_.end()) reason = found->second;
+    }
+    if (!module && reason.empty()) {
+      const Built built = build(made.source, arch_, !requested_.has_value());
+      reason = built.rejected;
+      if (reason.empty()) module = load(made.source, built.cubin);
+      else {
+        const std::scoped_lock lock(mutex_);
+        rejections_[made.source] = reason;
+      }
+    }
+    if (module) {
+      made.module = std::move(module);
+      return std::make_shared<const Product>(std::move(made));
+    }
+    rejected.push_back(to_string(schedule) + ": " + reason);
+  }
+  if (order.empty()) rejected.push_back("no tile fits in shared memory with the operands and outputs of this epilogue");
+  return nullptr;
+}
+
+// ---- bind -----------------------------------------------------------------------------------------------------------------
+
+class Binder {
+ public:
+  Binder(const CudaExecutable& executable, const Bindings& bindings)
+      : x_(executable), program_(*executable.program_), bound_(bindings), shape_(bindings.shape) {}
+  std::unique_ptr<BoundCall> run();
+
+ private:
+  enum class Major { k, mn, repack };
+
+  void limits() const;
+  void memories();
+  Major major(const Bound& operand, int rows_axis, int k_axis, std::int64_t rows, bool mn_allowed) const;
+  std::vector<BufferPlace> places(const Program& program, const std::vector<Memory>& memory, std::int64_t columns) const;
+  void plan_product();
+  void plan_generic();
+  void emit_product();
+  void emit_plain_product();
+  void emit_repack(const Bound& from, int rows_axis, int k_axis, std::int64_t rows, std::size_t to);
+  void emit_generic_phases(bool before);
+  Launch& launch(const std::shared_ptr<Loaded>& module, const std::string& name, int shared = 0);
+
+  const CudaExecutable& x_;
+  const Program& program_;
+  const Bindings& bound_;
+  const Shape shape_;
+
+  Arena arena_;
+  std::uint64_t base_ = 0;
+  std::vector<Memory> memory_;              // of the Program's buffers; workspace ones are offsets until base_ is known
+  std::vector<std::size_t> workspace_at_;
+
+  bool stream_ = false, fused_ = false;
+  std::int64_t columns_ = 0;                // of the fused phase
+  std::shared_ptr<const CudaExecutable::Product> product_;
+  MainLoop loop_;
+  bool repack_a_ = false, repack_b_ = false;
+  std::size_t packed_a_ = 0, packed_b_ = 0, accumulator_ = 0;
+  std::vector<std::size_t> partials_;       // of the product's reductions
+  std::size_t counters_[3] = {0, 0, 0};
+  std::size_t counters_end_ = 0;
+
+  std::vector<int> generic_phases_;
+  GenericSource generic_;
+  struct Shaped {
+    GenericKernel kernel;
+    std::int64_t rows, columns;
+    unsigned grid[3];
+    int splits = 1, groups = 1;
+  };
+  std::vector<Shaped> shaped_;
+  std::size_t generic_partials_ = 0, generic_counters_ = 0;
+
+  std::vector<std::shared_ptr<Loaded>> modules_;
+  std::vector<Launch> launches_;
+  std::vector<std::string> notes_;
+};
+
+void Binder::limits() const {
+  const std::int64_t most = std::numeric_limits<std::int32_t>::max() / 2;
+  if (shape_.m > most || shape_.n > most || shape_.k > most || shape_.batch > 65535) {
+    throw Error(ErrorCode::size_overflow, "an extent is beyond what the GPU kernels index (2^30 rows, columns or K; 65535 batches)");
+  }
+}
+
+void Binder::memories() {
+  memory_.resize(program_.buffers.size());
+  workspace_at_.assign(program_.buffers.size(), 0);
+  for (std::size_t i = 0; i < program_.buffers.size(); ++i) {
+    const lower::Buffer& buffer = program_.buffers[i];
+    Memory& m = memory_[i];
+    if (buffer.kind == BufferKind::operand || buffer.kind == BufferKind::output) {
+      m.address = reinterpret_cast<std::uint64_t>(bound_.buffers[i].data);
+      std::copy_n(bound_.buffers[i].strides.begin(), 3, m.strides);
+      continue;
+    }
+    const std::int64_t rows = buffer.axes.has(Axis::m) ? buffer.rows.at(shape_.m) : 1;
+    const std::int64_t columns = buffer.axes.has(Axis::n) ? buffer.columns.at(shape_.n) : 1;
+    const std::int64_t batches = buffer.axes.has(Axis::b) ? shape_.batch : 1;
+    m.strides[0] = buffer.axes.has(Axis::b) ? rows * columns : 0;
+    m.strides[1] = buffer.axes.has(Axis::m) ? columns : 0;
+    m.strides[2] = buffer.axes.has(Axis::n) ? 1 : 0;
+    workspace_at_[i] = arena_.take(batches * rows * columns * size_of(buffer.dtype));
+  }
+}
+
+Binder::Major Binder::major(const Bound& o, int rows_axis, int k_axis, std::int64_t rows, bool mn_allowed) const {
+  const std::int64_t size = size_of(o.dtype), row = o.strides[rows_axis], k = o.strides[k_axis], batch = o.strides[0];
+  if (reinterpret_cast<std::uintptr_t>(o.data) % 16 || (batch != 0 && !map_stride(batch, size, shape_.batch))) return Major::repack;
+  if (k == 1 && map_stride(row, size, rows)) return Major::k;
+  if (mn_allowed && row == 1 && map_stride(k, size, shape_.k)) return Major::mn;
+  return Major::repack;
+}
+
+std::vector<BufferPlace> Binder::places(const Program& program, const std::vector<Memory>& memory, std::int64_t columns) const {
+  std::vector<BufferPlace> result(memory.size());
+  for (std::size_t i = 0; i < memory.size(); ++i) {
+    const lower::Buffer& buffer = program.buffers[i];
+    const Memory& m = memory[i];
+    const std::int64_t size = size_of(buffer.dtype);
+    BufferPlace& place = result[i];
+    place.unit = buffer.axes.has(Axis::n) && m.strides[2] == 1;
+    place.pair = place.unit && columns % 2 == 0 && m.address % static_cast<std::uint64_t>(2 * size) == 0 && m.strides[0] % 2 == 0 &&
+                 m.strides[1] % 2 == 0 && (buffer.dtype == DType::bf16 || buffer.dtype == DType::f16 || buffer.dtype == DType::f32);
+    place.tensor_map = place.unit && buffer.axes.has(Axis::m) && size <= 4 && m.address % 16 == 0 && map_stride(m.strides[1], size, shape_.m) &&
+                       (m.strides[0] == 0 || map_stride(m.strides[0], size, shape_.batch)) && buffer.rows == Extent{};
+  }
+  return result;
+}
+
+// Decides how the accumulator is made and whether the first phase runs on it.
+void Binder::plan_product() {
+  if (const auto* gemm = std::get_if<Gemm>(&x_.problem_)) {
+    const bool tensor_cores = x_.hopper() && shape_.k > 0 && tensor_core_types(gemm->a, gemm->b) && x_.product_phase_ >= 0;
+    if (tensor_cores) {
+      std::string why = not_fusable(program_, x_.product_phase_);
+      const Phase& phase = program_.phases[x_.product_phase_];
+      columns_ = phase.columns.at(shape_.n);
+      const int parts = accumulator_parts(phase);
+      if (why.empty() && parts == 2 && columns_ % 8) why = "the halves of the columns are no multiple of 8";
+      loop_ = {.a = gemm->a, .b = gemm->b};
+      const auto arrange = [&](bool b_mn_allowed) {
+        const bool half = size_of(gemm->a) == 2;
+        const Major a = major(bound_.a, 1, 2, shape_.m, half), b = major(bound_.b, 2, 1, shape_.n, half && b_mn_allowed);
+        loop_.a_mn_major = a == Major::mn, loop_.b_mn_major = b == Major::mn;
+        repack_a_ = a == Major::repack, repack_b_ = b == Major::repack;
+      };
+      if (why.empty()) {
+        arrange(parts == 1);
+        // Addresses of outputs and operands decide how they are reached; those of the workspace are aligned.
+        std::vector<std::string> rejected;
+        product_ = x_.product(program_, x_.product_phase_, loop_, places(program_, memory_, columns_), shape_, columns_, rejected, true);
+        for (const std::string& reason : rejected) notes_.push_back("not " + reason);
+        fused_ = product_ != nullptr;
+      } else {
+        notes_.push_back("epilogue from memory: " + why);
+      }
+      if (!fused_) {
+        columns_ = shape_.n;
+        arrange(true);
+        // Rows of whole 16 bytes, so that the copy engine can write them.
+        std::vector<BufferPlace> place(1);
+        place[0] = {.tensor_map = shape_.n % 4 == 0, .unit = true, .pair = shape_.n % 2 == 0};
+        std::vector<std::string> rejected;
+        product_ = x_.product(x_.accumulator_, 0, loop_, place, shape_, columns_, rejected, true);
+      }
+      if (!product_) throw Error(ErrorCode::internal, "no schedule of the plain product compiles");
+      const auto pitch = ceil_div(shape_.k * size_of(gemm->a), 16) * 16;
+      const auto batches = [&](const Bound& o) { return o.strides[0] == 0 ? 1 : shape_.batch; };
+      if (repack_a_) packed_a_ = arena_.take(batches(bound_.a) * shape_.m * pitch);
+      if (repack_b_) packed_b_ = arena_.take(batches(bound_.b) * shape_.n * pitch);
+    }
+    const bool reads = std::any_of(program_.phases.begin(), program_.phases.end(), [](const Phase& p) { return p.reads_accumulator(); });
+    if (!fused_ && reads) accumulator_ = arena_.take(shape_.batch * shape_.m * shape_.n * 4);
+  } else {
+    stream_ = true;
+  }
+  if (!product_) return;
+  const FusedEpilogue& e = product_->epilogue;
+  const Schedule& s = product_->schedule;
+  const std::int64_t tiles_m = ceil_div(shape_.m, s.bm), tiles_n = ceil_div(columns_, s.bn / e.needs.parts);
+  const std::int64_t slots = tiles_m * (s.ping_pong ? 1 : 2);
+  if (tiles_m * tiles_n * shape_.batch > std::numeric_limits<std::int32_t>::max() / 2) {
+    throw Error(ErrorCode::size_overflow, "the product has too many tiles");
+  }
+  const std::int64_t counts[3] = {shape_.batch * slots, shape_.batch * tiles_n, shape_.batch};
+  for (int i = 0; i < 3; ++i) {
+    if (e.counters[i] >= 0) counters_[i] = arena_.take(4 * counts[i]);
+  }
+  for (const auto& partial : e.partials) {
+    const std::int64_t states = partial.across == Across::rows ? tiles_n * shape_.m : partial.across == Across::columns ? slots * columns_ : slots * tiles_n;
+    partials_.push_back(arena_.take(shape_.batch * states * partial.bytes));
+  }
+}
+
+void Binder::plan_generic() {
+  for (int p = 0; p < static_cast<int>(program_.phases.size()); ++p) {
+    if (fused_) {
+      const auto& finished = product_->epilogue.finished;
+      if (p == x_.product_phase_ || std::find(finished.begin(), finished.end(), p) != finished.end()) continue;
+    }
+    generic_phases_.push_back(p);
+  }
+  if (generic_phases_.empty()) return;
+  generic_ = emit_generic(program_, generic_phases_, stream_ ? bound_.a.dtype : program_.accumulator);
+  std::int64_t partial_bytes = 0, counters = 0;
+  for (const GenericKernel& kernel : generic_.kernels) {
+    const Phase& phase = program_.phases[kernel.phase];
+    Shaped shaped{kernel, phase.domain.has(Axis::m) ? phase.rows.at(shape_.m) : 1, phase.domain.has(Axis::n) ? phase.columns.at(shape_.n) : 1, {1, 1, 1}};
+    std::int64_t grid[3] = {1, 1, 1};
+    if (kernel.reduction < 0) {
+      const std::int64_t outer = kernel.row_threads ? shaped.columns : shaped.rows, inner = kernel.row_threads ? shaped.rows : shaped.columns;
+      grid[0] = ceil_div(inner, 256), grid[1] = std::min<std::int64_t>(outer, 65535), grid[2] = std::min<std::int64_t>(shape_.batch, 65535);
+    } else {
+      const lower::Reduction& r = phase.reductions[kernel.reduction];
+      const bool over_m = r.axes.has(Axis::m), over_n = r.axes.has(Axis::n), over_b = r.axes.has(Axis::b);
+      std::int64_t groups = 1;
+      for (const BufferId b : r.results) {
+        if (r.group && b >= 0) groups = over_n ? program_.buffers[b].columns.at(shape_.n) : program_.buffers[b].rows.at(shape_.m);
+      }
+      shaped.groups = static_cast<int>(groups);
+      const std::int64_t batches = over_b ? 1 : shape_.batch;
+      if (kernel.by_columns) {
+        if (over_m && !r.group) shaped.splits = static_cast<int>(std::clamp<std::int64_t>(shaped.rows / 256, 1, 64));
+        grid[0] = ceil_div(shaped.columns, 32), grid[1] = over_m ? shaped.splits : shaped.rows;
+        grid[2] = static_cast<std::int64_t>(r.pieces.size()) * batches * groups;
+        partial_bytes = std::max(partial_bytes, grid[2] * shaped.splits * shaped.columns * kernel.state_bytes);
+        counters = std::max(counters, grid[2] * grid[0]);
+      } else {
+        const bool keeps_row = phase.domain.has(Axis::m) && !over_m;
+        const std::int64_t results = batches * (keeps_row ? shaped.rows : 1) * groups;
+        const std::int64_t elements = (keeps_row ? 1 : shaped.rows) * shaped.columns * (over_b ? shape_.batch : 1) / groups;
+        shaped.splits = static_cast<int>(std::clamp<std::int64_t>(std::min(elements / 8192, 1056 / results), 1, 1024));
+        grid[0] = results, grid[1] = shaped.splits;
+        partial_bytes = std::max(partial_bytes, results * shaped.splits * kernel.state_bytes);
+        counters = std::max(counters, results);
+      }
+    }
+    if (grid[0] > std::numeric_limits<std::int32_t>::max() || grid[1] > 65535 || grid[2] > 65535) {
+      throw Error(ErrorCode::unsupported, "a reduction of this shape needs more blocks than a GPU launches",
+                  "reduce over fewer batches or larger groups, or use the CPU target");
+    }
+    std::transform(grid, grid + 3, shaped.grid, [](std::int64_t g) { return static_cast<unsigned>(g); });
+    shaped_.push_back(shaped);
+  }
+  generic_counters_ = arena_.take(4 * counters);
+  generic_partials_ = arena_.take(partial_bytes);
+}
+
+Launch& Binder::launch(const std::shared_ptr<Loaded>& module, const std::string& name, int shared) {
+  modules_.push_back(module);
+  Launch& l = launches_.emplace_back();
+  l.function = module->function(name, shared);
+  l.shared = static_cast<unsigned>(shared);
+  return l;
+}
+
+void Binder::emit_repack(const Bound& from, int rows_axis, int k_axis, std::int64_t rows, std::size_t to) {
+  const auto& gemm = std::get<Gemm>(x_.problem_);
+  const std::int64_t size = size_of(from.dtype), pitch = ceil_div(shape_.k * size, 16) * 16 / size;
+  Launch& l = launch(x_.load(product_source(gemm.a, gemm.b)), "postlude_repack");
+  const std::int64_t batches = from.strides[0] == 0 ? 1 : shape_.batch;
+  l.grid[0] = static_cast<unsigned>(ceil_div(pitch, 256));
+  l.grid[1] = static_cast<unsigned>(std::min<std::int64_t>(ceil_div(rows, from.strides[k_axis] == 1 ? 8 : 32), 65535));
+  l.grid[2] = static_cast<unsigned>(batches);
+  const std::int32_t integers[4] = {static_cast<std::int32_t>(rows), static_cast<std::int32_t>(shape_.k), static_cast<std::int32_t>(pitch), 0};
+  l.block = {reinterpret_cast<std::uint64_t>(from.data), static_cast<std::uint64_t>(from.strides[0]), static_cast<std::uint64_t>(from.strides[rows_axis]),
+             static_cast<std::uint64_t>(from.strides[k_axis]), base_ + to, 0, 0};
+  std::memcpy(&l.block[5], integers, sizeof integers);
+}
+
+void Binder::emit_product() {
+  const FusedEpilogue& e = product_->epilogue;
+  const Schedule& s = product_->schedule;
+  const auto& gemm = std::get<Gemm>(x_.problem_);
+  const std::int64_t size = size_of(gemm.a), pitch = ceil_div(shape_.k * size, 16) * 16 / size;
+  if (repack_a_) emit_repack(bound_.a, 1, 2, shape_.m, packed_a_);
+  if (repack_b_) emit_repack(bound_.b, 2, 1, shape_.n, packed_b_);
+  const int bk = static_cast<int>(128 / size);
+  const bool a_batched = bound_.a.strides[0] != 0, b_batched = bound_.b.strides[0] != 0;
+
+  std::vector<TensorMap> maps;
+  {
+    const void* data = repack_a_ ? reinterpret_cast<const void*>(base_ + packed_a_) : bound_.a.data;
+    const std::int64_t row = repack_a_ ? pitch : bound_.a.strides[1], batch = repack_a_ ? shape_.m * pitch : bound_.a.strides[0];
+    const Dimension batches{a_batched ? shape_.batch : 1, batch, 1};
+    maps.push_back(loop_.a_mn_major ? encode(data, gemm.a, {{shape_.m, 1, 64}, {shape_.k, bound_.a.strides[2], bk}, batches}, 128)
+                                    : encode(data, gemm.a, {{shape_.k, 1, bk}, {shape_.m, row, s.bm}, batches}, 128));
+  }
+  {
+    const void* data = repack_b_ ? reinterpret_cast<const void*>(base_ + packed_b_) : bound_.b.data;
+    const std::int64_t row = repack_b_ ? pitch : bound_.b.strides[2], batch = repack_b_ ? shape_.n * pitch : bound_.b.strides[0];
+    const Dimension batches{b_batched ? shape_.batch : 1, batch, 1};
+    if (e.needs.parts == 2) {
+      // Blocks of 8 columns of one half and the other in turns: gate and up of a column meet in one thread.
+      maps.push_back(encode(data, gemm.b, {{shape_.k, 1, bk}, {8, row, 8}, {2, columns_ * row, 2}, {columns_ / 8, 8 * row, s.bn / 16}, batches}, 128));
+    } else if (loop_.b_mn_major) {
+      maps.push_back(encode(data, gemm.b, {{shape_.n, 1, 64}, {shape_.k, bound_.b.strides[1], bk}, batches}, 128));
+    } else {
+      maps.push_back(encode(data, gemm.b, {{shape_.k, 1, bk}, {shape_.n, row, s.bn}, batches}, 128));
+    }
+  }
+  const Program& program = fused_ ? program_ : x_.accumulator_;
+  std::vector<Memory> memory = memory_;
+  if (!fused_) memory = {{base_ + accumulator_, {shape_.m * shape_.n, shape_.n, 1}}};
+  const auto subtile = [&](BufferId b) {
+    const lower::Buffer& buffer = program.buffers[b];
+    const std::int64_t bytes = size_of(buffer.dtype);
+    const int row_bytes = static_cast<int>(std::min<std::int64_t>(128, s.sub_n * bytes));
+    maps.push_back(encode(reinterpret_cast<const void*>(memory[b].address), buffer.dtype,
+                          {{columns_, 1, static_cast<int>(row_bytes / bytes)}, {shape_.m, memory[b].strides[1], 64},
+                           {memory[b].strides[0] ? shape_.batch : 1, memory[b].strides[0], 1}}, row_bytes));
+  };
+  for (const BufferId b : e.loaded) subtile(b);
+  for (const BufferId b : e.stored) subtile(b);
+
+  std::vector<std::uint64_t> words(std::max(1, e.words));
+  words[e.columns_word] = static_cast<std::uint64_t>(shape_.n);
+  for (std::size_t b = 0; b < e.word_of.size(); ++b) {
+    if (e.word_of[b] < 0) continue;
+    words[e.word_of[b]] = memory[b].address;
+    for (int i = 0; i < 3; ++i) words[e.word_of[b] + 1 + i] = static_cast<std::uint64_t>(memory[b].strides[i]);
+  }
+  for (std::size_t r = 0; r < e.partials.size(); ++r) words[e.partials[r].word] = base_ + partials_[r];
+  for (int i = 0; i < 3; ++i) {
+    if (e.counters[i] >= 0) words[e.counters[i]] = base_ + counters_[i];
+  }
+
+  const int shared = shared_bytes(s, e.needs);
+  Launch& l = launch(product_->module, "postlude_gemm", shared);
+  l.threads = 384;
+  GemmParams g{};
+  g.m = static_cast<std::int32_t>(shape_.m), g.n = static_cast<std::int32_t>(columns_);
+  g.tiles_m = static_cast<std::int32_t>(ceil_div(shape_.m, s.bm)), g.tiles_n = static_cast<std::int32_t>(ceil_div(columns_, s.bn / e.needs.parts));
+  g.tiles = g.tiles_m * g.tiles_n * static_cast<std::int32_t>(shape_.batch);
+  g.raster = s.raster, g.k_blocks = static_cast<std::int32_t>(ceil_div(shape_.k, bk));
+  g.a_batch = a_batched, g.b_batch = b_batched, g.batch = static_cast<std::int32_t>(shape_.batch);
+  // As few blocks as the number of waves needs: the same time for less power.
+  const std::int64_t waves = ceil_div(g.tiles, x_.multiprocessors_);
+  l.grid[0] = static_cast<unsigned>(ceil_div(g.tiles, waves));
+  static_assert(sizeof(GemmParams) == 40);
+  l.block.assign((maps.size() * sizeof(TensorMap) + sizeof g + words.size() * 8 + 63) / 64 * 8, 0);
+  auto* bytes = reinterpret_cast<unsigned char*>(l.block.data());
+  std::memcpy(bytes, maps.data(), maps.size() * sizeof(TensorMap));
+  std::memcpy(bytes + maps.size() * sizeof(TensorMap), &g, sizeof g);
+  std::memcpy(bytes + maps.size() * sizeof(TensorMap) + sizeof g, words.data(), words.size() * 8);
+  std::string text = (fused_ ? "" : "accumulator by ") + to_string(s);
+  if (repack_a_) text += ", A repacked";
+  if (repack_b_) text += ", B repacked";
+  notes_.insert(notes_.begin(), text);
+}
+
+// The accumulator on the ordinary units.
+void Binder::emit_plain_product() {
+  const auto& gemm = std::get<Gemm>(x_.problem_);
+  Launch& l = launch(x_.load(product_source(gemm.a, gemm.b)), "postlude_product");
+  const std::int64_t grid[3] = {ceil_div(shape_.n, 64), ceil_div(shape_.m, 64), shape_.batch};
+  if (grid[1] > 65535) throw Error(ErrorCode::unsupported, "M is too large for the portable product on a GPU", "split the rows over several calls");
+  std::transform(grid, grid + 3, l.grid, [](std::int64_t g) { return static_cast<unsigned>(g); });
+  const std::int32_t integers[4] = {static_cast<std::int32_t>(shape_.m), static_cast<std::int32_t>(shape_.n), static_cast<std::int32_t>(shape_.k), 0};
+  l.block = {reinterpret_cast<std::uint64_t>(bound_.a.data), static_cast<std::uint64_t>(bound_.a.strides[0]), static_cast<std::uint64_t>(bound_.a.strides[1]),
+             static_cast<std::uint64_t>(bound_.a.strides[2]), reinterpret_cast<std::uint64_t>(bound_.b.data), static_cast<std::uint64_t>(bound_.b.strides[0]),
+             static_cast<std::uint64_t>(bound_.b.strides[1]), static_cast<std::uint64_t>(bound_.b.strides[2]), base_ + accumulator_, 0, 0};
+  std::memcpy(&l.block[9], integers, sizeof integers);
+  notes_.insert(notes_.begin(), "portable product 64x64");
+}
+
+void Binder::emit_generic_phases(bool before) {
+  if (shaped_.empty()) return;
+  const std::shared_ptr<Loaded> module = x_.load(generic_.text);
+  for (const Shaped& shaped : shaped_) {
+    if (before != (fused_ && shaped.kernel.phase < x_.product_phase_)) continue;
+    Launch& l = launch(module, shaped.kernel.name);
+    std::copy_n(shaped.grid, 3, l.grid);
+    std::vector<std::uint64_t> words(generic_.words);
+    for (std::size_t b = 0; b < memory_.size(); ++b) {
+      words[4 * b] = memory_[b].address;
+      for (int i = 0; i < 3; ++i) words[4 * b + 1 + i] = static_cast<std::uint64_t>(memory_[b].strides[i]);
+    }
+    const auto accumulator = static_cast<std::size_t>(generic_.accumulator_word);
+    if (stream_) {
+      words[accumulator] = reinterpret_cast<std::uint64_t>(bound_.a.data);
+      for (int i = 0; i < 3; ++i) words[accumulator + 1 + i] = static_cast<std::uint64_t>(bound_.a.strides[i]);
+    } else {
+      words[accumulator] = base_ + accumulator_;
+      words[accumulator + 1] = static_cast<std::uint64_t>(shape_.m * shape_.n);
+      words[accumulator + 2] = static_cast<std::uint64_t>(shape_.n);
+      words[accumulator + 3] = 1;
+    }
+    words[generic_.partials_word] = base_ + generic_partials_;
+    words[generic_.counters_word] = base_ + generic_counters_;
+    const std::int32_t head[4] = {static_cast<std::int32_t>(shape_.batch), static_cast<std::int32_t>(shape_.m), static_cast<std::int32_t>(shape_.n),
+                                  static_cast<std::int32_t>(shape_.k)};
+    l.block.assign(2 + words.size(), 0);
+    std::memcpy(l.block.data(), head, sizeof head);
+    std::memcpy(l.block.data() + 2, words.data(), words.size() * 8);
+    l.integers = {static_cast<std::int32_t>(shaped.rows), static_cast<std::int32_t>(shaped.columns)};
+    if (shaped.kernel.reduction >= 0) {
+      l.integers.push_back(shaped.splits);
+      l.integers.push_back(shaped.groups);
+    }
+  }
+}
+
+std::unique_ptr<BoundCall> Binder::run() {
+  limits();
+  const CurrentDevice current(x_.target_.device_index);
+  memories();
+  plan_product();
+  plan_generic();
+  Buffer workspace(x_.target_.device_index, arena_.size());
+  base_ = workspace.pointer();
+  // Counters start at zero, and each run leaves them so.
+  if (arena_.size()) check(driver().MemsetD8(base_, 0, arena_.size()), "clearing a workspace");
+  for (std::size_t b = 0; b < memory_.size(); ++b) {
+    const BufferKind kind = program_.buffers[b].kind;
+    if (kind != BufferKind::operand && kind != BufferKind::output) memory_[b].address = base_ + workspace_at_[b];
+  }
+  emit_generic_phases(true);
+  if (product_) emit_product();
+  else if (!stream_ && x_.product_phase_ >= 0) emit_plain_product();
+  emit_generic_phases(false);
+  check(driver().CtxSynchronize(), "preparing a call");
+  std::string text;
+  for (const std::string& note : notes_) text += (text.empty() ? "" : "; ") + note;
+  if (!shaped_.empty()) text += (text.empty() ? "" : "; ") + std::to_string(shaped_.size()) + " passes over memory";
+  return std::make_unique<CudaCall>(x_.target_.device_index, std::move(modules_), std::move(workspace), std::move(launches_), text);
+}
+
+std::unique_ptr<BoundCall> CudaExecutable::bind(const Bindings& bindings) const {
+  if (!target_.isa.empty() && arch_ != architecture(device(target_.device_index))) {
+    throw Error(ErrorCode::unsupported, "the plan was compiled for " + arch_ + ", which the GPU here is not", "leave Target::isa empty to run");
+  }
+  return Binder(*this, bindings).run();
+}
+
+std::string CudaExecutable::explain(ExplainPart part, const Shape& shape) const {
+  const auto* gemm = std::get_if<Gemm>(&problem_);
+  std::string text;
+  std::vector<int> generic;
+  for (int p = 0; p < static_cast<int>(program_->phases.size()); ++p) generic.push_back(p);
+  std::string why = !gemm ? "a stream has no product" : !hopper() ? arch_ + " has no wgmma" : !tensor_core_types(gemm->a, gemm->b) ? "the tensor cores do not multiply these types exactly enough"
+                    : product_phase_ < 0 ? "no phase reads the accumulator" : not_fusable(*program_, product_phase_);
+  if (why.empty()) {
+    // As if all operands were aligned.
+    const std::int64_t columns = program_->phases[product_phase_].columns.at(shape.n);
+    std::vector<BufferPlace> places(program_->buffers.size());
+    for (std::size_t b = 0; b < places.size(); ++b) {
+      const auto& buffer = program_->buffers[b];
+      places[b] = {.tensor_map = buffer.axes.has(Axis::m) && buffer.axes.has(Axis::n) && size_of(buffer.dtype) <= 4 && buffer.rows == Extent{},
+                   .unit = true, .pair = columns % 2 == 0 && (buffer.dtype == DType::bf16 || buffer.dtype == DType::f16 || buffer.dtype == DType::f32)};
+    }
+    std::vector<std::string> rejected;
+    MainLoop loop{.a = gemm->a, .b = gemm->b, .a_mn_major = gemm->a_layout == Layout::mn_major && size_of(gemm->a) == 2,
+                  .b_mn_major = gemm->b_layout == Layout::mn_major && size_of(gemm->b) == 2 && accumulator_parts(program_->phases[product_phase_]) == 1};
+    const bool can_compile = part == ExplainPart::schedule && !compiler_version().empty();
+    FusedEpilogue epilogue = emit_fragment(*program_, product_phase_, places);
+    epilogue.needs.element_bytes = static_cast<int>(size_of(loop.a));
+    epilogue.needs.b_mn_major = loop.b_mn_major;
+    if (part == ExplainPart::schedule) {
+      bool chosen = false;
+      for (const Schedule& s : rank(epilogue.needs, shape.batch, shape.m, columns, shape.k, multiprocessors_)) {
+        std::string verdict = chosen ? "next" : "chosen";
+        if (!chosen && can_compile) {
+          MainLoop whole = loop;
+          whole.whole_m = shape.m % s.bm == 0, whole.whole_n = columns % (s.bn / epilogue.needs.parts) == 0;
+          const Built built = build(gemm_source(whole, s, epilogue), arch_, true);
+          if (!built.rejected.empty()) verdict = "rejected: " + built.rejected;
+        }
+        chosen = chosen || verdict == "chosen";
+        text += to_string(s) + "  " + std::to_string(shared_bytes(s, epilogue.needs)) + " bytes shared  " + verdict + "\n";
+      }
+    }
+    if (const auto made = product(*program_, product_phase_, loop, places, shape, columns, rejected, false); made && part == ExplainPart::source) text += made->source;
+    for (const int p : epilogue.finished) text += part == ExplainPart::loops ? "phase " + std::to_string(p) + ": by the last tile of its rows or columns\n" : "";
+    generic.clear();
+    for (int p = 0; p < static_cast<int>(program_->phases.size()); ++p) {
+      if (p != product_phase_ && std::find(epilogue.finished.begin(), epilogue.finished.end(), p) == epilogue.finished.end()) generic.push_back(p);
+    }
+    if (part == ExplainPart::loops) text = "phase " + std::to_string(product_phase_) + ": on the product's fragments\n" + text;
+  } else if (part != ExplainPart::source) {
+    text += "epilogue from memory: " + why + "\n";
+  }
+  if (part == ExplainPart::source && !generic.empty()) text += emit_generic(*program_, generic, gemm ? program_->accumulator : std::get<Stream>(problem_).x).text;
+  if (part == ExplainPart::loops) {
+    for (const int p : generic) text += "phase " + std::to_string(p) + ": a pass over memory\n";
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string unusable() {
+  try {
+    (void)device(0);
+  } catch (const Error& error) {
+    return error.message();
+  }
+  return compiler_version().empty() ? describe_compiler() : std::string();
+}
+
+std::vector<std::string> refusals(const Problem& problem, const Program& program, const Target& target) {
+  std::vector<std::string> reasons;
+  try {
+    if (target.isa.empty()) {
+      const DeviceInfo& info = device(target.device_index);
+      if (info.major < 8) reasons.push_back("the GPU is " + architecture(info) + "; sm_80 or newer is needed");
+    } else if (!target.isa.starts_with("sm_")) {
+      reasons.push_back("the CUDA target has no architecture " + postlude::quoted(target.isa) + "; write sm_90a, sm_80 or the like");
+    }
+  } catch (const Error& error) {
+    reasons.push_back(error.message());
+  }
+  if (target.isa.empty() && compiler_version().empty()) reasons.push_back(describe_compiler());
+  if (const auto* gemm = std::get_if<Gemm>(&problem)) {
+    for (const DType type : {gemm->a, gemm->b}) {
+      if (type == DType::i64 || type == DType::boolean) reasons.push_back("a product of " + std::string(name(type)) + " is not done on a GPU");
+    }
+  }
+  for (const Phase& phase : program.phases) {
+    for (const auto& instruction : phase.code) {
+      if (instruction.op == Op::call && instruction.function->body.nodes.empty() && instruction.function->native && instruction.function->native->cuda.empty()) {
+        reasons.push_back("the function " + postlude::quoted(instruction.function->name) + " has no CUDA code; set NativeFunction::cuda");
+      }
+    }
+  }
+  return reasons;
+}
+
+std::unique_ptr<Executable> compile(const Problem& problem, std::shared_ptr<const Program> program, const Target& target) {
+  return std::make_unique<CudaExecutable>(problem, std::move(program), target);
+}
+
+}  // namespace postlude::inline v0::cuda
