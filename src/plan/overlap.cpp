@@ -77,8 +77,8 @@ bool overlap(const Footprint& a, const Footprint& b) {
 
 bool overlaps_itself(const Footprint& a) {
   if (a.empty) return false;
-  std::array<Footprint::Dim, Tensor::max_rank> dims = a.dims;
-  std::sort(dims.begin(), dims.begin() + a.rank,
+  std::vector<Footprint::Dim> dims(a.dims.begin(), a.dims.begin() + a.rank);
+  std::sort(dims.begin(), dims.end(),
             [](const auto& x, const auto& y) { return std::abs(x.stride) < std::abs(y.stride); });
   std::int64_t spanned = a.element;
   for (int i = 0; i < a.rank; ++i) {

@@ -1,0 +1,48 @@
+#!/usr/bin/env bash
+# Consumes the library as a user would: consume.sh package|pkg-config|subdirectory BUILD SOURCE CXX [LAUNCHER]
+# The last builds the library again, shared, and looks at what it exports.
+set -euo pipefail
+how=$1 build=$2 source=$3 cxx=$4 launcher=${5:-}
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+export CCACHE_NOHASHDIR=1  # objects of another build folder serve here too
+
+configure() {
+  cmake -G Ninja -S "$source/tests/install/consumer" -B "$work/build" -DCMAKE_CXX_COMPILER="$cxx" \
+        -DCMAKE_CXX_COMPILER_LAUNCHER="$launcher" -DCMAKE_BUILD_TYPE=RelWithDebInfo "$@"
+  cmake --build "$work/build" -j 2
+}
+
+case $how in
+  package)
+    cmake --install "$build" --prefix "$work/prefix" >/dev/null
+    configure -DCMAKE_PREFIX_PATH="$work/prefix"
+    "$work/build/consumer"
+    "$work/prefix/bin/postlude" --version
+    ;;
+  pkg-config)
+    # As configured for a prefix: the .pc file names it.
+    cmake --install "$build" --prefix "$work/prefix" >/dev/null
+    pc=$(find "$work/prefix" -name postlude.pc)
+    sed -i "s|^prefix=.*|prefix=$work/prefix|" "$pc"
+    export PKG_CONFIG_PATH=${pc%/*}
+    # shellcheck disable=SC2046
+    "$cxx" -std=c++20 "$source/tests/install/consumer/main.cpp" -o "$work/consumer" $(pkg-config --cflags --libs postlude)
+    "$work/consumer"
+    pkg-config --modversion postlude
+    ;;
+  subdirectory)
+    configure -DPOSTLUDE_SOURCE="$source" -DBUILD_SHARED_LIBS=ON
+    "$work/build/consumer"
+    library=$(find "$work/build" -name 'libpostlude.so' | head -n 1)
+    # Only the public interface: nothing of the folders' own namespaces.
+    if nm -D --defined-only --demangle "$library" | grep -E ' [TBDR] ' | grep -vE 'postlude::v0::|^[0-9a-f]+ . std::'; then
+      echo "$library exports the symbols above" >&2
+      exit 1
+    fi
+    if nm -D --defined-only --demangle "$library" | grep -E ' [TBDR] postlude::v0::(lower|cpu|cuda|reference|plan|core|graph)::'; then
+      echo "$library exports what is internal" >&2
+      exit 1
+    fi
+    ;;
+esac

@@ -1,0 +1,213 @@
+// Every refusal of Plan::bind, with its message.
+#include "plan/support.h"
+
+#include <cstdint>
+#include <limits>
+
+using namespace postlude_test;
+
+namespace {
+
+constexpr std::int64_t M = 6, N = 4, K = 5;
+
+class Bind : public testing::Test {
+ protected:
+  Plan plan = compile(Gemm{}, parse("def f(acc, bias: row, scale: col, beta, C: tile):\n"
+                                    "    x = acc * scale + bias\n"
+                                    "    D = x + beta * C\n"
+                                    "    total = sum(x, axis=0)\n"
+                                    "    return D, total\n"));
+  Array a{{M, K}}, b{{K, N}}, bias{{N}}, scale{{M}}, beta{{}}, c{{M, N}}, d{{M, N}}, total{{N}};
+
+  [[nodiscard]] std::vector<Binding> good() const {
+    return {{"A", a.view()},       {"B", b.view()}, {"bias", bias.view()}, {"scale", scale.view()},
+            {"beta", beta.view()}, {"C", c.view()}, {"D", d.view()},       {"total", total.view()}};
+  }
+  [[nodiscard]] std::vector<Binding> with(std::string_view name, const Tensor& tensor) const {
+    std::vector<Binding> bindings = good();
+    for (Binding& binding : bindings) {
+      if (binding.name == name) binding.tensor = tensor;
+    }
+    return bindings;
+  }
+  [[nodiscard]] std::vector<Binding> without(std::string_view name) const {
+    std::vector<Binding> bindings = good();
+    std::erase_if(bindings, [&](const Binding& binding) { return binding.name == name; });
+    return bindings;
+  }
+  static Tensor strided(const Array& array, std::initializer_list<std::int64_t> strides) {
+    Tensor tensor = array.view();
+    std::copy(strides.begin(), strides.end(), tensor.strides.begin());
+    return tensor;
+  }
+};
+
+TEST_F(Bind, TakesWhatFits) { EXPECT_NO_THROW(plan.bind(good()).run()); }
+
+TEST_F(Bind, Missing) {
+  EXPECT_ERROR(ErrorCode::missing_operand, "'bias' is not bound", (void)plan.bind(without("bias")));
+  EXPECT_ERROR(ErrorCode::missing_operand, "bind 'bias' (N, f32)", (void)plan.bind(without("bias")));
+  EXPECT_ERROR(ErrorCode::missing_operand, "'D' (M x N, f32, output)", (void)plan.bind(without("D")));
+  EXPECT_ERROR(ErrorCode::missing_operand, "'bias', 'scale', 'beta', 'C', 'D' and 'total' are not bound",
+               (void)plan.bind({{"A", a.view()}, {"B", b.view()}}));
+}
+
+TEST_F(Bind, Repeated) {
+  auto bindings = good();
+  bindings.push_back({"bias", bias.view()});
+  EXPECT_ERROR(ErrorCode::repeated_operand, "'bias' is bound twice", (void)plan.bind(bindings));
+}
+
+TEST_F(Bind, Unknown) {
+  auto bindings = good();
+  bindings.push_back({"bais", bias.view()});
+  EXPECT_ERROR(ErrorCode::unknown_operand, "no operand or output is named 'bais'", (void)plan.bind(bindings));
+  EXPECT_ERROR(ErrorCode::unknown_operand, "did you mean 'bias'?", (void)plan.bind(bindings));
+  bindings.back().name = "something\nelse";
+  EXPECT_ERROR(ErrorCode::unknown_operand, "'something\\x0aelse'", (void)plan.bind(bindings));
+  EXPECT_ERROR(ErrorCode::unknown_operand, "this plan takes 'A', 'B', 'bias'", (void)plan.bind(bindings));
+}
+
+TEST_F(Bind, WrongRank) {
+  EXPECT_ERROR(ErrorCode::wrong_rank, "'bias' has shape (6, 4), but the plan wants N", (void)plan.bind(with("bias", c.view())));
+  EXPECT_ERROR(ErrorCode::wrong_rank, "'A' has shape (4,), but the plan wants M x K", (void)plan.bind(with("A", bias.view())));
+  EXPECT_ERROR(ErrorCode::wrong_rank, "'beta' has shape (4,), but the plan wants a scalar",
+               (void)plan.bind(with("beta", bias.view())));
+  const Array batch({2, M, N});
+  EXPECT_ERROR(ErrorCode::wrong_rank, "for a batch, compile the problem with batched = true",
+               (void)plan.bind(with("C", batch.view())));
+  const Array one({1});
+  EXPECT_NO_THROW((void)plan.bind(with("beta", one.view())));
+}
+
+TEST_F(Bind, WrongDtype) {
+  Tensor tensor = bias.view();
+  tensor.dtype = i32;
+  EXPECT_ERROR(ErrorCode::wrong_dtype, "'bias' is i32, but the plan wants f32", (void)plan.bind(with("bias", tensor)));
+  EXPECT_ERROR(ErrorCode::wrong_dtype, "declare the dtype in the epilogue", (void)plan.bind(with("bias", tensor)));
+  tensor = a.view();
+  tensor.dtype = i32;
+  EXPECT_ERROR(ErrorCode::wrong_dtype, "compile a plan for that dtype", (void)plan.bind(with("A", tensor)));
+}
+
+TEST_F(Bind, WrongShape) {
+  const Array seven({7}), wide({M, N + 1}), k({K + 1, N}), turned({N, M});
+  EXPECT_ERROR(ErrorCode::wrong_shape, "'bias' has shape (7,), but the plan wants N = (4,): 'B' (5, 4) fixes N to 4",
+               (void)plan.bind(with("bias", seven.view())));
+  EXPECT_ERROR(ErrorCode::wrong_shape, "'scale' has shape (7,), but the plan wants M = (6,): 'A' (6, 5) fixes M to 6",
+               (void)plan.bind(with("scale", seven.view())));
+  EXPECT_ERROR(ErrorCode::wrong_shape, "'D' has shape (6, 5), but the plan wants M x N = (6, 4)",
+               (void)plan.bind(with("D", wide.view())));
+  EXPECT_ERROR(ErrorCode::wrong_shape, "'B' (6, 4) has K = 6 rows, but 'A' (6, 5) fixes K to 5",
+               (void)plan.bind(with("B", k.view())));
+  EXPECT_ERROR(ErrorCode::wrong_shape, "it looks transposed", (void)plan.bind(with("C", turned.view())));
+}
+
+TEST_F(Bind, WrongStride) {
+  EXPECT_ERROR(ErrorCode::wrong_stride, "output 'D' has the stride -4 along axis 0", (void)plan.bind(with("D", strided(d, {-4, 1}))));
+  EXPECT_ERROR(ErrorCode::wrong_stride, "output 'total' has the stride 0 along axis 0", (void)plan.bind(with("total", strided(total, {0}))));
+  EXPECT_ERROR(ErrorCode::wrong_stride, "strides (3, 1) for shape (6, 4): its elements overlap",
+               (void)plan.bind(with("D", strided(d, {3, 1}))));
+  // Inputs may have any.
+  Tensor reversed = strided(c, {-4, 1});
+  reversed.data = static_cast<float*>(reversed.data) + 4 * (M - 1);
+  EXPECT_NO_THROW((void)plan.bind(with("C", reversed)));
+  EXPECT_NO_THROW((void)plan.bind(with("bias", strided(bias, {0}))));
+}
+
+TEST_F(Bind, OneElementMayHaveAnyStride) {
+  const Array a1({1, K}), d1({1, N}), c1({1, N}), s1({1});
+  auto bindings = good();
+  for (Binding& binding : bindings) {
+    if (binding.name == "A") binding.tensor = strided(a1, {0, 1});
+    if (binding.name == "D") binding.tensor = strided(d1, {0, 1});
+    if (binding.name == "C") binding.tensor = c1.view();
+    if (binding.name == "scale") binding.tensor = s1.view();
+  }
+  EXPECT_NO_THROW(plan.bind(bindings).run());
+}
+
+TEST_F(Bind, WrongDevice) {
+  EXPECT_ERROR(ErrorCode::wrong_device, "'C' is on CUDA device 1, but must be on the CPU",
+               (void)plan.bind(with("C", c.view().on(Device::cuda, 1))));
+}
+
+TEST_F(Bind, NullAndMisaligned) {
+  Tensor tensor = c.view();
+  tensor.data = nullptr;
+  EXPECT_ERROR(ErrorCode::null_data, "'C' has no data", (void)plan.bind(with("C", tensor)));
+  tensor.data = static_cast<char*>(c.view().data) + 2;
+  EXPECT_ERROR(ErrorCode::misaligned, "not a multiple of the 4 bytes of f32", (void)plan.bind(with("C", tensor)));
+}
+
+TEST_F(Bind, SizeOverflow) {
+  EXPECT_ERROR(ErrorCode::size_overflow, "'C' has shape (6, 4) and strides", (void)plan.bind(with("C", strided(c, {std::int64_t{1} << 61, 1}))));
+  EXPECT_ERROR(ErrorCode::size_overflow, "spans more than can be addressed",
+               (void)plan.bind(with("C", strided(c, {std::numeric_limits<std::int64_t>::min(), 1}))));
+  Tensor tensor = a.view();
+  tensor.shape[0] = -1;
+  EXPECT_ERROR(ErrorCode::size_overflow, "M is negative", (void)plan.bind(with("A", tensor)));
+  tensor.shape[0] = std::int64_t{1} << 31;
+  EXPECT_ERROR(ErrorCode::size_overflow, "M is larger than 2147483647", (void)plan.bind(with("A", tensor)));
+}
+
+TEST_F(Bind, Overlap) {
+  EXPECT_ERROR(ErrorCode::overlap, "output 'D' overlaps 'A'", (void)plan.bind(with("A", Tensor(d.view().data, f32, {M, K}))));
+  Tensor shifted = d.view();
+  shifted.data = static_cast<float*>(shifted.data) + 1;
+  EXPECT_ERROR(ErrorCode::overlap, "output 'D' overlaps 'C'", (void)plan.bind(with("C", shifted)));
+  EXPECT_ERROR(ErrorCode::overlap, "or exactly the same: address, dtype, shape and strides", (void)plan.bind(with("C", shifted)));
+  EXPECT_ERROR(ErrorCode::overlap, "output 'D' overlaps output 'total'",
+               (void)plan.bind(with("total", Tensor(static_cast<float*>(d.view().data) + 2, f32, {N}))));
+  EXPECT_NO_THROW((void)plan.bind(with("C", d.view())));
+}
+
+TEST_F(Bind, InterleavedOutputsDoNotOverlap) {
+  // D in the even columns of an array, C in the odd ones.
+  const Array both({M, 2 * N});
+  Tensor even(both.view().data, f32, {M, N}, {2 * N, 2});
+  Tensor odd(static_cast<float*>(both.view().data) + 1, f32, {M, N}, {2 * N, 2});
+  auto bindings = with("D", even);
+  for (Binding& binding : bindings) {
+    if (binding.name == "C") binding.tensor = odd;
+  }
+  EXPECT_NO_THROW(plan.bind(bindings).run());
+}
+
+TEST_F(Bind, NothingIsWrittenWhereItRefuses) {
+  const std::vector<float> before = d.values;
+  EXPECT_ERROR(ErrorCode::missing_operand, "total", (void)plan.bind(without("total")));
+  EXPECT_EQ(d.values, before);
+}
+
+TEST(BindChunks, SaysWhatDoesNotDivide) {
+  const Plan plan = compile(Gemm{}, parse("def swiglu(acc):\n    gate, up = chunk(acc, 2)\n    return silu(gate) * up\n", "", "swiglu.py"));
+  const Array a({M, K}), b({K, 5}), d({M, 2});
+  const auto bind = [&] { (void)plan.bind({{"A", a.view()}, {"B", b.view()}, {"D", d.view()}}); };
+  EXPECT_ERROR(ErrorCode::indivisible, "N is 5 (fixed by 'B' (5, 5)), but the epilogue splits it by 2", bind());
+  EXPECT_ERROR(ErrorCode::indivisible, "swiglu.py:2:", bind());
+}
+
+TEST(BindChunks, ExtentsFollowTheUse) {
+  const Plan plan = compile(Gemm{}, parse("def f(acc, residual: tile):\n    gate, up = chunk(acc, 2)\n    return gate * up + residual\n"));
+  EXPECT_EQ(plan.shape_of("residual", 6, 8, 5), (std::vector<std::int64_t>{6, 4}));
+  const Array a({M, K}), b({K, 8}), narrow({M, 4}), wide({M, 8}), d({M, 4});
+  EXPECT_NO_THROW((void)plan.bind({{"A", a.view()}, {"B", b.view()}, {"residual", narrow.view()}, {"D", d.view()}}));
+  EXPECT_ERROR(ErrorCode::wrong_shape, "wants M x N/2 = (6, 4): 'B' (5, 8) fixes N to 8",
+               (void)plan.bind({{"A", a.view()}, {"B", b.view()}, {"residual", wide.view()}, {"D", d.view()}}));
+}
+
+TEST(BindBatch, SharedAndOwn) {
+  const Plan plan = compile(Gemm{.batched = true}, parse("def f(acc, bias: row, s):\n    D = acc + bias * s\n    return D\n"));
+  const Array a({3, M, K}), shared_a({M, K}), b({K, N}), bias({N}), own_bias({3, N}), s({}), d({3, M, N}), flat({M, N}), two({2, M, N});
+  const auto bind = [&](const Array& x, const Array& y, const Array& out) {
+    plan.bind({{"A", x.view()}, {"B", b.view()}, {"bias", y.view()}, {"s", s.view()}, {"D", out.view()}}).run();
+  };
+  EXPECT_NO_THROW(bind(a, bias, d));
+  EXPECT_NO_THROW(bind(a, own_bias, d));
+  EXPECT_NO_THROW(bind(shared_a, bias, d));
+  EXPECT_ERROR(ErrorCode::wrong_rank, "'D' has shape (6, 4), but the plan wants M x N with a batch axis in front", bind(a, bias, flat));
+  EXPECT_ERROR(ErrorCode::wrong_shape, "'D' has shape (2, 6, 4), but 'A' (3, 6, 5) fixes the batch to 3", bind(a, bias, two));
+}
+
+}  // namespace

@@ -1,0 +1,227 @@
+// Compiling, running, explaining: what a Plan promises.
+#include "plan/support.h"
+
+#include <atomic>
+#include <cmath>
+#include <cstdlib>
+#include <limits>
+#include <new>
+#include <thread>
+
+using namespace postlude_test;
+
+// Counts allocations while a test watches.
+namespace {
+std::atomic<bool> watching = false;
+std::atomic<int> allocations = 0;
+}  // namespace
+
+void* operator new(std::size_t size) {
+  if (watching) ++allocations;
+  if (void* memory = std::malloc(size != 0 ? size : 1)) return memory;
+  throw std::bad_alloc();
+}
+void operator delete(void* memory) noexcept { std::free(memory); }
+void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
+
+namespace {
+
+constexpr float inf = std::numeric_limits<float>::infinity();
+
+TEST(Plan, AnySizeUnderOnePlan) {
+  const Plan plan = compile(Gemm{}, parse("def f(acc, bias: row):\n    D = relu(acc + bias)\n    amax = max(D, axis=1)\n    return D, amax\n"));
+  for (const auto [m, n, k] : {std::array<std::int64_t, 3>{1, 1, 1}, {3, 5, 7}, {64, 48, 32}, {65, 129, 33}}) {
+    const Array a({m, k}), b({k, n}), bias({n}), d({m, n}), amax({m});
+    const std::vector<Binding> bindings = {{"A", a.view()}, {"B", b.view()}, {"bias", bias.view()}, {"D", d.view()}, {"amax", amax.view()}};
+    plan.bind(bindings).run();
+    for (const Comparison& c : verify(plan, bindings)) EXPECT_LE(c.error_over_bound, 1) << c.output << " at " << m << " x " << n << " x " << k;
+  }
+}
+
+TEST(Plan, RunDoesNotAllocate) {
+  const Plan plan = compile(Gemm{}, parse("def f(acc, bias: row):\n"
+                                          "    z = acc + bias\n"
+                                          "    D = exp(z - max(z, axis=1))\n"
+                                          "    total = sum(D, axis=0)\n"
+                                          "    return D, total\n"));
+  const Array a({130, 70}), b({70, 300}), bias({300}), d({130, 300}), total({300});
+  Call call = plan.bind({{"A", a.view()}, {"B", b.view()}, {"bias", bias.view()}, {"D", d.view()}, {"total", total.view()}});
+  call.run();  // OpenMP makes its threads on the first
+  allocations = 0;
+  watching = true;
+  call.run();
+  watching = false;
+  EXPECT_EQ(allocations, 0);
+}
+
+TEST(Plan, ThreadsShareOne) {
+  const Plan plan = compile(Gemm{}, parse("def f(acc, x: tile):\n    D = acc + x\n    y = x * sum(D, axis=1)\n    return D, y\n"), Target::cpu(1));
+  constexpr std::int64_t m = 40, n = 24, k = 16;
+  const Array a({m, k}), b({k, n}), x({m, n}), d({m, n}), y({m, n});
+  plan.bind({{"A", a.view()}, {"B", b.view()}, {"x", x.view()}, {"D", d.view()}, {"y", y.view()}}).run();
+  std::atomic<int> wrong = 0;
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([&] {
+      for (int i = 0; i < 10; ++i) {
+        const Array own({m, n}), out({m, n}), other({m, n});
+        const bool in_place = i % 2 == 1;  // the variant for it is compiled by whoever comes first
+        Call call = plan.bind({{"A", a.view()}, {"B", b.view()}, {"x", own.view()}, {"D", in_place ? own.view() : out.view()}, {"y", other.view()}});
+        call.run();
+        const auto& result = in_place ? own : out;
+        if (!std::equal(d.values.begin(), d.values.begin() + m * n, result.values.begin())) ++wrong;
+        if (!std::equal(y.values.begin(), y.values.begin() + m * n, other.values.begin())) ++wrong;
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(wrong, 0);
+}
+
+TEST(Plan, CallOutlivesItsPlan) {
+  const Array a({4, 3}), b({3, 5}), d({4, 5}, 9);
+  Call call;
+  {
+    const Plan plan = compile(Gemm{}, parse("def f(acc):\n    return acc * 0\n"));
+    call = plan.bind({{"A", a.view()}, {"B", b.view()}, {"D", d.view()}});
+  }
+  call.run();
+  EXPECT_EQ(std::abs(d.values[0]), 0);
+}
+
+TEST(Plan, EmptyOutputsAreNotAnError) {
+  const Plan plan = compile(Gemm{}, parse("def f(acc):\n    D = acc + 1\n    amax = max(acc, axis=1)\n    return D, amax\n"));
+  const Array a({0, 3}), b({3, 5}), d({0, 5}), amax({0});
+  Call call = plan.bind({{"A", a.view()}, {"B", b.view()}, {"D", d.view()}, {"amax", amax.view()}});
+  EXPECT_NO_THROW(call.run());
+  EXPECT_EQ(call.workspace_bytes(), 0);
+  EXPECT_NE(call.describe().find("empty"), std::string::npos);
+}
+
+TEST(Plan, StatisticsOfAnEmptyAxis) {
+  const Plan plan = compile(Gemm{}, parse("def f(acc):\n"
+                                          "    total = sum(acc, axis=1)\n"
+                                          "    largest = max(acc, axis=1)\n"
+                                          "    index = argmax(acc, axis=1)\n"
+                                          "    shifted = sum(acc, axis=1) + 2\n"
+                                          "    count = sum(acc > 0, axis=0)\n"
+                                          "    return total, largest, index, shifted, count\n"));
+  const Array a({3, 4}), b({4, 0}), total({3}), largest({3}), shifted({3});
+  std::vector<std::int64_t> index = {7, 7, 7}, count;
+  plan.bind({{"A", a.view()}, {"B", b.view()}, {"total", total.view()}, {"largest", largest.view()},
+             {"index", Tensor(index.data(), i64, {3})}, {"shifted", shifted.view()}, {"count", Tensor(count.data(), i64, {0})}}).run();
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_EQ(total.values[i], 0);
+    EXPECT_EQ(largest.values[i], -inf);
+    EXPECT_EQ(index[i], -1);
+    EXPECT_EQ(shifted.values[i], 2);
+  }
+}
+
+TEST(Plan, NoKRunsTheEpilogueOnZeros) {
+  const Plan plan = compile(Gemm{}, parse("def f(acc, bias: row):\n    D = acc + bias\n    total = sum(D, axis=0)\n    return D, total\n"));
+  const Array a({3, 0}), b({0, 5}), bias({5}), d({3, 5}, 9), total({5});
+  plan.bind({{"A", a.view()}, {"B", b.view()}, {"bias", bias.view()}, {"D", d.view()}, {"total", total.view()}}).run();
+  for (int i = 0; i < 15; ++i) EXPECT_EQ(d.values[i], bias.values[i % 5]);
+  for (int j = 0; j < 5; ++j) EXPECT_EQ(total.values[j], 3 * bias.values[j]);
+}
+
+TEST(Plan, DtypesLeftOpen) {
+  const Graph graph = parse("def f(acc, bias: row):\n    D = acc + bias\n    return D\n");
+  EXPECT_EQ(compile(Gemm{}, graph).slots()[2].dtype, f32);
+  const Plan plan = compile(Gemm{.a = bf16, .b = bf16}, graph);
+  EXPECT_EQ(plan.slots()[2].dtype, bf16);
+  EXPECT_EQ(plan.slots()[3].dtype, bf16);
+  const Plan mixed = compile(Gemm{.a = bf16, .b = bf16}, graph, {}, {.dtypes = {{"bias", f32}, {"D", f16}}});
+  EXPECT_EQ(mixed.slots()[2].dtype, f32);
+  EXPECT_EQ(mixed.slots()[3].dtype, f16);
+  EXPECT_ERROR(ErrorCode::unknown_operand, "did you mean 'bias'?", (void)compile(Gemm{}, graph, {}, {.dtypes = {{"bais", f32}}}));
+  EXPECT_ERROR(ErrorCode::repeated_operand, "'bias' twice", (void)compile(Gemm{}, graph, {}, {.dtypes = {{"bias", f32}, {"bias", f16}}}));
+  EXPECT_ERROR(ErrorCode::wrong_dtype, "'bias' is declared f16 by the epilogue",
+               (void)compile(Gemm{}, parse("def f(acc, bias: row[f16]):\n    return acc + bias\n"), {}, {.dtypes = {{"bias", f32}}}));
+}
+
+TEST(Plan, Refusals) {
+  const Graph graph = parse("def f(acc):\n    return acc + 1\n");
+  EXPECT_ERROR(ErrorCode::unsupported, "A is s8 and B is f32", (void)compile(Gemm{.a = s8, .b = f32}, graph));
+  EXPECT_ERROR(ErrorCode::unsupported, "X is i64", (void)compile(Stream{.x = i64}, graph));
+  EXPECT_ERROR(ErrorCode::usage, "the graph is empty", (void)compile(Gemm{}, Graph()));
+  EXPECT_ERROR(ErrorCode::usage, "-1 threads", (void)compile(Gemm{}, graph, Target::cpu(-1)));
+  EXPECT_ERROR(ErrorCode::usage, "this Plan is empty", (void)Plan().bind({}));
+  EXPECT_ERROR(ErrorCode::usage, "bound to nothing", Call().run());
+}
+
+TEST(Plan, SupportsSaysWhy) {
+  const Graph graph = parse("def f(acc):\n    return acc + 1\n");
+  EXPECT_TRUE(supports(Gemm{}, graph));
+  const Support mixed = supports(Gemm{.a = s8, .b = f32}, graph);
+  ASSERT_FALSE(mixed);
+  ASSERT_EQ(mixed.reasons.size(), 1u);
+  EXPECT_NE(mixed.reasons[0].find("convert one of them first"), std::string::npos);
+  for (const Problem& problem : {Problem(Stream{.x = i64}), Problem(Gemm{.a = i32, .b = i32})}) {
+    const Support support = supports(problem, graph);
+    EXPECT_FALSE(support);
+    EXPECT_FALSE(support.reasons.empty());
+  }
+  const Support typed = supports(Gemm{.a = s8, .b = s8}, parse("def f(acc, x: tile[f32]):\n    return acc & x\n"));
+  EXPECT_FALSE(typed);
+  EXPECT_FALSE(typed.reasons.empty());
+}
+
+TEST(Plan, Packed) {
+  const Plan plan = compile(Gemm{}, parse("def f(acc):\n    return acc * 2\n"));
+  const Array a({5, 7}), b({7, 9}), d({5, 9}), e({5, 9}), narrow({6, 9});
+  plan.bind({{"A", a.view()}, {"B", b.view()}, {"D", d.view()}}).run();
+  const PackedOperand packed = pack(plan, b.view());
+  EXPECT_EQ(packed.k(), 7);
+  EXPECT_EQ(packed.n(), 9);
+  plan.bind({{"A", a.view()}, {"D", e.view()}}, packed).run();
+  EXPECT_TRUE(std::equal(d.values.begin(), d.values.begin() + 45, e.values.begin()));
+  EXPECT_ERROR(ErrorCode::repeated_operand, "B is bound packed", (void)plan.bind({{"A", a.view()}, {"B", b.view()}, {"D", e.view()}}, packed));
+  EXPECT_ERROR(ErrorCode::wrong_shape, "packed B (7, 9) has K = 7 rows", (void)plan.bind({{"A", narrow.view()}, {"D", e.view()}}, packed));
+  EXPECT_ERROR(ErrorCode::usage, "another plan", (void)compile(Gemm{}, parse("def f(acc):\n    return acc\n")).bind({{"A", a.view()}, {"D", e.view()}}, packed));
+  EXPECT_ERROR(ErrorCode::usage, "the packed operand is empty", (void)plan.bind({{"A", a.view()}, {"D", e.view()}}, PackedOperand()));
+  EXPECT_ERROR(ErrorCode::unsupported, "a stream has no B", (void)pack(compile(Stream{}, parse("def f(acc):\n    return acc\n")), b.view()));
+}
+
+TEST(Plan, ExplainShowsEverything) {
+  const Plan plan = compile(Gemm{}, parse("def rms(acc, gamma: row):\n"
+                                          "    unused = exp(acc)\n"
+                                          "    D = acc * rsqrt(mean(acc * acc, axis=1) + 1e-6) * gamma\n"
+                                          "    return D\n"));
+  const std::string summary = plan.explain();
+  for (const char* text : {"rms: gemm f32 x f32, f32 accumulator, target cpu", "graph", "phase 0 over {m, n}, behind the main loop", "phase 1",
+                           "load", "compute", "store", "schedule", "floor", "gamma", "a typical shape"}) {
+    EXPECT_NE(summary.find(text), std::string::npos) << text << " is not in\n" << summary;
+  }
+  EXPECT_NE(plan.explain(ExplainPart::summary, 64, 48, 32).find("at M = 64, N = 48, K = 32\n"), std::string::npos);
+  for (const ExplainPart part : {ExplainPart::passes, ExplainPart::program, ExplainPart::schedule, ExplainPart::loops}) {
+    EXPECT_FALSE(plan.explain(part).empty());
+  }
+  EXPECT_ERROR(ErrorCode::size_overflow, "negative", (void)plan.explain(ExplainPart::summary, -1));
+}
+
+TEST(Plan, ExplainCountsBytes) {
+  const Plan plan = compile(Gemm{}, parse("def f(acc, bias: row):\n    return acc + bias\n"));
+  // A 100 x 30, B 30 x 50, bias 50 and D 100 x 50, 4 bytes each: 38.2 kB, and 2 * 100 * 50 * 30 operations.
+  const std::string summary = plan.explain(ExplainPart::summary, 100, 50, 30);
+  EXPECT_NE(summary.find("floor       38.2 kB"), std::string::npos) << summary;
+  EXPECT_NE(summary.find("main loop   300 kop"), std::string::npos) << summary;
+}
+
+TEST(Plan, VerifySeesAWrongElement) {
+  const Plan plan = compile(Gemm{}, parse("def f(acc):\n    return acc + 1\n"));
+  const Array a({30, 7}), b({7, 40});
+  Array d({30, 40});
+  const std::vector<Binding> bindings = {{"A", a.view()}, {"B", b.view()}, {"D", d.view()}};
+  plan.bind(bindings).run();
+  EXPECT_LE(verify(plan, bindings).at(0).error_over_bound, 1);
+  d.values[40 * 17 + 5] += 0.01f;
+  const Comparison wrong = verify(plan, bindings).at(0);
+  EXPECT_GT(wrong.error_over_bound, 1);
+  EXPECT_EQ(wrong.worst[1], 17);
+  EXPECT_EQ(wrong.worst[2], 5);
+  EXPECT_ERROR(ErrorCode::missing_operand, "'D'", (void)verify(plan, {{"A", a.view()}, {"B", b.view()}}));
+}
+
+}  // namespace
