@@ -1,11 +1,17 @@
 #include "lower/lower.h"
 
+#include "lower/algebra.h"
 #include "lower/cut.h"
 #include "lower/drop.h"
+#include "lower/eliminate.h"
 #include "lower/emit.h"
+#include "lower/fold.h"
+#include "lower/fuse.h"
 #include "lower/infer.h"
+#include "lower/multiply_add.h"
 #include "lower/phases.h"
 #include "lower/reductions.h"
+#include "lower/subexpressions.h"
 
 namespace postlude::inline v0::lower {
 
@@ -18,7 +24,16 @@ Program lower(const GraphData& graph, const Problem& problem, const Options& opt
     if (options.watch) options.watch(pass, changed ? work.print() : std::string());
   };
   report("infer", true);
+  report("drop", drop(work));
+  report("fold", fold(work));
+  report("subexpressions", subexpressions(work));
+  report("algebra", algebra(work));
+  report("multiply_add", multiply_add(work));
   report("reductions", reductions(work));
+  report("subexpressions", subexpressions(work));
+  report("fuse", fuse(work));
+  report("eliminate", eliminate(work));
+  report("subexpressions", subexpressions(work));
   report("drop", drop(work));
 
   const Stream* stream = std::get_if<Stream>(&problem);
