@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <limits>
 
-namespace postlude::inline v0 {
+namespace postlude::inline v0::text {
 
 namespace {
 
@@ -466,4 +466,4 @@ DType Elaborator::dtype(ExprId id) const {
   source_.fail(ErrorCode::unknown_dtype, tree_[id].span, quoted(word) + " is not a dtype", (near.empty() ? "" : "did you mean '" + near + "'? ") + ("They are " + all + "."));
 }
 
-}  // namespace postlude::inline v0
+}  // namespace postlude::inline v0::text

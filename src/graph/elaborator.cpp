@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-namespace postlude::inline v0 {
+namespace postlude::inline v0::text {
 
 Elaborator::Elaborator(const Source& source, const Tree& tree, const ParseLimits& limits, Lookup lookup, bool prelude)
     : source_(source), tree_(tree), limits_(limits), lookup_(std::move(lookup)), prelude_(prelude) {
@@ -295,7 +295,7 @@ void Elaborator::parameters(const Def& epilogue, Scope& scope) {
 
 void Elaborator::output(std::string_view name, const Item& item, const Expr& expr, const Scope& scope) {
   const NodeId node = node_of(item, expr);
-  const Binding* binding = expr.kind == ExprKind::name ? find(expr.text, scope) : nullptr;
+  const Variable* binding = expr.kind == ExprKind::name ? find(expr.text, scope) : nullptr;
   state_->span = expr.span;
   state_->output(std::string(name), node, binding ? binding->dtype : std::nullopt, binding ? binding->axes : std::nullopt);
 }
@@ -307,7 +307,7 @@ void Elaborator::outputs(const Def& epilogue, const Span& place, ExprId result, 
   // A variable gives its name to the output; a parameter has one already.
   const auto name_of = [&](const Expr& returned) -> std::string_view {
     if (returned.kind != ExprKind::name) return {};
-    const Binding* binding = find(returned.text, scope);
+    const Variable* binding = find(returned.text, scope);
     return binding && !binding->parameter ? returned.text : std::string_view{};
   };
   if (expr.kind == ExprKind::dict) {
@@ -377,4 +377,4 @@ Graph Elaborator::epilogue(std::string_view name) {
   return Graph(std::move(graph));
 }
 
-}  // namespace postlude::inline v0
+}  // namespace postlude::inline v0::text

@@ -16,7 +16,7 @@
 #include <unordered_map>
 #include <vector>
 
-namespace postlude::inline v0 {
+namespace postlude::inline v0::text {
 
 // What an expression is: a value, a tuple, or the results of a chunk or a general reduction, of which a node is made
 // only when one is taken.
@@ -31,7 +31,7 @@ struct Item {
   std::shared_ptr<const std::vector<Item>> items{};
 };
 
-struct Binding {
+struct Variable {
   Item item{};
   bool parameter = false;
   std::optional<DType> dtype{};  // as annotated
@@ -40,7 +40,7 @@ struct Binding {
 
 struct Scope {
   Scope* outer = nullptr;  // of a def or lambda inside another
-  std::unordered_map<std::string_view, Binding> values{};
+  std::unordered_map<std::string_view, Variable> values{};
   std::unordered_map<std::string_view, std::int32_t> defs{};
 };
 
@@ -116,7 +116,7 @@ class Elaborator {
   [[nodiscard]] static std::int64_t size_of(const Item& item);
   Item named(const Expr& expr, Scope& scope);
   Item binary(ExprId id, Scope& scope);
-  [[nodiscard]] const Binding* find(std::string_view name, const Scope& scope) const;
+  [[nodiscard]] const Variable* find(std::string_view name, const Scope& scope) const;
   [[nodiscard]] std::optional<Literal> constant(ExprId id, const Scope* scope) const;
   [[nodiscard]] std::optional<Literal> constant_leaf(const Expr& expr, const Scope* scope) const;
   [[nodiscard]] bool is_module(ExprId id) const;
@@ -150,4 +150,4 @@ class Elaborator {
   [[nodiscard]] std::string_view last_word(ExprId id) const;  // of a name, a module's attribute or a string
 };
 
-}  // namespace postlude::inline v0
+}  // namespace postlude::inline v0::text

@@ -5,7 +5,7 @@
 #include <limits>
 #include <numbers>
 
-namespace postlude::inline v0 {
+namespace postlude::inline v0::text {
 
 Elaborator::Nesting::Nesting(Elaborator& e, const Expr& expr) : elaborator(e) {
   if (++e.depth_ > 5 * e.limits_.nesting)
@@ -76,7 +76,7 @@ bool Elaborator::is_module(ExprId id) const {
   return tree_[id].kind == ExprKind::name && tree_.modules.contains(tree_[id].text);
 }
 
-const Binding* Elaborator::find(std::string_view name, const Scope& scope) const {
+const Variable* Elaborator::find(std::string_view name, const Scope& scope) const {
   for (const Scope* at = &scope; at != nullptr; at = at->outer)
     if (const auto found = at->values.find(name); found != at->values.end()) return &found->second;
   return nullptr;
@@ -92,7 +92,7 @@ std::optional<Literal> Elaborator::constant_leaf(const Expr& expr, const Scope* 
       return integer_literal(static_cast<std::int64_t>(expr.negative ? ~expr.magnitude + 1 : expr.magnitude));
     }
     case ExprKind::name: {
-      if (const Binding* binding = scope ? find(expr.text, *scope) : nullptr) {
+      if (const Variable* binding = scope ? find(expr.text, *scope) : nullptr) {
         const Item& bound = binding->item;
         if (bound.kind != Item::Kind::value) return {};
         const Node& node = bound.owner->graph.nodes[static_cast<std::size_t>(bound.node)];
@@ -211,7 +211,7 @@ Item Elaborator::take(const Item& tuple, std::int64_t index, const Expr& expr) {
 }
 
 Item Elaborator::named(const Expr& expr, Scope& scope) {
-  if (const Binding* binding = find(expr.text, scope)) {
+  if (const Variable* binding = find(expr.text, scope)) {
     if (binding->item.kind == Item::Kind::value && binding->item.owner != state_) return item(node_of(binding->item, expr));
     return binding->item;
   }
@@ -265,4 +265,4 @@ Item Elaborator::binary(ExprId id, Scope& scope) {
   return item(left);
 }
 
-}  // namespace postlude::inline v0
+}  // namespace postlude::inline v0::text

@@ -30,9 +30,9 @@ const ByName& prelude() {
     auto* made = new ByName;
     const Source source{"prelude.py", std::make_shared<const std::string>(prelude_text)};
     const ParseLimits limits;
-    const Tree tree = read(source, limits);
+    const text::Tree tree = text::read(source, limits);
     const auto nothing = [](std::string_view) { return nullptr; };
-    for (auto& function : Elaborator(source, tree, limits, nothing, true).all_functions())
+    for (auto& function : text::Elaborator(source, tree, limits, nothing, true).all_functions())
       made->functions.emplace(function->name, std::move(function));
     return made;
   }();
@@ -74,8 +74,8 @@ void add(const Functions& functions) {
 Lambda read_lambda(const NativeFunction& native, std::string_view what, const std::string& text, const std::vector<std::string>& parameters) {
   const Source source{std::string(what) + " of " + native.name, std::make_shared<const std::string>(text)};
   const ParseLimits limits;
-  const Tree tree = read_expression(source, limits);
-  return Elaborator(source, tree, limits, find_function).expression(parameters);
+  const text::Tree tree = text::read_expression(source, limits);
+  return text::Elaborator(source, tree, limits, find_function).expression(parameters);
 }
 
 [[noreturn]] void malformed(const NativeFunction& native, std::string message, std::string hint) {
@@ -103,8 +103,8 @@ Function::~Function() {
 void define(std::string_view text) {
   const Source source{"definition", std::make_shared<const std::string>(text)};
   const ParseLimits limits;
-  const Tree tree = read(source, limits);
-  const Functions functions = Elaborator(source, tree, limits, find_function).all_functions();
+  const text::Tree tree = text::read(source, limits);
+  const Functions functions = text::Elaborator(source, tree, limits, find_function).all_functions();
   if (functions.empty()) throw Error(ErrorCode::bad_function, "the text defines no function", "Write def squared_relu(x): return max(x, 0) ** 2");
   add(functions);
 }

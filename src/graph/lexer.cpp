@@ -3,7 +3,7 @@
 #include <charconv>
 #include <system_error>
 
-namespace postlude::inline v0 {
+namespace postlude::inline v0::text {
 
 namespace {
 
@@ -324,4 +324,4 @@ std::string string_value(std::string_view token) {
   return value;
 }
 
-}  // namespace postlude::inline v0
+}  // namespace postlude::inline v0::text

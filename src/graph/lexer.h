@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-namespace postlude::inline v0 {
+namespace postlude::inline v0::text {
 
 enum class TokenKind : std::uint8_t { end, newline, indent, dedent, name, keyword, integer, real, string, symbol };
 
@@ -66,4 +66,4 @@ class Lexer {
 // What a string token says, escapes resolved.
 [[nodiscard]] std::string string_value(std::string_view token);
 
-}  // namespace postlude::inline v0
+}  // namespace postlude::inline v0::text

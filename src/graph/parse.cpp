@@ -15,15 +15,15 @@ Source source_of(std::string_view text, std::string_view file) { return {std::st
 
 Graph parse(std::string_view text, std::string_view name, std::string_view file, const ParseLimits& limits) {
   const Source source = source_of(text, file);
-  const Tree tree = read(source, limits);
-  return Elaborator(source, tree, limits, find_function).epilogue(name);
+  const text::Tree tree = text::read(source, limits);
+  return text::Elaborator(source, tree, limits, find_function).epilogue(name);
 }
 
 std::vector<std::string> epilogue_names(std::string_view text, std::string_view file) {
   const Source source = source_of(text, file);
-  const Tree tree = read(source, {});
+  const text::Tree tree = text::read(source, {});
   std::vector<std::string> names;
-  for (const Def& def : tree.defs)
+  for (const text::Def& def : tree.defs)
     if (!def.nested) names.emplace_back(def.name);
   return names;
 }

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace postlude::inline v0 {
+namespace postlude::inline v0::text {
 
 namespace {
 
@@ -675,4 +675,4 @@ Tree read(const Source& source, const ParseLimits& limits) { return Reader(sourc
 
 Tree read_expression(const Source& source, const ParseLimits& limits) { return Reader(source, limits).read_one(); }
 
-}  // namespace postlude::inline v0
+}  // namespace postlude::inline v0::text

@@ -10,7 +10,7 @@
 #include <unordered_set>
 #include <vector>
 
-namespace postlude::inline v0 {
+namespace postlude::inline v0::text {
 
 using ExprId = std::int32_t;
 inline constexpr ExprId no_expr = -1;
@@ -98,4 +98,4 @@ struct Tree {
 // Reads one expression, all of the text.
 [[nodiscard]] Tree read_expression(const Source& source, const ParseLimits& limits);
 
-}  // namespace postlude::inline v0
+}  // namespace postlude::inline v0::text
