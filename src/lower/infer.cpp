@@ -206,7 +206,8 @@ Inferred infer(const GraphData& source, const Problem& problem, const Options& o
     const OutputDecl& o = source.outputs[i];
     const ValueInfo& v = result.inference.values[o.value];
     DType dtype = *v.type == DType::f32 ? DType::f32 : *v.type == DType::boolean ? DType::boolean : DType::i64;
-    if ((v.axes & tile_axes) == tile_axes) dtype = output_default;
+    // What a grouped reduction leaves is a statistic, though it has both axes.
+    if ((v.axes & tile_axes) == tile_axes && v.rows.exact && v.columns.exact) dtype = output_default;
     if (auto choice = chosen(o.name)) dtype = *choice;
     work.outputs.push_back({static_cast<std::int32_t>(i), to.id(o.value), o.dtype.value_or(dtype)});
   }

@@ -1,12 +1,14 @@
 #include "lower/lower.h"
 
 #include "lower/algebra.h"
+#include "lower/check.h"
 #include "lower/cut.h"
 #include "lower/drop.h"
 #include "lower/eliminate.h"
 #include "lower/emit.h"
 #include "lower/fold.h"
 #include "lower/fuse.h"
+#include "lower/in_place.h"
 #include "lower/infer.h"
 #include "lower/multiply_add.h"
 #include "lower/phases.h"
@@ -21,6 +23,7 @@ Program lower(const GraphData& graph, const Problem& problem, const Options& opt
   note_unneeded(work);
 
   const auto report = [&](std::string_view pass, bool changed) {
+    if (options.verify_each) check(work, pass);
     if (options.watch) options.watch(pass, changed ? work.print() : std::string());
   };
   report("infer", true);
@@ -40,6 +43,8 @@ Program lower(const GraphData& graph, const Problem& problem, const Options& opt
   Phases phases = assign_phases(work, options);
   const Cut crossing = cut(work, phases, inferred.operand_types, stream ? std::optional(stream->x) : std::nullopt, options);
   Program program = emit(inferred, phases, crossing, problem);
+  check_in_place(program, options);
+  if (options.verify_each) check(program, stream != nullptr);
   if (options.watch) options.watch("phases", program.print());
   return program;
 }
