@@ -1,0 +1,394 @@
+"""@post.epilogue: a Python function becomes a graph by running once on symbolic values."""
+from __future__ import annotations
+
+import ast
+import functools
+import inspect
+import linecache
+import sys
+from collections import namedtuple
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from types import CodeType, FrameType
+from typing import Any
+
+import numpy as np
+
+from . import _core, numeric
+from ._where import Place, place_of, shown
+from .dtypes import DType
+from .errors import error
+from .values import Annotated, Trace, Value, _Class, classes, tracing
+
+_CLASS_OF_AXES = {6: "tile", 4: "row", 2: "col", 0: "scalar"}
+
+
+@dataclass(frozen=True)
+class Operand:
+    name: str
+    axes: int | None         # a sum of 2 (over M) and 4 (over N); None: from the rank at the call
+    dtype: DType | None
+    default: Any             # a number, or None
+    place: Place
+
+
+class Epilogue:
+    """What @post.epilogue makes of a function. Called with arrays it is that function, its own reference."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        functools.update_wrapper(self, function)
+        self.function = function
+        self.name = function.__name__ if function.__name__.isidentifier() else "epilogue"
+        self._code: CodeType = function.__code__
+        if self._code.co_flags & (inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR):
+            raise error("unsupported_syntax", f"{self.name!r} is a generator or a coroutine", "An epilogue returns its outputs.")
+        self.accumulator, self.operands = self._read_parameters()
+        self._graphs: dict[tuple[int, ...], tuple[_core.Graph, bool]] = {}
+        self._launchers: dict[Any, _core.Launcher] = {}
+
+    # Parameters ------------------------------------------------------------------------------------------------------
+
+    def _read_parameters(self) -> tuple[str, tuple[Operand, ...]]:
+        definition = self._definition
+        places: dict[str, Place] = {}
+        if definition is not None:
+            for argument in [*definition.args.posonlyargs, *definition.args.args, *definition.args.kwonlyargs]:
+                end = argument.end_col_offset if argument.end_lineno == argument.lineno else None
+                places[argument.arg] = self._place(argument.lineno, argument.col_offset, end)
+        accumulator, operands = "", []
+        parameters = list(inspect.signature(self.function).parameters.values())
+        named = next((p.name for p in parameters if p.name in ("acc", "accum", "accumulator")), None)
+        for parameter in parameters:
+            place = places.get(parameter.name, self._place(self._code.co_firstlineno, 0, None))
+            if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
+                raise error("unsupported_syntax", f"the parameter *{parameter.name} has no operand of its own",
+                            "Name every operand.", place)
+            if not accumulator and (named is None or parameter.name == named):
+                accumulator = parameter.name
+                continue
+            default = None if parameter.default is parameter.empty else parameter.default
+            if default is not None and not isinstance(default, (bool, int, float)):
+                raise error("bad_call", f"the default of {parameter.name!r} is no number", "Pass the array at the call.", place)
+            axes, dtype = self._read_annotation(parameter, place)
+            operands.append(Operand(parameter.name, axes, dtype, default, place))
+        if not accumulator:
+            raise error("bad_call", f"{self.name!r} has no parameter", "The first one is the accumulator: def f(acc): ...",
+                        self._place(self._code.co_firstlineno, 0, None))
+        return accumulator, tuple(operands)
+
+    def _read_annotation(self, parameter: inspect.Parameter, place: Place) -> tuple[int | None, DType | None]:
+        annotation = parameter.annotation
+        if annotation is parameter.empty or annotation is Value:
+            return None, None
+        if isinstance(annotation, str):  # "row", or any annotation under `from __future__ import annotations`
+            text = annotation.strip("'\"")
+            if text in classes:
+                annotation = classes[text]
+            elif (named := _core.parse_dtype(text)) is not None:
+                annotation = named
+            else:
+                try:
+                    annotation = eval(annotation, self.function.__globals__, dict(classes))  # noqa: S307 -- the user's own annotation
+                except Exception:
+                    annotation = None
+        if annotation is Value:
+            return None, None
+        if isinstance(annotation, DType):
+            return 0, annotation
+        if isinstance(annotation, Annotated):
+            return annotation.kind.axes, annotation.dtype  # type: ignore[attr-defined]
+        if isinstance(annotation, type) and issubclass(annotation, _Class):
+            return annotation.axes, None
+        raise error("unknown_dtype", f"the annotation of {parameter.name!r} is no class of operand",
+                    "Write post.row, post.col, post.tile or post.scalar, with a dtype if it is fixed: post.row[post.bf16].", place)
+
+    # The source, where there is one -----------------------------------------------------------------------------------
+
+    @functools.cached_property
+    def _definition(self) -> ast.FunctionDef | ast.Lambda | None:
+        for node in ast.walk(_parsed(self._code.co_filename)):
+            if isinstance(node, ast.FunctionDef) and node.name == self._code.co_name:
+                first = node.decorator_list[0].lineno if node.decorator_list else node.lineno
+                if first == self._code.co_firstlineno:
+                    return node
+            elif isinstance(node, ast.Lambda) and self._code.co_name == "<lambda>" and node.lineno == self._code.co_firstlineno:
+                return node
+        return None
+
+    def _place(self, line: int, column: int, end: int | None) -> Place:
+        text = linecache.getline(self._code.co_filename, line).rstrip("\n")
+        length = (len(text.encode()) if end is None else end) - column
+        return Place(shown(self._code.co_filename), line, column + 1, max(length, 1), text)
+
+    def _declared_dtypes(self) -> dict[str, DType]:
+        """Of `D: post.bf16 = d`, which Python itself does not keep."""
+        declared: dict[str, DType] = {}
+        if isinstance(self._definition, ast.FunctionDef):
+            for node in ast.walk(self._definition):
+                if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
+                    word = node.annotation
+                    text = word.attr if isinstance(word, ast.Attribute) else word.id if isinstance(word, ast.Name) else \
+                        word.value if isinstance(word, ast.Constant) else ""
+                    dtype = _core.parse_dtype(str(text))
+                    if dtype is None:
+                        raise error("unknown_dtype", f"{text!r} is not a dtype", "Write one of postlude's, such as post.bf16.",
+                                    self._place(word.lineno, word.col_offset, word.end_col_offset))
+                    declared[node.target.id] = dtype
+        return declared
+
+    def _returned(self, frame: FrameType) -> ast.expr | None:
+        """The expression of the return statement that a frame stands at."""
+        if isinstance(self._definition, ast.Lambda):
+            return self._definition.body
+        if self._definition is not None:
+            for node in ast.walk(self._definition):
+                if isinstance(node, ast.Return) and node.lineno <= frame.f_lineno <= (node.end_lineno or node.lineno):
+                    return node.value
+        return None
+
+    # Tracing -----------------------------------------------------------------------------------------------------------
+
+    @property
+    def graph(self) -> _core.Graph:
+        """The graph; the classes of all operands must be annotated."""
+        for operand in self.operands:
+            if operand.axes is None:
+                raise error("bad_call", f"the class of the operand {operand.name!r} is known at the call only",
+                            f"Annotate it: {operand.name}: post.row, or post.col, post.tile, post.scalar.", operand.place)
+        return self.graph_of(tuple(operand.axes or 0 for operand in self.operands))
+
+    def graph_of(self, axes: tuple[int, ...]) -> _core.Graph:
+        """The graph for operands of these axes, one a parameter."""
+        return self._traced(axes)[0]
+
+    def _traced(self, axes: tuple[int, ...]) -> tuple[_core.Graph, bool]:
+        """The graph, and whether the result is a record of outputs (a tuple or dict was returned)."""
+        if axes not in self._graphs:
+            self._graphs[axes] = self._trace(axes)
+        return self._graphs[axes]
+
+    def _trace(self, axes: tuple[int, ...]) -> tuple[_core.Graph, bool]:
+        trace = Trace(self.name)
+        arguments = {self.accumulator: Value(trace.builder.accumulator(), trace)}
+        for operand, bits in zip(self.operands, axes):
+            trace.builder.at(*operand.place)
+            arguments[operand.name] = Value(trace.builder.operand(operand.name, bits, operand.dtype), trace)
+        place, expression = Place(), None
+
+        def watch(frame: FrameType, event: str, _: Any) -> None:
+            # As the function returns: the names of its variables, and the line of its outputs.
+            nonlocal place, expression
+            if event == "return" and frame.f_code is self._code:
+                place, expression = place_of(frame), self._returned(frame)
+                for name, value in frame.f_locals.items():
+                    if isinstance(value, Value) and value._trace is trace and name not in arguments:
+                        trace.builder.name(value._node, name)
+
+        before = sys.getprofile()
+        with tracing(trace):
+            sys.setprofile(watch)
+            try:
+                result = self.function(**arguments) if not self._code.co_posonlyargcount else self.function(*arguments.values())
+            except RecursionError:
+                raise error("recursion", f"{self.name!r} calls itself without end", "An epilogue is one straight line of operations.") from None
+            finally:
+                sys.setprofile(before)
+        trace.builder.at(*place)
+        declared = self._declared_dtypes()
+        outputs, record = self._outputs(result, expression, place)
+        for name, value, source in outputs:
+            if not isinstance(value, (Value, bool, int, float, np.generic)):
+                raise error("no_output", f"the output {name!r} is a {type(value).__name__}, not a value of the epilogue",
+                            "Return what is computed from the accumulator and the operands.", place)
+            if not isinstance(value, Value):
+                raise error("constant_output", f"the output {name!r} is a constant", "Return what depends on the accumulator or an operand.", place)
+            trace.builder.output(name, value._node, declared.get(source) if source else None)
+        return trace.builder.finish(), record
+
+    def _outputs(self, result: Any, expression: ast.expr | None, place: Place) -> tuple[list[tuple[str, Any, str]], bool]:
+        """(name, value, the variable it was returned by) of each output, and whether the result is a record of them."""
+        def variable(node: ast.expr | None) -> str:
+            plain = isinstance(node, ast.Name) and node.id != self.accumulator and all(node.id != o.name for o in self.operands)
+            return node.id if plain and isinstance(node, ast.Name) else ""
+
+        if result is None or (isinstance(result, (tuple, list, dict)) and not result):
+            raise error("no_output", f"{self.name!r} returns nothing", "End it with `return d`, or with names: `return D, amax`.", place)
+        if isinstance(result, dict):
+            sources = [variable(v) for v in expression.values] if isinstance(expression, ast.Dict) and len(expression.values) == len(result) else [""] * len(result)
+            for name in result:
+                if not isinstance(name, str):
+                    raise error("bad_name", f"the output name {name!r} is no string", 'Return {"D": d, "amax": amax}.', place)
+            return [(name, value, source) for (name, value), source in zip(result.items(), sources)], True
+        if isinstance(result, (tuple, list)):
+            elements = expression.elts if isinstance(expression, (ast.Tuple, ast.List)) and len(expression.elts) == len(result) else None
+            if hasattr(result, "_fields"):
+                return [(name, value, "") for name, value in zip(result._fields, result)], True
+            outputs = []
+            for i, value in enumerate(result):
+                name = variable(elements[i]) if elements else ""
+                if not name:
+                    raise error("no_output", f"output {i + 1} of {self.name!r} has no name",
+                                'Write D = ... on a line before and return D, or return {"D": ..., "amax": ...}.', place)
+                outputs.append((name, value, name))
+            return outputs, True
+        name = variable(expression)
+        return [(name or "D", result, name)], False
+
+    # Plans ---------------------------------------------------------------------------------------------------------------
+
+    def _record(self, graph: _core.Graph, record: bool) -> Any:
+        """What makes the result of the outputs: a named tuple, or None for the one output itself."""
+        if not record:
+            return None
+        return namedtuple(self.name + "_result", [name for name, _, _ in graph.outputs])
+
+    def axes_at(self, ranks: Sequence[int | None], batched: bool) -> tuple[int, ...]:
+        """The axes of the operands: as annotated, else from these ranks (None: a number)."""
+        axes = []
+        for operand, rank in zip(self.operands, ranks):
+            if operand.axes is not None:
+                axes.append(operand.axes)
+                continue
+            bare = max((rank or 0) - batched, 0)
+            if bare > 2:
+                raise error("wrong_rank", f"operand {operand.name!r} has {rank} axes",
+                            "A row has one axis, a tile two, one more in front for a batch.")
+            axes.append({0: 0, 1: 4, 2: 6}[bare])
+        return tuple(axes)
+
+    def _compile(self, a: DType, b: DType | None, batched: bool, ranks: Sequence[int | None],
+                 dtypes: Sequence[DType | None], outs: Sequence[tuple[str, DType | None]], target: _core.Target,
+                 more: dict[str, DType]) -> _core.Plan:
+        graph, record = self._traced(self.axes_at(ranks, batched))
+        options = [(operand.name, dtype) for operand, rank, dtype in zip(self.operands, ranks, dtypes)
+                   if operand.dtype is None and dtype is not None and rank is not None]
+        outputs = graph.outputs
+        for i, (name, dtype) in enumerate(outs):
+            place = next((j for j, output in enumerate(outputs) if output[0] == name), None) if name else i
+            if dtype is not None and place is not None and place < len(outputs) and outputs[place][2] is None:
+                options.append((outputs[place][0], dtype))
+        options += more.items()
+        from .run import compile_logged
+        return compile_logged(a, b, batched, graph, target, options, self._record(graph, record))
+
+    def _launcher(self, stream: bool, target: _core.Target | None) -> _core.Launcher:
+        key = (stream, None if target is None else target._key())
+        launcher = self._launchers.get(key)
+        if launcher is None:
+            def resolve(a: DType, b: DType | None, batched: bool, device: _core.Device, index: int,
+                        operands: list[tuple[str, int, bool, DType]], outs: list[tuple[str, DType | None]]) -> _core.Plan:
+                where = target or (_core.Target.cuda(index) if device == _core.Device.cuda else _core.Target.cpu())
+                return self._compile(a, b, batched, [None if number else rank for _, rank, number, _ in operands],
+                                     [dtype for _, _, _, dtype in operands], outs, where, {})
+
+            launcher = self._launchers[key] = _core.Launcher(
+                stream, [o.name for o in self.operands], [o.default for o in self.operands],
+                [o.dtype for o in self.operands], resolve)
+        return launcher
+
+    # On plain arrays ---------------------------------------------------------------------------------------------------
+
+    def __call__(self, *arguments: Any, **keywords: Any) -> Any:
+        """The function itself: on values of another epilogue, or on arrays (float64 for more digits than a plan has)."""
+        bound = inspect.signature(self.function).bind(*arguments, **keywords)
+        bound.apply_defaults()
+        if any(isinstance(value, Value) for value in bound.arguments.values()):
+            return self.function(*bound.args, **bound.kwargs)
+        acc = numeric.widen(bound.arguments[self.accumulator])
+        if len(getattr(acc, "shape", ())) not in (2, 3):
+            raise error("wrong_rank", f"the accumulator {self.accumulator!r} has no 2 axes (or 3 in a batch)", "Pass an array of M x N.")
+        batched = len(acc.shape) == 3
+        values = {self.accumulator: acc}
+        given = [bound.arguments[operand.name] for operand in self.operands]
+        axes = self.axes_at([len(getattr(value, "shape", ())) for value in given], batched)
+        for operand, bits, value in zip(self.operands, axes, given):
+            values[operand.name] = _spread(numeric.widen(value), bits)
+        grid = numeric.Grid(acc.shape[0] if batched else 1, acc.shape[-2], acc.shape[-1], acc)
+        with numeric.on_grid(grid), np.errstate(all="ignore"):
+            result = self.function(*[values.get(name, value) for name, value in bound.arguments.items()])
+        graph, record = self._traced(axes)
+        if isinstance(result, dict):
+            items = list(result.values())
+        else:
+            items = list(result) if record else [result]
+        natural = [_natural(item, bits, batched) for item, (_, bits, _) in zip(items, graph.outputs)]
+        return self._record(graph, record)(*natural) if record else natural[0]
+
+    def __str__(self) -> str:
+        return str(self.graph)
+
+    def __repr__(self) -> str:
+        operands = ", ".join(o.name + ("" if o.axes is None else f": {_CLASS_OF_AXES[o.axes]}") +
+                             ("" if o.dtype is None else f"[{o.dtype.name}]") for o in self.operands)
+        return f"<postlude epilogue {self.name}({self.accumulator}{', ' if operands else ''}{operands})>"
+
+
+class TextEpilogue(Epilogue):
+    """An epilogue that was read from text: it has a graph, and no Python function behind it."""
+
+    def __init__(self, graph: _core.Graph) -> None:
+        self.name = self.__name__ = graph.name
+        self.accumulator = "acc"
+        self.operands = tuple(Operand(name, axes, dtype, None, Place()) for name, axes, dtype in graph.operands)
+        self._graph = graph
+        self._launchers = {}
+
+    def _traced(self, axes: tuple[int, ...]) -> tuple[_core.Graph, bool]:
+        return self._graph, len(self._graph.outputs) > 1
+
+    def __call__(self, *arguments: Any, **keywords: Any) -> Any:
+        raise error("usage", f"{self.name!r} was read from text, and only Python functions run on plain arrays",
+                    "Import the file as a module, or use post.matmul and post.stream.")
+
+
+def epilogue(function: Callable[..., Any]) -> Epilogue:
+    """A decorator: the function says what happens to the accumulator, its first parameter.
+
+    Operands are the other parameters, annotated post.row, post.col, post.tile or post.scalar (with a dtype if it is to be
+    fixed: post.row[post.bf16]), or taken by their rank at the call. Return a value, named values, or a dict of them.
+    """
+    return Epilogue(function)
+
+
+def parse(text: str, name: str = "") -> Epilogue:
+    """The epilogue `name` of a text in the epilogue language, or its last one. The text is data: nothing of it is run."""
+    return TextEpilogue(_core.parse(text, name))
+
+
+def load(path: str) -> Epilogue:
+    """As parse(), of "FILE.py" or "FILE.py:NAME"."""
+    return TextEpilogue(_core.parse_file(str(path)))
+
+
+@functools.lru_cache(maxsize=64)
+def _parsed_lines(lines: tuple[str, ...]) -> ast.Module:
+    try:
+        return ast.parse("".join(lines))
+    except (SyntaxError, ValueError):
+        return ast.Module([], [])
+
+
+def _parsed(file: str) -> ast.Module:
+    return _parsed_lines(tuple(linecache.getlines(file)))
+
+
+def _spread(x: Any, axes: int) -> Any:
+    """An operand with all its axes, so that numpy's broadcasting is the language's: a col becomes (M, 1)."""
+    if not hasattr(x, "shape"):
+        return x
+    if axes == 2:
+        return x[..., :, None]
+    if axes == 4:
+        return x[..., None, :]
+    if axes == 0 and len(x.shape) > 0:
+        return x[..., None, None]
+    return x
+
+
+def _natural(x: Any, axes: int, batched: bool) -> Any:
+    """An output without the axes that it does not have."""
+    if not hasattr(x, "shape"):
+        return x
+    lead = tuple(x.shape[:1]) if batched and len(x.shape) == 3 else ()
+    shape = lead + ((x.shape[-2],) if axes & 2 else ()) + ((x.shape[-1],) if axes & 4 else ())
+    return x.reshape(shape) if len(x.shape) >= 2 else x

@@ -1,0 +1,159 @@
+"""post.matmul, post.stream and the prepared path: post.plan(...).bind(...)()."""
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from . import _core
+from .dtypes import DType
+from .epilogue import Epilogue, epilogue as make_epilogue
+from .errors import error
+
+log = logging.getLogger("postlude")
+log.addHandler(logging.NullHandler())
+
+
+@make_epilogue
+def plain(acc):  # type: ignore[no-untyped-def]
+    D = acc
+    return D
+
+
+def compile_logged(a: DType, b: DType | None, batched: bool, graph: _core.Graph, target: _core.Target,
+                   dtypes: list[tuple[str, DType]], record: Any) -> _core.Plan:
+    start = time.perf_counter()
+    plan = _core.compile(a, b, batched, graph, target, dtypes, record)
+    log.debug("compiled %r in %.2f ms", plan, 1e3 * (time.perf_counter() - start))
+    return plan
+
+
+def _epilogue(given: Any) -> Epilogue:
+    if given is None:
+        return plain
+    if isinstance(given, Epilogue):
+        return given
+    if callable(given):
+        raise error("usage", f"epilogue= is the function {getattr(given, '__name__', '')!r} itself", "Decorate it with @post.epilogue.")
+    raise error("usage", f"epilogue= is a {type(given).__name__}", "Pass a function decorated with @post.epilogue, or what post.load read.")
+
+
+def _target(given: Any) -> _core.Target | None:
+    if given is None or isinstance(given, _core.Target):
+        return given
+    if given == "cpu":
+        return _core.Target.cpu()
+    if given == "cuda" or (isinstance(given, str) and given.startswith("cuda:") and given[5:].isdigit()):
+        return _core.Target.cuda(int(given[5:] or 0))
+    if given == "best":
+        return _core.Target.best()
+    raise error("usage", f"target={given!r}", "Targets are 'cpu', 'cuda', 'cuda:1', 'best' and what post.Target makes.")
+
+
+def matmul(a: Any, b: Any, *, epilogue: Epilogue | None = None, out: Any = None, target: Any = None, **operands: Any) -> Any:
+    """epilogue(a @ b, **operands), computed in one pass.
+
+    a is (M, K), b is (K, N); either may have a batch axis in front. Any strides: pass w.T for a weight of (N, K). Returns
+    the output, or a named tuple of outputs, as arrays of a's framework on a's device and current stream.
+    out: arrays to write instead: one, a tuple in the outputs' order, or a dict by name. It may be an operand.
+    """
+    if target is None and type(epilogue) is Epilogue:
+        launcher = epilogue._launchers.get(_GEMM)
+        if launcher is not None:
+            return launcher(a, b, operands, out)
+    return _epilogue(epilogue)._launcher(False, _target(target))(a, b, operands, out)
+
+
+_GEMM = (False, None)
+
+
+def stream(x: Any, *, epilogue: Epilogue, out: Any = None, target: Any = None, **operands: Any) -> Any:
+    """epilogue(x, **operands): an epilogue over a tensor that is in memory already, with no product before it."""
+    return _epilogue(epilogue)._launcher(True, _target(target))(x, None, operands, out)
+
+
+def _typed(item: Any, what: str) -> tuple[DType, int | None]:
+    """(dtype, rank) of an array, or of a dtype."""
+    if isinstance(item, DType):
+        return item, None
+    if isinstance(item, str):
+        dtype = _core.parse_dtype(item)
+        if dtype is None:
+            raise error("unknown_dtype", f"{what}: {item!r} is not a dtype", "Write one of postlude's, such as post.bf16.")
+        return dtype, None
+    dtype, rank, number = _core.array_type(item, what)
+    return dtype, None if number else rank
+
+
+def _problem(a: Any, b: Any, epilogue: Epilogue | None, batched: bool | None, target: Any, dtypes: Mapping[str, Any] | None,
+             operands: Mapping[str, Any]) -> tuple[Any, ...]:
+    chosen = _epilogue(epilogue)
+    a_type, a_rank = _typed(a, "A" if b is not None else "X")
+    b_type, b_rank = (None, None) if b is None else _typed(b, "B")
+    if batched is None:
+        batched = a_rank == 3 or b_rank == 3
+    ranks: list[int | None] = []
+    types: list[DType | None] = []
+    names = [operand.name for operand in chosen.operands]
+    for name in operands:
+        if name not in names:
+            raise error("unknown_operand", f"no operand is called {_core.quoted(name)}",
+                        f"The epilogue's operands are: {', '.join(names) or 'none'}.")
+    for operand in chosen.operands:
+        given = operands.get(operand.name, operand.default)
+        if given is None:
+            if operand.axes is None:
+                raise error("missing_operand", f"the class of the operand {operand.name!r} is not known",
+                            f"Annotate it, or pass {operand.name}= an array like the one that will be bound.")
+            ranks.append(None)
+            types.append(None)
+            continue
+        if isinstance(given, type) and hasattr(given, "axes"):
+            rank = {0: 0, 4: 1, 6: 2}.get(given.axes)
+            if rank is None:
+                raise error("bad_call", f"the operand {operand.name!r} is not annotated, and a rank does not make a col",
+                            f"Annotate it: {operand.name}: post.col.")
+            ranks.append(rank + bool(batched))
+            types.append(None)
+        else:
+            dtype, rank = _typed(given, operand.name)
+            ranks.append(rank)
+            types.append(dtype)
+    chosen_target = _target(target) or (_core.Target.cuda(index) if (index := _core.device_of(a)) >= 0 else _core.Target.cpu())
+    more = {name: _typed(dtype, name)[0] for name, dtype in (dtypes or {}).items()}
+    return chosen, a_type, b_type, batched, ranks, types, chosen_target, more
+
+
+def plan(a: Any, b: Any = None, *, epilogue: Epilogue | None = None, batched: bool | None = None, target: Any = None,
+         dtypes: Mapping[str, Any] | None = None, **operands: Any) -> _core.Plan:
+    """A plan, for any M, N and K: plan(a, b, epilogue=f).bind(a, b, ...) gives a call that runs again and again.
+
+    a, b and operands are arrays like those that will be bound, or dtypes; without b it is a plan for post.stream.
+    Unannotated operands need an array or a class (bias=post.row). dtypes: of outputs and operands left open, by name.
+    """
+    chosen, a_type, b_type, is_batched, ranks, types, where, more = _problem(a, b, epilogue, batched, target, dtypes, operands)
+    made: _core.Plan = chosen._compile(a_type, b_type, is_batched, ranks, types, [], where, more)
+    return made
+
+
+class Support:
+    """The answer of post.supports: true or false, and if false why, with what to change."""
+
+    def __init__(self, ok: bool, reasons: list[str]) -> None:
+        self.ok, self.reasons = ok, reasons
+
+    def __bool__(self) -> bool:
+        return self.ok
+
+    def __repr__(self) -> str:
+        return "<supported>" if self.ok else "<not supported: " + "; ".join(self.reasons) + ">"
+
+
+def supports(a: Any, b: Any = None, *, epilogue: Epilogue | None = None, batched: bool | None = None, target: Any = None,
+             dtypes: Mapping[str, Any] | None = None, **operands: Any) -> Support:
+    """Whether plan() with the same arguments would succeed."""
+    chosen, a_type, b_type, is_batched, ranks, types, where, more = _problem(a, b, epilogue, batched, target, dtypes, operands)
+    graph = chosen.graph_of(chosen.axes_at(ranks, is_batched))
+    options = [(o.name, t) for o, r, t in zip(chosen.operands, ranks, types) if o.dtype is None and t is not None and r is not None]
+    return Support(*_core.supports(a_type, b_type, is_batched, graph, where, [*options, *more.items()]))

@@ -1,0 +1,26 @@
+// The parts of the extension module postlude._core. Each file binds one: what a user sees is Python, in ../postlude.
+#pragma once
+
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/function.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/string_view.h>
+#include <nanobind/stl/tuple.h>
+#include <nanobind/stl/vector.h>
+
+#include <postlude/error.h>
+
+namespace postlude::inline v0::python {
+
+namespace nb = nanobind;
+
+void bind_errors(nb::module_& m);     // postlude::Error <-> post.Error
+void bind_graph(nb::module_& m);      // dtypes, the op table, values, builders, graphs, text
+void bind_functions(nb::module_& m);  // functions of the prelude and native ones in Python
+void bind_numbers(nb::module_& m);    // rounding and random numbers
+void bind_plan(nb::module_& m);       // targets, plans, calls
+void bind_launch(nb::module_& m);     // post.matmul's short way from arrays to a result
+
+}  // namespace postlude::inline v0::python

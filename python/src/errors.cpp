@@ -1,0 +1,59 @@
+#include "bindings.h"
+
+#include <cstdlib>
+
+namespace postlude::inline v0::python {
+namespace {
+
+// Makes the Python exception of an Error: post.errors.from_core. Never freed: exceptions outlive the module at exit.
+PyObject* factory = nullptr;
+
+Error make(int number, std::string message, std::string hint, std::string file, int line, int column, int length,
+           std::string source_line) {
+  return Error(static_cast<ErrorCode>(number), std::move(message), std::move(hint),
+               {std::move(file), {line, column, length}, std::move(source_line)});
+}
+
+void translate(const std::exception_ptr& thrown, void*) {
+  try {
+    std::rethrow_exception(thrown);
+  } catch (const Error& error) {
+    const Location& where = error.where();
+    if (!factory) {
+      PyErr_SetString(PyExc_RuntimeError, error.what());
+      return;
+    }
+    try {
+      const nb::object exception =
+          nb::handle(factory)(static_cast<int>(error.code()), error.message(), error.hint(), where.file, where.span.line,
+                              where.span.column, where.span.length, where.source_line);
+      PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(exception.ptr())), exception.ptr());
+    } catch (nb::python_error& inner) {
+      inner.restore();
+    }
+  }
+}
+
+}  // namespace
+
+void bind_errors(nb::module_& m) {
+  nb::register_exception_translator(translate);
+  m.def("set_error_factory", [](nb::object callable) { factory = callable.release().ptr(); });
+  m.def("error_table", [] {
+    std::vector<std::tuple<int, std::string, std::string>> rows;
+    for (const ErrorInfo& info : error_table())
+      rows.emplace_back(static_cast<int>(info.code), std::string(info.name), std::string(info.title));
+    return rows;
+  });
+  m.def("render_error", [](int number, std::string message, std::string hint, std::string file, int line, int column,
+                           int length, std::string source_line) {
+    return std::string(make(number, std::move(message), std::move(hint), std::move(file), line, column, length,
+                            std::move(source_line)).what());
+  });
+  m.def("quoted", [](const std::string& text) { return quoted(text); });
+  m.def("closest", [](const std::string& name, const std::vector<std::string>& candidates) {
+    return closest(name, candidates);
+  });
+}
+
+}  // namespace postlude::inline v0::python

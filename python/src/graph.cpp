@@ -1,0 +1,214 @@
+#include "bindings.h"
+
+#include "graph/builder.h"
+#include "graph/ir.h"
+#include "graph/verify.h"
+
+#include <postlude/dtype.h>
+#include <postlude/graph.h>
+#include <postlude/parse.h>
+
+namespace postlude::inline v0::python {
+namespace {
+
+Axes axes_of(int bits) {
+  Axes axes;
+  axes.bits = static_cast<std::uint8_t>(bits);
+  return axes;
+}
+
+// A Python number as a literal, or a value.
+Value value_of(nb::handle object) {
+  if (nb::isinstance<Value>(object)) return nb::cast<Value>(object);
+  PyObject* number = object.ptr();
+  if (PyBool_Check(number)) return Value(number == Py_True);
+  if (PyLong_Check(number)) {
+    int overflow = 0;
+    const long long integer = PyLong_AsLongLongAndOverflow(number, &overflow);
+    if (overflow) return Value(PyLong_AsDouble(number));
+    return Value(static_cast<std::int64_t>(integer));
+  }
+  return Value(nb::cast<double>(object));
+}
+
+std::vector<Value> values_of(nb::handle sequence) {
+  std::vector<Value> values;
+  for (nb::handle item : sequence) values.push_back(value_of(item));
+  return values;
+}
+
+template <typename Table>
+const auto& row_of(const Table& table, std::string_view id) {
+  for (const auto& row : table) {
+    if constexpr (requires { row.id; }) {
+      if (row.id == id) return row;
+    } else if (row.spelling == id) {
+      return row;
+    }
+  }
+  throw Error(ErrorCode::internal, "no operation " + quoted(id));
+}
+
+Value apply(const std::string& id, nb::handle arguments) {
+  const std::vector<Value> values = values_of(arguments);
+  const auto state = BuilderState::of(values);
+  std::vector<NodeId> nodes;
+  for (const Value& value : values) nodes.push_back(state->node(value));
+  return BuilderState::value(state, state->elementwise(row_of(op_table, id).op, std::move(nodes)));
+}
+
+Value reduction(const std::string& id, nb::handle x, int axes, std::int64_t group, bool batch) {
+  const Value value = value_of(x);
+  const auto state = BuilderState::of({&value});
+  return BuilderState::value(state, state->reduction(row_of(reduction_table, id).op, state->node(value), axes_of(axes),
+                                                     {.group = group, .batch = batch}));
+}
+
+// What a value is called in a drawing: its operation and attributes.
+std::string label_of(const GraphData& graph, const Node& node) {
+  switch (node.op) {
+    case Op::constant: {
+      if (node.literal.type == DType::boolean) return node.literal.integer ? "True" : "False";
+      if (node.literal.type == DType::i64) return std::to_string(node.literal.integer);
+      std::string text = nb::cast<std::string>(nb::str(nb::float_(node.literal.real)));
+      return text;
+    }
+    case Op::operand: return graph.operands[static_cast<std::size_t>(node.index)].name;
+    case Op::call: return node.function->name;
+    case Op::reduce: return std::string(info(node.reduction).spelling);
+    case Op::chunk: return "chunk " + std::to_string(node.index) + "/" + std::to_string(node.pieces);
+    case Op::cast: return "cast " + std::string(name(node.dtype));
+    default: return std::string(info(node.op).spelling.empty() ? info(node.op).id : info(node.op).spelling);
+  }
+}
+
+struct NodeView {
+  std::string op, label, name;
+  std::vector<NodeId> args;
+  int axes;
+  int line;
+};
+
+std::vector<NodeView> nodes_of(const Graph& graph) {
+  const GraphData& data = graph.data();
+  const Inference inference = verify(data);
+  std::vector<NodeView> views;
+  for (std::size_t i = 0; i < data.nodes.size(); ++i) {
+    const Node& node = data.nodes[i];
+    views.push_back({std::string(info(node.op).id), label_of(data, node), node.name, node.args,
+                     inference.values[i].axes.bits, node.span.line});
+  }
+  return views;
+}
+
+}  // namespace
+
+void bind_graph(nb::module_& m) {
+  auto dtype = nb::enum_<DType>(m, "DType", "An element type.");
+  for (int i = 0; i < dtype_count; ++i) {
+    const auto type = static_cast<DType>(i);
+    dtype.value(std::string(name(type)).c_str(), type);
+  }
+  m.def("parse_dtype", [](const std::string& text) { return parse_dtype(text); });
+  m.def("size_of", [](DType type) { return size_of(type); });
+  auto round = nb::enum_<Round>(m, "Round", "How cast rounds.");
+  for (int i = 0; i <= static_cast<int>(Round::stochastic); ++i)
+    round.value(std::string(name(static_cast<Round>(i))).c_str(), static_cast<Round>(i));
+
+  // The op table, for the package's functions and their stubs.
+  m.def("op_table", [] {
+    std::vector<std::tuple<std::string, std::string, int, bool, std::string>> rows;
+    for (const OpInfo& op : op_table)
+      rows.emplace_back(std::string(op.id), std::string(op.spelling), op.arity, is_elementwise(op.op), std::string(op.doc));
+    return rows;
+  });
+  m.def("reduction_table", [] {
+    std::vector<std::pair<std::string, std::string>> rows;
+    for (const ReductionInfo& row : reduction_table) rows.emplace_back(std::string(row.spelling), std::string(row.doc));
+    return rows;
+  });
+
+  nb::class_<Value>(m, "Node", "A value of a graph under construction.");
+  m.def("apply", &apply, nb::arg("op"), nb::arg("arguments"));
+  m.def("reduction", &reduction, nb::arg("op"), nb::arg("x"), nb::arg("axes"), nb::arg("group"), nb::arg("batch"));
+  m.def("cast", [](nb::handle x, DType type, Round rounding, std::uint64_t seed) {
+    return cast(value_of(x), type, rounding, seed);
+  });
+  m.def("chunk", [](nb::handle x, int k, std::int64_t group) { return chunk(value_of(x), k, group); });
+  m.def("concat", [](nb::handle parts, std::int64_t group) {
+    const std::vector<Value> values = values_of(parts);
+    return concat(values, group);
+  });
+  m.def("repeat", [](nb::handle x, std::int64_t group, int axes) {
+    return repeat(value_of(x), group, axes == row_axes.bits ? Axis::n : Axis::m);
+  });
+  m.def("call", [](const std::string& function, nb::handle arguments) {
+    const std::vector<Value> values = values_of(arguments);
+    return call(function, values);
+  });
+  m.def("reduce", [](nb::handle values, nb::object combine, const std::vector<double>& identity, int axes,
+                     std::int64_t group, bool batch) {
+    const Combine combiner = [&](std::span<const Value> a, std::span<const Value> b) {
+      nb::list left, right;
+      for (const Value& value : a) left.append(value);
+      for (const Value& value : b) right.append(value);
+      return values_of(combine(left, right));
+    };
+    const std::vector<Value> inputs = values_of(values);
+    return reduce(inputs, combiner, identity, axes_of(axes), {.group = group, .batch = batch});
+  });
+
+  nb::class_<GraphBuilder>(m, "GraphBuilder")
+      .def(nb::init<std::string>())
+      .def("accumulator", &GraphBuilder::accumulator)
+      .def("operand", [](GraphBuilder& g, std::string name, int axes, std::optional<DType> type) {
+        return g.operand(std::move(name), axes_of(axes), type);
+      }, nb::arg("name"), nb::arg("axes"), nb::arg("dtype").none())
+      .def("m_index", &GraphBuilder::m_index)
+      .def("n_index", &GraphBuilder::n_index)
+      .def("batch_index", &GraphBuilder::batch_index)
+      .def("random", &GraphBuilder::random)
+      .def("output", [](GraphBuilder& g, std::string name, nb::handle value, std::optional<DType> type) {
+        g.output(std::move(name), value_of(value), type);
+      }, nb::arg("name"), nb::arg("value"), nb::arg("dtype").none())
+      .def("at", [](GraphBuilder& g, std::string file, int line, int column, int length, std::string source_line) {
+        g.at({std::move(file), {line, column, length}, std::move(source_line)});
+      })
+      .def("name", [](GraphBuilder& g, const Value& value, std::string hint) { g.name(value, std::move(hint)); })
+      .def("finish", &GraphBuilder::finish);
+
+  nb::class_<NodeView>(m, "NodeView", "A value of a graph, for drawing.")
+      .def_ro("op", &NodeView::op)
+      .def_ro("label", &NodeView::label)
+      .def_ro("name", &NodeView::name)
+      .def_ro("args", &NodeView::args)
+      .def_ro("axes", &NodeView::axes)
+      .def_ro("line", &NodeView::line);
+
+  nb::class_<Graph>(m, "Graph", "A finished epilogue: immutable, and printed as text of the epilogue language.")
+      .def_prop_ro("name", [](const Graph& g) { return g.name(); })
+      .def_prop_ro("operands", [](const Graph& g) {
+        std::vector<std::tuple<std::string, int, std::optional<DType>>> rows;
+        for (const auto& operand : g.operands()) rows.emplace_back(operand.name, operand.axes.bits, operand.dtype);
+        return rows;
+      }, "(name, axes, dtype or None) of each; axes is a sum of 2 (over M) and 4 (over N).")
+      .def_prop_ro("outputs", [](const Graph& g) {
+        std::vector<std::tuple<std::string, int, std::optional<DType>>> rows;
+        for (const auto& output : g.outputs()) rows.emplace_back(output.name, output.axes.bits, output.dtype);
+        return rows;
+      }, "(name, axes, dtype or None) of each.")
+      .def("nodes", &nodes_of, "The values in topological order.")
+      .def("__str__", [](const Graph& g) { return g.print(); })
+      .def("__repr__", [](const Graph& g) {
+        return "<postlude graph " + g.name() + ": " + std::to_string(g.data().nodes.size()) + " values>";
+      });
+
+  m.def("parse", [](const std::string& text, const std::string& name, const std::string& file) {
+    return parse(text, name, file);
+  }, nb::arg("text"), nb::arg("name") = "", nb::arg("file") = "<text>", nb::call_guard<nb::gil_scoped_release>());
+  m.def("parse_file", [](const std::string& path) { return parse_file(path); });
+  m.def("epilogue_names", [](const std::string& text, const std::string& file) { return epilogue_names(text, file); },
+        nb::arg("text"), nb::arg("file") = "<text>");
+}
+
+}  // namespace postlude::inline v0::python

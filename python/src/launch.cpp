@@ -1,0 +1,106 @@
+// post.matmul and post.stream after their first call: from arrays to a plan that exists, in a few microseconds.
+#include "bindings.h"
+
+#include "prepared.h"
+
+#include <nanobind/stl/shared_ptr.h>
+
+#include <algorithm>
+
+namespace postlude::inline v0::python {
+namespace {
+
+// One epilogue's plans for one target, by what they depend on: dtypes, ranks and the device.
+class Launcher {
+ public:
+  // resolve(a, b or None, batched, device, index, [(name, rank, is number, dtype)], [(name, dtype)]) -> Plan makes a new one.
+  Launcher(bool stream, const std::vector<std::string>& names, const std::vector<nb::object>& defaults,
+           std::vector<std::optional<DType>> types, nb::object resolve)
+      : stream_(stream), types_(std::move(types)), resolve_(std::move(resolve)) {
+    for (const std::string& name : names) keys_.push_back(nb::steal(PyUnicode_InternFromString(name.c_str())));
+    for (const nb::object& value : defaults) defaults_.push_back(value.is_none() ? nb::object() : value);
+  }
+
+  nb::object run(nb::handle a, nb::handle b, nb::handle operands, nb::handle out) {
+    Inputs inputs;
+    inputs.a = read_array(a, stream_ ? "X" : "A");
+    if (!stream_) inputs.b = read_array(b, "B");
+    inputs.operands = read_operands(keys_, defaults_, types_, operands);
+    if (!out.is_none()) inputs.out = read_destinations(out);
+    const std::shared_ptr<Prepared> prepared = find(inputs);
+    BoundCall bound = bind(prepared, std::move(inputs));
+    bound.run({});
+    return bound.result();
+  }
+
+ private:
+  struct Entry {
+    std::vector<std::uint8_t> key;
+    std::shared_ptr<Prepared> prepared;
+  };
+
+  bool stream_;
+  std::vector<nb::object> keys_, defaults_;
+  std::vector<std::optional<DType>> types_;
+  nb::object resolve_;
+  std::vector<Entry> entries_;      // few: an epilogue is called with few types
+  std::vector<std::uint8_t> key_;   // of the call at hand; kept for its memory
+
+  std::shared_ptr<Prepared> find(const Inputs& inputs) {
+    const auto byte = [&](int value) { key_.push_back(static_cast<std::uint8_t>(value)); };
+    key_.clear();
+    const Tensor& a = inputs.a.tensor;
+    byte(static_cast<int>(a.device));
+    byte(a.device_index);
+    byte(static_cast<int>(a.dtype));
+    byte(static_cast<int>(inputs.b.tensor.dtype));
+    const bool batched = a.rank == 3 || (!stream_ && inputs.b.tensor.rank == 3);
+    byte(batched);
+    for (const Array& operand : inputs.operands) {
+      byte(operand.number ? 255 : operand.tensor.rank);
+      byte(static_cast<int>(operand.tensor.dtype));
+    }
+    for (const Destination& destination : inputs.out) {
+      byte(destination.array.owner.is_valid() ? static_cast<int>(destination.array.tensor.dtype) : 255);
+      for (char c : destination.name) byte(c);
+      byte(0);
+    }
+    for (const Entry& entry : entries_)
+      if (entry.key == key_) return entry.prepared;
+
+    std::vector<std::uint8_t> key = key_;
+    nb::list classes, destinations;
+    for (std::size_t i = 0; i < keys_.size(); ++i) {
+      const Array& operand = inputs.operands[i];
+      classes.append(nb::make_tuple(keys_[i], operand.tensor.rank, operand.number, operand.tensor.dtype));
+    }
+    for (const Destination& destination : inputs.out)
+      destinations.append(nb::make_tuple(destination.name, destination.array.owner.is_valid()
+                                                               ? nb::cast(destination.array.tensor.dtype) : nb::none()));
+    auto prepared = nb::cast<std::shared_ptr<Prepared>>(
+        resolve_(a.dtype, stream_ ? nb::none() : nb::cast(inputs.b.tensor.dtype), batched, a.device, a.device_index, classes, destinations));
+    entries_.push_back({std::move(key), prepared});
+    return prepared;
+  }
+};
+
+}  // namespace
+
+void bind_launch(nb::module_& m) {
+  m.def("array_type", [](nb::handle array, const std::string& name) {
+    const Array read = read_array(array, name);
+    return std::tuple(read.tensor.dtype, read.tensor.rank, read.number);
+  }, nb::arg("array"), nb::arg("name"), "(dtype, rank, is a number) of an operand.");
+  m.def("device_of", [](nb::handle array) {
+    if (nb::isinstance<DType>(array) || PyUnicode_Check(array.ptr())) return -1;
+    const Array read = read_array(array, "A");
+    return read.tensor.device == Device::cuda ? read.tensor.device_index : -1;
+  }, "The CUDA device of an array; -1 for the CPU and for a dtype.");
+
+  nb::class_<Launcher>(m, "Launcher")
+      .def(nb::init<bool, const std::vector<std::string>&, const std::vector<nb::object>&, std::vector<std::optional<DType>>, nb::object>(),
+           nb::arg("stream"), nb::arg("names"), nb::arg("defaults"), nb::arg("types"), nb::arg("resolve"))
+      .def("__call__", &Launcher::run, nb::arg("a"), nb::arg("b").none(), nb::arg("operands"), nb::arg("out").none());
+}
+
+}  // namespace postlude::inline v0::python

@@ -1,0 +1,242 @@
+#include "bindings.h"
+
+#include "prepared.h"
+
+#include "lower/lower.h"
+
+#include <nanobind/stl/shared_ptr.h>
+
+namespace postlude::inline v0::python {
+namespace {
+
+std::string describe(const Target& target) {
+  if (target.device == Device::cuda) return target.isa.empty() ? "cuda:" + std::to_string(target.device_index) : target.isa;
+  return target.isa.empty() ? "cpu" : "cpu " + target.isa;
+}
+
+Problem problem_of(DType a, std::optional<DType> b, bool batched) {
+  if (b) return Gemm{.a = a, .b = *b, .batched = batched};
+  return Stream{.x = a, .batched = batched};
+}
+
+CompileOptions options_of(const std::vector<std::pair<std::string, DType>>& dtypes) { return {.dtypes = dtypes}; }
+
+std::shared_ptr<Prepared> prepare(DType a, std::optional<DType> b, bool batched, const Graph& graph, const Target& target,
+                                  const std::vector<std::pair<std::string, DType>>& dtypes, nb::object record) {
+  const Problem problem = problem_of(a, b, batched);
+  auto prepared = std::make_shared<Prepared>();
+  {
+    nb::gil_scoped_release release;
+    prepared->plan = compile(problem, graph, target, options_of(dtypes));
+  }
+  prepared->stream = !b;
+  prepared->batched = batched;
+  prepared->record = std::move(record);
+  for (Plan::Slot& slot : prepared->plan.slots()) {
+    if (slot.output) {
+      prepared->outputs.push_back(std::move(slot));
+    } else if (slot.name != "A" && slot.name != "B" && slot.name != "X") {
+      prepared->operand_keys.push_back(nb::steal(PyUnicode_InternFromString(slot.name.c_str())));
+      prepared->operands.push_back(std::move(slot));
+    }
+  }
+  return prepared;
+}
+
+std::string signature(const Prepared& p) {
+  std::string text = p.stream ? "stream" : "gemm";
+  if (p.batched) text += " batched";
+  std::string arrays, outputs;
+  for (const Plan::Slot& slot : p.plan.slots()) {
+    std::string& list = slot.output ? outputs : arrays;
+    list += (list.empty() ? "" : ", ") + slot.name + " " + std::string(name(slot.dtype));
+  }
+  return text + " (" + arrays + ") -> (" + outputs + ") on " + describe(p.plan.target());
+}
+
+// The inputs of bind() and verify(). `b` may be what pack() made.
+Inputs read_inputs(const Prepared& p, nb::handle a, nb::handle b, nb::handle out, nb::handle keywords) {
+  Inputs inputs;
+  inputs.a = read_array(a, p.stream ? "X" : "A");
+  if (p.stream) {
+    if (!b.is_none()) throw Error(ErrorCode::usage, "a stream takes one tensor", "Pass the operands by name.");
+  } else if (nb::isinstance<PackedOperand>(b)) {
+    inputs.packed = nb::cast<const PackedOperand*>(b);
+    inputs.b.owner = nb::borrow(b);
+  } else {
+    if (b.is_none()) throw Error(ErrorCode::missing_operand, "operand 'B' is missing", "bind(a, b, ...)");
+    inputs.b = read_array(b, "B");
+  }
+  std::vector<std::optional<DType>> types;
+  for (const Plan::Slot& slot : p.operands) types.emplace_back(slot.dtype);
+  inputs.operands = read_operands(p.operand_keys, {}, types, keywords);
+  inputs.out = read_destinations(out);
+  return inputs;
+}
+
+ExplainPart part_of(const std::string& text) {
+  constexpr std::pair<const char*, ExplainPart> parts[] = {
+      {"summary", ExplainPart::summary}, {"passes", ExplainPart::passes}, {"program", ExplainPart::program},
+      {"schedule", ExplainPart::schedule}, {"loops", ExplainPart::loops}, {"source", ExplainPart::source}};
+  for (const auto& [name, part] : parts)
+    if (text == name) return part;
+  throw Error(ErrorCode::usage, "explain has no part " + quoted(text), "The parts are: summary, passes, program, schedule, loops, source.");
+}
+
+struct PhaseView {
+  std::string domain;
+  bool accumulator;
+  std::vector<std::string> loads, operations, stores, reductions;
+};
+
+std::string axes_text(Axes axes) {
+  std::string text;
+  if (axes.has(Axis::m)) text += "m";
+  if (axes.has(Axis::n)) text += text.empty() ? "n" : ", n";
+  return "{" + text + "}";
+}
+
+std::vector<PhaseView> phases_of(const Prepared& p) {
+  using namespace lower;
+  std::vector<std::pair<std::string, DType>> dtypes;
+  for (const Plan::Slot& slot : p.plan.slots())
+    if (slot.name != "A" && slot.name != "B" && slot.name != "X") dtypes.emplace_back(slot.name, slot.dtype);
+  Options options;
+  options.dtypes = dtypes;
+  const Program program = lower::lower(p.plan.graph().data(), p.plan.problem(), options);
+  std::vector<PhaseView> views;
+  const auto buffer = [&](BufferId id) { return program.buffers[static_cast<std::size_t>(id)].name; };
+  for (const Phase& phase : program.phases) {
+    PhaseView view{axes_text(phase.domain), phase.reads_accumulator(), {}, {}, {}, {}};
+    for (const Instruction& instruction : phase.code) {
+      if (instruction.op == Op::operand) view.loads.push_back(buffer(instruction.access.buffer));
+      else if (instruction.op == Op::call) view.operations.push_back(instruction.function->name);
+      else if (is_elementwise(instruction.op)) view.operations.emplace_back(info(instruction.op).spelling);
+    }
+    for (const Store& store : phase.stores) view.stores.push_back(buffer(store.access.buffer));
+    for (const Reduction& reduction : phase.reductions) {
+      constexpr const char* names[] = {"sum", "prod", "min", "max", "any", "all", "argmax", "argmin", "online softmax", "mean and variance", "custom"};
+      view.reductions.push_back(std::string(names[static_cast<int>(reduction.reducer)]) + " over " + axes_text(reduction.axes));
+    }
+    views.push_back(std::move(view));
+  }
+  return views;
+}
+
+}  // namespace
+
+void bind_plan(nb::module_& m) {
+  nb::enum_<Device>(m, "Device").value("cpu", Device::cpu).value("cuda", Device::cuda);
+
+  nb::class_<Target>(m, "Target", "Where a plan runs: Target.cpu(threads), Target.cuda(index), Target.best().")
+      .def_static("cpu", [](int threads, std::string isa) {
+        Target target = Target::cpu(threads);
+        target.isa = std::move(isa);
+        return target;
+      }, nb::arg("threads") = 0, nb::arg("isa") = "", "threads 0: as many as OpenMP has. isa: '', 'portable', 'avx2' or 'avx512'.")
+      .def_static("cuda", [](int index, std::string isa) {
+        Target target = Target::cuda(index);
+        target.isa = std::move(isa);
+        return target;
+      }, nb::arg("index") = 0, nb::arg("isa") = "", "isa ('sm_90a') compiles without a device.")
+      .def_static("best", &Target::best, "A GPU if a usable one is there, else the CPU.")
+      .def_ro("device", &Target::device)
+      .def_ro("index", &Target::device_index)
+      .def_ro("threads", &Target::threads)
+      .def_ro("isa", &Target::isa)
+      .def_rw("schedule", &Target::schedule, "'' lets the heuristic choose; else the text form that explain() prints.")
+      .def("_key", [](const Target& t) {
+        return nb::make_tuple(static_cast<int>(t.device), t.threads, t.isa, t.device_index, t.schedule);
+      })
+      .def("__repr__", [](const Target& t) { return "<postlude target " + describe(t) + ">"; });
+
+  nb::class_<PackedOperand>(m, "PackedOperand", "B in the layout that a plan's kernels read; bind it in B's place.")
+      .def_prop_ro("shape", [](const PackedOperand& packed) { return std::pair(packed.k(), packed.n()); });
+
+  nb::class_<Comparison>(m, "Comparison", "How far an output is from the float64 reference: right is error_over_bound <= 1.")
+      .def_ro("output", &Comparison::output)
+      .def_ro("error_over_bound", &Comparison::error_over_bound)
+      .def_ro("elements", &Comparison::elements)
+      .def_prop_ro("worst", [](const Comparison& c) { return std::tuple(c.worst[0], c.worst[1], c.worst[2]); })
+      .def_ro("value", &Comparison::value)
+      .def_ro("expected", &Comparison::expected)
+      .def_ro("bound", &Comparison::bound)
+      .def("__repr__", [](const Comparison& c) {
+        return "<" + c.output + ": error " + std::to_string(c.error_over_bound) + " of its bound over " +
+               std::to_string(c.elements) + " elements>";
+      });
+
+  nb::class_<PhaseView>(m, "Phase", "One pass over the output's tiles, for drawing.")
+      .def_ro("domain", &PhaseView::domain)
+      .def_ro("accumulator", &PhaseView::accumulator)
+      .def_ro("loads", &PhaseView::loads)
+      .def_ro("operations", &PhaseView::operations)
+      .def_ro("stores", &PhaseView::stores)
+      .def_ro("reductions", &PhaseView::reductions);
+
+  nb::class_<BoundCall>(m, "Call", "A plan bound to arrays, with its workspace. Calling it computes on what they hold then.")
+      .def("__call__", [](BoundCall& self, std::optional<std::uintptr_t> stream) {
+        if (self.running->test_and_set())
+          throw Error(ErrorCode::usage, "this call is running in another thread", "bind() once per thread: a call owns its workspace.");
+        struct Clear {
+          std::atomic_flag& flag;
+          ~Clear() { flag.clear(); }
+        } clear{*self.running};
+        self.run(stream);
+        return self.result();
+      }, nb::arg("stream").none() = nb::none(), "Runs, and returns the outputs. stream: a CUstream as an integer; the framework's current one if None.")
+      .def_prop_ro("workspace_bytes", [](const BoundCall& self) { return self.call.workspace_bytes(); })
+      .def("describe", [](const BoundCall& self) { return self.call.describe(); }, "The schedule chosen for these shapes.")
+      .def("__repr__", [](const BoundCall& self) {
+        return "<postlude call " + self.prepared->plan.graph().name() + ": " + self.call.describe() + ">";
+      });
+
+  nb::class_<Prepared>(m, "Plan", "(Types, epilogue, target), compiled for any shapes.")
+      .def("bind", [](std::shared_ptr<Prepared> self, nb::handle a, nb::handle b, nb::handle out, nb::kwargs operands) {
+        Inputs inputs = read_inputs(*self, a, b, out, operands);
+        BoundCall bound = python::bind(std::move(self), std::move(inputs));
+        bound.running = std::make_shared<std::atomic_flag>();
+        return bound;
+      }, nb::arg("a"), nb::arg("b").none() = nb::none(), nb::arg("out").none() = nb::none(), nb::arg("operands"),
+         "A Call on these arrays. Outputs that out= does not name are made once, here.")
+      .def("verify", [](std::shared_ptr<Prepared> self, nb::handle a, nb::handle b, nb::handle out, nb::kwargs operands) {
+        BoundCall bound = python::bind(self, read_inputs(*self, a, b, out, operands));
+        bound.run({});
+        nb::gil_scoped_release release;
+        return postlude::verify(self->plan, bound.bindings);
+      }, nb::arg("a"), nb::arg("b").none() = nb::none(), nb::arg("out").none() = nb::none(), nb::arg("operands"),
+         "Runs, and compares every output with the float64 reference. Slow.")
+      .def("pack", [](const Prepared& self, nb::handle b) {
+        const Array array = read_array(b, "B");
+        nb::gil_scoped_release release;
+        return pack(self.plan, array.tensor);
+      }, nb::arg("b"), "B in the kernels' own layout, made once; bind() takes it in b's place.")
+      .def("explain", [](const Prepared& self, const std::string& part, std::int64_t rows, std::int64_t columns, std::int64_t depth) {
+        return self.plan.explain(part_of(part), rows, columns, depth);
+      }, nb::arg("part") = "summary", nb::arg("m") = 0, nb::arg("n") = 0, nb::arg("k") = 0,
+         "Everything lowering and the backend decided. part: summary, passes, program, schedule, loops or source.")
+      .def("source", [](const Prepared& self, std::int64_t rows, std::int64_t columns, std::int64_t depth) {
+        return self.plan.explain(ExplainPart::source, rows, columns, depth);
+      }, nb::arg("m") = 0, nb::arg("n") = 0, nb::arg("k") = 0, "The generated source; the loop nest on a CPU, which generates none.")
+      .def_prop_ro("graph", [](const Prepared& self) { return self.plan.graph(); })
+      .def_prop_ro("target", [](const Prepared& self) { return self.plan.target(); })
+      .def_prop_ro("slots", [](const Prepared& self) {
+        std::vector<std::tuple<std::string, int, DType, bool>> rows;
+        for (const Plan::Slot& slot : self.plan.slots()) rows.emplace_back(slot.name, slot.axes.bits, slot.dtype, slot.output);
+        return rows;
+      }, "(name, axes, dtype, is output) of all that bind() wants; axes is a sum of 2 (over M) and 4 (over N).")
+      .def("phases", &phases_of, "What each pass over the output reads, computes and writes.")
+      .def("__repr__", [](const Prepared& self) {
+        return "<postlude plan " + self.plan.graph().name() + ": " + signature(self) + ">";
+      });
+
+  m.def("compile", &prepare, nb::arg("a"), nb::arg("b").none(), nb::arg("batched"), nb::arg("graph"), nb::arg("target"),
+        nb::arg("dtypes"), nb::arg("record").none());
+  m.def("supports", [](DType a, std::optional<DType> b, bool batched, const Graph& graph, const Target& target,
+                       const std::vector<std::pair<std::string, DType>>& dtypes) {
+    const Support support = supports(problem_of(a, b, batched), graph, target, options_of(dtypes));
+    return std::pair(support.ok, support.reasons);
+  }, nb::arg("a"), nb::arg("b").none(), nb::arg("batched"), nb::arg("graph"), nb::arg("target"), nb::arg("dtypes"));
+}
+
+}  // namespace postlude::inline v0::python

@@ -1,0 +1,166 @@
+#include "prepared.h"
+
+#include <algorithm>
+
+namespace postlude::inline v0::python {
+namespace {
+
+std::string list(std::span<const nb::object> names) {
+  std::string text;
+  for (const nb::object& name : names) text += (text.empty() ? "" : ", ") + nb::cast<std::string>(name);
+  return text.empty() ? "none" : text;
+}
+
+void check_matrix(const Array& array, std::string_view name) {
+  if (array.number || array.tensor.rank < 2 || array.tensor.rank > 3)
+    throw Error(ErrorCode::wrong_rank, "operand " + quoted(name) + " has " + std::to_string(array.tensor.rank) +
+                (array.tensor.rank == 1 ? " axis" : " axes"), "A matrix has 2 axes, a batch of matrices 3.");
+}
+
+}  // namespace
+
+const std::vector<std::vector<std::int64_t>>& Prepared::shapes(std::int64_t batch, std::int64_t m, std::int64_t n, std::int64_t k) {
+  if (const std::array size{batch, m, n, k}; size != last_size) {
+    std::vector<std::vector<std::int64_t>> fresh;
+    for (std::size_t i = 0; i < outputs.size(); ++i) {
+      fresh.push_back(plan.shape_of(outputs[i].name, m, n, k));
+      if (outputs[i].batched) fresh.back().insert(fresh.back().begin(), batch);
+    }
+    last_shapes = std::move(fresh);
+    last_size = size;
+  }
+  return last_shapes;
+}
+
+std::vector<Destination> read_destinations(nb::handle out) {
+  std::vector<Destination> destinations;
+  const auto add = [&](std::string name, nb::handle array) {
+    if (array.is_none()) {
+      if (name.empty()) destinations.push_back({});
+      return;
+    }
+    Destination destination{name, read_array(array, name.empty() ? "out" : name)};
+    if (destination.array.number || destination.array.read_only)
+      throw Error(ErrorCode::usage, "output " + quoted(name.empty() ? "out" : name) + " cannot be written: it is " +
+                  (destination.array.number ? "a number" : "read-only"), "Pass an array that may be written, or leave out= away.");
+    destinations.push_back(std::move(destination));
+  };
+  if (out.is_none()) return destinations;
+  if (PyDict_Check(out.ptr())) {
+    for (auto [name, array] : nb::cast<nb::dict>(out)) add(nb::cast<std::string>(name), array);
+  } else if (PyTuple_Check(out.ptr()) || PyList_Check(out.ptr())) {
+    for (nb::handle array : out) add("", array);
+  } else {
+    add("", out);
+  }
+  return destinations;
+}
+
+std::vector<Array> read_operands(std::span<const nb::object> keys, std::span<const nb::object> defaults,
+                                 std::span<const std::optional<DType>> types, nb::handle keywords) {
+  std::vector<Array> arrays;
+  arrays.reserve(keys.size());
+  Py_ssize_t found = 0;
+  for (std::size_t i = 0; i < keys.size(); ++i) {
+    nb::handle value = PyDict_GetItemWithError(keywords.ptr(), keys[i].ptr());
+    if (value.is_valid()) ++found;
+    else if (i < defaults.size() && defaults[i].is_valid()) value = defaults[i];
+    const std::string name = nb::cast<std::string>(keys[i]);
+    if (!value.is_valid())
+      throw Error(ErrorCode::missing_operand, "operand " + quoted(name) + " is missing",
+                  "Pass " + name + "=...; the epilogue's operands are: " + list(keys) + ".");
+    arrays.push_back(read_array(value, name, types[i].value_or(DType::f32)));
+  }
+  if (found != PyDict_Size(keywords.ptr())) {
+    std::vector<std::string> names;
+    for (const nb::object& key : keys) names.push_back(nb::cast<std::string>(key));
+    for (auto [key, value] : nb::borrow<nb::dict>(keywords)) {
+      const std::string name = nb::cast<std::string>(key);
+      if (std::find(names.begin(), names.end(), name) != names.end()) continue;
+      const std::string guess = closest(name, names);
+      throw Error(ErrorCode::unknown_operand, "no operand is called " + quoted(name),
+                  (guess.empty() ? "" : "Did you mean '" + guess + "'? ") + "The epilogue's operands are: " + list(keys) + ".");
+    }
+  }
+  return arrays;
+}
+
+BoundCall bind(std::shared_ptr<Prepared> prepared, Inputs inputs) {
+  Prepared& p = *prepared;
+  const Array& a = inputs.a;
+  check_matrix(a, p.stream ? "X" : "A");
+  if (!p.stream && !inputs.packed) check_matrix(inputs.b, "B");
+  const auto extent = [](const Tensor& tensor, int from_end) {
+    return tensor.shape[static_cast<std::size_t>(tensor.rank - from_end)];
+  };
+  const std::int64_t m = extent(a.tensor, 2);
+  const std::int64_t n = p.stream ? extent(a.tensor, 1) : inputs.packed ? inputs.packed->n() : extent(inputs.b.tensor, 1);
+  const std::int64_t k = p.stream ? 0 : extent(a.tensor, 1);
+  const std::int64_t batch = a.tensor.rank == 3                                  ? a.tensor.shape[0]
+                             : !p.stream && !inputs.packed && inputs.b.tensor.rank == 3 ? inputs.b.tensor.shape[0]
+                                                                                 : 1;
+  BoundCall bound;
+  std::vector<Binding>& bindings = bound.bindings;
+  bindings.reserve(2 + p.operands.size() + p.outputs.size());
+  bindings.push_back({p.stream ? "X" : "A", a.tensor});
+  if (!p.stream && !inputs.packed) bindings.push_back({"B", inputs.b.tensor});
+  for (std::size_t i = 0; i < p.operands.size(); ++i) {
+    Array& operand = inputs.operands[i];
+    if (operand.number && a.tensor.device == Device::cuda) operand = number_on_device(operand, a.framework, a.tensor);
+    bindings.push_back({p.operands[i].name, operand.tensor});
+  }
+
+  std::vector<const Array*> wanted(p.outputs.size(), nullptr);
+  for (std::size_t i = 0; i < inputs.out.size(); ++i) {
+    const Destination& destination = inputs.out[i];
+    std::size_t place = i;
+    if (!destination.name.empty()) {
+      place = 0;
+      while (place < p.outputs.size() && p.outputs[place].name != destination.name) ++place;
+    }
+    if (place >= p.outputs.size()) {
+      std::string names;
+      for (const Plan::Slot& slot : p.outputs) names += (names.empty() ? "" : ", ") + slot.name;
+      throw Error(ErrorCode::unknown_operand, destination.name.empty() ? "out= has more arrays than the epilogue has outputs"
+                  : "no output is called " + quoted(destination.name), "The outputs are: " + names + ".");
+    }
+    if (destination.array.owner.is_valid()) wanted[place] = &destination.array;
+  }
+  const auto& shapes = p.shapes(batch, m, n, k);
+  bound.outputs.reserve(p.outputs.size());
+  for (std::size_t i = 0; i < p.outputs.size(); ++i) {
+    bound.outputs.push_back(wanted[i] ? *wanted[i] : new_array(a.framework, p.outputs[i].dtype, shapes[i], a.tensor));
+    bindings.push_back({p.outputs[i].name, bound.outputs.back().tensor});
+  }
+  bound.call = inputs.packed ? p.plan.bind(bindings, *inputs.packed) : p.plan.bind(bindings);
+  bound.prepared = std::move(prepared);
+  bound.inputs = std::move(inputs);
+  return bound;
+}
+
+void BoundCall::run(std::optional<std::uintptr_t> stream) {
+  const Array& a = inputs.a;
+  if (a.tensor.device == Device::cpu) {
+    nb::gil_scoped_release release;
+    call.run();
+  } else {
+    void* handle = stream ? reinterpret_cast<void*>(*stream) : current_stream(a.framework, a.tensor.device_index);
+    nb::gil_scoped_release release;
+    call.run(handle);
+  }
+}
+
+nb::object BoundCall::result() const {
+  if (prepared->record.is_none()) return finished(inputs.a.framework, outputs[0].owner);
+  std::vector<nb::object> fields;
+  std::vector<PyObject*> pointers;
+  for (const Array& output : outputs) {
+    fields.push_back(finished(inputs.a.framework, output.owner));
+    pointers.push_back(fields.back().ptr());
+  }
+  PyObject* record = PyObject_Vectorcall(prepared->record.ptr(), pointers.data(), pointers.size(), nullptr);
+  if (!record) throw nb::python_error();
+  return nb::steal(record);
+}
+
+}  // namespace postlude::inline v0::python

@@ -1,0 +1,66 @@
+// A Plan with what calling it from Python takes, and the way from arrays to a bound Call.
+#pragma once
+
+#include "arrays.h"
+
+#include <postlude/plan.h>
+
+#include <array>
+#include <atomic>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace postlude::inline v0::python {
+
+struct Prepared {
+  Plan plan;
+  bool stream = false;                   // the main loop is a tensor X, not a product
+  bool batched = false;
+  std::vector<Plan::Slot> operands;      // without A, B or X
+  std::vector<nb::object> operand_keys;  // their names, interned
+  std::vector<Plan::Slot> outputs;
+  nb::object record;                     // makes the result out of the outputs; None where the one output is the result
+
+  // The outputs' shapes at the last problem size: shape_of speaks strings and vectors, and sizes seldom change.
+  std::array<std::int64_t, 4> last_size{-1, -1, -1, -1};
+  std::vector<std::vector<std::int64_t>> last_shapes;
+  const std::vector<std::vector<std::int64_t>>& shapes(std::int64_t batch, std::int64_t m, std::int64_t n, std::int64_t k);
+};
+
+// An array that the caller wants an output written to: by name, or by position where `name` is empty.
+struct Destination {
+  std::string name;
+  Array array;
+};
+[[nodiscard]] std::vector<Destination> read_destinations(nb::handle out);
+
+// The operands of one call. `b` is unused by a stream. `operands` are in Prepared::operands' order.
+struct Inputs {
+  Array a, b;
+  const PackedOperand* packed = nullptr;  // in b's place
+  std::vector<Array> operands;
+  std::vector<Destination> out;
+};
+
+// Reads keyword operands in the order of `keys`; `defaults` (may be empty objects) stand in for missing ones. Throws
+// missing_operand and unknown_operand, naming the epilogue's own.
+[[nodiscard]] std::vector<Array> read_operands(std::span<const nb::object> keys, std::span<const nb::object> defaults,
+                                               std::span<const std::optional<DType>> types, nb::handle keywords);
+
+// A Call with everything it reads and writes kept alive.
+struct BoundCall {
+  Call call;
+  std::shared_ptr<Prepared> prepared;
+  Inputs inputs;
+  std::vector<Array> outputs;
+  std::vector<Binding> bindings;
+  std::shared_ptr<std::atomic_flag> running;  // two runs at once would share a workspace
+
+  void run(std::optional<std::uintptr_t> stream);
+  [[nodiscard]] nb::object result() const;
+};
+
+[[nodiscard]] BoundCall bind(std::shared_ptr<Prepared> prepared, Inputs inputs);
+
+}  // namespace postlude::inline v0::python

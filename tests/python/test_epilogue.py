@@ -1,0 +1,191 @@
+"""From a Python function to a graph: what may stand in it, and what its operands and outputs are called."""
+import math
+
+import numpy as np
+import pytest
+
+import postlude as post
+
+
+def operands(epilogue):
+    return {name: (axes, dtype) for name, axes, dtype in epilogue.graph.operands}
+
+
+def outputs(epilogue):
+    return {name: (axes, dtype) for name, axes, dtype in epilogue.graph.outputs}
+
+
+def test_a_function_becomes_a_graph_with_the_users_names():
+    @post.epilogue
+    def f(acc, bias: post.row, residual: post.tile):
+        shifted = acc + bias
+        d = post.gelu(shifted) + residual * shifted
+        return {"D": d, "amax": post.max(abs(d), axis=1)}
+
+    assert operands(f) == {"bias": (4, None), "residual": (6, None)}
+    assert outputs(f) == {"D": (6, None), "amax": (2, None)}
+    text = str(f)
+    assert text.startswith("def f(acc, bias: row, residual: tile):")
+    assert "shifted = acc + bias" in text and "gelu(shifted)" in text
+    assert str(post.parse(text).graph) == text
+
+
+def test_classes_and_dtypes_in_every_spelling():
+    @post.epilogue
+    def f(acc, a: post.row[post.bf16], b: "row", c: "column", d: "tensor", e: "scalar", g: "post.col[post.i64]",
+          h: post.NDArray["tensor", "float16"], i: "float32"):
+        D = acc + a + b + c + d + e + g + h + i
+        return D
+
+    assert operands(f) == {"a": (4, post.bf16), "b": (4, None), "c": (2, None), "d": (6, None), "e": (0, None),
+                           "g": (2, post.i64), "h": (6, post.f16), "i": (0, post.f32)}
+
+
+def test_loops_closures_helpers_and_rebinding():
+    slopes = [0.5, 0.25, 2.0]
+
+    def twice(x):
+        return x + x
+
+    @post.epilogue
+    def f(acc):
+        x = acc
+        for i, slope in enumerate(slopes):
+            x = post.where(x > i, x, slope * x) if i % 2 == 0 else twice(x)
+        return x
+
+    acc = np.linspace(-3, 3, 12, dtype=np.float32).reshape(3, 4)
+    expected = acc
+    for i, slope in enumerate(slopes):
+        expected = np.where(expected > i, expected, slope * expected) if i % 2 == 0 else 2 * expected
+    np.testing.assert_allclose(post.stream(acc, epilogue=f), expected, rtol=1e-6)
+    np.testing.assert_allclose(f(acc), expected, rtol=1e-6)
+
+
+def test_one_epilogue_may_call_another():
+    @post.epilogue
+    def inner(acc, bias: post.row):
+        return post.relu(acc + bias)
+
+    @post.epilogue
+    def outer(acc, bias: post.row):
+        d = inner(acc, bias) * 2
+        return d
+
+    assert "relu" in str(outer)
+
+
+def test_returned_names():
+    @post.epilogue
+    def bare(acc):
+        return acc * 2
+
+    @post.epilogue
+    def named(acc):
+        loss = post.sum(acc)
+        return loss
+
+    @post.epilogue
+    def pair(acc):
+        z = acc + 1
+        D = post.relu(z)
+        return D, z
+
+    @post.epilogue
+    def alias(acc):
+        first = acc * 3
+        second = first
+        total = post.sum(first, axis=1)
+        return second, total
+
+    assert list(outputs(bare)) == ["D"]
+    assert list(outputs(named)) == ["loss"]
+    assert list(outputs(pair)) == ["D", "z"]
+    assert list(outputs(alias)) == ["second", "total"]
+
+
+def test_annotated_outputs_have_their_dtype():
+    @post.epilogue
+    def f(acc):
+        D: post.bf16 = acc * 2
+        amax: "f32" = post.max(abs(D), axis=1)
+        return D, amax
+
+    assert outputs(f) == {"D": (6, post.bf16), "amax": (2, post.f32)}
+
+
+def test_lambda():
+    f = post.epilogue(lambda acc, bias: post.relu(acc + bias))
+    x = np.array([[1.0, -2.0]], np.float32)
+    np.testing.assert_array_equal(post.stream(x, epilogue=f, bias=np.float32([1, 1])), [[2, 0]])
+
+
+def test_unannotated_operands_take_their_class_from_rank_and_never_from_sizes():
+    @post.epilogue
+    def f(acc, x):
+        return acc + x
+
+    square = np.zeros((3, 3), np.float32)
+    row = np.float32([1, 2, 3])
+    np.testing.assert_array_equal(post.stream(square, epilogue=f, x=row), np.broadcast_to(row, (3, 3)))
+    np.testing.assert_array_equal(post.stream(square, epilogue=f, x=np.eye(3, dtype=np.float32)), np.eye(3))
+    np.testing.assert_array_equal(post.stream(square, epilogue=f, x=5.0), np.full((3, 3), 5))
+    np.testing.assert_array_equal(post.stream(square, epilogue=f, x=np.float32(5)), np.full((3, 3), 5))
+    batch = np.zeros((2, 3, 3), np.float32)
+    rows = np.float32([[1, 2, 3], [4, 5, 6]])
+    np.testing.assert_array_equal(post.stream(batch, epilogue=f, x=rows), np.broadcast_to(rows[:, None, :], (2, 3, 3)))
+
+
+def test_a_default_stands_in_for_a_missing_operand():
+    @post.epilogue
+    def f(acc, scale: post.scalar = 2.0):
+        return acc * scale
+
+    x = np.ones((2, 2), np.float32)
+    np.testing.assert_array_equal(post.stream(x, epilogue=f), 2 * x)
+    np.testing.assert_array_equal(post.stream(x, epilogue=f, scale=3.0), 3 * x)
+
+
+def test_the_accumulator_may_stand_anywhere_under_its_name():
+    @post.epilogue
+    def f(bias: post.row, acc):
+        return acc - bias
+
+    assert operands(f) == {"bias": (4, None)}
+
+
+def test_general_reduction_with_a_lambda():
+    @post.epilogue
+    def f(acc):
+        total, square = post.reduce((acc, acc * acc), combine=lambda a, b, c, d: (a + c, b + d), identity=(0, 0), axis=1)
+        return total, square
+
+    x = np.arange(12, dtype=np.float32).reshape(3, 4)
+    out = post.stream(x, epilogue=f)
+    np.testing.assert_array_equal(out.total, x.sum(1))
+    np.testing.assert_array_equal(out.square, (x * x).sum(1))
+    reference = f(x)
+    np.testing.assert_array_equal(reference.total, x.sum(1))
+
+
+def test_numpys_own_functions_work_on_values():
+    @post.epilogue
+    def f(acc):
+        return np.exp(-np.maximum(acc, np.float32(0))) * np.float64(2)
+
+    x = np.float32([[-1, 2]])
+    np.testing.assert_allclose(post.stream(x, epilogue=f), 2 * np.exp(-np.maximum(x, 0)), rtol=1e-6)
+
+
+def test_every_row_of_the_op_table_is_a_function_with_documentation():
+    from postlude import _core
+    for op, spelling, _, elementwise, doc in _core.op_table():
+        if elementwise and spelling.isidentifier():
+            assert doc in getattr(post, spelling).__doc__, spelling
+    for name, doc in _core.reduction_table():
+        assert doc in getattr(post, name).__doc__, name
+    for name, signature, _, _ in _core.functions():
+        assert callable(getattr(post, name)), name
+    assert post.leaky_relu(np.float32(-1)) == pytest.approx(-0.01)
+    assert post.max(3, 4) == 4
+    assert post.exp(0.0) == 1 and math.isinf(post.inf)

@@ -1,0 +1,202 @@
+"""Bad input: a typed exception with its code, the user's line and what to do."""
+import linecache
+
+import numpy as np
+import pytest
+
+import postlude as post
+
+A = np.ones((4, 3), np.float32)
+B = np.ones((3, 5), np.float32)
+
+
+def refused(function, kind, code, *words):
+    with pytest.raises(kind) as caught:
+        function()
+    error = caught.value
+    assert isinstance(error, post.Error)
+    assert error.code == code, str(error)
+    assert error.file.endswith("test_errors.py") and error.line > 0, str(error)
+    for word in words:
+        assert word in str(error), str(error)
+    return error
+
+
+def trace(function):
+    return lambda: post.epilogue(function).graph
+
+
+def test_branch():
+    def f(acc):
+        if acc > 0:
+            return acc
+        return -acc
+
+    error = refused(trace(f), post.TextError, "PL0110", "post.where", "if acc > 0")
+    assert linecache.getline(__file__, error.line).strip() == "if acc > 0:"
+    caret = str(error).splitlines()
+    assert caret[1].index("acc > 0") == caret[2].index("^")
+
+
+def test_chained_comparison():
+    refused(trace(lambda acc: post.where(0 < acc < 1, acc, 0)), post.TextError, "PL0110", "chained", "(low < x) & (x < high)")
+
+    def f(acc):
+        if 0 < acc < 1:
+            return acc
+    refused(trace(f), post.TextError, "PL0110", "chained")
+
+
+@pytest.mark.parametrize("function, words", [
+    (lambda acc: post.where((acc > 0) and (acc < 1), acc, 0), ("`and`", "&")),
+    (lambda acc: post.where((acc > 0) or (acc < 1), acc, 0), ("`or`", "|")),
+    (lambda acc: post.where(not (acc > 0), acc, 0), ("`not`", "~")),
+    (lambda acc: max(acc, 0), ("max()", "post.max")),
+    (lambda acc: acc if acc > 1 else 0, ("post.where",)),
+])
+def test_other_branches(function, words):
+    refused(trace(function), post.TextError, "PL0110", *words)
+
+
+def test_math_iteration_length_and_index():
+    import math
+    refused(trace(lambda acc: math.exp(acc)), post.GraphError, "PL0201", "post.exp")
+    refused(trace(lambda acc: sum(acc)), post.TextError, "PL0102", "post.chunk")
+    refused(trace(lambda acc: len(acc) * acc), post.TextError, "PL0102")
+    refused(trace(lambda acc: acc[0]), post.TextError, "PL0102", "not indexed")
+    refused(trace(lambda acc: np.sort(acc)), post.TextError, "PL0102", "sort")
+
+
+def test_an_array_in_a_closure():
+    bias = np.ones(5, np.float32)
+    refused(trace(lambda acc: acc + bias), post.GraphError, "PL0201", "ndarray of shape (5,)", "post.row")
+
+
+def test_returned_constant_and_nothing():
+    refused(trace(lambda acc: 3.0), post.GraphError, "PL0206", "constant")
+    refused(trace(lambda acc: None), post.GraphError, "PL0205", "returns nothing")
+    refused(trace(lambda acc: "D"), post.GraphError, "PL0205", "str")
+    refused(trace(lambda acc: (acc + 1, acc + 2)), post.GraphError, "PL0205", "has no name")
+
+
+def test_unused_operand():
+    def f(acc, bias: post.row, spare: post.row):
+        return acc + bias
+
+    error = refused(trace(f), post.GraphError, "PL0210", "spare")
+    assert "spare: post.row" in linecache.getline(__file__, error.line)
+
+
+def test_names():
+    refused(trace(lambda acc: {"not a name": acc}), post.GraphError, "PL0209", "not a name")
+    refused(trace(lambda acc: {"a\0b": acc}), post.GraphError, "PL0209")
+    refused(trace(lambda acc: {1: acc}), post.GraphError, "PL0209")
+    refused(trace(lambda acc: {"A": acc}), post.GraphError, "PL0209")
+
+
+def test_missing_axis_and_wrong_arguments():
+    refused(trace(lambda acc: post.sum(post.sum(acc, axis=1), axis=1)), post.GraphError, "PL0203")
+    refused(trace(lambda acc: post.sum(acc, axis=2)), post.GraphError, "PL0207", "axis")
+    refused(trace(lambda acc: post.exp(acc, acc)), post.TextError, "PL0105", "post.exp")
+    refused(trace(lambda acc: post.gelu()), post.TextError, "PL0105")
+    refused(trace(lambda acc: post.cast(acc, "f12")), post.TextError, "PL0107")
+
+
+def test_values_of_another_epilogue():
+    kept = []
+
+    @post.epilogue
+    def first(acc):
+        kept.append(acc * 2)
+        return kept[0]
+
+    first.graph
+    refused(trace(lambda acc: acc + kept[0]), post.GraphError, "PL0211")
+
+
+def test_parameters():
+    def star(acc, *rest):
+        return acc
+
+    def wrong(acc, x: int):
+        return acc + x
+
+    refused(trace(star), post.TextError, "PL0102")
+    refused(trace(wrong), post.TextError, "PL0107", "post.row")
+    refused(trace(lambda: 1), post.TextError, "PL0105", "accumulator")
+
+
+def test_recursion():
+    def f(acc):
+        return f(acc)
+    refused(trace(f), post.TextError, "PL0106")
+
+
+@post.epilogue
+def bias_relu(acc, bias: post.row):
+    return post.relu(acc + bias)
+
+
+@pytest.mark.parametrize("call, kind, code, words", [
+    (lambda: post.matmul(A, B, epilogue=bias_relu), post.OperandError, "PL0301", ("bias",)),
+    (lambda: post.matmul(A, B, epilogue=bias_relu, bais=B[0]), post.OperandError, "PL0301", ("bias",)),
+    (lambda: post.matmul(A, B, epilogue=bias_relu, bias=B[0], bais=B[0]), post.OperandError, "PL0303", ("bais", "Did you mean 'bias'")),
+    (lambda: post.matmul(A, B, epilogue=bias_relu, bias=A), post.OperandError, "PL0304", ("bias",)),
+    (lambda: post.matmul(A, B, epilogue=bias_relu, bias=np.ones(4, np.float32)), post.OperandError, "PL0306", ("bias",)),
+    (lambda: post.matmul(A, A), post.OperandError, "PL0306", ("B",)),
+    (lambda: post.matmul(A[0], B), post.OperandError, "PL0304", ("A",)),
+    (lambda: post.matmul(A.astype(np.float64), B), post.OperandError, "PL0305", ("float64", "astype")),
+    (lambda: post.matmul(A.astype(np.complex64), B), post.OperandError, "PL0305", ("complex64",)),
+    (lambda: post.matmul(A.astype(">f4"), B), post.OperandError, "PL0305", ("other order",)),
+    (lambda: post.matmul([[1.0]], B), post.OperandError, "PL0305", ("list",)),
+    (lambda: post.matmul(A, B.astype(np.int8)), post.UnsupportedError, "PL0401", ()),
+    (lambda: post.matmul(A, B, out=np.ones((4, 4), np.float32)), post.OperandError, "PL0306", ("D",)),
+    (lambda: post.matmul(A, B, out={"E": np.ones((4, 5), np.float32)}), post.OperandError, "PL0303", ("E",)),
+    (lambda: post.matmul(A, B, out=(None, None)), post.OperandError, "PL0303", ("out=",)),
+    (lambda: post.matmul(A, B, epilogue=lambda acc: acc), post.UsageError, "PL0701", ("@post.epilogue",)),
+    (lambda: post.matmul(A, B, target="tpu"), post.UsageError, "PL0701", ("tpu",)),
+    (lambda: post.stream(A, epilogue=post.epilogue(lambda acc: acc + post.nan), out=np.ones((4, 3))), post.OperandError, "PL0305", ("float64",)),
+    (lambda: post.plan(post.f32, post.f32, epilogue=bias_relu).bind(A), post.OperandError, "PL0301", ("B",)),
+    (lambda: post.plan(post.f32, post.f32, epilogue=bias_relu).explain("nothing"), post.UsageError, "PL0701", ("summary",)),
+    (lambda: post.plan("f33", post.f32), post.TextError, "PL0107", ("f33",)),
+    (lambda: post.load("/nowhere.py"), post.FileError, "PL0601", ("nowhere",)),
+    (lambda: post.m_index(), post.UsageError, "PL0701", ("m_index",)),
+], ids=lambda value: value if isinstance(value, str) and value.startswith("PL") else "")
+def test_calls(call, kind, code, words):
+    refused(call, kind, code, *words)
+
+
+def test_read_only_and_overlapping_outputs():
+    frozen = np.ones((4, 5), np.float32)
+    frozen.flags.writeable = False
+    refused(lambda: post.matmul(A, B, out=frozen), post.UsageError, "PL0701", "read-only")
+    x = np.ones((4, 6), np.float32)
+    shifted = post.epilogue(lambda acc, r: acc + r)
+    refused(lambda: post.matmul(A, B, epilogue=shifted, r=x[:, 1:], out=x[:, :5]), post.OperandError, "PL0309")
+
+
+def test_text_says_where():
+    with pytest.raises(post.TextError) as caught:
+        post.parse("def f(acc, bias: row):\n    return acc + bais\n")
+    assert (caught.value.line, caught.value.column) == (2, 18)
+    assert "did you mean 'bias'" in str(caught.value)
+
+
+def test_text_is_data(tmp_path):
+    mark = tmp_path / "mark"
+    with pytest.raises(post.Error):
+        post.parse(f"def f(acc):\n    open({str(mark)!r}, 'w')\n    return acc\n")
+    assert not mark.exists()
+
+
+def test_nothing_is_written_when_a_call_is_refused():
+    out = np.full((4, 5), 7, np.float32)
+    with pytest.raises(post.Error):
+        post.matmul(A, B, epilogue=bias_relu, bias=np.ones(9, np.float32), out=out)
+    assert (out == 7).all()
+
+
+def test_every_error_has_a_class():
+    from postlude import _core, errors
+    for number, name, _ in _core.error_table():
+        assert type(errors.error(name, "m")).__mro__[1] is post.Error

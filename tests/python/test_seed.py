@@ -1,0 +1,118 @@
+"""The functions of the epilogue visitor tree (docs/seed_visitor_tree.md): each body as it stands there, decorated."""
+import numpy as np
+import pytest
+
+import postlude as post
+from postlude import NDArray, leaky_relu, reduction_op, tanh
+
+M, N, K, LENGTH = 70, 300, 40, 128
+
+
+@pytest.fixture
+def arrays(rng):
+    return {"a": rng.standard_normal((M, K)).astype(np.float32), "b": rng.standard_normal((K, N)).astype(np.float32),
+            "c": rng.standard_normal((M, N)).astype(np.float32), "vector": rng.standard_normal(M).astype(np.float32)}
+
+
+def partial_sums(x, length):
+    return np.stack([x[:, j:j + length].sum(1) for j in range(0, x.shape[1], length)], axis=1)
+
+
+def lrelu(x, slope):
+    return np.where(x >= 0, x, slope * x)
+
+
+def test_unary(arrays):
+    @post.epilogue
+    def UnaryEpilogue_(
+        accum: 'tensor', c: 'tensor',
+        alpha: 'scalar', beta: 'scalar'):
+        #
+        T = leaky_relu.numpy(accum, 0.2)
+        Z = alpha * T + beta * c
+        return Z
+
+    out = post.matmul(arrays["a"], arrays["b"], epilogue=UnaryEpilogue_, c=arrays["c"], alpha=1.5, beta=0.5)
+    expected = 1.5 * lrelu(arrays["a"] @ arrays["b"], 0.2) + 0.5 * arrays["c"]
+    np.testing.assert_allclose(out, expected, rtol=1e-4, atol=1e-4)
+
+
+def test_column_broadcast(arrays):
+    @post.epilogue
+    def ColumnBroadcast_(
+        accum: 'tensor', c: 'tensor',
+        vector: 'column', alpha: 'scalar', beta: 'scalar'):
+        #
+        T = accum + vector
+        scale_T = leaky_relu.numpy(alpha * T, 0.2)
+        Z = scale_T + beta * c
+        return Z, T
+
+    out = post.matmul(arrays["a"], arrays["b"], epilogue=ColumnBroadcast_, c=arrays["c"], vector=arrays["vector"],
+                      alpha=1.5, beta=0.5)
+    t = arrays["a"] @ arrays["b"] + arrays["vector"][:, None]
+    np.testing.assert_allclose(out.T, t, rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(out.Z, lrelu(1.5 * t, 0.2) + 0.5 * arrays["c"], rtol=1e-4, atol=1e-4)
+
+
+class args:
+    threadblock_shape = [64, LENGTH, 32]
+
+
+def test_row_reduction(arrays):
+    @post.epilogue
+    def RowReduction_(
+        accum: 'tensor', c: 'tensor',
+        alpha: 'scalar', beta: 'scalar'):
+        #
+        D = alpha * accum + tanh.numpy(beta * c)
+        reduction = reduction_op(D, "row", "Add", args.threadblock_shape[1])
+        return D, reduction
+
+    out = post.matmul(arrays["a"], arrays["b"], epilogue=RowReduction_, c=arrays["c"], alpha=1.5, beta=0.5)
+    d = 1.5 * (arrays["a"] @ arrays["b"]) + np.tanh(0.5 * arrays["c"])
+    np.testing.assert_allclose(out.D, d, rtol=1e-4, atol=1e-4)
+    assert out.reduction.shape == (M, (N + LENGTH - 1) // LENGTH)
+    np.testing.assert_allclose(out.reduction, partial_sums(d, LENGTH), rtol=1e-3, atol=1e-3)
+    plain = RowReduction_(arrays["a"] @ arrays["b"], c=arrays["c"], alpha=1.5, beta=0.5)
+    np.testing.assert_allclose(plain.reduction, out.reduction, rtol=1e-3, atol=1e-3)
+
+
+def test_column_reduction(arrays):
+    @post.epilogue
+    def f(accum: 'tensor'):
+        D = accum * 2
+        reduction = reduction_op(D, "column", "Max", 32)
+        return D, reduction
+
+    out = post.matmul(arrays["a"], arrays["b"], epilogue=f)
+    assert out.reduction.shape == ((M + 31) // 32, N)
+    np.testing.assert_array_equal(out.reduction, np.stack([out.D[i:i + 32].max(0) for i in range(0, M, 32)]))
+
+
+def test_the_third_step_with_its_annotations(arrays):
+    @post.epilogue
+    def RowReduction_(
+        accum: NDArray['tensor', 'float32'], c: NDArray['tensor', 'float32'],
+        alpha: 'float32', beta: 'float32'):
+        #
+        D = alpha * accum + tanh.numpy(beta * c)
+        reduction = reduction_op(D, "row", "Add", args.threadblock_shape[1])
+        return D, reduction
+
+    out = post.matmul(arrays["a"], arrays["b"], epilogue=RowReduction_, c=arrays["c"], alpha=1.0, beta=1.0)
+    np.testing.assert_allclose(out.D, arrays["a"] @ arrays["b"] + np.tanh(arrays["c"]), rtol=1e-4, atol=1e-4)
+
+
+def test_what_that_document_forbids_works_here(arrays):
+    """A reduction of an expression, used again in the epilogue; a node used by two operations is computed once."""
+    @post.epilogue
+    def f(accum: 'tensor', c: 'tensor'):
+        t = post.exp(accum * 0.1)
+        total = post.sum(t + c, axis=1)
+        D = t / total
+        return D
+
+    out = post.matmul(arrays["a"], arrays["b"], epilogue=f, c=abs(arrays["c"]))
+    t = np.exp(0.1 * (arrays["a"] @ arrays["b"]))
+    np.testing.assert_allclose(out, t / (t + abs(arrays["c"])).sum(1, keepdims=True), rtol=1e-4)
