@@ -1,0 +1,243 @@
+#include "fuzz/case.h"
+
+#include "core/convert.h"
+#include "fuzz/choices.h"
+#include "graph/printer.h"
+#include "graph/verify.h"
+
+#include <postlude/parse.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <sstream>
+#include <stdexcept>
+
+namespace postlude::fuzz {
+
+namespace {
+
+constexpr const char* values_names[] = {"integers", "normal", "special"};
+
+std::uint64_t hash(std::string_view text, std::uint64_t seed) {
+  for (const char c : text) seed = mix(seed ^ static_cast<std::uint8_t>(c));
+  return seed;
+}
+
+double uniform(std::uint64_t bits) { return static_cast<double>(bits >> 11) * 0x1p-53; }
+double gauss(std::uint64_t bits) {
+  return std::sqrt(-2 * std::log1p(-uniform(bits))) * std::cos(6.283185307179586 * uniform(mix(bits)));
+}
+
+void store_element(const Case& c, const Tensor3& t, void* memory, std::int64_t at, std::uint64_t bits) {
+  const bool left = t.name == "A", right = t.name == "B", main_loop = left || right;
+  const std::uint64_t small = mix(bits ^ 0x51);
+  if (!is_float(t.dtype)) {
+    std::int64_t x = static_cast<std::int64_t>(small % 9) - 4;
+    if (t.dtype == DType::boolean) x &= 1;
+    if (t.dtype == DType::u8) x = std::abs(x);
+    if (t.dtype == DType::i64) x = static_cast<std::int64_t>(small % static_cast<std::uint64_t>(c.shape.n + 2)) - 1;  // a label
+    if (c.values == Values::special && small % 5 == 0) {
+      const core::IntegerRange range = core::integer_range(t.dtype);
+      x = small % 2 == 0 ? range.min : range.max;
+    }
+    return core::store_integer(t.dtype, memory, at, x);
+  }
+  double x = 0;
+  if (c.values == Values::integers) {
+    const int reach = right ? 2 : 4;
+    x = static_cast<double>(static_cast<std::int64_t>(small % static_cast<std::uint64_t>(2 * reach + 1)) - reach);
+    if (main_loop && small % 3 != 0) x = 0;  // thinned, so that sums stay small
+  } else {
+    x = gauss(bits) / (right ? std::sqrt(static_cast<double>(std::max<std::int64_t>(c.shape.k, 1))) : 1);
+    if (c.values == Values::special && small % (main_loop ? 97 : 7) == 0) {
+      const double largest = t.dtype == DType::f32 ? std::numeric_limits<float>::max() : core::decode(t.dtype, core::float_format(t.dtype).max);
+      const double specials[] = {std::nan(""), HUGE_VAL, -HUGE_VAL, 0.0, -0.0, core::decode(t.dtype, 1), -core::decode(t.dtype, 1), largest, -largest};
+      x = specials[mix(small) % std::size(specials)];
+    }
+  }
+  core::store_real(t.dtype, memory, at, x);
+}
+
+// Strides of a tensor: contiguous, with a gap behind each row, transposed, with a gap behind each element, and for inputs
+// also repeated along an axis, or backwards along one.
+void lay_out(const Case& c, Tensor3& t) {
+  const std::uint64_t choice = c.layout == 0 ? 0 : hash(t.name, c.layout);
+  const int modes = t.output ? 4 : 7, mode = c.layout == 0 ? 0 : static_cast<int>(choice % static_cast<std::uint64_t>(modes));
+  const auto& e = t.extents;
+  const std::int64_t gap = 1 + static_cast<std::int64_t>((choice >> 8) % 9);
+  std::int64_t m = e[2], n = 1, b = e[1] * e[2];
+  if (mode == 1) m += gap, b = e[1] * m;
+  if (mode == 2) m = 1, n = e[1] + gap, b = n * e[2];
+  if (mode == 3) n = 2, m = 2 * e[2] + gap, b = e[1] * m;
+  if (mode == 5) m = -m;
+  if (mode == 6) n = -n;
+  if (mode == 4) (choice >> 16 & 1) != 0 ? m = 0 : n = 0;
+  t.strides = {t.axes.has(Axis::b) ? b : 0, t.axes.has(Axis::m) ? m : 0, t.axes.has(Axis::n) ? n : 0};
+  t.first = 0;
+  for (std::size_t i = 0; i < 3; ++i) t.first -= std::min<std::int64_t>(t.strides[i], 0) * std::max<std::int64_t>(e[i] - 1, 0);
+}
+
+std::int64_t elements_of_memory(const Tensor3& t) {
+  std::int64_t last = t.first;
+  for (std::size_t i = 0; i < 3; ++i) {
+    if (t.extents[i] == 0) return 0;
+    last += std::max<std::int64_t>(t.strides[i], 0) * (t.extents[i] - 1);
+  }
+  return last + 1;
+}
+
+template <class F>
+void for_elements(const Tensor3& t, F f) {
+  for (std::int64_t b = 0; b < t.extents[0]; ++b)
+    for (std::int64_t m = 0; m < t.extents[1]; ++m)
+      for (std::int64_t n = 0; n < t.extents[2]; ++n) f(t.first + b * t.strides[0] + m * t.strides[1] + n * t.strides[2]);
+}
+
+bool is_poison(const std::uint8_t* p, std::int64_t bytes) {
+  return std::all_of(p, p + bytes, [](std::uint8_t x) { return x == poison; });
+}
+
+// "key=value" of a comment.
+std::string field(const std::string& text, const std::string& key) {
+  const auto at = text.find(' ' + key + '=');
+  if (at == std::string::npos) throw std::runtime_error("a case without " + key);
+  const auto begin = at + key.size() + 2;
+  return text.substr(begin, text.find_first_of(" \n", begin) - begin);
+}
+
+}  // namespace
+
+std::string write(const Case& c) {
+  std::ostringstream out;
+  const auto name_of = [](DType t) { return std::string(name(t)); };
+  if (const auto* gemm = std::get_if<Gemm>(&c.problem)) {
+    out << "# problem: kind=gemm a=" << name_of(gemm->a) << " b=" << name_of(gemm->b) << " batched=" << gemm->batched << '\n';
+  } else {
+    const auto& stream = std::get<Stream>(c.problem);
+    out << "# problem: kind=stream a=" << name_of(stream.x) << " b=f32 batched=" << stream.batched << '\n';
+  }
+  out << "# shape: batch=" << c.shape.batch << " m=" << c.shape.m << " n=" << c.shape.n << " k=" << c.shape.k << '\n';
+  out << "# data: data=" << c.data << " values=" << values_names[static_cast<int>(c.values)] << " layout=" << c.layout
+      << " seed=" << c.seed << '\n';
+  out << print(c.graph);
+  return out.str();
+}
+
+Case read(const std::string& text) {
+  Case c;
+  const auto number = [&](const char* key) { return std::stoull(field(text, key)); };
+  const auto dtype = [&](const char* key) { return parse_dtype(field(text, key)).value(); };
+  const bool batched = number("batched") != 0;
+  if (field(text, "kind") == "gemm") c.problem = Gemm{dtype("a"), dtype("b"), Layout::any, Layout::any, batched};
+  else c.problem = Stream{dtype("a"), batched};
+  c.shape = {static_cast<std::int64_t>(number("batch")), static_cast<std::int64_t>(number("m")),
+             static_cast<std::int64_t>(number("n")), static_cast<std::int64_t>(number("k"))};
+  c.data = number("data");
+  c.layout = number("layout");
+  c.seed = number("seed");
+  const std::string values = field(text, "values");
+  for (int i = 0; i < 3; ++i)
+    if (values == values_names[i]) c.values = static_cast<Values>(i);
+  c.graph = parse(text, {}, "case").data();
+  return c;
+}
+
+bool divisible(const Case& c) {
+  const Inference inference = verify(c.graph, accumulator_type(c.problem), default_operand_type(c.problem));
+  return std::all_of(inference.divisibility.begin(), inference.divisibility.end(),
+                     [&](const Divisibility& d) { return d.columns.at(c.shape.n) % d.divisor == 0; });
+}
+
+std::vector<Binding> Tensors::named() const {
+  std::vector<Binding> result;
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    const Tensor3& t = all[i];
+    Tensor x;
+    x.data = memory[i].data() + t.first * size_of(t.dtype);
+    x.dtype = t.dtype;
+    constexpr Axis axes[] = {Axis::b, Axis::m, Axis::n};
+    for (std::size_t axis = 0; axis < 3; ++axis) {
+      if (!t.axes.has(axes[axis])) continue;
+      x.shape[static_cast<std::size_t>(x.rank)] = t.extents[axis];
+      x.strides[static_cast<std::size_t>(x.rank++)] = t.strides[axis];
+    }
+    result.push_back({t.name, x});
+  }
+  return result;
+}
+
+void Tensors::poison_outputs() {
+  for (std::size_t i = 0; i < all.size(); ++i)
+    if (all[i].output) memory[i].fill_with_poison();
+}
+
+std::string Tensors::damage() const {
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    const Tensor3& t = all[i];
+    if (!t.output) continue;
+    if (!is_poison(memory[i].before().data(), static_cast<std::int64_t>(memory[i].before().size())))
+      return "output " + t.name + " was written in front of its memory";
+    std::vector<bool> owned(static_cast<std::size_t>(elements_of_memory(t)), false);
+    for_elements(t, [&](std::int64_t at) { owned[static_cast<std::size_t>(at)] = true; });
+    const std::int64_t size = size_of(t.dtype);
+    for (std::size_t e = 0; e < owned.size(); ++e)
+      if (!owned[e] && !is_poison(memory[i].data() + static_cast<std::int64_t>(e) * size, size))
+        return "output " + t.name + " was written between its elements, at " + std::to_string(e);
+  }
+  return "";
+}
+
+std::vector<std::vector<std::uint8_t>> Tensors::copy_outputs() const {
+  std::vector<std::vector<std::uint8_t>> result;
+  for (std::size_t i = 0; i < all.size(); ++i)
+    if (all[i].output) result.emplace_back(memory[i].data(), memory[i].data() + memory[i].size());
+  return result;
+}
+
+Tensors materialise(const Case& c) {
+  const Inference inference = verify(c.graph, accumulator_type(c.problem), default_operand_type(c.problem));
+  const bool batched = is_batched(c.problem);
+  const Shape& s = c.shape;
+  Tensors result;
+  // An input may lack the batch axis: it is shared then.
+  const auto add = [&](std::string name, DType dtype, Axes axes, std::int64_t rows, std::int64_t columns, bool output, bool has_b) {
+    Tensor3 t;
+    t.name = std::move(name);
+    t.dtype = dtype;
+    const bool shared = !output && (c.layout == 0 ? false : hash(t.name, c.layout ^ 0xB) % 3 == 0);
+    t.axes = axes | (batched && has_b && !shared ? Axes(Axis::b) : Axes());
+    t.output = output;
+    t.extents = {t.axes.has(Axis::b) ? s.batch : 1, t.axes.has(Axis::m) ? rows : 1, t.axes.has(Axis::n) ? columns : 1};
+    lay_out(c, t);
+    GuardedMemory memory(static_cast<std::size_t>(elements_of_memory(t) * size_of(dtype)));
+    if (!output) {
+      std::uint64_t bits = hash(t.name, c.data);
+      for_elements(t, [&](std::int64_t at) { store_element(c, t, memory.data(), at, bits = mix(bits)); });
+    }
+    result.all.push_back(t);
+    result.memory.push_back(std::move(memory));
+    return Bound{result.memory.back().data() + t.first * size_of(dtype), dtype, t.strides};
+  };
+  result.bindings.shape = s;
+  if (const auto* gemm = std::get_if<Gemm>(&c.problem)) {
+    result.bindings.a = add("A", gemm->a, tile_axes, s.m, s.k, false, true);
+    result.bindings.b = add("B", gemm->b, tile_axes, s.k, s.n, false, true);
+  } else {
+    result.bindings.a = add("X", std::get<Stream>(c.problem).x, tile_axes, s.m, s.n, false, true);
+    result.bindings.shape.k = 0;
+  }
+  for (std::size_t i = 0; i < c.graph.operands.size(); ++i) {
+    const OperandDecl& o = c.graph.operands[i];
+    const DType dtype = o.dtype.value_or(o.axes.empty() ? DType::f32 : default_operand_type(c.problem));
+    result.bindings.buffers.push_back(add(o.name, dtype, o.axes, inference.operand_rows[i].at(s.m), inference.operand_columns[i].at(s.n), false, true));
+  }
+  for (const OutputDecl& o : c.graph.outputs) {
+    const ValueInfo& v = inference.values[static_cast<std::size_t>(o.value)];
+    result.bindings.buffers.push_back(
+        add(o.name, o.dtype.value(), v.axes & tile_axes, v.rows.at(s.m), v.columns.at(s.n), true, v.axes.has(Axis::b)));
+  }
+  return result;
+}
+
+}  // namespace postlude::fuzz

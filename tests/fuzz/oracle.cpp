@@ -1,0 +1,184 @@
+#include "fuzz/oracle.h"
+
+#include "cpu/isa.h"
+#include "graph/equal.h"
+#include "graph/printer.h"
+#include "graph/verify.h"
+
+#include <postlude/parse.h>
+
+#include <algorithm>
+#include <memory>
+#include <sstream>
+
+namespace postlude::fuzz {
+
+namespace {
+
+using reference::Evaluation;
+
+std::string describe(const Comparison& c, const Tensors& tensors) {
+  std::ostringstream out;
+  for (const Tensor3& t : tensors.all)
+    if (t.name == c.output) out << name(t.dtype) << ' ';
+  out.precision(9);
+  out << "output " << c.output << " [b=" << c.worst[0] << ", m=" << c.worst[1] << ", n=" << c.worst[2] << "] is " << c.value << " where "
+      << c.expected << " is expected, error / bound " << c.error_over_bound << ", bound " << c.bound;
+  return out.str();
+}
+
+std::string compare(const Evaluation& expected, const Case& c, const Tensors& tensors, const std::string& where) {
+  for (const Comparison& x : reference::compare(expected, c.graph, tensors.bindings))
+    if (!(x.error_over_bound <= 1)) return where + ": " + describe(x, tensors);
+  return "";
+}
+
+// The arguments of commutative operations exchanged, and every second use of a shared elementwise value given a copy of
+// its own.
+GraphData rearranged(const GraphData& graph) {
+  GraphData result = graph;
+  result.nodes.clear();
+  std::vector<NodeId> moved(graph.nodes.size(), -1), copy(graph.nodes.size(), -1);
+  std::vector<bool> used(graph.nodes.size(), false);
+  for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
+    Node node = graph.nodes[i];
+    for (NodeId& a : node.args) {
+      const auto arg = static_cast<std::size_t>(a);
+      const Node& source = graph.nodes[arg];
+      const bool copied = used[arg] && is_elementwise(source.op) && source.op != Op::scaled;
+      used[arg] = true;
+      a = moved[arg];
+      if (!copied) continue;
+      if (copy[arg] < 0) {
+        result.nodes.push_back(result.nodes[static_cast<std::size_t>(moved[arg])]);
+        copy[arg] = static_cast<NodeId>(result.nodes.size()) - 1;
+      }
+      a = copy[arg];
+    }
+    if (is_commutative(node.op) && node.args.size() == 2) std::swap(node.args[0], node.args[1]);
+    moved[i] = static_cast<NodeId>(result.nodes.size());
+    result.nodes.push_back(std::move(node));
+  }
+  for (OutputDecl& o : result.outputs) o.value = moved[static_cast<std::size_t>(o.value)];
+  return result;
+}
+
+// Whether no row depends on another: then the first rows of a larger problem are the smaller problem.
+bool rows_independent(const GraphData& graph) {
+  return std::none_of(graph.nodes.begin(), graph.nodes.end(), [](const Node& n) {
+    return (n.op == Op::reduce || n.op == Op::repeat) && n.axes.has(Axis::m);
+  });
+}
+
+// The rows of `small` out of `large`, which has more: inputs there, outputs back.
+void exchange_rows(const Tensors& from, Tensors& to, bool outputs) {
+  for (std::size_t i = 0; i < from.all.size(); ++i) {
+    const Tensor3 &x = from.all[i], &y = to.all[i];
+    if (x.output != outputs) continue;
+    const std::int64_t size = size_of(x.dtype);
+    for (std::int64_t b = 0; b < std::min(x.extents[0], y.extents[0]); ++b)
+      for (std::int64_t m = 0; m < std::min(x.extents[1], y.extents[1]); ++m)
+        for (std::int64_t n = 0; n < std::min(x.extents[2], y.extents[2]); ++n) {
+          const std::int64_t at_x = x.first + b * x.strides[0] + m * x.strides[1] + n * x.strides[2];
+          const std::int64_t at_y = y.first + b * y.strides[0] + m * y.strides[1] + n * y.strides[2];
+          std::copy_n(from.memory[i].data() + at_x * size, size, to.memory[i].data() + at_y * size);
+        }
+  }
+}
+
+}  // namespace
+
+std::vector<std::string> machine_isas() {
+  std::vector<std::string> result;
+  for (int i = 0; i <= static_cast<int>(cpu::machine_isa()); ++i) result.emplace_back(cpu::name(static_cast<cpu::Isa>(i)));
+  return result;
+}
+
+Runs run_plan(const Case& c, Tensors& tensors, const Target& target) {
+  const Plan plan = compile(c.problem, Graph(std::make_shared<const GraphData>(c.graph)), target);
+  Call call = plan.bind(tensors.named());
+  Runs runs;
+  for (auto* copy : {&runs.first, &runs.second}) {
+    tensors.poison_outputs();
+    call.run();
+    *copy = tensors.copy_outputs();
+  }
+  return runs;
+}
+
+std::string check(const Case& c, const Checks& checks) {
+  if (checks.round_trip) {
+    const std::string text = print(c.graph);
+    try {
+      const Graph again = parse(text);
+      if (!same(c.graph, again.data())) return "parses back to another graph:\n" + again.print();
+    } catch (const Error& e) {
+      return std::string("does not parse back: ") + e.what();
+    }
+  }
+  Tensors tensors = materialise(c);
+  const Evaluation expected = reference::evaluate(c.graph, c.problem, tensors.bindings);
+  const auto isas = checks.isas.empty() ? machine_isas() : checks.isas;
+  const auto target_of = [](int threads, const std::string& isa) {
+    Target target = Target::cpu(threads);
+    target.isa = isa;
+    return target;
+  };
+  try {
+    for (const std::string& isa : isas) {
+      std::vector<std::vector<std::uint8_t>> bits;
+      for (const int threads : checks.threads) {
+        const std::string where = isa + ", " + std::to_string(threads) + " threads";
+        const Runs runs = checks.runner(c, tensors, target_of(threads, isa));
+        if (std::string wrong = tensors.damage(); !wrong.empty()) return where + ": " + wrong;
+        if (std::string wrong = compare(expected, c, tensors, where); !wrong.empty()) return wrong;
+        if (runs.first != runs.second) return where + ": the second run gives other bits";
+        if (!bits.empty() && bits != runs.first) return where + ": other bits than with " + std::to_string(checks.threads[0]) + " threads";
+        bits = runs.first;
+      }
+    }
+    if (!checks.metamorphic) return "";
+    const Target target = target_of(checks.threads.back(), isas.back());
+    {
+      Case other = c;
+      other.graph = rearranged(c.graph);
+      (void)checks.runner(other, tensors, target);
+      if (std::string wrong = compare(expected, c, tensors, "with arguments exchanged and values copied"); !wrong.empty()) return wrong;
+    }
+    if (rows_independent(c.graph) && c.shape.m > 0) {
+      Case taller = c;
+      taller.shape.m += 1 + static_cast<std::int64_t>(c.data % 7);
+      Tensors more = materialise(taller);
+      exchange_rows(tensors, more, false);
+      (void)checks.runner(taller, more, target);
+      tensors.poison_outputs();
+      exchange_rows(more, tensors, true);
+      if (std::string wrong = compare(expected, c, tensors, "as the first rows of a larger problem"); !wrong.empty()) return wrong;
+    }
+  } catch (const Error& e) {
+    return std::string("throws ") + e.what();
+  }
+  return "";
+}
+
+Coverage coverage(const Case& c) {
+  Coverage result;
+  Tensors tensors = materialise(c);
+  for (const reference::Output& o : reference::evaluate(c.graph, c.problem, tensors.bindings)) {
+    for (const reference::Cell& x : o.cells) {
+      ++result.elements;
+      if (is_float(o.dtype)) {
+        result.unchecked += is_anything(x.real);
+        result.nan += is_nan(x.real);
+        result.exact += is_point(x.real);
+      } else {
+        const reference::Whole all = reference::anything(0, o.dtype);
+        result.unchecked += x.whole.low == all.low && x.whole.high == all.high;
+        result.exact += is_point(x.whole);
+      }
+    }
+  }
+  return result;
+}
+
+}  // namespace postlude::fuzz

@@ -1,0 +1,140 @@
+#include "fuzz/shrink.h"
+
+#include "fuzz/grammar.h"
+#include "graph/verify.h"
+
+#include <algorithm>
+
+namespace postlude::fuzz {
+
+namespace {
+
+class Shrinker {
+ public:
+  Shrinker(const Case& c, const std::function<bool(const Case&)>& fails, int attempts)
+      : best_(c), fails_(fails), attempts_(attempts) {}
+
+  Case run() {
+    bool progress = true;
+    while (progress && attempts_ > 0) {
+      progress = false;
+      for (bool (Shrinker::*step)() : {&Shrinker::outputs, &Shrinker::shapes, &Shrinker::values, &Shrinker::tensors, &Shrinker::dtypes})
+        while (attempts_ > 0 && (this->*step)()) progress = true;
+    }
+    return best_;
+  }
+
+ private:
+  Case best_;
+  const std::function<bool(const Case&)>& fails_;
+  int attempts_;
+
+  bool accept(Case candidate) {
+    if (attempts_ <= 0) return false;
+    --attempts_;
+    try {
+      candidate.graph = without_unused(candidate.graph);
+      if (!divisible(candidate) || !fails_(candidate)) return false;
+    } catch (const Error&) {
+      return false;  // the candidate means nothing
+    }
+    best_ = std::move(candidate);
+    return true;
+  }
+
+  bool outputs() {
+    for (std::size_t i = 0; best_.graph.outputs.size() > 1 && i < best_.graph.outputs.size(); ++i) {
+      Case c = best_;
+      c.graph.outputs.erase(c.graph.outputs.begin() + static_cast<std::ptrdiff_t>(i));
+      if (accept(std::move(c))) return true;
+    }
+    return false;
+  }
+
+  bool shapes() {
+    for (std::int64_t Shape::*size : {&Shape::batch, &Shape::m, &Shape::n, &Shape::k}) {
+      const std::int64_t now = best_.shape.*size;
+      for (const std::int64_t smaller : {std::int64_t{0}, std::int64_t{1}, std::int64_t{2}, now / 2, now - 1}) {
+        if (smaller >= now || smaller < 0 || (smaller == 0 && size != &Shape::k)) continue;
+        Case c = best_;
+        c.shape.*size = smaller;
+        if (accept(std::move(c))) return true;
+      }
+    }
+    return false;
+  }
+
+  // A value by one of its arguments, by the accumulator, or by 1; the last values first.
+  bool values() {
+    const std::size_t count = best_.graph.nodes.size();
+    for (std::size_t i = count; i-- > 1;) {
+      const Node& node = best_.graph.nodes[i];
+      for (const NodeId a : node.args)
+        if (replace(i, a)) return true;
+      if (node.op != Op::acc && !node.args.empty() && best_.graph.nodes[0].op == Op::acc && replace(i, 0)) return true;
+      if (node.op == Op::constant) continue;
+      Case c = best_;
+      Node& one = c.graph.nodes[i];
+      one = Node{};
+      one.literal.real = 1;
+      if (accept(std::move(c))) return true;
+    }
+    return false;
+  }
+  bool replace(std::size_t from, NodeId to) {
+    Case c = best_;
+    for (Node& n : c.graph.nodes)
+      for (NodeId& a : n.args)
+        if (a == static_cast<NodeId>(from)) a = to;
+    for (OutputDecl& o : c.graph.outputs)
+      if (o.value == static_cast<NodeId>(from)) o.value = to;
+    return accept(std::move(c));
+  }
+
+  bool tensors() {
+    Case c = best_;
+    if (c.layout != 0) {
+      c.layout = 0;
+      if (accept(c)) return true;
+      c = best_;
+    }
+    if (c.values != Values::integers) {
+      c.values = static_cast<Values>(static_cast<int>(c.values) - 1);
+      if (accept(c)) return true;
+      c = best_;
+    }
+    if (auto* gemm = std::get_if<Gemm>(&c.problem); gemm != nullptr && gemm->batched && c.shape.batch == 1) {
+      gemm->batched = false;
+      if (accept(c)) return true;
+    }
+    return false;
+  }
+
+  bool dtypes() {
+    for (std::size_t i = 0; i < best_.graph.outputs.size(); ++i) {
+      if (best_.graph.outputs[i].dtype == f32) continue;
+      Case c = best_;
+      c.graph.outputs[i].dtype = f32;
+      if (accept(std::move(c))) return true;
+    }
+    for (std::size_t i = 0; i < best_.graph.operands.size(); ++i) {
+      if (best_.graph.operands[i].dtype == f32) continue;
+      Case c = best_;
+      c.graph.operands[i].dtype = f32;
+      if (accept(std::move(c))) return true;
+    }
+    auto* gemm = std::get_if<Gemm>(&best_.problem);
+    if (gemm == nullptr || (gemm->a == f32 && gemm->b == f32)) return false;
+    Case c = best_;
+    std::get<Gemm>(c.problem).a = std::get<Gemm>(c.problem).b = f32;
+    return accept(std::move(c));
+  }
+};
+
+}  // namespace
+
+Case shrink(const Case& c, const std::function<bool(const Case&)>& fails, int attempts) {
+  return Shrinker(c, fails, attempts).run();
+}
+
+}  // namespace postlude::fuzz
