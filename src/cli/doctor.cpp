@@ -63,8 +63,7 @@ std::vector<Finding> examine() {
   findings.push_back({State::good, "instructions", std::string(cpu::name(cpu::best_isa()))});
   findings.push_back({State::good, "threads", std::to_string(cpu::available_threads())});
   for (const DType dtype : {DType::f32, DType::bf16, DType::s8}) findings.push_back(check_cpu(dtype));
-  const plan::Backend* cuda = plan::find_backend(Device::cuda);
-  const std::string unusable = cuda == nullptr ? "this build has no CUDA backend" : cuda->unusable();
+  const std::string unusable = plan::find_backend(Device::cuda).unusable();
   findings.push_back({unusable.empty() ? State::good : State::absent, "CUDA", unusable.empty() ? "usable" : unusable});
   const core::CacheFolder cache = core::cache_folder(false);
   findings.push_back({cache.unusable.empty() ? State::good : State::absent, "kernel cache",
@@ -84,7 +83,7 @@ Command add_doctor(CLI::App& app, bool& json) {
             const std::vector<Finding> findings = examine();
             const bool wrong = std::any_of(findings.begin(), findings.end(), [](const Finding& f) { return f.state == State::wrong; });
             if (json) {
-              Json object = {{"version", POSTLUDE_VERSION}, {"ok", !wrong}, {"findings", Json::array()}};
+              Json object = {{"version", POSTLUDE_VERSION}, {"ok", !wrong}, {"cuda", Target::best().device == Device::cuda}, {"findings", Json::array()}};
               for (const Finding& f : findings) {
                 object["findings"].push_back({{"what", f.what}, {"state", state_name(f.state)}, {"detail", f.detail}});
               }

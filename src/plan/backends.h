@@ -19,7 +19,6 @@ struct Backend {
   std::unique_ptr<Executable> (*compile)(const Problem&, std::shared_ptr<const lower::Program>, const Target&);
 };
 
-// Null where this build has no backend for the device.
-[[nodiscard]] const Backend* find_backend(Device device);
+[[nodiscard]] const Backend& find_backend(Device device);
 
 }  // namespace postlude::inline v0::plan

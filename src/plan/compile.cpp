@@ -55,12 +55,11 @@ void check_dtypes(const Graph& graph, const std::vector<std::pair<std::string, D
   }
 }
 
-std::string_view device_name(Device device) { return device == Device::cpu ? "cpu" : "cuda"; }
-
 // A plan as far as its Program, and why its target cannot run it.
 struct Draft {
   std::shared_ptr<PlanData> plan;
   std::vector<std::string> refusals;
+  std::string unusable;  // why this machine cannot run anything for the target; a named isa compiles without a device
 };
 
 Draft draft(const Problem& problem, const Graph& graph, const Target& target, const CompileOptions& options) {
@@ -79,12 +78,9 @@ Draft draft(const Problem& problem, const Graph& graph, const Target& target, co
   check_dtypes(graph, options.dtypes);
   plan->inference = verify(graph.data(), accumulator_type(problem), default_operand_type(problem));
   plan->base.program = make_program(*plan, {});
-  plan->backend = plan::find_backend(target.device);
-  if (plan->backend == nullptr) {
-    throw Error(ErrorCode::no_device, "this build has no backend for " + std::string(device_name(target.device)),
-                "compile for Target::cpu()");
-  }
-  return {plan, plan->backend->refusals(problem, *plan->base.program, target)};
+  plan->backend = &plan::find_backend(target.device);
+  return {plan, plan->backend->refusals(problem, *plan->base.program, target),
+          target.isa.empty() ? plan->backend->unusable() : std::string()};
 }
 
 }  // namespace
@@ -103,12 +99,12 @@ Target Target::cuda(int device_index) {
 }
 
 Target Target::best() {
-  const plan::Backend* backend = plan::find_backend(Device::cuda);
-  return backend != nullptr && backend->unusable().empty() ? cuda() : cpu();
+  return plan::find_backend(Device::cuda).unusable().empty() ? cuda() : cpu();
 }
 
 Plan compile(const Problem& problem, const Graph& graph, const Target& target, const CompileOptions& options) {
-  auto [data, refusals] = draft(problem, graph, target, options);
+  auto [data, refusals, unusable] = draft(problem, graph, target, options);
+  if (!unusable.empty()) throw Error(ErrorCode::no_device, unusable, "compile for Target::cpu(), or run `postlude doctor`");
   if (!refusals.empty()) {
     std::string reasons;
     for (const std::string& reason : refusals) reasons += (reasons.empty() ? "" : "; ") + reason;
@@ -126,8 +122,7 @@ Support supports(const Problem& problem, const Graph& graph, const Target& targe
   try {
     Draft made = draft(problem, graph, target, options);
     support.reasons = std::move(made.refusals);
-    const std::string unusable = made.plan->backend->unusable();
-    if (!unusable.empty() && target.isa.empty()) support.reasons.push_back(unusable);
+    if (!made.unusable.empty()) support.reasons.push_back(made.unusable);
   } catch (const Error& error) {
     if (error.code() == ErrorCode::internal) throw;
     support.reasons.push_back(error.message() + (error.hint().empty() ? "" : ": " + error.hint()));

@@ -1,0 +1,387 @@
+"""Runs the program `postlude` as a person or a script would: program_test.py PROGRAM [GROUP ...].
+
+Only the standard library: .npy files are made and read here byte by byte.
+"""
+import ast
+import json
+import math
+import os
+import pathlib
+import pty
+import struct
+import subprocess
+import sys
+import tempfile
+import unittest
+
+PROGRAM = sys.argv[1]
+
+BIAS = """
+def bias_relu(acc, bias: row):
+    D = relu(acc + bias)
+    amax = max(abs(acc + bias), axis=1)
+    return D, amax
+"""
+
+
+def write_npy(path, descr, shape, values, fortran=False):
+    codes = {"f4": "f", "f8": "d", "i8": "q", "i4": "i", "u1": "B", "i1": "b"}
+    header = f"{{'descr': '{descr}', 'fortran_order': {fortran}, 'shape': {shape}, }}".encode()
+    header += b" " * (63 - (10 + len(header)) % 64) + b"\n"
+    order = ">" if descr[0] == ">" else "<"
+    data = struct.pack(f"{order}{len(values)}{codes[descr[1:]]}", *values)
+    pathlib.Path(path).write_bytes(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header + data)
+
+
+def read_npy(path):
+    data = pathlib.Path(path).read_bytes()
+    assert data[:8] == b"\x93NUMPY\x01\x00", path
+    length = struct.unpack("<H", data[8:10])[0]
+    assert (10 + length) % 64 == 0
+    header = ast.literal_eval(data[10:10 + length].decode())
+    code = {"f4": "f", "f2": "e", "i8": "q", "i4": "i", "b1": "?", "i1": "b", "u1": "B"}[header["descr"][1:]]
+    count = math.prod(header["shape"])
+    return header["descr"], header["shape"], struct.unpack(f"<{count}{code}", data[10 + length:])
+
+
+class Case(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+        self.epilogue = self.file("bias.py", BIAS)
+
+    def file(self, name, text):
+        (self.folder / name).write_text(text)
+        return str(self.folder / name)
+
+    def path(self, name):
+        return str(self.folder / name)
+
+    def run_program(self, *arguments, code=0, **environment):
+        environment = {**os.environ, **environment}
+        result = subprocess.run([PROGRAM, *map(str, arguments)], capture_output=True, text=True, env=environment,
+                                cwd=self.folder, timeout=120)
+        self.assertEqual(result.returncode, code, result.stdout + result.stderr)
+        if code == 0:
+            self.assertEqual(result.stderr, "")
+        self.assertNotIn("\x1b", result.stdout + result.stderr)
+        return result
+
+    def run_json(self, *arguments, code=0):
+        return json.loads(self.run_program(*arguments, "--json", code=code).stdout)
+
+
+class Run(Case):
+    def test_verified(self):
+        for dtype in ["f32", "bf16", "f16", "e4m3", "e5m2"]:
+            got = self.run_json("run", self.epilogue, "--gemm", "33x20x17", "--in", dtype, "--verify")
+            self.assertGreaterEqual(got["median_ms"], 0)
+            self.assertLessEqual(got["error_over_bound"], 1)
+            self.assertEqual(set(got["outputs"]), {"D", "amax"})
+            self.assertEqual(got["outputs"]["D"]["shape"], [33, 20])
+            self.assertEqual(got["outputs"]["D"]["dtype"], dtype)
+            self.assertEqual(got["outputs"]["amax"]["dtype"], "f32")
+            self.assertTrue(got["ok"])
+
+    def test_integers(self):
+        epilogue = self.file("s8.py", "def f(acc, s: col[f32]):\n    D: s8 = cast(acc * s * 0.001, s8)\n    return D\n")
+        got = self.run_json("run", epilogue, "--gemm", "9x8x40", "--in", "s8", "--verify")
+        self.assertLessEqual(got["error_over_bound"], 1)
+
+    def test_text(self):
+        text = self.run_program("run", self.epilogue, "--gemm", "33x20x17", "--verify").stdout
+        for part in ["bias_relu  gemm 33 x 20 x 17, f32, cpu", "schedule", "time", "D       f32    (33, 20)", "amax    f32    (33,)", "verified"]:
+            self.assertIn(part, text)
+
+    def test_last_def_or_name(self):
+        epilogue = self.file("two.py", "def first(acc):\n    return acc + 1\n\ndef second(acc):\n    return acc + 2\n")
+        self.assertEqual(self.run_json("run", epilogue, "--gemm", "2x3x4")["epilogue"], "second")
+        self.assertEqual(self.run_json("run", epilogue + ":first", "--gemm", "2x3x4")["epilogue"], "first")
+
+    def test_repeat_seed_threads(self):
+        got = self.run_json("run", self.epilogue, "--gemm", "8x8x8", "--repeat", 5, "--threads", 2, "--seed", 7)
+        self.assertEqual((got["repeat"], got["seed"]), (5, 7))
+        self.assertLessEqual(got["min_ms"], got["median_ms"])
+        for threads in (1, 2):
+            self.run_program("run", self.epilogue, "--gemm", "130x70x33", "--threads", threads, "--out", f"t{threads}")
+        for name in ("D", "amax"):
+            self.assertEqual((self.folder / f"t1/{name}.npy").read_bytes(), (self.folder / f"t2/{name}.npy").read_bytes())
+        self.run_program("run", self.epilogue, "--gemm", "130x70x33", "--seed", 1, "--out", "other")
+        self.assertNotEqual((self.folder / "t1/D.npy").read_bytes(), (self.folder / "other/D.npy").read_bytes())
+
+    def test_batch(self):
+        got = self.run_json("run", self.epilogue, "--gemm", "6x5x4", "--batch", 3, "--verify")
+        self.assertEqual(got["outputs"]["D"]["shape"], [3, 6, 5])
+        self.assertLessEqual(got["error_over_bound"], 1)
+
+    def test_stream(self):
+        epilogue = self.file("softmax.py", "def softmax(acc):\n    e = exp(acc - max(acc, axis=1))\n    return e / sum(e, axis=1)\n")
+        self.assertLessEqual(self.run_json("run", epilogue, "--stream", "7x9", "--verify")["error_over_bound"], 1)
+        write_npy(self.path("x.npy"), "<f4", (2, 2), [0, 0, 5, 5])
+        self.run_program("run", epilogue, "--stream", "2x2", "X=x.npy", "--out", ".")
+        self.assertEqual(read_npy(self.path("D.npy"))[2], (0.5, 0.5, 0.5, 0.5))
+
+    def test_indices_are_drawn_in_range(self):
+        epilogue = self.file("xent.py", "def xent(acc, label: col[i64]):\n"
+                                        "    hit = sum(where(n_index() == label, 1.0, 0.0), axis=1)\n"
+                                        "    return hit\n")
+        self.run_program("run", epilogue, "--gemm", "50x6x4", "--out", ".")
+        self.assertEqual(set(read_npy(self.path("hit.npy"))[2]), {1.0})
+
+    def test_empty(self):
+        self.assertEqual(self.run_json("run", self.epilogue, "--gemm", "0x5x4", "--verify")["outputs"]["D"]["shape"], [0, 5])
+        self.run_json("run", self.epilogue, "--gemm", "5x4x0", "--verify")
+
+
+class Files(Case):
+    def setUp(self):
+        super().setUp()
+        write_npy(self.path("a.npy"), "<f4", (2, 3), [1, 2, 3, 4, 5, 6])
+        write_npy(self.path("b.npy"), "<f4", (3, 2), [1, -1, 2, -2, 3, -3])
+        write_npy(self.path("bias.npy"), "<f4", (2,), [1, 1])
+
+    def result(self, *arguments, code=0):
+        return self.run_program("run", self.epilogue, *arguments, "--out", "out", code=code)
+
+    def expect_right(self):
+        self.assertEqual(read_npy(self.path("out/D.npy")), ("<f4", (2, 2), (15, 0, 33, 0)))
+        self.assertEqual(read_npy(self.path("out/amax.npy")), ("<f4", (2,), (15, 33)))
+
+    def test_all_given(self):
+        self.result("--gemm", "2x2x3", "A=a.npy", "B=b.npy", "bias=bias.npy")
+        self.expect_right()
+
+    def test_sizes_from_the_files(self):
+        self.result("A=a.npy", "B=b.npy", "bias=bias.npy")
+        self.expect_right()
+
+    def test_fortran_big_endian_and_wide(self):
+        write_npy(self.path("a.npy"), ">f8", (2, 3), [1, 4, 2, 5, 3, 6], fortran=True)
+        write_npy(self.path("b.npy"), "<i8", (3, 2), [1, -1, 2, -2, 3, -3])
+        write_npy(self.path("bias.npy"), "<f8", (1, 2), [1, 1])
+        self.result("--gemm", "2x2x3", "A=a.npy", "B=b.npy", "bias=bias.npy")
+        self.expect_right()
+
+    def test_bf16_is_widened(self):
+        self.run_program("run", self.epilogue, "A=a.npy", "B=b.npy", "bias=bias.npy", "--in", "bf16", "--out", "out")
+        self.assertEqual(read_npy(self.path("out/D.npy")), ("<f4", (2, 2), (15, 0, 33, 0)))
+
+    def test_f16_stays(self):
+        self.run_program("run", self.epilogue, "A=a.npy", "B=b.npy", "bias=bias.npy", "--in", "f16", "--out", "out")
+        self.assertEqual(read_npy(self.path("out/D.npy")), ("<f2", (2, 2), (15, 0, 33, 0)))
+
+    def test_scalars(self):
+        epilogue = self.file("scale.py", "def f(acc, alpha):\n    total = sum(acc, axis=(0, 1))\n    D = acc * alpha\n    return D, total\n")
+        self.run_program("run", epilogue, "A=a.npy", "B=b.npy", "alpha=-0.5", "--out", "out")
+        self.assertEqual(read_npy(self.path("out/D.npy"))[2], (-7, 7, -16, 16))
+        self.assertEqual(read_npy(self.path("out/total.npy"))[1:], ((), (0,)))
+        write_npy(self.path("alpha.npy"), "<f4", (), [2])
+        self.run_program("run", epilogue, "A=a.npy", "B=b.npy", "alpha=alpha.npy", "--out", "out")
+        self.assertEqual(read_npy(self.path("out/D.npy"))[2], (28, -28, 64, -64))
+
+    def test_indices(self):
+        epilogue = self.file("argmax.py", "def f(acc):\n    index = argmax(acc, axis=1)\n    return index\n")
+        self.run_program("run", epilogue, "A=a.npy", "B=b.npy", "--out", "out")
+        self.assertEqual(read_npy(self.path("out/index.npy")), ("<i8", (2,), (0, 0)))
+
+    def test_no_half_written_output(self):
+        (self.folder / "out").mkdir()
+        (self.folder / "out" / "D.npy").mkdir()  # a folder stands where the file should go
+        error = self.result("A=a.npy", "B=b.npy", "bias=bias.npy", code=4).stderr
+        self.assertIn("PL0602", error)
+        self.assertEqual(sorted(os.listdir(self.folder / "out")), ["D.npy"])
+
+
+class Errors(Case):
+    def expect(self, code, text, *arguments):
+        result = self.run_program("run", self.epilogue, *arguments, code=code)
+        self.assertIn(text, result.stderr)
+        self.assertEqual(result.stdout, "")
+        got = self.run_json("run", self.epilogue, *arguments, code=code)["error"]
+        self.assertRegex(got["code"], r"^PL\d{4}$")
+        self.assertEqual(set(got) - {"code", "message", "name", "hint", "file", "line", "column"}, set())
+        return got
+
+    def test_text(self):
+        self.epilogue = self.file("bad.py", "def bias_gelu(acc, bias: row):\n    d = gelu(acc + bais)\n    return d\n")
+        error = self.expect(2, "did you mean 'bias'?", "--gemm", "2x2x2")
+        self.assertEqual((error["code"], error["line"], error["column"]), ("PL0103", 2, 20))
+
+    def test_missing_file(self):
+        self.epilogue = self.path("nowhere.py")
+        self.assertEqual(self.expect(4, "nowhere.py", "--gemm", "2x2x2")["code"], "PL0601")
+
+    def test_operands(self):
+        write_npy(self.path("x.npy"), "<f4", (3,), [1, 2, 3])
+        self.assertEqual(self.expect(2, "'bias' has shape (3,), but the plan wants N = (2,)", "--gemm", "2x2x2", "bias=x.npy")["code"], "PL0306")
+        self.assertEqual(self.expect(2, "did you mean 'bias'?", "--gemm", "2x2x2", "bais=x.npy")["code"], "PL0303")
+        self.assertEqual(self.expect(2, "'D' is an output", "--gemm", "2x2x2", "D=x.npy")["code"], "PL0303")
+        self.assertEqual(self.expect(2, "given twice", "--gemm", "2x2x2", "bias=x.npy", "bias=x.npy")["code"], "PL0302")
+        self.assertEqual(self.expect(2, "is not a scalar", "--gemm", "2x2x2", "bias=0.5")["code"], "PL0701")
+        self.assertEqual(self.expect(2, "'bias' is no operand", "--gemm", "2x2x2", "bias")["code"], "PL0701")
+        write_npy(self.path("a.npy"), "<f4", (3, 2), [1, 2, 3, 4, 5, 6])
+        self.expect(2, "A is M x K = (2, 3)", "--gemm", "2x2x3", "A=a.npy")
+        self.expect(2, "it looks transposed", "--gemm", "2x2x3", "A=a.npy")
+
+    def test_bad_npy(self):
+        write_npy(self.path("x.npy"), "<f4", (2,), [1, 2])
+        whole = pathlib.Path(self.path("x.npy")).read_bytes()
+        pathlib.Path(self.path("cut.npy")).write_bytes(whole[:-3])
+        self.assertEqual(self.expect(2, "it may be cut off", "--gemm", "2x2x2", "bias=cut.npy")["code"], "PL0603")
+        pathlib.Path(self.path("o.npy")).write_bytes(whole.replace(b"'<f4'", b"'|O8'"))
+        self.assertEqual(self.expect(2, "Python objects", "--gemm", "2x2x2", "bias=o.npy")["code"], "PL0603")
+        self.assertEqual(self.expect(4, "'none.npy' cannot be read", "--gemm", "2x2x2", "bias=none.npy")["code"], "PL0601")
+
+    def test_unsupported(self):
+        self.assertEqual(self.expect(3, "X is i64", "--stream", "2x2", "--in", "i64")["code"], "PL0401")
+
+    def test_no_device(self):
+        if json.loads(subprocess.run([PROGRAM, "doctor", "--json"], capture_output=True, text=True).stdout)["cuda"]:
+            self.skipTest("there is a GPU here")
+        got = self.expect(4, "PL05", "--gemm", "2x2x2", "--target", "cuda")
+        self.assertIn("hint", got)
+
+    def test_too_large(self):
+        self.expect(4, "not enough memory", "--gemm", "2000000000x2000000000x1")
+        self.expect(2, "N is larger than 2147483647", "--gemm", "0x3000000000x0")
+
+    def test_nothing_is_written(self):
+        self.run_program("run", self.epilogue, "--gemm", "2x2x2", "bias=none.npy", "--out", "out", code=4)
+        self.assertFalse((self.folder / "out").exists())
+
+
+class Usage(Case):
+    def expect(self, text, *arguments):
+        self.assertIn(text, self.run_program(*arguments, code=2).stderr)
+
+    def test_usage(self):
+        self.expect("subcommand", )
+        self.expect("is not a size for --gemm", "run", self.epilogue, "--gemm", "64x48")
+        self.expect("is not a size for --gemm", "run", self.epilogue, "--gemm", "64x48x-1")
+        self.expect("is not a size for --stream", "run", self.epilogue, "--stream", "64xA")
+        self.expect("both --gemm and --stream", "run", self.epilogue, "--stream", "6x4", "--gemm", "2x2x2")
+        self.expect("neither --gemm nor --stream", "run", self.epilogue)
+        self.expect("is no dtype", "run", self.epilogue, "--gemm", "2x2x2", "--in", "f31")
+        self.expect("--target", "run", self.epilogue, "--gemm", "2x2x2", "--target", "tpu")
+        self.expect("--repeat", "run", self.epilogue, "--gemm", "2x2x2", "--repeat", "0")
+        self.expect("--batch", "run", self.epilogue, "--gemm", "2x2x2", "--batch", "0")
+        self.expect("", "run", self.epilogue, "--gemm", "2x2x2", "--frobnicate")
+        self.expect("epilogue", "run")
+        error = json.loads(self.run_program("run", "--json", code=2).stdout)["error"]
+        self.assertEqual(error["code"], "PL0701")
+
+    def test_help_and_version(self):
+        for command in ("run", "explain", "ops", "doctor", "cache"):
+            self.assertIn(command, self.run_program("--help").stdout)
+            self.assertIn("--json", self.run_program(command, "--help").stdout)
+        self.assertRegex(self.run_program("--version").stdout, r"^postlude \d+\.\d+\.\d+\n$")
+
+    def test_full_disk(self):
+        if not os.path.exists("/dev/full"):
+            self.skipTest("no /dev/full here")
+        with open("/dev/full", "w") as full:
+            result = subprocess.run([PROGRAM, "ops"], stdout=full, stderr=subprocess.PIPE, text=True)
+        self.assertEqual(result.returncode, 4)
+        self.assertIn("PL0602", result.stderr)
+
+    def test_colours_only_on_a_terminal(self):
+        def on_terminal(**environment):
+            main, worker = pty.openpty()
+            process = subprocess.Popen([PROGRAM, "ops", "exp"], stdout=worker, env={**os.environ, "TERM": "xterm", **environment})
+            os.close(worker)
+            process.wait()
+            output = os.read(main, 10000).decode()
+            os.close(main)
+            return output
+        plain = {key: value for key, value in os.environ.items() if key != "NO_COLOR"}
+        os.environ.clear()
+        os.environ.update(plain)
+        self.assertIn("\x1b[", on_terminal())
+        self.assertNotIn("\x1b[", on_terminal(NO_COLOR="1"))
+        self.assertNotIn("\x1b[", on_terminal(TERM="dumb"))
+
+
+class Explain(Case):
+    def test_parts(self):
+        summary = self.run_program("explain", self.epilogue).stdout
+        for part in ["graph", "phase 0 over {m, n}, behind the main loop", "schedule", "floor"]:
+            self.assertIn(part, summary)
+        self.assertIn("at M = 64, N = 48, K = 32\n", self.run_program("explain", self.epilogue, "--gemm", "64x48x32").stdout)
+        for part in ["passes", "program", "schedule", "loops", "source"]:
+            self.assertEqual(set(self.run_json("explain", self.epilogue, f"--{part}")), {"epilogue", part})
+        both = self.run_json("explain", self.epilogue, "--program", "--schedule")
+        self.assertEqual(set(both), {"epilogue", "program", "schedule"})
+        self.assertIn("amax", both["program"])
+
+    def test_stream(self):
+        self.assertIn("stream f32", self.run_program("explain", self.epilogue, "--stream", "64x48").stdout)
+
+    def test_error(self):
+        self.assertIn("PL0601", self.run_program("explain", "nowhere.py", code=4).stderr)
+
+
+class Ops(Case):
+    def test_page(self):
+        page = self.run_program("ops").stdout
+        for part in ["ARITHMETIC", "a + b", "LEAVES", "REDUCTIONS", "logsumexp(x, axis=None)", "FUNCTIONS", "gelu(x)"]:
+            self.assertIn(part, page)
+        self.assertLessEqual(max(map(len, page.splitlines())), 120)
+
+    def test_one(self):
+        self.assertIn("hyperbolic tangent", self.run_program("ops", "tanh").stdout)
+        self.assertIn("did you mean 'tanh'?", self.run_program("ops", "tahn", code=2).stderr)
+
+    def test_json(self):
+        table = self.run_json("ops")
+        self.assertIn("exp", [op["name"] for op in table["operations"]])
+        self.assertIn("argmax", [op["name"] for op in table["reductions"]])
+        self.assertIn("gelu", [op["name"] for op in table["functions"]])
+
+
+class Doctor(Case):
+    def test_doctor(self):
+        report = self.run_json("doctor")
+        self.assertTrue(report["ok"])
+        self.assertIn("instructions", [finding["what"] for finding in report["findings"]])
+        self.assertIn("ok", self.run_program("doctor").stdout)
+
+
+class Cache(Case):
+    def setUp(self):
+        super().setUp()
+        self.cache = self.folder / "cache"
+
+    def cache_json(self, *arguments, **environment):
+        result = self.run_program("cache", "--json", *arguments, POSTLUDE_CACHE_DIR=str(self.cache), **environment)
+        return json.loads(result.stdout)
+
+    def test_missing_empty_and_full(self):
+        self.assertEqual((self.cache_json()["exists"], self.cache_json()["files"]), (False, 0))
+        self.cache.mkdir(mode=0o700)
+        (self.cache / "entry").write_bytes(b"12345")
+        got = self.cache_json()
+        self.assertEqual((got["folder"], got["files"], got["bytes"]), (str(self.cache), 1, 5))
+        self.assertEqual(self.cache_json("--clear")["files"], 1)
+        self.assertEqual(list(self.cache.iterdir()), [])
+
+    def test_folder_of_others(self):
+        self.cache.mkdir()
+        self.cache.chmod(0o777)
+        self.assertIn("can be written by others", self.cache_json()["reason"])
+        (self.cache / "entry").write_bytes(b"12345")
+        self.run_program("cache", "--clear", code=4, POSTLUDE_CACHE_DIR=str(self.cache))
+        self.assertTrue((self.cache / "entry").exists())
+
+    def test_link(self):
+        (self.folder / "real").mkdir(mode=0o700)
+        self.cache.symlink_to(self.folder / "real")
+        self.assertIn("is a symbolic link", self.cache_json()["reason"])
+
+    def test_no_home(self):
+        result = self.run_program("cache", HOME="", XDG_CACHE_HOME="", POSTLUDE_CACHE_DIR="")
+        self.assertIn("not used", result.stdout)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1] + sys.argv[2:])
