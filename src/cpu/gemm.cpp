@@ -23,6 +23,8 @@ constexpr std::int64_t kept_bytes = 2 << 20;
 // Accumulators of all columns, kept for everyone.
 constexpr std::int64_t collected_bytes = 8 << 20;
 constexpr std::int64_t thin_k_block = 4096;
+// The next block of B is asked for during this many rows: earlier, it would push this one out of L2.
+constexpr std::int64_t ahead_rows = 72;
 
 std::int64_t k_block_of(std::int64_t k, int word_elements) {
   const std::int64_t most = most_steps * word_elements;
@@ -214,6 +216,7 @@ struct Runner {
     std::uint32_t* acc = nullptr;  // f32 or i32
     bool reuse_rows = false;       // every row group at the same place
     bool finish = false;           // hand blocks on
+    bool more = false;             // the next column block follows on this thread
   };
 
   // The product of words is sum(a_word * b_word), where a_word = a + a_zero and b_word = b + b_zero; what must be added to it
@@ -231,6 +234,40 @@ struct Runner {
     }
   }
 
+  Ahead next_a(std::int64_t row, std::int64_t rows, std::int64_t at, std::int64_t depth) const {
+    Ahead ahead;
+    if (rows == 0 || product.a.column_stride != 1) return ahead;
+    const std::int64_t size = size_of(product.a.dtype);
+    ahead.row = element_address(product.a, row, at);
+    ahead.row_stride = product.a.row_stride * size;
+    ahead.row_bytes = depth * size;
+    ahead.rows = rows;
+    return ahead;
+  }
+  Ahead next_b(std::int64_t column_block, std::int64_t k) const {
+    Ahead ahead;
+    const Matrix& b = product.b;
+    if (product.packed_b) {
+      ahead.row = reinterpret_cast<const char*>(product.packed_b->words.get() + layout.offset(column_block, k));
+      ahead.row_bytes = layout.block_words(column_block, k) * 4;
+      ahead.rows = 1;
+    } else if (layout.pieces.count == 1 && (b.row_stride == 1 || b.column_stride == 1)) {
+      const bool k_major = b.row_stride == 1;
+      const std::int64_t size = size_of(b.dtype);
+      ahead.row = element_address(b, k * layout.k_block, column_block * layout.column_block);
+      ahead.row_stride = (k_major ? b.column_stride : b.row_stride) * size;
+      ahead.row_bytes = (k_major ? layout.depth(k) : layout.columns(column_block)) * size;
+      ahead.rows = k_major ? layout.columns(column_block) : layout.depth(k);
+    }
+    return ahead;
+  }
+  // Lines to ask for in every 16 steps, so that all have been asked for when these tiles are done.
+  int lines_each(const Ahead& ahead, std::int64_t rows, std::int64_t columns, std::int64_t steps) const {
+    const std::int64_t lines = ahead.rows * ceil_div(ahead.row_bytes, 64);
+    const std::int64_t tiles = std::max<std::int64_t>(rows / 6, 1) * ceil_div(columns, kernels.panel);
+    return static_cast<int>(ceil_div(lines, std::max<std::int64_t>(tiles * ceil_div(steps, 16), 1)));
+  }
+
   // Rows [row0, row1) of one column block, summed over k blocks [k0, k1).
   void region(int thread, std::int64_t column_block, std::int64_t k0, std::int64_t k1, std::int64_t row0,
               std::int64_t row1, const Target& target) const {
@@ -240,6 +277,8 @@ struct Runner {
     const bool in_place = !kernels.terms && kernels.word_elements == 1 && a_in_place(product.a, product.m);
     const float* const a = static_cast<const float*>(product.a.data);
     const bool whole = layout.pieces.count == 1;
+    // Rows that the kernels get at once. 12 packed rows of a k block take half of L1; 24 would leave it.
+    const std::int64_t height = in_place ? row_group : 12;
 
     for (std::int64_t k = k0; k < k1; ++k) {
       const bool last = k + 1 == k1;
@@ -257,42 +296,57 @@ struct Runner {
       const std::int32_t* const column_sums =
           reinterpret_cast<const std::int32_t*>(b + layout.pieces.count * padded * steps);
 
-      for (std::int64_t row = row0; row < row1; row += row_group) {
-        const int rows = static_cast<int>(std::min<std::int64_t>(row1 - row, row_group));
-        const AWords words =
-            in_place ? AWords{reinterpret_cast<const std::uint32_t*>(a + row * product.a.row_stride + at),
-                              product.a.row_stride, 1}
-                     : pack_a_rows(product.a, kernels, row, rows, at, depth, own<std::uint32_t>(thread, scratch.a),
-                                   own<char>(thread, scratch.gather));
-        std::uint32_t* const acc = target.acc + (target.reuse_rows ? 0 : row - row0) * blocking.acc_row;
+      Ahead b_ahead;
+      if (!last) {
+        b_ahead = next_b(column_block, k + 1);
+      } else if (target.more) {
+        b_ahead = next_b(column_block + 1, k0);
+      }
+      b_ahead.lines = lines_each(b_ahead, std::min(row1 - row0, ahead_rows), columns * layout.pieces.count, steps);
 
-        TileRun run;
-        run.a = words.words;
-        run.a_row = words.row;
-        run.a_step = words.step;
-        run.rows = rows;
-        run.steps = steps;
-        run.columns = columns;
-        run.c_row = blocking.acc_row;
-        run.accumulate = k > k0;
-        run.row0 = row;
-        run.column0 = first_column;
-        if (last && target.finish && whole) {
-          run.direct = options.direct;
-          run.prefetch[0] = options.prefetch[0];
-          run.prefetch[1] = options.prefetch[1];
-        }
-        std::int32_t row_terms[row_group];
-        if (kernels.terms) set_row_terms(words, rows, steps, depth, row_terms);
-        run.row_terms = row_terms;
-        for (int piece = 0; piece < layout.pieces.count; ++piece) {
-          run.b = b + piece * padded * steps;
-          run.c = acc + piece * blocking.piece_stride;
-          run.column_terms = column_sums + piece * padded;
-          kernels.tiles(run);
+      for (std::int64_t group = row0; group < row1; group += row_group) {
+        const std::int64_t group_end = std::min(group + row_group, row1);
+        std::uint32_t* const acc = target.acc + (target.reuse_rows ? 0 : group - row0) * blocking.acc_row;
+        for (std::int64_t row = group; row < group_end; row += height) {
+          const int rows = static_cast<int>(std::min(group_end - row, height));
+          const AWords words =
+              in_place ? AWords{reinterpret_cast<const std::uint32_t*>(a + row * product.a.row_stride + at),
+                                product.a.row_stride, 1}
+                       : pack_a_rows(product.a, kernels, row, rows, at, depth, own<std::uint32_t>(thread, scratch.a),
+                                     own<char>(thread, scratch.gather));
+          TileRun run;
+          run.a = words.words;
+          run.a_row = words.row;
+          run.a_step = words.step;
+          run.rows = rows;
+          run.steps = steps;
+          run.columns = columns;
+          run.c_row = blocking.acc_row;
+          run.accumulate = k > k0;
+          run.row0 = row;
+          run.column0 = first_column;
+          if (last && target.finish && whole) {
+            run.direct = options.direct;
+            run.prefetch[0] = options.prefetch[0];
+            run.prefetch[1] = options.prefetch[1];
+          }
+          Ahead a_ahead = next_a(row + rows, std::clamp<std::int64_t>(row1 - row - rows, 0, height), at, depth);
+          a_ahead.lines = lines_each(a_ahead, rows, columns * layout.pieces.count, steps);
+          run.ahead[0] = &a_ahead;
+          if (row + ahead_rows >= row1) run.ahead[1] = &b_ahead;
+          std::int32_t row_terms[row_group];
+          if (kernels.terms) set_row_terms(words, rows, steps, depth, row_terms);
+          run.row_terms = row_terms;
+          for (int piece = 0; piece < layout.pieces.count; ++piece) {
+            run.b = b + piece * padded * steps;
+            run.c = acc + (row - group) * blocking.acc_row + piece * blocking.piece_stride;
+            run.column_terms = column_sums + piece * padded;
+            kernels.tiles(run);
+          }
         }
         if (last && target.finish && !options.direct) {
-          hand_on({thread, row, rows, first_column, columns, acc, blocking.acc_row, blocking.piece_stride});
+          hand_on({thread, group, group_end - group, first_column, columns, acc, blocking.acc_row,
+                   blocking.piece_stride});
         }
       }
     }
@@ -356,7 +410,8 @@ struct Runner {
     }
   }
 
-  // Calls body(column block, first row group, end) for the `thread`-th part of (column block, row group) pairs, column blocks first.
+  // Calls body(column block, first row group, end, more) for the `thread`-th part of (column block, row group) pairs, column blocks first;
+  // `more` says that this thread goes on with the next column block.
   template <class Body>
   void for_own_rows(int thread, std::int64_t groups, std::int64_t parts, Body body) const {
     const std::int64_t all = groups * parts;
@@ -364,8 +419,9 @@ struct Runner {
     for (std::int64_t i = all * thread / options.threads; i < end;) {
       const std::int64_t group = i % groups;
       const std::int64_t last = std::min(groups, group + (end - i));
-      body(i / groups, group, last);
+      const std::int64_t part = i / groups;
       i += last - group;
+      body(part, group, last, i < end);
     }
   }
 
@@ -373,7 +429,7 @@ struct Runner {
     const std::int64_t k_blocks = layout.k_blocks();
     std::uint32_t* const acc = own<std::uint32_t>(thread, scratch.acc);
     if (blocking.thin) {
-      for_own_rows(thread, 1, layout.column_blocks(), [&](std::int64_t column_block, std::int64_t, std::int64_t) {
+      for_own_rows(thread, 1, layout.column_blocks(), [&](std::int64_t column_block, std::int64_t, std::int64_t, bool) {
         thin_region(thread, column_block, 0, k_blocks, reinterpret_cast<float*>(acc));
         hand_on({thread, 0, product.m, column_block * layout.column_block, layout.columns(column_block), acc,
                  blocking.acc_row, blocking.piece_stride});
@@ -383,10 +439,10 @@ struct Runner {
     const bool several = k_blocks > 1;
     const std::int64_t groups = row_groups(product.m);
     const std::int64_t together = several ? blocking.row_block / row_group : groups;
-    for_own_rows(thread, groups, layout.column_blocks(), [&](std::int64_t column_block, std::int64_t first, std::int64_t end) {
+    for_own_rows(thread, groups, layout.column_blocks(), [&](std::int64_t column_block, std::int64_t first, std::int64_t end, bool more) {
       for (std::int64_t group = first; group < end; group += together) {
         region(thread, column_block, 0, k_blocks, group * row_group,
-               std::min(std::min(end, group + together) * row_group, product.m), {acc, !several, true});
+               std::min(std::min(end, group + together) * row_group, product.m), {acc, !several, true, more});
       }
     });
   }
@@ -397,7 +453,7 @@ struct Runner {
     const std::int64_t groups = blocking.thin ? 1 : row_groups(row1 - row0);
     const std::int64_t column_blocks = layout.column_blocks();
     const std::int64_t k_blocks = layout.k_blocks();
-    for_own_rows(thread, groups, column_blocks * blocking.splits, [&](std::int64_t part, std::int64_t first, std::int64_t end) {
+    for_own_rows(thread, groups, column_blocks * blocking.splits, [&](std::int64_t part, std::int64_t first, std::int64_t end, bool more) {
       const std::int64_t column_block = part % column_blocks;
       const std::int64_t split = part / column_blocks;
       const std::int64_t k0 = k_blocks * split / blocking.splits;
@@ -408,14 +464,14 @@ struct Runner {
         thin_region(thread, column_block, k0, k1, reinterpret_cast<float*>(acc));
       } else {
         region(thread, column_block, k0, k1, row0 + first * row_group, std::min(row0 + end * row_group, row1),
-               {acc, false, false});
+               {acc, false, false, more && column_block + 1 < column_blocks});
       }
     });
   }
 
   void hand_on_collected(int thread, std::int64_t row0, std::int64_t row1) const {
     auto* const shared = reinterpret_cast<std::uint32_t*>(options.shared_scratch);
-    for_own_rows(thread, row_groups(row1 - row0), 1, [&](std::int64_t, std::int64_t first, std::int64_t end) {
+    for_own_rows(thread, row_groups(row1 - row0), 1, [&](std::int64_t, std::int64_t first, std::int64_t end, bool) {
       for (std::int64_t group = first; group < end; ++group) {
         const std::int64_t row = row0 + group * row_group;
         const std::int64_t rows = std::min<std::int64_t>(row_group, row1 - row);

@@ -46,6 +46,17 @@ struct Prefetch {
   std::int64_t element_bytes = 0;  // column stride; columns further apart than 64 bytes are not worth prefetching
 };
 
+// Memory that is needed soon, asked for (into L2) while tiles are computed: `lines` lines in every 16 steps, from where the last
+// call stopped. Without it packing the next block waits for L3 or memory.
+struct Ahead {
+  const char* row = nullptr;
+  std::int64_t row_stride = 0;  // bytes
+  std::int64_t row_bytes = 0;
+  std::int64_t rows = 0;        // left
+  std::int64_t column = 0;      // bytes done in this row
+  int lines = 0;
+};
+
 // One row group times a run of panels.
 struct TileRun {
   const std::uint32_t* a = nullptr;
@@ -64,6 +75,8 @@ struct TileRun {
   // Integer kernels whose words are biased (see PackTerms): added to the accumulator, one per row and per padded column.
   const std::int32_t* row_terms = nullptr;
   const std::int32_t* column_terms = nullptr;
+
+  Ahead* ahead[2] = {nullptr, nullptr};
 
   const Direct* direct = nullptr;  // store there instead of to c
   Prefetch prefetch[2];

@@ -1,0 +1,492 @@
+#include "cpu/backend.h"
+
+#include "cpu/gemm.h"
+#include "cpu/ops.h"
+#include "cpu/phase.h"
+#include "cpu/schedule.h"
+#include "cpu/threads.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <new>
+#include <optional>
+
+namespace postlude::inline v0::cpu {
+
+using lower::Buffer;
+using lower::BufferKind;
+using lower::Program;
+
+namespace {
+
+constexpr std::int64_t line = 64;
+constexpr std::int64_t round_up(std::int64_t x, std::int64_t to) { return (x + to - 1) / to * to; }
+
+// 64-byte aligned memory.
+class Memory {
+ public:
+  explicit Memory(std::int64_t bytes) : bytes_(bytes) {
+    if (bytes == 0) return;
+    data_.reset(static_cast<char*>(::operator new(static_cast<std::size_t>(bytes), std::align_val_t{line}, std::nothrow)));
+    if (!data_) {
+      throw Error(ErrorCode::out_of_memory, std::to_string(bytes) + " bytes of workspace could not be allocated");
+    }
+  }
+  [[nodiscard]] char* data() const { return data_.get(); }
+  [[nodiscard]] std::int64_t bytes() const { return bytes_; }
+
+ private:
+  struct Free {
+    void operator()(char* data) const { ::operator delete(data, std::align_val_t{line}); }
+  };
+  std::unique_ptr<char, Free> data_;
+  std::int64_t bytes_ = 0;
+};
+
+// What is laid out one after another in memory that does not exist yet.
+class Layout {
+ public:
+  std::int64_t add(std::int64_t bytes) {
+    const std::int64_t at = bytes_;
+    bytes_ += round_up(bytes, line);
+    return at;
+  }
+  [[nodiscard]] std::int64_t bytes() const { return bytes_; }
+
+ private:
+  std::int64_t bytes_ = 0;
+};
+
+struct Compiled {
+  Problem problem;
+  std::shared_ptr<const Program> given;  // as lowered
+  Program program;                       // as executed
+  Isa isa = Isa::portable;
+  int threads = 1;
+  bool stream = false;
+};
+
+// ---- one call -------------------------------------------------------------------------------------------------------------
+
+class Bound_ final : public BoundCall {
+ public:
+  Bound_(std::shared_ptr<const Compiled> compiled, const Bindings& bindings)
+      : compiled_(std::move(compiled)), shape_(bindings.shape), a_(bindings.a), b_(bindings.b), buffers_(bindings.buffers),
+        packed_(static_cast<const PackedB*>(bindings.packed_b)) {
+    const Program& program = compiled_->program;
+    for (Pass& pass : schedule(program, shape_, compiled_->stream)) runs_.emplace_back().pass = std::move(pass);
+    local_.assign(program.buffers.size(), -1);
+    for (PassRun& run : runs_) plan_product(run);
+    allocate_buffers();
+    for (PassRun& run : runs_) plan_phases(run);
+    allocate_frames();
+  }
+
+  void run(void*) override {
+    for (PassRun& run : runs_) {
+      for (std::size_t f = 0; f < run.frames.size(); ++f) run.phases[f % run.phases.size()].begin(run.frames[f]);
+      if (run.pass.product) run_product(run);
+      else run_blocks(run);
+      for (const PhaseExecutor& phase : run.phases) {
+        for (const ReductionExecutor& reduction : phase.reductions()) {
+          if (!reduction.owned()) reduction.combine(combine_scratch_);
+        }
+      }
+    }
+  }
+
+  [[nodiscard]] std::int64_t workspace_bytes() const override { return buffers_memory_->bytes() + frames_memory_->bytes(); }
+
+  [[nodiscard]] std::string describe() const override {
+    std::string text = std::string(name(compiled_->isa)) + ", " + std::to_string(threads()) + " threads";
+    for (const PassRun& run : runs_) text += "; " + describe(run);
+    return text;
+  }
+
+  // The loop nest, as explain shows it.
+  [[nodiscard]] std::string loops() const {
+    std::string text;
+    for (const PassRun& run : runs_) {
+      text += describe(run) + "\n";
+      for (std::size_t p = 0; p < run.phases.size(); ++p) {
+        const PhaseExecutor& phase = run.phases[p];
+        text += "  phase " + std::to_string(run.pass.first + static_cast<int>(p)) + ": " + phase.describe() + "\n";
+        for (const ReductionExecutor& reduction : phase.reductions()) {
+          text += reduction.owned() ? "    a reduction finished within its block\n"
+                                    : "    a reduction with a partial result a block, combined in their order: " +
+                                          std::to_string(reduction.workspace_bytes()) + " bytes\n";
+        }
+      }
+      for (const lower::BufferId buffer : run.pass.locals) {
+        text += "  " + compiled_->program.buffers[buffer].name + " stays with the block's rows\n";
+      }
+    }
+    for (std::size_t i = 0; i < buffers_.size(); ++i) {
+      const Buffer& buffer = compiled_->program.buffers[i];
+      if (buffer.kind == BufferKind::crossing && local_[i] < 0) {
+        text += buffer.name + " crosses phases through memory: " + std::to_string(bytes_of(buffer)) + " bytes\n";
+      }
+    }
+    text += "workspace " + std::to_string(workspace_bytes()) + " bytes\n";
+    return text;
+  }
+
+ private:
+  struct PassRun {
+    Pass pass;
+    std::optional<Blocking> blocking;
+    std::vector<PhaseExecutor> phases;
+    std::vector<PhaseFrame> frames;          // per thread, per phase
+    std::vector<char*> locals;               // per thread, per local
+    std::vector<std::int64_t> local_rows;    // row strides, in elements
+    std::int64_t thread_scratch = 0, shared_scratch = 0, local_bytes = 0, partial_bytes = 0;
+    std::vector<std::int64_t> local_offsets;
+    bool over_batches = false;               // the product runs on one thread, batches beside each other
+  };
+
+  [[nodiscard]] int threads() const { return compiled_->threads; }
+
+  [[nodiscard]] std::int64_t bytes_of(const Buffer& buffer) const {
+    return (buffer.axes.has(Axis::b) ? shape_.batch : 1) * (buffer.axes.has(Axis::m) ? buffer.rows.at(shape_.m) : 1) *
+           (buffer.axes.has(Axis::n) ? buffer.columns.at(shape_.n) : 1) * size_of(buffer.dtype);
+  }
+
+  [[nodiscard]] std::string describe(const PassRun& run) const {
+    const Pass& pass = run.pass;
+    std::string text = "phases " + std::to_string(pass.first) + ".." + std::to_string(pass.first + pass.count - 1);
+    text += pass.product ? " behind the product" : "";
+    text += " over " + std::to_string(pass.row_blocks()) + " x " + std::to_string(pass.column_blocks()) + " blocks of " +
+            std::to_string(pass.block_rows) + " x " + std::to_string(pass.block_columns);
+    if (pass.whole_rows) text += " (whole rows)";
+    if (run.blocking) {
+      text += ", K by " + std::to_string(run.blocking->k_block) + (run.blocking->thin ? ", thin" : "") +
+              (run.blocking->splits > 1 ? ", split in " + std::to_string(run.blocking->splits) : std::string());
+    }
+    return text;
+  }
+
+  [[nodiscard]] ProductShape product_shape(const Pass& pass) const {
+    return {shape_.m, shape_.n, shape_.k, a_.dtype, b_.dtype, packed_ != nullptr, pass.pieces};
+  }
+
+  void plan_product(PassRun& run) {
+    Pass& pass = run.pass;
+    if (!pass.product) return;
+    run.blocking = choose_blocking(product_shape(pass), compiled_->isa, pass.whole_rows);
+    pass.block_rows = row_group;
+    const bool whole = run.blocking->order == Order::collected;
+    pass.block_columns = std::max<std::int64_t>(1, whole ? pass.columns : std::min(pass.columns, run.blocking->column_block));
+    run.over_batches = shape_.batch > 1 && run.blocking->units < 4 * threads();
+    run.thread_scratch = round_up(static_cast<std::int64_t>(run.blocking->thread_bytes), line);
+    run.shared_scratch = round_up(static_cast<std::int64_t>(run.blocking->shared_bytes), line);
+  }
+
+  // Statistics, and what crosses between passes.
+  void allocate_buffers() {
+    const Program& program = compiled_->program;
+    for (PassRun& run : runs_) {
+      for (std::size_t l = 0; l < run.pass.locals.size(); ++l) local_[run.pass.locals[l]] = static_cast<int>(l);
+    }
+    Layout layout;
+    std::vector<std::int64_t> offsets(program.buffers.size(), -1);
+    for (std::size_t i = 0; i < program.buffers.size(); ++i) {
+      const Buffer& buffer = program.buffers[i];
+      if (buffer.kind != BufferKind::statistic && buffer.kind != BufferKind::crossing) continue;
+      const std::int64_t rows = buffer.axes.has(Axis::m) ? buffer.rows.at(shape_.m) : 1;
+      const std::int64_t columns = buffer.axes.has(Axis::n) ? buffer.columns.at(shape_.n) : 1;
+      Bound& bound = buffers_[i];
+      bound.dtype = buffer.dtype;
+      bound.strides = {buffer.axes.has(Axis::b) ? rows * columns : 0, buffer.axes.has(Axis::m) ? columns : 0,
+                       buffer.axes.has(Axis::n) ? 1 : 0};
+      if (local_[i] < 0) offsets[i] = layout.add(bytes_of(buffer));
+    }
+    buffers_memory_.emplace(layout.bytes());
+    for (std::size_t i = 0; i < offsets.size(); ++i) {
+      if (offsets[i] >= 0) buffers_[i].data = buffers_memory_->data() + offsets[i];
+    }
+  }
+
+  void plan_phases(PassRun& run) {
+    const Program& program = compiled_->program;
+    const Pass& pass = run.pass;
+    Layout locals;
+    for (const lower::BufferId buffer : pass.locals) {
+      // 16 elements more keep rows from lying a multiple of 4 KB apart.
+      const std::int64_t row = round_up(program.buffers[buffer].columns.at(shape_.n), 16) + 16;
+      run.local_rows.push_back(row);
+      run.local_offsets.push_back(locals.add(row * pass.block_rows * size_of(program.buffers[buffer].dtype)));
+    }
+    run.local_bytes = locals.bytes();
+    std::vector<int> own(program.buffers.size(), -1);
+    for (std::size_t l = 0; l < pass.locals.size(); ++l) own[pass.locals[l]] = static_cast<int>(l);
+    run.phases.reserve(static_cast<std::size_t>(pass.count));
+    for (int p = pass.first; p < pass.first + pass.count; ++p) {
+      PhaseSetting setting;
+      setting.program = &program;
+      setting.phase = &program.phases[p];
+      setting.table = &strips(compiled_->isa);
+      setting.shape = shape_;
+      setting.buffers = buffers_;
+      setting.locals = own;
+      setting.local_rows = run.local_rows;
+      setting.stream = compiled_->stream ? &a_ : nullptr;
+      setting.pieces_apart = pass.pieces_apart;
+      setting.block_rows = pass.block_rows;
+      setting.block_columns = pass.block_columns;
+      run.phases.emplace_back(setting);
+      for (ReductionExecutor& reduction : run.phases.back().reductions()) {
+        run.partial_bytes += round_up(reduction.workspace_bytes(), line);
+      }
+    }
+  }
+
+  // Each thread's frames, local values and scratch of the product; then what all share. Passes follow one another, so they share memory.
+  void allocate_frames() {
+    std::int64_t per_thread = 0, shared = 0, scratch = 0;
+    for (PassRun& run : runs_) {
+      Layout thread;
+      thread.add(run.thread_scratch + (run.over_batches ? run.shared_scratch : 0));
+      thread.add(run.local_bytes);
+      for (const PhaseExecutor& phase : run.phases) thread.add(phase.frame_bytes());
+      per_thread = std::max(per_thread, thread.bytes());
+      shared = std::max(shared, run.partial_bytes + (run.over_batches ? 0 : run.shared_scratch));
+      for (const PhaseExecutor& phase : run.phases) {
+        for (const ReductionExecutor& reduction : phase.reductions()) scratch = std::max(scratch, reduction.scratch_bytes());
+      }
+    }
+    // A page more keeps threads' memory apart.
+    thread_pitch_ = per_thread + 4096;
+    frames_memory_.emplace(thread_pitch_ * threads() + shared + round_up(scratch, line));
+    char* const all = frames_memory_->data();
+    shared_ = all + thread_pitch_ * threads();
+    combine_scratch_ = shared_ + shared;
+    for (PassRun& run : runs_) {
+      for (int t = 0; t < threads(); ++t) {
+        Layout thread;
+        char* const base = all + t * thread_pitch_;
+        thread.add(run.thread_scratch + (run.over_batches ? run.shared_scratch : 0));
+        char* const locals = base + thread.add(run.local_bytes);
+        for (const std::int64_t offset : run.local_offsets) run.locals.push_back(locals + offset);
+        for (const PhaseExecutor& phase : run.phases) run.frames.push_back(phase.make_frame(base + thread.add(phase.frame_bytes())));
+      }
+      std::int64_t partial = run.over_batches ? 0 : run.shared_scratch;
+      for (PhaseExecutor& phase : run.phases) {
+        for (ReductionExecutor& reduction : phase.reductions()) {
+          reduction.set_workspace(shared_ + partial);
+          partial += round_up(reduction.workspace_bytes(), line);
+        }
+      }
+    }
+  }
+
+  // One block through all phases of the pass.
+  void run_block(PassRun& run, int thread, Block block) {
+    const Pass& pass = run.pass;
+    const std::int64_t row_block = block.row0 / pass.block_rows, column_block = block.column0 / pass.block_columns;
+    block.partial = (block.batch * pass.row_blocks() + row_block) * pass.column_blocks() + column_block;
+    const std::size_t phases = run.phases.size();
+    block.locals = run.locals.data() + static_cast<std::size_t>(thread) * pass.locals.size();
+    for (std::size_t p = 0; p < phases; ++p) {
+      if (phases > 1) {
+        block.column0 = 0;
+        block.columns = run.phases[p].columns();
+      }
+      run.phases[p].run(run.frames[static_cast<std::size_t>(thread) * phases + p], block);
+    }
+  }
+
+  void run_blocks(PassRun& run) {
+    const Pass& pass = run.pass;
+    const std::int64_t rows = pass.row_blocks(), columns = pass.column_blocks();
+    const std::int64_t blocks = shape_.batch * rows * columns;
+    const int workers = static_cast<int>(std::min<std::int64_t>(threads(), blocks));
+    parallel(workers, [&](int thread) {
+      for (std::int64_t i = blocks * thread / workers; i < blocks * (thread + 1) / workers; ++i) {
+        Block block;
+        block.batch = i / (rows * columns);
+        block.row0 = i / columns % rows * pass.block_rows;
+        block.rows = std::min(pass.block_rows, pass.rows - block.row0);
+        block.column0 = i % columns * pass.block_columns;
+        block.columns = std::min(pass.block_columns, pass.columns - block.column0);
+        run_block(run, thread, block);
+      }
+    });
+  }
+
+  struct Consuming {
+    Bound_* self;
+    PassRun* run;
+    std::int64_t batch;
+    int thread;  // -1: the block's
+  };
+  static void consume(void* context, const FinishedBlock& finished) {
+    const Consuming& consuming = *static_cast<const Consuming*>(context);
+    Block block;
+    block.batch = consuming.batch;
+    block.row0 = finished.row0;
+    block.rows = finished.rows;
+    block.column0 = finished.column0;
+    block.columns = finished.columns;
+    block.acc = static_cast<char*>(finished.acc);
+    block.acc_row = finished.acc_row;
+    block.piece_stride = finished.piece_stride;
+    consuming.self->run_block(*consuming.run, consuming.thread >= 0 ? consuming.thread : finished.thread, block);
+  }
+
+  void run_batch(PassRun& run, std::int64_t batch, int thread, int workers) {
+    Product product;
+    product.m = shape_.m;
+    product.n = shape_.n;
+    product.k = shape_.k;
+    product.a = {static_cast<const char*>(a_.data) + batch * a_.strides[0] * size_of(a_.dtype), a_.dtype, a_.strides[1], a_.strides[2]};
+    product.b = {static_cast<const char*>(b_.data) + batch * b_.strides[0] * size_of(b_.dtype), b_.dtype, b_.strides[1], b_.strides[2]};
+    product.packed_b = packed_;
+    product.pieces = run.pass.pieces;
+    Consuming consuming{this, &run, batch, thread};
+    RunOptions options;
+    options.threads = workers;
+    char* const own = frames_memory_->data() + std::max(0, thread) * thread_pitch_;
+    options.thread_scratch = reinterpret_cast<std::byte*>(own);
+    options.thread_scratch_stride = static_cast<std::size_t>(thread_pitch_);
+    options.shared_scratch = reinterpret_cast<std::byte*>(run.over_batches ? own + run.thread_scratch : shared_);
+    options.consumer = {consume, &consuming};
+    cpu::run(product, *run.blocking, options);
+  }
+
+  void run_product(PassRun& run) {
+    if (!run.over_batches) {
+      for (std::int64_t batch = 0; batch < shape_.batch; ++batch) run_batch(run, batch, -1, threads());
+      return;
+    }
+    const int workers = static_cast<int>(std::min<std::int64_t>(threads(), shape_.batch));
+    parallel(workers, [&](int thread) {
+      for (std::int64_t batch = shape_.batch * thread / workers; batch < shape_.batch * (thread + 1) / workers; ++batch) {
+        run_batch(run, batch, thread, 1);
+      }
+    });
+  }
+
+  std::shared_ptr<const Compiled> compiled_;
+  Shape shape_;
+  Bound a_, b_;
+  std::vector<Bound> buffers_;
+  const PackedB* packed_ = nullptr;
+  std::vector<PassRun> runs_;
+  std::vector<int> local_;                       // per buffer: whether (>= 0) it stays with a block's rows
+  std::optional<Memory> buffers_memory_, frames_memory_;
+  std::int64_t thread_pitch_ = 0;
+  char* shared_ = nullptr;
+  char* combine_scratch_ = nullptr;
+};
+
+// ---- a compiled program -------------------------------------------------------------------------------------------------------
+
+Axes problem_axes(bool batched) { return batched ? Axis::b | tile_axes : tile_axes; }
+
+class CpuExecutable final : public Executable {
+ public:
+  explicit CpuExecutable(std::shared_ptr<const Compiled> compiled) : compiled_(std::move(compiled)) {}
+
+  [[nodiscard]] std::unique_ptr<BoundCall> bind(const Bindings& bindings) const override {
+    return std::make_unique<Bound_>(compiled_, bindings);
+  }
+
+  [[nodiscard]] std::string explain(ExplainPart part, const Shape& shape) const override {
+    const Bound_ bound(compiled_, contiguous(shape));
+    switch (part) {
+      case ExplainPart::loops: return bound.loops();
+      case ExplainPart::source: return "the CPU interprets strips and generates no source\n";
+      default: return bound.describe() + "\n";
+    }
+  }
+
+  [[nodiscard]] std::shared_ptr<const void> pack(const Bindings& bindings) const override {
+    if (compiled_->stream) return nullptr;
+    Product product;
+    product.m = bindings.shape.m;
+    product.n = bindings.shape.n;
+    product.k = bindings.shape.k;
+    product.a.dtype = std::get<Gemm>(compiled_->problem).a;
+    product.b = {bindings.b.data, bindings.b.dtype, bindings.b.strides[1], bindings.b.strides[2]};
+    product.pieces = product_pieces(compiled_->program);
+    return std::make_shared<const PackedB>(pack_b(product, compiled_->isa, compiled_->threads));
+  }
+
+ private:
+  // Row-major tensors that are nowhere.
+  [[nodiscard]] Bindings contiguous(const Shape& shape) const {
+    Bindings bindings;
+    bindings.shape = shape;
+    auto lay = [&](Axes axes, std::int64_t rows, std::int64_t columns, DType dtype) {
+      Bound bound;
+      bound.dtype = dtype;
+      bound.strides = {axes.has(Axis::b) ? rows * columns : 0, axes.has(Axis::m) ? columns : 0, axes.has(Axis::n) ? 1 : 0};
+      return bound;
+    };
+    const Axes all = problem_axes(compiled_->program.batched);
+    if (compiled_->stream) {
+      bindings.a = lay(all, shape.m, shape.n, std::get<Stream>(compiled_->problem).x);
+    } else {
+      const Gemm& gemm = std::get<Gemm>(compiled_->problem);
+      bindings.a = lay(all, shape.m, shape.k, gemm.a);
+      bindings.b = lay(all, shape.k, shape.n, gemm.b);
+    }
+    for (const Buffer& buffer : compiled_->program.buffers) {
+      bindings.buffers.push_back(lay(buffer.axes, buffer.axes.has(Axis::m) ? buffer.rows.at(shape.m) : 1,
+                                     buffer.axes.has(Axis::n) ? buffer.columns.at(shape.n) : 1, buffer.dtype));
+    }
+    return bindings;
+  }
+
+  std::shared_ptr<const Compiled> compiled_;
+};
+
+std::optional<Isa> isa_of(const Target& target) {
+  if (target.isa.empty()) return best_isa();
+  return parse_isa(target.isa);
+}
+
+}  // namespace
+
+std::vector<std::string> refusals(const Problem& problem, const Program& program, const Target& target) {
+  std::vector<std::string> reasons;
+  const std::optional<Isa> isa = isa_of(target);
+  if (!isa) {
+    reasons.push_back("the CPU has no instruction set " + quoted(target.isa) + "; take portable, avx2 or avx512");
+  } else if (*isa > machine_isa()) {
+    reasons.push_back("this machine has no " + std::string(name(*isa)) + "; the best it has is " + std::string(name(machine_isa())));
+  }
+  if (!target.schedule.empty()) {
+    reasons.push_back("the CPU chooses its schedule from the shapes; leave the schedule " + quoted(target.schedule) + " out");
+  }
+  if (const Gemm* gemm = std::get_if<Gemm>(&problem); gemm && reasons.empty()) {
+    try {
+      static_cast<void>(choose_blocking({1, 1, 1, gemm->a, gemm->b, false, {}}, *isa));
+    } catch (const Error& error) {
+      reasons.push_back(error.message() + (error.hint().empty() ? "" : "; " + error.hint()));
+    }
+  }
+  if (reasons.empty()) {
+    try {
+      static_cast<void>(prepare(program, strips(*isa)));
+    } catch (const Error& error) {
+      reasons.push_back(error.message() + (error.hint().empty() ? "" : "; " + error.hint()));
+    }
+  }
+  return reasons;
+}
+
+std::unique_ptr<Executable> compile(const Problem& problem, std::shared_ptr<const Program> program, const Target& target) {
+  const std::vector<std::string> reasons = refusals(problem, *program, target);
+  if (!reasons.empty()) throw Error(ErrorCode::unsupported, reasons[0]);
+  auto compiled = std::make_shared<Compiled>();
+  compiled->problem = problem;
+  compiled->given = program;
+  compiled->isa = *isa_of(target);
+  compiled->program = prepare(*program, strips(compiled->isa));
+  compiled->threads = target.threads > 0 ? target.threads : available_threads();
+  compiled->stream = std::holds_alternative<Stream>(problem);
+  return std::make_unique<CpuExecutable>(std::move(compiled));
+}
+
+}  // namespace postlude::inline v0::cpu

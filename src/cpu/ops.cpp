@@ -1,0 +1,165 @@
+#include "cpu/ops.h"
+
+#include "core/convert.h"
+#include "lower/expand.h"
+
+#include <algorithm>
+
+#include <string>
+#include <vector>
+
+namespace postlude::inline v0::cpu {
+
+const StripTable& strips(Isa isa) {
+#if defined(__x86_64__)
+  if (isa == Isa::avx512) return avx512_strips;
+  if (isa == Isa::avx2) return avx2_strips;
+#endif
+  static_cast<void>(isa);
+  return portable_strips;
+}
+
+const NativeStrip* find_native(const StripTable& table, std::string_view name) {
+  for (int i = 0; i < table.native_count; ++i) {
+    if (name == table.natives[i].name) return &table.natives[i];
+  }
+  return nullptr;
+}
+
+namespace {
+
+// Rebuilds a phase's code with instructions inserted; `now` says what each old value has become.
+class Insertion {
+ public:
+  explicit Insertion(lower::Phase& phase) : phase_(phase), old_(std::move(phase.code)) { phase.code.clear(); }
+
+  void run() {
+    for (lower::Instruction& instruction : old_) {
+      for (lower::ValueId& arg : instruction.args) arg = now_[arg];
+      if (instruction.guard >= 0) instruction.guard = now_[instruction.guard];
+      if (instruction.op == Op::random) {
+        instruction.args = coordinates(instruction);
+      } else if (instruction.op == Op::cast && instruction.round == Round::stochastic) {
+        lower::Instruction random = instruction;
+        random.op = Op::random;
+        random.type = DType::f32;
+        random.stream = 0;
+        random.guard = -1;
+        random.args = coordinates(instruction);
+        instruction.args.push_back(add(random));
+      }
+      now_.push_back(add(std::move(instruction)));
+    }
+    for (lower::Store& store : phase_.stores) store.value = now_[store.value];
+    for (lower::Reduction& reduction : phase_.reductions) {
+      for (lower::Reduction::Piece& piece : reduction.pieces) {
+        for (lower::ValueId& arg : piece.args) arg = now_[arg];
+      }
+    }
+  }
+
+ private:
+  lower::ValueId add(lower::Instruction instruction) {
+    phase_.code.push_back(std::move(instruction));
+    return static_cast<lower::ValueId>(phase_.code.size()) - 1;
+  }
+  // m and n, as i64, of the elements that `instruction` means; 0 along an axis that it lacks.
+  std::vector<lower::ValueId> coordinates(const lower::Instruction& instruction) {
+    lower::Instruction m, n;
+    m.op = Op::m_index;
+    n.op = Op::n_index;
+    m.type = n.type = DType::i64;
+    m.axes = instruction.axes & Axes(Axis::m);
+    n.axes = instruction.axes & Axes(Axis::n);
+    m.access = n.access = instruction.access;
+    m.node = n.node = instruction.node;
+    const lower::ValueId first = add(m);
+    return {first, add(n)};
+  }
+
+  lower::Phase& phase_;
+  std::vector<lower::Instruction> old_;
+  std::vector<lower::ValueId> now_;
+};
+
+}  // namespace
+
+lower::Program prepare(const lower::Program& program, const StripTable& table) {
+  auto native = [&](const lower::Instruction& call) {
+    const Function& function = *call.function;
+    return function.native ? function.native->strip != nullptr || function.native->reference || function.body.nodes.empty()
+                           : function.prelude && find_native(table, function.name) != nullptr;
+  };
+  lower::Program prepared = program;
+  for (lower::Phase& phase : prepared.phases) {
+    phase = lower::expand_calls(phase, native);
+    Insertion(phase).run();
+  }
+  return prepared;
+}
+
+void cast_rounded(const RoundedCast& cast, const Strip& strip) {
+  const StripArg& x = strip.args[0];
+  const bool stochastic = cast.round == Round::stochastic;
+  for (std::int64_t r = 0; r < strip.rows; ++r) {
+    for (std::int64_t c = 0; c < strip.columns; ++c) {
+      const std::int64_t from = r * x.row_stride + c * x.column_stride;
+      const std::int64_t to = r * strip.out_row_stride + c;
+      double u = 0;
+      if (stochastic) {
+        const StripArg& random = strip.args[1];
+        u = static_cast<double>(static_cast<const float*>(random.data)[r * random.row_stride + c * random.column_stride]);
+      }
+      // Integers reach a float type through f32.
+      double value = 0;
+      std::int64_t integer = 0;
+      if (cast.from == DType::f32) value = static_cast<double>(static_cast<const float*>(x.data)[from]);
+      else if (cast.from == DType::i64) integer = static_cast<const std::int64_t*>(x.data)[from];
+      else integer = static_cast<const std::int32_t*>(x.data)[from];
+      if (is_float(cast.to)) {
+        if (cast.from != DType::f32) value = static_cast<double>(static_cast<float>(integer));
+        static_cast<float*>(strip.out)[to] = static_cast<float>(core::round_to(cast.to, value, cast.round, u));
+        continue;
+      }
+      if (cast.from == DType::f32) integer = core::to_integer(cast.to, value, cast.round, u);
+      else integer = core::to_integer(cast.to, integer);
+      if (cast.to == DType::i64) static_cast<std::int64_t*>(strip.out)[to] = integer;
+      else static_cast<std::int32_t*>(strip.out)[to] = static_cast<std::int32_t>(integer);
+    }
+  }
+}
+
+void call_native(const NativeFunction& function, const Strip& strip) {
+  const std::size_t arity = static_cast<std::size_t>(function.arity);
+  const std::size_t parameters = function.parameters.size();
+  constexpr std::size_t most = 16;  // arguments and parameters together; compile() refuses more
+  float values[most] = {};
+  for (std::size_t p = 0; p < parameters; ++p) values[p] = *static_cast<const float*>(strip.args[arity + p].data);
+  constexpr std::int64_t chunk = 256;  // columns at a time, so that what is broadcast can be spread out
+  float spread[most][chunk];
+  for (std::int64_t r = 0; r < strip.rows; ++r) {
+    float* out = static_cast<float*>(strip.out) + r * strip.out_row_stride;
+    for (std::int64_t c0 = 0; c0 < strip.columns; c0 += chunk) {
+      const std::int64_t count = std::min(chunk, strip.columns - c0);
+      const float* x[most] = {};
+      for (std::size_t a = 0; a < arity; ++a) {
+        const StripArg& arg = strip.args[a];
+        const float* from = static_cast<const float*>(arg.data) + r * arg.row_stride + c0 * arg.column_stride;
+        if (arg.column_stride == 0) std::fill_n(spread[a], count, *from);
+        x[a] = arg.column_stride == 0 ? spread[a] : from;
+      }
+      if (function.strip != nullptr) {
+        function.strip(x, values, out + c0, count);
+        continue;
+      }
+      double element[most], constants[most];
+      for (std::size_t p = 0; p < parameters; ++p) constants[p] = static_cast<double>(values[p]);
+      for (std::int64_t c = 0; c < count; ++c) {
+        for (std::size_t a = 0; a < arity; ++a) element[a] = static_cast<double>(x[a][c]);
+        out[c0 + c] = static_cast<float>(function.reference(element, constants));
+      }
+    }
+  }
+}
+
+}  // namespace postlude::inline v0::cpu

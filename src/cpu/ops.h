@@ -1,0 +1,33 @@
+// What the interpreter has for each operation: the table of strip functions of an instruction set, and the functions that
+// are no strips of their own.
+#pragma once
+
+#include "cpu/isa.h"
+#include "cpu/strips.h"
+#include "lower/program.h"
+
+#include <string_view>
+
+namespace postlude::inline v0::cpu {
+
+[[nodiscard]] const StripTable& strips(Isa isa);
+
+// A function of the prelude with code of its own, or null.
+[[nodiscard]] const NativeStrip* find_native(const StripTable& table, std::string_view name);
+
+// Makes a phase's code what the interpreter executes, without a change of meaning: calls without native code are expanded,
+// and random and stochastic casts get their coordinates (and the cast its random number) as arguments.
+[[nodiscard]] lower::Program prepare(const lower::Program& program, const StripTable& table);
+
+// A cast in another direction than to the nearest. args[1] are the random numbers of Round::stochastic.
+struct RoundedCast {
+  DType from = DType::f32;
+  DType to = DType::f32;
+  Round round = Round::nearest_even;
+};
+void cast_rounded(const RoundedCast& cast, const Strip& strip);
+
+// A user's function: its strip function row by row, or its reference element by element.
+void call_native(const NativeFunction& function, const Strip& strip);
+
+}  // namespace postlude::inline v0::cpu

@@ -1,0 +1,185 @@
+// One phase of a Program, bound to shapes and memory, ready to be interpreted.
+//
+// A phase runs block by block: rows [row0, row0 + rows) times columns [column0, column0 + columns) of its domain. Within a block
+// the interpreter goes strip by strip. What varies over less than the strip is computed less often: a value lives on a
+// level,
+//   uniform   once a batch
+//   row       one value a row, computed once a block, as a vector along m
+//   column    one value a column, computed once for each run of strip columns, as a vector along n
+//   tile      a strip of rows x columns
+// and the steps of the levels run in this order. Values stand in slots of a frame (one per thread), reused as soon as their
+// last reader has run; what can be read where it lies (the accumulator, an f32 operand with unit stride) has no slot, and
+// what is only stored may be computed where it is stored.
+#pragma once
+
+#include "cpu/ops.h"
+#include "cpu/reduce.h"
+#include "plan/backend.h"
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+namespace postlude::inline v0::cpu {
+
+inline constexpr int level_count = 4;
+enum class Level : std::uint8_t { uniform, row, column, tile };
+[[nodiscard]] inline Level level_of(Axes axes) {
+  if (axes.has(Axis::m)) return axes.has(Axis::n) ? Level::tile : Level::row;
+  return axes.has(Axis::n) ? Level::column : Level::uniform;
+}
+
+// Columns j, j + 1, ... j + length - 1 of a phase are columns n, n + stride, ... of a buffer.
+struct ColumnRun {
+  std::int64_t j = 0, n = 0, length = 0, stride = 1;
+};
+// Of a map at J = `width` columns, in ascending j. Empty for the identity.
+[[nodiscard]] std::vector<ColumnRun> column_runs(const lower::ColumnMap& map, std::int64_t width);
+
+// Memory that a phase loads from or stores to.
+struct Place {
+  enum class Kind : std::uint8_t {
+    bound,        // at `data`, by (b, m, n)
+    accumulator,  // a finished block of the product
+    local,        // a crossing value of this block's rows, in the frame
+  };
+  Kind kind = Kind::bound;
+  char* data = nullptr;
+  DType dtype = DType::f32;
+  std::int64_t strides[3] = {0, 0, 0};  // elements, for b, m, n
+  std::int64_t divide_rows = 1;
+  std::vector<ColumnRun> runs;
+  int piece = 0;          // accumulator: which piece
+  int local = 0;          // local: which
+  bool batched = true;    // whether it has a batch axis, or the problem has none
+};
+
+struct Block {
+  std::int64_t batch = 0;
+  std::int64_t row0 = 0, rows = 1;
+  std::int64_t column0 = 0, columns = 1;
+  char* acc = nullptr;
+  std::int64_t acc_row = 0, piece_stride = 0;  // elements of 4 bytes
+  char* const* locals = nullptr;  // each thread's crossing values, row row0 first
+  std::int64_t partial = 0;       // where this block's partial reductions go (see reduce.h)
+};
+
+// Where an argument comes from.
+struct Source {
+  enum class Where : std::uint8_t { nowhere, slot, place };
+  Where where = Where::nowhere;
+  Level level = Level::uniform;
+  DType type = DType::f32;
+  std::int64_t index = 0;  // bytes into the frame, or which place
+};
+
+struct Step {
+  enum class Kind : std::uint8_t {
+    apply,    // function over arguments
+    cast,     // cast_rounded
+    native,   // call_native
+    load,     // from `place` into the slot
+    store,    // argument 0 to `place`
+    index,    // coordinates: see Coordinate
+    reduce,   // arguments of one piece of a reduction
+  };
+  Kind kind = Kind::apply;
+  StripFn function = nullptr;
+  lower::ValueId value = -1;  // what it computes; -1 for stores and reductions
+  Source out;
+  int first_argument = 0, argument_count = 0;
+  int place = -1;
+  int detail = -1;            // index into the list that its kind has
+  int piece = 0;
+};
+
+// m_index, n_index, batch_index, and counts of groups.
+struct Coordinate {
+  Op op = Op::m_index;
+  std::int64_t group = 0, extent = 0, scale = 1;  // count: scale * min(group, extent - index * group)
+  std::int64_t divide_rows = 1;
+  std::vector<ColumnRun> runs;
+};
+
+struct PhaseSetting {
+  const lower::Program* program = nullptr;
+  const lower::Phase* phase = nullptr;
+  const StripTable* table = nullptr;
+  Shape shape;
+  std::span<const Bound> buffers;      // workspace ones have memory, or are local
+  std::span<const int> locals;         // per buffer: index of a local, or -1
+  std::span<const std::int64_t> local_rows;  // per local: row stride in elements
+  const Bound* stream = nullptr;       // X; null behind a product
+  bool pieces_apart = false;           // the product comes in pieces
+  std::int64_t block_rows = 1, block_columns = 1;  // largest
+};
+
+// A thread's own memory for one phase.
+struct PhaseFrame {
+  char* memory = nullptr;
+  std::int64_t batch = -1;               // whose uniform values it holds
+  std::vector<char*> places;             // address of (batch, row 0, column 0)
+  std::vector<StripArg> arguments;
+  std::vector<std::uint8_t> active;      // per value: not needed, computed, or zero because its guard holds
+};
+
+class PhaseExecutor {
+ public:
+  explicit PhaseExecutor(const PhaseSetting& setting);
+
+  [[nodiscard]] std::int64_t frame_bytes() const { return frame_bytes_; }
+  [[nodiscard]] PhaseFrame make_frame(char* memory) const;
+  // Forgets uniform values: operands may have changed since the last run.
+  void begin(PhaseFrame& frame) const { frame.batch = -1; }
+  void run(PhaseFrame& frame, const Block& block) const;
+
+  [[nodiscard]] Axes domain() const { return domain_; }
+  [[nodiscard]] std::int64_t rows() const { return rows_; }
+  [[nodiscard]] std::int64_t columns() const { return columns_; }
+  [[nodiscard]] std::vector<ReductionExecutor>& reductions() { return reductions_; }
+  [[nodiscard]] const std::vector<ReductionExecutor>& reductions() const { return reductions_; }
+  [[nodiscard]] std::string describe() const;
+
+ private:
+  friend class PhaseBuilder;
+  struct Tile {
+    std::int64_t row0, rows, column0, columns;
+  };
+  void begin_batch(PhaseFrame& frame, const Block& block) const;
+  void run_level(Level level, PhaseFrame& frame, const Block& block, const Tile& tile) const;
+  void run_step(const Step& step, Level level, PhaseFrame& frame, const Block& block, const Tile& tile) const;
+  [[nodiscard]] Strip result_strip(const Step& step, Level level, const PhaseFrame& frame, const Tile& tile) const;
+  void write_zero(const Step& step, Level level, const PhaseFrame& frame, const Tile& tile) const;
+  [[nodiscard]] bool holds(const Source& guard, const PhaseFrame& frame) const;
+  [[nodiscard]] char* address(const Place& place, const PhaseFrame& frame, int index, std::int64_t i, std::int64_t n) const;
+  [[nodiscard]] StripArg argument(const Source& source, Level level, const PhaseFrame& frame, const Block& block,
+                                  const Tile& tile) const;
+  void load(const Step& step, Level level, PhaseFrame& frame, const Block& block, const Tile& tile) const;
+  void store(const Step& step, Level level, PhaseFrame& frame, const Block& block, const Tile& tile) const;
+  void coordinates(const Step& step, Level level, PhaseFrame& frame, const Block& block, const Tile& tile) const;
+
+  const lower::Phase* phase_ = nullptr;
+  const StripTable* table_ = nullptr;
+  Axes domain_;
+  std::int64_t rows_ = 1, columns_ = 1, batch_ = 1;
+  std::int64_t strip_rows_ = 1, strip_columns_ = 1;
+  std::vector<Step> steps_[level_count];
+  std::vector<Source> arguments_;
+  std::vector<Place> places_;
+  std::vector<Coordinate> coordinates_;
+  std::vector<RoundedCast> casts_;
+  std::vector<RandomStrip> randoms_;
+  std::vector<std::shared_ptr<const NativeFunction>> natives_;
+  std::vector<Source> sources_;          // per value
+  std::vector<std::pair<Source, Literal>> constants_;
+  std::vector<ReductionExecutor> reductions_;
+  std::vector<std::int64_t> entry_offsets_;  // of owned reductions, in the frame
+  std::int64_t combiner_offset_ = 0;         // scratch of general combiners, in the frame
+  bool guarded_ = false;
+  int largest_arity_ = 0;
+  int slots_ = 0;                        // of tiles, for describe()
+  std::int64_t frame_bytes_ = 0;
+};
+
+}  // namespace postlude::inline v0::cpu

@@ -1,0 +1,180 @@
+#include "cpu/schedule.h"
+
+#include <algorithm>
+
+namespace postlude::inline v0::cpu {
+
+using lower::Buffer;
+using lower::BufferId;
+using lower::BufferKind;
+using lower::Instruction;
+using lower::Phase;
+using lower::Program;
+
+namespace {
+
+// Elements of a block where there is no product: enough to make a block's overhead small, few enough for L2.
+constexpr std::int64_t block_elements = 64 * 1024;
+// More where every block leaves a row of partial results behind.
+constexpr std::int64_t block_elements_over_m = 256 * 1024;
+constexpr std::int64_t widest_block = 16 * 1024;
+constexpr std::int64_t tallest_block = 1024;
+
+bool is_tile(Axes axes) { return axes.contains(tile_axes); }
+
+// The pieces in which a phase reads the product: those of a plain chunk. Anything else (two different chunks, a chunk of a
+// chunk) reads whole rows through its maps.
+struct Reading {
+  Pieces pieces;
+  bool plain = true;
+};
+Reading reading_of(const Phase& phase) {
+  Reading reading;
+  bool first = true;
+  for (const Instruction& instruction : phase.code) {
+    if (instruction.op != Op::acc) continue;
+    const lower::ColumnMap& map = instruction.access.columns;
+    Pieces pieces;
+    if (!map.steps.empty()) {
+      pieces.count = static_cast<int>(map.steps[0].pieces);
+      pieces.group = map.steps[0].group;
+    }
+    const bool same = first || (pieces.count == reading.pieces.count && pieces.group == reading.pieces.group);
+    if (map.steps.size() > 1 || map.divide != 1 || !same) reading.plain = false;
+    reading.pieces = pieces;
+    first = false;
+  }
+  const Extent& columns = phase.columns;
+  if (columns.times != 1 || columns.over != reading.pieces.count) reading.plain = false;
+  if (!reading.plain) reading.pieces = {};
+  return reading;
+}
+
+// What the phases of a pass under construction have made, and whether it can be used on the same rows.
+struct Made {
+  enum class How : std::uint8_t { not_here, same_rows, all_rows };
+  std::vector<How> buffers;
+
+  explicit Made(const Program& program) : buffers(program.buffers.size(), How::not_here) {}
+
+  void add(const Program& program, const Phase& phase) {
+    for (const lower::Store& store : phase.stores) {
+      const bool rows = program.buffers[store.access.buffer].axes.has(Axis::m) && phase.domain.has(Axis::m);
+      note(store.access.buffer, rows && store.access.divide_rows == 1);
+    }
+    for (const lower::Reduction& reduction : phase.reductions) {
+      const bool rows = !reduction.axes.has(Axis::m) && !reduction.axes.has(Axis::b);
+      for (const BufferId result : reduction.results) {
+        if (result >= 0) note(result, rows);
+      }
+    }
+  }
+  void note(BufferId buffer, bool rows) {
+    How& how = buffers[buffer];
+    how = rows && how != How::all_rows ? How::same_rows : How::all_rows;
+  }
+  // Whether `phase` may run on a block's rows before the other blocks have run.
+  [[nodiscard]] bool allows(const Phase& phase) const {
+    for (const Instruction& instruction : phase.code) {
+      if (instruction.op == Op::acc) return false;
+      if (instruction.op != Op::operand) continue;
+      const How how = buffers[instruction.access.buffer];
+      if (how == How::all_rows || (how == How::same_rows && instruction.access.divide_rows != 1)) return false;
+    }
+    return true;
+  }
+};
+
+bool reduces_over_m(const Phase& phase) {
+  return std::any_of(phase.reductions.begin(), phase.reductions.end(),
+                     [](const lower::Reduction& reduction) { return reduction.axes.has(Axis::m); });
+}
+
+// Crossing tiles that are stored and loaded in phases [first, first + count) only.
+std::vector<BufferId> locals_of(const Program& program, int first, int count) {
+  std::vector<bool> inside(program.buffers.size(), false), outside(program.buffers.size(), false);
+  for (int p = 0; p < static_cast<int>(program.phases.size()); ++p) {
+    std::vector<bool>& where = p >= first && p < first + count ? inside : outside;
+    for (const Instruction& instruction : program.phases[p].code) {
+      if (instruction.op == Op::operand) where[instruction.access.buffer] = true;
+    }
+    for (const lower::Store& store : program.phases[p].stores) where[store.access.buffer] = true;
+  }
+  std::vector<BufferId> locals;
+  for (BufferId b = 0; b < static_cast<BufferId>(program.buffers.size()); ++b) {
+    const Buffer& buffer = program.buffers[b];
+    if (buffer.kind == BufferKind::crossing && is_tile(buffer.axes) && inside[b] && !outside[b]) locals.push_back(b);
+  }
+  return locals;
+}
+
+void choose_blocks(const Program& program, Pass& pass) {
+  bool tile = false, over_m = false;
+  for (int p = pass.first; p < pass.first + pass.count; ++p) {
+    tile = tile || is_tile(program.phases[p].domain);
+    over_m = over_m || reduces_over_m(program.phases[p]);
+  }
+  pass.block_columns = pass.whole_rows ? std::max<std::int64_t>(1, pass.columns) : std::min(pass.columns, widest_block);
+  pass.block_columns = std::max<std::int64_t>(1, pass.block_columns);
+  pass.block_rows = tallest_block;
+  if (tile) {
+    const std::int64_t elements = over_m ? block_elements_over_m : block_elements;
+    pass.block_rows = std::clamp<std::int64_t>(elements / pass.block_columns, 1, tallest_block);
+  }
+  pass.block_rows = std::max<std::int64_t>(1, std::min(pass.block_rows, pass.rows));
+}
+
+}  // namespace
+
+std::vector<Pass> schedule(const Program& program, const Shape& shape, bool stream) {
+  std::vector<Pass> passes;
+  const int phases = static_cast<int>(program.phases.size());
+  for (int p = 0; p < phases;) {
+    Pass pass;
+    pass.first = p;
+    const Phase& phase = program.phases[p];
+    pass.product = !stream && phase.reads_accumulator();
+    pass.rows = phase.domain.has(Axis::m) ? phase.rows.at(shape.m) : 1;
+    pass.columns = phase.domain.has(Axis::n) ? phase.columns.at(shape.n) : 1;
+    Made made(program);
+    made.add(program, phase);
+    int tiles = is_tile(phase.domain) ? 1 : 0, tiles_at_last = 1;  // phases up to the last tile phase
+    while (phase.domain.has(Axis::m) && p + pass.count < phases) {
+      const Phase& next = program.phases[p + pass.count];
+      if (!next.domain.has(Axis::m) || next.rows.at(shape.m) != pass.rows || !made.allows(next)) break;
+      made.add(program, next);
+      ++pass.count;
+      if (is_tile(next.domain)) {
+        ++tiles;
+        tiles_at_last = pass.count;
+      }
+    }
+    // Phases of {m} behind a single tile phase gain nothing from its cache, and would ask it for whole rows.
+    if (tiles == 1 && is_tile(phase.domain)) pass.count = tiles_at_last;
+    for (int q = p; q < p + pass.count; ++q) {
+      const Phase& member = program.phases[q];
+      if (member.domain.has(Axis::n)) pass.columns = std::max(pass.columns, member.columns.at(shape.n));
+    }
+    pass.whole_rows = pass.count > 1 && tiles > 0;
+    if (pass.product) {
+      const Reading reading = reading_of(phase);
+      pass.pieces = reading.pieces;
+      pass.pieces_apart = reading.plain && reading.pieces.count > 1;
+      if (!reading.plain) pass.whole_rows = true;
+    }
+    if (pass.count > 1) pass.locals = locals_of(program, p, pass.count);
+    choose_blocks(program, pass);
+    passes.push_back(std::move(pass));
+    p += passes.back().count;
+  }
+  return passes;
+}
+
+Pieces product_pieces(const Program& program) {
+  for (const Phase& phase : program.phases) {
+    if (phase.reads_accumulator()) return reading_of(phase).pieces;
+  }
+  return {};
+}
+
+}  // namespace postlude::inline v0::cpu
