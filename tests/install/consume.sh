@@ -9,7 +9,7 @@ export CCACHE_NOHASHDIR=1  # objects of another build folder serve here too
 
 configure() {
   cmake -G Ninja -S "$source/tests/install/consumer" -B "$work/build" -DCMAKE_CXX_COMPILER="$cxx" \
-        -DCMAKE_CXX_COMPILER_LAUNCHER="$launcher" -DCMAKE_BUILD_TYPE=RelWithDebInfo "$@"
+        -DCMAKE_CXX_COMPILER_LAUNCHER="$launcher" "$@"
   cmake --build "$work/build" -j 2
 }
 
@@ -32,7 +32,7 @@ case $how in
     pkg-config --modversion postlude
     ;;
   subdirectory)
-    configure -DPOSTLUDE_SOURCE="$source" -DBUILD_SHARED_LIBS=ON
+    configure -DPOSTLUDE_SOURCE="$source" -DBUILD_SHARED_LIBS=ON -DCMAKE_CXX_FLAGS=-O1
     "$work/build/consumer"
     library=$(find "$work/build" -name 'libpostlude.so' | head -n 1)
     # Only the public interface: nothing of the folders' own namespaces.
