@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <utility>
 
 namespace postlude::inline v0::text {
 
@@ -214,7 +215,7 @@ Item Elaborator::call_reduce(const Expr& expr, Scope& scope) {
   if (identity.kind == ExprKind::tuple) identities.assign(tree_.of(identity).begin(), tree_.of(identity).end());
   else identities.push_back(given[2]);
   if (identities.size() != k)
-    source_.fail(ErrorCode::bad_combiner, identity.span, std::to_string(identities.size()) + " identities for " + std::to_string(k) + " values", "There is one for each value.");
+    source_.fail(ErrorCode::bad_combiner, identity.span, "identities for " + std::to_string(identities.size()) + " of " + std::to_string(k) + (k == 1 ? " value" : " values"), "There is one for each: identity=(0, -inf).");
   for (const ExprId id : identities) {
     const std::optional<Literal> literal = constant(id, &scope);
     if (!literal) source_.fail(ErrorCode::bad_combiner, tree_[id].span, "an identity must be a constant");
@@ -256,7 +257,7 @@ std::shared_ptr<const Lambda> Elaborator::combiner(ExprId id, std::size_t values
     const auto children = tree_.of(expr);
     take_parameters(children.size() - 1, [&](std::size_t i) { return tree_[children[i]].text; });
     Scope inner{.outer = &scope};
-    for (std::size_t i = 0; i < parameters.size(); ++i) inner.values[tree_[children[i]].text] = {.item = parameters[i], .parameter = true};
+    for (std::size_t i = 0; i < parameters.size(); ++i) inner.values[tree_[children[i]].text] = {.item = parameters[i]};
     result = eval(children.back(), inner);
   } else {
     if (expr.kind != ExprKind::name && expr.kind != ExprKind::attribute)
@@ -389,7 +390,7 @@ Item Elaborator::inlined(std::int32_t index, const Span& place, const std::vecto
   if (std::find(active_.begin(), active_.end(), index) != active_.end())
     source_.fail(ErrorCode::recursion, place, quoted(called.name) + " calls itself", "An epilogue is a straight line; write the steps out.");
   Scope scope{.outer = closure};
-  for (std::size_t i = 0; i < arguments.size(); ++i) scope.values[called.params[i].name] = {.item = arguments[i], .parameter = true};
+  for (std::size_t i = 0; i < arguments.size(); ++i) scope.values[called.params[i].name] = {.item = arguments[i]};
   active_.push_back(index);
   const ExprId result = run(called, scope);
   if (result == no_expr) source_.fail(ErrorCode::bad_call, place, quoted(called.name) + " returns nothing", "End it with `return` and a value.");

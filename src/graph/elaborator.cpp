@@ -4,6 +4,7 @@
 #include "graph/verify.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace postlude::inline v0::text {
 
@@ -125,7 +126,7 @@ void Elaborator::compile(std::int32_t index) {
       source_.fail(ErrorCode::syntax, param.span, "a parameter without a default follows one with a default");
     const auto number = static_cast<std::int32_t>(function->parameters.size());
     body.span = param.span;
-    scope.values[param.name] = {.item = item(body.parameter(number, parameter.name)), .parameter = true};
+    scope.values[param.name] = {.item = item(body.parameter(number, parameter.name))};
     function->parameters.push_back(std::move(parameter));
   }
   active_.push_back(index);
@@ -166,7 +167,7 @@ Lambda Elaborator::expression(const std::vector<std::string>& parameters) {
   state_ = &body;
   Scope scope;
   for (std::size_t i = 0; i < parameters.size(); ++i)
-    scope.values[parameters[i]] = {.item = item(body.parameter(static_cast<std::int32_t>(i), parameters[i])), .parameter = true};
+    scope.values[parameters[i]] = {.item = item(body.parameter(static_cast<std::int32_t>(i), parameters[i]))};
   Lambda lambda;
   lambda.parameters = static_cast<std::int32_t>(parameters.size());
   lambda.results = {value(static_cast<ExprId>(tree_.exprs.size()) - 1, scope)};
@@ -179,17 +180,24 @@ Lambda Elaborator::expression(const std::vector<std::string>& parameters) {
 
 // The statements up to the first `return`, whose expression is given back.
 ExprId Elaborator::run(const Def& helper, Scope& scope) {
+  ExprId evaluated = no_expr;  // `x = y = value` is two statements of one value
+  Item item;
+  const auto value_of = [&](const Statement& statement) -> const Item& {
+    if (statement.value != evaluated) item = eval(statement.value, scope);
+    evaluated = statement.value;
+    return item;
+  };
   for (const Statement& statement : helper.body) {
     switch (statement.kind) {
       case Statement::Kind::def: scope.defs[def(statement.def).name] = statement.def; break;
       case Statement::Kind::result: return statement.value;
       case Statement::Kind::annotated: {
         const Annotation declared = annotation(statement.annotation);
-        assign(statement.target, eval(statement.value, scope), scope, declared);
+        assign(statement.target, value_of(statement), scope, declared);
         break;
       }
       case Statement::Kind::assign:
-      case Statement::Kind::augmented: assign(statement.target, eval(statement.value, scope), scope); break;
+      case Statement::Kind::augmented: assign(statement.target, value_of(statement), scope); break;
     }
   }
   return no_expr;
@@ -289,7 +297,7 @@ void Elaborator::parameters(const Def& epilogue, Scope& scope) {
       state_->span = param.span;
       node = state_->operand(std::string(param.name), *declared.axes, declared.dtype);
     }
-    scope.values[param.name] = {.item = item(node), .parameter = true};
+    scope.values[param.name] = {.item = item(node)};
   }
 }
 
@@ -304,11 +312,11 @@ void Elaborator::outputs(const Def& epilogue, const Span& place, ExprId result, 
   if (result == no_expr || tree_[result].kind == ExprKind::none)
     source_.fail(ErrorCode::no_output, place, quoted(epilogue.name) + " returns nothing", "End it with `return d`, or with names: `return D, amax`.");
   const Expr& expr = tree_[result];
-  // A variable gives its name to the output; a parameter has one already.
+  // A variable gives its name to the output; a parameter, also one that was assigned to, has it already.
   const auto name_of = [&](const Expr& returned) -> std::string_view {
-    if (returned.kind != ExprKind::name) return {};
-    const Variable* binding = find(returned.text, scope);
-    return binding && !binding->parameter ? returned.text : std::string_view{};
+    const auto is_parameter = [&](const Param& param) { return param.name == returned.text; };
+    if (returned.kind != ExprKind::name || !find(returned.text, scope) || std::any_of(epilogue.params.begin(), epilogue.params.end(), is_parameter)) return {};
+    return returned.text;
   };
   if (expr.kind == ExprKind::dict) {
     const auto children = tree_.of(expr);

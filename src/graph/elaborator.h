@@ -33,7 +33,6 @@ struct Item {
 
 struct Variable {
   Item item{};
-  bool parameter = false;
   std::optional<DType> dtype{};  // as annotated
   std::optional<Axes> axes{};
 };

@@ -237,7 +237,7 @@ void Elaborator::undefined(const Expr& expr, const Scope& scope) const {
   if (!active_.empty()) {
     const bool epilogue = active_.size() == 1 && state_ != nullptr && !state_->body;
     if (!hint.empty()) hint += ' ';
-    hint += (epilogue ? "Operands are the parameters of " : "A helper sees its parameters and the constants of the file: ") + quoted(def(active_.back()).name) + ".";
+    hint += epilogue ? "Operands are the parameters of " + quoted(def(active_.back()).name) + "." : "A helper sees its parameters and the file's constants.";
   }
   source_.fail(ErrorCode::undefined_name, expr.span, quoted(expr.text) + " is not defined", hint);
 }

@@ -252,10 +252,8 @@ Token Lexer::string(std::size_t begin) {
   const char quote = peek();
   const bool triple = peek(1) == quote && peek(2) == quote;
   const Span start = span(begin, at_ + (triple ? 3 : 1));
-  if (prefix.find_first_of("fF") != std::string_view::npos)
-    source_.fail(ErrorCode::unsupported_syntax, start, "f-strings are not part of the epilogue language", "Strings name classes, dtypes and outputs only, and need no formatting.");
-  if (prefix.find_first_not_of("rRuU") != std::string_view::npos)
-    source_.fail(ErrorCode::unsupported_syntax, start, "strings with the prefix " + quoted(prefix) + " are not part of the epilogue language");
+  if (prefix.find_first_not_of("rRuUfFbB") != std::string_view::npos)
+    source_.fail(ErrorCode::syntax, start, quoted(prefix) + " cannot stand before a string");
   at_ += triple ? 3 : 1;
   const auto unfinished = [&] { source_.fail(ErrorCode::syntax, start, "this string is never closed"); };
   for (;;) {

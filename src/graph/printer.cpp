@@ -353,9 +353,11 @@ Text Body::general(const Node& node) {
 
 std::string quoted_doc(const std::string& doc) {
   std::string text = "\"\"\"";
-  for (const char c : doc) {
-    if (c == '\\' || c == '"') text += '\\';
-    text += c;
+  for (std::size_t i = 0; i < doc.size(); ++i) {
+    // A quote ends the string only beside others.
+    const bool ends = doc[i] == '"' && (i + 1 == doc.size() || doc[i + 1] == '"');
+    if (doc[i] == '\\' || ends) text += '\\';
+    text += doc[i];
   }
   return text + "\"\"\"";
 }

@@ -356,6 +356,9 @@ class Reader {
       }
       case TokenKind::string: {
         advance();
+        if (const char prefix = static_cast<char>(token.text[0] | 0x20); prefix == 'f' || prefix == 'b')
+          source_.fail(ErrorCode::unsupported_syntax, token.span, std::string(1, prefix) + "-strings are not part of the epilogue language",
+                       "Strings name classes, dtypes and outputs only, and need no formatting.");
         if (token_.kind == TokenKind::string) fail(ErrorCode::unsupported_syntax, "strings side by side are not joined", "Write one string.");
         return add(ExprKind::string, token.span, {}, token.text);
       }
@@ -580,7 +583,8 @@ class Reader {
       return;
     }
     refuse(refused_operators);
-    source_.fail(ErrorCode::unsupported_syntax, at(first).span, "the value of this expression is not used", "Assign it to a name, or return it.");
+    source_.fail(ErrorCode::unsupported_syntax, at(first).span, "the value of this expression is not used",
+                 depth_ > 0 ? "Assign it to a name, or return it." : "Python's own part of the file goes under if __name__ == \"__main__\":");
   }
 
   void check_target(ExprId target) {

@@ -1,5 +1,7 @@
 #include "graph/verify.h"
 
+#include "graph/source.h"
+
 #include "graph/typing.h"
 
 #include <algorithm>
@@ -302,19 +304,6 @@ class OpenExtents {  // the first walk over a graph
 
 // ---- the second walk -------------------------------------------------------------------------------------------------
 
-bool is_identifier(std::string_view s) {
-  if (s.empty() || !(std::isalpha(static_cast<unsigned char>(s[0])) || s[0] == '_')) return false;
-  return std::all_of(s.begin(), s.end(), [](char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '_'; });
-}
-
-bool is_reserved(std::string_view s) {
-  static const std::unordered_set<std::string_view> words = {
-      "False", "None", "True", "and", "as", "assert", "async", "await", "break", "class", "continue", "def", "del",
-      "elif", "else", "except", "finally", "for", "from", "global", "if", "import", "in", "is", "lambda", "nonlocal",
-      "not", "or", "pass", "raise", "return", "try", "while", "with", "yield"};
-  return words.contains(s);
-}
-
 class Verifier {
  public:
   Verifier(const GraphData& graph, std::optional<DType> accumulator, std::optional<DType> operand_default)
@@ -367,9 +356,7 @@ class Verifier {
     std::unordered_map<std::string_view, bool> seen;  // name -> is an operand
     const auto check = [&](const std::string& name, bool operand, const Span& span) {
       const std::string what = operand ? "an operand" : "an output";
-      if (!is_identifier(name) || is_reserved(name))
-        fail(ErrorCode::bad_name, quoted(name) + " cannot name " + what,
-             "use letters, digits and '_', not starting with a digit, and no word of Python", span);
+      check_name(name, what, locate(graph_, span));
       if (name == "A" || name == "B" || name == "X" || name == "acc")
         fail(ErrorCode::bad_name, quoted(name) + " cannot name " + what,
              name == "acc" ? "it is the accumulator" : "A, B and X are the main loop's operands", span);
