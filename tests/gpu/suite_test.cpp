@@ -1,0 +1,49 @@
+// The suite and a range of random epilogues on the device, against the reference. Skipped where there is no GPU.
+#include "gpu/device_run.h"
+#include "gpu/problem.h"
+
+#include <gtest/gtest.h>
+
+namespace postlude::gpu_tests {
+namespace {
+
+class Suite : public testing::TestWithParam<const char*> {};
+
+TEST_P(Suite, AgreesWithTheReference) {
+  if (const std::string why = missing(); !why.empty()) GTEST_SKIP() << why;
+  for (const Shape& shape : {Shape{1, 256, 512, 256}, Shape{1, 300, 272, 136}, Shape{1, 129, 514, 77}, Shape{1, 1, 16, 8}}) {
+    Problem3 problem(GetParam(), shape);
+    problem.run();
+    for (const Comparison& c : problem.compare()) {
+      EXPECT_LE(c.error_over_bound, 1) << GetParam() << " " << shape.m << "x" << shape.n << "x" << shape.k << " output " << c.output << " at "
+                                       << c.worst[1] << ", " << c.worst[2] << ": " << c.value << ", expected " << c.expected << " +- " << c.bound
+                                       << " by " << problem.schedule();
+    }
+  }
+}
+
+TEST_P(Suite, TenRunsGiveTheSameBits) {
+  if (const std::string why = missing(); !why.empty()) GTEST_SKIP() << why;
+  Problem3 problem(GetParam(), Shape{1, 1000, 1040, 256});
+  problem.run();
+  const auto first = problem.outputs();
+  for (int i = 0; i < 9; ++i) {
+    problem.poison();
+    problem.run();
+    EXPECT_EQ(problem.outputs(), first) << "run " << i + 2;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Epilogues, Suite, testing::ValuesIn(suite_names), [](const auto& i) { return std::string(i.param); });
+
+TEST(Fuzz, RandomEpilogues) {
+  if (const std::string why = missing(); !why.empty()) GTEST_SKIP() << why;
+  for (std::uint64_t seed = 1; seed <= 24; ++seed) {
+    const fuzz::Case c = draw(seed);
+    if (!fuzz::divisible(c)) continue;
+    EXPECT_EQ(check_on_device(c), "") << "seed " << seed;
+  }
+}
+
+}  // namespace
+}  // namespace postlude::gpu_tests
