@@ -263,7 +263,7 @@ class Cutter {
       if (const auto it = held_.find(id); it != held_.end() && it->second.second < phase) {
         reading = {true, it->second.first};
       } else if (p_.stored[id] < 0 || p_.stored[id] >= phase) {
-        p_.store(id, items_, storing_phase(id, phase));
+        p_.store(id, storing_phase(id, phase));
       }
       result_.reads[phase][id] = reading;
     }

@@ -191,6 +191,7 @@ Inferred infer(const GraphData& source, const Problem& problem, const Options& o
           a = to.as(a, wanted, id);
         }
       }
+      if (node.reduction == ReduceOp::custom) item.reducer = Reducer::custom;
       item.axes = item.axes & present;
       if (item.axes.empty()) item.axes = node.axes;  // across the batch only: of one
     } else if (node.op == Op::concat) {

@@ -57,7 +57,7 @@ class Assignment {
       if (!needs[i]) visit(static_cast<NodeId>(i));
     if (any) {
       p_.accumulator = static_cast<std::int32_t>(p_.phases.size());
-      p_.phases.push_back({tile_axes, {}, std::nullopt, {}});
+      p_.phases.push_back({tile_axes, {}, Walk{{}, {AccumulatorShape::Kind::one, {}}}, {}});
     }
     for (std::size_t i = 0; i < n; ++i)
       if (needs[i]) visit(static_cast<NodeId>(i));
@@ -146,10 +146,6 @@ class Assignment {
     if (!span.domain.has(Axis::n)) return true;
     const bool any_shape = p != p_.accumulator;
     if (!any_shape && span.columns.shape.kind == AccumulatorShape::Kind::mixed) return false;
-    if (!phase.walk) {
-      phase.walk = walk_of(span.columns, span.width);
-      return true;
-    }
     if (fit(span.columns, span.width, *phase.walk, any_shape)) {
       if (phase.walk->shape.kind == AccumulatorShape::Kind::none) {
         const Walk own = walk_of(span.columns, span.width);
@@ -177,14 +173,12 @@ bool Phases::can_store(NodeId item, const std::vector<Item>& items, std::int32_t
   const PlannedPhase& p = phases[phase];
   const Item& x = items[item];
   if (after[item] > phase || p.domain != (x.vary & tile_axes) || !same_extent(p.rows, x.rows)) return false;
-  return !p.walk || fit(columns[item], x.columns, *p.walk, phase != accumulator).has_value();
+  return fit(columns[item], x.columns, *p.walk, phase != accumulator).has_value();
 }
 
-void Phases::store(NodeId item, const std::vector<Item>& items, std::int32_t phase) {
+void Phases::store(NodeId item, std::int32_t phase) {
   stored[item] = phase;
-  PlannedPhase& p = phases[phase];
-  if (!p.walk) p.walk = walk_of(columns[item], items[item].columns);
-  p.roots.push_back({Root::Kind::crossing, item, -1});
+  phases[phase].roots.push_back({Root::Kind::crossing, item, -1});
 }
 
 std::vector<ColumnMap> Phases::maps(const Root& root, const std::vector<Item>& items, std::int32_t phase) const {

@@ -23,7 +23,7 @@ struct Root {
 struct PlannedPhase {
   Axes domain;                  // of {m, n}
   Extent rows;
-  std::optional<Walk> walk;     // where the domain has n; unset: nothing has joined yet
+  std::optional<Walk> walk;     // where the domain has n
   std::vector<Root> roots;
 };
 
@@ -41,7 +41,7 @@ struct Phases {
 
   // Whether an item can be computed and stored in a phase, joining its walk.
   [[nodiscard]] bool can_store(NodeId item, const std::vector<Item>& items, std::int32_t phase) const;
-  void store(NodeId item, const std::vector<Item>& items, std::int32_t phase);
+  void store(NodeId item, std::int32_t phase);
   // By which maps a root's values (all of one width) are seen in a phase.
   [[nodiscard]] std::vector<ColumnMap> maps(const Root& root, const std::vector<Item>& items, std::int32_t phase) const;
 };

@@ -47,6 +47,7 @@ class Reductions {
 
   void keep(Item item, Reducer reducer) {
     item.reducer = reducer;
+    item.reduction = ReduceOp::custom;
     to_.keep(std::move(item));
   }
 

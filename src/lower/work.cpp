@@ -165,7 +165,7 @@ std::string Work::print() const {
       case Op::constant: s += print_literal(x.literal); break;
       case Op::operand: s += graph->operands[x.index].name; break;
       case Op::call: s += x.function->name; break;
-      case Op::reduce: s += lower::name(x.reducer); break;
+      case Op::reduce: s += x.reduction == ReduceOp::custom ? lower::name(x.reducer) : info(x.reduction).spelling; break;
       case Op::get: s += x.is_count() ? "count" : "get"; break;
       case Op::neg: s += "neg"; break;
       default: s += info(x.op).id;

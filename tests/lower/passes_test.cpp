@@ -1,0 +1,238 @@
+// Each pass on small texts.
+#include "helpers.h"
+
+#include "lower/algebra.h"
+#include "lower/drop.h"
+#include "lower/eliminate.h"
+#include "lower/fold.h"
+#include "lower/fuse.h"
+#include "lower/multiply_add.h"
+#include "lower/reductions.h"
+#include "lower/subexpressions.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+
+namespace postlude::inline v0::lower {
+namespace {
+
+using Passes = std::vector<bool (*)(Work&)>;
+
+TEST(Infer, LiteralsYieldAndConversionsAreCasts) {
+  const std::string text = after("def f(acc, label: col[i64]):\n  D = where(n_index() == label, acc * 2, 1)\n  return D", {});
+  EXPECT_TRUE(contains(text, "f32 = 2.0")) << text;
+  EXPECT_TRUE(contains(text, "f32 = 1.0")) << text;
+  EXPECT_TRUE(contains(text, "i64 1 x N = cast v")) << text;
+  EXPECT_TRUE(contains(text, "D: bf16")) << text;
+}
+
+TEST(Infer, AnIntegerAccumulatorStaysOne) {
+  const std::string text = after("def f(acc):\n  D: s8 = max(acc, 0) * 3\n  s = sum(acc, axis=1)\n  return D, s", {}, Gemm{.a = DType::s8, .b = DType::s8});
+  EXPECT_TRUE(contains(text, "i32 = 3")) << text;
+  EXPECT_TRUE(contains(text, "i32 M x N = mul")) << text;
+  EXPECT_TRUE(contains(text, "i64 M x N = cast v0 [dtype=i64]")) << text;
+  EXPECT_TRUE(contains(text, "s: i64")) << text;
+}
+
+TEST(Infer, OutputsWithoutDtype) {
+  const std::string text = after("def f(acc):\n  D = acc\n  s = sum(acc, axis=1)\n  a = argmax(acc, axis=1)\n  q = max(acc, axis=1, group=32)\n"
+                                 "  b = any(acc > 0, axis=0)\n  return D, s, a, q, b", {});
+  for (const char* line : {"D: bf16", "s: f32", "a: i64", "q: f32", "b: bool"}) EXPECT_TRUE(contains(text, line)) << line << "\n" << text;
+}
+
+TEST(Infer, ChosenDtypes) {
+  Options options;
+  options.dtypes = {{"bias", f16}, {"D", f32}};
+  const Program p = lowered("def f(acc, bias: row):\n  D = acc + bias\n  return D", bf16_gemm, options);
+  EXPECT_EQ(p.buffers[0].dtype, f16);
+  EXPECT_EQ(p.buffers[1].dtype, f32);
+  options.dtypes = {{"nobody", f16}};
+  EXPECT_THROW((void)lowered("def f(acc):\n  return acc", bf16_gemm, options), Error);
+}
+
+TEST(Fold, ConstantsAsAProgramWouldComputeThem) {
+  const std::string text = after("def f(acc):\n  D = acc * (sqrt(2.0) / (1 + 3) // 1) + cast(0.3, bf16)\n  return D", {fold, drop});
+  EXPECT_TRUE(contains(text, "f32 = 0.0")) << text;       // 0.35 // 1
+  EXPECT_TRUE(contains(text, "f32 = 0.30078125")) << text;  // 0.3 in bf16
+  EXPECT_EQ(count(text, " = "), 6) << text;
+}
+
+TEST(Fold, SpecialValues) {
+  const auto one = [](Op op, double a, double b) {
+    Item item;
+    item.op = op;
+    item.type = f32;
+    return evaluate(item, {{f32, a, 0}, {f32, b, 0}})->real;
+  };
+  EXPECT_TRUE(std::isnan(one(Op::max, NAN, 1)));
+  EXPECT_TRUE(std::isnan(one(Op::min, 1, NAN)));
+  EXPECT_FALSE(std::signbit(one(Op::max, -0.0, 0.0)));
+  EXPECT_TRUE(std::signbit(one(Op::min, -0.0, 0.0)));
+  EXPECT_EQ(one(Op::div, 1, 3), static_cast<double>(1.0f / 3.0f));
+  EXPECT_EQ(one(Op::exp, 1000, 0), std::numeric_limits<double>::infinity());
+  Item divide;
+  divide.op = Op::floordiv;
+  divide.type = DType::i32;
+  EXPECT_EQ(evaluate(divide, {{i32, 0, -7}, {i32, 0, 2}})->integer, -4);
+  EXPECT_EQ(evaluate(divide, {{i32, 0, 7}, {i32, 0, 0}})->integer, 0);
+  EXPECT_EQ(evaluate(divide, {{i32, 0, std::numeric_limits<std::int32_t>::min()}, {i32, 0, -1}})->integer,
+            std::numeric_limits<std::int32_t>::min());
+}
+
+TEST(Subexpressions, EqualItemsBecomeOne) {
+  const std::string text = after("def f(acc, bias: row):\n  D = exp(acc + bias) * exp(bias + acc)\n  return D", {subexpressions, drop});
+  EXPECT_EQ(count(text, "exp"), 1) << text;
+  EXPECT_TRUE(contains(text, "mul v3 v3")) << text;
+}
+
+TEST(Subexpressions, DifferentSeedsAndZerosStay) {
+  const std::string text = after("def f(acc):\n  D = acc * random(1) + random(2) + random(1, stream=3)\n  E = acc + 0.0 * (acc + (-0.0))\n  return D, E", {subexpressions});
+  EXPECT_EQ(count(text, "= random"), 3) << text;
+  EXPECT_TRUE(contains(text, "= 0.0")) << text;
+  EXPECT_TRUE(contains(text, "= -0.0")) << text;
+}
+
+TEST(Subexpressions, ASquareHasTwoOperandsAndSharedFactorsStay) {
+  EXPECT_TRUE(contains(after("def f(acc):\n  return acc * acc", {subexpressions, drop}), "mul v0 v0"));
+  const Program p = lowered("def f(acc):\n  return relu(acc) * sigmoid(acc)");
+  EXPECT_TRUE(contains(p.print(), "relu v0") && contains(p.print(), "sigmoid v0") && contains(p.print(), "mul v1 v2")) << p.print();
+}
+
+TEST(Algebra, ExactRewrites) {
+  const auto body = [](const std::string& expression) {
+    return after("def f(acc, t: tile):\n  return " + expression, {fold, algebra, drop});
+  };
+  EXPECT_FALSE(contains(body("acc * 1"), "mul"));
+  EXPECT_FALSE(contains(body("1.0 * acc"), "mul"));
+  EXPECT_FALSE(contains(body("-(-acc)"), "neg"));
+  EXPECT_TRUE(contains(body("acc / 8"), "= 0.125"));
+  EXPECT_TRUE(contains(body("acc / 8"), "mul"));
+  EXPECT_TRUE(contains(body("acc / 3"), "div"));
+  EXPECT_TRUE(contains(body("acc ** 2"), "mul v0 v0"));
+  EXPECT_EQ(count(body("cast(cast(acc, bf16), bf16)"), "cast"), 1);
+  EXPECT_EQ(count(body("cast(cast(acc, bf16), e4m3)"), "cast"), 2);
+  EXPECT_FALSE(contains(body("where(t > 0, acc, acc)"), "where"));
+  EXPECT_TRUE(contains(body("2 * acc"), "mul v0 v1") || contains(body("2 * acc"), "mul v1 v0"));
+}
+
+TEST(Algebra, WhatIsNotExactStays) {
+  const auto body = [](const std::string& expression) {
+    return after("def f(acc, s: scalar):\n  return " + expression, {fold, algebra, drop});
+  };
+  EXPECT_TRUE(contains(body("acc + 0"), "add"));
+  EXPECT_TRUE(contains(body("acc * 0"), "mul"));
+  EXPECT_TRUE(contains(body("acc - acc"), "sub"));
+  EXPECT_EQ(count(body("(acc + 1) + 2"), "= add"), 2);
+  EXPECT_TRUE(contains(body("acc / 1e-40"), "div"));  // its reciprocal overflows
+  EXPECT_TRUE(contains(body("where(acc > 0, s, s) + acc"), "where"));  // s has no axes, the where has
+}
+
+TEST(MultiplyAdd, OneUseOfTheProduct) {
+  const auto body = [](const std::string& lines) {
+    return after("def f(acc, t: tile):\n" + lines, {subexpressions, drop, multiply_add, drop});
+  };
+  EXPECT_TRUE(contains(body("  return acc * t + 1"), "fma v0 v1 v2"));
+  EXPECT_TRUE(contains(body("  return 1 + acc * t"), "fma"));
+  EXPECT_TRUE(contains(body("  return 1 - acc * t"), "neg v0"));      // fma(-acc, t, 1)
+  EXPECT_TRUE(contains(body("  return acc * t - t"), "neg v1"));      // fma(acc, t, -t)
+  EXPECT_TRUE(contains(body("  return acc * t - 2"), "= -2.0"));
+  const std::string twice = body("  p = acc * t\n  D = p + 1\n  E = p\n  return D, E");
+  EXPECT_FALSE(contains(twice, "fma")) << twice;
+  const std::string integers = after("def f(acc):\n  D: i32 = acc * 3 + 1\n  return D", {multiply_add}, Gemm{.a = DType::s8, .b = DType::s8});
+  EXPECT_FALSE(contains(integers, "fma")) << integers;
+}
+
+const Passes all_reductions = {subexpressions, reductions, subexpressions, fuse, eliminate, subexpressions, drop};
+
+TEST(Reductions, Definitions) {
+  const auto body = [](const std::string& expression) { return after("def f(acc):\n  s = " + expression + "\n  return s", all_reductions); };
+  EXPECT_TRUE(contains(body("mean(acc, axis=1)"), "div v1 v2"));
+  EXPECT_TRUE(contains(body("norm(acc, axis=0)"), "sqrt"));
+  EXPECT_TRUE(contains(body("var(acc, axis=1)"), "welford"));
+  EXPECT_TRUE(contains(body("logsumexp(acc, axis=1)"), "online_softmax"));
+  EXPECT_TRUE(contains(body("mean((acc - mean(acc, axis=1)) ** 2, axis=1)"), "welford"));
+  EXPECT_FALSE(contains(body("mean((acc - mean(acc, axis=1)) ** 2, axis=1)"), "= sum"));
+  EXPECT_FALSE(contains(body("mean((acc - mean(acc, axis=0)) ** 2, axis=1)"), "welford"));
+  const std::string flat = body("argmax(acc)");
+  EXPECT_TRUE(contains(flat, "i64 M x N = add")) << flat;
+  EXPECT_TRUE(contains(flat, "i64 1 x 1") || contains(flat, "count")) << flat;
+}
+
+TEST(Reductions, BatchCountsInTheIndex) {
+  const std::string text = after("def f(acc):\n  s = argmax(acc, batch=True)\n  return s", all_reductions, Gemm{.a = bf16, .b = bf16, .batched = true});
+  EXPECT_TRUE(contains(text, "batch_index")) << text;
+  EXPECT_EQ(count(text, "= count"), 2) << text;
+}
+
+TEST(Fuse, SoftmaxIsOneOnlineReduction) {
+  const std::string text = after("def f(acc):\n  e = exp(acc - max(acc, axis=1))\n  D = e / sum(e, axis=1)\n  return D", all_reductions);
+  EXPECT_EQ(count(text, "online_softmax"), 1) << text;
+  EXPECT_FALSE(contains(text, "= sum") || contains(text, "= max")) << text;
+  EXPECT_TRUE(contains(text, "nan")) << text;  // of a row of -inf
+}
+
+TEST(Fuse, OnlyTheSameElementsAlongTheSameAxis) {
+  const std::string other = after("def f(acc, t: tile):\n  e = exp(acc - max(t, axis=1))\n  s = sum(e, axis=1)\n  return s", all_reductions);
+  EXPECT_FALSE(contains(other, "online_softmax")) << other;
+  const std::string across = after("def f(acc):\n  e = exp(acc - max(acc, axis=0))\n  s = sum(e, axis=1)\n  return s", all_reductions);
+  EXPECT_FALSE(contains(across, "online_softmax")) << across;
+  const std::string groups = after("def f(acc):\n  e = exp(acc - repeat(max(acc, axis=1, group=64), 64))\n  s = sum(e, axis=1, group=64)\n  return s", all_reductions);
+  EXPECT_TRUE(contains(groups, "online_softmax")) << groups;
+  const std::string mixed = after("def f(acc):\n  e = exp(acc - repeat(max(acc, axis=1, group=64), 64))\n  s = sum(e, axis=1)\n  return s", all_reductions);
+  EXPECT_FALSE(contains(mixed, "online_softmax")) << mixed;
+}
+
+TEST(Fuse, MeanBesideVariance) {
+  const std::string text = after("def f(acc):\n  m = mean(acc, axis=1)\n  v = var(acc, axis=1)\n  return m, v", all_reductions);
+  EXPECT_EQ(count(text, "= welford"), 1) << text;
+  EXPECT_FALSE(contains(text, "= sum")) << text;
+  // A sum that is wanted itself may be exact, which count * mean is not.
+  const std::string sum = after("def f(acc):\n  s = sum(acc, axis=1)\n  v = var(acc, axis=1)\n  m = mean(acc, axis=1)\n  return s, v, m", all_reductions);
+  EXPECT_TRUE(contains(sum, "= sum")) << sum;
+}
+
+TEST(Fuse, EqualReductionsAreOne) {
+  const std::string text = after("def f(acc):\n  s = sum(acc, axis=1)\n  m = mean(acc, axis=1)\n  return s, m", all_reductions);
+  EXPECT_EQ(count(text, "= sum"), 1) << text;
+}
+
+TEST(Eliminate, AOneHotsSumIsATestOfItsLabel) {
+  for (const char* hot : {"where(n_index() == label, 1, 0)", "where(label == n_index(), 2.5, 0)", "cast(n_index() == label, f32)", "n_index() == label"}) {
+    const std::string text = after(std::string("def f(acc, label: col[i64]):\n  s = sum(") + hot + ", axis=1)\n  return s", all_reductions);
+    EXPECT_FALSE(contains(text, "= sum")) << hot << "\n" << text;
+    EXPECT_TRUE(contains(text, "ge v") && contains(text, "lt v")) << text;
+  }
+}
+
+TEST(Eliminate, NotWhereElementsMatter) {
+  for (const char* hot : {"where(n_index() == label, acc, 0)", "where(n_index() == label, 1, 2)", "where(n_index() < label, 1, 0)",
+                          "where(n_index() == label + n_index(), 1, 0)", "where(n_index() == scale, 1, 0)"}) {
+    const std::string text = after(std::string("def f(acc, label: col[i64], scale: col[f32]):\n  s = sum(") + hot + ", axis=1)\n  return s", all_reductions);
+    EXPECT_TRUE(contains(text, "= sum")) << hot << "\n" << text;
+  }
+}
+
+TEST(Drop, NotesWhatNoOutputNeeds) {
+  const Program p = lowered("def f(acc, bias: row, unused: tile):\n  wasted = exp(acc)\n  D = acc + bias\n  return D");
+  ASSERT_EQ(p.notes.size(), 2u);
+  EXPECT_TRUE(contains(p.notes[0], "'unused'")) << p.notes[0];
+  EXPECT_TRUE(contains(p.notes[1], "'wasted'")) << p.notes[1];
+  EXPECT_FALSE(contains(p.print(), "exp"));
+  EXPECT_EQ(p.operands, 2);  // still bound
+}
+
+TEST(Watch, APassThatChangesNothingSaysSo) {
+  std::vector<std::pair<std::string, bool>> seen;
+  Options options;
+  options.watch = [&](std::string_view pass, const std::string& text) { seen.emplace_back(pass, !text.empty()); };
+  (void)lowered("def f(acc):\n  return acc", bf16_gemm, options);
+  ASSERT_GT(seen.size(), 4u);
+  EXPECT_EQ(seen.front(), std::pair(std::string("infer"), true));
+  EXPECT_EQ(seen.back(), std::pair(std::string("phases"), true));
+  for (std::size_t i = 1; i + 1 < seen.size(); ++i) EXPECT_FALSE(seen[i].second) << seen[i].first;
+}
+
+}  // namespace
+}  // namespace postlude::inline v0::lower
