@@ -27,12 +27,6 @@ std::string describe(const Comparison& c, const Tensors& tensors) {
   return out.str();
 }
 
-std::string compare(const Evaluation& expected, const Case& c, const Tensors& tensors, const std::string& where) {
-  for (const Comparison& x : reference::compare(expected, c.graph, tensors.bindings))
-    if (!(x.error_over_bound <= 1)) return where + ": " + describe(x, tensors);
-  return "";
-}
-
 // The arguments of commutative operations exchanged, and every second use of a shared elementwise value given a copy of
 // its own.
 GraphData rearranged(const GraphData& graph) {
@@ -87,6 +81,12 @@ void exchange_rows(const Tensors& from, Tensors& to, bool outputs) {
 }
 
 }  // namespace
+
+std::string compare(const Evaluation& expected, const Case& c, const Tensors& tensors, const std::string& where) {
+  for (const Comparison& x : reference::compare(expected, c.graph, tensors.bindings))
+    if (!(x.error_over_bound <= 1)) return where + ": " + describe(x, tensors);
+  return "";
+}
 
 std::vector<std::string> machine_isas() {
   std::vector<std::string> result;

@@ -36,6 +36,9 @@ struct Checks {
 //     shared values computed twice, and as the first rows of a larger problem
 [[nodiscard]] std::string check(const Case& c, const Checks& checks = {});
 
+// "" or the first output of the tensors that is not what it should be.
+[[nodiscard]] std::string compare(const reference::Evaluation& expected, const Case& c, const Tensors& tensors, const std::string& where);
+
 // Of all output elements of a case, how many the reference leaves unchecked (anything is right).
 struct Coverage {
   std::int64_t elements = 0, unchecked = 0, nan = 0, exact = 0;
