@@ -2,6 +2,7 @@
 
 #include "core/cache_folder.h"
 
+#define XXH_INLINE_ALL
 #include <xxhash.h>
 
 #include <fcntl.h>
