@@ -223,7 +223,7 @@ int main(int argc, char** argv) try {
   }
   if (!json.empty()) {
     std::FILE* file = std::fopen(json.c_str(), "w");
-    if (!file) throw Error(ErrorCode::cannot_write, "cannot write " + quoted(json));
+    if (!file) throw Error(ErrorCode::cannot_write, "cannot write " + postlude::quoted(json));
     std::fprintf(file, "{\"device\": \"%s\", \"runs\": %d, \"rows\": [\n", escaped(cuda::device(0).name).c_str(), runs);
     for (std::size_t i = 0; i < rows.size(); ++i) {
       const Row& r = rows[i];
