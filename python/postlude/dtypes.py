@@ -25,5 +25,4 @@ else:
     bool = getattr(DType, "bool")
     AnyDType = DType
 
-all_dtypes = ["f32", "f16", "bf16", "e4m3", "e5m2", "s8", "u8", "i32", "i64", "bool"]
-__all__ = [*all_dtypes, "DType", "Round"]
+__all__ = ["f32", "f16", "bf16", "e4m3", "e5m2", "s8", "u8", "i32", "i64", "bool", "DType", "Round"]

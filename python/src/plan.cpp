@@ -6,6 +6,8 @@
 
 #include <nanobind/stl/shared_ptr.h>
 
+#include <chrono>
+
 namespace postlude::inline v0::python {
 namespace {
 
@@ -185,6 +187,11 @@ void bind_plan(nb::module_& m) {
         self.run(stream);
         return self.result();
       }, nb::arg("stream").none() = nb::none(), "Runs, and returns the outputs. stream: a CUstream as an integer; the framework's current one if None.")
+      .def("_loop", [](BoundCall& self, int times) {
+        const auto start = std::chrono::steady_clock::now();
+        for (int i = 0; i < times; ++i) self.call.run();
+        return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+      }, nb::arg("times"), "Seconds that C++ takes to run this often; for bench/python/overhead.py, CPU only.")
       .def_prop_ro("workspace_bytes", [](const BoundCall& self) { return self.call.workspace_bytes(); })
       .def("describe", [](const BoundCall& self) { return self.call.describe(); }, "The schedule chosen for these shapes.")
       .def("__repr__", [](const BoundCall& self) {

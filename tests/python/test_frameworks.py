@@ -1,0 +1,108 @@
+"""Arrays of other frameworks: in through DLPack, out as arrays of the same framework."""
+import numpy as np
+import pytest
+
+import postlude as post
+
+
+@post.epilogue
+def f(acc, bias: post.row, label: post.col[post.i64]):
+    D = post.where(post.n_index() == label, acc, acc + bias)
+    top = post.argmax(D, axis=1)
+    return D, top
+
+
+def expected(a, b, bias, label):
+    d = a @ b + np.where(np.arange(b.shape[1]) == label[:, None], 0, bias)
+    return d, d.argmax(1)
+
+
+@pytest.fixture
+def arrays(rng):
+    return (rng.integers(-4, 5, (6, 8)).astype(np.float32), rng.integers(-4, 5, (8, 10)).astype(np.float32),
+            rng.integers(-4, 5, 10).astype(np.float32), rng.integers(0, 10, 6))
+
+
+def test_numpy_dlpack(arrays):
+    """An object of which only DLPack is known."""
+    a, b, bias, label = arrays
+
+    class Exported:
+        def __init__(self, array):
+            self.array = array
+
+        def __dlpack__(self, **keywords):
+            return self.array.__dlpack__(**keywords)
+
+        def __dlpack_device__(self):
+            return self.array.__dlpack_device__()
+
+    out = post.matmul(Exported(a), Exported(b.T.copy().T), epilogue=f, bias=Exported(bias), label=label)
+    d, top = expected(*arrays)
+    assert isinstance(out.D, np.ndarray)
+    np.testing.assert_array_equal(out.D, d)
+    np.testing.assert_array_equal(out.top, top)
+    np.testing.assert_array_equal(np.from_dlpack(out.D), out.D)
+
+
+def test_jax(jax, arrays):
+    a, b, bias, label = arrays
+    d, top = expected(*arrays)
+    x, y, z = map(jax.numpy.asarray, (a, b, bias))
+    out = post.matmul(x, y, epilogue=f, bias=z, label=label)
+    assert isinstance(out.D, jax.Array)
+    np.testing.assert_array_equal(out.D, d)
+    np.testing.assert_array_equal(out.top, top)
+    half = post.matmul(x.astype("bfloat16"), y.astype("bfloat16"), epilogue=f, bias=z, label=label)
+    assert half.D.dtype == jax.numpy.bfloat16
+    np.testing.assert_array_equal(half.D.astype("float32"), d)
+    with pytest.raises(post.UsageError, match="read-only"):
+        post.matmul(x, y, out=jax.numpy.zeros((6, 10)))
+
+
+def test_torch(torch, arrays):
+    a, b, bias, label = map(torch.from_numpy, arrays)
+    d, top = expected(*arrays)
+    out = post.matmul(a, b, epilogue=f, bias=bias, label=label)
+    assert isinstance(out.D, torch.Tensor)
+    np.testing.assert_array_equal(out.D, d)
+    np.testing.assert_array_equal(out.top, top)
+    weight = b.T.contiguous()
+    np.testing.assert_array_equal(post.matmul(a, weight.T, epilogue=f, bias=bias, label=label).D, d)
+    half = post.matmul(a.bfloat16(), b.bfloat16(), epilogue=f, bias=bias.bfloat16(), label=label)
+    assert half.D.dtype == torch.bfloat16
+    np.testing.assert_array_equal(half.D.float(), d)
+    plain = f(a @ b, bias, label)
+    np.testing.assert_array_equal(plain.D, d)
+    np.testing.assert_array_equal(plain.top, top)
+
+
+def test_torch_gradients(torch, arrays):
+    a, b, bias, label = map(torch.from_numpy, arrays)
+    a.requires_grad_()
+    with pytest.raises(post.UnsupportedError, match="gradients come in a later version"):
+        post.matmul(a, b)
+    with torch.no_grad():
+        post.matmul(a, b)
+    post.matmul(a.detach(), b)
+
+
+def test_torch_cuda(torch, arrays):
+    if not torch.cuda.is_available():
+        pytest.skip("no CUDA device; ./dev gpu runs this on a GPU machine")
+    d, top = expected(*arrays)
+    on_host = [torch.from_numpy(x) for x in arrays]
+    a, b, bias, label = (x.cuda() for x in on_host)
+    half = [a.bfloat16(), b.bfloat16(), bias.bfloat16()]
+    side = torch.cuda.Stream()
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        out = post.matmul(half[0], half[1], epilogue=f, bias=half[2], label=label)
+    torch.cuda.current_stream().wait_stream(side)
+    assert out.D.device == a.device and out.D.dtype == torch.bfloat16
+    np.testing.assert_array_equal(out.D.float().cpu(), d)
+    np.testing.assert_array_equal(out.top.cpu(), top)
+    scaled = post.epilogue(lambda acc, s: acc * s)
+    np.testing.assert_array_equal(post.matmul(half[0], half[1], epilogue=scaled, s=0.5).float().cpu(), 0.5 * (arrays[0] @ arrays[1]))
+    with pytest.raises(post.OperandError, match="PL0308"):
+        post.matmul(half[0], half[1], epilogue=f, bias=on_host[2].bfloat16(), label=label)

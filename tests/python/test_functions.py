@@ -1,0 +1,77 @@
+"""An operation of one's own, in one decorator."""
+import numpy as np
+import pytest
+
+import postlude as post
+
+
+@post.function
+def squared_relu(x):
+    """max(x, 0) ** 2."""
+    return post.max(x, 0) ** 2
+
+
+@post.function(cuda="x0 / (1.0f + __expf(-p0 * x0))", derivative="sigmoid(beta * x) * (1 + beta * x * (1 - sigmoid(beta * x)))",
+               ulps=16)
+def swish_of(x, beta=1.0):
+    """x * sigmoid(beta * x)."""
+    return x / (1 + np.exp(-beta * x))
+
+
+@post.function(guard="p == 0", ulps=8)
+def tilted(x, y, *, p):
+    return p * (x + np.sin(y))
+
+
+def test_from_primitives():
+    f = post.epilogue(lambda acc: squared_relu(acc))
+    x = np.float32([[-2, 3]])
+    np.testing.assert_array_equal(post.stream(x, epilogue=f), [[0, 9]])
+    np.testing.assert_array_equal(squared_relu.numpy(x), [[0, 9]])
+    assert squared_relu.__doc__ == "max(x, 0) ** 2."
+
+
+def test_native(rng):
+    @post.epilogue
+    def f(acc):
+        return swish_of(acc, 1.5) + swish_of(acc)
+
+    x = rng.standard_normal((37, 90)).astype(np.float32)
+    expected = x / (1 + np.exp(-1.5 * x)) + x / (1 + np.exp(-x))
+    np.testing.assert_allclose(post.stream(x, epilogue=f), expected, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(f(x), expected, rtol=1e-5, atol=1e-6)
+    assert "swish_of(acc, 1.5)" in str(f)
+    assert post.plan(post.f32, epilogue=f).verify(x)[0].error_over_bound <= 1
+
+
+def test_two_arguments_and_a_keyword_parameter(rng):
+    @post.epilogue
+    def f(acc, r: post.tile):
+        return tilted(acc, r, p=0.5)
+
+    x, r = (rng.standard_normal((5, 6)).astype(np.float32) for _ in range(2))
+    np.testing.assert_allclose(post.stream(x, epilogue=f, r=r), 0.5 * (x + np.sin(r)), rtol=1e-5, atol=1e-6)
+
+
+def test_a_failing_reference_is_reported_and_gives_nan(capfd):
+    @post.function(cuda="x0")
+    def broken_reference(x):
+        raise ValueError("not today")
+
+    out = post.stream(np.ones((2, 3), np.float32), epilogue=post.epilogue(lambda acc: broken_reference(acc)))
+    assert np.isnan(out).all()
+    assert "not today" in capfd.readouterr().err
+
+
+def test_malformed():
+    with pytest.raises(post.Error) as caught:
+        @post.function(cuda="x0")
+        def gelu(x):
+            return x
+    assert "gelu" in str(caught.value)
+    with pytest.raises(post.GraphError, match="PL0212"):
+        @post.function(cuda="x0")
+        def starred(*x):
+            return x
+    with pytest.raises(post.TextError, match="PL0105"):
+        post.epilogue(lambda acc: swish_of()).graph

@@ -1,0 +1,179 @@
+"""post.matmul and post.stream on numpy arrays, over shapes, dtypes and strides."""
+import threading
+
+import numpy as np
+import pytest
+from hypothesis import given, strategies as st
+
+import postlude as post
+
+ml_dtypes = pytest.importorskip("ml_dtypes")
+
+KINDS = {"f32": np.float32, "f16": np.float16, "bf16": ml_dtypes.bfloat16, "e4m3": ml_dtypes.float8_e4m3fn,
+         "e5m2": ml_dtypes.float8_e5m2, "s8": np.int8, "u8": np.uint8}
+extents = st.sampled_from([1, 2, 3, 7, 16, 31, 33, 64, 65, 129])
+
+
+@post.epilogue
+def bias_relu(acc, bias: post.row[post.f32], scale: post.scalar):
+    d = post.max(acc * scale + bias, 0)
+    return {"D": d, "amax": post.max(d, axis=1)}
+
+
+def drawn(rng, kind, shape):
+    """Small integers: every product and sum is exact, in every dtype."""
+    low = 0 if kind == "u8" else -4
+    return rng.integers(low, 5, shape).astype(np.float32).astype(KINDS[kind])
+
+
+@given(m=extents, n=extents, k=st.sampled_from([0, 1, 2, 5, 16, 40, 100]), kind=st.sampled_from(sorted(KINDS)),
+       seed=st.integers(0, 1000), transposed=st.booleans(), step=st.sampled_from([1, 2, -1]))
+def test_exact_against_numpy(m, n, k, kind, seed, transposed, step):
+    rng = np.random.default_rng(seed)
+    a = drawn(rng, kind, (m, 2 * k if abs(step) == 2 else k))[:, ::step]
+    b = drawn(rng, kind, (n, k)).T if transposed else drawn(rng, kind, (k, n))
+    bias = rng.integers(-8, 8, n).astype(np.float32)
+    out = post.matmul(a, b, epilogue=bias_relu, bias=bias, scale=0.5)
+    expected = np.maximum(0.5 * (a.astype(np.float64) @ b.astype(np.float64)) + bias, 0)
+    wanted = np.float32 if kind in ("s8", "u8") else KINDS[kind]
+    assert out.D.dtype == wanted and out.amax.dtype == np.float32
+    with np.errstate(all="ignore"):
+        clipped = np.clip(expected, None, {"e4m3": 448, "e5m2": 57344}.get(kind, np.inf))
+        np.testing.assert_array_equal(out.D.astype(np.float64), clipped.astype(wanted).astype(np.float64))
+    np.testing.assert_array_equal(out.amax, expected.max(1))
+
+
+@given(m=extents, n=extents, batch=st.integers(1, 4), shared=st.sampled_from(["", "a", "b"]), seed=st.integers(0, 100))
+def test_batches(m, n, batch, shared, seed):
+    rng = np.random.default_rng(seed)
+    k = 12
+    a = drawn(rng, "f32", (m, k) if shared == "a" else (batch, m, k))
+    b = drawn(rng, "f32", (k, n) if shared == "b" else (batch, k, n))
+    bias = drawn(rng, "f32", n)
+    out = post.matmul(a, b, epilogue=bias_relu, bias=bias, scale=1)
+    expected = np.maximum(a @ b + bias, 0)
+    assert out.D.shape == (batch, m, n) and out.amax.shape == (batch, m)
+    np.testing.assert_array_equal(out.D, expected)
+    np.testing.assert_array_equal(out.amax, expected.max(-1))
+
+
+def test_the_plain_product():
+    a, b = np.eye(3, dtype=np.float32), np.arange(9, dtype=np.float32).reshape(3, 3)
+    np.testing.assert_array_equal(post.matmul(a, b), b)
+
+
+def test_batch_reduction(rng):
+    @post.epilogue
+    def f(acc):
+        total = post.sum(acc, axis=0, batch=True)
+        return total
+
+    x = drawn(rng, "f32", (3, 5, 7))
+    np.testing.assert_array_equal(post.stream(x, epilogue=f), x.sum((0, 1)))
+    np.testing.assert_array_equal(f(x).reshape(-1), x.sum((0, 1)))
+
+
+@pytest.mark.parametrize("shape", [(0, 4), (4, 0), (0, 0)])
+def test_empty(shape):
+    @post.epilogue
+    def f(acc):
+        D = acc + 1
+        top = post.max(acc, axis=1)
+        return D, top
+
+    out = post.matmul(np.ones((shape[0], 3), np.float32), np.ones((3, shape[1]), np.float32), epilogue=f)
+    assert out.D.shape == shape and out.top.shape == (shape[0],)
+    assert (out.top == -np.inf).all()
+
+
+def test_out_and_in_place(rng):
+    a, b = drawn(rng, "f32", (8, 3)), drawn(rng, "f32", (3, 6))
+    f = post.epilogue(lambda acc, r: acc + r)
+    r = drawn(rng, "f32", (8, 6))
+    expected = a @ b + r
+    assert post.matmul(a, b, epilogue=f, r=r, out=r) is r
+    np.testing.assert_array_equal(r, expected)
+
+    target = np.zeros((8, 12), np.float32)
+    amax = np.zeros(8, np.float32)
+    bias = np.zeros(6, np.float32)
+    out = post.matmul(a, b, epilogue=bias_relu, bias=bias, scale=1, out={"D": target[:, ::2], "amax": amax})
+    assert out.amax is amax
+    np.testing.assert_array_equal(target[:, ::2], np.maximum(a @ b, 0))
+    assert (target[:, 1::2] == 0).all()
+    out = post.matmul(a, b, epilogue=bias_relu, bias=bias, scale=1, out=(None, amax))
+    assert out.amax is amax and out.D.shape == (8, 6)
+
+
+def test_the_dtype_of_out_decides_where_the_epilogue_does_not():
+    a = np.full((2, 2), 1.00390625, np.float32)
+    out = np.zeros((2, 2), ml_dtypes.bfloat16)
+    post.stream(a, epilogue=post.epilogue(lambda acc: acc * 1), out=out)
+    assert out.dtype == ml_dtypes.bfloat16 and float(out[0, 0]) == 1.0
+
+
+def test_dtypes_of_operands_that_are_left_open(rng):
+    f = post.epilogue(lambda acc, r: acc + r)
+    x = drawn(rng, "f32", (4, 4))
+    for kind in ("f32", "f16", "bf16", "s8"):
+        r = drawn(rng, kind, (4, 4))
+        np.testing.assert_array_equal(post.stream(x, epilogue=f, r=r), x + r.astype(np.float32))
+
+
+def test_buffers_and_array_interface(rng):
+    x = drawn(rng, "f32", (3, 4))
+
+    class Foreign:
+        __array_interface__ = x.__array_interface__
+
+    np.testing.assert_array_equal(post.stream(Foreign(), epilogue=post.epilogue(lambda acc: acc * 2)), 2 * x)
+    np.testing.assert_array_equal(post.stream(memoryview(x), epilogue=post.epilogue(lambda acc: acc * 2)), 2 * x)
+
+
+def test_threads_share_plans_and_the_gil_is_released():
+    """Another Python thread counts while a product is computed."""
+    n = 700
+    a = np.ones((n, n), np.float32)
+    counted = 0
+    stop = threading.Event()
+
+    def count():
+        nonlocal counted
+        while not stop.is_set():
+            counted += 1
+
+    counter = threading.Thread(target=count)
+    call = post.plan(post.f32, post.f32, target=post.Target.cpu(threads=1)).bind(a, a)
+    call()
+    counter.start()
+    before = counted
+    for _ in range(5):
+        call()
+    during = counted - before
+    stop.set()
+    counter.join()
+    assert during > 100
+
+    f = post.epilogue(lambda acc, s: post.tanh(acc * s))
+    results = {}
+
+    def work(i):
+        x = np.full((20, 20), i, np.float32)
+        for _ in range(20):
+            results[i] = post.stream(x, epilogue=f, s=0.1)
+
+    workers = [threading.Thread(target=work, args=(i,)) for i in range(4)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    for i in range(4):
+        np.testing.assert_allclose(results[i], np.tanh(0.1 * i), rtol=1e-6)
+
+
+def test_same_call_same_bits(rng):
+    a, b = rng.standard_normal((100, 300)).astype(np.float32), rng.standard_normal((300, 90)).astype(np.float32)
+    f = post.epilogue(lambda acc: post.logsumexp(acc, axis=1))
+    first = post.matmul(a, b, epilogue=f)
+    for threads in (1, 2, 3):
+        np.testing.assert_array_equal(post.matmul(a, b, epilogue=f, target=post.Target.cpu(threads)), first)
