@@ -197,15 +197,15 @@ Value GraphBuilder::operand(std::string name, Axes axes, std::optional<DType> dt
   return BuilderState::value(state_, state_->operand(std::move(name), axes, dtype));
 }
 
-Value GraphBuilder::m_index() { return BuilderState::value(state_, state_->share({.op = Op::m_index})); }
-Value GraphBuilder::n_index() { return BuilderState::value(state_, state_->share({.op = Op::n_index})); }
-Value GraphBuilder::batch_index() { return BuilderState::value(state_, state_->share({.op = Op::batch_index})); }
+Value GraphBuilder::m_index() { return BuilderState::value(state_, state_->add({.op = Op::m_index})); }
+Value GraphBuilder::n_index() { return BuilderState::value(state_, state_->add({.op = Op::n_index})); }
+Value GraphBuilder::batch_index() { return BuilderState::value(state_, state_->add({.op = Op::batch_index})); }
 
 Value GraphBuilder::random(std::uint64_t seed, std::uint32_t stream) {
   Node node{.op = Op::random};
   node.seed = seed;
   node.stream = stream;
-  return BuilderState::value(state_, state_->share(std::move(node)));
+  return BuilderState::value(state_, state_->add(std::move(node)));
 }
 
 Value GraphBuilder::constant(const Value& literal) { return BuilderState::value(state_, state_->node(literal)); }

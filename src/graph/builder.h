@@ -13,8 +13,9 @@
 
 namespace postlude::inline v0 {
 
-// A graph, or the body of a function or combiner, while it grows. Leaves, chunk's pieces and a reduction's results
-// are made once; equal operations are left to a pass.
+// A graph, or the body of a function or combiner, while it grows. Constants, operands, chunk's pieces and a reduction's
+// results are made once. Coordinates and random numbers are made anew by each call: they are as wide as the value they
+// meet, and two may differ in that. Equal operations are left to a pass.
 struct BuilderState {
   GraphData graph;
   Span span;              // of the nodes made from here on

@@ -159,7 +159,7 @@ Item Elaborator::call_op(const Expr& expr, const Callee& callee, Scope& scope) {
     case Op::n_index:
     case Op::batch_index: {
       (void)arguments(expr, callee.name, {}, 0);
-      return item(state_->share({.op = callee.op, .span = expr.span}));
+      return item(state_->add({.op = callee.op, .span = expr.span}));
     }
     default: break;
   }
@@ -319,7 +319,7 @@ Item Elaborator::call_random(const Expr& expr, Scope& scope) {
       source_.fail(ErrorCode::bad_attribute, tree_[given[1]].span, "a stream is a number of 32 bits", "Use another small number for every independent stream.");
     node.stream = static_cast<std::uint32_t>(stream);
   }
-  return item(state_->share(std::move(node)));
+  return item(state_->add(std::move(node)));
 }
 
 Item Elaborator::call_chunk(const Expr& expr, Scope& scope) {
