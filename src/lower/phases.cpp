@@ -45,6 +45,7 @@ class Assignment {
     p_.after.assign(n, 0);
     p_.stored.assign(n, -1);
     p_.must_read.assign(n, 0);
+    hops_.assign(n, 0);
     p_.uses_accumulator.assign(n, 0);
     std::vector<char> needs(n, 0);  // the accumulator, also through reductions
     bool any = false;
@@ -71,6 +72,7 @@ class Assignment {
   const Options& options_;
   Phases p_;
   std::vector<NodeId> buffered_;
+  std::vector<std::int32_t> hops_;  // of every item: phases whose statistics stand between it and the nearest buffer
 
   void visit(NodeId id) {
     const Item& item = items_[id];
@@ -98,8 +100,21 @@ class Assignment {
       uses = false;
     }
     p_.uses_accumulator[id] = uses;
+    if (item.op != Op::reduce) bound_recomputation(id);
     // A value that splits the accumulator in two ways is computed from a buffer that holds it.
     if (uses && p_.columns[id].shape.kind == AccumulatorShape::Kind::mixed) after = std::max(after, p_.accumulator + 1);
+  }
+
+  // What a phase recomputes it may recompute through the statistics of all phases before it, so that a thousand phases in a
+  // row would hold a million instructions. Beyond this many the value is stored.
+  static constexpr std::int32_t most_hops = 32;
+
+  void bound_recomputation(NodeId id) {
+    for (NodeId a : items_[id].args)
+      if (!p_.must_read[a]) hops_[id] = std::max(hops_[id], hops_[a] + (p_.after[a] < p_.after[id] ? 1 : 0));
+    if (hops_[id] <= most_hops || items_[id].op == Op::get) return;
+    p_.stored[id] = place({Root::Kind::crossing, id, -1}, p_.after[id]);
+    p_.must_read[id] = 1;
   }
 
   void outputs() {

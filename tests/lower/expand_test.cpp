@@ -1,0 +1,83 @@
+#include "helpers.h"
+
+#include "lower/check.h"
+#include "lower/expand.h"
+
+#include <postlude/function.h>
+
+#include <gtest/gtest.h>
+
+namespace postlude::inline v0::lower {
+namespace {
+
+bool none(const Instruction&) { return false; }
+
+// Of a Program with one phase.
+std::string expanded(std::string_view text, const HasNative& native = none) {
+  Program p = lowered(text);
+  for (Phase& phase : p.phases) phase = expand_calls(phase, native);
+  check(p, false);
+  return p.print();
+}
+
+TEST(Expand, CallsBecomeTheirBodies) {
+  const std::string text = expanded("def f(acc):\n  D = relu(acc) + leaky_relu(acc, 0.5)\n  return D");
+  EXPECT_TRUE(contains(text, "max v0")) << text;
+  EXPECT_TRUE(contains(text, "where")) << text;
+  EXPECT_FALSE(contains(text, "relu")) << text;
+}
+
+TEST(Expand, CallsInsideBodiesAreAskedFor) {
+  const auto sigmoid = [](const Instruction& call) { return call.function->name == "sigmoid"; };
+  const std::string text = expanded("def f(acc):\n  return silu(acc)", sigmoid);
+  EXPECT_TRUE(contains(text, "sigmoid v0")) << text;
+  EXPECT_FALSE(contains(text, "silu") || contains(text, "exp")) << text;
+}
+
+TEST(Expand, MultiplyAddsWithinABody) {
+  EXPECT_TRUE(contains(expanded("def f(acc, t: tile):\n  return lerp(acc, t, 0.25)"), "fma"));
+}
+
+TEST(Expand, KeepsWhatStoresAndReductionsMean) {
+  const std::string text = expanded("def f(acc):\n  x = sigmoid(acc)\n  s = sum(x, axis=1)\n  D = x\n  return s, D");
+  EXPECT_TRUE(contains(text, "s0 = sum over {n}: v")) << text;
+}
+
+TEST(Expand, IntegersStayIntegers) {
+  Program p = lowered("def f(acc):\n  D: i32 = relu(acc)\n  return D", Gemm{.a = DType::s8, .b = DType::s8});
+  p.phases[0] = expand_calls(p.phases[0], none);
+  check(p, false);
+  EXPECT_TRUE(contains(p.print(), "i32 tile = max v0")) << p.print();
+}
+
+TEST(Expand, DeepAndDoublingFunctions) {
+  define("def lower_test_double_0(x): return x + 1");
+  std::string last = "lower_test_double_0";
+  for (int i = 1; i <= 40; ++i) {
+    const std::string name = "lower_test_double_" + std::to_string(i);
+    define("def " + name + "(x): return " + last + "(x) * " + last + "(x + " + std::to_string(i) + ")");
+    last = name;
+  }
+  const Program p = lowered("def f(acc):\n  return " + last + "(acc)");
+  try {
+    (void)expand_calls(p.phases[0], none);
+    FAIL() << "2^40 operations";
+  } catch (const Error& e) {
+    EXPECT_EQ(e.code(), ErrorCode::unsupported);
+  }
+}
+
+TEST(Expand, NativeFunctionsNeedABackend) {
+  NativeFunction f;
+  f.name = "lower_test_native";
+  f.parameters = {{"p", 2.0}};
+  f.reference = [](const double* x, const double* p) { return x[0] * p[0]; };
+  f.guard = "p == 0";
+  define(f);
+  const Program p = lowered("def f(acc, k: scalar):\n  return lower_test_native(acc, k)");
+  EXPECT_TRUE(contains(p.print(), "unless")) << p.print();
+  EXPECT_THROW((void)expand_calls(p.phases[0], none), Error);
+}
+
+}  // namespace
+}  // namespace postlude::inline v0::lower
