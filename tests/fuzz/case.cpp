@@ -4,6 +4,7 @@
 #include "fuzz/choices.h"
 #include "graph/printer.h"
 #include "graph/verify.h"
+#include "lower/lower.h"
 
 #include <postlude/parse.h>
 
@@ -141,6 +142,14 @@ Case read(const std::string& text) {
     if (values == values_names[i]) c.values = static_cast<Values>(i);
   c.graph = parse(text, {}, "case").data();
   return c;
+}
+
+GraphData with_dtypes(const GraphData& graph, const Problem& problem) {
+  const lower::Program program = lower::lower(graph, problem);
+  GraphData result = graph;
+  for (std::size_t i = 0; i < graph.operands.size(); ++i) result.operands[i].dtype = program.buffers[i].dtype;
+  for (std::size_t i = 0; i < graph.outputs.size(); ++i) result.outputs[i].dtype = program.buffers[graph.operands.size() + i].dtype;
+  return result;
 }
 
 bool divisible(const Case& c) {

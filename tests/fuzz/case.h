@@ -33,6 +33,9 @@ struct Case {
 [[nodiscard]] std::string write(const Case& c);
 [[nodiscard]] Case read(const std::string& text);
 
+// The graph with the dtypes of its operands and outputs written down, as the problem gives them.
+[[nodiscard]] GraphData with_dtypes(const GraphData& graph, const Problem& problem);
+
 // Whether the shape fulfils what the graph's chunks ask.
 [[nodiscard]] bool divisible(const Case& c);
 

@@ -117,6 +117,7 @@ std::string check(const Case& c, const Checks& checks) {
     }
   }
   Tensors tensors = materialise(c);
+  checks.prepare(tensors);
   const Evaluation expected = reference::evaluate(c.graph, c.problem, tensors.bindings);
   const auto isas = checks.isas.empty() ? machine_isas() : checks.isas;
   const auto target_of = [](int threads, const std::string& isa) {

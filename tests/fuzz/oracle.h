@@ -25,6 +25,7 @@ struct Checks {
   bool metamorphic = true;           // commuted arguments, duplicated values, more rows
   bool round_trip = true;            // print -> parse -> the same graph
   Runner runner = run_plan;
+  std::function<void(Tensors&)> prepare = [](Tensors&) {};  // puts elements of its own into the inputs
 };
 
 // "" or what went wrong:
