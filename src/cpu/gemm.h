@@ -51,6 +51,7 @@ struct ProductShape {
   std::int64_t m = 0, n = 0, k = 0;
   DType a = DType::f32, b = DType::f32;
   bool packed_b = false;
+  bool b_n_major = false;  // B is contiguous in N and not in K
   Pieces pieces = {};
 };
 [[nodiscard]] ProductShape shape_of(const Product& product);

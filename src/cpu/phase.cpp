@@ -44,11 +44,13 @@ bool as_in_slots(DType stored, DType type) { return stored == type && type != DT
 
 }  // namespace
 
-// Hands out slots of one level: of 4 or 8 bytes an element, each for `capacity` elements.
+// Hands out slots of one level: of 4 or 8 bytes an element, each for `capacity` elements. Slots of single elements, among
+// them all uniform values (whose stores come after all their steps), are not reused.
 class SlotPool {
  public:
   SlotPool(std::int64_t capacity, std::int64_t& frame) : capacity_(capacity), frame_(frame) {}
   std::int64_t take(DType type) {
+    if (capacity_ == 1) return (frame_ += 8) - 8;
     std::vector<std::int64_t>& free = free_[type == DType::i64];
     if (!free.empty()) {
       const std::int64_t slot = free.back();
@@ -61,7 +63,9 @@ class SlotPool {
     ++count_;
     return slot;
   }
-  void give(std::int64_t slot, DType type) { free_[type == DType::i64].push_back(slot); }
+  void give(std::int64_t slot, DType type) {
+    if (capacity_ > 1) free_[type == DType::i64].push_back(slot);
+  }
   [[nodiscard]] int count() const { return count_; }
 
  private:
