@@ -363,7 +363,7 @@ class Verifier {
       const auto [it, fresh] = seen.emplace(name, operand);
       if (fresh) return;
       if (it->second != operand)
-        fail(ErrorCode::bad_name, "the output " + quoted(name) + " is named like an operand",
+        fail(ErrorCode::duplicate_name, "the output " + quoted(name) + " is named like an operand",
              "both are bound by name; rename one", span);
       fail(ErrorCode::duplicate_name, "two " + std::string(operand ? "operands" : "outputs") + " are named " + quoted(name),
            "rename one", span);
@@ -701,9 +701,11 @@ class Verifier {
       const TypeState& r = body[node.combine->results[i]];
       const bool yields = r.literal && r.type != DType::boolean && values[i].type != DType::boolean &&
                           !(r.type == DType::f32 && values[i].type && values[i].type != DType::f32);
-      if (yields || !r.type || !values[i].type || r.type == values[i].type) continue;
+      const bool open = !values[i].type && r.type != DType::boolean;  // the accumulator's type may be right
+      if (yields || !r.type || open || r.type == values[i].type) continue;
       fail(ErrorCode::bad_combiner, "result " + std::to_string(i + 1) + " of the combiner is " + std::string(postlude::name(*r.type)) +
-           " where the value is " + std::string(postlude::name(*values[i].type)), "cast the value or the result", id);
+           " where the value is " + (values[i].type ? std::string(postlude::name(*values[i].type)) : "a number"),
+           "cast the value or the result", id);
     }
     components_[id] = values;
     return values[0];

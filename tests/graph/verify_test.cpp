@@ -1,0 +1,200 @@
+// What a graph's values are, and the refusals of graphs that mean nothing: the code, and the words that a user needs.
+#include "graph/verify.h"
+
+#include <postlude/parse.h>
+
+#include <gtest/gtest.h>
+
+namespace postlude::inline v0 {
+namespace {
+
+struct Refusal {
+  std::string code, text;
+};
+
+Refusal refusal(const std::function<void()>& work) {
+  try {
+    work();
+  } catch (const Error& e) {
+    return {to_string(e.code()), e.what()};
+  }
+  return {"none", ""};
+}
+
+// Parsing verifies without an accumulator; verifying again with an integer one finds what depends on it.
+Refusal refused(const std::string& body, std::optional<DType> accumulator = {}, const std::string& parameters = "acc, t: tile, r: row, c: col, s: scalar") {
+  return refusal([&] {
+    const Graph g = parse("def f(" + parameters + "):\n" + body);
+    (void)verify(g.data(), accumulator);
+  });
+}
+
+void expect(const Refusal& r, const char* code, std::initializer_list<const char*> words) {
+  EXPECT_EQ(r.code, code) << r.text;
+  for (const char* word : words) EXPECT_NE(r.text.find(word), std::string::npos) << word << " in\n" << r.text;
+}
+
+// The inference of a text, and the value that its last output has.
+struct Inferred {
+  Graph graph;
+  Inference inference;
+  [[nodiscard]] const ValueInfo& output(std::size_t i = 0) const { return inference.values[graph.data().outputs[i].value]; }
+};
+Inferred inferred(const std::string& text, std::optional<DType> accumulator = f32) {
+  Inferred r;
+  r.graph = parse(text);
+  r.inference = verify(r.graph.data(), accumulator);
+  return r;
+}
+
+constexpr Extent whole{1, 1, true}, half{1, 2, true}, twice{2, 1, true};
+
+TEST(Verify, TypesFollowTheAccumulator) {
+  const std::string text = "def f(acc):\n  a = acc * 2\n  b = acc * 0.5\n  c = acc > 1\n  d = sum(acc, axis=1)\n  return a, b, c, d";
+  const Inferred unknown = inferred(text, std::nullopt);
+  EXPECT_FALSE(unknown.output(0).type);
+  EXPECT_EQ(unknown.output(1).type, f32);
+  EXPECT_EQ(unknown.output(2).type, boolean);
+  const Inferred integer = inferred(text, i32);
+  EXPECT_EQ(integer.output(0).type, i32);
+  EXPECT_EQ(integer.output(1).type, f32);
+  EXPECT_EQ(integer.output(3).type, i64);
+  EXPECT_EQ(inferred(text, f32).output(3).type, f32);
+}
+
+TEST(Verify, IntegerLiteralsTakeTheOtherSidesTypeIfTheyFit) {
+  EXPECT_EQ(inferred("def f(acc):\n  a = m_index() + 1\n  return a").output().type, i32);
+  EXPECT_EQ(inferred("def f(acc):\n  a = m_index() + 5000000000\n  return a").output().type, i64);
+  EXPECT_EQ(inferred("def f(acc):\n  a = m_index() / 2\n  return a").output().type, f32);
+  EXPECT_EQ(inferred("def f(acc):\n  a = (m_index() > 3) + m_index()\n  return a").output().type, i32);
+}
+
+TEST(Verify, FunctionsHaveTheTypeOfTheirBodies) {
+  EXPECT_EQ(inferred("def f(acc):\n  return relu(acc)", i32).output().type, i32);
+  EXPECT_EQ(inferred("def f(acc):\n  return sigmoid(acc)", i32).output().type, f32);
+  EXPECT_EQ(inferred("def f(acc):\n  return clamp(acc, 0, 6)", f32).output().type, f32);
+  EXPECT_EQ(inferred("def f(acc):\n  return isnan(acc)", f32).output().type, boolean);
+}
+
+TEST(Verify, OperandsAreAsWideAsTheirUse) {
+  const Inferred gate = inferred("def f(acc, residual: tile):\n  g, u = chunk(acc, 2)\n  return silu(g) * u + residual");
+  EXPECT_EQ(gate.inference.operand_columns[0], half);
+  const Inferred gradient = inferred("def f(acc, z: tile):\n  g, u = chunk(z, 2)\n  return concat((acc * u, acc * g))");
+  EXPECT_EQ(gradient.inference.operand_columns[0], twice);
+  EXPECT_EQ(gradient.output().columns, twice);
+  const Inferred through = inferred("def f(acc, a: tile, b: row):\n  x, y = chunk(a + b, 2)\n  u, v = chunk(acc, 4, group=8)[0], x\n  return v * exp(chunk(acc, 2)[1])");
+  EXPECT_EQ(through.inference.operand_columns[0], whole);
+  EXPECT_EQ(through.inference.operand_columns[1], whole);
+}
+
+TEST(Verify, BlockScalesHaveOneValueAGroup) {
+  const Inferred r = inferred("def f(acc, scale: row):\n  return acc * repeat(scale, 128)");
+  EXPECT_EQ(r.inference.operand_columns[0], (Extent{1, 128, false}));
+  const Inferred both = inferred("def f(acc, scale: tile):\n  s = max(abs(acc), axis=1, group=32)\n  return s * scale");
+  EXPECT_EQ(both.inference.operand_columns[0], (Extent{1, 32, false}));
+}
+
+TEST(Verify, GroupsAndTheirInverse) {
+  const Inferred r = inferred("def f(acc):\n  s = max(acc, axis=0, group=64)\n  D = acc / repeat(s, 64, axis=0)\n  return s, D");
+  EXPECT_EQ(r.output(0).rows, (Extent{1, 64, false}));
+  EXPECT_EQ(r.output(1).rows, whole);
+  const Inferred halves = inferred("def f(acc):\n  a, b = chunk(acc, 2)\n  s = max(a, axis=1, group=8)\n  return a / repeat(s, 8)");
+  EXPECT_EQ(halves.output().columns, half);
+}
+
+TEST(Verify, ChunksPromiseDivisibility) {
+  const Inferred r = inferred("def f(acc):\n  a, b = chunk(acc, 2, group=64)\n  c, d = chunk(acc, 2, group=64)\n  return a * d + b * c");
+  ASSERT_EQ(r.inference.divisibility.size(), 1u);
+  EXPECT_EQ(r.inference.divisibility[0].divisor, 64);
+}
+
+TEST(Verify, ReductionsRemoveTheirAxes) {
+  const Inferred r = inferred("def f(acc):\n  a = sum(acc)\n  b = sum(acc, batch=True)\n  c = sum(acc, axis=0)\n  return a, b, c");
+  EXPECT_EQ(r.output(0).axes, Axes(Axis::b));
+  EXPECT_EQ(r.output(1).axes, Axes());
+  EXPECT_EQ(r.output(2).axes, Axis::b | Axis::n);
+}
+
+TEST(Verify, TypeMismatches) {
+  expect(refused("  return where(acc, 1, 2)"), "PL0201", {"condition", "compare it"});
+  expect(refused("  return t & 1"), "PL0201", {"'&'", "f32"});
+  expect(refused("  return acc & 1", f32), "PL0201", {"'&'", "f32"});
+  expect(refused("  return acc & 1", i32), "none", {});
+}
+
+TEST(Verify, UnequalExtentsAreNamed) {
+  expect(refused("  g, u = chunk(acc, 2)\n  return g + acc"), "PL0202", {"'g' (M x N/2)", "(M x N)"});
+  expect(refused("  q = max(acc, axis=1, group=32)\n  return acc * q"), "PL0202", {"ceil(N/32)", "repeat"});
+  expect(refused("  return scaled(r, acc)"), "PL0202", {"scalar"});
+}
+
+TEST(Verify, MissingAxes) {
+  expect(refused("  return sum(r, axis=0)"), "PL0203", {"axis=0", "'r'", "axis=1"});
+  expect(refused("  return sum(c)"), "PL0203", {"'c'", "axis=0"});
+  expect(refused("  return chunk(c, 2)[0]"), "PL0203", {"no columns"});
+  expect(refused("  return repeat(r, 2, axis=0)"), "PL0203", {"no rows"});
+}
+
+TEST(Verify, Attributes) {
+  expect(refused("  return chunk(acc, 3, group=8)[0]"), "PL0207", {"divide"});
+  expect(refused("  return sum(acc, group=8)"), "PL0207", {"axis=1"});
+}
+
+TEST(Verify, Outputs) {
+  expect(refused("  D = 1 + 2\n  return D"), "PL0206", {"'D'", "constant"});
+  const Refusal axes = refusal([] {
+    GraphBuilder g;
+    g.output("amax", max(g.accumulator(), Axis::n), f32, tile_axes);
+    (void)g.finish();
+  });
+  expect(axes, "PL0204", {"'amax'", "tile", "col"});
+  const Refusal none = refusal([] { (void)GraphBuilder().finish(); });
+  EXPECT_EQ(none.code, "PL0205");
+}
+
+TEST(Verify, Names) {
+  const auto named = [](const std::string& operand, const std::string& output) {
+    return refusal([&] {
+      GraphBuilder g;
+      g.output(output, g.accumulator() + g.row(operand));
+      (void)g.finish();
+    });
+  };
+  EXPECT_EQ(named("bias", "D").code, "none");
+  expect(named("D", "D"), "PL0104", {"'D'", "operand"});
+  expect(named("B", "D"), "PL0209", {"main loop"});
+  expect(named("bias", "X"), "PL0209", {"main loop"});
+  expect(named("acc", "D"), "PL0209", {"accumulator"});
+  expect(named("a b", "D"), "PL0209", {"'a b'"});
+  expect(named("lambda", "D"), "PL0209", {"'lambda'"});
+  expect(named("", "D"), "PL0209", {"''"});
+  expect(named(std::string("a\0b", 3), "D"), "PL0209", {"cannot name"});
+  EXPECT_LT(named(std::string(1 << 20, '*'), "D").text.size(), 1000u);
+  const Refusal twice_named = refusal([] {
+    GraphBuilder g;
+    g.output("D", g.accumulator());
+    g.output("D", g.accumulator() * 2.0);
+    (void)g.finish();
+  });
+  EXPECT_EQ(twice_named.code, "PL0104");
+}
+
+TEST(Verify, Combiners) {
+  const auto combined = [](std::size_t results, const std::function<Value(const Value&, const Value&)>& f, std::size_t identities = 1) {
+    return refusal([&] {
+      GraphBuilder g;
+      const std::vector<Value> values = {g.accumulator()};
+      const std::vector<double> identity(identities, 0.0);
+      const auto r = reduce(values, [&](auto a, auto b) { return std::vector<Value>(results, f(a[0], b[0])); }, identity, Axis::n);
+      g.output("s", r[0]);
+      (void)g.finish();
+    });
+  };
+  EXPECT_EQ(combined(1, [](auto& a, auto& b) { return a + b; }).code, "none");
+  EXPECT_EQ(combined(1, [](auto& a, auto& b) { return a > b; }).code, "PL0208");
+  EXPECT_EQ(combined(2, [](auto& a, auto& b) { return a + b; }).code, "PL0208");
+  EXPECT_EQ(combined(1, [](auto& a, auto& b) { return a + b; }, 2).code, "PL0208");
+}
+
+}  // namespace
+}  // namespace postlude::inline v0
