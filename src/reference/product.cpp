@@ -127,12 +127,19 @@ std::vector<float> magnitudes(const std::vector<double>& x) {
 }
 
 // `magnitude` is (|A| |B|), `step` the exponent of the unit of which all products are multiples.
-Real accumulator(double value, double magnitude, int step, std::int64_t k, double relative) {
+double largest_finite(const std::vector<double>& x) {
+  double largest = 0;
+  for (const double v : x) largest = std::isfinite(v) ? std::max(largest, std::abs(v)) : largest;
+  return largest;
+}
+
+// `largest`: what the products of finite elements may add up to; `exact`: how many units a partial sum may have.
+Real accumulator(double value, double magnitude, int step, std::int64_t k, double relative, double largest, double exact) {
   if (std::isnan(value)) return point(value);
-  if (std::isinf(value)) return point(value);
+  if (std::isinf(value)) return largest > FLT_MAX ? anything(value) : point(value);  // overflow the other way makes it NaN
   if (magnitude > FLT_MAX) return anything(value);  // a partial sum may overflow
   if (magnitude == 0 && k > 0) return {0.0, -0.0, 0.0};
-  if (step >= -149 && magnitude <= std::ldexp(0x1p24, step)) return point(value + 0.0);  // no -0 out of a cancellation
+  if (step >= -149 && magnitude <= std::ldexp(exact, step)) return point(value + 0.0);  // no -0 out of a cancellation
   return rounded({value, value - relative * magnitude, value + relative * magnitude}, 0.5);
 }
 
@@ -172,9 +179,10 @@ std::vector<Cell> product(const Bindings& bindings, bool integers, double unit) 
     }
     const int step = grid_of(left) + grid_of(right);
     const auto magnitude = multiply_matrices(magnitudes(left), magnitudes(right), shape.m, shape.n, shape.k);
+    const double largest = largest_finite(left) * largest_finite(right) * static_cast<double>(shape.k);
 #pragma omp parallel for if (plane > 100000)
     for (std::size_t i = 0; i < plane; ++i)
-      out[i] = cell(accumulator(value[i], static_cast<double>(magnitude[i]) * slack, step, shape.k, relative));
+      out[i] = cell(accumulator(value[i], static_cast<double>(magnitude[i]) * slack, step, shape.k, relative, largest, 1 / unit));
   }
   return result;
 }
