@@ -401,7 +401,8 @@ std::vector<BufferPlace> Binder::places(const Program& program, const std::vecto
     place.unit = buffer.axes.has(Axis::n) && m.strides[2] == 1;
     place.pair = place.unit && columns % 2 == 0 && m.address % static_cast<std::uint64_t>(2 * size) == 0 && m.strides[0] % 2 == 0 &&
                  m.strides[1] % 2 == 0 && (buffer.dtype == DType::bf16 || buffer.dtype == DType::f16 || buffer.dtype == DType::f32);
-    place.tensor_map = place.unit && buffer.axes.has(Axis::m) && size <= 4 && m.address % 16 == 0 && map_stride(m.strides[1], size, shape_.m) &&
+    // Whole 16 bytes a row: the engine was seen to write up to the next multiple behind a narrower tensor.
+    place.tensor_map = place.unit && buffer.axes.has(Axis::m) && size <= 4 && columns * size % 16 == 0 && m.address % 16 == 0 && map_stride(m.strides[1], size, shape_.m) &&
                        (m.strides[0] == 0 || map_stride(m.strides[0], size, shape_.batch)) && buffer.rows == Extent{};
   }
   return result;
@@ -410,7 +411,7 @@ std::vector<BufferPlace> Binder::places(const Program& program, const std::vecto
 // Decides how the accumulator is made and whether the first phase runs on it.
 void Binder::plan_product() {
   if (const auto* gemm = std::get_if<Gemm>(&x_.problem_)) {
-    const bool tensor_cores = x_.hopper() && shape_.k > 0 && tensor_core_types(gemm->a, gemm->b) && x_.product_phase_ >= 0;
+    const bool tensor_cores = x_.hopper() && shape_.m > 0 && shape_.n > 0 && shape_.k > 0 && tensor_core_types(gemm->a, gemm->b) && x_.product_phase_ >= 0;
     if (tensor_cores) {
       std::string why = not_fusable(program_, x_.product_phase_);
       const Phase& phase = program_.phases[x_.product_phase_];
@@ -508,6 +509,7 @@ void Binder::plan_generic() {
       } else {
         const bool keeps_row = phase.domain.has(Axis::m) && !over_m;
         const std::int64_t results = batches * (keeps_row ? shaped.rows : 1) * groups;
+        if (results == 0) continue;
         const std::int64_t elements = (keeps_row ? 1 : shaped.rows) * shaped.columns * (over_b ? shape_.batch : 1) / groups;
         shaped.splits = static_cast<int>(std::clamp<std::int64_t>(std::min(elements / 8192, 1056 / results), 1, 1024));
         grid[0] = results, grid[1] = shaped.splits;
@@ -515,6 +517,7 @@ void Binder::plan_generic() {
         counters = std::max(counters, results);
       }
     }
+    if (grid[0] == 0 || grid[1] == 0 || grid[2] == 0) continue;
     if (grid[0] > std::numeric_limits<std::int32_t>::max() || grid[1] > 65535 || grid[2] > 65535) {
       throw Error(ErrorCode::unsupported, "a reduction of this shape needs more blocks than a GPU launches",
                   "reduce over fewer batches or larger groups, or use the CPU target");
@@ -697,7 +700,7 @@ std::unique_ptr<BoundCall> Binder::run() {
   }
   emit_generic_phases(true);
   if (product_) emit_product();
-  else if (!stream_ && x_.product_phase_ >= 0) emit_plain_product();
+  else if (!stream_ && x_.product_phase_ >= 0 && shape_.m > 0 && shape_.n > 0) emit_plain_product();
   emit_generic_phases(false);
   check(driver().CtxSynchronize(), "preparing a call");
   std::string text;

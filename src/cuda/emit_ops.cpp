@@ -234,8 +234,9 @@ std::string Functions::combiner(const Lambda& lambda, std::span<const DType> typ
 
 std::string expression(const lower::Instruction& i, const std::vector<std::string>& args, std::span<const DType> types,
                        const Place& p, Functions& functions) {
-  const std::string column = column_expression(i.access.columns, p.j, p.width);
-  const std::string row = i.access.divide_rows > 1 ? "(" + p.i + " / " + std::to_string(i.access.divide_rows) + ")" : p.i;
+  // Along an axis that it lacks, a value's coordinate is 0.
+  const std::string column = i.axes.has(Axis::n) ? column_expression(i.access.columns, p.j, p.width) : "0";
+  const std::string row = !i.axes.has(Axis::m) ? "0" : i.access.divide_rows > 1 ? "(" + p.i + " / " + std::to_string(i.access.divide_rows) + ")" : p.i;
   switch (i.op) {
     case Op::constant: return device_literal(i.literal, i.type);
     case Op::m_index: return row;

@@ -68,25 +68,19 @@ std::string illegal(const Schedule& s, const EpilogueNeeds& n) {
 }
 
 Schedule fill_shared(Schedule tile, const EpilogueNeeds& needs) {
-  // 64 columns and few barriers, unless that leaves fewer than four stages (K = 512: 110.9 us at 64, 120.6 at 32).
-  const int columns = tile.bn / needs.parts;
-  const int aux_wanted = needs.aux_bytes_column ? 2 : 0;
+  struct Staging {
+    int sub_n, d_buffers, aux_stages;
+  };
+  // Wide subtiles mean few barriers, three buffers that nobody waits for the copy engine.
+  constexpr Staging stagings[] = {{64, 3, 2}, {32, 4, 3}, {32, 3, 3}, {64, 2, 2}, {32, 3, 2}, {32, 2, 2}, {32, 2, 1}};
   for (const int least : {4, 3, 2}) {
-    for (const int sub : {64, 32}) {
-      if (columns % sub) continue;
-      tile.sub_n = sub;
-      tile.d_buffers = 2;
-      tile.aux_stages = aux_wanted;
+    for (const Staging& staging : stagings) {
+      tile.sub_n = staging.sub_n;
+      tile.d_buffers = staging.d_buffers;
+      tile.aux_stages = needs.aux_bytes_column ? staging.aux_stages : 0;
       tile.stages = 8;
       while (tile.stages >= least && !illegal(tile, needs).empty()) --tile.stages;
-      if (tile.stages < least) continue;
-      Schedule more = tile;
-      more.aux_stages = aux_wanted ? 3 : 0;
-      if (illegal(more, needs).empty()) tile = more;
-      more = tile;
-      more.d_buffers = 3;
-      if (needs.d_bytes_column && illegal(more, needs).empty()) tile = more;
-      return tile;
+      if (tile.stages >= least) return tile;
     }
   }
   tile.stages = 0;

@@ -68,7 +68,9 @@ fuzz::Case draw(std::uint64_t seed) {
   fuzz::GrammarOptions options;
   options.most_elements = seed % 4 == 1 ? 120000 : 8192;
   fuzz::Case c = fuzz::generate(seed, options);
-  if (seed % 4 == 0) return c;
+  const auto* gemm = std::get_if<Gemm>(&c.problem);
+  const bool fp8 = gemm && is_float(gemm->a) && size_of(gemm->a) == 1;  // its bound is not the oracle's; the suite has it
+  if (seed % 4 == 0 && !fp8) return c;
   c = on_tensor_cores(c);
   if (seed % 4 == 2) {  // extents that the copy engine can address
     c.shape.n = (c.shape.n + 15) / 16 * 16;

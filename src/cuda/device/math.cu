@@ -206,17 +206,18 @@ template <typename T> DEVICE u32 pack_e5m2(T a, T b) { return f32x2_to_e5m2(to_f
 template <typename T> DEVICE u32 pack_s8(T a, T b) { return u32(to_s8(a) & 255) | u32(to_s8(b) & 255) << 8; }
 template <typename T> DEVICE u32 pack_u8(T a, T b) { return u32(to_u8(a)) | u32(to_u8(b)) << 8; }
 template <typename T> DEVICE u32 pack_bool(T a, T b) { return u32(to_boolean(a)) | u32(to_boolean(b)) << 8; }
-// Two neighbours at once; `at` even, the base aligned to both.
-DEVICE void load2_bf16(i64 base, i64 at, float& a, float& b) {
-  const u32 x = *(const u32*)(base + at * 2);
-  a = bf16_to_f32(u16(x)), b = bf16_to_f32(u16(x >> 16));
+#ifndef POSTLUDE_HOST
+// Two neighbouring columns in one load; `at` is even and the base aligned to both. Volatile, so that it stays ahead of the
+// main loop that hides it.
+DEVICE u32 pair_bf16(i64 base, i64 at) {
+  u32 x; asm volatile("ld.global.nc.b32 %0, [%1];" : "=r"(x) : "l"(base + at * 2)); return x;
 }
-DEVICE void load2_f16(i64 base, i64 at, float& a, float& b) {
-  const u32 x = *(const u32*)(base + at * 2);
-  a = f16_to_f32(u16(x)), b = f16_to_f32(u16(x >> 16));
+DEVICE u32 pair_f16(i64 base, i64 at) { return pair_bf16(base, at); }
+DEVICE u64 pair_f32(i64 base, i64 at) {
+  u64 x; asm volatile("ld.global.nc.b64 %0, [%1];" : "=l"(x) : "l"(base + at * 4)); return x;
 }
-DEVICE void load2_f32(i64 base, i64 at, float& a, float& b) {
-  const u64 x = *(const u64*)(base + at * 4);
-  a = __uint_as_float(u32(x)), b = __uint_as_float(u32(x >> 32));
-}
+#endif
+DEVICE void unpair_bf16(u32 x, float& a, float& b) { a = __uint_as_float(x << 16), b = __uint_as_float(x & 0xffff0000u); }
+DEVICE void unpair_f16(u32 x, float& a, float& b) { a = f16_to_f32(u16(x)), b = f16_to_f32(u16(x >> 16)); }
+DEVICE void unpair_f32(u64 x, float& a, float& b) { a = __uint_as_float(u32(x)), b = __uint_as_float(u32(x >> 32)); }
 )cuda"

@@ -105,6 +105,7 @@ constexpr int WG_ROWS = PINGPONG ? BM : BM / 2;  // rows of a tile that one cons
 constexpr int MI = WG_ROWS / 64;                 // m64 atoms a consumer
 constexpr int ROWS = 2 * MI;                     // rows of the output that one thread holds
 constexpr int OUT_N = BN / PARTS;                // the epilogue's columns a tile
+constexpr int GROUPS = OUT_N / SUB_N;            // subtiles are 64 rows x SUB_N columns
 #define SLOTS_M (p.tiles_m * (PINGPONG ? 1 : 2)) // blocks of WG_ROWS rows
 DEVICE int tile_row(const Tile& t, int r) { return t.row + r / 2 * 64 + t.warp * 16 + t.lane / 4 + r % 2 * 8; }
 

@@ -9,7 +9,6 @@ R"cuda(
 
 constexpr int A_BYTES = BM * 128, B_BYTES = BN * 128;         // one stage: 128 bytes of K for each row
 constexpr int BK = 128 / ELEM_BYTES;
-constexpr int GROUPS = OUT_N / SUB_N;                         // subtiles are 64 rows x SUB_N columns
 constexpr int SUBTILES = GROUPS * MI;
 constexpr int SMEM_B = STAGES * A_BYTES;
 constexpr int SMEM_D = SMEM_B + STAGES * B_BYTES;
@@ -134,6 +133,8 @@ extern "C" __global__ void __launch_bounds__(384, 1) postlude_gemm(const __grid_
       tile.row = c.m * BM + (PINGPONG ? 0 : wg * WG_ROWS);
       tile.col = c.n * OUT_N;
 
+      epilogue.begin(p, tile);
+
       ACC acc[MI][BN / 2];
       // Main loop. k block number `sequence * k_blocks + kb` of this CTA lies in stage (number % STAGES).
       const u32 first = u32(sequence) * k_blocks;
@@ -182,17 +183,19 @@ extern "C" __global__ void __launch_bounds__(384, 1) postlude_gemm(const __grid_
       wgmma_wait<0>();
       if (k_blocks && lane == 0) mbarrier_arrive(empty + 8 * previous);
 
-      epilogue.begin(p, tile);
+      epilogue.reset();
       #pragma unroll
       for (int group = 0; group < GROUPS; ++group) {
         #pragma unroll
         for (int i = 0; i < MI; ++i) {
           const u32 d = own_d + d_buffer * D_BYTES;
+          if (i == 0 && group + 1 < GROUPS) epilogue.columns(p, tile, group + 1);
 #if AUX_STAGES
           mbarrier_wait(own_full + 8 * aux_stage, aux_phase);
-          const u32 aux = own_aux + aux_stage * AUX_BYTES;
-#else
-          const u32 aux = 0;
+          epilogue.load(tile, own_aux + aux_stage * AUX_BYTES);
+          __syncwarp();
+          if (lane == 0) mbarrier_arrive(own_empty + 8 * aux_stage);
+          if (++aux_stage == AUX_STAGES) aux_stage = 0, aux_phase ^= 1;
 #endif
           #pragma unroll
           for (int f = 0; f < SUB_N / 16; ++f) {
@@ -202,13 +205,8 @@ extern "C" __global__ void __launch_bounds__(384, 1) postlude_gemm(const __grid_
               #pragma unroll
               for (int e = 0; e < 8; ++e)
                 part[x][e] = acc[i][4 * (((group * SUB_N + f * 16) / 8 + e / 4) * PARTS + x) + e % 4];
-            epilogue.fragment(p, tile, group, i, f, part, d, aux);
+            epilogue.fragment(p, tile, group, i, f, part, d);
           }
-#if AUX_STAGES
-          __syncwarp();
-          if (lane == 0) mbarrier_arrive(own_empty + 8 * aux_stage);
-          if (++aux_stage == AUX_STAGES) aux_stage = 0, aux_phase ^= 1;
-#endif
           if (i == MI - 1) epilogue.group_end(p, tile, group);
 #if D_BYTES
           // One barrier a subtile: before it the leader makes sure that the buffer of the next subtile has been read.
