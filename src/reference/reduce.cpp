@@ -39,17 +39,18 @@ Survey survey(std::span<const Cell> x) {
 
 // Elements already known to hold neither kind of NaN. `relative`: of the sum of magnitudes.
 Real sum_in_any_order(std::span<const Cell> x, const Survey& s, double relative) {
-  double value = 0, low = 0, high = 0, magnitude = 0;
+  double value = 0, low = 0, high = 0, magnitude = 0, finite = 0;
   int step = grid_of_zero;
   for (const Cell& c : x) {
     value += c.real.value;
+    finite += std::isfinite(reach(c.real)) ? reach(c.real) : 0;
     low += c.real.low;
     high += c.real.high;
     magnitude += reach(c.real);
     step = std::min(step, grid(c.real.value));
   }
   if (s.points && std::isnan(value)) return point(value);  // inf - inf
-  if (s.points && std::isinf(magnitude)) return point(value);
+  if (s.points && std::isinf(magnitude) && finite <= FLT_MAX) return point(value);
   if (std::isnan(low) || std::isnan(high) || std::isnan(value)) return anything(value);
   if (magnitude > FLT_MAX && !s.positive && !s.negative) return anything(value);  // partial sums may overflow
   if (s.points && s.negative_zeros && !x.empty()) return {0.0, -0.0, 0.0};         // 0 + -0 is +0

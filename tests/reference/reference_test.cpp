@@ -1,0 +1,254 @@
+// The definitions of the language by example, and that the bounds hold what f32 arithmetic does and little more.
+#include "reference/reference.h"
+
+#include <postlude/function.h>
+#include <postlude/parse.h>
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <map>
+#include <random>
+#include <vector>
+
+namespace postlude {
+namespace {
+
+using reference::Evaluation;
+constexpr double inf = HUGE_VAL;
+const double nan = std::nan("");
+
+struct Matrix {
+  std::int64_t rows = 1, columns = 1;
+  std::vector<float> data;
+};
+
+// An epilogue of X (an f32 stream), all operands and outputs f32 but where the text says i64.
+Evaluation evaluate(const std::string& text, const Matrix& x, const std::map<std::string, Matrix>& operands = {}) {
+  const Graph graph = parse(text);
+  Bindings bindings;
+  bindings.shape = {1, x.rows, x.columns, 0};
+  bindings.a = {const_cast<float*>(x.data.data()), f32, {0, x.columns, 1}};
+  for (const auto& o : graph.data().operands) {
+    const Matrix& m = operands.at(o.name);
+    bindings.buffers.push_back({const_cast<float*>(m.data.data()), f32, {0, m.rows == 1 ? 0 : m.columns, m.columns == 1 ? 0 : 1}});
+  }
+  for (const auto& o : graph.data().outputs) bindings.buffers.push_back({nullptr, o.dtype.value_or(f32), {}});
+  return reference::evaluate(graph.data(), Stream{}, bindings);
+}
+
+std::string body(const std::string& expression) { return "def f(acc):\n    D: f32 = " + expression + "\n    return D"; }
+
+double one(const std::string& expression, double x) {
+  const Matrix m{1, 1, {static_cast<float>(x)}};
+  return evaluate(body(expression), m)[0].value(0);
+}
+std::vector<double> values(const reference::Output& o) {
+  std::vector<double> result;
+  for (std::int64_t i = 0; i < static_cast<std::int64_t>(o.cells.size()); ++i) result.push_back(o.value(i));
+  return result;
+}
+Matrix row(std::vector<float> data) { return {1, static_cast<std::int64_t>(data.size()), std::move(data)}; }
+
+TEST(Definition, OfOperations) {
+  EXPECT_EQ(one("relu(acc)", -2), 0);
+  EXPECT_TRUE(std::isnan(one("relu(acc)", nan)));
+  EXPECT_TRUE(std::isnan(one("min(acc, 1)", nan)));
+  EXPECT_FALSE(std::signbit(one("max(acc, 0.0)", -0.0)));
+  EXPECT_TRUE(std::signbit(one("min(0.0, acc)", -0.0)));
+  EXPECT_EQ(one("round(acc)", 2.5), 2);
+  EXPECT_EQ(one("acc // 2", -3), -2);
+  EXPECT_EQ(one("acc ** 2", -3), 9);
+  EXPECT_EQ(one("cast(acc, s8)", 300), 127);
+  EXPECT_EQ(one("cast(acc, s8)", nan), 0);
+  EXPECT_EQ(one("cast(acc, e4m3)", 1000), 448);
+  EXPECT_EQ(one("cast(acc, bf16, round=up)", 1 + 0x1p-20), 1 + 0x1p-7);
+  EXPECT_EQ(one("scaled(0.0, acc)", nan), 0);
+  EXPECT_EQ(one("where(acc == acc, 1, 2)", nan), 2);
+  EXPECT_EQ(one("acc / 0", -1), -inf);
+  EXPECT_EQ(one("cast(acc, i32) // 0", 5), 0);
+  EXPECT_EQ(one("cast(acc, i32) // 2", -5), -3);
+  EXPECT_EQ(one("exp(acc)", 1000), inf);
+}
+
+TEST(Definition, OfReductions) {
+  const auto reduce = [](const std::string& name, std::vector<float> x) {
+    const std::string type = name.starts_with("arg") ? "i64" : "f32";
+    return evaluate("def f(acc):\n    s: " + type + " = " + name + "(acc, axis=1)\n    return s", row(std::move(x)))[0].value(0);
+  };
+  EXPECT_EQ(reduce("sum", {1, 2, 3}), 6);
+  EXPECT_EQ(reduce("sum", {}), 0);
+  EXPECT_EQ(reduce("mean", {1, 2, 6}), 3);
+  EXPECT_TRUE(std::isnan(reduce("mean", {})));
+  EXPECT_EQ(reduce("max", {}), -inf);
+  EXPECT_EQ(reduce("min", {}), inf);
+  EXPECT_TRUE(std::isnan(reduce("max", {1, NAN, 2})));
+  EXPECT_EQ(reduce("prod", {2, -3, 0.5}), -3);
+  EXPECT_EQ(reduce("prod", {}), 1);
+  EXPECT_EQ(reduce("any", {0, NAN}), 1);
+  EXPECT_EQ(reduce("all", {}), 1);
+  EXPECT_EQ(reduce("argmax", {1, 3, 3, 2}), 1);
+  EXPECT_EQ(reduce("argmin", {2, 1, 3, 1}), 1);
+  EXPECT_EQ(reduce("argmax", {1, NAN, 9, NAN}), 1);
+  EXPECT_EQ(reduce("argmax", {}), -1);
+  EXPECT_EQ(reduce("argmax", {-INFINITY, -INFINITY}), 0);
+  EXPECT_EQ(reduce("logsumexp", {-INFINITY, -INFINITY}), -inf);
+  EXPECT_NEAR(reduce("logsumexp", {1000, 1000}), 1000 + std::log(2), 1e-4);
+  EXPECT_EQ(reduce("var", {1, 3}), 1);
+  EXPECT_EQ(reduce("norm", {3, 4}), 5);
+}
+
+TEST(Definition, OfShapes) {
+  const Matrix x{2, 4, {0, 1, 2, 3, 10, 11, 12, 13}};
+  const auto halves = evaluate("def f(acc):\n    a, b = chunk(acc, 2)\n    D: f32 = b\n    E: f32 = concat((b, a))\n    return D, E", x);
+  EXPECT_EQ(values(halves[0]), (std::vector<double>{2, 3, 12, 13}));
+  EXPECT_EQ(values(halves[1]), (std::vector<double>{2, 3, 0, 1, 12, 13, 10, 11}));
+  const auto pairs = evaluate("def f(acc):\n    a, b = chunk(acc, 2, group=2)\n    D: f32 = b\n    E: f32 = concat((b, a), group=2)\n    return D, E", x);
+  EXPECT_EQ(values(pairs[0]), (std::vector<double>{1, 3, 11, 13}));
+  EXPECT_EQ(values(pairs[1]), (std::vector<double>{1, 0, 3, 2, 11, 10, 13, 12}));
+  const auto groups = evaluate("def f(acc):\n    s: f32 = sum(acc, axis=1, group=3)\n    D: f32 = repeat(max(acc, axis=1, group=2), 2)\n    return s, D", x);
+  EXPECT_EQ(values(groups[0]), (std::vector<double>{3, 3, 33, 13}));
+  EXPECT_EQ(values(groups[1]), (std::vector<double>{1, 1, 3, 3, 11, 11, 13, 13}));
+  const auto places = evaluate("def f(acc):\n    D: f32 = acc * 0 + 10 * m_index() + n_index()\n    return D", x);
+  EXPECT_EQ(values(places[0]), (std::vector<double>{0, 1, 2, 3, 10, 11, 12, 13}));
+}
+
+TEST(Definition, OfGeneralReductions) {
+  const auto r = evaluate(
+      "def f(acc):\n    s, t = reduce((acc, acc * acc), combine=lambda a1, a2, b1, b2: (a1 + b1, max(a2, b2)), identity=(0, -inf), axis=1)\n"
+      "    D: f32 = s\n    E: f32 = t\n    return D, E",
+      row({1, -3, 2}));
+  EXPECT_EQ(r[0].value(0), 0);
+  EXPECT_EQ(r[1].value(0), 9);
+}
+
+TEST(Definition, OfNativeFunctionsAndTheirGuards) {
+  NativeFunction f;
+  f.name = "reference_test_scaled_cube";
+  f.parameters = {{"p", 2.0}};
+  f.reference = [](const double* x, const double* p) { return *p * x[0] * x[0] * x[0]; };
+  f.guard = "p == 0";
+  define(f);
+  EXPECT_EQ(one("reference_test_scaled_cube(acc)", 3), 54);
+  EXPECT_EQ(one("reference_test_scaled_cube(acc, 0.0)", nan), 0);
+}
+
+// ---- bounds ----------------------------------------------------------------------------------------------------------
+
+TEST(Bounds, ArePointsWhereF32IsExact) {
+  for (const char* expression : {"acc + 1", "acc * 2 - 3", "max(acc, 0) * 0.5", "sum(acc, axis=1)", "norm(acc, axis=1)", "abs(acc) / 4"}) {
+    const auto r = evaluate(body(expression), row({3, 4, 12, 0, -0.0f}));
+    for (const auto& c : r[0].cells) EXPECT_TRUE(is_point(c.real)) << expression;
+  }
+}
+
+// Products accumulated in f32 in several orders stay within the bound, and the bound is no wide one.
+TEST(Bounds, HoldAccumulationInAnyOrder) {
+  std::mt19937 random(5);
+  std::normal_distribution<float> normal;
+  const Graph graph = parse(body("acc"));
+  for (const bool positive : {false, true}) {
+    for (const std::int64_t k : {1, 2, 7, 64, 1000}) {
+      constexpr std::int64_t m = 16, n = 24;
+      std::vector<float> a(m * k), b(k * n), d(m * n);
+      for (float* x : {a.data(), b.data()})
+        for (std::int64_t i = 0; i < (x == a.data() ? m : n) * k; ++i) x[i] = positive ? std::abs(normal(random)) : normal(random);
+      Bindings bindings;
+      bindings.shape = {1, m, n, k};
+      bindings.a = {a.data(), f32, {0, k, 1}};
+      bindings.b = {b.data(), f32, {0, n, 1}};
+      bindings.buffers = {{d.data(), f32, {0, n, 1}}};
+      const auto expected = reference::evaluate(graph.data(), Gemm{}, bindings);
+      for (int order = 0; order < 3; ++order) {
+        for (std::int64_t i = 0; i < m; ++i)
+          for (std::int64_t j = 0; j < n; ++j) {
+            float lanes[8] = {};
+            for (std::int64_t p = 0; p < k; ++p) {
+              const std::int64_t q = order == 1 ? k - 1 - p : p;
+              float& lane = lanes[order == 2 ? p % 8 : 0];
+              lane = order == 0 ? std::fmaf(a[i * k + q], b[q * n + j], lane) : lane + a[i * k + q] * b[q * n + j];
+            }
+            for (int l = 1; l < 8; ++l) lanes[0] += lanes[l];
+            d[i * n + j] = lanes[0];
+          }
+        const auto r = reference::compare(expected, graph.data(), bindings)[0];
+        EXPECT_LE(r.error_over_bound, 1) << k << ' ' << order;
+      }
+      EXPECT_LT(expected[0].bound(0, true), 1e-4 * static_cast<double>(k));
+    }
+  }
+}
+
+// Deep f32 arithmetic, rounded at every step, stays within the bound.
+TEST(Bounds, HoldF32Arithmetic) {
+  std::mt19937 random(11);
+  std::normal_distribution<float> normal(0, 3);
+  const auto sigmoid = [](float x) {
+    const float e = std::exp(-std::abs(x));
+    return (x >= 0 ? 1.0f : e) / (1 + e);
+  };
+  const auto f = [&](float x) { return std::tanh(x * sigmoid(x)) - x / (1 + std::abs(x)) + std::log1p(x * x); };
+  Matrix x{1, 4000, {}};
+  for (int i = 0; i < 4000; ++i) x.data.push_back(normal(random));
+  const auto r = evaluate(body("tanh(silu(acc)) - acc / (1 + abs(acc)) + log1p(acc * acc)"), x);
+  double widest = 0;
+  for (std::size_t i = 0; i < x.data.size(); ++i) {
+    const reference::Real& c = r[0].cells[i].real;
+    EXPECT_GE(f(x.data[i]), c.low);
+    EXPECT_LE(f(x.data[i]), c.high);
+    widest = std::max(widest, c.high - c.low);
+  }
+  EXPECT_LT(widest, 1e-4);
+  EXPECT_GT(widest, 1e-8);
+}
+
+TEST(Bounds, AreTheHullOfTheBranchesAtADiscontinuity) {
+  // 0.1 + 0.2 is not exact: floor(10 * (...)) may be 2 or 3.
+  const auto r = evaluate(body("floor((acc + 0.2) * 10)"), row({0.1f}));
+  EXPECT_EQ(r[0].cells[0].real.low, 2);
+  EXPECT_EQ(r[0].cells[0].real.high, 3);
+  const auto w = evaluate(body("where(acc + 0.2 < 0.3, 5.0, 7.0)"), row({0.1f}));
+  EXPECT_EQ(w[0].cells[0].real.low, 5);
+  EXPECT_EQ(w[0].cells[0].real.high, 7);
+}
+
+TEST(Bounds, OfAnIndexAreTheCandidates) {
+  const std::string text = "def f(acc):\n    i: i64 = argmax(exp(acc), axis=1)\n    return i";
+  const auto r = evaluate(text, row({1.0f, 0.0f, 1.0000001f, 0.9f}));
+  EXPECT_EQ(r[0].candidates.at(0), (std::vector<std::int64_t>{0, 2}));
+  const Graph graph = parse(text);
+  for (const std::int64_t index : {0, 1, 2, 3}) {
+    std::int64_t answer = index;
+    Bindings bindings;
+    bindings.buffers = {{&answer, i64, {0, 1, 0}}};
+    EXPECT_EQ(reference::compare(r, graph.data(), bindings)[0].error_over_bound <= 1, index == 0 || index == 2) << index;
+  }
+}
+
+TEST(Compare, SeesOneWrongElementAndTheSignOfZero) {
+  const Graph graph = parse(body("max(acc, 0)"));
+  const Matrix x = row({-1, 2, NAN});
+  const auto expected = evaluate(body("max(acc, 0)"), x);
+  const auto error = [&](std::vector<float> d) {
+    Bindings bindings;
+    bindings.buffers = {{d.data(), f32, {0, 3, 1}}};
+    return reference::compare(expected, graph.data(), bindings)[0];
+  };
+  EXPECT_EQ(error({0, 2, NAN}).error_over_bound, 0);
+  EXPECT_EQ(error({-0.0f, 2, NAN}).error_over_bound, inf);
+  EXPECT_EQ(error({0, 2, 1}).error_over_bound, inf);
+  const auto wrong = error({0, 2.0000002f, NAN});
+  EXPECT_EQ(wrong.error_over_bound, inf);
+  EXPECT_EQ(wrong.worst[2], 1);
+  EXPECT_EQ(wrong.expected, 2);
+}
+
+TEST(Large, TenThousandDeepAndWide) {
+  std::string text = "def deep(acc):\n    d = acc\n";
+  for (int i = 0; i < 10000; ++i) text += "    d = d * 0.5 + 1\n";
+  text += "    D: f32 = d\n    return D\n";
+  EXPECT_NEAR(evaluate(text, row({5, 6}))[0].value(0), 2, 1e-6);
+}
+
+}  // namespace
+}  // namespace postlude
