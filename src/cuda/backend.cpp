@@ -411,7 +411,7 @@ std::vector<BufferPlace> Binder::places(const Program& program, const std::vecto
 // Decides how the accumulator is made and whether the first phase runs on it.
 void Binder::plan_product() {
   if (const auto* gemm = std::get_if<Gemm>(&x_.problem_)) {
-    const bool tensor_cores = x_.hopper() && shape_.m > 0 && shape_.n > 0 && shape_.k > 0 && tensor_core_types(gemm->a, gemm->b) && x_.product_phase_ >= 0;
+    const bool tensor_cores = x_.hopper() && shape_.batch > 0 && shape_.m > 0 && shape_.n > 0 && shape_.k > 0 && tensor_core_types(gemm->a, gemm->b) && x_.product_phase_ >= 0;
     if (tensor_cores) {
       std::string why = not_fusable(program_, x_.product_phase_);
       const Phase& phase = program_.phases[x_.product_phase_];
@@ -700,7 +700,7 @@ std::unique_ptr<BoundCall> Binder::run() {
   }
   emit_generic_phases(true);
   if (product_) emit_product();
-  else if (!stream_ && x_.product_phase_ >= 0 && shape_.m > 0 && shape_.n > 0) emit_plain_product();
+  else if (!stream_ && x_.product_phase_ >= 0 && shape_.batch > 0 && shape_.m > 0 && shape_.n > 0) emit_plain_product();
   emit_generic_phases(false);
   check(driver().CtxSynchronize(), "preparing a call");
   std::string text;

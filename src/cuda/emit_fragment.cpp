@@ -65,13 +65,16 @@ class Emitter {
   std::string pointer(int w, const std::string& type) { return "((" + type + "*)p.word[" + str(w) + "])"; }
 
   // Values.
-  std::string name(ValueId id) const {
+  // How a value is written where code runs over rows (r), columns (c) or the elements (e) of a fragment.
+  enum class Context { rows, columns, elements };
+  std::string name(ValueId id, Context context) const {
     const std::string v = "v" + str(id);
+    const bool elements = context == Context::elements;
     switch (level_[id]) {
       case Level::uniform: return "u." + v;
-      case Level::row: return v + "[r]";
-      case Level::column: return v + "[c]";
-      case Level::element: return v;
+      case Level::row: return v + (elements ? "[2 * i + e / 2 % 2]" : "[r]");
+      case Level::column: return v + (elements ? "[e / 4 * 2 + e % 2]" : "[c]");
+      case Level::element: return v + "[e]";
     }
     return v;
   }
@@ -112,8 +115,7 @@ class Emitter {
   std::string row_values();
   std::string prefetch();
   std::string fragment();
-  std::string reduce_element(int r);
-  std::string reduce_block(int r);
+  std::string reduce(int r);
   std::string group_end();
   std::string end();
   std::string finish(Across across, const std::string& i, const std::string& j, const std::string& indent);
@@ -231,72 +233,55 @@ std::string Emitter::uniforms() {
 
 std::string Emitter::row_values() {
   const Place inside{"t.batch", "row_in", "0", "p.n"}, place{"t.batch", "row", "0", "p.n"};
-  const Resolve resolve{[&](ValueId id) { return name(id); },
+  const Resolve resolve{[&](ValueId id) { return name(id, Context::rows); },
                         [&](const Instruction& i) { return i.op == Op::get ? count(i, place) : load(i, inside); }};
   std::string code;
   for (ValueId id = 0; id < static_cast<ValueId>(phase_.code.size()); ++id) {
     if (!wanted_[id] || level_[id] != Level::row) continue;
-    code += "      " + name(id) + " = " + right_hand_side(phase_, id, place, resolve, functions_) + ";\n";
+    code += "      " + name(id, Context::rows) + " = " + right_hand_side(phase_, id, place, resolve, functions_) + ";\n";
   }
   if (code.empty()) return {};
   return "    #pragma unroll\n    for (int r = 0; r < ROWS; ++r) {\n      const int row = tile_row(t, r), row_in = min(row, p.m - 1);\n" +
          code + "    }\n";
 }
 
-std::string Emitter::reduce_element(int r) {
+// A fragment's elements into the states of reduction r. Of its eight elements e, those of a row h are {0, 1, 4, 5} + 2 h,
+// those of a column c {0, 2} + c / 2 * 4 + c % 2.
+std::string Emitter::reduce(int r) {
   const Reduction& reduction = phase_.reductions[r];
-  if (reduction.reducer == Reducer::online_softmax || reduction.reducer == Reducer::welford) {
-    std::string code;
-    for (std::size_t k = 0; k < reduction.pieces.size(); ++k) {
-      code += "      w" + str(r) + "_" + str(k) + "[e] = " + name(reduction.pieces[k].args[0]) + ";\n";
-    }
-    return code;
-  }
   const Across across = across_of(reduction);
   const ReducerText& text = reducers_[r];
-  const std::string state = "red" + str(r) + (across == Across::rows ? "[r]" : across == Across::columns ? "[4 * f + c]" : "");
-  const std::string in = across == Across::rows ? "in_n" : across == Across::columns ? "in_m" : "(in_n && in_m)";
+  const bool rows = across == Across::rows, columns = across == Across::columns;
+  const std::string states = rows ? "2" : columns ? "4" : "1", size = rows ? "4" : columns ? "2" : "8";
+  const std::string element = rows ? "q / 2 * 4 + s * 2 + q % 2" : columns ? "s / 2 * 4 + q * 2 + s % 2" : "q";
+  const std::string state = "red" + str(r) + (rows ? "[2 * i + s]" : columns ? "[4 * f + s]" : "");
+  const std::string in_n = "in_columns[e / 4 * 2 + e % 2]", in_m = "in_rows[e / 2 % 2]";
+  const std::string in = rows ? in_n : columns ? in_m : in_n + " && " + in_m;
   std::string code;
   for (const auto& piece : reduction.pieces) {
-    const bool arg = reduction.reducer == Reducer::argmax || reduction.reducer == Reducer::argmin;
-    // n_index of a whole row grows from element to element, which saves the comparison of indices.
-    if (arg && across == Across::rows && reduction.pieces.size() == 1 && reduction.type == DType::f32) {
+    std::vector<std::string> args;
+    for (const ValueId value : piece.args) args.push_back(name(value, Context::elements));
+    std::string declare, fill, add;
+    const auto& R = reduction.reducer;
+    bool growing = false;  // an argmax whose index is the column: it grows from element to element
+    if ((R == Reducer::argmax || R == Reducer::argmin) && rows && reduction.pieces.size() == 1 && reduction.type == DType::f32) {
       const Instruction* index = &phase_.code[piece.args[1]];
       if (index->op == Op::cast) index = &phase_.code[index->args[0]];
-      if (index->op == Op::n_index && plain(index->access)) {
-        code += "      arg_add<" + std::string(reduction.reducer == Reducer::argmax ? "true" : "false") + ">(" + state + ", " +
-                name(piece.args[0]) + ", " + name(piece.args[1]) + ", in_n);\n";
-        continue;
-      }
+      growing = index->op == Op::n_index && plain(index->access);
     }
-    std::vector<std::string> args;
-    for (const ValueId value : piece.args) args.push_back(name(value));
-    code += "      " + state + " = " + text.type + "::combine(" + state + ", " + text.type + "::select(" + in + ", " + text.lift(args) +
-            ", " + text.type + "::identity()));\n";
-  }
-  return code;
-}
-
-// Reducers that take several elements at a time, after the element loop of a fragment.
-std::string Emitter::reduce_block(int r) {
-  const Reduction& reduction = phase_.reductions[r];
-  const bool softmax = reduction.reducer == Reducer::online_softmax;
-  if (!softmax && reduction.reducer != Reducer::welford) return {};
-  const Across across = across_of(reduction);
-  std::string code;
-  for (std::size_t k = 0; k < reduction.pieces.size(); ++k) {
-    const std::string w = "w" + str(r) + "_" + str(k);
-    // Elements e of one state: of a row h, {0, 1, 4, 5} + 2 h; of a column, {0, 2} + column; of all, 0 to 7.
-    const std::string states = across == Across::rows ? "2" : across == Across::columns ? "4" : "1";
-    const std::string size = across == Across::rows ? "4" : across == Across::columns ? "2" : "8";
-    const std::string element = across == Across::rows ? "q / 2 * 4 + s * 2 + q % 2" : across == Across::columns ? "s / 2 * 4 + q * 2 + s % 2" : "q";
-    const std::string state = "red" + str(r) + (across == Across::rows ? "[2 * i + s]" : across == Across::columns ? "[4 * f + s]" : "");
-    const std::string in = across == Across::rows ? "in_columns[e / 4 * 2 + e % 2]" : across == Across::columns ? "in_rows[e / 2 % 2]"
-                           : "in_columns[e / 4 * 2 + e % 2] && in_rows[e / 2 % 2]";
-    code += "    #pragma unroll\n    for (int s = 0; s < " + states + "; ++s) {\n      float x[" + size + "]; bool in[" + size + "];\n" +
-            "      #pragma unroll\n      for (int q = 0; q < " + size + "; ++q) {\n        const int e = " + element + ";\n" +
-            "        in[q] = " + in + ", x[q] = " + (softmax ? "in[q] ? " + w + "[e] : (-INF)" : w + "[e]") + ";\n      }\n" +
-            (softmax ? "      softmax_add(" + state + ", x);\n" : "      welford_add(" + state + ", x, in);\n") + "    }\n";
+    if (R == Reducer::online_softmax) {
+      declare = "float x[" + size + "];", fill = "x[q] = " + in + " ? " + args[0] + " : (-INF);", add = "softmax_add(" + state + ", x);";
+    } else if (R == Reducer::welford) {
+      declare = "float x[" + size + "]; bool in[" + size + "];", fill = "x[q] = " + args[0] + ", in[q] = " + in + ";", add = "welford_add(" + state + ", x, in);";
+    } else if (growing) {
+      declare = "float x[" + size + "]; i64 at[" + size + "]; bool in[" + size + "];", fill = "x[q] = " + args[0] + ", at[q] = " + args[1] + ", in[q] = " + in + ";",
+      add = "arg_add<" + std::string(R == Reducer::argmax ? "true" : "false") + ">(" + state + ", x, at, in);";
+    } else {
+      declare = text.type + " x[" + size + "];", fill = "x[q] = " + text.type + "::select(" + in + ", " + text.lift(args) + ", " + text.type + "::identity());",
+      add = "block_add(" + state + ", x);";
+    }
+    code += "    #pragma unroll\n    for (int s = 0; s < " + states + "; ++s) {\n      " + declare + "\n      #pragma unroll\n      for (int q = 0; q < " + size +
+            "; ++q) {\n        const int e = " + element + ";\n        " + fill + "\n      }\n      " + add + "\n    }\n";
   }
   return code;
 }
@@ -315,15 +300,24 @@ std::string Emitter::prefetch() {
          "      const int at = t.col + group * SUB_N + k / 2 * 16 + k % 2 * 8 + 2 * (t.lane % 4), column = WHOLE_N ? at : min(at, p.n - 2);\n" + code + "    }\n";
 }
 
+// The vector form of an instruction on eight elements, where there is one: "vec_log"; else "".
+std::string vector_form(const Instruction& i) {
+  if (i.guard >= 0 || i.type != DType::f32) return {};
+  if (i.op == Op::exp || i.op == Op::log || i.op == Op::div) return "vec_" + std::string(info(i.op).id);
+  if (i.op == Op::call && has_native_form(*i.function)) return "vec_" + i.function->name;
+  return {};
+}
+
 std::string Emitter::fragment() {
   const Place inside{"t.batch", "row_in", "column_in", "p.n"}, place{"t.batch", "row", "column", "p.n"};
   std::string code;
-  code += "    int columns[4]; bool in_columns[4], in_rows[2];\n"
+  code += "    int columns[4], columns_in[4], rows[2], rows_in[2];\n    bool in_columns[4], in_rows[2];\n"
           "    const int first = opaque(t.col + group * SUB_N + f * 16 + 2 * (t.lane % 4));\n"
           "    #pragma unroll\n    for (int c = 0; c < 4; ++c) {\n"
           "      columns[c] = first + c / 2 * 8 + c % 2;\n"
-          "      in_columns[c] = WHOLE_N || columns[c] < p.n;\n    }\n"
-          "    in_rows[0] = WHOLE_M || tile_row(t, 2 * i) < p.m, in_rows[1] = WHOLE_M || tile_row(t, 2 * i + 1) < p.m;\n";
+          "      in_columns[c] = WHOLE_N || columns[c] < p.n, columns_in[c] = WHOLE_N ? columns[c] : min(columns[c], p.n - 1);\n    }\n"
+          "    #pragma unroll\n    for (int h = 0; h < 2; ++h) {\n      rows[h] = tile_row(t, 2 * i + h);\n"
+          "      in_rows[h] = WHOLE_M || rows[h] < p.m, rows_in[h] = WHOLE_M ? rows[h] : min(rows[h], p.m - 1);\n    }\n";
 
   // Per column: neighbours together where memory allows it.
   std::string declared, loop;
@@ -337,63 +331,68 @@ std::string Emitter::fragment() {
                   "[2 * c + 1]);\n";
       continue;
     }
-    const Resolve resolve{[&](ValueId v) { return name(v); },
+    const Resolve resolve{[&](ValueId v) { return name(v, Context::columns); },
                           [&](const Instruction& leaf) { return leaf.op == Op::get ? count(leaf, place) : load(leaf, inside); }};
     loop += "      v" + str(id) + "[c] = " + right_hand_side(phase_, id, place, resolve, functions_) + ";\n";
   }
   code += declared;
   if (!loop.empty()) {
-    code += "    #pragma unroll\n    for (int c = 0; c < 4; ++c) {\n      const int column = columns[c], column_in = min(column, p.n - 1);\n" + loop + "    }\n";
+    code += "    #pragma unroll\n    for (int c = 0; c < 4; ++c) {\n      const int column = columns[c], column_in = columns_in[c];\n" + loop + "    }\n";
   }
 
-  for (std::size_t k = 0; k < staged_.size(); ++k) {
-    code += "    " + device_type(phase_.code[staged_[k]->value].type) + " o" + str(k) + "[8];\n";
-  }
-  for (std::size_t r = 0; r < phase_.reductions.size(); ++r) {
-    const Reduction& reduction = phase_.reductions[r];
-    if (reduction.reducer != Reducer::online_softmax && reduction.reducer != Reducer::welford) continue;
-    for (std::size_t k = 0; k < reduction.pieces.size(); ++k) code += "    float w" + str(r) + "_" + str(k) + "[8];\n";
-  }
-
-  code += "    #pragma unroll\n    for (int e = 0; e < 8; ++e) {\n"
-          "      const int r = 2 * i + e / 2 % 2, c = e / 4 * 2 + e % 2;\n"
-          "      const int row = tile_row(t, r), column = columns[c];\n"
-          "      const bool in_n = in_columns[c], in_m = in_rows[e / 2 % 2];\n"
-          "      const int row_in = WHOLE_M ? row : min(row, p.m - 1), column_in = WHOLE_N ? column : min(column, p.n - 1);\n";
+  const Place each{"t.batch", "rows[e / 2 % 2]", "columns[e / 4 * 2 + e % 2]", "p.n"};
+  const Place each_in{"t.batch", "rows_in[e / 2 % 2]", "columns_in[e / 4 * 2 + e % 2]", "p.n"};
   const Resolve resolve{
-      [&](ValueId id) { return name(id); },
+      [&](ValueId id) { return name(id, Context::elements); },
       [&](const Instruction& i) -> std::string {
-        if (i.op == Op::get) return count(i, place);
+        if (i.op == Op::get) return count(i, each);
         if (i.op == Op::acc) {
           const std::string part = str(i.access.columns.steps.empty() ? 0 : i.access.columns.steps[0].piece);
-          const std::string value = "acc[" + part + "][e]";
-          return typed(value, program_.accumulator, i.type);
+          return typed("acc[" + part + "][e]", program_.accumulator, i.type);
         }
-        if (!is_loaded_tile(i)) return load(i, inside);
+        if (!is_loaded_tile(i)) return load(i, each_in);
         const DType dtype = program_.buffers[i.access.buffer].dtype;
         return typed("bits_" + storage_name(dtype) + "(fragment_element<" + str(size_of(dtype)) + ">(x" +
                          str(loaded_index(i.access.buffer)) + "[f], e))", compute_type(dtype), i.type);
       }};
   for (ValueId id = 0; id < static_cast<ValueId>(phase_.code.size()); ++id) {
     if (!wanted_[id] || level_[id] != Level::element) continue;
-    code += "      const " + device_type(phase_.code[id].type) + " v" + str(id) + " = " +
-            right_hand_side(phase_, id, place, resolve, functions_) + ";\n";
+    const Instruction& i = phase_.code[id];
+    const std::string v = "v" + str(id);
+    code += "    " + device_type(i.type) + " " + v + "[8];\n";
+    if (const std::string form = vector_form(i); !form.empty()) {
+      std::string call = form + "(" + v;
+      for (std::size_t k = 0; k < i.args.size(); ++k) {
+        std::string argument = "v" + str(i.args[k]);
+        if (level_[i.args[k]] != Level::element) {
+          argument = v + "_" + str(static_cast<std::int64_t>(k));
+          code += "    float " + argument + "[8];\n    EACH " + argument + "[e] = " + name(i.args[k], Context::elements) + ";\n";
+        }
+        call += ", " + argument;
+      }
+      code += "    " + call + ");\n";
+    } else {
+      code += "    EACH " + v + "[e] = " + right_hand_side(phase_, id, each, resolve, functions_) + ";\n";
+    }
   }
-  for (std::size_t k = 0; k < staged_.size(); ++k) code += "      o" + str(k) + "[e] = " + name(staged_[k]->value) + ";\n";
   for (const lower::Store* store : direct_) {
     const int w = word(store->access.buffer);
-    code += "      if (in_n && in_m) " +
-            store_statement(program_, store->access, w, place, name(store->value), places_[store->access.buffer].unit) + "\n";
+    code += "    EACH if (in_columns[e / 4 * 2 + e % 2] && in_rows[e / 2 % 2]) " +
+            store_statement(program_, store->access, w, each, name(store->value, Context::elements), places_[store->access.buffer].unit) + "\n";
   }
-  for (std::size_t r = 0; r < phase_.reductions.size(); ++r) code += reduce_element(static_cast<int>(r));
-  code += "    }\n";
-  for (std::size_t r = 0; r < phase_.reductions.size(); ++r) code += reduce_block(static_cast<int>(r));
+  for (std::size_t r = 0; r < phase_.reductions.size(); ++r) code += reduce(static_cast<int>(r));
 
   int offset = 0;
   for (std::size_t k = 0; k < staged_.size(); ++k) {
     const DType dtype = program_.buffers[staged_[k]->access.buffer].dtype;
     const int size = static_cast<int>(size_of(dtype));
-    const std::string o = "o" + str(k), y = "y" + str(k), pack = "pack_" + storage_name(dtype);
+    const std::string y = "y" + str(static_cast<std::int64_t>(k)), pack = "pack_" + storage_name(dtype);
+    const bool element = level_[staged_[k]->value] == Level::element;
+    std::string o = "v" + str(staged_[k]->value);
+    if (!element) {
+      o = "o" + str(static_cast<std::int64_t>(k));
+      code += "    " + device_type(phase_.code[staged_[k]->value].type) + " " + o + "[8];\n    EACH " + o + "[e] = " + name(staged_[k]->value, Context::elements) + ";\n";
+    }
     code += "    u32 " + y + "[" + str(size * 2) + "];\n    #pragma unroll\n";
     if (size == 4) code += "    for (int e = 0; e < 8; ++e) " + y + "[e] = " + pack + "(" + o + "[e]);\n";
     if (size == 2) code += "    for (int e = 0; e < 8; e += 2) " + y + "[e / 2] = " + pack + "(" + o + "[e], " + o + "[e + 1]);\n";

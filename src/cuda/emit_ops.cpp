@@ -68,13 +68,12 @@ std::string operation(Op op, const std::vector<std::string>& a, DType argument) 
   }
 }
 
-// Functions of the prelude that math.cu has a form of its own for.
+}  // namespace
+
 bool has_native_form(const Function& function) {
   static const std::set<std::string> names = {"sigmoid", "silu", "gelu", "gelu_tanh", "dgelu", "dgelu_tanh"};
   return function.prelude && function.parameters.size() == 1 && names.contains(function.name);
 }
-
-}  // namespace
 
 std::string device_type(DType type) {
   switch (type) {

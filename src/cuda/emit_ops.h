@@ -19,6 +19,9 @@ namespace postlude::inline v0::cuda {
 // j -> n as an expression. `width` is the phase's columns.
 [[nodiscard]] std::string column_expression(const lower::ColumnMap& map, const std::string& j, const std::string& width);
 
+// Whether math.cu and vector.cu have a form of their own of a function of the prelude.
+[[nodiscard]] bool has_native_form(const Function& function);
+
 // Where an element is, as expressions of type int: batch, row, column, the phase's columns.
 struct Place {
   std::string b, i, j, width;

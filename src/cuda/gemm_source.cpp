@@ -9,6 +9,9 @@ const char* const base_text =
 const char* const math_text =
 #include "cuda/device/math.cu"
     ;
+const char* const vector_text =
+#include "cuda/device/vector.cu"
+    ;
 const char* const sm90_text =
 #include "cuda/device/sm90.cu"
     ;
@@ -46,7 +49,7 @@ std::string wgmma_text(const MainLoop& loop, int bn) {
 
 }  // namespace
 
-std::string base_source() { return std::string(base_text) + math_text; }
+std::string base_source() { return std::string(base_text) + math_text + vector_text; }
 
 std::string gemm_source(const MainLoop& loop, const Schedule& s, const EpilogueText& epilogue) {
   std::string text = "#pragma nv_diag_suppress 177\n";  // declared but never referenced: what an epilogue does not need

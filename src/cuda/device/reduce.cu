@@ -61,10 +61,34 @@ template <class S, int N> DEVICE void welford_add(S& s, const float (&x)[N], con
   s = S::combine(s, block);
 }
 
-// The next element of an argmax (or argmin) whose indices grow.
-template <bool maximum, class S, typename T> DEVICE void arg_add(S& s, T x, i64 index, bool in) {
-  const bool worse = maximum ? x <= s.c0 : x >= s.c0;
-  const bool take = in && (s.c1 < 0 || (!worse && s.c0 == s.c0));
-  s.c0 = take ? x : s.c0, s.c1 = take ? index : s.c1;
+// Several elements of one state at a time: a tree over them, and one step on the state, so that steps that wait for each
+// other are few. Elements that do not take part are the identity.
+template <class S> DEVICE void block_add(S& s, S (&x)[2]) { s = S::combine(s, S::combine(x[0], x[1])); }
+template <class S> DEVICE void block_add(S& s, S (&x)[4]) {
+  x[0] = S::combine(x[0], x[1]), x[2] = S::combine(x[2], x[3]);
+  s = S::combine(s, S::combine(x[0], x[2]));
+}
+template <class S> DEVICE void block_add(S& s, S (&x)[8]) {
+  #pragma unroll
+  for (int i = 0; i < 8; i += 2) x[i] = S::combine(x[i], x[i + 1]);
+  x[0] = S::combine(x[0], x[2]), x[4] = S::combine(x[4], x[6]);
+  s = S::combine(s, S::combine(x[0], x[4]));
+}
+
+// argmax (or argmin) over N elements whose indices grow from one to the next, and from call to call: the first of equals and
+// the first NaN stand to the left, so values alone decide.
+template <bool maximum, class S, typename T, int N> DEVICE void arg_add(S& s, const T (&x)[N], const i64 (&index)[N], const bool (&in)[N]) {
+  T best = x[0];
+  int at = int(index[0]);
+  bool any = in[0];
+  #pragma unroll
+  for (int i = 1; i < N; ++i) {
+    const bool worse = maximum ? x[i] <= best : x[i] >= best;
+    const bool take = in[i] && (!any || (!worse && best == best));
+    best = take ? x[i] : best, at = take ? int(index[i]) : at, any = any || in[i];
+  }
+  const bool worse = maximum ? best <= s.c0 : best >= s.c0;
+  const bool take = any && (s.c1 < 0 || (!worse && s.c0 == s.c0));
+  s.c0 = take ? best : s.c0, s.c1 = take ? i64(at) : s.c1;
 }
 )cuda"
