@@ -1,5 +1,6 @@
 #include "cpu/backend.h"
 
+#include "cpu/direct.h"
 #include "cpu/gemm.h"
 #include "cpu/ops.h"
 #include "cpu/phase.h"
@@ -135,6 +136,7 @@ class Bound_ final : public BoundCall {
   struct PassRun {
     Pass pass;
     std::optional<Blocking> blocking;
+    std::optional<DirectForm> direct;        // instead of phases
     std::vector<PhaseExecutor> phases;
     std::vector<PhaseFrame> frames;          // per thread, per phase
     std::vector<char*> locals;               // per thread, per local
@@ -158,6 +160,7 @@ class Bound_ final : public BoundCall {
     text += " over " + std::to_string(pass.row_blocks()) + " x " + std::to_string(pass.column_blocks()) + " blocks of " +
             std::to_string(pass.block_rows) + " x " + std::to_string(pass.block_columns);
     if (pass.whole_rows) text += " (whole rows)";
+    if (run.direct) text += " in registers";
     if (run.blocking) {
       text += ", K by " + std::to_string(run.blocking->k_block) + (run.blocking->thin ? ", thin" : "") +
               (run.blocking->splits > 1 ? ", split in " + std::to_string(run.blocking->splits) : std::string());
@@ -165,14 +168,26 @@ class Bound_ final : public BoundCall {
     return text;
   }
 
-  [[nodiscard]] ProductShape product_shape(const Pass& pass) const {
-    return {shape_.m, shape_.n, shape_.k, a_.dtype, b_.dtype, packed_ != nullptr, pass.pieces};
+  [[nodiscard]] Product product_of(const Pass& pass, std::int64_t batch) const {
+    auto matrix = [&](const Bound& bound) {
+      const std::int64_t offset = batch * bound.strides[0] * size_of(bound.dtype);
+      return Matrix{bound.data ? static_cast<const char*>(bound.data) + offset : nullptr, bound.dtype, bound.strides[1], bound.strides[2]};
+    };
+    Product product;
+    product.m = shape_.m;
+    product.n = shape_.n;
+    product.k = shape_.k;
+    product.a = matrix(a_);
+    product.b = matrix(b_);
+    product.packed_b = packed_;
+    product.pieces = pass.pieces;
+    return product;
   }
 
   void plan_product(PassRun& run) {
     Pass& pass = run.pass;
     if (!pass.product) return;
-    run.blocking = choose_blocking(product_shape(pass), compiled_->isa, pass.whole_rows);
+    run.blocking = choose_blocking(shape_of(product_of(pass, 0)), compiled_->isa, pass.whole_rows);
     pass.block_rows = row_group;
     const bool whole = run.blocking->order == Order::collected;
     pass.block_columns = std::max<std::int64_t>(1, whole ? pass.columns : std::min(pass.columns, run.blocking->column_block));
@@ -234,6 +249,7 @@ class Bound_ final : public BoundCall {
       setting.block_rows = pass.block_rows;
       setting.block_columns = pass.block_columns;
       run.phases.emplace_back(setting);
+      if (pass.product && pass.count == 1 && pass.pieces.count == 1) run.direct = direct_form(program, *setting.phase, buffers_);
       for (ReductionExecutor& reduction : run.phases.back().reductions()) {
         run.partial_bytes += round_up(reduction.workspace_bytes(), line);
       }
@@ -334,14 +350,7 @@ class Bound_ final : public BoundCall {
   }
 
   void run_batch(PassRun& run, std::int64_t batch, int thread, int workers) {
-    Product product;
-    product.m = shape_.m;
-    product.n = shape_.n;
-    product.k = shape_.k;
-    product.a = {static_cast<const char*>(a_.data) + batch * a_.strides[0] * size_of(a_.dtype), a_.dtype, a_.strides[1], a_.strides[2]};
-    product.b = {static_cast<const char*>(b_.data) + batch * b_.strides[0] * size_of(b_.dtype), b_.dtype, b_.strides[1], b_.strides[2]};
-    product.packed_b = packed_;
-    product.pieces = run.pass.pieces;
+    const Product product = product_of(run.pass, batch);
     Consuming consuming{this, &run, batch, thread};
     RunOptions options;
     options.threads = workers;
@@ -350,6 +359,13 @@ class Bound_ final : public BoundCall {
     options.thread_scratch_stride = static_cast<std::size_t>(thread_pitch_);
     options.shared_scratch = reinterpret_cast<std::byte*>(run.over_batches ? own + run.thread_scratch : shared_);
     options.consumer = {consume, &consuming};
+    Direct direct;
+    if (run.direct) {
+      direct = run.direct->at(buffers_, batch);
+      options.direct = &direct;
+    } else if (!run.pass.pieces_apart) {
+      run.phases[0].touched(batch, options.prefetch);
+    }
     cpu::run(product, *run.blocking, options);
   }
 
@@ -461,7 +477,7 @@ std::vector<std::string> refusals(const Problem& problem, const Program& program
   }
   if (const Gemm* gemm = std::get_if<Gemm>(&problem); gemm && reasons.empty()) {
     try {
-      static_cast<void>(choose_blocking({1, 1, 1, gemm->a, gemm->b, false, {}}, *isa));
+      static_cast<void>(choose_blocking({.m = 1, .n = 1, .k = 1, .a = gemm->a, .b = gemm->b}, *isa));
     } catch (const Error& error) {
       reasons.push_back(error.message() + (error.hint().empty() ? "" : "; " + error.hint()));
     }

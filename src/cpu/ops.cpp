@@ -47,6 +47,8 @@ class Insertion {
         random.guard = -1;
         random.args = coordinates(instruction);
         instruction.args.push_back(add(random));
+      } else if (instruction.op == Op::call) {
+        for (lower::ValueId& arg : instruction.args) arg = as_f32(arg);
       }
       now_.push_back(add(std::move(instruction)));
     }
@@ -62,6 +64,16 @@ class Insertion {
   lower::ValueId add(lower::Instruction instruction) {
     phase_.code.push_back(std::move(instruction));
     return static_cast<lower::ValueId>(phase_.code.size()) - 1;
+  }
+  // What native functions take.
+  lower::ValueId as_f32(lower::ValueId v) {
+    if (phase_.code[v].type == DType::f32) return v;
+    lower::Instruction cast;
+    cast.op = Op::cast;
+    cast.axes = phase_.code[v].axes;
+    cast.args = {v};
+    cast.node = phase_.code[v].node;
+    return add(cast);
   }
   // m and n, as i64, of the elements that `instruction` means; 0 along an axis that it lacks.
   std::vector<lower::ValueId> coordinates(const lower::Instruction& instruction) {
@@ -88,7 +100,7 @@ lower::Program prepare(const lower::Program& program, const StripTable& table) {
   auto native = [&](const lower::Instruction& call) {
     const Function& function = *call.function;
     return function.native ? function.native->strip != nullptr || function.native->reference || function.body.nodes.empty()
-                           : function.prelude && find_native(table, function.name) != nullptr;
+                           : function.prelude && call.type == DType::f32 && find_native(table, function.name) != nullptr;
   };
   lower::Program prepared = program;
   for (lower::Phase& phase : prepared.phases) {

@@ -302,8 +302,10 @@ class PhaseBuilder {
     const Place& place = to_.places_[index];
     Source& source = to_.sources_[v];
     const std::int64_t step = level == Level::row ? place.strides[1] : place.strides[2];
-    if (level != Level::uniform && step == 1 && as_in_slots(place.dtype, instruction.type) && instruction.guard < 0 &&
-        place.divide_rows == 1 && (level == Level::row || one_run(place.runs))) {
+    // What one store writes in place, neither another store nor the steps of a later level must read there afterwards.
+    const bool overwritten = in_place_ && (store_of_[v] != -1 || level != Level::tile);
+    if (!overwritten && level != Level::uniform && step == 1 && as_in_slots(place.dtype, instruction.type) &&
+        instruction.guard < 0 && place.divide_rows == 1 && (level == Level::row || one_run(place.runs))) {
       source.where = Source::Where::place;
       source.index = index;
       return;
@@ -474,6 +476,16 @@ class PhaseBuilder {
 };
 
 PhaseExecutor::PhaseExecutor(const PhaseSetting& setting) { PhaseBuilder(*this, setting).build(); }
+
+void PhaseExecutor::touched(std::int64_t batch, Prefetch (&prefetch)[2]) const {
+  int found = 0;
+  for (const Place& place : places_) {
+    if (found == 2) break;
+    if (place.kind != Place::Kind::bound || place.strides[1] == 0 || place.strides[2] == 0 || !place.runs.empty()) continue;
+    const std::int64_t size = size_of(place.dtype);
+    prefetch[found++] = {place.data + batch * place.strides[0] * size, place.strides[1] * size, place.strides[2] * size};
+  }
+}
 
 std::string PhaseExecutor::describe() const {
   return std::to_string(strip_rows_) + " x " + std::to_string(strip_columns_) + " strips, " +

@@ -12,6 +12,7 @@
 // what is only stored may be computed where it is stored.
 #pragma once
 
+#include "cpu/microkernel.h"
 #include "cpu/ops.h"
 #include "cpu/reduce.h"
 #include "plan/backend.h"
@@ -140,6 +141,8 @@ class PhaseExecutor {
   [[nodiscard]] std::vector<ReductionExecutor>& reductions() { return reductions_; }
   [[nodiscard]] const std::vector<ReductionExecutor>& reductions() const { return reductions_; }
   [[nodiscard]] std::string describe() const;
+  // The first two tiles that the phase stores or reads beside the accumulator, for gemm to prefetch.
+  void touched(std::int64_t batch, Prefetch (&prefetch)[2]) const;
 
  private:
   friend class PhaseBuilder;

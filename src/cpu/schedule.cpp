@@ -139,7 +139,9 @@ std::vector<Pass> schedule(const Program& program, const Shape& shape, bool stre
     Made made(program);
     made.add(program, phase);
     int tiles = is_tile(phase.domain) ? 1 : 0, tiles_at_last = 1;  // phases up to the last tile phase
-    while (phase.domain.has(Axis::m) && p + pass.count < phases) {
+    // A pass without columns has no blocks, and would not reach its phases of {m}.
+    const bool fuses = phase.domain.has(Axis::m) && pass.columns > 0;
+    while (fuses && p + pass.count < phases) {
       const Phase& next = program.phases[p + pass.count];
       if (!next.domain.has(Axis::m) || next.rows.at(shape.m) != pass.rows || !made.allows(next)) break;
       made.add(program, next);
