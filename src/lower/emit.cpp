@@ -135,7 +135,10 @@ class Emitter {
       if (items_[i].op == Op::reduce) results_[i].assign(components(items_[i].reducer, items_[i].args.size()), -1);
     for (std::size_t i = 0; i < items_.size(); ++i) {
       const Item& item = items_[i];
-      if (item.op == Op::reduce && results_[i].size() == 1 && item.reducer != Reducer::custom) {
+      if (item.op == Op::reduce && item.reducer == Reducer::custom) {
+        // All of them: a combiner needs every component to go on from a partial result.
+        for (std::size_t k = 0; k < item.args.size(); ++k) results_[i][k] = statistic(item, items_[item.args[k]].type);
+      } else if (item.op == Op::reduce && results_[i].size() == 1) {
         results_[i][0] = statistic(item, item.type);
       } else if (item.op == Op::get && !item.args.empty() && results_[item.args[0]][item.index] < 0) {
         results_[item.args[0]][item.index] = statistic(items_[item.args[0]], item.type);

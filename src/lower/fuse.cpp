@@ -50,6 +50,7 @@ bool fuse(Work& work) {
     if (items[i].op != Op::div || !items[items[i].args[1]].is_count()) continue;
     const Item& sum = items[items[i].args[0]];
     const Item& count = items[items[i].args[1]];
+    if (maximum_of.contains(items[i].args[0])) continue;  // it goes into an online softmax
     if (!is_reduce(sum, Reducer::sum) || uses[items[i].args[0]] != 1 || count.axes != sum.axes || count.group != sum.group) continue;
     const auto it = welfords.find(sum.args[0]);
     if (it == welfords.end()) continue;

@@ -114,7 +114,7 @@ struct Reduction {
     ColumnMap columns;
   };
   std::vector<Piece> pieces;
-  std::vector<BufferId> results;  // statistic buffers
+  std::vector<BufferId> results;  // statistic buffers; of custom all are wanted
   std::shared_ptr<const Lambda> combine;
   std::vector<double> identity;
   DType type = DType::f32;        // of the (first) component

@@ -184,6 +184,14 @@ TEST(Fuse, OnlyTheSameElementsAlongTheSameAxis) {
   EXPECT_FALSE(contains(mixed, "online_softmax")) << mixed;
 }
 
+TEST(Fuse, ASumThatBelongsToASoftmaxAndToAMean) {
+  // mean(e) and var(e) beside max(x) and sum(e): the sum is taken by the softmax. (Found by the fuzzer, seed 19.)
+  const std::string text = after("def f(acc):\n  e = exp(acc - max(acc, axis=1))\n  D = (e - mean(e, axis=1)) * rsqrt(var(e, axis=1) + 1)\n  return D", all_reductions);
+  EXPECT_EQ(count(text, "= online_softmax"), 1) << text;
+  EXPECT_EQ(count(text, "= welford"), 1) << text;
+  (void)lowered("def f(acc):\n  e = exp(acc - max(acc, axis=1))\n  D = (e - mean(e, axis=1)) * rsqrt(var(e, axis=1) + 1)\n  return D");
+}
+
 TEST(Fuse, MeanBesideVariance) {
   const std::string text = after("def f(acc):\n  m = mean(acc, axis=1)\n  v = var(acc, axis=1)\n  return m, v", all_reductions);
   EXPECT_EQ(count(text, "= welford"), 1) << text;
