@@ -1,0 +1,82 @@
+R"cuda(
+// Eight elements of a fragment at a time, one operation for all before the next. A consumer's epilogue is one warp a
+// scheduler, so what hides latency is the other seven elements: element by element, bce ran at a fifth of an instruction
+// a clock.
+#define EACH _Pragma("unroll") for (int e = 0; e < 8; ++e)
+
+DEVICE void vec_exp(float (&y)[8], const float (&x)[8]) { EACH y[e] = op_exp(x[e]); }
+DEVICE void vec_sigmoid(float (&y)[8], const float (&x)[8]) {
+  EACH y[e] = expf(-x[e]);
+  EACH y[e] = 1.f + y[e];
+  EACH y[e] = fast_reciprocal(y[e]);
+}
+DEVICE void vec_silu(float (&y)[8], const float (&x)[8]) {
+  float s[8];
+  vec_sigmoid(s, x);
+  EACH y[e] = x[e] * s[e];
+}
+DEVICE void vec_gelu(float (&y)[8], const float (&x)[8]) {
+  float s[8];
+  EACH s[e] = x[e] * x[e];
+  EACH s[e] = fmaf(s[e], -0x1.a5a7dp-4f, -0x1.26aec2p+1f);
+  EACH s[e] = x[e] * s[e];
+  EACH s[e] = fast_exp2(s[e]);
+  EACH s[e] = 1.f + s[e];
+  EACH s[e] = fast_reciprocal(s[e]);
+  EACH y[e] = x[e] * s[e];
+}
+DEVICE void vec_gelu_tanh(float (&y)[8], const float (&x)[8]) { vec_gelu(y, x); }
+DEVICE void vec_dgelu(float (&y)[8], const float (&x)[8]) {
+  float c[8], q[8], s[8], t[8];
+  EACH c[e] = op_max(x[e], -30.f);
+  EACH c[e] = op_min(c[e], 30.f);
+  EACH q[e] = c[e] * c[e];
+  EACH s[e] = fmaf(q[e], -0x1.a5a7dp-4f, -0x1.26aec2p+1f);
+  EACH s[e] = c[e] * s[e];
+  EACH s[e] = fast_exp2(s[e]);
+  EACH s[e] = 1.f + s[e];
+  EACH s[e] = fast_reciprocal(s[e]);
+  EACH q[e] = fmaf(q[e], 0x1.b6676cp-3f, 0x1.988454p+0f);
+  EACH q[e] = c[e] * q[e];
+  EACH t[e] = 1.f - s[e];
+  EACH t[e] = s[e] * t[e];
+  EACH y[e] = fmaf(t[e], q[e], s[e]);
+}
+DEVICE void vec_dgelu_tanh(float (&y)[8], const float (&x)[8]) { vec_dgelu(y, x); }
+
+// log(x) = e ln 2 + log1p(f), x = 2^e (1 + f), f in [-1/3, 1/3]: log1p(f) = f + f^2 P(f), P of degree 8 through Chebyshev's
+// nodes; 0.92 units in the last place at most (300,000 samples).
+DEVICE void vec_log(float (&y)[8], const float (&x)[8]) {
+  float f[8], n[8], q[8];
+  int i[8];
+  EACH f[e] = x[e] < 0x1p-126f ? x[e] * 0x1p+23f : x[e];
+  EACH n[e] = x[e] < 0x1p-126f ? -23.f : 0.f;
+  EACH i[e] = (int(__float_as_uint(f[e])) - 0x3f2aaaab) & int(0xff800000u);
+  EACH f[e] = __uint_as_float(__float_as_uint(f[e]) - u32(i[e]));
+  EACH f[e] = f[e] - 1.f;
+  EACH n[e] = fmaf(float(i[e]), 0x1p-23f, n[e]);
+  EACH q[e] = fmaf(-0x1.fd0b24p-4f, f[e], 0x1.19b0c2p-3f);
+  EACH q[e] = fmaf(q[e], f[e], -0x1.f74eccp-4f);
+  EACH q[e] = fmaf(q[e], f[e], 0x1.1fd79ep-3f);
+  EACH q[e] = fmaf(q[e], f[e], -0x1.55786cp-3f);
+  EACH q[e] = fmaf(q[e], f[e], 0x1.99bfc6p-3f);
+  EACH q[e] = fmaf(q[e], f[e], -0x1.ffffb4p-3f);
+  EACH q[e] = fmaf(q[e], f[e], 0x1.55552cp-2f);
+  EACH q[e] = fmaf(q[e], f[e], -0.5f);
+  EACH q[e] = q[e] * f[e];
+  EACH q[e] = fmaf(q[e], f[e], f[e]);
+  EACH q[e] = fmaf(n[e], 0x1.62e43p-1f, q[e]);
+  EACH y[e] = x[e] > 0.f && x[e] < INF ? q[e] : x[e] == 0.f ? -INF : x[e] < 0.f ? QNAN : x[e];
+}
+
+DEVICE void vec_div(float (&y)[8], const float (&a)[8], const float (&b)[8]) {
+  float scale[8], divisor[8], inverse[8], quotient[8], rest[8];
+  EACH scale[e] = fabsf(b[e]) > 0x1p+64f ? 0x1p-64f : fabsf(b[e]) < 0x1p-64f ? 0x1p+64f : 1.f;
+  EACH divisor[e] = b[e] * scale[e];
+  EACH inverse[e] = fast_reciprocal(divisor[e]);
+  EACH quotient[e] = a[e] * inverse[e];
+  EACH rest[e] = fmaf(-divisor[e], quotient[e], a[e]);
+  EACH rest[e] = fmaf(rest[e], inverse[e], quotient[e]);
+  EACH y[e] = (fabsf(rest[e]) <= 0x1.fffffep+127f ? rest[e] : quotient[e]) * scale[e];
+}
+)cuda"
