@@ -23,7 +23,7 @@ NodeId BuilderState::add(Node node) {
 
 NodeId BuilderState::share(Node node) {
   const Literal& literal = node.literal;
-  const std::uint64_t word = node.op != Op::constant           ? node.seed
+  const std::uint64_t word = node.op != Op::constant      ? node.seed
                              : literal.type == DType::f32 ? std::bit_cast<std::uint64_t>(literal.real)
                                                           : static_cast<std::uint64_t>(literal.integer);
   const std::int32_t index = node.op == Op::constant ? static_cast<std::int32_t>(literal.type) : node.index;
@@ -46,16 +46,15 @@ NodeId BuilderState::accumulator(std::string name) {
 }
 
 void BuilderState::check_unique(const std::string& name, std::string_view what) const {
-  const Location where = here();
-  check_name(name, what, where);
+  if (!is_name(name)) check_name(name, what, here());
   if (name == "A" || name == "B" || name == "X")
-    throw Error(ErrorCode::bad_name, quoted(name) + " is the name of an operand of the main loop", "Choose another name.", where);
-  if (operand_names_.contains(name))
-    throw Error(ErrorCode::duplicate_name, quoted(name) + " is already the name of an operand",
-                "Operands and outputs are bound by name; choose another name for " + std::string(what) + ".", where);
-  if (output_names_.contains(name))
-    throw Error(ErrorCode::duplicate_name, quoted(name) + " is already the name of an output",
-                "Operands and outputs are bound by name; choose another name for " + std::string(what) + ".", where);
+    throw Error(ErrorCode::bad_name, quoted(name) + " is the name of an operand of the main loop",
+                "Choose another name.", here());
+  const bool operand = operand_names_.contains(name);
+  if (operand || output_names_.contains(name))
+    throw Error(ErrorCode::duplicate_name,
+                quoted(name) + " is already the name of an " + (operand ? "operand" : "output"),
+                "Operands and outputs are bound by name; choose another name for " + std::string(what) + ".", here());
 }
 
 NodeId BuilderState::operand(std::string name, Axes axes, std::optional<DType> dtype) {
@@ -95,8 +94,10 @@ NodeId BuilderState::call(std::shared_ptr<const Function> function, std::vector<
   for (std::size_t i = args.size(); i < parameters.size() && parameters[i].default_value; ++i)
     args.push_back(constant(*parameters[i].default_value));
   if (args.size() != parameters.size())
-    throw Error(ErrorCode::bad_call, quoted(function->name) + " takes " + std::to_string(parameters.size()) +
-                (parameters.size() == 1 ? " argument, not " : " arguments, not ") + std::to_string(args.size()), {}, here());
+    throw Error(ErrorCode::bad_call,
+                quoted(function->name) + " takes " + std::to_string(parameters.size()) +
+                    (parameters.size() == 1 ? " argument, not " : " arguments, not ") + std::to_string(args.size()),
+                {}, here());
   Node node{.op = Op::call};
   node.args = std::move(args);
   node.function = std::move(function);
@@ -127,7 +128,8 @@ std::shared_ptr<BuilderState> common(Each each) {
   each([&](const std::shared_ptr<BuilderState>& other) {
     if (!other) return;
     if (state && state != other)
-      foreign("two values of different builders meet", "A combiner computes with its own arguments and literals only; a graph with its own values.");
+      foreign("two values of different builders meet",
+              "A combiner computes with its own arguments and literals only; a graph with its own values.");
     state = other;
   });
   if (!state) foreign("an operation on literals alone", "Write g.constant(x) for one of them, or compute it in C++.");
@@ -144,22 +146,28 @@ std::vector<NodeId> nodes_of(BuilderState& state, std::span<const Value> values)
 }  // namespace
 
 std::shared_ptr<BuilderState> BuilderState::of(std::initializer_list<const Value*> values) {
-  return common([&](auto take) { for (const Value* value : values) take(value->builder_); });
+  return common([&](auto take) {
+    for (const Value* value : values) take(value->builder_);
+  });
 }
 
 std::shared_ptr<BuilderState> BuilderState::of(std::span<const Value> values) {
-  return common([&](auto take) { for (const Value& value : values) take(value.builder_); });
+  return common([&](auto take) {
+    for (const Value& value : values) take(value.builder_);
+  });
 }
 
 NodeId BuilderState::node(const Value& value) {
   switch (value.kind_) {
-    case Value::Kind::none: foreign("an empty Value is used", "Values come from a GraphBuilder and from operations on its values.");
+    case Value::Kind::none:
+      foreign("an empty Value is used", "Values come from a GraphBuilder and from operations on its values.");
     case Value::Kind::real: return constant({.type = DType::f32, .real = value.real_});
     case Value::Kind::integer: return constant({.type = DType::i64, .integer = value.integer_});
     case Value::Kind::boolean: return constant({.type = DType::boolean, .integer = value.integer_});
     case Value::Kind::node: break;
   }
-  if (value.builder_.get() != this) foreign("a value of another builder is used", "Make all values of a graph with one GraphBuilder.");
+  if (value.builder_.get() != this)
+    foreign("a value of another builder is used", "Make all values of a graph with one GraphBuilder.");
   return value.node_;
 }
 
@@ -281,7 +289,9 @@ Value cast(const Value& x, DType dtype, Round round, std::uint64_t seed) {
 
 std::vector<Value> chunk(const Value& x, int k, std::int64_t group) {
   const auto state = BuilderState::of({&x});
-  if (k < 1) throw Error(ErrorCode::bad_attribute, "chunk into " + std::to_string(k) + " pieces", "Ask for one piece or more.", state->here());
+  if (k < 1)
+    throw Error(ErrorCode::bad_attribute, "chunk into " + std::to_string(k) + " pieces", "Ask for one piece or more.",
+                state->here());
   std::vector<Value> pieces;
   for (int i = 0; i < k; ++i) {
     Node node{.op = Op::chunk};
@@ -320,24 +330,29 @@ Value any(const Value& x, Axes over, ReduceOptions options) { return reduced(Red
 Value all(const Value& x, Axes over, ReduceOptions options) { return reduced(ReduceOp::all, x, over, options); }
 Value argmax(const Value& x, Axes over, ReduceOptions options) { return reduced(ReduceOp::argmax, x, over, options); }
 Value argmin(const Value& x, Axes over, ReduceOptions options) { return reduced(ReduceOp::argmin, x, over, options); }
-Value logsumexp(const Value& x, Axes over, ReduceOptions options) { return reduced(ReduceOp::logsumexp, x, over, options); }
+Value logsumexp(const Value& x, Axes over, ReduceOptions options) {
+  return reduced(ReduceOp::logsumexp, x, over, options);
+}
 Value var(const Value& x, Axes over, ReduceOptions options) { return reduced(ReduceOp::var, x, over, options); }
 Value norm(const Value& x, Axes over, ReduceOptions options) { return reduced(ReduceOp::norm, x, over, options); }
 
-std::vector<Value> reduce(std::span<const Value> values, const Combine& combine, std::span<const double> identity, Axes over,
-                          ReduceOptions options) {
+std::vector<Value> reduce(std::span<const Value> values, const Combine& combine, std::span<const double> identity,
+                          Axes over, ReduceOptions options) {
   const auto state = BuilderState::of(values);
   const std::size_t k = values.size();
   const auto inner = std::make_shared<BuilderState>();
   inner->body = true;
   std::vector<Value> parameters;
   for (std::size_t i = 0; i < 2 * k; ++i)
-    parameters.push_back(BuilderState::value(inner, inner->parameter(static_cast<std::int32_t>(i), (i < k ? "a" : "b") + std::to_string(i % k))));
+    parameters.push_back(BuilderState::value(
+        inner, inner->parameter(static_cast<std::int32_t>(i), (i < k ? "a" : "b") + std::to_string(i % k))));
   const std::span<const Value> all = parameters;
   const std::vector<Value> results = combine(all.first(k), all.last(k));
   if (results.size() != k || identity.size() != k)
-    throw Error(ErrorCode::bad_combiner, "a reduction of " + std::to_string(k) + " values has a combiner of " + std::to_string(results.size()) +
-                " results and " + std::to_string(identity.size()) + " identities", "There is one of each for every value.", state->here());
+    throw Error(ErrorCode::bad_combiner,
+                "a reduction of " + std::to_string(k) + " values has a combiner of " + std::to_string(results.size()) +
+                    " results and " + std::to_string(identity.size()) + " identities",
+                "There is one of each for every value.", state->here());
 
   auto lambda = std::make_shared<Lambda>();
   lambda->parameters = static_cast<std::int32_t>(2 * k);
@@ -371,7 +386,8 @@ Value call(std::string_view function, std::span<const Value> arguments) {
     for (const FunctionInfo& known : functions()) names.push_back(known.name);
     const std::string near = closest(function, names);
     throw Error(ErrorCode::undefined_name, "there is no function " + quoted(function),
-                near.empty() ? "functions() lists those there are; define() adds one." : "did you mean '" + near + "'?", state->here());
+                near.empty() ? "functions() lists those there are; define() adds one." : "did you mean '" + near + "'?",
+                state->here());
   }
   return BuilderState::value(state, state->call(std::move(found), nodes_of(*state, arguments)));
 }

@@ -42,7 +42,8 @@ bool is_word(std::string_view spelling) { return !spelling.empty() && letter_len
 
 std::optional<Elaborator::Callee> Elaborator::library(std::string_view name) const {
   for (const OpInfo& row : op_table)
-    if (row.spelling == name && is_word(row.spelling) && row.op != Op::acc && row.op != Op::reduce) return Callee{.op = row.op, .name = row.spelling};
+    if (row.spelling == name && is_word(row.spelling) && row.op != Op::acc && row.op != Op::reduce)
+      return Callee{.op = row.op, .name = row.spelling};
   for (const ReductionInfo& row : reduction_table)
     if (row.spelling == name) return Callee{.kind = Callee::Kind::reduction, .reduction = row.op, .name = row.spelling};
   if (auto function = lookup_(name)) {
@@ -60,9 +61,12 @@ Elaborator::Callee Elaborator::resolve(ExprId callee, Scope& scope) const {
     const std::optional<Callee> found = library(expr.text);
     // Primitives mean the same everywhere; torch's gelu is the erf form, its var has ddof 1.
     if (found && tree_.foreign_modules.contains(tree_[root].text) &&
-        (found->kind == Callee::Kind::function || (found->kind == Callee::Kind::reduction && found->reduction == ReduceOp::var)))
-      source_.fail(ErrorCode::unsupported_syntax, expr.span, quoted(expr.text) + " of " + quoted(tree_[root].text) + " need not mean what Postlude's does",
-                   "Write " + std::string(expr.text) + "(...) without the prefix, or post." + std::string(expr.text) + "(...).");
+        (found->kind == Callee::Kind::function ||
+         (found->kind == Callee::Kind::reduction && found->reduction == ReduceOp::var)))
+      source_.fail(
+          ErrorCode::unsupported_syntax, expr.span,
+          quoted(expr.text) + " of " + quoted(tree_[root].text) + " need not mean what Postlude's does",
+          "Write " + std::string(expr.text) + "(...) without the prefix, or post." + std::string(expr.text) + "(...).");
     if (found) return *found;
   } else if (expr.kind == ExprKind::name) {
     for (Scope* at = &scope; at != nullptr; at = at->outer)
@@ -72,21 +76,26 @@ Elaborator::Callee Elaborator::resolve(ExprId callee, Scope& scope) const {
       return {.kind = Callee::Kind::def, .def = found->second, .name = expr.text};
     if (const std::optional<Callee> found = library(expr.text)) return *found;
     if (find(expr.text, scope))
-      source_.fail(ErrorCode::bad_call, expr.span, quoted(expr.text) + " is a value, not a function", "Multiplication is written x * (a + b).");
+      source_.fail(ErrorCode::bad_call, expr.span, quoted(expr.text) + " is a value, not a function",
+                   "Multiplication is written x * (a + b).");
   } else if (expr.kind == ExprKind::attribute) {
     const Expr& base = tree_[tree_.child(expr)];
     if (base.kind == ExprKind::name && !find(base.text, scope) && !module_constants_.contains(base.text)) {
       std::vector<std::string> candidates(tree_.modules.begin(), tree_.modules.end());
       std::sort(candidates.begin(), candidates.end());
       const std::string near = closest(base.text, candidates);
-      source_.fail(ErrorCode::undefined_name, base.span, quoted(base.text) + " is not defined", near.empty() ? "" : "did you mean '" + near + "'?");
+      source_.fail(ErrorCode::undefined_name, base.span, quoted(base.text) + " is not defined",
+                   near.empty() ? "" : "did you mean '" + near + "'?");
     }
-    source_.fail(ErrorCode::unsupported_syntax, expr.span, "values have no methods", "Write " + std::string(expr.text.substr(0, 64)) + "(x, ...).");
+    source_.fail(ErrorCode::unsupported_syntax, expr.span, "values have no methods",
+                 "Write " + std::string(expr.text.substr(0, 64)) + "(x, ...).");
   } else {
     source_.fail(ErrorCode::bad_call, expr.span, "only functions can be called");
   }
   for (const Synonym& row : synonyms)
-    if (row.name == expr.text) source_.fail(ErrorCode::undefined_name, expr.span, "there is no function " + quoted(expr.text), std::string(row.hint));
+    if (row.name == expr.text)
+      source_.fail(ErrorCode::undefined_name, expr.span, "there is no function " + quoted(expr.text),
+                   std::string(row.hint));
   std::vector<std::string> candidates;
   for (const auto& [name, index] : module_defs_) candidates.emplace_back(name);
   for (const OpInfo& row : op_table)
@@ -96,19 +105,23 @@ Elaborator::Callee Elaborator::resolve(ExprId callee, Scope& scope) const {
   std::sort(candidates.begin(), candidates.end());
   const std::string near = closest(expr.text, candidates);
   source_.fail(ErrorCode::undefined_name, expr.span, "there is no function " + quoted(expr.text),
-               near.empty() ? "`postlude ops` lists those there are; a def in the file adds one." : "did you mean '" + near + "'?");
+               near.empty() ? "`postlude ops` lists those there are; a def in the file adds one."
+                            : "did you mean '" + near + "'?");
 }
 
 // The arguments of a call by the function's names, no_expr for those left out.
-std::vector<ExprId> Elaborator::arguments(const Expr& call, std::string_view function, const std::vector<std::string_view>& names, std::size_t required) const {
+std::vector<ExprId> Elaborator::arguments(const Expr& call, std::string_view function,
+                                          const std::vector<std::string_view>& names, std::size_t required) const {
   std::vector<ExprId> bound(names.size(), no_expr);
   std::size_t position = 0;
   for (const ExprId id : tree_.of(call).subspan(1)) {
     const Expr& argument = tree_[id];
     if (argument.kind != ExprKind::keyword) {
       if (position >= names.size())
-        source_.fail(ErrorCode::bad_call, argument.span, quoted(function) + " takes " + std::to_string(names.size()) + (names.size() == 1 ? " argument, not " : " arguments, not ") +
-                     std::to_string(call.children - 1));
+        source_.fail(ErrorCode::bad_call, argument.span,
+                     quoted(function) + " takes " + std::to_string(names.size()) +
+                         (names.size() == 1 ? " argument, not " : " arguments, not ") +
+                         std::to_string(call.children - 1));
       bound[position++] = id;
       continue;
     }
@@ -118,19 +131,23 @@ std::vector<ExprId> Elaborator::arguments(const Expr& call, std::string_view fun
       std::string hint = "It takes";
       for (const std::string_view name : names) hint += (name == names.front() ? " " : ", ") + std::string(name);
       if (names.empty()) hint += " none";
-      if (argument.text == "keepdims" || argument.text == "keepdim") hint = "A statistic broadcasts back by its class, without it";
+      if (argument.text == "keepdims" || argument.text == "keepdim")
+        hint = "A statistic broadcasts back by its class, without it";
       source_.fail(ErrorCode::bad_call, argument.span, quoted(function) + " has no argument " + quoted(argument.text),
                    near.empty() ? hint + "." : "did you mean '" + near + "'?");
     }
     ExprId& slot = bound[static_cast<std::size_t>(found - names.begin())];
-    if (slot != no_expr) source_.fail(ErrorCode::bad_call, argument.span, "the argument " + quoted(argument.text) + " of " + quoted(function) + " is given twice");
+    if (slot != no_expr)
+      source_.fail(ErrorCode::bad_call, argument.span,
+                   "the argument " + quoted(argument.text) + " of " + quoted(function) + " is given twice");
     slot = tree_.child(argument);
   }
   for (std::size_t i = 0; i < required; ++i) {
     if (bound[i] != no_expr) continue;
     std::string form(function);
     for (std::size_t k = 0; k < names.size(); ++k) form += (k == 0 ? "(" : ", ") + std::string(names[k]);
-    source_.fail(ErrorCode::bad_call, call.span, quoted(function) + " needs its argument " + quoted(names[i]), "It is called as " + form + ").");
+    source_.fail(ErrorCode::bad_call, call.span, quoted(function) + " needs its argument " + quoted(names[i]),
+                 "It is called as " + form + ").");
   }
   return bound;
 }
@@ -139,7 +156,9 @@ Item Elaborator::call(const Expr& expr, Scope& scope) {
   const Callee callee = resolve(tree_.child(expr), scope);
   switch (callee.kind) {
     case Callee::Kind::op: return call_op(expr, callee, scope);
-    case Callee::Kind::reduction: return callee.reduction == ReduceOp::custom ? call_reduce(expr, scope) : call_reduction(expr, callee.reduction, scope);
+    case Callee::Kind::reduction:
+      return callee.reduction == ReduceOp::custom ? call_reduce(expr, scope)
+                                                  : call_reduction(expr, callee.reduction, scope);
     case Callee::Kind::function: return call_function(expr, callee.function, scope);
     case Callee::Kind::def: return call_def(expr, callee, scope);
   }
@@ -183,7 +202,9 @@ Item Elaborator::call_min_max(const Expr& expr, const Callee& callee, Scope& sco
   for (const ExprId id : tree_.of(expr).subspan(1)) positional += tree_[id].kind != ExprKind::keyword ? 1 : 0;
   if (positional < 2) return call_reduction(expr, callee.op == Op::min ? ReduceOp::min : ReduceOp::max, scope);
   const std::string name(callee.name);
-  if (positional > 2) source_.fail(ErrorCode::bad_call, expr.span, quoted(name) + " takes one value to reduce, or two", "Write " + name + "(" + name + "(a, b), c).");
+  if (positional > 2)
+    source_.fail(ErrorCode::bad_call, expr.span, quoted(name) + " takes one value to reduce, or two",
+                 "Write " + name + "(" + name + "(a, b), c).");
   const std::vector<ExprId> given = arguments(expr, callee.name, {"a", "b"}, 2);
   const NodeId a = value(given[0], scope);
   const NodeId b = value(given[1], scope);
@@ -201,12 +222,14 @@ Item Elaborator::call_reduction(const Expr& expr, ReduceOp op, Scope& scope) {
 }
 
 Item Elaborator::call_reduce(const Expr& expr, Scope& scope) {
-  const std::vector<ExprId> given = arguments(expr, "reduce", {"values", "combine", "identity", "axis", "group", "batch"}, 3);
+  const std::vector<ExprId> given =
+      arguments(expr, "reduce", {"values", "combine", "identity", "axis", "group", "batch"}, 3);
   const Item values = eval(given[0], scope);
   Node node{.op = Op::reduce};
   if (values.kind == Item::Kind::value) node.args.push_back(values.node);
   else
-    for (std::int64_t i = 0; i < size_of(values); ++i) node.args.push_back(node_of(take(values, i, tree_[given[0]]), tree_[given[0]]));
+    for (std::int64_t i = 0; i < size_of(values); ++i)
+      node.args.push_back(node_of(take(values, i, tree_[given[0]]), tree_[given[0]]));
   const std::size_t k = node.args.size();
   if (k == 0) source_.fail(ErrorCode::bad_combiner, tree_[given[0]].span, "a reduction of no values");
 
@@ -215,7 +238,10 @@ Item Elaborator::call_reduce(const Expr& expr, Scope& scope) {
   if (identity.kind == ExprKind::tuple) identities.assign(tree_.of(identity).begin(), tree_.of(identity).end());
   else identities.push_back(given[2]);
   if (identities.size() != k)
-    source_.fail(ErrorCode::bad_combiner, identity.span, "identities for " + std::to_string(identities.size()) + " of " + std::to_string(k) + (k == 1 ? " value" : " values"), "There is one for each: identity=(0, -inf).");
+    source_.fail(ErrorCode::bad_combiner, identity.span,
+                 "identities for " + std::to_string(identities.size()) + " of " + std::to_string(k) +
+                     (k == 1 ? " value" : " values"),
+                 "There is one for each: identity=(0, -inf).");
   for (const ExprId id : identities) {
     const std::optional<Literal> literal = constant(id, &scope);
     if (!literal) source_.fail(ErrorCode::bad_combiner, tree_[id].span, "an identity must be a constant");
@@ -226,7 +252,11 @@ Item Elaborator::call_reduce(const Expr& expr, Scope& scope) {
   node.group = group(given[4], scope);
   node.combine = combiner(given[1], k, scope);
   state_->span = expr.span;
-  Item results{.kind = Item::Kind::pieces, .owner = state_, .node = state_->add(std::move(node)), .op = Op::get, .count = static_cast<std::int32_t>(k)};
+  Item results{.kind = Item::Kind::pieces,
+               .owner = state_,
+               .node = state_->add(std::move(node)),
+               .op = Op::get,
+               .count = static_cast<std::int32_t>(k)};
   return k == 1 ? take(results, 0, expr) : results;
 }
 
@@ -247,9 +277,12 @@ std::shared_ptr<const Lambda> Elaborator::combiner(ExprId id, std::size_t values
   std::vector<Item> parameters;
   const auto take_parameters = [&](std::size_t count, auto name) {
     if (count != 2 * values)
-      source_.fail(ErrorCode::bad_combiner, expr.span, "a combiner of " + std::to_string(values) + (values == 1 ? " value" : " values") + " has " + std::to_string(2 * values) +
-                   " parameters, not " + std::to_string(count), "They are the left values, then the right ones: lambda a1, a2, b1, b2: (...).");
-    for (std::size_t i = 0; i < count; ++i) parameters.push_back(item(body.parameter(static_cast<std::int32_t>(i), std::string(name(i)))));
+      source_.fail(ErrorCode::bad_combiner, expr.span,
+                   "a combiner of " + std::to_string(values) + (values == 1 ? " value" : " values") + " has " +
+                       std::to_string(2 * values) + " parameters, not " + std::to_string(count),
+                   "They are the left values, then the right ones: lambda a1, a2, b1, b2: (...).");
+    for (std::size_t i = 0; i < count; ++i)
+      parameters.push_back(item(body.parameter(static_cast<std::int32_t>(i), std::string(name(i)))));
   };
 
   Item result;
@@ -261,16 +294,20 @@ std::shared_ptr<const Lambda> Elaborator::combiner(ExprId id, std::size_t values
     result = eval(children.back(), inner);
   } else {
     if (expr.kind != ExprKind::name && expr.kind != ExprKind::attribute)
-      source_.fail(ErrorCode::bad_combiner, expr.span, "a combiner is a lambda or the name of a def", "combine=lambda a, b: a + b");
+      source_.fail(ErrorCode::bad_combiner, expr.span, "a combiner is a lambda or the name of a def",
+                   "combine=lambda a, b: a + b");
     const Callee callee = resolve(id, scope);
     if (callee.kind != Callee::Kind::def)
-      source_.fail(ErrorCode::bad_combiner, expr.span, quoted(callee.name) + " is not a def of this text", "Write combine=lambda a, b: " + std::string(callee.name) + "(a, b).");
+      source_.fail(ErrorCode::bad_combiner, expr.span, quoted(callee.name) + " is not a def of this text",
+                   "Write combine=lambda a, b: " + std::string(callee.name) + "(a, b).");
     take_parameters(def(callee.def).params.size(), [&](std::size_t i) { return def(callee.def).params[i].name; });
     result = inlined(callee.def, expr.span, parameters, callee.closure);
   }
   const std::int64_t count = result.kind == Item::Kind::value ? 1 : size_of(result);
   if (count != static_cast<std::int64_t>(values))
-    source_.fail(ErrorCode::bad_combiner, expr.span, "a combiner of " + std::to_string(values) + (values == 1 ? " value" : " values") + " gives " + std::to_string(count),
+    source_.fail(ErrorCode::bad_combiner, expr.span,
+                 "a combiner of " + std::to_string(values) + (values == 1 ? " value" : " values") + " gives " +
+                     std::to_string(count),
                  "It gives one result for each value.");
   auto lambda = std::make_shared<Lambda>();
   lambda->parameters = static_cast<std::int32_t>(2 * values);
@@ -291,7 +328,8 @@ Item Elaborator::call_cast(const Expr& expr, Scope& scope) {
     ExprId word = given[2];
     if (round.kind == ExprKind::call) {
       word = tree_.child(round);
-      if (last_word(word) != name(Round::stochastic)) source_.fail(ErrorCode::bad_attribute, round.span, "only stochastic(seed) takes an argument");
+      if (last_word(word) != name(Round::stochastic))
+        source_.fail(ErrorCode::bad_attribute, round.span, "only stochastic(seed) takes an argument");
       node.seed = seed(arguments(round, "stochastic", {"seed"}, 1)[0], scope);
     }
     bool known = false;
@@ -301,7 +339,8 @@ Item Elaborator::call_cast(const Expr& expr, Scope& scope) {
       node.round = each;
     }
     if (!known)
-      source_.fail(ErrorCode::bad_attribute, round.span, quoted(last_word(word)) + " is no way to round", "They are nearest_even, toward_zero, up, down and stochastic(seed).");
+      source_.fail(ErrorCode::bad_attribute, round.span, quoted(last_word(word)) + " is no way to round",
+                   "They are nearest_even, toward_zero, up, down and stochastic(seed).");
     if (node.round == Round::stochastic && round.kind != ExprKind::call)
       source_.fail(ErrorCode::bad_attribute, round.span, "stochastic rounding needs a seed", "Write stochastic(42).");
   }
@@ -316,7 +355,8 @@ Item Elaborator::call_random(const Expr& expr, Scope& scope) {
   if (given[1] != no_expr) {
     const std::int64_t stream = integer(given[1], "stream", scope);
     if (stream < 0 || stream > std::numeric_limits<std::uint32_t>::max())
-      source_.fail(ErrorCode::bad_attribute, tree_[given[1]].span, "a stream is a number of 32 bits", "Use another small number for every independent stream.");
+      source_.fail(ErrorCode::bad_attribute, tree_[given[1]].span, "a stream is a number of 32 bits",
+                   "Use another small number for every independent stream.");
     node.stream = static_cast<std::uint32_t>(stream);
   }
   return item(state_->add(std::move(node)));
@@ -326,17 +366,27 @@ Item Elaborator::call_chunk(const Expr& expr, Scope& scope) {
   const std::vector<ExprId> given = arguments(expr, "chunk", {"x", "k", "group"}, 2);
   const NodeId x = value(given[0], scope);
   const std::int64_t k = integer(given[1], "k", scope);
-  if (k < 1 || k > limits_.nodes) source_.fail(ErrorCode::bad_attribute, tree_[given[1]].span, "chunk into " + std::to_string(k) + " pieces", "chunk(x, 2) gives two halves.");
-  return {.kind = Item::Kind::pieces, .owner = state_, .node = x, .op = Op::chunk, .count = static_cast<std::int32_t>(k), .group = group(given[2], scope)};
+  if (k < 1 || k > limits_.nodes)
+    source_.fail(ErrorCode::bad_attribute, tree_[given[1]].span, "chunk into " + std::to_string(k) + " pieces",
+                 "chunk(x, 2) gives two halves.");
+  return {.kind = Item::Kind::pieces,
+          .owner = state_,
+          .node = x,
+          .op = Op::chunk,
+          .count = static_cast<std::int32_t>(k),
+          .group = group(given[2], scope)};
 }
 
 Item Elaborator::call_concat(const Expr& expr, Scope& scope) {
   const std::vector<ExprId> given = arguments(expr, "concat", {"parts", "group"}, 1);
   const Item parts = eval(given[0], scope);
-  if (parts.kind == Item::Kind::value) source_.fail(ErrorCode::bad_call, tree_[given[0]].span, "concat takes a tuple of values", "Write concat((a, b)).");
+  if (parts.kind == Item::Kind::value)
+    source_.fail(ErrorCode::bad_call, tree_[given[0]].span, "concat takes a tuple of values", "Write concat((a, b)).");
   Node node{.op = Op::concat};
-  for (std::int64_t i = 0; i < size_of(parts); ++i) node.args.push_back(node_of(take(parts, i, tree_[given[0]]), tree_[given[0]]));
-  if (node.args.empty()) source_.fail(ErrorCode::bad_call, tree_[given[0]].span, "concat of no values", "Write concat((a, b)).");
+  for (std::int64_t i = 0; i < size_of(parts); ++i)
+    node.args.push_back(node_of(take(parts, i, tree_[given[0]]), tree_[given[0]]));
+  if (node.args.empty())
+    source_.fail(ErrorCode::bad_call, tree_[given[0]].span, "concat of no values", "Write concat((a, b)).");
   node.group = group(given[1], scope);
   node.span = expr.span;
   return item(state_->add(std::move(node)));
@@ -348,8 +398,12 @@ Item Elaborator::call_repeat(const Expr& expr, Scope& scope) {
   node.args = {value(given[0], scope)};
   node.group = group(given[1], scope);
   node.axes = given[2] == no_expr ? Axes(Axis::n) : axes(given[2], scope);
-  if (node.axes != Axes(Axis::n) && node.axes != Axes(Axis::m)) source_.fail(ErrorCode::bad_attribute, tree_[given[2]].span, "repeat goes along one axis", "Write axis=1 for columns, axis=0 for rows.");
-  if (node.group == 0) source_.fail(ErrorCode::bad_attribute, tree_[given[1]].span, "repeat needs a group", "It is the group= of the reduction that made the value.");
+  if (node.axes != Axes(Axis::n) && node.axes != Axes(Axis::m))
+    source_.fail(ErrorCode::bad_attribute, tree_[given[2]].span, "repeat goes along one axis",
+                 "Write axis=1 for columns, axis=0 for rows.");
+  if (node.group == 0)
+    source_.fail(ErrorCode::bad_attribute, tree_[given[1]].span, "repeat needs a group",
+                 "It is the group= of the reduction that made the value.");
   node.span = expr.span;
   return item(state_->add(std::move(node)));
 }
@@ -364,13 +418,15 @@ Item Elaborator::call_function(const Expr& expr, const std::shared_ptr<const Fun
   std::vector<NodeId> args;
   const std::vector<ExprId> given = arguments(expr, function->name, names, required);
   for (std::size_t i = 0; i < given.size(); ++i)
-    args.push_back(given[i] == no_expr ? state_->constant(*function->parameters[i].default_value) : value(given[i], scope));
+    args.push_back(given[i] == no_expr ? state_->constant(*function->parameters[i].default_value)
+                                       : value(given[i], scope));
   state_->span = expr.span;
   return item(state_->call(function, std::move(args)));
 }
 
 Item Elaborator::call_def(const Expr& expr, const Callee& callee, Scope& scope) {
-  if (const auto whole = functions_.find(callee.def); whole != functions_.end()) return call_function(expr, whole->second, scope);
+  if (const auto whole = functions_.find(callee.def); whole != functions_.end())
+    return call_function(expr, whole->second, scope);
   const Def& called = def(callee.def);
   std::vector<std::string_view> names;
   std::size_t required = 0;
@@ -388,12 +444,15 @@ Item Elaborator::call_def(const Expr& expr, const Callee& callee, Scope& scope) 
 Item Elaborator::inlined(std::int32_t index, const Span& place, const std::vector<Item>& arguments, Scope* closure) {
   const Def& called = def(index);
   if (std::find(active_.begin(), active_.end(), index) != active_.end())
-    source_.fail(ErrorCode::recursion, place, quoted(called.name) + " calls itself", "An epilogue is a straight line; write the steps out.");
+    source_.fail(ErrorCode::recursion, place, quoted(called.name) + " calls itself",
+                 "An epilogue is a straight line; write the steps out.");
   Scope scope{.outer = closure};
   for (std::size_t i = 0; i < arguments.size(); ++i) scope.values[called.params[i].name] = {.item = arguments[i]};
   active_.push_back(index);
   const ExprId result = run(called, scope);
-  if (result == no_expr) source_.fail(ErrorCode::bad_call, place, quoted(called.name) + " returns nothing", "End it with `return` and a value.");
+  if (result == no_expr)
+    source_.fail(ErrorCode::bad_call, place, quoted(called.name) + " returns nothing",
+                 "End it with `return` and a value.");
   Item made = eval(result, scope);
   active_.pop_back();
   return made;
@@ -409,7 +468,9 @@ Axes Elaborator::axes(ExprId id, const Scope& scope) const {
   Axes over;
   for (const ExprId one : each) {
     const std::int64_t axis = integer(one, "an axis", scope);
-    if (axis < -2 || axis > 1) source_.fail(ErrorCode::bad_attribute, tree_[one].span, "there is no axis " + std::to_string(axis), "axis=0 goes over the rows M, axis=1 over the columns N.");
+    if (axis < -2 || axis > 1)
+      source_.fail(ErrorCode::bad_attribute, tree_[one].span, "there is no axis " + std::to_string(axis),
+                   "axis=0 goes over the rows M, axis=1 over the columns N.");
     over = over | (axis == 1 || axis == -1 ? Axis::n : Axis::m);
   }
   return over;
@@ -418,21 +479,26 @@ Axes Elaborator::axes(ExprId id, const Scope& scope) const {
 Axes Elaborator::reduced_axes(const Expr& call, ExprId axis, ExprId batch, const Scope& scope) const {
   Axes over = axes(axis, scope);
   if (batch != no_expr && integer(batch, "batch", scope) != 0) over = over | Axis::b;
-  if (over.empty()) source_.fail(ErrorCode::bad_attribute, call.span, "a reduction over no axis", "axis=0 goes over the rows M, axis=1 over the columns N.");
+  if (over.empty())
+    source_.fail(ErrorCode::bad_attribute, call.span, "a reduction over no axis",
+                 "axis=0 goes over the rows M, axis=1 over the columns N.");
   return over;
 }
 
 std::int64_t Elaborator::integer(ExprId id, std::string_view what, const Scope& scope) const {
   const std::optional<Literal> literal = constant(id, &scope);
   if (!literal || literal->type == DType::f32)
-    source_.fail(ErrorCode::bad_attribute, tree_[id].span, std::string(what) + " must be an integer constant", "It is fixed when the epilogue is compiled.");
+    source_.fail(ErrorCode::bad_attribute, tree_[id].span, std::string(what) + " must be an integer constant",
+                 "It is fixed when the epilogue is compiled.");
   return literal->integer;
 }
 
 std::int64_t Elaborator::group(ExprId id, const Scope& scope) const {
   if (id == no_expr || tree_[id].kind == ExprKind::none) return 0;
   const std::int64_t group = integer(id, "a group", scope);
-  if (group < 1) source_.fail(ErrorCode::bad_attribute, tree_[id].span, "a group of " + std::to_string(group), "A group has at least one column; leave it out for the whole axis.");
+  if (group < 1)
+    source_.fail(ErrorCode::bad_attribute, tree_[id].span, "a group of " + std::to_string(group),
+                 "A group has at least one column; leave it out for the whole axis.");
   return group;
 }
 
@@ -464,7 +530,8 @@ DType Elaborator::dtype(ExprId id) const {
     all += (i == 0 ? "" : ", ") + candidates.back();
   }
   const std::string near = closest(word, candidates);
-  source_.fail(ErrorCode::unknown_dtype, tree_[id].span, quoted(word) + " is not a dtype", (near.empty() ? "" : "did you mean '" + near + "'? ") + ("They are " + all + "."));
+  source_.fail(ErrorCode::unknown_dtype, tree_[id].span, quoted(word) + " is not a dtype",
+               (near.empty() ? "" : "did you mean '" + near + "'? ") + ("They are " + all + "."));
 }
 
 }  // namespace postlude::inline v0::text

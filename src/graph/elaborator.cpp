@@ -13,9 +13,11 @@ Elaborator::Elaborator(const Source& source, const Tree& tree, const ParseLimits
   for (std::size_t i = 0; i < tree.defs.size(); ++i) {
     const Def& each = tree.defs[i];
     if (!each.nested && !module_defs_.try_emplace(each.name, static_cast<std::int32_t>(i)).second)
-      source.fail(ErrorCode::duplicate_name, each.span, quoted(each.name) + " is defined twice", "Give one of the two another name.");
+      source.fail(ErrorCode::duplicate_name, each.span, quoted(each.name) + " is defined twice",
+                  "Give one of the two another name.");
   }
-  for (const Statement& statement : tree.constants) module_constants_[tree[statement.target].text] = constant(statement.value, nullptr);
+  for (const Statement& statement : tree.constants)
+    module_constants_[tree[statement.target].text] = constant(statement.value, nullptr);
 }
 
 // ---- helpers, whole or inlined
@@ -28,7 +30,8 @@ std::vector<std::pair<std::int32_t, Span>> Elaborator::calls_of(std::int32_t ind
     if (expr.kind != ExprKind::call && !(expr.kind == ExprKind::keyword && expr.text == "combine")) continue;
     const Expr& callee = tree_[tree_.child(expr)];
     if (callee.kind != ExprKind::name) continue;
-    if (const auto found = module_defs_.find(callee.text); found != module_defs_.end()) calls.emplace_back(found->second, callee.span);
+    if (const auto found = module_defs_.find(callee.text); found != module_defs_.end())
+      calls.emplace_back(found->second, callee.span);
   }
   return calls;
 }
@@ -54,7 +57,9 @@ void Elaborator::prepare(std::int32_t root) {
       const auto [called, span] = visit.calls[visit.next++];
       const Mark mark = marks[static_cast<std::size_t>(called)];
       if (mark == Mark::open)
-        source_.fail(ErrorCode::recursion, span, quoted(def(called).name) + " calls itself" + (called == visit.def ? "" : " through " + quoted(def(visit.def).name)),
+        source_.fail(ErrorCode::recursion, span,
+                     quoted(def(called).name) + " calls itself" +
+                         (called == visit.def ? "" : " through " + quoted(def(visit.def).name)),
                      "An epilogue is a straight line; write the steps out.");
       if (mark == Mark::none) open(called);
       continue;
@@ -91,7 +96,8 @@ bool Elaborator::stays_whole(std::int32_t index) {
         if (!found) break;  // an error that compiling it will tell
         if (found->kind == Callee::Kind::reduction) return false;
         if (found->kind == Callee::Kind::op && !is_elementwise(found->op)) return false;
-        if (found->kind == Callee::Kind::op && (found->op == Op::min || found->op == Op::max) && expr.children != 3) return false;
+        if (found->kind == Callee::Kind::op && (found->op == Op::min || found->op == Op::max) && expr.children != 3)
+          return false;
         break;
       }
       default: break;
@@ -102,7 +108,9 @@ bool Elaborator::stays_whole(std::int32_t index) {
 
 Literal Elaborator::default_of(const Param& param) {
   const std::optional<Literal> literal = constant(param.default_value, nullptr);
-  if (!literal) source_.fail(ErrorCode::unsupported_syntax, tree_[param.default_value].span, "the default of " + quoted(param.name) + " is not a constant", "Write a number.");
+  if (!literal)
+    source_.fail(ErrorCode::unsupported_syntax, tree_[param.default_value].span,
+                 "the default of " + quoted(param.name) + " is not a constant", "Write a number.");
   return *literal;
 }
 
@@ -131,7 +139,9 @@ void Elaborator::compile(std::int32_t index) {
   }
   active_.push_back(index);
   const ExprId result = run(helper, scope);
-  if (result == no_expr) source_.fail(ErrorCode::bad_function, helper.span, quoted(helper.name) + " returns nothing", "End it with `return` and a value.");
+  if (result == no_expr)
+    source_.fail(ErrorCode::bad_function, helper.span, quoted(helper.name) + " returns nothing",
+                 "End it with `return` and a value.");
   function->body.parameters = static_cast<std::int32_t>(function->parameters.size());
   function->body.results = {value(result, scope)};
   function->body.nodes = std::move(body.graph.nodes);
@@ -149,7 +159,8 @@ std::vector<std::shared_ptr<const Function>> Elaborator::all_functions() {
     prepare(index);
     if (!functions_.contains(index)) {
       if (!stays_whole(index))
-        source_.fail(ErrorCode::bad_function, def(index).span, quoted(def(index).name) + " is not an elementwise function with one result",
+        source_.fail(ErrorCode::bad_function, def(index).span,
+                     quoted(def(index).name) + " is not an elementwise function with one result",
                      "Only those are known by name everywhere; write others as helpers in the text that uses them.");
       compile(index);
     }
@@ -213,9 +224,13 @@ void Elaborator::assign(ExprId target, const Item& item, Scope& scope, const Ann
   }
   const auto targets = tree_.of(expr);
   if (item.kind == Item::Kind::value)
-    source_.fail(ErrorCode::bad_call, expr.span, "one value cannot be unpacked into " + std::to_string(targets.size()) + " names", "chunk(x, k) gives a tuple; so may a helper.");
+    source_.fail(ErrorCode::bad_call, expr.span,
+                 "one value cannot be unpacked into " + std::to_string(targets.size()) + " names",
+                 "chunk(x, k) gives a tuple; so may a helper.");
   if (size_of(item) != static_cast<std::int64_t>(targets.size()))
-    source_.fail(ErrorCode::bad_call, expr.span, std::to_string(size_of(item)) + " values are unpacked into " + std::to_string(targets.size()) + " names");
+    source_.fail(
+        ErrorCode::bad_call, expr.span,
+        std::to_string(size_of(item)) + " values are unpacked into " + std::to_string(targets.size()) + " names");
   for (std::size_t i = 0; i < targets.size(); ++i) {
     // `_` asks for nothing, so that no node is made for it.
     if (item.kind == Item::Kind::pieces && tree_[targets[i]].text == "_") continue;
@@ -241,7 +256,8 @@ void Elaborator::annotate(Annotation& into, std::string_view word, const Span& s
     for (int i = 0; i < dtype_count; ++i) candidates.emplace_back(name(static_cast<DType>(i)));
     const std::string near = closest(word, candidates);
     source_.fail(ErrorCode::unknown_dtype, span, quoted(word) + " is neither a class nor a dtype",
-                 (near.empty() ? "" : "did you mean '" + near + "'? ") + std::string("Write row, col, tile or scalar, with a dtype if it is fixed: row[bf16]."));
+                 (near.empty() ? "" : "did you mean '" + near + "'? ") +
+                     std::string("Write row, col, tile or scalar, with a dtype if it is fixed: row[bf16]."));
   }
 }
 
@@ -269,7 +285,8 @@ Elaborator::Annotation Elaborator::annotation(ExprId id) const {
         break;
       }
       default:
-        source_.fail(ErrorCode::unsupported_syntax, expr.span, "this is not a class of operand", "Write row, col, tile or scalar, with a dtype if it is fixed: row[bf16].");
+        source_.fail(ErrorCode::unsupported_syntax, expr.span, "this is not a class of operand",
+                     "Write row, col, tile or scalar, with a dtype if it is fixed: row[bf16].");
     }
   }
   return made;
@@ -282,7 +299,8 @@ void Elaborator::parameters(const Def& epilogue, Scope& scope) {
     const bool called_acc = param.name == "acc" || param.name == "accum" || param.name == "accumulator";
     state_->span = param.span;
     if (param.default_value != no_expr)
-      source_.fail(ErrorCode::unsupported_syntax, tree_[param.default_value].span, "operands have no defaults", "Bind " + quoted(param.name) + " when you run, or write the number in the text.");
+      source_.fail(ErrorCode::unsupported_syntax, tree_[param.default_value].span, "operands have no defaults",
+                   "Bind " + quoted(param.name) + " when you run, or write the number in the text.");
     NodeId node = -1;
     if (!accumulator && (called_acc || (first && param.annotation == no_expr))) {
       accumulator = true;
@@ -290,10 +308,14 @@ void Elaborator::parameters(const Def& epilogue, Scope& scope) {
     } else {
       const std::string example(param.name.substr(0, 64));
       if (param.annotation == no_expr)
-        source_.fail(ErrorCode::unsupported_syntax, param.span, "the operand " + quoted(param.name) + " has no class", "Write " + example + ": row, or col, tile or scalar; it is never guessed from sizes.");
+        source_.fail(ErrorCode::unsupported_syntax, param.span, "the operand " + quoted(param.name) + " has no class",
+                     "Write " + example + ": row, or col, tile or scalar; it is never guessed from sizes.");
       Annotation declared = annotation(param.annotation);
       if (!declared.axes && declared.dtype) declared.axes = scalar_axes;
-      if (!declared.axes) source_.fail(ErrorCode::unsupported_syntax, tree_[param.annotation].span, "the operand " + quoted(param.name) + " has no class", "Write " + example + ": row, or col, tile or scalar.");
+      if (!declared.axes)
+        source_.fail(ErrorCode::unsupported_syntax, tree_[param.annotation].span,
+                     "the operand " + quoted(param.name) + " has no class",
+                     "Write " + example + ": row, or col, tile or scalar.");
       state_->span = param.span;
       node = state_->operand(std::string(param.name), *declared.axes, declared.dtype);
     }
@@ -305,26 +327,32 @@ void Elaborator::output(std::string_view name, const Item& item, const Expr& exp
   const NodeId node = node_of(item, expr);
   const Variable* binding = expr.kind == ExprKind::name ? find(expr.text, scope) : nullptr;
   state_->span = expr.span;
-  state_->output(std::string(name), node, binding ? binding->dtype : std::nullopt, binding ? binding->axes : std::nullopt);
+  state_->output(std::string(name), node, binding ? binding->dtype : std::nullopt,
+                 binding ? binding->axes : std::nullopt);
 }
 
 void Elaborator::outputs(const Def& epilogue, const Span& place, ExprId result, Scope& scope) {
   if (result == no_expr || tree_[result].kind == ExprKind::none)
-    source_.fail(ErrorCode::no_output, place, quoted(epilogue.name) + " returns nothing", "End it with `return d`, or with names: `return D, amax`.");
+    source_.fail(ErrorCode::no_output, place, quoted(epilogue.name) + " returns nothing",
+                 "End it with `return d`, or with names: `return D, amax`.");
   const Expr& expr = tree_[result];
   // A variable gives its name to the output; a parameter, also one that was assigned to, has it already.
   const auto name_of = [&](const Expr& returned) -> std::string_view {
     const auto is_parameter = [&](const Param& param) { return param.name == returned.text; };
-    if (returned.kind != ExprKind::name || !find(returned.text, scope) || std::any_of(epilogue.params.begin(), epilogue.params.end(), is_parameter)) return {};
+    if (returned.kind != ExprKind::name || !find(returned.text, scope) ||
+        std::any_of(epilogue.params.begin(), epilogue.params.end(), is_parameter))
+      return {};
     return returned.text;
   };
   if (expr.kind == ExprKind::dict) {
     const auto children = tree_.of(expr);
     for (std::size_t i = 0; i + 1 < children.size(); i += 2) {
       const Expr& key = tree_[children[i]];
-      if (key.kind != ExprKind::string) source_.fail(ErrorCode::unsupported_syntax, key.span, "an output's name is a string", "Return {\"D\": d, \"amax\": amax}.");
+      if (key.kind != ExprKind::string)
+        source_.fail(ErrorCode::unsupported_syntax, key.span, "an output's name is a string",
+                     "Return {\"D\": d, \"amax\": amax}.");
       const std::string name = string_value(key.text);
-      check_name(name, "an output", source_.at(key.span));
+      if (!is_name(name)) check_name(name, "an output", source_.at(key.span));
       output(name, eval(children[i + 1], scope), tree_[children[i + 1]], scope);
     }
     if (children.empty()) source_.fail(ErrorCode::no_output, expr.span, quoted(epilogue.name) + " returns nothing");
@@ -332,7 +360,8 @@ void Elaborator::outputs(const Def& epilogue, const Span& place, ExprId result, 
     for (const ExprId child : tree_.of(expr)) {
       const std::string_view name = name_of(tree_[child]);
       if (name.empty())
-        source_.fail(ErrorCode::no_output, tree_[child].span, "this output has no name", "Write D = ... on a line before and return D, or return {\"D\": ..., \"amax\": ...}.");
+        source_.fail(ErrorCode::no_output, tree_[child].span, "this output has no name",
+                     "Write D = ... on a line before and return D, or return {\"D\": ..., \"amax\": ...}.");
       output(name, eval(child, scope), tree_[child], scope);
     }
     if (expr.children == 0) source_.fail(ErrorCode::no_output, expr.span, quoted(epilogue.name) + " returns nothing");
@@ -340,7 +369,9 @@ void Elaborator::outputs(const Def& epilogue, const Span& place, ExprId result, 
     const std::string_view name = name_of(expr);
     const Item returned = eval(result, scope);
     if (returned.kind != Item::Kind::value)
-      source_.fail(ErrorCode::no_output, expr.span, "these " + std::to_string(size_of(returned)) + " outputs have no names", "Write a, b = ... on a line before, then `return a, b`.");
+      source_.fail(ErrorCode::no_output, expr.span,
+                   "these " + std::to_string(size_of(returned)) + " outputs have no names",
+                   "Write a, b = ... on a line before, then `return a, b`.");
     output(name.empty() ? "D" : name, returned, expr, scope);
   }
 }
@@ -349,7 +380,9 @@ Graph Elaborator::epilogue(std::string_view name) {
   std::int32_t index = -1;
   if (name.empty()) {
     for (const auto& [each, i] : module_defs_) index = std::max(index, i);
-    if (index < 0) throw Error(ErrorCode::no_epilogue, quoted(source_.file) + " has no epilogue", "Write def NAME(acc, ...): and what it returns.", Location{source_.file, {}, {}});
+    if (index < 0)
+      throw Error(ErrorCode::no_epilogue, quoted(source_.file) + " has no epilogue",
+                  "Write def NAME(acc, ...): and what it returns.", Location{source_.file, {}, {}});
   } else if (const auto found = module_defs_.find(name); found != module_defs_.end()) {
     index = found->second;
   } else {
@@ -362,7 +395,10 @@ Graph Elaborator::epilogue(std::string_view name) {
     }
     const std::string near = closest(name, names);
     throw Error(ErrorCode::no_epilogue, quoted(source_.file) + " has no epilogue " + quoted(name),
-                (near.empty() ? "" : "did you mean '" + near + "'? ") + (names.empty() ? std::string("It has no def.") : "It has " + all + (names.size() > 20 ? ", ..." : "") + "."), Location{source_.file, {}, {}});
+                (near.empty() ? "" : "did you mean '" + near + "'? ") +
+                    (names.empty() ? std::string("It has no def.")
+                                   : "It has " + all + (names.size() > 20 ? ", ..." : "") + "."),
+                Location{source_.file, {}, {}});
   }
   prepare(index);
 

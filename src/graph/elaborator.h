@@ -27,7 +27,7 @@ struct Item {
   Op op = Op::get;   // pieces: chunk or get
   std::int32_t count = 0;
   std::int64_t group = 0;
-  int depth = 0;     // of tuples in tuples
+  int depth = 0;  // of tuples in tuples
   std::shared_ptr<const std::vector<Item>> items{};
 };
 
@@ -138,8 +138,8 @@ class Elaborator {
   [[nodiscard]] std::shared_ptr<const Lambda> combiner(ExprId id, std::size_t values, Scope& scope);
   [[nodiscard]] Callee resolve(ExprId callee, Scope& scope) const;
   [[nodiscard]] std::optional<Callee> library(std::string_view name) const;
-  [[nodiscard]] std::vector<ExprId> arguments(const Expr& call, std::string_view function, const std::vector<std::string_view>& names,
-                                              std::size_t required) const;
+  [[nodiscard]] std::vector<ExprId> arguments(const Expr& call, std::string_view function,
+                                              const std::vector<std::string_view>& names, std::size_t required) const;
   [[nodiscard]] Axes axes(ExprId id, const Scope& scope) const;
   [[nodiscard]] Axes reduced_axes(const Expr& call, ExprId axis, ExprId batch, const Scope& scope) const;
   [[nodiscard]] std::int64_t integer(ExprId id, std::string_view what, const Scope& scope) const;

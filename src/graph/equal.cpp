@@ -41,7 +41,7 @@ class Numbering {
   int of(const std::string& key) { return table_.try_emplace(key, static_cast<int>(table_.size())).first->second; }
 
   template <typename T>
-    requires std::is_trivially_copyable_v<T>
+  requires std::is_trivially_copyable_v<T>
   static void append(std::string& key, const T& value) {
     const auto bytes = std::bit_cast<std::array<char, sizeof(T)>>(value);
     key.append(bytes.data(), bytes.size());
@@ -50,7 +50,9 @@ class Numbering {
     append(key, text.size());
     key += text;
   }
-  static std::uint64_t bits(double value) { return std::isnan(value) ? ~std::uint64_t{0} : std::bit_cast<std::uint64_t>(value); }
+  static std::uint64_t bits(double value) {
+    return std::isnan(value) ? ~std::uint64_t{0} : std::bit_cast<std::uint64_t>(value);
+  }
   static std::string literal(const Literal& literal) {
     std::string key;
     append(key, literal.type);

@@ -9,9 +9,12 @@ namespace postlude::inline v0::text {
 
 Elaborator::Nesting::Nesting(Elaborator& e, const Expr& expr) : elaborator(e) {
   if (++e.depth_ > 5 * e.limits_.nesting)
-    e.source_.fail(ErrorCode::text_limit, expr.span, "calls of helpers are nested too deep", "Give inner results names, or call fewer helpers from helpers.");
+    e.source_.fail(ErrorCode::text_limit, expr.span, "calls of helpers are nested too deep",
+                   "Give inner results names, or call fewer helpers from helpers.");
   const std::size_t most = 8 * static_cast<std::size_t>(e.limits_.nodes);
-  if (++e.steps_ > most) e.source_.fail(ErrorCode::text_limit, expr.span, "the helpers of this text expand to more than " + std::to_string(most) + " expressions");
+  if (++e.steps_ > most)
+    e.source_.fail(ErrorCode::text_limit, expr.span,
+                   "the helpers of this text expand to more than " + std::to_string(most) + " expressions");
 }
 
 namespace {
@@ -31,9 +34,15 @@ std::optional<Literal> fold(Op op, const Literal& a, const Literal& b) {
     const std::int64_t x = a.integer, y = b.integer;
     std::int64_t z = 0;
     switch (op) {
-      case Op::add: if (__builtin_add_overflow(x, y, &z)) return {}; return integer_literal(z);
-      case Op::sub: if (__builtin_sub_overflow(x, y, &z)) return {}; return integer_literal(z);
-      case Op::mul: if (__builtin_mul_overflow(x, y, &z)) return {}; return integer_literal(z);
+      case Op::add:
+        if (__builtin_add_overflow(x, y, &z)) return {};
+        return integer_literal(z);
+      case Op::sub:
+        if (__builtin_sub_overflow(x, y, &z)) return {};
+        return integer_literal(z);
+      case Op::mul:
+        if (__builtin_mul_overflow(x, y, &z)) return {};
+        return integer_literal(z);
       case Op::floordiv:
         if (y == 0 || (y == -1 && x == std::numeric_limits<std::int64_t>::min())) return {};
         return integer_literal(x / y - (x % y != 0 && (x < 0) != (y < 0) ? 1 : 0));
@@ -84,11 +93,13 @@ const Variable* Elaborator::find(std::string_view name, const Scope& scope) cons
 
 std::optional<Literal> Elaborator::constant_leaf(const Expr& expr, const Scope* scope) const {
   switch (expr.kind) {
-    case ExprKind::boolean: return Literal{.type = DType::boolean, .integer = static_cast<std::int64_t>(expr.magnitude)};
+    case ExprKind::boolean:
+      return Literal{.type = DType::boolean, .integer = static_cast<std::int64_t>(expr.magnitude)};
     case ExprKind::real: return real(expr.negative ? -expr.real : expr.real);
     case ExprKind::integer: {
       constexpr auto largest = static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());
-      if (expr.magnitude > largest + (expr.negative ? 1 : 0)) source_.fail(ErrorCode::syntax, expr.span, "this number is out of range", "Integers have 64 bits.");
+      if (expr.magnitude > largest + (expr.negative ? 1 : 0))
+        source_.fail(ErrorCode::syntax, expr.span, "this number is out of range", "Integers have 64 bits.");
       return integer_literal(static_cast<std::int64_t>(expr.negative ? ~expr.magnitude + 1 : expr.magnitude));
     }
     case ExprKind::name: {
@@ -119,7 +130,9 @@ std::optional<Literal> Elaborator::constant(ExprId id, const Scope* scope) const
   for (; value && !spine.empty(); spine.pop_back()) {
     const Expr& expr = tree_[spine.back()];
     if (expr.kind == ExprKind::unary) {
-      value = expr.op != Op::neg ? std::nullopt : value->type == DType::f32 ? std::optional(real(-value->real)) : fold(Op::sub, integer_literal(0), *value);
+      value = expr.op != Op::neg          ? std::nullopt
+              : value->type == DType::f32 ? std::optional(real(-value->real))
+                                          : fold(Op::sub, integer_literal(0), *value);
     } else {
       const std::optional<Literal> right = constant(tree_.child(expr, 1), scope);
       value = right ? fold(expr.op, *value, *right) : std::nullopt;
@@ -145,14 +158,19 @@ Item Elaborator::eval(ExprId id, Scope& scope) {
         depth = std::max(depth, items.back().depth + 1);
       }
       if (depth > limits_.nesting) source_.fail(ErrorCode::text_limit, expr.span, "tuples are nested too deep");
-      return {.kind = Item::Kind::tuple, .depth = depth, .items = std::make_shared<const std::vector<Item>>(std::move(items))};
+      return {.kind = Item::Kind::tuple,
+              .depth = depth,
+              .items = std::make_shared<const std::vector<Item>>(std::move(items))};
     }
     case ExprKind::unary: {
       const Expr& operand = tree_[tree_.child(expr)];
       // -inf is a literal, like -1.
-      if (expr.op == Op::neg && !operand.parenthesised && (operand.kind == ExprKind::name || operand.kind == ExprKind::attribute) &&
-          !(operand.kind == ExprKind::name && (find(operand.text, scope) || module_constants_.contains(operand.text)))) {
-        if (const std::optional<Literal> literal = constant_leaf(operand, &scope)) return item(state_->constant(real(-literal->real)));
+      if (expr.op == Op::neg && !operand.parenthesised &&
+          (operand.kind == ExprKind::name || operand.kind == ExprKind::attribute) &&
+          !(operand.kind == ExprKind::name &&
+            (find(operand.text, scope) || module_constants_.contains(operand.text)))) {
+        if (const std::optional<Literal> literal = constant_leaf(operand, &scope))
+          return item(state_->constant(real(-literal->real)));
       }
       const NodeId x = value(tree_.child(expr), scope);
       state_->span = expr.span;
@@ -163,21 +181,29 @@ Item Elaborator::eval(ExprId id, Scope& scope) {
     case ExprKind::attribute: {
       if (is_module(tree_.child(expr))) {
         if (const std::optional<Literal> literal = constant_leaf(expr, &scope)) return item(state_->constant(*literal));
-        source_.fail(ErrorCode::undefined_name, expr.span, quoted(expr.text) + " is not a value", "Functions are called: " + std::string(expr.text.substr(0, 64)) + "(x).");
+        source_.fail(ErrorCode::undefined_name, expr.span, quoted(expr.text) + " is not a value",
+                     "Functions are called: " + std::string(expr.text.substr(0, 64)) + "(x).");
       }
-      if (tree_[tree_.child(expr)].kind == ExprKind::name && !find(tree_[tree_.child(expr)].text, scope)) undefined(tree_[tree_.child(expr)], scope);
-      source_.fail(ErrorCode::unsupported_syntax, expr.span, "values have no attributes", "Operands are declared with their class: x: row[bf16]; functions are called: sum(x, axis=1).");
+      if (tree_[tree_.child(expr)].kind == ExprKind::name && !find(tree_[tree_.child(expr)].text, scope))
+        undefined(tree_[tree_.child(expr)], scope);
+      source_.fail(ErrorCode::unsupported_syntax, expr.span, "values have no attributes",
+                   "Operands are declared with their class: x: row[bf16]; functions are called: sum(x, axis=1).");
     }
     case ExprKind::subscript: {
       const Item base = eval(tree_.child(expr), scope);
       if (base.kind == Item::Kind::value)
-        source_.fail(ErrorCode::unsupported_syntax, expr.span, "values are not indexed", "chunk(x, k, group) gives blocks of columns; where() with m_index() and n_index() selects elements.");
+        source_.fail(
+            ErrorCode::unsupported_syntax, expr.span, "values are not indexed",
+            "chunk(x, k, group) gives blocks of columns; where() with m_index() and n_index() selects elements.");
       return take(base, integer(tree_.child(expr, 1), "an index", scope), expr);
     }
     case ExprKind::string: source_.fail(ErrorCode::unsupported_syntax, expr.span, "a string is not a value");
     case ExprKind::none: source_.fail(ErrorCode::unsupported_syntax, expr.span, "None is not a value");
-    case ExprKind::dict: source_.fail(ErrorCode::unsupported_syntax, expr.span, "a dict can only be returned from an epilogue");
-    case ExprKind::lambda: source_.fail(ErrorCode::unsupported_syntax, expr.span, "a lambda can only be the combiner of a reduction", "Write a def for a helper.");
+    case ExprKind::dict:
+      source_.fail(ErrorCode::unsupported_syntax, expr.span, "a dict can only be returned from an epilogue");
+    case ExprKind::lambda:
+      source_.fail(ErrorCode::unsupported_syntax, expr.span, "a lambda can only be the combiner of a reduction",
+                   "Write a def for a helper.");
     case ExprKind::keyword: break;
   }
   source_.fail(ErrorCode::internal, expr.span, "an argument outside a call");
@@ -185,11 +211,14 @@ Item Elaborator::eval(ExprId id, Scope& scope) {
 
 NodeId Elaborator::node_of(const Item& item, const Expr& expr) {
   if (item.kind != Item::Kind::value)
-    source_.fail(ErrorCode::bad_call, expr.span, "this is a tuple of " + std::to_string(size_of(item)) + " where one value is needed", "Take one apart with a, b = ..., or by [0].");
+    source_.fail(ErrorCode::bad_call, expr.span,
+                 "this is a tuple of " + std::to_string(size_of(item)) + " where one value is needed",
+                 "Take one apart with a, b = ..., or by [0].");
   if (item.owner == state_) return item.node;
   const Node& node = item.owner->graph.nodes[static_cast<std::size_t>(item.node)];
   if (node.op == Op::constant) return state_->constant(node.literal);
-  source_.fail(ErrorCode::bad_combiner, expr.span, "a combiner may use its parameters and constants only", "Reduce over another value: reduce((x, y), ...).");
+  source_.fail(ErrorCode::bad_combiner, expr.span, "a combiner may use its parameters and constants only",
+               "Reduce over another value: reduce((x, y), ...).");
 }
 
 NodeId Elaborator::value(ExprId id, Scope& scope) { return node_of(eval(id, scope), tree_[id]); }
@@ -197,10 +226,13 @@ NodeId Elaborator::value(ExprId id, Scope& scope) { return node_of(eval(id, scop
 Item Elaborator::take(const Item& tuple, std::int64_t index, const Expr& expr) {
   const std::int64_t size = size_of(tuple);
   if (index < -size || index >= size)
-    source_.fail(ErrorCode::bad_call, expr.span, "element " + std::to_string(index) + " of a tuple of " + std::to_string(size));
+    source_.fail(ErrorCode::bad_call, expr.span,
+                 "element " + std::to_string(index) + " of a tuple of " + std::to_string(size));
   if (index < 0) index += size;
   if (tuple.kind == Item::Kind::tuple) return (*tuple.items)[static_cast<std::size_t>(index)];
-  if (tuple.owner != state_) source_.fail(ErrorCode::bad_combiner, expr.span, "a combiner may use its parameters and constants only", "Reduce over another value: reduce((x, y), ...).");
+  if (tuple.owner != state_)
+    source_.fail(ErrorCode::bad_combiner, expr.span, "a combiner may use its parameters and constants only",
+                 "Reduce over another value: reduce((x, y), ...).");
   Node node{.op = tuple.op};
   node.args = {tuple.node};
   node.index = static_cast<std::int32_t>(index);
@@ -212,12 +244,15 @@ Item Elaborator::take(const Item& tuple, std::int64_t index, const Expr& expr) {
 
 Item Elaborator::named(const Expr& expr, Scope& scope) {
   if (const Variable* binding = find(expr.text, scope)) {
-    if (binding->item.kind == Item::Kind::value && binding->item.owner != state_) return item(node_of(binding->item, expr));
+    if (binding->item.kind == Item::Kind::value && binding->item.owner != state_)
+      return item(node_of(binding->item, expr));
     return binding->item;
   }
   if (const auto found = module_constants_.find(expr.text); found != module_constants_.end()) {
     if (!found->second)
-      source_.fail(ErrorCode::unsupported_syntax, expr.span, quoted(expr.text) + " is not a constant that an epilogue can use", "Write a number at the top of the file, or make it an operand.");
+      source_.fail(ErrorCode::unsupported_syntax, expr.span,
+                   quoted(expr.text) + " is not a constant that an epilogue can use",
+                   "Write a number at the top of the file, or make it an operand.");
     return item(state_->constant(*found->second));
   }
   if (const std::optional<Literal> literal = well_known(expr.text)) return item(state_->constant(*literal));
@@ -226,7 +261,8 @@ Item Elaborator::named(const Expr& expr, Scope& scope) {
 
 void Elaborator::undefined(const Expr& expr, const Scope& scope) const {
   if (module_defs_.contains(expr.text) || library(expr.text))
-    source_.fail(ErrorCode::undefined_name, expr.span, quoted(expr.text) + " is a function, not a value", "Call it: " + std::string(expr.text.substr(0, 64)) + "(x).");
+    source_.fail(ErrorCode::undefined_name, expr.span, quoted(expr.text) + " is a function, not a value",
+                 "Call it: " + std::string(expr.text.substr(0, 64)) + "(x).");
   std::vector<std::string> candidates{"inf", "nan"};
   for (const Scope* at = &scope; at != nullptr; at = at->outer)
     for (const auto& [name, binding] : at->values) candidates.emplace_back(name);
@@ -237,7 +273,8 @@ void Elaborator::undefined(const Expr& expr, const Scope& scope) const {
   if (!active_.empty()) {
     const bool epilogue = active_.size() == 1 && state_ != nullptr && !state_->body;
     if (!hint.empty()) hint += ' ';
-    hint += epilogue ? "Operands are the parameters of " + quoted(def(active_.back()).name) + "." : "A helper sees its parameters and the file's constants.";
+    hint += epilogue ? "Operands are the parameters of " + quoted(def(active_.back()).name) + "."
+                     : "A helper sees its parameters and the file's constants.";
   }
   source_.fail(ErrorCode::undefined_name, expr.span, quoted(expr.text) + " is not defined", hint);
 }
@@ -256,7 +293,8 @@ Item Elaborator::binary(ExprId id, Scope& scope) {
     state_->span = expr.span;
     if (expr.text == "%") {
       const auto mod = lookup_("mod");
-      if (!mod) source_.fail(ErrorCode::undefined_name, expr.span, "'%' needs the function mod, which is not defined here");
+      if (!mod)
+        source_.fail(ErrorCode::undefined_name, expr.span, "'%' needs the function mod, which is not defined here");
       left = state_->call(mod, {left, right});
     } else {
       left = state_->elementwise(expr.op, {left, right});

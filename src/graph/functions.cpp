@@ -54,7 +54,8 @@ void check_free(std::string_view name) {
   for (const OpInfo& row : op_table) taken = taken || row.spelling == name;
   for (const ReductionInfo& row : reduction_table) taken = taken || row.spelling == name;
   if (taken || prelude().find(name))
-    throw Error(ErrorCode::duplicate_name, quoted(name) + " is already a function of the language", "Choose another name.");
+    throw Error(ErrorCode::duplicate_name, quoted(name) + " is already a function of the language",
+                "Choose another name.");
 }
 
 // All or none: a text may define several.
@@ -65,13 +66,15 @@ void add(const Functions& functions) {
   for (const auto& function : functions) {
     const auto old = known.user.find(function->name);
     if (old && !same(*old, *function))
-      throw Error(ErrorCode::duplicate_name, quoted(function->name) + " is already defined, and otherwise", "Choose another name; a definition stays for the life of the program.");
+      throw Error(ErrorCode::duplicate_name, quoted(function->name) + " is already defined, and otherwise",
+                  "Choose another name; a definition stays for the life of the program.");
   }
   for (const auto& function : functions) known.user.functions.try_emplace(function->name, function);
 }
 
 // An expression that belongs to a native function, over these parameters ("" for one that it may not use).
-Lambda read_lambda(const NativeFunction& native, std::string_view what, const std::string& text, const std::vector<std::string>& parameters) {
+Lambda read_lambda(const NativeFunction& native, std::string_view what, const std::string& text,
+                   const std::vector<std::string>& parameters) {
   const Source source{std::string(what) + " of " + native.name, std::make_shared<const std::string>(text)};
   const ParseLimits limits;
   const text::Tree tree = text::read_expression(source, limits);
@@ -79,7 +82,8 @@ Lambda read_lambda(const NativeFunction& native, std::string_view what, const st
 }
 
 [[noreturn]] void malformed(const NativeFunction& native, std::string message, std::string hint) {
-  throw Error(ErrorCode::bad_function, "the native function " + quoted(native.name) + " " + std::move(message), std::move(hint));
+  throw Error(ErrorCode::bad_function, "the native function " + quoted(native.name) + " " + std::move(message),
+              std::move(hint));
 }
 
 }  // namespace
@@ -105,15 +109,20 @@ void define(std::string_view text) {
   const ParseLimits limits;
   const text::Tree tree = text::read(source, limits);
   const Functions functions = text::Elaborator(source, tree, limits, find_function).all_functions();
-  if (functions.empty()) throw Error(ErrorCode::bad_function, "the text defines no function", "Write def squared_relu(x): return max(x, 0) ** 2");
+  if (functions.empty())
+    throw Error(ErrorCode::bad_function, "the text defines no function",
+                "Write def squared_relu(x): return max(x, 0) ** 2");
   add(functions);
 }
 
 void define(NativeFunction native) {
   check_name(native.name, "a function");
-  if (native.arity < 1) malformed(native, "takes " + std::to_string(native.arity) + " arguments", "It takes one or more.");
-  if (!native.reference) malformed(native, "has no reference", "It is the definition that its other codes are held to.");
-  if (!(native.ulps >= 0) || !(native.absolute_error >= 0)) malformed(native, "has a negative error", "It is what a backend may be wrong by: ulps and an absolute part.");
+  if (native.arity < 1)
+    malformed(native, "takes " + std::to_string(native.arity) + " arguments", "It takes one or more.");
+  if (!native.reference)
+    malformed(native, "has no reference", "It is the definition that its other codes are held to.");
+  if (!(native.ulps >= 0) || !(native.absolute_error >= 0))
+    malformed(native, "has a negative error", "It is what a backend may be wrong by: ulps and an absolute part.");
   auto function = std::make_shared<Function>();
   function->name = native.name;
   std::vector<std::string> names, guarded(static_cast<std::size_t>(native.arity));
@@ -121,8 +130,10 @@ void define(NativeFunction native) {
   for (const std::string& name : names) function->parameters.push_back({.name = name, .default_value = {}});
   for (const NativeFunction::Parameter& parameter : native.parameters) {
     check_name(parameter.name, "a parameter");
-    if (std::find(names.begin(), names.end(), parameter.name) != names.end()) malformed(native, "has two parameters " + quoted(parameter.name), "Its arguments are called x, or x0, x1, ...");
-    if (!parameter.default_value && function->parameters.back().default_value) malformed(native, "has a parameter without a default behind one with a default", "Put it first.");
+    if (std::find(names.begin(), names.end(), parameter.name) != names.end())
+      malformed(native, "has two parameters " + quoted(parameter.name), "Its arguments are called x, or x0, x1, ...");
+    if (!parameter.default_value && function->parameters.back().default_value)
+      malformed(native, "has a parameter without a default behind one with a default", "Put it first.");
     Function::Parameter made{.name = parameter.name, .default_value = {}};
     if (parameter.default_value) made.default_value = Literal{.type = DType::f32, .real = *parameter.default_value};
     function->parameters.push_back(std::move(made));
@@ -131,9 +142,13 @@ void define(NativeFunction native) {
   }
   function->body.parameters = static_cast<std::int32_t>(function->parameters.size());
   if (!native.derivatives.empty() && native.derivatives.size() != static_cast<std::size_t>(native.arity))
-    malformed(native, "has " + std::to_string(native.derivatives.size()) + " derivatives for " + std::to_string(native.arity) + " arguments", "There is one by each argument, or none.");
+    malformed(native,
+              "has " + std::to_string(native.derivatives.size()) + " derivatives for " + std::to_string(native.arity) +
+                  " arguments",
+              "There is one by each argument, or none.");
   for (const std::string& derivative : native.derivatives) (void)read_lambda(native, "derivative", derivative, names);
-  if (!native.guard.empty()) function->guard = std::make_shared<const Lambda>(read_lambda(native, "guard", native.guard, guarded));
+  if (!native.guard.empty())
+    function->guard = std::make_shared<const Lambda>(read_lambda(native, "guard", native.guard, guarded));
   function->native = std::make_shared<const NativeFunction>(std::move(native));
   add({function});
 }
@@ -161,7 +176,10 @@ std::vector<FunctionInfo> functions() {
   std::vector<FunctionInfo> all;
   const auto take = [&](const ByName& known) {
     for (const auto& [name, function] : known.functions)
-      all.push_back({.name = name, .signature = signature(*function), .doc = function->doc, .native = function->native != nullptr});
+      all.push_back({.name = name,
+                     .signature = signature(*function),
+                     .doc = function->doc,
+                     .native = function->native != nullptr});
   };
   take(prelude());
   Registry& known = registry();
@@ -189,7 +207,8 @@ std::vector<std::shared_ptr<const Function>> functions_used(const std::vector<No
     const Node& node = (*visit.nodes)[visit.next++];
     // A combiner's calls count too; it holds no combiner itself.
     if (node.combine) stack.push_back({nullptr, &node.combine->nodes});
-    else if (node.function && seen.insert(node.function.get()).second) stack.push_back({node.function, &node.function->body.nodes});
+    else if (node.function && seen.insert(node.function.get()).second)
+      stack.push_back({node.function, &node.function->body.nodes});
   }
   return used;
 }

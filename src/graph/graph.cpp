@@ -18,7 +18,8 @@ std::vector<Graph::Output> Graph::outputs() const {
   const Inference inference = verify(*data_);
   std::vector<Output> outputs;
   for (const OutputDecl& output : data_->outputs)
-    outputs.push_back({output.name, inference.values[static_cast<std::size_t>(output.value)].axes & tile_axes, output.dtype});
+    outputs.push_back(
+        {output.name, inference.values[static_cast<std::size_t>(output.value)].axes & tile_axes, output.dtype});
   return outputs;
 }
 

@@ -18,15 +18,16 @@ int digit_value(char c) {
 
 // Longest first within a first character.
 constexpr std::string_view symbols[] = {
-    "**=", "**", "*=", "*", "//=", "//", "/=", "/", "<<=", "<<", "<=", "<", ">>=", ">>", ">=", ">", "==", "=",
-    "!=",  "->", "-=", "-", "+=",  "+",  "%=", "%", "@=",  "@",  "&=", "&", "|=",  "|",  "^=", "^", "~",  ":=",
-    ":",   "(",  ")",  "[", "]",   "{",  "}",  ",", ";",   "...", "."};
+    "**=", "**", "*=", "*",  "//=", "//", "/=", "/", "<<=", "<<", "<=", "<", ">>=", ">>",  ">=", ">",
+    "==",  "=",  "!=", "->", "-=",  "-",  "+=", "+", "%=",  "%",  "@=", "@", "&=",  "&",   "|=", "|",
+    "^=",  "^",  "~",  ":=", ":",   "(",  ")",  "[", "]",   "{",  "}",  ",", ";",   "...", "."};
 
 }  // namespace
 
 Lexer::Lexer(const Source& source, const ParseLimits& limits) : source_(source), limits_(limits), text_(*source.text) {
   if (text_.size() > limits.bytes)
-    source.fail(ErrorCode::text_limit, {}, "a text of " + std::to_string(text_.size()) + " bytes; the limit is " + std::to_string(limits.bytes));
+    source.fail(ErrorCode::text_limit, {},
+                "a text of " + std::to_string(text_.size()) + " bytes; the limit is " + std::to_string(limits.bytes));
   check_text();
   if (text_.starts_with("\xEF\xBB\xBF")) at_ = line_begin_ = 3;
 }
@@ -50,13 +51,18 @@ void Lexer::check_text() {
       continue;
     }
     if (c == 0) fail(ErrorCode::syntax, i, i + 1, "a NUL byte in the text");
-    const std::size_t length = c < 0x80 ? 1 : c >= 0xC2 && c <= 0xDF ? 2 : c >= 0xE0 && c <= 0xEF ? 3 : c >= 0xF0 && c <= 0xF4 ? 4 : 0;
+    const std::size_t length = c < 0x80                 ? 1
+                               : c >= 0xC2 && c <= 0xDF ? 2
+                               : c >= 0xE0 && c <= 0xEF ? 3
+                               : c >= 0xF0 && c <= 0xF4 ? 4
+                                                        : 0;
     bool good = length != 0 && i + length <= text_.size();
     for (std::size_t k = 1; good && k < length; ++k) good = (byte(i + k) & 0xC0) == 0x80;
     // Overlong forms, surrogates and what is above U+10FFFF.
     if (good && length > 2) {
       const unsigned char d = byte(i + 1);
-      good = !(c == 0xE0 && d < 0xA0) && !(c == 0xED && d > 0x9F) && !(c == 0xF0 && d < 0x90) && !(c == 0xF4 && d > 0x8F);
+      good =
+          !(c == 0xE0 && d < 0xA0) && !(c == 0xED && d > 0x9F) && !(c == 0xF0 && d < 0x90) && !(c == 0xF4 && d > 0x8F);
     }
     if (!good) fail(ErrorCode::syntax, i, i + 1, "the text is not UTF-8");
     i += length;
@@ -104,13 +110,15 @@ bool Lexer::indentation(Token& token) {
   line_start_ = false;
   if (at_ >= text_.size()) indent = {};
   const auto inconsistent = [&](const Indent& other) {
-    if ((indent.wide < other.wide) != (indent.narrow < other.narrow) || (indent.wide == other.wide) != (indent.narrow == other.narrow))
+    if ((indent.wide < other.wide) != (indent.narrow < other.narrow) ||
+        (indent.wide == other.wide) != (indent.narrow == other.narrow))
       fail(ErrorCode::syntax, begin, at_, "tabs and spaces are mixed in the indentation", "Indent with spaces only.");
   };
   inconsistent(indents_.back());
   if (indent.wide > indents_.back().wide) {
     if (indents_.size() > static_cast<std::size_t>(limits_.nesting))
-      fail(ErrorCode::text_limit, begin, at_, "more than " + std::to_string(limits_.nesting) + " levels of indentation");
+      fail(ErrorCode::text_limit, begin, at_,
+           "more than " + std::to_string(limits_.nesting) + " levels of indentation");
     indents_.push_back(indent);
     token = this->token(TokenKind::indent, begin);
     return true;
@@ -121,7 +129,8 @@ bool Lexer::indentation(Token& token) {
     ++dedents_;
   }
   if (indent.wide != indents_.back().wide)
-    fail(ErrorCode::syntax, begin, at_, "this line is indented like none before it", "Indent it like the line it belongs beside.");
+    fail(ErrorCode::syntax, begin, at_, "this line is indented like none before it",
+         "Indent it like the line it belongs beside.");
   return false;
 }
 
@@ -163,7 +172,8 @@ Token Lexer::next() {
       const std::size_t begin = at_++;
       if (peek() == '\r') ++at_;
       if (peek() != '\n')
-        fail(ErrorCode::syntax, begin, begin + 1, "a backslash that does not end its line", "It continues a line only as its last character.");
+        fail(ErrorCode::syntax, begin, begin + 1, "a backslash that does not end its line",
+             "It continues a line only as its last character.");
       ++at_;
       new_line();
     } else if (is_digit(c) || (c == '.' && is_digit(peek(1)))) {
@@ -179,7 +189,8 @@ Token Lexer::next() {
       }
       if (at_ - begin > longest_name) {
         const std::size_t size = at_ - begin;
-        fail(ErrorCode::text_limit, begin, begin + 16, "a name of " + std::to_string(size) + " bytes; at most " + std::to_string(longest_name) + " are read");
+        fail(ErrorCode::text_limit, begin, begin + 16,
+             "a name of " + std::to_string(size) + " bytes; at most " + std::to_string(longest_name) + " are read");
       }
       if (at_ - begin <= 2 && (peek() == '"' || peek() == '\'')) return string(begin);
       made = token(TokenKind::name, begin);
@@ -195,7 +206,8 @@ Token Lexer::number() {
   const std::size_t begin = at_;
   std::string digits;
   const auto take = [&](int base) {
-    while (digit_value(peek()) < base || (peek() == '_' && at_ > begin && digit_value(text_[at_ - 1]) < base && digit_value(peek(1)) < base)) {
+    while (digit_value(peek()) < base ||
+           (peek() == '_' && at_ > begin && digit_value(text_[at_ - 1]) < base && digit_value(peek(1)) < base)) {
       if (peek() != '_') digits += peek();
       ++at_;
     }
@@ -225,8 +237,10 @@ Token Lexer::number() {
   }
   if (is_digit(peek()) || peek() == '_' || letter_length(text_.substr(at_, 4)) > 0) {
     std::size_t end = at_;
-    while (end < text_.size() && end < at_ + 64 && (is_digit(text_[end]) || letter_length(text_.substr(end, 4)) == 1)) ++end;
-    fail(ErrorCode::syntax, begin, std::max(end, at_ + 1), "this is not a number", "A number is written 12, 1_000, 0x1F, 1.5 or 1e-6; a name begins with a letter.");
+    while (end < text_.size() && end < at_ + 64 && (is_digit(text_[end]) || letter_length(text_.substr(end, 4)) == 1))
+      ++end;
+    fail(ErrorCode::syntax, begin, std::max(end, at_ + 1), "this is not a number",
+         "A number is written 12, 1_000, 0x1F, 1.5 or 1e-6; a name begins with a letter.");
   }
   Token made = token(real ? TokenKind::real : TokenKind::integer, begin);
   const char* const last = digits.data() + digits.size();
@@ -282,14 +296,17 @@ Token Lexer::symbol() {
     const char c = symbol[0];
     if (c == '(' || c == '[' || c == '{') {
       if (brackets_.size() >= static_cast<std::size_t>(limits_.nesting))
-        fail(ErrorCode::text_limit, begin, at_, "more than " + std::to_string(limits_.nesting) + " brackets inside one another",
+        fail(ErrorCode::text_limit, begin, at_,
+             "more than " + std::to_string(limits_.nesting) + " brackets inside one another",
              "Give the inner expressions names on lines of their own.");
       brackets_.push_back(made);
     } else if (c == ')' || c == ']' || c == '}') {
       const char opener = c == ')' ? '(' : c == ']' ? '[' : '{';
       if (brackets_.empty()) fail(ErrorCode::syntax, begin, at_, quoted(symbol) + " closes nothing");
       if (brackets_.back().text[0] != opener)
-        fail(ErrorCode::syntax, begin, at_, quoted(symbol) + " closes " + quoted(brackets_.back().text) + " of line " + std::to_string(brackets_.back().span.line));
+        fail(ErrorCode::syntax, begin, at_,
+             quoted(symbol) + " closes " + quoted(brackets_.back().text) + " of line " +
+                 std::to_string(brackets_.back().span.line));
       brackets_.pop_back();
     }
     return made;

@@ -17,10 +17,10 @@ enum class TokenKind : std::uint8_t { end, newline, indent, dedent, name, keywor
 struct Token {
   TokenKind kind = TokenKind::end;
   Span span{};
-  std::string_view text{};         // into the source; of a string with prefix and quotes
-  std::uint64_t magnitude = 0;   // integer
-  double real = 0;               // real
-  std::size_t end = 0;           // offset of the byte after it
+  std::string_view text{};      // into the source; of a string with prefix and quotes
+  std::uint64_t magnitude = 0;  // integer
+  double real = 0;              // real
+  std::size_t end = 0;          // offset of the byte after it
 
   [[nodiscard]] bool is(std::string_view symbol_or_keyword) const {
     return (kind == TokenKind::symbol || kind == TokenKind::keyword) && text == symbol_or_keyword;
@@ -51,9 +51,12 @@ class Lexer {
   int dedents_ = 0;              // still to be given out
   bool line_start_ = true;       // of a logical line
 
-  [[nodiscard]] char peek(std::size_t ahead = 0) const { return at_ + ahead < text_.size() ? text_[at_ + ahead] : '\0'; }
+  [[nodiscard]] char peek(std::size_t ahead = 0) const {
+    return at_ + ahead < text_.size() ? text_[at_ + ahead] : '\0';
+  }
   [[nodiscard]] Span span(std::size_t begin, std::size_t end) const;
-  [[noreturn]] void fail(ErrorCode code, std::size_t begin, std::size_t end, std::string message, std::string hint = {}) const;
+  [[noreturn]] void fail(ErrorCode code, std::size_t begin, std::size_t end, std::string message,
+                         std::string hint = {}) const;
   void check_text();
   void new_line();
   bool indentation(Token& token);

@@ -9,7 +9,9 @@ namespace postlude::inline v0 {
 
 namespace {
 
-Source source_of(std::string_view text, std::string_view file) { return {std::string(file), std::make_shared<const std::string>(text)}; }
+Source source_of(std::string_view text, std::string_view file) {
+  return {std::string(file), std::make_shared<const std::string>(text)};
+}
 
 }  // namespace
 
@@ -38,8 +40,11 @@ Graph parse_file(const std::string& path) {
   struct Close {
     void operator()(std::FILE* stream) const { std::fclose(stream); }
   };
-  const std::unique_ptr<std::FILE, Close> stream(file.find('\0') == std::string::npos ? std::fopen(file.c_str(), "rb") : nullptr);
-  if (!stream) throw Error(ErrorCode::cannot_read, "cannot read " + quoted(file), "Give the path of an epilogue: FILE.py or FILE.py:NAME.");
+  const std::unique_ptr<std::FILE, Close> stream(file.find('\0') == std::string::npos ? std::fopen(file.c_str(), "rb")
+                                                                                      : nullptr);
+  if (!stream)
+    throw Error(ErrorCode::cannot_read, "cannot read " + quoted(file),
+                "Give the path of an epilogue: FILE.py or FILE.py:NAME.");
   const ParseLimits limits;
   std::string text;
   char block[1 << 16];
@@ -48,7 +53,9 @@ Graph parse_file(const std::string& path) {
     text.append(block, read);
     if (text.size() > limits.bytes) break;  // parse() says so
   }
-  if (std::ferror(stream.get()) != 0) throw Error(ErrorCode::cannot_read, "cannot read " + quoted(file), "Give the path of an epilogue: FILE.py or FILE.py:NAME.");
+  if (std::ferror(stream.get()) != 0)
+    throw Error(ErrorCode::cannot_read, "cannot read " + quoted(file),
+                "Give the path of an epilogue: FILE.py or FILE.py:NAME.");
   return parse(text, name, file, limits);
 }
 

@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::size_t longest_inline = 64;  // bytes of an expression that is written in place
 constexpr int deepest_inline = 8;
-constexpr std::int32_t most_unpacked = 8;   // pieces of a chunk that are taken apart by name
+constexpr std::int32_t most_unpacked = 8;  // pieces of a chunk that are taken apart by name
 
 // Python's precedences, as far as they occur.
 enum Precedence { comparison = 1, bit_or = 2, bit_and = 4, sum = 6, product = 7, sign = 8, power = 9, atom = 10 };
@@ -101,7 +101,13 @@ void print_function(const Function& function, const std::string& name, Document&
 class Body {
  public:
   Body(const std::vector<Node>& nodes, Names& names, Document& document, std::string indent)
-      : nodes_(nodes), names_(names), document_(document), indent_(std::move(indent)), texts_(nodes.size()), uses_(nodes.size()), named_(nodes.size()) {
+      : nodes_(nodes),
+        names_(names),
+        document_(document),
+        indent_(std::move(indent)),
+        texts_(nodes.size()),
+        uses_(nodes.size()),
+        named_(nodes.size()) {
     for (const Node& node : nodes_)
       for (const NodeId arg : node.args) ++uses_[index(arg)];
   }
@@ -113,7 +119,9 @@ class Body {
   // The value is what is returned: an expression however long.
   void finish_with(NodeId node) { last_ = node; }
   // The value must get this name, with this annotation.
-  void want(NodeId node, std::string name, std::string annotation) { wanted_.try_emplace(node, std::move(name), std::move(annotation)); }
+  void want(NodeId node, std::string name, std::string annotation) {
+    wanted_.try_emplace(node, std::move(name), std::move(annotation));
+  }
   void leaf(NodeId node, std::string name) { named_[index(node)] = std::move(name); }
   [[nodiscard]] bool is_variable(NodeId node) const { return named_[index(node)].size() > 0; }
 
@@ -142,7 +150,8 @@ class Body {
 
   void find_pieces() {
     for (std::size_t i = 0; i < nodes_.size(); ++i)
-      if (nodes_[i].op == Op::chunk || nodes_[i].op == Op::get) pieces_[key(nodes_[i])].push_back(static_cast<NodeId>(i));
+      if (nodes_[i].op == Op::chunk || nodes_[i].op == Op::get)
+        pieces_[key(nodes_[i])].push_back(static_cast<NodeId>(i));
   }
 
   Text operand(NodeId id, int lowest) {
@@ -187,7 +196,9 @@ class Body {
       case Op::acc:
       case Op::operand:
       case Op::parameter: return {node.name};  // named by whoever prints the def
-      case Op::random: return {document_.library("random") + '(' + std::to_string(node.seed) + (node.stream != 0 ? ", stream=" + std::to_string(node.stream) : "") + ')'};
+      case Op::random:
+        return {document_.library("random") + '(' + std::to_string(node.seed) +
+                (node.stream != 0 ? ", stream=" + std::to_string(node.stream) : "") + ')'};
       case Op::neg:
       case Op::bit_not: {
         const NodeId arg = node.args[0];
@@ -203,17 +214,25 @@ class Body {
         return call(document_.library("cast"), node.args, rest);
       }
       case Op::chunk: {
-        Text text = call(document_.library("chunk"), node.args, ", " + std::to_string(node.pieces) + (node.group != 0 ? ", group=" + std::to_string(node.group) : ""));
+        Text text =
+            call(document_.library("chunk"), node.args,
+                 ", " + std::to_string(node.pieces) + (node.group != 0 ? ", group=" + std::to_string(node.group) : ""));
         text.text += '[' + std::to_string(node.index) + ']';
         return text;
       }
       case Op::concat: {
         Text text = call("", node.args, node.args.size() == 1 ? "," : "");
-        text.text = document_.library("concat") + '(' + text.text + (node.group != 0 ? ", group=" + std::to_string(node.group) : "") + ')';
+        text.text = document_.library("concat") + '(' + text.text +
+                    (node.group != 0 ? ", group=" + std::to_string(node.group) : "") + ')';
         return text;
       }
-      case Op::repeat: return call(document_.library("repeat"), node.args, ", " + std::to_string(node.group) + (node.axes == Axes(Axis::m) ? ", axis=0" : ""));
-      case Op::reduce: return node.reduction == ReduceOp::custom ? general(node) : call(document_.library(info(node.reduction).spelling), node.args, attributes(node));
+      case Op::repeat:
+        return call(document_.library("repeat"), node.args,
+                    ", " + std::to_string(node.group) + (node.axes == Axes(Axis::m) ? ", axis=0" : ""));
+      case Op::reduce:
+        return node.reduction == ReduceOp::custom
+                   ? general(node)
+                   : call(document_.library(info(node.reduction).spelling), node.args, attributes(node));
       case Op::get: return operand(node.args[0], 0);
       case Op::call: return called(node);
       default: break;
@@ -222,7 +241,8 @@ class Body {
       const bool right = node.op == Op::pow;
       const Text a = operand(node.args[0], precedence == comparison || right ? precedence + 1 : precedence);
       const Text b = operand(node.args[1], right ? sign : precedence + 1);
-      return {a.text + ' ' + (right ? "**" : std::string(op.spelling)) + ' ' + b.text, precedence, std::max(a.depth, b.depth) + 1};
+      return {a.text + ' ' + (right ? "**" : std::string(op.spelling)) + ' ' + b.text, precedence,
+              std::max(a.depth, b.depth) + 1};
     }
     return call(document_.library(op.spelling), node.args);
   }
@@ -238,7 +258,8 @@ class Body {
       --count;
     }
     const auto local = document_.functions.find(&function);
-    return call(local != document_.functions.end() ? local->second : document_.library(function.name), std::span(node.args).first(count));
+    return call(local != document_.functions.end() ? local->second : document_.library(function.name),
+                std::span(node.args).first(count));
   }
 
   Text general(const Node& node);
@@ -258,19 +279,23 @@ class Body {
         texts_[index(id)] = expression(node);
         return;
       }
-      unpack(expression(node).text, static_cast<std::int32_t>(node.args.size()), results == pieces_.end() ? std::vector<NodeId>{} : results->second, id);
+      unpack(expression(node).text, static_cast<std::int32_t>(node.args.size()),
+             results == pieces_.end() ? std::vector<NodeId>{} : results->second, id);
       return;
     }
     if (node.op == Op::chunk) {
       const std::vector<NodeId>& pieces = pieces_.at(key(node));
       if (pieces.size() > 1 && node.pieces <= most_unpacked) {
-        Text whole = call(document_.library("chunk"), node.args, ", " + std::to_string(node.pieces) + (node.group != 0 ? ", group=" + std::to_string(node.group) : ""));
+        Text whole =
+            call(document_.library("chunk"), node.args,
+                 ", " + std::to_string(node.pieces) + (node.group != 0 ? ", group=" + std::to_string(node.group) : ""));
         unpack(whole.text, node.pieces, pieces, id);
         return;
       }
     }
     Text text = expression(node);
-    const bool brief = wanted == wanted_.end() && node.name.empty() && uses_[index(id)] == 1 && text.text.size() <= longest_inline && text.depth < deepest_inline;
+    const bool brief = wanted == wanted_.end() && node.name.empty() && uses_[index(id)] == 1 &&
+                       text.text.size() <= longest_inline && text.depth < deepest_inline;
     if (brief || id == last_) {
       texts_[index(id)] = std::move(text);
       return;
@@ -290,7 +315,8 @@ class Body {
     for (const NodeId piece : pieces) {
       std::string& name = named_[index(piece)];
       const auto wanted = wanted_.find(piece);
-      name = wanted != wanted_.end() && wanted->second.second.empty() ? wanted->second.first : names_.unique(nodes_[index(piece)].name);
+      name = wanted != wanted_.end() && wanted->second.second.empty() ? wanted->second.first
+                                                                      : names_.unique(nodes_[index(piece)].name);
       targets[index(nodes_[index(piece)].index)] = name;
     }
     std::string target;
@@ -314,9 +340,11 @@ std::vector<std::string> name_parameters(const Lambda& lambda, Names& names, Bod
   std::vector<std::string> hints(chosen.size());
   for (const Node& node : lambda.nodes)
     if (node.op == Op::parameter) hints[static_cast<std::size_t>(node.index)] = node.name;
-  for (std::size_t i = 0; i < chosen.size(); ++i) chosen[i] = names.unique(hints[i].empty() ? "p" + std::to_string(i) : hints[i]);
+  for (std::size_t i = 0; i < chosen.size(); ++i)
+    chosen[i] = names.unique(hints[i].empty() ? "p" + std::to_string(i) : hints[i]);
   for (std::size_t i = 0; i < lambda.nodes.size(); ++i)
-    if (lambda.nodes[i].op == Op::parameter) body.leaf(static_cast<NodeId>(i), chosen[static_cast<std::size_t>(lambda.nodes[i].index)]);
+    if (lambda.nodes[i].op == Op::parameter)
+      body.leaf(static_cast<NodeId>(i), chosen[static_cast<std::size_t>(lambda.nodes[i].index)]);
   return chosen;
 }
 
@@ -337,18 +365,22 @@ Text Body::general(const Node& node) {
   const std::string results = tuple_of(lambda, body);
   std::string combine;
   if (body.lines.empty() && results.size() <= 2 * longest_inline) {
-    combine = "lambda " + parameter_list(parameters) + ": " + (lambda.results.size() > 1 ? '(' + results + ')' : results);
+    combine =
+        "lambda " + parameter_list(parameters) + ": " + (lambda.results.size() > 1 ? '(' + results + ')' : results);
   } else {
     combine = document_.defs.unique("combine");
     document_.local.insert(combine);
-    document_.text += "def " + combine + '(' + parameter_list(parameters) + "):\n" + body.lines + "    return " + results + "\n\n";
+    document_.text +=
+        "def " + combine + '(' + parameter_list(parameters) + "):\n" + body.lines + "    return " + results + "\n\n";
   }
   std::string identity;
   for (const double value : node.identity) identity += (identity.empty() ? "" : ", ") + real_text(value);
   if (node.identity.size() > 1) identity = '(' + identity + ')';
   Text values = call("", node.args);
   if (node.args.size() == 1) values.text = values.text.substr(1, values.text.size() - 2);
-  return {document_.library("reduce") + '(' + values.text + ", combine=" + combine + ", identity=" + identity + attributes(node) + ')', atom, values.depth + 1};
+  return {document_.library("reduce") + '(' + values.text + ", combine=" + combine + ", identity=" + identity +
+              attributes(node) + ')',
+          atom, values.depth + 1};
 }
 
 std::string quoted_doc(const std::string& doc) {
@@ -373,7 +405,8 @@ void print_function(const Function& function, const std::string& name, Document&
     if (const auto& value = function.parameters[i].default_value) parameters.back() += '=' + print(*value);
   }
   for (std::size_t i = 0; i < function.body.nodes.size(); ++i)
-    if (const Node& node = function.body.nodes[i]; node.op == Op::parameter) body.leaf(static_cast<NodeId>(i), function.parameters[static_cast<std::size_t>(node.index)].name);
+    if (const Node& node = function.body.nodes[i]; node.op == Op::parameter)
+      body.leaf(static_cast<NodeId>(i), function.parameters[static_cast<std::size_t>(node.index)].name);
   body.print_all();
   const std::string result = tuple_of(function.body, body);
   document.text += "def " + name + '(' + parameter_list(parameters) + "):\n";
@@ -408,7 +441,8 @@ std::string print(const GraphData& graph) {
     document.functions[function.get()] = name;
   }
   for (const auto& function : functions)
-    if (const auto local = document.functions.find(function.get()); local != document.functions.end()) print_function(*function, local->second, document);
+    if (const auto local = document.functions.find(function.get()); local != document.functions.end())
+      print_function(*function, local->second, document);
 
   Names names;
   Body body(graph.nodes, names, document, "    ");
@@ -420,20 +454,24 @@ std::string print(const GraphData& graph) {
   std::string accumulator;
   for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
     const Node& node = graph.nodes[i];
-    if (node.op == Op::operand) body.leaf(static_cast<NodeId>(i), graph.operands[static_cast<std::size_t>(node.index)].name);
+    if (node.op == Op::operand)
+      body.leaf(static_cast<NodeId>(i), graph.operands[static_cast<std::size_t>(node.index)].name);
     if (node.op != Op::acc) continue;
     if (accumulator.empty()) accumulator = names.unique(node.name.empty() ? "acc" : node.name);
     body.leaf(static_cast<NodeId>(i), accumulator);
   }
   std::string parameters = accumulator.empty() ? names.unique("acc") : accumulator;
-  for (const OperandDecl& operand : graph.operands) parameters += ", " + operand.name + ": " + declared(operand.axes, operand.dtype);
+  for (const OperandDecl& operand : graph.operands)
+    parameters += ", " + operand.name + ": " + declared(operand.axes, operand.dtype);
 
   // A value takes the name of its first output, unless the user called it otherwise.
-  const bool single = graph.outputs.size() == 1 && graph.outputs[0].name == "D" && !graph.outputs[0].dtype && !graph.outputs[0].axes;
+  const bool single =
+      graph.outputs.size() == 1 && graph.outputs[0].name == "D" && !graph.outputs[0].dtype && !graph.outputs[0].axes;
   for (const OutputDecl& output : graph.outputs) {
     const std::string& hint = graph.nodes[static_cast<std::size_t>(output.value)].name;
     if (single && hint.empty() && body.uses(output.value) == 1) body.finish_with(output.value);
-    else if (hint.empty() || hint == output.name) body.want(output.value, output.name, declared(output.axes, output.dtype));
+    else if (hint.empty() || hint == output.name)
+      body.want(output.value, output.name, declared(output.axes, output.dtype));
   }
   body.print_all();
 

@@ -9,21 +9,21 @@ namespace postlude::inline v0 {
 
 namespace {
 
-constexpr std::string_view keywords[] = {
-    "False", "None", "True", "and", "as", "assert", "async", "await", "break", "class", "continue", "def",
-    "del", "elif", "else", "except", "finally", "for", "from", "global", "if", "import", "in", "is",
-    "lambda", "nonlocal", "not", "or", "pass", "raise", "return", "try", "while", "with", "yield"};
+constexpr std::string_view keywords[] = {"False",  "None",   "True",    "and",      "as",       "assert", "async",
+                                         "await",  "break",  "class",   "continue", "def",      "del",    "elif",
+                                         "else",   "except", "finally", "for",      "from",     "global", "if",
+                                         "import", "in",     "is",      "lambda",   "nonlocal", "not",    "or",
+                                         "pass",   "raise",  "return",  "try",      "while",    "with",   "yield"};
 static_assert(std::is_sorted(std::begin(keywords), std::end(keywords)));
 
 struct CodePoints {
   char32_t first, last;
 };
-constexpr CodePoints letters[] = {{0xAA, 0xAA},     {0xB5, 0xB5},     {0xBA, 0xBA},     {0xC0, 0xD6},
-                                  {0xD8, 0xF6},     {0xF8, 0x2C1},    {0x370, 0x373},   {0x376, 0x377},
-                                  {0x37B, 0x37D},   {0x386, 0x386},   {0x388, 0x481},   {0x48A, 0x52F},
-                                  {0x5D0, 0x5EA},   {0x620, 0x64A},   {0x904, 0x939},   {0x10A0, 0x10FF},
-                                  {0x1E00, 0x1FBC}, {0x3041, 0x3096}, {0x30A1, 0x30FA}, {0x4E00, 0x9FFF},
-                                  {0xAC00, 0xD7A3}};
+constexpr CodePoints letters[] = {
+    {0xAA, 0xAA},     {0xB5, 0xB5},     {0xBA, 0xBA},    {0xC0, 0xD6},     {0xD8, 0xF6},     {0xF8, 0x2C1},
+    {0x370, 0x373},   {0x376, 0x377},   {0x37B, 0x37D},  {0x386, 0x386},   {0x388, 0x481},   {0x48A, 0x52F},
+    {0x5D0, 0x5EA},   {0x620, 0x64A},   {0x904, 0x939},  {0x10A0, 0x10FF}, {0x1E00, 0x1FBC}, {0x3041, 0x3096},
+    {0x30A1, 0x30FA}, {0x4E00, 0x9FFF}, {0xAC00, 0xD7A3}};
 
 }  // namespace
 
@@ -56,12 +56,17 @@ bool is_identifier(std::string_view text) {
   return true;
 }
 
+bool is_name(std::string_view text) { return text.size() <= longest_name && is_identifier(text); }
+
 void check_name(std::string_view text, std::string_view what, const Location& where) {
   if (text.size() > longest_name)
-    throw Error(ErrorCode::bad_name, quoted(text) + " has " + std::to_string(text.size()) + " bytes, too many for the name of " + std::string(what),
-                "A name has at most " + std::to_string(longest_name) + " bytes.", where);
+    throw Error(
+        ErrorCode::bad_name,
+        quoted(text) + " has " + std::to_string(text.size()) + " bytes, too many for the name of " + std::string(what),
+        "A name has at most " + std::to_string(longest_name) + " bytes.", where);
   if (is_keyword(text))
-    throw Error(ErrorCode::bad_name, quoted(text) + " is a keyword of Python and cannot name " + std::string(what), "Choose another name.", where);
+    throw Error(ErrorCode::bad_name, quoted(text) + " is a keyword of Python and cannot name " + std::string(what),
+                "Choose another name.", where);
   if (!is_identifier(text))
     throw Error(ErrorCode::bad_name, quoted(text) + " cannot name " + std::string(what),
                 "A name is made of letters, digits and '_', and does not begin with a digit.", where);

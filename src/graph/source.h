@@ -28,7 +28,10 @@ struct Source {
 
 inline constexpr std::size_t longest_name = 1000;  // bytes
 
-// Throws bad_name unless `text` is an identifier of bearable length; `what` is "an operand" and so on.
+// Whether it is an identifier of bearable length.
+[[nodiscard]] bool is_name(std::string_view text);
+
+// Throws bad_name unless it is; `what` is "an operand" and so on.
 void check_name(std::string_view text, std::string_view what, const Location& where = {});
 
 }  // namespace postlude::inline v0

@@ -1,58 +1,12 @@
 #include "graph/syntax.h"
 
+#include "graph/refusals.h"
+
 #include <algorithm>
 
 namespace postlude::inline v0::text {
 
 namespace {
-
-// What Python has and the language does not, by the token at which it is noticed.
-struct Refusal {
-  std::string_view token;
-  std::string_view message;
-  std::string_view hint;
-  ErrorCode code = ErrorCode::unsupported_syntax;
-};
-
-constexpr Refusal refused_statements[] = {
-    {"if", "`if` cannot branch on a value of the epilogue", "Write where(condition, a, b).", ErrorCode::branch_on_value},
-    {"elif", "`elif` cannot branch on a value of the epilogue", "Write where(condition, a, b).", ErrorCode::branch_on_value},
-    {"else", "`else` has no `if` here", "Write where(condition, a, b).", ErrorCode::branch_on_value},
-    {"for", "loops are not part of the epilogue language", "Elementwise operations apply to all elements; sum, max and reduce go along an axis."},
-    {"while", "loops are not part of the epilogue language", "Elementwise operations apply to all elements; sum, max and reduce go along an axis."},
-    {"class", "classes are not part of the epilogue language", "An epilogue is a def."},
-    {"with", "`with` is not part of the epilogue language", "Write the statements without it."},
-    {"try", "exceptions are not part of the epilogue language", "Write where(condition, a, b) for special cases."},
-    {"except", "exceptions are not part of the epilogue language", "Write where(condition, a, b) for special cases."},
-    {"finally", "exceptions are not part of the epilogue language", "Write the statements without it."},
-    {"raise", "exceptions are not part of the epilogue language", "An epilogue cannot fail at run time."},
-    {"assert", "`assert` is not part of the epilogue language", "Check operands before you bind them."},
-    {"del", "`del` is not part of the epilogue language", "Values that nothing needs cost nothing."},
-    {"global", "`global` is not part of the epilogue language", "Return what you compute."},
-    {"nonlocal", "`nonlocal` is not part of the epilogue language", "Return what you compute."},
-    {"yield", "`yield` is not part of the epilogue language", "Return a tuple of names for several outputs."},
-    {"await", "`await` is not part of the epilogue language", ""},
-    {"async", "`async` is not part of the epilogue language", ""},
-    {"break", "loops are not part of the epilogue language", ""},
-    {"continue", "loops are not part of the epilogue language", ""},
-};
-
-constexpr Refusal refused_operators[] = {
-    {"and", "`and` cannot combine values", "Write a & b, with comparisons in parentheses: (x > 0) & (x < 1)."},
-    {"or", "`or` cannot combine values", "Write a | b, with comparisons in parentheses: (x < 0) | (x > 1)."},
-    {"not", "`not` cannot negate a value", "Write ~x, with a comparison in parentheses: ~(x > 0)."},
-    {"if", "`a if condition else b` cannot branch on a value of the epilogue", "Write where(condition, a, b).", ErrorCode::branch_on_value},
-    {"is", "`is` is not part of the epilogue language", "Write == to compare values."},
-    {"in", "`in` is not part of the epilogue language", "Compare with == and combine with |."},
-    {"for", "comprehensions are not part of the epilogue language", "Elementwise operations apply to all elements; sum, max and reduce go along an axis."},
-    {":=", "`:=` is not part of the epilogue language", "Assign on a line of its own."},
-    {"@", "`@` is not part of the epilogue language", "The matrix product comes before the epilogue; the first parameter is its result."},
-    {"^", "`^` is not part of the epilogue language", "Write a != b for booleans, and x ** y for a power."},
-    {"<<", "shifts are not part of the epilogue language", "Multiply by a power of two."},
-    {">>", "shifts are not part of the epilogue language", "Write x // 2 ** k."},
-    {"yield", "`yield` is not part of the epilogue language", "Return a tuple of names for several outputs."},
-    {"await", "`await` is not part of the epilogue language", ""},
-};
 
 struct BinaryOperator {
   std::string_view text;
@@ -74,6 +28,7 @@ const BinaryOperator* binary_operator(const Token& token) {
   return nullptr;
 }
 
+// One recursive descent: its functions call one another, hence one long class. Brackets bound its depth.
 class Reader {
  public:
   Reader(const Source& source, const ParseLimits& limits) : source_(source), limits_(limits), lexer_(source, limits) {
@@ -111,13 +66,16 @@ class Reader {
     Reader& reader;
     explicit Nested(Reader& r) : reader(r) {
       if (++reader.depth_ > reader.limits_.nesting)
-        reader.fail(ErrorCode::text_limit, "an expression is nested more than " + std::to_string(reader.limits_.nesting) + " deep",
+        reader.fail(ErrorCode::text_limit,
+                    "an expression is nested more than " + std::to_string(reader.limits_.nesting) + " deep",
                     "Give the inner expressions names on lines of their own.");
     }
     ~Nested() { --reader.depth_; }
   };
 
-  [[noreturn]] void fail(ErrorCode code, std::string message, std::string hint = {}) const { source_.fail(code, token_.span, std::move(message), std::move(hint)); }
+  [[noreturn]] void fail(ErrorCode code, std::string message, std::string hint = {}) const {
+    source_.fail(code, token_.span, std::move(message), std::move(hint));
+  }
 
   [[noreturn]] void unexpected(std::string_view wanted) const {
     std::string found;
@@ -155,7 +113,8 @@ class Reader {
   }
 
   Token expect_name(std::string_view what) {
-    if (token_.kind == TokenKind::keyword) fail(ErrorCode::syntax, quoted(token_.text) + " is a keyword of Python and cannot name " + std::string(what));
+    if (token_.kind == TokenKind::keyword)
+      fail(ErrorCode::syntax, quoted(token_.text) + " is a keyword of Python and cannot name " + std::string(what));
     if (token_.kind != TokenKind::name) unexpected("the name of " + std::string(what));
     const Token name = token_;
     advance();
@@ -163,7 +122,9 @@ class Reader {
   }
 
   ExprId add(ExprKind kind, const Span& span, std::span<const ExprId> children = {}, std::string_view text = {}) {
-    if (tree_.exprs.size() >= most_exprs_) source_.fail(ErrorCode::text_limit, span, "the text has more than " + std::to_string(most_exprs_) + " expressions");
+    if (tree_.exprs.size() >= most_exprs_)
+      source_.fail(ErrorCode::text_limit, span,
+                   "the text has more than " + std::to_string(most_exprs_) + " expressions");
     Expr expr{.kind = kind, .span = span, .text = text, .magnitude = 0};
     expr.first_child = static_cast<std::int32_t>(tree_.children.size());
     expr.children = static_cast<std::int32_t>(children.size());
@@ -180,7 +141,8 @@ class Reader {
   // rest of its first line is not claimed.
   Span since(const Span& begin, std::size_t begin_offset) const {
     Span span = begin;
-    if (last_line_ == begin.line && last_end_ > begin_offset) span.length = static_cast<std::int32_t>(last_end_ - begin_offset);
+    if (last_line_ == begin.line && last_end_ > begin_offset)
+      span.length = static_cast<std::int32_t>(last_end_ - begin_offset);
     return span;
   }
   std::size_t offset() const { return token_.end - token_.text.size(); }
@@ -203,7 +165,9 @@ class Reader {
     if (!token_.is(",")) return first;
     std::vector<ExprId> items{first};
     while (accept(",")) {
-      if (token_.kind == TokenKind::newline || token_.kind == TokenKind::end || token_.is("=") || token_.is(")") || token_.is("]") || token_.is(";")) break;
+      if (token_.kind == TokenKind::newline || token_.kind == TokenKind::end || token_.is("=") || token_.is(")") ||
+          token_.is("]") || token_.is(";"))
+        break;
       items.push_back(starred());
     }
     return add(ExprKind::tuple, since(begin, begin_offset), items);
@@ -211,7 +175,9 @@ class Reader {
 
   ExprId starred() {
     if (token_.is("*") || token_.is("**"))
-      fail(ErrorCode::unsupported_syntax, "unpacking with " + quoted(token_.text) + " is not part of the epilogue language", "Name the values one by one.");
+      fail(ErrorCode::unsupported_syntax,
+           "unpacking with " + quoted(token_.text) + " is not part of the epilogue language",
+           "Name the values one by one.");
     return expression();
   }
 
@@ -313,7 +279,8 @@ class Reader {
   }
 
   [[noreturn]] void slice() const {
-    fail(ErrorCode::unsupported_syntax, "slices are not part of the epilogue language", "Write chunk(x, k, group) for blocks of columns.");
+    fail(ErrorCode::unsupported_syntax, "slices are not part of the epilogue language",
+         "Write chunk(x, k, group) for blocks of columns.");
   }
 
   ExprId call(ExprId callee, const Span& begin, std::size_t begin_offset) {
@@ -325,13 +292,15 @@ class Reader {
       const Token first = token_;
       ExprId argument = starred();
       if (token_.is("=")) {
-        if (at(argument).kind != ExprKind::name || at(argument).parenthesised) fail(ErrorCode::syntax, "only a name can stand before '=' in a call");
+        if (at(argument).kind != ExprKind::name || at(argument).parenthesised)
+          fail(ErrorCode::syntax, "only a name can stand before '=' in a call");
         advance();
         const ExprId value = expression();
         argument = add(ExprKind::keyword, first.span, {value}, first.text);
         keywords = true;
       } else if (keywords) {
-        source_.fail(ErrorCode::syntax, at(argument).span, "an argument without a name follows one with a name", "Put it first, or name it too.");
+        source_.fail(ErrorCode::syntax, at(argument).span, "an argument without a name follows one with a name",
+                     "Put it first, or name it too.");
       }
       children.push_back(argument);
       if (!token_.is(")")) expect(",", "or ')' in a call");
@@ -343,13 +312,12 @@ class Reader {
   ExprId primary() {
     const Token token = token_;
     switch (token.kind) {
-      case TokenKind::name:
-        advance();
-        return add(ExprKind::name, token.span, {}, token.text);
+      case TokenKind::name: advance(); return add(ExprKind::name, token.span, {}, token.text);
       case TokenKind::integer:
       case TokenKind::real: {
         advance();
-        const ExprId made = add(token.kind == TokenKind::real ? ExprKind::real : ExprKind::integer, token.span, {}, token.text);
+        const ExprId made =
+            add(token.kind == TokenKind::real ? ExprKind::real : ExprKind::integer, token.span, {}, token.text);
         if (token.kind == TokenKind::real) at(made).real = token.real;
         else at(made).magnitude = token.magnitude;
         return made;
@@ -357,9 +325,11 @@ class Reader {
       case TokenKind::string: {
         advance();
         if (const char prefix = static_cast<char>(token.text[0] | 0x20); prefix == 'f' || prefix == 'b')
-          source_.fail(ErrorCode::unsupported_syntax, token.span, std::string(1, prefix) + "-strings are not part of the epilogue language",
+          source_.fail(ErrorCode::unsupported_syntax, token.span,
+                       std::string(1, prefix) + "-strings are not part of the epilogue language",
                        "Strings name classes, dtypes and outputs only, and need no formatting.");
-        if (token_.kind == TokenKind::string) fail(ErrorCode::unsupported_syntax, "strings side by side are not joined", "Write one string.");
+        if (token_.kind == TokenKind::string)
+          fail(ErrorCode::unsupported_syntax, "strings side by side are not joined", "Write one string.");
         return add(ExprKind::string, token.span, {}, token.text);
       }
       case TokenKind::keyword:
@@ -419,7 +389,9 @@ class Reader {
       children.push_back(starred());
       if (!token_.is(":")) {
         refuse(refused_operators);
-        if (token_.is(",") || token_.is("}")) fail(ErrorCode::unsupported_syntax, "sets are not part of the epilogue language", "Outputs are returned as {\"D\": d, \"amax\": amax}.");
+        if (token_.is(",") || token_.is("}"))
+          fail(ErrorCode::unsupported_syntax, "sets are not part of the epilogue language",
+               "Outputs are returned as {\"D\": d, \"amax\": amax}.");
         unexpected("':' after a name of an output");
       }
       advance();
@@ -438,7 +410,8 @@ class Reader {
     } else if (token_.kind != TokenKind::end) {
       refuse(refused_operators);
       refuse(refused_statements);
-      if (token_.kind == TokenKind::name || token_.kind == TokenKind::integer || token_.kind == TokenKind::real || token_.kind == TokenKind::string)
+      if (token_.kind == TokenKind::name || token_.kind == TokenKind::integer || token_.kind == TokenKind::real ||
+          token_.kind == TokenKind::string)
         fail(ErrorCode::syntax, quoted(token_.text) + " follows without an operator");
       unexpected("the end of the line");
     }
@@ -483,7 +456,8 @@ class Reader {
   void skip_main() {
     advance();
     if (token_.kind != TokenKind::name || token_.text != "__name__")
-      fail(ErrorCode::branch_on_value, "`if` is not part of the epilogue language", "Write where(condition, a, b) inside a def.");
+      fail(ErrorCode::branch_on_value, "`if` is not part of the epilogue language",
+           "Write where(condition, a, b) inside a def.");
     skip_line();
     if (token_.kind != TokenKind::indent) return;
     int depth = 0;
@@ -495,9 +469,7 @@ class Reader {
 
   void module_statement() {
     switch (token_.kind) {
-      case TokenKind::newline:
-        advance();
-        return;
+      case TokenKind::newline: advance(); return;
       case TokenKind::string:
         advance();
         end_statement();
@@ -523,7 +495,8 @@ class Reader {
     assignment(made);
     for (const Statement& statement : made) {
       if (at(statement.target).kind != ExprKind::name || statement.kind == Statement::Kind::augmented)
-        source_.fail(ErrorCode::unsupported_syntax, statement.span, "only NAME = CONSTANT may stand outside a def", "Put computations into a def.");
+        source_.fail(ErrorCode::unsupported_syntax, statement.span, "only NAME = CONSTANT may stand outside a def",
+                     "Put computations into a def.");
       tree_.constants.push_back(statement);
     }
     if (!accept(";")) end_statement();
@@ -552,26 +525,33 @@ class Reader {
       return;
     }
     if (accept(":")) {
-      if (at(first).kind != ExprKind::name) source_.fail(ErrorCode::syntax, at(first).span, "only a name can be annotated");
+      if (at(first).kind != ExprKind::name)
+        source_.fail(ErrorCode::syntax, at(first).span, "only a name can be annotated");
       statement.kind = Statement::Kind::annotated;
       statement.target = first;
       statement.annotation = expression();
       if (!accept("="))
-        source_.fail(ErrorCode::unsupported_syntax, at(first).span, quoted(at(first).text) + " is declared without a value", "Write " + std::string(at(first).text.substr(0, 64)) + ": bf16 = ...");
+        source_.fail(ErrorCode::unsupported_syntax, at(first).span,
+                     quoted(at(first).text) + " is declared without a value",
+                     "Write " + std::string(at(first).text.substr(0, 64)) + ": bf16 = ...");
       statement.value = expressions();
       into.push_back(statement);
       return;
     }
-    if (token_.kind == TokenKind::symbol && token_.text.size() >= 2 && token_.text.back() == '=' && token_.text != "==" && token_.text != "!=" &&
-        token_.text != "<=" && token_.text != ">=" && token_.text != ":=") {
+    if (token_.kind == TokenKind::symbol && token_.text.size() >= 2 && token_.text.back() == '=' &&
+        token_.text != "==" && token_.text != "!=" && token_.text != "<=" && token_.text != ">=" &&
+        token_.text != ":=") {
       const std::string_view symbol = token_.text.substr(0, token_.text.size() - 1);
       Op op = Op::pow;
       if (symbol != "**") {
-        const auto row = std::find_if(std::begin(binary_operators), std::end(binary_operators), [&](const BinaryOperator& r) { return r.text == symbol; });
-        if (row == std::end(binary_operators)) fail(ErrorCode::unsupported_syntax, quoted(token_.text) + " is not part of the epilogue language");
+        const auto row = std::find_if(std::begin(binary_operators), std::end(binary_operators),
+                                      [&](const BinaryOperator& r) { return r.text == symbol; });
+        if (row == std::end(binary_operators))
+          fail(ErrorCode::unsupported_syntax, quoted(token_.text) + " is not part of the epilogue language");
         op = row->op;
       }
-      if (at(first).kind != ExprKind::name) source_.fail(ErrorCode::unsupported_syntax, at(first).span, "only a name can be assigned to");
+      if (at(first).kind != ExprKind::name)
+        source_.fail(ErrorCode::unsupported_syntax, at(first).span, "only a name can be assigned to");
       advance();
       const ExprId right = expressions();
       const ExprId left = add(ExprKind::name, at(first).span, {}, at(first).text);
@@ -584,7 +564,8 @@ class Reader {
     }
     refuse(refused_operators);
     source_.fail(ErrorCode::unsupported_syntax, at(first).span, "the value of this expression is not used",
-                 depth_ > 0 ? "Assign it to a name, or return it." : "Python's own part of the file goes under if __name__ == \"__main__\":");
+                 depth_ > 0 ? "Assign it to a name, or return it."
+                            : "Python's own part of the file goes under if __name__ == \"__main__\":");
   }
 
   void check_target(ExprId target) {
@@ -595,7 +576,8 @@ class Reader {
       const Expr& expr = at(id);
       if (expr.kind == ExprKind::name) continue;
       if (expr.kind != ExprKind::tuple)
-        source_.fail(ErrorCode::unsupported_syntax, expr.span, "only names can be assigned to", "Values are never changed in place; give the new one a name.");
+        source_.fail(ErrorCode::unsupported_syntax, expr.span, "only names can be assigned to",
+                     "Values are never changed in place; give the new one a name.");
       for (const ExprId child : tree_.of(expr)) open.push_back(child);
     }
   }
@@ -610,10 +592,12 @@ class Reader {
     expect("(", "after the name of a function");
     while (!token_.is(")")) {
       if (token_.is("*") || token_.is("**") || token_.is("/"))
-        fail(ErrorCode::unsupported_syntax, quoted(token_.text) + " among parameters is not part of the epilogue language", "Name every parameter.");
+        fail(ErrorCode::unsupported_syntax,
+             quoted(token_.text) + " among parameters is not part of the epilogue language", "Name every parameter.");
       const Token parameter = expect_name("a parameter");
       for (const Param& other : made.params)
-        if (other.name == parameter.text) source_.fail(ErrorCode::duplicate_name, parameter.span, quoted(parameter.text) + " is already a parameter");
+        if (other.name == parameter.text)
+          source_.fail(ErrorCode::duplicate_name, parameter.span, quoted(parameter.text) + " is already a parameter");
       Param param{.name = parameter.text, .span = parameter.span};
       if (accept(":")) param.annotation = expression();
       if (accept("=")) param.default_value = expression();
@@ -626,9 +610,11 @@ class Reader {
     made.first_expr = static_cast<ExprId>(tree_.exprs.size());
     if (token_.kind == TokenKind::newline) {
       while (token_.kind == TokenKind::newline) advance();
-      if (token_.kind != TokenKind::indent) fail(ErrorCode::syntax, "the body of " + quoted(name.text) + " is missing", "Indent it below the def.");
+      if (token_.kind != TokenKind::indent)
+        fail(ErrorCode::syntax, "the body of " + quoted(name.text) + " is missing", "Indent it below the def.");
       advance();
-      for (bool first = true; token_.kind != TokenKind::dedent && token_.kind != TokenKind::end; first = false) statement(made, first);
+      for (bool first = true; token_.kind != TokenKind::dedent && token_.kind != TokenKind::end; first = false)
+        statement(made, first);
       if (token_.kind == TokenKind::dedent) advance();
     } else {
       simple_statements(made, true);
@@ -640,7 +626,8 @@ class Reader {
 
   void statement(Def& into, bool first) {
     if (token_.kind == TokenKind::newline) return advance();
-    if (token_.kind == TokenKind::indent) fail(ErrorCode::syntax, "this line is indented and nothing before it asks for that");
+    if (token_.kind == TokenKind::indent)
+      fail(ErrorCode::syntax, "this line is indented and nothing before it asks for that");
     if (token_.is("import") || token_.is("from")) return import();
     if (token_.is("@")) return skip_line();
     if (token_.is("def")) {
@@ -660,7 +647,8 @@ class Reader {
       } else if (token_.is("return")) {
         Statement statement{.kind = Statement::Kind::result, .span = token_.span};
         advance();
-        if (token_.kind != TokenKind::newline && token_.kind != TokenKind::end && !token_.is(";")) statement.value = expressions();
+        if (token_.kind != TokenKind::newline && token_.kind != TokenKind::end && !token_.is(";"))
+          statement.value = expressions();
         into.body.push_back(statement);
       } else {
         if (first && token_.kind == TokenKind::string) into.doc = string_value(token_.text);

@@ -80,16 +80,19 @@ struct Def {
 struct Tree {
   std::vector<Expr> exprs;
   std::vector<ExprId> children;
-  std::vector<Def> defs;                // in the order of their first lines
-  std::vector<Statement> constants;     // assignments of the module
+  std::vector<Def> defs;                                 // in the order of their first lines
+  std::vector<Statement> constants;                      // assignments of the module
   std::unordered_set<std::string_view> modules;          // names that stand for a module
   std::unordered_set<std::string_view> foreign_modules;  // of these, those of other libraries
 
   [[nodiscard]] const Expr& operator[](ExprId id) const { return exprs[static_cast<std::size_t>(id)]; }
   [[nodiscard]] std::span<const ExprId> of(const Expr& expr) const {
-    return std::span(children).subspan(static_cast<std::size_t>(expr.first_child), static_cast<std::size_t>(expr.children));
+    return std::span(children).subspan(static_cast<std::size_t>(expr.first_child),
+                                       static_cast<std::size_t>(expr.children));
   }
-  [[nodiscard]] ExprId child(const Expr& expr, int i = 0) const { return children[static_cast<std::size_t>(expr.first_child + i)]; }
+  [[nodiscard]] ExprId child(const Expr& expr, int i = 0) const {
+    return children[static_cast<std::size_t>(expr.first_child + i)];
+  }
 };
 
 // Reads a text. Throws syntax, unsupported_syntax, branch_on_value and text_limit.

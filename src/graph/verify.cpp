@@ -356,7 +356,7 @@ class Verifier {
     std::unordered_map<std::string_view, bool> seen;  // name -> is an operand
     const auto check = [&](const std::string& name, bool operand, const Span& span) {
       const std::string what = operand ? "an operand" : "an output";
-      check_name(name, what, locate(graph_, span));
+      if (!is_name(name)) check_name(name, what, locate(graph_, span));
       if (name == "A" || name == "B" || name == "X" || name == "acc")
         fail(ErrorCode::bad_name, quoted(name) + " cannot name " + what,
              name == "acc" ? "it is the accumulator" : "A, B and X are the main loop's operands", span);

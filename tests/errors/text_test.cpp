@@ -38,9 +38,7 @@ std::vector<Case> read_cases() {
 std::string said_about(const std::string& text) {
   try {
     (void)parse(text, {}, "e.py");
-  } catch (const Error& error) {
-    return std::string(error.what()) + '\n';
-  }
+  } catch (const Error& error) { return std::string(error.what()) + '\n'; }
   return "accepted\n";
 }
 
@@ -52,9 +50,7 @@ TEST(TextErrors, SayWhatIsWrongWhereAndWhatToDo) {
   for (const Case& each : cases) {
     const std::string said = said_about(each.text);
     written << "=== " << each.name << '\n' << each.text << "---\n" << said;
-    if (!update) {
-      EXPECT_EQ(said, each.message) << each.name;
-    }
+    if (!update) { EXPECT_EQ(said, each.message) << each.name; }
     EXPECT_NE(said, "accepted\n") << each.name;
   }
   if (update) std::ofstream(golden) << written.str();

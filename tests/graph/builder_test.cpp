@@ -52,9 +52,12 @@ TEST(Builder, HasEveryOperator) {
   const auto k = g.row("k", i32);
   const auto one = floordiv(-x + y - 2.0, 3) * y / x;
   const auto two = where((x == y) | (x != y) | (x < y) | (x <= y) | ((x > y) & ~(x >= y)), x, y);
-  const auto three = fma(min(x, y), max(x, 1.0f), abs(x)) + exp(x) + exp2(x) + expm1(x) + log(x) + log2(x) + log1p(x) + tanh(x) + erf(x);
-  const auto four = sqrt(x) + rsqrt(x) + reciprocal(x) + pow(x, 2) + sin(x) + cos(x) + floor(x) + ceil(x) + round(x) + scaled(s, y);
-  const auto five = cast(x, e4m3) + cast(x, i32, Round::down) + cast(x, bf16, Round::stochastic, 9) + where((k & 1) == 0, x, -std::numeric_limits<double>::infinity());
+  const auto three = fma(min(x, y), max(x, 1.0f), abs(x)) + exp(x) + exp2(x) + expm1(x) + log(x) + log2(x) + log1p(x) +
+                     tanh(x) + erf(x);
+  const auto four =
+      sqrt(x) + rsqrt(x) + reciprocal(x) + pow(x, 2) + sin(x) + cos(x) + floor(x) + ceil(x) + round(x) + scaled(s, y);
+  const auto five = cast(x, e4m3) + cast(x, i32, Round::down) + cast(x, bf16, Round::stochastic, 9) +
+                    where((k & 1) == 0, x, -std::numeric_limits<double>::infinity());
   const auto six = where(true, g.random(3, 4), g.m_index() + g.n_index() * g.batch_index());
   g.output("D", one + two + three + four + five + six);
   expect_same(g.finish(), R"(
@@ -74,13 +77,19 @@ TEST(Builder, HasEveryReductionAndShape) {
   const auto x = g.accumulator();
   const auto halves = chunk(x, 2, 64);
   const std::vector<Value> swapped{halves[1], halves[0]};
-  g.output("D", concat(swapped, 64) / repeat(max(abs(x), Axis::n, {.group = 32}), 32) + repeat(sum(x, Axis::m, {.group = 8}), 8, Axis::m));
+  g.output("D", concat(swapped, 64) / repeat(max(abs(x), Axis::n, {.group = 32}), 32) +
+                    repeat(sum(x, Axis::m, {.group = 8}), 8, Axis::m));
   g.output("a", mean(x) + min(x) + prod(x) + var(x, tile_axes, {.batch = true}) + norm(x));
   g.output("b", any(x > 0, Axis::n) | all(x > 0, Axis::n));
   g.output("c", argmax(x, Axis::m) + argmin(x, Axis::m));
   g.output("l", logsumexp(x, Axis::n));
   const std::vector<Value> pair{x, x * x};
-  const auto sums = reduce(pair, [](auto a, auto b) { return std::vector<Value>{a[0] + b[0], max(a[1], b[1])}; }, std::vector<double>{0, 1}, Axis::n);
+  const auto sums = reduce(
+      pair,
+      [](auto a, auto b) {
+        return std::vector<Value>{a[0] + b[0], max(a[1], b[1])};
+      },
+      std::vector<double>{0, 1}, Axis::n);
   g.output("s", sums[1]);
   expect_same(g.finish(), R"(
 def e(acc):
@@ -96,7 +105,9 @@ def e(acc):
 }
 
 TEST(Builder, DescribesOperandsAndOutputs) {
-  const Graph graph = parse("def e(acc, bias: row, s: scalar[f16]):\n    D = acc * s\n    total: f32 = sum(D, axis=0)\n    return D, total\n");
+  const Graph graph = parse(
+      "def e(acc, bias: row, s: scalar[f16]):\n    D = acc * s\n    total: f32 = sum(D, axis=0)\n    return D, "
+      "total\n");
   EXPECT_EQ(graph.name(), "e");
   ASSERT_EQ(graph.operands().size(), 2u);
   EXPECT_EQ(graph.operands()[0].axes, row_axes);
@@ -148,8 +159,9 @@ TEST(Builder, RefusesValuesOfOtherGraphs) {
 
 TEST(Builder, RefusesNamesThatCannotBeWritten) {
   GraphBuilder g("e");
-  for (const std::string& name : {std::string("it's"), std::string("a b"), std::string("/* x */"), std::string("a\nb"), std::string("a\0b", 3), std::string(),
-                                  std::string("1a"), std::string("lambda"), std::string("\xff"), std::string(1 << 20, 'a'), std::string("A"), std::string("X")}) {
+  for (const std::string& name : {std::string("it's"), std::string("a b"), std::string("/* x */"), std::string("a\nb"),
+                                  std::string("a\0b", 3), std::string(), std::string("1a"), std::string("lambda"),
+                                  std::string("\xff"), std::string(1 << 20, 'a'), std::string("A"), std::string("X")}) {
     EXPECT_EQ(code_of([&] { (void)g.row(name); }), ErrorCode::bad_name);
     EXPECT_EQ(code_of([&] { g.output(name, g.accumulator()); }), ErrorCode::bad_name);
   }
@@ -168,10 +180,26 @@ TEST(Builder, RefusesWhatMeansNothing) {
   EXPECT_EQ(code_of([&] { (void)call("gleu", {{acc}}); }), ErrorCode::undefined_name);
   EXPECT_EQ(code_of([&] { (void)call("clamp", {{acc}}); }), ErrorCode::bad_call);
   const std::vector<Value> one{acc};
-  EXPECT_EQ(code_of([&] { (void)reduce(one, [&](auto a, auto) { return std::vector<Value>{a[0] + acc}; }, std::vector<double>{0}); }), ErrorCode::foreign_value);
-  EXPECT_EQ(code_of([&] { (void)reduce(one, [](auto a, auto) { return std::vector<Value>{sum(a[0])}; }, std::vector<double>{0}); }), ErrorCode::bad_combiner);
-  EXPECT_EQ(code_of([&] { (void)reduce(one, [](auto, auto) { return std::vector<Value>{}; }, std::vector<double>{0}); }), ErrorCode::bad_combiner);
-  EXPECT_EQ(code_of([&] { (void)reduce(one, [](auto a, auto) { return std::vector<Value>{a[0]}; }, std::vector<double>{}); }), ErrorCode::bad_combiner);
+  EXPECT_EQ(code_of([&] {
+              (void)reduce(
+                  one, [&](auto a, auto) { return std::vector<Value>{a[0] + acc}; }, std::vector<double>{0});
+            }),
+            ErrorCode::foreign_value);
+  EXPECT_EQ(code_of([&] {
+              (void)reduce(
+                  one, [](auto a, auto) { return std::vector<Value>{sum(a[0])}; }, std::vector<double>{0});
+            }),
+            ErrorCode::bad_combiner);
+  EXPECT_EQ(code_of([&] {
+              (void)reduce(
+                  one, [](auto, auto) { return std::vector<Value>{}; }, std::vector<double>{0});
+            }),
+            ErrorCode::bad_combiner);
+  EXPECT_EQ(code_of([&] {
+              (void)reduce(
+                  one, [](auto a, auto) { return std::vector<Value>{a[0]}; }, std::vector<double>{});
+            }),
+            ErrorCode::bad_combiner);
   EXPECT_EQ(code_of([] { (void)GraphBuilder("e").finish(); }), ErrorCode::no_output);
   g.output("D", sum(g.row("bias"), Axis::m));
   EXPECT_EQ(code_of([&] { (void)g.finish(); }), ErrorCode::missing_axis);

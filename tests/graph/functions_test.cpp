@@ -1,6 +1,6 @@
 // Functions known by name: the prelude, and what a user defines.
-#include "graph/equal.h"
 #include "graph/functions.h"
+#include "graph/equal.h"
 #include "graph/printer.h"
 
 #include <postlude/function.h>
@@ -33,9 +33,10 @@ const FunctionInfo* find(const std::vector<FunctionInfo>& all, std::string_view 
 
 TEST(Functions, ThePreludeIsKnownWithSignaturesAndDocs) {
   const std::vector<FunctionInfo> all = functions();
-  for (const char* name : {"relu", "leaky_relu", "gelu", "gelu_tanh", "gelu_erf", "silu", "sigmoid", "softplus", "mish", "elu", "selu", "hardsigmoid",
-                           "hardswish", "hardtanh", "relu6", "clamp", "sign", "isnan", "isinf", "mod", "logaddexp", "lerp", "softsign", "tanhshrink",
-                           "dgelu", "dgelu_tanh", "dsilu", "drelu"}) {
+  for (const char* name : {"relu",     "leaky_relu", "gelu",       "gelu_tanh", "gelu_erf",    "silu",      "sigmoid",
+                           "softplus", "mish",       "elu",        "selu",      "hardsigmoid", "hardswish", "hardtanh",
+                           "relu6",    "clamp",      "sign",       "isnan",     "isinf",       "mod",       "logaddexp",
+                           "lerp",     "softsign",   "tanhshrink", "dgelu",     "dgelu_tanh",  "dsilu",     "drelu"}) {
     ASSERT_NE(find(all, name), nullptr) << name;
     EXPECT_NE(find(all, name)->doc, "") << name;
     EXPECT_TRUE(find_function(name)->prelude);
@@ -47,7 +48,8 @@ TEST(Functions, ThePreludeIsKnownWithSignaturesAndDocs) {
 
 // A small evaluator of bodies in double, to see that the definitions are what their names say.
 double evaluate(const Function& function, std::vector<double> args) {
-  for (std::size_t i = args.size(); i < function.parameters.size(); ++i) args.push_back(function.parameters[i].default_value->value());
+  for (std::size_t i = args.size(); i < function.parameters.size(); ++i)
+    args.push_back(function.parameters[i].default_value->value());
   std::vector<double> values;
   for (const Node& node : function.body.nodes) {
     std::vector<double> x;
@@ -78,13 +80,17 @@ double evaluate(const Function& function, std::vector<double> args) {
       case Op::ge: values.push_back(x[0] >= x[1]); break;
       case Op::where: values.push_back(x[0] != 0 ? x[1] : x[2]); break;
       case Op::call: values.push_back(evaluate(*node.function, x)); break;
-      default: ADD_FAILURE() << "the prelude uses " << info(node.op).id << ", which this test does not know"; values.push_back(0);
+      default:
+        ADD_FAILURE() << "the prelude uses " << info(node.op).id << ", which this test does not know";
+        values.push_back(0);
     }
   }
   return values[static_cast<std::size_t>(function.body.results[0])];
 }
 
-double prelude(std::string_view name, std::vector<double> args) { return evaluate(*find_function(name), std::move(args)); }
+double prelude(std::string_view name, std::vector<double> args) {
+  return evaluate(*find_function(name), std::move(args));
+}
 
 TEST(Functions, ThePreludeComputesWhatItsNamesSay) {
   const double pi = std::acos(-1.0);
@@ -154,10 +160,12 @@ TEST(Functions, ThePreludeMakesNoNaNOfFiniteArgumentsAndKeepsNaN) {
 
 TEST(Functions, OneLineOfTheLanguageAddsAFunction) {
   define("def squared_relu(x): return max(x, 0) ** 2");
-  define("def squared_relu(x):\n    'the same again'\n    y = max(x, 0)\n    return y ** 2\n");  // the same definition is no error
+  define("def squared_relu(x):\n    'the same again'\n    y = max(x, 0)\n    return y ** 2\n");  // the same definition
+                                                                                                 // is no error
   EXPECT_EQ(code_of([] { define("def squared_relu(x): return max(x, 0) ** 3"); }), ErrorCode::duplicate_name);
   const Graph graph = parse("def e(acc): return squared_relu(acc)");
-  EXPECT_EQ(graph.print(), "def squared_relu(x):\n    return max(x, 0) ** 2\n\ndef e(acc):\n    return squared_relu(acc)\n");
+  EXPECT_EQ(graph.print(),
+            "def squared_relu(x):\n    return max(x, 0) ** 2\n\ndef e(acc):\n    return squared_relu(acc)\n");
   EXPECT_TRUE(same(graph.data(), parse(graph.print()).data()));
   GraphBuilder g("e");
   g.output("D", call("squared_relu", {{g.accumulator()}}));
@@ -169,7 +177,8 @@ TEST(Functions, OneLineOfTheLanguageAddsAFunction) {
 TEST(Functions, ADefinitionMayHoldSeveralThatCallEachOther) {
   define("K = 2\ndef outer_of_two(x): return inner_of_two(x) + 1\ndef inner_of_two(x): return x * K\n");
   EXPECT_EQ(parse("def e(acc): return outer_of_two(acc)").print(),
-            "def inner_of_two(x):\n    return x * 2\n\ndef outer_of_two(x):\n    return inner_of_two(x) + 1\n\ndef e(acc):\n    return outer_of_two(acc)\n");
+            "def inner_of_two(x):\n    return x * 2\n\ndef outer_of_two(x):\n    return inner_of_two(x) + 1\n\ndef "
+            "e(acc):\n    return outer_of_two(acc)\n");
 }
 
 TEST(Functions, MalformedDefinitionsAreRefused) {
@@ -227,7 +236,8 @@ TEST(Functions, MalformedNativeFunctionsAreRefused) {
   EXPECT_EQ(refused([](NativeFunction& n) { n.derivatives = {"1", "2"}; }), ErrorCode::bad_function);
   EXPECT_EQ(refused([](NativeFunction& n) { n.derivatives = {"1 +"}; }), ErrorCode::syntax);
   EXPECT_EQ(refused([](NativeFunction& n) { n.derivatives = {"y"}; }), ErrorCode::undefined_name);
-  EXPECT_EQ(refused([](NativeFunction& n) { n.guard = "x == 0"; }), ErrorCode::undefined_name);  // of the parameters only
+  EXPECT_EQ(refused([](NativeFunction& n) { n.guard = "x == 0"; }),
+            ErrorCode::undefined_name);  // of the parameters only
   EXPECT_EQ(find_function("never"), nullptr);
 }
 

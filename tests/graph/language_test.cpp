@@ -51,13 +51,9 @@ TEST(Language, PrintsAsExpectedAndParsesBack) {
       const Graph again = parse(printed, {}, "printed.py");
       EXPECT_TRUE(same(graph.data(), again.data())) << printed;
       EXPECT_EQ(again.print(), printed);
-    } catch (const Error& error) {
-      ADD_FAILURE() << error.what() << '\n' << printed;
-    }
+    } catch (const Error& error) { ADD_FAILURE() << error.what() << '\n' << printed; }
     written << "=== " << each.name << '\n' << each.text << "---\n" << printed;
-    if (!update) {
-      EXPECT_EQ(printed, each.printed);
-    }
+    if (!update) { EXPECT_EQ(printed, each.printed); }
   }
   if (update) std::ofstream(golden) << written.str();
 }

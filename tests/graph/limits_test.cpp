@@ -23,9 +23,7 @@ std::string read(const std::filesystem::path& path) {
 ErrorCode code_of(const std::string& text, const ParseLimits& limits = {}) {
   try {
     (void)parse(text, {}, "<text>", limits);
-  } catch (const Error& error) {
-    return error.code();
-  }
+  } catch (const Error& error) { return error.code(); }
   return ErrorCode::internal;
 }
 
@@ -67,7 +65,8 @@ TEST(Limits, BytesThatAreNoText) {
   EXPECT_EQ(code_of(""), ErrorCode::no_epilogue);
   EXPECT_EQ(code_of(std::string(1, '\0')), ErrorCode::syntax);
   EXPECT_EQ(code_of(text + '\0'), ErrorCode::syntax);
-  for (const char* bytes : {"\xff", "\xc0\x80", "\xe2\x82", "\xed\xa0\x80", "\xf4\x90\x80\x80", "\x80", "\xf0\x80\x80\x80"}) {
+  for (const char* bytes :
+       {"\xff", "\xc0\x80", "\xe2\x82", "\xed\xa0\x80", "\xf4\x90\x80\x80", "\x80", "\xf0\x80\x80\x80"}) {
     EXPECT_EQ(code_of(text + "# " + bytes + "\n"), ErrorCode::syntax);
     EXPECT_EQ(code_of("def e(acc): return acc + " + std::string(bytes) + "\n"), ErrorCode::syntax);
   }
@@ -91,9 +90,7 @@ TEST(Limits, NamesNumbersAndStringsOfAMegabyte) {
   EXPECT_EQ(code_of("#" + name, {.bytes = 1000}), ErrorCode::text_limit);
   try {
     (void)parse("def e(acc): return acc + " + name);
-  } catch (const Error& error) {
-    EXPECT_LT(std::string(error.what()).size(), 2000u);
-  }
+  } catch (const Error& error) { EXPECT_LT(std::string(error.what()).size(), 2000u); }
 }
 
 TEST(Limits, DepthOfNestingIsBounded) {
@@ -125,19 +122,29 @@ TEST(Limits, DepthOfNestingIsBounded) {
   std::string defs;
   for (int i = 0; i < 300; ++i) defs += std::string(static_cast<std::size_t>(i), ' ') + "def f(acc):\n";
   EXPECT_EQ(code_of(defs), ErrorCode::text_limit);
-  EXPECT_EQ(code_of("def e(acc):\n    t = (acc,)\n" + repeated(10'000, [](int) { return "    t = (t,)\n"; }) + "    return acc"), ErrorCode::text_limit);
+  EXPECT_EQ(code_of("def e(acc):\n    t = (acc,)\n" + repeated(10'000, [](int) { return "    t = (t,)\n"; }) +
+                    "    return acc"),
+            ErrorCode::text_limit);
 }
 
 TEST(Limits, ManyNodesAndGreatDepthWork) {
   constexpr int many = 10'000;
-  const std::string chain = "def e(acc):\n    x = acc\n" + repeated(many, [](int) { return "    x = x + 1\n"; }) + "    return x\n";
-  const std::string sum = "def e(acc):\n    return acc" + repeated(many, [](int i) { return numbered(" + acc * ", i, ".5"); }) + "\n";
-  const std::string wide = "def e(acc):\n" + repeated(many, [](int i) { return numbered("    x", i, " = acc * ") + numbered("", i, ".5\n"); }) + "    return acc" +
-                           repeated(many, [](int i) { return numbered(" + x", i, ""); }) + "\n";
-  const std::string defs = "def f0(x): return x * 2\n" + repeated(many, [](int i) { return numbered("def f", i + 1, "(x): return f") + numbered("", i, "(x) + 1\n"); }) +
-                           numbered("def e(acc): return f", many, "(acc)\n");
-  const std::string outputs = "def e(acc):\n" + repeated(1000, [](int i) { return numbered("    x", i, " = acc * ") + numbered("", i, ".5\n"); }) + "    return x0" +
-                              repeated(999, [](int i) { return numbered(", x", i + 1, ""); }) + "\n";
+  const std::string chain =
+      "def e(acc):\n    x = acc\n" + repeated(many, [](int) { return "    x = x + 1\n"; }) + "    return x\n";
+  const std::string sum =
+      "def e(acc):\n    return acc" + repeated(many, [](int i) { return numbered(" + acc * ", i, ".5"); }) + "\n";
+  const std::string wide =
+      "def e(acc):\n" +
+      repeated(many, [](int i) { return numbered("    x", i, " = acc * ") + numbered("", i, ".5\n"); }) +
+      "    return acc" + repeated(many, [](int i) { return numbered(" + x", i, ""); }) + "\n";
+  const std::string defs =
+      "def f0(x): return x * 2\n" +
+      repeated(many, [](int i) { return numbered("def f", i + 1, "(x): return f") + numbered("", i, "(x) + 1\n"); }) +
+      numbered("def e(acc): return f", many, "(acc)\n");
+  const std::string outputs =
+      "def e(acc):\n" +
+      repeated(1000, [](int i) { return numbered("    x", i, " = acc * ") + numbered("", i, ".5\n"); }) +
+      "    return x0" + repeated(999, [](int i) { return numbered(", x", i + 1, ""); }) + "\n";
   for (const std::string& text : {chain, sum, wide, defs, outputs}) {
     const Graph graph = parse(text);
     const std::string printed = graph.print();
@@ -159,15 +166,31 @@ TEST(Limits, HelpersCannotExpandWithoutBound) {
     }
     return text + last;
   };
-  EXPECT_EQ(code_of(doubling("def f0(x): return x, x\n", "def f$(x):\n    f#(x)[0] + f#(x)[1]\n", ""), limits), ErrorCode::unsupported_syntax);
-  EXPECT_EQ(code_of(doubling("def f0(x): return x, x\n", "def f$(x): return f#(x)[0] + f#(x)[1], x\n", "def e(acc): return f60(acc)[0]\n"), limits), ErrorCode::text_limit);
-  EXPECT_EQ(code_of(doubling("def f0(x): return sum(x)\n", "def f$(x): return f#(x) + f#(x)\n", "def e(acc): return f60(acc)\n"), limits), ErrorCode::text_limit);
-  EXPECT_EQ(code_of(doubling("def e(acc):\n    t = (acc, acc)\n", "    t = (t, t)\n", "    return t[0][0]\n"), limits), ErrorCode::no_output);
+  EXPECT_EQ(code_of(doubling("def f0(x): return x, x\n", "def f$(x):\n    f#(x)[0] + f#(x)[1]\n", ""), limits),
+            ErrorCode::unsupported_syntax);
+  EXPECT_EQ(code_of(doubling("def f0(x): return x, x\n", "def f$(x): return f#(x)[0] + f#(x)[1], x\n",
+                             "def e(acc): return f60(acc)[0]\n"),
+                    limits),
+            ErrorCode::text_limit);
+  EXPECT_EQ(code_of(doubling("def f0(x): return sum(x)\n", "def f$(x): return f#(x) + f#(x)\n",
+                             "def e(acc): return f60(acc)\n"),
+                    limits),
+            ErrorCode::text_limit);
+  EXPECT_EQ(code_of(doubling("def e(acc):\n    t = (acc, acc)\n", "    t = (t, t)\n", "    return t[0][0]\n"), limits),
+            ErrorCode::no_output);
   // Elementwise helpers are called, not expanded.
-  EXPECT_EQ(code_of(doubling("def f0(x): return x + 1\n", "def f$(x): return f#(x) + f#(x)\n", "def e(acc): return f60(acc)\n"), limits), ErrorCode::internal);
-  const std::string deep = "def f0(x): return sum(x, axis=1)\n" + repeated(10'000, [](int i) { return numbered("def f", i + 1, "(x): return f") + numbered("", i, "(x) + 1\n"); }) + "def e(acc): return f10000(acc)\n";
+  EXPECT_EQ(code_of(doubling("def f0(x): return x + 1\n", "def f$(x): return f#(x) + f#(x)\n",
+                             "def e(acc): return f60(acc)\n"),
+                    limits),
+            ErrorCode::internal);
+  const std::string deep =
+      "def f0(x): return sum(x, axis=1)\n" +
+      repeated(10'000, [](int i) { return numbered("def f", i + 1, "(x): return f") + numbered("", i, "(x) + 1\n"); }) +
+      "def e(acc): return f10000(acc)\n";
   EXPECT_EQ(code_of(deep), ErrorCode::text_limit);
-  EXPECT_EQ(code_of("def e(acc):\n    return acc" + repeated(2000, [](int) { return " + acc * acc"; }), {.nodes = 1000}), ErrorCode::text_limit);
+  EXPECT_EQ(
+      code_of("def e(acc):\n    return acc" + repeated(2000, [](int) { return " + acc * acc"; }), {.nodes = 1000}),
+      ErrorCode::text_limit);
   EXPECT_EQ(code_of("def e(acc): return chunk(acc, 1000000000)[0]"), ErrorCode::bad_attribute);
 }
 

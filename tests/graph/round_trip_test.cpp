@@ -7,6 +7,8 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <fstream>
+#include <sstream>
 
 namespace postlude {
 namespace {
@@ -18,9 +20,7 @@ void expect_round_trip(const Graph& graph) {
     const Graph again = parse(text);
     EXPECT_TRUE(same(graph.data(), again.data()));
     EXPECT_EQ(again.print(), text);  // and printing is stable
-  } catch (const Error& error) {
-    FAIL() << error.what();
-  }
+  } catch (const Error& error) { FAIL() << error.what(); }
 }
 
 TEST(RoundTrip, EveryEpilogueOfTheRepository) {
@@ -32,6 +32,18 @@ TEST(RoundTrip, EveryEpilogueOfTheRepository) {
     ++files;
   }
   EXPECT_GE(files, 17);
+}
+
+TEST(RoundTrip, TheEpiloguesOfTheDigits) {
+  for (const std::string file : {"network", "unfused"}) {
+    const std::string path = POSTLUDE_SOURCE_DIR "/examples/digits/" + file + ".py";
+    std::ifstream stream(path);
+    std::stringstream text;
+    text << stream.rdbuf();
+    const std::vector<std::string> names = epilogue_names(text.str(), path);
+    EXPECT_FALSE(names.empty()) << path;
+    for (const std::string& name : names) expect_round_trip(parse_file(path + ":" + name));
+  }
 }
 
 }  // namespace
