@@ -4,10 +4,14 @@
 #include "core/convert.h"
 #include "graph/ir.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <map>
+
+#include <unistd.h>
 
 namespace postlude::inline v0::cli {
 namespace {
@@ -61,6 +65,7 @@ class Maker {
     }
     settle(all, sizes);
     sizes_ = *sizes;
+    check_memory(all);
     for (BoundOperand& operand : all) {
       if (operand.slot.output) allocate(operand);
       else if (operand.source.empty()) draw_operand(operand);
@@ -145,6 +150,22 @@ class Maker {
     };
     check(0, sizes->m, stream ? sizes->n : sizes->k, stream ? "M x N" : "M x K");
     if (!stream) check(1, sizes->k, sizes->n, "K x N");
+  }
+
+  // Refuses what the machine cannot hold, before the kernel of the operating system ends the program for it.
+  void check_memory(const std::vector<BoundOperand>& all) const {
+    double bytes = 0;
+    for (const BoundOperand& operand : all) {
+      double size = static_cast<double>(size_of(operand.slot.dtype)) * static_cast<double>(std::max<std::int64_t>(batch_, 1));
+      for (const std::int64_t extent : shape_of(operand.slot)) size *= static_cast<double>(extent);
+      bytes += size;
+    }
+    const double memory = static_cast<double>(::sysconf(_SC_PHYS_PAGES)) * static_cast<double>(::sysconf(_SC_PAGESIZE));
+    if (bytes <= memory) return;
+    throw Error(ErrorCode::out_of_memory,
+                fmt::format("operands and outputs of these sizes take {:.3g} GB, but this machine has {:.3g} GB of memory",
+                            bytes * 1e-9, memory * 1e-9),
+                "try smaller sizes");
   }
 
   [[nodiscard]] std::vector<std::int64_t> shape_of(const Plan::Slot& slot) const {

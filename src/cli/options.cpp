@@ -1,6 +1,7 @@
 #include "cli/options.h"
 
 #include <charconv>
+#include <limits>
 
 namespace postlude::inline v0::cli {
 namespace {
@@ -17,6 +18,9 @@ std::vector<std::int64_t> sizes_of(std::string_view option, const std::string& t
   while (true) {
     std::int64_t value = 0;
     const auto [next, error] = std::from_chars(at, end, value);
+    if (error == std::errc::result_out_of_range || value > std::numeric_limits<std::int32_t>::max()) {
+      throw Error(ErrorCode::size_overflow, "a size of " + std::string(option) + " is larger than 2147483647", "split the problem");
+    }
     if (error != std::errc() || value < 0) fail();
     sizes.push_back(value);
     at = next;

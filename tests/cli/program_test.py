@@ -14,7 +14,7 @@ import sys
 import tempfile
 import unittest
 
-PROGRAM = sys.argv[1]
+PROGRAM = os.path.abspath(sys.argv[1])
 
 BIAS = """
 def bias_relu(acc, bias: row):
@@ -172,7 +172,7 @@ class Files(Case):
         self.assertEqual(read_npy(self.path("out/D.npy")), ("<f2", (2, 2), (15, 0, 33, 0)))
 
     def test_scalars(self):
-        epilogue = self.file("scale.py", "def f(acc, alpha):\n    total = sum(acc, axis=(0, 1))\n    D = acc * alpha\n    return D, total\n")
+        epilogue = self.file("scale.py", "def f(acc, alpha: scalar):\n    total = sum(acc, axis=(0, 1))\n    D = acc * alpha\n    return D, total\n")
         self.run_program("run", epilogue, "A=a.npy", "B=b.npy", "alpha=-0.5", "--out", "out")
         self.assertEqual(read_npy(self.path("out/D.npy"))[2], (-7, 7, -16, 16))
         self.assertEqual(read_npy(self.path("out/total.npy"))[1:], ((), (0,)))
@@ -243,8 +243,9 @@ class Errors(Case):
         self.assertIn("hint", got)
 
     def test_too_large(self):
-        self.expect(4, "not enough memory", "--gemm", "2000000000x2000000000x1")
-        self.expect(2, "N is larger than 2147483647", "--gemm", "0x3000000000x0")
+        self.assertEqual(self.expect(4, "take 1.6e+10 GB", "--gemm", "2000000000x2000000000x1")["code"], "PL0504")
+        self.expect(2, "is larger than 2147483647", "--gemm", "0x3000000000x0")
+        self.expect(2, "is larger than 2147483647", "--gemm", "0x300000000000000000000000x0")
 
     def test_nothing_is_written(self):
         self.run_program("run", self.epilogue, "--gemm", "2x2x2", "bias=none.npy", "--out", "out", code=4)

@@ -12,7 +12,7 @@ constexpr std::int64_t M = 6, N = 4, K = 5;
 
 class Bind : public testing::Test {
  protected:
-  Plan plan = compile(Gemm{}, parse("def f(acc, bias: row, scale: col, beta, C: tile):\n"
+  Plan plan = compile(Gemm{}, parse("def f(acc, bias: row, scale: col, beta: scalar, C: tile):\n"
                                     "    x = acc * scale + bias\n"
                                     "    D = x + beta * C\n"
                                     "    total = sum(x, axis=0)\n"
@@ -198,7 +198,7 @@ TEST(BindChunks, ExtentsFollowTheUse) {
 }
 
 TEST(BindBatch, SharedAndOwn) {
-  const Plan plan = compile(Gemm{.batched = true}, parse("def f(acc, bias: row, s):\n    D = acc + bias * s\n    return D\n"));
+  const Plan plan = compile(Gemm{.batched = true}, parse("def f(acc, bias: row, s: scalar):\n    D = acc + bias * s\n    return D\n"));
   const Array a({3, M, K}), shared_a({M, K}), b({K, N}), bias({N}), own_bias({3, N}), s({}), d({3, M, N}), flat({M, N}), two({2, M, N});
   const auto bind = [&](const Array& x, const Array& y, const Array& out) {
     plan.bind({{"A", x.view()}, {"B", b.view()}, {"bias", y.view()}, {"s", s.view()}, {"D", out.view()}}).run();
