@@ -24,7 +24,7 @@ NodeId rewritten(const Item& item, Rewriter& to) {
       break;
     case Op::div: {
       if (to[b].is_constant(1)) return a;
-      if (const double r = exact_reciprocal(to[b])) return to.make(Op::mul, DType::f32, {a, to.constant(DType::f32, r, item.origin)}, item.origin);
+      if (const double r = exact_reciprocal(to[b]); r != 0) return to.make(Op::mul, DType::f32, {a, to.constant(DType::f32, r, item.origin)}, item.origin);
       break;
     }
     case Op::neg:

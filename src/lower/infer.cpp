@@ -128,10 +128,10 @@ Inferred infer(const GraphData& source, const Problem& problem, const Options& o
       if (key == name) return dtype;
     return {};
   };
-  for (const auto& [key, dtype] : options.dtypes) {
-    const bool known = std::any_of(source.operands.begin(), source.operands.end(), [&](auto& o) { return o.name == key; }) ||
-                       std::any_of(source.outputs.begin(), source.outputs.end(), [&](auto& o) { return o.name == key; });
-    if (!known) throw Error(ErrorCode::unknown_operand, "no operand or output is named " + quoted(key));
+  for (const auto& choice : options.dtypes) {
+    const auto is = [&](const auto& declared) { return declared.name == choice.first; };
+    if (std::none_of(source.operands.begin(), source.operands.end(), is) && std::none_of(source.outputs.begin(), source.outputs.end(), is))
+      throw Error(ErrorCode::unknown_operand, "no operand or output is named " + quoted(choice.first));
   }
   const DType operand_default = default_operand_type(problem), output_default = default_output_type(problem);
   bool copied = false;
