@@ -112,9 +112,8 @@ struct Kernels {
   // Packs `columns` (<= panel) columns, each with K contiguous and starting at starts[j], into words at
   // to[step * to_row + j]; columns up to the next whole vector, and K up to the next whole step, are zero.
   // `b_side`: in kernels with terms A's words are u8 and B's s8, so s8 gets +128 on one side and u8 -128 on the other.
-  // `ahead` bytes behind each element is one that will be packed soon, and is asked for.
   void (*pack_k_major)(Element element, bool b_side, const char* const* starts, int columns, std::int64_t k,
-                       std::int64_t ahead, std::uint32_t* to, std::int64_t to_row);
+                       std::uint32_t* to, std::int64_t to_row);
   // The same for columns that are contiguous: element (k, j) at from + k * k_stride bytes + j elements.
   void (*pack_n_major)(Element element, bool b_side, const char* from, std::int64_t k_stride, int columns,
                        std::int64_t k, std::uint32_t* to, std::int64_t to_row);

@@ -42,9 +42,9 @@ struct LoadFlipped {
 
 bool flipped(Element element, bool b_side) { return (element == Element::u8) == b_side; }
 
-void byte_pack_k_major(Element e, bool b_side, const char* const* starts, int columns, Int k, Int ahead, Word* to, Int to_row) {
-  return flipped(e, b_side) ? pack_k_major<LoadFlipped>(starts, columns, k, ahead, to, to_row)
-                            : pack_k_major<LoadBytes>(starts, columns, k, ahead, to, to_row);
+void byte_pack_k_major(Element e, bool b_side, const char* const* starts, int columns, Int k, Word* to, Int to_row) {
+  return flipped(e, b_side) ? pack_k_major<LoadFlipped>(starts, columns, k, to, to_row)
+                            : pack_k_major<LoadBytes>(starts, columns, k, to, to_row);
 }
 void byte_pack_n_major(Element e, bool b_side, const char* from, Int k_stride, int columns, Int k, Word* to,
                        Int to_row) {

@@ -116,7 +116,6 @@ void pack_b_block(const Matrix& b, const BLayout& layout, std::int64_t column_bl
         }
       }
     } else {
-      const std::int64_t ahead = b.row_stride == 1 ? gathered_columns * b.column_stride * size : 0;
       for (std::int64_t j = 0; j < columns; j += kernels.panel) {
         const std::int64_t width = std::min<std::int64_t>(columns - j, kernels.panel);
         const std::int64_t to_row = round_up(width, kernels.lanes);
@@ -131,7 +130,7 @@ void pack_b_block(const Matrix& b, const BLayout& layout, std::int64_t column_bl
               starts[i] = copy;
             }
           }
-          kernels.pack_k_major(element, true, starts, count, depth, ahead, words + j * steps + part, to_row);
+          kernels.pack_k_major(element, true, starts, count, depth, words + j * steps + part, to_row);
         }
       }
     }
