@@ -1,0 +1,317 @@
+// Whole epilogues on the CPU: against the reference for every broadcast class, dtype, stride and odd shape, on every
+// instruction set; the same bits for any number of threads; no allocation while running.
+#include "cpu/isa.h"
+
+#include "core/convert.h"
+
+#include <postlude/parse.h>
+#include <postlude/plan.h>
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include <new>
+#include <random>
+
+namespace {
+std::atomic<std::int64_t> allocations{0};
+}
+
+// Counts every allocation of this program.
+[[gnu::noinline]] void* operator new(std::size_t size) {
+  ++allocations;
+  if (void* memory = std::malloc(size ? size : 1)) return memory;
+  throw std::bad_alloc();
+}
+[[gnu::noinline]] void operator delete(void* memory) noexcept { std::free(memory); }
+[[gnu::noinline]] void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
+
+namespace postlude {
+namespace {
+
+struct Array {
+  std::vector<std::uint8_t> bytes;
+  Tensor tensor;
+};
+
+// Everything that a plan binds, drawn from a seed; outputs are poisoned.
+class Operands {
+ public:
+  // `spread`: elements between neighbours along the last axis of every operand; 1 is contiguous.
+  Operands(const Plan& plan, std::int64_t batch, std::int64_t m, std::int64_t n, std::int64_t k, std::int64_t spread = 1) {
+    std::mt19937 random(5);
+    for (const Plan::Slot& slot : plan.slots()) {
+      std::vector<std::int64_t> shape = plan.shape_of(slot.name, m, n, k);
+      if (batch > 1) shape.insert(shape.begin(), batch);
+      Array& array = arrays_[slot.name];
+      Tensor& tensor = array.tensor;
+      tensor.dtype = slot.dtype;
+      tensor.rank = static_cast<int>(shape.size());
+      std::int64_t stride = slot.output ? 1 : spread;
+      for (int axis = tensor.rank - 1; axis >= 0; --axis) {
+        tensor.shape[static_cast<std::size_t>(axis)] = shape[static_cast<std::size_t>(axis)];
+        tensor.strides[static_cast<std::size_t>(axis)] = stride;
+        stride *= std::max<std::int64_t>(1, shape[static_cast<std::size_t>(axis)]) + (slot.output ? 0 : spread - 1);
+      }
+      array.bytes.assign(static_cast<std::size_t>(std::max<std::int64_t>(1, stride) * size_of(slot.dtype)), 0xff);
+      tensor.data = array.bytes.data();
+      if (slot.output) continue;
+      const auto elements = static_cast<std::int64_t>(array.bytes.size()) / size_of(slot.dtype);
+      for (std::int64_t i = 0; i < elements; ++i) {
+        const double real = std::normal_distribution<double>()(random);
+        if (is_float(slot.dtype)) core::store_real(slot.dtype, tensor.data, i, real);
+        else core::store_integer(slot.dtype, tensor.data, i, static_cast<std::int64_t>(random() % 7));
+      }
+    }
+  }
+  [[nodiscard]] std::vector<Binding> bindings() const {
+    std::vector<Binding> all;
+    for (const auto& [name, array] : arrays_) all.push_back({name, array.tensor});
+    return all;
+  }
+  [[nodiscard]] const Array& operator[](const std::string& name) const { return arrays_.at(name); }
+  [[nodiscard]] Array& operator[](const std::string& name) { return arrays_.at(name); }
+
+ private:
+  std::map<std::string, Array> arrays_;
+};
+
+Graph graph_of(const std::string& text) { return parse(text); }
+
+void expect_right(const Plan& plan, const Operands& operands, const std::string& what) {
+  plan.bind(operands.bindings()).run();
+  for (const Comparison& output : verify(plan, operands.bindings())) {
+    EXPECT_LE(output.error_over_bound, 1) << what << ": " << output.output << " at (" << output.worst[0] << ", " << output.worst[1]
+                                          << ", " << output.worst[2] << ") is " << output.value << ", should be "
+                                          << output.expected << " within " << output.bound;
+  }
+}
+
+struct Case {
+  const char* name;
+  const char* text;
+};
+const Case cases[] = {
+    {"broadcasts", R"(
+def broadcasts(acc, t: tile, r: row, c: col, s: scalar):
+    d = (acc + r) * c + s * t
+    e = where(t > c, r - s, c * s)
+    D: f32 = d
+    E: f32 = e
+    return D, E
+)"},
+    {"dtypes", R"(
+def dtypes(acc, a: tile[f16], b: row[bf16], c: col[e4m3], d: tile[s8], e: row[u8], f: col[i64], g: tile[bool], h: row[e5m2]):
+    x = where(g, acc + a * b, c - h)
+    y = d * e + f
+    O1: bf16 = x
+    O2: e4m3 = x
+    O3: s8 = y
+    O4: i64 = y
+    O5: bool = x > 0
+    O6: f16 = cast(x, bf16)
+    O7: i32 = cast(x * 10, i32, round=down)
+    return O1, O2, O3, O4, O5, O6, O7
+)"},
+    {"pieces", R"(
+def pieces(acc, z: tile):
+    gate, up = chunk(acc, 2)
+    even, odd = chunk(z, 2, group=2)
+    D: f32 = silu(gate) * up + even - odd
+    left, right = chunk(acc, 2, group=16)
+    R: f32 = concat((left * 2.0 - right, right + left), group=16)
+    return D, R
+)"},
+    {"statistics", R"(
+def statistics(acc, c: col):
+    x = acc * c
+    S: f32 = sum(x, axis=1)
+    T: f32 = max(x, axis=0)
+    U: f32 = mean(x * x)
+    I: i64 = argmax(x, axis=1)
+    J: i64 = argmin(x, axis=0)
+    V: f32 = var(x, axis=1)
+    W: f32 = var(x, axis=0)
+    L: f32 = logsumexp(x, axis=1)
+    K: f32 = logsumexp(x, axis=0)
+    Y: bool = any(x > 2, axis=1)
+    Z: bool = all(x > -2, axis=0)
+    G: f32 = sum(x, axis=1, group=8)
+    H: f32 = max(x, axis=0, group=3)
+    return S, T, U, I, J, V, W, L, K, Y, Z, G, H
+)"},
+    {"used_again", R"(
+def used_again(acc, r: row):
+    x = acc + r
+    p = exp(x - max(x, axis=1))
+    p = p / sum(p, axis=1)
+    P: f32 = p
+    C: f32 = sum(p, axis=0)
+    N: f32 = x - mean(x, axis=0)
+    scale = repeat(max(abs(x), axis=1, group=8), 8)
+    Q: f32 = x / scale
+    return P, C, N, Q
+)"},
+    {"general", R"(
+def general(acc):
+    total, largest = reduce((acc, abs(acc)), combine=lambda a, b, c, d: (a + c, max(b, d)), identity=(0.0, -inf), axis=1)
+    down = reduce((acc,), combine=lambda a, b: (max(a, b)), identity=(-inf,), axis=0)
+    T: f32 = total
+    L: f32 = largest
+    return T, L
+)"},
+    {"coordinates", R"(
+def coordinates(acc, label: col[i64]):
+    causal = where(n_index() <= m_index(), acc, -inf)
+    kept = where(random(7) < 0.75, acc / 0.75, 0.0)
+    hit = sum(where(n_index() == label, acc, 0.0), axis=1)
+    M: f32 = max(causal, axis=1)
+    D: f32 = kept
+    H: f32 = hit
+    R: bf16 = cast(acc, bf16, round=stochastic(3))
+    return M, D, H, R
+)"},
+    {"guarded", R"(
+def guarded(acc, beta: scalar, c: tile):
+    D: f32 = acc + scaled(beta, c)
+    return D
+)"},
+};
+
+class Executor : public testing::TestWithParam<cpu::Isa> {
+ protected:
+  void SetUp() override {
+    if (GetParam() > cpu::machine_isa()) GTEST_SKIP() << "this machine has no " << name(GetParam());
+  }
+  [[nodiscard]] Target target(int threads = 2) const {
+    Target target = Target::cpu(threads);
+    target.isa = name(GetParam());
+    return target;
+  }
+};
+INSTANTIATE_TEST_SUITE_P(Isa, Executor, testing::Values(cpu::Isa::portable, cpu::Isa::avx2, cpu::Isa::avx512),
+                         [](const auto& info) { return std::string(name(info.param)); });
+
+constexpr std::int64_t shapes[][3] = {{1, 16, 1}, {25, 48, 7}, {3, 1040, 5}, {60, 2064, 9}, {130, 16, 3}};
+
+TEST_P(Executor, AgreesWithTheReferenceOnEveryClassAndShape) {
+  for (const Case& c : cases) {
+    const Graph graph = graph_of(c.text);
+    const Plan plan = compile(Gemm{}, graph, target());
+    for (const auto& [m, n, k] : shapes) {
+      expect_right(plan, Operands(plan, 1, m, n, k), std::string(c.name) + " " + std::to_string(m) + " x " + std::to_string(n));
+    }
+  }
+}
+
+TEST_P(Executor, TakesAnyStride) {
+  for (const Case& c : cases) {
+    const Plan plan = compile(Gemm{}, graph_of(c.text), target());
+    expect_right(plan, Operands(plan, 1, 29, 48, 5, 3), std::string(c.name) + ", every third element");
+  }
+}
+
+TEST_P(Executor, RunsBatches) {
+  for (const Case& c : cases) {
+    const Plan plan = compile(Gemm{.batched = true}, graph_of(c.text), target());
+    expect_right(plan, Operands(plan, 3, 29, 48, 5), std::string(c.name) + " in a batch");
+  }
+}
+
+TEST_P(Executor, StreamsWithoutAProduct) {
+  for (const Case& c : cases) {
+    for (const DType x : {f32, bf16, i32}) {
+      const Plan plan = compile(Stream{.x = x}, graph_of(c.text), target());
+      expect_right(plan, Operands(plan, 1, 29, 1040, 0), std::string(c.name) + " over a stream of " + std::string(name(x)));
+    }
+  }
+}
+
+TEST_P(Executor, GivesTheSameBitsForAnyNumberOfThreads) {
+  for (const Case& c : cases) {
+    const Graph graph = graph_of(c.text);
+    const Plan one = compile(Gemm{}, graph, target(1));
+    Operands alone(one, 1, 130, 528, 40);
+    one.bind(alone.bindings()).run();
+    for (const int threads : {2, 3, 7}) {
+      const Plan plan = compile(Gemm{}, graph, target(threads));
+      Operands together(plan, 1, 130, 528, 40);
+      Call call = plan.bind(together.bindings());
+      for (int run = 0; run < 2; ++run) {
+        call.run();
+        for (const Plan::Slot& slot : plan.slots()) {
+          EXPECT_EQ(alone[slot.name].bytes, together[slot.name].bytes) << c.name << ", " << slot.name << ", " << threads << " threads";
+        }
+      }
+    }
+  }
+}
+
+TEST_P(Executor, AllocatesNothingWhileItRuns) {
+  for (const Case& c : cases) {
+    const Plan plan = compile(Gemm{}, graph_of(c.text), target());
+    Operands operands(plan, 1, 60, 528, 40);
+    Call call = plan.bind(operands.bindings());
+    call.run();  // OpenMP's threads start here
+    const std::int64_t before = allocations;
+    call.run();
+    EXPECT_EQ(allocations, before) << c.name;
+  }
+}
+
+TEST_P(Executor, DoesNotReadWhatAGuardSwitchesOff) {
+  const Plan plan = compile(Gemm{}, graph_of(cases[7].text), target());
+  Operands operands(plan, 1, 25, 48, 7);
+  std::memset(operands["beta"].bytes.data(), 0, 4);
+  std::memset(operands["c"].bytes.data(), 0xff, operands["c"].bytes.size());  // NaN
+  plan.bind(operands.bindings()).run();
+  const auto* d = static_cast<const float*>(operands["D"].tensor.data);
+  for (int i = 0; i < 25 * 48; ++i) ASSERT_FALSE(std::isnan(d[i])) << i;
+}
+
+TEST_P(Executor, WritesInPlaceOfAnOperand) {
+  const Plan plan = compile(Gemm{}, graph_of("def f(acc, t: tile[f32]):\n    D: f32 = acc + t\n    E: f32 = t * 2\n    return D, E\n"), target());
+  Operands expected(plan, 1, 50, 80, 7), operands(plan, 1, 50, 80, 7);
+  plan.bind(expected.bindings()).run();
+  std::vector<Binding> bindings = operands.bindings();
+  for (Binding& binding : bindings) {
+    if (binding.name == "D") binding.tensor = operands["t"].tensor;
+  }
+  plan.bind(bindings).run();
+  EXPECT_EQ(std::memcmp(operands["t"].bytes.data(), expected["D"].bytes.data(), 4 * 50 * 80), 0);
+  EXPECT_EQ(std::memcmp(operands["E"].bytes.data(), expected["E"].bytes.data(), 4 * 50 * 80), 0);
+}
+
+TEST_P(Executor, FindsTheFirstOfEqualsAndTheFirstNan) {
+  const Plan plan = compile(Stream{}, graph_of("def f(acc):\n    I = argmax(acc, axis=1)\n    J = argmin(acc, axis=1)\n    return I, J\n"), target());
+  constexpr std::int64_t n = 3000;
+  std::vector<float> x(3 * n, 1.0f);
+  x[n + 700] = x[n + 2900] = 2.0f;
+  x[2 * n + 1500] = x[2 * n + 2999] = std::nanf("");
+  x[2 * n + 10] = 9.0f;
+  std::int64_t i[3], j[3];
+  plan.bind({{"X", Tensor(x.data(), f32, {3, n})}, {"I", Tensor(i, i64, {3})}, {"J", Tensor(j, i64, {3})}}).run();
+  EXPECT_EQ(i[0], 0);
+  EXPECT_EQ(i[1], 700);
+  EXPECT_EQ(i[2], 1500);
+  EXPECT_EQ(j[1], 0);
+  EXPECT_EQ(j[2], 1500);
+}
+
+TEST_P(Executor, TheCheapestEpiloguesRunInRegisters) {
+  const char* texts[] = {"def f(acc):\n    D: f32 = acc\n    return D\n",
+                         "def f(acc, b: row[f32]):\n    D: f32 = relu(acc + b)\n    return D\n",
+                         "def f(acc, s: scalar, b: row[f32]):\n    D: f32 = acc * s + b\n    return D\n",
+                         "def f(acc, t: tile[f32]):\n    D: f32 = clamp(acc + t, -1.0, 2.0)\n    return D\n"};
+  for (const char* text : texts) {
+    const Plan plan = compile(Gemm{}, graph_of(text), target());
+    EXPECT_NE(plan.explain(ExplainPart::schedule, 100, 100, 100).find("in registers"), std::string::npos) << text;
+    for (const auto& [m, n, k] : shapes) expect_right(plan, Operands(plan, 1, m, n, k), text);
+  }
+}
+
+}  // namespace
+}  // namespace postlude

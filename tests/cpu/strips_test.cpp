@@ -1,0 +1,321 @@
+// Every strip function against a definition in double, on every instruction set that this machine has.
+#include "core/convert.h"
+#include "core/philox.h"
+#include "cpu/ops.h"
+
+#include <gtest/gtest.h>
+
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <random>
+
+namespace postlude::cpu {
+namespace {
+
+constexpr float inf = std::numeric_limits<float>::infinity();
+constexpr float nan = std::numeric_limits<float>::quiet_NaN();
+
+const std::vector<float>& special_values() {
+  static const std::vector<float> values = {
+      0.0f, -0.0f, inf, -inf, nan, 0x1p-149f, -0x1p-149f, 0x1.fffffcp-127f, 0x1p-126f, -0x1p-126f, 3.4028235e38f, -3.4028235e38f,
+      1.0f, -1.0f, 0.5f, -0.5f, 2.0f, 3.0f, -3.0f, 1.5f, 2.5f, -2.5f, 8388608.0f, -8388609.0f, 16777217.0f, 88.7f, 88.73f, -87.4f,
+      -103.9f, -104.1f, 127.9f, 128.0f, -149.0f, -150.1f, 1e10f, -1e10f, 0x1p62f, 2147483648.0f, -2147483648.0f};
+  return values;
+}
+
+// Floats spread over all bit patterns, the special ones first.
+std::vector<float> many_floats(std::uint32_t step) {
+  std::vector<float> values = special_values();
+  for (std::uint64_t bits = 0; bits < (std::uint64_t{1} << 32); bits += step) {
+    values.push_back(std::bit_cast<float>(static_cast<std::uint32_t>(bits)));
+  }
+  return values;
+}
+
+// The distance in units in the last place of the f32 nearest to `exact`.
+double ulps(float got, double exact) {
+  const auto nearest = static_cast<float>(exact);
+  if (std::isnan(nearest)) return std::isnan(got) ? 0 : 1e30;
+  if (std::isnan(got)) return 1e30;
+  if (got == nearest) return 0;
+  // Beyond the largest float, the next step of the largest binade stands for infinity.
+  const double limit = 0x1p128;
+  const double a = std::isinf(got) ? std::copysign(limit, got) : static_cast<double>(got);
+  const double b = std::isinf(nearest) ? std::copysign(limit, nearest) : exact;
+  const int exponent = std::max(-126, std::ilogb(std::isinf(nearest) ? 0x1p127 : static_cast<double>(nearest == 0 ? 0x1p-126f : nearest)));
+  return std::abs(a - b) / std::ldexp(1.0, exponent - 23);
+}
+
+class Strips : public testing::TestWithParam<Isa> {
+ protected:
+  void SetUp() override {
+    if (GetParam() > machine_isa()) GTEST_SKIP() << "this machine has no " << name(GetParam());
+  }
+  [[nodiscard]] const StripTable& table() const { return strips(GetParam()); }
+
+  std::vector<float> unary(StripFn function, const std::vector<float>& x) const {
+    std::vector<float> out(x.size());
+    const StripArg arg{x.data(), 0, 1};
+    Strip strip;
+    strip.rows = 1;
+    strip.columns = strip.out_row_stride = static_cast<std::int64_t>(x.size());
+    strip.out = out.data();
+    strip.args = &arg;
+    function(strip);
+    return out;
+  }
+  std::vector<float> binary(StripFn function, const std::vector<float>& a, const std::vector<float>& b) const {
+    std::vector<float> out(a.size());
+    const StripArg args[] = {{a.data(), 0, 1}, {b.data(), 0, 1}};
+    Strip strip;
+    strip.rows = 1;
+    strip.columns = strip.out_row_stride = static_cast<std::int64_t>(a.size());
+    strip.out = out.data();
+    strip.args = args;
+    function(strip);
+    return out;
+  }
+};
+std::string isa_name(const testing::TestParamInfo<Isa>& info) { return std::string(name(info.param)); }
+INSTANTIATE_TEST_SUITE_P(Isa, Strips, testing::Values(Isa::portable, Isa::avx2, Isa::avx512), isa_name);
+
+struct Elementary {
+  Op op;
+  double (*exact)(double);
+};
+const Elementary elementary[] = {
+    {Op::exp, [](double x) { return std::exp(x); }},     {Op::exp2, [](double x) { return std::exp2(x); }},
+    {Op::expm1, [](double x) { return std::expm1(x); }}, {Op::log, [](double x) { return std::log(x); }},
+    {Op::log2, [](double x) { return std::log2(x); }},   {Op::log1p, [](double x) { return std::log1p(x); }},
+    {Op::tanh, [](double x) { return std::tanh(x); }},   {Op::erf, [](double x) { return std::erf(x); }},
+    {Op::sqrt, [](double x) { return std::sqrt(x); }},   {Op::rsqrt, [](double x) { return 1 / std::sqrt(x); }},
+    {Op::reciprocal, [](double x) { return 1 / x; }},    {Op::sin, [](double x) { return std::sin(x); }},
+    {Op::cos, [](double x) { return std::cos(x); }},     {Op::floor, [](double x) { return std::floor(x); }},
+    {Op::ceil, [](double x) { return std::ceil(x); }},   {Op::round, [](double x) { return std::nearbyint(x); }},
+    {Op::neg, [](double x) { return -x; }},              {Op::abs, [](double x) { return std::abs(x); }},
+};
+
+TEST_P(Strips, ElementaryFunctionsKeepTheirErrors) {
+  const std::vector<float> x = many_floats(2039);  // a prime: about two million floats
+  for (const Elementary& function : elementary) {
+    const std::vector<float> y = unary(table().ops[static_cast<int>(function.op)][0], x);
+    double worst = 0;
+    std::size_t at = 0;
+    for (std::size_t i = 0; i < x.size(); ++i) {
+      const double error = ulps(y[i], function.exact(static_cast<double>(x[i])));
+      if (error > worst) worst = error, at = i;
+    }
+    // A correctly rounded result differs by up to half from the exact one; ulps() gives 0 for it.
+    EXPECT_LE(worst, info(function.op).ulps) << info(function.op).id << " of " << x[at] << " gives " << y[at];
+    RecordProperty(std::string(info(function.op).id), std::to_string(worst));
+  }
+}
+
+TEST_P(Strips, SignedZerosSurviveOddFunctions) {
+  for (const Op op : {Op::expm1, Op::log1p, Op::tanh, Op::erf, Op::sqrt, Op::sin, Op::floor, Op::ceil, Op::round}) {
+    const std::vector<float> y = unary(table().ops[static_cast<int>(op)][0], {-0.0f, 0.0f});
+    EXPECT_TRUE(y[0] == 0 && std::signbit(y[0])) << info(op).id;
+    EXPECT_TRUE(y[1] == 0 && !std::signbit(y[1])) << info(op).id;
+  }
+}
+
+TEST_P(Strips, PowKeepsItsErrorAndCsSpecialCases) {
+  std::vector<float> a, b;
+  for (const float x : special_values()) {
+    for (const float y : special_values()) a.push_back(x), b.push_back(y);
+  }
+  std::mt19937 random(7);
+  for (int i = 0; i < 1000000; ++i) {
+    const bool wild = i % 4 == 0;
+    std::uniform_real_distribution<float> moderate(-40.0f, 40.0f);
+    a.push_back(wild ? std::bit_cast<float>(static_cast<std::uint32_t>(random())) : std::abs(moderate(random)));
+    b.push_back(wild ? std::bit_cast<float>(static_cast<std::uint32_t>(random())) : moderate(random));
+  }
+  const std::vector<float> y = binary(table().ops[static_cast<int>(Op::pow)][0], a, b);
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    const double exact = std::pow(static_cast<double>(a[i]), static_cast<double>(b[i]));
+    ASSERT_LE(ulps(y[i], exact), info(Op::pow).ulps) << a[i] << " ** " << b[i] << " gives " << y[i] << ", not " << exact;
+  }
+}
+
+TEST_P(Strips, MinAndMaxPropagateNanAndOrderZeros) {
+  std::vector<float> a, b;
+  for (const float x : special_values()) {
+    for (const float y : special_values()) a.push_back(x), b.push_back(y);
+  }
+  const std::vector<float> low = binary(table().ops[static_cast<int>(Op::min)][0], a, b);
+  const std::vector<float> high = binary(table().ops[static_cast<int>(Op::max)][0], a, b);
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    if (std::isnan(a[i]) || std::isnan(b[i])) {
+      EXPECT_TRUE(std::isnan(low[i]) && std::isnan(high[i]));
+    } else if (a[i] == 0 && b[i] == 0) {
+      EXPECT_EQ(std::signbit(low[i]), std::signbit(a[i]) || std::signbit(b[i]));
+      EXPECT_EQ(std::signbit(high[i]), std::signbit(a[i]) && std::signbit(b[i]));
+    } else {
+      EXPECT_EQ(low[i], std::min(a[i], b[i]));
+      EXPECT_EQ(high[i], std::max(a[i], b[i]));
+    }
+  }
+}
+
+TEST_P(Strips, FmaRoundsOnce) {
+  std::mt19937 random(11);
+  std::vector<float> a, b, c;
+  for (int i = 0; i < 200000; ++i) {
+    std::uniform_real_distribution<float> unit(-2.0f, 2.0f);
+    a.push_back(unit(random));
+    b.push_back(unit(random));
+    // Close to -a * b, where two roundings differ from one.
+    c.push_back(i % 2 ? -(a.back() * b.back()) : std::ldexp(unit(random), static_cast<int>(random() % 60) - 30));
+  }
+  std::vector<float> out(a.size());
+  const StripArg args[] = {{a.data(), 0, 1}, {b.data(), 0, 1}, {c.data(), 0, 1}};
+  Strip strip;
+  strip.rows = 1;
+  strip.columns = strip.out_row_stride = static_cast<std::int64_t>(a.size());
+  strip.out = out.data();
+  strip.args = args;
+  table().ops[static_cast<int>(Op::fma)][0](strip);
+  for (std::size_t i = 0; i < a.size(); ++i) ASSERT_EQ(out[i], std::fma(a[i], b[i], c[i])) << i;
+}
+
+TEST_P(Strips, IntegersWrapAndFloorDivisionFloors) {
+  constexpr auto least = std::numeric_limits<std::int32_t>::min(), most = std::numeric_limits<std::int32_t>::max();
+  const std::int32_t values[] = {least, least + 1, -7, -1, 0, 1, 2, 7, most};
+  for (const std::int32_t x : values) {
+    for (const std::int32_t y : values) {
+      const StripArg args[] = {{&x, 0, 0}, {&y, 0, 0}};
+      std::int32_t out = 0;
+      Strip strip{1, 1, &out, 1, 1, args, nullptr};
+      auto run = [&](Op op) {
+        table().ops[static_cast<int>(op)][1](strip);
+        return out;
+      };
+      const std::int64_t a = x, b = y;
+      EXPECT_EQ(run(Op::add), static_cast<std::int32_t>(a + b));
+      EXPECT_EQ(run(Op::sub), static_cast<std::int32_t>(a - b));
+      EXPECT_EQ(run(Op::mul), static_cast<std::int32_t>(a * b));
+      const std::int64_t floored = b == 0 ? 0 : static_cast<std::int64_t>(std::floor(static_cast<double>(a) / static_cast<double>(b)));
+      EXPECT_EQ(run(Op::floordiv), static_cast<std::int32_t>(floored)) << x << " // " << y;
+      EXPECT_EQ(run(Op::neg), static_cast<std::int32_t>(-a));
+    }
+  }
+}
+
+TEST_P(Strips, LoadsAgreeWithTheDefinition) {
+  for (const DType type : {DType::f16, DType::bf16, DType::e4m3, DType::e5m2, DType::s8, DType::u8, DType::boolean}) {
+    const std::int64_t count = size_of(type) == 1 ? 256 : 65536;
+    std::vector<std::uint8_t> memory(static_cast<std::size_t>(count * size_of(type)));
+    for (std::int64_t i = 0; i < count; ++i) std::memcpy(memory.data() + i * size_of(type), &i, static_cast<std::size_t>(size_of(type)));
+    std::vector<float> out(static_cast<std::size_t>(count));
+    const StripArg arg{memory.data(), 0, 1};
+    Strip strip{1, count, out.data(), count, 1, &arg, nullptr};
+    table().load[static_cast<int>(type)](strip);
+    for (std::int64_t i = 0; i < count; ++i) {
+      if (is_float(type)) {
+        const double expected = core::load_real(type, memory.data(), i);
+        const auto got = static_cast<double>(out[static_cast<std::size_t>(i)]);
+        EXPECT_TRUE(got == expected ? std::signbit(got) == std::signbit(expected) : std::isnan(got) && std::isnan(expected)) << i;
+      } else {
+        EXPECT_EQ(std::bit_cast<std::int32_t>(out[static_cast<std::size_t>(i)]), core::load_integer(type, memory.data(), i)) << i;
+      }
+    }
+  }
+}
+
+TEST_P(Strips, StoresAndCastsAgreeWithTheDefinition) {
+  // All floats whose lower bits decide roundings: a prime step, and the neighbourhoods of the halves of every format.
+  std::vector<float> x = many_floats(65521);
+  for (std::uint32_t high = 0; high < 65536; ++high) {
+    for (const std::uint32_t low : {0x0000u, 0x0001u, 0x7fffu, 0x8000u, 0x8001u, 0xffffu, 0x1000u, 0x0fffu, 0x1001u}) {
+      x.push_back(std::bit_cast<float>(high << 16 | low));
+    }
+  }
+  const auto count = static_cast<std::int64_t>(x.size());
+  const StripArg arg{x.data(), 0, 1};
+  for (int t = 0; t < dtype_count; ++t) {
+    const auto type = static_cast<DType>(t);
+    const auto size = static_cast<std::size_t>(size_of(type));
+    std::vector<std::uint8_t> got(x.size() * size), expected(x.size() * size);
+    std::vector<std::int64_t> value(x.size());  // room for i64
+    Strip strip{1, count, got.data(), count, 1, &arg, nullptr};
+    table().store[0][t](strip);
+    strip.out = value.data();
+    table().cast[0][t](strip);
+    for (std::int64_t i = 0; i < count; ++i) {
+      core::store_real(type, expected.data(), i, static_cast<double>(x[static_cast<std::size_t>(i)]));
+      const bool is_nan = type == DType::f32 && std::isnan(x[static_cast<std::size_t>(i)]);
+      if (is_nan) continue;  // payloads are nobody's promise
+      ASSERT_EQ(std::memcmp(got.data() + i * size, expected.data() + i * size, size), 0)
+          << name(type) << " of " << x[static_cast<std::size_t>(i)];
+      if (is_float(type)) {
+        const float cast = reinterpret_cast<const float*>(value.data())[i];
+        const auto want = static_cast<float>(core::load_real(type, expected.data(), i));
+        ASSERT_TRUE(cast == want || (std::isnan(cast) && std::isnan(want))) << name(type);
+      } else {
+        const std::int64_t cast = type == DType::i64 ? value[static_cast<std::size_t>(i)] : reinterpret_cast<const std::int32_t*>(value.data())[i];
+        ASSERT_EQ(cast, core::load_integer(type, expected.data(), i)) << name(type) << " of " << x[static_cast<std::size_t>(i)];
+      }
+    }
+  }
+}
+
+TEST_P(Strips, RandomIsPhilox) {
+  constexpr std::int64_t rows = 37, columns = 53;
+  std::vector<std::int64_t> m(rows), n(columns);
+  for (std::int64_t i = 0; i < rows; ++i) m[static_cast<std::size_t>(i)] = 3 + i;
+  for (std::int64_t j = 0; j < columns; ++j) n[static_cast<std::size_t>(j)] = 1 + 3 * j;
+  std::vector<float> out(rows * columns);
+  const StripArg args[] = {{m.data(), 1, 0}, {n.data(), 0, 1}};
+  const RandomStrip random{0x123456789abcdef0, 5, 2};
+  Strip strip{rows, columns, out.data(), columns, 1, args, &random};
+  table().random(strip);
+  for (std::int64_t i = 0; i < rows; ++i) {
+    for (std::int64_t j = 0; j < columns; ++j) {
+      EXPECT_EQ(out[static_cast<std::size_t>(i * columns + j)], core::random_uniform(random.seed, 5, 2, 3 + i, 1 + 3 * j));
+    }
+  }
+}
+
+struct Native {
+  const char* name;
+  double ulps;       // of the result
+  double of_x;       // and this many of the argument's ulps, where the result is a small difference
+  double (*exact)(double);
+};
+// gelu: the argument of its exponential, 66 at x = -9, is rounded more than once, and every ulp of it costs as many.
+const Native natives[] = {
+    {"relu", 0, 0, [](double x) { return x > 0 ? x : 0; }},
+    {"gelu", 100, 0, [](double x) { return x / (1 + std::exp(-2 * 0.7978845608028654 * (x + 0.044715 * x * x * x))); }},
+    {"quick_gelu", 40, 0, [](double x) { return x / (1 + std::exp(-1.702 * x)); }},
+    {"gelu_erf", 4, 1, [](double x) { return 0.5 * x * std::erfc(-x / std::sqrt(2.0)); }},
+    {"silu", 5, 0, [](double x) { return x / (1 + std::exp(-x)); }},
+    {"sigmoid", 4, 0, [](double x) { return 1 / (1 + std::exp(-x)); }},
+    {"softplus", 6, 0, [](double x) { return std::max(x, 0.0) + std::log1p(std::exp(-std::abs(x))); }},
+    {"mish", 8, 0, [](double x) { return x * std::tanh(std::log1p(std::exp(x))); }},
+};
+
+TEST_P(Strips, NativeFunctionsKeepTheirErrors) {
+  std::vector<float> x;
+  for (float v = -9.0f; v < 30.0f; v += 0x1p-12f) x.push_back(v);
+  for (const Native& native : natives) {
+    const NativeStrip* found = find_native(table(), native.name);
+    ASSERT_NE(found, nullptr);
+    const std::vector<float> y = unary(found->function, x);
+    double worst = 0;
+    float at = 0;
+    for (std::size_t i = 0; i < x.size(); ++i) {
+      const double d = static_cast<double>(x[i]);
+      const double exact = native.exact(d);
+      const double allowed = (native.ulps * std::abs(exact) + native.of_x * std::abs(d)) * 0x1p-23;
+      const double error = std::abs(static_cast<double>(y[i]) - exact);
+      if (error > worst * allowed) worst = allowed == 0 ? 1e30 : error / allowed, at = x[i];
+    }
+    EXPECT_LE(worst, 1) << native.name << " of " << at;
+  }
+}
+
+}  // namespace
+}  // namespace postlude::cpu
