@@ -482,7 +482,22 @@ void Binder::plan_generic() {
     generic_phases_.push_back(p);
   }
   if (generic_phases_.empty()) return;
-  generic_ = emit_generic(program_, generic_phases_, stream_ ? bound_.a.dtype : program_.accumulator);
+  // What can be read eight columns at a time.
+  const auto wide = [](std::uint64_t address, const std::int64_t* strides, DType type) {
+    return (type == DType::f32 || type == DType::bf16 || type == DType::f16) && address % 16 == 0 && strides[2] == 1 && strides[0] % 8 == 0 && strides[1] % 8 == 0;
+  };
+  Wide vectors;
+  bool eights = true;
+  for (const int p : generic_phases_) {
+    const Phase& phase = program_.phases[p];
+    if (phase.domain.has(Axis::n)) eights = eights && phase.columns.at(shape_.n) % 8 == 0;
+  }
+  if (eights) {
+    for (std::size_t b = 0; b < memory_.size(); ++b) vectors.buffers.push_back(wide(memory_[b].address, memory_[b].strides, program_.buffers[b].dtype));
+    const std::int64_t own[3] = {shape_.m * shape_.n, shape_.n, 1};
+    vectors.accumulator = stream_ ? wide(reinterpret_cast<std::uint64_t>(bound_.a.data), bound_.a.strides.data(), bound_.a.dtype) : wide(0, own, program_.accumulator);
+  }
+  generic_ = emit_generic(program_, generic_phases_, stream_ ? bound_.a.dtype : program_.accumulator, vectors);
   std::int64_t partial_bytes = 0, counters = 0;
   for (const GenericKernel& kernel : generic_.kernels) {
     const Phase& phase = program_.phases[kernel.phase];
@@ -490,7 +505,9 @@ void Binder::plan_generic() {
     std::int64_t grid[3] = {1, 1, 1};
     if (kernel.reduction < 0) {
       const std::int64_t outer = kernel.row_threads ? shaped.columns : shaped.rows, inner = kernel.row_threads ? shaped.rows : shaped.columns;
-      grid[0] = ceil_div(inner, 256), grid[1] = std::min<std::int64_t>(outer, 65535), grid[2] = std::min<std::int64_t>(shape_.batch, 65535);
+      grid[0] = ceil_div(inner, kernel.wide ? 2048 : 256), grid[1] = std::min<std::int64_t>(outer, 65535), grid[2] = std::min<std::int64_t>(shape_.batch, 65535);
+      // Eight blocks a multiprocessor, several rows each, twice over.
+      if (kernel.wide) grid[1] = std::min(outer, std::max<std::int64_t>(1, 16 * x_.multiprocessors_ / (grid[0] * grid[2])));
     } else {
       const lower::Reduction& r = phase.reductions[kernel.reduction];
       const bool over_m = r.axes.has(Axis::m), over_n = r.axes.has(Axis::n), over_b = r.axes.has(Axis::b);

@@ -25,6 +25,16 @@ std::string right_hand_side(const lower::Phase& phase, ValueId id, const Place& 
   return code;
 }
 
+std::string vector_form(const lower::Phase& phase, const Instruction& i) {
+  if (i.guard >= 0 || i.type != DType::f32) return {};
+  for (const ValueId arg : i.args) {
+    if (phase.code[arg].type != DType::f32) return {};
+  }
+  if (i.op == Op::exp || i.op == Op::log || i.op == Op::div) return "vec_" + std::string(info(i.op).id);
+  if (i.op == Op::call && has_native_form(*i.function)) return "vec_" + i.function->name;
+  return {};
+}
+
 std::string typed(const std::string& code, DType computed, DType wanted) {
   return computed == wanted ? code : "to_" + std::string(wanted == DType::boolean ? "boolean" : name(wanted)) + "(" + code + ")";
 }

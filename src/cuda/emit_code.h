@@ -33,6 +33,9 @@ struct Resolve {
                                           bool unit_stride);
 [[nodiscard]] std::string store_statement(const lower::Program& program, const lower::Access& access, int word, const Place& place,
                                           const std::string& value, bool unit_stride);
+// The form of an instruction that takes eight elements at once (vector.cu): "vec_log"; else "".
+[[nodiscard]] std::string vector_form(const lower::Phase& phase, const lower::Instruction& instruction);
+
 // The number of elements that a reduction takes at a place. `m`, `n`: the problem's, of any integer type.
 [[nodiscard]] std::string count_expression(const lower::Instruction& count, const Place& place, const std::string& batch, const std::string& m,
                                            const std::string& n);

@@ -72,7 +72,7 @@ class Emitter {
     const bool elements = context == Context::elements;
     switch (level_[id]) {
       case Level::uniform: return "u." + v;
-      case Level::row: return v + (elements ? "[e / 2 % 2]" : "[r]");
+      case Level::row: return v + (elements ? "[2 * i + e / 2 % 2]" : "[r]");
       case Level::column: return v + (elements ? "[e / 4 * 2 + e % 2]" : "[c]");
       case Level::element: return v + "[e]";
     }
@@ -92,6 +92,17 @@ class Emitter {
     return i.op == Op::operand && i.guard < 0 && i.type == DType::f32 && level_of(i.axes) == Level::column && i.access.columns.divide == 1 &&
            places_[i.access.buffer].pair &&
            std::all_of(i.access.columns.steps.begin(), i.access.columns.steps.end(), [](const auto& step) { return step.group == 0; });
+  }
+  // Of n_index() == label, with one i64 label a row, the label: compared in 32 bits. Else -1.
+  ValueId label_of(const Instruction& i) const {
+    if (i.op != Op::eq || i.guard >= 0) return -1;
+    for (int k = 0; k < 2; ++k) {
+      const Instruction& index = phase_.code[i.args[k]];
+      if (index.op != Op::cast || index.type != DType::i64 || level_[i.args[1 - k]] != Level::row) continue;
+      const Instruction& column = phase_.code[index.args[0]];
+      if (column.op == Op::n_index && plain(column.access)) return i.args[1 - k];
+    }
+    return -1;
   }
   bool is_loaded_tile(const Instruction& i) const {
     if (i.op != Op::operand) return false;
@@ -254,7 +265,7 @@ std::string Emitter::reduce(int r) {
   const bool rows = across == Across::rows, columns = across == Across::columns;
   const std::string states = rows ? "2" : columns ? "4" : "1", size = rows ? "4" : columns ? "2" : "8";
   const std::string element = rows ? "q / 2 * 4 + s * 2 + q % 2" : columns ? "s / 2 * 4 + q * 2 + s % 2" : "q";
-  const std::string state = "red" + str(r) + (rows ? "[s]" : columns ? "[4 * f + s]" : "");
+  const std::string state = "red" + str(r) + (rows ? "[2 * i + s]" : columns ? "[4 * f + s]" : "");
   const std::string in_n = "in_columns[e / 4 * 2 + e % 2]", in_m = "in_rows[e / 2 % 2]";
   const std::string in = rows ? in_n : columns ? in_m : in_n + " && " + in_m;
   std::string code;
@@ -292,23 +303,12 @@ std::string Emitter::prefetch() {
     const Instruction& i = phase_.code[id];
     if (!wanted_[id] || !is_prefetched(i)) continue;
     const std::string column = column_expression(i.access.columns, "column", "p.n"), type = storage_name(program_.buffers[i.access.buffer].dtype);
-    code += "      n" + str(static_cast<std::int64_t>(id)) + "[k] = pair_" + type + "(" +
+    code += "      q" + str(static_cast<std::int64_t>(id)) + "[group][k] = pair_" + type + "(" +
             address_arguments(word(i.access.buffer), program_.batched ? "t.batch" : "", "", column, true) + ");\n";
   }
   if (code.empty()) return {};
   return "    #pragma unroll\n    for (int k = 0; k < SUB_N / 8; ++k) {\n"
          "      const int at = t.col + group * SUB_N + k / 2 * 16 + k % 2 * 8 + 2 * (t.lane % 4), column = WHOLE_N ? at : min(at, p.n - 2);\n" + code + "    }\n";
-}
-
-// The vector form of an instruction on eight elements, where there is one: "vec_log"; else "".
-std::string vector_form(const Phase& phase, const Instruction& i) {
-  if (i.guard >= 0 || i.type != DType::f32) return {};
-  for (const ValueId arg : i.args) {
-    if (phase.code[arg].type != DType::f32) return {};
-  }
-  if (i.op == Op::exp || i.op == Op::log || i.op == Op::div) return "vec_" + std::string(info(i.op).id);
-  if (i.op == Op::call && has_native_form(*i.function)) return "vec_" + i.function->name;
-  return {};
 }
 
 std::string Emitter::fragment() {
@@ -330,7 +330,7 @@ std::string Emitter::fragment() {
     declared += "    " + device_type(i.type) + " v" + str(id) + "[4];\n";
     if (is_prefetched(i)) {
       const std::string type = storage_name(program_.buffers[i.access.buffer].dtype), v = "v" + str(id);
-      declared += "    #pragma unroll\n    for (int c = 0; c < 2; ++c) unpair_" + type + "(q" + str(id) + "[2 * f + c], " + v + "[2 * c], " + v +
+      declared += "    #pragma unroll\n    for (int c = 0; c < 2; ++c) unpair_" + type + "(q" + str(id) + "[group][2 * f + c], " + v + "[2 * c], " + v +
                   "[2 * c + 1]);\n";
       continue;
     }
@@ -374,6 +374,8 @@ std::string Emitter::fragment() {
         call += ", " + argument;
       }
       code += "    " + call + ");\n";
+    } else if (const ValueId label = label_of(i); label >= 0) {
+      code += "    EACH " + v + "[e] = columns[e / 4 * 2 + e % 2] == as_column(" + name(label, Context::elements) + ");\n";
     } else {
       code += "    EACH " + v + "[e] = " + right_hand_side(phase_, id, each, resolve, functions_) + ";\n";
     }
@@ -584,22 +586,14 @@ std::string Emitter::issue() {
 FusedEpilogue Emitter::emit() {
   analyse();
   const std::string uniform = uniforms(), rows = row_values(), ahead = prefetch(), body = fragment(), group = group_end(), last = end(), issued = issue();
-  std::string members = "  Uniform u;\n", reset, group_reset, advance, turn;
-  const auto turned = [&](const std::string& array, const std::string& type) {
-    turn += "    #pragma unroll\n    for (int h = 0; h < ROWS - 2; ++h) { const " + type + " x = " + array + "[h]; " + array + "[h] = " + array +
-            "[h + 2], " + array + "[h + 2] = x; }\n";
-  };
+  std::string members = "  Uniform u;\n", reset, fragment_reset;
   for (ValueId id = 0; id < static_cast<ValueId>(phase_.code.size()); ++id) {
-    if (!wanted_[id] || level_[id] != Level::row) continue;
-    members += "  " + device_type(phase_.code[id].type) + " v" + str(id) + "[ROWS];\n";
-    turned("v" + str(id), device_type(phase_.code[id].type));
+    if (wanted_[id] && level_[id] == Level::row) members += "  " + device_type(phase_.code[id].type) + " v" + str(id) + "[ROWS];\n";
   }
   for (std::size_t id = 0; id < phase_.code.size(); ++id) {
     if (!wanted_[id] || !is_prefetched(phase_.code[id])) continue;
-    const std::string v = str(static_cast<std::int64_t>(id));
-    const std::string type = size_of(program_.buffers[phase_.code[id].access.buffer].dtype) == 4 ? "u64" : "u32";
-    members += "  " + type + " q" + v + "[SUB_N / 8], n" + v + "[SUB_N / 8];\n";  // of this group, of the next
-    advance += "      #pragma unroll\n      for (int k = 0; k < SUB_N / 8; ++k) q" + v + "[k] = n" + v + "[k];\n";
+    members += "  " + std::string(size_of(program_.buffers[phase_.code[id].access.buffer].dtype) == 4 ? "u64" : "u32") + " q" +
+               str(static_cast<std::int64_t>(id)) + "[GROUPS][SUB_N / 8];\n";
   }
   std::string load;
   for (std::size_t k = 0; k < out_.loaded.size(); ++k) {
@@ -615,12 +609,11 @@ FusedEpilogue Emitter::emit() {
     switch (across_of(phase_.reductions[r])) {
       case Across::rows:
         members += "  " + s + " " + red + "[ROWS];\n";
-        turned(red, s);
         reset += "    #pragma unroll\n    for (int r = 0; r < ROWS; ++r) " + red + "[r] = " + s + "::identity();\n";
         break;
       case Across::columns:
         members += "  " + s + " " + red + "[SUB_N / 4];\n";
-        group_reset += "      #pragma unroll\n      for (int k = 0; k < SUB_N / 4; ++k) " + red + "[k] = " + s + "::identity();\n";
+        fragment_reset += "    if (i == 0) {\n      #pragma unroll\n      for (int c = 0; c < 4; ++c) " + red + "[4 * f + c] = " + s + "::identity();\n    }\n";
         break;
       case Across::all:
         members += "  " + s + " " + red + ";\n";
@@ -631,19 +624,14 @@ FusedEpilogue Emitter::emit() {
   const bool reduces = !phase_.reductions.empty();
   out_.needs.scratch_bytes = reduces ? (scratch_ + 127) / 128 * 128 : 0;
   out_.text = functions_.text() + (reduces ? std::string(reduce_text) + structs : std::string()) + uniform +
-              "\n// The epilogue of one consumer: row r (0..ROWS) of a thread is row tile_row(t, r) of the output; of arrays by row the first two\n// belong to the subtile at hand.\nstruct Epilogue {\n" + members +
+              "\n// The epilogue of one consumer: row r (0..ROWS) of a thread is row tile_row(t, r) of the output.\nstruct Epilogue {\n" + members +
               "  // Before the main loop: what a tile needs from memory.\n"
               "  METHOD void begin(const Params& p, const Tile& t) {\n    u.load(p, t.batch);\n" + rows + "    columns(p, t, 0);\n  }\n" +
               "  METHOD void columns(const Params& p, const Tile& t, int group) {\n" + ahead + "  }\n" +
               "  METHOD void reset() {\n" + reset + "  }\n" +
-              "  // A group of columns begins.\n"
-              "  METHOD void next_group(const Params& p, const Tile& t, int group) {\n" + advance + group_reset +
-              "    if (group + 1 < GROUPS) columns(p, t, group + 1);\n  }\n" +
-              "  // The other m64 atom's rows take the front of the arrays by row: the code of a subtile is one for all.\n"
-              "  METHOD void turn() {\n" + turn + "  }\n" +
               "  METHOD void load(const Tile& t, u32 aux) {\n" + load + "  }\n" +
               "  METHOD void fragment(const Params& p, const Tile& t, int group, int i, int f, const ACC (&acc)[PARTS][8], u32 d) {\n" +
-              body + "  }\n" +
+              fragment_reset + body + "  }\n" +
               "  METHOD void group_end(const Params& p, const Tile& t, int group) {\n" + group + "  }\n" +
               "  METHOD void end(const Params& p, const Tile& t) {\n" + last + "  }\n};\n" + issued;
   return std::move(out_);

@@ -16,6 +16,7 @@ struct GenericKernel {
   int phase = 0;
   int reduction = -1;      // -1: the stores
   bool by_columns = false; // a reduction that keeps columns: one lane a column
+  bool wide = false;       // threads take eight columns at a time
   bool row_threads = false;// the domain has no columns: threads run along rows
   int state_bytes = 0;
 };
@@ -28,8 +29,15 @@ struct GenericSource {
   int accumulator_word = 0, partials_word = 0, counters_word = 0;
 };
 
+// Which memory can be read eight columns at a time: columns contiguous, addresses and strides multiples of 16 bytes and of
+// eight elements, f32, bf16 or f16; and columns a multiple of eight.
+struct Wide {
+  std::vector<bool> buffers;  // empty: none
+  bool accumulator = false;
+};
+
 // Kernels for these phases. `source`: what the accumulator's memory holds (X's dtype for a stream).
-[[nodiscard]] GenericSource emit_generic(const lower::Program& program, const std::vector<int>& phases, DType source);
+[[nodiscard]] GenericSource emit_generic(const lower::Program& program, const std::vector<int>& phases, DType source, const Wide& wide = {});
 
 // The product on ordinary units, and a copy of a matrix into rows that the copy engine can address.
 [[nodiscard]] std::string product_source(DType a, DType b);

@@ -101,6 +101,9 @@ struct Tile {
   u32 scratch;          // shared, SCRATCH_BYTES
 };
 
+// A column that a label of 64 bits names, or -1: no column.
+DEVICE int as_column(i64 label) { return label == i64(int(label)) ? int(label) : -1; }
+
 constexpr int WG_ROWS = PINGPONG ? BM : BM / 2;  // rows of a tile that one consumer owns
 constexpr int MI = WG_ROWS / 64;                 // m64 atoms a consumer
 constexpr int ROWS = 2 * MI;                     // rows of the output that one thread holds

@@ -184,53 +184,42 @@ extern "C" __global__ void __launch_bounds__(384, 1) postlude_gemm(const __grid_
       if (k_blocks && lane == 0) mbarrier_arrive(empty + 8 * previous);
 
       epilogue.reset();
-      // Rolled: unrolled over a tile, the code outgrows the instruction cache, and the fetch bounds it (bce: 120 KB, a fifth of
-      // an instruction a clock). The accumulator is indexed by constants all the same: each case copies its part.
-      #pragma unroll 1
-      for (int s = 0; s < SUBTILES; ++s) {
-        const int group = s / MI, i = s % MI;
-        ACC sub[SUB_N / 8 * PARTS][4];
+      #pragma unroll
+      for (int group = 0; group < GROUPS; ++group) {
         #pragma unroll
-        for (int q = 0; q < SUBTILES; ++q) {
-          if (q == s) {
-            #pragma unroll
-            for (int j = 0; j < SUB_N / 8 * PARTS; ++j)
-              #pragma unroll
-              for (int e = 0; e < 4; ++e) sub[j][e] = acc[q % MI][4 * (q / MI * (SUB_N / 8 * PARTS) + j) + e];
-            asm volatile("");
-          }
-        }
-        const u32 d = own_d + d_buffer * D_BYTES;
-        if (i == 0) epilogue.next_group(p, tile, group);
+        for (int i = 0; i < MI; ++i) {
+          const u32 d = own_d + d_buffer * D_BYTES;
+          if (i == 0 && group + 1 < GROUPS) epilogue.columns(p, tile, group + 1);
 #if AUX_STAGES
-        mbarrier_wait(own_full + 8 * aux_stage, aux_phase);
-        epilogue.load(tile, own_aux + aux_stage * AUX_BYTES);
-        __syncwarp();
-        if (lane == 0) mbarrier_arrive(own_empty + 8 * aux_stage);
-        if (++aux_stage == AUX_STAGES) aux_stage = 0, aux_phase ^= 1;
+          mbarrier_wait(own_full + 8 * aux_stage, aux_phase);
+          epilogue.load(tile, own_aux + aux_stage * AUX_BYTES);
+          __syncwarp();
+          if (lane == 0) mbarrier_arrive(own_empty + 8 * aux_stage);
+          if (++aux_stage == AUX_STAGES) aux_stage = 0, aux_phase ^= 1;
 #endif
-        #pragma unroll
-        for (int f = 0; f < SUB_N / 16; ++f) {
-          ACC part[PARTS][8];
           #pragma unroll
-          for (int x = 0; x < PARTS; ++x)
+          for (int f = 0; f < SUB_N / 16; ++f) {
+            ACC part[PARTS][8];
             #pragma unroll
-            for (int e = 0; e < 8; ++e) part[x][e] = sub[(f * 2 + e / 4) * PARTS + x][e % 4];
-          epilogue.fragment(p, tile, group, i, f, part, d);
-        }
-        if (i == MI - 1) epilogue.group_end(p, tile, group);
-        epilogue.turn();
+            for (int x = 0; x < PARTS; ++x)
+              #pragma unroll
+              for (int e = 0; e < 8; ++e)
+                part[x][e] = acc[i][4 * (((group * SUB_N + f * 16) / 8 + e / 4) * PARTS + x) + e % 4];
+            epilogue.fragment(p, tile, group, i, f, part, d);
+          }
+          if (i == MI - 1) epilogue.group_end(p, tile, group);
 #if D_BYTES
-        // One barrier a subtile: before it the leader makes sure that the buffer of the next subtile has been read.
-        fence_async_shared();
-        if (leader) tma_store_wait_read<D_BUFFERS - 2>();
-        named_sync(own_barrier, 128);
-        if (leader) {
-          store_issue(p, d, tile.row + i * 64, tile.col + group * SUB_N, tile.batch);
-          tma_store_commit();
-        }
-        if (++d_buffer == D_BUFFERS) d_buffer = 0;
+          // One barrier a subtile: before it the leader makes sure that the buffer of the next subtile has been read.
+          fence_async_shared();
+          if (leader) tma_store_wait_read<D_BUFFERS - 2>();
+          named_sync(own_barrier, 128);
+          if (leader) {
+            store_issue(p, d, tile.row + i * 64, tile.col + group * SUB_N, tile.batch);
+            tma_store_commit();
+          }
+          if (++d_buffer == D_BUFFERS) d_buffer = 0;
 #endif
+        }
       }
       epilogue.end(p, tile);
     }

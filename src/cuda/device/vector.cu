@@ -79,4 +79,36 @@ DEVICE void vec_div(float (&y)[8], const float (&a)[8], const float (&b)[8]) {
   EACH rest[e] = fmaf(rest[e], inverse[e], quotient[e]);
   EACH y[e] = (fabsf(rest[e]) <= 0x1.fffffep+127f ? rest[e] : quotient[e]) * scale[e];
 }
+
+// Eight neighbouring columns in memory, 16 bytes at a time; `at` counts elements, the address is a multiple of 16.
+struct alignas(16) Quad { u32 x[4]; };
+DEVICE void load8_bf16(i64 base, i64 at, float (&v)[8]) {
+  const Quad q = *(const Quad*)(base + at * 2);
+  EACH v[e] = __uint_as_float(e % 2 ? q.x[e / 2] & 0xffff0000u : q.x[e / 2] << 16);
+}
+DEVICE void load8_f16(i64 base, i64 at, float (&v)[8]) {
+  const Quad q = *(const Quad*)(base + at * 2);
+  EACH v[e] = f16_to_f32(u16(q.x[e / 2] >> (e % 2 * 16)));
+}
+DEVICE void load8_f32(i64 base, i64 at, float (&v)[8]) {
+  const Quad q = *(const Quad*)(base + at * 4), r = *(const Quad*)(base + at * 4 + 16);
+  EACH v[e] = __uint_as_float(e < 4 ? q.x[e % 4] : r.x[e % 4]);
+}
+DEVICE void store8_bf16(i64 base, i64 at, const float (&v)[8]) {
+  Quad q;
+  #pragma unroll
+  for (int e = 0; e < 8; e += 2) q.x[e / 2] = f32x2_to_bf16(v[e], v[e + 1]);
+  *(Quad*)(base + at * 2) = q;
+}
+DEVICE void store8_f16(i64 base, i64 at, const float (&v)[8]) {
+  Quad q;
+  #pragma unroll
+  for (int e = 0; e < 8; e += 2) q.x[e / 2] = f32x2_to_f16(v[e], v[e + 1]);
+  *(Quad*)(base + at * 2) = q;
+}
+DEVICE void store8_f32(i64 base, i64 at, const float (&v)[8]) {
+  Quad q, r;
+  EACH (e < 4 ? q : r).x[e % 4] = __float_as_uint(v[e]);
+  *(Quad*)(base + at * 4) = q, *(Quad*)(base + at * 4 + 16) = r;
+}
 )cuda"
