@@ -1,10 +1,17 @@
-"""Writes ops.pyi, the type stub of the generated operations, into the folder of an installed package: stubs.py FOLDER."""
+"""Writes ops.pyi, the type stub of the generated operations, beside a built extension module: stubs.py FOLDER."""
 import importlib
+import importlib.util
 import pathlib
 import sys
 
 folder = pathlib.Path(sys.argv[1]).resolve()
-sys.path.insert(0, str(folder.parent))
+# While a wheel is put together FOLDER has the extension module only: the Python files are these, beside this script.
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+spec = importlib.util.spec_from_file_location("postlude._core", next(folder.glob("_core.*.so")))
+assert spec and spec.loader
+sys.modules["postlude._core"] = core = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(core)
+sys.dont_write_bytecode = True
 table = importlib.import_module("postlude._operations").table
 
 HEADER = '''"""The operations of the epilogue language. Generated from its table by python/stubs.py."""

@@ -33,7 +33,7 @@ def doctor() -> Report:
     plan = _core.compile(f32, f32, False, plain.graph, _core.Target.cpu(), [], None)
     report["cpu"] = plan.explain("schedule").strip().partition("\n")[0]
     ok, reasons = _core.supports(f32, f32, False, plain.graph, _core.Target.cuda(), [])
-    report["cuda"] = "ready" if ok else "; ".join(reasons)
+    report["cuda"] = "ready" if ok else "; ".join(dict.fromkeys(reasons))
     for package, use in (("numpy", ""), ("ml_dtypes", "bf16 and fp8 arrays in numpy"), ("torch", ""), ("jax", ""), ("cupy", "")):
         version = _version(package)
         report[package] = version + (f" ({use})" if use and version == "not installed" else "")

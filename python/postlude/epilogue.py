@@ -20,6 +20,8 @@ from .dtypes import DType
 from .errors import error
 from .values import Annotated, Trace, Value, _Class, classes, tracing
 
+# What post.matmul, post.plan and plan.bind take by keyword, beside the operands.
+_RESERVED = {"epilogue", "out", "target", "batched", "dtypes"}
 _CLASS_OF_AXES = {6: "tile", 4: "row", 2: "col", 0: "scalar"}
 
 
@@ -66,6 +68,9 @@ class Epilogue:
             if not accumulator and (named is None or parameter.name == named):
                 accumulator = parameter.name
                 continue
+            if parameter.name in _RESERVED:
+                raise error("bad_name", f"an operand cannot be called {parameter.name!r}, which is a keyword of post.matmul or post.plan",
+                            "Choose another name.", place)
             default = None if parameter.default is parameter.empty else parameter.default
             if default is not None and not isinstance(default, (bool, int, float)):
                 raise error("bad_call", f"the default of {parameter.name!r} is no number", "Pass the array at the call.", place)
@@ -203,7 +208,11 @@ class Epilogue:
             if not isinstance(value, Value):
                 raise error("constant_output", f"the output {name!r} is a constant", "Return what depends on the accumulator or an operand.", place)
             trace.builder.output(name, value._node, declared.get(source) if source else None)
-        return trace.builder.finish(), record
+        graph = trace.builder.finish()
+        if unused := graph.unused_operands():
+            operand = next(operand for operand in self.operands if operand.name == unused[0])
+            raise error("unused_operand", f"the operand {operand.name!r} is not used", "Use it, or take the parameter away.", operand.place)
+        return graph, record
 
     def _outputs(self, result: Any, expression: ast.expr | None, place: Place) -> tuple[list[tuple[str, Any, str]], bool]:
         """(name, value, the variable it was returned by) of each output, and whether the result is a record of them."""

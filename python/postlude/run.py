@@ -51,7 +51,7 @@ def _target(given: Any) -> _core.Target | None:
     raise error("usage", f"target={given!r}", "Targets are 'cpu', 'cuda', 'cuda:1', 'best' and what post.Target makes.")
 
 
-def matmul(a: Any, b: Any, *, epilogue: Epilogue | None = None, out: Any = None, target: Any = None, **operands: Any) -> Any:
+def matmul(a: Any, b: Any, /, *, epilogue: Epilogue | None = None, out: Any = None, target: Any = None, **operands: Any) -> Any:
     """epilogue(a @ b, **operands), computed in one pass.
 
     a is (M, K), b is (K, N); either may have a batch axis in front. Any strides: pass w.T for a weight of (N, K). Returns
@@ -68,7 +68,7 @@ def matmul(a: Any, b: Any, *, epilogue: Epilogue | None = None, out: Any = None,
 _GEMM = (False, None)
 
 
-def stream(x: Any, *, epilogue: Epilogue, out: Any = None, target: Any = None, **operands: Any) -> Any:
+def stream(x: Any, /, *, epilogue: Epilogue, out: Any = None, target: Any = None, **operands: Any) -> Any:
     """epilogue(x, **operands): an epilogue over a tensor that is in memory already, with no product before it."""
     return _epilogue(epilogue)._launcher(True, _target(target))(x, None, operands, out)
 
@@ -125,7 +125,7 @@ def _problem(a: Any, b: Any, epilogue: Epilogue | None, batched: bool | None, ta
     return chosen, a_type, b_type, batched, ranks, types, chosen_target, more
 
 
-def plan(a: Any, b: Any = None, *, epilogue: Epilogue | None = None, batched: bool | None = None, target: Any = None,
+def plan(a: Any, b: Any = None, /, *, epilogue: Epilogue | None = None, batched: bool | None = None, target: Any = None,
          dtypes: Mapping[str, Any] | None = None, **operands: Any) -> _core.Plan:
     """A plan, for any M, N and K: plan(a, b, epilogue=f).bind(a, b, ...) gives a call that runs again and again.
 
@@ -150,7 +150,7 @@ class Support:
         return "<supported>" if self.ok else "<not supported: " + "; ".join(self.reasons) + ">"
 
 
-def supports(a: Any, b: Any = None, *, epilogue: Epilogue | None = None, batched: bool | None = None, target: Any = None,
+def supports(a: Any, b: Any = None, /, *, epilogue: Epilogue | None = None, batched: bool | None = None, target: Any = None,
              dtypes: Mapping[str, Any] | None = None, **operands: Any) -> Support:
     """Whether plan() with the same arguments would succeed."""
     chosen, a_type, b_type, is_batched, ranks, types, where, more = _problem(a, b, epilogue, batched, target, dtypes, operands)

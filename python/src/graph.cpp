@@ -101,6 +101,21 @@ std::vector<NodeView> nodes_of(const Graph& graph) {
   return views;
 }
 
+// Operands that no output depends on.
+std::vector<std::string> unused_operands(const Graph& graph) {
+  const GraphData& data = graph.data();
+  std::vector<bool> needed(data.nodes.size());
+  for (const OutputDecl& output : data.outputs) needed[static_cast<std::size_t>(output.value)] = true;
+  for (std::size_t i = data.nodes.size(); i-- > 0;)  // users stand behind what they use
+    if (needed[i])
+      for (const NodeId argument : data.nodes[i].args) needed[static_cast<std::size_t>(argument)] = true;
+  std::vector<std::string> names;
+  for (std::size_t i = 0; i < data.nodes.size(); ++i)
+    if (data.nodes[i].op == Op::operand && !needed[i])
+      names.push_back(data.operands[static_cast<std::size_t>(data.nodes[i].index)].name);
+  return names;
+}
+
 }  // namespace
 
 void bind_graph(nb::module_& m) {
@@ -197,6 +212,7 @@ void bind_graph(nb::module_& m) {
         for (const auto& output : g.outputs()) rows.emplace_back(output.name, output.axes.bits, output.dtype);
         return rows;
       }, "(name, axes, dtype or None) of each.")
+      .def("unused_operands", &unused_operands, "Names of the operands that no output depends on.")
       .def("nodes", &nodes_of, "The values in topological order.")
       .def("__str__", [](const Graph& g) { return g.print(); })
       .def("__repr__", [](const Graph& g) {

@@ -56,8 +56,17 @@ std::string signature(const Prepared& p) {
   return text + " (" + arrays + ") -> (" + outputs + ") on " + describe(p.plan.target());
 }
 
-// The inputs of bind() and verify(). `b` may be what pack() made.
-Inputs read_inputs(const Prepared& p, nb::handle a, nb::handle b, nb::handle out, nb::handle keywords) {
+// The inputs of bind() and verify(): A and B, or X, by position, so that operands may have any name; B may be what pack()
+// made; out= and the operands by name.
+Inputs read_inputs(const Prepared& p, const nb::args& arrays, nb::kwargs& keywords) {
+  if (arrays.size() < 1 || arrays.size() > 2)
+    throw Error(ErrorCode::usage, "bind takes A and B, or X, by position", p.stream ? "bind(x, ...)" : "bind(a, b, ...)");
+  const nb::object a = arrays[0], b = arrays.size() > 1 ? nb::object(arrays[1]) : nb::object(nb::none());
+  nb::object out = nb::none();
+  if (keywords.contains("out")) {
+    out = keywords["out"];
+    nb::del(keywords["out"]);
+  }
   Inputs inputs;
   inputs.a = read_array(a, p.stream ? "X" : "A");
   if (p.stream) {
@@ -199,19 +208,21 @@ void bind_plan(nb::module_& m) {
       });
 
   nb::class_<Prepared>(m, "Plan", "(Types, epilogue, target), compiled for any shapes.")
-      .def("bind", [](std::shared_ptr<Prepared> self, nb::handle a, nb::handle b, nb::handle out, nb::kwargs operands) {
-        Inputs inputs = read_inputs(*self, a, b, out, operands);
+      .def("bind", [](std::shared_ptr<Prepared> self, nb::args arrays, nb::kwargs operands) {
+        Inputs inputs = read_inputs(*self, arrays, operands);
         BoundCall bound = python::bind(std::move(self), std::move(inputs));
         bound.running = std::make_shared<std::atomic_flag>();
         return bound;
-      }, nb::arg("a"), nb::arg("b").none() = nb::none(), nb::arg("out").none() = nb::none(), nb::arg("operands"),
+      },
+         nb::sig("def bind(self, a: object, b: object | None = None, /, *, out: object | None = None, **operands: object) -> Call"),
          "A Call on these arrays. Outputs that out= does not name are made once, here.")
-      .def("verify", [](std::shared_ptr<Prepared> self, nb::handle a, nb::handle b, nb::handle out, nb::kwargs operands) {
-        BoundCall bound = python::bind(self, read_inputs(*self, a, b, out, operands));
+      .def("verify", [](std::shared_ptr<Prepared> self, nb::args arrays, nb::kwargs operands) {
+        BoundCall bound = python::bind(self, read_inputs(*self, arrays, operands));
         bound.run({});
         nb::gil_scoped_release release;
         return postlude::verify(self->plan, bound.bindings);
-      }, nb::arg("a"), nb::arg("b").none() = nb::none(), nb::arg("out").none() = nb::none(), nb::arg("operands"),
+      },
+         nb::sig("def verify(self, a: object, b: object | None = None, /, *, out: object | None = None, **operands: object) -> list[Comparison]"),
          "Runs, and compares every output with the float64 reference. Slow.")
       .def("pack", [](const Prepared& self, nb::handle b) {
         const Array array = read_array(b, "B");
@@ -232,6 +243,9 @@ void bind_plan(nb::module_& m) {
         for (const Plan::Slot& slot : self.plan.slots()) rows.emplace_back(slot.name, slot.axes.bits, slot.dtype, slot.output);
         return rows;
       }, "(name, axes, dtype, is output) of all that bind() wants; axes is a sum of 2 (over M) and 4 (over N).")
+      .def("shape_of", [](const Prepared& self, const std::string& slot, std::int64_t rows, std::int64_t columns, std::int64_t depth) {
+        return self.plan.shape_of(slot, rows, columns, depth);
+      }, nb::arg("name"), nb::arg("m"), nb::arg("n"), nb::arg("k") = 0, "The shape that a slot must have at a problem's size, without batch.")
       .def("phases", &phases_of, "What each pass over the output reads, computes and writes.")
       .def("__repr__", [](const Prepared& self) {
         return "<postlude plan " + self.plan.graph().name() + ": " + signature(self) + ">";
