@@ -9,14 +9,21 @@
 
     out = post.matmul(a, b, epilogue=bias_gelu, bias=bias, residual=r)   # out.D, out.amax
 """
-from ._core import Call, Comparison, Graph, PackedOperand, Plan, Target
+# `x as x` says to type checkers that x is this package's to use.
+from ._core import (
+    Call as Call, Comparison as Comparison, Graph as Graph, PackedOperand as PackedOperand, Plan as Plan,
+    Target as Target,
+)
 from ._core import version as __version__
-from .doctor import doctor
+from .doctor import doctor as doctor
 from .dtypes import *  # noqa: F403
-from .epilogue import Epilogue, epilogue, load, parse
-from .errors import (Error, FileError, GraphError, InternalError, MachineError, OperandError, TextError, UnsupportedError,
-                     UsageError)
-from .functions import function
+from .epilogue import Epilogue as Epilogue, epilogue as epilogue, load as load, parse as parse
+from .errors import (
+    Error as Error, FileError as FileError, GraphError as GraphError, InternalError as InternalError,
+    MachineError as MachineError, OperandError as OperandError, TextError as TextError,
+    UnsupportedError as UnsupportedError, UsageError as UsageError,
+)
+from .functions import function as function
 from .ops import *  # noqa: F403
-from .run import matmul, plan, stream, supports
-from .values import NDArray, Value, col, row, scalar, tile
+from .run import matmul as matmul, plan as plan, stream as stream, supports as supports
+from .values import NDArray as NDArray, Value as Value, col as col, row as row, scalar as scalar, tile as tile

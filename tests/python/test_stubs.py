@@ -51,7 +51,7 @@ def check(tmp_path, text):
     path = tmp_path / "user.py"
     path.write_text(text)
     return subprocess.run([sys.executable, "-m", "mypy", "--strict", "--no-error-summary", "--cache-dir", str(tmp_path / "cache"),
-                           "--config-file", "/dev/null", str(path)], capture_output=True, text=True)
+                           "--config-file=", str(path)], capture_output=True, text=True)
 
 
 def test_a_users_file_checks(tmp_path):
@@ -61,7 +61,7 @@ def test_a_users_file_checks(tmp_path):
 
 def test_wrong_uses_are_found(tmp_path):
     done = check(tmp_path, BAD)
-    assert 'No overload variant of "gelu"' in done.stdout and '"cpu" of "Target"' in done.stdout, done.stdout
+    assert 'overload variants of "gelu"' in done.stdout and '"cpu" of "Target"' in done.stdout, done.stdout
 
 
 def test_every_operation_has_a_stub():
