@@ -346,6 +346,7 @@ class Binder {
     std::int64_t rows, columns;
     unsigned grid[3];
     int splits = 1, groups = 1;
+    std::int64_t batches = 0;  // that the kernel walks
   };
   std::vector<Shaped> shaped_;
   std::size_t generic_partials_ = 0, generic_counters_ = 0;
@@ -502,10 +503,14 @@ void Binder::plan_generic() {
   for (const GenericKernel& kernel : generic_.kernels) {
     const Phase& phase = program_.phases[kernel.phase];
     Shaped shaped{kernel, phase.domain.has(Axis::m) ? phase.rows.at(shape_.m) : 1, phase.domain.has(Axis::n) ? phase.columns.at(shape_.n) : 1, {1, 1, 1}};
+    shaped.batches = shape_.batch;
     std::int64_t grid[3] = {1, 1, 1};
     if (kernel.reduction < 0) {
       const std::int64_t outer = kernel.row_threads ? shaped.columns : shaped.rows, inner = kernel.row_threads ? shaped.rows : shaped.columns;
-      grid[0] = ceil_div(inner, kernel.wide ? 2048 : 256), grid[1] = std::min<std::int64_t>(outer, 65535), grid[2] = std::min<std::int64_t>(shape_.batch, 65535);
+      // What does not depend on the batch is there even for no batches.
+      const bool once = std::none_of(phase.stores.begin(), phase.stores.end(), [&](const auto& store) { return program_.buffers[store.access.buffer].axes.has(Axis::b); });
+      shaped.batches = once ? 1 : shape_.batch;
+      grid[0] = ceil_div(inner, kernel.wide ? 2048 : 256), grid[1] = std::min<std::int64_t>(outer, 65535), grid[2] = std::min<std::int64_t>(shaped.batches, 65535);
       // Eight blocks a multiprocessor, several rows each, twice over.
       if (kernel.wide) grid[1] = std::min(outer, std::max<std::int64_t>(1, 16 * x_.multiprocessors_ / (grid[0] * grid[2])));
     } else {
@@ -688,7 +693,7 @@ void Binder::emit_generic_phases(bool before) {
     }
     words[generic_.partials_word] = base_ + generic_partials_;
     words[generic_.counters_word] = base_ + generic_counters_;
-    const std::int32_t head[4] = {static_cast<std::int32_t>(shape_.batch), static_cast<std::int32_t>(shape_.m), static_cast<std::int32_t>(shape_.n),
+    const std::int32_t head[4] = {static_cast<std::int32_t>(shaped.batches), static_cast<std::int32_t>(shape_.m), static_cast<std::int32_t>(shape_.n),
                                   static_cast<std::int32_t>(shape_.k)};
     l.block.assign(2 + words.size(), 0);
     std::memcpy(l.block.data(), head, sizeof head);

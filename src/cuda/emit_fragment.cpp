@@ -6,6 +6,7 @@
 #include <postlude/error.h>
 
 #include <algorithm>
+#include <map>
 
 namespace postlude::inline v0::cuda {
 namespace {
@@ -43,6 +44,30 @@ Axes domain_of(Across across) {
 }
 
 bool plain(const Access& access) { return access.columns.identity() && access.divide_rows == 1; }
+
+// About how many instructions an element takes.
+int operations(const Instruction& i) {
+  switch (i.op) {
+    case Op::acc:
+    case Op::operand:
+    case Op::constant: return 0;
+    case Op::exp:
+    case Op::exp2:
+    case Op::div: return 10;
+    case Op::log:
+    case Op::log2:
+    case Op::tanh: return 20;
+    case Op::erf:
+    case Op::expm1:
+    case Op::log1p:
+    case Op::random:
+    case Op::sin:
+    case Op::cos: return 40;
+    case Op::pow: return 80;
+    case Op::call: return 10;
+    default: return 1;
+  }
+}
 
 class Emitter {
  public:
@@ -145,7 +170,9 @@ class Emitter {
   std::vector<const lower::Store*> staged_, direct_;
   Functions functions_;
   const int scratch_columns_ = 64;  // the widest subtile
-  int scratch_ = 16;                // bytes; the first are last_to_arrive's flag
+  int scratch_ = 16;                // bytes; the first are the arrivals' flag
+  std::map<std::size_t, int> all_at_;  // in it, of reductions over everything
+  std::string partials_;            // what a tile's end writes and asks
 };
 
 void Emitter::analyse() {
@@ -154,6 +181,10 @@ void Emitter::analyse() {
   out_.needs.parts = accumulator_parts(phase_);
   for (const Instruction& i : phase_.code) level_.push_back(level_of(i.axes));
   wanted_ = needed(phase_, sinks(phase_, true, true));
+  for (std::size_t id = 0; id < phase_.code.size(); ++id) {
+    if (wanted_[id] && level_[id] == Level::element) out_.needs.operations += operations(phase_.code[id]);
+  }
+  for (const Reduction& r : phase_.reductions) out_.needs.operations += r.reducer == Reducer::online_softmax || r.reducer == Reducer::welford ? 12 : 6;
 
   // A load is guarded where all its users are guarded by one value.
   load_guard_.assign(phase_.code.size(), -1);
@@ -498,6 +529,7 @@ std::string Emitter::end() {
              " x = fold_lanes<" + s + ">(red" + str(r) + ", 1, 32);\n      if (t.lane == 0) " + shared + "[t.warp] = x;\n    }\n";
     read += "      " + pointer(out_.partials[r].word, s) + "[((i64)t.batch * SLOTS_M + t.slot_m) * p.tiles_n + t.tile_n] = " + s + "::combine(" + s +
             "::combine(" + shared + "[0], " + shared + "[1]), " + s + "::combine(" + shared + "[2], " + shared + "[3]));\n";
+    all_at_[r] = scratch_;
     scratch_ += (4 * reducers_[r].bytes + 15) / 16 * 16;
   }
   if (!write.empty()) code += write + "    named_sync(t.barrier, 128);\n    if (t.thread == 0) {\n" + read + "    }\n";
@@ -509,26 +541,39 @@ std::string Emitter::end() {
     }
     return text;
   };
-  if (const int w = out_.counters[0]; w >= 0) {
-    code += "    if (last_to_arrive(t, " + pointer(w, "u32") + " + t.batch * SLOTS_M + t.slot_m, p.tiles_n)) {\n" +
+  const std::string counter[3] = {"t.batch * SLOTS_M + t.slot_m", "t.batch * p.tiles_n + t.tile_n", "t.batch"};
+  std::string ask;
+  for (int across = 0; across < 3; ++across) {
+    if (out_.counters[across] < 0) continue;
+    ask += "      arrivals.ask(" + str(across) + ", " + pointer(out_.counters[across], "u32") + " + " + counter[across] + ");\n";
+  }
+  if (!ask.empty()) code += "    named_sync(t.barrier, 128);  // all partials of this warpgroup are written\n    if (t.thread == 0) {\n" + ask + "    }\n";
+  partials_ = std::move(code);
+  code.clear();
+  const auto last = [&](int across, const std::string& expected) {
+    return "    if (arrivals.last(t, " + str(across) + ", " + pointer(out_.counters[across], "u32") + " + " + counter[across] + ", " + expected + ")) {\n";
+  };
+  if (out_.counters[0] >= 0) {
+    code += last(0, "p.tiles_n") +
             "      for (int row = t.row + t.thread; row < min(t.row + WG_ROWS, p.m); row += 128) {\n" +
             gathers(Across::rows, "        ", [&](std::size_t r) {
               return "gather(" + pointer(out_.partials[r].word, "const " + reducers_[r].type) + " + (i64)t.batch * p.tiles_n * p.m + row, p.tiles_n, p.m)";
             }) + finish(Across::rows, "row", "0", "        ") + "      }\n    }\n";
   }
-  if (const int w = out_.counters[1]; w >= 0) {
-    code += "    if (last_to_arrive(t, " + pointer(w, "u32") + " + t.batch * p.tiles_n + t.tile_n, SLOTS_M)) {\n" +
+  if (out_.counters[1] >= 0) {
+    code += last(1, "SLOTS_M") +
             "      for (int column = t.col + t.thread; column < min(t.col + OUT_N, p.n); column += 128) {\n" +
             gathers(Across::columns, "        ", [&](std::size_t r) {
               return "gather(" + pointer(out_.partials[r].word, "const " + reducers_[r].type) + " + (i64)t.batch * SLOTS_M * p.n + column, SLOTS_M, p.n)";
             }) + finish(Across::columns, "0", "column", "        ") + "      }\n    }\n";
   }
-  if (const int w = out_.counters[2]; w >= 0) {
+  if (out_.counters[2] >= 0) {
     // Each thread gathers every 128th tile in order; lanes and warps are then folded in theirs.
-    std::string fold, final;
+    std::string fold, final, shared_all;
     for (std::size_t r = 0; r < phase_.reductions.size(); ++r) {
       if (across_of(phase_.reductions[r]) != Across::all) continue;
       const std::string s = reducers_[r].type, shared = "all" + str(r);
+      shared_all += "      " + s + "* " + shared + " = shared_pointer<" + s + ">(t.scratch + " + str(all_at_[r]) + ");\n";
       fold += "      {\n        const i64 tiles = (i64)SLOTS_M * p.tiles_n;\n        const " + s + " x = fold_lanes<" + s + ">(gather(" +
               pointer(out_.partials[r].word, "const " + s) + " + t.batch * tiles + t.thread, int((tiles - t.thread + 127) / 128), 128), 1, 32);\n" +
               "        if (t.lane == 0) " + shared + "[t.warp] = x;\n      }\n";
@@ -537,8 +582,9 @@ std::string Emitter::end() {
       const std::string s = reducers_[r].type, shared = "all" + str(r);
       return s + "::combine(" + s + "::combine(" + shared + "[0], " + shared + "[1]), " + s + "::combine(" + shared + "[2], " + shared + "[3]))";
     });
-    code += "    if (last_to_arrive(t, " + pointer(w, "u32") + " + t.batch, SLOTS_M * p.tiles_n)) {\n" + fold +
-            "      named_sync(t.barrier, 128);\n      if (t.thread == 0) {\n" + final + finish(Across::all, "0", "0", "        ") + "      }\n    }\n";
+    code += last(2, "SLOTS_M * p.tiles_n") + shared_all + fold +
+            "      named_sync(t.barrier, 128);\n      if (t.thread == 0) {\n" + final + finish(Across::all, "0", "0", "        ") +
+            "      }\n      named_sync(t.barrier, 128);  // before the next tile writes where this was read\n    }\n";
   }
   return code;
 }
@@ -586,7 +632,7 @@ std::string Emitter::issue() {
 FusedEpilogue Emitter::emit() {
   analyse();
   const std::string uniform = uniforms(), rows = row_values(), ahead = prefetch(), body = fragment(), group = group_end(), last = end(), issued = issue();
-  std::string members = "  Uniform u;\n", reset, fragment_reset;
+  std::string members = std::string("  Uniform u;\n") + (phase_.reductions.empty() ? "" : "  Arrivals arrivals;\n"), reset, fragment_reset;
   for (ValueId id = 0; id < static_cast<ValueId>(phase_.code.size()); ++id) {
     if (wanted_[id] && level_[id] == Level::row) members += "  " + device_type(phase_.code[id].type) + " v" + str(id) + "[ROWS];\n";
   }
@@ -633,7 +679,9 @@ FusedEpilogue Emitter::emit() {
               "  METHOD void fragment(const Params& p, const Tile& t, int group, int i, int f, const ACC (&acc)[PARTS][8], u32 d) {\n" +
               fragment_reset + body + "  }\n" +
               "  METHOD void group_end(const Params& p, const Tile& t, int group) {\n" + group + "  }\n" +
-              "  METHOD void end(const Params& p, const Tile& t) {\n" + last + "  }\n};\n" + issued;
+              "  METHOD void end(const Params& p, const Tile& t) {\n" + partials_ + "  }\n" +
+              "  // Once the arrivals of tile t are known: the last one finishes its rows, columns, or everything.\n"
+              "  METHOD void settle(const Params& p, const Tile& t) {\n" + last + "  }\n};\n" + issued;
   return std::move(out_);
 }
 

@@ -145,7 +145,7 @@ void Emitter::wide_stores(int index) {
   }
   kernels += "extern \"C\" __global__ void __launch_bounds__(256) " + kernel + "(const __grid_constant__ Params p, int rows, int columns) {\n"
              "  const int j = (blockIdx.x * 256 + threadIdx.x) * 8;\n  if (j >= columns) return;\n"
-             "  for (int b = blockIdx.z; b < p.batch; b += gridDim.z)\n    for (int i = blockIdx.y; i < rows; i += gridDim.y) {\n" + code + "    }\n}\n";
+             "  for (int b = blockIdx.z; b < p.batch; b += gridDim.z)\n    #pragma unroll 4\n    for (int i = blockIdx.y; i < rows; i += gridDim.y) {\n" + code + "    }\n}\n";
 }
 
 void Emitter::stores(int index) {

@@ -34,7 +34,7 @@ struct EpilogueNeeds {
   int scratch_bytes = 0;    // shared memory of reductions, a consumer
   int element_bytes = 2;    // of A and B
   bool b_mn_major = false;
-  bool rows_finish = false; // a second phase waits for whole rows: walk few tile rows together
+  int operations = 0;       // about how many instructions the epilogue takes, an element
 };
 
 inline constexpr int shared_limit = 232448;  // bytes a block may have on sm_90

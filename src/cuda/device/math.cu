@@ -55,7 +55,7 @@ DEVICE float op_div(float a, float b) {
   const float divisor = b * scale, inverse = fast_reciprocal(divisor);
   const float quotient = a * inverse;
   const float refined = fmaf(fmaf(-divisor, quotient, a), inverse, quotient);
-  return (fabsf(refined) <= 0x1.fffffep+127f ? refined : quotient) * scale;
+  return (fabsf(refined) <= 0x1.fffffep+127f && quotient != 0.f ? refined : quotient) * scale;
 }
 DEVICE float op_floordiv(float a, float b) { return floorf(op_div(a, b)); }
 DEVICE float op_reciprocal(float x) { return op_div(1.f, x); }

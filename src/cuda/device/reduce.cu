@@ -42,10 +42,10 @@ template <class S, int N> DEVICE void softmax_add(S& s, const float (&x)[N]) {
   float m = s.c0;
   #pragma unroll
   for (int i = 0; i < N; ++i) m = op_max(m, x[i]);
-  const float base = (m == (-INF) ? 0.f : m) * 0x1.715476p+0f;
-  float sum = s.c1 * fast_exp2(fmaf(s.c0, 0x1.715476p+0f, -base));
+  const float base = m == (-INF) ? 0.f : m;  // x - base is exact where it matters; folding it into the product is not
+  float sum = s.c1 * fast_exp2((s.c0 - base) * 0x1.715476p+0f);
   #pragma unroll
-  for (int i = 0; i < N; ++i) sum += fast_exp2(fmaf(x[i], 0x1.715476p+0f, -base));
+  for (int i = 0; i < N; ++i) sum += fast_exp2((x[i] - base) * 0x1.715476p+0f);
   s.c0 = m, s.c1 = sum;
 }
 

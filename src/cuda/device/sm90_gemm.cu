@@ -30,6 +30,14 @@ DEVICE TileCoordinate tile_coordinate(const Params& p, int t) {
   return {first + t % rows, t / rows, batch};
 }
 
+DEVICE void place_tile(const Params& p, Tile& tile, int t) {
+  const TileCoordinate c = tile_coordinate(p, t);
+  tile.batch = c.batch, tile.tile_m = c.m, tile.tile_n = c.n;
+  tile.slot_m = PINGPONG ? c.m : 2 * c.m + tile.wg;
+  tile.row = c.m * BM + (PINGPONG ? 0 : tile.wg * WG_ROWS);
+  tile.col = c.n * OUT_N;
+}
+
 DEVICE void load_operands(const Params& p, u32 smem, u32 full, u32 empty) {
   const int k_blocks = p.k_blocks;
   int stage = 0;
@@ -125,13 +133,12 @@ extern "C" __global__ void __launch_bounds__(384, 1) postlude_gemm(const __grid_
     tile.wg = wg, tile.warp = warp, tile.lane = lane, tile.thread = threadIdx.x % 128, tile.barrier = own_barrier;
     tile.scratch = smem + SMEM_SCRATCH + wg * SCRATCH_BYTES;
 
+#if REDUCES
+    int unsettled = -1;  // the tile whose arrivals are not known yet
+#endif
     int sequence = PINGPONG ? wg : 0;
     for (int t = blockIdx.x + sequence * gridDim.x; t < p.tiles; t += (PINGPONG ? 2 : 1) * gridDim.x, sequence += PINGPONG ? 2 : 1) {
-      const TileCoordinate c = tile_coordinate(p, t);
-      tile.batch = c.batch, tile.tile_m = c.m, tile.tile_n = c.n;
-      tile.slot_m = PINGPONG ? c.m : 2 * c.m + wg;
-      tile.row = c.m * BM + (PINGPONG ? 0 : wg * WG_ROWS);
-      tile.col = c.n * OUT_N;
+      place_tile(p, tile, t);
 
       epilogue.begin(p, tile);
 
@@ -221,8 +228,22 @@ extern "C" __global__ void __launch_bounds__(384, 1) postlude_gemm(const __grid_
 #endif
         }
       }
+#if REDUCES
+      if (unsettled >= 0) {
+        Tile before = tile;
+        place_tile(p, before, unsettled);
+        epilogue.settle(p, before);
+      }
+      unsettled = t;
+#endif
       epilogue.end(p, tile);
     }
+#if REDUCES
+    if (unsettled >= 0) {
+      place_tile(p, tile, unsettled);
+      epilogue.settle(p, tile);
+    }
+#endif
 #if D_BYTES
     if (leader) tma_store_wait();
 #endif

@@ -77,21 +77,26 @@ DEVICE void vec_div(float (&y)[8], const float (&a)[8], const float (&b)[8]) {
   EACH quotient[e] = a[e] * inverse[e];
   EACH rest[e] = fmaf(-divisor[e], quotient[e], a[e]);
   EACH rest[e] = fmaf(rest[e], inverse[e], quotient[e]);
-  EACH y[e] = (fabsf(rest[e]) <= 0x1.fffffep+127f ? rest[e] : quotient[e]) * scale[e];
+  EACH y[e] = (fabsf(rest[e]) <= 0x1.fffffep+127f && quotient[e] != 0.f ? rest[e] : quotient[e]) * scale[e];
 }
 
 // Eight neighbouring columns in memory, 16 bytes at a time; `at` counts elements, the address is a multiple of 16.
 struct alignas(16) Quad { u32 x[4]; };
+#ifndef POSTLUDE_HOST
+// Not ordered behind stores, so that the next rows' reads are under way while one is computed. An element that is written in
+// place is read before, by the same thread.
+DEVICE Quad load_quad(i64 address) { const uint4 q = __ldg((const uint4*)address); return {q.x, q.y, q.z, q.w}; }
+#endif
 DEVICE void load8_bf16(i64 base, i64 at, float (&v)[8]) {
-  const Quad q = *(const Quad*)(base + at * 2);
+  const Quad q = load_quad(base + at * 2);
   EACH v[e] = __uint_as_float(e % 2 ? q.x[e / 2] & 0xffff0000u : q.x[e / 2] << 16);
 }
 DEVICE void load8_f16(i64 base, i64 at, float (&v)[8]) {
-  const Quad q = *(const Quad*)(base + at * 2);
+  const Quad q = load_quad(base + at * 2);
   EACH v[e] = f16_to_f32(u16(q.x[e / 2] >> (e % 2 * 16)));
 }
 DEVICE void load8_f32(i64 base, i64 at, float (&v)[8]) {
-  const Quad q = *(const Quad*)(base + at * 4), r = *(const Quad*)(base + at * 4 + 16);
+  const Quad q = load_quad(base + at * 4), r = load_quad(base + at * 4 + 16);
   EACH v[e] = __uint_as_float(e < 4 ? q.x[e % 4] : r.x[e % 4]);
 }
 DEVICE void store8_bf16(i64 base, i64 at, const float (&v)[8]) {
