@@ -303,7 +303,8 @@ class Bound_ final : public BoundCall {
     const std::size_t phases = run.phases.size();
     block.locals = run.locals.data() + static_cast<std::size_t>(thread) * pass.locals.size();
     for (std::size_t p = 0; p < phases; ++p) {
-      if (phases > 1) {
+      // Not the columns of the product, of which the phase may read pieces.
+      if (phases > 1 || pass.whole_rows) {
         block.column0 = 0;
         block.columns = run.phases[p].columns();
       }
