@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Consumes the library as a user would: consume.sh package|pkg-config|subdirectory BUILD SOURCE CXX [LAUNCHER]
-# The last builds the library again, shared, and looks at what it exports.
+# Consumes the library as a user would: consume.sh package|pkg-config|subdirectory|shared BUILD SOURCE CXX [LAUNCHER]
+# The last two build the library again: as a subdirectory with the flags of a usual build, so that a compiler cache has
+# the objects; and shared, where it looks at what the library exports.
 set -euo pipefail
 how=$1 build=$2 source=$3 cxx=$4 launcher=${5:-}
 work=$(mktemp -d)
@@ -32,6 +33,10 @@ case $how in
     pkg-config --modversion postlude
     ;;
   subdirectory)
+    configure -DPOSTLUDE_SOURCE="$source" -DCMAKE_BUILD_TYPE=RelWithDebInfo
+    "$work/build/consumer"
+    ;;
+  shared)
     configure -DPOSTLUDE_SOURCE="$source" -DBUILD_SHARED_LIBS=ON -DCMAKE_CXX_FLAGS=-O1
     "$work/build/consumer"
     library=$(find "$work/build" -name 'libpostlude.so' | head -n 1)
