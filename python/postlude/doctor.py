@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import importlib.metadata
+import importlib.util
 import platform
 import sys
 
@@ -21,8 +22,8 @@ class Report(dict[str, str]):
 def _version(package: str) -> str:
     try:
         return importlib.metadata.version(package)
-    except importlib.metadata.PackageNotFoundError:
-        return "not installed"
+    except importlib.metadata.PackageNotFoundError:  # cupy is distributed as cupy-cuda13x and so on
+        return "installed" if importlib.util.find_spec(package) else "not installed"
 
 
 def doctor() -> Report:
