@@ -336,8 +336,6 @@ class Binder {
   bool repack_a_ = false, repack_b_ = false;
   std::size_t packed_a_ = 0, packed_b_ = 0, accumulator_ = 0;
   std::vector<std::size_t> partials_;       // of the product's reductions
-  std::size_t counters_[3] = {0, 0, 0};
-  std::size_t counters_end_ = 0;
 
   std::vector<int> generic_phases_;
   GenericSource generic_;
@@ -464,10 +462,6 @@ void Binder::plan_product() {
   if (tiles_m * tiles_n * shape_.batch > std::numeric_limits<std::int32_t>::max() / 2) {
     throw Error(ErrorCode::size_overflow, "the product has too many tiles");
   }
-  const std::int64_t counts[3] = {shape_.batch * slots, shape_.batch * tiles_n, shape_.batch};
-  for (int i = 0; i < 3; ++i) {
-    if (e.counters[i] >= 0) counters_[i] = arena_.take(4 * counts[i]);
-  }
   for (const auto& partial : e.partials) {
     const std::int64_t states = partial.across == Across::rows ? tiles_n * shape_.m : partial.across == Across::columns ? slots * columns_ : slots * tiles_n;
     partials_.push_back(arena_.take(shape_.batch * states * partial.bytes));
@@ -512,7 +506,7 @@ void Binder::plan_generic() {
       shaped.batches = once ? 1 : shape_.batch;
       grid[0] = ceil_div(inner, kernel.wide ? 2048 : 256), grid[1] = std::min<std::int64_t>(outer, 65535), grid[2] = std::min<std::int64_t>(shaped.batches, 65535);
       // Eight blocks a multiprocessor, several rows each, twice over.
-      if (kernel.wide) grid[1] = std::min(outer, std::max<std::int64_t>(1, 16 * x_.multiprocessors_ / (grid[0] * grid[2])));
+      if (kernel.wide) grid[1] = std::min(outer, std::max<std::int64_t>(1, 16 * x_.multiprocessors_ / std::max<std::int64_t>(1, grid[0] * grid[2])));
     } else {
       const lower::Reduction& r = phase.reductions[kernel.reduction];
       const bool over_m = r.axes.has(Axis::m), over_n = r.axes.has(Axis::n), over_b = r.axes.has(Axis::b);
@@ -626,9 +620,6 @@ void Binder::emit_product() {
     for (int i = 0; i < 3; ++i) words[e.word_of[b] + 1 + i] = static_cast<std::uint64_t>(memory[b].strides[i]);
   }
   for (std::size_t r = 0; r < e.partials.size(); ++r) words[e.partials[r].word] = base_ + partials_[r];
-  for (int i = 0; i < 3; ++i) {
-    if (e.counters[i] >= 0) words[e.counters[i]] = base_ + counters_[i];
-  }
 
   const int shared = shared_bytes(s, e.needs);
   Launch& l = launch(product_->module, "postlude_gemm", shared);
@@ -648,6 +639,14 @@ void Binder::emit_product() {
   std::memcpy(bytes, maps.data(), maps.size() * sizeof(TensorMap));
   std::memcpy(bytes + maps.size() * sizeof(TensorMap), &g, sizeof g);
   std::memcpy(bytes + maps.size() * sizeof(TensorMap) + sizeof g, words.data(), words.size() * 8);
+  if (!e.partials.empty()) {
+    const std::vector<std::uint64_t> block = l.block;
+    Launch& finish = launch(product_->module, "postlude_finish");
+    finish.threads = 128;
+    finish.block = block;
+    const std::int64_t blocks = (e.finishes[0] ? ceil_div(shape_.m, 128) : 0) + (e.finishes[1] ? ceil_div(columns_, 32) : 0) + (e.finishes[2] ? 1 : 0);
+    finish.grid[0] = static_cast<unsigned>(blocks * shape_.batch);
+  }
   std::string text = (fused_ ? "" : "accumulator by ") + to_string(s);
   if (repack_a_) text += ", A repacked";
   if (repack_b_) text += ", B repacked";
@@ -776,7 +775,7 @@ std::string CudaExecutable::explain(ExplainPart part, const Shape& shape) const 
       }
     }
     if (const auto made = product(*program_, product_phase_, loop, places, shape, columns, rejected, false); made && part == ExplainPart::source) text += made->source;
-    for (const int p : epilogue.finished) text += part == ExplainPart::loops ? "phase " + std::to_string(p) + ": by the last tile of its rows or columns\n" : "";
+    for (const int p : epilogue.finished) text += part == ExplainPart::loops ? "phase " + std::to_string(p) + ": by the kernel that folds the partial reductions\n" : "";
     generic.clear();
     for (int p = 0; p < static_cast<int>(program_->phases.size()); ++p) {
       if (p != product_phase_ && std::find(epilogue.finished.begin(), epilogue.finished.end(), p) == epilogue.finished.end()) generic.push_back(p);

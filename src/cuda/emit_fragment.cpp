@@ -6,7 +6,6 @@
 #include <postlude/error.h>
 
 #include <algorithm>
-#include <map>
 
 namespace postlude::inline v0::cuda {
 namespace {
@@ -170,9 +169,8 @@ class Emitter {
   std::vector<const lower::Store*> staged_, direct_;
   Functions functions_;
   const int scratch_columns_ = 64;  // the widest subtile
-  int scratch_ = 16;                // bytes; the first are the arrivals' flag
-  std::map<std::size_t, int> all_at_;  // in it, of reductions over everything
-  std::string partials_;            // what a tile's end writes and asks
+  int scratch_ = 0;                 // bytes of shared memory
+  std::string partials_;            // what a tile's end writes
 };
 
 void Emitter::analyse() {
@@ -226,8 +224,7 @@ void Emitter::analyse() {
     reducers_.push_back(emit_reducer(phase_.reductions[r], static_cast<int>(r), functions_));
     const Across across = across_of(phase_.reductions[r]);
     out_.partials.push_back({across, reducers_.back().bytes, take_words(1)});
-    int& counter = out_.counters[static_cast<int>(across)];
-    if (counter < 0) counter = take_words(1);
+    out_.finishes[static_cast<int>(across)] = true;
   }
 
   // Small phases that follow from statistics of one kind alone.
@@ -246,7 +243,7 @@ void Emitter::analyse() {
     const Phase& small = program_.phases[p];
     if (!small.reductions.empty() || (small.domain.has(Axis::m) && small.domain.has(Axis::n))) continue;
     const Across across = small.domain.has(Axis::m) ? Across::rows : small.domain.has(Axis::n) ? Across::columns : Across::all;
-    if (out_.counters[static_cast<int>(across)] < 0) continue;
+    if (!out_.finishes[static_cast<int>(across)]) continue;
     bool here = small.rows == Extent{} && (across != Across::columns || small.columns == phase_.columns);
     for (const Instruction& i : small.code) {
       if (i.op != Op::operand) continue;
@@ -529,7 +526,6 @@ std::string Emitter::end() {
              " x = fold_lanes<" + s + ">(red" + str(r) + ", 1, 32);\n      if (t.lane == 0) " + shared + "[t.warp] = x;\n    }\n";
     read += "      " + pointer(out_.partials[r].word, s) + "[((i64)t.batch * SLOTS_M + t.slot_m) * p.tiles_n + t.tile_n] = " + s + "::combine(" + s +
             "::combine(" + shared + "[0], " + shared + "[1]), " + s + "::combine(" + shared + "[2], " + shared + "[3]));\n";
-    all_at_[r] = scratch_;
     scratch_ += (4 * reducers_[r].bytes + 15) / 16 * 16;
   }
   if (!write.empty()) code += write + "    named_sync(t.barrier, 128);\n    if (t.thread == 0) {\n" + read + "    }\n";
@@ -541,52 +537,55 @@ std::string Emitter::end() {
     }
     return text;
   };
-  const std::string counter[3] = {"t.batch * SLOTS_M + t.slot_m", "t.batch * p.tiles_n + t.tile_n", "t.batch"};
-  std::string ask;
-  for (int across = 0; across < 3; ++across) {
-    if (out_.counters[across] < 0) continue;
-    ask += "      arrivals.ask(" + str(across) + ", " + pointer(out_.counters[across], "u32") + " + " + counter[across] + ");\n";
-  }
-  if (!ask.empty()) code += "    named_sync(t.barrier, 128);  // all partials of this warpgroup are written\n    if (t.thread == 0) {\n" + ask + "    }\n";
   partials_ = std::move(code);
-  code.clear();
-  const auto last = [&](int across, const std::string& expected) {
-    return "    if (arrivals.last(t, " + str(across) + ", " + pointer(out_.counters[across], "u32") + " + " + counter[across] + ", " + expected + ")) {\n";
-  };
-  if (out_.counters[0] >= 0) {
-    code += last(0, "p.tiles_n") +
-            "      for (int row = t.row + t.thread; row < min(t.row + WG_ROWS, p.m); row += 128) {\n" +
+  if (phase_.reductions.empty()) return {};
+
+  // A second, small kernel: it folds the partials in index order and runs the small phases. Doing this in the last
+  // block to arrive needs a fence a tile at device scope, which cost rowmax a fifth of its time at K = 1024.
+  code = "extern \"C\" __global__ void __launch_bounds__(128) postlude_finish(const __grid_constant__ Params p) {\n"
+         "  struct { int batch; } t;\n  int block = blockIdx.x;\n";
+  if (out_.finishes[0]) {
+    code += "  {\n    const int blocks = (p.m + 127) / 128;\n    if (block < blocks * p.batch) {\n      t.batch = block / blocks;\n"
+            "      const int row = block % blocks * 128 + threadIdx.x;\n      if (row < p.m) {\n" +
             gathers(Across::rows, "        ", [&](std::size_t r) {
               return "gather(" + pointer(out_.partials[r].word, "const " + reducers_[r].type) + " + (i64)t.batch * p.tiles_n * p.m + row, p.tiles_n, p.m)";
-            }) + finish(Across::rows, "row", "0", "        ") + "      }\n    }\n";
+            }) + finish(Across::rows, "row", "0", "        ") + "      }\n      return;\n    }\n    block -= blocks * p.batch;\n  }\n";
   }
-  if (out_.counters[1] >= 0) {
-    code += last(1, "SLOTS_M") +
-            "      for (int column = t.col + t.thread; column < min(t.col + OUT_N, p.n); column += 128) {\n" +
-            gathers(Across::columns, "        ", [&](std::size_t r) {
-              return "gather(" + pointer(out_.partials[r].word, "const " + reducers_[r].type) + " + (i64)t.batch * SLOTS_M * p.n + column, SLOTS_M, p.n)";
-            }) + finish(Across::columns, "0", "column", "        ") + "      }\n    }\n";
+  if (out_.finishes[1]) {
+    std::string shared, folded;
+    for (std::size_t r = 0; r < phase_.reductions.size(); ++r) {
+      if (across_of(phase_.reductions[r]) != Across::columns) continue;
+      const std::string s = reducers_[r].type, c = "c" + str(static_cast<std::int64_t>(r));
+      shared += "      __shared__ " + s + " " + c + "[128];\n      " + c + "[threadIdx.x] = column < p.n ? gather(" +
+                pointer(out_.partials[r].word, "const " + s) + " + ((i64)t.batch * SLOTS_M + from) * p.n + column, to - from, p.n) : " + s + "::identity();\n";
+    }
+    folded = gathers(Across::columns, "        ", [&](std::size_t r) {
+      const std::string s = reducers_[r].type, c = "c" + str(static_cast<std::int64_t>(r)) + "[threadIdx.x";
+      return s + "::combine(" + s + "::combine(" + c + "], " + c + " + 32]), " + s + "::combine(" + c + " + 64], " + c + " + 96]))";
+    });
+    code += "  {\n    const int blocks = (p.n + 31) / 32;\n    if (block < blocks * p.batch) {\n      t.batch = block / blocks;\n"
+            "      const int column = block % blocks * 32 + threadIdx.x % 32, part = threadIdx.x / 32;\n"
+            "      const int from = int((i64)SLOTS_M * part / 4), to = int((i64)SLOTS_M * (part + 1) / 4);\n" + shared +
+            "      __syncthreads();\n      if (part == 0 && column < p.n) {\n" + folded + finish(Across::columns, "0", "column", "        ") +
+            "      }\n      return;\n    }\n    block -= blocks * p.batch;\n  }\n";
   }
-  if (out_.counters[2] >= 0) {
+  if (out_.finishes[2]) {
     // Each thread gathers every 128th tile in order; lanes and warps are then folded in theirs.
-    std::string fold, final, shared_all;
+    std::string fold;
     for (std::size_t r = 0; r < phase_.reductions.size(); ++r) {
       if (across_of(phase_.reductions[r]) != Across::all) continue;
-      const std::string s = reducers_[r].type, shared = "all" + str(r);
-      shared_all += "      " + s + "* " + shared + " = shared_pointer<" + s + ">(t.scratch + " + str(all_at_[r]) + ");\n";
-      fold += "      {\n        const i64 tiles = (i64)SLOTS_M * p.tiles_n;\n        const " + s + " x = fold_lanes<" + s + ">(gather(" +
-              pointer(out_.partials[r].word, "const " + s) + " + t.batch * tiles + t.thread, int((tiles - t.thread + 127) / 128), 128), 1, 32);\n" +
-              "        if (t.lane == 0) " + shared + "[t.warp] = x;\n      }\n";
+      const std::string s = reducers_[r].type, all = "all" + str(static_cast<std::int64_t>(r));
+      fold += "  __shared__ " + s + " " + all + "[4];\n  {\n    const i64 tiles = (i64)SLOTS_M * p.tiles_n;\n    const " + s + " x = fold_lanes<" + s + ">(gather(" +
+              pointer(out_.partials[r].word, "const " + s) + " + t.batch * tiles + threadIdx.x, int((tiles - threadIdx.x + 127) / 128), 128), 1, 32);\n" +
+              "    if (threadIdx.x % 32 == 0) " + all + "[threadIdx.x / 32] = x;\n  }\n";
     }
-    final = gathers(Across::all, "        ", [&](std::size_t r) {
-      const std::string s = reducers_[r].type, shared = "all" + str(r);
-      return s + "::combine(" + s + "::combine(" + shared + "[0], " + shared + "[1]), " + s + "::combine(" + shared + "[2], " + shared + "[3]))";
-    });
-    code += last(2, "SLOTS_M * p.tiles_n") + shared_all + fold +
-            "      named_sync(t.barrier, 128);\n      if (t.thread == 0) {\n" + final + finish(Across::all, "0", "0", "        ") +
-            "      }\n      named_sync(t.barrier, 128);  // before the next tile writes where this was read\n    }\n";
+    code += "  t.batch = block;\n" + fold + "  __syncthreads();\n  if (threadIdx.x == 0) {\n" +
+            gathers(Across::all, "    ", [&](std::size_t r) {
+              const std::string s = reducers_[r].type, all = "all" + str(static_cast<std::int64_t>(r));
+              return s + "::combine(" + s + "::combine(" + all + "[0], " + all + "[1]), " + s + "::combine(" + all + "[2], " + all + "[3]))";
+            }) + finish(Across::all, "0", "0", "    ") + "  }\n";
   }
-  return code;
+  return code + "}\n";
 }
 
 std::string Emitter::issue() {
@@ -632,7 +631,7 @@ std::string Emitter::issue() {
 FusedEpilogue Emitter::emit() {
   analyse();
   const std::string uniform = uniforms(), rows = row_values(), ahead = prefetch(), body = fragment(), group = group_end(), last = end(), issued = issue();
-  std::string members = std::string("  Uniform u;\n") + (phase_.reductions.empty() ? "" : "  Arrivals arrivals;\n"), reset, fragment_reset;
+  std::string members = "  Uniform u;\n", reset, fragment_reset;
   for (ValueId id = 0; id < static_cast<ValueId>(phase_.code.size()); ++id) {
     if (wanted_[id] && level_[id] == Level::row) members += "  " + device_type(phase_.code[id].type) + " v" + str(id) + "[ROWS];\n";
   }
@@ -679,9 +678,7 @@ FusedEpilogue Emitter::emit() {
               "  METHOD void fragment(const Params& p, const Tile& t, int group, int i, int f, const ACC (&acc)[PARTS][8], u32 d) {\n" +
               fragment_reset + body + "  }\n" +
               "  METHOD void group_end(const Params& p, const Tile& t, int group) {\n" + group + "  }\n" +
-              "  METHOD void end(const Params& p, const Tile& t) {\n" + partials_ + "  }\n" +
-              "  // Once the arrivals of tile t are known: the last one finishes its rows, columns, or everything.\n"
-              "  METHOD void settle(const Params& p, const Tile& t) {\n" + last + "  }\n};\n" + issued;
+              "  METHOD void end(const Params& p, const Tile& t) {\n" + partials_ + "  }\n};\n" + issued + last;
   return std::move(out_);
 }
 

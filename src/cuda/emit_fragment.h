@@ -1,5 +1,5 @@
 // The fused epilogue: one phase of a Program as code over the fragment that a thread of the matrix product holds, and the
-// small phases behind it that the last arriver of a block of rows, of columns, or of all tiles can finish.
+// small phases behind it that need nothing but statistics of one kind: the small kernel that folds the partials runs them.
 #pragma once
 
 #include "cuda/gemm_source.h"
@@ -31,7 +31,7 @@ struct FusedEpilogue : EpilogueText {
     int word;   // its workspace
   };
   std::vector<Partial> partials;        // one a reduction of the phase
-  int counters[3] = {-1, -1, -1};       // word of the arrival counters, by Across
+  bool finishes[3] = {false, false, false};  // whether there are partials to fold, by Across: the kernel postlude_finish
   int columns_word = 0;                 // the problem's N
   std::vector<int> finished;            // phases that run here too
 };

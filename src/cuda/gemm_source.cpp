@@ -71,7 +71,6 @@ std::string gemm_source(const MainLoop& loop, const Schedule& s, const EpilogueT
   define("AUX_STAGES", s.aux_stages);
   define("AUX_BYTES", 64 * s.sub_n * epilogue.needs.aux_bytes_column);
   define("SCRATCH_BYTES", epilogue.needs.scratch_bytes);
-  define("REDUCES", epilogue.needs.scratch_bytes != 0);
   define("PARTS", epilogue.needs.parts);
   define("ELEM_BYTES", size_of(loop.a));
   define("A_MN_MAJOR", loop.a_mn_major);

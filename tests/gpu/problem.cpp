@@ -85,12 +85,14 @@ Problem3::Problem3(const std::string& name, const Shape& shape, const std::strin
 }
 
 void Problem3::poison() {
+  const CurrentDevice current(0);
   for (const Held& held : held_) {
     if (held.slot.output) check(driver().MemsetD8(held.memory.pointer(), 0xa5, held.memory.bytes()), "poisoning");
   }
 }
 
 std::vector<std::vector<std::uint8_t>> Problem3::outputs() const {
+  const CurrentDevice current(0);
   check(driver().CtxSynchronize(), "running");
   std::vector<std::vector<std::uint8_t>> result;
   for (const Held& held : held_) {
@@ -102,6 +104,7 @@ std::vector<std::vector<std::uint8_t>> Problem3::outputs() const {
 }
 
 std::vector<Comparison> Problem3::compare() const {
+  const CurrentDevice current(0);
   check(driver().CtxSynchronize(), "running");
   std::vector<std::vector<std::uint8_t>> host;
   std::vector<Binding> bindings;

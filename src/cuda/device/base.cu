@@ -46,11 +46,6 @@ DEVICE float e5m2_to_f32(u8 x) {
 DEVICE u32 smem_address(const void* p) { return u32(__cvta_generic_to_shared(p)); }
 DEVICE u32 lane_id() { return threadIdx.x & 31; }
 
-// The same without waiting for the answer: publishes what this thread wrote before; who finds itself last acquires later.
-DEVICE u32 arrive_later(u32* counter) {
-  u32 r; asm volatile("atom.add.release.gpu.global.u32 %0, [%1], 1;" : "=r"(r) : "l"(counter) : "memory"); return r;
-}
-DEVICE void acquire() { asm volatile("fence.acq_rel.gpu;" ::: "memory"); }
 // A counter that publishes what this thread wrote before it and sees what earlier arrivals published.
 DEVICE u32 arrive_and_count(u32* counter) {
   u32 r; asm volatile("atom.add.acq_rel.gpu.global.u32 %0, [%1], 1;" : "=r"(r) : "l"(counter) : "memory"); return r;

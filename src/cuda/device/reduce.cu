@@ -31,7 +31,7 @@ DEVICE int folded_column(int lane, int k) {
 // `count` partial states, `stride` apart, in index order. They were written by other blocks: past L1.
 template <class S> DEVICE S gather(const S* partials, int count, i64 stride) {
   S x = S::identity();
-  #pragma unroll 4
+  #pragma unroll 16
   for (int i = 0; i < count; ++i) x = S::combine(x, S::load(partials + i * stride));
   return x;
 }

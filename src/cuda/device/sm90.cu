@@ -173,24 +173,4 @@ template <int size> DEVICE void fragment_store(u32 subtile, const Tile& t, int f
   }
 }
 
-// Arrivals at up to three counters (rows, columns, all), asked for at the end of a tile and answered at the end of the next:
-// waiting for the answer took a quarter of rowmax's epilogue. What all arrivals wrote is visible to the last one.
-struct Arrivals {
-  u32 seen[3];
-  METHOD void ask(int across, u32* counter) { seen[across] = arrive_later(counter); }
-  // All 128 threads: whether this warpgroup was the last of `expected`; the counter is then reset for the next run.
-  METHOD bool last(const Tile& t, int across, u32* counter, u32 expected) {
-    u32* flag = shared_pointer<u32>(t.scratch);
-    if (t.thread == 0) {
-      const bool last = seen[across] == expected - 1;
-      if (last) *counter = 0;
-      *flag = last;
-    }
-    named_sync(t.barrier, 128);
-    const bool result = *(volatile u32*)flag;
-    named_sync(t.barrier, 128);
-    if (result) acquire();
-    return result;
-  }
-};
 )cuda"

@@ -133,9 +133,6 @@ extern "C" __global__ void __launch_bounds__(384, 1) postlude_gemm(const __grid_
     tile.wg = wg, tile.warp = warp, tile.lane = lane, tile.thread = threadIdx.x % 128, tile.barrier = own_barrier;
     tile.scratch = smem + SMEM_SCRATCH + wg * SCRATCH_BYTES;
 
-#if REDUCES
-    int unsettled = -1;  // the tile whose arrivals are not known yet
-#endif
     int sequence = PINGPONG ? wg : 0;
     for (int t = blockIdx.x + sequence * gridDim.x; t < p.tiles; t += (PINGPONG ? 2 : 1) * gridDim.x, sequence += PINGPONG ? 2 : 1) {
       place_tile(p, tile, t);
@@ -228,22 +225,8 @@ extern "C" __global__ void __launch_bounds__(384, 1) postlude_gemm(const __grid_
 #endif
         }
       }
-#if REDUCES
-      if (unsettled >= 0) {
-        Tile before = tile;
-        place_tile(p, before, unsettled);
-        epilogue.settle(p, before);
-      }
-      unsettled = t;
-#endif
       epilogue.end(p, tile);
     }
-#if REDUCES
-    if (unsettled >= 0) {
-      place_tile(p, tile, unsettled);
-      epilogue.settle(p, tile);
-    }
-#endif
 #if D_BYTES
     if (leader) tma_store_wait();
 #endif
