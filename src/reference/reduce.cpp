@@ -54,7 +54,8 @@ Real sum_in_any_order(std::span<const Cell> x, const Survey& s, double relative)
   if (std::isnan(low) || std::isnan(high) || std::isnan(value)) return anything(value);
   if (magnitude > FLT_MAX && !s.positive && !s.negative) return anything(value);  // partial sums may overflow
   if (s.points && s.negative_zeros && !x.empty()) return {0.0, -0.0, 0.0};         // 0 + -0 is +0
-  if (s.points && step >= -149 && magnitude <= std::ldexp(0x1p24, step)) return point(value + 0.0);
+  const bool exact = s.points && step >= -149 && magnitude <= std::min(std::ldexp(0x1p24, step), static_cast<double>(FLT_MAX));
+  if (exact) return point(value + 0.0);
   return widened({value, low, high}, relative * magnitude);
 }
 
