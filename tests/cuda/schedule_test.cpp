@@ -1,0 +1,57 @@
+// Schedules are chosen without a device.
+#include "cuda/schedule.h"
+
+#include <postlude/error.h>
+
+#include <gtest/gtest.h>
+
+namespace postlude::inline v0::cuda {
+namespace {
+
+EpilogueNeeds needs(int d_bytes, int aux_bytes = 0, int parts = 1, int operations = 2) {
+  EpilogueNeeds n;
+  n.d_bytes_column = d_bytes;
+  n.aux_bytes_column = aux_bytes;
+  n.parts = parts;
+  n.operations = operations;
+  return n;
+}
+
+TEST(Schedule, PrintsAndReadsBack) {
+  for (const Schedule& s : candidates(needs(2, 2))) EXPECT_EQ(parse_schedule(to_string(s)), s) << to_string(s);
+}
+
+TEST(Schedule, RefusesTextThatItCannotRead) {
+  for (const char* text : {"", "pingpong", "pingpong 128x192x4", "serial 128x128x4 sub 64x2 aux 0 raster 8", "pingpong 128x128x4 sub 64x2 aux 0 raster 8 more"}) {
+    EXPECT_THROW((void)parse_schedule(text), Error) << text;
+  }
+}
+
+TEST(Schedule, CandidatesAreLegalAndFitInSharedMemory) {
+  for (const auto& n : {needs(0), needs(2), needs(4, 2), needs(2, 0, 2), needs(8, 8), needs(12, 12)}) {
+    for (const Schedule& s : candidates(n)) {
+      EXPECT_EQ(illegal(s, n), "") << to_string(s);
+      EXPECT_LE(shared_bytes(s, n), shared_limit) << to_string(s);
+    }
+  }
+}
+
+TEST(Schedule, SaysWhyItIsIllegal) {
+  Schedule s{.ping_pong = true, .bm = 128, .bn = 256, .stages = 4};
+  EXPECT_NE(illegal(s, needs(2)).find("registers"), std::string::npos);
+  s.bn = 128, s.stages = 8;
+  EXPECT_NE(illegal(s, needs(2)).find("shared memory"), std::string::npos);
+  s.stages = 4, s.aux_stages = 2;
+  EXPECT_NE(illegal(s, needs(2)).find("tile operands"), std::string::npos);
+}
+
+TEST(Schedule, FollowsTheMeasurements) {
+  // 8192^3: full waves of the large tile; 4096^3: 704 tiles of 128x192 leave a third of the last of six waves.
+  EXPECT_EQ(rank(needs(2), 1, 8192, 8192, 8192, 132).front().bn, 192);
+  EXPECT_EQ(rank(needs(2), 1, 4096, 4096, 4096, 132).front().bn, 128);
+  // An expensive epilogue behind a short product does not get the tile that leaves it no registers.
+  EXPECT_LE(rank(needs(0, 2, 1, 45), 1, 16384, 4096, 1024, 132).front().bn, 128);
+}
+
+}  // namespace
+}  // namespace postlude::inline v0::cuda
