@@ -113,7 +113,8 @@ std::vector<Schedule> rank(const EpilogueNeeds& needs, std::int64_t batch, std::
     const std::int64_t tiles = batch * ceil_div(m, s.bm) * ceil_div(columns, out_n);
     const std::int64_t waves = ceil_div(tiles, multiprocessors);
     const double area = double(s.bm) * s.bn;
-    const double efficiency = 1.0 + 0.02 * std::max(0.0, 128.0 * 192 / area - 1) * 3 + (s.ping_pong ? 0 : 0.03);
+    const double smaller = std::max(1.0, 128.0 * 192 / area);
+    const double efficiency = 1.0 + 0.04 * (smaller - 1) * smaller + (s.ping_pong ? 0 : 0.03);
     const double loop = area * double(std::max<std::int64_t>(64, k)) / 2048 * efficiency * needs.element_bytes / 2;
     // What the epilogue takes: in ping-pong it hides under the other consumer's main loop. Clocks an element, fitted to bias_gelu,
     // rowmax and bce at K = 1024. An accumulator that leaves few registers leaves few elements side by side (bce: 0.34 ms with
