@@ -209,12 +209,16 @@ Tensors materialise(const Case& c) {
   const bool batched = is_batched(c.problem);
   const Shape& s = c.shape;
   Tensors result;
-  // An input may lack the batch axis: it is shared then.
+  // An input may lack the batch axis: it is shared then. Some tensor must say what the batch is: A or X where no output does.
+  const bool outputs_say = std::any_of(c.graph.outputs.begin(), c.graph.outputs.end(), [&](const OutputDecl& o) {
+    return inference.values[static_cast<std::size_t>(o.value)].axes.has(Axis::b);
+  });
   const auto add = [&](std::string name, DType dtype, Axes axes, std::int64_t rows, std::int64_t columns, bool output, bool has_b) {
     Tensor3 t;
     t.name = std::move(name);
     t.dtype = dtype;
-    const bool shared = !output && (c.layout == 0 ? false : hash(t.name, c.layout ^ 0xB) % 3 == 0);
+    const bool must_say = !outputs_say && (t.name == "A" || t.name == "X");
+    const bool shared = !output && !must_say && c.layout != 0 && hash(t.name, c.layout ^ 0xB) % 3 == 0;
     t.axes = axes | (batched && has_b && !shared ? Axes(Axis::b) : Axes());
     t.output = output;
     t.extents = {t.axes.has(Axis::b) ? s.batch : 1, t.axes.has(Axis::m) ? rows : 1, t.axes.has(Axis::n) ? columns : 1};
