@@ -1,5 +1,6 @@
 #include "cpu/reduce.h"
 
+#include "core/convert.h"
 #include "cpu/phase.h"
 
 #include <algorithm>
@@ -41,8 +42,8 @@ std::int64_t bits_of(T value) {
 
 std::int64_t number(DType type, double value) {
   switch (type) {
-    case DType::i32: return bits_of(static_cast<std::int32_t>(value));
-    case DType::i64: return static_cast<std::int64_t>(value);
+    case DType::i32: return bits_of(static_cast<std::int32_t>(core::to_integer(type, value)));
+    case DType::i64: return core::to_integer(type, value);
     case DType::boolean: return bits_of(static_cast<std::int32_t>(value != 0));
     default: return bits_of(static_cast<float>(value));
   }

@@ -87,7 +87,11 @@ std::string device_type(DType type) {
 
 std::string device_literal(double value, DType type) {
   if (type == DType::boolean) return value != 0 ? "true" : "false";
-  if (type == DType::i32) return value <= -0x1p31 ? "int(0x80000000u)" : std::to_string(static_cast<std::int64_t>(value));
+  if (type == DType::i32) {
+    if (value <= -0x1p31) return "int(0x80000000u)";
+    if (value >= 0x1p31) return "0x7fffffff";
+    return std::to_string(static_cast<std::int64_t>(value));
+  }
   if (type == DType::i64) {
     if (value <= -0x1p63) return "i64(0x8000000000000000ull)";
     if (value >= 0x1p63) return "0x7fffffffffffffffll";
