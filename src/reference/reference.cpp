@@ -325,13 +325,19 @@ class Evaluator {
         for (std::size_t a = 0; a < out.size(); ++a) results[a].cells[index] = out[a];
       } else if (extreme) {
         std::vector<std::int64_t> candidates;
-        // An index counts along the reduced axis, or over rows and then columns where both are; in a group it is the
-        // column (or row) itself.
-        const std::int64_t base = x.group == 0 ? 0 : x.axes.has(Axis::n) ? ns.first : ms.first;
-        Whole best = index_of_extreme(x.reduction == ReduceOp::argmax, from[0], elements, candidates);
-        if (!elements.empty()) best = {best.value + base, best.low + base, best.high + base};
-        for (std::int64_t& c : candidates) c += base;
-        results[0].cells[index] = cell(best);
+        // An index counts along the reduced axes of the whole value, batches first, then rows, then columns.
+        const auto flat = [&](std::int64_t element) {
+          if (element < 0) return element;
+          const std::int64_t columns = ns.second - ns.first, rows = ms.second - ms.first;
+          std::int64_t at = 0;
+          if (x.axes.has(Axis::b)) at = bs.first + element / columns / rows;
+          if (x.axes.has(Axis::m)) at = at * whole[1] + ms.first + element / columns % rows;
+          if (x.axes.has(Axis::n)) at = at * whole[2] + ns.first + element % columns;
+          return at;
+        };
+        const Whole best = index_of_extreme(x.reduction == ReduceOp::argmax, from[0], elements, candidates);
+        for (std::int64_t& c : candidates) c = flat(c);
+        results[0].cells[index] = cell(Whole{flat(best.value), flat(best.low), flat(best.high)});
         if (candidates.size() > 1) {
 #pragma omp critical
           results[0].candidates[at] = std::move(candidates);
