@@ -126,22 +126,13 @@ std::vector<float> magnitudes(const std::vector<double>& x) {
   return result;
 }
 
-// The sum of the finite terms' magnitudes where a term is infinite: if they may overflow to the other infinity, the sum
-// may be NaN.
-double finite_magnitude(const double* a, const double* b, std::int64_t ldb, std::int64_t k) {
-  double sum = 0;
-  for (std::int64_t p = 0; p < k; ++p)
-    if (const double term = std::abs(a[p] * b[p * ldb]); std::isfinite(term)) sum += term;
-  return sum;
-}
-
-// `magnitude` is (|A| |B|), `step` the exponent of the unit of which all products are multiples.
 double largest_finite(const std::vector<double>& x) {
   double largest = 0;
   for (const double v : x) largest = std::isfinite(v) ? std::max(largest, std::abs(v)) : largest;
   return largest;
 }
 
+// `magnitude` is (|A| |B|), `step` the exponent of the unit of which all products are multiples.
 // `largest`: what the products of finite elements may add up to; `exact`: how many units a partial sum may have.
 Real accumulator(double value, double magnitude, int step, std::int64_t k, double relative, double largest, double exact) {
   if (std::isnan(value)) return point(value);
