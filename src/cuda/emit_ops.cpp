@@ -100,7 +100,7 @@ std::string device_literal(double value, DType type) {
   const auto real = static_cast<float>(value);
   if (std::isnan(real)) return "QNAN";
   if (std::isinf(real)) return real < 0 ? "(-INF)" : "INF";
-  // Not a literal: NVRTC 13.0 turns `x ? 1.f : -0.f` into +0 or 1.
+  // Not a literal: see base.cu.
   if (real == 0 && std::signbit(real)) return "negative_zero()";
   char text[64];
   std::snprintf(text, sizeof text, "%af", static_cast<double>(real));

@@ -16,7 +16,8 @@ typedef long long i64;
 #define DEVICE_STATIC static __device__ __forceinline__
 #define METHOD __device__ __forceinline__
 
-DEVICE float negative_zero() { float r; asm("mov.b32 %0, 0x80000000;" : "=f"(r)); return r; }
+// ptxas 13.0 folds the constant: `x ? 1.f : -0.f` becomes a comparison that gives 1 or +0. No grid has 2^31 blocks.
+DEVICE float negative_zero() { return __uint_as_float(0x80000000u | gridDim.x >> 31); }
 DEVICE float bf16_to_f32(u16 x) { return __uint_as_float(u32(x) << 16); }
 DEVICE float f16_to_f32(u16 x) { float r; asm("cvt.f32.f16 %0, %1;" : "=f"(r) : "h"(x)); return r; }
 DEVICE u16 f32_to_bf16(float x) { u16 r; asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(r) : "f"(x)); return r; }
