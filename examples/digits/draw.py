@@ -16,7 +16,7 @@ predicted = np.array(result["predicted"])
 
 ink, paper, accent, wrong = "#1b2a41", "#f7f5f0", "#2a7f9e", "#c8553d"
 figure = plt.figure(figsize=(12, 5.6), facecolor=paper)
-grid = figure.add_gridspec(6, 16, left=0.02, right=0.98, top=0.86, bottom=0.1, wspace=0.25, hspace=0.65)
+grid = figure.add_gridspec(6, 16, left=0.02, right=0.98, top=0.83, bottom=0.1, wspace=0.25, hspace=0.65)
 figure.text(0.02, 0.93, "Handwritten digits, every product fused with what follows it", fontsize=16, color=ink, weight="bold")
 figure.text(0.02, 0.885, f"{result['accuracy']:.1%} of {len(labels)} held-out digits right; each shown with its prediction",
             fontsize=10.5, color=ink)
