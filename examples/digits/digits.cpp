@@ -189,7 +189,10 @@ Digits read_digits(const std::string& folder, const std::string& part) {
   const cli::Array images = cli::read_npy(folder + "/" + part + "_images.npy", f32);
   const cli::Array labels = cli::read_npy(folder + "/" + part + "_labels.npy", i64);
   Digits digits{Floats(images.shape.at(0), pixels), Labels(labels.shape.at(0), 1)};
-  if (images.bytes.size() != digits.images.data.size() * sizeof(float)) throw std::runtime_error("images are not 8 x 8");
+  if (images.bytes.size() != digits.images.data.size() * sizeof(float) ||
+      labels.bytes.size() != digits.labels.data.size() * sizeof(std::int64_t) || images.shape[0] != labels.shape[0]) {
+    throw std::runtime_error("images are not 8 x 8, or do not have one label each");
+  }
   std::memcpy(digits.images.data.data(), images.bytes.data(), images.bytes.size());
   std::memcpy(digits.labels.data.data(), labels.bytes.data(), labels.bytes.size());
   return digits;
@@ -222,30 +225,35 @@ void progress(int epoch, double loss) {
 }
 
 struct Trained {
-  std::vector<double> loss;  // mean of each epoch
+  State& state;
+  Network& network;
+  std::vector<double> loss;          // mean of each epoch
   std::vector<double> milliseconds;  // of each step
 };
 
-Trained train(State& s, Network& net, const Digits& digits, bool show) {
-  Trained result;
+// Trains both on the same batches in the same order, step by step in turns, so that their times compare.
+void train(Trained& first, Trained& second, const Digits& digits) {
   std::vector<std::int64_t> order = in_order(digits.labels.rows);
   std::mt19937 generator(2);
+  const auto steps = (digits.labels.rows + batch - 1) / batch;
   for (int epoch = 1; epoch <= epochs; ++epoch) {
     std::shuffle(order.begin(), order.end(), generator);
-    s.rate.value = 0.1f * 0.5f * (1.0f + std::cos(3.14159265f * static_cast<float>(epoch - 1) / epochs));
-    double total = 0;
-    int steps = 0;
-    for (std::int64_t first = 0; first < digits.labels.rows; first += batch, ++steps) {
-      load_batch(s, digits, order, first);
-      const auto begin = std::chrono::steady_clock::now();
-      net.step();
-      result.milliseconds.push_back(std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count());
-      total += std::accumulate(s.loss.data.begin(), s.loss.data.end(), 0.0) / batch;
+    const float rate = 0.1f * 0.5f * (1.0f + std::cos(3.14159265f * static_cast<float>(epoch - 1) / epochs));
+    for (Trained* t : {&first, &second}) t->loss.push_back(0);
+    for (std::int64_t at = 0; at < digits.labels.rows; at += batch) {
+      for (Trained* t : {&first, &second}) {
+        t->state.rate.value = rate;
+        load_batch(t->state, digits, order, at);
+        const auto begin = std::chrono::steady_clock::now();
+        t->network.step();
+        const auto end = std::chrono::steady_clock::now();
+        t->milliseconds.push_back(std::chrono::duration<double, std::milli>(end - begin).count());
+        const auto& losses = t->state.loss.data;
+        t->loss.back() += std::accumulate(losses.begin(), losses.end(), 0.0) / static_cast<double>(batch * steps);
+      }
     }
-    result.loss.push_back(total / steps);
-    if (show) progress(epoch, result.loss.back());
+    progress(epoch, first.loss.back());
   }
-  return result;
 }
 
 std::vector<std::int64_t> predict(State& s, Network& net, const Digits& digits) {
@@ -273,15 +281,12 @@ double accuracy(const std::vector<std::int64_t>& predicted, const Digits& digits
 int run(const std::string& folder) {
   const Digits training = read_digits(folder, "train"), held_out = read_digits(folder, "test");
 
-  State s;
-  Network net = fused(s);
-  const Trained trained = train(s, net, training, true);
-  const std::vector<std::int64_t> predicted = predict(s, net, held_out);
-
-  State s2;
+  State s, s2;
   Unfused extra;
-  Network net2 = unfused(s2, extra);
-  const Trained trained2 = train(s2, net2, training, false);
+  Network net = fused(s), net2 = unfused(s2, extra);
+  Trained trained{s, net, {}, {}}, trained2{s2, net2, {}, {}};
+  train(trained, trained2, training);
+  const std::vector<std::int64_t> predicted = predict(s, net, held_out);
   const double accuracy2 = accuracy(predict(s2, net2, held_out), held_out);
 
   const double right = accuracy(predicted, held_out);
