@@ -1,0 +1,151 @@
+"""The tables and pictures of docs/benchmarks.md, out of bench/results/h200.json and cpu.json; what is missing is left as it is.
+
+Usage: python3 bench/draw.py. Needs nothing but Python. Writes docs/benchmarks_*.svg and, in docs/benchmarks.md, what
+stands between `<!-- NAME: bench/draw.py -->` and `<!-- end -->`.
+"""
+import json
+import math
+import pathlib
+import re
+import statistics
+from html import escape
+
+root = pathlib.Path(__file__).resolve().parent.parent
+INK, PAPER, GRID = "#1b2a41", "#f7f5f0", "#d9d5ca"
+COLOURS = {"ours": "#2a7f9e", "plain": "#b8b4a8", "peer": "#c8553d"}
+
+
+def bars(path, title, note, panels):
+    """A picture of vertical bars. panels: [(heading, [group], {series: (label, [value or None a group])})]."""
+    width, height, left, top = 1000, 190, 48, 62
+    shapes = []
+
+    def text(x, y, what, size=11, anchor="start", weight="normal", turn=""):
+        shapes.append(f'<text x="{x:.1f}" y="{y:.1f}" font-size="{size}" text-anchor="{anchor}" font-weight="{weight}" fill="{INK}"{turn}>'
+                      f"{escape(what)}</text>")
+
+    def box(x, y, w, h, fill, hover=""):
+        shapes.append(f'<rect x="{x:.1f}" y="{y:.1f}" width="{w:.1f}" height="{h:.1f}" fill="{fill}">'
+                      + (f"<title>{escape(hover)}</title>" if hover else "") + "</rect>")
+
+    text(16, 26, title, 17, weight="bold")
+    text(16, 44, note)
+    x = 16
+    for series, (label, _) in panels[0][2].items():
+        box(x, top - 7, 10, 10, COLOURS[series])
+        text(x + 15, top + 2, label)
+        x += 30 + 6.2 * len(label)
+    for number, (heading, groups, series) in enumerate(panels):
+        base = top + 24 + number * (height + 66) + height
+        largest = max([v for _, values in series.values() for v in values if v is not None], default=1)
+        step = 0.25 if largest <= 2 else 0.5 if largest <= 4 else 1 if largest <= 10 else 10 ** math.floor(math.log10(largest))
+        end = step * math.ceil(largest * 1.04 / step)
+        text(left, base - height - 2, heading, 12, weight="bold")
+        for i in range(round(end / step) + 1):
+            y = base - (height - 14) * i * step / end
+            shapes.append(f'<line x1="{left}" x2="{width - 12}" y1="{y:.1f}" y2="{y:.1f}" stroke="{INK if i * step == 1 else GRID}" stroke-width="{0.8}"/>')
+            text(left - 5, y + 4, f"{i * step:g}", 10, "end")
+        slot = (width - 12 - left) / len(groups)
+        bar = min(30.0, slot * 0.8 / len(series))
+        for g, group in enumerate(groups):
+            start = left + slot * g + (slot - bar * len(series)) / 2
+            for s, (name, (label, values)) in enumerate(series.items()):
+                if values[g] is None:
+                    continue
+                tall = (height - 14) * values[g] / end
+                box(start + s * bar, base - tall, bar - 1, tall, COLOURS[name], f"{group}: {label} {values[g]:.3f}")
+                if name == "ours":
+                    text(start + s * bar + bar / 2, base - tall - 3, f"{values[g]:.2f}", 9, "middle")
+            middle = left + slot * (g + 0.5)
+            text(middle + 4, base + 13, group, 10, "end", turn=f' transform="rotate(-28 {middle + 4:.1f} {base + 13:.1f})"')
+    total = top + 24 + len(panels) * (height + 66)
+    path.write_text(f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {total}" font-family="Helvetica, Arial, sans-serif">\n'
+                    f'<rect width="{width}" height="{total}" fill="{PAPER}"/>\n' + "\n".join(shapes) + "\n</svg>\n")
+
+
+def table(columns, rows):
+    return "\n".join("| " + " | ".join(row) + " |" for row in [columns, ["---"] * len(columns), *rows])
+
+
+def geometric_mean(values):
+    return math.exp(statistics.fmean(map(math.log, values)))
+
+
+H200_SHAPES = {"square": "8192 x 8192 x 8192", "bert_ffn": "16384 x 4096 x 1024", "mid": "4096 x 4096 x 4096",
+               "odd": "4095 x 4099 x 1021"}
+
+
+def h200(data):
+    rows = {(r["epilogue"], r["shape"]): r for r in data["rows"]}
+    names = list(dict.fromkeys(r["epilogue"] for r in data["rows"]))
+    panels = []
+    for shape in ("square", "bert_ffn", "mid"):
+        here = [name for name in names if (name, shape) in rows]
+        if not here:
+            continue
+        cells = [rows[name, shape] for name in here]
+        panels.append((f"{shape}: {H200_SHAPES[shape]}", here, {
+            "ours": ("Postlude, epilogue included", [c["ours_ms"] / c["cublas_plain_ms"] for c in cells]),
+            "plain": ("cuBLAS, the bf16 product alone", [1.0 for _ in cells]),
+            "peer": ("best peer, epilogue included", [c["best_peer_ms"] / c["cublas_plain_ms"] if c["best_peer_ms"] else None for c in cells])}))
+    bars(root / "docs/benchmarks_h200.svg", f"Products with their epilogues on one {data['device']}",
+         f"Time over cuBLAS's plain bf16 product, lower is faster; {data.get('date', '')}, medians of {data['runs']}, L2 flushed before each run", panels)
+
+    lines = []
+    for name in names:
+        for shape in H200_SHAPES:
+            if not (r := rows.get((name, shape))):
+                continue
+            peer = r["best_peer_ms"]
+            lines.append([name, shape, f"{r['ours_ms']:.4f}", f"{r['cublas_plain_ms']:.4f}", f"{r['ours_ms'] / r['cublas_plain_ms']:.3f}",
+                          f"{peer / r['cublas_plain_ms']:.3f} {r['best_peer']}" if peer else "", f"{peer / r['ours_ms']:.2f}" if peer else "",
+                          f"{r['error_over_bound']:.2f}" if r["error_over_bound"] >= 0 else "", f"`{r['schedule'].split(';')[0]}`"])
+    parts = [f"![Bars of each epilogue's time over the plain product's](benchmarks_h200.svg)\n\n{data['device']}, {data.get('versions', '')}, {data.get('date', '')}.",
+             table(["epilogue", "shape", "ours, ms", "cuBLAS plain, ms", "ratio", "best peer's ratio", "peer / ours", "error / bound", "schedule"], lines)]
+    with_peer = {s: [r["best_peer_ms"] / r["ours_ms"] for r in data["rows"] if r["shape"] == s and r["best_peer_ms"]] for s in H200_SHAPES}
+    parts.append("Faster than the best peer, geometric mean: " + ", ".join(f"{s} {geometric_mean(v):.2f}" for s, v in with_peer.items() if v) + "."
+                 if any(with_peer.values()) else "")
+    if streams := data.get("streams"):
+        parts.append("Without a product, 16384 x 4096, against a device copy of the same bytes:\n\n" + table(
+            ["stream", "dtype", "ms", "GB/s", "of a copy's bandwidth"],
+            [[s["name"], s["dtype"], f"{s['ms']:.4f}", f"{s['gbps']:.0f}", f"{s['of_copy']:.2f}"] for s in streams]))
+    if sweep := data.get("sweep"):
+        parts.append("How far the heuristic's schedule is from the best of all that were tried:\n\n" + table(
+            ["epilogue", "shape", "heuristic / best", "tried", "best"],
+            [[s["epilogue"], s["shape"], f"{s['ratio']:.3f}", str(s["tried"]), f"`{s['best']}`"] for s in sweep]))
+    if costs := data.get("costs"):
+        parts.append("Other costs: " + ", ".join(f"{c['what']} {c['value']:.3g} {c['unit']} (bar {c['bar']:g})" for c in costs) + ".")
+    return "\n\n".join(part for part in parts if part)
+
+
+def cpu(data):
+    rows = data["epilogues"]
+    names = list(dict.fromkeys(r["epilogue"] for r in rows))
+    panels = []
+    for shape, threads in dict.fromkeys((r["shape"], r["threads"]) for r in rows):
+        cells = {r["epilogue"]: r for r in rows if (r["shape"], r["threads"]) == (shape, threads)}
+        panels.append((f"{shape}, {threads} thread{'s' if threads > 1 else ''}", names, {
+            "ours": ("Postlude, epilogue included", [cells[n]["ratio"] if n in cells else None for n in names]),
+            "plain": ("our plain product", [1.0 for _ in names])}))
+    bars(root / "docs/benchmarks_cpu.svg", f"Products with their epilogues, {data['machine']}",
+         f"Time over our own plain product's, lower is faster; {data['date']}, medians in turns", panels)
+    return "![Bars of each epilogue's time over the plain product's](benchmarks_cpu.svg)"
+
+
+def main():
+    page = root / "docs/benchmarks.md"
+    text = page.read_text()
+    for name, make in {"h200": h200, "cpu": cpu}.items():
+        source = root / f"bench/results/{name}.json"
+        if not source.exists():
+            continue
+        made = make(json.loads(source.read_text()))
+        block = re.compile(rf"(<!-- {name}: bench/draw.py -->\n).*?(<!-- end -->)", re.DOTALL)
+        if not block.search(text):
+            raise SystemExit(f"docs/benchmarks.md has no place for {name}")
+        text = block.sub(lambda match: match[1] + "\n" + made + "\n\n" + match[2], text)
+    page.write_text(text)
+
+
+if __name__ == "__main__":
+    main()
