@@ -27,6 +27,22 @@ def test_imported_and_read(path):
         assert str(epilogue) == str(post.load(f"{path}:{name}")), "the tracer and the parser disagree"
 
 
+def drawn(plan, m, n, k, rng):
+    """Every operand of a plan but A and B: integers below N where one is an index."""
+    arrays = {}
+    for name, axes, dtype, output in plan.slots:
+        if output or name in "AB":
+            continue
+        shape = plan.shape_of(name, m, n, k)
+        if dtype in (post.i64, post.i32):
+            arrays[name] = rng.integers(0, n, shape).astype(np.int64)
+        elif axes == 0:
+            arrays[name] = np.float32(0.5)
+        else:
+            arrays[name] = rng.standard_normal(shape).astype(np.float32)
+    return arrays
+
+
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
 def test_plan_against_the_functions_own_reference(path, rng):
     """The plan's f32 result against the decorated function on float64 arrays."""
@@ -35,17 +51,7 @@ def test_plan_against_the_functions_own_reference(path, rng):
         a = rng.standard_normal((m, k)).astype(np.float32)
         b = (rng.standard_normal((k, n)) / k).astype(np.float32)
         plan = post.plan(post.f32, post.f32, epilogue=epilogue)
-        arrays = {}
-        for name, axes, dtype, output in plan.slots:
-            if output or name in "AB":
-                continue
-            shape = plan.shape_of(name, m, n, k)
-            if dtype in (post.i64, post.i32):
-                arrays[name] = rng.integers(0, n, shape).astype(np.int64)
-            elif axes == 0:
-                arrays[name] = np.float32(0.5)
-            else:
-                arrays[name] = rng.standard_normal(shape).astype(np.float32)
+        arrays = drawn(plan, m, n, k, rng)
         result = post.matmul(a, b, epilogue=epilogue, **arrays)
         wide = {name: value.astype(np.float64) if value.dtype.kind == "f" else value for name, value in arrays.items()}
         reference = epilogue(a.astype(np.float64) @ b.astype(np.float64), **wide)
