@@ -13,13 +13,16 @@ std::string list(std::span<const nb::object> names) {
 
 void check_matrix(const Array& array, std::string_view name) {
   if (array.number || array.tensor.rank < 2 || array.tensor.rank > 3)
-    throw Error(ErrorCode::wrong_rank, "operand " + quoted(name) + " has " + std::to_string(array.tensor.rank) +
-                (array.tensor.rank == 1 ? " axis" : " axes"), "A matrix has 2 axes, a batch of matrices 3.");
+    throw Error(ErrorCode::wrong_rank,
+                "operand " + quoted(name) + " has " + std::to_string(array.tensor.rank) +
+                    (array.tensor.rank == 1 ? " axis" : " axes"),
+                "A matrix has 2 axes, a batch of matrices 3.");
 }
 
 }  // namespace
 
-const std::vector<std::vector<std::int64_t>>& Prepared::shapes(std::int64_t batch, std::int64_t m, std::int64_t n, std::int64_t k) {
+const std::vector<std::vector<std::int64_t>>& Prepared::shapes(std::int64_t batch, std::int64_t m, std::int64_t n,
+                                                               std::int64_t k) {
   if (const std::array size{batch, m, n, k}; size != last_size) {
     std::vector<std::vector<std::int64_t>> fresh;
     for (std::size_t i = 0; i < outputs.size(); ++i) {
@@ -41,8 +44,10 @@ std::vector<Destination> read_destinations(nb::handle out) {
     }
     Destination destination{name, read_array(array, name.empty() ? "out" : name)};
     if (destination.array.number || destination.array.read_only)
-      throw Error(ErrorCode::usage, "output " + quoted(name.empty() ? "out" : name) + " cannot be written: it is " +
-                  (destination.array.number ? "a number" : "read-only"), "Pass an array that may be written, or leave out= away.");
+      throw Error(ErrorCode::usage,
+                  "output " + quoted(name.empty() ? "out" : name) + " cannot be written: it is " +
+                      (destination.array.number ? "a number" : "read-only"),
+                  "Pass an array that may be written, or leave out= away.");
     destinations.push_back(std::move(destination));
   };
   if (out.is_none()) return destinations;
@@ -78,14 +83,15 @@ std::vector<Array> read_operands(std::span<const nb::object> keys, std::span<con
       const std::string name = nb::cast<std::string>(key);
       if (std::find(names.begin(), names.end(), name) != names.end()) continue;
       const std::string guess = closest(name, names);
-      throw Error(ErrorCode::unknown_operand, "no operand is called " + quoted(name),
-                  (guess.empty() ? "" : "Did you mean '" + guess + "'? ") + "The epilogue's operands are: " + list(keys) + ".");
+      throw Error(
+          ErrorCode::unknown_operand, "no operand is called " + quoted(name),
+          (guess.empty() ? "" : "Did you mean '" + guess + "'? ") + "The epilogue's operands are: " + list(keys) + ".");
     }
   }
   return arrays;
 }
 
-BoundCall bind(std::shared_ptr<Prepared> prepared, Inputs inputs) {
+BoundCall arrange(std::shared_ptr<Prepared> prepared, Inputs inputs) {
   Prepared& p = *prepared;
   const Array& a = inputs.a;
   check_matrix(a, p.stream ? "X" : "A");
@@ -94,11 +100,13 @@ BoundCall bind(std::shared_ptr<Prepared> prepared, Inputs inputs) {
     return tensor.shape[static_cast<std::size_t>(tensor.rank - from_end)];
   };
   const std::int64_t m = extent(a.tensor, 2);
-  const std::int64_t n = p.stream ? extent(a.tensor, 1) : inputs.packed ? inputs.packed->n() : extent(inputs.b.tensor, 1);
+  const std::int64_t n = p.stream        ? extent(a.tensor, 1)
+                         : inputs.packed ? inputs.packed->n()
+                                         : extent(inputs.b.tensor, 1);
   const std::int64_t k = p.stream ? 0 : extent(a.tensor, 1);
-  const std::int64_t batch = a.tensor.rank == 3                                  ? a.tensor.shape[0]
+  const std::int64_t batch = a.tensor.rank == 3                                         ? a.tensor.shape[0]
                              : !p.stream && !inputs.packed && inputs.b.tensor.rank == 3 ? inputs.b.tensor.shape[0]
-                                                                                 : 1;
+                                                                                        : 1;
   BoundCall bound;
   std::vector<Binding>& bindings = bound.bindings;
   bindings.reserve(2 + p.operands.size() + p.outputs.size());
@@ -121,8 +129,10 @@ BoundCall bind(std::shared_ptr<Prepared> prepared, Inputs inputs) {
     if (place >= p.outputs.size()) {
       std::string names;
       for (const Plan::Slot& slot : p.outputs) names += (names.empty() ? "" : ", ") + slot.name;
-      throw Error(ErrorCode::unknown_operand, destination.name.empty() ? "out= has more arrays than the epilogue has outputs"
-                  : "no output is called " + quoted(destination.name), "The outputs are: " + names + ".");
+      throw Error(ErrorCode::unknown_operand,
+                  destination.name.empty() ? "out= has more arrays than the epilogue has outputs"
+                                           : "no output is called " + quoted(destination.name),
+                  "The outputs are: " + names + ".");
     }
     if (destination.array.owner.is_valid()) wanted[place] = &destination.array;
   }
@@ -132,22 +142,27 @@ BoundCall bind(std::shared_ptr<Prepared> prepared, Inputs inputs) {
     bound.outputs.push_back(wanted[i] ? *wanted[i] : new_array(a.framework, p.outputs[i].dtype, shapes[i], a.tensor));
     bindings.push_back({p.outputs[i].name, bound.outputs.back().tensor});
   }
-  bound.call = inputs.packed ? p.plan.bind(bindings, *inputs.packed) : p.plan.bind(bindings);
   bound.prepared = std::move(prepared);
   bound.inputs = std::move(inputs);
   return bound;
 }
 
-void BoundCall::run(std::optional<std::uintptr_t> stream) {
-  const Array& a = inputs.a;
-  if (a.tensor.device == Device::cpu) {
-    nb::gil_scoped_release release;
-    call.run();
-  } else {
-    void* handle = stream ? reinterpret_cast<void*>(*stream) : current_stream(a.framework, a.tensor.device_index);
-    nb::gil_scoped_release release;
-    call.run(handle);
-  }
+BoundCall bind(std::shared_ptr<Prepared> prepared, Inputs inputs) {
+  BoundCall bound = arrange(std::move(prepared), std::move(inputs));
+  const Plan& plan = bound.prepared->plan;
+  bound.call = bound.inputs.packed ? plan.bind(bound.bindings, *bound.inputs.packed) : plan.bind(bound.bindings);
+  return bound;
+}
+
+void* BoundCall::stream() const {
+  return inputs.a.tensor.device == Device::cpu ? nullptr
+                                               : current_stream(inputs.a.framework, inputs.a.tensor.device_index);
+}
+
+void BoundCall::run(std::optional<std::uintptr_t> chosen) {
+  void* handle = chosen ? reinterpret_cast<void*>(*chosen) : stream();
+  nb::gil_scoped_release release;
+  call.run(handle);
 }
 
 nb::object BoundCall::result() const {

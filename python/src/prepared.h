@@ -15,17 +15,18 @@ namespace postlude::inline v0::python {
 
 struct Prepared {
   Plan plan;
-  bool stream = false;                   // the main loop is a tensor X, not a product
+  bool stream = false;  // the main loop is a tensor X, not a product
   bool batched = false;
   std::vector<Plan::Slot> operands;      // without A, B or X
   std::vector<nb::object> operand_keys;  // their names, interned
   std::vector<Plan::Slot> outputs;
-  nb::object record;                     // makes the result out of the outputs; None where the one output is the result
+  nb::object record;  // makes the result out of the outputs; None where the one output is the result
 
   // The outputs' shapes at the last problem size: shape_of speaks strings and vectors, and sizes seldom change.
   std::array<std::int64_t, 4> last_size{-1, -1, -1, -1};
   std::vector<std::vector<std::int64_t>> last_shapes;
-  const std::vector<std::vector<std::int64_t>>& shapes(std::int64_t batch, std::int64_t m, std::int64_t n, std::int64_t k);
+  const std::vector<std::vector<std::int64_t>>& shapes(std::int64_t batch, std::int64_t m, std::int64_t n,
+                                                       std::int64_t k);
 };
 
 // An array that the caller wants an output written to: by name, or by position where `name` is empty.
@@ -57,10 +58,14 @@ struct BoundCall {
   std::vector<Binding> bindings;
   std::shared_ptr<std::atomic_flag> running;  // two runs at once would share a workspace
 
-  void run(std::optional<std::uintptr_t> stream);
+  [[nodiscard]] void* stream() const;              // the framework's current one; null on a CPU
+  void run(std::optional<std::uintptr_t> stream);  // on this one, or the framework's current
   [[nodiscard]] nb::object result() const;
 };
 
+// What a call of these inputs binds, its outputs made where out= names none; without the Call itself.
+[[nodiscard]] BoundCall arrange(std::shared_ptr<Prepared> prepared, Inputs inputs);
+// That, and the Call.
 [[nodiscard]] BoundCall bind(std::shared_ptr<Prepared> prepared, Inputs inputs);
 
 }  // namespace postlude::inline v0::python

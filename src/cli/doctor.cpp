@@ -63,8 +63,8 @@ std::vector<Finding> examine() {
   findings.push_back({State::good, "instructions", std::string(cpu::name(cpu::best_isa()))});
   findings.push_back({State::good, "threads", std::to_string(cpu::available_threads())});
   for (const DType dtype : {DType::f32, DType::bf16, DType::s8}) findings.push_back(check_cpu(dtype));
-  const std::string unusable = plan::find_backend(Device::cuda).unusable();
-  findings.push_back({unusable.empty() ? State::good : State::absent, "CUDA", unusable.empty() ? "usable" : unusable});
+  const std::optional<Error> unusable = plan::find_backend(Device::cuda).unusable();
+  findings.push_back({unusable ? State::absent : State::good, "CUDA", unusable ? unusable->message() : "usable"});
   const core::CacheFolder cache = core::cache_folder(false);
   findings.push_back({cache.unusable.empty() ? State::good : State::absent, "kernel cache",
                       cache.unusable.empty() ? cache.path : cache.unusable + ": compiled kernels are kept in memory only"});

@@ -225,6 +225,7 @@ class CudaExecutable final : public Executable {
   int product_phase_ = -1;
   std::optional<Schedule> requested_;
 
+  static constexpr std::size_t most_products = 256;  // shapes whose choice is kept; a source's module stays in any case
   mutable std::mutex mutex_;
   mutable std::map<std::string, std::shared_ptr<Loaded>> modules_;          // by source
   mutable std::map<std::string, std::shared_ptr<const Product>> products_;  // by what they were made for
@@ -254,6 +255,19 @@ std::shared_ptr<const CudaExecutable::Product> CudaExecutable::product(const Pro
                                                                        const std::vector<BufferPlace>& places, const Shape& shape,
                                                                        std::int64_t columns, std::vector<std::string>& rejected,
                                                                        bool compile_it) const {
+  // All that decides the source. Emitting it again at each bind took most of post.matmul's 41 us on a host.
+  std::string key;
+  const auto add = [&](std::int64_t value) { key.append(reinterpret_cast<const char*>(&value), sizeof value); };
+  for (const std::int64_t value : {std::int64_t{&program == program_.get()}, shape.batch, shape.m, columns, shape.k}) add(value);
+  for (const bool flag : {loop.a_mn_major, loop.b_mn_major}) key += flag ? '1' : '0';
+  for (const BufferPlace& place : places) key += static_cast<char>('0' + place.tensor_map + 2 * place.unit + 4 * place.pair);
+  if (compile_it) {
+    const std::scoped_lock lock(mutex_);
+    if (const auto found = products_.find(key); found != products_.end()) {
+      rejected = found->second->rejected;
+      return found->second;
+    }
+  }
   FusedEpilogue epilogue = emit_fragment(program, phase, places);
   epilogue.needs.element_bytes = static_cast<int>(size_of(loop.a));
   epilogue.needs.b_mn_major = loop.b_mn_major;
@@ -288,7 +302,11 @@ std::shared_ptr<const CudaExecutable::Product> CudaExecutable::product(const Pro
     }
     if (module) {
       made.module = std::move(module);
-      return std::make_shared<const Product>(std::move(made));
+      made.rejected = rejected;
+      auto product = std::make_shared<const Product>(std::move(made));
+      const std::scoped_lock lock(mutex_);
+      if (products_.size() >= most_products) products_.clear();
+      return products_.insert_or_assign(key, std::move(product)).first->second;
     }
     rejected.push_back(to_string(schedule) + ": " + reason);
   }
@@ -723,7 +741,7 @@ std::unique_ptr<BoundCall> Binder::run() {
   if (product_) emit_product();
   else if (!stream_ && x_.product_phase_ >= 0 && shape_.batch > 0 && shape_.m > 0 && shape_.n > 0) emit_plain_product();
   emit_generic_phases(false);
-  check(driver().CtxSynchronize(), "preparing a call");
+  if (arena_.size()) check(driver().CtxSynchronize(), "preparing a call");
   std::string text;
   for (const std::string& note : notes_) text += (text.empty() ? "" : "; ") + note;
   if (!shaped_.empty()) text += (text.empty() ? "" : "; ") + std::to_string(shaped_.size()) + " passes over memory";
@@ -793,13 +811,14 @@ std::string CudaExecutable::explain(ExplainPart part, const Shape& shape) const 
 
 }  // namespace
 
-std::string unusable() {
+std::optional<Error> unusable() {
   try {
     (void)device(0);
+    require_compiler();
   } catch (const Error& error) {
-    return error.message();
+    return error;
   }
-  return compiler_version().empty() ? describe_compiler() : std::string();
+  return {};
 }
 
 std::vector<std::string> refusals(const Problem& problem, const Program& program, const Target& target) {
@@ -828,6 +847,11 @@ std::vector<std::string> refusals(const Problem& problem, const Program& program
     }
   }
   return reasons;
+}
+
+double accumulator_unit(const Problem& problem) {
+  const auto* gemm = std::get_if<Gemm>(&problem);
+  return gemm && (gemm->a == DType::e4m3 || gemm->a == DType::e5m2) ? 0x1p-13 : 0x1p-23;
 }
 
 std::unique_ptr<Executable> compile(const Problem& problem, std::shared_ptr<const Program> program, const Target& target) {

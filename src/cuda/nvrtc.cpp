@@ -17,7 +17,8 @@ struct Nvrtc {
   std::string path;
   int major = 0, minor = 0;
   int (*Version)(int*, int*);
-  int (*CreateProgram)(Program*, const char* source, const char* name, int headers, const char* const*, const char* const*);
+  int (*CreateProgram)(Program*, const char* source, const char* name, int headers, const char* const*,
+                       const char* const*);
   int (*CompileProgram)(Program, int options, const char* const*);
   int (*DestroyProgram)(Program*);
   int (*GetProgramLogSize)(Program, std::size_t*);
@@ -27,14 +28,15 @@ struct Nvrtc {
   const char* (*GetErrorString)(int);
 };
 
-// Trusted sonames first, then absolute paths only: the toolkit, and the wheel beside this library (a Python package
-// lies in the same site-packages) or in POSTLUDE_NVRTC.
+// What POSTLUDE_NVRTC names, and nothing else then. Otherwise trusted sonames first, then absolute paths only: the
+// toolkit, and the wheel beside this library (a Python package lies in the same site-packages).
 std::vector<std::string> candidates() {
   std::vector<std::string> paths;
-  if (const char* chosen = std::getenv("POSTLUDE_NVRTC"); chosen && chosen[0] == '/') paths.emplace_back(chosen);
+  if (const char* chosen = std::getenv("POSTLUDE_NVRTC"); chosen && chosen[0] == '/') return {chosen};
   for (const char* soname : {"libnvrtc.so.13", "libnvrtc.so.12"}) {
     paths.emplace_back(soname);
-    for (const char* folder : {"/usr/local/cuda/lib64/", "/usr/local/cuda/lib/", "/usr/lib/x86_64-linux-gnu/", "/opt/cuda/lib64/"}) {
+    for (const char* folder :
+         {"/usr/local/cuda/lib64/", "/usr/local/cuda/lib/", "/usr/lib/x86_64-linux-gnu/", "/opt/cuda/lib64/"}) {
       paths.push_back(std::string(folder) + soname);
     }
   }
@@ -61,12 +63,20 @@ Nvrtc open_nvrtc() {
     }
   }
   if (!library) {
-    throw Error(ErrorCode::no_compiler, "NVRTC was not found: neither libnvrtc.so.13 nor libnvrtc.so.12 could be opened",
-                "install the CUDA toolkit or `pip install nvidia-cuda-nvrtc`, or set POSTLUDE_NVRTC to the library's absolute path");
+    const char* chosen = std::getenv("POSTLUDE_NVRTC");
+    throw Error(
+        ErrorCode::no_compiler,
+        chosen && chosen[0] == '/'
+            ? "NVRTC was not found: " + postlude::quoted(chosen) + ", which POSTLUDE_NVRTC names, could not be opened"
+            : "NVRTC was not found: neither libnvrtc.so.13 nor libnvrtc.so.12 could be opened",
+        "install the CUDA toolkit or `pip install nvidia-cuda-nvrtc`, or set POSTLUDE_NVRTC to the library's absolute "
+        "path");
   }
   auto find = [&](auto& entry, const char* symbol) {
     entry = reinterpret_cast<std::remove_reference_t<decltype(entry)>>(dlsym(library, symbol));
-    if (!entry) throw Error(ErrorCode::no_compiler, "the NVRTC in " + postlude::quoted(n.path) + " lacks " + symbol, "install NVRTC 12 or 13");
+    if (!entry)
+      throw Error(ErrorCode::no_compiler, "the NVRTC in " + postlude::quoted(n.path) + " lacks " + symbol,
+                  "install NVRTC 12 or 13");
   };
   find(n.Version, "nvrtcVersion");
   find(n.CreateProgram, "nvrtcCreateProgram");
@@ -139,27 +149,26 @@ Compiled compile(const std::string& source, const std::string& arch) {
 
 std::string rejection(const Compiled& compiled) {
   if (compiled.spill_bytes > 16) return "it spills " + std::to_string(compiled.spill_bytes) + " bytes";
-  // setmaxnreg ignored; wgmma serialised because of a call, an accumulator read early, a register or a divergent branch.
+  // setmaxnreg ignored; wgmma serialised because of a call, an accumulator read early, a register or a divergent
+  // branch.
   for (const char* warning : {"C7508", "C7510", "C7511", "C7514", "C7515", "C7519"}) {
     if (compiled.log.find(warning) != std::string::npos) return std::string("ptxas reports ") + warning;
   }
   return {};
 }
 
+void require_compiler() { (void)nvrtc(); }
+
 std::string compiler_version() {
   try {
     return std::to_string(nvrtc().major) + "." + std::to_string(nvrtc().minor);
-  } catch (const Error&) {
-    return {};
-  }
+  } catch (const Error&) { return {}; }
 }
 
 std::string describe_compiler() {
   try {
     return "NVRTC " + compiler_version() + " (" + nvrtc().path + ")";
-  } catch (const Error& error) {
-    return error.message();
-  }
+  } catch (const Error& error) { return error.message(); }
 }
 
 }  // namespace postlude::inline v0::cuda

@@ -21,6 +21,9 @@ struct Compiled {
 // Why a compiled variant must not be used: it spills more than 16 bytes, or ptxas has undone what makes it fast. Empty: none.
 [[nodiscard]] std::string rejection(const Compiled& compiled);
 
+// Throws no_compiler where NVRTC is missing.
+void require_compiler();
+
 // "13.0", or "" where NVRTC is missing. Part of every cache key.
 [[nodiscard]] std::string compiler_version();
 

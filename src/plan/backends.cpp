@@ -9,14 +9,16 @@ namespace {
 constexpr Backend table[] = {
     {.device = Device::cpu,
      .name = "cpu",
-     .unusable = [] { return std::string(); },
+     .unusable = [] { return std::optional<Error>(); },
      .refusals = cpu::refusals,
-     .compile = cpu::compile},
+     .compile = cpu::compile,
+     .accumulator_unit = [](const Problem&) { return 0x1p-24; }},
     {.device = Device::cuda,
      .name = "cuda",
      .unusable = cuda::unusable,
      .refusals = cuda::refusals,
-     .compile = cuda::compile},
+     .compile = cuda::compile,
+     .accumulator_unit = cuda::accumulator_unit},
 };
 
 }  // namespace

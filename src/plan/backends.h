@@ -3,7 +3,10 @@
 
 #include "plan/backend.h"
 
+#include <postlude/error.h>
+
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -13,10 +16,12 @@ namespace postlude::inline v0::plan {
 struct Backend {
   Device device;
   std::string_view name;  // "cpu"
-  // Why this machine cannot run a plan for this backend now; empty: it can.
-  std::string (*unusable)();
+  // Why this machine cannot run a plan for this backend now, if it cannot.
+  std::optional<Error> (*unusable)();
   std::vector<std::string> (*refusals)(const Problem&, const lower::Program&, const Target&);
   std::unique_ptr<Executable> (*compile)(const Problem&, std::shared_ptr<const lower::Program>, const Target&);
+  // The unit roundoff of a product's accumulator, for the reference's bounds.
+  double (*accumulator_unit)(const Problem&);
 };
 
 [[nodiscard]] const Backend& find_backend(Device device);

@@ -59,7 +59,7 @@ void check_dtypes(const Graph& graph, const std::vector<std::pair<std::string, D
 struct Draft {
   std::shared_ptr<PlanData> plan;
   std::vector<std::string> refusals;
-  std::string unusable;  // why this machine cannot run anything for the target; a named isa compiles without a device
+  std::optional<Error> unusable;  // why this machine cannot run anything for the target; a named isa compiles without a device
 };
 
 Draft draft(const Problem& problem, const Graph& graph, const Target& target, const CompileOptions& options) {
@@ -80,7 +80,7 @@ Draft draft(const Problem& problem, const Graph& graph, const Target& target, co
   plan->base.program = make_program(*plan, {});
   plan->backend = &plan::find_backend(target.device);
   return {plan, plan->backend->refusals(problem, *plan->base.program, target),
-          target.isa.empty() ? plan->backend->unusable() : std::string()};
+          target.isa.empty() ? plan->backend->unusable() : std::nullopt};
 }
 
 }  // namespace
@@ -99,12 +99,12 @@ Target Target::cuda(int device_index) {
 }
 
 Target Target::best() {
-  return plan::find_backend(Device::cuda).unusable().empty() ? cuda() : cpu();
+  return plan::find_backend(Device::cuda).unusable() ? cpu() : cuda();
 }
 
 Plan compile(const Problem& problem, const Graph& graph, const Target& target, const CompileOptions& options) {
   auto [data, refusals, unusable] = draft(problem, graph, target, options);
-  if (!unusable.empty()) throw Error(ErrorCode::no_device, unusable, "compile for Target::cpu(), or run `postlude doctor`");
+  if (unusable) throw *unusable;
   if (!refusals.empty()) {
     std::string reasons;
     for (const std::string& reason : refusals) reasons += (reasons.empty() ? "" : "; ") + reason;
@@ -122,7 +122,7 @@ Support supports(const Problem& problem, const Graph& graph, const Target& targe
   try {
     Draft made = draft(problem, graph, target, options);
     support.reasons = std::move(made.refusals);
-    if (!made.unusable.empty()) support.reasons.push_back(made.unusable);
+    if (made.unusable) support.reasons.push_back(made.unusable->message());
   } catch (const Error& error) {
     if (error.code() == ErrorCode::internal) throw;
     support.reasons.push_back(error.message() + (error.hint().empty() ? "" : ": " + error.hint()));

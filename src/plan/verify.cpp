@@ -15,13 +15,7 @@ std::vector<Comparison> verify(const Plan& plan, const std::vector<Binding>& bin
                     quoted(checked.in_place.front().second),
                 "verify with a copy of it as it was before the run");
   }
-  // Tensor cores truncate; on fp8 operands they keep about 13 bits below the largest product (Hopper's documented limit).
-  reference::Options options;
-  if (data.target.device == Device::cuda) {
-    const auto* gemm = std::get_if<Gemm>(&data.problem);
-    const bool fp8 = gemm && (gemm->a == DType::e4m3 || gemm->a == DType::e5m2);
-    options.accumulator_unit = fp8 ? 0x1p-13 : 0x1p-23;
-  }
+  const reference::Options options{.accumulator_unit = data.backend->accumulator_unit(data.problem)};
   return reference::compare(data.graph.data(), data.problem, checked.bindings, options);
 }
 

@@ -10,8 +10,15 @@ namespace postlude::gpu_tests {
 // "" where a Hopper or newer GPU and NVRTC are here, else why not.
 [[nodiscard]] std::string missing();
 
-// fuzz::Runner. Throws std::runtime_error where a red zone was written.
-[[nodiscard]] fuzz::Runs run_on_device(const fuzz::Case& c, fuzz::Tensors& tensors, const Target& target);
+struct DeviceRuns : fuzz::Runs {
+  std::string schedule;  // what ran, in a line
+  bool drawn = false;    // by a random schedule rather than the heuristic's
+};
+
+// Runs the case twice by the heuristic's schedule, or by the first legal one of those that `schedule_seed` draws
+// (another than 0; where none of some dozens is legal, by the heuristic's). Throws std::runtime_error where a red zone
+// was written.
+[[nodiscard]] DeviceRuns run_on_device(const fuzz::Case& c, fuzz::Tensors& tensors, std::uint64_t schedule_seed);
 
 // The case with half-precision operands of A and B, so that tensor cores run it, where its accumulator is f32.
 [[nodiscard]] fuzz::Case on_tensor_cores(fuzz::Case c);
@@ -19,7 +26,14 @@ namespace postlude::gpu_tests {
 // Case `seed` as this backend's fuzzing draws it: one in four as the grammar gives it, the rest on tensor cores.
 [[nodiscard]] fuzz::Case draw(std::uint64_t seed);
 
-// Everything that must hold for it on the device; "" or what went wrong.
-[[nodiscard]] std::string check_on_device(const fuzz::Case& c);
+// Everything that must hold for it on the device, by a random legal schedule: every element against the reference,
+// equal bits of a second run, nothing written elsewhere; where outputs are exact, also the bits of the heuristic's
+// schedule and of the CPU backend.
+struct Verdict {
+  std::string wrong;  // "" or what went wrong
+  std::string schedule;
+  bool drawn = false;
+};
+[[nodiscard]] Verdict check_on_device(const fuzz::Case& c);
 
 }  // namespace postlude::gpu_tests

@@ -1,0 +1,167 @@
+// A CUDA driver with one H200 whose memory is the host's and whose kernels do nothing: what can go wrong around a GPU,
+// without one. FAKE_CUDA_VERSION is its version (13000). FAKE_CUDA_FAIL=NAME:N:RESULT makes the N-th call of NAME fail
+// (N from 1; 0: every one). fake_cuda_held counts what was made and not destroyed: buffers and modules.
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <mutex>
+#include <string>
+
+namespace {
+
+std::mutex mutex;
+std::string failing_name;
+int failing_call = 0, failing_result = 0, calls = 0;
+bool read_environment = false;
+
+// Whether this call of `name` is the one that fails.
+int result_of(const char* name) {
+  const std::scoped_lock lock(mutex);
+  if (!read_environment) {
+    read_environment = true;
+    if (const char* text = std::getenv("FAKE_CUDA_FAIL")) {
+      const std::string all = text;
+      const std::size_t first = all.find(':'), second = all.find(':', first + 1);
+      failing_name = all.substr(0, first);
+      failing_call = std::atoi(all.c_str() + first + 1);
+      failing_result = std::atoi(all.c_str() + second + 1);
+    }
+  }
+  if (failing_name != name) return 0;
+  ++calls;
+  return failing_call == 0 || calls == failing_call ? failing_result : 0;
+}
+
+int context = 0, module_ = 0, function_ = 0;
+thread_local void* current = nullptr;
+
+}  // namespace
+
+#define FAKE extern "C" [[gnu::visibility("default")]] int
+#define MAY_FAIL \
+  if (const int result = result_of(__func__)) return result
+
+extern "C" [[gnu::visibility("default")]] long fake_cuda_held;
+long fake_cuda_held = 0;
+
+FAKE cuInit(unsigned) {
+  MAY_FAIL;
+  return 0;
+}
+FAKE cuDriverGetVersion(int* version) {
+  const char* text = std::getenv("FAKE_CUDA_VERSION");
+  *version = text ? std::atoi(text) : 13000;
+  return 0;
+}
+FAKE cuGetErrorName(int result, const char** name) {
+  *name = result == 700   ? "CUDA_ERROR_ILLEGAL_ADDRESS"
+          : result == 200 ? "CUDA_ERROR_INVALID_IMAGE"
+                          : "CUDA_ERROR_UNKNOWN";
+  return 0;
+}
+FAKE cuGetErrorString(int, const char** text) {
+  *text = "a failure that a test asked for";
+  return 0;
+}
+FAKE cuDeviceGetCount(int* count) {
+  MAY_FAIL;
+  *count = 1;
+  return 0;
+}
+FAKE cuDeviceGet(int* device, int) {
+  *device = 0;
+  return 0;
+}
+FAKE cuDeviceGetName(char* name, int size, int) {
+  std::strncpy(name, "a fake H200", static_cast<std::size_t>(size));
+  return 0;
+}
+FAKE cuDeviceGetAttribute(int* value, int attribute, int) {
+  *value = attribute == 75 ? 9 : attribute == 76 ? 0 : attribute == 16 ? 132 : attribute == 97 ? 232448 : 0;
+  return 0;
+}
+FAKE cuDevicePrimaryCtxRetain(void** made, int) {
+  MAY_FAIL;
+  *made = &context;
+  return 0;
+}
+FAKE cuCtxGetCurrent(void** now) {
+  *now = current;
+  return 0;
+}
+FAKE cuCtxSetCurrent(void* now) {
+  current = now;
+  return 0;
+}
+FAKE cuCtxSynchronize() {
+  MAY_FAIL;
+  return 0;
+}
+FAKE cuModuleLoadData(void** made, const void*) {
+  MAY_FAIL;
+  *made = &module_;
+  __atomic_fetch_add(&fake_cuda_held, 1, __ATOMIC_SEQ_CST);
+  return 0;
+}
+FAKE cuModuleUnload(void*) {
+  __atomic_fetch_sub(&fake_cuda_held, 1, __ATOMIC_SEQ_CST);
+  return 0;
+}
+FAKE cuModuleGetFunction(void** made, void*, const char*) {
+  MAY_FAIL;
+  *made = &function_;
+  return 0;
+}
+FAKE cuFuncSetAttribute(void*, int, int) {
+  MAY_FAIL;
+  return 0;
+}
+FAKE cuLaunchKernel(void*, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, void*, void**,
+                    void**) {
+  MAY_FAIL;
+  return 0;
+}
+FAKE cuMemAlloc_v2(std::uint64_t* made, std::size_t bytes) {
+  MAY_FAIL;
+  *made = reinterpret_cast<std::uint64_t>(std::aligned_alloc(256, (bytes + 255) / 256 * 256));
+  __atomic_fetch_add(&fake_cuda_held, 1, __ATOMIC_SEQ_CST);
+  return 0;
+}
+FAKE cuMemFree_v2(std::uint64_t p) {
+  std::free(reinterpret_cast<void*>(p));
+  __atomic_fetch_sub(&fake_cuda_held, 1, __ATOMIC_SEQ_CST);
+  return 0;
+}
+FAKE cuMemcpyHtoD_v2(std::uint64_t to, const void* from, std::size_t bytes) {
+  std::memcpy(reinterpret_cast<void*>(to), from, bytes);
+  return 0;
+}
+FAKE cuMemcpyDtoH_v2(void* to, std::uint64_t from, std::size_t bytes) {
+  std::memcpy(to, reinterpret_cast<void*>(from), bytes);
+  return 0;
+}
+FAKE cuMemsetD8_v2(std::uint64_t to, unsigned char value, std::size_t bytes) {
+  MAY_FAIL;
+  std::memset(reinterpret_cast<void*>(to), value, bytes);
+  return 0;
+}
+FAKE cuMemsetD8Async(std::uint64_t to, unsigned char value, std::size_t bytes, void*) {
+  std::memset(reinterpret_cast<void*>(to), value, bytes);
+  return 0;
+}
+FAKE cuEventCreate(void**, unsigned) { return 0; }
+FAKE cuEventDestroy_v2(void*) { return 0; }
+FAKE cuEventRecord(void*, void*) { return 0; }
+FAKE cuEventSynchronize(void*) { return 0; }
+FAKE cuEventElapsedTime(float*, void*, void*) { return 0; }
+FAKE cuStreamCreate(void**, unsigned) { return 0; }
+FAKE cuStreamDestroy_v2(void*) { return 0; }
+FAKE cuStreamSynchronize(void*) { return 0; }
+#ifndef WITHOUT_TENSOR_MAPS
+FAKE cuTensorMapEncodeTiled(void* map, int, unsigned, void*, const std::uint64_t*, const std::uint64_t*,
+                            const unsigned*, const unsigned*, int, int, int, int) {
+  MAY_FAIL;
+  std::memset(map, 0, 128);
+  return 0;
+}
+#endif

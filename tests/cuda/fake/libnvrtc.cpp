@@ -1,0 +1,45 @@
+// A compiler that takes every source: its cubins are a word. FAKE_NVRTC_FAIL=1 fails as NVRTC does without its
+// builtins.
+#include <cstdlib>
+#include <cstring>
+
+#define FAKE extern "C" [[gnu::visibility("default")]] int
+
+namespace {
+const char* log_text() {
+  return std::getenv("FAKE_NVRTC_FAIL") ? "nvrtc: error: failed to open libnvrtc-builtins.so.13.0.\n  Make sure that "
+                                          "libnvrtc-builtins.so.13.0 is installed correctly."
+                                        : "ptxas info: Used 168 registers, 0 bytes spill stores, 0 bytes spill loads\n";
+}
+constexpr char cubin[] = "a fake cubin";
+}  // namespace
+
+FAKE nvrtcVersion(int* major, int* minor) {
+  *major = 13, *minor = 0;
+  return 0;
+}
+FAKE nvrtcCreateProgram(void** made, const char*, const char*, int, const char* const*, const char* const*) {
+  *made = nullptr;
+  return 0;
+}
+FAKE nvrtcCompileProgram(void*, int, const char* const*) { return std::getenv("FAKE_NVRTC_FAIL") ? 7 : 0; }
+FAKE nvrtcDestroyProgram(void**) { return 0; }
+FAKE nvrtcGetProgramLogSize(void*, std::size_t* size) {
+  *size = std::strlen(log_text()) + 1;
+  return 0;
+}
+FAKE nvrtcGetProgramLog(void*, char* to) {
+  std::strcpy(to, log_text());
+  return 0;
+}
+FAKE nvrtcGetCUBINSize(void*, std::size_t* size) {
+  *size = sizeof cubin;
+  return 0;
+}
+FAKE nvrtcGetCUBIN(void*, char* to) {
+  std::memcpy(to, cubin, sizeof cubin);
+  return 0;
+}
+extern "C" [[gnu::visibility("default")]] const char* nvrtcGetErrorString(int result) {
+  return result == 7 ? "NVRTC_ERROR_BUILTIN_OPERATION_FAILURE" : "NVRTC_ERROR";
+}

@@ -1,0 +1,293 @@
+// What goes wrong around a GPU arrives as a typed error, leaves nothing behind, and the CPU backend goes on working. A
+// driver and a compiler made for this (tests/cuda/fake) stand in for the machine's, in a process of their own for each
+// case.
+#include "cuda/backend.h"
+#include "cuda/driver.h"
+
+#include <postlude/parse.h>
+#include <postlude/plan.h>
+
+#include <gtest/gtest.h>
+
+#include <dlfcn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+namespace postlude::inline v0::cuda {
+namespace {
+
+namespace fs = std::filesystem;
+
+// ---- what runs in a process of its own
+// ----------------------------------------------------------------------------------------
+
+void cpu_works() {
+  std::vector<float> a(16, 1), b(16, 2), d(16, 0);
+  compile(Gemm{}, parse("def f(acc):\n    return acc\n"), Target::cpu(1))
+      .bind({{"A", Tensor(a.data(), DType::f32, {4, 4})},
+             {"B", Tensor(b.data(), DType::f32, {4, 4})},
+             {"D", Tensor(d.data(), DType::f32, {4, 4})}})
+      .run();
+  EXPECT_EQ(d[5], 8);
+}
+
+struct Product {
+  Plan plan = compile(
+      Gemm{.a = DType::bf16, .b = DType::bf16},
+      parse("def f(acc, bias: row):\n    D = acc + bias\n    s: f32 = sum(D)\n    t = D * s\n    return D, s, t\n"),
+      Target::cuda());
+  std::vector<Binding> bindings;
+  std::vector<Buffer> memory;
+
+  Product() {
+    for (const Plan::Slot& slot : plan.slots()) {
+      Tensor tensor;
+      tensor.dtype = slot.dtype;
+      std::int64_t elements = 1;
+      const auto extents = plan.shape_of(slot.name, 256, 128, 64);
+      tensor.rank = static_cast<int>(extents.size());
+      for (int axis = tensor.rank - 1; axis >= 0; --axis) {
+        tensor.shape[static_cast<std::size_t>(axis)] = extents[static_cast<std::size_t>(axis)];
+        tensor.strides[static_cast<std::size_t>(axis)] = elements;
+        elements *= extents[static_cast<std::size_t>(axis)];
+      }
+      memory.emplace_back(0, static_cast<std::size_t>(elements * size_of(slot.dtype)));
+      tensor.data = reinterpret_cast<void*>(memory.back().pointer());
+      tensor.device = Device::cuda;
+      names.push_back(std::make_unique<std::string>(slot.name));
+      bindings.push_back({*names.back(), tensor});
+    }
+  }
+  std::vector<std::unique_ptr<std::string>> names;
+};
+
+std::optional<Error> thrown(const std::function<void()>& what) {
+  try {
+    what();
+  } catch (const Error& error) { return error; }
+  return {};
+}
+
+void expect(const std::optional<Error>& error, ErrorCode code, const std::string& says) {
+  ASSERT_TRUE(error) << "no error; " << to_string(code) << " was expected";
+  EXPECT_EQ(error->code(), code) << error->what();
+  EXPECT_NE(error->message().find(says), std::string::npos) << error->what();
+  EXPECT_FALSE(error->message().empty());
+}
+
+long held() { return *static_cast<long*>(dlsym(RTLD_DEFAULT, "fake_cuda_held")); }
+
+// The first call of a step fails, what it was part of can be done again, and nothing is left behind at the end.
+void fails_once(ErrorCode code, const std::string& says) {
+  {
+    std::optional<Product> product;
+    std::optional<Call> call;
+    std::optional<Error> error = thrown([&] { product.emplace(); });
+    if (error) product.emplace();
+    if (!error) error = thrown([&] { call = product->plan.bind(product->bindings); });
+    if (!call) call = product->plan.bind(product->bindings);
+    if (!error) error = thrown([&] { call->run(); });
+    expect(error, code, says);
+    call->run();
+    cpu_works();
+  }
+  EXPECT_EQ(held(), 0) << "buffers or modules were left behind";
+}
+
+void compile_fails(ErrorCode code, const std::string& says) {
+  const auto attempt = [] {
+    (void)compile(Gemm{.a = DType::bf16, .b = DType::bf16}, parse("def f(acc):\n    return acc\n"), Target::cuda());
+  };
+  expect(thrown(attempt), code, says);
+  expect(thrown(attempt), code, says);  // not only the first time
+  EXPECT_FALSE(supports(Gemm{}, parse("def f(acc):\n    return acc\n"), Target::cuda()));
+  EXPECT_EQ(Target::best().device, Device::cpu);
+  cpu_works();
+}
+
+const std::map<std::string, std::function<void()>>& cases() {
+  static const std::map<std::string, std::function<void()>> all = {
+      {"works", [] { Product().plan.bind(Product().bindings).run(); }},
+      {"no_device", [] { compile_fails(ErrorCode::no_device, "no usable GPU"); }},
+      {"too_old", [] { compile_fails(ErrorCode::driver_too_old, "version 11.8"); }},
+      {"lacks_a_symbol", [] { compile_fails(ErrorCode::driver_too_old, "lacks cuTensorMapEncodeTiled"); }},
+      {"no_compiler", [] { compile_fails(ErrorCode::no_compiler, "NVRTC was not found"); }},
+      {"no_builtins",
+       [] {
+         Product product;
+         expect(thrown([&] { (void)product.plan.bind(product.bindings); }), ErrorCode::compile_failed,
+                "libnvrtc-builtins");
+         cpu_works();
+       }},
+      {"memory", [] { fails_once(ErrorCode::out_of_memory, "bytes left"); }},
+      {"module_memory", [] { fails_once(ErrorCode::out_of_memory, "loading a module"); }},
+      {"bad_image", [] { fails_once(ErrorCode::device_failed, "CUDA_ERROR_INVALID_IMAGE"); }},
+      {"function", [] { fails_once(ErrorCode::device_failed, "finding a kernel"); }},
+      {"shared_memory", [] { fails_once(ErrorCode::device_failed, "asking for shared memory"); }},
+      {"tensor_map", [] { fails_once(ErrorCode::device_failed, "copy engine"); }},
+      {"launch", [] { fails_once(ErrorCode::device_failed, "CUDA_ERROR_ILLEGAL_ADDRESS"); }},
+      {"no_cache_folder", [] { Product().plan.bind(Product().bindings).run(); }},
+      {"forked",
+       [] {
+         auto product = std::make_unique<Product>();
+         auto call = std::make_unique<Call>(product->plan.bind(product->bindings));
+         const pid_t child = ::fork();
+         if (child == 0) {
+           const std::optional<Error> error = thrown([&] { call->run(); });
+           int status = error && error->code() == ErrorCode::forked ? 0 : 1;
+           if (const auto made = thrown([] { (void)Product(); }); !made || made->code() != ErrorCode::forked)
+             status = 2;
+           if (Target::best().device != Device::cpu) status = 3;
+           cpu_works();
+           call.reset();
+           product.reset();  // another process's memory: not freed here
+           ::_exit(testing::Test::HasFailure() ? 4 : status);
+         }
+         int status = -1;
+         ::waitpid(child, &status, 0);
+         EXPECT_EQ(status, 0) << "exit status of the child, times 256";
+         call->run();
+       }},
+      {"threads",
+       [] {
+         std::vector<std::thread> threads;
+         for (int i = 0; i < 8; ++i) {
+           threads.emplace_back([] {
+             for (int turn = 0; turn < 4; ++turn) {
+               const Product product;
+               Call call = product.plan.bind(product.bindings), other = product.plan.bind(product.bindings);
+               call.run();
+               other.run();
+             }
+           });
+         }
+         for (std::thread& thread : threads) thread.join();
+         EXPECT_EQ(held(), 0);
+       }},
+      {"destroyed_at_exit",
+       [] {
+         static const Product product;
+         static Call call;
+         static const Plan kept = product.plan;
+         call = product.plan.bind(product.bindings);
+       }},
+  };
+  return all;
+}
+
+TEST(FaultCase, Runs) {
+  const char* name = std::getenv("POSTLUDE_FAULT_CASE");
+  if (!name) GTEST_SKIP() << "tests of Faults run this in processes of their own";
+  for (const char* library : {std::getenv("POSTLUDE_FAULT_DRIVER"), std::getenv("POSTLUDE_FAULT_COMPILER")}) {
+    // Found again by its soname when the backend asks for it.
+    if (library) { ASSERT_NE(dlopen(library, RTLD_NOW | RTLD_GLOBAL), nullptr) << dlerror(); }
+  }
+  cases().at(name)();
+}
+
+// ---- and what starts it
+// ---------------------------------------------------------------------------------------------------------
+
+class Faults : public testing::Test {
+ protected:
+  void SetUp() override {
+    std::string pattern = (fs::temp_directory_path() / "postlude-faults-XXXXXX").string();
+    folder_ = ::mkdtemp(pattern.data());
+  }
+  void TearDown() override { fs::remove_all(folder_); }
+
+  // `environment`: what is set beside the usual; an empty value unsets.
+  void run(const std::string& name, std::map<std::string, std::string> environment = {},
+           const char* driver = "fake_cuda") {
+    const fs::path fakes = POSTLUDE_FAKES;
+    environment.insert({"POSTLUDE_CACHE_DIR", folder_.string()});
+    environment.insert({"POSTLUDE_NVRTC", (fakes / "fake_nvrtc.so").string()});
+    environment.insert({"POSTLUDE_FAULT_DRIVER", (fakes / (std::string(driver) + ".so")).string()});
+    environment["POSTLUDE_FAULT_CASE"] = name;
+    int output[2];
+    ASSERT_EQ(::pipe(output), 0);
+    const pid_t child = ::fork();
+    ASSERT_GE(child, 0);
+    if (child == 0) {
+      ::dup2(output[1], 1);
+      ::dup2(output[1], 2);
+      ::close(output[0]);
+      for (const auto& [key, value] : environment)
+        value.empty() ? ::unsetenv(key.c_str()) : ::setenv(key.c_str(), value.c_str(), 1);
+      ::execl("/proc/self/exe", "test_cuda", "--gtest_filter=FaultCase.Runs", "--gtest_brief=1",
+              static_cast<char*>(nullptr));
+      ::_exit(127);
+    }
+    ::close(output[1]);
+    char buffer[4096];
+    for (ssize_t got; (got = ::read(output[0], buffer, sizeof buffer)) > 0;)
+      said_.append(buffer, static_cast<std::size_t>(got));
+    ::close(output[0]);
+    int status = -1;
+    ::waitpid(child, &status, 0);
+    EXPECT_EQ(status, 0) << name << ":\n" << said_;
+  }
+  std::size_t warnings() const {
+    std::size_t count = 0;
+    for (std::size_t at = said_.find("kernels are not kept"); at != std::string::npos;
+         at = said_.find("kernels are not kept", at + 1))
+      ++count;
+    return count;
+  }
+
+  fs::path folder_;
+  std::string said_;
+};
+
+TEST_F(Faults, NoneIsNoError) {
+  run("works");
+  EXPECT_EQ(warnings(), 0u) << said_;
+}
+TEST_F(Faults, NoDevice) { run("no_device", {{"FAKE_CUDA_FAIL", "cuInit:0:100"}}); }
+TEST_F(Faults, DriverTooOld) { run("too_old", {{"FAKE_CUDA_VERSION", "11080"}}); }
+TEST_F(Faults, DriverLacksASymbol) { run("lacks_a_symbol", {}, "fake_cuda_without_tensor_maps"); }
+TEST_F(Faults, NoCompiler) { run("no_compiler", {{"POSTLUDE_NVRTC", "/nowhere/libnvrtc.so.13"}}); }
+TEST_F(Faults, CompilerWithoutBuiltins) { run("no_builtins", {{"FAKE_NVRTC_FAIL", "1"}}); }
+
+TEST_F(Faults, OutOfMemoryInAnyBuffer) {
+  for (int call = 1; call <= 7; ++call) {  // five tensors or six, then the workspace
+    run("memory", {{"FAKE_CUDA_FAIL", "cuMemAlloc_v2:" + std::to_string(call) + ":2"}});
+  }
+}
+TEST_F(Faults, OutOfMemoryInAModule) { run("module_memory", {{"FAKE_CUDA_FAIL", "cuModuleLoadData:1:2"}}); }
+TEST_F(Faults, ModuleThatTheDriverRefuses) { run("bad_image", {{"FAKE_CUDA_FAIL", "cuModuleLoadData:1:200"}}); }
+TEST_F(Faults, MissingKernel) { run("function", {{"FAKE_CUDA_FAIL", "cuModuleGetFunction:1:500"}}); }
+TEST_F(Faults, SharedMemoryRefused) { run("shared_memory", {{"FAKE_CUDA_FAIL", "cuFuncSetAttribute:1:1"}}); }
+TEST_F(Faults, TensorMapRefused) { run("tensor_map", {{"FAKE_CUDA_FAIL", "cuTensorMapEncodeTiled:1:1"}}); }
+TEST_F(Faults, LaunchFails) { run("launch", {{"FAKE_CUDA_FAIL", "cuLaunchKernel:1:700"}}); }
+
+TEST_F(Faults, NoCacheFolderCostsOneWarning) {
+  run("no_cache_folder", {{"POSTLUDE_CACHE_DIR", ""}, {"XDG_CACHE_HOME", ""}, {"HOME", ""}});
+  EXPECT_EQ(warnings(), 1u) << said_;
+}
+TEST_F(Faults, ACacheThatCannotBeWrittenCostsOneWarning) {
+  run("no_cache_folder", {{"POSTLUDE_CACHE_DIR", "/proc/postlude"}});
+  EXPECT_EQ(warnings(), 1u) << said_;
+}
+TEST_F(Faults, HomeThatIsNoFolderCostsOneWarning) {
+  run("no_cache_folder", {{"POSTLUDE_CACHE_DIR", ""}, {"XDG_CACHE_HOME", ""}, {"HOME", "/dev/null"}});
+  EXPECT_EQ(warnings(), 1u) << said_;
+}
+
+TEST_F(Faults, Forked) { run("forked"); }
+TEST_F(Faults, ManyThreads) { run("threads"); }
+TEST_F(Faults, DestroyedAtExit) { run("destroyed_at_exit"); }
+
+}  // namespace
+}  // namespace postlude::inline v0::cuda

@@ -1,0 +1,120 @@
+// Numbers: to the bit where they must be, within their bounds where the hardware truncates.
+#include "gpu/device_run.h"
+#include "gpu/problem.h"
+
+#include <gtest/gtest.h>
+
+#include <tuple>
+
+namespace postlude::gpu_tests {
+namespace {
+
+// Exact operations on whole numbers, in tiles, rows, columns, groups and scalars: tier 1.
+const char* const exact_text = R"(
+def exact(acc, bias: row[f32], residual: tile, scale: col[f32]):
+    x = acc * 2 + bias
+    D = where(x > 3, relu(x) - residual, min(x, scale))
+    clipped: s8 = x
+    top: f32 = max(abs(x), axis=1)
+    at = argmax(x, axis=1)
+    total: f32 = sum(x, axis=0)
+    groups: f32 = sum(acc, axis=1, group=32)
+    all_of_it: f32 = sum(acc)
+    return D, clipped, top, at, total, groups, all_of_it
+)";
+
+struct Arrangement {
+  const char* name;
+  bool a_mn_major, b_mn_major;
+};
+constexpr Arrangement arrangements[] = {
+    {"AkBk", false, false}, {"AmBk", true, false}, {"AkBn", false, true}, {"AmBn", true, true}};
+
+class Exact : public testing::TestWithParam<std::tuple<DType, Arrangement>> {};
+
+// The CPU backend's bits, by f16 and bf16 in all four transpositions, with and without a batch, at whole and odd sizes,
+// aligned and not.
+TEST_P(Exact, HasTheBitsOfTheCpu) {
+  if (const std::string why = missing(); !why.empty()) GTEST_SKIP() << why;
+  const auto& [type, arrangement] = GetParam();
+  for (const bool batched : {false, true}) {
+    const std::int64_t batch = batched ? 3 : 1;
+    for (const Shape& shape :
+         {Shape{batch, 256, 384, 128}, Shape{batch, 131, 193, 77}, Shape{batch, 1, 64, 8}, Shape{batch, 300, 7, 1}}) {
+      for (const int offset : {0, 1}) {
+        const Draw draw{.a_mn_major = arrangement.a_mn_major,
+                        .b_mn_major = arrangement.b_mn_major,
+                        .elements = Elements::whole,
+                        .offset = offset};
+        DeviceProblem problem(Gemm{.a = type, .b = type, .batched = batched}, parse(exact_text), shape, draw);
+        problem.run();
+        EXPECT_EQ(problem.outputs(), problem.outputs_on_cpu())
+            << batch << " x " << shape.m << "x" << shape.n << "x" << shape.k << " offset " << offset << " by "
+            << problem.schedule();
+      }
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Types, Exact,
+                         testing::Combine(testing::Values(DType::bf16, DType::f16), testing::ValuesIn(arrangements)),
+                         [](const auto& i) {
+                           return std::string(name(std::get<0>(i.param))) + std::get<1>(i.param).name;
+                         });
+
+TEST(Integers, HaveTheBitsOfTheCpu) {
+  if (const std::string why = missing(); !why.empty()) GTEST_SKIP() << why;
+  for (const DType a : {DType::s8, DType::u8}) {
+    DeviceProblem problem(
+        Gemm{.a = a, .b = DType::s8},
+        parse("def f(acc, scale: row[f32]):\n    D: s8 = acc * scale\n    s = sum(acc, axis=1)\n    return D, s\n"),
+        Shape{1, 200, 144, 320}, {.elements = Elements::whole});
+    problem.run();
+    EXPECT_EQ(problem.outputs(), problem.outputs_on_cpu()) << name(a) << " by " << problem.schedule();
+  }
+}
+
+// Every legal kind of schedule gives the same bits.
+TEST(Schedules, GiveTheSameBits) {
+  if (const std::string why = missing(); !why.empty()) GTEST_SKIP() << why;
+  DeviceProblem problem(Gemm{.a = DType::bf16, .b = DType::bf16}, parse(exact_text), Shape{1, 700, 520, 200},
+                        {.elements = Elements::whole});
+  problem.run();
+  const auto expected = problem.outputs_on_cpu();
+  EXPECT_EQ(problem.outputs(), expected) << problem.schedule();
+  int ran = 0;
+  for (const char* schedule :
+       {"pingpong 64x64x3 sub 32x2 aux 1 raster 1", "pingpong 128x96x2 sub 32x2 aux 2 raster 3",
+        "pingpong 128x128x4 sub 64x2 aux 1 raster 16", "cooperative 128x160x3 sub 32x2 aux 2 raster 8",
+        "cooperative 256x64x2 sub 64x2 aux 2 raster 2"}) {
+    try {
+      Call call = problem.compile(schedule).bind(problem.bindings());
+      problem.poison();
+      call.run();
+      ++ran;
+      EXPECT_EQ(problem.outputs(), expected) << schedule;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::bad_schedule) << schedule << ": " << error.what();
+    }
+  }
+  EXPECT_GE(ran, 3);
+}
+
+// Operands of one sign are where truncation adds up: every step loses in the same direction.
+TEST(Accumulator, StaysWithinItsBoundOnOperandsOfOneSign) {
+  if (const std::string why = missing(); !why.empty()) GTEST_SKIP() << why;
+  for (const DType type : {DType::bf16, DType::f16, DType::e4m3}) {
+    for (const std::int64_t k : {64, 1024, 8192, 32768}) {
+      DeviceProblem problem(Gemm{.a = type, .b = type}, parse("def f(acc):\n    D: f32 = acc\n    return D\n"),
+                            Shape{1, 128, 128, k}, {.elements = Elements::positive});
+      problem.run();
+      const Comparison c = problem.compare().front();
+      std::printf("%s K %lld: error / bound %.3f, relative error %.3g\n", name(type).data(), static_cast<long long>(k),
+                  c.error_over_bound, (c.value - c.expected) / c.expected);
+      EXPECT_LE(c.error_over_bound, 1) << name(type) << " K " << k;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace postlude::gpu_tests
