@@ -1,65 +1,25 @@
-// gemm_bench [--case TEXT] [--threads 1,2] [--seconds S] [--isa NAME] [--json]
+// gemm_bench [--case TEXT] [--b KxN|NxK] [--threads 1,2] [--seconds S] [--isa NAME] [--json]
 //
-// Plain products, ours beside the peers', in turns. A ratio is printed only where the outputs agree.
-#include "gemm_bench.h"
+// Plain products, ours beside the peers', in turns. A speed is printed only for who agrees with us.
+#include "peers.h"
+#include "timing.h"
 
 #include "cpu/gemm.h"
-#include "cpu/threads.h"
+
+#include <nlohmann/json.hpp>
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <memory>
-#include <new>
 #include <random>
+#include <tuple>
+#include <vector>
 
 namespace postlude::bench {
-
-std::vector<Result> measure(const Case& what, int threads, const std::vector<Contender>& contenders, double seconds,
-                            double tolerance, int least) {
-  using Clock = std::chrono::steady_clock;
-  std::vector<std::vector<double>> times(contenders.size());
-  for (const Contender& c : contenders) c.run();
-  const auto start = Clock::now();
-  const auto elapsed = [&] { return std::chrono::duration<double>(Clock::now() - start).count(); };
-  while (elapsed() < seconds || static_cast<int>(times[0].size()) < least) {
-    for (std::size_t i = 0; i < contenders.size(); ++i) {
-      const auto before = Clock::now();
-      contenders[i].run();
-      times[i].push_back(std::chrono::duration<double>(Clock::now() - before).count());
-    }
-  }
-  const double flops = 2e-9 * static_cast<double>(what.m) * static_cast<double>(what.n) * static_cast<double>(what.k);
-  std::vector<Result> results;
-  for (std::size_t i = 0; i < contenders.size(); ++i) {
-    std::sort(times[i].begin(), times[i].end());
-    const std::size_t runs = times[i].size();
-    Result r{what, contenders[i].name, threads, flops / times[i][runs / 2], flops / times[i][runs / 10],
-             static_cast<int>(runs), true};
-    for (std::int64_t e = 0; e < what.m * what.n && r.agrees; ++e) {
-      // i32 accumulators are compared bit for bit: as floats many of them would be NaN.
-      r.agrees = is_float(what.dtype) ? std::abs(contenders[i].out[e] - contenders[0].out[e]) <= tolerance
-                                      : std::memcmp(contenders[i].out + e, contenders[0].out + e, 4) == 0;
-    }
-    results.push_back(std::move(r));
-  }
-  return results;
-}
-
 namespace {
-
-struct Aligned {
-  void operator()(std::byte* p) const { ::operator delete[](p, std::align_val_t{4096}); }
-};
-using Bytes = std::unique_ptr<std::byte[], Aligned>;
-Bytes allocate(std::size_t bytes) {
-  Bytes p(new (std::align_val_t{4096}) std::byte[std::max<std::size_t>(bytes, 64)]);
-  std::memset(p.get(), 0, bytes);
-  return p;
-}
 
 // Integers for the 8-bit types; otherwise numbers in [-1, 1) that all formats can hold.
 Bytes draw(std::int64_t count, DType type, unsigned seed) {
@@ -125,6 +85,64 @@ struct Ours {
   void run() { cpu::run(product, blocking, options); }
 };
 
+// i32 accumulators are compared bit for bit: as floats many of them would be NaN.
+bool equal(const Case& what, const float* x, const float* y) {
+  // Operands are at most 1: a sum of K products of f32 is off by less than K * K / 2^24.
+  const double depth = static_cast<double>(what.k);
+  const double tolerance = std::min(depth * depth * 0x1p-24, depth * 1e-4);
+  if (!is_float(what.dtype)) return std::memcmp(x, y, static_cast<std::size_t>(what.m * what.n * 4)) == 0;
+  for (std::int64_t e = 0; e < what.m * what.n; ++e) {
+    if (!(std::abs(x[e] - y[e]) <= tolerance)) return false;
+  }
+  return true;
+}
+
+void measure(const Case& what, const std::vector<int>& thread_counts, double seconds, cpu::Isa isa, bool json) {
+  const Bytes a = draw(what.m * what.k, what.dtype, 1);
+  const Bytes b = draw(what.k * what.n, what.dtype, 2);
+  const auto result = [&] { return allocate(static_cast<std::size_t>(what.m * what.n * 4)); };
+  const auto floats = [](const Bytes& bytes) { return reinterpret_cast<float*>(bytes.get()); };
+  for (const int threads : thread_counts) {
+    Ours plain(what, threads, isa, a.get(), b.get(), false, false);
+    Ours packed(what, threads, isa, a.get(), b.get(), true, false);
+    const Bytes outs[3] = {result(), result(), result()};
+    std::vector<Contender> contenders = {
+        {"postlude", [&] { plain.run(); }, {}},
+        {"postlude packed", [&] { packed.run(); }, [&] { return equal(what, plain.output(), packed.output()); }}};
+    const auto add = [&](const char* name, Run run, const float* out) {
+      if (run)
+        contenders.push_back({name, std::move(run), [&plain, &what, out] { return equal(what, plain.output(), out); }});
+    };
+    add("openblas", openblas(what, threads, a.get(), b.get(), outs[0].get()), floats(outs[0]));
+    add("onednn", onednn(what, threads, a.get(), b.get(), outs[1].get()), floats(outs[1]));
+    add("onednn packed", onednn(what, threads, a.get(), b.get(), outs[2].get(), true), floats(outs[2]));
+    const double work = 2e-6 * static_cast<double>(what.m) * static_cast<double>(what.n) * static_cast<double>(what.k);
+    for (const Timing& t : in_turns(contenders, threads, seconds)) {
+      const char* layout = what.b_k_major ? "NxK" : "KxN";
+      if (json) {
+        nlohmann::json row = {{"case", what.name},
+                              {"m", what.m},
+                              {"n", what.n},
+                              {"k", what.k},
+                              {"dtype", std::string(name(what.dtype))},
+                              {"b", layout},
+                              {"threads", threads},
+                              {"contender", t.name},
+                              {"runs", t.runs},
+                              {"agrees", t.agrees}};
+        if (t.agrees) row.update({{"median_gflops", work / t.median_ms}, {"p90_gflops", work / t.fast_ms}});
+        std::printf("%s\n", row.dump().c_str());
+      } else if (t.agrees) {
+        std::printf("%-12s B %s, %d thread%s  %-16s %7.1f median %7.1f p90 (%d)\n", what.name.c_str(), layout, threads,
+                    threads > 1 ? "s" : " ", t.name.c_str(), work / t.median_ms, work / t.fast_ms, t.runs);
+      } else {
+        std::printf("%-12s B %s, %d threads  %-16s DISAGREES\n", what.name.c_str(), layout, threads, t.name.c_str());
+      }
+      std::fflush(stdout);
+    }
+  }
+}
+
 const std::vector<Case>& cases() {
   static const std::vector<Case> all = {
       {"256", 256, 256, 256},
@@ -141,6 +159,7 @@ const std::vector<Case>& cases() {
       {"bf16_square", 1024, 1024, 1024, DType::bf16},
       {"bf16_ffn", 512, 3072, 768, DType::bf16},
       {"f16_square", 1024, 1024, 1024, DType::f16},
+      {"f16_ffn", 512, 3072, 768, DType::f16},
       {"s8_square", 1024, 1024, 1024, DType::s8},
       {"s8_ffn", 512, 3072, 768, DType::s8},
   };
@@ -153,7 +172,7 @@ const std::vector<Case>& cases() {
 int main(int argc, char** argv) {
   using namespace postlude;
   using namespace postlude::bench;
-  std::string only;
+  std::string only, layout;
   std::vector<int> thread_counts = {1, 2};
   double seconds = 1.0;
   bool json = false;
@@ -166,65 +185,20 @@ int main(int argc, char** argv) {
       continue;
     }
     if (flag == "--case") only = value;
+    if (flag == "--b") layout = value;
     if (flag == "--seconds") seconds = std::atof(value);
     if (flag == "--isa") isa = cpu::parse_isa(value).value_or(isa);
-    if (flag == "--threads") thread_counts = std::strchr(value, ',') ? std::vector<int>{1, 2} : std::vector<int>{std::atoi(value)};
+    if (flag == "--threads")
+      thread_counts = std::strchr(value, ',') ? std::vector<int>{1, 2} : std::vector<int>{std::atoi(value)};
     ++i;
   }
   std::fprintf(stderr, "%s; %s\n", std::string(cpu::name(isa)).c_str(), peer_versions().c_str());
-
-  std::vector<Result> all;
   for (Case what : cases()) {
-    if (!only.empty() && what.name.find(only) != 0) continue;
-    const Bytes a = draw(what.m * what.k, what.dtype, 1);
-    const Bytes b = draw(what.k * what.n, what.dtype, 2);
+    if (what.name.find(only) != 0) continue;
     for (const bool k_major : {false, true}) {
       what.b_k_major = k_major;
-      for (const int threads : thread_counts) {
-        std::vector<std::unique_ptr<Ours>> ours;
-        std::vector<Contender> contenders;
-        const auto add_ours = [&](const char* name, bool pack, bool consume) {
-          ours.push_back(std::make_unique<Ours>(what, threads, isa, a.get(), b.get(), pack, consume));
-          Ours* one = ours.back().get();
-          contenders.push_back({name, [one] { one->run(); }, one->output()});
-        };
-        add_ours("postlude", false, false);
-        add_ours("postlude packed", true, false);
-        add_ours("postlude consumer", false, true);
-        const Bytes outs[3] = {allocate(static_cast<std::size_t>(what.m * what.n * 4)),
-                               allocate(static_cast<std::size_t>(what.m * what.n * 4)),
-                               allocate(static_cast<std::size_t>(what.m * what.n * 4))};
-        const auto out = [&](int i) { return reinterpret_cast<float*>(outs[i].get()); };
-        for (Contender& c : openblas(what, threads, a.get(), b.get(), out(0))) contenders.push_back(std::move(c));
-        for (Contender& c : onednn(what, threads, a.get(), b.get(), out(1), out(2))) contenders.push_back(std::move(c));
-        // Operands are at most 1: a sum of K products of f32 is off by less than K * K / 2^24.
-        const double depth = static_cast<double>(what.k);
-        const double tolerance = is_float(what.dtype) ? std::min(depth * depth * 0x1p-24, depth * 1e-4) : 0;
-        for (Result& r : measure(what, threads, contenders, seconds, tolerance)) all.push_back(std::move(r));
-        const std::size_t first = all.size() - contenders.size();
-        if (!json) {
-          for (std::size_t i = first; i < all.size(); ++i) {
-            std::printf("%-12s B %s, %d thread%s  %-18s %7.1f median %7.1f p90  %s\n", what.name.c_str(),
-                        k_major ? "NxK" : "KxN", threads, threads > 1 ? "s" : " ", all[i].contender.c_str(),
-                        all[i].median_gflops, all[i].p90_gflops, all[i].agrees ? "" : "DISAGREES: no ratio");
-          }
-          std::fflush(stdout);
-        }
-      }
+      if (layout.empty() || layout == (k_major ? "NxK" : "KxN")) measure(what, thread_counts, seconds, isa, json);
     }
-  }
-  if (json) {
-    std::printf("[");
-    for (std::size_t i = 0; i < all.size(); ++i) {
-      const Result& r = all[i];
-      std::printf("%s\n  {\"case\": \"%s\", \"m\": %lld, \"n\": %lld, \"k\": %lld, \"dtype\": \"%s\", \"b\": \"%s\", \"threads\": %d, "
-                  "\"contender\": \"%s\", \"median_gflops\": %.2f, \"p90_gflops\": %.2f, \"runs\": %d, \"agrees\": %s}",
-                  i ? "," : "", r.what.name.c_str(), static_cast<long long>(r.what.m), static_cast<long long>(r.what.n),
-                  static_cast<long long>(r.what.k), std::string(name(r.what.dtype)).c_str(),
-                  r.what.b_k_major ? "NxK" : "KxN", r.threads, r.contender.c_str(), r.median_gflops, r.p90_gflops, r.runs,
-                  r.agrees ? "true" : "false");
-    }
-    std::printf("\n]\n");
   }
   return 0;
 }

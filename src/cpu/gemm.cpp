@@ -15,18 +15,19 @@ namespace {
 // ---- choosing -------------------------------------------------------------------------------------------------------
 
 // A block of B, k_block x column_block words, stays in L2 while A passes. Measured with one thread on Cascade Lake (1 MB of
-// L2), GFLOP/s at 2048 cubed: 256 x 384 gives 116, 384 x 256 112, 192 x 512 114, 320 x 320 110, 512 x 512 90.
+// L2), GFLOP/s at 2048 cubed with B as N x K, in turns: 512 x 256 gives 113, 384 x 320 111, 512 x 192 109, 256 x 384 107 (its
+// accumulators pass through L3 twice as often). At 1024 cubed and 512 x 3072 x 768 they do not differ.
 struct BlockSize {
   std::int64_t steps, columns;
 };
-constexpr BlockSize usual_block = {256, 384};
+constexpr BlockSize usual_block = {512, 256};
 constexpr BlockSize shallow_block = {128, 512};  // K up to 128
 // Few rows of A, and B contiguous in N: packing is most of the time, and wants long pieces of few rows. At 64 x 4096 x 4096
 // 82, where the usual block gives 65.
 constexpr BlockSize few_rows_block = {96, 1024};
 constexpr std::int64_t few_rows = 96;
 // Accumulators of a block with several k blocks, kept per thread; they pass through L3 once per k block.
-constexpr std::int64_t kept_bytes = 3400 << 10;
+constexpr std::int64_t kept_bytes = 3300 << 10;
 // Accumulators of all columns, kept for everyone.
 constexpr std::int64_t collected_bytes = 8 << 20;
 constexpr std::int64_t thin_k_block = 4096;
