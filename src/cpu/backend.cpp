@@ -1,5 +1,6 @@
 #include "cpu/backend.h"
 
+#include "core/divide.h"
 #include "cpu/direct.h"
 #include "cpu/gemm.h"
 #include "cpu/ops.h"
@@ -19,9 +20,6 @@ using lower::BufferKind;
 using lower::Program;
 
 namespace {
-
-constexpr std::int64_t line = 64;
-constexpr std::int64_t round_up(std::int64_t x, std::int64_t to) { return (x + to - 1) / to * to; }
 
 // 64-byte aligned memory.
 class Memory {

@@ -1,6 +1,7 @@
 // How blocks of A and B become words.
 #pragma once
 
+#include "core/divide.h"
 #include "cpu/gemm.h"
 
 namespace postlude::inline v0::cpu {
@@ -10,9 +11,6 @@ namespace postlude::inline v0::cpu {
 [[nodiscard]] const Kernels& kernels_for(Isa isa, DType a);
 
 [[nodiscard]] Element element_of(DType type);
-
-[[nodiscard]] constexpr std::int64_t ceil_div(std::int64_t x, std::int64_t y) { return (x + y - 1) / y; }
-[[nodiscard]] constexpr std::int64_t round_up(std::int64_t x, std::int64_t y) { return ceil_div(x, y) * y; }
 
 // Where things lie in B cut into (column block, k block) pairs.
 struct BLayout {

@@ -31,11 +31,8 @@ std::vector<ColumnRun> column_runs(const lower::ColumnMap& map, std::int64_t wid
 
 namespace {
 
-constexpr std::int64_t line = 64;
 // A strip is this many elements: slots of 4 KB, of which L1 holds several.
 constexpr std::int64_t strip_elements = 1024;
-
-constexpr std::int64_t round_up(std::int64_t x, std::int64_t to) { return (x + to - 1) / to * to; }
 
 bool one_run(const std::vector<ColumnRun>& runs) { return runs.empty() || (runs.size() == 1 && runs[0].stride == 1); }
 

@@ -12,6 +12,7 @@
 // what is only stored may be computed where it is stored.
 #pragma once
 
+#include "core/divide.h"
 #include "cpu/microkernel.h"
 #include "cpu/ops.h"
 #include "cpu/reduce.h"
@@ -23,6 +24,8 @@
 #include <vector>
 
 namespace postlude::inline v0::cpu {
+
+inline constexpr std::int64_t line = 64;  // bytes of a cache line, and what memory is aligned to
 
 inline constexpr int level_count = 4;
 enum class Level : std::uint8_t { uniform, row, column, tile };

@@ -1,6 +1,7 @@
 #include "cpu/reduce.h"
 
 #include "core/convert.h"
+#include "core/divide.h"
 #include "cpu/phase.h"
 
 #include <algorithm>
@@ -12,9 +13,6 @@ namespace postlude::inline v0::cpu {
 using lower::Reducer;
 
 namespace {
-
-constexpr std::int64_t round_up(std::int64_t x, std::int64_t to) { return (x + to - 1) / to * to; }
-constexpr std::int64_t groups(std::int64_t extent, std::int64_t group) { return (extent + group - 1) / group; }
 
 StripReducer strip_reducer(Reducer reducer) {
   switch (reducer) {
@@ -105,9 +103,9 @@ ReductionExecutor::ReductionExecutor(const ReductionSetting& set)
       ++segments.back().length;
     }
   }
-  total_rows_ = keep_rows_ ? rows_ : row_group_ > 0 ? groups(rows_, row_group_) : 1;
+  total_rows_ = keep_rows_ ? rows_ : row_group_ > 0 ? ceil_div(rows_, row_group_) : 1;
   if (keep_columns_ || column_group_ > 0) {
-    total_columns_ = keep_columns_ ? columns_ : groups(columns_, column_group_);
+    total_columns_ = keep_columns_ ? columns_ : ceil_div(columns_, column_group_);
     if (mapped) {
       total_columns_ = 0;
       for (const std::vector<ColumnRun>& runs : runs_) {
@@ -171,7 +169,7 @@ ReductionExecutor::ReductionExecutor(const ReductionSetting& set)
     if (i < reduction.results.size() && reduction.results[i] >= 0) component.result = set.buffers[reduction.results[i]];
     components_.push_back(component);
   }
-  entries_ = empty ? 0 : batch_ * groups(rows_, block_rows_) * groups(columns_, block_columns_);
+  entries_ = empty ? 0 : batch_ * ceil_div(rows_, block_rows_) * ceil_div(columns_, block_columns_);
 }
 
 ReductionExecutor::Region ReductionExecutor::turned(const Region& region) const {

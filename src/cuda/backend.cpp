@@ -2,6 +2,7 @@
 // workspace. It is longer than most because the parameters' layout is one thing said once.
 #include "cuda/backend.h"
 
+#include "core/divide.h"
 #include "cuda/driver.h"
 #include "cuda/emit_fragment.h"
 #include "cuda/emit_generic.h"
@@ -23,8 +24,6 @@ using lower::BufferId;
 using lower::BufferKind;
 using lower::Phase;
 using lower::Program;
-
-constexpr std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
 // ---- memory ------------------------------------------------------------------------------------------------------------
 

@@ -281,9 +281,9 @@ class Checker {
       overflow |= __builtin_mul_overflow(elements, extent, &elements);
       if (extent <= 1) continue;
       std::int64_t span = 0;
-      const std::int64_t stride = tensor.strides[axis];
-      overflow |= stride == std::numeric_limits<std::int64_t>::min();
-      overflow |= __builtin_mul_overflow(extent - 1, stride < 0 ? -(stride + 1) + 1 : stride, &span);
+      std::int64_t stride = tensor.strides[axis];
+      if (stride < 0) overflow |= __builtin_sub_overflow(std::int64_t{0}, stride, &stride);
+      overflow |= __builtin_mul_overflow(extent - 1, stride, &span);
       overflow |= __builtin_mul_overflow(span, size, &span);
       overflow |= __builtin_add_overflow(reach, span, &reach);
     }

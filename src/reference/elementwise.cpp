@@ -49,7 +49,7 @@ bool meets_pole(const Real& x) {
   return !is_point(x) && !is_nan(x) && std::signbit(x.low) && !std::signbit(x.high);
 }
 
-Real product(const Real& a, const Real& b) { return image([](double x, double y) { return x * y; }, a, b); }
+Real times(const Real& a, const Real& b) { return image([](double x, double y) { return x * y; }, a, b); }
 Real sum(const Real& a, const Real& b) { return image([](double x, double y) { return x + y; }, a, b); }
 Real difference(const Real& a, const Real& b) { return image([](double x, double y) { return x - y; }, a, b); }
 Real quotient(const Real& a, const Real& b) {
@@ -87,7 +87,7 @@ Real power(const Real& a, const Real& b) {
 
 Real scaled(const Real& s, const Real& x, double ulps) {
   if (s.value == 0 && s.low == 0 && s.high == 0) return point(0.0);
-  const Real full = rounded(product(s, x), ulps);
+  const Real full = rounded(times(s, x), ulps);
   const bool may_be_zero = is_anything(s) || (s.low <= 0 && s.high >= 0);
   if (!may_be_zero) return full;
   return hull(full, point(0.0), s.value == 0 ? 0.0 : full.value);
@@ -101,7 +101,7 @@ Real apply_real(Op op, std::span<const Cell> args) {
   switch (op) {
     case Op::add: return rounded(sum(x, y), ulps);
     case Op::sub: return rounded(difference(x, y), ulps);
-    case Op::mul: return rounded(product(x, y), ulps);
+    case Op::mul: return rounded(times(x, y), ulps);
     case Op::div: return rounded(quotient(x, y), ulps);
     case Op::floordiv: return image([](double q) { return std::floor(q); }, rounded(quotient(x, y), ulps));
     case Op::neg: return negative(x);
@@ -110,7 +110,7 @@ Real apply_real(Op op, std::span<const Cell> args) {
     case Op::max: return image(larger, x, y);
     case Op::fma: {
       const double value = std::fma(x.value, y.value, args[2].real.value);
-      Real exact = sum(product(x, y), args[2].real);
+      Real exact = sum(times(x, y), args[2].real);
       if (!is_nan(exact)) exact.value = value;
       return rounded(exact, ulps);
     }
@@ -259,7 +259,7 @@ Real to_real(const Whole& x) {
 }  // namespace
 
 Real add(const Real& a, const Real& b) { return rounded(sum(a, b), 0.5); }
-Real multiply(const Real& a, const Real& b) { return rounded(product(a, b), 0.5); }
+Real multiply(const Real& a, const Real& b) { return rounded(times(a, b), 0.5); }
 Real divide(const Real& a, const Real& b) { return rounded(quotient(a, b), 0.5); }
 Real square_root(const Real& x) { return rounded(image([](double v) { return std::sqrt(v); }, x), 0.5); }
 

@@ -2,6 +2,7 @@
 // instruction set; the same bits for any number of threads; no allocation while running.
 #include "cpu/isa.h"
 
+#include "allocations.h"
 #include "core/convert.h"
 
 #include <postlude/parse.h>
@@ -9,25 +10,9 @@
 
 #include <gtest/gtest.h>
 
-#include <atomic>
-#include <cstdlib>
 #include <cstring>
 #include <map>
-#include <new>
 #include <random>
-
-namespace {
-std::atomic<std::int64_t> allocations{0};
-}
-
-// Counts every allocation of this program.
-[[gnu::noinline]] void* operator new(std::size_t size) {
-  ++allocations;
-  if (void* memory = std::malloc(size ? size : 1)) return memory;
-  throw std::bad_alloc();
-}
-[[gnu::noinline]] void operator delete(void* memory) noexcept { std::free(memory); }
-[[gnu::noinline]] void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
 
 namespace postlude {
 namespace {

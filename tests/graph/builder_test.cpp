@@ -1,5 +1,6 @@
 // The C++ builder makes the graphs that the text makes, and refuses what means nothing.
 #include "graph/equal.h"
+#include "graph/support.h"
 
 #include <postlude/parse.h>
 
@@ -9,18 +10,6 @@
 
 namespace postlude {
 namespace {
-
-template <typename Action>
-ErrorCode code_of(Action action) {
-  try {
-    action();
-  } catch (const Error& error) {
-    EXPECT_NE(error.message(), "");
-    return error.code();
-  }
-  ADD_FAILURE() << "nothing was thrown";
-  return ErrorCode::internal;
-}
 
 void expect_same(const Graph& built, std::string_view text) {
   const Graph read = parse(text);

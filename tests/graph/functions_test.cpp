@@ -2,6 +2,7 @@
 #include "graph/functions.h"
 #include "graph/equal.h"
 #include "graph/printer.h"
+#include "graph/support.h"
 
 #include <postlude/function.h>
 #include <postlude/parse.h>
@@ -14,17 +15,6 @@
 
 namespace postlude {
 namespace {
-
-ErrorCode code_of(const auto& action) {
-  try {
-    action();
-  } catch (const Error& error) {
-    EXPECT_STRNE(error.what(), "");
-    return error.code();
-  }
-  ADD_FAILURE() << "nothing was thrown";
-  return ErrorCode::internal;
-}
 
 const FunctionInfo* find(const std::vector<FunctionInfo>& all, std::string_view name) {
   const auto found = std::find_if(all.begin(), all.end(), [&](const FunctionInfo& info) { return info.name == name; });

@@ -20,7 +20,7 @@ std::string read(const std::filesystem::path& path) {
 }
 
 // The code of the error that the text gives, internal if it gives none.
-ErrorCode code_of(const std::string& text, const ParseLimits& limits = {}) {
+ErrorCode parse_code(const std::string& text, const ParseLimits& limits = {}) {
   try {
     (void)parse(text, {}, "<text>", limits);
   } catch (const Error& error) { return error.code(); }
@@ -62,32 +62,32 @@ TEST(Limits, TextCutAtAnyByte) {
 
 TEST(Limits, BytesThatAreNoText) {
   const std::string text = "def e(acc):\n    return acc + 1\n";
-  EXPECT_EQ(code_of(""), ErrorCode::no_epilogue);
-  EXPECT_EQ(code_of(std::string(1, '\0')), ErrorCode::syntax);
-  EXPECT_EQ(code_of(text + '\0'), ErrorCode::syntax);
+  EXPECT_EQ(parse_code(""), ErrorCode::no_epilogue);
+  EXPECT_EQ(parse_code(std::string(1, '\0')), ErrorCode::syntax);
+  EXPECT_EQ(parse_code(text + '\0'), ErrorCode::syntax);
   for (const char* bytes :
        {"\xff", "\xc0\x80", "\xe2\x82", "\xed\xa0\x80", "\xf4\x90\x80\x80", "\x80", "\xf0\x80\x80\x80"}) {
-    EXPECT_EQ(code_of(text + "# " + bytes + "\n"), ErrorCode::syntax);
-    EXPECT_EQ(code_of("def e(acc): return acc + " + std::string(bytes) + "\n"), ErrorCode::syntax);
+    EXPECT_EQ(parse_code(text + "# " + bytes + "\n"), ErrorCode::syntax);
+    EXPECT_EQ(parse_code("def e(acc): return acc + " + std::string(bytes) + "\n"), ErrorCode::syntax);
   }
-  EXPECT_EQ(code_of("def e(acc): return acc + \xe2\x88\x9e\n"), ErrorCode::syntax);  // the sign of infinity
-  EXPECT_EQ(code_of("def e(acc): return acc + '\xe2\x88\x9e'\n"), ErrorCode::unsupported_syntax);
+  EXPECT_EQ(parse_code("def e(acc): return acc + \xe2\x88\x9e\n"), ErrorCode::syntax);  // the sign of infinity
+  EXPECT_EQ(parse_code("def e(acc): return acc + '\xe2\x88\x9e'\n"), ErrorCode::unsupported_syntax);
 }
 
 TEST(Limits, NamesNumbersAndStringsOfAMegabyte) {
   const std::size_t megabyte = 1 << 20;
   const std::string name(megabyte, 'x');
-  EXPECT_EQ(code_of("def " + name + "(acc): return acc"), ErrorCode::text_limit);
-  EXPECT_EQ(code_of("def e(acc): return acc + " + name), ErrorCode::text_limit);
-  EXPECT_EQ(code_of("def e(acc): return acc + " + std::string(megabyte, '9')), ErrorCode::syntax);
-  EXPECT_EQ(code_of("def e(acc): return acc + 0." + std::string(megabyte, '3')), ErrorCode::internal);  // a third
-  EXPECT_EQ(code_of("def e(acc): return acc + 1e" + std::string(megabyte, '9')), ErrorCode::syntax);
-  EXPECT_EQ(code_of("def e(acc): return {'" + name + "': acc}"), ErrorCode::bad_name);
-  EXPECT_EQ(code_of("def e(acc): return cast(acc, '" + name + "')"), ErrorCode::unknown_dtype);
-  EXPECT_EQ(code_of("def e(acc, b: '" + name + "'): return acc"), ErrorCode::unknown_dtype);
-  EXPECT_EQ(code_of("def e(acc):\n    '" + name + "'\n    return acc"), ErrorCode::internal);  // a docstring
-  EXPECT_EQ(code_of("def e(acc): return acc + 1" + std::string(megabyte, ' ') + "+"), ErrorCode::syntax);
-  EXPECT_EQ(code_of("#" + name, {.bytes = 1000}), ErrorCode::text_limit);
+  EXPECT_EQ(parse_code("def " + name + "(acc): return acc"), ErrorCode::text_limit);
+  EXPECT_EQ(parse_code("def e(acc): return acc + " + name), ErrorCode::text_limit);
+  EXPECT_EQ(parse_code("def e(acc): return acc + " + std::string(megabyte, '9')), ErrorCode::syntax);
+  EXPECT_EQ(parse_code("def e(acc): return acc + 0." + std::string(megabyte, '3')), ErrorCode::internal);  // a third
+  EXPECT_EQ(parse_code("def e(acc): return acc + 1e" + std::string(megabyte, '9')), ErrorCode::syntax);
+  EXPECT_EQ(parse_code("def e(acc): return {'" + name + "': acc}"), ErrorCode::bad_name);
+  EXPECT_EQ(parse_code("def e(acc): return cast(acc, '" + name + "')"), ErrorCode::unknown_dtype);
+  EXPECT_EQ(parse_code("def e(acc, b: '" + name + "'): return acc"), ErrorCode::unknown_dtype);
+  EXPECT_EQ(parse_code("def e(acc):\n    '" + name + "'\n    return acc"), ErrorCode::internal);  // a docstring
+  EXPECT_EQ(parse_code("def e(acc): return acc + 1" + std::string(megabyte, ' ') + "+"), ErrorCode::syntax);
+  EXPECT_EQ(parse_code("#" + name, {.bytes = 1000}), ErrorCode::text_limit);
   try {
     (void)parse("def e(acc): return acc + " + name);
   } catch (const Error& error) { EXPECT_LT(std::string(error.what()).size(), 2000u); }
@@ -101,28 +101,28 @@ TEST(Limits, DepthOfNestingIsBounded) {
     for (int i = 0; i < depth; ++i) text += close;
     return text;
   };
-  EXPECT_EQ(code_of(nested(150, "(", ")")), ErrorCode::internal);
-  EXPECT_EQ(code_of(nested(190, "-", "")), ErrorCode::internal);
+  EXPECT_EQ(parse_code(nested(150, "(", ")")), ErrorCode::internal);
+  EXPECT_EQ(parse_code(nested(190, "-", "")), ErrorCode::internal);
   for (const int depth : {300, 100'000}) {
-    EXPECT_EQ(code_of(nested(depth, "(", ")")), ErrorCode::text_limit);
-    EXPECT_EQ(code_of(nested(depth, "(", "")), ErrorCode::text_limit);
-    EXPECT_EQ(code_of(nested(depth, "[", "]")), ErrorCode::text_limit);
-    EXPECT_EQ(code_of(nested(depth, "{1:", "}")), ErrorCode::text_limit);
-    EXPECT_EQ(code_of(nested(depth, "exp(", ")")), ErrorCode::text_limit);
-    EXPECT_EQ(code_of(nested(depth, "acc[", "]")), ErrorCode::text_limit);
-    EXPECT_EQ(code_of(nested(depth, "-", "")), ErrorCode::text_limit);
-    EXPECT_EQ(code_of(nested(depth, "~", "")), ErrorCode::text_limit);
-    EXPECT_EQ(code_of(nested(depth, "+", "")), ErrorCode::text_limit);
-    EXPECT_EQ(code_of(nested(depth, "acc ** ", "")), ErrorCode::text_limit);
-    EXPECT_EQ(code_of(nested(depth, "lambda: ", "")), ErrorCode::text_limit);
-    EXPECT_NE(code_of(nested(depth, "", ".x")), ErrorCode::internal);
-    EXPECT_NE(code_of(nested(depth, "", "()")), ErrorCode::internal);
-    EXPECT_NE(code_of(nested(depth, "", "[0]")), ErrorCode::internal);
+    EXPECT_EQ(parse_code(nested(depth, "(", ")")), ErrorCode::text_limit);
+    EXPECT_EQ(parse_code(nested(depth, "(", "")), ErrorCode::text_limit);
+    EXPECT_EQ(parse_code(nested(depth, "[", "]")), ErrorCode::text_limit);
+    EXPECT_EQ(parse_code(nested(depth, "{1:", "}")), ErrorCode::text_limit);
+    EXPECT_EQ(parse_code(nested(depth, "exp(", ")")), ErrorCode::text_limit);
+    EXPECT_EQ(parse_code(nested(depth, "acc[", "]")), ErrorCode::text_limit);
+    EXPECT_EQ(parse_code(nested(depth, "-", "")), ErrorCode::text_limit);
+    EXPECT_EQ(parse_code(nested(depth, "~", "")), ErrorCode::text_limit);
+    EXPECT_EQ(parse_code(nested(depth, "+", "")), ErrorCode::text_limit);
+    EXPECT_EQ(parse_code(nested(depth, "acc ** ", "")), ErrorCode::text_limit);
+    EXPECT_EQ(parse_code(nested(depth, "lambda: ", "")), ErrorCode::text_limit);
+    EXPECT_NE(parse_code(nested(depth, "", ".x")), ErrorCode::internal);
+    EXPECT_NE(parse_code(nested(depth, "", "()")), ErrorCode::internal);
+    EXPECT_NE(parse_code(nested(depth, "", "[0]")), ErrorCode::internal);
   }
   std::string defs;
   for (int i = 0; i < 300; ++i) defs += std::string(static_cast<std::size_t>(i), ' ') + "def f(acc):\n";
-  EXPECT_EQ(code_of(defs), ErrorCode::text_limit);
-  EXPECT_EQ(code_of("def e(acc):\n    t = (acc,)\n" + repeated(10'000, [](int) { return "    t = (t,)\n"; }) +
+  EXPECT_EQ(parse_code(defs), ErrorCode::text_limit);
+  EXPECT_EQ(parse_code("def e(acc):\n    t = (acc,)\n" + repeated(10'000, [](int) { return "    t = (t,)\n"; }) +
                     "    return acc"),
             ErrorCode::text_limit);
 }
@@ -166,20 +166,20 @@ TEST(Limits, HelpersCannotExpandWithoutBound) {
     }
     return text + last;
   };
-  EXPECT_EQ(code_of(doubling("def f0(x): return x, x\n", "def f$(x):\n    f#(x)[0] + f#(x)[1]\n", ""), limits),
+  EXPECT_EQ(parse_code(doubling("def f0(x): return x, x\n", "def f$(x):\n    f#(x)[0] + f#(x)[1]\n", ""), limits),
             ErrorCode::unsupported_syntax);
-  EXPECT_EQ(code_of(doubling("def f0(x): return x, x\n", "def f$(x): return f#(x)[0] + f#(x)[1], x\n",
+  EXPECT_EQ(parse_code(doubling("def f0(x): return x, x\n", "def f$(x): return f#(x)[0] + f#(x)[1], x\n",
                              "def e(acc): return f60(acc)[0]\n"),
                     limits),
             ErrorCode::text_limit);
-  EXPECT_EQ(code_of(doubling("def f0(x): return sum(x)\n", "def f$(x): return f#(x) + f#(x)\n",
+  EXPECT_EQ(parse_code(doubling("def f0(x): return sum(x)\n", "def f$(x): return f#(x) + f#(x)\n",
                              "def e(acc): return f60(acc)\n"),
                     limits),
             ErrorCode::text_limit);
-  EXPECT_EQ(code_of(doubling("def e(acc):\n    t = (acc, acc)\n", "    t = (t, t)\n", "    return t[0][0]\n"), limits),
+  EXPECT_EQ(parse_code(doubling("def e(acc):\n    t = (acc, acc)\n", "    t = (t, t)\n", "    return t[0][0]\n"), limits),
             ErrorCode::no_output);
   // Elementwise helpers are called, not expanded.
-  EXPECT_EQ(code_of(doubling("def f0(x): return x + 1\n", "def f$(x): return f#(x) + f#(x)\n",
+  EXPECT_EQ(parse_code(doubling("def f0(x): return x + 1\n", "def f$(x): return f#(x) + f#(x)\n",
                              "def e(acc): return f60(acc)\n"),
                     limits),
             ErrorCode::internal);
@@ -187,11 +187,11 @@ TEST(Limits, HelpersCannotExpandWithoutBound) {
       "def f0(x): return sum(x, axis=1)\n" +
       repeated(10'000, [](int i) { return numbered("def f", i + 1, "(x): return f") + numbered("", i, "(x) + 1\n"); }) +
       "def e(acc): return f10000(acc)\n";
-  EXPECT_EQ(code_of(deep), ErrorCode::text_limit);
+  EXPECT_EQ(parse_code(deep), ErrorCode::text_limit);
   EXPECT_EQ(
-      code_of("def e(acc):\n    return acc" + repeated(2000, [](int) { return " + acc * acc"; }), {.nodes = 1000}),
+      parse_code("def e(acc):\n    return acc" + repeated(2000, [](int) { return " + acc * acc"; }), {.nodes = 1000}),
       ErrorCode::text_limit);
-  EXPECT_EQ(code_of("def e(acc): return chunk(acc, 1000000000)[0]"), ErrorCode::bad_attribute);
+  EXPECT_EQ(parse_code("def e(acc): return chunk(acc, 1000000000)[0]"), ErrorCode::bad_attribute);
 }
 
 }  // namespace

@@ -8,12 +8,12 @@ using namespace postlude_test;
 
 namespace {
 
-constexpr std::int64_t M = 70, N = 48, K = 9;
+constexpr std::int64_t rows = 70, columns = 48, depth = 9;
 
 // Runs `text` with D in memory of its own and then in place of `operand`, and compares to the bit.
 void expect_same_in_place(const char* text, const std::string& operand) {
   const Plan plan = compile(Gemm{}, parse(text));
-  const Array a({M, K}), b({K, N});
+  const Array a({rows, depth}), b({depth, columns});
   std::vector<float> expected;
   for (const bool in_place : {false, true}) {
     std::vector<Array> owned;
@@ -23,7 +23,7 @@ void expect_same_in_place(const char* text, const std::string& operand) {
     const auto slots = plan.slots();
     for (const auto& slot : slots) {
       if (slot.name == "A" || slot.name == "B") continue;
-      owned.emplace_back(plan.shape_of(slot.name, M, N, K), 0.5f);
+      owned.emplace_back(plan.shape_of(slot.name, rows, columns, depth), 0.5f);
       Tensor tensor = owned.back().view();
       if (slot.name == operand) replaced = tensor;
       if (slot.name == "D" && in_place) tensor = replaced;
@@ -32,7 +32,7 @@ void expect_same_in_place(const char* text, const std::string& operand) {
     }
     plan.bind(bindings).run();
     const auto* result = static_cast<const float*>(replaced.data);
-    const std::vector<float> values(result, result + M * N);
+    const std::vector<float> values(result, result + rows * columns);
     if (in_place) EXPECT_EQ(values, expected) << text;
     else expected = values;
   }
@@ -65,12 +65,12 @@ TEST(InPlace, ChunksMoveElements) {
                                           "    return D\n"));
   // D's left half needs x's right half and the other way around: a strip that holds both halves may do that in place, any
   // other must refuse. Either way no wrong result.
-  const Array a({M, K}), b({K, N}), apart({M, N}, 0);
-  Array x({M, N});
+  const Array a({rows, depth}), b({depth, columns}), apart({rows, columns}, 0);
+  Array x({rows, columns});
   plan.bind({{"A", a.view()}, {"B", b.view()}, {"x", x.view()}, {"D", apart.view()}}).run();
   try {
     plan.bind({{"A", a.view()}, {"B", b.view()}, {"x", x.view()}, {"D", x.view()}}).run();
-    EXPECT_TRUE(std::equal(x.values.begin(), x.values.begin() + M * N, apart.values.begin()));
+    EXPECT_TRUE(std::equal(x.values.begin(), x.values.begin() + rows * columns, apart.values.begin()));
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ErrorCode::overlap) << error.what();
   }
@@ -80,10 +80,10 @@ TEST(InPlace, StreamOverX) {
   const Plan plan = compile(Stream{}, parse("def softmax(acc):\n"
                                             "    e = exp(acc - max(acc, axis=1))\n"
                                             "    return e / sum(e, axis=1)\n"));
-  Array x({M, N}), apart({M, N});
+  Array x({rows, columns}), apart({rows, columns});
   plan.bind({{"X", x.view()}, {"D", apart.view()}}).run();
   plan.bind({{"X", x.view()}, {"D", x.view()}}).run();
-  EXPECT_TRUE(std::equal(x.values.begin(), x.values.begin() + M * N, apart.values.begin()));
+  EXPECT_TRUE(std::equal(x.values.begin(), x.values.begin() + rows * columns, apart.values.begin()));
 }
 
 TEST(InPlace, VectorThatTilesStillNeedIsKept) {
@@ -92,12 +92,12 @@ TEST(InPlace, VectorThatTilesStillNeedIsKept) {
                                           "    z = acc + bias\n"
                                           "    new = bias - 0.5 * sum(z, axis=0)\n"
                                           "    return z, new\n"));
-  const Array a({M, K}), b({K, N}), z({M, N}), z2({M, N}), fresh({N});
-  const Array bias({N});
+  const Array a({rows, depth}), b({depth, columns}), z({rows, columns}), z2({rows, columns}), fresh({columns});
+  const Array bias({columns});
   plan.bind({{"A", a.view()}, {"B", b.view()}, {"bias", bias.view()}, {"z", z.view()}, {"new", fresh.view()}}).run();
   plan.bind({{"A", a.view()}, {"B", b.view()}, {"bias", bias.view()}, {"z", z2.view()}, {"new", bias.view()}}).run();
   EXPECT_EQ(z.values, z2.values);
-  EXPECT_TRUE(std::equal(bias.values.begin(), bias.values.begin() + N, fresh.values.begin()));
+  EXPECT_TRUE(std::equal(bias.values.begin(), bias.values.begin() + columns, fresh.values.begin()));
 }
 
 // The rule itself, on Programs made by hand.

@@ -1,28 +1,13 @@
 // Compiling, running, explaining: what a Plan promises.
+#include "allocations.h"
 #include "plan/support.h"
 
 #include <atomic>
 #include <cmath>
-#include <cstdlib>
 #include <limits>
-#include <new>
 #include <thread>
 
 using namespace postlude_test;
-
-// Counts allocations while a test watches.
-namespace {
-std::atomic<bool> watching = false;
-std::atomic<int> allocations = 0;
-}  // namespace
-
-[[gnu::noinline]] void* operator new(std::size_t size) {
-  if (watching) ++allocations;
-  if (void* memory = std::malloc(size != 0 ? size : 1)) return memory;
-  throw std::bad_alloc();
-}
-[[gnu::noinline]] void operator delete(void* memory) noexcept { std::free(memory); }
-[[gnu::noinline]] void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
 
 namespace {
 
@@ -47,11 +32,9 @@ TEST(Plan, RunDoesNotAllocate) {
   const Array a({130, 70}), b({70, 300}), bias({300}), d({130, 300}), total({300});
   Call call = plan.bind({{"A", a.view()}, {"B", b.view()}, {"bias", bias.view()}, {"D", d.view()}, {"total", total.view()}});
   call.run();  // OpenMP makes its threads on the first
-  allocations = 0;
-  watching = true;
+  const std::int64_t before = allocations;
   call.run();
-  watching = false;
-  EXPECT_EQ(allocations, 0);
+  EXPECT_EQ(allocations, before);
 }
 
 TEST(Plan, ThreadsShareOne) {
