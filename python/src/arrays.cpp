@@ -13,7 +13,7 @@ namespace postlude::inline v0::python {
 namespace {
 
 [[noreturn]] void refuse(ErrorCode code, std::string_view name, const std::string& what, std::string hint) {
-  throw Error(code, quoted(name) + " " + what, std::move(hint));
+  throw Error(code, postlude::quoted(name) + " " + what, std::move(hint));
 }
 
 // A module that the user has imported, else null. Frameworks are never imported by us.

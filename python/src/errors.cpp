@@ -50,7 +50,7 @@ void bind_errors(nb::module_& m) {
     return std::string(make(number, std::move(message), std::move(hint), std::move(file), line, column, length,
                             std::move(source_line)).what());
   });
-  m.def("quoted", [](const std::string& text) { return quoted(text); });
+  m.def("quoted", [](const std::string& text) { return postlude::quoted(text); });
   m.def("closest", [](const std::string& name, const std::vector<std::string>& candidates) {
     return closest(name, candidates);
   });

@@ -46,7 +46,7 @@ const auto& row_of(const Table& table, std::string_view id) {
       return row;
     }
   }
-  throw Error(ErrorCode::internal, "no operation " + quoted(id));
+  throw Error(ErrorCode::internal, "no operation " + postlude::quoted(id));
 }
 
 Value apply(const std::string& id, nb::handle arguments) {

@@ -91,7 +91,7 @@ ExplainPart part_of(const std::string& text) {
       {"schedule", ExplainPart::schedule}, {"loops", ExplainPart::loops}, {"source", ExplainPart::source}};
   for (const auto& [name, part] : parts)
     if (text == name) return part;
-  throw Error(ErrorCode::usage, "explain has no part " + quoted(text), "The parts are: summary, passes, program, schedule, loops, source.");
+  throw Error(ErrorCode::usage, "explain has no part " + postlude::quoted(text), "The parts are: summary, passes, program, schedule, loops, source.");
 }
 
 struct PhaseView {

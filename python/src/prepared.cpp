@@ -14,7 +14,7 @@ std::string list(std::span<const nb::object> names) {
 void check_matrix(const Array& array, std::string_view name) {
   if (array.number || array.tensor.rank < 2 || array.tensor.rank > 3)
     throw Error(ErrorCode::wrong_rank,
-                "operand " + quoted(name) + " has " + std::to_string(array.tensor.rank) +
+                "operand " + postlude::quoted(name) + " has " + std::to_string(array.tensor.rank) +
                     (array.tensor.rank == 1 ? " axis" : " axes"),
                 "A matrix has 2 axes, a batch of matrices 3.");
 }
@@ -45,7 +45,7 @@ std::vector<Destination> read_destinations(nb::handle out) {
     Destination destination{name, read_array(array, name.empty() ? "out" : name)};
     if (destination.array.number || destination.array.read_only)
       throw Error(ErrorCode::usage,
-                  "output " + quoted(name.empty() ? "out" : name) + " cannot be written: it is " +
+                  "output " + postlude::quoted(name.empty() ? "out" : name) + " cannot be written: it is " +
                       (destination.array.number ? "a number" : "read-only"),
                   "Pass an array that may be written, or leave out= away.");
     destinations.push_back(std::move(destination));
@@ -72,7 +72,7 @@ std::vector<Array> read_operands(std::span<const nb::object> keys, std::span<con
     else if (i < defaults.size() && defaults[i].is_valid()) value = defaults[i];
     const std::string name = nb::cast<std::string>(keys[i]);
     if (!value.is_valid())
-      throw Error(ErrorCode::missing_operand, "operand " + quoted(name) + " is missing",
+      throw Error(ErrorCode::missing_operand, "operand " + postlude::quoted(name) + " is missing",
                   "Pass " + name + "=...; the epilogue's operands are: " + list(keys) + ".");
     arrays.push_back(read_array(value, name, types[i].value_or(DType::f32)));
   }
@@ -84,7 +84,7 @@ std::vector<Array> read_operands(std::span<const nb::object> keys, std::span<con
       if (std::find(names.begin(), names.end(), name) != names.end()) continue;
       const std::string guess = closest(name, names);
       throw Error(
-          ErrorCode::unknown_operand, "no operand is called " + quoted(name),
+          ErrorCode::unknown_operand, "no operand is called " + postlude::quoted(name),
           (guess.empty() ? "" : "Did you mean '" + guess + "'? ") + "The epilogue's operands are: " + list(keys) + ".");
     }
   }
@@ -131,7 +131,7 @@ BoundCall arrange(std::shared_ptr<Prepared> prepared, Inputs inputs) {
       for (const Plan::Slot& slot : p.outputs) names += (names.empty() ? "" : ", ") + slot.name;
       throw Error(ErrorCode::unknown_operand,
                   destination.name.empty() ? "out= has more arrays than the epilogue has outputs"
-                                           : "no output is called " + quoted(destination.name),
+                                           : "no output is called " + postlude::quoted(destination.name),
                   "The outputs are: " + names + ".");
     }
     if (destination.array.owner.is_valid()) wanted[place] = &destination.array;

@@ -81,6 +81,7 @@ DeviceProblem::DeviceProblem(const Problem& problem, const Graph& graph, const S
     held.tensor.data =
         reinterpret_cast<void*>(held.memory.pointer() + static_cast<std::uint64_t>(draw.offset * size_of(slot.dtype)));
     held.tensor.device = Device::cuda;
+    check(driver().MemsetD8(held.memory.pointer(), 0, held.memory.bytes()), "clearing a tensor");
     if (!slot.output) fill(held, draw, seed += 0x100000001ull);
     held_.push_back(std::move(held));
   }
