@@ -848,9 +848,19 @@ std::vector<std::string> refusals(const Problem& problem, const Program& program
   return reasons;
 }
 
-double accumulator_unit(const Problem& problem) {
+namespace {
+bool is_fp8(const Problem& problem) {
   const auto* gemm = std::get_if<Gemm>(&problem);
-  return gemm && (gemm->a == DType::e4m3 || gemm->a == DType::e5m2) ? 0x1p-13 : 0x1p-23;
+  return gemm && (gemm->a == DType::e4m3 || gemm->a == DType::e5m2);
+}
+}  // namespace
+
+double accumulator_unit(const Problem& problem) { return is_fp8(problem) ? 0x1p-13 : 0x1p-23; }
+
+double accumulator_drift(const Problem& problem) {
+  const auto* gemm = std::get_if<Gemm>(&problem);
+  if (is_fp8(problem)) return 16 * 0x1p-13 / 32;
+  return gemm && size_of(gemm->a) == 2 ? 2 * 0x1p-23 / 16 : 0;
 }
 
 std::unique_ptr<Executable> compile(const Problem& problem, std::shared_ptr<const Program> program, const Target& target) {

@@ -22,6 +22,7 @@ struct Backend {
   std::unique_ptr<Executable> (*compile)(const Problem&, std::shared_ptr<const lower::Program>, const Target&);
   // The unit roundoff of a product's accumulator, for the reference's bounds.
   double (*accumulator_unit)(const Problem&);
+  double (*accumulator_drift)(const Problem&);  // what it may lose by truncation, for each K
 };
 
 [[nodiscard]] const Backend& find_backend(Device device);

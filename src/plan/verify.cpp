@@ -15,7 +15,8 @@ std::vector<Comparison> verify(const Plan& plan, const std::vector<Binding>& bin
                     quoted(checked.in_place.front().second),
                 "verify with a copy of it as it was before the run");
   }
-  const reference::Options options{.accumulator_unit = data.backend->accumulator_unit(data.problem)};
+  const reference::Options options{.accumulator_unit = data.backend->accumulator_unit(data.problem),
+                                   .accumulator_drift = data.backend->accumulator_drift(data.problem)};
   return reference::compare(data.graph.data(), data.problem, checked.bindings, options);
 }
 

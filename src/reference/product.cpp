@@ -160,13 +160,13 @@ int grid(double x) {
   return exponent - 53 + std::countr_zero(significand);
 }
 
-std::vector<Cell> product(const Bindings& bindings, bool integers, double unit) {
+std::vector<Cell> product(const Bindings& bindings, bool integers, double unit, double drift) {
   const Shape& shape = bindings.shape;
   const auto plane = static_cast<std::size_t>(shape.m * shape.n);
   std::vector<Cell> result(static_cast<std::size_t>(shape.batch) * plane);
   // f32 partial sums of |A| |B| are short by 2^-24 a term at most.
   const double slack = 1 + 0x1p-23 * static_cast<double>(shape.k + 1);
-  const double relative = accumulation_error(shape.k, unit);
+  const double relative = std::max(accumulation_error(shape.k, unit), static_cast<double>(shape.k) * drift);
   for (std::int64_t b = 0; b < shape.batch; ++b) {
     const auto left = gather<double>(bindings.a, b, shape.m, shape.k);
     const auto right = gather<double>(bindings.b, b, shape.k, shape.n);

@@ -173,7 +173,7 @@ class Evaluator {
     Value v;
     v.type = *info_of(id).type;
     v.extents = extents(id);
-    v.cells = product(bindings_, v.type != DType::f32, options_.accumulator_unit);
+    v.cells = product(bindings_, v.type != DType::f32, options_.accumulator_unit, options_.accumulator_drift);
     return v;
   }
 

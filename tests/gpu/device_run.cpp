@@ -136,7 +136,8 @@ Verdict check_on_device(const fuzz::Case& c) {
   Verdict verdict;
   try {
     fuzz::Tensors tensors = fuzz::materialise(c);
-    const reference::Options options{.accumulator_unit = cuda::accumulator_unit(c.problem)};
+    const reference::Options options{.accumulator_unit = cuda::accumulator_unit(c.problem),
+                                     .accumulator_drift = cuda::accumulator_drift(c.problem)};
     const reference::Evaluation expected = reference::evaluate(c.graph, c.problem, tensors.bindings, options);
     const DeviceRuns runs = run_on_device(c, tensors, fuzz::mix(c.seed ^ 0x5c4ed) | 1);
     verdict.schedule = runs.schedule;
