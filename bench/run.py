@@ -90,7 +90,7 @@ def suite(rows):
     lines, hands = [], []
     for (shape, k, threads, epilogue), by in grouped(rows, "shape", "k", "threads", "epilogue").items():
         r = suite_ratios(by, k)
-        if r["hand"] and shape != "small":
+        if r["hand"] and shape != "small" and threads == 1:
             hands.append(r["hand"])
         best = by["postlude"]
         lines.append([shape, threads, epilogue, f"{best['median_ms']:.2f} ({best['p90_speed_ms']:.2f})",
@@ -117,54 +117,60 @@ def compilation(rows):
     return table(["epilogue", "text to plan, ms", "bind, ms", "workspace, MiB"], lines)
 
 
-def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("build", type=pathlib.Path)
-    parser.add_argument("--seconds", type=float, default=1.5, help="for each case")
-    options = parser.parse_args()
-    seconds = ["--seconds", options.seconds]
-    versions, plain = rows_of([options.build / "bench/gemm_bench", *seconds])
-    _, fused = rows_of([options.build / "bench/suite_bench", "suite", *seconds])
-    _, stream = rows_of([options.build / "bench/suite_bench", "stream", *seconds])
-    _, compiling = rows_of([options.build / "bench/suite_bench", "compile", *seconds])
-    model = next((line.split(":")[1].strip() for line in open("/proc/cpuinfo") if line.startswith("model name")), platform.machine())
-    compiler = subprocess.run(["c++", "--version"], capture_output=True, text=True).stdout.split("\n")[0]
-    date = datetime.date.today().isoformat()
-    load = os.getloadavg()[1]
-    results.mkdir(parents=True, exist_ok=True)
-    (results / "cpu.json").write_text(json.dumps({"date": date, "machine": model, "cores": os.cpu_count(), "versions": versions, "compiler": compiler,
-                                                  "load": load, "products": plain, "suite": fused, "stream": stream, "compile": compiling}, indent=0) + "\n")
-    disagree = [f"{r.get('epilogue', r.get('case'))} {r.get('shape', '')} {r['contender']}" for r in plain + fused if not r["agrees"]]
-    suite_table, mean = suite(fused)
-    text = f"""# CPU, {date}
+def page(data):
+    suite_table, mean = suite(data["suite"])
+    disagree = [f"{r.get('epilogue', r.get('case'))} {r.get('shape', '')} {r['contender']}"
+                for r in data["products"] + data["suite"] if not r["agrees"]]
+    return f"""# CPU, {data["date"]}
 
-{model}, {os.cpu_count()} cores, load {load:.1f} while measuring; {versions}; {compiler}. Medians of runs in turns, in brackets the speed that a tenth
-of the runs exceed. With one thread times are the thread's processor time, with two the wall's: compare within a row only.
-Bold misses its bar. {"Outputs that disagree, and so have no ratio: " + ", ".join(disagree) + "." if disagree else "All outputs agree."}
+{data["machine"]}, {data["cores"]} cores, load {data["load"]:.1f} while measuring; {data["versions"]}; {data["compiler"]}. Medians of runs
+in turns, in brackets the speed that a tenth of the runs exceed. With one thread times are the thread's processor time, with two the
+wall's, beside other programs: compare within a row only, and claim nothing from two threads under load. Bold misses its bar.
+{"Outputs that disagree, and so have no ratio: " + ", ".join(disagree) + "." if disagree else "All outputs agree."}
 
 ## Plain products, GFLOP/s
 
-{products(plain)}
+{products(data["products"])}
 
 ## 16-bit inputs, GFLOP/s
 
-{types(plain)}
+{types(data["products"])}
 
 ## The suite, f32, B stored N x K
 
 Hand-fused: the better of OpenBLAS and oneDNN, with one loop behind it, compiled -O3 -march=native -ffast-math. The geometric mean of that
-column (without `small`) is **{mean:.2f}**.
+column with one thread (without `small`) is **{mean:.2f}**.
 
 {suite_table}
 
 ## Stream, 4096 x 4096 f32, on the bytes that must move
 
-{streams(stream)}
+{streams(data["stream"])}
 
 ## Compilation and memory, at 512 x 3072 x 768, one thread
 
-{compilation(compiling)}
+{compilation(data["compile"])}
 """
+
+
+def measured(build, seconds):
+    seconds = ["--seconds", seconds]
+    versions, plain = rows_of([build / "bench/gemm_bench", *seconds])
+    model = next((line.split(":")[1].strip() for line in open("/proc/cpuinfo") if line.startswith("model name")), platform.machine())
+    compiler = subprocess.run(["c++", "--version"], capture_output=True, text=True).stdout.split("\n")[0]
+    bench = lambda what: rows_of([build / "bench/suite_bench", what, *seconds])[1]
+    return {"date": datetime.date.today().isoformat(), "machine": model, "cores": os.cpu_count(), "versions": versions, "compiler": compiler,
+            "products": plain, "suite": bench("suite"), "stream": bench("stream"), "compile": bench("compile"), "load": os.getloadavg()[2]}
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("build", type=pathlib.Path, nargs="?", help="without it, only the table of the last results is made again")
+    parser.add_argument("--seconds", type=float, default=1.5, help="for each case")
+    options = parser.parse_args()
+    if options.build:
+        (results / "cpu.json").write_text(json.dumps(measured(options.build, options.seconds), indent=0) + "\n")
+    text = page(json.loads((results / "cpu.json").read_text()))
     (results / "cpu.md").write_text(text)
     print(text)
 
