@@ -73,7 +73,7 @@ struct Launch {
 class CudaCall final : public BoundCall {
  public:
   CudaCall(int device, std::vector<std::shared_ptr<Loaded>> modules, Buffer workspace, std::vector<Launch> launches, std::string text)
-      : device_(device), modules_(std::move(modules)), workspace_(std::move(workspace)), launches_(std::move(launches)), text_(std::move(text)) {
+      : device_(device), follows_(cuda::device(device).is_hopper()), modules_(std::move(modules)), workspace_(std::move(workspace)), launches_(std::move(launches)), text_(std::move(text)) {
     for (Launch& launch : launches_) {
       launch.arguments.push_back(launch.block.data());
       for (std::int32_t& i : launch.integers) launch.arguments.push_back(&i);
@@ -82,9 +82,21 @@ class CudaCall final : public BoundCall {
   void run(void* stream) override {
     const CurrentDevice current(device_);
     const Driver& d = driver();
+    LaunchAttribute attribute;
+    attribute.id = LaunchAttribute::programmatic_serialization;
+    attribute.value[0] = 1;
+    LaunchConfig config;
+    config.stream = static_cast<CuStream>(stream);
+    config.attributes = &attribute, config.attribute_count = 1;  // follow_previous_launch() in base.cu
     for (Launch& l : launches_) {
-      check(d.LaunchKernel(l.function, l.grid[0], l.grid[1], l.grid[2], l.threads, 1, 1, l.shared, static_cast<CuStream>(stream),
-                           l.arguments.data(), nullptr), "launching a kernel");
+      if (&l == launches_.data() || !follows_) {
+        check(d.LaunchKernel(l.function, l.grid[0], l.grid[1], l.grid[2], l.threads, 1, 1, l.shared, static_cast<CuStream>(stream),
+                             l.arguments.data(), nullptr), "launching a kernel");
+        continue;
+      }
+      std::copy_n(l.grid, 3, config.grid);
+      config.block[0] = l.threads, config.shared = l.shared;
+      check(d.LaunchKernelEx(&config, l.function, l.arguments.data(), nullptr), "launching a kernel");
     }
   }
   std::int64_t workspace_bytes() const override { return static_cast<std::int64_t>(workspace_.bytes()); }
@@ -92,6 +104,7 @@ class CudaCall final : public BoundCall {
 
  private:
   int device_;
+  bool follows_;
   std::vector<std::shared_ptr<Loaded>> modules_;
   Buffer workspace_;
   std::vector<Launch> launches_;
@@ -332,7 +345,7 @@ class Binder {
   void plan_generic();
   void emit_product();
   void emit_plain_product();
-  void emit_repack(const Bound& from, int rows_axis, int k_axis, std::int64_t rows, std::size_t to);
+  void emit_repack();
   void emit_generic_phases(bool before);
   Launch& launch(const std::shared_ptr<Loaded>& module, const std::string& name, int shared = 0);
 
@@ -570,18 +583,32 @@ Launch& Binder::launch(const std::shared_ptr<Loaded>& module, const std::string&
   return l;
 }
 
-void Binder::emit_repack(const Bound& from, int rows_axis, int k_axis, std::int64_t rows, std::size_t to) {
+void Binder::emit_repack() {
+  if (!repack_a_ && !repack_b_) return;
   const auto& gemm = std::get<Gemm>(x_.problem_);
-  const std::int64_t size = size_of(from.dtype), pitch = ceil_div(shape_.k * size, 16) * 16 / size;
+  struct Unpacked {  // product.cu
+    std::uint64_t from;
+    std::int64_t batch_stride, row_stride, column_stride;
+    std::uint64_t to;
+    std::int32_t rows, columns, pitch, batches;
+  } matrices[2] = {};
+  constexpr std::int64_t span = 512;
+  const std::int64_t size = size_of(gemm.a), pitch = ceil_div(shape_.k * size, 16) * 16 / size;
   Launch& l = launch(x_.load(product_source(gemm.a, gemm.b)), "postlude_repack");
-  const std::int64_t batches = from.strides[0] == 0 ? 1 : shape_.batch;
-  l.grid[0] = static_cast<unsigned>(ceil_div(pitch, 256));
-  l.grid[1] = static_cast<unsigned>(std::min<std::int64_t>(ceil_div(rows, from.strides[k_axis] == 1 ? 8 : 32), 65535));
-  l.grid[2] = static_cast<unsigned>(batches);
-  const std::int32_t integers[4] = {static_cast<std::int32_t>(rows), static_cast<std::int32_t>(shape_.k), static_cast<std::int32_t>(pitch), 0};
-  l.block = {reinterpret_cast<std::uint64_t>(from.data), static_cast<std::uint64_t>(from.strides[0]), static_cast<std::uint64_t>(from.strides[rows_axis]),
-             static_cast<std::uint64_t>(from.strides[k_axis]), base_ + to, 0, 0};
-  std::memcpy(&l.block[5], integers, sizeof integers);
+  std::int64_t blocks = 1, batches = 0;
+  const auto add = [&](Unpacked& m, const Bound& from, int rows_axis, int k_axis, std::int64_t rows, std::size_t to) {
+    m = {reinterpret_cast<std::uint64_t>(from.data), from.strides[0], from.strides[rows_axis], from.strides[k_axis], base_ + to, static_cast<std::int32_t>(rows),
+         static_cast<std::int32_t>(shape_.k), static_cast<std::int32_t>(pitch), static_cast<std::int32_t>(from.strides[0] == 0 ? 1 : shape_.batch)};
+    blocks = std::max(blocks, ceil_div(rows, m.column_stride == 1 ? 8 : 32));
+    batches += m.batches;
+  };
+  if (repack_a_) add(matrices[0], bound_.a, 1, 2, shape_.m, packed_a_);
+  if (repack_b_) add(matrices[1], bound_.b, 2, 1, shape_.n, packed_b_);
+  l.grid[0] = static_cast<unsigned>(ceil_div(pitch, span));
+  l.grid[1] = static_cast<unsigned>(std::min<std::int64_t>(blocks, 65535));
+  l.grid[2] = static_cast<unsigned>(std::min<std::int64_t>(batches, 65535));
+  l.block.resize(sizeof matrices / 8);
+  std::memcpy(l.block.data(), matrices, sizeof matrices);
 }
 
 void Binder::emit_product() {
@@ -589,8 +616,7 @@ void Binder::emit_product() {
   const Schedule& s = product_->schedule;
   const auto& gemm = std::get<Gemm>(x_.problem_);
   const std::int64_t size = size_of(gemm.a), pitch = ceil_div(shape_.k * size, 16) * 16 / size;
-  if (repack_a_) emit_repack(bound_.a, 1, 2, shape_.m, packed_a_);
-  if (repack_b_) emit_repack(bound_.b, 2, 1, shape_.n, packed_b_);
+  emit_repack();
   const int bk = static_cast<int>(128 / size);
   const bool a_batched = bound_.a.strides[0] != 0, b_batched = bound_.b.strides[0] != 0;
 
@@ -659,9 +685,9 @@ void Binder::emit_product() {
   if (!e.partials.empty()) {
     const std::vector<std::uint64_t> block = l.block;
     Launch& finish = launch(product_->module, "postlude_finish");
-    finish.threads = 128;
+    finish.threads = 256;
     finish.block = block;
-    const std::int64_t blocks = (e.finishes[0] ? ceil_div(shape_.m, 128) : 0) + (e.finishes[1] ? ceil_div(columns_, 32) : 0) + (e.finishes[2] ? 1 : 0);
+    const std::int64_t blocks = (e.finishes[0] ? ceil_div(shape_.m, 32) : 0) + (e.finishes[1] ? ceil_div(columns_, 32) : 0) + (e.finishes[2] ? 1 : 0);
     finish.grid[0] = static_cast<unsigned>(blocks * shape_.batch);
   }
   std::string text = (fused_ ? "" : "accumulator by ") + to_string(s);
@@ -709,8 +735,8 @@ void Binder::emit_generic_phases(bool before) {
     }
     words[generic_.partials_word] = base_ + generic_partials_;
     words[generic_.counters_word] = base_ + generic_counters_;
-    const std::int32_t head[4] = {static_cast<std::int32_t>(shaped.batches), static_cast<std::int32_t>(shape_.m), static_cast<std::int32_t>(shape_.n),
-                                  static_cast<std::int32_t>(shape_.k)};
+    const std::int32_t head[4] = {static_cast<std::int32_t>(shape_.batch), static_cast<std::int32_t>(shape_.m), static_cast<std::int32_t>(shape_.n),
+                                  static_cast<std::int32_t>(shaped.batches)};
     l.block.assign(2 + words.size(), 0);
     std::memcpy(l.block.data(), head, sizeof head);
     std::memcpy(l.block.data() + 2, words.data(), words.size() * 8);

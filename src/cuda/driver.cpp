@@ -65,6 +65,7 @@ Opened open_driver() {
   find(d.ModuleGetFunction, "cuModuleGetFunction");
   find(d.FuncSetAttribute, "cuFuncSetAttribute");
   find(d.LaunchKernel, "cuLaunchKernel");
+  find(d.LaunchKernelEx, "cuLaunchKernelEx");
   find(d.MemAlloc, "cuMemAlloc_v2");
   find(d.MemFree, "cuMemFree_v2");
   find(d.MemcpyHtoD, "cuMemcpyHtoD_v2");

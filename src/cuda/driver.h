@@ -26,6 +26,19 @@ struct alignas(64) TensorMap {
 enum class MapType : int { u8 = 0, u16 = 1, u32 = 2, s32 = 3, u64 = 4, s64 = 5, f16 = 6, f32 = 7, bf16 = 9 };
 enum class MapSwizzle : int { none = 0, bytes32 = 1, bytes64 = 2, bytes128 = 3 };
 
+// What a launch may ask for, and a launch, as the driver's headers lay them out.
+struct LaunchAttribute {
+  enum Id : int { cooperative = 2, programmatic_serialization = 6 };
+  int id = 0, padding = 0;
+  std::int64_t value[8] = {};
+};
+struct LaunchConfig {
+  unsigned grid[3] = {1, 1, 1}, block[3] = {1, 1, 1}, shared = 0;
+  CuStream stream = nullptr;
+  LaunchAttribute* attributes = nullptr;
+  unsigned attribute_count = 0;
+};
+
 // Entry points, named as in the driver without their "cu".
 struct Driver {
   CuResult (*Init)(unsigned);
@@ -45,6 +58,7 @@ struct Driver {
   CuResult (*ModuleGetFunction)(CuFunction*, CuModule, const char*);
   CuResult (*FuncSetAttribute)(CuFunction, int, int);
   CuResult (*LaunchKernel)(CuFunction, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, CuStream, void**, void**);
+  CuResult (*LaunchKernelEx)(const LaunchConfig*, CuFunction, void**, void**);
   CuResult (*MemAlloc)(CuPointer*, std::size_t);
   CuResult (*MemFree)(CuPointer);
   CuResult (*MemcpyHtoD)(CuPointer, const void*, std::size_t);

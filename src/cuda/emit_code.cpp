@@ -1,5 +1,7 @@
 #include "cuda/emit_code.h"
 
+#include <algorithm>
+
 namespace postlude::inline v0::cuda {
 
 using lower::Instruction;
@@ -25,11 +27,26 @@ std::string right_hand_side(const lower::Phase& phase, ValueId id, const Place& 
   return code;
 }
 
+namespace {
+
+// Whether a value is known to be a positive normal number or NaN: clamped between two.
+bool is_normal(const lower::Phase& phase, ValueId id) {
+  const Instruction& i = phase.code[id];
+  if (i.op != Op::call || !i.function->prelude || i.function->name != "clamp" || i.guard >= 0) return false;
+  return std::all_of(i.args.begin() + 1, i.args.end(), [&](ValueId bound) {
+    const Instruction& b = phase.code[bound];
+    return b.op == Op::constant && b.literal.value() >= 0x1p-126 && b.literal.value() < 0x1p+127;
+  });
+}
+
+}  // namespace
+
 std::string vector_form(const lower::Phase& phase, const Instruction& i) {
   if (i.guard >= 0 || i.type != DType::f32) return {};
   for (const ValueId arg : i.args) {
     if (phase.code[arg].type != DType::f32) return {};
   }
+  if (i.op == Op::log && is_normal(phase, i.args[0])) return "vec_log_normal";
   if (i.op == Op::exp || i.op == Op::log || i.op == Op::div) return "vec_" + std::string(info(i.op).id);
   if (i.op == Op::call && has_native_form(*i.function)) return "vec_" + i.function->name;
   return {};

@@ -110,11 +110,11 @@ class Emitter {
   std::string count(const Instruction& i, const Place& place) {
     return count_expression(i, place, "p.batch", "p.m", "p.word[" + str(out_.columns_word) + "]");
   }
-  // A row operand whose neighbouring columns lie in one aligned pair: read one subtile ahead, so that its latency, which no
+  // A row operand whose columns are neighbours in memory: read one subtile ahead, so that its latency, which no
   // other warp of the scheduler hides, lies under a main loop or a subtile (bias_gelu at K = 1024: 1.05 of cuBLAS without).
   bool is_prefetched(const Instruction& i) const {
     return i.op == Op::operand && i.guard < 0 && i.type == DType::f32 && level_of(i.axes) == Level::column && i.access.columns.divide == 1 &&
-           places_[i.access.buffer].pair &&
+           places_[i.access.buffer].unit && size_of(program_.buffers[i.access.buffer].dtype) >= 2 && is_float(program_.buffers[i.access.buffer].dtype) &&
            std::all_of(i.access.columns.steps.begin(), i.access.columns.steps.end(), [](const auto& step) { return step.group == 0; });
   }
   // Of n_index() == label, with one i64 label a row, the label: compared in 32 bits. Else -1.
@@ -155,6 +155,7 @@ class Emitter {
   std::string end();
   std::string finish(Across across, const std::string& i, const std::string& j, const std::string& indent);
   std::string issue();
+  std::string copy();
 
   const Program& program_;
   const Phase& phase_;
@@ -166,7 +167,12 @@ class Emitter {
   std::vector<ReducerText> reducers_;
   std::vector<bool> guarded_;  // loads that only one guarded instruction needs: not issued where the guard holds
   std::vector<ValueId> load_guard_;
-  std::vector<const lower::Store*> staged_, direct_;
+  struct Staged {
+    const lower::Store* store;
+    bool by_map;  // leaves by the copy engine; else the warp that staged it writes its rows, which no alignment hinders
+  };
+  std::vector<Staged> staged_;
+  std::vector<const lower::Store*> direct_;
   Functions functions_;
   const int scratch_columns_ = 64;  // the widest subtile
   int scratch_ = 0;                 // bytes of shared memory
@@ -210,12 +216,18 @@ void Emitter::analyse() {
   out_.needs.d_bytes_column = 0;
   for (const auto& store : phase_.stores) {
     const auto& buffer = program_.buffers[store.access.buffer];
-    const bool staged = level_of(buffer.axes) == Level::element && plain(store.access) && places_[store.access.buffer].tensor_map;
-    (staged ? staged_ : direct_).push_back(&store);
-    if (!staged) continue;
-    out_.stored.push_back(store.access.buffer);
+    const BufferPlace& place = places_[store.access.buffer];
+    const bool by_map = place.tensor_map, rows = place.unit && size_of(buffer.dtype) <= 4 && buffer.rows == Extent{};
+    if (level_of(buffer.axes) != Level::element || !plain(store.access) || !(by_map || rows)) {
+      direct_.push_back(&store);
+      continue;
+    }
+    staged_.push_back({&store, by_map});
+    if (by_map) out_.stored.push_back(store.access.buffer);
+    out_.copies = out_.copies || !by_map;
     out_.needs.d_bytes_column += static_cast<int>(size_of(buffer.dtype));
   }
+  out_.stores = static_cast<int>(out_.stored.size());
   out_.maps = static_cast<int>(out_.loaded.size() + out_.stored.size());
   for (const BufferId buffer : out_.loaded) word(buffer);
   for (const BufferId buffer : out_.stored) word(buffer);
@@ -330,13 +342,17 @@ std::string Emitter::prefetch() {
   for (std::size_t id = 0; id < phase_.code.size(); ++id) {
     const Instruction& i = phase_.code[id];
     if (!wanted_[id] || !is_prefetched(i)) continue;
-    const std::string column = column_expression(i.access.columns, "column", "p.n"), type = storage_name(program_.buffers[i.access.buffer].dtype);
-    code += "      q" + str(static_cast<std::int64_t>(id)) + "[group][k] = pair_" + type + "(" +
-            address_arguments(word(i.access.buffer), program_.batched ? "t.batch" : "", "", column, true) + ");\n";
+    const bool pair = places_[i.access.buffer].pair;
+    const auto at = [&](const std::string& column) {
+      return address_arguments(word(i.access.buffer), program_.batched ? "t.batch" : "", "", column_expression(i.access.columns, column, "p.n"), true);
+    };
+    code += "      q" + str(static_cast<std::int64_t>(id)) + "[1][k] = " + (pair ? "pair_" : "split_") + storage_name(program_.buffers[i.access.buffer].dtype) + "(" +
+            (pair ? at("column") : at("left") + ", " + at("right")) + ");\n";
   }
   if (code.empty()) return {};
   return "    #pragma unroll\n    for (int k = 0; k < SUB_N / 8; ++k) {\n"
-         "      const int at = t.col + group * SUB_N + k / 2 * 16 + k % 2 * 8 + 2 * (t.lane % 4), column = WHOLE_N ? at : min(at, p.n - 2);\n" + code + "    }\n";
+         "      const int at = t.col + group * SUB_N + k / 2 * 16 + k % 2 * 8 + 2 * (t.lane % 4), column = WHOLE_N ? at : min(at, p.n - 2);\n"
+         "      const int left = WHOLE_N ? at : min(at, p.n - 1), right = WHOLE_N ? at + 1 : min(at + 1, p.n - 1);\n" + code + "    }\n";
 }
 
 std::string Emitter::fragment() {
@@ -358,7 +374,7 @@ std::string Emitter::fragment() {
     declared += "    " + device_type(i.type) + " v" + str(id) + "[4];\n";
     if (is_prefetched(i)) {
       const std::string type = storage_name(program_.buffers[i.access.buffer].dtype), v = "v" + str(id);
-      declared += "    #pragma unroll\n    for (int c = 0; c < 2; ++c) unpair_" + type + "(q" + str(id) + "[group][2 * f + c], " + v + "[2 * c], " + v +
+      declared += "    #pragma unroll\n    for (int c = 0; c < 2; ++c) unpair_" + type + "(q" + str(id) + "[0][2 * f + c], " + v + "[2 * c], " + v +
                   "[2 * c + 1]);\n";
       continue;
     }
@@ -417,14 +433,14 @@ std::string Emitter::fragment() {
 
   int offset = 0;
   for (std::size_t k = 0; k < staged_.size(); ++k) {
-    const DType dtype = program_.buffers[staged_[k]->access.buffer].dtype;
+    const DType dtype = program_.buffers[staged_[k].store->access.buffer].dtype;
     const int size = static_cast<int>(size_of(dtype));
     const std::string y = "y" + str(static_cast<std::int64_t>(k)), pack = "pack_" + storage_name(dtype);
-    const bool element = level_[staged_[k]->value] == Level::element;
-    std::string o = "v" + str(staged_[k]->value);
+    const bool element = level_[staged_[k].store->value] == Level::element;
+    std::string o = "v" + str(staged_[k].store->value);
     if (!element) {
       o = "o" + str(static_cast<std::int64_t>(k));
-      code += "    " + device_type(phase_.code[staged_[k]->value].type) + " " + o + "[8];\n    EACH " + o + "[e] = " + name(staged_[k]->value, Context::elements) + ";\n";
+      code += "    " + device_type(phase_.code[staged_[k].store->value].type) + " " + o + "[8];\n    EACH " + o + "[e] = " + name(staged_[k].store->value, Context::elements) + ";\n";
     }
     code += "    u32 " + y + "[" + str(size * 2) + "];\n    #pragma unroll\n";
     if (size == 4) code += "    for (int e = 0; e < 8; ++e) " + y + "[e] = " + pack + "(" + o + "[e]);\n";
@@ -542,50 +558,69 @@ std::string Emitter::end() {
 
   // A second, small kernel: it folds the partials in index order and runs the small phases. Doing this in the last
   // block to arrive needs a fence a tile at device scope, which cost rowmax a fifth of its time at K = 1024.
-  code = "extern \"C\" __global__ void __launch_bounds__(128) postlude_finish(const __grid_constant__ Params p) {\n"
-         "  struct { int batch; } t;\n  int block = blockIdx.x;\n";
+  code = "extern \"C\" __global__ void __launch_bounds__(256) postlude_finish(const __grid_constant__ Params p) {\n"
+         "  follow_previous_launch();\n  struct { int batch; } t;\n  int block = blockIdx.x;\n  const int part = threadIdx.x / 32, lane = threadIdx.x % 32;\n";
   if (out_.finishes[0]) {
-    code += "  {\n    const int blocks = (p.m + 127) / 128;\n    if (block < blocks * p.batch) {\n      t.batch = block / blocks;\n"
-            "      const int row = block % blocks * 128 + threadIdx.x;\n      if (row < p.m) {\n" +
-            gathers(Across::rows, "        ", [&](std::size_t r) {
-              return "gather(" + pointer(out_.partials[r].word, "const " + reducers_[r].type) + " + (i64)t.batch * p.tiles_n * p.m + row, p.tiles_n, p.m)";
-            }) + finish(Across::rows, "row", "0", "        ") + "      }\n      return;\n    }\n    block -= blocks * p.batch;\n  }\n";
+    // Four rows a warp, each by eight lanes.
+    code += "  {\n    const int blocks = (p.m + 31) / 32;\n    if (block < blocks * p.batch) {\n      t.batch = block / blocks;\n"
+            "      const int row = block % blocks * 32 + part * 4 + lane % 4, from = lane / 4, row_in = min(row, p.m - 1);\n" +
+            gathers(Across::rows, "      ", [&](std::size_t r) {
+              const std::string s = reducers_[r].type;
+              return "fold_lanes<" + s + ">(gather(" + pointer(out_.partials[r].word, "const " + s) +
+                     " + ((i64)t.batch * p.tiles_n + from) * p.m + row_in, (p.tiles_n - from + 7) / 8, 8ll * p.m), 4, 32)";
+            }) + "      if (row < p.m && from == 0) {\n" + finish(Across::rows, "row", "0", "        ") + "      }\n      return;\n    }\n    block -= blocks * p.batch;\n  }\n";
   }
   if (out_.finishes[1]) {
+    // 32 columns a block, eight warps each a part of their partials.
     std::string shared, folded;
     for (std::size_t r = 0; r < phase_.reductions.size(); ++r) {
       if (across_of(phase_.reductions[r]) != Across::columns) continue;
       const std::string s = reducers_[r].type, c = "c" + str(static_cast<std::int64_t>(r));
-      shared += "      __shared__ " + s + " " + c + "[128];\n      " + c + "[threadIdx.x] = column < p.n ? gather(" +
+      shared += "      __shared__ " + s + " " + c + "[256];\n      " + c + "[threadIdx.x] = column < p.n ? gather(" +
                 pointer(out_.partials[r].word, "const " + s) + " + ((i64)t.batch * SLOTS_M + from) * p.n + column, to - from, p.n) : " + s + "::identity();\n";
     }
     folded = gathers(Across::columns, "        ", [&](std::size_t r) {
-      const std::string s = reducers_[r].type, c = "c" + str(static_cast<std::int64_t>(r)) + "[threadIdx.x";
-      return s + "::combine(" + s + "::combine(" + c + "], " + c + " + 32]), " + s + "::combine(" + c + " + 64], " + c + " + 96]))";
+      return "fold_shared<32, 8>(c" + str(static_cast<std::int64_t>(r)) + " + lane)";
     });
     code += "  {\n    const int blocks = (p.n + 31) / 32;\n    if (block < blocks * p.batch) {\n      t.batch = block / blocks;\n"
-            "      const int column = block % blocks * 32 + threadIdx.x % 32, part = threadIdx.x / 32;\n"
-            "      const int from = int((i64)SLOTS_M * part / 4), to = int((i64)SLOTS_M * (part + 1) / 4);\n" + shared +
+            "      const int column = block % blocks * 32 + lane;\n"
+            "      const int from = int((i64)SLOTS_M * part / 8), to = int((i64)SLOTS_M * (part + 1) / 8);\n" + shared +
             "      __syncthreads();\n      if (part == 0 && column < p.n) {\n" + folded + finish(Across::columns, "0", "column", "        ") +
             "      }\n      return;\n    }\n    block -= blocks * p.batch;\n  }\n";
   }
   if (out_.finishes[2]) {
-    // Each thread gathers every 128th tile in order; lanes and warps are then folded in theirs.
+    // Each thread gathers every 256th tile in order; lanes and warps are then folded in theirs.
     std::string fold;
     for (std::size_t r = 0; r < phase_.reductions.size(); ++r) {
       if (across_of(phase_.reductions[r]) != Across::all) continue;
       const std::string s = reducers_[r].type, all = "all" + str(static_cast<std::int64_t>(r));
-      fold += "  __shared__ " + s + " " + all + "[4];\n  {\n    const i64 tiles = (i64)SLOTS_M * p.tiles_n;\n    const " + s + " x = fold_lanes<" + s + ">(gather(" +
-              pointer(out_.partials[r].word, "const " + s) + " + t.batch * tiles + threadIdx.x, int((tiles - threadIdx.x + 127) / 128), 128), 1, 32);\n" +
-              "    if (threadIdx.x % 32 == 0) " + all + "[threadIdx.x / 32] = x;\n  }\n";
+      fold += "  __shared__ " + s + " " + all + "[8];\n  {\n    const i64 tiles = (i64)SLOTS_M * p.tiles_n;\n    const " + s + " x = fold_lanes<" + s + ">(gather(" +
+              pointer(out_.partials[r].word, "const " + s) + " + t.batch * tiles + threadIdx.x, int((tiles - threadIdx.x + 255) / 256), 256), 1, 32);\n" +
+              "    if (lane == 0) " + all + "[part] = x;\n  }\n";
     }
     code += "  t.batch = block;\n" + fold + "  __syncthreads();\n  if (threadIdx.x == 0) {\n" +
-            gathers(Across::all, "    ", [&](std::size_t r) {
-              const std::string s = reducers_[r].type, all = "all" + str(static_cast<std::int64_t>(r));
-              return s + "::combine(" + s + "::combine(" + all + "[0], " + all + "[1]), " + s + "::combine(" + all + "[2], " + all + "[3]))";
-            }) + finish(Across::all, "0", "0", "    ") + "  }\n";
+            gathers(Across::all, "    ", [&](std::size_t r) { return "fold_shared<1, 8>(all" + str(static_cast<std::int64_t>(r)) + ")"; }) +
+            finish(Across::all, "0", "0", "    ") + "  }\n";
   }
   return code + "}\n";
+}
+
+// What the warp that staged it writes: rows that the copy engine cannot address.
+std::string Emitter::copy() {
+  std::string code;
+  int offset = 0;
+  for (const Staged& staged : staged_) {
+    const BufferId b = staged.store->access.buffer;
+    const std::string size = str(size_of(program_.buffers[b].dtype)), at = "p.word[" + str(word(b));
+    if (!staged.by_map) {
+      code += "    subtile_copy<" + size + ">(d + " + str(64 * offset) + " * SUB_N, " + at + "] + " + size + " * (t.batch * " + at + " + 1] + row * " + at +
+              " + 2] + column), " + size + " * " + at + " + 2], p.m - row, p.n - column, t);\n";
+    }
+    offset += static_cast<int>(size_of(program_.buffers[b].dtype));
+  }
+  if (code.empty()) return {};
+  return "  METHOD void copy(const Params& p, const Tile& t, int group, int i, u32 d) {\n"
+         "    const i64 row = t.row + i * 64, column = t.col + group * SUB_N;\n" + code + "  }\n";
 }
 
 std::string Emitter::issue() {
@@ -614,13 +649,15 @@ std::string Emitter::issue() {
             std::string(uniform ? "  Uniform u;\n  u.load(p, batch);\n" : "") + "  u32 bytes = 0;\n" + load + "  mbarrier_expect(bar, bytes);\n" +
             store + "}\n";
   }
-  if (!staged_.empty()) {
+  if (!out_.stored.empty()) {
     text += "DEVICE void store_issue(const Params& p, u32 d, int row, int col, int batch) {\n";
     int offset = 0;
-    for (std::size_t k = 0; k < staged_.size(); ++k) {
-      const int size = static_cast<int>(size_of(program_.buffers[staged_[k]->access.buffer].dtype));
-      text += "  subtile_store<" + str(size) + ">(p.map[" + str(2 + static_cast<int>(out_.loaded.size() + k)) + "], d + " + str(64 * offset) +
-              " * SUB_N, row, col, batch);\n";
+    std::size_t map = 2 + out_.loaded.size();
+    for (const Staged& staged : staged_) {
+      const int size = static_cast<int>(size_of(program_.buffers[staged.store->access.buffer].dtype));
+      if (staged.by_map) {
+        text += "  subtile_store<" + str(size) + ">(p.map[" + str(static_cast<std::int64_t>(map++)) + "], d + " + str(64 * offset) + " * SUB_N, row, col, batch);\n";
+      }
       offset += size;
     }
     text += "}\n";
@@ -630,15 +667,17 @@ std::string Emitter::issue() {
 
 FusedEpilogue Emitter::emit() {
   analyse();
-  const std::string uniform = uniforms(), rows = row_values(), ahead = prefetch(), body = fragment(), group = group_end(), last = end(), issued = issue();
-  std::string members = "  Uniform u;\n", reset, fragment_reset;
+  const std::string uniform = uniforms(), rows = row_values(), ahead = prefetch(), body = fragment(), group = group_end(), last = end(), issued = issue(), copied = copy();
+  std::string members = "  Uniform u;\n", reset, fragment_reset, advance;
   for (ValueId id = 0; id < static_cast<ValueId>(phase_.code.size()); ++id) {
     if (wanted_[id] && level_[id] == Level::row) members += "  " + device_type(phase_.code[id].type) + " v" + str(id) + "[ROWS];\n";
   }
   for (std::size_t id = 0; id < phase_.code.size(); ++id) {
     if (!wanted_[id] || !is_prefetched(phase_.code[id])) continue;
     members += "  " + std::string(size_of(program_.buffers[phase_.code[id].access.buffer].dtype) == 4 ? "u64" : "u32") + " q" +
-               str(static_cast<std::int64_t>(id)) + "[GROUPS][SUB_N / 8];\n";
+               str(static_cast<std::int64_t>(id)) + "[2][SUB_N / 8];\n";
+    const std::string q = "q" + str(static_cast<std::int64_t>(id));
+    advance += "    #pragma unroll\n    for (int k = 0; k < SUB_N / 8; ++k) " + q + "[0][k] = " + q + "[1][k];\n";
   }
   std::string load;
   for (std::size_t k = 0; k < out_.loaded.size(); ++k) {
@@ -673,11 +712,12 @@ FusedEpilogue Emitter::emit() {
               "  // Before the main loop: what a tile needs from memory.\n"
               "  METHOD void begin(const Params& p, const Tile& t) {\n    u.load(p, t.batch);\n" + rows + "    columns(p, t, 0);\n  }\n" +
               "  METHOD void columns(const Params& p, const Tile& t, int group) {\n" + ahead + "  }\n" +
+              "  METHOD void advance() {\n" + advance + "  }\n" +
               "  METHOD void reset() {\n" + reset + "  }\n" +
               "  METHOD void load(const Tile& t, u32 aux) {\n" + load + "  }\n" +
               "  METHOD void fragment(const Params& p, const Tile& t, int group, int i, int f, const ACC (&acc)[PARTS][8], u32 d) {\n" +
               fragment_reset + body + "  }\n" +
-              "  METHOD void group_end(const Params& p, const Tile& t, int group) {\n" + group + "  }\n" +
+              copied + "  METHOD void group_end(const Params& p, const Tile& t, int group) {\n" + group + "  }\n" +
               "  METHOD void end(const Params& p, const Tile& t) {\n" + partials_ + "  }\n};\n" + issued + last;
   return std::move(out_);
 }

@@ -143,9 +143,9 @@ void Emitter::wide_stores(int index) {
     code += "      store8_" + storage_name(program_.buffers[store.access.buffer].dtype) + "(" +
             address_arguments(4 * store.access.buffer, program_.batched ? "b" : "", "i", "j", true) + ", " + value + ");\n";
   }
-  kernels += "extern \"C\" __global__ void __launch_bounds__(256) " + kernel + "(const __grid_constant__ Params p, int rows, int columns) {\n"
+  kernels += "extern \"C\" __global__ void __launch_bounds__(256) " + kernel + "(const __grid_constant__ Params p, int rows, int columns) {\n  follow_previous_launch();\n"
              "  const int j = (blockIdx.x * 256 + threadIdx.x) * 8;\n  if (j >= columns) return;\n"
-             "  for (int b = blockIdx.z; b < p.batch; b += gridDim.z)\n    #pragma unroll 4\n    for (int i = blockIdx.y; i < rows; i += gridDim.y) {\n" + code + "    }\n}\n";
+             "  for (int b = blockIdx.z; b < p.batches; b += gridDim.z)\n    #pragma unroll 4\n    for (int i = blockIdx.y; i < rows; i += gridDim.y) {\n" + code + "    }\n}\n";
 }
 
 void Emitter::stores(int index) {
@@ -159,8 +159,8 @@ void Emitter::stores(int index) {
     code += "        " + store_statement(program_, store.access, 4 * store.access.buffer, {"b", "i", "j", "columns"}, "v" + str(store.value), false) + "\n";
   }
   const std::string outer = rows ? "j" : "i", inner = rows ? "i" : "j";
-  kernels += "extern \"C\" __global__ void " + kernel + "(const __grid_constant__ Params p, int rows, int columns) {\n"
-             "  for (int b = blockIdx.z; b < p.batch; b += gridDim.z)\n"
+  kernels += "extern \"C\" __global__ void " + kernel + "(const __grid_constant__ Params p, int rows, int columns) {\n  follow_previous_launch();\n"
+             "  for (int b = blockIdx.z; b < p.batches; b += gridDim.z)\n"
              "    for (int " + outer + " = blockIdx.y; " + outer + " < " + (rows ? "columns" : "rows") + "; " + outer + " += gridDim.y)\n"
              "      for (i64 x = blockIdx.x * 256ll + threadIdx.x; x < " + (rows ? "rows" : "columns") + "; x += gridDim.x * 256ll) {\n"
              "        const int " + inner + " = int(x);\n" + code + "      }\n}\n";
@@ -202,7 +202,7 @@ void Emitter::reduction(int index, int r) {
   };
   const std::string partials = "((" + s + "*)p.word[" + str(out_.partials_word) + "])", counters = "((u32*)p.word[" + str(out_.counters_word) + "])";
   std::string code = "extern \"C\" __global__ void __launch_bounds__(256) " + kernel +
-                     "(const __grid_constant__ Params p, int rows, int columns, int splits, int groups) {\n  __shared__ u32 last;\n";
+                     "(const __grid_constant__ Params p, int rows, int columns, int splits, int groups) {\n  follow_previous_launch();\n  __shared__ u32 last;\n";
 
   if (by_columns) {
     // A block: 32 columns, 8 rows at a time, of one split of the rows of (piece, batch, group of rows).

@@ -68,6 +68,8 @@ std::string gemm_source(const MainLoop& loop, const Schedule& s, const EpilogueT
   define("SUB_N", s.sub_n);
   define("D_BUFFERS", s.d_buffers);
   define("D_BYTES", 64 * s.sub_n * epilogue.needs.d_bytes_column);
+  define("STORES", epilogue.stores);
+  define("COPIES", epilogue.copies);
   define("AUX_STAGES", s.aux_stages);
   define("AUX_BYTES", 64 * s.sub_n * epilogue.needs.aux_bytes_column);
   define("SCRATCH_BYTES", epilogue.needs.scratch_bytes);

@@ -22,6 +22,8 @@ struct EpilogueText {
   std::string text;
   int maps = 0;    // tensor maps behind A's and B's: tile operands, then outputs
   int words = 0;   // 8-byte words of parameters
+  bool copies = false;  // some staged outputs leave by ordinary stores
+  int stores = 0;       // those that leave by the copy engine
   EpilogueNeeds needs;
 };
 

@@ -45,6 +45,14 @@ DEVICE float e5m2_to_f32(u8 x) {
   u32 r; asm("cvt.rn.f16x2.e5m2x2 %0, %1;" : "=r"(r) : "h"(u16(x))); return f16_to_f32(u16(r));
 }
 
+// Launches of one call follow each other without a gap (programmatic dependent launch): a kernel lets the next one's blocks
+// come as soon as there is room, and each waits here for all that was launched before it. Nothing where it was launched alone.
+DEVICE void follow_previous_launch() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.launch_dependents;\n\tgriddepcontrol.wait;" ::: "memory");
+#endif
+}
+
 DEVICE u32 smem_address(const void* p) { return u32(__cvta_generic_to_shared(p)); }
 DEVICE u32 lane_id() { return threadIdx.x & 31; }
 

@@ -45,6 +45,7 @@ DEVICE float op_min(float a, float b) { float r; asm("min.NaN.f32 %0, %1, %2;" :
 DEVICE float op_max(float a, float b) { float r; asm("max.NaN.f32 %0, %1, %2;" : "=f"(r) : "f"(a), "f"(b)); return r; }
 DEVICE float fast_exp2(float x) { float r; asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(x)); return r; }
 DEVICE float fast_reciprocal(float x) { float r; asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(x)); return r; }
+DEVICE float fast_log2(float x) { float r; asm("lg2.approx.f32 %0, %1;" : "=f"(r) : "f"(x)); return r; }
 #endif
 
 // a / b, correctly rounded but for results near the ends of the range, where the last bit may be off: the quotient of b
@@ -215,6 +216,20 @@ DEVICE u32 pair_bf16(i64 base, i64 at) {
 DEVICE u32 pair_f16(i64 base, i64 at) { return pair_bf16(base, at); }
 DEVICE u64 pair_f32(i64 base, i64 at) {
   u64 x; asm volatile("ld.global.nc.b64 %0, [%1];" : "=l"(x) : "l"(base + at * 4)); return x;
+}
+// The same where no pair lies in one word.
+DEVICE u32 split_bf16(i64 base, i64 at, i64 base2, i64 at2) {
+  u16 x, y;
+  asm volatile("ld.global.nc.b16 %0, [%1];" : "=h"(x) : "l"(base + at * 2));
+  asm volatile("ld.global.nc.b16 %0, [%1];" : "=h"(y) : "l"(base2 + at2 * 2));
+  return u32(y) << 16 | x;
+}
+DEVICE u32 split_f16(i64 base, i64 at, i64 base2, i64 at2) { return split_bf16(base, at, base2, at2); }
+DEVICE u64 split_f32(i64 base, i64 at, i64 base2, i64 at2) {
+  u32 x, y;
+  asm volatile("ld.global.nc.b32 %0, [%1];" : "=r"(x) : "l"(base + at * 4));
+  asm volatile("ld.global.nc.b32 %0, [%1];" : "=r"(y) : "l"(base2 + at2 * 4));
+  return u64(y) << 32 | x;
 }
 #endif
 DEVICE void unpair_bf16(u32 x, float& a, float& b) { a = __uint_as_float(x << 16), b = __uint_as_float(x & 0xffff0000u); }

@@ -11,6 +11,7 @@ struct Product {
 };
 
 extern "C" __global__ void __launch_bounds__(256) postlude_product(const __grid_constant__ Product p) {
+  follow_previous_launch();
   __shared__ ACC as[DEPTH][TILE + 1], bs[DEPTH][TILE + 1];
   const int batch = blockIdx.z, row = blockIdx.y * TILE, column = blockIdx.x * TILE, ty = threadIdx.x / 16, tx = threadIdx.x % 16;
   const i64 a = batch * p.a_batch, b = batch * p.b_batch;
@@ -39,34 +40,67 @@ extern "C" __global__ void __launch_bounds__(256) postlude_product(const __grid_
     }
 }
 
-// Copies a matrix of WORD-sized elements into rows of `pitch` elements, the last ones zero: what the copy engine can address.
-struct Repack {
+// Copies matrices of WORD-sized elements (A, B or both) into rows of `pitch` elements, the last ones zero: what the copy engine
+// can address. Rows that begin between two words are put together from words.
+struct Unpacked {
   i64 from, batch_stride, row_stride, column_stride, to;
-  int rows, columns, pitch;
+  int rows, columns, pitch, batches;
 };
+struct Repack { Unpacked matrix[2]; };
+constexpr int SPAN = 512;  // columns a block
 
-extern "C" __global__ void __launch_bounds__(256) postlude_repack(const __grid_constant__ Repack p) {
-  const i64 from = p.from + sizeof(WORD) * (i64)blockIdx.z * p.batch_stride;
-  WORD* to = (WORD*)p.to + (i64)blockIdx.z * p.rows * p.pitch;
-  if (p.column_stride == 1) {
-    for (int y = blockIdx.y * 8 + threadIdx.x / 32; y < p.rows; y += gridDim.y * 8)
-      for (int x = blockIdx.x * 256 + threadIdx.x % 32; x < min(p.pitch, int(blockIdx.x + 1) * 256); x += 32)
-        to[(i64)y * p.pitch + x] = x < p.columns ? ((const WORD*)from)[y * p.row_stride + x] : WORD(0);
-  } else {
-    __shared__ WORD tile[32][33];
-    for (int y0 = blockIdx.y * 32; y0 < p.rows; y0 += gridDim.y * 32)
-      for (int x0 = blockIdx.x * 256; x0 < min(p.pitch, int(blockIdx.x + 1) * 256); x0 += 32) {
-        for (int q = threadIdx.x / 32; q < 32; q += 8) {
-          const int x = x0 + q, y = y0 + threadIdx.x % 32;
-          tile[q][threadIdx.x % 32] = x < p.columns && y < p.rows ? ((const WORD*)from)[y * p.row_stride + x * p.column_stride] : WORD(0);
+DEVICE void repack_row(const Unpacked& p, i64 start, u32* to, int lane) {
+  constexpr int per = 4 / sizeof(WORD);
+  const int shift = int(start & 3), bytes = p.columns * int(sizeof(WORD));
+  const u32* words = (const u32*)(start - shift);
+  constexpr int chunks = SPAN / per / 32;
+  const int first = blockIdx.x * (SPAN / per) + lane;
+  // A word that reaches behind the row's end may reach behind the allocation.
+  const auto word = [&](int w) {
+    if (4 * w + 4 - shift <= bytes) return words[w];
+    u32 x = 0;
+    for (int b = 0; b < 4; b += sizeof(WORD))
+      if (4 * w + b - shift < bytes) x |= u32(*(const WORD*)((const u8*)(words + w) + b)) << 8 * b;
+    return x;
+  };
+  u32 v[chunks + 1];
+  #pragma unroll
+  for (int c = 0; c < chunks; ++c) v[c] = word(first + 32 * c);
+  v[chunks] = lane ? 0 : word(first + 32 * chunks);
+  #pragma unroll
+  for (int c = 0; c < chunks; ++c) {
+    const int w = first + 32 * c;
+    const u32 left = __shfl_sync(~0u, v[c + 1], 0), next = __shfl_down_sync(~0u, v[c], 1);
+    if (w * per < p.pitch) to[w] = __funnelshift_r(v[c], lane == 31 ? left : next, 8 * shift);
+  }
+}
+
+extern "C" __global__ void __launch_bounds__(256, 6) postlude_repack(const __grid_constant__ Repack both) {
+  follow_previous_launch();
+  __shared__ WORD tile[32][33];
+  for (int z = blockIdx.z; z < both.matrix[0].batches + both.matrix[1].batches; z += gridDim.z) {
+    const Unpacked& p = both.matrix[z >= both.matrix[0].batches];
+    const int batch = z >= both.matrix[0].batches ? z - both.matrix[0].batches : z;
+    const i64 from = p.from + sizeof(WORD) * batch * p.batch_stride;
+    WORD* to = (WORD*)p.to + (i64)batch * p.rows * p.pitch;
+    if (p.column_stride == 1) {
+      for (int y = blockIdx.y * 8 + threadIdx.x / 32; y < p.rows; y += gridDim.y * 8)
+        repack_row(p, from + sizeof(WORD) * y * p.row_stride, (u32*)(to + (i64)y * p.pitch), threadIdx.x % 32);
+    } else {
+      for (int y0 = blockIdx.y * 32; y0 < p.rows; y0 += gridDim.y * 32)
+        for (int x0 = blockIdx.x * SPAN; x0 < min(p.pitch, int(blockIdx.x + 1) * SPAN); x0 += 32) {
+          for (int q = threadIdx.x / 32; q < 32; q += 8) {
+            const int x = x0 + q, y = y0 + threadIdx.x % 32;
+            tile[q][threadIdx.x % 32] = x < p.columns && y < p.rows ? ((const WORD*)from)[y * p.row_stride + x * p.column_stride] : WORD(0);
+          }
+          __syncthreads();
+          for (int q = threadIdx.x / 32; q < 32; q += 8) {
+            const int x = x0 + threadIdx.x % 32, y = y0 + q;
+            if (x < p.pitch && y < p.rows) to[(i64)y * p.pitch + x] = tile[threadIdx.x % 32][q];
+          }
+          __syncthreads();
         }
-        __syncthreads();
-        for (int q = threadIdx.x / 32; q < 32; q += 8) {
-          const int x = x0 + threadIdx.x % 32, y = y0 + q;
-          if (x < p.pitch && y < p.rows) to[(i64)y * p.pitch + x] = tile[threadIdx.x % 32][q];
-        }
-        __syncthreads();
-      }
+    }
   }
 }
 )cuda"

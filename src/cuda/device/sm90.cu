@@ -79,6 +79,12 @@ DEVICE void shared_store(u32 to, u16 a) { asm volatile("st.shared.u16 [%0], %1;"
 DEVICE void shared_load(u32 from, u32& a, u32& b) {
   asm volatile("ld.shared.v2.b32 {%0, %1}, [%2];" : "=r"(a), "=r"(b) : "r"(from) : "memory");
 }
+DEVICE u32 shared_load_word(u32 from) { u32 r; asm volatile("ld.shared.b32 %0, [%1];" : "=r"(r) : "r"(from) : "memory"); return r; }
+template <int size> DEVICE void element_store(u8* to, u32 bits) {
+  if (size == 4) *(u32*)to = bits;
+  else if (size == 2) *(u16*)to = u16(bits);
+  else *to = u8(bits);
+}
 DEVICE u16 shared_load(u32 from) { u16 r; asm volatile("ld.shared.u16 %0, [%1];" : "=h"(r) : "r"(from) : "memory"); return r; }
 
 // Filled by the host (gemm_source.h: GemmParams).
@@ -135,6 +141,47 @@ template <int size> DEVICE void subtile_store(const TensorMap& map, u32 from, in
   #pragma unroll
   for (int box = 0; box < SUB_N * size / row_bytes; ++box)
     tma_store(map, from + box * 64 * row_bytes, col + box * (row_bytes / size), row, batch);
+}
+
+// The 16 rows of a staged subtile that this warp wrote itself, to rows of memory at any multiple of the element's size: whole
+// words wherever they lie on a word's boundary there, put together from two words here. `columns`, `rows`: how many exist.
+template <int size> DEVICE void subtile_copy(u32 from, i64 base, i64 pitch, i64 rows, i64 columns, const Tile& t) {
+  constexpr int row_bytes = SUB_N * size < 128 ? SUB_N * size : 128;
+  constexpr int words = SUB_N * size / 4, lanes = words < 32 ? words : 32, together = 32 / lanes;
+  const int lane = t.lane % lanes, first_row = t.warp * 16 + t.lane / lanes;
+  from += t.warp * 16 * row_bytes;
+  u8* to = (u8*)(base + first_row * pitch);
+  if (size > 1 && rows >= 64 && columns >= SUB_N) {
+    const bool edge = size == 2 && (lane == 0 || lane == lanes - 1);
+    #pragma unroll
+    for (int r = 0; r < 16; r += together, to += together * pitch) {
+      #pragma unroll
+      for (int w = 0; w < words; w += lanes) {
+        const u32 x = shared_load_word(from + subtile_offset<size>(r + t.lane / lanes, (lane + w) * 4 / size));
+        if (size == 4) {
+          ((u32*)to)[lane + w] = x;
+        } else {
+          const u32 y = __funnelshift_l(__shfl_up_sync(~0u, x, 1, lanes), x, u32(i64(to)) << 3);
+          const bool odd = i64(to) & 2;
+          if (lane || !odd) *(u32*)(i64(to + 4 * lane) & ~3ll) = y;
+          if (edge && odd) *(u16*)(to + (lane ? SUB_N * size - 2 : 0)) = u16(lane ? x >> 16 : x);
+        }
+      }
+    }
+  } else {
+    const int valid = int(columns < SUB_N ? columns : SUB_N) * size;
+    #pragma unroll 1
+    for (int r = 0; r < 16; r += together, to += together * pitch) {
+      #pragma unroll
+      for (int w = lane; w < words; w += lanes) {
+        const u32 x = shared_load_word(from + subtile_offset<size>(r + t.lane / lanes, w * 4 / size));
+        #pragma unroll
+        for (int b = 0; b < 4; b += size)
+          if (4 * w + b < valid && first_row + r < rows) element_store<size>(to + 4 * w + b, x >> 8 * b);
+      }
+    }
+  }
+  __syncwarp();
 }
 
 // A 16 x 16 fragment of a staged subtile, packed: pairs of columns, [2 * (8-column block) + (row + 8)].

@@ -121,6 +121,10 @@ FAKE cuLaunchKernel(void*, unsigned, unsigned, unsigned, unsigned, unsigned, uns
   MAY_FAIL;
   return 0;
 }
+FAKE cuLaunchKernelEx(const void*, void*, void**, void**) {
+  MAY_FAIL;
+  return 0;
+}
 FAKE cuMemAlloc_v2(std::uint64_t* made, std::size_t bytes) {
   MAY_FAIL;
   *made = reinterpret_cast<std::uint64_t>(std::aligned_alloc(256, (bytes + 255) / 256 * 256));
