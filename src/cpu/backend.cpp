@@ -310,32 +310,10 @@ class Bound_ final : public BoundCall {
     }
   }
 
-  // Whether a pass has nothing to do with the batch: then it runs once, even where the batch is empty.
-  [[nodiscard]] bool without_batch(const Pass& pass) const {
-    const Program& program = compiled_->program;
-    auto lacks = [&](lower::BufferId b) {
-      const Buffer& buffer = program.buffers[b];
-      return buffer.kind == BufferKind::operand ? buffers_[b].strides[0] == 0 && buffers_[b].data : !buffer.axes.has(Axis::b);
-    };
-    for (int p = pass.first; p < pass.first + pass.count; ++p) {
-      const lower::Phase& phase = program.phases[p];
-      if (!phase.reductions.empty()) return false;
-      for (const lower::Instruction& instruction : phase.code) {
-        if (instruction.op == Op::acc || instruction.op == Op::batch_index) return false;
-        if (instruction.op == Op::operand && !lacks(instruction.access.buffer)) return false;
-      }
-      for (const lower::Store& store : phase.stores) {
-        if (!lacks(store.access.buffer)) return false;
-      }
-    }
-    return true;
-  }
-
   void run_blocks(PassRun& run) {
     const Pass& pass = run.pass;
     const std::int64_t rows = pass.row_blocks(), columns = pass.column_blocks();
-    const std::int64_t batches = shape_.batch == 0 && without_batch(pass) ? 1 : shape_.batch;
-    const std::int64_t blocks = batches * rows * columns;
+    const std::int64_t blocks = pass.batches * rows * columns;
     const int workers = static_cast<int>(std::min<std::int64_t>(threads(), blocks));
     parallel(workers, [&](int thread) {
       for (std::int64_t i = blocks * thread / workers; i < blocks * (thread + 1) / workers; ++i) {
@@ -502,14 +480,14 @@ std::vector<std::string> refusals(const Problem& problem, const Program& program
     try {
       static_cast<void>(choose_blocking({.m = 1, .n = 1, .k = 1, .a = gemm->a, .b = gemm->b}, *isa));
     } catch (const Error& error) {
-      reasons.push_back(error.message() + (error.hint().empty() ? "" : "; " + error.hint()));
+      reasons.push_back(error.message() + (error.hint().empty() ? "" : ". " + error.hint()));
     }
   }
   if (reasons.empty()) {
     try {
       static_cast<void>(prepare(program, strips(*isa)));
     } catch (const Error& error) {
-      reasons.push_back(error.message() + (error.hint().empty() ? "" : "; " + error.hint()));
+      reasons.push_back(error.message() + (error.hint().empty() ? "" : ". " + error.hint()));
     }
   }
   return reasons;

@@ -1,7 +1,8 @@
 #include "cpu/combiner.h"
 
-#include "cpu/ops.h"
-#include "graph/typing.h"
+#include "lower/emit.h"
+#include "lower/expand.h"
+#include "lower/infer.h"
 
 #include <algorithm>
 
@@ -27,63 +28,72 @@ void fill_constant(const Literal& literal, DType type, void* to) {
 
 Combiner::Combiner(const Lambda& body, std::span<const DType> types, const StripTable& table)
     : components_(static_cast<int>(types.size())), types_(types.begin(), types.end()) {
-  std::vector<TypeState> parameters(2 * types.size());
-  for (std::size_t i = 0; i < parameters.size(); ++i) parameters[i].type = types[i % types.size()];
-  const std::vector<TypeState> states = Typing().infer_body(body, parameters);
+  lower::Phase phase;
+  std::vector<DType> parameters;
+  std::vector<lower::ValueId> ids;
+  for (std::size_t i = 0; i < 2 * types.size(); ++i) {
+    parameters.push_back(types[i % types.size()]);
+    ids.push_back(static_cast<lower::ValueId>(i));
+    lower::Instruction& parameter = phase.code.emplace_back();
+    parameter.op = Op::parameter;
+    parameter.type = parameters.back();
+  }
+  const lower::Work work = lower::infer_body(body, parameters, std::vector<Axes>(parameters.size()), -1);
+  for (const lower::ValueId result : lower::emit_body(work, ids, {}, phase.code)) phase.stores.push_back({result, {}});
+  phase = lower::expand_calls(phase, [&](const lower::Instruction& call) { return has_native(call, table); });
 
-  std::vector<int> value(body.nodes.size(), -1);  // of each node
-  std::vector<DType> type_of(2 * types.size());
-  for (std::size_t i = 0; i < type_of.size(); ++i) type_of[i] = types[i % types.size()];
-  auto append = [&](Operation operation) {
+  std::vector<int> value;  // of each instruction
+  std::vector<DType> type_of = parameters;
+  const auto append = [&](Operation operation) {
     operation.slot = slots_++;
     type_of.push_back(operation.type);
     operations_.push_back(std::move(operation));
     return static_cast<int>(type_of.size()) - 1;
   };
-  auto converted = [&](int v, DType type) {
+  const auto converted = [&](int v, DType type) {
     if (type_of[v] == type) return v;
-    return append({table.cast[compute_index(type_of[v])][static_cast<int>(type)], {v}, -1, {}, type});
+    return append({.type = type, .function = table.cast[compute_index(type_of[v])][static_cast<int>(type)], .arguments = {v}});
   };
-  for (std::size_t id = 0; id < body.nodes.size(); ++id) {
-    const Node& node = body.nodes[id];
-    const DType type = states[id].type.value_or(DType::f32);
-    if (node.op == Op::parameter) {
-      value[id] = node.index;
+  for (const lower::Instruction& x : phase.code) {
+    if (x.op == Op::parameter) {
+      value.push_back(static_cast<int>(value.size()));
       continue;
     }
-    if (node.op == Op::constant) {
-      value[id] = append({nullptr, {}, -1, node.literal, type});
-      continue;
+    Operation operation{.type = x.type};
+    for (const lower::ValueId arg : x.args) {
+      operation.arguments.push_back(x.op == Op::call ? converted(value[arg], DType::f32) : value[arg]);
     }
-    std::vector<TypeState> given;
-    for (const NodeId arg : node.args) given.push_back(states[arg]);
-    Operation operation;
-    operation.type = type;
-    DType last = type;
-    for (std::size_t i = 0; i < node.args.size(); ++i) {
-      last = node.op == Op::call   ? DType::f32
-             : node.op == Op::cast ? type_of[value[node.args[i]]]
-                                   : argument_type(node, i, given);
-      operation.arguments.push_back(converted(value[node.args[i]], last));
-    }
-    if (node.op == Op::cast) {
-      operation.type = compute_type(node.dtype);
-      operation.function = table.cast[compute_index(last)][static_cast<int>(node.dtype)];
-    } else if (node.op == Op::call) {
-      const NativeStrip* native = find_native(table, node.function->name);
-      if (native) operation.function = native->function;
+    const DType last = x.args.empty() ? x.type : type_of[operation.arguments.back()];
+    if (x.op == Op::constant) {
+      operation.constant = x.literal;
+    } else if (x.op == Op::cast && x.round != Round::nearest_even && (last == DType::f32 || is_float(x.dtype))) {
+      operation.cast = RoundedCast{last, x.dtype, x.round};
+    } else if (x.op == Op::cast) {
+      operation.function = table.cast[compute_index(last)][static_cast<int>(x.dtype)];
+    } else if (x.op == Op::call && x.function->prelude) {
+      operation.function = find_native(table, x.function->name)->function;
+    } else if (x.op == Op::call) {
+      operation.native = x.function->native;
     } else {
-      operation.function = table.ops[static_cast<int>(node.op)][compute_index(last)];
+      operation.function = table.ops[static_cast<int>(x.op)][compute_index(last)];
+      if (operation.function == nullptr)
+        throw Error(ErrorCode::internal, "the CPU has no strip function for '" + std::string(info(x.op).id) + "'");
     }
-    if (operation.function == nullptr) {
-      throw Error(ErrorCode::unsupported, "the CPU has no code for '" + std::string(info(node.op).id) + "' in a combiner");
+    int made = append(std::move(operation));
+    if (x.guard >= 0) {
+      const int zero = append({.type = x.type, .constant = {x.type, 0, 0}});
+      made = append({.type = x.type,
+                     .function = table.ops[static_cast<int>(Op::where)][compute_index(x.type)],
+                     .arguments = {value[x.guard], zero, made}});
     }
-    value[id] = append(std::move(operation));
+    value.push_back(made);
   }
   // A result that is a parameter is copied first, because another result may be written over it.
   for (std::size_t i = 0; i < types.size(); ++i) {
-    int v = converted(value[body.results[i]], types[i]);
-    if (v < 2 * components_ && v != static_cast<int>(i)) v = append({table.copy[compute_index(types[i])], {v}, -1, {}, types[i]});
+    int v = converted(value[phase.stores[i].value], types[i]);
+    if (v < 2 * components_ && v != static_cast<int>(i)) {
+      v = append({.type = types[i], .function = table.copy[compute_index(types[i])], .arguments = {v}});
+    }
     results_.push_back(v);
   }
 }
@@ -100,22 +110,24 @@ void Combiner::combine(void* const* a, const void* const* b, void* const* out, s
     if (v < components_) return {a[v], 0, 1};
     if (v < parameters) return {b[v - components_], 0, 1};
     const Operation& made = operations_[v - parameters];
-    return {scratch + made.slot * pitch, 0, made.function ? 1 : 0};
+    return {scratch + made.slot * pitch, 0, made.is_constant() ? 0 : 1};
   };
   Strip strip;
   strip.rows = 1;
   strip.columns = elements;
   strip.out_row_stride = elements;
-  StripArg arguments[8];
+  StripArg arguments[most_arguments];
   strip.args = arguments;
   for (const Operation& operation : operations_) {
     strip.out = scratch + operation.slot * pitch;
-    if (operation.function == nullptr) {
+    if (operation.is_constant()) {
       fill_constant(operation.constant, operation.type, strip.out);
       continue;
     }
     for (std::size_t i = 0; i < operation.arguments.size(); ++i) arguments[i] = source(operation.arguments[i]);
-    operation.function(strip);
+    if (operation.native) call_native(*operation.native, strip);
+    else if (operation.cast) cast_rounded(*operation.cast, strip);
+    else operation.function(strip);
   }
   for (int i = 0; i < components_; ++i) {
     const StripArg from = source(results_[i]);

@@ -1,10 +1,12 @@
 // The combiner of a general reduction, interpreted on strips: k values a and k values b give k values.
 #pragma once
 
-#include "cpu/strips.h"
+#include "cpu/ops.h"
 #include "graph/ir.h"
 
 #include <cstdint>
+#include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -22,11 +24,14 @@ class Combiner {
 
  private:
   struct Operation {
-    StripFn function = nullptr;
-    std::vector<int> arguments;  // values: 2k parameters, then operations
-    int slot = -1;
-    Literal constant;            // where function is null
     DType type = DType::f32;
+    StripFn function = nullptr;  // or one of the next two; or none: a constant
+    std::shared_ptr<const NativeFunction> native{};
+    std::optional<RoundedCast> cast{};
+    Literal constant{};
+    std::vector<int> arguments{};  // values: 2k parameters, then operations
+    int slot = -1;
+    [[nodiscard]] bool is_constant() const { return !function && !native && !cast; }
   };
   int components_ = 0;
   std::vector<DType> types_;

@@ -104,7 +104,7 @@ Blocking choose_blocking(const ProductShape& shape, Isa isa, bool whole_rows) {
   if (!operand(shape.a) || !operand(shape.b) || is_float(shape.a) != is_float(shape.b)) {
     throw Error(ErrorCode::unsupported,
                 "a product of " + std::string(name(shape.a)) + " by " + std::string(name(shape.b)) + " has no kernel",
-                "use two of f32, f16, bf16, e4m3 and e5m2, or two of s8 and u8");
+                "Use two of f32, f16, bf16, e4m3 and e5m2, or two of s8 and u8.");
   }
   const Kernels& kernels = kernels_for(isa, shape.a);
   const std::int64_t columns = shape.n / shape.pieces.count;

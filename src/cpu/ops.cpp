@@ -1,10 +1,11 @@
 #include "cpu/ops.h"
 
 #include "core/convert.h"
+#include "cpu/reduce.h"
+#include "graph/functions.h"
 #include "lower/expand.h"
 
 #include <algorithm>
-
 #include <string>
 #include <vector>
 
@@ -94,17 +95,38 @@ class Insertion {
   std::vector<lower::ValueId> now_;
 };
 
+// What the interpreter keeps in arrays of a fixed size.
+void refuse_too_many(const lower::Phase& phase) {
+  const auto check = [](const Function& function) {
+    if (!function.native || function.parameters.size() <= most_arguments) return;
+    throw Error(ErrorCode::unsupported, "the CPU calls functions of at most " + std::to_string(most_arguments) +
+                " arguments, and " + quoted(function.name) + " has " + std::to_string(function.parameters.size()));
+  };
+  for (const lower::Instruction& x : phase.code)
+    if (x.op == Op::call) check(*x.function);
+  for (const lower::Reduction& reduction : phase.reductions) {
+    if (reduction.results.size() > max_components)
+      throw Error(ErrorCode::unsupported, "the CPU reduces at most " + std::to_string(max_components) +
+                  " values together, not " + std::to_string(reduction.results.size()), "Reduce them in several calls.");
+    if (!reduction.combine) continue;
+    for (const auto& function : functions_used(reduction.combine->nodes)) check(*function);
+  }
+}
+
 }  // namespace
 
+bool has_native(const lower::Instruction& call, const StripTable& table) {
+  const Function& function = *call.function;
+  if (function.native) return true;  // at least its reference
+  return function.prelude && call.type == DType::f32 && find_native(table, function.name) != nullptr;
+}
+
 lower::Program prepare(const lower::Program& program, const StripTable& table) {
-  auto native = [&](const lower::Instruction& call) {
-    const Function& function = *call.function;
-    return function.native ? function.native->strip != nullptr || function.native->reference || function.body.nodes.empty()
-                           : function.prelude && call.type == DType::f32 && find_native(table, function.name) != nullptr;
-  };
+  const auto native = [&](const lower::Instruction& call) { return has_native(call, table); };
   lower::Program prepared = program;
   for (lower::Phase& phase : prepared.phases) {
     phase = lower::expand_calls(phase, native);
+    refuse_too_many(phase);
     Insertion(phase).run();
   }
   return prepared;
@@ -144,7 +166,7 @@ void cast_rounded(const RoundedCast& cast, const Strip& strip) {
 void call_native(const NativeFunction& function, const Strip& strip) {
   const std::size_t arity = static_cast<std::size_t>(function.arity);
   const std::size_t parameters = function.parameters.size();
-  constexpr std::size_t most = 16;  // arguments and parameters together; compile() refuses more
+  constexpr std::size_t most = most_arguments;
   float values[most] = {};
   for (std::size_t p = 0; p < parameters; ++p) values[p] = *static_cast<const float*>(strip.args[arity + p].data);
   constexpr std::int64_t chunk = 256;  // columns at a time, so that what is broadcast can be spread out

@@ -99,7 +99,6 @@ class PhaseBuilder {
     to_.phase_ = &phase_;
     to_.table_ = set_.table;
     to_.domain_ = phase_.domain;
-    to_.batch_ = set_.shape.batch;
     to_.rows_ = phase_.domain.has(Axis::m) ? phase_.rows.at(set_.shape.m) : 1;
     to_.columns_ = phase_.domain.has(Axis::n) ? phase_.columns.at(set_.shape.n) : 1;
     const std::int64_t columns = std::max<std::int64_t>(1, std::min(set_.block_columns, to_.columns_));
@@ -145,7 +144,6 @@ class PhaseBuilder {
     Place place;
     const Bound& bound = set_.buffers[access.buffer];
     place.dtype = bound.dtype;
-    place.batched = !set_.program->batched || set_.program->buffers[access.buffer].axes.has(Axis::b);
     place.divide_rows = access.divide_rows;
     place.runs = column_runs(access.columns, to_.columns_);
     const int local = local_of(access.buffer);
@@ -278,7 +276,7 @@ class PhaseBuilder {
     const lower::Buffer& buffer = set_.program->buffers[store.access.buffer];
     const Instruction& instruction = phase_.code[v];
     if (level_of(buffer.axes & phase_.domain) != level_of(instruction.axes) || level_of(instruction.axes) != Level::tile ||
-        buffer.axes.has(Axis::b) != set_.program->batched || !as_in_slots(buffer.dtype, instruction.type)) {
+        !as_in_slots(buffer.dtype, instruction.type)) {
       return;
     }
     const int place = add_place(store.access);

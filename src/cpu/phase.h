@@ -56,7 +56,6 @@ struct Place {
   std::vector<ColumnRun> runs;
   int piece = 0;          // accumulator: which piece
   int local = 0;          // local: which
-  bool batched = true;    // whether it has a batch axis, or the problem has none
 };
 
 struct Block {
@@ -168,7 +167,7 @@ class PhaseExecutor {
   const lower::Phase* phase_ = nullptr;
   const StripTable* table_ = nullptr;
   Axes domain_;
-  std::int64_t rows_ = 1, columns_ = 1, batch_ = 1;
+  std::int64_t rows_ = 1, columns_ = 1;
   std::int64_t strip_rows_ = 1, strip_columns_ = 1;
   std::vector<Step> steps_[level_count];
   std::vector<Source> arguments_;

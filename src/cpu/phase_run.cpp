@@ -234,7 +234,7 @@ void PhaseExecutor::run_step(const Step& step, Level level, PhaseFrame& frame, c
   RandomStrip random;
   if (step.detail >= 0) {
     random = randoms_[static_cast<std::size_t>(step.detail)];
-    random.batch = static_cast<std::uint32_t>(block.batch);
+    if (phase_->code[static_cast<std::size_t>(step.value)].batched) random.batch = static_cast<std::uint32_t>(block.batch);
     strip.extra = &random;
   }
   step.function(strip);
@@ -271,7 +271,6 @@ void PhaseExecutor::run_level(Level level, PhaseFrame& frame, const Block& block
       const bool along_m = level == Level::tile || level == Level::row;
       const bool along_n = level == Level::tile || level == Level::column;
       if ((!along_m && block.row0 != 0) || (!along_n && block.column0 != 0)) continue;
-      if (!places_[static_cast<std::size_t>(step.place)].batched && block.batch != 0) continue;
     }
     if (guarded_ && step.value >= 0) {
       const std::uint8_t active = frame.active[static_cast<std::size_t>(step.value)];
@@ -346,8 +345,7 @@ void PhaseExecutor::run(PhaseFrame& frame, const Block& block) const {
   if (frame.batch != block.batch) begin_batch(frame, block);
   if (block.row0 == 0 && block.column0 == 0) {
     for (const Step& step : steps_[static_cast<int>(Level::uniform)]) {
-      const bool first = block.batch == 0 || step.kind != Step::Kind::store || places_[static_cast<std::size_t>(step.place)].batched;
-      if (step.kind == Step::Kind::store && first) run_step(step, Level::uniform, frame, block, {0, 1, 0, 1});
+      if (step.kind == Step::Kind::store) run_step(step, Level::uniform, frame, block, {0, 1, 0, 1});
     }
   }
   if (domain_.has(Axis::m)) run_level(Level::row, frame, block, {block.row0, block.rows, 0, 1});

@@ -79,13 +79,10 @@ ReductionExecutor::ReductionExecutor(const ReductionSetting& set)
   keep_batch_ = !reduction.axes.has(Axis::b);
   keep_rows_ = tile && !reduction.axes.has(Axis::m);
   keep_columns_ = domain.has(along) && !reduction.axes.has(along);
-  if (reduction.group > 0) {
+  if (reduction.group > 0) {  // of one axis: the language has no other
     (keep_columns_ || !domain.has(along) ? row_group_ : column_group_) = reduction.group;
-    if (tile && reduction.axes.has(Axis::m) && reduction.axes.has(Axis::n)) {
-      throw Error(ErrorCode::unsupported, "the CPU does not group a reduction over both axes");
-    }
   }
-  batch_ = set.shape.batch;
+  batch_ = set.phase->batched ? set.shape.batch : 1;
   rows_ = tile ? set.rows : 1;
   columns_ = vector_along_m_ ? set.rows : domain.has(Axis::n) ? set.columns : 1;
   block_rows_ = std::max<std::int64_t>(1, tile ? std::min(set.block_rows, set.rows) : 1);

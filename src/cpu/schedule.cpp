@@ -134,6 +134,7 @@ std::vector<Pass> schedule(const Program& program, const Shape& shape, bool stre
     pass.first = p;
     const Phase& phase = program.phases[p];
     pass.product = !stream && phase.reads_accumulator();
+    pass.batches = phase.batched ? shape.batch : 1;
     pass.rows = phase.domain.has(Axis::m) ? phase.rows.at(shape.m) : 1;
     pass.columns = phase.domain.has(Axis::n) ? phase.columns.at(shape.n) : 1;
     Made made(program);
@@ -143,7 +144,7 @@ std::vector<Pass> schedule(const Program& program, const Shape& shape, bool stre
     const bool fuses = phase.domain.has(Axis::m) && pass.columns > 0;
     while (fuses && p + pass.count < phases) {
       const Phase& next = program.phases[p + pass.count];
-      if (!next.domain.has(Axis::m) || next.rows.at(shape.m) != pass.rows || !made.allows(next)) break;
+      if (!next.domain.has(Axis::m) || next.batched != phase.batched || next.rows.at(shape.m) != pass.rows || !made.allows(next)) break;
       made.add(program, next);
       ++pass.count;
       if (is_tile(next.domain)) {

@@ -21,6 +21,7 @@ struct Pass {
   bool whole_rows = false;      // blocks have all columns
   Pieces pieces;                // of the product
   bool pieces_apart = false;    // and whether its blocks hold them apart (else the product comes whole)
+  std::int64_t batches = 1;
   std::int64_t rows = 1, columns = 1;              // of the domain, the widest phase's
   std::int64_t block_rows = 1, block_columns = 1;
   std::vector<lower::BufferId> locals;             // crossing values that stay in a thread's own memory

@@ -28,6 +28,9 @@ const char* const reduce_text =
 
 std::string str(std::int64_t value) { return std::to_string(value); }
 
+// How often a phase runs over its domain.
+std::string batches(const Phase& phase) { return phase.batched ? "p.batch" : "1"; }
+
 class Emitter {
  public:
   Emitter(const Program& program, DType source, const Wide& wide, GenericSource& out)
@@ -145,7 +148,7 @@ void Emitter::wide_stores(int index) {
   }
   kernels += "extern \"C\" __global__ void __launch_bounds__(256) " + kernel + "(const __grid_constant__ Params p, int rows, int columns) {\n  follow_previous_launch();\n"
              "  const int j = (blockIdx.x * 256 + threadIdx.x) * 8;\n  if (j >= columns) return;\n"
-             "  for (int b = blockIdx.z; b < p.batches; b += gridDim.z)\n    #pragma unroll 4\n    for (int i = blockIdx.y; i < rows; i += gridDim.y) {\n" + code + "    }\n}\n";
+             "  for (int b = blockIdx.z; b < " + batches(phase) + "; b += gridDim.z)\n    #pragma unroll 4\n    for (int i = blockIdx.y; i < rows; i += gridDim.y) {\n" + code + "    }\n}\n";
 }
 
 void Emitter::stores(int index) {
@@ -160,7 +163,7 @@ void Emitter::stores(int index) {
   }
   const std::string outer = rows ? "j" : "i", inner = rows ? "i" : "j";
   kernels += "extern \"C\" __global__ void " + kernel + "(const __grid_constant__ Params p, int rows, int columns) {\n  follow_previous_launch();\n"
-             "  for (int b = blockIdx.z; b < p.batches; b += gridDim.z)\n"
+             "  for (int b = blockIdx.z; b < " + batches(phase) + "; b += gridDim.z)\n"
              "    for (int " + outer + " = blockIdx.y; " + outer + " < " + (rows ? "columns" : "rows") + "; " + outer + " += gridDim.y)\n"
              "      for (i64 x = blockIdx.x * 256ll + threadIdx.x; x < " + (rows ? "rows" : "columns") + "; x += gridDim.x * 256ll) {\n"
              "        const int " + inner + " = int(x);\n" + code + "      }\n}\n";
@@ -208,7 +211,7 @@ void Emitter::reduction(int index, int r) {
     // A block: 32 columns, 8 rows at a time, of one split of the rows of (piece, batch, group of rows).
     code += "  __shared__ __align__(16) u8 memory[8 * 32 * sizeof(" + s + ")];\n  " + s + "* shared = (" + s + "*)memory;\n" +
             "  const int lane = threadIdx.x % 32, y = threadIdx.x / 32, j = blockIdx.x * 32 + lane, split = blockIdx.y;\n"
-            "  const int batches = " + (over_b ? "1" : "p.batch") + ", q = blockIdx.z % groups, z = blockIdx.z / groups % batches, piece = blockIdx.z / groups / batches;\n"
+            "  const int batches = " + (over_b ? "1" : batches(phase)) + ", q = blockIdx.z % groups, z = blockIdx.z / groups % batches, piece = blockIdx.z / groups / batches;\n"
             "  const int first = " + (row_groups ? "q * " + group : "0") + ", end = " + (over_m ? (row_groups ? "min(rows, first + " + group + ")" : "rows") : "rows") + ";\n";
     if (over_m) {
       code += "  const i64 span = end - first;\n  const int i0 = first + int(span * split / splits), i1 = first + int(span * (split + 1) / splits);\n";

@@ -240,16 +240,17 @@ std::string Functions::combiner(const Lambda& lambda, std::span<const DType> typ
 std::string expression(const lower::Instruction& i, const std::vector<std::string>& args, std::span<const DType> types,
                        const Place& p, Functions& functions) {
   // Along an axis that it lacks, a value's coordinate is 0.
+  const std::string b = i.batched ? p.b : "0";
   const std::string column = i.axes.has(Axis::n) ? column_expression(i.access.columns, p.j, p.width) : "0";
   const std::string row = !i.axes.has(Axis::m) ? "0" : i.access.divide_rows > 1 ? "(" + p.i + " / " + std::to_string(i.access.divide_rows) + ")" : p.i;
   switch (i.op) {
     case Op::constant: return device_literal(i.literal, i.type);
     case Op::m_index: return row;
     case Op::n_index: return column;
-    case Op::batch_index: return p.b;
+    case Op::batch_index: return b;
     case Op::random:
-      return "random_uniform(" + number(i.seed) + ", " + std::to_string(i.stream) + "u, " + p.b + ", " + row + ", " + column + ")";
-    case Op::cast: return cast_expression(args[0], types[0], i.dtype, i.round, i.seed, {p.b, row, column, p.width}, column);
+      return "random_uniform(" + number(i.seed) + ", " + std::to_string(i.stream) + "u, " + b + ", " + row + ", " + column + ")";
+    case Op::cast: return cast_expression(args[0], types[0], i.dtype, i.round, i.seed, {b, row, column, p.width}, column);
     case Op::call: return functions.call(*i.function, types) + "(" + join(args) + ")";
     default: return operation(i.op, args, types[i.op == Op::where ? 1 : 0]);
   }

@@ -46,10 +46,7 @@ NodeId BuilderState::accumulator(std::string name) {
 }
 
 void BuilderState::check_unique(const std::string& name, std::string_view what) const {
-  if (!is_name(name)) check_name(name, what, here());
-  if (name == "A" || name == "B" || name == "X")
-    throw Error(ErrorCode::bad_name, quoted(name) + " is the name of an operand of the main loop",
-                "Choose another name.", here());
+  if (!is_bound_name(name)) check_bound_name(name, what, here());
   const bool operand = operand_names_.contains(name);
   if (operand || output_names_.contains(name))
     throw Error(ErrorCode::duplicate_name,

@@ -72,6 +72,15 @@ void check_name(std::string_view text, std::string_view what, const Location& wh
                 "A name is made of letters, digits and '_', and does not begin with a digit.", where);
 }
 
+bool is_bound_name(std::string_view text) { return is_name(text) && text != "A" && text != "B" && text != "X"; }
+
+void check_bound_name(std::string_view text, std::string_view what, const Location& where) {
+  check_name(text, what, where);
+  if (!is_bound_name(text))
+    throw Error(ErrorCode::bad_name, quoted(text) + " is the name of an operand of the main loop",
+                "Choose another name.", where);
+}
+
 Location Source::at(const Span& span) const {
   Location where{file, span, {}};
   if (!text || span.line <= 0) return where;

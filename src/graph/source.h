@@ -34,4 +34,8 @@ inline constexpr std::size_t longest_name = 1000;  // bytes
 // Throws bad_name unless it is; `what` is "an operand" and so on.
 void check_name(std::string_view text, std::string_view what, const Location& where = {});
 
+// The same of an operand or an output, which is bound by its name: A, B and X are the main loop's.
+[[nodiscard]] bool is_bound_name(std::string_view text);
+void check_bound_name(std::string_view text, std::string_view what, const Location& where = {});
+
 }  // namespace postlude::inline v0

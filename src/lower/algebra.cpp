@@ -65,7 +65,7 @@ bool algebra(Work& work) {
   while (to.next(item)) {
     if (const NodeId by = rewritten(item, to); by >= 0 && to[by].type == item.type) {
       // A narrower value does not stand for a broadcast one.
-      if ((to[by].vary & tile_axes) == (item.vary & tile_axes)) {
+      if (to[by].vary == item.vary) {
         to.replace(by);
         continue;
       }

@@ -55,10 +55,11 @@ class ProgramCheck {
     for (ValueId a : x.args) {
       if (a < 0 || a >= static_cast<ValueId>(i)) broken(here(i) + " uses a value that is not there yet");
       types.push_back(phase.code[a].type);
-      axes = axes | phase.code[a].axes;
+      axes = axes | phase.code[a].vary();
     }
     if (!phase.domain.contains(x.axes)) broken(here(i) + " varies beyond the phase's domain");
-    if (!x.args.empty() && axes != x.axes) broken(here(i) + " does not vary as its arguments do");
+    if (x.batched && program_.batched && !phase.batched) broken(here(i) + " varies over the batch in a phase that does not");
+    if (!x.args.empty() && axes != x.vary()) broken(here(i) + " does not vary as its arguments do");
     if (is_elementwise(x.op) && !types_fit(x.op, x.type, types, x.dtype)) broken(here(i) + " has arguments of the wrong types");
     if (!is_elementwise(x.op) && x.op != Op::call && !x.args.empty()) broken(here(i) + " is no instruction");
     if (x.op == Op::parameter || x.op == Op::chunk || x.op == Op::concat || x.op == Op::repeat || x.op == Op::reduce)
@@ -117,6 +118,7 @@ class ProgramCheck {
     if (!phase.domain.contains(r.axes & tile_axes)) broken("a reduction over an axis that its phase lacks");
     for (BufferId b : r.results) {
       if (b < 0) continue;
+      if (program_.buffers[b].axes.has(Axis::b) != (phase.batched && !r.axes.has(Axis::b))) broken(program_.buffers[b].name + " has another batch than its reduction");
       if (program_.buffers[b].kind != BufferKind::statistic || written_[b]) broken(program_.buffers[b].name + " cannot be written by a reduction");
       written_[b] = 2;
     }
@@ -130,7 +132,7 @@ class ProgramCheck {
       if (b < program_.operands || b >= static_cast<BufferId>(program_.buffers.size())) broken("a store to what is no output");
       const Buffer& buffer = program_.buffers[b];
       if (s.value < 0 || s.value >= static_cast<ValueId>(phase.code.size())) broken("a store of a value that is not there");
-      if (phase.domain != (buffer.axes & tile_axes)) broken(buffer.name + " is stored by a phase of another domain");
+      if (phase.domain != (buffer.axes & tile_axes) || phase.batched != buffer.axes.has(Axis::b)) broken(buffer.name + " is stored by a phase of another domain");
       if (phase.code[s.value].axes != (buffer.axes & tile_axes)) broken(buffer.name + " is stored from a value of other axes");
       if (written_[b] == 1 || buffer.kind == BufferKind::statistic) broken(buffer.name + " is written twice");
       if (maps[b].empty()) stored.push_back(b);
@@ -163,8 +165,8 @@ void check(const Work& work, std::string_view pass) {
     for (NodeId a : x.args) {
       const Item& arg = work.items[a];
       if (arg.is_count()) continue;  // its extents are of what it counts
-      const bool equal = (!arg.vary.has(Axis::m) || (arg.rows.times == x.rows.times && arg.rows.over == x.rows.over)) &&
-                         (!arg.vary.has(Axis::n) || (arg.columns.times == x.columns.times && arg.columns.over == x.columns.over));
+      const bool equal = (!arg.vary.has(Axis::m) || same_extent(arg.rows, x.rows)) &&
+                         (!arg.vary.has(Axis::n) || same_extent(arg.columns, x.columns));
       if (!equal) fail(i, "has arguments of unequal extents");
     }
   }

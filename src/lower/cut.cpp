@@ -102,7 +102,7 @@ class Cutter {
     base_ = p_.accumulator;
     for (std::size_t p = 0; p < p_.phases.size(); ++p) {
       if (p_.phases[p].domain != tile_axes) continue;
-      if (base_ < 0) base_ = static_cast<std::int32_t>(p);
+      if (base_ < 0 && p_.phases[p].batched == work_.batched) base_ = static_cast<std::int32_t>(p);
       cut_before(static_cast<std::int32_t>(p));
     }
     return std::move(result_);
@@ -273,7 +273,7 @@ class Cutter {
     for (NodeId id : wired) {
       if (items_[id].op != Op::operand || !is_source(id, phase)) continue;
       throw Error(ErrorCode::overlap, "an output cannot be in place of " + quoted(work_.graph->operands[items_[id].index].name) +
-                  ", which is read again after that output has been written", "bind the output to memory of its own");
+                  ", which is read again after that output has been written", "Bind the output to memory of its own.");
     }
     throw Error(ErrorCode::internal, "no cut between two phases");
   }

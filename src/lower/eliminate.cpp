@@ -66,7 +66,7 @@ bool eliminate(Work& work) {
       result = to.make(Op::where, item.type, {result, value, to.constant(item.type, 0, origin)}, origin);
     }
     // The elements may have had axes that the label lacks; a value for each of them is then the same, and has to be laid out.
-    if ((to[result].vary & tile_axes) != (item.vary & tile_axes)) {
+    if (to[result].vary != item.vary) {
       to.keep(std::move(item));
       continue;
     }

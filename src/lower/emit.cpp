@@ -29,6 +29,7 @@ Instruction instruction_of(const Item& item) {
   x.op = item.op;
   x.type = item.type;
   x.axes = item.vary & tile_axes;
+  x.batched = item.vary.has(Axis::b);
   x.literal = item.literal;
   x.dtype = item.dtype;
   x.round = item.round;
@@ -72,7 +73,7 @@ void guard(Instruction& x, std::vector<Instruction>& code) {
     std::vector<Axes> axes;
     for (ValueId a : x.args) {
       types.push_back(code[a].type);
-      axes.push_back(code[a].axes);
+      axes.push_back(code[a].vary());
     }
     x.guard = emit_body(infer_body(*x.function->guard, types, axes, x.node), x.args, x.access, code)[0];
   }
@@ -113,13 +114,11 @@ class Emitter {
   std::vector<View> views_;
   std::unordered_map<std::int64_t, ValueId> done_;
 
-  [[nodiscard]] Axes present(Axes axes, bool batch) const { return batch && work_.batched ? axes | Axis::b : axes; }
-
   void declare() {
     const GraphData& graph = *work_.graph;
     for (std::size_t i = 0; i < graph.operands.size(); ++i)
       program_.buffers.push_back({BufferKind::operand, graph.operands[i].name, inferred_.operand_types[i],
-                                  present(graph.operands[i].axes, true), inferred_.inference.operand_rows[i],
+                                  graph.operands[i].axes | (work_.batched ? Axes(Axis::b) : Axes()), inferred_.inference.operand_rows[i],
                                   inferred_.inference.operand_columns[i]});
     for (const WorkOutput& o : work_.outputs) {
       const Item& x = items_[o.value];
@@ -153,7 +152,7 @@ class Emitter {
 
   BufferId statistic(const Item& reduce, DType type) {
     return buffer({BufferKind::statistic, "s" + std::to_string(statistics_++), type,
-                   present(reduce.vary & tile_axes, !reduce.axes.has(Axis::b)), reduce.rows, reduce.columns});
+                   reduce.vary, reduce.rows, reduce.columns});
   }
 
   void emit_phase(std::int32_t phase) {
@@ -162,6 +161,7 @@ class Emitter {
     program_.phases.emplace_back();
     out_ = &program_.phases.back();
     out_->domain = plan.domain;
+    out_->batched = plan.batched;
     out_->rows = plan.rows;
     if (plan.walk) out_->columns = plan.walk->columns;
     view_ids_.clear();
@@ -179,7 +179,7 @@ class Emitter {
       } else {
         const Item& x = items_[root.item];
         to = crossing_[root.item] = buffer({BufferKind::crossing, "x" + std::to_string(crossings_++), cut_.dtypes[root.item],
-                                            present(x.vary, true), x.rows, x.columns});
+                                            x.vary, x.rows, x.columns});
       }
       for (const ColumnMap& map : maps) {
         const ValueId value = emit_value(root.item, {map, 1});
@@ -311,6 +311,7 @@ class Emitter {
     x.op = Op::operand;
     x.type = item.type;
     x.axes = item.vary & tile_axes;
+    x.batched = item.vary.has(Axis::b);
     x.access = {buffer, views_[d.view].columns, views_[d.view].divide_rows};
     x.node = item.origin;
     return append(out_->code, std::move(x));

@@ -18,12 +18,12 @@ constexpr std::size_t most_instructions = 1 << 16;
 Phase body_of(const Instruction& call, const std::vector<Instruction>& code) {
   if (call.function->body.nodes.empty())
     throw Error(ErrorCode::unsupported, "the target has no code for the function " + quoted(call.function->name),
-                "give its NativeFunction code for this target");
+                "Give its NativeFunction code for this target.");
   std::vector<DType> types;
   std::vector<Axes> axes;
   for (ValueId a : call.args) {
     types.push_back(code[a].type);
-    axes.push_back(code[a].axes);
+    axes.push_back(code[a].vary());
   }
   Work work = infer_body(call.function->body, types, axes, call.node);
   fold(work);
@@ -38,7 +38,8 @@ Phase body_of(const Instruction& call, const std::vector<Instruction>& code) {
     Instruction parameter;
     parameter.op = Op::parameter;
     parameter.type = types[i];
-    parameter.axes = axes[i];
+    parameter.axes = axes[i] & tile_axes;
+    parameter.batched = axes[i].has(Axis::b);
     result.code.push_back(parameter);
     parameters.push_back(static_cast<ValueId>(i));
   }
@@ -89,6 +90,7 @@ ValueId expand_call(const Instruction& call, std::vector<Instruction>& code, con
       guarded.op = Op::where;
       guarded.type = frame.call.type;
       guarded.axes = frame.call.axes;
+      guarded.batched = frame.call.batched;
       guarded.args = {frame.call.guard, static_cast<ValueId>(code.size()) - 1, result};
       guarded.guard = frame.call.guard;
       guarded.node = frame.call.node;

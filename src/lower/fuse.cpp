@@ -3,6 +3,7 @@
 #include <limits>
 #include <optional>
 #include <unordered_map>
+#include <unordered_set>
 
 namespace postlude::inline v0::lower {
 namespace {
@@ -58,6 +59,15 @@ bool fuse(Work& work) {
       if (items[w].axes == sum.axes && items[w].group == sum.group) welford_of[static_cast<NodeId>(i)] = w;
   }
   if (maximum_of.empty() && welford_of.empty()) return false;
+  // Of no elements a mean is 0 / 0 and a welford's is 0: which matters where the mean is used without those elements.
+  std::unordered_set<NodeId> may_be_of_nothing;
+  const auto note_use = [&](NodeId mean, Axes by) {
+    const auto it = welford_of.find(mean);
+    if (it != welford_of.end() && items[it->second].group == 0 && !by.contains(items[it->second].axes)) may_be_of_nothing.insert(mean);
+  };
+  for (const Item& user : items)
+    for (NodeId a : user.args) note_use(a, user.vary);
+  for (const WorkOutput& o : work.outputs) note_use(o.value, items[o.value].vary);
 
   Rewriter to(work);
   std::unordered_map<NodeId, NodeId> fused;  // old max, or old welford -> the new reduction
@@ -101,7 +111,15 @@ bool fuse(Work& work) {
         const Item sum = to[item.args[0]];
         r->second = reduce(sum, Reducer::welford);
       }
-      to.replace(component(r->second, 0));
+      const NodeId of = r->second;
+      if (!may_be_of_nothing.contains(old)) {
+        to.replace(component(of, 0));
+        continue;
+      }
+      const NodeId zero = to.constant(DType::f32, 0, item.origin);
+      const NodeId none = to.make(Op::eq, DType::boolean, {item.args[1], zero}, item.origin);
+      const NodeId nan = to.constant(DType::f32, std::numeric_limits<double>::quiet_NaN(), item.origin);
+      to.replace(to.make(Op::where, DType::f32, {none, nan, component(of, 0)}, item.origin));
     } else if (is_reduce(item, Reducer::welford)) {
       const auto [r, first] = fused.emplace(old, -1);
       if (!first) {

@@ -33,7 +33,7 @@ void check_in_place(const Program& program, const Options& options) {
         if (!before && same_place) continue;
         throw Error(ErrorCode::overlap, "the output " + quoted(output) + " cannot be in place of " + quoted(operand) +
                     (before ? ", which is read again after it has been written" : ", of which it reads other columns or rows than it writes"),
-                    "bind the output to memory of its own");
+                    "Bind the output to memory of its own.");
       }
     }
   }

@@ -8,6 +8,7 @@ namespace {
 // What a root walks over, and in which pieces.
 struct Footprint {
   Axes domain;
+  bool batched = false;
   Extent rows, width;
   Columns columns;
 };
@@ -17,6 +18,7 @@ Footprint footprint(const Root& root, const std::vector<Item>& items, const std:
   const Item& item = items[root.item];
   if (root.kind != Root::Kind::reduction) {
     s.domain = item.vary & tile_axes;
+    s.batched = item.vary.has(Axis::b);
     s.rows = item.rows;
     s.width = item.columns;
     s.columns = columns[root.item];
@@ -26,14 +28,13 @@ Footprint footprint(const Root& root, const std::vector<Item>& items, const std:
   joined.args = item.args;
   broadcast(joined, items);
   s.domain = joined.vary & tile_axes;
+  s.batched = (joined.vary | item.axes | item.vary).has(Axis::b);
   s.rows = joined.rows;
   s.width = joined.columns;
   std::vector<NodeId> none;
   s.columns = columns_of_several(item.args, items, columns, none);
   return s;
 }
-
-bool same_extent(const Extent& a, const Extent& b) { return a.times == b.times && a.over == b.over; }
 
 class Assignment {
  public:
@@ -58,7 +59,7 @@ class Assignment {
       if (!needs[i]) visit(static_cast<NodeId>(i));
     if (any) {
       p_.accumulator = static_cast<std::int32_t>(p_.phases.size());
-      p_.phases.push_back({tile_axes, {}, Walk{{}, {AccumulatorShape::Kind::one, {}}}, {}});
+      p_.phases.push_back({tile_axes, work_.batched, {}, Walk{{}, {AccumulatorShape::Kind::one, {}}}, {}});
     }
     for (std::size_t i = 0; i < n; ++i)
       if (needs[i]) visit(static_cast<NodeId>(i));
@@ -141,14 +142,15 @@ class Assignment {
   }
 
   std::int32_t place(const Root& root, std::int32_t after) {
-    const Footprint span = footprint(root, items_, p_.columns);
+    Footprint span = footprint(root, items_, p_.columns);
+    span.batched = span.batched && work_.batched;
     for (auto p = after; p < static_cast<std::int32_t>(p_.phases.size()); ++p) {
       if (join(p, span)) {
         p_.phases[p].roots.push_back(root);
         return p;
       }
     }
-    PlannedPhase phase{span.domain, span.rows, std::nullopt, {root}};
+    PlannedPhase phase{span.domain, span.batched, span.rows, std::nullopt, {root}};
     if (span.domain.has(Axis::n)) phase.walk = walk_of(span.columns, span.width);
     p_.phases.push_back(std::move(phase));
     return static_cast<std::int32_t>(p_.phases.size()) - 1;
@@ -156,7 +158,7 @@ class Assignment {
 
   bool join(std::int32_t p, const Footprint& span) {
     PlannedPhase& phase = p_.phases[p];
-    if (phase.domain != span.domain) return false;
+    if (phase.domain != span.domain || phase.batched != span.batched) return false;
     if (span.domain.has(Axis::m) && !same_extent(phase.rows, span.rows)) return false;
     if (!span.domain.has(Axis::n)) return true;
     const bool any_shape = p != p_.accumulator;
@@ -187,7 +189,7 @@ class Assignment {
 bool Phases::can_store(NodeId item, const std::vector<Item>& items, std::int32_t phase) const {
   const PlannedPhase& p = phases[phase];
   const Item& x = items[item];
-  if (after[item] > phase || p.domain != (x.vary & tile_axes) || !same_extent(p.rows, x.rows)) return false;
+  if (after[item] > phase || p.domain != (x.vary & tile_axes) || p.batched != x.vary.has(Axis::b) || !same_extent(p.rows, x.rows)) return false;
   return fit(columns[item], x.columns, *p.walk, phase != accumulator).has_value();
 }
 

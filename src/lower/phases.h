@@ -22,6 +22,7 @@ struct Root {
 
 struct PlannedPhase {
   Axes domain;                  // of {m, n}
+  bool batched = false;         // whether something in it varies over b; what does not never shares a phase with it
   Extent rows;
   std::optional<Walk> walk;     // where the domain has n
   std::vector<Root> roots;

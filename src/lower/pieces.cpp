@@ -112,7 +112,7 @@ Columns columns_of(const Item& item, const std::vector<Columns>& all, std::vecto
       const auto k = static_cast<std::int64_t>(item.args.size());
       result.liftable = false;
       if (k > most_pieces) {
-        throw Error(ErrorCode::unsupported, "concat of " + std::to_string(k) + " parts", "join at most " + std::to_string(most_pieces));
+        throw Error(ErrorCode::unsupported, "concat of " + std::to_string(k) + " parts", "Join at most " + std::to_string(most_pieces) + ".");
       }
       // Parts that are concats themselves would make pieces of pieces of different widths; they are read from a buffer.
       for (NodeId a : item.args) {

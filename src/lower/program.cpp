@@ -84,7 +84,7 @@ std::string Program::print() const {
   for (const ShapeRule& r : rules) s += "  rule: " + std::to_string(r.divisor) + " divides " + print_extent(r.columns, 'N') + "\n";
   for (std::size_t p = 0; p < phases.size(); ++p) {
     const Phase& phase = phases[p];
-    s += "phase " + std::to_string(p) + ": " + print_shape(phase.domain, phase.rows, phase.columns) + "\n";
+    s += "phase " + std::to_string(p) + ": " + (phase.batched ? "batch x " : "") + print_shape(phase.domain, phase.rows, phase.columns) + "\n";
     for (std::size_t i = 0; i < phase.code.size(); ++i)
       s += "  v" + std::to_string(i) + ": " + print_code(phase.code[i], buffers) + "\n";
     for (const Reduction& r : phase.reductions) {

@@ -2,7 +2,7 @@
 // both backends execute it; it prints as text.
 //
 // A phase is one pass over a domain: {m, n} (the tiles of the output, or of something chunked or grouped), {m}, {n} or
-// {} (statistics); in a batched problem every domain has b in front. Its code is straight-line SSA: value i is the
+// {} (statistics); in a batched problem most have b in front (Phase::batched). Its code is straight-line SSA: value i is the
 // result of instruction i. The first phase of domain {m, n} that has an `acc` instruction runs behind the main loop;
 // an `acc` in a later phase means that the backend keeps or recomputes it, so lowering never emits one there: what a
 // later phase needs crosses in a `crossing` buffer, an operand or an output that is read again.
@@ -77,6 +77,7 @@ struct Instruction {
   Op op = Op::constant;
   DType type = DType::f32;     // of the result: f32, i32, i64 or boolean
   Axes axes;                   // what it varies over within the domain: {} is uniform (but for b), {m} per row, ...
+  bool batched = false;        // whether it varies over b; where not, the b of its random numbers is 0
   std::vector<ValueId> args;   // already of the right type: conversions are explicit casts to i32, i64, f32, boolean
 
   Literal literal;             // constant, of `type`
@@ -92,6 +93,8 @@ struct Instruction {
   ValueId guard = -1;          // a uniform boolean value: where it holds the result is 0 (whatever the op) and what only
                                // this instruction needs is neither loaded nor computed
   NodeId node = -1;            // the graph node it came from, for explain
+
+  [[nodiscard]] Axes vary() const { return batched ? axes | Axis::b : axes; }
 };
 
 // How elements are combined. Each has k components, one result buffer (or -1, not wanted) a component:
@@ -126,7 +129,9 @@ struct Store {
 };
 
 struct Phase {
-  Axes domain;             // of {m, n}; b is understood
+  Axes domain;             // of {m, n}
+  bool batched = false;    // whether it has b in front. Where not it runs once, whatever the batch: also for an empty one.
+                           // What it stores has b iff it does; what it reduces has b iff it does and b is not reduced
   Extent rows, columns;
   std::vector<Instruction> code;
   std::vector<Store> stores;

@@ -118,13 +118,6 @@ std::string_view name(Reducer reducer) {
   return names[static_cast<int>(reducer)];
 }
 
-std::string print_extent(const Extent& e, char base) {
-  std::string s(1, base);
-  if (e.over != 1) s += "/" + std::to_string(e.over);
-  if (!e.exact) s = "ceil(" + s + ")";
-  return e.times == 1 ? s : std::to_string(e.times) + (e.exact ? "" : "*") + s;
-}
-
 std::string print_axes(Axes axes) {
   std::string s;
   for (const auto& [axis, letter] : {std::pair(Axis::b, 'b'), std::pair(Axis::m, 'm'), std::pair(Axis::n, 'n')}) {

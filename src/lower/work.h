@@ -6,6 +6,7 @@
 //   get       with no argument: the count (see program.h)
 #pragma once
 
+#include "graph/extents.h"
 #include "graph/verify.h"
 #include "lower/program.h"
 
@@ -84,7 +85,6 @@ void broadcast(Item& item, const std::vector<Item>& items);
 [[nodiscard]] int components(Reducer reducer, std::size_t args);
 [[nodiscard]] std::string_view name(Reducer reducer);
 
-[[nodiscard]] std::string print_extent(const Extent& extent, char base);  // "M", "N/2", "2N", "ceil(N/128)"
 [[nodiscard]] std::string print_axes(Axes axes);                          // "{m, n}"
 [[nodiscard]] std::string print_literal(const Literal& literal);
 

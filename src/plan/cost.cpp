@@ -14,7 +14,7 @@ using lower::Program;
 double count(std::int64_t extent) { return static_cast<double>(extent); }
 
 double elements(const Phase& phase, Axes axes, const Shape& shape) {
-  double n = count(shape.batch);
+  double n = phase.batched ? count(shape.batch) : 1;
   if (axes.has(Axis::m)) n *= count(phase.rows.at(shape.m));
   if (axes.has(Axis::n)) n *= count(phase.columns.at(shape.n));
   return n;

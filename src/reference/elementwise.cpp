@@ -70,7 +70,8 @@ Real wave(double (*f)(double), const Real& x) {
   if (is_point(x)) return point(value);
   if (is_anything(x) || std::isinf(x.low) || std::isinf(x.high)) return anything(value);
   const double error = std::max(x.high - x.value, x.value - x.low);
-  return {value, std::max(-1.0, value - error), std::min(1.0, value + error)};
+  const double a = f(x.low), b = f(x.high);  // they keep the sign of a zero, which value - 0.0 loses
+  return {value, lesser(std::max(-1.0, value - error), lesser(a, b)), greater(std::min(1.0, value + error), greater(a, b))};
 }
 
 Real power(const Real& a, const Real& b) {

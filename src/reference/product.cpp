@@ -140,7 +140,9 @@ Real accumulator(double value, double magnitude, int step, std::int64_t k, doubl
   if (magnitude > FLT_MAX) return anything(value);  // a partial sum may overflow
   if (magnitude == 0 && k > 0) return {0.0, -0.0, 0.0};
   if (step >= -149 && magnitude <= std::ldexp(exact, step)) return point(value + 0.0);  // no -0 out of a cancellation
-  return rounded({value, value - relative * magnitude, value + relative * magnitude}, 0.5);
+  // A product that is rounded before it is added may lose half of the smallest denormal.
+  const double error = relative * magnitude + static_cast<double>(k) * 0x1p-149;
+  return rounded({value, value - error, value + error}, 0.5);
 }
 
 }  // namespace

@@ -322,29 +322,38 @@ std::vector<Cell> reduce_custom(const Body& combine, std::span<const Cell> ident
                                 std::span<const Cell> x) {
   const std::size_t k = types.size(), count = x.size() / k;
   std::vector<Cell> parameters(2 * k), out(k), scratch;
-  const auto fold = [&](bool forward) {
-    std::vector<Cell> state(identity.begin(), identity.end());
-    for (std::size_t i = 0; i < count; ++i) {
-      const std::size_t element = forward ? i : count - 1 - i;
-      std::copy(state.begin(), state.end(), parameters.begin());
-      std::copy_n(x.begin() + static_cast<std::ptrdiff_t>(element * k), k, parameters.begin() + static_cast<std::ptrdiff_t>(k));
-      combine.run(parameters, {}, scratch, out);
-      std::copy(out.begin(), out.end(), state.begin());
-    }
-    return state;
+  const auto into = [&](std::vector<Cell>& state, const Cell* other) {
+    std::copy(state.begin(), state.end(), parameters.begin());
+    std::copy_n(other, k, parameters.begin() + static_cast<std::ptrdiff_t>(k));
+    combine.run(parameters, {}, scratch, out);
+    std::copy(out.begin(), out.end(), state.begin());
   };
-  // Two orders say how far apart orders lie: the result is the hull of both, and as much again for all the others.
-  std::vector<Cell> result = fold(true);
-  const std::vector<Cell> backward = fold(false);
-  for (std::size_t i = 0; i < k; ++i) {
-    if (types[i] == DType::f32) {
-      const double value = result[i].real.value;
-      const Real h = hull(result[i].real, backward[i].real, value);
-      const bool settled = is_point(h) || is_anything(h);
-      result[i] = cell(settled ? h : Real{value, h.low - (value - h.low), h.high + (h.high - value)});
-    } else {
-      result[i] = cell(hull(result[i].whole, backward[i].whole, result[i].whole.value));
+  // Element `order(i)` after another, `parts` states beside each other, which are folded last.
+  const auto fold = [&](std::size_t parts, auto order) {
+    std::vector<std::vector<Cell>> states(parts, std::vector<Cell>(identity.begin(), identity.end()));
+    for (std::size_t i = 0; i < count; ++i) into(states[i % parts], &x[order(i) * k]);
+    for (std::size_t part = 1; part < parts; ++part) into(states[0], states[part].data());
+    return std::move(states[0]);
+  };
+  // A few orders say how far apart orders lie: the result is the hull of these, and as much again for all the others. Two
+  // orders were not enough: a partial sum that neither has may be larger, and round worse, than all that they have.
+  const auto forward = [](std::size_t i) { return i; };
+  const auto backward = [&](std::size_t i) { return count - 1 - i; };
+  const auto inward = [&](std::size_t i) { return i % 2 == 0 ? i / 2 : count - 1 - i / 2; };
+  std::vector<Cell> result = fold(1, forward);
+  for (const std::vector<Cell>& other : {fold(1, backward), fold(1, inward), fold(2, forward), fold(2, inward), fold(4, forward)}) {
+    for (std::size_t i = 0; i < k; ++i) {
+      result[i] = types[i] == DType::f32 ? cell(hull(result[i].real, other[i].real, result[i].real.value))
+                                         : cell(hull(result[i].whole, other[i].whole, result[i].whole.value));
     }
+  }
+  for (std::size_t i = 0; i < k; ++i) {
+    if (types[i] != DType::f32) continue;
+    const Real h = result[i].real;
+    if (is_point(h) || is_anything(h)) continue;
+    const double middle = std::clamp<double>(h.value, -FLT_MAX, FLT_MAX);
+    result[i] = cell(Real{h.value, std::isinf(h.low) ? h.low : h.low - (middle - h.low),
+                          std::isinf(h.high) ? h.high : h.high + (h.high - middle)});
   }
   return result;
 }

@@ -46,5 +46,21 @@ TEST(RoundTrip, TheEpiloguesOfTheDigits) {
   }
 }
 
+// Found by the fuzzer (seed 1003684): two nodes that are the same piece, of which only one was given a name.
+TEST(RoundTrip, APieceThatABuilderSaidTwice) {
+  GraphBuilder g;
+  const Value x = g.accumulator() + g.row("bias");
+  const std::vector<Value> a = chunk(x, 2), b = chunk(x, 2);
+  g.output("y", a[0] * b[1] + exp(a[0]) * exp(b[0]));
+  g.output("z", b[0]);
+  g.output("w", a[0]);
+  const std::vector<Value> values = {g.accumulator(), g.n_index()};
+  const auto larger = [](auto p, auto q) { return std::vector<Value>{max(p[0], q[0]), max(p[1], q[1])}; };
+  const std::vector<double> identity = {0, 0};
+  const std::vector<Value> r = reduce(values, larger, identity, Axis::n);
+  g.output("r", r[0] + r[0] * r[1]);
+  expect_round_trip(g.finish());
+}
+
 }  // namespace
 }  // namespace postlude

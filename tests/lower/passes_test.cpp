@@ -196,6 +196,10 @@ TEST(Fuse, MeanBesideVariance) {
   const std::string text = after("def f(acc):\n  m = mean(acc, axis=1)\n  v = var(acc, axis=1)\n  return m, v", all_reductions);
   EXPECT_EQ(count(text, "= welford"), 1) << text;
   EXPECT_FALSE(contains(text, "= sum")) << text;
+  EXPECT_EQ(count(text, "= where"), 1) << text;  // of no elements the mean is NaN; where there is an element it is not asked
+  const std::string centred = after("def f(acc):\n  return (acc - mean(acc, axis=1)) * rsqrt(var(acc, axis=1))", all_reductions);
+  EXPECT_EQ(count(centred, "= welford"), 1) << centred;
+  EXPECT_FALSE(contains(centred, "= where")) << centred;
   // A sum that is wanted itself may be exact, which count * mean is not.
   const std::string sum = after("def f(acc):\n  s = sum(acc, axis=1)\n  v = var(acc, axis=1)\n  m = mean(acc, axis=1)\n  return s, v, m", all_reductions);
   EXPECT_TRUE(contains(sum, "= sum")) << sum;

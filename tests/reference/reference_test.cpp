@@ -71,6 +71,19 @@ TEST(Definition, OfOperations) {
   EXPECT_EQ(one("exp(acc)", 1000), inf);
 }
 
+// A combiner may be folded in any order. Found by the fuzzer on a GPU (seed 50589): forwards and backwards, 2^24 - 2^24 + 1
+// is exactly 1; an f32 sum that takes 2^24 + 1 first is 0.
+TEST(Bounds, OfACombinerHoldOrdersThatAreNeitherForwardNorBackward) {
+  const auto sum = [](std::vector<float> x) {
+    return evaluate(body("reduce(acc, combine=lambda a, b: a + b, identity=0.0, axis=1)"), row(std::move(x)))[0].cells[0].real;
+  };
+  const reference::Real r = sum({0x1p24f, -0x1p24f, 1});
+  EXPECT_EQ(r.value, 1);
+  EXPECT_LE(r.low, 0);
+  EXPECT_LE(r.high, 8);
+  EXPECT_TRUE(reference::is_point(sum({1, 2, 3, 4, 5})));
+}
+
 TEST(Definition, OfReductions) {
   const auto reduce = [](const std::string& name, std::vector<float> x) {
     const std::string type = name.starts_with("arg") ? "i64" : "f32";
