@@ -6,6 +6,7 @@
 #include <array>
 #include <cstdint>
 #include <initializer_list>
+#include <span>
 
 namespace postlude::inline v0 {
 
@@ -25,8 +26,11 @@ struct Tensor {
   int device_index = 0;
 
   Tensor() = default;
-  // Contiguous, row-major.
+  // Contiguous, row-major. Throws wrong_rank for more axes than max_rank.
+  Tensor(const void* data, DType dtype, std::span<const std::int64_t> shape);
   Tensor(const void* data, DType dtype, std::initializer_list<std::int64_t> shape);
+  // Throws wrong_stride where there is not one stride for each axis.
+  Tensor(const void* data, DType dtype, std::span<const std::int64_t> shape, std::span<const std::int64_t> strides);
   Tensor(const void* data, DType dtype, std::initializer_list<std::int64_t> shape,
          std::initializer_list<std::int64_t> strides);
   [[nodiscard]] Tensor on(Device where, int index = 0) const;  // the same view, said to be on `where`

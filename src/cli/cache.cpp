@@ -58,7 +58,7 @@ Command add_cache(CLI::App& app, bool& json) {
                 std::error_code error;
                 if (!fs::remove(entry.path(), error) && error) {
                   throw Error(ErrorCode::cannot_write, postlude::quoted(entry.path().string()) + " cannot be removed: " + error.message(),
-                              "check the folder's owner");
+                              "Check the folder's owner.");
                 }
               });
             }

@@ -66,15 +66,15 @@ Exit run(int argc, char** argv) {
   try {
     const Exit exit = dispatch(commands);
     if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0) {
-      throw Error(ErrorCode::cannot_write, std::string("the standard output cannot be written: ") + std::strerror(errno), "check its disk");
+      throw Error(ErrorCode::cannot_write, std::string("the standard output cannot be written: ") + std::strerror(errno), "Check its disk.");
     }
     return exit;
   } catch (const Error& error) {
     return report(error, json);
   } catch (const std::bad_alloc&) {
-    return report(Error(ErrorCode::out_of_memory, "there is not enough memory for this", "try smaller sizes"), json);
+    return report(Error(ErrorCode::out_of_memory, "there is not enough memory for this", "Try smaller sizes."), json);
   } catch (const std::length_error&) {  // of a container: the same, asked for more than any memory
-    return report(Error(ErrorCode::out_of_memory, "there is not enough memory for this", "try smaller sizes"), json);
+    return report(Error(ErrorCode::out_of_memory, "there is not enough memory for this", "Try smaller sizes."), json);
   } catch (const std::exception& error) {
     return report(Error(ErrorCode::internal, error.what(), "please report it, with the command line"), json);
   }

@@ -76,7 +76,7 @@ class HeaderParser {
 
  private:
   [[noreturn]] void malformed() const {
-    bad(file_, "has a header that is not numpy's: " + quoted(text_), "save it again with numpy.save");
+    bad(file_, "has a header that is not numpy's: " + quoted(text_), "Save it again with numpy.save.");
   }
 
   void skip_space() {
@@ -131,7 +131,7 @@ class HeaderParser {
       accept('L');  // Python 2 wrote long integers so
       values.push_back(value);
       if (values.size() > Tensor::max_rank) {
-        bad(file_, "has more than " + std::to_string(Tensor::max_rank) + " axes", "reshape it before saving");
+        bad(file_, "has more than " + std::to_string(Tensor::max_rank) + " axes", "Reshape it before saving.");
       }
       if (!accept(',')) {
         expect(')');
@@ -144,7 +144,7 @@ class HeaderParser {
   Element element() {
     skip_space();
     if (at_ < text_.size() && text_[at_] == '[') {
-      bad(file_, "holds records (a structured dtype)", "save one field of it");
+      bad(file_, "holds records (a structured dtype)", "Save one field of it.");
     }
     const std::string descr = string();
     Element result;
@@ -152,7 +152,7 @@ class HeaderParser {
     if (descr.size() < 2 || orders.find(descr[0]) == std::string_view::npos) malformed();
     result.kind = descr[1];
     result.swapped = descr[0] == '>';
-    if (result.kind == 'O') bad(file_, "holds Python objects, which are never loaded", "save it as a numeric array");
+    if (result.kind == 'O') bad(file_, "holds Python objects, which are never loaded", "Save it as a numeric array.");
     result.size = 0;
     for (const char c : std::string_view(descr).substr(2)) {
       if (c < '0' || c > '9' || result.size > 99) malformed();
@@ -163,7 +163,7 @@ class HeaderParser {
     };
     if (!is('b', {1}) && !is('i', {1, 2, 4, 8}) && !is('u', {1, 2, 4, 8}) && !is('f', {2, 4, 8}) && !is('V', {1, 2})) {
       bad(file_, "has elements of type " + quoted(descr) + ", which no tensor here can have",
-          "save it as float32, float16, an integer type or bool");
+          "Save it as float32, float16, an integer type or bool.");
     }
     return result;
   }
@@ -182,7 +182,7 @@ DType natural_dtype(const Element& element, const std::string& file) {
     case 'u': return element.size == 1 ? DType::u8 : element.size == 2 ? DType::i32 : DType::i64;
     default:
       bad(file, "holds raw bytes, which could be bf16 or an fp8",
-          "declare the operand's dtype in the epilogue, or save it as float32");
+          "Declare the operand's dtype in the epilogue, or save it as float32.");
   }
 }
 
@@ -260,29 +260,17 @@ std::int64_t Array::elements() const {
   return count;
 }
 
-Tensor Array::view() {
-  Tensor tensor;
-  tensor.data = bytes.data();
-  tensor.dtype = dtype;
-  tensor.rank = static_cast<int>(shape.size());
-  std::int64_t stride = 1;
-  for (int axis = tensor.rank - 1; axis >= 0; --axis) {
-    tensor.shape[axis] = shape[axis];
-    tensor.strides[axis] = stride;
-    stride *= std::max<std::int64_t>(shape[axis], 1);
-  }
-  return tensor;
-}
+Tensor Array::view() { return Tensor(bytes.data(), dtype, shape); }
 
 Array parse_npy(std::string_view bytes, const std::string& file, std::optional<DType> want) {
   const auto byte = [&](std::size_t i) { return static_cast<std::size_t>(static_cast<unsigned char>(bytes[i])); };
-  const char* truncated = "it may be cut off: save it again";
+  const char* truncated = "It may be cut off: save it again.";
   if (bytes.substr(0, magic.size()) != magic.substr(0, bytes.size())) {
-    bad(file, "is not a .npy file", "numpy.save writes one; text and .npz files are not read");
+    bad(file, "is not a .npy file", "numpy.save writes one; text and .npz files are not read.");
   }
   if (bytes.size() < 10) bad(file, "ends within its header", truncated);
   const std::size_t version = byte(6);
-  if (version < 1 || version > 3) bad(file, "has the format version " + std::to_string(version), "versions 1 to 3 are read");
+  if (version < 1 || version > 3) bad(file, "has the format version " + std::to_string(version), "Versions 1 to 3 are read.");
   const std::size_t start = version == 1 ? 10 : 12;
   if (bytes.size() < start) bad(file, "ends within its header", truncated);
   std::size_t length = byte(8) | byte(9) << 8;
@@ -301,12 +289,12 @@ Array parse_npy(std::string_view bytes, const std::string& file, std::optional<D
   const std::string_view data = bytes.substr(start + length);
   if (static_cast<std::uint64_t>(size) != data.size()) {
     bad(file, "has " + std::to_string(data.size()) + " bytes of elements, but its shape asks for " + std::to_string(size),
-        data.size() < static_cast<std::uint64_t>(size) ? truncated : "a file holds one array");
+        data.size() < static_cast<std::uint64_t>(size) ? truncated : "A file holds one array.");
   }
   const DType dtype = want ? *want : natural_dtype(header.element, file);
   const bool bit_for_bit = same_bits(header.element, dtype).has_value();
   if (header.element.kind == 'V' && !bit_for_bit) {
-    bad(file, "holds raw bytes, but is wanted as " + std::string(name(dtype)), "save it as float32");
+    bad(file, "holds raw bytes, but is wanted as " + std::string(name(dtype)), "Save it as float32.");
   }
   if (bit_for_bit && !header.fortran && !header.element.swapped) {
     Array array(dtype, header.shape);
@@ -330,14 +318,14 @@ Array parse_npy(std::string_view bytes, const std::string& file, std::optional<D
 Array read_npy(const std::string& path, std::optional<DType> want) {
   const auto fail = [&] {
     throw Error(ErrorCode::cannot_read, quoted(path) + " cannot be read: " + std::generic_category().message(errno ? errno : EIO),
-                "check the path");
+                "Check the path.");
   };
   errno = 0;
   std::ifstream stream(path, std::ios::binary | std::ios::ate);
   if (!stream) fail();
   const std::streamoff size = stream.tellg();
   if (size < 0 || size == std::numeric_limits<std::streamoff>::max()) {  // a folder, a pipe
-    throw Error(ErrorCode::cannot_read, quoted(path) + " is not a regular file", "give a .npy file");
+    throw Error(ErrorCode::cannot_read, quoted(path) + " is not a regular file", "Give a .npy file.");
   }
   std::string bytes(static_cast<std::size_t>(size), '\0');
   stream.seekg(0);
@@ -418,7 +406,7 @@ void write_npy(const std::string& path, const Tensor& tensor) {
   const int error = errno;
   std::remove(temporary.c_str());
   throw Error(ErrorCode::cannot_write, quoted(path) + " cannot be written: " + std::generic_category().message(error ? error : EIO),
-              "check the folder and the space on its disk");
+              "Check the folder and the space on its disk.");
 }
 
 }  // namespace postlude::inline v0::cli

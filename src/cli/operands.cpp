@@ -3,6 +3,7 @@
 #include "cli/draw.h"
 #include "core/convert.h"
 #include "graph/ir.h"
+#include "plan/operands.h"
 
 #include <fmt/format.h>
 
@@ -88,19 +89,19 @@ class Maker {
     for (std::size_t i = 0; i < given_.size(); ++i) {
       const std::string& name = given_[i].name;
       for (std::size_t j = 0; j < i; ++j) {
-        if (given_[j].name == name) throw Error(ErrorCode::repeated_operand, quoted(name) + " is given twice", "give it once");
+        if (given_[j].name == name) throw Error(ErrorCode::repeated_operand, quoted(name) + " is given twice", "Give it once.");
       }
       if (std::find(names.begin(), names.end(), name) != names.end()) continue;
       for (const BoundOperand& operand : all) {
         if (operand.slot.name == name) {
-          throw Error(ErrorCode::unknown_operand, quoted(name) + " is an output", "--out DIR writes the outputs");
+          throw Error(ErrorCode::unknown_operand, quoted(name) + " is an output", "--out DIR writes the outputs.");
         }
       }
       const std::string guess = closest(name, names);
       std::string known;
       for (const std::string& n : names) known += (known.empty() ? "" : ", ") + n;
       throw Error(ErrorCode::unknown_operand, "no operand is named " + quoted(name),
-                  guess.empty() ? "this epilogue takes " + known : "did you mean " + quoted(guess) + "?");
+                  guess.empty() ? "This epilogue takes " + known + "." : "did you mean " + quoted(guess) + "?");
     }
   }
 
@@ -113,7 +114,7 @@ class Maker {
     }
     if (!operand.slot.axes.empty()) {
       throw Error(ErrorCode::usage, quoted(operand.slot.name) + " is given as a number, but is not a scalar",
-                  "give a .npy file: " + operand.slot.name + "=FILE.npy");
+                  "Give a .npy file: " + operand.slot.name + "=FILE.npy.");
     }
     operand.array = Array(operand.slot.dtype, {});
     core::store_real(operand.slot.dtype, operand.array.bytes.data(), 0, *value);
@@ -124,7 +125,7 @@ class Maker {
     const auto last_two = [&](std::size_t i) -> std::pair<std::int64_t, std::int64_t> {
       const std::vector<std::int64_t>& shape = all[i].array.shape;
       if (shape.size() < 2 || shape.size() > 3) {
-        throw Error(ErrorCode::wrong_rank, quoted(all[i].source) + " has shape " + shape_text(shape) + ", but " +
+        throw Error(ErrorCode::wrong_rank, quoted(all[i].source) + " has shape " + plan::shape_text(shape) + ", but " +
                                                all[i].slot.name + " is a matrix");
       }
       return {shape[shape.size() - 2], shape[shape.size() - 1]};
@@ -133,7 +134,7 @@ class Maker {
     const bool files = !all[0].source.empty() && (stream || !all[1].source.empty());
     if (!sizes && !files) {
       throw Error(ErrorCode::usage, stream ? "no size is given" : "neither --gemm nor --stream is given",
-                  "say --gemm MxNxK, or give A=FILE.npy and B=FILE.npy");
+                  "Say --gemm MxNxK, or give A=FILE.npy and B=FILE.npy.");
     }
     if (!sizes) {
       const auto [m, second] = last_two(0);
@@ -144,9 +145,9 @@ class Maker {
       const auto [r, c] = last_two(i);
       if (r == rows && c == columns) return;
       throw Error(ErrorCode::wrong_shape,
-                  quoted(all[i].source) + " has shape " + shape_text(all[i].array.shape) + ", but " + all[i].slot.name +
-                      " is " + axes + " = " + shape_text({rows, columns}),
-                  c == rows && r == columns ? "it looks transposed" : "");
+                  quoted(all[i].source) + " has shape " + plan::shape_text(all[i].array.shape) + ", but " + all[i].slot.name +
+                      " is " + axes + " = " + plan::shape_text({rows, columns}),
+                  c == rows && r == columns ? "It looks transposed." : "");
     };
     check(0, sizes->m, stream ? sizes->n : sizes->k, stream ? "M x N" : "M x K");
     if (!stream) check(1, sizes->k, sizes->n, "K x N");
@@ -165,7 +166,7 @@ class Maker {
     throw Error(ErrorCode::out_of_memory,
                 fmt::format("operands and outputs of these sizes take {:.3g} GB, but this machine has {:.3g} GB of memory",
                             bytes * 1e-9, memory * 1e-9),
-                "try smaller sizes");
+                "Try smaller sizes.");
   }
 
   [[nodiscard]] std::vector<std::int64_t> shape_of(const Plan::Slot& slot) const {
@@ -244,7 +245,7 @@ std::vector<Assignment> parse_assignments(const std::vector<std::string>& argume
   for (const std::string& argument : arguments) {
     const std::size_t equals = argument.find('=');
     if (equals == std::string::npos || equals == 0 || equals + 1 == argument.size()) {
-      throw Error(ErrorCode::usage, quoted(argument) + " is no operand", "write NAME=FILE.npy, or NAME=0.5 for a scalar");
+      throw Error(ErrorCode::usage, quoted(argument) + " is no operand", "Write NAME=FILE.npy, or NAME=0.5 for a scalar.");
     }
     assignments.push_back({argument.substr(0, equals), argument.substr(equals + 1)});
   }

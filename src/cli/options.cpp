@@ -10,7 +10,7 @@ namespace {
 std::vector<std::int64_t> sizes_of(std::string_view option, const std::string& text, std::size_t count) {
   const auto fail = [&] {
     throw Error(ErrorCode::usage, quoted(text) + " is not a size for " + std::string(option),
-                count == 3 ? "write MxNxK, as 4096x4096x1024" : "write MxN, as 4096x1024");
+                count == 3 ? "Write MxNxK, as 4096x4096x1024." : "Write MxN, as 4096x1024.");
   };
   std::vector<std::int64_t> sizes;
   const char* at = text.data();
@@ -19,7 +19,7 @@ std::vector<std::int64_t> sizes_of(std::string_view option, const std::string& t
     std::int64_t value = 0;
     const auto [next, error] = std::from_chars(at, end, value);
     if (error == std::errc::result_out_of_range || value > std::numeric_limits<std::int32_t>::max()) {
-      throw Error(ErrorCode::size_overflow, "a size of " + std::string(option) + " is larger than 2147483647", "split the problem");
+      throw Error(ErrorCode::size_overflow, "a size of " + std::string(option) + " is larger than 2147483647", "Split the problem.");
     }
     if (error != std::errc() || value < 0) fail();
     sizes.push_back(value);
@@ -70,12 +70,6 @@ std::optional<Sizes> make_sizes(const ProblemOptions& options) {
     return Sizes{sizes[0], sizes[1], 0};
   }
   return std::nullopt;
-}
-
-std::string shape_text(const std::vector<std::int64_t>& shape) {
-  std::string text = "(";
-  for (std::size_t i = 0; i < shape.size(); ++i) text += (i == 0 ? "" : ", ") + std::to_string(shape[i]);
-  return text + (shape.size() == 1 ? ",)" : ")");
 }
 
 }  // namespace postlude::inline v0::cli

@@ -33,6 +33,5 @@ struct Sizes {
 [[nodiscard]] Problem make_problem(const ProblemOptions& options);
 [[nodiscard]] Target make_target(const ProblemOptions& options);
 [[nodiscard]] std::optional<Sizes> make_sizes(const ProblemOptions& options);  // none: neither --gemm nor --stream
-[[nodiscard]] std::string shape_text(const std::vector<std::int64_t>& shape);  // "(64, 48)"
 
 }  // namespace postlude::inline v0::cli

@@ -1,7 +1,9 @@
 // postlude run: an epilogue behind a main loop, on files or drawn data, timed and checked.
 #include "cli/commands.h"
+#include "cli/device_memory.h"
 #include "cli/operands.h"
 #include "cli/terminal.h"
+#include "plan/operands.h"
 
 #include <postlude/parse.h>
 
@@ -14,6 +16,7 @@
 #include <filesystem>
 #include <limits>
 #include <memory>
+#include <optional>
 #include <system_error>
 
 namespace postlude::inline v0::cli {
@@ -66,7 +69,7 @@ std::string out_path(const RunOptions& options, const std::string& output) {
 
 Result execute(const RunOptions& options) {
   if (!options.problem.gemm.empty() && !options.problem.stream.empty()) {
-    throw Error(ErrorCode::usage, "both --gemm and --stream are given", "one of them says what the main loop is");
+    throw Error(ErrorCode::usage, "both --gemm and --stream are given", "One of them says what the main loop is.");
   }
   Progress progress;
   Result result;
@@ -80,11 +83,15 @@ Result execute(const RunOptions& options) {
   result.sizes = *sizes;
   std::vector<Binding> bindings;
   for (const BoundOperand& operand : result.operands) bindings.push_back({operand.slot.name, operand.tensor});
-  Call call = result.plan.bind(bindings);
+  const Target& target = result.plan.target();
+  std::optional<DeviceMemory> device;
+  if (target.device == Device::cuda) device.emplace(result.operands, target.device_index);
+  Call call = result.plan.bind(device ? device->bindings() : bindings);
   result.schedule = call.describe();
   result.workspace_bytes = call.workspace_bytes();
 
   const auto timed = [&] {
+    if (device) return device->timed(call);
     const auto start = std::chrono::steady_clock::now();
     call.run();
     return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
@@ -95,6 +102,7 @@ Result execute(const RunOptions& options) {
     result.milliseconds.push_back(timed());
   }
   std::sort(result.milliseconds.begin(), result.milliseconds.end());
+  if (device) device->copy_outputs_back();
 
   if (options.verify) {
     const double work = static_cast<double>(result.sizes.m) * static_cast<double>(result.sizes.n) *
@@ -105,7 +113,7 @@ Result execute(const RunOptions& options) {
   if (!options.out.empty()) {
     std::error_code error;
     std::filesystem::create_directories(options.out, error);
-    if (error) throw Error(ErrorCode::cannot_write, postlude::quoted(options.out) + " cannot be made: " + error.message(), "check the path");
+    if (error) throw Error(ErrorCode::cannot_write, postlude::quoted(options.out) + " cannot be made: " + error.message(), "Check the path.");
     for (const BoundOperand& operand : result.operands) {
       if (!operand.slot.output) continue;
       progress.step("writing " + operand.slot.name);
@@ -195,7 +203,7 @@ std::string to_text(const RunOptions& options, const Result& result) {
   for (const BoundOperand& operand : result.operands) {
     if (!operand.slot.output) continue;
     const Tensor& t = operand.tensor;
-    rows.push_back({operand.slot.name, std::string(name(operand.slot.dtype)), shape_text({t.shape.begin(), t.shape.begin() + t.rank})});
+    rows.push_back({operand.slot.name, std::string(name(operand.slot.dtype)), plan::shape_text({t.shape.begin(), t.shape.begin() + t.rank})});
     if (const Comparison* c = result.comparison(operand.slot.name)) {
       const bool good = c->error_over_bound <= 1;
       rows.back().push_back(fmt::format("{:.3g} {}", c->error_over_bound, good ? "ok" : "WRONG"));

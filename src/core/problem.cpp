@@ -21,11 +21,11 @@ DType accumulator_type(const Problem& problem) {
     throw Error(ErrorCode::unsupported,
                 "A is " + std::string(name(gemm->a)) + " and B is " + std::string(name(gemm->b)) +
                     ": a product needs two float types, or two of s8 and u8",
-                "convert one of them first");
+                "Convert one of them first.");
   }
   const DType x = std::get<Stream>(problem).x;
   if (x == DType::i64) {
-    throw Error(ErrorCode::unsupported, "X is i64: a stream's accumulator is f32 or i32", "bind X as i32 or f32");
+    throw Error(ErrorCode::unsupported, "X is i64: a stream's accumulator is f32 or i32", "Bind X as i32 or f32.");
   }
   return is_float(x) ? DType::f32 : DType::i32;
 }

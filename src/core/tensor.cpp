@@ -15,7 +15,7 @@ int checked_rank(std::size_t rank) {
 
 }  // namespace
 
-Tensor::Tensor(const void* data, DType dtype, std::initializer_list<std::int64_t> shape)
+Tensor::Tensor(const void* data, DType dtype, std::span<const std::int64_t> shape)
     : data(const_cast<void*>(data)), dtype(dtype), rank(checked_rank(shape.size())) {
   std::copy(shape.begin(), shape.end(), this->shape.begin());
   std::int64_t stride = 1;
@@ -25,14 +25,21 @@ Tensor::Tensor(const void* data, DType dtype, std::initializer_list<std::int64_t
   }
 }
 
-Tensor::Tensor(const void* data, DType dtype, std::initializer_list<std::int64_t> shape,
-               std::initializer_list<std::int64_t> strides)
+Tensor::Tensor(const void* data, DType dtype, std::initializer_list<std::int64_t> shape)
+    : Tensor(data, dtype, std::span(shape.begin(), shape.size())) {}
+
+Tensor::Tensor(const void* data, DType dtype, std::span<const std::int64_t> shape,
+               std::span<const std::int64_t> strides)
     : Tensor(data, dtype, shape) {
   if (strides.size() != shape.size()) {
     throw Error(ErrorCode::wrong_stride, "a tensor needs one stride for each axis");
   }
   std::copy(strides.begin(), strides.end(), this->strides.begin());
 }
+
+Tensor::Tensor(const void* data, DType dtype, std::initializer_list<std::int64_t> shape,
+               std::initializer_list<std::int64_t> strides)
+    : Tensor(data, dtype, std::span(shape.begin(), shape.size()), std::span(strides.begin(), strides.size())) {}
 
 Tensor Tensor::on(Device where, int index) const {
   Tensor copy = *this;

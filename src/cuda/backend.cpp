@@ -169,6 +169,7 @@ Program accumulator_program(const Program& of) {
   program.outputs = 1;
   Phase phase;
   phase.domain = buffer.axes;
+  phase.batched = of.batched;
   lower::Instruction& accumulator = phase.code.emplace_back();
   accumulator.op = Op::acc;
   accumulator.type = of.accumulator;
@@ -374,7 +375,6 @@ class Binder {
     std::int64_t rows, columns;
     unsigned grid[3];
     int splits = 1, groups = 1;
-    std::int64_t batches = 0;  // that the kernel walks
   };
   std::vector<Shaped> shaped_;
   std::size_t generic_partials_ = 0, generic_counters_ = 0;
@@ -527,14 +527,11 @@ void Binder::plan_generic() {
   for (const GenericKernel& kernel : generic_.kernels) {
     const Phase& phase = program_.phases[kernel.phase];
     Shaped shaped{kernel, phase.domain.has(Axis::m) ? phase.rows.at(shape_.m) : 1, phase.domain.has(Axis::n) ? phase.columns.at(shape_.n) : 1, {1, 1, 1}};
-    shaped.batches = shape_.batch;
+    const std::int64_t phase_batches = phase.batched ? shape_.batch : 1;
     std::int64_t grid[3] = {1, 1, 1};
     if (kernel.reduction < 0) {
       const std::int64_t outer = kernel.row_threads ? shaped.columns : shaped.rows, inner = kernel.row_threads ? shaped.rows : shaped.columns;
-      // What does not depend on the batch is there even for no batches.
-      const bool once = std::none_of(phase.stores.begin(), phase.stores.end(), [&](const auto& store) { return program_.buffers[store.access.buffer].axes.has(Axis::b); });
-      shaped.batches = once ? 1 : shape_.batch;
-      grid[0] = ceil_div(inner, kernel.wide ? 2048 : 256), grid[1] = std::min<std::int64_t>(outer, 65535), grid[2] = std::min<std::int64_t>(shaped.batches, 65535);
+      grid[0] = ceil_div(inner, kernel.wide ? 2048 : 256), grid[1] = std::min<std::int64_t>(outer, 65535), grid[2] = std::min<std::int64_t>(phase_batches, 65535);
       // Eight blocks a multiprocessor, several rows each, twice over.
       if (kernel.wide) grid[1] = std::min(outer, std::max<std::int64_t>(1, 16 * x_.multiprocessors_ / std::max<std::int64_t>(1, grid[0] * grid[2])));
     } else {
@@ -545,7 +542,7 @@ void Binder::plan_generic() {
         if (r.group && b >= 0) groups = over_n ? program_.buffers[b].columns.at(shape_.n) : program_.buffers[b].rows.at(shape_.m);
       }
       shaped.groups = static_cast<int>(groups);
-      const std::int64_t batches = over_b ? 1 : shape_.batch;
+      const std::int64_t batches = over_b ? 1 : phase_batches;
       if (kernel.by_columns) {
         if (over_m && !r.group) shaped.splits = static_cast<int>(std::clamp<std::int64_t>(shaped.rows / 256, 1, 64));
         grid[0] = ceil_div(shaped.columns, 32), grid[1] = over_m ? shaped.splits : shaped.rows;
@@ -735,8 +732,7 @@ void Binder::emit_generic_phases(bool before) {
     }
     words[generic_.partials_word] = base_ + generic_partials_;
     words[generic_.counters_word] = base_ + generic_counters_;
-    const std::int32_t head[4] = {static_cast<std::int32_t>(shape_.batch), static_cast<std::int32_t>(shape_.m), static_cast<std::int32_t>(shape_.n),
-                                  static_cast<std::int32_t>(shaped.batches)};
+    const std::int32_t head[4] = {static_cast<std::int32_t>(shape_.batch), static_cast<std::int32_t>(shape_.m), static_cast<std::int32_t>(shape_.n), 0};
     l.block.assign(2 + words.size(), 0);
     std::memcpy(l.block.data(), head, sizeof head);
     std::memcpy(l.block.data() + 2, words.data(), words.size() * 8);
@@ -848,17 +844,18 @@ std::optional<Error> unusable() {
 
 std::vector<std::string> refusals(const Problem& problem, const Program& program, const Target& target) {
   std::vector<std::string> reasons;
-  try {
-    if (target.isa.empty()) {
-      const DeviceInfo& info = device(target.device_index);
-      if (info.major < 8) reasons.push_back("the GPU is " + architecture(info) + "; sm_80 or newer is needed");
-    } else if (!target.isa.starts_with("sm_")) {
+  if (!target.isa.empty()) {
+    if (!target.isa.starts_with("sm_")) {
       reasons.push_back("the CUDA target has no architecture " + postlude::quoted(target.isa) + "; write sm_90a, sm_80 or the like");
     }
-  } catch (const Error& error) {
-    reasons.push_back(error.message());
+  } else if (!unusable()) {  // else that is said already
+    try {
+      const DeviceInfo& info = device(target.device_index);
+      if (info.major < 8) reasons.push_back("the GPU is " + architecture(info) + "; sm_80 or newer is needed");
+    } catch (const Error& error) {
+      reasons.push_back(error.message());
+    }
   }
-  if (target.isa.empty() && compiler_version().empty()) reasons.push_back(describe_compiler());
   if (const auto* gemm = std::get_if<Gemm>(&problem)) {
     for (const DType type : {gemm->a, gemm->b}) {
       if (type == DType::i64 || type == DType::boolean) reasons.push_back("a product of " + std::string(name(type)) + " is not done on a GPU");

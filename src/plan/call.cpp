@@ -22,7 +22,7 @@ std::shared_ptr<CallData> make_call(std::shared_ptr<const PlanData> plan, const 
 }
 
 void require(bool made, const char* what) {
-  if (!made) throw Error(ErrorCode::usage, std::string("this ") + what, "compile() makes a Plan, Plan::bind() a Call");
+  if (!made) throw Error(ErrorCode::usage, std::string("this ") + what, "compile() makes a Plan, Plan::bind() a Call.");
 }
 
 }  // namespace
@@ -53,7 +53,7 @@ Call Plan::bind(const std::vector<Binding>& bindings, const PackedOperand& packe
   const auto content = std::static_pointer_cast<const PackedData>(packed.data_);
   if (!content || content->plan != data_) {
     throw Error(ErrorCode::usage, content ? "B was packed for another plan" : "the packed operand is empty",
-                "pack(plan, B) makes one for this plan's kernels");
+                "pack(plan, B) makes one for this plan's kernels.");
   }
   const plan::PackedB b{.k = packed.k_, .n = packed.n_, .data = content->data.get()};
   auto call = make_call(data_, bindings, &b);
@@ -64,7 +64,7 @@ Call Plan::bind(const std::vector<Binding>& bindings, const PackedOperand& packe
 PackedOperand pack(const Plan& plan, const Tensor& b) {
   require(static_cast<bool>(plan), "Plan is empty");
   const PlanData& data = *plan.data_;
-  if (data.is_stream()) throw Error(ErrorCode::unsupported, "a stream has no B to pack", "bind X alone");
+  if (data.is_stream()) throw Error(ErrorCode::unsupported, "a stream has no B to pack", "Bind X alone.");
   Bindings bindings;
   bindings.b = plan::check_packable(data, b);
   bindings.shape = {.batch = 1, .m = 1, .n = b.shape[1], .k = b.shape[0]};
@@ -72,7 +72,7 @@ PackedOperand pack(const Plan& plan, const Tensor& b) {
   std::shared_ptr<const void> packed = empty ? nullptr : data.base.executable->pack(bindings);
   if (!packed && !empty) {
     throw Error(ErrorCode::unsupported, "the " + std::string(data.backend->name) + " target has no packed form of B here",
-                "bind B itself");
+                "Bind B itself.");
   }
   PackedOperand operand;
   operand.data_ = std::make_shared<const PackedData>(PackedData{plan.data_, std::move(packed)});

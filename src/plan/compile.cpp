@@ -29,7 +29,7 @@ void check_dtypes(const Graph& graph, const std::vector<std::pair<std::string, D
         throw Error(ErrorCode::wrong_dtype,
                     quoted(name) + " is declared " + std::string(postlude::name(*declared.dtype)) +
                         " by the epilogue, but the compile options say " + std::string(postlude::name(dtype)),
-                    "leave it out of the options, or out of the epilogue");
+                    "Leave it out of the options, or out of the epilogue.");
       }
       return true;
     }
@@ -51,7 +51,7 @@ void check_dtypes(const Graph& graph, const std::vector<std::pair<std::string, D
     const std::string guess = closest(name, names);
     throw Error(ErrorCode::unknown_operand,
                 "the compile options give a dtype for " + quoted(name) + ", but no operand or output has this name",
-                guess.empty() ? "A's and B's dtypes belong to the problem" : "did you mean " + quoted(guess) + "?");
+                guess.empty() ? "A's and B's dtypes belong to the problem." : "did you mean " + quoted(guess) + "?");
   }
 }
 
@@ -64,7 +64,7 @@ struct Draft {
 
 Draft draft(const Problem& problem, const Graph& graph, const Target& target, const CompileOptions& options) {
   if (!graph) {
-    throw Error(ErrorCode::usage, "the graph is empty", "GraphBuilder::finish(), parse() and parse_file() make one");
+    throw Error(ErrorCode::usage, "the graph is empty", "GraphBuilder::finish(), parse() and parse_file() make one.");
   }
   if (target.threads < 0) {
     throw Error(ErrorCode::usage, "a target cannot have " + std::to_string(target.threads) + " threads",
@@ -125,7 +125,7 @@ Support supports(const Problem& problem, const Graph& graph, const Target& targe
     if (made.unusable) support.reasons.push_back(made.unusable->message());
   } catch (const Error& error) {
     if (error.code() == ErrorCode::internal) throw;
-    support.reasons.push_back(error.message() + (error.hint().empty() ? "" : ": " + error.hint()));
+    support.reasons.push_back(error.message() + (error.hint().empty() ? "" : ". " + error.hint()));
   }
   support.ok = support.reasons.empty();
   return support;
@@ -141,7 +141,7 @@ const Variant& variant_for(const PlanData& plan, const InPlace& in_place, std::i
   variant->in_place = in_place;
   variant->program = make_program(plan, in_place);
   const std::string conflict = plan::in_place_conflict(*variant->program, in_place, batch);
-  if (!conflict.empty()) throw Error(ErrorCode::overlap, conflict, "bind other memory to the output");
+  if (!conflict.empty()) throw Error(ErrorCode::overlap, conflict, "Bind other memory to the output.");
   variant->executable = plan.backend->compile(plan.problem, variant->program, plan.target);
   plan.variants.push_back(std::move(variant));
   return *plan.variants.back();

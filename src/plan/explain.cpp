@@ -130,7 +130,7 @@ std::string summary(const PlanData& plan, const Shape& shape, bool shape_given) 
   text += shape_given ? "\n" : " (a typical shape; ask for another)\n";
   for (std::size_t i = 0; i < program.phases.size(); ++i) {
     const Phase& phase = program.phases[i];
-    text += "\nphase " + std::to_string(i) + " over " + axes_text(phase.domain, program.batched) +
+    text += "\nphase " + std::to_string(i) + " over " + axes_text(phase.domain, phase.batched) +
             (phase.reads_accumulator() ? ", behind the main loop\n" : "\n") + placement(program, phase, cost.phases[i]);
   }
   for (const std::string& note : program.notes) text += "\nnote: " + note;
@@ -157,7 +157,7 @@ std::string passes(const PlanData& plan) {
 }  // namespace
 
 std::string Plan::explain(ExplainPart part, std::int64_t m, std::int64_t n, std::int64_t k) const {
-  if (!data_) throw Error(ErrorCode::usage, "this Plan is empty", "compile() makes one");
+  if (!data_) throw Error(ErrorCode::usage, "this Plan is empty", "compile() makes one.");
   if (m < 0 || n < 0 || k < 0) {
     throw Error(ErrorCode::size_overflow, "a size to explain for is negative", "0 takes a typical one");
   }

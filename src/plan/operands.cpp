@@ -1,5 +1,6 @@
 #include "plan/operands.h"
 
+#include "graph/extents.h"
 #include "plan/overlap.h"
 
 #include <algorithm>
@@ -29,19 +30,13 @@ std::string list(const std::vector<std::string>& names) {
 
 // "M x K", as the words of a message say a tensor's axes.
 std::string axes_text(const Expected& expected) {
-  const auto extent = [](const char* base, const Extent& e) {
-    if (e == Extent{}) return std::string(base);
-    std::string text = e.over == 1 ? base : e.exact ? std::string(base) + "/" + std::to_string(e.over)
-                                                    : "ceil(" + std::string(base) + "/" + std::to_string(e.over) + ")";
-    return e.times == 1 ? text : std::to_string(e.times) + "*" + text;
-  };
   if (expected.role == Role::a) return "M x K";
   if (expected.role == Role::b) return "K x N";
   if (expected.axes.has(Axis::m) && expected.axes.has(Axis::n)) {
-    return extent("M", expected.rows) + " x " + extent("N", expected.columns);
+    return print_extent(expected.rows, 'M') + " x " + print_extent(expected.columns, 'N');
   }
-  if (expected.axes.has(Axis::m)) return extent("M", expected.rows);
-  if (expected.axes.has(Axis::n)) return extent("N", expected.columns);
+  if (expected.axes.has(Axis::m)) return print_extent(expected.rows, 'M');
+  if (expected.axes.has(Axis::n)) return print_extent(expected.columns, 'N');
   return "a scalar";
 }
 
@@ -81,7 +76,7 @@ class Checker {
     check_kind(i);
     if (has_batch_axis(i)) {
       throw Error(ErrorCode::wrong_rank, "'B' has shape " + given_shape(b) + ", but only a B shared by all batches can be packed",
-                  "bind a B of each batch as it is");
+                  "Bind a B of each batch as it is.");
     }
     fix(k_, "K", b.shape[0], i);
     fix(n_, "N", b.shape[1], i);
@@ -102,7 +97,7 @@ class Checker {
       const bool is_packed = packed_ != nullptr && expected_[found->second].role == Role::b;
       if (tensors_[found->second] || is_packed) {
         throw Error(ErrorCode::repeated_operand, quoted(binding.name) + " is bound twice",
-                    is_packed ? "B is bound packed: leave out the tensor" : "bind each name once");
+                    is_packed ? "B is bound packed: leave out the tensor." : "Bind each name once.");
       }
       tensors_[found->second] = binding.tensor;
     }
@@ -121,7 +116,7 @@ class Checker {
     if (many) missing.resize(8);
     throw Error(ErrorCode::missing_operand,
                 list(missing) + (many ? " and others are" : missing.size() == 1 ? " is" : " are") + " not bound",
-                "bind " + wanted);
+                "Bind " + wanted + ".");
   }
 
   [[noreturn]] void unknown(std::string_view name) const {
@@ -130,7 +125,7 @@ class Checker {
     const std::string guess = closest(name, names);
     if (names.size() > 12) names.resize(12);
     throw Error(ErrorCode::unknown_operand, "no operand or output is named " + quoted(name),
-                guess.empty() ? "this plan takes " + list(names) : "did you mean " + quoted(guess) + "?");
+                guess.empty() ? "This plan takes " + list(names) + "." : "did you mean " + quoted(guess) + "?");
   }
 
   // Device, dtype and rank.
@@ -144,14 +139,14 @@ class Checker {
       throw Error(ErrorCode::wrong_device,
                   given_name(i) + " is on " + device_text(tensor.device, tensor.device_index) + ", but must be on " +
                       device_text(where_.device, where_.device_index),
-                  "copy it there, or compile a plan for the device that holds it");
+                  "Copy it there, or compile a plan for the device that holds it.");
     }
     if (tensor.dtype != want.dtype) {
       throw Error(ErrorCode::wrong_dtype,
                   given_name(i) + " is " + std::string(name(tensor.dtype)) + ", but the plan wants " +
                       std::string(name(want.dtype)),
                   want.role == Role::operand || want.role == Role::output
-                      ? "convert it, or declare the dtype in the epilogue or in CompileOptions::dtypes"
+                      ? "Convert it, or declare the dtype in the epilogue or in CompileOptions::dtypes."
                       : "convert it, or compile a plan for that dtype");
     }
     const bool batched = is_batched(plan_.problem);
@@ -170,8 +165,8 @@ class Checker {
     if (per_batch) axes += " with a batch axis in front";
     else if (batched && want.role != Role::output) axes += ", with or without a batch axis in front";
     std::string hint;
-    if (!batched && tensor.rank == rank + 1) hint = "for a batch, compile the problem with batched = true";
-    else if (want.role == Role::output && batched && !want.axes.has(Axis::b)) hint = "its value is the same for all batches";
+    if (!batched && tensor.rank == rank + 1) hint = "For a batch, compile the problem with batched = true.";
+    else if (want.role == Role::output && batched && !want.axes.has(Axis::b)) hint = "Its value is the same for all batches.";
     throw Error(ErrorCode::wrong_rank,
                 given_name(i) + " has shape " + given_shape(tensor) + ", but the plan wants " + axes, hint);
   }
@@ -192,7 +187,7 @@ class Checker {
       throw Error(ErrorCode::size_overflow,
                   given_name(i) + " has shape " + given_shape(*tensors_[i]) + ": " + letter + " is " +
                       (value < 0 ? "negative" : "larger than " + std::to_string(largest_extent)),
-                  value < 0 ? "" : "split the problem");
+                  value < 0 ? "" : "Split the problem.");
     }
     if (extent.by.empty()) extent = {value, given_name(i) + " " + given_shape(*tensors_[i])};
   }
@@ -222,7 +217,7 @@ class Checker {
   [[noreturn]] void wrong_k(const std::string& b, std::int64_t rows) const {
     throw Error(ErrorCode::wrong_shape,
                 b + " has K = " + std::to_string(rows) + " rows, but " + k_.by + " fixes K to " + std::to_string(k_.value),
-                "B is bound as K x N, whatever its strides");
+                "B is bound as K x N, whatever its strides.");
   }
 
   void check_divisibility() const {
@@ -237,7 +232,7 @@ class Checker {
                                        : "a value has " + std::to_string(columns) + " columns where N is " +
                                              std::to_string(n_.value)) +
                       " (fixed by " + n_.by + "), but the epilogue splits it by " + std::to_string(rule.divisor),
-                  "choose an N that divides", std::move(where));
+                  "Choose an N that divides.", std::move(where));
     }
   }
 
@@ -263,7 +258,7 @@ class Checker {
     else if (n_wrong) why += (m_wrong ? " and N to " : n_.by + " fixes N to ") + std::to_string(n_.value);
     std::string hint;
     const bool transposed = shape.size() == 2 && plain.shape[0] == shape[1] && plain.shape[1] == shape[0];
-    if (transposed) hint = "it looks transposed: swap its shape and strides";
+    if (transposed) hint = "It looks transposed: swap its shape and strides.";
     throw Error(ErrorCode::wrong_shape,
                 given_name(i) + " has shape " + given_shape(tensor) + ", but the plan wants " + axes_text(want) + " = " +
                     shape_text(shape) + ": " + why,
@@ -295,7 +290,7 @@ class Checker {
                   given_name(i) + " has shape " + given_shape(tensor) + " and strides " +
                       shape_text({tensor.strides.begin(), tensor.strides.begin() + tensor.rank}) +
                       ", which spans more than can be addressed",
-                  "strides count elements, not bytes");
+                  "Strides count elements, not bytes.");
     }
     if (elements == 0) return;
     if (tensor.data == nullptr) throw Error(ErrorCode::null_data, given_name(i) + " has no data: its pointer is null");
@@ -304,7 +299,7 @@ class Checker {
       throw Error(ErrorCode::misaligned,
                   given_name(i) + " starts at an address that is not a multiple of the " + std::to_string(size) +
                       " bytes of " + std::string(name(tensor.dtype)),
-                  "copy it to an aligned buffer");
+                  "Copy it to an aligned buffer.");
     }
     if (expected_[i].role != Role::output) return;
     for (int axis = 0; axis < tensor.rank; ++axis) {
@@ -312,14 +307,14 @@ class Checker {
       throw Error(ErrorCode::wrong_stride,
                   "output " + given_name(i) + " has the stride " + std::to_string(tensor.strides[axis]) + " along axis " +
                       std::to_string(axis),
-                  "an output's strides must be positive: bind a view that does not repeat or reverse elements");
+                  "An output's strides must be positive: bind a view that does not repeat or reverse elements.");
     }
     if (overlaps_itself(footprint(tensor))) {
       throw Error(ErrorCode::wrong_stride,
                   "output " + given_name(i) + " has strides " +
                       shape_text({tensor.strides.begin(), tensor.strides.begin() + tensor.rank}) + " for shape " +
                       given_shape(tensor) + ": its elements overlap",
-                  "a larger stride must step over all that the smaller ones span");
+                  "A larger stride must step over all that the smaller ones span.");
     }
   }
 
@@ -342,8 +337,8 @@ class Checker {
         throw Error(ErrorCode::overlap,
                     "output " + given_name(o) + " overlaps " +
                         (expected_[i].role == Role::output ? "output " + given_name(i) : given_name(i)),
-                    replaceable ? "bind other memory, or exactly the same: address, dtype, shape and strides"
-                                : "bind other memory");
+                    replaceable ? "Bind other memory, or exactly the same: address, dtype, shape and strides."
+                                : "Bind other memory.");
       }
     }
     std::sort(in_place_.begin(), in_place_.end());

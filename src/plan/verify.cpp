@@ -6,14 +6,14 @@
 namespace postlude::inline v0 {
 
 std::vector<Comparison> verify(const Plan& plan, const std::vector<Binding>& bindings) {
-  if (!plan) throw Error(ErrorCode::usage, "this Plan is empty", "compile() makes one");
+  if (!plan) throw Error(ErrorCode::usage, "this Plan is empty", "compile() makes one.");
   const PlanData& data = *plan.data_;
   const plan::Checked checked = plan::check(data, bindings, nullptr, Target::cpu());
   if (!checked.in_place.empty()) {
     throw Error(ErrorCode::overlap,
                 "output " + quoted(checked.in_place.front().first) + " has overwritten " +
                     quoted(checked.in_place.front().second),
-                "verify with a copy of it as it was before the run");
+                "Verify with a copy of it as it was before the run.");
   }
   const reference::Options options{.accumulator_unit = data.backend->accumulator_unit(data.problem),
                                    .accumulator_drift = data.backend->accumulator_drift(data.problem)};

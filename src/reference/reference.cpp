@@ -99,7 +99,7 @@ class Evaluator {
       if (columns % rule.divisor == 0) continue;
       throw Error(ErrorCode::indivisible,
                   std::to_string(columns) + " columns are not divisible by " + std::to_string(rule.divisor),
-                  "choose N so that they are", locate(graph_, node(rule.node).span));
+                  "Choose N so that they are.", locate(graph_, node(rule.node).span));
     }
   }
 

@@ -1,4 +1,6 @@
-"""Runs the program `postlude` as a person or a script would: program_test.py PROGRAM [GROUP ...].
+"""Runs the program `postlude` as a person or a script would: program_test.py PROGRAM WRONG [GROUP ...].
+
+WRONG is the same program with the functions of wrong_functions.cpp.
 
 Only the standard library: .npy files are made and read here byte by byte.
 """
@@ -14,7 +16,7 @@ import sys
 import tempfile
 import unittest
 
-PROGRAM = os.path.abspath(sys.argv[1])
+PROGRAM, WRONG = map(os.path.abspath, sys.argv[1:3])
 
 BIAS = """
 def bias_relu(acc, bias: row):
@@ -58,9 +60,9 @@ class Case(unittest.TestCase):
     def path(self, name):
         return str(self.folder / name)
 
-    def run_program(self, *arguments, code=0, **environment):
+    def run_program(self, *arguments, code=0, program=PROGRAM, **environment):
         environment = {**os.environ, **environment}
-        result = subprocess.run([PROGRAM, *map(str, arguments)], capture_output=True, text=True, env=environment,
+        result = subprocess.run([program, *map(str, arguments)], capture_output=True, text=True, env=environment,
                                 cwd=self.folder, timeout=120)
         self.assertEqual(result.returncode, code, result.stdout + result.stderr)
         if code == 0:
@@ -68,8 +70,8 @@ class Case(unittest.TestCase):
         self.assertNotIn("\x1b", result.stdout + result.stderr)
         return result
 
-    def run_json(self, *arguments, code=0):
-        return json.loads(self.run_program(*arguments, "--json", code=code).stdout)
+    def run_json(self, *arguments, code=0, program=PROGRAM):
+        return json.loads(self.run_program(*arguments, "--json", code=code, program=program).stdout)
 
 
 class Run(Case):
@@ -222,13 +224,13 @@ class Errors(Case):
         self.assertEqual(self.expect(2, "'bias' is no operand", "--gemm", "2x2x2", "bias")["code"], "PL0701")
         write_npy(self.path("a.npy"), "<f4", (3, 2), [1, 2, 3, 4, 5, 6])
         self.expect(2, "A is M x K = (2, 3)", "--gemm", "2x2x3", "A=a.npy")
-        self.expect(2, "it looks transposed", "--gemm", "2x2x3", "A=a.npy")
+        self.expect(2, "It looks transposed", "--gemm", "2x2x3", "A=a.npy")
 
     def test_bad_npy(self):
         write_npy(self.path("x.npy"), "<f4", (2,), [1, 2])
         whole = pathlib.Path(self.path("x.npy")).read_bytes()
         pathlib.Path(self.path("cut.npy")).write_bytes(whole[:-3])
-        self.assertEqual(self.expect(2, "it may be cut off", "--gemm", "2x2x2", "bias=cut.npy")["code"], "PL0603")
+        self.assertEqual(self.expect(2, "It may be cut off", "--gemm", "2x2x2", "bias=cut.npy")["code"], "PL0603")
         pathlib.Path(self.path("o.npy")).write_bytes(whole.replace(b"'<f4'", b"'|O8'"))
         self.assertEqual(self.expect(2, "Python objects", "--gemm", "2x2x2", "bias=o.npy")["code"], "PL0603")
         self.assertEqual(self.expect(4, "'none.npy' cannot be read", "--gemm", "2x2x2", "bias=none.npy")["code"], "PL0601")
@@ -250,6 +252,36 @@ class Errors(Case):
     def test_nothing_is_written(self):
         self.run_program("run", self.epilogue, "--gemm", "2x2x2", "bias=none.npy", "--out", "out", code=4)
         self.assertFalse((self.folder / "out").exists())
+
+
+class ExitCodes(Case):
+    def run_function(self, name, code, *arguments):
+        epilogue = self.file(f"{name}.py", f"def f(acc):\n    D = {name}(acc)\n    E = acc + 1\n    return D, E\n")
+        return [call("run", epilogue, "--gemm", "5x4x3", *arguments, code=code, program=WRONG)
+                for call in (self.run_program, self.run_json)]
+
+    def test_a_check_failed(self):
+        text, got = self.run_function("wrong", 1, "--verify")
+        self.assertIn("check failed", text.stdout)
+        self.assertIn("D is wrong: at batch 0, row", text.stdout)
+        self.assertFalse(got["ok"])
+        self.assertGreater(got["error_over_bound"], 1)
+        self.assertGreater(got["outputs"]["D"]["error_over_bound"], 1)
+        self.assertAlmostEqual(got["outputs"]["D"]["worst"]["value"] - got["outputs"]["D"]["worst"]["expected"], 0.5, 5)
+        self.assertLessEqual(got["outputs"]["E"]["error_over_bound"], 1)
+        self.run_function("wrong", 0)  # nothing was checked
+
+    def test_a_bug(self):
+        text, got = self.run_function("throwing", 5, "--verify")
+        self.assertIn("thrown by a test", text.stderr)
+        self.assertEqual(got["error"]["code"], "PL0901")
+
+    def test_the_others(self):
+        self.run_program("run", self.epilogue, "--gemm", "5x4x3")
+        self.run_program("run", self.epilogue, "--gemm", "5x4", code=2)
+        self.run_program("run", self.file("text.py", "def f(acc):\n    return bcc\n"), "--gemm", "5x4x3", code=2)
+        self.run_program("run", self.epilogue, "--stream", "5x4", "--in", "i64", code=3)
+        self.run_program("run", "nowhere.py", "--gemm", "5x4x3", code=4)
 
 
 class Usage(Case):
@@ -385,4 +417,4 @@ class Cache(Case):
 
 
 if __name__ == "__main__":
-    unittest.main(argv=sys.argv[:1] + sys.argv[2:])
+    unittest.main(argv=sys.argv[:1] + sys.argv[3:])

@@ -46,7 +46,7 @@ TEST_F(Bind, TakesWhatFits) { EXPECT_NO_THROW(plan.bind(good()).run()); }
 
 TEST_F(Bind, Missing) {
   EXPECT_ERROR(ErrorCode::missing_operand, "'bias' is not bound", (void)plan.bind(without("bias")));
-  EXPECT_ERROR(ErrorCode::missing_operand, "bind 'bias' (N, f32)", (void)plan.bind(without("bias")));
+  EXPECT_ERROR(ErrorCode::missing_operand, "Bind 'bias' (N, f32).", (void)plan.bind(without("bias")));
   EXPECT_ERROR(ErrorCode::missing_operand, "'D' (M x N, f32, output)", (void)plan.bind(without("D")));
   EXPECT_ERROR(ErrorCode::missing_operand, "'bias', 'scale', 'beta', 'C', 'D' and 'total' are not bound",
                (void)plan.bind({{"A", a.view()}, {"B", b.view()}}));
@@ -65,7 +65,7 @@ TEST_F(Bind, Unknown) {
   EXPECT_ERROR(ErrorCode::unknown_operand, "did you mean 'bias'?", (void)plan.bind(bindings));
   bindings.back().name = "something\nelse";
   EXPECT_ERROR(ErrorCode::unknown_operand, "'something\\x0aelse'", (void)plan.bind(bindings));
-  EXPECT_ERROR(ErrorCode::unknown_operand, "this plan takes 'A', 'B', 'bias'", (void)plan.bind(bindings));
+  EXPECT_ERROR(ErrorCode::unknown_operand, "This plan takes 'A', 'B', 'bias'", (void)plan.bind(bindings));
 }
 
 TEST_F(Bind, WrongRank) {
@@ -74,7 +74,7 @@ TEST_F(Bind, WrongRank) {
   EXPECT_ERROR(ErrorCode::wrong_rank, "'beta' has shape (4,), but the plan wants a scalar",
                (void)plan.bind(with("beta", bias.view())));
   const Array batch({2, M, N});
-  EXPECT_ERROR(ErrorCode::wrong_rank, "for a batch, compile the problem with batched = true",
+  EXPECT_ERROR(ErrorCode::wrong_rank, "For a batch, compile the problem with batched = true",
                (void)plan.bind(with("C", batch.view())));
   const Array one({1});
   EXPECT_NO_THROW((void)plan.bind(with("beta", one.view())));
@@ -100,7 +100,7 @@ TEST_F(Bind, WrongShape) {
                (void)plan.bind(with("D", wide.view())));
   EXPECT_ERROR(ErrorCode::wrong_shape, "'B' (6, 4) has K = 6 rows, but 'A' (6, 5) fixes K to 5",
                (void)plan.bind(with("B", k.view())));
-  EXPECT_ERROR(ErrorCode::wrong_shape, "it looks transposed", (void)plan.bind(with("C", turned.view())));
+  EXPECT_ERROR(ErrorCode::wrong_shape, "It looks transposed", (void)plan.bind(with("C", turned.view())));
 }
 
 TEST_F(Bind, WrongStride) {

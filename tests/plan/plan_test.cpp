@@ -2,6 +2,8 @@
 #include "allocations.h"
 #include "plan/support.h"
 
+#include <postlude/function.h>
+
 #include <atomic>
 #include <cmath>
 #include <limits>
@@ -140,7 +142,7 @@ TEST(Plan, SupportsSaysWhy) {
   const Support mixed = supports(Gemm{.a = s8, .b = f32}, graph);
   ASSERT_FALSE(mixed);
   ASSERT_EQ(mixed.reasons.size(), 1u);
-  EXPECT_NE(mixed.reasons[0].find("convert one of them first"), std::string::npos);
+  EXPECT_NE(mixed.reasons[0].find("Convert one of them first"), std::string::npos);
   for (const Problem& problem : {Problem(Stream{.x = i64}), Problem(Gemm{.a = i32, .b = i32})}) {
     const Support support = supports(problem, graph);
     EXPECT_FALSE(support);
@@ -150,6 +152,57 @@ TEST(Plan, SupportsSaysWhy) {
   EXPECT_TRUE(supports(Gemm{.a = s8, .b = s8}, bits));
   EXPECT_FALSE(supports(Gemm{}, bits));
   EXPECT_FALSE(supports(Gemm{}, bits).reasons.empty());
+}
+
+TEST(Plan, SupportsSaysEachReasonOnce) {
+  const Graph graph = parse("def f(acc):\n    return acc + 1\n");
+  for (const Target& target : {Target::cuda(), Target::cpu()}) {
+    std::vector<std::string> reasons = supports(Gemm{.a = i64, .b = i64}, graph, target).reasons;
+    EXPECT_FALSE(reasons.empty());
+    std::sort(reasons.begin(), reasons.end());
+    EXPECT_EQ(std::adjacent_find(reasons.begin(), reasons.end()), reasons.end()) << reasons[0];
+  }
+}
+
+// A combiner may be made of whatever an elementwise value may be, but for random bits: it stands at no element.
+TEST(Plan, CombinersOfAnything) {
+  for (const char* combine : {"lambda a, b: max(cast(a, bf16, round=up), cast(b, bf16, round=up))",  // rounds as told
+                              "lambda a, b: where(isnan(a), b, where(isnan(b), a, max(a, b)))",      // functions without code
+                              "lambda a, b: larger(a, b)", "lambda a, b: max(relu(a), relu(b))",
+                              "lambda a, b: max(max(a, b), scaled(0.0, a / 0.0))"}) {
+    const Plan plan = compile(Gemm{}, parse("def larger(p, q):\n    return max(leaky_relu(p, 1), clamp(q, -100, 100))\n"
+                                            "def f(acc):\n    s = reduce(acc, combine=" + std::string(combine) +
+                                            ", identity=-100.0, axis=1)\n    return s\n"));
+    const Array a({5, 7}), b({7, 300}), s({5});
+    const std::vector<Binding> bindings = {{"A", a.view()}, {"B", b.view()}, {"s", s.view()}};
+    plan.bind(bindings).run();
+    EXPECT_LE(verify(plan, bindings).at(0).error_over_bound, 1) << combine;
+  }
+  EXPECT_ERROR(ErrorCode::bad_combiner, "rounds stochastically",
+               (void)parse("def f(acc):\n    s = reduce(acc, combine=lambda a, b: cast(a + b, bf16, round=stochastic(1)), identity=0.0, axis=1)\n    return s\n"));
+}
+
+// What the interpreter cannot hold is refused before anything is bound.
+TEST(Plan, TooManyPartsAreRefusedAtCompile) {
+  GraphBuilder g;
+  const std::vector<Value> values(17, g.accumulator());
+  const auto sum = [](auto p, auto q) {
+    std::vector<Value> r;
+    for (std::size_t i = 0; i < p.size(); ++i) r.push_back(p[i] + q[i]);
+    return r;
+  };
+  const std::vector<double> identity(17, 0.0);
+  g.output("s", reduce(values, sum, identity, Axis::n)[16]);
+  EXPECT_ERROR(ErrorCode::unsupported, "at most 16 values together, not 17", (void)compile(Gemm{}, g.finish()));
+
+  NativeFunction wide;
+  wide.name = "seventeen";
+  wide.arity = 17;
+  wide.reference = [](const double* x, const double*) { return x[16]; };
+  define(wide);
+  GraphBuilder h;
+  h.output("D", call("seventeen", std::vector<Value>(17, h.accumulator())));
+  EXPECT_ERROR(ErrorCode::unsupported, "at most 16 arguments", (void)compile(Gemm{}, h.finish()));
 }
 
 TEST(Plan, Packed) {

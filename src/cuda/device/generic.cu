@@ -3,8 +3,7 @@ R"cuda(
 // kernel for its stores and one for each of its reductions.
 
 struct Params {
-  int batch, m, n;
-  int batches;          // that a kernel of stores walks: one where they do not depend on the batch
+  int batch, m, n, padding;
   i64 word[WORDS];  // per buffer address and strides of b, m, n; then the accumulator's four, partials, counters
 };
 
