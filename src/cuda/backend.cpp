@@ -182,10 +182,34 @@ Program accumulator_program(const Program& of) {
   return program;
 }
 
-bool tensor_core_types(DType a, DType b) {
+// `architecture`: 80 for sm_80; the tensor cores multiply fp8 since 89.
+bool tensor_core_types(DType a, DType b, int architecture) {
   const auto fp8 = [](DType t) { return t == DType::e4m3 || t == DType::e5m2; };
   const auto int8 = [](DType t) { return t == DType::s8 || t == DType::u8; };
-  return (a == b && (a == DType::bf16 || a == DType::f16)) || (fp8(a) && fp8(b)) || (int8(a) && int8(b));
+  return (a == b && (a == DType::bf16 || a == DType::f16)) || (fp8(a) && fp8(b) && architecture >= 89) || (int8(a) && int8(b));
+}
+
+constexpr const char* ragged_halves = "the halves of the columns are no multiple of 8";
+
+// Why Hopper too takes the portable kernel, for a chunked accumulator; empty: it does not. mma.sync takes 2.2e-15 s longer a
+// product than wgmma (device/sm80_gemm.cu), memory moves 4e12 bytes a second.
+std::string portable_instead(int parts, bool b_mn_major, const Shape& shape, std::int64_t columns) {
+  if (parts != 2) return {};
+  // 8 bytes an element of the accumulator to memory and back.
+  if (columns % 8) return shape.k <= 890 ? "halves of no multiple of 8 columns, and K is short: cheaper than an epilogue from memory" : "";
+  // 4 bytes an element of B there and back.
+  return b_mn_major && shape.m <= 440 ? "both halves of B along N, and M is small: cheaper than repacking B" : "";
+}
+
+// What the portable kernel reads of a tensor (device/sm80.cu): `dimensions` are columns, rows, batches.
+TensorMap portable_map(const void* base, DType type, const std::vector<Dimension>& dimensions) {
+  TensorMap map{};
+  map.word[0] = reinterpret_cast<std::uint64_t>(base);
+  for (int i = 0; i < 2; ++i) {
+    map.word[1 + i] = static_cast<std::uint64_t>(dimensions[i].extent);
+    map.word[3 + i] = static_cast<std::uint64_t>(dimensions[i + 1].stride * size_of(type));
+  }
+  return map;
 }
 
 class CudaExecutable final : public Executable {
@@ -199,7 +223,12 @@ class CudaExecutable final : public Executable {
     } else {
       arch_ = target.isa;
     }
-    if (!target.schedule.empty()) requested_ = parse_schedule(target.schedule);
+    mma_ = !hopper() || target.schedule.starts_with("mma");
+    if (!target.schedule.empty() && target.schedule != "mma") requested_ = parse_schedule(target.schedule);
+    if (requested_ && requested_->mma != mma_) {
+      throw Error(ErrorCode::bad_schedule, "the schedule \"" + target.schedule + "\" is for Hopper, and the target is " + arch_,
+                  "begin it with mma, or leave the choice to the heuristic");
+    }
     for (int p = 0; p < static_cast<int>(program_->phases.size()); ++p) {
       if (program_->phases[p].domain == (Axis::m | Axis::n) && program_->phases[p].reads_accumulator()) {
         product_phase_ = p;
@@ -223,10 +252,11 @@ class CudaExecutable final : public Executable {
   };
 
   [[nodiscard]] bool hopper() const { return arch_ == "sm_90a"; }
+  [[nodiscard]] bool on_tensor_cores(const Gemm& gemm) const { return tensor_core_types(gemm.a, gemm.b, std::atoi(arch_.c_str() + 3)); }
   std::shared_ptr<Loaded> load(const std::string& source, const std::string& cubin) const;
   std::shared_ptr<Loaded> load(const std::string& source) const;
   // Null where no schedule of this program compiles well.
-  std::shared_ptr<const Product> product(const Program& program, int phase, MainLoop loop, const std::vector<BufferPlace>& places,
+  std::shared_ptr<const Product> product(const Program& program, int phase, MainLoop loop, bool mma, const std::vector<BufferPlace>& places,
                                          const Shape& shape, std::int64_t columns, std::vector<std::string>& rejected, bool compile_it) const;
 
   Problem problem_;
@@ -236,6 +266,7 @@ class CudaExecutable final : public Executable {
   std::string arch_;
   int multiprocessors_ = 132;
   int product_phase_ = -1;
+  bool mma_ = false;  // the portable kernel: on GPUs other than Hopper, and where the schedule asks for it
   std::optional<Schedule> requested_;
 
   static constexpr std::size_t most_products = 256;  // shapes whose choice is kept; a source's module stays in any case
@@ -264,7 +295,7 @@ std::shared_ptr<Loaded> CudaExecutable::load(const std::string& source) const {
   return load(source, build(source, arch_, false).cubin);
 }
 
-std::shared_ptr<const CudaExecutable::Product> CudaExecutable::product(const Program& program, int phase, MainLoop loop,
+std::shared_ptr<const CudaExecutable::Product> CudaExecutable::product(const Program& program, int phase, MainLoop loop, bool mma,
                                                                        const std::vector<BufferPlace>& places, const Shape& shape,
                                                                        std::int64_t columns, std::vector<std::string>& rejected,
                                                                        bool compile_it) const {
@@ -272,7 +303,7 @@ std::shared_ptr<const CudaExecutable::Product> CudaExecutable::product(const Pro
   std::string key;
   const auto add = [&](std::int64_t value) { key.append(reinterpret_cast<const char*>(&value), sizeof value); };
   for (const std::int64_t value : {std::int64_t{&program == program_.get()}, shape.batch, shape.m, columns, shape.k}) add(value);
-  for (const bool flag : {loop.a_mn_major, loop.b_mn_major}) key += flag ? '1' : '0';
+  for (const bool flag : {loop.a_mn_major, loop.b_mn_major, mma}) key += flag ? '1' : '0';
   for (const BufferPlace& place : places) key += static_cast<char>('0' + place.tensor_map + 2 * place.unit + 4 * place.pair);
   if (compile_it) {
     const std::scoped_lock lock(mutex_);
@@ -284,7 +315,7 @@ std::shared_ptr<const CudaExecutable::Product> CudaExecutable::product(const Pro
   FusedEpilogue epilogue = emit_fragment(program, phase, places);
   epilogue.needs.element_bytes = static_cast<int>(size_of(loop.a));
   epilogue.needs.b_mn_major = loop.b_mn_major;
-  std::vector<Schedule> order = rank(epilogue.needs, shape.batch, shape.m, columns, shape.k, multiprocessors_);
+  std::vector<Schedule> order = rank(epilogue.needs, shape.batch, shape.m, columns, shape.k, multiprocessors_, mma);
   if (requested_ && &program == program_.get()) {
     if (const std::string why = illegal(*requested_, epilogue.needs); !why.empty()) {
       throw Error(ErrorCode::bad_schedule, "the schedule \"" + to_string(*requested_) + "\" is not legal here: " + why,
@@ -440,13 +471,17 @@ std::vector<BufferPlace> Binder::places(const Program& program, const std::vecto
 // Decides how the accumulator is made and whether the first phase runs on it.
 void Binder::plan_product() {
   if (const auto* gemm = std::get_if<Gemm>(&x_.problem_)) {
-    const bool tensor_cores = x_.hopper() && shape_.batch > 0 && shape_.m > 0 && shape_.n > 0 && shape_.k > 0 && tensor_core_types(gemm->a, gemm->b) && x_.product_phase_ >= 0;
+    const bool tensor_cores = shape_.batch > 0 && shape_.m > 0 && shape_.n > 0 && shape_.k > 0 && x_.on_tensor_cores(*gemm) && x_.product_phase_ >= 0;
     if (tensor_cores) {
       std::string why = not_fusable(program_, x_.product_phase_);
       const Phase& phase = program_.phases[x_.product_phase_];
       columns_ = phase.columns.at(shape_.n);
       const int parts = accumulator_parts(phase);
-      if (why.empty() && parts == 2 && columns_ % 8) why = "the halves of the columns are no multiple of 8";
+      const bool b_half = size_of(gemm->b) == 2;
+      const std::string portable = why.empty() && !x_.mma_ && !x_.requested_
+                                       ? portable_instead(parts, major(bound_.b, 2, 1, shape_.n, b_half) == Major::mn, shape_, columns_) : "";
+      const bool mma = x_.mma_ || !portable.empty();
+      if (why.empty() && parts == 2 && columns_ % 8 && !mma) why = ragged_halves;
       loop_ = {.a = gemm->a, .b = gemm->b};
       const auto arrange = [&](bool b_mn_allowed) {
         const bool half = size_of(gemm->a) == 2;
@@ -455,12 +490,13 @@ void Binder::plan_product() {
         repack_a_ = a == Major::repack, repack_b_ = b == Major::repack;
       };
       if (why.empty()) {
-        arrange(parts == 1);
+        arrange(parts == 1 || (mma && columns_ % 8 == 0));
         // Addresses of outputs and operands decide how they are reached; those of the workspace are aligned.
         std::vector<std::string> rejected;
-        product_ = x_.product(program_, x_.product_phase_, loop_, places(program_, memory_, columns_), shape_, columns_, rejected, true);
+        product_ = x_.product(program_, x_.product_phase_, loop_, mma, places(program_, memory_, columns_), shape_, columns_, rejected, true);
         for (const std::string& reason : rejected) notes_.push_back("not " + reason);
         fused_ = product_ != nullptr;
+        if (fused_ && !portable.empty()) notes_.push_back(portable);
       } else {
         notes_.push_back("epilogue from memory: " + why);
       }
@@ -471,7 +507,7 @@ void Binder::plan_product() {
         std::vector<BufferPlace> place(1);
         place[0] = {.tensor_map = shape_.n % 4 == 0, .unit = true, .pair = shape_.n % 2 == 0};
         std::vector<std::string> rejected;
-        product_ = x_.product(x_.accumulator_, 0, loop_, place, shape_, columns_, rejected, true);
+        product_ = x_.product(x_.accumulator_, 0, loop_, x_.mma_, place, shape_, columns_, rejected, true);
       }
       if (!product_) throw Error(ErrorCode::internal, "no schedule of the plain product compiles");
       const auto pitch = ceil_div(shape_.k * size_of(gemm->a), 16) * 16;
@@ -487,8 +523,8 @@ void Binder::plan_product() {
   if (!product_) return;
   const FusedEpilogue& e = product_->epilogue;
   const Schedule& s = product_->schedule;
-  const std::int64_t tiles_m = ceil_div(shape_.m, s.bm), tiles_n = ceil_div(columns_, s.bn / e.needs.parts);
-  const std::int64_t slots = tiles_m * (s.ping_pong ? 1 : 2);
+  const std::int64_t tiles_m = ceil_div(shape_.m, s.bm), tiles_n = ceil_div(columns_, consumer_columns(s) / e.needs.parts);
+  const std::int64_t slots = tiles_m * (s.bm / consumer_rows(s));
   if (tiles_m * tiles_n * shape_.batch > std::numeric_limits<std::int32_t>::max() / 2) {
     throw Error(ErrorCode::size_overflow, "the product has too many tiles");
   }
@@ -614,7 +650,10 @@ void Binder::emit_product() {
   const auto& gemm = std::get<Gemm>(x_.problem_);
   const std::int64_t size = size_of(gemm.a), pitch = ceil_div(shape_.k * size, 16) * 16 / size;
   emit_repack();
-  const int bk = static_cast<int>(128 / size);
+  const int bk = static_cast<int>(k_bytes(s) / size);
+  const auto describe = [&](const void* data, DType type, const std::vector<Dimension>& dimensions, int row_bytes) {
+    return s.mma ? portable_map(data, type, dimensions) : encode(data, type, dimensions, row_bytes);
+  };
   const bool a_batched = bound_.a.strides[0] != 0, b_batched = bound_.b.strides[0] != 0;
 
   std::vector<TensorMap> maps;
@@ -622,20 +661,20 @@ void Binder::emit_product() {
     const void* data = repack_a_ ? reinterpret_cast<const void*>(base_ + packed_a_) : bound_.a.data;
     const std::int64_t row = repack_a_ ? pitch : bound_.a.strides[1], batch = repack_a_ ? shape_.m * pitch : bound_.a.strides[0];
     const Dimension batches{a_batched ? shape_.batch : 1, batch, 1};
-    maps.push_back(loop_.a_mn_major ? encode(data, gemm.a, {{shape_.m, 1, 64}, {shape_.k, bound_.a.strides[2], bk}, batches}, 128)
-                                    : encode(data, gemm.a, {{shape_.k, 1, bk}, {shape_.m, row, s.bm}, batches}, 128));
+    maps.push_back(loop_.a_mn_major ? describe(data, gemm.a, {{shape_.m, 1, 64}, {shape_.k, bound_.a.strides[2], bk}, batches}, 128)
+                                    : describe(data, gemm.a, {{shape_.k, 1, bk}, {shape_.m, row, s.bm}, batches}, 128));
   }
   {
     const void* data = repack_b_ ? reinterpret_cast<const void*>(base_ + packed_b_) : bound_.b.data;
     const std::int64_t row = repack_b_ ? pitch : bound_.b.strides[2], batch = repack_b_ ? shape_.n * pitch : bound_.b.strides[0];
     const Dimension batches{b_batched ? shape_.batch : 1, batch, 1};
-    if (e.needs.parts == 2) {
+    if (e.needs.parts == 2 && !s.mma) {
       // Blocks of 8 columns of one half and the other in turns: gate and up of a column meet in one thread.
       maps.push_back(encode(data, gemm.b, {{shape_.k, 1, bk}, {8, row, 8}, {2, columns_ * row, 2}, {columns_ / 8, 8 * row, s.bn / 16}, batches}, 128));
     } else if (loop_.b_mn_major) {
-      maps.push_back(encode(data, gemm.b, {{shape_.n, 1, 64}, {shape_.k, bound_.b.strides[1], bk}, batches}, 128));
+      maps.push_back(describe(data, gemm.b, {{shape_.n, 1, 64}, {shape_.k, bound_.b.strides[1], bk}, batches}, 128));
     } else {
-      maps.push_back(encode(data, gemm.b, {{shape_.k, 1, bk}, {shape_.n, row, s.bn}, batches}, 128));
+      maps.push_back(describe(data, gemm.b, {{shape_.k, 1, bk}, {shape_.n, row, s.bn}, batches}, 128));
     }
   }
   const Program& program = fused_ ? program_ : x_.accumulator_;
@@ -645,7 +684,7 @@ void Binder::emit_product() {
     const lower::Buffer& buffer = program.buffers[b];
     const std::int64_t bytes = size_of(buffer.dtype);
     const int row_bytes = static_cast<int>(std::min<std::int64_t>(128, s.sub_n * bytes));
-    maps.push_back(encode(reinterpret_cast<const void*>(memory[b].address), buffer.dtype,
+    maps.push_back(describe(reinterpret_cast<const void*>(memory[b].address), buffer.dtype,
                           {{columns_, 1, static_cast<int>(row_bytes / bytes)}, {shape_.m, memory[b].strides[1], 64},
                            {memory[b].strides[0] ? shape_.batch : 1, memory[b].strides[0], 1}}, row_bytes));
   };
@@ -663,15 +702,15 @@ void Binder::emit_product() {
 
   const int shared = shared_bytes(s, e.needs);
   Launch& l = launch(product_->module, "postlude_gemm", shared);
-  l.threads = 384;
+  l.threads = static_cast<unsigned>(threads(s));
   GemmParams g{};
   g.m = static_cast<std::int32_t>(shape_.m), g.n = static_cast<std::int32_t>(columns_);
-  g.tiles_m = static_cast<std::int32_t>(ceil_div(shape_.m, s.bm)), g.tiles_n = static_cast<std::int32_t>(ceil_div(columns_, s.bn / e.needs.parts));
-  g.tiles = g.tiles_m * g.tiles_n * static_cast<std::int32_t>(shape_.batch);
+  g.tiles_m = static_cast<std::int32_t>(ceil_div(shape_.m, s.bm)), g.tiles_n = static_cast<std::int32_t>(ceil_div(columns_, consumer_columns(s) / e.needs.parts));
+  g.tiles = g.tiles_m * static_cast<std::int32_t>(ceil_div(columns_, s.bn / e.needs.parts) * shape_.batch);
   g.raster = s.raster, g.k_blocks = static_cast<std::int32_t>(ceil_div(shape_.k, bk));
   g.a_batch = a_batched, g.b_batch = b_batched, g.batch = static_cast<std::int32_t>(shape_.batch);
-  // As few blocks as the number of waves needs: the same time for less power.
-  const std::int64_t waves = ceil_div(g.tiles, x_.multiprocessors_);
+  // As few blocks as the number of waves needs: the same time for less power. The portable kernel's blocks do one tile each.
+  const std::int64_t waves = s.mma ? 1 : ceil_div(g.tiles, x_.multiprocessors_);
   l.grid[0] = static_cast<unsigned>(ceil_div(g.tiles, waves));
   static_assert(sizeof(GemmParams) == 40);
   l.block.assign((maps.size() * sizeof(TensorMap) + sizeof g + words.size() * 8 + 63) / 64 * 8, 0);
@@ -781,11 +820,22 @@ std::string CudaExecutable::explain(ExplainPart part, const Shape& shape) const 
   std::string text;
   std::vector<int> generic;
   for (int p = 0; p < static_cast<int>(program_->phases.size()); ++p) generic.push_back(p);
-  std::string why = !gemm ? "a stream has no product" : !hopper() ? arch_ + " has no wgmma" : !tensor_core_types(gemm->a, gemm->b) ? "the tensor cores do not multiply these types exactly enough"
+  std::string why = !gemm ? "a stream has no product" : !on_tensor_cores(*gemm) ? "the tensor cores of " + arch_ + " do not multiply these types exactly enough"
                     : product_phase_ < 0 ? "no phase reads the accumulator" : not_fusable(*program_, product_phase_);
+  int parts = 1;
+  bool along_n = false, mma = mma_;
+  std::int64_t columns = shape.n;
+  std::string portable;
+  if (why.empty()) {
+    parts = accumulator_parts(program_->phases[product_phase_]);
+    columns = program_->phases[product_phase_].columns.at(shape.n);
+    along_n = gemm->b_layout == Layout::mn_major && size_of(gemm->b) == 2;
+    if (!mma_ && !requested_) portable = portable_instead(parts, along_n, shape, columns);
+    mma = mma_ || !portable.empty();
+    if (parts == 2 && columns % 8 && !mma) why = ragged_halves;
+  }
   if (why.empty()) {
     // As if all operands were aligned.
-    const std::int64_t columns = program_->phases[product_phase_].columns.at(shape.n);
     std::vector<BufferPlace> places(program_->buffers.size());
     for (std::size_t b = 0; b < places.size(); ++b) {
       const auto& buffer = program_->buffers[b];
@@ -793,15 +843,17 @@ std::string CudaExecutable::explain(ExplainPart part, const Shape& shape) const 
                    .unit = true, .pair = columns % 2 == 0 && (buffer.dtype == DType::bf16 || buffer.dtype == DType::f16 || buffer.dtype == DType::f32)};
     }
     std::vector<std::string> rejected;
-    MainLoop loop{.a = gemm->a, .b = gemm->b, .a_mn_major = gemm->a_layout == Layout::mn_major && size_of(gemm->a) == 2,
-                  .b_mn_major = gemm->b_layout == Layout::mn_major && size_of(gemm->b) == 2 && accumulator_parts(program_->phases[product_phase_]) == 1};
+    if (part == ExplainPart::schedule && !portable.empty()) text += portable + ":\n";
+    const MainLoop loop{.a = gemm->a, .b = gemm->b, .a_mn_major = gemm->a_layout == Layout::mn_major && size_of(gemm->a) == 2,
+                        .b_mn_major = along_n && (parts == 1 || (mma && columns % 8 == 0))};
     const bool can_compile = part == ExplainPart::schedule && !compiler_version().empty();
     FusedEpilogue epilogue = emit_fragment(*program_, product_phase_, places);
     epilogue.needs.element_bytes = static_cast<int>(size_of(loop.a));
     epilogue.needs.b_mn_major = loop.b_mn_major;
     if (part == ExplainPart::schedule) {
       bool chosen = false;
-      for (const Schedule& s : rank(epilogue.needs, shape.batch, shape.m, columns, shape.k, multiprocessors_)) {
+      const std::vector<Schedule> order = requested_ ? std::vector{*requested_} : rank(epilogue.needs, shape.batch, shape.m, columns, shape.k, multiprocessors_, mma);
+      for (const Schedule& s : order) {
         std::string verdict = chosen ? "next" : "chosen";
         if (!chosen && can_compile) {
           MainLoop whole = loop;
@@ -813,7 +865,7 @@ std::string CudaExecutable::explain(ExplainPart part, const Shape& shape) const 
         text += to_string(s) + "  " + std::to_string(shared_bytes(s, epilogue.needs)) + " bytes shared  " + verdict + "\n";
       }
     }
-    if (const auto made = product(*program_, product_phase_, loop, places, shape, columns, rejected, false); made && part == ExplainPart::source) text += made->source;
+    if (const auto made = product(*program_, product_phase_, loop, mma, places, shape, columns, rejected, false); made && part == ExplainPart::source) text += made->source;
     for (const int p : epilogue.finished) text += part == ExplainPart::loops ? "phase " + std::to_string(p) + ": by the kernel that folds the partial reductions\n" : "";
     generic.clear();
     for (int p = 0; p < static_cast<int>(program_->phases.size()); ++p) {

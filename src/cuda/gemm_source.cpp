@@ -12,11 +12,20 @@ const char* const math_text =
 const char* const vector_text =
 #include "cuda/device/vector.cu"
     ;
+const char* const fragment_text =
+#include "cuda/device/fragment.cu"
+    ;
 const char* const sm90_text =
 #include "cuda/device/sm90.cu"
     ;
-const char* const gemm_text =
+const char* const sm90_gemm_text =
 #include "cuda/device/sm90_gemm.cu"
+    ;
+const char* const sm80_text =
+#include "cuda/device/sm80.cu"
+    ;
+const char* const sm80_gemm_text =
+#include "cuda/device/sm80_gemm.cu"
     ;
 
 std::string element(DType type) {
@@ -47,6 +56,15 @@ std::string wgmma_text(const MainLoop& loop, int bn) {
          "    : " + bound + " : \"l\"(a), \"l\"(b), \"r\"(scale));\n}\n";
 }
 
+// One warp's product of 16 x 8 over 32 bytes of K.
+std::string mma_text(const MainLoop& loop) {
+  const std::string bound = is_float(loop.a) ? "\"+f\"" : "\"+r\"", type = is_float(loop.a) ? ".f32" : ".s32";
+  return "DEVICE void mma(ACC& d0, ACC& d1, ACC& d2, ACC& d3, const u32 (&a)[4], const u32 (&b)[2]) {\n  asm volatile(\"mma.sync.aligned.m16n8" +
+         std::string(size_of(loop.a) == 2 ? "k16" : "k32") + ".row.col" + type + "." + element(loop.a) + "." + element(loop.b) + type +
+         " {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};\"\n    : " + bound + "(d0), " + bound + "(d1), " + bound + "(d2), " + bound +
+         "(d3) : \"r\"(a[0]), \"r\"(a[1]), \"r\"(a[2]), \"r\"(a[3]), \"r\"(b[0]), \"r\"(b[1]));\n}\n";
+}
+
 }  // namespace
 
 std::string base_source() { return std::string(base_text) + math_text + vector_text; }
@@ -61,12 +79,14 @@ std::string gemm_source(const MainLoop& loop, const Schedule& s, const EpilogueT
       text += std::string(value) + "\n";
     }
   };
-  define("PINGPONG", s.ping_pong);
+  if (!s.mma) define("PINGPONG", s.ping_pong);
   define("BM", s.bm);
   define("BN", s.bn);
+  define("WG_ROWS", consumer_rows(s));
+  define("WG_COLUMNS", consumer_columns(s));
   define("STAGES", s.stages);
   define("SUB_N", s.sub_n);
-  define("D_BUFFERS", s.d_buffers);
+  if (!s.mma) define("D_BUFFERS", s.d_buffers);
   define("D_BYTES", 64 * s.sub_n * epilogue.needs.d_bytes_column);
   define("STORES", epilogue.stores);
   define("COPIES", epilogue.copies);
@@ -83,10 +103,11 @@ std::string gemm_source(const MainLoop& loop, const Schedule& s, const EpilogueT
   define("WORDS", epilogue.words ? epilogue.words : 1);
   define("ACC", is_float(loop.a) ? "float" : "int");
   text += base_source();
-  text += sm90_text;
-  text += wgmma_text(loop, s.bn);
+  text += fragment_text;
+  text += s.mma ? sm80_text : sm90_text;
+  text += s.mma ? mma_text(loop) : wgmma_text(loop, s.bn);
   text += epilogue.text;
-  text += gemm_text;
+  text += s.mma ? sm80_gemm_text : sm90_gemm_text;
   return text;
 }
 

@@ -1,4 +1,4 @@
-// The source text of the sm_90a matrix product around an emitted epilogue.
+// The source text of a matrix product around an emitted epilogue.
 #pragma once
 
 #include "cuda/schedule.h"
@@ -27,7 +27,7 @@ struct EpilogueText {
   EpilogueNeeds needs;
 };
 
-// The parameters that the host fills: tensor maps, these integers, the epilogue's words, in this order.
+// The parameters that the host fills: tensor maps (for the portable kernel what device/sm80.cu reads of them), these integers, the epilogue's words, in this order.
 struct GemmParams {
   std::int32_t m, n, tiles_m, tiles_n, tiles, raster, k_blocks, a_batch, b_batch, batch;
 };

@@ -3,12 +3,14 @@
 #include <postlude/error.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 
 namespace postlude::inline v0::cuda {
 namespace {
 
-constexpr int accumulator_registers = 192;  // a thread; beyond, the epilogue has none left (128x208 spills)
+constexpr int accumulator_registers = 192;      // a thread; beyond, the epilogue has none left (128x208 spills)
+constexpr int mma_accumulator_registers = 128;  // the fragments of A and B need them too
 
 int d_bytes(const Schedule& s, const EpilogueNeeds& n) { return 64 * s.sub_n * n.d_bytes_column; }
 int aux_bytes(const Schedule& s, const EpilogueNeeds& n) { return 64 * s.sub_n * n.aux_bytes_column; }
@@ -19,12 +21,19 @@ struct Tile {
 };
 constexpr Tile tiles[] = {{true, 128, 192}, {true, 128, 128}, {true, 128, 160}, {true, 64, 256}, {false, 128, 256},
                           {false, 256, 128}, {false, 128, 192}, {false, 128, 128}, {true, 128, 64}};
+constexpr Tile mma_tiles[] = {{true, 256, 128}, {true, 128, 256}, {true, 128, 128}, {true, 256, 64}, {true, 128, 64}, {true, 64, 64}};
+
+const char* kind(const Schedule& s) { return s.mma ? "mma" : s.ping_pong ? "pingpong" : "cooperative"; }
 
 }  // namespace
 
+int consumers(const Schedule& s) { return s.mma && s.bm / 64 * s.bn / 2 <= mma_accumulator_registers ? 1 : 2; }
+int consumer_rows(const Schedule& s) { return s.mma || s.ping_pong ? s.bm : s.bm / 2; }
+int consumer_columns(const Schedule& s) { return s.mma ? s.bn / consumers(s) : s.bn; }
+
 std::string to_string(const Schedule& s) {
   char text[160];
-  std::snprintf(text, sizeof text, "%s %dx%dx%d sub %dx%d aux %d raster %d", s.ping_pong ? "pingpong" : "cooperative", s.bm, s.bn, s.stages,
+  std::snprintf(text, sizeof text, "%s %dx%dx%d sub %dx%d aux %d raster %d", kind(s), s.bm, s.bn, s.stages,
                 s.sub_n, s.d_buffers, s.aux_stages, s.raster);
   return text;
 }
@@ -37,33 +46,42 @@ Schedule parse_schedule(std::string_view text) {
   const int read = std::sscanf(copy.c_str(), "%15s %dx%dx%d sub %dx%d aux %d raster %d%n", kind, &s.bm, &s.bn, &s.stages, &s.sub_n, &s.d_buffers,
                                &s.aux_stages, &s.raster, &length);
   const std::string_view name = kind;
-  if (read != 8 || static_cast<std::size_t>(length) != text.size() || (name != "pingpong" && name != "cooperative")) {
+  if (read != 8 || static_cast<std::size_t>(length) != text.size() || (name != "pingpong" && name != "cooperative" && name != "mma")) {
     throw Error(ErrorCode::bad_schedule, "the schedule " + postlude::quoted(text) + " cannot be read",
                 "write it as explain prints it, such as \"" + to_string(Schedule{}) + "\"");
   }
-  s.ping_pong = name == "pingpong";
+  s.mma = name == "mma";
+  s.ping_pong = name != "cooperative";
   return s;
 }
 
 int shared_bytes(const Schedule& s, const EpilogueNeeds& n) {
+  if (s.mma) {  // the epilogue's memory lies where the stages were
+    return std::max(s.stages * (s.bm + s.bn) * k_bytes(s), consumers(s) * (d_bytes(s, n) + s.aux_stages * aux_bytes(s, n) + n.scratch_bytes));
+  }
   return 1024 + s.stages * (s.bm + s.bn) * 128 + 2 * s.d_buffers * d_bytes(s, n) + 2 * s.aux_stages * aux_bytes(s, n) + 2 * n.scratch_bytes +
          16 * s.stages + 32 * s.aux_stages;
 }
 
 std::string illegal(const Schedule& s, const EpilogueNeeds& n) {
-  const int consumer_rows = s.ping_pong ? s.bm : s.bm / 2;
+  const int rows = consumer_rows(s), columns = consumer_columns(s), registers = s.mma ? mma_accumulator_registers : accumulator_registers;
   const auto text = [](int value) { return std::to_string(value); };
-  if (consumer_rows != 64 && consumer_rows != 128) return "a consumer has " + text(consumer_rows) + " rows, not 64 or 128";
+  if (rows != 64 && rows != 128 && !(s.mma && rows == 256)) return "a consumer has " + text(rows) + " rows, not 64 or 128" + (s.mma ? " or 256" : "");
+  if (s.mma && s.bn != 64 && s.bn != 128 && s.bn != 256) return "a tile has " + text(s.bn) + " columns, not 64, 128 or 256";
   if (s.bn < 32 || s.bn > 256 || s.bn % 32) return "a tile of " + text(s.bn) + " columns is not a multiple of 32 up to 256";
-  if (consumer_rows / 64 * s.bn / 2 > accumulator_registers) return "its accumulator takes more than " + text(accumulator_registers) + " registers a thread";
+  if (rows / 64 * columns / 2 > registers) return "its accumulator takes more than " + text(registers) + " registers a thread";
   if (s.sub_n != 32 && s.sub_n != 64) return "subtiles are 32 or 64 columns wide";
-  if (s.bn / n.parts % s.sub_n || s.bn % (n.parts * 16)) return "subtiles of " + text(s.sub_n) + " columns do not divide a tile of " + text(s.bn / n.parts);
+  if (columns / n.parts % s.sub_n || columns % (n.parts * 16)) {
+    return "subtiles of " + text(s.sub_n) + " columns do not divide a tile of " + text(columns / n.parts);
+  }
   if (n.b_mn_major && s.bn % 64) return "B along N needs tiles that are a multiple of 64 columns";
   if (s.stages < 2 || s.stages > 12) return "stages are 2 to 12";
-  if (n.d_bytes_column && (s.d_buffers < 2 || s.d_buffers > 8)) return "staged outputs need 2 to 8 buffers";
+  if (s.mma && s.d_buffers != 1) return "staged outputs have one buffer";
+  if (!s.mma && n.d_bytes_column && (s.d_buffers < 2 || s.d_buffers > 8)) return "staged outputs need 2 to 8 buffers";
   if ((n.aux_bytes_column != 0) != (s.aux_stages != 0) || s.aux_stages > 8) return n.aux_bytes_column ? "tile operands need 1 to 8 stages" : "it has no tile operands by tensor map";
   if (s.raster < 1) return "a raster is at least 1";
-  if (shared_bytes(s, n) > shared_limit) return "it needs " + text(shared_bytes(s, n)) + " bytes of shared memory, more than " + text(shared_limit);
+  const int limit = s.mma ? mma_shared_limit : shared_limit;
+  if (shared_bytes(s, n) > limit) return "it needs " + text(shared_bytes(s, n)) + " bytes of shared memory, more than " + text(limit);
   return {};
 }
 
@@ -74,6 +92,21 @@ Schedule fill_shared(Schedule tile, const EpilogueNeeds& needs) {
   // Stages first: the fifth is worth more than wide subtiles (16384 x 4096 x 1024, bias_gelu_res_aux: 1.13 of cuBLAS with five and
   // 32 columns, 1.20 with four and 64). Then wide subtiles, which mean few barriers, and a third buffer.
   constexpr Staging stagings[] = {{64, 3, 2}, {32, 4, 2}, {32, 3, 2}, {64, 2, 2}, {32, 2, 2}, {32, 2, 1}};
+  if (tile.mma) {
+    tile.d_buffers = 1;
+    for (const int sub_n : {64, 32}) {
+      tile.sub_n = sub_n;
+      for (const int aux : {2, 1}) {
+        tile.aux_stages = needs.aux_bytes_column ? aux : 0;
+        // Three stages of a block with one consumer leave room for a second block everywhere.
+        for (tile.stages = consumers(tile) == 1 ? 3 : 4; tile.stages >= 2; --tile.stages) {
+          if (illegal(tile, needs).empty()) return tile;
+        }
+      }
+    }
+    tile.stages = 0;
+    return tile;
+  }
   for (const int least : {5, 4, 3, 2}) {
     for (const Staging& staging : stagings) {
       tile.sub_n = staging.sub_n;
@@ -88,29 +121,52 @@ Schedule fill_shared(Schedule tile, const EpilogueNeeds& needs) {
   return tile;
 }
 
-std::vector<Schedule> candidates(const EpilogueNeeds& needs) {
+std::vector<Schedule> candidates(const EpilogueNeeds& needs, bool mma) {
   std::vector<Schedule> found;
-  for (const Tile& t : tiles) {
-    Schedule s{.ping_pong = t.ping_pong, .bm = t.bm, .bn = t.bn};
+  const auto add = [&](const Tile& t) {
+    Schedule s{.mma = mma, .ping_pong = t.ping_pong, .bm = t.bm, .bn = t.bn};
     s = fill_shared(s, needs);
     if (s.stages) found.push_back(s);
-  }
+  };
+  if (mma) std::for_each(std::begin(mma_tiles), std::end(mma_tiles), add);
+  else std::for_each(std::begin(tiles), std::end(tiles), add);
   return found;
 }
 
+namespace {
+
+// Clocks of the portable kernel, fitted to six tiles on an H200, 4096^3 and 16384 x 4096 x 1024, plain, bias_gelu and
+// bias_gelu_res_aux (within 5%): the products, the fragments that each warp reads for them, and what is copied for a tile.
+// Two blocks of one consumer share a multiprocessor and hide each other's epilogues.
+double mma_clocks(const Schedule& s, const EpilogueNeeds& needs, double tiles, double k, int multiprocessors) {
+  const double area = double(s.bm) * s.bn, resident = consumers(s) == 1 ? 2 : 1;
+  const double fragments = 4.0 / s.bm + 1.0 / consumer_columns(s), copied = 1.0 / s.bm + 1.0 / s.bn;
+  const double loop = area * std::max(64.0, k) / 1650 * (1 + 20 * fragments + 10 * copied) * needs.element_bytes / 2;
+  const double element = 0.025 * (needs.aux_bytes_column + needs.d_bytes_column) + 0.011 * needs.operations;
+  const double epilogue = (2000 + area / needs.parts * element) / resident;
+  const double blocks = std::ceil(tiles / multiprocessors);  // of a multiprocessor, the longest
+  return blocks * (loop + epilogue) + (resident == 2 && blocks == 1 ? loop / 2 : 0);  // one block alone does not fill it
+}
+
+}  // namespace
+
 std::vector<Schedule> rank(const EpilogueNeeds& needs, std::int64_t batch, std::int64_t m, std::int64_t columns, std::int64_t k,
-                           int multiprocessors) {
+                           int multiprocessors, bool mma) {
   const auto ceil_div = [](std::int64_t a, std::int64_t b) { return (a + b - 1) / b; };
   struct Ranked {
     Schedule schedule;
     double clocks;
   };
   std::vector<Ranked> ranked;
-  for (Schedule s : candidates(needs)) {
+  for (Schedule s : candidates(needs, mma)) {
     // Waves of tiles, each with its main loop at 2048 bf16 products a clock. Measured on an H200, 8192^3 and 4096^3: the
     // larger ping-pong tiles run at full speed, 128x128 2% slower, cooperative 128x256 3%.
     const int out_n = s.bn / needs.parts;
     const std::int64_t tiles = batch * ceil_div(m, s.bm) * ceil_div(columns, out_n);
+    if (mma) {
+      ranked.push_back({s, mma_clocks(s, needs, double(tiles), double(k), multiprocessors)});
+      continue;
+    }
     const std::int64_t waves = ceil_div(tiles, multiprocessors);
     const double area = double(s.bm) * s.bn;
     const double smaller = std::max(1.0, 128.0 * 192 / area);
@@ -129,7 +185,14 @@ std::vector<Schedule> rank(const EpilogueNeeds& needs, std::int64_t batch, std::
   }
   std::stable_sort(ranked.begin(), ranked.end(), [](const Ranked& a, const Ranked& b) { return a.clocks < b.clocks; });
   std::vector<Schedule> best;
-  for (const Ranked& r : ranked) best.push_back(r.schedule);
+  for (const Ranked& r : ranked) {
+    best.push_back(r.schedule);
+    // Narrow subtiles of the portable kernel take fewer registers: dgelu_dbias on sm_80 and bce on sm_90 spill with wide ones.
+    if (Schedule narrow = r.schedule; mma && narrow.sub_n == 64) {
+      narrow.sub_n = 32;
+      if (illegal(narrow, needs).empty()) best.push_back(narrow);
+    }
+  }
   return best;
 }
 

@@ -1,4 +1,5 @@
-// A schedule: how the sm_90a kernel runs one epilogue on one shape. Choosing is pure; nothing here touches a device.
+// A schedule: how the product and one epilogue run on one shape: by the sm_90a kernel, or by the portable one (`mma`) of
+// sm_80 and newer. Choosing is pure; nothing here touches a device.
 #pragma once
 
 #include "lower/program.h"
@@ -11,18 +12,19 @@
 namespace postlude::inline v0::cuda {
 
 struct Schedule {
+  bool mma = false;       // the portable kernel: a block computes one tile, its consumers side by side
   bool ping_pong = true;  // consumers take whole tiles in turns; else each takes half the rows of every tile
   int bm = 128, bn = 128; // accumulator tile
-  int stages = 4;         // of A and B, 128 bytes of K each
+  int stages = 4;         // of A and B, 128 bytes of K each (mma: 64)
   int sub_n = 64;         // columns of a subtile of the epilogue (32 or 64), of 64 rows
-  int d_buffers = 2;      // staged subtiles of the outputs, a consumer
+  int d_buffers = 2;      // staged subtiles of the outputs, a consumer (mma: 1, as every warp writes what it staged)
   int aux_stages = 0;     // subtiles of the tile operands in flight, a consumer; 0: it has none by tensor map
   int raster = 8;         // tile rows walked together
 
   bool operator==(const Schedule&) const = default;
 };
 
-// "pingpong 128x192x5 sub 64x2 aux 2 raster 8", and back. parse throws bad_schedule, naming what is wrong.
+// "pingpong 128x192x5 sub 64x2 aux 2 raster 8" (or cooperative, or mma), and back. parse throws bad_schedule, naming what is wrong.
 [[nodiscard]] std::string to_string(const Schedule& schedule);
 [[nodiscard]] Schedule parse_schedule(std::string_view text);
 
@@ -37,7 +39,15 @@ struct EpilogueNeeds {
   int operations = 0;       // about how many instructions the epilogue takes, an element
 };
 
-inline constexpr int shared_limit = 232448;  // bytes a block may have on sm_90
+inline constexpr int shared_limit = 232448;      // bytes a block may have on sm_90
+inline constexpr int mma_shared_limit = 101376;  // and on every GPU since sm_80
+
+// Consumers: the groups of 128 threads that hold accumulators, and what each owns of a tile.
+[[nodiscard]] int consumers(const Schedule& schedule);
+[[nodiscard]] int consumer_rows(const Schedule& schedule);
+[[nodiscard]] int consumer_columns(const Schedule& schedule);
+[[nodiscard]] inline int threads(const Schedule& s) { return (consumers(s) + (s.mma ? 0 : 1)) * 128; }
+[[nodiscard]] inline int k_bytes(const Schedule& s) { return s.mma ? 64 : 128; }  // a stage
 
 // Bytes of shared memory, alignment included.
 [[nodiscard]] int shared_bytes(const Schedule& schedule, const EpilogueNeeds& needs);
@@ -50,9 +60,9 @@ inline constexpr int shared_limit = 232448;  // bytes a block may have on sm_90
 
 // The heuristic: the legal schedules, best first. `columns` are the output's (behind a chunk: the accumulator's over parts).
 [[nodiscard]] std::vector<Schedule> rank(const EpilogueNeeds& needs, std::int64_t batch, std::int64_t m, std::int64_t columns,
-                                         std::int64_t k, int multiprocessors);
+                                         std::int64_t k, int multiprocessors, bool mma = false);
 
 // Every legal tile for these needs, filled: for sweeps and for tests that draw random ones.
-[[nodiscard]] std::vector<Schedule> candidates(const EpilogueNeeds& needs);
+[[nodiscard]] std::vector<Schedule> candidates(const EpilogueNeeds& needs, bool mma = false);
 
 }  // namespace postlude::inline v0::cuda

@@ -31,6 +31,24 @@ INSTANTIATE_TEST_SUITE_P(Epilogues, SuiteCompiles,
                                          "softmax", "argmax", "xent", "fp8_rowwise"),
                          [](const auto& i) { return std::string(i.param); });
 
+// Where Hopper's kernel would need the accumulator in memory or B repacked, and that costs more than mma.sync's slower products.
+TEST(PortableKernel, IsTakenWhereItIsFaster) {
+  const auto schedules = [](const char* isa, Layout b, std::int64_t m, std::int64_t n, std::int64_t k) {
+    Gemm gemm;
+    gemm.a = gemm.b = DType::bf16;
+    gemm.b_layout = b;
+    Target target;
+    target.device = Device::cuda;
+    target.isa = isa;
+    return postlude::compile(gemm, parse_file(std::string(POSTLUDE_SOURCE_DIR) + "/epilogues/swiglu.py"), target).explain(ExplainPart::schedule, m, n, k);
+  };
+  EXPECT_TRUE(schedules("sm_80", Layout::k_major, 4096, 4096, 4096).starts_with("mma "));
+  EXPECT_TRUE(schedules("sm_90a", Layout::mn_major, 4096, 4096, 4096).starts_with("pingpong "));
+  EXPECT_TRUE(schedules("sm_90a", Layout::mn_major, 128, 4096, 4096).starts_with("both halves of B along N, and M is small"));
+  EXPECT_TRUE(schedules("sm_90a", Layout::k_major, 4096, 4100, 512).starts_with("halves of no multiple of 8 columns, and K is short"));
+  EXPECT_TRUE(schedules("sm_90a", Layout::k_major, 4096, 4100, 4096).starts_with("epilogue from memory: the halves"));
+}
+
 TEST(Compile, ReportsTheCompilersError) {
   if (compiler_version().empty()) GTEST_SKIP() << describe_compiler();
   try {

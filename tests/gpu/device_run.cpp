@@ -20,6 +20,17 @@ constexpr int most_draws = 48;
 cuda::Schedule draw_schedule(fuzz::Choices& pick, bool with_operands) {
   constexpr int rasters[] = {1, 2, 3, 5, 8, 16};
   cuda::Schedule s;
+  if (pick.chance(33)) {
+    s.mma = true;
+    s.bm = 64 << pick.below(3);
+    s.bn = 64 << pick.below(3);
+    s.stages = static_cast<int>(2 + pick.below(4));
+    s.sub_n = pick.chance(50) ? 32 : 64;
+    s.d_buffers = 1;
+    s.aux_stages = with_operands ? static_cast<int>(1 + pick.below(3)) : 0;
+    s.raster = pick.pick(rasters);
+    return s;
+  }
   s.ping_pong = pick.chance(60);
   s.bm = (s.ping_pong ? 64 : 128) << pick.below(2);
   s.bn = 32 * static_cast<int>(1 + pick.below(8));

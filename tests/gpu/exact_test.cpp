@@ -51,6 +51,12 @@ TEST_P(Exact, HasTheBitsOfTheCpu) {
         EXPECT_EQ(problem.outputs(), problem.outputs_on_cpu())
             << batch << " x " << shape.m << "x" << shape.n << "x" << shape.k << " offset " << offset << " by "
             << problem.schedule();
+        Call portable = problem.compile("mma").bind(problem.bindings());
+        problem.poison();
+        portable.run();
+        EXPECT_EQ(problem.outputs(), problem.outputs_on_cpu())
+            << batch << " x " << shape.m << "x" << shape.n << "x" << shape.k << " offset " << offset << " by "
+            << portable.describe();
       }
     }
   }
@@ -71,6 +77,10 @@ TEST(Integers, HaveTheBitsOfTheCpu) {
         Shape{1, 200, 144, 320}, {.elements = Elements::whole});
     problem.run();
     EXPECT_EQ(problem.outputs(), problem.outputs_on_cpu()) << name(a) << " by " << problem.schedule();
+    Call portable = problem.compile("mma").bind(problem.bindings());
+    problem.poison();
+    portable.run();
+    EXPECT_EQ(problem.outputs(), problem.outputs_on_cpu()) << name(a) << " by " << portable.describe();
   }
 }
 
@@ -86,7 +96,9 @@ TEST(Schedules, GiveTheSameBits) {
   for (const char* schedule :
        {"pingpong 64x64x3 sub 32x2 aux 1 raster 1", "pingpong 128x96x2 sub 32x2 aux 2 raster 3",
         "pingpong 128x128x4 sub 64x2 aux 1 raster 16", "cooperative 128x160x3 sub 32x2 aux 2 raster 8",
-        "cooperative 256x64x2 sub 64x2 aux 2 raster 2"}) {
+        "cooperative 256x64x2 sub 64x2 aux 2 raster 2", "mma 256x128x4 sub 64x1 aux 2 raster 8",
+        "mma 128x256x2 sub 32x1 aux 1 raster 3", "mma 128x128x3 sub 64x1 aux 2 raster 1",
+        "mma 256x64x3 sub 32x1 aux 2 raster 5", "mma 64x64x5 sub 64x1 aux 1 raster 2"}) {
     try {
       Call call = problem.compile(schedule).bind(problem.bindings());
       problem.poison();
@@ -97,7 +109,7 @@ TEST(Schedules, GiveTheSameBits) {
       EXPECT_EQ(error.code(), ErrorCode::bad_schedule) << schedule << ": " << error.what();
     }
   }
-  EXPECT_GE(ran, 3);
+  EXPECT_GE(ran, 8);
 }
 
 // Operands of one sign are where truncation adds up: every step loses in the same direction.

@@ -16,22 +16,8 @@ constexpr int SMEM_AUX = SMEM_D + 2 * D_BUFFERS * D_BYTES;
 constexpr int SMEM_SCRATCH = SMEM_AUX + 2 * AUX_STAGES * AUX_BYTES;
 constexpr int SMEM_BARRIERS = SMEM_SCRATCH + 2 * SCRATCH_BYTES;
 
-struct TileCoordinate { int m, n, batch; };
-
-// Grouped raster: RASTER tile rows at a time, down the group first, so that A and B tiles are still in L2 when met again.
-DEVICE TileCoordinate tile_coordinate(const Params& p, int t) {
-  const int per_batch = p.tiles_m * p.tiles_n;
-  const int batch = t / per_batch;
-  t -= batch * per_batch;
-  const int per_group = p.raster * p.tiles_n;
-  const int first = t / per_group * p.raster;
-  const int rows = min(p.raster, p.tiles_m - first);
-  t %= per_group;
-  return {first + t % rows, t / rows, batch};
-}
-
 DEVICE void place_tile(const Params& p, Tile& tile, int t) {
-  const TileCoordinate c = tile_coordinate(p, t);
+  const TileCoordinate c = tile_coordinate(p, t, p.tiles_n);
   tile.batch = c.batch, tile.tile_m = c.m, tile.tile_n = c.n;
   tile.slot_m = PINGPONG ? c.m : 2 * c.m + tile.wg;
   tile.row = c.m * BM + (PINGPONG ? 0 : tile.wg * WG_ROWS);
@@ -43,7 +29,7 @@ DEVICE void load_operands(const Params& p, u32 smem, u32 full, u32 empty) {
   int stage = 0;
   u32 phase = 0;
   for (int t = blockIdx.x; t < p.tiles; t += gridDim.x) {
-    const TileCoordinate c = tile_coordinate(p, t);
+    const TileCoordinate c = tile_coordinate(p, t, p.tiles_n);
     for (int kb = 0; kb < k_blocks; ++kb) {
       mbarrier_wait(empty + 8 * stage, phase ^ 1);
       const u32 bar = full + 8 * stage, a = smem + stage * A_BYTES, b = smem + SMEM_B + stage * B_BYTES;
@@ -75,7 +61,7 @@ DEVICE void load_aux(const Params& p, u32 ring, u32 full, u32 empty, int wg) {
   u32 phase = 0;
   const int step = PINGPONG ? 2 * gridDim.x : gridDim.x;
   for (int t = blockIdx.x + (PINGPONG ? wg * gridDim.x : 0); t < p.tiles; t += step) {
-    const TileCoordinate c = tile_coordinate(p, t);
+    const TileCoordinate c = tile_coordinate(p, t, p.tiles_n);
     const int row = c.m * BM + (PINGPONG ? 0 : wg * WG_ROWS), col = c.n * OUT_N;
     for (int s = 0; s < SUBTILES; ++s) {
       mbarrier_wait(empty + 8 * stage, phase ^ 1);

@@ -1,0 +1,52 @@
+R"cuda(
+// sm_80 and newer: asynchronous copies of 16 bytes, and the tile operands and outputs of a warp's own rows. A TensorMap
+// here is what the copy engine would read out of its own: address, extents of the contiguous axis and of the rows, strides in
+// bytes of rows and batches.
+DEVICE i64 map_address(const TensorMap& map) { return i64(map.word[0]); }
+DEVICE int map_columns(const TensorMap& map) { return int(map.word[1]); }
+DEVICE int map_rows(const TensorMap& map) { return int(map.word[2]); }
+DEVICE i64 map_pitch(const TensorMap& map) { return i64(map.word[3]); }
+DEVICE i64 map_batch(const TensorMap& map) { return i64(map.word[4]); }
+
+// The first `bytes` (0 to 16) of 16 at `from`; the others become zero. Without any, `from` is not read.
+DEVICE void copy_async(u32 to, i64 from, int bytes) {
+  asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(bytes) : "memory");
+}
+DEVICE void copy_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+template <int pending> DEVICE void copy_wait() { asm volatile("cp.async.wait_group %0;" ::"n"(pending) : "memory"); }
+
+DEVICE void ldmatrix_transposed(u32 from, u32& a, u32& b, u32& c, u32& d) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(a), "=r"(b), "=r"(c), "=r"(d) : "r"(from) : "memory");
+}
+DEVICE void shared_load(u32 from, u32& a, u32& b, u32& c, u32& d) {
+  asm volatile("ld.shared.v4.b32 {%0, %1, %2, %3}, [%4];" : "=r"(a), "=r"(b), "=r"(c), "=r"(d) : "r"(from) : "memory");
+}
+
+// What the emitted aux_issue and store_issue call. Each warp moves its own 16 rows of a subtile, 16 bytes a lane; nobody
+// else touches them, so that waiting is a matter of the warp.
+DEVICE void mbarrier_expect(u32, u32) {}
+template <int size, typename F> DEVICE void subtile_rows(const TensorMap& map, int row, int col, F move) {
+  constexpr int chunks = SUB_N * size / 16;
+  const int warp = threadIdx.x / 32 % 4, lane = lane_id();
+  #pragma unroll
+  for (int i = 0; i < 16 * chunks; i += 32) {
+    const int r = warp * 16 + (i + lane) / chunks, c = (i + lane) % chunks * (16 / size);
+    move(subtile_offset<size>(r, c), i64(row + r) * map_pitch(map) + i64(col + c) * size, row + r < map_rows(map) && col + c < map_columns(map));
+  }
+}
+template <int size> DEVICE void subtile_load(const TensorMap& map, u32 to, u32, int row, int col, int batch) {
+  const i64 base = map_address(map) + batch * map_batch(map);
+  subtile_rows<size>(map, row, col, [&](u32 offset, i64 at, bool in) {
+    copy_async(to + offset, base + at, in ? 16 : 0);
+  });
+}
+template <int size> DEVICE void subtile_store(const TensorMap& map, u32 from, int row, int col, int batch) {
+  const i64 base = map_address(map) + batch * map_batch(map);
+  subtile_rows<size>(map, row, col, [&](u32 offset, i64 at, bool in) {
+    uint4 x;
+    shared_load(from + offset, x.x, x.y, x.z, x.w);
+    if (in) *(uint4*)(base + at) = x;
+  });
+}
+)cuda"

@@ -1,0 +1,81 @@
+// Every epilogue of the suite compiles for the portable kernel, for GPUs from sm_80 on, without a device and
+// without spills.
+// Skipped where NVRTC is missing.
+#include "cuda/emit_fragment.h"
+#include "cuda/nvrtc.h"
+#include "lower/lower.h"
+
+#include <postlude/parse.h>
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+namespace postlude::inline v0::cuda {
+namespace {
+
+struct Case {
+  const char* epilogue;
+  const char* arch;
+};
+
+class MmaCompiles : public testing::TestWithParam<Case> {};
+
+// The epilogue where every operand and output is aligned.
+FusedEpilogue aligned(const Graph& graph, const Gemm& gemm) {
+  const lower::Program program = lower::lower(graph.data(), gemm);
+  std::vector<BufferPlace> places;
+  for (const auto& buffer : program.buffers) {
+    places.push_back({.tensor_map = buffer.axes.has(Axis::m) && buffer.axes.has(Axis::n) &&
+                                    size_of(buffer.dtype) <= 4 && buffer.rows == Extent{},
+                      .unit = true,
+                      .pair = buffer.dtype == DType::bf16 || buffer.dtype == DType::f16 || buffer.dtype == DType::f32});
+  }
+  return emit_fragment(program, 0, places);
+}
+
+TEST_P(MmaCompiles, WithoutSpills) {
+  if (compiler_version().empty()) GTEST_SKIP() << describe_compiler();
+  const auto [name, arch] = GetParam();
+  Gemm gemm;
+  gemm.a = gemm.b = std::string(name) == "fp8_rowwise" ? DType::e4m3 : DType::bf16;
+  FusedEpilogue epilogue = aligned(parse_file(std::string(POSTLUDE_SOURCE_DIR) + "/epilogues/" + name + ".py"), gemm);
+  epilogue.needs.element_bytes = static_cast<int>(size_of(gemm.a));
+  const std::vector<Schedule> schedules = rank(epilogue.needs, 1, 4096, 4096, 4096, 108, true);
+  ASSERT_FALSE(schedules.empty());
+  // Where the first spills (dgelu_dbias on sm_80), the product takes the next, whose subtiles are narrower, as here.
+  std::string reasons;
+  for (std::size_t i = 0; i < std::min<std::size_t>(2, schedules.size()); ++i) {
+    const Schedule& schedule = schedules[i];
+    const Compiled compiled =
+        compile(gemm_source({.a = gemm.a, .b = gemm.b, .whole_m = true, .whole_n = true}, schedule, epilogue), arch);
+    const std::string reason = rejection(compiled);
+    if (reason.empty()) {
+      EXPECT_EQ(compiled.spill_bytes, 0) << to_string(schedule);
+      EXPECT_LE(compiled.registers * threads(schedule) * (consumers(schedule) == 1 ? 2 : 1), 65536)
+          << to_string(schedule);
+      return;
+    }
+    reasons += to_string(schedule) + ": " + reason + "\n";
+  }
+  FAIL() << reasons;
+}
+
+// The whole suite for sm_80; for the others what differs: fp8, registers, the newest instruction set.
+std::vector<Case> cases() {
+  std::vector<Case> all;
+  for (const char* epilogue : {"plain", "bias_relu", "bias_gelu", "axpby", "bias_gelu_res_aux", "dgelu_dbias", "swiglu",
+                               "bce", "rowmax", "rmsnorm", "softmax", "argmax", "xent"}) {
+    all.push_back({epilogue, "sm_80"});
+  }
+  for (const char* epilogue : {"fp8_rowwise", "dgelu_dbias"}) all.push_back({epilogue, "sm_89"});
+  for (const char* epilogue : {"bce", "bias_gelu_res_aux"}) all.push_back({epilogue, "sm_90"});
+  for (const char* epilogue : {"fp8_rowwise", "swiglu", "argmax"}) all.push_back({epilogue, "sm_120"});
+  return all;
+}
+
+INSTANTIATE_TEST_SUITE_P(Suite, MmaCompiles, testing::ValuesIn(cases()),
+                         [](const auto& i) { return std::string(i.param.epilogue) + "_" + i.param.arch; });
+
+}  // namespace
+}  // namespace postlude::inline v0::cuda
