@@ -548,28 +548,27 @@ void Binder::plan_generic() {
     return (type == DType::f32 || type == DType::bf16 || type == DType::f16) && address % 16 == 0 && strides[2] == 1 && strides[0] % 8 == 0 && strides[1] % 8 == 0;
   };
   Wide vectors;
+  vectors.source = stream_ ? bound_.a.dtype : program_.accumulator;
   bool eights = true;
-  for (const int p : generic_phases_) {
-    const Phase& phase = program_.phases[p];
-    if (phase.domain.has(Axis::n)) eights = eights && phase.columns.at(shape_.n) % 8 == 0;
-  }
+  for (const Phase& phase : program_.phases) vectors.columns.push_back(phase.domain.has(Axis::n) ? phase.columns.at(shape_.n) : 1);
+  for (const int p : generic_phases_) eights = eights && (!program_.phases[p].domain.has(Axis::n) || vectors.columns[p] % 8 == 0);
   if (eights) {
     for (std::size_t b = 0; b < memory_.size(); ++b) vectors.buffers.push_back(wide(memory_[b].address, memory_[b].strides, program_.buffers[b].dtype));
     const std::int64_t own[3] = {shape_.m * shape_.n, shape_.n, 1};
     vectors.accumulator = stream_ ? wide(reinterpret_cast<std::uint64_t>(bound_.a.data), bound_.a.strides.data(), bound_.a.dtype) : wide(0, own, program_.accumulator);
   }
-  generic_ = emit_generic(program_, generic_phases_, stream_ ? bound_.a.dtype : program_.accumulator, vectors);
+  generic_ = emit_generic(program_, generic_phases_, vectors);
   std::int64_t partial_bytes = 0, counters = 0;
   for (const GenericKernel& kernel : generic_.kernels) {
     const Phase& phase = program_.phases[kernel.phase];
     Shaped shaped{kernel, phase.domain.has(Axis::m) ? phase.rows.at(shape_.m) : 1, phase.domain.has(Axis::n) ? phase.columns.at(shape_.n) : 1, {1, 1, 1}};
     const std::int64_t phase_batches = phase.batched ? shape_.batch : 1;
     std::int64_t grid[3] = {1, 1, 1};
-    if (kernel.reduction < 0) {
+    if (kernel.rows) {
+      grid[0] = ceil_div(shaped.rows, kernel.rows->block() / kernel.rows->threads), grid[1] = kernel.rows->blocks_n, grid[2] = phase_batches;
+    } else if (kernel.reduction < 0) {
       const std::int64_t outer = kernel.row_threads ? shaped.columns : shaped.rows, inner = kernel.row_threads ? shaped.rows : shaped.columns;
-      grid[0] = ceil_div(inner, kernel.wide ? 2048 : 256), grid[1] = std::min<std::int64_t>(outer, 65535), grid[2] = std::min<std::int64_t>(phase_batches, 65535);
-      // Eight blocks a multiprocessor, several rows each, twice over.
-      if (kernel.wide) grid[1] = std::min(outer, std::max<std::int64_t>(1, 16 * x_.multiprocessors_ / std::max<std::int64_t>(1, grid[0] * grid[2])));
+      grid[0] = ceil_div(inner, 256), grid[1] = std::min<std::int64_t>(outer, 65535), grid[2] = std::min<std::int64_t>(phase_batches, 65535);
     } else {
       const lower::Reduction& r = phase.reductions[kernel.reduction];
       const bool over_m = r.axes.has(Axis::m), over_n = r.axes.has(Axis::n), over_b = r.axes.has(Axis::b);
@@ -754,6 +753,7 @@ void Binder::emit_generic_phases(bool before) {
     if (before != (fused_ && shaped.kernel.phase < x_.product_phase_)) continue;
     Launch& l = launch(module, shaped.kernel.name);
     std::copy_n(shaped.grid, 3, l.grid);
+    if (shaped.kernel.rows) l.threads = static_cast<unsigned>(shaped.kernel.rows->block());
     std::vector<std::uint64_t> words(generic_.words);
     for (std::size_t b = 0; b < memory_.size(); ++b) {
       words[4 * b] = memory_[b].address;
@@ -875,7 +875,21 @@ std::string CudaExecutable::explain(ExplainPart part, const Shape& shape) const 
   } else if (part != ExplainPart::source) {
     text += "epilogue from memory: " + why + "\n";
   }
-  if (part == ExplainPart::source && !generic.empty()) text += emit_generic(*program_, generic, gemm ? program_->accumulator : std::get<Stream>(problem_).x).text;
+  if (part == ExplainPart::source && !generic.empty()) {
+    Wide vectors;  // as if all were aligned
+    vectors.source = gemm ? program_->accumulator : std::get<Stream>(problem_).x;
+    const auto wide = [](DType type) { return type == DType::f32 || type == DType::bf16 || type == DType::f16; };
+    bool eights = true;
+    for (const Phase& phase : program_->phases) {
+      vectors.columns.push_back(phase.domain.has(Axis::n) ? phase.columns.at(shape.n) : 1);
+      eights = eights && (!phase.domain.has(Axis::n) || vectors.columns.back() % 8 == 0);
+    }
+    vectors.accumulator = eights && wide(vectors.source);
+    for (const auto& buffer : program_->buffers) {
+      if (eights) vectors.buffers.push_back(wide(buffer.dtype) && buffer.axes.has(Axis::n));
+    }
+    text += emit_generic(*program_, generic, vectors).text;
+  }
   if (part == ExplainPart::loops) {
     for (const int p : generic) text += "phase " + std::to_string(p) + ": a pass over memory\n";
   }

@@ -2,6 +2,7 @@
 
 #include "cuda/emit_code.h"
 #include "cuda/emit_reduce.h"
+#include "cuda/emit_rows.h"
 #include "cuda/gemm_source.h"
 
 #include <algorithm>
@@ -33,12 +34,10 @@ std::string batches(const Phase& phase) { return phase.batched ? "p.batch" : "1"
 
 class Emitter {
  public:
-  Emitter(const Program& program, DType source, const Wide& wide, GenericSource& out)
-      : program_(program), source_(source), wide_(wide), out_(out) {}
+  Emitter(const Program& program, const Wide& wide, GenericSource& out) : program_(program), source_(wide.source), wide_(wide), out_(out) {}
 
   void stores(int index);
-  bool is_wide(const Phase& phase) const;
-  void wide_stores(int index);
+  void rows(const RowRun& run);
   void reduction(int index, int r);
   std::string functions() const { return functions_.text(); }
   std::string structs, kernels;
@@ -76,84 +75,21 @@ class Emitter {
   Functions functions_;
 };
 
-// Whether the stores of a phase and all they need can be made eight columns at a time.
-bool Emitter::is_wide(const Phase& phase) const {
-  if (wide_.buffers.empty() || !(phase.domain == (Axis::m | Axis::n))) return false;
-  const auto plain = [](const lower::Access& access) { return access.columns.identity() && access.divide_rows == 1; };
-  const std::vector<bool> wanted = needed(phase, sinks(phase, true, false));
-  for (std::size_t id = 0; id < phase.code.size(); ++id) {
-    const Instruction& i = phase.code[id];
-    if (!wanted[id] || !i.axes.has(Axis::n)) continue;
-    if (i.op == Op::acc && !(plain(i.access) && wide_.accumulator && i.type == DType::f32)) return false;
-    if (i.op == Op::operand && !(plain(i.access) && wide_.buffers[i.access.buffer] && i.type == DType::f32)) return false;
-  }
-  return std::all_of(phase.stores.begin(), phase.stores.end(), [&](const auto& store) {
-    return plain(store.access) && wide_.buffers[store.access.buffer] && phase.code[store.value].type == DType::f32;
-  });
-}
-
-void Emitter::wide_stores(int index) {
-  const Phase& phase = program_.phases[index];
-  const std::string kernel = "phase" + str(index) + "_stores";
-  out_.kernels.push_back({.name = kernel, .phase = index, .wide = true});
-  const Place row{"b", "i", "0", "columns"}, each{"b", "i", "(j + e)", "columns"}, first{"b", "i", "j", "columns"};
-  const auto along = [&](ValueId id) { return phase.code[id].axes.has(Axis::n); };
-  const auto named = [&](ValueId id) { return "v" + str(id) + (along(id) ? "[e]" : ""); };
-  std::string code;
-  const std::vector<bool> wanted = needed(phase, sinks(phase, true, false));
-  for (ValueId id = 0; id < static_cast<ValueId>(phase.code.size()); ++id) {
-    if (!wanted[id]) continue;
-    const Instruction& i = phase.code[id];
-    const Place& place = along(id) ? each : row;
-    const Resolve resolve{named, [&](const Instruction& x) {
-                            if (x.op == Op::get) return count_expression(x, place, "p.batch", "p.m", "p.n");
-                            return typed(load_expression(program_, x.access, 4 * x.access.buffer, place, false),
-                                         compute_type(program_.buffers[x.access.buffer].dtype), x.type);
-                          }};
-    const std::string v = "v" + str(id), indent = "      ";
-    if (!along(id)) {
-      code += indent + "const " + device_type(i.type) + " " + v + " = " + right_hand_side(phase, id, place, resolve, functions_) + ";\n";
-      continue;
-    }
-    code += indent + device_type(i.type) + " " + v + "[8];\n";
-    if (i.op == Op::acc || (i.op == Op::operand && i.guard < 0)) {
-      const bool acc = i.op == Op::acc;
-      const Axes axes = acc ? Axes(Axis::m | Axis::n) : program_.buffers[i.access.buffer].axes;
-      code += indent + "load8_" + storage_name(acc ? source_ : program_.buffers[i.access.buffer].dtype) + "(" +
-              address_arguments(acc ? out_.accumulator_word : 4 * i.access.buffer, program_.batched ? "b" : "", axes.has(Axis::m) ? "i" : "", "j", true) + ", " + v + ");\n";
-    } else if (const std::string form = vector_form(phase, i); !form.empty()) {
-      std::string call = form + "(" + v;
-      for (std::size_t k = 0; k < i.args.size(); ++k) {
-        std::string argument = "v" + str(i.args[k]);
-        if (!along(i.args[k])) {
-          argument = v + "_" + str(static_cast<std::int64_t>(k));
-          code += indent + "float " + argument + "[8];\n" + indent + "EACH " + argument + "[e] = v" + str(i.args[k]) + ";\n";
-        }
-        call += ", " + argument;
-      }
-      code += indent + call + ");\n";
-    } else {
-      code += indent + "EACH " + v + "[e] = " + right_hand_side(phase, id, place, resolve, functions_) + ";\n";
-    }
-  }
-  for (std::size_t k = 0; k < phase.stores.size(); ++k) {
-    const auto& store = phase.stores[k];
-    std::string value = "v" + str(store.value);
-    if (!along(store.value)) {
-      value = "o" + str(static_cast<std::int64_t>(k));
-      code += "      float " + value + "[8];\n      EACH " + value + "[e] = v" + str(store.value) + ";\n";
-    }
-    code += "      store8_" + storage_name(program_.buffers[store.access.buffer].dtype) + "(" +
-            address_arguments(4 * store.access.buffer, program_.batched ? "b" : "", "i", "j", true) + ", " + value + ");\n";
-  }
-  kernels += "extern \"C\" __global__ void __launch_bounds__(256) " + kernel + "(const __grid_constant__ Params p, int rows, int columns) {\n  follow_previous_launch();\n"
-             "  const int j = (blockIdx.x * 256 + threadIdx.x) * 8;\n  if (j >= columns) return;\n"
-             "  for (int b = blockIdx.z; b < " + batches(phase) + "; b += gridDim.z)\n    #pragma unroll 4\n    for (int i = blockIdx.y; i < rows; i += gridDim.y) {\n" + code + "    }\n}\n";
+void Emitter::rows(const RowRun& run) {
+  const int first = run.phases.front().phase;
+  const auto tiles = std::find_if(run.phases.begin(), run.phases.end(), [&](const RowPhase& row) { return program_.phases[row.phase].domain.has(Axis::n); });
+  const std::string kernel = "phase" + str(first) + (run.phases.size() > 1 ? "_to" + str(run.phases.back().phase) : "") + "_rows";
+  out_.kernels.push_back({.name = kernel, .phase = tiles->phase, .rows = run.grid});
+  RowKernel made = emit_rows(program_, run, kernel, source_, out_.accumulator_word, wide_, functions_);
+  structs += made.structs;
+  kernels += made.text;
 }
 
 void Emitter::stores(int index) {
   const Phase& phase = program_.phases[index];
-  if (is_wide(phase)) return wide_stores(index);
+  if (phase.domain.has(Axis::m) && phase.domain.has(Axis::n)) {
+    if (const RowRun run = row_stores(program_, index, wide_); !run.phases.empty()) return rows(run);
+  }
   const bool rows = !phase.domain.has(Axis::n);
   const std::string kernel = "phase" + str(index) + "_stores";
   out_.kernels.push_back({.name = kernel, .phase = index, .row_threads = rows});
@@ -269,14 +205,20 @@ void Emitter::reduction(int index, int r) {
 
 }  // namespace
 
-GenericSource emit_generic(const Program& program, const std::vector<int>& phases, DType source, const Wide& wide) {
+GenericSource emit_generic(const Program& program, const std::vector<int>& phases, const Wide& wide) {
   GenericSource out;
   out.accumulator_word = 4 * static_cast<int>(program.buffers.size());
   out.partials_word = out.accumulator_word + 4;
   out.counters_word = out.partials_word + 1;
   out.words = out.counters_word + 1;
-  Emitter emitter(program, source, wide, out);
-  for (const int phase : phases) {
+  Emitter emitter(program, wide, out);
+  for (std::size_t k = 0; k < phases.size(); ++k) {
+    const int phase = phases[k];
+    if (const RowRun run = row_run(program, phases, k, wide); !run.phases.empty()) {
+      emitter.rows(run);
+      k += run.phases.size() - 1;
+      continue;
+    }
     for (std::size_t r = 0; r < program.phases[phase].reductions.size(); ++r) emitter.reduction(phase, static_cast<int>(r));
     if (!program.phases[phase].stores.empty()) emitter.stores(phase);
   }

@@ -64,6 +64,35 @@ template <class S, int N> DEVICE void softmax_add(S& s, const float (&x)[N]) {
   s.c0 = m, s.c1 = sum;
 }
 
+// Online softmax over lanes as fold_lanes: the maximum first, so that each state is scaled once. Lanes that differ in no other
+// bits end with the same bits.
+template <class S> DEVICE S softmax_lanes(S s, int from, int to) {
+  float m = s.c0;
+  for (int mask = from; mask < to; mask *= 2) m = op_max(m, __shfl_xor_sync(~0u, m, mask));
+  float sum = s.c1 * fast_exp2((s.c0 - (m == (-INF) ? 0.f : m)) * 0x1.715476p+0f);
+  for (int mask = from; mask < to; mask *= 2) sum += __shfl_xor_sync(~0u, sum, mask);
+  s.c0 = m, s.c1 = sum;
+  return s;
+}
+
+// The states of N warps, in shared memory, by every thread.
+template <int N, class S> DEVICE S fold_warps(const S* x) {
+  S y = x[0];
+  #pragma unroll
+  for (int i = 1; i < N; ++i) y = S::combine(y, x[i]);
+  return y;
+}
+template <int N, class S> DEVICE S softmax_warps(const S* x) {
+  float m = x[0].c0, sum = 0.f;
+  #pragma unroll
+  for (int i = 1; i < N; ++i) m = op_max(m, x[i].c0);
+  #pragma unroll
+  for (int i = 0; i < N; ++i) sum += x[i].c1 * fast_exp2((x[i].c0 - (m == (-INF) ? 0.f : m)) * 0x1.715476p+0f);
+  S y;
+  y.c0 = m, y.c1 = sum;
+  return y;
+}
+
 // Several elements of one mean and variance at a time.
 template <class S, int N> DEVICE void welford_add(S& s, const float (&x)[N], const bool (&in)[N]) {
   S block = S::identity();

@@ -135,13 +135,9 @@ extern "C" __global__ void __launch_bounds__(384, 1) postlude_gemm(const __grid_
 #if PINGPONG
       if (sequence) named_sync(order + wg, 256);  // the other consumer has issued its last product
 #endif
-      if (k_blocks == 0) {
-        #pragma unroll
-        for (int i = 0; i < MI; ++i)
-          #pragma unroll
-          for (int j = 0; j < BN / 2; ++j) acc[i][j] = 0;
-      }
-      for (int kb = 0; kb < k_blocks; ++kb) {
+      // There is a K (Binder::plan_product): a loop that may not run at all cost a select for each accumulator, a tile.
+      int kb = 0;
+      do {
         mbarrier_wait(full + 8 * stage, phase);
         const u32 a = __shfl_sync(~0u, smem + stage * A_BYTES, 0), b = __shfl_sync(~0u, smem + SMEM_B + stage * B_BYTES, 0);
         wgmma_fence();
@@ -168,12 +164,12 @@ extern "C" __global__ void __launch_bounds__(384, 1) postlude_gemm(const __grid_
         if (kb && lane == 0) mbarrier_arrive(empty + 8 * previous);
         previous = stage;
         if (++stage == STAGES) stage = 0, phase ^= 1;
-      }
+      } while (++kb < k_blocks);
 #if PINGPONG
       if (t + gridDim.x < p.tiles) named_arrive(order + (wg ^ 1), 256);
 #endif
       wgmma_wait<0>();
-      if (k_blocks && lane == 0) mbarrier_arrive(empty + 8 * previous);
+      if (lane == 0) mbarrier_arrive(empty + 8 * previous);
 
       epilogue.reset();
       #pragma unroll

@@ -99,35 +99,61 @@ struct alignas(16) Quad { u32 x[4]; };
 #ifndef POSTLUDE_HOST
 // Not ordered behind stores, so that the next rows' reads are under way while one is computed. An element that is written in
 // place is read before, by the same thread.
-DEVICE Quad load_quad(i64 address) { const uint4 q = __ldg((const uint4*)address); return {q.x, q.y, q.z, q.w}; }
+// A tensor that is read once is not kept in L1: a row sum of 128 MB takes 36 us instead of 41.
+template <bool keep> DEVICE Quad load_quad(i64 address) {
+  if (keep) { const uint4 q = __ldg((const uint4*)address); return {q.x, q.y, q.z, q.w}; }
+  Quad q;
+  asm("ld.global.nc.L1::no_allocate.v4.b32 {%0, %1, %2, %3}, [%4];" : "=r"(q.x[0]), "=r"(q.x[1]), "=r"(q.x[2]), "=r"(q.x[3]) : "l"(address));
+  return q;
+}
 #endif
-DEVICE void load8_bf16(i64 base, i64 at, float (&v)[8]) {
-  const Quad q = load_quad(base + at * 2);
-  EACH v[e] = __uint_as_float(e % 2 ? q.x[e / 2] & 0xffff0000u : q.x[e / 2] << 16);
+// Eight columns of a run: side by side (V == 8), or four and four, so that neighbouring threads read neighbouring 16 bytes of
+// four-byte elements (V == 4). `at`: where the row begins; `first`, `second`: the columns of elements 0 and 4.
+struct alignas(8) Half { u32 x[2]; };
+#ifndef POSTLUDE_HOST
+DEVICE Half load_half(i64 address) { const uint2 h = __ldg((const uint2*)address); return {h.x, h.y}; }
+#endif
+// Four words of eight 16-bit elements.
+template <int V, bool keep> DEVICE Quad load_run_16(i64 base, i64 at, int first, int second) {
+  if (V == 8) return load_quad<keep>(base + (at + first) * 2);
+  const Half q = load_half(base + (at + first) * 2), r = load_half(base + (at + second) * 2);
+  return {q.x[0], q.x[1], r.x[0], r.x[1]};
 }
-DEVICE void load8_f16(i64 base, i64 at, float (&v)[8]) {
-  const Quad q = load_quad(base + at * 2);
-  EACH v[e] = f16_to_f32(u16(q.x[e / 2] >> (e % 2 * 16)));
-}
-DEVICE void load8_f32(i64 base, i64 at, float (&v)[8]) {
-  const Quad q = load_quad(base + at * 4), r = load_quad(base + at * 4 + 16);
+template <int V, bool keep> DEVICE void load_run_f32(i64 base, i64 at, int first, int second, float (&v)[8]) {
+  const Quad q = load_quad<keep>(base + (at + first) * 4), r = load_quad<keep>(base + (at + second) * 4);
   EACH v[e] = __uint_as_float(e < 4 ? q.x[e % 4] : r.x[e % 4]);
 }
-DEVICE void store8_bf16(i64 base, i64 at, const float (&v)[8]) {
+template <int V, bool keep> DEVICE void load_run_bf16(i64 base, i64 at, int first, int second, float (&v)[8]) {
+  const Quad q = load_run_16<V, keep>(base, at, first, second);
+  EACH v[e] = __uint_as_float(e % 2 ? q.x[e / 2] & 0xffff0000u : q.x[e / 2] << 16);
+}
+template <int V, bool keep> DEVICE void load_run_f16(i64 base, i64 at, int first, int second, float (&v)[8]) {
+  const Quad q = load_run_16<V, keep>(base, at, first, second);
+  EACH v[e] = f16_to_f32(u16(q.x[e / 2] >> (e % 2 * 16)));
+}
+template <int V> DEVICE void store_run_f32(i64 base, i64 at, int first, int second, bool in_first, bool in_second, const float (&v)[8]) {
+  Quad q, r;
+  #pragma unroll
+  for (int e = 0; e < 4; ++e) q.x[e] = __float_as_uint(v[e]), r.x[e] = __float_as_uint(v[e + 4]);
+  if (in_first) *(Quad*)(base + (at + first) * 4) = q;
+  if (in_second) *(Quad*)(base + (at + second) * 4) = r;
+}
+DEVICE void store_halves(i64 base, i64 at, int first, int second, bool in_first, bool in_second, const Quad& q) {
+  if (in_first) *(Half*)(base + (at + first) * 2) = {q.x[0], q.x[1]};
+  if (in_second) *(Half*)(base + (at + second) * 2) = {q.x[2], q.x[3]};
+}
+template <int V> DEVICE void store_run_bf16(i64 base, i64 at, int first, int second, bool in_first, bool in_second, const float (&v)[8]) {
   Quad q;
   #pragma unroll
   for (int e = 0; e < 8; e += 2) q.x[e / 2] = f32x2_to_bf16(v[e], v[e + 1]);
-  *(Quad*)(base + at * 2) = q;
+  if (V == 4) return store_halves(base, at, first, second, in_first, in_second, q);
+  if (in_first) *(Quad*)(base + (at + first) * 2) = q;
 }
-DEVICE void store8_f16(i64 base, i64 at, const float (&v)[8]) {
+template <int V> DEVICE void store_run_f16(i64 base, i64 at, int first, int second, bool in_first, bool in_second, const float (&v)[8]) {
   Quad q;
   #pragma unroll
   for (int e = 0; e < 8; e += 2) q.x[e / 2] = f32x2_to_f16(v[e], v[e + 1]);
-  *(Quad*)(base + at * 2) = q;
-}
-DEVICE void store8_f32(i64 base, i64 at, const float (&v)[8]) {
-  Quad q, r;
-  EACH (e < 4 ? q : r).x[e % 4] = __float_as_uint(v[e]);
-  *(Quad*)(base + at * 4) = q, *(Quad*)(base + at * 4 + 16) = r;
+  if (V == 4) return store_halves(base, at, first, second, in_first, in_second, q);
+  if (in_first) *(Quad*)(base + (at + first) * 2) = q;
 }
 )cuda"

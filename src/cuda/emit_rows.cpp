@@ -1,0 +1,509 @@
+#include "cuda/emit_rows.h"
+
+#include "cuda/emit_reduce.h"
+
+#include <algorithm>
+#include <optional>
+
+namespace postlude::inline v0::cuda {
+namespace {
+
+using lower::Access;
+using lower::BufferId;
+using lower::BufferKind;
+using lower::Instruction;
+using lower::Phase;
+using lower::Program;
+using lower::Reducer;
+using lower::Reduction;
+using lower::ValueId;
+
+std::string str(std::int64_t value) { return std::to_string(value); }
+bool plain(const Access& access) { return access.columns.identity() && access.divide_rows == 1; }
+bool along(const Phase& phase, ValueId id) { return phase.code[id].axes.has(Axis::n); }
+
+// Registers of a thread that may hold a row, of the 64 that 1024 threads leave each.
+constexpr int held_registers = 32;
+
+bool row_local(const Phase& phase) {
+  if (!phase.domain.has(Axis::m)) return false;
+  return std::all_of(phase.reductions.begin(), phase.reductions.end(),
+                     [](const Reduction& r) { return r.axes == Axes(Axis::n) && r.group == 0; });
+}
+
+// A load that is made for a whole run of columns, before anything is computed.
+struct Held {
+  bool accumulator;
+  Access access;
+  bool wide;
+  bool operator==(const Held& other) const { return accumulator == other.accumulator && access == other.access; }
+};
+
+bool holds(const Instruction& i, const std::vector<bool>& written) {
+  if (i.guard >= 0 || !i.axes.has(Axis::n)) return false;
+  return i.op == Op::acc || (i.op == Op::operand && !written[i.access.buffer]);
+}
+
+Held held(const Program& program, const Instruction& i, const Wide& wide) {
+  const bool accumulator = i.op == Op::acc;
+  const bool vectors = !wide.buffers.empty() && plain(i.access) &&
+                       (accumulator ? wide.accumulator : wide.buffers[i.access.buffer]) &&
+                       (accumulator || program.buffers[i.access.buffer].axes.has(Axis::n));
+  Access access = i.access;
+  if (accumulator) access.buffer = -1;
+  return {accumulator, access, vectors};
+}
+
+std::vector<ValueId> sinks_of(const Phase& phase, const RowPhase& row) { return sinks(phase, true, row.reductions); }
+
+bool reads(const Phase& phase, BufferId buffer) {
+  return std::any_of(phase.code.begin(), phase.code.end(),
+                     [&](const Instruction& i) { return i.op == Op::operand && i.access.buffer == buffer; });
+}
+bool read_in(const Program& program, const std::vector<RowPhase>& phases, BufferId buffer) {
+  return std::any_of(phases.begin(), phases.end(),
+                     [&](const RowPhase& row) { return reads(program.phases[row.phase], buffer); });
+}
+
+// What the run loads, each once; and how many more such arrays values that cross within it take.
+std::vector<Held> loads(const Program& program, const std::vector<RowPhase>& phases, const Wide& wide, int& crossings) {
+  std::vector<Held> found;
+  std::vector<bool> written(program.buffers.size());
+  crossings = 0;
+  for (const RowPhase& row : phases) {
+    const Phase& phase = program.phases[row.phase];
+    const std::vector<bool> wanted = needed(phase, sinks_of(phase, row));
+    for (std::size_t id = 0; id < phase.code.size(); ++id) {
+      if (!wanted[id] || !holds(phase.code[id], written)) continue;
+      const Held one = held(program, phase.code[id], wide);
+      if (std::find(found.begin(), found.end(), one) == found.end()) found.push_back(one);
+    }
+    for (const auto& store : phase.stores) {
+      written[store.access.buffer] = true;
+      crossings += phase.domain.has(Axis::n) && read_in(program, phases, store.access.buffer);
+    }
+  }
+  return found;
+}
+
+// How a run lies on threads; nothing where a row does not fit.
+std::optional<RowGrid> grid_of(const Program& program, const std::vector<RowPhase>& phases, DType source,
+                               const Wide& wide) {
+  RowGrid grid;
+  std::int64_t columns = 0;
+  bool reduces = phases.size() > 1;
+  for (const RowPhase& row : phases) {
+    const Phase& phase = program.phases[row.phase];
+    if (phase.domain.has(Axis::n)) columns = wide.columns[row.phase];
+    reduces = reduces || (row.reductions && !phase.reductions.empty());
+  }
+  if (columns == 0) return {};
+  int crossings = 0;
+  const std::vector<Held> held = loads(program, phases, wide, crossings);
+  // Four bytes an element go in fours, so that neighbouring threads read neighbouring 16 bytes.
+  bool any = false, fours = false;
+  for (const Held& h : held) {
+    any = any || h.wide;
+    fours = fours || (h.wide && size_of(h.accumulator ? source : program.buffers[h.access.buffer].dtype) == 4);
+  }
+  for (const RowPhase& row : phases) {
+    for (const auto& store : program.phases[row.phase].stores) {
+      const auto& buffer = program.buffers[store.access.buffer];
+      if (wide.buffers.empty() || !buffer.axes.has(Axis::n) || !wide.buffers[store.access.buffer]) continue;
+      any = true, fours = fours || size_of(buffer.dtype) == 4;
+    }
+  }
+  grid.width = !any ? 1 : fours ? 4 : 8;
+  const int arrays = std::max(1, static_cast<int>(held.size()) + crossings);
+  // 16 bytes twice a thread, or four times where lanes' states are folded: 0.95 of a copy's bandwidth elementwise; once
+  // and four times lose 7 and 4 % (one H200, 256 MB of f32).
+  grid.runs = arrays > 2 ? 1 : (reduces && arrays == 1 ? 4 : 2) / (fours ? 2 : 1);
+  const int most = reduces ? 1024 : 256;
+  while (grid.threads < most && std::int64_t{8} * grid.runs * grid.threads < columns) grid.threads *= 2;
+  if (reduces) {
+    grid.runs = static_cast<int>(std::min<std::int64_t>(1000, (columns + 8 * grid.threads - 1) / (8 * grid.threads)));
+    if (grid.threads == 1024 && 8 * grid.runs * arrays > held_registers) return {};
+  }
+  grid.blocks_n =
+      reduces ? 1 : static_cast<int>((columns + 8 * grid.runs * grid.threads - 1) / (8 * grid.runs * grid.threads));
+  grid.whole = columns % (std::int64_t{8} * grid.runs * grid.threads) == 0;
+  if (grid.blocks_n > 65535) return {};
+  return grid;
+}
+
+class Emitter {
+ public:
+  Emitter(const Program& program, const RowRun& run, DType source, int accumulator_word, const Wide& wide,
+          Functions& functions)
+      : program_(program),
+        run_(run),
+        source_(source),
+        accumulator_word_(accumulator_word),
+        wide_(wide),
+        functions_(functions),
+        written_(program.buffers.size()),
+        inside_(program.buffers.size()) {}
+  RowKernel emit(const std::string& name);
+
+ private:
+  std::string load(const Held& h, std::size_t k) const;
+  void phase(const RowPhase& row);
+  void values(const RowPhase& row, const std::vector<bool>& wanted, bool along_n);
+  std::string reduce(const Reduction& reduction, const ReducerText& text, const std::string& state,
+                     const std::function<std::string(ValueId)>& value, const Phase& phase) const;
+  void store(const RowPhase& row, const lower::Store& store);
+  std::string element_address(const Access& access) const;
+  bool read_outside(BufferId buffer) const;
+  std::string base(int phase, ValueId id) const;
+  std::string value(int phase, ValueId id) const {
+    return base(phase, id) + (along(program_.phases[phase], id) ? "[e]" : "");
+  }
+  DType dtype(const Held& h) const { return h.accumulator ? source_ : program_.buffers[h.access.buffer].dtype; }
+
+  const Program& program_;
+  const RowRun& run_;
+  DType source_;
+  int accumulator_word_;
+  const Wide& wide_;
+  Functions& functions_;
+  std::vector<Held> held_;
+  std::vector<bool> written_;        // by the run, so far
+  std::vector<std::string> inside_;  // what such a buffer holds, as code: "x3[c]" along columns
+  std::string structs_, code_;
+  const Place each_{"b", "i", "at(c, e)", "columns"}, row_{"b", "i", "0", "columns"};
+};
+
+bool Emitter::read_outside(BufferId buffer) const {
+  for (std::size_t p = 0; p < program_.phases.size(); ++p) {
+    if (std::any_of(run_.phases.begin(), run_.phases.end(),
+                    [&](const RowPhase& row) { return row.phase == static_cast<int>(p); }))
+      continue;
+    if (reads(program_.phases[p], buffer)) return true;
+  }
+  return false;
+}
+
+// Where a value of a phase is: among what was loaded, or in a variable of its own.
+std::string Emitter::base(int phase, ValueId id) const {
+  const Instruction& i = program_.phases[phase].code[id];
+  if (holds(i, written_)) {
+    const Held one = held(program_, i, wide_);
+    const auto k = std::find(held_.begin(), held_.end(), one) - held_.begin();
+    if (compute_type(dtype(one)) == i.type) return "h" + str(k) + "[c]";
+  }
+  return "p" + str(phase) + "_v" + str(id);
+}
+
+std::string Emitter::element_address(const Access& access) const {
+  const lower::Buffer& buffer = program_.buffers[access.buffer];
+  return address_arguments(4 * access.buffer, program_.batched ? "b" : "", buffer.axes.has(Axis::m) ? "i" : "", "",
+                           true);
+}
+
+std::string Emitter::load(const Held& h, std::size_t k) const {
+  const std::string name = "h" + str(static_cast<std::int64_t>(k)) + "[c]", type = storage_name(dtype(h));
+  if (h.wide) {
+    const std::string at =
+        h.accumulator ? address_arguments(accumulator_word_, "b", "i", "", true) : element_address(h.access);
+    const bool keep = !h.accumulator && !program_.buffers[h.access.buffer].axes.has(Axis::m);  // every row reads it
+    return "    load_run_" + type + (keep ? "<V, true>(" : "<V, false>(") + at + ", near(c, 0), near(c, 4), " + name +
+           ");\n";
+  }
+  const Place place{"b", "i", "near(c, e)", "columns"};
+  std::string code;
+  if (h.accumulator) {
+    const std::string row = h.access.divide_rows > 1 ? "i / " + str(h.access.divide_rows) : "i";
+    code =
+        "load_" + type + "(" +
+        address_arguments(accumulator_word_, "b", row, column_expression(h.access.columns, place.j, "columns"), false) +
+        ")";
+  } else {
+    code = load_expression(program_, h.access, 4 * h.access.buffer, place, false);
+  }
+  return "    EACH " + name + "[e] = " + code + ";\n";
+}
+
+void Emitter::values(const RowPhase& row, const std::vector<bool>& wanted, bool along_n) {
+  const Phase& phase = program_.phases[row.phase];
+  const Place place = along_n ? each_ : row_;
+  const Place near{"b", "i", "near(c, e)", "columns"};
+  const Resolve resolve{
+      [&](ValueId id) { return value(row.phase, id); },
+      [&](const Instruction& x) -> std::string {
+        if (x.op == Op::get) return count_expression(x, place, "p.batch", "p.m", "p.n");
+        if (x.op == Op::acc) {  // under a guard
+          const std::string from = x.access.divide_rows > 1 ? "i / " + str(x.access.divide_rows) : "i";
+          return typed("load_" + storage_name(source_) + "(" +
+                           address_arguments(accumulator_word_, "b", from,
+                                             column_expression(x.access.columns, near.j, "columns"), false) +
+                           ")",
+                       compute_type(source_), x.type);
+        }
+        const DType dtype = program_.buffers[x.access.buffer].dtype;
+        if (written_[x.access.buffer]) {
+          return typed(inside_[x.access.buffer] + (program_.buffers[x.access.buffer].axes.has(Axis::n) ? "[e]" : ""),
+                       compute_type(dtype), x.type);
+        }
+        if (holds(x, written_)) {
+          const auto k = std::find(held_.begin(), held_.end(), held(program_, x, wide_)) - held_.begin();
+          return typed("h" + str(k) + "[c][e]", compute_type(dtype), x.type);
+        }
+        return typed(load_expression(program_, x.access, 4 * x.access.buffer, along_n ? near : row_, false),
+                     compute_type(dtype), x.type);
+      }};
+  const std::string indent = along_n ? "    " : "  ";
+  for (ValueId id = 0; id < static_cast<ValueId>(phase.code.size()); ++id) {
+    if (!wanted[id] || along(phase, id) != along_n) continue;
+    const Instruction& i = phase.code[id];
+    const std::string v = "p" + str(row.phase) + "_v" + str(id);
+    if (base(row.phase, id) != v) continue;  // it was loaded as it is
+    if (!along_n) {
+      code_ += indent + "const " + device_type(i.type) + " " + v + " = " +
+               right_hand_side(phase, id, place, resolve, functions_) + ";\n";
+      continue;
+    }
+    code_ += indent + device_type(i.type) + " " + v + "[8];\n";
+    const std::string form = vector_form(phase, i);
+    if (form.empty()) {
+      code_ += indent + "EACH " + v + "[e] = " + right_hand_side(phase, id, place, resolve, functions_) + ";\n";
+      continue;
+    }
+    std::string call = form + "(" + v;
+    for (std::size_t k = 0; k < i.args.size(); ++k) {
+      std::string argument = base(row.phase, i.args[k]);
+      if (!along(phase, i.args[k])) {
+        argument = v + "_" + str(static_cast<std::int64_t>(k));
+        code_ += indent + "float " + argument + "[8];\n" + indent + "EACH " + argument +
+                 "[e] = " + value(row.phase, i.args[k]) + ";\n";
+      }
+      call += ", " + argument;
+    }
+    code_ += indent + call + ");\n";
+  }
+}
+
+// Eight columns into the state of a reduction.
+std::string Emitter::reduce(const Reduction& reduction, const ReducerText& text, const std::string& state,
+                            const std::function<std::string(ValueId)>& value, const Phase& phase) const {
+  std::string code;
+  for (const auto& piece : reduction.pieces) {
+    std::vector<std::string> args;
+    for (const ValueId arg : piece.args) args.push_back(value(arg));
+    const Reducer R = reduction.reducer;
+    bool growing = false;  // an argmax whose index is the column: it grows from element to element
+    if ((R == Reducer::argmax || R == Reducer::argmin) && reduction.pieces.size() == 1 &&
+        reduction.type == DType::f32) {
+      const Instruction* index = &phase.code[piece.args[1]];
+      if (index->op == Op::cast) index = &phase.code[index->args[0]];
+      growing = index->op == Op::n_index && plain(index->access);
+    }
+    code += "    {\n";
+    if (R == Reducer::online_softmax) {
+      code += "      float x[8];\n      EACH x[e] = in(c, e) ? " + args[0] + " : (-INF);\n      softmax_add(" + state +
+              ", x);\n";
+    } else if (R == Reducer::welford) {
+      code += "      float x[8];\n      bool here[8];\n      EACH x[e] = " + args[0] +
+              ", here[e] = in(c, e);\n      welford_add(" + state + ", x, here);\n";
+    } else if (growing) {
+      code += "      float x[8];\n      i64 index[8];\n      bool here[8];\n      EACH x[e] = " + args[0] +
+              ", index[e] = " + args[1] + ", here[e] = in(c, e);\n      arg_add<" +
+              std::string(R == Reducer::argmax ? "true" : "false") + ">(" + state + ", x, index, here);\n";
+    } else {
+      code += "      " + text.type + " x[8];\n      EACH x[e] = " + text.type + "::select(in(c, e), " +
+              text.lift(args) + ", " + text.type + "::identity());\n      block_add(" + state + ", x);\n";
+    }
+    code += "    }\n";
+  }
+  return code;
+}
+
+void Emitter::store(const RowPhase& row, const lower::Store& store) {
+  const Phase& phase = program_.phases[row.phase];
+  const BufferId b = store.access.buffer;
+  const lower::Buffer& buffer = program_.buffers[b];
+  const bool tile = phase.domain.has(Axis::n), wide = tile && !wide_.buffers.empty() && wide_.buffers[b] &&
+                                                      plain(store.access) && buffer.axes.has(Axis::n) &&
+                                                      phase.code[store.value].type == DType::f32;
+  const bool keeps = buffer.kind != BufferKind::crossing || read_outside(b);
+  const std::string indent = tile ? "    " : "  ", v = value(row.phase, store.value);
+  if (read_in(program_, run_.phases, b)) {  // as a load of it would give it
+    const std::string type(buffer.dtype == DType::boolean ? "boolean" : name(buffer.dtype));
+    const std::string rounded = buffer.dtype == DType::f32 ? "to_f32(" + v + ")"
+                                : is_float(buffer.dtype)   ? "round_" + type + "(to_f32(" + v + "))"
+                                                           : "to_" + type + "(" + v + ")";
+    inside_[b] = "x" + str(b) + (tile ? "[c]" : "");
+    code_ +=
+        tile ? indent + "EACH " + inside_[b] + "[e] = " + rounded + ";\n"
+             : indent + "const " + device_type(compute_type(buffer.dtype)) + " " + inside_[b] + " = " + rounded + ";\n";
+  }
+  if (!keeps) return;
+  if (!tile) {
+    code_ += indent + "if (leads) " + store_statement(program_, store.access, 4 * b, row_, v, false) + "\n";
+  } else if (wide) {
+    std::string array = base(row.phase, store.value);
+    if (!along(phase, store.value)) {
+      array = "o" + str(row.phase) + "_" + str(b);
+      code_ += indent + "float " + array + "[8];\n" + indent + "EACH " + array + "[e] = " + v + ";\n";
+    }
+    code_ += indent + "store_run_" + storage_name(buffer.dtype) + "<V>(" + element_address(store.access) +
+             ", at(c, 0), at(c, 4), in(c, 0), in(c, 4), " + array + ");\n";
+  } else {
+    code_ += indent + "EACH if (in(c, e)) " + store_statement(program_, store.access, 4 * b, each_, v, false) + "\n";
+  }
+}
+
+void Emitter::phase(const RowPhase& row) {
+  const Phase& phase = program_.phases[row.phase];
+  const std::vector<bool> wanted = needed(phase, sinks_of(phase, row));
+  values(row, wanted, false);
+  std::vector<ReducerText> reducers;
+  if (row.reductions) {
+    for (std::size_t r = 0; r < phase.reductions.size(); ++r) {
+      reducers.push_back(emit_reducer(phase.reductions[r], 100 * row.phase + static_cast<int>(r), functions_));
+      structs_ += reducers.back().text;
+      code_ +=
+          "  " + reducers.back().type + " r" + reducers.back().type + " = " + reducers.back().type + "::identity();\n";
+    }
+  }
+  if (!phase.domain.has(Axis::n)) {
+    for (const auto& one : phase.stores) store(row, one);
+  } else {
+    for (const auto& one : phase.stores) {
+      if (read_in(program_, run_.phases, one.access.buffer)) {
+        code_ += "  " + device_type(compute_type(program_.buffers[one.access.buffer].dtype)) + " x" +
+                 str(one.access.buffer) + "[C][8];\n";
+      }
+    }
+    code_ += "  #pragma unroll\n  for (int c = 0; c < C; ++c) {\n";
+    values(row, wanted, true);
+    for (std::size_t r = 0; r < reducers.size(); ++r) {
+      code_ += reduce(
+          phase.reductions[r], reducers[r], "r" + reducers[r].type, [&](ValueId id) { return value(row.phase, id); },
+          phase);
+    }
+    for (const auto& one : phase.stores) store(row, one);
+    code_ += "  }\n";
+  }
+  for (const auto& one : phase.stores) written_[one.access.buffer] = true;
+  if (reducers.empty()) return;
+  // All threads of a row get the same state: lanes are folded by shuffles, then warps in their order.
+  for (std::size_t r = 0; r < reducers.size(); ++r) {
+    const std::string& s = reducers[r].type;
+    const std::string fold = phase.reductions[r].reducer == Reducer::online_softmax ? "softmax_lanes" : "fold_lanes";
+    code_ += "  __shared__ __align__(16) u8 m" + s + "[BLOCK / 32 * sizeof(" + s + ")];\n  r" + s + " = " + fold + "<" +
+             s + ">(r" + s + ", 1, 32);\n  if (threadIdx.x % 32 == 0) ((" + s + "*)m" + s + ")[threadIdx.x / 32] = r" +
+             s + ";\n";
+  }
+  code_ += "  __syncthreads();\n";
+  for (std::size_t r = 0; r < reducers.size(); ++r) {
+    const ReducerText& text = reducers[r];
+    const std::string& s = text.type;
+    const bool softmax = phase.reductions[r].reducer == Reducer::online_softmax;
+    code_ += "  r" + s + " = " + (softmax ? "softmax_warps" : "fold_warps") + "<T / 32>((const " + s + "*)m" + s +
+             " + threadIdx.x / T * (T / 32));\n";
+    const Reduction& reduction = phase.reductions[r];
+    for (std::size_t k = 0; k < reduction.results.size(); ++k) {
+      const BufferId b = reduction.results[k];
+      if (b < 0) continue;
+      written_[b] = true, inside_[b] = text.component("r" + s, k);
+      Access access;
+      access.buffer = b;
+      if (program_.buffers[b].kind == BufferKind::output || read_outside(b)) {
+        code_ += "  if (leads) " + store_statement(program_, access, 4 * b, row_, inside_[b], false) + "\n";
+      }
+    }
+  }
+}
+
+RowKernel Emitter::emit(const std::string& name) {
+  const RowGrid& g = run_.grid;
+  int crossings = 0;
+  held_ = loads(program_, run_.phases, wide_, crossings);
+  std::string declared, loaded;
+  for (std::size_t k = 0; k < held_.size(); ++k) {
+    declared +=
+        "  " + device_type(compute_type(dtype(held_[k]))) + " h" + str(static_cast<std::int64_t>(k)) + "[C][8];\n";
+    loaded += load(held_[k], k);
+  }
+  for (const RowPhase& row : run_.phases) phase(row);
+  const std::string in = g.whole ? "live" : "live && at(c, e) < columns";
+  return {structs_,
+          "extern \"C\" __global__ void __launch_bounds__(" + str(g.block()) + ") " + name +
+              "(const __grid_constant__ Params p, int rows, int columns) {\n" +
+              "  // T threads a row, C times eight columns each, V of them side by side.\n  constexpr int T = " +
+              str(g.threads) + ", C = " + str(g.runs) + ", V = " + str(g.width) + ", BLOCK = " + str(g.block()) +
+              ";\n  follow_previous_launch();\n"
+              "  const int t = threadIdx.x % T, raw = blockIdx.x * (BLOCK / T) + threadIdx.x / T, i = min(raw, rows - "
+              "1), b = blockIdx.z, first = blockIdx.y * (8 * C * T);\n"
+              "  const bool live = raw < rows, leads = live && t == 0;\n"
+              "  const auto at = [&](int c, int e) { return first + c * 8 * T + e / V * V * T + t * V + e % V; };\n"
+              "  const auto near = [&](int c, int e) { return " +
+              (g.whole ? "at(c, e)" : "min(at(c, e / V * V), columns - V) + e % V") +
+              "; };\n"
+              "  const auto in = [&](int c, int e) { return " +
+              in + "; };\n" + declared + "  #pragma unroll\n  for (int c = 0; c < C; ++c) {\n" + loaded + "  }\n" +
+              code_ + "}\n"};
+}
+
+// Whether `next` may follow within one kernel: what it reads of the run's own results lies in the same row and column.
+bool follows(const Program& program, const std::vector<RowPhase>& run, const Phase& next) {
+  const Phase& first = program.phases[run.front().phase];
+  if (next.batched != first.batched || !(next.rows == first.rows)) return false;
+  for (const RowPhase& row : run) {
+    const Phase& phase = program.phases[row.phase];
+    if (phase.domain.has(Axis::n) && next.domain.has(Axis::n) && !(phase.columns == next.columns)) return false;
+    const auto reads_otherwise = [&](BufferId b) {
+      return std::any_of(next.code.begin(), next.code.end(), [&](const Instruction& i) {
+        if (i.op != Op::operand || i.access.buffer != b) return false;
+        return i.access.divide_rows != 1 || (program.buffers[b].axes.has(Axis::n) && !i.access.columns.identity()) ||
+               i.guard >= 0;
+      });
+    };
+    for (const auto& store : phase.stores) {
+      if (!reads(next, store.access.buffer)) continue;
+      const bool same_axes = program.buffers[store.access.buffer].axes.has(Axis::n) == phase.domain.has(Axis::n);
+      if (!plain(store.access) || !same_axes || reads_otherwise(store.access.buffer)) return false;
+    }
+    for (const Reduction& r : phase.reductions) {
+      for (const BufferId b : r.results) {
+        if (b >= 0 && reads_otherwise(b)) return false;
+      }
+    }
+  }
+  return true;
+}
+
+}  // namespace
+
+RowRun row_run(const Program& program, const std::vector<int>& phases, std::size_t from, const Wide& wide) {
+  RowRun best, run;
+  for (std::size_t k = from; k < phases.size(); ++k) {
+    const Phase& phase = program.phases[phases[k]];
+    if (k > from && phases[k] != phases[k - 1] + 1) break;  // the product may stand between
+    if (!row_local(phase) || (!run.phases.empty() && !follows(program, run.phases, phase))) break;
+    run.phases.push_back({phases[k], true});
+    const auto grid = grid_of(program, run.phases, wide.source, wide);
+    if (!grid) {
+      if (phase.domain.has(Axis::n)) break;
+      continue;  // a small phase in front of one over tiles
+    }
+    run.grid = *grid;
+    best = run;
+  }
+  return best;
+}
+
+RowRun row_stores(const Program& program, int phase, const Wide& wide) {
+  RowRun run{{{phase, false}}, {}};
+  const auto grid = grid_of(program, run.phases, wide.source, wide);
+  if (!grid) return {};
+  run.grid = *grid;
+  return run;
+}
+
+RowKernel emit_rows(const Program& program, const RowRun& run, const std::string& name, DType source,
+                    int accumulator_word, const Wide& wide, Functions& functions) {
+  return Emitter(program, run, source, accumulator_word, wide, functions).emit(name);
+}
+
+}  // namespace postlude::inline v0::cuda

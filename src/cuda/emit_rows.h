@@ -1,0 +1,34 @@
+// Phases in which every row is a matter of that row alone, one after another in one kernel: a row's threads hold it in
+// registers, so that it is read once and written once, whatever is summed over it in between.
+#pragma once
+
+#include "cuda/emit_code.h"
+#include "cuda/emit_generic.h"
+
+namespace postlude::inline v0::cuda {
+
+struct RowPhase {
+  int phase = 0;
+  bool reductions = true;  // else they were made before, and only the stores are left
+};
+
+// What one kernel runs, and how.
+struct RowRun {
+  std::vector<RowPhase> phases;
+  RowGrid grid;
+};
+
+// The run of `phases` (indices of the Program's, in order) that starts at `from`, as long as it can be; no phases where
+// none can start there. `columns`: those of the shape at hand, a phase.
+[[nodiscard]] RowRun row_run(const lower::Program& program, const std::vector<int>& phases, std::size_t from,
+                             const Wide& wide);
+// The stores of a phase over tiles alone: always possible.
+[[nodiscard]] RowRun row_stores(const lower::Program& program, int phase, const Wide& wide);
+
+struct RowKernel {
+  std::string structs, text;
+};
+[[nodiscard]] RowKernel emit_rows(const lower::Program& program, const RowRun& run, const std::string& name,
+                                  DType source, int accumulator_word, const Wide& wide, Functions& functions);
+
+}  // namespace postlude::inline v0::cuda
