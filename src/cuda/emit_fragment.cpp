@@ -233,7 +233,7 @@ void Emitter::analyse() {
   for (const BufferId buffer : out_.stored) word(buffer);
 
   for (std::size_t r = 0; r < phase_.reductions.size(); ++r) {
-    reducers_.push_back(emit_reducer(phase_.reductions[r], static_cast<int>(r), functions_));
+    reducers_.push_back(emit_reducer(phase_, phase_.reductions[r], static_cast<int>(r), functions_));
     const Across across = across_of(phase_.reductions[r]);
     out_.partials.push_back({across, reducers_.back().bytes, take_words(1)});
     out_.finishes[static_cast<int>(across)] = true;

@@ -109,7 +109,7 @@ void Emitter::reduction(int index, int r) {
   const Phase& phase = program_.phases[index];
   const Reduction& reduction = phase.reductions[r];
   Functions& functions = functions_;
-  const ReducerText state = emit_reducer(reduction, 100 * index + r, functions);
+  const ReducerText state = emit_reducer(phase, reduction, 100 * index + r, functions);
   structs += state.text;
   const std::string s = state.type, kernel = "phase" + str(index) + "_reduction" + str(r);
   const bool has_n = phase.domain.has(Axis::n), over_n = reduction.axes.has(Axis::n), over_m = reduction.axes.has(Axis::m),

@@ -23,7 +23,7 @@ std::string ReducerText::component(const std::string& state, std::size_t k) cons
   return components[k] == DType::boolean ? "(" + member + " != 0)" : member;
 }
 
-ReducerText emit_reducer(const lower::Reduction& r, int index, Functions& functions) {
+ReducerText emit_reducer(const lower::Phase& phase, const lower::Reduction& r, int index, Functions& functions) {
   ReducerText out;
   out.type = "S" + std::to_string(index);
   const std::string& s = out.type;
@@ -74,18 +74,20 @@ ReducerText emit_reducer(const lower::Reduction& r, int index, Functions& functi
                 "            b.c2 > 0.f ? (a.c1 + b.c1) + d * d * (a.c2 * share) : a.c1, n};\n";
       break;
     case Reducer::custom: {
-      out.components.assign(r.identity.size(), r.type);
-      for (const double value : r.identity) identity.push_back(device_literal(value, r.type));
-      std::string list;
+      std::string declared, arguments, combined;
       for (std::size_t k = 0; k < r.identity.size(); ++k) {
-        lifted.push_back("x" + std::to_string(k));
-        list += "r.c" + std::to_string(k) + (k + 1 < r.identity.size() ? ", " : "");
+        const DType type = phase.code[r.pieces[0].args[k]].type;
+        const std::string number = std::to_string(k), comma = k ? ", " : "";
+        out.components.push_back(type);
+        identity.push_back(device_literal(r.identity[k], type));
+        lifted.push_back("x" + number);
+        declared += "    " + device_type(type) + " y" + number + ";\n";
+        combined += comma + "y" + number;
       }
-      std::string args;
       for (const char* side : {"a", "b"}) {
-        for (std::size_t k = 0; k < r.identity.size(); ++k) args += std::string(side) + ".c" + std::to_string(k) + ", ";
+        for (std::size_t k = 0; k < r.identity.size(); ++k) arguments += out.component(side, k) + ", ";
       }
-      combine = "    " + s + " r;\n    " + functions.combiner(*r.combine, out.components) + "(" + args + list + ");\n    return r;\n";
+      combine = declared + "    " + functions.combiner(*r.combine, out.components) + "(" + arguments + combined + ");\n    return {" + combined + "};\n";
       break;
     }
   }

@@ -19,6 +19,6 @@ struct ReducerText {
   [[nodiscard]] std::string component(const std::string& state, std::size_t k) const;
 };
 
-[[nodiscard]] ReducerText emit_reducer(const lower::Reduction& reduction, int index, Functions& functions);
+[[nodiscard]] ReducerText emit_reducer(const lower::Phase& phase, const lower::Reduction& reduction, int index, Functions& functions);
 
 }  // namespace postlude::inline v0::cuda

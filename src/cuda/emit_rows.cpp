@@ -359,7 +359,7 @@ void Emitter::phase(const RowPhase& row) {
   std::vector<ReducerText> reducers;
   if (row.reductions) {
     for (std::size_t r = 0; r < phase.reductions.size(); ++r) {
-      reducers.push_back(emit_reducer(phase.reductions[r], 100 * row.phase + static_cast<int>(r), functions_));
+      reducers.push_back(emit_reducer(phase, phase.reductions[r], 100 * row.phase + static_cast<int>(r), functions_));
       structs_ += reducers.back().text;
       code_ +=
           "  " + reducers.back().type + " r" + reducers.back().type + " = " + reducers.back().type + "::identity();\n";

@@ -56,15 +56,6 @@ std::string wgmma_text(const MainLoop& loop, int bn) {
          "    : " + bound + " : \"l\"(a), \"l\"(b), \"r\"(scale));\n}\n";
 }
 
-// One warp's product of 16 x 8 over 32 bytes of K.
-std::string mma_text(const MainLoop& loop) {
-  const std::string bound = is_float(loop.a) ? "\"+f\"" : "\"+r\"", type = is_float(loop.a) ? ".f32" : ".s32";
-  return "DEVICE void mma(ACC& d0, ACC& d1, ACC& d2, ACC& d3, const u32 (&a)[4], const u32 (&b)[2]) {\n  asm volatile(\"mma.sync.aligned.m16n8" +
-         std::string(size_of(loop.a) == 2 ? "k16" : "k32") + ".row.col" + type + "." + element(loop.a) + "." + element(loop.b) + type +
-         " {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};\"\n    : " + bound + "(d0), " + bound + "(d1), " + bound + "(d2), " + bound +
-         "(d3) : \"r\"(a[0]), \"r\"(a[1]), \"r\"(a[2]), \"r\"(a[3]), \"r\"(b[0]), \"r\"(b[1]));\n}\n";
-}
-
 }  // namespace
 
 std::string base_source() { return std::string(base_text) + math_text + vector_text; }
@@ -102,10 +93,18 @@ std::string gemm_source(const MainLoop& loop, const Schedule& s, const EpilogueT
   define("MAPS", 2 + epilogue.maps);
   define("WORDS", epilogue.words ? epilogue.words : 1);
   define("ACC", is_float(loop.a) ? "float" : "int");
+  if (s.mma) {
+    const auto quoted = [](const std::string& word) { return "\"" + word + "\""; };
+    define("MMA_A", quoted(element(loop.a)));
+    define("MMA_B", quoted(element(loop.b)));
+    define("MMA_D", quoted(is_float(loop.a) ? "f32" : "s32"));
+    define("MMA_K", quoted(size_of(loop.a) == 2 ? "k16" : "k32"));
+    define("MMA_BOUND", quoted(is_float(loop.a) ? "+f" : "+r"));
+  }
   text += base_source();
   text += fragment_text;
   text += s.mma ? sm80_text : sm90_text;
-  text += s.mma ? mma_text(loop) : wgmma_text(loop, s.bn);
+  if (!s.mma) text += wgmma_text(loop, s.bn);
   text += epilogue.text;
   text += s.mma ? sm80_gemm_text : sm90_gemm_text;
   return text;

@@ -31,6 +31,25 @@ INSTANTIATE_TEST_SUITE_P(Epilogues, SuiteCompiles,
                                          "softmax", "argmax", "xent", "fp8_rowwise"),
                          [](const auto& i) { return std::string(i.param); });
 
+// A tuple's components have types of their own, over rows and over columns.
+TEST(Combiner, OfSeveralTypesCompiles) {
+  if (compiler_version().empty()) GTEST_SKIP() << describe_compiler();
+  Target target;
+  target.device = Device::cuda;
+  target.isa = "sm_90a";
+  const std::string text =
+      "def f(acc):\n"
+      "    a, b, c = reduce((acc, n_index(), acc > 0.0), combine=lambda a0, a1, a2, b0, b1, b2: (min(a0, b0), a1 + b1, a2 & b2), identity=(inf, 0, 1), axis=1)\n"
+      "    d, e = reduce((m_index(), acc), combine=lambda a0, a1, b0, b1: (max(a0, b0), a1 + b1), identity=(0, 0.0), axis=0)\n"
+      "    y0: f32 = a\n    y1: i64 = b\n    y2: bool = c\n    y3: i64 = d\n    y4: f32 = e\n"
+      "    return y0, y1, y2, y3, y4\n";
+  const Plan plan = postlude::compile(Gemm{.a = DType::bf16, .b = DType::bf16}, parse(text), target);
+  const std::string source = plan.explain(ExplainPart::source, 512, 512, 512);
+  EXPECT_NE(source.find("float c0; int c1; int c2;"), std::string::npos);
+  EXPECT_NE(source.find("int c0; float c1;"), std::string::npos);
+  EXPECT_NE(plan.explain(ExplainPart::schedule, 512, 512, 512).find("chosen"), std::string::npos);
+}
+
 // Where Hopper's kernel would need the accumulator in memory or B repacked, and that costs more than mma.sync's slower products.
 TEST(PortableKernel, IsTakenWhereItIsFaster) {
   const auto schedules = [](const char* isa, Layout b, std::int64_t m, std::int64_t n, std::int64_t k) {

@@ -3,13 +3,10 @@ R"cuda(
 // fragments lie in shared memory. A consumer is 128 threads; warp w holds rows 16 w to 16 w + 15 of each block of 64.
 struct alignas(64) TensorMap { u64 word[16]; };
 
+#ifndef POSTLUDE_HOST
 DEVICE void named_sync(u32 id, u32 threads) { asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(threads) : "memory"); }
-
-// Byte offset of (row, byte) in a box of `row_bytes` per row under the copy engine's swizzle of that width.
-template <int row_bytes> DEVICE u32 swizzled(u32 row, u32 byte) {
-  const u32 offset = row * row_bytes + byte;
-  return offset ^ ((offset >> 3) & (row_bytes == 128 ? 0x70 : row_bytes == 64 ? 0x30 : row_bytes == 32 ? 0x10 : 0));
-}
+// Hides where a number came from: else what follows from it for one m64 atom is kept in registers for the next, and spills.
+DEVICE int opaque(int x) { asm volatile("" : "+r"(x)); return x; }
 #if __CUDA_ARCH__ >= 900
 DEVICE void stmatrix(u32 to, u32 a, u32 b, u32 c, u32 d) {
   asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(to), "r"(a), "r"(b), "r"(c), "r"(d)
@@ -29,12 +26,19 @@ DEVICE void shared_load(u32 from, u32& a, u32& b) {
   asm volatile("ld.shared.v2.b32 {%0, %1}, [%2];" : "=r"(a), "=r"(b) : "r"(from) : "memory");
 }
 DEVICE u32 shared_load_word(u32 from) { u32 r; asm volatile("ld.shared.b32 %0, [%1];" : "=r"(r) : "r"(from) : "memory"); return r; }
+DEVICE u16 shared_load(u32 from) { u16 r; asm volatile("ld.shared.u16 %0, [%1];" : "=h"(r) : "r"(from) : "memory"); return r; }
+#endif
+
+// Byte offset of (row, byte) in a box of `row_bytes` per row under the copy engine's swizzle of that width.
+template <int row_bytes> DEVICE u32 swizzled(u32 row, u32 byte) {
+  const u32 offset = row * row_bytes + byte;
+  return offset ^ ((offset >> 3) & (row_bytes == 128 ? 0x70 : row_bytes == 64 ? 0x30 : row_bytes == 32 ? 0x10 : 0));
+}
 template <int size> DEVICE void element_store(u8* to, u32 bits) {
   if (size == 4) *(u32*)to = bits;
   else if (size == 2) *(u16*)to = u16(bits);
   else *to = u8(bits);
 }
-DEVICE u16 shared_load(u32 from) { u16 r; asm volatile("ld.shared.u16 %0, [%1];" : "=h"(r) : "r"(from) : "memory"); return r; }
 
 // Filled by the host (gemm_source.h: GemmParams).
 struct Params {
@@ -80,9 +84,6 @@ constexpr int OUT_N = WG_COLUMNS / PARTS;     // the epilogue's columns of a con
 constexpr int GROUPS = OUT_N / SUB_N;         // subtiles are 64 rows x SUB_N columns
 #define SLOTS_M (p.tiles_m * (BM / WG_ROWS))  // blocks of WG_ROWS rows
 DEVICE int tile_row(const Tile& t, int r) { return t.row + r / 2 * 64 + t.warp * 16 + t.lane / 4 + r % 2 * 8; }
-
-// Hides where a number came from: else what follows from it for one m64 atom is kept in registers for the next, and spills.
-DEVICE int opaque(int x) { asm volatile("" : "+r"(x)); return x; }
 
 template <typename T> DEVICE T* shared_pointer(u32 address) { return (T*)__cvta_shared_to_generic(address); }
 

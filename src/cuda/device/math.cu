@@ -48,15 +48,17 @@ DEVICE float fast_reciprocal(float x) { float r; asm("rcp.approx.ftz.f32 %0, %1;
 DEVICE float fast_log2(float x) { float r; asm("lg2.approx.f32 %0, %1;" : "=f"(r) : "f"(x)); return r; }
 #endif
 
-// a / b, correctly rounded but for results near the ends of the range, where the last bit may be off: the quotient of b
-// scaled into the middle of the range, and one Newton step on its remainder.
+// a / b, correctly rounded but for results below the normal ones, which are rounded twice: the quotient of a and b scaled
+// into the middle of the range, so that the remainder is exact, and one Newton step on it. (Without a's scale a quotient of
+// denormal numbers became 0, and its floor 0 instead of -1.)
 DEVICE float op_div(float a, float b) {
   const float size = fabsf(b);
+  const bool small = fabsf(a) < 0x1p-64f;
   const float scale = size > 0x1p+64f ? 0x1p-64f : size < 0x1p-64f ? 0x1p+64f : 1.f;
-  const float divisor = b * scale, inverse = fast_reciprocal(divisor);
-  const float quotient = a * inverse;
-  const float refined = fmaf(fmaf(-divisor, quotient, a), inverse, quotient);
-  return (fabsf(refined) <= 0x1.fffffep+127f && quotient != 0.f ? refined : quotient) * scale;
+  const float dividend = small ? a * 0x1p+64f : a, divisor = b * scale, inverse = fast_reciprocal(divisor);
+  const float quotient = dividend * inverse;
+  const float refined = fmaf(fmaf(-divisor, quotient, dividend), inverse, quotient);
+  return (fabsf(refined) <= 0x1.fffffep+127f && quotient != 0.f ? refined : quotient) * (small ? scale * 0x1p-64f : scale);
 }
 DEVICE float op_floordiv(float a, float b) { return floorf(op_div(a, b)); }
 DEVICE float op_reciprocal(float x) { return op_div(1.f, x); }

@@ -7,7 +7,7 @@ R"cuda(
 // On an H200 it reaches 0.54 of cuBLAS's speed, which is wgmma's: 256x128, 4096^3, bf16: plain 0.335 ms where cuBLAS takes
 // 0.181 (410 TFLOP/s) and the sm_90 kernel 0.182; bias_gelu 0.343, the sm_90 kernel 0.186; bias_gelu_res_aux 0.336, 0.196.
 //
-// `mma` is emitted; B's rows are interleaved in blocks of eight where the accumulator is chunked (PARTS == 2).
+// B's rows are interleaved in blocks of eight where the accumulator is chunked (PARTS == 2).
 
 constexpr int THREADS = BN / WG_COLUMNS * 128;
 constexpr int K_BYTES = 64;

@@ -84,35 +84,38 @@ DEVICE void vec_log_normal(float (&y)[8], const float (&x)[8]) {
 }
 
 DEVICE void vec_div(float (&y)[8], const float (&a)[8], const float (&b)[8]) {
-  float scale[8], divisor[8], inverse[8], quotient[8], rest[8];
+  float scale[8], dividend[8], divisor[8], inverse[8], quotient[8], rest[8];
   EACH scale[e] = fabsf(b[e]) > 0x1p+64f ? 0x1p-64f : fabsf(b[e]) < 0x1p-64f ? 0x1p+64f : 1.f;
   EACH divisor[e] = b[e] * scale[e];
+  EACH dividend[e] = fabsf(a[e]) < 0x1p-64f ? a[e] * 0x1p+64f : a[e];
+  EACH scale[e] = fabsf(a[e]) < 0x1p-64f ? scale[e] * 0x1p-64f : scale[e];
   EACH inverse[e] = fast_reciprocal(divisor[e]);
-  EACH quotient[e] = a[e] * inverse[e];
-  EACH rest[e] = fmaf(-divisor[e], quotient[e], a[e]);
+  EACH quotient[e] = dividend[e] * inverse[e];
+  EACH rest[e] = fmaf(-divisor[e], quotient[e], dividend[e]);
   EACH rest[e] = fmaf(rest[e], inverse[e], quotient[e]);
   EACH y[e] = (fabsf(rest[e]) <= 0x1.fffffep+127f && quotient[e] != 0.f ? rest[e] : quotient[e]) * scale[e];
 }
 
 // Eight neighbouring columns in memory, 16 bytes at a time; `at` counts elements, the address is a multiple of 16.
 struct alignas(16) Quad { u32 x[4]; };
-#ifndef POSTLUDE_HOST
 // Not ordered behind stores, so that the next rows' reads are under way while one is computed. An element that is written in
 // place is read before, by the same thread.
 // A tensor that is read once is not kept in L1: a row sum of 128 MB takes 36 us instead of 41.
 template <bool keep> DEVICE Quad load_quad(i64 address) {
-  if (keep) { const uint4 q = __ldg((const uint4*)address); return {q.x, q.y, q.z, q.w}; }
-  Quad q;
-  asm("ld.global.nc.L1::no_allocate.v4.b32 {%0, %1, %2, %3}, [%4];" : "=r"(q.x[0]), "=r"(q.x[1]), "=r"(q.x[2]), "=r"(q.x[3]) : "l"(address));
-  return q;
-}
+#ifndef POSTLUDE_HOST
+  if (!keep) {
+    Quad q;
+    asm("ld.global.nc.L1::no_allocate.v4.b32 {%0, %1, %2, %3}, [%4];" : "=r"(q.x[0]), "=r"(q.x[1]), "=r"(q.x[2]), "=r"(q.x[3]) : "l"(address));
+    return q;
+  }
 #endif
+  const uint4 q = __ldg((const uint4*)address);
+  return {q.x, q.y, q.z, q.w};
+}
 // Eight columns of a run: side by side (V == 8), or four and four, so that neighbouring threads read neighbouring 16 bytes of
 // four-byte elements (V == 4). `at`: where the row begins; `first`, `second`: the columns of elements 0 and 4.
 struct alignas(8) Half { u32 x[2]; };
-#ifndef POSTLUDE_HOST
 DEVICE Half load_half(i64 address) { const uint2 h = __ldg((const uint2*)address); return {h.x, h.y}; }
-#endif
 // Four words of eight 16-bit elements.
 template <int V, bool keep> DEVICE Quad load_run_16(i64 base, i64 at, int first, int second) {
   if (V == 8) return load_quad<keep>(base + (at + first) * 2);

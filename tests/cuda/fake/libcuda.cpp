@@ -1,9 +1,11 @@
-// A CUDA driver with one H200 whose memory is the host's and whose kernels do nothing: what can go wrong around a GPU,
-// without one. FAKE_CUDA_VERSION is its version (13000). FAKE_CUDA_FAIL=NAME:N:RESULT makes the N-th call of NAME fail
-// (N from 1; 0: every one). fake_cuda_held counts what was made and not destroyed: buffers and modules.
+// A CUDA driver with one H200 whose memory is the host's and whose kernels do nothing, or what fake_cuda_launch does
+// for them: what can go wrong around a GPU, without one. FAKE_CUDA_VERSION is its version (13000).
+// FAKE_CUDA_FAIL=NAME:N:RESULT makes the N-th call of NAME fail (N from 1; 0: every one). fake_cuda_held counts what
+// was made and not destroyed: buffers and modules.
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
+#include <list>
 #include <mutex>
 #include <string>
 
@@ -32,7 +34,16 @@ int result_of(const char* name) {
   return failing_call == 0 || calls == failing_call ? failing_result : 0;
 }
 
-int context = 0, module_ = 0, function_ = 0;
+struct Function {
+  const std::string* source;  // of its module: the fake compiler's cubins are that
+  std::string name;
+};
+struct Module {
+  std::string source;
+  std::list<Function> functions;
+};
+
+int context = 0;
 thread_local void* current = nullptr;
 
 }  // namespace
@@ -43,6 +54,9 @@ thread_local void* current = nullptr;
 
 extern "C" [[gnu::visibility("default")]] long fake_cuda_held;
 long fake_cuda_held = 0;
+using Launch = int (*)(const char* source, const char* name, const unsigned* grid, unsigned threads, void** arguments);
+extern "C" [[gnu::visibility("default")]] Launch fake_cuda_launch;
+Launch fake_cuda_launch = nullptr;
 
 FAKE cuInit(unsigned) {
   MAY_FAIL;
@@ -97,33 +111,43 @@ FAKE cuCtxSynchronize() {
   MAY_FAIL;
   return 0;
 }
-FAKE cuModuleLoadData(void** made, const void*) {
+FAKE cuModuleLoadData(void** made, const void* image) {
   MAY_FAIL;
-  *made = &module_;
+  *made = new Module{static_cast<const char*>(image), {}};
   __atomic_fetch_add(&fake_cuda_held, 1, __ATOMIC_SEQ_CST);
   return 0;
 }
-FAKE cuModuleUnload(void*) {
+FAKE cuModuleUnload(void* module) {
+  delete static_cast<Module*>(module);
   __atomic_fetch_sub(&fake_cuda_held, 1, __ATOMIC_SEQ_CST);
   return 0;
 }
-FAKE cuModuleGetFunction(void** made, void*, const char*) {
+FAKE cuModuleGetFunction(void** made, void* module, const char* name) {
   MAY_FAIL;
-  *made = &function_;
+  const std::scoped_lock lock(mutex);
+  auto& of = *static_cast<Module*>(module);
+  of.functions.push_back({&of.source, name});
+  *made = &of.functions.back();
   return 0;
 }
 FAKE cuFuncSetAttribute(void*, int, int) {
   MAY_FAIL;
   return 0;
 }
-FAKE cuLaunchKernel(void*, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, void*, void**,
-                    void**) {
-  MAY_FAIL;
-  return 0;
+static int launch(void* function, const unsigned* grid, unsigned threads, void** arguments) {
+  const auto& f = *static_cast<Function*>(function);
+  return fake_cuda_launch ? fake_cuda_launch(f.source->c_str(), f.name.c_str(), grid, threads, arguments) : 0;
 }
-FAKE cuLaunchKernelEx(const void*, void*, void**, void**) {
+FAKE cuLaunchKernel(void* function, unsigned x, unsigned y, unsigned z, unsigned threads, unsigned, unsigned, unsigned,
+                    void*, void** arguments, void**) {
   MAY_FAIL;
-  return 0;
+  const unsigned grid[3] = {x, y, z};
+  return launch(function, grid, threads, arguments);
+}
+FAKE cuLaunchKernelEx(const void* config, void* function, void** arguments, void**) {
+  MAY_FAIL;
+  const auto* sizes = static_cast<const unsigned*>(config);  // begins with the grid, then the block
+  return launch(function, sizes, sizes[3], arguments);
 }
 FAKE cuMemAlloc_v2(std::uint64_t* made, std::size_t bytes) {
   MAY_FAIL;

@@ -1,7 +1,8 @@
-// A compiler that takes every source: its cubins are a word. FAKE_NVRTC_FAIL=1 fails as NVRTC does without its
+// A compiler that takes every source: its cubins are the source. FAKE_NVRTC_FAIL=1 fails as NVRTC does without its
 // builtins.
 #include <cstdlib>
 #include <cstring>
+#include <string>
 
 #define FAKE extern "C" [[gnu::visibility("default")]] int
 
@@ -11,19 +12,22 @@ const char* log_text() {
                                           "libnvrtc-builtins.so.13.0 is installed correctly."
                                         : "ptxas info: Used 168 registers, 0 bytes spill stores, 0 bytes spill loads\n";
 }
-constexpr char cubin[] = "a fake cubin";
 }  // namespace
 
 FAKE nvrtcVersion(int* major, int* minor) {
   *major = 13, *minor = 0;
   return 0;
 }
-FAKE nvrtcCreateProgram(void** made, const char*, const char*, int, const char* const*, const char* const*) {
-  *made = nullptr;
+FAKE nvrtcCreateProgram(void** made, const char* source, const char*, int, const char* const*, const char* const*) {
+  *made = new std::string(source);
   return 0;
 }
 FAKE nvrtcCompileProgram(void*, int, const char* const*) { return std::getenv("FAKE_NVRTC_FAIL") ? 7 : 0; }
-FAKE nvrtcDestroyProgram(void**) { return 0; }
+FAKE nvrtcDestroyProgram(void** program) {
+  delete static_cast<std::string*>(*program);
+  *program = nullptr;
+  return 0;
+}
 FAKE nvrtcGetProgramLogSize(void*, std::size_t* size) {
   *size = std::strlen(log_text()) + 1;
   return 0;
@@ -32,12 +36,13 @@ FAKE nvrtcGetProgramLog(void*, char* to) {
   std::strcpy(to, log_text());
   return 0;
 }
-FAKE nvrtcGetCUBINSize(void*, std::size_t* size) {
-  *size = sizeof cubin;
+FAKE nvrtcGetCUBINSize(void* program, std::size_t* size) {
+  *size = static_cast<std::string*>(program)->size();
   return 0;
 }
-FAKE nvrtcGetCUBIN(void*, char* to) {
-  std::memcpy(to, cubin, sizeof cubin);
+FAKE nvrtcGetCUBIN(void* program, char* to) {
+  const std::string& source = *static_cast<std::string*>(program);
+  std::memcpy(to, source.data(), source.size());
   return 0;
 }
 extern "C" [[gnu::visibility("default")]] const char* nvrtcGetErrorString(int result) {

@@ -1,0 +1,178 @@
+// What is emitted for a GPU, compiled for the host and run there against the reference: all kernels that the portable
+// kernel's plans launch (the product with the fused epilogue, the folding of partial reductions, repacks, products on
+// ordinary units, passes over memory), for the suite and for random epilogues. Only Hopper's TMA and wgmma are not seen
+// here; its epilogue is the same text. tests/cuda/fake stands in for driver and compiler, shim.h for PTX.
+#include "cuda/backend.h"
+#include "cuda/gemm_source.h"
+#include "fuzz/grammar.h"
+#include "fuzz/oracle.h"
+#include "gpu/device_run.h"
+
+#include <postlude/parse.h>
+
+#include <gtest/gtest.h>
+
+#include <dlfcn.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <memory>
+#include <regex>
+#include <sstream>
+
+namespace postlude {
+namespace {
+
+namespace fs = std::filesystem;
+constexpr std::uint64_t random_cases = 80;
+
+using Launch = int (*)(const char* source, const char* name, const unsigned* grid, unsigned threads, void** arguments);
+using HostLaunch = int (*)(int source, const char* name, const unsigned* grid, unsigned threads, void** arguments);
+
+std::map<std::string, int> sources;  // to numbers
+HostLaunch host_launch = nullptr;    // once they are compiled
+
+int launch(const char* source, const char* name, const unsigned* grid, unsigned threads, void** arguments) {
+  const int number = sources.emplace(source, static_cast<int>(sources.size())).first->second;
+  return host_launch ? host_launch(number, name, grid, threads, arguments) : 0;
+}
+
+struct Running {
+  std::string name;
+  fuzz::Case c;
+  fuzz::Tensors tensors;
+  Call call;
+};
+
+Running start(std::string name, const fuzz::Case& c) {
+  Running r{std::move(name), c, fuzz::materialise(c), {}};
+  std::vector<Binding> named = r.tensors.named();
+  for (Binding& b : named) b.tensor.device = Device::cuda;
+  Target target = Target::cuda();
+  target.schedule = "mma";
+  r.call = compile(c.problem, Graph(std::make_shared<const GraphData>(c.graph)), target).bind(named);
+  return r;
+}
+
+fuzz::Case suite_case(const std::string& path, std::uint64_t layout) {
+  fuzz::Case c;
+  const DType type = path.find("fp8") == path.npos ? DType::bf16 : DType::e4m3;
+  c.problem = Gemm{.a = type, .b = type};
+  c.graph = fuzz::with_dtypes(parse_file(path).data(), c.problem);
+  c.shape = {1, 70, 256, 40};  // a ragged tile, and heads of 128 columns
+  c.data = c.seed = 7;
+  c.values = fuzz::Values::normal;
+  c.layout = layout;
+  return c;
+}
+
+std::vector<Running> start_all() {
+  std::vector<Running> all;
+  for (const auto& entry : fs::directory_iterator(POSTLUDE_SOURCE_DIR "/epilogues")) {
+    const std::string name = entry.path().stem().string();
+    if (name == "prelude" || entry.path().extension() != ".py") continue;
+    all.push_back(start(name, suite_case(entry.path().string(), 0)));
+    all.push_back(start(name + " strided", suite_case(entry.path().string(), 3)));
+  }
+  for (std::uint64_t seed = 1; seed <= random_cases; ++seed) {
+    fuzz::Case c = fuzz::generate(seed, {.most_nodes = 24, .most_elements = 2048});
+    if (seed % 4) c = gpu_tests::on_tensor_cores(c);
+    if (fuzz::divisible(c)) all.push_back(start("seed " + std::to_string(seed), c));
+  }
+  for (const auto& entry : fs::directory_iterator(POSTLUDE_SOURCE_DIR "/tests/cuda/host/cases")) {
+    std::ifstream in(entry.path());
+    std::stringstream text;
+    text << in.rdbuf();
+    const fuzz::Case c = fuzz::read(text.str());
+    all.push_back(start(entry.path().stem().string(), c));
+    all.push_back(start(entry.path().stem().string() + " on tensor cores", gpu_tests::on_tensor_cores(c)));
+  }
+  return all;
+}
+
+void replace(std::string& text, const std::string& from, const std::string& to) {
+  for (std::size_t at = text.find(from); at != text.npos; at = text.find(from, at + to.size()))
+    text.replace(at, from.size(), to);
+}
+
+// All sources, each in a namespace, and a table of their kernels.
+std::string host_source() {
+  const std::string base = cuda::base_source();
+  std::string text = "#include \"" POSTLUDE_SOURCE_DIR "/tests/cuda/host/shim.h\"\n" + base, table;
+  static const std::regex kernel("__global__ void[^{]*?([a-z_0-9]+)\\(const __grid_constant__"),
+      defined("(^|\n)#define ([A-Za-z_0-9]+)");
+  const std::sregex_iterator none;
+  for (const auto& [original, number] : sources) {
+    const std::string space = "k" + std::to_string(number);
+    std::string source = original;
+    replace(source, base, "#ifdef MMA_A\nMMA_ON_HOST\n#endif\n");
+    replace(source, "extern __shared__ __align__(1024) u8 dynamic_shared[];",
+            "u8* const dynamic_shared = ::fibers::shared;");
+    replace(source, "extern \"C\" ", "");
+    text += "namespace " + space + " {\n" + source + "}\n";
+    for (std::sregex_iterator i(source.begin(), source.end(), kernel); i != none; ++i) {
+      const std::string name = (*i)[1];
+      text += "static void " + space + "_" + name + "(void** a) { call(" + space + "::" + name + ", a); }\n";
+      table += "  {" + std::to_string(number) + ", \"" + name + "\", " + space + "_" + name + "},\n";
+    }
+    for (std::sregex_iterator i(source.begin(), source.end(), defined); i != none; ++i)
+      text += "#undef " + (*i)[2].str() + "\n";
+  }
+  return text + "static const Kernel kernels[] = {\n" + table +
+         "};\nextern \"C\" int host_launch(int source, const char* name, const unsigned* grid, unsigned threads, "
+         "void** arguments) {\n"
+         "  return launch(kernels, sizeof kernels / sizeof kernels[0], source, name, grid, threads, arguments);\n}\n";
+}
+
+TEST(Emission, AgreesWithTheReferenceOnTheHost) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "the sanitizers do not follow fibers";
+#endif
+  const fs::path folder = fs::path(POSTLUDE_BINARY_DIR) / "emission";
+  fs::remove_all(folder);
+  fs::create_directories(folder);
+  setenv("POSTLUDE_CACHE_DIR", (folder / "cache").c_str(), 1);
+  void* nvrtc = dlopen(POSTLUDE_FAKES "/fake_nvrtc.so", RTLD_NOW | RTLD_GLOBAL);
+  void* driver = dlopen(POSTLUDE_FAKES "/fake_cuda.so", RTLD_NOW | RTLD_GLOBAL);
+  ASSERT_TRUE(nvrtc && driver) << dlerror();
+  setenv("POSTLUDE_NVRTC", POSTLUDE_FAKES "/fake_nvrtc.so", 1);
+  *static_cast<Launch*>(dlsym(driver, "fake_cuda_launch")) = launch;
+
+  std::vector<Running> all = start_all();
+  for (Running& r : all) r.call.run();  // gathers the sources
+  std::ofstream(folder / "kernels.cpp") << host_source();
+  const std::string command = std::string(POSTLUDE_CXX) + " -std=c++17 -O1 -w -ffp-contract=off -fPIC -shared -o '" +
+                              (folder / "kernels.so").string() + "' '" + (folder / "kernels.cpp").string() + "'";
+  ASSERT_EQ(std::system(command.c_str()), 0) << command;
+  void* kernels = dlopen((folder / "kernels.so").c_str(), RTLD_NOW);
+  ASSERT_TRUE(kernels) << dlerror();
+  host_launch = reinterpret_cast<HostLaunch>(dlsym(kernels, "host_launch"));
+
+  int fused = 0;
+  for (Running& r : all) {
+    SCOPED_TRACE(r.name + " by " + r.call.describe() + "\n" + fuzz::write(r.c));
+    fused += r.call.describe().starts_with("mma");
+    const reference::Evaluation expected =
+        reference::evaluate(r.c.graph, r.c.problem, r.tensors.bindings,
+                            {.accumulator_unit = cuda::accumulator_unit(r.c.problem),
+                             .accumulator_drift = cuda::accumulator_drift(r.c.problem)});
+    std::vector<std::vector<std::uint8_t>> first;
+    for (int run = 0; run < 2; ++run) {
+      r.tensors.poison_outputs();
+      r.call.run();
+      EXPECT_EQ(fuzz::compare(expected, r.c, r.tensors, "the host"), "");
+      EXPECT_EQ(r.tensors.damage(), "");
+      if (run == 0) first = r.tensors.copy_outputs();
+      else EXPECT_EQ(r.tensors.copy_outputs(), first) << "the second run gives other bits";
+    }
+  }
+  std::printf("%zu cases, %d fused, %zu sources\n", all.size(), fused, sources.size());
+  EXPECT_GE(fused, static_cast<int>(all.size() / 3)) << "of " << all.size();
+  if (!HasFailure()) fs::remove_all(folder);
+}
+
+}  // namespace
+}  // namespace postlude
