@@ -26,6 +26,9 @@ struct Target {
   [[nodiscard]] static Target cuda(int device_index = 0);
   // A GPU if one is there and usable, else the CPU.
   [[nodiscard]] static Target best();
+  // "cpu", "cuda", "cuda:1", "best", an instruction set of the CPU ("portable", "avx2", "avx512"), or a GPU's architecture
+  // ("sm_90a"), for which a plan is compiled and explained without a device. Throws Error usage.
+  [[nodiscard]] static Target parse(std::string_view text);
 };
 
 struct CompileOptions {

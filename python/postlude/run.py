@@ -42,13 +42,9 @@ def _epilogue(given: Any) -> Epilogue:
 def _target(given: Any) -> _core.Target | None:
     if given is None or isinstance(given, _core.Target):
         return given
-    if given == "cpu":
-        return _core.Target.cpu()
-    if given == "cuda" or (isinstance(given, str) and given.startswith("cuda:") and given[5:].isdigit()):
-        return _core.Target.cuda(int(given[5:] or 0))
-    if given == "best":
-        return _core.Target.best()
-    raise error("usage", f"target={given!r}", "Targets are 'cpu', 'cuda', 'cuda:1', 'best' and what post.Target makes.")
+    if isinstance(given, str):
+        return _core.Target.parse(given)
+    raise error("usage", f"target={given!r}", "Pass a name, as 'cpu', 'cuda:1' or 'sm_90a', or what post.Target makes.")
 
 
 def matmul(a: Any, b: Any, /, *, epilogue: Epilogue | None = None, out: Any = None, target: Any = None, **operands: Any) -> Any:

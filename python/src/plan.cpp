@@ -139,7 +139,7 @@ std::vector<PhaseView> phases_of(const Prepared& p) {
 void bind_plan(nb::module_& m) {
   nb::enum_<Device>(m, "Device").value("cpu", Device::cpu).value("cuda", Device::cuda);
 
-  nb::class_<Target>(m, "Target", "Where a plan runs: Target.cpu(threads), Target.cuda(index), Target.best().")
+  nb::class_<Target>(m, "Target", "Where a plan runs: Target.cpu(threads), Target.cuda(index), Target.best(), Target.parse(text).")
       .def_static("cpu", [](int threads, std::string isa) {
         Target target = Target::cpu(threads);
         target.isa = std::move(isa);
@@ -151,6 +151,8 @@ void bind_plan(nb::module_& m) {
         return target;
       }, nb::arg("index") = 0, nb::arg("isa") = "", "isa ('sm_90a') compiles without a device.")
       .def_static("best", &Target::best, "A GPU if a usable one is there, else the CPU.")
+      .def_static("parse", &Target::parse, nb::arg("text"),
+                  "'cpu', 'cuda', 'cuda:1', 'best', an instruction set ('avx2') or a GPU's architecture ('sm_90a'), compiled without a device.")
       .def_ro("device", &Target::device)
       .def_ro("index", &Target::device_index)
       .def_ro("threads", &Target::threads)

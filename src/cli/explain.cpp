@@ -31,6 +31,7 @@ struct ExplainOptions {
   std::string epilogue;
   ProblemOptions problem;
   std::array<bool, std::size(parts)> wanted{};
+  std::string schedule;  // "true": show it
 };
 
 }  // namespace
@@ -41,12 +42,22 @@ Command add_explain(CLI::App& app, bool& json) {
   explain->add_option("epilogue", options->epilogue, "The epilogue: FILE.py, or FILE.py:NAME")->type_name("FILE.py[:NAME]")->required();
   add_problem_options(*explain, options->problem);
   for (std::size_t i = 0; i < std::size(parts); ++i) {
-    explain->add_flag("--" + std::string(parts[i].name), options->wanted[i], parts[i].help);
+    const std::string flag = "--" + std::string(parts[i].name);
+    if (parts[i].part == ExplainPart::schedule) {
+      explain->add_flag(flag, options->schedule, std::string(parts[i].help) + "; --schedule=TEXT takes this one instead, as printed");
+    } else {
+      explain->add_flag(flag, options->wanted[i], parts[i].help);
+    }
   }
   explain->footer("Without a part, a summary: graph, phases, placement, schedule, bytes, operations and the floor.");
   return {explain, [options, &json] {
             const std::optional<Sizes> sizes = make_sizes(options->problem);
             const Sizes at = sizes.value_or(Sizes{});
+            if (options->schedule == "true") {
+              options->wanted[2] = true;
+            } else {
+              options->problem.schedule = options->schedule;
+            }
             const Plan plan = compile(make_problem(options->problem), parse_file(options->epilogue), make_target(options->problem));
             Json object = {{"epilogue", plan.graph().name()}};
             std::string text;

@@ -55,8 +55,9 @@ Problem make_problem(const ProblemOptions& options) {
 }
 
 Target make_target(const ProblemOptions& options) {
-  Target target = options.target == "cuda" ? Target::cuda() : Target::cpu(options.threads);
+  Target target = Target::parse(options.target);
   target.threads = options.threads;
+  target.schedule = options.schedule;
   return target;
 }
 

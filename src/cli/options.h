@@ -15,7 +15,7 @@ namespace postlude::inline v0::cli {
 enum class Exit : int { ok = 0, check_failed = 1, usage = 2, unsupported = 3, missing = 4, bug = 5 };
 [[nodiscard]] Exit exit_code(ErrorCode code);
 
-// The problem and target of a command line: --gemm or --stream, --batch, --in, --target, --threads.
+// The problem and target of a command line: --gemm or --stream, --batch, --in, --target, --threads, --schedule.
 struct ProblemOptions {
   std::string gemm;    // "MxNxK"
   std::string stream;  // "MxN"
@@ -23,6 +23,7 @@ struct ProblemOptions {
   std::string target = "cpu";
   std::int64_t batch = 0;  // 0: not batched
   int threads = 0;
+  std::string schedule;  // "": the heuristic's
 };
 
 // Sizes as given; K is 0 for a stream.

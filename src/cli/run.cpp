@@ -229,7 +229,7 @@ void add_problem_options(CLI::App& app, ProblemOptions& options) {
   app.add_option("--stream", options.stream, "The main loop reads X, without a product")->type_name("MxN");
   app.add_option("--batch", options.batch, "So many problems at once")->type_name("L")->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 31));
   app.add_option("--in", options.in, "Dtype of A and B, or of X: f32 (the default), bf16, f16, e4m3, e5m2, s8, u8")->type_name("DTYPE");
-  app.add_option("--target", options.target, "cpu (the default) or cuda")->type_name("TARGET")->check(CLI::IsMember({"cpu", "cuda"}));
+  app.add_option("--target", options.target, "cpu (the default), cuda, cuda:1; portable, avx2, avx512; or an architecture to explain for, as sm_90a")->type_name("TARGET");
   app.add_option("--threads", options.threads, "CPU threads; 0, the default, takes what the machine offers")->type_name("T")->check(CLI::Range(0, 4096));
 }
 
@@ -241,6 +241,7 @@ Command add_run(CLI::App& app, bool& json) {
   run->add_option("operands", options->operands, "Operands: a .npy file each, or a number for a scalar; A is M x K, B is K x N; "
                                                  "what is left out is drawn from the seed")->type_name("NAME=FILE.npy");
   add_problem_options(*run, options->problem);
+  run->add_option("--schedule", options->problem.schedule, "This schedule, as explain prints it, instead of the heuristic's")->type_name("TEXT");
   run->add_option("--out", options->out, "Write each output to DIR/NAME.npy")->type_name("DIR");
   run->add_flag("--verify", options->verify, "Compare with the float64 reference; exit with 1 where it is not within the bound");
   run->add_option("--repeat", options->repeat, "Run so often, after one run that does not count, and report the median")->type_name("R")->check(CLI::Range(1, 1000000));

@@ -3,24 +3,12 @@
 #include <atomic>
 #include <exception>
 
-// ThreadSanitizer does not see libgomp's synchronisation and would report every join, so under it threads are std::thread.
-#if defined(__SANITIZE_THREAD__)
-#define POSTLUDE_PLAIN_THREADS 1
-#elif defined(__has_feature)
-#if __has_feature(thread_sanitizer)
-#define POSTLUDE_PLAIN_THREADS 1
-#endif
-#endif
-#if !defined(POSTLUDE_PLAIN_THREADS) && !defined(_OPENMP)
-#define POSTLUDE_PLAIN_THREADS 1
-#endif
-
-#if defined(POSTLUDE_PLAIN_THREADS)
+#if defined(_OPENMP)
+#include <omp.h>
+#else
 #include <algorithm>
 #include <thread>
 #include <vector>
-#else
-#include <omp.h>
 #endif
 
 namespace postlude::inline v0::cpu {
@@ -44,7 +32,22 @@ struct Guarded {
 
 }  // namespace
 
-#if defined(POSTLUDE_PLAIN_THREADS)
+#if defined(_OPENMP)
+
+int available_threads() { return omp_get_max_threads(); }
+
+void parallel(int threads, void (*body)(void*, int), void* context) {
+  Guarded guarded{body, context};
+  if (threads <= 1 || omp_in_parallel()) {
+    for (int t = 0; t < threads; ++t) guarded(t);
+  } else {
+#pragma omp parallel num_threads(threads)
+    for (int t = omp_get_thread_num(); t < threads; t += omp_get_num_threads()) guarded(t);
+  }
+  if (guarded.exception) std::rethrow_exception(guarded.exception);
+}
+
+#else
 
 namespace {
 thread_local bool inside = false;
@@ -68,21 +71,6 @@ void parallel(int threads, void (*body)(void*, int), void* context) {
     guarded(0);
     for (std::thread& other : others) other.join();
     inside = false;
-  }
-  if (guarded.exception) std::rethrow_exception(guarded.exception);
-}
-
-#else
-
-int available_threads() { return omp_get_max_threads(); }
-
-void parallel(int threads, void (*body)(void*, int), void* context) {
-  Guarded guarded{body, context};
-  if (threads <= 1 || omp_in_parallel()) {
-    for (int t = 0; t < threads; ++t) guarded(t);
-  } else {
-#pragma omp parallel num_threads(threads)
-    for (int t = omp_get_thread_num(); t < threads; t += omp_get_num_threads()) guarded(t);
   }
   if (guarded.exception) std::rethrow_exception(guarded.exception);
 }

@@ -102,6 +102,26 @@ Target Target::best() {
   return plan::find_backend(Device::cuda).unusable() ? cpu() : cuda();
 }
 
+Target Target::parse(std::string_view text) {
+  constexpr std::string_view cpu_sets[] = {"portable", "avx2", "avx512"};
+  const auto is_number = [](std::string_view t) { return !t.empty() && t.size() < 5 && t.find_first_not_of("0123456789") == t.npos; };
+  if (text == "cpu") return cpu();
+  if (text == "cuda") return cuda();
+  if (text == "best") return best();
+  if (text.starts_with("cuda:") && is_number(text.substr(5))) return cuda(std::stoi(std::string(text.substr(5))));
+  Target target;
+  target.isa = text;
+  if (std::find(std::begin(cpu_sets), std::end(cpu_sets), text) != std::end(cpu_sets)) return target;
+  if (text.starts_with("sm_")) {
+    std::string_view number = text.substr(3);
+    if (number.ends_with('a') || number.ends_with('f')) number.remove_suffix(1);  // features of one architecture, or of a family
+    target.device = Device::cuda;
+    if (is_number(number)) return target;
+  }
+  throw Error(ErrorCode::usage, quoted(text) + " is no target",
+              "Targets are cpu, cuda, cuda:1, best, an instruction set (portable, avx2, avx512) and an architecture (sm_90a).");
+}
+
 Plan compile(const Problem& problem, const Graph& graph, const Target& target, const CompileOptions& options) {
   auto [data, refusals, unusable] = draft(problem, graph, target, options);
   if (unusable) throw *unusable;

@@ -296,7 +296,7 @@ class Usage(Case):
         self.expect("both --gemm and --stream", "run", self.epilogue, "--stream", "6x4", "--gemm", "2x2x2")
         self.expect("neither --gemm nor --stream", "run", self.epilogue)
         self.expect("is no dtype", "run", self.epilogue, "--gemm", "2x2x2", "--in", "f31")
-        self.expect("--target", "run", self.epilogue, "--gemm", "2x2x2", "--target", "tpu")
+        self.expect("is no target", "run", self.epilogue, "--gemm", "2x2x2", "--target", "tpu")
         self.expect("--repeat", "run", self.epilogue, "--gemm", "2x2x2", "--repeat", "0")
         self.expect("--batch", "run", self.epilogue, "--gemm", "2x2x2", "--batch", "0")
         self.expect("", "run", self.epilogue, "--gemm", "2x2x2", "--frobnicate")
@@ -346,6 +346,16 @@ class Explain(Case):
         both = self.run_json("explain", self.epilogue, "--program", "--schedule")
         self.assertEqual(set(both), {"epilogue", "program", "schedule"})
         self.assertIn("amax", both["program"])
+
+    def test_gpu_without_one(self):
+        shape = ["--gemm", "256x256x64", "--in", "bf16", "--target", "sm_90a"]
+        self.assertIn("__global__", self.run_program("explain", self.epilogue, *shape, "--source").stdout)
+        best = self.run_program("explain", self.epilogue, *shape, "--schedule").stdout.splitlines()
+        wanted = best[1].split("  ")[0]
+        chosen = self.run_program("explain", self.epilogue, *shape, f"--schedule={wanted}").stdout
+        self.assertRegex(chosen, f"(?m)^  {wanted} .*(chosen|rejected)")
+        self.assertNotIn(best[0].split("  ")[0], chosen)
+        self.assertIn("PL0402", self.run_program("explain", self.epilogue, *shape, "--schedule=sideways", code=3).stderr)
 
     def test_stream(self):
         self.assertIn("stream f32", self.run_program("explain", self.epilogue, "--stream", "64x48").stdout)

@@ -157,3 +157,12 @@ def test_targets():
     x = np.ones((3, 3), np.float32)
     for target in ("cpu", post.Target.cpu(isa="portable"), post.Target.cpu(threads=2)):
         np.testing.assert_array_equal(post.matmul(x, x, target=target), 3 * x)
+
+
+def test_targets_by_name() -> None:
+    assert post.Target.parse("cuda:3").index == 3
+    assert post.Target.parse("avx2").isa == "avx2"
+    assert post.plan(post.f32, post.f32, target="portable").explain("schedule").count("portable") >= 1
+    for wrong in ("", "cuda:", "cuda:-1", "sm_", "sm_90x", "AVX2"):
+        with pytest.raises(post.UsageError, match="is no target"):
+            post.Target.parse(wrong)
