@@ -10,8 +10,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cstdlib>
+#include <ctime>
 #include <map>
 #include <vector>
 
@@ -76,13 +76,20 @@ class Bound {
     }
     call_ = plan.bind(bindings);
   }
+  // Of this thread's processor, so that what else runs on the machine counts little.
   double seconds() {
-    const auto before = std::chrono::steady_clock::now();
+    const double before = now();
     call_.run();
-    return std::chrono::duration<double>(std::chrono::steady_clock::now() - before).count();
+    return now() - before;
   }
 
  private:
+  static double now() {
+    timespec t{};
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+    return static_cast<double>(t.tv_sec) + 1e-9 * static_cast<double>(t.tv_nsec);
+  }
+
   std::vector<std::vector<std::uint8_t>> memory_;
   Call call_;
 };
