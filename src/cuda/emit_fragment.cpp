@@ -6,6 +6,7 @@
 #include <postlude/error.h>
 
 #include <algorithm>
+#include <numeric>
 
 namespace postlude::inline v0::cuda {
 namespace {
@@ -43,6 +44,16 @@ Axes domain_of(Across across) {
 }
 
 bool plain(const Access& access) { return access.columns.identity() && access.divide_rows == 1; }
+
+// Groups of a chunk that subtiles divide.
+constexpr std::int64_t half_unit = 32;
+
+// Whether the columns of a subtile lie side by side in the buffer: they are its own, or one half of a chunk's columns or groups.
+bool beside(const Access& access) {
+  const auto& map = access.columns;
+  if (access.divide_rows != 1 || map.divide != 1 || map.steps.size() > 1) return false;
+  return map.steps.empty() || map.steps[0].group == 0 || map.steps[0].group % (map.steps[0].pieces * half_unit) == 0;
+}
 
 // About how many instructions an element takes.
 int operations(const Instruction& i) {
@@ -131,18 +142,27 @@ class Emitter {
   bool is_loaded_tile(const Instruction& i) const {
     if (i.op != Op::operand) return false;
     const auto& buffer = program_.buffers[i.access.buffer];
-    return level_of(buffer.axes) == Level::element && plain(i.access) && places_[i.access.buffer].tensor_map;
+    return level_of(buffer.axes) == Level::element && beside(i.access) && places_[i.access.buffer].tensor_map;
   }
-  int loaded_index(BufferId buffer) const {
-    return static_cast<int>(std::find(out_.loaded.begin(), out_.loaded.end(), buffer) - out_.loaded.begin());
+  std::size_t loaded_index(const Access& access) const {
+    std::size_t k = 0;
+    while (k < out_.loaded.size() && !(out_.loaded[k] == access.buffer && out_.columns[k] == access.columns)) ++k;
+    return k;
   }
-  int aux_offset(BufferId buffer) const {  // bytes a column, of what stands before it in a stage
+  int aux_offset(std::size_t k) const {  // bytes a column, of what stands before it in a stage
     int offset = 0;
-    for (const BufferId b : out_.loaded) {
-      if (b == buffer) break;
-      offset += static_cast<int>(size_of(program_.buffers[b].dtype));
-    }
+    while (k-- > 0) offset += static_cast<int>(size_of(program_.buffers[out_.loaded[k]].dtype));
     return offset;
+  }
+  // The column of a map's tensor where a subtile at `col` begins. A half of all columns has a map of its own.
+  static std::string map_column(const lower::ColumnMap& map) {
+    return map.steps.empty() || map.steps[0].group == 0 ? "col" : column_expression(map, "col", "0");
+  }
+  void hold_together(const lower::ColumnMap& map) {
+    if (!map.steps.empty() && map.steps[0].group) {
+      const int half = static_cast<int>(map.steps[0].group / map.steps[0].pieces);
+      out_.needs.run = out_.needs.run ? std::gcd(out_.needs.run, half) : half;
+    }
   }
 
   void analyse();
@@ -183,6 +203,11 @@ void Emitter::analyse() {
   out_.word_of.assign(program_.buffers.size(), -1);
   out_.columns_word = take_words(1);
   out_.needs.parts = accumulator_parts(phase_);
+  for (const Instruction& i : phase_.code) {
+    if (i.op != Op::acc || i.access.columns.steps.empty()) continue;
+    out_.needs.half = static_cast<int>(i.access.columns.steps[0].group / 2);
+    hold_together(i.access.columns);
+  }
   for (const Instruction& i : phase_.code) level_.push_back(level_of(i.axes));
   wanted_ = needed(phase_, sinks(phase_, true, true));
   for (std::size_t id = 0; id < phase_.code.size(); ++id) {
@@ -209,8 +234,10 @@ void Emitter::analyse() {
   for (std::size_t id = 0; id < phase_.code.size(); ++id) {
     const Instruction& i = phase_.code[id];
     if (!wanted_[id] || !is_loaded_tile(i)) continue;
-    if (loaded_index(i.access.buffer) < static_cast<int>(out_.loaded.size())) continue;
+    if (loaded_index(i.access) < out_.loaded.size()) continue;
     out_.loaded.push_back(i.access.buffer);
+    out_.columns.push_back(i.access.columns);
+    hold_together(i.access.columns);
     out_.needs.aux_bytes_column += static_cast<int>(size_of(program_.buffers[i.access.buffer].dtype));
   }
   out_.needs.d_bytes_column = 0;
@@ -218,12 +245,13 @@ void Emitter::analyse() {
     const auto& buffer = program_.buffers[store.access.buffer];
     const BufferPlace& place = places_[store.access.buffer];
     const bool by_map = place.tensor_map, rows = place.unit && size_of(buffer.dtype) <= 4 && buffer.rows == Extent{};
-    if (level_of(buffer.axes) != Level::element || !plain(store.access) || !(by_map || rows)) {
+    if (level_of(buffer.axes) != Level::element || !beside(store.access) || !(by_map || rows)) {
       direct_.push_back(&store);
       continue;
     }
     staged_.push_back({&store, by_map});
-    if (by_map) out_.stored.push_back(store.access.buffer);
+    if (by_map) out_.stored.push_back(store.access.buffer), out_.columns.push_back(store.access.columns);
+    hold_together(store.access.columns);
     out_.copies = out_.copies || !by_map;
     out_.needs.d_bytes_column += static_cast<int>(size_of(buffer.dtype));
   }
@@ -400,7 +428,7 @@ std::string Emitter::fragment() {
         if (!is_loaded_tile(i)) return load(i, each_in);
         const DType dtype = program_.buffers[i.access.buffer].dtype;
         return typed("bits_" + storage_name(dtype) + "(fragment_element<" + str(size_of(dtype)) + ">(x" +
-                         str(loaded_index(i.access.buffer)) + "[f], e))", compute_type(dtype), i.type);
+                         str(static_cast<std::int64_t>(loaded_index(i.access))) + "[f], e))", compute_type(dtype), i.type);
       }};
   for (ValueId id = 0; id < static_cast<ValueId>(phase_.code.size()); ++id) {
     if (!wanted_[id] || level_[id] != Level::element) continue;
@@ -614,7 +642,7 @@ std::string Emitter::copy() {
     const std::string size = str(size_of(program_.buffers[b].dtype)), at = "p.word[" + str(word(b));
     if (!staged.by_map) {
       code += "    subtile_copy<" + size + ">(d + " + str(64 * offset) + " * SUB_N, " + at + "] + " + size + " * (t.batch * " + at + " + 1] + row * " + at +
-              " + 2] + column), " + size + " * " + at + " + 2], p.m - row, p.n - column, t);\n";
+              " + 2] + " + column_expression(staged.store->access.columns, "column", "p.n") + "), " + size + " * " + at + " + 2], p.m - row, p.n - column, t);\n";
     }
     offset += static_cast<int>(size_of(program_.buffers[b].dtype));
   }
@@ -630,17 +658,17 @@ std::string Emitter::issue() {
   for (std::size_t k = 0; k < out_.loaded.size(); ++k) {
     const BufferId b = out_.loaded[k];
     const int size = static_cast<int>(size_of(program_.buffers[b].dtype));
-    // Guarded only if every load of this buffer is, by the same value.
+    // Guarded only if every load by this map is, by the same value.
     ValueId guard = -2;
     for (std::size_t id = 0; id < phase_.code.size(); ++id) {
-      if (!wanted_[id] || phase_.code[id].op != Op::operand || phase_.code[id].access.buffer != b) continue;
+      if (!wanted_[id] || !is_loaded_tile(phase_.code[id]) || loaded_index(phase_.code[id].access) != k) continue;
       guard = guard == -2 || guard == load_guard_[id] ? load_guard_[id] : -1;
     }
     const std::string condition = guard >= 0 ? "if (!u.v" + str(guard) + ") " : "";
     uniform = uniform || guard >= 0;
     load += "  " + condition + "bytes += " + str(64 * size) + " * SUB_N;\n";
     store += "  " + condition + "subtile_load<" + str(size) + ">(p.map[" + str(2 + static_cast<int>(k)) + "], slot + " + str(64 * bytes) +
-             " * SUB_N, bar, row, col, p.word[" + str(word(b) + 1) + "] ? batch : 0);\n";
+             " * SUB_N, bar, row, " + map_column(out_.columns[k]) + ", p.word[" + str(word(b) + 1) + "] ? batch : 0);\n";
     bytes += size;
   }
   std::string text;
@@ -656,7 +684,8 @@ std::string Emitter::issue() {
     for (const Staged& staged : staged_) {
       const int size = static_cast<int>(size_of(program_.buffers[staged.store->access.buffer].dtype));
       if (staged.by_map) {
-        text += "  subtile_store<" + str(size) + ">(p.map[" + str(static_cast<std::int64_t>(map++)) + "], d + " + str(64 * offset) + " * SUB_N, row, col, batch);\n";
+        text += "  subtile_store<" + str(size) + ">(p.map[" + str(static_cast<std::int64_t>(map++)) + "], d + " + str(64 * offset) + " * SUB_N, row, " +
+                map_column(staged.store->access.columns) + ", batch);\n";
       }
       offset += size;
     }
@@ -683,7 +712,7 @@ FusedEpilogue Emitter::emit() {
   for (std::size_t k = 0; k < out_.loaded.size(); ++k) {
     const std::string size = str(size_of(program_.buffers[out_.loaded[k]].dtype)), x = "x" + str(static_cast<std::int64_t>(k));
     members += "  u32 " + x + "[SUB_N / 16][" + size + " * 2];\n";
-    load += "    #pragma unroll\n    for (int f = 0; f < SUB_N / 16; ++f) fragment_load<" + size + ">(aux + " + str(64 * aux_offset(out_.loaded[k])) +
+    load += "    #pragma unroll\n    for (int f = 0; f < SUB_N / 16; ++f) fragment_load<" + size + ">(aux + " + str(64 * aux_offset(k)) +
             " * SUB_N, t, f, " + x + "[f]);\n";
   }
   std::string structs;
@@ -736,11 +765,13 @@ std::string not_fusable(const Program& program, int index) {
   if (!(phase.domain == (Axis::m | Axis::n)) || !phase.reads_accumulator()) return "the phase does not run over the product's tiles";
   if (!(phase.rows == Extent{})) return "the phase has other rows than the product";
   const int parts = accumulator_parts(phase);
+  std::int64_t group = -1;
   for (const Instruction& i : phase.code) {
     if (i.op != Op::acc) continue;
     const auto& map = i.access.columns;
-    const bool halves = map.steps.size() == 1 && map.steps[0].pieces == 2 && map.steps[0].group == 0 && map.divide == 1;
-    if (i.access.divide_rows != 1 || (parts == 2 ? !halves : !map.identity())) return "the accumulator is chunked otherwise than in halves";
+    const bool halves = beside(i.access) && map.steps.size() == 1 && map.steps[0].pieces == 2 && (group < 0 || map.steps[0].group == group);
+    if (parts == 2 ? !halves : !map.identity()) return "the accumulator is chunked otherwise than in halves of N, or of one group that 64 columns divide";
+    if (halves) group = map.steps[0].group;
   }
   for (const Reduction& r : phase.reductions) {
     if (r.axes.has(Axis::b)) return "a reduction goes across the batch";

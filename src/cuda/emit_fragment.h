@@ -24,6 +24,7 @@ enum class Across : std::uint8_t { rows, columns, all };
 struct FusedEpilogue : EpilogueText {
   std::vector<lower::BufferId> loaded;  // by tensor map, in the order of Params::map behind A and B
   std::vector<lower::BufferId> stored;  // by tensor map, behind those
+  std::vector<lower::ColumnMap> columns;  // of all these maps: which of the buffer's columns are the phase's (`beside`)
   std::vector<int> word_of;             // a buffer's first of four parameter words, or -1: address, strides of b, m, n
   struct Partial {
     Across across;

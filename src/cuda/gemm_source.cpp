@@ -85,6 +85,7 @@ std::string gemm_source(const MainLoop& loop, const Schedule& s, const EpilogueT
   define("AUX_BYTES", 64 * s.sub_n * epilogue.needs.aux_bytes_column);
   define("SCRATCH_BYTES", epilogue.needs.scratch_bytes);
   define("PARTS", epilogue.needs.parts);
+  define("HALF", epilogue.needs.half);
   define("ELEM_BYTES", size_of(loop.a));
   define("A_MN_MAJOR", loop.a_mn_major);
   define("B_MN_MAJOR", loop.b_mn_major);

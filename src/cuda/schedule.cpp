@@ -74,6 +74,7 @@ std::string illegal(const Schedule& s, const EpilogueNeeds& n) {
   if (columns / n.parts % s.sub_n || columns % (n.parts * 16)) {
     return "subtiles of " + text(s.sub_n) + " columns do not divide a tile of " + text(columns / n.parts);
   }
+  if (n.run % s.sub_n) return "subtiles of " + text(s.sub_n) + " columns do not divide the " + text(n.run) + " that lie side by side behind a chunk";
   if (n.b_mn_major && s.bn % 64) return "B along N needs tiles that are a multiple of 64 columns";
   if (s.stages < 2 || s.stages > 12) return "stages are 2 to 12";
   if (s.mma && s.d_buffers != 1) return "staged outputs have one buffer";

@@ -31,6 +31,8 @@ struct Schedule {
 // What of an epilogue a schedule depends on.
 struct EpilogueNeeds {
   int parts = 1;            // accumulator columns an output column: 2 behind a chunk
+  int half = 0;             // of such a chunk in groups: the columns of a group's half; 0: half of all
+  int run = 0;              // subtiles divide this: the columns that lie side by side in chunked operands and outputs; 0: all
   int d_bytes_column = 2;   // bytes of all staged outputs, one element
   int aux_bytes_column = 0; // bytes of all tile operands loaded by tensor map, one element
   int scratch_bytes = 0;    // shared memory of reductions, a consumer

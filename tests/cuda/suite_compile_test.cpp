@@ -28,8 +28,27 @@ TEST_P(SuiteCompiles, ForHopper) {
 
 INSTANTIATE_TEST_SUITE_P(Epilogues, SuiteCompiles,
                          testing::Values("plain", "bias_relu", "bias_gelu", "axpby", "bias_gelu_res_aux", "dgelu_dbias", "swiglu", "bce", "rowmax", "rmsnorm",
-                                         "softmax", "argmax", "xent", "fp8_rowwise"),
+                                         "softmax", "argmax", "xent", "fp8_rowwise", "rope", "swiglu_grad"),
                          [](const auto& i) { return std::string(i.param); });
+
+// chunk and concat, of all columns or in groups, move nothing: one kernel, whose tile operands and outputs go by tensor map.
+TEST(Chunk, RunsOnTheProductsFragments) {
+  Target target;
+  target.device = Device::cuda;
+  target.isa = "sm_90a";
+  for (const auto& [name, loads, stores] : {std::tuple{"swiglu", 0, 1}, {"rope", 2, 2}, {"swiglu_grad", 2, 2}}) {
+    const Plan plan = postlude::compile(Gemm{.a = DType::bf16, .b = DType::bf16}, parse_file(std::string(POSTLUDE_SOURCE_DIR) + "/epilogues/" + name + ".py"), target);
+    EXPECT_EQ(plan.explain(ExplainPart::loops, 4096, 4096, 4096), "phase 0: on the product's fragments\n") << name;
+    const std::string source = plan.explain(ExplainPart::source, 4096, 4096, 4096);
+    const auto count = [&](const std::string& word) {
+      int found = 0;
+      for (std::size_t at = source.find(word); at != source.npos; at = source.find(word, at + 1)) ++found;
+      return found;
+    };
+    EXPECT_EQ(count("subtile_load<2>(p.map"), loads) << name;
+    EXPECT_EQ(count("subtile_store<2>(p.map"), stores) << name;
+  }
+}
 
 // A tuple's components have types of their own, over rows and over columns.
 TEST(Combiner, OfSeveralTypesCompiles) {

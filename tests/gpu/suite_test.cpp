@@ -29,6 +29,26 @@ TEST_P(Suite, AgreesWithTheReference) {
   }
 }
 
+// Behind a chunk in groups B arrives by boxes of a group's halves, and operands and outputs lie in groups.
+TEST(Chunks, InGroupsAndOfOperandsAgreeWithTheReference) {
+  if (const std::string why = missing(); !why.empty()) GTEST_SKIP() << why;
+  for (const char* name : {"rope", "swiglu_grad"}) {
+    for (const Shape& shape :
+         {Shape{1, 256, 512, 256}, Shape{1, 300, 384, 136}, Shape{1, 129, 2176, 77}, Shape{1, 70, 128, 40}}) {
+      for (const char* schedule : kernels) {
+        DeviceProblem problem(name, shape, schedule);
+        problem.run();
+        EXPECT_EQ(problem.schedule().find("from memory"), std::string::npos) << problem.schedule();
+        for (const Comparison& c : problem.compare()) {
+          EXPECT_LE(c.error_over_bound, 1)
+              << name << " " << shape.m << "x" << shape.n << "x" << shape.k << " at " << c.worst[1] << ", "
+              << c.worst[2] << ": " << c.value << ", expected " << c.expected << " by " << problem.schedule();
+        }
+      }
+    }
+  }
+}
+
 TEST_P(Suite, TenRunsGiveTheSameBits) {
   if (const std::string why = missing(); !why.empty()) GTEST_SKIP() << why;
   for (const char* schedule : kernels) {

@@ -87,6 +87,11 @@ DEVICE int tile_row(const Tile& t, int r) { return t.row + r / 2 * 64 + t.warp *
 
 template <typename T> DEVICE T* shared_pointer(u32 address) { return (T*)__cvta_shared_to_generic(address); }
 
+// The accumulator column where column j of a chunk's first half begins, and how far behind it the second half is, in groups of
+// 2 * HALF columns or (HALF == 0) of all 2 * columns.
+DEVICE int first_half(int j) { return HALF ? j / (HALF + !HALF) * 2 * HALF + j % (HALF + !HALF) : j; }
+DEVICE int second_half(int columns) { return HALF ? HALF : columns; }
+
 // Byte offset of an element in a subtile of 64 x SUB_N elements of `size` bytes, as the copy engine lays it out: boxes of
 // at most 128 bytes a row, side by side.
 template <int size> DEVICE u32 subtile_offset(u32 row, u32 column) {

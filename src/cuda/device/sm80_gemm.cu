@@ -22,7 +22,8 @@ template <int SIZE, bool MN_MAJOR, int parts> struct Operand {
   static constexpr int chunks = MN_MAJOR ? SIZE / 8 : K_BYTES / 16;           // of a row
   static constexpr int passes = SIZE * K_BYTES / 16 / THREADS, rows = THREADS / chunks;
   static constexpr int row_bytes = chunks * 16;
-  i64 from, step;     // of this thread's first chunk; to its next one's
+  i64 from, step;     // of this thread's first chunk; to its next one's, unless a group of a chunk ends between
+  int column;         // K-major behind a chunk in groups: of its first row
   int to;             // in a stage
   int left;           // elements that exist: along K (K-major), or of its chunk (MN-major)
   int inside;         // K-major: bit i: row i exists. MN-major: rows of K that exist from this thread's first on
@@ -31,14 +32,15 @@ template <int SIZE, bool MN_MAJOR, int parts> struct Operand {
     const i64 base = map_address(map) + batch * map_batch(map);
     if (MN_MAJOR) {
       const int at = parts == 2 ? first + chunk / 2 * 8 : first + chunk * 8, limit = parts == 2 ? half : map_columns(map);
-      from = base + row * map_pitch(map) + 2 * (i64(at) + (parts == 2 && chunk % 2 ? half : 0));
+      from = base + row * map_pitch(map) + 2 * (parts == 2 ? i64(first_half(at)) + (chunk % 2 ? second_half(half) : 0) : i64(at));
       step = rows * map_pitch(map);
       to = row * row_bytes + (chunk ^ row % 8) * 16;
       left = limit - at;
       inside = map_rows(map) - row;
     } else {
       const int at = parts == 2 ? first + row / 16 * 8 + row % 8 : first + row, limit = parts == 2 ? half : map_rows(map);
-      from = base + (i64(at) + (parts == 2 && row / 8 % 2 ? half : 0)) * map_pitch(map) + chunk * 16;
+      from = base + (parts == 2 ? i64(first_half(at)) + (row / 8 % 2 ? second_half(half) : 0) : i64(at)) * map_pitch(map) + chunk * 16;
+      column = parts == 2 ? at : 0;
       step = rows / parts * map_pitch(map);
       to = row * row_bytes + (chunk ^ row / 2 % 4) * 16;
       left = map_columns(map) - chunk * (16 / ELEM_BYTES);
@@ -54,6 +56,7 @@ template <int SIZE, bool MN_MAJOR, int parts> struct Operand {
     #pragma unroll
     for (int i = 0; i < passes; ++i) {
       const int bytes = (MN_MAJOR ? i * rows < inside : inside >> i & 1) ? most : 0;
+      if (!MN_MAJOR && parts == 2 && HALF && i) at = from + (first_half(column + i * (rows / parts)) - first_half(column)) * (step / (rows / parts));
       copy_async(stage + (to ^ (MN_MAJOR ? i * rows % 8 * 16 : 0)) + i * rows * row_bytes, at, bytes);
       at += step;
     }

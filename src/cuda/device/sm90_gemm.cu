@@ -10,6 +10,7 @@ R"cuda(
 constexpr int A_BYTES = BM * 128, B_BYTES = BN * 128;         // one stage: 128 bytes of K for each row
 constexpr int BK = 128 / ELEM_BYTES;
 constexpr int SUBTILES = GROUPS * MI;
+constexpr int RUN = HALF ? (OUT_N % (HALF + !HALF) == 0 ? HALF : HALF % OUT_N == 0 ? OUT_N : 32) : OUT_N;  // columns of one box of B's halves
 constexpr int SMEM_B = STAGES * A_BYTES;
 constexpr int SMEM_D = SMEM_B + STAGES * B_BYTES;
 constexpr int SMEM_AUX = SMEM_D + 2 * D_BUFFERS * D_BYTES;
@@ -41,7 +42,9 @@ DEVICE void load_operands(const Params& p, u32 smem, u32 full, u32 empty) {
       tma_load(a, p.map[0], bar, kb * BK, c.m * BM, c.batch * p.a_batch);
 #endif
 #if PARTS == 2
-      tma_load(b, p.map[1], bar, kb * BK, 0, 0, c.n * (OUT_N / 8), c.batch * p.b_batch);
+      #pragma unroll
+      for (int j = 0; j < OUT_N; j += RUN)
+        tma_load(b + j * 2 * 128, p.map[1], bar, kb * BK, 0, 0, first_half(c.n * OUT_N + j) / 8, c.batch * p.b_batch);
 #elif B_MN_MAJOR
       #pragma unroll
       for (int i = 0; i < BN / 64; ++i) tma_load(b + i * 64 * 128, p.map[1], bar, c.n * BN + i * 64, kb * BK, c.batch * p.b_batch);

@@ -23,4 +23,5 @@ def epilogue(acc, l: col[i64], r: row[i32], u: tile[u8]):
     y15: bool = all(u > 0, axis=1)
     y16: i32 = max(u + i)
     y17: f32 = var(acc + i, axis=1) + logsumexp(acc, axis=1)
-    return y0, y1, y2, y3, y4, y5, y6, y7, y8, y9, y10, y11, y12, y13, y14, y15, y16, y17
+    y18: i64 = sum(k, axis=0, group=4)
+    return y0, y1, y2, y3, y4, y5, y6, y7, y8, y9, y10, y11, y12, y13, y14, y15, y16, y17, y18
