@@ -60,6 +60,8 @@ enum class Order : std::uint8_t {
   blocks,     // a block is handed on by the thread that finished it, at once
   collected,  // all columns of row_block rows are computed into shared scratch, then handed on with whole rows: for statistics
               // over N that are used again, and for sums split over K, whose parts are added on the way
+  rows,       // the same by the thread alone, for as few rows as stay in its L2: B is packed once, into shared scratch. Statistics
+              // over N where B is small enough for L3
 };
 
 // Sizes are in elements. Made by choose_blocking.
@@ -70,7 +72,7 @@ struct Blocking {
   int splits = 1;                 // parts of K that are summed apart (collected)
   std::int64_t k_block = 0;       // elements of K that are multiplied before the next; a multiple of 16
   std::int64_t column_block = 0;  // columns of one piece in a block
-  std::int64_t row_block = 0;     // rows for which a block of B is packed once, at most; a multiple of row_group
+  std::int64_t row_block = 0;     // rows for which a block of B is packed once (rows: read), at most; a multiple of row_group
   // Derived, in accumulator elements:
   std::int64_t acc_row = 0;       // row stride of finished blocks
   std::int64_t piece_stride = 0;  // from one piece of a finished block to the next
@@ -123,7 +125,7 @@ struct FinishedBlock {
 }
 
 // Called on the thread that computed the block (collected: on any). Blocks have at most row_group rows and start at multiples of it;
-// every element of the product arrives in one block; collected blocks have all columns. The set of blocks depends on the Blocking only; their order and
+// every element of the product arrives in one block; blocks of the orders collected and rows have all columns. The set of blocks depends on the Blocking only; their order and
 // their thread do not matter to it, and which thread gets which block depends on the number of threads. Must not throw.
 struct Consumer {
   void (*consume)(void* context, const FinishedBlock& block) = nullptr;
@@ -136,6 +138,10 @@ struct RunOptions {
   std::byte* thread_scratch = nullptr;
   std::size_t thread_scratch_stride = 0;
   std::byte* shared_scratch = nullptr;
+  // Order collected, one split and one piece of a multiple of 16 columns: accumulators are kept here instead of in shared
+  // scratch, (m, n) at [m * kept_row + n]: an output that nothing reads or writes before its block's accumulators are used.
+  void* kept = nullptr;
+  std::int64_t kept_row = 0;
   // One of the two. `direct` needs f32 accumulators, and one piece.
   Consumer consumer;
   const Direct* direct = nullptr;

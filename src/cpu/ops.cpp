@@ -2,6 +2,7 @@
 
 #include "core/convert.h"
 #include "cpu/reduce.h"
+#include "cpu/keep.h"
 #include "graph/functions.h"
 #include "lower/expand.h"
 
@@ -124,6 +125,7 @@ bool has_native(const lower::Instruction& call, const StripTable& table) {
 lower::Program prepare(const lower::Program& program, const StripTable& table) {
   const auto native = [&](const lower::Instruction& call) { return has_native(call, table); };
   lower::Program prepared = program;
+  keep_in_cache(prepared);
   for (lower::Phase& phase : prepared.phases) {
     phase = lower::expand_calls(phase, native);
     refuse_too_many(phase);

@@ -350,12 +350,20 @@ void PhaseExecutor::run(PhaseFrame& frame, const Block& block) const {
   }
   if (domain_.has(Axis::m)) run_level(Level::row, frame, block, {block.row0, block.rows, 0, 1});
   if (domain_.has(Axis::n)) {
-    for (std::int64_t c = 0; c < block.columns; c += strip_columns_) {
-      const std::int64_t column0 = block.column0 + c, columns = std::min(strip_columns_, block.columns - c);
-      run_level(Level::column, frame, block, {0, 1, column0, columns});
-      if (!domain_.has(Axis::m)) continue;
+    const auto strip = [&](std::int64_t r, std::int64_t c) -> Tile {
+      return {block.row0 + r, std::min(strip_rows_, block.rows - r), block.column0 + c, std::min(strip_columns_, block.columns - c)};
+    };
+    if (steps_[static_cast<int>(Level::column)].empty()) {
+      // Row by row, as memory lies.
       for (std::int64_t r = 0; r < block.rows; r += strip_rows_) {
-        run_level(Level::tile, frame, block, {block.row0 + r, std::min(strip_rows_, block.rows - r), column0, columns});
+        for (std::int64_t c = 0; c < block.columns; c += strip_columns_) run_level(Level::tile, frame, block, strip(r, c));
+      }
+    } else {
+      for (std::int64_t c = 0; c < block.columns; c += strip_columns_) {
+        const Tile first = strip(0, c);
+        run_level(Level::column, frame, block, {0, 1, first.column0, first.columns});
+        if (!domain_.has(Axis::m)) continue;
+        for (std::int64_t r = 0; r < block.rows; r += strip_rows_) run_level(Level::tile, frame, block, strip(r, c));
       }
     }
   }

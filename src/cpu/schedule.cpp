@@ -73,10 +73,11 @@ struct Made {
     How& how = buffers[buffer];
     how = rows && how != How::all_rows ? How::same_rows : How::all_rows;
   }
-  // Whether `phase` may run on a block's rows before the other blocks have run.
-  [[nodiscard]] bool allows(const Phase& phase) const {
+  // Whether `phase` may run on a block's rows before the other blocks have run. Only a product's accumulator is gone by then:
+  // a stream reads its tensor again.
+  [[nodiscard]] bool allows(const Phase& phase, bool stream) const {
     for (const Instruction& instruction : phase.code) {
-      if (instruction.op == Op::acc) return false;
+      if (instruction.op == Op::acc && (!stream || instruction.access.divide_rows != 1)) return false;
       if (instruction.op != Op::operand) continue;
       const How how = buffers[instruction.access.buffer];
       if (how == How::all_rows || (how == How::same_rows && instruction.access.divide_rows != 1)) return false;
@@ -144,7 +145,7 @@ std::vector<Pass> schedule(const Program& program, const Shape& shape, bool stre
     const bool fuses = phase.domain.has(Axis::m) && pass.columns > 0;
     while (fuses && p + pass.count < phases) {
       const Phase& next = program.phases[p + pass.count];
-      if (!next.domain.has(Axis::m) || next.batched != phase.batched || next.rows.at(shape.m) != pass.rows || !made.allows(next)) break;
+      if (!next.domain.has(Axis::m) || next.batched != phase.batched || next.rows.at(shape.m) != pass.rows || !made.allows(next, stream)) break;
       made.add(program, next);
       ++pass.count;
       if (is_tile(next.domain)) {
