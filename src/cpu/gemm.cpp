@@ -14,24 +14,28 @@ namespace {
 
 // ---- choosing -------------------------------------------------------------------------------------------------------
 
-// A block of B, k_block x column_block words, stays in L2 while A passes. Measured with one thread on Cascade Lake (1 MB of
-// L2), GFLOP/s at 2048 cubed with B as N x K, in turns: 512 x 256 gives 113, 384 x 320 111, 512 x 192 109, 256 x 384 107 (its
-// accumulators pass through L3 twice as often). At 1024 cubed and 512 x 3072 x 768 they do not differ.
+// A block of B, k_block x column_block words, stays in L2 while A passes. Measured with one thread on Cascade Lake (1
+// MB of L2), GFLOP/s at 2048 cubed with B as N x K, in turns: 512 x 256 gives 113, 384 x 320 111, 512 x 192 109, 256 x
+// 384 107 (its accumulators pass through L3 twice as often). At 1024 cubed and 512 x 3072 x 768 they do not differ.
 struct BlockSize {
   std::int64_t steps, columns;
 };
 constexpr BlockSize usual_block = {512, 256};
 constexpr BlockSize shallow_block = {128, 512};  // K up to 128
-// Few rows of A, and B contiguous in N: packing is most of the time, and wants long pieces of few rows. At 64 x 4096 x 4096
-// 82, where the usual block gives 65.
+// Few rows of A, and B contiguous in N: packing is most of the time, and wants long pieces of few rows. At 64 x 4096 x
+// 4096 82, where the usual block gives 65.
 constexpr BlockSize few_rows_block = {96, 1024};
 constexpr std::int64_t few_rows = 96;
+// Few rows of A, and B contiguous in K: to pack B is a third of the time. 64 x 4096 x 4096 turned: 103 GFLOP/s, where
+// packing B gives 75; 128 x 1024 x 1024: 93 and 86.
+constexpr BlockSize turned_block = {1024, 256};
+constexpr std::int64_t turned_rows = 128;
 // Accumulators of a block with several k blocks, kept per thread; they pass through L3 once per k block.
 constexpr std::int64_t kept_bytes = 3300 << 10;
 // Accumulators of all columns, kept for everyone.
 constexpr std::int64_t collected_bytes = 8 << 20;
-// Order rows: accumulators of all columns that a thread keeps at once, in L2, where all of a packed B has to stay too: with one of 9 MB from
-// L3 512 x 3072 x 768 took 1.25 times as long as in the order collected. With fewer rows than
+// Order rows: accumulators of all columns that a thread keeps at once, in L2, where all of a packed B has to stay too:
+// with one of 9 MB from L3 512 x 3072 x 768 took 1.25 times as long as in the order collected. With fewer rows than
 // rows_least threads would stand idle.
 constexpr std::int64_t rows_bytes = 400 << 10;
 constexpr std::int64_t rows_b_bytes = 1 << 20;
@@ -44,6 +48,14 @@ constexpr std::int64_t ahead_rows = 72;
 std::int64_t even_block(std::int64_t size, std::int64_t most, std::int64_t multiple) {
   const std::int64_t blocks = std::max<std::int64_t>(ceil_div(size, most), 1);
   return std::max(round_up(ceil_div(size, blocks), multiple), multiple);
+}
+
+bool may_split(const ProductShape& shape) { return shape.m * shape.n <= 64 * 1024 && shape.k >= 8 * usual_block.steps; }
+
+bool turns(const ProductShape& shape, const Kernels& kernels) {
+  return shape.b_k_major && !shape.packed_b && shape.pieces.count == 1 && !kernels.terms &&
+         kernels.word_elements == 1 && shape.m > max_thin_rows && shape.m <= turned_rows && shape.n >= 4 * shape.m &&
+         !may_split(shape);
 }
 
 BlockSize block_for(const ProductShape& shape, int word_elements) {
@@ -69,6 +81,10 @@ struct ThreadScratch {  // offsets in bytes
   std::size_t b = 0, a = 0, gather = 0, acc = 0, terms = 0, end = 0;
 };
 
+// A turned product's accumulators have A's rows as columns: the distance of its rows, and the words of A's panels.
+std::int64_t turned_row(std::int64_t m) { return round_up(m, 16) + 16; }
+std::int64_t turned_a_words(const Blocking& blocking, std::int64_t m) { return blocking.k_block * round_up(m, 16); }
+
 // m <= max_thin_rows: neither A's nor B's blocks, only A's words and the finished strip.
 ThreadScratch thread_scratch(const Kernels& kernels, const Blocking& blocking, std::int64_t m, const BLayout& layout,
                              bool packed_b) {
@@ -83,12 +99,14 @@ ThreadScratch thread_scratch(const Kernels& kernels, const Blocking& blocking, s
   if (blocking.thin) {
     s.a = take(m * (round_up(blocking.k_block, 16) + 16) * 4);
   } else {
-    s.b = take(packed_b || blocking.order == Order::rows ? 0 : layout.largest_block_words() * 4);
+    const std::int64_t words = blocking.turned ? turned_a_words(blocking, m) + blocking.column_block * turned_row(m)
+                                               : layout.largest_block_words();
+    s.b = take(packed_b || blocking.order == Order::rows ? 0 : words * 4);
     s.a = take(packed_a_words(blocking.k_block, kernels.word_elements) * 4);
     s.terms = take(row_group * 4);
   }
   if (blocking.order != Order::collected) {
-    const bool several = blocking.order == Order::rows || (!blocking.thin && layout.k_blocks() > 1);
+    const bool several = blocking.order == Order::rows || blocking.turned || (!blocking.thin && layout.k_blocks() > 1);
     const std::int64_t rows = blocking.thin ? m : several ? blocking.row_block : row_group;
     s.acc = take(rows * blocking.acc_row * 4);
   }
@@ -111,7 +129,7 @@ void pack_part(const Matrix& b, const BLayout& layout, int thread, int threads, 
 
 ProductShape shape_of(const Product& p) {
   const bool b_n_major = p.b.row_stride != 1 && p.b.column_stride == 1;
-  return {p.m, p.n, p.k, p.a.dtype, p.b.dtype, p.packed_b != nullptr, b_n_major, p.pieces};
+  return {p.m, p.n, p.k, p.a.dtype, p.b.dtype, p.packed_b != nullptr, b_n_major, p.b.row_stride == 1, p.pieces};
 }
 
 Blocking choose_blocking(const ProductShape& shape, Isa isa, bool whole_rows) {
@@ -126,18 +144,21 @@ Blocking choose_blocking(const ProductShape& shape, Isa isa, bool whole_rows) {
 
   Blocking b;
   b.isa = isa;
-  const BlockSize size = block_for(shape, kernels.word_elements);
+  b.turned = !whole_rows && turns(shape, kernels);
+  const BlockSize size = b.turned ? turned_block : block_for(shape, kernels.word_elements);
   b.k_block = even_block(shape.k, size.steps * kernels.word_elements, 16);
-  b.column_block = even_block(columns, round_up(ceil_div(size.columns, shape.pieces.count), kernels.panel), kernels.panel);
+  b.column_block =
+      even_block(columns, round_up(ceil_div(size.columns, shape.pieces.count), kernels.panel), kernels.panel);
 
   const std::int64_t k_blocks = std::max<std::int64_t>(ceil_div(shape.k, b.k_block), 1);
   const std::int64_t tiles = row_groups(shape.m) * ceil_div(shape.n, b.column_block);
-  const bool split = tiles <= 8 && k_blocks >= 8 && shape.m * shape.n <= 64 * 1024;
+  const bool split = tiles <= 8 && k_blocks >= 8 && may_split(shape);
   b.order = whole_rows || split ? Order::collected : Order::blocks;
   b.thin = shape.m <= max_thin_rows && kernels.thin_k_major != nullptr && !shape.packed_b;
   if (b.thin) {
     b.k_block = std::min(thin_k_block, b.k_block * k_blocks);
-    // A strip of accumulators stays in L1; strips are few enough for B to be read in long pieces, and enough for 8 threads.
+    // A strip of accumulators stays in L1; strips are few enough for B to be read in long pieces, and enough for 8
+    // threads.
     const std::int64_t wanted = 512 / shape.pieces.count;
     b.column_block = round_up(std::clamp<std::int64_t>(columns, 1, std::max<std::int64_t>(wanted, 64)), 16);
   }
@@ -168,7 +189,8 @@ Blocking choose_blocking(const ProductShape& shape, Isa isa, bool whole_rows) {
                                            std::max<std::int64_t>(all, row_group));
   }
   const std::int64_t rows = b.thin ? 1 : row_groups(std::min(b.row_block, std::max<std::int64_t>(shape.m, 1)));
-  b.units = (b.order == Order::blocks && !b.thin ? row_groups(shape.m) : rows) * layout.column_blocks() * b.splits;
+  b.units = (b.order == Order::blocks && !b.thin && !b.turned ? row_groups(shape.m) : rows) * layout.column_blocks() *
+            b.splits;
   if (b.order == Order::rows) b.units = row_groups(shape.m);
   b.thread_bytes = thread_scratch(kernels, b, shape.m, layout, shape.packed_b).end;
   return b;
@@ -195,7 +217,8 @@ PackedB pack_b(const Product& product, Isa isa, int threads) {
   const std::unique_ptr<char[]> copies(new char[gather * static_cast<std::size_t>(threads)]);
 
   parallel(threads, [&](int thread) {
-    pack_part(product.b, layout, thread, threads, packed.words.get(), copies.get() + gather * static_cast<std::size_t>(thread));
+    pack_part(product.b, layout, thread, threads, packed.words.get(),
+              copies.get() + gather * static_cast<std::size_t>(thread));
   });
   return packed;
 }
@@ -221,15 +244,15 @@ struct Runner {
         kernels(kernels_for(b.isa, p.a.dtype)),
         layout(layout_for(kernels, shape_of(p), b.k_block, b.column_block)),
         scratch(thread_scratch(kernels, b, p.m, layout, p.packed_b != nullptr)),
-        all_b(p.packed_b                ? p.packed_b->words.get()
+        all_b(p.packed_b               ? p.packed_b->words.get()
               : b.order == Order::rows ? reinterpret_cast<const std::uint32_t*>(o.shared_scratch)
                                        : nullptr),
         acc_row(o.kept ? o.kept_row : b.acc_row) {}
 
   template <class T>
   T* own(int thread, std::size_t offset) const {
-    return reinterpret_cast<T*>(options.thread_scratch + static_cast<std::size_t>(thread) * options.thread_scratch_stride +
-                                offset);
+    return reinterpret_cast<T*>(options.thread_scratch +
+                                static_cast<std::size_t>(thread) * options.thread_scratch_stride + offset);
   }
 
   void hand_on(const FinishedBlock& block) const {
@@ -249,8 +272,8 @@ struct Runner {
     bool more = false;             // the next column block follows on this thread
   };
 
-  // The product of words is sum(a_word * b_word), where a_word = a + a_zero and b_word = b + b_zero; what must be added to it
-  // for each row (each column's part is packed with B). Wraps, as the accumulator does.
+  // The product of words is sum(a_word * b_word), where a_word = a + a_zero and b_word = b + b_zero; what must be added
+  // to it for each row (each column's part is packed with B). Wraps, as the accumulator does.
   void set_row_terms(const AWords& words, int rows, std::int64_t steps, std::int64_t depth, std::int32_t* terms) const {
     if (layout.b_zero == 0) {
       std::fill_n(terms, rows, 0);
@@ -375,8 +398,7 @@ struct Runner {
           }
         }
         if (last && target.finish && !options.direct) {
-          hand_on({thread, group, group_end - group, first_column, columns, acc, acc_row,
-                   blocking.piece_stride});
+          hand_on({thread, group, group_end - group, first_column, columns, acc, acc_row, blocking.piece_stride});
         }
       }
     }
@@ -428,7 +450,8 @@ struct Runner {
             run.columns = std::min<std::int64_t>(run.columns, gathered_columns);
             char* const copies = own<char>(thread, scratch.gather);
             for (std::int64_t j = 0; j < run.columns; ++j) {
-              gather(b.dtype, element_address(b, at, column + j * distance), b.row_stride, run.k, copies + j * run.k * size);
+              gather(b.dtype, element_address(b, at, column + j * distance), b.row_stride, run.k,
+                     copies + j * run.k * size);
             }
             run.b = copies;
             run.b_column = run.k * size;
@@ -440,8 +463,57 @@ struct Runner {
     }
   }
 
-  // Calls body(column block, first row group, end, more) for the `thread`-th part of (column block, row group) pairs, column blocks first;
-  // `more` says that this thread goes on with the next column block.
+  // A column block of a turned product: (B's columns) x (A's rows), then turned back.
+  void turned_region(int thread, std::int64_t column_block, std::uint32_t* acc) const {
+    const std::int64_t m = product.m, pitch = turned_row(m);
+    const std::int64_t columns = layout.columns(column_block);
+    const Matrix left = {element_address(product.b, 0, column_block * layout.column_block), product.b.dtype,
+                         product.b.column_stride, 1};
+    const Matrix right = {product.a.data, product.a.dtype, product.a.column_stride, product.a.row_stride};
+    BLayout panels = layout;
+    panels.n = panels.piece_columns = panels.column_block = m;
+    std::uint32_t* const words = own<std::uint32_t>(thread, scratch.b);
+    std::uint32_t* const turned = words + turned_a_words(blocking, m);
+    for (std::int64_t k = 0; k < layout.k_blocks(); ++k) {
+      const std::int64_t at = k * layout.k_block, depth = layout.depth(k);
+      pack_b_block(right, panels, 0, k, words, own<char>(thread, scratch.gather));
+      for (std::int64_t row = 0; row < columns; row += row_group) {
+        TileRun run;
+        run.rows = static_cast<int>(std::min<std::int64_t>(row_group, columns - row));
+        AWords from = {static_cast<const std::uint32_t*>(left.data) + row * left.row_stride + at, left.row_stride, 1};
+        if (left.dtype != DType::f32) {
+          from = pack_a_rows(left, kernels, row, run.rows, at, depth, own<std::uint32_t>(thread, scratch.a),
+                             own<char>(thread, scratch.gather));
+        }
+        run.a = from.words;
+        run.a_row = from.row;
+        run.a_step = from.step;
+        run.b = words;
+        run.steps = depth;
+        run.columns = m;
+        run.c = turned + row * pitch;
+        run.c_row = pitch;
+        run.accumulate = k > 0;
+        Ahead ahead;
+        ahead.row_stride = left.row_stride * size_of(left.dtype);
+        ahead.row = element_address(left, row, at) + run.rows * ahead.row_stride;
+        ahead.row_bytes = depth * size_of(left.dtype);
+        ahead.rows = std::clamp<std::int64_t>(columns - row - run.rows, 0, row_group);
+        ahead.lines = lines_each(ahead, run.rows, m, depth);
+        run.ahead[0] = &ahead;
+        kernels.tiles(run);
+      }
+    }
+    for (std::int64_t j = 0; j < columns; j += kernels.panel) {
+      const int width = static_cast<int>(std::min<std::int64_t>(kernels.panel, columns - j));
+      const char* starts[max_panel];
+      for (int i = 0; i < width; ++i) starts[i] = reinterpret_cast<const char*>(turned + (j + i) * pitch);
+      kernels.pack_k_major(Element::f32, true, starts, width, m, acc + j, acc_row);
+    }
+  }
+
+  // Calls body(column block, first row group, end, more) for the `thread`-th part of (column block, row group) pairs,
+  // column blocks first; `more` says that this thread goes on with the next column block.
   template <class Body>
   void for_own_rows(int thread, std::int64_t groups, std::int64_t parts, Body body) const {
     const std::int64_t all = groups * parts;
@@ -461,20 +533,32 @@ struct Runner {
     if (blocking.thin) {
       for_own_rows(thread, 1, layout.column_blocks(), [&](std::int64_t column_block, std::int64_t, std::int64_t, bool) {
         thin_region(thread, column_block, 0, k_blocks, reinterpret_cast<float*>(acc));
-        hand_on({thread, 0, product.m, column_block * layout.column_block, layout.columns(column_block), acc,
-                 acc_row, blocking.piece_stride});
+        hand_on({thread, 0, product.m, column_block * layout.column_block, layout.columns(column_block), acc, acc_row,
+                 blocking.piece_stride});
+      });
+      return;
+    }
+    if (blocking.turned) {
+      for_own_rows(thread, 1, layout.column_blocks(), [&](std::int64_t column_block, std::int64_t, std::int64_t, bool) {
+        turned_region(thread, column_block, acc);
+        for (std::int64_t row = 0; row < product.m; row += row_group) {
+          hand_on({thread, row, std::min<std::int64_t>(row_group, product.m - row), column_block * layout.column_block,
+                   layout.columns(column_block), acc + row * acc_row, acc_row, blocking.piece_stride});
+        }
       });
       return;
     }
     const bool several = k_blocks > 1;
     const std::int64_t groups = row_groups(product.m);
     const std::int64_t together = several ? blocking.row_block / row_group : groups;
-    for_own_rows(thread, groups, layout.column_blocks(), [&](std::int64_t column_block, std::int64_t first, std::int64_t end, bool more) {
-      for (std::int64_t group = first; group < end; group += together) {
-        region(thread, column_block, 0, k_blocks, group * row_group,
-               std::min(std::min(end, group + together) * row_group, product.m), {acc, !several, true, more});
-      }
-    });
+    for_own_rows(thread, groups, layout.column_blocks(),
+                 [&](std::int64_t column_block, std::int64_t first, std::int64_t end, bool more) {
+                   for (std::int64_t group = first; group < end; group += together) {
+                     region(thread, column_block, 0, k_blocks, group * row_group,
+                            std::min(std::min(end, group + together) * row_group, product.m),
+                            {acc, !several, true, more});
+                   }
+                 });
   }
 
   void pack_all(int thread) const {
@@ -513,20 +597,22 @@ struct Runner {
     const std::int64_t groups = blocking.thin ? 1 : row_groups(row1 - row0);
     const std::int64_t column_blocks = layout.column_blocks();
     const std::int64_t k_blocks = layout.k_blocks();
-    for_own_rows(thread, groups, column_blocks * blocking.splits, [&](std::int64_t part, std::int64_t first, std::int64_t end, bool more) {
-      const std::int64_t column_block = part % column_blocks;
-      const std::int64_t split = part / column_blocks;
-      const std::int64_t k0 = k_blocks * split / blocking.splits;
-      const std::int64_t k1 = k_blocks * (split + 1) / blocking.splits;
-      std::uint32_t* const acc = shared + (split * blocking.row_block + first * row_group) * acc_row +
-                                 column_block * layout.column_block;
-      if (blocking.thin) {
-        thin_region(thread, column_block, k0, k1, reinterpret_cast<float*>(acc));
-      } else {
-        region(thread, column_block, k0, k1, row0 + first * row_group, std::min(row0 + end * row_group, row1),
-               {acc, false, false, more && column_block + 1 < column_blocks});
-      }
-    });
+    for_own_rows(thread, groups, column_blocks * blocking.splits,
+                 [&](std::int64_t part, std::int64_t first, std::int64_t end, bool more) {
+                   const std::int64_t column_block = part % column_blocks;
+                   const std::int64_t split = part / column_blocks;
+                   const std::int64_t k0 = k_blocks * split / blocking.splits;
+                   const std::int64_t k1 = k_blocks * (split + 1) / blocking.splits;
+                   std::uint32_t* const acc = shared + (split * blocking.row_block + first * row_group) * acc_row +
+                                              column_block * layout.column_block;
+                   if (blocking.thin) {
+                     thin_region(thread, column_block, k0, k1, reinterpret_cast<float*>(acc));
+                   } else {
+                     region(thread, column_block, k0, k1, row0 + first * row_group,
+                            std::min(row0 + end * row_group, row1),
+                            {acc, false, false, more && column_block + 1 < column_blocks});
+                   }
+                 });
   }
 
   void hand_on_collected(int thread, std::int64_t row0, std::int64_t row1) const {

@@ -325,6 +325,14 @@ TEST_P(GemmTest, SeveralBlocksOfEachKind) {
     check(101, 300, deep, type, type, Strides::columns, Strides::rows, Data::small_integers);
   }
   check(3, 1201, 5000, DType::f32, DType::f32, Strides::rows, Strides::rows, Data::small_integers);
+  // Few rows, and B contiguous in K: turned.
+  check(40, 601, 2500, DType::f32, DType::f32, Strides::rows, Strides::columns, Data::small_integers);
+  check(33, 300, 2100, DType::bf16, DType::bf16, Strides::columns, Strides::columns, Data::small_integers);
+  check(101, 450, 1100, DType::f16, DType::f32, Strides::both_odd, Strides::columns, Data::any);
+  // Rows enough to be finished by one thread each, behind a small B.
+  check(250, 1500, 150, DType::f32, DType::f32, Strides::rows, Strides::columns, Data::small_integers);
+  check(250, 1500, 150, DType::bf16, DType::bf16, Strides::rows, Strides::rows, Data::small_integers, {2, 0});
+  check(200, 300, 1500, DType::s8, DType::u8, Strides::columns, Strides::columns, Data::any);
   check(3, 601, 5000, DType::bf16, DType::bf16, Strides::rows, Strides::columns, Data::small_integers);
 }
 
