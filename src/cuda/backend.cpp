@@ -64,6 +64,7 @@ struct Launch {
   unsigned grid[3] = {1, 1, 1};
   unsigned threads = 256;
   unsigned shared = 0;
+  bool cooperative = false;  // all blocks resident at once
   // Arguments: a parameter block, then integers.
   std::vector<std::uint64_t> block;
   std::vector<std::int32_t> integers;
@@ -89,7 +90,8 @@ class CudaCall final : public BoundCall {
     config.stream = static_cast<CuStream>(stream);
     config.attributes = &attribute, config.attribute_count = 1;  // follow_previous_launch() in base.cu
     for (Launch& l : launches_) {
-      if (&l == launches_.data() || !follows_) {
+      attribute.id = l.cooperative ? LaunchAttribute::cooperative : LaunchAttribute::programmatic_serialization;
+      if (!l.cooperative && (&l == launches_.data() || !follows_)) {
         check(d.LaunchKernel(l.function, l.grid[0], l.grid[1], l.grid[2], l.threads, 1, 1, l.shared, static_cast<CuStream>(stream),
                              l.arguments.data(), nullptr), "launching a kernel");
         continue;
@@ -269,6 +271,7 @@ class CudaExecutable final : public Executable {
   bool mma_ = false;  // the portable kernel: on GPUs other than Hopper, and where the schedule asks for it
   std::optional<Schedule> requested_;
 
+  static constexpr std::int64_t longest_followed = 6144;  // K up to which rows follow in the launch of the product
   static constexpr std::size_t most_products = 256;  // shapes whose choice is kept; a source's module stays in any case
   mutable std::mutex mutex_;
   mutable std::map<std::string, std::shared_ptr<Loaded>> modules_;          // by source
@@ -304,7 +307,7 @@ std::shared_ptr<const CudaExecutable::Product> CudaExecutable::product(const Pro
   const auto add = [&](std::int64_t value) { key.append(reinterpret_cast<const char*>(&value), sizeof value); };
   for (const std::int64_t value : {std::int64_t{&program == program_.get()}, shape.batch, shape.m, columns, shape.k}) add(value);
   for (const bool flag : {loop.a_mn_major, loop.b_mn_major, mma}) key += flag ? '1' : '0';
-  for (const BufferPlace& place : places) key += static_cast<char>('0' + place.tensor_map + 2 * place.unit + 4 * place.pair);
+  for (const BufferPlace& place : places) key += static_cast<char>('0' + place.tensor_map + 2 * place.unit + 4 * place.pair + 8 * place.wide);
   if (compile_it) {
     const std::scoped_lock lock(mutex_);
     if (const auto found = products_.find(key); found != products_.end()) {
@@ -312,10 +315,18 @@ std::shared_ptr<const CudaExecutable::Product> CudaExecutable::product(const Pro
       return found->second;
     }
   }
-  FusedEpilogue epilogue = emit_fragment(program, phase, places);
-  epilogue.needs.element_bytes = static_cast<int>(size_of(loop.a));
-  epilogue.needs.b_mn_major = loop.b_mn_major;
-  std::vector<Schedule> order = rank(epilogue.needs, shape.batch, shape.m, columns, shape.k, multiprocessors_, mma);
+  FusedEpilogue epilogue;
+  std::vector<Schedule> order;
+  const auto emit = [&](bool may_follow) {
+    epilogue = emit_fragment(program, phase, places, may_follow);
+    epilogue.needs.element_bytes = static_cast<int>(size_of(loop.a));
+    epilogue.needs.b_mn_major = loop.b_mn_major;
+    order = rank(epilogue.needs, shape.batch, shape.m, columns, shape.k, multiprocessors_, mma);
+  };
+  // Behind a long main loop the larger tiles that two launches allow are faster (8192^3, softmax: 1.01 of cuBLAS, in one 1.02 to
+  // 1.07); behind a short one the rows hide under it (16384 x 4096 x 1024, rmsnorm: 1.58, in one 1.42; 4096^3: 1.22 and 1.19).
+  emit(!mma && shape.k <= longest_followed);
+  if (epilogue.needs.follows && (requested_ ? !illegal(*requested_, epilogue.needs).empty() : order.empty())) emit(false);
   if (requested_ && &program == program_.get()) {
     if (const std::string why = illegal(*requested_, epilogue.needs); !why.empty()) {
       throw Error(ErrorCode::bad_schedule, "the schedule \"" + to_string(*requested_) + "\" is not legal here: " + why,
@@ -323,36 +334,45 @@ std::shared_ptr<const CudaExecutable::Product> CudaExecutable::product(const Pro
     }
     order = {*requested_};
   }
-  for (const Schedule& schedule : order) {
-    loop.whole_m = shape.m % schedule.bm == 0;
-    loop.whole_n = columns % (schedule.bn / epilogue.needs.parts) == 0;
-    Product made{schedule, epilogue, gemm_source(loop, schedule, epilogue), {}, nullptr};
-    if (!compile_it) return std::make_shared<const Product>(std::move(made));
-    std::shared_ptr<Loaded> module;
-    std::string reason;
-    {
-      const std::scoped_lock lock(mutex_);
-      if (const auto found = modules_.find(made.source); found != modules_.end()) module = found->second;
-      if (const auto found = rejections_.find(made.source); found != rejections_.end()) reason = found->second;
-    }
-    if (!module && reason.empty()) {
-      const Built built = build(made.source, arch_, !requested_.has_value());
-      reason = built.rejected;
-      if (reason.empty()) module = load(made.source, built.cubin);
-      else {
+  const auto compiles = [&]() -> std::shared_ptr<const Product> {
+    for (const Schedule& schedule : order) {
+      loop.whole_m = shape.m % schedule.bm == 0;
+      loop.whole_n = columns % (schedule.bn / epilogue.needs.parts) == 0;
+      Product made{schedule, epilogue, gemm_source(loop, schedule, epilogue), {}, nullptr};
+      if (!compile_it) return std::make_shared<const Product>(std::move(made));
+      std::shared_ptr<Loaded> module;
+      std::string reason;
+      {
         const std::scoped_lock lock(mutex_);
-        rejections_[made.source] = reason;
+        if (const auto found = modules_.find(made.source); found != modules_.end()) module = found->second;
+        if (const auto found = rejections_.find(made.source); found != rejections_.end()) reason = found->second;
       }
+      if (!module && reason.empty()) {
+        const Built built = build(made.source, arch_, !requested_.has_value());
+        reason = built.rejected;
+        if (reason.empty()) module = load(made.source, built.cubin);
+        else {
+          const std::scoped_lock lock(mutex_);
+          rejections_[made.source] = reason;
+        }
+      }
+      if (module) {
+        made.module = std::move(module);
+        made.rejected = rejected;
+        auto product = std::make_shared<const Product>(std::move(made));
+        const std::scoped_lock lock(mutex_);
+        if (products_.size() >= most_products) products_.clear();
+        return products_.insert_or_assign(key, std::move(product)).first->second;
+      }
+      rejected.push_back(to_string(schedule) + ": " + reason);
     }
-    if (module) {
-      made.module = std::move(module);
-      made.rejected = rejected;
-      auto product = std::make_shared<const Product>(std::move(made));
-      const std::scoped_lock lock(mutex_);
-      if (products_.size() >= most_products) products_.clear();
-      return products_.insert_or_assign(key, std::move(product)).first->second;
-    }
-    rejected.push_back(to_string(schedule) + ": " + reason);
+    return nullptr;
+  };
+  if (auto made = compiles()) return made;
+  if (epilogue.needs.follows) {  // its registers are fewer
+    emit(false);
+    if (requested_ && &program == program_.get()) order = {*requested_};
+    if (auto made = compiles()) return made;
   }
   if (order.empty()) rejected.push_back("no tile fits in shared memory with the operands and outputs of this epilogue");
   return nullptr;
@@ -398,6 +418,7 @@ class Binder {
   bool repack_a_ = false, repack_b_ = false;
   std::size_t packed_a_ = 0, packed_b_ = 0, accumulator_ = 0;
   std::vector<std::size_t> partials_;       // of the product's reductions
+  std::size_t ready_ = 0;                   // counters of tile rows
 
   std::vector<int> generic_phases_;
   GenericSource generic_;
@@ -459,6 +480,8 @@ std::vector<BufferPlace> Binder::places(const Program& program, const std::vecto
     const std::int64_t size = size_of(buffer.dtype);
     BufferPlace& place = result[i];
     place.unit = buffer.axes.has(Axis::n) && m.strides[2] == 1;
+    place.wide = place.unit && columns % 8 == 0 && m.address % 16 == 0 && m.strides[0] % 8 == 0 && m.strides[1] % 8 == 0 &&
+                 (buffer.dtype == DType::bf16 || buffer.dtype == DType::f16 || buffer.dtype == DType::f32);
     place.pair = place.unit && columns % 2 == 0 && m.address % static_cast<std::uint64_t>(2 * size) == 0 && m.strides[0] % 2 == 0 &&
                  m.strides[1] % 2 == 0 && (buffer.dtype == DType::bf16 || buffer.dtype == DType::f16 || buffer.dtype == DType::f32);
     // Whole 16 bytes a row: the engine was seen to write up to the next multiple behind a narrower tensor.
@@ -528,6 +551,7 @@ void Binder::plan_product() {
   if (tiles_m * tiles_n * shape_.batch > std::numeric_limits<std::int32_t>::max() / 2) {
     throw Error(ErrorCode::size_overflow, "the product has too many tiles");
   }
+  if (e.needs.follows) ready_ = arena_.take(shape_.batch * tiles_m * 8);
   for (const auto& partial : e.partials) {
     const std::int64_t states = partial.across == Across::rows ? tiles_n * shape_.m : partial.across == Across::columns ? slots * columns_ : slots * tiles_n;
     partials_.push_back(arena_.take(shape_.batch * states * partial.bytes));
@@ -538,7 +562,7 @@ void Binder::plan_generic() {
   for (int p = 0; p < static_cast<int>(program_.phases.size()); ++p) {
     if (fused_) {
       const auto& finished = product_->epilogue.finished;
-      if (p == x_.product_phase_ || std::find(finished.begin(), finished.end(), p) != finished.end()) continue;
+      if (p == x_.product_phase_ || p == product_->epilogue.following || std::find(finished.begin(), finished.end(), p) != finished.end()) continue;
     }
     generic_phases_.push_back(p);
   }
@@ -703,10 +727,12 @@ void Binder::emit_product() {
     for (int i = 0; i < 3; ++i) words[e.word_of[b] + 1 + i] = static_cast<std::uint64_t>(memory[b].strides[i]);
   }
   for (std::size_t r = 0; r < e.partials.size(); ++r) words[e.partials[r].word] = base_ + partials_[r];
+  if (e.needs.follows) words[e.ready_word] = base_ + ready_;
 
   const int shared = shared_bytes(s, e.needs);
   Launch& l = launch(product_->module, "postlude_gemm", shared);
-  l.threads = static_cast<unsigned>(threads(s));
+  l.threads = static_cast<unsigned>(threads(s, e.needs.follows));
+  l.cooperative = e.needs.follows;
   GemmParams g{};
   g.m = static_cast<std::int32_t>(shape_.m), g.n = static_cast<std::int32_t>(columns_);
   g.tiles_m = static_cast<std::int32_t>(ceil_div(shape_.m, s.bm)), g.tiles_n = static_cast<std::int32_t>(ceil_div(columns_, consumer_columns(s) / e.needs.parts));
@@ -722,7 +748,7 @@ void Binder::emit_product() {
   std::memcpy(bytes, maps.data(), maps.size() * sizeof(TensorMap));
   std::memcpy(bytes + maps.size() * sizeof(TensorMap), &g, sizeof g);
   std::memcpy(bytes + maps.size() * sizeof(TensorMap) + sizeof g, words.data(), words.size() * 8);
-  if (!e.partials.empty()) {
+  if (!e.partials.empty() && !e.needs.follows) {
     const std::vector<std::uint64_t> block = l.block;
     Launch& finish = launch(product_->module, "postlude_finish");
     finish.threads = 256;
@@ -730,7 +756,7 @@ void Binder::emit_product() {
     const std::int64_t blocks = (e.finishes[0] ? ceil_div(shape_.m, 32) : 0) + (e.finishes[1] ? ceil_div(columns_, 32) : 0) + (e.finishes[2] ? 1 : 0);
     finish.grid[0] = static_cast<unsigned>(blocks * shape_.batch);
   }
-  std::string text = (fused_ ? "" : "accumulator by ") + to_string(s);
+  std::string text = (fused_ ? "" : "accumulator by ") + to_string(s) + (e.needs.follows ? ", whole rows behind it in the same launch" : "");
   if (repack_a_) text += ", A repacked";
   if (repack_b_) text += ", B repacked";
   notes_.insert(notes_.begin(), text);
@@ -846,13 +872,14 @@ std::string CudaExecutable::explain(ExplainPart part, const Shape& shape) const 
       const auto& buffer = program_->buffers[b];
       places[b] = {.tensor_map = buffer.axes.has(Axis::m) && buffer.axes.has(Axis::n) && size_of(buffer.dtype) <= 4 && buffer.rows == Extent{},
                    .unit = true, .pair = columns % 2 == 0 && (buffer.dtype == DType::bf16 || buffer.dtype == DType::f16 || buffer.dtype == DType::f32)};
+      places[b].wide = columns % 8 == 0 && places[b].pair;
     }
     std::vector<std::string> rejected;
     if (part == ExplainPart::schedule && !portable.empty()) text += portable + ":\n";
     const MainLoop loop{.a = gemm->a, .b = gemm->b, .a_mn_major = gemm->a_layout == Layout::mn_major && size_of(gemm->a) == 2,
                         .b_mn_major = along_n && (parts == 1 || (mma && columns % 8 == 0))};
     const bool can_compile = part == ExplainPart::schedule && !compiler_version().empty();
-    FusedEpilogue epilogue = emit_fragment(*program_, product_phase_, places);
+    FusedEpilogue epilogue = emit_fragment(*program_, product_phase_, places, !mma && shape.k <= longest_followed);
     epilogue.needs.element_bytes = static_cast<int>(size_of(loop.a));
     epilogue.needs.b_mn_major = loop.b_mn_major;
     if (part == ExplainPart::schedule) {
@@ -872,9 +899,10 @@ std::string CudaExecutable::explain(ExplainPart part, const Shape& shape) const 
     }
     if (const auto made = product(*program_, product_phase_, loop, mma, places, shape, columns, rejected, false); made && part == ExplainPart::source) text += made->source;
     for (const int p : epilogue.finished) text += part == ExplainPart::loops ? "phase " + std::to_string(p) + ": by the kernel that folds the partial reductions\n" : "";
+    if (part == ExplainPart::loops && epilogue.following >= 0) text += "phase " + std::to_string(epilogue.following) + ": row by row behind the product, in the same launch\n";
     generic.clear();
     for (int p = 0; p < static_cast<int>(program_->phases.size()); ++p) {
-      if (p != product_phase_ && std::find(epilogue.finished.begin(), epilogue.finished.end(), p) == epilogue.finished.end()) generic.push_back(p);
+      if (p != product_phase_ && p != epilogue.following && std::find(epilogue.finished.begin(), epilogue.finished.end(), p) == epilogue.finished.end()) generic.push_back(p);
     }
     if (part == ExplainPart::loops) text = "phase " + std::to_string(product_phase_) + ": on the product's fragments\n" + text;
   } else if (part != ExplainPart::source) {

@@ -2,6 +2,7 @@
 
 #include "cuda/emit_code.h"
 #include "cuda/emit_reduce.h"
+#include "cuda/emit_rows.h"
 
 #include <postlude/error.h>
 
@@ -81,8 +82,8 @@ int operations(const Instruction& i) {
 
 class Emitter {
  public:
-  Emitter(const Program& program, int index, const std::vector<BufferPlace>& places)
-      : program_(program), phase_(program.phases[index]), index_(index), places_(places) {}
+  Emitter(const Program& program, int index, const std::vector<BufferPlace>& places, bool may_follow)
+      : program_(program), phase_(program.phases[index]), index_(index), places_(places), may_follow_(may_follow) {}
 
   FusedEpilogue emit();
 
@@ -176,11 +177,14 @@ class Emitter {
   std::string finish(Across across, const std::string& i, const std::string& j, const std::string& indent);
   std::string issue();
   std::string copy();
+  int following() const;
+  std::string follow();
 
   const Program& program_;
   const Phase& phase_;
   int index_;
   const std::vector<BufferPlace>& places_;
+  bool may_follow_;
   FusedEpilogue out_;
   std::vector<Level> level_;
   std::vector<bool> wanted_;
@@ -294,6 +298,72 @@ void Emitter::analyse() {
     out_.finished.push_back(static_cast<int>(p));
     for (const auto& store : small.stores) owner[store.access.buffer] = static_cast<int>(across);
   }
+  if (may_follow_) out_.following = following();
+  if (out_.following >= 0) out_.ready_word = take_words(1), out_.needs.follows = true;
+}
+
+// The phase that can follow in this launch: the only one that is left, over the same tiles, of stores alone, which reads nothing
+// of other rows but what was there before. -1: none.
+int Emitter::following() const {
+  if (!direct_.empty() || out_.copies || out_.stored.empty() || !out_.finishes[0] || out_.finishes[1] || out_.finishes[2]) return -1;
+  int found = -1;
+  for (int p = index_ + 1; p < static_cast<int>(program_.phases.size()); ++p) {
+    if (std::find(out_.finished.begin(), out_.finished.end(), p) != out_.finished.end()) continue;
+    if (found >= 0) return -1;
+    found = p;
+  }
+  if (found < 0) return -1;
+  const Phase& next = program_.phases[found];
+  if (!(next.domain == phase_.domain) || !next.reductions.empty() || next.reads_accumulator() || next.batched != phase_.batched ||
+      !(next.rows == Extent{}) || !(next.columns == phase_.columns)) return -1;
+  for (const Instruction& i : next.code) {
+    if (i.op != Op::operand) continue;
+    const BufferId b = i.access.buffer;
+    if (program_.buffers[b].axes.has(Axis::m) && i.access.divide_rows != 1) return -1;
+    for (const int p : out_.finished) {
+      for (const auto& store : program_.phases[p].stores) {
+        if (store.access.buffer == b) return -1;
+      }
+    }
+    const bool stored = std::find(out_.stored.begin(), out_.stored.end(), b) != out_.stored.end();
+    if (stored && !(plain(i.access) && places_[b].wide && i.guard < 0)) return -1;
+  }
+  return found;
+}
+
+// The rows of that phase: eight a time, by four warps that fold the partials of two each.
+std::string Emitter::follow() {
+  Wide wide;
+  wide.columns.assign(program_.phases.size(), std::int64_t{1} << 20);
+  RowsAround around;
+  around.word = [&](BufferId b) { return word(b); };
+  around.columns = "p.word[" + str(out_.columns_word) + "]";
+  around.written.assign(program_.buffers.size(), false);
+  around.statistics.assign(program_.buffers.size(), {});
+  for (const BufferPlace& place : places_) wide.buffers.push_back(place.wide);
+  for (const BufferId b : out_.stored) around.written[b] = true;
+  std::string parameters, states, arguments, lanes;
+  for (std::size_t r = 0; r < phase_.reductions.size(); ++r) {
+    const ReducerText& text = reducers_[r];
+    const std::string s = text.type, name = "s" + str(static_cast<std::int64_t>(r));
+    parameters += ", const " + s + "& " + name;
+    states += "  const " + s + " " + name + " = fold_lanes<" + s + ">(gather(" + pointer(out_.partials[r].word, "const " + s) +
+              " + ((i64)b * p.tiles_n + from) * p.m + row, (p.tiles_n - from + 15) / 16, 16ll * p.m), 1, 16);\n";
+    std::string list;
+    for (std::size_t k = 0; k < text.components.size(); ++k) list += (k ? ", " : "") + ("__shfl_sync(~0u, x.c" + str(static_cast<std::int64_t>(k)) + ", lane)");
+    lanes += "DEVICE " + s + " of_lane(const " + s + "& x, int lane) { return {" + list + "}; }\n";
+    arguments += ", of_lane(" + name + ", 16 * h)";
+    for (std::size_t k = 0; k < phase_.reductions[r].results.size(); ++k) {
+      if (const BufferId b = phase_.reductions[r].results[k]; b >= 0) around.statistics[b] = text.component(name, k);
+    }
+  }
+  const std::string body = emit_following(program_, out_.following, wide, around, functions_);
+  const std::string small = finish(Across::rows, "i", "0", "    ");
+  return "#define READY_WORD " + str(out_.ready_word) + "\n" + lanes + "DEVICE void follow_row(const Params& p, int b, int i, int t" + parameters + ") {\n" + body +
+         (small.empty() ? "" : "  if (t == 0) {\n    const struct { int batch; } t{b};\n" + small + "  }\n") + "}\n" +
+         "DEVICE void follow_strip(const Params& p, int b, int first, int warp, int lane) {\n"
+         "  const int row = min(first + 2 * warp + lane / 16, p.m - 1), from = lane % 16;\n" + states +
+         "  #pragma unroll 1\n  for (int h = 0; h < 2; ++h)\n    if (first + 2 * warp + h < p.m) follow_row(p, b, first + 2 * warp + h, lane" + arguments + ");\n}\n";
 }
 
 std::string Emitter::uniforms() {
@@ -510,7 +580,7 @@ std::string Emitter::finish(Across across, const std::string& i, const std::stri
   const Place place{"t.batch", i, j, "p.n"};
   std::vector<bool> read_later(program_.buffers.size());
   for (std::size_t p = index_ + 1; p < program_.phases.size(); ++p) {
-    if (std::find(out_.finished.begin(), out_.finished.end(), static_cast<int>(p)) != out_.finished.end()) continue;
+    if (static_cast<int>(p) == out_.following || std::find(out_.finished.begin(), out_.finished.end(), static_cast<int>(p)) != out_.finished.end()) continue;
     for (const Instruction& instruction : program_.phases[p].code) {
       if (instruction.op == Op::operand) read_later[instruction.access.buffer] = true;
     }
@@ -583,6 +653,7 @@ std::string Emitter::end() {
   };
   partials_ = std::move(code);
   if (phase_.reductions.empty()) return {};
+  if (out_.following >= 0) return follow();
 
   // A second, small kernel: it folds the partials in index order and runs the small phases. Doing this in the last
   // block to arrive needs a fence a tile at device scope, which cost rowmax a fifth of its time at K = 1024.
@@ -783,8 +854,8 @@ std::string not_fusable(const Program& program, int index) {
   return {};
 }
 
-FusedEpilogue emit_fragment(const Program& program, int index, const std::vector<BufferPlace>& places) {
-  return Emitter(program, index, places).emit();
+FusedEpilogue emit_fragment(const Program& program, int index, const std::vector<BufferPlace>& places, bool may_follow) {
+  return Emitter(program, index, places, may_follow).emit();
 }
 
 }  // namespace postlude::inline v0::cuda

@@ -15,6 +15,7 @@ struct BufferPlace {
   bool tensor_map = false;  // by the copy engine: base and strides multiples of 16 bytes, columns contiguous
   bool unit = false;        // columns contiguous (or it has none)
   bool pair = false;        // two neighbouring columns in one aligned access, the phase's columns even
+  bool wide = false;        // eight neighbouring columns in one or two aligned accesses, the phase's columns a multiple of eight
   bool operator==(const BufferPlace&) const = default;
 };
 
@@ -35,6 +36,8 @@ struct FusedEpilogue : EpilogueText {
   bool finishes[3] = {false, false, false};  // whether there are partials to fold, by Across: the kernel postlude_finish
   int columns_word = 0;                 // the problem's N
   std::vector<int> finished;            // phases that run here too
+  int following = -1;                   // the phase over tiles that a fourth warpgroup runs behind the product, row by row
+  int ready_word = 0;                   // its counters: two of 32 bits for each tile row
 };
 
 // Why phase `index` cannot run on the fragment; empty: it can.
@@ -43,6 +46,7 @@ struct FusedEpilogue : EpilogueText {
 // The accumulator columns that make an output column (1, or 2 behind a chunk in halves).
 [[nodiscard]] int accumulator_parts(const lower::Phase& phase);
 
-[[nodiscard]] FusedEpilogue emit_fragment(const lower::Program& program, int index, const std::vector<BufferPlace>& places);
+// `may_follow`: the kernel can run a phase over whole rows behind the product.
+[[nodiscard]] FusedEpilogue emit_fragment(const lower::Program& program, int index, const std::vector<BufferPlace>& places, bool may_follow);
 
 }  // namespace postlude::inline v0::cuda

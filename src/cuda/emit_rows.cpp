@@ -134,19 +134,28 @@ std::optional<RowGrid> grid_of(const Program& program, const std::vector<RowPhas
 class Emitter {
  public:
   Emitter(const Program& program, const RowRun& run, DType source, int accumulator_word, const Wide& wide,
-          Functions& functions)
+          const RowsAround& around, Functions& functions)
       : program_(program),
         run_(run),
         source_(source),
         accumulator_word_(accumulator_word),
         wide_(wide),
+        around_(around),
         functions_(functions),
         written_(program.buffers.size()),
         inside_(program.buffers.size()) {}
   RowKernel emit(const std::string& name);
+  std::string emit_following();
 
  private:
-  std::string load(const Held& h, std::size_t k) const;
+  [[nodiscard]] int word(BufferId buffer) const { return around_.word ? around_.word(buffer) : 4 * buffer; }
+  std::string fetch(const Held& h, std::size_t k, const std::string& near, const std::string& raw) const;
+  std::string load(const Held& h, std::size_t k, const std::string& raw) const;
+  // Declarations of what is loaded, its fetches, and their unpacking, all of one run.
+  struct Loading {
+    std::string raw, numbers, fetched, unpacked, held;
+  };
+  Loading loading(const std::string& near, const std::string& raw) const;
   void phase(const RowPhase& row);
   void values(const RowPhase& row, const std::vector<bool>& wanted, bool along_n);
   std::string reduce(const Reduction& reduction, const ReducerText& text, const std::string& state,
@@ -165,6 +174,7 @@ class Emitter {
   DType source_;
   int accumulator_word_;
   const Wide& wide_;
+  const RowsAround& around_;
   Functions& functions_;
   std::vector<Held> held_;
   std::vector<bool> written_;        // by the run, so far
@@ -196,19 +206,27 @@ std::string Emitter::base(int phase, ValueId id) const {
 
 std::string Emitter::element_address(const Access& access) const {
   const lower::Buffer& buffer = program_.buffers[access.buffer];
-  return address_arguments(4 * access.buffer, program_.batched ? "b" : "", buffer.axes.has(Axis::m) ? "i" : "", "",
+  return address_arguments(word(access.buffer), program_.batched ? "b" : "", buffer.axes.has(Axis::m) ? "i" : "", "",
                            true);
 }
 
-std::string Emitter::load(const Held& h, std::size_t k) const {
-  const std::string name = "h" + str(static_cast<std::int64_t>(k)) + "[c]", type = storage_name(dtype(h));
-  if (h.wide) {
-    const std::string at =
-        h.accumulator ? address_arguments(accumulator_word_, "b", "i", "", true) : element_address(h.access);
-    const bool keep = !h.accumulator && !program_.buffers[h.access.buffer].axes.has(Axis::m);  // every row reads it
-    return "    load_run_" + type + (keep ? "<V, true>(" : "<V, false>(") + at + ", near(c, 0), near(c, 4), " + name +
-           ");\n";
-  }
+// A wide load's memory, on its way into "<raw><k>[c]".
+std::string Emitter::fetch(const Held& h, std::size_t k, const std::string& near, const std::string& raw) const {
+  const std::string at =
+      h.accumulator ? address_arguments(accumulator_word_, "b", "i", "", true) : element_address(h.access);
+  const bool written = !h.accumulator && !around_.written.empty() && around_.written[h.access.buffer];
+  const bool kept = !h.accumulator && !program_.buffers[h.access.buffer].axes.has(Axis::m);  // every row reads it
+  return "    fetch_" + storage_name(dtype(h)) + "<V, " +
+         (written ? "WRITTEN_HERE"
+          : kept  ? "KEPT"
+                  : "ONCE") +
+         ">(" + at + ", " + near + "(c, 0), " + near + "(c, 4), " + raw + str(static_cast<std::int64_t>(k)) + "[c]);\n";
+}
+
+std::string Emitter::load(const Held& h, std::size_t k, const std::string& raw) const {
+  const std::string number = str(static_cast<std::int64_t>(k)), name = "h" + number + "[c]",
+                    type = storage_name(dtype(h));
+  if (h.wide) return "    unpack_" + type + "(" + raw + number + "[c], " + name + ");\n";
   const Place place{"b", "i", "near(c, e)", "columns"};
   std::string code;
   if (h.accumulator) {
@@ -218,9 +236,27 @@ std::string Emitter::load(const Held& h, std::size_t k) const {
         address_arguments(accumulator_word_, "b", row, column_expression(h.access.columns, place.j, "columns"), false) +
         ")";
   } else {
-    code = load_expression(program_, h.access, 4 * h.access.buffer, place, false);
+    code = load_expression(program_, h.access, word(h.access.buffer), place, false);
   }
   return "    EACH " + name + "[e] = " + code + ";\n";
+}
+
+Emitter::Loading Emitter::loading(const std::string& near, const std::string& raw) const {
+  Loading l;
+  const std::string each = "  #pragma unroll\n  for (int c = 0; c < C; ++c) {\n";
+  for (std::size_t k = 0; k < held_.size(); ++k) {
+    const std::string number = str(static_cast<std::int64_t>(k));
+    l.numbers += "  " + device_type(compute_type(dtype(held_[k]))) + " h" + number + "[C][8];\n";
+    l.unpacked += load(held_[k], k, raw);
+    if (!held_[k].wide) continue;
+    l.raw += "  Quad " + raw + number + "[C][" + str(size_of(dtype(held_[k])) / 2) + "];\n";
+    l.fetched += fetch(held_[k], k, near, raw);
+    l.held += "    EACH asm volatile(\"\" : \"+f\"(h" + number + "[c][e]));\n";
+  }
+  l.held = each + l.held + "  }\n";
+  if (!l.fetched.empty()) l.fetched = each + l.fetched + "  }\n";
+  l.unpacked = each + l.unpacked + "  }\n";
+  return l;
 }
 
 void Emitter::values(const RowPhase& row, const std::vector<bool>& wanted, bool along_n) {
@@ -230,7 +266,7 @@ void Emitter::values(const RowPhase& row, const std::vector<bool>& wanted, bool 
   const Resolve resolve{
       [&](ValueId id) { return value(row.phase, id); },
       [&](const Instruction& x) -> std::string {
-        if (x.op == Op::get) return count_expression(x, place, "p.batch", "p.m", "p.n");
+        if (x.op == Op::get) return count_expression(x, place, "p.batch", "p.m", around_.columns);
         if (x.op == Op::acc) {  // under a guard
           const std::string from = x.access.divide_rows > 1 ? "i / " + str(x.access.divide_rows) : "i";
           return typed("load_" + storage_name(source_) + "(" +
@@ -248,7 +284,7 @@ void Emitter::values(const RowPhase& row, const std::vector<bool>& wanted, bool 
           const auto k = std::find(held_.begin(), held_.end(), held(program_, x, wide_)) - held_.begin();
           return typed("h" + str(k) + "[c][e]", compute_type(dtype), x.type);
         }
-        return typed(load_expression(program_, x.access, 4 * x.access.buffer, along_n ? near : row_, false),
+        return typed(load_expression(program_, x.access, word(x.access.buffer), along_n ? near : row_, false),
                      compute_type(dtype), x.type);
       }};
   const std::string indent = along_n ? "    " : "  ";
@@ -338,7 +374,7 @@ void Emitter::store(const RowPhase& row, const lower::Store& store) {
   }
   if (!keeps) return;
   if (!tile) {
-    code_ += indent + "if (leads) " + store_statement(program_, store.access, 4 * b, row_, v, false) + "\n";
+    code_ += indent + "if (leads) " + store_statement(program_, store.access, word(b), row_, v, false) + "\n";
   } else if (wide) {
     std::string array = base(row.phase, store.value);
     if (!along(phase, store.value)) {
@@ -348,7 +384,7 @@ void Emitter::store(const RowPhase& row, const lower::Store& store) {
     code_ += indent + "store_run_" + storage_name(buffer.dtype) + "<V>(" + element_address(store.access) +
              ", at(c, 0), at(c, 4), in(c, 0), in(c, 4), " + array + ");\n";
   } else {
-    code_ += indent + "EACH if (in(c, e)) " + store_statement(program_, store.access, 4 * b, each_, v, false) + "\n";
+    code_ += indent + "EACH if (in(c, e)) " + store_statement(program_, store.access, word(b), each_, v, false) + "\n";
   }
 }
 
@@ -409,7 +445,7 @@ void Emitter::phase(const RowPhase& row) {
       Access access;
       access.buffer = b;
       if (program_.buffers[b].kind == BufferKind::output || read_outside(b)) {
-        code_ += "  if (leads) " + store_statement(program_, access, 4 * b, row_, inside_[b], false) + "\n";
+        code_ += "  if (leads) " + store_statement(program_, access, word(b), row_, inside_[b], false) + "\n";
       }
     }
   }
@@ -419,12 +455,7 @@ RowKernel Emitter::emit(const std::string& name) {
   const RowGrid& g = run_.grid;
   int crossings = 0;
   held_ = loads(program_, run_.phases, wide_, crossings);
-  std::string declared, loaded;
-  for (std::size_t k = 0; k < held_.size(); ++k) {
-    declared +=
-        "  " + device_type(compute_type(dtype(held_[k]))) + " h" + str(static_cast<std::int64_t>(k)) + "[C][8];\n";
-    loaded += load(held_[k], k);
-  }
+  const Loading l = loading("near", "q");
   for (const RowPhase& row : run_.phases) phase(row);
   const std::string in = g.whole ? "live" : "live && at(c, e) < columns";
   return {structs_,
@@ -441,8 +472,46 @@ RowKernel Emitter::emit(const std::string& name) {
               (g.whole ? "at(c, e)" : "min(at(c, e / V * V), columns - V) + e % V") +
               "; };\n"
               "  const auto in = [&](int c, int e) { return " +
-              in + "; };\n" + declared + "  #pragma unroll\n  for (int c = 0; c < C; ++c) {\n" + loaded + "  }\n" +
-              code_ + "}\n"};
+              in + "; };\n" + l.raw + l.fetched + l.numbers + l.unpacked + code_ + "}\n"};
+}
+
+// The row of a warp, T columns of lanes at a time; what a statistic is stands in a variable already.
+std::string Emitter::emit_following() {
+  const RowPhase& row = run_.phases.front();
+  const Phase& phase = program_.phases[row.phase];
+  int crossings = 0;
+  held_ = loads(program_, run_.phases, wide_, crossings);
+  for (std::size_t b = 0; b < around_.statistics.size(); ++b) {
+    if (!around_.statistics[b].empty()) written_[b] = true, inside_[b] = around_.statistics[b];
+  }
+  // Columns of two steps are on their way while one is computed: a warp has nothing else to do meanwhile.
+  const Loading l[2] = {loading("near", "q"), loading("near", "r")};
+  const std::vector<bool> wanted = needed(phase, sinks_of(phase, row));
+  const std::string at =
+      "  const auto at = [&](int c, int e) { return from + c * 8 * T + e / V * V * T + t * V + e % V; };\n"
+      "  const auto near = [&](int c, int e) { return min(at(c, e / V * V), columns - V) + e % V; };\n"
+      "  const auto in = [&](int c, int e) { return at(c, e) < columns; };\n";
+  const auto fetched = [&](const std::string& from, int which) {
+    return "  if (" + from + " < columns) {\n  const int from = " + from + ";\n" + at + l[which].fetched + "  }\n";
+  };
+  code_ = "  constexpr int T = 32, C = " + str(run_.grid.runs) + ", V = " + str(run_.grid.width) +
+          ", STEP = 8 * C * T;\n  const int columns = p.n;\n" + l[0].raw + l[1].raw + fetched("0", 0) +
+          fetched("STEP", 1);
+  values(row, wanted, false);
+  const std::string head = std::move(code_);
+  code_.clear();
+  values(row, wanted, true);
+  for (const auto& one : phase.stores) store(row, one);
+  std::string steps;
+  for (int which = 0; which < 2; ++which) {
+    const std::string from = which ? "first + STEP" : "first", next = which ? "first + 3 * STEP" : "first + 2 * STEP";
+    steps += "  if (" + from + " < columns) {\n" + l[which].numbers + "  {\n  const int from = " + from + ";\n" + at +
+             l[which].unpacked + "  }\n" + (l[which].fetched.empty() ? "" : fetched(next, which)) +
+             "  __syncwarp();\n" + l[which].held + "  const int from = " + from + ";\n" + at +
+             "  #pragma unroll\n  for (int c = 0; c < C; ++c) {\n" + code_ + "  }\n  }\n";
+  }
+  code_ = head + "  #pragma unroll 1\n  for (int first = 0; first < columns; first += 2 * STEP) {\n" + steps + "  }\n";
+  return code_;
 }
 
 // Whether `next` may follow within one kernel: what it reads of the run's own results lies in the same row and column.
@@ -503,7 +572,16 @@ RowRun row_stores(const Program& program, int phase, const Wide& wide) {
 
 RowKernel emit_rows(const Program& program, const RowRun& run, const std::string& name, DType source,
                     int accumulator_word, const Wide& wide, Functions& functions) {
-  return Emitter(program, run, source, accumulator_word, wide, functions).emit(name);
+  return Emitter(program, run, source, accumulator_word, wide, {}, functions).emit(name);
+}
+
+std::string emit_following(const Program& program, int phase, const Wide& wide, const RowsAround& around,
+                           Functions& functions) {
+  RowRun run{{{phase, true}}, *grid_of(program, {{phase, true}}, DType::f32, wide)};
+  int crossings = 0;
+  const auto arrays = loads(program, run.phases, wide, crossings).size();
+  run.grid.runs = arrays <= 1 ? 4 : arrays <= 3 ? 2 : 1;
+  return Emitter(program, run, DType::f32, 0, wide, around, functions).emit_following();
 }
 
 }  // namespace postlude::inline v0::cuda

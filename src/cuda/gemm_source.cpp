@@ -81,6 +81,7 @@ std::string gemm_source(const MainLoop& loop, const Schedule& s, const EpilogueT
   define("D_BYTES", 64 * s.sub_n * epilogue.needs.d_bytes_column);
   define("STORES", epilogue.stores);
   define("COPIES", epilogue.copies);
+  if (!s.mma) define("FOLLOWS", epilogue.needs.follows);
   define("AUX_STAGES", s.aux_stages);
   define("AUX_BYTES", 64 * s.sub_n * epilogue.needs.aux_bytes_column);
   define("SCRATCH_BYTES", epilogue.needs.scratch_bytes);

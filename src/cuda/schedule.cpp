@@ -10,6 +10,7 @@ namespace postlude::inline v0::cuda {
 namespace {
 
 constexpr int accumulator_registers = 192;      // a thread; beyond, the epilogue has none left (128x208 spills)
+constexpr int following_registers = 128;        // beside a fourth warpgroup
 constexpr int mma_accumulator_registers = 128;  // the fragments of A and B need them too
 
 int d_bytes(const Schedule& s, const EpilogueNeeds& n) { return 64 * s.sub_n * n.d_bytes_column; }
@@ -60,11 +61,13 @@ int shared_bytes(const Schedule& s, const EpilogueNeeds& n) {
     return std::max(s.stages * (s.bm + s.bn) * k_bytes(s), consumers(s) * (d_bytes(s, n) + s.aux_stages * aux_bytes(s, n) + n.scratch_bytes));
   }
   return 1024 + s.stages * (s.bm + s.bn) * 128 + 2 * s.d_buffers * d_bytes(s, n) + 2 * s.aux_stages * aux_bytes(s, n) + 2 * n.scratch_bytes +
-         16 * s.stages + 32 * s.aux_stages;
+         16 * s.stages + 32 * s.aux_stages + (n.follows ? 32 : 0);
 }
 
 std::string illegal(const Schedule& s, const EpilogueNeeds& n) {
-  const int rows = consumer_rows(s), columns = consumer_columns(s), registers = s.mma ? mma_accumulator_registers : accumulator_registers;
+  const int rows = consumer_rows(s), columns = consumer_columns(s), registers = s.mma ? mma_accumulator_registers : n.follows ? following_registers : accumulator_registers;
+  if (n.follows && (s.mma || !s.ping_pong)) return "rows follow in the launch of a ping-pong product only";
+  if (n.follows && s.bn > 128) return "beside a fourth warpgroup a tile has at most 128 columns";  // C7602 with 128 registers at entry
   const auto text = [](int value) { return std::to_string(value); };
   if (rows != 64 && rows != 128 && !(s.mma && rows == 256)) return "a consumer has " + text(rows) + " rows, not 64 or 128" + (s.mma ? " or 256" : "");
   if (s.mma && s.bn != 64 && s.bn != 128 && s.bn != 256) return "a tile has " + text(s.bn) + " columns, not 64, 128 or 256";

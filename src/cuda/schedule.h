@@ -38,6 +38,7 @@ struct EpilogueNeeds {
   int scratch_bytes = 0;    // shared memory of reductions, a consumer
   int element_bytes = 2;    // of A and B
   bool b_mn_major = false;
+  bool follows = false;     // a fourth warpgroup runs a phase over whole rows behind the product
   int operations = 0;       // about how many instructions the epilogue takes, an element
 };
 
@@ -48,7 +49,7 @@ inline constexpr int mma_shared_limit = 101376;  // and on every GPU since sm_80
 [[nodiscard]] int consumers(const Schedule& schedule);
 [[nodiscard]] int consumer_rows(const Schedule& schedule);
 [[nodiscard]] int consumer_columns(const Schedule& schedule);
-[[nodiscard]] inline int threads(const Schedule& s) { return (consumers(s) + (s.mma ? 0 : 1)) * 128; }
+[[nodiscard]] inline int threads(const Schedule& s, bool follows) { return (consumers(s) + (s.mma ? 0 : 1) + follows) * 128; }
 [[nodiscard]] inline int k_bytes(const Schedule& s) { return s.mma ? 64 : 128; }  // a stage
 
 // Bytes of shared memory, alignment included.

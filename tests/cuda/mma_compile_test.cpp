@@ -31,7 +31,7 @@ FusedEpilogue aligned(const Graph& graph, const Gemm& gemm) {
                       .unit = true,
                       .pair = buffer.dtype == DType::bf16 || buffer.dtype == DType::f16 || buffer.dtype == DType::f32});
   }
-  return emit_fragment(program, 0, places);
+  return emit_fragment(program, 0, places, false);
 }
 
 TEST_P(MmaCompiles, WithoutSpills) {
@@ -52,7 +52,7 @@ TEST_P(MmaCompiles, WithoutSpills) {
     const std::string reason = rejection(compiled);
     if (reason.empty()) {
       EXPECT_EQ(compiled.spill_bytes, 0) << to_string(schedule);
-      EXPECT_LE(compiled.registers * threads(schedule) * (consumers(schedule) == 1 ? 2 : 1), 65536)
+      EXPECT_LE(compiled.registers * threads(schedule, false) * (consumers(schedule) == 1 ? 2 : 1), 65536)
           << to_string(schedule);
       return;
     }

@@ -98,14 +98,17 @@ DEVICE void vec_div(float (&y)[8], const float (&a)[8], const float (&b)[8]) {
 
 // Eight neighbouring columns in memory, 16 bytes at a time; `at` counts elements, the address is a multiple of 16.
 struct alignas(16) Quad { u32 x[4]; };
-// Not ordered behind stores, so that the next rows' reads are under way while one is computed. An element that is written in
-// place is read before, by the same thread.
-// A tensor that is read once is not kept in L1: a row sum of 128 MB takes 36 us instead of 41.
-template <bool keep> DEVICE Quad load_quad(i64 address) {
+// Not ordered behind stores: an element that is written in place is read before, by the same thread. A tensor that is read once
+// is not kept in L1 (a row sum of 128 MB takes 36 us instead of 41); what this launch writes is read past L1.
+enum Reads { ONCE, KEPT, WRITTEN_HERE };
+template <Reads reads> DEVICE Quad load_quad(i64 address) {
 #ifndef POSTLUDE_HOST
-  if (!keep) {
+  if (reads != KEPT) {
     Quad q;
-    asm("ld.global.nc.L1::no_allocate.v4.b32 {%0, %1, %2, %3}, [%4];" : "=r"(q.x[0]), "=r"(q.x[1]), "=r"(q.x[2]), "=r"(q.x[3]) : "l"(address));
+    if (reads == WRITTEN_HERE)
+      asm volatile("ld.global.cg.v4.b32 {%0, %1, %2, %3}, [%4];" : "=r"(q.x[0]), "=r"(q.x[1]), "=r"(q.x[2]), "=r"(q.x[3]) : "l"(address));
+    else
+      asm("ld.global.nc.L1::no_allocate.v4.b32 {%0, %1, %2, %3}, [%4];" : "=r"(q.x[0]), "=r"(q.x[1]), "=r"(q.x[2]), "=r"(q.x[3]) : "l"(address));
     return q;
   }
 #endif
@@ -115,25 +118,33 @@ template <bool keep> DEVICE Quad load_quad(i64 address) {
 // Eight columns of a run: side by side (V == 8), or four and four, so that neighbouring threads read neighbouring 16 bytes of
 // four-byte elements (V == 4). `at`: where the row begins; `first`, `second`: the columns of elements 0 and 4.
 struct alignas(8) Half { u32 x[2]; };
-DEVICE Half load_half(i64 address) { const uint2 h = __ldg((const uint2*)address); return {h.x, h.y}; }
-// Four words of eight 16-bit elements.
-template <int V, bool keep> DEVICE Quad load_run_16(i64 base, i64 at, int first, int second) {
-  if (V == 8) return load_quad<keep>(base + (at + first) * 2);
-  const Half q = load_half(base + (at + first) * 2), r = load_half(base + (at + second) * 2);
-  return {q.x[0], q.x[1], r.x[0], r.x[1]};
+template <Reads reads> DEVICE Half load_half(i64 address) {
+#ifndef POSTLUDE_HOST
+  if (reads == WRITTEN_HERE) {
+    Half h;
+    asm volatile("ld.global.cg.v2.b32 {%0, %1}, [%2];" : "=r"(h.x[0]), "=r"(h.x[1]) : "l"(address));
+    return h;
+  }
+#endif
+  const uint2 h = __ldg((const uint2*)address);
+  return {h.x, h.y};
 }
-template <int V, bool keep> DEVICE void load_run_f32(i64 base, i64 at, int first, int second, float (&v)[8]) {
-  const Quad q = load_quad<keep>(base + (at + first) * 4), r = load_quad<keep>(base + (at + second) * 4);
-  EACH v[e] = __uint_as_float(e < 4 ? q.x[e % 4] : r.x[e % 4]);
+// What lies in memory of them, and the numbers that it means.
+template <int V, Reads reads> DEVICE void fetch_f32(i64 base, i64 at, int first, int second, Quad (&q)[2]) {
+  q[0] = load_quad<reads>(base + (at + first) * 4), q[1] = load_quad<reads>(base + (at + second) * 4);
 }
-template <int V, bool keep> DEVICE void load_run_bf16(i64 base, i64 at, int first, int second, float (&v)[8]) {
-  const Quad q = load_run_16<V, keep>(base, at, first, second);
-  EACH v[e] = __uint_as_float(e % 2 ? q.x[e / 2] & 0xffff0000u : q.x[e / 2] << 16);
+template <int V, Reads reads> DEVICE void fetch_bf16(i64 base, i64 at, int first, int second, Quad (&q)[1]) {
+  if (V == 8) {
+    q[0] = load_quad<reads>(base + (at + first) * 2);
+  } else {
+    const Half h = load_half<reads>(base + (at + first) * 2), r = load_half<reads>(base + (at + second) * 2);
+    q[0] = {h.x[0], h.x[1], r.x[0], r.x[1]};
+  }
 }
-template <int V, bool keep> DEVICE void load_run_f16(i64 base, i64 at, int first, int second, float (&v)[8]) {
-  const Quad q = load_run_16<V, keep>(base, at, first, second);
-  EACH v[e] = f16_to_f32(u16(q.x[e / 2] >> (e % 2 * 16)));
-}
+template <int V, Reads reads> DEVICE void fetch_f16(i64 base, i64 at, int first, int second, Quad (&q)[1]) { fetch_bf16<V, reads>(base, at, first, second, q); }
+DEVICE void unpack_f32(const Quad (&q)[2], float (&v)[8]) { EACH v[e] = __uint_as_float(q[e / 4].x[e % 4]); }
+DEVICE void unpack_bf16(const Quad (&q)[1], float (&v)[8]) { EACH v[e] = __uint_as_float(e % 2 ? q[0].x[e / 2] & 0xffff0000u : q[0].x[e / 2] << 16); }
+DEVICE void unpack_f16(const Quad (&q)[1], float (&v)[8]) { EACH v[e] = f16_to_f32(u16(q[0].x[e / 2] >> (e % 2 * 16))); }
 template <int V> DEVICE void store_run_f32(i64 base, i64 at, int first, int second, bool in_first, bool in_second, const float (&v)[8]) {
   Quad q, r;
   #pragma unroll
