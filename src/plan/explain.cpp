@@ -119,7 +119,7 @@ std::string summary(const PlanData& plan, const Shape& shape, bool shape_given) 
   const plan::Cost cost = plan::cost(program, plan.problem, shape);
   std::string text = program.name + ": " + problem_text(plan.problem) + ", " +
                      std::string(name(program.accumulator)) + " accumulator, target " + std::string(plan.backend->name) +
-                     "\n\ngraph\n" + indented(plan.graph.print()) + "\noperands and outputs\n";
+                     (plan.target.isa.empty() ? "" : " (" + plan.target.isa + ")") + "\n\ngraph\n" + indented(plan.graph.print()) + "\noperands and outputs\n";
   for (const plan::Expected& expected : plan::expected_tensors(plan)) {
     text += "  " + padded(expected.name, 12) + " " + padded(std::string(name(expected.dtype)), 5) + " " +
             padded(plan::shape_text(plan::shape_of(expected, shape.m, shape.n, shape.k)), 14) +
