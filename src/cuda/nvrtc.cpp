@@ -11,20 +11,20 @@
 namespace postlude::inline v0::cuda {
 namespace {
 
-using Program = struct ProgramOpaque*;
+using NvrtcProgram = struct NvrtcProgramOpaque*;
 
 struct Nvrtc {
   std::string path;
   int major = 0, minor = 0;
   int (*Version)(int*, int*);
-  int (*CreateProgram)(Program*, const char* source, const char* name, int headers, const char* const*,
+  int (*CreateProgram)(NvrtcProgram*, const char* source, const char* name, int headers, const char* const*,
                        const char* const*);
-  int (*CompileProgram)(Program, int options, const char* const*);
-  int (*DestroyProgram)(Program*);
-  int (*GetProgramLogSize)(Program, std::size_t*);
-  int (*GetProgramLog)(Program, char*);
-  int (*GetCUBINSize)(Program, std::size_t*);
-  int (*GetCUBIN)(Program, char*);
+  int (*CompileProgram)(NvrtcProgram, int options, const char* const*);
+  int (*DestroyProgram)(NvrtcProgram*);
+  int (*GetProgramLogSize)(NvrtcProgram, std::size_t*);
+  int (*GetProgramLog)(NvrtcProgram, char*);
+  int (*GetCUBINSize)(NvrtcProgram, std::size_t*);
+  int (*GetCUBIN)(NvrtcProgram, char*);
   const char* (*GetErrorString)(int);
 };
 
@@ -111,7 +111,7 @@ int sum_before(std::string_view log, std::string_view what) {
 
 Compiled compile(const std::string& source, const std::string& arch) {
   const Nvrtc& n = nvrtc();
-  Program program = nullptr;
+  NvrtcProgram program = nullptr;
   auto check = [&](int result, const char* what) {
     if (result == 0) return;
     if (program) n.DestroyProgram(&program);
