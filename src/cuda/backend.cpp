@@ -271,7 +271,7 @@ class CudaExecutable final : public Executable {
   bool mma_ = false;  // the portable kernel: on GPUs other than Hopper, and where the schedule asks for it
   std::optional<Schedule> requested_;
 
-  static constexpr std::int64_t longest_followed = 6144;  // K up to which rows follow in the launch of the product
+  static bool follows_well(const FusedEpilogue& e, std::int64_t k) { return k <= 6144 && k >= 96 * e.following_operations; }
   static constexpr std::size_t most_products = 256;  // shapes whose choice is kept; a source's module stays in any case
   mutable std::mutex mutex_;
   mutable std::map<std::string, std::shared_ptr<Loaded>> modules_;          // by source
@@ -324,8 +324,11 @@ std::shared_ptr<const CudaExecutable::Product> CudaExecutable::product(const Pro
     order = rank(epilogue.needs, shape.batch, shape.m, columns, shape.k, multiprocessors_, mma);
   };
   // Behind a long main loop the larger tiles that two launches allow are faster (8192^3, softmax: 1.01 of cuBLAS, in one 1.02 to
-  // 1.07); behind a short one the rows hide under it (16384 x 4096 x 1024, rmsnorm: 1.58, in one 1.42; 4096^3: 1.22 and 1.19).
-  emit(!mma && shape.k <= longest_followed);
+  // 1.07); beside a short one a phase of many instructions slows the product's own epilogue. As multiples of the plain product,
+  // in two launches and in one: 16384 x 4096 x 1024, rmsnorm (3 an element) 1.73 and 1.60, softmax (21) 1.55 and 1.6 to 1.7;
+  // 4096^3: rmsnorm 1.23 and 1.18, softmax 1.19 and 1.15.
+  emit(!mma);
+  if (!follows_well(epilogue, shape.k)) emit(false);
   if (epilogue.needs.follows && (requested_ ? !illegal(*requested_, epilogue.needs).empty() : order.empty())) emit(false);
   if (requested_ && &program == program_.get()) {
     if (const std::string why = illegal(*requested_, epilogue.needs); !why.empty()) {
@@ -879,7 +882,8 @@ std::string CudaExecutable::explain(ExplainPart part, const Shape& shape) const 
     const MainLoop loop{.a = gemm->a, .b = gemm->b, .a_mn_major = gemm->a_layout == Layout::mn_major && size_of(gemm->a) == 2,
                         .b_mn_major = along_n && (parts == 1 || (mma && columns % 8 == 0))};
     const bool can_compile = part == ExplainPart::schedule && !compiler_version().empty();
-    FusedEpilogue epilogue = emit_fragment(*program_, product_phase_, places, !mma && shape.k <= longest_followed);
+    FusedEpilogue epilogue = emit_fragment(*program_, product_phase_, places, !mma);
+    if (!follows_well(epilogue, shape.k)) epilogue = emit_fragment(*program_, product_phase_, places, false);
     epilogue.needs.element_bytes = static_cast<int>(size_of(loop.a));
     epilogue.needs.b_mn_major = loop.b_mn_major;
     if (part == ExplainPart::schedule) {

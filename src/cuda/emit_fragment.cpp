@@ -299,7 +299,11 @@ void Emitter::analyse() {
     for (const auto& store : small.stores) owner[store.access.buffer] = static_cast<int>(across);
   }
   if (may_follow_) out_.following = following();
-  if (out_.following >= 0) out_.ready_word = take_words(1), out_.needs.follows = true;
+  if (out_.following < 0) return;
+  out_.ready_word = take_words(1), out_.needs.follows = true;
+  for (const Instruction& i : program_.phases[out_.following].code) {
+    if (level_of(i.axes) == Level::element) out_.following_operations += operations(i);
+  }
 }
 
 // The phase that can follow in this launch: the only one that is left, over the same tiles, of stores alone, which reads nothing

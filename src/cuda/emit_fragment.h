@@ -37,6 +37,7 @@ struct FusedEpilogue : EpilogueText {
   int columns_word = 0;                 // the problem's N
   std::vector<int> finished;            // phases that run here too
   int following = -1;                   // the phase over tiles that a fourth warpgroup runs behind the product, row by row
+  int following_operations = 0;         // about how many instructions it takes, an element
   int ready_word = 0;                   // its counters: two of 32 bits for each tile row
 };
 

@@ -45,6 +45,18 @@ TEST(Schedule, SaysWhyItIsIllegal) {
   EXPECT_NE(illegal(s, needs(2)).find("tile operands"), std::string::npos);
 }
 
+TEST(Schedule, RowsThatFollowLeaveFewerRegisters) {
+  EpilogueNeeds n = needs(2);
+  n.follows = true;
+  const std::vector<Schedule> found = candidates(n);
+  ASSERT_FALSE(found.empty());
+  for (const Schedule& s : found) EXPECT_TRUE(s.ping_pong && s.bn <= 128) << to_string(s);
+  Schedule s{.ping_pong = false, .bm = 128, .bn = 128, .stages = 3};
+  EXPECT_NE(illegal(s, n).find("ping-pong"), std::string::npos);
+  s.ping_pong = true, s.bn = 192;
+  EXPECT_NE(illegal(s, n), "");
+}
+
 TEST(Schedule, FollowsTheMeasurements) {
   // 8192^3: full waves of the large tile; 4096^3: 704 tiles of 128x192 leave a third of the last of six waves.
   EXPECT_EQ(rank(needs(2), 1, 8192, 8192, 8192, 132).front().bn, 192);

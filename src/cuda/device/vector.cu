@@ -96,6 +96,24 @@ DEVICE void vec_div(float (&y)[8], const float (&a)[8], const float (&b)[8]) {
   EACH y[e] = (fabsf(rest[e]) <= 0x1.fffffep+127f && quotient[e] != 0.f ? rest[e] : quotient[e]) * scale[e];
 }
 
+// The same by one number for all. Where nothing is near the ends of the range, nothing needs to be scaled or chosen: five
+// instructions an element for thirteen. One branch for eight elements, so only where other warps hide it.
+DEVICE void vec_div_by(float (&y)[8], const float (&a)[8], float b) {
+  bool plain = fabsf(b) >= 0x1p-60f & fabsf(b) <= 0x1p+60f;
+  EACH plain = plain & ((fabsf(a[e]) >= 0x1p-60f & fabsf(a[e]) <= 0x1p+60f) | __float_as_uint(a[e]) == 0u);
+  if (plain) {
+    const float inverse = fast_reciprocal(b);
+    float quotient[8], rest[8];
+    EACH quotient[e] = a[e] * inverse;
+    EACH rest[e] = fmaf(-b, quotient[e], a[e]);
+    EACH y[e] = fmaf(rest[e], inverse, quotient[e]);
+  } else {
+    float divisor[8];
+    EACH divisor[e] = b;
+    vec_div(y, a, divisor);
+  }
+}
+
 // Eight neighbouring columns in memory, 16 bytes at a time; `at` counts elements, the address is a multiple of 16.
 struct alignas(16) Quad { u32 x[4]; };
 // Not ordered behind stores: an element that is written in place is read before, by the same thread. A tensor that is read once
