@@ -50,6 +50,7 @@ std::int64_t even_block(std::int64_t size, std::int64_t most, std::int64_t multi
   return std::max(round_up(ceil_div(size, blocks), multiple), multiple);
 }
 
+// Sums of K in parts (see choose_blocking) come first.
 bool may_split(const ProductShape& shape) { return shape.m * shape.n <= 64 * 1024 && shape.k >= 8 * usual_block.steps; }
 
 bool turns(const ProductShape& shape, const Kernels& kernels) {
@@ -152,7 +153,7 @@ Blocking choose_blocking(const ProductShape& shape, Isa isa, bool whole_rows) {
 
   const std::int64_t k_blocks = std::max<std::int64_t>(ceil_div(shape.k, b.k_block), 1);
   const std::int64_t tiles = row_groups(shape.m) * ceil_div(shape.n, b.column_block);
-  const bool split = tiles <= 8 && k_blocks >= 8 && may_split(shape);
+  const bool split = tiles <= 8 && k_blocks >= 8 && shape.m * shape.n <= 64 * 1024;
   b.order = whole_rows || split ? Order::collected : Order::blocks;
   b.thin = shape.m <= max_thin_rows && kernels.thin_k_major != nullptr && !shape.packed_b;
   if (b.thin) {
