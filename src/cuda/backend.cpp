@@ -191,6 +191,10 @@ bool tensor_core_types(DType a, DType b, int architecture) {
   return (a == b && (a == DType::bf16 || a == DType::f16)) || (fp8(a) && fp8(b) && architecture >= 89) || (int8(a) && int8(b));
 }
 
+// Stages, of 128 of K each, after which an fp8 accumulator is added to one of f32 on Hopper; docs/design.md says what it costs.
+constexpr int promoted_stages = 4;
+int promotes(DType type) { return type == DType::e4m3 || type == DType::e5m2 ? promoted_stages : 0; }
+
 constexpr const char* ragged_halves = "the halves of the columns are no multiple of 8";
 
 // Why Hopper too takes the portable kernel, for a chunked accumulator; empty: it does not. mma.sync takes 2.2e-15 s longer a
@@ -315,19 +319,21 @@ std::shared_ptr<const CudaExecutable::Product> CudaExecutable::product(const Pro
       return found->second;
     }
   }
+  loop.promoted = mma ? 0 : promotes(loop.a);
   FusedEpilogue epilogue;
   std::vector<Schedule> order;
   const auto emit = [&](bool may_follow) {
     epilogue = emit_fragment(program, phase, places, may_follow);
     epilogue.needs.element_bytes = static_cast<int>(size_of(loop.a));
     epilogue.needs.b_mn_major = loop.b_mn_major;
+    epilogue.needs.promoted = loop.promoted != 0;
     order = rank(epilogue.needs, shape.batch, shape.m, columns, shape.k, multiprocessors_, mma);
   };
   // Behind a long main loop the larger tiles that two launches allow are faster (8192^3, softmax: 1.01 of cuBLAS, in one 1.02 to
   // 1.07); beside a short one a phase of many instructions slows the product's own epilogue. As multiples of the plain product,
   // in two launches and in one: 16384 x 4096 x 1024, rmsnorm (3 an element) 1.73 and 1.60, softmax (21) 1.55 and 1.6 to 1.7;
   // 4096^3: rmsnorm 1.23 and 1.18, softmax 1.19 and 1.15.
-  emit(!mma);
+  emit(!mma && !loop.promoted);
   if (!follows_well(epilogue, shape.k)) emit(false);
   if (epilogue.needs.follows && (requested_ ? !illegal(*requested_, epilogue.needs).empty() : order.empty())) emit(false);
   if (requested_ && &program == program_.get()) {
@@ -880,12 +886,13 @@ std::string CudaExecutable::explain(ExplainPart part, const Shape& shape) const 
     std::vector<std::string> rejected;
     if (part == ExplainPart::schedule && !portable.empty()) text += portable + ":\n";
     const MainLoop loop{.a = gemm->a, .b = gemm->b, .a_mn_major = gemm->a_layout == Layout::mn_major && size_of(gemm->a) == 2,
-                        .b_mn_major = along_n && (parts == 1 || (mma && columns % 8 == 0))};
+                        .b_mn_major = along_n && (parts == 1 || (mma && columns % 8 == 0)), .promoted = mma ? 0 : promotes(gemm->a)};
     const bool can_compile = part == ExplainPart::schedule && !compiler_version().empty();
-    FusedEpilogue epilogue = emit_fragment(*program_, product_phase_, places, !mma);
+    FusedEpilogue epilogue = emit_fragment(*program_, product_phase_, places, !mma && !loop.promoted);
     if (!follows_well(epilogue, shape.k)) epilogue = emit_fragment(*program_, product_phase_, places, false);
     epilogue.needs.element_bytes = static_cast<int>(size_of(loop.a));
     epilogue.needs.b_mn_major = loop.b_mn_major;
+    epilogue.needs.promoted = loop.promoted != 0;
     if (part == ExplainPart::schedule) {
       bool chosen = false;
       const std::vector<Schedule> order = requested_ ? std::vector{*requested_} : rank(epilogue.needs, shape.batch, shape.m, columns, shape.k, multiprocessors_, mma);

@@ -85,6 +85,7 @@ std::string gemm_source(const MainLoop& loop, const Schedule& s, const EpilogueT
   define("AUX_STAGES", s.aux_stages);
   define("AUX_BYTES", 64 * s.sub_n * epilogue.needs.aux_bytes_column);
   define("SCRATCH_BYTES", epilogue.needs.scratch_bytes);
+  if (!s.mma) define("PROMOTED", loop.promoted);
   define("PARTS", epilogue.needs.parts);
   define("HALF", epilogue.needs.half);
   define("ELEM_BYTES", size_of(loop.a));

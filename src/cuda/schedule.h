@@ -38,6 +38,7 @@ struct EpilogueNeeds {
   int scratch_bytes = 0;    // shared memory of reductions, a consumer
   int element_bytes = 2;    // of A and B
   bool b_mn_major = false;
+  bool promoted = false;    // sums of a few stages are added to a second accumulator
   bool follows = false;     // a fourth warpgroup runs a phase over whole rows behind the product
   int operations = 0;       // about how many instructions the epilogue takes, an element
 };

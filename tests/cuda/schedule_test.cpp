@@ -61,6 +61,12 @@ TEST(Schedule, FollowsTheMeasurements) {
   // 8192^3: full waves of the large tile; 4096^3: 704 tiles of 128x192 leave a third of the last of six waves.
   EXPECT_EQ(rank(needs(2), 1, 8192, 8192, 8192, 132).front().bn, 192);
   EXPECT_EQ(rank(needs(2), 1, 4096, 4096, 4096, 132).front().bn, 128);
+  // Two consumers side by side hide each other's additions to a second accumulator (fp8_rowwise: 0.52, 0.58, in turns 0.59, 0.63).
+  EpilogueNeeds promoted = needs(2);
+  promoted.element_bytes = 1, promoted.promoted = true;
+  EXPECT_TRUE(to_string(rank(promoted, 1, 8192, 8192, 8192, 132).front()).starts_with("cooperative 128x192"));
+  EXPECT_TRUE(to_string(rank(promoted, 1, 4096, 4096, 4096, 132).front()).starts_with("cooperative 128x128"));
+  EXPECT_FALSE(rank(promoted, 1, 16384, 4096, 1024, 132).front().ping_pong);
   // An expensive epilogue behind a short product does not get the tile that leaves it no registers.
   EXPECT_LE(rank(needs(0, 2, 1, 45), 1, 16384, 4096, 1024, 132).front().bn, 128);
 }

@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include <tuple>
 
 namespace postlude::gpu_tests {
@@ -124,6 +126,8 @@ TEST(Accumulator, StaysWithinItsBoundOnOperandsOfOneSign) {
       std::printf("%s K %lld: error / bound %.3f, relative error %.3g\n", name(type).data(), static_cast<long long>(k),
                   c.error_over_bound, (c.value - c.expected) / c.expected);
       EXPECT_LE(c.error_over_bound, 1) << name(type) << " K " << k;
+      // Hopper's fp8 accumulator would lose 13% at K = 8192; sums of 512 of K are added in f32.
+      EXPECT_LE(std::abs(c.value - c.expected), 0.01 * c.expected) << name(type) << " K " << k;
     }
   }
 }

@@ -203,8 +203,25 @@ extern "C" __global__ void __launch_bounds__(384 + 128 * FOLLOWS, 1) postlude_ge
 #if PINGPONG
       if (sequence) named_sync(order + wg, 256);  // the other consumer has issued its last product
 #endif
+#if PROMOTED
+      // An accumulator of fp8 products keeps 14 bits: that of PROMOTED stages, of 128 of K each, is added to the tile's in f32.
+      ACC part[MI][BN / 2];
+      #pragma unroll
+      for (int i = 0; i < MI; ++i)
+        #pragma unroll
+        for (int j = 0; j < BN / 2; ++j) acc[i][j] = 0;
+#else
+      auto& part = acc;
+#endif
       // There is a K (Binder::plan_product): a loop that may not run at all cost a select for each accumulator, a tile.
       int kb = 0;
+#if PROMOTED
+      for (int begin = 0; begin < k_blocks; begin = kb) {  // to behind the additions
+      const int end = min(begin + PROMOTED, k_blocks);
+#else
+      constexpr int begin = 0;
+      const int end = k_blocks;
+#endif
       do {
         mbarrier_wait(full + 8 * stage, phase);
         const u32 a = __shfl_sync(~0u, smem + stage * A_BYTES, 0), b = __shfl_sync(~0u, smem + SMEM_B + stage * B_BYTES, 0);
@@ -224,20 +241,31 @@ extern "C" __global__ void __launch_bounds__(384 + 128 * FOLLOWS, 1) postlude_ge
 #else
             const u64 ad = matrix_descriptor(block + k * 32, 0, 1024);
 #endif
-            wgmma(acc[i], ad, bd, (kb | k) != 0);
+            wgmma(part[i], ad, bd, kb != begin || k);
           }
         }
         wgmma_commit();
         wgmma_wait<1>();
-        if (kb && lane == 0) mbarrier_arrive(empty + 8 * previous);
+        if (kb != begin && lane == 0) mbarrier_arrive(empty + 8 * previous);
         previous = stage;
         if (++stage == STAGES) stage = 0, phase ^= 1;
-      } while (++kb < k_blocks);
+      } while (++kb < end);
+#if PROMOTED
+      wgmma_wait<0>();
+      if (lane == 0) mbarrier_arrive(empty + 8 * previous);
+      #pragma unroll
+      for (int i = 0; i < MI; ++i)
+        #pragma unroll
+        for (int j = 0; j < BN / 2; ++j) acc[i][j] += part[i][j];
+      }
+#endif
 #if PINGPONG
       if (t + gridDim.x < p.tiles) named_arrive(order + (wg ^ 1), 256);
 #endif
+#if !PROMOTED
       wgmma_wait<0>();
       if (lane == 0) mbarrier_arrive(empty + 8 * previous);
+#endif
 
       epilogue.reset();
       #pragma unroll
