@@ -62,7 +62,7 @@ TEST_P(MmaCompiles, WithoutSpills) {
 }
 
 // The whole suite for sm_80; for the others what differs: fp8, registers, the newest instruction set.
-std::vector<Case> cases() {
+std::vector<Case> portable_cases() {
   std::vector<Case> all;
   for (const char* epilogue : {"plain", "bias_relu", "bias_gelu", "axpby", "bias_gelu_res_aux", "dgelu_dbias", "swiglu",
                                "bce", "rowmax", "rmsnorm", "softmax", "argmax", "xent"}) {
@@ -74,7 +74,7 @@ std::vector<Case> cases() {
   return all;
 }
 
-INSTANTIATE_TEST_SUITE_P(Suite, MmaCompiles, testing::ValuesIn(cases()),
+INSTANTIATE_TEST_SUITE_P(Suite, MmaCompiles, testing::ValuesIn(portable_cases()),
                          [](const auto& i) { return std::string(i.param.epilogue) + "_" + i.param.arch; });
 
 }  // namespace
