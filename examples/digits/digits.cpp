@@ -111,25 +111,43 @@ Network fused(State& s) {
   Network net;
   net.calls.push_back(plans.product("hidden").bind(
       {{"A", s.x.tile()}, {"B", s.w1.tile()}, {"b1", s.b1.vector()}, {"h", s.h.tile()}, {"z", s.z.tile()}}));
-  net.calls.push_back(plans.product("output").bind(
-      {{"A", s.h.tile()}, {"B", s.w2.tile()}, {"b2", s.b2.vector()}, {"label", s.label.vector()},
-       {"share", s.share.tensor()}, {"dlogits", s.dlogits.tile()}, {"db2", s.db2.vector()}, {"loss", s.loss.vector()},
-       {"predicted", s.predicted.vector()}}));
+  net.calls.push_back(plans.product("output").bind({{"A", s.h.tile()},
+                                                    {"B", s.w2.tile()},
+                                                    {"b2", s.b2.vector()},
+                                                    {"label", s.label.vector()},
+                                                    {"share", s.share.tensor()},
+                                                    {"dlogits", s.dlogits.tile()},
+                                                    {"db2", s.db2.vector()},
+                                                    {"loss", s.loss.vector()},
+                                                    {"predicted", s.predicted.vector()}}));
   net.forward = net.calls.size();
-  net.calls.push_back(plans.product("hidden_gradient").bind(
-      {{"A", s.dlogits.tile()}, {"B", s.w2.transposed()}, {"z", s.z.tile()}, {"dz", s.dz.tile()}, {"db1", s.db1.vector()}}));
+  net.calls.push_back(plans.product("hidden_gradient")
+                          .bind({{"A", s.dlogits.tile()},
+                                 {"B", s.w2.transposed()},
+                                 {"z", s.z.tile()},
+                                 {"dz", s.dz.tile()},
+                                 {"db1", s.db1.vector()}}));
   // The gradient of a weight is never stored: the optimiser is the epilogue of the product that makes it.
   const auto step = [&](const Tensor& a, const Tensor& b, Floats& w, Floats& v) {
-    net.calls.push_back(plans.product("step").bind(
-        {{"A", a}, {"B", b}, {"w", w.tile()}, {"v", v.tile()}, {"rate", s.rate.tensor()},
-         {"momentum", s.momentum.tensor()}, {"w_next", w.tile()}, {"v_next", v.tile()}}));
+    net.calls.push_back(plans.product("step").bind({{"A", a},
+                                                    {"B", b},
+                                                    {"w", w.tile()},
+                                                    {"v", v.tile()},
+                                                    {"rate", s.rate.tensor()},
+                                                    {"momentum", s.momentum.tensor()},
+                                                    {"w_next", w.tile()},
+                                                    {"v_next", v.tile()}}));
   };
   step(s.h.transposed(), s.dlogits.tile(), s.w2, s.v2);
   step(s.x.transposed(), s.dz.tile(), s.w1, s.v1);
   const auto bias_step = [&](Floats& gradient, Floats& w, Floats& v) {
-    net.calls.push_back(plans.pass("step").bind(
-        {{"X", gradient.tile()}, {"w", w.tile()}, {"v", v.tile()}, {"rate", s.rate.tensor()},
-         {"momentum", s.momentum.tensor()}, {"w_next", w.tile()}, {"v_next", v.tile()}}));
+    net.calls.push_back(plans.pass("step").bind({{"X", gradient.tile()},
+                                                 {"w", w.tile()},
+                                                 {"v", v.tile()},
+                                                 {"rate", s.rate.tensor()},
+                                                 {"momentum", s.momentum.tensor()},
+                                                 {"w_next", w.tile()},
+                                                 {"v_next", v.tile()}}));
   };
   bias_step(s.db2, s.b2, s.u2);
   bias_step(s.db1, s.b1, s.u1);
@@ -157,11 +175,13 @@ Network unfused(State& s, Unfused& t) {
   product(s.h.tile(), s.w2.tile(), s.dlogits);
   pass("add_row", s.dlogits, {{"bias", s.b2.vector()}, {"D", t.logits.tile()}});
   pass("logsumexp", t.logits, {{"total", t.total.vector()}});
-  pass("cross_entropy", t.logits, {{"total", t.total.vector()}, {"label", s.label.vector()}, {"loss", s.loss.vector()}});
+  pass("cross_entropy", t.logits,
+       {{"total", t.total.vector()}, {"label", s.label.vector()}, {"loss", s.loss.vector()}});
   pass("argmax", t.logits, {{"predicted", s.predicted.vector()}});
   net.forward = net.calls.size();
-  pass("cross_entropy_gradient", t.logits, {{"total", t.total.vector()}, {"label", s.label.vector()},
-                                            {"share", s.share.tensor()}, {"D", s.dlogits.tile()}});
+  pass(
+      "cross_entropy_gradient", t.logits,
+      {{"total", t.total.vector()}, {"label", s.label.vector()}, {"share", s.share.tensor()}, {"D", s.dlogits.tile()}});
   pass("column_sum", s.dlogits, {{"total", s.db2.vector()}});
   product(s.dlogits.tile(), s.w2.transposed(), t.dh);
   pass("gelu_gradient", t.dh, {{"z", s.dz.tile()}, {"D", s.z.tile()}});
@@ -290,7 +310,8 @@ int run(const std::string& folder) {
   const double accuracy2 = accuracy(predict(s2, net2, held_out), held_out);
 
   const double right = accuracy(predicted, held_out);
-  std::printf("%.1f %% of %zu held-out digits right (unfused: %.1f %%)\n", 100 * right, predicted.size(), 100 * accuracy2);
+  std::printf("%.1f %% of %zu held-out digits right (unfused: %.1f %%)\n", 100 * right, predicted.size(),
+              100 * accuracy2);
   std::printf("a training step: %zu calls, %.3f ms fused; %zu calls, %.3f ms unfused (medians)\n", net.calls.size(),
               median(trained.milliseconds), net2.calls.size(), median(trained2.milliseconds));
   std::ofstream(folder + "/result.json") << nlohmann::json{{"accuracy", right},

@@ -35,7 +35,7 @@ struct Span {
 
 // Where an error is, with what is needed to show it.
 struct Location {
-  std::string file;         // as the user named it
+  std::string file;  // as the user named it
   Span span;
   std::string source_line;  // the text of that line, without its newline
 };
@@ -64,7 +64,8 @@ class Error : public std::exception {
   std::string rendered_;
 };
 
-// A user's string, in single quotes, with control characters, quotes and bytes that are no UTF-8 escaped, cut at 64 bytes.
+// A user's string, in single quotes, with control characters, quotes and bytes that are no UTF-8 escaped, cut at 64
+// bytes.
 [[nodiscard]] std::string quoted(std::string_view text);
 
 // Of `candidates`, the one closest to `name` by edit distance, or "" when none is close enough to suggest.

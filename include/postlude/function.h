@@ -37,7 +37,8 @@ struct NativeFunction {
   // n elements: out[i] = f(x[0][i], x[1][i], ...). `out` may be one of the arguments. Unset: calls the reference.
   void (*strip)(const float* const* x, const float* parameters, float* out, std::int64_t n) = nullptr;
 
-  // A CUDA expression in x0, x1, ..., p0, p1, ...: "__expf(x0) * p0". Empty: a CUDA target refuses, naming this function.
+  // A CUDA expression in x0, x1, ..., p0, p1, ...: "__expf(x0) * p0". Empty: a CUDA target refuses, naming this
+  // function.
   std::string cuda;
 
   // The derivative by each argument, in the language, as a function of the same arguments: "1 - tanh(x) ** 2".

@@ -36,9 +36,18 @@ struct Axes {
   [[nodiscard]] constexpr bool contains(Axes other) const { return (bits & other.bits) == other.bits; }
   [[nodiscard]] constexpr bool empty() const { return bits == 0; }
   constexpr bool operator==(const Axes&) const = default;
-  friend constexpr Axes operator|(Axes x, Axes y) { x.bits |= y.bits; return x; }
-  friend constexpr Axes operator&(Axes x, Axes y) { x.bits &= y.bits; return x; }
-  friend constexpr Axes operator-(Axes x, Axes y) { x.bits &= static_cast<std::uint8_t>(~y.bits); return x; }
+  friend constexpr Axes operator|(Axes x, Axes y) {
+    x.bits |= y.bits;
+    return x;
+  }
+  friend constexpr Axes operator&(Axes x, Axes y) {
+    x.bits &= y.bits;
+    return x;
+  }
+  friend constexpr Axes operator-(Axes x, Axes y) {
+    x.bits &= static_cast<std::uint8_t>(~y.bits);
+    return x;
+  }
 };
 [[nodiscard]] constexpr Axes operator|(Axis x, Axis y) { return Axes(x) | Axes(y); }
 
@@ -61,8 +70,9 @@ class Graph {
   };
   struct Output {
     std::string name;
-    Axes axes;                   // of {m, n}
-    std::optional<DType> dtype;  // unset: A's dtype for a tile (f32 behind integers), f32 for a statistic, i64 for an index
+    Axes axes;  // of {m, n}
+    std::optional<DType>
+        dtype;  // unset: A's dtype for a tile (f32 behind integers), f32 for a statistic, i64 for an index
   };
 
   Graph() = default;
@@ -87,7 +97,8 @@ class Value {
   template <std::floating_point T>
   Value(T literal) : kind_(Kind::real), real_(literal) {}
   template <std::integral T>
-  Value(T literal) : kind_(std::same_as<T, bool> ? Kind::boolean : Kind::integer), integer_(static_cast<std::int64_t>(literal)) {}
+  Value(T literal)
+      : kind_(std::same_as<T, bool> ? Kind::boolean : Kind::integer), integer_(static_cast<std::int64_t>(literal)) {}
 
  private:
   friend class GraphBuilder;
@@ -118,7 +129,9 @@ class GraphBuilder {
   Value tile(std::string name, std::optional<DType> dtype = {}) { return operand(std::move(name), tile_axes, dtype); }
   Value row(std::string name, std::optional<DType> dtype = {}) { return operand(std::move(name), row_axes, dtype); }
   Value col(std::string name, std::optional<DType> dtype = {}) { return operand(std::move(name), col_axes, dtype); }
-  Value scalar(std::string name, std::optional<DType> dtype = {}) { return operand(std::move(name), scalar_axes, dtype); }
+  Value scalar(std::string name, std::optional<DType> dtype = {}) {
+    return operand(std::move(name), scalar_axes, dtype);
+  }
   Value m_index();
   Value n_index();
   Value batch_index();
@@ -209,7 +222,7 @@ Value call(std::string_view function, std::span<const Value> arguments);
 // The prelude (epilogues/prelude.py).
 Value relu(const Value& x);
 Value leaky_relu(const Value& x, const Value& slope = 0.01);
-Value gelu(const Value& x);       // the tanh form, as gelu_tanh
+Value gelu(const Value& x);  // the tanh form, as gelu_tanh
 Value gelu_tanh(const Value& x);
 Value gelu_erf(const Value& x);
 Value silu(const Value& x);

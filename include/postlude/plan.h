@@ -17,16 +17,18 @@ namespace postlude::inline v0 {
 
 struct Target {
   Device device = Device::cpu;
-  int threads = 0;         // CPU: 0 takes OpenMP's number
-  std::string isa;         // CPU: "", "portable", "avx2", "avx512"; CUDA: "", "sm_90a", "sm_80", ... to compile without a device
-  int device_index = 0;    // CUDA
-  std::string schedule;    // "" lets the heuristic choose; else the backend's text form, as explain prints it
+  int threads = 0;  // CPU: 0 takes OpenMP's number
+  std::string
+      isa;  // CPU: "", "portable", "avx2", "avx512"; CUDA: "", "sm_90a", "sm_80", ... to compile without a device
+  int device_index = 0;  // CUDA
+  std::string schedule;  // "" lets the heuristic choose; else the backend's text form, as explain prints it
 
   [[nodiscard]] static Target cpu(int threads = 0);
   [[nodiscard]] static Target cuda(int device_index = 0);
   // A GPU if one is there and usable, else the CPU.
   [[nodiscard]] static Target best();
-  // "cpu", "cuda", "cuda:1", "best", an instruction set of the CPU ("portable", "avx2", "avx512"), or a GPU's architecture
+  // "cpu", "cuda", "cuda:1", "best", an instruction set of the CPU ("portable", "avx2", "avx512"), or a GPU's
+  // architecture
   // ("sm_90a"), for which a plan is compiled and explained without a device. Throws Error usage.
   [[nodiscard]] static Target parse(std::string_view text);
 };
@@ -86,8 +88,8 @@ class Plan {
   Plan() = default;
 
   // Every operand and output by its name, A and B (or X) among them. Shapes: A (M, K), B (K, N), tile (M, N), row (N,),
-  // col (M,), scalar () or (1,); an operand's extents follow its use where the epilogue chunks. In a batched problem one
-  // axis more in front, which operands, A and B may lack. Outputs may be in place of an operand of the same layout.
+  // col (M,), scalar () or (1,); an operand's extents follow its use where the epilogue chunks. In a batched problem
+  // one axis more in front, which operands, A and B may lack. Outputs may be in place of an operand of the same layout.
   // Throws Error 03xx and writes nothing.
   [[nodiscard]] Call bind(const std::vector<Binding>& bindings) const;
   [[nodiscard]] Call bind(std::initializer_list<Binding> bindings) const;
@@ -100,14 +102,15 @@ class Plan {
   // Names, axes and dtypes as resolved: what bind wants, A and B first.
   struct Slot {
     std::string name;
-    Axes axes;       // of {m, n}; A and B: both
+    Axes axes;  // of {m, n}; A and B: both
     DType dtype;
     bool output = false;
     bool batched = false;  // an output that has a batch axis in front, an operand that may have one
   };
   [[nodiscard]] std::vector<Slot> slots() const;
   // The shape that slot must have at a given problem size (without batch).
-  [[nodiscard]] std::vector<std::int64_t> shape_of(std::string_view name, std::int64_t m, std::int64_t n, std::int64_t k) const;
+  [[nodiscard]] std::vector<std::int64_t> shape_of(std::string_view name, std::int64_t m, std::int64_t n,
+                                                   std::int64_t k) const;
 
   [[nodiscard]] const Graph& graph() const;
   [[nodiscard]] const Problem& problem() const;
@@ -142,7 +145,7 @@ struct Comparison {
   std::string output;
   double error_over_bound = 0;
   std::int64_t elements = 0;
-  std::int64_t worst[3] = {0, 0, 0};  // (b, m, n) of the largest
+  std::int64_t worst[3] = {0, 0, 0};          // (b, m, n) of the largest
   double value = 0, expected = 0, bound = 0;  // there
 };
 [[nodiscard]] std::vector<Comparison> verify(const Plan& plan, const std::vector<Binding>& bindings);

@@ -15,9 +15,10 @@ enum class Layout : std::uint8_t {
   mn_major,  // M (or N) contiguous: A stored K x M, B stored K x N
 };
 
-// acc[m, n] = sum over k of A[m, k] * B[k, n], in f32, or in i32 for s8 and u8 inputs (exact up to overflow, which wraps).
-// A is bound as M x K and B as K x N, whatever their strides; with `batched` both may have a batch axis in front, and
-// one without it is shared by all batches. All output tensors of a batched problem have the batch axis in front.
+// acc[m, n] = sum over k of A[m, k] * B[k, n], in f32, or in i32 for s8 and u8 inputs (exact up to overflow, which
+// wraps). A is bound as M x K and B as K x N, whatever their strides; with `batched` both may have a batch axis in
+// front, and one without it is shared by all batches. All output tensors of a batched problem have the batch axis in
+// front.
 struct Gemm {
   DType a = DType::f32;
   DType b = DType::f32;

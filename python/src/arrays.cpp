@@ -17,9 +17,7 @@ namespace {
 }
 
 // A module that the user has imported, else null. Frameworks are never imported by us.
-nb::object imported(const char* module) {
-  return nb::borrow(PyDict_GetItemString(PyImport_GetModuleDict(), module));
-}
+nb::object imported(const char* module) { return nb::borrow(PyDict_GetItemString(PyImport_GetModuleDict(), module)); }
 
 // numpy ---------------------------------------------------------------------------------------------------------------
 
@@ -91,9 +89,7 @@ int numpy_number(DType type) {
   return numpy_number(type);
 }
 
-std::string dtype_text(nb::handle array) {
-  return nb::cast<std::string>(nb::str(nb::object(array.attr("dtype"))));
-}
+std::string dtype_text(nb::handle array) { return nb::cast<std::string>(nb::str(nb::object(array.attr("dtype")))); }
 
 [[noreturn]] void refuse_dtype(std::string_view name, const std::string& dtype) {
   const bool wide = dtype.find("float64") != std::string::npos;
@@ -104,14 +100,16 @@ std::string dtype_text(nb::handle array) {
 
 void check_rank(std::string_view name, int rank) {
   if (rank > Tensor::max_rank)
-    refuse(ErrorCode::wrong_rank, name, "has " + std::to_string(rank) + " axes", "An array has three at most: batch, rows and columns.");
+    refuse(ErrorCode::wrong_rank, name, "has " + std::to_string(rank) + " axes",
+           "An array has three at most: batch, rows and columns.");
 }
 
 Array read_numpy(PyArrayObject* array, std::string_view name) {
   const auto type = numpy_dtype(PyArray_TYPE(array));
   if (!type) refuse_dtype(name, dtype_text(reinterpret_cast<PyObject*>(array)));
   if (!PyArray_ISNOTSWAPPED(array))
-    refuse(ErrorCode::wrong_dtype, name, "has bytes in the other order", "Convert it with .astype(array.dtype.newbyteorder('=')).");
+    refuse(ErrorCode::wrong_dtype, name, "has bytes in the other order",
+           "Convert it with .astype(array.dtype.newbyteorder('=')).");
   Array result;
   Tensor& tensor = result.tensor;
   tensor.data = PyArray_DATA(array);
@@ -124,8 +122,10 @@ Array read_numpy(PyArrayObject* array, std::string_view name) {
     tensor.shape[axis] = PyArray_DIMS(array)[i];
     const std::int64_t stride = PyArray_STRIDES(array)[i];
     if (stride % size != 0 && tensor.shape[axis] > 1)
-      refuse(ErrorCode::wrong_stride, name, "has a stride of " + std::to_string(stride) + " bytes along axis " +
-             std::to_string(i) + ", which is no multiple of its element size", "Copy it with np.ascontiguousarray.");
+      refuse(ErrorCode::wrong_stride, name,
+             "has a stride of " + std::to_string(stride) + " bytes along axis " + std::to_string(i) +
+                 ", which is no multiple of its element size",
+             "Copy it with np.ascontiguousarray.");
     tensor.strides[axis] = stride / size;
   }
   result.read_only = !PyArray_ISWRITEABLE(array);
@@ -142,8 +142,13 @@ Array number_array(double value, std::int64_t integer, bool is_integer, DType ty
   result.tensor.dtype = type;
   switch (type) {
     case DType::f32: *static_cast<float*>(result.tensor.data) = static_cast<float>(value); break;
-    case DType::i64: *static_cast<std::int64_t*>(result.tensor.data) = is_integer ? integer : static_cast<std::int64_t>(value); break;
-    case DType::i32: *static_cast<std::int32_t*>(result.tensor.data) = static_cast<std::int32_t>(is_integer ? integer : static_cast<std::int64_t>(value)); break;
+    case DType::i64:
+      *static_cast<std::int64_t*>(result.tensor.data) = is_integer ? integer : static_cast<std::int64_t>(value);
+      break;
+    case DType::i32:
+      *static_cast<std::int32_t*>(result.tensor.data) =
+          static_cast<std::int32_t>(is_integer ? integer : static_cast<std::int64_t>(value));
+      break;
     default: result.owner[nb::make_tuple()] = value; break;  // numpy rounds
   }
   return result;
@@ -159,7 +164,7 @@ struct Torch {
 };
 
 constexpr const char* torch_names[dtype_count] = {"float32", "float16", "bfloat16", "float8_e4m3fn", "float8_e5m2",
-                                                  "int8", "uint8", "int32", "int64", "bool"};
+                                                  "int8",    "uint8",   "int32",    "int64",         "bool"};
 
 Torch* torch() {
   static Torch* loaded = nullptr;
@@ -225,7 +230,8 @@ Array read_torch(const Torch& t, nb::handle object, std::string_view name) {
   const int device = nb::cast<int>(method(object, t.get_device));
   if (device >= 0) {
     if (!nb::cast<bool>(object.attr("is_cuda")))
-      refuse(ErrorCode::wrong_device, name, "is on " + nb::cast<std::string>(nb::str(nb::object(object.attr("device")))),
+      refuse(ErrorCode::wrong_device, name,
+             "is on " + nb::cast<std::string>(nb::str(nb::object(object.attr("device")))),
              "Move it to the CPU or to a CUDA device.");
     tensor.device = Device::cuda;
     tensor.device_index = device;
@@ -254,7 +260,8 @@ std::optional<DType> dlpack_dtype(nb::dlpack::dtype type) {
 }
 
 Framework framework_of(nb::handle object) {
-  nb::object module = nb::getattr(nb::handle(reinterpret_cast<PyObject*>(Py_TYPE(object.ptr()))), "__module__", nb::str(""));
+  nb::object module =
+      nb::getattr(nb::handle(reinterpret_cast<PyObject*>(Py_TYPE(object.ptr()))), "__module__", nb::str(""));
   const std::string name = nb::cast<std::string>(nb::str(module));
   if (name.starts_with("cupy")) return Framework::cupy;
   if (name.starts_with("jax")) return Framework::jax;
@@ -264,7 +271,8 @@ Framework framework_of(nb::handle object) {
 Array read_dlpack(nb::handle object, std::string_view name) {
   nb::ndarray<nb::ro> view;
   if (!nb::try_cast(object, view))
-    refuse(ErrorCode::wrong_dtype, name, "cannot be exported through DLPack", "Convert it to numpy, torch, cupy or jax.");
+    refuse(ErrorCode::wrong_dtype, name, "cannot be exported through DLPack",
+           "Convert it to numpy, torch, cupy or jax.");
   Array result;
   result.framework = framework_of(object);
   Tensor& tensor = result.tensor;
@@ -282,7 +290,8 @@ Array read_dlpack(nb::handle object, std::string_view name) {
     tensor.device = Device::cuda;
     tensor.device_index = view.device_id();
   } else if (view.device_type() != nb::device::cpu::value) {
-    refuse(ErrorCode::wrong_device, name, "is on a device that is neither a CPU nor CUDA", "Move it to the CPU or to a CUDA device.");
+    refuse(ErrorCode::wrong_device, name, "is on a device that is neither a CPU nor CUDA",
+           "Move it to the CPU or to a CUDA device.");
   }
   result.read_only = result.framework == Framework::jax;
   result.owner = nb::make_tuple(nb::borrow(object), nb::cast(view));
@@ -317,8 +326,12 @@ Array read_array(nb::handle object, std::string_view name, DType number_type) {
     if (!converted.is_valid()) throw nb::python_error();
     return read_numpy(reinterpret_cast<PyArrayObject*>(converted.ptr()), name);
   }
-  refuse(ErrorCode::wrong_dtype, name, "is a " + nb::cast<std::string>(nb::str(nb::object(nb::handle(reinterpret_cast<PyObject*>(Py_TYPE(o))).attr("__name__")))) +
-         ", not an array", "Pass an array of numpy, torch, cupy or jax, or anything else that exports DLPack.");
+  refuse(ErrorCode::wrong_dtype, name,
+         "is a " +
+             nb::cast<std::string>(
+                 nb::str(nb::object(nb::handle(reinterpret_cast<PyObject*>(Py_TYPE(o))).attr("__name__")))) +
+             ", not an array",
+         "Pass an array of numpy, torch, cupy or jax, or anything else that exports DLPack.");
 }
 
 Array new_array(Framework framework, DType type, std::span<const std::int64_t> shape, const Tensor& like) {
@@ -341,7 +354,8 @@ Array new_array(Framework framework, DType type, std::span<const std::int64_t> s
     if (framework == Framework::torch) {
       const Torch& t = *torch();
       const nb::object& dtype = t.dtypes[static_cast<std::size_t>(type)];
-      if (!dtype.is_valid()) throw Error(ErrorCode::unsupported, "this torch has no " + std::string(name(type)), "Update torch.");
+      if (!dtype.is_valid())
+        throw Error(ErrorCode::unsupported, "this torch has no " + std::string(name(type)), "Update torch.");
       result.owner = like.device == Device::cpu
                          ? t.empty(sizes, nb::arg("dtype") = dtype)
                          : t.empty(sizes, nb::arg("dtype") = dtype, nb::arg("device") = like.device_index);
@@ -355,7 +369,8 @@ Array new_array(Framework framework, DType type, std::span<const std::int64_t> s
     return result;
   }
   if (like.device != Device::cpu)
-    throw Error(ErrorCode::unsupported, "outputs on a GPU are made as arrays of torch or cupy, and these inputs are neither",
+    throw Error(ErrorCode::unsupported,
+                "outputs on a GPU are made as arrays of torch or cupy, and these inputs are neither",
                 "Pass torch or cupy arrays, or out= arrays that may be written.");
   npy_intp sizes[Tensor::max_rank];
   for (std::size_t i = 0; i < shape.size(); ++i) sizes[i] = static_cast<npy_intp>(shape[i]);
@@ -395,7 +410,9 @@ nb::object copy_to_numpy(const float* data, std::int64_t n) {
   npy_intp size = static_cast<npy_intp>(n);
   nb::object array = nb::steal(PyArray_SimpleNew(1, &size, NPY_FLOAT));
   if (!array.is_valid()) throw nb::python_error();
-  if (n > 0) std::memcpy(PyArray_DATA(reinterpret_cast<PyArrayObject*>(array.ptr())), data, static_cast<std::size_t>(n) * sizeof(float));
+  if (n > 0)
+    std::memcpy(PyArray_DATA(reinterpret_cast<PyArrayObject*>(array.ptr())), data,
+                static_cast<std::size_t>(n) * sizeof(float));
   return array;
 }
 

@@ -17,9 +17,9 @@ enum class Framework : std::uint8_t { numpy, torch, cupy, jax };
 struct Array {
   Tensor tensor;
   Framework framework = Framework::numpy;
-  bool number = false;     // a Python number, now a 0-d array of numpy
+  bool number = false;  // a Python number, now a 0-d array of numpy
   bool read_only = false;
-  nb::object owner;        // keeps the memory alive
+  nb::object owner;  // keeps the memory alive
 };
 
 void load_numpy();

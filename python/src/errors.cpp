@@ -25,12 +25,10 @@ void translate(const std::exception_ptr& thrown, void*) {
     }
     try {
       const nb::object exception =
-          nb::handle(factory)(static_cast<int>(error.code()), error.message(), error.hint(), where.file, where.span.line,
-                              where.span.column, where.span.length, where.source_line);
+          nb::handle(factory)(static_cast<int>(error.code()), error.message(), error.hint(), where.file,
+                              where.span.line, where.span.column, where.span.length, where.source_line);
       PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(exception.ptr())), exception.ptr());
-    } catch (nb::python_error& inner) {
-      inner.restore();
-    }
+    } catch (nb::python_error& inner) { inner.restore(); }
   }
 }
 
@@ -47,13 +45,13 @@ void bind_errors(nb::module_& m) {
   });
   m.def("render_error", [](int number, std::string message, std::string hint, std::string file, int line, int column,
                            int length, std::string source_line) {
-    return std::string(make(number, std::move(message), std::move(hint), std::move(file), line, column, length,
-                            std::move(source_line)).what());
+    return std::string(
+        make(number, std::move(message), std::move(hint), std::move(file), line, column, length, std::move(source_line))
+            .what());
   });
   m.def("quoted", [](const std::string& text) { return postlude::quoted(text); });
-  m.def("closest", [](const std::string& name, const std::vector<std::string>& candidates) {
-    return closest(name, candidates);
-  });
+  m.def("closest",
+        [](const std::string& name, const std::vector<std::string>& candidates) { return closest(name, candidates); });
 }
 
 }  // namespace postlude::inline v0::python

@@ -23,8 +23,8 @@ struct Slot {
 std::array<Slot, slots> slot_table;
 std::size_t used_slots = 0;
 
-// out = callable(x0, ..., p0, ...) on arrays of n elements. The first error is kept by the interpreter as unraisable and
-// the elements become NaN, since a worker thread has nobody to throw to.
+// out = callable(x0, ..., p0, ...) on arrays of n elements. The first error is kept by the interpreter as unraisable
+// and the elements become NaN, since a worker thread has nobody to throw to.
 void run_strip(const Slot& slot, const float* const* x, const float* parameters, float* out, std::int64_t n) {
   nb::gil_scoped_acquire gil;
   try {
@@ -43,7 +43,9 @@ using Strip = void (*)(const float* const*, const float*, float*, std::int64_t);
 
 template <std::size_t... I>
 constexpr std::array<Strip, slots> make_trampolines(std::index_sequence<I...>) {
-  return {[](const float* const* x, const float* p, float* out, std::int64_t n) { run_strip(slot_table[I], x, p, out, n); }...};
+  return {[](const float* const* x, const float* p, float* out, std::int64_t n) {
+    run_strip(slot_table[I], x, p, out, n);
+  }...};
 }
 constexpr std::array<Strip, slots> trampolines = make_trampolines(std::make_index_sequence<slots>());
 
@@ -92,11 +94,15 @@ void define_native(const std::string& function_name, nb::object callable, int ar
 }  // namespace
 
 void bind_functions(nb::module_& m) {
-  m.def("functions", [] {
-    std::vector<std::tuple<std::string, std::string, std::string, bool>> rows;
-    for (const FunctionInfo& info : functions()) rows.emplace_back(info.name, info.signature, info.doc, info.native);
-    return rows;
-  }, "(name, signature, doc, native) of each function of the language.");
+  m.def(
+      "functions",
+      [] {
+        std::vector<std::tuple<std::string, std::string, std::string, bool>> rows;
+        for (const FunctionInfo& info : functions())
+          rows.emplace_back(info.name, info.signature, info.doc, info.native);
+        return rows;
+      },
+      "(name, signature, doc, native) of each function of the language.");
   m.def("define_native", &define_native);
 }
 

@@ -134,7 +134,8 @@ void bind_graph(nb::module_& m) {
   m.def("op_table", [] {
     std::vector<std::tuple<std::string, std::string, int, bool, std::string>> rows;
     for (const OpInfo& op : op_table)
-      rows.emplace_back(std::string(op.id), std::string(op.spelling), op.arity, is_elementwise(op.op), std::string(op.doc));
+      rows.emplace_back(std::string(op.id), std::string(op.spelling), op.arity, is_elementwise(op.op),
+                        std::string(op.doc));
     return rows;
   });
   m.def("reduction_table", [] {
@@ -176,19 +177,26 @@ void bind_graph(nb::module_& m) {
   nb::class_<GraphBuilder>(m, "GraphBuilder")
       .def(nb::init<std::string>())
       .def("accumulator", &GraphBuilder::accumulator)
-      .def("operand", [](GraphBuilder& g, std::string name, int axes, std::optional<DType> type) {
-        return g.operand(std::move(name), axes_of(axes), type);
-      }, nb::arg("name"), nb::arg("axes"), nb::arg("dtype").none())
+      .def(
+          "operand",
+          [](GraphBuilder& g, std::string name, int axes, std::optional<DType> type) {
+            return g.operand(std::move(name), axes_of(axes), type);
+          },
+          nb::arg("name"), nb::arg("axes"), nb::arg("dtype").none())
       .def("m_index", &GraphBuilder::m_index)
       .def("n_index", &GraphBuilder::n_index)
       .def("batch_index", &GraphBuilder::batch_index)
       .def("random", &GraphBuilder::random)
-      .def("output", [](GraphBuilder& g, std::string name, nb::handle value, std::optional<DType> type) {
-        g.output(std::move(name), value_of(value), type);
-      }, nb::arg("name"), nb::arg("value"), nb::arg("dtype").none())
-      .def("at", [](GraphBuilder& g, std::string file, int line, int column, int length, std::string source_line) {
-        g.at({std::move(file), {line, column, length}, std::move(source_line)});
-      })
+      .def(
+          "output",
+          [](GraphBuilder& g, std::string name, nb::handle value, std::optional<DType> type) {
+            g.output(std::move(name), value_of(value), type);
+          },
+          nb::arg("name"), nb::arg("value"), nb::arg("dtype").none())
+      .def("at",
+           [](GraphBuilder& g, std::string file, int line, int column, int length, std::string source_line) {
+             g.at({std::move(file), {line, column, length}, std::move(source_line)});
+           })
       .def("name", [](GraphBuilder& g, const Value& value, std::string hint) { g.name(value, std::move(hint)); })
       .def("finish", &GraphBuilder::finish);
 
@@ -202,16 +210,22 @@ void bind_graph(nb::module_& m) {
 
   nb::class_<Graph>(m, "Graph", "A finished epilogue: immutable, and printed as text of the epilogue language.")
       .def_prop_ro("name", [](const Graph& g) { return g.name(); })
-      .def_prop_ro("operands", [](const Graph& g) {
-        std::vector<std::tuple<std::string, int, std::optional<DType>>> rows;
-        for (const auto& operand : g.operands()) rows.emplace_back(operand.name, operand.axes.bits, operand.dtype);
-        return rows;
-      }, "(name, axes, dtype or None) of each; axes is a sum of 2 (over M) and 4 (over N).")
-      .def_prop_ro("outputs", [](const Graph& g) {
-        std::vector<std::tuple<std::string, int, std::optional<DType>>> rows;
-        for (const auto& output : g.outputs()) rows.emplace_back(output.name, output.axes.bits, output.dtype);
-        return rows;
-      }, "(name, axes, dtype or None) of each.")
+      .def_prop_ro(
+          "operands",
+          [](const Graph& g) {
+            std::vector<std::tuple<std::string, int, std::optional<DType>>> rows;
+            for (const auto& operand : g.operands()) rows.emplace_back(operand.name, operand.axes.bits, operand.dtype);
+            return rows;
+          },
+          "(name, axes, dtype or None) of each; axes is a sum of 2 (over M) and 4 (over N).")
+      .def_prop_ro(
+          "outputs",
+          [](const Graph& g) {
+            std::vector<std::tuple<std::string, int, std::optional<DType>>> rows;
+            for (const auto& output : g.outputs()) rows.emplace_back(output.name, output.axes.bits, output.dtype);
+            return rows;
+          },
+          "(name, axes, dtype or None) of each.")
       .def("unused_operands", &unused_operands, "Names of the operands that no output depends on.")
       .def("nodes", &nodes_of, "The values in topological order.")
       .def("__str__", [](const Graph& g) { return g.print(); })
@@ -219,12 +233,14 @@ void bind_graph(nb::module_& m) {
         return "<postlude graph " + g.name() + ": " + std::to_string(g.data().nodes.size()) + " values>";
       });
 
-  m.def("parse", [](const std::string& text, const std::string& name, const std::string& file) {
-    return parse(text, name, file);
-  }, nb::arg("text"), nb::arg("name") = "", nb::arg("file") = "<text>", nb::call_guard<nb::gil_scoped_release>());
+  m.def(
+      "parse",
+      [](const std::string& text, const std::string& name, const std::string& file) { return parse(text, name, file); },
+      nb::arg("text"), nb::arg("name") = "", nb::arg("file") = "<text>", nb::call_guard<nb::gil_scoped_release>());
   m.def("parse_file", [](const std::string& path) { return parse_file(path); });
-  m.def("epilogue_names", [](const std::string& text, const std::string& file) { return epilogue_names(text, file); },
-        nb::arg("text"), nb::arg("file") = "<text>");
+  m.def(
+      "epilogue_names", [](const std::string& text, const std::string& file) { return epilogue_names(text, file); },
+      nb::arg("text"), nb::arg("file") = "<text>");
 }
 
 }  // namespace postlude::inline v0::python

@@ -12,7 +12,8 @@ namespace postlude::inline v0::python {
 namespace {
 
 std::string describe(const Target& target) {
-  if (target.device == Device::cuda) return target.isa.empty() ? "cuda:" + std::to_string(target.device_index) : target.isa;
+  if (target.device == Device::cuda)
+    return target.isa.empty() ? "cuda:" + std::to_string(target.device_index) : target.isa;
   return target.isa.empty() ? "cpu" : "cpu " + target.isa;
 }
 
@@ -23,8 +24,9 @@ Problem problem_of(DType a, std::optional<DType> b, bool batched) {
 
 CompileOptions options_of(const std::vector<std::pair<std::string, DType>>& dtypes) { return {.dtypes = dtypes}; }
 
-std::shared_ptr<Prepared> prepare(DType a, std::optional<DType> b, bool batched, const Graph& graph, const Target& target,
-                                  const std::vector<std::pair<std::string, DType>>& dtypes, nb::object record) {
+std::shared_ptr<Prepared> prepare(DType a, std::optional<DType> b, bool batched, const Graph& graph,
+                                  const Target& target, const std::vector<std::pair<std::string, DType>>& dtypes,
+                                  nb::object record) {
   const Problem problem = problem_of(a, b, batched);
   auto prepared = std::make_shared<Prepared>();
   {
@@ -56,11 +58,12 @@ std::string signature(const Prepared& p) {
   return text + " (" + arrays + ") -> (" + outputs + ") on " + describe(p.plan.target());
 }
 
-// The inputs of bind() and verify(): A and B, or X, by position, so that operands may have any name; B may be what pack()
-// made; out= and the operands by name.
+// The inputs of bind() and verify(): A and B, or X, by position, so that operands may have any name; B may be what
+// pack() made; out= and the operands by name.
 Inputs read_inputs(const Prepared& p, const nb::args& arrays, nb::kwargs& keywords) {
   if (arrays.size() < 1 || arrays.size() > 2)
-    throw Error(ErrorCode::usage, "bind takes A and B, or X, by position", p.stream ? "bind(x, ...)" : "bind(a, b, ...)");
+    throw Error(ErrorCode::usage, "bind takes A and B, or X, by position",
+                p.stream ? "bind(x, ...)" : "bind(a, b, ...)");
   const nb::object a = arrays[0], b = arrays.size() > 1 ? nb::object(arrays[1]) : nb::object(nb::none());
   nb::object out = nb::none();
   if (keywords.contains("out")) {
@@ -87,11 +90,12 @@ Inputs read_inputs(const Prepared& p, const nb::args& arrays, nb::kwargs& keywor
 
 ExplainPart part_of(const std::string& text) {
   constexpr std::pair<const char*, ExplainPart> parts[] = {
-      {"summary", ExplainPart::summary}, {"passes", ExplainPart::passes}, {"program", ExplainPart::program},
-      {"schedule", ExplainPart::schedule}, {"loops", ExplainPart::loops}, {"source", ExplainPart::source}};
+      {"summary", ExplainPart::summary},   {"passes", ExplainPart::passes}, {"program", ExplainPart::program},
+      {"schedule", ExplainPart::schedule}, {"loops", ExplainPart::loops},   {"source", ExplainPart::source}};
   for (const auto& [name, part] : parts)
     if (text == name) return part;
-  throw Error(ErrorCode::usage, "explain has no part " + postlude::quoted(text), "The parts are: summary, passes, program, schedule, loops, source.");
+  throw Error(ErrorCode::usage, "explain has no part " + postlude::quoted(text),
+              "The parts are: summary, passes, program, schedule, loops, source.");
 }
 
 struct PhaseView {
@@ -126,8 +130,11 @@ std::vector<PhaseView> phases_of(const Prepared& p) {
     }
     for (const Store& store : phase.stores) view.stores.push_back(buffer(store.access.buffer));
     for (const Reduction& reduction : phase.reductions) {
-      constexpr const char* names[] = {"sum", "prod", "min", "max", "any", "all", "argmax", "argmin", "online softmax", "mean and variance", "custom"};
-      view.reductions.push_back(std::string(names[static_cast<int>(reduction.reducer)]) + " over " + axes_text(reduction.axes));
+      constexpr const char* names[] = {
+          "sum",   "prod", "min", "max", "any", "all", "argmax", "argmin", "online softmax", "mean and variance",
+          "custom"};
+      view.reductions.push_back(std::string(names[static_cast<int>(reduction.reducer)]) + " over " +
+                                axes_text(reduction.axes));
     }
     views.push_back(std::move(view));
   }
@@ -139,34 +146,45 @@ std::vector<PhaseView> phases_of(const Prepared& p) {
 void bind_plan(nb::module_& m) {
   nb::enum_<Device>(m, "Device").value("cpu", Device::cpu).value("cuda", Device::cuda);
 
-  nb::class_<Target>(m, "Target", "Where a plan runs: Target.cpu(threads), Target.cuda(index), Target.best(), Target.parse(text).")
-      .def_static("cpu", [](int threads, std::string isa) {
-        Target target = Target::cpu(threads);
-        target.isa = std::move(isa);
-        return target;
-      }, nb::arg("threads") = 0, nb::arg("isa") = "", "threads 0: as many as OpenMP has. isa: '', 'portable', 'avx2' or 'avx512'.")
-      .def_static("cuda", [](int index, std::string isa) {
-        Target target = Target::cuda(index);
-        target.isa = std::move(isa);
-        return target;
-      }, nb::arg("index") = 0, nb::arg("isa") = "", "isa ('sm_90a') compiles without a device.")
+  nb::class_<Target>(m, "Target",
+                     "Where a plan runs: Target.cpu(threads), Target.cuda(index), Target.best(), Target.parse(text).")
+      .def_static(
+          "cpu",
+          [](int threads, std::string isa) {
+            Target target = Target::cpu(threads);
+            target.isa = std::move(isa);
+            return target;
+          },
+          nb::arg("threads") = 0, nb::arg("isa") = "",
+          "threads 0: as many as OpenMP has. isa: '', 'portable', 'avx2' or 'avx512'.")
+      .def_static(
+          "cuda",
+          [](int index, std::string isa) {
+            Target target = Target::cuda(index);
+            target.isa = std::move(isa);
+            return target;
+          },
+          nb::arg("index") = 0, nb::arg("isa") = "", "isa ('sm_90a') compiles without a device.")
       .def_static("best", &Target::best, "A GPU if a usable one is there, else the CPU.")
       .def_static("parse", &Target::parse, nb::arg("text"),
-                  "'cpu', 'cuda', 'cuda:1', 'best', an instruction set ('avx2') or a GPU's architecture ('sm_90a'), compiled without a device.")
+                  "'cpu', 'cuda', 'cuda:1', 'best', an instruction set ('avx2') or a GPU's architecture ('sm_90a'), "
+                  "compiled without a device.")
       .def_ro("device", &Target::device)
       .def_ro("index", &Target::device_index)
       .def_ro("threads", &Target::threads)
       .def_ro("isa", &Target::isa)
       .def_rw("schedule", &Target::schedule, "'' lets the heuristic choose; else the text form that explain() prints.")
-      .def("_key", [](const Target& t) {
-        return nb::make_tuple(static_cast<int>(t.device), t.threads, t.isa, t.device_index, t.schedule);
-      })
+      .def("_key",
+           [](const Target& t) {
+             return nb::make_tuple(static_cast<int>(t.device), t.threads, t.isa, t.device_index, t.schedule);
+           })
       .def("__repr__", [](const Target& t) { return "<postlude target " + describe(t) + ">"; });
 
   nb::class_<PackedOperand>(m, "PackedOperand", "B in the layout that a plan's kernels read; bind it in B's place.")
       .def_prop_ro("shape", [](const PackedOperand& packed) { return std::pair(packed.k(), packed.n()); });
 
-  nb::class_<Comparison>(m, "Comparison", "How far an output is from the float64 reference: right is error_over_bound <= 1.")
+  nb::class_<Comparison>(m, "Comparison",
+                         "How far an output is from the float64 reference: right is error_over_bound <= 1.")
       .def_ro("output", &Comparison::output)
       .def_ro("error_over_bound", &Comparison::error_over_bound)
       .def_ro("elements", &Comparison::elements)
@@ -187,67 +205,100 @@ void bind_plan(nb::module_& m) {
       .def_ro("stores", &PhaseView::stores)
       .def_ro("reductions", &PhaseView::reductions);
 
-  nb::class_<BoundCall>(m, "Call", "A plan bound to arrays, with its workspace. Calling it computes on what they hold then.")
-      .def("__call__", [](BoundCall& self, std::optional<std::uintptr_t> stream) {
-        if (self.running->test_and_set())
-          throw Error(ErrorCode::usage, "this call is running in another thread", "bind() once per thread: a call owns its workspace.");
-        struct Clear {
-          std::atomic_flag& flag;
-          ~Clear() { flag.clear(); }
-        } clear{*self.running};
-        self.run(stream);
-        return self.result();
-      }, nb::arg("stream").none() = nb::none(), "Runs, and returns the outputs. stream: a CUstream as an integer; the framework's current one if None.")
-      .def("_loop", [](BoundCall& self, int times) {
-        const auto start = std::chrono::steady_clock::now();
-        for (int i = 0; i < times; ++i) self.call.run();
-        return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-      }, nb::arg("times"), "Seconds that C++ takes to run this often; for bench/python/overhead.py, CPU only.")
+  nb::class_<BoundCall>(m, "Call",
+                        "A plan bound to arrays, with its workspace. Calling it computes on what they hold then.")
+      .def(
+          "__call__",
+          [](BoundCall& self, std::optional<std::uintptr_t> stream) {
+            if (self.running->test_and_set())
+              throw Error(ErrorCode::usage, "this call is running in another thread",
+                          "bind() once per thread: a call owns its workspace.");
+            struct Clear {
+              std::atomic_flag& flag;
+              ~Clear() { flag.clear(); }
+            } clear{*self.running};
+            self.run(stream);
+            return self.result();
+          },
+          nb::arg("stream").none() = nb::none(),
+          "Runs, and returns the outputs. stream: a CUstream as an integer; the framework's current one if None.")
+      .def(
+          "_loop",
+          [](BoundCall& self, int times) {
+            const auto start = std::chrono::steady_clock::now();
+            for (int i = 0; i < times; ++i) self.call.run();
+            return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+          },
+          nb::arg("times"), "Seconds that C++ takes to run this often; for bench/python/overhead.py, CPU only.")
       .def_prop_ro("workspace_bytes", [](const BoundCall& self) { return self.call.workspace_bytes(); })
-      .def("describe", [](const BoundCall& self) { return self.call.describe(); }, "The schedule chosen for these shapes.")
+      .def(
+          "describe", [](const BoundCall& self) { return self.call.describe(); },
+          "The schedule chosen for these shapes.")
       .def("__repr__", [](const BoundCall& self) {
         return "<postlude call " + self.prepared->plan.graph().name() + ": " + self.call.describe() + ">";
       });
 
   nb::class_<Prepared>(m, "Plan", "(Types, epilogue, target), compiled for any shapes.")
-      .def("bind", [](std::shared_ptr<Prepared> self, nb::args arrays, nb::kwargs operands) {
-        Inputs inputs = read_inputs(*self, arrays, operands);
-        BoundCall bound = python::bind(std::move(self), std::move(inputs));
-        bound.running = std::make_shared<std::atomic_flag>();
-        return bound;
-      },
-         nb::sig("def bind(self, a: object, b: object | None = None, /, *, out: object | None = None, **operands: object) -> Call"),
-         "A Call on these arrays. Outputs that out= does not name are made once, here.")
-      .def("verify", [](std::shared_ptr<Prepared> self, nb::args arrays, nb::kwargs operands) {
-        BoundCall bound = python::bind(self, read_inputs(*self, arrays, operands));
-        bound.run({});
-        nb::gil_scoped_release release;
-        return postlude::verify(self->plan, bound.bindings);
-      },
-         nb::sig("def verify(self, a: object, b: object | None = None, /, *, out: object | None = None, **operands: object) -> list[Comparison]"),
-         "Runs, and compares every output with the float64 reference. Slow.")
-      .def("pack", [](const Prepared& self, nb::handle b) {
-        const Array array = read_array(b, "B");
-        nb::gil_scoped_release release;
-        return pack(self.plan, array.tensor);
-      }, nb::arg("b"), "B in the kernels' own layout, made once; bind() takes it in b's place.")
-      .def("explain", [](const Prepared& self, const std::string& part, std::int64_t rows, std::int64_t columns, std::int64_t depth) {
-        return self.plan.explain(part_of(part), rows, columns, depth);
-      }, nb::arg("part") = "summary", nb::arg("m") = 0, nb::arg("n") = 0, nb::arg("k") = 0,
-         "Everything lowering and the backend decided. part: summary, passes, program, schedule, loops or source.")
-      .def("source", [](const Prepared& self, std::int64_t rows, std::int64_t columns, std::int64_t depth) {
-        return self.plan.explain(ExplainPart::source, rows, columns, depth);
-      }, nb::arg("m") = 0, nb::arg("n") = 0, nb::arg("k") = 0, "The generated source; the loop nest on a CPU, which generates none.")
+      .def(
+          "bind",
+          [](std::shared_ptr<Prepared> self, nb::args arrays, nb::kwargs operands) {
+            Inputs inputs = read_inputs(*self, arrays, operands);
+            BoundCall bound = python::bind(std::move(self), std::move(inputs));
+            bound.running = std::make_shared<std::atomic_flag>();
+            return bound;
+          },
+          nb::sig("def bind(self, a: object, b: object | None = None, /, *, out: object | None = None, **operands: "
+                  "object) -> Call"),
+          "A Call on these arrays. Outputs that out= does not name are made once, here.")
+      .def(
+          "verify",
+          [](std::shared_ptr<Prepared> self, nb::args arrays, nb::kwargs operands) {
+            BoundCall bound = python::bind(self, read_inputs(*self, arrays, operands));
+            bound.run({});
+            nb::gil_scoped_release release;
+            return postlude::verify(self->plan, bound.bindings);
+          },
+          nb::sig("def verify(self, a: object, b: object | None = None, /, *, out: object | None = None, **operands: "
+                  "object) -> list[Comparison]"),
+          "Runs, and compares every output with the float64 reference. Slow.")
+      .def(
+          "pack",
+          [](const Prepared& self, nb::handle b) {
+            const Array array = read_array(b, "B");
+            nb::gil_scoped_release release;
+            return pack(self.plan, array.tensor);
+          },
+          nb::arg("b"), "B in the kernels' own layout, made once; bind() takes it in b's place.")
+      .def(
+          "explain",
+          [](const Prepared& self, const std::string& part, std::int64_t rows, std::int64_t columns,
+             std::int64_t depth) { return self.plan.explain(part_of(part), rows, columns, depth); },
+          nb::arg("part") = "summary", nb::arg("m") = 0, nb::arg("n") = 0, nb::arg("k") = 0,
+          "Everything lowering and the backend decided. part: summary, passes, program, schedule, loops or source.")
+      .def(
+          "source",
+          [](const Prepared& self, std::int64_t rows, std::int64_t columns, std::int64_t depth) {
+            return self.plan.explain(ExplainPart::source, rows, columns, depth);
+          },
+          nb::arg("m") = 0, nb::arg("n") = 0, nb::arg("k") = 0,
+          "The generated source; the loop nest on a CPU, which generates none.")
       .def_prop_ro("graph", [](const Prepared& self) { return self.plan.graph(); })
       .def_prop_ro("target", [](const Prepared& self) { return self.plan.target(); })
-      .def_prop_ro("slots", [](const Prepared& self) {
-        std::vector<std::tuple<std::string, int, DType, bool>> rows;
-        for (const Plan::Slot& slot : self.plan.slots()) rows.emplace_back(slot.name, slot.axes.bits, slot.dtype, slot.output);
-        return rows;
-      }, "(name, axes, dtype, is output) of all that bind() wants; axes is a sum of 2 (over M) and 4 (over N).")
-      .def("shape_of", [](const Prepared& self, const std::string& slot, std::int64_t rows, std::int64_t columns, std::int64_t depth) {
-        return self.plan.shape_of(slot, rows, columns, depth);
-      }, nb::arg("name"), nb::arg("m"), nb::arg("n"), nb::arg("k") = 0, "The shape that a slot must have at a problem's size, without batch.")
+      .def_prop_ro(
+          "slots",
+          [](const Prepared& self) {
+            std::vector<std::tuple<std::string, int, DType, bool>> rows;
+            for (const Plan::Slot& slot : self.plan.slots())
+              rows.emplace_back(slot.name, slot.axes.bits, slot.dtype, slot.output);
+            return rows;
+          },
+          "(name, axes, dtype, is output) of all that bind() wants; axes is a sum of 2 (over M) and 4 (over N).")
+      .def(
+          "shape_of",
+          [](const Prepared& self, const std::string& slot, std::int64_t rows, std::int64_t columns,
+             std::int64_t depth) { return self.plan.shape_of(slot, rows, columns, depth); },
+          nb::arg("name"), nb::arg("m"), nb::arg("n"), nb::arg("k") = 0,
+          "The shape that a slot must have at a problem's size, without batch.")
       .def("phases", &phases_of, "What each pass over the output reads, computes and writes.")
       .def("__repr__", [](const Prepared& self) {
         return "<postlude plan " + self.plan.graph().name() + ": " + signature(self) + ">";
@@ -255,11 +306,14 @@ void bind_plan(nb::module_& m) {
 
   m.def("compile", &prepare, nb::arg("a"), nb::arg("b").none(), nb::arg("batched"), nb::arg("graph"), nb::arg("target"),
         nb::arg("dtypes"), nb::arg("record").none());
-  m.def("supports", [](DType a, std::optional<DType> b, bool batched, const Graph& graph, const Target& target,
-                       const std::vector<std::pair<std::string, DType>>& dtypes) {
-    const Support support = supports(problem_of(a, b, batched), graph, target, options_of(dtypes));
-    return std::pair(support.ok, support.reasons);
-  }, nb::arg("a"), nb::arg("b").none(), nb::arg("batched"), nb::arg("graph"), nb::arg("target"), nb::arg("dtypes"));
+  m.def(
+      "supports",
+      [](DType a, std::optional<DType> b, bool batched, const Graph& graph, const Target& target,
+         const std::vector<std::pair<std::string, DType>>& dtypes) {
+        const Support support = supports(problem_of(a, b, batched), graph, target, options_of(dtypes));
+        return std::pair(support.ok, support.reasons);
+      },
+      nb::arg("a"), nb::arg("b").none(), nb::arg("batched"), nb::arg("graph"), nb::arg("target"), nb::arg("dtypes"));
 }
 
 }  // namespace postlude::inline v0::python

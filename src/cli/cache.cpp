@@ -44,7 +44,8 @@ Contents contents_of(const std::string& path) {
 
 Command add_cache(CLI::App& app, bool& json) {
   auto clear = std::make_shared<bool>(false);
-  CLI::App* cache = app.add_subcommand("cache", "The folder where compiled GPU kernels are kept (the CPU compiles none)");
+  CLI::App* cache =
+      app.add_subcommand("cache", "The folder where compiled GPU kernels are kept (the CPU compiles none)");
   cache->add_flag("--clear", *clear, "Remove its entries");
   return {cache, [clear, &json] {
             const core::CacheFolder folder = core::cache_folder(false);
@@ -57,14 +58,15 @@ Command add_cache(CLI::App& app, bool& json) {
               for_each_entry(folder.path, [](const fs::directory_entry& entry) {
                 std::error_code error;
                 if (!fs::remove(entry.path(), error) && error) {
-                  throw Error(ErrorCode::cannot_write, postlude::quoted(entry.path().string()) + " cannot be removed: " + error.message(),
+                  throw Error(ErrorCode::cannot_write,
+                              postlude::quoted(entry.path().string()) + " cannot be removed: " + error.message(),
                               "Check the folder's owner.");
                 }
               });
             }
             if (json) {
               Json object = {{"folder", folder.path}, {"exists", folder.exists}, {"usable", folder.unusable.empty()},
-                             {"files", before.files}, {"bytes", before.bytes}, {"cleared", *clear}};
+                             {"files", before.files}, {"bytes", before.bytes},   {"cleared", *clear}};
               if (!folder.unusable.empty()) object["reason"] = folder.unusable;
               print(object);
               return Exit::ok;

@@ -30,7 +30,8 @@ DeviceMemory::DeviceMemory(std::vector<BoundOperand>& operands, int device) : op
   for (const BoundOperand& operand : operands_) {
     const std::vector<std::byte>& bytes = operand.array.bytes;
     const cuda::Buffer& buffer = buffers_.emplace_back(device_, std::max<std::size_t>(bytes.size(), 1));
-    if (!bytes.empty()) cuda::check(cuda::driver().MemcpyHtoD(buffer.pointer(), bytes.data(), bytes.size()), "copying to the device");
+    if (!bytes.empty())
+      cuda::check(cuda::driver().MemcpyHtoD(buffer.pointer(), bytes.data(), bytes.size()), "copying to the device");
   }
 }
 
@@ -50,7 +51,8 @@ void DeviceMemory::copy_outputs_back() {
   for (std::size_t i = 0; i < operands_.size(); ++i) {
     std::vector<std::byte>& bytes = operands_[i].array.bytes;
     if (!operands_[i].slot.output || bytes.empty()) continue;
-    cuda::check(cuda::driver().MemcpyDtoH(bytes.data(), buffers_[i].pointer(), bytes.size()), "copying from the device");
+    cuda::check(cuda::driver().MemcpyDtoH(bytes.data(), buffers_[i].pointer(), bytes.size()),
+                "copying from the device");
   }
 }
 

@@ -66,8 +66,9 @@ std::vector<Finding> examine() {
   const std::optional<Error> unusable = plan::find_backend(Device::cuda).unusable();
   findings.push_back({unusable ? State::absent : State::good, "CUDA", unusable ? unusable->message() : "usable"});
   const core::CacheFolder cache = core::cache_folder(false);
-  findings.push_back({cache.unusable.empty() ? State::good : State::absent, "kernel cache",
-                      cache.unusable.empty() ? cache.path : cache.unusable + ": compiled kernels are kept in memory only"});
+  findings.push_back(
+      {cache.unusable.empty() ? State::good : State::absent, "kernel cache",
+       cache.unusable.empty() ? cache.path : cache.unusable + ": compiled kernels are kept in memory only"});
   return findings;
 }
 
@@ -81,9 +82,13 @@ Command add_doctor(CLI::App& app, bool& json) {
   CLI::App* doctor = app.add_subcommand("doctor", "What this machine offers, and whether it computes right");
   return {doctor, [&json] {
             const std::vector<Finding> findings = examine();
-            const bool wrong = std::any_of(findings.begin(), findings.end(), [](const Finding& f) { return f.state == State::wrong; });
+            const bool wrong =
+                std::any_of(findings.begin(), findings.end(), [](const Finding& f) { return f.state == State::wrong; });
             if (json) {
-              Json object = {{"version", POSTLUDE_VERSION}, {"ok", !wrong}, {"cuda", Target::best().device == Device::cuda}, {"findings", Json::array()}};
+              Json object = {{"version", POSTLUDE_VERSION},
+                             {"ok", !wrong},
+                             {"cuda", Target::best().device == Device::cuda},
+                             {"findings", Json::array()}};
               for (const Finding& f : findings) {
                 object["findings"].push_back({{"what", f.what}, {"state", state_name(f.state)}, {"detail", f.detail}});
               }
@@ -93,7 +98,9 @@ Command add_doctor(CLI::App& app, bool& json) {
               std::string text = style.bold("postlude " POSTLUDE_VERSION) + "\n";
               for (const Finding& f : findings) {
                 const std::string state = fmt::format("{:<7}", state_name(f.state));
-                text += (f.state == State::good ? style.green(state) : f.state == State::wrong ? style.red(state) : style.dim(state)) +
+                text += (f.state == State::good    ? style.green(state)
+                         : f.state == State::wrong ? style.red(state)
+                                                   : style.dim(state)) +
                         fmt::format("{:<17}{}\n", f.what, f.detail);
               }
               print(text);

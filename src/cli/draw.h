@@ -10,7 +10,7 @@ namespace postlude::inline v0::cli {
 
 struct Distribution {
   bool integers = false;
-  double deviation = 1;        // of a normal distribution around 0
+  double deviation = 1;            // of a normal distribution around 0
   std::int64_t low = 0, high = 0;  // integers in [low, high)
 
   [[nodiscard]] static Distribution normal(double deviation) { return {.deviation = deviation}; }
@@ -22,7 +22,7 @@ struct Distribution {
 };
 
 // The same elements for the same seed, name and shape, on every machine, whatever else is drawn.
-[[nodiscard]] Array draw(DType type, std::vector<std::int64_t> shape, const Distribution& distribution, std::uint64_t seed,
-                         std::string_view name);
+[[nodiscard]] Array draw(DType type, std::vector<std::int64_t> shape, const Distribution& distribution,
+                         std::uint64_t seed, std::string_view name);
 
 }  // namespace postlude::inline v0::cli

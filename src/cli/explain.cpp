@@ -39,12 +39,15 @@ struct ExplainOptions {
 Command add_explain(CLI::App& app, bool& json) {
   auto options = std::make_shared<ExplainOptions>();
   CLI::App* explain = app.add_subcommand("explain", "Show what an epilogue is compiled to");
-  explain->add_option("epilogue", options->epilogue, "The epilogue: FILE.py, or FILE.py:NAME")->type_name("FILE.py[:NAME]")->required();
+  explain->add_option("epilogue", options->epilogue, "The epilogue: FILE.py, or FILE.py:NAME")
+      ->type_name("FILE.py[:NAME]")
+      ->required();
   add_problem_options(*explain, options->problem);
   for (std::size_t i = 0; i < std::size(parts); ++i) {
     const std::string flag = "--" + std::string(parts[i].name);
     if (parts[i].part == ExplainPart::schedule) {
-      explain->add_flag(flag, options->schedule, std::string(parts[i].help) + "; --schedule=TEXT takes this one instead, as printed");
+      explain->add_flag(flag, options->schedule,
+                        std::string(parts[i].help) + "; --schedule=TEXT takes this one instead, as printed");
     } else {
       explain->add_flag(flag, options->wanted[i], parts[i].help);
     }
@@ -58,7 +61,8 @@ Command add_explain(CLI::App& app, bool& json) {
             } else {
               options->problem.schedule = options->schedule;
             }
-            const Plan plan = compile(make_problem(options->problem), parse_file(options->epilogue), make_target(options->problem));
+            const Plan plan =
+                compile(make_problem(options->problem), parse_file(options->epilogue), make_target(options->problem));
             Json object = {{"epilogue", plan.graph().name()}};
             std::string text;
             const Style style(stdout);

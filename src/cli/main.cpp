@@ -55,23 +55,26 @@ Exit run(int argc, char** argv) {
   const std::vector<Command> commands = {add_run(app, json), add_explain(app, json), add_ops(app, json),
                                          add_doctor(app, json), add_cache(app, json)};
   for (const Command& command : commands) command.app->add_flag("--json", json, "Print JSON");
-  app.footer("Exit codes: 0 ok, 1 a check failed, 2 wrong usage or input, 3 unsupported, 4 something is missing, 5 a bug of ours.");
+  app.footer(
+      "Exit codes: 0 ok, 1 a check failed, 2 wrong usage or input, 3 unsupported, 4 something is missing, 5 a bug of "
+      "ours.");
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) return static_cast<Exit>(app.exit(error));  // --help, --version
     for (int i = 1; i < argc; ++i) json |= std::strcmp(argv[i], "--json") == 0;
-    return report(Error(ErrorCode::usage, error.what(), "postlude --help lists the commands, postlude COMMAND --help its options"), json);
+    return report(Error(ErrorCode::usage, error.what(),
+                        "postlude --help lists the commands, postlude COMMAND --help its options"),
+                  json);
   }
   try {
     const Exit exit = dispatch(commands);
     if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0) {
-      throw Error(ErrorCode::cannot_write, std::string("the standard output cannot be written: ") + std::strerror(errno), "Check its disk.");
+      throw Error(ErrorCode::cannot_write,
+                  std::string("the standard output cannot be written: ") + std::strerror(errno), "Check its disk.");
     }
     return exit;
-  } catch (const Error& error) {
-    return report(error, json);
-  } catch (const std::bad_alloc&) {
+  } catch (const Error& error) { return report(error, json); } catch (const std::bad_alloc&) {
     return report(Error(ErrorCode::out_of_memory, "there is not enough memory for this", "Try smaller sizes."), json);
   } catch (const std::length_error&) {  // of a container: the same, asked for more than any memory
     return report(Error(ErrorCode::out_of_memory, "there is not enough memory for this", "Try smaller sizes."), json);

@@ -205,9 +205,10 @@ void convert(const Element& element, const char* from, DType want, void* data, s
   if (element.swapped) std::reverse(bytes.begin(), bytes.begin() + element.size);
   const auto bits = std::bit_cast<std::uint64_t>(bytes);
   if (element.kind == 'f') {
-    const double value = element.size == 8   ? std::bit_cast<double>(bits)
-                         : element.size == 4 ? static_cast<double>(std::bit_cast<float>(static_cast<std::uint32_t>(bits)))
-                                             : static_cast<double>(core::decode(DType::f16, static_cast<std::uint32_t>(bits)));
+    const double value = element.size == 8 ? std::bit_cast<double>(bits)
+                         : element.size == 4
+                             ? static_cast<double>(std::bit_cast<float>(static_cast<std::uint32_t>(bits)))
+                             : static_cast<double>(core::decode(DType::f16, static_cast<std::uint32_t>(bits)));
     core::store_real(want, data, to, value);
     return;
   }
@@ -270,7 +271,8 @@ Array parse_npy(std::string_view bytes, const std::string& file, std::optional<D
   }
   if (bytes.size() < 10) bad(file, "ends within its header", truncated);
   const std::size_t version = byte(6);
-  if (version < 1 || version > 3) bad(file, "has the format version " + std::to_string(version), "Versions 1 to 3 are read.");
+  if (version < 1 || version > 3)
+    bad(file, "has the format version " + std::to_string(version), "Versions 1 to 3 are read.");
   const std::size_t start = version == 1 ? 10 : 12;
   if (bytes.size() < start) bad(file, "ends within its header", truncated);
   std::size_t length = byte(8) | byte(9) << 8;
@@ -288,7 +290,8 @@ Array parse_npy(std::string_view bytes, const std::string& file, std::optional<D
   if (std::find(header.shape.begin(), header.shape.end(), 0) != header.shape.end()) size = 0;
   const std::string_view data = bytes.substr(start + length);
   if (static_cast<std::uint64_t>(size) != data.size()) {
-    bad(file, "has " + std::to_string(data.size()) + " bytes of elements, but its shape asks for " + std::to_string(size),
+    bad(file,
+        "has " + std::to_string(data.size()) + " bytes of elements, but its shape asks for " + std::to_string(size),
         data.size() < static_cast<std::uint64_t>(size) ? truncated : "A file holds one array.");
   }
   const DType dtype = want ? *want : natural_dtype(header.element, file);
@@ -308,7 +311,8 @@ Array parse_npy(std::string_view bytes, const std::string& file, std::optional<D
   Array array = convert_all(moved, data, dtype == DType::bf16 ? DType::i32 : DType::u8);
   if (dtype == DType::bf16) {
     Array narrow(dtype, header.shape);
-    for (std::int64_t i = 0; i < narrow.elements(); ++i) std::memcpy(narrow.bytes.data() + 2 * i, array.bytes.data() + 4 * i, 2);
+    for (std::int64_t i = 0; i < narrow.elements(); ++i)
+      std::memcpy(narrow.bytes.data() + 2 * i, array.bytes.data() + 4 * i, 2);
     return narrow;
   }
   array.dtype = dtype;
@@ -317,7 +321,8 @@ Array parse_npy(std::string_view bytes, const std::string& file, std::optional<D
 
 Array read_npy(const std::string& path, std::optional<DType> want) {
   const auto fail = [&] {
-    throw Error(ErrorCode::cannot_read, quoted(path) + " cannot be read: " + std::generic_category().message(errno ? errno : EIO),
+    throw Error(ErrorCode::cannot_read,
+                quoted(path) + " cannot be read: " + std::generic_category().message(errno ? errno : EIO),
                 "Check the path.");
   };
   errno = 0;
@@ -349,8 +354,10 @@ std::string_view npy_type(DType type) {
 
 std::string npy_header(const Tensor& tensor) {
   std::string shape;
-  for (int axis = 0; axis < tensor.rank; ++axis) shape += std::to_string(tensor.shape[axis]) + (tensor.rank == 1 ? "," : axis + 1 < tensor.rank ? ", " : "");
-  std::string dict = "{'descr': '" + std::string(npy_type(tensor.dtype)) + "', 'fortran_order': False, 'shape': (" + shape + "), }";
+  for (int axis = 0; axis < tensor.rank; ++axis)
+    shape += std::to_string(tensor.shape[axis]) + (tensor.rank == 1 ? "," : axis + 1 < tensor.rank ? ", " : "");
+  std::string dict =
+      "{'descr': '" + std::string(npy_type(tensor.dtype)) + "', 'fortran_order': False, 'shape': (" + shape + "), }";
   constexpr std::size_t alignment = 64, before = 10;
   dict.append(alignment - 1 - (before + dict.size()) % alignment, ' ');
   dict += '\n';
@@ -405,7 +412,8 @@ void write_npy(const std::string& path, const Tensor& tensor) {
   if (stream && std::rename(temporary.c_str(), path.c_str()) == 0) return;
   const int error = errno;
   std::remove(temporary.c_str());
-  throw Error(ErrorCode::cannot_write, quoted(path) + " cannot be written: " + std::generic_category().message(error ? error : EIO),
+  throw Error(ErrorCode::cannot_write,
+              quoted(path) + " cannot be written: " + std::generic_category().message(error ? error : EIO),
               "Check the folder and the space on its disk.");
 }
 

@@ -34,8 +34,8 @@ struct Array {
 // The same from memory; `file` is used in errors.
 [[nodiscard]] Array parse_npy(std::string_view bytes, const std::string& file, std::optional<DType> want = {});
 
-// Writes version 1.0, little-endian, C order, whatever the tensor's strides. bf16 and fp8 are widened to f4. The file is
-// there whole or not at all: it is written beside `path` and renamed. Throws cannot_write.
+// Writes version 1.0, little-endian, C order, whatever the tensor's strides. bf16 and fp8 are widened to f4. The file
+// is there whole or not at all: it is written beside `path` and renamed. Throws cannot_write.
 void write_npy(const std::string& path, const Tensor& tensor);
 
 }  // namespace postlude::inline v0::cli

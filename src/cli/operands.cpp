@@ -31,8 +31,8 @@ std::optional<double> number(const std::string& text) {
 // Operands whose values are compared with m_index(), n_index() or batch_index(): which one, by operand.
 std::map<std::string, Op> index_operands(const GraphData& graph) {
   struct Source {
-    std::int32_t operand = -1;   // the value is this operand, converted or rearranged
-    std::optional<Op> index;     // or this index
+    std::int32_t operand = -1;  // the value is this operand, converted or rearranged
+    std::optional<Op> index;    // or this index
   };
   std::vector<Source> sources(graph.nodes.size());
   std::map<std::string, Op> found;
@@ -45,7 +45,8 @@ std::map<std::string, Op> index_operands(const GraphData& graph) {
     for (const NodeId index : node.args) {
       if (!sources[index].index) continue;
       for (const NodeId operand : node.args) {
-        if (sources[operand].operand >= 0) found.emplace(graph.operands[sources[operand].operand].name, *sources[index].index);
+        if (sources[operand].operand >= 0)
+          found.emplace(graph.operands[sources[operand].operand].name, *sources[index].index);
       }
     }
   }
@@ -89,7 +90,8 @@ class Maker {
     for (std::size_t i = 0; i < given_.size(); ++i) {
       const std::string& name = given_[i].name;
       for (std::size_t j = 0; j < i; ++j) {
-        if (given_[j].name == name) throw Error(ErrorCode::repeated_operand, quoted(name) + " is given twice", "Give it once.");
+        if (given_[j].name == name)
+          throw Error(ErrorCode::repeated_operand, quoted(name) + " is given twice", "Give it once.");
       }
       if (std::find(names.begin(), names.end(), name) != names.end()) continue;
       for (const BoundOperand& operand : all) {
@@ -145,8 +147,8 @@ class Maker {
       const auto [r, c] = last_two(i);
       if (r == rows && c == columns) return;
       throw Error(ErrorCode::wrong_shape,
-                  quoted(all[i].source) + " has shape " + plan::shape_text(all[i].array.shape) + ", but " + all[i].slot.name +
-                      " is " + axes + " = " + plan::shape_text({rows, columns}),
+                  quoted(all[i].source) + " has shape " + plan::shape_text(all[i].array.shape) + ", but " +
+                      all[i].slot.name + " is " + axes + " = " + plan::shape_text({rows, columns}),
                   c == rows && r == columns ? "It looks transposed." : "");
     };
     check(0, sizes->m, stream ? sizes->n : sizes->k, stream ? "M x N" : "M x K");
@@ -157,16 +159,18 @@ class Maker {
   void check_memory(const std::vector<BoundOperand>& all) const {
     double bytes = 0;
     for (const BoundOperand& operand : all) {
-      double size = static_cast<double>(size_of(operand.slot.dtype)) * static_cast<double>(std::max<std::int64_t>(batch_, 1));
+      double size =
+          static_cast<double>(size_of(operand.slot.dtype)) * static_cast<double>(std::max<std::int64_t>(batch_, 1));
       for (const std::int64_t extent : shape_of(operand.slot)) size *= static_cast<double>(extent);
       bytes += size;
     }
     const double memory = static_cast<double>(::sysconf(_SC_PHYS_PAGES)) * static_cast<double>(::sysconf(_SC_PAGESIZE));
     if (bytes <= memory) return;
-    throw Error(ErrorCode::out_of_memory,
-                fmt::format("operands and outputs of these sizes take {:.3g} GB, but this machine has {:.3g} GB of memory",
-                            bytes * 1e-9, memory * 1e-9),
-                "Try smaller sizes.");
+    throw Error(
+        ErrorCode::out_of_memory,
+        fmt::format("operands and outputs of these sizes take {:.3g} GB, but this machine has {:.3g} GB of memory",
+                    bytes * 1e-9, memory * 1e-9),
+        "Try smaller sizes.");
   }
 
   [[nodiscard]] std::vector<std::int64_t> shape_of(const Plan::Slot& slot) const {
@@ -202,7 +206,7 @@ class Maker {
     auto shape = batched(shape_of(slot), batch_ > 0 && matrix);  // vectors and scalars are shared by all batches
     Distribution distribution = Distribution::of(slot.dtype);
     if (const auto index = indices_.find(slot.name); index != indices_.end()) {
-      distribution = Distribution::uniform(0, index->second == Op::n_index ? sizes_.n
+      distribution = Distribution::uniform(0, index->second == Op::n_index   ? sizes_.n
                                               : index->second == Op::m_index ? sizes_.m
                                                                              : std::max<std::int64_t>(batch_, 1));
     }
@@ -245,15 +249,16 @@ std::vector<Assignment> parse_assignments(const std::vector<std::string>& argume
   for (const std::string& argument : arguments) {
     const std::size_t equals = argument.find('=');
     if (equals == std::string::npos || equals == 0 || equals + 1 == argument.size()) {
-      throw Error(ErrorCode::usage, quoted(argument) + " is no operand", "Write NAME=FILE.npy, or NAME=0.5 for a scalar.");
+      throw Error(ErrorCode::usage, quoted(argument) + " is no operand",
+                  "Write NAME=FILE.npy, or NAME=0.5 for a scalar.");
     }
     assignments.push_back({argument.substr(0, equals), argument.substr(equals + 1)});
   }
   return assignments;
 }
 
-std::vector<BoundOperand> make_operands(const Plan& plan, const std::vector<Assignment>& given, std::optional<Sizes>& sizes,
-                                        std::int64_t batch, std::uint64_t seed) {
+std::vector<BoundOperand> make_operands(const Plan& plan, const std::vector<Assignment>& given,
+                                        std::optional<Sizes>& sizes, std::int64_t batch, std::uint64_t seed) {
   return Maker(plan, given, batch, seed).run(sizes);
 }
 

@@ -27,6 +27,7 @@ struct Assignment {
 // One for each slot of the plan, outputs allocated and poisoned. Sizes that the command line leaves open are taken from
 // the files of A and B, or X, and written to `sizes`.
 [[nodiscard]] std::vector<BoundOperand> make_operands(const Plan& plan, const std::vector<Assignment>& given,
-                                                      std::optional<Sizes>& sizes, std::int64_t batch, std::uint64_t seed);
+                                                      std::optional<Sizes>& sizes, std::int64_t batch,
+                                                      std::uint64_t seed);
 
 }  // namespace postlude::inline v0::cli

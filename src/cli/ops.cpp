@@ -1,7 +1,7 @@
 // postlude ops: the op table as a manual page.
+#include "graph/ops.h"
 #include "cli/commands.h"
 #include "cli/terminal.h"
-#include "graph/ops.h"
 
 #include <postlude/function.h>
 
@@ -26,7 +26,8 @@ bool is_logic(const OpInfo& op) {
 
 constexpr Section sections[] = {
     {"ARITHMETIC", [](const OpInfo& op) { return is_elementwise(op.op) && op.rule == TypeRule::arithmetic; }},
-    {"ELEMENTARY FUNCTIONS, IN F32", [](const OpInfo& op) { return is_elementwise(op.op) && op.rule == TypeRule::real; }},
+    {"ELEMENTARY FUNCTIONS, IN F32",
+     [](const OpInfo& op) { return is_elementwise(op.op) && op.rule == TypeRule::real; }},
     {"COMPARISONS AND LOGIC", [](const OpInfo& op) { return is_logic(op); }},
     {"CONVERSION", [](const OpInfo& op) { return op.rule == TypeRule::cast; }},
     {"LEAVES", [](const OpInfo& op) { return op.rule == TypeRule::leaf; }},
@@ -36,7 +37,8 @@ constexpr Section sections[] = {
 // As it is written: "a + b", "exp(x)", "acc".
 std::string usage(const OpInfo& op) {
   const std::string spelling(op.spelling);
-  const bool is_operator = !spelling.empty() && std::string_view("+-*/=!<>&|~").find(spelling[0]) != std::string_view::npos;
+  const bool is_operator =
+      !spelling.empty() && std::string_view("+-*/=!<>&|~").find(spelling[0]) != std::string_view::npos;
   if (is_operator) return op.arity == 1 ? spelling + "x" : "a " + spelling + " b";
   switch (op.op) {
     case Op::acc: return spelling;
@@ -68,7 +70,8 @@ std::string reduction_usage(const ReductionInfo& reduction) {
 // "  usage          error    doc", the doc wrapped to `columns`.
 std::string entry(const std::string& usage, const std::string& error, const std::string& doc, const Style& style) {
   constexpr std::size_t usage_width = 36, error_width = 9, columns = 100;
-  std::string line = "  " + style.bold(usage) + std::string(usage.size() < usage_width ? usage_width - usage.size() : 1, ' ');
+  std::string line =
+      "  " + style.bold(usage) + std::string(usage.size() < usage_width ? usage_width - usage.size() : 1, ' ');
   line += style.dim(error) + std::string(error.size() < error_width ? error_width - error.size() : 1, ' ');
   const std::string margin(2 + usage_width + error_width, ' ');
   std::size_t column = std::max(margin.size(), 3 + usage.size() + error_width);
@@ -113,12 +116,15 @@ std::string page(const std::string& wanted) {
   }
   std::string body;
   for (const ReductionInfo& reduction : reduction_table) {
-    if (matches(wanted, "", reduction.spelling)) body += entry(reduction_usage(reduction), "", std::string(reduction.doc), style);
+    if (matches(wanted, "", reduction.spelling))
+      body += entry(reduction_usage(reduction), "", std::string(reduction.doc), style);
   }
   section("REDUCTIONS", body);
   if (wanted.empty()) {
-    text += "\n  axis=0 reduces over the rows and gives a row, axis=1 over the columns and gives a col, no axis over both;\n"
-            "  group=g gives a partial result every g columns (or rows), batch=True goes across the batch as well.\n";
+    text +=
+        "\n  axis=0 reduces over the rows and gives a row, axis=1 over the columns and gives a col, no axis over "
+        "both;\n"
+        "  group=g gives a partial result every g columns (or rows), batch=True goes across the batch as well.\n";
   }
   body.clear();
   for (const FunctionInfo& function : functions()) {
@@ -129,8 +135,10 @@ std::string page(const std::string& wanted) {
   section("FUNCTIONS WRITTEN IN THE LANGUAGE", body);
   if (!wanted.empty()) return text;
   return style.bold("NAME") + "\n  The operations of the epilogue language.\n\n" + style.bold("ERRORS") +
-         "\n  exact: no rounding. rounded: the nearest f32. n ulps: the most that any backend may be off, in units in the last\n"
-         "  place of the result.\n\n" + text;
+         "\n  exact: no rounding. rounded: the nearest f32. n ulps: the most that any backend may be off, in units in "
+         "the last\n"
+         "  place of the result.\n\n" +
+         text;
 }
 
 Json to_json(const std::string& wanted) {
@@ -142,7 +150,8 @@ Json to_json(const std::string& wanted) {
     json["operations"].push_back(entry);
   }
   for (const ReductionInfo& reduction : reduction_table) {
-    if (matches(wanted, "", reduction.spelling)) json["reductions"].push_back({{"name", reduction.spelling}, {"doc", reduction.doc}});
+    if (matches(wanted, "", reduction.spelling))
+      json["reductions"].push_back({{"name", reduction.spelling}, {"doc", reduction.doc}});
   }
   for (const FunctionInfo& f : functions()) {
     if (!matches(wanted, f.name, f.name)) continue;

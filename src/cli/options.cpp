@@ -19,7 +19,8 @@ std::vector<std::int64_t> sizes_of(std::string_view option, const std::string& t
     std::int64_t value = 0;
     const auto [next, error] = std::from_chars(at, end, value);
     if (error == std::errc::result_out_of_range || value > std::numeric_limits<std::int32_t>::max()) {
-      throw Error(ErrorCode::size_overflow, "a size of " + std::string(option) + " is larger than 2147483647", "Split the problem.");
+      throw Error(ErrorCode::size_overflow, "a size of " + std::string(option) + " is larger than 2147483647",
+                  "Split the problem.");
     }
     if (error != std::errc() || value < 0) fail();
     sizes.push_back(value);
@@ -47,7 +48,8 @@ Exit exit_code(ErrorCode code) {
 Problem make_problem(const ProblemOptions& options) {
   const std::optional<DType> dtype = parse_dtype(options.in);
   if (!dtype) {
-    throw Error(ErrorCode::usage, quoted(options.in) + " is no dtype", "--in takes f32, bf16, f16, e4m3, e5m2, s8 or u8");
+    throw Error(ErrorCode::usage, quoted(options.in) + " is no dtype",
+                "--in takes f32, bf16, f16, e4m3, e5m2, s8 or u8");
   }
   const bool batched = options.batch > 0;
   if (!options.stream.empty()) return Stream{.x = *dtype, .batched = batched};

@@ -52,7 +52,8 @@ struct Result {
     return nullptr;
   }
   [[nodiscard]] bool correct() const {
-    return std::all_of(comparisons.begin(), comparisons.end(), [](const Comparison& c) { return c.error_over_bound <= 1; });
+    return std::all_of(comparisons.begin(), comparisons.end(),
+                       [](const Comparison& c) { return c.error_over_bound <= 1; });
   }
   [[nodiscard]] double worst() const {
     double worst = 0;
@@ -113,7 +114,9 @@ Result execute(const RunOptions& options) {
   if (!options.out.empty()) {
     std::error_code error;
     std::filesystem::create_directories(options.out, error);
-    if (error) throw Error(ErrorCode::cannot_write, postlude::quoted(options.out) + " cannot be made: " + error.message(), "Check the path.");
+    if (error)
+      throw Error(ErrorCode::cannot_write, postlude::quoted(options.out) + " cannot be made: " + error.message(),
+                  "Check the path.");
     for (const BoundOperand& operand : result.operands) {
       if (!operand.slot.output) continue;
       progress.step("writing " + operand.slot.name);
@@ -124,8 +127,9 @@ Result execute(const RunOptions& options) {
 }
 
 std::string rate(const Result& result, std::int64_t batch) {
-  const double operations = 2 * static_cast<double>(std::max<std::int64_t>(batch, 1)) * static_cast<double>(result.sizes.m) *
-                            static_cast<double>(result.sizes.n) * static_cast<double>(result.sizes.k);
+  const double operations = 2 * static_cast<double>(std::max<std::int64_t>(batch, 1)) *
+                            static_cast<double>(result.sizes.m) * static_cast<double>(result.sizes.n) *
+                            static_cast<double>(result.sizes.k);
   return operations == 0 ? "" : fmt::format(", {:.1f} Gop/s", operations / result.median() * 1e-6);
 }
 
@@ -141,15 +145,22 @@ Json number_or_text(double value) {
 }
 
 Json worst_json(const Comparison& c) {
-  return {{"b", c.worst[0]}, {"m", c.worst[1]}, {"n", c.worst[2]}, {"value", number_or_text(c.value)},
-          {"expected", number_or_text(c.expected)}, {"bound", number_or_text(c.bound)}};
+  return {{"b", c.worst[0]},
+          {"m", c.worst[1]},
+          {"n", c.worst[2]},
+          {"value", number_or_text(c.value)},
+          {"expected", number_or_text(c.expected)},
+          {"bound", number_or_text(c.bound)}};
 }
 
 Json to_json(const RunOptions& options, const Result& result) {
   Json json;
   json["epilogue"] = result.plan.graph().name();
   const bool stream = !options.problem.stream.empty();
-  Json problem = {{"main_loop", stream ? "stream" : "gemm"}, {"in", options.problem.in}, {"m", result.sizes.m}, {"n", result.sizes.n}};
+  Json problem = {{"main_loop", stream ? "stream" : "gemm"},
+                  {"in", options.problem.in},
+                  {"m", result.sizes.m},
+                  {"n", result.sizes.n}};
   if (!stream) problem["k"] = result.sizes.k;
   if (options.problem.batch > 0) problem["batch"] = options.problem.batch;
   json["problem"] = problem;
@@ -164,7 +175,9 @@ Json to_json(const RunOptions& options, const Result& result) {
   json["operands"] = Json::object();
   json["outputs"] = Json::object();
   for (const BoundOperand& operand : result.operands) {
-    Json entry = {{"dtype", name(operand.slot.dtype)}, {"shape", std::vector<std::int64_t>(operand.tensor.shape.begin(), operand.tensor.shape.begin() + operand.tensor.rank)}};
+    Json entry = {{"dtype", name(operand.slot.dtype)},
+                  {"shape", std::vector<std::int64_t>(operand.tensor.shape.begin(),
+                                                      operand.tensor.shape.begin() + operand.tensor.rank)}};
     if (!operand.slot.output) {
       entry["source"] = operand.source;
       json["operands"][operand.slot.name] = entry;
@@ -191,9 +204,10 @@ std::string to_text(const RunOptions& options, const Result& result) {
   if (options.problem.batch > 0) text += fmt::format(", batch {}", options.problem.batch);
   text += fmt::format(", {}, {}\n", options.problem.in, options.problem.target);
   text += "schedule   " + result.schedule + "\n";
-  text += options.repeat > 1 ? fmt::format("time       {:.4g} ms, the median of {} (least {:.4g}){}\n", result.median(),
-                                           options.repeat, result.milliseconds.front(), rate(result, options.problem.batch))
-                             : fmt::format("time       {:.4g} ms{}\n", result.median(), rate(result, options.problem.batch));
+  text += options.repeat > 1
+              ? fmt::format("time       {:.4g} ms, the median of {} (least {:.4g}){}\n", result.median(),
+                            options.repeat, result.milliseconds.front(), rate(result, options.problem.batch))
+              : fmt::format("time       {:.4g} ms{}\n", result.median(), rate(result, options.problem.batch));
   text += fmt::format("workspace  {} bytes\n\n", result.workspace_bytes);
 
   std::vector<std::vector<std::string>> rows = {{"output", "dtype", "shape"}};
@@ -203,13 +217,15 @@ std::string to_text(const RunOptions& options, const Result& result) {
   for (const BoundOperand& operand : result.operands) {
     if (!operand.slot.output) continue;
     const Tensor& t = operand.tensor;
-    rows.push_back({operand.slot.name, std::string(name(operand.slot.dtype)), plan::shape_text({t.shape.begin(), t.shape.begin() + t.rank})});
+    rows.push_back({operand.slot.name, std::string(name(operand.slot.dtype)),
+                    plan::shape_text({t.shape.begin(), t.shape.begin() + t.rank})});
     if (const Comparison* c = result.comparison(operand.slot.name)) {
       const bool good = c->error_over_bound <= 1;
       rows.back().push_back(fmt::format("{:.3g} {}", c->error_over_bound, good ? "ok" : "WRONG"));
       if (!good) {
-        failures += fmt::format("{} is wrong: at batch {}, row {}, column {} it is {:.9g}, but should be {:.9g} within {:.3g}\n",
-                                operand.slot.name, c->worst[0], c->worst[1], c->worst[2], c->value, c->expected, c->bound);
+        failures += fmt::format(
+            "{} is wrong: at batch {}, row {}, column {} it is {:.9g}, but should be {:.9g} within {:.3g}\n",
+            operand.slot.name, c->worst[0], c->worst[1], c->worst[2], c->value, c->expected, c->bound);
       }
     }
     if (!options.out.empty()) rows.back().push_back(out_path(options, operand.slot.name));
@@ -227,24 +243,41 @@ std::string to_text(const RunOptions& options, const Result& result) {
 void add_problem_options(CLI::App& app, ProblemOptions& options) {
   app.add_option("--gemm", options.gemm, "The main loop is a matrix product of these sizes")->type_name("MxNxK");
   app.add_option("--stream", options.stream, "The main loop reads X, without a product")->type_name("MxN");
-  app.add_option("--batch", options.batch, "So many problems at once")->type_name("L")->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 31));
-  app.add_option("--in", options.in, "Dtype of A and B, or of X: f32 (the default), bf16, f16, e4m3, e5m2, s8, u8")->type_name("DTYPE");
-  app.add_option("--target", options.target, "cpu (the default), cuda, cuda:1; portable, avx2, avx512; or an architecture to explain for, as sm_90a")->type_name("TARGET");
-  app.add_option("--threads", options.threads, "CPU threads; 0, the default, takes what the machine offers")->type_name("T")->check(CLI::Range(0, 4096));
+  app.add_option("--batch", options.batch, "So many problems at once")
+      ->type_name("L")
+      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 31));
+  app.add_option("--in", options.in, "Dtype of A and B, or of X: f32 (the default), bf16, f16, e4m3, e5m2, s8, u8")
+      ->type_name("DTYPE");
+  app.add_option(
+         "--target", options.target,
+         "cpu (the default), cuda, cuda:1; portable, avx2, avx512; or an architecture to explain for, as sm_90a")
+      ->type_name("TARGET");
+  app.add_option("--threads", options.threads, "CPU threads; 0, the default, takes what the machine offers")
+      ->type_name("T")
+      ->check(CLI::Range(0, 4096));
 }
 
 Command add_run(CLI::App& app, bool& json) {
   auto options = std::make_shared<RunOptions>();
   CLI::App* run = app.add_subcommand("run", "Run an epilogue behind a main loop, time it, check it");
-  run->add_option("epilogue", options->epilogue, "The epilogue: FILE.py, or FILE.py:NAME for one that is not the last def")
-      ->type_name("FILE.py[:NAME]")->required();
-  run->add_option("operands", options->operands, "Operands: a .npy file each, or a number for a scalar; A is M x K, B is K x N; "
-                                                 "what is left out is drawn from the seed")->type_name("NAME=FILE.npy");
+  run->add_option("epilogue", options->epilogue,
+                  "The epilogue: FILE.py, or FILE.py:NAME for one that is not the last def")
+      ->type_name("FILE.py[:NAME]")
+      ->required();
+  run->add_option("operands", options->operands,
+                  "Operands: a .npy file each, or a number for a scalar; A is M x K, B is K x N; "
+                  "what is left out is drawn from the seed")
+      ->type_name("NAME=FILE.npy");
   add_problem_options(*run, options->problem);
-  run->add_option("--schedule", options->problem.schedule, "This schedule, as explain prints it, instead of the heuristic's")->type_name("TEXT");
+  run->add_option("--schedule", options->problem.schedule,
+                  "This schedule, as explain prints it, instead of the heuristic's")
+      ->type_name("TEXT");
   run->add_option("--out", options->out, "Write each output to DIR/NAME.npy")->type_name("DIR");
-  run->add_flag("--verify", options->verify, "Compare with the float64 reference; exit with 1 where it is not within the bound");
-  run->add_option("--repeat", options->repeat, "Run so often, after one run that does not count, and report the median")->type_name("R")->check(CLI::Range(1, 1000000));
+  run->add_flag("--verify", options->verify,
+                "Compare with the float64 reference; exit with 1 where it is not within the bound");
+  run->add_option("--repeat", options->repeat, "Run so often, after one run that does not count, and report the median")
+      ->type_name("R")
+      ->check(CLI::Range(1, 1000000));
   run->add_option("--seed", options->seed, "For what is drawn (default 0)")->type_name("S");
   run->footer("Example:\n  postlude run epilogues/bias_gelu.py --gemm 4096x4096x1024 --in bf16 --verify");
   return {run, [options, &json] {

@@ -25,8 +25,8 @@ class Style {
 // Rows of cells, columns aligned, two spaces between; the last column is not padded. The first row is a heading.
 [[nodiscard]] std::string table(const std::vector<std::vector<std::string>>& rows, const Style& style);
 
-// One line on stderr that says what a long run is doing: nothing unless stderr is a terminal, and nothing before a second has
-// gone by or for a step that is not known to be long.
+// One line on stderr that says what a long run is doing: nothing unless stderr is a terminal, and nothing before a
+// second has gone by or for a step that is not known to be long.
 class Progress {
  public:
   Progress();

@@ -30,7 +30,8 @@ std::string why_unusable(const std::string& path, const struct stat& status) {
   if (S_ISLNK(status.st_mode)) return postlude::quoted(path) + " is a symbolic link";
   if (!S_ISDIR(status.st_mode)) return postlude::quoted(path) + " is not a folder";
   if (status.st_uid != ::geteuid()) return postlude::quoted(path) + " belongs to another user";
-  if ((status.st_mode & (S_IWGRP | S_IWOTH)) != 0) return postlude::quoted(path) + " can be written by others: chmod 700 makes it yours";
+  if ((status.st_mode & (S_IWGRP | S_IWOTH)) != 0)
+    return postlude::quoted(path) + " can be written by others: chmod 700 makes it yours";
   if (::access(path.c_str(), W_OK | X_OK) != 0) return postlude::quoted(path) + " cannot be written";
   return "";
 }

@@ -38,10 +38,22 @@ std::vector<float> make_table(DType type) {
 
 const float* decode_table(DType type) {
   switch (type) {
-    case DType::f16: { static const auto table = make_table(DType::f16); return table.data(); }
-    case DType::bf16: { static const auto table = make_table(DType::bf16); return table.data(); }
-    case DType::e4m3: { static const auto table = make_table(DType::e4m3); return table.data(); }
-    case DType::e5m2: { static const auto table = make_table(DType::e5m2); return table.data(); }
+    case DType::f16: {
+      static const auto table = make_table(DType::f16);
+      return table.data();
+    }
+    case DType::bf16: {
+      static const auto table = make_table(DType::bf16);
+      return table.data();
+    }
+    case DType::e4m3: {
+      static const auto table = make_table(DType::e4m3);
+      return table.data();
+    }
+    case DType::e5m2: {
+      static const auto table = make_table(DType::e5m2);
+      return table.data();
+    }
     default: return nullptr;
   }
 }

@@ -25,12 +25,12 @@ namespace postlude::inline v0::core {
 
 // A binary floating-point format: values are significand * 2^(exponent), the bits are sign, exponent field, fraction.
 struct FloatFormat {
-  int precision;        // of the significand, the hidden bit included
-  int min_exponent;     // of the smallest normal number
-  std::uint32_t sign;   // its bit
-  std::uint32_t max;    // bits of the largest finite value
-  std::uint32_t nan;    // bits of the NaN that conversions give
-  bool saturates;       // no conversion gives an infinity
+  int precision;       // of the significand, the hidden bit included
+  int min_exponent;    // of the smallest normal number
+  std::uint32_t sign;  // its bit
+  std::uint32_t max;   // bits of the largest finite value
+  std::uint32_t nan;   // bits of the NaN that conversions give
+  bool saturates;      // no conversion gives an infinity
 };
 
 [[nodiscard]] constexpr FloatFormat float_format(DType type) {
@@ -63,8 +63,8 @@ struct FloatFormat {
   const std::uint64_t below = shift < 64 ? significand >> shift : 0;
   const std::uint64_t rest = shift < 64 ? significand - (below << shift) : significand;
   // Discarded, in units in the last place: exact, but for what is below 2^-900 of one.
-  const double fraction =
-      static_cast<double>(rest) * std::bit_cast<double>(static_cast<std::uint64_t>(1023 - (shift < 1000 ? shift : 1000)) << 52);
+  const double fraction = static_cast<double>(rest) *
+                          std::bit_cast<double>(static_cast<std::uint64_t>(1023 - (shift < 1000 ? shift : 1000)) << 52);
   bool away = false;
   switch (round) {
     case Round::nearest_even: away = fraction > 0.5 || (fraction == 0.5 && (below & 1) != 0); break;

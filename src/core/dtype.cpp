@@ -11,9 +11,9 @@ constexpr std::array<std::string_view, dtype_count> names = {"f32", "f16", "bf16
 
 // What numpy, torch and jax call the same types.
 constexpr std::pair<std::string_view, DType> aliases[] = {
-    {"float32", f32}, {"float16", f16}, {"half", f16},       {"bfloat16", bf16},    {"float8_e4m3fn", e4m3},
-    {"float8_e5m2", e5m2}, {"int8", s8}, {"i8", s8},          {"uint8", u8},         {"int32", i32},
-    {"int64", i64},   {"boolean", boolean}};
+    {"float32", f32},        {"float16", f16},      {"half", f16},  {"bfloat16", bf16},
+    {"float8_e4m3fn", e4m3}, {"float8_e5m2", e5m2}, {"int8", s8},   {"i8", s8},
+    {"uint8", u8},           {"int32", i32},        {"int64", i64}, {"boolean", boolean}};
 
 }  // namespace
 

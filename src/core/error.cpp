@@ -11,8 +11,11 @@ namespace {
 std::size_t utf8_length(std::string_view text, std::size_t i) {
   const auto byte = [&](std::size_t k) { return static_cast<unsigned char>(text[k]); };
   const unsigned char first = byte(i);
-  const std::size_t length = first < 0x80 ? 1 : first >= 0xc2 && first < 0xe0 ? 2 : first >= 0xe0 && first < 0xf0 ? 3
-                             : first >= 0xf0 && first < 0xf5 ? 4 : 0;
+  const std::size_t length = first < 0x80                    ? 1
+                             : first >= 0xc2 && first < 0xe0 ? 2
+                             : first >= 0xe0 && first < 0xf0 ? 3
+                             : first >= 0xf0 && first < 0xf5 ? 4
+                                                             : 0;
   if (length == 0 || i + length > text.size()) return 0;
   for (std::size_t k = 1; k < length; ++k) {
     if ((byte(i + k) & 0xc0) != 0x80) return 0;
@@ -87,7 +90,10 @@ std::string to_string(ErrorCode code) {
 }
 
 Error::Error(ErrorCode code, std::string message, std::string hint, Location where)
-    : code_(code), message_(std::move(message)), hint_(std::move(hint)), where_(std::move(where)),
+    : code_(code),
+      message_(std::move(message)),
+      hint_(std::move(hint)),
+      where_(std::move(where)),
       rendered_(render(code_, message_, hint_, where_)) {}
 
 std::string quoted(std::string_view text) {

@@ -26,7 +26,8 @@ class Memory {
  public:
   explicit Memory(std::int64_t bytes) : bytes_(bytes) {
     if (bytes == 0) return;
-    data_.reset(static_cast<char*>(::operator new(static_cast<std::size_t>(bytes), std::align_val_t{line}, std::nothrow)));
+    data_.reset(
+        static_cast<char*>(::operator new (static_cast<std::size_t>(bytes), std::align_val_t{line}, std::nothrow)));
     if (!data_) {
       throw Error(ErrorCode::out_of_memory, std::to_string(bytes) + " bytes of workspace could not be allocated");
     }
@@ -36,7 +37,7 @@ class Memory {
 
  private:
   struct Free {
-    void operator()(char* data) const { ::operator delete(data, std::align_val_t{line}); }
+    void operator()(char* data) const { ::operator delete (data, std::align_val_t{line}); }
   };
   std::unique_ptr<char, Free> data_;
   std::int64_t bytes_ = 0;
@@ -65,12 +66,17 @@ struct Compiled {
   bool stream = false;
 };
 
-// ---- one call -------------------------------------------------------------------------------------------------------------
+// ---- one call
+// -------------------------------------------------------------------------------------------------------------
 
 class Bound_ final : public BoundCall {
  public:
   Bound_(std::shared_ptr<const Compiled> compiled, const Bindings& bindings)
-      : compiled_(std::move(compiled)), shape_(bindings.shape), a_(bindings.a), b_(bindings.b), buffers_(bindings.buffers),
+      : compiled_(std::move(compiled)),
+        shape_(bindings.shape),
+        a_(bindings.a),
+        b_(bindings.b),
+        buffers_(bindings.buffers),
         packed_(static_cast<const PackedB*>(bindings.packed_b)) {
     const Program& program = compiled_->program;
     for (Pass& pass : schedule(program, shape_, compiled_->stream)) runs_.emplace_back().pass = std::move(pass);
@@ -95,7 +101,9 @@ class Bound_ final : public BoundCall {
     }
   }
 
-  [[nodiscard]] std::int64_t workspace_bytes() const override { return buffers_memory_->bytes() + frames_memory_->bytes(); }
+  [[nodiscard]] std::int64_t workspace_bytes() const override {
+    return buffers_memory_->bytes() + frames_memory_->bytes();
+  }
 
   [[nodiscard]] std::string describe() const override {
     std::string text = std::string(name(compiled_->isa)) + ", " + std::to_string(threads()) + " threads";
@@ -135,15 +143,15 @@ class Bound_ final : public BoundCall {
   struct PassRun {
     Pass pass;
     std::optional<Blocking> blocking;
-    std::optional<DirectForm> direct;        // instead of phases
-    lower::BufferId kept = -1;               // the output in which collected accumulators wait
+    std::optional<DirectForm> direct;  // instead of phases
+    lower::BufferId kept = -1;         // the output in which collected accumulators wait
     std::vector<PhaseExecutor> phases;
-    std::vector<PhaseFrame> frames;          // per thread, per phase
-    std::vector<char*> locals;               // per thread, per local
-    std::vector<std::int64_t> local_rows;    // row strides, in elements
+    std::vector<PhaseFrame> frames;        // per thread, per phase
+    std::vector<char*> locals;             // per thread, per local
+    std::vector<std::int64_t> local_rows;  // row strides, in elements
     std::int64_t thread_scratch = 0, shared_scratch = 0, local_bytes = 0, partial_bytes = 0;
     std::vector<std::int64_t> local_offsets;
-    bool over_batches = false;               // the product runs on one thread, batches beside each other
+    bool over_batches = false;  // the product runs on one thread, batches beside each other
   };
 
   [[nodiscard]] int threads() const { return compiled_->threads; }
@@ -157,8 +165,8 @@ class Bound_ final : public BoundCall {
     const Pass& pass = run.pass;
     std::string text = "phases " + std::to_string(pass.first) + ".." + std::to_string(pass.first + pass.count - 1);
     text += pass.product ? " behind the product" : "";
-    text += " over " + std::to_string(pass.row_blocks()) + " x " + std::to_string(pass.column_blocks()) + " blocks of " +
-            std::to_string(pass.block_rows) + " x " + std::to_string(pass.block_columns);
+    text += " over " + std::to_string(pass.row_blocks()) + " x " + std::to_string(pass.column_blocks()) +
+            " blocks of " + std::to_string(pass.block_rows) + " x " + std::to_string(pass.block_columns);
     if (pass.whole_rows) text += " (whole rows)";
     if (run.direct) text += " in registers";
     if (run.blocking) {
@@ -171,7 +179,8 @@ class Bound_ final : public BoundCall {
   [[nodiscard]] Product product_of(const Pass& pass, std::int64_t batch) const {
     auto matrix = [&](const Bound& bound) {
       const std::int64_t offset = batch * bound.strides[0] * size_of(bound.dtype);
-      return Matrix{bound.data ? static_cast<const char*>(bound.data) + offset : nullptr, bound.dtype, bound.strides[1], bound.strides[2]};
+      return Matrix{bound.data ? static_cast<const char*>(bound.data) + offset : nullptr, bound.dtype, bound.strides[1],
+                    bound.strides[2]};
     };
     Product product;
     product.m = shape_.m;
@@ -190,16 +199,17 @@ class Bound_ final : public BoundCall {
     run.blocking = choose_blocking(shape_of(product_of(pass, 0)), compiled_->isa, pass.whole_rows);
     pass.block_rows = row_group;
     const bool whole = run.blocking->order != Order::blocks;
-    pass.block_columns = std::max<std::int64_t>(1, whole ? pass.columns : std::min(pass.columns, run.blocking->column_block));
+    pass.block_columns =
+        std::max<std::int64_t>(1, whole ? pass.columns : std::min(pass.columns, run.blocking->column_block));
     run.over_batches = shape_.batch > 1 && run.blocking->units < 4 * threads();
     run.kept = output_for_accumulators(run);
     run.thread_scratch = round_up(static_cast<std::int64_t>(run.blocking->thread_bytes), line);
     run.shared_scratch = run.kept >= 0 ? 0 : round_up(static_cast<std::int64_t>(run.blocking->shared_bytes), line);
   }
 
-  // An output as large as the accumulator, of which nothing is written before a later phase of the pass has its rows: collected
-  // accumulators wait there instead of passing through memory of their own. rmsnorm
-  // and softmax at 512 x 3072 x 768 then take 0.97 of the time.
+  // An output as large as the accumulator, of which nothing is written before a later phase of the pass has its rows:
+  // collected accumulators wait there instead of passing through memory of their own. rmsnorm and softmax at 512 x 3072
+  // x 768 then take 0.97 of the time.
   [[nodiscard]] lower::BufferId output_for_accumulators(const PassRun& run) const {
     const Program& program = compiled_->program;
     const Blocking& blocking = *run.blocking;
@@ -218,14 +228,15 @@ class Bound_ final : public BoundCall {
     for (lower::BufferId i = 0; i < static_cast<lower::BufferId>(buffers_.size()); ++i) {
       const Buffer& buffer = program.buffers[i];
       const Bound& bound = buffers_[i];
-      if (buffer.kind != BufferKind::output || bound.dtype != DType::f32 || !buffer.axes.contains(tile_axes) || bound.strides[2] != 1 ||
-          bound.strides[1] < shape_.n || buffer.rows.at(shape_.m) != shape_.m || buffer.columns.at(shape_.n) != shape_.n ||
-          (shape_.batch > 1 && bound.strides[0] == 0)) {
+      if (buffer.kind != BufferKind::output || bound.dtype != DType::f32 || !buffer.axes.contains(tile_axes) ||
+          bound.strides[2] != 1 || bound.strides[1] < shape_.n || buffer.rows.at(shape_.m) != shape_.m ||
+          buffer.columns.at(shape_.n) != shape_.n || (shape_.batch > 1 && bound.strides[0] == 0)) {
         continue;
       }
       bool later = false;
       for (int p = run.pass.first + 1; p < run.pass.first + run.pass.count; ++p) later = later || stores(p, i);
-      const bool read = std::any_of(program.phases.begin(), program.phases.end(), [&](const lower::Phase& p) { return loads(p, i); });
+      const bool read =
+          std::any_of(program.phases.begin(), program.phases.end(), [&](const lower::Phase& p) { return loads(p, i); });
       if (later && !stores(run.pass.first, i) && !read && !in_place_of_operand(i)) return i;
     }
     return -1;
@@ -242,7 +253,8 @@ class Bound_ final : public BoundCall {
   [[nodiscard]] bool crosses(lower::BufferId buffer) const {
     const std::vector<lower::Phase>& phases = compiled_->program.phases;
     return std::any_of(phases.begin(), phases.end(), [&](const lower::Phase& phase) {
-      return std::any_of(phase.stores.begin(), phase.stores.end(), [&](const lower::Store& s) { return s.access.buffer == buffer; });
+      return std::any_of(phase.stores.begin(), phase.stores.end(),
+                         [&](const lower::Store& s) { return s.access.buffer == buffer; });
     });
   }
 
@@ -301,14 +313,16 @@ class Bound_ final : public BoundCall {
       setting.block_rows = pass.block_rows;
       setting.block_columns = pass.block_columns;
       run.phases.emplace_back(setting);
-      if (pass.product && pass.count == 1 && pass.pieces.count == 1) run.direct = direct_form(program, *setting.phase, buffers_);
+      if (pass.product && pass.count == 1 && pass.pieces.count == 1)
+        run.direct = direct_form(program, *setting.phase, buffers_);
       for (ReductionExecutor& reduction : run.phases.back().reductions()) {
         run.partial_bytes += round_up(reduction.workspace_bytes(), line);
       }
     }
   }
 
-  // Each thread's frames, local values and scratch of the product; then what all share. Passes follow one another, so they share memory.
+  // Each thread's frames, local values and scratch of the product; then what all share. Passes follow one another, so
+  // they share memory.
   void allocate_frames() {
     std::int64_t per_thread = 0, shared = 0, scratch = 0;
     for (PassRun& run : runs_) {
@@ -319,7 +333,8 @@ class Bound_ final : public BoundCall {
       per_thread = std::max(per_thread, thread.bytes());
       shared = std::max(shared, run.partial_bytes + (run.over_batches ? 0 : run.shared_scratch));
       for (const PhaseExecutor& phase : run.phases) {
-        for (const ReductionExecutor& reduction : phase.reductions()) scratch = std::max(scratch, reduction.scratch_bytes());
+        for (const ReductionExecutor& reduction : phase.reductions())
+          scratch = std::max(scratch, reduction.scratch_bytes());
       }
     }
     // A page more keeps threads' memory apart.
@@ -335,7 +350,8 @@ class Bound_ final : public BoundCall {
         thread.add(run.thread_scratch + (run.over_batches ? run.shared_scratch : 0));
         char* const locals = base + thread.add(run.local_bytes);
         for (const std::int64_t offset : run.local_offsets) run.locals.push_back(locals + offset);
-        for (const PhaseExecutor& phase : run.phases) run.frames.push_back(phase.make_frame(base + thread.add(phase.frame_bytes())));
+        for (const PhaseExecutor& phase : run.phases)
+          run.frames.push_back(phase.make_frame(base + thread.add(phase.frame_bytes())));
       }
       std::int64_t partial = run.over_batches ? 0 : run.shared_scratch;
       for (PhaseExecutor& phase : run.phases) {
@@ -436,7 +452,8 @@ class Bound_ final : public BoundCall {
     }
     const int workers = static_cast<int>(std::min<std::int64_t>(threads(), shape_.batch));
     parallel(workers, [&](int thread) {
-      for (std::int64_t batch = shape_.batch * thread / workers; batch < shape_.batch * (thread + 1) / workers; ++batch) {
+      for (std::int64_t batch = shape_.batch * thread / workers; batch < shape_.batch * (thread + 1) / workers;
+           ++batch) {
         run_batch(run, batch, thread, 1);
       }
     });
@@ -448,14 +465,15 @@ class Bound_ final : public BoundCall {
   std::vector<Bound> buffers_;
   const PackedB* packed_ = nullptr;
   std::vector<PassRun> runs_;
-  std::vector<int> local_;                       // per buffer: whether (>= 0) it stays with a block's rows
+  std::vector<int> local_;  // per buffer: whether (>= 0) it stays with a block's rows
   std::optional<Memory> buffers_memory_, frames_memory_;
   std::int64_t thread_pitch_ = 0;
   char* shared_ = nullptr;
   char* combine_scratch_ = nullptr;
 };
 
-// ---- a compiled program -------------------------------------------------------------------------------------------------------
+// ---- a compiled program
+// -------------------------------------------------------------------------------------------------------
 
 Axes problem_axes(bool batched) { return batched ? Axis::b | tile_axes : tile_axes; }
 
@@ -496,7 +514,8 @@ class CpuExecutable final : public Executable {
     auto lay = [&](Axes axes, std::int64_t rows, std::int64_t columns, DType dtype) {
       Bound bound;
       bound.dtype = dtype;
-      bound.strides = {axes.has(Axis::b) ? rows * columns : 0, axes.has(Axis::m) ? columns : 0, axes.has(Axis::n) ? 1 : 0};
+      bound.strides = {axes.has(Axis::b) ? rows * columns : 0, axes.has(Axis::m) ? columns : 0,
+                       axes.has(Axis::n) ? 1 : 0};
       return bound;
     };
     const Axes all = problem_axes(compiled_->program.batched);
@@ -530,10 +549,12 @@ std::vector<std::string> refusals(const Problem& problem, const Program& program
   if (!isa) {
     reasons.push_back("the CPU has no instruction set " + quoted(target.isa) + "; take portable, avx2 or avx512");
   } else if (*isa > machine_isa()) {
-    reasons.push_back("this machine has no " + std::string(name(*isa)) + "; the best it has is " + std::string(name(machine_isa())));
+    reasons.push_back("this machine has no " + std::string(name(*isa)) + "; the best it has is " +
+                      std::string(name(machine_isa())));
   }
   if (!target.schedule.empty()) {
-    reasons.push_back("the CPU chooses its schedule from the shapes; leave the schedule " + quoted(target.schedule) + " out");
+    reasons.push_back("the CPU chooses its schedule from the shapes; leave the schedule " + quoted(target.schedule) +
+                      " out");
   }
   if (const Gemm* gemm = std::get_if<Gemm>(&problem); gemm && reasons.empty()) {
     try {
@@ -552,7 +573,8 @@ std::vector<std::string> refusals(const Problem& problem, const Program& program
   return reasons;
 }
 
-std::unique_ptr<Executable> compile(const Problem& problem, std::shared_ptr<const Program> program, const Target& target) {
+std::unique_ptr<Executable> compile(const Problem& problem, std::shared_ptr<const Program> program,
+                                    const Target& target) {
   const std::vector<std::string> reasons = refusals(problem, *program, target);
   if (!reasons.empty()) throw Error(ErrorCode::unsupported, reasons[0]);
   auto compiled = std::make_shared<Compiled>();

@@ -9,7 +9,8 @@
 
 namespace postlude::inline v0::cpu {
 
-[[nodiscard]] std::vector<std::string> refusals(const Problem& problem, const lower::Program& program, const Target& target);
+[[nodiscard]] std::vector<std::string> refusals(const Problem& problem, const lower::Program& program,
+                                                const Target& target);
 [[nodiscard]] std::unique_ptr<Executable> compile(const Problem& problem, std::shared_ptr<const lower::Program> program,
                                                   const Target& target);
 

@@ -52,7 +52,8 @@ Combiner::Combiner(const Lambda& body, std::span<const DType> types, const Strip
   };
   const auto converted = [&](int v, DType type) {
     if (type_of[v] == type) return v;
-    return append({.type = type, .function = table.cast[compute_index(type_of[v])][static_cast<int>(type)], .arguments = {v}});
+    return append(
+        {.type = type, .function = table.cast[compute_index(type_of[v])][static_cast<int>(type)], .arguments = {v}});
   };
   for (const lower::Instruction& x : phase.code) {
     if (x.op == Op::parameter) {

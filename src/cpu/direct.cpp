@@ -127,7 +127,8 @@ class Matcher {
         return is_accumulator(at(v).args[i]) && is_scale(at(v).args[1 - i]) && (++used_, true);
       }
       if (plain(v, Op::fma, 3) && at(at(v).args[i]).op == Op::acc) {
-        return is_accumulator(at(v).args[i]) && is_scale(at(v).args[1 - i]) && is_bias(at(v).args[2]) && (++used_, true);
+        return is_accumulator(at(v).args[i]) && is_scale(at(v).args[1 - i]) && is_bias(at(v).args[2]) &&
+               (++used_, true);
       }
     }
     return false;

@@ -1,5 +1,5 @@
-// The cheapest epilogues, which gemm's kernels do in registers (microkernel.h: Direct): nothing, a scale, a bias along N, an
-// added tile, bounds; into an f32 output.
+// The cheapest epilogues, which gemm's kernels do in registers (microkernel.h: Direct): nothing, a scale, a bias along
+// N, an added tile, bounds; into an f32 output.
 #pragma once
 
 #include "cpu/microkernel.h"
@@ -15,8 +15,8 @@ namespace postlude::inline v0::cpu {
 // What a Direct is made from at run time: values of a phase (-1: absent).
 struct DirectForm {
   lower::BufferId out = -1, bias = -1, add = -1;
-  std::optional<float> alpha;      // a constant
-  lower::BufferId alpha_from = -1; // or a scalar operand
+  std::optional<float> alpha;       // a constant
+  lower::BufferId alpha_from = -1;  // or a scalar operand
   float lo = -std::numeric_limits<float>::infinity();
   float hi = std::numeric_limits<float>::infinity();
 

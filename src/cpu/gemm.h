@@ -64,8 +64,8 @@ enum class Order : std::uint8_t {
   blocks,     // a block is handed on by the thread that finished it, at once
   collected,  // all columns of row_block rows are computed into shared scratch, then handed on with whole rows: for
               // statistics over N that are used again, and for sums split over K, whose parts are added on the way
-  rows,  // the same by the thread alone, for as few rows as stay in its L2: B is packed once, into shared scratch.
-         // Statistics over N where B is small enough for L3
+  rows,       // the same by the thread alone, for as few rows as stay in its L2: B is packed once, into shared scratch.
+              // Statistics over N where B is small enough for L3
 };
 
 // Sizes are in elements. Made by choose_blocking.

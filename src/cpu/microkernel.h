@@ -1,16 +1,16 @@
 // What the matrix product asks of an instruction set: plain data and function pointers.
 //
-// The translation units behind this (microkernel_<isa>.cpp) are compiled with that instruction set's flags. They include
-// this header, <cstdint> and intrinsics only: an inline function of a library, compiled there, could be the copy that the linker
-// keeps for everyone.
+// The translation units behind this (microkernel_<isa>.cpp) are compiled with that instruction set's flags. They
+// include this header, <cstdint> and intrinsics only: an inline function of a library, compiled there, could be the
+// copy that the linker keeps for everyone.
 //
-// Words. All packed operands consist of 32-bit words: one f32 (also what f16, bf16, e4m3 and e5m2 are converted to), two
-// 16-bit integers, or four 8-bit integers, consecutive in K. A *step* is one word's worth of K. So the arithmetic is a
-// parameter of one kernel: acc[i][j] += dot(A word (i, step), B word (step, j)).
+// Words. All packed operands consist of 32-bit words: one f32 (also what f16, bf16, e4m3 and e5m2 are converted to),
+// two 16-bit integers, or four 8-bit integers, consecutive in K. A *step* is one word's worth of K. So the arithmetic
+// is a parameter of one kernel: acc[i][j] += dot(A word (i, step), B word (step, j)).
 //
-// Packed B is a sequence of *panels*: up to `panel` columns wide (a whole number of vectors), `steps` rows of contiguous
-// words. Packed A is a *row group* of up to `row_group` rows: at(i, step) = a[i * a_row + step * a_step], which can
-// also address A itself, unpacked.
+// Packed B is a sequence of *panels*: up to `panel` columns wide (a whole number of vectors), `steps` rows of
+// contiguous words. Packed A is a *row group* of up to `row_group` rows: at(i, step) = a[i * a_row + step * a_step],
+// which can also address A itself, unpacked.
 #pragma once
 
 #include <cstdint>
@@ -26,8 +26,9 @@ inline constexpr int max_panel = 64;
 
 // The cheapest epilogues, done in registers and stored straight into an f32 output with unit column stride:
 //   x = fma(acc, alpha, bias[n]);  x = x + add[m, n];  out[m, n] = min(max(x, lo), hi)
-// Absent parts are alpha = 1, null, and infinite bounds, and change no bit. NaN passes through the bounds; with lo == 0 of either
-// sign the result is max's (+0 beats -0). hi must not be zero. `add` may be `out` itself. All strides are in elements.
+// Absent parts are alpha = 1, null, and infinite bounds, and change no bit. NaN passes through the bounds; with lo == 0
+// of either sign the result is max's (+0 beats -0). hi must not be zero. `add` may be `out` itself. All strides are in
+// elements.
 struct Direct {
   float* out = nullptr;
   std::int64_t row_stride = 0;
@@ -46,14 +47,14 @@ struct Prefetch {
   std::int64_t element_bytes = 0;  // column stride; columns further apart than 64 bytes are not worth prefetching
 };
 
-// Memory that is needed soon, asked for (into L2) while tiles are computed: `lines` lines in every 16 steps, from where the last
-// call stopped. Without it packing the next block waits for L3 or memory.
+// Memory that is needed soon, asked for (into L2) while tiles are computed: `lines` lines in every 16 steps, from where
+// the last call stopped. Without it packing the next block waits for L3 or memory.
 struct Ahead {
   const char* row = nullptr;
   std::int64_t row_stride = 0;  // bytes
   std::int64_t row_bytes = 0;
-  std::int64_t rows = 0;        // left
-  std::int64_t column = 0;      // bytes done in this row
+  std::int64_t rows = 0;    // left
+  std::int64_t column = 0;  // bytes done in this row
   int lines = 0;
 };
 
@@ -66,13 +67,14 @@ struct TileRun {
 
   const std::uint32_t* b = nullptr;  // first panel; the next begins steps * panel words later
   std::int64_t steps = 0;
-  std::int64_t columns = 0;          // every panel but the last is full; the last is padded to whole vectors
+  std::int64_t columns = 0;  // every panel but the last is full; the last is padded to whole vectors
 
   void* c = nullptr;        // f32 or i32, stride 1 in columns; written in whole vectors
   std::int64_t c_row = 0;   // elements
   bool accumulate = false;  // add to what is there
 
-  // Integer kernels whose words are biased (see PackTerms): added to the accumulator, one per row and per padded column.
+  // Integer kernels whose words are biased (see PackTerms): added to the accumulator, one per row and per padded
+  // column.
   const std::int32_t* row_terms = nullptr;
   const std::int32_t* column_terms = nullptr;
 
@@ -87,12 +89,12 @@ struct TileRun {
 // A few rows of A (words, at most max_thin_rows) times unpacked B.
 inline constexpr int max_thin_rows = 16;
 struct ThinRun {
-  const float* a = nullptr;    // contiguous in K
+  const float* a = nullptr;  // contiguous in K
   std::int64_t a_row = 0;
   int rows = 0;
-  const char* b = nullptr;     // first element of the first column
-  std::int64_t b_step = 0;     // bytes from one k to the next (k-major: one element)
-  std::int64_t b_column = 0;   // bytes from one column to the next (n-major: one element)
+  const char* b = nullptr;    // first element of the first column
+  std::int64_t b_step = 0;    // bytes from one k to the next (k-major: one element)
+  std::int64_t b_column = 0;  // bytes from one column to the next (n-major: one element)
   Element element = Element::f32;
   std::int64_t k = 0;
   std::int64_t columns = 0;
@@ -102,10 +104,10 @@ struct ThinRun {
 };
 
 struct Kernels {
-  int lanes;         // 32-bit words in a vector
-  int panel;         // columns in a full panel
-  int word_elements; // 1, 2 or 4
-  bool terms;        // wants row_terms and column_terms
+  int lanes;          // 32-bit words in a vector
+  int panel;          // columns in a full panel
+  int word_elements;  // 1, 2 or 4
+  bool terms;         // wants row_terms and column_terms
 
   void (*tiles)(const TileRun& run);
 
@@ -136,8 +138,8 @@ struct Kernels {
 extern const Kernels portable_float_kernels;
 extern const Kernels portable_integer_kernels;  // 16-bit words, no saturation anywhere
 extern const Kernels avx2_float_kernels;
-extern const Kernels avx2_integer_kernels;      // vpmaddwd on 16-bit words: exact, where vpmaddubsw would saturate
+extern const Kernels avx2_integer_kernels;  // vpmaddwd on 16-bit words: exact, where vpmaddubsw would saturate
 extern const Kernels avx512_float_kernels;
-extern const Kernels avx512_integer_kernels;    // vpdpbusd (VNNI) on 8-bit words
+extern const Kernels avx512_integer_kernels;  // vpdpbusd (VNNI) on 8-bit words
 
 }  // namespace postlude::inline v0::cpu

@@ -1,8 +1,8 @@
 // AVX2, FMA and F16C: f32 words, and 8-bit integers as 16-bit pairs.
 #include "cpu/microkernel.h"
 
-#include <cstddef>
 #include <immintrin.h>
+#include <cstddef>
 
 namespace postlude::inline v0::cpu {
 namespace {

@@ -1,8 +1,8 @@
 // AVX-512 F, BW, DQ, VL: f32 words.
 #include "cpu/microkernel.h"
 
-#include <cstddef>
 #include <immintrin.h>
+#include <cstddef>
 
 #include "cpu/microkernel_avx512_simd.inc"
 // (order matters)

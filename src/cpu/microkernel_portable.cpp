@@ -1,5 +1,5 @@
-// Whatever the compiler's baseline has: vectors of 16 bytes in the compilers' own notation, which become SSE2, NEON or scalar code.
-// A product and its sum are rounded separately here (the baseline need not have fused multiply-add).
+// Whatever the compiler's baseline has: vectors of 16 bytes in the compilers' own notation, which become SSE2, NEON or
+// scalar code. A product and its sum are rounded separately here (the baseline need not have fused multiply-add).
 #include "cpu/microkernel.h"
 
 #include <cstddef>

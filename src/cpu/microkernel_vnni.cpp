@@ -1,9 +1,10 @@
-// AVX-512 VNNI: 8-bit words. vpdpbusd multiplies u8 by s8 and sums four products into i32 without saturation. So A's words are
-// u8 and B's s8: s8 in A gets +128 (xor 0x80), u8 in B gets -128, and terms made of the other side's sums put that right.
+// AVX-512 VNNI: 8-bit words. vpdpbusd multiplies u8 by s8 and sums four products into i32 without saturation. So A's
+// words are u8 and B's s8: s8 in A gets +128 (xor 0x80), u8 in B gets -128, and terms made of the other side's sums put
+// that right.
 #include "cpu/microkernel.h"
 
-#include <cstddef>
 #include <immintrin.h>
+#include <cstddef>
 
 #include "cpu/microkernel_avx512_simd.inc"
 // (order matters)

@@ -1,8 +1,8 @@
 #include "cpu/ops.h"
 
 #include "core/convert.h"
-#include "cpu/reduce.h"
 #include "cpu/keep.h"
+#include "cpu/reduce.h"
 #include "graph/functions.h"
 #include "lower/expand.h"
 
@@ -101,14 +101,17 @@ void refuse_too_many(const lower::Phase& phase) {
   const auto check = [](const Function& function) {
     if (!function.native || function.parameters.size() <= most_arguments) return;
     throw Error(ErrorCode::unsupported, "the CPU calls functions of at most " + std::to_string(most_arguments) +
-                " arguments, and " + quoted(function.name) + " has " + std::to_string(function.parameters.size()));
+                                            " arguments, and " + quoted(function.name) + " has " +
+                                            std::to_string(function.parameters.size()));
   };
   for (const lower::Instruction& x : phase.code)
     if (x.op == Op::call) check(*x.function);
   for (const lower::Reduction& reduction : phase.reductions) {
     if (reduction.results.size() > max_components)
-      throw Error(ErrorCode::unsupported, "the CPU reduces at most " + std::to_string(max_components) +
-                  " values together, not " + std::to_string(reduction.results.size()), "Reduce them in several calls.");
+      throw Error(ErrorCode::unsupported,
+                  "the CPU reduces at most " + std::to_string(max_components) + " values together, not " +
+                      std::to_string(reduction.results.size()),
+                  "Reduce them in several calls.");
     if (!reduction.combine) continue;
     for (const auto& function : functions_used(reduction.combine->nodes)) check(*function);
   }
@@ -144,7 +147,8 @@ void cast_rounded(const RoundedCast& cast, const Strip& strip) {
       double u = 0;
       if (stochastic) {
         const StripArg& random = strip.args[1];
-        u = static_cast<double>(static_cast<const float*>(random.data)[r * random.row_stride + c * random.column_stride]);
+        u = static_cast<double>(
+            static_cast<const float*>(random.data)[r * random.row_stride + c * random.column_stride]);
       }
       // Integers reach a float type through f32.
       double value = 0;

@@ -1,5 +1,5 @@
-// What the interpreter has for each operation: the table of strip functions of an instruction set, and the functions that
-// are no strips of their own.
+// What the interpreter has for each operation: the table of strip functions of an instruction set, and the functions
+// that are no strips of their own.
 #pragma once
 
 #include "cpu/isa.h"
@@ -21,8 +21,10 @@ namespace postlude::inline v0::cpu {
 // Arguments and run-time parameters of a user's function, together.
 inline constexpr std::size_t most_arguments = 16;
 
-// Makes a phase's code what the interpreter executes, without a change of meaning: calls without native code are expanded, what rows in
-// cache make cheaper is kept (keep.h), and random and stochastic casts get their coordinates (and the cast its random number) as arguments. Throws unsupported where something has more parts than the interpreter keeps.
+// Makes a phase's code what the interpreter executes, without a change of meaning: calls without native code are
+// expanded, what rows in cache make cheaper is kept (keep.h), and random and stochastic casts get their coordinates
+// (and the cast its random number) as arguments. Throws unsupported where something has more parts than the interpreter
+// keeps.
 [[nodiscard]] lower::Program prepare(const lower::Program& program, const StripTable& table);
 
 // A cast in another direction than to the nearest. args[1] are the random numbers of Round::stochastic.

@@ -9,8 +9,8 @@
 namespace postlude::inline v0::cpu {
 namespace {
 
-// Elements of K that pack_n_major takes at once from all panels of a block, so that rows of B are read in long pieces: reading
-// 64 columns of every row first would touch a page per row.
+// Elements of K that pack_n_major takes at once from all panels of a block, so that rows of B are read in long pieces:
+// reading 64 columns of every row first would touch a page per row.
 constexpr std::int64_t n_major_depth = 16;
 
 template <class T>
@@ -70,9 +70,7 @@ std::int64_t BLayout::block_words(std::int64_t column_block_index, std::int64_t 
   const std::int64_t rows = steps(k_block_index) + (kernels->terms ? 1 : 0);
   return round_up(pieces.count * padded_columns(column_block_index) * rows, 16);
 }
-std::int64_t BLayout::largest_block_words() const {
-  return column_blocks() == 0 ? 0 : block_words(0, 0);
-}
+std::int64_t BLayout::largest_block_words() const { return column_blocks() == 0 ? 0 : block_words(0, 0); }
 std::int64_t BLayout::offset(std::int64_t column_block_index, std::int64_t k_block_index) const {
   const auto before = [&](std::int64_t block, std::int64_t k_blocks) {  // words of a column block's first k blocks
     if (k_blocks == 0) return std::int64_t{0};
@@ -110,8 +108,8 @@ void pack_b_block(const Matrix& b, const BLayout& layout, std::int64_t column_bl
         for (std::int64_t j = 0; j < columns; j += kernels.panel) {
           const std::int64_t width = std::min<std::int64_t>(columns - j, kernels.panel);
           const std::int64_t to_row = round_up(width, kernels.lanes);
-          kernels.pack_n_major(element, true, element_address(b, k0 + k, column(j)), b.row_stride * size, static_cast<int>(width),
-                               std::min(n_major_depth, depth - k),
+          kernels.pack_n_major(element, true, element_address(b, k0 + k, column(j)), b.row_stride * size,
+                               static_cast<int>(width), std::min(n_major_depth, depth - k),
                                words + j * steps + k / kernels.word_elements * to_row, to_row);
         }
       }
@@ -186,8 +184,6 @@ AWords pack_a_rows(const Matrix& a, const Kernels& kernels, std::int64_t row0, i
   return {to, to_row, 1};
 }
 
-void PackedB::Free::operator()(std::uint32_t* pointer) const {
-  ::operator delete[](pointer, std::align_val_t{64});
-}
+void PackedB::Free::operator()(std::uint32_t* pointer) const { ::operator delete[](pointer, std::align_val_t{64}); }
 
 }  // namespace postlude::inline v0::cpu

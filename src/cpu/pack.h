@@ -6,8 +6,8 @@
 
 namespace postlude::inline v0::cpu {
 
-// The kernels for a pair of operand types. `integer` accumulators may come from another instruction set than the floats':
-// AVX-512 without VNNI uses AVX2's.
+// The kernels for a pair of operand types. `integer` accumulators may come from another instruction set than the
+// floats': AVX-512 without VNNI uses AVX2's.
 [[nodiscard]] const Kernels& kernels_for(Isa isa, DType a);
 
 [[nodiscard]] Element element_of(DType type);
@@ -52,7 +52,7 @@ void pack_b_block(const Matrix& b, const BLayout& layout, std::int64_t column_bl
 // A row group of A as words, packed or in place.
 struct AWords {
   const std::uint32_t* words = nullptr;
-  std::int64_t row = 0;   // words from one row to the next
+  std::int64_t row = 0;  // words from one row to the next
   std::int64_t step = 0;
 };
 // True when the kernels can read A where it lies.

@@ -33,8 +33,9 @@ namespace {
 
 // A strip is this many elements: slots of 4 KB, of which L1 holds several.
 constexpr std::int64_t usual_strip = 1024;
-// Where only one step touches the elements nothing is kept in L1, and a longer strip hides more of the memory's latency: a
-// stream's row sum reads 8.1 GB/s, and 7.4 in strips of 1024 (each a page, at whose end the processor stops prefetching).
+// Where only one step touches the elements nothing is kept in L1, and a longer strip hides more of the memory's
+// latency: a stream's row sum reads 8.1 GB/s, and 7.4 in strips of 1024 (each a page, at whose end the processor stops
+// prefetching).
 constexpr std::int64_t longest_strip = 8192;
 
 bool one_run(const std::vector<ColumnRun>& runs) { return runs.empty() || (runs.size() == 1 && runs[0].stride == 1); }
@@ -44,8 +45,8 @@ bool as_in_slots(DType stored, DType type) { return stored == type && type != DT
 
 }  // namespace
 
-// Hands out slots of one level: of 4 or 8 bytes an element, each for `capacity` elements. Slots of single elements, among
-// them all uniform values (whose stores come after all their steps), are not reused.
+// Hands out slots of one level: of 4 or 8 bytes an element, each for `capacity` elements. Slots of single elements,
+// among them all uniform values (whose stores come after all their steps), are not reused.
 class SlotPool {
  public:
   SlotPool(std::int64_t capacity, std::int64_t& frame) : capacity_(capacity), frame_(frame) {}
@@ -108,7 +109,8 @@ class PhaseBuilder {
   }
 
   void strips() {
-    const auto tiles = std::count_if(drafts_.begin(), drafts_.end(), [](const Draft& d) { return d.level == Level::tile; });
+    const auto tiles =
+        std::count_if(drafts_.begin(), drafts_.end(), [](const Draft& d) { return d.level == Level::tile; });
     const std::int64_t strip_elements = tiles == 1 ? longest_strip : usual_strip;
     const std::int64_t columns = std::max<std::int64_t>(1, std::min(set_.block_columns, to_.columns_));
     // Columns of a strip: the block's, in equal parts of whole cache lines.
@@ -182,8 +184,8 @@ class PhaseBuilder {
       place.dtype = instruction.type;
       place.strides[2] = 1;  // strides[1] is the block's
       if (set_.pieces_apart) {
-        place.piece = instruction.access.columns.steps.empty() ? 0
-                                                               : static_cast<int>(instruction.access.columns.steps[0].piece);
+        place.piece =
+            instruction.access.columns.steps.empty() ? 0 : static_cast<int>(instruction.access.columns.steps[0].piece);
       } else {
         place.runs = column_runs(instruction.access.columns, to_.columns_);
       }
@@ -252,7 +254,8 @@ class PhaseBuilder {
       case Op::call: {
         const NativeStrip* own = find_native(*set_.table, instruction.function->name);
         const bool prelude = instruction.function->prelude && own != nullptr;
-        Draft made = draft(prelude ? Step::Kind::apply : Step::Kind::native, level, v, prelude ? own->function : nullptr);
+        Draft made =
+            draft(prelude ? Step::Kind::apply : Step::Kind::native, level, v, prelude ? own->function : nullptr);
         if (!prelude) {
           made.step.detail = static_cast<int>(to_.natives_.size());
           to_.natives_.push_back(instruction.function->native);
@@ -265,7 +268,8 @@ class PhaseBuilder {
         const DType by = instruction.args.empty() ? instruction.type : phase_.code[instruction.args.back()].type;
         const StripFn function = set_.table->ops[static_cast<int>(instruction.op)][compute_index(by)];
         if (function == nullptr) {
-          throw Error(ErrorCode::internal, "the CPU has no strip function for '" + std::string(info(instruction.op).id) + "'");
+          throw Error(ErrorCode::internal,
+                      "the CPU has no strip function for '" + std::string(info(instruction.op).id) + "'");
         }
         Draft made = draft(Step::Kind::apply, level, v, function);
         made.arguments = instruction.args;
@@ -284,8 +288,8 @@ class PhaseBuilder {
     const lower::Store& store = phase_.stores[s];
     const lower::Buffer& buffer = set_.program->buffers[store.access.buffer];
     const Instruction& instruction = phase_.code[v];
-    if (level_of(buffer.axes & phase_.domain) != level_of(instruction.axes) || level_of(instruction.axes) != Level::tile ||
-        !as_in_slots(buffer.dtype, instruction.type)) {
+    if (level_of(buffer.axes & phase_.domain) != level_of(instruction.axes) ||
+        level_of(instruction.axes) != Level::tile || !as_in_slots(buffer.dtype, instruction.type)) {
       return;
     }
     const int place = add_place(store.access);
@@ -382,8 +386,8 @@ class PhaseBuilder {
       const Bound& bound = set_.buffers[store.access.buffer];
       const DType type = phase_.code[store.value].type;
       const Level level = level_of(set_.program->buffers[store.access.buffer].axes & phase_.domain);
-      Draft made = draft(Step::Kind::store, level, -1,
-                         set_.table->store[compute_index(type)][static_cast<int>(bound.dtype)]);
+      Draft made =
+          draft(Step::Kind::store, level, -1, set_.table->store[compute_index(type)][static_cast<int>(bound.dtype)]);
       made.step.place = add_place(store.access);
       made.arguments = {store.value};
       made.order = in_place_ ? INT64_MAX : 2 * static_cast<std::int64_t>(store.value) + 1;
@@ -421,7 +425,8 @@ class PhaseBuilder {
           for (std::size_t a = 0; a < made.arguments.size(); ++a) {
             const ValueId v = made.arguments[a];
             Source& source = to_.sources_[v];
-            const bool repeated = std::find(made.arguments.begin(), made.arguments.begin() + a, v) != made.arguments.begin() + a;
+            const bool repeated =
+                std::find(made.arguments.begin(), made.arguments.begin() + a, v) != made.arguments.begin() + a;
             if (last[v] == d && !repeated && source.where == Source::Where::slot && source.level == made.level &&
                 (v >= static_cast<ValueId>(phase_.code.size()) || phase_.code[v].op != Op::constant)) {
               pool.give(source.index, source.type);
@@ -453,10 +458,10 @@ class PhaseBuilder {
 
   void finish() {
     for (const lower::Reduction& reduction : phase_.reductions) {
-      to_.reductions_.emplace_back(ReductionSetting{set_.program, &phase_, &reduction, set_.table, set_.shape, set_.buffers,
-                                                    to_.rows_, to_.columns_, std::min(set_.block_rows, to_.rows_),
-                                                    std::min(set_.block_columns, to_.columns_),
-                                                    level_of(phase_.domain) == Level::row ? capacity_[1] : to_.strip_columns_});
+      to_.reductions_.emplace_back(ReductionSetting{
+          set_.program, &phase_, &reduction, set_.table, set_.shape, set_.buffers, to_.rows_, to_.columns_,
+          std::min(set_.block_rows, to_.rows_), std::min(set_.block_columns, to_.columns_),
+          level_of(phase_.domain) == Level::row ? capacity_[1] : to_.strip_columns_});
     }
     std::int64_t scratch = 0;
     for (const ReductionExecutor& reduction : to_.reductions_) {
@@ -485,17 +490,19 @@ void PhaseExecutor::touched(std::int64_t batch, Prefetch (&prefetch)[2]) const {
   int found = 0;
   for (const Place& place : places_) {
     if (found == 2) break;
-    if (place.kind != Place::Kind::bound || place.strides[1] == 0 || place.strides[2] == 0 || !place.runs.empty()) continue;
+    if (place.kind != Place::Kind::bound || place.strides[1] == 0 || place.strides[2] == 0 || !place.runs.empty())
+      continue;
     const std::int64_t size = size_of(place.dtype);
-    prefetch[found++] = {place.data + batch * place.strides[0] * size, place.strides[1] * size, place.strides[2] * size};
+    prefetch[found++] = {place.data + batch * place.strides[0] * size, place.strides[1] * size,
+                         place.strides[2] * size};
   }
 }
 
 std::string PhaseExecutor::describe() const {
   return std::to_string(strip_rows_) + " x " + std::to_string(strip_columns_) + " strips, " +
-         std::to_string(steps_[static_cast<int>(Level::tile)].size()) + " steps a strip over " + std::to_string(slots_) +
-         " slots, " + std::to_string(steps_[static_cast<int>(Level::row)].size()) + " a row block, " +
-         std::to_string(steps_[static_cast<int>(Level::column)].size()) + " a column run, " +
+         std::to_string(steps_[static_cast<int>(Level::tile)].size()) + " steps a strip over " +
+         std::to_string(slots_) + " slots, " + std::to_string(steps_[static_cast<int>(Level::row)].size()) +
+         " a row block, " + std::to_string(steps_[static_cast<int>(Level::column)].size()) + " a column run, " +
          std::to_string(steps_[static_cast<int>(Level::uniform)].size()) + " a batch";
 }
 

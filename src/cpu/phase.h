@@ -1,15 +1,15 @@
 // One phase of a Program, bound to shapes and memory, ready to be interpreted.
 //
-// A phase runs block by block: rows [row0, row0 + rows) times columns [column0, column0 + columns) of its domain. Within a block
-// the interpreter goes strip by strip. What varies over less than the strip is computed less often: a value lives on a
-// level,
+// A phase runs block by block: rows [row0, row0 + rows) times columns [column0, column0 + columns) of its domain.
+// Within a block the interpreter goes strip by strip. What varies over less than the strip is computed less often: a
+// value lives on a level,
 //   uniform   once a batch
 //   row       one value a row, computed once a block, as a vector along m
 //   column    one value a column, computed once for each run of strip columns, as a vector along n
 //   tile      a strip of rows x columns
-// and the steps of the levels run in this order. Values stand in slots of a frame (one per thread), reused as soon as their
-// last reader has run; what can be read where it lies (the accumulator, an f32 operand with unit stride) has no slot, and
-// what is only stored may be computed where it is stored.
+// and the steps of the levels run in this order. Values stand in slots of a frame (one per thread), reused as soon as
+// their last reader has run; what can be read where it lies (the accumulator, an f32 operand with unit stride) has no
+// slot, and what is only stored may be computed where it is stored.
 #pragma once
 
 #include "core/divide.h"
@@ -54,8 +54,8 @@ struct Place {
   std::int64_t strides[3] = {0, 0, 0};  // elements, for b, m, n
   std::int64_t divide_rows = 1;
   std::vector<ColumnRun> runs;
-  int piece = 0;          // accumulator: which piece
-  int local = 0;          // local: which
+  int piece = 0;  // accumulator: which piece
+  int local = 0;  // local: which
 };
 
 struct Block {
@@ -64,8 +64,8 @@ struct Block {
   std::int64_t column0 = 0, columns = 1;
   char* acc = nullptr;
   std::int64_t acc_row = 0, piece_stride = 0;  // elements of 4 bytes
-  char* const* locals = nullptr;  // each thread's crossing values, row row0 first
-  std::int64_t partial = 0;       // where this block's partial reductions go (see reduce.h)
+  char* const* locals = nullptr;               // each thread's crossing values, row row0 first
+  std::int64_t partial = 0;                    // where this block's partial reductions go (see reduce.h)
 };
 
 // Where an argument comes from.
@@ -79,13 +79,13 @@ struct Source {
 
 struct Step {
   enum class Kind : std::uint8_t {
-    apply,    // function over arguments
-    cast,     // cast_rounded
-    native,   // call_native
-    load,     // from `place` into the slot
-    store,    // argument 0 to `place`
-    index,    // coordinates: see Coordinate
-    reduce,   // arguments of one piece of a reduction
+    apply,   // function over arguments
+    cast,    // cast_rounded
+    native,  // call_native
+    load,    // from `place` into the slot
+    store,   // argument 0 to `place`
+    index,   // coordinates: see Coordinate
+    reduce,  // arguments of one piece of a reduction
   };
   Kind kind = Kind::apply;
   StripFn function = nullptr;
@@ -93,7 +93,7 @@ struct Step {
   Source out;
   int first_argument = 0, argument_count = 0;
   int place = -1;
-  int detail = -1;            // index into the list that its kind has
+  int detail = -1;  // index into the list that its kind has
   int piece = 0;
 };
 
@@ -110,21 +110,21 @@ struct PhaseSetting {
   const lower::Phase* phase = nullptr;
   const StripTable* table = nullptr;
   Shape shape;
-  std::span<const Bound> buffers;      // workspace ones have memory, or are local
-  std::span<const int> locals;         // per buffer: index of a local, or -1
-  std::span<const std::int64_t> local_rows;  // per local: row stride in elements
-  const Bound* stream = nullptr;       // X; null behind a product
-  bool pieces_apart = false;           // the product comes in pieces
+  std::span<const Bound> buffers;                  // workspace ones have memory, or are local
+  std::span<const int> locals;                     // per buffer: index of a local, or -1
+  std::span<const std::int64_t> local_rows;        // per local: row stride in elements
+  const Bound* stream = nullptr;                   // X; null behind a product
+  bool pieces_apart = false;                       // the product comes in pieces
   std::int64_t block_rows = 1, block_columns = 1;  // largest
 };
 
 // A thread's own memory for one phase.
 struct PhaseFrame {
   char* memory = nullptr;
-  std::int64_t batch = -1;               // whose uniform values it holds
-  std::vector<char*> places;             // address of (batch, row 0, column 0)
+  std::int64_t batch = -1;    // whose uniform values it holds
+  std::vector<char*> places;  // address of (batch, row 0, column 0)
   std::vector<StripArg> arguments;
-  std::vector<std::uint8_t> active;      // per value: not needed, computed, or zero because its guard holds
+  std::vector<std::uint8_t> active;  // per value: not needed, computed, or zero because its guard holds
 };
 
 class PhaseExecutor {
@@ -157,7 +157,8 @@ class PhaseExecutor {
   [[nodiscard]] Strip result_strip(const Step& step, Level level, const PhaseFrame& frame, const Tile& tile) const;
   void write_zero(const Step& step, Level level, const PhaseFrame& frame, const Tile& tile) const;
   [[nodiscard]] bool holds(const Source& guard, const PhaseFrame& frame) const;
-  [[nodiscard]] char* address(const Place& place, const PhaseFrame& frame, int index, std::int64_t i, std::int64_t n) const;
+  [[nodiscard]] char* address(const Place& place, const PhaseFrame& frame, int index, std::int64_t i,
+                              std::int64_t n) const;
   [[nodiscard]] StripArg argument(const Source& source, Level level, const PhaseFrame& frame, const Block& block,
                                   const Tile& tile) const;
   void load(const Step& step, Level level, PhaseFrame& frame, const Block& block, const Tile& tile) const;
@@ -176,14 +177,14 @@ class PhaseExecutor {
   std::vector<RoundedCast> casts_;
   std::vector<RandomStrip> randoms_;
   std::vector<std::shared_ptr<const NativeFunction>> natives_;
-  std::vector<Source> sources_;          // per value
+  std::vector<Source> sources_;  // per value
   std::vector<std::pair<Source, Literal>> constants_;
   std::vector<ReductionExecutor> reductions_;
   std::vector<std::int64_t> entry_offsets_;  // of owned reductions, in the frame
   std::int64_t combiner_offset_ = 0;         // scratch of general combiners, in the frame
   bool guarded_ = false;
   int largest_arity_ = 0;
-  int slots_ = 0;                        // of tiles, for describe()
+  int slots_ = 0;  // of tiles, for describe()
   std::int64_t frame_bytes_ = 0;
 };
 

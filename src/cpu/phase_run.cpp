@@ -13,11 +13,13 @@ namespace {
 
 enum Activity : std::uint8_t { skipped, computed, zeroed };
 
-// The part of `runs` (the identity where there are none) that lies in columns [j0, j0 + count): body(j, n, length, stride).
+// The part of `runs` (the identity where there are none) that lies in columns [j0, j0 + count): body(j, n, length,
+// stride).
 template <class Body>
 void for_runs(const std::vector<ColumnRun>& runs, std::int64_t j0, std::int64_t count, Body&& body) {
   if (runs.empty()) return body(j0, j0, count, std::int64_t{1});
-  auto run = std::upper_bound(runs.begin(), runs.end(), j0, [](std::int64_t j, const ColumnRun& r) { return j < r.j; }) - 1;
+  auto run =
+      std::upper_bound(runs.begin(), runs.end(), j0, [](std::int64_t j, const ColumnRun& r) { return j < r.j; }) - 1;
   while (count > 0) {
     const std::int64_t skip = j0 - run->j;
     const std::int64_t length = std::min(count, run->length - skip);
@@ -36,7 +38,7 @@ void write_constant(const Literal& literal, DType type, char* to) {
   switch (type) {
     case DType::i32: {
       const auto value = static_cast<std::int32_t>(literal.type == DType::f32 ? static_cast<std::int64_t>(literal.real)
-                                                                               : literal.integer);
+                                                                              : literal.integer);
       std::memcpy(to, &value, sizeof value);
       break;
     }
@@ -70,7 +72,8 @@ PhaseFrame PhaseExecutor::make_frame(char* memory) const {
 }
 
 // Addresses are kept as of (row 0, column 0), which for a block's own memory may lie outside it.
-char* PhaseExecutor::address(const Place& place, const PhaseFrame& frame, int index, std::int64_t i, std::int64_t n) const {
+char* PhaseExecutor::address(const Place& place, const PhaseFrame& frame, int index, std::int64_t i,
+                             std::int64_t n) const {
   const std::int64_t elements = i * place.strides[1] + n * place.strides[2];
   return reinterpret_cast<char*>(reinterpret_cast<std::uintptr_t>(frame.places[static_cast<std::size_t>(index)]) +
                                  static_cast<std::uintptr_t>(elements * size_of(place.dtype)));
@@ -79,7 +82,8 @@ char* PhaseExecutor::address(const Place& place, const PhaseFrame& frame, int in
 namespace {
 
 char* accumulator(const Place& place, const Block& block, std::int64_t row, std::int64_t column) {
-  return block.acc + 4 * (place.piece * block.piece_stride + (row - block.row0) * block.acc_row + column - block.column0);
+  return block.acc +
+         4 * (place.piece * block.piece_stride + (row - block.row0) * block.acc_row + column - block.column0);
 }
 
 }  // namespace
@@ -105,7 +109,8 @@ StripArg PhaseExecutor::argument(const Source& source, Level level, const PhaseF
   } else {
     at = address(place, frame, static_cast<int>(source.index), row, column);
   }
-  if (source.level == Level::row) return level == Level::tile ? StripArg{at, row_stride, 0} : StripArg{at, 0, row_stride};
+  if (source.level == Level::row)
+    return level == Level::tile ? StripArg{at, row_stride, 0} : StripArg{at, 0, row_stride};
   if (source.level == Level::column) return {at, 0, 1};
   return {at, row_stride, 1};
 }
@@ -114,9 +119,7 @@ void PhaseExecutor::load(const Step& step, Level level, PhaseFrame& frame, const
   const Place& place = places_[static_cast<std::size_t>(step.place)];
   const std::int64_t row_stride = place.kind == Place::Kind::accumulator ? block.acc_row : place.strides[1];
   auto at = [&](std::int64_t i, std::int64_t n) -> const char* {
-    if (place.kind == Place::Kind::accumulator) {
-      return accumulator(place, block, i, n);
-    }
+    if (place.kind == Place::Kind::accumulator) { return accumulator(place, block, i, n); }
     return address(place, frame, step.place, i / place.divide_rows, n);
   };
   char* const slot = frame.memory + step.out.index;
@@ -127,7 +130,8 @@ void PhaseExecutor::load(const Step& step, Level level, PhaseFrame& frame, const
   if (level == Level::row || level == Level::uniform) {
     strip.rows = 1;
     for (std::int64_t i = tile.row0, end = tile.row0 + tile.rows; i < end; i += strip.columns) {
-      strip.columns = place.divide_rows == 1 ? end - i : std::min(end, (i / place.divide_rows + 1) * place.divide_rows) - i;
+      strip.columns =
+          place.divide_rows == 1 ? end - i : std::min(end, (i / place.divide_rows + 1) * place.divide_rows) - i;
       from = {at(i, 0), 0, place.divide_rows == 1 && level == Level::row ? row_stride : 0};
       strip.out = slot + (i - tile.row0) * size;
       strip.out_row_stride = strip.columns;
@@ -138,19 +142,21 @@ void PhaseExecutor::load(const Step& step, Level level, PhaseFrame& frame, const
   const std::int64_t pitch = level == Level::tile ? tile.columns : 0;
   const std::int64_t rows = level == Level::tile ? tile.rows : 1;
   const bool even = place.divide_rows == 1;
-  for_runs(place.runs, tile.column0, tile.columns, [&](std::int64_t j, std::int64_t n, std::int64_t length, std::int64_t stride) {
-    strip.columns = length;
-    for (std::int64_t r = 0; r < rows; r += strip.rows) {
-      strip.rows = even ? rows : 1;
-      from = {at(level == Level::tile ? tile.row0 + r : 0, n), row_stride, stride * place.strides[2]};
-      strip.out = slot + (r * pitch + j - tile.column0) * size;
-      strip.out_row_stride = pitch;
-      step.function(strip);
-    }
-  });
+  for_runs(place.runs, tile.column0, tile.columns,
+           [&](std::int64_t j, std::int64_t n, std::int64_t length, std::int64_t stride) {
+             strip.columns = length;
+             for (std::int64_t r = 0; r < rows; r += strip.rows) {
+               strip.rows = even ? rows : 1;
+               from = {at(level == Level::tile ? tile.row0 + r : 0, n), row_stride, stride * place.strides[2]};
+               strip.out = slot + (r * pitch + j - tile.column0) * size;
+               strip.out_row_stride = pitch;
+               step.function(strip);
+             }
+           });
 }
 
-void PhaseExecutor::store(const Step& step, Level level, PhaseFrame& frame, const Block& block, const Tile& tile) const {
+void PhaseExecutor::store(const Step& step, Level level, PhaseFrame& frame, const Block& block,
+                          const Tile& tile) const {
   const Place& place = places_[static_cast<std::size_t>(step.place)];
   const Source& source = arguments_[static_cast<std::size_t>(step.first_argument)];
   const StripArg value = argument(source, level, frame, block, tile);
@@ -168,17 +174,19 @@ void PhaseExecutor::store(const Step& step, Level level, PhaseFrame& frame, cons
   }
   strip.rows = level == Level::tile ? tile.rows : 1;
   const std::int64_t size = strip_bytes(source.type);
-  for_runs(place.runs, tile.column0, tile.columns, [&](std::int64_t j, std::int64_t n, std::int64_t length, std::int64_t stride) {
-    from.data = static_cast<const char*>(value.data) + (j - tile.column0) * value.column_stride * size;
-    strip.columns = length;
-    strip.out = address(place, frame, step.place, level == Level::tile ? tile.row0 : 0, n);
-    strip.out_row_stride = place.strides[1];
-    strip.out_column_stride = stride * place.strides[2];
-    step.function(strip);
-  });
+  for_runs(place.runs, tile.column0, tile.columns,
+           [&](std::int64_t j, std::int64_t n, std::int64_t length, std::int64_t stride) {
+             from.data = static_cast<const char*>(value.data) + (j - tile.column0) * value.column_stride * size;
+             strip.columns = length;
+             strip.out = address(place, frame, step.place, level == Level::tile ? tile.row0 : 0, n);
+             strip.out_row_stride = place.strides[1];
+             strip.out_column_stride = stride * place.strides[2];
+             step.function(strip);
+           });
 }
 
-void PhaseExecutor::coordinates(const Step& step, Level level, PhaseFrame& frame, const Block& block, const Tile& tile) const {
+void PhaseExecutor::coordinates(const Step& step, Level level, PhaseFrame& frame, const Block& block,
+                                const Tile& tile) const {
   const Coordinate& what = coordinates_[static_cast<std::size_t>(step.detail)];
   const std::int64_t count = level == Level::row ? tile.rows : level == Level::column ? tile.columns : 1;
   char* out = frame.memory + step.out.index;
@@ -199,15 +207,17 @@ void PhaseExecutor::coordinates(const Step& step, Level level, PhaseFrame& frame
   } else if (level == Level::row) {
     for (std::int64_t e = 0; e < count; ++e) write(e, (tile.row0 + e) / what.divide_rows);
   } else if (level == Level::column) {
-    for_runs(what.runs, tile.column0, count, [&](std::int64_t j, std::int64_t n, std::int64_t length, std::int64_t stride) {
-      for (std::int64_t e = 0; e < length; ++e) write(j - tile.column0 + e, n + e * stride);
-    });
+    for_runs(what.runs, tile.column0, count,
+             [&](std::int64_t j, std::int64_t n, std::int64_t length, std::int64_t stride) {
+               for (std::int64_t e = 0; e < length; ++e) write(j - tile.column0 + e, n + e * stride);
+             });
   } else {
     write(0, 0);
   }
 }
 
-void PhaseExecutor::run_step(const Step& step, Level level, PhaseFrame& frame, const Block& block, const Tile& tile) const {
+void PhaseExecutor::run_step(const Step& step, Level level, PhaseFrame& frame, const Block& block,
+                             const Tile& tile) const {
   switch (step.kind) {
     case Step::Kind::load: return load(step, level, frame, block, tile);
     case Step::Kind::store: return store(step, level, frame, block, tile);
@@ -234,7 +244,8 @@ void PhaseExecutor::run_step(const Step& step, Level level, PhaseFrame& frame, c
   RandomStrip random;
   if (step.detail >= 0) {
     random = randoms_[static_cast<std::size_t>(step.detail)];
-    if (phase_->code[static_cast<std::size_t>(step.value)].batched) random.batch = static_cast<std::uint32_t>(block.batch);
+    if (phase_->code[static_cast<std::size_t>(step.value)].batched)
+      random.batch = static_cast<std::uint32_t>(block.batch);
     strip.extra = &random;
   }
   step.function(strip);
@@ -340,7 +351,8 @@ void PhaseExecutor::run(PhaseFrame& frame, const Block& block) const {
                                               static_cast<std::uintptr_t>(bytes));
   }
   for (std::size_t r = 0; r < reductions_.size(); ++r) {
-    reductions_[r].reset(reductions_[r].owned() ? frame.memory + entry_offsets_[r] : reductions_[r].entry(block.partial));
+    reductions_[r].reset(reductions_[r].owned() ? frame.memory + entry_offsets_[r]
+                                                : reductions_[r].entry(block.partial));
   }
   if (frame.batch != block.batch) begin_batch(frame, block);
   if (block.row0 == 0 && block.column0 == 0) {
@@ -351,12 +363,14 @@ void PhaseExecutor::run(PhaseFrame& frame, const Block& block) const {
   if (domain_.has(Axis::m)) run_level(Level::row, frame, block, {block.row0, block.rows, 0, 1});
   if (domain_.has(Axis::n)) {
     const auto strip = [&](std::int64_t r, std::int64_t c) -> Tile {
-      return {block.row0 + r, std::min(strip_rows_, block.rows - r), block.column0 + c, std::min(strip_columns_, block.columns - c)};
+      return {block.row0 + r, std::min(strip_rows_, block.rows - r), block.column0 + c,
+              std::min(strip_columns_, block.columns - c)};
     };
     if (steps_[static_cast<int>(Level::column)].empty()) {
       // Row by row, as memory lies.
       for (std::int64_t r = 0; r < block.rows; r += strip_rows_) {
-        for (std::int64_t c = 0; c < block.columns; c += strip_columns_) run_level(Level::tile, frame, block, strip(r, c));
+        for (std::int64_t c = 0; c < block.columns; c += strip_columns_)
+          run_level(Level::tile, frame, block, strip(r, c));
       }
     } else {
       for (std::int64_t c = 0; c < block.columns; c += strip_columns_) {

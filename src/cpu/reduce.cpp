@@ -49,8 +49,10 @@ std::int64_t number(DType type, double value) {
 
 // The least (sign -1) or largest (+1) value of a type.
 std::int64_t extreme(DType type, int sign) {
-  if (type == DType::i32) return bits_of(sign < 0 ? std::numeric_limits<std::int32_t>::min() : std::numeric_limits<std::int32_t>::max());
-  if (type == DType::i64) return sign < 0 ? std::numeric_limits<std::int64_t>::min() : std::numeric_limits<std::int64_t>::max();
+  if (type == DType::i32)
+    return bits_of(sign < 0 ? std::numeric_limits<std::int32_t>::min() : std::numeric_limits<std::int32_t>::max());
+  if (type == DType::i64)
+    return sign < 0 ? std::numeric_limits<std::int64_t>::min() : std::numeric_limits<std::int64_t>::max();
   return bits_of(static_cast<float>(sign) * std::numeric_limits<float>::infinity());
 }
 
@@ -115,8 +117,8 @@ ReductionExecutor::ReductionExecutor(const ReductionSetting& set)
   }
   mapped_groups_ = mapped && column_group_ > 0;
   row_capacity_ = keep_rows_ ? block_rows_ : row_group_ > 0 ? std::min(total_rows_, block_rows_ / row_group_ + 2) : 1;
-  column_capacity_ = keep_columns_ ? block_columns_
-                     : mapped_groups_     ? total_columns_
+  column_capacity_ = keep_columns_       ? block_columns_
+                     : mapped_groups_    ? total_columns_
                      : column_group_ > 0 ? std::min(total_columns_, block_columns_ / column_group_ + 2)
                                          : 1;
   const bool empty = rows_ == 0 || columns_ == 0;
@@ -242,7 +244,8 @@ void ReductionExecutor::take_rows(void* const* state, std::int64_t state_row_str
     }
     for (std::int64_t left = columns; left > 1;) {
       const std::int64_t half = (left + 1) / 2;
-      for (std::size_t i = 0; i < k; ++i) high[i] = static_cast<char*>(low[i]) + half * strip_bytes(components_[i].type);
+      for (std::size_t i = 0; i < k; ++i)
+        high[i] = static_cast<char*>(low[i]) + half * strip_bytes(components_[i].type);
       combiner_->combine(low, high, low, left - half, work);
       left = half;
     }
@@ -273,8 +276,8 @@ void ReductionExecutor::take_across(void* const* state, std::int64_t state_row_s
   }
 }
 
-void ReductionExecutor::take(char* entry, char* scratch, int piece, const StripArg* arguments, const Region& given_strip,
-                             const Region& given_block) const {
+void ReductionExecutor::take(char* entry, char* scratch, int piece, const StripArg* arguments,
+                             const Region& given_strip, const Region& given_block) const {
   const Region strip = turned(given_strip), block = turned(given_block);
   const Keys keys = keys_of(block);
   const std::int64_t rectangle = keep_columns_ ? piece * row_capacity_ * column_capacity_ : 0;
@@ -293,8 +296,10 @@ void ReductionExecutor::take(char* entry, char* scratch, int piece, const StripA
     auto prepare = [&](std::int64_t c, std::int64_t column_key) {
       for (int i = 0; i < arguments_; ++i) {
         part[i] = arguments[i];
-        const std::int64_t element = (r - strip.row0) * part[i].row_stride + (c - strip.column0) * part[i].column_stride;
-        part[i].data = static_cast<const char*>(part[i].data) + element * strip_bytes(components_[static_cast<std::size_t>(i)].type);
+        const std::int64_t element =
+            (r - strip.row0) * part[i].row_stride + (c - strip.column0) * part[i].column_stride;
+        part[i].data = static_cast<const char*>(part[i].data) +
+                       element * strip_bytes(components_[static_cast<std::size_t>(i)].type);
       }
       for (std::size_t i = 0; i < components_.size(); ++i) {
         const std::int64_t element = rectangle + key * column_capacity_ + column_key;
@@ -310,7 +315,8 @@ void ReductionExecutor::take(char* entry, char* scratch, int piece, const StripA
     } else {
       const std::vector<Segment>& segments = segments_[static_cast<std::size_t>(piece)];
       auto segment = std::upper_bound(segments.begin(), segments.end(), strip.column0,
-                                      [](std::int64_t c, const Segment& s) { return c < s.c; }) - 1;
+                                      [](std::int64_t c, const Segment& s) { return c < s.c; }) -
+                     1;
       for (std::int64_t c = strip.column0, last = strip.column0 + strip.columns; c < last; ++segment) {
         const std::int64_t columns = std::min(last, segment->c + segment->length) - c;
         prepare(c, segment->key - keys.column0);
@@ -359,9 +365,11 @@ void ReductionExecutor::finish(const char* entry, std::int64_t batch, const Regi
     }
     for (int p = 0; p < static_cast<int>(runs_.size()); ++p) {
       const char* rectangle = at + p * row_capacity_ * column_capacity_ * size;
-      for_kept(p, block.column0, block.columns, [&](std::int64_t c, std::int64_t key, std::int64_t count, std::int64_t stride) {
-        write(component, rectangle + (c - block.column0) * size, column_capacity_, batch, {keys.row0, keys.rows, key, count}, stride);
-      });
+      for_kept(p, block.column0, block.columns,
+               [&](std::int64_t c, std::int64_t key, std::int64_t count, std::int64_t stride) {
+                 write(component, rectangle + (c - block.column0) * size, column_capacity_, batch,
+                       {keys.row0, keys.rows, key, count}, stride);
+               });
     }
   }
 }
@@ -377,7 +385,8 @@ void ReductionExecutor::combine(char* scratch) const {
   for (std::int64_t number = 0, b = 0; b < batch_ && entries_ > 0; ++b) {
     for (std::int64_t row0 = 0; row0 < rows_; row0 += block_rows_) {
       for (std::int64_t column0 = 0; column0 < columns_; column0 += block_columns_, ++number) {
-        const Region block{row0, std::min(block_rows_, rows_ - row0), column0, std::min(block_columns_, columns_ - column0)};
+        const Region block{row0, std::min(block_rows_, rows_ - row0), column0,
+                           std::min(block_columns_, columns_ - column0)};
         const Keys keys = keys_of(block);
         const char* from = entry(number);
         auto merge = [&](std::int64_t first, std::int64_t key, std::int64_t count) {
@@ -398,10 +407,11 @@ void ReductionExecutor::combine(char* scratch) const {
         }
         for (int p = 0; p < static_cast<int>(runs_.size()); ++p) {
           const std::int64_t rectangle = p * row_capacity_ * column_capacity_;
-          for_kept(p, column0, block.columns, [&](std::int64_t c, std::int64_t key, std::int64_t count, std::int64_t stride) {
-            if (stride == 1) return merge(rectangle + c - column0, key, count);
-            for (std::int64_t e = 0; e < count; ++e) merge(rectangle + c - column0 + e, key + e * stride, 1);
-          });
+          for_kept(p, column0, block.columns,
+                   [&](std::int64_t c, std::int64_t key, std::int64_t count, std::int64_t stride) {
+                     if (stride == 1) return merge(rectangle + c - column0, key, count);
+                     for (std::int64_t e = 0; e < count; ++e) merge(rectangle + c - column0 + e, key + e * stride, 1);
+                   });
         }
       }
     }

@@ -1,12 +1,13 @@
 // Reductions of a phase, in an order that shapes decide and threads do not.
 //
-// A block of the phase makes, for each reduction, an *entry*: the states of the keys (places of the result) that the block touches.
-// Where no other block touches them (a statistic over N while the block has whole rows), the entry is a thread's own and finishes
-// with the block. Otherwise every block has its own entry in the workspace, and after the pass `combine` takes them in the
-// order of the blocks: by batch, by rows, by columns.
+// A block of the phase makes, for each reduction, an *entry*: the states of the keys (places of the result) that the
+// block touches. Where no other block touches them (a statistic over N while the block has whole rows), the entry is a
+// thread's own and finishes with the block. Otherwise every block has its own entry in the workspace, and after the
+// pass `combine` takes them in the order of the blocks: by batch, by rows, by columns.
 //
-// Within an entry keys are a rectangle: along the strip's rows (r) and along its columns (c). Axes that are kept have a key per row
-// or column; reduced ones have one key, or one per group. A kept column axis with several pieces has a rectangle a piece.
+// Within an entry keys are a rectangle: along the strip's rows (r) and along its columns (c). Axes that are kept have a
+// key per row or column; reduced ones have one key, or one per group. A kept column axis with several pieces has a
+// rectangle a piece.
 #pragma once
 
 #include "cpu/combiner.h"
@@ -45,8 +46,10 @@ class ReductionExecutor {
   // Whether every key belongs to one block. Then a frame has `entry_bytes`, else the workspace has `workspace_bytes`.
   [[nodiscard]] bool owned() const { return owned_; }
   [[nodiscard]] std::int64_t entry_bytes() const { return entry_bytes_; }
-  [[nodiscard]] std::int64_t scratch_bytes() const { 
-    return combiner_ ? static_cast<std::int64_t>(components_.size()) * strip_columns_ * 8 + combiner_->scratch_bytes(strip_columns_) : 0;
+  [[nodiscard]] std::int64_t scratch_bytes() const {
+    return combiner_ ? static_cast<std::int64_t>(components_.size()) * strip_columns_ * 8 +
+                           combiner_->scratch_bytes(strip_columns_)
+                     : 0;
   }
   [[nodiscard]] std::int64_t workspace_bytes() const { return owned_ ? 0 : entry_bytes_ * entries_ + total_bytes_; }
   void set_workspace(char* memory) { workspace_ = memory; }
@@ -59,7 +62,8 @@ class ReductionExecutor {
   };
   void reset(char* entry) const;
   // `arguments`: one a component of the elements, column_stride 1 (argmax's index may have 0 where columns are kept).
-  void take(char* entry, char* scratch, int piece, const StripArg* arguments, const Region& strip, const Region& block) const;
+  void take(char* entry, char* scratch, int piece, const StripArg* arguments, const Region& strip,
+            const Region& block) const;
   void finish(const char* entry, std::int64_t batch, const Region& block) const;
 
   // After all blocks, for those that are not owned: takes the entries in the order of their numbers, which are
@@ -74,18 +78,19 @@ class ReductionExecutor {
     std::int64_t total_offset = 0;  // in the totals
     Bound result;                   // data null where it is not wanted
   };
-  struct Segment {                  // columns [c, c + length) of the domain have key `key`
+  struct Segment {  // columns [c, c + length) of the domain have key `key`
     std::int64_t c = 0, length = 0, key = 0;
   };
   // Keys that a region of the strip's rows and columns touches.
   struct Keys {
-    std::int64_t row0 = 0, rows = 1;        // absolute keys
+    std::int64_t row0 = 0, rows = 1;  // absolute keys
     std::int64_t column0 = 0, columns = 1;
   };
   // The region as the strip's rows and columns: a phase of domain {m} has its rows along the strip's columns.
   [[nodiscard]] Region turned(const Region& region) const;
   [[nodiscard]] Keys keys_of(const Region& block) const;
-  // Calls body(c, key, length, stride) for the kept columns of a piece in [c0, c0 + count): columns c.. have keys key, key + stride ...
+  // Calls body(c, key, length, stride) for the kept columns of a piece in [c0, c0 + count): columns c.. have keys key,
+  // key + stride ...
   template <class Body>
   void for_kept(int piece, std::int64_t c0, std::int64_t count, Body&& body) const;
   void fill(char* at, const Component& component, std::int64_t count) const;
@@ -102,7 +107,7 @@ class ReductionExecutor {
   std::optional<Combiner> combiner_;
   std::int64_t strip_columns_ = 1;
   ReduceFn along_ = nullptr, across_ = nullptr, merge_ = nullptr;
-  bool vector_along_m_ = false;     // the strip's columns are m: a phase of domain {m}
+  bool vector_along_m_ = false;  // the strip's columns are m: a phase of domain {m}
   bool keep_rows_ = true, keep_columns_ = true, keep_batch_ = true, owned_ = false;
   std::int64_t row_group_ = 0, column_group_ = 0;
   std::int64_t rows_ = 1, columns_ = 1, batch_ = 1, block_rows_ = 1, block_columns_ = 1;  // of the strip's axes
@@ -110,8 +115,8 @@ class ReductionExecutor {
   bool mapped_groups_ = false;  // groups of columns that a ColumnMap scatters: entries have all keys
   std::int64_t row_capacity_ = 1, column_capacity_ = 1;  // of an entry's rectangle
   std::int64_t total_rows_ = 1, total_columns_ = 1;
-  std::vector<std::vector<ColumnRun>> runs_;       // per piece, of kept columns
-  std::vector<std::vector<Segment>> segments_;     // per piece, of grouped columns
+  std::vector<std::vector<ColumnRun>> runs_;    // per piece, of kept columns
+  std::vector<std::vector<Segment>> segments_;  // per piece, of grouped columns
   std::int64_t entry_bytes_ = 0, entries_ = 0, total_bytes_ = 0;
   char* workspace_ = nullptr;
 };

@@ -22,8 +22,8 @@ constexpr std::int64_t tallest_block = 1024;
 
 bool is_tile(Axes axes) { return axes.contains(tile_axes); }
 
-// The pieces in which a phase reads the product: those of a plain chunk. Anything else (two different chunks, a chunk of a
-// chunk) reads whole rows through its maps.
+// The pieces in which a phase reads the product: those of a plain chunk. Anything else (two different chunks, a chunk
+// of a chunk) reads whole rows through its maps.
 struct Reading {
   Pieces pieces;
   bool plain = true;
@@ -73,8 +73,8 @@ struct Made {
     How& how = buffers[buffer];
     how = rows && how != How::all_rows ? How::same_rows : How::all_rows;
   }
-  // Whether `phase` may run on a block's rows before the other blocks have run. Only a product's accumulator is gone by then:
-  // a stream reads its tensor again.
+  // Whether `phase` may run on a block's rows before the other blocks have run. Only a product's accumulator is gone by
+  // then: a stream reads its tensor again.
   [[nodiscard]] bool allows(const Phase& phase, bool stream) const {
     for (const Instruction& instruction : phase.code) {
       if (instruction.op == Op::acc && (!stream || instruction.access.divide_rows != 1)) return false;
@@ -145,7 +145,9 @@ std::vector<Pass> schedule(const Program& program, const Shape& shape, bool stre
     const bool fuses = phase.domain.has(Axis::m) && pass.columns > 0;
     while (fuses && p + pass.count < phases) {
       const Phase& next = program.phases[p + pass.count];
-      if (!next.domain.has(Axis::m) || next.batched != phase.batched || next.rows.at(shape.m) != pass.rows || !made.allows(next, stream)) break;
+      if (!next.domain.has(Axis::m) || next.batched != phase.batched || next.rows.at(shape.m) != pass.rows ||
+          !made.allows(next, stream))
+        break;
       made.add(program, next);
       ++pass.count;
       if (is_tile(next.domain)) {

@@ -1,9 +1,10 @@
-// Which phases of a Program run together, and over which blocks: a pure function of the Program and the shapes, never of the
-// number of threads.
+// Which phases of a Program run together, and over which blocks: a pure function of the Program and the shapes, never
+// of the number of threads.
 //
-// A *pass* goes over the rows once, block by block, and runs one or more phases on each block. Phases share a pass where all that a
-// later one needs of an earlier one is made of the same rows (a statistic over N, a crossing tile): they then find it in
-// cache. A statistic over M ends a pass. The first pass that reads the accumulator runs behind the product.
+// A *pass* goes over the rows once, block by block, and runs one or more phases on each block. Phases share a pass
+// where all that a later one needs of an earlier one is made of the same rows (a statistic over N, a crossing tile):
+// they then find it in cache. A statistic over M ends a pass. The first pass that reads the accumulator runs behind the
+// product.
 #pragma once
 
 #include "cpu/gemm.h"
@@ -16,21 +17,22 @@
 namespace postlude::inline v0::cpu {
 
 struct Pass {
-  int first = 0, count = 1;     // phases
+  int first = 0, count = 1;  // phases
   bool product = false;
-  bool whole_rows = false;      // blocks have all columns
-  Pieces pieces;                // of the product
-  bool pieces_apart = false;    // and whether its blocks hold them apart (else the product comes whole)
+  bool whole_rows = false;    // blocks have all columns
+  Pieces pieces;              // of the product
+  bool pieces_apart = false;  // and whether its blocks hold them apart (else the product comes whole)
   std::int64_t batches = 1;
-  std::int64_t rows = 1, columns = 1;              // of the domain, the widest phase's
+  std::int64_t rows = 1, columns = 1;  // of the domain, the widest phase's
   std::int64_t block_rows = 1, block_columns = 1;
-  std::vector<lower::BufferId> locals;             // crossing values that stay in a thread's own memory
+  std::vector<lower::BufferId> locals;  // crossing values that stay in a thread's own memory
 
   [[nodiscard]] std::int64_t row_blocks() const { return (rows + block_rows - 1) / block_rows; }
   [[nodiscard]] std::int64_t column_blocks() const { return (columns + block_columns - 1) / block_columns; }
 };
 
-// `stream`: the accumulator is a tensor, and no product runs. Blocks of product passes are set by the caller (they are gemm's).
+// `stream`: the accumulator is a tensor, and no product runs. Blocks of product passes are set by the caller (they are
+// gemm's).
 [[nodiscard]] std::vector<Pass> schedule(const lower::Program& program, const Shape& shape, bool stream);
 
 // As the pieces of the product of the pass that reads the accumulator.

@@ -1,11 +1,11 @@
-// Strip functions: what the epilogue's interpreter is made of. One applies one operation to a strip, a small rectangle of
-// elements that stays in the first-level cache.
+// Strip functions: what the epilogue's interpreter is made of. One applies one operation to a strip, a small rectangle
+// of elements that stays in the first-level cache.
 //
-// strips.inc writes each once, as plain loops; strips_<isa>.cpp compile it with that instruction set's flags. Those files include
-// no header of the standard library with inline functions: the linker could keep their copy for everyone.
+// strips.inc writes each once, as plain loops; strips_<isa>.cpp compile it with that instruction set's flags. Those
+// files include no header of the standard library with inline functions: the linker could keep their copy for everyone.
 //
-// Values in strips are f32, i32, i64, or booleans, which are i32 that are 0 or 1 (so that they have the lanes of what they
-// select). Nothing is flushed to zero: denormal inputs and results are exact or within the stated error.
+// Values in strips are f32, i32, i64, or booleans, which are i32 that are 0 or 1 (so that they have the lanes of what
+// they select). Nothing is flushed to zero: denormal inputs and results are exact or within the stated error.
 #pragma once
 
 #include "graph/ops.h"
@@ -16,9 +16,9 @@
 
 namespace postlude::inline v0::cpu {
 
-// Where an argument's elements are: (r, c) is at data[r * row_stride + c * column_stride], in elements. One form for every
-// broadcast: a row vector has row_stride 0, a column vector column_stride 0, a scalar both. Functions other than loads
-// take column_stride 0 or 1.
+// Where an argument's elements are: (r, c) is at data[r * row_stride + c * column_stride], in elements. One form for
+// every broadcast: a row vector has row_stride 0, a column vector column_stride 0, a scalar both. Functions other than
+// loads take column_stride 0 or 1.
 struct StripArg {
   const void* data = nullptr;
   std::int64_t row_stride = 0;
@@ -59,8 +59,8 @@ struct RandomStrip {
 // Reductions. The state of each key is one element in each of the reducer's component arrays.
 //   along:  state[r * state_row_stride] takes the elements of row r
 //   across: state[r * state_row_stride + c] takes element (r, c)
-// A stride of 0 makes the rows share their state, and take turns in order of r. Within a row the order is a function of the
-// number of columns. Components: sum, prod, min, max, any, all: 1; argmax, argmin: value, index (i64);
+// A stride of 0 makes the rows share their state, and take turns in order of r. Within a row the order is a function of
+// the number of columns. Components: sum, prod, min, max, any, all: 1; argmax, argmin: value, index (i64);
 // online_softmax: max, scaled sum; welford: mean, M2, count (f32).
 struct ReduceStrip {
   std::int64_t rows = 0, columns = 0;
@@ -74,14 +74,15 @@ enum class StripReducer : std::uint8_t { sum, prod, min, max, any, all, argmax, 
 inline constexpr int strip_reducers = 10;
 
 struct StripTable {
-  // By operation and the type of its (last) argument. Null where the operation does not take the type, and for what is no
-  // elementwise operation.
+  // By operation and the type of its (last) argument. Null where the operation does not take the type, and for what is
+  // no elementwise operation.
   StripFn ops[sizeof(op_table) / sizeof(op_table[0])][compute_types];
   // From memory, at any column stride, to the type in which a dtype is computed.
   StripFn load[dtype_count];
   // From a type of values to memory, nearest even, saturating where DESIGN says so.
   StripFn store[compute_types][dtype_count];
-  // cast with Round::nearest_even (to integers: also the others' saturation): the value after it went through the dtype.
+  // cast with Round::nearest_even (to integers: also the others' saturation): the value after it went through the
+  // dtype.
   StripFn cast[compute_types][dtype_count];
   StripFn copy[compute_types];
   StripFn random;

@@ -8,9 +8,9 @@ namespace postlude::inline v0::cpu {
 // As many as the machine offers this process (OMP_NUM_THREADS and the affinity mask count).
 [[nodiscard]] int available_threads();
 
-// Calls body(context, t) for every t in [0, threads), each t exactly once, and returns when all have returned. t's may share
-// one thread (inside another parallel region, or where the system gives fewer threads), so bodies must not wait for
-// one another. When bodies throw, the exception of one of them is rethrown here, after all have ended.
+// Calls body(context, t) for every t in [0, threads), each t exactly once, and returns when all have returned. t's may
+// share one thread (inside another parallel region, or where the system gives fewer threads), so bodies must not wait
+// for one another. When bodies throw, the exception of one of them is rethrown here, after all have ended.
 void parallel(int threads, void (*body)(void* context, int thread), void* context);
 
 template <class Body>

@@ -1,5 +1,5 @@
-// One file for what belongs to a bind: which kernels a Program becomes for given shapes and strides, their parameters and
-// workspace. It is longer than most because the parameters' layout is one thing said once.
+// One file for what belongs to a bind: which kernels a Program becomes for given shapes and strides, their parameters
+// and workspace. It is longer than most because the parameters' layout is one thing said once.
 #include "cuda/backend.h"
 
 #include "core/divide.h"
@@ -25,7 +25,8 @@ using lower::BufferKind;
 using lower::Phase;
 using lower::Program;
 
-// ---- memory ------------------------------------------------------------------------------------------------------------
+// ---- memory
+// ------------------------------------------------------------------------------------------------------------
 
 // Pieces of one workspace, 256-byte aligned: sizes first, addresses once it exists.
 class Arena {
@@ -73,8 +74,14 @@ struct Launch {
 
 class CudaCall final : public BoundCall {
  public:
-  CudaCall(int device, std::vector<std::shared_ptr<Loaded>> modules, Buffer workspace, std::vector<Launch> launches, std::string text)
-      : device_(device), follows_(cuda::device(device).is_hopper()), modules_(std::move(modules)), workspace_(std::move(workspace)), launches_(std::move(launches)), text_(std::move(text)) {
+  CudaCall(int device, std::vector<std::shared_ptr<Loaded>> modules, Buffer workspace, std::vector<Launch> launches,
+           std::string text)
+      : device_(device),
+        follows_(cuda::device(device).is_hopper()),
+        modules_(std::move(modules)),
+        workspace_(std::move(workspace)),
+        launches_(std::move(launches)),
+        text_(std::move(text)) {
     for (Launch& launch : launches_) {
       launch.arguments.push_back(launch.block.data());
       for (std::int32_t& i : launch.integers) launch.arguments.push_back(&i);
@@ -92,8 +99,9 @@ class CudaCall final : public BoundCall {
     for (Launch& l : launches_) {
       attribute.id = l.cooperative ? LaunchAttribute::cooperative : LaunchAttribute::programmatic_serialization;
       if (!l.cooperative && (&l == launches_.data() || !follows_)) {
-        check(d.LaunchKernel(l.function, l.grid[0], l.grid[1], l.grid[2], l.threads, 1, 1, l.shared, static_cast<CuStream>(stream),
-                             l.arguments.data(), nullptr), "launching a kernel");
+        check(d.LaunchKernel(l.function, l.grid[0], l.grid[1], l.grid[2], l.threads, 1, 1, l.shared,
+                             static_cast<CuStream>(stream), l.arguments.data(), nullptr),
+              "launching a kernel");
         continue;
       }
       std::copy_n(l.grid, 3, config.grid);
@@ -113,7 +121,8 @@ class CudaCall final : public BoundCall {
   std::string text_;
 };
 
-// ---- what the copy engine can address -----------------------------------------------------------------------------------
+// ---- what the copy engine can address
+// -----------------------------------------------------------------------------------
 
 constexpr std::int64_t largest_stride = std::int64_t{1} << 40;
 
@@ -148,16 +157,20 @@ TensorMap encode(const void* base, DType type, const std::vector<Dimension>& dim
     box[i] = static_cast<unsigned>(dimensions[i].box);
     steps[i] = 1;
   }
-  const MapSwizzle swizzle = row_bytes == 128 ? MapSwizzle::bytes128 : row_bytes == 64 ? MapSwizzle::bytes64
-                             : row_bytes == 32 ? MapSwizzle::bytes32 : MapSwizzle::none;
+  const MapSwizzle swizzle = row_bytes == 128  ? MapSwizzle::bytes128
+                             : row_bytes == 64 ? MapSwizzle::bytes64
+                             : row_bytes == 32 ? MapSwizzle::bytes32
+                                               : MapSwizzle::none;
   constexpr int promote_256_bytes = 3;
-  check(driver().TensorMapEncodeTiled(&map, static_cast<int>(map_type(type)), static_cast<unsigned>(dimensions.size()), const_cast<void*>(base),
-                                      sizes, strides, box, steps, 0, static_cast<int>(swizzle), promote_256_bytes, 0),
+  check(driver().TensorMapEncodeTiled(&map, static_cast<int>(map_type(type)), static_cast<unsigned>(dimensions.size()),
+                                      const_cast<void*>(base), sizes, strides, box, steps, 0, static_cast<int>(swizzle),
+                                      promote_256_bytes, 0),
         "describing a tensor to the copy engine");
   return map;
 }
 
-// ---- the executable -------------------------------------------------------------------------------------------------------
+// ---- the executable
+// -------------------------------------------------------------------------------------------------------
 
 // acc as an f32 or i32 output and nothing else: the product of a Program whose epilogue runs from memory.
 Program accumulator_program(const Program& of) {
@@ -188,21 +201,25 @@ Program accumulator_program(const Program& of) {
 bool tensor_core_types(DType a, DType b, int architecture) {
   const auto fp8 = [](DType t) { return t == DType::e4m3 || t == DType::e5m2; };
   const auto int8 = [](DType t) { return t == DType::s8 || t == DType::u8; };
-  return (a == b && (a == DType::bf16 || a == DType::f16)) || (fp8(a) && fp8(b) && architecture >= 89) || (int8(a) && int8(b));
+  return (a == b && (a == DType::bf16 || a == DType::f16)) || (fp8(a) && fp8(b) && architecture >= 89) ||
+         (int8(a) && int8(b));
 }
 
-// Stages, of 128 of K each, after which an fp8 accumulator is added to one of f32 on Hopper; docs/design.md says what it costs.
+// Stages, of 128 of K each, after which an fp8 accumulator is added to one of f32 on Hopper; docs/design.md says what
+// it costs.
 constexpr int promoted_stages = 4;
 int promotes(DType type) { return type == DType::e4m3 || type == DType::e5m2 ? promoted_stages : 0; }
 
 constexpr const char* ragged_halves = "the halves of the columns are no multiple of 8";
 
-// Why Hopper too takes the portable kernel, for a chunked accumulator; empty: it does not. mma.sync takes 2.2e-15 s longer a
-// product than wgmma (device/sm80_gemm.cu), memory moves 4e12 bytes a second.
+// Why Hopper too takes the portable kernel, for a chunked accumulator; empty: it does not. mma.sync takes 2.2e-15 s
+// longer a product than wgmma (device/sm80_gemm.cu), memory moves 4e12 bytes a second.
 std::string portable_instead(int parts, bool b_mn_major, const Shape& shape, std::int64_t columns) {
   if (parts != 2) return {};
   // 8 bytes an element of the accumulator to memory and back.
-  if (columns % 8) return shape.k <= 890 ? "halves of no multiple of 8 columns, and K is short: cheaper than an epilogue from memory" : "";
+  if (columns % 8)
+    return shape.k <= 890 ? "halves of no multiple of 8 columns, and K is short: cheaper than an epilogue from memory"
+                          : "";
   // A repack of B across its layout moves 1.5e12 (one H200, 8192 x 4096: 0.087 ms).
   return b_mn_major && shape.m <= 1000 ? "both halves of B along N, and M is small: cheaper than repacking B" : "";
 }
@@ -232,7 +249,8 @@ class CudaExecutable final : public Executable {
     mma_ = !hopper() || target.schedule.starts_with("mma");
     if (!target.schedule.empty() && target.schedule != "mma") requested_ = parse_schedule(target.schedule);
     if (requested_ && requested_->mma != mma_) {
-      throw Error(ErrorCode::bad_schedule, "the schedule \"" + target.schedule + "\" is for Hopper, and the target is " + arch_,
+      throw Error(ErrorCode::bad_schedule,
+                  "the schedule \"" + target.schedule + "\" is for Hopper, and the target is " + arch_,
                   "begin it with mma, or leave the choice to the heuristic");
     }
     for (int p = 0; p < static_cast<int>(program_->phases.size()); ++p) {
@@ -258,12 +276,16 @@ class CudaExecutable final : public Executable {
   };
 
   [[nodiscard]] bool hopper() const { return arch_ == "sm_90a"; }
-  [[nodiscard]] bool on_tensor_cores(const Gemm& gemm) const { return tensor_core_types(gemm.a, gemm.b, std::atoi(arch_.c_str() + 3)); }
+  [[nodiscard]] bool on_tensor_cores(const Gemm& gemm) const {
+    return tensor_core_types(gemm.a, gemm.b, std::atoi(arch_.c_str() + 3));
+  }
   std::shared_ptr<Loaded> load(const std::string& source, const std::string& cubin) const;
   std::shared_ptr<Loaded> load(const std::string& source) const;
   // Null where no schedule of this program compiles well.
-  std::shared_ptr<const Product> product(const Program& program, int phase, MainLoop loop, bool mma, const std::vector<BufferPlace>& places,
-                                         const Shape& shape, std::int64_t columns, std::vector<std::string>& rejected, bool compile_it) const;
+  std::shared_ptr<const Product> product(const Program& program, int phase, MainLoop loop, bool mma,
+                                         const std::vector<BufferPlace>& places, const Shape& shape,
+                                         std::int64_t columns, std::vector<std::string>& rejected,
+                                         bool compile_it) const;
 
   Problem problem_;
   std::shared_ptr<const Program> program_;
@@ -275,7 +297,9 @@ class CudaExecutable final : public Executable {
   bool mma_ = false;  // the portable kernel: on GPUs other than Hopper, and where the schedule asks for it
   std::optional<Schedule> requested_;
 
-  static bool follows_well(const FusedEpilogue& e, std::int64_t k) { return k <= 6144 && k >= 96 * e.following_operations; }
+  static bool follows_well(const FusedEpilogue& e, std::int64_t k) {
+    return k <= 6144 && k >= 96 * e.following_operations;
+  }
   static constexpr std::size_t most_products = 256;  // shapes whose choice is kept; a source's module stays in any case
   mutable std::mutex mutex_;
   mutable std::map<std::string, std::shared_ptr<Loaded>> modules_;          // by source
@@ -302,16 +326,19 @@ std::shared_ptr<Loaded> CudaExecutable::load(const std::string& source) const {
   return load(source, build(source, arch_, false).cubin);
 }
 
-std::shared_ptr<const CudaExecutable::Product> CudaExecutable::product(const Program& program, int phase, MainLoop loop, bool mma,
-                                                                       const std::vector<BufferPlace>& places, const Shape& shape,
-                                                                       std::int64_t columns, std::vector<std::string>& rejected,
+std::shared_ptr<const CudaExecutable::Product> CudaExecutable::product(const Program& program, int phase, MainLoop loop,
+                                                                       bool mma, const std::vector<BufferPlace>& places,
+                                                                       const Shape& shape, std::int64_t columns,
+                                                                       std::vector<std::string>& rejected,
                                                                        bool compile_it) const {
   // All that decides the source. Emitting it again at each bind took most of post.matmul's 41 us on a host.
   std::string key;
   const auto add = [&](std::int64_t value) { key.append(reinterpret_cast<const char*>(&value), sizeof value); };
-  for (const std::int64_t value : {std::int64_t{&program == program_.get()}, shape.batch, shape.m, columns, shape.k}) add(value);
+  for (const std::int64_t value : {std::int64_t{&program == program_.get()}, shape.batch, shape.m, columns, shape.k})
+    add(value);
   for (const bool flag : {loop.a_mn_major, loop.b_mn_major, mma}) key += flag ? '1' : '0';
-  for (const BufferPlace& place : places) key += static_cast<char>('0' + place.tensor_map + 2 * place.unit + 4 * place.pair + 8 * place.wide);
+  for (const BufferPlace& place : places)
+    key += static_cast<char>('0' + place.tensor_map + 2 * place.unit + 4 * place.pair + 8 * place.wide);
   if (compile_it) {
     const std::scoped_lock lock(mutex_);
     if (const auto found = products_.find(key); found != products_.end()) {
@@ -329,13 +356,14 @@ std::shared_ptr<const CudaExecutable::Product> CudaExecutable::product(const Pro
     epilogue.needs.promoted = loop.promoted != 0;
     order = rank(epilogue.needs, shape.batch, shape.m, columns, shape.k, multiprocessors_, mma);
   };
-  // Behind a long main loop the larger tiles that two launches allow are faster (8192^3, softmax: 1.01 of cuBLAS, in one 1.02 to
-  // 1.07); beside a short one a phase of many instructions slows the product's own epilogue. As multiples of the plain product,
-  // in two launches and in one: 16384 x 4096 x 1024, rmsnorm (3 an element) 1.73 and 1.60, softmax (21) 1.55 and 1.6 to 1.7;
-  // 4096^3: rmsnorm 1.23 and 1.18, softmax 1.19 and 1.15.
+  // Behind a long main loop the larger tiles that two launches allow are faster (8192^3, softmax: 1.01 of cuBLAS, in
+  // one 1.02 to 1.07); beside a short one a phase of many instructions slows the product's own epilogue. As multiples
+  // of the plain product, in two launches and in one: 16384 x 4096 x 1024, rmsnorm (3 an element) 1.73 and 1.60,
+  // softmax (21) 1.55 and 1.6 to 1.7; 4096^3: rmsnorm 1.23 and 1.18, softmax 1.19 and 1.15.
   emit(!mma && !loop.promoted);
   if (!follows_well(epilogue, shape.k)) emit(false);
-  if (epilogue.needs.follows && (requested_ ? !illegal(*requested_, epilogue.needs).empty() : order.empty())) emit(false);
+  if (epilogue.needs.follows && (requested_ ? !illegal(*requested_, epilogue.needs).empty() : order.empty()))
+    emit(false);
   if (requested_ && &program == program_.get()) {
     if (const std::string why = illegal(*requested_, epilogue.needs); !why.empty()) {
       throw Error(ErrorCode::bad_schedule, "the schedule \"" + to_string(*requested_) + "\" is not legal here: " + why,
@@ -387,7 +415,8 @@ std::shared_ptr<const CudaExecutable::Product> CudaExecutable::product(const Pro
   return nullptr;
 }
 
-// ---- bind -----------------------------------------------------------------------------------------------------------------
+// ---- bind
+// -----------------------------------------------------------------------------------------------------------------
 
 class Binder {
  public:
@@ -401,7 +430,8 @@ class Binder {
   void limits() const;
   void memories();
   Major major(const Bound& operand, int rows_axis, int k_axis, std::int64_t rows, bool mn_allowed) const;
-  std::vector<BufferPlace> places(const Program& program, const std::vector<Memory>& memory, std::int64_t columns) const;
+  std::vector<BufferPlace> places(const Program& program, const std::vector<Memory>& memory,
+                                  std::int64_t columns) const;
   void plan_product();
   void plan_generic();
   void emit_product();
@@ -417,17 +447,17 @@ class Binder {
 
   Arena arena_;
   std::uint64_t base_ = 0;
-  std::vector<Memory> memory_;              // of the Program's buffers; workspace ones are offsets until base_ is known
+  std::vector<Memory> memory_;  // of the Program's buffers; workspace ones are offsets until base_ is known
   std::vector<std::size_t> workspace_at_;
 
   bool stream_ = false, fused_ = false;
-  std::int64_t columns_ = 0;                // of the fused phase
+  std::int64_t columns_ = 0;  // of the fused phase
   std::shared_ptr<const CudaExecutable::Product> product_;
   MainLoop loop_;
   bool repack_a_ = false, repack_b_ = false;
   std::size_t packed_a_ = 0, packed_b_ = 0, accumulator_ = 0;
-  std::vector<std::size_t> partials_;       // of the product's reductions
-  std::size_t ready_ = 0;                   // counters of tile rows
+  std::vector<std::size_t> partials_;  // of the product's reductions
+  std::size_t ready_ = 0;              // counters of tile rows
 
   std::vector<int> generic_phases_;
   GenericSource generic_;
@@ -448,7 +478,8 @@ class Binder {
 void Binder::limits() const {
   const std::int64_t most = std::numeric_limits<std::int32_t>::max() / 2;
   if (shape_.m > most || shape_.n > most || shape_.k > most || shape_.batch > 65535) {
-    throw Error(ErrorCode::size_overflow, "an extent is beyond what the GPU kernels index (2^30 rows, columns or K; 65535 batches)");
+    throw Error(ErrorCode::size_overflow,
+                "an extent is beyond what the GPU kernels index (2^30 rows, columns or K; 65535 batches)");
   }
 }
 
@@ -475,13 +506,15 @@ void Binder::memories() {
 
 Binder::Major Binder::major(const Bound& o, int rows_axis, int k_axis, std::int64_t rows, bool mn_allowed) const {
   const std::int64_t size = size_of(o.dtype), row = o.strides[rows_axis], k = o.strides[k_axis], batch = o.strides[0];
-  if (reinterpret_cast<std::uintptr_t>(o.data) % 16 || (batch != 0 && !map_stride(batch, size, shape_.batch))) return Major::repack;
+  if (reinterpret_cast<std::uintptr_t>(o.data) % 16 || (batch != 0 && !map_stride(batch, size, shape_.batch)))
+    return Major::repack;
   if (k == 1 && map_stride(row, size, rows)) return Major::k;
   if (mn_allowed && row == 1 && map_stride(k, size, shape_.k)) return Major::mn;
   return Major::repack;
 }
 
-std::vector<BufferPlace> Binder::places(const Program& program, const std::vector<Memory>& memory, std::int64_t columns) const {
+std::vector<BufferPlace> Binder::places(const Program& program, const std::vector<Memory>& memory,
+                                        std::int64_t columns) const {
   std::vector<BufferPlace> result(memory.size());
   for (std::size_t i = 0; i < memory.size(); ++i) {
     const lower::Buffer& buffer = program.buffers[i];
@@ -489,12 +522,15 @@ std::vector<BufferPlace> Binder::places(const Program& program, const std::vecto
     const std::int64_t size = size_of(buffer.dtype);
     BufferPlace& place = result[i];
     place.unit = buffer.axes.has(Axis::n) && m.strides[2] == 1;
-    place.wide = place.unit && columns % 8 == 0 && m.address % 16 == 0 && m.strides[0] % 8 == 0 && m.strides[1] % 8 == 0 &&
+    place.wide = place.unit && columns % 8 == 0 && m.address % 16 == 0 && m.strides[0] % 8 == 0 &&
+                 m.strides[1] % 8 == 0 &&
                  (buffer.dtype == DType::bf16 || buffer.dtype == DType::f16 || buffer.dtype == DType::f32);
-    place.pair = place.unit && columns % 2 == 0 && m.address % static_cast<std::uint64_t>(2 * size) == 0 && m.strides[0] % 2 == 0 &&
-                 m.strides[1] % 2 == 0 && (buffer.dtype == DType::bf16 || buffer.dtype == DType::f16 || buffer.dtype == DType::f32);
+    place.pair = place.unit && columns % 2 == 0 && m.address % static_cast<std::uint64_t>(2 * size) == 0 &&
+                 m.strides[0] % 2 == 0 && m.strides[1] % 2 == 0 &&
+                 (buffer.dtype == DType::bf16 || buffer.dtype == DType::f16 || buffer.dtype == DType::f32);
     // Whole 16 bytes a row: the engine was seen to write up to the next multiple behind a narrower tensor.
-    place.tensor_map = place.unit && buffer.axes.has(Axis::m) && size <= 4 && columns * size % 16 == 0 && m.address % 16 == 0 && map_stride(m.strides[1], size, shape_.m) &&
+    place.tensor_map = place.unit && buffer.axes.has(Axis::m) && size <= 4 && columns * size % 16 == 0 &&
+                       m.address % 16 == 0 && map_stride(m.strides[1], size, shape_.m) &&
                        (m.strides[0] == 0 || map_stride(m.strides[0], size, shape_.batch)) && buffer.rows == Extent{};
   }
   return result;
@@ -503,21 +539,25 @@ std::vector<BufferPlace> Binder::places(const Program& program, const std::vecto
 // Decides how the accumulator is made and whether the first phase runs on it.
 void Binder::plan_product() {
   if (const auto* gemm = std::get_if<Gemm>(&x_.problem_)) {
-    const bool tensor_cores = shape_.batch > 0 && shape_.m > 0 && shape_.n > 0 && shape_.k > 0 && x_.on_tensor_cores(*gemm) && x_.product_phase_ >= 0;
+    const bool tensor_cores = shape_.batch > 0 && shape_.m > 0 && shape_.n > 0 && shape_.k > 0 &&
+                              x_.on_tensor_cores(*gemm) && x_.product_phase_ >= 0;
     if (tensor_cores) {
       std::string why = not_fusable(program_, x_.product_phase_);
       const Phase& phase = program_.phases[x_.product_phase_];
       columns_ = phase.columns.at(shape_.n);
       const int parts = accumulator_parts(phase);
       const bool b_half = size_of(gemm->b) == 2;
-      const std::string portable = why.empty() && !x_.mma_ && !x_.requested_
-                                       ? portable_instead(parts, major(bound_.b, 2, 1, shape_.n, b_half) == Major::mn, shape_, columns_) : "";
+      const std::string portable =
+          why.empty() && !x_.mma_ && !x_.requested_
+              ? portable_instead(parts, major(bound_.b, 2, 1, shape_.n, b_half) == Major::mn, shape_, columns_)
+              : "";
       const bool mma = x_.mma_ || !portable.empty();
       if (why.empty() && parts == 2 && columns_ % 8 && !mma) why = ragged_halves;
       loop_ = {.a = gemm->a, .b = gemm->b};
       const auto arrange = [&](bool b_mn_allowed) {
         const bool half = size_of(gemm->a) == 2;
-        const Major a = major(bound_.a, 1, 2, shape_.m, half), b = major(bound_.b, 2, 1, shape_.n, half && b_mn_allowed);
+        const Major a = major(bound_.a, 1, 2, shape_.m, half),
+                    b = major(bound_.b, 2, 1, shape_.n, half && b_mn_allowed);
         loop_.a_mn_major = a == Major::mn, loop_.b_mn_major = b == Major::mn;
         repack_a_ = a == Major::repack, repack_b_ = b == Major::repack;
       };
@@ -525,7 +565,8 @@ void Binder::plan_product() {
         arrange(parts == 1 || (mma && columns_ % 8 == 0));
         // Addresses of outputs and operands decide how they are reached; those of the workspace are aligned.
         std::vector<std::string> rejected;
-        product_ = x_.product(program_, x_.product_phase_, loop_, mma, places(program_, memory_, columns_), shape_, columns_, rejected, true);
+        product_ = x_.product(program_, x_.product_phase_, loop_, mma, places(program_, memory_, columns_), shape_,
+                              columns_, rejected, true);
         for (const std::string& reason : rejected) notes_.push_back("not " + reason);
         fused_ = product_ != nullptr;
         if (fused_ && !portable.empty()) notes_.push_back(portable);
@@ -547,7 +588,8 @@ void Binder::plan_product() {
       if (repack_a_) packed_a_ = arena_.take(batches(bound_.a) * shape_.m * pitch);
       if (repack_b_) packed_b_ = arena_.take(batches(bound_.b) * shape_.n * pitch);
     }
-    const bool reads = std::any_of(program_.phases.begin(), program_.phases.end(), [](const Phase& p) { return p.reads_accumulator(); });
+    const bool reads = std::any_of(program_.phases.begin(), program_.phases.end(),
+                                   [](const Phase& p) { return p.reads_accumulator(); });
     if (!fused_ && reads) accumulator_ = arena_.take(shape_.batch * shape_.m * shape_.n * 4);
   } else {
     stream_ = true;
@@ -555,14 +597,17 @@ void Binder::plan_product() {
   if (!product_) return;
   const FusedEpilogue& e = product_->epilogue;
   const Schedule& s = product_->schedule;
-  const std::int64_t tiles_m = ceil_div(shape_.m, s.bm), tiles_n = ceil_div(columns_, consumer_columns(s) / e.needs.parts);
+  const std::int64_t tiles_m = ceil_div(shape_.m, s.bm),
+                     tiles_n = ceil_div(columns_, consumer_columns(s) / e.needs.parts);
   const std::int64_t slots = tiles_m * (s.bm / consumer_rows(s));
   if (tiles_m * tiles_n * shape_.batch > std::numeric_limits<std::int32_t>::max() / 2) {
     throw Error(ErrorCode::size_overflow, "the product has too many tiles");
   }
   if (e.needs.follows) ready_ = arena_.take(shape_.batch * tiles_m * 8);
   for (const auto& partial : e.partials) {
-    const std::int64_t states = partial.across == Across::rows ? tiles_n * shape_.m : partial.across == Across::columns ? slots * columns_ : slots * tiles_n;
+    const std::int64_t states = partial.across == Across::rows      ? tiles_n * shape_.m
+                                : partial.across == Across::columns ? slots * columns_
+                                                                    : slots * tiles_n;
     partials_.push_back(arena_.take(shape_.batch * states * partial.bytes));
   }
 }
@@ -571,43 +616,58 @@ void Binder::plan_generic() {
   for (int p = 0; p < static_cast<int>(program_.phases.size()); ++p) {
     if (fused_) {
       const auto& finished = product_->epilogue.finished;
-      if (p == x_.product_phase_ || p == product_->epilogue.following || std::find(finished.begin(), finished.end(), p) != finished.end()) continue;
+      if (p == x_.product_phase_ || p == product_->epilogue.following ||
+          std::find(finished.begin(), finished.end(), p) != finished.end())
+        continue;
     }
     generic_phases_.push_back(p);
   }
   if (generic_phases_.empty()) return;
   // What can be read eight columns at a time.
   const auto wide = [](std::uint64_t address, const std::int64_t* strides, DType type) {
-    return (type == DType::f32 || type == DType::bf16 || type == DType::f16) && address % 16 == 0 && strides[2] == 1 && strides[0] % 8 == 0 && strides[1] % 8 == 0;
+    return (type == DType::f32 || type == DType::bf16 || type == DType::f16) && address % 16 == 0 && strides[2] == 1 &&
+           strides[0] % 8 == 0 && strides[1] % 8 == 0;
   };
   Wide vectors;
   vectors.source = stream_ ? bound_.a.dtype : program_.accumulator;
   bool eights = true;
-  for (const Phase& phase : program_.phases) vectors.columns.push_back(phase.domain.has(Axis::n) ? phase.columns.at(shape_.n) : 1);
-  for (const int p : generic_phases_) eights = eights && (!program_.phases[p].domain.has(Axis::n) || vectors.columns[p] % 8 == 0);
+  for (const Phase& phase : program_.phases)
+    vectors.columns.push_back(phase.domain.has(Axis::n) ? phase.columns.at(shape_.n) : 1);
+  for (const int p : generic_phases_)
+    eights = eights && (!program_.phases[p].domain.has(Axis::n) || vectors.columns[p] % 8 == 0);
   if (eights) {
-    for (std::size_t b = 0; b < memory_.size(); ++b) vectors.buffers.push_back(wide(memory_[b].address, memory_[b].strides, program_.buffers[b].dtype));
+    for (std::size_t b = 0; b < memory_.size(); ++b)
+      vectors.buffers.push_back(wide(memory_[b].address, memory_[b].strides, program_.buffers[b].dtype));
     const std::int64_t own[3] = {shape_.m * shape_.n, shape_.n, 1};
-    vectors.accumulator = stream_ ? wide(reinterpret_cast<std::uint64_t>(bound_.a.data), bound_.a.strides.data(), bound_.a.dtype) : wide(0, own, program_.accumulator);
+    vectors.accumulator =
+        stream_ ? wide(reinterpret_cast<std::uint64_t>(bound_.a.data), bound_.a.strides.data(), bound_.a.dtype)
+                : wide(0, own, program_.accumulator);
   }
   generic_ = emit_generic(program_, generic_phases_, vectors);
   std::int64_t partial_bytes = 0, counters = 0;
   for (const GenericKernel& kernel : generic_.kernels) {
     const Phase& phase = program_.phases[kernel.phase];
-    Shaped shaped{kernel, phase.domain.has(Axis::m) ? phase.rows.at(shape_.m) : 1, phase.domain.has(Axis::n) ? phase.columns.at(shape_.n) : 1, {1, 1, 1}};
+    Shaped shaped{kernel,
+                  phase.domain.has(Axis::m) ? phase.rows.at(shape_.m) : 1,
+                  phase.domain.has(Axis::n) ? phase.columns.at(shape_.n) : 1,
+                  {1, 1, 1}};
     const std::int64_t phase_batches = phase.batched ? shape_.batch : 1;
     std::int64_t grid[3] = {1, 1, 1};
     if (kernel.rows) {
-      grid[0] = ceil_div(shaped.rows, kernel.rows->block() / kernel.rows->threads), grid[1] = kernel.rows->blocks_n, grid[2] = phase_batches;
+      grid[0] = ceil_div(shaped.rows, kernel.rows->block() / kernel.rows->threads), grid[1] = kernel.rows->blocks_n,
+      grid[2] = phase_batches;
     } else if (kernel.reduction < 0) {
-      const std::int64_t outer = kernel.row_threads ? shaped.columns : shaped.rows, inner = kernel.row_threads ? shaped.rows : shaped.columns;
-      grid[0] = ceil_div(inner, 256), grid[1] = std::min<std::int64_t>(outer, 65535), grid[2] = std::min<std::int64_t>(phase_batches, 65535);
+      const std::int64_t outer = kernel.row_threads ? shaped.columns : shaped.rows,
+                         inner = kernel.row_threads ? shaped.rows : shaped.columns;
+      grid[0] = ceil_div(inner, 256), grid[1] = std::min<std::int64_t>(outer, 65535),
+      grid[2] = std::min<std::int64_t>(phase_batches, 65535);
     } else {
       const lower::Reduction& r = phase.reductions[kernel.reduction];
       const bool over_m = r.axes.has(Axis::m), over_n = r.axes.has(Axis::n), over_b = r.axes.has(Axis::b);
       std::int64_t groups = 1;
       for (const BufferId b : r.results) {
-        if (r.group && b >= 0) groups = over_n ? program_.buffers[b].columns.at(shape_.n) : program_.buffers[b].rows.at(shape_.m);
+        if (r.group && b >= 0)
+          groups = over_n ? program_.buffers[b].columns.at(shape_.n) : program_.buffers[b].rows.at(shape_.m);
       }
       shaped.groups = static_cast<int>(groups);
       const std::int64_t batches = over_b ? 1 : phase_batches;
@@ -621,7 +681,8 @@ void Binder::plan_generic() {
         const bool keeps_row = phase.domain.has(Axis::m) && !over_m;
         const std::int64_t results = batches * (keeps_row ? shaped.rows : 1) * groups;
         if (results == 0) continue;
-        const std::int64_t elements = (keeps_row ? 1 : shaped.rows) * shaped.columns * (over_b ? shape_.batch : 1) / groups;
+        const std::int64_t elements =
+            (keeps_row ? 1 : shaped.rows) * shaped.columns * (over_b ? shape_.batch : 1) / groups;
         shaped.splits = static_cast<int>(std::clamp<std::int64_t>(std::min(elements / 8192, 1056 / results), 1, 1024));
         grid[0] = results, grid[1] = shaped.splits;
         partial_bytes = std::max(partial_bytes, results * shaped.splits * kernel.state_bytes);
@@ -662,8 +723,15 @@ void Binder::emit_repack() {
   Launch& l = launch(x_.load(product_source(gemm.a, gemm.b)), "postlude_repack");
   std::int64_t blocks = 1, batches = 0;
   const auto add = [&](Unpacked& m, const Bound& from, int rows_axis, int k_axis, std::int64_t rows, std::size_t to) {
-    m = {reinterpret_cast<std::uint64_t>(from.data), from.strides[0], from.strides[rows_axis], from.strides[k_axis], base_ + to, static_cast<std::int32_t>(rows),
-         static_cast<std::int32_t>(shape_.k), static_cast<std::int32_t>(pitch), static_cast<std::int32_t>(from.strides[0] == 0 ? 1 : shape_.batch)};
+    m = {reinterpret_cast<std::uint64_t>(from.data),
+         from.strides[0],
+         from.strides[rows_axis],
+         from.strides[k_axis],
+         base_ + to,
+         static_cast<std::int32_t>(rows),
+         static_cast<std::int32_t>(shape_.k),
+         static_cast<std::int32_t>(pitch),
+         static_cast<std::int32_t>(from.strides[0] == 0 ? 1 : shape_.batch)};
     blocks = std::max(blocks, ceil_div(rows, m.column_stride == 1 ? 8 : 32));
     batches += m.batches;
   };
@@ -691,20 +759,30 @@ void Binder::emit_product() {
   std::vector<TensorMap> maps;
   {
     const void* data = repack_a_ ? reinterpret_cast<const void*>(base_ + packed_a_) : bound_.a.data;
-    const std::int64_t row = repack_a_ ? pitch : bound_.a.strides[1], batch = repack_a_ ? shape_.m * pitch : bound_.a.strides[0];
+    const std::int64_t row = repack_a_ ? pitch : bound_.a.strides[1],
+                       batch = repack_a_ ? shape_.m * pitch : bound_.a.strides[0];
     const Dimension batches{a_batched ? shape_.batch : 1, batch, 1};
-    maps.push_back(loop_.a_mn_major ? describe(data, gemm.a, {{shape_.m, 1, 64}, {shape_.k, bound_.a.strides[2], bk}, batches}, 128)
-                                    : describe(data, gemm.a, {{shape_.k, 1, bk}, {shape_.m, row, s.bm}, batches}, 128));
+    maps.push_back(loop_.a_mn_major
+                       ? describe(data, gemm.a, {{shape_.m, 1, 64}, {shape_.k, bound_.a.strides[2], bk}, batches}, 128)
+                       : describe(data, gemm.a, {{shape_.k, 1, bk}, {shape_.m, row, s.bm}, batches}, 128));
   }
   {
     const void* data = repack_b_ ? reinterpret_cast<const void*>(base_ + packed_b_) : bound_.b.data;
-    const std::int64_t row = repack_b_ ? pitch : bound_.b.strides[2], batch = repack_b_ ? shape_.n * pitch : bound_.b.strides[0];
+    const std::int64_t row = repack_b_ ? pitch : bound_.b.strides[2],
+                       batch = repack_b_ ? shape_.n * pitch : bound_.b.strides[0];
     const Dimension batches{b_batched ? shape_.batch : 1, batch, 1};
     if (e.needs.parts == 2 && !s.mma) {
       // Blocks of 8 columns of one half and the other in turns: gate and up of a column meet in one thread.
-      const int half = e.needs.half, out_n = s.bn / 2, run = !half ? out_n : out_n % half == 0 ? half : half % out_n == 0 ? out_n : 32;  // RUN
+      const int half = e.needs.half, out_n = s.bn / 2,
+                run = !half               ? out_n
+                      : out_n % half == 0 ? half
+                      : half % out_n == 0 ? out_n
+                                          : 32;  // RUN
       const std::int64_t away = half ? half : columns_;
-      maps.push_back(encode(data, gemm.b, {{shape_.k, 1, bk}, {8, row, 8}, {2, away * row, 2}, {(shape_.n - away) / 8, 8 * row, run / 8}, batches}, 128));
+      maps.push_back(encode(
+          data, gemm.b,
+          {{shape_.k, 1, bk}, {8, row, 8}, {2, away * row, 2}, {(shape_.n - away) / 8, 8 * row, run / 8}, batches},
+          128));
     } else if (loop_.b_mn_major) {
       maps.push_back(describe(data, gemm.b, {{shape_.n, 1, 64}, {shape_.k, bound_.b.strides[1], bk}, batches}, 128));
     } else {
@@ -717,16 +795,21 @@ void Binder::emit_product() {
   const auto subtile = [&](BufferId b, const lower::ColumnMap& columns) {
     const lower::Buffer& buffer = program.buffers[b];
     const std::int64_t bytes = size_of(buffer.dtype);
-    // A half of all columns is a tensor of its own, so that its last subtile ends where it does; groups lie in the whole.
+    // A half of all columns is a tensor of its own, so that its last subtile ends where it does; groups lie in the
+    // whole.
     const bool half = !columns.steps.empty() && columns.steps[0].group == 0, grouped = !columns.steps.empty() && !half;
-    const std::uint64_t address = memory[b].address + static_cast<std::uint64_t>(half ? columns.steps[0].piece * columns_ * bytes : 0);
+    const std::uint64_t address =
+        memory[b].address + static_cast<std::uint64_t>(half ? columns.steps[0].piece * columns_ * bytes : 0);
     const std::int64_t width = columns_ * (grouped ? columns.steps[0].pieces : 1);
     const int row_bytes = static_cast<int>(std::min<std::int64_t>(128, s.sub_n * bytes));
     maps.push_back(describe(reinterpret_cast<const void*>(address), buffer.dtype,
-                          {{width, 1, static_cast<int>(row_bytes / bytes)}, {shape_.m, memory[b].strides[1], 64},
-                           {memory[b].strides[0] ? shape_.batch : 1, memory[b].strides[0], 1}}, row_bytes));
+                            {{width, 1, static_cast<int>(row_bytes / bytes)},
+                             {shape_.m, memory[b].strides[1], 64},
+                             {memory[b].strides[0] ? shape_.batch : 1, memory[b].strides[0], 1}},
+                            row_bytes));
   };
-  for (std::size_t k = 0; k < e.columns.size(); ++k) subtile(k < e.loaded.size() ? e.loaded[k] : e.stored[k - e.loaded.size()], e.columns[k]);
+  for (std::size_t k = 0; k < e.columns.size(); ++k)
+    subtile(k < e.loaded.size() ? e.loaded[k] : e.stored[k - e.loaded.size()], e.columns[k]);
 
   std::vector<std::uint64_t> words(std::max(1, e.words));
   words[e.columns_word] = static_cast<std::uint64_t>(shape_.n);
@@ -744,11 +827,13 @@ void Binder::emit_product() {
   l.cooperative = e.needs.follows;
   GemmParams g{};
   g.m = static_cast<std::int32_t>(shape_.m), g.n = static_cast<std::int32_t>(columns_);
-  g.tiles_m = static_cast<std::int32_t>(ceil_div(shape_.m, s.bm)), g.tiles_n = static_cast<std::int32_t>(ceil_div(columns_, consumer_columns(s) / e.needs.parts));
+  g.tiles_m = static_cast<std::int32_t>(ceil_div(shape_.m, s.bm)),
+  g.tiles_n = static_cast<std::int32_t>(ceil_div(columns_, consumer_columns(s) / e.needs.parts));
   g.tiles = g.tiles_m * static_cast<std::int32_t>(ceil_div(columns_, s.bn / e.needs.parts) * shape_.batch);
   g.raster = s.raster, g.k_blocks = static_cast<std::int32_t>(ceil_div(shape_.k, bk));
   g.a_batch = a_batched, g.b_batch = b_batched, g.batch = static_cast<std::int32_t>(shape_.batch);
-  // As few blocks as the number of waves needs: the same time for less power. The portable kernel's blocks do one tile each.
+  // As few blocks as the number of waves needs: the same time for less power. The portable kernel's blocks do one tile
+  // each.
   const std::int64_t waves = s.mma ? 1 : ceil_div(g.tiles, x_.multiprocessors_);
   l.grid[0] = static_cast<unsigned>(ceil_div(g.tiles, waves));
   static_assert(sizeof(GemmParams) == 40);
@@ -762,10 +847,12 @@ void Binder::emit_product() {
     Launch& finish = launch(product_->module, "postlude_finish");
     finish.threads = 256;
     finish.block = block;
-    const std::int64_t blocks = (e.finishes[0] ? ceil_div(shape_.m, 32) : 0) + (e.finishes[1] ? ceil_div(columns_, 32) : 0) + (e.finishes[2] ? 1 : 0);
+    const std::int64_t blocks = (e.finishes[0] ? ceil_div(shape_.m, 32) : 0) +
+                                (e.finishes[1] ? ceil_div(columns_, 32) : 0) + (e.finishes[2] ? 1 : 0);
     finish.grid[0] = static_cast<unsigned>(blocks * shape_.batch);
   }
-  std::string text = (fused_ ? "" : "accumulator by ") + to_string(s) + (e.needs.follows ? ", whole rows behind it in the same launch" : "");
+  std::string text = (fused_ ? "" : "accumulator by ") + to_string(s) +
+                     (e.needs.follows ? ", whole rows behind it in the same launch" : "");
   if (repack_a_) text += ", A repacked";
   if (repack_b_) text += ", B repacked";
   notes_.insert(notes_.begin(), text);
@@ -776,12 +863,23 @@ void Binder::emit_plain_product() {
   const auto& gemm = std::get<Gemm>(x_.problem_);
   Launch& l = launch(x_.load(product_source(gemm.a, gemm.b)), "postlude_product");
   const std::int64_t grid[3] = {ceil_div(shape_.n, 64), ceil_div(shape_.m, 64), shape_.batch};
-  if (grid[1] > 65535) throw Error(ErrorCode::unsupported, "M is too large for the portable product on a GPU", "split the rows over several calls");
+  if (grid[1] > 65535)
+    throw Error(ErrorCode::unsupported, "M is too large for the portable product on a GPU",
+                "split the rows over several calls");
   std::transform(grid, grid + 3, l.grid, [](std::int64_t g) { return static_cast<unsigned>(g); });
-  const std::int32_t integers[4] = {static_cast<std::int32_t>(shape_.m), static_cast<std::int32_t>(shape_.n), static_cast<std::int32_t>(shape_.k), 0};
-  l.block = {reinterpret_cast<std::uint64_t>(bound_.a.data), static_cast<std::uint64_t>(bound_.a.strides[0]), static_cast<std::uint64_t>(bound_.a.strides[1]),
-             static_cast<std::uint64_t>(bound_.a.strides[2]), reinterpret_cast<std::uint64_t>(bound_.b.data), static_cast<std::uint64_t>(bound_.b.strides[0]),
-             static_cast<std::uint64_t>(bound_.b.strides[1]), static_cast<std::uint64_t>(bound_.b.strides[2]), base_ + accumulator_, 0, 0};
+  const std::int32_t integers[4] = {static_cast<std::int32_t>(shape_.m), static_cast<std::int32_t>(shape_.n),
+                                    static_cast<std::int32_t>(shape_.k), 0};
+  l.block = {reinterpret_cast<std::uint64_t>(bound_.a.data),
+             static_cast<std::uint64_t>(bound_.a.strides[0]),
+             static_cast<std::uint64_t>(bound_.a.strides[1]),
+             static_cast<std::uint64_t>(bound_.a.strides[2]),
+             reinterpret_cast<std::uint64_t>(bound_.b.data),
+             static_cast<std::uint64_t>(bound_.b.strides[0]),
+             static_cast<std::uint64_t>(bound_.b.strides[1]),
+             static_cast<std::uint64_t>(bound_.b.strides[2]),
+             base_ + accumulator_,
+             0,
+             0};
   std::memcpy(&l.block[9], integers, sizeof integers);
   notes_.insert(notes_.begin(), "portable product 64x64");
 }
@@ -811,7 +909,8 @@ void Binder::emit_generic_phases(bool before) {
     }
     words[generic_.partials_word] = base_ + generic_partials_;
     words[generic_.counters_word] = base_ + generic_counters_;
-    const std::int32_t head[4] = {static_cast<std::int32_t>(shape_.batch), static_cast<std::int32_t>(shape_.m), static_cast<std::int32_t>(shape_.n), 0};
+    const std::int32_t head[4] = {static_cast<std::int32_t>(shape_.batch), static_cast<std::int32_t>(shape_.m),
+                                  static_cast<std::int32_t>(shape_.n), 0};
     l.block.assign(2 + words.size(), 0);
     std::memcpy(l.block.data(), head, sizeof head);
     std::memcpy(l.block.data() + 2, words.data(), words.size() * 8);
@@ -845,12 +944,14 @@ std::unique_ptr<BoundCall> Binder::run() {
   std::string text;
   for (const std::string& note : notes_) text += (text.empty() ? "" : "; ") + note;
   if (!shaped_.empty()) text += (text.empty() ? "" : "; ") + std::to_string(shaped_.size()) + " passes over memory";
-  return std::make_unique<CudaCall>(x_.target_.device_index, std::move(modules_), std::move(workspace), std::move(launches_), text);
+  return std::make_unique<CudaCall>(x_.target_.device_index, std::move(modules_), std::move(workspace),
+                                    std::move(launches_), text);
 }
 
 std::unique_ptr<BoundCall> CudaExecutable::bind(const Bindings& bindings) const {
   if (!target_.isa.empty() && arch_ != architecture(device(target_.device_index))) {
-    throw Error(ErrorCode::unsupported, "the plan was compiled for " + arch_ + ", which the GPU here is not", "leave Target::isa empty to run");
+    throw Error(ErrorCode::unsupported, "the plan was compiled for " + arch_ + ", which the GPU here is not",
+                "leave Target::isa empty to run");
   }
   return Binder(*this, bindings).run();
 }
@@ -860,8 +961,11 @@ std::string CudaExecutable::explain(ExplainPart part, const Shape& shape) const 
   std::string text;
   std::vector<int> generic;
   for (int p = 0; p < static_cast<int>(program_->phases.size()); ++p) generic.push_back(p);
-  std::string why = !gemm ? "a stream has no product" : !on_tensor_cores(*gemm) ? "the tensor cores of " + arch_ + " do not multiply these types exactly enough"
-                    : product_phase_ < 0 ? "no phase reads the accumulator" : not_fusable(*program_, product_phase_);
+  std::string why = !gemm ? "a stream has no product"
+                    : !on_tensor_cores(*gemm)
+                        ? "the tensor cores of " + arch_ + " do not multiply these types exactly enough"
+                    : product_phase_ < 0 ? "no phase reads the accumulator"
+                                         : not_fusable(*program_, product_phase_);
   int parts = 1;
   bool along_n = false, mma = mma_;
   std::int64_t columns = shape.n;
@@ -879,14 +983,20 @@ std::string CudaExecutable::explain(ExplainPart part, const Shape& shape) const 
     std::vector<BufferPlace> places(program_->buffers.size());
     for (std::size_t b = 0; b < places.size(); ++b) {
       const auto& buffer = program_->buffers[b];
-      places[b] = {.tensor_map = buffer.axes.has(Axis::m) && buffer.axes.has(Axis::n) && size_of(buffer.dtype) <= 4 && buffer.rows == Extent{},
-                   .unit = true, .pair = columns % 2 == 0 && (buffer.dtype == DType::bf16 || buffer.dtype == DType::f16 || buffer.dtype == DType::f32)};
+      places[b] = {.tensor_map = buffer.axes.has(Axis::m) && buffer.axes.has(Axis::n) && size_of(buffer.dtype) <= 4 &&
+                                 buffer.rows == Extent{},
+                   .unit = true,
+                   .pair = columns % 2 == 0 &&
+                           (buffer.dtype == DType::bf16 || buffer.dtype == DType::f16 || buffer.dtype == DType::f32)};
       places[b].wide = columns % 8 == 0 && places[b].pair;
     }
     std::vector<std::string> rejected;
     if (part == ExplainPart::schedule && !portable.empty()) text += portable + ":\n";
-    const MainLoop loop{.a = gemm->a, .b = gemm->b, .a_mn_major = gemm->a_layout == Layout::mn_major && size_of(gemm->a) == 2,
-                        .b_mn_major = along_n && (parts == 1 || (mma && columns % 8 == 0)), .promoted = mma ? 0 : promotes(gemm->a)};
+    const MainLoop loop{.a = gemm->a,
+                        .b = gemm->b,
+                        .a_mn_major = gemm->a_layout == Layout::mn_major && size_of(gemm->a) == 2,
+                        .b_mn_major = along_n && (parts == 1 || (mma && columns % 8 == 0)),
+                        .promoted = mma ? 0 : promotes(gemm->a)};
     const bool can_compile = part == ExplainPart::schedule && !compiler_version().empty();
     FusedEpilogue epilogue = emit_fragment(*program_, product_phase_, places, !mma && !loop.promoted);
     if (!follows_well(epilogue, shape.k)) epilogue = emit_fragment(*program_, product_phase_, places, false);
@@ -895,7 +1005,9 @@ std::string CudaExecutable::explain(ExplainPart part, const Shape& shape) const 
     epilogue.needs.promoted = loop.promoted != 0;
     if (part == ExplainPart::schedule) {
       bool chosen = false;
-      const std::vector<Schedule> order = requested_ ? std::vector{*requested_} : rank(epilogue.needs, shape.batch, shape.m, columns, shape.k, multiprocessors_, mma);
+      const std::vector<Schedule> order =
+          requested_ ? std::vector{*requested_}
+                     : rank(epilogue.needs, shape.batch, shape.m, columns, shape.k, multiprocessors_, mma);
       for (const Schedule& s : order) {
         std::string verdict = chosen ? "next" : "chosen";
         if (!chosen && can_compile) {
@@ -905,17 +1017,27 @@ std::string CudaExecutable::explain(ExplainPart part, const Shape& shape) const 
           if (!built.rejected.empty()) verdict = "rejected: " + built.rejected;
         }
         chosen = chosen || verdict == "chosen";
-        text += to_string(s) + "  " + std::to_string(shared_bytes(s, epilogue.needs)) + " bytes shared  " + verdict + "\n";
+        text +=
+            to_string(s) + "  " + std::to_string(shared_bytes(s, epilogue.needs)) + " bytes shared  " + verdict + "\n";
       }
     }
-    if (const auto made = product(*program_, product_phase_, loop, mma, places, shape, columns, rejected, false); made && part == ExplainPart::source) text += made->source;
-    for (const int p : epilogue.finished) text += part == ExplainPart::loops ? "phase " + std::to_string(p) + ": by the kernel that folds the partial reductions\n" : "";
-    if (part == ExplainPart::loops && epilogue.following >= 0) text += "phase " + std::to_string(epilogue.following) + ": row by row behind the product, in the same launch\n";
+    if (const auto made = product(*program_, product_phase_, loop, mma, places, shape, columns, rejected, false);
+        made && part == ExplainPart::source)
+      text += made->source;
+    for (const int p : epilogue.finished)
+      text += part == ExplainPart::loops
+                  ? "phase " + std::to_string(p) + ": by the kernel that folds the partial reductions\n"
+                  : "";
+    if (part == ExplainPart::loops && epilogue.following >= 0)
+      text += "phase " + std::to_string(epilogue.following) + ": row by row behind the product, in the same launch\n";
     generic.clear();
     for (int p = 0; p < static_cast<int>(program_->phases.size()); ++p) {
-      if (p != product_phase_ && p != epilogue.following && std::find(epilogue.finished.begin(), epilogue.finished.end(), p) == epilogue.finished.end()) generic.push_back(p);
+      if (p != product_phase_ && p != epilogue.following &&
+          std::find(epilogue.finished.begin(), epilogue.finished.end(), p) == epilogue.finished.end())
+        generic.push_back(p);
     }
-    if (part == ExplainPart::loops) text = "phase " + std::to_string(product_phase_) + ": on the product's fragments\n" + text;
+    if (part == ExplainPart::loops)
+      text = "phase " + std::to_string(product_phase_) + ": on the product's fragments\n" + text;
   } else if (part != ExplainPart::source) {
     text += "epilogue from memory: " + why + "\n";
   }
@@ -946,9 +1068,7 @@ std::optional<Error> unusable() {
   try {
     (void)device(0);
     require_compiler();
-  } catch (const Error& error) {
-    return error;
-  }
+  } catch (const Error& error) { return error; }
   return {};
 }
 
@@ -956,25 +1076,27 @@ std::vector<std::string> refusals(const Problem& problem, const Program& program
   std::vector<std::string> reasons;
   if (!target.isa.empty()) {
     if (!target.isa.starts_with("sm_")) {
-      reasons.push_back("the CUDA target has no architecture " + postlude::quoted(target.isa) + "; write sm_90a, sm_80 or the like");
+      reasons.push_back("the CUDA target has no architecture " + postlude::quoted(target.isa) +
+                        "; write sm_90a, sm_80 or the like");
     }
   } else if (!unusable()) {  // else that is said already
     try {
       const DeviceInfo& info = device(target.device_index);
       if (info.major < 8) reasons.push_back("the GPU is " + architecture(info) + "; sm_80 or newer is needed");
-    } catch (const Error& error) {
-      reasons.push_back(error.message());
-    }
+    } catch (const Error& error) { reasons.push_back(error.message()); }
   }
   if (const auto* gemm = std::get_if<Gemm>(&problem)) {
     for (const DType type : {gemm->a, gemm->b}) {
-      if (type == DType::i64 || type == DType::boolean) reasons.push_back("a product of " + std::string(name(type)) + " is not done on a GPU");
+      if (type == DType::i64 || type == DType::boolean)
+        reasons.push_back("a product of " + std::string(name(type)) + " is not done on a GPU");
     }
   }
   for (const Phase& phase : program.phases) {
     for (const auto& instruction : phase.code) {
-      if (instruction.op == Op::call && instruction.function->body.nodes.empty() && instruction.function->native && instruction.function->native->cuda.empty()) {
-        reasons.push_back("the function " + postlude::quoted(instruction.function->name) + " has no CUDA code; set NativeFunction::cuda");
+      if (instruction.op == Op::call && instruction.function->body.nodes.empty() && instruction.function->native &&
+          instruction.function->native->cuda.empty()) {
+        reasons.push_back("the function " + postlude::quoted(instruction.function->name) +
+                          " has no CUDA code; set NativeFunction::cuda");
       }
     }
   }
@@ -996,7 +1118,8 @@ double accumulator_drift(const Problem& problem) {
   return gemm && size_of(gemm->a) == 2 ? 2 * 0x1p-23 / 16 : 0;
 }
 
-std::unique_ptr<Executable> compile(const Problem& problem, std::shared_ptr<const Program> program, const Target& target) {
+std::unique_ptr<Executable> compile(const Problem& problem, std::shared_ptr<const Program> program,
+                                    const Target& target) {
   return std::make_unique<CudaExecutable>(problem, std::move(program), target);
 }
 

@@ -12,8 +12,8 @@
 
 namespace postlude::inline v0::cuda {
 
-// Why this machine cannot run a plan now, if it cannot: the driver, a GPU or NVRTC is missing, the driver too old, the process
-// forked.
+// Why this machine cannot run a plan now, if it cannot: the driver, a GPU or NVRTC is missing, the driver too old, the
+// process forked.
 [[nodiscard]] std::optional<Error> unusable();
 
 [[nodiscard]] std::vector<std::string> refusals(const Problem& problem, const lower::Program& program,
@@ -29,10 +29,10 @@ namespace postlude::inline v0::cuda {
 // bits in all): 2^-13. tests/gpu/exact_test.cpp measures both where truncation is worst, on operands of one sign.
 [[nodiscard]] double accumulator_unit(const Problem& problem);
 
-// What truncation may lose of (|A| |B|) for each K, because every step loses in the same direction. Measured on an H200, operands
-// of one sign: 0.84 x 2^-23 of the result for each 16 of K (bf16 and f16, K 1024 to 32768; 5.1e-5 at 8192), 4.3 x 2^-13 for each
-// 32 (e4m3; 1.7% at 1024, 13% at 8192: the kernel does not promote). A partial sum is half the result on average and at most
-// all of it, hence twice that, rounded up to a power of two.
+// What truncation may lose of (|A| |B|) for each K, because every step loses in the same direction. Measured on an
+// H200, operands of one sign: 0.84 x 2^-23 of the result for each 16 of K (bf16 and f16, K 1024 to 32768; 5.1e-5 at
+// 8192), 4.3 x 2^-13 for each 32 (e4m3; 1.7% at 1024, 13% at 8192: the kernel does not promote). A partial sum is half
+// the result on average and at most all of it, hence twice that, rounded up to a power of two.
 [[nodiscard]] double accumulator_drift(const Problem& problem);
 
 }  // namespace postlude::inline v0::cuda

@@ -45,21 +45,25 @@ XXH128_hash_t digest(const std::string& data) { return XXH3_128bits(data.data(),
 struct File {
   int fd = -1;
   explicit File(int opened) : fd(opened) {}
-  ~File() { if (fd >= 0) ::close(fd); }
+  ~File() {
+    if (fd >= 0) ::close(fd);
+  }
   File(const File&) = delete;
   File& operator=(const File&) = delete;
 };
 
 bool ours(int fd) {
-  struct stat info{};
+  struct stat info {};
   return fstat(fd, &info) == 0 && S_ISREG(info.st_mode) && info.st_uid == geteuid() && (info.st_mode & 022) == 0;
 }
 
 std::optional<std::string> read_entry(const std::string& path, const std::string& key) {
   const File file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
   if (file.fd < 0 || !ours(file.fd)) return {};
-  struct stat info{};
-  if (fstat(file.fd, &info) != 0 || info.st_size < static_cast<off_t>(sizeof(Header)) || info.st_size > static_cast<off_t>(largest_entry)) return {};
+  struct stat info {};
+  if (fstat(file.fd, &info) != 0 || info.st_size < static_cast<off_t>(sizeof(Header)) ||
+      info.st_size > static_cast<off_t>(largest_entry))
+    return {};
   std::string data(static_cast<std::size_t>(info.st_size), '\0');
   for (std::size_t at = 0; at < data.size();) {
     const ssize_t got = ::read(file.fd, data.data() + at, data.size() - at);
@@ -74,12 +78,14 @@ std::optional<std::string> read_entry(const std::string& path, const std::string
     return {};
   }
   const XXH128_hash_t hash = digest(body);
-  if (hash.low64 != header.digest_low || hash.high64 != header.digest_high || body.compare(0, key.size(), key) != 0) return {};
+  if (hash.low64 != header.digest_low || hash.high64 != header.digest_high || body.compare(0, key.size(), key) != 0)
+    return {};
   return body.substr(key.size());
 }
 
 // False, with the reason, where the entry could not be written; then nothing is left behind.
-bool write_entry(const std::string& folder, const std::string& path, const std::string& key, const std::string& cubin, std::string& reason) {
+bool write_entry(const std::string& folder, const std::string& path, const std::string& key, const std::string& cubin,
+                 std::string& reason) {
   std::string temporary = folder + "/.writing-XXXXXX";
   const File file(::mkostemp(temporary.data(), O_CLOEXEC));  // mode 0600
   if (file.fd < 0) {
@@ -115,18 +121,21 @@ std::string cached(const std::string& key, const std::function<std::string()>& m
   };
   const core::CacheFolder folder = core::cache_folder(true);
   if (folder.path.empty() || !folder.unusable.empty()) {
-    warn_once(folder.path.empty() ? "no folder is named by POSTLUDE_CACHE_DIR, XDG_CACHE_HOME or HOME" : folder.unusable);
+    warn_once(folder.path.empty() ? "no folder is named by POSTLUDE_CACHE_DIR, XDG_CACHE_HOME or HOME"
+                                  : folder.unusable);
     return fresh();
   }
   const XXH128_hash_t hash = digest(key);
   char name[40];
-  std::snprintf(name, sizeof name, "/%016llx%016llx", static_cast<unsigned long long>(hash.high64), static_cast<unsigned long long>(hash.low64));
+  std::snprintf(name, sizeof name, "/%016llx%016llx", static_cast<unsigned long long>(hash.high64),
+                static_cast<unsigned long long>(hash.low64));
   const std::string path = folder.path + name + ".cubin";
   if (auto entry = read_entry(path, key)) {
     ++found_count;
     return *entry;
   }
-  // Single flight: whoever holds the lock compiles. The lock file is left behind, so that nobody locks a file that is gone.
+  // Single flight: whoever holds the lock compiles. The lock file is left behind, so that nobody locks a file that is
+  // gone.
   const File lock(::open((folder.path + name + ".lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
   bool held = false;
   if (lock.fd >= 0) {

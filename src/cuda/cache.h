@@ -10,9 +10,9 @@
 
 namespace postlude::inline v0::cuda {
 
-// The entry's cubin, from disk or, where there is none that can be believed, from `make`, which is then kept. Of several
-// processes that want one key, one compiles and the others wait for it, at most 30 s; then they compile for themselves.
-// An unusable cache (see core/cache_folder.h) or a full disk costs one warning on stderr, never the result.
+// The entry's cubin, from disk or, where there is none that can be believed, from `make`, which is then kept. Of
+// several processes that want one key, one compiles and the others wait for it, at most 30 s; then they compile for
+// themselves. An unusable cache (see core/cache_folder.h) or a full disk costs one warning on stderr, never the result.
 [[nodiscard]] std::string cached(const std::string& key, const std::function<std::string()>& make);
 
 // How often `cached` had to compile, and how often it found an entry, in this process.

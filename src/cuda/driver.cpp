@@ -35,8 +35,9 @@ Opened open_driver() {
       int version = 0;
       if (auto get = reinterpret_cast<CuResult (*)(int*)>(dlsym(library, "cuDriverGetVersion"))) get(&version);
       throw Error(ErrorCode::driver_too_old,
-                  "the CUDA driver speaks version " + std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10) +
-                      " and lacks " + symbol, "a driver for CUDA 12.0 or newer is needed");
+                  "the CUDA driver speaks version " + std::to_string(version / 1000) + "." +
+                      std::to_string(version % 1000 / 10) + " and lacks " + symbol,
+                  "a driver for CUDA 12.0 or newer is needed");
     }
     entry = reinterpret_cast<std::remove_reference_t<decltype(entry)>>(address);
   };
@@ -45,9 +46,10 @@ Opened open_driver() {
   int version = 0;
   d.DriverGetVersion(&version);
   if (version < oldest_driver) {
-    throw Error(ErrorCode::driver_too_old,
-                "the CUDA driver speaks version " + std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10),
-                "a driver for CUDA 12.0 or newer is needed");
+    throw Error(
+        ErrorCode::driver_too_old,
+        "the CUDA driver speaks version " + std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10),
+        "a driver for CUDA 12.0 or newer is needed");
   }
   find(d.Init, "cuInit");
   find(d.GetErrorName, "cuGetErrorName");
@@ -84,7 +86,8 @@ Opened open_driver() {
   if (const CuResult result = d.Init(0)) {
     const char* text = nullptr;
     d.GetErrorString(result, &text);
-    throw Error(ErrorCode::no_device, std::string("the CUDA driver found no usable GPU: ") + (text ? text : "unknown error"),
+    throw Error(ErrorCode::no_device,
+                std::string("the CUDA driver found no usable GPU: ") + (text ? text : "unknown error"),
                 "use the CPU target, or look at nvidia-smi");
   }
   opened.owner = getpid();
@@ -109,12 +112,14 @@ const Driver& driver() {
 
 void check(CuResult result, const char* what) {
   if (result == 0) return;
-  if (result == out_of_memory_result) throw Error(ErrorCode::out_of_memory, std::string("the GPU is out of memory in ") + what);
+  if (result == out_of_memory_result)
+    throw Error(ErrorCode::out_of_memory, std::string("the GPU is out of memory in ") + what);
   const char *name = nullptr, *text = nullptr;
   driver().GetErrorName(result, &name);
   driver().GetErrorString(result, &text);
-  throw Error(ErrorCode::device_failed,
-              std::string(what) + " failed: " + (name ? name : "error " + std::to_string(result)) + (text ? ", " : "") + (text ? text : ""));
+  throw Error(ErrorCode::device_failed, std::string(what) +
+                                            " failed: " + (name ? name : "error " + std::to_string(result)) +
+                                            (text ? ", " : "") + (text ? text : ""));
 }
 
 namespace {
@@ -135,7 +140,8 @@ Retained& retained(int index) {
   check(d.DeviceGetCount(&count), "counting GPUs");
   if (index < 0 || index >= count) {
     devices.erase(index);
-    throw Error(ErrorCode::no_device, "there is no GPU " + std::to_string(index) + " here; " + std::to_string(count) + " were found");
+    throw Error(ErrorCode::no_device,
+                "there is no GPU " + std::to_string(index) + " here; " + std::to_string(count) + " were found");
   }
   auto made = std::make_unique<Retained>();
   CuDevice handle = 0;
@@ -227,16 +233,14 @@ std::string describe_driver() {
     int version = 0, count = 0;
     d.DriverGetVersion(&version);
     d.DeviceGetCount(&count);
-    std::string text = "CUDA driver " + std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10) + ", " +
-                       std::to_string(count) + " GPU" + (count == 1 ? "" : "s");
+    std::string text = "CUDA driver " + std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10) +
+                       ", " + std::to_string(count) + " GPU" + (count == 1 ? "" : "s");
     for (int i = 0; i < count; ++i) {
       const DeviceInfo& info = device(i);
       text += "; " + info.name + " (sm_" + std::to_string(info.major) + std::to_string(info.minor) + ")";
     }
     return text;
-  } catch (const Error& error) {
-    return error.message();
-  }
+  } catch (const Error& error) { return error.message(); }
 }
 
 }  // namespace postlude::inline v0::cuda

@@ -57,7 +57,8 @@ struct Driver {
   CuResult (*ModuleUnload)(CuModule);
   CuResult (*ModuleGetFunction)(CuFunction*, CuModule, const char*);
   CuResult (*FuncSetAttribute)(CuFunction, int, int);
-  CuResult (*LaunchKernel)(CuFunction, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, CuStream, void**, void**);
+  CuResult (*LaunchKernel)(CuFunction, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, CuStream,
+                           void**, void**);
   CuResult (*LaunchKernelEx)(const LaunchConfig*, CuFunction, void**, void**);
   CuResult (*MemAlloc)(CuPointer*, std::size_t);
   CuResult (*MemFree)(CuPointer);
@@ -88,9 +89,9 @@ void check(CuResult result, const char* what);
 struct DeviceInfo {
   int index = 0;
   std::string name;
-  int major = 0, minor = 0;   // compute capability
+  int major = 0, minor = 0;  // compute capability
   int multiprocessors = 0;
-  int shared_bytes = 0;       // a block may ask for, opt-in
+  int shared_bytes = 0;  // a block may ask for, opt-in
   [[nodiscard]] bool is_hopper() const { return major == 9 && minor == 0; }
 };
 

@@ -9,7 +9,8 @@ using lower::ValueId;
 
 std::string storage_name(DType type) { return type == DType::boolean ? "bool" : std::string(name(type)); }
 
-std::string right_hand_side(const lower::Phase& phase, ValueId id, const Place& place, const Resolve& resolve, Functions& functions) {
+std::string right_hand_side(const lower::Phase& phase, ValueId id, const Place& place, const Resolve& resolve,
+                            Functions& functions) {
   const Instruction& i = phase.code[id];
   std::string code;
   if (i.op == Op::operand || i.op == Op::acc || i.op == Op::get) {
@@ -53,13 +54,17 @@ std::string vector_form(const lower::Phase& phase, const Instruction& i) {
 }
 
 std::string typed(const std::string& code, DType computed, DType wanted) {
-  return computed == wanted ? code : "to_" + std::string(wanted == DType::boolean ? "boolean" : name(wanted)) + "(" + code + ")";
+  return computed == wanted
+             ? code
+             : "to_" + std::string(wanted == DType::boolean ? "boolean" : name(wanted)) + "(" + code + ")";
 }
 
-std::string count_expression(const Instruction& count, const Place& place, const std::string& batch, const std::string& m, const std::string& n) {
+std::string count_expression(const Instruction& count, const Place& place, const std::string& batch,
+                             const std::string& m, const std::string& n) {
   const auto extent = [](const Extent& e, const std::string& base) {
     if (e == Extent{}) return "i64(" + base + ")";
-    return "(" + std::to_string(e.times) + "ll * ((i64(" + base + ") + " + std::to_string(e.over - 1) + ") / " + std::to_string(e.over) + "))";
+    return "(" + std::to_string(e.times) + "ll * ((i64(" + base + ") + " + std::to_string(e.over - 1) + ") / " +
+           std::to_string(e.over) + "))";
   };
   std::string product;
   const auto times = [&](const std::string& factor) { product += (product.empty() ? "" : " * ") + factor; };
@@ -70,7 +75,8 @@ std::string count_expression(const Instruction& count, const Place& place, const
   if (count.count_axes.has(Axis::b)) times("i64(" + batch + ")");
   const bool by_columns = count.count_axes.has(Axis::n);
   if (count.count_axes.has(Axis::m)) {
-    const std::string row = count.access.divide_rows > 1 ? place.i + " / " + std::to_string(count.access.divide_rows) : place.i;
+    const std::string row =
+        count.access.divide_rows > 1 ? place.i + " / " + std::to_string(count.access.divide_rows) : place.i;
     times(by_columns ? extent(count.rows, m) : part(extent(count.rows, m), row));
   }
   if (by_columns) times(part(extent(count.columns, n), column_expression(count.access.columns, place.j, place.width)));
@@ -101,7 +107,8 @@ std::vector<ValueId> sinks(const lower::Phase& phase, bool stores, bool reductio
   return values;
 }
 
-std::string address_arguments(int word, const std::string& b, const std::string& row, const std::string& column, bool unit_stride) {
+std::string address_arguments(int word, const std::string& b, const std::string& row, const std::string& column,
+                              bool unit_stride) {
   const auto w = [&](int i) { return "p.word[" + std::to_string(word + i) + "]"; };
   std::string at;
   const auto add = [&](const std::string& term) { at += (at.empty() ? "" : " + ") + term; };
@@ -113,17 +120,20 @@ std::string address_arguments(int word, const std::string& b, const std::string&
 
 namespace {
 
-std::string access_arguments(const lower::Program& program, const lower::Access& access, int word, const Place& place, bool unit_stride) {
+std::string access_arguments(const lower::Program& program, const lower::Access& access, int word, const Place& place,
+                             bool unit_stride) {
   const lower::Buffer& buffer = program.buffers[access.buffer];
   std::string row, column;
-  if (buffer.axes.has(Axis::m)) row = access.divide_rows > 1 ? place.i + " / " + std::to_string(access.divide_rows) : place.i;
+  if (buffer.axes.has(Axis::m))
+    row = access.divide_rows > 1 ? place.i + " / " + std::to_string(access.divide_rows) : place.i;
   if (buffer.axes.has(Axis::n)) column = column_expression(access.columns, place.j, place.width);
   return address_arguments(word, program.batched ? place.b : "", row, column, unit_stride);
 }
 
 }  // namespace
 
-std::string load_expression(const lower::Program& program, const lower::Access& access, int word, const Place& place, bool unit_stride) {
+std::string load_expression(const lower::Program& program, const lower::Access& access, int word, const Place& place,
+                            bool unit_stride) {
   return "load_" + storage_name(program.buffers[access.buffer].dtype) + "(" +
          access_arguments(program, access, word, place, unit_stride) + ")";
 }

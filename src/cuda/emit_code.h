@@ -11,13 +11,13 @@ namespace postlude::inline v0::cuda {
 
 // What the emitted instructions must not decide themselves.
 struct Resolve {
-  std::function<std::string(lower::ValueId)> value;  // how a value is written here
+  std::function<std::string(lower::ValueId)> value;            // how a value is written here
   std::function<std::string(const lower::Instruction&)> leaf;  // a load, the accumulator or a count
 };
 
 // The right-hand side of instruction `id`, guarded where it has a guard.
-[[nodiscard]] std::string right_hand_side(const lower::Phase& phase, lower::ValueId id, const Place& place, const Resolve& resolve,
-                                          Functions& functions);
+[[nodiscard]] std::string right_hand_side(const lower::Phase& phase, lower::ValueId id, const Place& place,
+                                          const Resolve& resolve, Functions& functions);
 
 // Which instructions the given values need, themselves included.
 [[nodiscard]] std::vector<bool> needed(const lower::Phase& phase, const std::vector<lower::ValueId>& values);
@@ -26,19 +26,19 @@ struct Resolve {
 [[nodiscard]] std::vector<lower::ValueId> sinks(const lower::Phase& phase, bool stores, bool reductions);
 
 // A buffer's elements in device code: 4 parameter words from `word`: address, strides (in elements) of b, m, n.
-[[nodiscard]] std::string address_arguments(int word, const std::string& b, const std::string& row, const std::string& column,
-                                            bool unit_stride);
+[[nodiscard]] std::string address_arguments(int word, const std::string& b, const std::string& row,
+                                            const std::string& column, bool unit_stride);
 // "load_bf16(...)" of an access at a place; bool is stored as a byte.
-[[nodiscard]] std::string load_expression(const lower::Program& program, const lower::Access& access, int word, const Place& place,
-                                          bool unit_stride);
-[[nodiscard]] std::string store_statement(const lower::Program& program, const lower::Access& access, int word, const Place& place,
-                                          const std::string& value, bool unit_stride);
+[[nodiscard]] std::string load_expression(const lower::Program& program, const lower::Access& access, int word,
+                                          const Place& place, bool unit_stride);
+[[nodiscard]] std::string store_statement(const lower::Program& program, const lower::Access& access, int word,
+                                          const Place& place, const std::string& value, bool unit_stride);
 // The form of an instruction that takes eight elements at once (vector.cu): "vec_log"; else "".
 [[nodiscard]] std::string vector_form(const lower::Phase& phase, const lower::Instruction& instruction);
 
 // The number of elements that a reduction takes at a place. `m`, `n`: the problem's, of any integer type.
-[[nodiscard]] std::string count_expression(const lower::Instruction& count, const Place& place, const std::string& batch, const std::string& m,
-                                           const std::string& n);
+[[nodiscard]] std::string count_expression(const lower::Instruction& count, const Place& place,
+                                           const std::string& batch, const std::string& m, const std::string& n);
 // A value loaded as compute_type(from), or an accumulator, in the type wanted.
 [[nodiscard]] std::string typed(const std::string& code, DType computed, DType wanted);
 [[nodiscard]] std::string storage_name(DType type);  // "bf16", ..., "bool"

@@ -49,7 +49,8 @@ bool plain(const Access& access) { return access.columns.identity() && access.di
 // Groups of a chunk that subtiles divide.
 constexpr std::int64_t half_unit = 32;
 
-// Whether the columns of a subtile lie side by side in the buffer: they are its own, or one half of a chunk's columns or groups.
+// Whether the columns of a subtile lie side by side in the buffer: they are its own, or one half of a chunk's columns
+// or groups.
 bool beside(const Access& access) {
   const auto& map = access.columns;
   if (access.divide_rows != 1 || map.divide != 1 || map.steps.size() > 1) return false;
@@ -123,11 +124,14 @@ class Emitter {
     return count_expression(i, place, "p.batch", "p.m", "p.word[" + str(out_.columns_word) + "]");
   }
   // A row operand whose columns are neighbours in memory: read one subtile ahead, so that its latency, which no
-  // other warp of the scheduler hides, lies under a main loop or a subtile (bias_gelu at K = 1024: 1.05 of cuBLAS without).
+  // other warp of the scheduler hides, lies under a main loop or a subtile (bias_gelu at K = 1024: 1.05 of cuBLAS
+  // without).
   bool is_prefetched(const Instruction& i) const {
-    return i.op == Op::operand && i.guard < 0 && i.type == DType::f32 && level_of(i.axes) == Level::column && i.access.columns.divide == 1 &&
-           places_[i.access.buffer].unit && size_of(program_.buffers[i.access.buffer].dtype) >= 2 && is_float(program_.buffers[i.access.buffer].dtype) &&
-           std::all_of(i.access.columns.steps.begin(), i.access.columns.steps.end(), [](const auto& step) { return step.group == 0; });
+    return i.op == Op::operand && i.guard < 0 && i.type == DType::f32 && level_of(i.axes) == Level::column &&
+           i.access.columns.divide == 1 && places_[i.access.buffer].unit &&
+           size_of(program_.buffers[i.access.buffer].dtype) >= 2 && is_float(program_.buffers[i.access.buffer].dtype) &&
+           std::all_of(i.access.columns.steps.begin(), i.access.columns.steps.end(),
+                       [](const auto& step) { return step.group == 0; });
   }
   // Of n_index() == label, with one i64 label a row, the label: compared in 32 bits. Else -1.
   ValueId label_of(const Instruction& i) const {
@@ -217,7 +221,8 @@ void Emitter::analyse() {
   for (std::size_t id = 0; id < phase_.code.size(); ++id) {
     if (wanted_[id] && level_[id] == Level::element) out_.needs.operations += operations(phase_.code[id]);
   }
-  for (const Reduction& r : phase_.reductions) out_.needs.operations += r.reducer == Reducer::online_softmax || r.reducer == Reducer::welford ? 12 : 6;
+  for (const Reduction& r : phase_.reductions)
+    out_.needs.operations += r.reducer == Reducer::online_softmax || r.reducer == Reducer::welford ? 12 : 6;
 
   // A load is guarded where all its users are guarded by one value.
   load_guard_.assign(phase_.code.size(), -1);
@@ -286,7 +291,9 @@ void Emitter::analyse() {
   for (std::size_t p = index_ + 1; p < program_.phases.size(); ++p) {
     const Phase& small = program_.phases[p];
     if (!small.reductions.empty() || (small.domain.has(Axis::m) && small.domain.has(Axis::n))) continue;
-    const Across across = small.domain.has(Axis::m) ? Across::rows : small.domain.has(Axis::n) ? Across::columns : Across::all;
+    const Across across = small.domain.has(Axis::m)   ? Across::rows
+                          : small.domain.has(Axis::n) ? Across::columns
+                                                      : Across::all;
     if (!out_.finishes[static_cast<int>(across)]) continue;
     bool here = small.rows == Extent{} && (across != Across::columns || small.columns == phase_.columns);
     for (const Instruction& i : small.code) {
@@ -306,10 +313,12 @@ void Emitter::analyse() {
   }
 }
 
-// The phase that can follow in this launch: the only one that is left, over the same tiles, of stores alone, which reads nothing
-// of other rows but what was there before. -1: none.
+// The phase that can follow in this launch: the only one that is left, over the same tiles, of stores alone, which
+// reads nothing of other rows but what was there before. -1: none.
 int Emitter::following() const {
-  if (!direct_.empty() || out_.copies || out_.stored.empty() || !out_.finishes[0] || out_.finishes[1] || out_.finishes[2]) return -1;
+  if (!direct_.empty() || out_.copies || out_.stored.empty() || !out_.finishes[0] || out_.finishes[1] ||
+      out_.finishes[2])
+    return -1;
   int found = -1;
   for (int p = index_ + 1; p < static_cast<int>(program_.phases.size()); ++p) {
     if (std::find(out_.finished.begin(), out_.finished.end(), p) != out_.finished.end()) continue;
@@ -318,8 +327,9 @@ int Emitter::following() const {
   }
   if (found < 0) return -1;
   const Phase& next = program_.phases[found];
-  if (!(next.domain == phase_.domain) || !next.reductions.empty() || next.reads_accumulator() || next.batched != phase_.batched ||
-      !(next.rows == Extent{}) || !(next.columns == phase_.columns)) return -1;
+  if (!(next.domain == phase_.domain) || !next.reductions.empty() || next.reads_accumulator() ||
+      next.batched != phase_.batched || !(next.rows == Extent{}) || !(next.columns == phase_.columns))
+    return -1;
   for (const Instruction& i : next.code) {
     if (i.op != Op::operand) continue;
     const BufferId b = i.access.buffer;
@@ -351,10 +361,12 @@ std::string Emitter::follow() {
     const ReducerText& text = reducers_[r];
     const std::string s = text.type, name = "s" + str(static_cast<std::int64_t>(r));
     parameters += ", const " + s + "& " + name;
-    states += "  const " + s + " " + name + " = fold_lanes<" + s + ">(gather(" + pointer(out_.partials[r].word, "const " + s) +
+    states += "  const " + s + " " + name + " = fold_lanes<" + s + ">(gather(" +
+              pointer(out_.partials[r].word, "const " + s) +
               " + ((i64)b * p.tiles_n + from) * p.m + row, (p.tiles_n - from + 15) / 16, 16ll * p.m), 1, 16);\n";
     std::string list;
-    for (std::size_t k = 0; k < text.components.size(); ++k) list += (k ? ", " : "") + ("__shfl_sync(~0u, x.c" + str(static_cast<std::int64_t>(k)) + ", lane)");
+    for (std::size_t k = 0; k < text.components.size(); ++k)
+      list += (k ? ", " : "") + ("__shfl_sync(~0u, x.c" + str(static_cast<std::int64_t>(k)) + ", lane)");
     lanes += "DEVICE " + s + " of_lane(const " + s + "& x, int lane) { return {" + list + "}; }\n";
     arguments += ", of_lane(" + name + ", 16 * h)";
     for (std::size_t k = 0; k < phase_.reductions[r].results.size(); ++k) {
@@ -363,11 +375,15 @@ std::string Emitter::follow() {
   }
   const std::string body = emit_following(program_, out_.following, wide, around, functions_);
   const std::string small = finish(Across::rows, "i", "0", "    ");
-  return "#define READY_WORD " + str(out_.ready_word) + "\n" + lanes + "DEVICE void follow_row(const Params& p, int b, int i, int t" + parameters + ") {\n" + body +
+  return "#define READY_WORD " + str(out_.ready_word) + "\n" + lanes +
+         "DEVICE void follow_row(const Params& p, int b, int i, int t" + parameters + ") {\n" + body +
          (small.empty() ? "" : "  if (t == 0) {\n    const struct { int batch; } t{b};\n" + small + "  }\n") + "}\n" +
          "DEVICE void follow_strip(const Params& p, int b, int first, int warp, int lane) {\n"
-         "  const int row = min(first + 2 * warp + lane / 16, p.m - 1), from = lane % 16;\n" + states +
-         "  #pragma unroll 1\n  for (int h = 0; h < 2; ++h)\n    if (first + 2 * warp + h < p.m) follow_row(p, b, first + 2 * warp + h, lane" + arguments + ");\n}\n";
+         "  const int row = min(first + 2 * warp + lane / 16, p.m - 1), from = lane % 16;\n" +
+         states +
+         "  #pragma unroll 1\n  for (int h = 0; h < 2; ++h)\n    if (first + 2 * warp + h < p.m) follow_row(p, b, "
+         "first + 2 * warp + h, lane" +
+         arguments + ");\n}\n";
 }
 
 std::string Emitter::uniforms() {
@@ -391,15 +407,17 @@ std::string Emitter::row_values() {
   std::string code;
   for (ValueId id = 0; id < static_cast<ValueId>(phase_.code.size()); ++id) {
     if (!wanted_[id] || level_[id] != Level::row) continue;
-    code += "      " + name(id, Context::rows) + " = " + right_hand_side(phase_, id, place, resolve, functions_) + ";\n";
+    code +=
+        "      " + name(id, Context::rows) + " = " + right_hand_side(phase_, id, place, resolve, functions_) + ";\n";
   }
   if (code.empty()) return {};
-  return "    #pragma unroll\n    for (int r = 0; r < ROWS; ++r) {\n      const int row = tile_row(t, r), row_in = min(row, p.m - 1);\n" +
+  return "    #pragma unroll\n    for (int r = 0; r < ROWS; ++r) {\n      const int row = tile_row(t, r), row_in = "
+         "min(row, p.m - 1);\n" +
          code + "    }\n";
 }
 
-// A fragment's elements into the states of reduction r. Of its eight elements e, those of a row h are {0, 1, 4, 5} + 2 h,
-// those of a column c {0, 2} + c / 2 * 4 + c % 2.
+// A fragment's elements into the states of reduction r. Of its eight elements e, those of a row h are {0, 1, 4, 5} + 2
+// h, those of a column c {0, 2} + c / 2 * 4 + c % 2.
 std::string Emitter::reduce(int r) {
   const Reduction& reduction = phase_.reductions[r];
   const Across across = across_of(reduction);
@@ -417,24 +435,30 @@ std::string Emitter::reduce(int r) {
     std::string declare, fill, add;
     const auto& R = reduction.reducer;
     bool growing = false;  // an argmax whose index is the column: it grows from element to element
-    if ((R == Reducer::argmax || R == Reducer::argmin) && rows && reduction.pieces.size() == 1 && reduction.type == DType::f32) {
+    if ((R == Reducer::argmax || R == Reducer::argmin) && rows && reduction.pieces.size() == 1 &&
+        reduction.type == DType::f32) {
       const Instruction* index = &phase_.code[piece.args[1]];
       if (index->op == Op::cast) index = &phase_.code[index->args[0]];
       growing = index->op == Op::n_index && plain(index->access);
     }
     if (R == Reducer::online_softmax) {
-      declare = "float x[" + size + "];", fill = "x[q] = " + in + " ? " + args[0] + " : (-INF);", add = "softmax_add(" + state + ", x);";
+      declare = "float x[" + size + "];", fill = "x[q] = " + in + " ? " + args[0] + " : (-INF);",
+      add = "softmax_add(" + state + ", x);";
     } else if (R == Reducer::welford) {
-      declare = "float x[" + size + "]; bool in[" + size + "];", fill = "x[q] = " + args[0] + ", in[q] = " + in + ";", add = "welford_add(" + state + ", x, in);";
+      declare = "float x[" + size + "]; bool in[" + size + "];", fill = "x[q] = " + args[0] + ", in[q] = " + in + ";",
+      add = "welford_add(" + state + ", x, in);";
     } else if (growing) {
-      declare = "float x[" + size + "]; i64 at[" + size + "]; bool in[" + size + "];", fill = "x[q] = " + args[0] + ", at[q] = " + args[1] + ", in[q] = " + in + ";",
+      declare = "float x[" + size + "]; i64 at[" + size + "]; bool in[" + size + "];",
+      fill = "x[q] = " + args[0] + ", at[q] = " + args[1] + ", in[q] = " + in + ";",
       add = "arg_add<" + std::string(R == Reducer::argmax ? "true" : "false") + ">(" + state + ", x, at, in);";
     } else {
-      declare = text.type + " x[" + size + "];", fill = "x[q] = " + text.type + "::select(" + in + ", " + text.lift(args) + ", " + text.type + "::identity());",
+      declare = text.type + " x[" + size + "];",
+      fill = "x[q] = " + text.type + "::select(" + in + ", " + text.lift(args) + ", " + text.type + "::identity());",
       add = "block_add(" + state + ", x);";
     }
-    code += "    #pragma unroll\n    for (int s = 0; s < " + states + "; ++s) {\n      " + declare + "\n      #pragma unroll\n      for (int q = 0; q < " + size +
-            "; ++q) {\n        const int e = " + element + ";\n        " + fill + "\n      }\n      " + add + "\n    }\n";
+    code += "    #pragma unroll\n    for (int s = 0; s < " + states + "; ++s) {\n      " + declare +
+            "\n      #pragma unroll\n      for (int q = 0; q < " + size + "; ++q) {\n        const int e = " + element +
+            ";\n        " + fill + "\n      }\n      " + add + "\n    }\n";
   }
   return code;
 }
@@ -446,27 +470,33 @@ std::string Emitter::prefetch() {
     if (!wanted_[id] || !is_prefetched(i)) continue;
     const bool pair = places_[i.access.buffer].pair;
     const auto at = [&](const std::string& column) {
-      return address_arguments(word(i.access.buffer), program_.batched ? "t.batch" : "", "", column_expression(i.access.columns, column, "p.n"), true);
+      return address_arguments(word(i.access.buffer), program_.batched ? "t.batch" : "", "",
+                               column_expression(i.access.columns, column, "p.n"), true);
     };
-    code += "      q" + str(static_cast<std::int64_t>(id)) + "[1][k] = " + (pair ? "pair_" : "split_") + storage_name(program_.buffers[i.access.buffer].dtype) + "(" +
+    code += "      q" + str(static_cast<std::int64_t>(id)) + "[1][k] = " + (pair ? "pair_" : "split_") +
+            storage_name(program_.buffers[i.access.buffer].dtype) + "(" +
             (pair ? at("column") : at("left") + ", " + at("right")) + ");\n";
   }
   if (code.empty()) return {};
   return "    #pragma unroll\n    for (int k = 0; k < SUB_N / 8; ++k) {\n"
-         "      const int at = t.col + group * SUB_N + k / 2 * 16 + k % 2 * 8 + 2 * (t.lane % 4), column = WHOLE_N ? at : min(at, p.n - 2);\n"
-         "      const int left = WHOLE_N ? at : min(at, p.n - 1), right = WHOLE_N ? at + 1 : min(at + 1, p.n - 1);\n" + code + "    }\n";
+         "      const int at = t.col + group * SUB_N + k / 2 * 16 + k % 2 * 8 + 2 * (t.lane % 4), column = WHOLE_N ? "
+         "at : min(at, p.n - 2);\n"
+         "      const int left = WHOLE_N ? at : min(at, p.n - 1), right = WHOLE_N ? at + 1 : min(at + 1, p.n - 1);\n" +
+         code + "    }\n";
 }
 
 std::string Emitter::fragment() {
   const Place inside{"t.batch", "row_in", "column_in", "p.n"}, place{"t.batch", "row", "column", "p.n"};
   std::string code;
-  code += "    int columns[4], columns_in[4], rows[2], rows_in[2];\n    bool in_columns[4], in_rows[2];\n"
-          "    const int first = opaque(t.col + group * SUB_N + f * 16 + 2 * (t.lane % 4));\n"
-          "    #pragma unroll\n    for (int c = 0; c < 4; ++c) {\n"
-          "      columns[c] = first + c / 2 * 8 + c % 2;\n"
-          "      in_columns[c] = WHOLE_N || columns[c] < p.n, columns_in[c] = WHOLE_N ? columns[c] : min(columns[c], p.n - 1);\n    }\n"
-          "    #pragma unroll\n    for (int h = 0; h < 2; ++h) {\n      rows[h] = tile_row(t, 2 * i + h);\n"
-          "      in_rows[h] = WHOLE_M || rows[h] < p.m, rows_in[h] = WHOLE_M ? rows[h] : min(rows[h], p.m - 1);\n    }\n";
+  code +=
+      "    int columns[4], columns_in[4], rows[2], rows_in[2];\n    bool in_columns[4], in_rows[2];\n"
+      "    const int first = opaque(t.col + group * SUB_N + f * 16 + 2 * (t.lane % 4));\n"
+      "    #pragma unroll\n    for (int c = 0; c < 4; ++c) {\n"
+      "      columns[c] = first + c / 2 * 8 + c % 2;\n"
+      "      in_columns[c] = WHOLE_N || columns[c] < p.n, columns_in[c] = WHOLE_N ? columns[c] : min(columns[c], p.n - "
+      "1);\n    }\n"
+      "    #pragma unroll\n    for (int h = 0; h < 2; ++h) {\n      rows[h] = tile_row(t, 2 * i + h);\n"
+      "      in_rows[h] = WHOLE_M || rows[h] < p.m, rows_in[h] = WHOLE_M ? rows[h] : min(rows[h], p.m - 1);\n    }\n";
 
   // Per column: neighbours together where memory allows it.
   std::string declared, loop;
@@ -476,34 +506,39 @@ std::string Emitter::fragment() {
     declared += "    " + device_type(i.type) + " v" + str(id) + "[4];\n";
     if (is_prefetched(i)) {
       const std::string type = storage_name(program_.buffers[i.access.buffer].dtype), v = "v" + str(id);
-      declared += "    #pragma unroll\n    for (int c = 0; c < 2; ++c) unpair_" + type + "(q" + str(id) + "[0][2 * f + c], " + v + "[2 * c], " + v +
-                  "[2 * c + 1]);\n";
+      declared += "    #pragma unroll\n    for (int c = 0; c < 2; ++c) unpair_" + type + "(q" + str(id) +
+                  "[0][2 * f + c], " + v + "[2 * c], " + v + "[2 * c + 1]);\n";
       continue;
     }
-    const Resolve resolve{[&](ValueId v) { return name(v, Context::columns); },
-                          [&](const Instruction& leaf) { return leaf.op == Op::get ? count(leaf, place) : load(leaf, inside); }};
+    const Resolve resolve{
+        [&](ValueId v) { return name(v, Context::columns); },
+        [&](const Instruction& leaf) { return leaf.op == Op::get ? count(leaf, place) : load(leaf, inside); }};
     loop += "      v" + str(id) + "[c] = " + right_hand_side(phase_, id, place, resolve, functions_) + ";\n";
   }
   code += declared;
   if (!loop.empty()) {
-    code += "    #pragma unroll\n    for (int c = 0; c < 4; ++c) {\n      const int column = columns[c], column_in = columns_in[c];\n" + loop + "    }\n";
+    code +=
+        "    #pragma unroll\n    for (int c = 0; c < 4; ++c) {\n      const int column = columns[c], column_in = "
+        "columns_in[c];\n" +
+        loop + "    }\n";
   }
 
   const Place each{"t.batch", "rows[e / 2 % 2]", "columns[e / 4 * 2 + e % 2]", "p.n"};
   const Place each_in{"t.batch", "rows_in[e / 2 % 2]", "columns_in[e / 4 * 2 + e % 2]", "p.n"};
-  const Resolve resolve{
-      [&](ValueId id) { return name(id, Context::elements); },
-      [&](const Instruction& i) -> std::string {
-        if (i.op == Op::get) return count(i, each);
-        if (i.op == Op::acc) {
-          const std::string part = str(i.access.columns.steps.empty() ? 0 : i.access.columns.steps[0].piece);
-          return typed("acc[" + part + "][e]", program_.accumulator, i.type);
-        }
-        if (!is_loaded_tile(i)) return load(i, each_in);
-        const DType dtype = program_.buffers[i.access.buffer].dtype;
-        return typed("bits_" + storage_name(dtype) + "(fragment_element<" + str(size_of(dtype)) + ">(x" +
-                         str(static_cast<std::int64_t>(loaded_index(i.access))) + "[f], e))", compute_type(dtype), i.type);
-      }};
+  const Resolve resolve{[&](ValueId id) { return name(id, Context::elements); },
+                        [&](const Instruction& i) -> std::string {
+                          if (i.op == Op::get) return count(i, each);
+                          if (i.op == Op::acc) {
+                            const std::string part =
+                                str(i.access.columns.steps.empty() ? 0 : i.access.columns.steps[0].piece);
+                            return typed("acc[" + part + "][e]", program_.accumulator, i.type);
+                          }
+                          if (!is_loaded_tile(i)) return load(i, each_in);
+                          const DType dtype = program_.buffers[i.access.buffer].dtype;
+                          return typed("bits_" + storage_name(dtype) + "(fragment_element<" + str(size_of(dtype)) +
+                                           ">(x" + str(static_cast<std::int64_t>(loaded_index(i.access))) + "[f], e))",
+                                       compute_type(dtype), i.type);
+                        }};
   for (ValueId id = 0; id < static_cast<ValueId>(phase_.code.size()); ++id) {
     if (!wanted_[id] || level_[id] != Level::element) continue;
     const Instruction& i = phase_.code[id];
@@ -515,13 +550,15 @@ std::string Emitter::fragment() {
         std::string argument = "v" + str(i.args[k]);
         if (level_[i.args[k]] != Level::element) {
           argument = v + "_" + str(static_cast<std::int64_t>(k));
-          code += "    float " + argument + "[8];\n    EACH " + argument + "[e] = " + name(i.args[k], Context::elements) + ";\n";
+          code += "    float " + argument + "[8];\n    EACH " + argument +
+                  "[e] = " + name(i.args[k], Context::elements) + ";\n";
         }
         call += ", " + argument;
       }
       code += "    " + call + ");\n";
     } else if (const ValueId label = label_of(i); label >= 0) {
-      code += "    EACH " + v + "[e] = columns[e / 4 * 2 + e % 2] == as_column(" + name(label, Context::elements) + ");\n";
+      code +=
+          "    EACH " + v + "[e] = columns[e / 4 * 2 + e % 2] == as_column(" + name(label, Context::elements) + ");\n";
     } else {
       code += "    EACH " + v + "[e] = " + right_hand_side(phase_, id, each, resolve, functions_) + ";\n";
     }
@@ -529,7 +566,9 @@ std::string Emitter::fragment() {
   for (const lower::Store* store : direct_) {
     const int w = word(store->access.buffer);
     code += "    EACH if (in_columns[e / 4 * 2 + e % 2] && in_rows[e / 2 % 2]) " +
-            store_statement(program_, store->access, w, each, name(store->value, Context::elements), places_[store->access.buffer].unit) + "\n";
+            store_statement(program_, store->access, w, each, name(store->value, Context::elements),
+                            places_[store->access.buffer].unit) +
+            "\n";
   }
   for (std::size_t r = 0; r < phase_.reductions.size(); ++r) code += reduce(static_cast<int>(r));
 
@@ -542,14 +581,16 @@ std::string Emitter::fragment() {
     std::string o = "v" + str(staged_[k].store->value);
     if (!element) {
       o = "o" + str(static_cast<std::int64_t>(k));
-      code += "    " + device_type(phase_.code[staged_[k].store->value].type) + " " + o + "[8];\n    EACH " + o + "[e] = " + name(staged_[k].store->value, Context::elements) + ";\n";
+      code += "    " + device_type(phase_.code[staged_[k].store->value].type) + " " + o + "[8];\n    EACH " + o +
+              "[e] = " + name(staged_[k].store->value, Context::elements) + ";\n";
     }
     code += "    u32 " + y + "[" + str(size * 2) + "];\n    #pragma unroll\n";
     if (size == 4) code += "    for (int e = 0; e < 8; ++e) " + y + "[e] = " + pack + "(" + o + "[e]);\n";
-    if (size == 2) code += "    for (int e = 0; e < 8; e += 2) " + y + "[e / 2] = " + pack + "(" + o + "[e], " + o + "[e + 1]);\n";
+    if (size == 2)
+      code += "    for (int e = 0; e < 8; e += 2) " + y + "[e / 2] = " + pack + "(" + o + "[e], " + o + "[e + 1]);\n";
     if (size == 1) {
-      code += "    for (int e = 0; e < 8; e += 4) " + y + "[e / 4] = " + pack + "(" + o + "[e], " + o + "[e + 1]) | " + pack + "(" + o +
-              "[e + 2], " + o + "[e + 3]) << 16;\n";
+      code += "    for (int e = 0; e < 8; e += 4) " + y + "[e / 4] = " + pack + "(" + o + "[e], " + o + "[e + 1]) | " +
+              pack + "(" + o + "[e + 2], " + o + "[e + 3]) << 16;\n";
     }
     code += "    fragment_store<" + str(size) + ">(d + " + str(64 * offset) + " * SUB_N, t, f, " + y + ");\n";
     offset += size;
@@ -562,12 +603,15 @@ std::string Emitter::group_end() {
   for (std::size_t r = 0; r < phase_.reductions.size(); ++r) {
     if (across_of(phase_.reductions[r]) != Across::columns) continue;
     const std::string s = reducers_[r].type, red = "red" + str(r), shared = "shared" + str(r);
-    write += "    fold_rows<" + s + ", SUB_N / 4>(" + red + ", t.lane);\n    " + s + "* " + shared + " = shared_pointer<" + s + ">(t.scratch + " +
-             str(scratch_) + ") + group % 2 * 4 * SUB_N;\n" +
-             "    #pragma unroll\n    for (int k = 0; k < SUB_N / 32; ++k) {\n      const int q = folded_column(t.lane, SUB_N / 4) + k;\n" +
-             "      " + shared + "[t.warp * SUB_N + q / 4 * 16 + q % 4 / 2 * 8 + 2 * (t.lane % 4) + q % 2] = " + red + "[k];\n    }\n";
-    read += "      {\n        " + s + " x = " + shared + "[t.thread];\n        #pragma unroll\n        for (int w = 1; w < 4; ++w) x = " + s +
-            "::combine(x, " + shared + "[w * SUB_N + t.thread]);\n        " + pointer(out_.partials[r].word, s) +
+    write += "    fold_rows<" + s + ", SUB_N / 4>(" + red + ", t.lane);\n    " + s + "* " + shared +
+             " = shared_pointer<" + s + ">(t.scratch + " + str(scratch_) + ") + group % 2 * 4 * SUB_N;\n" +
+             "    #pragma unroll\n    for (int k = 0; k < SUB_N / 32; ++k) {\n      const int q = "
+             "folded_column(t.lane, SUB_N / 4) + k;\n" +
+             "      " + shared + "[t.warp * SUB_N + q / 4 * 16 + q % 4 / 2 * 8 + 2 * (t.lane % 4) + q % 2] = " + red +
+             "[k];\n    }\n";
+    read += "      {\n        " + s + " x = " + shared +
+            "[t.thread];\n        #pragma unroll\n        for (int w = 1; w < 4; ++w) x = " + s + "::combine(x, " +
+            shared + "[w * SUB_N + t.thread]);\n        " + pointer(out_.partials[r].word, s) +
             "[((i64)t.batch * SLOTS_M + t.slot_m) * p.n + column] = x;\n      }\n";
     scratch_ += 2 * 4 * scratch_columns_ * reducers_[r].bytes;
     scratch_ = (scratch_ + 15) / 16 * 16;
@@ -577,14 +621,16 @@ std::string Emitter::group_end() {
          "    if (t.thread < SUB_N && column < p.n) {\n" + read + "    }\n";
 }
 
-// What the last arriver does at one row, column, or for all: store the statistics that launches after this one read, and
-// run the small phases.
+// What the last arriver does at one row, column, or for all: store the statistics that launches after this one read,
+// and run the small phases.
 std::string Emitter::finish(Across across, const std::string& i, const std::string& j, const std::string& indent) {
   std::string code;
   const Place place{"t.batch", i, j, "p.n"};
   std::vector<bool> read_later(program_.buffers.size());
   for (std::size_t p = index_ + 1; p < program_.phases.size(); ++p) {
-    if (static_cast<int>(p) == out_.following || std::find(out_.finished.begin(), out_.finished.end(), static_cast<int>(p)) != out_.finished.end()) continue;
+    if (static_cast<int>(p) == out_.following ||
+        std::find(out_.finished.begin(), out_.finished.end(), static_cast<int>(p)) != out_.finished.end())
+      continue;
     for (const Instruction& instruction : program_.phases[p].code) {
       if (instruction.op == Op::operand) read_later[instruction.access.buffer] = true;
     }
@@ -611,7 +657,8 @@ std::string Emitter::finish(Across across, const std::string& i, const std::stri
                           [&](const Instruction& x) -> std::string {
                             if (x.op == Op::get) return count(x, place);
                             const BufferId b = x.access.buffer;
-                            if (!statistic[b].empty()) return typed(statistic[b], compute_type(program_.buffers[b].dtype), x.type);
+                            if (!statistic[b].empty())
+                              return typed(statistic[b], compute_type(program_.buffers[b].dtype), x.type);
                             return load(x, place);
                           }};
     const std::vector<bool> wanted = needed(small, sinks(small, true, false));
@@ -621,7 +668,10 @@ std::string Emitter::finish(Across across, const std::string& i, const std::stri
               right_hand_side(small, id, place, resolve, functions_) + ";\n";
     }
     for (const auto& store : small.stores) {
-      code += indent + store_statement(program_, store.access, word(store.access.buffer), place, prefix + str(store.value), false) + "\n";
+      code +=
+          indent +
+          store_statement(program_, store.access, word(store.access.buffer), place, prefix + str(store.value), false) +
+          "\n";
     }
   }
   return code;
@@ -632,7 +682,8 @@ std::string Emitter::end() {
   for (std::size_t r = 0; r < phase_.reductions.size(); ++r) {
     if (across_of(phase_.reductions[r]) != Across::rows) continue;
     const std::string s = reducers_[r].type;
-    code += "    #pragma unroll\n    for (int r = 0; r < ROWS; ++r) {\n      const " + s + " x = fold_lanes<" + s + ">(red" + str(r) +
+    code += "    #pragma unroll\n    for (int r = 0; r < ROWS; ++r) {\n      const " + s + " x = fold_lanes<" + s +
+            ">(red" + str(r) +
             "[r], 1, 4);\n      const int row = tile_row(t, r);\n      if (t.lane % 4 == 0 && row < p.m) " +
             pointer(out_.partials[r].word, s) + "[((i64)t.batch * p.tiles_n + t.tile_n) * p.m + row] = x;\n    }\n";
   }
@@ -640,10 +691,12 @@ std::string Emitter::end() {
   for (std::size_t r = 0; r < phase_.reductions.size(); ++r) {
     if (across_of(phase_.reductions[r]) != Across::all) continue;
     const std::string s = reducers_[r].type, shared = "all" + str(r);
-    write += "    " + s + "* " + shared + " = shared_pointer<" + s + ">(t.scratch + " + str(scratch_) + ");\n    {\n      const " + s +
-             " x = fold_lanes<" + s + ">(red" + str(r) + ", 1, 32);\n      if (t.lane == 0) " + shared + "[t.warp] = x;\n    }\n";
-    read += "      " + pointer(out_.partials[r].word, s) + "[((i64)t.batch * SLOTS_M + t.slot_m) * p.tiles_n + t.tile_n] = " + s + "::combine(" + s +
-            "::combine(" + shared + "[0], " + shared + "[1]), " + s + "::combine(" + shared + "[2], " + shared + "[3]));\n";
+    write += "    " + s + "* " + shared + " = shared_pointer<" + s + ">(t.scratch + " + str(scratch_) +
+             ");\n    {\n      const " + s + " x = fold_lanes<" + s + ">(red" + str(r) +
+             ", 1, 32);\n      if (t.lane == 0) " + shared + "[t.warp] = x;\n    }\n";
+    read += "      " + pointer(out_.partials[r].word, s) +
+            "[((i64)t.batch * SLOTS_M + t.slot_m) * p.tiles_n + t.tile_n] = " + s + "::combine(" + s + "::combine(" +
+            shared + "[0], " + shared + "[1]), " + s + "::combine(" + shared + "[2], " + shared + "[3]));\n";
     scratch_ += (4 * reducers_[r].bytes + 15) / 16 * 16;
   }
   if (!write.empty()) code += write + "    named_sync(t.barrier, 128);\n    if (t.thread == 0) {\n" + read + "    }\n";
@@ -651,7 +704,8 @@ std::string Emitter::end() {
   const auto gathers = [&](Across across, const std::string& indent, const auto& code_of) {
     std::string text;
     for (std::size_t r = 0; r < phase_.reductions.size(); ++r) {
-      if (across_of(phase_.reductions[r]) == across) text += indent + "const " + reducers_[r].type + " s" + str(r) + " = " + code_of(r) + ";\n";
+      if (across_of(phase_.reductions[r]) == across)
+        text += indent + "const " + reducers_[r].type + " s" + str(r) + " = " + code_of(r) + ";\n";
     }
     return text;
   };
@@ -661,17 +715,26 @@ std::string Emitter::end() {
 
   // A second, small kernel: it folds the partials in index order and runs the small phases. Doing this in the last
   // block to arrive needs a fence a tile at device scope, which cost rowmax a fifth of its time at K = 1024.
-  code = "extern \"C\" __global__ void __launch_bounds__(256) postlude_finish(const __grid_constant__ Params p) {\n"
-         "  follow_previous_launch();\n  struct { int batch; } t;\n  int block = blockIdx.x;\n  const int part = threadIdx.x / 32, lane = threadIdx.x % 32;\n";
+  code =
+      "extern \"C\" __global__ void __launch_bounds__(256) postlude_finish(const __grid_constant__ Params p) {\n"
+      "  follow_previous_launch();\n  struct { int batch; } t;\n  int block = blockIdx.x;\n  const int part = "
+      "threadIdx.x / 32, lane = threadIdx.x % 32;\n";
   if (out_.finishes[0]) {
     // Four rows a warp, each by eight lanes.
-    code += "  {\n    const int blocks = (p.m + 31) / 32;\n    if (block < blocks * p.batch) {\n      t.batch = block / blocks;\n"
-            "      const int row = block % blocks * 32 + part * 4 + lane % 4, from = lane / 4, row_in = min(row, p.m - 1);\n" +
-            gathers(Across::rows, "      ", [&](std::size_t r) {
-              const std::string s = reducers_[r].type;
-              return "fold_lanes<" + s + ">(gather(" + pointer(out_.partials[r].word, "const " + s) +
-                     " + ((i64)t.batch * p.tiles_n + from) * p.m + row_in, (p.tiles_n - from + 7) / 8, 8ll * p.m), 4, 32)";
-            }) + "      if (row < p.m && from == 0) {\n" + finish(Across::rows, "row", "0", "        ") + "      }\n      return;\n    }\n    block -= blocks * p.batch;\n  }\n";
+    code +=
+        "  {\n    const int blocks = (p.m + 31) / 32;\n    if (block < blocks * p.batch) {\n      t.batch = block / "
+        "blocks;\n"
+        "      const int row = block % blocks * 32 + part * 4 + lane % 4, from = lane / 4, row_in = min(row, p.m - "
+        "1);\n" +
+        gathers(Across::rows, "      ",
+                [&](std::size_t r) {
+                  const std::string s = reducers_[r].type;
+                  return "fold_lanes<" + s + ">(gather(" + pointer(out_.partials[r].word, "const " + s) +
+                         " + ((i64)t.batch * p.tiles_n + from) * p.m + row_in, (p.tiles_n - from + 7) / 8, 8ll * p.m), "
+                         "4, 32)";
+                }) +
+        "      if (row < p.m && from == 0) {\n" + finish(Across::rows, "row", "0", "        ") +
+        "      }\n      return;\n    }\n    block -= blocks * p.batch;\n  }\n";
   }
   if (out_.finishes[1]) {
     // 32 columns a block, eight warps each a part of their partials.
@@ -680,16 +743,20 @@ std::string Emitter::end() {
       if (across_of(phase_.reductions[r]) != Across::columns) continue;
       const std::string s = reducers_[r].type, c = "c" + str(static_cast<std::int64_t>(r));
       shared += "      __shared__ " + s + " " + c + "[256];\n      " + c + "[threadIdx.x] = column < p.n ? gather(" +
-                pointer(out_.partials[r].word, "const " + s) + " + ((i64)t.batch * SLOTS_M + from) * p.n + column, to - from, p.n) : " + s + "::identity();\n";
+                pointer(out_.partials[r].word, "const " + s) +
+                " + ((i64)t.batch * SLOTS_M + from) * p.n + column, to - from, p.n) : " + s + "::identity();\n";
     }
     folded = gathers(Across::columns, "        ", [&](std::size_t r) {
       return "fold_shared<32, 8>(c" + str(static_cast<std::int64_t>(r)) + " + lane)";
     });
-    code += "  {\n    const int blocks = (p.n + 31) / 32;\n    if (block < blocks * p.batch) {\n      t.batch = block / blocks;\n"
-            "      const int column = block % blocks * 32 + lane;\n"
-            "      const int from = int((i64)SLOTS_M * part / 8), to = int((i64)SLOTS_M * (part + 1) / 8);\n" + shared +
-            "      __syncthreads();\n      if (part == 0 && column < p.n) {\n" + folded + finish(Across::columns, "0", "column", "        ") +
-            "      }\n      return;\n    }\n    block -= blocks * p.batch;\n  }\n";
+    code +=
+        "  {\n    const int blocks = (p.n + 31) / 32;\n    if (block < blocks * p.batch) {\n      t.batch = block / "
+        "blocks;\n"
+        "      const int column = block % blocks * 32 + lane;\n"
+        "      const int from = int((i64)SLOTS_M * part / 8), to = int((i64)SLOTS_M * (part + 1) / 8);\n" +
+        shared + "      __syncthreads();\n      if (part == 0 && column < p.n) {\n" + folded +
+        finish(Across::columns, "0", "column", "        ") +
+        "      }\n      return;\n    }\n    block -= blocks * p.batch;\n  }\n";
   }
   if (out_.finishes[2]) {
     // Each thread gathers every 256th tile in order; lanes and warps are then folded in theirs.
@@ -697,12 +764,15 @@ std::string Emitter::end() {
     for (std::size_t r = 0; r < phase_.reductions.size(); ++r) {
       if (across_of(phase_.reductions[r]) != Across::all) continue;
       const std::string s = reducers_[r].type, all = "all" + str(static_cast<std::int64_t>(r));
-      fold += "  __shared__ " + s + " " + all + "[8];\n  {\n    const i64 tiles = (i64)SLOTS_M * p.tiles_n;\n    const " + s + " x = fold_lanes<" + s + ">(gather(" +
-              pointer(out_.partials[r].word, "const " + s) + " + t.batch * tiles + threadIdx.x, int((tiles - threadIdx.x + 255) / 256), 256), 1, 32);\n" +
+      fold += "  __shared__ " + s + " " + all +
+              "[8];\n  {\n    const i64 tiles = (i64)SLOTS_M * p.tiles_n;\n    const " + s + " x = fold_lanes<" + s +
+              ">(gather(" + pointer(out_.partials[r].word, "const " + s) +
+              " + t.batch * tiles + threadIdx.x, int((tiles - threadIdx.x + 255) / 256), 256), 1, 32);\n" +
               "    if (lane == 0) " + all + "[part] = x;\n  }\n";
     }
     code += "  t.batch = block;\n" + fold + "  __syncthreads();\n  if (threadIdx.x == 0) {\n" +
-            gathers(Across::all, "    ", [&](std::size_t r) { return "fold_shared<1, 8>(all" + str(static_cast<std::int64_t>(r)) + ")"; }) +
+            gathers(Across::all, "    ",
+                    [&](std::size_t r) { return "fold_shared<1, 8>(all" + str(static_cast<std::int64_t>(r)) + ")"; }) +
             finish(Across::all, "0", "0", "    ") + "  }\n";
   }
   return code + "}\n";
@@ -716,14 +786,17 @@ std::string Emitter::copy() {
     const BufferId b = staged.store->access.buffer;
     const std::string size = str(size_of(program_.buffers[b].dtype)), at = "p.word[" + str(word(b));
     if (!staged.by_map) {
-      code += "    subtile_copy<" + size + ">(d + " + str(64 * offset) + " * SUB_N, " + at + "] + " + size + " * (t.batch * " + at + " + 1] + row * " + at +
-              " + 2] + " + column_expression(staged.store->access.columns, "column", "p.n") + "), " + size + " * " + at + " + 2], p.m - row, p.n - column, t);\n";
+      code += "    subtile_copy<" + size + ">(d + " + str(64 * offset) + " * SUB_N, " + at + "] + " + size +
+              " * (t.batch * " + at + " + 1] + row * " + at + " + 2] + " +
+              column_expression(staged.store->access.columns, "column", "p.n") + "), " + size + " * " + at +
+              " + 2], p.m - row, p.n - column, t);\n";
     }
     offset += static_cast<int>(size_of(program_.buffers[b].dtype));
   }
   if (code.empty()) return {};
   return "  METHOD void copy(const Params& p, const Tile& t, int group, int i, u32 d) {\n"
-         "    const i64 row = t.row + i * 64, column = t.col + group * SUB_N;\n" + code + "  }\n";
+         "    const i64 row = t.row + i * 64, column = t.col + group * SUB_N;\n" +
+         code + "  }\n";
 }
 
 std::string Emitter::issue() {
@@ -742,15 +815,16 @@ std::string Emitter::issue() {
     const std::string condition = guard >= 0 ? "if (!u.v" + str(guard) + ") " : "";
     uniform = uniform || guard >= 0;
     load += "  " + condition + "bytes += " + str(64 * size) + " * SUB_N;\n";
-    store += "  " + condition + "subtile_load<" + str(size) + ">(p.map[" + str(2 + static_cast<int>(k)) + "], slot + " + str(64 * bytes) +
-             " * SUB_N, bar, row, " + map_column(out_.columns[k]) + ", p.word[" + str(word(b) + 1) + "] ? batch : 0);\n";
+    store += "  " + condition + "subtile_load<" + str(size) + ">(p.map[" + str(2 + static_cast<int>(k)) + "], slot + " +
+             str(64 * bytes) + " * SUB_N, bar, row, " + map_column(out_.columns[k]) + ", p.word[" + str(word(b) + 1) +
+             "] ? batch : 0);\n";
     bytes += size;
   }
   std::string text;
   if (!out_.loaded.empty()) {
     text += "DEVICE void aux_issue(const Params& p, u32 slot, u32 bar, int row, int col, int batch) {\n" +
-            std::string(uniform ? "  Uniform u;\n  u.load(p, batch);\n" : "") + "  u32 bytes = 0;\n" + load + "  mbarrier_expect(bar, bytes);\n" +
-            store + "}\n";
+            std::string(uniform ? "  Uniform u;\n  u.load(p, batch);\n" : "") + "  u32 bytes = 0;\n" + load +
+            "  mbarrier_expect(bar, bytes);\n" + store + "}\n";
   }
   if (!out_.stored.empty()) {
     text += "DEVICE void store_issue(const Params& p, u32 d, int row, int col, int batch) {\n";
@@ -759,8 +833,8 @@ std::string Emitter::issue() {
     for (const Staged& staged : staged_) {
       const int size = static_cast<int>(size_of(program_.buffers[staged.store->access.buffer].dtype));
       if (staged.by_map) {
-        text += "  subtile_store<" + str(size) + ">(p.map[" + str(static_cast<std::int64_t>(map++)) + "], d + " + str(64 * offset) + " * SUB_N, row, " +
-                map_column(staged.store->access.columns) + ", batch);\n";
+        text += "  subtile_store<" + str(size) + ">(p.map[" + str(static_cast<std::int64_t>(map++)) + "], d + " +
+                str(64 * offset) + " * SUB_N, row, " + map_column(staged.store->access.columns) + ", batch);\n";
       }
       offset += size;
     }
@@ -771,24 +845,27 @@ std::string Emitter::issue() {
 
 FusedEpilogue Emitter::emit() {
   analyse();
-  const std::string uniform = uniforms(), rows = row_values(), ahead = prefetch(), body = fragment(), group = group_end(), last = end(), issued = issue(), copied = copy();
+  const std::string uniform = uniforms(), rows = row_values(), ahead = prefetch(), body = fragment(),
+                    group = group_end(), last = end(), issued = issue(), copied = copy();
   std::string members = "  Uniform u;\n", reset, fragment_reset, advance;
   for (ValueId id = 0; id < static_cast<ValueId>(phase_.code.size()); ++id) {
-    if (wanted_[id] && level_[id] == Level::row) members += "  " + device_type(phase_.code[id].type) + " v" + str(id) + "[ROWS];\n";
+    if (wanted_[id] && level_[id] == Level::row)
+      members += "  " + device_type(phase_.code[id].type) + " v" + str(id) + "[ROWS];\n";
   }
   for (std::size_t id = 0; id < phase_.code.size(); ++id) {
     if (!wanted_[id] || !is_prefetched(phase_.code[id])) continue;
-    members += "  " + std::string(size_of(program_.buffers[phase_.code[id].access.buffer].dtype) == 4 ? "u64" : "u32") + " q" +
-               str(static_cast<std::int64_t>(id)) + "[2][SUB_N / 8];\n";
+    members += "  " + std::string(size_of(program_.buffers[phase_.code[id].access.buffer].dtype) == 4 ? "u64" : "u32") +
+               " q" + str(static_cast<std::int64_t>(id)) + "[2][SUB_N / 8];\n";
     const std::string q = "q" + str(static_cast<std::int64_t>(id));
     advance += "    #pragma unroll\n    for (int k = 0; k < SUB_N / 8; ++k) " + q + "[0][k] = " + q + "[1][k];\n";
   }
   std::string load;
   for (std::size_t k = 0; k < out_.loaded.size(); ++k) {
-    const std::string size = str(size_of(program_.buffers[out_.loaded[k]].dtype)), x = "x" + str(static_cast<std::int64_t>(k));
+    const std::string size = str(size_of(program_.buffers[out_.loaded[k]].dtype)),
+                      x = "x" + str(static_cast<std::int64_t>(k));
     members += "  u32 " + x + "[SUB_N / 16][" + size + " * 2];\n";
-    load += "    #pragma unroll\n    for (int f = 0; f < SUB_N / 16; ++f) fragment_load<" + size + ">(aux + " + str(64 * aux_offset(k)) +
-            " * SUB_N, t, f, " + x + "[f]);\n";
+    load += "    #pragma unroll\n    for (int f = 0; f < SUB_N / 16; ++f) fragment_load<" + size + ">(aux + " +
+            str(64 * aux_offset(k)) + " * SUB_N, t, f, " + x + "[f]);\n";
   }
   std::string structs;
   for (std::size_t r = 0; r < phase_.reductions.size(); ++r) {
@@ -801,7 +878,8 @@ FusedEpilogue Emitter::emit() {
         break;
       case Across::columns:
         members += "  " + s + " " + red + "[SUB_N / 4];\n";
-        fragment_reset += "    if (i == 0) {\n      #pragma unroll\n      for (int c = 0; c < 4; ++c) " + red + "[4 * f + c] = " + s + "::identity();\n    }\n";
+        fragment_reset += "    if (i == 0) {\n      #pragma unroll\n      for (int c = 0; c < 4; ++c) " + red +
+                          "[4 * f + c] = " + s + "::identity();\n    }\n";
         break;
       case Across::all:
         members += "  " + s + " " + red + ";\n";
@@ -812,16 +890,19 @@ FusedEpilogue Emitter::emit() {
   const bool reduces = !phase_.reductions.empty();
   out_.needs.scratch_bytes = reduces ? (scratch_ + 127) / 128 * 128 : 0;
   out_.text = functions_.text() + (reduces ? std::string(reduce_text) + structs : std::string()) + uniform +
-              "\n// The epilogue of one consumer: row r (0..ROWS) of a thread is row tile_row(t, r) of the output.\nstruct Epilogue {\n" + members +
+              "\n// The epilogue of one consumer: row r (0..ROWS) of a thread is row tile_row(t, r) of the "
+              "output.\nstruct Epilogue {\n" +
+              members +
               "  // Before the main loop: what a tile needs from memory.\n"
-              "  METHOD void begin(const Params& p, const Tile& t) {\n    u.load(p, t.batch);\n" + rows + "    columns(p, t, 0);\n  }\n" +
+              "  METHOD void begin(const Params& p, const Tile& t) {\n    u.load(p, t.batch);\n" +
+              rows + "    columns(p, t, 0);\n  }\n" +
               "  METHOD void columns(const Params& p, const Tile& t, int group) {\n" + ahead + "  }\n" +
-              "  METHOD void advance() {\n" + advance + "  }\n" +
-              "  METHOD void reset() {\n" + reset + "  }\n" +
+              "  METHOD void advance() {\n" + advance + "  }\n" + "  METHOD void reset() {\n" + reset + "  }\n" +
               "  METHOD void load(const Tile& t, u32 aux) {\n" + load + "  }\n" +
-              "  METHOD void fragment(const Params& p, const Tile& t, int group, int i, int f, const ACC (&acc)[PARTS][8], u32 d) {\n" +
-              fragment_reset + body + "  }\n" +
-              copied + "  METHOD void group_end(const Params& p, const Tile& t, int group) {\n" + group + "  }\n" +
+              "  METHOD void fragment(const Params& p, const Tile& t, int group, int i, int f, const ACC "
+              "(&acc)[PARTS][8], u32 d) {\n" +
+              fragment_reset + body + "  }\n" + copied +
+              "  METHOD void group_end(const Params& p, const Tile& t, int group) {\n" + group + "  }\n" +
               "  METHOD void end(const Params& p, const Tile& t) {\n" + partials_ + "  }\n};\n" + issued + last;
   return std::move(out_);
 }
@@ -837,15 +918,18 @@ int accumulator_parts(const Phase& phase) {
 
 std::string not_fusable(const Program& program, int index) {
   const Phase& phase = program.phases[index];
-  if (!(phase.domain == (Axis::m | Axis::n)) || !phase.reads_accumulator()) return "the phase does not run over the product's tiles";
+  if (!(phase.domain == (Axis::m | Axis::n)) || !phase.reads_accumulator())
+    return "the phase does not run over the product's tiles";
   if (!(phase.rows == Extent{})) return "the phase has other rows than the product";
   const int parts = accumulator_parts(phase);
   std::int64_t group = -1;
   for (const Instruction& i : phase.code) {
     if (i.op != Op::acc) continue;
     const auto& map = i.access.columns;
-    const bool halves = beside(i.access) && map.steps.size() == 1 && map.steps[0].pieces == 2 && (group < 0 || map.steps[0].group == group);
-    if (parts == 2 ? !halves : !map.identity()) return "the accumulator is chunked otherwise than in halves of N, or of one group that 64 columns divide";
+    const bool halves = beside(i.access) && map.steps.size() == 1 && map.steps[0].pieces == 2 &&
+                        (group < 0 || map.steps[0].group == group);
+    if (parts == 2 ? !halves : !map.identity())
+      return "the accumulator is chunked otherwise than in halves of N, or of one group that 64 columns divide";
     if (halves) group = map.steps[0].group;
   }
   for (const Reduction& r : phase.reductions) {
@@ -858,7 +942,8 @@ std::string not_fusable(const Program& program, int index) {
   return {};
 }
 
-FusedEpilogue emit_fragment(const Program& program, int index, const std::vector<BufferPlace>& places, bool may_follow) {
+FusedEpilogue emit_fragment(const Program& program, int index, const std::vector<BufferPlace>& places,
+                            bool may_follow) {
   return Emitter(program, index, places, may_follow).emit();
 }
 

@@ -34,7 +34,8 @@ std::string batches(const Phase& phase) { return phase.batched ? "p.batch" : "1"
 
 class Emitter {
  public:
-  Emitter(const Program& program, const Wide& wide, GenericSource& out) : program_(program), source_(wide.source), wide_(wide), out_(out) {}
+  Emitter(const Program& program, const Wide& wide, GenericSource& out)
+      : program_(program), source_(wide.source), wide_(wide), out_(out) {}
 
   void stores(int index);
   void rows(const RowRun& run);
@@ -46,18 +47,21 @@ class Emitter {
   // Code of the values wanted, one a line.
   std::string values(const Phase& phase, const std::vector<ValueId>& wanted_values, const std::string& indent) {
     const Place place{"b", "i", "j", "columns"};
-    const Resolve resolve{[](ValueId id) { return "v" + str(id); },
-                          [&](const Instruction& x) -> std::string {
-                            if (x.op == Op::get) return count_expression(x, place, "p.batch", "p.m", "p.n");
-                            if (x.op == Op::acc) {
-                              const std::string row = x.access.divide_rows > 1 ? "i / " + str(x.access.divide_rows) : "i";
-                              const std::string code = "load_" + storage_name(source_) + "(" +
-                                  address_arguments(out_.accumulator_word, "b", row, column_expression(x.access.columns, "j", "columns"), false) + ")";
-                              return typed(code, compute_type(source_), x.type);
-                            }
-                            return typed(load_expression(program_, x.access, 4 * x.access.buffer, place, false),
-                                         compute_type(program_.buffers[x.access.buffer].dtype), x.type);
-                          }};
+    const Resolve resolve{
+        [](ValueId id) { return "v" + str(id); },
+        [&](const Instruction& x) -> std::string {
+          if (x.op == Op::get) return count_expression(x, place, "p.batch", "p.m", "p.n");
+          if (x.op == Op::acc) {
+            const std::string row = x.access.divide_rows > 1 ? "i / " + str(x.access.divide_rows) : "i";
+            const std::string code = "load_" + storage_name(source_) + "(" +
+                                     address_arguments(out_.accumulator_word, "b", row,
+                                                       column_expression(x.access.columns, "j", "columns"), false) +
+                                     ")";
+            return typed(code, compute_type(source_), x.type);
+          }
+          return typed(load_expression(program_, x.access, 4 * x.access.buffer, place, false),
+                       compute_type(program_.buffers[x.access.buffer].dtype), x.type);
+        }};
     const std::vector<bool> wanted = needed(phase, wanted_values);
     std::string code;
     for (ValueId id = 0; id < static_cast<ValueId>(phase.code.size()); ++id) {
@@ -77,8 +81,10 @@ class Emitter {
 
 void Emitter::rows(const RowRun& run) {
   const int first = run.phases.front().phase;
-  const auto tiles = std::find_if(run.phases.begin(), run.phases.end(), [&](const RowPhase& row) { return program_.phases[row.phase].domain.has(Axis::n); });
-  const std::string kernel = "phase" + str(first) + (run.phases.size() > 1 ? "_to" + str(run.phases.back().phase) : "") + "_rows";
+  const auto tiles = std::find_if(run.phases.begin(), run.phases.end(),
+                                  [&](const RowPhase& row) { return program_.phases[row.phase].domain.has(Axis::n); });
+  const std::string kernel =
+      "phase" + str(first) + (run.phases.size() > 1 ? "_to" + str(run.phases.back().phase) : "") + "_rows";
   out_.kernels.push_back({.name = kernel, .phase = tiles->phase, .rows = run.grid});
   RowKernel made = emit_rows(program_, run, kernel, source_, out_.accumulator_word, wide_, functions_);
   structs += made.structs;
@@ -95,14 +101,25 @@ void Emitter::stores(int index) {
   out_.kernels.push_back({.name = kernel, .phase = index, .row_threads = rows});
   std::string code = values(phase, sinks(phase, true, false), "        ");
   for (const auto& store : phase.stores) {
-    code += "        " + store_statement(program_, store.access, 4 * store.access.buffer, {"b", "i", "j", "columns"}, "v" + str(store.value), false) + "\n";
+    code += "        " +
+            store_statement(program_, store.access, 4 * store.access.buffer, {"b", "i", "j", "columns"},
+                            "v" + str(store.value), false) +
+            "\n";
   }
   const std::string outer = rows ? "j" : "i", inner = rows ? "i" : "j";
-  kernels += "extern \"C\" __global__ void " + kernel + "(const __grid_constant__ Params p, int rows, int columns) {\n  follow_previous_launch();\n"
-             "  for (int b = blockIdx.z; b < " + batches(phase) + "; b += gridDim.z)\n"
-             "    for (int " + outer + " = blockIdx.y; " + outer + " < " + (rows ? "columns" : "rows") + "; " + outer + " += gridDim.y)\n"
-             "      for (i64 x = blockIdx.x * 256ll + threadIdx.x; x < " + (rows ? "rows" : "columns") + "; x += gridDim.x * 256ll) {\n"
-             "        const int " + inner + " = int(x);\n" + code + "      }\n}\n";
+  kernels += "extern \"C\" __global__ void " + kernel +
+             "(const __grid_constant__ Params p, int rows, int columns) {\n  follow_previous_launch();\n"
+             "  for (int b = blockIdx.z; b < " +
+             batches(phase) +
+             "; b += gridDim.z)\n"
+             "    for (int " +
+             outer + " = blockIdx.y; " + outer + " < " + (rows ? "columns" : "rows") + "; " + outer +
+             " += gridDim.y)\n"
+             "      for (i64 x = blockIdx.x * 256ll + threadIdx.x; x < " +
+             (rows ? "rows" : "columns") +
+             "; x += gridDim.x * 256ll) {\n"
+             "        const int " +
+             inner + " = int(x);\n" + code + "      }\n}\n";
 }
 
 void Emitter::reduction(int index, int r) {
@@ -112,10 +129,15 @@ void Emitter::reduction(int index, int r) {
   const ReducerText state = emit_reducer(phase, reduction, 100 * index + r, functions);
   structs += state.text;
   const std::string s = state.type, kernel = "phase" + str(index) + "_reduction" + str(r);
-  const bool has_n = phase.domain.has(Axis::n), over_n = reduction.axes.has(Axis::n), over_m = reduction.axes.has(Axis::m),
-             over_b = reduction.axes.has(Axis::b);
+  const bool has_n = phase.domain.has(Axis::n), over_n = reduction.axes.has(Axis::n),
+             over_m = reduction.axes.has(Axis::m), over_b = reduction.axes.has(Axis::b);
   const bool by_columns = has_n && !over_n;
-  out_.kernels.push_back({.name = kernel, .phase = index, .reduction = r, .by_columns = by_columns, .row_threads = !has_n, .state_bytes = state.bytes});
+  out_.kernels.push_back({.name = kernel,
+                          .phase = index,
+                          .reduction = r,
+                          .by_columns = by_columns,
+                          .row_threads = !has_n,
+                          .state_bytes = state.bytes});
   const std::string group = str(reduction.group);
   const bool row_groups = reduction.group && !over_n, column_groups = reduction.group && over_n;
 
@@ -124,7 +146,8 @@ void Emitter::reduction(int index, int r) {
     std::vector<std::string> args;
     for (const ValueId value : piece.args) args.push_back("v" + str(value));
     std::string code = values(phase, piece.args, indent);
-    if (column_groups) code += indent + "if (" + column_expression(piece.columns, "j", "columns") + " / " + group + " == q)\n  ";
+    if (column_groups)
+      code += indent + "if (" + column_expression(piece.columns, "j", "columns") + " / " + group + " == q)\n  ";
     return code + indent + "x = " + s + "::combine(x, " + state.lift(args) + ");\n";
   };
   const auto results = [&](const std::string& row, const std::string& column, const std::string& indent) {
@@ -134,48 +157,67 @@ void Emitter::reduction(int index, int r) {
       if (buffer < 0) continue;
       const auto& info = program_.buffers[buffer];
       code += indent + "store_" + storage_name(info.dtype) + "(" +
-              address_arguments(4 * buffer, program_.batched && !over_b ? "b" : "", info.axes.has(Axis::m) ? row : "", info.axes.has(Axis::n) ? column : "", false) +
+              address_arguments(4 * buffer, program_.batched && !over_b ? "b" : "", info.axes.has(Axis::m) ? row : "",
+                                info.axes.has(Axis::n) ? column : "", false) +
               ", " + state.component("x", k) + ");\n";
     }
     return code;
   };
-  const std::string partials = "((" + s + "*)p.word[" + str(out_.partials_word) + "])", counters = "((u32*)p.word[" + str(out_.counters_word) + "])";
+  const std::string partials = "((" + s + "*)p.word[" + str(out_.partials_word) + "])",
+                    counters = "((u32*)p.word[" + str(out_.counters_word) + "])";
   std::string code = "extern \"C\" __global__ void __launch_bounds__(256) " + kernel +
-                     "(const __grid_constant__ Params p, int rows, int columns, int splits, int groups) {\n  follow_previous_launch();\n  __shared__ u32 last;\n";
+                     "(const __grid_constant__ Params p, int rows, int columns, int splits, int groups) {\n  "
+                     "follow_previous_launch();\n  __shared__ u32 last;\n";
 
   if (by_columns) {
     // A block: 32 columns, 8 rows at a time, of one split of the rows of (piece, batch, group of rows).
-    code += "  __shared__ __align__(16) u8 memory[8 * 32 * sizeof(" + s + ")];\n  " + s + "* shared = (" + s + "*)memory;\n" +
-            "  const int lane = threadIdx.x % 32, y = threadIdx.x / 32, j = blockIdx.x * 32 + lane, split = blockIdx.y;\n"
-            "  const int batches = " + (over_b ? "1" : batches(phase)) + ", q = blockIdx.z % groups, z = blockIdx.z / groups % batches, piece = blockIdx.z / groups / batches;\n"
-            "  const int first = " + (row_groups ? "q * " + group : "0") + ", end = " + (over_m ? (row_groups ? "min(rows, first + " + group + ")" : "rows") : "rows") + ";\n";
+    code +=
+        "  __shared__ __align__(16) u8 memory[8 * 32 * sizeof(" + s + ")];\n  " + s + "* shared = (" + s +
+        "*)memory;\n" +
+        "  const int lane = threadIdx.x % 32, y = threadIdx.x / 32, j = blockIdx.x * 32 + lane, split = blockIdx.y;\n"
+        "  const int batches = " +
+        (over_b ? "1" : batches(phase)) +
+        ", q = blockIdx.z % groups, z = blockIdx.z / groups % batches, piece = blockIdx.z / groups / batches;\n"
+        "  const int first = " +
+        (row_groups ? "q * " + group : "0") +
+        ", end = " + (over_m ? (row_groups ? "min(rows, first + " + group + ")" : "rows") : "rows") + ";\n";
     if (over_m) {
-      code += "  const i64 span = end - first;\n  const int i0 = first + int(span * split / splits), i1 = first + int(span * (split + 1) / splits);\n";
+      code +=
+          "  const i64 span = end - first;\n  const int i0 = first + int(span * split / splits), i1 = first + int(span "
+          "* (split + 1) / splits);\n";
     } else {
       // Rows are kept: a batch reduction, one result a row; rows are the splits' place.
       code += "  const int i0 = split, i1 = split + 1;\n";
     }
-    code += "  " + s + " x = " + s + "::identity();\n  if (j < columns)\n    for (int b = " + (over_b ? "0" : "z") + "; b < " + (over_b ? "p.batch" : "z + 1") + "; ++b)\n" +
-            "      for (int i = i0 + y; i < i1; i += 8) {\n";
+    code += "  " + s + " x = " + s + "::identity();\n  if (j < columns)\n    for (int b = " + (over_b ? "0" : "z") +
+            "; b < " + (over_b ? "p.batch" : "z + 1") + "; ++b)\n" + "      for (int i = i0 + y; i < i1; i += 8) {\n";
     for (std::size_t k = 0; k < reduction.pieces.size(); ++k) {
-      code += "        if (piece == " + str(static_cast<std::int64_t>(k)) + ") {\n" + element(k, "          ") + "        }\n";
+      code += "        if (piece == " + str(static_cast<std::int64_t>(k)) + ") {\n" + element(k, "          ") +
+              "        }\n";
     }
-    code += "      }\n  shared[threadIdx.x] = x;\n  __syncthreads();\n  if (y == 0)\n    for (int k = 1; k < 8; ++k) x = " + s + "::combine(x, shared[k * 32 + lane]);\n";
+    code +=
+        "      }\n  shared[threadIdx.x] = x;\n  __syncthreads();\n  if (y == 0)\n    for (int k = 1; k < 8; ++k) x = " +
+        s + "::combine(x, shared[k * 32 + lane]);\n";
     std::string write;
     for (std::size_t k = 0; k < reduction.pieces.size(); ++k) {
       const std::string column = column_expression(reduction.pieces[k].columns, "j", "columns");
-      write += "    if (piece == " + str(static_cast<std::int64_t>(k)) + ") {\n" + results(over_m ? "q" : "split", column, "      ") + "    }\n";
+      write += "    if (piece == " + str(static_cast<std::int64_t>(k)) + ") {\n" +
+               results(over_m ? "q" : "split", column, "      ") + "    }\n";
     }
     if (over_m) {
-      code += "  const i64 slot = (i64)blockIdx.z * splits;\n  if (splits > 1) {\n    if (y == 0 && j < columns) " + partials + "[(slot + split) * columns + j] = x;\n" +
-              "    publish_and_count(" + counters + " + (i64)blockIdx.z * gridDim.x + blockIdx.x, splits, &last);\n    if (!last) return;\n" +
-              "    if (y == 0 && j < columns) x = gather((const " + s + "*)" + partials + " + slot * columns + j, splits, columns);\n  }\n";
+      code += "  const i64 slot = (i64)blockIdx.z * splits;\n  if (splits > 1) {\n    if (y == 0 && j < columns) " +
+              partials + "[(slot + split) * columns + j] = x;\n" + "    publish_and_count(" + counters +
+              " + (i64)blockIdx.z * gridDim.x + blockIdx.x, splits, &last);\n    if (!last) return;\n" +
+              "    if (y == 0 && j < columns) x = gather((const " + s + "*)" + partials +
+              " + slot * columns + j, splits, columns);\n  }\n";
     }
     code += "  if (y == 0 && j < columns) {\n    const int b = z;\n" + write + "  }\n}\n";
   } else {
     // A block: one split of the elements of one result (batch, row, group).
-    code += "  __shared__ __align__(16) u8 memory[8 * sizeof(" + s + ")];\n  " + s + "* shared = (" + s + "*)memory;\n"
-            "  const int t = threadIdx.x, split = blockIdx.y;\n  i64 id = blockIdx.x;\n  const int q = int(id % groups);\n  id /= groups;\n";
+    code += "  __shared__ __align__(16) u8 memory[8 * sizeof(" + s + ")];\n  " + s + "* shared = (" + s +
+            "*)memory;\n"
+            "  const int t = threadIdx.x, split = blockIdx.y;\n  i64 id = blockIdx.x;\n  const int q = int(id % "
+            "groups);\n  id /= groups;\n";
     const bool keeps_row = phase.domain.has(Axis::m) && !over_m;
     code += keeps_row ? "  const int row = int(id % rows);\n  id /= rows;\n" : "  const int row = 0;\n";
     code += "  const int z = int(id);\n";
@@ -187,18 +229,33 @@ void Emitter::reduction(int index, int r) {
     }
     code += "  int i0 = " + i0 + ", i1 = " + i1 + ", j0 = " + j0 + ", j1 = " + j1 + ";\n";
     // Splits divide the rows where there are several, else the columns.
-    code += keeps_row ? "  { const i64 span = j1 - j0; const int from = j0; j0 = from + int(span * split / splits); j1 = from + int(span * (split + 1) / splits); }\n"
-                      : "  { const i64 span = i1 - i0; const int from = i0; i0 = from + int(span * split / splits); i1 = from + int(span * (split + 1) / splits); }\n";
-    const std::string ti = has_n ? "0" : "t", di = has_n ? "1" : "256", tj = has_n ? "t" : "0", dj = has_n ? "256" : "1";
-    code += "  " + s + " x = " + s + "::identity();\n  for (int b = " + (over_b ? "0" : "z") + "; b < " + (over_b ? "p.batch" : "z + 1") + "; ++b)\n" +
-            "    for (int i = i0 + " + ti + "; i < i1; i += " + di + ")\n      for (int j = j0 + " + tj + "; j < j1; j += " + dj + ") {\n";
-    for (std::size_t k = 0; k < reduction.pieces.size(); ++k) code += "        {\n" + element(k, "          ") + "        }\n";
-    code += "      }\n  x = fold_lanes<" + s + ">(x, 1, 32);\n  if (t % 32 == 0) shared[t / 32] = x;\n  __syncthreads();\n"
-            "  for (int k = 1; k < 8 && t == 0; ++k) x = " + s + "::combine(x, shared[k]);\n"
-            "  if (splits > 1) {\n    if (t == 0) " + partials + "[(i64)blockIdx.x * splits + split] = x;\n"
-            "    publish_and_count(" + counters + " + blockIdx.x, splits, &last);\n    if (!last) return;\n"
-            "    if (t == 0) x = gather((const " + s + "*)" + partials + " + (i64)blockIdx.x * splits, splits, 1);\n  }\n"
-            "  if (t == 0) {\n    const int b = z;\n" + results(row_groups ? "q" : "row", column_groups ? "q" : "0", "    ") + "  }\n}\n";
+    code += keeps_row ? "  { const i64 span = j1 - j0; const int from = j0; j0 = from + int(span * split / splits); j1 "
+                        "= from + int(span * (split + 1) / splits); }\n"
+                      : "  { const i64 span = i1 - i0; const int from = i0; i0 = from + int(span * split / splits); i1 "
+                        "= from + int(span * (split + 1) / splits); }\n";
+    const std::string ti = has_n ? "0" : "t", di = has_n ? "1" : "256", tj = has_n ? "t" : "0",
+                      dj = has_n ? "256" : "1";
+    code += "  " + s + " x = " + s + "::identity();\n  for (int b = " + (over_b ? "0" : "z") + "; b < " +
+            (over_b ? "p.batch" : "z + 1") + "; ++b)\n" + "    for (int i = i0 + " + ti + "; i < i1; i += " + di +
+            ")\n      for (int j = j0 + " + tj + "; j < j1; j += " + dj + ") {\n";
+    for (std::size_t k = 0; k < reduction.pieces.size(); ++k)
+      code += "        {\n" + element(k, "          ") + "        }\n";
+    code += "      }\n  x = fold_lanes<" + s +
+            ">(x, 1, 32);\n  if (t % 32 == 0) shared[t / 32] = x;\n  __syncthreads();\n"
+            "  for (int k = 1; k < 8 && t == 0; ++k) x = " +
+            s +
+            "::combine(x, shared[k]);\n"
+            "  if (splits > 1) {\n    if (t == 0) " +
+            partials +
+            "[(i64)blockIdx.x * splits + split] = x;\n"
+            "    publish_and_count(" +
+            counters +
+            " + blockIdx.x, splits, &last);\n    if (!last) return;\n"
+            "    if (t == 0) x = gather((const " +
+            s + "*)" + partials +
+            " + (i64)blockIdx.x * splits, splits, 1);\n  }\n"
+            "  if (t == 0) {\n    const int b = z;\n" +
+            results(row_groups ? "q" : "row", column_groups ? "q" : "0", "    ") + "  }\n}\n";
   }
   kernels += code;
 }
@@ -219,17 +276,22 @@ GenericSource emit_generic(const Program& program, const std::vector<int>& phase
       k += run.phases.size() - 1;
       continue;
     }
-    for (std::size_t r = 0; r < program.phases[phase].reductions.size(); ++r) emitter.reduction(phase, static_cast<int>(r));
+    for (std::size_t r = 0; r < program.phases[phase].reductions.size(); ++r)
+      emitter.reduction(phase, static_cast<int>(r));
     if (!program.phases[phase].stores.empty()) emitter.stores(phase);
   }
-  out.text = "#pragma nv_diag_suppress 177\n#define WORDS " + str(out.words) + "\n" + base_source() + generic_text + reduce_text +
-             emitter.functions() + emitter.structs + emitter.kernels;
+  out.text = "#pragma nv_diag_suppress 177\n#define WORDS " + str(out.words) + "\n" + base_source() + generic_text +
+             reduce_text + emitter.functions() + emitter.structs + emitter.kernels;
   return out;
 }
 
 std::string product_source(DType a, DType b) {
-  return std::string("#pragma nv_diag_suppress 177\n#define ACC ") + (is_float(a) ? "float" : "int") + "\n#define LOAD_A load_" + storage_name(a) + "\n#define LOAD_B load_" + storage_name(b) +
-         "\n#define WORD " + (size_of(a) == 1 ? "u8" : size_of(a) == 2 ? "u16" : "u32") + "\n" + base_source() + product_text;
+  return std::string("#pragma nv_diag_suppress 177\n#define ACC ") + (is_float(a) ? "float" : "int") +
+         "\n#define LOAD_A load_" + storage_name(a) + "\n#define LOAD_B load_" + storage_name(b) + "\n#define WORD " +
+         (size_of(a) == 1   ? "u8"
+          : size_of(a) == 2 ? "u16"
+                            : "u32") +
+         "\n" + base_source() + product_text;
 }
 
 }  // namespace postlude::inline v0::cuda

@@ -17,7 +17,9 @@ std::string join(const std::vector<std::string>& parts) {
   return text;
 }
 
-std::string binary(const char* op, const std::vector<std::string>& a) { return "(" + a[0] + " " + op + " " + a[1] + ")"; }
+std::string binary(const char* op, const std::vector<std::string>& a) {
+  return "(" + a[0] + " " + op + " " + a[1] + ")";
+}
 
 std::string to_type(const std::string& value, DType from, DType to) {
   return from == to ? value : "to_" + std::string(to == DType::boolean ? "boolean" : name(to)) + "(" + value + ")";
@@ -26,10 +28,11 @@ std::string to_type(const std::string& value, DType from, DType to) {
 std::string number(std::uint64_t value) { return std::to_string(value) + "ull"; }
 
 // A cast to `dtype`, whose values are computed in compute_type(dtype).
-std::string cast_expression(const std::string& value, DType from, DType dtype, Round round, std::uint64_t seed, const Place& p,
-                            const std::string& column) {
+std::string cast_expression(const std::string& value, DType from, DType dtype, Round round, std::uint64_t seed,
+                            const Place& p, const std::string& column) {
   const std::string u = round == Round::stochastic
-                            ? "random_uniform(" + number(seed) + ", 0, " + p.b + ", " + p.i + ", " + column + ")" : "0.f";
+                            ? "random_uniform(" + number(seed) + ", 0, " + p.b + ", " + p.i + ", " + column + ")"
+                            : "0.f";
   const std::string mode = ", " + std::to_string(static_cast<int>(round)) + ", " + u + ")";
   const std::string type(name(dtype));
   if (is_float(dtype)) {
@@ -130,8 +133,9 @@ std::string column_expression(const lower::ColumnMap& map, const std::string& j,
   return map.divide > 1 ? "(" + column + " / " + std::to_string(map.divide) + ")" : column;
 }
 
-std::string Functions::body(const Lambda& lambda, std::span<const DType> parameters, const std::vector<std::string>& names,
-                            std::vector<DType>& results, std::vector<std::string>& values) {
+std::string Functions::body(const Lambda& lambda, std::span<const DType> parameters,
+                            const std::vector<std::string>& names, std::vector<DType>& results,
+                            std::vector<std::string>& values) {
   std::vector<TypeState> states;
   for (const DType type : parameters) states.push_back({.type = type});
   Typing typing;
@@ -154,7 +158,8 @@ std::string Functions::body(const Lambda& lambda, std::span<const DType> paramet
     for (std::size_t i = 0; i < node.args.size(); ++i) {
       const DType want = argument_type(node, i, argument_states);
       const Node& arg = lambda.nodes[node.args[i]];
-      args.push_back(arg.op == Op::constant ? device_literal(arg.literal, want) : to_type(value[node.args[i]], type_of(node.args[i]), want));
+      args.push_back(arg.op == Op::constant ? device_literal(arg.literal, want)
+                                            : to_type(value[node.args[i]], type_of(node.args[i]), want));
       wanted.push_back(want);
     }
     std::string code;
@@ -242,15 +247,19 @@ std::string expression(const lower::Instruction& i, const std::vector<std::strin
   // Along an axis that it lacks, a value's coordinate is 0.
   const std::string b = i.batched ? p.b : "0";
   const std::string column = i.axes.has(Axis::n) ? column_expression(i.access.columns, p.j, p.width) : "0";
-  const std::string row = !i.axes.has(Axis::m) ? "0" : i.access.divide_rows > 1 ? "(" + p.i + " / " + std::to_string(i.access.divide_rows) + ")" : p.i;
+  const std::string row = !i.axes.has(Axis::m)       ? "0"
+                          : i.access.divide_rows > 1 ? "(" + p.i + " / " + std::to_string(i.access.divide_rows) + ")"
+                                                     : p.i;
   switch (i.op) {
     case Op::constant: return device_literal(i.literal, i.type);
     case Op::m_index: return row;
     case Op::n_index: return column;
     case Op::batch_index: return b;
     case Op::random:
-      return "random_uniform(" + number(i.seed) + ", " + std::to_string(i.stream) + "u, " + b + ", " + row + ", " + column + ")";
-    case Op::cast: return cast_expression(args[0], types[0], i.dtype, i.round, i.seed, {b, row, column, p.width}, column);
+      return "random_uniform(" + number(i.seed) + ", " + std::to_string(i.stream) + "u, " + b + ", " + row + ", " +
+             column + ")";
+    case Op::cast:
+      return cast_expression(args[0], types[0], i.dtype, i.round, i.seed, {b, row, column, p.width}, column);
     case Op::call: return functions.call(*i.function, types) + "(" + join(args) + ")";
     default: return operation(i.op, args, types[i.op == Op::where ? 1 : 0]);
   }

@@ -17,7 +17,8 @@ namespace postlude::inline v0::cuda {
 [[nodiscard]] std::string device_literal(double value, DType type);
 
 // j -> n as an expression. `width` is the phase's columns.
-[[nodiscard]] std::string column_expression(const lower::ColumnMap& map, const std::string& j, const std::string& width);
+[[nodiscard]] std::string column_expression(const lower::ColumnMap& map, const std::string& j,
+                                            const std::string& width);
 
 // Whether math.cu and vector.cu have a form of their own of a function of the prelude.
 [[nodiscard]] bool has_native_form(const Function& function);

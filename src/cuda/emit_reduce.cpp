@@ -29,7 +29,9 @@ ReducerText emit_reducer(const lower::Phase& phase, const lower::Reduction& r, i
   const std::string& s = out.type;
   std::vector<std::string> identity, lifted;
   std::string combine;
-  const auto literal = [&](double value) { return device_literal(value, r.type == DType::boolean ? DType::i32 : r.type); };
+  const auto literal = [&](double value) {
+    return device_literal(value, r.type == DType::boolean ? DType::i32 : r.type);
+  };
   const auto single = [&](double start, const std::string& code) {
     out.components = {r.type};
     identity = {literal(start)};
@@ -61,17 +63,19 @@ ReducerText emit_reducer(const lower::Phase& phase, const lower::Reduction& r, i
       out.components = {DType::f32, DType::f32};
       identity = {"(-INF)", "0.f"};
       lifted = {"x0", "(x0 == (-INF) ? 0.f : 1.f)"};
-      combine = "    const float m = op_max(a.c0, b.c0), base = m == (-INF) ? 0.f : m;\n"
-                "    return {m, a.c1 * expf(a.c0 - base) + b.c1 * expf(b.c0 - base)};\n";
+      combine =
+          "    const float m = op_max(a.c0, b.c0), base = m == (-INF) ? 0.f : m;\n"
+          "    return {m, a.c1 * expf(a.c0 - base) + b.c1 * expf(b.c0 - base)};\n";
       break;
     case Reducer::welford:
       out.components = {DType::f32, DType::f32, DType::f32};
       identity = {"0.f", "0.f", "0.f"};
       lifted = {"x0", "0.f", "1.f"};
       // Chan, Golub and LeVeque 1979.
-      combine = "    const float n = a.c2 + b.c2, share = n > 0.f ? op_div(b.c2, n) : 0.f, d = b.c0 - a.c0;\n"
-                "    return {b.c2 > 0.f ? fmaf(d, share, a.c0) : a.c0,\n"
-                "            b.c2 > 0.f ? (a.c1 + b.c1) + d * d * (a.c2 * share) : a.c1, n};\n";
+      combine =
+          "    const float n = a.c2 + b.c2, share = n > 0.f ? op_div(b.c2, n) : 0.f, d = b.c0 - a.c0;\n"
+          "    return {b.c2 > 0.f ? fmaf(d, share, a.c0) : a.c0,\n"
+          "            b.c2 > 0.f ? (a.c1 + b.c1) + d * d * (a.c2 * share) : a.c1, n};\n";
       break;
     case Reducer::custom: {
       std::string declared, arguments, combined;
@@ -87,7 +91,8 @@ ReducerText emit_reducer(const lower::Phase& phase, const lower::Reduction& r, i
       for (const char* side : {"a", "b"}) {
         for (std::size_t k = 0; k < r.identity.size(); ++k) arguments += out.component(side, k) + ", ";
       }
-      combine = declared + "    " + functions.combiner(*r.combine, out.components) + "(" + arguments + combined + ");\n    return {" + combined + "};\n";
+      combine = declared + "    " + functions.combiner(*r.combine, out.components) + "(" + arguments + combined +
+                ");\n    return {" + combined + "};\n";
       break;
     }
   }
@@ -106,19 +111,19 @@ ReducerText emit_reducer(const lower::Phase& phase, const lower::Reduction& r, i
   }
   const bool wide = members.find("i64") != members.npos;
   out.bytes = wide ? (offset + 7) / 8 * 8 : offset;
-  std::size_t inputs = r.reducer == Reducer::custom ? r.identity.size()
-                       : r.reducer == Reducer::argmax || r.reducer == Reducer::argmin ? 2 : 1;
+  std::size_t inputs = r.reducer == Reducer::custom                                   ? r.identity.size()
+                       : r.reducer == Reducer::argmax || r.reducer == Reducer::argmin ? 2
+                                                                                      : 1;
   std::string parameters;
   for (std::size_t k = 0; k < inputs; ++k) {
     parameters += (k ? ", " : "") + member_type(out.components[k]) + " x" + std::to_string(k);
   }
-  out.text = "struct " + s + " {\n  " + members + "\n" +
-             "  DEVICE_STATIC " + s + " identity() { return {" + start + "}; }\n" +
-             "  DEVICE_STATIC " + s + " lift(" + parameters + ") { return {" + lift + "}; }\n" +
+  out.text = "struct " + s + " {\n  " + members + "\n" + "  DEVICE_STATIC " + s + " identity() { return {" + start +
+             "}; }\n" + "  DEVICE_STATIC " + s + " lift(" + parameters + ") { return {" + lift + "}; }\n" +
              "  DEVICE_STATIC " + s + " combine(" + s + " a, " + s + " b) {\n" + combine + "  }\n" +
              "  DEVICE_STATIC " + s + " shuffle(" + s + " x, int mask) { return {" + shuffle + "}; }\n" +
-             "  DEVICE_STATIC " + s + " load(const " + s + "* p) { return {" + load + "}; }\n" +
-             "  DEVICE_STATIC " + s + " select(bool t, " + s + " a, " + s + " b) { return {" + select + "}; }\n};\n";
+             "  DEVICE_STATIC " + s + " load(const " + s + "* p) { return {" + load + "}; }\n" + "  DEVICE_STATIC " +
+             s + " select(bool t, " + s + " a, " + s + " b) { return {" + select + "}; }\n};\n";
   return out;
 }
 

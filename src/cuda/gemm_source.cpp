@@ -51,9 +51,10 @@ std::string wgmma_text(const MainLoop& loop, int bn) {
   if (half) tail += std::string(loop.a_mn_major ? ", 1" : ", 0") + (loop.b_mn_major ? ", 1" : ", 0");
   return "DEVICE void wgmma(ACC (&d)[" + std::to_string(registers) + "], u64 a, u64 b, int scale) {\n" +
          "  asm volatile(\"{\\n.reg .pred p;\\nsetp.ne.b32 p, " + argument(2) + ", 0;\\n\"\n" +
-         "    \"wgmma.mma_async.sync.aligned.m64n" + std::to_string(bn) + (half ? "k16" : "k32") + (integer ? ".s32." : ".f32.") +
-         element(loop.a) + "." + element(loop.b) + " {" + list + "}, " + argument(0) + ", " + argument(1) + ", " + tail + ";\\n}\"\n" +
-         "    : " + bound + " : \"l\"(a), \"l\"(b), \"r\"(scale));\n}\n";
+         "    \"wgmma.mma_async.sync.aligned.m64n" + std::to_string(bn) + (half ? "k16" : "k32") +
+         (integer ? ".s32." : ".f32.") + element(loop.a) + "." + element(loop.b) + " {" + list + "}, " + argument(0) +
+         ", " + argument(1) + ", " + tail + ";\\n}\"\n" + "    : " + bound +
+         " : \"l\"(a), \"l\"(b), \"r\"(scale));\n}\n";
 }
 
 }  // namespace

@@ -13,22 +13,23 @@ namespace postlude::inline v0::cuda {
 struct MainLoop {
   DType a = DType::bf16, b = DType::bf16;  // bf16, f16, e4m3, e5m2 (mixed fp8 allowed), s8, u8
   bool a_mn_major = false, b_mn_major = false;
-  bool whole_m = false, whole_n = false;   // tiles divide M, N: no masks
-  int promoted = 0;                        // so many stages' sums at a time are added in f32 (sm_90a, fp8); 0: all in one
+  bool whole_m = false, whole_n = false;  // tiles divide M, N: no masks
+  int promoted = 0;  // so many stages' sums at a time are added in f32 (sm_90a, fp8); 0: all in one
   bool operator==(const MainLoop&) const = default;
 };
 
 // The epilogue as emitted: text of `struct Epilogue`, `aux_issue` and `store_issue`, and what Params must hold for it.
 struct EpilogueText {
   std::string text;
-  int maps = 0;    // tensor maps behind A's and B's: tile operands, then outputs
-  int words = 0;   // 8-byte words of parameters
+  int maps = 0;         // tensor maps behind A's and B's: tile operands, then outputs
+  int words = 0;        // 8-byte words of parameters
   bool copies = false;  // some staged outputs leave by ordinary stores
   int stores = 0;       // those that leave by the copy engine
   EpilogueNeeds needs;
 };
 
-// The parameters that the host fills: tensor maps (for the portable kernel what device/sm80.cu reads of them), these integers, the epilogue's words, in this order.
+// The parameters that the host fills: tensor maps (for the portable kernel what device/sm80.cu reads of them), these
+// integers, the epilogue's words, in this order.
 struct GemmParams {
   std::int32_t m, n, tiles_m, tiles_n, tiles, raster, k_blocks, a_batch, b_batch, batch;
 };

@@ -12,8 +12,8 @@ namespace postlude::inline v0::cuda {
 // "sm_90a" on Hopper, "sm_80", ... elsewhere.
 [[nodiscard]] std::string architecture(const DeviceInfo& device);
 
-// The cubin of a source, compiled or found. Where ptxas's report speaks against it (see rejection()), `rejected` says why
-// and there is no cubin; that too is remembered on disk.
+// The cubin of a source, compiled or found. Where ptxas's report speaks against it (see rejection()), `rejected` says
+// why and there is no cubin; that too is remembered on disk.
 struct Built {
   std::string cubin;
   std::string rejected;

@@ -8,9 +8,9 @@ namespace postlude::inline v0::cuda {
 
 struct Compiled {
   std::string cubin;
-  std::string log;     // warnings, and ptxas's resource report
-  int registers = 0;   // a thread at entry
-  int spill_bytes = 0; // stored, of all kernels
+  std::string log;      // warnings, and ptxas's resource report
+  int registers = 0;    // a thread at entry
+  int spill_bytes = 0;  // stored, of all kernels
 };
 
 // Compiles header-free CUDA C++ to machine code for `arch` ("sm_90a", "sm_80"). No GPU is needed. `--fmad=false`: the
@@ -18,7 +18,8 @@ struct Compiled {
 // compile_failed with the log's first error.
 [[nodiscard]] Compiled compile(const std::string& source, const std::string& arch);
 
-// Why a compiled variant must not be used: it spills more than 16 bytes, or ptxas has undone what makes it fast. Empty: none.
+// Why a compiled variant must not be used: it spills more than 16 bytes, or ptxas has undone what makes it fast. Empty:
+// none.
 [[nodiscard]] std::string rejection(const Compiled& compiled);
 
 // Throws no_compiler where NVRTC is missing.

@@ -20,9 +20,10 @@ struct Tile {
   bool ping_pong;
   int bm, bn;
 };
-constexpr Tile tiles[] = {{true, 128, 192}, {true, 128, 128}, {true, 128, 160}, {true, 64, 256}, {false, 128, 256},
+constexpr Tile tiles[] = {{true, 128, 192},  {true, 128, 128},  {true, 128, 160},  {true, 64, 256}, {false, 128, 256},
                           {false, 256, 128}, {false, 128, 192}, {false, 128, 128}, {true, 128, 64}};
-constexpr Tile mma_tiles[] = {{true, 256, 128}, {true, 128, 256}, {true, 128, 128}, {true, 256, 64}, {true, 128, 64}, {true, 64, 64}};
+constexpr Tile mma_tiles[] = {{true, 256, 128}, {true, 128, 256}, {true, 128, 128},
+                              {true, 256, 64},  {true, 128, 64},  {true, 64, 64}};
 
 const char* kind(const Schedule& s) { return s.mma ? "mma" : s.ping_pong ? "pingpong" : "cooperative"; }
 
@@ -34,8 +35,8 @@ int consumer_columns(const Schedule& s) { return s.mma ? s.bn / consumers(s) : s
 
 std::string to_string(const Schedule& s) {
   char text[160];
-  std::snprintf(text, sizeof text, "%s %dx%dx%d sub %dx%d aux %d raster %d", kind(s), s.bm, s.bn, s.stages,
-                s.sub_n, s.d_buffers, s.aux_stages, s.raster);
+  std::snprintf(text, sizeof text, "%s %dx%dx%d sub %dx%d aux %d raster %d", kind(s), s.bm, s.bn, s.stages, s.sub_n,
+                s.d_buffers, s.aux_stages, s.raster);
   return text;
 }
 
@@ -44,10 +45,11 @@ Schedule parse_schedule(std::string_view text) {
   char kind[16] = {};
   int length = 0;
   const std::string copy(text.substr(0, 200));
-  const int read = std::sscanf(copy.c_str(), "%15s %dx%dx%d sub %dx%d aux %d raster %d%n", kind, &s.bm, &s.bn, &s.stages, &s.sub_n, &s.d_buffers,
-                               &s.aux_stages, &s.raster, &length);
+  const int read = std::sscanf(copy.c_str(), "%15s %dx%dx%d sub %dx%d aux %d raster %d%n", kind, &s.bm, &s.bn,
+                               &s.stages, &s.sub_n, &s.d_buffers, &s.aux_stages, &s.raster, &length);
   const std::string_view name = kind;
-  if (read != 8 || static_cast<std::size_t>(length) != text.size() || (name != "pingpong" && name != "cooperative" && name != "mma")) {
+  if (read != 8 || static_cast<std::size_t>(length) != text.size() ||
+      (name != "pingpong" && name != "cooperative" && name != "mma")) {
     throw Error(ErrorCode::bad_schedule, "the schedule " + postlude::quoted(text) + " cannot be read",
                 "write it as explain prints it, such as \"" + to_string(Schedule{}) + "\"");
   }
@@ -58,34 +60,47 @@ Schedule parse_schedule(std::string_view text) {
 
 int shared_bytes(const Schedule& s, const EpilogueNeeds& n) {
   if (s.mma) {  // the epilogue's memory lies where the stages were
-    return std::max(s.stages * (s.bm + s.bn) * k_bytes(s), consumers(s) * (d_bytes(s, n) + s.aux_stages * aux_bytes(s, n) + n.scratch_bytes));
+    return std::max(s.stages * (s.bm + s.bn) * k_bytes(s),
+                    consumers(s) * (d_bytes(s, n) + s.aux_stages * aux_bytes(s, n) + n.scratch_bytes));
   }
-  return 1024 + s.stages * (s.bm + s.bn) * 128 + 2 * s.d_buffers * d_bytes(s, n) + 2 * s.aux_stages * aux_bytes(s, n) + 2 * n.scratch_bytes +
-         16 * s.stages + 32 * s.aux_stages + (n.follows ? 32 : 0);
+  return 1024 + s.stages * (s.bm + s.bn) * 128 + 2 * s.d_buffers * d_bytes(s, n) + 2 * s.aux_stages * aux_bytes(s, n) +
+         2 * n.scratch_bytes + 16 * s.stages + 32 * s.aux_stages + (n.follows ? 32 : 0);
 }
 
 std::string illegal(const Schedule& s, const EpilogueNeeds& n) {
-  const int rows = consumer_rows(s), columns = consumer_columns(s), registers = s.mma ? mma_accumulator_registers : n.follows ? following_registers : accumulator_registers;
+  const int rows = consumer_rows(s), columns = consumer_columns(s),
+            registers = s.mma       ? mma_accumulator_registers
+                        : n.follows ? following_registers
+                                    : accumulator_registers;
   if (n.follows && (s.mma || !s.ping_pong)) return "rows follow in the launch of a ping-pong product only";
-  if (n.follows && s.bn > 128) return "beside a fourth warpgroup a tile has at most 128 columns";  // C7602 with 128 registers at entry
+  if (n.follows && s.bn > 128)
+    return "beside a fourth warpgroup a tile has at most 128 columns";  // C7602 with 128 registers at entry
   const auto text = [](int value) { return std::to_string(value); };
-  if (rows != 64 && rows != 128 && !(s.mma && rows == 256)) return "a consumer has " + text(rows) + " rows, not 64 or 128" + (s.mma ? " or 256" : "");
-  if (s.mma && s.bn != 64 && s.bn != 128 && s.bn != 256) return "a tile has " + text(s.bn) + " columns, not 64, 128 or 256";
-  if (s.bn < 32 || s.bn > 256 || s.bn % 32) return "a tile of " + text(s.bn) + " columns is not a multiple of 32 up to 256";
-  if (rows / 64 * columns / 2 * (n.promoted && !s.mma ? 2 : 1) > registers) return "its accumulator takes more than " + text(registers) + " registers a thread";
+  if (rows != 64 && rows != 128 && !(s.mma && rows == 256))
+    return "a consumer has " + text(rows) + " rows, not 64 or 128" + (s.mma ? " or 256" : "");
+  if (s.mma && s.bn != 64 && s.bn != 128 && s.bn != 256)
+    return "a tile has " + text(s.bn) + " columns, not 64, 128 or 256";
+  if (s.bn < 32 || s.bn > 256 || s.bn % 32)
+    return "a tile of " + text(s.bn) + " columns is not a multiple of 32 up to 256";
+  if (rows / 64 * columns / 2 * (n.promoted && !s.mma ? 2 : 1) > registers)
+    return "its accumulator takes more than " + text(registers) + " registers a thread";
   if (s.sub_n != 32 && s.sub_n != 64) return "subtiles are 32 or 64 columns wide";
   if (columns / n.parts % s.sub_n || columns % (n.parts * 16)) {
     return "subtiles of " + text(s.sub_n) + " columns do not divide a tile of " + text(columns / n.parts);
   }
-  if (n.run % s.sub_n) return "subtiles of " + text(s.sub_n) + " columns do not divide the " + text(n.run) + " that lie side by side behind a chunk";
+  if (n.run % s.sub_n)
+    return "subtiles of " + text(s.sub_n) + " columns do not divide the " + text(n.run) +
+           " that lie side by side behind a chunk";
   if (n.b_mn_major && s.bn % 64) return "B along N needs tiles that are a multiple of 64 columns";
   if (s.stages < 2 || s.stages > 12) return "stages are 2 to 12";
   if (s.mma && s.d_buffers != 1) return "staged outputs have one buffer";
   if (!s.mma && n.d_bytes_column && (s.d_buffers < 2 || s.d_buffers > 8)) return "staged outputs need 2 to 8 buffers";
-  if ((n.aux_bytes_column != 0) != (s.aux_stages != 0) || s.aux_stages > 8) return n.aux_bytes_column ? "tile operands need 1 to 8 stages" : "it has no tile operands by tensor map";
+  if ((n.aux_bytes_column != 0) != (s.aux_stages != 0) || s.aux_stages > 8)
+    return n.aux_bytes_column ? "tile operands need 1 to 8 stages" : "it has no tile operands by tensor map";
   if (s.raster < 1) return "a raster is at least 1";
   const int limit = s.mma ? mma_shared_limit : shared_limit;
-  if (shared_bytes(s, n) > limit) return "it needs " + text(shared_bytes(s, n)) + " bytes of shared memory, more than " + text(limit);
+  if (shared_bytes(s, n) > limit)
+    return "it needs " + text(shared_bytes(s, n)) + " bytes of shared memory, more than " + text(limit);
   return {};
 }
 
@@ -93,8 +108,8 @@ Schedule fill_shared(Schedule tile, const EpilogueNeeds& needs) {
   struct Staging {
     int sub_n, d_buffers, aux_stages;
   };
-  // Stages first: the fifth is worth more than wide subtiles (16384 x 4096 x 1024, bias_gelu_res_aux: 1.13 of cuBLAS with five and
-  // 32 columns, 1.20 with four and 64). Then wide subtiles, which mean few barriers, and a third buffer.
+  // Stages first: the fifth is worth more than wide subtiles (16384 x 4096 x 1024, bias_gelu_res_aux: 1.13 of cuBLAS
+  // with five and 32 columns, 1.20 with four and 64). Then wide subtiles, which mean few barriers, and a third buffer.
   constexpr Staging stagings[] = {{64, 3, 2}, {32, 4, 2}, {32, 3, 2}, {64, 2, 2}, {32, 2, 2}, {32, 2, 1}};
   if (tile.mma) {
     tile.d_buffers = 1;
@@ -140,8 +155,8 @@ std::vector<Schedule> candidates(const EpilogueNeeds& needs, bool mma) {
 namespace {
 
 // Clocks of the portable kernel, fitted to six tiles on an H200, 4096^3 and 16384 x 4096 x 1024, plain, bias_gelu and
-// bias_gelu_res_aux (within 5%): the products, the fragments that each warp reads for them, and what is copied for a tile.
-// Two blocks of one consumer share a multiprocessor and hide each other's epilogues.
+// bias_gelu_res_aux (within 5%): the products, the fragments that each warp reads for them, and what is copied for a
+// tile. Two blocks of one consumer share a multiprocessor and hide each other's epilogues.
 double mma_clocks(const Schedule& s, const EpilogueNeeds& needs, double tiles, double k, int multiprocessors) {
   const double area = double(s.bm) * s.bn, resident = consumers(s) == 1 ? 2 : 1;
   const double fragments = 4.0 / s.bm + 1.0 / consumer_columns(s), copied = 1.0 / s.bm + 1.0 / s.bn;
@@ -149,13 +164,14 @@ double mma_clocks(const Schedule& s, const EpilogueNeeds& needs, double tiles, d
   const double element = 0.025 * (needs.aux_bytes_column + needs.d_bytes_column) + 0.011 * needs.operations;
   const double epilogue = (2000 + area / needs.parts * element) / resident;
   const double blocks = std::ceil(tiles / multiprocessors);  // of a multiprocessor, the longest
-  return blocks * (loop + epilogue) + (resident == 2 && blocks == 1 ? loop / 2 : 0);  // one block alone does not fill it
+  return blocks * (loop + epilogue) +
+         (resident == 2 && blocks == 1 ? loop / 2 : 0);  // one block alone does not fill it
 }
 
 }  // namespace
 
-std::vector<Schedule> rank(const EpilogueNeeds& needs, std::int64_t batch, std::int64_t m, std::int64_t columns, std::int64_t k,
-                           int multiprocessors, bool mma) {
+std::vector<Schedule> rank(const EpilogueNeeds& needs, std::int64_t batch, std::int64_t m, std::int64_t columns,
+                           std::int64_t k, int multiprocessors, bool mma) {
   const auto ceil_div = [](std::int64_t a, std::int64_t b) { return (a + b - 1) / b; };
   struct Ranked {
     Schedule schedule;
@@ -163,8 +179,8 @@ std::vector<Schedule> rank(const EpilogueNeeds& needs, std::int64_t batch, std::
   };
   std::vector<Ranked> ranked;
   for (Schedule s : candidates(needs, mma)) {
-    // Waves of tiles, each with its main loop at 2048 bf16 products a clock. Measured on an H200, 8192^3 and 4096^3: the
-    // larger ping-pong tiles run at full speed, 128x128 2% slower, cooperative 128x256 3%.
+    // Waves of tiles, each with its main loop at 2048 bf16 products a clock. Measured on an H200, 8192^3 and 4096^3:
+    // the larger ping-pong tiles run at full speed, 128x128 2% slower, cooperative 128x256 3%.
     const int out_n = s.bn / needs.parts;
     const std::int64_t tiles = batch * ceil_div(m, s.bm) * ceil_div(columns, out_n);
     if (mma) {
@@ -176,15 +192,18 @@ std::vector<Schedule> rank(const EpilogueNeeds& needs, std::int64_t batch, std::
     const double smaller = std::max(1.0, 128.0 * 192 / area);
     const double efficiency = 1.0 + 0.04 * (smaller - 1) * smaller + (s.ping_pong ? 0 : 0.03);
     const double loop = area * double(std::max<std::int64_t>(64, k)) / 2048 * efficiency * needs.element_bytes / 2;
-    // What the epilogue takes: in ping-pong it hides under the other consumer's main loop. Clocks an element, fitted to bias_gelu,
-    // rowmax and bce at K = 1024. An accumulator that leaves few registers leaves few elements side by side (bce: 0.34 ms with
-    // 128 columns, 0.50 with 160).
+    // What the epilogue takes: in ping-pong it hides under the other consumer's main loop. Clocks an element, fitted to
+    // bias_gelu, rowmax and bce at K = 1024. An accumulator that leaves few registers leaves few elements side by side
+    // (bce: 0.34 ms with 128 columns, 0.50 with 160).
     const int registers = (s.ping_pong ? s.bm : s.bm / 2) / 64 * s.bn / 2;
-    const double element = 0.3 + 0.03 * (needs.aux_bytes_column + needs.d_bytes_column) + 0.025 * needs.operations * (registers > 128 ? 1.6 : 1.0);
+    const double element = 0.3 + 0.03 * (needs.aux_bytes_column + needs.d_bytes_column) +
+                           0.025 * needs.operations * (registers > 128 ? 1.6 : 1.0);
     const double epilogue = 400 + area / needs.parts * element;
     double clocks = s.ping_pong ? double(waves) * std::max(loop, (loop + epilogue) / 2) + epilogue
-                                      : double(waves) * (loop + epilogue / 2) + epilogue / 2;
-    if (needs.promoted && s.ping_pong) clocks *= 2;  // its additions leave the tensor cores idle (4096^3: 128x64 0.73 of cuBLAS, cooperative 128x128 0.58)
+                                : double(waves) * (loop + epilogue / 2) + epilogue / 2;
+    if (needs.promoted && s.ping_pong)
+      clocks *=
+          2;  // its additions leave the tensor cores idle (4096^3: 128x64 0.73 of cuBLAS, cooperative 128x128 0.58)
     s.raster = 8;
     ranked.push_back({s, clocks});
   }
@@ -192,7 +211,8 @@ std::vector<Schedule> rank(const EpilogueNeeds& needs, std::int64_t batch, std::
   std::vector<Schedule> best;
   for (const Ranked& r : ranked) {
     best.push_back(r.schedule);
-    // Narrow subtiles of the portable kernel take fewer registers: dgelu_dbias on sm_80 and bce on sm_90 spill with wide ones.
+    // Narrow subtiles of the portable kernel take fewer registers: dgelu_dbias on sm_80 and bce on sm_90 spill with
+    // wide ones.
     if (Schedule narrow = r.schedule; mma && narrow.sub_n == 64) {
       narrow.sub_n = 32;
       if (illegal(narrow, needs).empty()) best.push_back(narrow);

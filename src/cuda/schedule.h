@@ -1,5 +1,5 @@
-// A schedule: how the product and one epilogue run on one shape: by the sm_90a kernel, or by the portable one (`mma`) of
-// sm_80 and newer. Choosing is pure; nothing here touches a device.
+// A schedule: how the product and one epilogue run on one shape: by the sm_90a kernel, or by the portable one (`mma`)
+// of sm_80 and newer. Choosing is pure; nothing here touches a device.
 #pragma once
 
 #include "lower/program.h"
@@ -12,35 +12,36 @@
 namespace postlude::inline v0::cuda {
 
 struct Schedule {
-  bool mma = false;       // the portable kernel: a block computes one tile, its consumers side by side
-  bool ping_pong = true;  // consumers take whole tiles in turns; else each takes half the rows of every tile
-  int bm = 128, bn = 128; // accumulator tile
-  int stages = 4;         // of A and B, 128 bytes of K each (mma: 64)
-  int sub_n = 64;         // columns of a subtile of the epilogue (32 or 64), of 64 rows
-  int d_buffers = 2;      // staged subtiles of the outputs, a consumer (mma: 1, as every warp writes what it staged)
-  int aux_stages = 0;     // subtiles of the tile operands in flight, a consumer; 0: it has none by tensor map
-  int raster = 8;         // tile rows walked together
+  bool mma = false;        // the portable kernel: a block computes one tile, its consumers side by side
+  bool ping_pong = true;   // consumers take whole tiles in turns; else each takes half the rows of every tile
+  int bm = 128, bn = 128;  // accumulator tile
+  int stages = 4;          // of A and B, 128 bytes of K each (mma: 64)
+  int sub_n = 64;          // columns of a subtile of the epilogue (32 or 64), of 64 rows
+  int d_buffers = 2;       // staged subtiles of the outputs, a consumer (mma: 1, as every warp writes what it staged)
+  int aux_stages = 0;      // subtiles of the tile operands in flight, a consumer; 0: it has none by tensor map
+  int raster = 8;          // tile rows walked together
 
   bool operator==(const Schedule&) const = default;
 };
 
-// "pingpong 128x192x5 sub 64x2 aux 2 raster 8" (or cooperative, or mma), and back. parse throws bad_schedule, naming what is wrong.
+// "pingpong 128x192x5 sub 64x2 aux 2 raster 8" (or cooperative, or mma), and back. parse throws bad_schedule, naming
+// what is wrong.
 [[nodiscard]] std::string to_string(const Schedule& schedule);
 [[nodiscard]] Schedule parse_schedule(std::string_view text);
 
 // What of an epilogue a schedule depends on.
 struct EpilogueNeeds {
-  int parts = 1;            // accumulator columns an output column: 2 behind a chunk
-  int half = 0;             // of such a chunk in groups: the columns of a group's half; 0: half of all
-  int run = 0;              // subtiles divide this: the columns that lie side by side in chunked operands and outputs; 0: all
-  int d_bytes_column = 2;   // bytes of all staged outputs, one element
-  int aux_bytes_column = 0; // bytes of all tile operands loaded by tensor map, one element
-  int scratch_bytes = 0;    // shared memory of reductions, a consumer
-  int element_bytes = 2;    // of A and B
+  int parts = 1;  // accumulator columns an output column: 2 behind a chunk
+  int half = 0;   // of such a chunk in groups: the columns of a group's half; 0: half of all
+  int run = 0;    // subtiles divide this: the columns that lie side by side in chunked operands and outputs; 0: all
+  int d_bytes_column = 2;    // bytes of all staged outputs, one element
+  int aux_bytes_column = 0;  // bytes of all tile operands loaded by tensor map, one element
+  int scratch_bytes = 0;     // shared memory of reductions, a consumer
+  int element_bytes = 2;     // of A and B
   bool b_mn_major = false;
-  bool promoted = false;    // sums of a few stages are added to a second accumulator
-  bool follows = false;     // a fourth warpgroup runs a phase over whole rows behind the product
-  int operations = 0;       // about how many instructions the epilogue takes, an element
+  bool promoted = false;  // sums of a few stages are added to a second accumulator
+  bool follows = false;   // a fourth warpgroup runs a phase over whole rows behind the product
+  int operations = 0;     // about how many instructions the epilogue takes, an element
 };
 
 inline constexpr int shared_limit = 232448;      // bytes a block may have on sm_90
@@ -50,7 +51,9 @@ inline constexpr int mma_shared_limit = 101376;  // and on every GPU since sm_80
 [[nodiscard]] int consumers(const Schedule& schedule);
 [[nodiscard]] int consumer_rows(const Schedule& schedule);
 [[nodiscard]] int consumer_columns(const Schedule& schedule);
-[[nodiscard]] inline int threads(const Schedule& s, bool follows) { return (consumers(s) + (s.mma ? 0 : 1) + follows) * 128; }
+[[nodiscard]] inline int threads(const Schedule& s, bool follows) {
+  return (consumers(s) + (s.mma ? 0 : 1) + follows) * 128;
+}
 [[nodiscard]] inline int k_bytes(const Schedule& s) { return s.mma ? 64 : 128; }  // a stage
 
 // Bytes of shared memory, alignment included.
@@ -62,9 +65,10 @@ inline constexpr int mma_shared_limit = 101376;  // and on every GPU since sm_80
 // Gives a tile the most stages and buffers that fit in shared memory; stages == 0 where nothing does.
 [[nodiscard]] Schedule fill_shared(Schedule tile, const EpilogueNeeds& needs);
 
-// The heuristic: the legal schedules, best first. `columns` are the output's (behind a chunk: the accumulator's over parts).
-[[nodiscard]] std::vector<Schedule> rank(const EpilogueNeeds& needs, std::int64_t batch, std::int64_t m, std::int64_t columns,
-                                         std::int64_t k, int multiprocessors, bool mma = false);
+// The heuristic: the legal schedules, best first. `columns` are the output's (behind a chunk: the accumulator's over
+// parts).
+[[nodiscard]] std::vector<Schedule> rank(const EpilogueNeeds& needs, std::int64_t batch, std::int64_t m,
+                                         std::int64_t columns, std::int64_t k, int multiprocessors, bool mma = false);
 
 // Every legal tile for these needs, filled: for sweeps and for tests that draw random ones.
 [[nodiscard]] std::vector<Schedule> candidates(const EpilogueNeeds& needs, bool mma = false);

@@ -18,8 +18,8 @@ namespace postlude::inline v0 {
 // meet, and two may differ in that. Equal operations are left to a pass.
 struct BuilderState {
   GraphData graph;
-  Span span;              // of the nodes made from here on
-  bool body = false;      // elementwise nodes, constants and parameters only
+  Span span;          // of the nodes made from here on
+  bool body = false;  // elementwise nodes, constants and parameters only
   bool finished = false;
   std::size_t limit = std::numeric_limits<NodeId>::max();  // of nodes
 

@@ -143,11 +143,14 @@ class Unknowns {
     std::int32_t parent = 0;
     std::int64_t num = 1, den = 1;  // this = num/den * parent
     std::int32_t size = 1;
-    std::optional<Extent> solved;   // of a root
-    bool derived = false;           // the other end of a link
-    bool counts = false;            // of a root: counts groups
+    std::optional<Extent> solved;  // of a root
+    bool derived = false;          // the other end of a link
+    bool counts = false;           // of a root: counts groups
   };
-  struct Link { Term big, small; std::int64_t group; };
+  struct Link {
+    Term big, small;
+    std::int64_t group;
+  };
   std::vector<Node> nodes_;
   std::vector<Link> links_;
   std::vector<std::vector<std::int32_t>> links_of_;  // of a root
@@ -191,7 +194,8 @@ class Unknowns {
       const Term big = resolve(link.big), small = resolve(link.small);
       if ((big.variable < 0) == (small.variable < 0)) continue;
       Term known;
-      if (auto e = big.variable < 0 ? grouped(big.known, link.group) : ungrouped(small.known, link.group)) known.known = *e;
+      if (auto e = big.variable < 0 ? grouped(big.known, link.group) : ungrouped(small.known, link.group))
+        known.known = *e;
       unify(big.variable < 0 ? small : big, known);
     }
   }
@@ -214,8 +218,10 @@ class OpenExtents {
         s = states_[of_operand[node.index]];
       } else if (is_open(node.op)) {
         if (node.op == Op::operand) of_operand[node.index] = static_cast<std::int32_t>(i);
-        s.axes = node.op == Op::operand ? graph_.operands[node.index].axes
-                 : node.op == Op::m_index ? Axes(Axis::m) : node.op == Op::n_index ? Axes(Axis::n) : tile_axes;
+        s.axes = node.op == Op::operand   ? graph_.operands[node.index].axes
+                 : node.op == Op::m_index ? Axes(Axis::m)
+                 : node.op == Op::n_index ? Axes(Axis::n)
+                                          : tile_axes;
         if (s.axes.has(Axis::m)) s.rows = rows_.fresh();
         if (s.axes.has(Axis::n)) s.columns = columns_.fresh();
       } else if (node.op == Op::acc) {
@@ -224,7 +230,8 @@ class OpenExtents {
         for (NodeId a : node.args) meet(s, states_[a]);
         const bool over_n = node.axes.has(Axis::n);
         if (node.op == Op::chunk) s.columns = columns_.scaled(s.columns, 1, std::max(node.pieces, 1));
-        if (node.op == Op::concat) s.columns = columns_.scaled(s.columns, static_cast<std::int64_t>(node.args.size()), 1);
+        if (node.op == Op::concat)
+          s.columns = columns_.scaled(s.columns, static_cast<std::int64_t>(node.args.size()), 1);
         if (node.op == Op::repeat && node.group > 0) {
           if (over_n) s.columns = columns_.counted(s.columns, node.group);
           else s.rows = rows_.counted(s.rows, node.group);
@@ -245,24 +252,30 @@ class OpenExtents {
     std::unordered_map<NodeId, Extents> result;
     for (std::size_t i = 0; i < graph_.nodes.size(); ++i) {
       if (!is_open(graph_.nodes[i].op)) continue;
-      result[static_cast<NodeId>(i)] = {rows_.resolve(states_[i].rows).known, columns_.resolve(states_[i].columns).known};
+      result[static_cast<NodeId>(i)] = {rows_.resolve(states_[i].rows).known,
+                                        columns_.resolve(states_[i].columns).known};
     }
     return result;
   }
 
  private:
   using Term = Unknowns::Term;
-  struct State { Axes axes; Term rows, columns; };
+  struct State {
+    Axes axes;
+    Term rows, columns;
+  };
   const GraphData& graph_;
   Unknowns rows_, columns_;
   std::vector<State> states_;
 
   State& meet(State& into, const State& other) {
     if (other.axes.has(Axis::m)) {
-      if (into.axes.has(Axis::m)) rows_.unify(into.rows, other.rows); else into.rows = other.rows;
+      if (into.axes.has(Axis::m)) rows_.unify(into.rows, other.rows);
+      else into.rows = other.rows;
     }
     if (other.axes.has(Axis::n)) {
-      if (into.axes.has(Axis::n)) columns_.unify(into.columns, other.columns); else into.columns = other.columns;
+      if (into.axes.has(Axis::n)) columns_.unify(into.columns, other.columns);
+      else into.columns = other.columns;
     }
     into.axes = into.axes | other.axes;
     return into;

@@ -1,8 +1,8 @@
 // Extents: how many rows or columns a value has, as times * ceil(base / over) of M or N.
 //
-// A graph leaves the extents of operands, coordinates and random numbers open. They follow from use: where two values meet
-// their extents are equal, a chunk divides by k, a concat multiplies, and grouping links two extents by
-// small = ceil(big / group). What is still open after that is M x N, taken in node order.
+// A graph leaves the extents of operands, coordinates and random numbers open. They follow from use: where two values
+// meet their extents are equal, a chunk divides by k, a concat multiplies, and grouping links two extents by small =
+// ceil(big / group). What is still open after that is M x N, taken in node order.
 #pragma once
 
 #include "graph/ir.h"
@@ -24,7 +24,9 @@ inline constexpr std::int64_t extent_limit = std::int64_t{1} << 40;
 [[nodiscard]] std::optional<Extent> ungrouped(const Extent& e, std::int64_t group);
 
 // ceil(N/2) and N/2 are the same number where a chunk promises that 2 divides N.
-[[nodiscard]] inline bool same_extent(const Extent& a, const Extent& b) { return a.times == b.times && a.over == b.over; }
+[[nodiscard]] inline bool same_extent(const Extent& a, const Extent& b) {
+  return a.times == b.times && a.over == b.over;
+}
 
 [[nodiscard]] std::string print_extent(const Extent& e, char base);  // "M", "N/2", "2N", "ceil(N/128)"
 
@@ -32,8 +34,8 @@ struct Extents {
   Extent rows, columns;
 };
 
-// Of every node whose extents the graph leaves open, solved as far as the graph is sound; it complains of nothing, which is
-// left to verify(). Empty if no node changes an extent.
+// Of every node whose extents the graph leaves open, solved as far as the graph is sound; it complains of nothing,
+// which is left to verify(). Empty if no node changes an extent.
 [[nodiscard]] std::unordered_map<NodeId, Extents> open_extents(const GraphData& graph);
 
 }  // namespace postlude::inline v0

@@ -44,16 +44,16 @@ struct Node {
   std::vector<NodeId> args{};
 
   // Attributes; which are used is said by the op.
-  Literal literal{};                   // constant
-  std::int32_t index = 0;            // operand: which; chunk: which piece; get: which result; parameter: which
-  std::int32_t pieces = 0;           // chunk: k
-  std::int64_t group = 0;            // chunk, concat, reduce: 0 is the whole axis; repeat
-  Axes axes{};                         // reduce: the reduced axes, b among them; repeat: n or m
+  Literal literal{};        // constant
+  std::int32_t index = 0;   // operand: which; chunk: which piece; get: which result; parameter: which
+  std::int32_t pieces = 0;  // chunk: k
+  std::int64_t group = 0;   // chunk, concat, reduce: 0 is the whole axis; repeat
+  Axes axes{};              // reduce: the reduced axes, b among them; repeat: n or m
   ReduceOp reduction = ReduceOp::sum;
-  DType dtype = DType::f32;          // cast
-  Round round = Round::nearest_even; // cast
-  std::uint64_t seed = 0;            // random; cast with Round::stochastic
-  std::uint32_t stream = 0;          // random
+  DType dtype = DType::f32;                    // cast
+  Round round = Round::nearest_even;           // cast
+  std::uint64_t seed = 0;                      // random; cast with Round::stochastic
+  std::uint32_t stream = 0;                    // random
   std::shared_ptr<const Function> function{};  // call
   std::shared_ptr<const Lambda> combine{};     // reduce with ReduceOp::custom: 2k parameters, k results
   std::vector<double> identity{};              // reduce with ReduceOp::custom
@@ -81,7 +81,7 @@ struct Function {
   std::shared_ptr<const NativeFunction> native;
   std::shared_ptr<const Lambda> guard;  // NativeFunction::guard, parsed: of all parameters; one boolean result
   std::string doc;
-  std::string text;                   // as it is printed before an epilogue that uses it; empty for the prelude's
+  std::string text;  // as it is printed before an epilogue that uses it; empty for the prelude's
   bool prelude = false;
 
   ~Function();  // functions.cpp: not recursive in a chain of functions

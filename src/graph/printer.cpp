@@ -314,7 +314,8 @@ class Body {
     std::vector<std::string> targets(static_cast<std::size_t>(count), "_");
     for (const NodeId piece : pieces) {
       std::string& name = named_[index(piece)];
-      if (std::string& made = targets[index(nodes_[index(piece)].index)]; made != "_") {  // a graph may say a piece twice
+      if (std::string& made = targets[index(nodes_[index(piece)].index)];
+          made != "_") {  // a graph may say a piece twice
         name = made;
         continue;
       }

@@ -7,9 +7,7 @@
 namespace postlude::inline v0 {
 namespace {
 
-std::string spelled(Op op) {
-  return op == Op::pow ? "'**'" : "'" + std::string(info(op).spelling) + "'";
-}
+std::string spelled(Op op) { return op == Op::pow ? "'**'" : "'" + std::string(info(op).spelling) + "'"; }
 
 std::string type_name(const TypeState& state) {
   return state.type ? std::string(name(*state.type)) : "the accumulator's type";
@@ -44,8 +42,7 @@ TypeState infer_simple(const Node& node, std::span<const TypeState> args) {
     case TypeRule::bitwise: {
       for (const TypeState& a : args) {
         if (a.type == DType::f32)
-          mismatch(spelled(node.op) + " does not take f32",
-                   "it works on booleans and integers; compare or cast first");
+          mismatch(spelled(node.op) + " does not take f32", "it works on booleans and integers; compare or cast first");
       }
       if (std::all_of(args.begin(), args.end(), is_boolean)) return {DType::boolean, all_literal, false};
       return promote(args);
@@ -74,7 +71,8 @@ TypeState literal_type(const Literal& literal) {
 }
 
 TypeState promote(std::span<const TypeState> values) {
-  bool real_literal = false, wide = false, unknown = false, any_value = false, real = false, big = false, all_boolean = true;
+  bool real_literal = false, wide = false, unknown = false, any_value = false, real = false, big = false,
+       all_boolean = true;
   for (const TypeState& v : values) {
     if (v.literal) {
       real_literal |= v.type == DType::f32;

@@ -17,7 +17,7 @@ namespace postlude::inline v0 {
 struct TypeState {
   std::optional<DType> type;  // unset: depends on the accumulator's type, which is f32 or i32
   bool literal = false;
-  bool wide = false;          // an integer literal that does not fit i32
+  bool wide = false;  // an integer literal that does not fit i32
   auto operator<=>(const TypeState&) const = default;
 };
 

@@ -13,7 +13,8 @@ namespace postlude::inline v0 {
 namespace {
 
 std::string text(const ValueInfo& v) {
-  return (v.axes.has(Axis::m) ? print_extent(v.rows, 'M') : "1") + " x " + (v.axes.has(Axis::n) ? print_extent(v.columns, 'N') : "1");
+  return (v.axes.has(Axis::m) ? print_extent(v.rows, 'M') : "1") + " x " +
+         (v.axes.has(Axis::n) ? print_extent(v.columns, 'N') : "1");
 }
 
 class Verifier {
@@ -43,9 +44,9 @@ class Verifier {
   DType operand_default_;
   Inference result_;
   Typing typing_;
-  std::vector<TypeState> types_;                     // one a node
+  std::vector<TypeState> types_;                                   // one a node
   std::unordered_map<NodeId, std::vector<TypeState>> components_;  // of general reductions
-  std::vector<char> depends_;                        // on an operand, an axis or the accumulator
+  std::vector<char> depends_;                                      // on an operand, an axis or the accumulator
   std::unordered_map<NodeId, Extents> open_;
   std::vector<TypeState> args_;
 
@@ -59,7 +60,8 @@ class Verifier {
   // "'up' (M x N/2)", or "M x N/2" where the value has no name.
   std::string named(NodeId id) const {
     const Node& node = graph_.nodes[id];
-    const std::string_view name = node.op == Op::operand ? std::string_view(graph_.operands[node.index].name) : node.name;
+    const std::string_view name =
+        node.op == Op::operand ? std::string_view(graph_.operands[node.index].name) : node.name;
     const std::string shape = text(result_.values[id]);
     return name.empty() ? shape : quoted(name) + " (" + shape + ")";
   }
@@ -75,8 +77,8 @@ class Verifier {
       if (it->second != operand)
         fail(ErrorCode::duplicate_name, "the output " + quoted(name) + " is named like an operand",
              "Both are bound by name; rename one.", span);
-      fail(ErrorCode::duplicate_name, "two " + std::string(operand ? "operands" : "outputs") + " are named " + quoted(name),
-           "Rename one.", span);
+      fail(ErrorCode::duplicate_name,
+           "two " + std::string(operand ? "operands" : "outputs") + " are named " + quoted(name), "Rename one.", span);
     };
     for (const OperandDecl& o : graph_.operands) {
       check(o.name, true, o.span);
@@ -88,7 +90,8 @@ class Verifier {
   }
 
   // ---- bodies: what a function or a combiner is made of
-  void check_body(const Lambda& body, std::size_t results, ErrorCode code, const std::string& what, const Span& span) const {
+  void check_body(const Lambda& body, std::size_t results, ErrorCode code, const std::string& what,
+                  const Span& span) const {
     const auto refuse = [&](const std::string& why) { fail(code, what + " " + why, "", span); };
     if (body.results.size() != results)
       refuse("gives " + std::to_string(body.results.size()) + " values, not " + std::to_string(results));
@@ -146,7 +149,8 @@ class Verifier {
         pending.pop_back();
         for (const Node& n : body) {
           if (n.op == Op::cast && n.round == Round::stochastic)
-            fail(ErrorCode::bad_combiner, "the combiner rounds stochastically", "Cast the values before they are reduced, or the result.", node.span);
+            fail(ErrorCode::bad_combiner, "the combiner rounds stochastically",
+                 "Cast the values before they are reduced, or the result.", node.span);
           if (n.function && seen.insert(n.function.get()).second) pending.push_back(&n.function->body.nodes);
         }
       }
@@ -158,8 +162,10 @@ class Verifier {
     const Node& node = graph_.nodes[id];
     const int arity = info(node.op).arity;
     if (arity >= 0 && arity != static_cast<int>(node.args.size()))
-      fail(ErrorCode::bad_call, "'" + std::string(info(node.op).id) + "' takes " + std::to_string(arity) + " values, not " +
-           std::to_string(node.args.size()), "", id);
+      fail(ErrorCode::bad_call,
+           "'" + std::string(info(node.op).id) + "' takes " + std::to_string(arity) + " values, not " +
+               std::to_string(node.args.size()),
+           "", id);
     args_.clear();
     bool depends = false;
     for (NodeId a : node.args) {
@@ -210,10 +216,22 @@ class Verifier {
         result_.operand_columns[node.index] = v.columns;
         return true;
       }
-      case Op::m_index: t.type = DType::i32; v.axes = Axis::m; return true;
-      case Op::n_index: t.type = DType::i32; v.axes = Axis::n; return true;
-      case Op::batch_index: t.type = DType::i32; v.axes = Axis::b; return true;
-      case Op::random: t.type = DType::f32; v.axes = Axis::b | tile_axes; return true;
+      case Op::m_index:
+        t.type = DType::i32;
+        v.axes = Axis::m;
+        return true;
+      case Op::n_index:
+        t.type = DType::i32;
+        v.axes = Axis::n;
+        return true;
+      case Op::batch_index:
+        t.type = DType::i32;
+        v.axes = Axis::b;
+        return true;
+      case Op::random:
+        t.type = DType::f32;
+        v.axes = Axis::b | tile_axes;
+        return true;
       default: fail(ErrorCode::internal, "'" + std::string(info(node.op).id) + "' cannot stand in a graph", "", id);
     }
   }
@@ -251,7 +269,8 @@ class Verifier {
     const Node& node = graph_.nodes[id];
     const std::string op = node.op == Op::call ? node.function->name : std::string(info(node.op).spelling);
     fail(ErrorCode::extent_mismatch, "'" + op + "' of unequal extents: " + named(a) + " against " + named(b),
-         "chunk divides the columns, a grouped reduction leaves one value a group; repeat(x, group) lays such a value back.",
+         "chunk divides the columns, a grouped reduction leaves one value a group; repeat(x, group) lays such a value "
+         "back.",
          id);
   }
 
@@ -260,16 +279,22 @@ class Verifier {
     if (node.op == Op::call) {
       if (!node.function) fail(ErrorCode::internal, "a call without a function", "", id);
       if (node.args.size() != node.function->parameters.size())
-        fail(ErrorCode::bad_call, quoted(node.function->name) + " takes " + std::to_string(node.function->parameters.size()) +
-             " arguments, not " + std::to_string(node.args.size()), "", id);
+        fail(ErrorCode::bad_call,
+             quoted(node.function->name) + " takes " + std::to_string(node.function->parameters.size()) +
+                 " arguments, not " + std::to_string(node.args.size()),
+             "", id);
       for (std::size_t p = native_arity(*node.function); p < node.args.size(); ++p) {
-        if (!result_.values[node.args[p]].axes.has(Axis::m) && !result_.values[node.args[p]].axes.has(Axis::n)) continue;
-        fail(ErrorCode::bad_call, "the parameter " + quoted(node.function->parameters[p].name) + " of " +
-             quoted(node.function->name) + " must be a scalar, not " + text(result_.values[node.args[p]]), "", id);
+        if (!result_.values[node.args[p]].axes.has(Axis::m) && !result_.values[node.args[p]].axes.has(Axis::n))
+          continue;
+        fail(ErrorCode::bad_call,
+             "the parameter " + quoted(node.function->parameters[p].name) + " of " + quoted(node.function->name) +
+                 " must be a scalar, not " + text(result_.values[node.args[p]]),
+             "", id);
       }
     }
     if (node.op == Op::scaled && !(result_.values[node.args[0]].axes & tile_axes).empty())
-      fail(ErrorCode::extent_mismatch, "the factor of scaled must be a scalar, not " + text(result_.values[node.args[0]]),
+      fail(ErrorCode::extent_mismatch,
+           "the factor of scaled must be a scalar, not " + text(result_.values[node.args[0]]),
            "Whether x is read is decided once for all elements; use '*'.", id);
     if (node.op == Op::cast && node.round == Round::stochastic && !is_float(node.dtype))
       fail(ErrorCode::bad_attribute, "stochastic rounding to " + std::string(postlude::name(node.dtype)),
@@ -277,9 +302,7 @@ class Verifier {
     meet(id);
     try {
       types_[id] = typing_.infer(node, args_);
-    } catch (const Error& e) {
-      fail(e.code(), e.message(), e.hint(), id);
-    }
+    } catch (const Error& e) { fail(e.code(), e.message(), e.hint(), id); }
   }
 
   static std::size_t native_arity(const Function& f) {
@@ -298,13 +321,15 @@ class Verifier {
       return;
     }
     if (node.group < 0 || node.group > extent_limit)
-      fail(ErrorCode::bad_attribute, what + " with group=" + std::to_string(node.group), "A group is a positive number of columns.", id);
+      fail(ErrorCode::bad_attribute, what + " with group=" + std::to_string(node.group),
+           "A group is a positive number of columns.", id);
     meet(id);
     ValueInfo& v = result_.values[id];
     const Axis axis = node.op == Op::repeat && !node.axes.has(Axis::n) ? Axis::m : Axis::n;
     for (NodeId a : node.args) {
       if (result_.values[a].axes.has(axis)) continue;
-      fail(ErrorCode::missing_axis, what + " of a value that has no " + (axis == Axis::n ? "columns" : "rows") + ": " + named(a), "", id);
+      fail(ErrorCode::missing_axis,
+           what + " of a value that has no " + (axis == Axis::n ? "columns" : "rows") + ": " + named(a), "", id);
     }
     std::optional<Extent> changed;
     const std::int64_t k = node.op == Op::chunk ? node.pieces : static_cast<std::int64_t>(node.args.size());
@@ -322,13 +347,15 @@ class Verifier {
       changed = scaled_by(v.columns, k, 1);
     } else {
       if (node.group < 1 || (node.axes != Axes(Axis::n) && node.axes != Axes(Axis::m)))
-        fail(ErrorCode::bad_attribute, "repeat with group=" + std::to_string(node.group), "It needs a positive group and one axis.", id);
+        fail(ErrorCode::bad_attribute, "repeat with group=" + std::to_string(node.group),
+             "It needs a positive group and one axis.", id);
       types_[id] = types_[node.args[0]];
       types_[id].literal = false;
       changed = ungrouped(axis == Axis::n ? v.columns : v.rows, node.group);
     }
     if (node.op != Op::repeat && node.group > 0 && node.group % k != 0)
-      fail(ErrorCode::bad_attribute, what + " of groups of " + std::to_string(node.group) + " columns in " + std::to_string(k) + " pieces",
+      fail(ErrorCode::bad_attribute,
+           what + " of groups of " + std::to_string(node.group) + " columns in " + std::to_string(k) + " pieces",
            "The number of pieces must divide the group.", id);
     if (!changed)
       fail(ErrorCode::bad_attribute, what + " makes an extent out of " + text(v) + " that cannot be expressed", "", id);
@@ -354,18 +381,24 @@ class Verifier {
     if (node.axes.empty() || node.axes.bits > 7)
       fail(ErrorCode::bad_attribute, what + " over no axis", "Axis is 0, 1 or both.", id);
     if (node.group < 0 || node.group > extent_limit)
-      fail(ErrorCode::bad_attribute, what + " with group=" + std::to_string(node.group), "A group is a positive number of columns or rows.", id);
+      fail(ErrorCode::bad_attribute, what + " with group=" + std::to_string(node.group),
+           "A group is a positive number of columns or rows.", id);
     const Axes spatial = node.axes & tile_axes;
     if (node.group > 0 && spatial != Axes(Axis::m) && spatial != Axes(Axis::n))
-      fail(ErrorCode::bad_attribute, what + " with a group over two axes", "Say axis=0 (groups of rows) or axis=1 (groups of columns).", id);
+      fail(ErrorCode::bad_attribute, what + " with a group over two axes",
+           "Say axis=0 (groups of rows) or axis=1 (groups of columns).", id);
     meet(id);
     ValueInfo& v = result_.values[id];
     for (const Axis axis : {Axis::m, Axis::n, Axis::b}) {
       if (!node.axes.has(axis) || v.axes.has(axis)) continue;
       const char* over = axis == Axis::m ? "axis=0 (the rows)" : axis == Axis::n ? "axis=1 (the columns)" : "the batch";
       const Axes left = v.axes & tile_axes;
-      fail(ErrorCode::missing_axis, what + " over " + over + " of a value that does not vary along it: " + named(node.args[0]),
-           left == Axes(Axis::m) ? "Reduce it with axis=0." : left == Axes(Axis::n) ? "Reduce it with axis=1." : "", id);
+      fail(ErrorCode::missing_axis,
+           what + " over " + over + " of a value that does not vary along it: " + named(node.args[0]),
+           left == Axes(Axis::m)   ? "Reduce it with axis=0."
+           : left == Axes(Axis::n) ? "Reduce it with axis=1."
+                                   : "",
+           id);
     }
     if (node.group > 0) {
       Extent& e = spatial.has(Axis::n) ? v.columns : v.rows;
@@ -408,31 +441,34 @@ class Verifier {
     const Span& span = node.span;
     if (!node.combine) fail(ErrorCode::bad_combiner, "reduce without a combiner", "", id);
     if (node.combine->parameters != static_cast<std::int32_t>(2 * k))
-      fail(ErrorCode::bad_combiner, "the combiner of " + std::to_string(k) + " values takes " + std::to_string(node.combine->parameters) +
-           " parameters", "It takes " + std::to_string(2 * k) + ": a1, ..., b1, ...", id);
+      fail(ErrorCode::bad_combiner,
+           "the combiner of " + std::to_string(k) + " values takes " + std::to_string(node.combine->parameters) +
+               " parameters",
+           "It takes " + std::to_string(2 * k) + ": a1, ..., b1, ...", id);
     if (node.identity.size() != k)
-      fail(ErrorCode::bad_combiner, "reduce of " + std::to_string(k) + " values with " + std::to_string(node.identity.size()) + " identities",
+      fail(ErrorCode::bad_combiner,
+           "reduce of " + std::to_string(k) + " values with " + std::to_string(node.identity.size()) + " identities",
            "Give one a value.", id);
     check_body(*node.combine, k, ErrorCode::bad_combiner, "the combiner", span);
     std::vector<TypeState> values;
     for (const TypeState& a : args_)
-      values.push_back(a.type == DType::boolean ? TypeState{DType::boolean, false, false} : TypeState{promote({&a, 1}).type, false, false});
+      values.push_back(a.type == DType::boolean ? TypeState{DType::boolean, false, false}
+                                                : TypeState{promote({&a, 1}).type, false, false});
     std::vector<TypeState> parameters = values;
     parameters.insert(parameters.end(), values.begin(), values.end());
     std::vector<TypeState> body;
     try {
       body = typing_.infer_body(*node.combine, parameters);
-    } catch (const Error& e) {
-      fail(ErrorCode::bad_combiner, "in the combiner: " + e.message(), e.hint(), id);
-    }
+    } catch (const Error& e) { fail(ErrorCode::bad_combiner, "in the combiner: " + e.message(), e.hint(), id); }
     for (std::size_t i = 0; i < k; ++i) {
       const TypeState& r = body[node.combine->results[i]];
       const bool yields = r.literal && r.type != DType::boolean && values[i].type != DType::boolean &&
                           !(r.type == DType::f32 && values[i].type && values[i].type != DType::f32);
       const bool open = !values[i].type && r.type != DType::boolean;  // the accumulator's type may be right
       if (yields || !r.type || open || r.type == values[i].type) continue;
-      fail(ErrorCode::bad_combiner, "result " + std::to_string(i + 1) + " of the combiner is " + std::string(postlude::name(*r.type)) +
-           " where the value is " + (values[i].type ? std::string(postlude::name(*values[i].type)) : "a number"),
+      fail(ErrorCode::bad_combiner,
+           "result " + std::to_string(i + 1) + " of the combiner is " + std::string(postlude::name(*r.type)) +
+               " where the value is " + (values[i].type ? std::string(postlude::name(*values[i].type)) : "a number"),
            "Cast the value or the result.", id);
     }
     components_[id] = values;
@@ -447,8 +483,8 @@ class Verifier {
 
   void outputs() const {
     if (graph_.outputs.empty())
-      throw Error(ErrorCode::no_output, "the epilogue " + quoted(graph_.name) + " has no output",
-                  "Return a value.", locate(graph_, graph_.nodes.empty() ? Span{} : graph_.nodes.back().span));
+      throw Error(ErrorCode::no_output, "the epilogue " + quoted(graph_.name) + " has no output", "Return a value.",
+                  locate(graph_, graph_.nodes.empty() ? Span{} : graph_.nodes.back().span));
     for (const OutputDecl& o : graph_.outputs) {
       if (o.value < 0 || o.value >= static_cast<NodeId>(graph_.nodes.size()) ||
           (graph_.nodes[o.value].op == Op::reduce && graph_.nodes[o.value].reduction == ReduceOp::custom))
@@ -458,8 +494,9 @@ class Verifier {
         fail(ErrorCode::constant_output, "output " + quoted(o.name) + " is a constant",
              "It depends on no operand, no index and not on acc; compute it outside.", o.span);
       if (o.axes && *o.axes != (v.axes & tile_axes))
-        fail(ErrorCode::output_axes, "output " + quoted(o.name) + " is declared " + class_name(*o.axes) + " but its value is " +
-             class_name(v.axes) + " (" + text(v) + ")",
+        fail(ErrorCode::output_axes,
+             "output " + quoted(o.name) + " is declared " + class_name(*o.axes) + " but its value is " +
+                 class_name(v.axes) + " (" + text(v) + ")",
              "Declare what it is, or reduce it.", o.span);
     }
   }

@@ -9,10 +9,11 @@
 namespace postlude::inline v0 {
 
 struct ValueInfo {
-  std::optional<DType> type;  // f32, i32, i64, boolean; unset: depends on the accumulator's type, which is not known yet
-  bool literal = false;       // a constant (or an expression of constants) that yields to the other side's type
-  Axes axes;                  // of {b, m, n}; b where the value may differ between batches
-  Extent rows, columns;       // along m and n, where the axes have them
+  std::optional<DType>
+      type;              // f32, i32, i64, boolean; unset: depends on the accumulator's type, which is not known yet
+  bool literal = false;  // a constant (or an expression of constants) that yields to the other side's type
+  Axes axes;             // of {b, m, n}; b where the value may differ between batches
+  Extent rows, columns;  // along m and n, where the axes have them
 };
 
 // A condition on the shapes of a problem that a chunk makes: `divisor` divides `columns` at N.
@@ -23,9 +24,9 @@ struct Divisibility {
 };
 
 struct Inference {
-  std::vector<ValueInfo> values;          // one a node
-  std::vector<Extent> operand_rows;       // one an operand: tiles and rows may be wider or narrower than the
-  std::vector<Extent> operand_columns;    // accumulator, as their first use demands (z of M x 2N in SwiGLU's gradient)
+  std::vector<ValueInfo> values;        // one a node
+  std::vector<Extent> operand_rows;     // one an operand: tiles and rows may be wider or narrower than the
+  std::vector<Extent> operand_columns;  // accumulator, as their first use demands (z of M x 2N in SwiGLU's gradient)
   std::vector<Divisibility> divisibility;
 };
 

@@ -24,7 +24,8 @@ NodeId rewritten(const Item& item, Rewriter& to) {
       break;
     case Op::div: {
       if (to[b].is_constant(1)) return a;
-      if (const double r = exact_reciprocal(to[b]); r != 0) return to.make(Op::mul, DType::f32, {a, to.constant(DType::f32, r, item.origin)}, item.origin);
+      if (const double r = exact_reciprocal(to[b]); r != 0)
+        return to.make(Op::mul, DType::f32, {a, to.constant(DType::f32, r, item.origin)}, item.origin);
       break;
     }
     case Op::neg:
@@ -33,7 +34,8 @@ NodeId rewritten(const Item& item, Rewriter& to) {
     case Op::pow:
       if (to[b].is_constant(1)) return a;
       if (to[b].is_constant(2)) return to.make(Op::mul, DType::f32, {a, a}, item.origin);
-      if (to[b].is_constant(3)) return to.make(Op::mul, DType::f32, {to.make(Op::mul, DType::f32, {a, a}, item.origin), a}, item.origin);
+      if (to[b].is_constant(3))
+        return to.make(Op::mul, DType::f32, {to.make(Op::mul, DType::f32, {a, a}, item.origin), a}, item.origin);
       break;
     case Op::where:
       if (item.args[1] == item.args[2]) return item.args[1];

@@ -10,7 +10,9 @@ namespace {
 
 // The argument types of an elementwise op, given the type of its result and of its first argument.
 bool types_fit(Op op, DType result, const std::vector<DType>& args, DType cast) {
-  const auto all = [&](DType type) { return std::all_of(args.begin(), args.end(), [&](DType a) { return a == type; }); };
+  const auto all = [&](DType type) {
+    return std::all_of(args.begin(), args.end(), [&](DType a) { return a == type; });
+  };
   switch (info(op).rule) {
     case TypeRule::arithmetic: return all(result) && result != DType::boolean;
     case TypeRule::real: return all(DType::f32) && result == DType::f32;
@@ -24,10 +26,12 @@ bool types_fit(Op op, DType result, const std::vector<DType>& args, DType cast) 
 
 class ProgramCheck {
  public:
-  ProgramCheck(const Program& program, bool stream) : program_(program), stream_(stream), written_(program.buffers.size(), 0) {}
+  ProgramCheck(const Program& program, bool stream)
+      : program_(program), stream_(stream), written_(program.buffers.size(), 0) {}
 
   void run() {
-    if (program_.operands + program_.outputs > static_cast<std::int32_t>(program_.buffers.size())) broken("buffers are missing");
+    if (program_.operands + program_.outputs > static_cast<std::int32_t>(program_.buffers.size()))
+      broken("buffers are missing");
     for (phase_ = 0; phase_ < program_.phases.size(); ++phase_) {
       const Phase& phase = program_.phases[phase_];
       for (std::size_t i = 0; i < phase.code.size(); ++i) instruction(phase, i);
@@ -36,7 +40,8 @@ class ProgramCheck {
       stores(phase);
     }
     for (std::size_t b = 0; b < program_.buffers.size(); ++b)
-      if (program_.buffers[b].kind != BufferKind::operand && !written_[b]) broken(program_.buffers[b].name + " is never written");
+      if (program_.buffers[b].kind != BufferKind::operand && !written_[b])
+        broken(program_.buffers[b].name + " is never written");
   }
 
  private:
@@ -58,21 +63,26 @@ class ProgramCheck {
       axes = axes | phase.code[a].vary();
     }
     if (!phase.domain.contains(x.axes)) broken(here(i) + " varies beyond the phase's domain");
-    if (x.batched && program_.batched && !phase.batched) broken(here(i) + " varies over the batch in a phase that does not");
+    if (x.batched && program_.batched && !phase.batched)
+      broken(here(i) + " varies over the batch in a phase that does not");
     if (!x.args.empty() && axes != x.vary()) broken(here(i) + " does not vary as its arguments do");
-    if (is_elementwise(x.op) && !types_fit(x.op, x.type, types, x.dtype)) broken(here(i) + " has arguments of the wrong types");
+    if (is_elementwise(x.op) && !types_fit(x.op, x.type, types, x.dtype))
+      broken(here(i) + " has arguments of the wrong types");
     if (!is_elementwise(x.op) && x.op != Op::call && !x.args.empty()) broken(here(i) + " is no instruction");
     if (x.op == Op::parameter || x.op == Op::chunk || x.op == Op::concat || x.op == Op::repeat || x.op == Op::reduce)
       broken(here(i) + " is no instruction");
-    if (x.type != DType::f32 && x.type != DType::i32 && x.type != DType::i64 && x.type != DType::boolean) broken(here(i) + " has no type to compute in");
+    if (x.type != DType::f32 && x.type != DType::i32 && x.type != DType::i64 && x.type != DType::boolean)
+      broken(here(i) + " has no type to compute in");
     if (x.op == Op::constant && x.literal.type != x.type) broken(here(i) + " is a constant of another type");
-    if (x.guard >= 0 && (x.guard >= static_cast<ValueId>(i) || phase.code[x.guard].type != DType::boolean || !phase.code[x.guard].axes.empty()))
+    if (x.guard >= 0 && (x.guard >= static_cast<ValueId>(i) || phase.code[x.guard].type != DType::boolean ||
+                         !phase.code[x.guard].axes.empty()))
       broken(here(i) + " has a guard that is not a uniform condition before it");
     if (x.op != Op::operand) return;
     const BufferId b = x.access.buffer;
     if (b < 0 || b >= static_cast<BufferId>(program_.buffers.size())) broken(here(i) + " reads no buffer");
     const Buffer& buffer = program_.buffers[b];
-    if (buffer.kind != BufferKind::operand && written_[b] != 1) broken(here(i) + " reads " + buffer.name + " before it is written");
+    if (buffer.kind != BufferKind::operand && written_[b] != 1)
+      broken(here(i) + " reads " + buffer.name + " before it is written");
     if ((buffer.axes & tile_axes) != x.axes) broken(here(i) + " does not vary as " + buffer.name + " does");
     if (compute_type(buffer.dtype) != x.type) broken(here(i) + " has another type than " + buffer.name);
   }
@@ -85,7 +95,8 @@ class ProgramCheck {
       if (accumulator_seen_ && !stream_) broken("phase " + std::to_string(phase_) + " uses the accumulator again");
       std::vector<std::pair<std::int64_t, std::int64_t>> own;
       for (const ColumnMap::Step& step : x.access.columns.steps) own.emplace_back(step.pieces, step.group);
-      if (!stream_ && !first && own != shape) broken("phase " + std::to_string(phase_) + " splits the accumulator in two ways");
+      if (!stream_ && !first && own != shape)
+        broken("phase " + std::to_string(phase_) + " splits the accumulator in two ways");
       shape = own;
       first = false;
     }
@@ -97,15 +108,19 @@ class ProgramCheck {
     for (const ColumnMap* map : maps) {
       std::int64_t pieces = 1;
       for (const ColumnMap::Step& step : map->steps) pieces *= step.pieces;
-      if (map->divide != 1 || pieces != static_cast<std::int64_t>(maps.size())) broken(what + " is not covered by its pieces");
+      if (map->divide != 1 || pieces != static_cast<std::int64_t>(maps.size()))
+        broken(what + " is not covered by its pieces");
       for (const ColumnMap* other : maps)
         if (other != map && *other == *map) broken(what + " has a piece twice");
     }
   }
 
   void reduction(const Phase& phase, const Reduction& r) {
-    const std::size_t k = r.reducer == Reducer::custom ? r.results.size() : r.reducer == Reducer::argmax || r.reducer == Reducer::argmin ? 2 : 1;
-    if (static_cast<int>(r.results.size()) != components(r.reducer, k)) broken("a reduction has a wrong number of results");
+    const std::size_t k = r.reducer == Reducer::custom                                   ? r.results.size()
+                          : r.reducer == Reducer::argmax || r.reducer == Reducer::argmin ? 2
+                                                                                         : 1;
+    if (static_cast<int>(r.results.size()) != components(r.reducer, k))
+      broken("a reduction has a wrong number of results");
     std::vector<const ColumnMap*> maps;
     for (const Reduction::Piece& piece : r.pieces) {
       if (piece.args.size() != k) broken("a reduction has a wrong number of arguments");
@@ -118,8 +133,10 @@ class ProgramCheck {
     if (!phase.domain.contains(r.axes & tile_axes)) broken("a reduction over an axis that its phase lacks");
     for (BufferId b : r.results) {
       if (b < 0) continue;
-      if (program_.buffers[b].axes.has(Axis::b) != (phase.batched && !r.axes.has(Axis::b))) broken(program_.buffers[b].name + " has another batch than its reduction");
-      if (program_.buffers[b].kind != BufferKind::statistic || written_[b]) broken(program_.buffers[b].name + " cannot be written by a reduction");
+      if (program_.buffers[b].axes.has(Axis::b) != (phase.batched && !r.axes.has(Axis::b)))
+        broken(program_.buffers[b].name + " has another batch than its reduction");
+      if (program_.buffers[b].kind != BufferKind::statistic || written_[b])
+        broken(program_.buffers[b].name + " cannot be written by a reduction");
       written_[b] = 2;
     }
   }
@@ -129,11 +146,15 @@ class ProgramCheck {
     std::vector<BufferId> stored;
     for (const Store& s : phase.stores) {
       const BufferId b = s.access.buffer;
-      if (b < program_.operands || b >= static_cast<BufferId>(program_.buffers.size())) broken("a store to what is no output");
+      if (b < program_.operands || b >= static_cast<BufferId>(program_.buffers.size()))
+        broken("a store to what is no output");
       const Buffer& buffer = program_.buffers[b];
-      if (s.value < 0 || s.value >= static_cast<ValueId>(phase.code.size())) broken("a store of a value that is not there");
-      if (phase.domain != (buffer.axes & tile_axes) || phase.batched != buffer.axes.has(Axis::b)) broken(buffer.name + " is stored by a phase of another domain");
-      if (phase.code[s.value].axes != (buffer.axes & tile_axes)) broken(buffer.name + " is stored from a value of other axes");
+      if (s.value < 0 || s.value >= static_cast<ValueId>(phase.code.size()))
+        broken("a store of a value that is not there");
+      if (phase.domain != (buffer.axes & tile_axes) || phase.batched != buffer.axes.has(Axis::b))
+        broken(buffer.name + " is stored by a phase of another domain");
+      if (phase.code[s.value].axes != (buffer.axes & tile_axes))
+        broken(buffer.name + " is stored from a value of other axes");
       if (written_[b] == 1 || buffer.kind == BufferKind::statistic) broken(buffer.name + " is written twice");
       if (maps[b].empty()) stored.push_back(b);
       maps[b].push_back(&s.access.columns);
@@ -149,7 +170,9 @@ class ProgramCheck {
 }  // namespace
 
 void check(const Work& work, std::string_view pass) {
-  const auto fail = [&](std::size_t i, const std::string& what) { broken(std::string(pass) + ": v" + std::to_string(i) + " " + what); };
+  const auto fail = [&](std::size_t i, const std::string& what) {
+    broken(std::string(pass) + ": v" + std::to_string(i) + " " + what);
+  };
   for (std::size_t i = 0; i < work.items.size(); ++i) {
     const Item& x = work.items[i];
     std::vector<DType> types;
@@ -171,7 +194,8 @@ void check(const Work& work, std::string_view pass) {
     }
   }
   for (const WorkOutput& o : work.outputs)
-    if (o.value < 0 || o.value >= static_cast<NodeId>(work.items.size())) broken(std::string(pass) + ": an output has no value");
+    if (o.value < 0 || o.value >= static_cast<NodeId>(work.items.size()))
+      broken(std::string(pass) + ": an output has no value");
 }
 
 void check(const Program& program, bool stream) { ProgramCheck(program, stream).run(); }

@@ -8,7 +8,8 @@
 namespace postlude::inline v0::lower {
 namespace {
 
-// ---- the smallest dtype that holds a value exactly --------------------------------------------------------------------
+// ---- the smallest dtype that holds a value exactly
+// --------------------------------------------------------------------
 
 bool narrow_float(DType t) { return t == DType::e4m3 || t == DType::e5m2; }
 
@@ -30,7 +31,8 @@ DType join(DType a, DType b) {
 DType loaded(DType dtype) { return dtype == DType::e5m2 ? DType::f16 : dtype; }
 
 bool holds_constant(DType dtype, const Literal& c) {
-  if (c.type == DType::f32) return !is_float(dtype) ? false : core::round_to(dtype, c.real) == c.real || c.real != c.real;
+  if (c.type == DType::f32)
+    return !is_float(dtype) ? false : core::round_to(dtype, c.real) == c.real || c.real != c.real;
   if (dtype == DType::s8) return c.integer >= -128 && c.integer <= 127;
   if (dtype == DType::u8) return c.integer >= 0 && c.integer <= 255;
   return true;
@@ -63,7 +65,8 @@ DType exact_dtype(const Item& item, const std::vector<Item>& items, const std::v
       if (item.type != DType::f32) return item.type;
       break;
     case Op::call:
-      if (!item.function->prelude || item.function->name != "relu" || item.type != items[item.args[0]].type) return item.type;
+      if (!item.function->prelude || item.function->name != "relu" || item.type != items[item.args[0]].type)
+        return item.type;
       return with_constant(dtypes[item.args[0]], {item.type, 0, 0});
     case Op::where: first = 1; break;
     case Op::chunk:
@@ -76,26 +79,33 @@ DType exact_dtype(const Item& item, const std::vector<Item>& items, const std::v
   if (item.type == DType::boolean) return item.type;
   std::optional<DType> result;
   for (std::size_t i = first; i < item.args.size(); ++i)
-    if (items[item.args[i]].op != Op::constant) result = result ? join(*result, dtypes[item.args[i]]) : dtypes[item.args[i]];
+    if (items[item.args[i]].op != Op::constant)
+      result = result ? join(*result, dtypes[item.args[i]]) : dtypes[item.args[i]];
   if (!result) return item.type;
   for (std::size_t i = first; i < item.args.size(); ++i)
     if (items[item.args[i]].op == Op::constant) result = with_constant(*result, items[item.args[i]].literal);
   return *result;
 }
 
-// ---- the cut ---------------------------------------------------------------------------------------------------------
+// ---- the cut
+// ---------------------------------------------------------------------------------------------------------
 
 class Cutter {
  public:
   Cutter(const Work& work, Phases& phases, const std::vector<DType>& operand_types, std::optional<DType> stream,
          const Options& options)
-      : work_(work), items_(work.items), p_(phases), operand_types_(operand_types), stream_(stream),
+      : work_(work),
+        items_(work.items),
+        p_(phases),
+        operand_types_(operand_types),
+        stream_(stream),
         options_(options) {}
 
   Cut run() {
     result_.reads.resize(p_.phases.size());
     result_.dtypes.reserve(items_.size());
-    for (const Item& item : items_) result_.dtypes.push_back(exact_dtype(item, items_, result_.dtypes, operand_types_, stream_));
+    for (const Item& item : items_)
+      result_.dtypes.push_back(exact_dtype(item, items_, result_.dtypes, operand_types_, stream_));
     computed_.assign(items_.size(), -1);
     overwritten();
     outputs();
@@ -184,7 +194,8 @@ class Cutter {
     const Item& item = items_[id];
     constexpr std::int64_t unit = 5040;  // so that halves, thirds, ... of a width are whole
     std::int64_t cost = size_of(result_.dtypes[id]) * unit;
-    for (const Extent& e : {item.rows, item.columns}) cost = std::max<std::int64_t>(1, cost * std::min<std::int64_t>(e.times, 1 << 20) / e.over);
+    for (const Extent& e : {item.rows, item.columns})
+      cost = std::max<std::int64_t>(1, cost * std::min<std::int64_t>(e.times, 1 << 20) / e.over);
     return cost;
   }
 
@@ -204,7 +215,8 @@ class Cutter {
     std::vector<NodeId> pending;
     const auto push = [&](NodeId id) { pending.push_back(id); };
     for (const Root& root : p_.phases[phase].roots) {
-      if (root.kind == Root::Kind::reduction) for (NodeId a : items_[root.item].args) push(a);
+      if (root.kind == Root::Kind::reduction)
+        for (NodeId a : items_[root.item].args) push(a);
       else push(root.item);
     }
     std::vector<NodeId> values = pending;
@@ -272,8 +284,10 @@ class Cutter {
   [[noreturn]] void refuse(const std::vector<NodeId>& wired, std::int32_t phase) const {
     for (NodeId id : wired) {
       if (items_[id].op != Op::operand || !is_source(id, phase)) continue;
-      throw Error(ErrorCode::overlap, "an output cannot be in place of " + quoted(work_.graph->operands[items_[id].index].name) +
-                  ", which is read again after that output has been written", "Bind the output to memory of its own.");
+      throw Error(ErrorCode::overlap,
+                  "an output cannot be in place of " + quoted(work_.graph->operands[items_[id].index].name) +
+                      ", which is read again after that output has been written",
+                  "Bind the output to memory of its own.");
     }
     throw Error(ErrorCode::internal, "no cut between two phases");
   }

@@ -1,11 +1,11 @@
 // cut: what crosses from one pass over the tiles to the next.
 //
-// Only the phase behind the main loop sees the accumulator. For every later tile phase a minimum cut by bytes between the
-// accumulator and what the phase computes decides which values it reads from memory. A value costs the bytes of the
-// smallest dtype that holds it exactly (cast(x, bf16) and its relu: 2); what only needs operands costs nothing, for it is
-// computed again; a value that is in memory already (an earlier cut, an output whose dtype holds it exactly) costs nothing
-// either. Among equal cuts the latest wins: it recomputes least. An output in place of an operand is never read, and the
-// operand, once overwritten, is a source like the accumulator.
+// Only the phase behind the main loop sees the accumulator. For every later tile phase a minimum cut by bytes between
+// the accumulator and what the phase computes decides which values it reads from memory. A value costs the bytes of the
+// smallest dtype that holds it exactly (cast(x, bf16) and its relu: 2); what only needs operands costs nothing, for it
+// is computed again; a value that is in memory already (an earlier cut, an output whose dtype holds it exactly) costs
+// nothing either. Among equal cuts the latest wins: it recomputes least. An output in place of an operand is never
+// read, and the operand, once overwritten, is a source like the accumulator.
 #pragma once
 
 #include "lower/phases.h"
@@ -28,7 +28,7 @@ struct Cut {
 
 // Adds the stores of crossing values to `phases`. `operand_types`: one an operand. `stream`: the dtype of a stream's X,
 // which every phase may read as its accumulator unless an output overwrites it.
-[[nodiscard]] Cut cut(const Work& work, Phases& phases, const std::vector<DType>& operand_types, std::optional<DType> stream,
-                      const Options& options);
+[[nodiscard]] Cut cut(const Work& work, Phases& phases, const std::vector<DType>& operand_types,
+                      std::optional<DType> stream, const Options& options);
 
 }  // namespace postlude::inline v0::lower

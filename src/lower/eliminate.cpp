@@ -15,7 +15,8 @@ struct OneHot {
 std::optional<OneHot> one_hot(NodeId id, Axis axis, const Rewriter& to) {
   Literal value{DType::boolean, 0, 1};
   const auto uncast = [&](NodeId x) {
-    while (to[x].op == Op::cast && !is_float(to[x].dtype) && to[x].dtype != DType::s8 && to[x].dtype != DType::u8) x = to[x].args[0];
+    while (to[x].op == Op::cast && !is_float(to[x].dtype) && to[x].dtype != DType::s8 && to[x].dtype != DType::u8)
+      x = to[x].args[0];
     return x;
   };
   if (to[id].op == Op::cast) {  // of a boolean or a small constant: exact in every type that sums are made in
@@ -25,7 +26,8 @@ std::optional<OneHot> one_hot(NodeId id, Axis axis, const Rewriter& to) {
   if (to[id].op == Op::where) {
     const Item& c = to[to[id].args[1]];
     const Item& zero = to[to[id].args[2]];
-    const bool plain = c.op == Op::constant && zero.is_constant(0) && !std::signbit(zero.literal.real) && !c.is_constant(0);
+    const bool plain =
+        c.op == Op::constant && zero.is_constant(0) && !std::signbit(zero.literal.real) && !c.is_constant(0);
     if (!plain) return {};
     value = c.literal;
     id = to[id].args[0];
@@ -65,7 +67,8 @@ bool eliminate(Work& work) {
       const NodeId value = to.constant(item.type, found->value.value(), origin);
       result = to.make(Op::where, item.type, {result, value, to.constant(item.type, 0, origin)}, origin);
     }
-    // The elements may have had axes that the label lacks; a value for each of them is then the same, and has to be laid out.
+    // The elements may have had axes that the label lacks; a value for each of them is then the same, and has to be
+    // laid out.
     if (to[result].vary != item.vary) {
       to.keep(std::move(item));
       continue;

@@ -16,11 +16,11 @@ struct View {
 bool less(const View& a, const View& b) {
   const auto key = [](const View& v) { return std::pair(v.divide_rows, v.columns.divide); };
   if (key(a) != key(b)) return key(a) < key(b);
-  return std::lexicographical_compare(
-      a.columns.steps.begin(), a.columns.steps.end(), b.columns.steps.begin(), b.columns.steps.end(),
-      [](const ColumnMap::Step& s, const ColumnMap::Step& t) {
-        return std::tuple(s.pieces, s.piece, s.group) < std::tuple(t.pieces, t.piece, t.group);
-      });
+  return std::lexicographical_compare(a.columns.steps.begin(), a.columns.steps.end(), b.columns.steps.begin(),
+                                      b.columns.steps.end(), [](const ColumnMap::Step& s, const ColumnMap::Step& t) {
+                                        return std::tuple(s.pieces, s.piece, s.group) <
+                                               std::tuple(t.pieces, t.piece, t.group);
+                                      });
 }
 
 // What an instruction has of its item, but for arguments and access.
@@ -103,8 +103,8 @@ class Emitter {
   const Phases& p_;
   const Cut& cut_;
   Program program_;
-  std::vector<std::vector<BufferId>> results_;        // of every reduction: a buffer a component, -1 if not wanted
-  std::vector<BufferId> crossing_;                    // of every item that is stored
+  std::vector<std::vector<BufferId>> results_;  // of every reduction: a buffer a component, -1 if not wanted
+  std::vector<BufferId> crossing_;              // of every item that is stored
   std::int32_t statistics_ = 0, crossings_ = 0;
 
   // Of the phase being emitted:
@@ -118,11 +118,12 @@ class Emitter {
     const GraphData& graph = *work_.graph;
     for (std::size_t i = 0; i < graph.operands.size(); ++i)
       program_.buffers.push_back({BufferKind::operand, graph.operands[i].name, inferred_.operand_types[i],
-                                  graph.operands[i].axes | (work_.batched ? Axes(Axis::b) : Axes()), inferred_.inference.operand_rows[i],
-                                  inferred_.inference.operand_columns[i]});
+                                  graph.operands[i].axes | (work_.batched ? Axes(Axis::b) : Axes()),
+                                  inferred_.inference.operand_rows[i], inferred_.inference.operand_columns[i]});
     for (const WorkOutput& o : work_.outputs) {
       const Item& x = items_[o.value];
-      program_.buffers.push_back({BufferKind::output, graph.outputs[o.declaration].name, o.dtype, x.vary, x.rows, x.columns});
+      program_.buffers.push_back(
+          {BufferKind::output, graph.outputs[o.declaration].name, o.dtype, x.vary, x.rows, x.columns});
     }
     program_.operands = static_cast<std::int32_t>(graph.operands.size());
     program_.outputs = static_cast<std::int32_t>(work_.outputs.size());
@@ -151,8 +152,8 @@ class Emitter {
   }
 
   BufferId statistic(const Item& reduce, DType type) {
-    return buffer({BufferKind::statistic, "s" + std::to_string(statistics_++), type,
-                   reduce.vary, reduce.rows, reduce.columns});
+    return buffer(
+        {BufferKind::statistic, "s" + std::to_string(statistics_++), type, reduce.vary, reduce.rows, reduce.columns});
   }
 
   void emit_phase(std::int32_t phase) {
@@ -178,8 +179,8 @@ class Emitter {
         to = program_.operands + root.output;
       } else {
         const Item& x = items_[root.item];
-        to = crossing_[root.item] = buffer({BufferKind::crossing, "x" + std::to_string(crossings_++), cut_.dtypes[root.item],
-                                            x.vary, x.rows, x.columns});
+        to = crossing_[root.item] = buffer({BufferKind::crossing, "x" + std::to_string(crossings_++),
+                                            cut_.dtypes[root.item], x.vary, x.rows, x.columns});
       }
       for (const ColumnMap& map : maps) {
         const ValueId value = emit_value(root.item, {map, 1});
@@ -225,7 +226,9 @@ class Emitter {
   struct Demand {
     NodeId item;
     std::int32_t view;
-    [[nodiscard]] std::int64_t key() const { return (static_cast<std::int64_t>(item) << 32) | static_cast<std::uint32_t>(view); }
+    [[nodiscard]] std::int64_t key() const {
+      return (static_cast<std::int64_t>(item) << 32) | static_cast<std::uint32_t>(view);
+    }
   };
 
   Demand demand(NodeId id, const View& view) { return {id, view_id(seen(id, view))}; }
@@ -270,7 +273,8 @@ class Emitter {
   }
 
   [[noreturn]] void broken(NodeId id) const {
-    throw Error(ErrorCode::internal, "columns of '" + std::string(info(items_[id].op).id) + "' seen through a map that does not reach them");
+    throw Error(ErrorCode::internal,
+                "columns of '" + std::string(info(items_[id].op).id) + "' seen through a map that does not reach them");
   }
 
   static bool is_shape(Op op) { return op == Op::chunk || op == Op::concat || op == Op::repeat; }

@@ -68,7 +68,7 @@ ValueId expand_call(const Instruction& call, std::vector<Instruction>& code, con
     Frame& frame = stack.back();
     if (code.size() > most_instructions)
       throw Error(ErrorCode::unsupported, "the function " + quoted(call.function->name) + " expands to more than " +
-                  std::to_string(most_instructions) + " operations");
+                                              std::to_string(most_instructions) + " operations");
     if (frame.ids.size() < frame.body.code.size()) {
       Instruction x = frame.body.code[frame.ids.size()];
       for (ValueId& a : x.args) a = frame.ids[a];

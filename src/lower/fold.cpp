@@ -108,7 +108,8 @@ std::optional<Literal> convert(const Item& item, const Literal& x) {
     const double value = static_cast<double>(static_cast<float>(x.value()));
     return real(item.dtype == DType::f32 ? value : core::round_to(item.dtype, value, item.round));
   }
-  const std::int64_t value = x.type == DType::f32 ? core::to_integer(item.dtype, x.real, item.round) : core::to_integer(item.dtype, x.integer);
+  const std::int64_t value =
+      x.type == DType::f32 ? core::to_integer(item.dtype, x.real, item.round) : core::to_integer(item.dtype, x.integer);
   return Literal{item.type, 0, value};
 }
 

@@ -20,7 +20,8 @@ std::optional<NodeId> softmax_maximum(const std::vector<Item>& items, const Item
   NodeId m = difference.args[1];
   // A grouped maximum comes back over its columns.
   const Item& laid = items[m];
-  if (laid.op == Op::repeat && sum.group > 0 && laid.group == sum.group && laid.axes == (sum.axes & tile_axes)) m = laid.args[0];
+  if (laid.op == Op::repeat && sum.group > 0 && laid.group == sum.group && laid.axes == (sum.axes & tile_axes))
+    m = laid.args[0];
   const Item& maximum = items[m];
   const bool grouped = m != difference.args[1];
   if (!is_reduce(maximum, Reducer::max) || maximum.args[0] != difference.args[0] || maximum.axes != sum.axes ||
@@ -33,8 +34,8 @@ std::optional<NodeId> softmax_maximum(const std::vector<Item>& items, const Item
 
 bool fuse(Work& work) {
   const std::vector<Item>& items = work.items;
-  std::unordered_map<NodeId, NodeId> maximum_of;  // sum of exp -> its max
-  std::unordered_map<NodeId, NodeId> softmax_of;  // max -> the first such sum
+  std::unordered_map<NodeId, NodeId> maximum_of;             // sum of exp -> its max
+  std::unordered_map<NodeId, NodeId> softmax_of;             // max -> the first such sum
   std::unordered_map<NodeId, std::vector<NodeId>> welfords;  // x -> those of it
   for (std::size_t i = 0; i < items.size(); ++i) {
     const auto id = static_cast<NodeId>(i);
@@ -52,7 +53,9 @@ bool fuse(Work& work) {
     const Item& sum = items[items[i].args[0]];
     const Item& count = items[items[i].args[1]];
     if (maximum_of.contains(items[i].args[0])) continue;  // it goes into an online softmax
-    if (!is_reduce(sum, Reducer::sum) || uses[items[i].args[0]] != 1 || count.axes != sum.axes || count.group != sum.group) continue;
+    if (!is_reduce(sum, Reducer::sum) || uses[items[i].args[0]] != 1 || count.axes != sum.axes ||
+        count.group != sum.group)
+      continue;
     const auto it = welfords.find(sum.args[0]);
     if (it == welfords.end()) continue;
     for (NodeId w : it->second)
@@ -63,7 +66,8 @@ bool fuse(Work& work) {
   std::unordered_set<NodeId> may_be_of_nothing;
   const auto note_use = [&](NodeId mean, Axes by) {
     const auto it = welford_of.find(mean);
-    if (it != welford_of.end() && items[it->second].group == 0 && !by.contains(items[it->second].axes)) may_be_of_nothing.insert(mean);
+    if (it != welford_of.end() && items[it->second].group == 0 && !by.contains(items[it->second].axes))
+      may_be_of_nothing.insert(mean);
   };
   for (const Item& user : items)
     for (NodeId a : user.args) note_use(a, user.vary);

@@ -27,12 +27,14 @@ void check_in_place(const Program& program, const Options& options) {
       written |= !stored.empty();
       for (const Instruction& x : phase.code) {
         if (!(stream ? x.op == Op::acc : x.op == Op::operand && x.access.buffer == in) || !written) continue;
-        const bool same_place = x.access.divide_rows == 1 && std::any_of(stored.begin(), stored.end(), [&](const ColumnMap* map) {
-                                  return *map == x.access.columns;
-                                });
+        const bool same_place =
+            x.access.divide_rows == 1 &&
+            std::any_of(stored.begin(), stored.end(), [&](const ColumnMap* map) { return *map == x.access.columns; });
         if (!before && same_place) continue;
-        throw Error(ErrorCode::overlap, "the output " + quoted(output) + " cannot be in place of " + quoted(operand) +
-                    (before ? ", which is read again after it has been written" : ", of which it reads other columns or rows than it writes"),
+        throw Error(ErrorCode::overlap,
+                    "the output " + quoted(output) + " cannot be in place of " + quoted(operand) +
+                        (before ? ", which is read again after it has been written"
+                                : ", of which it reads other columns or rows than it writes"),
                     "Bind the output to memory of its own.");
       }
     }

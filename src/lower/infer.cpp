@@ -60,7 +60,8 @@ class Translator {
     std::vector<TypeState> args;
     for (NodeId a : node.args) args.push_back(types_[a]);
     Item item = plain(node, origin, type);
-    for (std::size_t i = 0; i < node.args.size(); ++i) item.args[i] = as(node.args[i], argument_type(node, i, args), origin);
+    for (std::size_t i = 0; i < node.args.size(); ++i)
+      item.args[i] = as(node.args[i], argument_type(node, i, args), origin);
     broadcast(item, work_.items);
     return push(std::move(item));
   }
@@ -130,7 +131,8 @@ Inferred infer(const GraphData& source, const Problem& problem, const Options& o
   };
   for (const auto& choice : options.dtypes) {
     const auto is = [&](const auto& declared) { return declared.name == choice.first; };
-    if (std::none_of(source.operands.begin(), source.operands.end(), is) && std::none_of(source.outputs.begin(), source.outputs.end(), is))
+    if (std::none_of(source.operands.begin(), source.operands.end(), is) &&
+        std::none_of(source.outputs.begin(), source.outputs.end(), is))
       throw Error(ErrorCode::unknown_operand, "no operand or output is named " + quoted(choice.first));
   }
   const DType operand_default = default_operand_type(problem), output_default = default_output_type(problem);
@@ -144,7 +146,10 @@ Inferred infer(const GraphData& source, const Problem& problem, const Options& o
       copied = true;
       copy.operands[i].dtype = choice;
     }
-    result.operand_types.push_back(o.dtype ? *o.dtype : choice ? *choice : o.axes.empty() ? DType::f32 : operand_default);
+    result.operand_types.push_back(o.dtype          ? *o.dtype
+                                   : choice         ? *choice
+                                   : o.axes.empty() ? DType::f32
+                                                    : operand_default);
   }
   result.inference = verify(copied ? copy : source, accumulator_type(problem), operand_default);
 
@@ -199,8 +204,8 @@ Inferred infer(const GraphData& source, const Problem& problem, const Options& o
     } else {
       for (NodeId& a : item.args) a = to.id(a);
     }
-    const bool nothing = (node.op == Op::chunk && node.pieces == 1) || (node.op == Op::concat && node.args.size() == 1) ||
-                         (node.op == Op::repeat && node.group == 1);
+    const bool nothing = (node.op == Op::chunk && node.pieces == 1) ||
+                         (node.op == Op::concat && node.args.size() == 1) || (node.op == Op::repeat && node.group == 1);
     to.is(nothing ? item.args[0] : to.push(std::move(item)), state);
   }
   for (std::size_t i = 0; i < source.outputs.size(); ++i) {
@@ -215,7 +220,8 @@ Inferred infer(const GraphData& source, const Problem& problem, const Options& o
   return result;
 }
 
-Work infer_body(const Lambda& body, const std::vector<DType>& parameters, const std::vector<Axes>& vary, NodeId origin) {
+Work infer_body(const Lambda& body, const std::vector<DType>& parameters, const std::vector<Axes>& vary,
+                NodeId origin) {
   Work work;
   Translator to(work, body.nodes.size());
   Typing typing;
@@ -243,7 +249,8 @@ Work infer_body(const Lambda& body, const std::vector<DType>& parameters, const 
     }
   }
   for (std::size_t i = 0; i < body.results.size(); ++i)
-    work.outputs.push_back({static_cast<std::int32_t>(i), to.as(body.results[i], *types[body.results[i]].type, origin), DType::f32});
+    work.outputs.push_back(
+        {static_cast<std::int32_t>(i), to.as(body.results[i], *types[body.results[i]].type, origin), DType::f32});
   return work;
 }
 

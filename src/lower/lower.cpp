@@ -41,7 +41,8 @@ Program lower(const GraphData& graph, const Problem& problem, const Options& opt
 
   const Stream* stream = std::get_if<Stream>(&problem);
   Phases phases = assign_phases(work, options);
-  const Cut crossing = cut(work, phases, inferred.operand_types, stream ? std::optional(stream->x) : std::nullopt, options);
+  const Cut crossing =
+      cut(work, phases, inferred.operand_types, stream ? std::optional(stream->x) : std::nullopt, options);
   Program program = emit(inferred, phases, crossing, problem);
   check_in_place(program, options);
   if (options.verify_each) check(program, stream != nullptr);

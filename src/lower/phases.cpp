@@ -106,8 +106,8 @@ class Assignment {
     if (uses && p_.columns[id].shape.kind == AccumulatorShape::Kind::mixed) after = std::max(after, p_.accumulator + 1);
   }
 
-  // What a phase recomputes it may recompute through the statistics of all phases before it, so that a thousand phases in a
-  // row would hold a million instructions. Beyond this many the value is stored.
+  // What a phase recomputes it may recompute through the statistics of all phases before it, so that a thousand phases
+  // in a row would hold a million instructions. Beyond this many the value is stored.
   static constexpr std::int32_t most_hops = 32;
 
   void bound_recomputation(NodeId id) {
@@ -189,7 +189,9 @@ class Assignment {
 bool Phases::can_store(NodeId item, const std::vector<Item>& items, std::int32_t phase) const {
   const PlannedPhase& p = phases[phase];
   const Item& x = items[item];
-  if (after[item] > phase || p.domain != (x.vary & tile_axes) || p.batched != x.vary.has(Axis::b) || !same_extent(p.rows, x.rows)) return false;
+  if (after[item] > phase || p.domain != (x.vary & tile_axes) || p.batched != x.vary.has(Axis::b) ||
+      !same_extent(p.rows, x.rows))
+    return false;
   return fit(columns[item], x.columns, *p.walk, phase != accumulator).has_value();
 }
 

@@ -18,9 +18,7 @@ std::optional<Split> common(const Split& a, const Split& b) {
 }
 
 // The split of a piece of `coarse` that leaves pieces of `fine`.
-Split rest(const Split& fine, const Split& coarse) {
-  return {fine.pieces / coarse.pieces, fine.group / coarse.pieces};
-}
+Split rest(const Split& fine, const Split& coarse) { return {fine.pieces / coarse.pieces, fine.group / coarse.pieces}; }
 
 }  // namespace
 
@@ -64,8 +62,8 @@ AccumulatorShape both(const AccumulatorShape& a, const AccumulatorShape& b) {
   return {Kind::mixed, {}};
 }
 
-Columns columns_of_several(const std::vector<NodeId>& args, const std::vector<Item>& items, const std::vector<Columns>& all,
-                           std::vector<NodeId>& materialize) {
+Columns columns_of_several(const std::vector<NodeId>& args, const std::vector<Item>& items,
+                           const std::vector<Columns>& all, std::vector<NodeId>& materialize) {
   Columns result;
   for (NodeId a : args) {
     if (!items[a].vary.has(Axis::n) || !all[a].split) continue;
@@ -82,7 +80,8 @@ Columns columns_of_several(const std::vector<NodeId>& args, const std::vector<It
     const Columns& x = all[a];
     result.liftable &= x.liftable;
     AccumulatorShape shape = x.shape;
-    if (result.split && items[a].vary.has(Axis::n)) shape = below(x.split ? rest(*result.split, *x.split) : *result.split, shape);
+    if (result.split && items[a].vary.has(Axis::n))
+      shape = below(x.split ? rest(*result.split, *x.split) : *result.split, shape);
     result.shape = both(result.shape, shape);
   }
   return result;
@@ -112,7 +111,8 @@ Columns columns_of(const Item& item, const std::vector<Columns>& all, std::vecto
       const auto k = static_cast<std::int64_t>(item.args.size());
       result.liftable = false;
       if (k > most_pieces) {
-        throw Error(ErrorCode::unsupported, "concat of " + std::to_string(k) + " parts", "Join at most " + std::to_string(most_pieces) + ".");
+        throw Error(ErrorCode::unsupported, "concat of " + std::to_string(k) + " parts",
+                    "Join at most " + std::to_string(most_pieces) + ".");
       }
       // Parts that are concats themselves would make pieces of pieces of different widths; they are read from a buffer.
       for (NodeId a : item.args) {
@@ -162,7 +162,8 @@ std::optional<std::vector<ColumnMap>> fit(const Columns& item, const Extent& wid
   if (q > 1) {
     std::int64_t own_pieces = 1;
     for (const Split& step : target.steps) own_pieces *= step.pieces;
-    const bool adopt = target.kind == Kind::one && own_pieces == q && (s.kind != Kind::one || s.steps.empty()) && !item.split;
+    const bool adopt =
+        target.kind == Kind::one && own_pieces == q && (s.kind != Kind::one || s.steps.empty()) && !item.split;
     further = adopt ? target.steps : std::vector<Split>{{q, 0}};
   }
   AccumulatorShape seen = s;

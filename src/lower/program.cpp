@@ -12,14 +12,16 @@ std::string print_map(const ColumnMap& map, std::int64_t divide_rows = 1) {
   std::string s;
   const auto part = [&](const std::string& text) { s += (s.empty() ? "[" : ", ") + text; };
   for (const ColumnMap::Step& step : map.steps)
-    part(std::to_string(step.piece) + "/" + std::to_string(step.pieces) + (step.group ? " of " + std::to_string(step.group) : ""));
+    part(std::to_string(step.piece) + "/" + std::to_string(step.pieces) +
+         (step.group ? " of " + std::to_string(step.group) : ""));
   if (map.divide != 1) part("n/" + std::to_string(map.divide));
   if (divide_rows != 1) part("m/" + std::to_string(divide_rows));
   return s.empty() ? s : s + "]";
 }
 
 std::string print_shape(Axes axes, const Extent& rows, const Extent& columns) {
-  return (axes.has(Axis::m) ? print_extent(rows, 'M') : "1") + " x " + (axes.has(Axis::n) ? print_extent(columns, 'N') : "1");
+  return (axes.has(Axis::m) ? print_extent(rows, 'M') : "1") + " x " +
+         (axes.has(Axis::n) ? print_extent(columns, 'N') : "1");
 }
 
 std::string_view print_class(Axes axes) {
@@ -79,12 +81,15 @@ bool Phase::reads_accumulator() const {
 }
 
 std::string Program::print() const {
-  std::string s = "program " + name + ": accumulator " + std::string(postlude::name(accumulator)) + (batched ? ", batched" : "") + "\n";
+  std::string s = "program " + name + ": accumulator " + std::string(postlude::name(accumulator)) +
+                  (batched ? ", batched" : "") + "\n";
   for (const Buffer& b : buffers) s += "  " + print_buffer(b);
-  for (const ShapeRule& r : rules) s += "  rule: " + std::to_string(r.divisor) + " divides " + print_extent(r.columns, 'N') + "\n";
+  for (const ShapeRule& r : rules)
+    s += "  rule: " + std::to_string(r.divisor) + " divides " + print_extent(r.columns, 'N') + "\n";
   for (std::size_t p = 0; p < phases.size(); ++p) {
     const Phase& phase = phases[p];
-    s += "phase " + std::to_string(p) + ": " + (phase.batched ? "batch x " : "") + print_shape(phase.domain, phase.rows, phase.columns) + "\n";
+    s += "phase " + std::to_string(p) + ": " + (phase.batched ? "batch x " : "") +
+         print_shape(phase.domain, phase.rows, phase.columns) + "\n";
     for (std::size_t i = 0; i < phase.code.size(); ++i)
       s += "  v" + std::to_string(i) + ": " + print_code(phase.code[i], buffers) + "\n";
     for (const Reduction& r : phase.reductions) {
@@ -95,14 +100,15 @@ std::string Program::print() const {
       if (r.group) s += " group " + std::to_string(r.group);
       for (std::size_t i = 0; i < r.pieces.size(); ++i) {
         s += i ? " | " : ": ";
-        for (std::size_t a = 0; a < r.pieces[i].args.size(); ++a) s += (a ? ", " : "") + print_value(r.pieces[i].args[a]);
+        for (std::size_t a = 0; a < r.pieces[i].args.size(); ++a)
+          s += (a ? ", " : "") + print_value(r.pieces[i].args[a]);
         s += print_map(r.pieces[i].columns);
       }
       s += "\n";
     }
     for (const Store& store : phase.stores)
-      s += "  store " + buffers[store.access.buffer].name + print_map(store.access.columns, store.access.divide_rows) + " = " +
-           print_value(store.value) + "\n";
+      s += "  store " + buffers[store.access.buffer].name + print_map(store.access.columns, store.access.divide_rows) +
+           " = " + print_value(store.value) + "\n";
   }
   for (const std::string& note : notes) s += "note: " + note + "\n";
   return s;

@@ -2,10 +2,10 @@
 // both backends execute it; it prints as text.
 //
 // A phase is one pass over a domain: {m, n} (the tiles of the output, or of something chunked or grouped), {m}, {n} or
-// {} (statistics); in a batched problem most have b in front (Phase::batched). Its code is straight-line SSA: value i is the
-// result of instruction i. The first phase of domain {m, n} that has an `acc` instruction runs behind the main loop;
-// an `acc` in a later phase means that the backend keeps or recomputes it, so lowering never emits one there: what a
-// later phase needs crosses in a `crossing` buffer, an operand or an output that is read again.
+// {} (statistics); in a batched problem most have b in front (Phase::batched). Its code is straight-line SSA: value i
+// is the result of instruction i. The first phase of domain {m, n} that has an `acc` instruction runs behind the main
+// loop; an `acc` in a later phase means that the backend keeps or recomputes it, so lowering never emits one there:
+// what a later phase needs crosses in a `crossing` buffer, an operand or an output that is read again.
 //
 // Pieces. All values of a phase live on the phase's own columns j in [0, J). Where the graph has a chunk, J is N/k and
 // what was a value on N columns is k instructions; a load, a store and the accumulator say by a ColumnMap which column
@@ -25,8 +25,8 @@ using ValueId = std::int32_t;   // index of an instruction in its phase
 using BufferId = std::int32_t;  // index in Program::buffers
 
 // j -> n: through the chunks, outermost (closest to the memory) last, then divided:
-//   for each step:  j = (j / (g/k)) * g + piece * (g/k) + j % (g/k), where g is the group, or the whole width at this step
-//   n = j / divide            (divide > 1: a grouped statistic read back by `repeat`)
+//   for each step:  j = (j / (g/k)) * g + piece * (g/k) + j % (g/k), where g is the group, or the whole width at this
+//   step n = j / divide            (divide > 1: a grouped statistic read back by `repeat`)
 struct ColumnMap {
   struct Step {
     std::int64_t pieces = 1;
@@ -34,7 +34,7 @@ struct ColumnMap {
     std::int64_t group = 0;  // 0: the whole width
     bool operator==(const Step&) const = default;
   };
-  std::vector<Step> steps;   // applied first to last
+  std::vector<Step> steps;  // applied first to last
   std::int64_t divide = 1;
 
   [[nodiscard]] bool identity() const { return steps.empty() && divide == 1; }
@@ -54,7 +54,7 @@ struct Buffer {
   BufferKind kind = BufferKind::operand;
   std::string name;  // the user's, or s0, x0, ... for workspace
   DType dtype = DType::f32;
-  Axes axes;         // of {b, m, n}; an operand's b depends on what is bound (stride 0 without one)
+  Axes axes;  // of {b, m, n}; an operand's b depends on what is bound (stride 0 without one)
   Extent rows, columns;
 };
 
@@ -68,38 +68,40 @@ struct Access {
 
 // Instructions beyond the graph's elementwise ops and constant, acc, m_index, n_index, batch_index, random:
 //   operand   a load through `access`, converted to `type` (whatever kind the buffer is)
-//   get       the number of elements (f32, or i64 for flat indices) that a reduction over `count_axes` with `group` takes
-//             at this place, from a value of `rows` x `columns`: R = rows.at(M), C = columns.at(N), R * C, times the batch
-//             if count_axes has b; with a group min(g, C - j*g) at group j = access.columns(...) (or of rows, at group
-//             i / access.divide_rows); spelled `count` in print
+//   get       the number of elements (f32, or i64 for flat indices) that a reduction over `count_axes` with `group`
+//   takes
+//             at this place, from a value of `rows` x `columns`: R = rows.at(M), C = columns.at(N), R * C, times the
+//             batch if count_axes has b; with a group min(g, C - j*g) at group j = access.columns(...) (or of rows, at
+//             group i / access.divide_rows); spelled `count` in print
 // chunk, concat, repeat, reduce and parameter never occur.
 struct Instruction {
   Op op = Op::constant;
-  DType type = DType::f32;     // of the result: f32, i32, i64 or boolean
-  Axes axes;                   // what it varies over within the domain: {} is uniform (but for b), {m} per row, ...
-  bool batched = false;        // whether it varies over b; where not, the b of its random numbers is 0
-  std::vector<ValueId> args;   // already of the right type: conversions are explicit casts to i32, i64, f32, boolean
+  DType type = DType::f32;    // of the result: f32, i32, i64 or boolean
+  Axes axes;                  // what it varies over within the domain: {} is uniform (but for b), {m} per row, ...
+  bool batched = false;       // whether it varies over b; where not, the b of its random numbers is 0
+  std::vector<ValueId> args;  // already of the right type: conversions are explicit casts to i32, i64, f32, boolean
 
-  Literal literal;             // constant, of `type`
-  Access access;               // operand; its `columns` (and divide_rows) are also those of acc, n_index, m_index, random
-  DType dtype = DType::f32;    // cast
+  Literal literal;           // constant, of `type`
+  Access access;             // operand; its `columns` (and divide_rows) are also those of acc, n_index, m_index, random
+  DType dtype = DType::f32;  // cast
   Round round = Round::nearest_even;
-  std::uint64_t seed = 0;      // random, cast stochastic (its coordinates, and those within a call, are of `access`)
+  std::uint64_t seed = 0;  // random, cast stochastic (its coordinates, and those within a call, are of `access`)
   std::uint32_t stream = 0;
   std::shared_ptr<const Function> function;  // call: args are the function's parameters
-  Axes count_axes;             // count
-  std::int64_t group = 0;      // count
-  Extent rows, columns;        // count: of the reduced value
-  ValueId guard = -1;          // a uniform boolean value: where it holds the result is 0 (whatever the op) and what only
-                               // this instruction needs is neither loaded nor computed
-  NodeId node = -1;            // the graph node it came from, for explain
+  Axes count_axes;                           // count
+  std::int64_t group = 0;                    // count
+  Extent rows, columns;                      // count: of the reduced value
+  ValueId guard = -1;  // a uniform boolean value: where it holds the result is 0 (whatever the op) and what only
+                       // this instruction needs is neither loaded nor computed
+  NodeId node = -1;    // the graph node it came from, for explain
 
   [[nodiscard]] Axes vary() const { return batched ? axes | Axis::b : axes; }
 };
 
 // How elements are combined. Each has k components, one result buffer (or -1, not wanted) a component:
 //   sum, prod (f32 or i64), min, max (f32, i32, i64), any, all (boolean)   1
-//   argmax, argmin         2: the value (f32, i32, i64) and its index (i64); args are the value and its index; the first
+//   argmax, argmin         2: the value (f32, i32, i64) and its index (i64); args are the value and its index; the
+//   first
 //                             index of equal values and the smallest index of a NaN win; identity index -1
 //   online_softmax         2: m = max x, s = sum exp(x - m); arg is x; identity (-inf, 0); where m is -inf s is 0
 //   welford                2: mean and M2 = sum of (x - mean)^2; arg is x; the count is known from the shape
@@ -120,18 +122,19 @@ struct Reduction {
   std::vector<BufferId> results;  // statistic buffers; of custom all are wanted
   std::shared_ptr<const Lambda> combine;
   std::vector<double> identity;
-  DType type = DType::f32;        // of the (first) component
+  DType type = DType::f32;  // of the (first) component
 };
 
 struct Store {
   ValueId value = -1;
-  Access access;           // of an output or a crossing buffer; converts to the buffer's dtype, nearest_even, saturating
+  Access access;  // of an output or a crossing buffer; converts to the buffer's dtype, nearest_even, saturating
 };
 
 struct Phase {
-  Axes domain;             // of {m, n}
-  bool batched = false;    // whether it has b in front. Where not it runs once, whatever the batch: also for an empty one.
-                           // What it stores has b iff it does; what it reduces has b iff it does and b is not reduced
+  Axes domain;  // of {m, n}
+  bool batched =
+      false;  // whether it has b in front. Where not it runs once, whatever the batch: also for an empty one.
+              // What it stores has b iff it does; what it reduces has b iff it does and b is not reduced
   Extent rows, columns;
   std::vector<Instruction> code;
   std::vector<Store> stores;
@@ -140,7 +143,7 @@ struct Phase {
   [[nodiscard]] bool reads_accumulator() const;
 };
 
-struct ShapeRule {         // from a chunk: `divisor` divides columns.at(N)
+struct ShapeRule {  // from a chunk: `divisor` divides columns.at(N)
   Extent columns;
   std::int64_t divisor = 1;
 };

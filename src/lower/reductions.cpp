@@ -63,14 +63,16 @@ class Reductions {
     if (mean.op != Op::div) return -1;
     const Item& sum = to_[mean.args[0]];
     const Item& count = to_[mean.args[1]];
-    const bool matches = sum.op == Op::reduce && sum.reducer == Reducer::sum && sum.args[0] == x && sum.axes == reduce.axes &&
-                         sum.group == 0 && reduce.group == 0 && count.is_count() && count.axes == reduce.axes;
+    const bool matches = sum.op == Op::reduce && sum.reducer == Reducer::sum && sum.args[0] == x &&
+                         sum.axes == reduce.axes && sum.group == 0 && reduce.group == 0 && count.is_count() &&
+                         count.axes == reduce.axes;
     return matches ? x : -1;
   }
 
   void variance(const Item& item, NodeId x) {
     const NodeId r = reduce(item, Reducer::welford, {x});
-    to_.replace(to_.make(Op::div, DType::f32, {component(r, 1, DType::f32), to_.count(item, item.axes, DType::f32)}, item.origin));
+    to_.replace(to_.make(Op::div, DType::f32, {component(r, 1, DType::f32), to_.count(item, item.axes, DType::f32)},
+                         item.origin));
   }
 
   NodeId coordinate(Op op, const Item& like, NodeId origin) {
@@ -88,7 +90,8 @@ class Reductions {
   NodeId flat_index(const Item& item) {
     const Item like = to_[item.args[0]];
     NodeId index = -1;
-    for (const auto& [axis, op] : {std::pair(Axis::b, Op::batch_index), std::pair(Axis::m, Op::m_index), std::pair(Axis::n, Op::n_index)}) {
+    for (const auto& [axis, op] :
+         {std::pair(Axis::b, Op::batch_index), std::pair(Axis::m, Op::m_index), std::pair(Axis::n, Op::n_index)}) {
       if (!item.axes.has(axis)) continue;
       const NodeId coordinate_here = coordinate(op, like, item.origin);
       if (index >= 0) {
@@ -128,7 +131,8 @@ class Reductions {
         const NodeId r = reduce(item, Reducer::online_softmax, {x});
         const NodeId m = component(r, 0, DType::f32), s = component(r, 1, DType::f32);
         const NodeId infinity = to_.constant(DType::f32, std::numeric_limits<double>::infinity(), origin);
-        const NodeId infinite = to_.make(Op::eq, DType::boolean, {to_.make(Op::abs, DType::f32, {m}, origin), infinity}, origin);
+        const NodeId infinite =
+            to_.make(Op::eq, DType::boolean, {to_.make(Op::abs, DType::f32, {m}, origin), infinity}, origin);
         const NodeId finite = to_.make(Op::add, DType::f32, {m, to_.make(Op::log, DType::f32, {s}, origin)}, origin);
         return to_.replace(to_.make(Op::where, DType::f32, {infinite, m, finite}, origin));
       }

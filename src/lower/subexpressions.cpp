@@ -12,11 +12,10 @@ std::vector<std::uint64_t> key_of(const Item& x) {
   std::vector<std::uint64_t> key;
   key.reserve(16 + x.args.size());
   const auto add = [&](auto... words) { (key.push_back(static_cast<std::uint64_t>(words)), ...); };
-  add(static_cast<int>(x.op) | static_cast<int>(x.type) << 8 | x.vary.bits << 16 | x.axes.bits << 20 | static_cast<int>(x.reducer) << 24);
+  add(static_cast<int>(x.op) | static_cast<int>(x.type) << 8 | x.vary.bits << 16 | x.axes.bits << 20 |
+      static_cast<int>(x.reducer) << 24);
   switch (x.op) {
-    case Op::constant:
-      add(std::bit_cast<std::uint64_t>(x.literal.real), x.literal.integer);
-      break;
+    case Op::constant: add(std::bit_cast<std::uint64_t>(x.literal.real), x.literal.integer); break;
     case Op::operand:
     case Op::parameter: add(x.index); break;
     case Op::chunk:

@@ -113,8 +113,8 @@ int components(Reducer reducer, std::size_t args) {
 }
 
 std::string_view name(Reducer reducer) {
-  constexpr std::string_view names[] = {"sum", "prod", "min", "max", "any", "all",
-                                        "argmax", "argmin", "online_softmax", "welford", "reduce"};
+  constexpr std::string_view names[] = {"sum",    "prod",           "min",     "max",   "any", "all", "argmax",
+                                        "argmin", "online_softmax", "welford", "reduce"};
   return names[static_cast<int>(reducer)];
 }
 
@@ -158,14 +158,17 @@ std::string Work::print() const {
       case Op::constant: s += print_literal(x.literal); break;
       case Op::operand: s += graph->operands[x.index].name; break;
       case Op::call: s += x.function->name; break;
-      case Op::reduce: s += x.reduction == ReduceOp::custom ? lower::name(x.reducer) : info(x.reduction).spelling; break;
+      case Op::reduce:
+        s += x.reduction == ReduceOp::custom ? lower::name(x.reducer) : info(x.reduction).spelling;
+        break;
       case Op::get: s += x.is_count() ? "count" : "get"; break;
       case Op::neg: s += "neg"; break;
       default: s += info(x.op).id;
     }
     if (x.op == Op::cast) attribute("dtype", std::string(postlude::name(x.dtype)));
     if (x.op == Op::cast && x.round != Round::nearest_even) attribute("round", std::string(postlude::name(x.round)));
-    if (x.op == Op::random || (x.op == Op::cast && x.round == Round::stochastic)) attribute("seed", std::to_string(x.seed));
+    if (x.op == Op::random || (x.op == Op::cast && x.round == Round::stochastic))
+      attribute("seed", std::to_string(x.seed));
     if (x.op == Op::random && x.stream) attribute("stream", std::to_string(x.stream));
     if (x.op == Op::chunk) attribute("piece", std::to_string(x.index) + "/" + std::to_string(x.pieces));
     if (x.op == Op::get && !x.args.empty()) attribute("component", std::to_string(x.index));
@@ -176,7 +179,8 @@ std::string Work::print() const {
     s += '\n';
   }
   for (const WorkOutput& o : outputs)
-    s += graph->outputs[o.declaration].name + ": " + std::string(postlude::name(o.dtype)) + " = v" + std::to_string(o.value) + '\n';
+    s += graph->outputs[o.declaration].name + ": " + std::string(postlude::name(o.dtype)) + " = v" +
+         std::to_string(o.value) + '\n';
   return s;
 }
 

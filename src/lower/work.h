@@ -22,7 +22,7 @@ struct Item : Node {
   Axes vary;                // the value's axes; b only in a batched problem
   Extent rows, columns;     // along the axes it has; of a count: of the reduced value
   Reducer reducer = Reducer::sum;
-  NodeId origin = -1;       // node of the graph
+  NodeId origin = -1;  // node of the graph
 
   [[nodiscard]] bool is_count() const { return op == Op::get && args.empty(); }
   [[nodiscard]] bool is_constant(double value) const { return op == Op::constant && literal.value() == value; }
@@ -85,7 +85,7 @@ void broadcast(Item& item, const std::vector<Item>& items);
 [[nodiscard]] int components(Reducer reducer, std::size_t args);
 [[nodiscard]] std::string_view name(Reducer reducer);
 
-[[nodiscard]] std::string print_axes(Axes axes);                          // "{m, n}"
+[[nodiscard]] std::string print_axes(Axes axes);  // "{m, n}"
 [[nodiscard]] std::string print_literal(const Literal& literal);
 
 }  // namespace postlude::inline v0::lower

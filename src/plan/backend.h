@@ -27,8 +27,8 @@ struct Shape {
 
 struct Bindings {
   Shape shape;
-  Bound a, b;                // b unused for a stream, whose X is `a`
-  std::vector<Bound> buffers;  // one per Program buffer; workspace ones have data == nullptr: the backend owns them
+  Bound a, b;                      // b unused for a stream, whose X is `a`
+  std::vector<Bound> buffers;      // one per Program buffer; workspace ones have data == nullptr: the backend owns them
   const void* packed_b = nullptr;  // what the backend's own pack() returned, or null
 };
 

@@ -71,8 +71,8 @@ PackedOperand pack(const Plan& plan, const Tensor& b) {
   const bool empty = b.elements() == 0;  // nothing will be read
   std::shared_ptr<const void> packed = empty ? nullptr : data.base.executable->pack(bindings);
   if (!packed && !empty) {
-    throw Error(ErrorCode::unsupported, "the " + std::string(data.backend->name) + " target has no packed form of B here",
-                "Bind B itself.");
+    throw Error(ErrorCode::unsupported,
+                "the " + std::string(data.backend->name) + " target has no packed form of B here", "Bind B itself.");
   }
   PackedOperand operand;
   operand.data_ = std::make_shared<const PackedData>(PackedData{plan.data_, std::move(packed)});

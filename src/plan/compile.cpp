@@ -59,7 +59,8 @@ void check_dtypes(const Graph& graph, const std::vector<std::pair<std::string, D
 struct Draft {
   std::shared_ptr<PlanData> plan;
   std::vector<std::string> refusals;
-  std::optional<Error> unusable;  // why this machine cannot run anything for the target; a named isa compiles without a device
+  std::optional<Error>
+      unusable;  // why this machine cannot run anything for the target; a named isa compiles without a device
 };
 
 Draft draft(const Problem& problem, const Graph& graph, const Target& target, const CompileOptions& options) {
@@ -98,13 +99,13 @@ Target Target::cuda(int device_index) {
   return target;
 }
 
-Target Target::best() {
-  return plan::find_backend(Device::cuda).unusable() ? cpu() : cuda();
-}
+Target Target::best() { return plan::find_backend(Device::cuda).unusable() ? cpu() : cuda(); }
 
 Target Target::parse(std::string_view text) {
   constexpr std::string_view cpu_sets[] = {"portable", "avx2", "avx512"};
-  const auto is_number = [](std::string_view t) { return !t.empty() && t.size() < 5 && t.find_first_not_of("0123456789") == t.npos; };
+  const auto is_number = [](std::string_view t) {
+    return !t.empty() && t.size() < 5 && t.find_first_not_of("0123456789") == t.npos;
+  };
   if (text == "cpu") return cpu();
   if (text == "cuda") return cuda();
   if (text == "best") return best();
@@ -114,12 +115,14 @@ Target Target::parse(std::string_view text) {
   if (std::find(std::begin(cpu_sets), std::end(cpu_sets), text) != std::end(cpu_sets)) return target;
   if (text.starts_with("sm_")) {
     std::string_view number = text.substr(3);
-    if (number.ends_with('a') || number.ends_with('f')) number.remove_suffix(1);  // features of one architecture, or of a family
+    if (number.ends_with('a') || number.ends_with('f'))
+      number.remove_suffix(1);  // features of one architecture, or of a family
     target.device = Device::cuda;
     if (is_number(number)) return target;
   }
-  throw Error(ErrorCode::usage, quoted(text) + " is no target",
-              "Targets are cpu, cuda, cuda:1, best, an instruction set (portable, avx2, avx512) and an architecture (sm_90a).");
+  throw Error(
+      ErrorCode::usage, quoted(text) + " is no target",
+      "Targets are cpu, cuda, cuda:1, best, an instruction set (portable, avx2, avx512) and an architecture (sm_90a).");
 }
 
 Plan compile(const Problem& problem, const Graph& graph, const Target& target, const CompileOptions& options) {
@@ -128,8 +131,8 @@ Plan compile(const Problem& problem, const Graph& graph, const Target& target, c
   if (!refusals.empty()) {
     std::string reasons;
     for (const std::string& reason : refusals) reasons += (reasons.empty() ? "" : "; ") + reason;
-    throw Error(ErrorCode::unsupported,
-                "the " + std::string(data->backend->name) + " target cannot run " + quoted(graph.name()) + ": " + reasons);
+    throw Error(ErrorCode::unsupported, "the " + std::string(data->backend->name) + " target cannot run " +
+                                            quoted(graph.name()) + ": " + reasons);
   }
   data->base.executable = data->backend->compile(problem, data->base.program, target);
   Plan plan;

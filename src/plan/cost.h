@@ -18,8 +18,8 @@ struct Cost {
   double main_loop_operations = 0;  // 2 M N K batch; 0 for a stream
   double main_loop_read = 0;        // bytes of A and B, or of X, each once
   std::vector<PhaseCost> phases;
-  double floor_bytes = 0;           // A, B and every operand read once, every output written once: no kernel moves less
-  double moved_bytes = 0;           // the main loop's and all phases'
+  double floor_bytes = 0;  // A, B and every operand read once, every output written once: no kernel moves less
+  double moved_bytes = 0;  // the main loop's and all phases'
 
   [[nodiscard]] double epilogue_operations() const;
 };

@@ -54,7 +54,8 @@ std::string axes_text(Axes axes, bool batched) {
 std::string problem_text(const Problem& problem) {
   const auto batched = [](bool yes) { return yes ? "batched " : ""; };
   if (const auto* gemm = std::get_if<Gemm>(&problem)) {
-    return std::string(batched(gemm->batched)) + "gemm " + std::string(name(gemm->a)) + " x " + std::string(name(gemm->b));
+    return std::string(batched(gemm->batched)) + "gemm " + std::string(name(gemm->a)) + " x " +
+           std::string(name(gemm->b));
   }
   const auto& stream = std::get<Stream>(problem);
   return std::string(batched(stream.batched)) + "stream " + std::string(name(stream.x));
@@ -107,7 +108,8 @@ std::string placement(const Program& program, const Phase& phase, const plan::Ph
   std::string compute = std::to_string(per_element) + (per_element == 1 ? " operation" : " operations") + " an element";
   if (per_vector > 0) compute += ", " + std::to_string(per_vector) + " a row, a column or once";
   if (!phase.reductions.empty()) {
-    compute += ", " + std::to_string(phase.reductions.size()) + (phase.reductions.size() == 1 ? " reduction" : " reductions");
+    compute +=
+        ", " + std::to_string(phase.reductions.size()) + (phase.reductions.size() == 1 ? " reduction" : " reductions");
   }
   return "  load     " + (loads.empty() ? "nothing" : joined(loads)) + "\n  compute  " + compute + "\n  store    " +
          (stores.empty() ? "nothing" : joined(stores)) + "\n  bytes    " + amount(cost.read, "B") + " read, " +
@@ -117,9 +119,10 @@ std::string placement(const Program& program, const Phase& phase, const plan::Ph
 std::string summary(const PlanData& plan, const Shape& shape, bool shape_given) {
   const Program& program = *plan.base.program;
   const plan::Cost cost = plan::cost(program, plan.problem, shape);
-  std::string text = program.name + ": " + problem_text(plan.problem) + ", " +
-                     std::string(name(program.accumulator)) + " accumulator, target " + std::string(plan.backend->name) +
-                     (plan.target.isa.empty() ? "" : " (" + plan.target.isa + ")") + "\n\ngraph\n" + indented(plan.graph.print()) + "\noperands and outputs\n";
+  std::string text = program.name + ": " + problem_text(plan.problem) + ", " + std::string(name(program.accumulator)) +
+                     " accumulator, target " + std::string(plan.backend->name) +
+                     (plan.target.isa.empty() ? "" : " (" + plan.target.isa + ")") + "\n\ngraph\n" +
+                     indented(plan.graph.print()) + "\noperands and outputs\n";
   for (const plan::Expected& expected : plan::expected_tensors(plan)) {
     text += "  " + padded(expected.name, 12) + " " + padded(std::string(name(expected.dtype)), 5) + " " +
             padded(plan::shape_text(plan::shape_of(expected, shape.m, shape.n, shape.k)), 14) +

@@ -22,7 +22,8 @@ BufferId buffer_named(const Program& program, const std::string& name, BufferKin
 }
 
 bool stores(const Phase& phase, BufferId output) {
-  return std::any_of(phase.stores.begin(), phase.stores.end(), [&](const Store& s) { return s.access.buffer == output; });
+  return std::any_of(phase.stores.begin(), phase.stores.end(),
+                     [&](const Store& s) { return s.access.buffer == output; });
 }
 
 bool loads(const Instruction& instruction, BufferId operand) {
@@ -54,7 +55,8 @@ std::string in_place_conflict(const Program& program, const InPlace& in_place, s
         if (!loads(instruction, operand)) continue;
         const bool again = stored && !stored_here;
         if (!again && !(stored_here && !loads_what_is_stored(program, phase, instruction, output, batch))) continue;
-        return "output " + quoted(output_name) + " is in place of " + quoted(operand_name) + ", which the epilogue reads " +
+        return "output " + quoted(output_name) + " is in place of " + quoted(operand_name) +
+               ", which the epilogue reads " +
                (again ? "again after it was written" : "at other elements than it writes");
       }
       stored |= stored_here;

@@ -8,7 +8,8 @@
 
 namespace postlude::inline v0::plan {
 
-// Why `program` must not run with these outputs exactly in place of these operands (X is the accumulator's); empty: it may.
+// Why `program` must not run with these outputs exactly in place of these operands (X is the accumulator's); empty: it
+// may.
 //
 // An element of the operand must have been read for the last time when the output's element at the same address is
 // written. Phases run in order, and within one every element is loaded, computed and stored before another thread or

@@ -49,7 +49,11 @@ struct Fixed {
 class Checker {
  public:
   Checker(const PlanData& plan, const PackedB* packed, const Target& where)
-      : plan_(plan), packed_(packed), where_(where), expected_(expected_tensors(plan)), tensors_(expected_.size()),
+      : plan_(plan),
+        packed_(packed),
+        where_(where),
+        expected_(expected_tensors(plan)),
+        tensors_(expected_.size()),
         ranks_(expected_.size(), 0) {}
 
   Checked run(const std::vector<Binding>& given) {
@@ -75,7 +79,8 @@ class Checker {
     tensors_[i] = b;
     check_kind(i);
     if (has_batch_axis(i)) {
-      throw Error(ErrorCode::wrong_rank, "'B' has shape " + given_shape(b) + ", but only a B shared by all batches can be packed",
+      throw Error(ErrorCode::wrong_rank,
+                  "'B' has shape " + given_shape(b) + ", but only a B shared by all batches can be packed",
                   "Bind a B of each batch as it is.");
     }
     fix(k_, "K", b.shape[0], i);
@@ -115,7 +120,11 @@ class Checker {
     const bool many = missing.size() > 8;
     if (many) missing.resize(8);
     throw Error(ErrorCode::missing_operand,
-                list(missing) + (many ? " and others are" : missing.size() == 1 ? " is" : " are") + " not bound",
+                list(missing) +
+                    (many                  ? " and others are"
+                     : missing.size() == 1 ? " is"
+                                           : " are") +
+                    " not bound",
                 "Bind " + wanted + ".");
   }
 
@@ -135,7 +144,8 @@ class Checker {
     const auto device_text = [](Device device, int index) {
       return device == Device::cpu ? std::string("the CPU") : "CUDA device " + std::to_string(index);
     };
-    if (tensor.device != where_.device || (tensor.device == Device::cuda && tensor.device_index != where_.device_index)) {
+    if (tensor.device != where_.device ||
+        (tensor.device == Device::cuda && tensor.device_index != where_.device_index)) {
       throw Error(ErrorCode::wrong_device,
                   given_name(i) + " is on " + device_text(tensor.device, tensor.device_index) + ", but must be on " +
                       device_text(where_.device, where_.device_index),
@@ -166,7 +176,8 @@ class Checker {
     else if (batched && want.role != Role::output) axes += ", with or without a batch axis in front";
     std::string hint;
     if (!batched && tensor.rank == rank + 1) hint = "For a batch, compile the problem with batched = true.";
-    else if (want.role == Role::output && batched && !want.axes.has(Axis::b)) hint = "Its value is the same for all batches.";
+    else if (want.role == Role::output && batched && !want.axes.has(Axis::b))
+      hint = "Its value is the same for all batches.";
     throw Error(ErrorCode::wrong_rank,
                 given_name(i) + " has shape " + given_shape(tensor) + ", but the plan wants " + axes, hint);
   }
@@ -215,9 +226,10 @@ class Checker {
   }
 
   [[noreturn]] void wrong_k(const std::string& b, std::int64_t rows) const {
-    throw Error(ErrorCode::wrong_shape,
-                b + " has K = " + std::to_string(rows) + " rows, but " + k_.by + " fixes K to " + std::to_string(k_.value),
-                "B is bound as K x N, whatever its strides.");
+    throw Error(
+        ErrorCode::wrong_shape,
+        b + " has K = " + std::to_string(rows) + " rows, but " + k_.by + " fixes K to " + std::to_string(k_.value),
+        "B is bound as K x N, whatever its strides.");
   }
 
   void check_divisibility() const {
@@ -228,9 +240,9 @@ class Checker {
       const GraphData& graph = plan_.graph.data();
       if (rule.node >= 0) where = locate(graph, graph.nodes[rule.node].span);
       throw Error(ErrorCode::indivisible,
-                  (columns == n_.value ? "N is " + std::to_string(n_.value)
-                                       : "a value has " + std::to_string(columns) + " columns where N is " +
-                                             std::to_string(n_.value)) +
+                  (columns == n_.value
+                       ? "N is " + std::to_string(n_.value)
+                       : "a value has " + std::to_string(columns) + " columns where N is " + std::to_string(n_.value)) +
                       " (fixed by " + n_.by + "), but the epilogue splits it by " + std::to_string(rule.divisor),
                   "Choose an N that divides.", std::move(where));
     }
@@ -240,9 +252,8 @@ class Checker {
     const Expected& want = expected_[i];
     const Tensor& tensor = *tensors_[i];
     if (has_batch_axis(i) && tensor.shape[0] != batch_.value) {
-      throw Error(ErrorCode::wrong_shape,
-                  given_name(i) + " has shape " + given_shape(tensor) + ", but " + batch_.by + " fixes the batch to " +
-                      std::to_string(batch_.value));
+      throw Error(ErrorCode::wrong_shape, given_name(i) + " has shape " + given_shape(tensor) + ", but " + batch_.by +
+                                              " fixes the batch to " + std::to_string(batch_.value));
     }
     if (want.role != Role::operand && want.role != Role::output) return;
     const std::vector<std::int64_t> shape = shape_of(want, m_.value, n_.value, k_.value);
@@ -254,14 +265,15 @@ class Checker {
     const bool n_wrong = want.axes.has(Axis::n) && plain.shape[last] != shape[last];
     std::string why;
     if (m_wrong) why += m_.by + " fixes M to " + std::to_string(m_.value);
-    if (n_wrong && n_.by != m_.by) why += (why.empty() ? "" : " and ") + n_.by + " fixes N to " + std::to_string(n_.value);
+    if (n_wrong && n_.by != m_.by)
+      why += (why.empty() ? "" : " and ") + n_.by + " fixes N to " + std::to_string(n_.value);
     else if (n_wrong) why += (m_wrong ? " and N to " : n_.by + " fixes N to ") + std::to_string(n_.value);
     std::string hint;
     const bool transposed = shape.size() == 2 && plain.shape[0] == shape[1] && plain.shape[1] == shape[0];
     if (transposed) hint = "It looks transposed: swap its shape and strides.";
     throw Error(ErrorCode::wrong_shape,
-                given_name(i) + " has shape " + given_shape(tensor) + ", but the plan wants " + axes_text(want) + " = " +
-                    shape_text(shape) + ": " + why,
+                given_name(i) + " has shape " + given_shape(tensor) + ", but the plan wants " + axes_text(want) +
+                    " = " + shape_text(shape) + ": " + why,
                 hint);
   }
 
@@ -305,8 +317,8 @@ class Checker {
     for (int axis = 0; axis < tensor.rank; ++axis) {
       if (tensor.shape[axis] <= 1 || tensor.strides[axis] > 0) continue;
       throw Error(ErrorCode::wrong_stride,
-                  "output " + given_name(i) + " has the stride " + std::to_string(tensor.strides[axis]) + " along axis " +
-                      std::to_string(axis),
+                  "output " + given_name(i) + " has the stride " + std::to_string(tensor.strides[axis]) +
+                      " along axis " + std::to_string(axis),
                   "An output's strides must be positive: bind a view that does not repeat or reverse elements.");
     }
     if (overlaps_itself(footprint(tensor))) {

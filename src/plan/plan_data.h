@@ -38,8 +38,8 @@ struct PlanData {
   [[nodiscard]] bool is_stream() const { return std::holds_alternative<Stream>(problem); }
 };
 
-// The variant for these in-place outputs: the base where its Program allows them as it is. Throws Error::overlap where no
-// Program does.
+// The variant for these in-place outputs: the base where its Program allows them as it is. Throws Error::overlap where
+// no Program does.
 [[nodiscard]] const Variant& variant_for(const PlanData& plan, const InPlace& in_place, std::int64_t batch);
 
 struct CallData {

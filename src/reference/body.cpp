@@ -13,7 +13,8 @@ bool is_native(const Function& function, std::span<const TypeState> args, const 
   return true;
 }
 
-Body::Body(const Lambda& lambda, std::span<const TypeState> parameters, std::span<const DType> results, Typing& typing) {
+Body::Body(const Lambda& lambda, std::span<const TypeState> parameters, std::span<const DType> results,
+           Typing& typing) {
   open(lambda, parameters, results, typing);
 }
 
@@ -28,7 +29,8 @@ Body::Body(const Node& call, std::span<const TypeState> args, DType result, Typi
   Step step;
   step.native = call.function->native.get();
   step.guard = guard_of(*call.function, typing);
-  for (std::int32_t i = 0; i < parameters_; ++i) step.args.push_back({i, *parameters[static_cast<std::size_t>(i)].type, DType::f32});
+  for (std::int32_t i = 0; i < parameters_; ++i)
+    step.args.push_back({i, *parameters[static_cast<std::size_t>(i)].type, DType::f32});
   steps_.push_back(std::move(step));
   results_.push_back({parameters_, DType::f32, result});
 }
@@ -40,13 +42,14 @@ std::shared_ptr<const Body> Body::guard_of(const Function& function, Typing& typ
 }
 
 // Depth first over the calls with a stack of frames: a body may call functions a thousand deep.
-void Body::open(const Lambda& lambda, std::span<const TypeState> parameters, std::span<const DType> results, Typing& typing) {
+void Body::open(const Lambda& lambda, std::span<const TypeState> parameters, std::span<const DType> results,
+                Typing& typing) {
   struct Frame {
     const Lambda* lambda;
-    std::vector<TypeState> types;        // of its nodes
-    std::vector<std::int32_t> slots;     // of its nodes so far
-    std::vector<std::int32_t> arguments; // slots of its parameters
-    std::vector<Source> converted;       // of the call that is being opened
+    std::vector<TypeState> types;         // of its nodes
+    std::vector<std::int32_t> slots;      // of its nodes so far
+    std::vector<std::int32_t> arguments;  // slots of its parameters
+    std::vector<Source> converted;        // of the call that is being opened
   };
   parameters_ = static_cast<std::int32_t>(parameters.size());
   std::vector<Frame> stack;
@@ -108,7 +111,11 @@ void Body::open(const Lambda& lambda, std::span<const TypeState> parameters, std
     }
     std::vector<TypeState> inner;
     std::vector<std::int32_t> arguments;
-    static const Node conversion = [] { Node n; n.op = Op::call; return n; }();
+    static const Node conversion = [] {
+      Node n;
+      n.op = Op::call;
+      return n;
+    }();
     for (const Source& source : step.args) {
       inner.push_back({source.to, false, false});
       if (source.from == source.to) {
@@ -124,7 +131,8 @@ void Body::open(const Lambda& lambda, std::span<const TypeState> parameters, std
   }
 }
 
-void Body::run(std::span<const Cell> parameters, const Place& place, std::vector<Cell>& scratch, std::span<Cell> out) const {
+void Body::run(std::span<const Cell> parameters, const Place& place, std::vector<Cell>& scratch,
+               std::span<Cell> out) const {
   scratch.resize(static_cast<std::size_t>(parameters_) + steps_.size());
   std::copy(parameters.begin(), parameters.end(), scratch.begin());
   std::vector<Cell> many;
@@ -133,7 +141,8 @@ void Body::run(std::span<const Cell> parameters, const Place& place, std::vector
     Cell& result = scratch[static_cast<std::size_t>(parameters_) + i];
     std::array<Cell, 4> few;
     if (step.args.size() > few.size()) many.resize(step.args.size());
-    const std::span<Cell> args = step.args.size() > few.size() ? std::span<Cell>(many) : std::span(few).first(step.args.size());
+    const std::span<Cell> args =
+        step.args.size() > few.size() ? std::span<Cell>(many) : std::span(few).first(step.args.size());
     for (std::size_t a = 0; a < args.size(); ++a)
       args[a] = convert(scratch[static_cast<std::size_t>(step.args[a].slot)], step.args[a].from, step.args[a].to);
     if (step.native) {

@@ -39,7 +39,8 @@ class Body {
   std::vector<Source> results_;
 
   static std::shared_ptr<const Body> guard_of(const Function& function, Typing& typing);
-  void open(const Lambda& lambda, std::span<const TypeState> parameters, std::span<const DType> results, Typing& typing);
+  void open(const Lambda& lambda, std::span<const TypeState> parameters, std::span<const DType> results,
+            Typing& typing);
 };
 
 // Whether a call is evaluated by its native function's reference: it has no body, or everything is f32.

@@ -53,8 +53,16 @@ union Cell {
 [[nodiscard]] inline bool is_point(const Whole& x) { return x.low == x.high; }
 [[nodiscard]] Whole anything(std::int64_t value, DType type);  // of an integer type: its whole range
 
-[[nodiscard]] inline Cell cell(const Real& x) { Cell c; c.real = x; return c; }
-[[nodiscard]] inline Cell cell(const Whole& x) { Cell c; c.whole = x; return c; }
+[[nodiscard]] inline Cell cell(const Real& x) {
+  Cell c;
+  c.real = x;
+  return c;
+}
+[[nodiscard]] inline Cell cell(const Whole& x) {
+  Cell c;
+  c.whole = x;
+  return c;
+}
 
 // The distance between neighbouring f32 at |x|.
 [[nodiscard]] double ulp(double x);

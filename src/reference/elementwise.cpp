@@ -12,7 +12,8 @@ namespace {
 
 using Wide = __int128;
 
-// ---- f32: the image of intervals -------------------------------------------------------------------------------------
+// ---- f32: the image of intervals
+// -------------------------------------------------------------------------------------
 
 // The image of a function that is monotone in each argument, from the corners; not yet rounded. A corner where it is
 // not defined makes the result unknown, or NaN where no corner is defined.
@@ -28,11 +29,20 @@ Real image(F f, const Args&... args) {
   std::size_t undefined = 0;
   for (std::size_t corner = 0; corner < (1u << count); ++corner) {
     std::size_t i = 0;
-    const auto end = [&] { const Real& x = *all[i]; return (corner >> i++ & 1) != 0 ? x.high : x.low; };
+    const auto end = [&] {
+      const Real& x = *all[i];
+      return (corner >> i++ & 1) != 0 ? x.high : x.low;
+    };
     double y;
     if constexpr (count == 1) y = f(end());
-    else { const double a = end(), b = end(); y = f(a, b); }
-    if (std::isnan(y)) { ++undefined; continue; }
+    else {
+      const double a = end(), b = end();
+      y = f(a, b);
+    }
+    if (std::isnan(y)) {
+      ++undefined;
+      continue;
+    }
     low = lesser(low, y);
     high = greater(high, y);
   }
@@ -45,13 +55,17 @@ double smaller(double a, double b) { return std::isnan(a) || std::isnan(b) ? std
 double larger(double a, double b) { return std::isnan(a) || std::isnan(b) ? std::nan("") : greater(a, b); }
 
 // Whether a denominator may be a zero of either sign, or pass through zero: then its reciprocal has no corners.
-bool meets_pole(const Real& x) {
-  return !is_point(x) && !is_nan(x) && std::signbit(x.low) && !std::signbit(x.high);
-}
+bool meets_pole(const Real& x) { return !is_point(x) && !is_nan(x) && std::signbit(x.low) && !std::signbit(x.high); }
 
-Real times(const Real& a, const Real& b) { return image([](double x, double y) { return x * y; }, a, b); }
-Real sum(const Real& a, const Real& b) { return image([](double x, double y) { return x + y; }, a, b); }
-Real difference(const Real& a, const Real& b) { return image([](double x, double y) { return x - y; }, a, b); }
+Real times(const Real& a, const Real& b) {
+  return image([](double x, double y) { return x * y; }, a, b);
+}
+Real sum(const Real& a, const Real& b) {
+  return image([](double x, double y) { return x + y; }, a, b);
+}
+Real difference(const Real& a, const Real& b) {
+  return image([](double x, double y) { return x - y; }, a, b);
+}
 Real quotient(const Real& a, const Real& b) {
   if (meets_pole(b)) return is_nan(a) ? a : anything(a.value / b.value);
   return image([](double x, double y) { return x / y; }, a, b);
@@ -71,7 +85,8 @@ Real wave(double (*f)(double), const Real& x) {
   if (is_anything(x) || std::isinf(x.low) || std::isinf(x.high)) return anything(value);
   const double error = std::max(x.high - x.value, x.value - x.low);
   const double a = f(x.low), b = f(x.high);  // they keep the sign of a zero, which value - 0.0 loses
-  return {value, lesser(std::max(-1.0, value - error), lesser(a, b)), greater(std::min(1.0, value + error), greater(a, b))};
+  return {value, lesser(std::max(-1.0, value - error), lesser(a, b)),
+          greater(std::min(1.0, value + error), greater(a, b))};
 }
 
 Real power(const Real& a, const Real& b) {
@@ -139,7 +154,8 @@ Real apply_real(Op op, std::span<const Cell> args) {
   }
 }
 
-// ---- integers: exact, wrapping ---------------------------------------------------------------------------------------
+// ---- integers: exact, wrapping
+// ---------------------------------------------------------------------------------------
 
 std::int64_t wrap(Wide x, DType type) {
   if (type == DType::i32) return static_cast<std::int32_t>(static_cast<std::uint32_t>(x));
@@ -189,7 +205,8 @@ Whole apply_whole(Op op, std::span<const Cell> args, DType type) {
     case Op::max: return {std::max(x.value, y.value), std::max(x.low, y.low), std::max(x.high, y.high)};
     case Op::fma: {
       const Whole& z = args[2].whole;
-      const Wide ends[] = {multiply(x.low, y.low), multiply(x.low, y.high), multiply(x.high, y.low), multiply(x.high, y.high)};
+      const Wide ends[] = {multiply(x.low, y.low), multiply(x.low, y.high), multiply(x.high, y.low),
+                           multiply(x.high, y.high)};
       const auto [low, high] = std::minmax_element(ends, ends + 4);
       return wrapped(multiply(x.value, y.value) + z.value, {*low + z.low, *high + z.high}, type);
     }
@@ -210,7 +227,8 @@ Whole apply_whole(Op op, std::span<const Cell> args, DType type) {
   }
 }
 
-// ---- comparisons -----------------------------------------------------------------------------------------------------
+// ---- comparisons
+// -----------------------------------------------------------------------------------------------------
 
 template <class Interval>
 Whole decided(bool value, bool surely, bool surely_not, const Interval&) {
@@ -262,7 +280,9 @@ Real to_real(const Whole& x) {
 Real add(const Real& a, const Real& b) { return rounded(sum(a, b), 0.5); }
 Real multiply(const Real& a, const Real& b) { return rounded(times(a, b), 0.5); }
 Real divide(const Real& a, const Real& b) { return rounded(quotient(a, b), 0.5); }
-Real square_root(const Real& x) { return rounded(image([](double v) { return std::sqrt(v); }, x), 0.5); }
+Real square_root(const Real& x) {
+  return rounded(image([](double v) { return std::sqrt(v); }, x), 0.5);
+}
 
 Cell convert(const Cell& x, DType from, DType to) {
   if (from == to) return x;
@@ -311,7 +331,8 @@ Cell apply(const Operation& operation, std::span<const Cell> args, const Place& 
       if (operation.result == DType::f32) return cell(choose(args[0].whole, args[1].real, args[2].real));
       return cell(choose(args[0].whole, args[1].whole, args[2].whole));
     case TypeRule::cast: {
-      const double u = node.round == Round::stochastic ? core::random_uniform(node.seed, 0, place.b, place.m, place.n) : 0;
+      const double u =
+          node.round == Round::stochastic ? core::random_uniform(node.seed, 0, place.b, place.m, place.n) : 0;
       return cast(args[0], operation.argument, node.dtype, node.round, u);
     }
     default:
@@ -341,13 +362,17 @@ Cell apply_native(const NativeFunction& function, std::span<const Cell> args) {
   // between the samples is taken to reach as far again.
   if (!known && !std::isnan(value)) {
     const auto include = [&](double y) {
-      if (std::isnan(y)) { result = anything(value); return; }
+      if (std::isnan(y)) {
+        result = anything(value);
+        return;
+      }
       result.low = lesser(result.low, y);
       result.high = greater(result.high, y);
     };
     for (const double t : {0.0, 0.25, 0.5, 0.75, 1.25, 1.5, 1.75, 2.0}) include(at(t));
     for (std::size_t corner = 0; corner < (std::size_t{1} << std::min<std::size_t>(args.size(), 6)); ++corner) {
-      for (std::size_t i = 0; i < args.size(); ++i) x[i] = (corner >> std::min<std::size_t>(i, 5) & 1) != 0 ? args[i].real.high : args[i].real.low;
+      for (std::size_t i = 0; i < args.size(); ++i)
+        x[i] = (corner >> std::min<std::size_t>(i, 5) & 1) != 0 ? args[i].real.high : args[i].real.low;
       include(function.reference(x.data(), x.data() + function.arity));
     }
     if (!is_anything(result)) result = {value, 2 * result.low - value, 2 * result.high - value};

@@ -11,8 +11,8 @@ namespace postlude::inline v0::reference {
 
 namespace {
 
-// c (rows x columns, stride ldc) += a (rows x depth, stride lda) * b (depth x columns, stride ldb). Sums of 4 rows and two
-// vectors stay in registers; the compilers find no such tile by themselves (measured: 1 to 5 GFLOP/s against 20).
+// c (rows x columns, stride ldc) += a (rows x depth, stride lda) * b (depth x columns, stride ldb). Sums of 4 rows and
+// two vectors stay in registers; the compilers find no such tile by themselves (measured: 1 to 5 GFLOP/s against 20).
 template <class T, int bytes>
 [[gnu::always_inline]] inline void accumulate(const T* a, std::int64_t lda, const T* b, std::int64_t ldb, T* c,
                                               std::int64_t ldc, int rows, int depth, int columns) {
@@ -42,25 +42,27 @@ template <class T, int bytes>
   }
   for (int i = 0; i < rows; ++i)
     for (int k = 0; k < depth; ++k)
-      for (int j = i < whole_rows ? whole_columns : 0; j < columns; ++j) c[i * ldc + j] += a[i * lda + k] * b[k * ldb + j];
+      for (int j = i < whole_rows ? whole_columns : 0; j < columns; ++j)
+        c[i * ldc + j] += a[i * lda + k] * b[k * ldb + j];
 }
 
 template <class T>
 using Accumulate = void (*)(const T*, std::int64_t, const T*, std::int64_t, T*, std::int64_t, int, int, int);
 
 template <class T>
-void portable(const T* a, std::int64_t lda, const T* b, std::int64_t ldb, T* c, std::int64_t ldc, int rows, int depth, int columns) {
+void portable(const T* a, std::int64_t lda, const T* b, std::int64_t ldb, T* c, std::int64_t ldc, int rows, int depth,
+              int columns) {
   accumulate<T, 16>(a, lda, b, ldb, c, ldc, rows, depth, columns);
 }
 #if defined(__x86_64__)
 template <class T>
-[[gnu::target("avx2")]] void avx2(const T* a, std::int64_t lda, const T* b, std::int64_t ldb, T* c, std::int64_t ldc, int rows,
-                                  int depth, int columns) {
+[[gnu::target("avx2")]] void avx2(const T* a, std::int64_t lda, const T* b, std::int64_t ldb, T* c, std::int64_t ldc,
+                                  int rows, int depth, int columns) {
   accumulate<T, 32>(a, lda, b, ldb, c, ldc, rows, depth, columns);
 }
 template <class T>
-[[gnu::target("avx512f")]] void avx512(const T* a, std::int64_t lda, const T* b, std::int64_t ldb, T* c, std::int64_t ldc, int rows,
-                                       int depth, int columns) {
+[[gnu::target("avx512f")]] void avx512(const T* a, std::int64_t lda, const T* b, std::int64_t ldb, T* c,
+                                       std::int64_t ldc, int rows, int depth, int columns) {
   accumulate<T, 64>(a, lda, b, ldb, c, ldc, rows, depth, columns);
 }
 #endif
@@ -83,14 +85,16 @@ std::vector<T> gather(const Bound& x, std::int64_t b, std::int64_t rows, std::in
   };
 #pragma omp parallel for if (rows * columns > 100000)
   for (std::int64_t i = 0; i < rows; ++i)
-    for (std::int64_t j = 0; j < columns; ++j) out[static_cast<std::size_t>(i * columns + j)] = static_cast<T>(load(i, j));
+    for (std::int64_t j = 0; j < columns; ++j)
+      out[static_cast<std::size_t>(i * columns + j)] = static_cast<T>(load(i, j));
   return out;
 }
 
 // a (m x k) times b (k x n), in blocks that stay in cache. Those of b and c are copies: rows of the matrices may be a
 // multiple of 4 KB apart, and would fight for one cache set.
 template <class T>
-std::vector<T> multiply_matrices(const std::vector<T>& a, const std::vector<T>& b, std::int64_t m, std::int64_t n, std::int64_t k) {
+std::vector<T> multiply_matrices(const std::vector<T>& a, const std::vector<T>& b, std::int64_t m, std::int64_t n,
+                                 std::int64_t k) {
   constexpr std::int64_t depth = 128, width = 256, height = 64;
   std::vector<T> c(static_cast<std::size_t>(m * n));
   const Accumulate<T> run = best<T>();
@@ -104,8 +108,10 @@ std::vector<T> multiply_matrices(const std::vector<T>& a, const std::vector<T>& 
       for (std::int64_t p = 0; p < k; p += depth) {
         const auto terms = std::min(depth, k - p);
         for (std::int64_t q = 0; q < terms; ++q)
-          std::copy_n(&b[static_cast<std::size_t>((p + q) * n + j)], columns, &packed[static_cast<std::size_t>(q * width)]);
-        run(&a[static_cast<std::size_t>(i * k + p)], k, packed.data(), width, block, width, rows, static_cast<int>(terms), columns);
+          std::copy_n(&b[static_cast<std::size_t>((p + q) * n + j)], columns,
+                      &packed[static_cast<std::size_t>(q * width)]);
+        run(&a[static_cast<std::size_t>(i * k + p)], k, packed.data(), width, block, width, rows,
+            static_cast<int>(terms), columns);
       }
       for (int r = 0; r < rows; ++r)
         std::copy_n(block + r * width, columns, &c[static_cast<std::size_t>((i + r) * n + j)]);
@@ -134,10 +140,12 @@ double largest_finite(const std::vector<double>& x) {
 
 // `magnitude` is (|A| |B|), `step` the exponent of the unit of which all products are multiples.
 // `largest`: what the products of finite elements may add up to; `exact`: how many units a partial sum may have.
-Real accumulator(double value, double magnitude, int step, std::int64_t k, double relative, double largest, double exact) {
+Real accumulator(double value, double magnitude, int step, std::int64_t k, double relative, double largest,
+                 double exact) {
   if (std::isnan(value)) return point(value);
-  if (std::isinf(value)) return largest > FLT_MAX ? anything(value) : point(value);  // overflow the other way makes it NaN
-  if (magnitude > FLT_MAX) return anything(value);  // a partial sum may overflow
+  if (std::isinf(value))
+    return largest > FLT_MAX ? anything(value) : point(value);  // overflow the other way makes it NaN
+  if (magnitude > FLT_MAX) return anything(value);              // a partial sum may overflow
   if (magnitude == 0 && k > 0) return {0.0, -0.0, 0.0};
   if (step >= -149 && magnitude <= std::ldexp(exact, step)) return point(value + 0.0);  // no -0 out of a cancellation
   // A product that is rounded before it is added may lose half of the smallest denormal.
@@ -176,7 +184,8 @@ std::vector<Cell> product(const Bindings& bindings, bool integers, double unit, 
     Cell* out = result.data() + static_cast<std::size_t>(b) * plane;
     if (integers) {
       for (std::size_t i = 0; i < plane; ++i)
-        out[i] = cell(point(std::int64_t{static_cast<std::int32_t>(static_cast<std::uint32_t>(static_cast<std::int64_t>(value[i])))}));
+        out[i] = cell(point(
+            std::int64_t{static_cast<std::int32_t>(static_cast<std::uint32_t>(static_cast<std::int64_t>(value[i])))}));
       continue;
     }
     const int step = grid_of(left) + grid_of(right);
@@ -184,7 +193,8 @@ std::vector<Cell> product(const Bindings& bindings, bool integers, double unit, 
     const double largest = largest_finite(left) * largest_finite(right) * static_cast<double>(shape.k);
 #pragma omp parallel for if (plane > 100000)
     for (std::size_t i = 0; i < plane; ++i)
-      out[i] = cell(accumulator(value[i], static_cast<double>(magnitude[i]) * slack, step, shape.k, relative, largest, 1 / unit));
+      out[i] = cell(
+          accumulator(value[i], static_cast<double>(magnitude[i]) * slack, step, shape.k, relative, largest, 1 / unit));
   }
   return result;
 }

@@ -3,8 +3,8 @@
 // Over K products, f32 accumulation in any order errs by at most K u / (1 - K u) * (|A| |B|), u = 2^-24, and, rounding
 // errors being as good as independent, by about sqrt(K) u (|A| |B|): 4 sqrt(K) is six standard deviations in the worst
 // case, where all terms have one sign (Higham and Mary, "A new approach to probabilistic rounding error analysis",
-// SIAM J. Sci. Comput. 41, 2019). The smaller of the two is the bound. It is 0 where every partial sum in every order is
-// an f32: all elements are multiples of a power of two, and (|A| |B|) of 2^24 of its units at most.
+// SIAM J. Sci. Comput. 41, 2019). The smaller of the two is the bound. It is 0 where every partial sum in every order
+// is an f32: all elements are multiples of a power of two, and (|A| |B|) of 2^24 of its units at most.
 #pragma once
 
 #include "plan/backend.h"
@@ -24,6 +24,7 @@ inline constexpr int grid_of_zero = 4000;
 
 // acc[b][m][n] of a gemm: i32 for 8-bit integers, exact but for wrapping, else f32.
 // `unit`: the accumulator's unit roundoff; `drift`: Options::accumulator_drift.
-[[nodiscard]] std::vector<Cell> product(const Bindings& bindings, bool integers, double unit = unit_roundoff, double drift = 0);
+[[nodiscard]] std::vector<Cell> product(const Bindings& bindings, bool integers, double unit = unit_roundoff,
+                                        double drift = 0);
 
 }  // namespace postlude::inline v0::reference

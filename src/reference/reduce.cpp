@@ -53,8 +53,9 @@ Real sum_in_any_order(std::span<const Cell> x, const Survey& s, double relative)
   if (s.points && std::isinf(magnitude) && finite <= FLT_MAX) return point(value);
   if (std::isnan(low) || std::isnan(high) || std::isnan(value)) return anything(value);
   if (magnitude > FLT_MAX && !s.positive && !s.negative) return anything(value);  // partial sums may overflow
-  if (s.points && s.negative_zeros && !x.empty()) return {0.0, -0.0, 0.0};         // 0 + -0 is +0
-  const bool exact = s.points && step >= -149 && magnitude <= std::min(std::ldexp(0x1p24, step), static_cast<double>(FLT_MAX));
+  if (s.points && s.negative_zeros && !x.empty()) return {0.0, -0.0, 0.0};        // 0 + -0 is +0
+  const bool exact =
+      s.points && step >= -149 && magnitude <= std::min(std::ldexp(0x1p24, step), static_cast<double>(FLT_MAX));
   if (exact) return point(value + 0.0);
   return widened({value, low, high}, relative * magnitude);
 }
@@ -64,7 +65,8 @@ Real sum(const Reducing& reducing, std::span<const Cell> x) {
   if (s.nan) return point(std::nan(""));
   if (s.anything) return anything(std::nan(""));
   const auto terms = static_cast<std::int64_t>(x.size());
-  const double relative = accumulation_error(std::max<std::int64_t>(terms - 1, 0)) + (reducing.online ? running_error(x.size()) : 0);
+  const double relative =
+      accumulation_error(std::max<std::int64_t>(terms - 1, 0)) + (reducing.online ? running_error(x.size()) : 0);
   return sum_in_any_order(x, s, relative);
 }
 
@@ -125,7 +127,8 @@ Real product_of_all(std::span<const Cell> x) {
     if (reach(r) > 1) large *= reach(r);
     const double least = std::signbit(r.low) != std::signbit(r.high) ? 0 : std::min(std::abs(r.low), std::abs(r.high));
     if (least < 1 && (least != 0 || !is_point(r))) small *= std::max(least, 0x1p-149);
-    if (s.points && r.value != 0 && std::isfinite(r.value)) odd = std::min(odd * std::ldexp(std::abs(r.value), -grid(r.value)), infinity);
+    if (s.points && r.value != 0 && std::isfinite(r.value))
+      odd = std::min(odd * std::ldexp(std::abs(r.value), -grid(r.value)), infinity);
     const double exact = result.value * r.value;
     result = multiply(result, r);
     result.value = exact;
@@ -168,7 +171,8 @@ Real log_sum_exp(std::span<const Cell> x) {
   const Survey s = survey(x);
   if (s.nan) return point(std::nan(""));
   if (s.anything) return anything(std::nan(""));
-  const Real result = {log_of_sum(x, [](const Real& r) { return r.value; }), log_of_sum(x, [](const Real& r) { return r.low; }),
+  const Real result = {log_of_sum(x, [](const Real& r) { return r.value; }),
+                       log_of_sum(x, [](const Real& r) { return r.low; }),
                        log_of_sum(x, [](const Real& r) { return r.high; })};
   // The logarithm turns the sum's relative error into an absolute one, and has 2 ulps (of at most log n) of its own.
   const double logarithm = std::log1p(static_cast<double>(x.size()));
@@ -208,9 +212,12 @@ Real norm(std::span<const Cell> x) {
   std::vector<Cell> squares(x.size());
   std::transform(x.begin(), x.end(), squares.begin(), [](const Cell& c) {
     const Real magnitude = is_nan(c.real) || is_anything(c.real) || is_point(c.real)
-        ? c.real
-        : Real{std::abs(c.real.value), std::signbit(c.real.low) != std::signbit(c.real.high) ? 0.0 : std::min(std::abs(c.real.low), std::abs(c.real.high)),
-               reach(c.real)};
+                               ? c.real
+                               : Real{std::abs(c.real.value),
+                                      std::signbit(c.real.low) != std::signbit(c.real.high)
+                                          ? 0.0
+                                          : std::min(std::abs(c.real.low), std::abs(c.real.high)),
+                                      reach(c.real)};
     return cell(multiply(magnitude, magnitude));
   });
   return square_root(sum({}, squares));
@@ -232,7 +239,10 @@ Whole first_extreme(bool largest, std::span<const Interval> x, std::vector<std::
   const auto n = static_cast<std::int64_t>(x.size());
   if (n == 0) return point(std::int64_t{-1});
   // In terms of "largest": the sure part of an element and what it may reach. ~ turns integers round without overflow.
-  const auto turned = [](auto v) { if constexpr (std::is_floating_point_v<decltype(v)>) return -v; else return ~v; };
+  const auto turned = [](auto v) {
+    if constexpr (std::is_floating_point_v<decltype(v)>) return -v;
+    else return ~v;
+  };
   const auto sure = [&](const Interval& r) { return largest ? r.low : turned(r.high); };
   const auto most = [&](const Interval& r) { return largest ? r.high : turned(r.low); };
   const auto value = [&](const Interval& r) { return largest ? r.value : turned(r.value); };
@@ -335,13 +345,14 @@ std::vector<Cell> reduce_custom(const Body& combine, std::span<const Cell> ident
     for (std::size_t part = 1; part < parts; ++part) into(states[0], states[part].data());
     return std::move(states[0]);
   };
-  // A few orders say how far apart orders lie: the result is the hull of these, and as much again for all the others. Two
-  // orders were not enough: a partial sum that neither has may be larger, and round worse, than all that they have.
+  // A few orders say how far apart orders lie: the result is the hull of these, and as much again for all the others.
+  // Two orders were not enough: a partial sum that neither has may be larger, and round worse, than all that they have.
   const auto forward = [](std::size_t i) { return i; };
   const auto backward = [&](std::size_t i) { return count - 1 - i; };
   const auto inward = [&](std::size_t i) { return i % 2 == 0 ? i / 2 : count - 1 - i / 2; };
   std::vector<Cell> result = fold(1, forward);
-  for (const std::vector<Cell>& other : {fold(1, backward), fold(1, inward), fold(2, forward), fold(2, inward), fold(4, forward)}) {
+  for (const std::vector<Cell>& other :
+       {fold(1, backward), fold(1, inward), fold(2, forward), fold(2, inward), fold(4, forward)}) {
     for (std::size_t i = 0; i < k; ++i) {
       result[i] = types[i] == DType::f32 ? cell(hull(result[i].real, other[i].real, result[i].real.value))
                                          : cell(hull(result[i].whole, other[i].whole, result[i].whole.value));

@@ -23,7 +23,8 @@ struct Reducing {
 [[nodiscard]] Cell reduce(const Reducing& reducing, std::span<const Cell> x);
 
 // argmax or argmin. `candidates` receives every index that is right, in ascending order.
-[[nodiscard]] Whole index_of_extreme(bool largest, DType argument, std::span<const Cell> x, std::vector<std::int64_t>& candidates);
+[[nodiscard]] Whole index_of_extreme(bool largest, DType argument, std::span<const Cell> x,
+                                     std::vector<std::int64_t>& candidates);
 
 // A general reduction of k values: `x` holds `count` times k elements. Any order of combination may be taken.
 [[nodiscard]] std::vector<Cell> reduce_custom(const Body& combine, std::span<const Cell> identity,

@@ -28,7 +28,8 @@ struct Value {
 
   // Broadcasting: an axis that the value lacks has stride 0.
   [[nodiscard]] std::int64_t offset(std::int64_t b, std::int64_t m, std::int64_t n) const {
-    return ((extents[0] == 1 ? 0 : b) * extents[1] + (extents[1] == 1 ? 0 : m)) * extents[2] + (extents[2] == 1 ? 0 : n);
+    return ((extents[0] == 1 ? 0 : b) * extents[1] + (extents[1] == 1 ? 0 : m)) * extents[2] +
+           (extents[2] == 1 ? 0 : n);
   }
   [[nodiscard]] const Cell& at(std::int64_t b, std::int64_t m, std::int64_t n) const {
     return cells[static_cast<std::size_t>(offset(b, m, n))];
@@ -57,7 +58,11 @@ void for_rows(const Extents& e, F f) {
 class Evaluator {
  public:
   Evaluator(const GraphData& graph, const Problem& problem, const Bindings& bindings, const Options& options)
-      : graph_(graph), problem_(problem), bindings_(bindings), options_(options), shape_(bindings.shape),
+      : graph_(graph),
+        problem_(problem),
+        bindings_(bindings),
+        options_(options),
+        shape_(bindings.shape),
         inference_(verify(graph, accumulator_type(problem), default_operand_type(problem))) {}
 
   Evaluation run() {
@@ -84,7 +89,7 @@ class Evaluator {
   Inference inference_;
   Typing typing_;
   std::vector<TypeState> types_;
-  std::vector<std::int32_t> uses_;               // by living nodes and outputs
+  std::vector<std::int32_t> uses_;  // by living nodes and outputs
   std::vector<std::optional<Value>> values_;
   std::unordered_map<NodeId, std::vector<Value>> components_;  // of general reductions
 
@@ -280,7 +285,8 @@ class Evaluator {
       for (std::size_t axis = 0; axis < 3; ++axis)
         if (value(a).extents[axis] != 1) whole[axis] = value(a).extents[axis];
     }
-    const bool custom = x.reduction == ReduceOp::custom, extreme = x.reduction == ReduceOp::argmax || x.reduction == ReduceOp::argmin;
+    const bool custom = x.reduction == ReduceOp::custom,
+               extreme = x.reduction == ReduceOp::argmax || x.reduction == ReduceOp::argmin;
     Body combine;
     std::vector<Cell> identity;
     if (custom) {
@@ -289,12 +295,14 @@ class Evaluator {
       combine = Body(*x.combine, parameters, from, typing_);
       for (std::size_t i = 0; i < from.size(); ++i) {
         const Cell written = cell(point(x.identity[i]));
-        identity.push_back(from[i] == DType::f32 ? cast(written, DType::f32, DType::f32) : cast(written, DType::f32, from[i]));
+        identity.push_back(from[i] == DType::f32 ? cast(written, DType::f32, DType::f32)
+                                                 : cast(written, DType::f32, from[i]));
       }
     }
     Reducing reducing{x.reduction, from[0], custom ? from[0] : *info_of(id).type, false, false};
     for (std::size_t i = 0; i < graph_.nodes.size() && x.reduction == ReduceOp::mean; ++i)
-      reducing.welford = reducing.welford || (graph_.nodes[i].op == Op::reduce && graph_.nodes[i].reduction == ReduceOp::var);
+      reducing.welford =
+          reducing.welford || (graph_.nodes[i].op == Op::reduce && graph_.nodes[i].reduction == ReduceOp::var);
     reducing.online = node(x.args[0]).op == Op::exp;
 
     const Extents e = extents(id);
@@ -454,7 +462,8 @@ std::vector<Comparison> compare(const Evaluation& evaluation, const GraphData& g
   return result;
 }
 
-std::vector<Comparison> compare(const GraphData& graph, const Problem& problem, const Bindings& bindings, const Options& options) {
+std::vector<Comparison> compare(const GraphData& graph, const Problem& problem, const Bindings& bindings,
+                                const Options& options) {
   return compare(evaluate(graph, problem, bindings, options), graph, bindings);
 }
 

@@ -3,9 +3,9 @@
 // takes seconds. elementwise.h, reduce.h and product.h hold the definitions; cell.h says what a bound is.
 //
 // Every value is an interval around its float64 result, and so is every output after its conversion (rounded ends: half
-// a unit in the last place of the output's dtype is in it). An output element is right if it lies in the interval; where
-// the interval is a point it must be that number to the bit (+0 and -0 differ, all NaN are alike). Calls of functions
-// follow their bodies, a native function its own `reference`, `ulps` and `absolute_error`.
+// a unit in the last place of the output's dtype is in it). An output element is right if it lies in the interval;
+// where the interval is a point it must be that number to the bit (+0 and -0 differ, all NaN are alike). Calls of
+// functions follow their bodies, a native function its own `reference`, `ulps` and `absolute_error`.
 #pragma once
 
 #include "graph/ir.h"
@@ -25,7 +25,8 @@ namespace postlude::inline v0::reference {
 
 struct Options {
   double accumulator_unit = unit_roundoff;  // unit roundoff of the accumulator; tensor cores that truncate have 2^-23
-  double accumulator_drift = 0;  // of (|A| |B|), what truncation may lose for each K: it adds up where operands have one sign
+  double accumulator_drift =
+      0;  // of (|A| |B|), what truncation may lose for each K: it adds up where operands have one sign
 };
 
 // One output: elements [b][m][n], row-major, 1 along an axis that it lacks, of compute_type(dtype) and values of dtype.
@@ -49,7 +50,8 @@ using Evaluation = std::vector<Output>;  // in the graph's order
                                   const Options& options = {});
 
 // Compares outputs in memory with what they should be.
-[[nodiscard]] std::vector<Comparison> compare(const Evaluation& evaluation, const GraphData& graph, const Bindings& bindings);
+[[nodiscard]] std::vector<Comparison> compare(const Evaluation& evaluation, const GraphData& graph,
+                                              const Bindings& bindings);
 
 // Both. An operand that an output was written over must be bound as it was before.
 [[nodiscard]] std::vector<Comparison> compare(const GraphData& graph, const Problem& problem, const Bindings& bindings,

@@ -23,8 +23,11 @@ std::string file_of(const std::string& dict, const std::string& data, int versio
   return bytes + header + data;
 }
 
-std::string file_of(const std::string& descr, const std::string& shape, const std::string& data, bool fortran = false, int version = 1) {
-  return file_of("{'descr': '" + descr + "', 'fortran_order': " + (fortran ? "True" : "False") + ", 'shape': " + shape + ", }", data, version);
+std::string file_of(const std::string& descr, const std::string& shape, const std::string& data, bool fortran = false,
+                    int version = 1) {
+  return file_of(
+      "{'descr': '" + descr + "', 'fortran_order': " + (fortran ? "True" : "False") + ", 'shape': " + shape + ", }",
+      data, version);
 }
 
 template <class T>
@@ -49,36 +52,49 @@ std::vector<T> elements(const cli::Array& array) {
 TEST(Npy, EveryVersionAndOrder) {
   const std::vector<float> expected = {1, 2, 3, 4, 5, 6};
   for (const int version : {1, 2, 3}) {
-    EXPECT_EQ(elements<float>(parse_npy(file_of("<f4", "(2, 3)", raw<float>({1, 2, 3, 4, 5, 6}), false, version), "f")), expected);
+    EXPECT_EQ(elements<float>(parse_npy(file_of("<f4", "(2, 3)", raw<float>({1, 2, 3, 4, 5, 6}), false, version), "f")),
+              expected);
   }
   EXPECT_EQ(elements<float>(parse_npy(file_of(">f4", "(2, 3)", raw<float>({1, 2, 3, 4, 5, 6}, true)), "f")), expected);
   EXPECT_EQ(elements<float>(parse_npy(file_of("<f4", "(2, 3)", raw<float>({1, 4, 2, 5, 3, 6}), true), "f")), expected);
-  EXPECT_EQ(elements<float>(parse_npy(file_of(">f8", "(2, 3)", raw<double>({1, 4, 2, 5, 3, 6}, true), true), "f")), expected);
+  EXPECT_EQ(elements<float>(parse_npy(file_of(">f8", "(2, 3)", raw<double>({1, 4, 2, 5, 3, 6}, true), true), "f")),
+            expected);
   const cli::Array cube = parse_npy(file_of("<i4", "(2, 1, 3)", raw<std::int32_t>({1, 4, 2, 5, 3, 6}), true), "f");
   EXPECT_EQ(cube.shape, (std::vector<std::int64_t>{2, 1, 3}));
   EXPECT_EQ(elements<std::int32_t>(cube), (std::vector<std::int32_t>{1, 2, 3, 4, 5, 6}));
 }
 
 TEST(Npy, EveryElementType) {
-  EXPECT_EQ(elements<float>(parse_npy(file_of("|i1", "(2,)", raw<std::int8_t>({-1, 127})), "f", f32)), (std::vector<float>{-1, 127}));
-  EXPECT_EQ(elements<float>(parse_npy(file_of("|u1", "(2,)", raw<std::uint8_t>({1, 255})), "f", f32)), (std::vector<float>{1, 255}));
-  EXPECT_EQ(elements<float>(parse_npy(file_of(">i2", "(2,)", raw<std::int16_t>({-300, 4}, true)), "f", f32)), (std::vector<float>{-300, 4}));
-  EXPECT_EQ(elements<float>(parse_npy(file_of("<u2", "(1,)", raw<std::uint16_t>({65535})), "f", f32)), (std::vector<float>{65535}));
+  EXPECT_EQ(elements<float>(parse_npy(file_of("|i1", "(2,)", raw<std::int8_t>({-1, 127})), "f", f32)),
+            (std::vector<float>{-1, 127}));
+  EXPECT_EQ(elements<float>(parse_npy(file_of("|u1", "(2,)", raw<std::uint8_t>({1, 255})), "f", f32)),
+            (std::vector<float>{1, 255}));
+  EXPECT_EQ(elements<float>(parse_npy(file_of(">i2", "(2,)", raw<std::int16_t>({-300, 4}, true)), "f", f32)),
+            (std::vector<float>{-300, 4}));
+  EXPECT_EQ(elements<float>(parse_npy(file_of("<u2", "(1,)", raw<std::uint16_t>({65535})), "f", f32)),
+            (std::vector<float>{65535}));
   EXPECT_EQ(elements<std::int64_t>(parse_npy(file_of("<u8", "(1,)", raw<std::uint64_t>({~std::uint64_t{0}})), "f")),
             (std::vector<std::int64_t>{std::numeric_limits<std::int64_t>::max()}));
-  EXPECT_EQ(elements<std::uint8_t>(parse_npy(file_of("|b1", "(3,)", std::string("\0\1\2", 3)), "f")), (std::vector<std::uint8_t>{0, 1, 1}));
+  EXPECT_EQ(elements<std::uint8_t>(parse_npy(file_of("|b1", "(3,)", std::string("\0\1\2", 3)), "f")),
+            (std::vector<std::uint8_t>{0, 1, 1}));
   EXPECT_EQ(parse_npy(file_of("<f2", "(1,)", raw<std::uint16_t>({0x3c00})), "f").dtype, f16);
-  EXPECT_EQ(elements<float>(parse_npy(file_of("<f2", "(1,)", raw<std::uint16_t>({0x3c00})), "f", f32)), (std::vector<float>{1}));
-  EXPECT_EQ(elements<std::int8_t>(parse_npy(file_of("<f8", "(4,)", raw<double>({1e9, -1e9, std::nan(""), 2.5})), "f", s8)),
-            (std::vector<std::int8_t>{127, -128, 0, 2}));
-  EXPECT_EQ(elements<std::uint16_t>(parse_npy(file_of("<f4", "(1,)", raw<float>({1.00390625f})), "f", bf16)), (std::vector<std::uint16_t>{0x3f80}));
+  EXPECT_EQ(elements<float>(parse_npy(file_of("<f2", "(1,)", raw<std::uint16_t>({0x3c00})), "f", f32)),
+            (std::vector<float>{1}));
+  EXPECT_EQ(
+      elements<std::int8_t>(parse_npy(file_of("<f8", "(4,)", raw<double>({1e9, -1e9, std::nan(""), 2.5})), "f", s8)),
+      (std::vector<std::int8_t>{127, -128, 0, 2}));
+  EXPECT_EQ(elements<std::uint16_t>(parse_npy(file_of("<f4", "(1,)", raw<float>({1.00390625f})), "f", bf16)),
+            (std::vector<std::uint16_t>{0x3f80}));
   // How numpy writes a bf16 array.
-  EXPECT_EQ(elements<std::uint16_t>(parse_npy(file_of("<V2", "(2, 2)", raw<std::uint16_t>({1, 3, 2, 4}), true), "f", bf16)),
-            (std::vector<std::uint16_t>{1, 2, 3, 4}));
+  EXPECT_EQ(
+      elements<std::uint16_t>(parse_npy(file_of("<V2", "(2, 2)", raw<std::uint16_t>({1, 3, 2, 4}), true), "f", bf16)),
+      (std::vector<std::uint16_t>{1, 2, 3, 4}));
   EXPECT_EQ(parse_npy(file_of("<i8", "()", raw<std::int64_t>({5})), "f").shape.size(), 0u);
   EXPECT_EQ(parse_npy(file_of("<f4", "(0, 3)", ""), "f").elements(), 0);
   // Python 2 wrote such integers, and any order of keys is allowed.
-  EXPECT_EQ(parse_npy(file_of("{\"shape\": (1L,), \"fortran_order\": False, \"descr\": \"<f4\"}", raw<float>({1})), "f").elements(), 1);
+  EXPECT_EQ(parse_npy(file_of("{\"shape\": (1L,), \"fortran_order\": False, \"descr\": \"<f4\"}", raw<float>({1})), "f")
+                .elements(),
+            1);
 }
 
 TEST(Npy, Refuses) {
@@ -120,9 +136,7 @@ TEST(Npy, CutOrFlippedAnywhere) {
     flipped[bit / 8] = static_cast<char>(flipped[bit / 8] ^ (1 << bit % 8));
     try {
       (void)parse_npy(flipped, "x");  // may be another array
-    } catch (const Error& error) {
-      EXPECT_EQ(error.code(), ErrorCode::bad_npy);
-    }
+    } catch (const Error& error) { EXPECT_EQ(error.code(), ErrorCode::bad_npy); }
   }
 }
 
@@ -145,7 +159,8 @@ TEST(Npy, WritesWhatItReads) {
   cli::write_npy(path, Tensor(&scalar, f32, {}));
   EXPECT_TRUE(read_npy(path).shape.empty());
   std::remove(path.c_str());
-  EXPECT_ERROR(ErrorCode::cannot_write, "cannot be written", cli::write_npy("/nowhere/x.npy", Tensor(&scalar, f32, {})));
+  EXPECT_ERROR(ErrorCode::cannot_write, "cannot be written",
+               cli::write_npy("/nowhere/x.npy", Tensor(&scalar, f32, {})));
 }
 
 TEST(Draw, SameForEveryone) {
@@ -161,7 +176,8 @@ TEST(Draw, SameForEveryone) {
   }
   EXPECT_NEAR(sum / 1000, 0, 0.3);
   EXPECT_NEAR(squares / 1000, 4, 0.8);
-  const std::vector<std::int64_t> labels = elements<std::int64_t>(cli::draw(i64, {1000}, Distribution::uniform(0, 7), 3, "label"));
+  const std::vector<std::int64_t> labels =
+      elements<std::int64_t>(cli::draw(i64, {1000}, Distribution::uniform(0, 7), 3, "label"));
   EXPECT_EQ(*std::min_element(labels.begin(), labels.end()), 0);
   EXPECT_EQ(*std::max_element(labels.begin(), labels.end()), 6);
 }

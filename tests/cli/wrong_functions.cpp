@@ -1,5 +1,6 @@
-// Linked with the program's own objects into `postlude_wrong`, which knows two functions of a careless user: one whose code
-// does something else than its definition, and one whose definition throws. So that a failed check and a bug can be seen.
+// Linked with the program's own objects into `postlude_wrong`, which knows two functions of a careless user: one whose
+// code does something else than its definition, and one whose definition throws. So that a failed check and a bug can
+// be seen.
 #include <postlude/function.h>
 
 #include <stdexcept>

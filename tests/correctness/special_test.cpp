@@ -12,9 +12,11 @@
 namespace postlude {
 namespace {
 
-const double specials[] = {0.0, -0.0, std::nan(""), HUGE_VAL, -HUGE_VAL, 1e-45, -1e-45, 1.1754944e-38, 3.4028235e38, -3.4028235e38,
-                           1.0, -1.0, 0.5, -0.5, 1.5, 2.5, -2.5, 3.0, -3.0, 127.5, -128.5, 255.5, 448, 464, 465, 57344, 65504, 65520, 1e10, -1e10,
-                           0.3, -0.7, 88.5, -88.5, 104.0, 1e-3, 2147483648.0, 9.3e18};
+const double specials[] = {
+    0.0,    -0.0,  std::nan(""), HUGE_VAL, -HUGE_VAL, 1e-45, -1e-45,       1.1754944e-38, 3.4028235e38, -3.4028235e38,
+    1.0,    -1.0,  0.5,          -0.5,     1.5,       2.5,   -2.5,         3.0,           -3.0,         127.5,
+    -128.5, 255.5, 448,          464,      465,       57344, 65504,        65520,         1e10,         -1e10,
+    0.3,    -0.7,  88.5,         -88.5,    104.0,     1e-3,  2147483648.0, 9.3e18};
 constexpr std::int64_t count = std::size(specials);
 
 // X holds a special value a row, the tile `y` one a column: every pair meets.
@@ -48,7 +50,10 @@ TEST_P(Elementwise, OnEveryPairOfSpecialValues) {
   else if (op.arity == 1) call = name + "(acc)";
   else if (op.arity == 3) call = name + "(acc, y, 1.5)";
   else call = word && op.op != Op::pow ? name + "(acc, y)" : "acc " + (op.op == Op::pow ? "**" : name) + " y";
-  EXPECT_EQ(fuzz::check(pairs("def f(acc, y: tile[f32]):\n    D: f32 = " + call + " + 0 * y\n    E: f32 = " + call + "\n    return D, E"), with_specials()), "");
+  EXPECT_EQ(fuzz::check(pairs("def f(acc, y: tile[f32]):\n    D: f32 = " + call + " + 0 * y\n    E: f32 = " + call +
+                              "\n    return D, E"),
+                        with_specials()),
+            "");
 }
 std::vector<OpInfo> elementwise_ops() {
   std::vector<OpInfo> ops;
@@ -64,47 +69,65 @@ TEST(Casts, ToEveryDtypeInEveryDirection) {
     const std::string type(name(static_cast<DType>(t)));
     for (const std::string round : {"nearest_even", "toward_zero", "up", "down", "stochastic(7)"}) {
       if (round[0] == 's' && !is_float(static_cast<DType>(t))) continue;
-      EXPECT_EQ(fuzz::check(pairs("def f(acc): \n    D: f32 = cast(acc, " + type + ", round=" + round + ")\n    return D"), with_specials()), "")
+      EXPECT_EQ(
+          fuzz::check(pairs("def f(acc): \n    D: f32 = cast(acc, " + type + ", round=" + round + ")\n    return D"),
+                      with_specials()),
+          "")
           << type << ' ' << round;
     }
     EXPECT_EQ(fuzz::check(pairs("def f(acc): \n    D: " + type + " = acc\n    return D"), with_specials()), "") << type;
-    EXPECT_EQ(fuzz::check(pairs("def f(acc, y: row[" + type + "]): \n    D: f32 = y + 0 * acc\n    E: " + type + " = y\n    return D, E"), with_specials()), "")
+    EXPECT_EQ(fuzz::check(pairs("def f(acc, y: row[" + type + "]): \n    D: f32 = y + 0 * acc\n    E: " + type +
+                                " = y\n    return D, E"),
+                          with_specials()),
+              "")
         << type;
   }
 }
 
 TEST(Scaled, DoesNotReadWhereTheFactorIsZero) {
-  EXPECT_EQ(fuzz::check(pairs("def f(acc, y: tile[f32], s: scalar):\n    D: f32 = scaled(s - s, y)\n    return D"), with_specials()), "");
-  EXPECT_EQ(fuzz::check(pairs("def f(acc, y: tile[f32], s: scalar):\n    D: f32 = acc + scaled(s, y)\n    return D"), with_specials()), "");
+  EXPECT_EQ(fuzz::check(pairs("def f(acc, y: tile[f32], s: scalar):\n    D: f32 = scaled(s - s, y)\n    return D"),
+                        with_specials()),
+            "");
+  EXPECT_EQ(fuzz::check(pairs("def f(acc, y: tile[f32], s: scalar):\n    D: f32 = acc + scaled(s, y)\n    return D"),
+                        with_specials()),
+            "");
 }
 
 TEST(Prelude, OnSpecialValues) {
-  for (const std::string function : {"relu", "leaky_relu", "gelu", "gelu_tanh", "gelu_erf", "silu", "sigmoid", "softplus", "mish", "elu",
-                                     "hardsigmoid", "hardswish", "quick_gelu", "selu", "relu6", "hardtanh", "logsigmoid"})
-    EXPECT_EQ(fuzz::check(pairs("def f(acc):\n    D: f32 = " + function + "(acc)\n    return D"), with_specials()), "") << function;
+  for (const std::string function :
+       {"relu", "leaky_relu", "gelu", "gelu_tanh", "gelu_erf", "silu", "sigmoid", "softplus", "mish", "elu",
+        "hardsigmoid", "hardswish", "quick_gelu", "selu", "relu6", "hardtanh", "logsigmoid"})
+    EXPECT_EQ(fuzz::check(pairs("def f(acc):\n    D: f32 = " + function + "(acc)\n    return D"), with_specials()), "")
+        << function;
 }
 
 class Reductions : public testing::TestWithParam<std::string> {};
 
 TEST_P(Reductions, OfNothingOneNanAndTies) {
   for (const std::string axis : {"axis=0", "axis=1", "axis=(0, 1)", "axis=1, group=3", "axis=0, group=4"}) {
-    const std::string text = "def f(acc):\n    s: " + std::string(GetParam().starts_with("arg") ? "i64" : "f32") + " = " + GetParam() + "(acc, " + axis + ")\n    return s";
+    const std::string text = "def f(acc):\n    s: " + std::string(GetParam().starts_with("arg") ? "i64" : "f32") +
+                             " = " + GetParam() + "(acc, " + axis + ")\n    return s";
     for (const std::int64_t m : {0, 1, 3, 70}) {
       for (const std::int64_t n : {0, 1, 5, 200}) {
         // Few distinct whole numbers: many ties.
-        EXPECT_EQ(fuzz::check(make_case(text, Stream{.x = f32}, {1, m, n, 0}, fuzz::Values::integers)), "") << text << m << ' ' << n;
-        EXPECT_EQ(fuzz::check(make_case(text, Stream{.x = f32}, {1, m, n, 0}, fuzz::Values::special)), "") << text << m << ' ' << n;
-        EXPECT_EQ(fuzz::check(make_case(text, Stream{.x = s8}, {1, m, n, 0}, fuzz::Values::special)), "") << text << m << ' ' << n;
+        EXPECT_EQ(fuzz::check(make_case(text, Stream{.x = f32}, {1, m, n, 0}, fuzz::Values::integers)), "")
+            << text << m << ' ' << n;
+        EXPECT_EQ(fuzz::check(make_case(text, Stream{.x = f32}, {1, m, n, 0}, fuzz::Values::special)), "")
+            << text << m << ' ' << n;
+        EXPECT_EQ(fuzz::check(make_case(text, Stream{.x = s8}, {1, m, n, 0}, fuzz::Values::special)), "")
+            << text << m << ' ' << n;
       }
     }
     fuzz::Checks checks = with_specials();
-    EXPECT_EQ(fuzz::check(make_case(text, Stream{.x = f32}, {1, count, count, 0}, fuzz::Values::normal), checks), "") << text;
+    EXPECT_EQ(fuzz::check(make_case(text, Stream{.x = f32}, {1, count, count, 0}, fuzz::Values::normal), checks), "")
+        << text;
     // All elements alike: minus infinity, NaN, -0.
     for (const double x : {-HUGE_VAL, HUGE_VAL, std::nan(""), -0.0}) {
       checks.prepare = [x](fuzz::Tensors& tensors) {
         for (std::int64_t i = 0; i < 20 * 30; ++i) core::store_real(f32, tensors.memory[0].data(), i, x);
       };
-      EXPECT_EQ(fuzz::check(make_case(text, Stream{.x = f32}, {1, 20, 30, 0}, fuzz::Values::normal), checks), "") << text << x;
+      EXPECT_EQ(fuzz::check(make_case(text, Stream{.x = f32}, {1, 20, 30, 0}, fuzz::Values::normal), checks), "")
+          << text << x;
     }
   }
 }
@@ -112,7 +135,8 @@ TEST_P(Reductions, OfNothingOneNanAndTies) {
 TEST_P(Reductions, AcrossTheBatch) {
   const std::string type = GetParam().starts_with("arg") ? "i64" : "f32";
   for (const std::string axis : {"axis=0", "axis=1"}) {
-    const std::string text = "def f(acc):\n    s: " + type + " = " + GetParam() + "(acc, " + axis + ", batch=True)\n    return s";
+    const std::string text =
+        "def f(acc):\n    s: " + type + " = " + GetParam() + "(acc, " + axis + ", batch=True)\n    return s";
     EXPECT_EQ(fuzz::check(make_case(text, Gemm{.batched = true}, {3, 21, 34, 9}, fuzz::Values::normal)), "") << text;
   }
 }
@@ -128,7 +152,8 @@ INSTANTIATE_TEST_SUITE_P(All, Reductions, testing::ValuesIn(reductions()), [](co
 TEST(GeneralReduction, OfPairs) {
   const std::string text =
       "def f(acc, y: row[f32]):\n"
-      "    s, t = reduce((acc, acc * y), combine=lambda a1, a2, b1, b2: (max(a1, b1), a2 + b2), identity=(-inf, 0), axis=1)\n"
+      "    s, t = reduce((acc, acc * y), combine=lambda a1, a2, b1, b2: (max(a1, b1), a2 + b2), identity=(-inf, 0), "
+      "axis=1)\n"
       "    D: f32 = s\n    E: f32 = t\n    return D, E";
   for (const std::int64_t n : {0, 1, 5, 200})
     EXPECT_EQ(fuzz::check(make_case(text, Gemm{}, {1, 9, n, 12}, fuzz::Values::normal)), "") << n;

@@ -24,7 +24,8 @@ TEST_P(Suite, IsWithinTheBoundsInEveryDtype) {
 TEST_P(Suite, TakesIntegersBatchesStridesAndStreams) {
   const fuzz::Case integers = suite_case(GetParam(), Gemm{.a = s8, .b = s8}, {1, 17, 40, 33}, fuzz::Values::integers);
   EXPECT_EQ(fuzz::check(integers), "");
-  fuzz::Case batched = suite_case(GetParam(), Gemm{.a = f32, .b = f32, .batched = true}, {3, 17, 40, 33}, fuzz::Values::normal);
+  fuzz::Case batched =
+      suite_case(GetParam(), Gemm{.a = f32, .b = f32, .batched = true}, {3, 17, 40, 33}, fuzz::Values::normal);
   for (const std::uint64_t layout : {0, 1, 2, 3, 4, 5}) {
     batched.layout = layout;
     EXPECT_EQ(fuzz::check(batched), "") << layout;
@@ -57,8 +58,10 @@ constexpr const char* exact_epilogues[] = {
     "def bias_relu(acc, bias: row): return relu(acc + bias)",
     "def axpby(acc, c: tile, alpha: scalar, beta: scalar): return alpha * acc + scaled(beta, c)",
     "def halves(acc):\n    a, b = chunk(acc, 2)\n    return max(a, b) * 2 - b",
-    "def rows(acc):\n    D: f32 = acc\n    most: f32 = max(abs(acc), axis=1)\n    least: f32 = min(acc, axis=0)\n    return D, most, least",
-    "def sums(acc):\n    r: f32 = sum(acc, axis=0)\n    c: f32 = sum(acc, axis=1)\n    s: f32 = sum(acc)\n    g: f32 = sum(acc, axis=1, group=8)\n    return r, c, s, g",
+    "def rows(acc):\n    D: f32 = acc\n    most: f32 = max(abs(acc), axis=1)\n    least: f32 = min(acc, axis=0)\n    "
+    "return D, most, least",
+    "def sums(acc):\n    r: f32 = sum(acc, axis=0)\n    c: f32 = sum(acc, axis=1)\n    s: f32 = sum(acc)\n    g: f32 = "
+    "sum(acc, axis=1, group=8)\n    return r, c, s, g",
     "def winner(acc):\n    i = argmax(acc, axis=1)\n    j = argmin(acc, axis=0)\n    return i, j",
     "def quantised(acc):\n    q: s8 = cast(acc * 0.5, s8)\n    return q",
     "def chosen(acc, label: col[i64]):\n    return where((n_index() == label) | (acc > 3), acc, -1)",
@@ -77,7 +80,9 @@ INSTANTIATE_TEST_SUITE_P(All, Exact, testing::ValuesIn(exact_epilogues));
 
 // An output in the memory of an operand that it replaces.
 TEST(InPlace, GivesWhatItGivesElsewhere) {
-  struct { const char *text, *operand; } cases[] = {
+  struct {
+    const char *text, *operand;
+  } cases[] = {
       {"def f(acc, c: tile):\n    D: f32 = acc + 0.5 * c\n    return D", "c"},
       {"def f(acc, c: tile):\n    x = acc + c\n    D: f32 = x * rsqrt(mean(x * x, axis=1) + 1e-6)\n    return D", "c"},
       {"def f(acc, c: tile):\n    D: f32 = acc * c\n    s: f32 = sum(c, axis=0)\n    return D, s", "c"},
@@ -116,7 +121,9 @@ TEST(Large, TenThousandDeep) {
 
 TEST(Large, TenThousandWide) {
   std::string text = "def wide(acc, x: row):\n";
-  for (int i = 0; i < 3500; ++i) text += "    t" + std::to_string(i) + " = max(acc + " + std::to_string(i % 50) + ", x * " + std::to_string(i % 7) + ")\n";
+  for (int i = 0; i < 3500; ++i)
+    text += "    t" + std::to_string(i) + " = max(acc + " + std::to_string(i % 50) + ", x * " + std::to_string(i % 7) +
+            ")\n";
   text += "    d = t0\n";
   for (int i = 1; i < 3500; ++i) text += "    d = d + t" + std::to_string(i) + "\n";
   text += "    return d\n";

@@ -309,8 +309,8 @@ TEST_P(Executor, TheCheapestEpiloguesRunInRegisters) {
   }
 }
 
-// Accumulators of whole rows wait in the output where nothing else is there: in an output of its own, in one with longer rows
-// (whose ends stay as they are), and, from scratch, in place of an operand.
+// Accumulators of whole rows wait in the output where nothing else is there: in an output of its own, in one with
+// longer rows (whose ends stay as they are), and, from scratch, in place of an operand.
 TEST(WholeRows, TheSameWhereverTheAccumulatorsWait) {
   for (const char* name : {"rmsnorm", "softmax"}) {
     constexpr std::int64_t m = 50, n = 96, k = 40;

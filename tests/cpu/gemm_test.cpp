@@ -1,4 +1,5 @@
-// The matrix product on every instruction set that this machine has: all types, layouts and block orders against a double loop.
+// The matrix product on every instruction set that this machine has: all types, layouts and block orders against a
+// double loop.
 #include "cpu/gemm.h"
 
 #include <postlude/error.h>
@@ -98,7 +99,8 @@ struct Operand {
       case Strides::zero_columns: row = 1, column = 0; break;
     }
     if (rows > 0 && columns > 0) first = std::max<Int>(0, -(row * (rows - 1) + column * (columns - 1)));
-    const Int last = std::max<Int>(0, first + row * std::max<Int>(rows - 1, 0) + column * std::max<Int>(columns - 1, 0));
+    const Int last =
+        std::max<Int>(0, first + row * std::max<Int>(rows - 1, 0) + column * std::max<Int>(columns - 1, 0));
     const Int size = size_of(type);
     const Int count = rows > 0 && columns > 0 ? std::max(last, first) + 1 : 0;
     bytes.reset(new char[static_cast<std::size_t>(count * size)]);
@@ -194,7 +196,8 @@ struct Expected {
         for (Int j = 0; j < p.n; ++j) {
           const double term = left * right[j];
           sums[static_cast<std::size_t>(i * p.n + j)] += term;
-          if (!exact) bounds[static_cast<std::size_t>(i * p.n + j)] += std::abs(term) * static_cast<double>(p.k + 2) * 0x1p-24;
+          if (!exact)
+            bounds[static_cast<std::size_t>(i * p.n + j)] += std::abs(term) * static_cast<double>(p.k + 2) * 0x1p-24;
         }
       }
     }
@@ -253,9 +256,7 @@ class GemmTest : public testing::TestWithParam<Isa> {
       const Blocking packed_blocking = choose_blocking(shape_of(with_packed), isa(), whole_rows);
       const std::vector<std::uint32_t> packed_bits = product_bits(with_packed, packed_blocking, pack_threads);
       expect_product(product, expected, packed_bits);
-      if (!blocking.thin && packed_blocking.k_block == blocking.k_block) {
-        EXPECT_EQ(bits, packed_bits) << "packed";
-      }
+      if (!blocking.thin && packed_blocking.k_block == blocking.k_block) { EXPECT_EQ(bits, packed_bits) << "packed"; }
     }
   }
 };
@@ -352,9 +353,9 @@ TEST_P(GemmTest, PiecesArriveTogether) {
   for (const DType type : {DType::f32, DType::bf16, DType::s8}) {
     for (const Strides b : {Strides::rows, Strides::columns, Strides::both_odd}) {
       for (const Int m : {Int{5}, Int{29}}) {
-        check(m, 144, 40, type, type, Strides::rows, b, Data::small_integers, {2, 0});    // halves
-        check(m, 144, 40, type, type, Strides::rows, b, Data::small_integers, {2, 2});    // even and odd
-        check(m, 144, 40, type, type, Strides::rows, b, Data::small_integers, {2, 48});   // halves of heads
+        check(m, 144, 40, type, type, Strides::rows, b, Data::small_integers, {2, 0});   // halves
+        check(m, 144, 40, type, type, Strides::rows, b, Data::small_integers, {2, 2});   // even and odd
+        check(m, 144, 40, type, type, Strides::rows, b, Data::small_integers, {2, 48});  // halves of heads
         check(m, 144, 40, type, type, Strides::rows, b, Data::small_integers, {3, 9});
         check(m, 1290, 400, type, type, Strides::rows, b, Data::small_integers, {3, 0});
         check(m, 1288, 900, type, type, Strides::rows, b, Data::small_integers, {2, 14});
@@ -405,7 +406,8 @@ TEST_P(GemmTest, DirectStoresAreTheBlocksWithTheirEpilogue) {
             if (std::isnan(x)) {
               ASSERT_TRUE(std::isnan(out[at])) << i << ", " << j << ", parts " << parts;
             } else {
-              ASSERT_EQ(std::bit_cast<std::uint32_t>(out[at]), std::bit_cast<std::uint32_t>(x)) << i << ", " << j << ", parts " << parts;
+              ASSERT_EQ(std::bit_cast<std::uint32_t>(out[at]), std::bit_cast<std::uint32_t>(x))
+                  << i << ", " << j << ", parts " << parts;
             }
           }
         }
@@ -489,7 +491,8 @@ TEST_P(GemmTest, EveryCodeOfASmallFloatIsConverted) {
         } else if (exponent == exponents && type != DType::e4m3) {
           ASSERT_EQ(got, negative ? -INFINITY : INFINITY) << name(type) << " code " << i;
         } else {
-          ASSERT_EQ(got, static_cast<float>(decode(type, static_cast<std::uint32_t>(i)))) << name(type) << " code " << i;
+          ASSERT_EQ(got, static_cast<float>(decode(type, static_cast<std::uint32_t>(i))))
+              << name(type) << " code " << i;
         }
       }
     }
@@ -517,9 +520,7 @@ TEST_P(GemmTest, ATypeWithoutKernelIsRefused) {
     try {
       static_cast<void>(choose_blocking({.m = 1, .n = 1, .k = 1, .a = a, .b = b}, isa()));
       FAIL();
-    } catch (const Error& error) {
-      EXPECT_EQ(error.code(), ErrorCode::unsupported);
-    }
+    } catch (const Error& error) { EXPECT_EQ(error.code(), ErrorCode::unsupported); }
   }
 }
 

@@ -19,9 +19,11 @@ constexpr float nan = std::numeric_limits<float>::quiet_NaN();
 
 const std::vector<float>& special_values() {
   static const std::vector<float> values = {
-      0.0f, -0.0f, inf, -inf, nan, 0x1p-149f, -0x1p-149f, 0x1.fffffcp-127f, 0x1p-126f, -0x1p-126f, 3.4028235e38f, -3.4028235e38f,
-      1.0f, -1.0f, 0.5f, -0.5f, 2.0f, 3.0f, -3.0f, 1.5f, 2.5f, -2.5f, 8388608.0f, -8388609.0f, 16777217.0f, 88.7f, 88.73f, -87.4f,
-      -103.9f, -104.1f, 127.9f, 128.0f, -149.0f, -150.1f, 1e10f, -1e10f, 0x1p62f, 2147483648.0f, -2147483648.0f};
+      0.0f,        -0.0f,      inf,           -inf,           nan,     0x1p-149f,     -0x1p-149f,    0x1.fffffcp-127f,
+      0x1p-126f,   -0x1p-126f, 3.4028235e38f, -3.4028235e38f, 1.0f,    -1.0f,         0.5f,          -0.5f,
+      2.0f,        3.0f,       -3.0f,         1.5f,           2.5f,    -2.5f,         8388608.0f,    -8388609.0f,
+      16777217.0f, 88.7f,      88.73f,        -87.4f,         -103.9f, -104.1f,       127.9f,        128.0f,
+      -149.0f,     -150.1f,    1e10f,         -1e10f,         0x1p62f, 2147483648.0f, -2147483648.0f};
   return values;
 }
 
@@ -44,7 +46,8 @@ double ulps(float got, double exact) {
   const double limit = 0x1p128;
   const double a = std::isinf(got) ? std::copysign(limit, got) : static_cast<double>(got);
   const double b = std::isinf(nearest) ? std::copysign(limit, nearest) : exact;
-  const int exponent = std::max(-126, std::ilogb(std::isinf(nearest) ? 0x1p127 : static_cast<double>(nearest == 0 ? 0x1p-126f : nearest)));
+  const int exponent = std::max(
+      -126, std::ilogb(std::isinf(nearest) ? 0x1p127 : static_cast<double>(nearest == 0 ? 0x1p-126f : nearest)));
   return std::abs(a - b) / std::ldexp(1.0, exponent - 23);
 }
 
@@ -86,15 +89,24 @@ struct Elementary {
   double (*exact)(double);
 };
 const Elementary elementary[] = {
-    {Op::exp, [](double x) { return std::exp(x); }},     {Op::exp2, [](double x) { return std::exp2(x); }},
-    {Op::expm1, [](double x) { return std::expm1(x); }}, {Op::log, [](double x) { return std::log(x); }},
-    {Op::log2, [](double x) { return std::log2(x); }},   {Op::log1p, [](double x) { return std::log1p(x); }},
-    {Op::tanh, [](double x) { return std::tanh(x); }},   {Op::erf, [](double x) { return std::erf(x); }},
-    {Op::sqrt, [](double x) { return std::sqrt(x); }},   {Op::rsqrt, [](double x) { return 1 / std::sqrt(x); }},
-    {Op::reciprocal, [](double x) { return 1 / x; }},    {Op::sin, [](double x) { return std::sin(x); }},
-    {Op::cos, [](double x) { return std::cos(x); }},     {Op::floor, [](double x) { return std::floor(x); }},
-    {Op::ceil, [](double x) { return std::ceil(x); }},   {Op::round, [](double x) { return std::nearbyint(x); }},
-    {Op::neg, [](double x) { return -x; }},              {Op::abs, [](double x) { return std::abs(x); }},
+    {Op::exp, [](double x) { return std::exp(x); }},
+    {Op::exp2, [](double x) { return std::exp2(x); }},
+    {Op::expm1, [](double x) { return std::expm1(x); }},
+    {Op::log, [](double x) { return std::log(x); }},
+    {Op::log2, [](double x) { return std::log2(x); }},
+    {Op::log1p, [](double x) { return std::log1p(x); }},
+    {Op::tanh, [](double x) { return std::tanh(x); }},
+    {Op::erf, [](double x) { return std::erf(x); }},
+    {Op::sqrt, [](double x) { return std::sqrt(x); }},
+    {Op::rsqrt, [](double x) { return 1 / std::sqrt(x); }},
+    {Op::reciprocal, [](double x) { return 1 / x; }},
+    {Op::sin, [](double x) { return std::sin(x); }},
+    {Op::cos, [](double x) { return std::cos(x); }},
+    {Op::floor, [](double x) { return std::floor(x); }},
+    {Op::ceil, [](double x) { return std::ceil(x); }},
+    {Op::round, [](double x) { return std::nearbyint(x); }},
+    {Op::neg, [](double x) { return -x; }},
+    {Op::abs, [](double x) { return std::abs(x); }},
 };
 
 TEST_P(Strips, ElementaryFunctionsKeepTheirErrors) {
@@ -136,7 +148,8 @@ TEST_P(Strips, PowKeepsItsErrorAndCsSpecialCases) {
   const std::vector<float> y = binary(table().ops[static_cast<int>(Op::pow)][0], a, b);
   for (std::size_t i = 0; i < a.size(); ++i) {
     const double exact = std::pow(static_cast<double>(a[i]), static_cast<double>(b[i]));
-    ASSERT_LE(ulps(y[i], exact), info(Op::pow).ulps) << a[i] << " ** " << b[i] << " gives " << y[i] << ", not " << exact;
+    ASSERT_LE(ulps(y[i], exact), info(Op::pow).ulps)
+        << a[i] << " ** " << b[i] << " gives " << y[i] << ", not " << exact;
   }
 }
 
@@ -197,7 +210,8 @@ TEST_P(Strips, IntegersWrapAndFloorDivisionFloors) {
       EXPECT_EQ(run(Op::add), static_cast<std::int32_t>(a + b));
       EXPECT_EQ(run(Op::sub), static_cast<std::int32_t>(a - b));
       EXPECT_EQ(run(Op::mul), static_cast<std::int32_t>(a * b));
-      const std::int64_t floored = b == 0 ? 0 : static_cast<std::int64_t>(std::floor(static_cast<double>(a) / static_cast<double>(b)));
+      const std::int64_t floored =
+          b == 0 ? 0 : static_cast<std::int64_t>(std::floor(static_cast<double>(a) / static_cast<double>(b)));
       EXPECT_EQ(run(Op::floordiv), static_cast<std::int32_t>(floored)) << x << " // " << y;
       EXPECT_EQ(run(Op::neg), static_cast<std::int32_t>(-a));
     }
@@ -208,7 +222,8 @@ TEST_P(Strips, LoadsAgreeWithTheDefinition) {
   for (const DType type : {DType::f16, DType::bf16, DType::e4m3, DType::e5m2, DType::s8, DType::u8, DType::boolean}) {
     const std::int64_t count = size_of(type) == 1 ? 256 : 65536;
     std::vector<std::uint8_t> memory(static_cast<std::size_t>(count * size_of(type)));
-    for (std::int64_t i = 0; i < count; ++i) std::memcpy(memory.data() + i * size_of(type), &i, static_cast<std::size_t>(size_of(type)));
+    for (std::int64_t i = 0; i < count; ++i)
+      std::memcpy(memory.data() + i * size_of(type), &i, static_cast<std::size_t>(size_of(type)));
     std::vector<float> out(static_cast<std::size_t>(count));
     const StripArg arg{memory.data(), 0, 1};
     Strip strip{1, count, out.data(), count, 1, &arg, nullptr};
@@ -217,9 +232,13 @@ TEST_P(Strips, LoadsAgreeWithTheDefinition) {
       if (is_float(type)) {
         const double expected = core::load_real(type, memory.data(), i);
         const auto got = static_cast<double>(out[static_cast<std::size_t>(i)]);
-        EXPECT_TRUE(got == expected ? std::signbit(got) == std::signbit(expected) : std::isnan(got) && std::isnan(expected)) << i;
+        EXPECT_TRUE(got == expected ? std::signbit(got) == std::signbit(expected)
+                                    : std::isnan(got) && std::isnan(expected))
+            << i;
       } else {
-        EXPECT_EQ(std::bit_cast<std::int32_t>(out[static_cast<std::size_t>(i)]), core::load_integer(type, memory.data(), i)) << i;
+        EXPECT_EQ(std::bit_cast<std::int32_t>(out[static_cast<std::size_t>(i)]),
+                  core::load_integer(type, memory.data(), i))
+            << i;
       }
     }
   }
@@ -255,8 +274,10 @@ TEST_P(Strips, StoresAndCastsAgreeWithTheDefinition) {
         const auto want = static_cast<float>(core::load_real(type, expected.data(), i));
         ASSERT_TRUE(cast == want || (std::isnan(cast) && std::isnan(want))) << name(type);
       } else {
-        const std::int64_t cast = type == DType::i64 ? value[static_cast<std::size_t>(i)] : reinterpret_cast<const std::int32_t*>(value.data())[i];
-        ASSERT_EQ(cast, core::load_integer(type, expected.data(), i)) << name(type) << " of " << x[static_cast<std::size_t>(i)];
+        const std::int64_t cast = type == DType::i64 ? value[static_cast<std::size_t>(i)]
+                                                     : reinterpret_cast<const std::int32_t*>(value.data())[i];
+        ASSERT_EQ(cast, core::load_integer(type, expected.data(), i))
+            << name(type) << " of " << x[static_cast<std::size_t>(i)];
       }
     }
   }
@@ -274,15 +295,16 @@ TEST_P(Strips, RandomIsPhilox) {
   table().random(strip);
   for (std::int64_t i = 0; i < rows; ++i) {
     for (std::int64_t j = 0; j < columns; ++j) {
-      EXPECT_EQ(out[static_cast<std::size_t>(i * columns + j)], core::random_uniform(random.seed, 5, 2, 3 + i, 1 + 3 * j));
+      EXPECT_EQ(out[static_cast<std::size_t>(i * columns + j)],
+                core::random_uniform(random.seed, 5, 2, 3 + i, 1 + 3 * j));
     }
   }
 }
 
 struct Native {
   const char* name;
-  double ulps;       // of the result
-  double of_x;       // and this many of the argument's ulps, where the result is a small difference
+  double ulps;  // of the result
+  double of_x;  // and this many of the argument's ulps, where the result is a small difference
   double (*exact)(double);
 };
 // gelu: the argument of its exponential, 66 at x = -9, is rounded more than once, and every ulp of it costs as many.

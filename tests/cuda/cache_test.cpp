@@ -29,7 +29,10 @@ class Cache : public testing::Test {
     fs::remove_all(folder_);
   }
   std::string get(const std::string& key, const std::string& made) {
-    return cached(key, [&] { ++compiled_; return made; });
+    return cached(key, [&] {
+      ++compiled_;
+      return made;
+    });
   }
   fs::path entry() const {
     for (const auto& file : fs::directory_iterator(folder_)) {
@@ -46,7 +49,7 @@ TEST_F(Cache, CompilesOnce) {
   EXPECT_EQ(get("key", "other"), "cubin");
   EXPECT_EQ(compiled_, 1);
   EXPECT_EQ(get("another", "third"), "third");
-  struct stat info{};
+  struct stat info {};
   ASSERT_EQ(::stat(entry().c_str(), &info), 0);
   EXPECT_EQ(info.st_mode & 0777, 0600u);
 }
@@ -56,7 +59,10 @@ TEST_F(Cache, DamagedEntriesAreMisses) {
   const fs::path path = entry();
   std::ifstream in(path, std::ios::binary);
   const std::string good((std::istreambuf_iterator<char>(in)), {});
-  const auto write = [&](const std::string& data) { std::ofstream(path, std::ios::binary | std::ios::trunc).write(data.data(), static_cast<std::streamsize>(data.size())); };
+  const auto write = [&](const std::string& data) {
+    std::ofstream(path, std::ios::binary | std::ios::trunc)
+        .write(data.data(), static_cast<std::streamsize>(data.size()));
+  };
   for (std::size_t length = 0; length < good.size(); ++length) {
     write(good.substr(0, length));
     const int before = compiled_;
@@ -78,7 +84,8 @@ TEST_F(Cache, AnEntryOfAnotherKeyIsAMiss) {
   const std::string data((std::istreambuf_iterator<char>(in)), {});
   fs::remove(path);
   get("two", "second");
-  std::ofstream(entry(), std::ios::binary | std::ios::trunc).write(data.data(), static_cast<std::streamsize>(data.size()));
+  std::ofstream(entry(), std::ios::binary | std::ios::trunc)
+      .write(data.data(), static_cast<std::streamsize>(data.size()));
   EXPECT_EQ(get("two", "fresh"), "fresh");
 }
 
@@ -98,7 +105,8 @@ TEST_F(Cache, OneOfManyProcessesCompiles) {
     EXPECT_EQ(status, 0);
   }
   int compiled = 0;
-  for (const auto& file : fs::directory_iterator(folder_)) compiled += file.path().filename().string().starts_with("compiled.");
+  for (const auto& file : fs::directory_iterator(folder_))
+    compiled += file.path().filename().string().starts_with("compiled.");
   EXPECT_EQ(compiled, 1);
 }
 

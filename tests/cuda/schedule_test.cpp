@@ -22,7 +22,8 @@ TEST(Schedule, PrintsAndReadsBack) {
 }
 
 TEST(Schedule, RefusesTextThatItCannotRead) {
-  for (const char* text : {"", "pingpong", "pingpong 128x192x4", "serial 128x128x4 sub 64x2 aux 0 raster 8", "pingpong 128x128x4 sub 64x2 aux 0 raster 8 more"}) {
+  for (const char* text : {"", "pingpong", "pingpong 128x192x4", "serial 128x128x4 sub 64x2 aux 0 raster 8",
+                           "pingpong 128x128x4 sub 64x2 aux 0 raster 8 more"}) {
     EXPECT_THROW((void)parse_schedule(text), Error) << text;
   }
 }
@@ -61,7 +62,8 @@ TEST(Schedule, FollowsTheMeasurements) {
   // 8192^3: full waves of the large tile; 4096^3: 704 tiles of 128x192 leave a third of the last of six waves.
   EXPECT_EQ(rank(needs(2), 1, 8192, 8192, 8192, 132).front().bn, 192);
   EXPECT_EQ(rank(needs(2), 1, 4096, 4096, 4096, 132).front().bn, 128);
-  // Two consumers side by side hide each other's additions to a second accumulator (fp8_rowwise: 0.52, 0.58, in turns 0.59, 0.63).
+  // Two consumers side by side hide each other's additions to a second accumulator (fp8_rowwise: 0.52, 0.58, in turns
+  // 0.59, 0.63).
   EpilogueNeeds promoted = needs(2);
   promoted.element_bytes = 1, promoted.promoted = true;
   EXPECT_TRUE(to_string(rank(promoted, 1, 8192, 8192, 8192, 132).front()).starts_with("cooperative 128x192"));

@@ -1,5 +1,5 @@
-// Every epilogue of the suite compiles for Hopper without a device, on the schedule that the heuristic chooses, and within
-// the limits of spills and warnings. Skipped where NVRTC is missing.
+// Every epilogue of the suite compiles for Hopper without a device, on the schedule that the heuristic chooses, and
+// within the limits of spills and warnings. Skipped where NVRTC is missing.
 #include "cuda/nvrtc.h"
 
 #include <postlude/parse.h>
@@ -20,24 +20,30 @@ TEST_P(SuiteCompiles, ForHopper) {
   Target target;
   target.device = Device::cuda;
   target.isa = "sm_90a";
-  const Plan plan = postlude::compile(gemm, parse_file(std::string(POSTLUDE_SOURCE_DIR) + "/epilogues/" + name + ".py"), target);
+  const Plan plan =
+      postlude::compile(gemm, parse_file(std::string(POSTLUDE_SOURCE_DIR) + "/epilogues/" + name + ".py"), target);
   const std::string schedules = plan.explain(ExplainPart::schedule, 4096, 4096, 4096);
   EXPECT_NE(schedules.find("chosen"), std::string::npos) << schedules;
-  EXPECT_EQ(schedules.find("rejected"), std::string::npos) << "the heuristic's first choice does not compile well\n" << schedules;
+  EXPECT_EQ(schedules.find("rejected"), std::string::npos) << "the heuristic's first choice does not compile well\n"
+                                                           << schedules;
 }
 
 INSTANTIATE_TEST_SUITE_P(Epilogues, SuiteCompiles,
-                         testing::Values("plain", "bias_relu", "bias_gelu", "axpby", "bias_gelu_res_aux", "dgelu_dbias", "swiglu", "bce", "rowmax", "rmsnorm",
-                                         "softmax", "argmax", "xent", "fp8_rowwise", "rope", "swiglu_grad"),
+                         testing::Values("plain", "bias_relu", "bias_gelu", "axpby", "bias_gelu_res_aux", "dgelu_dbias",
+                                         "swiglu", "bce", "rowmax", "rmsnorm", "softmax", "argmax", "xent",
+                                         "fp8_rowwise", "rope", "swiglu_grad"),
                          [](const auto& i) { return std::string(i.param); });
 
-// chunk and concat, of all columns or in groups, move nothing: one kernel, whose tile operands and outputs go by tensor map.
+// chunk and concat, of all columns or in groups, move nothing: one kernel, whose tile operands and outputs go by tensor
+// map.
 TEST(Chunk, RunsOnTheProductsFragments) {
   Target target;
   target.device = Device::cuda;
   target.isa = "sm_90a";
   for (const auto& [name, loads, stores] : {std::tuple{"swiglu", 0, 1}, {"rope", 2, 2}, {"swiglu_grad", 2, 2}}) {
-    const Plan plan = postlude::compile(Gemm{.a = DType::bf16, .b = DType::bf16}, parse_file(std::string(POSTLUDE_SOURCE_DIR) + "/epilogues/" + name + ".py"), target);
+    const Plan plan =
+        postlude::compile(Gemm{.a = DType::bf16, .b = DType::bf16},
+                          parse_file(std::string(POSTLUDE_SOURCE_DIR) + "/epilogues/" + name + ".py"), target);
     EXPECT_EQ(plan.explain(ExplainPart::loops, 4096, 4096, 4096), "phase 0: on the product's fragments\n") << name;
     const std::string source = plan.explain(ExplainPart::source, 4096, 4096, 4096);
     const auto count = [&](const std::string& word) {
@@ -58,8 +64,10 @@ TEST(Combiner, OfSeveralTypesCompiles) {
   target.isa = "sm_90a";
   const std::string text =
       "def f(acc):\n"
-      "    a, b, c = reduce((acc, n_index(), acc > 0.0), combine=lambda a0, a1, a2, b0, b1, b2: (min(a0, b0), a1 + b1, a2 & b2), identity=(inf, 0, 1), axis=1)\n"
-      "    d, e = reduce((m_index(), acc), combine=lambda a0, a1, b0, b1: (max(a0, b0), a1 + b1), identity=(0, 0.0), axis=0)\n"
+      "    a, b, c = reduce((acc, n_index(), acc > 0.0), combine=lambda a0, a1, a2, b0, b1, b2: (min(a0, b0), a1 + b1, "
+      "a2 & b2), identity=(inf, 0, 1), axis=1)\n"
+      "    d, e = reduce((m_index(), acc), combine=lambda a0, a1, b0, b1: (max(a0, b0), a1 + b1), identity=(0, 0.0), "
+      "axis=0)\n"
       "    y0: f32 = a\n    y1: i64 = b\n    y2: bool = c\n    y3: i64 = d\n    y4: f32 = e\n"
       "    return y0, y1, y2, y3, y4\n";
   const Plan plan = postlude::compile(Gemm{.a = DType::bf16, .b = DType::bf16}, parse(text), target);
@@ -69,7 +77,8 @@ TEST(Combiner, OfSeveralTypesCompiles) {
   EXPECT_NE(plan.explain(ExplainPart::schedule, 512, 512, 512).find("chosen"), std::string::npos);
 }
 
-// Where Hopper's kernel would need the accumulator in memory or B repacked, and that costs more than mma.sync's slower products.
+// Where Hopper's kernel would need the accumulator in memory or B repacked, and that costs more than mma.sync's slower
+// products.
 TEST(PortableKernel, IsTakenWhereItIsFaster) {
   const auto schedules = [](const char* isa, Layout b, std::int64_t m, std::int64_t n, std::int64_t k) {
     Gemm gemm;
@@ -78,12 +87,15 @@ TEST(PortableKernel, IsTakenWhereItIsFaster) {
     Target target;
     target.device = Device::cuda;
     target.isa = isa;
-    return postlude::compile(gemm, parse_file(std::string(POSTLUDE_SOURCE_DIR) + "/epilogues/swiglu.py"), target).explain(ExplainPart::schedule, m, n, k);
+    return postlude::compile(gemm, parse_file(std::string(POSTLUDE_SOURCE_DIR) + "/epilogues/swiglu.py"), target)
+        .explain(ExplainPart::schedule, m, n, k);
   };
   EXPECT_TRUE(schedules("sm_80", Layout::k_major, 4096, 4096, 4096).starts_with("mma "));
   EXPECT_TRUE(schedules("sm_90a", Layout::mn_major, 4096, 4096, 4096).starts_with("pingpong "));
-  EXPECT_TRUE(schedules("sm_90a", Layout::mn_major, 128, 4096, 4096).starts_with("both halves of B along N, and M is small"));
-  EXPECT_TRUE(schedules("sm_90a", Layout::k_major, 4096, 4100, 512).starts_with("halves of no multiple of 8 columns, and K is short"));
+  EXPECT_TRUE(
+      schedules("sm_90a", Layout::mn_major, 128, 4096, 4096).starts_with("both halves of B along N, and M is small"));
+  EXPECT_TRUE(schedules("sm_90a", Layout::k_major, 4096, 4100, 512)
+                  .starts_with("halves of no multiple of 8 columns, and K is short"));
   EXPECT_TRUE(schedules("sm_90a", Layout::k_major, 4096, 4100, 4096).starts_with("epilogue from memory: the halves"));
 }
 

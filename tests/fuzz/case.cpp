@@ -37,7 +37,8 @@ void store_element(const Case& c, const Tensor3& t, void* memory, std::int64_t a
     std::int64_t x = static_cast<std::int64_t>(small % 9) - 4;
     if (t.dtype == DType::boolean) x &= 1;
     if (t.dtype == DType::u8) x = std::abs(x);
-    if (t.dtype == DType::i64) x = static_cast<std::int64_t>(small % static_cast<std::uint64_t>(c.shape.n + 2)) - 1;  // a label
+    if (t.dtype == DType::i64)
+      x = static_cast<std::int64_t>(small % static_cast<std::uint64_t>(c.shape.n + 2)) - 1;  // a label
     if (c.values == Values::special && small % 5 == 0) {
       const core::IntegerRange range = core::integer_range(t.dtype);
       x = small % 2 == 0 ? range.min : range.max;
@@ -52,19 +53,23 @@ void store_element(const Case& c, const Tensor3& t, void* memory, std::int64_t a
   } else {
     x = gauss(bits) / (right ? std::sqrt(static_cast<double>(std::max<std::int64_t>(c.shape.k, 1))) : 1);
     if (c.values == Values::special && small % (main_loop ? 97 : 7) == 0) {
-      const double largest = t.dtype == DType::f32 ? std::numeric_limits<float>::max() : core::decode(t.dtype, core::float_format(t.dtype).max);
-      const double specials[] = {std::nan(""), HUGE_VAL, -HUGE_VAL, 0.0, -0.0, core::decode(t.dtype, 1), -core::decode(t.dtype, 1), largest, -largest};
+      const double largest = t.dtype == DType::f32 ? std::numeric_limits<float>::max()
+                                                   : core::decode(t.dtype, core::float_format(t.dtype).max);
+      const double specials[] = {
+          std::nan(""), HUGE_VAL, -HUGE_VAL, 0.0, -0.0, core::decode(t.dtype, 1), -core::decode(t.dtype, 1),
+          largest,      -largest};
       x = specials[mix(small) % std::size(specials)];
     }
   }
   core::store_real(t.dtype, memory, at, x);
 }
 
-// Strides of a tensor: contiguous, with a gap behind each row, transposed, with a gap behind each element, and for inputs
-// also repeated along an axis, or backwards along one.
+// Strides of a tensor: contiguous, with a gap behind each row, transposed, with a gap behind each element, and for
+// inputs also repeated along an axis, or backwards along one.
 void lay_out(const Case& c, Tensor3& t) {
   const std::uint64_t choice = c.layout == 0 ? 0 : hash(t.name, c.layout);
-  const int modes = t.output ? 4 : 7, mode = c.layout == 0 ? 0 : static_cast<int>(choice % static_cast<std::uint64_t>(modes));
+  const int modes = t.output ? 4 : 7,
+            mode = c.layout == 0 ? 0 : static_cast<int>(choice % static_cast<std::uint64_t>(modes));
   const auto& e = t.extents;
   const std::int64_t gap = 1 + static_cast<std::int64_t>((choice >> 8) % 9);
   std::int64_t m = e[2], n = 1, b = e[1] * e[2];
@@ -76,7 +81,8 @@ void lay_out(const Case& c, Tensor3& t) {
   if (mode == 4) (choice >> 16 & 1) != 0 ? m = 0 : n = 0;
   t.strides = {t.axes.has(Axis::b) ? b : 0, t.axes.has(Axis::m) ? m : 0, t.axes.has(Axis::n) ? n : 0};
   t.first = 0;
-  for (std::size_t i = 0; i < 3; ++i) t.first -= std::min<std::int64_t>(t.strides[i], 0) * std::max<std::int64_t>(e[i] - 1, 0);
+  for (std::size_t i = 0; i < 3; ++i)
+    t.first -= std::min<std::int64_t>(t.strides[i], 0) * std::max<std::int64_t>(e[i] - 1, 0);
 }
 
 std::int64_t elements_of_memory(const Tensor3& t) {
@@ -92,7 +98,8 @@ template <class F>
 void for_elements(const Tensor3& t, F f) {
   for (std::int64_t b = 0; b < t.extents[0]; ++b)
     for (std::int64_t m = 0; m < t.extents[1]; ++m)
-      for (std::int64_t n = 0; n < t.extents[2]; ++n) f(t.first + b * t.strides[0] + m * t.strides[1] + n * t.strides[2]);
+      for (std::int64_t n = 0; n < t.extents[2]; ++n)
+        f(t.first + b * t.strides[0] + m * t.strides[1] + n * t.strides[2]);
 }
 
 bool is_poison(const std::uint8_t* p, std::int64_t bytes) {
@@ -113,7 +120,8 @@ std::string write(const Case& c) {
   std::ostringstream out;
   const auto name_of = [](DType t) { return std::string(name(t)); };
   if (const auto* gemm = std::get_if<Gemm>(&c.problem)) {
-    out << "# problem: kind=gemm a=" << name_of(gemm->a) << " b=" << name_of(gemm->b) << " batched=" << gemm->batched << '\n';
+    out << "# problem: kind=gemm a=" << name_of(gemm->a) << " b=" << name_of(gemm->b) << " batched=" << gemm->batched
+        << '\n';
   } else {
     const auto& stream = std::get<Stream>(c.problem);
     out << "# problem: kind=stream a=" << name_of(stream.x) << " b=f32 batched=" << stream.batched << '\n';
@@ -148,7 +156,8 @@ GraphData with_dtypes(const GraphData& graph, const Problem& problem) {
   const lower::Program program = lower::lower(graph, problem);
   GraphData result = graph;
   for (std::size_t i = 0; i < graph.operands.size(); ++i) result.operands[i].dtype = program.buffers[i].dtype;
-  for (std::size_t i = 0; i < graph.outputs.size(); ++i) result.outputs[i].dtype = program.buffers[graph.operands.size() + i].dtype;
+  for (std::size_t i = 0; i < graph.outputs.size(); ++i)
+    result.outputs[i].dtype = program.buffers[graph.operands.size() + i].dtype;
   return result;
 }
 
@@ -209,11 +218,13 @@ Tensors materialise(const Case& c) {
   const bool batched = is_batched(c.problem);
   const Shape& s = c.shape;
   Tensors result;
-  // An input may lack the batch axis: it is shared then. Some tensor must say what the batch is: A or X where no output does.
+  // An input may lack the batch axis: it is shared then. Some tensor must say what the batch is: A or X where no output
+  // does.
   const bool outputs_say = std::any_of(c.graph.outputs.begin(), c.graph.outputs.end(), [&](const OutputDecl& o) {
     return inference.values[static_cast<std::size_t>(o.value)].axes.has(Axis::b);
   });
-  const auto add = [&](std::string name, DType dtype, Axes axes, std::int64_t rows, std::int64_t columns, bool output, bool has_b) {
+  const auto add = [&](std::string name, DType dtype, Axes axes, std::int64_t rows, std::int64_t columns, bool output,
+                       bool has_b) {
     Tensor3 t;
     t.name = std::move(name);
     t.dtype = dtype;
@@ -243,7 +254,8 @@ Tensors materialise(const Case& c) {
   for (std::size_t i = 0; i < c.graph.operands.size(); ++i) {
     const OperandDecl& o = c.graph.operands[i];
     const DType dtype = o.dtype.value_or(o.axes.empty() ? DType::f32 : default_operand_type(c.problem));
-    result.bindings.buffers.push_back(add(o.name, dtype, o.axes, inference.operand_rows[i].at(s.m), inference.operand_columns[i].at(s.n), false, true));
+    result.bindings.buffers.push_back(add(o.name, dtype, o.axes, inference.operand_rows[i].at(s.m),
+                                          inference.operand_columns[i].at(s.n), false, true));
   }
   for (const OutputDecl& o : c.graph.outputs) {
     const ValueInfo& v = inference.values[static_cast<std::size_t>(o.value)];

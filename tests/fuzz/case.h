@@ -23,10 +23,10 @@ struct Case {
   GraphData graph;  // every operand and output says its dtype
   Problem problem = Gemm{};
   Shape shape;
-  std::uint64_t data = 0;      // seed of the elements
+  std::uint64_t data = 0;  // seed of the elements
   Values values = Values::integers;
-  std::uint64_t layout = 0;    // seed of the strides; 0: everything contiguous
-  std::uint64_t seed = 0;      // of the generator, for the record
+  std::uint64_t layout = 0;  // seed of the strides; 0: everything contiguous
+  std::uint64_t seed = 0;    // of the generator, for the record
 };
 
 // As text: comments that say everything but the epilogue, then the epilogue in the language. read() takes it back.
@@ -43,16 +43,16 @@ struct Case {
 struct Tensor3 {
   std::string name;
   DType dtype = DType::f32;
-  Axes axes;                               // of {b, m, n}; of A {b, m, n = K}, of B {b, m = K, n}
-  std::array<std::int64_t, 3> extents{};   // 1 along an axis that it lacks
-  std::array<std::int64_t, 3> strides{};   // 0 along an axis that it lacks
-  std::int64_t first = 0;                  // element of the memory that (0, 0, 0) is (strides may be negative)
+  Axes axes;                              // of {b, m, n}; of A {b, m, n = K}, of B {b, m = K, n}
+  std::array<std::int64_t, 3> extents{};  // 1 along an axis that it lacks
+  std::array<std::int64_t, 3> strides{};  // 0 along an axis that it lacks
+  std::int64_t first = 0;                 // element of the memory that (0, 0, 0) is (strides may be negative)
   bool output = false;
 };
 struct Tensors {
-  std::vector<Tensor3> all;                // A and B (or X), operands, outputs
-  std::vector<GuardedMemory> memory;       // one each
-  Bindings bindings;                       // with the operands' and outputs' buffers, in the graph's order
+  std::vector<Tensor3> all;                          // A and B (or X), operands, outputs
+  std::vector<GuardedMemory> memory;                 // one each
+  Bindings bindings;                                 // with the operands' and outputs' buffers, in the graph's order
   [[nodiscard]] std::vector<Binding> named() const;  // for Plan::bind
 
   void poison_outputs();

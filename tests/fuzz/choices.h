@@ -31,12 +31,18 @@ class Choices {
     return value;
   }
   // In [0, count).
-  std::int64_t below(std::int64_t count) { return static_cast<std::int64_t>(next() % static_cast<std::uint64_t>(count)); }
+  std::int64_t below(std::int64_t count) {
+    return static_cast<std::int64_t>(next() % static_cast<std::uint64_t>(count));
+  }
   bool chance(int percent) { return below(100) < percent; }
   template <class T, std::size_t n>
-  const T& pick(const T (&values)[n]) { return values[below(static_cast<std::int64_t>(n))]; }
+  const T& pick(const T (&values)[n]) {
+    return values[below(static_cast<std::int64_t>(n))];
+  }
   template <class Container>
-  auto& pick(Container& values) { return values[static_cast<std::size_t>(below(static_cast<std::int64_t>(values.size())))]; }
+  auto& pick(Container& values) {
+    return values[static_cast<std::size_t>(below(static_cast<std::int64_t>(values.size())))];
+  }
   [[nodiscard]] bool exhausted() const { return from_bytes_ && bytes_.empty(); }
 
  private:

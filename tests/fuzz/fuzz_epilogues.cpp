@@ -31,7 +31,9 @@ int main(int argc, char** argv) {
     else argc = 0;
   }
   if (argc % 2 == 0) {
-    std::fprintf(stderr, "usage: fuzz_epilogues [--seed S] [--count N] [--seconds T] [--failures F] [--isa NAME] [--file CASE.py]\n");
+    std::fprintf(
+        stderr,
+        "usage: fuzz_epilogues [--seed S] [--count N] [--seconds T] [--failures F] [--isa NAME] [--file CASE.py]\n");
     return 2;
   }
   if (!file.empty()) {

@@ -16,7 +16,8 @@ class RandomEpilogues : public testing::TestWithParam<int> {};
 
 TEST_P(RandomEpilogues, HoldAgainstEveryOracle) {
   constexpr std::uint64_t each = 500;
-  for (std::uint64_t seed = each * static_cast<std::uint64_t>(GetParam()); seed < each * static_cast<std::uint64_t>(GetParam() + 1); ++seed) {
+  for (std::uint64_t seed = each * static_cast<std::uint64_t>(GetParam());
+       seed < each * static_cast<std::uint64_t>(GetParam() + 1); ++seed) {
     const fuzz::Case c = fuzz::generate(seed);
     const std::string wrong = fuzz::check(c);
     if (wrong.empty()) continue;

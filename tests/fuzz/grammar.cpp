@@ -50,7 +50,10 @@ class Generator {
   void main_loop() {
     const bool batched = options_.batches && pick_.chance(25);
     if (options_.streams && pick_.chance(15)) {
-      result_.problem = Stream{pick_.chance(70) || !options_.odd_dtypes ? f32 : pick_.pick(every_dtype) == i64 ? i32 : pick_.pick(float_dtypes), batched};
+      result_.problem = Stream{pick_.chance(70) || !options_.odd_dtypes ? f32
+                               : pick_.pick(every_dtype) == i64         ? i32
+                                                                        : pick_.pick(float_dtypes),
+                               batched};
     } else {
       Gemm gemm{f32, f32, Layout::any, Layout::any, batched};
       if (options_.odd_dtypes && pick_.chance(50)) {
@@ -85,7 +88,8 @@ class Generator {
   // Adds a value if the verifier takes it; -1 if not.
   NodeId append(Node node) {
     const bool reads = node.op == Op::operand;
-    if (std::any_of(node.args.begin(), node.args.end(), [](NodeId a) { return a < 0; })) return -1;  // made of what was refused
+    if (std::any_of(node.args.begin(), node.args.end(), [](NodeId a) { return a < 0; }))
+      return -1;  // made of what was refused
     graph().nodes.push_back(std::move(node));
     if (valid()) return size() - 1;
     if (reads) graph().operands.pop_back();
@@ -206,7 +210,8 @@ class Generator {
   }
 
   void arithmetic() {
-    constexpr Op ops[] = {Op::add, Op::sub, Op::mul, Op::mul, Op::add, Op::div, Op::min, Op::max, Op::floordiv, Op::fma};
+    constexpr Op ops[] = {Op::add, Op::sub, Op::mul, Op::mul,      Op::add,
+                          Op::div, Op::min, Op::max, Op::floordiv, Op::fma};
     const Op op = pick_.pick(ops);
     const NodeId x = any_value(), y = pick_.chance(10) ? constant() : any_value();
     if (y < 0) return;
@@ -224,7 +229,8 @@ class Generator {
   }
 
   void function() {
-    constexpr Op calm[] = {Op::neg, Op::abs, Op::tanh, Op::erf, Op::sin, Op::cos, Op::floor, Op::ceil, Op::round, Op::expm1, Op::exp, Op::exp2};
+    constexpr Op calm[] = {Op::neg,   Op::abs,  Op::tanh,  Op::erf,   Op::sin, Op::cos,
+                           Op::floor, Op::ceil, Op::round, Op::expm1, Op::exp, Op::exp2};
     constexpr Op positive[] = {Op::log, Op::log2, Op::log1p, Op::sqrt, Op::rsqrt, Op::reciprocal};
     if (pick_.chance(60)) {
       const Op op = pick_.pick(calm);
@@ -257,7 +263,8 @@ class Generator {
     node.op = Op::cast;
     node.args = {any_value()};
     node.dtype = pick_.pick(every_dtype);
-    constexpr Round rounds[] = {Round::nearest_even, Round::nearest_even, Round::toward_zero, Round::up, Round::down, Round::stochastic};
+    constexpr Round rounds[] = {Round::nearest_even, Round::nearest_even, Round::toward_zero,
+                                Round::up,           Round::down,         Round::stochastic};
     node.round = pick_.pick(rounds);
     if (node.round == Round::stochastic) node.seed = static_cast<std::uint64_t>(pick_.below(1000));
     append(std::move(node));
@@ -299,7 +306,8 @@ class Generator {
     Node node;
     node.op = Op::concat;
     node.group = pick_.chance(50) ? group : 0;
-    for (std::int32_t i = 0; i < k; ++i) node.args.push_back(pick_.chance(60) ? parts[static_cast<std::size_t>((i + 1) % k)] : any_value());
+    for (std::int32_t i = 0; i < k; ++i)
+      node.args.push_back(pick_.chance(60) ? parts[static_cast<std::size_t>((i + 1) % k)] : any_value());
     append(std::move(node));
   }
 
@@ -320,8 +328,9 @@ class Generator {
   }
 
   void reduction() {
-    constexpr ReduceOp ops[] = {ReduceOp::sum, ReduceOp::sum, ReduceOp::mean, ReduceOp::max, ReduceOp::min, ReduceOp::any, ReduceOp::all,
-                                ReduceOp::argmax, ReduceOp::argmin, ReduceOp::logsumexp, ReduceOp::var, ReduceOp::norm, ReduceOp::prod};
+    constexpr ReduceOp ops[] = {ReduceOp::sum, ReduceOp::sum,  ReduceOp::mean,   ReduceOp::max,    ReduceOp::min,
+                                ReduceOp::any, ReduceOp::all,  ReduceOp::argmax, ReduceOp::argmin, ReduceOp::logsumexp,
+                                ReduceOp::var, ReduceOp::norm, ReduceOp::prod};
     const ReduceOp op = pick_.pick(ops);
     const NodeId x = any_value();
     const Axes axes = some_axes();
@@ -428,7 +437,8 @@ class Generator {
   }
 
   void prelude() {
-    constexpr const char* names[] = {"relu", "gelu", "gelu_erf", "silu", "sigmoid", "softplus", "mish", "elu", "clamp", "hardswish", "leaky_relu", "mod"};
+    constexpr const char* names[] = {"relu", "gelu", "gelu_erf", "silu",      "sigmoid",    "softplus",
+                                     "mish", "elu",  "clamp",    "hardswish", "leaky_relu", "mod"};
     call(pick_.pick(names), {real()});
   }
 
@@ -462,7 +472,8 @@ class Generator {
   }
 
   void shape() {
-    constexpr std::int64_t sizes[] = {1, 2, 3, 4, 5, 7, 8, 13, 15, 16, 17, 24, 31, 32, 33, 47, 63, 64, 65, 96, 97, 127, 129, 256, 257, 511};
+    constexpr std::int64_t sizes[] = {1,  2,  3,  4,  5,  7,  8,  13, 15,  16,  17,  24,  31,
+                                      32, 33, 47, 63, 64, 65, 96, 97, 127, 129, 256, 257, 511};
     constexpr std::int64_t depths[] = {1, 2, 3, 4, 7, 8, 16, 17, 31, 32, 33, 64, 65, 100};
     Shape& s = result_.shape;
     s.batch = is_batched(result_.problem) ? 1 + pick_.below(3) : 1;

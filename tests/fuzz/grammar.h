@@ -1,7 +1,8 @@
 // Random epilogues: one typed grammar of graphs, and the problems and shapes that they run behind.
 //
 // The generator appends one value at a time to a graph, chosen from what the language has, and asks the verifier: what
-// it refuses is taken back. So the grammar needs no rules of types and extents of its own, and cannot disagree with them.
+// it refuses is taken back. So the grammar needs no rules of types and extents of its own, and cannot disagree with
+// them.
 #pragma once
 
 #include "fuzz/case.h"
@@ -14,7 +15,7 @@ struct GrammarOptions {
   std::int64_t most_elements = 4096;  // of M x N x batch
   bool streams = true;
   bool batches = true;
-  bool odd_dtypes = true;             // main loops of other dtypes than f32
+  bool odd_dtypes = true;  // main loops of other dtypes than f32
 };
 
 [[nodiscard]] Case generate(Choices& choices, const GrammarOptions& options = {});

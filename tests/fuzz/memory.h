@@ -20,7 +20,9 @@ class GuardedMemory {
 
   [[nodiscard]] std::uint8_t* data() const { return data_; }
   [[nodiscard]] std::size_t size() const { return size_; }
-  [[nodiscard]] std::span<const std::uint8_t> before() const { return {base_, static_cast<std::size_t>(data_ - base_)}; }
+  [[nodiscard]] std::span<const std::uint8_t> before() const {
+    return {base_, static_cast<std::size_t>(data_ - base_)};
+  }
   void fill_with_poison();
 
  private:

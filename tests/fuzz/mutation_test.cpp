@@ -26,9 +26,7 @@ std::string run(const lower::Program& program, const Bindings& bindings, const f
   try {
     const auto executable = cpu::compile(c.problem, std::make_shared<const lower::Program>(program), Target::cpu(1));
     executable->bind(bindings)->run(nullptr);
-  } catch (const Error& e) {
-    return e.what();
-  }
+  } catch (const Error& e) { return e.what(); }
   if (std::string wrong = tensors.damage(); !wrong.empty()) return wrong;
   return fuzz::compare(expected, c, tensors, "");
 }

@@ -31,7 +31,8 @@ bool one_instruction(Program& program, std::uint64_t choice, Wanted wanted, Chan
 
 template <Op from, Op to>
 bool replace(Program& program, std::uint64_t choice) {
-  return one_instruction(program, choice, [](const Instruction& x) { return x.op == from; }, [](Instruction& x) { x.op = to; });
+  return one_instruction(
+      program, choice, [](const Instruction& x) { return x.op == from; }, [](Instruction& x) { x.op = to; });
 }
 
 template <Op op, int first, int second>
@@ -65,13 +66,15 @@ bool one_reduction(Program& program, std::uint64_t choice, Wanted wanted, Change
 
 template <Reducer from, Reducer to>
 bool replace(Program& program, std::uint64_t choice) {
-  return one_reduction(program, choice, [](const Reduction& r) { return r.reducer == from; }, [](Reduction& r) { r.reducer = to; });
+  return one_reduction(
+      program, choice, [](const Reduction& r) { return r.reducer == from; }, [](Reduction& r) { r.reducer = to; });
 }
 
 template <Reducer reducer>
 bool swap_results(Program& program, std::uint64_t choice) {
   return one_reduction(
-      program, choice, [](const Reduction& r) { return r.reducer == reducer && r.results[0] >= 0 && r.results[1] >= 0; },
+      program, choice,
+      [](const Reduction& r) { return r.reducer == reducer && r.results[0] >= 0 && r.results[1] >= 0; },
       [](Reduction& r) { std::swap(r.results[0], r.results[1]); });
 }
 
@@ -138,7 +141,8 @@ bool store_neighbour(Program& program, std::uint64_t choice) {
 template <class Wanted, class Change>
 bool one_constant(Program& program, std::uint64_t choice, Wanted wanted, Change change) {
   return one_instruction(
-      program, choice, [&](const Instruction& x) { return x.op == Op::constant && wanted(x.literal); }, [&](Instruction& x) { change(x.literal); });
+      program, choice, [&](const Instruction& x) { return x.op == Op::constant && wanted(x.literal); },
+      [&](Instruction& x) { change(x.literal); });
 }
 
 template <DType from, DType to>

@@ -22,8 +22,9 @@ std::string describe(const Comparison& c, const Tensors& tensors) {
   for (const Tensor3& t : tensors.all)
     if (t.name == c.output) out << name(t.dtype) << ' ';
   out.precision(9);
-  out << "output " << c.output << " [b=" << c.worst[0] << ", m=" << c.worst[1] << ", n=" << c.worst[2] << "] is " << c.value << " where "
-      << c.expected << " is expected, error / bound " << c.error_over_bound << ", bound " << c.bound;
+  out << "output " << c.output << " [b=" << c.worst[0] << ", m=" << c.worst[1] << ", n=" << c.worst[2] << "] is "
+      << c.value << " where " << c.expected << " is expected, error / bound " << c.error_over_bound << ", bound "
+      << c.bound;
   return out.str();
 }
 
@@ -59,9 +60,8 @@ GraphData rearranged(const GraphData& graph) {
 
 // Whether no row depends on another: then the first rows of a larger problem are the smaller problem.
 bool rows_independent(const GraphData& graph) {
-  return std::none_of(graph.nodes.begin(), graph.nodes.end(), [](const Node& n) {
-    return (n.op == Op::reduce || n.op == Op::repeat) && n.axes.has(Axis::m);
-  });
+  return std::none_of(graph.nodes.begin(), graph.nodes.end(),
+                      [](const Node& n) { return (n.op == Op::reduce || n.op == Op::repeat) && n.axes.has(Axis::m); });
 }
 
 // The rows of `small` out of `large`, which has more: inputs there, outputs back.
@@ -90,7 +90,8 @@ std::string compare(const Evaluation& expected, const Case& c, const Tensors& te
 
 std::vector<std::string> machine_isas() {
   std::vector<std::string> result;
-  for (int i = 0; i <= static_cast<int>(cpu::machine_isa()); ++i) result.emplace_back(cpu::name(static_cast<cpu::Isa>(i)));
+  for (int i = 0; i <= static_cast<int>(cpu::machine_isa()); ++i)
+    result.emplace_back(cpu::name(static_cast<cpu::Isa>(i)));
   return result;
 }
 
@@ -112,9 +113,7 @@ std::string check(const Case& c, const Checks& checks) {
     try {
       const Graph again = parse(text);
       if (!same(c.graph, again.data())) return "parses back to another graph:\n" + again.print();
-    } catch (const Error& e) {
-      return std::string("does not parse back: ") + e.what();
-    }
+    } catch (const Error& e) { return std::string("does not parse back: ") + e.what(); }
   }
   Tensors tensors = materialise(c);
   checks.prepare(tensors);
@@ -134,7 +133,8 @@ std::string check(const Case& c, const Checks& checks) {
         if (std::string wrong = tensors.damage(); !wrong.empty()) return where + ": " + wrong;
         if (std::string wrong = compare(expected, c, tensors, where); !wrong.empty()) return wrong;
         if (runs.first != runs.second) return where + ": the second run gives other bits";
-        if (!bits.empty() && bits != runs.first) return where + ": other bits than with " + std::to_string(checks.threads[0]) + " threads";
+        if (!bits.empty() && bits != runs.first)
+          return where + ": other bits than with " + std::to_string(checks.threads[0]) + " threads";
         bits = runs.first;
       }
     }
@@ -144,7 +144,9 @@ std::string check(const Case& c, const Checks& checks) {
       Case other = c;
       other.graph = rearranged(c.graph);
       (void)checks.runner(other, tensors, target);
-      if (std::string wrong = compare(expected, c, tensors, "with arguments exchanged and values copied"); !wrong.empty()) return wrong;
+      if (std::string wrong = compare(expected, c, tensors, "with arguments exchanged and values copied");
+          !wrong.empty())
+        return wrong;
     }
     if (rows_independent(c.graph) && c.shape.m > 0) {
       Case taller = c;
@@ -154,11 +156,10 @@ std::string check(const Case& c, const Checks& checks) {
       (void)checks.runner(taller, more, target);
       tensors.poison_outputs();
       exchange_rows(more, tensors, true);
-      if (std::string wrong = compare(expected, c, tensors, "as the first rows of a larger problem"); !wrong.empty()) return wrong;
+      if (std::string wrong = compare(expected, c, tensors, "as the first rows of a larger problem"); !wrong.empty())
+        return wrong;
     }
-  } catch (const Error& e) {
-    return std::string("throws ") + e.what();
-  }
+  } catch (const Error& e) { return std::string("throws ") + e.what(); }
   return "";
 }
 

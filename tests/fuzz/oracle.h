@@ -20,10 +20,10 @@ using Runner = std::function<Runs(const Case&, Tensors&, const Target&)>;
 [[nodiscard]] Runs run_plan(const Case& c, Tensors& tensors, const Target& target);
 
 struct Checks {
-  std::vector<std::string> isas;     // empty: all that the machine has
+  std::vector<std::string> isas;  // empty: all that the machine has
   std::vector<int> threads = {1, 2};
-  bool metamorphic = true;           // commuted arguments, duplicated values, more rows
-  bool round_trip = true;            // print -> parse -> the same graph
+  bool metamorphic = true;  // commuted arguments, duplicated values, more rows
+  bool round_trip = true;   // print -> parse -> the same graph
   Runner runner = run_plan;
   std::function<void(Tensors&)> prepare = [](Tensors&) {};  // puts elements of its own into the inputs
 };
@@ -38,7 +38,8 @@ struct Checks {
 [[nodiscard]] std::string check(const Case& c, const Checks& checks = {});
 
 // "" or the first output of the tensors that is not what it should be.
-[[nodiscard]] std::string compare(const reference::Evaluation& expected, const Case& c, const Tensors& tensors, const std::string& where);
+[[nodiscard]] std::string compare(const reference::Evaluation& expected, const Case& c, const Tensors& tensors,
+                                  const std::string& where);
 
 // Of all output elements of a case, how many the reference leaves unchecked (anything is right).
 struct Coverage {

@@ -18,7 +18,8 @@ class Shrinker {
     bool progress = true;
     while (progress && attempts_ > 0) {
       progress = false;
-      for (bool (Shrinker::*step)() : {&Shrinker::outputs, &Shrinker::shapes, &Shrinker::values, &Shrinker::tensors, &Shrinker::dtypes})
+      for (bool (Shrinker::*step)() :
+           {&Shrinker::outputs, &Shrinker::shapes, &Shrinker::values, &Shrinker::tensors, &Shrinker::dtypes})
         while (attempts_ > 0 && (this->*step)()) progress = true;
     }
     return best_;

@@ -123,7 +123,7 @@ TEST(Limits, DepthOfNestingIsBounded) {
   for (int i = 0; i < 300; ++i) defs += std::string(static_cast<std::size_t>(i), ' ') + "def f(acc):\n";
   EXPECT_EQ(parse_code(defs), ErrorCode::text_limit);
   EXPECT_EQ(parse_code("def e(acc):\n    t = (acc,)\n" + repeated(10'000, [](int) { return "    t = (t,)\n"; }) +
-                    "    return acc"),
+                       "    return acc"),
             ErrorCode::text_limit);
 }
 
@@ -169,19 +169,20 @@ TEST(Limits, HelpersCannotExpandWithoutBound) {
   EXPECT_EQ(parse_code(doubling("def f0(x): return x, x\n", "def f$(x):\n    f#(x)[0] + f#(x)[1]\n", ""), limits),
             ErrorCode::unsupported_syntax);
   EXPECT_EQ(parse_code(doubling("def f0(x): return x, x\n", "def f$(x): return f#(x)[0] + f#(x)[1], x\n",
-                             "def e(acc): return f60(acc)[0]\n"),
-                    limits),
+                                "def e(acc): return f60(acc)[0]\n"),
+                       limits),
             ErrorCode::text_limit);
   EXPECT_EQ(parse_code(doubling("def f0(x): return sum(x)\n", "def f$(x): return f#(x) + f#(x)\n",
-                             "def e(acc): return f60(acc)\n"),
-                    limits),
+                                "def e(acc): return f60(acc)\n"),
+                       limits),
             ErrorCode::text_limit);
-  EXPECT_EQ(parse_code(doubling("def e(acc):\n    t = (acc, acc)\n", "    t = (t, t)\n", "    return t[0][0]\n"), limits),
-            ErrorCode::no_output);
+  EXPECT_EQ(
+      parse_code(doubling("def e(acc):\n    t = (acc, acc)\n", "    t = (t, t)\n", "    return t[0][0]\n"), limits),
+      ErrorCode::no_output);
   // Elementwise helpers are called, not expanded.
   EXPECT_EQ(parse_code(doubling("def f0(x): return x + 1\n", "def f$(x): return f#(x) + f#(x)\n",
-                             "def e(acc): return f60(acc)\n"),
-                    limits),
+                                "def e(acc): return f60(acc)\n"),
+                       limits),
             ErrorCode::internal);
   const std::string deep =
       "def f0(x): return sum(x, axis=1)\n" +

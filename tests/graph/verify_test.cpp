@@ -15,14 +15,13 @@ struct Refusal {
 Refusal refusal(const std::function<void()>& work) {
   try {
     work();
-  } catch (const Error& e) {
-    return {to_string(e.code()), e.what()};
-  }
+  } catch (const Error& e) { return {to_string(e.code()), e.what()}; }
   return {"none", ""};
 }
 
 // Parsing verifies without an accumulator; verifying again with an integer one finds what depends on it.
-Refusal refused(const std::string& body, std::optional<DType> accumulator = {}, const std::string& parameters = "acc, t: tile, r: row, c: col, s: scalar") {
+Refusal refused(const std::string& body, std::optional<DType> accumulator = {},
+                const std::string& parameters = "acc, t: tile, r: row, c: col, s: scalar") {
   return refusal([&] {
     const Graph g = parse("def f(" + parameters + "):\n" + body);
     (void)verify(g.data(), accumulator);
@@ -38,7 +37,9 @@ void expect(const Refusal& r, const char* code, std::initializer_list<const char
 struct Inferred {
   Graph graph;
   Inference inference;
-  [[nodiscard]] const ValueInfo& output(std::size_t i = 0) const { return inference.values[graph.data().outputs[i].value]; }
+  [[nodiscard]] const ValueInfo& output(std::size_t i = 0) const {
+    return inference.values[graph.data().outputs[i].value];
+  }
 };
 Inferred inferred(const std::string& text, std::optional<DType> accumulator = f32) {
   Inferred r;
@@ -50,7 +51,8 @@ Inferred inferred(const std::string& text, std::optional<DType> accumulator = f3
 constexpr Extent whole{1, 1, true}, half{1, 2, true}, twice{2, 1, true};
 
 TEST(Verify, TypesFollowTheAccumulator) {
-  const std::string text = "def f(acc):\n  a = acc * 2\n  b = acc * 0.5\n  c = acc > 1\n  d = sum(acc, axis=1)\n  return a, b, c, d";
+  const std::string text =
+      "def f(acc):\n  a = acc * 2\n  b = acc * 0.5\n  c = acc > 1\n  d = sum(acc, axis=1)\n  return a, b, c, d";
   const Inferred unknown = inferred(text, std::nullopt);
   EXPECT_FALSE(unknown.output(0).type);
   EXPECT_EQ(unknown.output(1).type, f32);
@@ -77,12 +79,15 @@ TEST(Verify, FunctionsHaveTheTypeOfTheirBodies) {
 }
 
 TEST(Verify, OperandsAreAsWideAsTheirUse) {
-  const Inferred gate = inferred("def f(acc, residual: tile):\n  g, u = chunk(acc, 2)\n  return silu(g) * u + residual");
+  const Inferred gate =
+      inferred("def f(acc, residual: tile):\n  g, u = chunk(acc, 2)\n  return silu(g) * u + residual");
   EXPECT_EQ(gate.inference.operand_columns[0], half);
   const Inferred gradient = inferred("def f(acc, z: tile):\n  g, u = chunk(z, 2)\n  return concat((acc * u, acc * g))");
   EXPECT_EQ(gradient.inference.operand_columns[0], twice);
   EXPECT_EQ(gradient.output().columns, twice);
-  const Inferred through = inferred("def f(acc, a: tile, b: row):\n  x, y = chunk(a + b, 2)\n  u, v = chunk(acc, 4, group=8)[0], x\n  return v * exp(chunk(acc, 2)[1])");
+  const Inferred through = inferred(
+      "def f(acc, a: tile, b: row):\n  x, y = chunk(a + b, 2)\n  u, v = chunk(acc, 4, group=8)[0], x\n  return v * "
+      "exp(chunk(acc, 2)[1])");
   EXPECT_EQ(through.inference.operand_columns[0], whole);
   EXPECT_EQ(through.inference.operand_columns[1], whole);
 }
@@ -95,21 +100,25 @@ TEST(Verify, BlockScalesHaveOneValueAGroup) {
 }
 
 TEST(Verify, GroupsAndTheirInverse) {
-  const Inferred r = inferred("def f(acc):\n  s = max(acc, axis=0, group=64)\n  D = acc / repeat(s, 64, axis=0)\n  return s, D");
+  const Inferred r =
+      inferred("def f(acc):\n  s = max(acc, axis=0, group=64)\n  D = acc / repeat(s, 64, axis=0)\n  return s, D");
   EXPECT_EQ(r.output(0).rows, (Extent{1, 64, false}));
   EXPECT_EQ(r.output(1).rows, whole);
-  const Inferred halves = inferred("def f(acc):\n  a, b = chunk(acc, 2)\n  s = max(a, axis=1, group=8)\n  return a / repeat(s, 8)");
+  const Inferred halves =
+      inferred("def f(acc):\n  a, b = chunk(acc, 2)\n  s = max(a, axis=1, group=8)\n  return a / repeat(s, 8)");
   EXPECT_EQ(halves.output().columns, half);
 }
 
 TEST(Verify, ChunksPromiseDivisibility) {
-  const Inferred r = inferred("def f(acc):\n  a, b = chunk(acc, 2, group=64)\n  c, d = chunk(acc, 2, group=64)\n  return a * d + b * c");
+  const Inferred r = inferred(
+      "def f(acc):\n  a, b = chunk(acc, 2, group=64)\n  c, d = chunk(acc, 2, group=64)\n  return a * d + b * c");
   ASSERT_EQ(r.inference.divisibility.size(), 1u);
   EXPECT_EQ(r.inference.divisibility[0].divisor, 64);
 }
 
 TEST(Verify, ReductionsRemoveTheirAxes) {
-  const Inferred r = inferred("def f(acc):\n  a = sum(acc)\n  b = sum(acc, batch=True)\n  c = sum(acc, axis=0)\n  return a, b, c");
+  const Inferred r =
+      inferred("def f(acc):\n  a = sum(acc)\n  b = sum(acc, batch=True)\n  c = sum(acc, axis=0)\n  return a, b, c");
   EXPECT_EQ(r.output(0).axes, Axes(Axis::b));
   EXPECT_EQ(r.output(1).axes, Axes());
   EXPECT_EQ(r.output(2).axes, Axis::b | Axis::n);
@@ -180,12 +189,14 @@ TEST(Verify, Names) {
 }
 
 TEST(Verify, Combiners) {
-  const auto combined = [](std::size_t results, const std::function<Value(const Value&, const Value&)>& f, std::size_t identities = 1) {
+  const auto combined = [](std::size_t results, const std::function<Value(const Value&, const Value&)>& f,
+                           std::size_t identities = 1) {
     return refusal([&] {
       GraphBuilder g;
       const std::vector<Value> values = {g.accumulator()};
       const std::vector<double> identity(identities, 0.0);
-      const auto r = reduce(values, [&](auto a, auto b) { return std::vector<Value>(results, f(a[0], b[0])); }, identity, Axis::n);
+      const auto r = reduce(
+          values, [&](auto a, auto b) { return std::vector<Value>(results, f(a[0], b[0])); }, identity, Axis::n);
       g.output("s", r[0]);
       (void)g.finish();
     });
@@ -193,7 +204,10 @@ TEST(Verify, Combiners) {
   EXPECT_EQ(combined(1, [](auto& a, auto& b) { return a + b; }).code, "none");
   EXPECT_EQ(combined(1, [](auto& a, auto& b) { return a > b; }).code, "PL0208");
   EXPECT_EQ(combined(2, [](auto& a, auto& b) { return a + b; }).code, "PL0208");
-  EXPECT_EQ(combined(1, [](auto& a, auto& b) { return a + b; }, 2).code, "PL0208");
+  EXPECT_EQ(combined(
+                1, [](auto& a, auto& b) { return a + b; }, 2)
+                .code,
+            "PL0208");
 }
 
 }  // namespace

@@ -87,7 +87,8 @@ def f(acc, residual: tile[bf16], gamma: row, beta: row):
 
 TEST(Cut, AmongEqualCutsTheLatest) {
   // acc + residual in f32 costs what acc costs, and saves reading the residual again.
-  const Program p = lowered("def f(acc, residual: tile):\n  x = acc + residual\n  return x * rsqrt(mean(x * x, axis=1))");
+  const Program p =
+      lowered("def f(acc, residual: tile):\n  x = acc + residual\n  return x * rsqrt(mean(x * x, axis=1))");
   EXPECT_EQ(crossings(p), std::vector<DType>{f32});
   EXPECT_FALSE(loads(p.phases[1], p, "residual")) << p.print();
 }
@@ -109,7 +110,8 @@ def f(acc):
 }
 
 TEST(Cut, AnOutputThatHoldsTheValueIsReadAgain) {
-  const Program exact = lowered("def f(acc):\n  z: bf16 = acc\n  x = cast(acc, bf16)\n  D: bf16 = x / sum(x, axis=1)\n  return z, D");
+  const Program exact =
+      lowered("def f(acc):\n  z: bf16 = acc\n  x = cast(acc, bf16)\n  D: bf16 = x / sum(x, axis=1)\n  return z, D");
   EXPECT_TRUE(crossings(exact).empty()) << exact.print();
   EXPECT_TRUE(loads(exact.phases[1], exact, "z")) << exact.print();
   const Program wide = lowered("def f(acc):\n  z: f32 = acc\n  D: bf16 = acc / sum(acc, axis=1)\n  return z, D");
@@ -118,17 +120,22 @@ TEST(Cut, AnOutputThatHoldsTheValueIsReadAgain) {
   EXPECT_EQ(crossings(rounded), std::vector<DType>{f32}) << rounded.print();
   Options options;
   options.in_place = {{"z", "t"}};
-  const Program aliased = lowered("def f(acc, t: tile):\n  z: bf16 = acc + t\n  x = cast(acc + t, bf16)\n  D: bf16 = x / sum(x, axis=1)\n  return z, D", bf16_gemm, options);
+  const Program aliased = lowered(
+      "def f(acc, t: tile):\n  z: bf16 = acc + t\n  x = cast(acc + t, bf16)\n  D: bf16 = x / sum(x, axis=1)\n  return "
+      "z, D",
+      bf16_gemm, options);
   EXPECT_EQ(crossings(aliased), std::vector<DType>{bf16}) << aliased.print();
 }
 
 TEST(Cut, RoundedValuesStayNarrowThroughExactOperations) {
-  for (const char* x : {"relu(cast(acc, bf16))", "abs(-cast(acc, bf16))", "max(cast(acc, bf16), 0.5)", "where(acc > 0, cast(acc, bf16), 0)",
-                        "min(cast(acc, bf16), cast(acc * acc, e4m3))"}) {
-    const Program p = lowered(std::string("def f(acc):\n  x = ") + x + "\n  D: bf16 = x * rsqrt(sum(x, axis=1) + sum(acc * 3, axis=1))\n  return D");
+  for (const char* x : {"relu(cast(acc, bf16))", "abs(-cast(acc, bf16))", "max(cast(acc, bf16), 0.5)",
+                        "where(acc > 0, cast(acc, bf16), 0)", "min(cast(acc, bf16), cast(acc * acc, e4m3))"}) {
+    const Program p = lowered(std::string("def f(acc):\n  x = ") + x +
+                              "\n  D: bf16 = x * rsqrt(sum(x, axis=1) + sum(acc * 3, axis=1))\n  return D");
     EXPECT_EQ(crossings(p), std::vector<DType>{bf16}) << x << "\n" << p.print();
   }
-  const Program inexact = lowered("def f(acc):\n  x = max(cast(acc, bf16), 0.3)\n  D: bf16 = x * exp(x) * sum(x, axis=1)\n  return D");
+  const Program inexact =
+      lowered("def f(acc):\n  x = max(cast(acc, bf16), 0.3)\n  D: bf16 = x * exp(x) * sum(x, axis=1)\n  return D");
   EXPECT_EQ(crossings(inexact), std::vector<DType>{bf16}) << inexact.print();  // before the max, whose 0.3 is no bf16
 }
 
@@ -165,7 +172,8 @@ TEST(Cut, AStreamReadsItsInputAgain) {
   options.in_place = {{"D", "X"}};
   EXPECT_TRUE(crossings(lowered(text, Stream{bf16}, options)).empty());
   options.in_place = {{"z", "X"}};
-  const Program overwritten = lowered("def f(acc):\n  z: bf16 = acc * 2\n  D: bf16 = acc / sum(acc, axis=1)\n  return z, D", Stream{bf16}, options);
+  const Program overwritten = lowered(
+      "def f(acc):\n  z: bf16 = acc * 2\n  D: bf16 = acc / sum(acc, axis=1)\n  return z, D", Stream{bf16}, options);
   EXPECT_EQ(crossings(overwritten), std::vector<DType>{bf16}) << overwritten.print();
 }
 
@@ -175,22 +183,24 @@ TEST(InPlace, OtherColumnsAreRefused) {
   const auto code = [&](const std::string& text) {
     try {
       (void)lowered(text, bf16_gemm, options);
-    } catch (const Error& e) {
-      return to_string(e.code());
-    }
+    } catch (const Error& e) { return to_string(e.code()); }
     return std::string("none");
   };
   EXPECT_EQ(code("def f(acc, t: tile):\n  a, b = chunk(t, 2)\n  D: bf16 = concat((b, a)) + acc\n  return D"), "none");
   EXPECT_EQ(code("def f(acc, t: tile):\n  D: bf16 = acc + t\n  return D"), "none");
   EXPECT_EQ(code("def f(acc, t: col):\n  s = max(acc, axis=1) + t\n  D: bf16 = s\n  return D"), "none");
-  EXPECT_EQ(code("def f(acc, t: tile):\n  a, b = chunk(acc, 2)\n  c, d = chunk(t, 2)\n  D: bf16 = a * c + b * d\n  return D"), "PL0309");
+  EXPECT_EQ(
+      code("def f(acc, t: tile):\n  a, b = chunk(acc, 2)\n  c, d = chunk(t, 2)\n  D: bf16 = a * c + b * d\n  return D"),
+      "PL0309");
 }
 
 TEST(InPlace, AVectorIsOverwrittenLast) {
   Options options;
   options.in_place = {{"running", "old"}};
-  const Program p = lowered("def f(acc, old: row[f32]):\n  running: f32 = old + sum(acc, axis=0)\n  D: bf16 = acc * rsqrt(sum(acc, axis=0)) + old\n  return running, D",
-                            bf16_gemm, options);
+  const Program p = lowered(
+      "def f(acc, old: row[f32]):\n  running: f32 = old + sum(acc, axis=0)\n  D: bf16 = acc * rsqrt(sum(acc, axis=0)) "
+      "+ old\n  return running, D",
+      bf16_gemm, options);
   EXPECT_EQ(p.phases.back().domain, Axes(Axis::n)) << p.print();
 }
 
@@ -207,7 +217,8 @@ def f(acc):
 }
 
 TEST(Phases, StatisticsOfStatisticsAreSmallPhases) {
-  const Program p = lowered("def f(acc, label: col[i64]):\n  loss = mean(logsumexp(acc, axis=1), axis=0)\n  return loss");
+  const Program p =
+      lowered("def f(acc, label: col[i64]):\n  loss = mean(logsumexp(acc, axis=1), axis=0)\n  return loss");
   ASSERT_EQ(p.phases.size(), 3u) << p.print();
   EXPECT_EQ(p.phases[1].domain, Axes(Axis::m));
   EXPECT_EQ(p.phases[2].domain, Axes());
@@ -223,7 +234,9 @@ TEST(Pieces, GatedUnitIsTwoAccumulatorsAndOneStore) {
 }
 
 TEST(Pieces, WideValuesBesideNarrowOnesAreSplit) {
-  const Program p = lowered("def f(acc, bias: row):\n  z = acc + bias\n  g, u = chunk(z, 2)\n  D = silu(g) * u\n  amax = max(abs(z), axis=1)\n  return D, z, amax");
+  const Program p = lowered(
+      "def f(acc, bias: row):\n  z = acc + bias\n  g, u = chunk(z, 2)\n  D = silu(g) * u\n  amax = max(abs(z), "
+      "axis=1)\n  return D, z, amax");
   EXPECT_EQ(tile_phases(p), 1) << p.print();
   EXPECT_EQ(count(p.print(), "store z["), 2) << p.print();
   EXPECT_EQ(p.phases[0].reductions[0].pieces.size(), 2u) << p.print();
@@ -231,25 +244,31 @@ TEST(Pieces, WideValuesBesideNarrowOnesAreSplit) {
 }
 
 TEST(Pieces, NestedChunks) {
-  const Program p = lowered("def f(acc):\n  a, b = chunk(acc, 2)\n  c, d = chunk(a, 2)\n  D = c + d\n  E = a * b\n  return D, E");
+  const Program p =
+      lowered("def f(acc):\n  a, b = chunk(acc, 2)\n  c, d = chunk(a, 2)\n  D = c + d\n  E = a * b\n  return D, E");
   EXPECT_EQ(tile_phases(p), 1) << p.print();
   EXPECT_TRUE(contains(p.print(), "acc[0/4]") && contains(p.print(), "acc[3/4]")) << p.print();
 }
 
 TEST(Pieces, TwoSplitsOfTheAccumulatorCrossThroughABuffer) {
-  const Program p = lowered("def f(acc):\n  a, b = chunk(acc, 2)\n  c, d = chunk(acc, 2, group=8)\n  D = a * d\n  return D");
+  const Program p =
+      lowered("def f(acc):\n  a, b = chunk(acc, 2)\n  c, d = chunk(acc, 2, group=8)\n  D = a * d\n  return D");
   ASSERT_EQ(p.phases.size(), 2u) << p.print();
   EXPECT_EQ(crossings(p), std::vector<DType>{f32}) << p.print();
 }
 
 TEST(Pieces, AConcatOfOtherGroupsIsReadFromABuffer) {
-  const Program p = lowered("def f(acc):\n  a, b = chunk(acc, 2)\n  x = concat((a + 1, b), group=8)\n  c, d = chunk(x, 2)\n  D = c * d\n  return D");
+  const Program p = lowered(
+      "def f(acc):\n  a, b = chunk(acc, 2)\n  x = concat((a + 1, b), group=8)\n  c, d = chunk(x, 2)\n  D = c * d\n  "
+      "return D");
   EXPECT_EQ(tile_phases(p), 2) << p.print();
   EXPECT_EQ(crossings(p).size(), 1u) << p.print();
 }
 
 TEST(Pieces, AGroupedStatisticLaidBack) {
-  const Program p = lowered("def f(acc):\n  x = cast(acc, bf16)\n  s = max(abs(x), axis=1, group=128)\n  D: e4m3 = x / repeat(s, 128) * 448\n  return D, s");
+  const Program p = lowered(
+      "def f(acc):\n  x = cast(acc, bf16)\n  s = max(abs(x), axis=1, group=128)\n  D: e4m3 = x / repeat(s, 128) * "
+      "448\n  return D, s");
   EXPECT_TRUE(contains(p.print(), "load s0[n/128]")) << p.print();
   EXPECT_TRUE(contains(p.print(), "M x ceil(N/128)")) << p.print();
 }
@@ -271,7 +290,8 @@ TEST(Pieces, ColumnMapsAreWhatTheySay) {
 }
 
 TEST(Guard, ScaledIsGuardedByItsFactor) {
-  const Program p = lowered("def f(acc, alpha: scalar, beta: scalar, C: tile):\n  return alpha * acc + scaled(beta, C)");
+  const Program p =
+      lowered("def f(acc, alpha: scalar, beta: scalar, C: tile):\n  return alpha * acc + scaled(beta, C)");
   const Phase& phase = p.phases[0];
   int guarded = 0;
   for (const Instruction& x : phase.code) {

@@ -62,9 +62,7 @@ TEST(Expand, DeepAndDoublingFunctions) {
   try {
     (void)expand_calls(p.phases[0], none);
     FAIL() << "2^40 operations";
-  } catch (const Error& e) {
-    EXPECT_EQ(e.code(), ErrorCode::unsupported);
-  }
+  } catch (const Error& e) { EXPECT_EQ(e.code(), ErrorCode::unsupported); }
 }
 
 TEST(Expand, NativeFunctionsNeedABackend) {

@@ -1,5 +1,5 @@
-// The text of every suite epilogue's passes and Program, in golden/NAME.txt. A change of lowering that is meant shows as
-// a difference of these files: POSTLUDE_UPDATE_GOLDEN=1 writes them anew.
+// The text of every suite epilogue's passes and Program, in golden/NAME.txt. A change of lowering that is meant shows
+// as a difference of these files: POSTLUDE_UPDATE_GOLDEN=1 writes them anew.
 #include "helpers.h"
 
 #include <gtest/gtest.h>
@@ -44,8 +44,9 @@ TEST_P(Golden, PassesAndProgram) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Suite, Golden,
-                         testing::Values("plain", "bias_relu", "bias_gelu", "axpby", "bias_gelu_res_aux", "dgelu_dbias", "swiglu", "bce",
-                                         "rowmax", "rmsnorm", "softmax", "argmax", "xent", "fp8_rowwise", "layernorm", "log_softmax", "rope"),
+                         testing::Values("plain", "bias_relu", "bias_gelu", "axpby", "bias_gelu_res_aux", "dgelu_dbias",
+                                         "swiglu", "bce", "rowmax", "rmsnorm", "softmax", "argmax", "xent",
+                                         "fp8_rowwise", "layernorm", "log_softmax", "rope"),
                          [](const auto& info) { return std::string(info.param); });
 
 }  // namespace

@@ -23,7 +23,8 @@ inline Program lowered(std::string_view text, const Problem& problem = bf16_gemm
 }
 
 // The items that `passes` make of a text, as text without the inference's line numbers.
-inline std::string after(std::string_view text, const std::vector<bool (*)(Work&)>& passes, const Problem& problem = bf16_gemm) {
+inline std::string after(std::string_view text, const std::vector<bool (*)(Work&)>& passes,
+                         const Problem& problem = bf16_gemm) {
   const Graph graph = parse(text);
   Inferred inferred = infer(graph.data(), problem, {});
   for (auto pass : passes) pass(inferred.work);

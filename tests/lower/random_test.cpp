@@ -1,5 +1,5 @@
-// Random epilogues, heavy on what changes columns: whatever verifies must lower to a Program that checks, for every main
-// loop and with outputs in place. tests/fuzz runs them; this is only about their form, and fast.
+// Random epilogues, heavy on what changes columns: whatever verifies must lower to a Program that checks, for every
+// main loop and with outputs in place. tests/fuzz runs them; this is only about their form, and fast.
 #include "helpers.h"
 
 #include <gtest/gtest.h>
@@ -92,7 +92,8 @@ TEST(Random, WhateverVerifiesLowersToAProgramThatChecks) {
     for (const Problem& problem : problems) {
       Options options;
       const bool in_place = seed % 3 == 0;
-      if (in_place) options.in_place = {{graph.outputs()[0].name, std::holds_alternative<Stream>(problem) ? "X" : "t0"}};
+      if (in_place)
+        options.in_place = {{graph.outputs()[0].name, std::holds_alternative<Stream>(problem) ? "X" : "t0"}};
       try {
         (void)lowered(graph, problem, options);
         ++lowered_graphs;

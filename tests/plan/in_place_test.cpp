@@ -43,18 +43,22 @@ TEST(InPlace, ResidualInOnePhase) {
 }
 
 TEST(InPlace, ResidualThatALaterPhaseNeeds) {
-  expect_same_in_place("def f(acc, x: tile):\n"
-                       "    z = acc + x\n"
-                       "    D = z * rsqrt(mean(z * z, axis=1) + 1e-6)\n"
-                       "    return D\n", "x");
+  expect_same_in_place(
+      "def f(acc, x: tile):\n"
+      "    z = acc + x\n"
+      "    D = z * rsqrt(mean(z * z, axis=1) + 1e-6)\n"
+      "    return D\n",
+      "x");
 }
 
 TEST(InPlace, WrittenBeforeItsRowStatisticIsUsed) {
   // The second output needs x again after D has replaced it: the cut must carry it.
-  expect_same_in_place("def f(acc, x: tile):\n"
-                       "    D = acc + x\n"
-                       "    y = x * max(abs(x + acc), axis=1)\n"
-                       "    return D, y\n", "x");
+  expect_same_in_place(
+      "def f(acc, x: tile):\n"
+      "    D = acc + x\n"
+      "    y = x * max(abs(x + acc), axis=1)\n"
+      "    return D, y\n",
+      "x");
 }
 
 TEST(InPlace, ChunksMoveElements) {
@@ -63,17 +67,15 @@ TEST(InPlace, ChunksMoveElements) {
                                           "    c, d = chunk(acc, 2)\n"
                                           "    D = concat((b + c, a + d))\n"
                                           "    return D\n"));
-  // D's left half needs x's right half and the other way around: a strip that holds both halves may do that in place, any
-  // other must refuse. Either way no wrong result.
+  // D's left half needs x's right half and the other way around: a strip that holds both halves may do that in place,
+  // any other must refuse. Either way no wrong result.
   const Array a({rows, depth}), b({depth, columns}), apart({rows, columns}, 0);
   Array x({rows, columns});
   plan.bind({{"A", a.view()}, {"B", b.view()}, {"x", x.view()}, {"D", apart.view()}}).run();
   try {
     plan.bind({{"A", a.view()}, {"B", b.view()}, {"x", x.view()}, {"D", x.view()}}).run();
     EXPECT_TRUE(std::equal(x.values.begin(), x.values.begin() + rows * columns, apart.values.begin()));
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), ErrorCode::overlap) << error.what();
-  }
+  } catch (const Error& error) { EXPECT_EQ(error.code(), ErrorCode::overlap) << error.what(); }
 }
 
 TEST(InPlace, StreamOverX) {
@@ -101,7 +103,8 @@ TEST(InPlace, VectorThatTilesStillNeedIsKept) {
 }
 
 // The rule itself, on Programs made by hand.
-lower::Program program_with(std::vector<std::vector<lower::Instruction>> phases, std::size_t storing_phase, lower::ColumnMap stored = {}) {
+lower::Program program_with(std::vector<std::vector<lower::Instruction>> phases, std::size_t storing_phase,
+                            lower::ColumnMap stored = {}) {
   lower::Program program;
   program.operands = program.outputs = 1;
   program.buffers.resize(2);
@@ -130,7 +133,8 @@ TEST(InPlaceRule, OrderAndPlace) {
   using plan::in_place_conflict;
   EXPECT_EQ(in_place_conflict(program_with({{load()}}, 0), pair, 1), "");
   EXPECT_EQ(in_place_conflict(program_with({{load()}, {}}, 1), pair, 1), "");
-  EXPECT_NE(in_place_conflict(program_with({{}, {load()}}, 0), pair, 1).find("again after it was written"), std::string::npos);
+  EXPECT_NE(in_place_conflict(program_with({{}, {load()}}, 0), pair, 1).find("again after it was written"),
+            std::string::npos);
   lower::ColumnMap half;
   half.steps.push_back({.pieces = 2, .piece = 1});
   EXPECT_NE(in_place_conflict(program_with({{load(half)}}, 0), pair, 1).find("at other elements"), std::string::npos);

@@ -69,8 +69,10 @@ TEST_F(Bind, Unknown) {
 }
 
 TEST_F(Bind, WrongRank) {
-  EXPECT_ERROR(ErrorCode::wrong_rank, "'bias' has shape (6, 4), but the plan wants N", (void)plan.bind(with("bias", c.view())));
-  EXPECT_ERROR(ErrorCode::wrong_rank, "'A' has shape (4,), but the plan wants M x K", (void)plan.bind(with("A", bias.view())));
+  EXPECT_ERROR(ErrorCode::wrong_rank, "'bias' has shape (6, 4), but the plan wants N",
+               (void)plan.bind(with("bias", c.view())));
+  EXPECT_ERROR(ErrorCode::wrong_rank, "'A' has shape (4,), but the plan wants M x K",
+               (void)plan.bind(with("A", bias.view())));
   EXPECT_ERROR(ErrorCode::wrong_rank, "'beta' has shape (4,), but the plan wants a scalar",
                (void)plan.bind(with("beta", bias.view())));
   const Array batch({2, M, N});
@@ -104,8 +106,10 @@ TEST_F(Bind, WrongShape) {
 }
 
 TEST_F(Bind, WrongStride) {
-  EXPECT_ERROR(ErrorCode::wrong_stride, "output 'D' has the stride -4 along axis 0", (void)plan.bind(with("D", strided(d, {-4, 1}))));
-  EXPECT_ERROR(ErrorCode::wrong_stride, "output 'total' has the stride 0 along axis 0", (void)plan.bind(with("total", strided(total, {0}))));
+  EXPECT_ERROR(ErrorCode::wrong_stride, "output 'D' has the stride -4 along axis 0",
+               (void)plan.bind(with("D", strided(d, {-4, 1}))));
+  EXPECT_ERROR(ErrorCode::wrong_stride, "output 'total' has the stride 0 along axis 0",
+               (void)plan.bind(with("total", strided(total, {0}))));
   EXPECT_ERROR(ErrorCode::wrong_stride, "strides (3, 1) for shape (6, 4): its elements overlap",
                (void)plan.bind(with("D", strided(d, {3, 1}))));
   // Inputs may have any.
@@ -141,7 +145,8 @@ TEST_F(Bind, NullAndMisaligned) {
 }
 
 TEST_F(Bind, SizeOverflow) {
-  EXPECT_ERROR(ErrorCode::size_overflow, "'C' has shape (6, 4) and strides", (void)plan.bind(with("C", strided(c, {std::int64_t{1} << 61, 1}))));
+  EXPECT_ERROR(ErrorCode::size_overflow, "'C' has shape (6, 4) and strides",
+               (void)plan.bind(with("C", strided(c, {std::int64_t{1} << 61, 1}))));
   EXPECT_ERROR(ErrorCode::size_overflow, "spans more than can be addressed",
                (void)plan.bind(with("C", strided(c, {std::numeric_limits<std::int64_t>::min(), 1}))));
   Tensor tensor = a.view();
@@ -152,11 +157,13 @@ TEST_F(Bind, SizeOverflow) {
 }
 
 TEST_F(Bind, Overlap) {
-  EXPECT_ERROR(ErrorCode::overlap, "output 'D' overlaps 'A'", (void)plan.bind(with("A", Tensor(d.view().data, f32, {M, K}))));
+  EXPECT_ERROR(ErrorCode::overlap, "output 'D' overlaps 'A'",
+               (void)plan.bind(with("A", Tensor(d.view().data, f32, {M, K}))));
   Tensor shifted = d.view();
   shifted.data = static_cast<float*>(shifted.data) + 1;
   EXPECT_ERROR(ErrorCode::overlap, "output 'D' overlaps 'C'", (void)plan.bind(with("C", shifted)));
-  EXPECT_ERROR(ErrorCode::overlap, "or exactly the same: address, dtype, shape and strides", (void)plan.bind(with("C", shifted)));
+  EXPECT_ERROR(ErrorCode::overlap, "or exactly the same: address, dtype, shape and strides",
+               (void)plan.bind(with("C", shifted)));
   EXPECT_ERROR(ErrorCode::overlap, "output 'D' overlaps output 'total'",
                (void)plan.bind(with("total", Tensor(static_cast<float*>(d.view().data) + 2, f32, {N}))));
   EXPECT_NO_THROW((void)plan.bind(with("C", d.view())));
@@ -181,7 +188,8 @@ TEST_F(Bind, NothingIsWrittenWhereItRefuses) {
 }
 
 TEST(BindChunks, SaysWhatDoesNotDivide) {
-  const Plan plan = compile(Gemm{}, parse("def swiglu(acc):\n    gate, up = chunk(acc, 2)\n    return silu(gate) * up\n", "", "swiglu.py"));
+  const Plan plan = compile(
+      Gemm{}, parse("def swiglu(acc):\n    gate, up = chunk(acc, 2)\n    return silu(gate) * up\n", "", "swiglu.py"));
   const Array a({M, K}), b({K, 5}), d({M, 2});
   const auto bind = [&] { (void)plan.bind({{"A", a.view()}, {"B", b.view()}, {"D", d.view()}}); };
   EXPECT_ERROR(ErrorCode::indivisible, "N is 5 (fixed by 'B' (5, 5)), but the epilogue splits it by 2", bind());
@@ -189,7 +197,8 @@ TEST(BindChunks, SaysWhatDoesNotDivide) {
 }
 
 TEST(BindChunks, ExtentsFollowTheUse) {
-  const Plan plan = compile(Gemm{}, parse("def f(acc, residual: tile):\n    gate, up = chunk(acc, 2)\n    return gate * up + residual\n"));
+  const Plan plan = compile(
+      Gemm{}, parse("def f(acc, residual: tile):\n    gate, up = chunk(acc, 2)\n    return gate * up + residual\n"));
   EXPECT_EQ(plan.shape_of("residual", 6, 8, 5), (std::vector<std::int64_t>{6, 4}));
   const Array a({M, K}), b({K, 8}), narrow({M, 4}), wide({M, 8}), d({M, 4});
   EXPECT_NO_THROW((void)plan.bind({{"A", a.view()}, {"B", b.view()}, {"residual", narrow.view()}, {"D", d.view()}}));
@@ -198,16 +207,20 @@ TEST(BindChunks, ExtentsFollowTheUse) {
 }
 
 TEST(BindBatch, SharedAndOwn) {
-  const Plan plan = compile(Gemm{.batched = true}, parse("def f(acc, bias: row, s: scalar):\n    D = acc + bias * s\n    return D\n"));
-  const Array a({3, M, K}), shared_a({M, K}), b({K, N}), bias({N}), own_bias({3, N}), s({}), d({3, M, N}), flat({M, N}), two({2, M, N});
+  const Plan plan = compile(Gemm{.batched = true},
+                            parse("def f(acc, bias: row, s: scalar):\n    D = acc + bias * s\n    return D\n"));
+  const Array a({3, M, K}), shared_a({M, K}), b({K, N}), bias({N}), own_bias({3, N}), s({}), d({3, M, N}), flat({M, N}),
+      two({2, M, N});
   const auto bind = [&](const Array& x, const Array& y, const Array& out) {
     plan.bind({{"A", x.view()}, {"B", b.view()}, {"bias", y.view()}, {"s", s.view()}, {"D", out.view()}}).run();
   };
   EXPECT_NO_THROW(bind(a, bias, d));
   EXPECT_NO_THROW(bind(a, own_bias, d));
   EXPECT_NO_THROW(bind(shared_a, bias, d));
-  EXPECT_ERROR(ErrorCode::wrong_rank, "'D' has shape (6, 4), but the plan wants M x N with a batch axis in front", bind(a, bias, flat));
-  EXPECT_ERROR(ErrorCode::wrong_shape, "'D' has shape (2, 6, 4), but 'A' (3, 6, 5) fixes the batch to 3", bind(a, bias, two));
+  EXPECT_ERROR(ErrorCode::wrong_rank, "'D' has shape (6, 4), but the plan wants M x N with a batch axis in front",
+               bind(a, bias, flat));
+  EXPECT_ERROR(ErrorCode::wrong_shape, "'D' has shape (2, 6, 4), but 'A' (3, 6, 5) fixes the batch to 3",
+               bind(a, bias, two));
 }
 
 }  // namespace

@@ -28,7 +28,9 @@ std::multiset<std::int64_t> bytes_of(const Tensor& tensor) {
 }
 
 Tensor random_view(std::mt19937& random) {
-  const auto pick = [&](std::int64_t low, std::int64_t high) { return std::uniform_int_distribution<std::int64_t>(low, high)(random); };
+  const auto pick = [&](std::int64_t low, std::int64_t high) {
+    return std::uniform_int_distribution<std::int64_t>(low, high)(random);
+  };
   Tensor tensor;
   tensor.dtype = pick(0, 1) != 0 ? f32 : s8;
   tensor.rank = static_cast<int>(pick(0, 3));
@@ -71,9 +73,7 @@ TEST(Overlap, OfOneViewWithItself) {
     const auto bytes = bytes_of(a);
     const bool shared = std::set(bytes.begin(), bytes.end()).size() != bytes.size();
     // It may refuse a layout that only happens to be free of collisions, but must see every collision.
-    if (shared) {
-      ASSERT_TRUE(plan::overlaps_itself(footprint(a))) << "case " << i;
-    }
+    if (shared) { ASSERT_TRUE(plan::overlaps_itself(footprint(a))) << "case " << i; }
   }
   EXPECT_FALSE(plan::overlaps_itself(footprint(Tensor(memory, f32, {4, 8}))));
   EXPECT_FALSE(plan::overlaps_itself(footprint(Tensor(memory, f32, {4, 8}, {1, 4}))));

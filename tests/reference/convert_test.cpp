@@ -19,8 +19,13 @@ using core::round_to;
 
 // The value of the bits, from the definition of the formats and nothing of convert.h.
 double value_of(DType type, std::uint32_t bits) {
-  struct Fields { int exponent_bits, fraction_bits; };
-  const Fields f = type == f16 ? Fields{5, 10} : type == bf16 ? Fields{8, 7} : type == e4m3 ? Fields{4, 3} : Fields{5, 2};
+  struct Fields {
+    int exponent_bits, fraction_bits;
+  };
+  const Fields f = type == f16    ? Fields{5, 10}
+                   : type == bf16 ? Fields{8, 7}
+                   : type == e4m3 ? Fields{4, 3}
+                                  : Fields{5, 2};
   const int bias = (1 << (f.exponent_bits - 1)) - 1;
   const int fraction = static_cast<int>(bits & ((1u << f.fraction_bits) - 1));
   const int field = static_cast<int>(bits >> f.fraction_bits) & ((1 << f.exponent_bits) - 1);
@@ -59,7 +64,10 @@ class SmallFloat : public testing::TestWithParam<DType> {
       const auto index = static_cast<std::size_t>(above - more.begin());
       switch (round) {
         case Round::nearest_even:
-          result = magnitude - low < high - magnitude ? low : magnitude - low > high - magnitude ? high : index % 2 == 0 ? high : low;
+          result = magnitude - low < high - magnitude   ? low
+                   : magnitude - low > high - magnitude ? high
+                   : index % 2 == 0                     ? high
+                                                        : low;
           break;
         case Round::toward_zero: result = low; break;
         case Round::up: result = sign > 0 ? high : low; break;
@@ -69,7 +77,8 @@ class SmallFloat : public testing::TestWithParam<DType> {
     }
     if (far) result = more.back();
     if (result == more.back()) {
-      const bool keep = round == Round::toward_zero || (round == Round::up && sign < 0) || (round == Round::down && sign > 0);
+      const bool keep =
+          round == Round::toward_zero || (round == Round::up && sign < 0) || (round == Round::down && sign > 0);
       result = saturates || keep ? finite.back() : HUGE_VAL;
     }
     return sign * result;
@@ -129,13 +138,15 @@ TEST_P(SmallFloat, RoundsBetweenEveryTwoNeighbours) {
 TEST_P(SmallFloat, RoundsAnything) {
   const DType type = GetParam();
   std::mt19937_64 random(7);
-  std::vector<double> inputs = {0.0, -0.0, HUGE_VAL, -HUGE_VAL, 1e300, -1e300, 5e-324, -5e-324, 1e-60, 0x1p-140, 3.4e38};
+  std::vector<double> inputs = {0.0,    -0.0,    HUGE_VAL, -HUGE_VAL, 1e300, -1e300,
+                                5e-324, -5e-324, 1e-60,    0x1p-140,  3.4e38};
   for (const double x : {finite.back(), finite[1]})
     for (const double factor : {0.49, 0.5, 0.51, 1.0, 1.001, 1.03, 1.0625, 1.07, 1.2, 1.5, 2.0, 100.0}) {
       inputs.push_back(x * factor);
       inputs.push_back(-x * factor);
     }
-  for (int i = 0; i < 300; ++i) inputs.push_back(std::ldexp(static_cast<double>(random()) * 0x1p-63 - 1, static_cast<int>(random() % 320) - 160));
+  for (int i = 0; i < 300; ++i)
+    inputs.push_back(std::ldexp(static_cast<double>(random()) * 0x1p-63 - 1, static_cast<int>(random() % 320) - 160));
   for (const double x : inputs) {
     for (const Round round : {Round::nearest_even, Round::toward_zero, Round::up, Round::down, Round::stochastic}) {
       for (const double u : {0.0, 0.3, 1 - 0x1p-24}) {
@@ -221,7 +232,8 @@ TEST(Philox, KnownAnswers) {
   using core::philox4x32;
   using core::PhiloxBlock;
   EXPECT_EQ(philox4x32({0, 0, 0, 0}, {0, 0}), (PhiloxBlock{0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8}));
-  EXPECT_EQ(philox4x32({~0u, ~0u, ~0u, ~0u}, {~0u, ~0u}), (PhiloxBlock{0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd}));
+  EXPECT_EQ(philox4x32({~0u, ~0u, ~0u, ~0u}, {~0u, ~0u}),
+            (PhiloxBlock{0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd}));
   EXPECT_EQ(philox4x32({0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344}, {0xa4093822, 0x299f31d0}),
             (PhiloxBlock{0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1}));
 }

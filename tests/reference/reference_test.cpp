@@ -31,7 +31,8 @@ Evaluation evaluate(const std::string& text, const Matrix& x, const std::map<std
   bindings.a = {const_cast<float*>(x.data.data()), f32, {0, x.columns, 1}};
   for (const auto& o : graph.data().operands) {
     const Matrix& m = operands.at(o.name);
-    bindings.buffers.push_back({const_cast<float*>(m.data.data()), f32, {0, m.rows == 1 ? 0 : m.columns, m.columns == 1 ? 0 : 1}});
+    bindings.buffers.push_back(
+        {const_cast<float*>(m.data.data()), f32, {0, m.rows == 1 ? 0 : m.columns, m.columns == 1 ? 0 : 1}});
   }
   for (const auto& o : graph.data().outputs) bindings.buffers.push_back({nullptr, o.dtype.value_or(f32), {}});
   return reference::evaluate(graph.data(), Stream{}, bindings);
@@ -71,11 +72,13 @@ TEST(Definition, OfOperations) {
   EXPECT_EQ(one("exp(acc)", 1000), inf);
 }
 
-// A combiner may be folded in any order. Found by the fuzzer on a GPU (seed 50589): forwards and backwards, 2^24 - 2^24 + 1
-// is exactly 1; an f32 sum that takes 2^24 + 1 first is 0.
+// A combiner may be folded in any order. Found by the fuzzer on a GPU (seed 50589): forwards and backwards, 2^24 - 2^24
+// + 1 is exactly 1; an f32 sum that takes 2^24 + 1 first is 0.
 TEST(Bounds, OfACombinerHoldOrdersThatAreNeitherForwardNorBackward) {
   const auto sum = [](std::vector<float> x) {
-    return evaluate(body("reduce(acc, combine=lambda a, b: a + b, identity=0.0, axis=1)"), row(std::move(x)))[0].cells[0].real;
+    return evaluate(body("reduce(acc, combine=lambda a, b: a + b, identity=0.0, axis=1)"), row(std::move(x)))[0]
+        .cells[0]
+        .real;
   };
   const reference::Real r = sum({0x1p24f, -0x1p24f, 1});
   EXPECT_EQ(r.value, 1);
@@ -87,7 +90,8 @@ TEST(Bounds, OfACombinerHoldOrdersThatAreNeitherForwardNorBackward) {
 TEST(Definition, OfReductions) {
   const auto reduce = [](const std::string& name, std::vector<float> x) {
     const std::string type = name.starts_with("arg") ? "i64" : "f32";
-    return evaluate("def f(acc):\n    s: " + type + " = " + name + "(acc, axis=1)\n    return s", row(std::move(x)))[0].value(0);
+    return evaluate("def f(acc):\n    s: " + type + " = " + name + "(acc, axis=1)\n    return s", row(std::move(x)))[0]
+        .value(0);
   };
   EXPECT_EQ(reduce("sum", {1, 2, 3}), 6);
   EXPECT_EQ(reduce("sum", {}), 0);
@@ -113,13 +117,20 @@ TEST(Definition, OfReductions) {
 
 TEST(Definition, OfShapes) {
   const Matrix x{2, 4, {0, 1, 2, 3, 10, 11, 12, 13}};
-  const auto halves = evaluate("def f(acc):\n    a, b = chunk(acc, 2)\n    D: f32 = b\n    E: f32 = concat((b, a))\n    return D, E", x);
+  const auto halves = evaluate(
+      "def f(acc):\n    a, b = chunk(acc, 2)\n    D: f32 = b\n    E: f32 = concat((b, a))\n    return D, E", x);
   EXPECT_EQ(values(halves[0]), (std::vector<double>{2, 3, 12, 13}));
   EXPECT_EQ(values(halves[1]), (std::vector<double>{2, 3, 0, 1, 12, 13, 10, 11}));
-  const auto pairs = evaluate("def f(acc):\n    a, b = chunk(acc, 2, group=2)\n    D: f32 = b\n    E: f32 = concat((b, a), group=2)\n    return D, E", x);
+  const auto pairs = evaluate(
+      "def f(acc):\n    a, b = chunk(acc, 2, group=2)\n    D: f32 = b\n    E: f32 = concat((b, a), group=2)\n    "
+      "return D, E",
+      x);
   EXPECT_EQ(values(pairs[0]), (std::vector<double>{1, 3, 11, 13}));
   EXPECT_EQ(values(pairs[1]), (std::vector<double>{1, 0, 3, 2, 11, 10, 13, 12}));
-  const auto groups = evaluate("def f(acc):\n    s: f32 = sum(acc, axis=1, group=3)\n    D: f32 = repeat(max(acc, axis=1, group=2), 2)\n    return s, D", x);
+  const auto groups = evaluate(
+      "def f(acc):\n    s: f32 = sum(acc, axis=1, group=3)\n    D: f32 = repeat(max(acc, axis=1, group=2), 2)\n    "
+      "return s, D",
+      x);
   EXPECT_EQ(values(groups[0]), (std::vector<double>{3, 3, 33, 13}));
   EXPECT_EQ(values(groups[1]), (std::vector<double>{1, 1, 3, 3, 11, 11, 13, 13}));
   const auto places = evaluate("def f(acc):\n    D: f32 = acc * 0 + 10 * m_index() + n_index()\n    return D", x);
@@ -128,7 +139,8 @@ TEST(Definition, OfShapes) {
 
 TEST(Definition, OfGeneralReductions) {
   const auto r = evaluate(
-      "def f(acc):\n    s, t = reduce((acc, acc * acc), combine=lambda a1, a2, b1, b2: (a1 + b1, max(a2, b2)), identity=(0, -inf), axis=1)\n"
+      "def f(acc):\n    s, t = reduce((acc, acc * acc), combine=lambda a1, a2, b1, b2: (a1 + b1, max(a2, b2)), "
+      "identity=(0, -inf), axis=1)\n"
       "    D: f32 = s\n    E: f32 = t\n    return D, E",
       row({1, -3, 2}));
   EXPECT_EQ(r[0].value(0), 0);
@@ -146,10 +158,12 @@ TEST(Definition, OfNativeFunctionsAndTheirGuards) {
   EXPECT_EQ(one("reference_test_scaled_cube(acc, 0.0)", nan), 0);
 }
 
-// ---- bounds ----------------------------------------------------------------------------------------------------------
+// ---- bounds
+// ----------------------------------------------------------------------------------------------------------
 
 TEST(Bounds, ArePointsWhereF32IsExact) {
-  for (const char* expression : {"acc + 1", "acc * 2 - 3", "max(acc, 0) * 0.5", "sum(acc, axis=1)", "norm(acc, axis=1)", "abs(acc) / 4"}) {
+  for (const char* expression :
+       {"acc + 1", "acc * 2 - 3", "max(acc, 0) * 0.5", "sum(acc, axis=1)", "norm(acc, axis=1)", "abs(acc) / 4"}) {
     const auto r = evaluate(body(expression), row({3, 4, 12, 0, -0.0f}));
     for (const auto& c : r[0].cells) EXPECT_TRUE(is_point(c.real)) << expression;
   }
@@ -165,7 +179,8 @@ TEST(Bounds, HoldAccumulationInAnyOrder) {
       constexpr std::int64_t m = 16, n = 24;
       std::vector<float> a(m * k), b(k * n), d(m * n);
       for (float* x : {a.data(), b.data()})
-        for (std::int64_t i = 0; i < (x == a.data() ? m : n) * k; ++i) x[i] = positive ? std::abs(normal(random)) : normal(random);
+        for (std::int64_t i = 0; i < (x == a.data() ? m : n) * k; ++i)
+          x[i] = positive ? std::abs(normal(random)) : normal(random);
       Bindings bindings;
       bindings.shape = {1, m, n, k};
       bindings.a = {a.data(), f32, {0, k, 1}};
@@ -234,7 +249,8 @@ TEST(Bounds, OfAnIndexAreTheCandidates) {
     std::int64_t answer = index;
     Bindings bindings;
     bindings.buffers = {{&answer, i64, {0, 1, 0}}};
-    EXPECT_EQ(reference::compare(r, graph.data(), bindings)[0].error_over_bound <= 1, index == 0 || index == 2) << index;
+    EXPECT_EQ(reference::compare(r, graph.data(), bindings)[0].error_over_bound <= 1, index == 0 || index == 2)
+        << index;
   }
 }
 

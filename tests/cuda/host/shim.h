@@ -103,7 +103,8 @@ static bool run_block() {
 }
 
 // Puts `x` where the warp's lanes find it; gives theirs.
-template <class T> struct Exchanged {
+template <class T>
+struct Exchanged {
   unsigned parity;
   T operator[](int lane) const {
     T x;
@@ -111,7 +112,8 @@ template <class T> struct Exchanged {
     return x;
   }
 };
-template <class T> static Exchanged<T> exchange(const T& x) {
+template <class T>
+static Exchanged<T> exchange(const T& x) {
   Fiber& f = fiber[current];
   const unsigned parity = f.shuffles++ & 1;
   static_assert(sizeof x <= sizeof f.slot[0], "");
@@ -131,21 +133,51 @@ static inline void __syncthreads() { fibers::wait(fibers::at_barrier); }
 static inline void __syncwarp(unsigned = ~0u) { fibers::wait(fibers::at_warp); }
 static inline void named_sync(unsigned, unsigned) { fibers::wait(fibers::at_group); }
 static inline void __threadfence() {}
-template <class T> static T __shfl_sync(unsigned, T x, int from) { return fibers::exchange(x)[from]; }
-template <class T> static T __shfl_xor_sync(unsigned, T x, int mask) { return fibers::exchange(x)[fibers::lane() ^ mask]; }
-template <class T> static T __shfl_up_sync(unsigned, T x, int by, int width = 32) {
+template <class T>
+static T __shfl_sync(unsigned, T x, int from) {
+  return fibers::exchange(x)[from];
+}
+template <class T>
+static T __shfl_xor_sync(unsigned, T x, int mask) {
+  return fibers::exchange(x)[fibers::lane() ^ mask];
+}
+template <class T>
+static T __shfl_up_sync(unsigned, T x, int by, int width = 32) {
   return fibers::exchange(x)[fibers::lane() % width < by ? fibers::lane() : fibers::lane() - by];
 }
-template <class T> static T __shfl_down_sync(unsigned, T x, int by, int width = 32) {
+template <class T>
+static T __shfl_down_sync(unsigned, T x, int by, int width = 32) {
   return fibers::exchange(x)[fibers::lane() % width + by >= width ? fibers::lane() : fibers::lane() + by];
 }
-template <class T> static T __ldcg(const T* p) { return *p; }
-template <class T> static T __ldg(const T* p) { return *p; }
+template <class T>
+static T __ldcg(const T* p) {
+  return *p;
+}
+template <class T>
+static T __ldg(const T* p) {
+  return *p;
+}
 
-static inline float __int_as_float(int x) { float r; memcpy(&r, &x, 4); return r; }
-static inline float __uint_as_float(unsigned x) { float r; memcpy(&r, &x, 4); return r; }
-static inline unsigned __float_as_uint(float x) { unsigned r; memcpy(&r, &x, 4); return r; }
-static inline int __float_as_int(float x) { int r; memcpy(&r, &x, 4); return r; }
+static inline float __int_as_float(int x) {
+  float r;
+  memcpy(&r, &x, 4);
+  return r;
+}
+static inline float __uint_as_float(unsigned x) {
+  float r;
+  memcpy(&r, &x, 4);
+  return r;
+}
+static inline unsigned __float_as_uint(float x) {
+  unsigned r;
+  memcpy(&r, &x, 4);
+  return r;
+}
+static inline int __float_as_int(float x) {
+  int r;
+  memcpy(&r, &x, 4);
+  return r;
+}
 static inline unsigned __funnelshift_l(unsigned low, unsigned high, unsigned by) {
   return by & 31 ? high << (by & 31) | low >> (32 - (by & 31)) : high;
 }
@@ -153,30 +185,51 @@ static inline unsigned __funnelshift_r(unsigned low, unsigned high, unsigned by)
   return by & 31 ? low >> (by & 31) | high << (32 - (by & 31)) : low;
 }
 static inline float rsqrtf(float x) { return float(1 / sqrt(double(x))); }
-template <class T, class U> static inline auto min(T a, U b) -> decltype(a + b) { return b < a ? b : a; }
-template <class T, class U> static inline auto max(T a, U b) -> decltype(a + b) { return a < b ? b : a; }
-struct uint2 { unsigned x, y; };
-struct uint4 { unsigned x, y, z, w; };
+template <class T, class U>
+static inline auto min(T a, U b) -> decltype(a + b) {
+  return b < a ? b : a;
+}
+template <class T, class U>
+static inline auto max(T a, U b) -> decltype(a + b) {
+  return a < b ? b : a;
+}
+struct uint2 {
+  unsigned x, y;
+};
+struct uint4 {
+  unsigned x, y, z, w;
+};
 
-// ---- base.cu, math.cu, vector.cu ------------------------------------------------------------------------------------------
+// ---- base.cu, math.cu, vector.cu
+// ------------------------------------------------------------------------------------------
 static inline float negative_zero() { return -0.0f; }
 static inline void follow_previous_launch() {}
 static inline unsigned lane_id() { return fibers::lane(); }
 static inline unsigned arrive_and_count(unsigned* counter) { return (*counter)++; }
 static inline float bf16_to_f32(unsigned short x) { return __uint_as_float(unsigned(x) << 16); }
-static inline float f16_to_f32(unsigned short x) { _Float16 h; memcpy(&h, &x, 2); return float(h); }
+static inline float f16_to_f32(unsigned short x) {
+  _Float16 h;
+  memcpy(&h, &x, 2);
+  return float(h);
+}
 static inline unsigned short f32_to_bf16(float x) {
   const unsigned bits = __float_as_uint(x);
   return x != x ? 0x7fff : (unsigned short)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
 }
-static inline unsigned short f32_to_f16(float x) { const _Float16 h = _Float16(x); unsigned short r; memcpy(&r, &h, 2); return r; }
+static inline unsigned short f32_to_f16(float x) {
+  const _Float16 h = _Float16(x);
+  unsigned short r;
+  memcpy(&r, &h, 2);
+  return r;
+}
 
 // An 8-bit float with `fraction` bits of fraction; the largest code's value is the format's.
 static inline float fp8_value(int x, int fraction, int bias) {
   const int exponent = (x & 127) >> fraction, significand = x & ((1 << fraction) - 1);
   const bool top = (x & 127) >= (fraction == 3 ? 127 : 124);  // e4m3 has no infinity
-  const float size = top ? (fraction == 2 && significand == 0 ? INFINITY : NAN)
-                         : ldexpf(float((exponent ? 1 << fraction : 0) + significand), (exponent ? exponent : 1) - bias - fraction);
+  const float size =
+      top ? (fraction == 2 && significand == 0 ? INFINITY : NAN)
+          : ldexpf(float((exponent ? 1 << fraction : 0) + significand), (exponent ? exponent : 1) - bias - fraction);
   return x & 128 ? -size : size;
 }
 // The nearest code, an even one of two; saturating.
@@ -185,7 +238,8 @@ static inline unsigned char to_fp8(float x, int fraction, int bias, int largest)
   if (x != x) return 127;
   int low = 0, high = largest;  // magnitudes grow with their codes
   while (high - low > 1) (fp8_value((low + high) / 2, fraction, bias) <= fabsf(x) ? low : high) = (low + high) / 2;
-  const double below = double(fabsf(x)) - fp8_value(low, fraction, bias), above = double(fp8_value(high, fraction, bias)) - fabsf(x);
+  const double below = double(fabsf(x)) - fp8_value(low, fraction, bias),
+               above = double(fp8_value(high, fraction, bias)) - fabsf(x);
   return (unsigned char)(sign | (above < below || (above == below && high % 2 == 0) ? high : low));
 }
 static inline unsigned char f32_to_e4m3(float x) { return to_fp8(x, 3, 7, 126); }
@@ -194,19 +248,34 @@ static inline float e4m3_to_f32(unsigned char x) { return fp8_value(x, 3, 7); }
 static inline float e5m2_to_f32(unsigned char x) { return fp8_value(x, 2, 15); }
 static inline unsigned f32x2_to_bf16(float a, float b) { return f32_to_bf16(a) | unsigned(f32_to_bf16(b)) << 16; }
 static inline unsigned f32x2_to_f16(float a, float b) { return f32_to_f16(a) | unsigned(f32_to_f16(b)) << 16; }
-static inline unsigned short f32x2_to_e4m3(float a, float b) { return (unsigned short)(f32_to_e4m3(a) | f32_to_e4m3(b) << 8); }
-static inline unsigned short f32x2_to_e5m2(float a, float b) { return (unsigned short)(f32_to_e5m2(a) | f32_to_e5m2(b) << 8); }
+static inline unsigned short f32x2_to_e4m3(float a, float b) {
+  return (unsigned short)(f32_to_e4m3(a) | f32_to_e4m3(b) << 8);
+}
+static inline unsigned short f32x2_to_e5m2(float a, float b) {
+  return (unsigned short)(f32_to_e5m2(a) | f32_to_e5m2(b) << 8);
+}
 // NaN wins; -0 is below +0.
-static inline float op_min(float a, float b) { return a != a ? a : b != b ? b : a == b ? (signbit(a) ? a : b) : a < b ? a : b; }
-static inline float op_max(float a, float b) { return a != a ? a : b != b ? b : a == b ? (signbit(a) ? b : a) : a > b ? a : b; }
+static inline float op_min(float a, float b) {
+  return a != a ? a : b != b ? b : a == b ? (signbit(a) ? a : b) : a < b ? a : b;
+}
+static inline float op_max(float a, float b) {
+  return a != a ? a : b != b ? b : a == b ? (signbit(a) ? b : a) : a > b ? a : b;
+}
 static inline float fast_exp2(float x) { return exp2f(x); }
 static inline float fast_reciprocal(float x) { return 1 / x; }
 static inline float fast_log2(float x) { return log2f(x); }
-template <class T> static T at(long long address) { T x; memcpy(&x, (const void*)address, sizeof x); return x; }
+template <class T>
+static T at(long long address) {
+  T x;
+  memcpy(&x, (const void*)address, sizeof x);
+  return x;
+}
 static inline unsigned split_bf16(long long base, long long i, long long base2, long long j) {
   return at<unsigned short>(base + 2 * i) | unsigned(at<unsigned short>(base2 + 2 * j)) << 16;
 }
-static inline unsigned split_f16(long long base, long long i, long long base2, long long j) { return split_bf16(base, i, base2, j); }
+static inline unsigned split_f16(long long base, long long i, long long base2, long long j) {
+  return split_bf16(base, i, base2, j);
+}
 static inline unsigned long long split_f32(long long base, long long i, long long base2, long long j) {
   return at<unsigned>(base + 4 * i) | (unsigned long long)(at<unsigned>(base2 + 4 * j)) << 32;
 }
@@ -214,27 +283,37 @@ static inline unsigned pair_bf16(long long base, long long i) { return at<unsign
 static inline unsigned pair_f16(long long base, long long i) { return at<unsigned>(base + 2 * i); }
 static inline unsigned long long pair_f32(long long base, long long i) { return at<unsigned long long>(base + 4 * i); }
 
-// ---- fragment.cu, sm80.cu: shared memory is an array, its addresses are offsets ---------------------------------------------
+// ---- fragment.cu, sm80.cu: shared memory is an array, its addresses are offsets
+// ---------------------------------------------
 static inline unsigned smem_address(const void* p) { return unsigned((const unsigned char*)p - fibers::shared); }
 static inline void* __cvta_shared_to_generic(unsigned address) { return fibers::shared + address; }
 static inline int opaque(int x) { return x; }
 static inline unsigned word_at(unsigned address) { return at<unsigned>((long long)(fibers::shared + address)); }
-template <class T> static void put(unsigned address, T x) { memcpy(fibers::shared + address, &x, sizeof x); }
+template <class T>
+static void put(unsigned address, T x) {
+  memcpy(fibers::shared + address, &x, sizeof x);
+}
 static inline void shared_store(unsigned to, unsigned a, unsigned b) { put(to, a), put(to + 4, b); }
 static inline void shared_store(unsigned to, unsigned a) { put(to, a); }
 static inline void shared_store(unsigned to, unsigned short a) { put(to, a); }
 static inline void shared_load(unsigned from, unsigned& a, unsigned& b) { a = word_at(from), b = word_at(from + 4); }
-static inline void shared_load(unsigned from, unsigned& a, unsigned& b, unsigned& c, unsigned& d) { shared_load(from, a, b), shared_load(from + 8, c, d); }
-static inline unsigned short shared_load(unsigned from) { return at<unsigned short>((long long)(fibers::shared + from)); }
+static inline void shared_load(unsigned from, unsigned& a, unsigned& b, unsigned& c, unsigned& d) {
+  shared_load(from, a, b), shared_load(from + 8, c, d);
+}
+static inline unsigned short shared_load(unsigned from) {
+  return at<unsigned short>((long long)(fibers::shared + from));
+}
 static inline unsigned shared_load_word(unsigned from) { return word_at(from); }
 static inline void copy_async(unsigned to, long long from, int bytes) {
   memset(fibers::shared + to, 0, 16);
   memcpy(fibers::shared + to, (const void*)from, size_t(bytes));
 }
 static inline void copy_commit() {}
-template <int> static void copy_wait() {}
+template <int>
+static void copy_wait() {}
 
-// Four matrices of 8 x 8 elements of 16 bits; lane 8 i + r says where row r of matrix i is. Of each a lane gets two neighbours.
+// Four matrices of 8 x 8 elements of 16 bits; lane 8 i + r says where row r of matrix i is. Of each a lane gets two
+// neighbours.
 static inline void ldmatrix(unsigned from, unsigned& a, unsigned& b, unsigned& c, unsigned& d) {
   const auto rows = fibers::exchange(from);
   unsigned* const to[4] = {&a, &b, &c, &d};
@@ -258,8 +337,12 @@ static inline double mma_element(const char* type, unsigned word, int index) {
   if (!strcmp(type, "e5m2")) return e5m2_to_f32((unsigned char)byte);
   return !strcmp(type, "s8") ? int((signed char)byte) : int((unsigned char)byte);
 }
-struct MmaFragments { unsigned a[4], b[2]; };
-template <class T> static void mma_on_host(T* const (&d)[4], const unsigned (&a)[4], const unsigned (&b)[2], const char* a_type, const char* b_type) {
+struct MmaFragments {
+  unsigned a[4], b[2];
+};
+template <class T>
+static void mma_on_host(T* const (&d)[4], const unsigned (&a)[4], const unsigned (&b)[2], const char* a_type,
+                        const char* b_type) {
   const auto lanes = fibers::exchange(MmaFragments{{a[0], a[1], a[2], a[3]}, {b[0], b[1]}});
   const int per = strstr(a_type, "16") ? 2 : 4;  // elements a register
   for (int i = 0; i < 4; ++i) {
@@ -268,20 +351,29 @@ template <class T> static void mma_on_host(T* const (&d)[4], const unsigned (&a)
     for (int quarter = 0; quarter < 4; ++quarter) {
       const MmaFragments x = lanes[row % 8 * 4 + quarter], y = lanes[column * 4 + quarter];
       for (int half = 0; half < 2; ++half)
-        for (int e = 0; e < per; ++e) sum += mma_element(a_type, x.a[row / 8 + 2 * half], e) * mma_element(b_type, y.b[half], e);
+        for (int e = 0; e < per; ++e)
+          sum += mma_element(a_type, x.a[row / 8 + 2 * half], e) * mma_element(b_type, y.b[half], e);
     }
     *d[i] = T(sum);
   }
 }
-#define MMA_ON_HOST                                                                                      \
-  static void mma(ACC& d0, ACC& d1, ACC& d2, ACC& d3, const unsigned (&a)[4], const unsigned (&b)[2]) { \
-    mma_on_host<ACC>({&d0, &d1, &d2, &d3}, a, b, MMA_A, MMA_B);                                          \
+#define MMA_ON_HOST                                                                                   \
+  static void mma(ACC& d0, ACC& d1, ACC& d2, ACC& d3, const unsigned(&a)[4], const unsigned(&b)[2]) { \
+    mma_on_host<ACC>({&d0, &d1, &d2, &d3}, a, b, MMA_A, MMA_B);                                       \
   }
 
-// ---- launches ---------------------------------------------------------------------------------------------------------------
-template <class Block> static void call(void (*kernel)(Block), void** a) { kernel(*(const Block*)a[0]); }
-template <class Block> static void call(void (*kernel)(Block, int, int), void** a) { kernel(*(const Block*)a[0], *(int*)a[1], *(int*)a[2]); }
-template <class Block> static void call(void (*kernel)(Block, int, int, int, int), void** a) {
+// ---- launches
+// ---------------------------------------------------------------------------------------------------------------
+template <class Block>
+static void call(void (*kernel)(Block), void** a) {
+  kernel(*(const Block*)a[0]);
+}
+template <class Block>
+static void call(void (*kernel)(Block, int, int), void** a) {
+  kernel(*(const Block*)a[0], *(int*)a[1], *(int*)a[2]);
+}
+template <class Block>
+static void call(void (*kernel)(Block, int, int, int, int), void** a) {
   kernel(*(const Block*)a[0], *(int*)a[1], *(int*)a[2], *(int*)a[3], *(int*)a[4]);
 }
 
@@ -292,7 +384,8 @@ struct Kernel {
 };
 
 // 0, or why not: 500 no such kernel, 719 its threads wait for each other for ever.
-static int launch(const Kernel* kernels, int count, int source, const char* name, const unsigned* grid, unsigned threads, void** arguments) {
+static int launch(const Kernel* kernels, int count, int source, const char* name, const unsigned* grid,
+                  unsigned threads, void** arguments) {
   for (int k = 0; k < count; ++k) {
     if (kernels[k].source != source || strcmp(kernels[k].name, name)) continue;
     if (!fibers::stacks) fibers::stacks = (char*)malloc(size_t(fibers::most_threads) * fibers::stack_bytes);
