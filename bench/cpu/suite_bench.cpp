@@ -295,8 +295,7 @@ void suite(const ShapeCase& shape, const Epilogue& epilogue, int threads, const 
   }
 }
 
-// ---- memory-bound graphs
-// ------------------------------------------------------------------------------------------------
+// ---- memory-bound graphs ----------------------------------------------------------------------------------
 
 void copy(std::byte* to, const std::byte* from, std::size_t bytes, int threads) {
 #pragma omp parallel for num_threads(threads) schedule(static)
@@ -342,8 +341,7 @@ void stream(int threads, const Options& options) {
   }
 }
 
-// ---- compilation
-// --------------------------------------------------------------------------------------------------------
+// ---- compilation ------------------------------------------------------------------------------------------
 
 void compilation(const Epilogue& epilogue, const Options& options) {
   constexpr ShapeCase shape = shapes[1];

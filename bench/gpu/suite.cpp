@@ -152,8 +152,7 @@ struct Results {
   std::vector<std::string> rows, streams, costs, sweep;
 };
 
-// ---- the rows
-// ---------------------------------------------------------------------------------------------------------------
+// ---- the rows ---------------------------------------------------------------------------------------------
 
 double checked(const std::string& name, const std::string& schedule) {
   double worst = 0;
@@ -221,8 +220,7 @@ int suite(const NamedShape& named, const std::vector<std::string>& names, const 
   return wrong;
 }
 
-// ---- schedules
-// --------------------------------------------------------------------------------------------------------------
+// ---- schedules --------------------------------------------------------------------------------------------
 
 // Every tile that is legal, filled, and what differs in one knob from the first few. explain() lists the tiles.
 std::vector<std::string> schedules_of(const DeviceProblem& problem, const Shape& shape) {
@@ -284,8 +282,7 @@ void sweep(const NamedShape& named, const std::string& name, const Clock& clock,
                                   {"best", quoted_json(tried[best].schedule)}}));
 }
 
-// ---- without a product
-// --------------------------------------------------------------------------------------------------------
+// ---- without a product ------------------------------------------------------------------------------------
 
 void streams(const Clock& clock, int runs, Results& results) {
   struct Stream3 {
@@ -326,8 +323,7 @@ void streams(const Clock& clock, int runs, Results& results) {
   }
 }
 
-// ---- what it costs beside the device's time
-// -----------------------------------------------------------------------------------
+// ---- what it costs beside the device's time ---------------------------------------------------------------
 
 void costs(const std::vector<std::string>& names, const Clock& clock, Results& results) {
   const Shape shape{1, 4096, 4096, 1024};

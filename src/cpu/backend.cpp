@@ -66,8 +66,7 @@ struct Compiled {
   bool stream = false;
 };
 
-// ---- one call
-// -------------------------------------------------------------------------------------------------------------
+// ---- one call ---------------------------------------------------------------------------------------------
 
 class Bound_ final : public BoundCall {
  public:
@@ -472,8 +471,7 @@ class Bound_ final : public BoundCall {
   char* combine_scratch_ = nullptr;
 };
 
-// ---- a compiled program
-// -------------------------------------------------------------------------------------------------------
+// ---- a compiled program -----------------------------------------------------------------------------------
 
 Axes problem_axes(bool batched) { return batched ? Axis::b | tile_axes : tile_axes; }
 

@@ -113,8 +113,7 @@ struct PackedB {
 // Reads product.b (and k, n, pieces and a.dtype; not m).
 [[nodiscard]] PackedB pack_b(const Product& product, Isa isa, int threads);
 
-// ---- running
-// ----------------------------------------------------------------------------------------------------------
+// ---- running ----------------------------------------------------------------------------------------------
 
 // Finished accumulators: row i, column j of piece p at acc[i * acc_row + p * piece_stride + j], in f32 or i32. They
 // belong to the consumer, which may overwrite them; whatever stands between `columns` and the next 16 is padding.

@@ -29,8 +29,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// ---- what runs in a process of its own
-// ----------------------------------------------------------------------------------------
+// ---- what runs in a process of its own --------------------------------------------------------------------
 
 void cpu_works() {
   std::vector<float> a(16, 1), b(16, 2), d(16, 0);
@@ -196,8 +195,7 @@ TEST(FaultCase, Runs) {
   cases().at(name)();
 }
 
-// ---- and what starts it
-// ---------------------------------------------------------------------------------------------------------
+// ---- and what starts it -----------------------------------------------------------------------------------
 
 class Faults : public testing::Test {
  protected:

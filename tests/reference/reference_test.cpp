@@ -158,8 +158,7 @@ TEST(Definition, OfNativeFunctionsAndTheirGuards) {
   EXPECT_EQ(one("reference_test_scaled_cube(acc, 0.0)", nan), 0);
 }
 
-// ---- bounds
-// ----------------------------------------------------------------------------------------------------------
+// ---- bounds -----------------------------------------------------------------------------------------------
 
 TEST(Bounds, ArePointsWhereF32IsExact) {
   for (const char* expression :

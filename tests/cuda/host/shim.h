@@ -200,8 +200,7 @@ struct uint4 {
   unsigned x, y, z, w;
 };
 
-// ---- base.cu, math.cu, vector.cu
-// ------------------------------------------------------------------------------------------
+// ---- base.cu, math.cu, vector.cu --------------------------------------------------------------------------
 static inline float negative_zero() { return -0.0f; }
 static inline void follow_previous_launch() {}
 static inline unsigned lane_id() { return fibers::lane(); }
@@ -283,8 +282,7 @@ static inline unsigned pair_bf16(long long base, long long i) { return at<unsign
 static inline unsigned pair_f16(long long base, long long i) { return at<unsigned>(base + 2 * i); }
 static inline unsigned long long pair_f32(long long base, long long i) { return at<unsigned long long>(base + 4 * i); }
 
-// ---- fragment.cu, sm80.cu: shared memory is an array, its addresses are offsets
-// ---------------------------------------------
+// ---- fragment.cu, sm80.cu: shared memory is an array, its addresses are offsets ---------------------------
 static inline unsigned smem_address(const void* p) { return unsigned((const unsigned char*)p - fibers::shared); }
 static inline void* __cvta_shared_to_generic(unsigned address) { return fibers::shared + address; }
 static inline int opaque(int x) { return x; }
@@ -362,8 +360,7 @@ static void mma_on_host(T* const (&d)[4], const unsigned (&a)[4], const unsigned
     mma_on_host<ACC>({&d0, &d1, &d2, &d3}, a, b, MMA_A, MMA_B);                                       \
   }
 
-// ---- launches
-// ---------------------------------------------------------------------------------------------------------------
+// ---- launches ---------------------------------------------------------------------------------------------
 template <class Block>
 static void call(void (*kernel)(Block), void** a) {
   kernel(*(const Block*)a[0]);

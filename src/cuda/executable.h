@@ -1,0 +1,75 @@
+// A Program compiled for a GPU: its product's kernel, chosen and compiled for each shape that is bound (backend.cpp),
+// and its bind (bind.cpp).
+#pragma once
+
+#include "cuda/call.h"
+#include "cuda/emit_fragment.h"
+#include "cuda/kernel.h"
+#include "lower/program.h"
+#include "plan/backend.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace postlude::inline v0::cuda {
+
+inline constexpr const char* ragged_halves = "the halves of the columns are no multiple of 8";
+
+// Why Hopper too takes the portable kernel, for a chunked accumulator; empty: it does not.
+[[nodiscard]] std::string portable_instead(int parts, bool b_mn_major, const Shape& shape, std::int64_t columns);
+
+class CudaExecutable final : public Executable {
+ public:
+  CudaExecutable(const Problem& problem, std::shared_ptr<const lower::Program> program, const Target& target);
+
+  std::unique_ptr<BoundCall> bind(const Bindings& bindings) const override;
+  std::string explain(ExplainPart part, const Shape& shape) const override;
+  std::shared_ptr<const void> pack(const Bindings&) const override { return nullptr; }
+
+ private:
+  friend class Binder;
+  struct Product {
+    Schedule schedule;
+    FusedEpilogue epilogue;
+    std::string source;
+    std::vector<std::string> rejected;  // schedules that were tried before, with reasons
+    std::shared_ptr<Loaded> module;
+  };
+
+  [[nodiscard]] bool hopper() const { return arch_ == "sm_90a"; }
+  [[nodiscard]] bool on_tensor_cores(const Gemm& gemm) const;
+  std::shared_ptr<Loaded> load(const std::string& source, const std::string& cubin) const;
+  std::shared_ptr<Loaded> load(const std::string& source) const;
+  // Null where no schedule of this program compiles well.
+  std::shared_ptr<const Product> product(const lower::Program& program, int phase, MainLoop loop, bool mma,
+                                         const std::vector<BufferPlace>& places, const Shape& shape,
+                                         std::int64_t columns, std::vector<std::string>& rejected,
+                                         bool compile_it) const;
+
+  Problem problem_;
+  std::shared_ptr<const lower::Program> program_;
+  Target target_;
+  lower::Program accumulator_;
+  std::string arch_;
+  int multiprocessors_ = 132;
+  int product_phase_ = -1;
+  bool mma_ = false;  // the portable kernel: on GPUs other than Hopper, and where the schedule asks for it
+  std::optional<Schedule> requested_;
+
+  static bool follows_well(const FusedEpilogue& e, std::int64_t k) {
+    return k <= 6144 && k >= 96 * e.following_operations;
+  }
+  static constexpr std::size_t most_products = 256;  // shapes whose choice is kept; a source's module stays in any case
+  mutable std::mutex mutex_;
+  mutable std::map<std::string, std::shared_ptr<Loaded>> modules_;          // by source
+  mutable std::map<std::string, std::shared_ptr<const Product>> products_;  // by what they were made for
+  mutable std::map<std::string, std::string> rejections_;                   // by source
+};
+
+}  // namespace postlude::inline v0::cuda
