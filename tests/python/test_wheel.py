@@ -40,7 +40,7 @@ def wheel(tmp_path_factory):
     folder = tmp_path_factory.mktemp("wheel")
     build = ROOT / "build" / "python"
     command = [sys.executable, "-m", "pip", "wheel", "-q", "--disable-pip-version-check", "--no-build-isolation", "--no-deps",
-               "-C", f"build-dir={build}", "-w", str(folder), str(ROOT)]
+               f"--config-settings=build-dir={build}", "-w", str(folder), str(ROOT)]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
     return next(folder.glob("postlude-*.whl"))
