@@ -128,29 +128,19 @@ Network fused(State& s) {
                                  {"dz", s.dz.tile()},
                                  {"db1", s.db1.vector()}}));
   // The gradient of a weight is never stored: the optimiser is the epilogue of the product that makes it.
-  const auto step = [&](const Tensor& a, const Tensor& b, Floats& w, Floats& v) {
-    net.calls.push_back(plans.product("step").bind({{"A", a},
-                                                    {"B", b},
-                                                    {"w", w.tile()},
-                                                    {"v", v.tile()},
-                                                    {"rate", s.rate.tensor()},
-                                                    {"momentum", s.momentum.tensor()},
-                                                    {"w_next", w.tile()},
-                                                    {"v_next", v.tile()}}));
+  const auto step = [&](const Plan& plan, std::vector<Binding> gradient, Floats& w, Floats& v) {
+    gradient.insert(gradient.end(), {{"w", w.tile()},
+                                     {"v", v.tile()},
+                                     {"rate", s.rate.tensor()},
+                                     {"momentum", s.momentum.tensor()},
+                                     {"w_next", w.tile()},
+                                     {"v_next", v.tile()}});
+    net.calls.push_back(plan.bind(gradient));
   };
-  step(s.h.transposed(), s.dlogits.tile(), s.w2, s.v2);
-  step(s.x.transposed(), s.dz.tile(), s.w1, s.v1);
-  const auto bias_step = [&](Floats& gradient, Floats& w, Floats& v) {
-    net.calls.push_back(plans.pass("step").bind({{"X", gradient.tile()},
-                                                 {"w", w.tile()},
-                                                 {"v", v.tile()},
-                                                 {"rate", s.rate.tensor()},
-                                                 {"momentum", s.momentum.tensor()},
-                                                 {"w_next", w.tile()},
-                                                 {"v_next", v.tile()}}));
-  };
-  bias_step(s.db2, s.b2, s.u2);
-  bias_step(s.db1, s.b1, s.u1);
+  step(plans.product("step"), {{"A", s.h.transposed()}, {"B", s.dlogits.tile()}}, s.w2, s.v2);
+  step(plans.product("step"), {{"A", s.x.transposed()}, {"B", s.dz.tile()}}, s.w1, s.v1);
+  step(plans.pass("step"), {{"X", s.db2.tile()}}, s.b2, s.u2);
+  step(plans.pass("step"), {{"X", s.db1.tile()}}, s.b1, s.u1);
   return net;
 }
 

@@ -26,6 +26,7 @@ constexpr Part parts[] = {
     {"loops", ExplainPart::loops, "The loop nest"},
     {"source", ExplainPart::source, "Generated source"},
 };
+constexpr std::size_t schedule_part = std::ranges::find(parts, ExplainPart::schedule, &Part::part) - parts;
 
 struct ExplainOptions {
   std::string epilogue;
@@ -45,7 +46,7 @@ Command add_explain(CLI::App& app, bool& json) {
   add_problem_options(*explain, options->problem);
   for (std::size_t i = 0; i < std::size(parts); ++i) {
     const std::string flag = "--" + std::string(parts[i].name);
-    if (parts[i].part == ExplainPart::schedule) {
+    if (i == schedule_part) {
       explain->add_flag(flag, options->schedule,
                         std::string(parts[i].help) + "; --schedule=TEXT takes this one instead, as printed");
     } else {
@@ -57,7 +58,7 @@ Command add_explain(CLI::App& app, bool& json) {
             const std::optional<Sizes> sizes = make_sizes(options->problem);
             const Sizes at = sizes.value_or(Sizes{});
             if (options->schedule == "true") {
-              options->wanted[2] = true;
+              options->wanted[schedule_part] = true;
             } else {
               options->problem.schedule = options->schedule;
             }

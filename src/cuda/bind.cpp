@@ -337,8 +337,8 @@ void Binder::plan_generic() {
       grid[0] = ceil_div(shaped.rows, kernel.rows->block() / kernel.rows->threads), grid[1] = kernel.rows->blocks_n,
       grid[2] = phase_batches;
     } else if (kernel.reduction < 0) {
-      const std::int64_t outer = kernel.row_threads ? shaped.columns : shaped.rows,
-                         inner = kernel.row_threads ? shaped.rows : shaped.columns;
+      std::int64_t outer = shaped.rows, inner = shaped.columns;
+      if (!phase.domain.has(Axis::n)) std::swap(outer, inner);  // threads run along rows
       grid[0] = ceil_div(inner, 256), grid[1] = std::min<std::int64_t>(outer, 65535),
       grid[2] = std::min<std::int64_t>(phase_batches, 65535);
     } else {

@@ -22,12 +22,12 @@ void CudaCall::run(void* stream) {
   const CurrentDevice current(device_);
   const Driver& d = driver();
   LaunchAttribute attribute;
-  attribute.id = LaunchAttribute::programmatic_serialization;
   attribute.value[0] = 1;
   LaunchConfig config;
   config.stream = static_cast<CuStream>(stream);
-  config.attributes = &attribute, config.attribute_count = 1;  // follow_previous_launch() in base.cu
+  config.attributes = &attribute, config.attribute_count = 1;
   for (Launch& l : launches_) {
+    // Programmatic: follow_previous_launch() in base.cu.
     attribute.id = l.cooperative ? LaunchAttribute::cooperative : LaunchAttribute::programmatic_serialization;
     if (!l.cooperative && (&l == launches_.data() || !follows_)) {
       check(d.LaunchKernel(l.function, l.grid[0], l.grid[1], l.grid[2], l.threads, 1, 1, l.shared,

@@ -4,8 +4,6 @@
 #include "cuda/emit_reduce.h"
 #include "cuda/emit_rows.h"
 
-#include <postlude/error.h>
-
 #include <algorithm>
 #include <numeric>
 
@@ -45,6 +43,9 @@ Axes domain_of(Across across) {
 }
 
 bool plain(const Access& access) { return access.columns.identity() && access.divide_rows == 1; }
+
+// The widest subtile of a schedule.
+constexpr int widest_subtile = 64;
 
 // Groups of a chunk that subtiles divide.
 constexpr std::int64_t half_unit = 32;
@@ -193,8 +194,7 @@ class Emitter {
   std::vector<Level> level_;
   std::vector<bool> wanted_;
   std::vector<ReducerText> reducers_;
-  std::vector<bool> guarded_;  // loads that only one guarded instruction needs: not issued where the guard holds
-  std::vector<ValueId> load_guard_;
+  std::vector<ValueId> load_guard_;  // the guard that all users of a value share: it is not loaded where that holds
   struct Staged {
     const lower::Store* store;
     bool by_map;  // leaves by the copy engine; else the warp that staged it writes its rows, which no alignment hinders
@@ -202,9 +202,8 @@ class Emitter {
   std::vector<Staged> staged_;
   std::vector<const lower::Store*> direct_;
   Functions functions_;
-  const int scratch_columns_ = 64;  // the widest subtile
-  int scratch_ = 0;                 // bytes of shared memory
-  std::string partials_;            // what a tile's end writes
+  int scratch_ = 0;       // bytes of shared memory
+  std::string partials_;  // what a tile's end writes
 };
 
 void Emitter::analyse() {
@@ -613,7 +612,7 @@ std::string Emitter::group_end() {
             "[t.thread];\n        #pragma unroll\n        for (int w = 1; w < 4; ++w) x = " + s + "::combine(x, " +
             shared + "[w * SUB_N + t.thread]);\n        " + pointer(out_.partials[r].word, s) +
             "[((i64)t.batch * SLOTS_M + t.slot_m) * p.n + column] = x;\n      }\n";
-    scratch_ += 2 * 4 * scratch_columns_ * reducers_[r].bytes;
+    scratch_ += 2 * 4 * widest_subtile * reducers_[r].bytes;
     scratch_ = (scratch_ + 15) / 16 * 16;
   }
   if (write.empty()) return {};
@@ -621,8 +620,8 @@ std::string Emitter::group_end() {
          "    if (t.thread < SUB_N && column < p.n) {\n" + read + "    }\n";
 }
 
-// What the last arriver does at one row, column, or for all: store the statistics that launches after this one read,
-// and run the small phases.
+// What stands where the partials of one row, one column, or of all are folded: store the statistics that launches after
+// this one read, and run the small phases.
 std::string Emitter::finish(Across across, const std::string& i, const std::string& j, const std::string& indent) {
   std::string code;
   const Place place{"t.batch", i, j, "p.n"};

@@ -98,7 +98,7 @@ void Emitter::stores(int index) {
   }
   const bool rows = !phase.domain.has(Axis::n);
   const std::string kernel = "phase" + str(index) + "_stores";
-  out_.kernels.push_back({.name = kernel, .phase = index, .row_threads = rows});
+  out_.kernels.push_back({.name = kernel, .phase = index});
   std::string code = values(phase, sinks(phase, true, false), "        ");
   for (const auto& store : phase.stores) {
     code += "        " +
@@ -132,12 +132,8 @@ void Emitter::reduction(int index, int r) {
   const bool has_n = phase.domain.has(Axis::n), over_n = reduction.axes.has(Axis::n),
              over_m = reduction.axes.has(Axis::m), over_b = reduction.axes.has(Axis::b);
   const bool by_columns = has_n && !over_n;
-  out_.kernels.push_back({.name = kernel,
-                          .phase = index,
-                          .reduction = r,
-                          .by_columns = by_columns,
-                          .row_threads = !has_n,
-                          .state_bytes = state.bytes});
+  out_.kernels.push_back(
+      {.name = kernel, .phase = index, .reduction = r, .by_columns = by_columns, .state_bytes = state.bytes});
   const std::string group = str(reduction.group);
   const bool row_groups = reduction.group && !over_n, column_groups = reduction.group && over_n;
 

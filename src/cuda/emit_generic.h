@@ -28,7 +28,6 @@ struct GenericKernel {
   int reduction = -1;             // -1: the stores
   bool by_columns = false;        // a reduction that keeps columns: one lane a column
   std::optional<RowGrid> rows{};  // whole rows, phase by phase
-  bool row_threads = false;       // the domain has no columns: threads run along rows
   int state_bytes = 0;
 };
 

@@ -23,7 +23,7 @@ struct RowRun {
 };
 
 // The run of `phases` (indices of the Program's, in order) that starts at `from`, as long as it can be; no phases where
-// none can start there. `columns`: those of the shape at hand, a phase.
+// none can start there.
 [[nodiscard]] RowRun row_run(const lower::Program& program, const std::vector<int>& phases, std::size_t from,
                              const Wide& wide);
 // The stores of a phase over tiles alone: always possible.

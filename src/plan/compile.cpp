@@ -1,3 +1,4 @@
+#include "cpu/isa.h"
 #include "lower/lower.h"
 #include "plan/in_place.h"
 #include "plan/operands.h"
@@ -102,7 +103,6 @@ Target Target::cuda(int device_index) {
 Target Target::best() { return plan::find_backend(Device::cuda).unusable() ? cpu() : cuda(); }
 
 Target Target::parse(std::string_view text) {
-  constexpr std::string_view cpu_sets[] = {"portable", "avx2", "avx512"};
   const auto is_number = [](std::string_view t) {
     return !t.empty() && t.size() < 5 && t.find_first_not_of("0123456789") == t.npos;
   };
@@ -112,7 +112,7 @@ Target Target::parse(std::string_view text) {
   if (text.starts_with("cuda:") && is_number(text.substr(5))) return cuda(std::stoi(std::string(text.substr(5))));
   Target target;
   target.isa = text;
-  if (std::find(std::begin(cpu_sets), std::end(cpu_sets), text) != std::end(cpu_sets)) return target;
+  if (cpu::parse_isa(text)) return target;
   if (text.starts_with("sm_")) {
     std::string_view number = text.substr(3);
     if (number.ends_with('a') || number.ends_with('f'))

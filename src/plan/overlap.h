@@ -8,7 +8,7 @@
 
 namespace postlude::inline v0::plan {
 
-// The view's sizes must have passed check_addressable() (bind.cpp): no arithmetic here overflows then.
+// The view's sizes must be addressable (check_memory() in operands.cpp): no arithmetic here overflows then.
 struct Footprint {
   struct Dim {
     std::int64_t extent = 1;

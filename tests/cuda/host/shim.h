@@ -158,26 +158,17 @@ static T __ldg(const T* p) {
   return *p;
 }
 
-static inline float __int_as_float(int x) {
-  float r;
-  memcpy(&r, &x, 4);
+template <class To, class From>
+static To bits_as(From x) {
+  static_assert(sizeof(To) == sizeof(From), "");
+  To r;
+  memcpy(&r, &x, sizeof r);
   return r;
 }
-static inline float __uint_as_float(unsigned x) {
-  float r;
-  memcpy(&r, &x, 4);
-  return r;
-}
-static inline unsigned __float_as_uint(float x) {
-  unsigned r;
-  memcpy(&r, &x, 4);
-  return r;
-}
-static inline int __float_as_int(float x) {
-  int r;
-  memcpy(&r, &x, 4);
-  return r;
-}
+static inline float __int_as_float(int x) { return bits_as<float>(x); }
+static inline float __uint_as_float(unsigned x) { return bits_as<float>(x); }
+static inline unsigned __float_as_uint(float x) { return bits_as<unsigned>(x); }
+static inline int __float_as_int(float x) { return bits_as<int>(x); }
 static inline unsigned __funnelshift_l(unsigned low, unsigned high, unsigned by) {
   return by & 31 ? high << (by & 31) | low >> (32 - (by & 31)) : high;
 }
