@@ -1,5 +1,6 @@
 #include "cpu/pack.h"
 
+#include "cpu/blocking.h"
 #include "cpu/threads.h"
 
 #include <algorithm>
@@ -147,6 +148,14 @@ void pack_b_block(const Matrix& b, const BLayout& layout, std::int64_t column_bl
   }
 }
 
+void pack_part(const Matrix& b, const BLayout& layout, int thread, int threads, std::uint32_t* to, char* gather) {
+  const std::int64_t blocks = layout.column_blocks() * layout.k_blocks();
+  for (std::int64_t i = blocks * thread / threads; i < blocks * (thread + 1) / threads; ++i) {
+    const std::int64_t column_block = i / layout.k_blocks(), k_block = i % layout.k_blocks();
+    pack_b_block(b, layout, column_block, k_block, to + layout.offset(column_block, k_block), gather);
+  }
+}
+
 bool a_in_place(const Matrix& a, std::int64_t m) {
   if (a.dtype != DType::f32 || a.column_stride != 1) return false;
   // Rows a multiple of 4 KB apart fall into the same sets of L1.
@@ -182,6 +191,33 @@ AWords pack_a_rows(const Matrix& a, const Kernels& kernels, std::int64_t row0, i
   const std::int64_t to_row = round_up(ceil_div(depth, kernels.word_elements), 16) + 16;
   pack_rows(a, kernels, row0, rows, k0, depth, to, to_row, gather_to);
   return {to, to_row, 1};
+}
+
+PackedB pack_b(const Product& product, Isa isa, int threads) {
+  ProductShape shape = shape_of(product);
+  shape.packed_b = true;
+  const Blocking blocking = choose_blocking(shape, isa);
+  PackedB packed;
+  packed.isa = isa;
+  packed.a = product.a.dtype;
+  packed.b = product.b.dtype;
+  packed.n = product.n;
+  packed.k = product.k;
+  packed.pieces = product.pieces;
+  packed.k_block = blocking.k_block;
+  packed.column_block = blocking.column_block;
+
+  const BLayout layout = layout_for(kernels_for(isa, packed.a), shape, packed.k_block, packed.column_block);
+  packed.bytes = static_cast<std::size_t>(std::max<std::int64_t>(layout.all_words() * 4, 64));
+  packed.words.reset(new (std::align_val_t{64}) std::uint32_t[packed.bytes / 4]);
+  const std::size_t gather = gather_bytes(packed.k_block);
+  const std::unique_ptr<char[]> copies(new char[gather * static_cast<std::size_t>(threads)]);
+
+  parallel(threads, [&](int thread) {
+    pack_part(product.b, layout, thread, threads, packed.words.get(),
+              copies.get() + gather * static_cast<std::size_t>(thread));
+  });
+  return packed;
 }
 
 void PackedB::Free::operator()(std::uint32_t* pointer) const { ::operator delete[](pointer, std::align_val_t{64}); }

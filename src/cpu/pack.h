@@ -49,6 +49,9 @@ inline constexpr int gathered_columns = 16;  // at once
 void pack_b_block(const Matrix& b, const BLayout& layout, std::int64_t column_block, std::int64_t k_block,
                   std::uint32_t* to, char* gather);
 
+// The thread's share of all blocks of B.
+void pack_part(const Matrix& b, const BLayout& layout, int thread, int threads, std::uint32_t* to, char* gather);
+
 // A row group of A as words, packed or in place.
 struct AWords {
   const std::uint32_t* words = nullptr;
