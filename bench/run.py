@@ -76,7 +76,7 @@ def types(rows):
     return table(["case", "B", "threads", "ours", "our f32", "ratio"], lines)
 
 
-def suite_ratios(by, k):
+def suite_ratios(by):
     ms = {name: row["median_ms"] for name, row in by.items()}
     ours = ms["postlude"]
     hand = min((ms[name] for name in ("openblas + loop", "onednn + loop") if name in ms), default=None)
@@ -89,7 +89,7 @@ def suite_ratios(by, k):
 def suite(rows):
     lines, hands = [], []
     for (shape, k, threads, epilogue), by in grouped(rows, "shape", "k", "threads", "epilogue").items():
-        r = suite_ratios(by, k)
+        r = suite_ratios(by)
         if r["hand"] and shape != "small" and threads == 1:
             hands.append(r["hand"])
         best = by["postlude"]

@@ -57,10 +57,27 @@ class Layout {
   std::int64_t bytes_ = 0;
 };
 
+std::int64_t rows_of(const Buffer& buffer, const Shape& shape) {
+  return buffer.axes.has(Axis::m) ? buffer.rows.at(shape.m) : 1;
+}
+std::int64_t columns_of(const Buffer& buffer, const Shape& shape) {
+  return buffer.axes.has(Axis::n) ? buffer.columns.at(shape.n) : 1;
+}
+
+// A row-major tensor that is nowhere yet.
+Bound row_major(Axes axes, std::int64_t rows, std::int64_t columns, DType dtype) {
+  Bound bound;
+  bound.dtype = dtype;
+  bound.strides = {axes.has(Axis::b) ? rows * columns : 0, axes.has(Axis::m) ? columns : 0, axes.has(Axis::n) ? 1 : 0};
+  return bound;
+}
+Bound row_major(const Buffer& buffer, const Shape& shape) {
+  return row_major(buffer.axes, rows_of(buffer, shape), columns_of(buffer, shape), buffer.dtype);
+}
+
 struct Compiled {
   Problem problem;
-  std::shared_ptr<const Program> given;  // as lowered
-  Program program;                       // as executed
+  Program program;  // as prepared for the interpreter
   Isa isa = Isa::portable;
   int threads = 1;
   bool stream = false;
@@ -156,8 +173,8 @@ class Bound_ final : public BoundCall {
   [[nodiscard]] int threads() const { return compiled_->threads; }
 
   [[nodiscard]] std::int64_t bytes_of(const Buffer& buffer) const {
-    return (buffer.axes.has(Axis::b) ? shape_.batch : 1) * (buffer.axes.has(Axis::m) ? buffer.rows.at(shape_.m) : 1) *
-           (buffer.axes.has(Axis::n) ? buffer.columns.at(shape_.n) : 1) * size_of(buffer.dtype);
+    return (buffer.axes.has(Axis::b) ? shape_.batch : 1) * rows_of(buffer, shape_) * columns_of(buffer, shape_) *
+           size_of(buffer.dtype);
   }
 
   [[nodiscard]] std::string describe(const PassRun& run) const {
@@ -216,14 +233,7 @@ class Bound_ final : public BoundCall {
         program.accumulator != DType::f32) {
       return -1;
     }
-    const auto stores = [&](int p, lower::BufferId buffer) {
-      const std::vector<lower::Store>& all = program.phases[p].stores;
-      return std::any_of(all.begin(), all.end(), [&](const lower::Store& s) { return s.access.buffer == buffer; });
-    };
-    const auto loads = [&](const lower::Phase& phase, lower::BufferId buffer) {
-      return std::any_of(phase.code.begin(), phase.code.end(),
-                         [&](const lower::Instruction& x) { return x.op == Op::operand && x.access.buffer == buffer; });
-    };
+    const std::vector<lower::Phase>& phases = program.phases;
     for (lower::BufferId i = 0; i < static_cast<lower::BufferId>(buffers_.size()); ++i) {
       const Buffer& buffer = program.buffers[i];
       const Bound& bound = buffers_[i];
@@ -232,11 +242,11 @@ class Bound_ final : public BoundCall {
           buffer.columns.at(shape_.n) != shape_.n || (shape_.batch > 1 && bound.strides[0] == 0)) {
         continue;
       }
-      bool later = false;
-      for (int p = run.pass.first + 1; p < run.pass.first + run.pass.count; ++p) later = later || stores(p, i);
-      const bool read =
-          std::any_of(program.phases.begin(), program.phases.end(), [&](const lower::Phase& p) { return loads(p, i); });
-      if (later && !stores(run.pass.first, i) && !read && !in_place_of_operand(i)) return i;
+      const auto first = phases.begin() + run.pass.first;
+      const bool later =
+          std::any_of(first + 1, first + run.pass.count, [&](const lower::Phase& p) { return p.stores_to(i); });
+      const bool read = std::any_of(phases.begin(), phases.end(), [&](const lower::Phase& p) { return p.loads(i); });
+      if (later && !first->stores_to(i) && !read && !in_place_of_operand(i)) return i;
     }
     return -1;
   }
@@ -251,10 +261,8 @@ class Bound_ final : public BoundCall {
   // Whether a phase still stores it (see keep.h).
   [[nodiscard]] bool crosses(lower::BufferId buffer) const {
     const std::vector<lower::Phase>& phases = compiled_->program.phases;
-    return std::any_of(phases.begin(), phases.end(), [&](const lower::Phase& phase) {
-      return std::any_of(phase.stores.begin(), phase.stores.end(),
-                         [&](const lower::Store& s) { return s.access.buffer == buffer; });
-    });
+    return std::any_of(phases.begin(), phases.end(),
+                       [&](const lower::Phase& phase) { return phase.stores_to(buffer); });
   }
 
   // Statistics, and what crosses between passes.
@@ -268,12 +276,7 @@ class Bound_ final : public BoundCall {
     for (std::size_t i = 0; i < program.buffers.size(); ++i) {
       const Buffer& buffer = program.buffers[i];
       if (buffer.kind != BufferKind::statistic && buffer.kind != BufferKind::crossing) continue;
-      const std::int64_t rows = buffer.axes.has(Axis::m) ? buffer.rows.at(shape_.m) : 1;
-      const std::int64_t columns = buffer.axes.has(Axis::n) ? buffer.columns.at(shape_.n) : 1;
-      Bound& bound = buffers_[i];
-      bound.dtype = buffer.dtype;
-      bound.strides = {buffer.axes.has(Axis::b) ? rows * columns : 0, buffer.axes.has(Axis::m) ? columns : 0,
-                       buffer.axes.has(Axis::n) ? 1 : 0};
+      buffers_[i] = row_major(buffer, shape_);
       if (local_[i] < 0 && (buffer.kind == BufferKind::statistic || crosses(static_cast<lower::BufferId>(i)))) {
         offsets[i] = layout.add(bytes_of(buffer));
       }
@@ -295,8 +298,6 @@ class Bound_ final : public BoundCall {
       run.local_offsets.push_back(locals.add(row * pass.block_rows * size_of(program.buffers[buffer].dtype)));
     }
     run.local_bytes = locals.bytes();
-    std::vector<int> own(program.buffers.size(), -1);
-    for (std::size_t l = 0; l < pass.locals.size(); ++l) own[pass.locals[l]] = static_cast<int>(l);
     run.phases.reserve(static_cast<std::size_t>(pass.count));
     for (int p = pass.first; p < pass.first + pass.count; ++p) {
       PhaseSetting setting;
@@ -305,7 +306,7 @@ class Bound_ final : public BoundCall {
       setting.table = &strips(compiled_->isa);
       setting.shape = shape_;
       setting.buffers = buffers_;
-      setting.locals = own;
+      setting.locals = local_;
       setting.local_rows = run.local_rows;
       setting.stream = compiled_->stream ? &a_ : nullptr;
       setting.pieces_apart = pass.pieces_apart;
@@ -505,29 +506,18 @@ class CpuExecutable final : public Executable {
   }
 
  private:
-  // Row-major tensors that are nowhere.
   [[nodiscard]] Bindings contiguous(const Shape& shape) const {
     Bindings bindings;
     bindings.shape = shape;
-    auto lay = [&](Axes axes, std::int64_t rows, std::int64_t columns, DType dtype) {
-      Bound bound;
-      bound.dtype = dtype;
-      bound.strides = {axes.has(Axis::b) ? rows * columns : 0, axes.has(Axis::m) ? columns : 0,
-                       axes.has(Axis::n) ? 1 : 0};
-      return bound;
-    };
     const Axes all = problem_axes(compiled_->program.batched);
     if (compiled_->stream) {
-      bindings.a = lay(all, shape.m, shape.n, std::get<Stream>(compiled_->problem).x);
+      bindings.a = row_major(all, shape.m, shape.n, std::get<Stream>(compiled_->problem).x);
     } else {
       const Gemm& gemm = std::get<Gemm>(compiled_->problem);
-      bindings.a = lay(all, shape.m, shape.k, gemm.a);
-      bindings.b = lay(all, shape.k, shape.n, gemm.b);
+      bindings.a = row_major(all, shape.m, shape.k, gemm.a);
+      bindings.b = row_major(all, shape.k, shape.n, gemm.b);
     }
-    for (const Buffer& buffer : compiled_->program.buffers) {
-      bindings.buffers.push_back(lay(buffer.axes, buffer.axes.has(Axis::m) ? buffer.rows.at(shape.m) : 1,
-                                     buffer.axes.has(Axis::n) ? buffer.columns.at(shape.n) : 1, buffer.dtype));
-    }
+    for (const Buffer& buffer : compiled_->program.buffers) bindings.buffers.push_back(row_major(buffer, shape));
     return bindings;
   }
 
@@ -539,11 +529,11 @@ std::optional<Isa> isa_of(const Target& target) {
   return parse_isa(target.isa);
 }
 
-}  // namespace
+std::string text_of(const Error& error) { return error.message() + (error.hint().empty() ? "" : ". " + error.hint()); }
 
-std::vector<std::string> refusals(const Problem& problem, const Program& program, const Target& target) {
+// What stands against the target and the problem, before the Program is looked at.
+std::vector<std::string> target_refusals(const Problem& problem, const Target& target, const std::optional<Isa>& isa) {
   std::vector<std::string> reasons;
-  const std::optional<Isa> isa = isa_of(target);
   if (!isa) {
     reasons.push_back("the CPU has no instruction set " + quoted(target.isa) + "; take portable, avx2 or avx512");
   } else if (*isa > machine_isa()) {
@@ -557,28 +547,31 @@ std::vector<std::string> refusals(const Problem& problem, const Program& program
   if (const Gemm* gemm = std::get_if<Gemm>(&problem); gemm && reasons.empty()) {
     try {
       static_cast<void>(choose_blocking({.m = 1, .n = 1, .k = 1, .a = gemm->a, .b = gemm->b}, *isa));
-    } catch (const Error& error) {
-      reasons.push_back(error.message() + (error.hint().empty() ? "" : ". " + error.hint()));
-    }
+    } catch (const Error& error) { reasons.push_back(text_of(error)); }
   }
-  if (reasons.empty()) {
-    try {
-      static_cast<void>(prepare(program, strips(*isa)));
-    } catch (const Error& error) {
-      reasons.push_back(error.message() + (error.hint().empty() ? "" : ". " + error.hint()));
-    }
-  }
+  return reasons;
+}
+
+}  // namespace
+
+std::vector<std::string> refusals(const Problem& problem, const Program& program, const Target& target) {
+  const std::optional<Isa> isa = isa_of(target);
+  std::vector<std::string> reasons = target_refusals(problem, target, isa);
+  if (!reasons.empty()) return reasons;
+  try {
+    static_cast<void>(prepare(program, strips(*isa)));
+  } catch (const Error& error) { reasons.push_back(text_of(error)); }
   return reasons;
 }
 
 std::unique_ptr<Executable> compile(const Problem& problem, std::shared_ptr<const Program> program,
                                     const Target& target) {
-  const std::vector<std::string> reasons = refusals(problem, *program, target);
+  const std::optional<Isa> isa = isa_of(target);
+  const std::vector<std::string> reasons = target_refusals(problem, target, isa);
   if (!reasons.empty()) throw Error(ErrorCode::unsupported, reasons[0]);
   auto compiled = std::make_shared<Compiled>();
   compiled->problem = problem;
-  compiled->given = program;
-  compiled->isa = *isa_of(target);
+  compiled->isa = *isa;
   compiled->program = prepare(*program, strips(compiled->isa));
   compiled->threads = target.threads > 0 ? target.threads : available_threads();
   compiled->stream = std::holds_alternative<Stream>(problem);

@@ -1,5 +1,7 @@
 #include "cpu/combiner.h"
 
+#include "core/divide.h"
+
 #include "lower/emit.h"
 #include "lower/expand.h"
 #include "lower/infer.h"
@@ -10,19 +12,7 @@ namespace postlude::inline v0::cpu {
 
 namespace {
 
-constexpr std::int64_t slot_bytes(std::int64_t elements) { return (elements * 8 + 63) / 64 * 64; }
-
-void fill_constant(const Literal& literal, DType type, void* to) {
-  switch (type) {
-    case DType::i32: *static_cast<std::int32_t*>(to) = static_cast<std::int32_t>(literal.value()); break;
-    case DType::i64:
-      *static_cast<std::int64_t*>(to) =
-          literal.type == DType::f32 ? static_cast<std::int64_t>(literal.real) : literal.integer;
-      break;
-    case DType::boolean: *static_cast<std::int32_t*>(to) = literal.value() != 0; break;
-    default: *static_cast<float*>(to) = static_cast<float>(literal.value()); break;
-  }
-}
+constexpr std::int64_t slot_bytes(std::int64_t elements) { return round_up(elements * 8, 64); }
 
 }  // namespace
 
@@ -122,7 +112,7 @@ void Combiner::combine(void* const* a, const void* const* b, void* const* out, s
   for (const Operation& operation : operations_) {
     strip.out = scratch + operation.slot * pitch;
     if (operation.is_constant()) {
-      fill_constant(operation.constant, operation.type, strip.out);
+      write_constant(operation.constant, operation.type, static_cast<char*>(strip.out));
       continue;
     }
     for (std::size_t i = 0; i < operation.arguments.size(); ++i) arguments[i] = source(operation.arguments[i]);

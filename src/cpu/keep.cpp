@@ -134,12 +134,7 @@ class Keeper {
       if (equal[v] >= 0) continue;
       for (const ValueId arg : second.code[v].args) wanted[arg] = true;
     }
-    for (const lower::Store& store : second.stores) wanted[store.value] = true;
-    for (const Reduction& reduction : second.reductions) {
-      for (const Reduction::Piece& piece : reduction.pieces) {
-        for (const ValueId arg : piece.args) wanted[arg] = true;
-      }
-    }
+    lower::for_each_use(second, [&](ValueId v) { wanted[v] = true; });
     std::vector<std::size_t> kept;
     for (std::size_t v = 0; v < second.code.size(); ++v) {
       const Instruction& x = second.code[v];
@@ -160,11 +155,8 @@ class Keeper {
   void drop_unread_stores(Phase& phase) {
     std::erase_if(phase.stores, [&](const lower::Store& store) {
       if (program_.buffers[store.access.buffer].kind != BufferKind::crossing) return false;
-      return std::none_of(program_.phases.begin(), program_.phases.end(), [&](const Phase& reader) {
-        return std::any_of(reader.code.begin(), reader.code.end(), [&](const Instruction& x) {
-          return x.op == Op::operand && x.access.buffer == store.access.buffer;
-        });
-      });
+      return std::none_of(program_.phases.begin(), program_.phases.end(),
+                          [&](const Phase& reader) { return reader.loads(store.access.buffer); });
     });
   }
 
@@ -230,15 +222,7 @@ class Keeper {
 
   static void drop_unused(Phase& phase) {
     std::vector<bool> used(phase.code.size(), false);
-    const auto for_each_use = [&](auto&& body) {
-      for (lower::Store& store : phase.stores) body(store.value);
-      for (Reduction& reduction : phase.reductions) {
-        for (Reduction::Piece& piece : reduction.pieces) {
-          for (ValueId& arg : piece.args) body(arg);
-        }
-      }
-    };
-    for_each_use([&](ValueId v) { used[v] = true; });
+    lower::for_each_use(phase, [&](ValueId v) { used[v] = true; });
     for (std::size_t v = phase.code.size(); v-- > 0;) {
       if (!used[v]) continue;
       for (const ValueId arg : phase.code[v].args) used[arg] = true;
@@ -255,7 +239,7 @@ class Keeper {
       code.push_back(std::move(x));
     }
     phase.code = std::move(code);
-    for_each_use([&](ValueId& v) { v = now[v]; });
+    lower::for_each_use(phase, [&](ValueId& v) { v = now[v]; });
   }
 
   Program& program_;

@@ -7,6 +7,7 @@
 #include "lower/expand.h"
 
 #include <algorithm>
+#include <cstring>
 #include <string>
 #include <vector>
 
@@ -54,12 +55,7 @@ class Insertion {
       }
       now_.push_back(add(std::move(instruction)));
     }
-    for (lower::Store& store : phase_.stores) store.value = now_[store.value];
-    for (lower::Reduction& reduction : phase_.reductions) {
-      for (lower::Reduction::Piece& piece : reduction.pieces) {
-        for (lower::ValueId& arg : piece.args) arg = now_[arg];
-      }
-    }
+    lower::for_each_use(phase_, [&](lower::ValueId& v) { v = now_[v]; });
   }
 
  private:
@@ -135,6 +131,20 @@ lower::Program prepare(const lower::Program& program, const StripTable& table) {
     Insertion(phase).run();
   }
   return prepared;
+}
+
+void write_constant(const Literal& literal, DType type, char* to) {
+  const auto write = [to](auto value) { std::memcpy(to, &value, sizeof value); };
+  // Not of a float's literal beyond i64.
+  const auto integer = [&] {
+    return literal.type == DType::f32 ? static_cast<std::int64_t>(literal.real) : literal.integer;
+  };
+  switch (type) {
+    case DType::i32: return write(static_cast<std::int32_t>(integer()));
+    case DType::i64: return write(integer());
+    case DType::boolean: return write(static_cast<std::int32_t>(literal.value() != 0));
+    default: return write(static_cast<float>(literal.value()));
+  }
 }
 
 void cast_rounded(const RoundedCast& cast, const Strip& strip) {

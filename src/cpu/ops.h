@@ -27,6 +27,9 @@ inline constexpr std::size_t most_arguments = 16;
 // keeps.
 [[nodiscard]] lower::Program prepare(const lower::Program& program, const StripTable& table);
 
+// A literal as a value of `type`: 4 bytes, or 8 of an i64.
+void write_constant(const Literal& literal, DType type, char* to);
+
 // A cast in another direction than to the nearest. args[1] are the random numbers of Round::stochastic.
 struct RoundedCast {
   DType from = DType::f32;

@@ -114,8 +114,8 @@ class PhaseBuilder {
     const std::int64_t strip_elements = tiles == 1 ? longest_strip : usual_strip;
     const std::int64_t columns = std::max<std::int64_t>(1, std::min(set_.block_columns, to_.columns_));
     // Columns of a strip: the block's, in equal parts of whole cache lines.
-    const std::int64_t parts = (columns + strip_elements - 1) / strip_elements;
-    to_.strip_columns_ = std::min(columns, round_up((columns + parts - 1) / parts, 16));
+    const std::int64_t parts = ceil_div(columns, strip_elements);
+    to_.strip_columns_ = std::min(columns, round_up(ceil_div(columns, parts), 16));
     to_.strip_rows_ = std::max<std::int64_t>(1, std::min(set_.block_rows, strip_elements / to_.strip_columns_));
     capacity_[static_cast<int>(Level::uniform)] = 1;
     capacity_[static_cast<int>(Level::row)] = std::max<std::int64_t>(1, std::min(set_.block_rows, to_.rows_));

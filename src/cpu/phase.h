@@ -137,8 +137,6 @@ class PhaseExecutor {
   void begin(PhaseFrame& frame) const { frame.batch = -1; }
   void run(PhaseFrame& frame, const Block& block) const;
 
-  [[nodiscard]] Axes domain() const { return domain_; }
-  [[nodiscard]] std::int64_t rows() const { return rows_; }
   [[nodiscard]] std::int64_t columns() const { return columns_; }
   [[nodiscard]] std::vector<ReductionExecutor>& reductions() { return reductions_; }
   [[nodiscard]] const std::vector<ReductionExecutor>& reductions() const { return reductions_; }

@@ -34,32 +34,6 @@ std::int64_t column_of(const Place& place, std::int64_t j) {
   return place.runs.empty() ? j : place.runs[0].n + (j - place.runs[0].j);
 }
 
-void write_constant(const Literal& literal, DType type, char* to) {
-  switch (type) {
-    case DType::i32: {
-      const auto value = static_cast<std::int32_t>(literal.type == DType::f32 ? static_cast<std::int64_t>(literal.real)
-                                                                              : literal.integer);
-      std::memcpy(to, &value, sizeof value);
-      break;
-    }
-    case DType::i64: {
-      const std::int64_t value = literal.type == DType::f32 ? static_cast<std::int64_t>(literal.real) : literal.integer;
-      std::memcpy(to, &value, sizeof value);
-      break;
-    }
-    case DType::boolean: {
-      const std::int32_t value = literal.value() != 0;
-      std::memcpy(to, &value, sizeof value);
-      break;
-    }
-    default: {
-      const auto value = static_cast<float>(literal.value());
-      std::memcpy(to, &value, sizeof value);
-      break;
-    }
-  }
-}
-
 }  // namespace
 
 PhaseFrame PhaseExecutor::make_frame(char* memory) const {
@@ -326,12 +300,7 @@ void PhaseExecutor::begin_batch(PhaseFrame& frame, const Block& block) const {
   auto need = [&](lower::ValueId v) {
     if (frame.active[static_cast<std::size_t>(v)] == skipped) frame.active[static_cast<std::size_t>(v)] = computed;
   };
-  for (const lower::Store& store : phase_->stores) need(store.value);
-  for (const lower::Reduction& reduction : phase_->reductions) {
-    for (const lower::Reduction::Piece& piece : reduction.pieces) {
-      for (const lower::ValueId arg : piece.args) need(arg);
-    }
-  }
+  lower::for_each_use(*phase_, need);
   for (std::size_t v = code.size(); v-- > 0;) {
     if (frame.active[v] == skipped) continue;
     if (code[v].guard >= 0 && holds(sources_[static_cast<std::size_t>(code[v].guard)], frame)) {

@@ -7,6 +7,7 @@
 // product.
 #pragma once
 
+#include "core/divide.h"
 #include "cpu/gemm.h"
 #include "lower/program.h"
 #include "plan/backend.h"
@@ -27,8 +28,8 @@ struct Pass {
   std::int64_t block_rows = 1, block_columns = 1;
   std::vector<lower::BufferId> locals;  // crossing values that stay in a thread's own memory
 
-  [[nodiscard]] std::int64_t row_blocks() const { return (rows + block_rows - 1) / block_rows; }
-  [[nodiscard]] std::int64_t column_blocks() const { return (columns + block_columns - 1) / block_columns; }
+  [[nodiscard]] std::int64_t row_blocks() const { return ceil_div(rows, block_rows); }
+  [[nodiscard]] std::int64_t column_blocks() const { return ceil_div(columns, block_columns); }
 };
 
 // `stream`: the accumulator is a tensor, and no product runs. Blocks of product passes are set by the caller (they are

@@ -118,10 +118,7 @@ Phase expand_calls(const Phase& phase, const HasNative& native) {
       ids.push_back(static_cast<ValueId>(result.code.size()) - 1);
     }
   }
-  for (Store& store : result.stores) store.value = ids[store.value];
-  for (Reduction& r : result.reductions)
-    for (Reduction::Piece& piece : r.pieces)
-      for (ValueId& a : piece.args) a = ids[a];
+  for_each_use(result, [&](ValueId& v) { v = ids[v]; });
   return result;
 }
 

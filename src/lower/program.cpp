@@ -2,6 +2,8 @@
 
 #include "lower/work.h"
 
+#include <algorithm>
+
 namespace postlude::inline v0::lower {
 namespace {
 
@@ -75,9 +77,16 @@ std::int64_t ColumnMap::operator()(std::int64_t j, std::int64_t width) const {
 }
 
 bool Phase::reads_accumulator() const {
-  for (const Instruction& x : code)
-    if (x.op == Op::acc) return true;
-  return false;
+  return std::any_of(code.begin(), code.end(), [](const Instruction& x) { return x.op == Op::acc; });
+}
+
+bool Phase::loads(BufferId buffer) const {
+  return std::any_of(code.begin(), code.end(),
+                     [&](const Instruction& x) { return x.op == Op::operand && x.access.buffer == buffer; });
+}
+
+bool Phase::stores_to(BufferId buffer) const {
+  return std::any_of(stores.begin(), stores.end(), [&](const Store& s) { return s.access.buffer == buffer; });
 }
 
 std::string Program::print() const {

@@ -141,7 +141,20 @@ struct Phase {
   std::vector<Reduction> reductions;
 
   [[nodiscard]] bool reads_accumulator() const;
+  [[nodiscard]] bool loads(BufferId buffer) const;
+  [[nodiscard]] bool stores_to(BufferId buffer) const;
 };
+
+// Calls body(value) for every value that leaves the phase: what its stores and reductions take.
+template <class P, class Body>
+void for_each_use(P& phase, Body&& body) {
+  for (auto& store : phase.stores) body(store.value);
+  for (auto& reduction : phase.reductions) {
+    for (auto& piece : reduction.pieces) {
+      for (auto& arg : piece.args) body(arg);
+    }
+  }
+}
 
 struct ShapeRule {  // from a chunk: `divisor` divides columns.at(N)
   Extent columns;
