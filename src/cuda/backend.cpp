@@ -303,9 +303,8 @@ std::string CudaExecutable::explain(ExplainPart part, const Shape& shape) const 
       eights = eights && (!phase.domain.has(Axis::n) || vectors.columns.back() % 8 == 0);
     }
     vectors.accumulator = eights && wide(vectors.source);
-    for (const auto& buffer : program_->buffers) {
-      if (eights) vectors.buffers.push_back(wide(buffer.dtype) && buffer.axes.has(Axis::n));
-    }
+    for (const auto& buffer : program_->buffers)
+      vectors.buffers.push_back(eights && wide(buffer.dtype) && buffer.axes.has(Axis::n));
     text += emit_generic(*program_, generic, vectors).text;
   }
   if (part == ExplainPart::loops) {

@@ -315,9 +315,9 @@ void Binder::plan_generic() {
     vectors.columns.push_back(phase.domain.has(Axis::n) ? phase.columns.at(shape_.n) : 1);
   for (const int p : generic_phases_)
     eights = eights && (!program_.phases[p].domain.has(Axis::n) || vectors.columns[p] % 8 == 0);
+  for (std::size_t b = 0; b < memory_.size(); ++b)
+    vectors.buffers.push_back(eights && wide(memory_[b].address, memory_[b].strides, program_.buffers[b].dtype));
   if (eights) {
-    for (std::size_t b = 0; b < memory_.size(); ++b)
-      vectors.buffers.push_back(wide(memory_[b].address, memory_[b].strides, program_.buffers[b].dtype));
     const std::int64_t own[3] = {shape_.m * shape_.n, shape_.n, 1};
     vectors.accumulator =
         stream_ ? wide(reinterpret_cast<std::uint64_t>(bound_.a.data), bound_.a.strides.data(), bound_.a.dtype)

@@ -7,6 +7,14 @@ namespace postlude::inline v0::cuda {
 using lower::Instruction;
 using lower::ValueId;
 
+namespace {
+
+std::string row_of(const lower::Access& access, const Place& place) {
+  return access.divide_rows > 1 ? place.i + " / " + str(access.divide_rows) : place.i;
+}
+
+}  // namespace
+
 std::string storage_name(DType type) { return type == DType::boolean ? "bool" : std::string(name(type)); }
 
 std::string right_hand_side(const lower::Phase& phase, ValueId id, const Place& place, const Resolve& resolve,
@@ -53,34 +61,57 @@ std::string vector_form(const lower::Phase& phase, const Instruction& i) {
   return {};
 }
 
-std::string typed(const std::string& code, DType computed, DType wanted) {
-  return computed == wanted
-             ? code
-             : "to_" + std::string(wanted == DType::boolean ? "boolean" : name(wanted)) + "(" + code + ")";
+std::string declarations(const lower::Phase& phase, const std::vector<bool>& wanted, const Place& place,
+                         const Resolve& resolve, Functions& functions, const std::string& indent) {
+  std::string code;
+  for (ValueId id = 0; id < static_cast<ValueId>(phase.code.size()); ++id) {
+    if (!wanted[id]) continue;
+    code += indent + "const " + device_type(phase.code[id].type) + " " + resolve.value(id) + " = " +
+            right_hand_side(phase, id, place, resolve, functions) + ";\n";
+  }
+  return code;
+}
+
+std::string array_of(const lower::Phase& phase, ValueId id, const std::string& made, const Resolve& resolve,
+                     const std::string& indent, std::string& code) {
+  if (std::string array = resolve.array(id); !array.empty()) return array;
+  code += indent + device_type(phase.code[id].type) + " " + made + "[8];\n" + indent + "EACH " + made +
+          "[e] = " + resolve.value(id) + ";\n";
+  return made;
+}
+
+std::string array_statements(const lower::Phase& phase, ValueId id, const Place& place, const Resolve& resolve,
+                             Functions& functions, const std::string& indent) {
+  const Instruction& i = phase.code[id];
+  const std::string v = resolve.array(id), form = vector_form(phase, i);
+  std::string code = indent + device_type(i.type) + " " + v + "[8];\n";
+  if (form.empty())
+    return code + indent + "EACH " + v + "[e] = " + right_hand_side(phase, id, place, resolve, functions) + ";\n";
+  std::string call = form + "(" + v;
+  for (std::size_t k = 0; k < i.args.size(); ++k)
+    call += ", " + array_of(phase, i.args[k], v + "_" + str(k), resolve, indent, code);
+  return code + indent + call + ");\n";
 }
 
 std::string count_expression(const Instruction& count, const Place& place, const std::string& batch,
                              const std::string& m, const std::string& n) {
   const auto extent = [](const Extent& e, const std::string& base) {
     if (e == Extent{}) return "i64(" + base + ")";
-    return "(" + std::to_string(e.times) + "ll * ((i64(" + base + ") + " + std::to_string(e.over - 1) + ") / " +
-           std::to_string(e.over) + "))";
+    return "(" + str(e.times) + "ll * ((i64(" + base + ") + " + str(e.over - 1) + ") / " + str(e.over) + "))";
   };
   std::string product;
   const auto times = [&](const std::string& factor) { product += (product.empty() ? "" : " * ") + factor; };
-  const std::string group = std::to_string(count.group) + "ll";
+  const std::string group = str(count.group) + "ll";
   const auto part = [&](const std::string& whole, const std::string& index) {
     return count.group ? "op_min(i64(" + group + "), " + whole + " - i64(" + index + ") * " + group + ")" : whole;
   };
   if (count.count_axes.has(Axis::b)) times("i64(" + batch + ")");
   const bool by_columns = count.count_axes.has(Axis::n);
   if (count.count_axes.has(Axis::m)) {
-    const std::string row =
-        count.access.divide_rows > 1 ? place.i + " / " + std::to_string(count.access.divide_rows) : place.i;
-    times(by_columns ? extent(count.rows, m) : part(extent(count.rows, m), row));
+    times(by_columns ? extent(count.rows, m) : part(extent(count.rows, m), row_of(count.access, place)));
   }
   if (by_columns) times(part(extent(count.columns, n), column_expression(count.access.columns, place.j, place.width)));
-  return typed(product.empty() ? "i64(1)" : "(" + product + ")", DType::i64, count.type);
+  return converted(product.empty() ? "i64(1)" : "(" + product + ")", DType::i64, count.type);
 }
 
 std::vector<bool> needed(const lower::Phase& phase, const std::vector<ValueId>& values) {
@@ -109,7 +140,7 @@ std::vector<ValueId> sinks(const lower::Phase& phase, bool stores, bool reductio
 
 std::string address_arguments(int word, const std::string& b, const std::string& row, const std::string& column,
                               bool unit_stride) {
-  const auto w = [&](int i) { return "p.word[" + std::to_string(word + i) + "]"; };
+  const auto w = [&](int i) { return "p.word[" + str(word + i) + "]"; };
   std::string at;
   const auto add = [&](const std::string& term) { at += (at.empty() ? "" : " + ") + term; };
   if (!b.empty()) add(b + " * " + w(1));
@@ -124,8 +155,7 @@ std::string access_arguments(const lower::Program& program, const lower::Access&
                              bool unit_stride) {
   const lower::Buffer& buffer = program.buffers[access.buffer];
   std::string row, column;
-  if (buffer.axes.has(Axis::m))
-    row = access.divide_rows > 1 ? place.i + " / " + std::to_string(access.divide_rows) : place.i;
+  if (buffer.axes.has(Axis::m)) row = row_of(access, place);
   if (buffer.axes.has(Axis::n)) column = column_expression(access.columns, place.j, place.width);
   return address_arguments(word, program.batched ? place.b : "", row, column, unit_stride);
 }
@@ -142,6 +172,13 @@ std::string store_statement(const lower::Program& program, const lower::Access& 
                             const std::string& value, bool unit_stride) {
   return "store_" + storage_name(program.buffers[access.buffer].dtype) + "(" +
          access_arguments(program, access, word, place, unit_stride) + ", " + value + ");";
+}
+
+std::string load_accumulator(DType source, const lower::Access& access, int word, const Place& place) {
+  return "load_" + storage_name(source) + "(" +
+         address_arguments(word, place.b, row_of(access, place),
+                           column_expression(access.columns, place.j, place.width), false) +
+         ")";
 }
 
 }  // namespace postlude::inline v0::cuda

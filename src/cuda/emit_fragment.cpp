@@ -19,12 +19,6 @@ using lower::Reducer;
 using lower::Reduction;
 using lower::ValueId;
 
-const char* const reduce_text =
-#include "cuda/device/reduce.cu"
-    ;
-
-std::string str(std::int64_t value) { return std::to_string(value); }
-
 // What a value varies over, and so where its code stands.
 enum class Level { uniform, row, column, element };
 
@@ -41,8 +35,6 @@ Across across_of(const Reduction& r) {
 Axes domain_of(Across across) {
   return across == Across::rows ? Axes(Axis::m) : across == Across::columns ? Axes(Axis::n) : Axes();
 }
-
-bool plain(const Access& access) { return access.columns.identity() && access.divide_rows == 1; }
 
 // The widest subtile of a schedule.
 constexpr int widest_subtile = 64;
@@ -82,9 +74,9 @@ int operations(const Instruction& i) {
   }
 }
 
-class Emitter {
+class FragmentWriter {
  public:
-  Emitter(const Program& program, int index, const std::vector<BufferPlace>& places, bool may_follow)
+  FragmentWriter(const Program& program, int index, const std::vector<BufferPlace>& places, bool may_follow)
       : program_(program), phase_(program.phases[index]), index_(index), places_(places), may_follow_(may_follow) {}
 
   FusedEpilogue emit();
@@ -118,8 +110,8 @@ class Emitter {
   }
   std::string load(const Instruction& i, const Place& place) {
     const int w = word(i.access.buffer);
-    return typed(load_expression(program_, i.access, w, place, places_[i.access.buffer].unit),
-                 compute_type(program_.buffers[i.access.buffer].dtype), i.type);
+    return converted(load_expression(program_, i.access, w, place, places_[i.access.buffer].unit),
+                     compute_type(program_.buffers[i.access.buffer].dtype), i.type);
   }
   std::string count(const Instruction& i, const Place& place) {
     return count_expression(i, place, "p.batch", "p.m", "p.word[" + str(out_.columns_word) + "]");
@@ -206,7 +198,7 @@ class Emitter {
   std::string partials_;  // what a tile's end writes
 };
 
-void Emitter::analyse() {
+void FragmentWriter::analyse() {
   out_.word_of.assign(program_.buffers.size(), -1);
   out_.columns_word = take_words(1);
   out_.needs.parts = accumulator_parts(phase_);
@@ -314,7 +306,7 @@ void Emitter::analyse() {
 
 // The phase that can follow in this launch: the only one that is left, over the same tiles, of stores alone, which
 // reads nothing of other rows but what was there before. -1: none.
-int Emitter::following() const {
+int FragmentWriter::following() const {
   if (!direct_.empty() || out_.copies || out_.stored.empty() || !out_.finishes[0] || out_.finishes[1] ||
       out_.finishes[2])
     return -1;
@@ -345,7 +337,7 @@ int Emitter::following() const {
 }
 
 // The rows of that phase: eight a time, by four warps that fold the partials of two each.
-std::string Emitter::follow() {
+std::string FragmentWriter::follow() {
   Wide wide;
   wide.columns.assign(program_.phases.size(), std::int64_t{1} << 20);
   RowsAround around;
@@ -358,14 +350,14 @@ std::string Emitter::follow() {
   std::string parameters, states, arguments, lanes;
   for (std::size_t r = 0; r < phase_.reductions.size(); ++r) {
     const ReducerText& text = reducers_[r];
-    const std::string s = text.type, name = "s" + str(static_cast<std::int64_t>(r));
+    const std::string s = text.type, name = "s" + str(r);
     parameters += ", const " + s + "& " + name;
     states += "  const " + s + " " + name + " = fold_lanes<" + s + ">(gather(" +
               pointer(out_.partials[r].word, "const " + s) +
               " + ((i64)b * p.tiles_n + from) * p.m + row, (p.tiles_n - from + 15) / 16, 16ll * p.m), 1, 16);\n";
     std::string list;
     for (std::size_t k = 0; k < text.components.size(); ++k)
-      list += (k ? ", " : "") + ("__shfl_sync(~0u, x.c" + str(static_cast<std::int64_t>(k)) + ", lane)");
+      list += (k ? ", " : "") + ("__shfl_sync(~0u, x.c" + str(k) + ", lane)");
     lanes += "DEVICE " + s + " of_lane(const " + s + "& x, int lane) { return {" + list + "}; }\n";
     arguments += ", of_lane(" + name + ", 16 * h)";
     for (std::size_t k = 0; k < phase_.reductions[r].results.size(); ++k) {
@@ -385,7 +377,7 @@ std::string Emitter::follow() {
          arguments + ");\n}\n";
 }
 
-std::string Emitter::uniforms() {
+std::string FragmentWriter::uniforms() {
   std::string members, code;
   const Place place{"batch", "0", "0", "p.n"};
   const Resolve resolve{[&](ValueId id) { return "v" + str(id); },
@@ -399,7 +391,7 @@ std::string Emitter::uniforms() {
          "  METHOD void load(const Params& p, int batch) {\n" + code + "  }\n};\n";
 }
 
-std::string Emitter::row_values() {
+std::string FragmentWriter::row_values() {
   const Place inside{"t.batch", "row_in", "0", "p.n"}, place{"t.batch", "row", "0", "p.n"};
   const Resolve resolve{[&](ValueId id) { return name(id, Context::rows); },
                         [&](const Instruction& i) { return i.op == Op::get ? count(i, place) : load(i, inside); }};
@@ -417,7 +409,7 @@ std::string Emitter::row_values() {
 
 // A fragment's elements into the states of reduction r. Of its eight elements e, those of a row h are {0, 1, 4, 5} + 2
 // h, those of a column c {0, 2} + c / 2 * 4 + c % 2.
-std::string Emitter::reduce(int r) {
+std::string FragmentWriter::reduce(int r) {
   const Reduction& reduction = phase_.reductions[r];
   const Across across = across_of(reduction);
   const ReducerText& text = reducers_[r];
@@ -431,38 +423,15 @@ std::string Emitter::reduce(int r) {
   for (const auto& piece : reduction.pieces) {
     std::vector<std::string> args;
     for (const ValueId value : piece.args) args.push_back(name(value, Context::elements));
-    std::string declare, fill, add;
-    const auto& R = reduction.reducer;
-    bool growing = false;  // an argmax whose index is the column: it grows from element to element
-    if ((R == Reducer::argmax || R == Reducer::argmin) && rows && reduction.pieces.size() == 1 &&
-        reduction.type == DType::f32) {
-      const Instruction* index = &phase_.code[piece.args[1]];
-      if (index->op == Op::cast) index = &phase_.code[index->args[0]];
-      growing = index->op == Op::n_index && plain(index->access);
-    }
-    if (R == Reducer::online_softmax) {
-      declare = "float x[" + size + "];", fill = "x[q] = " + in + " ? " + args[0] + " : (-INF);",
-      add = "softmax_add(" + state + ", x);";
-    } else if (R == Reducer::welford) {
-      declare = "float x[" + size + "]; bool in[" + size + "];", fill = "x[q] = " + args[0] + ", in[q] = " + in + ";",
-      add = "welford_add(" + state + ", x, in);";
-    } else if (growing) {
-      declare = "float x[" + size + "]; i64 at[" + size + "]; bool in[" + size + "];",
-      fill = "x[q] = " + args[0] + ", at[q] = " + args[1] + ", in[q] = " + in + ";",
-      add = "arg_add<" + std::string(R == Reducer::argmax ? "true" : "false") + ">(" + state + ", x, at, in);";
-    } else {
-      declare = text.type + " x[" + size + "];",
-      fill = "x[q] = " + text.type + "::select(" + in + ", " + text.lift(args) + ", " + text.type + "::identity());",
-      add = "block_add(" + state + ", x);";
-    }
-    code += "    #pragma unroll\n    for (int s = 0; s < " + states + "; ++s) {\n      " + declare +
+    const BlockAddition a = text.addition({.size = size, .index = "q", .in = in, .ordered = rows}, args, state);
+    code += "    #pragma unroll\n    for (int s = 0; s < " + states + "; ++s) {\n      " + a.declared +
             "\n      #pragma unroll\n      for (int q = 0; q < " + size + "; ++q) {\n        const int e = " + element +
-            ";\n        " + fill + "\n      }\n      " + add + "\n    }\n";
+            ";\n        " + a.filled + "\n      }\n      " + a.added + "\n    }\n";
   }
   return code;
 }
 
-std::string Emitter::prefetch() {
+std::string FragmentWriter::prefetch() {
   std::string code;
   for (std::size_t id = 0; id < phase_.code.size(); ++id) {
     const Instruction& i = phase_.code[id];
@@ -472,7 +441,7 @@ std::string Emitter::prefetch() {
       return address_arguments(word(i.access.buffer), program_.batched ? "t.batch" : "", "",
                                column_expression(i.access.columns, column, "p.n"), true);
     };
-    code += "      q" + str(static_cast<std::int64_t>(id)) + "[1][k] = " + (pair ? "pair_" : "split_") +
+    code += "      q" + str(id) + "[1][k] = " + (pair ? "pair_" : "split_") +
             storage_name(program_.buffers[i.access.buffer].dtype) + "(" +
             (pair ? at("column") : at("left") + ", " + at("right")) + ");\n";
   }
@@ -484,7 +453,7 @@ std::string Emitter::prefetch() {
          code + "    }\n";
 }
 
-std::string Emitter::fragment() {
+std::string FragmentWriter::fragment() {
   const Place inside{"t.batch", "row_in", "column_in", "p.n"}, place{"t.batch", "row", "column", "p.n"};
   std::string code;
   code +=
@@ -530,36 +499,23 @@ std::string Emitter::fragment() {
                           if (i.op == Op::acc) {
                             const std::string part =
                                 str(i.access.columns.steps.empty() ? 0 : i.access.columns.steps[0].piece);
-                            return typed("acc[" + part + "][e]", program_.accumulator, i.type);
+                            return converted("acc[" + part + "][e]", program_.accumulator, i.type);
                           }
                           if (!is_loaded_tile(i)) return load(i, each_in);
                           const DType dtype = program_.buffers[i.access.buffer].dtype;
-                          return typed("bits_" + storage_name(dtype) + "(fragment_element<" + str(size_of(dtype)) +
-                                           ">(x" + str(static_cast<std::int64_t>(loaded_index(i.access))) + "[f], e))",
-                                       compute_type(dtype), i.type);
-                        }};
+                          return converted("bits_" + storage_name(dtype) + "(fragment_element<" + str(size_of(dtype)) +
+                                               ">(x" + str(loaded_index(i.access)) + "[f], e))",
+                                           compute_type(dtype), i.type);
+                        },
+                        [&](ValueId id) { return level_[id] == Level::element ? "v" + str(id) : std::string(); }};
   for (ValueId id = 0; id < static_cast<ValueId>(phase_.code.size()); ++id) {
     if (!wanted_[id] || level_[id] != Level::element) continue;
-    const Instruction& i = phase_.code[id];
-    const std::string v = "v" + str(id);
-    code += "    " + device_type(i.type) + " " + v + "[8];\n";
-    if (const std::string form = vector_form(phase_, i); !form.empty()) {
-      std::string call = form + "(" + v;
-      for (std::size_t k = 0; k < i.args.size(); ++k) {
-        std::string argument = "v" + str(i.args[k]);
-        if (level_[i.args[k]] != Level::element) {
-          argument = v + "_" + str(static_cast<std::int64_t>(k));
-          code += "    float " + argument + "[8];\n    EACH " + argument +
-                  "[e] = " + name(i.args[k], Context::elements) + ";\n";
-        }
-        call += ", " + argument;
-      }
-      code += "    " + call + ");\n";
-    } else if (const ValueId label = label_of(i); label >= 0) {
-      code +=
-          "    EACH " + v + "[e] = columns[e / 4 * 2 + e % 2] == as_column(" + name(label, Context::elements) + ");\n";
+    if (const ValueId label = label_of(phase_.code[id]); label >= 0) {
+      const std::string v = "v" + str(id);
+      code += "    bool " + v + "[8];\n    EACH " + v + "[e] = columns[e / 4 * 2 + e % 2] == as_column(" +
+              name(label, Context::elements) + ");\n";
     } else {
-      code += "    EACH " + v + "[e] = " + right_hand_side(phase_, id, each, resolve, functions_) + ";\n";
+      code += array_statements(phase_, id, each, resolve, functions_, "    ");
     }
   }
   for (const lower::Store* store : direct_) {
@@ -575,14 +531,8 @@ std::string Emitter::fragment() {
   for (std::size_t k = 0; k < staged_.size(); ++k) {
     const DType dtype = program_.buffers[staged_[k].store->access.buffer].dtype;
     const int size = static_cast<int>(size_of(dtype));
-    const std::string y = "y" + str(static_cast<std::int64_t>(k)), pack = "pack_" + storage_name(dtype);
-    const bool element = level_[staged_[k].store->value] == Level::element;
-    std::string o = "v" + str(staged_[k].store->value);
-    if (!element) {
-      o = "o" + str(static_cast<std::int64_t>(k));
-      code += "    " + device_type(phase_.code[staged_[k].store->value].type) + " " + o + "[8];\n    EACH " + o +
-              "[e] = " + name(staged_[k].store->value, Context::elements) + ";\n";
-    }
+    const std::string y = "y" + str(k), pack = "pack_" + storage_name(dtype);
+    const std::string o = array_of(phase_, staged_[k].store->value, "o" + str(k), resolve, "    ", code);
     code += "    u32 " + y + "[" + str(size * 2) + "];\n    #pragma unroll\n";
     if (size == 4) code += "    for (int e = 0; e < 8; ++e) " + y + "[e] = " + pack + "(" + o + "[e]);\n";
     if (size == 2)
@@ -597,7 +547,7 @@ std::string Emitter::fragment() {
   return code;
 }
 
-std::string Emitter::group_end() {
+std::string FragmentWriter::group_end() {
   std::string write, read;
   for (std::size_t r = 0; r < phase_.reductions.size(); ++r) {
     if (across_of(phase_.reductions[r]) != Across::columns) continue;
@@ -622,7 +572,8 @@ std::string Emitter::group_end() {
 
 // What stands where the partials of one row, one column, or of all are folded: store the statistics that launches after
 // this one read, and run the small phases.
-std::string Emitter::finish(Across across, const std::string& i, const std::string& j, const std::string& indent) {
+std::string FragmentWriter::finish(Across across, const std::string& i, const std::string& j,
+                                   const std::string& indent) {
   std::string code;
   const Place place{"t.batch", i, j, "p.n"};
   std::vector<bool> read_later(program_.buffers.size());
@@ -657,15 +608,10 @@ std::string Emitter::finish(Across across, const std::string& i, const std::stri
                             if (x.op == Op::get) return count(x, place);
                             const BufferId b = x.access.buffer;
                             if (!statistic[b].empty())
-                              return typed(statistic[b], compute_type(program_.buffers[b].dtype), x.type);
+                              return converted(statistic[b], compute_type(program_.buffers[b].dtype), x.type);
                             return load(x, place);
                           }};
-    const std::vector<bool> wanted = needed(small, sinks(small, true, false));
-    for (ValueId id = 0; id < static_cast<ValueId>(small.code.size()); ++id) {
-      if (!wanted[id]) continue;
-      code += indent + "const " + device_type(small.code[id].type) + " " + prefix + str(id) + " = " +
-              right_hand_side(small, id, place, resolve, functions_) + ";\n";
-    }
+    code += declarations(small, needed(small, sinks(small, true, false)), place, resolve, functions_, indent);
     for (const auto& store : small.stores) {
       code +=
           indent +
@@ -676,7 +622,7 @@ std::string Emitter::finish(Across across, const std::string& i, const std::stri
   return code;
 }
 
-std::string Emitter::end() {
+std::string FragmentWriter::end() {
   std::string code;
   for (std::size_t r = 0; r < phase_.reductions.size(); ++r) {
     if (across_of(phase_.reductions[r]) != Across::rows) continue;
@@ -740,14 +686,13 @@ std::string Emitter::end() {
     std::string shared, folded;
     for (std::size_t r = 0; r < phase_.reductions.size(); ++r) {
       if (across_of(phase_.reductions[r]) != Across::columns) continue;
-      const std::string s = reducers_[r].type, c = "c" + str(static_cast<std::int64_t>(r));
+      const std::string s = reducers_[r].type, c = "c" + str(r);
       shared += "      __shared__ " + s + " " + c + "[256];\n      " + c + "[threadIdx.x] = column < p.n ? gather(" +
                 pointer(out_.partials[r].word, "const " + s) +
                 " + ((i64)t.batch * SLOTS_M + from) * p.n + column, to - from, p.n) : " + s + "::identity();\n";
     }
-    folded = gathers(Across::columns, "        ", [&](std::size_t r) {
-      return "fold_shared<32, 8>(c" + str(static_cast<std::int64_t>(r)) + " + lane)";
-    });
+    folded = gathers(Across::columns, "        ",
+                     [&](std::size_t r) { return "fold_shared<32, 8>(c" + str(r) + " + lane)"; });
     code +=
         "  {\n    const int blocks = (p.n + 31) / 32;\n    if (block < blocks * p.batch) {\n      t.batch = block / "
         "blocks;\n"
@@ -762,7 +707,7 @@ std::string Emitter::end() {
     std::string fold;
     for (std::size_t r = 0; r < phase_.reductions.size(); ++r) {
       if (across_of(phase_.reductions[r]) != Across::all) continue;
-      const std::string s = reducers_[r].type, all = "all" + str(static_cast<std::int64_t>(r));
+      const std::string s = reducers_[r].type, all = "all" + str(r);
       fold += "  __shared__ " + s + " " + all +
               "[8];\n  {\n    const i64 tiles = (i64)SLOTS_M * p.tiles_n;\n    const " + s + " x = fold_lanes<" + s +
               ">(gather(" + pointer(out_.partials[r].word, "const " + s) +
@@ -770,15 +715,14 @@ std::string Emitter::end() {
               "    if (lane == 0) " + all + "[part] = x;\n  }\n";
     }
     code += "  t.batch = block;\n" + fold + "  __syncthreads();\n  if (threadIdx.x == 0) {\n" +
-            gathers(Across::all, "    ",
-                    [&](std::size_t r) { return "fold_shared<1, 8>(all" + str(static_cast<std::int64_t>(r)) + ")"; }) +
+            gathers(Across::all, "    ", [&](std::size_t r) { return "fold_shared<1, 8>(all" + str(r) + ")"; }) +
             finish(Across::all, "0", "0", "    ") + "  }\n";
   }
   return code + "}\n";
 }
 
 // What the warp that staged it writes: rows that the copy engine cannot address.
-std::string Emitter::copy() {
+std::string FragmentWriter::copy() {
   std::string code;
   int offset = 0;
   for (const Staged& staged : staged_) {
@@ -798,7 +742,7 @@ std::string Emitter::copy() {
          code + "  }\n";
 }
 
-std::string Emitter::issue() {
+std::string FragmentWriter::issue() {
   std::string load, store;
   int bytes = 0;
   bool uniform = false;
@@ -832,8 +776,8 @@ std::string Emitter::issue() {
     for (const Staged& staged : staged_) {
       const int size = static_cast<int>(size_of(program_.buffers[staged.store->access.buffer].dtype));
       if (staged.by_map) {
-        text += "  subtile_store<" + str(size) + ">(p.map[" + str(static_cast<std::int64_t>(map++)) + "], d + " +
-                str(64 * offset) + " * SUB_N, row, " + map_column(staged.store->access.columns) + ", batch);\n";
+        text += "  subtile_store<" + str(size) + ">(p.map[" + str(map++) + "], d + " + str(64 * offset) +
+                " * SUB_N, row, " + map_column(staged.store->access.columns) + ", batch);\n";
       }
       offset += size;
     }
@@ -842,7 +786,7 @@ std::string Emitter::issue() {
   return text;
 }
 
-FusedEpilogue Emitter::emit() {
+FusedEpilogue FragmentWriter::emit() {
   analyse();
   const std::string uniform = uniforms(), rows = row_values(), ahead = prefetch(), body = fragment(),
                     group = group_end(), last = end(), issued = issue(), copied = copy();
@@ -854,14 +798,13 @@ FusedEpilogue Emitter::emit() {
   for (std::size_t id = 0; id < phase_.code.size(); ++id) {
     if (!wanted_[id] || !is_prefetched(phase_.code[id])) continue;
     members += "  " + std::string(size_of(program_.buffers[phase_.code[id].access.buffer].dtype) == 4 ? "u64" : "u32") +
-               " q" + str(static_cast<std::int64_t>(id)) + "[2][SUB_N / 8];\n";
-    const std::string q = "q" + str(static_cast<std::int64_t>(id));
+               " q" + str(id) + "[2][SUB_N / 8];\n";
+    const std::string q = "q" + str(id);
     advance += "    #pragma unroll\n    for (int k = 0; k < SUB_N / 8; ++k) " + q + "[0][k] = " + q + "[1][k];\n";
   }
   std::string load;
   for (std::size_t k = 0; k < out_.loaded.size(); ++k) {
-    const std::string size = str(size_of(program_.buffers[out_.loaded[k]].dtype)),
-                      x = "x" + str(static_cast<std::int64_t>(k));
+    const std::string size = str(size_of(program_.buffers[out_.loaded[k]].dtype)), x = "x" + str(k);
     members += "  u32 " + x + "[SUB_N / 16][" + size + " * 2];\n";
     load += "    #pragma unroll\n    for (int f = 0; f < SUB_N / 16; ++f) fragment_load<" + size + ">(aux + " +
             str(64 * aux_offset(k)) + " * SUB_N, t, f, " + x + "[f]);\n";
@@ -888,7 +831,7 @@ FusedEpilogue Emitter::emit() {
   }
   const bool reduces = !phase_.reductions.empty();
   out_.needs.scratch_bytes = reduces ? (scratch_ + 127) / 128 * 128 : 0;
-  out_.text = functions_.text() + (reduces ? std::string(reduce_text) + structs : std::string()) + uniform +
+  out_.text = functions_.text() + (reduces ? reduction_source() + structs : std::string()) + uniform +
               "\n// The epilogue of one consumer: row r (0..ROWS) of a thread is row tile_row(t, r) of the "
               "output.\nstruct Epilogue {\n" +
               members +
@@ -943,7 +886,7 @@ std::string not_fusable(const Program& program, int index) {
 
 FusedEpilogue emit_fragment(const Program& program, int index, const std::vector<BufferPlace>& places,
                             bool may_follow) {
-  return Emitter(program, index, places, may_follow).emit();
+  return FragmentWriter(program, index, places, may_follow).emit();
 }
 
 }  // namespace postlude::inline v0::cuda

@@ -2,7 +2,6 @@
 
 #include "cuda/emit_code.h"
 #include "cuda/emit_reduce.h"
-#include "cuda/emit_rows.h"
 #include "cuda/gemm_source.h"
 
 #include <algorithm>
@@ -23,19 +22,14 @@ const char* const generic_text =
 const char* const product_text =
 #include "cuda/device/product.cu"
     ;
-const char* const reduce_text =
-#include "cuda/device/reduce.cu"
-    ;
-
-std::string str(std::int64_t value) { return std::to_string(value); }
 
 // How often a phase runs over its domain.
 std::string batches(const Phase& phase) { return phase.batched ? "p.batch" : "1"; }
 
-class Emitter {
+class PassWriter {
  public:
-  Emitter(const Program& program, const Wide& wide, GenericSource& out)
-      : program_(program), source_(wide.source), wide_(wide), out_(out) {}
+  PassWriter(const Program& program, const Wide& wide, GenericSource& out)
+      : program_(program), wide_(wide), out_(out) {}
 
   void stores(int index);
   void rows(const RowRun& run);
@@ -47,51 +41,37 @@ class Emitter {
   // Code of the values wanted, one a line.
   std::string values(const Phase& phase, const std::vector<ValueId>& wanted_values, const std::string& indent) {
     const Place place{"b", "i", "j", "columns"};
-    const Resolve resolve{
-        [](ValueId id) { return "v" + str(id); },
-        [&](const Instruction& x) -> std::string {
-          if (x.op == Op::get) return count_expression(x, place, "p.batch", "p.m", "p.n");
-          if (x.op == Op::acc) {
-            const std::string row = x.access.divide_rows > 1 ? "i / " + str(x.access.divide_rows) : "i";
-            const std::string code = "load_" + storage_name(source_) + "(" +
-                                     address_arguments(out_.accumulator_word, "b", row,
-                                                       column_expression(x.access.columns, "j", "columns"), false) +
-                                     ")";
-            return typed(code, compute_type(source_), x.type);
-          }
-          return typed(load_expression(program_, x.access, 4 * x.access.buffer, place, false),
-                       compute_type(program_.buffers[x.access.buffer].dtype), x.type);
-        }};
-    const std::vector<bool> wanted = needed(phase, wanted_values);
-    std::string code;
-    for (ValueId id = 0; id < static_cast<ValueId>(phase.code.size()); ++id) {
-      if (!wanted[id]) continue;
-      code += indent + "const " + device_type(phase.code[id].type) + " v" + str(id) + " = " +
-              right_hand_side(phase, id, place, resolve, functions_) + ";\n";
-    }
-    return code;
+    const Resolve resolve{[](ValueId id) { return "v" + str(id); },
+                          [&](const Instruction& x) -> std::string {
+                            if (x.op == Op::get) return count_expression(x, place, "p.batch", "p.m", "p.n");
+                            if (x.op == Op::acc)
+                              return converted(load_accumulator(wide_.source, x.access, out_.accumulator_word, place),
+                                               compute_type(wide_.source), x.type);
+                            return converted(load_expression(program_, x.access, 4 * x.access.buffer, place, false),
+                                             compute_type(program_.buffers[x.access.buffer].dtype), x.type);
+                          }};
+    return declarations(phase, needed(phase, wanted_values), place, resolve, functions_, indent);
   }
 
   const Program& program_;
-  DType source_;
   const Wide& wide_;
   GenericSource& out_;
   Functions functions_;
 };
 
-void Emitter::rows(const RowRun& run) {
+void PassWriter::rows(const RowRun& run) {
   const int first = run.phases.front().phase;
   const auto tiles = std::find_if(run.phases.begin(), run.phases.end(),
                                   [&](const RowPhase& row) { return program_.phases[row.phase].domain.has(Axis::n); });
   const std::string kernel =
       "phase" + str(first) + (run.phases.size() > 1 ? "_to" + str(run.phases.back().phase) : "") + "_rows";
   out_.kernels.push_back({.name = kernel, .phase = tiles->phase, .rows = run.grid});
-  RowKernel made = emit_rows(program_, run, kernel, source_, out_.accumulator_word, wide_, functions_);
+  RowKernel made = emit_rows(program_, run, kernel, out_.accumulator_word, wide_, functions_);
   structs += made.structs;
   kernels += made.text;
 }
 
-void Emitter::stores(int index) {
+void PassWriter::stores(int index) {
   const Phase& phase = program_.phases[index];
   if (phase.domain.has(Axis::m) && phase.domain.has(Axis::n)) {
     if (const RowRun run = row_stores(program_, index, wide_); !run.phases.empty()) return rows(run);
@@ -122,11 +102,10 @@ void Emitter::stores(int index) {
              inner + " = int(x);\n" + code + "      }\n}\n";
 }
 
-void Emitter::reduction(int index, int r) {
+void PassWriter::reduction(int index, int r) {
   const Phase& phase = program_.phases[index];
   const Reduction& reduction = phase.reductions[r];
-  Functions& functions = functions_;
-  const ReducerText state = emit_reducer(phase, reduction, 100 * index + r, functions);
+  const ReducerText state = emit_reducer(phase, reduction, 100 * index + r, functions_);
   structs += state.text;
   const std::string s = state.type, kernel = "phase" + str(index) + "_reduction" + str(r);
   const bool has_n = phase.domain.has(Axis::n), over_n = reduction.axes.has(Axis::n),
@@ -188,8 +167,7 @@ void Emitter::reduction(int index, int r) {
     code += "  " + s + " x = " + s + "::identity();\n  if (j < columns)\n    for (int b = " + (over_b ? "0" : "z") +
             "; b < " + (over_b ? "p.batch" : "z + 1") + "; ++b)\n" + "      for (int i = i0 + y; i < i1; i += 8) {\n";
     for (std::size_t k = 0; k < reduction.pieces.size(); ++k) {
-      code += "        if (piece == " + str(static_cast<std::int64_t>(k)) + ") {\n" + element(k, "          ") +
-              "        }\n";
+      code += "        if (piece == " + str(k) + ") {\n" + element(k, "          ") + "        }\n";
     }
     code +=
         "      }\n  shared[threadIdx.x] = x;\n  __syncthreads();\n  if (y == 0)\n    for (int k = 1; k < 8; ++k) x = " +
@@ -197,8 +175,7 @@ void Emitter::reduction(int index, int r) {
     std::string write;
     for (std::size_t k = 0; k < reduction.pieces.size(); ++k) {
       const std::string column = column_expression(reduction.pieces[k].columns, "j", "columns");
-      write += "    if (piece == " + str(static_cast<std::int64_t>(k)) + ") {\n" +
-               results(over_m ? "q" : "split", column, "      ") + "    }\n";
+      write += "    if (piece == " + str(k) + ") {\n" + results(over_m ? "q" : "split", column, "      ") + "    }\n";
     }
     if (over_m) {
       code += "  const i64 slot = (i64)blockIdx.z * splits;\n  if (splits > 1) {\n    if (y == 0 && j < columns) " +
@@ -264,20 +241,20 @@ GenericSource emit_generic(const Program& program, const std::vector<int>& phase
   out.partials_word = out.accumulator_word + 4;
   out.counters_word = out.partials_word + 1;
   out.words = out.counters_word + 1;
-  Emitter emitter(program, wide, out);
+  PassWriter writer(program, wide, out);
   for (std::size_t k = 0; k < phases.size(); ++k) {
     const int phase = phases[k];
     if (const RowRun run = row_run(program, phases, k, wide); !run.phases.empty()) {
-      emitter.rows(run);
+      writer.rows(run);
       k += run.phases.size() - 1;
       continue;
     }
     for (std::size_t r = 0; r < program.phases[phase].reductions.size(); ++r)
-      emitter.reduction(phase, static_cast<int>(r));
-    if (!program.phases[phase].stores.empty()) emitter.stores(phase);
+      writer.reduction(phase, static_cast<int>(r));
+    if (!program.phases[phase].stores.empty()) writer.stores(phase);
   }
   out.text = "#pragma nv_diag_suppress 177\n#define WORDS " + str(out.words) + "\n" + base_source() + generic_text +
-             reduce_text + emitter.functions() + emitter.structs + emitter.kernels;
+             reduction_source() + writer.functions() + writer.structs + writer.kernels;
   return out;
 }
 

@@ -21,10 +21,6 @@ std::string binary(const char* op, const std::vector<std::string>& a) {
   return "(" + a[0] + " " + op + " " + a[1] + ")";
 }
 
-std::string to_type(const std::string& value, DType from, DType to) {
-  return from == to ? value : "to_" + std::string(to == DType::boolean ? "boolean" : name(to)) + "(" + value + ")";
-}
-
 std::string number(std::uint64_t value) { return std::to_string(value) + "ull"; }
 
 // A cast to `dtype`, whose values are computed in compute_type(dtype).
@@ -33,10 +29,10 @@ std::string cast_expression(const std::string& value, DType from, DType dtype, R
   const std::string u = round == Round::stochastic
                             ? "random_uniform(" + number(seed) + ", 0, " + p.b + ", " + p.i + ", " + column + ")"
                             : "0.f";
-  const std::string mode = ", " + std::to_string(static_cast<int>(round)) + ", " + u + ")";
+  const std::string mode = ", " + str(static_cast<int>(round)) + ", " + u + ")";
   const std::string type(name(dtype));
   if (is_float(dtype)) {
-    const std::string real = to_type(value, from, DType::f32);
+    const std::string real = converted(value, from, DType::f32);
     if (dtype == DType::f32) return real;
     return "round_" + type + "(" + real + (round == Round::nearest_even ? ")" : mode);
   }
@@ -73,6 +69,14 @@ std::string operation(Op op, const std::vector<std::string>& a, DType argument) 
 
 }  // namespace
 
+std::string converted(const std::string& value, DType from, DType to) {
+  return from == to ? value : "to_" + std::string(to == DType::boolean ? "boolean" : name(to)) + "(" + value + ")";
+}
+
+std::string rounded(const std::string& value, DType from, DType dtype) {
+  return cast_expression(value, from, dtype, Round::nearest_even, 0, {}, {});
+}
+
 bool has_native_form(const Function& function) {
   static const std::set<std::string> names = {"sigmoid", "silu", "gelu", "gelu_tanh", "dgelu", "dgelu_tanh"};
   return function.prelude && function.parameters.size() == 1 && names.contains(function.name);
@@ -93,12 +97,12 @@ std::string device_literal(double value, DType type) {
   if (type == DType::i32) {
     if (value <= -0x1p31) return "int(0x80000000u)";
     if (value >= 0x1p31) return "0x7fffffff";
-    return std::to_string(static_cast<std::int64_t>(value));
+    return str(static_cast<std::int64_t>(value));
   }
   if (type == DType::i64) {
     if (value <= -0x1p63) return "i64(0x8000000000000000ull)";
     if (value >= 0x1p63) return "0x7fffffffffffffffll";
-    return std::to_string(static_cast<std::int64_t>(value)) + "ll";
+    return str(static_cast<std::int64_t>(value)) + "ll";
   }
   const auto real = static_cast<float>(value);
   if (std::isnan(real)) return "QNAN";
@@ -120,17 +124,17 @@ std::string device_literal(const Literal& literal, DType type) {
 std::string column_expression(const lower::ColumnMap& map, const std::string& j, const std::string& width) {
   std::string column = j, wide = width;
   for (const auto& step : map.steps) {
-    const std::string pieces = std::to_string(step.pieces), piece = std::to_string(step.piece);
+    const std::string pieces = str(step.pieces), piece = str(step.piece);
     if (step.group == 0) {
       if (step.piece) column = "(" + column + " + " + piece + " * " + wide + ")";
     } else {
-      const std::string w = std::to_string(step.group / step.pieces);
-      column = "(" + column + " / " + w + " * " + std::to_string(step.group) + " + " + column + " % " + w +
-               (step.piece ? " + " + std::to_string(step.piece * (step.group / step.pieces)) : "") + ")";
+      const std::string w = str(step.group / step.pieces);
+      column = "(" + column + " / " + w + " * " + str(step.group) + " + " + column + " % " + w +
+               (step.piece ? " + " + str(step.piece * (step.group / step.pieces)) : "") + ")";
     }
     wide = "(" + wide + " * " + pieces + ")";
   }
-  return map.divide > 1 ? "(" + column + " / " + std::to_string(map.divide) + ")" : column;
+  return map.divide > 1 ? "(" + column + " / " + str(map.divide) + ")" : column;
 }
 
 std::string Functions::body(const Lambda& lambda, std::span<const DType> parameters,
@@ -159,7 +163,7 @@ std::string Functions::body(const Lambda& lambda, std::span<const DType> paramet
       const DType want = argument_type(node, i, argument_states);
       const Node& arg = lambda.nodes[node.args[i]];
       args.push_back(arg.op == Op::constant ? device_literal(arg.literal, want)
-                                            : to_type(value[node.args[i]], type_of(node.args[i]), want));
+                                            : converted(value[node.args[i]], type_of(node.args[i]), want));
       wanted.push_back(want);
     }
     std::string code;
@@ -170,7 +174,7 @@ std::string Functions::body(const Lambda& lambda, std::span<const DType> paramet
     } else {
       code = operation(node.op, args, wanted[node.op == Op::where ? 1 : 0]);
     }
-    value[id] = "v" + std::to_string(id);
+    value[id] = "v" + str(id);
     text += "  const " + device_type(type_of(id)) + " " + value[id] + " = " + code + ";\n";
   }
   for (const NodeId result : lambda.results) {
@@ -183,13 +187,13 @@ std::string Functions::body(const Lambda& lambda, std::span<const DType> paramet
 
 std::string Functions::call(const Function& function, std::span<const DType> args) {
   if (has_native_form(function)) return "call_" + function.name;
-  std::string key = "f" + std::to_string(reinterpret_cast<std::uintptr_t>(&function));
+  std::string key = "f" + str(reinterpret_cast<std::uintptr_t>(&function));
   for (const DType type : args) key += " " + std::string(name(type));
   if (const auto found = made_.find(key); found != made_.end()) return found->second;
   std::vector<std::string> names;
   std::string list;
   for (std::size_t i = 0; i < args.size(); ++i) {
-    names.push_back("x" + std::to_string(i));
+    names.push_back("x" + str(i));
     list += (i ? ", " : "") + device_type(args[i]) + " " + names.back();
   }
   std::string text, result_type = "float";
@@ -202,7 +206,7 @@ std::string Functions::call(const Function& function, std::span<const DType> arg
     for (std::size_t i = 0; i < args.size(); ++i) {
       const bool parameter = static_cast<int>(i) >= function.native->arity;
       list += std::string(i ? ", " : "") + device_type(args[i]) + (parameter ? " p" : " x") +
-              std::to_string(parameter ? static_cast<int>(i) - function.native->arity : static_cast<int>(i));
+              str(parameter ? static_cast<int>(i) - function.native->arity : static_cast<int>(i));
     }
     text = "  return " + function.native->cuda + ";\n";
   } else {
@@ -212,7 +216,7 @@ std::string Functions::call(const Function& function, std::span<const DType> arg
     result_type = device_type(results.at(0));
     text += "  return " + values.at(0) + ";\n";
   }
-  const std::string made = "function" + std::to_string(made_.size());
+  const std::string made = "function" + str(made_.size());
   made_[key] = made;
   text_ += "DEVICE " + result_type + " " + made + "(" + list + ") {\n" + text + "}\n";
   return made;
@@ -225,7 +229,7 @@ std::string Functions::combiner(const Lambda& lambda, std::span<const DType> typ
   for (const char* side : {"a", "b"}) {
     for (std::size_t i = 0; i < types.size(); ++i) {
       parameters.push_back(types[i]);
-      names.push_back(side + std::to_string(i));
+      names.push_back(side + str(i));
       list += device_type(types[i]) + " " + names.back() + ", ";
     }
   }
@@ -233,10 +237,10 @@ std::string Functions::combiner(const Lambda& lambda, std::span<const DType> typ
   std::vector<std::string> values;
   std::string text = body(lambda, parameters, names, results, values);
   for (std::size_t i = 0; i < types.size(); ++i) {
-    list += (i ? ", " : "") + device_type(types[i]) + "& r" + std::to_string(i);
-    text += "  r" + std::to_string(i) + " = " + to_type(values.at(i), results.at(i), types[i]) + ";\n";
+    list += (i ? ", " : "") + device_type(types[i]) + "& r" + str(i);
+    text += "  r" + str(i) + " = " + converted(values.at(i), results.at(i), types[i]) + ";\n";
   }
-  const std::string made = "combiner" + std::to_string(made_.size());
+  const std::string made = "combiner" + str(made_.size());
   made_[made] = made;
   text_ += "DEVICE void " + made + "(" + list + ") {\n" + text + "}\n";
   return made;
@@ -248,7 +252,7 @@ std::string expression(const lower::Instruction& i, const std::vector<std::strin
   const std::string b = i.batched ? p.b : "0";
   const std::string column = i.axes.has(Axis::n) ? column_expression(i.access.columns, p.j, p.width) : "0";
   const std::string row = !i.axes.has(Axis::m)       ? "0"
-                          : i.access.divide_rows > 1 ? "(" + p.i + " / " + std::to_string(i.access.divide_rows) + ")"
+                          : i.access.divide_rows > 1 ? "(" + p.i + " / " + str(i.access.divide_rows) + ")"
                                                      : p.i;
   switch (i.op) {
     case Op::constant: return device_literal(i.literal, i.type);
@@ -256,8 +260,7 @@ std::string expression(const lower::Instruction& i, const std::vector<std::strin
     case Op::n_index: return column;
     case Op::batch_index: return b;
     case Op::random:
-      return "random_uniform(" + number(i.seed) + ", " + std::to_string(i.stream) + "u, " + b + ", " + row + ", " +
-             column + ")";
+      return "random_uniform(" + number(i.seed) + ", " + str(i.stream) + "u, " + b + ", " + row + ", " + column + ")";
     case Op::cast:
       return cast_expression(args[0], types[0], i.dtype, i.round, i.seed, {b, row, column, p.width}, column);
     case Op::call: return functions.call(*i.function, types) + "(" + join(args) + ")";

@@ -10,11 +10,17 @@
 
 namespace postlude::inline v0::cuda {
 
+[[nodiscard]] inline std::string str(std::int64_t value) { return std::to_string(value); }
 // A value's type in device code: float, int, i64, bool.
 [[nodiscard]] std::string device_type(DType type);
 // A literal of `type`; floats are exact (hexadecimal).
 [[nodiscard]] std::string device_literal(const Literal& literal, DType type);
 [[nodiscard]] std::string device_literal(double value, DType type);
+
+// A value of type `from` as one of type `to`; both are types that values are computed in.
+[[nodiscard]] std::string converted(const std::string& value, DType from, DType to);
+// A value rounded to nearest even to what memory of `dtype` holds, as compute_type(dtype).
+[[nodiscard]] std::string rounded(const std::string& value, DType from, DType dtype);
 
 // j -> n as an expression. `width` is the phase's columns.
 [[nodiscard]] std::string column_expression(const lower::ColumnMap& map, const std::string& j,

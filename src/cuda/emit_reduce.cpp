@@ -1,5 +1,9 @@
 #include "cuda/emit_reduce.h"
 
+#include "core/divide.h"
+#include "cuda/emit_code.h"
+
+#include <algorithm>
 #include <cmath>
 
 namespace postlude::inline v0::cuda {
@@ -7,10 +11,49 @@ namespace {
 
 using lower::Reducer;
 
+const char* const reduce_text =
+#include "cuda/device/reduce.cu"
+    ;
+
+bool is_arg(Reducer reducer) { return reducer == Reducer::argmax || reducer == Reducer::argmin; }
+
 // States hold booleans as int: they are shuffled.
 std::string member_type(DType type) { return type == DType::boolean ? "int" : device_type(type); }
 
+std::vector<DType> state_components(const lower::Phase& phase, const lower::Reduction& r) {
+  switch (r.reducer) {
+    case Reducer::argmax:
+    case Reducer::argmin: return {r.type, DType::i64};
+    case Reducer::online_softmax: return {DType::f32, DType::f32};
+    case Reducer::welford: return {DType::f32, DType::f32, DType::f32};
+    case Reducer::custom: {
+      std::vector<DType> types;
+      for (std::size_t k = 0; k < r.identity.size(); ++k) types.push_back(phase.code[r.pieces[0].args[k]].type);
+      return types;
+    }
+    default: return {r.type};
+  }
+}
+
+bool index_is_column(const lower::Phase& phase, const lower::Reduction& r) {
+  if (!is_arg(r.reducer) || r.pieces.size() != 1 || r.type != DType::f32) return false;
+  const lower::Instruction* index = &phase.code[r.pieces[0].args[1]];
+  if (index->op == Op::cast) index = &phase.code[index->args[0]];
+  return index->op == Op::n_index && plain(index->access);
+}
+
 }  // namespace
+
+int state_bytes(const lower::Phase& phase, const lower::Reduction& r) {
+  std::int64_t offset = 0, alignment = 4;
+  for (const DType type : state_components(phase, r)) {
+    const std::int64_t size = type == DType::i64 ? 8 : 4;
+    offset = round_up(offset, size) + size, alignment = std::max(alignment, size);
+  }
+  return static_cast<int>(round_up(offset, alignment));
+}
+
+const char* reduction_source() { return reduce_text; }
 
 std::string ReducerText::lift(const std::vector<std::string>& args) const {
   std::string list;
@@ -18,14 +61,34 @@ std::string ReducerText::lift(const std::vector<std::string>& args) const {
   return type + "::lift(" + list + ")";
 }
 
+BlockAddition ReducerText::addition(const Block& block, const std::vector<std::string>& args,
+                                    const std::string& state) const {
+  const std::string at = "[" + block.index + "] = ", size = "[" + block.size + "];", x = "x" + at;
+  const std::string reals = "float x" + size, here = " bool here" + size, is_here = ", here" + at + block.in + ";";
+  if (reducer == Reducer::online_softmax)
+    return {reals, x + block.in + " ? " + args[0] + " : (-INF);", "softmax_add(" + state + ", x);"};
+  if (reducer == Reducer::welford) return {reals + here, x + args[0] + is_here, "welford_add(" + state + ", x, here);"};
+  if (block.ordered && index_is_column) {
+    return {
+        reals + " i64 index" + size + here, x + args[0] + ", index" + at + args[1] + is_here,
+        "arg_add<" + std::string(reducer == Reducer::argmax ? "true" : "false") + ">(" + state + ", x, index, here);"};
+  }
+  return {type + " x" + size, x + type + "::select(" + block.in + ", " + lift(args) + ", " + type + "::identity());",
+          "block_add(" + state + ", x);"};
+}
+
 std::string ReducerText::component(const std::string& state, std::size_t k) const {
-  const std::string member = state + ".c" + std::to_string(k);
+  const std::string member = state + ".c" + str(k);
   return components[k] == DType::boolean ? "(" + member + " != 0)" : member;
 }
 
 ReducerText emit_reducer(const lower::Phase& phase, const lower::Reduction& r, int index, Functions& functions) {
   ReducerText out;
-  out.type = "S" + std::to_string(index);
+  out.reducer = r.reducer;
+  out.index_is_column = index_is_column(phase, r);
+  out.components = state_components(phase, r);
+  out.bytes = state_bytes(phase, r);
+  out.type = "S" + str(index);
   const std::string& s = out.type;
   std::vector<std::string> identity, lifted;
   std::string combine;
@@ -33,7 +96,6 @@ ReducerText emit_reducer(const lower::Phase& phase, const lower::Reduction& r, i
     return device_literal(value, r.type == DType::boolean ? DType::i32 : r.type);
   };
   const auto single = [&](double start, const std::string& code) {
-    out.components = {r.type};
     identity = {literal(start)};
     combine = "    return {" + code + "};\n";
     lifted = {"x0"};
@@ -48,7 +110,6 @@ ReducerText emit_reducer(const lower::Phase& phase, const lower::Reduction& r, i
     case Reducer::argmax:
     case Reducer::argmin: {
       const bool max = r.reducer == Reducer::argmax;
-      out.components = {r.type, DType::i64};
       identity = {max ? literal(-HUGE_VAL) : literal(r.type == DType::i32 ? 0x7fffffff : HUGE_VAL), "-1ll"};
       lifted = {"x0", "x1"};
       // b wins when it is not empty and a is empty, or by value (a NaN above all), or by index among equals.
@@ -60,7 +121,6 @@ ReducerText emit_reducer(const lower::Phase& phase, const lower::Reduction& r, i
       break;
     }
     case Reducer::online_softmax:
-      out.components = {DType::f32, DType::f32};
       identity = {"(-INF)", "0.f"};
       lifted = {"x0", "(x0 == (-INF) ? 0.f : 1.f)"};
       combine =
@@ -68,7 +128,6 @@ ReducerText emit_reducer(const lower::Phase& phase, const lower::Reduction& r, i
           "    return {m, a.c1 * expf(a.c0 - base) + b.c1 * expf(b.c0 - base)};\n";
       break;
     case Reducer::welford:
-      out.components = {DType::f32, DType::f32, DType::f32};
       identity = {"0.f", "0.f", "0.f"};
       lifted = {"x0", "0.f", "1.f"};
       // Chan, Golub and LeVeque 1979.
@@ -80,9 +139,8 @@ ReducerText emit_reducer(const lower::Phase& phase, const lower::Reduction& r, i
     case Reducer::custom: {
       std::string declared, arguments, combined;
       for (std::size_t k = 0; k < r.identity.size(); ++k) {
-        const DType type = phase.code[r.pieces[0].args[k]].type;
-        const std::string number = std::to_string(k), comma = k ? ", " : "";
-        out.components.push_back(type);
+        const DType type = out.components[k];
+        const std::string number = str(k), comma = k ? ", " : "";
         identity.push_back(device_literal(r.identity[k], type));
         lifted.push_back("x" + number);
         declared += "    " + device_type(type) + " y" + number + ";\n";
@@ -97,26 +155,19 @@ ReducerText emit_reducer(const lower::Phase& phase, const lower::Reduction& r, i
     }
   }
   std::string members, shuffle, load, select, start, lift;
-  int offset = 0;
   for (std::size_t k = 0; k < out.components.size(); ++k) {
-    const std::string c = "c" + std::to_string(k), comma = k + 1 < out.components.size() ? ", " : "";
-    const int size = out.components[k] == DType::i64 ? 8 : 4;
+    const std::string c = "c" + str(k), comma = k + 1 < out.components.size() ? ", " : "";
     members += member_type(out.components[k]) + " " + c + "; ";
     shuffle += "__shfl_xor_sync(~0u, x." + c + ", mask)" + comma;
     load += "__ldcg(&p->" + c + ")" + comma;
     select += "t ? a." + c + " : b." + c + comma;
     start += identity[k] + comma;
     lift += lifted[k] + comma;
-    offset = (offset + size - 1) / size * size + size;
   }
-  const bool wide = members.find("i64") != members.npos;
-  out.bytes = wide ? (offset + 7) / 8 * 8 : offset;
-  std::size_t inputs = r.reducer == Reducer::custom                                   ? r.identity.size()
-                       : r.reducer == Reducer::argmax || r.reducer == Reducer::argmin ? 2
-                                                                                      : 1;
+  const std::size_t inputs = r.reducer == Reducer::custom ? r.identity.size() : is_arg(r.reducer) ? 2 : 1;
   std::string parameters;
   for (std::size_t k = 0; k < inputs; ++k) {
-    parameters += (k ? ", " : "") + member_type(out.components[k]) + " x" + std::to_string(k);
+    parameters += (k ? ", " : "") + member_type(out.components[k]) + " x" + str(k);
   }
   out.text = "struct " + s + " {\n  " + members + "\n" + "  DEVICE_STATIC " + s + " identity() { return {" + start +
              "}; }\n" + "  DEVICE_STATIC " + s + " lift(" + parameters + ") { return {" + lift + "}; }\n" +

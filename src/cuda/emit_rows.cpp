@@ -1,5 +1,6 @@
 #include "cuda/emit_rows.h"
 
+#include "core/divide.h"
 #include "cuda/emit_reduce.h"
 
 #include <algorithm>
@@ -18,8 +19,6 @@ using lower::Reducer;
 using lower::Reduction;
 using lower::ValueId;
 
-std::string str(std::int64_t value) { return std::to_string(value); }
-bool plain(const Access& access) { return access.columns.identity() && access.divide_rows == 1; }
 bool along(const Phase& phase, ValueId id) { return phase.code[id].axes.has(Axis::n); }
 
 // Registers of a thread that may hold a row, of the 64 that 1024 threads leave each.
@@ -46,8 +45,7 @@ bool holds(const Instruction& i, const std::vector<bool>& written) {
 
 Held held(const Program& program, const Instruction& i, const Wide& wide) {
   const bool accumulator = i.op == Op::acc;
-  const bool vectors = !wide.buffers.empty() && plain(i.access) &&
-                       (accumulator ? wide.accumulator : wide.buffers[i.access.buffer]) &&
+  const bool vectors = plain(i.access) && (accumulator ? wide.accumulator : wide.buffers[i.access.buffer]) &&
                        (accumulator || program.buffers[i.access.buffer].axes.has(Axis::n));
   Access access = i.access;
   if (accumulator) access.buffer = -1;
@@ -65,11 +63,10 @@ bool read_in(const Program& program, const std::vector<RowPhase>& phases, Buffer
                      [&](const RowPhase& row) { return reads(program.phases[row.phase], buffer); });
 }
 
-// What the run loads, each once; and how many more such arrays values that cross within it take.
-std::vector<Held> loads(const Program& program, const std::vector<RowPhase>& phases, const Wide& wide, int& crossings) {
+// What the run loads, each once.
+std::vector<Held> loads(const Program& program, const std::vector<RowPhase>& phases, const Wide& wide) {
   std::vector<Held> found;
   std::vector<bool> written(program.buffers.size());
-  crossings = 0;
   for (const RowPhase& row : phases) {
     const Phase& phase = program.phases[row.phase];
     const std::vector<bool> wanted = needed(phase, sinks_of(phase, row));
@@ -78,17 +75,25 @@ std::vector<Held> loads(const Program& program, const std::vector<RowPhase>& pha
       const Held one = held(program, phase.code[id], wide);
       if (std::find(found.begin(), found.end(), one) == found.end()) found.push_back(one);
     }
-    for (const auto& store : phase.stores) {
-      written[store.access.buffer] = true;
-      crossings += phase.domain.has(Axis::n) && read_in(program, phases, store.access.buffer);
-    }
+    for (const auto& store : phase.stores) written[store.access.buffer] = true;
   }
   return found;
 }
 
+// How many more such arrays the values take that cross within the run.
+int crossings(const Program& program, const std::vector<RowPhase>& phases) {
+  std::int64_t count = 0;
+  for (const RowPhase& row : phases) {
+    const Phase& phase = program.phases[row.phase];
+    if (!phase.domain.has(Axis::n)) continue;
+    count += std::count_if(phase.stores.begin(), phase.stores.end(),
+                           [&](const lower::Store& s) { return read_in(program, phases, s.access.buffer); });
+  }
+  return static_cast<int>(count);
+}
+
 // How a run lies on threads; nothing where a row does not fit.
-std::optional<RowGrid> grid_of(const Program& program, const std::vector<RowPhase>& phases, DType source,
-                               const Wide& wide) {
+std::optional<RowGrid> grid_of(const Program& program, const std::vector<RowPhase>& phases, const Wide& wide) {
   RowGrid grid;
   std::int64_t columns = 0;
   bool reduces = phases.size() > 1;
@@ -98,46 +103,44 @@ std::optional<RowGrid> grid_of(const Program& program, const std::vector<RowPhas
     reduces = reduces || (row.reductions && !phase.reductions.empty());
   }
   if (columns == 0) return {};
-  int crossings = 0;
-  const std::vector<Held> held = loads(program, phases, wide, crossings);
+  const std::vector<Held> held = loads(program, phases, wide);
   // Four bytes an element go in fours, so that neighbouring threads read neighbouring 16 bytes.
   bool any = false, fours = false;
   for (const Held& h : held) {
     any = any || h.wide;
-    fours = fours || (h.wide && size_of(h.accumulator ? source : program.buffers[h.access.buffer].dtype) == 4);
+    fours = fours || (h.wide && size_of(h.accumulator ? wide.source : program.buffers[h.access.buffer].dtype) == 4);
   }
   for (const RowPhase& row : phases) {
     for (const auto& store : program.phases[row.phase].stores) {
       const auto& buffer = program.buffers[store.access.buffer];
-      if (wide.buffers.empty() || !buffer.axes.has(Axis::n) || !wide.buffers[store.access.buffer]) continue;
+      if (!buffer.axes.has(Axis::n) || !wide.buffers[store.access.buffer]) continue;
       any = true, fours = fours || size_of(buffer.dtype) == 4;
     }
   }
   grid.width = !any ? 1 : fours ? 4 : 8;
-  const int arrays = std::max(1, static_cast<int>(held.size()) + crossings);
+  const int arrays = std::max(1, static_cast<int>(held.size()) + crossings(program, phases));
   // 16 bytes twice a thread, or four times where lanes' states are folded: 0.95 of a copy's bandwidth elementwise; once
   // and four times lose 7 and 4 % (one H200, 256 MB of f32).
   grid.runs = arrays > 2 ? 1 : (reduces && arrays == 1 ? 4 : 2) / (fours ? 2 : 1);
   const int most = reduces ? 1024 : 256;
-  while (grid.threads < most && std::int64_t{8} * grid.runs * grid.threads < columns) grid.threads *= 2;
+  const auto span = [&] { return std::int64_t{8} * grid.runs * grid.threads; };  // columns of a block
+  while (grid.threads < most && span() < columns) grid.threads *= 2;
   if (reduces) {
-    grid.runs = static_cast<int>(std::min<std::int64_t>(1000, (columns + 8 * grid.threads - 1) / (8 * grid.threads)));
+    grid.runs = static_cast<int>(std::min<std::int64_t>(1000, ceil_div(columns, 8 * grid.threads)));
     if (grid.threads == 1024 && 8 * grid.runs * arrays > held_registers) return {};
   }
-  grid.blocks_n =
-      reduces ? 1 : static_cast<int>((columns + 8 * grid.runs * grid.threads - 1) / (8 * grid.runs * grid.threads));
-  grid.whole = columns % (std::int64_t{8} * grid.runs * grid.threads) == 0;
+  grid.blocks_n = reduces ? 1 : static_cast<int>(ceil_div(columns, span()));
+  grid.whole = columns % span() == 0;
   if (grid.blocks_n > 65535) return {};
   return grid;
 }
 
-class Emitter {
+class RowWriter {
  public:
-  Emitter(const Program& program, const RowRun& run, DType source, int accumulator_word, const Wide& wide,
-          const RowsAround& around, Functions& functions)
+  RowWriter(const Program& program, const RowRun& run, int accumulator_word, const Wide& wide, const RowsAround& around,
+            Functions& functions)
       : program_(program),
         run_(run),
-        source_(source),
         accumulator_word_(accumulator_word),
         wide_(wide),
         around_(around),
@@ -149,29 +152,26 @@ class Emitter {
 
  private:
   [[nodiscard]] int word(BufferId buffer) const { return around_.word ? around_.word(buffer) : 4 * buffer; }
-  std::string fetch(const Held& h, std::size_t k, const std::string& near, const std::string& raw) const;
+  std::string fetch(const Held& h, std::size_t k, const std::string& raw) const;
   std::string load(const Held& h, std::size_t k, const std::string& raw) const;
   // Declarations of what is loaded, its fetches, and their unpacking, all of one run.
   struct Loading {
     std::string raw, numbers, fetched, unpacked, held;
   };
-  Loading loading(const std::string& near, const std::string& raw) const;
+  Loading loading(const std::string& raw) const;
   void phase(const RowPhase& row);
-  void values(const RowPhase& row, const std::vector<bool>& wanted, bool along_n);
-  std::string reduce(const Reduction& reduction, const ReducerText& text, const std::string& state,
-                     const std::function<std::string(ValueId)>& value, const Phase& phase) const;
+  void row_values(int phase, std::vector<bool> wanted);
+  void tile_values(int phase, const std::vector<bool>& wanted);
   void store(const RowPhase& row, const lower::Store& store);
   std::string element_address(const Access& access) const;
   bool read_outside(BufferId buffer) const;
-  std::string base(int phase, ValueId id) const;
-  std::string value(int phase, ValueId id) const {
-    return base(phase, id) + (along(program_.phases[phase], id) ? "[e]" : "");
-  }
-  DType dtype(const Held& h) const { return h.accumulator ? source_ : program_.buffers[h.access.buffer].dtype; }
+  std::size_t held_index(const Instruction& i) const;
+  bool is_held(const Instruction& i) const;
+  Resolve resolve(int phase, bool along_n) const;
+  DType dtype(const Held& h) const { return h.accumulator ? wide_.source : program_.buffers[h.access.buffer].dtype; }
 
   const Program& program_;
   const RowRun& run_;
-  DType source_;
   int accumulator_word_;
   const Wide& wide_;
   const RowsAround& around_;
@@ -180,10 +180,11 @@ class Emitter {
   std::vector<bool> written_;        // by the run, so far
   std::vector<std::string> inside_;  // what such a buffer holds, as code: "x3[c]" along columns
   std::string structs_, code_;
-  const Place each_{"b", "i", "at(c, e)", "columns"}, row_{"b", "i", "0", "columns"};
+  const Place each_{"b", "i", "at(c, e)", "columns"}, near_{"b", "i", "near(c, e)", "columns"},
+      row_{"b", "i", "0", "columns"};
 };
 
-bool Emitter::read_outside(BufferId buffer) const {
+bool RowWriter::read_outside(BufferId buffer) const {
   for (std::size_t p = 0; p < program_.phases.size(); ++p) {
     if (std::any_of(run_.phases.begin(), run_.phases.end(),
                     [&](const RowPhase& row) { return row.phase == static_cast<int>(p); }))
@@ -193,25 +194,14 @@ bool Emitter::read_outside(BufferId buffer) const {
   return false;
 }
 
-// Where a value of a phase is: among what was loaded, or in a variable of its own.
-std::string Emitter::base(int phase, ValueId id) const {
-  const Instruction& i = program_.phases[phase].code[id];
-  if (holds(i, written_)) {
-    const Held one = held(program_, i, wide_);
-    const auto k = std::find(held_.begin(), held_.end(), one) - held_.begin();
-    if (compute_type(dtype(one)) == i.type) return "h" + str(k) + "[c]";
-  }
-  return "p" + str(phase) + "_v" + str(id);
-}
-
-std::string Emitter::element_address(const Access& access) const {
+std::string RowWriter::element_address(const Access& access) const {
   const lower::Buffer& buffer = program_.buffers[access.buffer];
   return address_arguments(word(access.buffer), program_.batched ? "b" : "", buffer.axes.has(Axis::m) ? "i" : "", "",
                            true);
 }
 
 // A wide load's memory, on its way into "<raw><k>[c]".
-std::string Emitter::fetch(const Held& h, std::size_t k, const std::string& near, const std::string& raw) const {
+std::string RowWriter::fetch(const Held& h, std::size_t k, const std::string& raw) const {
   const std::string at =
       h.accumulator ? address_arguments(accumulator_word_, "b", "i", "", true) : element_address(h.access);
   const bool written = !h.accumulator && !around_.written.empty() && around_.written[h.access.buffer];
@@ -220,37 +210,28 @@ std::string Emitter::fetch(const Held& h, std::size_t k, const std::string& near
          (written ? "WRITTEN_HERE"
           : kept  ? "KEPT"
                   : "ONCE") +
-         ">(" + at + ", " + near + "(c, 0), " + near + "(c, 4), " + raw + str(static_cast<std::int64_t>(k)) + "[c]);\n";
+         ">(" + at + ", near(c, 0), near(c, 4), " + raw + str(k) + "[c]);\n";
 }
 
-std::string Emitter::load(const Held& h, std::size_t k, const std::string& raw) const {
-  const std::string number = str(static_cast<std::int64_t>(k)), name = "h" + number + "[c]",
-                    type = storage_name(dtype(h));
+std::string RowWriter::load(const Held& h, std::size_t k, const std::string& raw) const {
+  const std::string number = str(k), name = "h" + number + "[c]", type = storage_name(dtype(h));
   if (h.wide) return "    unpack_" + type + "(" + raw + number + "[c], " + name + ");\n";
-  const Place place{"b", "i", "near(c, e)", "columns"};
-  std::string code;
-  if (h.accumulator) {
-    const std::string row = h.access.divide_rows > 1 ? "i / " + str(h.access.divide_rows) : "i";
-    code =
-        "load_" + type + "(" +
-        address_arguments(accumulator_word_, "b", row, column_expression(h.access.columns, place.j, "columns"), false) +
-        ")";
-  } else {
-    code = load_expression(program_, h.access, word(h.access.buffer), place, false);
-  }
-  return "    EACH " + name + "[e] = " + code + ";\n";
+  return "    EACH " + name + "[e] = " +
+         (h.accumulator ? load_accumulator(wide_.source, h.access, accumulator_word_, near_)
+                        : load_expression(program_, h.access, word(h.access.buffer), near_, false)) +
+         ";\n";
 }
 
-Emitter::Loading Emitter::loading(const std::string& near, const std::string& raw) const {
+RowWriter::Loading RowWriter::loading(const std::string& raw) const {
   Loading l;
   const std::string each = "  #pragma unroll\n  for (int c = 0; c < C; ++c) {\n";
   for (std::size_t k = 0; k < held_.size(); ++k) {
-    const std::string number = str(static_cast<std::int64_t>(k));
+    const std::string number = str(k);
     l.numbers += "  " + device_type(compute_type(dtype(held_[k]))) + " h" + number + "[C][8];\n";
     l.unpacked += load(held_[k], k, raw);
     if (!held_[k].wide) continue;
     l.raw += "  Quad " + raw + number + "[C][" + str(size_of(dtype(held_[k])) / 2) + "];\n";
-    l.fetched += fetch(held_[k], k, near, raw);
+    l.fetched += fetch(held_[k], k, raw);
     l.held += "    EACH asm volatile(\"\" : \"+f\"(h" + number + "[c][e]));\n";
   }
   l.held = each + l.held + "  }\n";
@@ -259,136 +240,90 @@ Emitter::Loading Emitter::loading(const std::string& near, const std::string& ra
   return l;
 }
 
-void Emitter::values(const RowPhase& row, const std::vector<bool>& wanted, bool along_n) {
-  const Phase& phase = program_.phases[row.phase];
-  const Place place = along_n ? each_ : row_;
-  const Place near{"b", "i", "near(c, e)", "columns"};
-  const Resolve resolve{
-      [&](ValueId id) { return value(row.phase, id); },
-      [&](const Instruction& x) -> std::string {
-        if (x.op == Op::get) return count_expression(x, place, "p.batch", "p.m", around_.columns);
-        if (x.op == Op::acc) {  // under a guard
-          const std::string from = x.access.divide_rows > 1 ? "i / " + str(x.access.divide_rows) : "i";
-          return typed("load_" + storage_name(source_) + "(" +
-                           address_arguments(accumulator_word_, "b", from,
-                                             column_expression(x.access.columns, near.j, "columns"), false) +
-                           ")",
-                       compute_type(source_), x.type);
-        }
-        const DType dtype = program_.buffers[x.access.buffer].dtype;
-        if (written_[x.access.buffer]) {
-          return typed(inside_[x.access.buffer] + (program_.buffers[x.access.buffer].axes.has(Axis::n) ? "[e]" : ""),
-                       compute_type(dtype), x.type);
-        }
-        if (holds(x, written_)) {
-          const auto k = std::find(held_.begin(), held_.end(), held(program_, x, wide_)) - held_.begin();
-          return typed("h" + str(k) + "[c][e]", compute_type(dtype), x.type);
-        }
-        return typed(load_expression(program_, x.access, word(x.access.buffer), along_n ? near : row_, false),
-                     compute_type(dtype), x.type);
-      }};
-  const std::string indent = along_n ? "    " : "  ";
-  for (ValueId id = 0; id < static_cast<ValueId>(phase.code.size()); ++id) {
-    if (!wanted[id] || along(phase, id) != along_n) continue;
+std::size_t RowWriter::held_index(const Instruction& i) const {
+  return static_cast<std::size_t>(std::find(held_.begin(), held_.end(), held(program_, i, wide_)) - held_.begin());
+}
+
+// Whether what was loaded is the value as it is; else it has a variable of its own.
+bool RowWriter::is_held(const Instruction& i) const {
+  return holds(i, written_) && compute_type(dtype(held_[held_index(i)])) == i.type;
+}
+
+// How the values of a phase are written: what is the same for all of a row, or (`along_n`) eight elements e of it.
+Resolve RowWriter::resolve(int index, bool along_n) const {
+  const Phase& phase = program_.phases[index];
+  const auto variable = [=, this, &phase](ValueId id) {
     const Instruction& i = phase.code[id];
-    const std::string v = "p" + str(row.phase) + "_v" + str(id);
-    if (base(row.phase, id) != v) continue;  // it was loaded as it is
-    if (!along_n) {
-      code_ += indent + "const " + device_type(i.type) + " " + v + " = " +
-               right_hand_side(phase, id, place, resolve, functions_) + ";\n";
-      continue;
+    return is_held(i) ? "h" + str(held_index(i)) + "[c]" : "p" + str(index) + "_v" + str(id);
+  };
+  const auto leaf = [=, this](const Instruction& i) {
+    const Place &place = along_n ? each_ : row_, &inside = along_n ? near_ : row_;
+    if (i.op == Op::get) return count_expression(i, place, "p.batch", "p.m", around_.columns);
+    if (i.op == Op::acc) {  // under a guard
+      return converted(load_accumulator(wide_.source, i.access, accumulator_word_, inside), compute_type(wide_.source),
+                       i.type);
     }
-    code_ += indent + device_type(i.type) + " " + v + "[8];\n";
-    const std::string form = vector_form(phase, i);
-    if (form.empty()) {
-      code_ += indent + "EACH " + v + "[e] = " + right_hand_side(phase, id, place, resolve, functions_) + ";\n";
-      continue;
-    }
+    const BufferId b = i.access.buffer;
+    const lower::Buffer& buffer = program_.buffers[b];
+    return converted(written_[b]          ? inside_[b] + (buffer.axes.has(Axis::n) ? "[e]" : "")
+                     : holds(i, written_) ? "h" + str(held_index(i)) + "[c][e]"
+                                          : load_expression(program_, i.access, word(b), inside, false),
+                     compute_type(buffer.dtype), i.type);
+  };
+  return {.value = [=, &phase](ValueId id) { return variable(id) + (along(phase, id) ? "[e]" : ""); },
+          .leaf = leaf,
+          .array = [=, &phase](ValueId id) { return along(phase, id) ? variable(id) : std::string(); }};
+}
+
+// Those that are the same for all of a row.
+void RowWriter::row_values(int index, std::vector<bool> wanted) {
+  const Phase& phase = program_.phases[index];
+  for (std::size_t id = 0; id < wanted.size(); ++id) wanted[id] = wanted[id] && !along(phase, static_cast<ValueId>(id));
+  code_ += declarations(phase, wanted, row_, resolve(index, false), functions_, "  ");
+}
+
+void RowWriter::tile_values(int index, const std::vector<bool>& wanted) {
+  const Phase& phase = program_.phases[index];
+  const Resolve at = resolve(index, true);
+  for (ValueId id = 0; id < static_cast<ValueId>(phase.code.size()); ++id) {
+    if (!wanted[id] || !along(phase, id)) continue;
+    const Instruction& i = phase.code[id];
+    if (is_held(i)) continue;
     // Beside f32 a block has time for a branch: a stream's softmax 0.88 of a copy's bandwidth instead of 0.81. In bf16
     // it lost 2 %, behind a product as much.
-    if (form == "vec_div" && run_.grid.width == 4 && !around_.word && along(phase, i.args[0]) &&
+    if (vector_form(phase, i) == "vec_div" && run_.grid.width == 4 && !around_.word && along(phase, i.args[0]) &&
         !along(phase, i.args[1])) {
-      code_ +=
-          indent + "vec_div_by(" + v + ", " + base(row.phase, i.args[0]) + ", " + value(row.phase, i.args[1]) + ");\n";
-      continue;
-    }
-    std::string call = form + "(" + v;
-    for (std::size_t k = 0; k < i.args.size(); ++k) {
-      std::string argument = base(row.phase, i.args[k]);
-      if (!along(phase, i.args[k])) {
-        argument = v + "_" + str(static_cast<std::int64_t>(k));
-        code_ += indent + "float " + argument + "[8];\n" + indent + "EACH " + argument +
-                 "[e] = " + value(row.phase, i.args[k]) + ";\n";
-      }
-      call += ", " + argument;
-    }
-    code_ += indent + call + ");\n";
-  }
-}
-
-// Eight columns into the state of a reduction.
-std::string Emitter::reduce(const Reduction& reduction, const ReducerText& text, const std::string& state,
-                            const std::function<std::string(ValueId)>& value, const Phase& phase) const {
-  std::string code;
-  for (const auto& piece : reduction.pieces) {
-    std::vector<std::string> args;
-    for (const ValueId arg : piece.args) args.push_back(value(arg));
-    const Reducer R = reduction.reducer;
-    bool growing = false;  // an argmax whose index is the column: it grows from element to element
-    if ((R == Reducer::argmax || R == Reducer::argmin) && reduction.pieces.size() == 1 &&
-        reduction.type == DType::f32) {
-      const Instruction* index = &phase.code[piece.args[1]];
-      if (index->op == Op::cast) index = &phase.code[index->args[0]];
-      growing = index->op == Op::n_index && plain(index->access);
-    }
-    code += "    {\n";
-    if (R == Reducer::online_softmax) {
-      code += "      float x[8];\n      EACH x[e] = in(c, e) ? " + args[0] + " : (-INF);\n      softmax_add(" + state +
-              ", x);\n";
-    } else if (R == Reducer::welford) {
-      code += "      float x[8];\n      bool here[8];\n      EACH x[e] = " + args[0] +
-              ", here[e] = in(c, e);\n      welford_add(" + state + ", x, here);\n";
-    } else if (growing) {
-      code += "      float x[8];\n      i64 index[8];\n      bool here[8];\n      EACH x[e] = " + args[0] +
-              ", index[e] = " + args[1] + ", here[e] = in(c, e);\n      arg_add<" +
-              std::string(R == Reducer::argmax ? "true" : "false") + ">(" + state + ", x, index, here);\n";
+      const std::string v = at.array(id);
+      code_ += "    float " + v + "[8];\n    vec_div_by(" + v + ", " + at.array(i.args[0]) + ", " +
+               at.value(i.args[1]) + ");\n";
     } else {
-      code += "      " + text.type + " x[8];\n      EACH x[e] = " + text.type + "::select(in(c, e), " +
-              text.lift(args) + ", " + text.type + "::identity());\n      block_add(" + state + ", x);\n";
+      code_ += array_statements(phase, id, each_, at, functions_, "    ");
     }
-    code += "    }\n";
   }
-  return code;
 }
 
-void Emitter::store(const RowPhase& row, const lower::Store& store) {
+void RowWriter::store(const RowPhase& row, const lower::Store& store) {
   const Phase& phase = program_.phases[row.phase];
   const BufferId b = store.access.buffer;
   const lower::Buffer& buffer = program_.buffers[b];
-  const bool tile = phase.domain.has(Axis::n), wide = tile && !wide_.buffers.empty() && wide_.buffers[b] &&
-                                                      plain(store.access) && buffer.axes.has(Axis::n) &&
+  const bool tile = phase.domain.has(Axis::n), wide = tile && wide_.buffers[b] && plain(store.access) &&
+                                                      buffer.axes.has(Axis::n) &&
                                                       phase.code[store.value].type == DType::f32;
   const bool keeps = buffer.kind != BufferKind::crossing || read_outside(b);
-  const std::string indent = tile ? "    " : "  ", v = value(row.phase, store.value);
+  const Resolve at = resolve(row.phase, tile);
+  const std::string indent = tile ? "    " : "  ", v = at.value(store.value);
   if (read_in(program_, run_.phases, b)) {  // as a load of it would give it
-    const std::string type(buffer.dtype == DType::boolean ? "boolean" : name(buffer.dtype));
-    const std::string rounded = buffer.dtype == DType::f32 ? "to_f32(" + v + ")"
-                                : is_float(buffer.dtype)   ? "round_" + type + "(to_f32(" + v + "))"
-                                                           : "to_" + type + "(" + v + ")";
+    const std::string kept = rounded(v, phase.code[store.value].type, buffer.dtype);
     inside_[b] = "x" + str(b) + (tile ? "[c]" : "");
     code_ +=
-        tile ? indent + "EACH " + inside_[b] + "[e] = " + rounded + ";\n"
-             : indent + "const " + device_type(compute_type(buffer.dtype)) + " " + inside_[b] + " = " + rounded + ";\n";
+        tile ? indent + "EACH " + inside_[b] + "[e] = " + kept + ";\n"
+             : indent + "const " + device_type(compute_type(buffer.dtype)) + " " + inside_[b] + " = " + kept + ";\n";
   }
   if (!keeps) return;
   if (!tile) {
     code_ += indent + "if (leads) " + store_statement(program_, store.access, word(b), row_, v, false) + "\n";
   } else if (wide) {
-    std::string array = base(row.phase, store.value);
-    if (!along(phase, store.value)) {
-      array = "o" + str(row.phase) + "_" + str(b);
-      code_ += indent + "float " + array + "[8];\n" + indent + "EACH " + array + "[e] = " + v + ";\n";
-    }
+    const std::string array = array_of(phase, store.value, "o" + str(row.phase) + "_" + str(b), at, indent, code_);
     code_ += indent + "store_run_" + storage_name(buffer.dtype) + "<V>(" + element_address(store.access) +
              ", at(c, 0), at(c, 4), in(c, 0), in(c, 4), " + array + ");\n";
   } else {
@@ -396,10 +331,10 @@ void Emitter::store(const RowPhase& row, const lower::Store& store) {
   }
 }
 
-void Emitter::phase(const RowPhase& row) {
+void RowWriter::phase(const RowPhase& row) {
   const Phase& phase = program_.phases[row.phase];
   const std::vector<bool> wanted = needed(phase, sinks_of(phase, row));
-  values(row, wanted, false);
+  row_values(row.phase, wanted);
   std::vector<ReducerText> reducers;
   if (row.reductions) {
     for (std::size_t r = 0; r < phase.reductions.size(); ++r) {
@@ -419,11 +354,16 @@ void Emitter::phase(const RowPhase& row) {
       }
     }
     code_ += "  #pragma unroll\n  for (int c = 0; c < C; ++c) {\n";
-    values(row, wanted, true);
+    tile_values(row.phase, wanted);
+    const Resolve at = resolve(row.phase, true);
     for (std::size_t r = 0; r < reducers.size(); ++r) {
-      code_ += reduce(
-          phase.reductions[r], reducers[r], "r" + reducers[r].type, [&](ValueId id) { return value(row.phase, id); },
-          phase);
+      for (const auto& piece : phase.reductions[r].pieces) {
+        std::vector<std::string> args;
+        for (const ValueId arg : piece.args) args.push_back(at.value(arg));
+        const BlockAddition a = reducers[r].addition({.size = "8", .index = "e", .in = "in(c, e)", .ordered = true},
+                                                     args, "r" + reducers[r].type);
+        code_ += "    {\n      " + a.declared + "\n      EACH " + a.filled + "\n      " + a.added + "\n    }\n";
+      }
     }
     for (const auto& one : phase.stores) store(row, one);
     code_ += "  }\n";
@@ -459,11 +399,10 @@ void Emitter::phase(const RowPhase& row) {
   }
 }
 
-RowKernel Emitter::emit(const std::string& name) {
+RowKernel RowWriter::emit(const std::string& name) {
   const RowGrid& g = run_.grid;
-  int crossings = 0;
-  held_ = loads(program_, run_.phases, wide_, crossings);
-  const Loading l = loading("near", "q");
+  held_ = loads(program_, run_.phases, wide_);
+  const Loading l = loading("q");
   for (const RowPhase& row : run_.phases) phase(row);
   const std::string in = g.whole ? "live" : "live && at(c, e) < columns";
   return {structs_,
@@ -484,16 +423,15 @@ RowKernel Emitter::emit(const std::string& name) {
 }
 
 // The row of a warp, T columns of lanes at a time; what a statistic is stands in a variable already.
-std::string Emitter::emit_following() {
+std::string RowWriter::emit_following() {
   const RowPhase& row = run_.phases.front();
   const Phase& phase = program_.phases[row.phase];
-  int crossings = 0;
-  held_ = loads(program_, run_.phases, wide_, crossings);
+  held_ = loads(program_, run_.phases, wide_);
   for (std::size_t b = 0; b < around_.statistics.size(); ++b) {
     if (!around_.statistics[b].empty()) written_[b] = true, inside_[b] = around_.statistics[b];
   }
   // Columns of two steps are on their way while one is computed: a warp has nothing else to do meanwhile.
-  const Loading l[2] = {loading("near", "q"), loading("near", "r")};
+  const Loading l[2] = {loading("q"), loading("r")};
   const std::vector<bool> wanted = needed(phase, sinks_of(phase, row));
   const std::string at =
       "  const auto at = [&](int c, int e) { return from + c * 8 * T + e / V * V * T + t * V + e % V; };\n"
@@ -505,10 +443,10 @@ std::string Emitter::emit_following() {
   code_ = "  constexpr int T = 32, C = " + str(run_.grid.runs) + ", V = " + str(run_.grid.width) +
           ", STEP = 8 * C * T;\n  const int columns = p.n;\n" + l[0].raw + l[1].raw + fetched("0", 0) +
           fetched("STEP", 1);
-  values(row, wanted, false);
+  row_values(row.phase, wanted);
   const std::string head = std::move(code_);
   code_.clear();
-  values(row, wanted, true);
+  tile_values(row.phase, wanted);
   for (const auto& one : phase.stores) store(row, one);
   std::string steps;
   for (int which = 0; which < 2; ++which) {
@@ -559,7 +497,7 @@ RowRun row_run(const Program& program, const std::vector<int>& phases, std::size
     if (k > from && phases[k] != phases[k - 1] + 1) break;  // the product may stand between
     if (!row_local(phase) || (!run.phases.empty() && !follows(program, run.phases, phase))) break;
     run.phases.push_back({phases[k], true});
-    const auto grid = grid_of(program, run.phases, wide.source, wide);
+    const auto grid = grid_of(program, run.phases, wide);
     if (!grid) {
       if (phase.domain.has(Axis::n)) break;
       continue;  // a small phase in front of one over tiles
@@ -572,24 +510,23 @@ RowRun row_run(const Program& program, const std::vector<int>& phases, std::size
 
 RowRun row_stores(const Program& program, int phase, const Wide& wide) {
   RowRun run{{{phase, false}}, {}};
-  const auto grid = grid_of(program, run.phases, wide.source, wide);
+  const auto grid = grid_of(program, run.phases, wide);
   if (!grid) return {};
   run.grid = *grid;
   return run;
 }
 
-RowKernel emit_rows(const Program& program, const RowRun& run, const std::string& name, DType source,
-                    int accumulator_word, const Wide& wide, Functions& functions) {
-  return Emitter(program, run, source, accumulator_word, wide, {}, functions).emit(name);
+RowKernel emit_rows(const Program& program, const RowRun& run, const std::string& name, int accumulator_word,
+                    const Wide& wide, Functions& functions) {
+  return RowWriter(program, run, accumulator_word, wide, {}, functions).emit(name);
 }
 
 std::string emit_following(const Program& program, int phase, const Wide& wide, const RowsAround& around,
                            Functions& functions) {
-  RowRun run{{{phase, true}}, *grid_of(program, {{phase, true}}, DType::f32, wide)};
-  int crossings = 0;
-  const auto arrays = loads(program, run.phases, wide, crossings).size();
+  RowRun run{{{phase, true}}, *grid_of(program, {{phase, true}}, wide)};
+  const auto arrays = loads(program, run.phases, wide).size();
   run.grid.runs = arrays <= 1 ? 4 : arrays <= 3 ? 2 : 1;
-  return Emitter(program, run, DType::f32, 0, wide, around, functions).emit_following();
+  return RowWriter(program, run, 0, wide, around, functions).emit_following();
 }
 
 }  // namespace postlude::inline v0::cuda

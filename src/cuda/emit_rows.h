@@ -3,13 +3,32 @@
 #pragma once
 
 #include "cuda/emit_code.h"
-#include "cuda/emit_generic.h"
 
 #include <functional>
 #include <string>
 #include <vector>
 
 namespace postlude::inline v0::cuda {
+
+// What of a shape and its memory is compiled in. Memory can be read eight columns at a time where columns are
+// contiguous, addresses and strides multiples of 16 bytes and of eight elements, types f32, bf16 or f16, and columns a
+// multiple of eight.
+struct Wide {
+  std::vector<bool> buffers;  // of the Program's, which can
+  bool accumulator = false;
+  std::vector<std::int64_t> columns{};  // of each phase
+  DType source = DType::f32;            // what the accumulator's memory holds (X's dtype for a stream)
+};
+
+// How rows lie on threads.
+struct RowGrid {
+  int threads = 32;    // a row: a power of two up to 1024
+  int runs = 1;        // of eight columns a thread
+  int width = 1;       // how many of the eight stand side by side in memory: 8, 4 or 1
+  int blocks_n = 1;    // blocks beside each other, where no statistic joins the columns
+  bool whole = false;  // no column is masked
+  [[nodiscard]] int block() const { return threads > 256 ? threads : 256; }
+};
 
 struct RowPhase {
   int phase = 0;
@@ -33,7 +52,7 @@ struct RowKernel {
   std::string structs, text;
 };
 [[nodiscard]] RowKernel emit_rows(const lower::Program& program, const RowRun& run, const std::string& name,
-                                  DType source, int accumulator_word, const Wide& wide, Functions& functions);
+                                  int accumulator_word, const Wide& wide, Functions& functions);
 
 // What stands around rows that follow a product in its own launch.
 struct RowsAround {
