@@ -1,0 +1,205 @@
+#include "cuda/emit_finish.h"
+
+#include "cuda/emit_rows.h"
+
+namespace postlude::inline v0::cuda {
+namespace {
+
+using lower::Access;
+using lower::BufferId;
+using lower::Instruction;
+using lower::Phase;
+using lower::ValueId;
+
+class FinishWriter {
+ public:
+  explicit FinishWriter(EpilogueCode& code) : c_(code), e_(code.host()), phase_(code.phase()) {}
+
+  std::string kernel();
+  std::string following_rows();
+
+ private:
+  std::string by_rows();
+  std::string by_columns();
+  std::string all();
+  std::string folded(Across across, const std::string& indent, const std::function<std::string(std::size_t)>& code_of);
+  std::string finish(Across across, const std::string& i, const std::string& j, const std::string& indent);
+
+  EpilogueCode& c_;
+  FusedEpilogue& e_;
+  const Phase& phase_;
+};
+
+// What stands where the partials of one row, one column, or of all are folded: store the statistics that launches after
+// this one read, and run the small phases.
+std::string FinishWriter::finish(Across across, const std::string& i, const std::string& j, const std::string& indent) {
+  std::string code;
+  const Place place{"t.batch", i, j, "p.n"};
+  const auto store = [&](const Access& access, const std::string& value) {
+    code += indent + store_statement(c_.program, access, e_.word(access.buffer), place, value, false) + "\n";
+  };
+  std::vector<std::string> statistic(c_.program.buffers.size());
+  for (std::size_t r = 0; r < phase_.reductions.size(); ++r) {
+    if (e_.partials[r].across != across) continue;
+    for (std::size_t k = 0; k < phase_.reductions[r].results.size(); ++k) {
+      const BufferId b = phase_.reductions[r].results[k];
+      if (b < 0) continue;
+      statistic[b] = c_.reducers[r].component("s" + str(r), k);
+      if (c_.plan.read_later[b] || c_.program.buffers[b].kind == lower::BufferKind::output)
+        store({.buffer = b}, statistic[b]);
+    }
+  }
+  for (const int p : e_.finished) {
+    const Phase& small = c_.program.phases[p];
+    if (across_of(small) != across) continue;
+    const std::string prefix = "p" + str(p) + "_v";
+    const Resolve resolve{[&](ValueId id) { return prefix + str(id); },
+                          [&](const Instruction& x) {
+                            if (x.op == Op::get || statistic[x.access.buffer].empty()) return c_.leaf(x, place);
+                            return converted(statistic[x.access.buffer], compute_type(c_.dtype(x.access.buffer)),
+                                             x.type);
+                          }};
+    code += declarations(small, needed(small, sinks(small, true, false)), place, resolve, c_.functions, indent);
+    for (const auto& one : small.stores) store(one.access, prefix + str(one.value));
+  }
+  return code;
+}
+
+// The states s0, s1, ... of reductions across `across`.
+std::string FinishWriter::folded(Across across, const std::string& indent,
+                                 const std::function<std::string(std::size_t)>& code_of) {
+  std::string text;
+  for (std::size_t r = 0; r < phase_.reductions.size(); ++r) {
+    if (e_.partials[r].across == across)
+      text += indent + "const " + c_.reducers[r].type + " s" + str(r) + " = " + code_of(r) + ";\n";
+  }
+  return text;
+}
+
+// Four rows a warp, each by eight lanes.
+std::string FinishWriter::by_rows() {
+  const auto fold = [&](std::size_t r) {
+    const std::string s = c_.reducers[r].type;
+    return "fold_lanes<" + s + ">(gather(" + c_.partials(r, "const " + s) +
+           " + ((i64)t.batch * p.tiles_n + from) * p.m + row_in, (p.tiles_n - from + 7) / 8, 8ll * p.m), 4, 32)";
+  };
+  return "  {\n    const int blocks = (p.m + 31) / 32;\n    if (block < blocks * p.batch) {\n"
+         "      t.batch = block / blocks;\n"
+         "      const int row = block % blocks * 32 + part * 4 + lane % 4, from = lane / 4, row_in = min(row, p.m - "
+         "1);\n" +
+         folded(Across::rows, "      ", fold) + "      if (row < p.m && from == 0) {\n" +
+         finish(Across::rows, "row", "0", "        ") +
+         "      }\n      return;\n    }\n    block -= blocks * p.batch;\n  }\n";
+}
+
+// 32 columns a block, eight warps each a part of their partials.
+std::string FinishWriter::by_columns() {
+  std::string shared;
+  for (std::size_t r = 0; r < phase_.reductions.size(); ++r) {
+    if (e_.partials[r].across != Across::columns) continue;
+    const std::string s = c_.reducers[r].type, c = "c" + str(r);
+    shared += "      __shared__ " + s + " " + c + "[256];\n      " + c + "[threadIdx.x] = column < p.n ? gather(" +
+              c_.partials(r, "const " + s) +
+              " + ((i64)t.batch * SLOTS_M + from) * p.n + column, to - from, p.n) : " + s + "::identity();\n";
+  }
+  const auto fold = [](std::size_t r) { return "fold_shared<32, 8>(c" + str(r) + " + lane)"; };
+  return "  {\n    const int blocks = (p.n + 31) / 32;\n    if (block < blocks * p.batch) {\n"
+         "      t.batch = block / blocks;\n"
+         "      const int column = block % blocks * 32 + lane;\n"
+         "      const int from = int((i64)SLOTS_M * part / 8), to = int((i64)SLOTS_M * (part + 1) / 8);\n" +
+         shared + "      __syncthreads();\n      if (part == 0 && column < p.n) {\n" +
+         folded(Across::columns, "        ", fold) + finish(Across::columns, "0", "column", "        ") +
+         "      }\n      return;\n    }\n    block -= blocks * p.batch;\n  }\n";
+}
+
+// Each thread gathers every 256th tile in order; lanes and warps are then folded in theirs.
+std::string FinishWriter::all() {
+  std::string gathered;
+  for (std::size_t r = 0; r < phase_.reductions.size(); ++r) {
+    if (e_.partials[r].across != Across::all) continue;
+    const std::string s = c_.reducers[r].type, all = "all" + str(r);
+    gathered += "  __shared__ " + s + " " + all +
+                "[8];\n  {\n    const i64 tiles = (i64)SLOTS_M * p.tiles_n;\n    const " + s + " x = fold_lanes<" + s +
+                ">(gather(" + c_.partials(r, "const " + s) +
+                " + t.batch * tiles + threadIdx.x, int((tiles - threadIdx.x + 255) / 256), 256), 1, 32);\n" +
+                "    if (lane == 0) " + all + "[part] = x;\n  }\n";
+  }
+  const auto fold = [](std::size_t r) { return "fold_shared<1, 8>(all" + str(r) + ")"; };
+  return "  t.batch = block;\n" + gathered + "  __syncthreads();\n  if (threadIdx.x == 0) {\n" +
+         folded(Across::all, "    ", fold) + finish(Across::all, "0", "0", "    ") + "  }\n";
+}
+
+// It folds the partials in index order and runs the small phases. Doing this in the last block to arrive needs a fence
+// a tile at device scope, which cost rowmax a fifth of its time at K = 1024.
+std::string FinishWriter::kernel() {
+  std::string code =
+      "extern \"C\" __global__ void __launch_bounds__(256) postlude_finish(const __grid_constant__ Params p) {\n"
+      "  follow_previous_launch();\n  struct { int batch; } t;\n  int block = blockIdx.x;\n  const int part = "
+      "threadIdx.x / 32, lane = threadIdx.x % 32;\n";
+  if (e_.finishes[0]) code += by_rows();
+  if (e_.finishes[1]) code += by_columns();
+  if (e_.finishes[2]) code += all();
+  return code + "}\n";
+}
+
+// The rows of the phase that follows: eight a time, by four warps that fold the partials of two each.
+std::string FinishWriter::following_rows() {
+  Wide wide;
+  wide.columns.assign(c_.program.phases.size(), std::int64_t{1} << 20);
+  for (const BufferPlace& place : c_.places) wide.buffers.push_back(place.wide);
+  RowsAround around;
+  around.word = [&](BufferId b) { return e_.word(b); };
+  around.columns = "p.word[" + str(e_.columns_word) + "]";
+  around.written.assign(c_.program.buffers.size(), false);
+  around.statistics.assign(c_.program.buffers.size(), {});
+  for (const BufferId b : e_.stored) around.written[b] = true;
+  std::string parameters, states, arguments, lanes;
+  for (std::size_t r = 0; r < phase_.reductions.size(); ++r) {
+    const ReducerText& text = c_.reducers[r];
+    const std::string s = text.type, name = "s" + str(r);
+    parameters += ", const " + s + "& " + name;
+    states += "  const " + s + " " + name + " = fold_lanes<" + s + ">(gather(" + c_.partials(r, "const " + s) +
+              " + ((i64)b * p.tiles_n + from) * p.m + row, (p.tiles_n - from + 15) / 16, 16ll * p.m), 1, 16);\n";
+    std::string list;
+    for (std::size_t k = 0; k < text.components.size(); ++k)
+      list += (k ? ", " : "") + ("__shfl_sync(~0u, x.c" + str(k) + ", lane)");
+    lanes += "DEVICE " + s + " of_lane(const " + s + "& x, int lane) { return {" + list + "}; }\n";
+    arguments += ", of_lane(" + name + ", 16 * h)";
+    for (std::size_t k = 0; k < phase_.reductions[r].results.size(); ++k) {
+      if (const BufferId b = phase_.reductions[r].results[k]; b >= 0) around.statistics[b] = text.component(name, k);
+    }
+  }
+  const std::string body = emit_following(c_.program, e_.following, wide, around, c_.functions);
+  const std::string small = finish(Across::rows, "i", "0", "    ");
+  return "#define READY_WORD " + str(e_.ready_word) + "\n" + lanes +
+         "DEVICE void follow_row(const Params& p, int b, int i, int t" + parameters + ") {\n" + body +
+         (small.empty() ? "" : "  if (t == 0) {\n    const struct { int batch; } t{b};\n" + small + "  }\n") + "}\n" +
+         "DEVICE void follow_strip(const Params& p, int b, int first, int warp, int lane) {\n"
+         "  const int row = min(first + 2 * warp + lane / 16, p.m - 1), from = lane % 16;\n" +
+         states +
+         "  #pragma unroll 1\n  for (int h = 0; h < 2; ++h)\n    if (first + 2 * warp + h < p.m) follow_row(p, b, "
+         "first + 2 * warp + h, lane" +
+         arguments + ");\n}\n";
+}
+
+}  // namespace
+
+std::string EpilogueCode::leaf(const Instruction& i, const Place& place) {
+  if (i.op == Op::get)
+    return count_expression(i, place, "p.batch", "p.m", "p.word[" + str(plan.epilogue.columns_word) + "]");
+  const BufferId b = i.access.buffer;
+  return converted(load_expression(program, i.access, host().word(b), place, places[b].unit), compute_type(dtype(b)),
+                   i.type);
+}
+
+std::string EpilogueCode::partials(std::size_t r, const std::string& type) const {
+  return "((" + type + "*)p.word[" + str(plan.epilogue.partials[r].word) + "])";
+}
+
+std::string emit_finish(EpilogueCode& code) {
+  if (code.phase().reductions.empty()) return {};
+  FinishWriter writer(code);
+  return code.host().following < 0 ? writer.kernel() : writer.following_rows();
+}
+
+}  // namespace postlude::inline v0::cuda
