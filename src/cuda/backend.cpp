@@ -10,7 +10,6 @@
 
 #include <postlude/error.h>
 
-#include <algorithm>
 #include <cstdlib>
 
 namespace postlude::inline v0::cuda {
@@ -231,17 +230,7 @@ std::string CudaExecutable::explain(ExplainPart part, const Shape& shape) const 
     if (parts == 2 && columns % 8 && !mma) why = ragged_halves;
   }
   if (why.empty()) {
-    // As if all operands were aligned.
-    std::vector<BufferPlace> places(program_->buffers.size());
-    for (std::size_t b = 0; b < places.size(); ++b) {
-      const auto& buffer = program_->buffers[b];
-      places[b] = {.tensor_map = buffer.axes.has(Axis::m) && buffer.axes.has(Axis::n) && size_of(buffer.dtype) <= 4 &&
-                                 buffer.rows == Extent{},
-                   .unit = true,
-                   .pair = columns % 2 == 0 &&
-                           (buffer.dtype == DType::bf16 || buffer.dtype == DType::f16 || buffer.dtype == DType::f32)};
-      places[b].wide = columns % 8 == 0 && places[b].pair;
-    }
+    const std::vector<BufferPlace> places = aligned_places(*program_, columns);
     std::vector<std::string> rejected;
     if (part == ExplainPart::schedule && !portable.empty()) text += portable + ":\n";
     const MainLoop loop{.a = gemm->a,
@@ -284,9 +273,7 @@ std::string CudaExecutable::explain(ExplainPart part, const Shape& shape) const 
       text += "phase " + std::to_string(epilogue.following) + ": row by row behind the product, in the same launch\n";
     generic.clear();
     for (int p = 0; p < static_cast<int>(program_->phases.size()); ++p) {
-      if (p != product_phase_ && p != epilogue.following &&
-          std::find(epilogue.finished.begin(), epilogue.finished.end(), p) == epilogue.finished.end())
-        generic.push_back(p);
+      if (!epilogue.runs(p)) generic.push_back(p);
     }
     if (part == ExplainPart::loops)
       text = "phase " + std::to_string(product_phase_) + ": on the product's fragments\n" + text;
@@ -296,15 +283,14 @@ std::string CudaExecutable::explain(ExplainPart part, const Shape& shape) const 
   if (part == ExplainPart::source && !generic.empty()) {
     Wide vectors;  // as if all were aligned
     vectors.source = gemm ? program_->accumulator : std::get<Stream>(problem_).x;
-    const auto wide = [](DType type) { return type == DType::f32 || type == DType::bf16 || type == DType::f16; };
     bool eights = true;
     for (const Phase& phase : program_->phases) {
       vectors.columns.push_back(phase.domain.has(Axis::n) ? phase.columns.at(shape.n) : 1);
       eights = eights && (!phase.domain.has(Axis::n) || vectors.columns.back() % 8 == 0);
     }
-    vectors.accumulator = eights && wide(vectors.source);
+    vectors.accumulator = eights && vector_type(vectors.source);
     for (const auto& buffer : program_->buffers)
-      vectors.buffers.push_back(eights && wide(buffer.dtype) && buffer.axes.has(Axis::n));
+      vectors.buffers.push_back(eights && vector_type(buffer.dtype) && buffer.axes.has(Axis::n));
     text += emit_generic(*program_, generic, vectors).text;
   }
   if (part == ExplainPart::loops) {

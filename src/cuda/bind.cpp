@@ -203,11 +203,9 @@ std::vector<BufferPlace> Binder::places(const Program& program, const std::vecto
     BufferPlace& place = result[i];
     place.unit = buffer.axes.has(Axis::n) && m.strides[2] == 1;
     place.wide = place.unit && columns % 8 == 0 && m.address % 16 == 0 && m.strides[0] % 8 == 0 &&
-                 m.strides[1] % 8 == 0 &&
-                 (buffer.dtype == DType::bf16 || buffer.dtype == DType::f16 || buffer.dtype == DType::f32);
+                 m.strides[1] % 8 == 0 && vector_type(buffer.dtype);
     place.pair = place.unit && columns % 2 == 0 && m.address % static_cast<std::uint64_t>(2 * size) == 0 &&
-                 m.strides[0] % 2 == 0 && m.strides[1] % 2 == 0 &&
-                 (buffer.dtype == DType::bf16 || buffer.dtype == DType::f16 || buffer.dtype == DType::f32);
+                 m.strides[0] % 2 == 0 && m.strides[1] % 2 == 0 && vector_type(buffer.dtype);
     // Whole 16 bytes a row: the engine was seen to write up to the next multiple behind a narrower tensor.
     place.tensor_map = place.unit && buffer.axes.has(Axis::m) && size <= 4 && columns * size % 16 == 0 &&
                        m.address % 16 == 0 && map_stride(m.strides[1], size, shape_.m) &&
@@ -263,7 +261,7 @@ void Binder::plan_product() {
         product_ = x_.product(x_.accumulator_, 0, loop_, x_.mma_, place, shape_, columns_, rejected, true);
       }
       if (!product_) throw Error(ErrorCode::internal, "no schedule of the plain product compiles");
-      const auto pitch = ceil_div(shape_.k * size_of(gemm->a), 16) * 16;
+      const auto pitch = round_up(shape_.k * size_of(gemm->a), 16);
       const auto batches = [&](const Bound& o) { return o.strides[0] == 0 ? 1 : shape_.batch; };
       if (repack_a_) packed_a_ = arena_.take(batches(bound_.a) * shape_.m * pitch);
       if (repack_b_) packed_b_ = arena_.take(batches(bound_.b) * shape_.n * pitch);
@@ -294,19 +292,12 @@ void Binder::plan_product() {
 
 void Binder::plan_generic() {
   for (int p = 0; p < static_cast<int>(program_.phases.size()); ++p) {
-    if (fused_) {
-      const auto& finished = product_->epilogue.finished;
-      if (p == x_.product_phase_ || p == product_->epilogue.following ||
-          std::find(finished.begin(), finished.end(), p) != finished.end())
-        continue;
-    }
-    generic_phases_.push_back(p);
+    if (!fused_ || !product_->epilogue.runs(p)) generic_phases_.push_back(p);
   }
   if (generic_phases_.empty()) return;
   // What can be read eight columns at a time.
   const auto wide = [](std::uint64_t address, const std::int64_t* strides, DType type) {
-    return (type == DType::f32 || type == DType::bf16 || type == DType::f16) && address % 16 == 0 && strides[2] == 1 &&
-           strides[0] % 8 == 0 && strides[1] % 8 == 0;
+    return vector_type(type) && address % 16 == 0 && strides[2] == 1 && strides[0] % 8 == 0 && strides[1] % 8 == 0;
   };
   Wide vectors;
   vectors.source = stream_ ? bound_.a.dtype : program_.accumulator;
@@ -399,7 +390,7 @@ void Binder::emit_repack() {
     std::int32_t rows, columns, pitch, batches;
   } matrices[2] = {};
   constexpr std::int64_t span = 512;
-  const std::int64_t size = size_of(gemm.a), pitch = ceil_div(shape_.k * size, 16) * 16 / size;
+  const std::int64_t size = size_of(gemm.a), pitch = round_up(shape_.k * size, 16) / size;
   Launch& l = launch(x_.load(product_source(gemm.a, gemm.b)), "postlude_repack");
   std::int64_t blocks = 1, batches = 0;
   const auto add = [&](Unpacked& m, const Bound& from, int rows_axis, int k_axis, std::int64_t rows, std::size_t to) {
@@ -428,7 +419,7 @@ void Binder::emit_product() {
   const FusedEpilogue& e = product_->epilogue;
   const Schedule& s = product_->schedule;
   const auto& gemm = std::get<Gemm>(x_.problem_);
-  const std::int64_t size = size_of(gemm.a), pitch = ceil_div(shape_.k * size, 16) * 16 / size;
+  const std::int64_t size = size_of(gemm.a), pitch = round_up(shape_.k * size, 16) / size;
   emit_repack();
   const int bk = static_cast<int>(k_bytes(s) / size);
   const auto describe = [&](const void* data, DType type, const std::vector<Dimension>& dimensions, int row_bytes) {

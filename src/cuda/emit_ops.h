@@ -17,6 +17,10 @@ namespace postlude::inline v0::cuda {
 [[nodiscard]] std::string device_literal(const Literal& literal, DType type);
 [[nodiscard]] std::string device_literal(double value, DType type);
 
+// Whether vector.cu reads and writes neighbours of this type in memory together.
+[[nodiscard]] inline bool vector_type(DType type) {
+  return type == DType::f32 || type == DType::bf16 || type == DType::f16;
+}
 // A value of type `from` as one of type `to`; both are types that values are computed in.
 [[nodiscard]] std::string converted(const std::string& value, DType from, DType to);
 // A value rounded to nearest even to what memory of `dtype` holds, as compute_type(dtype).

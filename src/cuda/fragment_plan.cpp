@@ -325,6 +325,19 @@ void Planner::follow(int phase) {
 
 }  // namespace
 
+std::vector<BufferPlace> aligned_places(const Program& program, std::int64_t columns) {
+  std::vector<BufferPlace> places;
+  for (const auto& buffer : program.buffers) {
+    const bool vectors = vector_type(buffer.dtype);
+    places.push_back(
+        {.tensor_map = level_of(buffer.axes) == Level::element && size_of(buffer.dtype) <= 4 && buffer.rows == Extent{},
+         .unit = true,
+         .pair = columns % 2 == 0 && vectors,
+         .wide = columns % 8 == 0 && vectors});
+  }
+  return places;
+}
+
 int accumulator_parts(const Phase& phase) {
   for (const Instruction& i : phase.code) {
     if (i.op == Op::acc && !i.access.columns.steps.empty()) return 2;

@@ -26,6 +26,9 @@ struct BufferPlace {
   bool operator==(const BufferPlace&) const = default;
 };
 
+// Those of a Program's buffers if all memory were aligned. `columns`: the phase's.
+[[nodiscard]] std::vector<BufferPlace> aligned_places(const lower::Program& program, std::int64_t columns);
+
 // A reduction across tiles: rows (over N), columns (over M) or everything.
 enum class Across : std::uint8_t { rows, columns, all };
 

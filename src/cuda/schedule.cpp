@@ -1,5 +1,7 @@
 #include "cuda/schedule.h"
 
+#include "core/divide.h"
+
 #include <postlude/error.h>
 
 #include <algorithm>
@@ -172,7 +174,6 @@ double mma_clocks(const Schedule& s, const EpilogueNeeds& needs, double tiles, d
 
 std::vector<Schedule> rank(const EpilogueNeeds& needs, std::int64_t batch, std::int64_t m, std::int64_t columns,
                            std::int64_t k, int multiprocessors, bool mma) {
-  const auto ceil_div = [](std::int64_t a, std::int64_t b) { return (a + b - 1) / b; };
   struct Ranked {
     Schedule schedule;
     double clocks;

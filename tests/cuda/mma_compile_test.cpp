@@ -23,14 +23,7 @@ class MmaCompiles : public testing::TestWithParam<Case> {};
 // The epilogue where every operand and output is aligned.
 FusedEpilogue aligned(const Graph& graph, const Gemm& gemm) {
   const lower::Program program = lower::lower(graph.data(), gemm);
-  std::vector<BufferPlace> places;
-  for (const auto& buffer : program.buffers) {
-    places.push_back({.tensor_map = buffer.axes.has(Axis::m) && buffer.axes.has(Axis::n) &&
-                                    size_of(buffer.dtype) <= 4 && buffer.rows == Extent{},
-                      .unit = true,
-                      .pair = buffer.dtype == DType::bf16 || buffer.dtype == DType::f16 || buffer.dtype == DType::f32});
-  }
-  return emit_fragment(program, 0, places, false);
+  return emit_fragment(program, 0, aligned_places(program, 4096), false);
 }
 
 TEST_P(MmaCompiles, WithoutSpills) {
