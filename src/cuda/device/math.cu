@@ -118,7 +118,7 @@ DEVICE float round_bf16(float x, int mode, float u) { return round_to_format(x, 
 DEVICE float round_f16(float x, int mode, float u) { return round_to_format(x, 11, -14, 65504.f, false, mode, u); }
 DEVICE float round_e4m3(float x, int mode, float u) { return round_to_format(x, 4, -6, 448.f, true, mode, u); }
 DEVICE float round_e5m2(float x, int mode, float u) { return round_to_format(x, 3, -14, 57344.f, true, mode, u); }
-DEVICE float round_bf16(float x) { return bf16_to_f32(f32_to_bf16(x)); }
+DEVICE float round_bf16(float x) { return __uint_as_float(f32x2_to_bf16(0.f, x)); }
 DEVICE float round_f16(float x) { return f16_to_f32(f32_to_f16(x)); }
 DEVICE float round_e4m3(float x) { return e4m3_to_f32(f32_to_e4m3(x)); }
 DEVICE float round_e5m2(float x) { return e5m2_to_f32(f32_to_e5m2(x)); }
