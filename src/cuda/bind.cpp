@@ -108,6 +108,7 @@ class Binder {
   enum class Major { k, mn, repack };
 
   void limits() const;
+  [[nodiscard]] int home(BufferId crossing) const;
   void memories();
   Major major(const Bound& operand, int rows_axis, int k_axis, std::int64_t rows, bool mn_allowed) const;
   std::vector<BufferPlace> places(const Program& program, const std::vector<Memory>& memory,
@@ -129,6 +130,7 @@ class Binder {
   std::uint64_t base_ = 0;
   std::vector<Memory> memory_;  // of the Program's buffers; workspace ones are offsets until base_ is known
   std::vector<std::size_t> workspace_at_;
+  std::vector<int> lives_in_;  // the output that lends a crossing its memory, or -1
 
   bool stream_ = false, fused_ = false;
   std::int64_t columns_ = 0;  // of the fused phase
@@ -163,15 +165,56 @@ void Binder::limits() const {
   }
 }
 
+// The output in whose memory a crossing can live until the phase that reads it makes the output of it, element by
+// element; -1: none. A whole-row phase then moves half the bytes, and needs no workspace.
+int Binder::home(BufferId crossing) const {
+  const lower::Buffer& value = program_.buffers[crossing];
+  if (value.kind != BufferKind::crossing || !(value.axes.has(Axis::m) && value.axes.has(Axis::n))) return -1;
+  const auto plain = [](const lower::Access& access) { return access.columns.identity() && access.divide_rows == 1; };
+  const Phase* reader = nullptr;
+  for (const Phase& phase : program_.phases) {
+    for (const auto& instruction : phase.code) {
+      if (instruction.op != Op::operand || instruction.access.buffer != crossing) continue;
+      if ((reader && reader != &phase) || !plain(instruction.access)) return -1;
+      reader = &phase;
+    }
+    for (const auto& store : phase.stores) {
+      if (store.access.buffer == crossing && !plain(store.access)) return -1;
+    }
+  }
+  if (!reader || !reader->reductions.empty()) return -1;
+  for (const auto& store : reader->stores) {
+    const BufferId b = store.access.buffer;
+    const lower::Buffer& output = program_.buffers[b];
+    const void* data = b < static_cast<int>(bound_.buffers.size()) ? bound_.buffers[b].data : nullptr;
+    const auto in_place = [&](const Bound& operand) { return operand.data == data; };
+    const bool read = std::any_of(program_.phases.begin(), program_.phases.end(), [&](const Phase& phase) {
+      return std::any_of(phase.code.begin(), phase.code.end(),
+                         [&](const auto& i) { return i.op == Op::operand && i.access.buffer == b; });
+    });
+    if (output.kind == BufferKind::output && output.dtype == value.dtype && output.axes == value.axes &&
+        output.rows == value.rows && output.columns == value.columns && plain(store.access) && !read &&
+        !in_place(bound_.a) && !in_place(bound_.b) &&
+        std::none_of(bound_.buffers.begin(), bound_.buffers.begin() + program_.operands, in_place))
+      return b;
+  }
+  return -1;
+}
+
 void Binder::memories() {
   memory_.resize(program_.buffers.size());
   workspace_at_.assign(program_.buffers.size(), 0);
+  lives_in_.assign(program_.buffers.size(), -1);
   for (std::size_t i = 0; i < program_.buffers.size(); ++i) {
     const lower::Buffer& buffer = program_.buffers[i];
     Memory& m = memory_[i];
     if (buffer.kind == BufferKind::operand || buffer.kind == BufferKind::output) {
       m.address = reinterpret_cast<std::uint64_t>(bound_.buffers[i].data);
       std::copy_n(bound_.buffers[i].strides.begin(), 3, m.strides);
+      continue;
+    }
+    if (const int b = home(static_cast<BufferId>(i)); b >= 0) {
+      lives_in_[i] = b, m = memory_[b];
       continue;
     }
     const std::int64_t rows = buffer.axes.has(Axis::m) ? buffer.rows.at(shape_.m) : 1;
@@ -463,7 +506,7 @@ void Binder::emit_product() {
   const Program& program = fused_ ? program_ : x_.accumulator_;
   std::vector<Memory> memory = memory_;
   if (!fused_) memory = {{base_ + accumulator_, {shape_.m * shape_.n, shape_.n, 1}}};
-  const auto subtile = [&](BufferId b, const lower::ColumnMap& columns) {
+  const auto subtile = [&](BufferId b, const lower::ColumnMap& columns, int rows) {
     const lower::Buffer& buffer = program.buffers[b];
     const std::int64_t bytes = size_of(buffer.dtype);
     // A half of all columns is a tensor of its own, so that its last subtile ends where it does; groups lie in the
@@ -475,12 +518,15 @@ void Binder::emit_product() {
     const int row_bytes = static_cast<int>(std::min<std::int64_t>(128, s.sub_n * bytes));
     maps.push_back(describe(reinterpret_cast<const void*>(address), buffer.dtype,
                             {{width, 1, static_cast<int>(row_bytes / bytes)},
-                             {shape_.m, memory[b].strides[1], 64},
+                             {shape_.m, memory[b].strides[1], rows},
                              {memory[b].strides[0] ? shape_.batch : 1, memory[b].strides[0], 1}},
                             row_bytes));
   };
-  for (std::size_t k = 0; k < e.columns.size(); ++k)
-    subtile(k < e.loaded.size() ? e.loaded[k] : e.stored[k - e.loaded.size()], e.columns[k]);
+  // A consumer's four warps load a subtile together; each stores its own rows of one.
+  for (std::size_t k = 0; k < e.columns.size(); ++k) {
+    if (k < e.loaded.size()) subtile(e.loaded[k], e.columns[k], 64);
+    else subtile(e.stored[k - e.loaded.size()], e.columns[k], 16);
+  }
 
   std::vector<std::uint64_t> words(std::max(1, e.words));
   words[e.columns_word] = static_cast<std::uint64_t>(shape_.n);
@@ -605,7 +651,8 @@ std::unique_ptr<BoundCall> Binder::run() {
   if (arena_.size()) check(driver().MemsetD8(base_, 0, arena_.size()), "clearing a workspace");
   for (std::size_t b = 0; b < memory_.size(); ++b) {
     const BufferKind kind = program_.buffers[b].kind;
-    if (kind != BufferKind::operand && kind != BufferKind::output) memory_[b].address = base_ + workspace_at_[b];
+    if (kind != BufferKind::operand && kind != BufferKind::output && lives_in_[b] < 0)
+      memory_[b].address = base_ + workspace_at_[b];
   }
   emit_generic_phases(true);
   if (product_) emit_product();

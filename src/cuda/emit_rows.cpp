@@ -23,6 +23,8 @@ bool along(const Phase& phase, ValueId id) { return phase.code[id].axes.has(Axis
 
 // Registers of a thread that may hold a row, of the 64 that 1024 threads leave each.
 constexpr int held_registers = 32;
+// Registers of a warp that follows a product, of 120, for columns on their way.
+constexpr int following_registers = 64;
 
 bool row_local(const Phase& phase) {
   if (!phase.domain.has(Axis::m)) return false;
@@ -158,7 +160,10 @@ class RowWriter {
   struct Loading {
     std::string raw, numbers, fetched, unpacked, held;
   };
-  Loading loading(const std::string& raw) const;
+  Loading loading(const std::string& raw, const std::function<bool(const Held&)>& which) const;
+  [[nodiscard]] bool kept(const Held& h) const {  // every row reads it
+    return !h.accumulator && !program_.buffers[h.access.buffer].axes.has(Axis::m);
+  }
   void phase(const RowPhase& row);
   void row_values(int phase, std::vector<bool> wanted);
   void tile_values(int phase, const std::vector<bool>& wanted);
@@ -205,11 +210,10 @@ std::string RowWriter::fetch(const Held& h, std::size_t k, const std::string& ra
   const std::string at =
       h.accumulator ? address_arguments(accumulator_word_, "b", "i", "", true) : element_address(h.access);
   const bool written = !h.accumulator && !around_.written.empty() && around_.written[h.access.buffer];
-  const bool kept = !h.accumulator && !program_.buffers[h.access.buffer].axes.has(Axis::m);  // every row reads it
   return "    fetch_" + storage_name(dtype(h)) + "<V, " +
-         (written ? "WRITTEN_HERE"
-          : kept  ? "KEPT"
-                  : "ONCE") +
+         (written   ? "WRITTEN_HERE"
+          : kept(h) ? "KEPT"
+                    : "ONCE") +
          ">(" + at + ", near(c, 0), near(c, 4), " + raw + str(k) + "[c]);\n";
 }
 
@@ -222,10 +226,11 @@ std::string RowWriter::load(const Held& h, std::size_t k, const std::string& raw
          ";\n";
 }
 
-RowWriter::Loading RowWriter::loading(const std::string& raw) const {
+RowWriter::Loading RowWriter::loading(const std::string& raw, const std::function<bool(const Held&)>& which) const {
   Loading l;
   const std::string each = "  #pragma unroll\n  for (int c = 0; c < C; ++c) {\n";
   for (std::size_t k = 0; k < held_.size(); ++k) {
+    if (!which(held_[k])) continue;
     const std::string number = str(k);
     l.numbers += "  " + device_type(compute_type(dtype(held_[k]))) + " h" + number + "[C][8];\n";
     l.unpacked += load(held_[k], k, raw);
@@ -289,10 +294,9 @@ void RowWriter::tile_values(int index, const std::vector<bool>& wanted) {
     if (!wanted[id] || !along(phase, id)) continue;
     const Instruction& i = phase.code[id];
     if (is_held(i)) continue;
-    // Beside f32 a block has time for a branch: a stream's softmax 0.88 of a copy's bandwidth instead of 0.81. In bf16
-    // it lost 2 %, behind a product as much.
-    if (vector_form(phase, i) == "vec_div" && run_.grid.width == 4 && !around_.word && along(phase, i.args[0]) &&
-        !along(phase, i.args[1])) {
+    // Here a warp has time for a branch: a stream's softmax takes 0.89 of a copy's bandwidth instead of 0.81 in f32,
+    // 0.82 to 0.90 instead of 0.78 in bf16.
+    if (vector_form(phase, i) == "vec_div" && along(phase, i.args[0]) && !along(phase, i.args[1])) {
       const std::string v = at.array(id);
       code_ += "    float " + v + "[8];\n    vec_div_by(" + v + ", " + at.array(i.args[0]) + ", " +
                at.value(i.args[1]) + ");\n";
@@ -402,7 +406,7 @@ void RowWriter::phase(const RowPhase& row) {
 RowKernel RowWriter::emit(const std::string& name) {
   const RowGrid& g = run_.grid;
   held_ = loads(program_, run_.phases, wide_);
-  const Loading l = loading("q");
+  const Loading l = loading("q", [](const Held&) { return true; });
   for (const RowPhase& row : run_.phases) phase(row);
   const std::string in = g.whole ? "live" : "live && at(c, e) < columns";
   return {structs_,
@@ -411,8 +415,9 @@ RowKernel RowWriter::emit(const std::string& name) {
               "  // T threads a row, C times eight columns each, V of them side by side.\n  constexpr int T = " +
               str(g.threads) + ", C = " + str(g.runs) + ", V = " + str(g.width) + ", BLOCK = " + str(g.block()) +
               ";\n  follow_previous_launch();\n"
-              "  const int t = threadIdx.x % T, raw = blockIdx.x * (BLOCK / T) + threadIdx.x / T, i = min(raw, rows - "
-              "1), b = blockIdx.z, first = blockIdx.y * (8 * C * T);\n"
+              "  // The last rows first: of what was just written, they are what L2 still has.\n"
+              "  const int t = threadIdx.x % T, raw = (gridDim.x - 1 - blockIdx.x) * (BLOCK / T) + threadIdx.x / T;\n"
+              "  const int i = min(raw, rows - 1), b = gridDim.z - 1 - blockIdx.z, first = blockIdx.y * (8 * C * T);\n"
               "  const bool live = raw < rows, leads = live && t == 0;\n"
               "  const auto at = [&](int c, int e) { return first + c * 8 * T + e / V * V * T + t * V + e % V; };\n"
               "  const auto near = [&](int c, int e) { return " +
@@ -430,33 +435,43 @@ std::string RowWriter::emit_following() {
   for (std::size_t b = 0; b < around_.statistics.size(); ++b) {
     if (!around_.statistics[b].empty()) written_[b] = true, inside_[b] = around_.statistics[b];
   }
-  // Columns of two steps are on their way while one is computed: a warp has nothing else to do meanwhile.
-  const Loading l[2] = {loading("q"), loading("r")};
+  // Columns of several steps are on their way while one is computed: a warp has nothing else to do meanwhile. What
+  // every row reads lies in L1.
+  const auto moves = [&](const Held& h) { return h.wide && !kept(h); };
+  int registers = 0;  // of a step's columns on their way
+  for (const Held& h : held_) registers += moves(h) ? run_.grid.runs * 2 * static_cast<int>(size_of(dtype(h))) : 0;
+  const int depth = registers ? std::clamp(following_registers / registers, 2, 4) : 1;
+  const Loading near = loading("k", [&](const Held& h) { return !moves(h); });
+  std::vector<Loading> far;
+  for (int d = 0; d < depth; ++d) far.push_back(loading("q" + str(d) + "_", moves));
   const std::vector<bool> wanted = needed(phase, sinks_of(phase, row));
   const std::string at =
       "  const auto at = [&](int c, int e) { return from + c * 8 * T + e / V * V * T + t * V + e % V; };\n"
       "  const auto near = [&](int c, int e) { return min(at(c, e / V * V), columns - V) + e % V; };\n"
       "  const auto in = [&](int c, int e) { return at(c, e) < columns; };\n";
-  const auto fetched = [&](const std::string& from, int which) {
-    return "  if (" + from + " < columns) {\n  const int from = " + from + ";\n" + at + l[which].fetched + "  }\n";
+  const auto fetched = [&](const std::string& from, const Loading& l) {
+    if (l.fetched.empty()) return std::string();
+    return "  if (" + from + " < columns) {\n  const int from = " + from + ";\n" + at + l.fetched + "  }\n";
   };
   code_ = "  constexpr int T = 32, C = " + str(run_.grid.runs) + ", V = " + str(run_.grid.width) +
-          ", STEP = 8 * C * T;\n  const int columns = p.n;\n" + l[0].raw + l[1].raw + fetched("0", 0) +
-          fetched("STEP", 1);
+          ", STEP = 8 * C * T;\n  const int columns = p.n;\n";
+  for (int d = 0; d < depth; ++d) code_ += far[d].raw + fetched(str(d) + " * STEP", far[d]);
   row_values(row.phase, wanted);
   const std::string head = std::move(code_);
   code_.clear();
   tile_values(row.phase, wanted);
   for (const auto& one : phase.stores) store(row, one);
   std::string steps;
-  for (int which = 0; which < 2; ++which) {
-    const std::string from = which ? "first + STEP" : "first", next = which ? "first + 3 * STEP" : "first + 2 * STEP";
-    steps += "  if (" + from + " < columns) {\n" + l[which].numbers + "  {\n  const int from = " + from + ";\n" + at +
-             l[which].unpacked + "  }\n" + (l[which].fetched.empty() ? "" : fetched(next, which)) +
-             "  __syncwarp();\n" + l[which].held + "  const int from = " + from + ";\n" + at +
+  for (int d = 0; d < depth; ++d) {
+    const std::string from = "first + " + str(d) + " * STEP";
+    steps += "  if (" + from + " < columns) {\n" + near.raw + near.numbers + far[d].numbers +
+             "  {\n  const int from = " + from + ";\n" + at + near.fetched + far[d].unpacked + "  }\n" +
+             fetched("first + " + str(d + depth) + " * STEP", far[d]) + "  __syncwarp();\n" + far[d].held +
+             "  const int from = " + from + ";\n" + at + near.unpacked +
              "  #pragma unroll\n  for (int c = 0; c < C; ++c) {\n" + code_ + "  }\n  }\n";
   }
-  code_ = head + "  #pragma unroll 1\n  for (int first = 0; first < columns; first += 2 * STEP) {\n" + steps + "  }\n";
+  code_ = head + "  #pragma unroll 1\n  for (int first = 0; first < columns; first += " + str(depth) + " * STEP) {\n" +
+          steps + "  }\n";
   return code_;
 }
 
@@ -524,8 +539,7 @@ RowKernel emit_rows(const Program& program, const RowRun& run, const std::string
 std::string emit_following(const Program& program, int phase, const Wide& wide, const RowsAround& around,
                            Functions& functions) {
   RowRun run{{{phase, true}}, *grid_of(program, {{phase, true}}, wide)};
-  const auto arrays = loads(program, run.phases, wide).size();
-  run.grid.runs = arrays <= 1 ? 4 : arrays <= 3 ? 2 : 1;
+  run.grid.runs = 2;
   return RowWriter(program, run, 0, wide, around, functions).emit_following();
 }
 

@@ -66,7 +66,7 @@ int shared_bytes(const Schedule& s, const EpilogueNeeds& n) {
                     consumers(s) * (d_bytes(s, n) + s.aux_stages * aux_bytes(s, n) + n.scratch_bytes));
   }
   return 1024 + s.stages * (s.bm + s.bn) * 128 + 2 * s.d_buffers * d_bytes(s, n) + 2 * s.aux_stages * aux_bytes(s, n) +
-         2 * n.scratch_bytes + 16 * s.stages + 32 * s.aux_stages + (n.follows ? 32 : 0);
+         2 * n.scratch_bytes + 16 * s.stages + 32 * s.aux_stages + (n.follows ? 48 : 0);
 }
 
 std::string illegal(const Schedule& s, const EpilogueNeeds& n) {
@@ -112,7 +112,7 @@ Schedule fill_shared(Schedule tile, const EpilogueNeeds& needs) {
   };
   // Stages first: the fifth is worth more than wide subtiles (16384 x 4096 x 1024, bias_gelu_res_aux: 1.13 of cuBLAS
   // with five and 32 columns, 1.20 with four and 64). Then wide subtiles, which mean few barriers, and a third buffer.
-  constexpr Staging stagings[] = {{64, 3, 2}, {32, 4, 2}, {32, 3, 2}, {64, 2, 2}, {32, 2, 2}, {32, 2, 1}};
+  constexpr Staging stagings[] = {{64, 2, 4}, {64, 2, 2}, {32, 2, 4}, {32, 2, 2}, {32, 2, 1}};
   if (tile.mma) {
     tile.d_buffers = 1;
     for (const int sub_n : {64, 32}) {
@@ -205,16 +205,18 @@ std::vector<Schedule> rank(const EpilogueNeeds& needs, std::int64_t batch, std::
     if (needs.promoted && s.ping_pong)
       clocks *=
           2;  // its additions leave the tensor cores idle (4096^3: 128x64 0.73 of cuBLAS, cooperative 128x128 0.58)
-    s.raster = 8;
+    // Where all of B stays in L2, few rows of tiles at a time leave room for it beside what is loaded and stored, and
+    // rows are written whole (16384 x 4096 x 1024, bias_gelu_res_aux: 1.08 of cuBLAS, with eight 1.14).
+    if (double(columns) * needs.parts * double(k) * needs.element_bytes <= 16e6) s.raster = 2;
     ranked.push_back({s, clocks});
   }
   std::stable_sort(ranked.begin(), ranked.end(), [](const Ranked& a, const Ranked& b) { return a.clocks < b.clocks; });
   std::vector<Schedule> best;
   for (const Ranked& r : ranked) {
     best.push_back(r.schedule);
-    // Narrow subtiles of the portable kernel take fewer registers: dgelu_dbias on sm_80 and bce on sm_90 spill with
-    // wide ones.
-    if (Schedule narrow = r.schedule; mma && narrow.sub_n == 64) {
+    // Narrow subtiles take fewer registers. 8192^3: xent spills in 128x192 with wide ones, and 128x160 is 4% slower;
+    // the portable kernel: dgelu_dbias on sm_80.
+    if (Schedule narrow = r.schedule; narrow.sub_n == 64) {
       narrow.sub_n = 32;
       if (illegal(narrow, needs).empty()) best.push_back(narrow);
     }

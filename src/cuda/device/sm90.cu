@@ -62,10 +62,11 @@ template <int size> DEVICE void subtile_load(const TensorMap& map, u32 to, u32 b
   for (int box = 0; box < SUB_N * size / row_bytes; ++box)
     tma_load(to + box * 64 * row_bytes, map, bar, col + box * (row_bytes / size), row, batch);
 }
+// The 16 rows of a staged subtile that begin at row `row` of the output: those of one warp.
 template <int size> DEVICE void subtile_store(const TensorMap& map, u32 from, int row, int col, int batch) {
   constexpr int row_bytes = SUB_N * size < 128 ? SUB_N * size : 128;
   #pragma unroll
   for (int box = 0; box < SUB_N * size / row_bytes; ++box)
-    tma_store(map, from + box * 64 * row_bytes, col + box * (row_bytes / size), row, batch);
+    tma_store(map, from + (box * 64 + row % 64) * row_bytes, col + box * (row_bytes / size), row, batch);
 }
 )cuda"

@@ -94,10 +94,17 @@ DEVICE void count_tiles(const Params& p, u32 done, u32 counted) {
   }
 }
 
-DEVICE void follow(const Params& p, int warp, int lane) {
+// Two rows a warp at a time, in turns drawn from `turn` in shared memory: by the fourth warpgroup from the start, and by
+// consumers that have no tile left.
+DEVICE void follow(const Params& p, u32 turn, int lane) {
   constexpr int STRIPS = BM / 8;  // of eight rows; each goes to another block, so that the last rows are soon done
   const int strips = p.batch * p.tiles_m * STRIPS;
-  for (int s = blockIdx.x; s < strips; s += gridDim.x) {
+  while (true) {
+    u32 drawn = 0;
+    if (lane == 0) asm volatile("atom.shared::cta.add.u32 %0, [%1], 1;" : "=r"(drawn) : "r"(turn) : "memory");
+    drawn = __shfl_sync(~0u, drawn, 0);
+    const int s = blockIdx.x + drawn / 4 * gridDim.x;
+    if (s >= strips) return;
     const int batch = s / STRIPS / p.tiles_m, tile_m = s / STRIPS % p.tiles_m;
     u32* ready = ready_counter(p, batch, tile_m);
     if (lane == 0) {
@@ -111,7 +118,7 @@ DEVICE void follow(const Params& p, int warp, int lane) {
     __syncwarp();
     u32 seen = 0;
     if (lane == 0) seen = atomicAdd(ready + 1, 1);
-    follow_strip(p, batch, opaque(tile_m * BM + s % STRIPS * 8), warp, lane);
+    follow_strip(p, batch, opaque(tile_m * BM + s % STRIPS * 8), drawn % 4, lane);
     if (lane == 0 && seen == STRIPS * 4 - 1) ready[0] = 0, ready[1] = 0;  // all have seen it: as it was
   }
 }
@@ -124,7 +131,7 @@ extern "C" __global__ void __launch_bounds__(384 + 128 * FOLLOWS, 1) postlude_ge
   extern __shared__ u8 dynamic_shared[];
   const u32 smem = (smem_address(dynamic_shared) + 1023) & ~1023u;
   const u32 full = smem + SMEM_BARRIERS, empty = full + 8 * STAGES, aux_full = empty + 8 * STAGES,
-            aux_empty = aux_full + 16 * AUX_STAGES, done = aux_empty + 16 * AUX_STAGES, counted = done + 16;
+            aux_empty = aux_full + 16 * AUX_STAGES, done = aux_empty + 16 * AUX_STAGES, counted = done + 16, turn = counted + 16;
   const int warpgroup = __shfl_sync(~0u, threadIdx.x / 128, 0), warp = __shfl_sync(~0u, threadIdx.x / 32 % 4, 0);
 
   if (threadIdx.x == 0) {
@@ -137,7 +144,8 @@ extern "C" __global__ void __launch_bounds__(384 + 128 * FOLLOWS, 1) postlude_ge
       mbarrier_init(aux_empty + 8 * i, 4);
     }
 #if FOLLOWS
-    for (int i = 0; i < 4; ++i) mbarrier_init(done + 8 * i, 1);
+    for (int i = 0; i < 2; ++i) mbarrier_init(done + 8 * i, 4), mbarrier_init(counted + 8 * i, 1);
+    asm volatile("st.shared.u32 [%0], 0;" ::"r"(turn) : "memory");
 #endif
     asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
     fence_async_shared();
@@ -164,7 +172,7 @@ extern "C" __global__ void __launch_bounds__(384 + 128 * FOLLOWS, 1) postlude_ge
 #if FOLLOWS
   } else if (warpgroup == 3) {
     registers_shrink<FOLLOWING_REGISTERS>();
-    follow(p, warp, lane_id());
+    follow(p, turn, lane_id());
 #endif
   } else {
     registers_grow<CONSUMER_REGISTERS>();
@@ -172,7 +180,6 @@ extern "C" __global__ void __launch_bounds__(384 + 128 * FOLLOWS, 1) postlude_ge
     const u32 own_d = smem + SMEM_D + wg * D_BUFFERS * D_BYTES, own_barrier = 1 + wg, order = 3;
     const u32 own_aux = smem + SMEM_AUX + wg * AUX_STAGES * AUX_BYTES;
     const u32 own_full = aux_full + 8 * AUX_STAGES * wg, own_empty = aux_empty + 8 * AUX_STAGES * wg;
-    const bool leader = threadIdx.x % 128 == 0;
     int d_buffer = 0, aux_stage = 0;
 #if FOLLOWS
     int tiles_done = 0;  // of those that this consumer has begun to store
@@ -275,6 +282,10 @@ extern "C" __global__ void __launch_bounds__(384 + 128 * FOLLOWS, 1) postlude_ge
         #pragma unroll
         for (int i = 0; i < MI; ++i) {
           const u32 d = own_d + d_buffer * D_BYTES;
+#if STORES
+          if (lane == 0) tma_store_wait_read<D_BUFFERS - 1>();  // this buffer's last store has read it
+          __syncwarp();
+#endif
 #if AUX_STAGES
           mbarrier_wait(own_full + 8 * aux_stage, aux_phase);
           epilogue.load(tile, own_aux + aux_stage * AUX_BYTES);
@@ -298,15 +309,14 @@ extern "C" __global__ void __launch_bounds__(384 + 128 * FOLLOWS, 1) postlude_ge
           epilogue.copy(p, tile, group, i, d);
 #endif
 #if STORES
-          // One barrier a subtile: before it the leader makes sure that the buffer of the next subtile has been read.
+          // Each warp stores the rows that it staged itself: no warp waits for another.
           fence_async_shared();
-          if (leader) tma_store_wait_read<D_BUFFERS - 2>();
-          named_sync(own_barrier, 128);
+          __syncwarp();
+          if (lane == 0) {
 #if FOLLOWS
-          if (group == 0 && i == 0 && leader && sequence >= 2) tile_done();
+            if (group == 0 && i == 0 && sequence >= 2) tile_done();
 #endif
-          if (leader) {
-            store_issue(p, d, tile.row + i * 64, tile.col + group * SUB_N, tile.batch);
+            store_issue(p, d, tile.row + i * 64 + warp * 16, tile.col + group * SUB_N, tile.batch);
             tma_store_commit();
           }
           if (++d_buffer == D_BUFFERS) d_buffer = 0;
@@ -316,10 +326,11 @@ extern "C" __global__ void __launch_bounds__(384 + 128 * FOLLOWS, 1) postlude_ge
       epilogue.end(p, tile);
     }
 #if FOLLOWS
-    named_sync(own_barrier, 128);
-    if (leader && sequence >= 2) tile_done();  // it had a tile
+    __syncwarp();
+    if (lane == 0 && sequence >= 2) tile_done();  // it had a tile
+    follow(p, turn, lane);
 #elif STORES
-    if (leader) tma_store_wait();
+    if (lane == 0) tma_store_wait();
 #endif
   }
 }

@@ -97,11 +97,12 @@ DEVICE void vec_div(float (&y)[8], const float (&a)[8], const float (&b)[8]) {
 }
 
 // The same by one number for all. Where nothing is near the ends of the range, nothing needs to be scaled or chosen: five
-// instructions an element for thirteen. One branch for eight elements, so only where other warps hide it.
+// instructions an element for thirteen. One branch for eight elements, so only where other warps hide it. (fminf and fmaxf pass
+// over NaN, which the short way divides as well.)
 DEVICE void vec_div_by(float (&y)[8], const float (&a)[8], float b) {
-  bool plain = fabsf(b) >= 0x1p-60f & fabsf(b) <= 0x1p+60f;
-  EACH plain = plain & ((fabsf(a[e]) >= 0x1p-60f & fabsf(a[e]) <= 0x1p+60f) | __float_as_uint(a[e]) == 0u);
-  if (plain) {
+  float least = fabsf(b), most = least;
+  EACH least = fminf(least, fabsf(a[e])), most = fmaxf(most, fabsf(a[e]));
+  if (least >= 0x1p-60f & most <= 0x1p+60f) {
     const float inverse = fast_reciprocal(b);
     float quotient[8], rest[8];
     EACH quotient[e] = a[e] * inverse;
