@@ -127,7 +127,7 @@ class Emitter {
     }
     program_.operands = static_cast<std::int32_t>(graph.operands.size());
     program_.outputs = static_cast<std::int32_t>(work_.outputs.size());
-    for (const Divisibility& d : inferred_.inference.divisibility) program_.rules.push_back({d.columns, d.divisor});
+    program_.rules = inferred_.inference.divisibility;
 
     results_.resize(items_.size());
     crossing_.assign(items_.size(), -1);

@@ -93,7 +93,7 @@ std::string Program::print() const {
   std::string s = "program " + name + ": accumulator " + std::string(postlude::name(accumulator)) +
                   (batched ? ", batched" : "") + "\n";
   for (const Buffer& b : buffers) s += "  " + print_buffer(b);
-  for (const ShapeRule& r : rules)
+  for (const Divisibility& r : rules)
     s += "  rule: " + std::to_string(r.divisor) + " divides " + print_extent(r.columns, 'N') + "\n";
   for (std::size_t p = 0; p < phases.size(); ++p) {
     const Phase& phase = phases[p];

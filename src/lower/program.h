@@ -12,7 +12,7 @@
 // n they mean at j. So SwiGLU is two `acc` instructions with pieces 0 and 1, and one store.
 #pragma once
 
-#include "graph/ir.h"
+#include "graph/verify.h"
 
 #include <cstdint>
 #include <memory>
@@ -156,11 +156,6 @@ void for_each_use(P& phase, Body&& body) {
   }
 }
 
-struct ShapeRule {  // from a chunk: `divisor` divides columns.at(N)
-  Extent columns;
-  std::int64_t divisor = 1;
-};
-
 struct Program {
   std::string name;
   DType accumulator = DType::f32;
@@ -169,7 +164,7 @@ struct Program {
   std::int32_t operands = 0;    // how many of each stand first
   std::int32_t outputs = 0;
   std::vector<Phase> phases;
-  std::vector<ShapeRule> rules;
+  std::vector<Divisibility> rules;
   std::vector<std::string> notes;  // what lowering dropped or replaced, for the user
 
   [[nodiscard]] std::string print() const;

@@ -78,7 +78,6 @@ Draft draft(const Problem& problem, const Graph& graph, const Target& target, co
   plan->target = target;
   plan->dtypes = options.dtypes;
   check_dtypes(graph, options.dtypes);
-  plan->inference = verify(graph.data(), accumulator_type(problem), default_operand_type(problem));
   plan->base.program = make_program(*plan, {});
   plan->backend = &plan::find_backend(target.device);
   return {plan, plan->backend->refusals(problem, *plan->base.program, target),

@@ -68,7 +68,7 @@ Shape typical(const PlanData& plan, std::int64_t m, std::int64_t n, std::int64_t
   if (shape.n > 0) return shape;
   shape.n = usual;
   const auto divides = [&] {
-    return std::all_of(plan.inference.divisibility.begin(), plan.inference.divisibility.end(),
+    return std::all_of(plan.base.program->rules.begin(), plan.base.program->rules.end(),
                        [&](const Divisibility& rule) { return rule.columns.at(shape.n) % rule.divisor == 0; });
   };
   while (!divides() && shape.n < 64 * usual) ++shape.n;

@@ -233,7 +233,7 @@ class Checker {
   }
 
   void check_divisibility() const {
-    for (const Divisibility& rule : plan_.inference.divisibility) {
+    for (const Divisibility& rule : plan_.base.program->rules) {
       const std::int64_t columns = rule.columns.at(n_.value);
       if (rule.divisor <= 1 || columns % rule.divisor == 0) continue;
       Location where;

@@ -1,7 +1,6 @@
 // What a Plan and a Call hold.
 #pragma once
 
-#include "graph/verify.h"
 #include "plan/backends.h"
 
 #include <memory>
@@ -27,7 +26,6 @@ struct PlanData {
   Problem problem;
   Target target;
   std::vector<std::pair<std::string, DType>> dtypes;  // CompileOptions::dtypes
-  Inference inference;                                // with the accumulator's type
   const plan::Backend* backend = nullptr;
   Variant base;  // nothing in place
 
