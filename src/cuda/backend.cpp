@@ -266,9 +266,8 @@ std::string CudaExecutable::explain(ExplainPart part, const Shape& shape) const 
         made && part == ExplainPart::source)
       text += made->source;
     for (const int p : epilogue.finished)
-      text += part == ExplainPart::loops
-                  ? "phase " + std::to_string(p) + ": by the kernel that folds the partial reductions\n"
-                  : "";
+      text += part == ExplainPart::loops ? "phase " + std::to_string(p) + ": where the partial reductions are folded\n"
+                                         : "";
     if (part == ExplainPart::loops && epilogue.following >= 0)
       text += "phase " + std::to_string(epilogue.following) + ": row by row behind the product, in the same launch\n";
     generic.clear();

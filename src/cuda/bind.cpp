@@ -139,7 +139,7 @@ class Binder {
   bool repack_a_ = false, repack_b_ = false;
   std::size_t packed_a_ = 0, packed_b_ = 0, accumulator_ = 0;
   std::vector<std::size_t> partials_;  // of the product's reductions
-  std::size_t ready_ = 0;              // counters of tile rows
+  std::size_t counters_ = 0;           // of blocks, or of tile rows
 
   std::vector<int> generic_phases_;
   GenericSource generic_;
@@ -324,7 +324,7 @@ void Binder::plan_product() {
   if (tiles_m * tiles_n * shape_.batch > std::numeric_limits<std::int32_t>::max() / 2) {
     throw Error(ErrorCode::size_overflow, "the product has too many tiles");
   }
-  if (e.needs.follows) ready_ = arena_.take(shape_.batch * tiles_m * 8);
+  if (!e.partials.empty()) counters_ = arena_.take(e.needs.follows ? shape_.batch * tiles_m * 8 : 8);
   for (const auto& partial : e.partials) {
     const std::int64_t states = partial.across == Across::rows      ? tiles_n * shape_.m
                                 : partial.across == Across::columns ? slots * columns_
@@ -536,12 +536,12 @@ void Binder::emit_product() {
     for (int i = 0; i < 3; ++i) words[e.word_of[b] + 1 + i] = static_cast<std::uint64_t>(memory[b].strides[i]);
   }
   for (std::size_t r = 0; r < e.partials.size(); ++r) words[e.partials[r].word] = base_ + partials_[r];
-  if (e.needs.follows) words[e.ready_word] = base_ + ready_;
+  if (!e.partials.empty()) words[e.counters_word] = base_ + counters_;
 
   const int shared = shared_bytes(s, e.needs);
   Launch& l = launch(product_->module, "postlude_gemm", shared);
   l.threads = static_cast<unsigned>(threads(s, e.needs.follows));
-  l.cooperative = e.needs.follows;
+  l.cooperative = !s.mma && !e.partials.empty();  // blocks wait for each other
   GemmParams g{};
   g.m = static_cast<std::int32_t>(shape_.m), g.n = static_cast<std::int32_t>(columns_);
   g.tiles_m = static_cast<std::int32_t>(ceil_div(shape_.m, s.bm)),
@@ -559,9 +559,9 @@ void Binder::emit_product() {
   std::memcpy(bytes, maps.data(), maps.size() * sizeof(TensorMap));
   std::memcpy(bytes + maps.size() * sizeof(TensorMap), &g, sizeof g);
   std::memcpy(bytes + maps.size() * sizeof(TensorMap) + sizeof g, words.data(), words.size() * 8);
-  if (!e.partials.empty() && !e.needs.follows) {
+  if (!e.partials.empty() && s.mma) {
     const std::vector<std::uint64_t> block = l.block;
-    Launch& finish = launch(product_->module, "postlude_finish");
+    Launch& finish = launch(product_->module, "postlude_finish", e.finish_bytes);
     finish.threads = 256;
     finish.block = block;
     const std::int64_t blocks = (e.finishes[0] ? ceil_div(shape_.m, 32) : 0) +

@@ -15,7 +15,7 @@ class FinishWriter {
  public:
   explicit FinishWriter(EpilogueCode& code) : c_(code), e_(code.host()), phase_(code.phase()) {}
 
-  std::string kernel();
+  std::string function();
   std::string following_rows();
 
  private:
@@ -85,33 +85,33 @@ std::string FinishWriter::by_rows() {
     return "fold_lanes<" + s + ">(gather(" + c_.partials(r, "const " + s) +
            " + ((i64)t.batch * p.tiles_n + from) * p.m + row_in, (p.tiles_n - from + 7) / 8, 8ll * p.m), 4, 32)";
   };
-  return "  {\n    const int blocks = (p.m + 31) / 32;\n    if (block < blocks * p.batch) {\n"
-         "      t.batch = block / blocks;\n"
-         "      const int row = block % blocks * 32 + part * 4 + lane % 4, from = lane / 4, row_in = min(row, p.m - "
+  return "  {\n    const int units = (p.m + 31) / 32;\n    if (unit < units * p.batch) {\n"
+         "      t.batch = unit / units;\n"
+         "      const int row = unit % units * 32 + part * 4 + lane % 4, from = lane / 4, row_in = min(row, p.m - "
          "1);\n" +
          folded(Across::rows, "      ", fold) + "      if (row < p.m && from == 0) {\n" +
          finish(Across::rows, "row", "0", "        ") +
-         "      }\n      return;\n    }\n    block -= blocks * p.batch;\n  }\n";
+         "      }\n      return;\n    }\n    unit -= units * p.batch;\n  }\n";
 }
 
-// 32 columns a block, eight warps each a part of their partials.
+// 32 columns, eight warps each a part of their partials.
 std::string FinishWriter::by_columns() {
   std::string shared;
   for (std::size_t r = 0; r < phase_.reductions.size(); ++r) {
     if (e_.partials[r].across != Across::columns) continue;
     const std::string s = c_.reducers[r].type, c = "c" + str(r);
-    shared += "      __shared__ " + s + " " + c + "[256];\n      " + c + "[threadIdx.x] = column < p.n ? gather(" +
-              c_.partials(r, "const " + s) +
+    shared += "      " + s + "* " + c + " = shared_pointer<" + s + ">(shared + " + str(e_.partials[r].fold) +
+              ");\n      " + c + "[thread] = column < p.n ? gather(" + c_.partials(r, "const " + s) +
               " + ((i64)t.batch * SLOTS_M + from) * p.n + column, to - from, p.n) : " + s + "::identity();\n";
   }
   const auto fold = [](std::size_t r) { return "fold_shared<32, 8>(c" + str(r) + " + lane)"; };
-  return "  {\n    const int blocks = (p.n + 31) / 32;\n    if (block < blocks * p.batch) {\n"
-         "      t.batch = block / blocks;\n"
-         "      const int column = block % blocks * 32 + lane;\n"
+  return "  {\n    const int units = (p.n + 31) / 32;\n    if (unit < units * p.batch) {\n"
+         "      t.batch = unit / units;\n"
+         "      const int column = unit % units * 32 + lane;\n"
          "      const int from = int((i64)SLOTS_M * part / 8), to = int((i64)SLOTS_M * (part + 1) / 8);\n" +
-         shared + "      __syncthreads();\n      if (part == 0 && column < p.n) {\n" +
+         shared + "      finish_sync();\n      if (part == 0 && column < p.n) {\n" +
          folded(Across::columns, "        ", fold) + finish(Across::columns, "0", "column", "        ") +
-         "      }\n      return;\n    }\n    block -= blocks * p.batch;\n  }\n";
+         "      }\n      return;\n    }\n    unit -= units * p.batch;\n  }\n";
 }
 
 // Each thread gathers every 256th tile in order; lanes and warps are then folded in theirs.
@@ -120,24 +120,25 @@ std::string FinishWriter::all() {
   for (std::size_t r = 0; r < phase_.reductions.size(); ++r) {
     if (e_.partials[r].across != Across::all) continue;
     const std::string s = c_.reducers[r].type, all = "all" + str(r);
-    gathered += "  __shared__ " + s + " " + all +
-                "[8];\n  {\n    const i64 tiles = (i64)SLOTS_M * p.tiles_n;\n    const " + s + " x = fold_lanes<" + s +
+    gathered += "  " + s + "* " + all + " = shared_pointer<" + s + ">(shared + " + str(e_.partials[r].fold) +
+                ");\n  {\n    const i64 tiles = (i64)SLOTS_M * p.tiles_n;\n    const " + s + " x = fold_lanes<" + s +
                 ">(gather(" + c_.partials(r, "const " + s) +
-                " + t.batch * tiles + threadIdx.x, int((tiles - threadIdx.x + 255) / 256), 256), 1, 32);\n" +
+                " + t.batch * tiles + thread, int((tiles - thread + 255) / 256), 256), 1, 32);\n" +
                 "    if (lane == 0) " + all + "[part] = x;\n  }\n";
   }
   const auto fold = [](std::size_t r) { return "fold_shared<1, 8>(all" + str(r) + ")"; };
-  return "  t.batch = block;\n" + gathered + "  __syncthreads();\n  if (threadIdx.x == 0) {\n" +
+  return "  t.batch = unit;\n" + gathered + "  finish_sync();\n  if (thread == 0) {\n" +
          folded(Across::all, "    ", fold) + finish(Across::all, "0", "0", "    ") + "  }\n";
 }
 
-// It folds the partials in index order and runs the small phases. Doing this in the last block to arrive needs a fence
-// a tile at device scope, which cost rowmax a fifth of its time at K = 1024.
-std::string FinishWriter::kernel() {
-  std::string code =
-      "extern \"C\" __global__ void __launch_bounds__(256) postlude_finish(const __grid_constant__ Params p) {\n"
-      "  follow_previous_launch();\n  struct { int batch; } t;\n  int block = blockIdx.x;\n  const int part = "
-      "threadIdx.x / 32, lane = threadIdx.x % 32;\n";
+// What 256 threads do of it: fold partials in index order and run the small phases. The kernel says when all are there.
+std::string FinishWriter::function() {
+  std::string code = "#define FINISHES 1\n#define BLOCKS_WORD " + str(e_.counters_word) +
+                     "\nDEVICE int finish_units(const Params& p) { return (" +
+                     (e_.finishes[0] ? "(p.m + 31) / 32 + " : "") + (e_.finishes[1] ? "(p.n + 31) / 32 + " : "") +
+                     (e_.finishes[2] ? "1" : "0") +
+                     ") * p.batch; }\nDEVICE void finish(const Params& p, int unit, int thread, u32 shared) {\n"
+                     "  struct { int batch; } t;\n  const int part = thread / 32, lane = thread % 32;\n";
   if (e_.finishes[0]) code += by_rows();
   if (e_.finishes[1]) code += by_columns();
   if (e_.finishes[2]) code += all();
@@ -173,7 +174,7 @@ std::string FinishWriter::following_rows() {
   }
   const std::string body = emit_following(c_.program, e_.following, wide, around, c_.functions);
   const std::string small = finish(Across::rows, "i", "0", "    ");
-  return "#define READY_WORD " + str(e_.ready_word) + "\n" + lanes +
+  return "#define READY_WORD " + str(e_.counters_word) + "\n" + lanes +
          "DEVICE void follow_row(const Params& p, int b, int i, int t" + parameters + ") {\n" + body +
          (small.empty() ? "" : "  if (t == 0) {\n    const struct { int batch; } t{b};\n" + small + "  }\n") + "}\n" +
          "DEVICE void follow_strip(const Params& p, int b, int first, int warp, int lane) {\n"
@@ -201,7 +202,7 @@ std::string EpilogueCode::partials(std::size_t r, const std::string& type) const
 std::string emit_finish(EpilogueCode& code) {
   if (code.phase().reductions.empty()) return {};
   FinishWriter writer(code);
-  return code.host().following < 0 ? writer.kernel() : writer.following_rows();
+  return code.host().following < 0 ? writer.function() : writer.following_rows();
 }
 
 }  // namespace postlude::inline v0::cuda

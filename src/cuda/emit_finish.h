@@ -1,5 +1,5 @@
-// What folds the partial results of a fused epilogue's reductions and runs what follows from them: a small kernel
-// behind the product, or rows that follow in its own launch.
+// What folds the partial results of a fused epilogue's reductions and runs what follows from them, once all tiles are
+// done, or row by row.
 #pragma once
 
 #include "cuda/emit_code.h"
@@ -28,7 +28,8 @@ struct EpilogueCode {
   [[nodiscard]] std::string partials(std::size_t r, const std::string& type) const;
 };
 
-// `postlude_finish`, or `follow_strip` and the word where its counters are; empty without reductions.
+// `finish` and how many units of its work there are, or `follow_strip`; and the word where their counters are. Empty
+// without reductions.
 [[nodiscard]] std::string emit_finish(EpilogueCode& code);
 
 }  // namespace postlude::inline v0::cuda

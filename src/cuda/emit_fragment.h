@@ -1,5 +1,5 @@
-// The fused epilogue as code: a FragmentPlan over the fragment that a thread of the matrix product holds, the kernel
-// that folds the partial results of its reductions, and what runs there.
+// The fused epilogue as code: a FragmentPlan over the fragment that a thread of the matrix product holds, what folds
+// the partial results of its reductions, and what runs there.
 #pragma once
 
 #include "cuda/fragment_plan.h"

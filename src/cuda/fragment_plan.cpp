@@ -239,7 +239,11 @@ void Planner::stores() {
 void Planner::reductions() {
   for (const Reduction& r : phase_.reductions) {
     const Across across = reduced(r);
-    e_.partials.push_back({across, state_bytes(phase_, r), e_.take_words(1), 0});
+    e_.partials.push_back({across, state_bytes(phase_, r), e_.take_words(1), 0, e_.finish_bytes});
+    e_.finish_bytes += static_cast<int>(round_up(e_.partials.back().bytes * (across == Across::columns ? 256
+                                                                             : across == Across::all   ? 8
+                                                                                                       : 0),
+                                                 16));
     e_.finishes[static_cast<int>(across)] = true;
   }
   // Shared memory: of each column a state a warp, twice, as subtiles follow one another; of everything one a warp.
@@ -252,6 +256,7 @@ void Planner::reductions() {
     }
   }
   e_.needs.scratch_bytes = static_cast<int>(round_up(scratch, 128));
+  if (!e_.partials.empty()) e_.counters_word = e_.take_words(1);
 }
 
 // Small phases that follow from statistics of one kind alone.
@@ -317,7 +322,7 @@ int Planner::following() const {
 void Planner::follow(int phase) {
   if (phase < 0) return;
   e_.following = phase;
-  e_.ready_word = e_.take_words(1), e_.needs.follows = true;
+  e_.needs.follows = true;
   for (const Instruction& i : program_.phases[phase].code) {
     if (level_of(i.axes) == Level::element) e_.following_operations += operations(i);
   }

@@ -2,7 +2,7 @@
 // decides; emit_fragment.h writes the code.
 //   - Tile operands and outputs whose memory allows it move a subtile at a time, by the copy engine or (staged, but not
 //     addressable by it) by the warp that staged them. What else there is, threads load and store element by element.
-//   - The states of reductions across tiles are partial results in a workspace, folded by a second, small kernel. Small
+//   - The states of reductions across tiles are partial results in a workspace, folded when all tiles are done. Small
 //     phases that need nothing but statistics of one kind run there, each where its statistics are.
 //   - If nothing is left but one phase over whole rows, it may follow in the launch of the product itself.
 #pragma once
@@ -44,14 +44,16 @@ struct FusedEpilogue : EpilogueText {
     int bytes;    // of a state
     int word;     // its workspace
     int scratch;  // where a consumer's shared memory gathers it
+    int fold;     // and where the threads that finish fold it
   };
   std::vector<Partial> partials;             // one a reduction of the phase
-  bool finishes[3] = {false, false, false};  // whether there are partials to fold, by Across: postlude_finish
+  bool finishes[3] = {false, false, false};  // whether there are partials to fold, by Across
   int columns_word = 0;                      // the problem's N
   std::vector<int> finished;                 // small phases that run here too
   int following = -1;            // the phase over tiles that a fourth warpgroup runs behind the product, row by row
   int following_operations = 0;  // about how many instructions it takes, an element
-  int ready_word = 0;            // its counters: two of 32 bits for each tile row
+  int counters_word = 0;         // of reductions: two of 32 bits for all blocks or (following >= 0) for each tile row
+  int finish_bytes = 0;          // shared memory of the threads that finish
 
   [[nodiscard]] bool runs(int p) const {
     return p == phase || p == following || std::find(finished.begin(), finished.end(), p) != finished.end();

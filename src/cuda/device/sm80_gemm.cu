@@ -222,4 +222,13 @@ extern "C" __global__ void __launch_bounds__(THREADS, THREADS == 128 ? 2 : 1) po
   }
   epilogue.end(p, tile);
 }
+
+#if FINISHES
+// Its blocks come and go, so that nobody can wait for all: partial results are folded in a launch of their own.
+extern "C" __global__ void __launch_bounds__(256) postlude_finish(const __grid_constant__ Params p) {
+  extern __shared__ __align__(1024) u8 dynamic_shared[];
+  follow_previous_launch();
+  finish(p, blockIdx.x, threadIdx.x, smem_address(dynamic_shared));
+}
+#endif
 )cuda"

@@ -51,6 +51,16 @@ DEVICE void wgmma_fence() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory
 DEVICE void wgmma_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
 template <int pending> DEVICE void wgmma_wait() { asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(pending) : "memory"); }
 
+// All blocks of a cooperative launch have come here: what their threads before a barrier wrote is there for those behind one.
+// One thread a block; `counters` are as they were afterwards.
+DEVICE void wait_for_blocks(u32* counters) {
+  __threadfence();
+  u32 come = arrive_and_count(counters) + 1;
+  while (come < gridDim.x) asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(come) : "l"(counters) : "memory");
+  if (arrive_and_count(counters + 1) == gridDim.x - 1) counters[0] = counters[1] = 0;
+}
+DEVICE void finish_sync() { named_sync(5, 256); }
+
 // Shared-memory matrix descriptor with 128-byte swizzle. `leading` and `stride` in bytes; `address` 1024-aligned.
 DEVICE u64 matrix_descriptor(u32 address, u32 leading, u32 stride) {
   return (u64(1) << 62) | (u64(stride >> 4) << 32) | (u64(leading >> 4) << 16) | ((address & 0x3ffff) >> 4);

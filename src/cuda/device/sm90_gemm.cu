@@ -332,6 +332,17 @@ extern "C" __global__ void __launch_bounds__(384 + 128 * FOLLOWS, 1) postlude_ge
 #elif STORES
     if (lane == 0) tma_store_wait();
 #endif
+#if FINISHES
+    // No tile of this block is left. When that is true of all blocks (a cooperative launch: all run), they fold the partial
+    // results, in memory that the stages had.
+    finish_sync();
+    if (threadIdx.x == 128) wait_for_blocks((u32*)p.word[BLOCKS_WORD]);
+    finish_sync();
+    for (int unit = blockIdx.x; unit < finish_units(p); unit += gridDim.x) {
+      finish(p, unit, threadIdx.x - 128, smem);
+      finish_sync();
+    }
+#endif
   }
 }
 )cuda"

@@ -115,6 +115,7 @@ std::string host_source() {
     text += "namespace " + space + " {\n" + source + "}\n";
     for (std::sregex_iterator i(source.begin(), source.end(), kernel); i != none; ++i) {
       const std::string name = (*i)[1];
+      if (name == "postlude_finish" && source.find("#define FINISHES") == source.npos) continue;  // it is not compiled
       text += "static void " + space + "_" + name + "(void** a) { call(" + space + "::" + name + ", a); }\n";
       table += "  {" + std::to_string(number) + ", \"" + name + "\", " + space + "_" + name + "},\n";
     }
