@@ -287,6 +287,35 @@ class Bound_ final : public BoundCall {
     }
   }
 
+  // While the last phase of rows in cache computes, what the first needs of the next rows comes; while the one before
+  // computes, where the last stores.
+  [[nodiscard]] std::vector<Wanted> wanted(const PassRun& run, int p) const {
+    const Pass& pass = run.pass;
+    const int last = pass.first + pass.count - 1;
+    std::vector<Wanted> wanted;
+    if (!compiled_->stream || !pass.whole_rows || p < last - 1) return wanted;
+    const auto want = [&](const lower::Access& access, const Bound& bound, std::int64_t rows_on) {
+      if (wanted.size() == most_wanted || !access.columns.identity() || access.divide_rows != 1 ||
+          bound.strides[1] == 0 || bound.strides[2] != 1)
+        return;
+      const std::int64_t size = size_of(bound.dtype);
+      wanted.push_back(
+          {static_cast<char*>(bound.data), {bound.strides[0] * size, bound.strides[1] * size}, size, rows_on});
+    };
+    if (p == last) {
+      for (const lower::Instruction& x : compiled_->program.phases[pass.first].code) {
+        if (x.op == Op::acc) want(x.access, a_, pass.block_rows);
+        else if (x.op == Op::operand && local_[x.access.buffer] < 0)
+          want(x.access, buffers_[x.access.buffer], pass.block_rows);
+      }
+    } else {
+      for (const lower::Store& store : compiled_->program.phases[last].stores) {
+        if (local_[store.access.buffer] < 0) want(store.access, buffers_[store.access.buffer], 0);
+      }
+    }
+    return wanted;
+  }
+
   void plan_phases(PassRun& run) {
     const Program& program = compiled_->program;
     const Pass& pass = run.pass;
@@ -312,6 +341,7 @@ class Bound_ final : public BoundCall {
       setting.pieces_apart = pass.pieces_apart;
       setting.block_rows = pass.block_rows;
       setting.block_columns = pass.block_columns;
+      setting.wanted = wanted(run, p);
       run.phases.emplace_back(setting);
       if (pass.product && pass.count == 1 && pass.pieces.count == 1)
         run.direct = direct_form(program, *setting.phase, buffers_);

@@ -37,6 +37,8 @@ constexpr std::int64_t usual_strip = 1024;
 // latency: a stream's row sum reads 8.1 GB/s, and 7.4 in strips of 1024 (each a page, at whose end the processor stops
 // prefetching).
 constexpr std::int64_t longest_strip = 8192;
+// Two steps of a stream leave L1 as it is too: fewer calls.
+constexpr std::int64_t long_strip = 4096;
 
 bool one_run(const std::vector<ColumnRun>& runs) { return runs.empty() || (runs.size() == 1 && runs[0].stride == 1); }
 
@@ -111,7 +113,9 @@ class PhaseBuilder {
   void strips() {
     const auto tiles =
         std::count_if(drafts_.begin(), drafts_.end(), [](const Draft& d) { return d.level == Level::tile; });
-    const std::int64_t strip_elements = tiles == 1 ? longest_strip : usual_strip;
+    const std::int64_t strip_elements = tiles == 1                  ? longest_strip
+                                        : tiles == 2 && set_.stream ? long_strip
+                                                                    : usual_strip;
     const std::int64_t columns = std::max<std::int64_t>(1, std::min(set_.block_columns, to_.columns_));
     // Columns of a strip: the block's, in equal parts of whole cache lines.
     const std::int64_t parts = ceil_div(columns, strip_elements);
@@ -145,6 +149,21 @@ class PhaseBuilder {
     stored_directly_.assign(phase_.stores.size(), false);
     for (const Instruction& instruction : phase_.code) to_.guarded_ = to_.guarded_ || instruction.guard >= 0;
     to_.sources_.resize(phase_.code.size());
+    // Differences that nothing reads but one exponential, of the same level: one step computes both.
+    only_exponentiated_.assign(phase_.code.size(), false);
+    std::vector<int> readers(phase_.code.size(), 0);
+    for (const Instruction& instruction : phase_.code) {
+      for (const ValueId arg : instruction.args) ++readers[arg];
+      if (instruction.guard >= 0) ++readers[instruction.guard];
+    }
+    lower::for_each_use(phase_, [&](ValueId v) { ++readers[v]; });
+    for (const Instruction& x : phase_.code) {
+      if (x.op != Op::exp || x.guard >= 0) continue;
+      const ValueId v = x.args[0];
+      const Instruction& difference = phase_.code[v];
+      only_exponentiated_[v] = difference.op == Op::sub && difference.type == DType::f32 && difference.guard < 0 &&
+                               readers[v] == 1 && difference.axes == x.axes;
+    }
   }
 
   [[nodiscard]] int local_of(lower::BufferId buffer) const {
@@ -251,6 +270,21 @@ class PhaseBuilder {
         drafts_.push_back(std::move(made));
         break;
       }
+      case Op::sub:
+        if (only_exponentiated_[v]) return;
+        place_operation(v);
+        break;
+      case Op::exp: {
+        const ValueId x = instruction.args[0];
+        if (!only_exponentiated_[x]) {
+          place_operation(v);
+          break;
+        }
+        Draft made = draft(Step::Kind::apply, level, v, set_.table->exp_difference);
+        made.arguments = phase_.code[x].args;
+        drafts_.push_back(std::move(made));
+        break;
+      }
       case Op::call: {
         const NativeStrip* own = find_native(*set_.table, instruction.function->name);
         const bool prelude = instruction.function->prelude && own != nullptr;
@@ -264,21 +298,23 @@ class PhaseBuilder {
         drafts_.push_back(std::move(made));
         break;
       }
-      default: {
-        const DType by = instruction.args.empty() ? instruction.type : phase_.code[instruction.args.back()].type;
-        const StripFn function = set_.table->ops[static_cast<int>(instruction.op)][compute_index(by)];
-        if (function == nullptr) {
-          throw Error(ErrorCode::internal,
-                      "the CPU has no strip function for '" + std::string(info(instruction.op).id) + "'");
-        }
-        Draft made = draft(Step::Kind::apply, level, v, function);
-        made.arguments = instruction.args;
-        drafts_.push_back(std::move(made));
-        break;
-      }
+      default: place_operation(v); break;
     }
     source.where = Source::Where::slot;
     store_in_place_of_slot(v);
+  }
+
+  void place_operation(ValueId v) {
+    const Instruction& instruction = phase_.code[v];
+    const DType by = instruction.args.empty() ? instruction.type : phase_.code[instruction.args.back()].type;
+    const StripFn function = set_.table->ops[static_cast<int>(instruction.op)][compute_index(by)];
+    if (function == nullptr) {
+      throw Error(ErrorCode::internal,
+                  "the CPU has no strip function for '" + std::string(info(instruction.op).id) + "'");
+    }
+    Draft made = draft(Step::Kind::apply, level_of(instruction.axes), v, function);
+    made.arguments = instruction.args;
+    drafts_.push_back(std::move(made));
   }
 
   // A value that is stored as it is may be computed in the output itself.
@@ -456,7 +492,19 @@ class PhaseBuilder {
     }
   }
 
+  // The first step that takes long enough, of those that can.
+  void choose_asking() {
+    to_.wanted_ = set_.wanted;
+    std::vector<Step>& steps = to_.steps_[static_cast<int>(Level::tile)];
+    const StripFn divide = set_.table->ops[static_cast<int>(Op::div)][compute_index(DType::f32)];
+    const auto step = std::find_if(steps.begin(), steps.end(), [&](const Step& x) {
+      return x.function != nullptr && (x.function == set_.table->exp_difference || x.function == divide);
+    });
+    if (step != steps.end() && !to_.wanted_.empty()) step->asks = true;
+  }
+
   void finish() {
+    choose_asking();
     for (const lower::Reduction& reduction : phase_.reductions) {
       to_.reductions_.emplace_back(ReductionSetting{
           set_.program, &phase_, &reduction, set_.table, set_.shape, set_.buffers, to_.rows_, to_.columns_,
@@ -480,7 +528,7 @@ class PhaseBuilder {
   std::vector<Draft> drafts_;
   std::vector<ValueId> constants_;
   std::vector<int> store_of_;
-  std::vector<bool> stored_directly_;
+  std::vector<bool> stored_directly_, only_exponentiated_;
   bool in_place_ = false;
 };
 

@@ -77,6 +77,15 @@ struct Source {
   std::int64_t index = 0;  // bytes into the frame, or which place
 };
 
+// Memory that a later phase, or this one's next block, will touch: asked for while a step computes.
+inline constexpr int most_wanted = 2;
+struct Wanted {
+  char* data = nullptr;
+  std::int64_t strides[2] = {0, 0};  // bytes, for b and m
+  std::int64_t element_bytes = 0;    // unit stride along n
+  std::int64_t rows_on = 0;          // of the phase, from the row that is being computed
+};
+
 struct Step {
   enum class Kind : std::uint8_t {
     apply,   // function over arguments
@@ -95,6 +104,7 @@ struct Step {
   int place = -1;
   int detail = -1;  // index into the list that its kind has
   int piece = 0;
+  bool asks = false;  // takes long enough to ask for what is `wanted` meanwhile
 };
 
 // m_index, n_index, batch_index, and counts of groups.
@@ -116,6 +126,7 @@ struct PhaseSetting {
   const Bound* stream = nullptr;                   // X; null behind a product
   bool pieces_apart = false;                       // the product comes in pieces
   std::int64_t block_rows = 1, block_columns = 1;  // largest
+  std::vector<Wanted> wanted;
 };
 
 // A thread's own memory for one phase.
@@ -152,6 +163,7 @@ class PhaseExecutor {
   void begin_batch(PhaseFrame& frame, const Block& block) const;
   void run_level(Level level, PhaseFrame& frame, const Block& block, const Tile& tile) const;
   void run_step(const Step& step, Level level, PhaseFrame& frame, const Block& block, const Tile& tile) const;
+  void apply_asking(const Step& step, Strip strip, const Block& block, const Tile& tile) const;
   [[nodiscard]] Strip result_strip(const Step& step, Level level, const PhaseFrame& frame, const Tile& tile) const;
   void write_zero(const Step& step, Level level, const PhaseFrame& frame, const Tile& tile) const;
   [[nodiscard]] bool holds(const Source& guard, const PhaseFrame& frame) const;
@@ -171,6 +183,7 @@ class PhaseExecutor {
   std::vector<Step> steps_[level_count];
   std::vector<Source> arguments_;
   std::vector<Place> places_;
+  std::vector<Wanted> wanted_;
   std::vector<Coordinate> coordinates_;
   std::vector<RoundedCast> casts_;
   std::vector<RandomStrip> randoms_;

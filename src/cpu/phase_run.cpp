@@ -222,6 +222,21 @@ void PhaseExecutor::run_step(const Step& step, Level level, PhaseFrame& frame, c
       random.batch = static_cast<std::uint32_t>(block.batch);
     strip.extra = &random;
   }
+  if (step.asks) return apply_asking(step, strip, block, tile);
+  step.function(strip);
+}
+
+// The same, asking for what is wanted.
+void PhaseExecutor::apply_asking(const Step& step, Strip strip, const Block& block, const Tile& tile) const {
+  StripAhead ahead[most_wanted];
+  for (const Wanted& wanted : wanted_) {
+    const std::int64_t row = tile.row0 + wanted.rows_on;
+    if (row + tile.rows > rows_) continue;
+    ahead[strip.ahead_count++] = {
+        wanted.data + block.batch * wanted.strides[0] + row * wanted.strides[1] + tile.column0 * wanted.element_bytes,
+        wanted.strides[1], wanted.element_bytes};
+  }
+  strip.ahead = ahead;
   step.function(strip);
 }
 

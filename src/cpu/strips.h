@@ -25,6 +25,14 @@ struct StripArg {
   std::int64_t column_stride = 0;
 };
 
+// Memory that is touched soon after the strip, beside element (0, 0): (r, c) is at data + r * row_stride + c *
+// element_bytes.
+struct StripAhead {
+  const char* data = nullptr;
+  std::int64_t row_stride = 0;  // bytes
+  std::int64_t element_bytes = 0;
+};
+
 struct Strip {
   std::int64_t rows = 0, columns = 0;
   void* out = nullptr;  // may be one of the arguments, element for element, where the sizes of the elements are equal
@@ -32,6 +40,10 @@ struct Strip {
   std::int64_t out_column_stride = 1;  // stores only; others write consecutive elements
   const StripArg* args = nullptr;
   const void* extra = nullptr;  // random: RandomStrip
+  // Asked for while elements are computed, by exp_difference and division, where their second argument has one value a
+  // row.
+  const StripAhead* ahead = nullptr;
+  int ahead_count = 0;
 };
 using StripFn = void (*)(const Strip& strip);
 
@@ -86,6 +98,7 @@ struct StripTable {
   StripFn cast[compute_types][dtype_count];
   StripFn copy[compute_types];
   StripFn random;
+  StripFn exp_difference;  // exp(a - b), of f32
   ReduceFn along[strip_reducers][compute_types];
   ReduceFn across[strip_reducers][compute_types];
   // Takes states instead of elements, in across's form, where that is not across itself.
