@@ -102,6 +102,13 @@ std::vector<NodeView> nodes_of(const Graph& graph) {
 }
 
 // Operands that no output depends on.
+// Operands or outputs: name, axes, dtype or None.
+auto declared(const auto& declarations) {
+  std::vector<std::tuple<std::string, int, std::optional<DType>>> rows;
+  for (const auto& each : declarations) rows.emplace_back(each.name, each.axes.bits, each.dtype);
+  return rows;
+}
+
 std::vector<std::string> unused_operands(const Graph& graph) {
   const GraphData& data = graph.data();
   std::vector<bool> needed(data.nodes.size());
@@ -211,21 +218,10 @@ void bind_graph(nb::module_& m) {
   nb::class_<Graph>(m, "Graph", "A finished epilogue: immutable, and printed as text of the epilogue language.")
       .def_prop_ro("name", [](const Graph& g) { return g.name(); })
       .def_prop_ro(
-          "operands",
-          [](const Graph& g) {
-            std::vector<std::tuple<std::string, int, std::optional<DType>>> rows;
-            for (const auto& operand : g.operands()) rows.emplace_back(operand.name, operand.axes.bits, operand.dtype);
-            return rows;
-          },
+          "operands", [](const Graph& g) { return declared(g.operands()); },
           "(name, axes, dtype or None) of each; axes is a sum of 2 (over M) and 4 (over N).")
       .def_prop_ro(
-          "outputs",
-          [](const Graph& g) {
-            std::vector<std::tuple<std::string, int, std::optional<DType>>> rows;
-            for (const auto& output : g.outputs()) rows.emplace_back(output.name, output.axes.bits, output.dtype);
-            return rows;
-          },
-          "(name, axes, dtype or None) of each.")
+          "outputs", [](const Graph& g) { return declared(g.outputs()); }, "(name, axes, dtype or None) of each.")
       .def("unused_operands", &unused_operands, "Names of the operands that no output depends on.")
       .def("nodes", &nodes_of, "The values in topological order.")
       .def("__str__", [](const Graph& g) { return g.print(); })

@@ -17,16 +17,24 @@ using lower::Reducer;
 using lower::Reduction;
 using lower::Store;
 
-// One of the instructions that `wanted` takes, changed.
-template <class Wanted, class Change>
-bool one_instruction(Program& program, std::uint64_t choice, Wanted wanted, Change change) {
-  std::vector<Instruction*> found;
+// One of the phases' instructions or reductions that `wanted` takes, changed.
+template <class T, class Wanted, class Change>
+bool one_of(std::vector<T> Phase::*list, Program& program, std::uint64_t choice, Wanted wanted, Change change) {
+  std::vector<T*> found;
   for (Phase& phase : program.phases)
-    for (Instruction& x : phase.code)
+    for (T& x : phase.*list)
       if (wanted(x)) found.push_back(&x);
   if (found.empty()) return false;
   change(*found[choice % found.size()]);
   return true;
+}
+template <class Wanted, class Change>
+bool one_instruction(Program& program, std::uint64_t choice, Wanted wanted, Change change) {
+  return one_of(&Phase::code, program, choice, wanted, change);
+}
+template <class Wanted, class Change>
+bool one_reduction(Program& program, std::uint64_t choice, Wanted wanted, Change change) {
+  return one_of(&Phase::reductions, program, choice, wanted, change);
 }
 
 template <Op from, Op to>
@@ -51,17 +59,6 @@ bool forget(Program& program, std::uint64_t choice) {
         x.op = Op::min;
         x.args.push_back(x.args[0]);
       });
-}
-
-template <class Wanted, class Change>
-bool one_reduction(Program& program, std::uint64_t choice, Wanted wanted, Change change) {
-  std::vector<Reduction*> found;
-  for (Phase& phase : program.phases)
-    for (Reduction& r : phase.reductions)
-      if (wanted(r)) found.push_back(&r);
-  if (found.empty()) return false;
-  change(*found[choice % found.size()]);
-  return true;
 }
 
 template <Reducer from, Reducer to>
