@@ -41,15 +41,17 @@ void cpu_works() {
   EXPECT_EQ(d[5], 8);
 }
 
+constexpr const char* two_launches =
+    "def f(acc, bias: row):\n    D = acc + bias\n    s: f32 = sum(D)\n    t = D * s\n    return D, s, t\n";
+constexpr const char* one_launch = "def f(acc, bias: row):\n    return acc + bias\n";
+
 struct Product {
-  Plan plan = compile(
-      Gemm{.a = DType::bf16, .b = DType::bf16},
-      parse("def f(acc, bias: row):\n    D = acc + bias\n    s: f32 = sum(D)\n    t = D * s\n    return D, s, t\n"),
-      Target::cuda());
+  Plan plan;
   std::vector<Binding> bindings;
   std::vector<Buffer> memory;
 
-  Product() {
+  explicit Product(const char* epilogue = two_launches)
+      : plan(compile(Gemm{.a = DType::bf16, .b = DType::bf16}, parse(epilogue), Target::cuda())) {
     for (const Plan::Slot& slot : plan.slots()) {
       Tensor tensor;
       tensor.dtype = slot.dtype;
@@ -88,12 +90,12 @@ void expect(const std::optional<Error>& error, ErrorCode code, const std::string
 long held() { return *static_cast<long*>(dlsym(RTLD_DEFAULT, "fake_cuda_held")); }
 
 // The first call of a step fails, what it was part of can be done again, and nothing is left behind at the end.
-void fails_once(ErrorCode code, const std::string& says) {
+void fails_once(ErrorCode code, const std::string& says, const char* epilogue = two_launches) {
   {
     std::optional<Product> product;
     std::optional<Call> call;
-    std::optional<Error> error = thrown([&] { product.emplace(); });
-    if (error) product.emplace();
+    std::optional<Error> error = thrown([&] { product.emplace(epilogue); });
+    if (error) product.emplace(epilogue);
     if (!error) error = thrown([&] { call = product->plan.bind(product->bindings); });
     if (!call) call = product->plan.bind(product->bindings);
     if (!error) error = thrown([&] { call->run(); });
@@ -135,7 +137,8 @@ const std::map<std::string, std::function<void()>>& cases() {
       {"function", [] { fails_once(ErrorCode::device_failed, "finding a kernel"); }},
       {"shared_memory", [] { fails_once(ErrorCode::device_failed, "asking for shared memory"); }},
       {"tensor_map", [] { fails_once(ErrorCode::device_failed, "copy engine"); }},
-      {"launch", [] { fails_once(ErrorCode::device_failed, "CUDA_ERROR_ILLEGAL_ADDRESS"); }},
+      {"launch", [] { fails_once(ErrorCode::device_failed, "CUDA_ERROR_ILLEGAL_ADDRESS", one_launch); }},
+      {"launches", [] { fails_once(ErrorCode::device_failed, "CUDA_ERROR_ILLEGAL_ADDRESS"); }},
       {"no_cache_folder", [] { Product().plan.bind(Product().bindings).run(); }},
       {"forked",
        [] {
@@ -269,6 +272,7 @@ TEST_F(Faults, MissingKernel) { run("function", {{"FAKE_CUDA_FAIL", "cuModuleGet
 TEST_F(Faults, SharedMemoryRefused) { run("shared_memory", {{"FAKE_CUDA_FAIL", "cuFuncSetAttribute:1:1"}}); }
 TEST_F(Faults, TensorMapRefused) { run("tensor_map", {{"FAKE_CUDA_FAIL", "cuTensorMapEncodeTiled:1:1"}}); }
 TEST_F(Faults, LaunchFails) { run("launch", {{"FAKE_CUDA_FAIL", "cuLaunchKernel:1:700"}}); }
+TEST_F(Faults, LaunchThatFollowsOrWaitsFails) { run("launches", {{"FAKE_CUDA_FAIL", "cuLaunchKernelEx:1:700"}}); }
 
 TEST_F(Faults, NoCacheFolderCostsOneWarning) {
   run("no_cache_folder", {{"POSTLUDE_CACHE_DIR", ""}, {"XDG_CACHE_HOME", ""}, {"HOME", ""}});
