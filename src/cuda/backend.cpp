@@ -118,93 +118,133 @@ std::shared_ptr<Loaded> CudaExecutable::load(const std::string& source) const {
   return load(source, build(source, arch_, false).cubin);
 }
 
-std::shared_ptr<const CudaExecutable::Product> CudaExecutable::product(const Program& program, int phase, MainLoop loop,
-                                                                       bool mma, const std::vector<BufferPlace>& places,
-                                                                       const Shape& shape, std::int64_t columns,
-                                                                       std::vector<std::string>& rejected,
-                                                                       bool compile_it) const {
+namespace {
+
+// What values make, as the key of a map.
+class Key {
+ public:
+  template <class... T>
+  explicit Key(T... values) {
+    (add(values), ...);
+  }
+  void add(std::int64_t value) { text_.append(reinterpret_cast<const char*>(&value), sizeof value); }
+  [[nodiscard]] const std::string& text() const { return text_; }
+
+ private:
+  std::string text_;
+};
+
+// The source of a site's product by one schedule.
+std::string source_of(MainLoop loop, const Shape& shape, std::int64_t columns, const FusedEpilogue& epilogue,
+                      const Schedule& schedule) {
+  loop.promoted = schedule.mma ? 0 : promotes(loop.a);
+  loop.whole_m = shape.m % schedule.bm == 0;
+  loop.whole_n = columns % (schedule.bn / epilogue.needs.parts) == 0;
+  return gemm_source(loop, schedule, epilogue);
+}
+
+// Behind a long main loop the larger tiles that two launches allow are faster (8192^3, softmax: 1.01 of cuBLAS, in one
+// 1.02 to 1.07); beside a short one a phase of many instructions slows the product's own epilogue. As multiples of
+// cuBLAS's plain product, in two launches and in one: 16384 x 4096 x 1024, rmsnorm (3 an element) 1.58 and 1.45,
+// softmax (21) 1.35 and 1.53; 4096^3: rmsnorm 1.22 and 1.20, softmax 1.18 and 1.18.
+bool follows_well(const FusedEpilogue& e, std::int64_t k) { return k <= 6144 && k >= 96 * e.following_operations; }
+
+}  // namespace
+
+CudaExecutable::Choice CudaExecutable::choose(const Site& site, bool may_follow) const {
+  const bool promoted = !site.mma && promotes(site.loop.a) != 0;
+  Choice choice;
+  FusedEpilogue& e = choice.epilogue;
+  e = emit_fragment(site.program, site.phase, site.places, may_follow && !site.mma && !promoted);
+  e.needs.element_bytes = static_cast<int>(size_of(site.loop.a));
+  e.needs.b_mn_major = site.loop.b_mn_major;
+  e.needs.promoted = promoted;
+  choice.order = rank(e.needs, site.shape.batch, site.shape.m, site.columns, site.shape.k, multiprocessors_, site.mma);
+  const std::string why = asked_for(site) ? illegal(*requested_, e.needs) : std::string();
+  if (e.needs.follows && (!follows_well(e, site.shape.k) || choice.order.empty() || !why.empty()))
+    return choose(site, false);
+  if (!asked_for(site)) return choice;
+  if (!why.empty()) {
+    throw Error(ErrorCode::bad_schedule, "the schedule \"" + to_string(*requested_) + "\" is not legal here: " + why,
+                choice.order.empty() ? "leave the choice to the heuristic"
+                                     : "such as \"" + to_string(choice.order.front()) + "\"");
+  }
+  choice.order = {*requested_};
+  return choice;
+}
+
+std::shared_ptr<const CudaExecutable::Product> CudaExecutable::product(const Site& site,
+                                                                       std::vector<std::string>& rejected) const {
   // All that decides the source. Emitting it again at each bind took most of post.matmul's 41 us on a host.
-  std::string key;
-  const auto add = [&](std::int64_t value) { key.append(reinterpret_cast<const char*>(&value), sizeof value); };
-  for (const std::int64_t value : {std::int64_t{&program == program_.get()}, shape.batch, shape.m, columns, shape.k})
-    add(value);
-  for (const bool flag : {loop.a_mn_major, loop.b_mn_major, mma}) key += flag ? '1' : '0';
-  for (const BufferPlace& place : places)
-    key += static_cast<char>('0' + place.tensor_map + 2 * place.unit + 4 * place.pair + 8 * place.wide);
-  if (compile_it) {
+  Key key(&site.program == program_.get(), site.shape.batch, site.shape.m, site.columns, site.shape.k,
+          site.loop.a_mn_major, site.loop.b_mn_major, site.mma);
+  for (const BufferPlace& place : site.places)
+    key.add(place.tensor_map + 2 * place.unit + 4 * place.pair + 8 * place.wide);
+  {
     const std::scoped_lock lock(mutex_);
-    if (const auto found = products_.find(key); found != products_.end()) {
+    if (const auto found = products_.find(key.text()); found != products_.end()) {
       rejected = found->second->rejected;
       return found->second;
     }
   }
-  loop.promoted = mma ? 0 : promotes(loop.a);
-  FusedEpilogue epilogue;
-  std::vector<Schedule> order;
-  const auto emit = [&](bool may_follow) {
-    epilogue = emit_fragment(program, phase, places, may_follow);
-    epilogue.needs.element_bytes = static_cast<int>(size_of(loop.a));
-    epilogue.needs.b_mn_major = loop.b_mn_major;
-    epilogue.needs.promoted = loop.promoted != 0;
-    order = rank(epilogue.needs, shape.batch, shape.m, columns, shape.k, multiprocessors_, mma);
-  };
-  // Behind a long main loop the larger tiles that two launches allow are faster (8192^3, softmax: 1.01 of cuBLAS, in
-  // one 1.02 to 1.07); beside a short one a phase of many instructions slows the product's own epilogue. As multiples
-  // of the plain product, in two launches and in one: 16384 x 4096 x 1024, rmsnorm (3 an element) 1.73 and 1.60,
-  // softmax (21) 1.55 and 1.6 to 1.7; 4096^3: rmsnorm 1.23 and 1.18, softmax 1.19 and 1.15.
-  emit(!mma && !loop.promoted);
-  if (!follows_well(epilogue, shape.k)) emit(false);
-  if (epilogue.needs.follows && (requested_ ? !illegal(*requested_, epilogue.needs).empty() : order.empty()))
-    emit(false);
-  if (requested_ && &program == program_.get()) {
-    if (const std::string why = illegal(*requested_, epilogue.needs); !why.empty()) {
-      throw Error(ErrorCode::bad_schedule, "the schedule \"" + to_string(*requested_) + "\" is not legal here: " + why,
-                  order.empty() ? "leave the choice to the heuristic" : "such as \"" + to_string(order.front()) + "\"");
-    }
-    order = {*requested_};
-  }
-  const auto compiles = [&]() -> std::shared_ptr<const Product> {
-    for (const Schedule& schedule : order) {
-      loop.whole_m = shape.m % schedule.bm == 0;
-      loop.whole_n = columns % (schedule.bn / epilogue.needs.parts) == 0;
-      Product made{schedule, epilogue, gemm_source(loop, schedule, epilogue), {}, nullptr};
-      if (!compile_it) return std::make_shared<const Product>(std::move(made));
+  for (bool may_follow = true;; may_follow = false) {  // a product alone has more registers
+    const Choice choice = choose(site, may_follow);
+    for (const Schedule& schedule : choice.order) {
+      const std::string source = source_of(site.loop, site.shape, site.columns, choice.epilogue, schedule);
       std::shared_ptr<Loaded> module;
       std::string reason;
       {
         const std::scoped_lock lock(mutex_);
-        if (const auto found = modules_.find(made.source); found != modules_.end()) module = found->second;
-        if (const auto found = rejections_.find(made.source); found != rejections_.end()) reason = found->second;
+        if (const auto found = modules_.find(source); found != modules_.end()) module = found->second;
+        if (const auto found = rejections_.find(source); found != rejections_.end()) reason = found->second;
       }
       if (!module && reason.empty()) {
-        const Built built = build(made.source, arch_, !requested_.has_value());
+        const Built built = build(source, arch_, !requested_);
         reason = built.rejected;
-        if (reason.empty()) module = load(made.source, built.cubin);
-        else {
-          const std::scoped_lock lock(mutex_);
-          rejections_[made.source] = reason;
-        }
+        if (reason.empty()) module = load(source, built.cubin);
       }
+      const std::scoped_lock lock(mutex_);
       if (module) {
-        made.module = std::move(module);
-        made.rejected = rejected;
-        auto product = std::make_shared<const Product>(std::move(made));
-        const std::scoped_lock lock(mutex_);
+        auto made = std::make_shared<const Product>(schedule, choice.epilogue, rejected, std::move(module));
         if (products_.size() >= most_products) products_.clear();
-        return products_.insert_or_assign(key, std::move(product)).first->second;
+        return products_.insert_or_assign(key.text(), std::move(made)).first->second;
       }
+      rejections_[source] = reason;
       rejected.push_back(to_string(schedule) + ": " + reason);
     }
-    return nullptr;
-  };
-  if (auto made = compiles()) return made;
-  if (epilogue.needs.follows) {  // its registers are fewer
-    emit(false);
-    if (requested_ && &program == program_.get()) order = {*requested_};
-    if (auto made = compiles()) return made;
+    if (choice.order.empty())
+      rejected.push_back("no tile fits in shared memory with the operands and outputs of this epilogue");
+    if (!choice.epilogue.needs.follows) return nullptr;
   }
-  if (order.empty()) rejected.push_back("no tile fits in shared memory with the operands and outputs of this epilogue");
-  return nullptr;
+}
+
+std::shared_ptr<const CudaExecutable::Generic> CudaExecutable::generic(const std::vector<int>& phases,
+                                                                       const Wide& wide) const {
+  Key key(static_cast<int>(wide.source), wide.accumulator);
+  for (const int phase : phases) key.add(phase);
+  key.add(-1);
+  for (const std::int64_t columns : wide.columns) key.add(columns);
+  for (const bool buffer : wide.buffers) key.add(buffer);
+  {
+    const std::scoped_lock lock(mutex_);
+    if (const auto found = generics_.find(key.text()); found != generics_.end()) return found->second;
+  }
+  auto made = std::make_shared<Generic>();
+  made->source = emit_generic(*program_, phases, wide);
+  made->module = load(made->source.text);
+  const std::scoped_lock lock(mutex_);
+  if (generics_.size() >= most_products) generics_.clear();
+  return generics_.insert_or_assign(key.text(), std::move(made)).first->second;
+}
+
+std::shared_ptr<Loaded> CudaExecutable::plain_product(DType a, DType b) const {
+  {
+    const std::scoped_lock lock(mutex_);
+    if (plain_product_) return plain_product_;
+  }
+  auto made = load(product_source(a, b));
+  const std::scoped_lock lock(mutex_);
+  return plain_product_ = std::move(made);
 }
 
 std::string CudaExecutable::explain(ExplainPart part, const Shape& shape) const {
@@ -230,52 +270,49 @@ std::string CudaExecutable::explain(ExplainPart part, const Shape& shape) const 
     if (parts == 2 && columns % 8 && !mma) why = ragged_halves;
   }
   if (why.empty()) {
-    const std::vector<BufferPlace> places = aligned_places(*program_, columns);
-    std::vector<std::string> rejected;
     if (part == ExplainPart::schedule && !portable.empty()) text += portable + ":\n";
-    const MainLoop loop{.a = gemm->a,
-                        .b = gemm->b,
-                        .a_mn_major = gemm->a_layout == Layout::mn_major && size_of(gemm->a) == 2,
-                        .b_mn_major = along_n && (parts == 1 || (mma && columns % 8 == 0)),
-                        .promoted = mma ? 0 : promotes(gemm->a)};
-    const bool can_compile = part == ExplainPart::schedule && !compiler_version().empty();
-    FusedEpilogue epilogue = emit_fragment(*program_, product_phase_, places, !mma && !loop.promoted);
-    if (!follows_well(epilogue, shape.k)) epilogue = emit_fragment(*program_, product_phase_, places, false);
-    epilogue.needs.element_bytes = static_cast<int>(size_of(loop.a));
-    epilogue.needs.b_mn_major = loop.b_mn_major;
-    epilogue.needs.promoted = loop.promoted != 0;
+    const Site site{*program_,
+                    product_phase_,
+                    {.a = gemm->a,
+                     .b = gemm->b,
+                     .a_mn_major = gemm->a_layout == Layout::mn_major && size_of(gemm->a) == 2,
+                     .b_mn_major = along_n && (parts == 1 || (mma && columns % 8 == 0))},
+                    mma,
+                    aligned_places(*program_, columns),
+                    shape,
+                    columns};
+    Choice choice = choose(site, true);
     if (part == ExplainPart::schedule) {
-      bool chosen = false;
-      const std::vector<Schedule> order =
-          requested_ ? std::vector{*requested_}
-                     : rank(epilogue.needs, shape.batch, shape.m, columns, shape.k, multiprocessors_, mma);
-      for (const Schedule& s : order) {
-        std::string verdict = chosen ? "next" : "chosen";
-        if (!chosen && can_compile) {
-          MainLoop whole = loop;
-          whole.whole_m = shape.m % s.bm == 0, whole.whole_n = columns % (s.bn / epilogue.needs.parts) == 0;
-          const Built built = build(gemm_source(whole, s, epilogue), arch_, true);
-          if (!built.rejected.empty()) verdict = "rejected: " + built.rejected;
+      const bool can_compile = !compiler_version().empty();
+      for (bool chosen = false; !chosen; choice = choose(site, false)) {
+        for (const Schedule& s : choice.order) {
+          std::string verdict = chosen ? "next" : "chosen";
+          if (!chosen && can_compile) {
+            const std::string reason =
+                build(source_of(site.loop, shape, columns, choice.epilogue, s), arch_, !requested_).rejected;
+            if (!reason.empty()) verdict = "rejected: " + reason;
+          }
+          chosen = chosen || verdict == "chosen";
+          text += to_string(s) + "  " + std::to_string(shared_bytes(s, choice.epilogue.needs)) + " bytes shared  " +
+                  verdict + "\n";
         }
-        chosen = chosen || verdict == "chosen";
-        text +=
-            to_string(s) + "  " + std::to_string(shared_bytes(s, epilogue.needs)) + " bytes shared  " + verdict + "\n";
+        if (!choice.epilogue.needs.follows) break;
       }
     }
-    if (const auto made = product(*program_, product_phase_, loop, mma, places, shape, columns, rejected, false);
-        made && part == ExplainPart::source)
-      text += made->source;
-    for (const int p : epilogue.finished)
-      text += part == ExplainPart::loops ? "phase " + std::to_string(p) + ": where the partial reductions are folded\n"
-                                         : "";
-    if (part == ExplainPart::loops && epilogue.following >= 0)
-      text += "phase " + std::to_string(epilogue.following) + ": row by row behind the product, in the same launch\n";
+    const FusedEpilogue& epilogue = choice.epilogue;
+    if (part == ExplainPart::source && !choice.order.empty())
+      text += source_of(site.loop, shape, columns, epilogue, choice.order.front());
+    if (part == ExplainPart::loops) {
+      for (const int p : epilogue.finished)
+        text += "phase " + std::to_string(p) + ": where the partial reductions are folded\n";
+      if (epilogue.following >= 0)
+        text += "phase " + std::to_string(epilogue.following) + ": row by row behind the product, in the same launch\n";
+      text = "phase " + std::to_string(product_phase_) + ": on the product's fragments\n" + text;
+    }
     generic.clear();
     for (int p = 0; p < static_cast<int>(program_->phases.size()); ++p) {
       if (!epilogue.runs(p)) generic.push_back(p);
     }
-    if (part == ExplainPart::loops)
-      text = "phase " + std::to_string(product_phase_) + ": on the product's fragments\n" + text;
   } else if (part != ExplainPart::source) {
     text += "epilogue from memory: " + why + "\n";
   }

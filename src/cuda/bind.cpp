@@ -126,7 +126,13 @@ class Binder {
   const Bindings& bound_;
   const Shape shape_;
 
+  std::size_t take_cleared(std::int64_t bytes) {
+    cleared_.emplace_back(arena_.take(bytes), bytes);
+    return cleared_.back().first;
+  }
+
   Arena arena_;
+  std::vector<std::pair<std::size_t, std::size_t>> cleared_;  // what must be zero: where, bytes
   std::uint64_t base_ = 0;
   std::vector<Memory> memory_;  // of the Program's buffers; workspace ones are offsets until base_ is known
   std::vector<std::size_t> workspace_at_;
@@ -142,7 +148,7 @@ class Binder {
   std::size_t counters_ = 0;           // of blocks, or of tile rows
 
   std::vector<int> generic_phases_;
-  GenericSource generic_;
+  std::shared_ptr<const CudaExecutable::Generic> generic_;
   struct Shaped {
     GenericKernel kernel;
     std::int64_t rows, columns;
@@ -286,8 +292,8 @@ void Binder::plan_product() {
         arrange(parts == 1 || (mma && columns_ % 8 == 0));
         // Addresses of outputs and operands decide how they are reached; those of the workspace are aligned.
         std::vector<std::string> rejected;
-        product_ = x_.product(program_, x_.product_phase_, loop_, mma, places(program_, memory_, columns_), shape_,
-                              columns_, rejected, true);
+        product_ = x_.product(
+            {program_, x_.product_phase_, loop_, mma, places(program_, memory_, columns_), shape_, columns_}, rejected);
         for (const std::string& reason : rejected) notes_.push_back("not " + reason);
         fused_ = product_ != nullptr;
         if (fused_ && !portable.empty()) notes_.push_back(portable);
@@ -301,7 +307,7 @@ void Binder::plan_product() {
         std::vector<BufferPlace> place(1);
         place[0] = {.tensor_map = shape_.n % 4 == 0, .unit = true, .pair = shape_.n % 2 == 0};
         std::vector<std::string> rejected;
-        product_ = x_.product(x_.accumulator_, 0, loop_, x_.mma_, place, shape_, columns_, rejected, true);
+        product_ = x_.product({x_.accumulator_, 0, loop_, x_.mma_, place, shape_, columns_}, rejected);
       }
       if (!product_) throw Error(ErrorCode::internal, "no schedule of the plain product compiles");
       const auto pitch = round_up(shape_.k * size_of(gemm->a), 16);
@@ -324,7 +330,7 @@ void Binder::plan_product() {
   if (tiles_m * tiles_n * shape_.batch > std::numeric_limits<std::int32_t>::max() / 2) {
     throw Error(ErrorCode::size_overflow, "the product has too many tiles");
   }
-  if (!e.partials.empty()) counters_ = arena_.take(e.needs.follows ? shape_.batch * tiles_m * 8 : 8);
+  if (!e.partials.empty()) counters_ = take_cleared(e.needs.follows ? shape_.batch * tiles_m * 8 : 8);
   for (const auto& partial : e.partials) {
     const std::int64_t states = partial.across == Across::rows      ? tiles_n * shape_.m
                                 : partial.across == Across::columns ? slots * columns_
@@ -357,9 +363,9 @@ void Binder::plan_generic() {
         stream_ ? wide(reinterpret_cast<std::uint64_t>(bound_.a.data), bound_.a.strides.data(), bound_.a.dtype)
                 : wide(0, own, program_.accumulator);
   }
-  generic_ = emit_generic(program_, generic_phases_, vectors);
+  generic_ = x_.generic(generic_phases_, vectors);
   std::int64_t partial_bytes = 0, counters = 0;
-  for (const GenericKernel& kernel : generic_.kernels) {
+  for (const GenericKernel& kernel : generic_->source.kernels) {
     const Phase& phase = program_.phases[kernel.phase];
     Shaped shaped{kernel,
                   phase.domain.has(Axis::m) ? phase.rows.at(shape_.m) : 1,
@@ -411,7 +417,7 @@ void Binder::plan_generic() {
     std::transform(grid, grid + 3, shaped.grid, [](std::int64_t g) { return static_cast<unsigned>(g); });
     shaped_.push_back(shaped);
   }
-  generic_counters_ = arena_.take(4 * counters);
+  if (counters) generic_counters_ = take_cleared(4 * counters);
   generic_partials_ = arena_.take(partial_bytes);
 }
 
@@ -434,7 +440,7 @@ void Binder::emit_repack() {
   } matrices[2] = {};
   constexpr std::int64_t span = 512;
   const std::int64_t size = size_of(gemm.a), pitch = round_up(shape_.k * size, 16) / size;
-  Launch& l = launch(x_.load(product_source(gemm.a, gemm.b)), "postlude_repack");
+  Launch& l = launch(x_.plain_product(gemm.a, gemm.b), "postlude_repack");
   std::int64_t blocks = 1, batches = 0;
   const auto add = [&](Unpacked& m, const Bound& from, int rows_axis, int k_axis, std::int64_t rows, std::size_t to) {
     m = {reinterpret_cast<std::uint64_t>(from.data),
@@ -578,7 +584,7 @@ void Binder::emit_product() {
 // The accumulator on the ordinary units.
 void Binder::emit_plain_product() {
   const auto& gemm = std::get<Gemm>(x_.problem_);
-  Launch& l = launch(x_.load(product_source(gemm.a, gemm.b)), "postlude_product");
+  Launch& l = launch(x_.plain_product(gemm.a, gemm.b), "postlude_product");
   const std::int64_t grid[3] = {ceil_div(shape_.n, 64), ceil_div(shape_.m, 64), shape_.batch};
   if (grid[1] > 65535)
     throw Error(ErrorCode::unsupported, "M is too large for the portable product on a GPU",
@@ -603,34 +609,32 @@ void Binder::emit_plain_product() {
 
 void Binder::emit_generic_phases(bool before) {
   if (shaped_.empty()) return;
-  const std::shared_ptr<Loaded> module = x_.load(generic_.text);
+  // Of all kernels: the shape, then the words.
+  const GenericSource& source = generic_->source;
+  const std::int32_t head[4] = {static_cast<std::int32_t>(shape_.batch), static_cast<std::int32_t>(shape_.m),
+                                static_cast<std::int32_t>(shape_.n), 0};
+  std::vector<std::uint64_t> block(2 + static_cast<std::size_t>(source.words));
+  std::memcpy(block.data(), head, sizeof head);
+  std::uint64_t* const words = block.data() + 2;
+  const auto describe = [&](int word, const Memory& memory) {
+    words[word] = memory.address;
+    for (int i = 0; i < 3; ++i) words[word + 1 + i] = static_cast<std::uint64_t>(memory.strides[i]);
+  };
+  for (int b = 0; b < static_cast<int>(memory_.size()); ++b) describe(4 * b, memory_[b]);
+  Memory accumulator{base_ + accumulator_, {shape_.m * shape_.n, shape_.n, 1}};
+  if (stream_) {
+    accumulator.address = reinterpret_cast<std::uint64_t>(bound_.a.data);
+    std::copy_n(bound_.a.strides.begin(), 3, accumulator.strides);
+  }
+  describe(source.accumulator_word, accumulator);
+  words[source.partials_word] = base_ + generic_partials_;
+  words[source.counters_word] = base_ + generic_counters_;
   for (const Shaped& shaped : shaped_) {
     if (before != (fused_ && shaped.kernel.phase < x_.product_phase_)) continue;
-    Launch& l = launch(module, shaped.kernel.name);
+    Launch& l = launch(generic_->module, shaped.kernel.name);
     std::copy_n(shaped.grid, 3, l.grid);
     if (shaped.kernel.rows) l.threads = static_cast<unsigned>(shaped.kernel.rows->block());
-    std::vector<std::uint64_t> words(generic_.words);
-    for (std::size_t b = 0; b < memory_.size(); ++b) {
-      words[4 * b] = memory_[b].address;
-      for (int i = 0; i < 3; ++i) words[4 * b + 1 + i] = static_cast<std::uint64_t>(memory_[b].strides[i]);
-    }
-    const auto accumulator = static_cast<std::size_t>(generic_.accumulator_word);
-    if (stream_) {
-      words[accumulator] = reinterpret_cast<std::uint64_t>(bound_.a.data);
-      for (int i = 0; i < 3; ++i) words[accumulator + 1 + i] = static_cast<std::uint64_t>(bound_.a.strides[i]);
-    } else {
-      words[accumulator] = base_ + accumulator_;
-      words[accumulator + 1] = static_cast<std::uint64_t>(shape_.m * shape_.n);
-      words[accumulator + 2] = static_cast<std::uint64_t>(shape_.n);
-      words[accumulator + 3] = 1;
-    }
-    words[generic_.partials_word] = base_ + generic_partials_;
-    words[generic_.counters_word] = base_ + generic_counters_;
-    const std::int32_t head[4] = {static_cast<std::int32_t>(shape_.batch), static_cast<std::int32_t>(shape_.m),
-                                  static_cast<std::int32_t>(shape_.n), 0};
-    l.block.assign(2 + words.size(), 0);
-    std::memcpy(l.block.data(), head, sizeof head);
-    std::memcpy(l.block.data() + 2, words.data(), words.size() * 8);
+    l.block = block;
     l.integers = {static_cast<std::int32_t>(shaped.rows), static_cast<std::int32_t>(shaped.columns)};
     if (shaped.kernel.reduction >= 0) {
       l.integers.push_back(shaped.splits);
@@ -647,8 +651,8 @@ std::unique_ptr<BoundCall> Binder::run() {
   plan_generic();
   Buffer workspace(x_.target_.device_index, arena_.size());
   base_ = workspace.pointer();
-  // Counters start at zero, and each run leaves them so.
-  if (arena_.size()) check(driver().MemsetD8(base_, 0, arena_.size()), "clearing a workspace");
+  // Each run leaves its counters at zero.
+  for (const auto& [at, bytes] : cleared_) check(driver().MemsetD8(base_ + at, 0, bytes), "clearing counters");
   for (std::size_t b = 0; b < memory_.size(); ++b) {
     const BufferKind kind = program_.buffers[b].kind;
     if (kind != BufferKind::operand && kind != BufferKind::output && lives_in_[b] < 0)
@@ -658,7 +662,7 @@ std::unique_ptr<BoundCall> Binder::run() {
   if (product_) emit_product();
   else if (!stream_ && x_.product_phase_ >= 0 && shape_.batch > 0 && shape_.m > 0 && shape_.n > 0) emit_plain_product();
   emit_generic_phases(false);
-  if (arena_.size()) check(driver().CtxSynchronize(), "preparing a call");
+  if (!cleared_.empty()) check(driver().CtxSynchronize(), "preparing a call");
   std::string text;
   for (const std::string& note : notes_) text += (text.empty() ? "" : "; ") + note;
   if (!shaped_.empty()) text += (text.empty() ? "" : "; ") + std::to_string(shaped_.size()) + " passes over memory";

@@ -4,6 +4,7 @@
 
 #include "cuda/call.h"
 #include "cuda/emit_fragment.h"
+#include "cuda/emit_generic.h"
 #include "cuda/kernel.h"
 #include "lower/program.h"
 #include "plan/backend.h"
@@ -34,10 +35,23 @@ class CudaExecutable final : public Executable {
 
  private:
   friend class Binder;
+  // A product and the phase that runs on it, for one shape and memory.
+  struct Site {
+    const lower::Program& program;
+    int phase;
+    MainLoop loop;
+    bool mma;
+    std::vector<BufferPlace> places;
+    Shape shape;
+    std::int64_t columns;  // the phase's
+  };
+  struct Choice {
+    FusedEpilogue epilogue;
+    std::vector<Schedule> order;  // best first, or the one that was asked for
+  };
   struct Product {
     Schedule schedule;
     FusedEpilogue epilogue;
-    std::string source;
     std::vector<std::string> rejected;  // schedules that were tried before, with reasons
     std::shared_ptr<Loaded> module;
   };
@@ -46,11 +60,19 @@ class CudaExecutable final : public Executable {
   [[nodiscard]] bool on_tensor_cores(const Gemm& gemm) const;
   std::shared_ptr<Loaded> load(const std::string& source, const std::string& cubin) const;
   std::shared_ptr<Loaded> load(const std::string& source) const;
-  // Null where no schedule of this program compiles well.
-  std::shared_ptr<const Product> product(const lower::Program& program, int phase, MainLoop loop, bool mma,
-                                         const std::vector<BufferPlace>& places, const Shape& shape,
-                                         std::int64_t columns, std::vector<std::string>& rejected,
-                                         bool compile_it) const;
+  // The schedules to try. Whole rows follow in the product's launch where that pays and `may_follow`. Throws
+  // bad_schedule.
+  [[nodiscard]] Choice choose(const Site& site, bool may_follow) const;
+  [[nodiscard]] bool asked_for(const Site& site) const { return requested_ && &site.program == program_.get(); }
+  // Null where no schedule of this program compiles well; then, and before the one that does, `rejected` says why.
+  std::shared_ptr<const Product> product(const Site& site, std::vector<std::string>& rejected) const;
+  // Phases from memory, and the product on ordinary units with its repacks: emitted and loaded once.
+  struct Generic {
+    GenericSource source;
+    std::shared_ptr<Loaded> module;
+  };
+  std::shared_ptr<const Generic> generic(const std::vector<int>& phases, const Wide& wide) const;
+  std::shared_ptr<Loaded> plain_product(DType a, DType b) const;
 
   Problem problem_;
   std::shared_ptr<const lower::Program> program_;
@@ -62,14 +84,13 @@ class CudaExecutable final : public Executable {
   bool mma_ = false;  // the portable kernel: on GPUs other than Hopper, and where the schedule asks for it
   std::optional<Schedule> requested_;
 
-  static bool follows_well(const FusedEpilogue& e, std::int64_t k) {
-    return k <= 6144 && k >= 96 * e.following_operations;
-  }
   static constexpr std::size_t most_products = 256;  // shapes whose choice is kept; a source's module stays in any case
   mutable std::mutex mutex_;
   mutable std::map<std::string, std::shared_ptr<Loaded>> modules_;          // by source
   mutable std::map<std::string, std::shared_ptr<const Product>> products_;  // by what they were made for
+  mutable std::map<std::string, std::shared_ptr<const Generic>> generics_;  // likewise
   mutable std::map<std::string, std::string> rejections_;                   // by source
+  mutable std::shared_ptr<Loaded> plain_product_;
 };
 
 }  // namespace postlude::inline v0::cuda
