@@ -24,7 +24,7 @@ bool along(const Phase& phase, ValueId id) { return phase.code[id].axes.has(Axis
 // Registers of a thread that may hold a row, of the 64 that 1024 threads leave each.
 constexpr int held_registers = 32;
 // Registers of a warp that follows a product, of 120, for columns on their way.
-constexpr int following_registers = 64;
+constexpr int fetched_registers = 64;
 
 bool row_local(const Phase& phase) {
   if (!phase.domain.has(Axis::m)) return false;
@@ -440,7 +440,7 @@ std::string RowWriter::emit_following() {
   const auto moves = [&](const Held& h) { return h.wide && !kept(h); };
   int registers = 0;  // of a step's columns on their way
   for (const Held& h : held_) registers += moves(h) ? run_.grid.runs * 2 * static_cast<int>(size_of(dtype(h))) : 0;
-  const int depth = registers ? std::clamp(following_registers / registers, 2, 4) : 1;
+  const int depth = registers ? std::clamp(fetched_registers / registers, 2, 4) : 1;
   const Loading near = loading("k", [&](const Held& h) { return !moves(h); });
   std::vector<Loading> far;
   for (int d = 0; d < depth; ++d) far.push_back(loading("q" + str(d) + "_", moves));
