@@ -85,13 +85,10 @@ std::string FinishWriter::by_rows() {
     return "fold_lanes<" + s + ">(gather(" + c_.partials(r, "const " + s) +
            " + ((i64)t.batch * p.tiles_n + from) * p.m + row_in, (p.tiles_n - from + 7) / 8, 8ll * p.m), 4, 32)";
   };
-  return "  {\n    const int units = (p.m + 31) / 32;\n    if (unit < units * p.batch) {\n"
-         "      t.batch = unit / units;\n"
-         "      const int row = unit % units * 32 + part * 4 + lane % 4, from = lane / 4, row_in = min(row, p.m - "
+  return "      const int row = unit % units * 32 + part * 4 + lane % 4, from = lane / 4, row_in = min(row, p.m - "
          "1);\n" +
          folded(Across::rows, "      ", fold) + "      if (row < p.m && from == 0) {\n" +
-         finish(Across::rows, "row", "0", "        ") +
-         "      }\n      return;\n    }\n    unit -= units * p.batch;\n  }\n";
+         finish(Across::rows, "row", "0", "        ") + "      }\n";
 }
 
 // 32 columns, eight warps each a part of their partials.
@@ -105,13 +102,10 @@ std::string FinishWriter::by_columns() {
               " + ((i64)t.batch * SLOTS_M + from) * p.n + column, to - from, p.n) : " + s + "::identity();\n";
   }
   const auto fold = [](std::size_t r) { return "fold_shared<32, 8>(c" + str(r) + " + lane)"; };
-  return "  {\n    const int units = (p.n + 31) / 32;\n    if (unit < units * p.batch) {\n"
-         "      t.batch = unit / units;\n"
-         "      const int column = unit % units * 32 + lane;\n"
+  return "      const int column = unit % units * 32 + lane;\n"
          "      const int from = int((i64)SLOTS_M * part / 8), to = int((i64)SLOTS_M * (part + 1) / 8);\n" +
          shared + "      finish_sync();\n      if (part == 0 && column < p.n) {\n" +
-         folded(Across::columns, "        ", fold) + finish(Across::columns, "0", "column", "        ") +
-         "      }\n      return;\n    }\n    unit -= units * p.batch;\n  }\n";
+         folded(Across::columns, "        ", fold) + finish(Across::columns, "0", "column", "        ") + "      }\n";
 }
 
 // Each thread gathers every 256th tile in order; lanes and warps are then folded in theirs.
@@ -139,8 +133,14 @@ std::string FinishWriter::function() {
                      (e_.finishes[2] ? "1" : "0") +
                      ") * p.batch; }\nDEVICE void finish(const Params& p, int unit, int thread, u32 shared) {\n"
                      "  struct { int batch; } t;\n  const int part = thread / 32, lane = thread % 32;\n";
-  if (e_.finishes[0]) code += by_rows();
-  if (e_.finishes[1]) code += by_columns();
+  // Units of 32 rows, then of 32 columns, then one of everything, each for all batches.
+  const auto units = [&](const std::string& extent, const std::string& body) {
+    code += "  {\n    const int units = (" + extent +
+            " + 31) / 32;\n    if (unit < units * p.batch) {\n      t.batch = unit / units;\n" + body +
+            "      return;\n    }\n    unit -= units * p.batch;\n  }\n";
+  };
+  if (e_.finishes[0]) units("p.m", by_rows());
+  if (e_.finishes[1]) units("p.n", by_columns());
   if (e_.finishes[2]) code += all();
   return code + "}\n";
 }
