@@ -158,8 +158,10 @@ void pack_part(const Matrix& b, const BLayout& layout, int thread, int threads, 
 
 bool a_in_place(const Matrix& a, std::int64_t m) {
   if (a.dtype != DType::f32 || a.column_stride != 1) return false;
-  // Rows a multiple of 4 KB apart fall into the same sets of L1.
-  return m <= 8 || a.row_stride % 1024 != 0;
+  // Rows a multiple of 64 KB apart fall into the same sets of L2: packing them is 1.04 times as fast at 256 x 512 x
+  // 16384. A multiple of 4 KB, the same sets of L1, does not matter to tiles of 6 rows: read in place 1024 and 2048
+  // cubed take 0.98 of the time.
+  return m <= 8 || a.row_stride % 16384 != 0;
 }
 
 std::int64_t packed_a_words(std::int64_t k_block, int word_elements) {
