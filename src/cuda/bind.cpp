@@ -493,11 +493,7 @@ void Binder::emit_product() {
     const Dimension batches{b_batched ? shape_.batch : 1, batch, 1};
     if (e.needs.parts == 2 && !s.mma) {
       // Blocks of 8 columns of one half and the other in turns: gate and up of a column meet in one thread.
-      const int half = e.needs.half, out_n = s.bn / 2,
-                run = !half               ? out_n
-                      : out_n % half == 0 ? half
-                      : half % out_n == 0 ? out_n
-                                          : 32;  // RUN
+      const int half = e.needs.half, run = half_run(s, e.needs);
       const std::int64_t away = half ? half : columns_;
       maps.push_back(encode(
           data, gemm.b,

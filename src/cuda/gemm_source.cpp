@@ -89,6 +89,7 @@ std::string gemm_source(const MainLoop& loop, const Schedule& s, const EpilogueT
   if (!s.mma) define("PROMOTED", loop.promoted);
   define("PARTS", epilogue.needs.parts);
   define("HALF", epilogue.needs.half);
+  if (!s.mma) define("RUN", half_run(s, epilogue.needs));
   define("ELEM_BYTES", size_of(loop.a));
   define("A_MN_MAJOR", loop.a_mn_major);
   define("B_MN_MAJOR", loop.b_mn_major);

@@ -35,6 +35,11 @@ int consumers(const Schedule& s) { return s.mma && s.bm / 64 * s.bn / 2 <= mma_a
 int consumer_rows(const Schedule& s) { return s.mma || s.ping_pong ? s.bm : s.bm / 2; }
 int consumer_columns(const Schedule& s) { return s.mma ? s.bn / consumers(s) : s.bn; }
 
+int half_run(const Schedule& s, const EpilogueNeeds& n) {
+  const int columns = s.bn / n.parts;
+  return !n.half || n.half % columns == 0 ? columns : columns % n.half == 0 ? n.half : 32;
+}
+
 std::string to_string(const Schedule& s) {
   char text[160];
   std::snprintf(text, sizeof text, "%s %dx%dx%d sub %dx%d aux %d raster %d", kind(s), s.bm, s.bn, s.stages, s.sub_n,

@@ -56,6 +56,9 @@ inline constexpr int mma_shared_limit = 101376;  // and on every GPU since sm_80
 }
 [[nodiscard]] inline int k_bytes(const Schedule& s) { return s.mma ? 64 : 128; }  // a stage
 
+// Columns of one box of B's two halves behind a chunk (sm_90a): those of a tile that lie side by side.
+[[nodiscard]] int half_run(const Schedule& schedule, const EpilogueNeeds& needs);
+
 // Bytes of shared memory, alignment included.
 [[nodiscard]] int shared_bytes(const Schedule& schedule, const EpilogueNeeds& needs);
 

@@ -181,4 +181,18 @@ template <int size> DEVICE void fragment_store(u32 subtile, const Tile& t, int f
     }
   }
 }
+
+// The emitted epilogue on a subtile of a consumer's accumulators, 16 columns at a time: `acc` is that of 64 rows, number `i`.
+template <class E> DEVICE void subtile_fragments(const Params& p, const Tile& tile, E& epilogue, const ACC (&acc)[WG_COLUMNS / 2], int group, int i, u32 d) {
+  #pragma unroll
+  for (int f = 0; f < SUB_N / 16; ++f) {
+    ACC part[PARTS][8];
+    #pragma unroll
+    for (int x = 0; x < PARTS; ++x)
+      #pragma unroll
+      for (int e = 0; e < 8; ++e)
+        part[x][e] = acc[4 * (((group * SUB_N + f * 16) / 8 + e / 4) * PARTS + x) + e % 4];
+    epilogue.fragment(p, tile, group, i, f, part, d);
+  }
+}
 )cuda"

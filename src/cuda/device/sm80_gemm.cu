@@ -198,16 +198,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, THREADS == 128 ? 2 : 1) po
       if (next < GROUPS * MI) aux_issue(p, aux + next % AUX_STAGES * AUX_BYTES, 0, tile.row + next % MI * 64, tile.col + next / MI * SUB_N, tile.batch);
       copy_commit();
 #endif
-      #pragma unroll
-      for (int f = 0; f < SUB_N / 16; ++f) {
-        ACC part[PARTS][8];
-        #pragma unroll
-        for (int x = 0; x < PARTS; ++x)
-          #pragma unroll
-          for (int e = 0; e < 8; ++e)
-            part[x][e] = acc[i][4 * (((group * SUB_N + f * 16) / 8 + e / 4) * PARTS + x) + e % 4];
-        epilogue.fragment(p, tile, group, i, f, part, d);
-      }
+      subtile_fragments(p, tile, epilogue, acc[i], group, i, d);
       if (i == MI - 1) epilogue.group_end(p, tile, group);
 #if COPIES
       __syncwarp();

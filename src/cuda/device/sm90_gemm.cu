@@ -10,7 +10,6 @@ R"cuda(
 constexpr int A_BYTES = BM * 128, B_BYTES = BN * 128;         // one stage: 128 bytes of K for each row
 constexpr int BK = 128 / ELEM_BYTES;
 constexpr int SUBTILES = GROUPS * MI;
-constexpr int RUN = HALF ? (OUT_N % (HALF + !HALF) == 0 ? HALF : HALF % OUT_N == 0 ? OUT_N : 32) : OUT_N;  // columns of one box of B's halves
 constexpr int SMEM_B = STAGES * A_BYTES;
 constexpr int SMEM_D = SMEM_B + STAGES * B_BYTES;
 constexpr int SMEM_AUX = SMEM_D + 2 * D_BUFFERS * D_BYTES;
@@ -293,16 +292,7 @@ extern "C" __global__ void __launch_bounds__(384 + 128 * FOLLOWS, 1) postlude_ge
           if (lane == 0) mbarrier_arrive(own_empty + 8 * aux_stage);
           if (++aux_stage == AUX_STAGES) aux_stage = 0, aux_phase ^= 1;
 #endif
-          #pragma unroll
-          for (int f = 0; f < SUB_N / 16; ++f) {
-            ACC part[PARTS][8];
-            #pragma unroll
-            for (int x = 0; x < PARTS; ++x)
-              #pragma unroll
-              for (int e = 0; e < 8; ++e)
-                part[x][e] = acc[i][4 * (((group * SUB_N + f * 16) / 8 + e / 4) * PARTS + x) + e % 4];
-            epilogue.fragment(p, tile, group, i, f, part, d);
-          }
+          subtile_fragments(p, tile, epilogue, acc[i], group, i, d);
           if (i == MI - 1) epilogue.group_end(p, tile, group);
 #if COPIES
           __syncwarp();
