@@ -23,8 +23,6 @@ bool along(const Phase& phase, ValueId id) { return phase.code[id].axes.has(Axis
 
 // Registers of a thread that may hold a row, of the 64 that 1024 threads leave each.
 constexpr int held_registers = 32;
-// Registers of a warp that follows a product, of 120, for columns on their way.
-constexpr int fetched_registers = 64;
 
 bool row_local(const Phase& phase) {
   if (!phase.domain.has(Axis::m)) return false;
@@ -435,12 +433,10 @@ std::string RowWriter::emit_following() {
   for (std::size_t b = 0; b < around_.statistics.size(); ++b) {
     if (!around_.statistics[b].empty()) written_[b] = true, inside_[b] = around_.statistics[b];
   }
-  // Columns of several steps are on their way while one is computed: a warp has nothing else to do meanwhile. What
-  // every row reads lies in L1.
+  // Columns of two steps are on their way while one is computed: a warp has nothing else to do meanwhile (four steps,
+  // or columns twice as many: no difference). What every row reads lies in L1.
+  constexpr int depth = 2;
   const auto moves = [&](const Held& h) { return h.wide && !kept(h); };
-  int registers = 0;  // of a step's columns on their way
-  for (const Held& h : held_) registers += moves(h) ? run_.grid.runs * 2 * static_cast<int>(size_of(dtype(h))) : 0;
-  const int depth = registers ? std::clamp(fetched_registers / registers, 2, 4) : 1;
   const Loading near = loading("k", [&](const Held& h) { return !moves(h); });
   std::vector<Loading> far;
   for (int d = 0; d < depth; ++d) far.push_back(loading("q" + str(d) + "_", moves));
