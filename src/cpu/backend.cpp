@@ -467,6 +467,7 @@ class Bound_ final : public BoundCall {
     if (run.direct) {
       direct = run.direct->at(buffers_, batch);
       options.direct = &direct;
+      if (direct.add) options.prefetch[0] = {direct.add, direct.add_row_stride * 4, 4};
     } else if (!run.pass.pieces_apart) {
       run.phases[0].touched(batch, options.prefetch);
     }

@@ -85,7 +85,7 @@ class Matcher {
     if (!plain(v, Op::add, 2)) return v;
     for (int i = 0; i < 2; ++i) {
       const ValueId tile = at(v).args[i];
-      if (!plain(tile, Op::operand, 0) || !at(tile).axes.contains(tile_axes) || !plain_tile(at(tile).access)) continue;
+      if (!is_tile(tile)) continue;
       form_.add = at(tile).access.buffer;
       ++used_;
       return use(v).args[1 - i];
@@ -117,6 +117,25 @@ class Matcher {
     return true;
   }
 
+  // scaled(beta, tile): a product that is 0, and does not read the tile, where beta is 0.
+  bool is_scaled_tile(ValueId v) {
+    const Instruction& product = at(v);
+    if (product.op != Op::mul || product.guard < 0 || form_.add >= 0) return false;
+    const Instruction& zero = at(product.guard);
+    const ValueId beta = product.args[0], tile = product.args[1];
+    if (!plain(beta, Op::operand, 0) || !at(beta).axes.empty() || zero.op != Op::eq || zero.args[0] != beta ||
+        constant(zero.args[1]) != 0.0f || !is_tile(tile)) {
+      return false;
+    }
+    form_.beta_from = at(beta).access.buffer;
+    form_.add = at(tile).access.buffer;
+    used_ += 5;
+    return true;
+  }
+  [[nodiscard]] bool is_tile(ValueId v) const {
+    return plain(v, Op::operand, 0) && at(v).axes.contains(tile_axes) && plain_tile(at(v).access);
+  }
+
   bool scale_and_bias(ValueId v) {
     if (at(v).op == Op::acc) return is_accumulator(v);
     for (int i = 0; i < 2; ++i) {
@@ -127,8 +146,8 @@ class Matcher {
         return is_accumulator(at(v).args[i]) && is_scale(at(v).args[1 - i]) && (++used_, true);
       }
       if (plain(v, Op::fma, 3) && at(at(v).args[i]).op == Op::acc) {
-        return is_accumulator(at(v).args[i]) && is_scale(at(v).args[1 - i]) && is_bias(at(v).args[2]) &&
-               (++used_, true);
+        return is_accumulator(at(v).args[i]) && is_scale(at(v).args[1 - i]) &&
+               (is_bias(at(v).args[2]) || is_scaled_tile(at(v).args[2])) && (++used_, true);
       }
     }
     return false;
@@ -162,6 +181,12 @@ Direct DirectForm::at(std::span<const Bound> buffers, std::int64_t batch) const 
   if (alpha_from >= 0) {
     const Bound& from = buffers[alpha_from];
     direct.alpha = static_cast<float>(core::load_real(from.dtype, from.data, batch * from.strides[0]));
+  }
+  if (beta_from >= 0) {
+    const Bound& from = buffers[beta_from];
+    direct.has_beta = true;
+    direct.beta = static_cast<float>(core::load_real(from.dtype, from.data, batch * from.strides[0]));
+    if (direct.beta == 0) direct.add = nullptr;
   }
   direct.lo = lo;
   direct.hi = hi;

@@ -17,6 +17,7 @@ struct DirectForm {
   lower::BufferId out = -1, bias = -1, add = -1;
   std::optional<float> alpha;       // a constant
   lower::BufferId alpha_from = -1;  // or a scalar operand
+  lower::BufferId beta_from = -1;   // of `add`, a scalar operand
   float lo = -std::numeric_limits<float>::infinity();
   float hi = std::numeric_limits<float>::infinity();
 

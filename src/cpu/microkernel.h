@@ -26,9 +26,10 @@ inline constexpr int max_panel = 64;
 
 // The cheapest epilogues, done in registers and stored straight into an f32 output with unit column stride:
 //   x = fma(acc, alpha, bias[n]);  x = x + add[m, n];  out[m, n] = min(max(x, lo), hi)
-// Absent parts are alpha = 1, null, and infinite bounds, and change no bit. NaN passes through the bounds; with lo == 0
-// of either sign the result is max's (+0 beats -0). hi must not be zero. `add` may be `out` itself. All strides are in
-// elements.
+// or, with beta, BLAS's form: x = fma(acc, alpha, beta * add[m, n]), and where beta is 0 the product is 0 and add is
+// not read. Absent parts are alpha = 1, null, and infinite bounds, and change no bit. NaN passes through the bounds;
+// with lo == 0 of either sign the result is max's (+0 beats -0). hi must not be zero. `add` may be `out` itself. All
+// strides are in elements.
 struct Direct {
   float* out = nullptr;
   std::int64_t row_stride = 0;
@@ -36,6 +37,8 @@ struct Direct {
   const float* add = nullptr;   // M x N, unit column stride
   std::int64_t add_row_stride = 0;
   float alpha = 1.0f;
+  bool has_beta = false;
+  float beta = 0.0f;
   float lo = -__builtin_inff();
   float hi = __builtin_inff();
 };

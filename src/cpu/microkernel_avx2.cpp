@@ -32,6 +32,7 @@ struct Simd {
   }
   static F fma(F x, F y, F z) { return _mm256_fmadd_ps(x, y, z); }
   static F add(F x, F y) { return _mm256_add_ps(x, y); }
+  static F mul(F x, F y) { return _mm256_mul_ps(x, y); }
   static F max(F x, F y) { return _mm256_max_ps(x, y); }
   static F min(F x, F y) { return _mm256_min_ps(x, y); }
   static float sum(F x) {

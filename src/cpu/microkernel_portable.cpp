@@ -33,6 +33,7 @@ struct Simd {
   }
   static F fma(F x, F y, F z) { return x * y + z; }
   static F add(F x, F y) { return x + y; }
+  static F mul(F x, F y) { return x * y; }
   // The second where they do not compare, as the intrinsics of the other files have it.
   static F max(F x, F y) { return x > y ? x : y; }
   static F min(F x, F y) { return x < y ? x : y; }

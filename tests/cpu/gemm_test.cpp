@@ -381,7 +381,9 @@ TEST_P(GemmTest, DirectStoresAreTheBlocksWithTheirEpilogue) {
     for (float& x : add) x = static_cast<float>(static_cast<int>(random() % 9) - 4) / 4;
     bias[0] = NAN;
 
-    for (int parts = 0; parts < 8; ++parts) {
+    // 1 bias, 2 add, 4 scale and bounds, 8 add with beta, 16 beta = 0 and nothing there to read.
+    for (int parts = 0; parts < 24; ++parts) {
+      if (parts >= 8 && (parts & 3) != 2) continue;
       for (const bool in_place : {false, true}) {
         std::vector<float> out = add;
         Direct direct;
@@ -392,6 +394,11 @@ TEST_P(GemmTest, DirectStoresAreTheBlocksWithTheirEpilogue) {
           direct.add = in_place ? out.data() : add.data();
           direct.add_row_stride = c.n;
         }
+        if (parts >= 8) {
+          direct.has_beta = true;
+          direct.beta = parts & 8 ? 0.5f : 0.0f;  // of values that it keeps exact
+          if (parts & 16) direct.add = nullptr;   // would crash if it were read
+        }
         if (parts & 4) direct.alpha = 0.5f, direct.lo = 0.0f, direct.hi = 3.0f;
         Scratch scratch(blocking, 2);
         scratch.options.direct = &direct;
@@ -401,7 +408,8 @@ TEST_P(GemmTest, DirectStoresAreTheBlocksWithTheirEpilogue) {
             const auto at = static_cast<std::size_t>(i * c.n + j);
             float x = std::bit_cast<float>(acc[at]) * direct.alpha;  // a power of two: exact
             if (direct.bias) x += bias[static_cast<std::size_t>(j)];
-            if (direct.add) x += add[at];
+            if (direct.add && !(parts & 16)) x += parts & 8 ? direct.beta * add[at] : add[at];
+            if (parts & 16) x += 0.0f;
             if (parts & 4 && !std::isnan(x)) x = x > 0 ? std::min(x, 3.0f) : 0.0f;
             if (std::isnan(x)) {
               ASSERT_TRUE(std::isnan(out[at])) << i << ", " << j << ", parts " << parts;
