@@ -99,6 +99,24 @@ TEST(PortableKernel, IsTakenWhereItIsFaster) {
   EXPECT_TRUE(schedules("sm_90a", Layout::k_major, 4096, 4100, 4096).starts_with("epilogue from memory: the halves"));
 }
 
+// Launches overlap until a kernel waits for the one before it. A read by the path of what never changes may be moved
+// ahead of that wait, and was: a row of statistics was that of the run before (fuzz_gpu seed 1795292750).
+TEST(Launches, ReadNothingAheadOfTheirWait) {
+  Target target;
+  target.device = Device::cuda;
+  target.isa = "sm_90a";
+  const Plan plan = postlude::compile(Gemm{.a = DType::bf16, .b = DType::bf16},
+                                      parse("def normalised(acc):\n"
+                                            "    d = acc * var(acc)\n"
+                                            "    return (d - mean(d, axis=0)) * rsqrt(var(d, axis=0) + 0.001)\n"),
+                                      target);
+  const std::string source = plan.explain(ExplainPart::source, 128, 64, 64);
+  EXPECT_NE(source.find("phase2_rows("),
+            std::string::npos);  // it reads statistics of an earlier launch, 16 bytes a thread
+  EXPECT_NE(source.find("follow_previous_launch();"), std::string::npos);
+  for (const char* path : {"__ldg", "ld.global.nc"}) EXPECT_EQ(source.find(path), std::string::npos) << path;
+}
+
 TEST(Compile, ReportsTheCompilersError) {
   if (compiler_version().empty()) GTEST_SKIP() << describe_compiler();
   try {

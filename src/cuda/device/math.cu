@@ -213,24 +213,24 @@ template <typename T> DEVICE u32 pack_bool(T a, T b) { return u32(to_boolean(a))
 // Two neighbouring columns in one load; `at` is even and the base aligned to both. Volatile, so that it stays ahead of the
 // main loop that hides it.
 DEVICE u32 pair_bf16(i64 base, i64 at) {
-  u32 x; asm volatile("ld.global.nc.b32 %0, [%1];" : "=r"(x) : "l"(base + at * 2)); return x;
+  u32 x; asm volatile("ld.global.b32 %0, [%1];" : "=r"(x) : "l"(base + at * 2)); return x;
 }
 DEVICE u32 pair_f16(i64 base, i64 at) { return pair_bf16(base, at); }
 DEVICE u64 pair_f32(i64 base, i64 at) {
-  u64 x; asm volatile("ld.global.nc.b64 %0, [%1];" : "=l"(x) : "l"(base + at * 4)); return x;
+  u64 x; asm volatile("ld.global.b64 %0, [%1];" : "=l"(x) : "l"(base + at * 4)); return x;
 }
 // The same where no pair lies in one word.
 DEVICE u32 split_bf16(i64 base, i64 at, i64 base2, i64 at2) {
   u16 x, y;
-  asm volatile("ld.global.nc.b16 %0, [%1];" : "=h"(x) : "l"(base + at * 2));
-  asm volatile("ld.global.nc.b16 %0, [%1];" : "=h"(y) : "l"(base2 + at2 * 2));
+  asm volatile("ld.global.b16 %0, [%1];" : "=h"(x) : "l"(base + at * 2));
+  asm volatile("ld.global.b16 %0, [%1];" : "=h"(y) : "l"(base2 + at2 * 2));
   return u32(y) << 16 | x;
 }
 DEVICE u32 split_f16(i64 base, i64 at, i64 base2, i64 at2) { return split_bf16(base, at, base2, at2); }
 DEVICE u64 split_f32(i64 base, i64 at, i64 base2, i64 at2) {
   u32 x, y;
-  asm volatile("ld.global.nc.b32 %0, [%1];" : "=r"(x) : "l"(base + at * 4));
-  asm volatile("ld.global.nc.b32 %0, [%1];" : "=r"(y) : "l"(base2 + at2 * 4));
+  asm volatile("ld.global.b32 %0, [%1];" : "=r"(x) : "l"(base + at * 4));
+  asm volatile("ld.global.b32 %0, [%1];" : "=r"(y) : "l"(base2 + at2 * 4));
   return u64(y) << 32 | x;
 }
 #endif

@@ -117,36 +117,36 @@ DEVICE void vec_div_by(float (&y)[8], const float (&a)[8], float b) {
 
 // Eight neighbouring columns in memory, 16 bytes at a time; `at` counts elements, the address is a multiple of 16.
 struct alignas(16) Quad { u32 x[4]; };
-// Not ordered behind stores: an element that is written in place is read before, by the same thread. A tensor that is read once
-// is not kept in L1 (a row sum of 128 MB takes 36 us instead of 41); what this launch writes is read past L1.
+// Not ordered behind stores: an element that is written in place is read before, by the same thread. But ordered behind the
+// wait for the launch before (follow_previous_launch), which may have written it: hence volatile, and not by the path of what
+// never changes. A tensor that is read once is not kept in L1 (a row sum of 128 MB takes 36 us instead of 41); what this launch
+// writes is read past L1.
 enum Reads { ONCE, KEPT, WRITTEN_HERE };
 template <Reads reads> DEVICE Quad load_quad(i64 address) {
 #ifndef POSTLUDE_HOST
-  if (reads != KEPT) {
-    Quad q;
-    if (reads == WRITTEN_HERE)
-      asm volatile("ld.global.cg.v4.b32 {%0, %1, %2, %3}, [%4];" : "=r"(q.x[0]), "=r"(q.x[1]), "=r"(q.x[2]), "=r"(q.x[3]) : "l"(address));
-    else
-      asm("ld.global.nc.L1::no_allocate.v4.b32 {%0, %1, %2, %3}, [%4];" : "=r"(q.x[0]), "=r"(q.x[1]), "=r"(q.x[2]), "=r"(q.x[3]) : "l"(address));
-    return q;
-  }
+  Quad q;
+#define LOAD_QUAD(how) \
+  asm volatile("ld.global" how ".v4.b32 {%0, %1, %2, %3}, [%4];" : "=r"(q.x[0]), "=r"(q.x[1]), "=r"(q.x[2]), "=r"(q.x[3]) : "l"(address))
+  if (reads == WRITTEN_HERE) LOAD_QUAD(".cg");
+  else if (reads == ONCE) LOAD_QUAD(".L1::no_allocate");
+  else LOAD_QUAD("");
+  return q;
+#else
+  return *(const Quad*)address;
 #endif
-  const uint4 q = __ldg((const uint4*)address);
-  return {q.x, q.y, q.z, q.w};
 }
 // Eight columns of a run: side by side (V == 8), or four and four, so that neighbouring threads read neighbouring 16 bytes of
 // four-byte elements (V == 4). `at`: where the row begins; `first`, `second`: the columns of elements 0 and 4.
 struct alignas(8) Half { u32 x[2]; };
 template <Reads reads> DEVICE Half load_half(i64 address) {
 #ifndef POSTLUDE_HOST
-  if (reads == WRITTEN_HERE) {
-    Half h;
-    asm volatile("ld.global.cg.v2.b32 {%0, %1}, [%2];" : "=r"(h.x[0]), "=r"(h.x[1]) : "l"(address));
-    return h;
-  }
+  Half h;
+  if (reads == WRITTEN_HERE) asm volatile("ld.global.cg.v2.b32 {%0, %1}, [%2];" : "=r"(h.x[0]), "=r"(h.x[1]) : "l"(address));
+  else asm volatile("ld.global.v2.b32 {%0, %1}, [%2];" : "=r"(h.x[0]), "=r"(h.x[1]) : "l"(address));
+  return h;
+#else
+  return *(const Half*)address;
 #endif
-  const uint2 h = __ldg((const uint2*)address);
-  return {h.x, h.y};
 }
 // What lies in memory of them, and the numbers that it means.
 template <int V, Reads reads> DEVICE void fetch_f32(i64 base, i64 at, int first, int second, Quad (&q)[2]) {

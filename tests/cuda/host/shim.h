@@ -153,10 +153,6 @@ template <class T>
 static T __ldcg(const T* p) {
   return *p;
 }
-template <class T>
-static T __ldg(const T* p) {
-  return *p;
-}
 
 template <class To, class From>
 static To bits_as(From x) {
