@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <cstring>
 #include <limits>
+#include <utility>
 
 namespace postlude::inline v0::cuda {
 
@@ -19,26 +20,6 @@ using lower::Phase;
 using lower::Program;
 
 namespace {
-
-// Pieces of one workspace, 256-byte aligned: sizes first, addresses once it exists.
-class Arena {
- public:
-  std::size_t take(std::int64_t bytes) {
-    const std::size_t at = size_;
-    size_ += (static_cast<std::size_t>(bytes) + 255) / 256 * 256;
-    return at;
-  }
-  [[nodiscard]] std::size_t size() const { return size_; }
-
- private:
-  std::size_t size_ = 0;
-};
-
-// A buffer as kernels see it: strides in elements for b, m, n.
-struct Memory {
-  std::uint64_t address = 0;
-  std::int64_t strides[3] = {0, 0, 0};
-};
 
 constexpr std::int64_t largest_stride = std::int64_t{1} << 40;
 
@@ -106,7 +87,20 @@ class Binder {
 
  private:
   enum class Major { k, mn, repack };
+  // A buffer as kernels see it: strides in elements for b, m, n.
+  struct Memory {
+    std::uint64_t address = 0;
+    std::int64_t strides[3] = {0, 0, 0};
+  };
 
+  // Pieces of one workspace, 256-byte aligned: where they begin, before it exists.
+  std::size_t take(std::int64_t bytes) {
+    return std::exchange(workspace_bytes_, workspace_bytes_ + static_cast<std::size_t>(round_up(bytes, 256)));
+  }
+  std::size_t take_cleared(std::int64_t bytes) {
+    cleared_.emplace_back(take(bytes), bytes);
+    return cleared_.back().first;
+  }
   void limits() const;
   [[nodiscard]] int home(BufferId crossing) const;
   void memories();
@@ -126,12 +120,7 @@ class Binder {
   const Bindings& bound_;
   const Shape shape_;
 
-  std::size_t take_cleared(std::int64_t bytes) {
-    cleared_.emplace_back(arena_.take(bytes), bytes);
-    return cleared_.back().first;
-  }
-
-  Arena arena_;
+  std::size_t workspace_bytes_ = 0;
   std::vector<std::pair<std::size_t, std::size_t>> cleared_;  // what must be zero: where, bytes
   std::uint64_t base_ = 0;
   std::vector<Memory> memory_;  // of the Program's buffers; workspace ones are offsets until base_ is known
@@ -229,7 +218,7 @@ void Binder::memories() {
     m.strides[0] = buffer.axes.has(Axis::b) ? rows * columns : 0;
     m.strides[1] = buffer.axes.has(Axis::m) ? columns : 0;
     m.strides[2] = buffer.axes.has(Axis::n) ? 1 : 0;
-    workspace_at_[i] = arena_.take(batches * rows * columns * size_of(buffer.dtype));
+    workspace_at_[i] = take(batches * rows * columns * size_of(buffer.dtype));
   }
 }
 
@@ -312,12 +301,12 @@ void Binder::plan_product() {
       if (!product_) throw Error(ErrorCode::internal, "no schedule of the plain product compiles");
       const auto pitch = round_up(shape_.k * size_of(gemm->a), 16);
       const auto batches = [&](const Bound& o) { return o.strides[0] == 0 ? 1 : shape_.batch; };
-      if (repack_a_) packed_a_ = arena_.take(batches(bound_.a) * shape_.m * pitch);
-      if (repack_b_) packed_b_ = arena_.take(batches(bound_.b) * shape_.n * pitch);
+      if (repack_a_) packed_a_ = take(batches(bound_.a) * shape_.m * pitch);
+      if (repack_b_) packed_b_ = take(batches(bound_.b) * shape_.n * pitch);
     }
     const bool reads = std::any_of(program_.phases.begin(), program_.phases.end(),
                                    [](const Phase& p) { return p.reads_accumulator(); });
-    if (!fused_ && reads) accumulator_ = arena_.take(shape_.batch * shape_.m * shape_.n * 4);
+    if (!fused_ && reads) accumulator_ = take(shape_.batch * shape_.m * shape_.n * 4);
   } else {
     stream_ = true;
   }
@@ -335,7 +324,7 @@ void Binder::plan_product() {
     const std::int64_t states = partial.across == Across::rows      ? tiles_n * shape_.m
                                 : partial.across == Across::columns ? slots * columns_
                                                                     : slots * tiles_n;
-    partials_.push_back(arena_.take(shape_.batch * states * partial.bytes));
+    partials_.push_back(take(shape_.batch * states * partial.bytes));
   }
 }
 
@@ -418,7 +407,7 @@ void Binder::plan_generic() {
     shaped_.push_back(shaped);
   }
   if (counters) generic_counters_ = take_cleared(4 * counters);
-  generic_partials_ = arena_.take(partial_bytes);
+  generic_partials_ = take(partial_bytes);
 }
 
 Launch& Binder::launch(const std::shared_ptr<Loaded>& module, const std::string& name, int shared) {
@@ -645,7 +634,7 @@ std::unique_ptr<BoundCall> Binder::run() {
   memories();
   plan_product();
   plan_generic();
-  Buffer workspace(x_.target_.device_index, arena_.size());
+  Buffer workspace(x_.target_.device_index, workspace_bytes_);
   base_ = workspace.pointer();
   // Each run leaves its counters at zero.
   for (const auto& [at, bytes] : cleared_) check(driver().MemsetD8(base_ + at, 0, bytes), "clearing counters");
