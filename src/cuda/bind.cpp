@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <cstring>
 #include <limits>
+#include <optional>
 #include <utility>
 
 namespace postlude::inline v0::cuda {
@@ -124,8 +125,8 @@ class Binder {
   std::vector<std::pair<std::size_t, std::size_t>> cleared_;  // what must be zero: where, bytes
   std::uint64_t base_ = 0;
   std::vector<Memory> memory_;  // of the Program's buffers; workspace ones are offsets until base_ is known
-  std::vector<std::size_t> workspace_at_;
-  std::vector<int> lives_in_;  // the output that lends a crossing its memory, or -1
+  std::vector<std::optional<std::size_t>> workspace_at_;
+  std::vector<bool> lent_;  // outputs in whose memory a crossing lives
 
   bool stream_ = false, fused_ = false;
   std::int64_t columns_ = 0;  // of the fused phase
@@ -165,7 +166,6 @@ void Binder::limits() const {
 int Binder::home(BufferId crossing) const {
   const lower::Buffer& value = program_.buffers[crossing];
   if (value.kind != BufferKind::crossing || !(value.axes.has(Axis::m) && value.axes.has(Axis::n))) return -1;
-  const auto plain = [](const lower::Access& access) { return access.columns.identity() && access.divide_rows == 1; };
   const Phase* reader = nullptr;
   for (const Phase& phase : program_.phases) {
     for (const auto& instruction : phase.code) {
@@ -183,12 +183,10 @@ int Binder::home(BufferId crossing) const {
     const lower::Buffer& output = program_.buffers[b];
     const void* data = b < static_cast<int>(bound_.buffers.size()) ? bound_.buffers[b].data : nullptr;
     const auto in_place = [&](const Bound& operand) { return operand.data == data; };
-    const bool read = std::any_of(program_.phases.begin(), program_.phases.end(), [&](const Phase& phase) {
-      return std::any_of(phase.code.begin(), phase.code.end(),
-                         [&](const auto& i) { return i.op == Op::operand && i.access.buffer == b; });
-    });
+    const bool read =
+        std::any_of(program_.phases.begin(), program_.phases.end(), [&](const Phase& phase) { return phase.loads(b); });
     if (output.kind == BufferKind::output && output.dtype == value.dtype && output.axes == value.axes &&
-        output.rows == value.rows && output.columns == value.columns && plain(store.access) && !read &&
+        output.rows == value.rows && output.columns == value.columns && plain(store.access) && !read && !lent_[b] &&
         !in_place(bound_.a) && !in_place(bound_.b) &&
         std::none_of(bound_.buffers.begin(), bound_.buffers.begin() + program_.operands, in_place))
       return b;
@@ -198,8 +196,8 @@ int Binder::home(BufferId crossing) const {
 
 void Binder::memories() {
   memory_.resize(program_.buffers.size());
-  workspace_at_.assign(program_.buffers.size(), 0);
-  lives_in_.assign(program_.buffers.size(), -1);
+  workspace_at_.resize(program_.buffers.size());
+  lent_.resize(program_.buffers.size());
   for (std::size_t i = 0; i < program_.buffers.size(); ++i) {
     const lower::Buffer& buffer = program_.buffers[i];
     Memory& m = memory_[i];
@@ -209,7 +207,7 @@ void Binder::memories() {
       continue;
     }
     if (const int b = home(static_cast<BufferId>(i)); b >= 0) {
-      lives_in_[i] = b, m = memory_[b];
+      lent_[b] = true, m = memory_[b];
       continue;
     }
     const std::int64_t rows = buffer.axes.has(Axis::m) ? buffer.rows.at(shape_.m) : 1;
@@ -639,9 +637,7 @@ std::unique_ptr<BoundCall> Binder::run() {
   // Each run leaves its counters at zero.
   for (const auto& [at, bytes] : cleared_) check(driver().MemsetD8(base_ + at, 0, bytes), "clearing counters");
   for (std::size_t b = 0; b < memory_.size(); ++b) {
-    const BufferKind kind = program_.buffers[b].kind;
-    if (kind != BufferKind::operand && kind != BufferKind::output && lives_in_[b] < 0)
-      memory_[b].address = base_ + workspace_at_[b];
+    if (workspace_at_[b]) memory_[b].address = base_ + *workspace_at_[b];
   }
   emit_generic_phases(true);
   if (product_) emit_product();

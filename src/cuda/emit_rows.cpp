@@ -54,13 +54,9 @@ Held held(const Program& program, const Instruction& i, const Wide& wide) {
 
 std::vector<ValueId> sinks_of(const Phase& phase, const RowPhase& row) { return sinks(phase, true, row.reductions); }
 
-bool reads(const Phase& phase, BufferId buffer) {
-  return std::any_of(phase.code.begin(), phase.code.end(),
-                     [&](const Instruction& i) { return i.op == Op::operand && i.access.buffer == buffer; });
-}
 bool read_in(const Program& program, const std::vector<RowPhase>& phases, BufferId buffer) {
   return std::any_of(phases.begin(), phases.end(),
-                     [&](const RowPhase& row) { return reads(program.phases[row.phase], buffer); });
+                     [&](const RowPhase& row) { return program.phases[row.phase].loads(buffer); });
 }
 
 // What the run loads, each once.
@@ -192,7 +188,7 @@ bool RowWriter::read_outside(BufferId buffer) const {
     if (std::any_of(run_.phases.begin(), run_.phases.end(),
                     [&](const RowPhase& row) { return row.phase == static_cast<int>(p); }))
       continue;
-    if (reads(program_.phases[p], buffer)) return true;
+    if (program_.phases[p].loads(buffer)) return true;
   }
   return false;
 }
@@ -486,7 +482,7 @@ bool follows(const Program& program, const std::vector<RowPhase>& run, const Pha
       });
     };
     for (const auto& store : phase.stores) {
-      if (!reads(next, store.access.buffer)) continue;
+      if (!next.loads(store.access.buffer)) continue;
       const bool same_axes = program.buffers[store.access.buffer].axes.has(Axis::n) == phase.domain.has(Axis::n);
       if (!plain(store.access) || !same_axes || reads_otherwise(store.access.buffer)) return false;
     }
