@@ -38,13 +38,13 @@ std::string right_hand_side(const lower::Phase& phase, ValueId id, const Place& 
 
 namespace {
 
-// Whether a value is known to be a positive normal number or NaN: clamped between two.
+// Whether a value is known to be NaN or between the bounds of vec_log_normal: clamped.
 bool is_normal(const lower::Phase& phase, ValueId id) {
   const Instruction& i = phase.code[id];
   if (i.op != Op::call || !i.function->prelude || i.function->name != "clamp" || i.guard >= 0) return false;
   return std::all_of(i.args.begin() + 1, i.args.end(), [&](ValueId bound) {
     const Instruction& b = phase.code[bound];
-    return b.op == Op::constant && b.literal.value() >= 0x1p-126 && b.literal.value() < 0x1p+127;
+    return b.op == Op::constant && b.literal.value() >= 0x1p-126 && b.literal.value() <= 0x1p+126;
   });
 }
 

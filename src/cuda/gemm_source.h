@@ -15,6 +15,7 @@ struct MainLoop {
   bool a_mn_major = false, b_mn_major = false;
   bool whole_m = false, whole_n = false;  // tiles divide M, N: no masks
   int promoted = 0;  // so many stages' sums at a time are added in f32 (sm_90a, fp8); 0: all in one
+  bool apart = false;  // the epilogue's fragments are computed one after another
   bool operator==(const MainLoop&) const = default;
 };
 

@@ -43,6 +43,7 @@ struct EpilogueNeeds {
   bool follows = false;   // a fourth warpgroup runs a phase over whole rows behind the product
   int operations = 0;     // about how many instructions the epilogue takes, an element
 };
+[[nodiscard]] inline bool is_long(const EpilogueNeeds& needs) { return needs.operations >= 40; }
 
 inline constexpr int shared_limit = 232448;      // bytes a block may have on sm_90
 inline constexpr int mma_shared_limit = 101376;  // and on every GPU since sm_80

@@ -34,6 +34,22 @@ INSTANTIATE_TEST_SUITE_P(Epilogues, SuiteCompiles,
                                          "fp8_rowwise", "rope", "swiglu_grad"),
                          [](const auto& i) { return std::string(i.param); });
 
+// A long epilogue's fragments are computed one after another, unless the main loop hides it.
+TEST(LongEpilogue, IsKeptApartBesideAShortMainLoop) {
+  Target target;
+  target.device = Device::cuda;
+  target.isa = "sm_90a";
+  for (const auto& [name, k, apart] :
+       {std::tuple{"bce", 1024, true}, {"bce", 4096, false}, {"bias_gelu", 256, false}}) {
+    const Plan plan =
+        postlude::compile(Gemm{.a = DType::bf16, .b = DType::bf16},
+                          parse_file(std::string(POSTLUDE_SOURCE_DIR) + "/epilogues/" + name + ".py"), target);
+    const std::string source = plan.explain(ExplainPart::source, 16384, 4096, k);
+    EXPECT_NE(source.find(apart ? "#define APART 1\n" : "#define APART 0\n"), std::string::npos)
+        << name << " at K = " << k;
+  }
+}
+
 // chunk and concat, of all columns or in groups, move nothing: one kernel, whose tile operands and outputs go by tensor
 // map.
 TEST(Chunk, RunsOnTheProductsFragments) {
