@@ -63,18 +63,20 @@ std::string ReducerText::lift(const std::vector<std::string>& args) const {
 
 BlockAddition ReducerText::addition(const Block& block, const std::vector<std::string>& args,
                                     const std::string& state) const {
-  const std::string at = "[" + block.index + "] = ", size = "[" + block.size + "];", x = "x" + at;
-  const std::string reals = "float x" + size, here = " bool here" + size, is_here = ", here" + at + block.in + ";";
+  const std::string &array = block.name, at = "[" + block.index + "] = ", size = "[" + block.size + "];";
+  const std::string reals = "float " + array + size, here = " bool here" + size,
+                    is_here = ", here" + at + block.in + ";";
+  const std::string into = "(" + state + ", " + array, x = array + at;
   if (reducer == Reducer::online_softmax)
-    return {reals, x + block.in + " ? " + args[0] + " : (-INF);", "softmax_add(" + state + ", x);"};
-  if (reducer == Reducer::welford) return {reals + here, x + args[0] + is_here, "welford_add(" + state + ", x, here);"};
+    return {reals, x + block.in + " ? " + args[0] + " : (-INF);", "softmax_add" + into + ");"};
+  if (reducer == Reducer::welford) return {reals + here, x + args[0] + is_here, "welford_add" + into + ", here);"};
   if (block.ordered && index_is_column) {
-    return {
-        reals + " i64 index" + size + here, x + args[0] + ", index" + at + args[1] + is_here,
-        "arg_add<" + std::string(reducer == Reducer::argmax ? "true" : "false") + ">(" + state + ", x, index, here);"};
+    return {reals + " i64 index" + size + here, x + args[0] + ", index" + at + args[1] + is_here,
+            "arg_add<" + std::string(reducer == Reducer::argmax ? "true" : "false") + ">" + into + ", index, here);"};
   }
-  return {type + " x" + size, x + type + "::select(" + block.in + ", " + lift(args) + ", " + type + "::identity());",
-          "block_add(" + state + ", x);"};
+  return {type + " " + array + size,
+          x + type + "::select(" + block.in + ", " + lift(args) + ", " + type + "::identity());",
+          "block_add" + into + ");"};
 }
 
 std::string ReducerText::component(const std::string& state, std::size_t k) const {
@@ -133,7 +135,9 @@ ReducerText emit_reducer(const lower::Phase& phase, const lower::Reduction& r, i
       // Chan, Golub and LeVeque 1979.
       combine =
           "    const float n = a.c2 + b.c2, share = n > 0.f ? op_div(b.c2, n) : 0.f, d = b.c0 - a.c0;\n"
-          "    return {b.c2 > 0.f ? fmaf(d, share, a.c0) : a.c0,\n"
+          "    // Infinite means have no distance.\n"
+          "    const float mean = d - d == 0.f ? fmaf(d, share, a.c0) : fmaf(b.c0, share, a.c0 * (1.f - share));\n"
+          "    return {b.c2 > 0.f ? mean : a.c0,\n"
           "            b.c2 > 0.f ? (a.c1 + b.c1) + d * d * (a.c2 * share) : a.c1, n};\n";
       break;
     case Reducer::custom: {

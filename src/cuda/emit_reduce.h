@@ -14,10 +14,11 @@ namespace postlude::inline v0::cuda {
 // sizeof of a reduction's state.
 [[nodiscard]] int state_bytes(const lower::Phase& phase, const lower::Reduction& reduction);
 
-// Several elements that go into a state at once, as code: "8" of them, their index "e", whether one is `in`.
+// Several elements that go into a state at once, as code: "8" of them, their index "e", whether one is `in`, the array.
 struct Block {
   std::string size, index, in;
   bool ordered = false;  // their columns grow with e
+  std::string name = "x";
 };
 
 // The arrays to declare for a block, what fills them for each of its elements, and what adds them to the state.
