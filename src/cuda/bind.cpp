@@ -361,7 +361,7 @@ void Binder::plan_generic() {
     const std::int64_t phase_batches = phase.batched ? shape_.batch : 1;
     std::int64_t grid[3] = {1, 1, 1};
     if (kernel.rows) {
-      grid[0] = ceil_div(shaped.rows, kernel.rows->block() / kernel.rows->threads), grid[1] = kernel.rows->blocks_n,
+      grid[0] = ceil_div(shaped.rows, kernel.rows->block() / kernel.rows->threads) * kernel.rows->blocks_n;
       grid[2] = phase_batches;
     } else if (kernel.reduction < 0) {
       std::int64_t outer = shaped.rows, inner = shaped.columns;

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <utility>
 
 namespace postlude::inline v0::cuda {
 namespace {
@@ -92,11 +93,14 @@ int crossings(const Program& program, const std::vector<RowPhase>& phases) {
 std::optional<RowGrid> grid_of(const Program& program, const std::vector<RowPhase>& phases, const Wide& wide) {
   RowGrid grid;
   std::int64_t columns = 0;
-  bool reduces = phases.size() > 1;
+  bool reduces = phases.size() > 1, by_row = false;
+  int passes = 0;
   for (const RowPhase& row : phases) {
     const Phase& phase = program.phases[row.phase];
-    if (phase.domain.has(Axis::n)) columns = wide.columns[row.phase];
+    if (phase.domain.has(Axis::n)) columns = wide.columns[row.phase], ++passes;
     reduces = reduces || (row.reductions && !phase.reductions.empty());
+    by_row = by_row || std::any_of(phase.code.begin(), phase.code.end(),
+                                   [](const Instruction& i) { return i.axes.has(Axis::m) && !i.axes.has(Axis::n); });
   }
   if (columns == 0) return {};
   const std::vector<Held> held = loads(program, phases, wide);
@@ -115,10 +119,16 @@ std::optional<RowGrid> grid_of(const Program& program, const std::vector<RowPhas
   }
   grid.width = !any ? 1 : fours ? 4 : 8;
   const int arrays = std::max(1, static_cast<int>(held.size()) + crossings(program, phases));
-  // 16 bytes twice a thread, or four times where lanes' states are folded: 0.95 of a copy's bandwidth elementwise; once
-  // and four times lose 7 and 4 % (one H200, 256 MB of f32).
-  grid.runs = arrays > 2 ? 1 : (reduces && arrays == 1 ? 4 : 2) / (fours ? 2 : 1);
-  const int most = reduces ? 1024 : 256;
+  // How much a thread loads at a time. Shares of a copy's bandwidth, of 16384 x 4096 on one H200: elementwise, 16 bytes
+  // 0.96 and 32 0.93 (of f32 32 0.91 and 64 0.69), but 32 where it begins with what is a row's (a softmax's last pass
+  // 0.070 ms for 0.076); a sum alone, 32 bytes 0.92 and 64 0.89 (0.96, 0.92); a softmax, whose row is held until its
+  // threads have met, 64 bytes 0.88 and 32 0.74 (256 0.93 and 64 0.89).
+  if (reduces && arrays == 1 && passes > 1) {
+    grid.runs = fours ? 8 : 4;
+  } else if ((reduces || by_row) && arrays < 3) {
+    grid.runs = fours ? 1 : 2;
+  }
+  const int most = reduces ? 1024 : by_row ? 256 : 512;
   const auto span = [&] { return std::int64_t{8} * grid.runs * grid.threads; };  // columns of a block
   while (grid.threads < most && span() < columns) grid.threads *= 2;
   if (reduces) {
@@ -351,20 +361,32 @@ void RowWriter::phase(const RowPhase& row) {
                  str(one.access.buffer) + "[C][8];\n";
       }
     }
-    code_ += "  #pragma unroll\n  for (int c = 0; c < C; ++c) {\n";
+    // Elements of a softmax go into its state all at once, as it is scaled anew for each block of them.
+    std::string collected, added;
+    const std::string loop = std::exchange(code_, {});
     tile_values(row.phase, wanted);
     const Resolve at = resolve(row.phase, true);
     for (std::size_t r = 0; r < reducers.size(); ++r) {
-      for (const auto& piece : phase.reductions[r].pieces) {
+      const auto& pieces = phase.reductions[r].pieces;
+      for (std::size_t k = 0; k < pieces.size(); ++k) {
         std::vector<std::string> args;
-        for (const ValueId arg : piece.args) args.push_back(at.value(arg));
-        const BlockAddition a = reducers[r].addition({.size = "8", .index = "e", .in = "in(c, e)", .ordered = true},
-                                                     args, "r" + reducers[r].type);
-        code_ += "    {\n      " + a.declared + "\n      EACH " + a.filled + "\n      " + a.added + "\n    }\n";
+        for (const ValueId arg : pieces[k].args) args.push_back(at.value(arg));
+        const std::string& type = reducers[r].type;
+        if (phase.reductions[r].reducer == Reducer::online_softmax) {
+          const BlockAddition a = reducers[r].addition(
+              {.size = "8 * C", .index = "8 * c + e", .in = "counts(c, e)", .name = "all" + type + "_" + str(k)}, args,
+              "r" + type);
+          collected += "  " + a.declared + "\n", added += "  " + a.added + "\n";
+          code_ += "    EACH " + a.filled + "\n";
+        } else {
+          const BlockAddition a = reducers[r].addition(
+              {.size = "8", .index = "e", .in = "counts(c, e)", .ordered = true}, args, "r" + type);
+          code_ += "    {\n      " + a.declared + "\n      EACH " + a.filled + "\n      " + a.added + "\n    }\n";
+        }
       }
     }
     for (const auto& one : phase.stores) store(row, one);
-    code_ += "  }\n";
+    code_ = loop + collected + "  #pragma unroll\n  for (int c = 0; c < C; ++c) {\n" + code_ + "  }\n" + added;
   }
   for (const auto& one : phase.stores) written_[one.access.buffer] = true;
   if (reducers.empty()) return;
@@ -402,23 +424,29 @@ RowKernel RowWriter::emit(const std::string& name) {
   held_ = loads(program_, run_.phases, wide_);
   const Loading l = loading("q", [](const Held&) { return true; });
   for (const RowPhase& row : run_.phases) phase(row);
-  const std::string in = g.whole ? "live" : "live && at(c, e) < columns";
-  return {structs_,
-          "extern \"C\" __global__ void __launch_bounds__(" + str(g.block()) + ") " + name +
-              "(const __grid_constant__ Params p, int rows, int columns) {\n" +
-              "  // T threads a row, C times eight columns each, V of them side by side.\n  constexpr int T = " +
-              str(g.threads) + ", C = " + str(g.runs) + ", V = " + str(g.width) + ", BLOCK = " + str(g.block()) +
-              ";\n  follow_previous_launch();\n"
-              "  // The last rows first: of what was just written, they are what L2 still has.\n"
-              "  const int t = threadIdx.x % T, raw = (gridDim.x - 1 - blockIdx.x) * (BLOCK / T) + threadIdx.x / T;\n"
-              "  const int i = min(raw, rows - 1), b = gridDim.z - 1 - blockIdx.z, first = blockIdx.y * (8 * C * T);\n"
-              "  const bool live = raw < rows, leads = live && t == 0;\n"
-              "  const auto at = [&](int c, int e) { return first + c * 8 * T + e / V * V * T + t * V + e % V; };\n"
-              "  const auto near = [&](int c, int e) { return " +
-              (g.whole ? "at(c, e)" : "min(at(c, e / V * V), columns - V) + e % V") +
-              "; };\n"
-              "  const auto in = [&](int c, int e) { return " +
-              in + "; };\n" + l.raw + l.fetched + l.numbers + l.unpacked + code_ + "}\n"};
+  return {
+      structs_,
+      "extern \"C\" __global__ void __launch_bounds__(" + str(g.block()) + ") " + name +
+          "(const __grid_constant__ Params p, int rows, int columns) {\n" +
+          "  // T threads a row, C times eight columns each, V of them side by side.\n  constexpr int T = " +
+          str(g.threads) + ", C = " + str(g.runs) + ", V = " + str(g.width) + ", BLOCK = " + str(g.block()) +
+          ";\n  follow_previous_launch();\n"
+          "  // The last rows first: of what was just written, they are what L2 still has.\n"
+          "  const int block = gridDim.x - 1 - blockIdx.x, across = " +
+          (g.blocks_n > 1 ? "(columns + 8 * C * T - 1) / (8 * C * T)" : "1") +
+          ";\n"
+          "  const int t = threadIdx.x % T, raw = block / across * (BLOCK / T) + threadIdx.x / T;\n"
+          "  const int i = min(raw, rows - 1), b = gridDim.z - 1 - blockIdx.z, first = block % across * (8 * C * T);\n"
+          "  const bool live = raw < rows, leads = live && t == 0;\n"
+          "  const auto at = [&](int c, int e) { return first + c * 8 * T + e / V * V * T + t * V + e % V; };\n"
+          "  const auto near = [&](int c, int e) { return " +
+          (g.whole ? "at(c, e)" : "min(at(c, e / V * V), columns - V) + e % V") +
+          "; };\n"
+          "  const auto counts = [&](int c, int e) { return " +
+          (g.whole ? "true" : "at(c, e) < columns") +
+          "; };\n"
+          "  const auto in = [&](int c, int e) { return live && counts(c, e); };\n" +
+          l.raw + l.fetched + l.numbers + l.unpacked + code_ + "}\n"};
 }
 
 // The row of a warp, T columns of lanes at a time; what a statistic is stands in a variable already.

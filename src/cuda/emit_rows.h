@@ -27,7 +27,7 @@ struct RowGrid {
   int width = 1;       // how many of the eight stand side by side in memory: 8, 4 or 1
   int blocks_n = 1;    // blocks beside each other, where no statistic joins the columns
   bool whole = false;  // no column is masked
-  [[nodiscard]] int block() const { return threads > 256 ? threads : 256; }
+  [[nodiscard]] int block() const { return threads > 128 ? threads : 128; }
 };
 
 struct RowPhase {
