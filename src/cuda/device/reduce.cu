@@ -59,8 +59,16 @@ template <class S, int N> DEVICE void softmax_add(S& s, const float (&x)[N]) {
   for (int i = 0; i < N; ++i) m = op_max(m, x[i]);
   const float base = m == (-INF) ? 0.f : m;  // x - base is exact where it matters; folding it into the product is not
   float sum = s.c1 * fast_exp2((s.c0 - base) * 0x1.715476p+0f);
-  #pragma unroll
-  for (int i = 0; i < N; ++i) sum += fast_exp2((x[i] - base) * 0x1.715476p+0f);
+  if (N > 8 && fabsf(base) < 0x1p+16f) {  // folded after all, and what the rounding of their product adds to each is taken back
+    const float product = base * 0x1.715476p+0f;
+    float part = 0.f;
+    #pragma unroll
+    for (int i = 0; i < N; ++i) part += fast_exp2(fmaf(x[i], 0x1.715476p+0f, -product));
+    sum = fmaf(part, fast_exp2(fmaf(-base, 0x1.715476p+0f, product)), sum);
+  } else {
+    #pragma unroll
+    for (int i = 0; i < N; ++i) sum += fast_exp2((x[i] - base) * 0x1.715476p+0f);
+  }
   s.c0 = m, s.c1 = sum;
 }
 
