@@ -116,7 +116,8 @@ Schedule fill_shared(Schedule tile, const EpilogueNeeds& needs) {
     int sub_n, d_buffers, aux_stages;
   };
   // Stages first: the fifth is worth more than wide subtiles (16384 x 4096 x 1024, bias_gelu_res_aux: 1.13 of cuBLAS
-  // with five and 32 columns, 1.20 with four and 64). Then wide subtiles, which mean few barriers, and a third buffer.
+  // with five and 32 columns, 1.20 with four and 64), the sixth as well (axpby: 0.189 ms with six and 32, 0.196 with
+  // five and 64; at 4096^3 0.182 and 0.184), but not where rows follow (rmsnorm: 0.296, 0.289). Then wide subtiles.
   constexpr Staging stagings[] = {{64, 2, 4}, {64, 2, 2}, {32, 2, 4}, {32, 2, 2}, {32, 2, 1}};
   if (tile.mma) {
     tile.d_buffers = 1;
@@ -133,8 +134,9 @@ Schedule fill_shared(Schedule tile, const EpilogueNeeds& needs) {
     tile.stages = 0;
     return tile;
   }
-  for (const int least : {5, 4, 3, 2}) {
+  for (const int least : {needs.follows ? 5 : 6, 5, 4, 3, 2}) {
     for (const Staging& staging : stagings) {
+      if (least == 6 && staging.aux_stages == 1) continue;
       tile.sub_n = staging.sub_n;
       tile.d_buffers = staging.d_buffers;
       tile.aux_stages = needs.aux_bytes_column ? staging.aux_stages : 0;
@@ -212,7 +214,7 @@ std::vector<Schedule> rank(const EpilogueNeeds& needs, std::int64_t batch, std::
           2;  // its additions leave the tensor cores idle (4096^3: 128x64 0.73 of cuBLAS, cooperative 128x128 0.58)
     // Where all of B stays in L2, few rows of tiles at a time leave room for it beside what is loaded and stored, and
     // rows are written whole (16384 x 4096 x 1024, bias_gelu_res_aux: 1.08 of cuBLAS, with eight 1.14).
-    if (double(columns) * needs.parts * double(k) * needs.element_bytes <= 16e6) s.raster = 2;
+    if (double(columns) * needs.parts * double(k) * needs.element_bytes <= 0x1p24) s.raster = 2;
     ranked.push_back({s, clocks});
   }
   std::stable_sort(ranked.begin(), ranked.end(), [](const Ranked& a, const Ranked& b) { return a.clocks < b.clocks; });
