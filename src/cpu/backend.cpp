@@ -1,3 +1,5 @@
+// A Program on a CPU: the operands that are bound, the workspace, and the walk over blocks of rows. It is longer than
+// most because a bound call is one object, whose parts share the layout of its workspace.
 #include "cpu/backend.h"
 
 #include "core/divide.h"
