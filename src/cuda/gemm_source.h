@@ -14,7 +14,7 @@ struct MainLoop {
   DType a = DType::bf16, b = DType::bf16;  // bf16, f16, e4m3, e5m2 (mixed fp8 allowed), s8, u8
   bool a_mn_major = false, b_mn_major = false;
   bool whole_m = false, whole_n = false;  // tiles divide M, N: no masks
-  int promoted = 0;  // so many stages' sums at a time are added in f32 (sm_90a, fp8); 0: all in one
+  int promoted = 0;    // so many stages' sums at a time are added in f32 (sm_90a, fp8); 0: all in one
   bool apart = false;  // the epilogue's fragments are computed one after another
   bool operator==(const MainLoop&) const = default;
 };
