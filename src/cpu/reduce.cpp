@@ -217,6 +217,7 @@ void ReductionExecutor::fill(char* at, const Component& component, std::int64_t 
 }
 
 void ReductionExecutor::reset(char* entry) const {
+  if (entries_ == 0) return;  // over nothing, beside a phase that is over something: it has no memory
   const std::int64_t rectangles = keep_columns_ ? static_cast<std::int64_t>(runs_.size()) : 1;
   for (const Component& component : components_) {
     fill(entry + component.offset, component, rectangles * row_capacity_ * column_capacity_);
