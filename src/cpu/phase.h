@@ -77,14 +77,19 @@ struct Source {
   std::int64_t index = 0;  // bytes into the frame, or which place
 };
 
-// Memory that a later phase, or this one's next block, will touch: asked for while a step computes.
-inline constexpr int most_wanted = 2;
+// Memory that a later phase, or the next block, will touch: while steps compute a row they ask for the part
+// [first, end) of another, of which 1 is all.
 struct Wanted {
   char* data = nullptr;
   std::int64_t strides[2] = {0, 0};  // bytes, for b and m
-  std::int64_t element_bytes = 0;    // unit stride along n
-  std::int64_t rows_on = 0;          // of the phase, from the row that is being computed
+  std::int64_t row_bytes = 0;        // unit stride along n
+  std::int64_t rows_on = 0;          // from the row that is being computed
+  double first = 0, end = 1;
+
+  [[nodiscard]] double bytes() const { return (end - first) * static_cast<double>(row_bytes); }
 };
+// Cut into consecutive shares in proportion to `costs`.
+[[nodiscard]] std::vector<std::vector<Wanted>> share_out(std::span<const Wanted> wanted, std::span<const double> costs);
 
 struct Step {
   enum class Kind : std::uint8_t {
@@ -104,7 +109,10 @@ struct Step {
   int place = -1;
   int detail = -1;  // index into the list that its kind has
   int piece = 0;
-  bool asks = false;  // takes long enough to ask for what is `wanted` meanwhile
+  int sums = -1;               // the reduction that the step's results are added to while they are computed
+  bool keeps = true;           // whether anything else reads them
+  double cost = 0;             // what it takes, in passes over L1, of a step that can ask for what is wanted meanwhile
+  std::vector<Wanted> wanted;  // its share
 };
 
 // m_index, n_index, batch_index, and counts of groups.
@@ -126,7 +134,6 @@ struct PhaseSetting {
   const Bound* stream = nullptr;                   // X; null behind a product
   bool pieces_apart = false;                       // the product comes in pieces
   std::int64_t block_rows = 1, block_columns = 1;  // largest
-  std::vector<Wanted> wanted;
 };
 
 // A thread's own memory for one phase.
@@ -135,6 +142,7 @@ struct PhaseFrame {
   std::int64_t batch = -1;    // whose uniform values it holds
   std::vector<char*> places;  // address of (batch, row 0, column 0)
   std::vector<StripArg> arguments;
+  std::vector<StripAhead> ahead;
   std::vector<std::uint8_t> active;  // per value: not needed, computed, or zero because its guard holds
 };
 
@@ -149,9 +157,13 @@ class PhaseExecutor {
   void run(PhaseFrame& frame, const Block& block) const;
 
   [[nodiscard]] std::int64_t columns() const { return columns_; }
+  [[nodiscard]] std::int64_t strip_rows() const { return strip_rows_; }
   [[nodiscard]] std::vector<ReductionExecutor>& reductions() { return reductions_; }
   [[nodiscard]] const std::vector<ReductionExecutor>& reductions() const { return reductions_; }
   [[nodiscard]] std::string describe() const;
+  // What steps that can ask for memory take, and what they are to ask for.
+  [[nodiscard]] double asking_cost() const;
+  void ask_for(std::span<const Wanted> wanted);
   // The first two tiles that the phase stores or reads beside the accumulator, for gemm to prefetch.
   void touched(std::int64_t batch, Prefetch (&prefetch)[2]) const;
 
@@ -163,8 +175,11 @@ class PhaseExecutor {
   void begin_batch(PhaseFrame& frame, const Block& block) const;
   void run_level(Level level, PhaseFrame& frame, const Block& block, const Tile& tile) const;
   void run_step(const Step& step, Level level, PhaseFrame& frame, const Block& block, const Tile& tile) const;
-  void apply_asking(const Step& step, Strip strip, const Block& block, const Tile& tile) const;
+  // What a step asks for while it computes a tile, in the frame's `ahead`.
+  [[nodiscard]] std::span<const StripAhead> ahead(const Step& step, PhaseFrame& frame, const Block& block,
+                                                  const Tile& tile) const;
   [[nodiscard]] Strip result_strip(const Step& step, Level level, const PhaseFrame& frame, const Tile& tile) const;
+  [[nodiscard]] char* entry_of(int reduction, const PhaseFrame& frame, const Block& block) const;
   void write_zero(const Step& step, Level level, const PhaseFrame& frame, const Tile& tile) const;
   [[nodiscard]] bool holds(const Source& guard, const PhaseFrame& frame) const;
   [[nodiscard]] char* address(const Place& place, const PhaseFrame& frame, int index, std::int64_t i,
@@ -183,7 +198,6 @@ class PhaseExecutor {
   std::vector<Step> steps_[level_count];
   std::vector<Source> arguments_;
   std::vector<Place> places_;
-  std::vector<Wanted> wanted_;
   std::vector<Coordinate> coordinates_;
   std::vector<RoundedCast> casts_;
   std::vector<RandomStrip> randoms_;
@@ -195,6 +209,7 @@ class PhaseExecutor {
   std::int64_t combiner_offset_ = 0;         // scratch of general combiners, in the frame
   bool guarded_ = false;
   int largest_arity_ = 0;
+  std::size_t largest_ahead_ = 0;
   int slots_ = 0;  // of tiles, for describe()
   std::int64_t frame_bytes_ = 0;
 };

@@ -41,6 +41,7 @@ PhaseFrame PhaseExecutor::make_frame(char* memory) const {
   frame.memory = memory;
   frame.places.assign(places_.size(), nullptr);
   frame.arguments.resize(static_cast<std::size_t>(std::max(1, largest_arity_)));
+  frame.ahead.resize(largest_ahead_ * static_cast<std::size_t>(strip_rows_));
   frame.active.assign(sources_.size(), 1);
   return frame;
 }
@@ -101,6 +102,9 @@ void PhaseExecutor::load(const Step& step, Level level, PhaseFrame& frame, const
   StripArg from;
   Strip strip;
   strip.args = &from;
+  const std::span<const StripAhead> asked = ahead(step, frame, block, tile);
+  strip.ahead = asked.data();
+  strip.ahead_count = static_cast<int>(asked.size());
   if (level == Level::row || level == Level::uniform) {
     strip.rows = 1;
     for (std::int64_t i = tile.row0, end = tile.row0 + tile.rows; i < end; i += strip.columns) {
@@ -138,6 +142,9 @@ void PhaseExecutor::store(const Step& step, Level level, PhaseFrame& frame, cons
   Strip strip;
   strip.args = &from;
   strip.rows = 1;
+  const std::span<const StripAhead> asked = ahead(step, frame, block, tile);
+  strip.ahead = asked.data();
+  strip.ahead_count = static_cast<int>(asked.size());
   if (level == Level::row || level == Level::uniform) {
     strip.columns = tile.rows;
     strip.out = address(place, frame, step.place, tile.row0, 0);
@@ -190,6 +197,11 @@ void PhaseExecutor::coordinates(const Step& step, Level level, PhaseFrame& frame
   }
 }
 
+char* PhaseExecutor::entry_of(int reduction, const PhaseFrame& frame, const Block& block) const {
+  const auto r = static_cast<std::size_t>(reduction);
+  return reductions_[r].owned() ? frame.memory + entry_offsets_[r] : reductions_[r].entry(block.partial);
+}
+
 void PhaseExecutor::run_step(const Step& step, Level level, PhaseFrame& frame, const Block& block,
                              const Tile& tile) const {
   switch (step.kind) {
@@ -204,11 +216,11 @@ void PhaseExecutor::run_step(const Step& step, Level level, PhaseFrame& frame, c
   }
   if (step.kind == Step::Kind::reduce) {
     const ReductionExecutor& reduction = reductions_[static_cast<std::size_t>(step.detail)];
-    char* entry = reduction.owned() ? frame.memory + entry_offsets_[static_cast<std::size_t>(step.detail)]
-                                    : reduction.entry(block.partial);
+    char* entry = entry_of(step.detail, frame, block);
     const ReductionExecutor::Region strip{tile.row0, tile.rows, tile.column0, tile.columns};
     const ReductionExecutor::Region whole{block.row0, block.rows, block.column0, block.columns};
-    reduction.take(entry, frame.memory + combiner_offset_, step.piece, frame.arguments.data(), strip, whole);
+    reduction.take(entry, frame.memory + combiner_offset_, step.piece, frame.arguments.data(), strip, whole,
+                   ahead(step, frame, block, tile));
     return;
   }
   Strip strip = result_strip(step, level, frame, tile);
@@ -222,22 +234,38 @@ void PhaseExecutor::run_step(const Step& step, Level level, PhaseFrame& frame, c
       random.batch = static_cast<std::uint32_t>(block.batch);
     strip.extra = &random;
   }
-  if (step.asks) return apply_asking(step, strip, block, tile);
+  const std::span<const StripAhead> asked = ahead(step, frame, block, tile);
+  strip.ahead = asked.data();
+  strip.ahead_count = static_cast<int>(asked.size());
+  if (step.sums >= 0) {
+    const ReductionExecutor& reduction = reductions_[static_cast<std::size_t>(step.sums)];
+    strip.sums = reduction.sums(entry_of(step.sums, frame, block), tile.row0,
+                                {block.row0, block.rows, block.column0, block.columns});
+    strip.sum_row_stride = reduction.sum_row_stride();
+    strip.keeps = step.keeps;
+  }
   step.function(strip);
 }
 
-// The same, asking for what is wanted.
-void PhaseExecutor::apply_asking(const Step& step, Strip strip, const Block& block, const Tile& tile) const {
-  StripAhead ahead[most_wanted];
-  for (const Wanted& wanted : wanted_) {
-    const std::int64_t row = tile.row0 + wanted.rows_on;
-    if (row + tile.rows > rows_) continue;
-    ahead[strip.ahead_count++] = {
-        wanted.data + block.batch * wanted.strides[0] + row * wanted.strides[1] + tile.column0 * wanted.element_bytes,
-        wanted.strides[1], wanted.element_bytes};
+std::span<const StripAhead> PhaseExecutor::ahead(const Step& step, PhaseFrame& frame, const Block& block,
+                                                 const Tile& tile) const {
+  std::size_t count = 0;
+  for (const Wanted& wanted : step.wanted) {
+    const double bytes = static_cast<double>(wanted.row_bytes),
+                 share = (wanted.end - wanted.first) / static_cast<double>(columns_);
+    // Every line is in one step's share.
+    const auto at = [&](std::int64_t column) {
+      return round_up(static_cast<std::int64_t>(bytes * (wanted.first + share * static_cast<double>(column))), line);
+    };
+    const std::int64_t from = at(tile.column0), to = at(tile.column0 + tile.columns);
+    if (from == to) continue;
+    const std::int64_t first = tile.row0 + wanted.rows_on, end = std::min(first + tile.rows, rows_);
+    for (std::int64_t row = first; row < end; ++row) {
+      frame.ahead[count++] = {wanted.data + block.batch * wanted.strides[0] + row * wanted.strides[1] + from,
+                              to - from};
+    }
   }
-  strip.ahead = ahead;
-  step.function(strip);
+  return {frame.ahead.data(), count};
 }
 
 // The strip whose result is the step's value.
@@ -335,8 +363,7 @@ void PhaseExecutor::run(PhaseFrame& frame, const Block& block) const {
                                               static_cast<std::uintptr_t>(bytes));
   }
   for (std::size_t r = 0; r < reductions_.size(); ++r) {
-    reductions_[r].reset(reductions_[r].owned() ? frame.memory + entry_offsets_[r]
-                                                : reductions_[r].entry(block.partial));
+    reductions_[r].reset(entry_of(static_cast<int>(r), frame, block));
   }
   if (frame.batch != block.batch) begin_batch(frame, block);
   if (block.row0 == 0 && block.column0 == 0) {

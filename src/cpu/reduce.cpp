@@ -225,9 +225,16 @@ void ReductionExecutor::reset(char* entry) const {
 }
 
 void ReductionExecutor::take_rows(void* const* state, std::int64_t state_row_stride, const StripArg* arguments,
-                                  std::int64_t rows, std::int64_t columns, char* scratch) const {
+                                  std::int64_t rows, std::int64_t columns, char* scratch,
+                                  std::span<const StripAhead> ahead) const {
   if (!combiner_) {
-    ReduceStrip strip{rows, columns, arguments, {state[0], state[1], state[2]}, state_row_stride};
+    const ReduceStrip strip{rows,
+                            columns,
+                            arguments,
+                            {state[0], state[1], state[2]},
+                            state_row_stride,
+                            ahead.data(),
+                            static_cast<int>(ahead.size())};
     return along_(strip);
   }
   // Each row is folded in halves until one element is left.
@@ -278,7 +285,8 @@ void ReductionExecutor::take_across(void* const* state, std::int64_t state_row_s
 }
 
 void ReductionExecutor::take(char* entry, char* scratch, int piece, const StripArg* arguments,
-                             const Region& given_strip, const Region& given_block) const {
+                             const Region& given_strip, const Region& given_block,
+                             std::span<const StripAhead> ahead) const {
   const Region strip = turned(given_strip), block = turned(given_block);
   const Keys keys = keys_of(block);
   const std::int64_t rectangle = keep_columns_ ? piece * row_capacity_ * column_capacity_ : 0;
@@ -312,7 +320,7 @@ void ReductionExecutor::take(char* entry, char* scratch, int piece, const StripA
       take_across(state, stride, part, rows, strip.columns, scratch);
     } else if (column_group_ == 0) {
       prepare(strip.column0, 0);
-      take_rows(state, stride, part, rows, strip.columns, scratch);
+      take_rows(state, stride, part, rows, strip.columns, scratch, ahead);
     } else {
       const std::vector<Segment>& segments = segments_[static_cast<std::size_t>(piece)];
       auto segment = std::upper_bound(segments.begin(), segments.end(), strip.column0,
@@ -321,7 +329,7 @@ void ReductionExecutor::take(char* entry, char* scratch, int piece, const StripA
       for (std::int64_t c = strip.column0, last = strip.column0 + strip.columns; c < last; ++segment) {
         const std::int64_t columns = std::min(last, segment->c + segment->length) - c;
         prepare(c, segment->key - keys.column0);
-        take_rows(state, stride, part, rows, columns, scratch);
+        take_rows(state, stride, part, rows, columns, scratch, {});
         c += columns;
       }
     }

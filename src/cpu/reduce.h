@@ -62,8 +62,15 @@ class ReductionExecutor {
   };
   void reset(char* entry) const;
   // `arguments`: one a component of the elements, column_stride 1 (argmax's index may have 0 where columns are kept).
-  void take(char* entry, char* scratch, int piece, const StripArg* arguments, const Region& strip,
-            const Region& block) const;
+  // `ahead`: see strips.h.
+  void take(char* entry, char* scratch, int piece, const StripArg* arguments, const Region& strip, const Region& block,
+            std::span<const StripAhead> ahead) const;
+  // Where a sum of each row's elements in f32 is, and from one row to the next: for functions that add to it
+  // (Strip::sums).
+  [[nodiscard]] float* sums(char* entry, std::int64_t row, const Region& block) const {
+    return reinterpret_cast<float*>(entry + components_[0].offset) + (keep_rows_ ? row - block.row0 : 0);
+  }
+  [[nodiscard]] std::int64_t sum_row_stride() const { return keep_rows_ ? 1 : 0; }
   void finish(const char* entry, std::int64_t batch, const Region& block) const;
 
   // After all blocks, for those that are not owned: takes the entries in the order of their numbers, which are
@@ -97,7 +104,7 @@ class ReductionExecutor {
   void write(const Component& component, const char* from, std::int64_t pitch, std::int64_t batch, const Keys& keys,
              std::int64_t column_key_stride) const;
   void take_rows(void* const* state, std::int64_t state_row_stride, const StripArg* arguments, std::int64_t rows,
-                 std::int64_t columns, char* scratch) const;
+                 std::int64_t columns, char* scratch, std::span<const StripAhead> ahead) const;
   void take_across(void* const* state, std::int64_t state_row_stride, const StripArg* arguments, std::int64_t rows,
                    std::int64_t columns, char* scratch) const;
 

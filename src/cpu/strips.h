@@ -25,13 +25,16 @@ struct StripArg {
   std::int64_t column_stride = 0;
 };
 
-// Memory that is touched soon after the strip, beside element (0, 0): (r, c) is at data + r * row_stride + c *
-// element_bytes.
+// Memory that is touched soon after the strip: its lines are asked for, one span after another and at an even pace,
+// while elements are computed. Loads and stores of consecutive elements do it, reductions along rows, and elementwise
+// functions of one or two arguments but sine and cosine; others ask for nothing.
 struct StripAhead {
   const char* data = nullptr;
-  std::int64_t row_stride = 0;  // bytes
-  std::int64_t element_bytes = 0;
+  std::int64_t bytes = 0;
 };
+
+// Results that are computed between two looks at what is ahead, or before they are summed.
+inline constexpr std::int64_t block_columns = 128;
 
 struct Strip {
   std::int64_t rows = 0, columns = 0;
@@ -40,8 +43,12 @@ struct Strip {
   std::int64_t out_column_stride = 1;  // stores only; others write consecutive elements
   const StripArg* args = nullptr;
   const void* extra = nullptr;  // random: RandomStrip
-  // Asked for while elements are computed, by exp_difference and division, where their second argument has one value a
-  // row.
+  // Where not null, the sum of row r's results is added to sums[r * sum_row_stride], by elementwise functions of one or
+  // two arguments whose result is f32, but sine and cosine. Without `keeps` the results are wanted for nothing else,
+  // and `out` has room for block_columns of them.
+  float* sums = nullptr;
+  std::int64_t sum_row_stride = 0;
+  bool keeps = true;
   const StripAhead* ahead = nullptr;
   int ahead_count = 0;
 };
@@ -79,6 +86,8 @@ struct ReduceStrip {
   const StripArg* args = nullptr;  // column_stride 1; argmax and argmin: values, indices (i64); merges: the components
   void* state[3] = {nullptr, nullptr, nullptr};
   std::int64_t state_row_stride = 0;
+  const StripAhead* ahead = nullptr;  // heeded by those along rows
+  int ahead_count = 0;
 };
 using ReduceFn = void (*)(const ReduceStrip& strip);
 

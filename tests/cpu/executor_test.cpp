@@ -1,6 +1,7 @@
 // Whole epilogues on the CPU: against the reference for every broadcast class, dtype, stride and odd shape, on every
 // instruction set; the same bits for any number of threads; no allocation while running.
 #include "cpu/isa.h"
+#include "cpu/phase.h"
 
 #include "allocations.h"
 #include "core/convert.h"
@@ -311,6 +312,26 @@ TEST_P(Executor, TheCheapestEpiloguesRunInRegisters) {
 
 // Accumulators of whole rows wait in the output where nothing else is there: in an output of its own, in one with
 // longer rows (whose ends stay as they are), and, from scratch, in place of an operand.
+TEST(Asking, SharesFollowCostsAndLeaveNothingOut) {
+  char first[1], second[1];
+  const std::vector<cpu::Wanted> wanted = {{first, {0, 0}, 4096, 0}, {second, {0, 0}, 1000, 4}};
+  const std::vector<double> costs = {1, 0, 3.5, 2};
+  const std::vector<std::vector<cpu::Wanted>> shares = cpu::share_out(wanted, costs);
+  ASSERT_EQ(shares.size(), costs.size());
+  std::map<char*, double> reached;
+  for (std::size_t s = 0; s < costs.size(); ++s) {
+    double bytes = 0;
+    for (const cpu::Wanted& x : shares[s]) {
+      bytes += x.bytes();
+      EXPECT_NEAR(x.first, reached[x.data], 1e-9);
+      reached[x.data] = x.end;
+    }
+    EXPECT_NEAR(bytes, 5096 * costs[s] / 6.5, 1);
+  }
+  EXPECT_NEAR(reached[first], 1, 1e-9);
+  EXPECT_NEAR(reached[second], 1, 1e-9);
+}
+
 TEST(WholeRows, TheSameWhereverTheAccumulatorsWait) {
   for (const char* name : {"rmsnorm", "softmax"}) {
     constexpr std::int64_t m = 50, n = 96, k = 40;

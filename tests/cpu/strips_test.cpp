@@ -187,6 +187,97 @@ TEST_P(Strips, MinAndMaxPropagateNanAndOrderZeros) {
   }
 }
 
+// In rows of every length around a block: the maximum's short way must see whatever needs the long one.
+TEST_P(Strips, TheExtremeOfARowPropagatesNanAndOrdersZeros) {
+  const float inf = std::numeric_limits<float>::infinity(), nan = std::numeric_limits<float>::quiet_NaN();
+  const std::vector<std::vector<float>> kinds = {
+      {-1, -2, -3}, {-1, -2, nan}, {1, -nan, 3},     {-inf, -1, -2}, {-inf},     {-inf, nan, inf}, {-0.0f, 0.0f},
+      {-0.0f},      {-1, -0.0f},   {1, 0.0f, -0.0f}, {inf, -1},      {3e38f, 1}, {1e-45f, -0.0f}};
+  for (const std::vector<float>& kind : kinds) {
+    for (const std::int64_t n : {1, 2, 3, 63, 64, 65, 127, 128, 129, 200, 1000}) {
+      for (const int seed : {1, 2}) {
+        std::mt19937 random(static_cast<unsigned>(seed + n));
+        std::vector<float> x(static_cast<std::size_t>(n), kind[0]);
+        for (std::size_t k = 1; k < kind.size(); ++k) x[random() % x.size()] = kind[k];
+        for (const bool largest : {false, true}) {
+          float want = x[0];
+          for (const float y : x) {
+            if (std::isnan(y) || std::isnan(want)) want = nan;
+            else if (y == 0 && want == 0) want = std::signbit(y) == largest ? want : y;
+            else want = largest ? std::max(want, y) : std::min(want, y);
+          }
+          float got = largest ? -inf : inf;
+          const StripArg arg{x.data(), n, 1};
+          ReduceStrip strip;
+          strip.rows = 1;
+          strip.columns = n;
+          strip.args = &arg;
+          strip.state[0] = &got;
+          table().along[static_cast<int>(largest ? StripReducer::max : StripReducer::min)][0](strip);
+          if (std::isnan(want)) EXPECT_TRUE(std::isnan(got)) << n;
+          else EXPECT_TRUE(got == want && std::signbit(got) == std::signbit(want)) << n << ": " << got << ", " << want;
+        }
+      }
+    }
+  }
+}
+
+// What a function adds up while it computes is the sum of its results, whether they are kept or not, and asking for
+// memory changes nothing.
+TEST_P(Strips, FunctionsSumTheirResults) {
+  constexpr std::int64_t rows = 3, most = 300;
+  std::mt19937 random(5);
+  std::uniform_real_distribution<float> some(0.5f, 2.0f);
+  std::vector<float> a(rows * most), b(rows * most);
+  for (float& x : a) x = some(random);
+  for (float& x : b) x = some(random);
+  const StripAhead ahead[] = {{reinterpret_cast<const char*>(a.data()), 700},
+                              {reinterpret_cast<const char*>(b.data()), 64}};
+  const auto check = [&](StripFn function, int arity, const std::string& what) {
+    for (const std::int64_t n : {1, 15, 64, 127, 128, 129, 300}) {
+      for (const std::int64_t step : {0, 1}) {  // of the last argument: one value a row, or all
+        const StripArg args[] = {{a.data(), n, arity == 1 ? step : 1}, {b.data(), n, step}};
+        std::vector<float> plain(static_cast<std::size_t>(rows * n)), kept = plain, block(block_columns);
+        float sums[2 * rows] = {1, 0, 1, 0, 1, 0}, same[2 * rows] = {1, 0, 1, 0, 1, 0};
+        Strip strip;
+        strip.rows = rows;
+        strip.columns = strip.out_row_stride = n;
+        strip.args = args;
+        strip.out = plain.data();
+        function(strip);
+        strip.sums = sums;
+        strip.sum_row_stride = 2;
+        strip.out = kept.data();
+        function(strip);
+        ASSERT_EQ(kept, plain) << what << ' ' << n;
+        strip.sums = same;
+        strip.keeps = false;
+        strip.out = block.data();
+        strip.ahead = ahead;
+        strip.ahead_count = 2;
+        function(strip);
+        for (std::int64_t r = 0; r < rows; ++r) {
+          double sum = 1, size = 1;
+          for (std::int64_t c = 0; c < n; ++c) {
+            sum += static_cast<double>(plain[static_cast<std::size_t>(r * n + c)]);
+            size += std::abs(static_cast<double>(plain[static_cast<std::size_t>(r * n + c)]));
+          }
+          EXPECT_NEAR(sums[2 * r], sum, 1e-6 * size) << what << ' ' << n;
+          EXPECT_EQ(sums[2 * r], same[2 * r]) << what << ' ' << n;
+          EXPECT_EQ(sums[2 * r + 1], 0);
+        }
+      }
+    }
+  };
+  for (const Op op : {Op::add, Op::sub, Op::mul, Op::div, Op::floordiv, Op::min, Op::max, Op::pow})
+    check(table().ops[static_cast<int>(op)][0], 2, std::string(info(op).id));
+  for (const Op op :
+       {Op::exp, Op::exp2, Op::log, Op::sqrt, Op::rsqrt, Op::reciprocal, Op::neg, Op::abs, Op::tanh, Op::erf})
+    check(table().ops[static_cast<int>(op)][0], 1, std::string(info(op).id));
+  check(table().exp_difference, 2, "exp_difference");
+  check(table().cast[compute_index(DType::f32)][static_cast<int>(DType::bf16)], 1, "cast");
+}
+
 TEST_P(Strips, FmaRoundsOnce) {
   std::mt19937 random(11);
   std::vector<float> a, b, c;
