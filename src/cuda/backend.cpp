@@ -2,6 +2,7 @@
 // what explain says of it.
 #include "cuda/backend.h"
 
+#include "core/divide.h"
 #include "cuda/driver.h"
 #include "cuda/emit_fragment.h"
 #include "cuda/emit_generic.h"
@@ -153,26 +154,27 @@ std::string source_of(MainLoop loop, const Shape& shape, std::int64_t columns, c
   return gemm_source(loop, schedule, epilogue);
 }
 
-// Behind a long main loop the larger tiles that two launches allow are faster (8192^3, softmax: 1.01 of cuBLAS, in one
-// 1.02 to 1.07); beside a short one a phase of many instructions slows the product's own epilogue. As multiples of
-// cuBLAS's plain product, in two launches and in one: 16384 x 4096 x 1024, rmsnorm (3 an element) 1.58 and 1.45,
-// softmax (21) 1.35 and 1.53; 4096^3: rmsnorm 1.22 and 1.20, softmax 1.18 and 1.18.
-bool follows_well(const FusedEpilogue& e, std::int64_t k) { return k <= 6144 && k >= 96 * e.following_operations; }
+// Behind a long main loop the larger tiles that two launches allow are as fast (8192^3, softmax: 1.00 of cuBLAS).
+bool holds_well(std::int64_t k) { return k <= 6144; }
 
 }  // namespace
 
-CudaExecutable::Choice CudaExecutable::choose(const Site& site, bool may_follow) const {
+CudaExecutable::Choice CudaExecutable::choose(const Site& site, bool may_hold) const {
   const bool promoted = !site.mma && promotes(site.loop.a) != 0;
   Choice choice;
   FusedEpilogue& e = choice.epilogue;
-  e = emit_fragment(site.program, site.phase, site.places, may_follow && !site.mma && !promoted);
+  e = emit_fragment(site.program, site.phase, site.places, may_hold && !site.mma);
   e.needs.element_bytes = static_cast<int>(size_of(site.loop.a));
   e.needs.b_mn_major = site.loop.b_mn_major;
   e.needs.promoted = promoted;
+  if (e.needs.holds && site.shape.k <= 2048) e.needs.most_stages = 5;
   choice.order = rank(e.needs, site.shape.batch, site.shape.m, site.columns, site.shape.k, multiprocessors_, site.mma);
   const std::string why = asked_for(site) ? illegal(*requested_, e.needs) : std::string();
-  if (e.needs.follows && (!follows_well(e, site.shape.k) || choice.order.empty() || !why.empty()))
-    return choose(site, false);
+  if (e.needs.holds) {
+    const std::int64_t tiles_n = asked_for(site) ? ceil_div(site.columns, requested_->bn / e.needs.parts) : 0;
+    const bool room = !asked_for(site) || blocks(*requested_, e.needs, tiles_n, tiles_n, multiprocessors_) > 0;
+    if (!holds_well(site.shape.k) || choice.order.empty() || !why.empty() || !room) return choose(site, false);
+  }
   if (!asked_for(site)) return choice;
   if (!why.empty()) {
     throw Error(ErrorCode::bad_schedule, "the schedule \"" + to_string(*requested_) + "\" is not legal here: " + why,
@@ -197,8 +199,8 @@ std::shared_ptr<const CudaExecutable::Product> CudaExecutable::product(const Sit
       return found->second;
     }
   }
-  for (bool may_follow = true;; may_follow = false) {  // a product alone has more registers
-    const Choice choice = choose(site, may_follow);
+  for (bool may_hold = true;; may_hold = false) {
+    const Choice choice = choose(site, may_hold);
     for (const Schedule& schedule : choice.order) {
       const std::string source = source_of(site.loop, site.shape, site.columns, choice.epilogue, schedule);
       std::shared_ptr<Loaded> module;
@@ -224,7 +226,7 @@ std::shared_ptr<const CudaExecutable::Product> CudaExecutable::product(const Sit
     }
     if (choice.order.empty())
       rejected.push_back("no tile fits in shared memory with the operands and outputs of this epilogue");
-    if (!choice.epilogue.needs.follows) return nullptr;
+    if (!choice.epilogue.needs.holds) return nullptr;
   }
 }
 
@@ -306,7 +308,7 @@ std::string CudaExecutable::explain(ExplainPart part, const Shape& shape) const 
           text += to_string(s) + "  " + std::to_string(shared_bytes(s, choice.epilogue.needs)) + " bytes shared  " +
                   verdict + "\n";
         }
-        if (!choice.epilogue.needs.follows) break;
+        if (!choice.epilogue.needs.holds) break;
       }
     }
     const FusedEpilogue& epilogue = choice.epilogue;
@@ -315,8 +317,9 @@ std::string CudaExecutable::explain(ExplainPart part, const Shape& shape) const 
     if (part == ExplainPart::loops) {
       for (const int p : epilogue.finished)
         text += "phase " + std::to_string(p) + ": where the partial reductions are folded\n";
-      if (epilogue.following >= 0)
-        text += "phase " + std::to_string(epilogue.following) + ": row by row behind the product, in the same launch\n";
+      if (epilogue.held >= 0)
+        text += "phase " + std::to_string(epilogue.held) +
+                ": on the same fragments, once their rows' statistics are known\n";
       text = "phase " + std::to_string(product_phase_) + ": on the product's fragments\n" + text;
     }
     generic.clear();

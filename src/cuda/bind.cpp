@@ -8,6 +8,7 @@
 #include <postlude/error.h>
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <limits>
 #include <optional>
@@ -104,7 +105,9 @@ class Binder {
   }
   void limits() const;
   [[nodiscard]] int home(BufferId crossing) const;
+  [[nodiscard]] std::array<std::int64_t, 3> extents(const lower::Buffer& buffer) const;  // of b, m, n
   void memories();
+  void place_workspace();
   Major major(const Bound& operand, int rows_axis, int k_axis, std::int64_t rows, bool mn_allowed) const;
   std::vector<BufferPlace> places(const Program& program, const std::vector<Memory>& memory,
                                   std::int64_t columns) const;
@@ -194,6 +197,11 @@ int Binder::home(BufferId crossing) const {
   return -1;
 }
 
+std::array<std::int64_t, 3> Binder::extents(const lower::Buffer& buffer) const {
+  return {buffer.axes.has(Axis::b) ? shape_.batch : 1, buffer.axes.has(Axis::m) ? buffer.rows.at(shape_.m) : 1,
+          buffer.axes.has(Axis::n) ? buffer.columns.at(shape_.n) : 1};
+}
+
 void Binder::memories() {
   memory_.resize(program_.buffers.size());
   workspace_at_.resize(program_.buffers.size());
@@ -210,12 +218,23 @@ void Binder::memories() {
       lent_[b] = true, m = memory_[b];
       continue;
     }
-    const std::int64_t rows = buffer.axes.has(Axis::m) ? buffer.rows.at(shape_.m) : 1;
-    const std::int64_t columns = buffer.axes.has(Axis::n) ? buffer.columns.at(shape_.n) : 1;
-    const std::int64_t batches = buffer.axes.has(Axis::b) ? shape_.batch : 1;
+    const auto [batches, rows, columns] = extents(buffer);
     m.strides[0] = buffer.axes.has(Axis::b) ? rows * columns : 0;
     m.strides[1] = buffer.axes.has(Axis::m) ? columns : 0;
     m.strides[2] = buffer.axes.has(Axis::n) ? 1 : 0;
+    workspace_at_[i] = 0;
+  }
+}
+
+// What is kept in registers needs no memory.
+void Binder::place_workspace() {
+  const FusedEpilogue* e = product_ ? &product_->epilogue : nullptr;
+  for (std::size_t i = 0; i < program_.buffers.size(); ++i) {
+    const lower::Buffer& buffer = program_.buffers[i];
+    const bool held = e && fused_ && e->held >= 0 && buffer.kind == BufferKind::crossing &&
+                      program_.phases[e->phase].stores_to(static_cast<BufferId>(i));
+    if (!workspace_at_[i] || held) continue;
+    const auto [batches, rows, columns] = extents(buffer);
     workspace_at_[i] = take(batches * rows * columns * size_of(buffer.dtype));
   }
 }
@@ -317,12 +336,15 @@ void Binder::plan_product() {
   if (tiles_m * tiles_n * shape_.batch > std::numeric_limits<std::int32_t>::max() / 2) {
     throw Error(ErrorCode::size_overflow, "the product has too many tiles");
   }
-  if (!e.partials.empty()) counters_ = take_cleared(e.needs.follows ? shape_.batch * tiles_m * 8 : 8);
+  if (!e.partials.empty()) counters_ = take_cleared(e.needs.holds ? 4 * x_.multiprocessors_ : 8);
   for (const auto& partial : e.partials) {
     const std::int64_t states = partial.across == Across::rows      ? tiles_n * shape_.m
                                 : partial.across == Across::columns ? slots * columns_
                                                                     : slots * tiles_n;
-    partials_.push_back(take(shape_.batch * states * partial.bytes));
+    // Tiles that are held tell their states, and what is folded of a row, beside tags of the same size
+    // (device/reduce.cu).
+    partials_.push_back(e.needs.holds ? take_cleared(shape_.batch * (states + shape_.m) * 2 * partial.bytes)
+                                      : take(shape_.batch * states * partial.bytes));
   }
 }
 
@@ -529,7 +551,7 @@ void Binder::emit_product() {
 
   const int shared = shared_bytes(s, e.needs);
   Launch& l = launch(product_->module, "postlude_gemm", shared);
-  l.threads = static_cast<unsigned>(threads(s, e.needs.follows));
+  l.threads = static_cast<unsigned>(threads(s));
   l.cooperative = !s.mma && !e.partials.empty();  // blocks wait for each other
   GemmParams g{};
   g.m = static_cast<std::int32_t>(shape_.m), g.n = static_cast<std::int32_t>(columns_);
@@ -538,10 +560,7 @@ void Binder::emit_product() {
   g.tiles = g.tiles_m * static_cast<std::int32_t>(ceil_div(columns_, s.bn / e.needs.parts) * shape_.batch);
   g.raster = s.raster, g.k_blocks = static_cast<std::int32_t>(ceil_div(shape_.k, bk));
   g.a_batch = a_batched, g.b_batch = b_batched, g.batch = static_cast<std::int32_t>(shape_.batch);
-  // As few blocks as the number of waves needs: the same time for less power. The portable kernel's blocks do one tile
-  // each.
-  const std::int64_t waves = s.mma ? 1 : ceil_div(g.tiles, x_.multiprocessors_);
-  l.grid[0] = static_cast<unsigned>(ceil_div(g.tiles, waves));
+  l.grid[0] = static_cast<unsigned>(blocks(s, e.needs, g.tiles, g.tiles_n, x_.multiprocessors_));
   static_assert(sizeof(GemmParams) == 40);
   l.block.assign((maps.size() * sizeof(TensorMap) + sizeof g + words.size() * 8 + 63) / 64 * 8, 0);
   auto* bytes = reinterpret_cast<unsigned char*>(l.block.data());
@@ -557,8 +576,8 @@ void Binder::emit_product() {
                                 (e.finishes[1] ? ceil_div(columns_, 32) : 0) + (e.finishes[2] ? 1 : 0);
     finish.grid[0] = static_cast<unsigned>(blocks * shape_.batch);
   }
-  std::string text = (fused_ ? "" : "accumulator by ") + to_string(s) +
-                     (e.needs.follows ? ", whole rows behind it in the same launch" : "");
+  std::string text =
+      (fused_ ? "" : "accumulator by ") + to_string(s) + (e.needs.holds ? ", held for its rows' statistics" : "");
   if (repack_a_) text += ", A repacked";
   if (repack_b_) text += ", B repacked";
   notes_.insert(notes_.begin(), text);
@@ -631,6 +650,7 @@ std::unique_ptr<BoundCall> Binder::run() {
   const CurrentDevice current(x_.target_.device_index);
   memories();
   plan_product();
+  place_workspace();
   plan_generic();
   Buffer workspace(x_.target_.device_index, workspace_bytes_);
   base_ = workspace.pointer();

@@ -1,7 +1,5 @@
 #include "cuda/emit_finish.h"
 
-#include "cuda/emit_rows.h"
-
 namespace postlude::inline v0::cuda {
 namespace {
 
@@ -16,7 +14,8 @@ class FinishWriter {
   explicit FinishWriter(EpilogueCode& code) : c_(code), e_(code.host()), phase_(code.phase()) {}
 
   std::string function();
-  std::string following_rows();
+  std::string folding();
+  std::string meeting(const std::function<std::string(const std::vector<std::string>&)>& row_values);
 
  private:
   std::string by_rows();
@@ -145,44 +144,37 @@ std::string FinishWriter::function() {
   return code + "}\n";
 }
 
-// The rows of the phase that follows: eight a time, by four warps that fold the partials of two each.
-std::string FinishWriter::following_rows() {
-  Wide wide;
-  wide.columns.assign(c_.program.phases.size(), std::int64_t{1} << 20);
-  for (const BufferPlace& place : c_.places) wide.buffers.push_back(place.wide);
-  RowsAround around;
-  around.word = [&](BufferId b) { return e_.word(b); };
-  around.columns = "p.word[" + str(e_.columns_word) + "]";
-  around.written.assign(c_.program.buffers.size(), false);
-  around.statistics.assign(c_.program.buffers.size(), {});
-  for (const BufferId b : e_.stored) around.written[b] = true;
-  std::string parameters, states, arguments, lanes;
+// A tile's share of the rows that it has with those beside it: folded, and told them all.
+std::string FinishWriter::folding() {
+  std::string code = "#define TAGS_WORD " + str(e_.counters_word) +
+                     "\nDEVICE void fold_share(const Params& p, const TileCoordinate& c, u32 tag, int lane) {\n";
   for (std::size_t r = 0; r < phase_.reductions.size(); ++r) {
-    const ReducerText& text = c_.reducers[r];
-    const std::string s = text.type, name = "s" + str(r);
-    parameters += ", const " + s + "& " + name;
-    states += "  const " + s + " " + name + " = fold_lanes<" + s + ">(gather(" + c_.partials(r, "const " + s) +
-              " + ((i64)b * p.tiles_n + from) * p.m + row, (p.tiles_n - from + 15) / 16, 16ll * p.m), 1, 16);\n";
-    std::string list;
-    for (std::size_t k = 0; k < text.components.size(); ++k)
-      list += (k ? ", " : "") + ("__shfl_sync(~0u, x.c" + str(k) + ", lane)");
-    lanes += "DEVICE " + s + " of_lane(const " + s + "& x, int lane) { return {" + list + "}; }\n";
-    arguments += ", of_lane(" + name + ", 16 * h)";
+    code +=
+        "  fold_rows_told<" + c_.reducers[r].type + ">(p, c, p.word[" + str(e_.partials[r].word) + "], tag, lane);\n";
+  }
+  return code + "}\n";
+}
+
+// What was folded of the tile's rows, in the registers of those who hold them. One tile of those beside each other
+// stores what leaves.
+std::string FinishWriter::meeting(const std::function<std::string(const std::vector<std::string>&)>& row_values) {
+  std::string code;
+  std::vector<std::string> statistics(c_.program.buffers.size());
+  for (std::size_t r = 0; r < phase_.reductions.size(); ++r) {
+    const std::string s = c_.reducers[r].type, name = "s" + str(r);
+    code += "    " + s + " all" + str(r) + "[ROWS];\n    hear_rows(p, t, p.word[" + str(e_.partials[r].word) +
+            "], all" + str(r) + ");\n";
     for (std::size_t k = 0; k < phase_.reductions[r].results.size(); ++k) {
-      if (const BufferId b = phase_.reductions[r].results[k]; b >= 0) around.statistics[b] = text.component(name, k);
+      if (const BufferId b = phase_.reductions[r].results[k]; b >= 0) statistics[b] = c_.reducers[r].component(name, k);
     }
   }
-  const std::string body = emit_following(c_.program, e_.following, wide, around, c_.functions);
-  const std::string small = finish(Across::rows, "i", "0", "    ");
-  return "#define READY_WORD " + str(e_.counters_word) + "\n" + lanes +
-         "DEVICE void follow_row(const Params& p, int b, int i, int t" + parameters + ") {\n" + body +
-         (small.empty() ? "" : "  if (t == 0) {\n    const struct { int batch; } t{b};\n" + small + "  }\n") + "}\n" +
-         "DEVICE void follow_strip(const Params& p, int b, int first, int warp, int lane) {\n"
-         "  const int row = min(first + 2 * warp + lane / 16, p.m - 1), from = lane % 16;\n" +
-         states +
-         "  #pragma unroll 1\n  for (int h = 0; h < 2; ++h)\n    if (first + 2 * warp + h < p.m) follow_row(p, b, "
-         "first + 2 * warp + h, lane" +
-         arguments + ");\n}\n";
+  code +=
+      "    #pragma unroll\n    for (int r = 0; r < ROWS; ++r) {\n      const int row = tile_row(t, r), row_in = "
+      "min(row, p.m - 1);\n" +
+      folded(Across::rows, "      ", [](std::size_t r) { return "all" + str(r) + "[r]"; }) + row_values(statistics);
+  const std::string last = finish(Across::rows, "row", "0", "        ");
+  if (!last.empty()) code += "      if (t.tile_n == 0 && t.lane % 4 == 0 && row < p.m) {\n" + last + "      }\n";
+  return code + "    }\n";
 }
 
 }  // namespace
@@ -200,9 +192,13 @@ std::string EpilogueCode::partials(std::size_t r, const std::string& type) const
 }
 
 std::string emit_finish(EpilogueCode& code) {
-  if (code.phase().reductions.empty()) return {};
-  FinishWriter writer(code);
-  return code.host().following < 0 ? writer.function() : writer.following_rows();
+  if (code.host().held >= 0) return FinishWriter(code).folding();
+  return code.phase().reductions.empty() ? std::string() : FinishWriter(code).function();
+}
+
+std::string emit_meeting(EpilogueCode& code,
+                         const std::function<std::string(const std::vector<std::string>&)>& row_values) {
+  return FinishWriter(code).meeting(row_values);
 }
 
 }  // namespace postlude::inline v0::cuda

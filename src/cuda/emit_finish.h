@@ -6,6 +6,7 @@
 #include "cuda/emit_reduce.h"
 #include "cuda/fragment_plan.h"
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -20,7 +21,7 @@ struct EpilogueCode {
   Functions functions{};
 
   [[nodiscard]] FusedEpilogue& host() { return plan.epilogue; }
-  [[nodiscard]] const lower::Phase& phase() const { return program.phases[plan.epilogue.phase]; }
+  [[nodiscard]] const lower::Phase& phase() const { return *plan.first.phase; }
   [[nodiscard]] DType dtype(lower::BufferId buffer) const { return program.buffers[buffer].dtype; }
   // A load or a count at a place.
   std::string leaf(const lower::Instruction& i, const Place& place);
@@ -28,8 +29,13 @@ struct EpilogueCode {
   [[nodiscard]] std::string partials(std::size_t r, const std::string& type) const;
 };
 
-// `finish` and how many units of its work there are, or `follow_strip`; and the word where their counters are. Empty
-// without reductions.
+// `finish`, how many units of its work there are, and the word where their counters are; where tiles are held,
+// `fold_share` and the word of their tags. Empty without reductions.
 [[nodiscard]] std::string emit_finish(EpilogueCode& code);
+
+// The body of Held::meet(p, t), which waits for what is folded of this tile's rows.
+// `row_values` makes what the held phase computes of row r from its statistics, given as code by buffer.
+[[nodiscard]] std::string emit_meeting(
+    EpilogueCode& code, const std::function<std::string(const std::vector<std::string>& statistics)>& row_values);
 
 }  // namespace postlude::inline v0::cuda

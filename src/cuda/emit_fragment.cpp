@@ -12,15 +12,20 @@ using lower::Phase;
 using lower::Program;
 using lower::ValueId;
 
+// The code of one phase: that behind the main loop, or the one that is held.
 class FragmentWriter {
  public:
-  FragmentWriter(const Program& program, const std::vector<BufferPlace>& places, FragmentPlan plan)
-      : c_{program, places, std::move(plan)}, e_(c_.host()), phase_(c_.phase()) {}
+  FragmentWriter(EpilogueCode& code, const FragmentCode& of, bool held)
+      : c_(code), e_(code.host()), code_(of), phase_(*of.phase), held_(held) {}
 
-  FusedEpilogue emit();
+  std::string emit();
 
  private:
-  [[nodiscard]] const FragmentPlan::Value& value(ValueId id) const { return c_.plan.values[id]; }
+  [[nodiscard]] const FragmentCode::Value& value(ValueId id) const { return code_.values[id]; }
+  // A name of the text, which the held phase has a second one of.
+  [[nodiscard]] std::string named(const std::string& name) const { return (held_ ? "held_" : "") + name; }
+  [[nodiscard]] bool keeps() const { return !held_ && c_.plan.kept >= 0; }
+  [[nodiscard]] std::string uniform() const { return held_ ? "HeldUniform" : "Uniform"; }
   // The instructions of a level that something needs.
   [[nodiscard]] std::vector<ValueId> values_of(Level level) const;
   // How a value is written where code runs over the rows (r), the columns (c) or the elements (e) of a fragment.
@@ -40,7 +45,7 @@ class FragmentWriter {
     return map.steps.empty() || map.steps[0].group == 0 ? "col" : column_expression(map, "col", "0");
   }
   std::string uniforms();
-  std::string row_values();
+  std::string row_values(const std::vector<std::string>& statistics);
   std::string prefetch();
   std::string column_values();
   std::string fragment();
@@ -55,11 +60,13 @@ class FragmentWriter {
   Resolve resolve(Level where, const Place& place, const Place& inside);
   [[nodiscard]] int bytes(BufferId buffer) const { return static_cast<int>(size_of(c_.dtype(buffer))); }
 
-  EpilogueCode c_;
+  EpilogueCode& c_;
   FusedEpilogue& e_;
+  const FragmentCode& code_;
   const Phase& phase_;
-  // Members of Epilogue, and what its functions do with them.
-  std::string members_ = "  Uniform u;\n", reset_, fragment_reset_, advance_, load_;
+  bool held_;
+  // Members of the struct, and what its functions do with them.
+  std::string members_ = "  " + uniform() + " u;\n", reset_, fragment_reset_, advance_, load_;
 };
 
 std::vector<ValueId> FragmentWriter::values_of(Level level) const {
@@ -79,7 +86,7 @@ std::string FragmentWriter::uniforms() {
     members += "  " + device_type(phase_.code[id].type) + " v" + str(id) + ";\n";
     code += "    v" + str(id) + " = " + right_hand_side(phase_, id, place, resolve, c_.functions) + ";\n";
   }
-  return "// What is the same for all elements of a batch.\nstruct Uniform {\n" + members +
+  return "// What is the same for all elements of a batch.\nstruct " + uniform() + " {\n" + members +
          "  METHOD void load(const Params& p, int batch) {\n" + code + "  }\n};\n";
 }
 
@@ -89,18 +96,20 @@ Resolve FragmentWriter::resolve(Level where, const Place& place, const Place& in
           [=, this](const Instruction& i) { return c_.leaf(i, i.op == Op::get ? place : inside); }};
 }
 
-std::string FragmentWriter::row_values() {
+// What there is of a row r, once; `statistics`: those that stand in a variable, as code.
+std::string FragmentWriter::row_values(const std::vector<std::string>& statistics) {
   const Place place{"t.batch", "row", "0", "p.n"};
-  const Resolve resolve = this->resolve(Level::row, place, {"t.batch", "row_in", "0", "p.n"});
+  Resolve resolve = this->resolve(Level::row, place, {"t.batch", "row_in", "0", "p.n"});
+  resolve.leaf = [&, memory = resolve.leaf](const Instruction& i) {
+    if (i.op != Op::operand || statistics[i.access.buffer].empty()) return memory(i);
+    return converted(statistics[i.access.buffer], compute_type(c_.dtype(i.access.buffer)), i.type);
+  };
   std::string code;
   for (const ValueId id : values_of(Level::row)) {
     members_ += "  " + device_type(phase_.code[id].type) + " v" + str(id) + "[ROWS];\n";
     code += "      v" + str(id) + "[r] = " + right_hand_side(phase_, id, place, resolve, c_.functions) + ";\n";
   }
-  if (code.empty()) return {};
-  return "    #pragma unroll\n    for (int r = 0; r < ROWS; ++r) {\n      const int row = tile_row(t, r), row_in = "
-         "min(row, p.m - 1);\n" +
-         code + "    }\n";
+  return code;
 }
 
 // A fragment's elements into the states of reduction r. Of its eight elements e, those of a row h are {0, 1, 4, 5} + 2
@@ -117,6 +126,17 @@ std::string FragmentWriter::reduce(std::size_t r) {
   for (const auto& piece : phase_.reductions[r].pieces) {
     std::vector<std::string> args;
     for (const ValueId arg : piece.args) args.push_back(name(arg, Level::element));
+    if (rows && e_.held >= 0 && phase_.reductions[r].reducer == lower::Reducer::online_softmax) {
+      // A subtile's elements at a time, as the state is scaled anew for each block of them. Where they are not kept
+      // anyway they take registers that a large tile does not have (8192^3, xent: 1.01 of cuBLAS for 0.96).
+      const std::string all = "all" + str(r) + "_" + str(&piece - phase_.reductions[r].pieces.data());
+      members_ += "  float " + all + "[2][SUB_N / 4];\n";
+      code += "    EACH " + all + "[e / 2 % 2][4 * f + e / 4 * 2 + e % 2] = " + in + " ? " + args[0] +
+              " : (-INF);\n    if (f == SUB_N / 16 - 1) {\n      #pragma unroll\n      for (int s = 0; s < 2; ++s) "
+              "softmax_add(" +
+              state + ", " + all + "[s]);\n    }\n";
+      continue;
+    }
     const BlockAddition a =
         c_.reducers[r].addition({.size = size, .index = "q", .in = in, .ordered = rows}, args, state);
     code += "    #pragma unroll\n    for (int s = 0; s < " + states + "; ++s) {\n      " + a.declared +
@@ -194,7 +214,7 @@ std::string FragmentWriter::fragment() {
     if (i.op == Op::acc) {
       return converted("acc[" + str(steps.empty() ? 0 : steps[0].piece) + "][e]", c_.program.accumulator, i.type);
     }
-    const int map = i.op == Op::operand ? c_.plan.map_of(i.access) : -1;
+    const int map = i.op == Op::operand ? code_.load_of(i.access) : -1;
     if (map < 0) return memory(i);
     const DType dtype = c_.dtype(i.access.buffer);
     return converted(
@@ -207,11 +227,16 @@ std::string FragmentWriter::fragment() {
       const std::string v = "v" + str(id);
       code += "    bool " + v + "[8];\n    EACH " + v + "[e] = columns[e / 4 * 2 + e % 2] == as_column(" +
               resolve.value(label) + ");\n";
+    } else if (value(id).weight) {
+      const auto& args = phase_.code[id].args;
+      const std::string v = "v" + str(id);
+      code += "    float " + v + "[8];\n    EACH " + v + "[e] = softmax_weight(" + resolve.value(args[0]) + ", " +
+              resolve.value(args[1]) + ");\n";
     } else {
       code += array_statements(phase_, id, each, resolve, c_.functions, "    ");
     }
   }
-  for (const lower::Store* store : c_.plan.direct) {
+  for (const lower::Store* store : code_.direct) {
     const BufferId b = store->access.buffer;
     code +=
         "    EACH if (in_columns[e / 4 * 2 + e % 2] && in_rows[e / 2 % 2]) " +
@@ -219,13 +244,17 @@ std::string FragmentWriter::fragment() {
         "\n";
   }
   for (std::size_t r = 0; r < phase_.reductions.size(); ++r) code += reduce(r);
-  for (std::size_t k = 0; k < c_.plan.staged.size(); ++k) code += stage(k, resolve);
+  for (std::size_t k = 0; k < code_.staged.size(); ++k) code += stage(k, resolve);
+  if (keeps()) {
+    const ValueId kept = c_.plan.kept;
+    code += "    EACH acc[0][e] = " + rounded(resolve.value(kept), phase_.code[kept].type, c_.plan.kept_as) + ";\n";
+  }
   return code;
 }
 
 // An output's elements into shared memory, packed as they are stored.
 std::string FragmentWriter::stage(std::size_t k, const Resolve& resolve) {
-  const FragmentPlan::Staged& staged = c_.plan.staged[k];
+  const FragmentCode::Staged& staged = code_.staged[k];
   const int size = bytes(staged.store->access.buffer);
   const std::string y = "y" + str(k), pack = "pack_" + storage_name(c_.dtype(staged.store->access.buffer));
   std::string code;
@@ -296,7 +325,9 @@ std::string FragmentWriter::end() {
       code += "    #pragma unroll\n    for (int r = 0; r < ROWS; ++r) {\n      const " + s + " x = fold_lanes<" + s +
               ">(" + red +
               "[r], 1, 4);\n      const int row = tile_row(t, r);\n      if (t.lane % 4 == 0 && row < p.m) " +
-              c_.partials(r, s) + "[((i64)t.batch * p.tiles_n + t.tile_n) * p.m + row] = x;\n    }\n";
+              (e_.held >= 0 ? "tell(p.word[" + str(e_.partials[r].word) +
+                                  "], told_index(p, t.batch, row, t.tile_n), x, t.tag);\n    }\n"
+                            : c_.partials(r, s) + "[((i64)t.batch * p.tiles_n + t.tile_n) * p.m + row] = x;\n    }\n");
     } else if (e_.partials[r].across == Across::all) {
       write += "    " + s + "* " + shared + " = shared_pointer<" + s + ">(t.scratch + " + str(e_.partials[r].scratch) +
                ");\n    {\n      const " + s + " x = fold_lanes<" + s + ">(" + red +
@@ -313,7 +344,7 @@ std::string FragmentWriter::end() {
 // What the warp that staged it writes: rows that the copy engine cannot address.
 std::string FragmentWriter::copy() {
   std::string code;
-  for (const FragmentPlan::Staged& staged : c_.plan.staged) {
+  for (const FragmentCode::Staged& staged : code_.staged) {
     if (staged.by_map) continue;
     const Access& access = staged.store->access;
     const std::string size = str(bytes(access.buffer)), at = "p.word[" + str(e_.word(access.buffer));
@@ -332,72 +363,87 @@ std::string FragmentWriter::copy() {
 std::string FragmentWriter::load_issue() {
   std::string expect, load;
   bool guarded = false;
-  for (std::size_t k = 0; k < e_.loaded.size(); ++k) {
-    const auto [guard, offset] = c_.plan.loads[k];
-    const std::string size = str(bytes(e_.loaded[k])), x = "x" + str(k), at = str(64 * offset) + " * SUB_N";
+  for (std::size_t k = 0; k < code_.loads.size(); ++k) {
+    const FragmentCode::Load& from = code_.loads[k];
+    const std::string size = str(bytes(from.buffer)), x = "x" + str(k), at = str(64 * from.offset) + " * SUB_N";
     members_ += "  u32 " + x + "[SUB_N / 16][" + size + " * 2];\n";
     load_ += "    #pragma unroll\n    for (int f = 0; f < SUB_N / 16; ++f) fragment_load<" + size + ">(aux + " + at +
              ", t, f, " + x + "[f]);\n";
-    const std::string condition = guard >= 0 ? "if (!u.v" + str(guard) + ") " : "";
-    guarded = guarded || guard >= 0;
-    expect += "  " + condition + "bytes += " + str(64 * bytes(e_.loaded[k])) + " * SUB_N;\n";
-    load += "  " + condition + "subtile_load<" + size + ">(p.map[" + str(2 + k) + "], slot + " + at + ", bar, row, " +
-            map_column(e_.columns[k]) + ", p.word[" + str(e_.word(e_.loaded[k]) + 1) + "] ? batch : 0);\n";
+    const std::string condition = from.guard >= 0 ? "if (!u.v" + str(from.guard) + ") " : "";
+    guarded = guarded || from.guard >= 0;
+    expect += "  " + condition + "bytes += " + str(64 * bytes(from.buffer)) + " * SUB_N;\n";
+    load += "  " + condition + "subtile_load<" + size + ">(p.map[" + str(2 + code_.first_load + k) + "], slot + " + at +
+            ", bar, row, " + map_column(from.columns) + ", p.word[" + str(e_.word(from.buffer) + 1) +
+            "] ? batch : 0);\n";
   }
   if (load.empty()) return {};
-  return "DEVICE void aux_issue(const Params& p, u32 slot, u32 bar, int row, int col, int batch) {\n" +
-         std::string(guarded ? "  Uniform u;\n  u.load(p, batch);\n" : "") + "  u32 bytes = 0;\n" + expect +
+  return "DEVICE void " + named("aux_issue") + "(const Params& p, u32 slot, u32 bar, int row, int col, int batch) {\n" +
+         std::string(guarded ? "  " + uniform() + " u;\n  u.load(p, batch);\n" : "") + "  u32 bytes = 0;\n" + expect +
          "  mbarrier_expect(bar, bytes);\n" + load + "}\n";
 }
 
 std::string FragmentWriter::store_issue() {
   std::string code;
-  std::size_t map = 2 + e_.loaded.size();
-  for (const FragmentPlan::Staged& staged : c_.plan.staged) {
+  std::size_t map = 2 + e_.loaded.size() + code_.first_store;
+  for (const FragmentCode::Staged& staged : code_.staged) {
     if (!staged.by_map) continue;
     const Access& access = staged.store->access;
     code += "  subtile_store<" + str(bytes(access.buffer)) + ">(p.map[" + str(map++) + "], d + " +
             str(64 * staged.offset) + " * SUB_N, row, " + map_column(access.columns) + ", batch);\n";
   }
   if (code.empty()) return {};
-  return "DEVICE void store_issue(const Params& p, u32 d, int row, int col, int batch) {\n" + code + "}\n";
+  return "DEVICE void " + named("store_issue") + "(const Params& p, u32 d, int row, int col, int batch) {\n" + code +
+         "}\n";
 }
 
-FusedEpilogue FragmentWriter::emit() {
-  std::string structs;
-  for (std::size_t r = 0; r < phase_.reductions.size(); ++r) {
-    c_.reducers.push_back(emit_reducer(phase_, phase_.reductions[r], static_cast<int>(r), c_.functions));
-    structs += c_.reducers.back().text;
-  }
-  if (!structs.empty()) structs = reduction_source() + structs;
+std::string FragmentWriter::emit() {
   // In this order: members and parameter words are taken as the text asks for them.
-  const std::string uniform = uniforms(), rows = row_values(), ahead = prefetch(), body = fragment();
-  const std::string group = group_end(), last = end(), finish = emit_finish(c_), loads = load_issue(),
+  const std::string uniform = uniforms();
+  const std::string none_ahead = held_ ? "" : row_values(std::vector<std::string>(c_.program.buffers.size()));
+  const std::string met = held_ ? emit_meeting(c_, [&](const auto& statistics) { return row_values(statistics); }) : "";
+  const std::string ahead = prefetch(), body = fragment(), group = group_end(), last = end(), loads = load_issue(),
                     stores = store_issue(), copied = copy();
   states();
-  e_.text = c_.functions.text() + structs + uniform +
-            "\n// The epilogue of one consumer: row r (0..ROWS) of a thread is row tile_row(t, r) of the "
-            "output.\nstruct Epilogue {\n" +
-            members_ +
-            "  // Before the main loop: what a tile needs from memory.\n"
-            "  METHOD void begin(const Params& p, const Tile& t) {\n    u.load(p, t.batch);\n" +
-            rows + "    columns(p, t, 0);\n  }\n" +
-            "  METHOD void columns(const Params& p, const Tile& t, int group) {\n" + ahead + "  }\n" +
-            "  METHOD void advance() {\n" + advance_ + "  }\n" + "  METHOD void reset() {\n" + reset_ + "  }\n" +
-            "  METHOD void load(const Tile& t, u32 aux) {\n" + load_ + "  }\n" +
-            "  METHOD void fragment(const Params& p, const Tile& t, int group, int i, int f, const ACC "
-            "(&acc)[PARTS][8], u32 d) {\n" +
-            fragment_reset_ + body + "  }\n" + copied +
-            "  METHOD void group_end(const Params& p, const Tile& t, int group) {\n" + group + "  }\n" +
-            "  METHOD void end(const Params& p, const Tile& t) {\n" + last + "  }\n};\n" + loads + stores + finish;
-  return std::move(e_);
+  const std::string each_row =
+      "    #pragma unroll\n    for (int r = 0; r < ROWS; ++r) {\n      const int row = tile_row(t, r), row_in = "
+      "min(row, p.m - 1);\n";
+  return uniform +
+         (held_ ? "\n// What runs on the same registers once the tiles beside this one have met.\nstruct Held {\n"
+                : "\n// The epilogue of one consumer: row r (0..ROWS) of a thread is row tile_row(t, r) of the "
+                  "output.\nstruct Epilogue {\n") +
+         "  static constexpr bool keeps = " + (keeps() ? "true" : "false") + ";  // a value, in the accumulator\n" +
+         members_ +
+         "  // Before the main loop: what a tile needs from memory.\n"
+         "  METHOD void begin(const Params& p, const Tile& t) {\n    u.load(p, t.batch);\n" +
+         (none_ahead.empty() ? "" : each_row + none_ahead + "    }\n") + "    columns(p, t, 0);\n  }\n" +
+         "  METHOD void columns(const Params& p, const Tile& t, int group) {\n" + ahead + "  }\n" +
+         "  METHOD void advance() {\n" + advance_ + "  }\n" + "  METHOD void reset() {\n" + reset_ + "  }\n" +
+         (met.empty() ? "" : "  METHOD void meet(const Params& p, const Tile& t) {\n" + met + "  }\n") +
+         "  METHOD void load(const Tile& t, u32 aux) {\n" + load_ + "  }\n" +
+         "  METHOD void fragment(const Params& p, const Tile& t, int group, int i, int f, ACC (&acc)[PARTS][8], u32 d) "
+         "{\n" +
+         fragment_reset_ + body + "  }\n" + copied +
+         "  METHOD void group_end(const Params& p, const Tile& t, int group) {\n" + group + "  }\n" +
+         "  METHOD void end(const Params& p, const Tile& t) {\n" + last + "  }\n};\n" + loads + stores;
 }
 
 }  // namespace
 
-FusedEpilogue emit_fragment(const Program& program, int index, const std::vector<BufferPlace>& places,
-                            bool may_follow) {
-  return FragmentWriter(program, places, plan_fragment(program, index, places, may_follow)).emit();
+FusedEpilogue emit_fragment(const Program& program, int index, const std::vector<BufferPlace>& places, bool may_hold) {
+  EpilogueCode code{program, places, plan_fragment(program, index, places, may_hold)};
+  FusedEpilogue& e = code.host();
+  std::string structs;
+  for (std::size_t r = 0; r < code.phase().reductions.size(); ++r) {
+    code.reducers.push_back(
+        emit_reducer(code.phase(), code.phase().reductions[r], static_cast<int>(r), code.functions));
+    structs += code.reducers.back().text;
+  }
+  if (!structs.empty()) structs = reduction_source() + structs;
+  const std::string first = FragmentWriter(code, code.plan.first, false).emit();
+  const std::string held = e.held < 0 ? "" : FragmentWriter(code, code.plan.held, true).emit();
+  const std::string finish = emit_finish(code);
+  e.text = code.functions.text() + structs + first + held + finish;
+  return std::move(e);
 }
 
 }  // namespace postlude::inline v0::cuda

@@ -173,12 +173,14 @@ ReducerText emit_reducer(const lower::Phase& phase, const lower::Reduction& r, i
   for (std::size_t k = 0; k < inputs; ++k) {
     parameters += (k ? ", " : "") + member_type(out.components[k]) + " x" + str(k);
   }
-  out.text = "struct " + s + " {\n  " + members + "\n" + "  DEVICE_STATIC " + s + " identity() { return {" + start +
-             "}; }\n" + "  DEVICE_STATIC " + s + " lift(" + parameters + ") { return {" + lift + "}; }\n" +
-             "  DEVICE_STATIC " + s + " combine(" + s + " a, " + s + " b) {\n" + combine + "  }\n" +
-             "  DEVICE_STATIC " + s + " shuffle(" + s + " x, int mask) { return {" + shuffle + "}; }\n" +
-             "  DEVICE_STATIC " + s + " load(const " + s + "* p) { return {" + load + "}; }\n" + "  DEVICE_STATIC " +
-             s + " select(bool t, " + s + " a, " + s + " b) { return {" + select + "}; }\n};\n";
+  out.text = "struct " + s + " {\n  " + members + "\n" +
+             "  static constexpr bool rescaled = " + (r.reducer == Reducer::online_softmax ? "true" : "false") +
+             ";\n  DEVICE_STATIC " + s + " identity() { return {" + start + "}; }\n" + "  DEVICE_STATIC " + s +
+             " lift(" + parameters + ") { return {" + lift + "}; }\n" + "  DEVICE_STATIC " + s + " combine(" + s +
+             " a, " + s + " b) {\n" + combine + "  }\n" + "  DEVICE_STATIC " + s + " shuffle(" + s +
+             " x, int mask) { return {" + shuffle + "}; }\n" + "  DEVICE_STATIC " + s + " load(const " + s +
+             "* p) { return {" + load + "}; }\n" + "  DEVICE_STATIC " + s + " select(bool t, " + s + " a, " + s +
+             " b) { return {" + select + "}; }\n};\n";
   return out;
 }
 

@@ -143,31 +143,21 @@ std::optional<RowGrid> grid_of(const Program& program, const std::vector<RowPhas
 
 class RowWriter {
  public:
-  RowWriter(const Program& program, const RowRun& run, int accumulator_word, const Wide& wide, const RowsAround& around,
-            Functions& functions)
+  RowWriter(const Program& program, const RowRun& run, int accumulator_word, const Wide& wide, Functions& functions)
       : program_(program),
         run_(run),
         accumulator_word_(accumulator_word),
         wide_(wide),
-        around_(around),
         functions_(functions),
         written_(program.buffers.size()),
         inside_(program.buffers.size()) {}
   RowKernel emit(const std::string& name);
-  std::string emit_following();
 
  private:
-  [[nodiscard]] int word(BufferId buffer) const { return around_.word ? around_.word(buffer) : 4 * buffer; }
-  std::string fetch(const Held& h, std::size_t k, const std::string& raw) const;
-  std::string load(const Held& h, std::size_t k, const std::string& raw) const;
-  // Declarations of what is loaded, its fetches, and their unpacking, all of one run.
-  struct Loading {
-    std::string raw, numbers, fetched, unpacked, held;
-  };
-  Loading loading(const std::string& raw, const std::function<bool(const Held&)>& which) const;
-  [[nodiscard]] bool kept(const Held& h) const {  // every row reads it
-    return !h.accumulator && !program_.buffers[h.access.buffer].axes.has(Axis::m);
-  }
+  [[nodiscard]] static int word(BufferId buffer) { return 4 * buffer; }
+  std::string fetch(const Held& h, std::size_t k) const;
+  std::string load(const Held& h, std::size_t k) const;
+  std::string loading() const;
   void phase(const RowPhase& row);
   void row_values(int phase, std::vector<bool> wanted);
   void tile_values(int phase, const std::vector<bool>& wanted);
@@ -183,7 +173,6 @@ class RowWriter {
   const RowRun& run_;
   int accumulator_word_;
   const Wide& wide_;
-  const RowsAround& around_;
   Functions& functions_;
   std::vector<Held> held_;
   std::vector<bool> written_;        // by the run, so far
@@ -209,44 +198,38 @@ std::string RowWriter::element_address(const Access& access) const {
                            true);
 }
 
-// A wide load's memory, on its way into "<raw><k>[c]".
-std::string RowWriter::fetch(const Held& h, std::size_t k, const std::string& raw) const {
+// A wide load's memory, on its way into "q<k>[c]".
+std::string RowWriter::fetch(const Held& h, std::size_t k) const {
   const std::string at =
       h.accumulator ? address_arguments(accumulator_word_, "b", "i", "", true) : element_address(h.access);
-  const bool written = !h.accumulator && !around_.written.empty() && around_.written[h.access.buffer];
-  return "    fetch_" + storage_name(dtype(h)) + "<V, " +
-         (written   ? "WRITTEN_HERE"
-          : kept(h) ? "KEPT"
-                    : "ONCE") +
-         ">(" + at + ", near(c, 0), near(c, 4), " + raw + str(k) + "[c]);\n";
+  const bool every_row = !h.accumulator && !program_.buffers[h.access.buffer].axes.has(Axis::m);
+  return "    fetch_" + storage_name(dtype(h)) + "<V, " + (every_row ? "KEPT" : "ONCE") + ">(" + at +
+         ", near(c, 0), near(c, 4), q" + str(k) + "[c]);\n";
 }
 
-std::string RowWriter::load(const Held& h, std::size_t k, const std::string& raw) const {
+std::string RowWriter::load(const Held& h, std::size_t k) const {
   const std::string number = str(k), name = "h" + number + "[c]", type = storage_name(dtype(h));
-  if (h.wide) return "    unpack_" + type + "(" + raw + number + "[c], " + name + ");\n";
+  if (h.wide) return "    unpack_" + type + "(q" + number + "[c], " + name + ");\n";
   return "    EACH " + name + "[e] = " +
          (h.accumulator ? load_accumulator(wide_.source, h.access, accumulator_word_, near_)
                         : load_expression(program_, h.access, word(h.access.buffer), near_, false)) +
          ";\n";
 }
 
-RowWriter::Loading RowWriter::loading(const std::string& raw, const std::function<bool(const Held&)>& which) const {
-  Loading l;
+// All fetches, then their unpacking.
+std::string RowWriter::loading() const {
   const std::string each = "  #pragma unroll\n  for (int c = 0; c < C; ++c) {\n";
+  std::string raw, numbers, fetched, unpacked;
   for (std::size_t k = 0; k < held_.size(); ++k) {
-    if (!which(held_[k])) continue;
     const std::string number = str(k);
-    l.numbers += "  " + device_type(compute_type(dtype(held_[k]))) + " h" + number + "[C][8];\n";
-    l.unpacked += load(held_[k], k, raw);
+    numbers += "  " + device_type(compute_type(dtype(held_[k]))) + " h" + number + "[C][8];\n";
+    unpacked += load(held_[k], k);
     if (!held_[k].wide) continue;
-    l.raw += "  Quad " + raw + number + "[C][" + str(size_of(dtype(held_[k])) / 2) + "];\n";
-    l.fetched += fetch(held_[k], k, raw);
-    l.held += "    EACH asm volatile(\"\" : \"+f\"(h" + number + "[c][e]));\n";
+    raw += "  Quad q" + number + "[C][" + str(size_of(dtype(held_[k])) / 2) + "];\n";
+    fetched += fetch(held_[k], k);
   }
-  l.held = each + l.held + "  }\n";
-  if (!l.fetched.empty()) l.fetched = each + l.fetched + "  }\n";
-  l.unpacked = each + l.unpacked + "  }\n";
-  return l;
+  if (!fetched.empty()) fetched = each + fetched + "  }\n";
+  return raw + fetched + numbers + each + unpacked + "  }\n";
 }
 
 std::size_t RowWriter::held_index(const Instruction& i) const {
@@ -267,7 +250,7 @@ Resolve RowWriter::resolve(int index, bool along_n) const {
   };
   const auto leaf = [=, this](const Instruction& i) {
     const Place &place = along_n ? each_ : row_, &inside = along_n ? near_ : row_;
-    if (i.op == Op::get) return count_expression(i, place, "p.batch", "p.m", around_.columns);
+    if (i.op == Op::get) return count_expression(i, place, "p.batch", "p.m", "p.n");
     if (i.op == Op::acc) {  // under a guard
       return converted(load_accumulator(wide_.source, i.access, accumulator_word_, inside), compute_type(wide_.source),
                        i.type);
@@ -393,8 +376,7 @@ void RowWriter::phase(const RowPhase& row) {
   // All threads of a row get the same state: lanes are folded by shuffles, then warps in their order.
   for (std::size_t r = 0; r < reducers.size(); ++r) {
     const std::string& s = reducers[r].type;
-    const std::string fold = phase.reductions[r].reducer == Reducer::online_softmax ? "softmax_lanes" : "fold_lanes";
-    code_ += "  __shared__ __align__(16) u8 m" + s + "[BLOCK / 32 * sizeof(" + s + ")];\n  r" + s + " = " + fold + "<" +
+    code_ += "  __shared__ __align__(16) u8 m" + s + "[BLOCK / 32 * sizeof(" + s + ")];\n  r" + s + " = fold_lanes<" +
              s + ">(r" + s + ", 1, 32);\n  if (threadIdx.x % 32 == 0) ((" + s + "*)m" + s + ")[threadIdx.x / 32] = r" +
              s + ";\n";
   }
@@ -402,9 +384,7 @@ void RowWriter::phase(const RowPhase& row) {
   for (std::size_t r = 0; r < reducers.size(); ++r) {
     const ReducerText& text = reducers[r];
     const std::string& s = text.type;
-    const bool softmax = phase.reductions[r].reducer == Reducer::online_softmax;
-    code_ += "  r" + s + " = " + (softmax ? "softmax_warps" : "fold_warps") + "<T / 32>((const " + s + "*)m" + s +
-             " + threadIdx.x / T * (T / 32));\n";
+    code_ += "  r" + s + " = fold_states<T / 32>((const " + s + "*)m" + s + " + threadIdx.x / T * (T / 32));\n";
     const Reduction& reduction = phase.reductions[r];
     for (std::size_t k = 0; k < reduction.results.size(); ++k) {
       const BufferId b = reduction.results[k];
@@ -422,7 +402,6 @@ void RowWriter::phase(const RowPhase& row) {
 RowKernel RowWriter::emit(const std::string& name) {
   const RowGrid& g = run_.grid;
   held_ = loads(program_, run_.phases, wide_);
-  const Loading l = loading("q", [](const Held&) { return true; });
   for (const RowPhase& row : run_.phases) phase(row);
   return {
       structs_,
@@ -446,53 +425,7 @@ RowKernel RowWriter::emit(const std::string& name) {
           (g.whole ? "true" : "at(c, e) < columns") +
           "; };\n"
           "  const auto in = [&](int c, int e) { return live && counts(c, e); };\n" +
-          l.raw + l.fetched + l.numbers + l.unpacked + code_ + "}\n"};
-}
-
-// The row of a warp, T columns of lanes at a time; what a statistic is stands in a variable already.
-std::string RowWriter::emit_following() {
-  const RowPhase& row = run_.phases.front();
-  const Phase& phase = program_.phases[row.phase];
-  held_ = loads(program_, run_.phases, wide_);
-  for (std::size_t b = 0; b < around_.statistics.size(); ++b) {
-    if (!around_.statistics[b].empty()) written_[b] = true, inside_[b] = around_.statistics[b];
-  }
-  // Columns of two steps are on their way while one is computed: a warp has nothing else to do meanwhile (four steps,
-  // or columns twice as many: no difference). What every row reads lies in L1.
-  constexpr int depth = 2;
-  const auto moves = [&](const Held& h) { return h.wide && !kept(h); };
-  const Loading near = loading("k", [&](const Held& h) { return !moves(h); });
-  std::vector<Loading> far;
-  for (int d = 0; d < depth; ++d) far.push_back(loading("q" + str(d) + "_", moves));
-  const std::vector<bool> wanted = needed(phase, sinks_of(phase, row));
-  const std::string at =
-      "  const auto at = [&](int c, int e) { return from + c * 8 * T + e / V * V * T + t * V + e % V; };\n"
-      "  const auto near = [&](int c, int e) { return min(at(c, e / V * V), columns - V) + e % V; };\n"
-      "  const auto in = [&](int c, int e) { return at(c, e) < columns; };\n";
-  const auto fetched = [&](const std::string& from, const Loading& l) {
-    if (l.fetched.empty()) return std::string();
-    return "  if (" + from + " < columns) {\n  const int from = " + from + ";\n" + at + l.fetched + "  }\n";
-  };
-  code_ = "  constexpr int T = 32, C = " + str(run_.grid.runs) + ", V = " + str(run_.grid.width) +
-          ", STEP = 8 * C * T;\n  const int columns = p.n;\n";
-  for (int d = 0; d < depth; ++d) code_ += far[d].raw + fetched(str(d) + " * STEP", far[d]);
-  row_values(row.phase, wanted);
-  const std::string head = std::move(code_);
-  code_.clear();
-  tile_values(row.phase, wanted);
-  for (const auto& one : phase.stores) store(row, one);
-  std::string steps;
-  for (int d = 0; d < depth; ++d) {
-    const std::string from = "first + " + str(d) + " * STEP";
-    steps += "  if (" + from + " < columns) {\n" + near.raw + near.numbers + far[d].numbers +
-             "  {\n  const int from = " + from + ";\n" + at + near.fetched + far[d].unpacked + "  }\n" +
-             fetched("first + " + str(d + depth) + " * STEP", far[d]) + "  __syncwarp();\n" + far[d].held +
-             "  const int from = " + from + ";\n" + at + near.unpacked +
-             "  #pragma unroll\n  for (int c = 0; c < C; ++c) {\n" + code_ + "  }\n  }\n";
-  }
-  code_ = head + "  #pragma unroll 1\n  for (int first = 0; first < columns; first += " + str(depth) + " * STEP) {\n" +
-          steps + "  }\n";
-  return code_;
+          loading() + code_ + "}\n"};
 }
 
 // Whether `next` may follow within one kernel: what it reads of the run's own results lies in the same row and column.
@@ -553,14 +486,7 @@ RowRun row_stores(const Program& program, int phase, const Wide& wide) {
 
 RowKernel emit_rows(const Program& program, const RowRun& run, const std::string& name, int accumulator_word,
                     const Wide& wide, Functions& functions) {
-  return RowWriter(program, run, accumulator_word, wide, {}, functions).emit(name);
-}
-
-std::string emit_following(const Program& program, int phase, const Wide& wide, const RowsAround& around,
-                           Functions& functions) {
-  RowRun run{{{phase, true}}, *grid_of(program, {{phase, true}}, wide)};
-  run.grid.runs = 2;
-  return RowWriter(program, run, 0, wide, around, functions).emit_following();
+  return RowWriter(program, run, accumulator_word, wide, functions).emit(name);
 }
 
 }  // namespace postlude::inline v0::cuda

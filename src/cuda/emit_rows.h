@@ -4,7 +4,6 @@
 
 #include "cuda/emit_code.h"
 
-#include <functional>
 #include <string>
 #include <vector>
 
@@ -53,17 +52,5 @@ struct RowKernel {
 };
 [[nodiscard]] RowKernel emit_rows(const lower::Program& program, const RowRun& run, const std::string& name,
                                   int accumulator_word, const Wide& wide, Functions& functions);
-
-// What stands around rows that follow a product in its own launch.
-struct RowsAround {
-  std::function<int(lower::BufferId)> word{};  // a buffer's first parameter word
-  std::string columns = "p.n";                 // the problem's N
-  std::vector<bool> written{};                 // what the same launch wrote
-  std::vector<std::string> statistics{};       // of the row, as code
-};
-// The body of a function of (const Params& p, int b, int i, int t): row i of a phase of stores alone, by the lanes t of
-// a warp.
-[[nodiscard]] std::string emit_following(const lower::Program& program, int phase, const Wide& wide,
-                                         const RowsAround& around, Functions& functions);
 
 }  // namespace postlude::inline v0::cuda

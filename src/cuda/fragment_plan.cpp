@@ -4,7 +4,9 @@
 #include "cuda/emit_code.h"
 #include "cuda/emit_reduce.h"
 
+#include <cmath>
 #include <numeric>
+#include <tuple>
 
 namespace postlude::inline v0::cuda {
 namespace {
@@ -74,22 +76,24 @@ class Planner {
   Planner(const Program& program, int index, const std::vector<BufferPlace>& places)
       : program_(program), phase_(program.phases[index]), index_(index), places_(places) {}
 
-  FragmentPlan run(bool may_follow);
+  FragmentPlan run(bool may_hold);
 
  private:
   void accumulator();
-  void values();
-  void tile_operands();
-  void stores();
+  void values(FragmentCode& code);
+  void tile_operands(FragmentCode& code);
+  void stores(FragmentCode& code);
   void reductions();
   void small_phases();
-  [[nodiscard]] int following() const;
-  void follow(int phase);
+  [[nodiscard]] const lower::Store* stored_here(const Instruction& load) const;
+  [[nodiscard]] std::vector<ValueId> same_values(const Phase& next) const;
+  void hold();
 
   bool is_loaded_tile(const Instruction& i) const;
   bool is_prefetched(const Instruction& i) const;
-  ValueId label_of(const Instruction& i) const;
-  std::vector<ValueId> load_guards() const;
+  static ValueId label_of(const FragmentCode& code, const Instruction& i);
+  static std::vector<ValueId> load_guards(const FragmentCode& code);
+  [[nodiscard]] ValueId weight_of(const Phase& held, const Instruction& i) const;
   [[nodiscard]] int bytes(BufferId buffer) const { return static_cast<int>(size_of(program_.buffers[buffer].dtype)); }
   // Subtiles must not straddle the halves of a chunk's groups.
   void hold_together(const lower::ColumnMap& map) {
@@ -102,25 +106,38 @@ class Planner {
   const Phase& phase_;
   int index_;
   const std::vector<BufferPlace>& places_;
+  std::vector<bool> weights_;  // of the held phase's values, which are softmax weights
   FragmentPlan plan_;
   FusedEpilogue& e_ = plan_.epilogue;
 };
 
-FragmentPlan Planner::run(bool may_follow) {
+FragmentPlan Planner::run(bool may_hold) {
   e_.phase = index_;
   e_.word_of.assign(program_.buffers.size(), -1);
   e_.columns_word = e_.take_words(1);
+  e_.needs.d_bytes_column = 0;
+  plan_.first.phase = &phase_;
+  reductions();
+  small_phases();
+  if (may_hold) hold();
   accumulator();
-  values();
-  tile_operands();
-  stores();
-  e_.stores = static_cast<int>(e_.stored.size());
+  // The maps of operands stand before those of outputs.
+  const bool held = e_.held >= 0;
+  values(plan_.first);
+  if (held) values(plan_.held);
+  tile_operands(plan_.first);
+  if (held) tile_operands(plan_.held);
+  stores(plan_.first);
+  if (held) stores(plan_.held);
+  const auto moves = [](const FragmentCode& code) {
+    EpilogueText::Moves moves{.loads = !code.loads.empty()};
+    for (const auto& staged : code.staged) (staged.by_map ? moves.stores : moves.copies) = true;
+    return moves;
+  };
+  e_.moves = moves(plan_.first), e_.held_moves = moves(plan_.held);
   e_.maps = static_cast<int>(e_.loaded.size() + e_.stored.size());
   for (const BufferId buffer : e_.loaded) e_.word(buffer);
   for (const BufferId buffer : e_.stored) e_.word(buffer);
-  reductions();
-  small_phases();
-  if (may_follow) follow(following());
   plan_.read_later.resize(program_.buffers.size());
   for (int p = index_ + 1; p < static_cast<int>(program_.phases.size()); ++p) {
     if (e_.runs(p)) continue;
@@ -140,19 +157,24 @@ void Planner::accumulator() {
   }
 }
 
-void Planner::values() {
-  const std::vector<bool> wanted = needed(phase_, sinks(phase_, true, true));
-  for (std::size_t id = 0; id < phase_.code.size(); ++id)
-    plan_.values.push_back({.level = level_of(phase_.code[id].axes), .wanted = wanted[id]});
-  for (std::size_t id = 0; id < phase_.code.size(); ++id) {
-    const Instruction& i = phase_.code[id];
-    FragmentPlan::Value& value = plan_.values[id];
+void Planner::values(FragmentCode& code) {
+  const Phase& phase = *code.phase;
+  std::vector<ValueId> leave = sinks(phase, true, true);
+  if (&code == &plan_.first && plan_.kept >= 0) leave.push_back(plan_.kept);
+  const std::vector<bool> wanted = needed(phase, leave);
+  for (std::size_t id = 0; id < phase.code.size(); ++id) {
+    code.values.push_back(
+        {.level = level_of(phase.code[id].axes), .wanted = wanted[id], .weight = &code == &plan_.held && weights_[id]});
+  }
+  for (std::size_t id = 0; id < phase.code.size(); ++id) {
+    const Instruction& i = phase.code[id];
+    FragmentCode::Value& value = code.values[id];
     if (!value.wanted) continue;
     if (value.level == Level::element) e_.needs.operations += operations(i);
     value.prefetched = is_prefetched(i);
-    value.label = label_of(i);
+    value.label = label_of(code, i);
   }
-  for (const Reduction& r : phase_.reductions) e_.needs.operations += operations(r);
+  for (const Reduction& r : phase.reductions) e_.needs.operations += operations(r);
 }
 
 // A row operand whose columns are neighbours in memory: read one subtile ahead, so that its latency, which no other
@@ -165,13 +187,13 @@ bool Planner::is_prefetched(const Instruction& i) const {
                      [](const auto& step) { return step.group == 0; });
 }
 
-ValueId Planner::label_of(const Instruction& i) const {
+ValueId Planner::label_of(const FragmentCode& code, const Instruction& i) {
   if (i.op != Op::eq || i.guard >= 0) return -1;
   for (int k = 0; k < 2; ++k) {
-    const Instruction& index = phase_.code[i.args[k]];
+    const Instruction& index = code.phase->code[i.args[k]];
     if (index.op != Op::cast || index.type != DType::i64) continue;
-    if (plan_.values[i.args[1 - k]].level != Level::row) continue;
-    const Instruction& column = phase_.code[index.args[0]];
+    if (code.values[i.args[1 - k]].level != Level::row) continue;
+    const Instruction& column = code.phase->code[index.args[0]];
     if (column.op == Op::n_index && plain(column.access)) return i.args[1 - k];
   }
   return -1;
@@ -182,58 +204,82 @@ bool Planner::is_loaded_tile(const Instruction& i) const {
          beside(i.access) && places_[i.access.buffer].tensor_map;
 }
 
+// Of exp(x - m) / s, where x is what was kept, and {m, s} its online softmax, the value x - m, else -1: the dividend is
+// in [0, 1], the divisor in [1, 2^31) or NaN (which `where` may say for rows of -inf).
+ValueId Planner::weight_of(const Phase& held, const Instruction& i) const {
+  const auto is = [&](ValueId id, Op op) { return held.code[id].op == op && held.code[id].guard < 0; };
+  const auto loads = [&](ValueId id, BufferId b) { return is(id, Op::operand) && held.code[id].access.buffer == b; };
+  if (i.op != Op::div || i.guard >= 0 || !is(i.args[0], Op::exp)) return -1;
+  const ValueId difference = held.code[i.args[0]].args[0];
+  if (!is(difference, Op::sub) || !is(held.code[difference].args[0], Op::acc) || plan_.kept_as != DType::f32) return -1;
+  ValueId sum = i.args[1];
+  if (is(sum, Op::where) && is(held.code[sum].args[1], Op::constant) &&
+      std::isnan(held.code[held.code[sum].args[1]].literal.value()))
+    sum = held.code[sum].args[2];
+  const bool found = std::any_of(phase_.reductions.begin(), phase_.reductions.end(), [&](const Reduction& r) {
+    return r.reducer == Reducer::online_softmax && r.pieces.size() == 1 && r.pieces[0].args[0] == plan_.kept &&
+           loads(held.code[difference].args[1], r.results[0]) && loads(sum, r.results[1]);
+  });
+  return found ? difference : -1;
+}
+
 // The guard that all users of a value share, else -1.
-std::vector<ValueId> Planner::load_guards() const {
-  std::vector<ValueId> guards(phase_.code.size(), -1);
-  std::vector<bool> free(phase_.code.size());
-  for (const ValueId sink : sinks(phase_, true, true)) free[sink] = true;
-  for (std::size_t id = 0; id < phase_.code.size(); ++id) {
-    if (!plan_.values[id].wanted) continue;
-    for (const ValueId arg : phase_.code[id].args) {
-      const ValueId guard = phase_.code[id].guard;
+std::vector<ValueId> Planner::load_guards(const FragmentCode& code) {
+  const Phase& phase = *code.phase;
+  std::vector<ValueId> guards(phase.code.size(), -1);
+  std::vector<bool> free(phase.code.size());
+  for (const ValueId sink : sinks(phase, true, true)) free[sink] = true;
+  for (std::size_t id = 0; id < phase.code.size(); ++id) {
+    if (!code.values[id].wanted) continue;
+    for (const ValueId arg : phase.code[id].args) {
+      const ValueId guard = phase.code[id].guard;
       if (guard < 0 || (guards[arg] >= 0 && guards[arg] != guard)) free[arg] = true;
       guards[arg] = guard;
     }
   }
-  for (std::size_t id = 0; id < phase_.code.size(); ++id) {
+  for (std::size_t id = 0; id < phase.code.size(); ++id) {
     if (free[id]) guards[id] = -1;
   }
   return guards;
 }
 
-void Planner::tile_operands() {
-  const std::vector<ValueId> guards = load_guards();
-  for (std::size_t id = 0; id < phase_.code.size(); ++id) {
-    const Access& access = phase_.code[id].access;
-    if (!plan_.values[id].wanted || !is_loaded_tile(phase_.code[id])) continue;
-    if (const int k = plan_.map_of(access); k >= 0) {  // guarded only if every load by this map is, by the same value
-      if (plan_.loads[k].guard != guards[id]) plan_.loads[k].guard = -1;
+void Planner::tile_operands(FragmentCode& code) {
+  const std::vector<ValueId> guards = load_guards(code);
+  code.first_load = static_cast<int>(e_.loaded.size());
+  int offset = 0;
+  for (std::size_t id = 0; id < code.values.size(); ++id) {
+    const Access& access = code.phase->code[id].access;
+    if (!code.values[id].wanted || !is_loaded_tile(code.phase->code[id])) continue;
+    if (const int k = code.load_of(access); k >= 0) {  // guarded only if every load by this map is, by the same value
+      if (code.loads[k].guard != guards[id]) code.loads[k].guard = -1;
       continue;
     }
     e_.loaded.push_back(access.buffer);
     e_.columns.push_back(access.columns);
-    plan_.loads.push_back({guards[id], e_.needs.aux_bytes_column});
+    code.loads.push_back({access.buffer, access.columns, guards[id], offset});
     hold_together(access.columns);
-    e_.needs.aux_bytes_column += bytes(access.buffer);
+    offset += bytes(access.buffer);
   }
+  e_.needs.aux_bytes_column = std::max(e_.needs.aux_bytes_column, offset);
 }
 
-void Planner::stores() {
-  e_.needs.d_bytes_column = 0;
-  for (const auto& store : phase_.stores) {
+void Planner::stores(FragmentCode& code) {
+  code.first_store = static_cast<int>(e_.stored.size());
+  int offset = 0;
+  for (const auto& store : code.phase->stores) {
     const BufferId b = store.access.buffer;
     const BufferPlace& place = places_[b];
     const bool rows = place.unit && bytes(b) <= 4 && program_.buffers[b].rows == Extent{};
     if (level_of(program_.buffers[b].axes) != Level::element || !beside(store.access) || !(place.tensor_map || rows)) {
-      plan_.direct.push_back(&store);
+      code.direct.push_back(&store);
       continue;
     }
-    plan_.staged.push_back({&store, place.tensor_map, e_.needs.d_bytes_column});
+    code.staged.push_back({&store, place.tensor_map, offset});
     if (place.tensor_map) e_.stored.push_back(b), e_.columns.push_back(store.access.columns);
     hold_together(store.access.columns);
-    e_.copies = e_.copies || !place.tensor_map;
-    e_.needs.d_bytes_column += bytes(b);
+    offset += bytes(b);
   }
+  e_.needs.d_bytes_column = std::max(e_.needs.d_bytes_column, offset);
 }
 
 void Planner::reductions() {
@@ -288,44 +334,133 @@ void Planner::small_phases() {
   }
 }
 
-// The phase that can follow in this launch: the only one that is left, over the same tiles, of stores alone, which
-// reads nothing of other rows but what was there before. -1: none.
-int Planner::following() const {
-  if (!plan_.direct.empty() || e_.copies || e_.stored.empty() || !e_.finishes[0] || e_.finishes[1] || e_.finishes[2])
-    return -1;
+// Whether two instructions of two phases compute the same from the same arguments.
+bool same_operation(const Instruction& a, const Instruction& b) {
+  const auto key = [](const Instruction& i) {
+    return std::tie(i.op, i.type, i.axes.bits, i.batched, i.literal.type, i.literal.real, i.literal.integer, i.dtype,
+                    i.round, i.seed, i.stream, i.function, i.count_axes.bits, i.group);
+  };
+  return a.guard < 0 && b.guard < 0 && key(a) == key(b) && a.access == b.access && a.rows == b.rows &&
+         a.columns == b.columns && a.args.size() == b.args.size();
+}
+
+// Whether what is loaded from memory of `dtype` is the value that was stored there.
+bool exact(const Phase& phase, ValueId id, DType dtype) {
+  const Instruction& i = phase.code[id];
+  return dtype == i.type || (i.op == Op::cast && i.dtype == dtype && i.guard < 0);
+}
+
+// What the first phase stored where a later one loads from; null: nothing.
+const lower::Store* Planner::stored_here(const Instruction& load) const {
+  if (load.op != Op::operand) return nullptr;
+  for (const lower::Store& store : phase_.stores) {
+    if (store.access.buffer == load.access.buffer) return &store;
+  }
+  return nullptr;
+}
+
+// Which value of the first phase a value of `next` is; -1: none.
+std::vector<ValueId> Planner::same_values(const Phase& next) const {
+  std::vector<ValueId> same(next.code.size(), -1);
+  for (std::size_t id = 0; id < next.code.size(); ++id) {
+    const Instruction& i = next.code[id];
+    if (const lower::Store* store = stored_here(i)) {
+      if (exact(phase_, store->value, program_.buffers[i.access.buffer].dtype)) same[id] = store->value;
+      continue;
+    }
+    const auto computes_it = [&](const Instruction& of) {
+      for (std::size_t k = 0; k < i.args.size() && k < of.args.size(); ++k) {
+        if (same[i.args[k]] != of.args[k]) return false;
+      }
+      return same_operation(i, of);
+    };
+    const auto first = std::find_if(phase_.code.begin(), phase_.code.end(), computes_it);
+    if (first != phase_.code.end()) same[id] = static_cast<ValueId>(first - phase_.code.begin());
+  }
+  return same;
+}
+
+// The phase that can run on the same registers: the only one that is left, over the same tiles, of stores alone, that
+// needs of what the first phase computes one value an element, of f32, and statistics of its rows.
+void Planner::hold() {
+  if (program_.accumulator != DType::f32 || !e_.finishes[0] || e_.finishes[1] || e_.finishes[2]) return;
   int found = -1;
   for (int p = index_ + 1; p < static_cast<int>(program_.phases.size()); ++p) {
     if (e_.runs(p)) continue;
-    if (found >= 0) return -1;
+    if (found >= 0) return;
     found = p;
   }
-  if (found < 0) return -1;
+  if (found < 0) return;
   const Phase& next = program_.phases[found];
   if (!(next.domain == phase_.domain) || !next.reductions.empty() || next.reads_accumulator() ||
       next.batched != phase_.batched || !(next.rows == Extent{}) || !(next.columns == phase_.columns))
-    return -1;
-  for (const Instruction& i : next.code) {
-    if (i.op != Op::operand) continue;
-    const BufferId b = i.access.buffer;
-    if (program_.buffers[b].axes.has(Axis::m) && i.access.divide_rows != 1) return -1;
-    for (const int p : e_.finished) {
-      for (const auto& store : program_.phases[p].stores) {
-        if (store.access.buffer == b) return -1;
-      }
+    return;
+  // Tiles of other rows are not waited for.
+  for (const Phase* phase : {&phase_, &next}) {
+    for (const Instruction& i : phase->code) {
+      if (i.op == Op::operand && program_.buffers[i.access.buffer].axes.has(Axis::m) && i.access.divide_rows != 1)
+        return;
     }
-    const bool stored = std::find(e_.stored.begin(), e_.stored.end(), b) != e_.stored.end();
-    if (stored && !(plain(i.access) && places_[b].wide && i.guard < 0)) return -1;
   }
-  return found;
-}
 
-void Planner::follow(int phase) {
-  if (phase < 0) return;
-  e_.following = phase;
-  e_.needs.follows = true;
-  for (const Instruction& i : program_.phases[phase].code) {
-    if (level_of(i.axes) == Level::element) e_.following_operations += operations(i);
+  const std::vector<ValueId> same = same_values(next);
+  for (const Instruction& i : next.code) {
+    const lower::Store* store = stored_here(i);
+    if (store && !(plain(i.access) && plain(store->access) && i.guard < 0 && i.type == phase_.code[store->value].type))
+      return;
   }
+
+  // From what leaves the phase up to what the first has computed; what needs no memory is computed again.
+  std::vector<bool> wanted(next.code.size()), of_memory(next.code.size());
+  for (std::size_t id = 0; id < next.code.size(); ++id) {
+    const Instruction& i = next.code[id];
+    of_memory[id] =
+        i.op == Op::operand || std::any_of(i.args.begin(), i.args.end(), [&](ValueId arg) { return of_memory[arg]; });
+  }
+  for (const lower::Store& store : next.stores) wanted[store.value] = true;
+  ValueId kept = -1;
+  for (auto id = static_cast<ValueId>(next.code.size()) - 1; id >= 0; --id) {
+    if (!wanted[id]) continue;
+    const Instruction& i = next.code[id];
+    const lower::Store* store = stored_here(i);
+    const bool element = level_of(i.axes) == Level::element;
+    if (element && (store || (same[id] >= 0 && i.op != Op::operand && of_memory[id]))) {
+      if (kept >= 0 || i.type != DType::f32) return;
+      kept = id;
+      continue;
+    }
+    if (store) return;
+    for (const ValueId arg : i.args) wanted[arg] = true;
+    if (i.guard >= 0) wanted[i.guard] = true;
+    if (i.op != Op::operand) continue;
+    for (const int p : e_.finished) {
+      if (program_.phases[p].stores_to(i.access.buffer)) return;
+    }
+  }
+  auto phase = std::make_shared<Phase>(next);
+  if (kept >= 0) {
+    Instruction& i = phase->code[kept];
+    const lower::Store* store = stored_here(i);
+    plan_.kept = store ? store->value : same[kept];
+    if (same[kept] < 0) plan_.kept_as = program_.buffers[i.access.buffer].dtype;  // what was stored, rounded
+    Instruction held;
+    held.op = Op::acc, held.type = i.type, held.axes = i.axes, held.batched = i.batched;
+    i = held;
+  }
+  for (Instruction& i : phase->code) {
+    const ValueId difference = weight_of(*phase, i);
+    weights_.push_back(difference >= 0);
+    if (difference >= 0) i.args[0] = difference;
+  }
+  // What only crossed to it stays.
+  auto first = std::make_shared<Phase>(phase_);
+  std::erase_if(first->stores, [&](const lower::Store& store) {
+    return program_.buffers[store.access.buffer].kind == lower::BufferKind::crossing;
+  });
+  plan_.phases = {first, phase};
+  plan_.first.phase = first.get(), plan_.held.phase = phase.get();
+  e_.held = found;
+  e_.needs.holds = true;
 }
 
 }  // namespace
@@ -350,9 +485,9 @@ int accumulator_parts(const Phase& phase) {
   return 1;
 }
 
-int FragmentPlan::map_of(const Access& access) const {
-  for (std::size_t k = 0; k < epilogue.loaded.size() && access.divide_rows == 1; ++k) {
-    if (epilogue.loaded[k] == access.buffer && epilogue.columns[k] == access.columns) return static_cast<int>(k);
+int FragmentCode::load_of(const Access& access) const {
+  for (std::size_t k = 0; k < loads.size() && access.divide_rows == 1; ++k) {
+    if (loads[k].buffer == access.buffer && loads[k].columns == access.columns) return static_cast<int>(k);
   }
   return -1;
 }
@@ -385,8 +520,8 @@ std::string not_fusable(const Program& program, int index) {
   return {};
 }
 
-FragmentPlan plan_fragment(const Program& program, int index, const std::vector<BufferPlace>& places, bool may_follow) {
-  return Planner(program, index, places).run(may_follow);
+FragmentPlan plan_fragment(const Program& program, int index, const std::vector<BufferPlace>& places, bool may_hold) {
+  return Planner(program, index, places).run(may_hold);
 }
 
 }  // namespace postlude::inline v0::cuda

@@ -4,13 +4,15 @@
 //     addressable by it) by the warp that staged them. What else there is, threads load and store element by element.
 //   - The states of reductions across tiles are partial results in a workspace, folded when all tiles are done. Small
 //     phases that need nothing but statistics of one kind run there, each where its statistics are.
-//   - If nothing is left but one phase over whole rows, it may follow in the launch of the product itself.
+//   - If nothing is left but one phase over the same tiles, it may run on the same registers, once all tiles beside one
+//     another have met and the statistics of their rows are known. Then nothing crosses in memory.
 #pragma once
 
 #include "cuda/gemm_source.h"
 #include "lower/program.h"
 
 #include <algorithm>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -50,13 +52,12 @@ struct FusedEpilogue : EpilogueText {
   bool finishes[3] = {false, false, false};  // whether there are partials to fold, by Across
   int columns_word = 0;                      // the problem's N
   std::vector<int> finished;                 // small phases that run here too
-  int following = -1;            // the phase over tiles that a fourth warpgroup runs behind the product, row by row
-  int following_operations = 0;  // about how many instructions it takes, an element
-  int counters_word = 0;         // of reductions: two of 32 bits for all blocks or (following >= 0) for each tile row
-  int finish_bytes = 0;          // shared memory of the threads that finish
+  int held = -1;          // the phase that runs on the same registers once the rows' statistics are known
+  int counters_word = 0;  // of reductions: two of 32 bits for all blocks or (held >= 0) one for the rows of each warp
+  int finish_bytes = 0;   // shared memory of the threads that finish
 
   [[nodiscard]] bool runs(int p) const {
-    return p == phase || p == following || std::find(finished.begin(), finished.end(), p) != finished.end();
+    return p == phase || p == held || std::find(finished.begin(), finished.end(), p) != finished.end();
   }
   int take_words(int count) { return std::exchange(words, words + count); }
   // A buffer's parameter words, taken when they are first asked for.
@@ -69,22 +70,27 @@ struct FusedEpilogue : EpilogueText {
 // What a value varies over, and so where its code stands.
 enum class Level : std::uint8_t { uniform, row, column, element };
 
-struct FragmentPlan {
-  FusedEpilogue epilogue;  // without its text, and the words that only the text asks for
+// How the code of one phase stands on the fragments.
+struct FragmentCode {
+  const lower::Phase* phase = nullptr;
 
   struct Value {
     Level level = Level::uniform;
     bool wanted = false;        // some store or reduction needs it
     bool prefetched = false;    // a row operand, read one subtile ahead
     lower::ValueId label = -1;  // it is n_index() == this i64 of the row: compared in 32 bits
+    bool weight = false;        // it is exp(x - m) / s of an online softmax {m, s} of x; its arguments are x - m and s
   };
   std::vector<Value> values;  // one an instruction of the phase
 
-  struct Load {
+  struct Load {  // a tile operand by tensor map
+    lower::BufferId buffer;
+    lower::ColumnMap columns;
     lower::ValueId guard;  // a uniform value: where it holds, nothing is loaded; or -1
     int offset;            // bytes a column, of what stands before it in a stage
   };
-  std::vector<Load> loads;  // one a map of epilogue.loaded
+  std::vector<Load> loads;
+  int first_load = 0;  // which of FusedEpilogue::loaded is the first
 
   struct Staged {
     const lower::Store* store;
@@ -92,11 +98,21 @@ struct FragmentPlan {
     int offset;   // bytes a column, of what is staged before it
   };
   std::vector<Staged> staged;
+  int first_store = 0;                      // which of FusedEpilogue::stored is the first
   std::vector<const lower::Store*> direct;  // from registers
-  std::vector<bool> read_later;             // buffers that launches after this one read
 
-  // Which map a tile operand is loaded by; -1: none.
-  [[nodiscard]] int map_of(const lower::Access& access) const;
+  // Which load an access is; -1: none.
+  [[nodiscard]] int load_of(const lower::Access& access) const;
+};
+
+struct FragmentPlan {
+  FusedEpilogue epilogue;  // without its text, and the words that only the text asks for
+  FragmentCode first, held;
+  lower::ValueId kept = -1;    // of the first phase: what stays in the accumulator's registers for the held one
+  DType kept_as = DType::f32;  // rounded to this
+  // Where a tile is held, the two phases as they run: nothing crosses, and what was kept is the second's `acc`.
+  std::vector<std::shared_ptr<const lower::Phase>> phases;
+  std::vector<bool> read_later;  // buffers that launches after this one read
 };
 
 // Why phase `index` cannot run on the fragment; empty: it can.
@@ -108,8 +124,8 @@ struct FragmentPlan {
 // What a small phase's values are, in the terms of the reductions that it follows from.
 [[nodiscard]] Across across_of(const lower::Phase& small);
 
-// `may_follow`: the kernel can run a phase over whole rows behind the product. The plan points into `program`.
+// `may_hold`: the kernel can hold tiles until their rows' statistics are known. The plan points into `program`.
 [[nodiscard]] FragmentPlan plan_fragment(const lower::Program& program, int index,
-                                         const std::vector<BufferPlace>& places, bool may_follow);
+                                         const std::vector<BufferPlace>& places, bool may_hold);
 
 }  // namespace postlude::inline v0::cuda

@@ -80,9 +80,13 @@ std::string gemm_source(const MainLoop& loop, const Schedule& s, const EpilogueT
   define("SUB_N", s.sub_n);
   if (!s.mma) define("D_BUFFERS", s.d_buffers);
   define("D_BYTES", 64 * s.sub_n * epilogue.needs.d_bytes_column);
-  define("STORES", epilogue.stores);
-  define("COPIES", epilogue.copies);
-  if (!s.mma) define("FOLLOWS", epilogue.needs.follows);
+  define("LOADS", epilogue.moves.loads);
+  define("STORES", epilogue.moves.stores);
+  define("COPIES", epilogue.moves.copies);
+  define("HOLDS", epilogue.needs.holds);
+  define("HELD_LOADS", epilogue.held_moves.loads);
+  define("HELD_STORES", epilogue.held_moves.stores);
+  define("HELD_COPIES", epilogue.held_moves.copies);
   define("AUX_STAGES", s.aux_stages);
   define("AUX_BYTES", 64 * s.sub_n * epilogue.needs.aux_bytes_column);
   define("SCRATCH_BYTES", epilogue.needs.scratch_bytes);

@@ -19,13 +19,18 @@ struct MainLoop {
   bool operator==(const MainLoop&) const = default;
 };
 
-// The epilogue as emitted: text of `struct Epilogue`, `aux_issue` and `store_issue`, and what Params must hold for it.
+// The epilogue as emitted: text of `struct Epilogue`, `aux_issue` and `store_issue`, of `Held`, `held_aux_issue` and
+// `held_store_issue` where tiles are held, and what Params must hold for it.
 struct EpilogueText {
   std::string text;
-  int maps = 0;         // tensor maps behind A's and B's: tile operands, then outputs
-  int words = 0;        // 8-byte words of parameters
-  bool copies = false;  // some staged outputs leave by ordinary stores
-  int stores = 0;       // those that leave by the copy engine
+  int maps = 0;   // tensor maps behind A's and B's: tile operands, then outputs
+  int words = 0;  // 8-byte words of parameters
+  struct Moves {
+    bool loads = false;   // there are tile operands by the copy engine
+    bool stores = false;  // there are outputs by the copy engine
+    bool copies = false;  // some staged outputs leave by ordinary stores
+  };
+  Moves moves, held_moves;
   EpilogueNeeds needs;
 };
 

@@ -12,7 +12,6 @@ namespace postlude::inline v0::cuda {
 namespace {
 
 constexpr int accumulator_registers = 192;      // a thread; beyond, the epilogue has none left (128x208 spills)
-constexpr int following_registers = 128;        // beside a fourth warpgroup
 constexpr int mma_accumulator_registers = 128;  // the fragments of A and B need them too
 
 int d_bytes(const Schedule& s, const EpilogueNeeds& n) { return 64 * s.sub_n * n.d_bytes_column; }
@@ -65,23 +64,28 @@ Schedule parse_schedule(std::string_view text) {
   return s;
 }
 
+int blocks(const Schedule& s, const EpilogueNeeds& n, std::int64_t tiles, std::int64_t tiles_n, int multiprocessors) {
+  if (s.mma) return static_cast<int>(tiles);
+  // A wave is whole groups of the raster, or some of its tiles would wait for tiles of the next.
+  const std::int64_t group = n.holds ? s.raster * tiles_n : 1, most = multiprocessors / group * group;
+  if (most == 0) return 0;
+  const std::int64_t waves = ceil_div(tiles, most);
+  return static_cast<int>(std::min(tiles, round_up(ceil_div(tiles, waves), group)));
+}
+
 int shared_bytes(const Schedule& s, const EpilogueNeeds& n) {
   if (s.mma) {  // the epilogue's memory lies where the stages were
     return std::max(s.stages * (s.bm + s.bn) * k_bytes(s),
                     consumers(s) * (d_bytes(s, n) + s.aux_stages * aux_bytes(s, n) + n.scratch_bytes));
   }
   return 1024 + s.stages * (s.bm + s.bn) * 128 + 2 * s.d_buffers * d_bytes(s, n) + 2 * s.aux_stages * aux_bytes(s, n) +
-         2 * n.scratch_bytes + 16 * s.stages + 32 * s.aux_stages + (n.follows ? 48 : 0);
+         2 * n.scratch_bytes + 16 * s.stages + 32 * s.aux_stages;
 }
 
 std::string illegal(const Schedule& s, const EpilogueNeeds& n) {
   const int rows = consumer_rows(s), columns = consumer_columns(s),
-            registers = s.mma       ? mma_accumulator_registers
-                        : n.follows ? following_registers
-                                    : accumulator_registers;
-  if (n.follows && (s.mma || !s.ping_pong)) return "rows follow in the launch of a ping-pong product only";
-  if (n.follows && s.bn > 128)
-    return "beside a fourth warpgroup a tile has at most 128 columns";  // C7602 with 128 registers at entry
+            registers = s.mma ? mma_accumulator_registers : accumulator_registers;
+  if (n.holds && s.mma) return "blocks of the portable kernel cannot wait for each other";
   const auto text = [](int value) { return std::to_string(value); };
   if (rows != 64 && rows != 128 && !(s.mma && rows == 256))
     return "a consumer has " + text(rows) + " rows, not 64 or 128" + (s.mma ? " or 256" : "");
@@ -117,7 +121,8 @@ Schedule fill_shared(Schedule tile, const EpilogueNeeds& needs) {
   };
   // Stages first: the fifth is worth more than wide subtiles (16384 x 4096 x 1024, bias_gelu_res_aux: 1.13 of cuBLAS
   // with five and 32 columns, 1.20 with four and 64), the sixth as well (axpby: 0.189 ms with six and 32, 0.196 with
-  // five and 64; at 4096^3 0.182 and 0.184), but not where rows follow (rmsnorm: 0.296, 0.289). Then wide subtiles.
+  // five and 64; at 4096^3 0.182 and 0.184), but for tiles that are held beside a short main loop (rmsnorm: 0.250,
+  // 0.225; at 4096^3 0.199, 0.201). Then wide subtiles.
   constexpr Staging stagings[] = {{64, 2, 4}, {64, 2, 2}, {32, 2, 4}, {32, 2, 2}, {32, 2, 1}};
   if (tile.mma) {
     tile.d_buffers = 1;
@@ -134,7 +139,7 @@ Schedule fill_shared(Schedule tile, const EpilogueNeeds& needs) {
     tile.stages = 0;
     return tile;
   }
-  for (const int least : {needs.follows ? 5 : 6, 5, 4, 3, 2}) {
+  for (const int least : {needs.most_stages, 5, 4, 3, 2}) {
     for (const Staging& staging : stagings) {
       if (least == 6 && staging.aux_stages == 1) continue;
       tile.sub_n = staging.sub_n;
@@ -190,12 +195,25 @@ std::vector<Schedule> rank(const EpilogueNeeds& needs, std::int64_t batch, std::
     // Waves of tiles, each with its main loop at 2048 bf16 products a clock. Measured on an H200, 8192^3 and 4096^3:
     // the larger ping-pong tiles run at full speed, 128x128 2% slower, cooperative 128x256 3%.
     const int out_n = s.bn / needs.parts;
-    const std::int64_t tiles = batch * ceil_div(m, s.bm) * ceil_div(columns, out_n);
+    const std::int64_t tiles_n = ceil_div(columns, out_n), tiles = batch * ceil_div(m, s.bm) * tiles_n;
     if (mma) {
       ranked.push_back({s, mma_clocks(s, needs, double(tiles), double(k), multiprocessors)});
       continue;
     }
-    const std::int64_t waves = ceil_div(tiles, multiprocessors);
+    // Where all of B stays in L2, few rows of tiles at a time leave room for it beside what is loaded and stored, and
+    // rows are written whole (16384 x 4096 x 1024, bias_gelu_res_aux: 1.08 of cuBLAS, with eight 1.14).
+    if (double(columns) * needs.parts * double(k) * needs.element_bytes <= 0x1p24) s.raster = 2;
+    if (needs.holds) {  // as many tiles of a wave as can be, in as few groups (16384 x 4096 x 1024, rmsnorm: 0.225 ms,
+                        // in two 0.233)
+      const auto used = [&](int raster) { return multiprocessors / (raster * tiles_n) * raster; };
+      s.raster = 8;
+      for (int raster = s.raster; raster >= 1; --raster) {
+        if (used(raster) > used(s.raster)) s.raster = raster;
+      }
+    }
+    const std::int64_t resident = blocks(s, needs, tiles, tiles_n, multiprocessors);
+    if (resident == 0) continue;
+    const std::int64_t waves = ceil_div(tiles, resident);
     const double area = double(s.bm) * s.bn;
     const double smaller = std::max(1.0, 128.0 * 192 / area);
     const double efficiency = 1.0 + 0.04 * (smaller - 1) * smaller + (s.ping_pong ? 0 : 0.03);
@@ -212,9 +230,6 @@ std::vector<Schedule> rank(const EpilogueNeeds& needs, std::int64_t batch, std::
     if (needs.promoted && s.ping_pong)
       clocks *=
           2;  // its additions leave the tensor cores idle (4096^3: 128x64 0.73 of cuBLAS, cooperative 128x128 0.58)
-    // Where all of B stays in L2, few rows of tiles at a time leave room for it beside what is loaded and stored, and
-    // rows are written whole (16384 x 4096 x 1024, bias_gelu_res_aux: 1.08 of cuBLAS, with eight 1.14).
-    if (double(columns) * needs.parts * double(k) * needs.element_bytes <= 0x1p24) s.raster = 2;
     ranked.push_back({s, clocks});
   }
   std::stable_sort(ranked.begin(), ranked.end(), [](const Ranked& a, const Ranked& b) { return a.clocks < b.clocks; });

@@ -40,8 +40,9 @@ struct EpilogueNeeds {
   int element_bytes = 2;     // of A and B
   bool b_mn_major = false;
   bool promoted = false;  // sums of a few stages are added to a second accumulator
-  bool follows = false;   // a fourth warpgroup runs a phase over whole rows behind the product
+  bool holds = false;     // a tile waits, in registers, for the statistics of its rows
   int operations = 0;     // about how many instructions the epilogue takes, an element
+  int most_stages = 6;    // that are worth more than wide subtiles
 };
 [[nodiscard]] inline bool is_long(const EpilogueNeeds& needs) { return needs.operations >= 40; }
 
@@ -52,13 +53,17 @@ inline constexpr int mma_shared_limit = 101376;  // and on every GPU since sm_80
 [[nodiscard]] int consumers(const Schedule& schedule);
 [[nodiscard]] int consumer_rows(const Schedule& schedule);
 [[nodiscard]] int consumer_columns(const Schedule& schedule);
-[[nodiscard]] inline int threads(const Schedule& s, bool follows) {
-  return (consumers(s) + (s.mma ? 0 : 1) + follows) * 128;
-}
+[[nodiscard]] inline int threads(const Schedule& s) { return (consumers(s) + (s.mma ? 0 : 1)) * 128; }
 [[nodiscard]] inline int k_bytes(const Schedule& s) { return s.mma ? 64 : 128; }  // a stage
 
 // Columns of one box of B's two halves behind a chunk (sm_90a): those of a tile that lie side by side.
 [[nodiscard]] int half_run(const Schedule& schedule, const EpilogueNeeds& needs);
+
+// How many blocks run `tiles` tiles, `tiles_n` beside each other: as few as the number of waves needs (the same time
+// for less power). 0: tiles that are held need all that are beside each other at once, and there are not so many
+// blocks.
+[[nodiscard]] int blocks(const Schedule& schedule, const EpilogueNeeds& needs, std::int64_t tiles, std::int64_t tiles_n,
+                         int multiprocessors);
 
 // Bytes of shared memory, alignment included.
 [[nodiscard]] int shared_bytes(const Schedule& schedule, const EpilogueNeeds& needs);

@@ -45,7 +45,7 @@ TEST_P(MmaCompiles, WithoutSpills) {
     const std::string reason = rejection(compiled);
     if (reason.empty()) {
       EXPECT_EQ(compiled.spill_bytes, 0) << to_string(schedule);
-      EXPECT_LE(compiled.registers * threads(schedule, false) * (consumers(schedule) == 1 ? 2 : 1), 65536)
+      EXPECT_LE(compiled.registers * threads(schedule) * (consumers(schedule) == 1 ? 2 : 1), 65536)
           << to_string(schedule);
       return;
     }

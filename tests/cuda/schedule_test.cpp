@@ -46,16 +46,27 @@ TEST(Schedule, SaysWhyItIsIllegal) {
   EXPECT_NE(illegal(s, needs(2)).find("tile operands"), std::string::npos);
 }
 
-TEST(Schedule, RowsThatFollowLeaveFewerRegisters) {
+// Tiles that wait for each other run at the same time: whole groups of the raster, no more than there are blocks.
+TEST(Schedule, TilesThatAreHeldRunTogether) {
   EpilogueNeeds n = needs(2);
-  n.follows = true;
-  const std::vector<Schedule> found = candidates(n);
-  ASSERT_FALSE(found.empty());
-  for (const Schedule& s : found) EXPECT_TRUE(s.ping_pong && s.bn <= 128) << to_string(s);
-  Schedule s{.ping_pong = false, .bm = 128, .bn = 128, .stages = 3};
-  EXPECT_NE(illegal(s, n).find("ping-pong"), std::string::npos);
-  s.ping_pong = true, s.bn = 192;
-  EXPECT_NE(illegal(s, n), "");
+  n.holds = true;
+  for (const auto& [m, columns] : {std::pair{16384, 4096}, {4096, 4096}, {100, 5000}, {16384, 3000}, {300, 8}}) {
+    const std::vector<Schedule> found = rank(n, 1, m, columns, 1024, 132);
+    ASSERT_FALSE(found.empty());
+    for (const Schedule& s : found) {
+      const std::int64_t tiles_n = (columns + s.bn - 1) / s.bn, tiles = (m + s.bm - 1) / s.bm * tiles_n,
+                         group = s.raster * tiles_n, run = blocks(s, n, tiles, tiles_n, 132);
+      EXPECT_LE(group, 132) << to_string(s) << " of " << m << " x " << columns;
+      EXPECT_TRUE(run == tiles || (run > 0 && run % group == 0 && run <= 132)) << run << ": " << to_string(s);
+    }
+  }
+  EXPECT_EQ(rank(n, 1, 16384, 4096, 1024, 132).front().raster, 4);
+  EXPECT_TRUE(rank(n, 1, 256, 133 * 256, 1024, 132).empty());  // more beside each other than blocks
+  Schedule s{.bn = 128, .raster = 8};
+  EXPECT_EQ(blocks(s, n, 1024, 32, 132), 0);
+  EXPECT_EQ(blocks(s, needs(2), 1024, 32, 132), 128);
+  s = {.mma = true, .bm = 128, .bn = 128, .stages = 3, .d_buffers = 1};
+  EXPECT_NE(illegal(s, n).find("portable"), std::string::npos);
 }
 
 TEST(Schedule, FollowsTheMeasurements) {

@@ -50,6 +50,33 @@ TEST(LongEpilogue, IsKeptApartBesideAShortMainLoop) {
   }
 }
 
+// Behind statistics of its rows, a tile waits in registers: nothing crosses in memory, and of rmsnorm what stays is the
+// sum with the residual, which is read once. A long main loop has two launches.
+TEST(Rows, WaitInRegisters) {
+  Target target;
+  target.device = Device::cuda;
+  target.isa = "sm_90a";
+  const auto count = [](const std::string& text, const std::string& word) {
+    int found = 0;
+    for (std::size_t at = text.find(word); at != text.npos; at = text.find(word, at + 1)) ++found;
+    return found;
+  };
+  for (const auto& [name, loads] : {std::pair{"softmax", 0}, {"rmsnorm", 1}, {"layernorm", 0}, {"log_softmax", 0}}) {
+    const Plan plan =
+        postlude::compile(Gemm{.a = DType::bf16, .b = DType::bf16},
+                          parse_file(std::string(POSTLUDE_SOURCE_DIR) + "/epilogues/" + name + ".py"), target);
+    EXPECT_EQ(plan.explain(ExplainPart::loops, 4096, 4096, 4096),
+              "phase 0: on the product's fragments\n"
+              "phase 1: on the same fragments, once their rows' statistics are known\n")
+        << name;
+    const std::string source = plan.explain(ExplainPart::source, 4096, 4096, 4096);
+    EXPECT_EQ(count(source, "subtile_load<2>(p.map"), loads) << name;
+    EXPECT_EQ(count(source, "subtile_store<2>(p.map"), 1) << name;
+    EXPECT_EQ(count(source, "= softmax_weight("), std::string_view(name) == "softmax") << name;
+    EXPECT_NE(plan.explain(ExplainPart::loops, 8192, 8192, 8192).find("a pass over memory"), std::string::npos);
+  }
+}
+
 // chunk and concat, of all columns or in groups, move nothing: one kernel, whose tile operands and outputs go by tensor
 // map.
 TEST(Chunk, RunsOnTheProductsFragments) {

@@ -1,4 +1,4 @@
-// Graphs without a product, row by row: every way in which rows lie on threads, against the reference.
+// Rows, against the reference: graphs without a product, in every way in which rows lie on threads; and behind one.
 #include "gpu/device_run.h"
 #include "gpu/problem.h"
 
@@ -57,6 +57,68 @@ TEST_P(RowsOf, AgreesWithTheReference) {
     }
   }
 }
+
+// Behind a product, tiles that wait in registers for the statistics of their rows: every size of state, one tile beside
+// another up to more than a wave has, ragged and unaligned, and several runs, each with another tag.
+constexpr Rows held_graphs[] = {
+    {"softmax", "def f(acc):\n    e = exp(acc - max(acc, axis=1))\n    D = e / sum(e, axis=1)\n    return D\n"},
+    {"softmax_of_bf16",
+     "def f(acc, mask: tile[bool]):\n    x = cast(where(mask, acc, -inf), bf16)\n    e = exp(x - max(x, axis=1))\n    "
+     "D: "
+     "bf16 = e / sum(e, axis=1)\n    return D\n"},
+    {"layernorm",
+     "def f(acc, gamma: row, beta: row[bf16]):\n    x = cast(acc, bf16)\n    y = (x - mean(x, axis=1)) * rsqrt(var(x, "
+     "axis=1) + 1e-5)\n    D: bf16 = y * gamma + beta\n    return D\n"},
+    {"rmsnorm",
+     "def f(acc, residual: tile[bf16], gamma: row[f16], scale: col):\n    x = acc + residual\n    s: f32 = mean(x * x, "
+     "axis=1)\n    D: f16 = x * rsqrt(s + 1e-6) * gamma * scale\n    return D, s\n"},
+    {"operands_behind",
+     "def f(acc, a: tile[bf16], b: tile[f16]):\n    x: bf16 = acc * a\n    D: f16 = x / (1 + max(abs(x), axis=1)) + b "
+     "* sum(x, axis=1)\n    return x, D\n"},
+    {"quantised",
+     "def f(acc):\n    s: f32 = max(abs(acc), axis=1) / 127\n    D: s8 = round(acc / max(s, 1e-20))\n    return D, "
+     "s\n"},
+    {"first_of_largest",
+     "def f(acc):\n    top = argmax(acc, axis=1)\n    D: bf16 = where(n_index() == top, acc, 0)\n    return D, top\n"},
+    {"chunked",
+     "def f(acc):\n    gate, up = chunk(acc, 2)\n    x = silu(gate) * up\n    D: bf16 = x * rsqrt(mean(x * x, axis=1) "
+     "+ "
+     "1e-6)\n    return D\n"},
+};
+
+class HeldRows : public testing::TestWithParam<Rows> {};
+
+TEST_P(HeldRows, AgreesWithTheReference) {
+  if (const std::string why = missing(); !why.empty()) GTEST_SKIP() << why;
+  if (!cuda::device(0).is_hopper()) GTEST_SKIP() << "tiles are held on Hopper";
+  int held = 0;
+  for (const Shape& shape :
+       {Shape{1, 300, 1024, 64}, Shape{1, 1, 8, 64}, Shape{2, 130, 200, 64}, Shape{1, 4000, 2048, 64},
+        Shape{3, 257, 776, 128}, Shape{1, 33, 16896, 64}, Shape{1, 70, 1002, 72}}) {
+    for (const int offset : {0, 1}) {
+      DeviceProblem problem(Gemm{.a = DType::bf16, .b = DType::bf16}, parse(GetParam().text), shape,
+                            {.offset = offset});
+      SCOPED_TRACE(problem.schedule() + " of " + std::to_string(shape.m) + "x" + std::to_string(shape.n) + " offset " +
+                   std::to_string(offset));
+      held += problem.schedule().find("held") != std::string::npos;
+      problem.run();
+      for (const Comparison& c : problem.compare()) {
+        EXPECT_LE(c.error_over_bound, 1) << c.output << " at " << c.worst[0] << ", " << c.worst[1] << ", " << c.worst[2]
+                                         << ": " << c.value << ", expected " << c.expected << " +- " << c.bound;
+      }
+      const auto first = problem.outputs();
+      for (int run = 0; run < 5; ++run) {
+        problem.poison();
+        problem.run();
+        EXPECT_EQ(problem.outputs(), first);
+      }
+    }
+  }
+  EXPECT_GE(held, 6);
+}
+
+INSTANTIATE_TEST_SUITE_P(Graphs, HeldRows, testing::ValuesIn(held_graphs),
+                         [](const auto& i) { return std::string(i.param.name); });
 
 INSTANTIATE_TEST_SUITE_P(Graphs, RowsOf, testing::ValuesIn(graphs),
                          [](const auto& i) { return std::string(i.param.name); });

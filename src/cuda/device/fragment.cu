@@ -75,6 +75,7 @@ struct Tile {
   int wg, warp, lane, thread;
   u32 barrier;          // of the warpgroup's 128 threads
   u32 scratch;          // shared, SCRATCH_BYTES
+  u32 tag;              // of what tiles beside one another tell in this launch (HOLDS)
 };
 
 // A column that a label of 64 bits names, or -1: no column.
@@ -185,16 +186,21 @@ template <int size> DEVICE void fragment_store(u32 subtile, const Tile& t, int f
 }
 
 // The emitted epilogue on a subtile of a consumer's accumulators, 16 columns at a time: `acc` is that of 64 rows, number `i`.
-template <class E> DEVICE void subtile_fragments(const Params& p, const Tile& tile, E& epilogue, const ACC (&acc)[WG_COLUMNS / 2], int group, int i, u32 d) {
+// What it keeps of an element goes back to where its (first) accumulator was.
+template <class E> DEVICE void subtile_fragments(const Params& p, const Tile& tile, E& epilogue, ACC (&acc)[WG_COLUMNS / 2], int group, int i, u32 d) {
   #pragma unroll
   for (int f = 0; f < SUB_N / 16; ++f) {
+    const auto at = [&](int x, int e) { return 4 * (((group * SUB_N + f * 16) / 8 + e / 4) * PARTS + x) + e % 4; };
     ACC part[PARTS][8];
     #pragma unroll
     for (int x = 0; x < PARTS; ++x)
       #pragma unroll
-      for (int e = 0; e < 8; ++e)
-        part[x][e] = acc[4 * (((group * SUB_N + f * 16) / 8 + e / 4) * PARTS + x) + e % 4];
+      for (int e = 0; e < 8; ++e) part[x][e] = acc[at(x, e)];
     epilogue.fragment(p, tile, group, i, f, part, d);
+    if (E::keeps) {
+      #pragma unroll
+      for (int e = 0; e < 8; ++e) acc[at(0, e)] = part[0][e];
+    }
 #if APART
     move_nothing_across(p.tiles < 0);
 #endif

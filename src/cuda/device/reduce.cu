@@ -1,10 +1,37 @@
 R"cuda(
 // Reductions. A state type S is emitted for each: S::identity(), S::combine(a, b), S::shuffle(x, mask), S::load(pointer).
+// S::rescaled: it is {m, a sum of exp(x - m)}; the terms are below 1 and weighted by themselves, so the short exponential is as
+// good as the long one.
 // The order in which elements meet is fixed by the schedule, never by timing.
 
-// Over the lanes whose numbers differ in the bits of `from`, `from` * 2, ... below `to`.
+// Several states, in order. Of an online softmax the maximum first, so that each is scaled once.
+template <int N, class S> DEVICE S fold_states(const S* x) {
+  S y = x[0];
+  if constexpr (S::rescaled) {
+    #pragma unroll
+    for (int i = 1; i < N; ++i) y.c0 = op_max(y.c0, x[i].c0);
+    const float base = y.c0 == (-INF) ? 0.f : y.c0;
+    y.c1 = 0.f;
+    #pragma unroll
+    for (int i = 0; i < N; ++i) y.c1 += x[i].c1 * fast_exp2((x[i].c0 - base) * 0x1.715476p+0f);
+  } else {
+    #pragma unroll
+    for (int i = 1; i < N; ++i) y = S::combine(y, x[i]);
+  }
+  return y;
+}
+// Over the lanes whose numbers differ in the bits of `from`, `from` * 2, ... below `to`. Lanes that differ in no other bits end
+// with the same bits.
 template <class S> DEVICE S fold_lanes(S x, int from, int to) {
-  for (int mask = from; mask < to; mask *= 2) x = S::combine(x, S::shuffle(x, mask));
+  if constexpr (S::rescaled) {
+    float m = x.c0;
+    for (int mask = from; mask < to; mask *= 2) m = op_max(m, __shfl_xor_sync(~0u, m, mask));
+    float sum = x.c1 * fast_exp2((x.c0 - (m == (-INF) ? 0.f : m)) * 0x1.715476p+0f);
+    for (int mask = from; mask < to; mask *= 2) sum += __shfl_xor_sync(~0u, sum, mask);
+    x.c0 = m, x.c1 = sum;
+  } else {
+    for (int mask = from; mask < to; mask *= 2) x = S::combine(x, S::shuffle(x, mask));
+  }
   return x;
 }
 
@@ -51,15 +78,14 @@ template <int stride, int count, class S> DEVICE S fold_shared(const S* x) {
   return y;
 }
 
-// Several elements of one online softmax at a time: one rescaling for all. Elements that do not take part are -inf. The
-// terms are below 1 and weighted by themselves, so the short exponential is as good as the long one.
+// Several elements of one online softmax at a time: one rescaling for all. Elements that do not take part are -inf.
 template <class S, int N> DEVICE void softmax_add(S& s, const float (&x)[N]) {
   float m = s.c0;
   #pragma unroll
   for (int i = 0; i < N; ++i) m = op_max(m, x[i]);
   const float base = m == (-INF) ? 0.f : m;  // x - base is exact where it matters; folding it into the product is not
   float sum = s.c1 * fast_exp2((s.c0 - base) * 0x1.715476p+0f);
-  if (N > 8 && fabsf(base) < 0x1p+16f) {  // folded after all, and what the rounding of their product adds to each is taken back
+  if (N > 16 && fabsf(base) < 0x1p+16f) {  // folded after all, and what the rounding of their product adds to each is taken back
     const float product = base * 0x1.715476p+0f;
     float part = 0.f;
     #pragma unroll
@@ -70,35 +96,6 @@ template <class S, int N> DEVICE void softmax_add(S& s, const float (&x)[N]) {
     for (int i = 0; i < N; ++i) sum += fast_exp2((x[i] - base) * 0x1.715476p+0f);
   }
   s.c0 = m, s.c1 = sum;
-}
-
-// Online softmax over lanes as fold_lanes: the maximum first, so that each state is scaled once. Lanes that differ in no other
-// bits end with the same bits.
-template <class S> DEVICE S softmax_lanes(S s, int from, int to) {
-  float m = s.c0;
-  for (int mask = from; mask < to; mask *= 2) m = op_max(m, __shfl_xor_sync(~0u, m, mask));
-  float sum = s.c1 * fast_exp2((s.c0 - (m == (-INF) ? 0.f : m)) * 0x1.715476p+0f);
-  for (int mask = from; mask < to; mask *= 2) sum += __shfl_xor_sync(~0u, sum, mask);
-  s.c0 = m, s.c1 = sum;
-  return s;
-}
-
-// The states of N warps, in shared memory, by every thread.
-template <int N, class S> DEVICE S fold_warps(const S* x) {
-  S y = x[0];
-  #pragma unroll
-  for (int i = 1; i < N; ++i) y = S::combine(y, x[i]);
-  return y;
-}
-template <int N, class S> DEVICE S softmax_warps(const S* x) {
-  float m = x[0].c0, sum = 0.f;
-  #pragma unroll
-  for (int i = 1; i < N; ++i) m = op_max(m, x[i].c0);
-  #pragma unroll
-  for (int i = 0; i < N; ++i) sum += x[i].c1 * fast_exp2((x[i].c0 - (m == (-INF) ? 0.f : m)) * 0x1.715476p+0f);
-  S y;
-  y.c0 = m, y.c1 = sum;
-  return y;
 }
 
 // Several elements of one mean and variance at a time.
@@ -143,4 +140,96 @@ template <bool maximum, class S, typename T, int N> DEVICE void arg_add(S& s, co
   const bool take = any & ((s.c1 < 0) | (!worse & (s.c0 == s.c0)));
   s.c0 = take ? best : s.c0, s.c1 = take ? i64(at) : s.c1;
 }
+#if HOLDS
+// What tiles beside one another tell each other of the rows that they share. Each word of a state lies in memory beside the tag
+// of its launch, eight bytes in one access: who sees the tag has the word. No fence, no counter, and nothing to clear: the next
+// launch has the next tag. The sum of an online softmax is never negative, so that its sign can be the tag's last bit and one
+// access is enough. Each tile folds a share of the rows and tells the result, so that little is read. (Clocks that a tile of
+// 16384 x 4096 x 1024 waits, softmax: with a fence, counters and states without tags 12,000; if it folds all of its rows itself
+// 9,000, as what it polls is in the products' way; 4,800.)
+template <class S> struct Told {
+  static constexpr int words = S::rescaled ? 1 : sizeof(S) / 4;
+  union {
+    S state;
+    u32 word[sizeof(S) / 4];
+  };
+  METHOD u64 at(int w, u32 tag) const {
+    return word[w] | u64(S::rescaled ? (word[sizeof(S) / 4 - 1] & 0x7fffffff) | tag << 31 : tag) << 32;
+  }
+  METHOD bool take(int w, u64 x, u32 tag) {  // whether it is this launch's
+    word[w] = u32(x);
+    if (S::rescaled) word[sizeof(S) / 4 - 1] = u32(x >> 32) & 0x7fffffff;
+    return S::rescaled ? u32(x >> 63) == (tag & 1) : u32(x >> 32) == tag;
+  }
+};
+template <class S> DEVICE void tell(i64 memory, i64 index, const S& x, u32 tag) {
+  Told<S> told;
+  told.state = x;
+  #pragma unroll
+  for (int w = 0; w < told.words; ++w) store_relaxed(memory + (index * told.words + w) * 8, told.at(w, tag));
+}
+// What stands at N indices behind `index`; all lanes of the warp wait until all lanes have it.
+template <int N, class S> DEVICE void hear(i64 memory, i64 index, const int (&behind)[N], u32 tag, S (&x)[N]) {
+  constexpr int words = Told<S>::words;
+  bool all;
+  do {
+    u64 heard[N][words];
+    #pragma unroll
+    for (int n = 0; n < N; ++n) load_relaxed(memory + index * words * 8 + behind[n] * words * 8, heard[n]);
+    all = true;
+    #pragma unroll
+    for (int n = 0; n < N; ++n) {
+      Told<S> told;
+      #pragma unroll
+      for (int w = 0; w < words; ++w) all &= told.take(w, heard[n][w], tag);
+      x[n] = told.state;
+    }
+  } while (!__all_sync(~0u, all));
+}
+// Tile by tile of each row; behind them what is folded of each row.
+DEVICE i64 told_index(const Params& p, int batch, int row, int tile) { return ((i64)batch * p.m + row) * p.tiles_n + tile; }
+DEVICE i64 folded_index(const Params& p, int batch, int row) { return (i64)p.batch * p.m * p.tiles_n + (i64)batch * p.m + row; }
+// By one warp: all rows of the share at a time, if they are no more than lanes; then each lane folds BM / 32 tiles.
+template <class S> DEVICE void fold_rows_told(const Params& p, const TileCoordinate& c, i64 memory, u32 tag, int lane) {
+  constexpr int n = Told<S>::words > 1 ? 1 : 2;  // what the producer's registers hold
+  const int share = (BM + p.tiles_n - 1) / p.tiles_n, from = c.n * share, to = min(from + share, BM);
+  int rows = 1;
+  while (rows < share && rows < 32) rows *= 2;
+  const int lanes = 32 / rows;
+  for (int first = from; first < to; first += rows) {
+    const int own = first + lane / lanes, row = min(c.m * BM + min(own, to - 1), p.m - 1);
+    S x = S::identity();
+    for (int of = lane % lanes; of - lane % lanes < p.tiles_n; of += n * lanes) {
+      int tile[n];
+      S y[n];
+      #pragma unroll
+      for (int k = 0; k < n; ++k) tile[k] = min(of + k * lanes, p.tiles_n - 1);
+      hear(memory, told_index(p, c.batch, row, 0), tile, tag, y);
+      #pragma unroll
+      for (int k = 0; k < n; ++k) {
+        const S both[2] = {x, S::select(of + k * lanes < p.tiles_n, y[k], S::identity())};
+        x = fold_states<2>(both);
+      }
+    }
+    x = fold_lanes<S>(x, 1, lanes);
+    if (lane % lanes == 0 && own < to) tell(memory, folded_index(p, c.batch, row), x, tag);
+  }
+}
+// A warp's rows, by the lanes that hold them.
+template <class S> DEVICE void hear_rows(const Params& p, const Tile& t, i64 memory, S (&x)[ROWS]) {
+  constexpr int rows = 8 * ROWS;  // number q is row q % 8 of a thread's r == q / 8
+  const int q = t.lane % rows;
+  const int row[1] = {min(t.row + q / 16 * 64 + t.warp * 16 + q % 16, p.m - 1)};
+  S all[1];
+  hear(memory, folded_index(p, t.batch, 0), row, t.tag, all);
+  Told<S> from, of;
+  from.state = all[0];
+  #pragma unroll
+  for (int r = 0; r < ROWS; ++r) {
+    #pragma unroll
+    for (int w = 0; w < int(sizeof(S) / 4); ++w) of.word[w] = __shfl_sync(~0u, from.word[w], 8 * r + t.lane / 4);
+    x[r] = of.state;
+  }
+}
+#endif
 )cuda"

@@ -51,12 +51,20 @@ DEVICE void wgmma_fence() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory
 DEVICE void wgmma_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
 template <int pending> DEVICE void wgmma_wait() { asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(pending) : "memory"); }
 
+DEVICE u32 load_acquire(const u32* from) {
+  u32 r; asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(r) : "l"(from) : "memory"); return r;
+}
+DEVICE void store_relaxed(i64 to, u64 x) { asm volatile("st.relaxed.gpu.global.b64 [%0], %1;" ::"l"(to), "l"(x) : "memory"); }
+template <int words> DEVICE void load_relaxed(i64 from, u64 (&x)[words]) {
+  #pragma unroll
+  for (int w = 0; w < words; ++w) asm volatile("ld.relaxed.gpu.global.b64 %0, [%1];" : "=l"(x[w]) : "l"(from + 8 * w) : "memory");
+}
 // All blocks of a cooperative launch have come here: what their threads before a barrier wrote is there for those behind one.
 // One thread a block; `counters` are as they were afterwards.
 DEVICE void wait_for_blocks(u32* counters) {
   __threadfence();
   u32 come = arrive_and_count(counters) + 1;
-  while (come < gridDim.x) asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(come) : "l"(counters) : "memory");
+  while (come < gridDim.x) come = load_acquire(counters);
   if (arrive_and_count(counters + 1) == gridDim.x - 1) counters[0] = counters[1] = 0;
 }
 DEVICE void finish_sync() { named_sync(5, 256); }

@@ -56,7 +56,8 @@ DEVICE void load_operands(const Params& p, u32 smem, u32 full, u32 empty) {
 }
 
 #if AUX_STAGES
-// The tile operands of one consumer, a subtile at a time, in the order in which its epilogue asks for them. Calling the rest of
+// The tile operands of one consumer, a subtile at a time, in the order in which its epilogue asks for them, and then the phase
+// that is held. Calling the rest of
 // a tile into L2 ahead of the ring, and four stages instead of two, changed nothing (bias_gelu_res_aux, K = 1024).
 DEVICE void load_aux(const Params& p, u32 ring, u32 full, u32 empty, int wg) {
   int stage = 0;
@@ -65,72 +66,36 @@ DEVICE void load_aux(const Params& p, u32 ring, u32 full, u32 empty, int wg) {
   for (int t = blockIdx.x + (PINGPONG ? wg * gridDim.x : 0); t < p.tiles; t += step) {
     const TileCoordinate c = tile_coordinate(p, t, p.tiles_n);
     const int row = c.m * BM + (PINGPONG ? 0 : wg * WG_ROWS), col = c.n * OUT_N;
-    for (int s = 0; s < SUBTILES; ++s) {
+    for (int n = 0; n < SUBTILES * (LOADS + HELD_LOADS); ++n) {
+      const int s = n % SUBTILES;
       mbarrier_wait(empty + 8 * stage, phase ^ 1);
-      aux_issue(p, ring + stage * AUX_BYTES, full + 8 * stage, row + s % MI * 64, col + s / MI * SUB_N, c.batch);
+#if LOADS
+      if (n < SUBTILES) aux_issue(p, ring + stage * AUX_BYTES, full + 8 * stage, row + s % MI * 64, col + s / MI * SUB_N, c.batch);
+#endif
+#if HELD_LOADS
+      if (n >= SUBTILES * LOADS) held_aux_issue(p, ring + stage * AUX_BYTES, full + 8 * stage, row + s % MI * 64, col + s / MI * SUB_N, c.batch);
+#endif
       if (++stage == AUX_STAGES) stage = 0, phase ^= 1;
     }
   }
 }
 #endif
 
-#if FOLLOWS
-// A phase over whole rows in the same launch. A fourth warpgroup waits for a tile row to be done, on a counter in memory, while
-// its own block keeps computing; nobody waits for it. All blocks are resident (a cooperative launch), so whoever it waits for
-// runs. A consumer says that a tile is done at the first subtile of its next one, when its stores have long been written; a warp
-// of the producer counts it, so that no consumer waits for a fence (counting in the consumer: rowmax 1.3 of cuBLAS at K = 1024).
-DEVICE u32* ready_counter(const Params& p, int batch, int tile_m) { return (u32*)p.word[READY_WORD] + 2 * (batch * p.tiles_m + tile_m); }
-
-DEVICE void count_tiles(const Params& p, u32 done, u32 counted) {
-  int sequence = 0;
-  for (int t = blockIdx.x; t < p.tiles; t += gridDim.x, ++sequence) {
-    const int wg = sequence & 1;
-    mbarrier_wait(done + 8 * wg, sequence >> 1 & 1);
-    const TileCoordinate c = tile_coordinate(p, t, p.tiles_n);
-    __threadfence();
-    asm volatile("red.release.gpu.global.add.u32 [%0], 1;" ::"l"(ready_counter(p, c.batch, c.m)) : "memory");
-    mbarrier_arrive(counted + 8 * wg);
-  }
-}
-
-// Two rows a warp at a time, in turns drawn from `turn` in shared memory: by the fourth warpgroup from the start, and by
-// consumers that have no tile left.
-DEVICE void follow(const Params& p, u32 turn, int lane) {
-  constexpr int STRIPS = BM / 8;  // of eight rows; each goes to another block, so that the last rows are soon done
-  const int strips = p.batch * p.tiles_m * STRIPS;
-  while (true) {
-    u32 drawn = 0;
-    if (lane == 0) asm volatile("atom.shared::cta.add.u32 %0, [%1], 1;" : "=r"(drawn) : "r"(turn) : "memory");
-    drawn = __shfl_sync(~0u, drawn, 0);
-    const int s = blockIdx.x + drawn / 4 * gridDim.x;
-    if (s >= strips) return;
-    const int batch = s / STRIPS / p.tiles_m, tile_m = s / STRIPS % p.tiles_m;
-    u32* ready = ready_counter(p, batch, tile_m);
-    if (lane == 0) {
-      u32 tiles;
-      while (true) {
-        asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(tiles) : "l"(ready) : "memory");
-        if (tiles >= u32(p.tiles_n)) break;
-        __nanosleep(256);
-      }
-    }
-    __syncwarp();
-    u32 seen = 0;
-    if (lane == 0) seen = atomicAdd(ready + 1, 1);
-    follow_strip(p, batch, opaque(tile_m * BM + s % STRIPS * 8), drawn % 4, lane);
-    if (lane == 0 && seen == STRIPS * 4 - 1) ready[0] = 0, ready[1] = 0;  // all have seen it: as it was
-  }
+#if HOLDS
+// Warp 3 of the producer folds each tile's share of its rows.
+DEVICE void fold_shares(const Params& p, u32 tag, int lane) {
+  for (int t = blockIdx.x; t < p.tiles; t += gridDim.x) fold_share(p, tile_coordinate(p, t, p.tiles_n), tag, lane);
 }
 #endif
 
 // Registers of 65536: those of the consumers hold the accumulators.
-constexpr int PRODUCER_REGISTERS = 40, CONSUMER_REGISTERS = FOLLOWS ? 176 : 232, FOLLOWING_REGISTERS = 120;
+constexpr int PRODUCER_REGISTERS = 40, CONSUMER_REGISTERS = 232;
 
-extern "C" __global__ void __launch_bounds__(384 + 128 * FOLLOWS, 1) postlude_gemm(const __grid_constant__ Params p) {
+extern "C" __global__ void __launch_bounds__(384, 1) postlude_gemm(const __grid_constant__ Params p) {
   extern __shared__ u8 dynamic_shared[];
   const u32 smem = (smem_address(dynamic_shared) + 1023) & ~1023u;
   const u32 full = smem + SMEM_BARRIERS, empty = full + 8 * STAGES, aux_full = empty + 8 * STAGES,
-            aux_empty = aux_full + 16 * AUX_STAGES, done = aux_empty + 16 * AUX_STAGES, counted = done + 16, turn = counted + 16;
+            aux_empty = aux_full + 16 * AUX_STAGES;
   const int warpgroup = __shfl_sync(~0u, threadIdx.x / 128, 0), warp = __shfl_sync(~0u, threadIdx.x / 32 % 4, 0);
 
   if (threadIdx.x == 0) {
@@ -142,19 +107,24 @@ extern "C" __global__ void __launch_bounds__(384 + 128 * FOLLOWS, 1) postlude_ge
       mbarrier_init(aux_full + 8 * i, 1);
       mbarrier_init(aux_empty + 8 * i, 4);
     }
-#if FOLLOWS
-    for (int i = 0; i < 2; ++i) mbarrier_init(done + 8 * i, 4), mbarrier_init(counted + 8 * i, 1);
-    asm volatile("st.shared.u32 [%0], 0;" ::"r"(turn) : "memory");
-#endif
     asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
     fence_async_shared();
   }
   if (threadIdx.x < MAPS) tma_prefetch(p.map[threadIdx.x]);
   __syncthreads();
   follow_previous_launch();
+#if HOLDS
+  u32* const last_tag = (u32*)p.word[TAGS_WORD] + blockIdx.x;  // all blocks count alike
+  const u32 tag = *last_tag + 1;
+  __syncthreads();
+  if (threadIdx.x == 0) *last_tag = tag;
+#endif
 
   if (warpgroup == 0) {
     registers_shrink<PRODUCER_REGISTERS>();
+#if HOLDS
+    if (warp == 3) fold_shares(p, tag, lane_id());
+#endif
     if (lane_id() == 0) {
       if (warp == 0) load_operands(p, smem, full, empty);
 #if AUX_STAGES
@@ -164,15 +134,7 @@ extern "C" __global__ void __launch_bounds__(384 + 128 * FOLLOWS, 1) postlude_ge
                  aux_empty + 8 * AUX_STAGES * wg, wg);
       }
 #endif
-#if FOLLOWS
-      if (warp == 3) count_tiles(p, done, counted);
-#endif
     }
-#if FOLLOWS
-  } else if (warpgroup == 3) {
-    registers_shrink<FOLLOWING_REGISTERS>();
-    follow(p, turn, lane_id());
-#endif
   } else {
     registers_grow<CONSUMER_REGISTERS>();
     const int wg = warpgroup - 1, lane = lane_id(), k_blocks = p.k_blocks;
@@ -180,18 +142,12 @@ extern "C" __global__ void __launch_bounds__(384 + 128 * FOLLOWS, 1) postlude_ge
     const u32 own_aux = smem + SMEM_AUX + wg * AUX_STAGES * AUX_BYTES;
     const u32 own_full = aux_full + 8 * AUX_STAGES * wg, own_empty = aux_empty + 8 * AUX_STAGES * wg;
     int d_buffer = 0, aux_stage = 0;
-#if FOLLOWS
-    int tiles_done = 0;  // of those that this consumer has begun to store
-    const auto tile_done = [&]() {
-      tma_store_wait();
-      mbarrier_wait(counted + 8 * wg, (tiles_done & 1) ^ 1);
-      mbarrier_arrive(done + 8 * wg);
-      ++tiles_done;
-    };
-#endif
     u32 aux_phase = 0;
     Epilogue epilogue;
     Tile tile;
+#if HOLDS
+    tile.tag = tag;
+#endif
     tile.wg = wg, tile.warp = warp, tile.lane = lane, tile.thread = threadIdx.x % 128, tile.barrier = own_barrier;
     tile.scratch = smem + SMEM_SCRATCH + wg * SCRATCH_BYTES;
 
@@ -285,7 +241,7 @@ extern "C" __global__ void __launch_bounds__(384 + 128 * FOLLOWS, 1) postlude_ge
           if (lane == 0) tma_store_wait_read<D_BUFFERS - 1>();  // this buffer's last store has read it
           __syncwarp();
 #endif
-#if AUX_STAGES
+#if LOADS
           mbarrier_wait(own_full + 8 * aux_stage, aux_phase);
           epilogue.load(tile, own_aux + aux_stage * AUX_BYTES);
           __syncwarp();
@@ -303,9 +259,6 @@ extern "C" __global__ void __launch_bounds__(384 + 128 * FOLLOWS, 1) postlude_ge
           fence_async_shared();
           __syncwarp();
           if (lane == 0) {
-#if FOLLOWS
-            if (group == 0 && i == 0 && sequence >= 2) tile_done();
-#endif
             store_issue(p, d, tile.row + i * 64 + warp * 16, tile.col + group * SUB_N, tile.batch);
             tma_store_commit();
           }
@@ -314,12 +267,50 @@ extern "C" __global__ void __launch_bounds__(384 + 128 * FOLLOWS, 1) postlude_ge
         }
       }
       epilogue.end(p, tile);
+#if HOLDS
+      // The same once more, when all tiles with these rows have told what they have of them. All blocks run (a cooperative
+      // launch), and those beside each other take their tiles at the same time (blocks() in schedule.cpp): whoever is waited for
+      // comes.
+      Held held;
+      held.begin(p, tile);
+      held.meet(p, tile);
+      #pragma unroll
+      for (int group = 0; group < GROUPS; ++group) {
+        held.advance();
+        if (group + 1 < GROUPS) held.columns(p, tile, group + 1);
+        #pragma unroll
+        for (int i = 0; i < MI; ++i) {
+          const u32 d = own_d + d_buffer * D_BYTES;
+#if HELD_STORES
+          if (lane == 0) tma_store_wait_read<D_BUFFERS - 1>();
+          __syncwarp();
+#endif
+#if HELD_LOADS
+          mbarrier_wait(own_full + 8 * aux_stage, aux_phase);
+          held.load(tile, own_aux + aux_stage * AUX_BYTES);
+          __syncwarp();
+          if (lane == 0) mbarrier_arrive(own_empty + 8 * aux_stage);
+          if (++aux_stage == AUX_STAGES) aux_stage = 0, aux_phase ^= 1;
+#endif
+          subtile_fragments(p, tile, held, acc[i], group, i, d);
+#if HELD_COPIES
+          __syncwarp();
+          held.copy(p, tile, group, i, d);
+#endif
+#if HELD_STORES
+          fence_async_shared();
+          __syncwarp();
+          if (lane == 0) {
+            held_store_issue(p, d, tile.row + i * 64 + warp * 16, tile.col + group * SUB_N, tile.batch);
+            tma_store_commit();
+          }
+          if (++d_buffer == D_BUFFERS) d_buffer = 0;
+#endif
+        }
+      }
+#endif
     }
-#if FOLLOWS
-    __syncwarp();
-    if (lane == 0 && sequence >= 2) tile_done();  // it had a tile
-    follow(p, turn, lane);
-#elif STORES
+#if STORES || HELD_STORES
     if (lane == 0) tma_store_wait();
 #endif
 #if FINISHES

@@ -121,16 +121,14 @@ DEVICE void vec_div_by(float (&y)[8], const float (&a)[8], float b) {
 struct alignas(16) Quad { u32 x[4]; };
 // Not ordered behind stores: an element that is written in place is read before, by the same thread. But ordered behind the
 // wait for the launch before (follow_previous_launch), which may have written it: hence volatile, and not by the path of what
-// never changes. A tensor that is read once is not kept in L1 (a row sum of 128 MB takes 36 us instead of 41); what this launch
-// writes is read past L1.
-enum Reads { ONCE, KEPT, WRITTEN_HERE };
+// never changes. A tensor that is read once is not kept in L1 (a row sum of 128 MB takes 36 us instead of 41).
+enum Reads { ONCE, KEPT };
 template <Reads reads> DEVICE Quad load_quad(i64 address) {
 #ifndef POSTLUDE_HOST
   Quad q;
 #define LOAD_QUAD(how) \
   asm volatile("ld.global" how ".v4.b32 {%0, %1, %2, %3}, [%4];" : "=r"(q.x[0]), "=r"(q.x[1]), "=r"(q.x[2]), "=r"(q.x[3]) : "l"(address))
-  if (reads == WRITTEN_HERE) LOAD_QUAD(".cg");
-  else if (reads == ONCE) LOAD_QUAD(".L1::no_allocate");
+  if (reads == ONCE) LOAD_QUAD(".L1::no_allocate");
   else LOAD_QUAD("");
   return q;
 #else
@@ -140,11 +138,10 @@ template <Reads reads> DEVICE Quad load_quad(i64 address) {
 // Eight columns of a run: side by side (V == 8), or four and four, so that neighbouring threads read neighbouring 16 bytes of
 // four-byte elements (V == 4). `at`: where the row begins; `first`, `second`: the columns of elements 0 and 4.
 struct alignas(8) Half { u32 x[2]; };
-template <Reads reads> DEVICE Half load_half(i64 address) {
+DEVICE Half load_half(i64 address) {
 #ifndef POSTLUDE_HOST
   Half h;
-  if (reads == WRITTEN_HERE) asm volatile("ld.global.cg.v2.b32 {%0, %1}, [%2];" : "=r"(h.x[0]), "=r"(h.x[1]) : "l"(address));
-  else asm volatile("ld.global.v2.b32 {%0, %1}, [%2];" : "=r"(h.x[0]), "=r"(h.x[1]) : "l"(address));
+  asm volatile("ld.global.v2.b32 {%0, %1}, [%2];" : "=r"(h.x[0]), "=r"(h.x[1]) : "l"(address));
   return h;
 #else
   return *(const Half*)address;
@@ -158,7 +155,7 @@ template <int V, Reads reads> DEVICE void fetch_bf16(i64 base, i64 at, int first
   if (V == 8) {
     q[0] = load_quad<reads>(base + (at + first) * 2);
   } else {
-    const Half h = load_half<reads>(base + (at + first) * 2), r = load_half<reads>(base + (at + second) * 2);
+    const Half h = load_half(base + (at + first) * 2), r = load_half(base + (at + second) * 2);
     q[0] = {h.x[0], h.x[1], r.x[0], r.x[1]};
   }
 }
