@@ -322,8 +322,8 @@ std::string FragmentWriter::end() {
   for (std::size_t r = 0; r < phase_.reductions.size(); ++r) {
     const std::string s = c_.reducers[r].type, red = "red" + str(r), shared = "all" + str(r);
     if (e_.partials[r].across == Across::rows) {
-      code += "    #pragma unroll\n    for (int r = 0; r < ROWS; ++r) {\n      const " + s + " x = fold_lanes<" + s +
-              ">(" + red +
+      code += "    #pragma unroll\n    for (int r = 0; r < ROWS; ++r) {\n      const " + s +
+              " x = " + (e_.held >= 0 ? "fold" : "combine") + "_lanes<" + s + ">(" + red +
               "[r], 1, 4);\n      const int row = tile_row(t, r);\n      if (t.lane % 4 == 0 && row < p.m) " +
               (e_.held >= 0 ? "tell(p.word[" + str(e_.partials[r].word) +
                                   "], told_index(p, t.batch, row, t.tile_n), x, t.tag);\n    }\n"
