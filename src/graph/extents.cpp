@@ -201,8 +201,6 @@ class Unknowns {
   }
 };
 
-bool is_open(Op op) { return op == Op::operand || op == Op::m_index || op == Op::n_index || op == Op::random; }
-
 // The walk over a graph.
 class OpenExtents {
  public:
@@ -210,20 +208,16 @@ class OpenExtents {
 
   std::unordered_map<NodeId, Extents> run() {
     states_.reserve(graph_.nodes.size());
-    std::vector<std::int32_t> of_operand(graph_.operands.size(), -1);
+    // Operands first: a text declares them before anything else, wherever a builder did.
+    std::vector<State> of_operand;
+    for (const OperandDecl& operand : graph_.operands) of_operand.push_back(open(operand.axes));
     for (std::size_t i = 0; i < graph_.nodes.size(); ++i) {
       const Node& node = graph_.nodes[i];
       State s;
-      if (node.op == Op::operand && of_operand[node.index] >= 0) {
-        s = states_[of_operand[node.index]];
+      if (node.op == Op::operand) {
+        s = of_operand[node.index];
       } else if (is_open(node.op)) {
-        if (node.op == Op::operand) of_operand[node.index] = static_cast<std::int32_t>(i);
-        s.axes = node.op == Op::operand   ? graph_.operands[node.index].axes
-                 : node.op == Op::m_index ? Axes(Axis::m)
-                 : node.op == Op::n_index ? Axes(Axis::n)
-                                          : tile_axes;
-        if (s.axes.has(Axis::m)) s.rows = rows_.fresh();
-        if (s.axes.has(Axis::n)) s.columns = columns_.fresh();
+        s = open(node.op == Op::m_index ? Axes(Axis::m) : node.op == Op::n_index ? Axes(Axis::n) : tile_axes);
       } else if (node.op == Op::acc) {
         s.axes = tile_axes;
       } else {
@@ -268,6 +262,14 @@ class OpenExtents {
   Unknowns rows_, columns_;
   std::vector<State> states_;
 
+  State open(Axes axes) {
+    State s;
+    s.axes = axes;
+    if (axes.has(Axis::m)) s.rows = rows_.fresh();
+    if (axes.has(Axis::n)) s.columns = columns_.fresh();
+    return s;
+  }
+
   State& meet(State& into, const State& other) {
     if (other.axes.has(Axis::m)) {
       if (into.axes.has(Axis::m)) rows_.unify(into.rows, other.rows);
@@ -284,11 +286,16 @@ class OpenExtents {
 
 }  // namespace
 
-std::unordered_map<NodeId, Extents> open_extents(const GraphData& graph) {
-  const bool needed = std::any_of(graph.nodes.begin(), graph.nodes.end(), [](const Node& n) {
+bool is_open(Op op) { return op == Op::operand || op == Op::m_index || op == Op::n_index || op == Op::random; }
+
+bool changes_extents(std::span<const Node> nodes) {
+  return std::any_of(nodes.begin(), nodes.end(), [](const Node& n) {
     return n.op == Op::chunk || n.op == Op::concat || n.op == Op::repeat || (n.op == Op::reduce && n.group > 0);
   });
-  if (!needed) return {};
+}
+
+std::unordered_map<NodeId, Extents> open_extents(const GraphData& graph) {
+  if (!changes_extents(graph.nodes)) return {};
   return OpenExtents(graph).run();
 }
 

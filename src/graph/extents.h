@@ -2,12 +2,13 @@
 //
 // A graph leaves the extents of operands, coordinates and random numbers open. They follow from use: where two values
 // meet their extents are equal, a chunk divides by k, a concat multiplies, and grouping links two extents by small =
-// ceil(big / group). What is still open after that is M x N, taken in node order.
+// ceil(big / group). What is still open after that is M x N, operands first, then the others in node order.
 #pragma once
 
 #include "graph/ir.h"
 
 #include <optional>
+#include <span>
 #include <string>
 #include <unordered_map>
 
@@ -33,6 +34,10 @@ inline constexpr std::int64_t extent_limit = std::int64_t{1} << 40;
 struct Extents {
   Extent rows, columns;
 };
+
+// Whether the graph leaves the extents of such a node open, and whether nodes relate different ones.
+[[nodiscard]] bool is_open(Op op);
+[[nodiscard]] bool changes_extents(std::span<const Node> nodes);
 
 // Of every node whose extents the graph leaves open, solved as far as the graph is sound; it complains of nothing,
 // which is left to verify(). Empty if no node changes an extent.

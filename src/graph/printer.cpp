@@ -1,5 +1,6 @@
 #include "graph/printer.h"
 
+#include "graph/extents.h"
 #include "graph/functions.h"
 #include "graph/source.h"
 
@@ -107,7 +108,8 @@ class Body {
         indent_(std::move(indent)),
         texts_(nodes.size()),
         uses_(nodes.size()),
-        named_(nodes.size()) {
+        named_(nodes.size()),
+        keeps_open_(changes_extents(nodes)) {
     for (const Node& node : nodes_)
       for (const NodeId arg : node.args) ++uses_[index(arg)];
   }
@@ -141,6 +143,7 @@ class Body {
   std::vector<Text> texts_;
   std::vector<int> uses_;
   std::vector<std::string> named_;
+  bool keeps_open_;
   NodeId last_ = -1;
   std::unordered_map<NodeId, std::pair<std::string, std::string>> wanted_;
   std::map<std::tuple<Op, NodeId, std::int32_t, std::int64_t>, std::vector<NodeId>> pieces_;
@@ -268,8 +271,9 @@ class Body {
     const Node& node = nodes_[index(id)];
     if (is_variable(id)) return;  // a parameter, or a piece that was taken apart already
     const auto wanted = wanted_.find(id);
-    const bool leaf = info(node.op).rule == TypeRule::leaf;
-    if (leaf) {
+    // Where extents are inferred, random numbers and coordinates stay as many and in the order that they are.
+    const bool named = keeps_open_ && is_open(node.op) && id != last_;
+    if (info(node.op).rule == TypeRule::leaf && !named) {
       texts_[index(id)] = expression(node);
       return;
     }
@@ -294,7 +298,7 @@ class Body {
       }
     }
     Text text = expression(node);
-    const bool brief = wanted == wanted_.end() && node.name.empty() && uses_[index(id)] == 1 &&
+    const bool brief = !named && wanted == wanted_.end() && node.name.empty() && uses_[index(id)] == 1 &&
                        text.text.size() <= longest_inline && text.depth < deepest_inline;
     if (brief || id == last_) {
       texts_[index(id)] = std::move(text);
@@ -482,10 +486,10 @@ std::string print(const GraphData& graph) {
 
   std::string returned;
   for (const OutputDecl& output : graph.outputs) {
-    const bool is_leaf = info(graph.nodes[static_cast<std::size_t>(output.value)].op).rule == TypeRule::leaf;
+    const Op op = graph.nodes[static_cast<std::size_t>(output.value)].op;
     const std::string value = body.reference(output.value);
     // `return d` would name the output d; an expression and a parameter leave it D.
-    if (single && (is_leaf || !body.is_variable(output.value))) {
+    if (single && (op == Op::acc || op == Op::operand || !body.is_variable(output.value))) {
       returned = value;
       continue;
     }
