@@ -89,8 +89,9 @@ DType number(DType type) { return type == DType::boolean ? DType::i32 : type; }
 DType reduced_type(ReduceOp op, DType type) {
   switch (op) {
     case ReduceOp::sum:
-    case ReduceOp::prod:
-    case ReduceOp::mean: return integer_or_real(type);
+    case ReduceOp::prod: return integer_or_real(type);
+    // A sum of 64-bit integers may wrap, and a mean lies between its elements.
+    case ReduceOp::mean: return type == DType::i64 ? DType::f32 : integer_or_real(type);
     case ReduceOp::any:
     case ReduceOp::all: return DType::boolean;
     case ReduceOp::logsumexp:
