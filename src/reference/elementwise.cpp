@@ -251,7 +251,9 @@ Whole compare(Op op, const Interval& a, const Interval& b) {
 
 Whole compare_reals(Op op, const Real& a, const Real& b) {
   if (is_nan(a) || is_nan(b)) return point(std::int64_t{op == Op::ne});
-  return compare(op, a, b);
+  const Whole result = compare(op, a, b);
+  if (is_anything(a) || is_anything(b)) return {result.value, 0, 1};  // it may be NaN, which no interval shows
+  return result;
 }
 
 template <class Interval>
