@@ -310,8 +310,6 @@ TEST_P(Executor, TheCheapestEpiloguesRunInRegisters) {
   }
 }
 
-// Accumulators of whole rows wait in the output where nothing else is there: in an output of its own, in one with
-// longer rows (whose ends stay as they are), and, from scratch, in place of an operand.
 TEST(Asking, SharesFollowCostsAndLeaveNothingOut) {
   char first[1], second[1];
   const std::vector<cpu::Wanted> wanted = {{first, {0, 0}, 4096, 0}, {second, {0, 0}, 1000, 4}};
@@ -332,6 +330,31 @@ TEST(Asking, SharesFollowCostsAndLeaveNothingOut) {
   EXPECT_NEAR(reached[second], 1, 1e-9);
 }
 
+// Only calls that touch much memory ask for lines: their rows are those of calls that touch little.
+TEST_P(Executor, AskingChangesNothing) {
+  constexpr std::int64_t rows = 531, few = 59, columns = 4100;  // 8.7 MB and 1 MB are read
+  std::vector<float> x(rows * columns);
+  std::mt19937 random(3);
+  for (float& value : x) value = static_cast<float>(random() % 4096) / 512 - 4;
+  for (const char* text : {"def f(acc):\n    return acc * rsqrt(mean(acc * acc, axis=1) + 1e-6)\n",
+                           "def f(acc):\n    e = exp(acc - max(acc, axis=1))\n    return e / sum(e, axis=1)\n",
+                           "def f(acc):\n    return logsumexp(acc, axis=1)\n"}) {
+    const Plan plan = compile(Stream{}, graph_of(text), target());
+    std::vector<float> much(rows * columns), little(rows * columns);
+    const std::int64_t width = plan.shape_of("D", rows, columns, 0).size() == 2 ? columns : 1;
+    const auto run = [&](std::int64_t first, std::int64_t count, std::vector<float>& to) {
+      float* const data = to.data() + first * width;
+      const Tensor d = width == 1 ? Tensor(data, f32, {count}) : Tensor(data, f32, {count, columns});
+      plan.bind({{"X", Tensor(x.data() + first * columns, f32, {count, columns})}, {"D", d}}).run();
+    };
+    run(0, rows, much);
+    for (std::int64_t first = 0; first < rows; first += few) run(first, few, little);
+    EXPECT_EQ(std::memcmp(much.data(), little.data(), much.size() * sizeof(float)), 0) << text;
+  }
+}
+
+// Accumulators of whole rows wait in the output where nothing else is there: in an output of its own, in one with
+// longer rows (whose ends stay as they are), and, from scratch, in place of an operand.
 TEST(WholeRows, TheSameWhereverTheAccumulatorsWait) {
   for (const char* name : {"rmsnorm", "softmax"}) {
     constexpr std::int64_t m = 50, n = 96, k = 40;
