@@ -330,26 +330,35 @@ TEST(Asking, SharesFollowCostsAndLeaveNothingOut) {
   EXPECT_NEAR(reached[second], 1, 1e-9);
 }
 
-// Only calls that touch much memory ask for lines: their rows are those of calls that touch little.
+// Only calls that touch much memory ask for lines: their rows are those of calls that touch little. The columns end
+// within a block of what is done between two requests, for each element and for the lanes of a reduction.
 TEST_P(Executor, AskingChangesNothing) {
-  constexpr std::int64_t rows = 531, few = 59, columns = 4100;  // 8.7 MB and 1 MB are read
-  std::vector<float> x(rows * columns);
+  constexpr std::int64_t rows = 531, few = 59, columns = 4164;  // 8.8 MB and 1 MB of f32 are read
   std::mt19937 random(3);
-  for (float& value : x) value = static_cast<float>(random() % 4096) / 512 - 4;
-  for (const char* text : {"def f(acc):\n    return acc * rsqrt(mean(acc * acc, axis=1) + 1e-6)\n",
-                           "def f(acc):\n    e = exp(acc - max(acc, axis=1))\n    return e / sum(e, axis=1)\n",
-                           "def f(acc):\n    return logsumexp(acc, axis=1)\n"}) {
-    const Plan plan = compile(Stream{}, graph_of(text), target());
-    std::vector<float> much(rows * columns), little(rows * columns);
-    const std::int64_t width = plan.shape_of("D", rows, columns, 0).size() == 2 ? columns : 1;
-    const auto run = [&](std::int64_t first, std::int64_t count, std::vector<float>& to) {
-      float* const data = to.data() + first * width;
-      const Tensor d = width == 1 ? Tensor(data, f32, {count}) : Tensor(data, f32, {count, columns});
-      plan.bind({{"X", Tensor(x.data() + first * columns, f32, {count, columns})}, {"D", d}}).run();
-    };
-    run(0, rows, much);
-    for (std::int64_t first = 0; first < rows; first += few) run(first, few, little);
-    EXPECT_EQ(std::memcmp(much.data(), little.data(), much.size() * sizeof(float)), 0) << text;
+  for (const DType type : {f32, bf16}) {
+    const std::int64_t size = size_of(type);
+    std::vector<char> x(rows * columns * size);
+    for (std::int64_t i = 0; i < rows * columns; ++i) {
+      const float value = static_cast<float>(random() % 256) / 32 - 4;  // of which bf16 keeps all
+      std::memcpy(&x[i * size], reinterpret_cast<const char*>(&value) + 4 - size, size);
+    }
+    for (const char* text : {"def f(acc):\n    y: f32 = acc * rsqrt(mean(acc * acc, axis=1) + 1e-6)\n    return y\n",
+                             "def f(acc):\n    e = exp(acc - max(acc, axis=1))\n    y: bf16 = e / sum(e, axis=1)\n    "
+                             "return y\n",
+                             "def f(acc):\n    y: f32 = logsumexp(acc, axis=1)\n    return y\n"}) {
+      const Plan plan = compile(Stream{.x = type}, graph_of(text), target());
+      const DType to = std::strstr(text, "bf16") ? bf16 : f32;
+      const std::int64_t width = plan.shape_of("y", rows, columns, 0).size() == 2 ? columns : 1;
+      std::vector<char> much(rows * width * size_of(to)), little(much.size());
+      const auto run = [&](std::int64_t first, std::int64_t count, std::vector<char>& out) {
+        char* const data = out.data() + first * width * size_of(to);
+        const Tensor y = width == 1 ? Tensor(data, to, {count}) : Tensor(data, to, {count, columns});
+        plan.bind({{"X", Tensor(x.data() + first * columns * size, type, {count, columns})}, {"y", y}}).run();
+      };
+      run(0, rows, much);
+      for (std::int64_t first = 0; first < rows; first += few) run(first, few, little);
+      EXPECT_EQ(std::memcmp(much.data(), little.data(), much.size()), 0) << text << name(type);
+    }
   }
 }
 
