@@ -44,8 +44,6 @@ constexpr std::int64_t whole_block = 16 * 1024;
 // Two steps of a stream leave L1 as it is too: fewer calls.
 constexpr std::int64_t long_strip = 4096;
 
-bool one_run(const std::vector<ColumnRun>& runs) { return runs.empty() || (runs.size() == 1 && runs[0].stride == 1); }
-
 // Whether elements of `stored` lie in memory as values of `type` stand in slots.
 bool as_in_slots(DType stored, DType type) { return stored == type && type != DType::boolean; }
 
@@ -156,19 +154,18 @@ class PhaseBuilder {
     to_.sources_.resize(phase_.code.size());
     // Differences that nothing reads but one exponential, of the same level: one step computes both.
     only_exponentiated_.assign(phase_.code.size(), false);
-    std::vector<int>& readers = readers_;
-    readers.assign(phase_.code.size(), 0);
+    readers_.assign(phase_.code.size(), 0);
     for (const Instruction& instruction : phase_.code) {
-      for (const ValueId arg : instruction.args) ++readers[arg];
-      if (instruction.guard >= 0) ++readers[instruction.guard];
+      for (const ValueId arg : instruction.args) ++readers_[arg];
+      if (instruction.guard >= 0) ++readers_[instruction.guard];
     }
-    lower::for_each_use(phase_, [&](ValueId v) { ++readers[v]; });
+    lower::for_each_use(phase_, [&](ValueId v) { ++readers_[v]; });
     for (const Instruction& x : phase_.code) {
       if (x.op != Op::exp || x.guard >= 0) continue;
       const ValueId v = x.args[0];
       const Instruction& difference = phase_.code[v];
       only_exponentiated_[v] = difference.op == Op::sub && difference.type == DType::f32 && difference.guard < 0 &&
-                               readers[v] == 1 && difference.axes == x.axes;
+                               readers_[v] == 1 && difference.axes == x.axes;
     }
   }
 
@@ -525,48 +522,8 @@ class PhaseBuilder {
     }
   }
 
-  // What a step that can ask for memory takes, about: 1 is 0.04 ns an element in cache. Others: 0.
-  [[nodiscard]] double cost_of(const Step& step) const {
-    if (step.kind == Step::Kind::load || step.kind == Step::Kind::store) {
-      const Place& place = to_.places_[step.place];
-      return place.strides[2] == 1 && one_run(place.runs) && place.divide_rows == 1 ? 1 : 0;
-    }
-    if (step.kind == Step::Kind::reduce) {
-      const lower::Reduction& reduction = phase_.reductions[step.detail];
-      if (reduction.axes != Axes(Axis::n) || reduction.group != 0) return 0;
-      switch (reduction.reducer) {
-        case lower::Reducer::custom: return 0;
-        case lower::Reducer::online_softmax: return 8;
-        case lower::Reducer::sum: return 1;
-        default: return 2;
-      }
-    }
-    if (step.kind != Step::Kind::apply || step.argument_count > 2) return 0;
-    if (step.value >= static_cast<ValueId>(phase_.code.size())) return 1;  // a copy
-    switch (phase_.code[step.value].op) {
-      case Op::sin:
-      case Op::cos:
-      case Op::random: return 0;
-      case Op::div:
-      case Op::sqrt:
-      case Op::rsqrt:
-      case Op::reciprocal: return 6;
-      case Op::exp: return 8;
-      case Op::exp2:
-      case Op::expm1:
-      case Op::log:
-      case Op::log2:
-      case Op::log1p:
-      case Op::tanh:
-      case Op::erf:
-      case Op::pow:
-      case Op::call: return 12;
-      default: return 1;
-    }
-  }
-
   void finish() {
-    for (Step& step : to_.steps_[static_cast<int>(Level::tile)]) step.cost = cost_of(step);
+    to_.weigh(phase_);
     for (const lower::Reduction& reduction : phase_.reductions) {
       to_.reductions_.emplace_back(ReductionSetting{
           set_.program, &phase_, &reduction, set_.table, set_.shape, set_.buffers, to_.rows_, to_.columns_,
@@ -596,58 +553,6 @@ class PhaseBuilder {
 };
 
 PhaseExecutor::PhaseExecutor(const PhaseSetting& setting) { PhaseBuilder(*this, setting).build(); }
-
-void PhaseExecutor::touched(std::int64_t batch, Prefetch (&prefetch)[2]) const {
-  int found = 0;
-  for (const Place& place : places_) {
-    if (found == 2) break;
-    if (place.kind != Place::Kind::bound || place.strides[1] == 0 || place.strides[2] == 0 || !place.runs.empty())
-      continue;
-    const std::int64_t size = size_of(place.dtype);
-    prefetch[found++] = {place.data + batch * place.strides[0] * size, place.strides[1] * size,
-                         place.strides[2] * size};
-  }
-}
-
-std::vector<std::vector<Wanted>> share_out(std::span<const Wanted> wanted, std::span<const double> costs) {
-  std::vector<std::vector<Wanted>> shares(costs.size());
-  double bytes = 0, cost = 0;
-  for (const Wanted& x : wanted) bytes += x.bytes();
-  for (const double x : costs) cost += x;
-  if (bytes == 0 || cost == 0) return shares;
-  double from = 0;
-  for (std::size_t s = 0; s < costs.size(); ++s) {
-    const double to = from + bytes * costs[s] / cost;
-    double start = 0;  // of x, beside from and to
-    for (const Wanted& x : wanted) {
-      const double low = std::max(from, start) - start, high = std::min(to, start + x.bytes()) - start;
-      start += x.bytes();
-      if (high - low < 1) continue;
-      Wanted& share = shares[s].emplace_back(x);
-      share.first = x.first + low / static_cast<double>(x.row_bytes);
-      share.end = x.first + high / static_cast<double>(x.row_bytes);
-    }
-    from = to;
-  }
-  return shares;
-}
-
-double PhaseExecutor::asking_cost() const {
-  double cost = 0;
-  for (const Step& step : steps_[static_cast<int>(Level::tile)]) cost += step.cost;
-  return cost;
-}
-
-void PhaseExecutor::ask_for(std::span<const Wanted> wanted) {
-  std::vector<Step>& steps = steps_[static_cast<int>(Level::tile)];
-  std::vector<double> costs;
-  for (const Step& step : steps) costs.push_back(step.cost);
-  std::vector<std::vector<Wanted>> shares = share_out(wanted, costs);
-  for (std::size_t s = 0; s < steps.size(); ++s) {
-    largest_ahead_ = std::max(largest_ahead_, shares[s].size());
-    steps[s].wanted = std::move(shares[s]);
-  }
-}
 
 std::string PhaseExecutor::describe() const {
   return std::to_string(strip_rows_) + " x " + std::to_string(strip_columns_) + " strips, " +

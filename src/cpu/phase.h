@@ -40,6 +40,10 @@ struct ColumnRun {
 };
 // Of a map at J = `width` columns, in ascending j. Empty for the identity.
 [[nodiscard]] std::vector<ColumnRun> column_runs(const lower::ColumnMap& map, std::int64_t width);
+// Whether they are all of a buffer's columns from one on, as they follow each other.
+[[nodiscard]] inline bool one_run(const std::vector<ColumnRun>& runs) {
+  return runs.empty() || (runs.size() == 1 && runs[0].stride == 1);
+}
 
 // Memory that a phase loads from or stores to.
 struct Place {
@@ -175,6 +179,8 @@ class PhaseExecutor {
   void begin_batch(PhaseFrame& frame, const Block& block) const;
   void run_level(Level level, PhaseFrame& frame, const Block& block, const Tile& tile) const;
   void run_step(const Step& step, Level level, PhaseFrame& frame, const Block& block, const Tile& tile) const;
+  // Gives the steps over tiles their costs (Step::cost).
+  void weigh(const lower::Phase& phase);
   // What a step asks for while it computes a tile, in the frame's `ahead`.
   [[nodiscard]] std::span<const StripAhead> ahead(const Step& step, PhaseFrame& frame, const Block& block,
                                                   const Tile& tile) const;

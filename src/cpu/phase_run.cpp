@@ -11,6 +11,11 @@ using lower::Instruction;
 
 namespace {
 
+void ask(Strip& strip, std::span<const StripAhead> ahead) {
+  strip.ahead = ahead.data();
+  strip.ahead_count = static_cast<int>(ahead.size());
+}
+
 enum Activity : std::uint8_t { skipped, computed, zeroed };
 
 // The part of `runs` (the identity where there are none) that lies in columns [j0, j0 + count): body(j, n, length,
@@ -102,9 +107,7 @@ void PhaseExecutor::load(const Step& step, Level level, PhaseFrame& frame, const
   StripArg from;
   Strip strip;
   strip.args = &from;
-  const std::span<const StripAhead> asked = ahead(step, frame, block, tile);
-  strip.ahead = asked.data();
-  strip.ahead_count = static_cast<int>(asked.size());
+  ask(strip, ahead(step, frame, block, tile));
   if (level == Level::row || level == Level::uniform) {
     strip.rows = 1;
     for (std::int64_t i = tile.row0, end = tile.row0 + tile.rows; i < end; i += strip.columns) {
@@ -142,9 +145,7 @@ void PhaseExecutor::store(const Step& step, Level level, PhaseFrame& frame, cons
   Strip strip;
   strip.args = &from;
   strip.rows = 1;
-  const std::span<const StripAhead> asked = ahead(step, frame, block, tile);
-  strip.ahead = asked.data();
-  strip.ahead_count = static_cast<int>(asked.size());
+  ask(strip, ahead(step, frame, block, tile));
   if (level == Level::row || level == Level::uniform) {
     strip.columns = tile.rows;
     strip.out = address(place, frame, step.place, tile.row0, 0);
@@ -234,9 +235,7 @@ void PhaseExecutor::run_step(const Step& step, Level level, PhaseFrame& frame, c
       random.batch = static_cast<std::uint32_t>(block.batch);
     strip.extra = &random;
   }
-  const std::span<const StripAhead> asked = ahead(step, frame, block, tile);
-  strip.ahead = asked.data();
-  strip.ahead_count = static_cast<int>(asked.size());
+  ask(strip, ahead(step, frame, block, tile));
   if (step.sums >= 0) {
     const ReductionExecutor& reduction = reductions_[static_cast<std::size_t>(step.sums)];
     strip.sums = reduction.sums(entry_of(step.sums, frame, block), tile.row0,
@@ -245,27 +244,6 @@ void PhaseExecutor::run_step(const Step& step, Level level, PhaseFrame& frame, c
     strip.keeps = step.keeps;
   }
   step.function(strip);
-}
-
-std::span<const StripAhead> PhaseExecutor::ahead(const Step& step, PhaseFrame& frame, const Block& block,
-                                                 const Tile& tile) const {
-  std::size_t count = 0;
-  for (const Wanted& wanted : step.wanted) {
-    const double bytes = static_cast<double>(wanted.row_bytes),
-                 share = (wanted.end - wanted.first) / static_cast<double>(columns_);
-    // Every line is in one step's share.
-    const auto at = [&](std::int64_t column) {
-      return round_up(static_cast<std::int64_t>(bytes * (wanted.first + share * static_cast<double>(column))), line);
-    };
-    const std::int64_t from = at(tile.column0), to = at(tile.column0 + tile.columns);
-    if (from == to) continue;
-    const std::int64_t first = tile.row0 + wanted.rows_on, end = std::min(first + tile.rows, rows_);
-    for (std::int64_t row = first; row < end; ++row) {
-      frame.ahead[count++] = {wanted.data + block.batch * wanted.strides[0] + row * wanted.strides[1] + from,
-                              to - from};
-    }
-  }
-  return {frame.ahead.data(), count};
 }
 
 // The strip whose result is the step's value.

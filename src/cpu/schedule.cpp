@@ -16,7 +16,8 @@ namespace {
 // Elements of a block where there is no product: enough to make a block's overhead small, few enough for L2.
 constexpr std::int64_t block_elements = 64 * 1024;
 // Where several phases pass over them: few enough to be in L2 twice, these rows and the next, which the last phase asks
-// for. rmsnorm of 4096 x 4096, one thread, share of a copy's bandwidth: 0.83 with 16 K and 8 K, 0.78 with 32 K, 0.70 with 4 K.
+// for. rmsnorm of 4096 x 4096, one thread, share of a copy's bandwidth: 0.83 with 16 K and 8 K, 0.78 with 32 K, 0.70
+// with 4 K.
 constexpr std::int64_t block_elements_again = 16 * 1024;
 // More where every block leaves a row of partial results behind.
 constexpr std::int64_t block_elements_over_m = 256 * 1024;

@@ -168,16 +168,21 @@ std::string FinishWriter::meeting(const std::function<std::string(const std::vec
       if (const BufferId b = phase_.reductions[r].results[k]; b >= 0) statistics[b] = c_.reducers[r].component(name, k);
     }
   }
-  code +=
-      "    #pragma unroll\n    for (int r = 0; r < ROWS; ++r) {\n      const int row = tile_row(t, r), row_in = "
-      "min(row, p.m - 1);\n" +
+  std::string rows =
       folded(Across::rows, "      ", [](std::size_t r) { return "all" + str(r) + "[r]"; }) + row_values(statistics);
   const std::string last = finish(Across::rows, "row", "0", "        ");
-  if (!last.empty()) code += "      if (t.tile_n == 0 && t.lane % 4 == 0 && row < p.m) {\n" + last + "      }\n";
-  return code + "    }\n";
+  if (!last.empty()) rows += "      if (t.tile_n == 0 && t.lane % 4 == 0 && row < p.m) {\n" + last + "      }\n";
+  return code + EpilogueCode::each_row(rows);
 }
 
 }  // namespace
+
+std::string EpilogueCode::each_row(const std::string& statements) {
+  if (statements.empty()) return {};
+  return "    #pragma unroll\n    for (int r = 0; r < ROWS; ++r) {\n      const int row = tile_row(t, r), row_in = "
+         "min(row, p.m - 1);\n" +
+         statements + "    }\n";
+}
 
 std::string EpilogueCode::leaf(const Instruction& i, const Place& place) {
   if (i.op == Op::get)

@@ -23,6 +23,8 @@ struct EpilogueCode {
   [[nodiscard]] FusedEpilogue& host() { return plan.epilogue; }
   [[nodiscard]] const lower::Phase& phase() const { return *plan.first.phase; }
   [[nodiscard]] DType dtype(lower::BufferId buffer) const { return program.buffers[buffer].dtype; }
+  // Statements for each row r of a thread: `row` is its number, `row_in` where loads are clamped to. Empty for none.
+  [[nodiscard]] static std::string each_row(const std::string& statements);
   // A load or a count at a place.
   std::string leaf(const lower::Instruction& i, const Place& place);
   // The partial results of reduction r, as a pointer to `type`.

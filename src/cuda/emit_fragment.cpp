@@ -399,14 +399,11 @@ std::string FragmentWriter::store_issue() {
 std::string FragmentWriter::emit() {
   // In this order: members and parameter words are taken as the text asks for them.
   const std::string uniform = uniforms();
-  const std::string none_ahead = held_ ? "" : row_values(std::vector<std::string>(c_.program.buffers.size()));
+  const std::string rows = held_ ? "" : row_values(std::vector<std::string>(c_.program.buffers.size()));
   const std::string met = held_ ? emit_meeting(c_, [&](const auto& statistics) { return row_values(statistics); }) : "";
   const std::string ahead = prefetch(), body = fragment(), group = group_end(), last = end(), loads = load_issue(),
                     stores = store_issue(), copied = copy();
   states();
-  const std::string each_row =
-      "    #pragma unroll\n    for (int r = 0; r < ROWS; ++r) {\n      const int row = tile_row(t, r), row_in = "
-      "min(row, p.m - 1);\n";
   return uniform +
          (held_ ? "\n// What runs on the same registers once the tiles beside this one have met.\nstruct Held {\n"
                 : "\n// The epilogue of one consumer: row r (0..ROWS) of a thread is row tile_row(t, r) of the "
@@ -415,7 +412,7 @@ std::string FragmentWriter::emit() {
          members_ +
          "  // Before the main loop: what a tile needs from memory.\n"
          "  METHOD void begin(const Params& p, const Tile& t) {\n    u.load(p, t.batch);\n" +
-         (none_ahead.empty() ? "" : each_row + none_ahead + "    }\n") + "    columns(p, t, 0);\n  }\n" +
+         EpilogueCode::each_row(rows) + "    columns(p, t, 0);\n  }\n" +
          "  METHOD void columns(const Params& p, const Tile& t, int group) {\n" + ahead + "  }\n" +
          "  METHOD void advance() {\n" + advance_ + "  }\n" + "  METHOD void reset() {\n" + reset_ + "  }\n" +
          (met.empty() ? "" : "  METHOD void meet(const Params& p, const Tile& t) {\n" + met + "  }\n") +

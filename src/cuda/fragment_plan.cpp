@@ -92,7 +92,8 @@ class Planner {
   bool is_loaded_tile(const Instruction& i) const;
   bool is_prefetched(const Instruction& i) const;
   static ValueId label_of(const FragmentCode& code, const Instruction& i);
-  static std::vector<ValueId> load_guards(const FragmentCode& code);
+  [[nodiscard]] std::vector<ValueId> leaving(const FragmentCode& code) const;
+  [[nodiscard]] std::vector<ValueId> load_guards(const FragmentCode& code) const;
   [[nodiscard]] ValueId weight_of(const Phase& held, const Instruction& i) const;
   [[nodiscard]] int bytes(BufferId buffer) const { return static_cast<int>(size_of(program_.buffers[buffer].dtype)); }
   // Subtiles must not straddle the halves of a chunk's groups.
@@ -157,11 +158,16 @@ void Planner::accumulator() {
   }
 }
 
+// What its stores and reductions take, and what stays in registers.
+std::vector<ValueId> Planner::leaving(const FragmentCode& code) const {
+  std::vector<ValueId> values = sinks(*code.phase, true, true);
+  if (&code == &plan_.first && plan_.kept >= 0) values.push_back(plan_.kept);
+  return values;
+}
+
 void Planner::values(FragmentCode& code) {
   const Phase& phase = *code.phase;
-  std::vector<ValueId> leave = sinks(phase, true, true);
-  if (&code == &plan_.first && plan_.kept >= 0) leave.push_back(plan_.kept);
-  const std::vector<bool> wanted = needed(phase, leave);
+  const std::vector<bool> wanted = needed(phase, leaving(code));
   for (std::size_t id = 0; id < phase.code.size(); ++id) {
     code.values.push_back(
         {.level = level_of(phase.code[id].axes), .wanted = wanted[id], .weight = &code == &plan_.held && weights_[id]});
@@ -224,11 +230,11 @@ ValueId Planner::weight_of(const Phase& held, const Instruction& i) const {
 }
 
 // The guard that all users of a value share, else -1.
-std::vector<ValueId> Planner::load_guards(const FragmentCode& code) {
+std::vector<ValueId> Planner::load_guards(const FragmentCode& code) const {
   const Phase& phase = *code.phase;
   std::vector<ValueId> guards(phase.code.size(), -1);
   std::vector<bool> free(phase.code.size());
-  for (const ValueId sink : sinks(phase, true, true)) free[sink] = true;
+  for (const ValueId value : leaving(code)) free[value] = true;
   for (std::size_t id = 0; id < phase.code.size(); ++id) {
     if (!code.values[id].wanted) continue;
     for (const ValueId arg : phase.code[id].args) {

@@ -53,7 +53,7 @@ struct FusedEpilogue : EpilogueText {
   int columns_word = 0;                      // the problem's N
   std::vector<int> finished;                 // small phases that run here too
   int held = -1;          // the phase that runs on the same registers once the rows' statistics are known
-  int counters_word = 0;  // of reductions: two of 32 bits for all blocks or (held >= 0) one for the rows of each warp
+  int counters_word = 0;  // of reductions: two of 32 bits for all blocks or (held >= 0) each block's tag
   int finish_bytes = 0;   // shared memory of the threads that finish
 
   [[nodiscard]] bool runs(int p) const {

@@ -57,8 +57,8 @@ DEVICE void load_operands(const Params& p, u32 smem, u32 full, u32 empty) {
 
 #if AUX_STAGES
 // The tile operands of one consumer, a subtile at a time, in the order in which its epilogue asks for them, and then the phase
-// that is held. Calling the rest of
-// a tile into L2 ahead of the ring, and four stages instead of two, changed nothing (bias_gelu_res_aux, K = 1024).
+// that is held. Calling the rest of a tile into L2 ahead of the ring, and four stages instead of two, changed nothing
+// (bias_gelu_res_aux, K = 1024).
 DEVICE void load_aux(const Params& p, u32 ring, u32 full, u32 empty, int wg) {
   int stage = 0;
   u32 phase = 0;

@@ -1,0 +1,129 @@
+// What the steps of a phase ask memory for while they compute: lines that the phase, a later one or the next rows will
+// touch, shared out among them by what they take.
+#include "cpu/phase.h"
+
+#include <algorithm>
+
+namespace postlude::inline v0::cpu {
+namespace {
+
+// What a step that can ask for memory takes, about: 1 is 0.04 ns an element in cache. Others: 0.
+double cost_of(const Step& step, const lower::Phase& phase, std::span<const Place> places) {
+  if (step.kind == Step::Kind::load || step.kind == Step::Kind::store) {
+    const Place& place = places[step.place];
+    return place.strides[2] == 1 && one_run(place.runs) && place.divide_rows == 1 ? 1 : 0;
+  }
+  if (step.kind == Step::Kind::reduce) {
+    const lower::Reduction& reduction = phase.reductions[step.detail];
+    if (reduction.axes != Axes(Axis::n) || reduction.group != 0) return 0;
+    switch (reduction.reducer) {
+      case lower::Reducer::custom: return 0;
+      case lower::Reducer::online_softmax: return 8;
+      case lower::Reducer::sum: return 1;
+      default: return 2;
+    }
+  }
+  if (step.kind != Step::Kind::apply || step.argument_count > 2) return 0;
+  if (step.value >= static_cast<lower::ValueId>(phase.code.size())) return 1;  // a copy
+  switch (phase.code[step.value].op) {
+    case Op::sin:
+    case Op::cos:
+    case Op::random: return 0;
+    case Op::div:
+    case Op::sqrt:
+    case Op::rsqrt:
+    case Op::reciprocal: return 6;
+    case Op::exp: return 8;
+    case Op::exp2:
+    case Op::expm1:
+    case Op::log:
+    case Op::log2:
+    case Op::log1p:
+    case Op::tanh:
+    case Op::erf:
+    case Op::pow:
+    case Op::call: return 12;
+    default: return 1;
+  }
+}
+
+}  // namespace
+
+void PhaseExecutor::touched(std::int64_t batch, Prefetch (&prefetch)[2]) const {
+  int found = 0;
+  for (const Place& place : places_) {
+    if (found == 2) break;
+    if (place.kind != Place::Kind::bound || place.strides[1] == 0 || place.strides[2] == 0 || !place.runs.empty())
+      continue;
+    const std::int64_t size = size_of(place.dtype);
+    prefetch[found++] = {place.data + batch * place.strides[0] * size, place.strides[1] * size,
+                         place.strides[2] * size};
+  }
+}
+
+void PhaseExecutor::weigh(const lower::Phase& phase) {
+  for (Step& step : steps_[static_cast<int>(Level::tile)]) step.cost = cost_of(step, phase, places_);
+}
+
+std::vector<std::vector<Wanted>> share_out(std::span<const Wanted> wanted, std::span<const double> costs) {
+  std::vector<std::vector<Wanted>> shares(costs.size());
+  double bytes = 0, cost = 0;
+  for (const Wanted& x : wanted) bytes += x.bytes();
+  for (const double x : costs) cost += x;
+  if (bytes == 0 || cost == 0) return shares;
+  double from = 0;
+  for (std::size_t s = 0; s < costs.size(); ++s) {
+    const double to = from + bytes * costs[s] / cost;
+    double start = 0;  // of x, beside from and to
+    for (const Wanted& x : wanted) {
+      const double low = std::max(from, start) - start, high = std::min(to, start + x.bytes()) - start;
+      start += x.bytes();
+      if (high - low < 1) continue;
+      Wanted& share = shares[s].emplace_back(x);
+      share.first = x.first + low / static_cast<double>(x.row_bytes);
+      share.end = x.first + high / static_cast<double>(x.row_bytes);
+    }
+    from = to;
+  }
+  return shares;
+}
+
+double PhaseExecutor::asking_cost() const {
+  double cost = 0;
+  for (const Step& step : steps_[static_cast<int>(Level::tile)]) cost += step.cost;
+  return cost;
+}
+
+void PhaseExecutor::ask_for(std::span<const Wanted> wanted) {
+  std::vector<Step>& steps = steps_[static_cast<int>(Level::tile)];
+  std::vector<double> costs;
+  for (const Step& step : steps) costs.push_back(step.cost);
+  std::vector<std::vector<Wanted>> shares = share_out(wanted, costs);
+  for (std::size_t s = 0; s < steps.size(); ++s) {
+    largest_ahead_ = std::max(largest_ahead_, shares[s].size());
+    steps[s].wanted = std::move(shares[s]);
+  }
+}
+
+std::span<const StripAhead> PhaseExecutor::ahead(const Step& step, PhaseFrame& frame, const Block& block,
+                                                 const Tile& tile) const {
+  std::size_t count = 0;
+  for (const Wanted& wanted : step.wanted) {
+    const double bytes = static_cast<double>(wanted.row_bytes),
+                 share = (wanted.end - wanted.first) / static_cast<double>(columns_);
+    // Every line is in one step's share.
+    const auto at = [&](std::int64_t column) {
+      return round_up(static_cast<std::int64_t>(bytes * (wanted.first + share * static_cast<double>(column))), line);
+    };
+    const std::int64_t from = at(tile.column0), to = at(tile.column0 + tile.columns);
+    if (from == to) continue;
+    const std::int64_t first = tile.row0 + wanted.rows_on, end = std::min(first + tile.rows, rows_);
+    for (std::int64_t row = first; row < end; ++row) {
+      frame.ahead[count++] = {wanted.data + block.batch * wanted.strides[0] + row * wanted.strides[1] + from,
+                              to - from};
+    }
+  }
+  return {frame.ahead.data(), count};
+}
+
+}  // namespace postlude::inline v0::cpu
