@@ -34,6 +34,26 @@ constexpr Rows graphs[] = {
      "    m: f32 = max(abs(D), axis=1)\n    return c, D, m\n"},
 };
 
+// Against the reference, and the same bits in as many runs again.
+void expect_right(DeviceProblem& problem, int again) {
+  problem.run();
+  for (const Comparison& c : problem.compare()) {
+    EXPECT_LE(c.error_over_bound, 1) << c.output << " at " << c.worst[0] << ", " << c.worst[1] << ", " << c.worst[2]
+                                     << ": " << c.value << ", expected " << c.expected << " +- " << c.bound;
+  }
+  const auto first = problem.outputs();
+  for (int run = 0; run < again; ++run) {
+    problem.poison();
+    problem.run();
+    EXPECT_EQ(problem.outputs(), first);
+  }
+}
+
+std::string written(const Shape& shape, int offset) {
+  return std::to_string(shape.batch) + "x" + std::to_string(shape.m) + "x" + std::to_string(shape.n) + " offset " +
+         std::to_string(offset);
+}
+
 class RowsOf : public testing::TestWithParam<Rows> {};
 
 TEST_P(RowsOf, AgreesWithTheReference) {
@@ -43,16 +63,8 @@ TEST_P(RowsOf, AgreesWithTheReference) {
                                Shape{1, 2, 70000, 0}, Shape{1, 11, 8, 0}, Shape{1, 1, 1, 0}, Shape{1, 9, 2056, 0}}) {
       for (const int offset : {0, 1}) {
         DeviceProblem problem(Stream{.x = type}, parse(GetParam().text), shape, {.offset = offset});
-        problem.run();
-        for (const Comparison& c : problem.compare()) {
-          EXPECT_LE(c.error_over_bound, 1) << shape.m << "x" << shape.n << " offset " << offset << " of " << name(type)
-                                           << ": " << c.output << " at " << c.worst[1] << ", " << c.worst[2] << ": "
-                                           << c.value << ", expected " << c.expected << " +- " << c.bound;
-        }
-        const auto first = problem.outputs();
-        problem.poison();
-        problem.run();
-        EXPECT_EQ(problem.outputs(), first);
+        SCOPED_TRACE(written(shape, offset) + " of " + std::string(name(type)));
+        expect_right(problem, 1);
       }
     }
   }
@@ -98,20 +110,9 @@ TEST_P(HeldRows, AgreesWithTheReference) {
     for (const int offset : {0, 1}) {
       DeviceProblem problem(Gemm{.a = DType::bf16, .b = DType::bf16}, parse(GetParam().text), shape,
                             {.offset = offset});
-      SCOPED_TRACE(problem.schedule() + " of " + std::to_string(shape.m) + "x" + std::to_string(shape.n) + " offset " +
-                   std::to_string(offset));
+      SCOPED_TRACE(written(shape, offset) + " by " + problem.schedule());
       held += problem.schedule().find("held") != std::string::npos;
-      problem.run();
-      for (const Comparison& c : problem.compare()) {
-        EXPECT_LE(c.error_over_bound, 1) << c.output << " at " << c.worst[0] << ", " << c.worst[1] << ", " << c.worst[2]
-                                         << ": " << c.value << ", expected " << c.expected << " +- " << c.bound;
-      }
-      const auto first = problem.outputs();
-      for (int run = 0; run < 5; ++run) {
-        problem.poison();
-        problem.run();
-        EXPECT_EQ(problem.outputs(), first);
-      }
+      expect_right(problem, 5);
     }
   }
   EXPECT_GE(held, 6);
