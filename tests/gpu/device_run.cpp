@@ -42,6 +42,8 @@ cuda::Schedule draw_schedule(fuzz::Choices& pick, bool with_operands) {
   return s;
 }
 
+}  // namespace
+
 Call bind_case(const fuzz::Case& c, const std::vector<Binding>& named, std::uint64_t schedule_seed, bool& drawn) {
   const Graph graph(std::make_shared<const GraphData>(c.graph));
   Target target = Target::cuda();
@@ -62,6 +64,8 @@ Call bind_case(const fuzz::Case& c, const std::vector<Binding>& named, std::uint
   }
   return compile(c.problem, graph, Target::cuda()).bind(named);
 }
+
+namespace {
 
 // Which outputs the reference knows to the bit, NaN aside, whose bits are many.
 std::vector<bool> exact_outputs(const reference::Evaluation& expected) {

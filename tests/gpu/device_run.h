@@ -15,6 +15,10 @@ struct DeviceRuns : fuzz::Runs {
   bool drawn = false;    // by a random schedule rather than the heuristic's
 };
 
+// Bound to `named` by the heuristic's schedule, or as below by a drawn one.
+[[nodiscard]] Call bind_case(const fuzz::Case& c, const std::vector<Binding>& named, std::uint64_t schedule_seed,
+                             bool& drawn);
+
 // Runs the case twice by the heuristic's schedule, or by the first legal one of those that `schedule_seed` draws
 // (another than 0; where none of some dozens is legal, by the heuristic's). Throws std::runtime_error where a red zone
 // was written.

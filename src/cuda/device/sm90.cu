@@ -1,5 +1,6 @@
 R"cuda(
 // sm_90a: shared-memory barriers, the tensor copy engine, warpgroup matrix products.
+#ifndef POSTLUDE_HOST
 DEVICE void mbarrier_init(u32 bar, u32 count) {
   asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(bar), "r"(count));
 }
@@ -17,6 +18,7 @@ DEVICE void mbarrier_wait(u32 bar, u32 parity) {
         : "=r"(done) : "r"(bar), "r"(parity) : "memory");
   } while (!done);
 }
+DEVICE void fence_mbarrier_init() { asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); }
 DEVICE void named_arrive(u32 id, u32 threads) { asm volatile("bar.arrive %0, %1;" ::"r"(id), "r"(threads) : "memory"); }
 
 DEVICE void tma_prefetch(const TensorMap& map) {
@@ -59,6 +61,8 @@ template <int words> DEVICE void load_relaxed(i64 from, u64 (&x)[words]) {
   #pragma unroll
   for (int w = 0; w < words; ++w) asm volatile("ld.relaxed.gpu.global.b64 %0, [%1];" : "=l"(x[w]) : "l"(from + 8 * w) : "memory");
 }
+#endif
+
 // All blocks of a cooperative launch have come here: what their threads before a barrier wrote is there for those behind one.
 // One thread a block; `counters` are as they were afterwards.
 DEVICE void wait_for_blocks(u32* counters) {

@@ -107,7 +107,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) postlude_gemm(const __grid_
       mbarrier_init(aux_full + 8 * i, 1);
       mbarrier_init(aux_empty + 8 * i, 4);
     }
-    asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+    fence_mbarrier_init();
     fence_async_shared();
   }
   if (threadIdx.x < MAPS) tma_prefetch(p.map[threadIdx.x]);

@@ -1,7 +1,10 @@
 // A CUDA driver with one H200 whose memory is the host's and whose kernels do nothing, or what fake_cuda_launch does
-// for them: what can go wrong around a GPU, without one. FAKE_CUDA_VERSION is its version (13000).
+// for them: what can go wrong around a GPU, without one. FAKE_CUDA_VERSION is its version (13000),
+// FAKE_CUDA_MULTIPROCESSORS how many it has (132).
 // FAKE_CUDA_FAIL=NAME:N:RESULT makes the N-th call of NAME fail (N from 1; 0: every one). fake_cuda_held counts what
 // was made and not destroyed: buffers and modules.
+#include "tensor_map.h"
+
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
@@ -91,7 +94,12 @@ FAKE cuDeviceGetName(char* name, int size, int) {
   return 0;
 }
 FAKE cuDeviceGetAttribute(int* value, int attribute, int) {
-  *value = attribute == 75 ? 9 : attribute == 76 ? 0 : attribute == 16 ? 132 : attribute == 97 ? 232448 : 0;
+  const char* text = std::getenv("FAKE_CUDA_MULTIPROCESSORS");
+  *value = attribute == 75   ? 9
+           : attribute == 76 ? 0
+           : attribute == 16 ? (text ? std::atoi(text) : 132)
+           : attribute == 97 ? 232448
+                             : 0;
   return 0;
 }
 FAKE cuDevicePrimaryCtxRetain(void** made, int) {
@@ -186,10 +194,22 @@ FAKE cuStreamCreate(void**, unsigned) { return 0; }
 FAKE cuStreamDestroy_v2(void*) { return 0; }
 FAKE cuStreamSynchronize(void*) { return 0; }
 #ifndef WITHOUT_TENSOR_MAPS
-FAKE cuTensorMapEncodeTiled(void* map, int, unsigned, void*, const std::uint64_t*, const std::uint64_t*,
-                            const unsigned*, const unsigned*, int, int, int, int) {
+FAKE cuTensorMapEncodeTiled(void* to, int type, unsigned dimensions, void* base, const std::uint64_t* sizes,
+                            const std::uint64_t* strides, const unsigned* box, const unsigned*, int, int swizzle, int,
+                            int) {
   MAY_FAIL;
-  std::memset(map, 0, 128);
+  static constexpr unsigned bytes[] = {1, 2, 4, 4, 8, 8, 2, 4, 8, 2};  // of CU_TENSOR_MAP_DATA_TYPE_UINT8, ...
+  FakeTensorMap map{};
+  map.base = reinterpret_cast<std::uint64_t>(base);
+  map.dimensions = dimensions;
+  map.element_bytes = bytes[type];
+  map.swizzle_bytes = swizzle == 0 ? 0 : 16u << swizzle;
+  for (unsigned i = 0; i < dimensions; ++i) {
+    map.sizes[i] = static_cast<unsigned>(sizes[i]);
+    map.box[i] = box[i];
+    if (i) map.strides[i - 1] = strides[i - 1];
+  }
+  std::memcpy(to, &map, sizeof map);
   return 0;
 }
 #endif

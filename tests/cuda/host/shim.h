@@ -1,7 +1,10 @@
 // What CUDA's compiler and PTX supply and Postlude's device code uses, for a host compiler: built-ins, conversions, the
-// instructions of a warp, and a block's threads as fibers of one thread that take turns between barriers and shuffles.
+// instructions of a warp, barriers, the copy engine, matrix products, and the threads of a block (of all blocks, for
+// Hopper's kernel, whose blocks wait for each other) as fibers of one thread that take turns where they wait.
 // emission_test.cpp puts this before the device base and the generated kernels, each in a namespace of its own.
 #define POSTLUDE_HOST
+#include "../fake/tensor_map.h"
+
 #include <math.h>
 #include <setjmp.h>
 #include <stdlib.h>
@@ -25,37 +28,56 @@ struct Index {
   unsigned x, y, z;
 };
 static Index thread, block, grid;
-constexpr int most_threads = 1024, stack_bytes = 128 << 10;
-alignas(1024) static unsigned char shared[232448];
+constexpr int most_blocks = 24, most_fibers = most_blocks * 384, stack_bytes = 128 << 10, shared_bytes = 232448;
 
-// Whom a fiber waits for: the 32 of its warp, the 128 of its consumer, the block's.
-enum State { running, at_warp, at_group, at_barrier, done };
+// Whom a fiber waits for: the 32 of its warp, the block's, a word of shared memory or of a named barrier to change, or
+// memory that others write. Nothing: `running`.
+enum State { running, at_warp, at_barrier, at_word, polling, done };
 struct Fiber {
   jmp_buf place;
   ucontext_t begin;
   State state;
   bool begun;
+  const unsigned* word;  // at_word: until the bits of `mask` are no longer `value`
+  unsigned mask, value;
   unsigned shuffles;
   unsigned long long slot[2][4];  // what a shuffle exchanges; two, so that one meeting a shuffle is enough
 };
-static Fiber fiber[most_threads];
+struct Block {
+  alignas(1024) unsigned char shared[shared_bytes];
+  Index index;
+  struct {
+    unsigned come, generation;
+  } named[16];
+};
+static Fiber* fiber;
+static Block* block_of;
+static char* stacks;
 static jmp_buf scheduler;
-static int current, threads;
+static int current, threads;       // of a block
+static unsigned long long events;  // what lets waiting fibers go on: a launch without any is stuck
 static void (*body)(void**);
 static void** arguments;
-static char* stacks;
+
+static Block& own() { return block_of[current / threads]; }
 
 static void wait(State state) {
   fiber[current].state = state;
   if (!_setjmp(fiber[current].place)) _longjmp(scheduler, 1);
 }
+static void wait_while(const unsigned* word, unsigned mask, unsigned value) {
+  Fiber& f = fiber[current];
+  f.word = word, f.mask = mask, f.value = value;
+  if ((*word & mask) == value) wait(at_word);
+}
 static void entry() {
   body(arguments);
   fiber[current].state = done;
+  ++events;
   _longjmp(scheduler, 1);
 }
 static void resume(int t) {
-  current = t, thread = {unsigned(t), 0, 0};
+  current = t, thread = {unsigned(t % threads), 0, 0}, block = own().index;
   if (_setjmp(scheduler)) return;
   if (fiber[t].begun) _longjmp(fiber[t].place, 1);
   fiber[t].begun = true;
@@ -74,32 +96,44 @@ static bool release(State state, int first, int last) {
   return any;
 }
 
-// Runs one block; false where its threads wait for each other for ever.
-static bool run_block() {
-  for (int t = 0; t < threads; ++t) {
+// Runs the first `blocks` of block_of beside each other; false where their threads wait for each other for ever.
+static bool run_blocks(int blocks) {
+  const int all = blocks * threads;
+  for (int b = 0; b < blocks; ++b) {
+    memset(block_of[b].shared, 0xff, shared_bytes);  // NaN
+    memset(block_of[b].named, 0, sizeof block_of[b].named);
+  }
+  for (int t = 0; t < all; ++t) {
     Fiber& f = fiber[t];
     getcontext(&f.begin);
     f.begin.uc_stack.ss_sp = stacks + size_t(t) * stack_bytes;
     f.begin.uc_stack.ss_size = stack_bytes;
     f.begin.uc_link = nullptr;
     makecontext(&f.begin, entry, 0);
-    f.state = running, f.begun = false;
+    f.state = running, f.begun = false, f.shuffles = 0;
   }
-  for (;;) {
-    bool moved = false, all_done = true;
-    for (int warp = 0; warp < threads; warp += 32) {
-      const int end = warp + 32 < threads ? warp + 32 : threads;
+  unsigned long long seen = events;
+  for (int rounds = 0; rounds < 1000; ++rounds) {
+    bool all_done = true;
+    for (int warp = 0; warp < all; warp += 32) {
+      const int end = warp + 32 < all ? warp + 32 : all;
       do {  // a warp as far as it comes
-        for (int t = warp; t < end; ++t)
-          if (fiber[t].state == running) resume(t), moved = true;
+        for (int t = warp; t < end; ++t) {
+          Fiber& f = fiber[t];
+          if (f.state == at_word && (*f.word & f.mask) != f.value) f.state = running;
+          if (f.state == running) resume(t);
+        }
       } while (release(at_warp, warp, end));
     }
-    for (int t = 0; t < threads; t += 128) moved |= release(at_group, t, t + 128 < threads ? t + 128 : threads);
-    moved |= release(at_barrier, 0, threads);
-    for (int t = 0; t < threads; ++t) all_done = all_done && fiber[t].state == done;
+    for (int t = 0; t < all; t += threads) events += release(at_barrier, t, t + threads);
+    for (int t = 0; t < all; ++t) {
+      all_done = all_done && fiber[t].state == done;
+      if (fiber[t].state == polling) fiber[t].state = running;
+    }
     if (all_done) return true;
-    if (!moved) return false;
+    if (seen != events) rounds = 0, seen = events;
   }
+  return false;
 }
 
 // Puts `x` where the warp's lanes find it; gives theirs.
@@ -131,7 +165,22 @@ static int lane() { return current % 32; }
 
 static inline void __syncthreads() { fibers::wait(fibers::at_barrier); }
 static inline void __syncwarp(unsigned = ~0u) { fibers::wait(fibers::at_warp); }
-static inline void named_sync(unsigned, unsigned) { fibers::wait(fibers::at_group); }
+static inline void named_arrive(unsigned id, unsigned threads) {
+  auto& barrier = fibers::own().named[id];
+  if (++barrier.come == threads) barrier.come = 0, ++barrier.generation, ++fibers::events;
+}
+static inline void named_sync(unsigned id, unsigned threads) {
+  const unsigned& generation = fibers::own().named[id].generation;
+  const unsigned before = generation;
+  named_arrive(id, threads);
+  fibers::wait_while(&generation, ~0u, before);
+}
+static inline bool __all_sync(unsigned, bool x) {
+  const auto all = fibers::exchange(x);
+  bool every = true;
+  for (int l = 0; l < 32; ++l) every &= all[l];
+  return every;
+}
 static inline void __threadfence() {}
 template <class T>
 static T __shfl_sync(unsigned, T x, int from) {
@@ -191,7 +240,7 @@ struct uint4 {
 static inline float negative_zero() { return -0.0f; }
 static inline void follow_previous_launch() {}
 static inline unsigned lane_id() { return fibers::lane(); }
-static inline unsigned arrive_and_count(unsigned* counter) { return (*counter)++; }
+static inline unsigned arrive_and_count(unsigned* counter) { return ++fibers::events, (*counter)++; }
 static inline float bf16_to_f32(unsigned short x) { return __uint_as_float(unsigned(x) << 16); }
 static inline float f16_to_f32(unsigned short x) {
   _Float16 h;
@@ -270,14 +319,15 @@ static inline unsigned pair_f16(long long base, long long i) { return at<unsigne
 static inline unsigned long long pair_f32(long long base, long long i) { return at<unsigned long long>(base + 4 * i); }
 
 // ---- fragment.cu, sm80.cu: shared memory is an array, its addresses are offsets ---------------------------
-static inline unsigned smem_address(const void* p) { return unsigned((const unsigned char*)p - fibers::shared); }
-static inline void* __cvta_shared_to_generic(unsigned address) { return fibers::shared + address; }
+static inline unsigned char* own_shared() { return fibers::own().shared; }
+static inline unsigned smem_address(const void* p) { return unsigned((const unsigned char*)p - own_shared()); }
+static inline void* __cvta_shared_to_generic(unsigned address) { return own_shared() + address; }
 static inline int opaque(int x) { return x; }
 static inline void move_nothing_across(bool) {}
-static inline unsigned word_at(unsigned address) { return at<unsigned>((long long)(fibers::shared + address)); }
+static inline unsigned word_at(unsigned address) { return at<unsigned>((long long)(own_shared() + address)); }
 template <class T>
 static void put(unsigned address, T x) {
-  memcpy(fibers::shared + address, &x, sizeof x);
+  memcpy(own_shared() + address, &x, sizeof x);
 }
 static inline void shared_store(unsigned to, unsigned a, unsigned b) { put(to, a), put(to + 4, b); }
 static inline void shared_store(unsigned to, unsigned a) { put(to, a); }
@@ -286,13 +336,11 @@ static inline void shared_load(unsigned from, unsigned& a, unsigned& b) { a = wo
 static inline void shared_load(unsigned from, unsigned& a, unsigned& b, unsigned& c, unsigned& d) {
   shared_load(from, a, b), shared_load(from + 8, c, d);
 }
-static inline unsigned short shared_load(unsigned from) {
-  return at<unsigned short>((long long)(fibers::shared + from));
-}
+static inline unsigned short shared_load(unsigned from) { return at<unsigned short>((long long)(own_shared() + from)); }
 static inline unsigned shared_load_word(unsigned from) { return word_at(from); }
 static inline void copy_async(unsigned to, long long from, int bytes) {
-  memset(fibers::shared + to, 0, 16);
-  memcpy(fibers::shared + to, (const void*)from, size_t(bytes));
+  memset(own_shared() + to, 0, 16);
+  memcpy(own_shared() + to, (const void*)from, size_t(bytes));
 }
 static inline void copy_commit() {}
 template <int>
@@ -314,15 +362,19 @@ static inline void ldmatrix_transposed(unsigned from, unsigned& a, unsigned& b, 
   }
 }
 
-// mma.sync's m16n8 over 32 bytes of K, of the types that PTX names.
-static inline double mma_element(const char* type, unsigned word, int index) {
-  const unsigned half = word >> 16 * (index & 1), byte = word >> 8 * index;
-  if (!strcmp(type, "bf16")) return bf16_to_f32((unsigned short)half);
-  if (!strcmp(type, "f16")) return f16_to_f32((unsigned short)half);
-  if (!strcmp(type, "e4m3")) return e4m3_to_f32((unsigned char)byte);
-  if (!strcmp(type, "e5m2")) return e5m2_to_f32((unsigned char)byte);
-  return !strcmp(type, "s8") ? int((signed char)byte) : int((unsigned char)byte);
+// What the low bits of a word are, of the types that PTX names.
+using Decode = double (*)(unsigned);
+static inline Decode decoder(const char* type) {
+  if (!strcmp(type, "bf16")) return [](unsigned x) -> double { return bf16_to_f32((unsigned short)x); };
+  if (!strcmp(type, "f16")) return [](unsigned x) -> double { return f16_to_f32((unsigned short)x); };
+  if (!strcmp(type, "e4m3")) return [](unsigned x) -> double { return e4m3_to_f32((unsigned char)x); };
+  if (!strcmp(type, "e5m2")) return [](unsigned x) -> double { return e5m2_to_f32((unsigned char)x); };
+  if (!strcmp(type, "s8")) return [](unsigned x) -> double { return (signed char)x; };
+  return [](unsigned x) -> double { return (unsigned char)x; };
 }
+static inline int bytes_of(const char* type) { return strstr(type, "16") ? 2 : 1; }
+
+// mma.sync's m16n8 over 32 bytes of K.
 struct MmaFragments {
   unsigned a[4], b[2];
 };
@@ -330,15 +382,15 @@ template <class T>
 static void mma_on_host(T* const (&d)[4], const unsigned (&a)[4], const unsigned (&b)[2], const char* a_type,
                         const char* b_type) {
   const auto lanes = fibers::exchange(MmaFragments{{a[0], a[1], a[2], a[3]}, {b[0], b[1]}});
-  const int per = strstr(a_type, "16") ? 2 : 4;  // elements a register
+  const int bytes = bytes_of(a_type);
+  const Decode left = decoder(a_type), right = decoder(b_type);
   for (int i = 0; i < 4; ++i) {
     const int row = fibers::lane() / 4 + i / 2 * 8, column = fibers::lane() % 4 * 2 + i % 2;
     double sum = *d[i];
     for (int quarter = 0; quarter < 4; ++quarter) {
       const MmaFragments x = lanes[row % 8 * 4 + quarter], y = lanes[column * 4 + quarter];
       for (int half = 0; half < 2; ++half)
-        for (int e = 0; e < per; ++e)
-          sum += mma_element(a_type, x.a[row / 8 + 2 * half], e) * mma_element(b_type, y.b[half], e);
+        for (int at = 0; at < 32; at += 8 * bytes) sum += left(x.a[row / 8 + 2 * half] >> at) * right(y.b[half] >> at);
     }
     *d[i] = T(sum);
   }
@@ -347,6 +399,136 @@ static void mma_on_host(T* const (&d)[4], const unsigned (&a)[4], const unsigned
   static void mma(ACC& d0, ACC& d1, ACC& d2, ACC& d3, const unsigned(&a)[4], const unsigned(&b)[2]) { \
     mma_on_host<ACC>({&d0, &d1, &d2, &d3}, a, b, MMA_A, MMA_B);                                       \
   }
+
+// ---- sm90.cu ----------------------------------------------------------------------------------------------
+// A barrier of shared memory: arrivals that a phase takes and that are left; then the phase's parity and, above it, the
+// bytes that have been announced and not come.
+static inline void mbarrier_init(unsigned bar, unsigned count) { put(bar, count | count << 16), put(bar + 4, 0u); }
+static inline void mbarrier_change(unsigned bar, unsigned arrivals, int bytes) {
+  unsigned left = (word_at(bar) >> 16) - arrivals, state = word_at(bar + 4) + 2 * unsigned(bytes);
+  if (left == 0 && state < 2) left = word_at(bar) & 0xffff, state ^= 1, ++fibers::events;
+  put(bar, (word_at(bar) & 0xffff) | left << 16), put(bar + 4, state);
+}
+static inline void mbarrier_arrive(unsigned bar) { mbarrier_change(bar, 1, 0); }
+static inline void mbarrier_expect(unsigned bar, unsigned bytes) { mbarrier_change(bar, 1, int(bytes)); }
+static inline void mbarrier_wait(unsigned bar, unsigned parity) {
+  fibers::wait_while((const unsigned*)(own_shared() + bar + 4), 1, parity);
+}
+static inline void fence_mbarrier_init() {}
+static inline void fence_async_shared() {}
+template <int>
+static void registers_grow() {}
+template <int>
+static void registers_shrink() {}
+
+// body(global, shared, inside) of each element of a map's box at coordinates `at`.
+template <class Map, int n, class Body>
+static void each_of_box(const Map& words, unsigned shared, const int (&at)[n], Body body) {
+  FakeTensorMap map;
+  memcpy(&map, &words, sizeof map);
+  unsigned elements = 1;
+  for (int i = 0; i < n; ++i) elements *= map.box[i];
+  for (unsigned e = 0; e < elements; ++e) {
+    bool inside = true;
+    unsigned long long global = map.base;
+    unsigned rest = e;
+    for (int i = 0; i < n; ++i) {
+      const long long c = at[i] + int(rest % map.box[i]);
+      rest /= map.box[i];
+      inside &= c >= 0 && c < map.sizes[i];
+      global += (unsigned long long)c * (i ? map.strides[i - 1] : map.element_bytes);
+    }
+    const unsigned address = shared + e * map.element_bytes;
+    body((void*)global, own_shared() + (address ^ (address >> 3 & (map.swizzle_bytes ? map.swizzle_bytes - 16 : 0))),
+         inside, map.element_bytes);
+  }
+}
+template <class Map, int n>
+static void tma_load_at(unsigned to, const Map& map, unsigned bar, const int (&at)[n]) {
+  unsigned bytes = 0;
+  each_of_box(map, to, at, [&](void* global, unsigned char* shared, bool inside, unsigned size) {
+    if (inside) memcpy(shared, global, size);
+    else memset(shared, 0, size);
+    bytes += size;
+  });
+  mbarrier_change(bar, 0, -int(bytes));
+}
+template <class Map>
+static void tma_load(unsigned to, const Map& map, unsigned bar, int c0, int c1, int c2) {
+  tma_load_at(to, map, bar, {c0, c1, c2});
+}
+template <class Map>
+static void tma_load(unsigned to, const Map& map, unsigned bar, int c0, int c1, int c2, int c3, int c4) {
+  tma_load_at(to, map, bar, {c0, c1, c2, c3, c4});
+}
+template <class Map>
+static void tma_store(const Map& map, unsigned from, int c0, int c1, int c2) {
+  const int at[] = {c0, c1, c2};
+  each_of_box(map, from, at, [](void* global, unsigned char* shared, bool inside, unsigned size) {
+    if (inside) memcpy(global, shared, size);
+  });
+}
+template <class Map>
+static void tma_prefetch(const Map&) {}
+static inline void tma_store_commit() {}
+template <int>
+static void tma_store_wait_read() {}
+static inline void tma_store_wait() {}
+
+static inline unsigned load_acquire(const unsigned* from) {
+  fibers::wait(fibers::polling);
+  return *from;
+}
+static inline void store_relaxed(long long to, unsigned long long x) {
+  ++fibers::events;
+  *(unsigned long long*)to = x;
+}
+template <int words>
+static void load_relaxed(long long from, unsigned long long (&x)[words]) {
+  fibers::wait(fibers::polling);
+  memcpy(x, (const void*)from, sizeof x);
+}
+
+// wgmma over 32 bytes of K. A matrix lies in shared memory in groups of eight lines of 128 bytes, swizzled: along K a
+// line is a row's (`stride` to the next eight rows), otherwise that of one k (`leading` to the next 64 rows, `stride`
+// to the next eight k).
+static inline void wgmma_fence() {}
+static inline void wgmma_commit() {}
+template <int>
+static void wgmma_wait() {
+  fibers::wait(fibers::at_warp);  // what one lane has multiplied, all have
+}
+static inline unsigned matrix_address(unsigned long long descriptor, bool along_k, int row, int k, int bytes) {
+  const unsigned start = unsigned(descriptor & 0x3fff) << 4, leading = unsigned(descriptor >> 16 & 0x3fff) << 4,
+                 stride = unsigned(descriptor >> 32 & 0x3fff) << 4;
+  const unsigned at = along_k ? start + row / 8 * stride + row % 8 * 128 + k * bytes
+                              : start + row / 64 * leading + k / 8 * stride + k % 8 * 128 + row % 64 * bytes;
+  return at ^ (at >> 3 & 0x70);
+}
+template <class T, int n>
+static void wgmma_on_host(T (&d)[n], unsigned long long a, unsigned long long b, bool adds, const char* a_type,
+                          const char* b_type, bool a_along_k, bool b_along_k) {
+  const int bytes = bytes_of(a_type), depth = 32 / bytes;
+  const auto read = [bytes](Decode decode, unsigned long long descriptor, bool along_k, int line, double* to) {
+    for (int k = 0; k < 32 / bytes; ++k) {
+      const unsigned address = matrix_address(descriptor, along_k, line, k, bytes);
+      to[k] = decode(bytes == 2 ? shared_load(address) : own_shared()[address]);
+    }
+  };
+  const Decode left = decoder(a_type), right = decoder(b_type);
+  const int row = fibers::current % 128 / 32 * 16 + fibers::lane() / 4;
+  double rows[2][32], column[32];
+  for (int half = 0; half < 2; ++half) read(left, a, a_along_k, row + 8 * half, rows[half]);
+  for (int j = 0; j < n / 2; ++j) {
+    read(right, b, b_along_k, j / 2 * 8 + fibers::lane() % 4 * 2 + j % 2, column);
+    for (int half = 0; half < 2; ++half) {
+      T& to = d[j / 2 * 4 + half * 2 + j % 2];
+      double sum = adds ? to : 0;
+      for (int k = 0; k < depth; ++k) sum += rows[half][k] * column[k];
+      to = T(sum);
+    }
+  }
+}
 
 // ---- launches ---------------------------------------------------------------------------------------------
 template <class Block>
@@ -366,24 +548,33 @@ struct Kernel {
   int source;  // its number
   const char* name;
   void (*run)(void** arguments);
+  bool together;  // all blocks run beside each other
 };
 
-// 0, or why not: 500 no such kernel, 719 its threads wait for each other for ever.
+// 0, or why not: 500 no such kernel, 701 too many blocks together, 719 its threads wait for each other for ever.
 static int launch(const Kernel* kernels, int count, int source, const char* name, const unsigned* grid,
                   unsigned threads, void** arguments) {
+  using namespace fibers;
   for (int k = 0; k < count; ++k) {
     if (kernels[k].source != source || strcmp(kernels[k].name, name)) continue;
-    if (!fibers::stacks) fibers::stacks = (char*)malloc(size_t(fibers::most_threads) * fibers::stack_bytes);
-    fibers::body = kernels[k].run, fibers::arguments = arguments, fibers::threads = int(threads);
+    if (!fibers::fiber) {
+      fiber = (Fiber*)malloc(most_fibers * sizeof(Fiber));
+      block_of = (Block*)aligned_alloc(1024, most_blocks * sizeof(Block));
+      stacks = (char*)malloc(size_t(most_fibers) * stack_bytes);
+    }
+    body = kernels[k].run, fibers::arguments = arguments, fibers::threads = int(threads);
     fibers::grid = {grid[0], grid[1], grid[2]};
+    int blocks = 0;
     for (unsigned z = 0; z < grid[2]; ++z)
       for (unsigned y = 0; y < grid[1]; ++y)
         for (unsigned x = 0; x < grid[0]; ++x) {
-          memset(fibers::shared, 0xff, sizeof fibers::shared);  // NaN
-          fibers::block = {x, y, z};
-          if (!fibers::run_block()) return 719;
+          if (blocks == most_blocks) return 701;
+          block_of[blocks++].index = {x, y, z};
+          if (kernels[k].together) continue;
+          if (!run_blocks(blocks)) return 719;
+          blocks = 0;
         }
-    return 0;
+    return run_blocks(blocks) ? 0 : 719;
   }
   return 500;
 }

@@ -1,0 +1,8 @@
+// What the fake driver writes into a tensor map, and the host's copy engine (tests/cuda/host/shim.h) reads.
+#pragma once
+
+struct alignas(64) FakeTensorMap {
+  unsigned long long base, strides[4];  // bytes, of all dimensions but the first
+  unsigned dimensions, element_bytes, swizzle_bytes, sizes[5], box[5];
+};
+static_assert(sizeof(FakeTensorMap) == 128, "the driver's");
