@@ -186,7 +186,8 @@ TEST(Emission, AgreesWithTheReferenceOnTheHost) {
   std::vector<Running> all = start_all();
   for (Running& r : all) r.call.run();  // gathers the sources
   std::ofstream(folder / "kernels.cpp") << host_source();
-  const std::string command = std::string(POSTLUDE_CXX) + " -std=c++17 -O1 -w -Wno-psabi -ffp-contract=off -fPIC -shared -o '" +
+  const std::string command = std::string(POSTLUDE_CXX) +
+                              " -std=c++17 -O1 -w -Wno-psabi -ffp-contract=off -fPIC -shared -o '" +
                               (folder / "kernels.so").string() + "' '" + (folder / "kernels.cpp").string() + "'";
   ASSERT_EQ(std::system(command.c_str()), 0) << command;
   void* kernels = dlopen((folder / "kernels.so").c_str(), RTLD_NOW);
