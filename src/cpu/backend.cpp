@@ -45,18 +45,6 @@ class Memory {
   std::int64_t bytes_ = 0;
 };
 
-// Of shorter rows nothing is asked for, in bytes.
-constexpr std::int64_t least_asked_row = 256;
-// A phase that is alone on its rows and reduces them asks for the next ones where it takes longer than the processor's
-// own prefetching waits at every page. 4096 x 4096, one thread, with and without, share of a copy: logsumexp 0.55 and
-// 0.48, the sum of exponentials 0.61 and 0.56, but a sum 0.85 and 0.89.
-constexpr double least_cost_alone = 8;
-// Nothing is asked for by calls that touch fewer bytes: run again, they find them in L2 or L3, and asking costs more
-// than it saves. 4096 columns, one thread, in turns, time with asking over without, by rows (32 KB each, 16 of
-// logsumexp): rmsnorm 16 1.32, 128 1.21, 256 1.10, 512 0.82, 4096 0.88; softmax 16 1.17, 128 1.08, 256 0.93, 512 0.83,
-// 4096 0.84; logsumexp 16 1.20, 256 1.10, 512 1.01, 768 0.90, 4096 0.86.
-constexpr double least_asked = 8 << 20;
-
 // What is laid out one after another in memory that does not exist yet.
 class Layout {
  public:
@@ -301,49 +289,6 @@ class Bound_ final : public BoundCall {
     }
   }
 
-  // Where rows of a stream pass through cache in step: all that the last phase stores is asked for before it runs, and
-  // what the first needs of the next rows whenever there is time.
-  void ask_ahead(PassRun& run) const {
-    const Pass& pass = run.pass;
-    const bool alone = pass.count == 1;
-    if (!compiled_->stream || (alone ? run.phases[0].asking_cost() < least_cost_alone : !pass.whole_rows)) return;
-    const std::vector<lower::Phase>& phases = compiled_->program.phases;
-    std::vector<Wanted> wanted;
-    const auto want = [&](const lower::Access& access, const Bound& bound, std::int64_t columns, std::int64_t rows_on) {
-      if (!access.columns.identity() || access.divide_rows != 1 || bound.strides[1] == 0 || bound.strides[2] != 1)
-        return;
-      const std::int64_t size = size_of(bound.dtype);
-      if (columns * size < least_asked_row) return;
-      wanted.push_back({static_cast<char*>(bound.data),
-                        {bound.strides[0] * size, bound.strides[1] * size},
-                        columns * size,
-                        rows_on});
-    };
-    const PhaseExecutor& last = run.phases.back();
-    for (const lower::Store& store : phases[pass.first + pass.count - 1].stores) {
-      if (local_[store.access.buffer] < 0) want(store.access, buffers_[store.access.buffer], last.columns(), 0);
-    }
-    if (alone && !wanted.empty()) return;  // what stores goes at a copy's speed
-    const std::int64_t rows_on = alone ? last.strip_rows() : pass.block_rows;
-    double soon = 0, all = 0, before = 0;  // bytes a row, and costs
-    for (const Wanted& x : wanted) soon += x.bytes();
-    for (const lower::Instruction& x : phases[pass.first].code) {
-      const std::int64_t columns = run.phases.front().columns();
-      if (x.op == Op::acc) want(x.access, a_, columns, rows_on);
-      else if (x.op == Op::operand && local_[x.access.buffer] < 0)
-        want(x.access, buffers_[x.access.buffer], columns, rows_on);
-    }
-    for (const Wanted& x : wanted) all += x.bytes();
-    if (all * static_cast<double>(shape_.batch * shape_.m) < least_asked) return;
-    std::vector<double> costs;
-    for (const PhaseExecutor& phase : run.phases) costs.push_back(phase.asking_cost());
-    for (std::size_t p = 0; p + 1 < costs.size(); ++p) before += costs[p];
-    // The last phase's share, or less where the others must hurry.
-    if (before > 0 && all > soon) costs.back() = std::min(costs.back(), before * (all - soon) / soon);
-    const std::vector<std::vector<Wanted>> shares = share_out(wanted, costs);
-    for (std::size_t p = 0; p < costs.size(); ++p) run.phases[p].ask_for(shares[p]);
-  }
-
   void plan_phases(PassRun& run) {
     const Program& program = compiled_->program;
     const Pass& pass = run.pass;
@@ -356,19 +301,19 @@ class Bound_ final : public BoundCall {
     }
     run.local_bytes = locals.bytes();
     run.phases.reserve(static_cast<std::size_t>(pass.count));
+    PhaseSetting setting;
+    setting.program = &program;
+    setting.table = &strips(compiled_->isa);
+    setting.shape = shape_;
+    setting.buffers = buffers_;
+    setting.locals = local_;
+    setting.local_rows = run.local_rows;
+    setting.stream = compiled_->stream ? &a_ : nullptr;
+    setting.pieces_apart = pass.pieces_apart;
+    setting.block_rows = pass.block_rows;
+    setting.block_columns = pass.block_columns;
     for (int p = pass.first; p < pass.first + pass.count; ++p) {
-      PhaseSetting setting;
-      setting.program = &program;
       setting.phase = &program.phases[p];
-      setting.table = &strips(compiled_->isa);
-      setting.shape = shape_;
-      setting.buffers = buffers_;
-      setting.locals = local_;
-      setting.local_rows = run.local_rows;
-      setting.stream = compiled_->stream ? &a_ : nullptr;
-      setting.pieces_apart = pass.pieces_apart;
-      setting.block_rows = pass.block_rows;
-      setting.block_columns = pass.block_columns;
       run.phases.emplace_back(setting);
       if (pass.product && pass.count == 1 && pass.pieces.count == 1)
         run.direct = direct_form(program, *setting.phase, buffers_);
@@ -376,7 +321,7 @@ class Bound_ final : public BoundCall {
         run.partial_bytes += round_up(reduction.workspace_bytes(), line);
       }
     }
-    ask_ahead(run);
+    ask_ahead(pass, setting, run.phases);
   }
 
   // Each thread's frames, local values and scratch of the product; then what all share. Passes follow one another, so

@@ -25,6 +25,8 @@
 
 namespace postlude::inline v0::cpu {
 
+struct Pass;  // schedule.h
+
 inline constexpr std::int64_t line = 64;  // bytes of a cache line, and what memory is aligned to
 
 inline constexpr int level_count = 4;
@@ -219,5 +221,9 @@ class PhaseExecutor {
   int slots_ = 0;  // of tiles, for describe()
   std::int64_t frame_bytes_ = 0;
 };
+
+// Where rows of a stream pass through cache in step: all that the last phase of the pass stores is asked for before it
+// runs, and what the first needs of the next rows whenever there is time. `setting`: that of the pass's executors.
+void ask_ahead(const Pass& pass, const PhaseSetting& setting, std::span<PhaseExecutor> executors);
 
 }  // namespace postlude::inline v0::cpu
