@@ -74,16 +74,6 @@ struct Runner {
     }
   }
 
-  Ahead next_a(std::int64_t row, std::int64_t rows, std::int64_t at, std::int64_t depth) const {
-    Ahead ahead;
-    if (rows == 0 || product.a.column_stride != 1) return ahead;
-    const std::int64_t size = size_of(product.a.dtype);
-    ahead.row = element_address(product.a, row, at);
-    ahead.row_stride = product.a.row_stride * size;
-    ahead.row_bytes = depth * size;
-    ahead.rows = rows;
-    return ahead;
-  }
   Ahead next_b(std::int64_t column_block, std::int64_t k) const {
     Ahead ahead;
     const Matrix& b = product.b;
@@ -101,11 +91,11 @@ struct Runner {
     }
     return ahead;
   }
-  // Lines to ask for in every 16 steps, so that all have been asked for when these tiles are done.
+  // Lines to ask for in every ahead_steps, so that all have been asked for when these tiles are done.
   int lines_each(const Ahead& ahead, std::int64_t rows, std::int64_t columns, std::int64_t steps) const {
     const std::int64_t lines = ahead.rows * ceil_div(ahead.row_bytes, 64);
     const std::int64_t tiles = std::max<std::int64_t>(rows / 6, 1) * ceil_div(columns, kernels.panel);
-    return static_cast<int>(ceil_div(lines, std::max<std::int64_t>(tiles * ceil_div(steps, 16), 1)));
+    return static_cast<int>(ceil_div(lines, std::max<std::int64_t>(tiles * ceil_div(steps, ahead_steps), 1)));
   }
 
   // Rows [row0, row1) of one column block, summed over k blocks [k0, k1).
@@ -170,10 +160,7 @@ struct Runner {
             run.prefetch[0] = options.prefetch[0];
             run.prefetch[1] = options.prefetch[1];
           }
-          Ahead a_ahead = next_a(row + rows, std::clamp<std::int64_t>(row1 - row - rows, 0, height), at, depth);
-          a_ahead.lines = lines_each(a_ahead, rows, columns * layout.pieces.count, steps);
-          run.ahead[0] = &a_ahead;
-          if (row + ahead_rows >= row1) run.ahead[1] = &b_ahead;
+          if (row + ahead_rows >= row1) run.ahead = &b_ahead;
           std::int32_t row_terms[row_group];
           if (kernels.terms) set_row_terms(words, rows, steps, depth, row_terms);
           run.row_terms = row_terms;
@@ -287,7 +274,7 @@ struct Runner {
         ahead.row_bytes = depth * size_of(left.dtype);
         ahead.rows = std::clamp<std::int64_t>(columns - row - run.rows, 0, row_group);
         ahead.lines = lines_each(ahead, run.rows, m, depth);
-        run.ahead[0] = &ahead;
+        run.ahead = &ahead;
         kernels.tiles(run);
       }
     }

@@ -50,8 +50,10 @@ struct Prefetch {
   std::int64_t element_bytes = 0;  // column stride; columns further apart than 64 bytes are not worth prefetching
 };
 
-// Memory that is needed soon, asked for (into L2) while tiles are computed: `lines` lines in every 16 steps, from where
-// the last call stopped. Without it packing the next block waits for L3 or memory.
+// Memory that is needed soon, asked for (into L2) while tiles are computed: `lines` lines in every ahead_steps, from
+// where the last call stopped. Without it packing the next block waits for L3 or memory. A's rows are not asked for:
+// the processor sees them coming, and to ask took 2.5 % of 256 cubed and 3.5 % of 1024 cubed.
+inline constexpr int ahead_steps = 64;
 struct Ahead {
   const char* row = nullptr;
   std::int64_t row_stride = 0;  // bytes
@@ -81,7 +83,7 @@ struct TileRun {
   const std::int32_t* row_terms = nullptr;
   const std::int32_t* column_terms = nullptr;
 
-  Ahead* ahead[2] = {nullptr, nullptr};
+  Ahead* ahead = nullptr;
 
   const Direct* direct = nullptr;  // store there instead of to c
   Prefetch prefetch[2];
