@@ -162,26 +162,25 @@ std::string FinishWriter::meeting(const std::function<std::string(const std::vec
   std::vector<std::string> statistics(c_.program.buffers.size());
   for (std::size_t r = 0; r < phase_.reductions.size(); ++r) {
     const std::string s = c_.reducers[r].type, name = "s" + str(r);
-    code += "    " + s + " all" + str(r) + "[ROWS];\n    hear_rows(p, t, p.word[" + str(e_.partials[r].word) +
-            "], all" + str(r) + ");\n";
+    code += "    " + s + " all" + str(r) + "[2];\n    hear_rows(p, t, i, p.word[" + str(e_.partials[r].word) + "], all" +
+            str(r) + ");\n";
     for (std::size_t k = 0; k < phase_.reductions[r].results.size(); ++k) {
       if (const BufferId b = phase_.reductions[r].results[k]; b >= 0) statistics[b] = c_.reducers[r].component(name, k);
     }
   }
   std::string rows =
-      folded(Across::rows, "      ", [](std::size_t r) { return "all" + str(r) + "[r]"; }) + row_values(statistics);
+      folded(Across::rows, "      ", [](std::size_t r) { return "all" + str(r) + "[r % 2]"; }) + row_values(statistics);
   const std::string last = finish(Across::rows, "row", "0", "        ");
   if (!last.empty()) rows += "      if (t.tile_n == 0 && t.lane % 4 == 0 && row < p.m) {\n" + last + "      }\n";
-  return code + EpilogueCode::each_row(rows);
+  return code + EpilogueCode::each_row(rows, true);
 }
 
 }  // namespace
 
-std::string EpilogueCode::each_row(const std::string& statements) {
+std::string EpilogueCode::each_row(const std::string& statements, bool of_i) {
   if (statements.empty()) return {};
-  return "    #pragma unroll\n    for (int r = 0; r < ROWS; ++r) {\n      const int row = tile_row(t, r), row_in = "
-         "min(row, p.m - 1);\n" +
-         statements + "    }\n";
+  return std::string("    #pragma unroll\n    for (int r = ") + (of_i ? "2 * i; r < 2 * i + 2" : "0; r < ROWS") +
+         "; ++r) {\n      const int row = tile_row(t, r), row_in = min(row, p.m - 1);\n" + statements + "    }\n";
 }
 
 std::string EpilogueCode::leaf(const Instruction& i, const Place& place) {

@@ -23,8 +23,9 @@ struct EpilogueCode {
   [[nodiscard]] FusedEpilogue& host() { return plan.epilogue; }
   [[nodiscard]] const lower::Phase& phase() const { return *plan.first.phase; }
   [[nodiscard]] DType dtype(lower::BufferId buffer) const { return program.buffers[buffer].dtype; }
-  // Statements for each row r of a thread: `row` is its number, `row_in` where loads are clamped to. Empty for none.
-  [[nodiscard]] static std::string each_row(const std::string& statements);
+  // Statements for each row r of a thread, or for those among 64 rows number i: `row` is its number, `row_in` where loads
+  // are clamped to. Empty for none.
+  [[nodiscard]] static std::string each_row(const std::string& statements, bool of_i = false);
   // A load or a count at a place.
   std::string leaf(const lower::Instruction& i, const Place& place);
   // The partial results of reduction r, as a pointer to `type`.
@@ -35,7 +36,7 @@ struct EpilogueCode {
 // `fold_share` and the word of their tags. Empty without reductions.
 [[nodiscard]] std::string emit_finish(EpilogueCode& code);
 
-// The body of Held::meet(p, t), which waits for what is folded of this tile's rows.
+// The body of Held::meet(p, t, i), which waits for what is folded of 64 of this tile's rows.
 // `row_values` makes what the held phase computes of row r from its statistics, given as code by buffer.
 [[nodiscard]] std::string emit_meeting(
     EpilogueCode& code, const std::function<std::string(const std::vector<std::string>& statistics)>& row_values);

@@ -22,8 +22,6 @@ class FragmentWriter {
 
  private:
   [[nodiscard]] const FragmentCode::Value& value(ValueId id) const { return code_.values[id]; }
-  // A name of the text, which the held phase has a second one of.
-  [[nodiscard]] std::string named(const std::string& name) const { return (held_ ? "held_" : "") + name; }
   [[nodiscard]] bool keeps() const { return !held_ && c_.plan.kept >= 0; }
   [[nodiscard]] std::string uniform() const { return held_ ? "HeldUniform" : "Uniform"; }
   // The instructions of a level that something needs.
@@ -52,6 +50,8 @@ class FragmentWriter {
   std::string stage(std::size_t k, const Resolve& resolve);
   std::string reduce(std::size_t r);
   std::string group_end();
+  std::string rows_end();
+  [[nodiscard]] std::string constants() const;
   std::string end();
   std::string load_issue();
   std::string store_issue();
@@ -316,18 +316,28 @@ std::string FragmentWriter::group_end() {
          "    if (t.thread < SUB_N && column < p.n) {\n" + read + "    }\n";
 }
 
+// The states of 64 rows, told to the tiles beside this one.
+std::string FragmentWriter::rows_end() {
+  std::string code;
+  for (std::size_t r = 0; r < phase_.reductions.size(); ++r) {
+    const std::string s = c_.reducers[r].type, x = "x" + str(r);
+    code += "      const " + s + " " + x + " = fold_lanes<" + s + ">(red" + str(r) +
+            "[r], 1, 4);\n      if (t.lane % 4 == 0 && row < p.m) tell(p.word[" + str(e_.partials[r].word) +
+            "], told_index(p, t.batch, row, t.tile_n), " + x + ", t.tag);\n";
+  }
+  return EpilogueCode::each_row(code, true);
+}
+
 // The states of a tile's rows and of all of it.
 std::string FragmentWriter::end() {
   std::string code, write, read;
   for (std::size_t r = 0; r < phase_.reductions.size(); ++r) {
     const std::string s = c_.reducers[r].type, red = "red" + str(r), shared = "all" + str(r);
-    if (e_.partials[r].across == Across::rows) {
-      code += "    #pragma unroll\n    for (int r = 0; r < ROWS; ++r) {\n      const " + s +
-              " x = " + (e_.held >= 0 ? "fold" : "combine") + "_lanes<" + s + ">(" + red +
-              "[r], 1, 4);\n      const int row = tile_row(t, r);\n      if (t.lane % 4 == 0 && row < p.m) " +
-              (e_.held >= 0 ? "tell(p.word[" + str(e_.partials[r].word) +
-                                  "], told_index(p, t.batch, row, t.tile_n), x, t.tag);\n    }\n"
-                            : c_.partials(r, s) + "[((i64)t.batch * p.tiles_n + t.tile_n) * p.m + row] = x;\n    }\n");
+    if (e_.partials[r].across == Across::rows && e_.held < 0) {
+      code += "    #pragma unroll\n    for (int r = 0; r < ROWS; ++r) {\n      const " + s + " x = combine_lanes<" + s +
+              ">(" + red + "[r], 1, 4);\n      const int row = tile_row(t, r);\n"
+              "      if (t.lane % 4 == 0 && row < p.m) " + c_.partials(r, s) +
+              "[((i64)t.batch * p.tiles_n + t.tile_n) * p.m + row] = x;\n    }\n";
     } else if (e_.partials[r].across == Across::all) {
       write += "    " + s + "* " + shared + " = shared_pointer<" + s + ">(t.scratch + " + str(e_.partials[r].scratch) +
                ");\n    {\n      const " + s + " x = fold_lanes<" + s + ">(" + red +
@@ -353,7 +363,6 @@ std::string FragmentWriter::copy() {
             column_expression(access.columns, "column", "p.n") + "), " + size + " * " + at +
             " + 2], p.m - row, p.n - column, t);\n";
   }
-  if (code.empty()) return {};
   return "  METHOD void copy(const Params& p, const Tile& t, int group, int i, u32 d) {\n"
          "    const i64 row = t.row + i * 64, column = t.col + group * SUB_N;\n" +
          code + "  }\n";
@@ -371,15 +380,15 @@ std::string FragmentWriter::load_issue() {
              ", t, f, " + x + "[f]);\n";
     const std::string condition = from.guard >= 0 ? "if (!u.v" + str(from.guard) + ") " : "";
     guarded = guarded || from.guard >= 0;
-    expect += "  " + condition + "bytes += " + str(64 * bytes(from.buffer)) + " * SUB_N;\n";
-    load += "  " + condition + "subtile_load<" + size + ">(p.map[" + str(2 + code_.first_load + k) + "], slot + " + at +
+    expect += "    " + condition + "bytes += " + str(64 * bytes(from.buffer)) + " * SUB_N;\n";
+    load += "    " + condition + "subtile_load<" + size + ">(p.map[" + str(2 + code_.first_load + k) + "], slot + " + at +
             ", bar, row, " + map_column(from.columns) + ", p.word[" + str(e_.word(from.buffer) + 1) +
             "] ? batch : 0);\n";
   }
   if (load.empty()) return {};
-  return "DEVICE void " + named("aux_issue") + "(const Params& p, u32 slot, u32 bar, int row, int col, int batch) {\n" +
-         std::string(guarded ? "  " + uniform() + " u;\n  u.load(p, batch);\n" : "") + "  u32 bytes = 0;\n" + expect +
-         "  mbarrier_expect(bar, bytes);\n" + load + "}\n";
+  return "  DEVICE_STATIC void load_issue(const Params& p, u32 slot, u32 bar, int row, int col, int batch) {\n" +
+         std::string(guarded ? "    " + uniform() + " u;\n    u.load(p, batch);\n" : "") + "    u32 bytes = 0;\n" + expect +
+         "    mbarrier_expect(bar, bytes);\n" + load + "  }\n";
 }
 
 std::string FragmentWriter::store_issue() {
@@ -388,12 +397,22 @@ std::string FragmentWriter::store_issue() {
   for (const FragmentCode::Staged& staged : code_.staged) {
     if (!staged.by_map) continue;
     const Access& access = staged.store->access;
-    code += "  subtile_store<" + str(bytes(access.buffer)) + ">(p.map[" + str(map++) + "], d + " +
+    code += "    subtile_store<" + str(bytes(access.buffer)) + ">(p.map[" + str(map++) + "], d + " +
             str(64 * staged.offset) + " * SUB_N, row, " + map_column(access.columns) + ", batch);\n";
   }
-  if (code.empty()) return {};
-  return "DEVICE void " + named("store_issue") + "(const Params& p, u32 d, int row, int col, int batch) {\n" + code +
-         "}\n";
+  return "  DEVICE_STATIC void store_issue(const Params& p, u32 d, int row, int col, int batch) {\n" + code + "  }\n";
+}
+
+// What the kernels leave out where it is false.
+std::string FragmentWriter::constants() const {
+  const EpilogueText::Moves& moves = held_ ? c_.plan.epilogue.held_moves : c_.plan.epilogue.moves;
+  const auto constant = [](const char* name, bool value, const char* why) {
+    return std::string("  static constexpr bool ") + name + " = " + (value ? "true" : "false") + ";  // " + why + "\n";
+  };
+  return constant("keeps", keeps(), "a value, in the accumulator") +
+         constant("loads", moves.loads, "tile operands by the copy engine") +
+         constant("stores", moves.stores, "outputs by the copy engine") +
+         constant("copies", moves.copies, "outputs that the warp that staged them writes");
 }
 
 std::string FragmentWriter::emit() {
@@ -401,27 +420,30 @@ std::string FragmentWriter::emit() {
   const std::string uniform = uniforms();
   const std::string rows = held_ ? "" : row_values(std::vector<std::string>(c_.program.buffers.size()));
   const std::string met = held_ ? emit_meeting(c_, [&](const auto& statistics) { return row_values(statistics); }) : "";
-  const std::string ahead = prefetch(), body = fragment(), group = group_end(), last = end(), loads = load_issue(),
+  const std::string ahead = prefetch(), body = fragment(), group = group_end(), last = end(),
+                    told = !held_ && e_.held >= 0 ? rows_end() : std::string(), loads = load_issue(),
                     stores = store_issue(), copied = copy();
   states();
   return uniform +
          (held_ ? "\n// What runs on the same registers once the tiles beside this one have met.\nstruct Held {\n"
                 : "\n// The epilogue of one consumer: row r (0..ROWS) of a thread is row tile_row(t, r) of the "
                   "output.\nstruct Epilogue {\n") +
-         "  static constexpr bool keeps = " + (keeps() ? "true" : "false") + ";  // a value, in the accumulator\n" +
-         members_ +
+         constants() + members_ +
          "  // Before the main loop: what a tile needs from memory.\n"
          "  METHOD void begin(const Params& p, const Tile& t) {\n    u.load(p, t.batch);\n" +
          EpilogueCode::each_row(rows) + "    columns(p, t, 0);\n  }\n" +
          "  METHOD void columns(const Params& p, const Tile& t, int group) {\n" + ahead + "  }\n" +
          "  METHOD void advance() {\n" + advance_ + "  }\n" + "  METHOD void reset() {\n" + reset_ + "  }\n" +
-         (met.empty() ? "" : "  METHOD void meet(const Params& p, const Tile& t) {\n" + met + "  }\n") +
+         (held_ ? "  METHOD void meet(const Params& p, const Tile& t, int i) {\n" + met + "  }\n" : "") +
+         (!held_ && e_.held >= 0
+              ? "  METHOD void rows_end(const Params& p, const Tile& t, int i) {\n" + told + "  }\n"
+              : "") +
          "  METHOD void load(const Tile& t, u32 aux) {\n" + load_ + "  }\n" +
          "  METHOD void fragment(const Params& p, const Tile& t, int group, int i, int f, ACC (&acc)[PARTS][8], u32 d) "
          "{\n" +
          fragment_reset_ + body + "  }\n" + copied +
          "  METHOD void group_end(const Params& p, const Tile& t, int group) {\n" + group + "  }\n" +
-         "  METHOD void end(const Params& p, const Tile& t) {\n" + last + "  }\n};\n" + loads + stores;
+         "  METHOD void end(const Params& p, const Tile& t) {\n" + last + "  }\n" + loads + stores + "};\n";
 }
 
 }  // namespace

@@ -19,8 +19,7 @@ struct MainLoop {
   bool operator==(const MainLoop&) const = default;
 };
 
-// The epilogue as emitted: text of `struct Epilogue`, `aux_issue` and `store_issue`, of `Held`, `held_aux_issue` and
-// `held_store_issue` where tiles are held, and what Params must hold for it.
+// The epilogue as emitted: text of `struct Epilogue`, of `Held` where tiles are held, and what Params must hold for it.
 struct EpilogueText {
   std::string text;
   int maps = 0;   // tensor maps behind A's and B's: tile operands, then outputs

@@ -221,17 +221,15 @@ template <class S> DEVICE void fold_rows_told(const Params& p, const TileCoordin
     if (lane % lanes == 0 && own < to) tell(memory, folded_index(p, c.batch, row), x, tag);
   }
 }
-// A warp's rows, by the lanes that hold them.
-template <class S> DEVICE void hear_rows(const Params& p, const Tile& t, i64 memory, S (&x)[ROWS]) {
-  constexpr int rows = 8 * ROWS;  // number q is row q % 8 of a thread's r == q / 8
-  const int q = t.lane % rows;
-  const int row[1] = {min(t.row + q / 16 * 64 + t.warp * 16 + q % 16, p.m - 1)};
+// A warp's rows of 64, number i, by the lanes that hold them.
+template <class S> DEVICE void hear_rows(const Params& p, const Tile& t, int i, i64 memory, S (&x)[2]) {
+  const int row[1] = {min(t.row + i * 64 + t.warp * 16 + t.lane % 16, p.m - 1)};
   S all[1];
   hear(memory, folded_index(p, t.batch, 0), row, t.tag, all);
   Told<S> from, of;
   from.state = all[0];
   #pragma unroll
-  for (int r = 0; r < ROWS; ++r) {
+  for (int r = 0; r < 2; ++r) {
     #pragma unroll
     for (int w = 0; w < int(sizeof(S) / 4); ++w) of.word[w] = __shfl_sync(~0u, from.word[w], 8 * r + t.lane / 4);
     x[r] = of.state;

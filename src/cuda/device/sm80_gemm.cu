@@ -177,7 +177,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, THREADS == 128 ? 2 : 1) po
 #if AUX_STAGES
   #pragma unroll
   for (int s = 0; s < AUX_STAGES; ++s) {
-    if (s < GROUPS * MI) aux_issue(p, aux + s * AUX_BYTES, 0, tile.row + s % MI * 64, tile.col + s / MI * SUB_N, tile.batch);
+    if (s < GROUPS * MI) Epilogue::load_issue(p, aux + s * AUX_BYTES, 0, tile.row + s % MI * 64, tile.col + s / MI * SUB_N, tile.batch);
     copy_commit();
   }
 #endif
@@ -195,7 +195,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, THREADS == 128 ? 2 : 1) po
       __syncwarp();
       epilogue.load(tile, aux + subtile % AUX_STAGES * AUX_BYTES);
       __syncwarp();
-      if (next < GROUPS * MI) aux_issue(p, aux + next % AUX_STAGES * AUX_BYTES, 0, tile.row + next % MI * 64, tile.col + next / MI * SUB_N, tile.batch);
+      if (next < GROUPS * MI) Epilogue::load_issue(p, aux + next % AUX_STAGES * AUX_BYTES, 0, tile.row + next % MI * 64, tile.col + next / MI * SUB_N, tile.batch);
       copy_commit();
 #endif
       subtile_fragments(p, tile, epilogue, acc[i], group, i, d);
@@ -206,7 +206,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, THREADS == 128 ? 2 : 1) po
 #endif
 #if STORES
       __syncwarp();
-      store_issue(p, d, tile.row + i * 64, tile.col + group * SUB_N, tile.batch);
+      Epilogue::store_issue(p, d, tile.row + i * 64, tile.col + group * SUB_N, tile.batch);
       __syncwarp();
 #endif
     }

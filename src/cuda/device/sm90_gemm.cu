@@ -3,8 +3,8 @@ R"cuda(
 // consumer 0 and 1), two consumer warpgroups that multiply and run the epilogue. Ping-pong: the consumers take turns, each a
 // whole tile, so that one's epilogue hides under the other's main loop. Cooperative: each takes half the rows of every tile.
 //
-// Everything in capitals is a parameter of the variant, defined at the top of the emitted source; `Epilogue`, `aux_issue`,
-// `store_issue` are emitted. The epilogue's columns are the output's: with PARTS == 2 (a chunked accumulator) each
+// Everything in capitals is a parameter of the variant, defined at the top of the emitted source; `Epilogue` and `Held` are
+// emitted. The epilogue's columns are the output's: with PARTS == 2 (a chunked accumulator) each
 // comes from PARTS accumulator columns, which the B box interleaves in blocks of eight.
 
 constexpr int A_BYTES = BM * 128, B_BYTES = BN * 128;         // one stage: 128 bytes of K for each row
@@ -15,6 +15,11 @@ constexpr int SMEM_D = SMEM_B + STAGES * B_BYTES;
 constexpr int SMEM_AUX = SMEM_D + 2 * D_BUFFERS * D_BYTES;
 constexpr int SMEM_SCRATCH = SMEM_AUX + 2 * AUX_STAGES * AUX_BYTES;
 constexpr int SMEM_BARRIERS = SMEM_SCRATCH + 2 * SCRATCH_BYTES;
+
+// Subtile number s of a consumer's tile. One that is held is worked through 64 rows at a time: while it waits for what is known of
+// the first, it computes what it has to tell of the others, and while it waits for those, it finishes the first.
+struct Subtile { int group, i; };
+DEVICE Subtile subtile(int s) { return HOLDS ? Subtile{s % GROUPS, s / GROUPS} : Subtile{s / MI, s % MI}; }
 
 DEVICE void place_tile(const Params& p, Tile& tile, int t) {
   const TileCoordinate c = tile_coordinate(p, t, p.tiles_n);
@@ -65,15 +70,15 @@ DEVICE void load_aux(const Params& p, u32 ring, u32 full, u32 empty, int wg) {
   const int step = PINGPONG ? 2 * gridDim.x : gridDim.x;
   for (int t = blockIdx.x + (PINGPONG ? wg * gridDim.x : 0); t < p.tiles; t += step) {
     const TileCoordinate c = tile_coordinate(p, t, p.tiles_n);
-    const int row = c.m * BM + (PINGPONG ? 0 : wg * WG_ROWS), col = c.n * OUT_N;
     for (int n = 0; n < SUBTILES * (LOADS + HELD_LOADS); ++n) {
-      const int s = n % SUBTILES;
+      const Subtile s = subtile(n % SUBTILES);
+      const int row = c.m * BM + (PINGPONG ? 0 : wg * WG_ROWS) + s.i * 64, col = c.n * OUT_N + s.group * SUB_N;
       mbarrier_wait(empty + 8 * stage, phase ^ 1);
 #if LOADS
-      if (n < SUBTILES) aux_issue(p, ring + stage * AUX_BYTES, full + 8 * stage, row + s % MI * 64, col + s / MI * SUB_N, c.batch);
+      if (n < SUBTILES) Epilogue::load_issue(p, ring + stage * AUX_BYTES, full + 8 * stage, row, col, c.batch);
 #endif
 #if HELD_LOADS
-      if (n >= SUBTILES * LOADS) held_aux_issue(p, ring + stage * AUX_BYTES, full + 8 * stage, row + s % MI * 64, col + s / MI * SUB_N, c.batch);
+      if (n >= SUBTILES * LOADS) Held::load_issue(p, ring + stage * AUX_BYTES, full + 8 * stage, row, col, c.batch);
 #endif
       if (++stage == AUX_STAGES) stage = 0, phase ^= 1;
     }
@@ -87,6 +92,50 @@ DEVICE void fold_shares(const Params& p, u32 tag, int lane) {
   for (int t = blockIdx.x; t < p.tiles; t += gridDim.x) fold_share(p, tile_coordinate(p, t, p.tiles_n), tag, lane);
 }
 #endif
+
+// What a consumer's subtiles pass through: buffers in shared memory of its outputs, and stages of its tile operands.
+struct Passage {
+  u32 d, aux, full, empty;
+  int d_buffer, aux_stage;
+  u32 aux_phase;
+};
+
+template <class E> DEVICE void run_subtile(const Params& p, const Tile& tile, E& epilogue, ACC (&acc)[MI][BN / 2], int number, Passage& by) {
+  const Subtile s = subtile(number);
+  const int next = HOLDS ? number + 1 : number + MI;  // where other columns come
+  if (HOLDS || s.i == 0) {
+    epilogue.advance();
+    if (next < SUBTILES) epilogue.columns(p, tile, subtile(next).group);
+  }
+  const u32 d = by.d + by.d_buffer * D_BYTES;
+  if (E::stores) {
+    if (tile.lane == 0) tma_store_wait_read<D_BUFFERS - 1>();  // this buffer's last store has read it
+    __syncwarp();
+  }
+  if (E::loads) {
+    mbarrier_wait(by.full + 8 * by.aux_stage, by.aux_phase);
+    epilogue.load(tile, by.aux + by.aux_stage * AUX_BYTES);
+    __syncwarp();
+    if (tile.lane == 0) mbarrier_arrive(by.empty + 8 * by.aux_stage);
+    if (++by.aux_stage == AUX_STAGES) by.aux_stage = 0, by.aux_phase ^= 1;
+  }
+  subtile_fragments(p, tile, epilogue, acc[s.i], s.group, s.i, d);
+  if (s.i == MI - 1) epilogue.group_end(p, tile, s.group);
+  if (E::copies) {
+    __syncwarp();
+    epilogue.copy(p, tile, s.group, s.i, d);
+  }
+  if (E::stores) {
+    // Each warp stores the rows that it staged itself: no warp waits for another.
+    fence_async_shared();
+    __syncwarp();
+    if (tile.lane == 0) {
+      E::store_issue(p, d, tile.row + s.i * 64 + tile.warp * 16, tile.col + s.group * SUB_N, tile.batch);
+      tma_store_commit();
+    }
+    if (++by.d_buffer == D_BUFFERS) by.d_buffer = 0;
+  }
+}
 
 // Registers of 65536: those of the consumers hold the accumulators.
 constexpr int PRODUCER_REGISTERS = 40, CONSUMER_REGISTERS = 232;
@@ -138,11 +187,9 @@ extern "C" __global__ void __launch_bounds__(384, 1) postlude_gemm(const __grid_
   } else {
     registers_grow<CONSUMER_REGISTERS>();
     const int wg = warpgroup - 1, lane = lane_id(), k_blocks = p.k_blocks;
-    const u32 own_d = smem + SMEM_D + wg * D_BUFFERS * D_BYTES, own_barrier = 1 + wg, order = 3;
-    const u32 own_aux = smem + SMEM_AUX + wg * AUX_STAGES * AUX_BYTES;
-    const u32 own_full = aux_full + 8 * AUX_STAGES * wg, own_empty = aux_empty + 8 * AUX_STAGES * wg;
-    int d_buffer = 0, aux_stage = 0;
-    u32 aux_phase = 0;
+    const u32 own_barrier = 1 + wg, order = 3;
+    Passage by = {smem + SMEM_D + wg * D_BUFFERS * D_BYTES, smem + SMEM_AUX + wg * AUX_STAGES * AUX_BYTES,
+                  aux_full + 8 * AUX_STAGES * wg, aux_empty + 8 * AUX_STAGES * wg, 0, 0, 0};
     Epilogue epilogue;
     Tile tile;
 #if HOLDS
@@ -230,84 +277,27 @@ extern "C" __global__ void __launch_bounds__(384, 1) postlude_gemm(const __grid_
 #endif
 
       epilogue.reset();
-      #pragma unroll
-      for (int group = 0; group < GROUPS; ++group) {
-        epilogue.advance();
-        if (group + 1 < GROUPS) epilogue.columns(p, tile, group + 1);
-        #pragma unroll
-        for (int i = 0; i < MI; ++i) {
-          const u32 d = own_d + d_buffer * D_BYTES;
-#if STORES
-          if (lane == 0) tma_store_wait_read<D_BUFFERS - 1>();  // this buffer's last store has read it
-          __syncwarp();
-#endif
-#if LOADS
-          mbarrier_wait(own_full + 8 * aux_stage, aux_phase);
-          epilogue.load(tile, own_aux + aux_stage * AUX_BYTES);
-          __syncwarp();
-          if (lane == 0) mbarrier_arrive(own_empty + 8 * aux_stage);
-          if (++aux_stage == AUX_STAGES) aux_stage = 0, aux_phase ^= 1;
-#endif
-          subtile_fragments(p, tile, epilogue, acc[i], group, i, d);
-          if (i == MI - 1) epilogue.group_end(p, tile, group);
-#if COPIES
-          __syncwarp();
-          epilogue.copy(p, tile, group, i, d);
-#endif
-#if STORES
-          // Each warp stores the rows that it staged itself: no warp waits for another.
-          fence_async_shared();
-          __syncwarp();
-          if (lane == 0) {
-            store_issue(p, d, tile.row + i * 64 + warp * 16, tile.col + group * SUB_N, tile.batch);
-            tma_store_commit();
-          }
-          if (++d_buffer == D_BUFFERS) d_buffer = 0;
-#endif
-        }
-      }
-      epilogue.end(p, tile);
 #if HOLDS
       // The same once more, when all tiles with these rows have told what they have of them. All blocks run (a cooperative
       // launch), and those beside each other take their tiles at the same time (blocks() in schedule.cpp): whoever is waited for
       // comes.
+      #pragma unroll
+      for (int s = 0; s < SUBTILES; ++s) {
+        run_subtile(p, tile, epilogue, acc, s, by);
+        if (subtile(s).group == GROUPS - 1) epilogue.rows_end(p, tile, subtile(s).i);
+      }
+      epilogue.end(p, tile);
       Held held;
       held.begin(p, tile);
-      held.meet(p, tile);
       #pragma unroll
-      for (int group = 0; group < GROUPS; ++group) {
-        held.advance();
-        if (group + 1 < GROUPS) held.columns(p, tile, group + 1);
-        #pragma unroll
-        for (int i = 0; i < MI; ++i) {
-          const u32 d = own_d + d_buffer * D_BYTES;
-#if HELD_STORES
-          if (lane == 0) tma_store_wait_read<D_BUFFERS - 1>();
-          __syncwarp();
-#endif
-#if HELD_LOADS
-          mbarrier_wait(own_full + 8 * aux_stage, aux_phase);
-          held.load(tile, own_aux + aux_stage * AUX_BYTES);
-          __syncwarp();
-          if (lane == 0) mbarrier_arrive(own_empty + 8 * aux_stage);
-          if (++aux_stage == AUX_STAGES) aux_stage = 0, aux_phase ^= 1;
-#endif
-          subtile_fragments(p, tile, held, acc[i], group, i, d);
-#if HELD_COPIES
-          __syncwarp();
-          held.copy(p, tile, group, i, d);
-#endif
-#if HELD_STORES
-          fence_async_shared();
-          __syncwarp();
-          if (lane == 0) {
-            held_store_issue(p, d, tile.row + i * 64 + warp * 16, tile.col + group * SUB_N, tile.batch);
-            tma_store_commit();
-          }
-          if (++d_buffer == D_BUFFERS) d_buffer = 0;
-#endif
-        }
+      for (int s = 0; s < SUBTILES; ++s) {
+        if (subtile(s).group == 0) held.meet(p, tile, subtile(s).i);
+        run_subtile(p, tile, held, acc, s, by);
       }
+#else
+      #pragma unroll
+      for (int s = 0; s < SUBTILES; ++s) run_subtile(p, tile, epilogue, acc, s, by);
+      epilogue.end(p, tile);
 #endif
     }
 #if STORES || HELD_STORES
