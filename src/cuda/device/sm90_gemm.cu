@@ -284,7 +284,10 @@ extern "C" __global__ void __launch_bounds__(384, 1) postlude_gemm(const __grid_
       #pragma unroll
       for (int s = 0; s < SUBTILES; ++s) {
         run_subtile(p, tile, epilogue, acc, s, by);
-        if (subtile(s).group == GROUPS - 1) epilogue.rows_end(p, tile, subtile(s).i);
+        if (subtile(s).group == GROUPS - 1) {
+          epilogue.rows_end(p, tile, subtile(s).i);
+          move_nothing_across(p.tiles < 0);  // else it is told late
+        }
       }
       epilogue.end(p, tile);
       Held held;
