@@ -36,26 +36,21 @@ std::string right_hand_side(const lower::Phase& phase, ValueId id, const Place& 
   return code;
 }
 
-namespace {
-
-// Whether a value is known to be NaN or between the bounds of vec_log_normal: clamped.
-bool is_normal(const lower::Phase& phase, ValueId id) {
+bool is_clamped(const lower::Phase& phase, ValueId id, double least, double most) {
   const Instruction& i = phase.code[id];
   if (i.op != Op::call || !i.function->prelude || i.function->name != "clamp" || i.guard >= 0) return false;
   return std::all_of(i.args.begin() + 1, i.args.end(), [&](ValueId bound) {
     const Instruction& b = phase.code[bound];
-    return b.op == Op::constant && b.literal.value() >= 0x1p-126 && b.literal.value() <= 0x1p+126;
+    return b.op == Op::constant && b.literal.value() >= least && b.literal.value() <= most;
   });
 }
-
-}  // namespace
 
 std::string vector_form(const lower::Phase& phase, const Instruction& i) {
   if (i.guard >= 0 || i.type != DType::f32) return {};
   for (const ValueId arg : i.args) {
     if (phase.code[arg].type != DType::f32) return {};
   }
-  if (i.op == Op::log && is_normal(phase, i.args[0])) return "vec_log_normal";
+  if (i.op == Op::log && is_clamped(phase, i.args[0], 0x1p-126, 0x1p+126)) return "vec_log_normal";
   if (i.op == Op::exp || i.op == Op::log || i.op == Op::div) return "vec_" + std::string(info(i.op).id);
   if (i.op == Op::call && has_native_form(*i.function)) return "vec_" + i.function->name;
   return {};

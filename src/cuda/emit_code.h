@@ -52,6 +52,8 @@ struct Resolve {
                                           const Place& place, const std::string& value, bool unit_stride);
 // The accumulator where it lies in memory as `source`; its four words are as a buffer's.
 [[nodiscard]] std::string load_accumulator(DType source, const lower::Access& access, int word, const Place& place);
+// Whether a value is known to be NaN or in [least, most]: clamped.
+[[nodiscard]] bool is_clamped(const lower::Phase& phase, lower::ValueId id, double least, double most);
 // The form of an instruction that takes eight elements at once (vector.cu): "vec_log"; else "".
 [[nodiscard]] std::string vector_form(const lower::Phase& phase, const lower::Instruction& instruction);
 

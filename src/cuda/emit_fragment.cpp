@@ -57,6 +57,7 @@ class FragmentWriter {
   std::string store_issue();
   std::string copy();
   void states();
+  void logarithms();
   Resolve resolve(Level where, const Place& place, const Place& inside);
   [[nodiscard]] int bytes(BufferId buffer) const { return static_cast<int>(size_of(c_.dtype(buffer))); }
 
@@ -227,6 +228,11 @@ std::string FragmentWriter::fragment() {
       const std::string v = "v" + str(id);
       code += "    bool " + v + "[8];\n    EACH " + v + "[e] = columns[e / 4 * 2 + e % 2] == as_column(" +
               resolve.value(label) + ");\n";
+    } else if (std::any_of(code_.logarithms.begin(), code_.logarithms.end(), [&](const auto& l) { return l.value == id; })) {
+      const std::string v = "v" + str(id), x = "factors" + str(id);
+      code += "    float " + v + "[8], " + x + "[8];\n    EACH " + x +
+              "[e] = in_columns[e / 4 * 2 + e % 2] && in_rows[e / 2 % 2] ? " + resolve.value(phase_.code[id].args[0]) +
+              " : 1.f;\n    log" + str(id) + ".add(" + x + ");\n    EACH " + v + "[e] = 0.f;\n";
     } else if (value(id).weight) {
       const auto& args = phase_.code[id].args;
       const std::string v = "v" + str(id);
@@ -293,6 +299,14 @@ void FragmentWriter::states() {
   }
 }
 
+// Sums of logarithms beside them.
+void FragmentWriter::logarithms() {
+  for (const auto& l : code_.logarithms) {
+    const std::string log = "log" + str(l.value);
+    members_ += "  LogSum " + log + ";\n", reset_ += "    " + log + ".reset();\n";
+  }
+}
+
 // The states of a subtile's columns: folded over the consumer's rows, then written.
 std::string FragmentWriter::group_end() {
   std::string write, read;
@@ -331,6 +345,11 @@ std::string FragmentWriter::rows_end() {
 // The states of a tile's rows and of all of it.
 std::string FragmentWriter::end() {
   std::string code, write, read;
+  for (const auto& l : code_.logarithms) {
+    const std::string s = c_.reducers[l.reduction].type, red = "red" + str(l.reduction);
+    code += "    " + red + " = " + s + "::combine(" + red + ", " + s + "::lift(" + (l.negative ? "-" : "") + "log" +
+            str(l.value) + ".value()));\n";
+  }
   for (std::size_t r = 0; r < phase_.reductions.size(); ++r) {
     const std::string s = c_.reducers[r].type, red = "red" + str(r), shared = "all" + str(r);
     if (e_.partials[r].across == Across::rows && e_.held < 0) {
@@ -424,6 +443,7 @@ std::string FragmentWriter::emit() {
                     told = !held_ && e_.held >= 0 ? rows_end() : std::string(), loads = load_issue(),
                     stores = store_issue(), copied = copy();
   states();
+  logarithms();
   return uniform +
          (held_ ? "\n// What runs on the same registers once the tiles beside this one have met.\nstruct Held {\n"
                 : "\n// The epilogue of one consumer: row r (0..ROWS) of a thread is row tile_row(t, r) of the "

@@ -81,6 +81,7 @@ class Planner {
  private:
   void accumulator();
   void values(FragmentCode& code);
+  void logarithms();
   void tile_operands(FragmentCode& code);
   void stores(FragmentCode& code);
   void reductions();
@@ -126,6 +127,7 @@ FragmentPlan Planner::run(bool may_hold) {
   const bool held = e_.held >= 0;
   values(plan_.first);
   if (held) values(plan_.held);
+  logarithms();
   tile_operands(plan_.first);
   if (held) tile_operands(plan_.held);
   stores(plan_.first);
@@ -181,6 +183,43 @@ void Planner::values(FragmentCode& code) {
     value.label = label_of(code, i);
   }
   for (const Reduction& r : phase.reductions) e_.needs.operations += operations(r);
+}
+
+// Logarithms that are only added up, found from each sum over the tile by way of additions. A factor's own rounding is
+// as large as that of one more multiplication, so it must have one: it is a quotient, an exponential or a function.
+void Planner::logarithms() {
+  const Phase& phase = *plan_.first.phase;
+  std::vector<int> uses(phase.code.size());
+  for (const ValueId value : leaving(plan_.first)) ++uses[value];
+  for (std::size_t id = 0; id < phase.code.size(); ++id) {
+    if (!plan_.first.values[id].wanted) continue;
+    for (const ValueId arg : phase.code[id].args) ++uses[arg];
+  }
+  for (std::size_t r = 0; r < phase.reductions.size(); ++r) {
+    const Reduction& reduction = phase.reductions[r];
+    if (reduction.reducer != Reducer::sum || reduction.type != DType::f32 || reduced(reduction) != Across::all) continue;
+    std::vector<std::pair<ValueId, bool>> terms;  // and whether they are subtracted
+    for (const auto& piece : reduction.pieces) terms.emplace_back(piece.args[0], false);
+    while (!terms.empty()) {
+      const auto [id, negative] = terms.back();
+      terms.pop_back();
+      const Instruction& i = phase.code[id];
+      if (uses[id] != 1 || i.guard >= 0 || level_of(i.axes) != Level::element) continue;
+      switch (i.op) {
+        case Op::add: terms.emplace_back(i.args[0], negative); [[fallthrough]];
+        case Op::fma: terms.emplace_back(i.args.back(), negative); break;
+        case Op::sub: terms.emplace_back(i.args[0], negative); terms.emplace_back(i.args[1], !negative); break;
+        case Op::neg: terms.emplace_back(i.args[0], !negative); break;
+        case Op::log: {
+          if (!is_clamped(phase, i.args[0], 0x1p-15, 0x1p+15)) break;
+          const Op of = phase.code[phase.code[i.args[0]].args[0]].op;
+          if (of == Op::call || of == Op::div || of == Op::exp) plan_.first.logarithms.push_back({id, r, negative});
+          break;
+        }
+        default: break;
+      }
+    }
+  }
 }
 
 // A row operand whose columns are neighbours in memory: read one subtile ahead, so that its latency, which no other

@@ -101,6 +101,14 @@ struct FragmentCode {
   int first_store = 0;                      // which of FusedEpilogue::stored is the first
   std::vector<const lower::Store*> direct;  // from registers
 
+  // Logarithms of clamped values that nothing asks for but a sum over the tile: the sum takes that of their product.
+  struct Logarithm {
+    lower::ValueId value;
+    std::size_t reduction;
+    bool negative;
+  };
+  std::vector<Logarithm> logarithms;
+
   // Which load an access is; -1: none.
   [[nodiscard]] int load_of(const lower::Access& access) const;
 };

@@ -104,6 +104,20 @@ template <class S, int N> DEVICE void softmax_add(S& s, const float (&x)[N]) {
   s.c0 = m, s.c1 = sum;
 }
 
+// A sum of logarithms is that of a product, kept as a number in [2/3, 4/3] and a power of two: three instructions an element for
+// eighteen (bce at 16384 x 4096 x 1024: @@). Eight factors at a time, each in [2^-15, 2^15] or NaN.
+struct LogSum {
+  float product;
+  int exponent;
+  METHOD void reset() { product = 1.f, exponent = 0; }
+  METHOD void add(const float (&x)[8]) {
+    const float all = product * ((x[0] * x[1]) * (x[2] * x[3])) * ((x[4] * x[5]) * (x[6] * x[7]));
+    const int i = log_exponent(all);
+    product = all * __uint_as_float(0x3f800000u - u32(i)), exponent += i >> 23;
+  }
+  METHOD float value() const { return fmaf(float(exponent), 0x1.62e43p-1f, logf(product)); }
+};
+
 // Several elements of one mean and variance at a time.
 template <class S, int N> DEVICE void welford_add(S& s, const float (&x)[N], const bool (&in)[N]) {
   S block = S::identity();
