@@ -162,8 +162,8 @@ std::string FinishWriter::meeting(const std::function<std::string(const std::vec
   std::vector<std::string> statistics(c_.program.buffers.size());
   for (std::size_t r = 0; r < phase_.reductions.size(); ++r) {
     const std::string s = c_.reducers[r].type, name = "s" + str(r);
-    code += "    " + s + " all" + str(r) + "[2];\n    hear_rows(p, t, i, p.word[" + str(e_.partials[r].word) + "], all" +
-            str(r) + ");\n";
+    code += "    " + s + " all" + str(r) + "[2];\n    hear_rows(p, t, i, p.word[" + str(e_.partials[r].word) +
+            "], all" + str(r) + ");\n";
     for (std::size_t k = 0; k < phase_.reductions[r].results.size(); ++k) {
       if (const BufferId b = phase_.reductions[r].results[k]; b >= 0) statistics[b] = c_.reducers[r].component(name, k);
     }

@@ -23,8 +23,8 @@ struct EpilogueCode {
   [[nodiscard]] FusedEpilogue& host() { return plan.epilogue; }
   [[nodiscard]] const lower::Phase& phase() const { return *plan.first.phase; }
   [[nodiscard]] DType dtype(lower::BufferId buffer) const { return program.buffers[buffer].dtype; }
-  // Statements for each row r of a thread, or for those among 64 rows number i: `row` is its number, `row_in` where loads
-  // are clamped to. Empty for none.
+  // Statements for each row r of a thread, or for those among 64 rows number i: `row` is its number, `row_in` where
+  // loads are clamped to. Empty for none.
   [[nodiscard]] static std::string each_row(const std::string& statements, bool of_i = false);
   // A load or a count at a place.
   std::string leaf(const lower::Instruction& i, const Place& place);

@@ -138,8 +138,10 @@ std::string FragmentWriter::reduce(std::size_t r) {
               state + ", " + all + "[s]);\n    }\n";
       continue;
     }
-    const BlockAddition a =
-        c_.reducers[r].addition({.size = size, .index = "q", .in = in, .ordered = rows}, args, state);
+    const Block block{.size = size, .index = "q", .in = in, .ordered = rows};
+    const auto factor = [&](int k) { return name(phase_.code[piece.args[0]].args[k], Level::element); };
+    const BlockAddition a = value(piece.args[0]).folded ? c_.reducers[r].products(block, factor(0), factor(1), state)
+                                                        : c_.reducers[r].addition(block, args, state);
     code += "    #pragma unroll\n    for (int s = 0; s < " + states + "; ++s) {\n      " + a.declared +
             "\n      #pragma unroll\n      for (int q = 0; q < " + size + "; ++q) {\n        const int e = " + element +
             ";\n        " + a.filled + "\n      }\n      " + a.added + "\n    }\n";
@@ -228,11 +230,15 @@ std::string FragmentWriter::fragment() {
       const std::string v = "v" + str(id);
       code += "    bool " + v + "[8];\n    EACH " + v + "[e] = columns[e / 4 * 2 + e % 2] == as_column(" +
               resolve.value(label) + ");\n";
-    } else if (std::any_of(code_.logarithms.begin(), code_.logarithms.end(), [&](const auto& l) { return l.value == id; })) {
+    } else if (std::any_of(code_.logarithms.begin(), code_.logarithms.end(),
+                           [&](const auto& l) { return l.value == id; })) {
       const std::string v = "v" + str(id), x = "factors" + str(id);
-      code += "    float " + v + "[8], " + x + "[8];\n    EACH " + x +
+      code += "    float " + x + "[8];\n    EACH " + x +
               "[e] = in_columns[e / 4 * 2 + e % 2] && in_rows[e / 2 % 2] ? " + resolve.value(phase_.code[id].args[0]) +
-              " : 1.f;\n    log" + str(id) + ".add(" + x + ");\n    EACH " + v + "[e] = 0.f;\n";
+              " : 1.f;\n    log" + str(id) + ".add(" + x + ");\n";
+      if (!value(id).folded) code += "    float " + v + "[8];\n    EACH " + v + "[e] = 0.f;\n";
+    } else if (value(id).folded) {
+      continue;
     } else if (value(id).weight) {
       const auto& args = phase_.code[id].args;
       const std::string v = "v" + str(id);
@@ -354,9 +360,10 @@ std::string FragmentWriter::end() {
     const std::string s = c_.reducers[r].type, red = "red" + str(r), shared = "all" + str(r);
     if (e_.partials[r].across == Across::rows && e_.held < 0) {
       code += "    #pragma unroll\n    for (int r = 0; r < ROWS; ++r) {\n      const " + s + " x = combine_lanes<" + s +
-              ">(" + red + "[r], 1, 4);\n      const int row = tile_row(t, r);\n"
-              "      if (t.lane % 4 == 0 && row < p.m) " + c_.partials(r, s) +
-              "[((i64)t.batch * p.tiles_n + t.tile_n) * p.m + row] = x;\n    }\n";
+              ">(" + red +
+              "[r], 1, 4);\n      const int row = tile_row(t, r);\n"
+              "      if (t.lane % 4 == 0 && row < p.m) " +
+              c_.partials(r, s) + "[((i64)t.batch * p.tiles_n + t.tile_n) * p.m + row] = x;\n    }\n";
     } else if (e_.partials[r].across == Across::all) {
       write += "    " + s + "* " + shared + " = shared_pointer<" + s + ">(t.scratch + " + str(e_.partials[r].scratch) +
                ");\n    {\n      const " + s + " x = fold_lanes<" + s + ">(" + red +
@@ -400,14 +407,14 @@ std::string FragmentWriter::load_issue() {
     const std::string condition = from.guard >= 0 ? "if (!u.v" + str(from.guard) + ") " : "";
     guarded = guarded || from.guard >= 0;
     expect += "    " + condition + "bytes += " + str(64 * bytes(from.buffer)) + " * SUB_N;\n";
-    load += "    " + condition + "subtile_load<" + size + ">(p.map[" + str(2 + code_.first_load + k) + "], slot + " + at +
-            ", bar, row, " + map_column(from.columns) + ", p.word[" + str(e_.word(from.buffer) + 1) +
+    load += "    " + condition + "subtile_load<" + size + ">(p.map[" + str(2 + code_.first_load + k) + "], slot + " +
+            at + ", bar, row, " + map_column(from.columns) + ", p.word[" + str(e_.word(from.buffer) + 1) +
             "] ? batch : 0);\n";
   }
   if (load.empty()) return {};
   return "  DEVICE_STATIC void load_issue(const Params& p, u32 slot, u32 bar, int row, int col, int batch) {\n" +
-         std::string(guarded ? "    " + uniform() + " u;\n    u.load(p, batch);\n" : "") + "    u32 bytes = 0;\n" + expect +
-         "    mbarrier_expect(bar, bytes);\n" + load + "  }\n";
+         std::string(guarded ? "    " + uniform() + " u;\n    u.load(p, batch);\n" : "") + "    u32 bytes = 0;\n" +
+         expect + "    mbarrier_expect(bar, bytes);\n" + load + "  }\n";
 }
 
 std::string FragmentWriter::store_issue() {
@@ -455,9 +462,8 @@ std::string FragmentWriter::emit() {
          "  METHOD void columns(const Params& p, const Tile& t, int group) {\n" + ahead + "  }\n" +
          "  METHOD void advance() {\n" + advance_ + "  }\n" + "  METHOD void reset() {\n" + reset_ + "  }\n" +
          (held_ ? "  METHOD void meet(const Params& p, const Tile& t, int i) {\n" + met + "  }\n" : "") +
-         (!held_ && e_.held >= 0
-              ? "  METHOD void rows_end(const Params& p, const Tile& t, int i) {\n" + told + "  }\n"
-              : "") +
+         (!held_ && e_.held >= 0 ? "  METHOD void rows_end(const Params& p, const Tile& t, int i) {\n" + told + "  }\n"
+                                 : "") +
          "  METHOD void load(const Tile& t, u32 aux) {\n" + load_ + "  }\n" +
          "  METHOD void fragment(const Params& p, const Tile& t, int group, int i, int f, ACC (&acc)[PARTS][8], u32 d) "
          "{\n" +

@@ -79,6 +79,13 @@ BlockAddition ReducerText::addition(const Block& block, const std::vector<std::s
           "block_add" + into + ");"};
 }
 
+BlockAddition ReducerText::products(const Block& block, const std::string& a, const std::string& b,
+                                    const std::string& state) const {
+  const std::string size = "[" + block.size + "]", at = "[" + block.index + "] = " + block.in + " ? ";
+  return {"float x" + size + ", y" + size + ";", "x" + at + a + " : 0.f, y" + at + b + " : 0.f;",
+          state + " = " + type + "::combine(" + state + ", " + lift({"dot(x, y)"}) + ");"};
+}
+
 std::string ReducerText::component(const std::string& state, std::size_t k) const {
   const std::string member = state + ".c" + str(k);
   return components[k] == DType::boolean ? "(" + member + " != 0)" : member;

@@ -38,6 +38,9 @@ struct ReducerText {
   // A block whose elements' values are `args` into a state called `state`.
   [[nodiscard]] BlockAddition addition(const Block& block, const std::vector<std::string>& args,
                                        const std::string& state) const;
+  // The same into a sum, where an element is the product of two values.
+  [[nodiscard]] BlockAddition products(const Block& block, const std::string& a, const std::string& b,
+                                       const std::string& state) const;
   // Result component k of a state called `state`.
   [[nodiscard]] std::string component(const std::string& state, std::size_t k) const;
 };

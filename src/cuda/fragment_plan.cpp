@@ -81,7 +81,7 @@ class Planner {
  private:
   void accumulator();
   void values(FragmentCode& code);
-  void logarithms();
+  void sums();
   void tile_operands(FragmentCode& code);
   void stores(FragmentCode& code);
   void reductions();
@@ -127,7 +127,7 @@ FragmentPlan Planner::run(bool may_hold) {
   const bool held = e_.held >= 0;
   values(plan_.first);
   if (held) values(plan_.held);
-  logarithms();
+  sums();
   tile_operands(plan_.first);
   if (held) tile_operands(plan_.held);
   stores(plan_.first);
@@ -185,30 +185,42 @@ void Planner::values(FragmentCode& code) {
   for (const Reduction& r : phase.reductions) e_.needs.operations += operations(r);
 }
 
-// Logarithms that are only added up, found from each sum over the tile by way of additions. A factor's own rounding is
-// as large as that of one more multiplication, so it must have one: it is a quotient, an exponential or a function.
-void Planner::logarithms() {
+// What is only added up: products are, by fused multiply-adds; and logarithms, found from a sum over the tile by way of
+// additions. A factor's own rounding is as large as that of one more multiplication, so it must have one: it is a
+// quotient, an exponential or a function.
+void Planner::sums() {
   const Phase& phase = *plan_.first.phase;
+  std::vector<FragmentCode::Value>& values = plan_.first.values;
   std::vector<int> uses(phase.code.size());
   for (const ValueId value : leaving(plan_.first)) ++uses[value];
   for (std::size_t id = 0; id < phase.code.size(); ++id) {
-    if (!plan_.first.values[id].wanted) continue;
+    if (!values[id].wanted) continue;
     for (const ValueId arg : phase.code[id].args) ++uses[arg];
   }
+  const auto only_summed = [&](ValueId id) {
+    const Instruction& i = phase.code[id];
+    return uses[id] == 1 && i.guard < 0 && i.type == DType::f32 && level_of(i.axes) == Level::element;
+  };
   for (std::size_t r = 0; r < phase.reductions.size(); ++r) {
     const Reduction& reduction = phase.reductions[r];
-    if (reduction.reducer != Reducer::sum || reduction.type != DType::f32 || reduced(reduction) != Across::all) continue;
+    if (reduction.reducer != Reducer::sum || reduction.type != DType::f32) continue;
     std::vector<std::pair<ValueId, bool>> terms;  // and whether they are subtracted
-    for (const auto& piece : reduction.pieces) terms.emplace_back(piece.args[0], false);
+    for (const auto& piece : reduction.pieces) {
+      values[piece.args[0]].folded = only_summed(piece.args[0]) && phase.code[piece.args[0]].op == Op::mul;
+      if (reduced(reduction) == Across::all) terms.emplace_back(piece.args[0], false);
+    }
     while (!terms.empty()) {
       const auto [id, negative] = terms.back();
       terms.pop_back();
       const Instruction& i = phase.code[id];
-      if (uses[id] != 1 || i.guard >= 0 || level_of(i.axes) != Level::element) continue;
+      if (!only_summed(id)) continue;
       switch (i.op) {
         case Op::add: terms.emplace_back(i.args[0], negative); [[fallthrough]];
         case Op::fma: terms.emplace_back(i.args.back(), negative); break;
-        case Op::sub: terms.emplace_back(i.args[0], negative); terms.emplace_back(i.args[1], !negative); break;
+        case Op::sub:
+          terms.emplace_back(i.args[0], negative);
+          terms.emplace_back(i.args[1], !negative);
+          break;
         case Op::neg: terms.emplace_back(i.args[0], !negative); break;
         case Op::log: {
           if (!is_clamped(phase, i.args[0], 0x1p-15, 0x1p+15)) break;
@@ -217,6 +229,13 @@ void Planner::logarithms() {
           break;
         }
         default: break;
+      }
+    }
+    for (const auto& piece : reduction.pieces) {
+      const Instruction& i = phase.code[piece.args[0]];
+      for (const auto& logarithm : plan_.first.logarithms) {
+        if (i.op == Op::fma && i.args[2] == logarithm.value)
+          values[piece.args[0]].folded = values[logarithm.value].folded = true;
       }
     }
   }

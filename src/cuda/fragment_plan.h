@@ -79,6 +79,7 @@ struct FragmentCode {
     bool wanted = false;        // some store or reduction needs it
     bool prefetched = false;    // a row operand, read one subtile ahead
     lower::ValueId label = -1;  // it is n_index() == this i64 of the row: compared in 32 bits
+    bool folded = false;        // no code of its own: a sum takes it as a product, or as one of its logarithms
     bool weight = false;        // it is exp(x - m) / s of an online softmax {m, s} of x; its arguments are x - m and s
   };
   std::vector<Value> values;  // one an instruction of the phase
@@ -101,7 +102,8 @@ struct FragmentCode {
   int first_store = 0;                      // which of FusedEpilogue::stored is the first
   std::vector<const lower::Store*> direct;  // from registers
 
-  // Logarithms of clamped values that nothing asks for but a sum over the tile: the sum takes that of their product.
+  // Logarithms of clamped values that nothing asks for but a sum over the tile: the sum takes that of their product,
+  // and where they stood is 0.
   struct Logarithm {
     lower::ValueId value;
     std::size_t reduction;

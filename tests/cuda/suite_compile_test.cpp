@@ -99,6 +99,41 @@ TEST(Chunk, RunsOnTheProductsFragments) {
   }
 }
 
+// A sum takes products by fused multiply-adds, and the logarithm of a product for those of its factors: where it alone
+// asks for them, and where factors are clamped (eight of them stay in range) and have a rounding of their own.
+TEST(Sums, TakeProductsAndLogarithmsApart) {
+  Target target;
+  target.device = Device::cuda;
+  target.isa = "sm_90a";
+  const auto counts = [&](const std::string& body) {
+    const std::string text = "def f(acc, x: tile[f32], r: row[f32]):\n    " + body + "\n    return y\n";
+    const std::string source = postlude::compile(Gemm{.a = DType::bf16, .b = DType::bf16}, parse(text), target)
+                                   .explain(ExplainPart::source, 512, 512, 512);
+    const auto count = [&](const std::string& word) {
+      int found = 0;
+      for (std::size_t at = source.find(word); at != source.npos; at = source.find(word, at + 1)) ++found;
+      return found;
+    };
+    return std::pair(count("lift(dot(x, y))"), count(".add(factors"));
+  };
+  using Counts = std::pair<int, int>;
+  const std::string p = "p = clamp(sigmoid(acc), 0.001, 0.999); ";
+  EXPECT_EQ(counts("y: f32 = sum(acc * x)"), Counts(1, 0));
+  EXPECT_EQ(counts("y: f32 = sum(acc * r, axis=1)"), Counts(1, 0));
+  EXPECT_EQ(counts("y: f32 = sum(acc * acc, axis=0)"), Counts(1, 0));
+  EXPECT_EQ(counts("y: f32 = sum(acc * x) + sum(acc * x, axis=1)"), Counts(0, 0)) << "both ask for the product";
+  EXPECT_EQ(counts("y: f32 = max(acc * x)"), Counts(0, 0));
+  EXPECT_EQ(counts(p + "y: f32 = sum(log(p))"), Counts(0, 1));
+  EXPECT_EQ(counts(p + "y: f32 = sum((x - 1) * acc + log(p))"), Counts(1, 1));
+  EXPECT_EQ(counts(p + "y: f32 = sum(x - log(p))"), Counts(0, 1));
+  EXPECT_EQ(counts(p + "y: f32 = sum(x * log(p))"), Counts(1, 0)) << "a weight stands before it";
+  EXPECT_EQ(counts(p + "y: f32 = sum(log(p), axis=1)"), Counts(0, 0)) << "a row's";
+  EXPECT_EQ(counts(p + "y: f32 = sum(log(p)) + log(p)"), Counts(0, 0)) << "asked for twice";
+  EXPECT_EQ(counts("y: f32 = sum(log(clamp(x, 0.001, 0.999)))"), Counts(0, 0)) << "an exact factor";
+  EXPECT_EQ(counts("y: f32 = sum(log(clamp(sigmoid(acc), 0.00001, 0.999)))"), Counts(0, 0)) << "eight are out of range";
+  EXPECT_EQ(counts("y: f32 = sum(log(sigmoid(acc)))"), Counts(0, 0));
+}
+
 // A tuple's components have types of their own, over rows and over columns.
 TEST(Combiner, OfSeveralTypesCompiles) {
   if (compiler_version().empty()) GTEST_SKIP() << describe_compiler();

@@ -104,8 +104,21 @@ template <class S, int N> DEVICE void softmax_add(S& s, const float (&x)[N]) {
   s.c0 = m, s.c1 = sum;
 }
 
-// A sum of logarithms is that of a product, kept as a number in [2/3, 4/3] and a power of two: three instructions an element for
-// eighteen (bce at 16384 x 4096 x 1024: @@). Eight factors at a time, each in [2^-15, 2^15] or NaN.
+// A sum of products, by fused multiply-adds (bce: 0.2105 ms for 0.212); no more than four wait for each other.
+template <int n> DEVICE float dot(const float (&a)[n], const float (&b)[n]) {
+  constexpr int chain = n < 4 ? n : 4;
+  float x[n / chain];
+  #pragma unroll
+  for (int c = 0; c < n / chain; ++c) {
+    x[c] = a[c * chain] * b[c * chain];
+    #pragma unroll
+    for (int i = 1; i < chain; ++i) x[c] = fmaf(a[c * chain + i], b[c * chain + i], x[c]);
+  }
+  return n > 4 ? x[0] + x[n / chain - 1] : x[0];
+}
+
+// A sum of logarithms is that of a product, kept as a number in [2/3, 4/3] and a power of two: two instructions an element for
+// eighteen (bce at 16384 x 4096 x 1024: 0.209 ms for 0.255). Eight factors at a time, each in [2^-15, 2^15] or NaN.
 struct LogSum {
   float product;
   int exponent;

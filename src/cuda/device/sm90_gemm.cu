@@ -16,8 +16,9 @@ constexpr int SMEM_AUX = SMEM_D + 2 * D_BUFFERS * D_BYTES;
 constexpr int SMEM_SCRATCH = SMEM_AUX + 2 * AUX_STAGES * AUX_BYTES;
 constexpr int SMEM_BARRIERS = SMEM_SCRATCH + 2 * SCRATCH_BYTES;
 
-// Subtile number s of a consumer's tile. One that is held is worked through 64 rows at a time: while it waits for what is known of
-// the first, it computes what it has to tell of the others, and while it waits for those, it finishes the first.
+// Subtile number s of a consumer's tile. One that is held is worked through 64 rows at a time: what it has to tell of the first is
+// on its way while it computes that of the others, and while it waits for theirs it finishes the first (rmsnorm at 16384 x 4096 x
+// 1024 0.218 ms for 0.225, softmax 0.230 for 0.232).
 struct Subtile { int group, i; };
 DEVICE Subtile subtile(int s) { return HOLDS ? Subtile{s % GROUPS, s / GROUPS} : Subtile{s / MI, s % MI}; }
 
