@@ -57,7 +57,7 @@ std::string operation(Op op, const std::vector<std::string>& a, DType argument) 
     case Op::bit_and: return binary(boolean ? "&&" : "&", a);
     case Op::bit_or: return binary(boolean ? "||" : "|", a);
     case Op::bit_not: return (boolean ? "!" : "~") + a[0];
-    case Op::where: return "(" + a[0] + " ? " + a[1] + " : " + a[2] + ")";
+    case Op::where: return "op_where(" + a[0] + ", " + a[1] + ", " + a[2] + ")";
     case Op::floor:
     case Op::ceil:
     case Op::round:

@@ -86,6 +86,22 @@ TEST(Integers, HaveTheBitsOfTheCpu) {
   }
 }
 
+// 0 times a negative number, where a compiler chooses between two constants.
+TEST(Zeros, KeepTheirSign) {
+  if (const std::string why = missing(); !why.empty()) GTEST_SKIP() << why;
+  DeviceProblem problem(Gemm{.a = DType::bf16, .b = DType::bf16},
+                        parse("def f(acc):\n    y0: f32 = (acc > 3) * -1.0\n    y1: f32 = -where(acc > 3, 1.0, 0.0)\n"
+                              "    y2: f32 = where(acc > 3, 0.0, 1.0) * -2.0\n    t: f32 = max(acc, axis=1)\n"
+                              "    y3: f32 = (t > 9) * -1.0\n    return y0, y1, y2, t, y3\n"),
+                        Shape{1, 200, 144, 320}, {.elements = Elements::whole});
+  for (const char* schedule : {"", "mma"}) {
+    Call call = problem.compile(schedule).bind(problem.bindings());
+    problem.poison();
+    call.run();
+    EXPECT_EQ(problem.outputs(), problem.outputs_on_cpu()) << call.describe();
+  }
+}
+
 // Every legal kind of schedule gives the same bits.
 TEST(Schedules, GiveTheSameBits) {
   if (const std::string why = missing(); !why.empty()) GTEST_SKIP() << why;

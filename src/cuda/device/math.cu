@@ -39,7 +39,13 @@ DEVICE int op_max(int a, int b) { return a > b ? a : b; }
 DEVICE i64 op_max(i64 a, i64 b) { return a > b ? a : b; }
 DEVICE bool op_max(bool a, bool b) { return a || b; }
 
+DEVICE int op_where(bool c, int a, int b) { return c ? a : b; }
+DEVICE i64 op_where(bool c, i64 a, i64 b) { return c ? a : b; }
+DEVICE bool op_where(bool c, bool a, bool b) { return c ? a : b; }
+
 #ifndef POSTLUDE_HOST
+// What it gives is hidden: of -1 and -0, which `where(c, 1, 0) * -1` is folded to, ptxas 13.0 makes integers, and 0 of -0.
+DEVICE float op_where(bool c, float a, float b) { float r = c ? a : b; asm("" : "+f"(r)); return r; }
 // NaN wins; -0 is below +0.
 DEVICE float op_min(float a, float b) { float r; asm("min.NaN.f32 %0, %1, %2;" : "=f"(r) : "f"(a), "f"(b)); return r; }
 DEVICE float op_max(float a, float b) { float r; asm("max.NaN.f32 %0, %1, %2;" : "=f"(r) : "f"(a), "f"(b)); return r; }
@@ -158,7 +164,7 @@ template <typename T> DEVICE int to_u8(T x) { return min(max(to_i32(x), 0), 255)
 template <typename T> DEVICE bool to_boolean(T x) { return x != T(0); }
 DEVICE float to_f32(float x) { return x; }
 DEVICE float to_f32(int x) { return float(x); }
-DEVICE float to_f32(bool x) { return x ? 1.f : 0.f; }
+DEVICE float to_f32(bool x) { return op_where(x, 1.f, 0.f); }
 DEVICE float to_f32(i64 x) { return float(x); }
 
 // Philox4x32-10 at an element's coordinates; 24 bits in [0, 1).

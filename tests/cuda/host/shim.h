@@ -290,6 +290,7 @@ static inline unsigned short f32x2_to_e5m2(float a, float b) {
   return (unsigned short)(f32_to_e5m2(a) | f32_to_e5m2(b) << 8);
 }
 // NaN wins; -0 is below +0.
+static inline float op_where(bool c, float a, float b) { return c ? a : b; }
 static inline float op_min(float a, float b) {
   return a != a ? a : b != b ? b : a == b ? (signbit(a) ? a : b) : a < b ? a : b;
 }
