@@ -221,20 +221,17 @@ class Bound_ final : public BoundCall {
         std::max<std::int64_t>(1, whole ? pass.columns : std::min(pass.columns, run.blocking->column_block));
     run.over_batches = shape_.batch > 1 && run.blocking->units < 4 * threads();
     run.kept = output_for_accumulators(run);
+    if (run.kept >= 0) keep_accumulators(*run.blocking, shape_of(product_of(pass, 0)));
     run.thread_scratch = round_up(static_cast<std::int64_t>(run.blocking->thread_bytes), line);
-    run.shared_scratch = run.kept >= 0 ? 0 : round_up(static_cast<std::int64_t>(run.blocking->shared_bytes), line);
+    run.shared_scratch = round_up(static_cast<std::int64_t>(run.blocking->shared_bytes), line);
   }
 
   // An output as large as the accumulator, of which nothing is written before a later phase of the pass has its rows:
-  // collected accumulators wait there instead of passing through memory of their own. rmsnorm and softmax at 512 x 3072
-  // x 768 then take 0.97 of the time.
+  // accumulators of whole rows wait there instead of passing through memory of their own. rmsnorm and softmax at 512 x
+  // 3072 x 768 then take 0.97 of the time, rmsnorm at 2048 x 2048 x 64 0.92.
   [[nodiscard]] lower::BufferId output_for_accumulators(const PassRun& run) const {
     const Program& program = compiled_->program;
-    const Blocking& blocking = *run.blocking;
-    if (blocking.order != Order::collected || blocking.splits > 1 || run.pass.pieces.count > 1 || shape_.n % 16 != 0 ||
-        program.accumulator != DType::f32) {
-      return -1;
-    }
+    if (!may_keep(*run.blocking, shape_of(product_of(run.pass, 0))) || program.accumulator != DType::f32) return -1;
     const std::vector<lower::Phase>& phases = program.phases;
     for (lower::BufferId i = 0; i < static_cast<lower::BufferId>(buffers_.size()); ++i) {
       const Buffer& buffer = program.buffers[i];

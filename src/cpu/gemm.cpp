@@ -335,18 +335,20 @@ struct Runner {
                  });
   }
 
+  std::uint32_t* kept(std::int64_t row) const { return static_cast<std::uint32_t*>(options.kept) + row * acc_row; }
+
   void pack_all(int thread) const {
     pack_part(product.b, layout, thread, options.threads, reinterpret_cast<std::uint32_t*>(options.shared_scratch),
               own<char>(thread, scratch.gather));
   }
   void run_rows(int thread) const {
-    std::uint32_t* const acc = own<std::uint32_t>(thread, scratch.acc);
     const std::int64_t column_blocks = layout.column_blocks();
     const std::int64_t together = blocking.row_block / row_group;
     for_own_rows(thread, row_groups(product.m), 1, [&](std::int64_t, std::int64_t first, std::int64_t end, bool) {
       for (std::int64_t group = first; group < end; group += together) {
         const std::int64_t row0 = group * row_group;
         const std::int64_t row1 = std::min(std::min(end, group + together) * row_group, product.m);
+        std::uint32_t* const acc = options.kept ? kept(row0) : own<std::uint32_t>(thread, scratch.acc);
         for (std::int64_t c = 0; c < column_blocks; ++c) {
           region(thread, c, 0, layout.k_blocks(), row0, row1,
                  {acc + c * layout.column_block, false, false, c + 1 < column_blocks});
@@ -361,8 +363,7 @@ struct Runner {
 
   // Where the accumulators of row0 and the rows behind it are collected.
   std::uint32_t* collected(std::int64_t row0) const {
-    if (options.kept) return static_cast<std::uint32_t*>(options.kept) + row0 * acc_row;
-    return reinterpret_cast<std::uint32_t*>(options.shared_scratch);
+    return options.kept ? kept(row0) : reinterpret_cast<std::uint32_t*>(options.shared_scratch);
   }
 
   // Rows [row0, row1) <= row_block of them.

@@ -64,8 +64,8 @@ enum class Order : std::uint8_t {
   blocks,     // a block is handed on by the thread that finished it, at once
   collected,  // all columns of row_block rows are computed into shared scratch, then handed on with whole rows: for
               // statistics over N that are used again, and for sums split over K, whose parts are added on the way
-  rows,       // the same by the thread alone, for as few rows as stay in its L2: B is packed once, into shared scratch.
-              // Statistics over N where B is small enough for L3
+  rows,       // the same by the thread alone, for as few rows as stay in its L2 (more where they are kept): B is packed
+              // once, into shared scratch. Statistics over N where B is small enough for L3
 };
 
 // Sizes are in elements. Made by choose_blocking.
@@ -75,6 +75,7 @@ struct Blocking {
   bool thin = false;    // m <= max_thin_rows: B is read once as it lies, without packing
   bool turned = false;  // few rows of A, and B contiguous in K: the product of B's columns, as they lie, by A's rows,
                         // packed in B's stead
+  bool kept = false;    // accumulators are kept in an output (RunOptions::kept)
   int splits = 1;       // parts of K that are summed apart (collected)
   std::int64_t k_block = 0;       // elements of K that are multiplied before the next; a multiple of 16
   std::int64_t column_block = 0;  // columns of one piece in a block
@@ -92,6 +93,9 @@ struct Blocking {
 // Throws Error unsupported when the types do not go together. `whole_rows` asks for that order; otherwise the shape
 // decides.
 [[nodiscard]] Blocking choose_blocking(const ProductShape& shape, Isa isa, bool whole_rows = false);
+// Whether an output may keep the accumulators (RunOptions::kept), and what changes where one does.
+[[nodiscard]] bool may_keep(const Blocking& blocking, const ProductShape& shape);
+void keep_accumulators(Blocking& blocking, const ProductShape& shape);
 
 // ---- B packed once ------------------------------------------------------------------------------------------------
 
@@ -149,9 +153,8 @@ struct RunOptions {
   std::byte* thread_scratch = nullptr;
   std::size_t thread_scratch_stride = 0;
   std::byte* shared_scratch = nullptr;
-  // Order collected, one split and one piece of a multiple of 16 columns: accumulators are kept here instead of in
-  // shared scratch, (m, n) at [m * kept_row + n]: an output that nothing reads or writes before its block's
-  // accumulators are used.
+  // Blocking::kept: accumulators are kept here instead of in scratch, (m, n) at [m * kept_row + n]: an output that
+  // nothing reads or writes before its block's accumulators are used.
   void* kept = nullptr;
   std::int64_t kept_row = 0;
   // One of the two. `direct` needs f32 accumulators, and one piece.

@@ -31,8 +31,10 @@ std::vector<ColumnRun> column_runs(const lower::ColumnMap& map, std::int64_t wid
 
 namespace {
 
-// A strip is this many elements: slots of 4 KB, of which L1 holds several.
-constexpr std::int64_t usual_strip = 1024;
+// A strip is this many elements: slots of 8 KB, of which L1 holds a few. With 2048 for 1024 half as many begin, each
+// behind stores that still wait for memory: at 2048 x 2048 x 64, one thread, softmax and xent take 0.93 of the time,
+// bce 0.96, rmsnorm 0.97, bias_gelu_res_aux 0.99; where K is large nothing changes.
+constexpr std::int64_t usual_strip = 2048;
 // Where only one step touches the elements nothing is kept in L1, and a longer strip hides more of the memory's
 // latency: a stream's row sum reads 8.1 GB/s, and 7.4 in strips of 1024 (each a page, at whose end the processor stops
 // prefetching).
