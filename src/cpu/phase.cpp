@@ -1,4 +1,5 @@
-// Building a PhaseExecutor: where every value stands, and the steps of each level.
+// Building a PhaseExecutor: where every value stands, and the steps of each level. It is longer than most because all
+// of that is decided by one builder.
 #include "cpu/phase.h"
 
 #include <algorithm>
@@ -154,21 +155,73 @@ class PhaseBuilder {
     stored_directly_.assign(phase_.stores.size(), false);
     for (const Instruction& instruction : phase_.code) to_.guarded_ = to_.guarded_ || instruction.guard >= 0;
     to_.sources_.resize(phase_.code.size());
-    // Differences that nothing reads but one exponential, of the same level: one step computes both.
-    only_exponentiated_.assign(phase_.code.size(), false);
     readers_.assign(phase_.code.size(), 0);
     for (const Instruction& instruction : phase_.code) {
       for (const ValueId arg : instruction.args) ++readers_[arg];
       if (instruction.guard >= 0) ++readers_[instruction.guard];
     }
     lower::for_each_use(phase_, [&](ValueId v) { ++readers_[v]; });
-    for (const Instruction& x : phase_.code) {
-      if (x.op != Op::exp || x.guard >= 0) continue;
-      const ValueId v = x.args[0];
-      const Instruction& difference = phase_.code[v];
-      only_exponentiated_[v] = difference.op == Op::sub && difference.type == DType::f32 && difference.guard < 0 &&
-                               readers_[v] == 1 && difference.axes == x.axes;
+    absorbs_.assign(phase_.code.size(), -1);
+    absorbed_.assign(phase_.code.size(), false);
+    const auto size = static_cast<ValueId>(phase_.code.size());
+    for (ValueId v = 0; v < size; ++v) {
+      if (phase_.code[v].op == Op::exp) absorb(v, 0, Op::sub);
     }
+    for (ValueId v = 0; v < size; ++v) {
+      const Op op = phase_.code[v].op;
+      if (op != Op::add && op != Op::sub && op != Op::mul) continue;
+      absorb(v, 0, Op::cast);
+      if (op != Op::sub) absorb(v, 1, Op::cast);
+      // A step of three arguments asks for no memory and sums nothing on the way.
+      const auto reduced = [&](const lower::Reduction& reduction) {
+        return std::any_of(reduction.pieces.begin(), reduction.pieces.end(), [&](const lower::Reduction::Piece& piece) {
+          return std::find(piece.args.begin(), piece.args.end(), v) != piece.args.end();
+        });
+      };
+      if (op == Op::mul && set_.stream == nullptr &&
+          std::none_of(phase_.reductions.begin(), phase_.reductions.end(), reduced)) {
+        absorb(v, 0, Op::mul);
+      }
+    }
+  }
+
+  // The step of v computes its argument i too, where that is an `op` of the same level that nothing else reads.
+  // rmsnorm of 2048 x 2048 x 64, one thread: 0.91 of the time. In L1, ns an element: rounding to bf16 0.18, a sum 0.10,
+  // both at once 0.21; two products 0.17, at once 0.13.
+  void absorb(ValueId v, std::size_t i, Op op) {
+    const Instruction& x = phase_.code[v];
+    const ValueId u = x.args[i];
+    const Instruction& inner = phase_.code[u];
+    if (inner.op != op || x.type != DType::f32 || inner.type != DType::f32 || x.guard >= 0 || inner.guard >= 0 ||
+        inner.axes != x.axes || readers_[u] != 1 || absorbed_[v] || absorbs_[v] >= 0 || absorbs_[u] >= 0) {
+      return;
+    }
+    if (op == Op::cast && (inner.dtype != DType::bf16 || inner.round != Round::nearest_even ||
+                           phase_.code[inner.args[0]].type != DType::f32)) {
+      return;
+    }
+    absorbs_[v] = u;
+    absorbed_[u] = true;
+  }
+
+  void place_with_absorbed(ValueId v) {
+    const Instruction& x = phase_.code[v];
+    const Instruction& inner = phase_.code[absorbs_[v]];
+    const StripTable& table = *set_.table;
+    Draft made = draft(Step::Kind::apply, level_of(x.axes), v);
+    made.arguments = inner.args;
+    if (inner.op == Op::sub) {
+      made.step.function = table.exp_difference;
+    } else if (inner.op == Op::mul) {
+      made.step.function = table.product;
+      made.arguments.push_back(x.args[1]);
+    } else {
+      made.step.function = x.op == Op::add   ? table.rounded_add
+                           : x.op == Op::sub ? table.rounded_sub
+                                             : table.rounded_mul;
+      made.arguments.push_back(x.args[x.args[0] == absorbs_[v] ? 1 : 0]);
+    }
+    drafts_.push_back(std::move(made));
   }
 
   [[nodiscard]] int local_of(lower::BufferId buffer) const {
@@ -234,6 +287,7 @@ class PhaseBuilder {
     Source& source = to_.sources_[v];
     source.level = level;
     source.type = instruction.type;
+    if (absorbed_[v]) return;
     switch (instruction.op) {
       case Op::constant:
         source.where = Source::Where::slot;
@@ -275,21 +329,6 @@ class PhaseBuilder {
         drafts_.push_back(std::move(made));
         break;
       }
-      case Op::sub:
-        if (only_exponentiated_[v]) return;
-        place_operation(v);
-        break;
-      case Op::exp: {
-        const ValueId x = instruction.args[0];
-        if (!only_exponentiated_[x]) {
-          place_operation(v);
-          break;
-        }
-        Draft made = draft(Step::Kind::apply, level, v, set_.table->exp_difference);
-        made.arguments = phase_.code[x].args;
-        drafts_.push_back(std::move(made));
-        break;
-      }
       case Op::call: {
         const NativeStrip* own = find_native(*set_.table, instruction.function->name);
         const bool prelude = instruction.function->prelude && own != nullptr;
@@ -303,7 +342,10 @@ class PhaseBuilder {
         drafts_.push_back(std::move(made));
         break;
       }
-      default: place_operation(v); break;
+      default:
+        if (absorbs_[v] >= 0) place_with_absorbed(v);
+        else place_operation(v);
+        break;
     }
     source.where = Source::Where::slot;
     store_in_place_of_slot(v);
@@ -550,7 +592,9 @@ class PhaseBuilder {
   std::vector<ValueId> constants_;
   std::vector<int> store_of_;
   std::vector<int> readers_;
-  std::vector<bool> stored_directly_, only_exponentiated_;
+  std::vector<ValueId> absorbs_;  // per value: the argument that its step computes too, or -1
+  std::vector<bool> absorbed_;    // whether it is one
+  std::vector<bool> stored_directly_;
   bool in_place_ = false;
 };
 

@@ -107,7 +107,9 @@ struct StripTable {
   StripFn cast[compute_types][dtype_count];
   StripFn copy[compute_types];
   StripFn random;
-  StripFn exp_difference;  // exp(a - b), of f32
+  StripFn exp_difference;                         // exp(a - b), of f32
+  StripFn rounded_add, rounded_sub, rounded_mul;  // of f32: a, rounded to bf16, and b
+  StripFn product;                                // a * b * c, of f32
   ReduceFn along[strip_reducers][compute_types];
   ReduceFn across[strip_reducers][compute_types];
   // Takes states instead of elements, in across's form, where that is not across itself.

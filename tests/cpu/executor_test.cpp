@@ -166,6 +166,19 @@ def guarded(acc, beta: scalar, c: tile):
     D: f32 = acc + scaled(beta, c)
     return D
 )"},
+    {"absorbed", R"(
+def absorbed(acc, z: tile, c: col, r: row):
+    OA: f32 = cast(acc, bf16) + z
+    OB: f32 = r - cast(acc * c, bf16)
+    OC: f32 = cast(acc - c, bf16) - r
+    OE: f32 = z * cast(acc + 2.0, bf16)
+    OF: f32 = acc * c * r * z * 0.5
+    OG: f32 = cast(acc + 1.0, bf16) * r * c
+    OH: f32 = exp(cast(acc + 3.0, bf16) - z)
+    OI: f32 = sum(acc * z * c, axis=1)
+    OJ: f32 = exp(cast(acc * 0.5, bf16) + cast(z, bf16))
+    return OA, OB, OC, OE, OF, OG, OH, OI, OJ
+)"},
 };
 
 class Executor : public testing::TestWithParam<cpu::Isa> {

@@ -222,6 +222,41 @@ TEST_P(Strips, TheExtremeOfARowPropagatesNanAndOrdersZeros) {
   }
 }
 
+// One step for two operations gives the bits of two steps.
+TEST_P(Strips, TwoOperationsInOneGiveTheBitsOfBoth) {
+  constexpr std::int64_t rows = 3, n = 131;
+  std::mt19937 random(9);
+  std::normal_distribution<float> some;
+  std::vector<float> data[3];
+  for (std::vector<float>& x : data) {
+    x.resize(rows * n);
+    for (float& value : x) value = some(random);
+  }
+  const auto run = [&](StripFn function, std::initializer_list<StripArg> args) {
+    std::vector<float> out(rows * n);
+    Strip strip;
+    strip.rows = rows;
+    strip.columns = strip.out_row_stride = n;
+    strip.args = args.begin();
+    strip.out = out.data();
+    function(strip);
+    return out;
+  };
+  const auto op = [&](Op which) { return table().ops[static_cast<int>(which)][0]; };
+  const StripArg a{data[0].data(), n, 1};
+  for (const StripArg& b :
+       {StripArg{data[1].data(), n, 1}, StripArg{data[1].data(), 1, 0}, StripArg{data[1].data(), 0, 1}}) {
+    const std::vector<float> rounded = run(table().cast[0][static_cast<int>(DType::bf16)], {a});
+    const StripArg r{rounded.data(), n, 1};
+    EXPECT_EQ(run(table().rounded_add, {a, b}), run(op(Op::add), {r, b}));
+    EXPECT_EQ(run(table().rounded_sub, {a, b}), run(op(Op::sub), {r, b}));
+    EXPECT_EQ(run(table().rounded_mul, {a, b}), run(op(Op::mul), {r, b}));
+    const std::vector<float> scaled = run(op(Op::mul), {a, b});
+    const StripArg c{data[2].data(), 0, 1};
+    EXPECT_EQ(run(table().product, {a, b, c}), run(op(Op::mul), {StripArg{scaled.data(), n, 1}, c}));
+  }
+}
+
 // What a function adds up while it computes is the sum of its results, whether they are kept or not, and asking for
 // memory changes nothing.
 TEST_P(Strips, FunctionsSumTheirResults) {
