@@ -139,13 +139,13 @@ ReducerText emit_reducer(const lower::Phase& phase, const lower::Reduction& r, i
     case Reducer::welford:
       identity = {"0.f", "0.f", "0.f"};
       lifted = {"x0", "0.f", "1.f"};
-      // Chan, Golub and LeVeque 1979.
+      // Chan, Golub and LeVeque 1979. Around an infinite mean there is no variance, whichever came last.
       combine =
           "    const float n = a.c2 + b.c2, share = n > 0.f ? op_div(b.c2, n) : 0.f, d = b.c0 - a.c0;\n"
           "    // Infinite means have no distance.\n"
           "    const float mean = d - d == 0.f ? fmaf(d, share, a.c0) : fmaf(b.c0, share, a.c0 * (1.f - share));\n"
           "    return {b.c2 > 0.f ? mean : a.c0,\n"
-          "            b.c2 > 0.f ? (a.c1 + b.c1) + d * d * (a.c2 * share) : a.c1, n};\n";
+          "            b.c2 > 0.f ? (a.c1 + b.c1) + (d * d * (a.c2 * share) + (mean - mean)) : a.c1, n};\n";
       break;
     case Reducer::custom: {
       std::string declared, arguments, combined;
