@@ -102,6 +102,18 @@ TEST(Zeros, KeepTheirSign) {
   }
 }
 
+// A tile is held, and what is kept of it needs no product: the compiler knows that it is 1.
+TEST(Held, ConstantIsKept) {
+  if (const std::string why = missing(); !why.empty()) GTEST_SKIP() << why;
+  DeviceProblem problem(Gemm{.a = DType::bf16, .b = DType::bf16},
+                        parse("def f(acc):\n    c = 100.0 >= 2\n    v = where(c, c, max(tanh(acc), acc))\n"
+                              "    y: s8 = v * rsqrt(mean(v * v, axis=1) + 1e-06)\n    return y\n"),
+                        Shape{1, 511, 65, 65}, {.elements = Elements::whole});
+  EXPECT_NE(problem.schedule().find("held"), std::string::npos) << problem.schedule();
+  problem.run();
+  EXPECT_EQ(problem.outputs(), problem.outputs_on_cpu()) << problem.schedule();
+}
+
 // Every legal kind of schedule gives the same bits.
 TEST(Schedules, GiveTheSameBits) {
   if (const std::string why = missing(); !why.empty()) GTEST_SKIP() << why;

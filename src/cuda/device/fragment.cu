@@ -186,8 +186,10 @@ template <int size> DEVICE void fragment_store(u32 subtile, const Tile& t, int f
 }
 
 // The emitted epilogue on a subtile of a consumer's accumulators, 16 columns at a time: `acc` is that of 64 rows, number `i`.
-// What it keeps of an element goes back to where its (first) accumulator was.
-template <class E> DEVICE void subtile_fragments(const Params& p, const Tile& tile, E& epilogue, ACC (&acc)[WG_COLUMNS / 2], int group, int i, u32 d) {
+// What it keeps of an element goes to where its (first) accumulator was, in another array: where nothing asks for the products
+// themselves, ptxas 13.0 takes other registers for what was written over them.
+template <class E>
+DEVICE void subtile_fragments(const Params& p, const Tile& tile, E& epilogue, const ACC (&acc)[WG_COLUMNS / 2], ACC (&kept)[WG_COLUMNS / 2], int group, int i, u32 d) {
   #pragma unroll
   for (int f = 0; f < SUB_N / 16; ++f) {
     const auto at = [&](int x, int e) { return 4 * (((group * SUB_N + f * 16) / 8 + e / 4) * PARTS + x) + e % 4; };
@@ -199,7 +201,7 @@ template <class E> DEVICE void subtile_fragments(const Params& p, const Tile& ti
     epilogue.fragment(p, tile, group, i, f, part, d);
     if (E::keeps) {
       #pragma unroll
-      for (int e = 0; e < 8; ++e) acc[at(0, e)] = part[0][e];
+      for (int e = 0; e < 8; ++e) kept[at(0, e)] = part[0][e];
     }
 #if APART
     move_nothing_across(p.tiles < 0);

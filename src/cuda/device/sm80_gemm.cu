@@ -198,7 +198,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, THREADS == 128 ? 2 : 1) po
       if (next < GROUPS * MI) Epilogue::load_issue(p, aux + next % AUX_STAGES * AUX_BYTES, 0, tile.row + next % MI * 64, tile.col + next / MI * SUB_N, tile.batch);
       copy_commit();
 #endif
-      subtile_fragments(p, tile, epilogue, acc[i], group, i, d);
+      subtile_fragments(p, tile, epilogue, acc[i], acc[i], group, i, d);
       if (i == MI - 1) epilogue.group_end(p, tile, group);
 #if COPIES
       __syncwarp();

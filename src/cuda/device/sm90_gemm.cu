@@ -101,7 +101,7 @@ struct Passage {
   u32 aux_phase;
 };
 
-template <class E> DEVICE void run_subtile(const Params& p, const Tile& tile, E& epilogue, ACC (&acc)[MI][BN / 2], int number, Passage& by) {
+template <class E> DEVICE void run_subtile(const Params& p, const Tile& tile, E& epilogue, const ACC (&acc)[MI][BN / 2], ACC (&kept)[MI][BN / 2], int number, Passage& by) {
   const Subtile s = subtile(number);
   const int next = HOLDS ? number + 1 : number + MI;  // where other columns come
   if (HOLDS || s.i == 0) {
@@ -120,7 +120,7 @@ template <class E> DEVICE void run_subtile(const Params& p, const Tile& tile, E&
     if (tile.lane == 0) mbarrier_arrive(by.empty + 8 * by.aux_stage);
     if (++by.aux_stage == AUX_STAGES) by.aux_stage = 0, by.aux_phase ^= 1;
   }
-  subtile_fragments(p, tile, epilogue, acc[s.i], s.group, s.i, d);
+  subtile_fragments(p, tile, epilogue, acc[s.i], kept[s.i], s.group, s.i, d);
   if (s.i == MI - 1) epilogue.group_end(p, tile, s.group);
   if (E::copies) {
     __syncwarp();
@@ -206,6 +206,13 @@ extern "C" __global__ void __launch_bounds__(384, 1) postlude_gemm(const __grid_
       epilogue.begin(p, tile);
 
       ACC acc[MI][BN / 2];
+#if HOLDS
+      // Else what the last tile left would be wanted until here, beside what was kept of it.
+      #pragma unroll
+      for (int i = 0; i < MI; ++i)
+        #pragma unroll
+        for (int j = 0; j < BN / 2; ++j) acc[i][j] = 0;
+#endif
       // Main loop. k block number `sequence * k_blocks + kb` of this CTA lies in stage (number % STAGES).
       const u32 first = u32(sequence) * k_blocks;
       int stage = first % STAGES, previous = 0;
@@ -282,9 +289,10 @@ extern "C" __global__ void __launch_bounds__(384, 1) postlude_gemm(const __grid_
       // The same once more, when all tiles with these rows have told what they have of them. All blocks run (a cooperative
       // launch), and those beside each other take their tiles at the same time (blocks() in schedule.cpp): whoever is waited for
       // comes.
+      ACC kept[MI][BN / 2];
       #pragma unroll
       for (int s = 0; s < SUBTILES; ++s) {
-        run_subtile(p, tile, epilogue, acc, s, by);
+        run_subtile(p, tile, epilogue, acc, kept, s, by);
         if (subtile(s).group == GROUPS - 1) {
           epilogue.rows_end(p, tile, subtile(s).i);
           move_nothing_across(p.tiles < 0);  // else it is told late
@@ -296,11 +304,11 @@ extern "C" __global__ void __launch_bounds__(384, 1) postlude_gemm(const __grid_
       #pragma unroll
       for (int s = 0; s < SUBTILES; ++s) {
         if (subtile(s).group == 0) held.meet(p, tile, subtile(s).i);
-        run_subtile(p, tile, held, acc, s, by);
+        run_subtile(p, tile, held, kept, kept, s, by);
       }
 #else
       #pragma unroll
-      for (int s = 0; s < SUBTILES; ++s) run_subtile(p, tile, epilogue, acc, s, by);
+      for (int s = 0; s < SUBTILES; ++s) run_subtile(p, tile, epilogue, acc, acc, s, by);
       epilogue.end(p, tile);
 #endif
     }
