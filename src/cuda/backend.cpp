@@ -139,7 +139,7 @@ class Key {
 // subtile, runs out of registers, and then computes one after another, each waiting for itself. 16 columns at a time,
 // bce (50 instructions an element) took at 16384 x 4096 x K: 256 0.180 ms for 0.201, 1024 0.258 for 0.287, 2048 0.430
 // for 0.449. Where it hides under the main loop its speed is in the products' way: at 4096^3 0.200 for 0.192. On one
-// H200.
+// H200. (Logarithms that become one product's are counted as if they stayed: bce at 1024 then 0.213 for 0.221.)
 bool apart(const EpilogueNeeds& needs, const Schedule& schedule, std::int64_t k) {
   return is_long(needs) && (schedule.mma || k < 48 * std::int64_t{needs.operations});
 }

@@ -12,6 +12,10 @@ using lower::Phase;
 using lower::Program;
 using lower::ValueId;
 
+// Whether element e of a fragment lies in a column, in a row, in both.
+constexpr const char *in_column = "in_columns[e / 4 * 2 + e % 2]", *in_row = "in_rows[e / 2 % 2]",
+                     *in_both = "in_columns[e / 4 * 2 + e % 2] && in_rows[e / 2 % 2]";
+
 // The code of one phase: that behind the main loop, or the one that is held.
 class FragmentWriter {
  public:
@@ -57,7 +61,6 @@ class FragmentWriter {
   std::string store_issue();
   std::string copy();
   void states();
-  void logarithms();
   Resolve resolve(Level where, const Place& place, const Place& inside);
   [[nodiscard]] int bytes(BufferId buffer) const { return static_cast<int>(size_of(c_.dtype(buffer))); }
 
@@ -121,8 +124,7 @@ std::string FragmentWriter::reduce(std::size_t r) {
   const std::string states = rows ? "2" : columns ? "4" : "1", size = rows ? "4" : columns ? "2" : "8";
   const std::string element = rows ? "q / 2 * 4 + s * 2 + q % 2" : columns ? "s / 2 * 4 + q * 2 + s % 2" : "q";
   const std::string state = "red" + str(r) + (rows ? "[2 * i + s]" : columns ? "[4 * f + s]" : "");
-  const std::string in_n = "in_columns[e / 4 * 2 + e % 2]", in_m = "in_rows[e / 2 % 2]";
-  const std::string in = rows ? in_n : columns ? in_m : in_n + " && " + in_m;
+  const std::string in = rows ? in_column : columns ? in_row : in_both;
   std::string code;
   for (const auto& piece : phase_.reductions[r].pieces) {
     std::vector<std::string> args;
@@ -233,9 +235,8 @@ std::string FragmentWriter::fragment() {
     } else if (std::any_of(code_.logarithms.begin(), code_.logarithms.end(),
                            [&](const auto& l) { return l.value == id; })) {
       const std::string v = "v" + str(id), x = "factors" + str(id);
-      code += "    float " + x + "[8];\n    EACH " + x +
-              "[e] = in_columns[e / 4 * 2 + e % 2] && in_rows[e / 2 % 2] ? " + resolve.value(phase_.code[id].args[0]) +
-              " : 1.f;\n    log" + str(id) + ".add(" + x + ");\n";
+      code += "    float " + x + "[8];\n    EACH " + x + "[e] = " + in_both + " ? " +
+              resolve.value(phase_.code[id].args[0]) + " : 1.f;\n    log" + str(id) + ".add(" + x + ");\n";
       if (!value(id).folded) code += "    float " + v + "[8];\n    EACH " + v + "[e] = 0.f;\n";
     } else if (value(id).folded) {
       continue;
@@ -251,7 +252,7 @@ std::string FragmentWriter::fragment() {
   for (const lower::Store* store : code_.direct) {
     const BufferId b = store->access.buffer;
     code +=
-        "    EACH if (in_columns[e / 4 * 2 + e % 2] && in_rows[e / 2 % 2]) " +
+        std::string("    EACH if (") + in_both + ") " +
         store_statement(c_.program, store->access, e_.word(b), each, resolve.value(store->value), c_.places[b].unit) +
         "\n";
   }
@@ -303,10 +304,6 @@ void FragmentWriter::states() {
         break;
     }
   }
-}
-
-// Sums of logarithms beside them.
-void FragmentWriter::logarithms() {
   for (const auto& l : code_.logarithms) {
     const std::string log = "log" + str(l.value);
     members_ += "  LogSum " + log + ";\n", reset_ += "    " + log + ".reset();\n";
@@ -359,11 +356,9 @@ std::string FragmentWriter::end() {
   for (std::size_t r = 0; r < phase_.reductions.size(); ++r) {
     const std::string s = c_.reducers[r].type, red = "red" + str(r), shared = "all" + str(r);
     if (e_.partials[r].across == Across::rows && e_.held < 0) {
-      code += "    #pragma unroll\n    for (int r = 0; r < ROWS; ++r) {\n      const " + s + " x = combine_lanes<" + s +
-              ">(" + red +
-              "[r], 1, 4);\n      const int row = tile_row(t, r);\n"
-              "      if (t.lane % 4 == 0 && row < p.m) " +
-              c_.partials(r, s) + "[((i64)t.batch * p.tiles_n + t.tile_n) * p.m + row] = x;\n    }\n";
+      code += EpilogueCode::each_row("      const " + s + " x = combine_lanes<" + s + ">(" + red +
+                                     "[r], 1, 4);\n      if (t.lane % 4 == 0 && row < p.m) " + c_.partials(r, s) +
+                                     "[((i64)t.batch * p.tiles_n + t.tile_n) * p.m + row] = x;\n");
     } else if (e_.partials[r].across == Across::all) {
       write += "    " + s + "* " + shared + " = shared_pointer<" + s + ">(t.scratch + " + str(e_.partials[r].scratch) +
                ");\n    {\n      const " + s + " x = fold_lanes<" + s + ">(" + red +
@@ -429,16 +424,16 @@ std::string FragmentWriter::store_issue() {
   return "  DEVICE_STATIC void store_issue(const Params& p, u32 d, int row, int col, int batch) {\n" + code + "  }\n";
 }
 
-// What the kernels leave out where it is false.
+// What the kernels leave out where it is false; in capitals: gemm_source.cpp defines it.
 std::string FragmentWriter::constants() const {
-  const EpilogueText::Moves& moves = held_ ? c_.plan.epilogue.held_moves : c_.plan.epilogue.moves;
-  const auto constant = [](const char* name, bool value, const char* why) {
-    return std::string("  static constexpr bool ") + name + " = " + (value ? "true" : "false") + ";  // " + why + "\n";
+  const auto constant = [](const std::string& name, const std::string& value, const std::string& why) {
+    return "  static constexpr bool " + name + " = " + value + ";  // " + why + "\n";
   };
-  return constant("keeps", keeps(), "a value, in the accumulator") +
-         constant("loads", moves.loads, "tile operands by the copy engine") +
-         constant("stores", moves.stores, "outputs by the copy engine") +
-         constant("copies", moves.copies, "outputs that the warp that staged them writes");
+  const std::string held = held_ ? "HELD_" : "";
+  return constant("keeps", keeps() ? "true" : "false", "a value of each element, for Held") +
+         constant("loads", held + "LOADS", "tile operands by the copy engine") +
+         constant("stores", held + "STORES", "outputs by the copy engine") +
+         constant("copies", held + "COPIES", "outputs that the warp that staged them writes");
 }
 
 std::string FragmentWriter::emit() {
@@ -450,7 +445,6 @@ std::string FragmentWriter::emit() {
                     told = !held_ && e_.held >= 0 ? rows_end() : std::string(), loads = load_issue(),
                     stores = store_issue(), copied = copy();
   states();
-  logarithms();
   return uniform +
          (held_ ? "\n// What runs on the same registers once the tiles beside this one have met.\nstruct Held {\n"
                 : "\n// The epilogue of one consumer: row r (0..ROWS) of a thread is row tile_row(t, r) of the "

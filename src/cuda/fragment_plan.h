@@ -118,7 +118,7 @@ struct FragmentCode {
 struct FragmentPlan {
   FusedEpilogue epilogue;  // without its text, and the words that only the text asks for
   FragmentCode first, held;
-  lower::ValueId kept = -1;    // of the first phase: what stays in the accumulator's registers for the held one
+  lower::ValueId kept = -1;    // of the first phase: what stays in registers for the held one
   DType kept_as = DType::f32;  // rounded to this
   // Where a tile is held, the two phases as they run: nothing crosses, and what was kept is the second's `acc`.
   std::vector<std::shared_ptr<const lower::Phase>> phases;
