@@ -21,6 +21,11 @@ std::string binary(const char* op, const std::vector<std::string>& a) {
   return "(" + a[0] + " " + op + " " + a[1] + ")";
 }
 
+// Either side may be a constant, and one of the two is hidden: see base.cu.
+std::string ordered(const char* op, const std::vector<std::string>& a, bool real) {
+  return real ? binary(op, {a[0], "hidden(" + a[1] + ")"}) : binary(op, a);
+}
+
 std::string number(std::uint64_t value) { return std::to_string(value) + "ull"; }
 
 // A cast to `dtype`, whose values are computed in compute_type(dtype).
@@ -50,10 +55,10 @@ std::string operation(Op op, const std::vector<std::string>& a, DType argument) 
     case Op::mul: return real ? binary("*", a) : "op_mul(" + join(a) + ")";
     case Op::eq: return binary("==", a);
     case Op::ne: return binary("!=", a);
-    case Op::lt: return binary("<", a);
-    case Op::le: return binary("<=", a);
-    case Op::gt: return binary(">", a);
-    case Op::ge: return binary(">=", a);
+    case Op::lt: return ordered("<", a, real);
+    case Op::le: return ordered("<=", a, real);
+    case Op::gt: return ordered(">", a, real);
+    case Op::ge: return ordered(">=", a, real);
     case Op::bit_and: return binary(boolean ? "&&" : "&", a);
     case Op::bit_or: return binary(boolean ? "||" : "|", a);
     case Op::bit_not: return (boolean ? "!" : "~") + a[0];
@@ -108,7 +113,7 @@ std::string device_literal(double value, DType type) {
   if (std::isnan(real)) return "QNAN";
   if (std::isinf(real)) return real < 0 ? "(-INF)" : "INF";
   // Not a literal: see base.cu.
-  if (real == 0 && std::signbit(real)) return "negative_zero()";
+  if (real == 0 && std::signbit(real)) return "hidden(-0.f)";
   char text[64];
   std::snprintf(text, sizeof text, "%af", static_cast<double>(real));
   return real < 0 || std::signbit(real) ? "(" + std::string(text) + ")" : text;

@@ -102,6 +102,25 @@ TEST(Zeros, KeepTheirSign) {
   }
 }
 
+// The compiler knows that |x| and 2^x are not below 0, and forgets that they may be NaN.
+TEST(Comparisons, WithNaNAreFalse) {
+  if (const std::string why = missing(); !why.empty()) GTEST_SKIP() << why;
+  DeviceProblem problem(
+      Gemm{.a = DType::bf16, .b = DType::bf16},
+      parse("def f(acc):\n    x = where(acc > 2, (acc - acc) / (acc - acc), acc)\n    a = abs(x) >= -5\n"
+            "    b = 0 < exp2(x)\n    c = -abs(x) <= 0\n    y0: f32 = where(a, acc + 3, a)\n"
+            "    y1: f32 = where(b, acc + 3, b)\n    y2: f32 = where(c, acc + 3, c)\n    t = max(acc, axis=1)\n"
+            "    z = where(t > 9, (t - t) / (t - t), t)\n    d = abs(z) > -1\n    y3: f32 = where(d, t + 3, d)\n"
+            "    return y0, y1, y2, y3\n"),
+      Shape{1, 200, 144, 320}, {.elements = Elements::whole});
+  for (const char* schedule : {"", "mma"}) {
+    Call call = problem.compile(schedule).bind(problem.bindings());
+    problem.poison();
+    call.run();
+    EXPECT_EQ(problem.outputs(), problem.outputs_on_cpu()) << call.describe();
+  }
+}
+
 // A tile is held, and what is kept of it needs no product: the compiler knows that it is 1.
 TEST(Held, ConstantIsKept) {
   if (const std::string why = missing(); !why.empty()) GTEST_SKIP() << why;

@@ -16,8 +16,9 @@ typedef long long i64;
 #define DEVICE_STATIC static __device__ __forceinline__
 #define METHOD __device__ __forceinline__
 
-// ptxas 13.0 folds the constant: `x ? 1.f : -0.f` becomes a comparison that gives 1 or +0. No grid has 2^31 blocks.
-DEVICE float negative_zero() { return __uint_as_float(0x80000000u | gridDim.x >> 31); }
+// x, a constant that ptxas 13.0 must not see: it makes `c ? 1.f : -0.f` a comparison that gives 1 or +0, and `|x| >= -1.f`
+// true where x is NaN. No grid has 2^31 blocks.
+DEVICE float hidden(float x) { return __uint_as_float(__float_as_uint(x) | gridDim.x >> 31); }
 DEVICE float bf16_to_f32(u16 x) { return __uint_as_float(u32(x) << 16); }
 DEVICE float f16_to_f32(u16 x) { float r; asm("cvt.f32.f16 %0, %1;" : "=f"(r) : "h"(x)); return r; }
 // Two values, the first in the low half. One alone goes the same way: its own instruction takes four times as long.

@@ -237,7 +237,7 @@ struct uint4 {
 };
 
 // ---- base.cu, math.cu, vector.cu --------------------------------------------------------------------------
-static inline float negative_zero() { return -0.0f; }
+static inline float hidden(float x) { return x; }
 static inline void follow_previous_launch() {}
 static inline unsigned lane_id() { return fibers::lane(); }
 static inline unsigned arrive_and_count(unsigned* counter) { return ++fibers::events, (*counter)++; }
