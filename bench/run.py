@@ -66,12 +66,11 @@ def products(rows):
 
 
 def types(rows):
-    """The 16-bit types beside our own f32 of the same shape."""
-    speeds = {key: by["postlude"]["median_gflops"] for key, by in grouped(rows, "case", "b", "threads").items()}
+    """The 16-bit types beside our own f32 of the same numbers."""
     lines = []
-    for (case, layout, threads), speed in speeds.items():
-        if case.startswith(("bf16_", "f16_")):
-            own = speeds["cpu_" + case.split("_")[1], layout, threads]
+    for (case, layout, threads), by in grouped(rows, "case", "b", "threads").items():
+        if "postlude f32" in by:
+            speed, own = by["postlude"]["median_gflops"], by["postlude f32"]["median_gflops"]
             lines.append([case, layout, threads, f"{speed:.1f}", f"{own:.1f}", against(speed / own, 0.9)])
     return table(["case", "B", "threads", "ours", "our f32", "ratio"], lines)
 

@@ -14,6 +14,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <memory>
+#include <optional>
 #include <random>
 #include <tuple>
 #include <vector>
@@ -100,6 +101,12 @@ bool equal(const Case& what, const float* x, const float* y) {
 void measure(const Case& what, const std::vector<int>& thread_counts, double seconds, cpu::Isa isa, bool json) {
   const Bytes a = draw(what.m * what.k, what.dtype, 1);
   const Bytes b = draw(what.k * what.n, what.dtype, 2);
+  // The 16-bit types run beside our own f32 of the same numbers.
+  Case wide = what;
+  wide.dtype = DType::f32;
+  const bool beside = size_of(what.dtype) == 2;
+  const Bytes wide_a = draw(beside ? what.m * what.k : 0, wide.dtype, 1);
+  const Bytes wide_b = draw(beside ? what.k * what.n : 0, wide.dtype, 2);
   const auto result = [&] { return allocate(static_cast<std::size_t>(what.m * what.n * 4)); };
   const auto floats = [](const Bytes& bytes) { return reinterpret_cast<float*>(bytes.get()); };
   for (const int threads : thread_counts) {
@@ -116,6 +123,12 @@ void measure(const Case& what, const std::vector<int>& thread_counts, double sec
     add("openblas", openblas(what, threads, a.get(), b.get(), outs[0].get()), floats(outs[0]));
     add("onednn", onednn(what, threads, a.get(), b.get(), outs[1].get()), floats(outs[1]));
     add("onednn packed", onednn(what, threads, a.get(), b.get(), outs[2].get(), true), floats(outs[2]));
+    std::optional<Ours> f32;
+    if (beside) {
+      f32.emplace(wide, threads, isa, wide_a.get(), wide_b.get(), false, false);
+      add(
+          "postlude f32", [&f32] { f32->run(); }, f32->output());
+    }
     const double work = 2e-6 * static_cast<double>(what.m) * static_cast<double>(what.n) * static_cast<double>(what.k);
     for (const Timing& t : in_turns(contenders, threads, seconds)) {
       const char* layout = what.b_k_major ? "NxK" : "KxN";
