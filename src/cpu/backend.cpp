@@ -6,6 +6,7 @@
 #include "cpu/direct.h"
 #include "cpu/gemm.h"
 #include "cpu/ops.h"
+#include "cpu/pack.h"
 #include "cpu/phase.h"
 #include "cpu/schedule.h"
 #include "cpu/threads.h"
@@ -188,7 +189,9 @@ class Bound_ final : public BoundCall {
     if (pass.whole_rows) text += " (whole rows)";
     if (run.direct) text += " in registers";
     if (run.blocking) {
-      text += ", K by " + std::to_string(run.blocking->k_block) + (run.blocking->thin ? ", thin" : "") +
+      const bool pairs = kernels_for(compiled_->isa, shape_of(product_of(pass, 0))).careful_tiles != nullptr;
+      text += ", K by " + std::to_string(run.blocking->k_block) + (pairs ? ", pairs of bf16" : "") +
+              (run.blocking->thin ? ", thin" : "") +
               (run.blocking->splits > 1 ? ", split in " + std::to_string(run.blocking->splits) : std::string());
     }
     return text;

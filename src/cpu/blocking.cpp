@@ -125,7 +125,7 @@ void keep_accumulators(Blocking& b, const ProductShape& shape) {
     return;
   }
   b.row_block = rows_within(kept_rows_bytes, b);
-  const Kernels& kernels = kernels_for(b.isa, shape.a);
+  const Kernels& kernels = kernels_for(b.isa, shape);
   const BLayout layout = layout_for(kernels, shape, b.k_block, b.column_block);
   b.thread_bytes = thread_scratch(kernels, b, shape.m, layout, shape.packed_b).end;
 }
@@ -142,7 +142,7 @@ Blocking choose_blocking(const ProductShape& shape, Isa isa, bool whole_rows) {
                 "a product of " + std::string(name(shape.a)) + " by " + std::string(name(shape.b)) + " has no kernel",
                 "Use two of f32, f16, bf16, e4m3 and e5m2, or two of s8 and u8.");
   }
-  const Kernels& kernels = kernels_for(isa, shape.a);
+  const Kernels& kernels = kernels_for(isa, shape);
   const std::int64_t columns = shape.n / shape.pieces.count;
 
   Blocking b;
@@ -157,7 +157,7 @@ Blocking choose_blocking(const ProductShape& shape, Isa isa, bool whole_rows) {
   const std::int64_t tiles = row_groups(shape.m) * ceil_div(shape.n, b.column_block);
   const bool split = tiles <= 8 && k_blocks >= split_k_blocks && shape.m * shape.n <= split_elements;
   b.order = whole_rows || split ? Order::collected : Order::blocks;
-  b.thin = shape.m <= max_thin_rows && kernels.thin_k_major != nullptr && !shape.packed_b;
+  b.thin = is_thin(shape) && kernels.thin_k_major != nullptr;
   if (b.thin) {
     b.k_block = std::min(thin_k_block, b.k_block * k_blocks);
     // A strip of accumulators stays in L1; strips are few enough for B to be read in long pieces, and enough for 8

@@ -17,6 +17,9 @@ struct ThreadScratch {  // offsets in bytes
 [[nodiscard]] ThreadScratch thread_scratch(const Kernels& kernels, const Blocking& blocking, std::int64_t m,
                                            const BLayout& layout, bool packed_b);
 
+// B is read once as it lies, where the kernels can.
+[[nodiscard]] inline bool is_thin(const ProductShape& shape) { return shape.m <= max_thin_rows && !shape.packed_b; }
+
 // A turned product's accumulators have A's rows as columns: the distance of its rows, and the words of A's panels.
 [[nodiscard]] inline std::int64_t turned_row(std::int64_t m) { return round_up(m, 16) + 16; }
 [[nodiscard]] inline std::int64_t turned_a_words(const Blocking& blocking, std::int64_t m) {

@@ -28,7 +28,7 @@ struct Runner {
       : product(p),
         blocking(b),
         options(o),
-        kernels(kernels_for(b.isa, p.a.dtype)),
+        kernels(kernels_for(b.isa, shape_of(p))),
         layout(layout_for(kernels, shape_of(p), b.k_block, b.column_block)),
         scratch(thread_scratch(kernels, b, p.m, layout, p.packed_b != nullptr)),
         all_b(p.packed_b               ? p.packed_b->words.get()
@@ -72,6 +72,17 @@ struct Runner {
     for (int i = 0; i < rows; ++i) {
       terms[i] = static_cast<std::int32_t>(both - b_zero * static_cast<std::uint32_t>(terms[i]));
     }
+  }
+
+  // Whether `tiles` of these words and of a block of B would lose a denormal number. Without one in A and B, and where
+  // all products are multiples of 2^-126 (of two numbers' units, 2^(exponent - 134) each), their sums, rounded, are
+  // too.
+  bool loses_denormals(const AWords& a, int rows, std::int64_t steps, const std::uint32_t* b_least) const {
+    if (!kernels.least_exponent) return false;
+    const bool by_rows = a.step == 1;
+    const int least = kernels.least_exponent(a.words, by_rows ? a.row : a.step, by_rows ? rows : steps,
+                                             round_up(by_rows ? steps : rows, kernels.lanes));
+    return least == 0 || *b_least == 0 || least + static_cast<int>(*b_least) < 2 * 134 - 126;
   }
 
   Ahead next_b(std::int64_t column_block, std::int64_t k) const {
@@ -164,11 +175,12 @@ struct Runner {
           std::int32_t row_terms[row_group];
           if (kernels.terms) set_row_terms(words, rows, steps, depth, row_terms);
           run.row_terms = row_terms;
+          const bool careful = loses_denormals(words, rows, steps, b + layout.pieces.count * padded * steps);
           for (int piece = 0; piece < layout.pieces.count; ++piece) {
             run.b = b + piece * padded * steps;
             run.c = acc + (row - group) * acc_row + piece * blocking.piece_stride;
             run.column_terms = column_sums + piece * padded;
-            kernels.tiles(run);
+            (careful ? kernels.careful_tiles : kernels.tiles)(run);
           }
         }
         if (last && target.finish && !options.direct) {

@@ -45,6 +45,14 @@ bool machine_has_vnni() {
 #endif
 }
 
+bool machine_has_bf16() {
+#if defined(__x86_64__)
+  return __builtin_cpu_supports("avx512bf16");
+#else
+  return false;
+#endif
+}
+
 Isa best_isa() {
   static const Isa chosen = [] {
     const char* text = std::getenv("POSTLUDE_ISA");

@@ -10,7 +10,8 @@ namespace postlude::inline v0::cpu {
 // Ordered: a machine that has one has those before it.
 //   portable  what the compiler's baseline gives (SSE2 on x86-64), no assumption
 //   avx2      AVX2, FMA, F16C
-//   avx512    AVX-512 F, BW, DQ, VL; 8-bit products need VNNI as well, and run as avx2 where it is missing
+//   avx512    AVX-512 F, BW, DQ, VL; 8-bit products need VNNI as well, and run as avx2 where it is missing; products of
+//             bf16 by bf16 use BF16, and are converted to f32 where it is missing
 enum class Isa : std::uint8_t { portable, avx2, avx512 };
 
 inline constexpr int isa_count = 3;
@@ -21,6 +22,7 @@ inline constexpr int isa_count = 3;
 // The best that the processor and the operating system have. Features decide, never a brand string.
 [[nodiscard]] Isa machine_isa();
 [[nodiscard]] bool machine_has_vnni();  // AVX512_VNNI
+[[nodiscard]] bool machine_has_bf16();  // AVX512_BF16
 
 // machine_isa(), or less where the environment's POSTLUDE_ISA (portable, avx2 or avx512, read once) asks for less.
 [[nodiscard]] Isa best_isa();

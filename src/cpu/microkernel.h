@@ -5,8 +5,8 @@
 // copy that the linker keeps for everyone.
 //
 // Words. All packed operands consist of 32-bit words: one f32 (also what f16, bf16, e4m3 and e5m2 are converted to),
-// two 16-bit integers, or four 8-bit integers, consecutive in K. A *step* is one word's worth of K. So the arithmetic
-// is a parameter of one kernel: acc[i][j] += dot(A word (i, step), B word (step, j)).
+// two bf16, two 16-bit integers, or four 8-bit integers, consecutive in K. A *step* is one word's worth of K. So the
+// arithmetic is a parameter of one kernel: acc[i][j] += dot(A word (i, step), B word (step, j)).
 //
 // Packed B is a sequence of *panels*: up to `panel` columns wide (a whole number of vectors), `steps` rows of
 // contiguous words. Packed A is a *row group* of up to `row_group` rows: at(i, step) = a[i * a_row + step * a_step],
@@ -132,6 +132,12 @@ struct Kernels {
                    std::int32_t* sums);
   void (*sum_columns)(const std::uint32_t* panel, std::int64_t steps, int width, std::int32_t* sums);
 
+  // Pairs of bf16 only; null elsewhere. `tiles` takes denormal numbers for zeros, its sums' too. These are its sums,
+  // bit for bit, without that, and slower.
+  void (*careful_tiles)(const TileRun& run);
+  // The least biased exponent of all numbers but zeros in `rows` rows of whole vectors; 256 where there are none.
+  int (*least_exponent)(const std::uint32_t* words, std::int64_t to_row, std::int64_t rows, std::int64_t width);
+
   // f32 words only; null elsewhere.
   void (*thin_k_major)(const ThinRun& run);
   void (*thin_n_major)(const ThinRun& run);
@@ -146,5 +152,6 @@ extern const Kernels avx2_float_kernels;
 extern const Kernels avx2_integer_kernels;  // vpmaddwd on 16-bit words: exact, where vpmaddubsw would saturate
 extern const Kernels avx512_float_kernels;
 extern const Kernels avx512_integer_kernels;  // vpdpbusd (VNNI) on 8-bit words
+extern const Kernels avx512_bf16_kernels;     // vdpbf16ps (BF16) on pairs of bf16
 
 }  // namespace postlude::inline v0::cpu

@@ -35,16 +35,18 @@ void gather(DType type, const char* from, std::int64_t stride, std::int64_t coun
   }
 }
 
-const Kernels& kernels_for(Isa isa, DType a) {
+const Kernels& kernels_for(Isa isa, const ProductShape& shape) {
 #if defined(__x86_64__)
-  if (is_float(a)) {
+  if (is_float(shape.a)) {
+    const bool pairs = shape.a == DType::bf16 && shape.b == DType::bf16 && !is_thin(shape);
+    if (pairs && isa == Isa::avx512 && machine_has_bf16()) return avx512_bf16_kernels;
     return isa == Isa::avx512 ? avx512_float_kernels : isa == Isa::avx2 ? avx2_float_kernels : portable_float_kernels;
   }
   if (isa == Isa::avx512 && machine_has_vnni()) return avx512_integer_kernels;
   return isa == Isa::portable ? portable_integer_kernels : avx2_integer_kernels;
 #else
   static_cast<void>(isa);
-  return is_float(a) ? portable_float_kernels : portable_integer_kernels;
+  return is_float(shape.a) ? portable_float_kernels : portable_integer_kernels;
 #endif
 }
 
@@ -68,7 +70,7 @@ std::int64_t BLayout::depth(std::int64_t block) const { return std::min(k_block,
 std::int64_t BLayout::steps(std::int64_t block) const { return ceil_div(depth(block), kernels->word_elements); }
 
 std::int64_t BLayout::block_words(std::int64_t column_block_index, std::int64_t k_block_index) const {
-  const std::int64_t rows = steps(k_block_index) + (kernels->terms ? 1 : 0);
+  const std::int64_t rows = steps(k_block_index) + (kernels->terms || kernels->least_exponent ? 1 : 0);
   return round_up(pieces.count * padded_columns(column_block_index) * rows, 16);
 }
 std::int64_t BLayout::largest_block_words() const { return column_blocks() == 0 ? 0 : block_words(0, 0); }
@@ -135,8 +137,10 @@ void pack_b_block(const Matrix& b, const BLayout& layout, std::int64_t column_bl
     }
   }
 
+  const std::int64_t words = layout.pieces.count * padded * steps;
+  if (kernels.least_exponent) to[words] = static_cast<std::uint32_t>(kernels.least_exponent(to, words, 1, words));
   if (kernels.terms) {
-    std::int32_t* const sums = reinterpret_cast<std::int32_t*>(to + layout.pieces.count * padded * steps);
+    std::int32_t* const sums = reinterpret_cast<std::int32_t*>(to + words);
     for (int piece = 0; piece < layout.pieces.count; ++piece) {
       for (std::int64_t j = 0; j < padded; j += kernels.panel) {
         const int width = static_cast<int>(std::min<std::int64_t>(padded - j, kernels.panel));
@@ -209,7 +213,7 @@ PackedB pack_b(const Product& product, Isa isa, int threads) {
   packed.k_block = blocking.k_block;
   packed.column_block = blocking.column_block;
 
-  const BLayout layout = layout_for(kernels_for(isa, packed.a), shape, packed.k_block, packed.column_block);
+  const BLayout layout = layout_for(kernels_for(isa, shape), shape, packed.k_block, packed.column_block);
   packed.bytes = static_cast<std::size_t>(std::max<std::int64_t>(layout.all_words() * 4, 64));
   packed.words.reset(new (std::align_val_t{64}) std::uint32_t[packed.bytes / 4]);
   const std::size_t gather = gather_bytes(packed.k_block);

@@ -6,9 +6,9 @@
 
 namespace postlude::inline v0::cpu {
 
-// The kernels for a pair of operand types. `integer` accumulators may come from another instruction set than the
-// floats': AVX-512 without VNNI uses AVX2's.
-[[nodiscard]] const Kernels& kernels_for(Isa isa, DType a);
+// The kernels for a product. `integer` accumulators may come from another instruction set than the floats': AVX-512
+// without VNNI uses AVX2's.
+[[nodiscard]] const Kernels& kernels_for(Isa isa, const ProductShape& shape);
 
 [[nodiscard]] Element element_of(DType type);
 
@@ -30,7 +30,7 @@ struct BLayout {
   [[nodiscard]] std::int64_t depth(std::int64_t block) const;  // elements of K
   [[nodiscard]] std::int64_t steps(std::int64_t k_block_index) const;
   // A packed block: for each piece its panels, then, where the kernels have terms, one i32 for each padded column:
-  // -a_zero times its sum.
+  // -a_zero times its sum; or, where they have least_exponent, that of all panels first in a row as long.
   [[nodiscard]] std::int64_t block_words(std::int64_t column_block_index, std::int64_t k_block_index) const;
   [[nodiscard]] std::int64_t largest_block_words() const;
   // All blocks, column block by column block.

@@ -88,7 +88,11 @@ struct Operand {
   Matrix matrix;
   std::vector<double> values;  // row by row
 
-  Operand(Int rows, Int columns, DType type, Strides strides, Data data, std::mt19937& random) {
+  Operand(Int rows, Int columns, DType type, Strides strides, Data data, std::mt19937& random)
+      : Operand(rows, columns, type, strides, random, [&] { return draw(type, data, random); }) {}
+
+  template <class Draw>
+  Operand(Int rows, Int columns, DType type, Strides strides, std::mt19937& random, Draw draw_code) {
     Int row = 0, column = 0, first = 0;
     switch (strides) {
       case Strides::rows: row = columns + static_cast<Int>(random() % 3), column = 1; break;
@@ -105,7 +109,7 @@ struct Operand {
     const Int count = rows > 0 && columns > 0 ? std::max(last, first) + 1 : 0;
     bytes.reset(new char[static_cast<std::size_t>(count * size)]);
     for (Int i = 0; i < count; ++i) {
-      const std::uint32_t code = draw(type, data, random);
+      const std::uint32_t code = draw_code();
       std::memcpy(bytes.get() + i * size, &code, static_cast<std::size_t>(size));
     }
     matrix = {bytes.get() + first * size, type, row, column};
@@ -329,6 +333,7 @@ TEST_P(GemmTest, SeveralBlocksOfEachKind) {
   // Few rows, and B contiguous in K: turned.
   check(40, 601, 2500, DType::f32, DType::f32, Strides::rows, Strides::columns, Data::small_integers);
   check(33, 300, 2100, DType::bf16, DType::bf16, Strides::columns, Strides::columns, Data::small_integers);
+  check(150, 601, 2300, DType::bf16, DType::bf16, Strides::rows, Strides::both_odd, Data::any);
   check(101, 450, 1100, DType::f16, DType::f32, Strides::both_odd, Strides::columns, Data::any);
   // Rows enough to be finished by one thread each, behind a small B.
   check(250, 1500, 150, DType::f32, DType::f32, Strides::rows, Strides::columns, Data::small_integers);
@@ -448,26 +453,100 @@ TEST_P(GemmTest, DirectWritesNothingElse) {
 }
 
 TEST_P(GemmTest, NonFiniteNumbersStayInTheirRowsAndColumns) {
-  for (const Int m : {Int{4}, Int{30}}) {
-    for (const Strides strides : {Strides::rows, Strides::columns}) {
-      std::mt19937 random(7);
-      Operand a(m, 21, DType::f32, strides, Data::small_integers, random);
-      Operand b(21, 19, DType::f32, strides, Data::small_integers, random);
-      auto put = [](Operand& o, Int row, Int column, float x) {
-        const Int at = row * o.matrix.row_stride + column * o.matrix.column_stride;
-        std::memcpy(o.bytes.get() + at * 4, &x, 4);
-      };
-      put(a, 2, 20, INFINITY);
-      put(b, 5, 18, NAN);
-      const Product product{m, 19, 21, a.matrix, b.matrix, nullptr, {}};
-      const auto bits = product_bits(product, choose_blocking(shape_of(product), isa()), 1);
-      for (Int i = 0; i < m; ++i) {
-        for (Int j = 0; j < 19; ++j) {
-          const float x = std::bit_cast<float>(bits[static_cast<std::size_t>(i * 19 + j)]);
-          EXPECT_EQ(std::isfinite(x), i != 2 && j != 18) << i << ", " << j << ": " << x;
+  for (const DType type : {DType::f32, DType::bf16}) {
+    for (const Int m : {Int{4}, Int{30}}) {
+      for (const Strides strides : {Strides::rows, Strides::columns}) {
+        std::mt19937 random(7);
+        Operand a(m, 21, type, strides, Data::small_integers, random);
+        Operand b(21, 19, type, strides, Data::small_integers, random);
+        auto put = [&](Operand& o, Int row, Int column, float x) {
+          const Int at = row * o.matrix.row_stride + column * o.matrix.column_stride;
+          const std::uint32_t code = std::bit_cast<std::uint32_t>(x) >> (type == DType::bf16 ? 16 : 0);
+          std::memcpy(o.bytes.get() + at * size_of(type), &code, static_cast<std::size_t>(size_of(type)));
+        };
+        put(a, 2, 20, INFINITY);
+        put(b, 5, 18, NAN);
+        const Product product{m, 19, 21, a.matrix, b.matrix, nullptr, {}};
+        const auto bits = product_bits(product, choose_blocking(shape_of(product), isa()), 1);
+        for (Int i = 0; i < m; ++i) {
+          for (Int j = 0; j < 19; ++j) {
+            const float x = std::bit_cast<float>(bits[static_cast<std::size_t>(i * 19 + j)]);
+            EXPECT_EQ(std::isfinite(x), i != 2 && j != 18) << i << ", " << j << ": " << x;
+          }
         }
       }
     }
+  }
+}
+
+// What bf16 instructions take for zero: denormal operands, and denormal sums of any.
+TEST_P(GemmTest, DenormalNumbersCount) {
+  const Int n = 70, k = 41;
+  std::mt19937 random(8);
+  struct Exponents {
+    std::uint32_t a, b;  // the least, biased; 0: denormal numbers only
+  };
+  for (const Exponents least :
+       {Exponents{0, 0}, {0, 127}, {0, 250}, {250, 0}, {1, 138}, {70, 60}, {71, 69}, {71, 71}}) {
+    for (const Int m : {Int{5}, Int{31}}) {
+      for (const Strides strides : {Strides::rows, Strides::columns}) {
+        const auto codes_from = [&](std::uint32_t exponent) {
+          return [&random, exponent] {
+            const auto sign = static_cast<std::uint32_t>(random() & 1) << 15;
+            if (random() % 4 == 0) return sign;
+            const auto above = exponent == 0 ? 0 : static_cast<std::uint32_t>(random() % 3);
+            return sign | (exponent + above) << 7 | static_cast<std::uint32_t>(random() & 0x7f);
+          };
+        };
+        const Operand a(m, k, DType::bf16, strides, random, codes_from(least.a));
+        const Operand b(k, n, DType::bf16, strides, random, codes_from(least.b));
+        Product product{m, n, k, a.matrix, b.matrix, nullptr, {}};
+        SCOPED_TRACE(describe(product, strides, strides) + ", exponents from " + std::to_string(least.a) + " and " +
+                     std::to_string(least.b));
+        Expected expected(product, a, b, Data::any);
+        for (double& bound : expected.bounds) bound += static_cast<double>(k) * 0x1p-149;
+        expect_product(product, expected, product_bits(product, choose_blocking(shape_of(product), isa()), 2));
+        const PackedB packed = pack_b(product, isa(), 1);
+        product.packed_b = &packed;
+        expect_product(product, expected, product_bits(product, choose_blocking(shape_of(product), isa()), 2));
+        if (HasFatalFailure()) return;
+      }
+    }
+  }
+}
+
+// (1 + 1/128)^2 - 1 * (1 + 2/128) is 2^-14: the least unit that the products of two exponents have.
+TEST_P(GemmTest, WhatIsLeftOfACancellationMayBeDenormal) {
+  const auto bf16 = [](float x, int exponent) {
+    return static_cast<std::uint16_t>(std::bit_cast<std::uint32_t>(std::ldexp(x, exponent)) >> 16);
+  };
+  for (int both = -125; both <= -105; ++both) {
+    const int of_a = both / 2, of_b = both - of_a;
+    std::vector<std::uint16_t> a;
+    for (int i = 0; i < 17; ++i) {
+      a.push_back(bf16(1 + 0x1p-7f, of_a));
+      a.push_back(bf16(-1, of_a));
+    }
+    const std::uint16_t b[] = {bf16(1 + 0x1p-7f, of_b), bf16(1 + 0x1p-6f, of_b)};
+    const Product product{17, 1, 2, {a.data(), DType::bf16, 2, 1}, {b, DType::bf16, 1, 1}, nullptr, {}};
+    for (const std::uint32_t bits : product_bits(product, choose_blocking(shape_of(product), isa()), 1)) {
+      EXPECT_EQ(std::bit_cast<float>(bits), std::ldexp(1.0f, both - 14));
+    }
+  }
+}
+
+TEST_P(GemmTest, ADenormalNumberChangesNoOtherColumn) {
+  std::mt19937 random(9);
+  const Operand a(130, 1100, DType::bf16, Strides::rows, Data::any, random);
+  const Operand b(1100, 300, DType::bf16, Strides::columns, Data::any, random);
+  const Product product{130, 300, 1100, a.matrix, b.matrix, nullptr, {}};
+  const Blocking blocking = choose_blocking(shape_of(product), isa());
+  const auto before = product_bits(product, blocking, 2);
+  const std::uint16_t denormal = 3;
+  std::memcpy(b.bytes.get() + b.matrix.column_stride * 2 * 299, &denormal, 2);
+  const auto after = product_bits(product, blocking, 2);
+  for (std::size_t i = 0; i < before.size(); ++i) {
+    if (i % 300 != 299) { ASSERT_EQ(before[i], after[i]) << i / 300 << ", " << i % 300; }
   }
 }
 
@@ -482,9 +561,11 @@ TEST_P(GemmTest, EveryCodeOfASmallFloatIsConverted) {
     }
     const void* codes = size_of(type) == 1 ? static_cast<const void*>(narrow.data()) : wide.data();
     const float one = 1.0f;
+    const std::uint32_t own_one = encode(type, 1);
     const Product product{1, count, 1, {&one, DType::f32, 1, 1}, {codes, type, count, 1}, nullptr, {}};
     const Product other{count, 1, 1, {codes, type, 1, 1}, {&one, DType::f32, 1, 1}, nullptr, {}};
-    for (const Product* p : {&product, &other}) {
+    const Product own{count, 1, 1, {codes, type, 1, 1}, {&own_one, type, 1, 1}, nullptr, {}};
+    for (const Product* p : {&product, &other, &own}) {
       const auto bits = product_bits(*p, choose_blocking(shape_of(*p), isa()), 1);
       const Format f = format_of(type);
       for (Int i = 0; i < count; ++i) {
@@ -509,7 +590,7 @@ TEST_P(GemmTest, EveryCodeOfASmallFloatIsConverted) {
 
 TEST_P(GemmTest, BlockingDoesNotNeedMuchMemory) {
   for (const bool whole_rows : {false, true}) {
-    for (const DType type : {DType::f32, DType::s8}) {
+    for (const DType type : {DType::f32, DType::bf16, DType::s8}) {
       for (const Int m : {Int{1}, Int{16}, Int{17}, Int{100}, Int{4096}, Int{100000}}) {
         for (const Int n : {Int{1}, Int{100}, Int{4096}, Int{51000}}) {
           for (const Int k : {Int{0}, Int{64}, Int{1000}, Int{4096}, Int{1000000}}) {
