@@ -170,6 +170,9 @@ class PhaseExecutor {
   // What steps that can ask for memory take, and what they are to ask for.
   [[nodiscard]] double asking_cost() const;
   void ask_for(std::span<const Wanted> wanted);
+  // Behind a product: the costliest step asks for the tiles beside the accumulator; for the next strip of rows where
+  // it, or a step before it, touches them.
+  void ask_for_tiles(std::int64_t batch);
   // The first two tiles that the phase stores or reads beside the accumulator, for gemm to prefetch.
   void touched(std::int64_t batch, Prefetch (&prefetch)[2]) const;
 
@@ -222,8 +225,9 @@ class PhaseExecutor {
   std::int64_t frame_bytes_ = 0;
 };
 
-// Where rows of a stream pass through cache in step: all that the last phase of the pass stores is asked for before it
-// runs, and what the first needs of the next rows whenever there is time. `setting`: that of the pass's executors.
+// Where rows of a stream pass through cache in step (behind a product: see ask_for_tiles): all that the last phase of
+// the pass stores is asked for before it runs, and what the first needs of the next rows whenever there is time.
+// `setting`: that of the pass's executors.
 void ask_ahead(const Pass& pass, const PhaseSetting& setting, std::span<PhaseExecutor> executors);
 
 }  // namespace postlude::inline v0::cpu
