@@ -113,7 +113,45 @@ void refuse_too_many(const lower::Phase& phase) {
   }
 }
 
+// Whether x is rounded by as much as a factor of a product: what lies in some range may be clamped to it.
+bool has_rounding(const lower::Phase& phase, lower::ValueId x) {
+  const auto calls = [&](std::string_view name) {
+    const lower::Instruction& call = phase.code[x];
+    return call.op == Op::call && call.function->prelude && call.function->name == name;
+  };
+  if (calls("clamp")) x = phase.code[x].args[0];
+  return phase.code[x].op == Op::div || calls("sigmoid");
+}
+
+// A sum over N of a b + log c, which nothing else reads, is a sum of a b and one of log c: the steps that compute them
+// sum them, too.
+void take_sums_apart(lower::Phase& phase) {
+  std::vector<int> readers(phase.code.size(), 0);
+  for (const lower::Instruction& x : phase.code) {
+    for (const lower::ValueId arg : x.args) ++readers[arg];
+  }
+  lower::for_each_use(phase, [&](lower::ValueId v) { ++readers[v]; });
+  for (lower::Reduction& reduction : phase.reductions) {
+    if (reduction.reducer != lower::Reducer::sum || reduction.type != DType::f32 || !reduction.axes.has(Axis::n) ||
+        reduction.group != 0 || reduction.pieces.size() != 1) {
+      continue;
+    }
+    lower::Instruction& sum = phase.code[reduction.pieces[0].args[0]];
+    if (sum.op != Op::fma || sum.guard >= 0 || readers[reduction.pieces[0].args[0]] != 1) continue;
+    const lower::ValueId term = sum.args[2];
+    if (!is_summed_by_factors(phase, term) || readers[term] != 1 || phase.code[term].axes != sum.axes) continue;
+    sum.op = Op::mul;
+    sum.args.pop_back();
+    reduction.pieces.push_back({{term}, reduction.pieces[0].columns});
+  }
+}
+
 }  // namespace
+
+bool is_summed_by_factors(const lower::Phase& phase, lower::ValueId v) {
+  const lower::Instruction& x = phase.code[v];
+  return x.op == Op::log && x.type == DType::f32 && x.guard < 0 && has_rounding(phase, x.args[0]);
+}
 
 bool has_native(const lower::Instruction& call, const StripTable& table) {
   const Function& function = *call.function;
@@ -129,6 +167,7 @@ lower::Program prepare(const lower::Program& program, const StripTable& table) {
     phase = lower::expand_calls(phase, native);
     refuse_too_many(phase);
     Insertion(phase).run();
+    take_sums_apart(phase);
   }
   return prepared;
 }

@@ -27,6 +27,10 @@ inline constexpr std::size_t most_arguments = 16;
 // keeps.
 [[nodiscard]] lower::Program prepare(const lower::Program& program, const StripTable& table);
 
+// Whether a sum of v may be taken from the logarithms of products, each rounded once more for each factor: a logarithm
+// of what has such a rounding itself.
+[[nodiscard]] bool is_summed_by_factors(const lower::Phase& phase, lower::ValueId v);
+
 // A literal as a value of `type`: 4 bytes, or 8 of an i64.
 void write_constant(const Literal& literal, DType type, char* to);
 

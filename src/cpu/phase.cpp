@@ -432,9 +432,9 @@ class PhaseBuilder {
   void add_reduction(int r) {
     const lower::Reduction& reduction = phase_.reductions[r];
     const Level level = level_of(phase_.domain);
-    if (summed_on_the_way(r)) return;
     for (int p = 0; p < static_cast<int>(reduction.pieces.size()); ++p) {
       const lower::Reduction::Piece& piece = reduction.pieces[p];
+      if (summed_on_the_way(r, piece)) continue;
       Draft made = draft(Step::Kind::reduce, level, -1);
       made.step.detail = r;
       made.step.piece = p;
@@ -453,14 +453,13 @@ class PhaseBuilder {
 
   // Whether the step that computes what is summed along rows sums it too, in the same pass over the elements. Stream of
   // 4096 x 4096, one thread, share of a copy: rmsnorm 0.72 and 0.81, a sum of squares 0.71 and 0.75.
-  bool summed_on_the_way(int r) {
+  bool summed_on_the_way(int r, const lower::Reduction::Piece& piece) {
     const lower::Reduction& reduction = phase_.reductions[r];
     if (to_.guarded_ || level_of(phase_.domain) != Level::tile || reduction.reducer != lower::Reducer::sum ||
-        reduction.type != DType::f32 || !reduction.axes.has(Axis::n) || reduction.group != 0 ||
-        reduction.pieces.size() != 1) {
+        reduction.type != DType::f32 || !reduction.axes.has(Axis::n) || reduction.group != 0) {
       return false;
     }
-    const ValueId v = reduction.pieces[0].args[0];
+    const ValueId v = piece.args[0];
     const auto made = std::find_if(drafts_.begin(), drafts_.end(), [&](const Draft& d) { return d.step.value == v; });
     if (made == drafts_.end() || made->level != Level::tile || made->step.kind != Step::Kind::apply ||
         made->step.sums >= 0 || made->arguments.size() > 2) {
@@ -474,6 +473,7 @@ class PhaseBuilder {
     }
     made->step.sums = r;
     made->step.keeps = readers_[v] > 1;
+    if (!made->step.keeps && is_summed_by_factors(phase_, v)) made->step.function = set_.table->logarithms;
     return true;
   }
 

@@ -110,6 +110,7 @@ struct StripTable {
   StripFn exp_difference;                         // exp(a - b), of f32
   StripFn rounded_add, rounded_sub, rounded_mul;  // of f32: a, rounded to bf16, and b
   StripFn product;                                // a * b * c, of f32
+  StripFn logarithms;                             // of f32, only summed: to one rounding of each argument
   ReduceFn along[strip_reducers][compute_types];
   ReduceFn across[strip_reducers][compute_types];
   // Takes states instead of elements, in across's form, where that is not across itself.

@@ -1,10 +1,12 @@
 // Whole epilogues on the CPU: against the reference for every broadcast class, dtype, stride and odd shape, on every
 // instruction set; the same bits for any number of threads; no allocation while running.
 #include "cpu/isa.h"
+#include "cpu/ops.h"
 #include "cpu/phase.h"
 
 #include "allocations.h"
 #include "core/convert.h"
+#include "lower/lower.h"
 
 #include <postlude/parse.h>
 #include <postlude/plan.h>
@@ -179,6 +181,14 @@ def absorbed(acc, z: tile, c: col, r: row):
     OJ: f32 = exp(cast(acc * 0.5, bf16) + cast(z, bf16))
     return OA, OB, OC, OE, OF, OG, OH, OI, OJ
 )"},
+    {"logarithms", R"(
+def logarithms(acc, z: tile):
+    s = clamp(sigmoid(acc), 0.001, 0.999)
+    L: f32 = sum((z - 1) * acc + log(s))
+    R: f32 = sum(z * acc + log(sigmoid(z)), axis=1)
+    P: f32 = sum(log(1 / (1 + acc * acc)), axis=1)
+    return L, R, P
+)"},
 };
 
 class Executor : public testing::TestWithParam<cpu::Isa> {
@@ -323,6 +333,18 @@ TEST_P(Executor, TheCheapestEpiloguesRunInRegisters) {
   }
 }
 
+TEST(Sums, OfAProductAndALogarithmAreTakenApart) {
+  const auto pieces = [](const char* sum) {
+    const std::string text = std::string("def f(acc, z: tile):\n    S: f32 = ") + sum + "\n    return S\n";
+    const lower::Program program = lower::lower(graph_of(text.c_str()).data(), Gemm{});
+    return cpu::prepare(program, cpu::strips(cpu::machine_isa())).phases[0].reductions[0].pieces.size();
+  };
+  EXPECT_EQ(pieces("sum(z * acc + log(sigmoid(acc)))"), 2);
+  EXPECT_EQ(pieces("sum(z * acc + log(clamp(sigmoid(acc), 0.001, 0.999)), axis=1)"), 2);
+  EXPECT_EQ(pieces("sum(z * acc + log(sigmoid(acc)), axis=0)"), 1);
+  EXPECT_EQ(pieces("sum(z * acc + log(acc))"), 1);  // whose factors have no rounding of their own
+}
+
 TEST(Asking, SharesFollowCostsAndLeaveNothingOut) {
   char first[1], second[1];
   const std::vector<cpu::Wanted> wanted = {{first, {0, 0}, 4096, 0}, {second, {0, 0}, 1000, 4}};
@@ -373,6 +395,29 @@ TEST_P(Executor, AskingChangesNothing) {
       EXPECT_EQ(std::memcmp(much.data(), little.data(), much.size()), 0) << text << name(type);
     }
   }
+}
+
+// The same behind a product, where the costliest step asks for the tiles beside the accumulator.
+TEST_P(Executor, AskingBehindAProductChangesNothing) {
+  constexpr std::int64_t rows = 531, few = 59, columns = 2084;  // 8.9 MB of z and y
+  std::mt19937 random(3);
+  std::normal_distribution<float> normal;
+  std::vector<float> a(rows), b(columns), z(rows * columns), much(z.size()), little(z.size());
+  for (std::vector<float>* x : {&a, &b, &z}) {
+    for (float& v : *x) v = normal(random);
+  }
+  const Plan plan =
+      compile(Gemm{}, graph_of("def f(acc, z: tile):\n    y: f32 = acc * dgelu(z)\n    return y\n"), target());
+  const auto run = [&](std::int64_t first, std::int64_t count, std::vector<float>& out) {
+    plan.bind({{"A", Tensor(a.data() + first, f32, {count, 1})},
+               {"B", Tensor(b.data(), f32, {1, columns})},
+               {"z", Tensor(z.data() + first * columns, f32, {count, columns})},
+               {"y", Tensor(out.data() + first * columns, f32, {count, columns})}})
+        .run();
+  };
+  run(0, rows, much);
+  for (std::int64_t first = 0; first < rows; first += few) run(first, few, little);
+  EXPECT_EQ(std::memcmp(much.data(), little.data(), much.size() * sizeof(float)), 0);
 }
 
 // Accumulators of whole rows wait in the output where nothing else is there: in an output of its own, in one with

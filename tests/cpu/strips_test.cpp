@@ -313,6 +313,41 @@ TEST_P(Strips, FunctionsSumTheirResults) {
   check(table().cast[compute_index(DType::f32)][static_cast<int>(DType::bf16)], 1, "cast");
 }
 
+// Each block takes its products' logarithms, or its elements' where a product might leave the range of normal numbers.
+TEST_P(Strips, SumsOfLogarithmsHoldAlsoOutOfRange) {
+  std::mt19937 random(5);
+  std::uniform_real_distribution<float> exponent(-14.9f, 14.9f);
+  for (const std::int64_t n : {1, 17, 255, 256, 600}) {
+    for (const float extra : {1.0f, 0x1p-140f, 0x1p100f, 0.0f, inf, -1.0f, nan}) {
+      std::vector<float> x(static_cast<std::size_t>(3 * n));
+      for (float& v : x) v = std::exp2(exponent(random));
+      x[static_cast<std::size_t>(n - 1)] = extra;  // of the first of three rows, which are one where they share a sum
+      for (const std::int64_t stride : {0, 1}) {
+        float sums[3] = {1, 1, 1};
+        const StripArg arg{x.data(), n, 1};
+        Strip strip;
+        strip.rows = 3;
+        strip.columns = strip.out_row_stride = n;
+        strip.args = &arg;
+        strip.sums = sums;
+        strip.sum_row_stride = stride;
+        strip.keeps = false;
+        table().logarithms(strip);
+        for (std::int64_t r = 0; r < (stride == 0 ? 1 : 3); ++r) {
+          double sum = 1, size = 1;
+          for (std::int64_t i = r * n; i < (stride == 0 ? 3 : r + 1) * n; ++i) {
+            const double y = std::log(static_cast<double>(x[static_cast<std::size_t>(i)]));
+            sum += y;
+            size += std::abs(y) + 1;
+          }
+          if (std::isfinite(sum)) EXPECT_NEAR(sums[r], sum, 0x1p-23 * size) << n << ' ' << extra << ' ' << r;
+          else EXPECT_EQ(ulps(sums[r], sum), 0) << n << ' ' << extra << ' ' << r;
+        }
+      }
+    }
+  }
+}
+
 TEST_P(Strips, FmaRoundsOnce) {
   std::mt19937 random(11);
   std::vector<float> a, b, c;
@@ -476,6 +511,43 @@ TEST_P(Strips, NativeFunctionsKeepTheirErrors) {
       if (error > worst * allowed) worst = allowed == 0 ? 1e30 : error / allowed, at = x[i];
     }
     EXPECT_LE(worst, 1) << native.name << " of " << at;
+  }
+}
+
+TEST_P(Strips, NativeFunctionsEndAsTheirDefinitionsDo) {
+  const std::vector<float> payload = {nan, -nan, std::bit_cast<float>(0x7f800001u), std::bit_cast<float>(0xffc01234u)};
+  for (const char* name : {"gelu", "quick_gelu", "dgelu", "silu", "sigmoid", "gelu_erf", "softplus"}) {
+    for (const float y : unary(find_native(table(), name)->function, payload)) EXPECT_TRUE(std::isnan(y)) << name;
+  }
+  const std::vector<float> far = {-inf, -200.0f, -100.0f, -0.0f, 0.0f, 100.0f, inf};
+  const auto of = [&](const char* name) { return unary(find_native(table(), name)->function, far); };
+  EXPECT_EQ(of("sigmoid"), (std::vector<float>{0, 0, std::exp(-100.0f), 0.5f, 0.5f, 1, 1}));
+  EXPECT_EQ(of("dgelu"), (std::vector<float>{0, 0, 0, 0.5f, 0.5f, 1, 1}));
+  const std::vector<float> gelu = of("gelu");
+  EXPECT_TRUE(std::isnan(gelu[0]));  // -inf times 0
+  EXPECT_EQ(std::vector<float>(gelu.begin() + 1, gelu.end()), (std::vector<float>{0, 0, 0, 0, 100, inf}));
+}
+
+TEST_P(Strips, ClampIsMinOfMaxAtEveryBound) {
+  const std::vector<float>& x = special_values();
+  const StripFn max = table().ops[static_cast<int>(Op::max)][0], min = table().ops[static_cast<int>(Op::min)][0];
+  for (const float low : {-1.0f, -0.0f, 0.0f, 0.5f, -inf, nan}) {
+    for (const float high : {1.0f, 0.0f, -0.0f, -2.0f, inf, nan}) {
+      const std::vector<float> expected =
+          binary(min, binary(max, x, std::vector<float>(x.size(), low)), std::vector<float>(x.size(), high));
+      std::vector<float> out(x.size());
+      const StripArg args[] = {{x.data(), 0, 1}, {&low, 0, 0}, {&high, 0, 0}};
+      Strip strip;
+      strip.rows = 1;
+      strip.columns = strip.out_row_stride = static_cast<std::int64_t>(x.size());
+      strip.out = out.data();
+      strip.args = args;
+      find_native(table(), "clamp")->function(strip);
+      for (std::size_t i = 0; i < x.size(); ++i) {
+        if (std::isnan(expected[i])) EXPECT_TRUE(std::isnan(out[i])) << x[i] << ' ' << low << ' ' << high;
+        else EXPECT_EQ(std::bit_cast<std::uint32_t>(out[i]), std::bit_cast<std::uint32_t>(expected[i]));
+      }
+    }
   }
 }
 
