@@ -176,7 +176,7 @@ std::span<const StripAhead> PhaseExecutor::ahead(const Step& step, PhaseFrame& f
 void ask_ahead(const Pass& pass, const PhaseSetting& setting, std::span<PhaseExecutor> executors) {
   if (setting.stream == nullptr) return executors.front().ask_for_tiles(setting.shape.batch);
   const bool alone = pass.count == 1;
-  if ((alone ? executors[0].asking_cost() < least_cost_alone : !pass.whole_rows)) return;
+  if (alone ? executors[0].asking_cost() < least_cost_alone : !pass.whole_rows) return;
   const std::vector<lower::Phase>& phases = setting.program->phases;
   std::vector<Wanted> wanted;
   const auto want = [&](const lower::Access& access, const Bound& bound, std::int64_t columns, std::int64_t rows_on) {
