@@ -86,6 +86,16 @@ TEST(Integers, HaveTheBitsOfTheCpu) {
   }
 }
 
+// By the schedule that is chosen, and by the portable kernel.
+void expect_bits_of_the_cpu(DeviceProblem& problem) {
+  for (const char* schedule : {"", "mma"}) {
+    Call call = problem.compile(schedule).bind(problem.bindings());
+    problem.poison();
+    call.run();
+    EXPECT_EQ(problem.outputs(), problem.outputs_on_cpu()) << call.describe();
+  }
+}
+
 // 0 times a negative number, where a compiler chooses between two constants.
 TEST(Zeros, KeepTheirSign) {
   if (const std::string why = missing(); !why.empty()) GTEST_SKIP() << why;
@@ -94,12 +104,7 @@ TEST(Zeros, KeepTheirSign) {
                               "    y2: f32 = where(acc > 3, 0.0, 1.0) * -2.0\n    t: f32 = max(acc, axis=1)\n"
                               "    y3: f32 = (t > 9) * -1.0\n    return y0, y1, y2, t, y3\n"),
                         Shape{1, 200, 144, 320}, {.elements = Elements::whole});
-  for (const char* schedule : {"", "mma"}) {
-    Call call = problem.compile(schedule).bind(problem.bindings());
-    problem.poison();
-    call.run();
-    EXPECT_EQ(problem.outputs(), problem.outputs_on_cpu()) << call.describe();
-  }
+  expect_bits_of_the_cpu(problem);
 }
 
 // The compiler knows that |x| and 2^x are not below 0, and forgets that they may be NaN.
@@ -113,12 +118,7 @@ TEST(Comparisons, WithNaNAreFalse) {
             "    z = where(t > 9, (t - t) / (t - t), t)\n    d = abs(z) > -1\n    y3: f32 = where(d, t + 3, d)\n"
             "    return y0, y1, y2, y3\n"),
       Shape{1, 200, 144, 320}, {.elements = Elements::whole});
-  for (const char* schedule : {"", "mma"}) {
-    Call call = problem.compile(schedule).bind(problem.bindings());
-    problem.poison();
-    call.run();
-    EXPECT_EQ(problem.outputs(), problem.outputs_on_cpu()) << call.describe();
-  }
+  expect_bits_of_the_cpu(problem);
 }
 
 // A tile is held, and what is kept of it needs no product: the compiler knows that it is 1.
