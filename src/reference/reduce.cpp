@@ -329,15 +329,33 @@ Whole index_of_extreme(bool largest, DType argument, std::span<const Cell> x, st
   return {result.value, candidates.front(), candidates.back()};
 }
 
+// Whether a combiner's result that several orders agree on is that of all orders: a NaN, an infinity, what an element
+// or the identity is, or, as far as sums go, what has no more than 24 bits. Else they agree by chance: another order
+// may round otherwise.
+bool is_exact(double value, std::size_t k, std::size_t component, std::span<const Cell> identity,
+              std::span<const Cell> x) {
+  if (!std::isfinite(value) || value == identity[component].real.value) return true;
+  double magnitude = std::abs(value);
+  int step = grid_of_zero;
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    if (i % k == component && value == x[i].real.value) return true;
+    magnitude += reach(x[i].real);
+    step = std::min(step, grid(x[i].real.value));
+  }
+  return step >= -149 && magnitude <= std::ldexp(0x1p24, step);
+}
+
 std::vector<Cell> reduce_custom(const Body& combine, std::span<const Cell> identity, std::span<const DType> types,
                                 std::span<const Cell> x) {
   const std::size_t k = types.size(), count = x.size() / k;
   std::vector<Cell> parameters(2 * k), out(k), scratch;
+  double largest = 0;  // of all states
   const auto into = [&](std::vector<Cell>& state, const Cell* other) {
     std::copy(state.begin(), state.end(), parameters.begin());
     std::copy_n(other, k, parameters.begin() + static_cast<std::ptrdiff_t>(k));
     combine.run(parameters, {}, scratch, out);
     std::copy(out.begin(), out.end(), state.begin());
+    for (const Cell& c : out) largest = std::isfinite(reach(c.real)) ? std::max(largest, reach(c.real)) : largest;
   };
   // Element `order(i)` after another, `parts` states beside each other, which are folded last.
   const auto fold = [&](std::size_t parts, auto order) {
@@ -374,7 +392,11 @@ std::vector<Cell> reduce_custom(const Body& combine, std::span<const Cell> ident
   for (std::size_t i = 0; i < k; ++i) {
     if (types[i] != DType::f32) continue;
     const Real h = result[i].real;
-    if (is_point(h) || is_anything(h)) continue;
+    if (is_anything(h) || (is_point(h) && is_exact(h.value, k, static_cast<std::size_t>(i), identity, x))) continue;
+    if (is_point(h)) {
+      result[i] = cell(widened(h, 2 * unit_roundoff * largest));
+      continue;
+    }
     // To both sides: what these orders gave too little, others may give too much.
     const double middle = std::clamp<double>(h.value, -FLT_MAX, FLT_MAX);
     const double below = std::isinf(h.low) ? 0 : middle - h.low, above = std::isinf(h.high) ? 0 : h.high - middle;
