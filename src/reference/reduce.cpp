@@ -94,6 +94,12 @@ Whole sum_of_integers(std::span<const Cell> x, DType type) {
   return {wrap(value), wrap(low), wrap(high)};
 }
 
+// Their sum is an integer, and an f32 when it is divided.
+Real mean_of_integers(std::span<const Cell> x) {
+  const Cell sum = cast(cell(sum_of_integers(x, DType::i64)), DType::i64, DType::f32);
+  return divide(sum.real, point(static_cast<double>(static_cast<float>(x.size()))));
+}
+
 Real extreme(bool largest, std::span<const Cell> x) {
   const Survey s = survey(x);
   if (s.nan) return point(std::nan(""));
@@ -276,7 +282,7 @@ Cell reduce(const Reducing& reducing, std::span<const Cell> x) {
   const bool real = reducing.argument == DType::f32;
   switch (reducing.op) {
     case ReduceOp::sum: return real ? cell(sum(reducing, x)) : cell(sum_of_integers(x, reducing.result));
-    case ReduceOp::mean: return cell(mean(reducing, x));
+    case ReduceOp::mean: return cell(real ? mean(reducing, x) : mean_of_integers(x));
     case ReduceOp::max:
     case ReduceOp::min: {
       const bool largest = reducing.op == ReduceOp::max;

@@ -267,7 +267,9 @@ class Evaluator {
     switch (x.reduction) {
       case ReduceOp::any:
       case ReduceOp::all: return *arg.type;
-      case ReduceOp::mean:
+      case ReduceOp::mean:  // a sum of 64-bit integers may wrap, and a mean lies between its elements
+        if (const DType type = *promote({&arg, 1}).type; type != DType::i64) return type;
+        return DType::f32;
       case ReduceOp::logsumexp:
       case ReduceOp::var:
       case ReduceOp::norm: return DType::f32;
