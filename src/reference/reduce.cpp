@@ -338,13 +338,14 @@ Whole index_of_extreme(bool largest, DType argument, std::span<const Cell> x, st
 // Whether a combiner's result that several orders agree on is that of all orders: a NaN, an infinity, what an element
 // or the identity is, or, as far as sums go, what has no more than 24 bits. Else they agree by chance: another order
 // may round otherwise.
-bool is_exact(double value, std::size_t k, std::size_t component, std::span<const Cell> identity,
+bool is_exact(double value, std::span<const DType> types, std::size_t component, std::span<const Cell> identity,
               std::span<const Cell> x) {
   if (!std::isfinite(value) || value == identity[component].real.value) return true;
   double magnitude = std::abs(value);
   int step = grid_of_zero;
   for (std::size_t i = 0; i < x.size(); ++i) {
-    if (i % k == component && value == x[i].real.value) return true;
+    if (types[i % types.size()] != DType::f32) continue;
+    if (i % types.size() == component && value == x[i].real.value) return true;
     magnitude += reach(x[i].real);
     step = std::min(step, grid(x[i].real.value));
   }
@@ -355,13 +356,21 @@ std::vector<Cell> reduce_custom(const Body& combine, std::span<const Cell> ident
                                 std::span<const Cell> x) {
   const std::size_t k = types.size(), count = x.size() / k;
   std::vector<Cell> parameters(2 * k), out(k), scratch;
+  const auto finite_reach = [&](const Cell* state) {  // of the largest f32 in it
+    double largest = 0;
+    for (std::size_t i = 0; i < k; ++i) {
+      if (types[i] == DType::f32 && std::isfinite(reach(state[i].real)))
+        largest = std::max(largest, reach(state[i].real));
+    }
+    return largest;
+  };
   double largest = 0;  // of all states
   const auto into = [&](std::vector<Cell>& state, const Cell* other) {
     std::copy(state.begin(), state.end(), parameters.begin());
     std::copy_n(other, k, parameters.begin() + static_cast<std::ptrdiff_t>(k));
     combine.run(parameters, {}, scratch, out);
     std::copy(out.begin(), out.end(), state.begin());
-    for (const Cell& c : out) largest = std::isfinite(reach(c.real)) ? std::max(largest, reach(c.real)) : largest;
+    largest = std::max(largest, finite_reach(out.data()));
   };
   // Element `order(i)` after another, `parts` states beside each other, which are folded last.
   const auto fold = [&](std::size_t parts, auto order) {
@@ -377,15 +386,10 @@ std::vector<Cell> reduce_custom(const Body& combine, std::span<const Cell> ident
   const auto forward = [](std::size_t i) { return i; };
   const auto backward = [&](std::size_t i) { return count - 1 - i; };
   const auto inward = [&](std::size_t i) { return i % 2 == 0 ? i / 2 : count - 1 - i / 2; };
-  const auto size = [&](std::size_t i) {
-    double largest = 0;
-    for (std::size_t j = 0; j < k; ++j)
-      largest = types[j] == DType::f32 ? std::max(largest, reach(x[i * k + j].real)) : largest;
-    return largest;
-  };
   std::vector<std::size_t> falling(count);
   std::iota(falling.begin(), falling.end(), std::size_t{0});
-  std::stable_sort(falling.begin(), falling.end(), [&](std::size_t a, std::size_t b) { return size(a) > size(b); });
+  std::stable_sort(falling.begin(), falling.end(),
+                   [&](std::size_t a, std::size_t b) { return finite_reach(&x[a * k]) > finite_reach(&x[b * k]); });
   const auto by_size = [&](std::size_t i) { return falling[i]; };
   std::vector<Cell> result = fold(1, forward);
   for (const std::vector<Cell>& other : {fold(1, backward), fold(1, inward), fold(2, forward), fold(2, inward),
@@ -398,9 +402,9 @@ std::vector<Cell> reduce_custom(const Body& combine, std::span<const Cell> ident
   for (std::size_t i = 0; i < k; ++i) {
     if (types[i] != DType::f32) continue;
     const Real h = result[i].real;
-    if (is_anything(h) || (is_point(h) && is_exact(h.value, k, static_cast<std::size_t>(i), identity, x))) continue;
+    if (is_anything(h)) continue;
     if (is_point(h)) {
-      result[i] = cell(widened(h, 2 * unit_roundoff * largest));
+      if (!is_exact(h.value, types, i, identity, x)) result[i] = cell(widened(h, 2 * unit_roundoff * largest));
       continue;
     }
     // To both sides: what these orders gave too little, others may give too much.
