@@ -1,5 +1,5 @@
 // The matrix product on every instruction set that this machine has: all types, layouts and block orders against a
-// double loop.
+// double loop. It is longer than most because all of them go through one set of operands and one expectation.
 #include "cpu/gemm.h"
 
 #include <postlude/error.h>
