@@ -386,17 +386,30 @@ std::vector<Cell> reduce_custom(const Body& combine, std::span<const Cell> ident
   const auto forward = [](std::size_t i) { return i; };
   const auto backward = [&](std::size_t i) { return count - 1 - i; };
   const auto inward = [&](std::size_t i) { return i % 2 == 0 ? i / 2 : count - 1 - i / 2; };
-  std::vector<std::size_t> falling(count);
-  std::iota(falling.begin(), falling.end(), std::size_t{0});
-  std::stable_sort(falling.begin(), falling.end(),
-                   [&](std::size_t a, std::size_t b) { return finite_reach(&x[a * k]) > finite_reach(&x[b * k]); });
-  const auto by_size = [&](std::size_t i) { return falling[i]; };
+  std::vector<std::size_t> sorted(count);
+  const auto by_rank = [&](std::size_t i) { return sorted[i]; };
+  const auto sort = [&](auto rank) {  // the elements of the largest first
+    std::iota(sorted.begin(), sorted.end(), std::size_t{0});
+    std::stable_sort(sorted.begin(), sorted.end(), [&](std::size_t a, std::size_t b) { return rank(a) > rank(b); });
+  };
+  sort([&](std::size_t i) { return finite_reach(&x[i * k]); });
   std::vector<Cell> result = fold(1, forward);
+  const auto include = [&](std::size_t i, const Cell& other) {
+    result[i] = types[i] == DType::f32 ? cell(hull(result[i].real, other.real, result[i].real.value))
+                                       : cell(hull(result[i].whole, other.whole, result[i].whole.value));
+  };
   for (const std::vector<Cell>& other : {fold(1, backward), fold(1, inward), fold(2, forward), fold(2, inward),
-                                         fold(4, forward), fold(8, forward), fold(32, forward), fold(1, by_size)}) {
-    for (std::size_t i = 0; i < k; ++i) {
-      result[i] = types[i] == DType::f32 ? cell(hull(result[i].real, other[i].real, result[i].real.value))
-                                         : cell(hull(result[i].whole, other[i].whole, result[i].whole.value));
+                                         fold(4, forward), fold(8, forward), fold(32, forward), fold(1, by_rank)})
+    for (std::size_t i = 0; i < k; ++i) include(i, other[i]);
+  // Of the sums of some elements the largest is that of all above 0, the smallest that of all below: where one of them
+  // overflows, an infinity may meet one of the other sign. What these orders give without an overflow says nothing new.
+  for (std::size_t c = 0; c < k && largest * static_cast<double>(count) > FLT_MAX; ++c) {
+    if (types[c] != DType::f32) continue;
+    for (const double sign : {1.0, -1.0}) {
+      sort([&](std::size_t i) { return std::isnan(x[i * k + c].real.value) ? 0 : sign * x[i * k + c].real.value; });
+      const std::vector<Cell> other = fold(1, by_rank);
+      for (std::size_t i = 0; i < k; ++i)
+        if (types[i] == DType::f32 && !std::isfinite(reach(other[i].real))) include(i, other[i]);
     }
   }
   for (std::size_t i = 0; i < k; ++i) {

@@ -87,6 +87,21 @@ TEST(Bounds, OfACombinerHoldOrdersThatAreNeitherForwardNorBackward) {
   EXPECT_TRUE(reference::is_point(sum({1, 2, 3, 4, 5})));
 }
 
+// Orders beyond the first nine count where they overflow: +inf and then -inf.
+TEST(Bounds, OfACombinerHoldAnOverflowThatMeetsAnInfinity) {
+  std::vector<float> x(65, 0.f);
+  x[3] = x[40] = 0x1.fffffep127f;
+  x[4] = x[39] = -0x1.fffffep127f;
+  const auto sum = [&] {
+    return evaluate(body("reduce(acc, combine=lambda a, b: a + b, identity=0.0, axis=1)"), row(x))[0].cells[0].real;
+  };
+  EXPECT_TRUE(reference::is_anything(sum()));
+  x[20] = -INFINITY;
+  EXPECT_TRUE(reference::is_anything(sum()));
+  x[40] = 0;  // now no sum of some is above FLT_MAX
+  EXPECT_EQ(sum().high, -inf);
+}
+
 TEST(Definition, OfReductions) {
   const auto reduce = [](const std::string& name, std::vector<float> x) {
     const std::string type = name.starts_with("arg") ? "i64" : "f32";
