@@ -330,6 +330,7 @@ Cell apply(const Operation& operation, std::span<const Cell> args, const Place& 
       if (operation.result == DType::f32) return cell(choose(args[0].whole, args[1].real, args[2].real));
       return cell(choose(args[0].whole, args[1].whole, args[2].whole));
     case TypeRule::cast: {
+      if (node.dtype == operation.argument) return args[0];  // not rounded: it may go into an fma
       const double u =
           node.round == Round::stochastic ? core::random_uniform(node.seed, 0, place.b, place.m, place.n) : 0;
       return cast(args[0], operation.argument, node.dtype, node.round, u);

@@ -305,7 +305,10 @@ class Evaluator {
     for (std::size_t i = 0; i < graph_.nodes.size() && x.reduction == ReduceOp::mean; ++i)
       reducing.welford =
           reducing.welford || (graph_.nodes[i].op == Op::reduce && graph_.nodes[i].reduction == ReduceOp::var);
-    reducing.online = node(x.args[0]).op == Op::exp;
+    NodeId summed = x.args[0];
+    while (node(summed).op == Op::cast && node(summed).dtype == info_of(node(summed).args[0]).type)
+      summed = node(summed).args[0];
+    reducing.online = node(summed).op == Op::exp;
 
     const Extents e = extents(id);
     std::vector<Value> results(from.size());

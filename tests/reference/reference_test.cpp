@@ -102,6 +102,22 @@ TEST(Bounds, OfACombinerHoldAnOverflowThatMeetsAnInfinity) {
   EXPECT_EQ(sum().high, -inf);
 }
 
+// A cast of an f32 to f32 changes nothing: what may be contracted without it may be with it.
+TEST(Bounds, PassACastToTheTypeOfItsValue) {
+  const Matrix x = row({0.1f, 1.7f, -2.3f, 0.4f});
+  for (const std::string value : {"acc * acc", "exp(acc - max(acc, axis=1))"}) {
+    for (const std::string rest : {" + acc", " + sum(y, axis=1)"}) {
+      const auto bounds = [&](const std::string& y) {
+        std::vector<std::pair<double, double>> result;
+        const auto outputs = evaluate("def f(acc):\n    y = " + y + "\n    D: f32 = y" + rest + "\n    return D", x);
+        for (const auto& c : outputs[0].cells) result.emplace_back(c.real.low, c.real.high);
+        return result;
+      };
+      EXPECT_EQ(bounds("cast(" + value + ", f32, round=up)"), bounds(value)) << value << rest;
+    }
+  }
+}
+
 TEST(Definition, OfReductions) {
   const auto reduce = [](const std::string& name, std::vector<float> x) {
     const std::string type = name.starts_with("arg") ? "i64" : "f32";
