@@ -100,8 +100,8 @@ class Binder {
     return std::exchange(workspace_bytes_, workspace_bytes_ + static_cast<std::size_t>(round_up(bytes, 256)));
   }
   std::size_t take_cleared(std::int64_t bytes) {
-    cleared_.emplace_back(take(bytes), bytes);
-    return cleared_.back().first;
+    cleared_.push_back({take(bytes), static_cast<std::size_t>(bytes)});
+    return cleared_.back().at;
   }
   void limits() const;
   [[nodiscard]] int home(BufferId crossing) const;
@@ -125,7 +125,7 @@ class Binder {
   const Shape shape_;
 
   std::size_t workspace_bytes_ = 0;
-  std::vector<std::pair<std::size_t, std::size_t>> cleared_;  // what must be zero: where, bytes
+  std::vector<Part> cleared_;  // what must be zero at first
   std::uint64_t base_ = 0;
   std::vector<Memory> memory_;  // of the Program's buffers; workspace ones are offsets until base_ is known
   std::vector<std::optional<std::size_t>> workspace_at_;
@@ -652,10 +652,8 @@ std::unique_ptr<BoundCall> Binder::run() {
   plan_product();
   place_workspace();
   plan_generic();
-  Buffer workspace(x_.target_.device_index, workspace_bytes_);
+  Workspace workspace(x_.target_.device_index, workspace_bytes_);
   base_ = workspace.pointer();
-  // Each run leaves its counters at zero.
-  for (const auto& [at, bytes] : cleared_) check(driver().MemsetD8(base_ + at, 0, bytes), "clearing counters");
   for (std::size_t b = 0; b < memory_.size(); ++b) {
     if (workspace_at_[b]) memory_[b].address = base_ + *workspace_at_[b];
   }
@@ -663,12 +661,11 @@ std::unique_ptr<BoundCall> Binder::run() {
   if (product_) emit_product();
   else if (!stream_ && x_.product_phase_ >= 0 && shape_.batch > 0 && shape_.m > 0 && shape_.n > 0) emit_plain_product();
   emit_generic_phases(false);
-  if (!cleared_.empty()) check(driver().CtxSynchronize(), "preparing a call");
   std::string text;
   for (const std::string& note : notes_) text += (text.empty() ? "" : "; ") + note;
   if (!shaped_.empty()) text += (text.empty() ? "" : "; ") + std::to_string(shaped_.size()) + " passes over memory";
   return std::make_unique<CudaCall>(x_.target_.device_index, std::move(modules_), std::move(workspace),
-                                    std::move(launches_), text);
+                                    std::move(cleared_), std::move(launches_), text);
 }
 
 std::unique_ptr<BoundCall> CudaExecutable::bind(const Bindings& bindings) const {

@@ -4,12 +4,13 @@
 
 namespace postlude::inline v0::cuda {
 
-CudaCall::CudaCall(int device, std::vector<std::shared_ptr<Loaded>> modules, Buffer workspace,
-                   std::vector<Launch> launches, std::string text)
-    : device_(device),
+CudaCall::CudaCall(int device, std::vector<std::shared_ptr<Loaded>> modules, Workspace workspace,
+                   std::vector<Part> cleared, std::vector<Launch> launches, std::string text)
+    : context_(context(device)),
       follows_(cuda::device(device).is_hopper()),
       modules_(std::move(modules)),
       workspace_(std::move(workspace)),
+      to_clear_(std::move(cleared)),
       launches_(std::move(launches)),
       text_(std::move(text)) {
   for (Launch& launch : launches_) {
@@ -18,9 +19,21 @@ CudaCall::CudaCall(int device, std::vector<std::shared_ptr<Loaded>> modules, Buf
   }
 }
 
-void CudaCall::run(void* stream) {
-  const CurrentDevice current(device_);
+// In the first run's stream: bind knows none, and would have to wait for all of them. A run that is captured does not
+// take place yet: the next clears again.
+void CudaCall::clear(CuStream stream) {
   const Driver& d = driver();
+  int capturing = 0;
+  check(d.StreamIsCapturing(stream, &capturing), "asking a stream whether it is captured");
+  for (const Part& part : to_clear_)
+    check(d.MemsetD8Async(workspace_.pointer() + part.at, 0, part.bytes, stream), "clearing counters");
+  if (!capturing) to_clear_.clear();
+}
+
+void CudaCall::run(void* stream) {
+  const CurrentDevice current(context_);
+  const Driver& d = driver();
+  if (!to_clear_.empty()) clear(static_cast<CuStream>(stream));
   LaunchAttribute attribute;
   attribute.value[0] = 1;
   LaunchConfig config;

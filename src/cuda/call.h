@@ -2,6 +2,7 @@
 #pragma once
 
 #include "cuda/driver.h"
+#include "cuda/workspace.h"
 #include "plan/backend.h"
 
 #include <cstdint>
@@ -37,19 +38,28 @@ struct Launch {
   std::vector<void*> arguments;
 };
 
+// A part of a workspace.
+struct Part {
+  std::size_t at, bytes;
+};
+
 class CudaCall final : public BoundCall {
  public:
-  CudaCall(int device, std::vector<std::shared_ptr<Loaded>> modules, Buffer workspace, std::vector<Launch> launches,
-           std::string text);
+  // `cleared`: what must be zero before the first run; each run leaves it so.
+  CudaCall(int device, std::vector<std::shared_ptr<Loaded>> modules, Workspace workspace, std::vector<Part> cleared,
+           std::vector<Launch> launches, std::string text);
   void run(void* stream) override;
   std::int64_t workspace_bytes() const override { return static_cast<std::int64_t>(workspace_.bytes()); }
   std::string describe() const override { return text_; }
 
  private:
-  int device_;
+  void clear(CuStream stream);
+
+  CuContext context_;
   bool follows_;
   std::vector<std::shared_ptr<Loaded>> modules_;
-  Buffer workspace_;
+  Workspace workspace_;
+  std::vector<Part> to_clear_;
   std::vector<Launch> launches_;
   std::string text_;
 };

@@ -3,8 +3,9 @@
 #include <postlude/error.h>
 
 #include <dlfcn.h>
-#include <unistd.h>
+#include <pthread.h>
 
+#include <atomic>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -17,13 +18,11 @@ constexpr int oldest_driver = 12000;  // the first with tensor maps and sm_90
 constexpr int out_of_memory_result = 2;
 constexpr int max_dynamic_shared = 8;  // CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
 
-struct Opened {
-  Driver driver{};
-  pid_t owner = 0;
-};
+// Set in every child of a process that has opened the driver: asking for the process's number at each call would be a
+// system call.
+std::atomic<bool> is_child = false;
 
-Opened open_driver() {
-  Opened opened;
+Driver open_driver() {
   void* library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_GLOBAL);
   if (!library) {
     throw Error(ErrorCode::no_device, "libcuda.so.1 was not found, so there is no CUDA driver here",
@@ -41,7 +40,7 @@ Opened open_driver() {
     }
     entry = reinterpret_cast<std::remove_reference_t<decltype(entry)>>(address);
   };
-  Driver& d = opened.driver;
+  Driver d{};
   find(d.DriverGetVersion, "cuDriverGetVersion");
   int version = 0;
   d.DriverGetVersion(&version);
@@ -82,6 +81,7 @@ Opened open_driver() {
   find(d.StreamCreate, "cuStreamCreate");
   find(d.StreamDestroy, "cuStreamDestroy_v2");
   find(d.StreamSynchronize, "cuStreamSynchronize");
+  find(d.StreamIsCapturing, "cuStreamIsCapturing");
   find(d.TensorMapEncodeTiled, "cuTensorMapEncodeTiled");
   if (const CuResult result = d.Init(0)) {
     const char* text = nullptr;
@@ -90,24 +90,21 @@ Opened open_driver() {
                 std::string("the CUDA driver found no usable GPU: ") + (text ? text : "unknown error"),
                 "use the CPU target, or look at nvidia-smi");
   }
-  opened.owner = getpid();
-  return opened;
-}
-
-const Opened& opened_driver() {
-  static const Opened opened = open_driver();  // a throw leaves it unset, so a later call tries again
-  return opened;
+  pthread_atfork(nullptr, nullptr, [] { is_child = true; });
+  return d;
 }
 
 }  // namespace
 
+bool forked() { return is_child; }
+
 const Driver& driver() {
-  const Opened& opened = opened_driver();
-  if (opened.owner != getpid()) {
+  static const Driver opened = open_driver();  // a throw leaves it unset, so a later call tries again
+  if (is_child) {
     throw Error(ErrorCode::forked, "CUDA was initialised in the parent of this process before the fork",
                 "start GPU workers with spawn instead of fork; the CPU target works here");
   }
-  return opened.driver;
+  return opened;
 }
 
 void check(CuResult result, const char* what) {
@@ -131,7 +128,7 @@ struct Retained {
 
 Retained& retained(int index) {
   static std::mutex mutex;
-  static std::map<int, std::unique_ptr<Retained>> devices;
+  static auto& devices = *new std::map<int, std::unique_ptr<Retained>>;  // for whatever is destroyed at exit
   const Driver& d = driver();
   const std::scoped_lock lock(mutex);
   auto& entry = devices[index];
@@ -163,18 +160,33 @@ Retained& retained(int index) {
 }  // namespace
 
 const DeviceInfo& device(int index) { return retained(index).info; }
+CuContext context(int index) { return retained(index).context; }
 
-CurrentDevice::CurrentDevice(int index) {
-  const CuContext wanted = retained(index).context;
-  check(driver().CtxGetCurrent(&previous_), "asking for the current context");
-  if (previous_ == wanted) return;
-  check(driver().CtxSetCurrent(wanted), "making a context current");
+CurrentDevice::CurrentDevice(CuContext context) {
+  const Driver& d = driver();
+  check(d.CtxGetCurrent(&previous_), "asking for the current context");
+  if (previous_ == context) return;
+  check(d.CtxSetCurrent(context), "making a context current");
   changed_ = true;
 }
 
 CurrentDevice::~CurrentDevice() {
-  if (changed_) opened_driver().driver.CtxSetCurrent(previous_);
+  if (changed_ && !is_child) driver().CtxSetCurrent(previous_);
 }
+
+namespace {
+
+// Gives something back to a device. After a fork or at exit the driver may be unusable; it goes with the process then.
+template <class Handle>
+void give_back(int device, Handle handle, CuResult (*Driver::*how)(Handle)) noexcept {
+  if (!handle) return;
+  try {
+    const CurrentDevice current(device);
+    (driver().*how)(handle);
+  } catch (const Error&) {}
+}
+
+}  // namespace
 
 Buffer::Buffer(int device, std::size_t bytes) : device_(device), bytes_(bytes) {
   if (!bytes) return;
@@ -185,10 +197,7 @@ Buffer::Buffer(int device, std::size_t bytes) : device_(device), bytes_(bytes) {
               "free memory and bind again");
 }
 
-Buffer::~Buffer() {
-  // After a fork or at exit the driver may be unusable; the memory goes with the process then.
-  if (pointer_ && opened_driver().owner == getpid()) opened_driver().driver.MemFree(pointer_);
-}
+Buffer::~Buffer() { give_back(device_, pointer_, &Driver::MemFree); }
 
 Buffer::Buffer(Buffer&& other) noexcept
     : device_(other.device_), pointer_(std::exchange(other.pointer_, 0)), bytes_(std::exchange(other.bytes_, 0)) {}
@@ -205,9 +214,7 @@ Module::Module(int device, const std::string& cubin) : device_(device) {
   check(driver().ModuleLoadData(&module_, cubin.data()), "loading a module");
 }
 
-Module::~Module() {
-  if (module_ && opened_driver().owner == getpid()) opened_driver().driver.ModuleUnload(module_);
-}
+Module::~Module() { give_back(device_, module_, &Driver::ModuleUnload); }
 
 Module::Module(Module&& other) noexcept : device_(other.device_), module_(std::exchange(other.module_, nullptr)) {}
 

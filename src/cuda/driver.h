@@ -74,6 +74,7 @@ struct Driver {
   CuResult (*StreamCreate)(CuStream*, unsigned);
   CuResult (*StreamDestroy)(CuStream);
   CuResult (*StreamSynchronize)(CuStream);
+  CuResult (*StreamIsCapturing)(CuStream, int*);  // 0: it is not
   CuResult (*TensorMapEncodeTiled)(TensorMap*, int type, unsigned rank, void* base, const std::uint64_t* sizes,
                                    const std::uint64_t* strides, const unsigned* box, const unsigned* element_strides,
                                    int interleave, int swizzle, int l2_promotion, int out_of_bounds);
@@ -82,6 +83,7 @@ struct Driver {
 // The opened driver, initialised. Throws no_device (nothing found, or no GPU), driver_too_old, or forked when the
 // process was forked after the first call.
 [[nodiscard]] const Driver& driver();
+[[nodiscard]] bool forked();
 
 // Throws the typed form of a driver's result other than 0: out_of_memory or device_failed. `what` names the call.
 void check(CuResult result, const char* what);
@@ -97,11 +99,13 @@ struct DeviceInfo {
 
 // Device `index`, with its primary context retained for the process. Cached; throws like driver().
 [[nodiscard]] const DeviceInfo& device(int index);
+[[nodiscard]] CuContext context(int index);
 
 // Makes the device's primary context current in this thread for the scope.
 class CurrentDevice {
  public:
-  explicit CurrentDevice(int index);
+  explicit CurrentDevice(int index) : CurrentDevice(context(index)) {}
+  explicit CurrentDevice(CuContext context);
   ~CurrentDevice();
   CurrentDevice(const CurrentDevice&) = delete;
   CurrentDevice& operator=(const CurrentDevice&) = delete;

@@ -3,6 +3,7 @@
 // case.
 #include "cuda/backend.h"
 #include "cuda/driver.h"
+#include "cuda/workspace.h"
 
 #include <postlude/parse.h>
 #include <postlude/plan.h>
@@ -87,7 +88,14 @@ void expect(const std::optional<Error>& error, ErrorCode code, const std::string
   EXPECT_FALSE(error->message().empty());
 }
 
-long held() { return *static_cast<long*>(dlsym(RTLD_DEFAULT, "fake_cuda_held")); }
+long held() {
+  release_workspaces();
+  return *static_cast<long*>(dlsym(RTLD_DEFAULT, "fake_cuda_held"));
+}
+int calls(const char* name) {
+  return reinterpret_cast<int (*)(const char*)>(dlsym(RTLD_DEFAULT, "fake_cuda_calls"))(name);
+}
+void capture(bool on) { *static_cast<int*>(dlsym(RTLD_DEFAULT, "fake_cuda_capturing")) = on; }
 
 // The first call of a step fails, what it was part of can be done again, and nothing is left behind at the end.
 void fails_once(ErrorCode code, const std::string& says, const char* epilogue = two_launches) {
@@ -176,6 +184,26 @@ const std::map<std::string, std::function<void()>>& cases() {
          }
          for (std::thread& thread : threads) thread.join();
          EXPECT_EQ(held(), 0);
+       }},
+      {"rebinds",
+       [] {
+         const Product product;
+         product.plan.bind(product.bindings).run();
+         const int allocations = calls("cuMemAlloc_v2");
+         for (int step = 0; step < 1000; ++step) product.plan.bind(product.bindings).run();
+         EXPECT_LE(calls("cuMemAlloc_v2") - allocations, 32);
+         EXPECT_LE(calls("cuCtxSynchronize"), 1000 / 32);
+         EXPECT_EQ(calls("cuMemFree_v2"), 0);
+       }},
+      {"captured",
+       [] {
+         const Product product;
+         Call call = product.plan.bind(product.bindings);
+         for (const bool captured : {true, true, false, true, false}) {
+           capture(captured);
+           call.run();
+         }
+         EXPECT_EQ(calls("cuMemsetD8Async"), 3) << "with each run until one has taken place";
        }},
       {"destroyed_at_exit",
        [] {
@@ -287,6 +315,8 @@ TEST_F(Faults, HomeThatIsNoFolderCostsOneWarning) {
   EXPECT_EQ(warnings(), 1u) << said_;
 }
 
+TEST_F(Faults, BindingAtEveryStepWaitsSeldom) { run("rebinds"); }
+TEST_F(Faults, CountersAreClearedByARunThatTakesPlace) { run("captured"); }
 TEST_F(Faults, Forked) { run("forked"); }
 TEST_F(Faults, ManyThreads) { run("threads"); }
 TEST_F(Faults, DestroyedAtExit) { run("destroyed_at_exit"); }

@@ -40,28 +40,61 @@ class Launch : public testing::TestWithParam<const char*> {
   }
 };
 
+// What a piece of work launches on a stream, as a graph.
+class Captured {
+ public:
+  template <class F>
+  Captured(const Stream3& stream, F work) : stream_(stream.handle) {
+    constexpr int relaxed = 2;
+    check(entry<int (*)(cuda::CuStream, int)>("cuStreamBeginCapture_v2")(stream_, relaxed), "beginning a capture");
+    work();
+    check(entry<int (*)(cuda::CuStream, void**)>("cuStreamEndCapture")(stream_, &graph_), "ending a capture");
+    check(entry<int (*)(void**, void*, unsigned long long)>("cuGraphInstantiateWithFlags")(&executable_, graph_, 0),
+          "making a graph");
+  }
+  ~Captured() {
+    entry<int (*)(void*)>("cuGraphExecDestroy")(executable_);
+    entry<int (*)(void*)>("cuGraphDestroy")(graph_);
+  }
+  Captured(const Captured&) = delete;
+  Captured& operator=(const Captured&) = delete;
+  void replay() const {
+    check(entry<int (*)(void*, cuda::CuStream)>("cuGraphLaunch")(executable_, stream_), "replaying");
+    check(driver().StreamSynchronize(stream_), "replaying");
+  }
+
+ private:
+  cuda::CuStream stream_;
+  void *graph_ = nullptr, *executable_ = nullptr;
+};
+
 TEST_P(Launch, IsCapturedInAGraph) {
   const cuda::CurrentDevice current(0);
   DeviceProblem problem(GetParam(), Shape{1, 512, 528, 192});
   problem.run();
   const auto expected = problem.outputs();
   const Stream3 stream;
-  void *graph = nullptr, *executable = nullptr;
-  constexpr int relaxed = 2;
-  check(entry<int (*)(cuda::CuStream, int)>("cuStreamBeginCapture_v2")(stream.handle, relaxed), "beginning a capture");
-  problem.run(stream.handle);
-  check(entry<int (*)(cuda::CuStream, void**)>("cuStreamEndCapture")(stream.handle, &graph), "ending a capture");
-  check(entry<int (*)(void**, void*, unsigned long long)>("cuGraphInstantiateWithFlags")(&executable, graph, 0),
-        "making a graph");
-  for (int replay = 0; replay < 3; ++replay) {
+  const auto poison = [&] {
     problem.poison();
     check(driver().CtxSynchronize(), "poisoning");
-    check(entry<int (*)(void*, cuda::CuStream)>("cuGraphLaunch")(executable, stream.handle), "replaying");
-    check(driver().StreamSynchronize(stream.handle), "replaying");
+  };
+  const Captured run(stream, [&] { problem.run(stream.handle); });
+  for (int replay = 0; replay < 3; ++replay) {
+    poison();
+    run.replay();
     EXPECT_EQ(problem.outputs(), expected) << "replay " << replay;
   }
-  entry<int (*)(void*)>("cuGraphExecDestroy")(executable);
-  entry<int (*)(void*)>("cuGraphDestroy")(graph);
+  // A call whose first run is captured, and whose second takes place before it.
+  Call fresh = problem.compile("").bind(problem.bindings());
+  const Captured first(stream, [&] { fresh.run(stream.handle); });
+  for (int turn = 0; turn < 2; ++turn) {
+    poison();
+    fresh.run();
+    EXPECT_EQ(problem.outputs(), expected) << "run " << turn;
+    poison();
+    first.replay();
+    EXPECT_EQ(problem.outputs(), expected) << "replay " << turn << " of a first run";
+  }
 }
 
 // Calls of one plan own their workspaces: they may run at once, issued by threads of their own.

@@ -2,13 +2,15 @@
 // for them: what can go wrong around a GPU, without one. FAKE_CUDA_VERSION is its version (13000),
 // FAKE_CUDA_MULTIPROCESSORS how many it has (132).
 // FAKE_CUDA_FAIL=NAME:N:RESULT makes the N-th call of NAME fail (N from 1; 0: every one). fake_cuda_held counts what
-// was made and not destroyed: buffers and modules.
+// was made and not destroyed: buffers and modules; fake_cuda_calls the calls of a function that may fail;
+// fake_cuda_capturing says that every stream is captured.
 #include "tensor_map.h"
 
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
 #include <list>
+#include <map>
 #include <mutex>
 #include <string>
 
@@ -16,7 +18,8 @@ namespace {
 
 std::mutex mutex;
 std::string failing_name;
-int failing_call = 0, failing_result = 0, calls = 0;
+int failing_call = 0, failing_result = 0;
+std::map<std::string, int> calls;
 bool read_environment = false;
 
 // Whether this call of `name` is the one that fails.
@@ -32,9 +35,8 @@ int result_of(const char* name) {
       failing_result = std::atoi(all.c_str() + second + 1);
     }
   }
-  if (failing_name != name) return 0;
-  ++calls;
-  return failing_call == 0 || calls == failing_call ? failing_result : 0;
+  const int call = ++calls[name];
+  return failing_name == name && (failing_call == 0 || call == failing_call) ? failing_result : 0;
 }
 
 struct Function {
@@ -60,6 +62,12 @@ long fake_cuda_held = 0;
 using Launch = int (*)(const char* source, const char* name, const unsigned* grid, unsigned threads, void** arguments);
 extern "C" [[gnu::visibility("default")]] Launch fake_cuda_launch;
 Launch fake_cuda_launch = nullptr;
+extern "C" [[gnu::visibility("default")]] int fake_cuda_capturing;
+int fake_cuda_capturing = 0;
+FAKE fake_cuda_calls(const char* name) {
+  const std::scoped_lock lock(mutex);
+  return calls[name];
+}
 
 FAKE cuInit(unsigned) {
   MAY_FAIL;
@@ -164,6 +172,7 @@ FAKE cuMemAlloc_v2(std::uint64_t* made, std::size_t bytes) {
   return 0;
 }
 FAKE cuMemFree_v2(std::uint64_t p) {
+  MAY_FAIL;
   std::free(reinterpret_cast<void*>(p));
   __atomic_fetch_sub(&fake_cuda_held, 1, __ATOMIC_SEQ_CST);
   return 0;
@@ -182,7 +191,8 @@ FAKE cuMemsetD8_v2(std::uint64_t to, unsigned char value, std::size_t bytes) {
   return 0;
 }
 FAKE cuMemsetD8Async(std::uint64_t to, unsigned char value, std::size_t bytes, void*) {
-  std::memset(reinterpret_cast<void*>(to), value, bytes);
+  MAY_FAIL;
+  if (!fake_cuda_capturing) std::memset(reinterpret_cast<void*>(to), value, bytes);
   return 0;
 }
 FAKE cuEventCreate(void**, unsigned) { return 0; }
@@ -193,6 +203,10 @@ FAKE cuEventElapsedTime(float*, void*, void*) { return 0; }
 FAKE cuStreamCreate(void**, unsigned) { return 0; }
 FAKE cuStreamDestroy_v2(void*) { return 0; }
 FAKE cuStreamSynchronize(void*) { return 0; }
+FAKE cuStreamIsCapturing(void*, int* status) {
+  *status = fake_cuda_capturing;
+  return 0;
+}
 #ifndef WITHOUT_TENSOR_MAPS
 FAKE cuTensorMapEncodeTiled(void* to, int type, unsigned dimensions, void* base, const std::uint64_t* sizes,
                             const std::uint64_t* strides, const unsigned* box, const unsigned*, int, int swizzle, int,
