@@ -16,10 +16,12 @@ struct BlockSize {
 };
 constexpr BlockSize usual_block = {512, 256};
 constexpr BlockSize shallow_block = {128, 512};  // K up to 128
-// Few rows of A, and B contiguous in N: packing is most of the time, and wants long pieces of few rows. At 64 x 4096 x
-// 4096 82, where the usual block gives 65.
+// Few rows of A, and B contiguous in N and out of memory: packing is most of the time, and wants long pieces of few
+// rows. At 64 x 4096 x 4096 82, where the usual block gives 65 (Zen 4: 73, 69). Out of caches the usual block wins: on
+// Zen 4 64 x 768 x 3072 90, where this gives 61, 32 x 1024 x 1024 85 and 57, 64 x 2048 x 2048 77 and 77.
 constexpr BlockSize few_rows_block = {96, 1024};
 constexpr std::int64_t few_rows = 96;
+constexpr std::int64_t large_b = 4 << 20;  // elements
 // Few rows of A, and B contiguous in K: to pack B is a third of the time. 64 x 4096 x 4096 turned: 103 GFLOP/s, where
 // packing B gives 75; 128 x 1024 x 1024: 93 and 86.
 constexpr BlockSize turned_block = {1024, 256};
@@ -66,7 +68,7 @@ bool turns(const ProductShape& shape, const Kernels& kernels) {
 }
 
 BlockSize block_for(const ProductShape& shape, int word_elements) {
-  if (!shape.packed_b && shape.b_n_major && shape.m <= few_rows) return few_rows_block;
+  if (!shape.packed_b && shape.b_n_major && shape.m <= few_rows && shape.k * shape.n > large_b) return few_rows_block;
   return ceil_div(shape.k, word_elements) <= shallow_block.steps ? shallow_block : usual_block;
 }
 

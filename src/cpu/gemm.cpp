@@ -21,7 +21,8 @@ struct Runner {
   const Kernels& kernels;
   const BLayout layout;
   const ThreadScratch scratch;
-  const std::uint32_t* const all_b;  // packed by somebody before; or null
+  const std::uint32_t* const ready_b;  // packed by somebody before, or as it lies; or null
+  const std::uint32_t* const all_b;    // that, or what pack_all packs; or null
   const std::int64_t acc_row;
 
   Runner(const Product& p, const Blocking& b, const RunOptions& o)
@@ -31,7 +32,10 @@ struct Runner {
         kernels(kernels_for(b.isa, shape_of(p))),
         layout(layout_for(kernels, shape_of(p), b.k_block, b.column_block)),
         scratch(thread_scratch(kernels, b, p.m, layout, p.packed_b != nullptr)),
-        all_b(p.packed_b               ? p.packed_b->words.get()
+        ready_b(p.packed_b                 ? p.packed_b->words.get()
+                : lies_packed(p.b, layout) ? static_cast<const std::uint32_t*>(p.b.data)
+                                           : nullptr),
+        all_b(ready_b                  ? ready_b
               : b.order == Order::rows ? reinterpret_cast<const std::uint32_t*>(o.shared_scratch)
                                        : nullptr),
         acc_row(o.kept ? o.kept_row : b.acc_row) {}
@@ -449,7 +453,7 @@ void run(const Product& product, const Blocking& blocking, const RunOptions& opt
     return;
   }
   if (blocking.order == Order::rows) {
-    if (!product.packed_b) parallel(options.threads, [&](int thread) { runner.pack_all(thread); });
+    if (!runner.ready_b) parallel(options.threads, [&](int thread) { runner.pack_all(thread); });
     parallel(options.threads, [&](int thread) { runner.run_rows(thread); });
     return;
   }

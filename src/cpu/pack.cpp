@@ -152,6 +152,12 @@ void pack_b_block(const Matrix& b, const BLayout& layout, std::int64_t column_bl
   }
 }
 
+bool lies_packed(const Matrix& b, const BLayout& layout) {
+  const Kernels& kernels = *layout.kernels;
+  return b.dtype == DType::f32 && kernels.word_elements == 1 && layout.pieces.count == 1 && b.column_stride == 1 &&
+         b.row_stride == layout.n && layout.n <= kernels.panel && layout.n % 16 == 0;
+}
+
 void pack_part(const Matrix& b, const BLayout& layout, int thread, int threads, std::uint32_t* to, char* gather) {
   const std::int64_t blocks = layout.column_blocks() * layout.k_blocks();
   for (std::int64_t i = blocks * thread / threads; i < blocks * (thread + 1) / threads; ++i) {

@@ -49,6 +49,10 @@ inline constexpr int gathered_columns = 16;  // at once
 void pack_b_block(const Matrix& b, const BLayout& layout, std::int64_t column_block, std::int64_t k_block,
                   std::uint32_t* to, char* gather);
 
+// Whether B as it lies is what pack_part would make of it: contiguous rows of f32, of whole vectors, in one panel. So
+// are a head's values in attention (S x 64).
+[[nodiscard]] bool lies_packed(const Matrix& b, const BLayout& layout);
+
 // The thread's share of all blocks of B.
 void pack_part(const Matrix& b, const BLayout& layout, int thread, int threads, std::uint32_t* to, char* gather);
 

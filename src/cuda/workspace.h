@@ -1,6 +1,6 @@
-// Device memory lent to a call. The driver frees memory only after waiting for all that the GPU does, and a program that
-// binds at every step would wait as often. So what calls give back is kept for later ones. Their kernels may still write
-// to it then, on streams that nobody remembers: it is lent again after a wait for the whole GPU, one for many.
+// Device memory lent to a call. The driver frees memory only after waiting for all that the GPU does, and a program
+// that binds at every step would wait as often. So what calls give back is kept for later ones. Their kernels may still
+// write to it then, on streams that nobody remembers: it is lent again after a wait for the whole GPU, one for many.
 #pragma once
 
 #include "cuda/driver.h"

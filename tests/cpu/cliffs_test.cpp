@@ -148,6 +148,24 @@ TEST(Cliffs, NorOnAvx2) {
   expect_no_cliffs("avx2");
 }
 
+// Rows of A whole pages apart share sets of L1; a tile of 24 rows was four times as slow.
+TEST(Cliffs, NoPitchHalvesANarrowProduct) {
+#if defined(POSTLUDE_SANITIZED)
+  GTEST_SKIP() << "sanitizers slow the two sides down differently";
+#endif
+  constexpr Int m = 512, odd = 1040;
+  for (const Int n : {16, 32, 80}) {
+    Bound beside({"plain", suite_graph("plain")}, "", m, n, odd);
+    for (const Int k : {512, 1024}) {
+      Bound pages({"plain", suite_graph("plain")}, "", m, n, k);
+      double best = 0;
+      for (int attempt = 0; attempt < 4 && best < 0.6; ++attempt)
+        best = std::max(best, speed(pages, beside, 5 + 10 * attempt) * static_cast<double>(k) / odd);
+      EXPECT_GE(best, 0.6) << m << " x " << n << " x " << k << " runs at " << best << " of the speed with K = " << odd;
+    }
+  }
+}
+
 // The number that explain gives behind "workspace".
 Int workspace(const std::string& loops) {
   const std::size_t at = loops.find("workspace ");

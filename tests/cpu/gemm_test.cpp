@@ -78,7 +78,7 @@ std::uint32_t draw(DType type, Data data, std::mt19937& random) {
 
 // ---- operands -------------------------------------------------------------------------------------------------------
 
-enum class Strides { rows, columns, both_odd, negative, zero_rows, zero_columns };
+enum class Strides { rows, columns, both_odd, negative, zero_rows, zero_columns, dense };  // dense: no gap between rows
 constexpr Strides all_strides[] = {Strides::rows,     Strides::columns,   Strides::both_odd,
                                    Strides::negative, Strides::zero_rows, Strides::zero_columns};
 
@@ -101,6 +101,7 @@ struct Operand {
       case Strides::negative: row = -(2 * columns + 1), column = -2; break;
       case Strides::zero_rows: row = 0, column = 1; break;
       case Strides::zero_columns: row = 1, column = 0; break;
+      case Strides::dense: row = columns, column = 1; break;
     }
     if (rows > 0 && columns > 0) first = std::max<Int>(0, -(row * (rows - 1) + column * (columns - 1)));
     const Int last =
@@ -340,6 +341,18 @@ TEST_P(GemmTest, SeveralBlocksOfEachKind) {
   check(250, 1500, 150, DType::bf16, DType::bf16, Strides::rows, Strides::rows, Data::small_integers, {2, 0});
   check(200, 300, 1500, DType::s8, DType::u8, Strides::columns, Strides::columns, Data::any);
   check(3, 601, 5000, DType::bf16, DType::bf16, Strides::rows, Strides::columns, Data::small_integers);
+}
+
+// Rows of A whole pages apart, and a B whose rows are a panel as they lie.
+TEST_P(GemmTest, NarrowProducts) {
+  for (const Int n : {10, 16, 32, 48, 64, 80}) {
+    for (const Int k : {512, 1024, 1500})
+      check(53, n, k, DType::f32, DType::f32, Strides::dense, Strides::dense, Data::any);
+  }
+  check(210, 64, 600, DType::f32, DType::f32, Strides::rows, Strides::dense, Data::any);
+  check(20, 32, 9000, DType::f32, DType::f32, Strides::rows, Strides::dense, Data::any);
+  check(53, 32, 100, DType::f32, DType::f32, Strides::rows, Strides::dense, Data::any, {2, 0});
+  check(53, 32, 100, DType::bf16, DType::f32, Strides::rows, Strides::dense, Data::any);
 }
 
 TEST_P(GemmTest, LongSumsAreSplit) {
