@@ -132,6 +132,17 @@ std::vector<float> magnitudes(const std::vector<double>& x) {
   return result;
 }
 
+// Which of `count` vectors of `k` elements, `pitch` apart, hold one number only.
+std::vector<bool> constant(const std::vector<double>& x, std::int64_t count, std::int64_t k, std::int64_t pitch,
+                           std::int64_t stride) {
+  std::vector<bool> result(static_cast<std::size_t>(count), true);
+  for (std::int64_t i = 0; i < count; ++i)
+    for (std::int64_t p = 1; p < k && result[static_cast<std::size_t>(i)]; ++p)
+      result[static_cast<std::size_t>(i)] =
+          x[static_cast<std::size_t>(i * pitch + p * stride)] == x[static_cast<std::size_t>(i * pitch)];
+  return result;
+}
+
 double largest_finite(const std::vector<double>& x) {
   double largest = 0;
   for (const double v : x) largest = std::isfinite(v) ? std::max(largest, std::abs(v)) : largest;
@@ -155,10 +166,10 @@ Real accumulator(double value, double magnitude, int step, std::int64_t k, doubl
 
 }  // namespace
 
-double accumulation_error(std::int64_t count, double unit) {
+double accumulation_error(std::int64_t count, double alike, double unit) {
   const auto n = static_cast<double>(count);
   const double worst = n * unit < 1 ? n * unit / (1 - n * unit) : infinity;
-  return std::min(4 * std::sqrt(n) * unit, worst);
+  return std::min(4 * std::sqrt(alike) * unit, worst);
 }
 
 int grid(double x) {
@@ -176,7 +187,9 @@ std::vector<Cell> product(const Bindings& bindings, bool integers, double unit, 
   std::vector<Cell> result(static_cast<std::size_t>(shape.batch) * plane);
   // f32 partial sums of |A| |B| are short by 2^-24 a term at most.
   const double slack = 1 + 0x1p-23 * static_cast<double>(shape.k + 1);
-  const double relative = std::max(accumulation_error(shape.k, unit), static_cast<double>(shape.k) * drift);
+  const auto k = static_cast<double>(shape.k);
+  const double differ = std::max(accumulation_error(shape.k, k, unit), k * drift),
+               equal = std::max(accumulation_error(shape.k, k * k, unit), k * drift);
   for (std::int64_t b = 0; b < shape.batch; ++b) {
     const auto left = gather<double>(bindings.a, b, shape.m, shape.k);
     const auto right = gather<double>(bindings.b, b, shape.k, shape.n);
@@ -191,10 +204,15 @@ std::vector<Cell> product(const Bindings& bindings, bool integers, double unit, 
     const int step = grid_of(left) + grid_of(right);
     const auto magnitude = multiply_matrices(magnitudes(left), magnitudes(right), shape.m, shape.n, shape.k);
     const double largest = largest_finite(left) * largest_finite(right) * static_cast<double>(shape.k);
+    // Where a row of A is one number and a column of B is, all products are equal.
+    const std::vector<bool> rows = constant(left, shape.m, shape.k, shape.k, 1),
+                            columns = constant(right, shape.n, shape.k, 1, shape.n);
 #pragma omp parallel for if (plane > 100000)
-    for (std::size_t i = 0; i < plane; ++i)
-      out[i] = cell(
-          accumulator(value[i], static_cast<double>(magnitude[i]) * slack, step, shape.k, relative, largest, 1 / unit));
+    for (std::size_t i = 0; i < plane; ++i) {
+      const auto n = static_cast<std::size_t>(shape.n);
+      out[i] = cell(accumulator(value[i], static_cast<double>(magnitude[i]) * slack, step, shape.k,
+                                rows[i / n] && columns[i % n] ? equal : differ, largest, 1 / unit));
+    }
   }
   return result;
 }

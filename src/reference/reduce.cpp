@@ -14,11 +14,34 @@ namespace {
 
 double reach(const Real& x) { return std::max(std::abs(x.low), std::abs(x.high)); }
 
+// Of accumulation_error(), for the terms of a sum. Those that are multiples of the unit of the whole sum have no bits
+// that are rounded away. Of 16 terms and less the worst case is the bound.
+double alike(std::vector<float> terms) {
+  const auto n = static_cast<double>(terms.size());
+  double magnitude = 0, result = 0;
+  for (const float x : terms) magnitude += std::abs(static_cast<double>(x));
+  if (n <= 16 || !std::isfinite(magnitude)) return n;
+  const double unit = ulp(magnitude);
+  std::sort(terms.begin(), terms.end());
+  for (auto first = terms.begin(); first != terms.end();) {
+    const auto last = std::upper_bound(first, terms.end(), *first);
+    const auto times = static_cast<double>(last - first);
+    result += std::fmod(*first, unit) == 0 ? times : times * times;
+    first = last;
+  }
+  return result;
+}
+std::vector<float> values(std::span<const Cell> x) {
+  std::vector<float> result;
+  for (const Cell& c : x) result.push_back(static_cast<float>(c.real.value));
+  return result;
+}
+
 // Relative error of a sum whose terms are carried along with a running maximum or mean: a few roundings a term, and as
 // many again for rescaling what was summed before.
-double running_error(std::size_t count) {
-  const auto n = static_cast<double>(count);
-  return unit_roundoff * (8 + 2 * std::log1p(n) + 4 * std::min(n, 4 * std::sqrt(n)));
+double running_error(const std::vector<float>& terms) {
+  const auto n = static_cast<double>(terms.size());
+  return unit_roundoff * (8 + 2 * std::log1p(n) + 4 * std::min(n, 4 * std::sqrt(alike(terms))));
 }
 
 struct Survey {  // of the elements of a reduction
@@ -38,8 +61,8 @@ Survey survey(std::span<const Cell> x) {
   return s;
 }
 
-// Elements already known to hold neither kind of NaN. `relative`: of the sum of magnitudes.
-Real sum_in_any_order(std::span<const Cell> x, const Survey& s, double relative) {
+// Elements already known to hold neither kind of NaN.
+Real sum_in_any_order(std::span<const Cell> x, const Survey& s, bool online) {
   double value = 0, low = 0, high = 0, magnitude = 0, finite = 0;
   int step = grid_of_zero;
   for (const Cell& c : x) {
@@ -58,17 +81,16 @@ Real sum_in_any_order(std::span<const Cell> x, const Survey& s, double relative)
   const bool exact =
       s.points && step >= -149 && magnitude <= std::min(std::ldexp(0x1p24, step), static_cast<double>(FLT_MAX));
   if (exact) return point(value + 0.0);
-  return widened({value, low, high}, relative * magnitude);
+  const std::vector<float> terms = values(x);
+  const double error = accumulation_error(std::max<std::int64_t>(std::ssize(x) - 1, 0), alike(terms));
+  return widened({value, low, high}, (error + (online ? running_error(terms) : 0)) * magnitude);
 }
 
 Real sum(const Reducing& reducing, std::span<const Cell> x) {
   const Survey s = survey(x);
   if (s.nan) return point(std::nan(""));
   if (s.anything) return anything(std::nan(""));
-  const auto terms = static_cast<std::int64_t>(x.size());
-  const double relative =
-      accumulation_error(std::max<std::int64_t>(terms - 1, 0)) + (reducing.online ? running_error(x.size()) : 0);
-  return sum_in_any_order(x, s, relative);
+  return sum_in_any_order(x, s, reducing.online);
 }
 
 Real mean(const Reducing& reducing, std::span<const Cell> x) {
@@ -77,7 +99,7 @@ Real mean(const Reducing& reducing, std::span<const Cell> x) {
   if (!reducing.welford || x.empty() || is_nan(result)) return result;
   double magnitude = 0;
   for (const Cell& c : x) magnitude += reach(c.real);
-  return widened(result, running_error(x.size()) * magnitude / static_cast<double>(x.size()));
+  return widened(result, running_error(values(x)) * magnitude / static_cast<double>(x.size()));
 }
 
 Whole sum_of_integers(std::span<const Cell> x, DType type) {
@@ -183,7 +205,11 @@ Real log_sum_exp(std::span<const Cell> x) {
                        log_of_sum(x, [](const Real& r) { return r.high; })};
   // The logarithm turns the sum's relative error into an absolute one, and has 2 ulps (of at most log n) of its own.
   const double logarithm = std::log1p(static_cast<double>(x.size()));
-  return widened(result, running_error(x.size()) + info(Op::log).ulps * ulp(logarithm));
+  double top = -infinity;
+  for (const Cell& c : x) top = std::max(top, c.real.value);
+  std::vector<float> terms;
+  for (const Cell& c : x) terms.push_back(static_cast<float>(std::exp(c.real.value - top)));
+  return widened(result, running_error(terms) + info(Op::log).ulps * ulp(logarithm));
 }
 
 // The standard deviation is a seminorm of x: an error of root mean square e changes it by at most e. Welford's and two
@@ -207,9 +233,14 @@ Real variance(std::span<const Cell> x) {
   if (certainly_infinite) return point(std::nan(""));
   if (largest > 0x1p63 / std::sqrt(n)) return anything(std::nan(""));  // a sum of squares may overflow
   double deviation = 0;
-  for (const Cell& c : x) deviation += (c.real.value - mean) * (c.real.value - mean);
+  std::vector<float> terms;
+  for (const Cell& c : x) {
+    const double square = (c.real.value - mean) * (c.real.value - mean);
+    deviation += square;
+    terms.push_back(static_cast<float>(square));
+  }
   deviation = std::sqrt(deviation / n);
-  const double e = std::sqrt(error / n) + running_error(x.size()) * std::sqrt(squares / n);
+  const double e = std::sqrt(error / n) + running_error(terms) * std::sqrt(squares / n);
   const double low = std::max(0.0, deviation - e), high = deviation + e;
   return widened({deviation * deviation, low * low, high * high}, 0x1p-126);  // squares may underflow
 }

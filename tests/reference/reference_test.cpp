@@ -199,6 +199,34 @@ TEST(Bounds, ArePointsWhereF32IsExact) {
   }
 }
 
+// Equal terms are rounded alike, so their errors add up instead of cancelling. Found by the fuzzer (seed 103019164).
+TEST(Bounds, HoldSumsOfEqualTerms) {
+  std::mt19937 random(5);
+  std::normal_distribution<float> normal;
+  for (const std::size_t count : {100, 511, 4096}) {
+    for (int i = 0; i < 20; ++i) {
+      std::vector<float> terms(count, normal(random));
+      for (std::size_t j = 0; j < count; j += 10) terms[j] = 0;
+      float sum = 0;
+      for (const float x : terms) sum += x;
+      const auto k = static_cast<std::int64_t>(count);
+      const reference::Real s = evaluate(body("sum(acc, axis=1)"), row(terms))[0].cells[0].real;
+      EXPECT_TRUE(s.low <= sum && sum <= s.high) << count << " of " << terms[1];
+
+      std::vector<float> a(count, terms[1]), b(count, 0.7f);
+      float accumulator = 0, d = 0;
+      for (std::size_t j = 0; j < count; ++j) accumulator = std::fmaf(a[j], b[j], accumulator);
+      Bindings bindings;
+      bindings.shape = {1, 1, 1, k};
+      bindings.a = {a.data(), f32, {0, k, 1}};
+      bindings.b = {b.data(), f32, {0, 1, 1}};
+      bindings.buffers = {{&d, f32, {0, 1, 1}}};
+      const reference::Real p = reference::evaluate(parse(body("acc")).data(), Gemm{}, bindings)[0].cells[0].real;
+      EXPECT_TRUE(p.low <= accumulator && accumulator <= p.high) << count << " of " << a[0] << " * " << b[0];
+    }
+  }
+}
+
 // Products accumulated in f32 in several orders stay within the bound, and the bound is no wide one.
 TEST(Bounds, HoldAccumulationInAnyOrder) {
   std::mt19937 random(5);
