@@ -147,12 +147,14 @@ std::vector<Pass> schedule(const Program& program, const Shape& shape, bool stre
     Made made(program);
     made.add(program, phase);
     int tiles = is_tile(phase.domain) ? 1 : 0, tiles_at_last = 1;  // phases up to the last tile phase
-    // A pass without columns has no blocks, and would not reach its phases of {m}.
-    const bool fuses = phase.domain.has(Axis::m) && pass.columns > 0;
+    // Without columns a phase has no blocks: it would not lead to those of {m}, and its statistics are filled behind
+    // the pass.
+    const auto over_nothing = [&](const Phase& x) { return x.domain.has(Axis::n) && x.columns.at(shape.n) == 0; };
+    const bool fuses = phase.domain.has(Axis::m) && !over_nothing(phase);
     while (fuses && p + pass.count < phases) {
       const Phase& next = program.phases[p + pass.count];
-      if (!next.domain.has(Axis::m) || next.batched != phase.batched || next.rows.at(shape.m) != pass.rows ||
-          !made.allows(next, stream))
+      if (!next.domain.has(Axis::m) || over_nothing(next) || next.batched != phase.batched ||
+          next.rows.at(shape.m) != pass.rows || !made.allows(next, stream))
         break;
       made.add(program, next);
       ++pass.count;
