@@ -1,14 +1,15 @@
 #include "cpu/threads.h"
 
+#include "core/forks.h"
+
+#include <algorithm>
 #include <atomic>
 #include <exception>
+#include <thread>
+#include <vector>
 
 #if defined(_OPENMP)
 #include <omp.h>
-#else
-#include <algorithm>
-#include <thread>
-#include <vector>
 #endif
 
 namespace postlude::inline v0::cpu {
@@ -30,6 +31,22 @@ struct Guarded {
   }
 };
 
+thread_local bool inside = false;
+
+void on_new_threads(int threads, Guarded& guarded) {
+  inside = true;
+  std::vector<std::thread> others;
+  for (int t = 1; t < threads; ++t) {
+    others.emplace_back([&guarded, t] {
+      inside = true;
+      guarded(t);
+    });
+  }
+  guarded(0);
+  for (std::thread& other : others) other.join();
+  inside = false;
+}
+
 }  // namespace
 
 #if defined(_OPENMP)
@@ -38,8 +55,11 @@ int available_threads() { return omp_get_max_threads(); }
 
 void parallel(int threads, void (*body)(void*, int), void* context) {
   Guarded guarded{body, context};
-  if (threads <= 1 || omp_in_parallel()) {
+  if (threads <= 1 || inside || omp_in_parallel()) {
     for (int t = 0; t < threads; ++t) guarded(t);
+  } else if (core::forks() > 0) {
+    // GCC's OpenMP would wait for threads that were the parent's.
+    on_new_threads(threads, guarded);
   } else {
 #pragma omp parallel num_threads(threads)
     for (int t = omp_get_thread_num(); t < threads; t += omp_get_num_threads()) guarded(t);
@@ -49,10 +69,6 @@ void parallel(int threads, void (*body)(void*, int), void* context) {
 
 #else
 
-namespace {
-thread_local bool inside = false;
-}
-
 int available_threads() { return std::max(1, static_cast<int>(std::thread::hardware_concurrency())); }
 
 void parallel(int threads, void (*body)(void*, int), void* context) {
@@ -60,17 +76,7 @@ void parallel(int threads, void (*body)(void*, int), void* context) {
   if (threads <= 1 || inside) {
     for (int t = 0; t < threads; ++t) guarded(t);
   } else {
-    inside = true;
-    std::vector<std::thread> others;
-    for (int t = 1; t < threads; ++t) {
-      others.emplace_back([&guarded, t] {
-        inside = true;
-        guarded(t);
-      });
-    }
-    guarded(0);
-    for (std::thread& other : others) other.join();
-    inside = false;
+    on_new_threads(threads, guarded);
   }
   if (guarded.exception) std::rethrow_exception(guarded.exception);
 }

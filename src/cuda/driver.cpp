@@ -1,11 +1,11 @@
 #include "cuda/driver.h"
 
+#include "core/forks.h"
+
 #include <postlude/error.h>
 
 #include <dlfcn.h>
-#include <pthread.h>
 
-#include <atomic>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -18,11 +18,13 @@ constexpr int oldest_driver = 12000;  // the first with tensor maps and sm_90
 constexpr int out_of_memory_result = 2;
 constexpr int max_dynamic_shared = 8;  // CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
 
-// Set in every child of a process that has opened the driver: asking for the process's number at each call would be a
-// system call.
-std::atomic<bool> is_child = false;
+struct Opened {
+  Driver driver{};
+  int forks = 0;  // then: what is more, is a child's
+};
 
-Driver open_driver() {
+Opened open_driver() {
+  Opened opened{.forks = core::forks()};
   void* library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_GLOBAL);
   if (!library) {
     throw Error(ErrorCode::no_device, "libcuda.so.1 was not found, so there is no CUDA driver here",
@@ -40,7 +42,7 @@ Driver open_driver() {
     }
     entry = reinterpret_cast<std::remove_reference_t<decltype(entry)>>(address);
   };
-  Driver d{};
+  Driver& d = opened.driver;
   find(d.DriverGetVersion, "cuDriverGetVersion");
   int version = 0;
   d.DriverGetVersion(&version);
@@ -90,21 +92,24 @@ Driver open_driver() {
                 std::string("the CUDA driver found no usable GPU: ") + (text ? text : "unknown error"),
                 "use the CPU target, or look at nvidia-smi");
   }
-  pthread_atfork(nullptr, nullptr, [] { is_child = true; });
-  return d;
+  return opened;
+}
+
+const Opened& opened_driver() {
+  static const Opened opened = open_driver();  // a throw leaves it unset, so a later call tries again
+  return opened;
 }
 
 }  // namespace
 
-bool forked() { return is_child; }
+bool forked() { return opened_driver().forks != core::forks(); }
 
 const Driver& driver() {
-  static const Driver opened = open_driver();  // a throw leaves it unset, so a later call tries again
-  if (is_child) {
+  if (forked()) {
     throw Error(ErrorCode::forked, "CUDA was initialised in the parent of this process before the fork",
                 "start GPU workers with spawn instead of fork; the CPU target works here");
   }
-  return opened;
+  return opened_driver().driver;
 }
 
 void check(CuResult result, const char* what) {
@@ -171,7 +176,7 @@ CurrentDevice::CurrentDevice(CuContext context) {
 }
 
 CurrentDevice::~CurrentDevice() {
-  if (changed_ && !is_child) driver().CtxSetCurrent(previous_);
+  if (changed_ && !forked()) driver().CtxSetCurrent(previous_);
 }
 
 namespace {

@@ -13,6 +13,10 @@
 
 #include <gtest/gtest.h>
 
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
 #include <cstring>
 #include <map>
 #include <random>
@@ -455,6 +459,30 @@ TEST(WholeRows, TheSameWhereverTheAccumulatorsWait) {
     plan.bind(operands.bindings()).run();
     EXPECT_EQ(std::memcmp(d.data, alone.data(), alone.size()), 0) << "in place of the residual";
   }
+}
+
+// OpenMP's threads are the parent's: a child that waits for them waits forever.
+TEST(Fork, AChildComputesOnThreadsOfItsOwn) {
+#if defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "the thread sanitizer knows no threads behind a fork";
+#endif
+  const Plan plan = compile(Gemm{}, parse_file(POSTLUDE_SOURCE_DIR "/epilogues/softmax.py"), Target::cpu(3));
+  Operands operands(plan, 1, 200, 300, 40);
+  Call call = plan.bind(operands.bindings());
+  call.run();
+  const std::vector<std::uint8_t> expected = operands["D"].bytes;
+  const pid_t child = ::fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    ::alarm(20);
+    std::fill(operands["D"].bytes.begin(), operands["D"].bytes.end(), std::uint8_t{0xff});
+    call.run();
+    ::_exit(operands["D"].bytes == expected ? 0 : 1);
+  }
+  int status = -1;
+  ::waitpid(child, &status, 0);
+  EXPECT_TRUE(WIFEXITED(status)) << "signal " << WTERMSIG(status) << "; 14: it hung";
+  EXPECT_EQ(WEXITSTATUS(status), 0) << "other bits than the parent's";
 }
 
 }  // namespace
