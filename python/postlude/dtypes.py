@@ -1,9 +1,11 @@
 """Element types: post.bf16 and its siblings, which are also what a class of operand is indexed with: post.row[post.bf16]."""
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from ._core import DType, Round
+import numpy as np
+
+from ._core import DType, Round, parse_dtype
 
 if TYPE_CHECKING:
     # For type checkers the dtypes are classes, so that they may stand between the brackets of an annotation.
@@ -24,5 +26,15 @@ else:
     s8, u8, i32, i64 = DType.s8, DType.u8, DType.i32, DType.i64
     bool = getattr(DType, "bool")
     AnyDType = DType
+
+
+def as_dtype(item: Any) -> DType | None:
+    """A dtype, its name, or numpy's, ml_dtypes' or torch's of the same name; None for anything else."""
+    if isinstance(item, (np.dtype, type)) and issubclass(item if isinstance(item, type) else item.type, np.generic):
+        item = np.dtype(item).name
+    elif type(item).__module__ == "torch":
+        item = str(item).removeprefix("torch.")
+    return item if isinstance(item, DType) else parse_dtype(item) if isinstance(item, str) else None
+
 
 __all__ = ["f32", "f16", "bf16", "e4m3", "e5m2", "s8", "u8", "i32", "i64", "bool", "DType", "Round"]

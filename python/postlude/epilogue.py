@@ -2,12 +2,13 @@
 from __future__ import annotations
 
 import ast
+import dis
 import functools
 import inspect
 import linecache
-import sys
+import types
 from collections import namedtuple
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import CodeType, FrameType
 from typing import Any
@@ -16,7 +17,7 @@ import numpy as np
 
 from . import _core, numeric
 from ._where import Place, place_of, shown
-from .dtypes import DType
+from .dtypes import DType, as_dtype
 from .errors import error
 from .values import Annotated, Trace, Value, _Class, classes, tracing
 
@@ -82,30 +83,35 @@ class Epilogue:
         return accumulator, tuple(operands)
 
     def _read_annotation(self, parameter: inspect.Parameter, place: Place) -> tuple[int | None, DType | None]:
-        annotation = parameter.annotation
-        if annotation is parameter.empty or annotation is Value:
+        if parameter.annotation is parameter.empty:
             return None, None
-        if isinstance(annotation, str):  # "row", or any annotation under `from __future__ import annotations`
-            text = annotation.strip("'\"")
-            if text in classes:
-                annotation = classes[text]
-            elif (named := _core.parse_dtype(text)) is not None:
-                annotation = named
-            else:
+        declared = self._declaration(parameter.annotation, {})
+        if declared is None:
+            raise error("unknown_dtype", f"the annotation of {parameter.name!r} is no class of operand",
+                        "Write post.row, post.col, post.tile or post.scalar, with a dtype if it is fixed: post.row[post.bf16].", place)
+        axes, dtype = declared
+        return 0 if axes is None and dtype is not None else axes, dtype
+
+    def _declaration(self, annotation: Any, variables: Mapping[str, Any]) -> tuple[int | None, DType | None] | None:
+        """The (axes, dtype) that an annotation declares; None where it is neither a class nor a dtype. Text, such as "row" or
+        any annotation under `from __future__ import annotations`, means what its names are to the function, else the
+        language's own words."""
+        for _ in range(2):  # "'row'" is text within text
+            if isinstance(annotation, str):
+                cells = zip(self._code.co_freevars, self.function.__closure__ or ())
+                closure = {name: cell.cell_contents for name, cell in cells if cell != _empty_cell}
                 try:
-                    annotation = eval(annotation, self.function.__globals__, dict(classes))  # noqa: S307 -- the user's own annotation
+                    annotation = eval(annotation, {**_words, **self.function.__globals__, **closure, **variables})  # noqa: S307 -- the user's own
                 except Exception:
-                    annotation = None
+                    annotation = _core.parse_dtype(annotation.strip("'\""))  # "float16"
         if annotation is Value:
             return None, None
-        if isinstance(annotation, DType):
-            return 0, annotation
         if isinstance(annotation, Annotated):
             return annotation.kind.axes, annotation.dtype  # type: ignore[attr-defined]
         if isinstance(annotation, type) and issubclass(annotation, _Class):
             return annotation.axes, None
-        raise error("unknown_dtype", f"the annotation of {parameter.name!r} is no class of operand",
-                    "Write post.row, post.col, post.tile or post.scalar, with a dtype if it is fixed: post.row[post.bf16].", place)
+        dtype = None if isinstance(annotation, str) else as_dtype(annotation)
+        return None if dtype is None else (None, dtype)
 
     # The source, where there is one -----------------------------------------------------------------------------------
 
@@ -125,28 +131,48 @@ class Epilogue:
         length = (len(text.encode()) if end is None else end) - column
         return Place(shown(self._code.co_filename), line, column + 1, max(length, 1), text)
 
-    def _declared_dtypes(self) -> dict[str, DType]:
-        """Of `D: post.bf16 = d`, which Python itself does not keep."""
-        declared: dict[str, DType] = {}
-        if isinstance(self._definition, ast.FunctionDef):
-            for node in ast.walk(self._definition):
-                if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
-                    word = node.annotation
-                    text = word.attr if isinstance(word, ast.Attribute) else word.id if isinstance(word, ast.Name) else \
-                        word.value if isinstance(word, ast.Constant) else ""
-                    dtype = _core.parse_dtype(str(text))
-                    if dtype is None:
-                        raise error("unknown_dtype", f"{text!r} is not a dtype", "Write one of postlude's, such as post.bf16.",
-                                    self._place(word.lineno, word.col_offset, word.end_col_offset))
-                    declared[node.target.id] = dtype
-        return declared
+    def _declared(self, name: str, frame: FrameType) -> tuple[int | None, DType | None]:
+        """The (axes, dtype) of `D: post.bf16 = d`, which Python itself does not keep. As in the language the last assignment
+        before the return decides, and one that declares nothing takes the declaration back."""
+        if not isinstance(self._definition, ast.FunctionDef):
+            if _may_declare(self._code, name):
+                raise error("unsupported_syntax", f"the source of {self.name!r} cannot be read, and {name!r} may declare a dtype there, as in `{name}: post.bf16 = ...`",
+                            f"Keep the function in a file; or write `{name} = ...`, and give post.plan the dtype: dtypes={{{name!r}: post.bf16}}.",
+                            place_of(frame))
+            return None, None
+        last: list[ast.expr | None] = []  # the declarations of the assignments that may be the last: more behind a branch
+        for statement in self._definition.body:
+            if statement.lineno > frame.f_lineno or isinstance(statement, ast.Return):
+                break
+            nodes = list(_own_nodes(statement))
+            declarations = {node.target: node for node in nodes if isinstance(node, ast.AnnAssign)}
+            found: list[ast.expr | None] = []
+            for node in nodes:
+                if isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Store):
+                    declaration = declarations.get(node)
+                    if declaration is not None and declaration.value is None:
+                        raise error("unsupported_syntax", f"{name!r} is declared without a value", f"Write {name}: post.bf16 = ...",
+                                    self._place(node.lineno, node.col_offset, node.end_col_offset))
+                    found.append(declaration.annotation if declaration else None)
+            last = found if found and isinstance(statement, (ast.Assign, ast.AnnAssign, ast.AugAssign)) else last + found
+        meanings = set()
+        for word in last:
+            declared = (None, None) if word is None else self._declaration(ast.unparse(word), frame.f_locals)
+            if declared is None and word is not None:
+                raise error("unknown_dtype", f"{ast.unparse(word)!r} is not a dtype", "Write one of postlude's, such as post.bf16.",
+                            self._place(word.lineno, word.col_offset, word.end_col_offset))
+            meanings.add(declared)
+        if len(meanings) > 1:
+            raise error("unsupported_syntax", f"what {name!r} declares depends on a branch", f"Declare it once, behind the branch: {name}: post.bf16 = {name}",
+                        place_of(frame))
+        return meanings.pop() if meanings else (None, None)
 
     def _returned(self, frame: FrameType) -> ast.expr | None:
-        """The expression of the return statement that a frame stands at."""
+        """The expression of the return statement that a frame stands at; None where it cannot be found."""
         if isinstance(self._definition, ast.Lambda):
             return self._definition.body
         if self._definition is not None:
-            for node in ast.walk(self._definition):
+            for node in _own_nodes(*self._definition.body):
                 if isinstance(node, ast.Return) and node.lineno <= frame.f_lineno <= (node.end_lineno or node.lineno):
                     return node.value
         return None
@@ -178,69 +204,68 @@ class Epilogue:
         for operand, bits in zip(self.operands, axes):
             trace.builder.at(*operand.place)
             arguments[operand.name] = Value(trace.builder.operand(operand.name, bits, operand.dtype), trace)
-        place, expression = Place(), None
-
-        def watch(frame: FrameType, event: str, _: Any) -> None:
-            # As the function returns: the names of its variables, and the line of its outputs.
-            nonlocal place, expression
-            if event == "return" and frame.f_code is self._code:
-                place, expression = place_of(frame), self._returned(frame)
-                for name, value in frame.f_locals.items():
-                    if isinstance(value, Value) and value._trace is trace and name not in arguments:
-                        trace.builder.name(value._node, name)
-
-        before = sys.getprofile()
+        bound = inspect.signature(self.function).bind_partial()
+        bound.arguments.update(arguments)
         with tracing(trace):
-            sys.setprofile(watch)
             try:
-                result = self.function(**arguments) if not self._code.co_posonlyargcount else self.function(*arguments.values())
+                result, frame = _core.call_and_frame(functools.partial(self.function, *bound.args, **bound.kwargs), self._code)
             except RecursionError:
                 raise error("recursion", f"{self.name!r} calls itself without end", "An epilogue is one straight line of operations.") from None
-            finally:
-                sys.setprofile(before)
+        for name, value in frame.f_locals.items():
+            if isinstance(value, Value) and value._trace is trace and name not in arguments:
+                trace.builder.name(value._node, name)
+        place = place_of(frame)
         trace.builder.at(*place)
-        declared = self._declared_dtypes()
-        outputs, record = self._outputs(result, expression, place)
+        outputs, record = self._outputs(result, frame, place)
         for name, value, source in outputs:
             if not isinstance(value, (Value, bool, int, float, np.generic)):
                 raise error("no_output", f"the output {name!r} is a {type(value).__name__}, not a value of the epilogue",
                             "Return what is computed from the accumulator and the operands.", place)
             if not isinstance(value, Value):
                 raise error("constant_output", f"the output {name!r} is a constant", "Return what depends on the accumulator or an operand.", place)
-            trace.builder.output(name, value._node, declared.get(source) if source else None)
+            declared, dtype = self._declared(source, frame) if source else (None, None)
+            trace.builder.output(name, value._node, dtype, declared)
         graph = trace.builder.finish()
         if unused := graph.unused_operands():
             operand = next(operand for operand in self.operands if operand.name == unused[0])
             raise error("unused_operand", f"the operand {operand.name!r} is not used", "Use it, or take the parameter away.", operand.place)
         return graph, record
 
-    def _outputs(self, result: Any, expression: ast.expr | None, place: Place) -> tuple[list[tuple[str, Any, str]], bool]:
+    def _outputs(self, result: Any, frame: FrameType, place: Place) -> tuple[list[tuple[str, Any, str]], bool]:
         """(name, value, the variable it was returned by) of each output, and whether the result is a record of them."""
-        def variable(node: ast.expr | None) -> str:
-            plain = isinstance(node, ast.Name) and node.id != self.accumulator and all(node.id != o.name for o in self.operands)
-            return node.id if plain and isinstance(node, ast.Name) else ""
+        expression = self._returned(frame)
+        parameters = {self.accumulator, *(operand.name for operand in self.operands)}
+
+        def variable(value: Any, node: ast.expr | None) -> str:
+            if expression is not None:
+                return node.id if isinstance(node, ast.Name) and node.id not in parameters else ""
+            names = [name for name, local in frame.f_locals.items() if local is value and name not in parameters]
+            if len(names) > 1:
+                raise error("no_output", f"an output of {self.name!r} may be called {' or '.join(names)}: the source of its return cannot be read",
+                            'Return names for them: {"D": d, "amax": amax}.', place)
+            return names[0] if names else ""
 
         if result is None or (isinstance(result, (tuple, list, dict)) and not result):
             raise error("no_output", f"{self.name!r} returns nothing", "End it with `return d`, or with names: `return D, amax`.", place)
         if isinstance(result, dict):
-            sources = [variable(v) for v in expression.values] if isinstance(expression, ast.Dict) and len(expression.values) == len(result) else [""] * len(result)
+            nodes = expression.values if isinstance(expression, ast.Dict) and len(expression.values) == len(result) else [None] * len(result)
             for name in result:
                 if not isinstance(name, str):
                     raise error("bad_name", f"the output name {name!r} is no string", 'Return {"D": d, "amax": amax}.', place)
-            return [(name, value, source) for (name, value), source in zip(result.items(), sources)], True
+            return [(name, value, variable(value, node)) for (name, value), node in zip(result.items(), nodes)], True
         if isinstance(result, (tuple, list)):
-            elements = expression.elts if isinstance(expression, (ast.Tuple, ast.List)) and len(expression.elts) == len(result) else None
+            elements = expression.elts if isinstance(expression, (ast.Tuple, ast.List)) and len(expression.elts) == len(result) else [None] * len(result)
             if hasattr(result, "_fields"):
                 return [(name, value, "") for name, value in zip(result._fields, result)], True
             outputs = []
-            for i, value in enumerate(result):
-                name = variable(elements[i]) if elements else ""
+            for i, (value, node) in enumerate(zip(result, elements)):
+                name = variable(value, node)
                 if not name:
                     raise error("no_output", f"output {i + 1} of {self.name!r} has no name",
                                 'Write D = ... on a line before and return D, or return {"D": ..., "amax": ...}.', place)
                 outputs.append((name, value, name))
             return outputs, True
-        name = variable(expression)
+        name = variable(result, expression)
         return [(name or "D", result, name)], False
 
     # Plans ---------------------------------------------------------------------------------------------------------------
@@ -367,6 +392,33 @@ def parse(text: str, name: str = "") -> Epilogue:
 def load(path: str) -> Epilogue:
     """As parse(), of "FILE.py" or "FILE.py:NAME"."""
     return TextEpilogue(_core.parse_file(str(path)))
+
+
+_empty_cell = types.CellType()
+_words = {**classes, **{dtype.name: dtype for dtype in DType}}
+
+
+def _own_nodes(*statements: ast.AST) -> Iterator[ast.AST]:
+    """The nodes of a function's statements, without those of scopes within it."""
+    inner = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
+    for statement in statements:
+        yield statement
+        if not isinstance(statement, inner):
+            yield from _own_nodes(*ast.iter_child_nodes(statement))
+
+
+def _may_declare(code: CodeType, name: str) -> bool:
+    """Whether an assignment to `name` may declare a dtype. What the compiler keeps is where the name and the value stand: up to
+    three columns between them are ` = `."""
+    value = None
+    for instruction in dis.get_instructions(code):
+        stored = instruction.argval if isinstance(instruction.argval, tuple) else (instruction.argval,)
+        if instruction.opname.startswith("STORE_") and name in stored:
+            start, end = value and value.col_offset, instruction.positions and instruction.positions.end_col_offset
+            if start is None or end is None or value.lineno != instruction.positions.end_lineno or start > end + 3:
+                return True
+        value = instruction.positions
+    return False
 
 
 @functools.lru_cache(maxsize=64)

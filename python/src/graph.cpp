@@ -101,7 +101,6 @@ std::vector<NodeView> nodes_of(const Graph& graph) {
   return views;
 }
 
-// Operands that no output depends on.
 // Operands or outputs: name, axes, dtype or None.
 auto declared(const auto& declarations) {
   std::vector<std::tuple<std::string, int, std::optional<DType>>> rows;
@@ -109,6 +108,7 @@ auto declared(const auto& declarations) {
   return rows;
 }
 
+// Operands that no output depends on.
 std::vector<std::string> unused_operands(const Graph& graph) {
   const GraphData& data = graph.data();
   std::vector<bool> needed(data.nodes.size());
@@ -121,6 +121,34 @@ std::vector<std::string> unused_operands(const Graph& graph) {
     if (data.nodes[i].op == Op::operand && !needed[i])
       names.push_back(data.operands[static_cast<std::size_t>(data.nodes[i].index)].name);
   return names;
+}
+
+// What `function` returns, and the frame of `code` as it returned, which keeps its variables. A profiler pauses
+// meanwhile: sys.setprofile could not put one back that is written in C.
+struct Watch {
+  PyObject* code;
+  nb::object frame = nb::none();
+};
+
+int watch(PyObject* self, PyFrameObject* frame, int what, PyObject* /*argument*/) {
+  if (what != PyTrace_RETURN) return 0;
+  auto* watched = static_cast<Watch*>(PyCapsule_GetPointer(self, nullptr));
+  const nb::object code = nb::steal(reinterpret_cast<PyObject*>(PyFrame_GetCode(frame)));
+  if (code.ptr() == watched->code) watched->frame = nb::borrow(reinterpret_cast<PyObject*>(frame));
+  return 0;
+}
+
+nb::tuple call_and_frame(const nb::callable& function, nb::handle code) {
+  Watch watched{code.ptr()};
+  const nb::capsule self(&watched);
+  struct Profiler {
+    Py_tracefunc function = PyThreadState_Get()->c_profilefunc;
+    nb::object object = nb::borrow(PyThreadState_Get()->c_profileobj);
+    ~Profiler() { PyEval_SetProfile(function, object.ptr()); }
+  } const before;
+  PyEval_SetProfile(watch, self.ptr());
+  const nb::object result = function();
+  return nb::make_tuple(result, watched.frame);
 }
 
 }  // namespace
@@ -181,6 +209,8 @@ void bind_graph(nb::module_& m) {
     return reduce(inputs, combiner, identity, axes_of(axes), {.group = group, .batch = batch});
   });
 
+  m.def("call_and_frame", &call_and_frame);
+
   nb::class_<GraphBuilder>(m, "GraphBuilder")
       .def(nb::init<std::string>())
       .def("accumulator", &GraphBuilder::accumulator)
@@ -196,10 +226,10 @@ void bind_graph(nb::module_& m) {
       .def("random", &GraphBuilder::random)
       .def(
           "output",
-          [](GraphBuilder& g, std::string name, nb::handle value, std::optional<DType> type) {
-            g.output(std::move(name), value_of(value), type);
+          [](GraphBuilder& g, std::string name, nb::handle value, std::optional<DType> type, std::optional<int> axes) {
+            g.output(std::move(name), value_of(value), type, axes ? std::optional(axes_of(*axes)) : std::nullopt);
           },
-          nb::arg("name"), nb::arg("value"), nb::arg("dtype").none())
+          nb::arg("name"), nb::arg("value"), nb::arg("dtype").none(), nb::arg("axes").none())
       .def("at",
            [](GraphBuilder& g, std::string file, int line, int column, int length, std::string source_line) {
              g.at({std::move(file), {line, column, length}, std::move(source_line)});

@@ -1,5 +1,9 @@
 """From a Python function to a graph: what may stand in it, and what its operands and outputs are called."""
+import contextlib
+import cProfile
+import inspect
 import math
+import textwrap
 
 import numpy as np
 import pytest
@@ -112,6 +116,79 @@ def test_annotated_outputs_have_their_dtype():
         return D, amax
 
     assert outputs(f) == {"D": (6, post.bf16), "amax": (2, post.f32)}
+
+
+HALF = post.bf16  # "half" by itself is f16
+
+
+def test_a_declaration_means_what_its_names_mean():
+    half, other = HALF, post.e4m3
+
+    def helper(x):
+        D: post.f16 = x
+        return D
+
+    @post.epilogue
+    def f(acc):
+        k: int = 3
+        x: post.Value = acc * k
+        D: half = helper(x)
+        E: other = x
+        F: np.float16 = x
+        G: post.tile[post.f16] = x
+        H = helper(x)
+        return {"x": x, "D": D, "E": E, "F": F, "G": G, "H": H}
+
+    assert {name: dtype for name, (_, dtype) in outputs(f).items()} == {
+        "x": None, "D": post.bf16, "E": post.e4m3, "F": post.f16, "G": post.f16, "H": None}
+
+
+def test_the_last_assignment_declares_as_in_the_text():
+    def f(acc):
+        D: post.bf16 = acc
+        D = D + 1
+        return D
+
+    def g(acc):
+        D: post.bf16 = acc
+        with contextlib.nullcontext():
+            return D
+
+    assert outputs(post.epilogue(f)) == {"D": (6, None)}
+    assert post.parse(textwrap.dedent(inspect.getsource(f))).graph.outputs == post.epilogue(f).graph.outputs
+    assert outputs(post.epilogue(g)) == {"D": (6, post.bf16)}
+
+
+UNREADABLE = '''
+def plain(acc): D = acc; s = acc * 2; return D, s
+def named(acc): d = acc * 2; return {"D": d, "s": post.sum(d)}
+def expression(acc): return acc * 2
+def declared(acc): D: post.f16 = acc; return D
+def declared_named(acc): d: post.f16 = acc; return {"D": d}
+def alias(acc): D = acc * 2; E = D; return E
+'''
+
+
+def test_without_a_source_names_are_known_and_no_dtype_is_dropped():
+    functions = {"post": post}
+    exec(UNREADABLE, functions)
+    assert list(outputs(post.epilogue(functions["plain"]))) == ["D", "s"]
+    assert list(outputs(post.epilogue(functions["named"]))) == ["D", "s"]
+    assert list(outputs(post.epilogue(functions["expression"]))) == ["D"]
+    for name in ("declared", "declared_named"):
+        with pytest.raises(post.TextError, match="source of .* cannot be read.*declare a dtype"):
+            post.epilogue(functions[name]).graph
+    with pytest.raises(post.GraphError, match="D or E"):
+        post.epilogue(functions["alias"]).graph
+
+
+def test_tracing_leaves_a_profiler_alone():
+    profiler = cProfile.Profile()
+    profiler.enable()
+    post.epilogue(lambda acc: post.gelu(acc)).graph
+    math.sqrt(4)
+    profiler.disable()
+    assert any("sqrt" in str(entry.code) for entry in profiler.getstats())
 
 
 def test_lambda():

@@ -79,6 +79,33 @@ def test_returned_constant_and_nothing():
     refused(trace(lambda acc: (acc + 1, acc + 2)), post.GraphError, "PL0205", "has no name")
 
 
+def test_declarations_of_outputs():
+    def wrong(acc):
+        D: int = acc
+        return D
+
+    def axes(acc):
+        D: post.row = acc
+        return D
+
+    def bare(acc):
+        D: post.f16
+        D = acc
+        return D
+
+    def branch(acc):
+        if A.size:
+            D: post.f16 = acc
+        else:
+            D: post.bf16 = acc
+        return D
+
+    refused(trace(wrong), post.TextError, "PL0107", "'int' is not a dtype")
+    refused(trace(axes), post.GraphError, "PL0204", "declared row")
+    refused(trace(bare), post.TextError, "PL0102", "without a value")
+    refused(trace(branch), post.TextError, "PL0102", "depends on a branch", "D: post.bf16 = D")
+
+
 def test_unused_operand():
     def f(acc, bias: post.row, spare: post.row):
         return acc + bias
