@@ -76,10 +76,11 @@ class Unknowns {
       if (!multiply(r, n.num, n.den)) break;
       r.variable = n.parent;
     }
-    const Node& root = nodes_[r.variable];
-    if (!root.solved) return r;
+    const std::optional<Term>& solved = nodes_[r.variable].solved;
+    if (!solved) return r;
     Term known;
-    if (auto e = scaled_by(*root.solved, r.num, r.den)) known.known = *e;
+    if (!multiply(r, solved->den, solved->num)) return known;
+    if (auto e = scaled_by(solved->known, r.num, r.den)) known.known = *e;
     return known;
   }
 
@@ -88,7 +89,7 @@ class Unknowns {
     if (x.variable < 0 && y.variable < 0) return;
     if (x.variable < 0) std::swap(x, y);
     if (y.variable < 0) {
-      if (auto e = scaled_by(y.known, x.den, x.num)) solve(x.variable, *e);
+      solve(x, y.known);
       return;
     }
     if (x.variable == y.variable) return;
@@ -132,7 +133,7 @@ class Unknowns {
         if (nodes_[v].derived) continue;
         const Term t = resolve({v, 1, 1, {}});
         if (t.variable < 0 || (nodes_[t.variable].counts && !counts_too)) continue;
-        if (auto e = scaled_by(Extent{}, t.den, t.num)) solve(t.variable, *e);
+        solve(t, Extent{});
       }
       propagate();
     }
@@ -143,9 +144,9 @@ class Unknowns {
     std::int32_t parent = 0;
     std::int64_t num = 1, den = 1;  // this = num/den * parent
     std::int32_t size = 1;
-    std::optional<Extent> solved;  // of a root
-    bool derived = false;          // the other end of a link
-    bool counts = false;           // of a root: counts groups
+    std::optional<Term> solved;  // of a root: num/den * root = known. Half of ceil(N/5), doubled, is no ceil(N/5)
+    bool derived = false;        // the other end of a link
+    bool counts = false;         // of a root: counts groups
   };
   struct Link {
     Term big, small;
@@ -165,9 +166,9 @@ class Unknowns {
     return true;
   }
 
-  void solve(std::int32_t root, const Extent& e) {
-    nodes_[root].solved = e;
-    pending_.insert(pending_.end(), links_of_[root].begin(), links_of_[root].end());
+  void solve(const Term& t, const Extent& e) {
+    nodes_[t.variable].solved = Term{-1, t.num, t.den, e};
+    pending_.insert(pending_.end(), links_of_[t.variable].begin(), links_of_[t.variable].end());
   }
 
   Term linked(const Term& from, std::int64_t group, bool from_big) {

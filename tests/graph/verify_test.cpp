@@ -109,6 +109,18 @@ TEST(Verify, GroupsAndTheirInverse) {
   EXPECT_EQ(halves.output().columns, half);
 }
 
+// Half of ceil(N/5) is ceil(N/10), and twice that no ceil(N/5): whatever meets first, z is as wide as s.
+TEST(Verify, ExtentsDoNotDependOnWhatMeetsFirst) {
+  for (const char* product : {"a * r", "r * a"}) {
+    for (const char* scaled : {"z * s", "s * z"}) {
+      const Inferred r = inferred(std::string("def f(acc, z: tile):\n  a, b = chunk(z, 2)\n  r = random(1)\n  c = ") +
+                                  product + "\n  s = sum(acc, axis=1, group=5)\n  d = " + scaled + "\n  return c, d");
+      EXPECT_EQ(r.output(0).columns, (Extent{1, 10, false})) << product << ", " << scaled;
+      EXPECT_EQ(r.output(1).columns, (Extent{1, 5, false})) << product << ", " << scaled;
+    }
+  }
+}
+
 TEST(Verify, ChunksPromiseDivisibility) {
   const Inferred r = inferred(
       "def f(acc):\n  a, b = chunk(acc, 2, group=64)\n  c, d = chunk(acc, 2, group=64)\n  return a * d + b * c");
