@@ -38,6 +38,7 @@ std::optional<Extent> grouped(const Extent& e, std::int64_t group) {
 
 std::optional<Extent> ungrouped(const Extent& e, std::int64_t group) {
   if (e.over % group == 0) return Extent{e.times, e.over / group, e.exact || e.over == group};
+  if (e.times == 1 && group % e.over == 0) return made(group / e.over, 1, true);  // ceil(N/64) by 128: of 2N
   if (group > extent_limit / e.times) return std::nullopt;
   return made(e.times * group, e.over, e.exact);
 }

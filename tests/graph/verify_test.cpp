@@ -107,6 +107,11 @@ TEST(Verify, GroupsAndTheirInverse) {
   const Inferred halves =
       inferred("def f(acc):\n  a, b = chunk(acc, 2)\n  s = max(a, axis=1, group=8)\n  return a / repeat(s, 8)");
   EXPECT_EQ(halves.output().columns, half);
+  const Inferred gradient = inferred(
+      "def f(acc, z: tile):\n  g, u = chunk(z, 2)\n  d = concat((acc * u, acc * g))\n  s = max(d, axis=1, group=128)\n"
+      "  q = d / repeat(s, 128)\n  return s, q");
+  EXPECT_EQ(gradient.output(0).columns, (Extent{1, 64, false}));
+  EXPECT_EQ(gradient.output(1).columns, twice);
 }
 
 // Half of ceil(N/5) is ceil(N/10), and twice that no ceil(N/5): whatever meets first, z is as wide as s.
