@@ -91,11 +91,7 @@ def _problem(a: Any, b: Any, epilogue: Epilogue | None, batched: bool | None, ta
         batched = a_rank == 3 or b_rank == 3
     ranks: list[int | None] = []
     types: list[DType | None] = []
-    names = [operand.name for operand in chosen.operands]
-    for name in operands:
-        if name not in names:
-            raise error("unknown_operand", f"no operand is called {_core.quoted(name)}",
-                        f"The epilogue's operands are: {', '.join(names) or 'none'}.")
+    _core.refuse_unknown([operand.name for operand in chosen.operands], operands)
     for operand in chosen.operands:
         given = operands.get(operand.name, operand.default)
         if given is None:

@@ -55,10 +55,10 @@ def node_of(item: Any) -> Any:
     """What a graph takes for `item`: a value's node, or a number."""
     if isinstance(item, Value):
         return item._node
+    if isinstance(item, np.generic) or (isinstance(item, np.ndarray) and item.ndim == 0):
+        item = item.item()
     if isinstance(item, (bool, int, float)):
         return item
-    if isinstance(item, np.generic) or (isinstance(item, np.ndarray) and item.ndim == 0):
-        return item.item()
     shape = getattr(item, "shape", None)
     what = f"a {type(item).__name__}" + (f" of shape {tuple(shape)}" if shape is not None else "")
     if shape is not None:

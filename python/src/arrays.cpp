@@ -1,5 +1,9 @@
 #include "arrays.h"
 
+#include "core/convert.h"
+
+#include <postlude/plan.h>
+
 #include <nanobind/ndarray.h>
 
 #define NPY_NO_DEPRECATED_API NPY_1_7_API_VERSION
@@ -7,6 +11,7 @@
 
 #include <array>
 #include <cstring>
+#include <limits>
 #include <string>
 
 namespace postlude::inline v0::python {
@@ -133,24 +138,16 @@ Array read_numpy(PyArrayObject* array, std::string_view name) {
   return result;
 }
 
-Array number_array(double value, std::int64_t integer, bool is_integer, DType type) {
+Array number_array(std::variant<std::int64_t, double> number, DType type) {
   Array result;
   result.owner = nb::steal(PyArray_SimpleNew(0, nullptr, numpy_number(type)));
   if (!result.owner.is_valid()) throw nb::python_error();
   result.number = true;
-  result.tensor.data = PyArray_DATA(reinterpret_cast<PyArrayObject*>(result.owner.ptr()));
+  void* data = result.tensor.data = PyArray_DATA(reinterpret_cast<PyArrayObject*>(result.owner.ptr()));
   result.tensor.dtype = type;
-  switch (type) {
-    case DType::f32: *static_cast<float*>(result.tensor.data) = static_cast<float>(value); break;
-    case DType::i64:
-      *static_cast<std::int64_t*>(result.tensor.data) = is_integer ? integer : static_cast<std::int64_t>(value);
-      break;
-    case DType::i32:
-      *static_cast<std::int32_t*>(result.tensor.data) =
-          static_cast<std::int32_t>(is_integer ? integer : static_cast<std::int64_t>(value));
-      break;
-    default: result.owner[nb::make_tuple()] = value; break;  // numpy rounds
-  }
+  if (const auto* integer = std::get_if<std::int64_t>(&number); integer && !is_float(type))
+    core::store_integer(type, data, 0, *integer);
+  else core::store_real(type, data, 0, std::visit([](auto value) { return static_cast<double>(value); }, number));
   return result;
 }
 
@@ -304,33 +301,51 @@ void load_numpy() {
   if (_import_array() < 0) throw nb::python_error();
 }
 
+std::optional<std::variant<std::int64_t, double>> number_of(nb::handle object) {
+  PyObject* o = object.ptr();
+  if (PyFloat_Check(o)) return PyFloat_AS_DOUBLE(o);
+  if (PyIndex_Check(o) && !PyArray_Check(o)) {
+    const nb::object whole = nb::steal(PyNumber_Index(o));
+    if (!whole.is_valid()) throw nb::python_error();
+    int overflow = 0;
+    const std::int64_t integer = PyLong_AsLongLongAndOverflow(whole.ptr(), &overflow);
+    if (overflow == 0) return integer;
+    const double real = PyLong_AsDouble(whole.ptr());
+    if (!PyErr_Occurred()) return real;
+    PyErr_Clear();  // beyond all reals too
+    return overflow * std::numeric_limits<double>::infinity();
+  }
+  if (!PyNumber_Check(o) || PyComplex_Check(o) || PyArray_IsScalar(o, ComplexFloating)) return {};
+  const nb::object real = nb::steal(PyNumber_Float(o));
+  if (!real.is_valid()) throw nb::python_error();
+  return PyFloat_AS_DOUBLE(real.ptr());
+}
+
 Array read_array(nb::handle object, std::string_view name, DType number_type) {
   PyObject* o = object.ptr();
+  if (PyArray_Check(o) && !PyArray_CheckExact(o) && nb::hasattr(object, "mask"))
+    refuse(ErrorCode::wrong_dtype, name, "has a mask, and a kernel computes with every element",
+           "Pass array.filled(value), and if the mask counts, an operand for it.");
   if (PyArray_Check(o)) return read_numpy(reinterpret_cast<PyArrayObject*>(o), name);
   if (const Torch* t = torch(); t && PyObject_TypeCheck(o, reinterpret_cast<PyTypeObject*>(t->tensor.ptr())))
     return read_torch(*t, object, name);
-  if (PyFloat_Check(o)) return number_array(PyFloat_AS_DOUBLE(o), 0, false, number_type);
-  if (PyLong_Check(o)) {
-    int overflow = 0;
-    const long long integer = PyLong_AsLongLongAndOverflow(o, &overflow);
-    return number_array(overflow ? PyLong_AsDouble(o) : static_cast<double>(integer), integer, !overflow, number_type);
-  }
+  if (PyFloat_Check(o) || PyLong_Check(o)) return number_array(*number_of(object), number_type);
   if (nb::hasattr(object, "__dlpack__") && !PyArray_CheckScalar(o)) return read_dlpack(object, name);
-  if (PyArray_CheckScalar(o) || (PyNumber_Check(o) && !nb::hasattr(object, "__array_interface__"))) {
-    nb::object number = nb::steal(PyNumber_Float(o));
-    if (!number.is_valid()) throw nb::python_error();
-    return number_array(PyFloat_AS_DOUBLE(number.ptr()), 0, false, number_type);
-  }
+  if (PyArray_CheckScalar(o) || !nb::hasattr(object, "__array_interface__"))
+    if (const auto number = number_of(object)) return number_array(*number, number_type);
   if (nb::hasattr(object, "__array_interface__") || PyObject_CheckBuffer(o)) {
     nb::object converted = nb::steal(PyArray_FROM_O(o));
     if (!converted.is_valid()) throw nb::python_error();
     return read_numpy(reinterpret_cast<PyArrayObject*>(converted.ptr()), name);
   }
+  if (nb::isinstance<PackedOperand>(object))
+    refuse(ErrorCode::usage, name, "is packed, for the plan that packed it",
+           "Call that plan: plan.bind(a, packed, ...)().");
   refuse(ErrorCode::wrong_dtype, name,
          "is a " +
              nb::cast<std::string>(
                  nb::str(nb::object(nb::handle(reinterpret_cast<PyObject*>(Py_TYPE(o))).attr("__name__")))) +
-             ", not an array",
+             ", neither an array nor a real number",
          "Pass an array of numpy, torch, cupy or jax, or anything else that exports DLPack.");
 }
 

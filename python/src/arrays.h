@@ -9,6 +9,7 @@
 #include <optional>
 #include <span>
 #include <string_view>
+#include <variant>
 
 namespace postlude::inline v0::python {
 
@@ -24,7 +25,12 @@ struct Array {
 
 void load_numpy();
 
-// `name` is for messages. A number becomes a 0-d array of `number_type`. Throws Error 03xx.
+// A number of Python or numpy: an integer that fits, else a real, infinite where it is beyond all reals; nothing of
+// what is no real number.
+[[nodiscard]] std::optional<std::variant<std::int64_t, double>> number_of(nb::handle object);
+
+// `name` is for messages. A number becomes a 0-d array of `number_type`, converted as docs/language.md says. Throws
+// Error 03xx.
 [[nodiscard]] Array read_array(nb::handle object, std::string_view name, DType number_type = DType::f32);
 
 // An uninitialised, contiguous array. jax's arrays cannot be written, so theirs is made of numpy's by `finished`.

@@ -1,5 +1,7 @@
 #include "bindings.h"
 
+#include "arrays.h"
+
 #include "graph/builder.h"
 #include "graph/ir.h"
 #include "graph/verify.h"
@@ -22,13 +24,7 @@ Value value_of(nb::handle object) {
   if (nb::isinstance<Value>(object)) return nb::cast<Value>(object);
   PyObject* number = object.ptr();
   if (PyBool_Check(number)) return Value(number == Py_True);
-  if (PyLong_Check(number)) {
-    int overflow = 0;
-    const long long integer = PyLong_AsLongLongAndOverflow(number, &overflow);
-    if (overflow) return Value(PyLong_AsDouble(number));
-    return Value(static_cast<std::int64_t>(integer));
-  }
-  return Value(nb::cast<double>(object));
+  return std::visit([](auto real) { return Value(real); }, number_of(object).value());
 }
 
 std::vector<Value> values_of(nb::handle sequence) {

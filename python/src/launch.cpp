@@ -155,6 +155,8 @@ class Launcher {
 }  // namespace
 
 void bind_launch(nb::module_& m) {
+  m.def("refuse_unknown",
+        [](const std::vector<nb::object>& names, const nb::dict& keywords) { refuse_unknown(names, keywords); });
   m.def(
       "array_type",
       [](nb::handle array, const std::string& name) {

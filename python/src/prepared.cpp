@@ -61,6 +61,19 @@ std::vector<Destination> read_destinations(nb::handle out) {
   return destinations;
 }
 
+void refuse_unknown(std::span<const nb::object> keys, nb::handle keywords) {
+  std::vector<std::string> names;
+  for (const nb::object& key : keys) names.push_back(nb::cast<std::string>(key));
+  for (auto [key, value] : nb::borrow<nb::dict>(keywords)) {
+    const std::string name = nb::cast<std::string>(key);
+    if (std::find(names.begin(), names.end(), name) != names.end()) continue;
+    const std::string guess = closest(name, names);
+    throw Error(
+        ErrorCode::unknown_operand, "no operand is called " + postlude::quoted(name),
+        (guess.empty() ? "" : "Did you mean '" + guess + "'? ") + "The epilogue's operands are: " + list(keys) + ".");
+  }
+}
+
 std::vector<Array> read_operands(std::span<const nb::object> keys, std::span<const nb::object> defaults,
                                  std::span<const std::optional<DType>> types, nb::handle keywords) {
   std::vector<Array> arrays;
@@ -71,23 +84,14 @@ std::vector<Array> read_operands(std::span<const nb::object> keys, std::span<con
     if (value.is_valid()) ++found;
     else if (i < defaults.size() && defaults[i].is_valid()) value = defaults[i];
     const std::string name = nb::cast<std::string>(keys[i]);
-    if (!value.is_valid())
+    if (!value.is_valid()) {
+      refuse_unknown(keys, keywords);  // misspelt rather than missing
       throw Error(ErrorCode::missing_operand, "operand " + postlude::quoted(name) + " is missing",
                   "Pass " + name + "=...; the epilogue's operands are: " + list(keys) + ".");
+    }
     arrays.push_back(read_array(value, name, types[i].value_or(DType::f32)));
   }
-  if (found != PyDict_Size(keywords.ptr())) {
-    std::vector<std::string> names;
-    for (const nb::object& key : keys) names.push_back(nb::cast<std::string>(key));
-    for (auto [key, value] : nb::borrow<nb::dict>(keywords)) {
-      const std::string name = nb::cast<std::string>(key);
-      if (std::find(names.begin(), names.end(), name) != names.end()) continue;
-      const std::string guess = closest(name, names);
-      throw Error(
-          ErrorCode::unknown_operand, "no operand is called " + postlude::quoted(name),
-          (guess.empty() ? "" : "Did you mean '" + guess + "'? ") + "The epilogue's operands are: " + list(keys) + ".");
-    }
-  }
+  if (found != PyDict_Size(keywords.ptr())) refuse_unknown(keys, keywords);
   return arrays;
 }
 

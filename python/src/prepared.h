@@ -44,6 +44,9 @@ struct Inputs {
   std::vector<Destination> out;
 };
 
+// Throws unknown_operand where a keyword is none of `keys`.
+void refuse_unknown(std::span<const nb::object> keys, nb::handle keywords);
+
 // Reads keyword operands in the order of `keys`; `defaults` (may be empty objects) stand in for missing ones. Throws
 // missing_operand and unknown_operand, naming the epilogue's own.
 [[nodiscard]] std::vector<Array> read_operands(std::span<const nb::object> keys, std::span<const nb::object> defaults,

@@ -40,6 +40,10 @@ std::string axes_text(const Expected& expected) {
   return "a scalar";
 }
 
+std::string looks_transposed(const std::string& name) {
+  return "It looks transposed: bind " + name + ".T, the view with its two extents and their strides swapped.";
+}
+
 // An extent of the problem and the tensor that fixed it.
 struct Fixed {
   std::int64_t value = 0;
@@ -149,14 +153,17 @@ class Checker {
       throw Error(ErrorCode::wrong_device,
                   given_name(i) + " is on " + device_text(tensor.device, tensor.device_index) + ", but must be on " +
                       device_text(where_.device, where_.device_index),
-                  "Copy it there, or compile a plan for the device that holds it.");
+                  where_.isa.empty() ? "Copy it there, or compile a plan for the device that holds it."
+                                     : "This plan is for " + where_.isa +
+                                           ": it explains itself anywhere, and runs where there is one. Compile "
+                                           "another for the device that holds the arrays.");
     }
     if (tensor.dtype != want.dtype) {
       throw Error(ErrorCode::wrong_dtype,
                   given_name(i) + " is " + std::string(name(tensor.dtype)) + ", but the plan wants " +
                       std::string(name(want.dtype)),
                   want.role == Role::operand || want.role == Role::output
-                      ? "Convert it, or declare the dtype in the epilogue or in CompileOptions::dtypes."
+                      ? "Convert it, or declare the dtype in the epilogue or in the plan's `dtypes`."
                       : "convert it, or compile a plan for that dtype");
     }
     const bool batched = is_batched(plan_.problem);
@@ -175,7 +182,10 @@ class Checker {
     if (per_batch) axes += " with a batch axis in front";
     else if (batched && want.role != Role::output) axes += ", with or without a batch axis in front";
     std::string hint;
-    if (!batched && tensor.rank == rank + 1) hint = "For a batch, compile the problem with batched = true.";
+    const auto end = tensor.shape.begin() + tensor.rank;
+    if (!batched && tensor.rank == rank + 1)
+      hint = std::find(tensor.shape.begin(), end, 1) != end ? "Leave out its axis of one element."
+                                                            : "For a batch, compile a plan that is batched.";
     else if (want.role == Role::output && batched && !want.axes.has(Axis::b))
       hint = "Its value is the same for all batches.";
     throw Error(ErrorCode::wrong_rank,
@@ -209,7 +219,7 @@ class Checker {
       const Role role = expected_[i].role;
       if (!tensors_[i]) {  // B, packed
         n_ = {packed_->n, "packed B (" + std::to_string(packed_->k) + ", " + std::to_string(packed_->n) + ")"};
-        if (packed_->k != k_.value) wrong_k(n_.by, packed_->k);
+        if (packed_->k != k_.value) wrong_k(n_.by, packed_->k, packed_->n);
         continue;
       }
       const Tensor matrix = without_batch(i);
@@ -217,7 +227,8 @@ class Checker {
       if (role == Role::a) fix(k_, "K", matrix.shape[1], i);
       if (role == Role::x) fix(n_, "N", matrix.shape[1], i);
       if (role == Role::b) {
-        if (matrix.shape[0] != k_.value) wrong_k(given_name(i) + " " + given_shape(*tensors_[i]), matrix.shape[0]);
+        if (matrix.shape[0] != k_.value)
+          wrong_k(given_name(i) + " " + given_shape(*tensors_[i]), matrix.shape[0], matrix.shape[1]);
         fix(n_, "N", matrix.shape[1], i);
       }
       if (has_batch_axis(i)) fix(batch_, "the batch", tensors_[i]->shape[0], i);
@@ -225,11 +236,11 @@ class Checker {
     if (batch_.by.empty()) batch_.value = 1;
   }
 
-  [[noreturn]] void wrong_k(const std::string& b, std::int64_t rows) const {
+  [[noreturn]] void wrong_k(const std::string& b, std::int64_t rows, std::int64_t columns) const {
     throw Error(
         ErrorCode::wrong_shape,
         b + " has K = " + std::to_string(rows) + " rows, but " + k_.by + " fixes K to " + std::to_string(k_.value),
-        "B is bound as K x N, whatever its strides.");
+        columns == k_.value ? looks_transposed("B") : "B is bound as K x N, whatever its strides.");
   }
 
   void check_divisibility() const {
@@ -270,7 +281,7 @@ class Checker {
     else if (n_wrong) why += (m_wrong ? " and N to " : n_.by + " fixes N to ") + std::to_string(n_.value);
     std::string hint;
     const bool transposed = shape.size() == 2 && plain.shape[0] == shape[1] && plain.shape[1] == shape[0];
-    if (transposed) hint = "It looks transposed: swap its shape and strides.";
+    if (transposed) hint = looks_transposed(want.name);
     throw Error(ErrorCode::wrong_shape,
                 given_name(i) + " has shape " + given_shape(tensor) + ", but the plan wants " + axes_text(want) +
                     " = " + shape_text(shape) + ": " + why,

@@ -76,8 +76,10 @@ TEST_F(Bind, WrongRank) {
   EXPECT_ERROR(ErrorCode::wrong_rank, "'beta' has shape (4,), but the plan wants a scalar",
                (void)plan.bind(with("beta", bias.view())));
   const Array batch({2, M, N});
-  EXPECT_ERROR(ErrorCode::wrong_rank, "For a batch, compile the problem with batched = true",
+  EXPECT_ERROR(ErrorCode::wrong_rank, "For a batch, compile a plan that is batched",
                (void)plan.bind(with("C", batch.view())));
+  const Array line({1, N});
+  EXPECT_ERROR(ErrorCode::wrong_rank, "Leave out its axis of one element", (void)plan.bind(with("bias", line.view())));
   const Array one({1});
   EXPECT_NO_THROW((void)plan.bind(with("beta", one.view())));
 }
@@ -103,6 +105,8 @@ TEST_F(Bind, WrongShape) {
   EXPECT_ERROR(ErrorCode::wrong_shape, "'B' (6, 4) has K = 6 rows, but 'A' (6, 5) fixes K to 5",
                (void)plan.bind(with("B", k.view())));
   EXPECT_ERROR(ErrorCode::wrong_shape, "It looks transposed", (void)plan.bind(with("C", turned.view())));
+  const Array weight({N, K});
+  EXPECT_ERROR(ErrorCode::wrong_shape, "It looks transposed: bind B.T", (void)plan.bind(with("B", weight.view())));
 }
 
 TEST_F(Bind, WrongStride) {

@@ -70,6 +70,7 @@ def test_math_iteration_length_and_index():
 def test_an_array_in_a_closure():
     bias = np.ones(5, np.float32)
     refused(trace(lambda acc: acc + bias), post.GraphError, "PL0201", "ndarray of shape (5,)", "post.row")
+    refused(trace(lambda acc: acc + np.complex64(1)), post.GraphError, "PL0201", "complex")
 
 
 def test_returned_constant_and_nothing():
@@ -167,7 +168,14 @@ def bias_relu(acc, bias: post.row):
 
 @pytest.mark.parametrize("call, kind, code, words", [
     (lambda: post.matmul(A, B, epilogue=bias_relu), post.OperandError, "PL0301", ("bias",)),
-    (lambda: post.matmul(A, B, epilogue=bias_relu, bais=B[0]), post.OperandError, "PL0301", ("bias",)),
+    (lambda: post.matmul(A, B, epilogue=bias_relu, bais=B[0]), post.OperandError, "PL0303", ("bais", "Did you mean 'bias'")),
+    (lambda: post.plan(A, B, epilogue=bias_relu, bais=B[0]), post.OperandError, "PL0303", ("bais", "Did you mean 'bias'")),
+    (lambda: post.matmul(A, B, epilogue=bias_relu, bias=B[:1]), post.OperandError, "PL0304", ("bias", "axis of one element")),
+    (lambda: post.matmul(A, B, epilogue=bias_relu, bias=1j), post.OperandError, "PL0305", ("complex",)),
+    (lambda: post.matmul(np.ma.masked_less(A, 2), B), post.OperandError, "PL0305", ("mask", ".filled(")),
+    (lambda: post.matmul(A, np.ones((5, 3), np.float32)), post.OperandError, "PL0306", ("B.T",)),
+    (lambda: post.matmul(A, post.plan(A, B).pack(B)), post.UsageError, "PL0701", ("plan.bind",)),
+    (lambda: post.plan(A, B, target="sm_90a").bind(A, B), post.OperandError, "PL0308", ("sm_90a",)),
     (lambda: post.matmul(A, B, epilogue=bias_relu, bias=B[0], bais=B[0]), post.OperandError, "PL0303", ("bais", "Did you mean 'bias'")),
     (lambda: post.matmul(A, B, epilogue=bias_relu, bias=A), post.OperandError, "PL0304", ("bias",)),
     (lambda: post.matmul(A, B, epilogue=bias_relu, bias=np.ones(4, np.float32)), post.OperandError, "PL0306", ("bias",)),

@@ -120,6 +120,17 @@ def test_dtypes_of_operands_that_are_left_open(rng):
         np.testing.assert_array_equal(post.stream(x, epilogue=f, r=r), x + r.astype(np.float32))
 
 
+@pytest.mark.parametrize("dtype, number, expected", [
+    ("i32", 2.9, 3), ("i32", 2**31, 2**31 - 1), ("i32", 2**40, 2**31 - 1), ("i64", 2**63, 2**63 - 1), ("i64", np.int64(2**53 + 1), 2**53 + 1),
+    ("u8", 3.7, 4), ("u8", -1, 0), ("s8", 300, 127), ("e4m3", 1000.0, 448), ("f32", 10**400, np.inf), ("i32", np.nan, 0)])
+def test_a_number_is_converted_as_the_language_does(dtype, number, expected):
+    @post.epilogue
+    def f(acc, s: post.scalar[getattr(post, dtype)]):
+        return post.max(s + post.n_index(), axis=1)
+
+    assert post.stream(np.zeros((1, 1), np.float32), epilogue=f, s=number) == expected
+
+
 def test_buffers_and_array_interface(rng):
     x = drawn(rng, "f32", (3, 4))
 
