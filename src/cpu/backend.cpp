@@ -150,13 +150,15 @@ class Bound_ final : public BoundCall {
     }
     for (std::size_t i = 0; i < buffers_.size(); ++i) {
       const Buffer& buffer = compiled_->program.buffers[i];
-      if (buffer.kind == BufferKind::crossing && local_[i] < 0 && crosses(static_cast<lower::BufferId>(i))) {
+      if (buffer.kind == BufferKind::crossing && !stays(static_cast<lower::BufferId>(i))) {
         text += buffer.name + " crosses phases through memory: " + std::to_string(bytes_of(buffer)) + " bytes\n";
       }
     }
     text += "workspace " + std::to_string(workspace_bytes()) + " bytes\n";
     return text;
   }
+  // Whether a buffer stays with a block's rows, or is stored by no phase.
+  [[nodiscard]] bool stays(lower::BufferId buffer) const { return local_[buffer] >= 0 || !crosses(buffer); }
 
  private:
   struct PassRun {
@@ -279,7 +281,7 @@ class Bound_ final : public BoundCall {
       const Buffer& buffer = program.buffers[i];
       if (buffer.kind != BufferKind::statistic && buffer.kind != BufferKind::crossing) continue;
       buffers_[i] = row_major(buffer, shape_);
-      if (local_[i] < 0 && (buffer.kind == BufferKind::statistic || crosses(static_cast<lower::BufferId>(i)))) {
+      if (buffer.kind == BufferKind::statistic ? local_[i] < 0 : !stays(static_cast<lower::BufferId>(i))) {
         offsets[i] = layout.add(bytes_of(buffer));
       }
     }
@@ -495,6 +497,14 @@ class CpuExecutable final : public Executable {
       case ExplainPart::source: return "the CPU interprets strips and generates no source\n";
       default: return bound.describe() + "\n";
     }
+  }
+
+  [[nodiscard]] std::vector<bool> stays(const Shape& shape) const override {
+    const Bound_ bound(compiled_, contiguous(shape));
+    std::vector<bool> stays;
+    for (const Buffer& buffer : compiled_->program.buffers)
+      stays.push_back(buffer.kind == BufferKind::crossing && bound.stays(static_cast<lower::BufferId>(stays.size())));
+    return stays;
   }
 
   [[nodiscard]] std::shared_ptr<const void> pack(const Bindings& bindings) const override {

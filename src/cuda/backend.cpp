@@ -259,49 +259,67 @@ std::shared_ptr<Loaded> CudaExecutable::plain_product(DType a, DType b) const {
   return plain_product_ = std::move(made);
 }
 
-std::string CudaExecutable::explain(ExplainPart part, const Shape& shape) const {
+CudaExecutable::Assumed CudaExecutable::assumed(const Shape& shape) const {
   const auto* gemm = std::get_if<Gemm>(&problem_);
+  Assumed result;
+  result.why = !gemm ? "a stream has no product"
+               : !on_tensor_cores(*gemm)
+                   ? "the tensor cores of " + arch_ + " do not multiply these types exactly enough"
+               : product_phase_ < 0 ? "no phase reads the accumulator"
+                                    : not_fusable(*program_, product_phase_);
+  if (!result.why.empty()) return result;
+  const int parts = accumulator_parts(program_->phases[product_phase_]);
+  const std::int64_t columns = program_->phases[product_phase_].columns.at(shape.n);
+  const bool along_n = gemm->b_layout == Layout::mn_major && size_of(gemm->b) == 2;
+  if (!mma_ && !requested_) result.portable = portable_instead(parts, along_n, shape, columns);
+  const bool mma = mma_ || !result.portable.empty();
+  if (parts == 2 && columns % 8 && !mma) {
+    result.why = ragged_halves;
+    return result;
+  }
+  result.site.emplace(Site{*program_,
+                           product_phase_,
+                           {.a = gemm->a,
+                            .b = gemm->b,
+                            .a_mn_major = gemm->a_layout == Layout::mn_major && size_of(gemm->a) == 2,
+                            .b_mn_major = along_n && (parts == 1 || (mma && columns % 8 == 0))},
+                           mma,
+                           aligned_places(*program_, columns),
+                           shape,
+                           columns});
+  return result;
+}
+
+std::vector<bool> CudaExecutable::stays(const Shape& shape) const {
+  std::vector<bool> stays(program_->buffers.size());
+  const Assumed made = assumed(shape);
+  if (!made.site) return stays;
+  const FusedEpilogue epilogue = choose(*made.site, true).epilogue;
+  for (std::size_t i = 0; epilogue.held >= 0 && i < stays.size(); ++i) {
+    stays[i] = program_->buffers[i].kind == BufferKind::crossing &&
+               program_->phases[epilogue.phase].stores_to(static_cast<lower::BufferId>(i));
+  }
+  return stays;
+}
+
+std::string CudaExecutable::explain(ExplainPart part, const Shape& shape) const {
   std::string text;
   std::vector<int> generic;
   for (int p = 0; p < static_cast<int>(program_->phases.size()); ++p) generic.push_back(p);
-  std::string why = !gemm ? "a stream has no product"
-                    : !on_tensor_cores(*gemm)
-                        ? "the tensor cores of " + arch_ + " do not multiply these types exactly enough"
-                    : product_phase_ < 0 ? "no phase reads the accumulator"
-                                         : not_fusable(*program_, product_phase_);
-  int parts = 1;
-  bool along_n = false, mma = mma_;
-  std::int64_t columns = shape.n;
-  std::string portable;
-  if (why.empty()) {
-    parts = accumulator_parts(program_->phases[product_phase_]);
-    columns = program_->phases[product_phase_].columns.at(shape.n);
-    along_n = gemm->b_layout == Layout::mn_major && size_of(gemm->b) == 2;
-    if (!mma_ && !requested_) portable = portable_instead(parts, along_n, shape, columns);
-    mma = mma_ || !portable.empty();
-    if (parts == 2 && columns % 8 && !mma) why = ragged_halves;
-  }
-  if (why.empty()) {
-    if (part == ExplainPart::schedule && !portable.empty()) text += portable + ":\n";
-    const Site site{*program_,
-                    product_phase_,
-                    {.a = gemm->a,
-                     .b = gemm->b,
-                     .a_mn_major = gemm->a_layout == Layout::mn_major && size_of(gemm->a) == 2,
-                     .b_mn_major = along_n && (parts == 1 || (mma && columns % 8 == 0))},
-                    mma,
-                    aligned_places(*program_, columns),
-                    shape,
-                    columns};
+  const Assumed made = assumed(shape);
+  if (made.site) {
+    const Site& site = *made.site;
+    if (part == ExplainPart::schedule && !made.portable.empty()) text += made.portable + ":\n";
     Choice choice = choose(site, true);
     if (part == ExplainPart::schedule) {
       const bool can_compile = !compiler_version().empty();
       for (bool chosen = false; !chosen; choice = choose(site, false)) {
+        if (choice.epilogue.needs.holds) text += "held for its rows' statistics:\n";
         for (const Schedule& s : choice.order) {
           std::string verdict = chosen ? "next" : "chosen";
           if (!chosen && can_compile) {
             const std::string reason =
-                build(source_of(site.loop, shape, columns, choice.epilogue, s), arch_, !requested_).rejected;
+                build(source_of(site.loop, shape, site.columns, choice.epilogue, s), arch_, !requested_).rejected;
             if (!reason.empty()) verdict = "rejected: " + reason;
           }
           chosen = chosen || verdict == "chosen";
@@ -313,7 +331,7 @@ std::string CudaExecutable::explain(ExplainPart part, const Shape& shape) const 
     }
     const FusedEpilogue& epilogue = choice.epilogue;
     if (part == ExplainPart::source && !choice.order.empty())
-      text += source_of(site.loop, shape, columns, epilogue, choice.order.front());
+      text += source_of(site.loop, shape, site.columns, epilogue, choice.order.front());
     if (part == ExplainPart::loops) {
       for (const int p : epilogue.finished)
         text += "phase " + std::to_string(p) + ": where the partial reductions are folded\n";
@@ -327,9 +345,10 @@ std::string CudaExecutable::explain(ExplainPart part, const Shape& shape) const 
       if (!epilogue.runs(p)) generic.push_back(p);
     }
   } else if (part != ExplainPart::source) {
-    text += "epilogue from memory: " + why + "\n";
+    text += "epilogue from memory: " + made.why + "\n";
   }
   if (part == ExplainPart::source && !generic.empty()) {
+    const auto* gemm = std::get_if<Gemm>(&problem_);
     Wide vectors;  // as if all were aligned
     vectors.source = gemm ? program_->accumulator : std::get<Stream>(problem_).x;
     bool eights = true;
@@ -362,6 +381,8 @@ std::vector<std::string> refusals(const Problem& problem, const Program& program
     if (!target.isa.starts_with("sm_")) {
       reasons.push_back("the CUDA target has no architecture " + postlude::quoted(target.isa) +
                         "; write sm_90a, sm_80 or the like");
+    } else if (std::atoi(target.isa.c_str() + 3) < 80) {
+      reasons.push_back("no kernels are made for " + target.isa + "; sm_80 or newer is needed");
     }
   } else if (!unusable()) {  // else that is said already
     try {

@@ -31,6 +31,7 @@ class CudaExecutable final : public Executable {
 
   std::unique_ptr<BoundCall> bind(const Bindings& bindings) const override;
   std::string explain(ExplainPart part, const Shape& shape) const override;
+  std::vector<bool> stays(const Shape& shape) const override;
   std::shared_ptr<const void> pack(const Bindings&) const override { return nullptr; }
 
  private:
@@ -45,6 +46,12 @@ class CudaExecutable final : public Executable {
     Shape shape;
     std::int64_t columns;  // the phase's
   };
+  // A site whose memory is aligned, as explain assumes; without one, why.
+  struct Assumed {
+    std::optional<Site> site;
+    std::string why, portable;  // portable: why Hopper takes the portable kernel
+  };
+  [[nodiscard]] Assumed assumed(const Shape& shape) const;
   struct Choice {
     FusedEpilogue epilogue;
     std::vector<Schedule> order;  // best first, or the one that was asked for

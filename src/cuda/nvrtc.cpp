@@ -128,6 +128,12 @@ Compiled compile(const std::string& source, const std::string& arch) {
   compiled.log.resize(size);
   n.GetProgramLog(program, compiled.log.data());
   while (!compiled.log.empty() && compiled.log.back() == '\0') compiled.log.pop_back();
+  constexpr int invalid_option = 5;
+  if (failed == invalid_option) {
+    n.DestroyProgram(&program);
+    throw Error(ErrorCode::unsupported, "NVRTC " + compiler_version() + " does not compile for " + arch,
+                "sm_90a is Hopper, sm_80 the oldest; a newer GPU may need a newer NVRTC");
+  }
   if (failed) {
     n.DestroyProgram(&program);
     const std::size_t error = compiled.log.find("error");

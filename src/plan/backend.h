@@ -49,6 +49,9 @@ class Executable {
   [[nodiscard]] virtual std::unique_ptr<BoundCall> bind(const Bindings& bindings) const = 0;
   // What explain shows: schedule, the rejected ones with reasons, loop nest, source.
   [[nodiscard]] virtual std::string explain(ExplainPart part, const Shape& shape) const = 0;
+  // Of the Program's buffers those that cross phases without memory at this shape: in registers, or with rows that stay
+  // in a cache.
+  [[nodiscard]] virtual std::vector<bool> stays(const Shape& shape) const = 0;
   // B in the backend's own layout, or null where it has none. `bindings.b` and shape.n, shape.k are set.
   [[nodiscard]] virtual std::shared_ptr<const void> pack(const Bindings& bindings) const = 0;
 };

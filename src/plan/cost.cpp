@@ -43,7 +43,7 @@ double operations(const Instruction& instruction) {
   return is_elementwise(instruction.op) ? 1 : 0;
 }
 
-PhaseCost phase_cost(const Program& program, const Phase& phase, const Shape& shape) {
+PhaseCost phase_cost(const Program& program, const Phase& phase, const Shape& shape, const std::vector<bool>& stays) {
   PhaseCost cost;
   std::vector<const Access*> seen;
   const auto is_new = [&](const Access& access) {
@@ -53,11 +53,13 @@ PhaseCost phase_cost(const Program& program, const Phase& phase, const Shape& sh
   };
   for (const Instruction& instruction : phase.code) {
     cost.operations += operations(instruction) * elements(phase, instruction.axes, shape);
-    if (instruction.op == Op::operand && is_new(instruction.access)) {
+    if (instruction.op == Op::operand && !stays[instruction.access.buffer] && is_new(instruction.access)) {
       cost.read += access_bytes(program, phase, instruction.access, shape);
     }
   }
-  for (const lower::Store& store : phase.stores) cost.written += access_bytes(program, phase, store.access, shape);
+  for (const lower::Store& store : phase.stores) {
+    if (!stays[store.access.buffer]) cost.written += access_bytes(program, phase, store.access, shape);
+  }
   for (const lower::Reduction& reduction : phase.reductions) {
     cost.reduced += count(static_cast<std::int64_t>(reduction.pieces.size())) * elements(phase, phase.domain, shape);
     for (const lower::BufferId result : reduction.results) {
@@ -77,7 +79,7 @@ double Cost::epilogue_operations() const {
   return sum;
 }
 
-Cost cost(const Program& program, const Problem& problem, const Shape& shape) {
+Cost cost(const Program& program, const Problem& problem, const Shape& shape, const std::vector<bool>& stays) {
   Cost cost;
   const double batch = count(shape.batch), m = count(shape.m), n = count(shape.n), k = count(shape.k);
   if (const auto* gemm = std::get_if<Gemm>(&problem)) {
@@ -92,7 +94,7 @@ Cost cost(const Program& program, const Problem& problem, const Shape& shape) {
     cost.floor_bytes += buffer_elements(buffer, shape) * static_cast<double>(size_of(buffer.dtype));
   }
   for (const Phase& phase : program.phases) {
-    cost.phases.push_back(phase_cost(program, phase, shape));
+    cost.phases.push_back(phase_cost(program, phase, shape, stays));
     cost.moved_bytes += cost.phases.back().read + cost.phases.back().written;
   }
   return cost;

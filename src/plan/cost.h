@@ -24,6 +24,8 @@ struct Cost {
   [[nodiscard]] double epilogue_operations() const;
 };
 
-[[nodiscard]] Cost cost(const lower::Program& program, const Problem& problem, const Shape& shape);
+// `stays`: buffers that cross phases without memory (Executable::stays).
+[[nodiscard]] Cost cost(const lower::Program& program, const Problem& problem, const Shape& shape,
+                        const std::vector<bool>& stays);
 
 }  // namespace postlude::inline v0::plan

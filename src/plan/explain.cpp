@@ -87,7 +87,8 @@ std::string joined(const std::vector<std::string>& names) {
 }
 
 // What a phase loads, computes, reduces and stores, and what of it is left for a later phase.
-std::string placement(const Program& program, const Phase& phase, const plan::PhaseCost& cost) {
+std::string placement(const Program& program, const Phase& phase, const plan::PhaseCost& cost,
+                      const std::vector<bool>& stays) {
   std::vector<std::string> loads, stores;
   int per_element = 0, per_vector = 0;  // operations for each element of the domain, and for each row, column or once
   for (const lower::Instruction& instruction : phase.code) {
@@ -98,7 +99,9 @@ std::string placement(const Program& program, const Phase& phase, const plan::Ph
   }
   for (const lower::Store& store : phase.stores) {
     const Buffer& buffer = program.buffers[store.access.buffer];
-    append_unique(stores, buffer.name + (buffer.kind == BufferKind::crossing ? " (workspace)" : ""));
+    append_unique(stores, buffer.name + (buffer.kind != BufferKind::crossing ? ""
+                                         : stays[store.access.buffer]        ? " (stays)"
+                                                                             : " (workspace)"));
   }
   for (const lower::Reduction& reduction : phase.reductions) {
     for (const lower::BufferId result : reduction.results) {
@@ -118,7 +121,8 @@ std::string placement(const Program& program, const Phase& phase, const plan::Ph
 
 std::string summary(const PlanData& plan, const Shape& shape, bool shape_given) {
   const Program& program = *plan.base.program;
-  const plan::Cost cost = plan::cost(program, plan.problem, shape);
+  const std::vector<bool> stays = plan.base.executable->stays(shape);
+  const plan::Cost cost = plan::cost(program, plan.problem, shape, stays);
   std::string text = program.name + ": " + problem_text(plan.problem) + ", " + std::string(name(program.accumulator)) +
                      " accumulator, target " + std::string(plan.backend->name) +
                      (plan.target.isa.empty() ? "" : " (" + plan.target.isa + ")") + "\n\ngraph\n" +
@@ -134,7 +138,8 @@ std::string summary(const PlanData& plan, const Shape& shape, bool shape_given) 
   for (std::size_t i = 0; i < program.phases.size(); ++i) {
     const Phase& phase = program.phases[i];
     text += "\nphase " + std::to_string(i) + " over " + axes_text(phase.domain, phase.batched) +
-            (phase.reads_accumulator() ? ", behind the main loop\n" : "\n") + placement(program, phase, cost.phases[i]);
+            (phase.reads_accumulator() ? ", behind the main loop\n" : "\n") +
+            placement(program, phase, cost.phases[i], stays);
   }
   for (const std::string& note : program.notes) text += "\nnote: " + note;
   if (!program.notes.empty()) text += '\n';

@@ -177,6 +177,46 @@ TEST(PortableKernel, IsTakenWhereItIsFaster) {
   EXPECT_TRUE(schedules("sm_90a", Layout::k_major, 4096, 4100, 4096).starts_with("epilogue from memory: the halves"));
 }
 
+// What waits in registers for its row's statistics moves no byte; behind a long K there are two launches, and it does.
+TEST(Explain, CountsWhatCrossesMemory) {
+  Target target;
+  target.device = Device::cuda;
+  target.isa = "sm_90a";
+  const Plan plan = postlude::compile(Gemm{.a = DType::bf16, .b = DType::bf16},
+                                      parse_file(std::string(POSTLUDE_SOURCE_DIR) + "/epilogues/softmax.py"), target);
+  const std::string held = plan.explain(ExplainPart::summary, 16384, 4096, 1024);
+  EXPECT_NE(held.find("x0 (stays)"), std::string::npos) << held;
+  EXPECT_NE(held.find("bytes    131 kB read, 134 MB written\n"), std::string::npos) << held;
+  EXPECT_NE(held.find("held for its rows' statistics:\n"), std::string::npos) << held;
+  const std::string crossing = plan.explain(ExplainPart::summary, 16384, 4096, 8192);
+  EXPECT_NE(crossing.find("x0 (workspace)"), std::string::npos) << crossing;
+  EXPECT_NE(crossing.find("bytes    134 MB read, 134 MB written\n"), std::string::npos) << crossing;
+  EXPECT_EQ(crossing.find("held for"), std::string::npos) << crossing;
+}
+
+TEST(Compile, RefusesArchitecturesThatItDoesNotKnow) {
+  const auto target = [](const char* isa) {
+    Target t;
+    t.device = Device::cuda;
+    t.isa = isa;
+    return t;
+  };
+  const Gemm gemm{.a = DType::bf16, .b = DType::bf16};
+  const Graph plain = parse("def f(acc):\n    return acc\n");
+  EXPECT_TRUE(supports(gemm, plain, target("sm_80")));
+  const Support old = supports(gemm, plain, target("sm_70"));
+  ASSERT_FALSE(old);
+  EXPECT_NE(old.reasons[0].find("sm_80 or newer"), std::string::npos) << old.reasons[0];
+  if (compiler_version().empty()) GTEST_SKIP() << describe_compiler();
+  try {
+    (void)compile("extern \"C\" __global__ void k() {}", "sm_999");
+    FAIL() << "compiled";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::unsupported);
+    EXPECT_NE(error.message().find("sm_999"), std::string::npos) << error.message();
+  }
+}
+
 // Launches overlap until a kernel waits for the one before it. A read by the path of what never changes may be moved
 // ahead of that wait, and was: a row of statistics was that of the run before (fuzz_gpu seed 1795292750).
 TEST(Launches, ReadNothingAheadOfTheirWait) {
