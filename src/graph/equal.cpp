@@ -125,4 +125,6 @@ bool same(const GraphData& a, const GraphData& b) {
   return computed(a, left) == computed(b, right);
 }
 
+std::vector<int> number_values(const GraphData& graph) { return Numbering().number(graph.nodes); }
+
 }  // namespace postlude::inline v0

@@ -11,4 +11,7 @@ namespace postlude::inline v0 {
 [[nodiscard]] bool same(const GraphData& a, const GraphData& b);
 [[nodiscard]] bool same(const Function& a, const Function& b);
 
+// One number for equal values of a graph, by node.
+[[nodiscard]] std::vector<int> number_values(const GraphData& graph);
+
 }  // namespace postlude::inline v0

@@ -2,6 +2,7 @@
 
 #include "core/convert.h"
 #include "core/philox.h"
+#include "graph/equal.h"
 #include "graph/typing.h"
 #include "graph/verify.h"
 #include "reference/body.h"
@@ -63,7 +64,8 @@ class Evaluator {
         bindings_(bindings),
         options_(options),
         shape_(bindings.shape),
-        inference_(verify(graph, accumulator_type(problem), default_operand_type(problem))) {}
+        inference_(verify(graph, accumulator_type(problem), default_operand_type(problem))),
+        numbers_(number_values(graph)) {}
 
   Evaluation run() {
     check_shapes();
@@ -87,6 +89,7 @@ class Evaluator {
   Options options_;
   Shape shape_;
   Inference inference_;
+  std::vector<int> numbers_;  // the same for equal values
   Typing typing_;
   std::vector<TypeState> types_;
   std::vector<std::int32_t> uses_;  // by living nodes and outputs
@@ -120,6 +123,8 @@ class Evaluator {
     for (std::size_t i = graph_.nodes.size(); i-- > 0;)
       if (uses_[i] != 0)
         for (const NodeId a : graph_.nodes[i].args) ++uses_[static_cast<std::size_t>(a)];
+    for (std::size_t i = 0; i < graph_.nodes.size(); ++i)  // never released
+      if (const NodeId x = deviating(graph_.nodes[i]); x >= 0 && uses_[i] != 0) ++uses_[static_cast<std::size_t>(x)];
   }
 
   void release(NodeId id) {
@@ -262,6 +267,31 @@ class Evaluator {
   }
 
   // ---- reductions
+  // The value itself, of a cast to the type that it has.
+  [[nodiscard]] NodeId uncast(NodeId id) const {
+    while (node(id).op == Op::cast && node(id).dtype == info_of(node(id).args[0]).type) id = node(id).args[0];
+    return id;
+  }
+
+  // x, where `mean` is that of (x - mean(x)) ** 2, which by contract may be var(x); else -1.
+  [[nodiscard]] NodeId deviating(const Node& mean) const {
+    const auto is_mean = [](const Node& n) {
+      return n.op == Op::reduce && n.reduction == ReduceOp::mean && n.group == 0;
+    };
+    const auto same = [&](NodeId a, NodeId b) {
+      return numbers_[static_cast<std::size_t>(a)] == numbers_[static_cast<std::size_t>(b)];
+    };
+    if (!is_mean(mean)) return -1;
+    const Node& square = node(uncast(mean.args[0]));
+    if (square.op != Op::mul && square.op != Op::pow) return -1;
+    const NodeId d = uncast(square.args[0]), other = uncast(square.args[1]);
+    const bool two = node(other).op == Op::constant && constant(node(other).literal, DType::f32).real.value == 2;
+    if (node(d).op != Op::sub || !(square.op == Op::mul ? same(d, other) : two)) return -1;
+    const NodeId x = uncast(node(d).args[0]);
+    const Node& centre = node(uncast(node(d).args[1]));
+    return is_mean(centre) && centre.axes == mean.axes && same(uncast(centre.args[0]), x) ? x : -1;
+  }
+
   // The type in which a reduction takes its elements.
   static DType element_type(const Node& x, const TypeState& arg) {
     switch (x.reduction) {
@@ -302,13 +332,12 @@ class Evaluator {
       }
     }
     Reducing reducing{x.reduction, from[0], custom ? from[0] : *info_of(id).type, false, false};
-    for (std::size_t i = 0; i < graph_.nodes.size() && x.reduction == ReduceOp::mean; ++i)
-      reducing.welford =
-          reducing.welford || (graph_.nodes[i].op == Op::reduce && graph_.nodes[i].reduction == ReduceOp::var);
-    NodeId summed = x.args[0];
-    while (node(summed).op == Op::cast && node(summed).dtype == info_of(node(summed).args[0]).type)
-      summed = node(summed).args[0];
-    reducing.online = node(summed).op == Op::exp;
+    const auto varies = [&](const Node& n) {
+      return (n.op == Op::reduce && n.reduction == ReduceOp::var) || deviating(n) >= 0;
+    };
+    reducing.welford = x.reduction == ReduceOp::mean && std::any_of(graph_.nodes.begin(), graph_.nodes.end(), varies);
+    reducing.online = node(uncast(x.args[0])).op == Op::exp;
+    const NodeId deviated = deviating(x);
 
     const Extents e = extents(id);
     std::vector<Value> results(from.size());
@@ -325,12 +354,15 @@ class Evaluator {
     };
     const auto reduce_one = [&](std::int64_t b, std::int64_t m, std::int64_t n) {
       thread_local std::vector<Cell> elements;
-      elements.clear();
       const auto bs = range(Axis::b, 0, b), ms = range(Axis::m, 1, m), ns = range(Axis::n, 2, n);
-      for (std::int64_t i = bs.first; i < bs.second; ++i)
-        for (std::int64_t j = ms.first; j < ms.second; ++j)
-          for (std::int64_t k = ns.first; k < ns.second; ++k)
-            for (std::size_t a = 0; a < from.size(); ++a) elements.push_back(argument(x.args[a], from[a], {i, j, k}));
+      const auto gather = [&](std::span<const NodeId> of) {
+        elements.clear();
+        for (std::int64_t i = bs.first; i < bs.second; ++i)
+          for (std::int64_t j = ms.first; j < ms.second; ++j)
+            for (std::int64_t k = ns.first; k < ns.second; ++k)
+              for (std::size_t a = 0; a < of.size(); ++a) elements.push_back(argument(of[a], from[a], {i, j, k}));
+      };
+      gather(x.args);
       const std::int64_t at = (b * e[1] + m) * e[2] + n;
       const auto index = static_cast<std::size_t>(at);
       if (custom) {
@@ -357,6 +389,11 @@ class Evaluator {
         }
       } else {
         results[0].cells[index] = reduce(reducing, elements);
+        if (deviated < 0) return;
+        const Real mean = results[0].cells[index].real;
+        gather({&deviated, 1});
+        const Real variance = reduce({ReduceOp::var}, elements).real;
+        results[0].cells[index] = cell(hull(mean, variance, mean.value));
       }
     };
     for_rows(e, [&](std::int64_t b, std::int64_t m) {
