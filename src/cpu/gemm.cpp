@@ -35,9 +35,9 @@ struct Runner {
         ready_b(p.packed_b                 ? p.packed_b->words.get()
                 : lies_packed(p.b, layout) ? static_cast<const std::uint32_t*>(p.b.data)
                                            : nullptr),
-        all_b(ready_b                  ? ready_b
-              : b.order == Order::rows ? reinterpret_cast<const std::uint32_t*>(o.shared_scratch)
-                                       : nullptr),
+        all_b(ready_b          ? ready_b
+              : packs_first(b) ? reinterpret_cast<const std::uint32_t*>(o.shared_scratch)
+                               : nullptr),
         acc_row(o.kept ? o.kept_row : b.acc_row) {}
 
   template <class T>
@@ -338,8 +338,20 @@ struct Runner {
       });
       return;
     }
-    const bool several = k_blocks > 1;
     const std::int64_t groups = row_groups(product.m);
+    if (blocking.across > 1) {
+      const std::int64_t blocks = layout.column_blocks(), across = blocking.across;
+      for_own_rows(
+          thread, groups, ceil_div(blocks, across), [&](std::int64_t part, std::int64_t first, std::int64_t end, bool) {
+            for (std::int64_t row = first * row_group; row < end * row_group; row += row_group) {
+              for (std::int64_t c = part * across; c < std::min((part + 1) * across, blocks); ++c) {
+                region(thread, c, 0, k_blocks, row, std::min(row + row_group, product.m), {acc, true, true, false});
+              }
+            }
+          });
+      return;
+    }
+    const bool several = k_blocks > 1;
     const std::int64_t together = several ? blocking.row_block / row_group : groups;
     for_own_rows(thread, groups, layout.column_blocks(),
                  [&](std::int64_t column_block, std::int64_t first, std::int64_t end, bool more) {
@@ -448,12 +460,14 @@ void run(const Product& product, const Blocking& blocking, const RunOptions& opt
     throw Error(ErrorCode::internal, "B was packed for another product");
   }
   const Runner runner(product, blocking, options);
+  if (packs_first(blocking) && !runner.ready_b) {
+    parallel(options.threads, [&](int thread) { runner.pack_all(thread); });
+  }
   if (blocking.order == Order::blocks) {
     parallel(options.threads, [&](int thread) { runner.run_blocks(thread); });
     return;
   }
   if (blocking.order == Order::rows) {
-    if (!runner.ready_b) parallel(options.threads, [&](int thread) { runner.pack_all(thread); });
     parallel(options.threads, [&](int thread) { runner.run_rows(thread); });
     return;
   }

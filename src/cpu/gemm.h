@@ -79,6 +79,8 @@ struct Blocking {
   int splits = 1;       // parts of K that are summed apart (collected)
   std::int64_t k_block = 0;       // elements of K that are multiplied before the next; a multiple of 16
   std::int64_t column_block = 0;  // columns of one piece in a block
+  std::int64_t across = 1;        // blocks: column blocks that a row group passes before the next does; B is packed
+                                  // once, into shared scratch, where that is more than one
   std::int64_t row_block =
       0;  // rows for which a block of B is packed once (rows: read), at most; a multiple of row_group
   // Derived, in accumulator elements:
@@ -89,6 +91,9 @@ struct Blocking {
   std::size_t thread_bytes = 0;  // for each thread
   std::size_t shared_bytes = 0;  // once
 };
+
+// Whether all of B is packed, into shared scratch, before the rest begins, if nobody has packed it.
+[[nodiscard]] inline bool packs_first(const Blocking& b) { return b.order == Order::rows || b.across > 1; }
 
 // Throws Error unsupported when the types do not go together. `whole_rows` asks for that order; otherwise the shape
 // decides.

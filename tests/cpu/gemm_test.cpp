@@ -601,6 +601,17 @@ TEST_P(GemmTest, EveryCodeOfASmallFloatIsConverted) {
   }
 }
 
+// Several column blocks a row group, B packed once; the last ones are fewer, and narrower.
+TEST_P(GemmTest, ShallowProductsPassColumnBlocksByRows) {
+  EXPECT_GT(choose_blocking({.m = 520, .n = 2200, .k = 128}, isa()).across, 1);
+  check(520, 2200, 128, DType::f32, DType::f32, Strides::rows, Strides::columns, Data::small_integers);
+  check(520, 1100, 48, DType::s8, DType::s8, Strides::rows, Strides::rows, Data::any);
+  check(520, 1100, 40, DType::f32, DType::f32, Strides::rows, Strides::rows, Data::small_integers, {2, 0});
+  for (const ProductShape& few_rows :
+       {ProductShape{.m = 200, .n = 1100, .k = 16}, ProductShape{.m = 520, .n = 1100, .k = 256}})
+    EXPECT_EQ(choose_blocking(few_rows, isa()).across, 1);
+}
+
 TEST_P(GemmTest, BlockingDoesNotNeedMuchMemory) {
   for (const bool whole_rows : {false, true}) {
     for (const DType type : {DType::f32, DType::bf16, DType::s8}) {
