@@ -18,7 +18,7 @@ HEADER = '''"""The operations of the epilogue language. Generated from its table
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar, overload
 
-from .dtypes import AnyDType, Round
+from .dtypes import Round, stochastic
 from .values import Value
 
 _Axis = int | tuple[int, int] | None
@@ -30,7 +30,7 @@ nan: float
 '''
 REDUCTION = "axis: _Axis = ..., group: int | None = ..., batch: bool = ..."
 WRITTEN = {
-    "cast": ["x: {x}, dtype: AnyDType | str, round: Round | str = ..., seed: int = ..."],
+    "cast": ["x: {x}, dtype: Any, round: Round | stochastic | str = ..., seed: int = ..."],
     "chunk": ["x: {x}, k: int, group: int | None = ..."],
     "concat": ["parts: Sequence[{x}], group: int | None = ..."],
     "repeat": ["x: {x}, group: int, axis: int = ..."],

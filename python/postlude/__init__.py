@@ -9,6 +9,8 @@
 
     out = post.matmul(a, b, epilogue=bias_gelu, bias=bias, residual=r)   # out.D, out.amax
 """
+from typing import TYPE_CHECKING as _TYPE_CHECKING
+
 # `x as x` says to type checkers that x is this package's to use.
 from ._core import (
     Call as Call, Comparison as Comparison, Graph as Graph, PackedOperand as PackedOperand, Plan as Plan,
@@ -27,3 +29,12 @@ from .functions import function as function
 from .ops import *  # noqa: F403
 from .run import matmul as matmul, plan as plan, stream as stream, supports as supports
 from .values import NDArray as NDArray, Value as Value, col as col, row as row, scalar as scalar, tile as tile
+
+if not _TYPE_CHECKING:  # to a type checker a module with this has every name
+    def __getattr__(name: str):  # noqa: ANN202
+        from . import errors, ops
+        if name.startswith("_"):
+            raise AttributeError(f"module 'postlude' has no attribute {name!r}")
+        guess = _core.closest(name, ops.__all__)
+        raise errors.missing_attribute("undefined_name", f"there is no function {_core.quoted(name)}", _core.synonym(name) or (
+            f"did you mean '{guess}'?" if guess else "help(post.ops) lists those there are; @post.function adds one."))

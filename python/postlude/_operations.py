@@ -5,13 +5,14 @@ operation appears, with its documentation, by itself; ops.pyi is generated from 
 """
 from __future__ import annotations
 
+import contextlib
 import inspect
 import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from . import _core, numeric
-from .dtypes import DType, Round
+from .dtypes import Round, as_dtype, stochastic
 from .errors import error
 from .values import Value, apply, call, current_trace, node_of, trace_of
 
@@ -68,25 +69,30 @@ def batch_index() -> Any:
     return _leaf("batch_index")
 
 
-def random(seed: int, stream: int = 0) -> Any:
+def _seed(seed: int, stream: int = 0) -> int:
     if not 0 <= seed < 2**64 or not 0 <= stream < 2**32:
         raise error("bad_attribute", "a seed or stream out of range", "A seed has 64 bits, a stream 32.")
-    return _leaf("random", (seed, stream))
+    return seed
+
+
+def random(seed: int, stream: int = 0) -> Any:
+    return _leaf("random", (_seed(seed, stream), stream))
 
 
 def cast(x: Any, dtype: Any, round: Any = Round.nearest_even, seed: int = 0) -> Any:
-    if isinstance(dtype, str):
-        dtype = _core.parse_dtype(dtype)
-    if not isinstance(dtype, DType):
+    known = as_dtype(dtype)
+    if known is None:
         raise error("unknown_dtype", "cast takes a dtype", "Write post.cast(x, post.bf16).")
+    if isinstance(round, stochastic):
+        round, seed = Round.stochastic, _seed(round.seed)
     if isinstance(round, str):
         round = getattr(Round, round, None)
     if not isinstance(round, Round):
-        raise error("bad_attribute", "an unknown way to round", "There are nearest_even, toward_zero, up, down and stochastic.")
+        raise error("bad_attribute", "an unknown way to round", "There are nearest_even, toward_zero, up, down and stochastic(seed).")
     if not _symbolic(x):
-        return numeric.cast(x, dtype, round, seed)
+        return numeric.cast(x, known, round, seed)
     trace = trace_of(x)
-    return Value(_core.cast(node_of(x), dtype, round, seed), trace)
+    return Value(_core.cast(node_of(x), known, round, seed), trace)
 
 
 def chunk(x: Any, k: int, group: int | None = None) -> tuple[Any, ...]:
@@ -123,6 +129,12 @@ def reduce(values: Any, combine: Callable[..., Any], identity: Any, axis: Any = 
         results: Any = numeric.general_reduce(items, combine, identities, axis, group, batch)
         return results[0] if single else results
     trace = trace_of(*items)
+    try:
+        with contextlib.suppress(ValueError):  # numpy's ufuncs have no signature
+            inspect.signature(combine).bind(*items, *items)
+    except TypeError:
+        raise error("bad_combiner", f"a combiner of {len(items)} value{'s' * (len(items) > 1)} has {2 * len(items)} parameters",
+                    "They are the left values, then the right ones: lambda a1, a2, b1, b2: (...).") from None
 
     def combined(left: list[_core.Node], right: list[_core.Node]) -> list[Any]:
         trace.combining += 1
@@ -158,10 +170,9 @@ public: dict[str, Callable[..., Any]] = {}
 
 
 def _elementwise(op: str, name: str, arity: int) -> Callable[..., Any]:
-    def operation(*items: Any) -> Any:
-        if len(items) != arity:
-            raise error("bad_call", f"post.{name} takes {arity} argument{'s' if arity > 1 else ''}, not {len(items)}",
-                        f"Write post.{name}({table[name][0]}).")
+    def operation(*items: Any, **keywords: Any) -> Any:
+        if keywords or len(items) != arity:
+            items = inspect.signature(public[name]).bind(*items, **keywords).args
         return apply(op, *items) if _symbolic(*items) else numeric.elementwise(op, *items)
     return operation
 
@@ -183,10 +194,7 @@ def _extreme(name: str) -> Callable[..., Any]:
 
 def _prelude(name: str, signature: inspect.Signature) -> Callable[..., Any]:
     def operation(*items: Any, **keywords: Any) -> Any:
-        try:
-            bound = signature.bind(*items, **keywords)
-        except TypeError as problem:
-            raise error("bad_call", f"post.{name}: {problem}", f"Write post.{name}{signature}.") from None
+        bound = signature.bind(*items, **keywords)
         bound.apply_defaults()
         arguments = list(bound.arguments.values())
         if not _symbolic(*arguments):
@@ -206,14 +214,28 @@ def signature_of(text: str) -> inspect.Signature:
     return inspect.Signature(parameters)
 
 
-def publish(name: str, function: Callable[..., Any], parameters: str, doc: str) -> Callable[..., Any]:
+def publish(name: str, operation: Callable[..., Any], parameters: str, doc: str) -> None:
+    signature = inspect.signature(operation)
+    if "items" in signature.parameters:
+        signature = signature_of(parameters)
+
+    def function(*items: Any, **keywords: Any) -> Any:
+        try:
+            return operation(*items, **keywords)
+        except TypeError:
+            try:
+                signature.bind(*items, **keywords)
+            except TypeError as problem:
+                raise error("bad_call", f"post.{name}: {problem}", f"Write post.{name}({parameters}).") from None
+            raise
+
     function.__name__ = function.__qualname__ = name
     function.__doc__ = doc
     function.__module__ = "postlude"
+    function.__signature__ = signature  # type: ignore[attr-defined]
     function.numpy = function  # type: ignore[attr-defined]  # as an epilogue visitor tree writes: tanh.numpy(x)
     table[name] = (parameters, doc)
     public[name] = function
-    return function
 
 
 def _fill() -> None:

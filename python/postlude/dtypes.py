@@ -1,7 +1,7 @@
 """Element types: post.bf16 and its siblings, which are also what a class of operand is indexed with: post.row[post.bf16]."""
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -28,13 +28,19 @@ else:
     AnyDType = DType
 
 
+class stochastic(NamedTuple):
+    """cast's `round`: up with the probability of the discarded fraction, by the random numbers of a seed."""
+
+    seed: int
+
+
 def as_dtype(item: Any) -> DType | None:
     """A dtype, its name, or numpy's, ml_dtypes' or torch's of the same name; None for anything else."""
     if isinstance(item, (np.dtype, type)) and issubclass(item if isinstance(item, type) else item.type, np.generic):
         item = np.dtype(item).name
-    elif type(item).__module__ == "torch":
+    elif str(type(item)) == "<class 'torch.dtype'>":
         item = str(item).removeprefix("torch.")
     return item if isinstance(item, DType) else parse_dtype(item) if isinstance(item, str) else None
 
 
-__all__ = ["f32", "f16", "bf16", "e4m3", "e5m2", "s8", "u8", "i32", "i64", "bool", "DType", "Round"]
+__all__ = ["f32", "f16", "bf16", "e4m3", "e5m2", "s8", "u8", "i32", "i64", "bool", "DType", "Round", "stochastic"]

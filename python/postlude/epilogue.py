@@ -39,6 +39,8 @@ class Epilogue:
     """What @post.epilogue makes of a function. Called with arrays it is that function, its own reference."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
+        if not inspect.isfunction(function):
+            raise error("usage", f"what is decorated is no function but of the type {type(function).__name__}", "Decorate a def or a lambda; it may call anything.")
         functools.update_wrapper(self, function)
         self.function = function
         self.name = function.__name__ if function.__name__.isidentifier() else "epilogue"
@@ -348,6 +350,9 @@ class Epilogue:
         natural = [_natural(item, bits, batched) for item, (_, bits, _) in zip(items, graph.outputs)]
         return self._record(graph, record)(*natural) if record else natural[0]
 
+    def __reduce__(self) -> str:
+        return self.__qualname__  # pickled as functions are, by module and name
+
     def __str__(self) -> str:
         return str(self.graph)
 
@@ -366,6 +371,9 @@ class TextEpilogue(Epilogue):
         self.operands = tuple(Operand(name, axes, dtype, None, Place()) for name, axes, dtype in graph.operands)
         self._graph = graph
         self._launchers = {}
+
+    def __reduce__(self) -> Any:
+        return parse, (str(self._graph), self.name)
 
     def _traced(self, axes: tuple[int, ...]) -> tuple[_core.Graph, bool]:
         return self._graph, len(self._graph.outputs) > 1

@@ -18,15 +18,23 @@ class Error(Exception):
 
     def __init__(self, number: int, message: str, hint: str = "", place: Place | None = None) -> None:
         place = place or Place()
+        self._arguments = (number, message, hint, place)
         super().__init__(_core.render_error(number, message, hint, *place))
         self.code = f"PL{number:04d}"
         self.name = _names.get(number, "")
         self.message, self.hint = message, hint
         self.file, self.line, self.column = place.file, place.line, place.column
 
+    def __reduce__(self) -> tuple[type[Error], tuple[int, str, str, Place]]:
+        return type(self), self._arguments
+
 
 class TextError(Error):
     """PL01xx: the text, or the Python, of an epilogue."""
+
+
+class MissingAttribute(TextError, AttributeError):
+    """PL01xx too, of a name behind a dot: hasattr() is False."""
 
 
 class GraphError(Error):
@@ -69,6 +77,10 @@ def error(name: str, message: str, hint: str = "", place: Place | None = None) -
     """An exception by its name in errors.def, at the user's line unless another place is given."""
     number = _numbers[name]
     return _categories[number // 100](number, message, hint, place or user_place())
+
+
+def missing_attribute(name: str, message: str, hint: str) -> MissingAttribute:
+    return MissingAttribute(_numbers[name], message, hint, user_place())
 
 
 def _from_core(number: int, message: str, hint: str, file: str, line: int, column: int, length: int, text: str) -> Error:

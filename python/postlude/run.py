@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from . import _core
-from .dtypes import DType
+from .dtypes import DType, as_dtype
 from .epilogue import Epilogue, epilogue as make_epilogue
-from .errors import error
+from .errors import Error, error
 
 log = logging.getLogger("postlude")
 log.addHandler(logging.NullHandler())
@@ -71,13 +71,11 @@ def stream(x: Any, /, *, epilogue: Epilogue, out: Any = None, target: Any = None
 
 def _typed(item: Any, what: str) -> tuple[DType, int | None]:
     """(dtype, rank) of an array, or of a dtype."""
-    if isinstance(item, DType):
-        return item, None
-    if isinstance(item, str):
-        dtype = _core.parse_dtype(item)
-        if dtype is None:
-            raise error("unknown_dtype", f"{what}: {item!r} is not a dtype", "Write one of postlude's, such as post.bf16.")
-        return dtype, None
+    known = as_dtype(item)
+    if known is not None:
+        return known, None
+    if isinstance(item, (str, type)):
+        raise error("unknown_dtype", f"{what}: {item!r} is not a dtype", "Write one of postlude's, such as post.bf16.")
     dtype, rank, number = _core.array_type(item, what)
     return dtype, None if number else rank
 
@@ -112,7 +110,7 @@ def _problem(a: Any, b: Any, epilogue: Epilogue | None, batched: bool | None, ta
             dtype, rank = _typed(given, operand.name)
             ranks.append(rank)
             types.append(dtype)
-    chosen_target = _target(target) or (_core.Target.cuda(index) if (index := _core.device_of(a)) >= 0 else _core.Target.cpu())
+    chosen_target = _target(target) or (_core.Target.cuda(index) if as_dtype(a) is None and (index := _core.device_of(a)) >= 0 else _core.Target.cpu())
     more = {name: _typed(dtype, name)[0] for name, dtype in (dtypes or {}).items()}
     return chosen, a_type, b_type, batched, ranks, types, chosen_target, more
 
@@ -144,8 +142,13 @@ class Support:
 
 def supports(a: Any, b: Any = None, /, *, epilogue: Epilogue | None = None, batched: bool | None = None, target: Any = None,
              dtypes: Mapping[str, Any] | None = None, **operands: Any) -> Support:
-    """Whether plan() with the same arguments would succeed."""
-    chosen, a_type, b_type, is_batched, ranks, types, where, more = _problem(a, b, epilogue, batched, target, dtypes, operands)
-    graph = chosen.graph_of(chosen.axes_at(ranks, is_batched))
+    """Whether plan() with the same arguments would succeed. Raises where they are no question, such as an epilogue in error."""
+    _epilogue(epilogue)
+    try:
+        chosen, a_type, b_type, is_batched, ranks, types, where, more = _problem(a, b, epilogue, batched, target, dtypes, operands)
+        axes = chosen.axes_at(ranks, is_batched)
+    except Error as refusal:
+        return Support(False, [f"{refusal.message}. {refusal.hint}".strip()])
+    graph = chosen.graph_of(axes)
     options = [(o.name, t) for o, r, t in zip(chosen.operands, ranks, types) if o.dtype is None and t is not None and r is not None]
     return Support(*_core.supports(a_type, b_type, is_batched, graph, where, [*options, *more.items()]))

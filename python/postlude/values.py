@@ -3,15 +3,16 @@ from __future__ import annotations
 
 import ast
 import contextlib
+import functools
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar
 
 import numpy as np
 
 from . import _core
 from ._where import place_of, span_of, user_frame
-from .errors import error
+from .errors import error, missing_attribute
 
 if TYPE_CHECKING:
     from .dtypes import AnyDType
@@ -141,7 +142,7 @@ class Value:
 
     def __iter__(self) -> NoReturn:
         raise error("unsupported_syntax", "a value of the epilogue cannot be iterated over",
-                    "An epilogue says what happens to every element; post.chunk(x, k) gives blocks of columns.")
+                    "An epilogue says what happens to every element; post.sum(x) adds them up, post.chunk(x, k) gives blocks of columns.")
 
     def __len__(self) -> NoReturn:
         raise error("unsupported_syntax", "a value of the epilogue has no length until the plan runs",
@@ -151,32 +152,73 @@ class Value:
         raise error("unsupported_syntax", "values are not indexed",
                     "post.chunk(x, k, group) gives blocks of columns; post.where with post.m_index() and post.n_index() selects elements.")
 
-    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Value:
-        op = _ufuncs.get(ufunc.__name__)
-        if op is None or method != "__call__" or options:
-            raise error("unsupported_syntax", f"numpy's {ufunc.__name__} does not take a value of the epilogue",
-                        "Use the functions of postlude: post.exp, post.where, post.sum, ...")
-        return apply(op, *inputs)
+    def __setitem__(self, _: object, __: object) -> NoReturn:
+        raise error("unsupported_syntax", "only names can be assigned to", "Values are never changed in place; give the new one a name.")
 
-    def __array_function__(self, function: Any, types: Any, args: Any, options: Any) -> NoReturn:
-        raise error("unsupported_syntax", f"numpy's {function.__name__} does not take a value of the epilogue",
-                    "Use the functions of postlude: post.where, post.sum, post.max, ...")
+    def __divmod__(self, _: object) -> NoReturn:
+        raise error("undefined_name", "there is no function 'divmod'", _core.synonym("divmod"))
+
+    __rdivmod__ = __divmod__
+
+    def __getattr__(self, name: str) -> NoReturn:
+        from .ops import public
+        if name.startswith("__"):  # protocols, which ask often
+            raise AttributeError(name)
+        hint = f"Write post.{name}(x, ...)." if name in public else _core.synonym(name) or \
+            "Operands are declared with their class: x: post.row; functions are called: post.sum(x, axis=1)."
+        raise missing_attribute("unsupported_syntax", f"values have no attribute {_core.quoted(name)}", hint)
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Value:
+        made = _ufuncs.get(ufunc.__name__)
+        if made is None or method != "__call__" or options:
+            raise _not_numpys(ufunc.__name__)
+        return made(*inputs)
+
+    def __array_function__(self, function: Any, types: Any, items: Any, options: Any) -> Any:
+        from .ops import public
+        name = {"clip": "clamp", "where": "where"}.get(function.__name__)
+        if name is None or options:
+            raise _not_numpys(function.__name__)
+        return public[name](*items)
 
     def __repr__(self) -> str:
-        return "<a value of an epilogue>"
+        return f"<a value of an epilogue: {self._node!r}>"
+
+
+def _refused(token: str) -> Callable[..., NoReturn]:
+    def operator(*_: object) -> NoReturn:
+        raise error("unsupported_syntax", *_core.refused_operator(token))
+    return operator
+
+
+for _name, _token in {"matmul": "@", "xor": "^", "lshift": "<<", "rshift": ">>"}.items():
+    setattr(Value, f"__{_name}__", _refused(_token))
+    setattr(Value, f"__r{_name}__", _refused(_token))
+
+
+def _not_numpys(name: str) -> Exception:
+    from .ops import public
+    return error("unsupported_syntax", f"numpy's {name} does not take a value of the epilogue",
+                 f"Write post.{name}." if name in public else _core.synonym(name) or "dir(post.ops) lists the functions that do.")
 
 
 Number = Value | float | int | np.generic
 
 # numpy's own functions on values, where they mean the same.
-_ufuncs = {
-    "add": "add", "subtract": "sub", "multiply": "mul", "divide": "div", "true_divide": "div", "floor_divide": "floordiv",
-    "negative": "neg", "absolute": "abs", "minimum": "min", "maximum": "max", "exp": "exp", "exp2": "exp2",
-    "expm1": "expm1", "log": "log", "log2": "log2", "log1p": "log1p", "tanh": "tanh", "sqrt": "sqrt",
-    "reciprocal": "reciprocal", "power": "pow", "sin": "sin", "cos": "cos", "floor": "floor", "ceil": "ceil",
-    "rint": "round", "equal": "eq", "not_equal": "ne", "less": "lt", "less_equal": "le", "greater": "gt",
-    "greater_equal": "ge", "bitwise_and": "bit_and", "bitwise_or": "bit_or", "invert": "bit_not",
-    "logical_and": "bit_and", "logical_or": "bit_or", "logical_not": "bit_not",
+_ufuncs: dict[str, Callable[..., Value]] = {
+    **{name: functools.partial(apply, op) for name, op in {
+        "add": "add", "subtract": "sub", "multiply": "mul", "divide": "div", "true_divide": "div", "floor_divide": "floordiv",
+        "negative": "neg", "absolute": "abs", "fabs": "abs", "minimum": "min", "maximum": "max", "exp": "exp", "exp2": "exp2",
+        "expm1": "expm1", "log": "log", "log2": "log2", "log1p": "log1p", "tanh": "tanh", "sqrt": "sqrt",
+        "reciprocal": "reciprocal", "power": "pow", "sin": "sin", "cos": "cos", "floor": "floor", "ceil": "ceil",
+        "rint": "round", "equal": "eq", "not_equal": "ne", "less": "lt", "less_equal": "le", "greater": "gt",
+        "greater_equal": "ge", "bitwise_and": "bit_and", "bitwise_or": "bit_or", "invert": "bit_not",
+        "logical_and": "bit_and", "logical_or": "bit_or", "logical_not": "bit_not"}.items()},
+    **{name: functools.partial(call, function) for name, function in {
+        "sign": "sign", "isnan": "isnan", "isinf": "isinf", "isfinite": "isfinite", "logaddexp": "logaddexp",
+        "remainder": "mod"}.items()},
+    "positive": lambda x: x,
+    "square": lambda x: x * x,
 }
 
 
@@ -220,12 +262,11 @@ class _Class(Value):
     axes = 0
 
     def __class_getitem__(cls, dtype: Any) -> Any:
-        from .dtypes import DType
-        if isinstance(dtype, str):
-            dtype = _core.parse_dtype(dtype)
-        if not isinstance(dtype, DType):
+        from .dtypes import as_dtype
+        known = as_dtype(dtype)
+        if known is None:
             raise error("unknown_dtype", f"{cls.__name__}[...] takes a dtype", "Write one of postlude's, such as post.bf16.")
-        return Annotated(cls, dtype)
+        return Annotated(cls, known)
 
 
 if TYPE_CHECKING:

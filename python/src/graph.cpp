@@ -4,6 +4,7 @@
 
 #include "graph/builder.h"
 #include "graph/ir.h"
+#include "graph/refusals.h"
 #include "graph/verify.h"
 
 #include <postlude/dtype.h>
@@ -76,6 +77,17 @@ std::string label_of(const GraphData& graph, const Node& node) {
     case Op::cast: return "cast " + std::string(name(node.dtype));
     default: return std::string(info(node.op).spelling.empty() ? info(node.op).id : info(node.op).spelling);
   }
+}
+
+// "gelu(acc + ...)" would be long: the operation, and those that its arguments come from.
+std::string describe(const Value& value) {
+  const auto state = BuilderState::of({&value});
+  const GraphData& graph = state->graph;
+  const Node& node = graph.nodes[static_cast<std::size_t>(state->node(value))];
+  std::string text = label_of(graph, node);
+  for (const NodeId id : node.args)
+    text += (id == node.args.front() ? " of " : ", ") + label_of(graph, graph.nodes[static_cast<std::size_t>(id)]);
+  return text;
 }
 
 struct NodeView {
@@ -161,6 +173,14 @@ void bind_graph(nb::module_& m) {
   for (int i = 0; i <= static_cast<int>(Round::stochastic); ++i)
     round.value(std::string(name(static_cast<Round>(i))).c_str(), static_cast<Round>(i));
 
+  // What the text says about Python that the language does not have.
+  m.def("synonym", [](const std::string& name) { return text::synonym(name); });
+  m.def("refused_operator", [](const std::string& token) {
+    for (const text::Refusal& row : text::refused_operators)
+      if (row.token == token) return std::pair(row.message, row.hint);
+    throw Error(ErrorCode::internal, "no refused operator " + postlude::quoted(token));
+  });
+
   // The op table, for the package's functions and their stubs.
   m.def("op_table", [] {
     std::vector<std::tuple<std::string, std::string, int, bool, std::string>> rows;
@@ -175,7 +195,7 @@ void bind_graph(nb::module_& m) {
     return rows;
   });
 
-  nb::class_<Value>(m, "Node", "A value of a graph under construction.");
+  nb::class_<Value>(m, "Node", "A value of a graph under construction.").def("__repr__", &describe);
   m.def("apply", &apply, nb::arg("op"), nb::arg("arguments"));
   m.def("reduction", &reduction, nb::arg("op"), nb::arg("x"), nb::arg("axes"), nb::arg("group"), nb::arg("batch"));
   m.def("cast", [](nb::handle x, DType type, Round rounding, std::uint64_t seed) {

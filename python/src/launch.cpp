@@ -167,11 +167,10 @@ void bind_launch(nb::module_& m) {
   m.def(
       "device_of",
       [](nb::handle array) {
-        if (nb::isinstance<DType>(array) || PyUnicode_Check(array.ptr())) return -1;
         const Array read = read_array(array, "A");
         return read.tensor.device == Device::cuda ? read.tensor.device_index : -1;
       },
-      "The CUDA device of an array; -1 for the CPU and for a dtype.");
+      "The CUDA device of an array; -1 for the CPU.");
 
   nb::class_<Launcher>(m, "Launcher")
       .def(nb::init<bool, const std::vector<std::string>&, const std::vector<nb::object>&,

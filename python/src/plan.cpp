@@ -7,6 +7,7 @@
 #include <nanobind/stl/shared_ptr.h>
 
 #include <chrono>
+#include <utility>
 
 namespace postlude::inline v0::python {
 namespace {
@@ -103,6 +104,21 @@ struct PhaseView {
   bool accumulator;
   std::vector<std::string> loads, operations, stores, reductions;
 };
+
+// "<phase over {m, n}: reads the product, bias; 3 operations; sum over {n}; writes D>"
+std::string text_of(const PhaseView& phase) {
+  std::string text = "<phase over " + phase.domain + ": reads";
+  const auto add = [&](const auto& words, const char* before) {
+    for (const std::string& word : words) text += std::exchange(before, ", ") + word;
+  };
+  add(phase.accumulator ? std::vector<std::string>{"the product"} : std::vector<std::string>{}, " ");
+  add(phase.loads, phase.accumulator ? ", " : " ");
+  text +=
+      "; " + std::to_string(phase.operations.size()) + (phase.operations.size() == 1 ? " operation" : " operations");
+  add(phase.reductions, "; ");
+  add(phase.stores, "; writes ");
+  return text + ">";
+}
 
 std::string axes_text(Axes axes) {
   std::string text;
@@ -203,7 +219,8 @@ void bind_plan(nb::module_& m) {
       .def_ro("loads", &PhaseView::loads)
       .def_ro("operations", &PhaseView::operations)
       .def_ro("stores", &PhaseView::stores)
-      .def_ro("reductions", &PhaseView::reductions);
+      .def_ro("reductions", &PhaseView::reductions)
+      .def("__repr__", &text_of);
 
   nb::class_<BoundCall>(m, "Call",
                         "A plan bound to arrays, with its workspace. Calling it computes on what they hold then.")

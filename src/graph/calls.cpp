@@ -1,5 +1,7 @@
 #include "graph/elaborator.h"
 
+#include "graph/refusals.h"
+
 #include <algorithm>
 #include <limits>
 #include <utility>
@@ -34,11 +36,18 @@ constexpr Synonym synonyms[] = {
     {"print", "An epilogue cannot print; return the value to look at it."},
     {"softmax", "It is three lines: m = max(x, axis=1); e = exp(x - m); e / sum(e, axis=1)."},
     {"reduction_op", "Write sum(x, axis=1, group=length), or max and so on."},
+    {"divmod", "Write a // b and a % b."},
 };
 
 bool is_word(std::string_view spelling) { return !spelling.empty() && letter_length(spelling) > 0; }
 
 }  // namespace
+
+std::string_view synonym(std::string_view name) {
+  for (const Synonym& row : synonyms)
+    if (row.name == name) return row.hint;
+  return {};
+}
 
 std::optional<Elaborator::Callee> Elaborator::library(std::string_view name) const {
   for (const OpInfo& row : op_table)
@@ -92,10 +101,8 @@ Elaborator::Callee Elaborator::resolve(ExprId callee, Scope& scope) const {
   } else {
     source_.fail(ErrorCode::bad_call, expr.span, "only functions can be called");
   }
-  for (const Synonym& row : synonyms)
-    if (row.name == expr.text)
-      source_.fail(ErrorCode::undefined_name, expr.span, "there is no function " + quoted(expr.text),
-                   std::string(row.hint));
+  if (const std::string_view hint = synonym(expr.text); !hint.empty())
+    source_.fail(ErrorCode::undefined_name, expr.span, "there is no function " + quoted(expr.text), std::string(hint));
   std::vector<std::string> candidates;
   for (const auto& [name, index] : module_defs_) candidates.emplace_back(name);
   for (const OpInfo& row : op_table)

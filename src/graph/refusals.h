@@ -64,4 +64,7 @@ inline constexpr Refusal refused_operators[] = {
     {"await", "`await` is not part of the epilogue language", ""},
 };
 
+// What to write for a function that other libraries have under this name; empty where nothing is known.
+[[nodiscard]] std::string_view synonym(std::string_view name);
+
 }  // namespace postlude::inline v0::text

@@ -3,6 +3,7 @@ import contextlib
 import cProfile
 import inspect
 import math
+import pickle
 import textwrap
 
 import numpy as np
@@ -252,6 +253,47 @@ def test_numpys_own_functions_work_on_values():
 
     x = np.float32([[-1, 2]])
     np.testing.assert_allclose(post.stream(x, epilogue=f), 2 * np.exp(-np.maximum(x, 0)), rtol=1e-6)
+
+
+def test_numpys_functions_that_are_functions_of_the_language():
+    def ours(acc):
+        return {"a": post.sign(acc), "b": post.logaddexp(acc, 1.0), "c": acc % 3, "d": acc * acc, "e": post.clamp(acc, 0, 1),
+                "f": post.where(post.isnan(acc) | post.isinf(acc), abs(acc), acc), "g": post.isfinite(acc)}
+
+    def numpys(acc):
+        return {"a": np.sign(acc), "b": np.logaddexp(acc, 1.0), "c": np.mod(acc, 3), "d": np.square(acc), "e": np.clip(acc, 0, 1),
+                "f": np.where(np.isnan(acc) | np.isinf(acc), np.fabs(acc), np.positive(acc)), "g": np.isfinite(acc)}
+
+    numpys.__name__ = "ours"
+    assert str(post.epilogue(numpys)) == str(post.epilogue(ours))
+
+
+def test_stochastic_rounding_is_written_as_in_the_text():
+    @post.epilogue
+    def f(acc):
+        return post.cast(acc, post.bf16, round=post.stochastic(3)) + post.cast(acc, np.float16)
+
+    assert str(post.parse(str(f)).graph) == str(f)
+    assert "round=stochastic(3)" in str(f)
+    x = np.full((4, 64), 1.001, np.float32)
+    np.testing.assert_array_equal(post.stream(x, epilogue=f), f(x))
+
+
+@post.epilogue
+def importable(acc):
+    return acc * 2
+
+
+def test_pickling():
+    assert pickle.loads(pickle.dumps(importable)) is importable
+    text = post.parse(str(importable))
+    assert str(pickle.loads(pickle.dumps(text))) == str(text)
+
+
+def test_values_say_what_they_are():
+    seen = []
+    post.epilogue(lambda acc: seen.append(repr(post.gelu(acc + 1))) or acc + 1).graph
+    assert seen == ["<a value of an epilogue: gelu of +>"]
 
 
 def test_every_row_of_the_op_table_is_a_function_with_documentation():

@@ -1,5 +1,7 @@
 """Bad input: a typed exception with its code, the user's line and what to do."""
+import functools
 import linecache
+import pickle
 
 import numpy as np
 import pytest
@@ -61,10 +63,59 @@ def test_other_branches(function, words):
 def test_math_iteration_length_and_index():
     import math
     refused(trace(lambda acc: math.exp(acc)), post.GraphError, "PL0201", "post.exp")
-    refused(trace(lambda acc: sum(acc)), post.TextError, "PL0102", "post.chunk")
+    refused(trace(lambda acc: sum(acc)), post.TextError, "PL0102", "post.sum", "post.chunk")
     refused(trace(lambda acc: len(acc) * acc), post.TextError, "PL0102")
     refused(trace(lambda acc: acc[0]), post.TextError, "PL0102", "not indexed")
     refused(trace(lambda acc: np.sort(acc)), post.TextError, "PL0102", "sort")
+
+
+def assigned(acc):
+    acc[0] = 1
+
+
+@pytest.mark.parametrize("function, code, words", [
+    (lambda acc: acc.sum(axis=1), "PL0102", ("'sum'", "Write post.sum(x, ...)")),
+    (lambda acc: acc.clip(0, 1), "PL0102", ("Write clamp(x, low, high)",)),
+    (lambda acc: acc.spam, "PL0102", ("post.row",)),
+    (lambda acc: acc @ acc, "PL0102", ("`@`", "comes before the epilogue")),
+    (lambda acc: 1 ^ acc, "PL0102", ("`^`", "x ** y")),
+    (lambda acc: acc << 1, "PL0102", ("shifts",)),
+    (assigned, "PL0102", ("only names",)),
+    (lambda acc: divmod(acc, 2), "PL0103", ("divmod", "a // b and a % b")),
+    (lambda acc: post.softmax(acc), "PL0103", ("softmax", "three lines")),
+    (lambda acc: post.reul(acc), "PL0103", ("did you mean 'relu'",)),
+    (lambda acc: post.sum(acc, axes=1), "PL0105", ("'axes'", "post.sum(x, axis=None")),
+    (lambda acc: post.exp(y=acc), "PL0105", ("post.exp(x)",)),
+    (lambda acc: np.sum(acc), "PL0102", ("numpy's sum", "post.sum")),
+    (lambda acc: np.std(acc), "PL0102", ("sqrt(var(x",)),
+    (lambda acc: np.trunc(acc), "PL0102", ("numpy's trunc", "post.ops")),
+], ids=lambda value: value if isinstance(value, str) else "")
+def test_what_python_has_and_the_language_does_not(function, code, words):
+    refused(trace(function), post.TextError, code, *words)
+
+
+def test_missing_attributes_are_attribute_errors_too():
+    assert not hasattr(post, "softmax") and not hasattr(post, "_repr_html_")
+    seen = []
+    post.epilogue(lambda acc: seen.append(hasattr(acc, "shape")) or acc + 1).graph
+    assert seen == [False]
+
+
+def test_what_is_no_function():
+    refused(lambda: post.epilogue(functools.partial(assigned)), post.UsageError, "PL0701", "partial", "a def or a lambda")
+
+
+def test_combiners():
+    one = dict(identity=(0,), axis=1)
+    refused(trace(lambda acc: post.reduce((acc,), lambda a: a, **one)), post.GraphError, "PL0208", "2 parameters", "left values")
+    refused(trace(lambda acc: post.reduce((acc,), lambda a, b: (a, b), **one)), post.GraphError, "PL0208", "2 results")
+    assert "reduce" in str(post.epilogue(lambda acc: post.reduce(acc, np.maximum, 0, axis=1)).graph)
+
+
+def test_errors_survive_pickling():
+    error = refused(lambda: post.matmul(A, A), post.OperandError, "PL0306")
+    again = pickle.loads(pickle.dumps(error))
+    assert type(again) is type(error) and str(again) == str(error) and (again.code, again.line) == (error.code, error.line)
 
 
 def test_an_array_in_a_closure():

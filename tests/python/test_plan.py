@@ -58,6 +58,7 @@ def test_explain_and_source():
     assert isinstance(plan.source(), str)
     assert len(plan.phases()) >= 2
     assert any("sum" in r for phase in plan.phases() for r in phase.reductions)
+    assert repr(plan.phases()[0]).startswith("<phase over {m, n}: reads the product; ")
 
 
 def test_verify(arrays):
@@ -89,6 +90,12 @@ def test_dtypes_by_name():
     assert {name: dtype for name, _, dtype, _ in plan.slots} == {"A": post.bf16, "B": post.bf16, "gamma": post.f16, "D": post.f32}
 
 
+def test_dtypes_as_numpy_spells_them():
+    plan = post.plan(np.float32, np.dtype("float16"), epilogue=norm, dtypes={"D": np.float16, "gamma": "float16"})
+    assert {name: dtype for name, _, dtype, _ in plan.slots} == {"A": post.f32, "B": post.f16, "gamma": post.f16, "D": post.f16}
+    assert repr(post.row[np.float16]) == "row[f16]"
+
+
 def test_unannotated_operands_by_class_or_example():
     f = post.epilogue(lambda acc, x: acc + x)
     for x in (post.row, np.ones(4, np.float32)):
@@ -103,6 +110,14 @@ def test_supports():
     assert not answer and answer.reasons and all(answer.reasons)
     answer = post.supports(post.f32, post.f32, epilogue=norm, target=post.Target.cpu(isa="sse9"))
     assert not answer and "sse9" in repr(answer)
+    x = np.zeros((2, 2))
+    for arguments, word in (((x, x), "float64"), ((np.float64, np.float32), "float64")):
+        answer = post.supports(*arguments, epilogue=norm)
+        assert not answer and word in repr(answer)
+    assert "tpu" in repr(post.supports(post.f32, post.f32, epilogue=norm, target="tpu"))
+    assert "'x'" in repr(post.supports(post.f32, post.f32, epilogue=post.epilogue(lambda acc, x: acc + x)))
+    with pytest.raises(post.UsageError):
+        post.supports(post.f32, post.f32, epilogue=lambda acc: acc)
 
 
 def test_doctor():
