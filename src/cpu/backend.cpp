@@ -12,6 +12,7 @@
 #include "cpu/threads.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cstddef>
 #include <new>
 #include <optional>
@@ -400,6 +401,8 @@ class Bound_ final : public BoundCall {
         block.columns = std::min(pass.block_columns, pass.columns - block.column0);
         run_block(run, thread, block);
       }
+      // What went past the caches is in no order with other stores, which will say that it is done.
+      std::atomic_thread_fence(std::memory_order_seq_cst);
     });
   }
 

@@ -172,16 +172,7 @@ class PhaseBuilder {
       if (op != Op::add && op != Op::sub && op != Op::mul) continue;
       absorb(v, 0, Op::cast);
       if (op != Op::sub) absorb(v, 1, Op::cast);
-      // A step of three arguments asks for no memory and sums nothing on the way.
-      const auto reduced = [&](const lower::Reduction& reduction) {
-        return std::any_of(reduction.pieces.begin(), reduction.pieces.end(), [&](const lower::Reduction::Piece& piece) {
-          return std::find(piece.args.begin(), piece.args.end(), v) != piece.args.end();
-        });
-      };
-      if (op == Op::mul && set_.stream == nullptr &&
-          std::none_of(phase_.reductions.begin(), phase_.reductions.end(), reduced)) {
-        absorb(v, 0, Op::mul);
-      }
+      if (op == Op::mul) absorb(v, 0, Op::mul);
     }
   }
 
@@ -462,7 +453,7 @@ class PhaseBuilder {
     const ValueId v = piece.args[0];
     const auto made = std::find_if(drafts_.begin(), drafts_.end(), [&](const Draft& d) { return d.step.value == v; });
     if (made == drafts_.end() || made->level != Level::tile || made->step.kind != Step::Kind::apply ||
-        made->step.sums >= 0 || made->arguments.size() > 2) {
+        made->step.sums >= 0 || (made->arguments.size() > 2 && phase_.code[v].op != Op::mul)) {
       return false;
     }
     switch (phase_.code[v].op) {

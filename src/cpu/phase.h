@@ -117,6 +117,7 @@ struct Step {
   int piece = 0;
   int sums = -1;               // the reduction that the step's results are added to while they are computed
   bool keeps = true;           // whether anything else reads them
+  bool past = false;           // whether they go to memory past the caches
   double cost = 0;             // what it takes, in passes over L1, of a step that can ask for what is wanted meanwhile
   std::vector<Wanted> wanted;  // its share
 };
@@ -170,6 +171,8 @@ class PhaseExecutor {
   // What steps that can ask for memory take, and what they are to ask for.
   [[nodiscard]] double asking_cost() const;
   void ask_for(std::span<const Wanted> wanted);
+  // Whether a step can store at `data` past the caches, which it does from then on.
+  bool store_past(const char* data);
   // Behind a product: the costliest step asks for the tiles beside the accumulator; for the next strip of rows where
   // it, or a step before it, touches them.
   void ask_for_tiles(std::int64_t batch);

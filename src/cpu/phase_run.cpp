@@ -145,6 +145,7 @@ void PhaseExecutor::store(const Step& step, Level level, PhaseFrame& frame, cons
   Strip strip;
   strip.args = &from;
   strip.rows = 1;
+  strip.past = step.past;
   ask(strip, ahead(step, frame, block, tile));
   if (level == Level::row || level == Level::uniform) {
     strip.columns = tile.rows;
@@ -235,6 +236,7 @@ void PhaseExecutor::run_step(const Step& step, Level level, PhaseFrame& frame, c
       random.batch = static_cast<std::uint32_t>(block.batch);
     strip.extra = &random;
   }
+  strip.past = step.past;
   ask(strip, ahead(step, frame, block, tile));
   if (step.sums >= 0) {
     const ReductionExecutor& reduction = reductions_[static_cast<std::size_t>(step.sums)];

@@ -26,8 +26,8 @@ struct StripArg {
 };
 
 // Memory that is touched soon after the strip: its lines are asked for, one span after another and at an even pace,
-// while elements are computed. Loads and stores of consecutive elements do it, reductions along rows, and elementwise
-// functions of one or two arguments but sine and cosine; others ask for nothing.
+// while elements are computed. Loads and stores of consecutive elements do it, reductions along rows, products of three
+// factors, and elementwise functions of one or two arguments but sine and cosine; others ask for nothing.
 struct StripAhead {
   const char* data = nullptr;
   std::int64_t bytes = 0;
@@ -43,12 +43,14 @@ struct Strip {
   std::int64_t out_column_stride = 1;  // stores only; others write consecutive elements
   const StripArg* args = nullptr;
   const void* extra = nullptr;  // random: RandomStrip
-  // Where not null, the sum of row r's results is added to sums[r * sum_row_stride], by elementwise functions of one or
-  // two arguments whose result is f32, but sine and cosine. Without `keeps` the results are wanted for nothing else,
-  // and `out` has room for block_columns of them.
+  // Where not null, the sum of row r's results is added to sums[r * sum_row_stride], by functions whose result is f32
+  // and that heed `ahead`. Without `keeps` the results are wanted for nothing else, and `out` has room for
+  // block_columns of them.
   float* sums = nullptr;
   std::int64_t sum_row_stride = 0;
   bool keeps = true;
+  // Whole lines of results go to memory past the caches. Heeded where `ahead` is, but by loads and reductions.
+  bool past = false;
   const StripAhead* ahead = nullptr;
   int ahead_count = 0;
 };

@@ -257,8 +257,8 @@ TEST_P(Strips, TwoOperationsInOneGiveTheBitsOfBoth) {
   }
 }
 
-// What a function adds up while it computes is the sum of its results, whether they are kept or not, and asking for
-// memory changes nothing.
+// What a function adds up while it computes is the sum of its results, whether they are kept or not, and neither asking
+// for memory nor storing past the caches changes anything.
 TEST_P(Strips, FunctionsSumTheirResults) {
   constexpr std::int64_t rows = 3, most = 300;
   std::mt19937 random(5);
@@ -271,7 +271,8 @@ TEST_P(Strips, FunctionsSumTheirResults) {
   const auto check = [&](StripFn function, int arity, const std::string& what) {
     for (const std::int64_t n : {1, 15, 64, 127, 128, 129, 300}) {
       for (const std::int64_t step : {0, 1}) {  // of the last argument: one value a row, or all
-        const StripArg args[] = {{a.data(), n, arity == 1 ? step : 1}, {b.data(), n, step}};
+        StripArg args[] = {{a.data(), n, 1}, {b.data(), n, 1}, {a.data(), n, 1}};
+        args[arity - 1].column_stride = step;
         std::vector<float> plain(static_cast<std::size_t>(rows * n)), kept = plain, block(block_columns);
         float sums[2 * rows] = {1, 0, 1, 0, 1, 0}, same[2 * rows] = {1, 0, 1, 0, 1, 0};
         Strip strip;
@@ -285,6 +286,13 @@ TEST_P(Strips, FunctionsSumTheirResults) {
         strip.out = kept.data();
         function(strip);
         ASSERT_EQ(kept, plain) << what << ' ' << n;
+        alignas(64) float past[rows * most];
+        strip.sums = nullptr;
+        strip.out = past;
+        strip.past = true;
+        function(strip);
+        strip.past = false;
+        ASSERT_EQ(std::memcmp(past, plain.data(), plain.size() * sizeof(float)), 0) << what << ' ' << n;
         strip.sums = same;
         strip.keeps = false;
         strip.out = block.data();
@@ -310,6 +318,7 @@ TEST_P(Strips, FunctionsSumTheirResults) {
        {Op::exp, Op::exp2, Op::log, Op::sqrt, Op::rsqrt, Op::reciprocal, Op::neg, Op::abs, Op::tanh, Op::erf})
     check(table().ops[static_cast<int>(op)][0], 1, std::string(info(op).id));
   check(table().exp_difference, 2, "exp_difference");
+  check(table().product, 3, "product");
   check(table().cast[compute_index(DType::f32)][static_cast<int>(DType::bf16)], 1, "cast");
 }
 
@@ -455,6 +464,25 @@ TEST_P(Strips, StoresAndCastsAgreeWithTheDefinition) {
             << name(type) << " of " << x[static_cast<std::size_t>(i)];
       }
     }
+  }
+}
+
+TEST_P(Strips, StoresPastTheCachesAreStores) {
+  constexpr std::int64_t rows = 3, n = 320;  // blocks and a rest
+  const std::vector<float> x = many_floats(1 << 22);
+  const StripArg from{x.data(), n, 1};
+  for (int to = 0; to < dtype_count; ++to) {
+    alignas(64) char plain[rows * n * 8] = {}, past[sizeof plain] = {};
+    Strip strip;
+    strip.rows = rows;
+    strip.columns = strip.out_row_stride = n;
+    strip.args = &from;
+    strip.out = plain;
+    table().store[compute_index(DType::f32)][to](strip);
+    strip.out = past;
+    strip.past = true;
+    table().store[compute_index(DType::f32)][to](strip);
+    EXPECT_EQ(std::memcmp(past, plain, sizeof plain), 0) << to;
   }
 }
 
