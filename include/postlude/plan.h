@@ -65,7 +65,8 @@ class PackedOperand {
 };
 
 // A plan bound to operands, with its workspace. Runs as often as wanted, on what the tensors hold then, without
-// allocating. One Call must not run twice at once; two Calls of one Plan may. Keeps its plan alive, not its tensors.
+// allocating. One Call must not run twice at once; two Calls of one Plan may. Keeps its plan alive, not its tensors. A
+// graph that a run was captured in needs the plan and the tensors, not the Call.
 class Call {
  public:
   Call() = default;
@@ -93,6 +94,9 @@ class Plan {
   // Throws Error 03xx and writes nothing.
   [[nodiscard]] Call bind(const std::vector<Binding>& bindings) const;
   [[nodiscard]] Call bind(std::initializer_list<Binding> bindings) const;
+  // `stream`: where the call will run first. On a GPU its workspace is then one that an earlier call left on that
+  // stream, and nothing is waited for; the stream may be captured.
+  [[nodiscard]] Call bind(const std::vector<Binding>& bindings, void* stream) const;
   [[nodiscard]] Call bind(const std::vector<Binding>& bindings, const PackedOperand& packed) const;
 
   // Everything lowering and the backend decided. `m`, `n`, `k`: a shape to choose the schedule for; 0: a typical one.

@@ -84,7 +84,7 @@ class Launcher {
       if (it->second->key == bound_key_ && !it->second->running.test_and_set()) return it->second;
     auto made = std::make_shared<Kept>();
     made->key = bound_key_;
-    made->call = bound.prepared->plan.bind(bound.bindings);
+    made->call = bound.prepared->plan.bind(bound.bindings, stream);
     made->running.test_and_set();
     const std::int64_t workspace = made->call.workspace_bytes();
     if (workspace > most_workspace) return made;

@@ -648,11 +648,12 @@ void Binder::emit_generic_phases(bool before) {
 std::unique_ptr<BoundCall> Binder::run() {
   limits();
   const CurrentDevice current(x_.target_.device_index);
+  const DuringCaptures allowed;
   memories();
   plan_product();
   place_workspace();
   plan_generic();
-  Workspace workspace(x_.target_.device_index, workspace_bytes_);
+  Workspace workspace(x_.target_.device_index, workspace_bytes_, bound_.stream);
   base_ = workspace.pointer();
   for (std::size_t b = 0; b < memory_.size(); ++b) {
     if (workspace_at_[b]) memory_[b].address = base_ + *workspace_at_[b];

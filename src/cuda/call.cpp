@@ -19,12 +19,14 @@ CudaCall::CudaCall(int device, std::vector<std::shared_ptr<Loaded>> modules, Wor
   }
 }
 
-// In the first run's stream: bind knows none, and would have to wait for all of them. A run that is captured does not
-// take place yet: the next clears again.
-void CudaCall::clear(CuStream stream) {
+// The workspace learns where it is used. Counters are cleared in the first run's stream, not by bind, which would have
+// to wait; a run that is captured does not take place yet, so that the next clears again.
+void CudaCall::prepare(CuStream stream) {
   const Driver& d = driver();
   int capturing = 0;
   check(d.StreamIsCapturing(stream, &capturing), "asking a stream whether it is captured");
+  workspace_.runs_on(stream, capturing);
+  if (to_clear_.empty()) return;
   for (const Part& part : to_clear_)
     check(d.MemsetD8Async(workspace_.pointer() + part.at, 0, part.bytes, stream), "clearing counters");
   if (!capturing) to_clear_.clear();
@@ -33,7 +35,7 @@ void CudaCall::clear(CuStream stream) {
 void CudaCall::run(void* stream) {
   const CurrentDevice current(context_);
   const Driver& d = driver();
-  if (!to_clear_.empty()) clear(static_cast<CuStream>(stream));
+  if (workspace_.bytes()) prepare(static_cast<CuStream>(stream));
   LaunchAttribute attribute;
   attribute.value[0] = 1;
   LaunchConfig config;

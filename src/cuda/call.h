@@ -53,7 +53,7 @@ class CudaCall final : public BoundCall {
   std::string describe() const override { return text_; }
 
  private:
-  void clear(CuStream stream);
+  void prepare(CuStream stream);
 
   CuContext context_;
   bool follows_;

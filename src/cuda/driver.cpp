@@ -84,6 +84,8 @@ Opened open_driver() {
   find(d.StreamDestroy, "cuStreamDestroy_v2");
   find(d.StreamSynchronize, "cuStreamSynchronize");
   find(d.StreamIsCapturing, "cuStreamIsCapturing");
+  find(d.StreamGetId, "cuStreamGetId");
+  find(d.ThreadExchangeStreamCaptureMode, "cuThreadExchangeStreamCaptureMode");
   find(d.TensorMapEncodeTiled, "cuTensorMapEncodeTiled");
   if (const CuResult result = d.Init(0)) {
     const char* text = nullptr;
@@ -187,6 +189,7 @@ void give_back(int device, Handle handle, CuResult (*Driver::*how)(Handle)) noex
   if (!handle) return;
   try {
     const CurrentDevice current(device);
+    const DuringCaptures allowed;
     (driver().*how)(handle);
   } catch (const Error&) {}
 }

@@ -75,6 +75,8 @@ struct Driver {
   CuResult (*StreamDestroy)(CuStream);
   CuResult (*StreamSynchronize)(CuStream);
   CuResult (*StreamIsCapturing)(CuStream, int*);  // 0: it is not
+  CuResult (*StreamGetId)(CuStream, std::uint64_t*);
+  CuResult (*ThreadExchangeStreamCaptureMode)(int*);
   CuResult (*TensorMapEncodeTiled)(TensorMap*, int type, unsigned rank, void* base, const std::uint64_t* sizes,
                                    const std::uint64_t* strides, const unsigned* box, const unsigned* element_strides,
                                    int interleave, int swizzle, int l2_promotion, int out_of_bounds);
@@ -113,6 +115,19 @@ class CurrentDevice {
  private:
   CuContext previous_ = nullptr;
   bool changed_ = false;
+};
+
+// While a stream is captured, CUDA's usual mode forbids every thread to allocate, free and load. They do a capture no
+// harm; for the scope this thread may.
+class DuringCaptures {
+ public:
+  DuringCaptures() { driver().ThreadExchangeStreamCaptureMode(&mode_); }
+  ~DuringCaptures() { driver().ThreadExchangeStreamCaptureMode(&mode_); }
+  DuringCaptures(const DuringCaptures&) = delete;
+  DuringCaptures& operator=(const DuringCaptures&) = delete;
+
+ private:
+  int mode_ = 2;  // relaxed, then what it was before
 };
 
 // Device memory owned by its holder.

@@ -8,6 +8,7 @@
 #include <array>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -30,6 +31,7 @@ struct Bindings {
   Bound a, b;                      // b unused for a stream, whose X is `a`
   std::vector<Bound> buffers;      // one per Program buffer; workspace ones have data == nullptr: the backend owns them
   const void* packed_b = nullptr;  // what the backend's own pack() returned, or null
+  std::optional<void*> stream;     // where the call runs first, if that is known
 };
 
 // A program bound to memory, with its workspace. run() allocates nothing. Not for two threads at once.

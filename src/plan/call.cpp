@@ -6,7 +6,7 @@ namespace postlude::inline v0 {
 namespace {
 
 std::shared_ptr<CallData> make_call(std::shared_ptr<const PlanData> plan, const std::vector<Binding>& given,
-                                    const plan::PackedB* packed) {
+                                    const plan::PackedB* packed, std::optional<void*> stream = {}) {
   plan::Checked checked = plan::check(*plan, given, packed, plan->target);
   auto call = std::make_shared<CallData>();
   if (!checked.nothing_to_do) {
@@ -15,6 +15,7 @@ std::shared_ptr<CallData> make_call(std::shared_ptr<const PlanData> plan, const 
     for (std::size_t i = 0; i < checked.bindings.buffers.size(); ++i) {
       checked.bindings.buffers[i].dtype = variant.program->buffers[i].dtype;
     }
+    checked.bindings.stream = stream;
     call->bound = variant.executable->bind(checked.bindings);
   }
   call->plan = std::move(plan);
@@ -44,6 +45,11 @@ std::string Call::describe() const {
 Call Plan::bind(const std::vector<Binding>& bindings) const {
   require(data_ != nullptr, "Plan is empty");
   return Call(make_call(data_, bindings, nullptr));
+}
+
+Call Plan::bind(const std::vector<Binding>& bindings, void* stream) const {
+  require(data_ != nullptr, "Plan is empty");
+  return Call(make_call(data_, bindings, nullptr, stream));
 }
 
 Call Plan::bind(std::initializer_list<Binding> bindings) const { return bind(std::vector<Binding>(bindings)); }

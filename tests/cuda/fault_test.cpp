@@ -195,6 +195,35 @@ const std::map<std::string, std::function<void()>>& cases() {
          EXPECT_LE(calls("cuCtxSynchronize"), 1000 / 32);
          EXPECT_EQ(calls("cuMemFree_v2"), 0);
        }},
+      {"rebinds_on_a_stream",
+       [] {
+         const Product product;
+         void *const one = &const_cast<Product&>(product), *const other = nullptr;
+         product.plan.bind(product.bindings, one).run(one);
+         const int allocations = calls("cuMemAlloc_v2");
+         for (int step = 0; step < 1000; ++step) product.plan.bind(product.bindings, one).run(one);
+         EXPECT_EQ(calls("cuMemAlloc_v2"), allocations);
+         EXPECT_EQ(calls("cuCtxSynchronize"), 0);
+         product.plan.bind(product.bindings, other).run(other);  // the first stream may still use what was left
+         EXPECT_EQ(calls("cuMemAlloc_v2"), allocations + 1);
+         product.plan.bind(product.bindings, one).run(other);  // a promise that is not kept
+         EXPECT_EQ(calls("cuCtxSynchronize"), 1);
+         EXPECT_EQ(calls("cuMemFree_v2"), 0);
+       }},
+      {"graphs",  // replay what a captured run used: it is lent to nobody, nor is a capture lent what a stream left
+       [] {
+         const Product product;
+         product.plan.bind(product.bindings, nullptr).run();
+         const int allocations = calls("cuMemAlloc_v2");
+         capture(true);
+         for (int layer = 1; layer <= 3; ++layer) {
+           product.plan.bind(product.bindings, nullptr).run();
+           EXPECT_EQ(calls("cuMemAlloc_v2"), allocations + layer);
+         }
+         capture(false);
+         release_workspaces();
+         EXPECT_EQ(calls("cuMemFree_v2"), 1) << "of what was left before";
+       }},
       {"captured",
        [] {
          const Product product;
@@ -316,6 +345,8 @@ TEST_F(Faults, HomeThatIsNoFolderCostsOneWarning) {
 }
 
 TEST_F(Faults, BindingAtEveryStepWaitsSeldom) { run("rebinds"); }
+TEST_F(Faults, BindingOnAStreamWaitsForNothing) { run("rebinds_on_a_stream"); }
+TEST_F(Faults, GraphsKeepTheirWorkspaces) { run("graphs"); }
 TEST_F(Faults, CountersAreClearedByARunThatTakesPlace) { run("captured"); }
 TEST_F(Faults, Forked) { run("forked"); }
 TEST_F(Faults, ManyThreads) { run("threads"); }

@@ -13,6 +13,7 @@
 #include <map>
 #include <mutex>
 #include <string>
+#include <utility>
 
 namespace {
 
@@ -203,6 +204,15 @@ FAKE cuEventElapsedTime(float*, void*, void*) { return 0; }
 FAKE cuStreamCreate(void**, unsigned) { return 0; }
 FAKE cuStreamDestroy_v2(void*) { return 0; }
 FAKE cuStreamSynchronize(void*) { return 0; }
+FAKE cuStreamGetId(void* stream, std::uint64_t* id) {
+  *id = reinterpret_cast<std::uint64_t>(stream);
+  return 0;
+}
+FAKE cuThreadExchangeStreamCaptureMode(int* mode) {
+  static thread_local int now = 0;
+  std::swap(now, *mode);
+  return 0;
+}
 FAKE cuStreamIsCapturing(void*, int* status) {
   *status = fake_cuda_capturing;
   return 0;
