@@ -46,9 +46,14 @@ def span_of(frame: FrameType) -> tuple[int, int, int, int]:
 def shown(file: str) -> str:
     """A file as a message names it: relative where it lies below the current folder."""
     try:
-        relative = os.path.relpath(file)
+        return _below(file, os.getcwd())
     except (OSError, ValueError):
         return file
+
+
+@functools.lru_cache(maxsize=256)
+def _below(file: str, folder: str) -> str:
+    relative = os.path.relpath(file, folder)
     return file if relative.startswith("..") else relative
 
 

@@ -71,9 +71,7 @@ class Epilogue:
             if not accumulator and (named is None or parameter.name == named):
                 accumulator = parameter.name
                 continue
-            if parameter.name in _RESERVED:
-                raise error("bad_name", f"an operand cannot be called {parameter.name!r}, which is a keyword of post.matmul or post.plan",
-                            "Choose another name.", place)
+            _check_free(parameter.name, place)
             default = None if parameter.default is parameter.empty else parameter.default
             if default is not None and not isinstance(default, (bool, int, float)):
                 raise error("bad_call", f"the default of {parameter.name!r} is no number", "Pass the array at the call.", place)
@@ -347,7 +345,7 @@ class Epilogue:
             items = list(result.values())
         else:
             items = list(result) if record else [result]
-        natural = [_natural(item, bits, batched) for item, (_, bits, _) in zip(items, graph.outputs)]
+        natural = [_natural(item, bits) for item, bits in zip(items, graph.output_axes())]
         return self._record(graph, record)(*natural) if record else natural[0]
 
     def __reduce__(self) -> str:
@@ -369,6 +367,8 @@ class TextEpilogue(Epilogue):
         self.name = self.__name__ = graph.name
         self.accumulator = "acc"
         self.operands = tuple(Operand(name, axes, dtype, None, Place()) for name, axes, dtype in graph.operands)
+        for operand in self.operands:
+            _check_free(operand.name)
         self._graph = graph
         self._launchers = {}
 
@@ -400,6 +400,11 @@ def parse(text: str, name: str = "") -> Epilogue:
 def load(path: str) -> Epilogue:
     """As parse(), of "FILE.py" or "FILE.py:NAME"."""
     return TextEpilogue(_core.parse_file(str(path)))
+
+
+def _check_free(name: str, place: Place | None = None) -> None:
+    if name in _RESERVED:
+        raise error("bad_name", f"an operand cannot be called {name!r}, which is a keyword of post.matmul or post.plan", "Choose another name.", place)
 
 
 _empty_cell = types.CellType()
@@ -454,10 +459,10 @@ def _spread(x: Any, axes: int) -> Any:
     return x
 
 
-def _natural(x: Any, axes: int, batched: bool) -> Any:
+def _natural(x: Any, axes: int) -> Any:
     """An output without the axes that it does not have."""
     if not hasattr(x, "shape"):
         return x
-    lead = tuple(x.shape[:1]) if batched and len(x.shape) == 3 else ()
+    lead = tuple(x.shape[:1]) if axes & 1 and len(x.shape) == 3 else ()
     shape = lead + ((x.shape[-2],) if axes & 2 else ()) + ((x.shape[-1],) if axes & 4 else ())
     return x.reshape(shape) if len(x.shape) >= 2 else x

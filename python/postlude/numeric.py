@@ -286,8 +286,8 @@ def reduction(op: str, x: Any, axis: Any = None, group: int | None = None, batch
     if xp is np:
         x = np.atleast_2d(x)
     if group:
-        return _join(xp, [reduction(op, part, axis, None, batch) + (i * group if op.startswith("arg") else 0)
-                          for i, part in enumerate(_groups(x, axis, group))], axis)
+        parts = [reduction(op, part, axis, None, batch) for part in _groups(x, axis, group)]
+        return _join(xp, [part + i * group for i, part in enumerate(parts)] if op.startswith("arg") else parts, axis)
     axes = _axes(x, axis, batch)
     with np.errstate(all="ignore"):
         return _kept(x, _reductions[op](xp, _flat(x, axes)), axes)

@@ -268,6 +268,16 @@ void bind_graph(nb::module_& m) {
           "(name, axes, dtype or None) of each; axes is a sum of 2 (over M) and 4 (over N).")
       .def_prop_ro(
           "outputs", [](const Graph& g) { return declared(g.outputs()); }, "(name, axes, dtype or None) of each.")
+      .def(
+          "output_axes",
+          [](const Graph& g) {
+            const Inference inference = verify(g.data());
+            std::vector<int> axes;
+            for (const OutputDecl& output : g.data().outputs)
+              axes.push_back(inference.values[static_cast<std::size_t>(output.value)].axes.bits);
+            return axes;
+          },
+          "The axes of each output, 1 added where each batch has its own.")
       .def("unused_operands", &unused_operands, "Names of the operands that no output depends on.")
       .def("nodes", &nodes_of, "The values in topological order.")
       .def("__str__", [](const Graph& g) { return g.print(); })

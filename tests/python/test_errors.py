@@ -203,6 +203,7 @@ def test_parameters():
     refused(trace(star), post.TextError, "PL0102")
     refused(trace(wrong), post.TextError, "PL0107", "post.row")
     refused(trace(lambda acc, out: acc + out), post.GraphError, "PL0209", "keyword of post.matmul")
+    refused(lambda: post.parse("def f(acc, out: row):\n    return acc + out\n"), post.GraphError, "PL0209", "keyword of post.matmul")
     refused(trace(lambda: 1), post.TextError, "PL0105", "accumulator")
 
 

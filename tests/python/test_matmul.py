@@ -70,7 +70,15 @@ def test_batch_reduction(rng):
 
     x = drawn(rng, "f32", (3, 5, 7))
     np.testing.assert_array_equal(post.stream(x, epilogue=f), x.sum((0, 1)))
-    np.testing.assert_array_equal(f(x).reshape(-1), x.sum((0, 1)))
+    np.testing.assert_array_equal(f(x), x.sum((0, 1)))
+    assert f(x[:1]).shape == (7,)
+
+
+def test_logical_statistics_in_groups_are_bool(rng):
+    f = post.epilogue(lambda acc: post.any(acc > 2, axis=1, group=2))
+    x = drawn(rng, "f32", (5, 7))
+    assert post.stream(x, epilogue=f).dtype == f(x).dtype == np.bool_
+    np.testing.assert_array_equal(post.stream(x, epilogue=f), f(x))
 
 
 @pytest.mark.parametrize("shape", [(0, 4), (4, 0), (0, 0)])
