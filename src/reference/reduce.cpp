@@ -454,7 +454,8 @@ std::vector<Cell> reduce_custom(const Body& combine, std::span<const Cell> ident
     // To both sides: what these orders gave too little, others may give too much.
     const double middle = std::clamp<double>(h.value, -FLT_MAX, FLT_MAX);
     const double below = std::isinf(h.low) ? 0 : middle - h.low, above = std::isinf(h.high) ? 0 : h.high - middle;
-    const double apart = 2 * std::max(below, above);
+    // What is added to the largest number may be lost by half its unit: orders nearer to each other agree by chance.
+    const double apart = 2 * std::max({below, above, unit_roundoff * largest});
     result[i] =
         cell(Real{h.value, std::isinf(h.low) ? h.low : middle - apart, std::isinf(h.high) ? h.high : middle + apart});
   }

@@ -85,6 +85,11 @@ TEST(Bounds, OfACombinerHoldOrdersThatAreNeitherForwardNorBackward) {
   EXPECT_LE(r.low, 0);
   EXPECT_LE(r.high, 8);
   EXPECT_TRUE(reference::is_point(sum({1, 2, 3, 4, 5})));
+  // Between 2^60 and -2^60 any of the others may be lost, as all above 0.
+  std::vector<float> lost = {0x1p60f, -0x1p60f};
+  for (int i = 0; i < 20; ++i) lost.push_back(i % 2 == 0 ? 1.5f : -1.25f);
+  EXPECT_LE(sum(lost).low, -12.5);
+  EXPECT_GE(sum(lost).high, 15);
 }
 
 // Orders beyond the first nine count where they overflow: +inf and then -inf.
