@@ -31,10 +31,12 @@ from .run import matmul as matmul, plan as plan, stream as stream, supports as s
 from .values import NDArray as NDArray, Value as Value, col as col, row as row, scalar as scalar, tile as tile
 
 if not _TYPE_CHECKING:  # to a type checker a module with this has every name
-    def __getattr__(name: str):  # noqa: ANN202
-        from . import errors, ops
+    def __getattr__(name: str) -> object:
         if name.startswith("_"):
             raise AttributeError(f"module 'postlude' has no attribute {name!r}")
-        guess = _core.closest(name, ops.__all__)
-        raise errors.missing_attribute("undefined_name", f"there is no function {_core.quoted(name)}", _core.synonym(name) or (
+        from . import _core
+        from ._operations import public
+        from .errors import missing_attribute
+        guess = _core.closest(name, list(public))
+        raise missing_attribute("undefined_name", f"there is no function {_core.quoted(name)}", _core.synonym(name) or (
             f"did you mean '{guess}'?" if guess else "help(post.ops) lists those there are; @post.function adds one."))

@@ -140,32 +140,37 @@ class Epilogue:
                             f"Keep the function in a file; or write `{name} = ...`, and give post.plan the dtype: dtypes={{{name!r}: post.bf16}}.",
                             place_of(frame))
             return None, None
-        last: list[ast.expr | None] = []  # the declarations of the assignments that may be the last: more behind a branch
-        for statement in self._definition.body:
-            if statement.lineno > frame.f_lineno or isinstance(statement, ast.Return):
-                break
-            nodes = list(_own_nodes(statement))
-            declarations = {node.target: node for node in nodes if isinstance(node, ast.AnnAssign)}
-            found: list[ast.expr | None] = []
-            for node in nodes:
-                if isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Store):
-                    declaration = declarations.get(node)
-                    if declaration is not None and declaration.value is None:
-                        raise error("unsupported_syntax", f"{name!r} is declared without a value", f"Write {name}: post.bf16 = ...",
-                                    self._place(node.lineno, node.col_offset, node.end_col_offset))
-                    found.append(declaration.annotation if declaration else None)
-            last = found if found and isinstance(statement, (ast.Assign, ast.AnnAssign, ast.AugAssign)) else last + found
-        meanings = set()
-        for word in last:
-            declared = (None, None) if word is None else self._declaration(ast.unparse(word), frame.f_locals)
-            if declared is None and word is not None:
+        meanings: set[tuple[int | None, DType | None]] = set()
+        for word in self._last_declarations(self._definition.body, name, frame.f_lineno):
+            if word is None:
+                meanings.add((None, None))
+            elif (declared := self._declaration(ast.unparse(word), frame.f_locals)) is not None:
+                meanings.add(declared)
+            else:
                 raise error("unknown_dtype", f"{ast.unparse(word)!r} is not a dtype", "Write one of postlude's, such as post.bf16.",
                             self._place(word.lineno, word.col_offset, word.end_col_offset))
-            meanings.add(declared)
         if len(meanings) > 1:
             raise error("unsupported_syntax", f"what {name!r} declares depends on a branch", f"Declare it once, behind the branch: {name}: post.bf16 = {name}",
                         place_of(frame))
         return meanings.pop() if meanings else (None, None)
+
+    def _last_declarations(self, body: list[ast.stmt], name: str, line: int) -> list[ast.expr | None]:
+        """What the assignments to `name` declare that may be the last before `line`: one in straight lines, more behind a branch."""
+        last: list[ast.expr | None] = []
+        for statement in body:
+            if statement.lineno > line or isinstance(statement, ast.Return):
+                break
+            nodes = list(_own_nodes(statement))
+            declarations = {node.target: node for node in nodes if isinstance(node, ast.AnnAssign)}
+            found = [node for node in nodes if isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Store)]
+            for node in found:
+                if node in declarations and declarations[node].value is None:
+                    raise error("unsupported_syntax", f"{name!r} is declared without a value", f"Write {name}: post.bf16 = ...",
+                                self._place(node.lineno, node.col_offset, node.end_col_offset))
+            if found and isinstance(statement, (ast.Assign, ast.AnnAssign, ast.AugAssign)):
+                last = []
+            last += [declarations[node].annotation if node in declarations else None for node in found]
+        return last
 
     def _returned(self, frame: FrameType) -> ast.expr | None:
         """The expression of the return statement that a frame stands at; None where it cannot be found."""
@@ -349,7 +354,7 @@ class Epilogue:
         return self._record(graph, record)(*natural) if record else natural[0]
 
     def __reduce__(self) -> str:
-        return self.__qualname__  # pickled as functions are, by module and name
+        return self.function.__qualname__  # pickled as functions are, by module and name
 
     def __str__(self) -> str:
         return str(self.graph)

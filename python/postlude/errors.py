@@ -33,7 +33,7 @@ class TextError(Error):
     """PL01xx: the text, or the Python, of an epilogue."""
 
 
-class MissingAttribute(TextError, AttributeError):
+class MissingAttribute(TextError, AttributeError):  # type: ignore[misc]  # both have a name
     """PL01xx too, of a name behind a dot: hasattr() is False."""
 
 

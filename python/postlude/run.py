@@ -89,7 +89,7 @@ def _problem(a: Any, b: Any, epilogue: Epilogue | None, batched: bool | None, ta
         batched = a_rank == 3 or b_rank == 3
     ranks: list[int | None] = []
     types: list[DType | None] = []
-    _core.refuse_unknown([operand.name for operand in chosen.operands], operands)
+    _core.refuse_unknown([operand.name for operand in chosen.operands], dict(operands))
     for operand in chosen.operands:
         given = operands.get(operand.name, operand.default)
         if given is None:

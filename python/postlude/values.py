@@ -161,7 +161,7 @@ class Value:
     __rdivmod__ = __divmod__
 
     def __getattr__(self, name: str) -> NoReturn:
-        from .ops import public
+        from ._operations import public
         if name.startswith("__"):  # protocols, which ask often
             raise AttributeError(name)
         hint = f"Write post.{name}(x, ...)." if name in public else _core.synonym(name) or \
@@ -175,7 +175,7 @@ class Value:
         return made(*inputs)
 
     def __array_function__(self, function: Any, types: Any, items: Any, options: Any) -> Any:
-        from .ops import public
+        from ._operations import public
         name = {"clip": "clamp", "where": "where"}.get(function.__name__)
         if name is None or options:
             raise _not_numpys(function.__name__)
@@ -197,7 +197,7 @@ for _name, _token in {"matmul": "@", "xor": "^", "lshift": "<<", "rshift": ">>"}
 
 
 def _not_numpys(name: str) -> Exception:
-    from .ops import public
+    from ._operations import public
     return error("unsupported_syntax", f"numpy's {name} does not take a value of the epilogue",
                  f"Write post.{name}." if name in public else _core.synonym(name) or "dir(post.ops) lists the functions that do.")
 

@@ -317,7 +317,10 @@ std::optional<std::variant<std::int64_t, double>> number_of(nb::handle object) {
   }
   if (!PyNumber_Check(o) || PyComplex_Check(o) || PyArray_IsScalar(o, ComplexFloating)) return {};
   const nb::object real = nb::steal(PyNumber_Float(o));
-  if (!real.is_valid()) throw nb::python_error();
+  if (!real.is_valid()) {
+    PyErr_Clear();
+    return {};
+  }
   return PyFloat_AS_DOUBLE(real.ptr());
 }
 
