@@ -25,7 +25,10 @@ Value value_of(nb::handle object) {
   if (nb::isinstance<Value>(object)) return nb::cast<Value>(object);
   PyObject* number = object.ptr();
   if (PyBool_Check(number)) return Value(number == Py_True);
-  return std::visit([](auto real) { return Value(real); }, number_of(object).value());
+  const auto literal = number_of(object).value();
+  if (PyLong_Check(number) && std::holds_alternative<double>(literal))
+    throw Error(ErrorCode::syntax, "this number is out of range", "Integers have 64 bits; 1e20 is a real number.");
+  return std::visit([](auto value) { return Value(value); }, literal);
 }
 
 std::vector<Value> values_of(nb::handle sequence) {

@@ -86,6 +86,7 @@ def assigned(acc):
     (lambda acc: post.reul(acc), "PL0103", ("did you mean 'relu'",)),
     (lambda acc: post.sum(acc, axes=1), "PL0105", ("'axes'", "post.sum(x, axis=None")),
     (lambda acc: post.exp(y=acc), "PL0105", ("post.exp(x)",)),
+    (lambda acc: acc * 2**63, "PL0101", ("out of range", "64 bits")),
     (lambda acc: np.sum(acc), "PL0102", ("numpy's sum", "post.sum")),
     (lambda acc: np.std(acc), "PL0102", ("sqrt(var(x",)),
     (lambda acc: np.trunc(acc), "PL0102", ("numpy's trunc", "post.ops")),
