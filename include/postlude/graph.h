@@ -10,6 +10,7 @@
 #include <postlude/error.h>
 
 #include <array>
+#include <cmath>
 #include <concepts>
 #include <cstdint>
 #include <functional>
@@ -75,7 +76,7 @@ class Graph {
         dtype;  // unset: A's dtype for a tile (f32 behind integers), f32 for a statistic, i64 for an index
   };
 
-  Graph() = default;
+  Graph() = default;  // empty: whatever asks for its content throws usage
   explicit Graph(std::shared_ptr<const GraphData> data);
 
   [[nodiscard]] const std::string& name() const;
@@ -83,27 +84,33 @@ class Graph {
   [[nodiscard]] std::vector<Output> outputs() const;
   [[nodiscard]] std::string print() const;  // in the epilogue language
   [[nodiscard]] explicit operator bool() const { return data_ != nullptr; }
-  [[nodiscard]] const GraphData& data() const { return *data_; }
+  [[nodiscard]] const GraphData& data() const;
   [[nodiscard]] const std::shared_ptr<const GraphData>& shared() const { return data_; }
 
  private:
   std::shared_ptr<const GraphData> data_;
 };
 
-// A value under construction, or a literal. Literals take the other side's type.
+// A value under construction, or a literal. Literals take the other side's type. Throws syntax, as the text does, for a
+// number that is no int64_t and no double.
 class Value {
  public:
   Value() = default;
   template <std::floating_point T>
-  Value(T literal) : kind_(Kind::real), real_(literal) {}
+  Value(T literal) : kind_(Kind::real), real_(static_cast<double>(literal)) {
+    if (std::isinf(real_) != std::isinf(literal)) out_of_range();
+  }
   template <std::integral T>
   Value(T literal)
-      : kind_(std::same_as<T, bool> ? Kind::boolean : Kind::integer), integer_(static_cast<std::int64_t>(literal)) {}
+      : kind_(std::same_as<T, bool> ? Kind::boolean : Kind::integer), integer_(static_cast<std::int64_t>(literal)) {
+    if (std::unsigned_integral<T> && integer_ < 0) out_of_range();
+  }
 
  private:
   friend class GraphBuilder;
   friend struct BuilderState;
   enum class Kind : std::uint8_t { none, node, real, integer, boolean };
+  [[noreturn]] static void out_of_range();
   Kind kind_ = Kind::none;
   std::shared_ptr<BuilderState> builder_;
   std::int32_t node_ = -1;
@@ -123,6 +130,9 @@ using Combine = std::function<std::vector<Value>(std::span<const Value> a, std::
 class GraphBuilder {
  public:
   explicit GraphBuilder(std::string name = "epilogue");
+  // A copy makes the same graph. So does what was moved from: no builder is ever without one.
+  GraphBuilder(const GraphBuilder&) = default;
+  GraphBuilder& operator=(const GraphBuilder&) = default;
 
   Value accumulator();
   Value operand(std::string name, Axes axes, std::optional<DType> dtype = {});

@@ -125,6 +125,7 @@ class Plan {
   friend Plan compile(const Problem&, const Graph&, const Target&, const CompileOptions&);
   friend PackedOperand pack(const Plan& plan, const Tensor& b);
   friend std::vector<Comparison> verify(const Plan& plan, const std::vector<Binding>& bindings);
+  [[nodiscard]] const PlanData& data() const;  // throws usage where there is none
   std::shared_ptr<const PlanData> data_;
 };
 

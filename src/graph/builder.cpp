@@ -101,6 +101,12 @@ NodeId BuilderState::call(std::shared_ptr<const Function> function, std::vector<
   return add(std::move(node));
 }
 
+void BuilderState::check_pieces(std::int64_t k) const {
+  if (k < 1 || k > static_cast<std::int64_t>(limit))
+    throw Error(ErrorCode::bad_attribute, "chunk into " + std::to_string(k) + " pieces",
+                "chunk(x, 2) gives two halves.", here());
+}
+
 void BuilderState::output(std::string name, NodeId value, std::optional<DType> dtype, std::optional<Axes> axes) {
   check_unique(name, "an output");
   output_names_.insert(name);
@@ -190,6 +196,11 @@ Value reduced(ReduceOp op, const Value& x, Axes over, ReduceOptions options) {
 }
 
 }  // namespace
+
+void Value::out_of_range() {
+  throw Error(ErrorCode::syntax, "this number is out of range",
+              "Integers have 64 bits, a sign among them; other numbers are those of a double.");
+}
 
 GraphBuilder::GraphBuilder(std::string name) : state_(std::make_shared<BuilderState>()) {
   check_name(name, "an epilogue");
@@ -286,9 +297,7 @@ Value cast(const Value& x, DType dtype, Round round, std::uint64_t seed) {
 
 std::vector<Value> chunk(const Value& x, int k, std::int64_t group) {
   const auto state = BuilderState::of({&x});
-  if (k < 1)
-    throw Error(ErrorCode::bad_attribute, "chunk into " + std::to_string(k) + " pieces", "Ask for one piece or more.",
-                state->here());
+  state->check_pieces(k);
   std::vector<Value> pieces;
   for (int i = 0; i < k; ++i) {
     Node node{.op = Op::chunk};
@@ -336,6 +345,7 @@ Value norm(const Value& x, Axes over, ReduceOptions options) { return reduced(Re
 std::vector<Value> reduce(std::span<const Value> values, const Combine& combine, std::span<const double> identity,
                           Axes over, ReduceOptions options) {
   const auto state = BuilderState::of(values);
+  if (!combine) throw Error(ErrorCode::bad_combiner, "a reduction without a combiner", {}, state->here());
   const std::size_t k = values.size();
   const auto inner = std::make_shared<BuilderState>();
   inner->body = true;

@@ -3,7 +3,8 @@
 
 #include "graph/ir.h"
 
-#include <limits>
+#include <postlude/parse.h>
+
 #include <map>
 #include <memory>
 #include <string>
@@ -21,7 +22,7 @@ struct BuilderState {
   Span span;          // of the nodes made from here on
   bool body = false;  // elementwise nodes, constants and parameters only
   bool finished = false;
-  std::size_t limit = std::numeric_limits<NodeId>::max();  // of nodes
+  std::size_t limit = ParseLimits{}.nodes;  // of nodes, and of a chunk's pieces
 
   NodeId add(Node node);    // at `span` unless the node has a place; throws text_limit
   NodeId share(Node node);  // the same node as last time, for those that are made once
@@ -33,6 +34,7 @@ struct BuilderState {
   NodeId elementwise(Op op, std::vector<NodeId> args);
   NodeId reduction(ReduceOp op, NodeId x, Axes over, ReduceOptions options);
   NodeId call(std::shared_ptr<const Function> function, std::vector<NodeId> args);
+  void check_pieces(std::int64_t k) const;  // of a chunk
   void output(std::string name, NodeId value, std::optional<DType> dtype, std::optional<Axes> axes);
   void name(NodeId node, std::string_view hint);  // the first name of a computed value stays
 

@@ -373,9 +373,8 @@ Item Elaborator::call_chunk(const Expr& expr, Scope& scope) {
   const std::vector<ExprId> given = arguments(expr, "chunk", {"x", "k", "group"}, 2);
   const NodeId x = value(given[0], scope);
   const std::int64_t k = integer(given[1], "k", scope);
-  if (k < 1 || k > limits_.nodes)
-    source_.fail(ErrorCode::bad_attribute, tree_[given[1]].span, "chunk into " + std::to_string(k) + " pieces",
-                 "chunk(x, 2) gives two halves.");
+  state_->span = tree_[given[1]].span;
+  state_->check_pieces(k);
   return {.kind = Item::Kind::pieces,
           .owner = state_,
           .node = x,

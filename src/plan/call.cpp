@@ -22,16 +22,12 @@ std::shared_ptr<CallData> make_call(std::shared_ptr<const PlanData> plan, const 
   return call;
 }
 
-void require(bool made, const char* what) {
-  if (!made) throw Error(ErrorCode::usage, std::string("this ") + what, "compile() makes a Plan, Plan::bind() a Call.");
-}
-
 }  // namespace
 
 Call::Call(std::shared_ptr<CallData> data) : data_(std::move(data)) {}
 
 void Call::run(void* stream) {
-  require(data_ != nullptr, "Call is bound to nothing");
+  if (!data_) throw Error(ErrorCode::usage, "this Call is bound to nothing", "Plan::bind() makes one.");
   if (data_->bound) data_->bound->run(stream);
 }
 
@@ -43,19 +39,19 @@ std::string Call::describe() const {
 }
 
 Call Plan::bind(const std::vector<Binding>& bindings) const {
-  require(data_ != nullptr, "Plan is empty");
+  (void)data();
   return Call(make_call(data_, bindings, nullptr));
 }
 
 Call Plan::bind(const std::vector<Binding>& bindings, void* stream) const {
-  require(data_ != nullptr, "Plan is empty");
+  (void)data();
   return Call(make_call(data_, bindings, nullptr, stream));
 }
 
 Call Plan::bind(std::initializer_list<Binding> bindings) const { return bind(std::vector<Binding>(bindings)); }
 
 Call Plan::bind(const std::vector<Binding>& bindings, const PackedOperand& packed) const {
-  require(data_ != nullptr, "Plan is empty");
+  (void)data();
   const auto content = std::static_pointer_cast<const PackedData>(packed.data_);
   if (!content || content->plan != data_) {
     throw Error(ErrorCode::usage, content ? "B was packed for another plan" : "the packed operand is empty",
@@ -68,8 +64,7 @@ Call Plan::bind(const std::vector<Binding>& bindings, const PackedOperand& packe
 }
 
 PackedOperand pack(const Plan& plan, const Tensor& b) {
-  require(static_cast<bool>(plan), "Plan is empty");
-  const PlanData& data = *plan.data_;
+  const PlanData& data = plan.data();
   if (data.is_stream()) throw Error(ErrorCode::unsupported, "a stream has no B to pack", "Bind X alone.");
   Bindings bindings;
   bindings.b = plan::check_packable(data, b);

@@ -65,9 +65,6 @@ struct Draft {
 };
 
 Draft draft(const Problem& problem, const Graph& graph, const Target& target, const CompileOptions& options) {
-  if (!graph) {
-    throw Error(ErrorCode::usage, "the graph is empty", "GraphBuilder::finish(), parse() and parse_file() make one.");
-  }
   if (target.threads < 0) {
     throw Error(ErrorCode::usage, "a target cannot have " + std::to_string(target.threads) + " threads",
                 "0 takes as many as the machine offers");
@@ -171,7 +168,7 @@ const Variant& variant_for(const PlanData& plan, const InPlace& in_place, std::i
 
 std::vector<Plan::Slot> Plan::slots() const {
   std::vector<Slot> slots;
-  for (const plan::Expected& expected : plan::expected_tensors(*data_)) {
+  for (const plan::Expected& expected : plan::expected_tensors(data())) {
     slots.push_back({.name = expected.name,
                      .axes = expected.axes & tile_axes,
                      .dtype = expected.dtype,
@@ -183,7 +180,7 @@ std::vector<Plan::Slot> Plan::slots() const {
 
 std::vector<std::int64_t> Plan::shape_of(std::string_view name, std::int64_t m, std::int64_t n, std::int64_t k) const {
   std::vector<std::string> names;
-  for (const plan::Expected& expected : plan::expected_tensors(*data_)) {
+  for (const plan::Expected& expected : plan::expected_tensors(data())) {
     if (expected.name == name) return plan::shape_of(expected, m, n, k);
     names.push_back(expected.name);
   }
@@ -192,8 +189,13 @@ std::vector<std::int64_t> Plan::shape_of(std::string_view name, std::int64_t m, 
               guess.empty() ? "" : "did you mean " + quoted(guess) + "?");
 }
 
-const Graph& Plan::graph() const { return data_->graph; }
-const Problem& Plan::problem() const { return data_->problem; }
-const Target& Plan::target() const { return data_->target; }
+const Graph& Plan::graph() const { return data().graph; }
+const Problem& Plan::problem() const { return data().problem; }
+const Target& Plan::target() const { return data().target; }
+
+const PlanData& Plan::data() const {
+  if (!data_) throw Error(ErrorCode::usage, "this Plan is empty", "compile() makes one.");
+  return *data_;
+}
 
 }  // namespace postlude::inline v0

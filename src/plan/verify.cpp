@@ -6,8 +6,7 @@
 namespace postlude::inline v0 {
 
 std::vector<Comparison> verify(const Plan& plan, const std::vector<Binding>& bindings) {
-  if (!plan) throw Error(ErrorCode::usage, "this Plan is empty", "compile() makes one.");
-  const PlanData& data = *plan.data_;
+  const PlanData& data = plan.data();
   const plan::Checked checked = plan::check(data, bindings, nullptr, Target::cpu());
   if (!checked.in_place.empty()) {
     throw Error(ErrorCode::overlap,

@@ -146,6 +146,42 @@ TEST(Builder, RefusesValuesOfOtherGraphs) {
   EXPECT_EQ(code_of([&] { g.output("D", a); }), ErrorCode::foreign_value);
 }
 
+TEST(Builder, RefusesLiteralsThatTheTextCannotWrite) {
+  EXPECT_EQ(code_of([] { Value(std::numeric_limits<std::uint64_t>::max()); }), ErrorCode::syntax);
+  EXPECT_EQ(code_of([] { Value(std::uint64_t{1} << 63); }), ErrorCode::syntax);
+  if (std::numeric_limits<long double>::max_exponent > std::numeric_limits<double>::max_exponent) {
+    EXPECT_EQ(code_of([] { Value(std::numeric_limits<long double>::max()); }), ErrorCode::syntax);
+  }
+  GraphBuilder g("e");
+  const auto acc = g.accumulator();
+  g.output("D", acc + std::numeric_limits<std::int64_t>::min() + std::numeric_limits<std::uint32_t>::max() +
+                    std::numeric_limits<double>::max() - std::numeric_limits<float>::infinity());
+  expect_same(g.finish(), R"(
+def e(acc):
+    return acc + -9223372036854775808 + 4294967295 + 1.7976931348623157e308 - inf
+)");
+}
+
+TEST(Builder, AnswersWhereNothingIs) {
+  const Graph empty;
+  EXPECT_FALSE(empty);
+  EXPECT_EQ(code_of([&] { (void)empty.name(); }), ErrorCode::usage);
+  EXPECT_EQ(code_of([&] { (void)empty.operands(); }), ErrorCode::usage);
+  EXPECT_EQ(code_of([&] { (void)empty.outputs(); }), ErrorCode::usage);
+  EXPECT_EQ(code_of([&] { (void)empty.print(); }), ErrorCode::usage);
+  GraphBuilder g("e");
+  GraphBuilder moved = std::move(g);
+  auto acc = g.accumulator();
+  const Value other = std::move(acc);
+  EXPECT_EQ(code_of([&] { (void)(acc + other); }), ErrorCode::foreign_value);
+  EXPECT_EQ(code_of([&] { (void)-acc; }), ErrorCode::foreign_value);
+  EXPECT_EQ(code_of([&] { (void)chunk(acc, 2); }), ErrorCode::foreign_value);
+  EXPECT_EQ(code_of([&] { g.output("D", acc); }), ErrorCode::foreign_value);
+  EXPECT_EQ(code_of([&] { g.name(acc, "x"); }), ErrorCode::foreign_value);
+  moved.output("D", other);
+  EXPECT_EQ(moved.finish().print(), "def e(acc):\n    return acc\n");
+}
+
 TEST(Builder, RefusesNamesThatCannotBeWritten) {
   GraphBuilder g("e");
   for (const std::string& name : {std::string("it's"), std::string("a b"), std::string("/* x */"), std::string("a\nb"),
@@ -165,7 +201,9 @@ TEST(Builder, RefusesNamesThatCannotBeWritten) {
 TEST(Builder, RefusesWhatMeansNothing) {
   GraphBuilder g("e");
   const auto acc = g.accumulator();
-  EXPECT_EQ(code_of([&] { (void)chunk(acc, 0); }), ErrorCode::bad_attribute);
+  for (const int pieces : {0, 2'000'000'000}) {
+    EXPECT_EQ(code_of([&] { (void)chunk(acc, pieces); }), ErrorCode::bad_attribute);
+  }
   EXPECT_EQ(code_of([&] { (void)call("gleu", {{acc}}); }), ErrorCode::undefined_name);
   EXPECT_EQ(code_of([&] { (void)call("clamp", {{acc}}); }), ErrorCode::bad_call);
   const std::vector<Value> one{acc};
@@ -189,6 +227,7 @@ TEST(Builder, RefusesWhatMeansNothing) {
                   one, [](auto a, auto) { return std::vector<Value>{a[0]}; }, std::vector<double>{});
             }),
             ErrorCode::bad_combiner);
+  EXPECT_EQ(code_of([&] { (void)reduce(one, Combine(), std::vector<double>{0}); }), ErrorCode::bad_combiner);
   EXPECT_EQ(code_of([] { (void)GraphBuilder("e").finish(); }), ErrorCode::no_output);
   g.output("D", sum(g.row("bias"), Axis::m));
   EXPECT_EQ(code_of([&] { (void)g.finish(); }), ErrorCode::missing_axis);

@@ -158,6 +158,16 @@ TEST(Plan, Refusals) {
   EXPECT_ERROR(ErrorCode::usage, "the graph is empty", (void)compile(Gemm{}, Graph()));
   EXPECT_ERROR(ErrorCode::usage, "-1 threads", (void)compile(Gemm{}, graph, Target::cpu(-1)));
   EXPECT_ERROR(ErrorCode::usage, "this Plan is empty", (void)Plan().bind({}));
+  EXPECT_ERROR(ErrorCode::usage, "this Plan is empty", (void)Plan().bind({}, nullptr));
+  EXPECT_ERROR(ErrorCode::usage, "this Plan is empty", (void)Plan().bind({}, PackedOperand()));
+  EXPECT_ERROR(ErrorCode::usage, "this Plan is empty", (void)Plan().slots());
+  EXPECT_ERROR(ErrorCode::usage, "this Plan is empty", (void)Plan().shape_of("A", 1, 1, 1));
+  EXPECT_ERROR(ErrorCode::usage, "this Plan is empty", (void)Plan().graph());
+  EXPECT_ERROR(ErrorCode::usage, "this Plan is empty", (void)Plan().problem());
+  EXPECT_ERROR(ErrorCode::usage, "this Plan is empty", (void)Plan().target());
+  EXPECT_ERROR(ErrorCode::usage, "this Plan is empty", (void)Plan().explain());
+  EXPECT_ERROR(ErrorCode::usage, "this Plan is empty", (void)pack(Plan(), Tensor()));
+  EXPECT_ERROR(ErrorCode::usage, "this Plan is empty", (void)verify(Plan(), {}));
   EXPECT_ERROR(ErrorCode::usage, "bound to nothing", Call().run());
 }
 
