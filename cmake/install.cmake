@@ -26,5 +26,7 @@ set(postlude_pc_public "")
 if(postlude_type STREQUAL "STATIC_LIBRARY")
   set(postlude_pc_public " ${postlude_pc_private}")
 endif()
+# Wherever `cmake --install --prefix` puts it.
+cmake_path(RELATIVE_PATH CMAKE_INSTALL_PREFIX BASE_DIRECTORY ${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig OUTPUT_VARIABLE postlude_pc_prefix)
 configure_file(${PROJECT_SOURCE_DIR}/cmake/postlude.pc.in ${PROJECT_BINARY_DIR}/postlude.pc @ONLY)
 install(FILES ${PROJECT_BINARY_DIR}/postlude.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
