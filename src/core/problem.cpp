@@ -18,10 +18,11 @@ DType accumulator_type(const Problem& problem) {
   if (const auto* gemm = std::get_if<Gemm>(&problem)) {
     if (is_byte_integer(gemm->a) && is_byte_integer(gemm->b)) return DType::i32;
     if (is_float(gemm->a) && is_float(gemm->b)) return DType::f32;
+    const auto usable = [](DType type) { return is_float(type) || is_byte_integer(type); };
     throw Error(ErrorCode::unsupported,
                 "A is " + std::string(name(gemm->a)) + " and B is " + std::string(name(gemm->b)) +
                     ": a product needs two float types, or two of s8 and u8",
-                "Convert one of them first.");
+                usable(gemm->a) || usable(gemm->b) ? "Convert one of them first." : "Convert both first.");
   }
   const DType x = std::get<Stream>(problem).x;
   if (x == DType::i64) {

@@ -28,7 +28,7 @@ constexpr Synonym synonyms[] = {
     {"select", "Write where(condition, a, b)."},
     {"swish", "Write silu(x)."},
     {"std", "Write sqrt(var(x, axis=...))."},
-    {"float", "Write cast(x, f32)."},
+    {"float", "Write inf, nan or a number; of a value, cast(x, f32)."},
     {"int", "Write cast(x, i32, round=toward_zero)."},
     {"bool", "Write x != 0."},
     {"range", "Loops are not part of the epilogue language; n_index() is the column of an element."},
@@ -529,15 +529,10 @@ std::string_view Elaborator::last_word(ExprId id) const {
 DType Elaborator::dtype(ExprId id) const {
   const std::string_view word = last_word(id);
   if (const std::optional<DType> type = parse_dtype(word)) return *type;
-  std::vector<std::string> candidates;
   std::string all;
-  for (int i = 0; i < dtype_count; ++i) {
-    candidates.emplace_back(name(static_cast<DType>(i)));
-    all += (i == 0 ? "" : ", ") + candidates.back();
-  }
-  const std::string near = closest(word, candidates);
+  for (int i = 0; i < dtype_count; ++i) all += (i == 0 ? "" : ", ") + std::string(name(static_cast<DType>(i)));
   source_.fail(ErrorCode::unknown_dtype, tree_[id].span, quoted(word) + " is not a dtype",
-               (near.empty() ? "" : "did you mean '" + near + "'? ") + ("They are " + all + "."));
+               meant_dtype(word) + "Dtypes are " + all + ".");
 }
 
 }  // namespace postlude::inline v0::text

@@ -241,6 +241,14 @@ void Elaborator::assign(ExprId target, const Item& item, Scope& scope, const Ann
 
 // ---- what a def declares
 
+// "did you mean 'f16'? ", for a word that is no dtype and none of the others.
+std::string Elaborator::meant_dtype(std::string_view word, std::vector<std::string> others) {
+  if (word == "f64" || word == "float64" || word == "double") return "f32 is the widest float. ";
+  for (int i = 0; i < dtype_count; ++i) others.emplace_back(name(static_cast<DType>(i)));
+  const std::string near = closest(word, others);
+  return near.empty() ? "" : "did you mean '" + near + "'? ";
+}
+
 void Elaborator::annotate(Annotation& into, std::string_view word, const Span& span) const {
   if (const std::size_t dot = word.rfind('.'); dot != std::string_view::npos) word.remove_prefix(dot + 1);
   if (const std::optional<DType> type = parse_dtype(word)) {
@@ -252,12 +260,9 @@ void Elaborator::annotate(Annotation& into, std::string_view word, const Span& s
   else if (word == "col" || word == "column") into.axes = col_axes;
   else if (word == "scalar") into.axes = scalar_axes;
   else if (word != "NDArray") {
-    std::vector<std::string> candidates{"tile", "row", "col", "scalar"};
-    for (int i = 0; i < dtype_count; ++i) candidates.emplace_back(name(static_cast<DType>(i)));
-    const std::string near = closest(word, candidates);
     source_.fail(ErrorCode::unknown_dtype, span, quoted(word) + " is neither a class nor a dtype",
-                 (near.empty() ? "" : "did you mean '" + near + "'? ") +
-                     std::string("Write row, col, tile or scalar, with a dtype if it is fixed: row[bf16]."));
+                 meant_dtype(word, {"tile", "row", "col", "scalar"}) +
+                     "Write row, col, tile or scalar, with a dtype if it is fixed: row[bf16].");
   }
 }
 
@@ -299,8 +304,9 @@ void Elaborator::parameters(const Def& epilogue, Scope& scope) {
     const bool called_acc = param.name == "acc" || param.name == "accum" || param.name == "accumulator";
     state_->span = param.span;
     if (param.default_value != no_expr)
-      source_.fail(ErrorCode::unsupported_syntax, tree_[param.default_value].span, "operands have no defaults",
-                   "Bind " + quoted(param.name) + " when you run, or write the number in the text.");
+      source_.fail(
+          ErrorCode::unsupported_syntax, tree_[param.default_value].span, "operands have no defaults",
+          "Bind " + quoted(param.name) + " when you run, or write the number in the text; helpers may have them.");
     NodeId node = -1;
     if (!accumulator && (called_acc || (first && param.annotation == no_expr))) {
       accumulator = true;

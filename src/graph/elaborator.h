@@ -104,6 +104,7 @@ class Elaborator {
   void outputs(const Def& def, const Span& place, ExprId result, Scope& scope);
   void output(std::string_view name, const Item& item, const Expr& expr, const Scope& scope);
   [[nodiscard]] Annotation annotation(ExprId id) const;
+  static std::string meant_dtype(std::string_view word, std::vector<std::string> others = {});
   void annotate(Annotation& into, std::string_view word, const Span& span) const;
 
   // expressions.cpp: values

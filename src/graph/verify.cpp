@@ -268,9 +268,13 @@ class Verifier {
   [[noreturn]] void unequal(NodeId id, NodeId a, NodeId b) const {
     const Node& node = graph_.nodes[id];
     const std::string op = node.op == Op::call ? node.function->name : std::string(info(node.op).spelling);
+    const auto in_groups = [&](NodeId x) { return !result_.values[x].rows.exact || !result_.values[x].columns.exact; };
     fail(ErrorCode::extent_mismatch, "'" + op + "' of unequal extents: " + named(a) + " against " + named(b),
-         "chunk divides the columns, a grouped reduction leaves one value a group; repeat(x, group) lays such a value "
-         "back.",
+         in_groups(a) || in_groups(b)
+             ? "A grouped reduction leaves one value a group; repeat(x, group) lays such a value back."
+             : "chunk divides the columns. An operand, n_index() and random() are as wide as their first use: chunk(x, "
+               "k) "
+               "gives their blocks, and a second n_index() has a width of its own.",
          id);
   }
 

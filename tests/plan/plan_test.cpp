@@ -154,6 +154,7 @@ TEST(Plan, DtypesLeftOpen) {
 TEST(Plan, Refusals) {
   const Graph graph = parse("def f(acc):\n    return acc + 1\n");
   EXPECT_ERROR(ErrorCode::unsupported, "A is s8 and B is f32", (void)compile(Gemm{.a = s8, .b = f32}, graph));
+  EXPECT_ERROR(ErrorCode::unsupported, "Convert both first", (void)compile(Gemm{.a = i32, .b = i32}, graph));
   EXPECT_ERROR(ErrorCode::unsupported, "X is i64", (void)compile(Stream{.x = i64}, graph));
   EXPECT_ERROR(ErrorCode::usage, "the graph is empty", (void)compile(Gemm{}, Graph()));
   EXPECT_ERROR(ErrorCode::usage, "-1 threads", (void)compile(Gemm{}, graph, Target::cpu(-1)));
