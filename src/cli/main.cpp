@@ -4,9 +4,11 @@
 
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <new>
+#include <optional>
 #include <stdexcept>
 
 namespace postlude::inline v0::cli {
@@ -15,6 +17,8 @@ void print(const Json& json) { print(json.dump(2, ' ', false, Json::error_handle
 void print(const std::string& text) { std::fwrite(text.data(), 1, text.size(), stdout); }
 
 namespace {
+
+constexpr const char* help = "postlude --help lists the commands, postlude COMMAND --help its options";
 
 // To stderr for people; with --json as an object on stdout too.
 Exit report(const Error& error, bool json) {
@@ -40,6 +44,32 @@ Exit report(const Error& error, bool json) {
   return exit_code(error.code());
 }
 
+// The first command or option of the line that does not exist; none if all do.
+std::optional<Error> unknown(const CLI::App& app, int argc, char** argv) {
+  const CLI::App* command = &app;
+  for (int i = 1; i < argc; ++i) {
+    std::string word = argv[i];
+    const bool option = word.starts_with("--");
+    if (!option && (command != &app || word.starts_with('-'))) continue;
+    if (option) word = word.substr(0, word.find('='));
+    std::vector<std::string> names;
+    if (option) {
+      for (const CLI::Option* known : command->get_options())
+        for (const std::string& name : known->get_lnames()) names.push_back("--" + name);
+    } else {
+      for (const CLI::App* known : app.get_subcommands([](const CLI::App*) { return true; }))
+        names.push_back(known->get_name());
+    }
+    if (std::find(names.begin(), names.end(), word) == names.end()) {
+      const std::string near = closest(word, names);
+      return Error(ErrorCode::usage, (option ? "there is no option " : "there is no command ") + postlude::quoted(word),
+                   near.empty() ? help : "did you mean '" + near + "'?");
+    }
+    if (!option) command = app.get_subcommand(word);
+  }
+  return std::nullopt;
+}
+
 Exit dispatch(const std::vector<Command>& commands) {
   for (const Command& command : commands) {
     if (command.app->parsed()) return command.run();
@@ -63,9 +93,7 @@ Exit run(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) return static_cast<Exit>(app.exit(error));  // --help, --version
     for (int i = 1; i < argc; ++i) json |= std::strcmp(argv[i], "--json") == 0;
-    return report(Error(ErrorCode::usage, error.what(),
-                        "postlude --help lists the commands, postlude COMMAND --help its options"),
-                  json);
+    return report(unknown(app, argc, argv).value_or(Error(ErrorCode::usage, error.what(), help)), json);
   }
   try {
     const Exit exit = dispatch(commands);

@@ -158,7 +158,7 @@ Json to_json(const RunOptions& options, const Result& result) {
   json["epilogue"] = result.plan.graph().name();
   const bool stream = !options.problem.stream.empty();
   Json problem = {{"main_loop", stream ? "stream" : "gemm"},
-                  {"in", options.problem.in},
+                  {"in", name(result.plan.slots().front().dtype)},
                   {"m", result.sizes.m},
                   {"n", result.sizes.n}};
   if (!stream) problem["k"] = result.sizes.k;
@@ -202,7 +202,7 @@ std::string to_text(const RunOptions& options, const Result& result) {
                      (stream ? fmt::format("stream {} x {}", result.sizes.m, result.sizes.n)
                              : fmt::format("gemm {} x {} x {}", result.sizes.m, result.sizes.n, result.sizes.k));
   if (options.problem.batch > 0) text += fmt::format(", batch {}", options.problem.batch);
-  text += fmt::format(", {}, {}\n", options.problem.in, options.problem.target);
+  text += fmt::format(", {}, {}\n", name(result.plan.slots().front().dtype), options.problem.target);
   text += "schedule   " + result.schedule + "\n";
   text += options.repeat > 1
               ? fmt::format("time       {:.4g} ms, the median of {} (least {:.4g}){}\n", result.median(),

@@ -85,6 +85,7 @@ class Run(Case):
             self.assertEqual(got["outputs"]["D"]["dtype"], dtype)
             self.assertEqual(got["outputs"]["amax"]["dtype"], "f32")
             self.assertTrue(got["ok"])
+        self.assertIn("3 x 2 x 1, bf16, cpu", self.run_program("run", self.epilogue, "--gemm", "3x2x1", "--in", "bfloat16").stdout)
 
     def test_integers(self):
         epilogue = self.file("s8.py", "def f(acc, s: col[f32]):\n    D: s8 = cast(acc * s * 0.001, s8)\n    return D\n")
@@ -299,7 +300,10 @@ class Usage(Case):
         self.expect("is no target", "run", self.epilogue, "--gemm", "2x2x2", "--target", "tpu")
         self.expect("--repeat", "run", self.epilogue, "--gemm", "2x2x2", "--repeat", "0")
         self.expect("--batch", "run", self.epilogue, "--gemm", "2x2x2", "--batch", "0")
-        self.expect("", "run", self.epilogue, "--gemm", "2x2x2", "--frobnicate")
+        self.expect("there is no option '--frobnicate'", "run", self.epilogue, "--gemm", "2x2x2", "--frobnicate")
+        self.expect("did you mean '--verify'?", "run", self.epilogue, "--gemm=2x2x2", "--verfy")
+        self.expect("did you mean '--version'?", "--verson")
+        self.expect("there is no command 'rnu'\n    did you mean 'run'?", "rnu", self.epilogue)
         self.expect("epilogue", "run")
         error = json.loads(self.run_program("run", "--json", code=2).stdout)["error"]
         self.assertEqual(error["code"], "PL0701")
