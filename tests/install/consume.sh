@@ -6,10 +6,11 @@ set -euo pipefail
 how=$1 build=$2 source=$3 cxx=$4 launcher=${5:-}
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
+program=$source/tests/install/consumer
 export CCACHE_NOHASHDIR=1  # objects of another build folder serve here too
 
 configure() {
-  cmake -G Ninja -S "$source/tests/install/consumer" -B "$work/build" -DCMAKE_CXX_COMPILER="$cxx" \
+  cmake -G Ninja -S "$program" -B "$work/build" -DCMAKE_CXX_COMPILER="$cxx" \
         -DCMAKE_CXX_COMPILER_LAUNCHER="$launcher" "$@"
   cmake --build "$work/build" -j 2
 }
@@ -17,8 +18,13 @@ configure() {
 case $how in
   package)
     cmake --install "$build" --prefix "$work/prefix" >/dev/null
+    # The program that docs/cpp.md prints, built as it says.
+    program=$work/program && mkdir "$program"
+    block() { sed -n "/^\`\`\`$1\$/,/^\`\`\`\$/{/^\`\`\`/d;p}" "$source/docs/cpp.md"; }
+    block cmake >"$program/CMakeLists.txt"
+    block cpp >"$program/main.cpp"
     configure -DCMAKE_PREFIX_PATH="$work/prefix"
-    "$work/build/consumer"
+    "$work/build/mine"
     "$work/prefix/bin/postlude" --version
     ;;
   pkg-config)
