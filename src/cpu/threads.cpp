@@ -47,40 +47,35 @@ void on_new_threads(int threads, Guarded& guarded) {
   inside = false;
 }
 
+#if defined(_OPENMP)
+bool is_inside() { return inside || omp_in_parallel(); }
+#else
+bool is_inside() { return inside; }
+#endif
+
 }  // namespace
 
+int available_threads() {
 #if defined(_OPENMP)
-
-int available_threads() { return omp_get_max_threads(); }
+  return omp_get_max_threads();
+#else
+  return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+#endif
+}
 
 void parallel(int threads, void (*body)(void*, int), void* context) {
   Guarded guarded{body, context};
-  if (threads <= 1 || inside || omp_in_parallel()) {
+  if (threads <= 1 || is_inside()) {
     for (int t = 0; t < threads; ++t) guarded(t);
-  } else if (core::forks() > 0) {
-    // GCC's OpenMP would wait for threads that were the parent's.
-    on_new_threads(threads, guarded);
-  } else {
+#if defined(_OPENMP)
+  } else if (core::forks() == 0) {  // in a child GCC's OpenMP would wait for threads that were the parent's
 #pragma omp parallel num_threads(threads)
     for (int t = omp_get_thread_num(); t < threads; t += omp_get_num_threads()) guarded(t);
-  }
-  if (guarded.exception) std::rethrow_exception(guarded.exception);
-}
-
-#else
-
-int available_threads() { return std::max(1, static_cast<int>(std::thread::hardware_concurrency())); }
-
-void parallel(int threads, void (*body)(void*, int), void* context) {
-  Guarded guarded{body, context};
-  if (threads <= 1 || inside) {
-    for (int t = 0; t < threads; ++t) guarded(t);
+#endif
   } else {
     on_new_threads(threads, guarded);
   }
   if (guarded.exception) std::rethrow_exception(guarded.exception);
 }
-
-#endif
 
 }  // namespace postlude::inline v0::cpu

@@ -85,7 +85,7 @@ struct Driver {
 // The opened driver, initialised. Throws no_device (nothing found, or no GPU), driver_too_old, or forked when the
 // process was forked after the first call.
 [[nodiscard]] const Driver& driver();
-[[nodiscard]] bool forked();
+[[nodiscard]] bool forked();  // whether it would be that: a child may give nothing back
 
 // Throws the typed form of a driver's result other than 0: out_of_memory or device_failed. `what` names the call.
 void check(CuResult result, const char* what);

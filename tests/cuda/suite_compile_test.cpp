@@ -17,9 +17,7 @@ TEST_P(SuiteCompiles, ForHopper) {
   const std::string name = GetParam();
   Gemm gemm;
   gemm.a = gemm.b = name == "fp8_rowwise" ? DType::e4m3 : DType::bf16;
-  Target target;
-  target.device = Device::cuda;
-  target.isa = "sm_90a";
+  const Target target = Target::parse("sm_90a");
   const Plan plan =
       postlude::compile(gemm, parse_file(std::string(POSTLUDE_SOURCE_DIR) + "/epilogues/" + name + ".py"), target);
   const std::string schedules = plan.explain(ExplainPart::schedule, 4096, 4096, 4096);
@@ -36,9 +34,7 @@ INSTANTIATE_TEST_SUITE_P(Epilogues, SuiteCompiles,
 
 // A long epilogue's fragments are computed one after another, unless the main loop hides it.
 TEST(LongEpilogue, IsKeptApartBesideAShortMainLoop) {
-  Target target;
-  target.device = Device::cuda;
-  target.isa = "sm_90a";
+  const Target target = Target::parse("sm_90a");
   for (const auto& [name, k, apart] :
        {std::tuple{"bce", 1024, true}, {"bce", 4096, false}, {"bias_gelu", 256, false}}) {
     const Plan plan =
@@ -53,9 +49,7 @@ TEST(LongEpilogue, IsKeptApartBesideAShortMainLoop) {
 // Behind statistics of its rows, a tile waits in registers: nothing crosses in memory, and of rmsnorm what stays is the
 // sum with the residual, which is read once. A long main loop has two launches.
 TEST(Rows, WaitInRegisters) {
-  Target target;
-  target.device = Device::cuda;
-  target.isa = "sm_90a";
+  const Target target = Target::parse("sm_90a");
   const auto count = [](const std::string& text, const std::string& word) {
     int found = 0;
     for (std::size_t at = text.find(word); at != text.npos; at = text.find(word, at + 1)) ++found;
@@ -80,9 +74,7 @@ TEST(Rows, WaitInRegisters) {
 // chunk and concat, of all columns or in groups, move nothing: one kernel, whose tile operands and outputs go by tensor
 // map.
 TEST(Chunk, RunsOnTheProductsFragments) {
-  Target target;
-  target.device = Device::cuda;
-  target.isa = "sm_90a";
+  const Target target = Target::parse("sm_90a");
   for (const auto& [name, loads, stores] : {std::tuple{"swiglu", 0, 1}, {"rope", 2, 2}, {"swiglu_grad", 2, 2}}) {
     const Plan plan =
         postlude::compile(Gemm{.a = DType::bf16, .b = DType::bf16},
@@ -102,9 +94,7 @@ TEST(Chunk, RunsOnTheProductsFragments) {
 // A sum takes products by fused multiply-adds, and the logarithm of a product for those of its factors: where it alone
 // asks for them, and where factors are clamped (eight of them stay in range) and have a rounding of their own.
 TEST(Sums, TakeProductsAndLogarithmsApart) {
-  Target target;
-  target.device = Device::cuda;
-  target.isa = "sm_90a";
+  const Target target = Target::parse("sm_90a");
   const auto counts = [&](const std::string& body) {
     const std::string text = "def f(acc, x: tile[f32], r: row[f32]):\n    " + body + "\n    return y\n";
     const std::string source = postlude::compile(Gemm{.a = DType::bf16, .b = DType::bf16}, parse(text), target)
@@ -137,9 +127,7 @@ TEST(Sums, TakeProductsAndLogarithmsApart) {
 // A tuple's components have types of their own, over rows and over columns.
 TEST(Combiner, OfSeveralTypesCompiles) {
   if (compiler_version().empty()) GTEST_SKIP() << describe_compiler();
-  Target target;
-  target.device = Device::cuda;
-  target.isa = "sm_90a";
+  const Target target = Target::parse("sm_90a");
   const std::string text =
       "def f(acc):\n"
       "    a, b, c = reduce((acc, n_index(), acc > 0.0), combine=lambda a0, a1, a2, b0, b1, b2: (min(a0, b0), a1 + b1, "
@@ -162,10 +150,8 @@ TEST(PortableKernel, IsTakenWhereItIsFaster) {
     Gemm gemm;
     gemm.a = gemm.b = DType::bf16;
     gemm.b_layout = b;
-    Target target;
-    target.device = Device::cuda;
-    target.isa = isa;
-    return postlude::compile(gemm, parse_file(std::string(POSTLUDE_SOURCE_DIR) + "/epilogues/swiglu.py"), target)
+    return postlude::compile(gemm, parse_file(std::string(POSTLUDE_SOURCE_DIR) + "/epilogues/swiglu.py"),
+                             Target::parse(isa))
         .explain(ExplainPart::schedule, m, n, k);
   };
   EXPECT_TRUE(schedules("sm_80", Layout::k_major, 4096, 4096, 4096).starts_with("mma "));
@@ -179,9 +165,7 @@ TEST(PortableKernel, IsTakenWhereItIsFaster) {
 
 // What waits in registers for its row's statistics moves no byte; behind a long K there are two launches, and it does.
 TEST(Explain, CountsWhatCrossesMemory) {
-  Target target;
-  target.device = Device::cuda;
-  target.isa = "sm_90a";
+  const Target target = Target::parse("sm_90a");
   const Plan plan = postlude::compile(Gemm{.a = DType::bf16, .b = DType::bf16},
                                       parse_file(std::string(POSTLUDE_SOURCE_DIR) + "/epilogues/softmax.py"), target);
   const std::string held = plan.explain(ExplainPart::summary, 16384, 4096, 1024);
@@ -195,16 +179,10 @@ TEST(Explain, CountsWhatCrossesMemory) {
 }
 
 TEST(Compile, RefusesArchitecturesThatItDoesNotKnow) {
-  const auto target = [](const char* isa) {
-    Target t;
-    t.device = Device::cuda;
-    t.isa = isa;
-    return t;
-  };
   const Gemm gemm{.a = DType::bf16, .b = DType::bf16};
   const Graph plain = parse("def f(acc):\n    return acc\n");
-  EXPECT_TRUE(supports(gemm, plain, target("sm_80")));
-  const Support old = supports(gemm, plain, target("sm_70"));
+  EXPECT_TRUE(supports(gemm, plain, Target::parse("sm_80")));
+  const Support old = supports(gemm, plain, Target::parse("sm_70"));
   ASSERT_FALSE(old);
   EXPECT_NE(old.reasons[0].find("sm_80 or newer"), std::string::npos) << old.reasons[0];
   if (compiler_version().empty()) GTEST_SKIP() << describe_compiler();
@@ -220,9 +198,7 @@ TEST(Compile, RefusesArchitecturesThatItDoesNotKnow) {
 // Launches overlap until a kernel waits for the one before it. A read by the path of what never changes may be moved
 // ahead of that wait, and was: a row of statistics was that of the run before (fuzz_gpu seed 1795292750).
 TEST(Launches, ReadNothingAheadOfTheirWait) {
-  Target target;
-  target.device = Device::cuda;
-  target.isa = "sm_90a";
+  const Target target = Target::parse("sm_90a");
   const Plan plan = postlude::compile(Gemm{.a = DType::bf16, .b = DType::bf16},
                                       parse("def normalised(acc):\n"
                                             "    d = acc * var(acc)\n"
