@@ -21,7 +21,6 @@ constexpr BlockSize shallow_block = {128, 512};  // K up to 128
 // Zen 4 64 x 768 x 3072 90, where this gives 61, 32 x 1024 x 1024 85 and 57, 64 x 2048 x 2048 77 and 77.
 constexpr BlockSize few_rows_block = {96, 1024};
 constexpr std::int64_t few_rows = 96;
-constexpr std::int64_t large_b = 4 << 20;  // elements
 // Few rows of A, and B contiguous in K: to pack B is a third of the time. 64 x 4096 x 4096 turned: 103 GFLOP/s, where
 // packing B gives 75; 128 x 1024 x 1024: 93 and 86.
 constexpr BlockSize turned_block = {1024, 256};
@@ -48,7 +47,15 @@ constexpr std::int64_t kept_rows_bytes = 4 * rows_bytes;
 // and 512 x 3072 x 384 1.00, plain 1.06.
 constexpr std::int64_t across_bytes = 8 << 20;
 constexpr std::int64_t across_rows = 512, across_rows_of_k = 4;
-constexpr std::int64_t thin_k_block = 4096;
+// Elements of A that a thin product keeps in L1, which gives its k block, and the least one: below, adding up vectors
+// shows. With that and columns of B asked for early, N = K = 4096 with B as N x K takes 0.70 of the time that k blocks
+// of 4096 took at M = 1, 0.55 at M = 4, 0.79 at M = 8 and 0.86 at M = 16 (one thread of Zen 4, in turns).
+constexpr std::int64_t thin_a = 4096, thin_k_least = 512;
+// More columns than this are two column blocks at least, so that two threads have one each. Two threads of Zen 4, 256
+// cubed, in turns with blocks of 256 columns, of which both packed the same and one had 120 rows and the other
+// 136: 1.08 times as fast, packed 1.05; with one thread the same. But of 64 columns 128 cubed is 1.5 % slower, and
+// where A is read twice out of L3 4096 x 256 x 1024 3 %.
+constexpr std::int64_t narrow_columns = 128;
 // A product of at most so many elements and at least so many k blocks, with few tiles for threads to share, is summed
 // in parts of K.
 constexpr std::int64_t split_elements = 64 * 1024;
@@ -76,7 +83,8 @@ bool turns(const ProductShape& shape, const Kernels& kernels) {
 }
 
 BlockSize block_for(const ProductShape& shape, int word_elements) {
-  if (!shape.packed_b && shape.b_n_major && shape.m <= few_rows && shape.k * shape.n > large_b) return few_rows_block;
+  const bool long_rows = shape.b_n_major && shape.n > usual_block.columns;
+  if (!shape.packed_b && long_rows && shape.m <= few_rows && shape.k * shape.n > large_b) return few_rows_block;
   return ceil_div(shape.k, word_elements) <= shallow_block.steps ? shallow_block : usual_block;
 }
 
@@ -160,18 +168,20 @@ Blocking choose_blocking(const ProductShape& shape, Isa isa, bool whole_rows) {
   b.turned = !whole_rows && turns(shape, kernels);
   const BlockSize size = b.turned ? turned_block : block_for(shape, kernels.word_elements);
   b.k_block = even_block(shape.k, size.steps * kernels.word_elements, 16);
-  b.column_block =
-      even_block(columns, round_up(ceil_div(size.columns, shape.pieces.count), kernels.panel), kernels.panel);
-
+  const std::int64_t most_columns = round_up(ceil_div(size.columns, shape.pieces.count), kernels.panel);
   const std::int64_t k_blocks = std::max<std::int64_t>(ceil_div(shape.k, b.k_block), 1);
+  // What packs B knows neither M nor the order.
+  const bool narrow =
+      columns > narrow_columns && columns <= most_columns && (shape.packed_b ? k_blocks == 1 : shape.m < across_rows);
+  b.column_block = even_block(columns, narrow ? ceil_div(columns, 2) : most_columns, kernels.panel);
   const std::int64_t tiles = row_groups(shape.m) * ceil_div(shape.n, b.column_block);
   const bool split = tiles <= 8 && k_blocks >= split_k_blocks && shape.m * shape.n <= split_elements;
   b.order = whole_rows || split ? Order::collected : Order::blocks;
   b.thin = is_thin(shape) && kernels.thin_k_major != nullptr;
   if (b.thin) {
-    b.k_block = std::min(thin_k_block, b.k_block * k_blocks);
-    // A strip of accumulators stays in L1; strips are few enough for B to be read in long pieces, and enough for 8
-    // threads.
+    const std::int64_t depth = thin_a / std::max<std::int64_t>(shape.m, 1);
+    b.k_block = even_block(shape.k, std::max(depth, thin_k_least), 16);
+    // Strips enough for 8 threads.
     const std::int64_t wanted = 512 / shape.pieces.count;
     b.column_block = round_up(std::clamp<std::int64_t>(columns, 1, std::max<std::int64_t>(wanted, 64)), 16);
   }
@@ -195,8 +205,9 @@ Blocking choose_blocking(const ProductShape& shape, Isa isa, bool whole_rows) {
     b.row_block = round_up(ceil_div(all, ceil_div(all, b.row_block)), row_group);
     b.shared_bytes = static_cast<std::size_t>(b.splits * b.row_block * b.acc_row * 4);
   } else {
-    b.piece_stride = round_up(std::min(b.column_block, std::max<std::int64_t>(columns, 1)), 16);
-    b.acc_row = b.piece_stride * shape.pieces.count + (b.thin ? 0 : 16);
+    const std::int64_t strip = b.column_block * (b.thin ? thin_strips(shape) : 1);
+    b.piece_stride = round_up(std::min(strip, std::max<std::int64_t>(columns, 1)), 16);
+    b.acc_row = b.piece_stride * shape.pieces.count + 16;
     const std::int64_t all = row_groups(shape.m) * row_group;
     b.row_block = std::clamp<std::int64_t>(kept_bytes / (4 * b.acc_row) / row_group * row_group, row_group,
                                            std::max<std::int64_t>(all, row_group));

@@ -20,6 +20,13 @@ struct ThreadScratch {  // offsets in bytes
 // B is read once as it lies, where the kernels can.
 [[nodiscard]] inline bool is_thin(const ProductShape& shape) { return shape.m <= max_thin_rows && !shape.packed_b; }
 
+// B of more elements comes out of memory.
+inline constexpr std::int64_t large_b = 4 << 20;
+
+// Thin: how many strips of columns a thread computes together, if it has so many. Rows of B are read in long pieces;
+// columns, of which each k block reads the same pages again, by few.
+[[nodiscard]] inline std::int64_t thin_strips(const ProductShape& shape) { return shape.b_n_major ? 8 : 1; }
+
 // A turned product's accumulators have A's rows as columns: the distance of its rows, and the words of A's panels.
 [[nodiscard]] inline std::int64_t turned_row(std::int64_t m) { return round_up(m, 16) + 16; }
 [[nodiscard]] inline std::int64_t turned_a_words(const Blocking& blocking, std::int64_t m) {

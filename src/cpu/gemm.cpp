@@ -194,14 +194,15 @@ struct Runner {
     }
   }
 
-  // The same for all rows, few, without packing.
-  void thin_region(int thread, std::int64_t column_block, std::int64_t k0, std::int64_t k1, float* acc) const {
+  // The same for all rows, few, of column blocks [first, end), without packing.
+  void thin_region(int thread, std::int64_t first, std::int64_t end, std::int64_t k0, std::int64_t k1,
+                   float* acc) const {
     const Matrix& a = product.a;
     const Matrix& b = product.b;
     const std::int64_t size = size_of(b.dtype);
     const int rows = static_cast<int>(product.m);
-    const std::int64_t columns = layout.columns(column_block);
-    const std::int64_t x0 = column_block * layout.column_block;
+    const std::int64_t x0 = first * layout.column_block;
+    const std::int64_t columns = std::min(end * layout.column_block, layout.piece_columns) - x0;
     const Pieces& pieces = layout.pieces;
     const std::int64_t part = (pieces.group > 0 ? pieces.group : layout.n) / pieces.count;
 
@@ -213,7 +214,9 @@ struct Runner {
       run.k = layout.depth(k);
       run.c_row = acc_row;
       run.accumulate = k > k0;
-      if (a.dtype == DType::f32 && a.column_stride == 1) {
+      run.far = product.n * product.k > large_b;
+      // Eight rows a multiple of 4 KB apart share one of L1's sets.
+      if (a.dtype == DType::f32 && a.column_stride == 1 && (rows < 8 || a.row_stride % 1024 != 0)) {
         run.a = static_cast<const float*>(a.data) + at;
         run.a_row = a.row_stride;
       } else {
@@ -302,13 +305,35 @@ struct Runner {
     }
   }
 
-  // Calls body(column block, first row group, end, more) for the `thread`-th part of (column block, row group) pairs,
-  // column blocks first; `more` says that this thread goes on with the next column block.
+  // What threads share: `splits` times all column blocks, `across` of them together, in groups of `height` rows.
+  struct Shared {
+    std::int64_t rows = 0, height = row_group;
+    std::int64_t across = 1, splits = 1;
+  };
+
+  Shared whole_rows(std::int64_t rows) const { return {.rows = rows, .across = layout.column_blocks()}; }
+
+  // How many (part, row group) pairs, parts first, come before the `thread`-th thread's: an even share of rows x
+  // columns, to the nearest group. The last column block may be narrow, and the last group low.
+  std::int64_t pairs_before(int thread, const Shared& s) const {
+    const std::int64_t part_columns = std::min(s.across * layout.column_block, layout.piece_columns);
+    const std::int64_t parts = ceil_div(layout.piece_columns, part_columns);
+    const std::int64_t split = s.rows * layout.piece_columns;
+    const std::int64_t at = split * s.splits * thread / options.threads;
+    const std::int64_t part = at % split / (s.rows * part_columns);
+    const std::int64_t columns = std::min(part_columns, layout.piece_columns - part * part_columns);
+    const std::int64_t group = columns * s.height;
+    return (at / split * parts + part) * ceil_div(s.rows, s.height) +
+           (at % split - part * s.rows * part_columns + group / 2) / group;
+  }
+
+  // Calls body(part, first row group, end, more) for the `thread`-th thread's share; `more` says that this thread goes
+  // on with the next part.
   template <class Body>
-  void for_own_rows(int thread, std::int64_t groups, std::int64_t parts, Body body) const {
-    const std::int64_t all = groups * parts;
-    const std::int64_t end = all * (thread + 1) / options.threads;
-    for (std::int64_t i = all * thread / options.threads; i < end;) {
+  void for_own_rows(int thread, const Shared& shared, Body body) const {
+    const std::int64_t groups = ceil_div(shared.rows, shared.height);
+    const std::int64_t end = pairs_before(thread + 1, shared);
+    for (std::int64_t i = pairs_before(thread, shared); i < end;) {
       const std::int64_t group = i % groups;
       const std::int64_t last = std::min(groups, group + (end - i));
       const std::int64_t part = i / groups;
@@ -317,19 +342,31 @@ struct Runner {
     }
   }
 
+  // Few rows: calls body(split, first column block, end) for the `thread`-th thread's share, `together` at most.
+  template <class Body>
+  void for_own_columns(int thread, std::int64_t together, Body body) const {
+    const std::int64_t columns = layout.piece_columns;  // in the rows' place
+    for_own_rows(thread, {columns, layout.column_block, layout.column_blocks(), blocking.splits},
+                 [&](std::int64_t split, std::int64_t first, std::int64_t end, bool) {
+                   for (std::int64_t c = first; c < end; c += together) body(split, c, std::min(end, c + together));
+                 });
+  }
+
   void run_blocks(int thread) const {
     const std::int64_t k_blocks = layout.k_blocks();
     std::uint32_t* const acc = own<std::uint32_t>(thread, scratch.acc);
     if (blocking.thin) {
-      for_own_rows(thread, 1, layout.column_blocks(), [&](std::int64_t column_block, std::int64_t, std::int64_t, bool) {
-        thin_region(thread, column_block, 0, k_blocks, reinterpret_cast<float*>(acc));
-        hand_on({thread, 0, product.m, column_block * layout.column_block, layout.columns(column_block), acc, acc_row,
-                 blocking.piece_stride});
+      for_own_columns(thread, thin_strips(shape_of(product)), [&](std::int64_t, std::int64_t first, std::int64_t end) {
+        thin_region(thread, first, end, 0, k_blocks, reinterpret_cast<float*>(acc));
+        for (std::int64_t c = first; c < end; ++c) {
+          hand_on({thread, 0, product.m, c * layout.column_block, layout.columns(c),
+                   acc + (c - first) * layout.column_block, acc_row, blocking.piece_stride});
+        }
       });
       return;
     }
     if (blocking.turned) {
-      for_own_rows(thread, 1, layout.column_blocks(), [&](std::int64_t column_block, std::int64_t, std::int64_t, bool) {
+      for_own_columns(thread, 1, [&](std::int64_t, std::int64_t column_block, std::int64_t) {
         turned_region(thread, column_block, acc);
         for (std::int64_t row = 0; row < product.m; row += row_group) {
           hand_on({thread, row, std::min<std::int64_t>(row_group, product.m - row), column_block * layout.column_block,
@@ -342,7 +379,8 @@ struct Runner {
     if (blocking.across > 1) {
       const std::int64_t blocks = layout.column_blocks(), across = blocking.across;
       for_own_rows(
-          thread, groups, ceil_div(blocks, across), [&](std::int64_t part, std::int64_t first, std::int64_t end, bool) {
+          thread, {.rows = product.m, .across = across},
+          [&](std::int64_t part, std::int64_t first, std::int64_t end, bool) {
             for (std::int64_t row = first * row_group; row < end * row_group; row += row_group) {
               for (std::int64_t c = part * across; c < std::min((part + 1) * across, blocks); ++c) {
                 region(thread, c, 0, k_blocks, row, std::min(row + row_group, product.m), {acc, true, true, false});
@@ -353,14 +391,12 @@ struct Runner {
     }
     const bool several = k_blocks > 1;
     const std::int64_t together = several ? blocking.row_block / row_group : groups;
-    for_own_rows(thread, groups, layout.column_blocks(),
-                 [&](std::int64_t column_block, std::int64_t first, std::int64_t end, bool more) {
-                   for (std::int64_t group = first; group < end; group += together) {
-                     region(thread, column_block, 0, k_blocks, group * row_group,
-                            std::min(std::min(end, group + together) * row_group, product.m),
-                            {acc, !several, true, more});
-                   }
-                 });
+    for_own_rows(thread, {product.m}, [&](std::int64_t column_block, std::int64_t first, std::int64_t end, bool more) {
+      for (std::int64_t group = first; group < end; group += together) {
+        region(thread, column_block, 0, k_blocks, group * row_group,
+               std::min(std::min(end, group + together) * row_group, product.m), {acc, !several, true, more});
+      }
+    });
   }
 
   std::uint32_t* kept(std::int64_t row) const { return static_cast<std::uint32_t*>(options.kept) + row * acc_row; }
@@ -372,7 +408,7 @@ struct Runner {
   void run_rows(int thread) const {
     const std::int64_t column_blocks = layout.column_blocks();
     const std::int64_t together = blocking.row_block / row_group;
-    for_own_rows(thread, row_groups(product.m), 1, [&](std::int64_t, std::int64_t first, std::int64_t end, bool) {
+    for_own_rows(thread, whole_rows(product.m), [&](std::int64_t, std::int64_t first, std::int64_t end, bool) {
       for (std::int64_t group = first; group < end; group += together) {
         const std::int64_t row0 = group * row_group;
         const std::int64_t row1 = std::min(std::min(end, group + together) * row_group, product.m);
@@ -397,30 +433,31 @@ struct Runner {
   // Rows [row0, row1) <= row_block of them.
   void collect(int thread, std::int64_t row0, std::int64_t row1) const {
     std::uint32_t* const shared = collected(row0);
-    const std::int64_t groups = blocking.thin ? 1 : row_groups(row1 - row0);
     const std::int64_t column_blocks = layout.column_blocks();
-    const std::int64_t k_blocks = layout.k_blocks();
-    for_own_rows(thread, groups, column_blocks * blocking.splits,
+    const auto first_k = [&](std::int64_t split) { return layout.k_blocks() * split / blocking.splits; };
+    if (blocking.thin) {
+      for_own_columns(
+          thread, thin_strips(shape_of(product)), [&](std::int64_t split, std::int64_t first, std::int64_t end) {
+            std::uint32_t* const acc = shared + split * blocking.row_block * acc_row + first * layout.column_block;
+            thin_region(thread, first, end, first_k(split), first_k(split + 1), reinterpret_cast<float*>(acc));
+          });
+      return;
+    }
+    for_own_rows(thread, {.rows = row1 - row0, .splits = blocking.splits},
                  [&](std::int64_t part, std::int64_t first, std::int64_t end, bool more) {
                    const std::int64_t column_block = part % column_blocks;
                    const std::int64_t split = part / column_blocks;
-                   const std::int64_t k0 = k_blocks * split / blocking.splits;
-                   const std::int64_t k1 = k_blocks * (split + 1) / blocking.splits;
                    std::uint32_t* const acc = shared + (split * blocking.row_block + first * row_group) * acc_row +
                                               column_block * layout.column_block;
-                   if (blocking.thin) {
-                     thin_region(thread, column_block, k0, k1, reinterpret_cast<float*>(acc));
-                   } else {
-                     region(thread, column_block, k0, k1, row0 + first * row_group,
-                            std::min(row0 + end * row_group, row1),
-                            {acc, false, false, more && column_block + 1 < column_blocks});
-                   }
+                   region(thread, column_block, first_k(split), first_k(split + 1), row0 + first * row_group,
+                          std::min(row0 + end * row_group, row1),
+                          {acc, false, false, more && column_block + 1 < column_blocks});
                  });
   }
 
   void hand_on_collected(int thread, std::int64_t row0, std::int64_t row1) const {
     std::uint32_t* const shared = collected(row0);
-    for_own_rows(thread, row_groups(row1 - row0), 1, [&](std::int64_t, std::int64_t first, std::int64_t end, bool) {
+    for_own_rows(thread, whole_rows(row1 - row0), [&](std::int64_t, std::int64_t first, std::int64_t end, bool) {
       for (std::int64_t group = first; group < end; ++group) {
         const std::int64_t row = row0 + group * row_group;
         const std::int64_t rows = std::min<std::int64_t>(row_group, row1 - row);

@@ -106,6 +106,7 @@ struct ThinRun {
   float* c = nullptr;
   std::int64_t c_row = 0;
   bool accumulate = false;
+  bool far = false;  // columns of B come out of memory: the next ones are asked for, into L2
 };
 
 struct Kernels {

@@ -14,6 +14,7 @@
 #include <new>
 #include <random>
 #include <string>
+#include <tuple>
 #include <vector>
 
 namespace postlude::inline v0::cpu {
@@ -599,6 +600,55 @@ TEST_P(GemmTest, EveryCodeOfASmallFloatIsConverted) {
       }
     }
   }
+}
+
+// Few rows: several strips together, B out of memory, and rows of A that lie whole pages apart.
+TEST_P(GemmTest, WideThinProducts) {
+  for (const Strides b : {Strides::rows, Strides::columns, Strides::both_odd}) {
+    check(2, 4700, 900, DType::f32, DType::f32, Strides::dense, b, Data::any);
+    check(9, 1601, 1024, DType::f32, DType::bf16, Strides::dense, b, Data::small_integers);
+    check(3, 5400, 40, DType::f32, DType::f32, Strides::rows, b, Data::small_integers, {2, 0});
+  }
+}
+
+// Threads have the same number of elements, to a block: the last column block may be narrow and the last row group low.
+TEST_P(GemmTest, ThreadsShareElementsEvenly) {
+  std::mt19937 random(11);
+  for (const auto& [m, n, k] :
+       {std::tuple<Int, Int, Int>{517, 1031, 150}, {256, 256, 160}, {60, 270, 140}, {8, 5001, 20}}) {
+    const Operand a(m, k, DType::f32, Strides::rows, Data::any, random);
+    const Operand b(k, n, DType::f32, Strides::columns, Data::any, random);
+    const Product product{m, n, k, a.matrix, b.matrix, nullptr, {}};
+    const Blocking blocking = choose_blocking(shape_of(product), isa());
+    for (const int threads : {2, 3, 5}) {
+      std::vector<std::atomic<Int>> elements(static_cast<std::size_t>(threads));
+      Scratch scratch(blocking, threads);
+      scratch.options.consumer = {[](void* context, const FinishedBlock& block) {
+                                    auto* counts = static_cast<std::atomic<Int>*>(context);
+                                    counts[block.thread] += block.rows * block.columns;
+                                  },
+                                  elements.data()};
+      run(product, blocking, scratch.options);
+      const Int height = blocking.thin || blocking.turned ? m : row_group;
+      const Int block = height * blocking.column_block;
+      for (const std::atomic<Int>& count : elements) {
+        EXPECT_LE(std::abs(count - m * n / threads), block) << m << " x " << n << ", " << threads << " threads";
+      }
+    }
+  }
+}
+
+// Two threads have half of B each.
+TEST_P(GemmTest, NarrowProductsHaveTwoColumnBlocks) {
+  for (const bool packed : {false, true}) {
+    for (const ProductShape& shape : {ProductShape{.m = 256, .n = 256, .k = 256}, {.m = 300, .n = 512, .k = 400}}) {
+      ProductShape with = shape;
+      with.packed_b = packed;
+      with.pieces.count = shape.n == 512 ? 2 : 1;
+      EXPECT_EQ(choose_blocking(with, isa()).column_block, 128);
+    }
+  }
+  EXPECT_EQ(choose_blocking({.m = 4096, .n = 256, .k = 1024}, isa()).column_block, 256);
 }
 
 // Several column blocks a row group, B packed once; the last ones are fewer, and narrower.
