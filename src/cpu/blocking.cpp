@@ -53,8 +53,8 @@ constexpr std::int64_t across_rows = 512, across_rows_of_k = 4;
 constexpr std::int64_t thin_a = 4096, thin_k_least = 512;
 // More columns than this are two column blocks at least, so that two threads have one each. Two threads of Zen 4, 256
 // cubed, in turns with blocks of 256 columns, of which both packed the same and one had 120 rows and the other
-// 136: 1.08 times as fast, packed 1.05; with one thread the same. But of 64 columns 128 cubed is 1.5 % slower, and
-// where A is read twice out of L3 4096 x 256 x 1024 3 %.
+// 136: 1.08 times as fast, packed 1.05, or, in other stretches, 1.00 and 0.99; with one thread the same. But of 64
+// columns 128 cubed is 1.5 % slower, and where A is read twice out of L3 4096 x 256 x 1024 3 %.
 constexpr std::int64_t narrow_columns = 128;
 // A product of at most so many elements and at least so many k blocks, with few tiles for threads to share, is summed
 // in parts of K.
