@@ -198,8 +198,8 @@ class PhaseExecutor {
   [[nodiscard]] bool holds(const Source& guard, const PhaseFrame& frame) const;
   [[nodiscard]] char* address(const Place& place, const PhaseFrame& frame, int index, std::int64_t i,
                               std::int64_t n) const;
-  [[nodiscard]] StripArg argument(const Source& source, Level level, const PhaseFrame& frame, const Block& block,
-                                  const Tile& tile) const;
+  void argument(StripArg& to, const Source& source, Level level, const PhaseFrame& frame, const Block& block,
+                const Tile& tile) const;
   void load(const Step& step, Level level, PhaseFrame& frame, const Block& block, const Tile& tile) const;
   void store(const Step& step, Level level, PhaseFrame& frame, const Block& block, const Tile& tile) const;
   void coordinates(const Step& step, Level level, PhaseFrame& frame, const Block& block, const Tile& tile) const;
