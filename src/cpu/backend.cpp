@@ -324,7 +324,7 @@ class Bound_ final : public BoundCall {
         run.partial_bytes += round_up(reduction.workspace_bytes(), line);
       }
     }
-    ask_ahead(pass, setting, run.phases);
+    ask_ahead(run.pass, setting, run.phases);
   }
 
   // Each thread's frames, local values and scratch of the product; then what all share. Passes follow one another, so
@@ -369,14 +369,12 @@ class Bound_ final : public BoundCall {
     }
   }
 
-  // One block through all phases of the pass.
-  void run_block(PassRun& run, int thread, Block block) {
+  // A block, whose number is in `partial`, through phases [first, end) of the pass.
+  void run_phases(PassRun& run, int thread, Block block, std::size_t first, std::size_t end) {
     const Pass& pass = run.pass;
-    const std::int64_t row_block = block.row0 / pass.block_rows, column_block = block.column0 / pass.block_columns;
-    block.partial = (block.batch * pass.row_blocks() + row_block) * pass.column_blocks() + column_block;
     const std::size_t phases = run.phases.size();
     block.locals = run.locals.data() + static_cast<std::size_t>(thread) * pass.locals.size();
-    for (std::size_t p = 0; p < phases; ++p) {
+    for (std::size_t p = first; p < end; ++p) {
       // Not the columns of the product, of which the phase may read pieces.
       if (phases > 1 || pass.whole_rows) {
         block.column0 = 0;
@@ -391,16 +389,24 @@ class Bound_ final : public BoundCall {
     const std::int64_t rows = pass.row_blocks(), columns = pass.column_blocks();
     const std::int64_t blocks = pass.batches * rows * columns;
     const int workers = static_cast<int>(std::min<std::int64_t>(threads(), blocks));
+    const std::size_t phases = run.phases.size(), late = pass.in_turns ? phases - 1 : phases;
     parallel(workers, [&](int thread) {
-      for (std::int64_t i = blocks * thread / workers; i < blocks * (thread + 1) / workers; ++i) {
+      Block before;
+      const std::int64_t begin = blocks * thread / workers, end = blocks * (thread + 1) / workers;
+      for (std::int64_t i = begin; i < end; ++i) {
         Block block;
         block.batch = i / (rows * columns);
         block.row0 = i / columns % rows * pass.block_rows;
         block.rows = std::min(pass.block_rows, pass.rows - block.row0);
         block.column0 = i % columns * pass.block_columns;
         block.columns = std::min(pass.block_columns, pass.columns - block.column0);
-        run_block(run, thread, block);
+        block.partial = i;
+        run_phases(run, thread, block, 0, 1);
+        if (i > begin) run_phases(run, thread, before, late, phases);
+        run_phases(run, thread, block, 1, late);
+        before = block;
       }
+      run_phases(run, thread, before, late, phases);
       // What went past the caches is in no order with other stores, which will say that it is done.
       std::atomic_thread_fence(std::memory_order_seq_cst);
     });
@@ -423,7 +429,12 @@ class Bound_ final : public BoundCall {
     block.acc = static_cast<char*>(finished.acc);
     block.acc_row = finished.acc_row;
     block.piece_stride = finished.piece_stride;
-    consuming.self->run_block(*consuming.run, consuming.thread >= 0 ? consuming.thread : finished.thread, block);
+    PassRun& run = *consuming.run;
+    const Pass& pass = run.pass;
+    block.partial = (block.batch * pass.row_blocks() + block.row0 / pass.block_rows) * pass.column_blocks() +
+                    block.column0 / pass.block_columns;
+    consuming.self->run_phases(run, consuming.thread >= 0 ? consuming.thread : finished.thread, block, 0,
+                               run.phases.size());
   }
 
   void run_batch(PassRun& run, std::int64_t batch, int thread, int workers) {

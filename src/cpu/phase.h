@@ -230,7 +230,7 @@ class PhaseExecutor {
 
 // Where rows of a stream pass through cache in step (behind a product: see ask_for_tiles): all that the last phase of
 // the pass stores is asked for before it runs, and what the first needs of the next rows whenever there is time.
-// `setting`: that of the pass's executors.
-void ask_ahead(const Pass& pass, const PhaseSetting& setting, std::span<PhaseExecutor> executors);
+// Decides whether the pass runs in turns. `setting`: that of the pass's executors.
+void ask_ahead(Pass& pass, const PhaseSetting& setting, std::span<PhaseExecutor> executors);
 
 }  // namespace postlude::inline v0::cpu
