@@ -267,28 +267,8 @@ static inline float fp8_value(int x, int fraction, int bias) {
           : ldexpf(float((exponent ? 1 << fraction : 0) + significand), (exponent ? exponent : 1) - bias - fraction);
   return x & 128 ? -size : size;
 }
-// The nearest code, an even one of two; saturating.
-static inline unsigned char to_fp8(float x, int fraction, int bias, int largest) {
-  const int sign = __float_as_uint(x) >> 31 ? 128 : 0;
-  if (x != x) return 127;
-  int low = 0, high = largest;  // magnitudes grow with their codes
-  while (high - low > 1) (fp8_value((low + high) / 2, fraction, bias) <= fabsf(x) ? low : high) = (low + high) / 2;
-  const double below = double(fabsf(x)) - fp8_value(low, fraction, bias),
-               above = double(fp8_value(high, fraction, bias)) - fabsf(x);
-  return (unsigned char)(sign | (above < below || (above == below && high % 2 == 0) ? high : low));
-}
-static inline unsigned char f32_to_e4m3(float x) { return to_fp8(x, 3, 7, 126); }
-static inline unsigned char f32_to_e5m2(float x) { return to_fp8(x, 2, 15, 123); }
-static inline float e4m3_to_f32(unsigned char x) { return fp8_value(x, 3, 7); }
-static inline float e5m2_to_f32(unsigned char x) { return fp8_value(x, 2, 15); }
 static inline unsigned f32x2_to_bf16(float a, float b) { return f32_to_bf16(a) | unsigned(f32_to_bf16(b)) << 16; }
 static inline unsigned f32x2_to_f16(float a, float b) { return f32_to_f16(a) | unsigned(f32_to_f16(b)) << 16; }
-static inline unsigned short f32x2_to_e4m3(float a, float b) {
-  return (unsigned short)(f32_to_e4m3(a) | f32_to_e4m3(b) << 8);
-}
-static inline unsigned short f32x2_to_e5m2(float a, float b) {
-  return (unsigned short)(f32_to_e5m2(a) | f32_to_e5m2(b) << 8);
-}
 // NaN wins; -0 is below +0.
 static inline float op_where(bool c, float a, float b) { return c ? a : b; }
 static inline float op_min(float a, float b) {
@@ -368,8 +348,8 @@ using Decode = double (*)(unsigned);
 static inline Decode decoder(const char* type) {
   if (!strcmp(type, "bf16")) return [](unsigned x) -> double { return bf16_to_f32((unsigned short)x); };
   if (!strcmp(type, "f16")) return [](unsigned x) -> double { return f16_to_f32((unsigned short)x); };
-  if (!strcmp(type, "e4m3")) return [](unsigned x) -> double { return e4m3_to_f32((unsigned char)x); };
-  if (!strcmp(type, "e5m2")) return [](unsigned x) -> double { return e5m2_to_f32((unsigned char)x); };
+  if (!strcmp(type, "e4m3")) return [](unsigned x) -> double { return fp8_value((unsigned char)x, 3, 7); };
+  if (!strcmp(type, "e5m2")) return [](unsigned x) -> double { return fp8_value((unsigned char)x, 2, 15); };
   if (!strcmp(type, "s8")) return [](unsigned x) -> double { return (signed char)x; };
   return [](unsigned x) -> double { return (unsigned char)x; };
 }
