@@ -87,6 +87,19 @@ def rmsnorm(t):
     return F.rms_norm(t.a @ t.b.t() + t.tile, (t.b.shape[0],), t.bias, 1e-6)
 
 
+def qk_norm_rope(t):
+    heads = (t.a @ t.b.t()).unflatten(1, (-1, 128))
+    a, b = (F.rms_norm(heads, (128,), None, 1e-6) * t.bias.unflatten(0, (-1, 128))).chunk(2, -1)
+    cos, sin = (half.unflatten(1, (-1, 64)) for half in t.tile.chunk(2, -1))
+    return torch.cat((a * cos - b * sin, b * cos + a * sin), -1).flatten(1)
+
+
+def fp8_groups(t):
+    groups = F.gelu(F.linear(t.a, t.b, t.bias), approximate="tanh").float().unflatten(1, (-1, 128))
+    scale = groups.abs().amax(2).clamp(min=1e-4) / 448
+    return (groups / scale[..., None]).to(torch.float8_e4m3fn).flatten(1), scale
+
+
 def softmax(t):
     return torch.softmax(t.a @ t.b.t(), -1)
 
@@ -101,7 +114,7 @@ def xent(t):
 
 
 COMPILED = {f.__name__: f for f in (plain, bias_relu, bias_gelu, axpby, bias_gelu_res_aux, dgelu_dbias, swiglu, bce, rowmax,
-                                    rmsnorm, softmax, argmax, xent)}
+                                    rmsnorm, softmax, argmax, xent, qk_norm_rope, fp8_groups)}
 # What torch calls directly, beside the functions above.
 DIRECT = {
     "bias_relu": {"cublaslt": lambda t: torch._addmm_activation(t.bias, t.a, t.b.t(), use_gelu=False)},

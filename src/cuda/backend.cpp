@@ -154,16 +154,24 @@ std::string source_of(MainLoop loop, const Shape& shape, std::int64_t columns, c
   return gemm_source(loop, schedule, epilogue);
 }
 
+// Why there is no schedule for these needs.
+std::string nothing_fits(EpilogueNeeds needs, bool mma) {
+  const int group = std::exchange(needs.group, 0);
+  return group && !candidates(needs, mma).empty()
+             ? "no tile holds groups of " + std::to_string(group) + " columns"
+             : "no tile fits in shared memory with the operands and outputs of this epilogue";
+}
+
 // Behind a long main loop the larger tiles that two launches allow are as fast (8192^3, softmax: 1.00 of cuBLAS).
 bool holds_well(std::int64_t k) { return k <= 6144; }
 
 }  // namespace
 
-CudaExecutable::Choice CudaExecutable::choose(const Site& site, bool may_hold) const {
+CudaExecutable::Choice CudaExecutable::choose(const Site& site, Hold hold) const {
   const bool promoted = !site.mma && promotes(site.loop.a) != 0;
   Choice choice;
   FusedEpilogue& e = choice.epilogue;
-  e = emit_fragment(site.program, site.phase, site.places, may_hold && !site.mma);
+  e = emit_fragment(site.program, site.phase, site.places, site.mma ? std::min(hold, Hold::groups) : hold);
   e.needs.element_bytes = static_cast<int>(size_of(site.loop.a));
   e.needs.b_mn_major = site.loop.b_mn_major;
   e.needs.promoted = promoted;
@@ -173,7 +181,7 @@ CudaExecutable::Choice CudaExecutable::choose(const Site& site, bool may_hold) c
   if (e.needs.holds) {
     const std::int64_t tiles_n = asked_for(site) ? ceil_div(site.columns, requested_->bn / e.needs.parts) : 0;
     const bool room = !asked_for(site) || blocks(*requested_, e.needs, tiles_n, tiles_n, multiprocessors_) > 0;
-    if (!holds_well(site.shape.k) || choice.order.empty() || !why.empty() || !room) return choose(site, false);
+    if (!holds_well(site.shape.k) || choice.order.empty() || !why.empty() || !room) return choose(site, Hold::nothing);
   }
   if (!asked_for(site)) return choice;
   if (!why.empty()) {
@@ -199,8 +207,8 @@ std::shared_ptr<const CudaExecutable::Product> CudaExecutable::product(const Sit
       return found->second;
     }
   }
-  for (bool may_hold = true;; may_hold = false) {
-    const Choice choice = choose(site, may_hold);
+  for (Hold hold = Hold::rows;; hold = Hold::nothing) {
+    const Choice choice = choose(site, hold);
     for (const Schedule& schedule : choice.order) {
       const std::string source = source_of(site.loop, site.shape, site.columns, choice.epilogue, schedule);
       std::shared_ptr<Loaded> module;
@@ -224,9 +232,8 @@ std::shared_ptr<const CudaExecutable::Product> CudaExecutable::product(const Sit
       rejections_[source] = reason;
       rejected.push_back(to_string(schedule) + ": " + reason);
     }
-    if (choice.order.empty())
-      rejected.push_back("no tile fits in shared memory with the operands and outputs of this epilogue");
-    if (!choice.epilogue.needs.holds) return nullptr;
+    if (choice.order.empty()) rejected.push_back(nothing_fits(choice.epilogue.needs, site.mma));
+    if (choice.epilogue.held < 0) return nullptr;
   }
 }
 
@@ -287,6 +294,10 @@ CudaExecutable::Assumed CudaExecutable::assumed(const Shape& shape) const {
                            aligned_places(*program_, columns),
                            shape,
                            columns});
+  if (const Choice choice = choose(*result.site, Hold::nothing); choice.order.empty()) {
+    result.why = nothing_fits(choice.epilogue.needs, mma);
+    result.site.reset();
+  }
   return result;
 }
 
@@ -294,7 +305,7 @@ std::vector<bool> CudaExecutable::stays(const Shape& shape) const {
   std::vector<bool> stays(program_->buffers.size());
   const Assumed made = assumed(shape);
   if (!made.site) return stays;
-  const FusedEpilogue epilogue = choose(*made.site, true).epilogue;
+  const FusedEpilogue epilogue = choose(*made.site, Hold::rows).epilogue;
   for (std::size_t i = 0; epilogue.held >= 0 && i < stays.size(); ++i) {
     stays[i] = program_->buffers[i].kind == BufferKind::crossing &&
                program_->phases[epilogue.phase].stores_to(static_cast<lower::BufferId>(i));
@@ -310,11 +321,11 @@ std::string CudaExecutable::explain(ExplainPart part, const Shape& shape) const 
   if (made.site) {
     const Site& site = *made.site;
     if (part == ExplainPart::schedule && !made.portable.empty()) text += made.portable + ":\n";
-    Choice choice = choose(site, true);
+    Choice choice = choose(site, Hold::rows);
     if (part == ExplainPart::schedule) {
       const bool can_compile = !compiler_version().empty();
-      for (bool chosen = false; !chosen; choice = choose(site, false)) {
-        if (choice.epilogue.needs.holds) text += "held for its rows' statistics:\n";
+      for (bool chosen = false; !chosen; choice = choose(site, Hold::nothing)) {
+        if (choice.epilogue.held >= 0) text += std::string(choice.epilogue.held_for()) + ":\n";
         for (const Schedule& s : choice.order) {
           std::string verdict = chosen ? "next" : "chosen";
           if (!chosen && can_compile) {
@@ -326,7 +337,7 @@ std::string CudaExecutable::explain(ExplainPart part, const Shape& shape) const 
           text += to_string(s) + "  " + std::to_string(shared_bytes(s, choice.epilogue.needs)) + " bytes shared  " +
                   verdict + "\n";
         }
-        if (!choice.epilogue.needs.holds) break;
+        if (choice.epilogue.held < 0) break;
       }
     }
     const FusedEpilogue& epilogue = choice.epilogue;
@@ -334,10 +345,13 @@ std::string CudaExecutable::explain(ExplainPart part, const Shape& shape) const 
       text += source_of(site.loop, shape, site.columns, epilogue, choice.order.front());
     if (part == ExplainPart::loops) {
       for (const int p : epilogue.finished)
-        text += "phase " + std::to_string(p) + ": where the partial reductions are folded\n";
+        text += "phase " + std::to_string(p) +
+                (across_of(program_->phases[p]) == Across::groups ? ": where the groups' statistics are known\n"
+                                                                  : ": where the partial reductions are folded\n");
       if (epilogue.held >= 0)
         text += "phase " + std::to_string(epilogue.held) +
-                ": on the same fragments, once their rows' statistics are known\n";
+                (epilogue.needs.holds ? ": on the same fragments, once their rows' statistics are known\n"
+                                      : ": on the same fragments, once their groups' statistics are known\n");
       text = "phase " + std::to_string(product_phase_) + ": on the product's fragments\n" + text;
     }
     generic.clear();

@@ -336,11 +336,15 @@ void Binder::plan_product() {
   if (tiles_m * tiles_n * shape_.batch > std::numeric_limits<std::int32_t>::max() / 2) {
     throw Error(ErrorCode::size_overflow, "the product has too many tiles");
   }
-  if (!e.partials.empty()) counters_ = take_cleared(e.needs.holds ? 4 * x_.multiprocessors_ : 8);
+  if (e.across_tiles()) counters_ = take_cleared(e.needs.holds ? 4 * x_.multiprocessors_ : 8);
   for (const auto& partial : e.partials) {
     const std::int64_t states = partial.across == Across::rows      ? tiles_n * shape_.m
                                 : partial.across == Across::columns ? slots * columns_
                                                                     : slots * tiles_n;
+    if (partial.word < 0) {
+      partials_.push_back(0);
+      continue;
+    }
     // Tiles that are held tell their states, and what is folded of a row, beside tags of the same size
     // (device/reduce.cu).
     partials_.push_back(e.needs.holds ? take_cleared(shape_.batch * (states + shape_.m) * 2 * partial.bytes)
@@ -546,13 +550,15 @@ void Binder::emit_product() {
     words[e.word_of[b]] = memory[b].address;
     for (int i = 0; i < 3; ++i) words[e.word_of[b] + 1 + i] = static_cast<std::uint64_t>(memory[b].strides[i]);
   }
-  for (std::size_t r = 0; r < e.partials.size(); ++r) words[e.partials[r].word] = base_ + partials_[r];
-  if (!e.partials.empty()) words[e.counters_word] = base_ + counters_;
+  for (std::size_t r = 0; r < e.partials.size(); ++r) {
+    if (e.partials[r].word >= 0) words[e.partials[r].word] = base_ + partials_[r];
+  }
+  if (e.across_tiles()) words[e.counters_word] = base_ + counters_;
 
   const int shared = shared_bytes(s, e.needs);
   Launch& l = launch(product_->module, "postlude_gemm", shared);
   l.threads = static_cast<unsigned>(threads(s));
-  l.cooperative = !s.mma && !e.partials.empty();  // blocks wait for each other
+  l.cooperative = !s.mma && e.across_tiles();  // blocks wait for each other
   GemmParams g{};
   g.m = static_cast<std::int32_t>(shape_.m), g.n = static_cast<std::int32_t>(columns_);
   g.tiles_m = static_cast<std::int32_t>(ceil_div(shape_.m, s.bm)),
@@ -567,7 +573,7 @@ void Binder::emit_product() {
   std::memcpy(bytes, maps.data(), maps.size() * sizeof(TensorMap));
   std::memcpy(bytes + maps.size() * sizeof(TensorMap), &g, sizeof g);
   std::memcpy(bytes + maps.size() * sizeof(TensorMap) + sizeof g, words.data(), words.size() * 8);
-  if (!e.partials.empty() && s.mma) {
+  if (e.across_tiles() && s.mma) {
     const std::vector<std::uint64_t> block = l.block;
     Launch& finish = launch(product_->module, "postlude_finish", e.finish_bytes);
     finish.threads = 256;
@@ -576,8 +582,8 @@ void Binder::emit_product() {
                                 (e.finishes[1] ? ceil_div(columns_, 32) : 0) + (e.finishes[2] ? 1 : 0);
     finish.grid[0] = static_cast<unsigned>(blocks * shape_.batch);
   }
-  std::string text =
-      (fused_ ? "" : "accumulator by ") + to_string(s) + (e.needs.holds ? ", held for its rows' statistics" : "");
+  std::string text = (fused_ ? "" : "accumulator by ") + to_string(s);
+  if (e.held >= 0) text += std::string(", ") + e.held_for();
   if (repack_a_) text += ", A repacked";
   if (repack_b_) text += ", B repacked";
   notes_.insert(notes_.begin(), text);

@@ -15,7 +15,8 @@ class FinishWriter {
 
   std::string function();
   std::string folding();
-  std::string meeting(const std::function<std::string(const std::vector<std::string>&)>& row_values);
+  std::string group_end();
+  std::string meeting(const std::function<std::string(const std::vector<std::string>&)>& met_values);
 
  private:
   std::string by_rows();
@@ -155,11 +156,37 @@ std::string FinishWriter::folding() {
   return code + "}\n";
 }
 
+// The four lanes that hold a row have its group.
+std::string FinishWriter::group_end() {
+  std::string code;
+  for (std::size_t r = 0; r < phase_.reductions.size(); ++r) {
+    const std::string red = "red" + str(r) + "[r]";
+    if (e_.partials[r].across == Across::groups)
+      code += "      " + red + " = combine_lanes<" + c_.reducers[r].type + ">(" + red + ", 1, 4);\n";
+  }
+  const std::string leaves = folded(Across::groups, "        ", [](std::size_t r) { return "red" + str(r) + "[r]"; });
+  const std::string last = finish(Across::groups, "row", "column", "        ");
+  if (!last.empty())
+    code += "      if (t.lane % 4 == 0 && row < p.m && column * GROUP_N < p.n) {\n" + leaves + last + "      }\n";
+  return "    const int column = (t.col + group * SUB_N) / GROUP_N;\n" + EpilogueCode::each_row(code, true);
+}
+
 // What was folded of the tile's rows, in the registers of those who hold them. One tile of those beside each other
 // stores what leaves.
-std::string FinishWriter::meeting(const std::function<std::string(const std::vector<std::string>&)>& row_values) {
+std::string FinishWriter::meeting(const std::function<std::string(const std::vector<std::string>&)>& met_values) {
   std::string code;
   std::vector<std::string> statistics(c_.program.buffers.size());
+  if (e_.needs.group) {
+    for (std::size_t r = 0; r < phase_.reductions.size(); ++r) {
+      if (e_.partials[r].across != Across::groups) continue;
+      for (std::size_t k = 0; k < phase_.reductions[r].results.size(); ++k) {
+        const BufferId b = phase_.reductions[r].results[k];
+        if (b >= 0) statistics[b] = c_.reducers[r].component("first.red" + str(r) + "[r]", k);
+      }
+    }
+    return "    const int column = t.col + group * SUB_N, column_in = min(column, p.n - 1);\n" +
+           EpilogueCode::each_row(met_values(statistics), true);
+  }
   for (std::size_t r = 0; r < phase_.reductions.size(); ++r) {
     const std::string s = c_.reducers[r].type, name = "s" + str(r);
     code += "    " + s + " all" + str(r) + "[2];\n    hear_rows(p, t, i, p.word[" + str(e_.partials[r].word) +
@@ -169,7 +196,7 @@ std::string FinishWriter::meeting(const std::function<std::string(const std::vec
     }
   }
   std::string rows =
-      folded(Across::rows, "      ", [](std::size_t r) { return "all" + str(r) + "[r % 2]"; }) + row_values(statistics);
+      folded(Across::rows, "      ", [](std::size_t r) { return "all" + str(r) + "[r % 2]"; }) + met_values(statistics);
   const std::string last = finish(Across::rows, "row", "0", "        ");
   if (!last.empty()) rows += "      if (t.tile_n == 0 && t.lane % 4 == 0 && row < p.m) {\n" + last + "      }\n";
   return code + EpilogueCode::each_row(rows, true);
@@ -196,13 +223,15 @@ std::string EpilogueCode::partials(std::size_t r, const std::string& type) const
 }
 
 std::string emit_finish(EpilogueCode& code) {
-  if (code.host().held >= 0) return FinishWriter(code).folding();
-  return code.phase().reductions.empty() ? std::string() : FinishWriter(code).function();
+  if (code.host().needs.holds) return FinishWriter(code).folding();
+  return code.host().across_tiles() ? FinishWriter(code).function() : std::string();
 }
 
+std::string emit_group_end(EpilogueCode& code) { return FinishWriter(code).group_end(); }
+
 std::string emit_meeting(EpilogueCode& code,
-                         const std::function<std::string(const std::vector<std::string>&)>& row_values) {
-  return FinishWriter(code).meeting(row_values);
+                         const std::function<std::string(const std::vector<std::string>&)>& met_values) {
+  return FinishWriter(code).meeting(met_values);
 }
 
 }  // namespace postlude::inline v0::cuda

@@ -36,9 +36,14 @@ struct EpilogueCode {
 // `fold_share` and the word of their tags. Empty without reductions.
 [[nodiscard]] std::string emit_finish(EpilogueCode& code);
 
-// The body of Held::meet(p, t, i), which waits for what is folded of 64 of this tile's rows.
-// `row_values` makes what the held phase computes of row r from its statistics, given as code by buffer.
+// The body of Epilogue::rows_end(p, t, group, i) where reductions are in groups: folds the states of 64 rows, stores
+// what leaves, and runs the small phases.
+[[nodiscard]] std::string emit_group_end(EpilogueCode& code);
+
+// The body of Held::meet(p, t, first, group, i), which has of `first` the states of 64 rows' groups, or waits for what
+// is folded of these rows. `met_values` makes what the held phase computes of row r from its statistics, given as code
+// by buffer.
 [[nodiscard]] std::string emit_meeting(
-    EpilogueCode& code, const std::function<std::string(const std::vector<std::string>& statistics)>& row_values);
+    EpilogueCode& code, const std::function<std::string(const std::vector<std::string>& statistics)>& met_values);
 
 }  // namespace postlude::inline v0::cuda

@@ -26,7 +26,7 @@ class FragmentWriter {
 
  private:
   [[nodiscard]] const FragmentCode::Value& value(ValueId id) const { return code_.values[id]; }
-  [[nodiscard]] bool keeps() const { return !held_ && c_.plan.kept >= 0; }
+  [[nodiscard]] std::size_t keeps() const { return held_ ? 0 : c_.plan.kept.size(); }
   [[nodiscard]] std::string uniform() const { return held_ ? "HeldUniform" : "Uniform"; }
   // The instructions of a level that something needs.
   [[nodiscard]] std::vector<ValueId> values_of(Level level) const;
@@ -47,7 +47,9 @@ class FragmentWriter {
     return map.steps.empty() || map.steps[0].group == 0 ? "col" : column_expression(map, "col", "0");
   }
   std::string uniforms();
-  std::string row_values(const std::vector<std::string>& statistics);
+  std::string row_values();
+  std::string met_values(const std::vector<std::string>& statistics);
+  std::string row_values(bool met, const Place& place, const Place& inside, const std::vector<std::string>& statistics);
   std::string prefetch();
   std::string column_values();
   std::string fragment();
@@ -100,16 +102,27 @@ Resolve FragmentWriter::resolve(Level where, const Place& place, const Place& in
           [=, this](const Instruction& i) { return c_.leaf(i, i.op == Op::get ? place : inside); }};
 }
 
-// What there is of a row r, once; `statistics`: those that stand in a variable, as code.
-std::string FragmentWriter::row_values(const std::vector<std::string>& statistics) {
-  const Place place{"t.batch", "row", "0", "p.n"};
-  Resolve resolve = this->resolve(Level::row, place, {"t.batch", "row_in", "0", "p.n"});
+// What there is of a row r, once.
+std::string FragmentWriter::row_values() {
+  return row_values(false, {"t.batch", "row", "0", "p.n"}, {"t.batch", "row_in", "0", "p.n"},
+                    std::vector<std::string>(c_.program.buffers.size()));
+}
+
+// What there is of it (in a group of columns, that of `column`) when its statistics are known: as code, by buffer.
+std::string FragmentWriter::met_values(const std::vector<std::string>& statistics) {
+  return row_values(true, {"t.batch", "row", "column", "p.n"}, {"t.batch", "row_in", "column_in", "p.n"}, statistics);
+}
+
+std::string FragmentWriter::row_values(bool met, const Place& place, const Place& inside,
+                                       const std::vector<std::string>& statistics) {
+  Resolve resolve = this->resolve(Level::row, place, inside);
   resolve.leaf = [&, memory = resolve.leaf](const Instruction& i) {
     if (i.op != Op::operand || statistics[i.access.buffer].empty()) return memory(i);
     return converted(statistics[i.access.buffer], compute_type(c_.dtype(i.access.buffer)), i.type);
   };
   std::string code;
   for (const ValueId id : values_of(Level::row)) {
+    if (value(id).met != met) continue;
     members_ += "  " + device_type(phase_.code[id].type) + " v" + str(id) + "[ROWS];\n";
     code += "      v" + str(id) + "[r] = " + right_hand_side(phase_, id, place, resolve, c_.functions) + ";\n";
   }
@@ -120,7 +133,7 @@ std::string FragmentWriter::row_values(const std::vector<std::string>& statistic
 // h, those of a column c {0, 2} + c / 2 * 4 + c % 2.
 std::string FragmentWriter::reduce(std::size_t r) {
   const Across across = e_.partials[r].across;
-  const bool rows = across == Across::rows, columns = across == Across::columns;
+  const bool rows = across == Across::rows || across == Across::groups, columns = across == Across::columns;
   const std::string states = rows ? "2" : columns ? "4" : "1", size = rows ? "4" : columns ? "2" : "8";
   const std::string element = rows ? "q / 2 * 4 + s * 2 + q % 2" : columns ? "s / 2 * 4 + q * 2 + s % 2" : "q";
   const std::string state = "red" + str(r) + (rows ? "[2 * i + s]" : columns ? "[4 * f + s]" : "");
@@ -129,7 +142,7 @@ std::string FragmentWriter::reduce(std::size_t r) {
   for (const auto& piece : phase_.reductions[r].pieces) {
     std::vector<std::string> args;
     for (const ValueId arg : piece.args) args.push_back(name(arg, Level::element));
-    if (rows && e_.held >= 0 && phase_.reductions[r].reducer == lower::Reducer::online_softmax) {
+    if (rows && keeps() && phase_.reductions[r].reducer == lower::Reducer::online_softmax) {
       // A subtile's elements at a time, as the state is scaled anew for each block of them. Where they are not kept
       // anyway they take registers that a large tile does not have (8192^3, xent: 1.01 of cuBLAS for 0.96).
       const std::string all = "all" + str(r) + "_" + str(&piece - phase_.reductions[r].pieces.data());
@@ -245,6 +258,16 @@ std::string FragmentWriter::fragment() {
       const std::string v = "v" + str(id);
       code += "    float " + v + "[8];\n    EACH " + v + "[e] = softmax_weight(" + resolve.value(args[0]) + ", " +
               resolve.value(args[1]) + ");\n";
+    } else if (const Instruction& i = phase_.code[id];
+               vector_form(phase_, i) == "vec_div" && value(i.args[1]).level < Level::column) {
+      const std::string v = "v" + str(id), by = "v" + str(i.args[1]);
+      const auto divisor = [&](const std::string& row) {
+        return value(i.args[1]).level == Level::row ? by + "[2 * i" + row + "]" : "u." + by;
+      };
+      code += "    float " + v + "[8];\n";
+      const std::string dividend = array_of(phase_, i.args[0], v + "_0", resolve, "    ", code);
+      code += std::string("    ") + (value(id).narrow ? "vec_div_narrow(" : "vec_div_rows(") + v + ", " + dividend +
+              ", " + divisor("") + ", " + divisor(" + 1") + ");\n";
     } else {
       code += array_statements(phase_, id, each, resolve, c_.functions, "    ");
     }
@@ -258,9 +281,10 @@ std::string FragmentWriter::fragment() {
   }
   for (std::size_t r = 0; r < phase_.reductions.size(); ++r) code += reduce(r);
   for (std::size_t k = 0; k < code_.staged.size(); ++k) code += stage(k, resolve);
-  if (keeps()) {
-    const ValueId kept = c_.plan.kept;
-    code += "    EACH acc[0][e] = " + rounded(resolve.value(kept), phase_.code[kept].type, c_.plan.kept_as) + ";\n";
+  for (std::size_t x = 0; x < keeps(); ++x) {
+    const auto& [value, dtype] = c_.plan.kept[x];
+    code +=
+        "    EACH acc[" + str(x) + "][e] = " + rounded(resolve.value(value), phase_.code[value].type, dtype) + ";\n";
   }
   return code;
 }
@@ -302,6 +326,11 @@ void FragmentWriter::states() {
         members_ += "  " + s + " " + red + ";\n";
         reset_ += "    " + red + " = " + s + "::identity();\n";
         break;
+      case Across::groups:
+        members_ += "  " + s + " " + red + "[ROWS];\n";
+        fragment_reset_ += "    if (f == 0 && group % SPAN == 0) " + red + "[2 * i] = " + red + "[2 * i + 1] = " + s +
+                           "::identity();\n";
+        break;
     }
   }
   for (const auto& l : code_.logarithms) {
@@ -333,8 +362,11 @@ std::string FragmentWriter::group_end() {
          "    if (t.thread < SUB_N && column < p.n) {\n" + read + "    }\n";
 }
 
-// The states of 64 rows, told to the tiles beside this one.
+// The states of 64 rows: those of a group are whole, and used; others are told to the tiles beside this one.
 std::string FragmentWriter::rows_end() {
+  if (held_) return {};
+  if (e_.needs.group) return emit_group_end(c_);
+  if (e_.held < 0) return {};
   std::string code;
   for (std::size_t r = 0; r < phase_.reductions.size(); ++r) {
     const std::string s = c_.reducers[r].type, x = "x" + str(r);
@@ -342,7 +374,7 @@ std::string FragmentWriter::rows_end() {
             "[r], 1, 4);\n      if (t.lane % 4 == 0 && row < p.m) tell(p.word[" + str(e_.partials[r].word) +
             "], told_index(p, t.batch, row, t.tile_n), " + x + ", t.tag);\n";
   }
-  return EpilogueCode::each_row(code, true);
+  return EpilogueCode::each_row(code, true) + "    move_nothing_across(p.tiles < 0);  // else it is told late\n";
 }
 
 // The states of a tile's rows and of all of it.
@@ -355,7 +387,7 @@ std::string FragmentWriter::end() {
   }
   for (std::size_t r = 0; r < phase_.reductions.size(); ++r) {
     const std::string s = c_.reducers[r].type, red = "red" + str(r), shared = "all" + str(r);
-    if (e_.partials[r].across == Across::rows && e_.held < 0) {
+    if (e_.partials[r].across == Across::rows && !e_.needs.holds) {
       code += EpilogueCode::each_row("      const " + s + " x = combine_lanes<" + s + ">(" + red +
                                      "[r], 1, 4);\n      if (t.lane % 4 == 0 && row < p.m) " + c_.partials(r, s) +
                                      "[((i64)t.batch * p.tiles_n + t.tile_n) * p.m + row] = x;\n");
@@ -430,7 +462,7 @@ std::string FragmentWriter::constants() const {
     return "  static constexpr bool " + name + " = " + value + ";  // " + why + "\n";
   };
   const std::string held = held_ ? "HELD_" : "";
-  return constant("keeps", keeps() ? "true" : "false", "a value of each element, for Held") +
+  return "  static constexpr int keeps = " + str(keeps()) + ";  // values of each element, for Held\n" +
          constant("loads", held + "LOADS", "tile operands by the copy engine") +
          constant("stores", held + "STORES", "outputs by the copy engine") +
          constant("copies", held + "COPIES", "outputs that the warp that staged them writes");
@@ -439,14 +471,13 @@ std::string FragmentWriter::constants() const {
 std::string FragmentWriter::emit() {
   // In this order: members and parameter words are taken as the text asks for them.
   const std::string uniform = uniforms();
-  const std::string rows = held_ ? "" : row_values(std::vector<std::string>(c_.program.buffers.size()));
-  const std::string met = held_ ? emit_meeting(c_, [&](const auto& statistics) { return row_values(statistics); }) : "";
-  const std::string ahead = prefetch(), body = fragment(), group = group_end(), last = end(),
-                    told = !held_ && e_.held >= 0 ? rows_end() : std::string(), loads = load_issue(),
-                    stores = store_issue(), copied = copy();
+  const std::string rows = row_values();
+  const std::string met = held_ ? emit_meeting(c_, [&](const auto& statistics) { return met_values(statistics); }) : "";
+  const std::string ahead = prefetch(), body = fragment(), group = group_end(), last = end(), ended = rows_end(),
+                    loads = load_issue(), stores = store_issue(), copied = copy();
   states();
   return uniform +
-         (held_ ? "\n// What runs on the same registers once the tiles beside this one have met.\nstruct Held {\n"
+         (held_ ? "\n// What runs on the same registers once the statistics of a row are known.\nstruct Held {\n"
                 : "\n// The epilogue of one consumer: row r (0..ROWS) of a thread is row tile_row(t, r) of the "
                   "output.\nstruct Epilogue {\n") +
          constants() + members_ +
@@ -455,21 +486,22 @@ std::string FragmentWriter::emit() {
          EpilogueCode::each_row(rows) + "    columns(p, t, 0);\n  }\n" +
          "  METHOD void columns(const Params& p, const Tile& t, int group) {\n" + ahead + "  }\n" +
          "  METHOD void advance() {\n" + advance_ + "  }\n" + "  METHOD void reset() {\n" + reset_ + "  }\n" +
-         (held_ ? "  METHOD void meet(const Params& p, const Tile& t, int i) {\n" + met + "  }\n" : "") +
-         (!held_ && e_.held >= 0 ? "  METHOD void rows_end(const Params& p, const Tile& t, int i) {\n" + told + "  }\n"
-                                 : "") +
+         (held_ ? "  METHOD void meet(const Params& p, const Tile& t, const Epilogue& first, int group, int i) {\n" +
+                      met + "  }\n"
+                : "") +
          "  METHOD void load(const Tile& t, u32 aux) {\n" + load_ + "  }\n" +
          "  METHOD void fragment(const Params& p, const Tile& t, int group, int i, int f, ACC (&acc)[PARTS][8], u32 d) "
          "{\n" +
          fragment_reset_ + body + "  }\n" + copied +
          "  METHOD void group_end(const Params& p, const Tile& t, int group) {\n" + group + "  }\n" +
+         "  METHOD void rows_end(const Params& p, const Tile& t, int group, int i) {\n" + ended + "  }\n" +
          "  METHOD void end(const Params& p, const Tile& t) {\n" + last + "  }\n" + loads + stores + "};\n";
 }
 
 }  // namespace
 
-FusedEpilogue emit_fragment(const Program& program, int index, const std::vector<BufferPlace>& places, bool may_hold) {
-  EpilogueCode code{program, places, plan_fragment(program, index, places, may_hold)};
+FusedEpilogue emit_fragment(const Program& program, int index, const std::vector<BufferPlace>& places, Hold hold) {
+  EpilogueCode code{program, places, plan_fragment(program, index, places, hold)};
   FusedEpilogue& e = code.host();
   std::string structs;
   for (std::size_t r = 0; r < code.phase().reductions.size(); ++r) {

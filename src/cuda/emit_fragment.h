@@ -8,6 +8,6 @@ namespace postlude::inline v0::cuda {
 
 // As plan_fragment(), with the text.
 [[nodiscard]] FusedEpilogue emit_fragment(const lower::Program& program, int index,
-                                          const std::vector<BufferPlace>& places, bool may_hold);
+                                          const std::vector<BufferPlace>& places, Hold hold);
 
 }  // namespace postlude::inline v0::cuda

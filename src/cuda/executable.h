@@ -67,9 +67,9 @@ class CudaExecutable final : public Executable {
   [[nodiscard]] bool on_tensor_cores(const Gemm& gemm) const;
   std::shared_ptr<Loaded> load(const std::string& source, const std::string& cubin) const;
   std::shared_ptr<Loaded> load(const std::string& source) const;
-  // The schedules to try. Tiles are held for their rows' statistics where that pays and `may_hold`. Throws
-  // bad_schedule.
-  [[nodiscard]] Choice choose(const Site& site, bool may_hold) const;
+  // The schedules to try. Tiles are held for what `hold` allows, and for their rows' statistics only where that pays.
+  // Throws bad_schedule.
+  [[nodiscard]] Choice choose(const Site& site, Hold hold) const;
   [[nodiscard]] bool asked_for(const Site& site) const { return requested_ && &site.program == program_.get(); }
   // Null where no schedule of this program compiles well; then, and before the one that does, `rejected` says why.
   std::shared_ptr<const Product> product(const Site& site, std::vector<std::string>& rejected) const;

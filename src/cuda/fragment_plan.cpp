@@ -33,7 +33,43 @@ Level level_of(Axes axes) {
 
 Across kept(bool rows, bool columns) { return rows ? Across::rows : columns ? Across::columns : Across::all; }
 
-Across reduced(const Reduction& r) { return kept(!r.axes.has(Axis::m), !r.axes.has(Axis::n)); }
+Across reduced(const Reduction& r) {
+  return r.group ? Across::groups : kept(!r.axes.has(Axis::m), !r.axes.has(Axis::n));
+}
+
+// Whether a consumer's tile can hold whole groups of so many columns: of 128, 192 or 256, in subtiles of 32.
+bool holds_groups(std::int64_t columns) { return columns % 32 == 0 && (256 % columns == 0 || 192 % columns == 0); }
+
+// The groups of columns of a phase's reductions, of N or (chunk > 0) with both halves of groups of `chunk`.
+struct ColumnGroups {
+  std::int64_t columns = 0, chunk = 0;
+  bool operator==(const ColumnGroups&) const = default;
+  // Of the phase's own columns.
+  [[nodiscard]] std::int64_t width() const { return chunk ? columns / 2 : columns; }
+  // Whether a map leads to the group that the phase's column lies in.
+  [[nodiscard]] bool reached_by(const lower::ColumnMap& map) const {
+    const bool halves = map.steps.size() == 1 && map.steps[0].pieces == 2 && map.steps[0].group == chunk;
+    return map.divide == columns && (chunk ? halves : map.steps.empty());
+  }
+};
+
+ColumnGroups groups_of(const Reduction& r) {
+  const auto& steps = r.pieces[0].columns.steps;
+  return {r.group, r.group && !steps.empty() ? steps[0].group : 0};
+}
+
+// Which values of a phase are the same for all columns of a group.
+std::vector<bool> same_in_group(const Phase& phase, const ColumnGroups& groups) {
+  std::vector<bool> same(phase.code.size());
+  for (std::size_t id = 0; id < phase.code.size(); ++id) {
+    const Instruction& i = phase.code[id];
+    const bool placed = i.args.empty() || (i.op == Op::cast && i.round == Round::stochastic);
+    same[id] =
+        !i.axes.has(Axis::n) || ((!placed || groups.reached_by(i.access.columns)) &&
+                                 std::all_of(i.args.begin(), i.args.end(), [&](ValueId arg) { return same[arg]; }));
+  }
+  return same;
+}
 
 // Whether the columns of a subtile lie side by side in the buffer: they are its own, or one half of a chunk's columns
 // or groups.
@@ -76,11 +112,12 @@ class Planner {
   Planner(const Program& program, int index, const std::vector<BufferPlace>& places)
       : program_(program), phase_(program.phases[index]), index_(index), places_(places) {}
 
-  FragmentPlan run(bool may_hold);
+  FragmentPlan run(Hold hold);
 
  private:
   void accumulator();
   void values(FragmentCode& code);
+  void mark_narrow(FragmentCode& code);
   void sums();
   void tile_operands(FragmentCode& code);
   void stores(FragmentCode& code);
@@ -88,7 +125,7 @@ class Planner {
   void small_phases();
   [[nodiscard]] const lower::Store* stored_here(const Instruction& load) const;
   [[nodiscard]] std::vector<ValueId> same_values(const Phase& next) const;
-  void hold();
+  void hold(Hold most);
 
   bool is_loaded_tile(const Instruction& i) const;
   bool is_prefetched(const Instruction& i) const;
@@ -108,12 +145,13 @@ class Planner {
   const Phase& phase_;
   int index_;
   const std::vector<BufferPlace>& places_;
+  ColumnGroups groups_;
   std::vector<bool> weights_;  // of the held phase's values, which are softmax weights
   FragmentPlan plan_;
   FusedEpilogue& e_ = plan_.epilogue;
 };
 
-FragmentPlan Planner::run(bool may_hold) {
+FragmentPlan Planner::run(Hold hold) {
   e_.phase = index_;
   e_.word_of.assign(program_.buffers.size(), -1);
   e_.columns_word = e_.take_words(1);
@@ -121,7 +159,7 @@ FragmentPlan Planner::run(bool may_hold) {
   plan_.first.phase = &phase_;
   reductions();
   small_phases();
-  if (may_hold) hold();
+  if (hold != Hold::nothing) this->hold(hold);
   accumulator();
   // The maps of operands stand before those of outputs.
   const bool held = e_.held >= 0;
@@ -163,16 +201,25 @@ void Planner::accumulator() {
 // What its stores and reductions take, and what stays in registers.
 std::vector<ValueId> Planner::leaving(const FragmentCode& code) const {
   std::vector<ValueId> values = sinks(*code.phase, true, true);
-  if (&code == &plan_.first && plan_.kept >= 0) values.push_back(plan_.kept);
+  for (const auto& kept : plan_.kept) {
+    if (&code == &plan_.first) values.push_back(kept.value);
+  }
   return values;
 }
 
 void Planner::values(FragmentCode& code) {
   const Phase& phase = *code.phase;
   const std::vector<bool> wanted = needed(phase, leaving(code));
+  const bool held = &code == &plan_.held, by_group = held && !e_.needs.holds;
+  const std::vector<bool> same = by_group ? same_in_group(phase, groups_) : std::vector<bool>(phase.code.size());
   for (std::size_t id = 0; id < phase.code.size(); ++id) {
-    code.values.push_back(
-        {.level = level_of(phase.code[id].axes), .wanted = wanted[id], .weight = &code == &plan_.held && weights_[id]});
+    const Axes axes = phase.code[id].axes;
+    const bool grouped = same[id] && axes.has(Axis::n);
+    const Level level = grouped ? Level::row : level_of(axes);
+    code.values.push_back({.level = level,
+                           .wanted = wanted[id],
+                           .met = grouped || (held && e_.needs.holds && level == Level::row),
+                           .weight = held && weights_[id]});
   }
   for (std::size_t id = 0; id < phase.code.size(); ++id) {
     const Instruction& i = phase.code[id];
@@ -183,6 +230,26 @@ void Planner::values(FragmentCode& code) {
     value.label = label_of(code, i);
   }
   for (const Reduction& r : phase.reductions) e_.needs.operations += operations(r);
+  mark_narrow(code);
+}
+
+// Quotients that are only stored, in types whose least number is 2^-24 or more, beyond whose largest a result no longer
+// counts.
+void Planner::mark_narrow(FragmentCode& code) {
+  const Phase& phase = *code.phase;
+  std::vector<bool> wide(phase.code.size());
+  for (const auto& store : phase.stores) {
+    const DType type = program_.buffers[store.access.buffer].dtype;
+    if (type == DType::f32 || type == DType::bf16 || type == DType::boolean) wide[store.value] = true;
+  }
+  for (const ValueId value : sinks(phase, false, true)) wide[value] = true;
+  if (&code == &plan_.first) {
+    for (const auto& kept : plan_.kept) wide[kept.value] = true;
+  }
+  for (const Instruction& i : phase.code) {
+    for (const ValueId arg : i.args) wide[arg] = true;
+  }
+  for (std::size_t id = 0; id < phase.code.size(); ++id) code.values[id].narrow = !wide[id];
 }
 
 // What is only added up: products are, by fused multiply-adds; and logarithms, found from a sum over the tile by way of
@@ -246,9 +313,7 @@ void Planner::sums() {
 bool Planner::is_prefetched(const Instruction& i) const {
   if (i.op != Op::operand || i.guard >= 0 || i.type != DType::f32 || level_of(i.axes) != Level::column) return false;
   const DType dtype = program_.buffers[i.access.buffer].dtype;
-  return i.access.columns.divide == 1 && places_[i.access.buffer].unit && size_of(dtype) >= 2 && is_float(dtype) &&
-         std::all_of(i.access.columns.steps.begin(), i.access.columns.steps.end(),
-                     [](const auto& step) { return step.group == 0; });
+  return beside(i.access) && places_[i.access.buffer].unit && size_of(dtype) >= 2 && is_float(dtype);
 }
 
 ValueId Planner::label_of(const FragmentCode& code, const Instruction& i) {
@@ -275,13 +340,14 @@ ValueId Planner::weight_of(const Phase& held, const Instruction& i) const {
   const auto loads = [&](ValueId id, BufferId b) { return is(id, Op::operand) && held.code[id].access.buffer == b; };
   if (i.op != Op::div || i.guard >= 0 || !is(i.args[0], Op::exp)) return -1;
   const ValueId difference = held.code[i.args[0]].args[0];
-  if (!is(difference, Op::sub) || !is(held.code[difference].args[0], Op::acc) || plan_.kept_as != DType::f32) return -1;
+  if (!is(difference, Op::sub) || !is(held.code[difference].args[0], Op::acc)) return -1;
+  if (plan_.kept.size() != 1 || plan_.kept[0].dtype != DType::f32) return -1;
   ValueId sum = i.args[1];
   if (is(sum, Op::where) && is(held.code[sum].args[1], Op::constant) &&
       std::isnan(held.code[held.code[sum].args[1]].literal.value()))
     sum = held.code[sum].args[2];
   const bool found = std::any_of(phase_.reductions.begin(), phase_.reductions.end(), [&](const Reduction& r) {
-    return r.reducer == Reducer::online_softmax && r.pieces.size() == 1 && r.pieces[0].args[0] == plan_.kept &&
+    return r.reducer == Reducer::online_softmax && r.pieces.size() == 1 && r.pieces[0].args[0] == plan_.kept[0].value &&
            loads(held.code[difference].args[1], r.results[0]) && loads(sum, r.results[1]);
   });
   return found ? difference : -1;
@@ -349,7 +415,8 @@ void Planner::stores(FragmentCode& code) {
 void Planner::reductions() {
   for (const Reduction& r : phase_.reductions) {
     const Across across = reduced(r);
-    e_.partials.push_back({across, state_bytes(phase_, r), e_.take_words(1), 0, e_.finish_bytes});
+    if (r.group) groups_ = groups_of(r), e_.needs.group = static_cast<int>(groups_.width());
+    e_.partials.push_back({across, state_bytes(phase_, r), r.group ? -1 : e_.take_words(1), 0, e_.finish_bytes});
     e_.finish_bytes += static_cast<int>(round_up(e_.partials.back().bytes * (across == Across::columns ? 256
                                                                              : across == Across::all   ? 8
                                                                                                        : 0),
@@ -366,12 +433,12 @@ void Planner::reductions() {
     }
   }
   e_.needs.scratch_bytes = static_cast<int>(round_up(scratch, 128));
-  if (!e_.partials.empty()) e_.counters_word = e_.take_words(1);
+  if (e_.across_tiles()) e_.counters_word = e_.take_words(1);
 }
 
 // Small phases that follow from statistics of one kind alone.
 void Planner::small_phases() {
-  constexpr int elsewhere = 3;
+  constexpr int elsewhere = 4;
   std::vector<int> owner(program_.buffers.size(), -1);  // Across of a statistic finished here, or made elsewhere
   for (int p = 0; p < static_cast<int>(program_.phases.size()); ++p) {
     for (const Reduction& r : program_.phases[p].reductions) {
@@ -383,16 +450,17 @@ void Planner::small_phases() {
   }
   for (int p = index_ + 1; p < static_cast<int>(program_.phases.size()); ++p) {
     const Phase& small = program_.phases[p];
-    if (!small.reductions.empty() || level_of(small.domain) == Level::element) continue;
     const Across across = across_of(small);
-    if (!e_.finishes[static_cast<int>(across)]) continue;
+    if (!small.reductions.empty() || !e_.finishes[static_cast<int>(across)]) continue;
     bool here = small.rows == Extent{} && (across != Across::columns || small.columns == phase_.columns);
+    bool grouped = across != Across::groups;
     for (const Instruction& i : small.code) {
       if (i.op != Op::operand) continue;
       const int from = owner[i.access.buffer];
-      here = here && (from < 0 || (from == static_cast<int>(across) && plain(i.access)));
+      here = here && (from < 0 ? i.access.columns.steps.empty() : from == static_cast<int>(across) && plain(i.access));
+      grouped = grouped || from == static_cast<int>(Across::groups);  // so its columns are groups
     }
-    if (!here) continue;
+    if (!here || !grouped) continue;
     e_.finished.push_back(p);
     for (const auto& store : small.stores) owner[store.access.buffer] = static_cast<int>(across);
   }
@@ -418,7 +486,7 @@ bool exact(const Phase& phase, ValueId id, DType dtype) {
 const lower::Store* Planner::stored_here(const Instruction& load) const {
   if (load.op != Op::operand) return nullptr;
   for (const lower::Store& store : phase_.stores) {
-    if (store.access.buffer == load.access.buffer) return &store;
+    if (store.access == load.access) return &store;
   }
   return nullptr;
 }
@@ -445,9 +513,11 @@ std::vector<ValueId> Planner::same_values(const Phase& next) const {
 }
 
 // The phase that can run on the same registers: the only one that is left, over the same tiles, of stores alone, that
-// needs of what the first phase computes one value an element, of f32, and statistics of its rows.
-void Planner::hold() {
-  if (program_.accumulator != DType::f32 || !e_.finishes[0] || e_.finishes[1] || e_.finishes[2]) return;
+// needs of what the first phase computes one value an element, of f32, and statistics of its groups or of its rows.
+void Planner::hold(Hold most) {
+  const bool by_group = e_.finishes[static_cast<int>(Across::groups)];
+  if (program_.accumulator != DType::f32) return;
+  if (!by_group && (most != Hold::rows || !e_.finishes[0] || e_.finishes[1] || e_.finishes[2])) return;
   int found = -1;
   for (int p = index_ + 1; p < static_cast<int>(program_.phases.size()); ++p) {
     if (e_.runs(p)) continue;
@@ -467,11 +537,24 @@ void Planner::hold() {
     }
   }
 
+  if (by_group) {  // of statistics, those of its groups alone
+    for (std::size_t r = 0; r < phase_.reductions.size(); ++r) {
+      for (const BufferId b : phase_.reductions[r].results) {
+        for (const Instruction& i : next.code) {
+          if (i.op == Op::operand && i.access.buffer == b &&
+              !(e_.partials[r].across == Across::groups && groups_.reached_by(i.access.columns) &&
+                i.access.divide_rows == 1))
+            return;
+        }
+      }
+    }
+  }
+
   const std::vector<ValueId> same = same_values(next);
   for (const Instruction& i : next.code) {
+    if (i.op != Op::operand || !phase_.stores_to(i.access.buffer)) continue;
     const lower::Store* store = stored_here(i);
-    if (store && !(plain(i.access) && plain(store->access) && i.guard < 0 && i.type == phase_.code[store->value].type))
-      return;
+    if (!store || i.guard >= 0 || i.type != phase_.code[store->value].type) return;
   }
 
   // From what leaves the phase up to what the first has computed; what needs no memory is computed again.
@@ -482,15 +565,15 @@ void Planner::hold() {
         i.op == Op::operand || std::any_of(i.args.begin(), i.args.end(), [&](ValueId arg) { return of_memory[arg]; });
   }
   for (const lower::Store& store : next.stores) wanted[store.value] = true;
-  ValueId kept = -1;
+  std::vector<ValueId> kept;
   for (auto id = static_cast<ValueId>(next.code.size()) - 1; id >= 0; --id) {
     if (!wanted[id]) continue;
     const Instruction& i = next.code[id];
     const lower::Store* store = stored_here(i);
     const bool element = level_of(i.axes) == Level::element;
     if (element && (store || (same[id] >= 0 && i.op != Op::operand && of_memory[id]))) {
-      if (kept >= 0 || i.type != DType::f32) return;
-      kept = id;
+      if (i.type != DType::f32) return;
+      kept.push_back(id);
       continue;
     }
     if (store) return;
@@ -502,14 +585,22 @@ void Planner::hold() {
     }
   }
   auto phase = std::make_shared<Phase>(next);
-  if (kept >= 0) {
-    Instruction& i = phase->code[kept];
+  for (const ValueId id : kept) {
+    Instruction& i = phase->code[id];
     const lower::Store* store = stored_here(i);
-    plan_.kept = store ? store->value : same[kept];
-    if (same[kept] < 0) plan_.kept_as = program_.buffers[i.access.buffer].dtype;  // what was stored, rounded
+    const FragmentPlan::Kept one{store ? store->value : same[id],
+                                 same[id] < 0 ? program_.buffers[i.access.buffer].dtype : DType::f32};
+    const auto found_at = std::find(plan_.kept.begin(), plan_.kept.end(), one);
+    const auto part = found_at - plan_.kept.begin();
+    if (found_at == plan_.kept.end()) plan_.kept.push_back(one);
     Instruction held;
     held.op = Op::acc, held.type = i.type, held.axes = i.axes, held.batched = i.batched;
+    if (part) held.access.columns.steps.push_back({.pieces = 2, .piece = part});
     i = held;
+  }
+  if (static_cast<int>(plan_.kept.size()) > accumulator_parts(phase_)) {
+    plan_.kept.clear();
+    return;
   }
   for (Instruction& i : phase->code) {
     const ValueId difference = weight_of(*phase, i);
@@ -524,7 +615,9 @@ void Planner::hold() {
   plan_.phases = {first, phase};
   plan_.first.phase = first.get(), plan_.held.phase = phase.get();
   e_.held = found;
-  e_.needs.holds = true;
+  e_.has_held = true;
+  e_.rows_first = !e_.finishes[static_cast<int>(Across::columns)];  // a column's state is kept from row to row
+  e_.needs.holds = !by_group;
 }
 
 }  // namespace
@@ -556,7 +649,10 @@ int FragmentCode::load_of(const Access& access) const {
   return -1;
 }
 
-Across across_of(const Phase& small) { return kept(small.domain.has(Axis::m), small.domain.has(Axis::n)); }
+Across across_of(const Phase& small) {
+  const bool rows = small.domain.has(Axis::m), columns = small.domain.has(Axis::n);
+  return rows && columns ? Across::groups : kept(rows, columns);
+}
 
 std::string not_fusable(const Program& program, int index) {
   const Phase& phase = program.phases[index];
@@ -574,9 +670,21 @@ std::string not_fusable(const Program& program, int index) {
       return "the accumulator is chunked otherwise than in halves of N, or of one group that 64 columns divide";
     if (halves) group = map.steps[0].group;
   }
+  ColumnGroups groups;
   for (const Reduction& r : phase.reductions) {
     if (r.axes.has(Axis::b)) return "a reduction goes across the batch";
-    if (r.group) return "a reduction is grouped";
+    if (r.group && r.axes.has(Axis::m)) return "a reduction is in groups of rows";
+    if (r.group) {
+      const ColumnGroups own = groups_of(r);
+      if (!holds_groups(own.width()))
+        return "a reduction is in groups of " + std::to_string(own.width()) +
+               " columns, and tiles hold whole groups of 32, 64, 96, 128, 192 or 256";
+      if (groups.columns && !(own == groups)) return "reductions are in groups of several sizes";
+      groups = own;
+      const bool halves = own.chunk && r.pieces.size() == 2 && own.columns % own.chunk == 0;
+      if (!(own.chunk ? halves : r.pieces.size() == 1 && r.pieces[0].columns.identity()))
+        return "a reduction in groups takes chunked columns";
+    }
     for (const auto& piece : r.pieces) {
       if (!r.axes.has(Axis::n) && !piece.columns.identity()) return "a reduction over M keeps chunked columns";
     }
@@ -584,8 +692,8 @@ std::string not_fusable(const Program& program, int index) {
   return {};
 }
 
-FragmentPlan plan_fragment(const Program& program, int index, const std::vector<BufferPlace>& places, bool may_hold) {
-  return Planner(program, index, places).run(may_hold);
+FragmentPlan plan_fragment(const Program& program, int index, const std::vector<BufferPlace>& places, Hold hold) {
+  return Planner(program, index, places).run(hold);
 }
 
 }  // namespace postlude::inline v0::cuda

@@ -4,8 +4,12 @@
 //     addressable by it) by the warp that staged them. What else there is, threads load and store element by element.
 //   - The states of reductions across tiles are partial results in a workspace, folded when all tiles are done. Small
 //     phases that need nothing but statistics of one kind run there, each where its statistics are.
-//   - If nothing is left but one phase over the same tiles, it may run on the same registers, once all tiles beside one
-//     another have met and the statistics of their rows are known. Then nothing crosses in memory.
+//   - A reduction in groups of columns that tiles hold whole is folded where it is computed, and its small phases run
+//   there.
+//   - If nothing is left but one phase over the same tiles, it may run on the same registers, once the statistics of
+//   its
+//     groups are known, or all tiles beside one another have met and those of their rows are. Then nothing crosses in
+//     memory.
 #pragma once
 
 #include "cuda/gemm_source.h"
@@ -31,8 +35,9 @@ struct BufferPlace {
 // Those of a Program's buffers if all memory were aligned. `columns`: the phase's.
 [[nodiscard]] std::vector<BufferPlace> aligned_places(const lower::Program& program, std::int64_t columns);
 
-// A reduction across tiles: rows (over N), columns (over M) or everything.
-enum class Across : std::uint8_t { rows, columns, all };
+// What a reduction leaves across tiles: rows (it is over N), columns (over M) or one state; or, within a tile, a row's
+// groups of columns.
+enum class Across : std::uint8_t { rows, columns, all, groups };
 
 // What the host must know of an epilogue beside its text.
 struct FusedEpilogue : EpilogueText {
@@ -44,20 +49,24 @@ struct FusedEpilogue : EpilogueText {
   struct Partial {
     Across across;
     int bytes;    // of a state
-    int word;     // its workspace
+    int word;     // its workspace; -1: none, as a tile folds it alone
     int scratch;  // where a consumer's shared memory gathers it
     int fold;     // and where the threads that finish fold it
   };
-  std::vector<Partial> partials;             // one a reduction of the phase
-  bool finishes[3] = {false, false, false};  // whether there are partials to fold, by Across
-  int columns_word = 0;                      // the problem's N
-  std::vector<int> finished;                 // small phases that run here too
-  int held = -1;          // the phase that runs on the same registers once the rows' statistics are known
-  int counters_word = 0;  // of reductions: two of 32 bits for all blocks or (held >= 0) each block's tag
+  std::vector<Partial> partials;  // one a reduction of the phase
+  bool finishes[4] = {};          // which there are, by Across
+  int columns_word = 0;           // the problem's N
+  std::vector<int> finished;      // small phases that run here too, where their statistics are known
+  int held = -1;                  // the phase that runs on the same registers once the rows' statistics are known
+  int counters_word = 0;  // of reductions across tiles: two of 32 bits for all blocks or (needs.holds) each block's tag
   int finish_bytes = 0;   // shared memory of the threads that finish
 
+  [[nodiscard]] bool across_tiles() const { return finishes[0] || finishes[1] || finishes[2]; }
   [[nodiscard]] bool runs(int p) const {
     return p == phase || p == held || std::find(finished.begin(), finished.end(), p) != finished.end();
+  }
+  [[nodiscard]] const char* held_for() const {
+    return needs.holds ? "held for its rows' statistics" : "held for its groups' statistics";
   }
   int take_words(int count) { return std::exchange(words, words + count); }
   // A buffer's parameter words, taken when they are first asked for.
@@ -77,6 +86,8 @@ struct FragmentCode {
   struct Value {
     Level level = Level::uniform;
     bool wanted = false;        // some store or reduction needs it
+    bool narrow = false;        // it is only stored, rounded to a type of few exponents
+    bool met = false;           // of a row (in a group of columns), known when its statistics are
     bool prefetched = false;    // a row operand, read one subtile ahead
     lower::ValueId label = -1;  // it is n_index() == this i64 of the row: compared in 32 bits
     bool folded = false;        // no code of its own: a sum takes it as a product, or as one of its logarithms
@@ -118,8 +129,13 @@ struct FragmentCode {
 struct FragmentPlan {
   FusedEpilogue epilogue;  // without its text, and the words that only the text asks for
   FragmentCode first, held;
-  lower::ValueId kept = -1;    // of the first phase: what stays in registers for the held one
-  DType kept_as = DType::f32;  // rounded to this
+  // Of the first phase, what stays in the registers of the accumulator's part for the held one, rounded to a dtype.
+  struct Kept {
+    lower::ValueId value;
+    DType dtype;
+    bool operator==(const Kept&) const = default;
+  };
+  std::vector<Kept> kept;
   // Where a tile is held, the two phases as they run: nothing crosses, and what was kept is the second's `acc`.
   std::vector<std::shared_ptr<const lower::Phase>> phases;
   std::vector<bool> read_later;  // buffers that launches after this one read
@@ -134,8 +150,11 @@ struct FragmentPlan {
 // What a small phase's values are, in the terms of the reductions that it follows from.
 [[nodiscard]] Across across_of(const lower::Phase& small);
 
-// `may_hold`: the kernel can hold tiles until their rows' statistics are known. The plan points into `program`.
+// What a second phase on the same registers may wait for: the statistics of its tile's groups, or those of rows too.
+enum class Hold : std::uint8_t { nothing, groups, rows };
+
+// The plan points into `program`.
 [[nodiscard]] FragmentPlan plan_fragment(const lower::Program& program, int index,
-                                         const std::vector<BufferPlace>& places, bool may_hold);
+                                         const std::vector<BufferPlace>& places, Hold hold);
 
 }  // namespace postlude::inline v0::cuda

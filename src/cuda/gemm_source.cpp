@@ -83,7 +83,10 @@ std::string gemm_source(const MainLoop& loop, const Schedule& s, const EpilogueT
   define("LOADS", epilogue.moves.loads);
   define("STORES", epilogue.moves.stores);
   define("COPIES", epilogue.moves.copies);
+  define("HELD", epilogue.has_held);
+  define("ROWS_FIRST", epilogue.rows_first);
   define("HOLDS", epilogue.needs.holds);
+  define("GROUP_N", epilogue.needs.group);
   define("HELD_LOADS", epilogue.held_moves.loads);
   define("HELD_STORES", epilogue.held_moves.stores);
   define("HELD_COPIES", epilogue.held_moves.copies);

@@ -19,7 +19,8 @@ struct MainLoop {
   bool operator==(const MainLoop&) const = default;
 };
 
-// The epilogue as emitted: text of `struct Epilogue`, of `Held` where tiles are held, and what Params must hold for it.
+// The epilogue as emitted: text of `struct Epilogue`, of `Held` where a second phase runs on the same registers, and
+// what Params must hold for it.
 struct EpilogueText {
   std::string text;
   int maps = 0;   // tensor maps behind A's and B's: tile operands, then outputs
@@ -30,6 +31,8 @@ struct EpilogueText {
     bool copies = false;  // some staged outputs leave by ordinary stores
   };
   Moves moves, held_moves;
+  bool has_held = false;
+  bool rows_first = false;  // a tile is worked through 64 rows at a time
   EpilogueNeeds needs;
 };
 

@@ -102,6 +102,10 @@ std::string illegal(const Schedule& s, const EpilogueNeeds& n) {
   if (n.run % s.sub_n)
     return "subtiles of " + text(s.sub_n) + " columns do not divide the " + text(n.run) +
            " that lie side by side behind a chunk";
+  if (n.group && (columns / n.parts % n.group || n.group % s.sub_n)) {
+    return "a tile of " + text(columns / n.parts) + " columns in subtiles of " + text(s.sub_n) +
+           " does not hold groups of " + text(n.group);
+  }
   if (n.b_mn_major && s.bn % 64) return "B along N needs tiles that are a multiple of 64 columns";
   if (s.stages < 2 || s.stages > 12) return "stages are 2 to 12";
   if (s.mma && s.d_buffers != 1) return "staged outputs have one buffer";

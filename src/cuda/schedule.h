@@ -41,6 +41,7 @@ struct EpilogueNeeds {
   bool b_mn_major = false;
   bool promoted = false;  // sums of a few stages are added to a second accumulator
   bool holds = false;     // a tile waits, in registers, for the statistics of its rows
+  int group = 0;          // columns of a reduction in groups, which a consumer folds alone: they divide its tile
   int operations = 0;     // about how many instructions the epilogue takes, an element
   int most_stages = 6;    // that are worth more than wide subtiles
 };

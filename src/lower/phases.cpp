@@ -64,6 +64,7 @@ class Assignment {
     for (std::size_t i = 0; i < n; ++i)
       if (needs[i]) visit(static_cast<NodeId>(i));
     outputs();
+    share_halves();
     return std::move(p_);
   }
 
@@ -154,6 +155,31 @@ class Assignment {
     if (span.domain.has(Axis::n)) phase.walk = walk_of(span.columns, span.width);
     p_.phases.push_back(std::move(phase));
     return static_cast<std::int32_t>(p_.phases.size()) - 1;
+  }
+
+  void share_halves() {
+    if (options_.halves == 0 || p_.accumulator < 0) return;
+    PlannedPhase& first = p_.phases[p_.accumulator];
+    const PlannedPhase* next = nullptr;
+    for (std::size_t p = p_.accumulator + 1; p < p_.phases.size(); ++p) {
+      const PlannedPhase& phase = p_.phases[p];
+      if (phase.domain != tile_axes || ratio(first.walk->columns, phase.walk->columns) == 0) continue;
+      if (next) return;
+      next = &phase;
+    }
+    if (!next || next->batched != first.batched || !same_extent(next->rows, first.rows) ||
+        ratio(first.walk->columns, next->walk->columns) != 2 || next->walk->shape.steps.size() != 1)
+      return;
+    const std::int64_t group = next->walk->shape.steps[0].group;
+    if (group % options_.halves) return;
+    for (const Root& root : first.roots) {
+      const Footprint span = footprint(root, items_, p_.columns);
+      if (!fit(span.columns, span.width, *next->walk, false)) return;
+      const Item& item = items_[root.item];
+      if (root.kind != Root::Kind::reduction) continue;
+      if (!item.axes.has(Axis::n) || (item.group && (group == 0 || item.group % group))) return;
+    }
+    first.walk = next->walk;
   }
 
   bool join(std::int32_t p, const Footprint& span) {

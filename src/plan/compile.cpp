@@ -9,13 +9,6 @@
 namespace postlude::inline v0 {
 namespace {
 
-lower::Options lower_options(const PlanData& plan, const InPlace& in_place) {
-  lower::Options options;
-  options.in_place = in_place;
-  options.dtypes = plan.dtypes;
-  return options;
-}
-
 std::shared_ptr<const lower::Program> make_program(const PlanData& plan, const InPlace& in_place) {
   return std::make_shared<const lower::Program>(
       lower::lower(plan.graph.data(), plan.problem, lower_options(plan, in_place)));
@@ -82,6 +75,14 @@ Draft draft(const Problem& problem, const Graph& graph, const Target& target, co
 }
 
 }  // namespace
+
+lower::Options lower_options(const PlanData& plan, const InPlace& in_place) {
+  lower::Options options;
+  options.in_place = in_place;
+  options.dtypes = plan.dtypes;
+  if (plan.target.device == Device::cuda) options.halves = 64;  // two subtiles
+  return options;
+}
 
 Target Target::cpu(int threads) {
   Target target;

@@ -153,8 +153,7 @@ std::string summary(const PlanData& plan, const Shape& shape, bool shape_given) 
 
 std::string passes(const PlanData& plan) {
   std::string text = "graph\n" + indented(plan.graph.print());
-  lower::Options options;
-  options.dtypes = plan.dtypes;
+  lower::Options options = lower_options(plan);
   options.watch = [&](std::string_view pass, const std::string& after) {
     text += "\n" + std::string(pass) + (after.empty() ? ": unchanged\n" : "\n" + indented(after));
   };

@@ -1,6 +1,7 @@
 // What a Plan and a Call hold.
 #pragma once
 
+#include "lower/lower.h"
 #include "plan/backends.h"
 
 #include <memory>
@@ -35,6 +36,9 @@ struct PlanData {
 
   [[nodiscard]] bool is_stream() const { return std::holds_alternative<Stream>(problem); }
 };
+
+// How a plan is lowered with these outputs in place.
+[[nodiscard]] lower::Options lower_options(const PlanData& plan, const InPlace& in_place = {});
 
 // The variant for these in-place outputs: the base where its Program allows them as it is. Throws Error::overlap where
 // no Program does.

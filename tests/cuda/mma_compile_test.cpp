@@ -22,8 +22,10 @@ class MmaCompiles : public testing::TestWithParam<Case> {};
 
 // The epilogue where every operand and output is aligned.
 FusedEpilogue aligned(const Graph& graph, const Gemm& gemm) {
-  const lower::Program program = lower::lower(graph.data(), gemm);
-  return emit_fragment(program, 0, aligned_places(program, 4096), false);
+  lower::Options options;
+  options.halves = 64;
+  const lower::Program program = lower::lower(graph.data(), gemm, options);
+  return emit_fragment(program, 0, aligned_places(program, 4096), Hold::groups);
 }
 
 TEST_P(MmaCompiles, WithoutSpills) {
@@ -59,7 +61,7 @@ TEST_P(MmaCompiles, WithoutSpills) {
 std::vector<Case> portable_cases() {
   std::vector<Case> all;
   for (const char* epilogue : {"plain", "bias_relu", "bias_gelu", "axpby", "bias_gelu_res_aux", "dgelu_dbias", "swiglu",
-                               "bce", "rowmax", "rmsnorm", "softmax", "argmax", "xent"}) {
+                               "bce", "rowmax", "rmsnorm", "softmax", "argmax", "xent", "qk_norm_rope", "fp8_groups"}) {
     all.push_back({epilogue, "sm_80"});
   }
   for (const char* epilogue : {"fp8_rowwise", "dgelu_dbias"}) all.push_back({epilogue, "sm_89"});

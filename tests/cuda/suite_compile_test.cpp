@@ -29,7 +29,7 @@ TEST_P(SuiteCompiles, ForHopper) {
 INSTANTIATE_TEST_SUITE_P(Epilogues, SuiteCompiles,
                          testing::Values("plain", "bias_relu", "bias_gelu", "axpby", "bias_gelu_res_aux", "dgelu_dbias",
                                          "swiglu", "bce", "rowmax", "rmsnorm", "softmax", "argmax", "xent",
-                                         "fp8_rowwise", "rope", "swiglu_grad"),
+                                         "fp8_rowwise", "rope", "swiglu_grad", "qk_norm_rope", "fp8_groups"),
                          [](const auto& i) { return std::string(i.param); });
 
 // A long epilogue's fragments are computed one after another, unless the main loop hides it.
@@ -69,6 +69,37 @@ TEST(Rows, WaitInRegisters) {
     EXPECT_EQ(count(source, "= softmax_weight("), std::string_view(name) == "softmax") << name;
     EXPECT_NE(plan.explain(ExplainPart::loops, 8192, 8192, 8192).find("a pass over memory"), std::string::npos);
   }
+}
+
+// A consumer has whole groups of columns: what follows from their statistics runs on its registers.
+TEST(Groups, AreFoldedWhereTheyAreComputed) {
+  const std::string path = POSTLUDE_SOURCE_DIR "/epilogues/";
+  const Gemm gemm{.a = DType::bf16, .b = DType::bf16};
+  for (const char* target : {"sm_90a", "sm_80"}) {
+    EXPECT_EQ(postlude::compile(gemm, parse_file(path + "fp8_groups.py"), Target::parse(target))
+                  .explain(ExplainPart::loops, 4096, 4096, 4096),
+              "phase 0: on the product's fragments\n"
+              "phase 2: where the groups' statistics are known\n"
+              "phase 1: on the same fragments, once their groups' statistics are known\n");
+  }
+  // Heads that are turned too: both halves stay.
+  EXPECT_EQ(postlude::compile(gemm, parse_file(path + "qk_norm_rope.py"), Target::parse("sm_90a"))
+                .explain(ExplainPart::loops, 4096, 4096, 4096),
+            "phase 0: on the product's fragments\n"
+            "phase 1: on the same fragments, once their groups' statistics are known\n");
+  const auto schedule = [&](const std::string& text, const std::string& target) {
+    return postlude::compile(gemm, parse(text), Target::parse(target)).explain(ExplainPart::schedule, 4096, 4096, 1024);
+  };
+  const std::string sum = "def f(acc):\n    s: f32 = sum(acc, axis=1, group=";
+  EXPECT_EQ(schedule(sum + "96)\n    return s\n", "sm_90a").find("pingpong 128x192x"), 0u);
+  EXPECT_EQ(schedule(sum + "96)\n    return s\n", "sm_80"),
+            "epilogue from memory: no tile holds groups of 96 columns\n");
+  EXPECT_EQ(
+      schedule(sum + "48)\n    return s\n", "sm_90a"),
+      "epilogue from memory: a reduction is in groups of 48 columns, and tiles hold whole groups of 32, 64, 96, 128, "
+      "192 or 256\n");
+  EXPECT_EQ(schedule("def f(acc):\n    s: f32 = sum(acc, axis=0, group=32)\n    return s\n", "sm_90a"),
+            "epilogue from memory: a reduction is in groups of rows\n");
 }
 
 // chunk and concat, of all columns or in groups, move nothing: one kernel, whose tile operands and outputs go by tensor

@@ -14,7 +14,7 @@ namespace {
 constexpr DType every_dtype[] = {f32, f32, f32, bf16, bf16, f16, e4m3, e5m2, s8, u8, i32, i64, boolean};
 constexpr DType float_dtypes[] = {f32, bf16, f16, e4m3, e5m2};
 constexpr Axes classes[] = {tile_axes, row_axes, col_axes, scalar_axes};
-constexpr std::int64_t groups[] = {1, 2, 3, 4, 5, 8, 16, 32};
+constexpr std::int64_t groups[] = {1, 2, 3, 5, 8, 16, 32, 32, 64, 128};
 
 class Generator {
  public:

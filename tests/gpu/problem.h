@@ -16,7 +16,7 @@ namespace postlude::gpu_tests {
 
 inline constexpr const char* suite_names[] = {
     "plain",   "bias_relu", "bias_gelu", "axpby", "bias_gelu_res_aux", "dgelu_dbias", "swiglu", "bce", "rowmax",
-    "rmsnorm", "softmax",   "argmax",    "xent",  "fp8_rowwise"};
+    "rmsnorm", "softmax",   "argmax",    "xent",  "fp8_rowwise",       "fp8_groups"};
 
 [[nodiscard]] Graph suite_graph(const std::string& name);
 

@@ -96,6 +96,14 @@ constexpr Rows held_graphs[] = {
      "def f(acc):\n    gate, up = chunk(acc, 2)\n    x = silu(gate) * up\n    D: bf16 = x * rsqrt(mean(x * x, axis=1) "
      "+ "
      "1e-6)\n    return D\n"},
+    {"heads",
+     "def f(acc, residual: tile[bf16], gamma: row[f16], scale: col):\n    x: bf16 = acc + residual\n    s = mean(x * "
+     "x, "
+     "axis=1, group=64)\n    D: f16 = x * repeat(rsqrt(s + 1e-6), 64) * gamma * scale\n    return x, D\n"},
+    {"quantised_in_groups",
+     "def f(acc):\n    gate, up = chunk(acc, 2)\n    y = silu(gate) * up\n    s: f32 = max(max(abs(y), axis=1, "
+     "group=32), "
+     "1e-6) / 448\n    D: e4m3 = y / repeat(s, 32)\n    total: f32 = sum(y, axis=0)\n    return D, s, total\n"},
 };
 
 class HeldRows : public testing::TestWithParam<Rows> {};

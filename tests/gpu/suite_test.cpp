@@ -32,7 +32,7 @@ TEST_P(Suite, AgreesWithTheReference) {
 // Behind a chunk in groups B arrives by boxes of a group's halves, and operands and outputs lie in groups.
 TEST(Chunks, InGroupsAndOfOperandsAgreeWithTheReference) {
   if (const std::string why = missing(); !why.empty()) GTEST_SKIP() << why;
-  for (const char* name : {"rope", "swiglu_grad"}) {
+  for (const char* name : {"rope", "swiglu_grad", "qk_norm_rope"}) {
     for (const Shape& shape :
          {Shape{1, 256, 512, 256}, Shape{1, 300, 384, 136}, Shape{1, 129, 2176, 77}, Shape{1, 70, 128, 40}}) {
       for (const char* schedule : kernels) {

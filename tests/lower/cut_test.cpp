@@ -273,6 +273,32 @@ TEST(Pieces, AGroupedStatisticLaidBack) {
   EXPECT_TRUE(contains(p.print(), "M x ceil(N/128)")) << p.print();
 }
 
+TEST(Pieces, HalvesOfALaterPassAreWalkedOverFromTheBeginning) {
+  Options options;
+  options.halves = 64;
+  const auto first_columns = [&](const std::string& normed, const std::string& chunked) {
+    const Program p =
+        lowered("def f(acc):\n" + normed + "\n  a, b = chunk(y, 2" + chunked + ")\n  D = a * b\n  return D", bf16_gemm,
+                options);
+    EXPECT_EQ(tile_phases(p), 2) << p.print();
+    EXPECT_EQ(count(p.print(), "store x0[0/2"), p.phases[0].columns == Extent{} ? 0 : 1) << p.print();
+    return p.phases[0].columns;
+  };
+  const std::string heads = "  y = acc * repeat(rsqrt(mean(acc * acc, axis=1, group=128)), 128)",
+                    rows = "  y = acc * rsqrt(mean(acc * acc, axis=1))",
+                    columns = "  y = acc * rsqrt(mean(acc * acc, axis=0))";
+  const Extent half{1, 2, true};
+  EXPECT_EQ(first_columns(heads, ", group=128"), half);
+  EXPECT_EQ(first_columns(heads, ", group=64"), half);
+  EXPECT_EQ(first_columns(rows, ""), half);
+  EXPECT_EQ(first_columns(rows, ", group=128"), half);
+  // Neighbours, heads of which a group has more than one, heads of which N has several, statistics of columns.
+  EXPECT_EQ(first_columns(heads, ", group=2"), Extent{});
+  EXPECT_EQ(first_columns(heads, ", group=256"), Extent{});
+  EXPECT_EQ(first_columns(heads, ""), Extent{});
+  EXPECT_EQ(first_columns(columns, ", group=128"), Extent{});
+}
+
 TEST(Pieces, ColumnMapsAreWhatTheySay) {
   const ColumnMap halves{{{2, 1, 0}}, 1};
   EXPECT_EQ(halves(3, 10), 13);

@@ -99,6 +99,54 @@ DEVICE void load_b(u32 (&b0)[2], u32 (&b1)[2], u32 stage, u32 lane_offset, int j
   else ldmatrix(from, b0[0], b0[1], b1[0], b1[1]);
 }
 
+// What a consumer's subtiles pass through in shared memory: its staged outputs, and AUX_STAGES of its tile operands.
+struct Passage {
+  u32 d, aux;
+  int loaded;  // subtiles of operands that have been used
+};
+
+// The n-th load of tile operands, if there is one, and a group of copies for it in any case.
+DEVICE void issue_load(const Params& p, const Tile& tile, u32 aux, int n) {
+#if AUX_STAGES
+  const OperandLoad of = operand_load(n);
+  const u32 slot = aux + n % AUX_STAGES * AUX_BYTES;
+  const int row = tile.row + of.at.i * 64, col = tile.col + of.at.group * SUB_N;
+#if LOADS
+  if (n < SUBTILES * (LOADS + HELD_LOADS) && !of.held) Epilogue::load_issue(p, slot, 0, row, col, tile.batch);
+#endif
+#if HELD_LOADS
+  if (n < SUBTILES * (LOADS + HELD_LOADS) && of.held) Held::load_issue(p, slot, 0, row, col, tile.batch);
+#endif
+  copy_commit();
+#endif
+}
+
+template <class E> DEVICE void run_subtile(const Params& p, const Tile& tile, E& epilogue, const ACC (&acc)[MI][WG_COLUMNS / 2], ACC (&kept)[MI][WG_COLUMNS / 2], int number, Passage& by) {
+  const Subtile s = subtile(number);
+  advance_columns(p, tile, epilogue, number);
+#if AUX_STAGES
+  if (E::loads) {
+    copy_wait<AUX_STAGES - 1>();
+    __syncwarp();
+    epilogue.load(tile, by.aux + by.loaded % AUX_STAGES * AUX_BYTES);
+    __syncwarp();
+    issue_load(p, tile, by.aux, by.loaded++ + AUX_STAGES);
+  }
+#endif
+  subtile_fragments(p, tile, epilogue, acc[s.i], kept[s.i], s.group, s.i, by.d);
+  if (s.i == MI - 1) epilogue.group_end(p, tile, s.group);
+  if (E::copies) {
+    __syncwarp();
+    epilogue.copy(p, tile, s.group, s.i, by.d);
+  }
+  if (E::stores) {
+    __syncwarp();
+    E::store_issue(p, by.d, tile.row + s.i * 64, tile.col + s.group * SUB_N, tile.batch);
+    __syncwarp();
+  }
+  if ((s.group + 1) % SPAN == 0) epilogue.rows_end(p, tile, s.group, s.i);
+}
+
 extern "C" __global__ void __launch_bounds__(THREADS, THREADS == 128 ? 2 : 1) postlude_gemm(const __grid_constant__ Params p) {
   extern __shared__ __align__(1024) u8 dynamic_shared[];
   const u32 smem = smem_address(dynamic_shared);
@@ -173,44 +221,30 @@ extern "C" __global__ void __launch_bounds__(THREADS, THREADS == 128 ? 2 : 1) po
 
   const u32 d = smem + wg * (D_BYTES + AUX_STAGES * AUX_BYTES + SCRATCH_BYTES), aux = d + D_BYTES;
   tile.scratch = aux + AUX_STAGES * AUX_BYTES;
+  Passage by = {d, aux, 0};
   Epilogue epilogue;
-#if AUX_STAGES
   #pragma unroll
-  for (int s = 0; s < AUX_STAGES; ++s) {
-    if (s < GROUPS * MI) Epilogue::load_issue(p, aux + s * AUX_BYTES, 0, tile.row + s % MI * 64, tile.col + s / MI * SUB_N, tile.batch);
-    copy_commit();
-  }
-#endif
+  for (int n = 0; n < AUX_STAGES; ++n) issue_load(p, tile, aux, n);
   epilogue.begin(p, tile);
   epilogue.reset();
+#if HELD
+  ACC kept[MI][WG_COLUMNS / 2];
+  Held held;
+  held.begin(p, tile);
   #pragma unroll
-  for (int group = 0; group < GROUPS; ++group) {
-    epilogue.advance();
-    if (group + 1 < GROUPS) epilogue.columns(p, tile, group + 1);
+  for (int block = 0; block < SUBTILES; block += BLOCK) {
     #pragma unroll
-    for (int i = 0; i < MI; ++i) {
-#if AUX_STAGES
-      const int subtile = group * MI + i, next = subtile + AUX_STAGES;
-      copy_wait<AUX_STAGES - 1>();
-      __syncwarp();
-      epilogue.load(tile, aux + subtile % AUX_STAGES * AUX_BYTES);
-      __syncwarp();
-      if (next < GROUPS * MI) Epilogue::load_issue(p, aux + next % AUX_STAGES * AUX_BYTES, 0, tile.row + next % MI * 64, tile.col + next / MI * SUB_N, tile.batch);
-      copy_commit();
-#endif
-      subtile_fragments(p, tile, epilogue, acc[i], acc[i], group, i, d);
-      if (i == MI - 1) epilogue.group_end(p, tile, group);
-#if COPIES
-      __syncwarp();
-      epilogue.copy(p, tile, group, i, d);
-#endif
-#if STORES
-      __syncwarp();
-      Epilogue::store_issue(p, d, tile.row + i * 64, tile.col + group * SUB_N, tile.batch);
-      __syncwarp();
-#endif
+    for (int s = block; s < block + BLOCK; ++s) run_subtile(p, tile, epilogue, acc, kept, s, by);
+    #pragma unroll
+    for (int s = block; s < block + BLOCK; ++s) {
+      if (subtile(s).group % SPAN == 0) held.meet(p, tile, epilogue, subtile(s).group, subtile(s).i);
+      run_subtile(p, tile, held, kept, kept, s, by);
     }
   }
+#else
+  #pragma unroll
+  for (int s = 0; s < SUBTILES; ++s) run_subtile(p, tile, epilogue, acc, acc, s, by);
+#endif
   epilogue.end(p, tile);
 }
 

@@ -9,18 +9,11 @@ R"cuda(
 
 constexpr int A_BYTES = BM * 128, B_BYTES = BN * 128;         // one stage: 128 bytes of K for each row
 constexpr int BK = 128 / ELEM_BYTES;
-constexpr int SUBTILES = GROUPS * MI;
 constexpr int SMEM_B = STAGES * A_BYTES;
 constexpr int SMEM_D = SMEM_B + STAGES * B_BYTES;
 constexpr int SMEM_AUX = SMEM_D + 2 * D_BUFFERS * D_BYTES;
 constexpr int SMEM_SCRATCH = SMEM_AUX + 2 * AUX_STAGES * AUX_BYTES;
 constexpr int SMEM_BARRIERS = SMEM_SCRATCH + 2 * SCRATCH_BYTES;
-
-// Subtile number s of a consumer's tile. One that is held is worked through 64 rows at a time: what it has to tell of the first is
-// on its way while it computes that of the others, and while it waits for theirs it finishes the first (rmsnorm at 16384 x 4096 x
-// 1024 0.218 ms for 0.225, softmax 0.230 for 0.232).
-struct Subtile { int group, i; };
-DEVICE Subtile subtile(int s) { return HOLDS ? Subtile{s % GROUPS, s / GROUPS} : Subtile{s / MI, s % MI}; }
 
 DEVICE void place_tile(const Params& p, Tile& tile, int t) {
   const TileCoordinate c = tile_coordinate(p, t, p.tiles_n);
@@ -62,8 +55,8 @@ DEVICE void load_operands(const Params& p, u32 smem, u32 full, u32 empty) {
 }
 
 #if AUX_STAGES
-// The tile operands of one consumer, a subtile at a time, in the order in which its epilogue asks for them, and then the phase
-// that is held. Calling the rest of a tile into L2 ahead of the ring, and four stages instead of two, changed nothing
+// The tile operands of one consumer, a subtile at a time, in the order in which its epilogue and the phase that is held ask for
+// them. Calling the rest of a tile into L2 ahead of the ring, and four stages instead of two, changed nothing
 // (bias_gelu_res_aux, K = 1024).
 DEVICE void load_aux(const Params& p, u32 ring, u32 full, u32 empty, int wg) {
   int stage = 0;
@@ -72,14 +65,14 @@ DEVICE void load_aux(const Params& p, u32 ring, u32 full, u32 empty, int wg) {
   for (int t = blockIdx.x + (PINGPONG ? wg * gridDim.x : 0); t < p.tiles; t += step) {
     const TileCoordinate c = tile_coordinate(p, t, p.tiles_n);
     for (int n = 0; n < SUBTILES * (LOADS + HELD_LOADS); ++n) {
-      const Subtile s = subtile(n % SUBTILES);
-      const int row = c.m * BM + (PINGPONG ? 0 : wg * WG_ROWS) + s.i * 64, col = c.n * OUT_N + s.group * SUB_N;
+      const OperandLoad of = operand_load(n);
+      const int row = c.m * BM + (PINGPONG ? 0 : wg * WG_ROWS) + of.at.i * 64, col = c.n * OUT_N + of.at.group * SUB_N;
       mbarrier_wait(empty + 8 * stage, phase ^ 1);
 #if LOADS
-      if (n < SUBTILES) Epilogue::load_issue(p, ring + stage * AUX_BYTES, full + 8 * stage, row, col, c.batch);
+      if (!of.held) Epilogue::load_issue(p, ring + stage * AUX_BYTES, full + 8 * stage, row, col, c.batch);
 #endif
 #if HELD_LOADS
-      if (n >= SUBTILES * LOADS) Held::load_issue(p, ring + stage * AUX_BYTES, full + 8 * stage, row, col, c.batch);
+      if (of.held) Held::load_issue(p, ring + stage * AUX_BYTES, full + 8 * stage, row, col, c.batch);
 #endif
       if (++stage == AUX_STAGES) stage = 0, phase ^= 1;
     }
@@ -103,11 +96,7 @@ struct Passage {
 
 template <class E> DEVICE void run_subtile(const Params& p, const Tile& tile, E& epilogue, const ACC (&acc)[MI][BN / 2], ACC (&kept)[MI][BN / 2], int number, Passage& by) {
   const Subtile s = subtile(number);
-  const int next = HOLDS ? number + 1 : number + MI;  // where other columns come
-  if (HOLDS || s.i == 0) {
-    epilogue.advance();
-    if (next < SUBTILES) epilogue.columns(p, tile, subtile(next).group);
-  }
+  advance_columns(p, tile, epilogue, number);
   const u32 d = by.d + by.d_buffer * D_BYTES;
   if (E::stores) {
     if (tile.lane == 0) tma_store_wait_read<D_BUFFERS - 1>();  // this buffer's last store has read it
@@ -136,6 +125,7 @@ template <class E> DEVICE void run_subtile(const Params& p, const Tile& tile, E&
     }
     if (++by.d_buffer == D_BUFFERS) by.d_buffer = 0;
   }
+  if ((s.group + 1) % SPAN == 0) epilogue.rows_end(p, tile, s.group, s.i);
 }
 
 // Registers of 65536: those of the consumers hold the accumulators.
@@ -206,7 +196,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) postlude_gemm(const __grid_
       epilogue.begin(p, tile);
 
       ACC acc[MI][BN / 2];
-#if HOLDS
+#if HELD
       // Else what the last tile left would be wanted until here, beside what was kept of it.
       #pragma unroll
       for (int i = 0; i < MI; ++i)
@@ -285,32 +275,29 @@ extern "C" __global__ void __launch_bounds__(384, 1) postlude_gemm(const __grid_
 #endif
 
       epilogue.reset();
-#if HOLDS
-      // The same once more, when all tiles with these rows have told what they have of them. All blocks run (a cooperative
-      // launch), and those beside each other take their tiles at the same time (blocks() in schedule.cpp): whoever is waited for
-      // comes.
+#if HELD
+      // The same once more, when the statistics of a group's columns are known or (HOLDS) all tiles with these rows have told what they
+      // have of them. Then all blocks run (a cooperative launch), and those beside each other take their tiles at the same time
+      // (blocks() in schedule.cpp): whoever is waited for comes.
       ACC kept[MI][BN / 2];
-      #pragma unroll
-      for (int s = 0; s < SUBTILES; ++s) {
-        run_subtile(p, tile, epilogue, acc, kept, s, by);
-        if (subtile(s).group == GROUPS - 1) {
-          epilogue.rows_end(p, tile, subtile(s).i);
-          move_nothing_across(p.tiles < 0);  // else it is told late
-        }
-      }
-      epilogue.end(p, tile);
       Held held;
-      held.begin(p, tile);
+      if (!HOLDS) held.begin(p, tile);
       #pragma unroll
-      for (int s = 0; s < SUBTILES; ++s) {
-        if (subtile(s).group == 0) held.meet(p, tile, subtile(s).i);
-        run_subtile(p, tile, held, kept, kept, s, by);
+      for (int block = 0; block < SUBTILES; block += BLOCK) {
+        #pragma unroll
+        for (int s = block; s < block + BLOCK; ++s) run_subtile(p, tile, epilogue, acc, kept, s, by);
+        if (HOLDS) held.begin(p, tile);
+        #pragma unroll
+        for (int s = block; s < block + BLOCK; ++s) {
+          if (subtile(s).group % SPAN == 0) held.meet(p, tile, epilogue, subtile(s).group, subtile(s).i);
+          run_subtile(p, tile, held, kept, kept, s, by);
+        }
       }
 #else
       #pragma unroll
       for (int s = 0; s < SUBTILES; ++s) run_subtile(p, tile, epilogue, acc, acc, s, by);
-      epilogue.end(p, tile);
 #endif
+      epilogue.end(p, tile);
     }
 #if STORES || HELD_STORES
     if (lane == 0) tma_store_wait();

@@ -85,17 +85,50 @@ DEVICE void vec_log_normal(float (&y)[8], const float (&x)[8]) {
   log_sum(y, n, f);
 }
 
-DEVICE void vec_div(float (&y)[8], const float (&a)[8], const float (&b)[8]) {
-  float scale[8], dividend[8], divisor[8], inverse[8], quotient[8], rest[8];
-  EACH scale[e] = fabsf(b[e]) > 0x1p+64f ? 0x1p-64f : fabsf(b[e]) < 0x1p-64f ? 0x1p+64f : 1.f;
-  EACH divisor[e] = b[e] * scale[e];
+// As op_div() in math.cu, its bits too: what follows from the divisor alone, and the rest. That the divisor is positive there gives a
+// quotient of 0 its sign without a test.
+struct Divisor { float size, inverse, scale, lifted; };
+DEVICE Divisor divisor_of(float b) {
+  const float size = fabsf(b), scale = size > 0x1p+64f ? 0x1p-64f : size < 0x1p-64f ? 0x1p+64f : 1.f;
+  return {size * scale, fast_reciprocal(size * scale), copysignf(scale, b), copysignf(scale * 0x1p-64f, b)};
+}
+template <int N> DEVICE void vec_divide(float (&y)[8], const float (&a)[8], const Divisor (&by)[N]) {
+#define BY by[N == 8 ? e : e / 2 % 2]
+  float scale[8], dividend[8], quotient[8], rest[8];
   EACH dividend[e] = fabsf(a[e]) < 0x1p-64f ? a[e] * 0x1p+64f : a[e];
-  EACH scale[e] = fabsf(a[e]) < 0x1p-64f ? scale[e] * 0x1p-64f : scale[e];
-  EACH inverse[e] = fast_reciprocal(divisor[e]);
-  EACH quotient[e] = dividend[e] * inverse[e];
-  EACH rest[e] = fmaf(-divisor[e], quotient[e], dividend[e]);
-  EACH rest[e] = fmaf(rest[e], inverse[e], quotient[e]);
-  EACH y[e] = (fabsf(rest[e]) <= 0x1.fffffep+127f && quotient[e] != 0.f ? rest[e] : quotient[e]) * scale[e];
+  EACH scale[e] = fabsf(a[e]) < 0x1p-64f ? BY.lifted : BY.scale;
+  EACH quotient[e] = dividend[e] * BY.inverse;
+  EACH rest[e] = fmaf(BY.size, quotient[e], -dividend[e]);
+  EACH rest[e] = fmaf(-rest[e], BY.inverse, quotient[e]);
+  EACH y[e] = (fabsf(rest[e]) <= 0x1.fffffep+127f ? rest[e] : quotient[e]) * scale[e];
+#undef BY
+}
+DEVICE void vec_div(float (&y)[8], const float (&a)[8], const float (&b)[8]) {
+  Divisor by[8];
+  EACH by[e] = divisor_of(b[e]);
+  vec_divide(y, a, by);
+}
+// By a number for each of a fragment's rows: 11 instructions an element for 17.
+DEVICE void vec_div_rows(float (&y)[8], const float (&a)[8], float first, float second) {
+  const Divisor by[2] = {divisor_of(first), divisor_of(second)};
+  vec_divide(y, a, by);
+}
+
+// The same where what is above 2^96 or below 2^-30 in size may as well be infinity or 0: six instructions. One scale for both
+// puts the divisor between 2^-53 and 2^64; the remainder is exact unless the quotient is below 2^-38.
+DEVICE void vec_div_narrow(float (&y)[8], const float (&a)[8], float first, float second) {
+  const float by[2] = {first, second};
+  float scale[2], size[2], inverse[2], dividend[8], quotient[8], rest[8];
+  #pragma unroll
+  for (int r = 0; r < 2; ++r) {
+    scale[r] = fabsf(by[r]) > 0x1p+64f ? 0x1p-64f : fabsf(by[r]) < 0x1p-64f ? 0x1p+96f : 1.f;
+    size[r] = fabsf(by[r]) * scale[r], inverse[r] = fast_reciprocal(size[r]), scale[r] = copysignf(scale[r], by[r]);
+  }
+  EACH dividend[e] = a[e] * scale[e / 2 % 2];
+  EACH quotient[e] = dividend[e] * inverse[e / 2 % 2];
+  EACH rest[e] = fmaf(size[e / 2 % 2], quotient[e], -dividend[e]);
+  EACH rest[e] = fmaf(-rest[e], inverse[e / 2 % 2], quotient[e]);
+  EACH y[e] = fabsf(rest[e]) <= 0x1.fffffep+127f ? rest[e] : quotient[e];
 }
 
 // The same by one number for all. Where nothing is near the ends of the range, nothing needs to be scaled or chosen: five
