@@ -63,4 +63,5 @@ def test_plan_against_the_functions_own_reference(path, rng):
             if ours.dtype == np.int64:
                 assert np.mean(ours == wanted) > 0.97
             else:
-                np.testing.assert_allclose(np.float64(ours), wanted, **tolerance)
+                fp8 = {"rtol": 0.07, "atol": 1e-2}  # 3 bits of fraction
+                np.testing.assert_allclose(np.float64(ours), wanted, **(fp8 if "float8" in str(ours.dtype) else tolerance))

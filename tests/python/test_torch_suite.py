@@ -41,4 +41,5 @@ def test_on_the_gpu(torch, path):
             if ours.dtype == torch.int64:
                 assert (ours == wanted).float().mean() > 0.97
             else:
-                np.testing.assert_allclose(ours.double().cpu(), wanted.double().cpu(), rtol=2e-2, atol=2e-2)
+                rtol = 0.07 if ours.dtype == torch.float8_e4m3fn else 2e-2  # 3 bits of fraction
+                np.testing.assert_allclose(ours.double().cpu(), wanted.double().cpu(), rtol=rtol, atol=2e-2)
