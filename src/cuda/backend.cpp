@@ -184,6 +184,7 @@ CudaExecutable::Choice CudaExecutable::choose(const Site& site, Hold hold) const
     if (!holds_well(site.shape.k) || choice.order.empty() || !why.empty() || !room) return choose(site, Hold::nothing);
   }
   if (!asked_for(site)) return choice;
+  if (e.held >= 0 && !why.empty()) return choose(site, Hold::nothing);
   if (!why.empty()) {
     throw Error(ErrorCode::bad_schedule, "the schedule \"" + to_string(*requested_) + "\" is not legal here: " + why,
                 choice.order.empty() ? "leave the choice to the heuristic"
@@ -232,8 +233,9 @@ std::shared_ptr<const CudaExecutable::Product> CudaExecutable::product(const Sit
       rejections_[source] = reason;
       rejected.push_back(to_string(schedule) + ": " + reason);
     }
+    if (choice.epilogue.held >= 0) continue;
     if (choice.order.empty()) rejected.push_back(nothing_fits(choice.epilogue.needs, site.mma));
-    if (choice.epilogue.held < 0) return nullptr;
+    return nullptr;
   }
 }
 
@@ -349,9 +351,8 @@ std::string CudaExecutable::explain(ExplainPart part, const Shape& shape) const 
                 (across_of(program_->phases[p]) == Across::groups ? ": where the groups' statistics are known\n"
                                                                   : ": where the partial reductions are folded\n");
       if (epilogue.held >= 0)
-        text += "phase " + std::to_string(epilogue.held) +
-                (epilogue.needs.holds ? ": on the same fragments, once their rows' statistics are known\n"
-                                      : ": on the same fragments, once their groups' statistics are known\n");
+        text += "phase " + std::to_string(epilogue.held) + ": on the same fragments, once their " +
+                (epilogue.needs.holds ? "rows'" : "groups'") + " statistics are known\n";
       text = "phase " + std::to_string(product_phase_) + ": on the product's fragments\n" + text;
     }
     generic.clear();

@@ -34,7 +34,7 @@ class FinishWriter {
 // this one read, and run the small phases.
 std::string FinishWriter::finish(Across across, const std::string& i, const std::string& j, const std::string& indent) {
   std::string code;
-  const Place place{"t.batch", i, j, "p.n"};
+  const Place place{"t.batch", i, j, across == Across::groups ? "((p.n + GROUP_N - 1) / GROUP_N)" : "p.n"};
   const auto store = [&](const Access& access, const std::string& value) {
     code += indent + store_statement(c_.program, access, e_.word(access.buffer), place, value, false) + "\n";
   };
@@ -162,7 +162,7 @@ std::string FinishWriter::group_end() {
   for (std::size_t r = 0; r < phase_.reductions.size(); ++r) {
     const std::string red = "red" + str(r) + "[r]";
     if (e_.partials[r].across == Across::groups)
-      code += "      " + red + " = combine_lanes<" + c_.reducers[r].type + ">(" + red + ", 1, 4);\n";
+      code += "      " + red + " = combine_lanes_in_order<" + c_.reducers[r].type + ">(" + red + ", t.lane, 1, 4);\n";
   }
   const std::string leaves = folded(Across::groups, "        ", [](std::size_t r) { return "red" + str(r) + "[r]"; });
   const std::string last = finish(Across::groups, "row", "column", "        ");

@@ -32,8 +32,8 @@ struct EpilogueCode {
   [[nodiscard]] std::string partials(std::size_t r, const std::string& type) const;
 };
 
-// `finish`, how many units of its work there are, and the word where their counters are; where tiles are held,
-// `fold_share` and the word of their tags. Empty without reductions.
+// `finish`, how many units of its work there are, and the word where their counters are; where tiles wait for
+// each other, `fold_share` and the word of their tags. Empty without reductions across tiles.
 [[nodiscard]] std::string emit_finish(EpilogueCode& code);
 
 // The body of Epilogue::rows_end(p, t, group, i) where reductions are in groups: folds the states of 64 rows, stores

@@ -123,6 +123,12 @@ class Planner {
   void stores(FragmentCode& code);
   void reductions();
   void small_phases();
+  [[nodiscard]] bool same_size(BufferId a, BufferId b) const {
+    const auto &x = program_.buffers[a], &y = program_.buffers[b];
+    return (x.axes & tile_axes) == (y.axes & tile_axes) && x.rows == y.rows && x.columns == y.columns;
+  }
+  [[nodiscard]] bool may_overwrite(int p) const;
+  [[nodiscard]] bool may_overwrite(const Phase& next) const;
   [[nodiscard]] const lower::Store* stored_here(const Instruction& load) const;
   [[nodiscard]] std::vector<ValueId> same_values(const Phase& next) const;
   void hold(Hold most);
@@ -457,13 +463,43 @@ void Planner::small_phases() {
     for (const Instruction& i : small.code) {
       if (i.op != Op::operand) continue;
       const int from = owner[i.access.buffer];
-      here = here && (from < 0 ? i.access.columns.steps.empty() : from == static_cast<int>(across) && plain(i.access));
+      here = here && (from < 0 || (from == static_cast<int>(across) && plain(i.access)));
       grouped = grouped || from == static_cast<int>(Across::groups);  // so its columns are groups
     }
-    if (!here || !grouped) continue;
+    if (!here || !grouped || (across == Across::groups && may_overwrite(p))) continue;
     e_.finished.push_back(p);
     for (const auto& store : small.stores) owner[store.access.buffer] = static_cast<int>(across);
   }
+}
+
+// Whether small phase `p`, moved into the product's launch, may store over an operand that a phase before it still
+// reads elsewhere or later: outputs may be bound in place of operands of their size.
+bool Planner::may_overwrite(int p) const {
+  for (int q = index_; q < p; ++q) {
+    for (const Instruction& i : program_.phases[q].code) {
+      if (i.op != Op::operand || program_.buffers[i.access.buffer].kind != lower::BufferKind::operand) continue;
+      const bool own = q == index_ && groups_.reached_by(i.access.columns) && i.access.divide_rows == 1;
+      for (const lower::Store& store : program_.phases[p].stores) {
+        if (!own && same_size(i.access.buffer, store.access.buffer)) return true;
+      }
+    }
+  }
+  return false;
+}
+
+// Whether `next`, on the registers of each tile, may store over an operand that another tile's first phase still reads.
+bool Planner::may_overwrite(const Phase& next) const {
+  return std::any_of(phase_.code.begin(), phase_.code.end(), [&](const Instruction& i) {
+    if (i.op != Op::operand || program_.buffers[i.access.buffer].kind != lower::BufferKind::operand) return false;
+    const auto stored_over = [&](const lower::Store& store) {
+      return same_size(i.access.buffer, store.access.buffer) &&
+             std::none_of(next.stores.begin(), next.stores.end(), [&](const lower::Store& s) {
+               return s.access.buffer == store.access.buffer && s.access.columns == i.access.columns &&
+                      s.access.divide_rows == i.access.divide_rows;
+             });
+    };
+    return std::any_of(next.stores.begin(), next.stores.end(), stored_over);
+  });
 }
 
 // Whether two instructions of two phases compute the same from the same arguments.
@@ -513,7 +549,8 @@ std::vector<ValueId> Planner::same_values(const Phase& next) const {
 }
 
 // The phase that can run on the same registers: the only one that is left, over the same tiles, of stores alone, that
-// needs of what the first phase computes one value an element, of f32, and statistics of its groups or of its rows.
+// needs of what the first phase computes as many values an element as the accumulator has parts, of f32, and statistics
+// of its groups or of its rows.
 void Planner::hold(Hold most) {
   const bool by_group = e_.finishes[static_cast<int>(Across::groups)];
   if (program_.accumulator != DType::f32) return;
@@ -537,6 +574,17 @@ void Planner::hold(Hold most) {
     }
   }
 
+  if (by_group && may_overwrite(next)) return;
+  if (by_group) {  // what is the same in a group is a row's: nothing of a column alone can take it
+    const std::vector<bool> same = same_in_group(next, groups_);
+    for (std::size_t id = 0; id < next.code.size(); ++id) {
+      const Instruction& i = next.code[id];
+      if (same[id] || level_of(i.axes) != Level::column) continue;
+      for (const ValueId arg : i.args) {
+        if (same[arg] && next.code[arg].axes.has(Axis::n)) return;
+      }
+    }
+  }
   if (by_group) {  // of statistics, those of its groups alone
     for (std::size_t r = 0; r < phase_.reductions.size(); ++r) {
       for (const BufferId b : phase_.reductions[r].results) {

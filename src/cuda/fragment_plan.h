@@ -4,12 +4,11 @@
 //     addressable by it) by the warp that staged them. What else there is, threads load and store element by element.
 //   - The states of reductions across tiles are partial results in a workspace, folded when all tiles are done. Small
 //     phases that need nothing but statistics of one kind run there, each where its statistics are.
-//   - A reduction in groups of columns that tiles hold whole is folded where it is computed, and its small phases run
-//   there.
-//   - If nothing is left but one phase over the same tiles, it may run on the same registers, once the statistics of
-//   its
-//     groups are known, or all tiles beside one another have met and those of their rows are. Then nothing crosses in
-//     memory.
+//   - A reduction in groups of columns that tiles hold whole is folded where it is computed; so are its small phases
+//   run.
+//   - If nothing is left but one phase over the same tiles, it may run on the same registers, once its groups'
+//   statistics
+//     are known, or all tiles beside one another have met and those of their rows are. Then nothing crosses in memory.
 #pragma once
 
 #include "cuda/gemm_source.h"
@@ -86,7 +85,7 @@ struct FragmentCode {
   struct Value {
     Level level = Level::uniform;
     bool wanted = false;        // some store or reduction needs it
-    bool narrow = false;        // it is only stored, rounded to a type of few exponents
+    bool narrow = false;        // only stored, where beyond 2^96 may be infinite and below 2^-30 zero
     bool met = false;           // of a row (in a group of columns), known when its statistics are
     bool prefetched = false;    // a row operand, read one subtile ahead
     lower::ValueId label = -1;  // it is n_index() == this i64 of the row: compared in 32 bits

@@ -80,7 +80,7 @@ lower::Options lower_options(const PlanData& plan, const InPlace& in_place) {
   lower::Options options;
   options.in_place = in_place;
   options.dtypes = plan.dtypes;
-  if (plan.target.device == Device::cuda) options.halves = 64;  // two subtiles
+  if (plan.target.device == Device::cuda && !plan.is_stream()) options.halves = 64;  // two of its narrow subtiles
   return options;
 }
 

@@ -86,12 +86,12 @@ constexpr int ROWS = 2 * MI;                  // rows of the output that one thr
 constexpr int OUT_N = WG_COLUMNS / PARTS;     // the epilogue's columns of a consumer
 constexpr int GROUPS = OUT_N / SUB_N;         // subtiles are 64 rows x SUB_N columns
 constexpr int SUBTILES = GROUPS * MI;
-constexpr int SPAN = GROUP_N && !HOLDS ? GROUP_N / SUB_N : GROUPS;  // of these, until Epilogue has the statistics of a row
+constexpr int SPAN = GROUP_N ? GROUP_N / SUB_N : GROUPS;  // of these, until Epilogue has the statistics of a row
 // So many subtiles go through Epilogue before they go through Held.
 constexpr int BLOCK = SPAN * (ROWS_FIRST && !HOLDS ? 1 : MI);
 #define SLOTS_M (p.tiles_m * (BM / WG_ROWS))  // blocks of WG_ROWS rows
 
-// Subtile number s of a consumer's tile. One that is held is worked through 64 rows at a time: fewer values wait (qk_norm_rope at
+// Subtile number s of a consumer's tile. One that is held is worked through 64 rows at a time, unless columns are reduced too: fewer values wait (qk_norm_rope at
 // 16384 x 4096 x 1024 0.200 ms for 0.209), and what other tiles must be told of the first rows is on its way while it computes that
 // of the others (rmsnorm 0.218 ms for 0.225, softmax 0.230 for 0.232).
 struct Subtile { int group, i; };

@@ -21,12 +21,21 @@ template <int N, class S> DEVICE S fold_states(const S* x) {
   return y;
 }
 // Over the lanes whose numbers differ in the bits of `from`, `from` * 2, ... below `to`. Lanes that differ in no other bits end
-// with the same bits.
+// with the same bits where combine() does not tell its arguments apart (welford does).
 template <class S> DEVICE S combine_lanes(S x, int from, int to) {
   for (int mask = from; mask < to; mask *= 2) x = S::combine(x, S::shuffle(x, mask));
   return x;
 }
-// The same, in fewer instructions for an online softmax, but more registers than a tile of 128 x 192 leaves (8192^3, xent: it
+// With the same bits in any case: of two lanes the lower one's state comes first in both.
+template <class S> DEVICE S combine_lanes_in_order(S x, int lane, int from, int to) {
+  for (int mask = from; mask < to; mask *= 2) {
+    const S y = S::shuffle(x, mask);
+    const bool upper = lane & mask;
+    x = S::combine(S::select(upper, y, x), S::select(upper, x, y));
+  }
+  return x;
+}
+// As combine_lanes, in fewer instructions for an online softmax, but more registers than a tile of 128 x 192 leaves (8192^3, xent: it
 // spills, and 128 x 128 takes 0.98 of cuBLAS for 0.96).
 template <class S> DEVICE S fold_lanes(S x, int from, int to) {
   if constexpr (S::rescaled) {
