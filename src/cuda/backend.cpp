@@ -171,7 +171,10 @@ CudaExecutable::Choice CudaExecutable::choose(const Site& site, Hold hold) const
   const bool promoted = !site.mma && promotes(site.loop.a) != 0;
   Choice choice;
   FusedEpilogue& e = choice.epilogue;
-  e = emit_fragment(site.program, site.phase, site.places, site.mma ? std::min(hold, Hold::groups) : hold);
+  e = emit_fragment(site.program, site.phase, site.places,
+                    std::min(hold, site.in_order ? Hold::in_order
+                                   : site.mma    ? Hold::groups
+                                                 : Hold::rows));
   e.needs.element_bytes = static_cast<int>(size_of(site.loop.a));
   e.needs.b_mn_major = site.loop.b_mn_major;
   e.needs.promoted = promoted;
@@ -198,7 +201,7 @@ std::shared_ptr<const CudaExecutable::Product> CudaExecutable::product(const Sit
                                                                        std::vector<std::string>& rejected) const {
   // All that decides the source. Emitting it again at each bind took most of post.matmul's 41 us on a host.
   Key key(&site.program == program_.get(), site.shape.batch, site.shape.m, site.columns, site.shape.k,
-          site.loop.a_mn_major, site.loop.b_mn_major, site.mma);
+          site.loop.a_mn_major, site.loop.b_mn_major, site.mma, site.in_order);
   for (const BufferPlace& place : site.places)
     key.add(place.tensor_map + 2 * place.unit + 4 * place.pair + 8 * place.wide);
   {

@@ -111,6 +111,7 @@ class Binder {
   Major major(const Bound& operand, int rows_axis, int k_axis, std::int64_t rows, bool mn_allowed) const;
   std::vector<BufferPlace> places(const Program& program, const std::vector<Memory>& memory,
                                   std::int64_t columns) const;
+  [[nodiscard]] bool in_order() const;
   void plan_product();
   void plan_generic();
   void emit_product();
@@ -269,6 +270,21 @@ std::vector<BufferPlace> Binder::places(const Program& program, const std::vecto
   return result;
 }
 
+// Whether a phase that is not over the product's tiles stores over an operand. In its place among the phases that is
+// right (plan/in_place.h); in the product's launch it would come before others that read the operand.
+bool Binder::in_order() const {
+  const Phase& product = program_.phases[x_.product_phase_];
+  return std::any_of(program_.phases.begin(), program_.phases.end(), [&](const Phase& phase) {
+    if (phase.domain == product.domain && phase.columns == product.columns) return false;
+    return std::any_of(phase.stores.begin(), phase.stores.end(), [&](const lower::Store& store) {
+      const auto output = static_cast<std::size_t>(store.access.buffer);
+      if (program_.buffers[output].kind != BufferKind::output) return false;
+      return std::any_of(bound_.buffers.begin(), bound_.buffers.begin() + program_.operands,
+                         [&](const Bound& operand) { return operand.data == bound_.buffers[output].data; });
+    });
+  });
+}
+
 // Decides how the accumulator is made and whether the first phase runs on it.
 void Binder::plan_product() {
   if (const auto* gemm = std::get_if<Gemm>(&x_.problem_)) {
@@ -298,8 +314,9 @@ void Binder::plan_product() {
         arrange(parts == 1 || (mma && columns_ % 8 == 0));
         // Addresses of outputs and operands decide how they are reached; those of the workspace are aligned.
         std::vector<std::string> rejected;
-        product_ = x_.product(
-            {program_, x_.product_phase_, loop_, mma, places(program_, memory_, columns_), shape_, columns_}, rejected);
+        product_ = x_.product({program_, x_.product_phase_, loop_, mma, places(program_, memory_, columns_), shape_,
+                               columns_, in_order()},
+                              rejected);
         for (const std::string& reason : rejected) notes_.push_back("not " + reason);
         fused_ = product_ != nullptr;
         if (fused_ && !portable.empty()) notes_.push_back(portable);

@@ -44,7 +44,8 @@ class CudaExecutable final : public Executable {
     bool mma;
     std::vector<BufferPlace> places;
     Shape shape;
-    std::int64_t columns;  // the phase's
+    std::int64_t columns;   // the phase's
+    bool in_order = false;  // a small phase's output lies over an operand, which phases before it may read
   };
   // A site whose memory is aligned, as explain assumes; without one, why.
   struct Assumed {

@@ -127,7 +127,6 @@ class Planner {
     const auto &x = program_.buffers[a], &y = program_.buffers[b];
     return (x.axes & tile_axes) == (y.axes & tile_axes) && x.rows == y.rows && x.columns == y.columns;
   }
-  [[nodiscard]] bool may_overwrite(int p) const;
   [[nodiscard]] bool may_overwrite(const Phase& next) const;
   [[nodiscard]] const lower::Store* stored_here(const Instruction& load) const;
   [[nodiscard]] std::vector<ValueId> same_values(const Phase& next) const;
@@ -164,8 +163,8 @@ FragmentPlan Planner::run(Hold hold) {
   e_.needs.d_bytes_column = 0;
   plan_.first.phase = &phase_;
   reductions();
-  small_phases();
-  if (hold != Hold::nothing) this->hold(hold);
+  if (hold != Hold::in_order) small_phases();
+  if (hold > Hold::nothing) this->hold(hold);
   accumulator();
   // The maps of operands stand before those of outputs.
   const bool held = e_.held >= 0;
@@ -466,25 +465,10 @@ void Planner::small_phases() {
       here = here && (from < 0 || (from == static_cast<int>(across) && plain(i.access)));
       grouped = grouped || from == static_cast<int>(Across::groups);  // so its columns are groups
     }
-    if (!here || !grouped || (across == Across::groups && may_overwrite(p))) continue;
+    if (!here || !grouped) continue;
     e_.finished.push_back(p);
     for (const auto& store : small.stores) owner[store.access.buffer] = static_cast<int>(across);
   }
-}
-
-// Whether small phase `p`, moved into the product's launch, may store over an operand that a phase before it still
-// reads elsewhere or later: outputs may be bound in place of operands of their size.
-bool Planner::may_overwrite(int p) const {
-  for (int q = index_; q < p; ++q) {
-    for (const Instruction& i : program_.phases[q].code) {
-      if (i.op != Op::operand || program_.buffers[i.access.buffer].kind != lower::BufferKind::operand) continue;
-      const bool own = q == index_ && groups_.reached_by(i.access.columns) && i.access.divide_rows == 1;
-      for (const lower::Store& store : program_.phases[p].stores) {
-        if (!own && same_size(i.access.buffer, store.access.buffer)) return true;
-      }
-    }
-  }
-  return false;
 }
 
 // Whether `next`, on the registers of each tile, may store over an operand that another tile's first phase still reads.

@@ -150,7 +150,8 @@ struct FragmentPlan {
 [[nodiscard]] Across across_of(const lower::Phase& small);
 
 // What a second phase on the same registers may wait for: the statistics of its tile's groups, or those of rows too.
-enum class Hold : std::uint8_t { nothing, groups, rows };
+// in_order: not even small phases leave their place.
+enum class Hold : std::uint8_t { in_order, nothing, groups, rows };
 
 // The plan points into `program`.
 [[nodiscard]] FragmentPlan plan_fragment(const lower::Program& program, int index,

@@ -185,6 +185,28 @@ const std::map<std::string, std::function<void()>>& cases() {
          for (std::thread& thread : threads) thread.join();
          EXPECT_EQ(held(), 0);
        }},
+      {"small_phases_in_place",
+       [] {
+         const auto described = [](const char* text, bool in_place) {
+           Product product(text);
+           const auto find = [&](const char* name) {
+             return std::find_if(product.bindings.begin(), product.bindings.end(),
+                                 [&](const Binding& b) { return b.name == name; });
+           };
+           if (in_place) find("T")->tensor.data = find("t")->tensor.data;
+           return product.plan.bind(product.bindings).describe();
+         };
+         // Both read t for D, and then store T.
+         for (const char* text : {"def f(acc, t: col[f32]):\n    s = max(acc, axis=1)\n    D: bf16 = acc - s * t\n    "
+                                  "T: f32 = max(s, t)\n    "
+                                  "return D, T\n",
+                                  "def f(acc, t: tile[f32]):\n    s = max(acc, axis=1, group=64)\n    D: bf16 = acc - "
+                                  "repeat(s * t, 64)\n    T: "
+                                  "f32 = max(s, t)\n    return D, T\n"}) {
+           EXPECT_EQ(described(text, false).find("passes over memory"), std::string::npos) << described(text, false);
+           EXPECT_NE(described(text, true).find("passes over memory"), std::string::npos) << described(text, true);
+         }
+       }},
       {"rebinds",
        [] {
          const Product product;
@@ -344,6 +366,7 @@ TEST_F(Faults, HomeThatIsNoFolderCostsOneWarning) {
   EXPECT_EQ(warnings(), 1u) << said_;
 }
 
+TEST_F(Faults, SmallPhasesInPlaceKeepTheirOrder) { run("small_phases_in_place"); }
 TEST_F(Faults, BindingAtEveryStepWaitsSeldom) { run("rebinds"); }
 TEST_F(Faults, BindingOnAStreamWaitsForNothing) { run("rebinds_on_a_stream"); }
 TEST_F(Faults, GraphsKeepTheirWorkspaces) { run("graphs"); }
