@@ -1,3 +1,5 @@
+// Longer than most: what a phase's code becomes, and which phase is held on its registers, which would bear a file of
+// its own.
 #include "cuda/fragment_plan.h"
 
 #include "core/divide.h"

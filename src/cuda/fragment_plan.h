@@ -4,11 +4,11 @@
 //     addressable by it) by the warp that staged them. What else there is, threads load and store element by element.
 //   - The states of reductions across tiles are partial results in a workspace, folded when all tiles are done. Small
 //     phases that need nothing but statistics of one kind run there, each where its statistics are.
-//   - A reduction in groups of columns that tiles hold whole is folded where it is computed; so are its small phases
-//   run.
-//   - If nothing is left but one phase over the same tiles, it may run on the same registers, once its groups'
-//   statistics
-//     are known, or all tiles beside one another have met and those of their rows are. Then nothing crosses in memory.
+//   - A reduction in groups of columns that tiles hold whole is folded in place, and its small phases run.
+//   - If nothing is left but one phase over the same tiles, it may run on the same registers, once the statistics of
+//   its
+//     groups are known, or all tiles beside one another have met and those of their rows are. Nothing crosses in
+//     memory.
 #pragma once
 
 #include "cuda/gemm_source.h"
@@ -53,10 +53,10 @@ struct FusedEpilogue : EpilogueText {
     int fold;     // and where the threads that finish fold it
   };
   std::vector<Partial> partials;  // one a reduction of the phase
-  bool finishes[4] = {};          // which there are, by Across
+  bool finishes[4] = {};          // which kinds there are, by Across
   int columns_word = 0;           // the problem's N
   std::vector<int> finished;      // small phases that run here too, where their statistics are known
-  int held = -1;                  // the phase that runs on the same registers once the rows' statistics are known
+  int held = -1;                  // the phase that runs on the same registers once its statistics are known
   int counters_word = 0;  // of reductions across tiles: two of 32 bits for all blocks or (needs.holds) each block's tag
   int finish_bytes = 0;   // shared memory of the threads that finish
 

@@ -31,7 +31,7 @@ struct EpilogueText {
     bool copies = false;  // some staged outputs leave by ordinary stores
   };
   Moves moves, held_moves;
-  bool has_held = false;
+  bool has_held = false;    // there is a Held
   bool rows_first = false;  // a tile is worked through 64 rows at a time
   EpilogueNeeds needs;
 };
