@@ -6,9 +6,7 @@
 //     phases that need nothing but statistics of one kind run there, each where its statistics are.
 //   - A reduction in groups of columns that tiles hold whole is folded in place, and its small phases run.
 //   - If nothing is left but one phase over the same tiles, it may run on the same registers, once the statistics of
-//   its
-//     groups are known, or all tiles beside one another have met and those of their rows are. Nothing crosses in
-//     memory.
+//     its groups are known, or all tiles beside one another have met and those of their rows are.
 #pragma once
 
 #include "cuda/gemm_source.h"
