@@ -92,7 +92,7 @@ fi
 running=() names=() logs=()
 start() {  # $1: stage, $2: log, the rest: a command
   local stage=$1 file=$2; shift 2
-  "$@" >"$file" 2>&1 &
+  timeout 300 "$@" >"$file" 2>&1 &
   running+=($!) names+=("$stage") logs+=("$file")
 }
 if wanted tests; then

@@ -7,6 +7,8 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
+
 namespace postlude::inline v0::cuda {
 namespace {
 
@@ -31,6 +33,22 @@ INSTANTIATE_TEST_SUITE_P(Epilogues, SuiteCompiles,
                                          "swiglu", "bce", "rowmax", "rmsnorm", "softmax", "argmax", "xent",
                                          "fp8_rowwise", "rope", "swiglu_grad", "qk_norm_rope", "fp8_groups"),
                          [](const auto& i) { return std::string(i.param); });
+
+// ptxas takes more than twice as long for twice the branches: with those of CUDA's own functions this took over five
+// minutes, without them five seconds.
+TEST(Functions, CompileInSeconds) {
+  if (compiler_version().empty()) GTEST_SKIP() << describe_compiler();
+  Target target = Target::parse("sm_90a");
+  target.schedule = "pingpong 64x256x4 sub 64x2 aux 0 raster 2";
+  const Plan plan = postlude::compile(
+      Gemm{.a = DType::bf16, .b = DType::bf16},
+      parse("def f(acc):\n    x = abs(sin(acc)) ** 2.5\n    y = cast(abs(sin(x)) ** 0.3, e5m2, round=toward_zero)\n"
+            "    D: f32 = abs(mod(y, sqrt(x) - 0.1)) ** 0.1 + log1p(abs(y)) + erf(acc)\n    return D\n"),
+      target);
+  const auto start = std::chrono::steady_clock::now();
+  const std::string schedules = plan.explain(ExplainPart::schedule, 256, 1024, 1024);
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(60)) << schedules;
+}
 
 // A long epilogue's fragments are computed one after another, unless the main loop hides it.
 TEST(LongEpilogue, IsKeptApartBesideAShortMainLoop) {

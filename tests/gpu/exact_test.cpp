@@ -1,4 +1,5 @@
 // Numbers: to the bit where they must be, within their bounds where the hardware truncates.
+#include "elementary.h"
 #include "gpu/device_run.h"
 #include "gpu/problem.h"
 
@@ -105,6 +106,37 @@ TEST(Zeros, KeepTheirSign) {
                               "    y3: f32 = (t > 9) * -1.0\n    return y0, y1, y2, t, y3\n"),
                         Shape{1, 200, 144, 320}, {.elements = Elements::whole});
   expect_bits_of_the_cpu(problem);
+}
+
+// What the hardware approximates included.
+TEST(Math, KeepsItsErrors) {
+  if (const std::string why = missing(); !why.empty()) GTEST_SKIP() << why;
+  expect_elementary_errors([](Op op, const std::vector<float>& a, const std::vector<float>& b) {
+    const std::string call = !b.empty()       ? "acc ** b"
+                             : op == Op::neg ? "-acc"
+                                             : std::string(info(op).id) + "(acc)";
+    const Graph graph = parse(std::string("def f(acc") + (b.empty() ? "" : ", b: tile[f32]") +
+                              "):\n    y: f32 = " + call + "\n    return y\n");
+    const auto count = static_cast<std::int64_t>(a.size());
+    const std::size_t bytes = a.size() * sizeof(float);
+    const cuda::CurrentDevice current(0);
+    const cuda::Driver& d = cuda::driver();
+    const cuda::Buffer memory[] = {{0, bytes}, {0, bytes}, {0, bytes}};
+    const auto tensor = [&](int i) {
+      return Tensor(reinterpret_cast<void*>(memory[i].pointer()), DType::f32, {1, count}).on(Device::cuda);
+    };
+    std::vector<Binding> bindings = {{"X", tensor(0)}, {"y", tensor(1)}};
+    cuda::check(d.MemcpyHtoD(memory[0].pointer(), a.data(), bytes), "copying in");
+    if (!b.empty()) {
+      bindings.push_back({"b", tensor(2)});
+      cuda::check(d.MemcpyHtoD(memory[2].pointer(), b.data(), bytes), "copying in");
+    }
+    std::vector<float> y(a.size());
+    compile(Stream{.x = DType::f32}, graph, Target::cuda()).bind(bindings).run();
+    cuda::check(d.CtxSynchronize(), "running");
+    cuda::check(d.MemcpyDtoH(y.data(), memory[1].pointer(), bytes), "copying out");
+    return y;
+  });
 }
 
 // The compiler knows that |x| and 2^x are not below 0, and forgets that they may be NaN.

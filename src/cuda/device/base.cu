@@ -15,6 +15,7 @@ typedef long long i64;
 #define DEVICE static __device__ __forceinline__
 #define DEVICE_STATIC static __device__ __forceinline__
 #define METHOD __device__ __forceinline__
+#define CONSTANT static __constant__ const
 
 // x, a constant that ptxas 13.0 must not see: it makes `c ? 1.f : -0.f` a comparison that gives 1 or +0, and `|x| >= -1.f`
 // true where x is NaN. No grid has 2^31 blocks.

@@ -2,6 +2,8 @@ R"cuda(
 // The language's operations on f32, i32 (wrapping), i64 (wrapping) and bool, each within the error of ops.def. Where a
 // form of our own stands instead of the compiler's, it is free of branches: an epilogue runs on one warp a scheduler, and
 // a branch an element cost it two thirds of its speed (bias_gelu at K = 1024: 0.33 ms with IEEE division, 0.2 without).
+// And ptxas takes more than twice as long for twice the branches: two sines and three powers of the 128 elements that a
+// thread may have were not compiled in five minutes.
 DEVICE float op_neg(float x) { return -x; }
 DEVICE int op_neg(int x) { return int(0u - u32(x)); }
 DEVICE i64 op_neg(i64 x) { return i64(0ull - u64(x)); }
@@ -52,6 +54,9 @@ DEVICE float op_max(float a, float b) { float r; asm("max.NaN.f32 %0, %1, %2;" :
 DEVICE float fast_exp2(float x) { float r; asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(x)); return r; }
 DEVICE float fast_reciprocal(float x) { float r; asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(x)); return r; }
 DEVICE float fast_log2(float x) { float r; asm("lg2.approx.f32 %0, %1;" : "=f"(r) : "f"(x)); return r; }
+// x, which is computed whether it is chosen or not.
+DEVICE float without_branch(float x) { asm volatile("" : "+f"(x)); return x; }
+DEVICE float fast_rsqrt(float x) { float r; asm("rsqrt.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(x)); return r; }
 #endif
 
 // a / b, correctly rounded but for results below the normal ones, which are rounded twice: the quotient of a and b scaled
@@ -77,22 +82,128 @@ DEVICE float softmax_weight(float x, float s) {
 DEVICE float op_floordiv(float a, float b) { return floorf(op_div(a, b)); }
 DEVICE float op_reciprocal(float x) { return op_div(1.f, x); }
 DEVICE float op_exp(float x) { return expf(x); }
-DEVICE float op_exp2(float x) { return exp2f(x); }
 DEVICE float op_expm1(float x) { return expm1f(x); }
 DEVICE float op_log(float x) { return logf(x); }
 DEVICE float op_log2(float x) { return log2f(x); }
-DEVICE float op_log1p(float x) { return log1pf(x); }
 DEVICE float op_tanh(float x) { return tanhf(x); }
-DEVICE float op_erf(float x) { return erff(x); }
-DEVICE float op_sqrt(float x) { return sqrtf(x); }
 DEVICE float op_rsqrt(float x) { return rsqrtf(x); }
-DEVICE float op_pow(float a, float b) { return powf(a, b); }
-DEVICE float op_sin(float x) { return sinf(x); }
-DEVICE float op_cos(float x) { return cosf(x); }
 DEVICE float op_floor(float x) { return floorf(x); }
 DEVICE float op_ceil(float x) { return ceilf(x); }
 DEVICE float op_round(float x) { return rintf(x); }
 DEVICE float op_scaled(float s, float x) { return s == 0.f ? 0.f : s * x; }
+
+// x 2^n for n in [-252, 254], in two steps, of which each factor is a normal number.
+DEVICE float scaled_by(float x, int n) {
+  const int half = n >> 1;
+  return x * __uint_as_float(u32(half + 127) << 23) * __uint_as_float(u32(n - half + 127) << 23);
+}
+// Correctly rounded: a Newton step on x / sqrt(x), x in the range where the remainder is exact.
+DEVICE float op_sqrt(float x) {
+  const bool small = x < 0x1p-64f;
+  const float a = small ? x * 0x1p+64f : x, inverse = fast_rsqrt(a), root = a * inverse;
+  const float refined = fmaf(fmaf(-root, root, a), 0.5f * inverse, root);
+  return x == 0.f || x == INF ? x : small ? refined * 0x1p-32f : refined;
+}
+
+// A polynomial: the hardware's own has an error of up to 2.8 units in the last place.
+DEVICE float op_exp2(float x) {
+  const float c = op_min(op_max(x, -151.f), 129.f), whole = rintf(c), r = c - whole;
+  float p = fmaf(0x1.441412p-13f, r, 0x1.5f0956p-10f);
+  p = fmaf(p, r, 0x1.3b2a52p-7f);
+  p = fmaf(p, r, 0x1.c6af6cp-5f);
+  p = fmaf(p, r, 0x1.ebfbe0p-3f);
+  p = fmaf(p, r, 0x1.62e430p-1f);
+  return scaled_by(fmaf(p, r, 1.f), int(whole));
+}
+
+// Near 0 an odd polynomial; beyond, 1 - exp(log(erfc |x|)), whose logarithm is smooth.
+DEVICE float op_erf(float x) {
+  const float t = x * x, a = op_min(fabsf(x), 4.1f);
+  float s = fmaf(0x1.674230p-14f, t, -0x1.ad4450p-11f);
+  s = fmaf(s, t, 0x1.551b7ep-8f);
+  s = fmaf(s, t, -0x1.b816d6p-6f);
+  s = fmaf(s, t, 0x1.ce2e68p-4f);
+  s = fmaf(s, t, -0x1.812744p-2f);
+  s = fmaf(s, t, 0x1.20dd76p+0f);
+  float q = fmaf(0x1.af92b6p-20f, a, -0x1.7da916p-15f);
+  q = fmaf(q, a, 0x1.36816cp-11f);
+  q = fmaf(q, a, -0x1.36912ep-8f);
+  q = fmaf(q, a, 0x1.aff19cp-6f);
+  q = fmaf(q, a, -0x1.c27b3ap-4f);
+  q = fmaf(q, a, -0x1.438c72p-1f);
+  q = fmaf(q, a, -0x1.2152eep+0f);
+  q = fmaf(q, a, 0x1.3f6124p-12f);
+  const float far = without_branch(copysignf(1.f - fast_exp2(q * 0x1.715476p+0f), x));
+  return a < 0.88f ? x * s : far;
+}
+
+// x = 2^e (1 + f), 1 + f in [sqrt(1/2), sqrt(2)), for x positive, normal and finite.
+struct Split { float f; int e; };
+DEVICE Split split(float x) {
+  const u32 bits = __float_as_uint(x);
+  const int e = int(bits - 0x3f3504f3) >> 23;
+  return {__uint_as_float(bits - (u32(e) << 23)) - 1.f, e};
+}
+// What 1 + x loses of x is put back: the logarithm's derivative times it.
+DEVICE float op_log1p(float x) {
+  const float u = 1.f + x, y = logf(u), r = without_branch(fmaf(x - (u - 1.f), fast_reciprocal(u), y));
+  const float finite = fabsf(y) < INF ? r : y;
+  return x == 0.f ? x : finite;
+}
+// 2^(b log2 |a|), the logarithm as the sum of two floats: log2(1 + f) = 2 / ln 2 (s + s^3 / 3 + ...), s = f / (f + 2).
+DEVICE float op_pow(float a, float b) {
+  const float size = fabsf(a), bound = fabsf(b);
+  const bool small = size < 0x1p-126f;
+  const Split v = split(small ? size * 0x1p+24f : size);
+  const float divisor = v.f + 2.f, inverse = fast_reciprocal(divisor), quotient = v.f * inverse;
+  const float remainder = fmaf(-quotient, v.f - (divisor - 2.f), fmaf(-quotient, divisor, v.f));
+  const float s = fmaf(remainder, inverse, quotient), rest = fmaf(remainder, inverse, quotient - s), t = s * s;
+  float p = fmaf(0x1.5903fp-2f, t, 0x1.a5cacep-2f);
+  p = fmaf(p, t, 0x1.2776e8p-1f);
+  p = fmaf(p, t, 0x1.ec709ep-1f);
+  const float main = s * 0x1.715476p+1f, e = float(v.e - (small ? 24 : 0));
+  const float tail = fmaf(p * t, s, fmaf(rest, 0x1.715476p+1f, fmaf(s, 0x1.4ae0cp-25f, fmaf(s, 0x1.715476p+1f, -main))));
+  const float sum = e + main, high = size == 0.f ? -INF : size < INF ? sum : size, low = main - (sum - e) + tail;
+  // Beyond 2^160 and below 2^-160 all is infinite or 0, also when it is scaled in two steps.
+  const float product = high * b, y = op_min(op_max(product, -160.f), 160.f), whole = rintf(y);
+  const float less = fmaf(low, b, fmaf(high, b, -product)), fraction = y - whole + (fabsf(product) < 160.f ? less : 0.f);
+  const float power = scaled_by(fast_exp2(fraction), int(whole));
+  // Of a negative number: only to whole powers, of which those from 2^24 on are even.
+  const int integer = int(bound < 0x1p+24f ? bound : 0.f);
+  const bool is_whole = bound >= 0x1p+23f || float(integer) == bound;
+  const float r = __uint_as_float(__float_as_uint(power) ^ (is_whole ? u32(integer) << 31 & __float_as_uint(a) : 0));
+  const float real = a < 0.f && a > -INF && !is_whole ? QNAN : r;
+  return a == 1.f || b == 0.f || (size == 1.f && bound == INF) ? 1.f : real;
+}
+
+// The sine of |x| and so many quarter turns.
+CONSTANT u32 two_over_pi[8] = {0, 0xa2f9836e, 0x4e441529, 0xfc2757d1, 0xf534ddc0, 0xdb629599, 0x3c439041, 0xfe5163ab};
+DEVICE float sine(float x, u32 quarters) {
+  // Up to 2^17 the nearest number of quarter turns is taken away in three parts (Cody and Waite).
+  const float size = fabsf(x), shifted = fmaf(size, 0x1.45f306p-1f, 0x1.8p+23f), turns = shifted - 0x1.8p+23f;
+  const float near = fmaf(turns, 0x1.ee59dap-50f, fmaf(turns, 0x1.777a5cp-25f, fmaf(turns, -0x1.921fb6p+0f, size)));
+  // Beyond, x = significand 2^e times the bits of 2 / pi from the weight of 2^(1 - e) on; those before count whole turns (Payne
+  // and Hanek). What is left of a turn has 62 bits, and is not below 2^-31.
+  const u32 bits = __float_as_uint(size), significand = (bits & 0x7fffff) | 0x800000, at = max(bits >> 23, 144u) - 120;
+  const u32* w = two_over_pi + (at >> 5);
+  const u64 middle = u64(significand) * __funnelshift_l(w[2], w[1], at) + __umulhi(significand, __funnelshift_l(w[3], w[2], at));
+  const u32 top = significand * __funnelshift_l(w[1], w[0], at) + u32(middle >> 32), nearest = (top + 0x20000000) >> 30;
+  const int left = int(top - (nearest << 30));
+  const float high = float(left), low = fmaf(float(u32(middle)), 0x1p-32f, float(left - int(high)));
+  const float far = without_branch(fmaf(high, 0x1.921fb6p-30f, fmaf(low, 0x1.921fb6p-30f, high * -0x1.777a5cp-55f)));
+  const bool is_far = size >= 0x1p+17f && size < INF;
+  const float z = is_far ? far : near, y = z * z;
+  const u32 quarter = (is_far ? nearest : __float_as_uint(shifted)) + quarters;
+  // z + z^3 (...) or 1 + z^2 (-1/2 + ...), by one polynomial, for two would be computed in branches.
+  const bool odd = quarter & 1;
+  float p = fmaf(odd ? 0x1.99e9d4p-16f : 0.f, y, odd ? -0x1.6c0c2cp-10f : -0x1.9954a8p-13f);
+  p = fmaf(p, y, odd ? 0x1.55554ap-5f : 0x1.11077ap-7f);
+  p = fmaf(p, y, odd ? -0.5f : -0x1.555546p-3f);
+  const float r = fmaf(odd ? y : z * y, p, odd ? 1.f : z);
+  return quarter & 2 ? -r : r;
+}
+DEVICE float op_sin(float x) { const float r = sine(x, 0); return __uint_as_float(__float_as_uint(r) ^ (__float_as_uint(x) & 0x80000000)); }
+DEVICE float op_cos(float x) { return sine(x, 1); }
 
 // Functions of the prelude whose short forms here are at least as accurate as what their definitions would give.
 DEVICE float call_sigmoid(float x) { return fast_reciprocal(1.f + expf(-x)); }
@@ -108,25 +219,22 @@ DEVICE float call_dgelu(float x) {
 }
 DEVICE float call_dgelu_tanh(float x) { return call_dgelu(x); }
 
-// Rounding of a finite or other f32 to a narrower float format: `precision` bits of significand, exponents from
-// `least`, largest value `most`. Modes: 0 nearest even, 1 toward zero, 2 up, 3 down, 4 stochastic by `u` in [0, 1).
+// Rounding of an f32 to a narrower float format: `precision` bits of significand, exponents from `least`, largest value
+// `most`. Modes: 1 toward zero, 2 up, 3 down, 4 stochastic by `u` in [0, 1).
 DEVICE float round_to_format(float x, int precision, int least, float most, bool saturates, int mode, float u) {
-  if (!(fabsf(x) <= 0x1.fffffep+127f)) return x != x ? x : saturates ? copysignf(most, x) : x;
-  const int exponent = int(__float_as_uint(x) >> 23 & 255) - 127;
-  const int bottom = max(max(exponent, -126), least) - (precision - 1);     // exponent of the last place
-  const float unit_up = bottom >= -126 ? __uint_as_float(u32(bottom + 127) << 23) : __uint_as_float(1u << (bottom + 149));
+  const float size = fabsf(x);
+  const bool negative = __float_as_uint(x) >> 31;
+  const int bottom = max(int(__float_as_uint(size) >> 23) - 127, least) - (precision - 1);  // exponent of the last place
   // x / unit in two exact steps, so that neither factor leaves the range.
   const int half = -bottom / 2, rest = -bottom - half;
-  const float scaled = fabsf(x) * __uint_as_float(u32(half + 127) << 23) * __uint_as_float(u32(rest + 127) << 23);
-  const float whole = floorf(scaled), fraction = scaled - whole;
-  const bool negative = __float_as_uint(x) >> 31;
-  const bool away = mode == 0 ? fraction > 0.5f || (fraction == 0.5f && fmodf(whole, 2.f) != 0.f)
-                  : mode == 1 ? false
-                  : mode == 2 ? fraction != 0.f && !negative
-                  : mode == 3 ? fraction != 0.f && negative : u < fraction;
-  float r = (whole + (away ? 1.f : 0.f)) * unit_up;
-  if (r > most) r = saturates || mode == 1 || mode == (negative ? 2 : 3) ? most : INF;
-  return copysignf(r, x);
+  const float up = __uint_as_float(u32(half + 127) << 23), up_again = __uint_as_float(u32(rest + 127) << 23);
+  const float down = __uint_as_float(u32(127 - half) << 23), down_again = __uint_as_float(u32(127 - rest) << 23);
+  const float scaled = size * up * up_again, whole = floorf(scaled), fraction = scaled - whole;
+  const bool away = mode == 4 ? u < fraction : mode != 1 && fraction != 0.f && negative == (mode == 3);
+  float r = (whole + (away ? 1.f : 0.f)) * down * down_again;
+  r = r <= most ? r : saturates || mode == 1 || mode == (negative ? 2 : 3) ? most : INF;
+  r = size == INF && !saturates ? INF : r;
+  return x == x ? copysignf(r, x) : x;
 }
 DEVICE float round_bf16(float x, int mode, float u) { return round_to_format(x, 8, -126, 0x1.fep+127f, false, mode, u); }
 DEVICE float round_f16(float x, int mode, float u) { return round_to_format(x, 11, -14, 65504.f, false, mode, u); }

@@ -5,6 +5,7 @@
 // ordered, nobody sees here. With POSTLUDE_EMISSION_FIRST=N: other random epilogues and schedules.
 #include "cuda/backend.h"
 #include "cuda/gemm_source.h"
+#include "elementary.h"
 #include "fuzz/grammar.h"
 #include "fuzz/oracle.h"
 #include "gpu/device_run.h"
@@ -167,13 +168,52 @@ std::string host_source() {
          "  return launch(kernels, sizeof kernels / sizeof kernels[0], source, name, grid, threads, arguments);\n}\n";
 }
 
+// What the library of `text` gives, compiled for the host; nullptr after a failure.
+void* compiled(const fs::path& folder, const std::string& text) {
+  std::ofstream(folder / "kernels.cpp") << text;
+  const std::string command = std::string(POSTLUDE_CXX) +
+                              " -std=c++17 -O1 -w -Wno-psabi -ffp-contract=off -fPIC -shared -o '" +
+                              (folder / "kernels.so").string() + "' '" + (folder / "kernels.cpp").string() + "'";
+  EXPECT_EQ(std::system(command.c_str()), 0) << command;
+  void* library = dlopen((folder / "kernels.so").c_str(), RTLD_NOW);
+  EXPECT_TRUE(library) << dlerror();
+  return library;
+}
+fs::path empty_folder(const char* name) {
+  fs::path folder = fs::path(POSTLUDE_BINARY_DIR) / name;
+  fs::remove_all(folder);
+  fs::create_directories(folder);
+  return folder;
+}
+
+// The functions of math.cu, but for what the hardware approximates, which is exact here (tests/gpu sees that).
+TEST(Emission, MathKeepsItsErrors) {
+  const fs::path folder = empty_folder("emission_math");
+  std::string text = "#include \"" POSTLUDE_SOURCE_DIR "/tests/cuda/host/shim.h\"\n" + cuda::base_source() +
+                     "extern \"C\" void apply(int op, long n, const float* a, const float* b, float* y) {\n"
+                     "  for (long i = 0; i < n; ++i) switch (op) {\n";
+  for (const Elementary& function : elementary) {
+    text += "    case " + std::to_string(static_cast<int>(function.op)) + ": y[i] = op_" +
+            std::string(info(function.op).id) + "(a[i]); break;\n";
+  }
+  text += "    case " + std::to_string(static_cast<int>(Op::pow)) + ": y[i] = op_pow(a[i], b[i]); break;\n  }\n}\n";
+  void* library = compiled(folder, text);
+  ASSERT_TRUE(library);
+  using Apply = void (*)(int, long, const float*, const float*, float*);
+  const auto function = reinterpret_cast<Apply>(dlsym(library, "apply"));
+  expect_elementary_errors([&](Op op, const std::vector<float>& a, const std::vector<float>& b) {
+    std::vector<float> y(a.size());
+    function(static_cast<int>(op), static_cast<long>(a.size()), a.data(), b.data(), y.data());
+    return y;
+  });
+  fs::remove_all(folder);
+}
+
 TEST(Emission, AgreesWithTheReferenceOnTheHost) {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
   GTEST_SKIP() << "the sanitizers do not follow fibers";
 #endif
-  const fs::path folder = fs::path(POSTLUDE_BINARY_DIR) / "emission";
-  fs::remove_all(folder);
-  fs::create_directories(folder);
+  const fs::path folder = empty_folder("emission");
   setenv("POSTLUDE_CACHE_DIR", (folder / "cache").c_str(), 1);
   void* nvrtc = dlopen(POSTLUDE_FAKES "/fake_nvrtc.so", RTLD_NOW | RTLD_GLOBAL);
   void* driver = dlopen(POSTLUDE_FAKES "/fake_cuda.so", RTLD_NOW | RTLD_GLOBAL);
@@ -184,13 +224,8 @@ TEST(Emission, AgreesWithTheReferenceOnTheHost) {
 
   std::vector<Running> all = start_all();
   for (Running& r : all) r.call.run();  // gathers the sources
-  std::ofstream(folder / "kernels.cpp") << host_source();
-  const std::string command = std::string(POSTLUDE_CXX) +
-                              " -std=c++17 -O1 -w -Wno-psabi -ffp-contract=off -fPIC -shared -o '" +
-                              (folder / "kernels.so").string() + "' '" + (folder / "kernels.cpp").string() + "'";
-  ASSERT_EQ(std::system(command.c_str()), 0) << command;
-  void* kernels = dlopen((folder / "kernels.so").c_str(), RTLD_NOW);
-  ASSERT_TRUE(kernels) << dlerror();
+  void* kernels = compiled(folder, host_source());
+  ASSERT_TRUE(kernels);
   host_launch = reinterpret_cast<HostLaunch>(dlsym(kernels, "host_launch"));
 
   int by_mma = 0, by_wgmma = 0, held = 0;

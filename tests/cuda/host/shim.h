@@ -14,6 +14,7 @@
 #define DEVICE static inline
 #define DEVICE_STATIC static inline
 #define METHOD inline
+#define CONSTANT static const
 #define __device__
 #define __global__ static
 #define __grid_constant__
@@ -220,6 +221,7 @@ static inline unsigned __funnelshift_l(unsigned low, unsigned high, unsigned by)
 static inline unsigned __funnelshift_r(unsigned low, unsigned high, unsigned by) {
   return by & 31 ? low >> (by & 31) | high << (32 - (by & 31)) : low;
 }
+static inline unsigned __umulhi(unsigned a, unsigned b) { return unsigned((unsigned long long)(a)*b >> 32); }
 static inline float rsqrtf(float x) { return float(1 / sqrt(double(x))); }
 template <class T, class U>
 static inline auto min(T a, U b) -> decltype(a + b) {
@@ -280,6 +282,8 @@ static inline float op_max(float a, float b) {
 static inline float fast_exp2(float x) { return exp2f(x); }
 static inline float fast_reciprocal(float x) { return 1 / x; }
 static inline float fast_log2(float x) { return log2f(x); }
+static inline float without_branch(float x) { return x; }
+static inline float fast_rsqrt(float x) { return 1 / sqrtf(x); }
 template <class T>
 static T at(long long address) {
   T x;
