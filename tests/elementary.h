@@ -76,8 +76,8 @@ inline constexpr Elementary elementary[] = {
     {Op::abs, [](double x) { return std::abs(x); }},
 };
 
-// Calls apply(op, a, b) for op of each a, or of each a and b, and checks what it gives: errors, zeros' signs, C's special
-// cases of pow.
+// Calls apply(op, a, b) for op of each a, or of each a and b, and checks what it gives: errors, zeros' signs, C's
+// special cases of pow.
 inline void expect_elementary_errors(const auto& apply) {
   const std::vector<float> x = many_floats(2039);  // a prime: about two million floats
   for (const Elementary& function : elementary) {

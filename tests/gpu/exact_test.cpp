@@ -112,9 +112,7 @@ TEST(Zeros, KeepTheirSign) {
 TEST(Math, KeepsItsErrors) {
   if (const std::string why = missing(); !why.empty()) GTEST_SKIP() << why;
   expect_elementary_errors([](Op op, const std::vector<float>& a, const std::vector<float>& b) {
-    const std::string call = !b.empty()       ? "acc ** b"
-                             : op == Op::neg ? "-acc"
-                                             : std::string(info(op).id) + "(acc)";
+    const std::string call = !b.empty() ? "acc ** b" : op == Op::neg ? "-acc" : std::string(info(op).id) + "(acc)";
     const Graph graph = parse(std::string("def f(acc") + (b.empty() ? "" : ", b: tile[f32]") +
                               "):\n    y: f32 = " + call + "\n    return y\n");
     const auto count = static_cast<std::int64_t>(a.size());

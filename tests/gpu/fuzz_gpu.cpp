@@ -3,11 +3,11 @@
 // range: NVRTC serialises threads. A case of which nothing is back in a minute is a failure, and the last.
 #include "gpu/device_run.h"
 
+#include <unistd.h>
 #include <chrono>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
-#include <unistd.h>
 
 namespace {
 
@@ -38,8 +38,8 @@ int main(int argc, char** argv) {
     const fuzz::Case c = gpu_tests::draw(seed);
     if (!fuzz::divisible(c)) continue;
     ++ran;
-    waiting = "seed " + std::to_string(seed) + ": nothing in 60 s\n" + fuzz::write(c) + "\nfuzz_gpu: " +
-              std::to_string(ran) + " ran, " + std::to_string(drawn) + " by drawn schedules, " +
+    waiting = "seed " + std::to_string(seed) + ": nothing in 60 s\n" + fuzz::write(c) +
+              "\nfuzz_gpu: " + std::to_string(ran) + " ran, " + std::to_string(drawn) + " by drawn schedules, " +
               std::to_string(failed + 1) + " failed\n";
     ::alarm(60);
     const gpu_tests::Verdict verdict = gpu_tests::check_on_device(c);
