@@ -181,13 +181,13 @@ CudaExecutable::Choice CudaExecutable::choose(const Site& site, Hold hold) const
   if (e.needs.holds && site.shape.k <= 2048) e.needs.most_stages = 5;
   choice.order = rank(e.needs, site.shape.batch, site.shape.m, site.columns, site.shape.k, multiprocessors_, site.mma);
   const std::string why = asked_for(site) ? illegal(*requested_, e.needs) : std::string();
+  if (e.held >= 0 && !why.empty()) return choose(site, Hold::nothing);
   if (e.needs.holds) {
     const std::int64_t tiles_n = asked_for(site) ? ceil_div(site.columns, requested_->bn / e.needs.parts) : 0;
     const bool room = !asked_for(site) || blocks(*requested_, e.needs, tiles_n, tiles_n, multiprocessors_) > 0;
-    if (!holds_well(site.shape.k) || choice.order.empty() || !why.empty() || !room) return choose(site, Hold::nothing);
+    if (!holds_well(site.shape.k) || choice.order.empty() || !room) return choose(site, Hold::nothing);
   }
   if (!asked_for(site)) return choice;
-  if (e.held >= 0 && !why.empty()) return choose(site, Hold::nothing);
   if (!why.empty()) {
     throw Error(ErrorCode::bad_schedule, "the schedule \"" + to_string(*requested_) + "\" is not legal here: " + why,
                 choice.order.empty() ? "leave the choice to the heuristic"

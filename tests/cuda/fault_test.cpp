@@ -51,8 +51,8 @@ struct Product {
   std::vector<Binding> bindings;
   std::vector<Buffer> memory;
 
-  explicit Product(const char* epilogue = two_launches)
-      : plan(compile(Gemm{.a = DType::bf16, .b = DType::bf16}, parse(epilogue), Target::cuda())) {
+  explicit Product(const char* epilogue = two_launches, const Target& target = Target::cuda())
+      : plan(compile(Gemm{.a = DType::bf16, .b = DType::bf16}, parse(epilogue), target)) {
     for (const Plan::Slot& slot : plan.slots()) {
       Tensor tensor;
       tensor.dtype = slot.dtype;
@@ -205,6 +205,16 @@ const std::map<std::string, std::function<void()>>& cases() {
                                   "f32 = max(s, t)\n    return D, T\n"}) {
            EXPECT_EQ(described(text, false).find("passes over memory"), std::string::npos) << described(text, false);
            EXPECT_NE(described(text, true).find("passes over memory"), std::string::npos) << described(text, true);
+         }
+       }},
+      {"illegal_schedule",
+       [] {
+         Target target = Target::cuda();
+         for (const char* schedule :
+              {"pingpong 128x128x4 sub 32x2 aux 0 raster 0", "pingpong 128x0x4 sub 32x2 aux 0 raster 8"}) {
+           target.schedule = schedule;
+           const Product product("def f(acc):\n    return acc - max(acc, axis=1)\n", target);  // its tiles are held
+           expect(thrown([&] { (void)product.plan.bind(product.bindings); }), ErrorCode::bad_schedule, schedule);
          }
        }},
       {"rebinds",
@@ -367,6 +377,7 @@ TEST_F(Faults, HomeThatIsNoFolderCostsOneWarning) {
 }
 
 TEST_F(Faults, SmallPhasesInPlaceKeepTheirOrder) { run("small_phases_in_place"); }
+TEST_F(Faults, IllegalScheduleIsAnError) { run("illegal_schedule"); }
 TEST_F(Faults, BindingAtEveryStepWaitsSeldom) { run("rebinds"); }
 TEST_F(Faults, BindingOnAStreamWaitsForNothing) { run("rebinds_on_a_stream"); }
 TEST_F(Faults, GraphsKeepTheirWorkspaces) { run("graphs"); }
