@@ -330,7 +330,7 @@ std::string CudaExecutable::explain(ExplainPart part, const Shape& shape) const 
     if (part == ExplainPart::schedule) {
       const bool can_compile = !compiler_version().empty();
       for (bool chosen = false; !chosen; choice = choose(site, Hold::nothing)) {
-        if (choice.epilogue.held >= 0) text += std::string(choice.epilogue.held_for()) + ":\n";
+        if (choice.epilogue.held >= 0) text += "held for its " + choice.epilogue.held_for() + ":\n";
         for (const Schedule& s : choice.order) {
           std::string verdict = chosen ? "next" : "chosen";
           if (!chosen && can_compile) {
@@ -355,7 +355,7 @@ std::string CudaExecutable::explain(ExplainPart part, const Shape& shape) const 
                                                                   : ": where the partial reductions are folded\n");
       if (epilogue.held >= 0)
         text += "phase " + std::to_string(epilogue.held) + ": on the same fragments, once their " +
-                (epilogue.needs.holds ? "rows'" : "groups'") + " statistics are known\n";
+                epilogue.held_for() + " are known\n";
       text = "phase " + std::to_string(product_phase_) + ": on the product's fragments\n" + text;
     }
     generic.clear();

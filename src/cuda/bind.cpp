@@ -104,6 +104,7 @@ class Binder {
     return cleared_.back().at;
   }
   void limits() const;
+  [[nodiscard]] bool in_place(BufferId output) const;
   [[nodiscard]] int home(BufferId crossing) const;
   [[nodiscard]] std::array<std::int64_t, 3> extents(const lower::Buffer& buffer) const;  // of b, m, n
   void memories();
@@ -165,6 +166,12 @@ void Binder::limits() const {
   }
 }
 
+// Whether an output takes the place of an operand, or of X.
+bool Binder::in_place(BufferId output) const {
+  const auto same = [&](const Bound& operand) { return operand.data == bound_.buffers[output].data; };
+  return same(bound_.a) || std::any_of(bound_.buffers.begin(), bound_.buffers.begin() + program_.operands, same);
+}
+
 // The output in whose memory a crossing can live until the phase that reads it makes the output of it, element by
 // element; -1: none. A whole-row phase then moves half the bytes, and needs no workspace.
 int Binder::home(BufferId crossing) const {
@@ -185,14 +192,11 @@ int Binder::home(BufferId crossing) const {
   for (const auto& store : reader->stores) {
     const BufferId b = store.access.buffer;
     const lower::Buffer& output = program_.buffers[b];
-    const void* data = b < static_cast<int>(bound_.buffers.size()) ? bound_.buffers[b].data : nullptr;
-    const auto in_place = [&](const Bound& operand) { return operand.data == data; };
     const bool read =
         std::any_of(program_.phases.begin(), program_.phases.end(), [&](const Phase& phase) { return phase.loads(b); });
     if (output.kind == BufferKind::output && output.dtype == value.dtype && output.axes == value.axes &&
         output.rows == value.rows && output.columns == value.columns && plain(store.access) && !read && !lent_[b] &&
-        !in_place(bound_.a) && !in_place(bound_.b) &&
-        std::none_of(bound_.buffers.begin(), bound_.buffers.begin() + program_.operands, in_place))
+        !in_place(b))
       return b;
   }
   return -1;
@@ -277,10 +281,7 @@ bool Binder::in_order() const {
   return std::any_of(program_.phases.begin(), program_.phases.end(), [&](const Phase& phase) {
     if (phase.domain == product.domain && phase.columns == product.columns) return false;
     return std::any_of(phase.stores.begin(), phase.stores.end(), [&](const lower::Store& store) {
-      const auto output = static_cast<std::size_t>(store.access.buffer);
-      if (program_.buffers[output].kind != BufferKind::output) return false;
-      return std::any_of(bound_.buffers.begin(), bound_.buffers.begin() + program_.operands,
-                         [&](const Bound& operand) { return operand.data == bound_.buffers[output].data; });
+      return program_.buffers[store.access.buffer].kind == BufferKind::output && in_place(store.access.buffer);
     });
   });
 }
@@ -355,13 +356,13 @@ void Binder::plan_product() {
   }
   if (e.across_tiles()) counters_ = take_cleared(e.needs.holds ? 4 * x_.multiprocessors_ : 8);
   for (const auto& partial : e.partials) {
-    const std::int64_t states = partial.across == Across::rows      ? tiles_n * shape_.m
-                                : partial.across == Across::columns ? slots * columns_
-                                                                    : slots * tiles_n;
     if (partial.word < 0) {
       partials_.push_back(0);
       continue;
     }
+    const std::int64_t states = partial.across == Across::rows      ? tiles_n * shape_.m
+                                : partial.across == Across::columns ? slots * columns_
+                                                                    : slots * tiles_n;
     // Tiles that are held tell their states, and what is folded of a row, beside tags of the same size
     // (device/reduce.cu).
     partials_.push_back(e.needs.holds ? take_cleared(shape_.batch * (states + shape_.m) * 2 * partial.bytes)
@@ -600,7 +601,7 @@ void Binder::emit_product() {
     finish.grid[0] = static_cast<unsigned>(blocks * shape_.batch);
   }
   std::string text = (fused_ ? "" : "accumulator by ") + to_string(s);
-  if (e.held >= 0) text += std::string(", ") + e.held_for();
+  if (e.held >= 0) text += ", held for its " + e.held_for();
   if (repack_a_) text += ", A repacked";
   if (repack_b_) text += ", B repacked";
   notes_.insert(notes_.begin(), text);

@@ -62,9 +62,7 @@ struct FusedEpilogue : EpilogueText {
   [[nodiscard]] bool runs(int p) const {
     return p == phase || p == held || std::find(finished.begin(), finished.end(), p) != finished.end();
   }
-  [[nodiscard]] const char* held_for() const {
-    return needs.holds ? "held for its rows' statistics" : "held for its groups' statistics";
-  }
+  [[nodiscard]] std::string held_for() const { return needs.holds ? "rows' statistics" : "groups' statistics"; }
   int take_words(int count) { return std::exchange(words, words + count); }
   // A buffer's parameter words, taken when they are first asked for.
   int word(lower::BufferId buffer) {
