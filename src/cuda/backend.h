@@ -5,6 +5,7 @@
 
 #include <postlude/error.h>
 
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
@@ -20,6 +21,9 @@ namespace postlude::inline v0::cuda {
                                                 const Target& target);
 [[nodiscard]] std::unique_ptr<Executable> compile(const Problem& problem, std::shared_ptr<const lower::Program> program,
                                                   const Target& target);
+
+// lower::Options::halves: each half of such a group is whole narrow subtiles, of 32 columns.
+inline constexpr std::int64_t halves = 64;
 
 // The unit roundoff of the accumulator, for the reference's bounds (tier 2). PTX leaves the tensor cores' rounding
 // open. Measured by others: products are exact, each instruction aligns its 16 or 32 products and the accumulator to

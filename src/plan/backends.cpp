@@ -13,14 +13,16 @@ constexpr Backend table[] = {
      .refusals = cpu::refusals,
      .compile = cpu::compile,
      .accumulator_unit = [](const Problem&) { return 0x1p-24; },
-     .accumulator_drift = [](const Problem&) { return 0.0; }},
+     .accumulator_drift = [](const Problem&) { return 0.0; },
+     .halves = 0},
     {.device = Device::cuda,
      .name = "cuda",
      .unusable = cuda::unusable,
      .refusals = cuda::refusals,
      .compile = cuda::compile,
      .accumulator_unit = cuda::accumulator_unit,
-     .accumulator_drift = cuda::accumulator_drift},
+     .accumulator_drift = cuda::accumulator_drift,
+     .halves = cuda::halves},
 };
 
 }  // namespace

@@ -5,6 +5,7 @@
 
 #include <postlude/error.h>
 
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
@@ -23,6 +24,7 @@ struct Backend {
   // The unit roundoff of a product's accumulator, for the reference's bounds.
   double (*accumulator_unit)(const Problem&);
   double (*accumulator_drift)(const Problem&);  // what it may lose by truncation, for each K
+  std::int64_t halves;                          // lower::Options::halves behind a product
 };
 
 [[nodiscard]] const Backend& find_backend(Device device);

@@ -68,8 +68,8 @@ Draft draft(const Problem& problem, const Graph& graph, const Target& target, co
   plan->target = target;
   plan->dtypes = options.dtypes;
   check_dtypes(graph, options.dtypes);
-  plan->base.program = make_program(*plan, {});
   plan->backend = &plan::find_backend(target.device);
+  plan->base.program = make_program(*plan, {});
   return {plan, plan->backend->refusals(problem, *plan->base.program, target),
           target.isa.empty() ? plan->backend->unusable() : std::nullopt};
 }
@@ -80,7 +80,7 @@ lower::Options lower_options(const PlanData& plan, const InPlace& in_place) {
   lower::Options options;
   options.in_place = in_place;
   options.dtypes = plan.dtypes;
-  if (plan.target.device == Device::cuda && !plan.is_stream()) options.halves = 64;  // two of its narrow subtiles
+  if (!plan.is_stream()) options.halves = plan.backend->halves;
   return options;
 }
 

@@ -1,5 +1,6 @@
 // The suite's epilogues compile for the portable kernel without spills: for sm_80, and for newer GPUs where they
 // differ. No device is needed; skipped where NVRTC is missing.
+#include "cuda/backend.h"
 #include "cuda/emit_fragment.h"
 #include "cuda/nvrtc.h"
 #include "lower/lower.h"
@@ -23,7 +24,7 @@ class MmaCompiles : public testing::TestWithParam<Case> {};
 // The epilogue where every operand and output is aligned.
 FusedEpilogue aligned(const Graph& graph, const Gemm& gemm) {
   lower::Options options;
-  options.halves = 64;
+  options.halves = halves;
   const lower::Program program = lower::lower(graph.data(), gemm, options);
   return emit_fragment(program, 0, aligned_places(program, 4096), Hold::groups);
 }
