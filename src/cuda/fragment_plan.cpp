@@ -1,14 +1,11 @@
-// Longer than most: what a phase's code becomes, and which phase is held on its registers, which would bear a file of
-// its own.
 #include "cuda/fragment_plan.h"
 
 #include "core/divide.h"
 #include "cuda/emit_code.h"
 #include "cuda/emit_reduce.h"
+#include "cuda/held_phase.h"
 
-#include <cmath>
 #include <numeric>
-#include <tuple>
 
 namespace postlude::inline v0::cuda {
 namespace {
@@ -28,11 +25,6 @@ constexpr int widest_subtile = 64;
 // Groups of a chunk that subtiles divide.
 constexpr std::int64_t half_unit = 32;
 
-Level level_of(Axes axes) {
-  if (axes.has(Axis::m)) return axes.has(Axis::n) ? Level::element : Level::row;
-  return axes.has(Axis::n) ? Level::column : Level::uniform;
-}
-
 Across kept(bool rows, bool columns) { return rows ? Across::rows : columns ? Across::columns : Across::all; }
 
 Across reduced(const Reduction& r) {
@@ -41,37 +33,6 @@ Across reduced(const Reduction& r) {
 
 // Whether a consumer's tile can hold whole groups of so many columns: of 128, 192 or 256, in subtiles of 32.
 bool holds_groups(std::int64_t columns) { return columns % 32 == 0 && (256 % columns == 0 || 192 % columns == 0); }
-
-// The groups of columns of a phase's reductions, of N or (chunk > 0) with both halves of groups of `chunk`.
-struct ColumnGroups {
-  std::int64_t columns = 0, chunk = 0;
-  bool operator==(const ColumnGroups&) const = default;
-  // Of the phase's own columns.
-  [[nodiscard]] std::int64_t width() const { return chunk ? columns / 2 : columns; }
-  // Whether a map leads to the group that the phase's column lies in.
-  [[nodiscard]] bool reached_by(const lower::ColumnMap& map) const {
-    const bool halves = map.steps.size() == 1 && map.steps[0].pieces == 2 && map.steps[0].group == chunk;
-    return map.divide == columns && (chunk ? halves : map.steps.empty());
-  }
-};
-
-ColumnGroups groups_of(const Reduction& r) {
-  const auto& steps = r.pieces[0].columns.steps;
-  return {r.group, r.group && !steps.empty() ? steps[0].group : 0};
-}
-
-// Which values of a phase are the same for all columns of a group.
-std::vector<bool> same_in_group(const Phase& phase, const ColumnGroups& groups) {
-  std::vector<bool> same(phase.code.size());
-  for (std::size_t id = 0; id < phase.code.size(); ++id) {
-    const Instruction& i = phase.code[id];
-    const bool placed = i.args.empty() || (i.op == Op::cast && i.round == Round::stochastic);
-    same[id] =
-        !i.axes.has(Axis::n) || ((!placed || groups.reached_by(i.access.columns)) &&
-                                 std::all_of(i.args.begin(), i.args.end(), [&](ValueId arg) { return same[arg]; }));
-  }
-  return same;
-}
 
 // Whether the columns of a subtile lie side by side in the buffer: they are its own, or one half of a chunk's columns
 // or groups.
@@ -117,29 +78,21 @@ class Planner {
   FragmentPlan run(Hold hold);
 
  private:
+  void reductions();
+  void small_phases();
+  void hold(Hold most);
   void accumulator();
   void values(FragmentCode& code);
   void mark_narrow(FragmentCode& code);
   void sums();
   void tile_operands(FragmentCode& code);
   void stores(FragmentCode& code);
-  void reductions();
-  void small_phases();
-  [[nodiscard]] bool same_size(BufferId a, BufferId b) const {
-    const auto &x = program_.buffers[a], &y = program_.buffers[b];
-    return (x.axes & tile_axes) == (y.axes & tile_axes) && x.rows == y.rows && x.columns == y.columns;
-  }
-  [[nodiscard]] bool may_overwrite(const Phase& next) const;
-  [[nodiscard]] const lower::Store* stored_here(const Instruction& load) const;
-  [[nodiscard]] std::vector<ValueId> same_values(const Phase& next) const;
-  void hold(Hold most);
 
-  bool is_loaded_tile(const Instruction& i) const;
+  [[nodiscard]] std::vector<ValueId> leaving(const FragmentCode& code) const;
   bool is_prefetched(const Instruction& i) const;
   static ValueId label_of(const FragmentCode& code, const Instruction& i);
-  [[nodiscard]] std::vector<ValueId> leaving(const FragmentCode& code) const;
+  bool is_loaded_tile(const Instruction& i) const;
   [[nodiscard]] std::vector<ValueId> load_guards(const FragmentCode& code) const;
-  [[nodiscard]] ValueId weight_of(const Phase& held, const Instruction& i) const;
   [[nodiscard]] int bytes(BufferId buffer) const { return static_cast<int>(size_of(program_.buffers[buffer].dtype)); }
   // Subtiles must not straddle the halves of a chunk's groups.
   void hold_together(const lower::ColumnMap& map) {
@@ -152,8 +105,7 @@ class Planner {
   const Phase& phase_;
   int index_;
   const std::vector<BufferPlace>& places_;
-  ColumnGroups groups_;
-  std::vector<bool> weights_;  // of the held phase's values, which are softmax weights
+  std::optional<HeldPhase> held_;
   FragmentPlan plan_;
   FusedEpilogue& e_ = plan_.epilogue;
 };
@@ -169,7 +121,7 @@ FragmentPlan Planner::run(Hold hold) {
   if (hold > Hold::nothing) this->hold(hold);
   accumulator();
   // The maps of operands stand before those of outputs.
-  const bool held = e_.held >= 0;
+  const bool held = held_.has_value();
   values(plan_.first);
   if (held) values(plan_.held);
   sums();
@@ -196,6 +148,72 @@ FragmentPlan Planner::run(Hold hold) {
   return std::move(plan_);
 }
 
+void Planner::reductions() {
+  for (const Reduction& r : phase_.reductions) {
+    const Across across = reduced(r);
+    if (r.group) e_.needs.group = static_cast<int>(groups_of(r).width());
+    e_.partials.push_back({across, state_bytes(phase_, r), r.group ? -1 : e_.take_words(1), 0, e_.finish_bytes});
+    e_.finish_bytes += static_cast<int>(round_up(e_.partials.back().bytes * (across == Across::columns ? 256
+                                                                             : across == Across::all   ? 8
+                                                                                                       : 0),
+                                                 16));
+    e_.finishes[static_cast<int>(across)] = true;
+  }
+  // Shared memory: of each column a state a warp, twice, as subtiles follow one another; of everything one a warp.
+  std::int64_t scratch = 0;
+  for (const Across across : {Across::columns, Across::all}) {
+    for (auto& partial : e_.partials) {
+      if (partial.across != across) continue;
+      partial.scratch = static_cast<int>(scratch);
+      scratch = round_up(scratch + 4 * partial.bytes * (across == Across::columns ? 2 * widest_subtile : 1), 16);
+    }
+  }
+  e_.needs.scratch_bytes = static_cast<int>(round_up(scratch, 128));
+  if (e_.across_tiles()) e_.counters_word = e_.take_words(1);
+}
+
+// Small phases that follow from statistics of one kind alone.
+void Planner::small_phases() {
+  constexpr int elsewhere = 4;
+  std::vector<int> owner(program_.buffers.size(), -1);  // Across of a statistic finished here, or made elsewhere
+  for (int p = 0; p < static_cast<int>(program_.phases.size()); ++p) {
+    for (const Reduction& r : program_.phases[p].reductions) {
+      for (const BufferId b : r.results) {
+        if (b >= 0) owner[b] = p == index_ ? static_cast<int>(reduced(r)) : elsewhere;
+      }
+    }
+    for (const auto& store : program_.phases[p].stores) owner[store.access.buffer] = elsewhere;
+  }
+  for (int p = index_ + 1; p < static_cast<int>(program_.phases.size()); ++p) {
+    const Phase& small = program_.phases[p];
+    const Across across = across_of(small);
+    if (!small.reductions.empty() || !e_.finishes[static_cast<int>(across)]) continue;
+    bool here = small.rows == Extent{} && (across != Across::columns || small.columns == phase_.columns);
+    bool grouped = across != Across::groups;
+    for (const Instruction& i : small.code) {
+      if (i.op != Op::operand) continue;
+      const int from = owner[i.access.buffer];
+      here = here && (from < 0 || (from == static_cast<int>(across) && plain(i.access)));
+      grouped = grouped || from == static_cast<int>(Across::groups);  // so its columns are groups
+    }
+    if (!here || !grouped) continue;
+    e_.finished.push_back(p);
+    for (const auto& store : small.stores) owner[store.access.buffer] = static_cast<int>(across);
+  }
+}
+
+void Planner::hold(Hold most) {
+  held_ = held_phase(program_, e_, most);
+  if (!held_) return;
+  plan_.kept = held_->kept;
+  plan_.phases = {held_->first, held_->second};
+  plan_.first.phase = held_->first.get(), plan_.held.phase = held_->second.get();
+  e_.held = held_->index;
+  e_.has_held = true;
+  e_.rows_first = !e_.finishes[static_cast<int>(Across::columns)];  // a column's state is kept from row to row
+  e_.needs.holds = !e_.finishes[static_cast<int>(Across::groups)];
+}
+
 void Planner::accumulator() {
   e_.needs.parts = accumulator_parts(phase_);
   for (const Instruction& i : phase_.code) {
@@ -217,16 +235,14 @@ std::vector<ValueId> Planner::leaving(const FragmentCode& code) const {
 void Planner::values(FragmentCode& code) {
   const Phase& phase = *code.phase;
   const std::vector<bool> wanted = needed(phase, leaving(code));
-  const bool held = &code == &plan_.held, by_group = held && !e_.needs.holds;
-  const std::vector<bool> same = by_group ? same_in_group(phase, groups_) : std::vector<bool>(phase.code.size());
+  const bool held = &code == &plan_.held;
   for (std::size_t id = 0; id < phase.code.size(); ++id) {
-    const Axes axes = phase.code[id].axes;
-    const bool grouped = same[id] && axes.has(Axis::n);
-    const Level level = grouped ? Level::row : level_of(axes);
+    const bool grouped = held && held_->grouped[id];
+    const Level level = grouped ? Level::row : level_of(phase.code[id].axes);
     code.values.push_back({.level = level,
                            .wanted = wanted[id],
                            .met = grouped || (held && e_.needs.holds && level == Level::row),
-                           .weight = held && weights_[id]});
+                           .weight = held && held_->weights[id]});
   }
   for (std::size_t id = 0; id < phase.code.size(); ++id) {
     const Instruction& i = phase.code[id];
@@ -340,26 +356,6 @@ bool Planner::is_loaded_tile(const Instruction& i) const {
          beside(i.access) && places_[i.access.buffer].tensor_map;
 }
 
-// Of exp(x - m) / s, where x is what was kept, and {m, s} its online softmax, the value x - m, else -1: the dividend is
-// in [0, 1], the divisor in [1, 2^31) or NaN (which `where` may say for rows of -inf).
-ValueId Planner::weight_of(const Phase& held, const Instruction& i) const {
-  const auto is = [&](ValueId id, Op op) { return held.code[id].op == op && held.code[id].guard < 0; };
-  const auto loads = [&](ValueId id, BufferId b) { return is(id, Op::operand) && held.code[id].access.buffer == b; };
-  if (i.op != Op::div || i.guard >= 0 || !is(i.args[0], Op::exp)) return -1;
-  const ValueId difference = held.code[i.args[0]].args[0];
-  if (!is(difference, Op::sub) || !is(held.code[difference].args[0], Op::acc)) return -1;
-  if (plan_.kept.size() != 1 || plan_.kept[0].dtype != DType::f32) return -1;
-  ValueId sum = i.args[1];
-  if (is(sum, Op::where) && is(held.code[sum].args[1], Op::constant) &&
-      std::isnan(held.code[held.code[sum].args[1]].literal.value()))
-    sum = held.code[sum].args[2];
-  const bool found = std::any_of(phase_.reductions.begin(), phase_.reductions.end(), [&](const Reduction& r) {
-    return r.reducer == Reducer::online_softmax && r.pieces.size() == 1 && r.pieces[0].args[0] == plan_.kept[0].value &&
-           loads(held.code[difference].args[1], r.results[0]) && loads(sum, r.results[1]);
-  });
-  return found ? difference : -1;
-}
-
 // The guard that all users of a value share, else -1.
 std::vector<ValueId> Planner::load_guards(const FragmentCode& code) const {
   const Phase& phase = *code.phase;
@@ -417,241 +413,6 @@ void Planner::stores(FragmentCode& code) {
     offset += bytes(b);
   }
   e_.needs.d_bytes_column = std::max(e_.needs.d_bytes_column, offset);
-}
-
-void Planner::reductions() {
-  for (const Reduction& r : phase_.reductions) {
-    const Across across = reduced(r);
-    if (r.group) groups_ = groups_of(r), e_.needs.group = static_cast<int>(groups_.width());
-    e_.partials.push_back({across, state_bytes(phase_, r), r.group ? -1 : e_.take_words(1), 0, e_.finish_bytes});
-    e_.finish_bytes += static_cast<int>(round_up(e_.partials.back().bytes * (across == Across::columns ? 256
-                                                                             : across == Across::all   ? 8
-                                                                                                       : 0),
-                                                 16));
-    e_.finishes[static_cast<int>(across)] = true;
-  }
-  // Shared memory: of each column a state a warp, twice, as subtiles follow one another; of everything one a warp.
-  std::int64_t scratch = 0;
-  for (const Across across : {Across::columns, Across::all}) {
-    for (auto& partial : e_.partials) {
-      if (partial.across != across) continue;
-      partial.scratch = static_cast<int>(scratch);
-      scratch = round_up(scratch + 4 * partial.bytes * (across == Across::columns ? 2 * widest_subtile : 1), 16);
-    }
-  }
-  e_.needs.scratch_bytes = static_cast<int>(round_up(scratch, 128));
-  if (e_.across_tiles()) e_.counters_word = e_.take_words(1);
-}
-
-// Small phases that follow from statistics of one kind alone.
-void Planner::small_phases() {
-  constexpr int elsewhere = 4;
-  std::vector<int> owner(program_.buffers.size(), -1);  // Across of a statistic finished here, or made elsewhere
-  for (int p = 0; p < static_cast<int>(program_.phases.size()); ++p) {
-    for (const Reduction& r : program_.phases[p].reductions) {
-      for (const BufferId b : r.results) {
-        if (b >= 0) owner[b] = p == index_ ? static_cast<int>(reduced(r)) : elsewhere;
-      }
-    }
-    for (const auto& store : program_.phases[p].stores) owner[store.access.buffer] = elsewhere;
-  }
-  for (int p = index_ + 1; p < static_cast<int>(program_.phases.size()); ++p) {
-    const Phase& small = program_.phases[p];
-    const Across across = across_of(small);
-    if (!small.reductions.empty() || !e_.finishes[static_cast<int>(across)]) continue;
-    bool here = small.rows == Extent{} && (across != Across::columns || small.columns == phase_.columns);
-    bool grouped = across != Across::groups;
-    for (const Instruction& i : small.code) {
-      if (i.op != Op::operand) continue;
-      const int from = owner[i.access.buffer];
-      here = here && (from < 0 || (from == static_cast<int>(across) && plain(i.access)));
-      grouped = grouped || from == static_cast<int>(Across::groups);  // so its columns are groups
-    }
-    if (!here || !grouped) continue;
-    e_.finished.push_back(p);
-    for (const auto& store : small.stores) owner[store.access.buffer] = static_cast<int>(across);
-  }
-}
-
-// Whether `next`, on the registers of each tile, may store over an operand that another tile's first phase still reads.
-bool Planner::may_overwrite(const Phase& next) const {
-  return std::any_of(phase_.code.begin(), phase_.code.end(), [&](const Instruction& i) {
-    if (i.op != Op::operand || program_.buffers[i.access.buffer].kind != lower::BufferKind::operand) return false;
-    const auto stored_over = [&](const lower::Store& store) {
-      return same_size(i.access.buffer, store.access.buffer) &&
-             std::none_of(next.stores.begin(), next.stores.end(), [&](const lower::Store& s) {
-               return s.access.buffer == store.access.buffer && s.access.columns == i.access.columns &&
-                      s.access.divide_rows == i.access.divide_rows;
-             });
-    };
-    return std::any_of(next.stores.begin(), next.stores.end(), stored_over);
-  });
-}
-
-// Whether two instructions of two phases compute the same from the same arguments.
-bool same_operation(const Instruction& a, const Instruction& b) {
-  const auto key = [](const Instruction& i) {
-    return std::tie(i.op, i.type, i.axes.bits, i.batched, i.literal.type, i.literal.real, i.literal.integer, i.dtype,
-                    i.round, i.seed, i.stream, i.function, i.count_axes.bits, i.group);
-  };
-  return a.guard < 0 && b.guard < 0 && key(a) == key(b) && a.access == b.access && a.rows == b.rows &&
-         a.columns == b.columns && a.args.size() == b.args.size();
-}
-
-// Whether what is loaded from memory of `dtype` is the value that was stored there.
-bool exact(const Phase& phase, ValueId id, DType dtype) {
-  const Instruction& i = phase.code[id];
-  return dtype == i.type || (i.op == Op::cast && i.dtype == dtype && i.guard < 0);
-}
-
-// What the first phase stored where a later one loads from; null: nothing.
-const lower::Store* Planner::stored_here(const Instruction& load) const {
-  if (load.op != Op::operand) return nullptr;
-  for (const lower::Store& store : phase_.stores) {
-    if (store.access == load.access) return &store;
-  }
-  return nullptr;
-}
-
-// Which value of the first phase a value of `next` is; -1: none.
-std::vector<ValueId> Planner::same_values(const Phase& next) const {
-  std::vector<ValueId> same(next.code.size(), -1);
-  for (std::size_t id = 0; id < next.code.size(); ++id) {
-    const Instruction& i = next.code[id];
-    if (const lower::Store* store = stored_here(i)) {
-      if (exact(phase_, store->value, program_.buffers[i.access.buffer].dtype)) same[id] = store->value;
-      continue;
-    }
-    const auto computes_it = [&](const Instruction& of) {
-      for (std::size_t k = 0; k < i.args.size() && k < of.args.size(); ++k) {
-        if (same[i.args[k]] != of.args[k]) return false;
-      }
-      return same_operation(i, of);
-    };
-    const auto first = std::find_if(phase_.code.begin(), phase_.code.end(), computes_it);
-    if (first != phase_.code.end()) same[id] = static_cast<ValueId>(first - phase_.code.begin());
-  }
-  return same;
-}
-
-// The phase that can run on the same registers: the only one that is left, over the same tiles, of stores alone, that
-// needs of what the first phase computes as many values an element as the accumulator has parts, of f32, and statistics
-// of its groups or of its rows.
-void Planner::hold(Hold most) {
-  const bool by_group = e_.finishes[static_cast<int>(Across::groups)];
-  if (program_.accumulator != DType::f32) return;
-  if (!by_group && (most != Hold::rows || !e_.finishes[0] || e_.finishes[1] || e_.finishes[2])) return;
-  int found = -1;
-  for (int p = index_ + 1; p < static_cast<int>(program_.phases.size()); ++p) {
-    if (e_.runs(p)) continue;
-    if (found >= 0) return;
-    found = p;
-  }
-  if (found < 0) return;
-  const Phase& next = program_.phases[found];
-  if (!(next.domain == phase_.domain) || !next.reductions.empty() || next.reads_accumulator() ||
-      next.batched != phase_.batched || !(next.rows == Extent{}) || !(next.columns == phase_.columns))
-    return;
-  // Tiles of other rows are not waited for.
-  for (const Phase* phase : {&phase_, &next}) {
-    for (const Instruction& i : phase->code) {
-      if (i.op == Op::operand && program_.buffers[i.access.buffer].axes.has(Axis::m) && i.access.divide_rows != 1)
-        return;
-    }
-  }
-
-  if (by_group && may_overwrite(next)) return;
-  if (by_group) {  // what is the same in a group is a row's: nothing of a column alone can take it
-    const std::vector<bool> same = same_in_group(next, groups_);
-    for (std::size_t id = 0; id < next.code.size(); ++id) {
-      const Instruction& i = next.code[id];
-      if (same[id] || level_of(i.axes) != Level::column) continue;
-      for (const ValueId arg : i.args) {
-        if (same[arg] && next.code[arg].axes.has(Axis::n)) return;
-      }
-    }
-  }
-  if (by_group) {  // of statistics, those of its groups alone
-    for (std::size_t r = 0; r < phase_.reductions.size(); ++r) {
-      for (const BufferId b : phase_.reductions[r].results) {
-        for (const Instruction& i : next.code) {
-          if (i.op == Op::operand && i.access.buffer == b &&
-              !(e_.partials[r].across == Across::groups && groups_.reached_by(i.access.columns) &&
-                i.access.divide_rows == 1))
-            return;
-        }
-      }
-    }
-  }
-
-  const std::vector<ValueId> same = same_values(next);
-  for (const Instruction& i : next.code) {
-    if (i.op != Op::operand || !phase_.stores_to(i.access.buffer)) continue;
-    const lower::Store* store = stored_here(i);
-    if (!store || i.guard >= 0 || i.type != phase_.code[store->value].type) return;
-  }
-
-  // From what leaves the phase up to what the first has computed; what needs no memory is computed again.
-  std::vector<bool> wanted(next.code.size()), of_memory(next.code.size());
-  for (std::size_t id = 0; id < next.code.size(); ++id) {
-    const Instruction& i = next.code[id];
-    of_memory[id] =
-        i.op == Op::operand || std::any_of(i.args.begin(), i.args.end(), [&](ValueId arg) { return of_memory[arg]; });
-  }
-  for (const lower::Store& store : next.stores) wanted[store.value] = true;
-  std::vector<ValueId> kept;
-  for (auto id = static_cast<ValueId>(next.code.size()) - 1; id >= 0; --id) {
-    if (!wanted[id]) continue;
-    const Instruction& i = next.code[id];
-    const lower::Store* store = stored_here(i);
-    const bool element = level_of(i.axes) == Level::element;
-    if (element && (store || (same[id] >= 0 && i.op != Op::operand && of_memory[id]))) {
-      if (i.type != DType::f32) return;
-      kept.push_back(id);
-      continue;
-    }
-    if (store) return;
-    for (const ValueId arg : i.args) wanted[arg] = true;
-    if (i.guard >= 0) wanted[i.guard] = true;
-    if (i.op != Op::operand) continue;
-    for (const int p : e_.finished) {
-      if (program_.phases[p].stores_to(i.access.buffer)) return;
-    }
-  }
-  auto phase = std::make_shared<Phase>(next);
-  for (const ValueId id : kept) {
-    Instruction& i = phase->code[id];
-    const lower::Store* store = stored_here(i);
-    const FragmentPlan::Kept one{store ? store->value : same[id],
-                                 same[id] < 0 ? program_.buffers[i.access.buffer].dtype : DType::f32};
-    const auto found_at = std::find(plan_.kept.begin(), plan_.kept.end(), one);
-    const auto part = found_at - plan_.kept.begin();
-    if (found_at == plan_.kept.end()) plan_.kept.push_back(one);
-    Instruction held;
-    held.op = Op::acc, held.type = i.type, held.axes = i.axes, held.batched = i.batched;
-    if (part) held.access.columns.steps.push_back({.pieces = 2, .piece = part});
-    i = held;
-  }
-  if (static_cast<int>(plan_.kept.size()) > accumulator_parts(phase_)) {
-    plan_.kept.clear();
-    return;
-  }
-  for (Instruction& i : phase->code) {
-    const ValueId difference = weight_of(*phase, i);
-    weights_.push_back(difference >= 0);
-    if (difference >= 0) i.args[0] = difference;
-  }
-  // What only crossed to it stays.
-  auto first = std::make_shared<Phase>(phase_);
-  std::erase_if(first->stores, [&](const lower::Store& store) {
-    return program_.buffers[store.access.buffer].kind == lower::BufferKind::crossing;
-  });
-  plan_.phases = {first, phase};
-  plan_.first.phase = first.get(), plan_.held.phase = phase.get();
-  e_.held = found;
-  e_.has_held = true;
-  e_.rows_first = !e_.finishes[static_cast<int>(Across::columns)];  // a column's state is kept from row to row
-  e_.needs.holds = !by_group;
 }
 
 }  // namespace

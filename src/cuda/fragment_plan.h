@@ -73,6 +73,10 @@ struct FusedEpilogue : EpilogueText {
 
 // What a value varies over, and so where its code stands.
 enum class Level : std::uint8_t { uniform, row, column, element };
+[[nodiscard]] inline Level level_of(Axes axes) {
+  if (axes.has(Axis::m)) return axes.has(Axis::n) ? Level::element : Level::row;
+  return axes.has(Axis::n) ? Level::column : Level::uniform;
+}
 
 // How the code of one phase stands on the fragments.
 struct FragmentCode {
