@@ -175,6 +175,7 @@ std::string Functions::body(const Lambda& lambda, std::span<const DType> paramet
     if (node.op == Op::call) {
       code = call(*node.function, wanted) + "(" + join(args) + ")";
     } else if (node.op == Op::cast) {
+      // Of no element: what rounds stochastically is no call any more (lower.cpp).
       code = cast_expression(args[0], wanted[0], node.dtype, node.round, node.seed, {"0", "0", "0", "0"}, "0");
     } else {
       code = operation(node.op, args, wanted[node.op == Op::where ? 1 : 0]);

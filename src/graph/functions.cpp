@@ -213,4 +213,12 @@ std::vector<std::shared_ptr<const Function>> functions_used(const std::vector<No
   return used;
 }
 
+bool rounds_stochastically(const std::vector<Node>& nodes) {
+  const auto rounds = [](const Node& node) { return node.op == Op::cast && node.round == Round::stochastic; };
+  const auto used = functions_used(nodes);
+  return std::any_of(nodes.begin(), nodes.end(), rounds) || std::any_of(used.begin(), used.end(), [&](const auto& f) {
+           return std::any_of(f->body.nodes.begin(), f->body.nodes.end(), rounds);
+         });
+}
+
 }  // namespace postlude::inline v0

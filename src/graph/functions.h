@@ -11,6 +11,9 @@ namespace postlude::inline v0 {
 // Every function that these nodes call, directly or through others, each once, a callee before its callers.
 [[nodiscard]] std::vector<std::shared_ptr<const Function>> functions_used(const std::vector<Node>& nodes);
 
+// Whether these nodes, or a function that they call, round stochastically: by the coordinates of their element.
+[[nodiscard]] bool rounds_stochastically(const std::vector<Node>& nodes);
+
 // "leaky_relu(x, slope=0.01)"
 [[nodiscard]] std::string signature(const Function& function);
 

@@ -1,6 +1,7 @@
 #include "graph/verify.h"
 
 #include "graph/extents.h"
+#include "graph/functions.h"
 #include "graph/source.h"
 #include "graph/typing.h"
 
@@ -140,20 +141,10 @@ class Verifier {
 
   // A combiner stands at no element, whose coordinates would number its random bits.
   void check_combiners() const {
-    std::unordered_set<const Function*> seen;
     for (const Node& node : graph_.nodes) {
-      if (!node.combine) continue;
-      std::vector<const std::vector<Node>*> pending{&node.combine->nodes};
-      while (!pending.empty()) {
-        const std::vector<Node>& body = *pending.back();
-        pending.pop_back();
-        for (const Node& n : body) {
-          if (n.op == Op::cast && n.round == Round::stochastic)
-            fail(ErrorCode::bad_combiner, "the combiner rounds stochastically",
-                 "Cast the values before they are reduced, or the result.", node.span);
-          if (n.function && seen.insert(n.function.get()).second) pending.push_back(&n.function->body.nodes);
-        }
-      }
+      if (node.combine && rounds_stochastically(node.combine->nodes))
+        fail(ErrorCode::bad_combiner, "the combiner rounds stochastically",
+             "Cast the values before they are reduced, or the result.", node.span);
     }
   }
 

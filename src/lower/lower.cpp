@@ -1,11 +1,13 @@
 #include "lower/lower.h"
 
+#include "graph/functions.h"
 #include "lower/algebra.h"
 #include "lower/check.h"
 #include "lower/cut.h"
 #include "lower/drop.h"
 #include "lower/eliminate.h"
 #include "lower/emit.h"
+#include "lower/expand.h"
 #include "lower/fold.h"
 #include "lower/fuse.h"
 #include "lower/in_place.h"
@@ -44,6 +46,9 @@ Program lower(const GraphData& graph, const Problem& problem, const Options& opt
   const Cut crossing =
       cut(work, phases, inferred.operand_types, stream ? std::optional(stream->x) : std::nullopt, options);
   Program program = emit(inferred, phases, crossing, problem);
+  // Which bits a function rounds by depends on the element, and backends take a call for a function of its arguments.
+  const auto of_arguments = [](const Instruction& call) { return !rounds_stochastically(call.function->body.nodes); };
+  for (Phase& phase : program.phases) phase = expand_calls(phase, of_arguments);
   check_in_place(program, options);
   if (options.verify_each) check(program, stream != nullptr);
   if (options.watch) options.watch("phases", program.print());

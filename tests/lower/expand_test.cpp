@@ -34,6 +34,18 @@ TEST(Expand, CallsInsideBodiesAreAskedFor) {
   EXPECT_FALSE(contains(text, "silu") || contains(text, "exp")) << text;
 }
 
+// Which bits it rounds by depends on the element, which a backend's function does not know.
+TEST(Expand, WhatRoundsStochasticallyIsNoCall) {
+  const std::string text =
+      lowered(
+          "def coarse(x): return cast(x, bf16, round=stochastic(3))\ndef twice(x): return coarse(x) + x\n"
+          "def f(acc):\n  D: f32 = twice(acc) + sigmoid(acc)\n  return D")
+          .print();
+  EXPECT_TRUE(contains(text, "stochastic")) << text;
+  EXPECT_TRUE(contains(text, "sigmoid")) << text;
+  EXPECT_FALSE(contains(text, "coarse") || contains(text, "twice")) << text;
+}
+
 TEST(Expand, MultiplyAddsWithinABody) {
   EXPECT_TRUE(contains(expanded("def f(acc, t: tile):\n  return lerp(acc, t, 0.25)"), "fma"));
 }

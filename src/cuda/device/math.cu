@@ -21,17 +21,16 @@ DEVICE i64 op_mul(i64 a, i64 b) { return i64(u64(a) * u64(b)); }
 DEVICE float op_fma(float a, float b, float c) { return fmaf(a, b, c); }
 DEVICE int op_fma(int a, int b, int c) { return op_add(op_mul(a, b), c); }
 DEVICE i64 op_fma(i64 a, i64 b, i64 c) { return op_add(op_mul(a, b), c); }
+// By 0 and -1 through 1, times what they make of it.
 DEVICE int op_floordiv(int a, int b) {
-  if (b == 0) return 0;
-  if (b == -1) return op_neg(a);
-  const int q = a / b;
-  return q - (a % b != 0 && (a < 0) != (b < 0));
+  const bool special = u32(b) + 1u < 2u;
+  const int divisor = special ? 1 : b, q = a / divisor, rest = a - q * divisor;
+  return op_mul(q - int((rest != 0) & ((rest ^ divisor) < 0)), special ? b : 1);
 }
 DEVICE i64 op_floordiv(i64 a, i64 b) {
-  if (b == 0) return 0;
-  if (b == -1) return op_neg(a);
-  const i64 q = a / b;
-  return q - (a % b != 0 && (a < 0) != (b < 0));
+  const bool special = u64(b) + 1ull < 2ull;
+  const i64 divisor = special ? 1 : b, q = a / divisor, rest = a - q * divisor;
+  return op_mul(q - i64((rest != 0) & ((rest ^ divisor) < 0)), special ? b : 1);
 }
 DEVICE int op_min(int a, int b) { return a < b ? a : b; }
 DEVICE i64 op_min(i64 a, i64 b) { return a < b ? a : b; }
@@ -231,12 +230,9 @@ DEVICE float round_integral(float x, int mode, float u) {
   return mode == 0 ? rintf(x) : mode == 1 ? truncf(x) : mode == 2 ? ceilf(x) : mode == 3 ? whole
        : copysignf(size + (u < fabsf(x) - size ? 1.f : 0.f), x);
 }
-DEVICE int f32_to_i32(float x) {
-  return x != x ? 0 : x >= 0x1p+31f ? 0x7fffffff : x < -0x1p+31f ? int(0x80000000u) : int(rintf(x));
-}
-DEVICE i64 f32_to_i64(float x) {
-  return x != x ? 0 : x >= 0x1p+63f ? i64(0x7fffffffffffffffull) : x < -0x1p+63f ? i64(0x8000000000000000ull) : i64(rintf(x));
-}
+// The instruction saturates; of NaN it makes 0, as i64 its least.
+DEVICE int f32_to_i32(float x) { return __float2int_rn(x); }
+DEVICE i64 f32_to_i64(float x) { const i64 r = __float2ll_rn(x); return x == x ? r : 0; }
 DEVICE i64 clamp_i64(i64 x, i64 least, i64 most) { return x < least ? least : x > most ? most : x; }
 DEVICE int to_i32(float x) { return f32_to_i32(x); }
 DEVICE int to_i32(int x) { return x; }

@@ -221,6 +221,13 @@ static inline unsigned __funnelshift_l(unsigned low, unsigned high, unsigned by)
 static inline unsigned __funnelshift_r(unsigned low, unsigned high, unsigned by) {
   return by & 31 ? low >> (by & 31) | high << (32 - (by & 31)) : low;
 }
+static inline long long __float2ll_rn(float x) {
+  return x >= 0x1p63f ? 0x7fffffffffffffff : x > -0x1p63f ? (long long)(rintf(x)) : -0x7fffffffffffffff - 1;
+}
+static inline int __float2int_rn(float x) {
+  const long long r = x == x ? __float2ll_rn(x) : 0;
+  return r > 0x7fffffff ? 0x7fffffff : r < -0x80000000ll ? int(-0x7fffffff - 1) : int(r);
+}
 static inline unsigned __umulhi(unsigned a, unsigned b) { return unsigned((unsigned long long)(a)*b >> 32); }
 static inline float rsqrtf(float x) { return float(1 / sqrt(double(x))); }
 template <class T, class U>
