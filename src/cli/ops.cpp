@@ -138,18 +138,13 @@ std::string page(const std::string& wanted) {
          "\n  exact: no rounding. rounded: the nearest f32. n ulps: the most that any backend may be off, in units in "
          "the last\n"
          "  place of the result.\n\n" +
-         style.bold("NaN, INFINITIES, ZEROS, OVERFLOW") +
-         "\n  As IEEE 754 and C's functions: 1 / 0 is inf, 0 / 0 nan, log(0) -inf, log(-1) and sqrt(-1) nan, tanh(inf) "
-         "1, "
-         "sin(inf)\n"
-         "  nan. A nan gives nan, but pow(x, 0) and pow(1, x) are 1, and where is what it chooses. A comparison with "
-         "nan "
-         "is false,\n"
-         "  but != is true. -0 equals 0; sqrt, tanh and their kind keep its sign. Denormal numbers count in "
-         "arithmetic; "
-         "what a\n"
-         "  function gives below 2^-126 may be 0. i32 and i64 wrap around.\n\n" +
-         text;
+         style.bold("NaN, INFINITIES, ZEROS, OVERFLOW") + R"(
+  As IEEE 754 and C's functions: 1 / 0 is inf, 0 / 0 nan, log(0) -inf, log(-1) and sqrt(-1) nan, tanh(inf) 1, sin(inf)
+  nan. A nan gives nan, but pow(x, 0) and pow(1, x) are 1, and where is what it chooses. A comparison with nan is false,
+  but != is true. -0 equals 0; sqrt, tanh and their kind keep its sign. Denormal numbers count in arithmetic; what a
+  function gives below 2^-126 may be 0. i32 and i64 wrap around.
+
+)" + text;
 }
 
 Json to_json(const std::string& wanted) {

@@ -213,12 +213,18 @@ std::vector<std::shared_ptr<const Function>> functions_used(const std::vector<No
   return used;
 }
 
-bool rounds_stochastically(const std::vector<Node>& nodes) {
-  const auto rounds = [](const Node& node) { return node.op == Op::cast && node.round == Round::stochastic; };
-  const auto used = functions_used(nodes);
-  return std::any_of(nodes.begin(), nodes.end(), rounds) || std::any_of(used.begin(), used.end(), [&](const auto& f) {
-           return std::any_of(f->body.nodes.begin(), f->body.nodes.end(), rounds);
-         });
+std::unordered_set<const Function*> stochastic_functions(const std::vector<Node>& nodes) {
+  std::unordered_set<const Function*> found;
+  for (const auto& function : functions_used(nodes)) {
+    if (rounds_stochastically(function->body.nodes, found)) found.insert(function.get());
+  }
+  return found;
+}
+
+bool rounds_stochastically(const std::vector<Node>& body, const std::unordered_set<const Function*>& stochastic) {
+  return std::any_of(body.begin(), body.end(), [&](const Node& node) {
+    return (node.op == Op::cast && node.round == Round::stochastic) || stochastic.contains(node.function.get());
+  });
 }
 
 }  // namespace postlude::inline v0

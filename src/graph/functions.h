@@ -4,6 +4,7 @@
 #include "graph/ir.h"
 
 #include <memory>
+#include <unordered_set>
 #include <vector>
 
 namespace postlude::inline v0 {
@@ -11,8 +12,12 @@ namespace postlude::inline v0 {
 // Every function that these nodes call, directly or through others, each once, a callee before its callers.
 [[nodiscard]] std::vector<std::shared_ptr<const Function>> functions_used(const std::vector<Node>& nodes);
 
-// Whether these nodes, or a function that they call, round stochastically: by the coordinates of their element.
-[[nodiscard]] bool rounds_stochastically(const std::vector<Node>& nodes);
+// Those of them that round stochastically, by the coordinates of their element, or call one that does.
+[[nodiscard]] std::unordered_set<const Function*> stochastic_functions(const std::vector<Node>& nodes);
+
+// Whether a body rounds stochastically, itself or by calling one of `stochastic`.
+[[nodiscard]] bool rounds_stochastically(const std::vector<Node>& body,
+                                         const std::unordered_set<const Function*>& stochastic);
 
 // "leaky_relu(x, slope=0.01)"
 [[nodiscard]] std::string signature(const Function& function);

@@ -141,8 +141,9 @@ class Verifier {
 
   // A combiner stands at no element, whose coordinates would number its random bits.
   void check_combiners() const {
+    const auto stochastic = stochastic_functions(graph_.nodes);
     for (const Node& node : graph_.nodes) {
-      if (node.combine && rounds_stochastically(node.combine->nodes))
+      if (node.combine && rounds_stochastically(node.combine->nodes, stochastic))
         fail(ErrorCode::bad_combiner, "the combiner rounds stochastically",
              "Cast the values before they are reduced, or the result.", node.span);
     }

@@ -47,8 +47,10 @@ Program lower(const GraphData& graph, const Problem& problem, const Options& opt
       cut(work, phases, inferred.operand_types, stream ? std::optional(stream->x) : std::nullopt, options);
   Program program = emit(inferred, phases, crossing, problem);
   // Which bits a function rounds by depends on the element, and backends take a call for a function of its arguments.
-  const auto of_arguments = [](const Instruction& call) { return !rounds_stochastically(call.function->body.nodes); };
-  for (Phase& phase : program.phases) phase = expand_calls(phase, of_arguments);
+  if (const auto stochastic = stochastic_functions(graph.nodes); !stochastic.empty()) {
+    const auto native = [&](const Instruction& call) { return !stochastic.contains(call.function.get()); };
+    for (Phase& phase : program.phases) phase = expand_calls(phase, native);
+  }
   check_in_place(program, options);
   if (options.verify_each) check(program, stream != nullptr);
   if (options.watch) options.watch("phases", program.print());
