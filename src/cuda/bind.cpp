@@ -354,7 +354,7 @@ void Binder::plan_product() {
   if (tiles_m * tiles_n * shape_.batch > std::numeric_limits<std::int32_t>::max() / 2) {
     throw Error(ErrorCode::size_overflow, "the product has too many tiles");
   }
-  if (e.across_tiles()) counters_ = take_cleared(e.needs.holds ? 4 * x_.multiprocessors_ : 8);
+  if (e.across_tiles()) counters_ = take_cleared(e.needs.holds ? 4 * x_.multiprocessors_ : 4);
   for (const auto& partial : e.partials) {
     if (partial.word < 0) {
       partials_.push_back(0);

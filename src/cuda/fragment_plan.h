@@ -55,7 +55,7 @@ struct FusedEpilogue : EpilogueText {
   int columns_word = 0;           // the problem's N
   std::vector<int> finished;      // small phases that run here too, where their statistics are known
   int held = -1;                  // the phase that runs on the same registers once its statistics are known
-  int counters_word = 0;  // of reductions across tiles: two of 32 bits for all blocks or (needs.holds) each block's tag
+  int counters_word = 0;  // of reductions across tiles: 32 bits for all blocks or (needs.holds) each block's tag
   int finish_bytes = 0;   // shared memory of the threads that finish
 
   [[nodiscard]] bool across_tiles() const { return finishes[0] || finishes[1] || finishes[2]; }

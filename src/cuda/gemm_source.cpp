@@ -103,6 +103,7 @@ std::string gemm_source(const MainLoop& loop, const Schedule& s, const EpilogueT
   define("WHOLE_M", loop.whole_m);
   define("WHOLE_N", loop.whole_n);
   define("APART", loop.apart);
+  define("PACED", loop.paced);
   define("MAPS", 2 + epilogue.maps);
   define("WORDS", epilogue.words ? epilogue.words : 1);
   define("ACC", is_float(loop.a) ? "float" : "int");

@@ -52,17 +52,29 @@ TEST(Functions, CompileInSeconds) {
   }
 }
 
-// A long epilogue's fragments are computed one after another, unless the main loop hides it.
-TEST(LongEpilogue, IsKeptApartBesideAShortMainLoop) {
+// Fragments are computed one after another where the main loop hides them or the epilogue is long, and spread over the
+// main loop where both are true; not beside the accumulators of 128 x 192.
+TEST(Fragments, AreApartAndPaced) {
   const Target target = Target::parse("sm_90a");
-  for (const auto& [name, k, apart] :
-       {std::tuple{"bce", 1024, true}, {"bce", 4096, false}, {"bias_gelu", 256, false}}) {
+  struct Case {
+    const char* name;
+    std::int64_t m, n, k;
+    bool apart, paced;
+  };
+  for (const auto& [name, m, n, k, apart, paced] : {Case{"bce", 16384, 4096, 1024, true, false},
+                                                    {"bce", 4096, 4096, 4096, true, true},
+                                                    {"bce", 8192, 8192, 8192, false, false},
+                                                    {"swiglu", 16384, 4096, 1024, true, false},
+                                                    {"swiglu", 16384, 4096, 256, false, false},
+                                                    {"softmax", 16384, 4096, 1024, false, false},
+                                                    {"softmax", 4096, 4096, 4096, true, false},
+                                                    {"argmax", 8192, 8192, 8192, true, false}}) {
     const Plan plan =
         postlude::compile(Gemm{.a = DType::bf16, .b = DType::bf16},
                           parse_file(std::string(POSTLUDE_SOURCE_DIR) + "/epilogues/" + name + ".py"), target);
-    const std::string source = plan.explain(ExplainPart::source, 16384, 4096, k);
-    EXPECT_NE(source.find(apart ? "#define APART 1\n" : "#define APART 0\n"), std::string::npos)
-        << name << " at K = " << k;
+    const std::string source = plan.explain(ExplainPart::source, m, n, k);
+    EXPECT_EQ(source.find("#define APART 1\n") != source.npos, apart) << name << " at K = " << k;
+    EXPECT_EQ(source.find("#define PACED 1\n") != source.npos, paced) << name << " at K = " << k;
   }
 }
 

@@ -191,6 +191,21 @@ TEST(Schedules, GiveTheSameBits) {
   EXPECT_GE(ran, 8);
 }
 
+// A long epilogue that waits, fragment by fragment, behind a long main loop.
+TEST(Paced, HasTheBitsOfTheCpu) {
+  if (const std::string why = missing(); !why.empty()) GTEST_SKIP() << why;
+  const Shape shape{1, 1900, 1100, 2600};
+  DeviceProblem problem(Gemm{.a = DType::bf16, .b = DType::bf16},
+                        parse("def f(acc, residual: tile):\n    D = where(random(seed=1) < 0.75, acc, residual)\n"
+                              "    total: f32 = sum(D)\n    return D, total\n"),
+                        shape, {.elements = Elements::whole, .schedule = "pingpong 64x64x4 sub 32x2 aux 2 raster 8"});
+  const std::string source = problem.compile("pingpong 64x64x4 sub 32x2 aux 2 raster 8")
+                                 .explain(ExplainPart::source, shape.m, shape.n, shape.k);
+  EXPECT_NE(source.find("#define PACED 1\n"), std::string::npos);
+  problem.run();
+  EXPECT_EQ(problem.outputs(), problem.outputs_on_cpu());
+}
+
 // Operands of one sign are where truncation adds up: every step loses in the same direction.
 TEST(Accumulator, StaysWithinItsBoundOnOperandsOfOneSign) {
   if (const std::string why = missing(); !why.empty()) GTEST_SKIP() << why;

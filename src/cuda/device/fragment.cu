@@ -9,6 +9,8 @@ DEVICE void named_sync(u32 id, u32 threads) { asm volatile("bar.sync %0, %1;" ::
 DEVICE int opaque(int x) { asm volatile("" : "+r"(x)); return x; }
 // The assembler moves nothing across an exit, not even one that no thread takes.
 DEVICE void move_nothing_across(const bool never) { if (never) asm volatile("exit;" ::: "memory"); }
+DEVICE u32 clock_now() { u32 r; asm volatile("mov.u32 %0, %clock;" : "=r"(r) :: "memory"); return r; }
+DEVICE void doze() { asm volatile("nanosleep.u32 40;" ::: "memory"); }
 #if __CUDA_ARCH__ >= 900
 DEVICE void stmatrix(u32 to, u32 a, u32 b, u32 c, u32 d) {
   asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(to), "r"(a), "r"(b), "r"(c), "r"(d)
@@ -76,7 +78,14 @@ struct Tile {
   u32 barrier;          // of the warpgroup's 128 threads
   u32 scratch;          // shared, SCRATCH_BYTES
   u32 tag;              // of what tiles beside one another tell in this launch (HOLDS)
+  u32 due, pace;        // the clock before which its next fragment does not begin, and what each adds to it (PACED)
 };
+
+// An epilogue that hides under the other consumer's main loop is spread over half of it.
+DEVICE void keep_pace(Tile& tile) {
+  tile.due += tile.pace;
+  while (int(clock_now() - tile.due) < 0) doze();
+}
 
 // A column that a label of 64 bits names, or -1: no column.
 DEVICE int as_column(i64 label) { return label == i64(int(label)) ? int(label) : -1; }
@@ -213,7 +222,7 @@ template <int size> DEVICE void fragment_store(u32 subtile, const Tile& t, int f
 // What it keeps of an element goes to where its accumulators were, in another array: where nothing asks for the products
 // themselves, ptxas 13.0 takes other registers for what was written over them.
 template <class E>
-DEVICE void subtile_fragments(const Params& p, const Tile& tile, E& epilogue, const ACC (&acc)[WG_COLUMNS / 2], ACC (&kept)[WG_COLUMNS / 2], int group, int i, u32 d) {
+DEVICE void subtile_fragments(const Params& p, Tile& tile, E& epilogue, const ACC (&acc)[WG_COLUMNS / 2], ACC (&kept)[WG_COLUMNS / 2], int group, int i, u32 d) {
   #pragma unroll
   for (int f = 0; f < SUB_N / 16; ++f) {
     const auto at = [&](int x, int e) { return 4 * (((group * SUB_N + f * 16) / 8 + e / 4) * PARTS + x) + e % 4; };
@@ -229,6 +238,9 @@ DEVICE void subtile_fragments(const Params& p, const Tile& tile, E& epilogue, co
       for (int e = 0; e < 8; ++e) kept[at(x, e)] = part[x][e];
 #if APART
     move_nothing_across(p.tiles < 0);
+#endif
+#if PACED
+    keep_pace(tile);
 #endif
   }
 }

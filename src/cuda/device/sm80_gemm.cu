@@ -121,7 +121,7 @@ DEVICE void issue_load(const Params& p, const Tile& tile, u32 aux, int n) {
 #endif
 }
 
-template <class E> DEVICE void run_subtile(const Params& p, const Tile& tile, E& epilogue, const ACC (&acc)[MI][WG_COLUMNS / 2], ACC (&kept)[MI][WG_COLUMNS / 2], int number, Passage& by) {
+template <class E> DEVICE void run_subtile(const Params& p, Tile& tile, E& epilogue, const ACC (&acc)[MI][WG_COLUMNS / 2], ACC (&kept)[MI][WG_COLUMNS / 2], int number, Passage& by) {
   const Subtile s = subtile(number);
   advance_columns(p, tile, epilogue, number);
 #if AUX_STAGES

@@ -42,7 +42,6 @@ DEVICE void tma_store_commit() { asm volatile("cp.async.bulk.commit_group;" ::: 
 template <int pending> DEVICE void tma_store_wait_read() {
   asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(pending) : "memory");
 }
-DEVICE void tma_store_wait() { asm volatile("cp.async.bulk.wait_group 0;" ::: "memory"); }
 // Orders this thread's ordinary shared-memory writes before what the copy engine or wgmma reads next.
 DEVICE void fence_async_shared() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 
@@ -56,6 +55,7 @@ template <int pending> DEVICE void wgmma_wait() { asm volatile("wgmma.wait_group
 DEVICE u32 load_acquire(const u32* from) {
   u32 r; asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(r) : "l"(from) : "memory"); return r;
 }
+DEVICE void add_release(u32* to, u32 x) { asm volatile("red.release.gpu.global.add.u32 [%0], %1;" ::"l"(to), "r"(x) : "memory"); }
 DEVICE void store_relaxed(i64 to, u64 x) { asm volatile("st.relaxed.gpu.global.b64 [%0], %1;" ::"l"(to), "l"(x) : "memory"); }
 template <int words> DEVICE void load_relaxed(i64 from, u64 (&x)[words]) {
   #pragma unroll
@@ -63,15 +63,19 @@ template <int words> DEVICE void load_relaxed(i64 from, u64 (&x)[words]) {
 }
 #endif
 
-// All blocks of a cooperative launch have come here: what their threads before a barrier wrote is there for those behind one.
-// One thread a block; `counters` are as they were afterwards.
-DEVICE void wait_for_blocks(u32* counters) {
-  __threadfence();
-  u32 come = arrive_and_count(counters) + 1;
-  while (come < gridDim.x) come = load_acquire(counters);
-  if (arrive_and_count(counters + 1) == gridDim.x - 1) counters[0] = counters[1] = 0;
-}
 DEVICE void finish_sync() { named_sync(5, 256); }
+DEVICE void meet_sync() { named_sync(6, 288); }
+// By one warp of each block of a cooperative launch, the 256 threads that finish() runs on beside it: what all blocks' threads wrote
+// before it is there for those behind it. What blocks add to `counter` is 2^31 in all: its top bit tells, and nothing is cleared.
+DEVICE void wait_for_blocks(u32* counter) {
+  const u32 before = load_acquire(counter);
+  meet_sync();
+  if (lane_id() == 0) {
+    add_release(counter, blockIdx.x ? 1 : 0x80000001 - gridDim.x);
+    while ((load_acquire(counter) ^ before) >> 31 == 0) {}
+  }
+  meet_sync();
+}
 
 // Shared-memory matrix descriptor with 128-byte swizzle. `leading` and `stride` in bytes; `address` 1024-aligned.
 DEVICE u64 matrix_descriptor(u32 address, u32 leading, u32 stride) {

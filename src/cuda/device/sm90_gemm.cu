@@ -94,7 +94,7 @@ struct Passage {
   u32 aux_phase;
 };
 
-template <class E> DEVICE void run_subtile(const Params& p, const Tile& tile, E& epilogue, const ACC (&acc)[MI][BN / 2], ACC (&kept)[MI][BN / 2], int number, Passage& by) {
+template <class E> DEVICE void run_subtile(const Params& p, Tile& tile, E& epilogue, const ACC (&acc)[MI][BN / 2], ACC (&kept)[MI][BN / 2], int number, Passage& by) {
   const Subtile s = subtile(number);
   advance_columns(p, tile, epilogue, number);
   const u32 d = by.d + by.d_buffer * D_BYTES;
@@ -164,6 +164,8 @@ extern "C" __global__ void __launch_bounds__(384, 1) postlude_gemm(const __grid_
     registers_shrink<PRODUCER_REGISTERS>();
 #if HOLDS
     if (warp == 3) fold_shares(p, tag, lane_id());
+#elif FINISHES
+    if (warp == 3) wait_for_blocks((u32*)p.word[BLOCKS_WORD]);
 #endif
     if (lane_id() == 0) {
       if (warp == 0) load_operands(p, smem, full, empty);
@@ -274,6 +276,10 @@ extern "C" __global__ void __launch_bounds__(384, 1) postlude_gemm(const __grid_
       if (lane == 0) mbarrier_arrive(empty + 8 * previous);
 #endif
 
+#if PACED
+      // 16 columns of 64 rows take the tensor cores 32 clocks a k block. Nothing hides the block's last tile.
+      tile.due = clock_now(), tile.pace = t + gridDim.x < p.tiles ? 16 * PARTS * k_blocks : 0;
+#endif
       epilogue.reset();
 #if HELD
       // The same once more, when the statistics of a group's columns are known or (HOLDS) all tiles with these rows have told what they
@@ -299,19 +305,18 @@ extern "C" __global__ void __launch_bounds__(384, 1) postlude_gemm(const __grid_
 #endif
       epilogue.end(p, tile);
     }
-#if STORES || HELD_STORES
-    if (lane == 0) tma_store_wait();
-#endif
 #if FINISHES
     // No tile of this block is left. When that is true of all blocks (a cooperative launch: all run), they fold the partial
-    // results, in memory that the stages had.
-    finish_sync();
-    if (threadIdx.x == 128) wait_for_blocks((u32*)p.word[BLOCKS_WORD]);
-    finish_sync();
-    for (int unit = blockIdx.x; unit < finish_units(p); unit += gridDim.x) {
+    // results, in memory that the stages had. The last blocks had the fewest tiles: they begin.
+    meet_sync();
+    meet_sync();
+    for (int unit = gridDim.x - 1 - blockIdx.x; unit < finish_units(p); unit += gridDim.x) {
       finish(p, unit, threadIdx.x - 128, smem);
       finish_sync();
     }
+#endif
+#if STORES || HELD_STORES
+    if (lane == 0) tma_store_wait_read<0>();  // memory has it when the launch ends
 #endif
   }
 }

@@ -98,12 +98,13 @@ std::vector<Running> start_all() {
     const std::string name = path.stem().string();
     if (name == "prelude" || path.extension() != ".py") continue;
     // Ragged tiles, and heads of 128 columns; more tiles than multiprocessors, and rings of stages that begin again.
-    const Shape small{1, 70, 256, 40}, large{2, 150, 256, 136};
+    const Shape small{1, 70, 256, 40}, large{2, 150, 256, 136}, deep{1, 300, 512, 2400};
     all.push_back(portable(name, suite_case(path, small, 0)));
     all.push_back(portable(name + " strided", suite_case(path, small, 3)));
     all.push_back(on_sm90(name, suite_case(path, large, 0), 0));
     all.push_back(on_sm90(name + " drawn", suite_case(path, large, 0), first + all.size()));
     all.push_back(on_sm90(name + " strided", suite_case(path, small, 3), first + all.size()));
+    if (name == "bce") all.push_back(on_sm90(name + " in its own time", suite_case(path, deep, 0), 0));
   }
   for (std::uint64_t seed = first; seed < first + random_cases; ++seed) {
     fuzz::Case c = fuzz::generate(seed, {.most_nodes = 24, .most_elements = 2048});

@@ -465,12 +465,18 @@ static void tma_prefetch(const Map&) {}
 static inline void tma_store_commit() {}
 template <int>
 static void tma_store_wait_read() {}
-static inline void tma_store_wait() {}
+
+static inline unsigned clock_now() {
+  static unsigned now = 0;
+  return now += 100;
+}
+static inline void doze() {}
 
 static inline unsigned load_acquire(const unsigned* from) {
   fibers::wait(fibers::polling);
   return *from;
 }
+static inline void add_release(unsigned* to, unsigned x) { ++fibers::events, *to += x; }
 static inline void store_relaxed(long long to, unsigned long long x) {
   ++fibers::events;
   *(unsigned long long*)to = x;
