@@ -64,17 +64,21 @@ template <int words> DEVICE void load_relaxed(i64 from, u64 (&x)[words]) {
 #endif
 
 DEVICE void finish_sync() { named_sync(5, 256); }
-DEVICE void meet_sync() { named_sync(6, 288); }
-// By one warp of each block of a cooperative launch, the 256 threads that finish() runs on beside it: what all blocks' threads wrote
-// before it is there for those behind it. What blocks add to `counter` is 2^31 in all: its top bit tells, and nothing is cleared.
-DEVICE void wait_for_blocks(u32* counter) {
+// The 256 threads that finish() runs on wait until those of all blocks of a cooperative launch have come here, and see what they wrote.
+DEVICE void wait_for_blocks() {
+  named_arrive(6, 288);
+  named_sync(7, 288);
+}
+// One warp of each block does the waiting. What blocks add to `counter` is 2^31 in all: its top bit tells, and nothing is cleared.
+DEVICE void let_blocks_meet(u32* counter) {
   const u32 before = load_acquire(counter);
-  meet_sync();
+  named_sync(6, 288);
   if (lane_id() == 0) {
     add_release(counter, blockIdx.x ? 1 : 0x80000001 - gridDim.x);
     while ((load_acquire(counter) ^ before) >> 31 == 0) {}
   }
-  meet_sync();
+  __syncwarp();
+  named_arrive(7, 288);
 }
 
 // Shared-memory matrix descriptor with 128-byte swizzle. `leading` and `stride` in bytes; `address` 1024-aligned.

@@ -165,7 +165,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) postlude_gemm(const __grid_
 #if HOLDS
     if (warp == 3) fold_shares(p, tag, lane_id());
 #elif FINISHES
-    if (warp == 3) wait_for_blocks((u32*)p.word[BLOCKS_WORD]);
+    if (warp == 3) let_blocks_meet((u32*)p.word[BLOCKS_WORD]);
 #endif
     if (lane_id() == 0) {
       if (warp == 0) load_operands(p, smem, full, empty);
@@ -308,8 +308,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) postlude_gemm(const __grid_
 #if FINISHES
     // No tile of this block is left. When that is true of all blocks (a cooperative launch: all run), they fold the partial
     // results, in memory that the stages had. The last blocks had the fewest tiles: they begin.
-    meet_sync();
-    meet_sync();
+    wait_for_blocks();
     for (int unit = gridDim.x - 1 - blockIdx.x; unit < finish_units(p); unit += gridDim.x) {
       finish(p, unit, threadIdx.x - 128, smem);
       finish_sync();
