@@ -80,14 +80,19 @@ std::string FinishWriter::folded(Across across, const std::string& indent,
 
 // Four rows a warp, each by eight lanes.
 std::string FinishWriter::by_rows() {
-  const auto fold = [&](std::size_t r) {
-    const std::string s = c_.reducers[r].type;
-    return "fold_lanes<" + s + ">(gather(" + c_.partials(r, "const " + s) +
-           " + ((i64)t.batch * p.tiles_n + from) * p.m + row_in, (p.tiles_n - from + 7) / 8, 8ll * p.m), 4, 32)";
-  };
+  std::string gathered, all;
+  for (std::size_t r = 0; r < phase_.reductions.size(); ++r) {
+    if (e_.partials[r].across != Across::rows) continue;
+    const std::string s = c_.reducers[r].type, g = "g" + str(r);
+    gathered += "      Partials<" + s + "> " + g + " = {" + c_.partials(r, "const " + s) +
+                " + ((i64)t.batch * p.tiles_n + from) * p.m + row_in};\n";
+    all += ", " + g;
+  }
+  gathered += "      gather((p.tiles_n - from + 7) / 8, 8ll * p.m" + all + ");\n";
+  const auto fold = [&](std::size_t r) { return "fold_lanes<" + c_.reducers[r].type + ">(g" + str(r) + ".x, 4, 32)"; };
   return "      const int row = unit % units * 32 + part * 4 + lane % 4, from = lane / 4, row_in = min(row, p.m - "
          "1);\n" +
-         folded(Across::rows, "      ", fold) + "      if (row < p.m && from == 0) {\n" +
+         gathered + folded(Across::rows, "      ", fold) + "      if (row < p.m && from == 0) {\n" +
          finish(Across::rows, "row", "0", "        ") + "      }\n";
 }
 

@@ -16,7 +16,7 @@ struct MainLoop {
   bool whole_m = false, whole_n = false;  // tiles divide M, N: no masks
   int promoted = 0;    // so many stages' sums at a time are added in f32 (sm_90a, fp8); 0: all in one
   bool apart = false;  // the epilogue's fragments are computed one after another
-  bool paced = false;  // and spread over half of the other consumer's main loop
+  bool paced = false;  // and spread over most of the other consumer's main loop
   bool operator==(const MainLoop&) const = default;
 };
 

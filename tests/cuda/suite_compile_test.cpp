@@ -53,7 +53,7 @@ TEST(Functions, CompileInSeconds) {
 }
 
 // Fragments are computed one after another where the main loop hides them or the epilogue is long, and spread over the
-// main loop where both are true; not beside the accumulators of 128 x 192.
+// main loop where it hides much; not beside the accumulators of 128 x 192.
 TEST(Fragments, AreApartAndPaced) {
   const Target target = Target::parse("sm_90a");
   struct Case {
@@ -64,6 +64,8 @@ TEST(Fragments, AreApartAndPaced) {
   for (const auto& [name, m, n, k, apart, paced] : {Case{"bce", 16384, 4096, 1024, true, false},
                                                     {"bce", 4096, 4096, 4096, true, true},
                                                     {"bce", 8192, 8192, 8192, false, false},
+                                                    {"dgelu_dbias", 4096, 4096, 4096, true, true},
+                                                    {"axpby", 4096, 4096, 4096, true, false},
                                                     {"swiglu", 16384, 4096, 1024, true, false},
                                                     {"swiglu", 16384, 4096, 256, false, false},
                                                     {"softmax", 16384, 4096, 1024, false, false},

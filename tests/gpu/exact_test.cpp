@@ -194,7 +194,7 @@ TEST(Schedules, GiveTheSameBits) {
 // A long epilogue that waits, fragment by fragment, behind a long main loop.
 TEST(Paced, HasTheBitsOfTheCpu) {
   if (const std::string why = missing(); !why.empty()) GTEST_SKIP() << why;
-  const Shape shape{1, 1900, 1104, 2600};
+  const Shape shape{1, 1900, 1104, 3080};
   DeviceProblem problem(Gemm{.a = DType::bf16, .b = DType::bf16},
                         parse("def f(acc, residual: tile):\n    D = where(random(seed=1) < 0.75, acc, residual)\n"
                               "    total: f32 = sum(D)\n    return D, total\n"),

@@ -81,7 +81,7 @@ struct Tile {
   u32 due, pace;        // the clock before which its next fragment does not begin, and what each adds to it (PACED)
 };
 
-// An epilogue that hides under the other consumer's main loop is spread over half of it.
+// An epilogue that hides under the other consumer's main loop is spread over three quarters of it.
 DEVICE void keep_pace(Tile& tile) {
   tile.due += tile.pace;
   while (int(clock_now() - tile.due) < 0) doze();

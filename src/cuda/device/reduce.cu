@@ -72,17 +72,29 @@ DEVICE int folded_column(int lane, int k) {
 
 // `count` partial states, `stride` apart, in index order. They were written by other blocks: past L1. Four reads under way at a
 // time, and little code: it runs once, so its instructions come from memory (xent's small kernel took 17 us with 16).
-template <class S> DEVICE S gather(const S* partials, int count, i64 stride) {
-  S x = S::identity();
-  #pragma unroll 1
-  for (int i = 0; i < count; i += 4) {
-    S y[4];
+template <class S> struct Partials {
+  const S* from;
+  S x = S::identity(), y[4];
+  METHOD void load(int i, int count, i64 stride) {
     #pragma unroll
-    for (int k = 0; k < 4; ++k) y[k] = i + k < count ? S::load(partials + (i + k) * stride) : S::identity();
+    for (int k = 0; k < 4; ++k) y[k] = i + k < count ? S::load(from + (i + k) * stride) : S::identity();
+  }
+  METHOD void fold() {
     #pragma unroll
     for (int k = 0; k < 4; ++k) x = S::combine(x, y[k]);
   }
-  return x;
+};
+template <class... S> DEVICE void gather(int count, i64 stride, Partials<S>&... partials) {
+  #pragma unroll 1
+  for (int i = 0; i < count; i += 4) {
+    (partials.load(i, count, stride), ...);
+    (partials.fold(), ...);
+  }
+}
+template <class S> DEVICE S gather(const S* from, int count, i64 stride) {
+  Partials<S> partials = {from};
+  gather(count, stride, partials);
+  return partials.x;
 }
 
 // `count` states of shared memory, `stride` apart, in order.

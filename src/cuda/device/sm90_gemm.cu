@@ -278,7 +278,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) postlude_gemm(const __grid_
 
 #if PACED
       // 16 columns of 64 rows take the tensor cores 32 clocks a k block. Nothing hides the block's last tile.
-      tile.due = clock_now(), tile.pace = t + gridDim.x < p.tiles ? 16 * PARTS * k_blocks : 0;
+      tile.due = clock_now(), tile.pace = t + gridDim.x < p.tiles ? 24 * PARTS * k_blocks : 0;
 #endif
       epilogue.reset();
 #if HELD

@@ -98,7 +98,7 @@ std::vector<Running> start_all() {
     const std::string name = path.stem().string();
     if (name == "prelude" || path.extension() != ".py") continue;
     // Ragged tiles, and heads of 128 columns; more tiles than multiprocessors, and rings of stages that begin again.
-    const Shape small{1, 70, 256, 40}, large{2, 150, 256, 136}, deep{1, 300, 512, 2400};
+    const Shape small{1, 70, 256, 40}, large{2, 150, 256, 136}, deep{1, 300, 512, 3080};
     all.push_back(portable(name, suite_case(path, small, 0)));
     all.push_back(portable(name + " strided", suite_case(path, small, 3)));
     all.push_back(on_sm90(name, suite_case(path, large, 0), 0));
