@@ -132,6 +132,7 @@ void PhaseExecutor::ask_for(std::span<const Wanted> wanted) {
   std::vector<std::vector<Wanted>> shares = share_out(wanted, costs);
   for (std::size_t s = 0; s < steps.size(); ++s) {
     largest_ahead_ = std::max(largest_ahead_, shares[s].size());
+    for (const Wanted& x : shares[s]) rows_on_ = std::max(rows_on_, x.rows_on);
     steps[s].wanted = std::move(shares[s]);
   }
 }
@@ -210,16 +211,9 @@ bool is_apart(const Wanted& store, const PhaseSetting& setting) {
                        [&](const Bound& bound) { return bound.data == store.data; }) == 1;
 }
 
-// Whether the last phase of a pass reads what the first leaves in a thread's own memory, which has room for one block.
-bool waits_for_first(const lower::Phase& first, const lower::Phase& last, const PhaseSetting& setting) {
-  return std::any_of(first.stores.begin(), first.stores.end(), [&](const lower::Store& store) {
-    return setting.locals[store.access.buffer] >= 0 && last.loads(store.access.buffer);
-  });
-}
-
 }  // namespace
 
-void ask_ahead(Pass& pass, const PhaseSetting& setting, std::span<PhaseExecutor> executors) {
+void ask_ahead(const Pass& pass, const PhaseSetting& setting, std::span<PhaseExecutor> executors) {
   if (setting.stream == nullptr) return executors.front().ask_for_tiles(setting.shape.batch);
   const bool alone = pass.count == 1;
   if (!alone && !pass.whole_rows) return;
@@ -254,24 +248,17 @@ void ask_ahead(Pass& pass, const PhaseSetting& setting, std::span<PhaseExecutor>
     std::erase_if(wanted, [&](const Wanted& x) { return is_apart(x, setting) && last.store_past(x.data); });
   if (alone && (stores || last.asking_cost() < least_cost_alone)) return;  // what stores goes at a copy's speed
   const double soon = bytes_of(wanted);
-  // What the last of three phases sends past the caches leaves them while the second computes the next rows. Softmax of
-  // 4096 x 4096, one thread of Zen 4, in turns with before: 0.97 of the time; 512 x 50257, which stores through the
-  // caches, 1.06.
-  pass.in_turns = pass.count > 2 && stores && soon == 0 && !waits_for_first(first_phase, last_phase, setting);
   wanted.insert(wanted.end(), next.begin(), next.end());
   std::vector<double> costs;
   double before = 0;
   for (const PhaseExecutor& phase : executors) costs.push_back(phase.asking_cost());
   // The first phase goes over lines that were asked for last: more requests would keep it waiting. log_softmax of 4096
-  // x 4096, one thread of Zen 4, whose first phase has most of the costs: with half of the rest 0.97 of the time.
-  if (costs.size() > 1 && soon == 0) costs[0] = std::max(0.0, costs[0] - 2) / 2;
+  // x 4096, one thread of Zen 4, whose first phase has most of the costs: 0.96 of the time, softmax 0.93.
+  if (soon == 0 && std::any_of(costs.begin() + 1, costs.end(), [](double cost) { return cost > 0; })) costs[0] = 0;
   for (std::size_t p = 0; p + 1 < costs.size(); ++p) before += costs[p];
   // The last phase's share, or less where the others must hurry.
   if (before > 0 && soon > 0) costs.back() = std::min(costs.back(), before * bytes_of(next) / soon);
   std::vector<std::vector<Wanted>> shares = share_out(wanted, costs);
-  if (pass.in_turns) {  // the first phase is a block ahead of the last
-    for (Wanted& x : shares.back()) x.rows_on *= 2;
-  }
   for (std::size_t p = 0; p < costs.size(); ++p) executors[p].ask_for(shares[p]);
 }
 

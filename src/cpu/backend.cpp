@@ -343,16 +343,23 @@ class Bound_ final : public BoundCall {
           scratch = std::max(scratch, reduction.scratch_bytes());
       }
     }
-    // A page more keeps threads' memory apart.
-    thread_pitch_ = per_thread + 4096;
-    frames_memory_.emplace(thread_pitch_ * threads() + shared + round_up(scratch, line));
-    char* const all = frames_memory_->data();
-    shared_ = all + thread_pitch_ * threads();
+    // A page more keeps threads' memory apart. A thread's own values begin half a page from where a stream's rows do:
+    // loads wait for stores to the same place of another page. Softmax of 4096 x 4096, one thread of Zen 4: 0.93 of the
+    // time it takes where both begin pages.
+    constexpr std::int64_t page = 4096;
+    thread_pitch_ = round_up(per_thread, page) + page;
+    frames_memory_.emplace(page + thread_pitch_ * threads() + shared + round_up(scratch, line));
+    frames_ = frames_memory_->data();
+    if (compiled_->stream) {
+      const std::uintptr_t apart = reinterpret_cast<std::uintptr_t>(a_.data) + page / 2;
+      frames_ += (apart - reinterpret_cast<std::uintptr_t>(frames_)) % page / line * line;
+    }
+    shared_ = frames_ + thread_pitch_ * threads();
     combine_scratch_ = shared_ + shared;
     for (PassRun& run : runs_) {
       for (int t = 0; t < threads(); ++t) {
         Layout thread;
-        char* const base = all + t * thread_pitch_;
+        char* const base = frames_ + t * thread_pitch_;
         thread.add(run.thread_scratch + (run.over_batches ? run.shared_scratch : 0));
         char* const locals = base + thread.add(run.local_bytes);
         for (const std::int64_t offset : run.local_offsets) run.locals.push_back(locals + offset);
@@ -366,15 +373,28 @@ class Bound_ final : public BoundCall {
           partial += round_up(reduction.workspace_bytes(), line);
         }
       }
+      if (!run.pass.product && run.pass.whole_rows) prepare_blocks(run);
     }
   }
 
-  // A block, whose number is in `partial`, through phases [first, end) of the pass.
-  void run_phases(PassRun& run, int thread, Block block, std::size_t first, std::size_t end) {
+  void prepare_blocks(PassRun& run) const {
+    Block block;
+    block.rows = run.pass.block_rows;
+    const std::size_t phases = run.phases.size();
+    for (std::size_t f = 0; f < run.frames.size(); ++f) {
+      const PhaseExecutor& phase = run.phases[f % phases];
+      block.columns = phase.columns();
+      block.locals = run.locals.data() + f / phases * run.pass.locals.size();
+      phase.prepare(run.frames[f], block);
+    }
+  }
+
+  // A block, whose number is in `partial`.
+  void run_phases(PassRun& run, int thread, Block block) {
     const Pass& pass = run.pass;
     const std::size_t phases = run.phases.size();
     block.locals = run.locals.data() + static_cast<std::size_t>(thread) * pass.locals.size();
-    for (std::size_t p = first; p < end; ++p) {
+    for (std::size_t p = 0; p < phases; ++p) {
       // Not the columns of the product, of which the phase may read pieces.
       if (phases > 1 || pass.whole_rows) {
         block.column0 = 0;
@@ -389,9 +409,7 @@ class Bound_ final : public BoundCall {
     const std::int64_t rows = pass.row_blocks(), columns = pass.column_blocks();
     const std::int64_t blocks = pass.batches * rows * columns;
     const int workers = static_cast<int>(std::min<std::int64_t>(threads(), blocks));
-    const std::size_t phases = run.phases.size(), late = pass.in_turns ? phases - 1 : phases;
     parallel(workers, [&](int thread) {
-      Block before;
       const std::int64_t begin = blocks * thread / workers, end = blocks * (thread + 1) / workers;
       for (std::int64_t i = begin; i < end; ++i) {
         Block block;
@@ -401,12 +419,8 @@ class Bound_ final : public BoundCall {
         block.column0 = i % columns * pass.block_columns;
         block.columns = std::min(pass.block_columns, pass.columns - block.column0);
         block.partial = i;
-        run_phases(run, thread, block, 0, 1);
-        if (i > begin) run_phases(run, thread, before, late, phases);
-        run_phases(run, thread, block, 1, late);
-        before = block;
+        run_phases(run, thread, block);
       }
-      run_phases(run, thread, before, late, phases);
       // What went past the caches is in no order with other stores, which will say that it is done.
       std::atomic_thread_fence(std::memory_order_seq_cst);
     });
@@ -433,8 +447,7 @@ class Bound_ final : public BoundCall {
     const Pass& pass = run.pass;
     block.partial = (block.batch * pass.row_blocks() + block.row0 / pass.block_rows) * pass.column_blocks() +
                     block.column0 / pass.block_columns;
-    consuming.self->run_phases(run, consuming.thread >= 0 ? consuming.thread : finished.thread, block, 0,
-                               run.phases.size());
+    consuming.self->run_phases(run, consuming.thread >= 0 ? consuming.thread : finished.thread, block);
   }
 
   void run_batch(PassRun& run, std::int64_t batch, int thread, int workers) {
@@ -442,7 +455,7 @@ class Bound_ final : public BoundCall {
     Consuming consuming{this, &run, batch, thread};
     RunOptions options;
     options.threads = workers;
-    char* const own = frames_memory_->data() + std::max(0, thread) * thread_pitch_;
+    char* const own = frames_ + std::max(0, thread) * thread_pitch_;
     options.thread_scratch = reinterpret_cast<std::byte*>(own);
     options.thread_scratch_stride = static_cast<std::size_t>(thread_pitch_);
     options.shared_scratch = reinterpret_cast<std::byte*>(run.over_batches ? own + run.thread_scratch : shared_);
@@ -487,6 +500,7 @@ class Bound_ final : public BoundCall {
   std::vector<PassRun> runs_;
   std::vector<int> local_;  // per buffer: whether (>= 0) it stays with a block's rows
   std::optional<Memory> buffers_memory_, frames_memory_;
+  char* frames_ = nullptr;
   std::int64_t thread_pitch_ = 0;
   char* shared_ = nullptr;
   char* combine_scratch_ = nullptr;

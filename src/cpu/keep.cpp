@@ -1,6 +1,7 @@
 #include "cpu/keep.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <map>
 #include <tuple>
@@ -215,6 +216,16 @@ class Keeper {
     first.reductions[r].results.resize(1);
 
     second.code[e] = load_of(here, second.code[e]);
+    // Where all of some elements are -inf their exponentials are NaN, and so is this sum: nothing needs to say it.
+    for (Instruction& x : second.code) {
+      if (x.op != Op::where || x.guard >= 0 || !loads(second.code[x.args[2]], sum.results[0])) continue;
+      const Instruction &both = second.code[x.args[0]], &value = second.code[x.args[1]];
+      if (both.op != Op::bit_and || value.op != Op::constant || !std::isnan(value.literal.real)) continue;
+      const Instruction& equal = second.code[both.args[0]];
+      if (equal.op != Op::eq || !loads(second.code[equal.args[0]], first.reductions[r].results[0])) continue;
+      const Instruction& limit = second.code[equal.args[1]];
+      if (limit.op == Op::constant && limit.literal.real == -INFINITY) x = second.code[x.args[2]];
+    }
     drop_unused(between);
     drop_unused(second);
     program_.phases.insert(program_.phases.begin() + static_cast<std::ptrdiff_t>(p) + 1, std::move(between));

@@ -143,6 +143,37 @@ struct PhaseSetting {
   std::int64_t block_rows = 1, block_columns = 1;  // largest
 };
 
+// The calls of strip functions that a phase makes for a block. For every full block of a stream they are the same, at
+// addresses that move evenly: found out once, they are repeated. What a step's beginning and a block's take is then a
+// few additions.
+class Script {
+ public:
+  void add(StripFn function, const Strip& strip, int arguments);
+  void add(ReduceFn function, const ReduceStrip& strip, int arguments);
+  // This is of the block that begins at row `rows` of batch 0; `below` begins as many later, `beside` in the next
+  // batch.
+  void settle(const Script& below, const Script& beside, std::int64_t rows);
+  void run(std::int64_t batch, std::int64_t row) const;
+
+ private:
+  struct Call {
+    StripFn function = nullptr;
+    Strip strip;
+    ReduceFn reduce = nullptr;  // where there is no function
+    ReduceStrip reduction;
+    std::vector<StripArg> arguments;
+    std::vector<StripAhead> ahead;
+
+    void keep(const StripArg* args, int count, const StripAhead* asked, int spans);
+  };
+  struct Moving {  // an address in a call
+    void* at;
+    std::uintptr_t base, batch, row;  // of the first row, and from one to the next
+  };
+  std::vector<Call> calls_;
+  std::vector<Moving> moving_;
+};
+
 // A thread's own memory for one phase.
 struct PhaseFrame {
   char* memory = nullptr;
@@ -151,6 +182,9 @@ struct PhaseFrame {
   std::vector<StripArg> arguments;
   std::vector<StripAhead> ahead;
   std::vector<std::uint8_t> active;  // per value: not needed, computed, or zero because its guard holds
+  Script script;                     // of blocks of script_rows rows
+  std::int64_t script_rows = 0;      // 0: they do not repeat
+  Script* recording = nullptr;       // instead of being made, calls are added to it
 };
 
 class PhaseExecutor {
@@ -162,6 +196,8 @@ class PhaseExecutor {
   // Forgets uniform values: operands may have changed since the last run.
   void begin(PhaseFrame& frame) const { frame.batch = -1; }
   void run(PhaseFrame& frame, const Block& block) const;
+  // Without a product, in blocks of whole rows: finds out what full blocks repeat. `block`: the first, which is full.
+  void prepare(PhaseFrame& frame, Block block) const;
 
   [[nodiscard]] std::int64_t columns() const { return columns_; }
   [[nodiscard]] std::int64_t strip_rows() const { return strip_rows_; }
@@ -184,7 +220,12 @@ class PhaseExecutor {
   struct Tile {
     std::int64_t row0, rows, column0, columns;
   };
+  void find_places(PhaseFrame& frame, std::int64_t batch) const;
   void begin_batch(PhaseFrame& frame, const Block& block) const;
+  void find_locals(PhaseFrame& frame, const Block& block) const;
+  void run_levels(PhaseFrame& frame, const Block& block) const;
+  [[nodiscard]] bool repeats() const;
+  void record(PhaseFrame& frame, const Block& block) const;
   void run_level(Level level, PhaseFrame& frame, const Block& block, const Tile& tile) const;
   void run_step(const Step& step, Level level, PhaseFrame& frame, const Block& block, const Tile& tile) const;
   // Gives the steps over tiles their costs (Step::cost).
@@ -224,13 +265,14 @@ class PhaseExecutor {
   bool guarded_ = false;
   int largest_arity_ = 0;
   std::size_t largest_ahead_ = 0;
-  int slots_ = 0;  // of tiles, for describe()
+  std::int64_t rows_on_ = 0;  // how far ahead a step asks, at most
+  int slots_ = 0;             // of tiles, for describe()
   std::int64_t frame_bytes_ = 0;
 };
 
 // Where rows of a stream pass through cache in step (behind a product: see ask_for_tiles): all that the last phase of
 // the pass stores is asked for before it runs, and what the first needs of the next rows whenever there is time.
-// Decides whether the pass runs in turns. `setting`: that of the pass's executors.
-void ask_ahead(Pass& pass, const PhaseSetting& setting, std::span<PhaseExecutor> executors);
+// `setting`: that of the pass's executors.
+void ask_ahead(const Pass& pass, const PhaseSetting& setting, std::span<PhaseExecutor> executors);
 
 }  // namespace postlude::inline v0::cpu

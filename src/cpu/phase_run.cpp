@@ -16,6 +16,20 @@ void ask(Strip& strip, std::span<const StripAhead> ahead) {
   strip.ahead_count = static_cast<int>(ahead.size());
 }
 
+void call(const PhaseFrame& frame, StripFn function, const Strip& strip, int arguments = 1) {
+  if (frame.recording == nullptr) return function(strip);
+  frame.recording->add(function, strip, arguments);
+}
+
+// What a recorded block does with the states of its reductions.
+void fill(const Strip& s) {
+  std::fill_n(static_cast<float*>(s.out), s.columns, *static_cast<const float*>(s.args[0].data));
+}
+void copy(const Strip& s) {
+  for (std::int64_t c = 0; c < s.columns; ++c)
+    static_cast<float*>(s.out)[c * s.out_column_stride] = static_cast<const float*>(s.args[0].data)[c];
+}
+
 enum Activity : std::uint8_t { skipped, computed, zeroed };
 
 // The part of `runs` (the identity where there are none) that lies in columns [j0, j0 + count): body(j, n, length,
@@ -40,6 +54,54 @@ std::int64_t column_of(const Place& place, std::int64_t j) {
 }
 
 }  // namespace
+
+void Script::Call::keep(const StripArg* args, int count, const StripAhead* asked, int spans) {
+  arguments.assign(args, args + count);
+  ahead.assign(asked, asked + spans);
+  strip.args = reduction.args = arguments.data();
+  strip.ahead = reduction.ahead = ahead.data();
+}
+
+void Script::add(StripFn function, const Strip& strip, int arguments) {
+  Call& call = calls_.emplace_back();
+  call.function = function;
+  call.strip = strip;
+  call.keep(strip.args, arguments, strip.ahead, strip.ahead_count);
+}
+
+void Script::add(ReduceFn function, const ReduceStrip& strip, int arguments) {
+  Call& call = calls_.emplace_back();
+  call.reduce = function;
+  call.reduction = strip;
+  call.keep(strip.args, arguments, strip.ahead, strip.ahead_count);
+}
+
+void Script::settle(const Script& below, const Script& beside, std::int64_t rows) {
+  const auto move = [&](auto& here, auto* under, auto* next) {
+    const auto number = [](auto* at) { return reinterpret_cast<std::uintptr_t>(at); };
+    const std::uintptr_t at = number(here), batch = number(next) - at;
+    const auto row = static_cast<std::uintptr_t>(static_cast<std::intptr_t>(number(under) - at) / rows);
+    if (row != 0 || batch != 0) moving_.push_back({&here, at - static_cast<std::uintptr_t>(rows) * row, batch, row});
+  };
+  for (std::size_t c = 0; c < calls_.size(); ++c) {
+    Call& call = calls_[c];
+    const Call &a = below.calls_[c], &b = beside.calls_[c];
+    move(call.strip.out, a.strip.out, b.strip.out);
+    move(call.strip.sums, a.strip.sums, b.strip.sums);
+    for (std::size_t i = 0; i < call.arguments.size(); ++i)
+      move(call.arguments[i].data, a.arguments[i].data, b.arguments[i].data);
+    for (std::size_t i = 0; i < call.ahead.size(); ++i) move(call.ahead[i].data, a.ahead[i].data, b.ahead[i].data);
+  }
+}
+
+void Script::run(std::int64_t batch, std::int64_t row) const {
+  for (const Moving& moving : moving_) {
+    const std::uintptr_t address =
+        moving.base + static_cast<std::uintptr_t>(batch) * moving.batch + static_cast<std::uintptr_t>(row) * moving.row;
+    std::memcpy(moving.at, &address, sizeof address);
+  }
+  for (const Call& call : calls_) call.function != nullptr ? call.function(call.strip) : call.reduce(call.reduction);
+}
 
 PhaseFrame PhaseExecutor::make_frame(char* memory) const {
   PhaseFrame frame;
@@ -112,7 +174,7 @@ void PhaseExecutor::load(const Step& step, Level level, PhaseFrame& frame, const
       from = {at(i, 0), 0, place.divide_rows == 1 && level == Level::row ? row_stride : 0};
       strip.out = slot + (i - tile.row0) * size;
       strip.out_row_stride = strip.columns;
-      step.function(strip);
+      call(frame, step.function, strip);
     }
     return;
   }
@@ -127,7 +189,7 @@ void PhaseExecutor::load(const Step& step, Level level, PhaseFrame& frame, const
                from = {at(level == Level::tile ? tile.row0 + r : 0, n), row_stride, stride * place.strides[2]};
                strip.out = slot + (r * pitch + j - tile.column0) * size;
                strip.out_row_stride = pitch;
-               step.function(strip);
+               call(frame, step.function, strip);
              }
            });
 }
@@ -149,7 +211,7 @@ void PhaseExecutor::store(const Step& step, Level level, PhaseFrame& frame, cons
     strip.out = address(place, frame, step.place, tile.row0, 0);
     strip.out_row_stride = tile.rows;
     strip.out_column_stride = place.strides[1];
-    step.function(strip);
+    call(frame, step.function, strip);
     return;
   }
   strip.rows = level == Level::tile ? tile.rows : 1;
@@ -161,7 +223,7 @@ void PhaseExecutor::store(const Step& step, Level level, PhaseFrame& frame, cons
              strip.out = address(place, frame, step.place, level == Level::tile ? tile.row0 : 0, n);
              strip.out_row_stride = place.strides[1];
              strip.out_column_stride = stride * place.strides[2];
-             step.function(strip);
+             call(frame, step.function, strip);
            });
 }
 
@@ -216,6 +278,17 @@ void PhaseExecutor::run_step(const Step& step, Level level, PhaseFrame& frame, c
   if (step.kind == Step::Kind::reduce) {
     const ReductionExecutor& reduction = reductions_[static_cast<std::size_t>(step.detail)];
     char* entry = entry_of(step.detail, frame, block);
+    if (frame.recording != nullptr) {
+      ReduceStrip strip{tile.rows, tile.columns, frame.arguments.data()};
+      const std::vector<ReductionExecutor::State> states = reduction.states();
+      for (std::size_t i = 0; i < states.size(); ++i)
+        strip.state[i] = entry + states[i].offset + (tile.row0 - block.row0) * strip_bytes(DType::f32);
+      strip.state_row_stride = 1;
+      const std::span<const StripAhead> asked = ahead(step, frame, block, tile);
+      strip.ahead = asked.data();
+      strip.ahead_count = static_cast<int>(asked.size());
+      return frame.recording->add(reduction.along(), strip, step.argument_count);
+    }
     const ReductionExecutor::Region strip{tile.row0, tile.rows, tile.column0, tile.columns};
     const ReductionExecutor::Region whole{block.row0, block.rows, block.column0, block.columns};
     reduction.take(entry, frame.memory + combiner_offset_, step.piece, frame.arguments.data(), strip, whole,
@@ -242,7 +315,7 @@ void PhaseExecutor::run_step(const Step& step, Level level, PhaseFrame& frame, c
     strip.sum_row_stride = reduction.sum_row_stride();
     strip.keeps = step.keeps;
   }
-  step.function(strip);
+  call(frame, step.function, strip, step.argument_count);
 }
 
 // The strip whose result is the step's value.
@@ -295,14 +368,28 @@ bool PhaseExecutor::holds(const Source& guard, const PhaseFrame& frame) const {
   return value != 0;
 }
 
-// Uniform values, and from the guards among them, which values are needed at all.
-void PhaseExecutor::begin_batch(PhaseFrame& frame, const Block& block) const {
-  frame.batch = block.batch;
+void PhaseExecutor::find_places(PhaseFrame& frame, std::int64_t batch) const {
   for (std::size_t p = 0; p < places_.size(); ++p) {
     const Place& place = places_[p];
     if (place.kind != Place::Kind::bound) continue;
-    frame.places[p] = place.data + block.batch * place.strides[0] * size_of(place.dtype);
+    frame.places[p] = place.data + batch * place.strides[0] * size_of(place.dtype);
   }
+}
+
+void PhaseExecutor::find_locals(PhaseFrame& frame, const Block& block) const {
+  for (std::size_t p = 0; p < places_.size(); ++p) {
+    const Place& place = places_[p];
+    if (place.kind != Place::Kind::local) continue;
+    const std::int64_t bytes = block.row0 * place.strides[1] * size_of(place.dtype);
+    frame.places[p] = reinterpret_cast<char*>(reinterpret_cast<std::uintptr_t>(block.locals[place.local]) -
+                                              static_cast<std::uintptr_t>(bytes));
+  }
+}
+
+// Uniform values, and from the guards among them, which values are needed at all.
+void PhaseExecutor::begin_batch(PhaseFrame& frame, const Block& block) const {
+  frame.batch = block.batch;
+  find_places(frame, block.batch);
   for (const auto& [source, literal] : constants_) write_constant(literal, source.type, frame.memory + source.index);
   const std::vector<Instruction>& code = phase_->code;
   const Tile one{0, 1, 0, 1};
@@ -332,13 +419,9 @@ void PhaseExecutor::begin_batch(PhaseFrame& frame, const Block& block) const {
 }
 
 void PhaseExecutor::run(PhaseFrame& frame, const Block& block) const {
-  for (std::size_t p = 0; p < places_.size(); ++p) {
-    const Place& place = places_[p];
-    if (place.kind != Place::Kind::local) continue;
-    const std::int64_t bytes = block.row0 * place.strides[1] * size_of(place.dtype);
-    frame.places[p] = reinterpret_cast<char*>(reinterpret_cast<std::uintptr_t>(block.locals[place.local]) -
-                                              static_cast<std::uintptr_t>(bytes));
-  }
+  const bool again = block.row0 != 0 && block.rows == frame.script_rows && frame.batch == block.batch;
+  if (again && block.row0 + block.rows + rows_on_ <= rows_) return frame.script.run(block.batch, block.row0);
+  find_locals(frame, block);
   for (std::size_t r = 0; r < reductions_.size(); ++r) {
     reductions_[r].reset(entry_of(static_cast<int>(r), frame, block));
   }
@@ -348,6 +431,15 @@ void PhaseExecutor::run(PhaseFrame& frame, const Block& block) const {
       if (step.kind == Step::Kind::store) run_step(step, Level::uniform, frame, block, {0, 1, 0, 1});
     }
   }
+  run_levels(frame, block);
+  for (std::size_t r = 0; r < reductions_.size(); ++r) {
+    if (!reductions_[r].owned()) continue;
+    reductions_[r].finish(frame.memory + entry_offsets_[r], block.batch,
+                          {block.row0, block.rows, block.column0, block.columns});
+  }
+}
+
+void PhaseExecutor::run_levels(PhaseFrame& frame, const Block& block) const {
   if (domain_.has(Axis::m)) run_level(Level::row, frame, block, {block.row0, block.rows, 0, 1});
   if (domain_.has(Axis::n)) {
     const auto strip = [&](std::int64_t r, std::int64_t c) -> Tile {
@@ -369,11 +461,65 @@ void PhaseExecutor::run(PhaseFrame& frame, const Block& block) const {
       }
     }
   }
-  for (std::size_t r = 0; r < reductions_.size(); ++r) {
-    if (!reductions_[r].owned()) continue;
-    reductions_[r].finish(frame.memory + entry_offsets_[r], block.batch,
-                          {block.row0, block.rows, block.column0, block.columns});
+}
+
+bool PhaseExecutor::repeats() const {
+  const auto repeats = [](const Step& step) {
+    return step.kind == Step::Kind::load || step.kind == Step::Kind::store || step.kind == Step::Kind::reduce ||
+           (step.kind == Step::Kind::apply && step.detail < 0);
+  };
+  for (const Level level : {Level::row, Level::column, Level::tile}) {
+    const std::vector<Step>& steps = steps_[static_cast<int>(level)];
+    if (!std::all_of(steps.begin(), steps.end(), repeats)) return false;
   }
+  return !guarded_ &&
+         std::all_of(places_.begin(), places_.end(), [](const Place& place) { return place.divide_rows == 1; }) &&
+         std::all_of(reductions_.begin(), reductions_.end(), [](const auto& x) { return x.is_by_row(); });
+}
+
+void PhaseExecutor::prepare(PhaseFrame& frame, Block block) const {
+  if (!repeats() || rows_ < 4 * block.rows + rows_on_) return;
+  const auto recorded = [&](std::int64_t batch, std::int64_t row0) {
+    Script script;
+    frame.recording = &script;
+    block.batch = batch;
+    block.row0 = row0;
+    find_places(frame, batch);
+    find_locals(frame, block);
+    record(frame, block);
+    frame.recording = nullptr;
+    return script;
+  };
+  frame.script = recorded(0, block.rows);  // the first block does more
+  frame.script.settle(recorded(0, 2 * block.rows), recorded(1, block.rows), block.rows);
+  frame.script_rows = block.rows;
+}
+
+void PhaseExecutor::record(PhaseFrame& frame, const Block& block) const {
+  Strip strip;
+  StripArg from;
+  strip.rows = 1;
+  strip.columns = block.rows;
+  strip.args = &from;
+  const auto each_state = [&](auto body) {
+    for (std::size_t r = 0; r < reductions_.size(); ++r) {
+      for (const ReductionExecutor::State& state : reductions_[r].states())
+        body(state, frame.memory + entry_offsets_[r] + state.offset);
+    }
+  };
+  each_state([&](const ReductionExecutor::State& state, char* at) {
+    from.data = state.identity;
+    strip.out = at;
+    call(frame, fill, strip);
+  });
+  run_levels(frame, block);
+  each_state([&](const ReductionExecutor::State& state, char* at) {
+    if (state.result == nullptr) return;
+    from.data = at;
+    strip.out = state.result + block.batch * state.strides[0] + block.row0 * state.strides[1];
+    strip.out_column_stride = state.strides[1];
+    call(frame, copy, strip);
+  });
 }
 
 }  // namespace postlude::inline v0::cpu

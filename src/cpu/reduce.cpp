@@ -385,6 +385,23 @@ void ReductionExecutor::finish(const char* entry, std::int64_t batch, const Regi
   }
 }
 
+bool ReductionExecutor::is_by_row() const {
+  return owned_ && !combiner_ && keep_rows_ && !keep_columns_ && column_group_ == 0 && !vector_along_m_ &&
+         std::all_of(components_.begin(), components_.end(), [](const Component& component) {
+           return component.type == DType::f32 &&
+                  (component.result.data == nullptr || component.result.dtype == DType::f32);
+         });
+}
+
+std::vector<ReductionExecutor::State> ReductionExecutor::states() const {
+  std::vector<State> states;
+  for (const Component& component : components_) {
+    states.push_back({&component.identity, component.offset, static_cast<float*>(component.result.data),
+                      component.result.strides.data()});
+  }
+  return states;
+}
+
 void ReductionExecutor::combine(char* scratch) const {
   char* const totals = workspace_ + entries_ * entry_bytes_;
   const std::int64_t batches = keep_batch_ ? batch_ : 1;

@@ -72,6 +72,17 @@ class ReductionExecutor {
   }
   [[nodiscard]] std::int64_t sum_row_stride() const { return keep_rows_ ? 1 : 0; }
   void finish(const char* entry, std::int64_t batch, const Region& block) const;
+  // Of a reduction that is done as one call of a function along rows, with states and results of one f32 a row: the
+  // function, and per component the state in the entry and the result (null where it is not wanted) of batch 0, row 0.
+  struct State {
+    const std::int64_t* identity = nullptr;
+    std::int64_t offset = 0;
+    float* result = nullptr;
+    const std::int64_t* strides = nullptr;  // its, for b and m
+  };
+  [[nodiscard]] bool is_by_row() const;
+  [[nodiscard]] ReduceFn along() const { return along_; }
+  [[nodiscard]] std::vector<State> states() const;
 
   // After all blocks, for those that are not owned: takes the entries in the order of their numbers, which are
   // (batch * row blocks + row block) * column blocks + column block. Without any block the results are identities.

@@ -21,7 +21,6 @@ struct Pass {
   int first = 0, count = 1;  // phases
   bool product = false;
   bool whole_rows = false;    // blocks have all columns
-  bool in_turns = false;      // a block's last phase runs behind the next block's first (see ask_ahead)
   Pieces pieces;              // of the product
   bool pieces_apart = false;  // and whether its blocks hold them apart (else the product comes whole)
   std::int64_t batches = 1;
