@@ -148,12 +148,15 @@ struct PhaseSetting {
 // few additions.
 class Script {
  public:
+  Script() = default;
+  Script(Script&&) = default;  // and no copies: what moves lies in its own calls
+  Script& operator=(Script&&) = default;
   void add(StripFn function, const Strip& strip, int arguments);
   void add(ReduceFn function, const ReduceStrip& strip, int arguments);
   // This is of the block that begins at row `rows` of batch 0; `below` begins as many later, `beside` in the next
   // batch.
   void settle(const Script& below, const Script& beside, std::int64_t rows);
-  void run(std::int64_t batch, std::int64_t row) const;
+  void run(std::int64_t batch, std::int64_t row);
 
  private:
   struct Call {

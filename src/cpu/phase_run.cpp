@@ -94,7 +94,7 @@ void Script::settle(const Script& below, const Script& beside, std::int64_t rows
   }
 }
 
-void Script::run(std::int64_t batch, std::int64_t row) const {
+void Script::run(std::int64_t batch, std::int64_t row) {
   for (const Moving& moving : moving_) {
     const std::uintptr_t address =
         moving.base + static_cast<std::uintptr_t>(batch) * moving.batch + static_cast<std::uintptr_t>(row) * moving.row;
