@@ -358,7 +358,10 @@ class Verifier {
     const Extent before = v.columns;
     (axis == Axis::n ? v.columns : v.rows) = *changed;
     if (node.op == Op::chunk) promise(before, node.group > 0 ? node.group : k, id);
-    if (node.op == Op::concat && node.group > 0) promise(before, node.group / k, id);
+    if (node.op != Op::concat) return;
+    // Parts that are as wide as their use asks, of coordinates or operands: no chunk has promised that they are whole.
+    if (before.exact && before.over > 1) promise(*changed, node.group > 0 ? node.group : k, id);
+    else if (node.group > 0) promise(before, node.group / k, id);
   }
 
   void promise(const Extent& columns, std::int64_t divisor, NodeId id) {

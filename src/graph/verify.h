@@ -16,7 +16,7 @@ struct ValueInfo {
   Extent rows, columns;  // along m and n, where the axes have them
 };
 
-// A condition on the shapes of a problem that a chunk makes: `divisor` divides `columns` at N.
+// A condition on the shapes of a problem that a chunk or a concat makes: `divisor` divides `columns` at N.
 struct Divisibility {
   Extent columns;
   std::int64_t divisor = 1;

@@ -133,6 +133,23 @@ TEST(Verify, ChunksPromiseDivisibility) {
   EXPECT_EQ(r.inference.divisibility[0].divisor, 64);
 }
 
+TEST(Verify, ConcatsPromiseDivisibilityWhereNoChunkDoes) {
+  const auto divisors = [](const std::string& text) {
+    std::vector<std::int64_t> all;
+    const Inferred r = inferred(text);
+    for (const Divisibility& rule : r.inference.divisibility) {
+      EXPECT_EQ(rule.columns, Extent{}) << text;
+      all.push_back(rule.divisor);
+    }
+    return all;
+  };
+  EXPECT_EQ(divisors("def f(acc):\n  v = n_index()\n  return acc + concat((v, v, v))"), std::vector<std::int64_t>{3});
+  EXPECT_EQ(divisors("def f(acc, x: row):\n  return acc + concat((x, x), group=8)"), (std::vector<std::int64_t>{8}));
+  EXPECT_EQ(divisors("def f(acc, x: row):\n  a, b = chunk(acc, 2)\n  return concat((b * x, a))"),
+            std::vector<std::int64_t>{2});
+  EXPECT_EQ(divisors("def f(acc):\n  return concat((acc, acc))"), std::vector<std::int64_t>{});
+}
+
 TEST(Verify, ReductionsRemoveTheirAxes) {
   const Inferred r =
       inferred("def f(acc):\n  a = sum(acc)\n  b = sum(acc, batch=True)\n  c = sum(acc, axis=0)\n  return a, b, c");

@@ -200,6 +200,21 @@ TEST(BindChunks, SaysWhatDoesNotDivide) {
   EXPECT_ERROR(ErrorCode::indivisible, "swiglu.py:2:", bind());
 }
 
+// The halves of a concat may be as wide as their use asks, without a chunk.
+TEST(BindChunks, SaysWhatDoesNotJoin) {
+  const Array a({M, K}), b({K, 5}), d({M, 5}), x({M, 3});
+  const auto bind = [&](const char* text, std::vector<Binding> bindings) {
+    bindings.insert(bindings.end(), {{"A", a.view()}, {"B", b.view()}, {"D", d.view()}});
+    (void)compile(Gemm{}, parse(text, "", "join.py")).bind(bindings);
+  };
+  const char* const columns = "def f(acc):\n    v = n_index()\n    D = acc + concat((v, v))\n    return D\n";
+  EXPECT_ERROR(ErrorCode::indivisible, "N is 5 (fixed by 'B' (5, 5)), but the epilogue splits it by 2",
+               bind(columns, {}));
+  EXPECT_ERROR(ErrorCode::indivisible, "join.py:3:", bind(columns, {}));
+  const char* const operand = "def f(acc, x: tile):\n    D = acc + concat((x, x))\n    return D\n";
+  EXPECT_ERROR(ErrorCode::indivisible, "splits it by 2", bind(operand, {{"x", x.view()}}));
+}
+
 TEST(BindChunks, ExtentsFollowTheUse) {
   const Plan plan = compile(
       Gemm{}, parse("def f(acc, residual: tile):\n    gate, up = chunk(acc, 2)\n    return gate * up + residual\n"));
