@@ -49,7 +49,7 @@ int main(int argc, char** argv) {
   std::int64_t done = 0;
   int failures = 0;
   for (; done < count && elapsed() < seconds; ++done) {
-    const fuzz::Case c = fuzz::generate(seed + static_cast<std::uint64_t>(done));
+    const fuzz::Case c = fuzz::generate(seed + static_cast<std::uint64_t>(done), {.tall = true});
     // A fault inside check() ends the program: say first what was running.
     if (std::FILE* last = std::fopen("fuzz_epilogues.last.py", "w")) {
       std::fputs(fuzz::write(c).c_str(), last);
