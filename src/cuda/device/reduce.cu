@@ -70,8 +70,8 @@ DEVICE int folded_column(int lane, int k) {
   return (lane & 16 ? k / 2 : 0) + (lane & 8 ? k / 4 : 0) + (lane & 4 ? k / 8 : 0);
 }
 
-// `count` partial states, `stride` apart, in index order. They were written by other blocks: past L1. Four reads under way at a
-// time, and little code: it runs once, so its instructions come from memory (xent's small kernel took 17 us with 16).
+// `count` partial states of each reduction, `stride` apart, in index order. They were written by other blocks: past L1. Four reads of
+// each under way at a time, and little code: it runs once, so its instructions come from memory (xent's small kernel took 17 us with 16).
 template <class S> struct Partials {
   const S* from;
   S x = S::identity(), y[4];
