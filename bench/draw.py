@@ -72,7 +72,7 @@ def geometric_mean(values):
 
 
 H200_SHAPES = {"square": "8192 x 8192 x 8192", "bert_ffn": "16384 x 4096 x 1024", "mid": "4096 x 4096 x 4096",
-               "odd": "4095 x 4099 x 1021"}
+               "odd": "4095 x 4099 x 1021", "decode": "64 x 4096 x 4096", "narrow": "64 x 1024 x 8192"}
 
 
 def h200(data):

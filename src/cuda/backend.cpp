@@ -180,10 +180,25 @@ std::string nothing_fits(EpilogueNeeds needs, bool mma) {
              : "no tile fits in shared memory with the operands and outputs of this epilogue";
 }
 
-// Behind a long main loop the larger tiles that two launches allow are as fast (8192^3, softmax: 1.00 of cuBLAS).
-bool holds_well(std::int64_t k) { return k <= 6144; }
+// Behind a long main loop the larger tiles that two launches allow are as fast (8192^3, softmax: 1.00 of cuBLAS), but
+// for a single wave of tiles.
+bool holds_well(const Shape& shape, std::int64_t columns, int multiprocessors) {
+  return shape.k <= 6144 || shape.batch * shape.m * columns <= std::int64_t{128} * 128 * multiprocessors;
+}
 
 }  // namespace
+
+std::string CudaExecutable::not_here(const Schedule& s, const EpilogueNeeds& needs, const Site& site) const {
+  std::string why = illegal(s, needs);
+  if (!why.empty() || s.split == 1) return why;
+  const std::int64_t k_blocks = ceil_div(site.shape.k * needs.element_bytes, k_bytes(s)),
+                     tiles_n = ceil_div(site.columns, s.bn / needs.parts),
+                     tiles = site.shape.batch * ceil_div(site.shape.m, s.bm) * tiles_n;
+  if (k_blocks < s.split) return std::to_string(s.split) + " blocks cannot share a K of " + std::to_string(k_blocks);
+  if (!blocks(s, needs, tiles, tiles_n, multiprocessors_))
+    return "the epilogue needs all blocks at once, and " + std::to_string(tiles * s.split) + " may not run so";
+  return {};
+}
 
 CudaExecutable::Choice CudaExecutable::choose(const Site& site, Hold hold) const {
   const bool promoted = !site.mma && promotes(site.loop.a) != 0;
@@ -198,12 +213,13 @@ CudaExecutable::Choice CudaExecutable::choose(const Site& site, Hold hold) const
   e.needs.promoted = promoted;
   if (e.needs.holds && site.shape.k <= 2048) e.needs.most_stages = 5;
   choice.order = rank(e.needs, site.shape.batch, site.shape.m, site.columns, site.shape.k, multiprocessors_, site.mma);
-  const std::string why = asked_for(site) ? illegal(*requested_, e.needs) : std::string();
+  const std::string why = asked_for(site) ? not_here(*requested_, e.needs, site) : std::string();
   if (e.held >= 0 && !why.empty()) return choose(site, Hold::nothing);
   if (e.needs.holds) {
     const std::int64_t tiles_n = asked_for(site) ? ceil_div(site.columns, requested_->bn / e.needs.parts) : 0;
     const bool room = !asked_for(site) || blocks(*requested_, e.needs, tiles_n, tiles_n, multiprocessors_) > 0;
-    if (!holds_well(site.shape.k) || choice.order.empty() || !room) return choose(site, Hold::nothing);
+    if (!holds_well(site.shape, site.columns, multiprocessors_) || choice.order.empty() || !room)
+      return choose(site, Hold::nothing);
   }
   if (!asked_for(site)) return choice;
   if (!why.empty()) {

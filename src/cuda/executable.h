@@ -71,6 +71,8 @@ class CudaExecutable final : public Executable {
   // The schedules to try. Tiles are held for what `hold` allows, and for their rows' statistics only where that pays.
   // Throws bad_schedule.
   [[nodiscard]] Choice choose(const Site& site, Hold hold) const;
+  // Why a schedule is not legal at this site; empty: it is.
+  [[nodiscard]] std::string not_here(const Schedule& schedule, const EpilogueNeeds& needs, const Site& site) const;
   [[nodiscard]] bool asked_for(const Site& site) const { return requested_ && &site.program == program_.get(); }
   // Null where no schedule of this program compiles well; then, and before the one that does, `rejected` says why.
   std::shared_ptr<const Product> product(const Site& site, std::vector<std::string>& rejected) const;

@@ -71,7 +71,11 @@ std::string gemm_source(const MainLoop& loop, const Schedule& s, const EpilogueT
       text += std::string(value) + "\n";
     }
   };
-  if (!s.mma) define("PINGPONG", s.ping_pong);
+  if (!s.mma) {
+    define("PINGPONG", s.ping_pong);
+    define("SPLIT", s.split);
+    define("CLUSTER", s.split > 1 ? "__cluster_dims__(" + std::to_string(s.split) + ")" : "");
+  }
   define("BM", s.bm);
   define("BN", s.bn);
   define("WG_ROWS", consumer_rows(s));

@@ -21,8 +21,9 @@ struct Tile {
   bool ping_pong;
   int bm, bn;
 };
-constexpr Tile tiles[] = {{true, 128, 192},  {true, 128, 128},  {true, 128, 160},  {true, 64, 256}, {false, 128, 256},
-                          {false, 256, 128}, {false, 128, 192}, {false, 128, 128}, {true, 128, 64}};
+constexpr Tile tiles[] = {{true, 128, 192},  {true, 128, 128},  {true, 128, 160},  {true, 64, 256},
+                          {false, 128, 256}, {false, 256, 128}, {false, 128, 192}, {false, 128, 128},
+                          {true, 128, 64},   {true, 64, 128},   {true, 64, 64}};
 constexpr Tile mma_tiles[] = {{true, 256, 128}, {true, 128, 256}, {true, 128, 128},
                               {true, 256, 64},  {true, 128, 64},  {true, 64, 64}};
 
@@ -43,16 +44,17 @@ std::string to_string(const Schedule& s) {
   char text[160];
   std::snprintf(text, sizeof text, "%s %dx%dx%d sub %dx%d aux %d raster %d", kind(s), s.bm, s.bn, s.stages, s.sub_n,
                 s.d_buffers, s.aux_stages, s.raster);
-  return text;
+  return text + (s.split > 1 ? " split " + std::to_string(s.split) : std::string());
 }
 
 Schedule parse_schedule(std::string_view text) {
   Schedule s;
   char kind[16] = {};
-  int length = 0;
+  int length = 0, more = 0;
   const std::string copy(text.substr(0, 200));
   const int read = std::sscanf(copy.c_str(), "%15s %dx%dx%d sub %dx%d aux %d raster %d%n", kind, &s.bm, &s.bn,
                                &s.stages, &s.sub_n, &s.d_buffers, &s.aux_stages, &s.raster, &length);
+  if (read == 8 && std::sscanf(copy.c_str() + length, " split %d%n", &s.split, &more) == 1) length += more;
   const std::string_view name = kind;
   if (read != 8 || static_cast<std::size_t>(length) != text.size() ||
       (name != "pingpong" && name != "cooperative" && name != "mma")) {
@@ -64,8 +66,15 @@ Schedule parse_schedule(std::string_view text) {
   return s;
 }
 
+// A cluster lies in one of up to eight groups of multiprocessors, each an even number (an H200: 16 or 18, and fewer
+// than 32 clusters of four).
+int clusters(int split, int multiprocessors) {
+  return std::max(0, multiprocessors - (split > 2 ? 8 * (split - 2) : 0)) / split;
+}
+
 int blocks(const Schedule& s, const EpilogueNeeds& n, std::int64_t tiles, std::int64_t tiles_n, int multiprocessors) {
   if (s.mma) return static_cast<int>(tiles);
+  if (s.split > 1) return n.meets && tiles > clusters(s.split, multiprocessors) ? 0 : static_cast<int>(tiles) * s.split;
   // A wave is whole groups of the raster, or some of its tiles would wait for tiles of the next.
   const std::int64_t group = n.holds ? s.raster * tiles_n : 1, most = multiprocessors / group * group;
   if (most == 0) return 0;
@@ -79,7 +88,7 @@ int shared_bytes(const Schedule& s, const EpilogueNeeds& n) {
                     consumers(s) * (d_bytes(s, n) + s.aux_stages * aux_bytes(s, n) + n.scratch_bytes));
   }
   return 1024 + s.stages * (s.bm + s.bn) * 128 + 2 * s.d_buffers * d_bytes(s, n) + 2 * s.aux_stages * aux_bytes(s, n) +
-         2 * n.scratch_bytes + 16 * s.stages + 32 * s.aux_stages;
+         2 * n.scratch_bytes + 16 * s.stages + 32 * s.aux_stages + (s.split > 1 ? 16 : 0);
 }
 
 std::string illegal(const Schedule& s, const EpilogueNeeds& n) {
@@ -113,6 +122,10 @@ std::string illegal(const Schedule& s, const EpilogueNeeds& n) {
   if ((n.aux_bytes_column != 0) != (s.aux_stages != 0) || s.aux_stages > 8)
     return n.aux_bytes_column ? "tile operands need 1 to 8 stages" : "it has no tile operands by tensor map";
   if (s.raster < 1) return "a raster is at least 1";
+  if (s.split != 1 && s.mma) return "the portable kernel splits no tile";
+  if (s.split != 1 && s.split != 2 && s.split != 4 && s.split != 8) return "a tile is split among 2, 4 or 8 blocks";
+  if ((s.split - 1) * s.bm * s.bn * 4 > s.stages * (s.bm + s.bn) * 128)
+    return "the parts of " + text(s.split) + " blocks do not fit in " + text(s.stages) + " stages";
   const int limit = s.mma ? mma_shared_limit : shared_limit;
   if (shared_bytes(s, n) > limit)
     return "it needs " + text(shared_bytes(s, n)) + " bytes of shared memory, more than " + text(limit);
@@ -143,13 +156,14 @@ Schedule fill_shared(Schedule tile, const EpilogueNeeds& needs) {
     tile.stages = 0;
     return tile;
   }
-  for (const int least : {needs.most_stages, 5, 4, 3, 2}) {
+  for (const int least : {12, 10, 8, needs.most_stages, 5, 4, 3, 2}) {
+    if (least > needs.most_stages && least * (tile.bm + tile.bn) > needs.most_stages * 256) continue;
     for (const Staging& staging : stagings) {
       if (least == 6 && staging.aux_stages == 1) continue;
       tile.sub_n = staging.sub_n;
       tile.d_buffers = staging.d_buffers;
       tile.aux_stages = needs.aux_bytes_column ? staging.aux_stages : 0;
-      tile.stages = 8;
+      tile.stages = 12;
       while (tile.stages >= least && !illegal(tile, needs).empty()) --tile.stages;
       if (tile.stages >= least) return tile;
     }
@@ -186,55 +200,85 @@ double mma_clocks(const Schedule& s, const EpilogueNeeds& needs, double tiles, d
          (resident == 2 && blocks == 1 ? loop / 2 : 0);  // one block alone does not fill it
 }
 
+// Tile rows walked together.
+int raster_of(const EpilogueNeeds& needs, std::int64_t columns, std::int64_t k, std::int64_t tiles_n,
+              int multiprocessors) {
+  if (needs.holds) {  // as many tiles of a wave as can be, in as few groups (16384 x 4096 x 1024, rmsnorm: 0.225 ms, in
+                      // two 0.233)
+    const auto used = [&](int raster) { return multiprocessors / (raster * tiles_n) * raster; };
+    int best = 8;
+    for (int raster = best; raster >= 1; --raster) {
+      if (used(raster) > used(best)) best = raster;
+    }
+    return best;
+  }
+  // Where all of B stays in L2, few rows of tiles at a time leave room for it beside what is loaded and stored, and
+  // rows are written whole (16384 x 4096 x 1024, bias_gelu_res_aux: 1.08 of cuBLAS, with eight 1.14).
+  if (double(columns) * needs.parts * double(k) * needs.element_bytes <= 0x1p24) return 2;
+  // A wave of 128 tiles reads least of A and B where it is about square: fewer bytes, less power, a higher clock
+  // (4096^3, over 8: plain 0.995 of the time, dgelu_dbias 0.993, bce 0.999).
+  return 12;
+}
+
+struct Ranked {
+  Schedule schedule;
+  double clocks;
+};
+
+// Hopper's kernel by one tile, whole and split: waves of tiles, each with its main loop at 2048 bf16 products a clock.
+// Measured on an H200, 8192^3 and 4096^3: the larger ping-pong tiles run at full speed, 128x128 2% slower, cooperative
+// 128x256 3%.
+void rank_tile(std::vector<Ranked>& ranked, Schedule s, const EpilogueNeeds& needs, std::int64_t batch, std::int64_t m,
+               std::int64_t columns, std::int64_t k, int multiprocessors) {
+  const std::int64_t tiles_n = ceil_div(columns, s.bn / needs.parts), tiles = batch * ceil_div(m, s.bm) * tiles_n;
+  s.raster = raster_of(needs, columns, k, tiles_n, multiprocessors);
+  const std::int64_t resident = blocks(s, needs, tiles, tiles_n, multiprocessors);
+  if (resident == 0) return;
+  const auto waves = static_cast<double>(ceil_div(tiles, resident));
+  const double area = double(s.bm) * s.bn;
+  const double smaller = std::max(1.0, 128.0 * 192 / area);
+  const double efficiency = 1.0 + 0.04 * (smaller - 1) * smaller + (s.ping_pong ? 0 : 0.03);
+  // A stage comes at 64 bytes a clock, and narrow products read shared memory oftener than it allows (one H200, us a
+  // stage: 64x64 0.14, 64x128 0.20, 128x64 0.28, 128x128 0.30, 64x256 0.36); all of A and B at 1700.
+  const auto k_blocks = static_cast<double>(ceil_div(k * needs.element_bytes, 128));
+  const double stage = std::max(area / 32 * efficiency, 2.0 * (s.bm + s.bn) * (s.bm > s.bn && s.bn == 64 ? 1.3 : 1));
+  const double memory = double(batch) * double(m + columns * needs.parts) * double(k) * needs.element_bytes / 1700;
+  // What the epilogue takes: in ping-pong it hides under the other consumer's main loop. Clocks an element, fitted to
+  // bias_gelu, rowmax and bce at K = 1024. An accumulator that leaves few registers leaves few elements side by side
+  // (bce: 0.34 ms with 128 columns, 0.50 with 160).
+  const int registers = (s.ping_pong ? s.bm : s.bm / 2) / 64 * s.bn / 2;
+  const double element = 0.3 + 0.03 * (needs.aux_bytes_column + needs.d_bytes_column) +
+                         0.025 * needs.operations * (registers > 128 ? 1.6 : 1.0);
+  const double epilogue = 400 + area / needs.parts * element;
+  // Additions to a second accumulator leave the tensor cores idle (4096^3: 128x64 0.73 of cuBLAS, cooperative 128x128
+  // 0.58).
+  const double slower = needs.promoted && s.ping_pong ? 2 : 1;
+  const auto clocks = [&](double loop) {
+    const double busy = waves * (s.ping_pong ? std::max(loop, (loop + epilogue) / 2) : loop + epilogue / 2);
+    return slower * (std::max(memory, busy) + (s.ping_pong ? epilogue : epilogue / 2));
+  };
+  ranked.push_back({s, clocks(k_blocks * stage)});
+  // Split, it waits for what is sent; and two blocks of a cluster share a way to L2, but no lines (512 x 512 x 16384,
+  // 64x64: 0.14 us a stage, with 64 clusters of two 0.22).
+  for (s.split = 2; s.split <= 8; s.split *= 2) {
+    if (tiles > clusters(s.split, multiprocessors) || k_blocks < 2 * s.split || !illegal(s, needs).empty()) continue;
+    const double crowd = 2 * s.split * tiles > multiprocessors ? 1.6 : 1;
+    ranked.push_back({s, clocks(k_blocks / s.split * stage * crowd) + 500 + 1000 * s.split});
+  }
+}
+
 }  // namespace
 
 std::vector<Schedule> rank(const EpilogueNeeds& needs, std::int64_t batch, std::int64_t m, std::int64_t columns,
                            std::int64_t k, int multiprocessors, bool mma) {
-  struct Ranked {
-    Schedule schedule;
-    double clocks;
-  };
   std::vector<Ranked> ranked;
-  for (Schedule s : candidates(needs, mma)) {
-    // Waves of tiles, each with its main loop at 2048 bf16 products a clock. Measured on an H200, 8192^3 and 4096^3:
-    // the larger ping-pong tiles run at full speed, 128x128 2% slower, cooperative 128x256 3%.
-    const int out_n = s.bn / needs.parts;
-    const std::int64_t tiles_n = ceil_div(columns, out_n), tiles = batch * ceil_div(m, s.bm) * tiles_n;
+  for (const Schedule& s : candidates(needs, mma)) {
     if (mma) {
+      const std::int64_t tiles = batch * ceil_div(m, s.bm) * ceil_div(columns, s.bn / needs.parts);
       ranked.push_back({s, mma_clocks(s, needs, double(tiles), double(k), multiprocessors)});
-      continue;
+    } else {
+      rank_tile(ranked, s, needs, batch, m, columns, k, multiprocessors);
     }
-    // Where all of B stays in L2, few rows of tiles at a time leave room for it beside what is loaded and stored, and
-    // rows are written whole (16384 x 4096 x 1024, bias_gelu_res_aux: 1.08 of cuBLAS, with eight 1.14).
-    if (double(columns) * needs.parts * double(k) * needs.element_bytes <= 0x1p24) s.raster = 2;
-    if (needs.holds) {  // as many tiles of a wave as can be, in as few groups (16384 x 4096 x 1024, rmsnorm: 0.225 ms,
-                        // in two 0.233)
-      const auto used = [&](int raster) { return multiprocessors / (raster * tiles_n) * raster; };
-      s.raster = 8;
-      for (int raster = s.raster; raster >= 1; --raster) {
-        if (used(raster) > used(s.raster)) s.raster = raster;
-      }
-    }
-    const std::int64_t resident = blocks(s, needs, tiles, tiles_n, multiprocessors);
-    if (resident == 0) continue;
-    const std::int64_t waves = ceil_div(tiles, resident);
-    const double area = double(s.bm) * s.bn;
-    const double smaller = std::max(1.0, 128.0 * 192 / area);
-    const double efficiency = 1.0 + 0.04 * (smaller - 1) * smaller + (s.ping_pong ? 0 : 0.03);
-    const double loop = area * double(std::max<std::int64_t>(64, k)) / 2048 * efficiency * needs.element_bytes / 2;
-    // What the epilogue takes: in ping-pong it hides under the other consumer's main loop. Clocks an element, fitted to
-    // bias_gelu, rowmax and bce at K = 1024. An accumulator that leaves few registers leaves few elements side by side
-    // (bce: 0.34 ms with 128 columns, 0.50 with 160).
-    const int registers = (s.ping_pong ? s.bm : s.bm / 2) / 64 * s.bn / 2;
-    const double element = 0.3 + 0.03 * (needs.aux_bytes_column + needs.d_bytes_column) +
-                           0.025 * needs.operations * (registers > 128 ? 1.6 : 1.0);
-    const double epilogue = 400 + area / needs.parts * element;
-    double clocks = s.ping_pong ? double(waves) * std::max(loop, (loop + epilogue) / 2) + epilogue
-                                : double(waves) * (loop + epilogue / 2) + epilogue / 2;
-    if (needs.promoted && s.ping_pong)
-      clocks *=
-          2;  // its additions leave the tensor cores idle (4096^3: 128x64 0.73 of cuBLAS, cooperative 128x128 0.58)
-    ranked.push_back({s, clocks});
   }
   std::stable_sort(ranked.begin(), ranked.end(), [](const Ranked& a, const Ranked& b) { return a.clocks < b.clocks; });
   std::vector<Schedule> best;

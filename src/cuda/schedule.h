@@ -20,12 +20,13 @@ struct Schedule {
   int d_buffers = 2;       // staged subtiles of the outputs, a consumer (mma: 1, as every warp writes what it staged)
   int aux_stages = 0;      // subtiles of the tile operands in flight, a consumer; 0: it has none by tensor map
   int raster = 8;          // tile rows walked together
+  int split = 1;           // blocks, a cluster (1, 2, 4 or 8), that share a tile's K, where tiles are few
 
   bool operator==(const Schedule&) const = default;
 };
 
-// "pingpong 128x192x5 sub 64x2 aux 2 raster 8" (or cooperative, or mma), and back. parse throws bad_schedule, naming
-// what is wrong.
+// "pingpong 128x192x5 sub 64x2 aux 2 raster 8" (or cooperative, or mma; split 2 behind it), and back. parse throws
+// bad_schedule, naming what is wrong.
 [[nodiscard]] std::string to_string(const Schedule& schedule);
 [[nodiscard]] Schedule parse_schedule(std::string_view text);
 
@@ -40,7 +41,8 @@ struct EpilogueNeeds {
   int element_bytes = 2;     // of A and B
   bool b_mn_major = false;
   bool promoted = false;  // sums of a few stages are added to a second accumulator
-  bool holds = false;     // a tile waits, in registers, for the statistics of its rows
+  bool meets = false;     // blocks wait for each other: all must run at once
+  bool holds = false;     // moreover a tile waits, in registers, for the statistics of its rows
   int group = 0;          // columns of a reduction in groups, which a consumer folds alone: they divide its tile
   int operations = 0;     // about how many instructions the epilogue takes, an element
   int most_stages = 6;    // that are worth more than wide subtiles
@@ -61,10 +63,13 @@ inline constexpr int mma_shared_limit = 101376;  // and on every GPU since sm_80
 [[nodiscard]] int half_run(const Schedule& schedule, const EpilogueNeeds& needs);
 
 // How many blocks run `tiles` tiles, `tiles_n` beside each other: as few as the number of waves needs (the same time
-// for less power). 0: tiles that are held need all that are beside each other at once, and there are not so many
-// blocks.
+// for less power). 0: not so many run at once as must (tiles that are held need all that are beside each other; split
+// ones that meet need each other).
 [[nodiscard]] int blocks(const Schedule& schedule, const EpilogueNeeds& needs, std::int64_t tiles, std::int64_t tiles_n,
                          int multiprocessors);
+
+// Clusters of so many blocks, one a multiprocessor, that run at once on any Hopper GPU.
+[[nodiscard]] int clusters(int split, int multiprocessors);
 
 // Bytes of shared memory, alignment included.
 [[nodiscard]] int shared_bytes(const Schedule& schedule, const EpilogueNeeds& needs);

@@ -18,12 +18,16 @@ EpilogueNeeds needs(int d_bytes, int aux_bytes = 0, int parts = 1, int operation
 }
 
 TEST(Schedule, PrintsAndReadsBack) {
-  for (const Schedule& s : candidates(needs(2, 2))) EXPECT_EQ(parse_schedule(to_string(s)), s) << to_string(s);
+  for (Schedule s : candidates(needs(2, 2))) {
+    for (s.split = 1; s.split <= 8; s.split *= 2) EXPECT_EQ(parse_schedule(to_string(s)), s) << to_string(s);
+  }
 }
 
 TEST(Schedule, RefusesTextThatItCannotRead) {
-  for (const char* text : {"", "pingpong", "pingpong 128x192x4", "serial 128x128x4 sub 64x2 aux 0 raster 8",
-                           "pingpong 128x128x4 sub 64x2 aux 0 raster 8 more"}) {
+  for (const char* text :
+       {"", "pingpong", "pingpong 128x192x4", "serial 128x128x4 sub 64x2 aux 0 raster 8",
+        "pingpong 128x128x4 sub 64x2 aux 0 raster 8 more", "pingpong 128x128x4 sub 64x2 aux 0 raster 8 split",
+        "pingpong 128x128x4 sub 64x2 aux 0 raster 8 split 2 more"}) {
     EXPECT_THROW((void)parse_schedule(text), Error) << text;
   }
 }
@@ -44,6 +48,10 @@ TEST(Schedule, SaysWhyItIsIllegal) {
   EXPECT_NE(illegal(s, needs(2)).find("shared memory"), std::string::npos);
   s.stages = 4, s.aux_stages = 2;
   EXPECT_NE(illegal(s, needs(2)).find("tile operands"), std::string::npos);
+  s.aux_stages = 0, s.split = 3;
+  EXPECT_NE(illegal(s, needs(2)).find("2, 4 or 8"), std::string::npos);
+  s.split = 8;
+  EXPECT_NE(illegal(s, needs(2)).find("do not fit"), std::string::npos);
 }
 
 // Tiles that wait for each other run at the same time: whole groups of the raster, no more than there are blocks.
@@ -56,8 +64,9 @@ TEST(Schedule, TilesThatAreHeldRunTogether) {
     for (const Schedule& s : found) {
       const std::int64_t tiles_n = (columns + s.bn - 1) / s.bn, tiles = (m + s.bm - 1) / s.bm * tiles_n,
                          group = s.raster * tiles_n, run = blocks(s, n, tiles, tiles_n, 132);
+      EXPECT_LE(run, 132) << to_string(s) << " of " << m << " x " << columns;
       EXPECT_LE(group, 132) << to_string(s) << " of " << m << " x " << columns;
-      EXPECT_TRUE(run == tiles || (run > 0 && run % group == 0 && run <= 132)) << run << ": " << to_string(s);
+      EXPECT_TRUE(run == tiles * s.split || (run > 0 && run % group == 0)) << run << ": " << to_string(s);
     }
   }
   EXPECT_EQ(rank(n, 1, 16384, 4096, 1024, 132).front().raster, 4);
@@ -80,6 +89,16 @@ TEST(Schedule, FollowsTheMeasurements) {
   EXPECT_TRUE(to_string(rank(promoted, 1, 8192, 8192, 8192, 132).front()).starts_with("cooperative 128x192"));
   EXPECT_TRUE(to_string(rank(promoted, 1, 4096, 4096, 4096, 132).front()).starts_with("cooperative 128x128"));
   EXPECT_FALSE(rank(promoted, 1, 16384, 4096, 1024, 132).front().ping_pong);
+  // Few tokens: small tiles for many multiprocessors; where even those are few, several share one's K.
+  const auto first = [](std::int64_t m, std::int64_t n, std::int64_t k) {
+    const Schedule s = rank(needs(2), 1, m, n, k, 132).front();
+    return std::to_string(s.bm) + "x" + std::to_string(s.bn) + " split " + std::to_string(s.split);
+  };
+  EXPECT_EQ(first(64, 4096, 4096), "64x64 split 1");    // 0.99 of cuBLAS; 64x128 1.18, split among two 1.05
+  EXPECT_EQ(first(64, 1024, 8192), "64x64 split 4");    // 1.05; among two 1.17, not split 1.70
+  EXPECT_EQ(first(256, 4096, 4096), "64x128 split 1");  // 0.91; 64x64 1.06, 128x128 1.14
+  EXPECT_EQ(first(512, 4096, 4096), "128x128 split 1");
+  EXPECT_EQ(first(1024, 1024, 8192), "64x128 split 1");  // 0.97; 128x128 1.42
   // An expensive epilogue behind a short product does not get the tile that leaves it no registers.
   EXPECT_LE(rank(needs(0, 2, 1, 45), 1, 16384, 4096, 1024, 132).front().bn, 128);
 }

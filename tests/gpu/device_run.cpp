@@ -39,6 +39,7 @@ cuda::Schedule draw_schedule(fuzz::Choices& pick, bool with_operands) {
   s.d_buffers = static_cast<int>(2 + pick.below(3));
   s.aux_stages = with_operands ? static_cast<int>(1 + pick.below(4)) : 0;
   s.raster = pick.pick(rasters);
+  if (pick.chance(30)) s.split = 2 << pick.below(2);
   return s;
 }
 

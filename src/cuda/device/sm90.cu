@@ -1,5 +1,6 @@
 R"cuda(
 // sm_90a: shared-memory barriers, the tensor copy engine, warpgroup matrix products.
+union alignas(16) Four { u32 word[4]; ACC acc[4]; };
 #ifndef POSTLUDE_HOST
 DEVICE void mbarrier_init(u32 bar, u32 count) {
   asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(bar), "r"(count));
@@ -20,6 +21,18 @@ DEVICE void mbarrier_wait(u32 bar, u32 parity) {
 }
 DEVICE void fence_mbarrier_init() { asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); }
 DEVICE void named_arrive(u32 id, u32 threads) { asm volatile("bar.arrive %0, %1;" ::"r"(id), "r"(threads) : "memory"); }
+
+// The cluster's block `rank` has there what this block has at `address`.
+DEVICE u32 cluster_address(u32 address, u32 rank) {
+  u32 r; asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(r) : "r"(address), "r"(rank)); return r;
+}
+// Adds `bytes` to what `bar`, of the block that `to` is of, waits for.
+DEVICE void cluster_copy(u32 to, u32 from, u32 bytes, u32 bar) {
+  asm volatile("cp.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(to), "r"(from),
+               "r"(bytes), "r"(bar) : "memory");
+}
+DEVICE void cluster_arrive(u32 bar) { asm volatile("mbarrier.arrive.release.cluster.shared::cluster.b64 _, [%0];" ::"r"(bar) : "memory"); }
+DEVICE void cluster_sync() { asm volatile("barrier.cluster.arrive.release.aligned;\n\tbarrier.cluster.wait.acquire.aligned;" ::: "memory"); }
 
 DEVICE void tma_prefetch(const TensorMap& map) {
   asm volatile("prefetch.tensormap [%0];" ::"l"(&map) : "memory");

@@ -63,13 +63,15 @@ Running portable(std::string name, const fuzz::Case& c) {
   r.call = compile(c.problem, Graph(std::make_shared<const GraphData>(c.graph)), target).bind(named(r));
   return r;
 }
-// By the heuristic's schedule (seed 0) or a random one, of Hopper's kernel where that is legal.
-Running on_sm90(const std::string& name, const fuzz::Case& c, std::uint64_t seed) {
+// By the heuristic's schedule (seed 0) or a random one, of Hopper's kernel where that is legal; if it can be, one that
+// splits tiles.
+Running on_sm90(const std::string& name, const fuzz::Case& c, std::uint64_t seed, bool split = false) {
   Running r{name + " on sm_90a", c, fuzz::materialise(c), {}};
   bool drawn = false;
-  for (int i = 0; i < 5; ++i, seed += 1000) {
+  for (int i = 0; i < (split ? 20 : 5); ++i, seed += 1000) {
     r.call = gpu_tests::bind_case(c, named(r), seed, drawn);
-    if (!drawn || !r.call.describe().starts_with("mma")) break;
+    const std::string schedule = r.call.describe();
+    if (split ? schedule.find("split") != schedule.npos : !drawn || !schedule.starts_with("mma")) break;
   }
   return r;
 }
@@ -104,6 +106,7 @@ std::vector<Running> start_all() {
     all.push_back(on_sm90(name, suite_case(path, large, 0), 0));
     all.push_back(on_sm90(name + " drawn", suite_case(path, large, 0), first + all.size()));
     all.push_back(on_sm90(name + " strided", suite_case(path, small, 3), first + all.size()));
+    all.push_back(on_sm90(name + " split", suite_case(path, {1, 70, 256, 520}, 0), first + all.size(), true));
     if (name == "bce") all.push_back(on_sm90(name + " in its own time", suite_case(path, deep, 0), 0));
   }
   for (std::uint64_t seed = first; seed < first + random_cases; ++seed) {
@@ -136,7 +139,7 @@ std::string host_source() {
   const std::string base = cuda::base_source();
   std::string text = "#include \"" POSTLUDE_SOURCE_DIR "/tests/cuda/host/shim.h\"\n" + base, table;
   static const std::regex kernel("__global__ void[^{]*?([a-z_0-9]+)\\(const __grid_constant__"),
-      defined("(^|\n)#define ([A-Za-z_0-9]+)"),
+      defined("(^|\n)#define ([A-Za-z_0-9]+)"), cluster("#define SPLIT (\\d+)"),
       // The whole function, and from its instruction: the types, and whether A and B lie along K.
       wgmma(
           "(DEVICE void wgmma\\([^{]*\\{\n)[^;]*;[^;]*;[^;]*\\.(\\w+)\\.(\\w+) \\{[^}]*\\}[^;p]*p(?:, 1, 1)?(?:, "
@@ -145,12 +148,14 @@ std::string host_source() {
   for (const auto& [original, number] : sources) {
     const std::string space = "k" + std::to_string(number);
     std::string source = original;
+    source = std::regex_replace(source, std::regex("#define CLUSTER .*"), "#define CLUSTER");
     replace(source, base, "#ifdef MMA_A\nMMA_ON_HOST\n#endif\n");
     replace(source, "extern __shared__ __align__(1024) u8 dynamic_shared[];",
             "u8* const dynamic_shared = own_shared();");
     replace(source, "extern __shared__ u8 dynamic_shared[];", "u8* const dynamic_shared = own_shared();");
     source = std::regex_replace(source, wgmma, "$1  wgmma_on_host(d, a, b, scale, \"$2\", \"$3\", !0$4, !0$5);\n}\n");
     const bool together = source != original && std::regex_search(original, wgmma);
+    const std::sregex_iterator split(original.begin(), original.end(), cluster);
     replace(source, "extern \"C\" ", "");
     text += "namespace " + space + " {\n" + source + "}\n";
     for (std::sregex_iterator i(source.begin(), source.end(), kernel); i != none; ++i) {
@@ -158,7 +163,7 @@ std::string host_source() {
       if (name == "postlude_finish" && source.find("#define FINISHES") == source.npos) continue;  // it is not compiled
       text += "static void " + space + "_" + name + "(void** a) { call(" + space + "::" + name + ", a); }\n";
       table += "  {" + std::to_string(number) + ", \"" + name + "\", " + space + "_" + name + ", " +
-               (together && name == "postlude_gemm" ? "true" : "false") + "},\n";
+               (together && name == "postlude_gemm" ? "true, " + (*split)[1].str() : "false, 1") + "},\n";
     }
     for (std::sregex_iterator i(source.begin(), source.end(), defined); i != none; ++i)
       text += "#undef " + (*i)[2].str() + "\n";
@@ -229,13 +234,14 @@ TEST(Emission, AgreesWithTheReferenceOnTheHost) {
   ASSERT_TRUE(kernels);
   host_launch = reinterpret_cast<HostLaunch>(dlsym(kernels, "host_launch"));
 
-  int by_mma = 0, by_wgmma = 0, held = 0;
+  int by_mma = 0, by_wgmma = 0, held = 0, split = 0;
   for (Running& r : all) {
     SCOPED_TRACE(r.name + " by " + r.call.describe() + "\n" + fuzz::write(r.c));
     const std::string schedule = r.call.describe();
     by_mma += schedule.starts_with("mma");
     by_wgmma += schedule.starts_with("pingpong") || schedule.starts_with("cooperative");
     held += schedule.find("held") != schedule.npos;
+    split += schedule.find("split") != schedule.npos;
     const reference::Evaluation expected =
         reference::evaluate(r.c.graph, r.c.problem, r.tensors.bindings,
                             {.accumulator_unit = cuda::accumulator_unit(r.c.problem),
@@ -250,11 +256,12 @@ TEST(Emission, AgreesWithTheReferenceOnTheHost) {
       else EXPECT_EQ(r.tensors.copy_outputs(), first) << "the second run gives other bits";
     }
   }
-  std::printf("%zu cases: %d by mma, %d by wgmma, %d of them held; %zu sources\n", all.size(), by_mma, by_wgmma, held,
-              sources.size());
+  std::printf("%zu cases: %d by mma, %d by wgmma, %d of them held, %d split; %zu sources\n", all.size(), by_mma,
+              by_wgmma, held, split, sources.size());
   EXPECT_GE(by_mma, 80);
   EXPECT_GE(by_wgmma, 60);
   EXPECT_GE(held, 12);
+  EXPECT_GE(split, 12);
   if (!HasFailure()) fs::remove_all(folder);
 }
 

@@ -50,12 +50,14 @@ struct Block {
   struct {
     unsigned come, generation;
   } named[16];
+  unsigned met;  // of its cluster, if it is the first there
 };
 static Fiber* fiber;
 static Block* block_of;
 static char* stacks;
 static jmp_buf scheduler;
 static int current, threads;       // of a block
+static int cluster;                // so many blocks
 static unsigned long long events;  // what lets waiting fibers go on: a launch without any is stuck
 static void (*body)(void**);
 static void** arguments;
@@ -103,6 +105,7 @@ static bool run_blocks(int blocks) {
   for (int b = 0; b < blocks; ++b) {
     memset(block_of[b].shared, 0xff, shared_bytes);  // NaN
     memset(block_of[b].named, 0, sizeof block_of[b].named);
+    block_of[b].met = 0;
   }
   for (int t = 0; t < all; ++t) {
     Fiber& f = fiber[t];
@@ -406,6 +409,28 @@ static inline void mbarrier_expect(unsigned bar, unsigned bytes) { mbarrier_chan
 static inline void mbarrier_wait(unsigned bar, unsigned parity) {
   fibers::wait_while((const unsigned*)(own_shared() + bar + 4), 1, parity);
 }
+// The cluster's first block, counted among all, and a block's shared memory behind its number.
+static int cluster_block() { return fibers::current / fibers::threads / fibers::cluster * fibers::cluster; }
+static inline unsigned cluster_address(unsigned address, unsigned rank) {
+  return address | (cluster_block() + rank) << 20;
+}
+// What a barrier of another block counts.
+static inline void cluster_change(unsigned bar, unsigned arrivals, int bytes) {
+  const int own = fibers::current;
+  fibers::current = int(bar >> 20) * fibers::threads;
+  mbarrier_change(bar & 0xfffff, arrivals, bytes);
+  fibers::current = own;
+}
+static inline void cluster_copy(unsigned to, unsigned from, unsigned bytes, unsigned bar) {
+  memcpy(fibers::block_of[to >> 20].shared + (to & 0xfffff), own_shared() + from, bytes);
+  cluster_change(bar, 0, -int(bytes));
+}
+static inline void cluster_arrive(unsigned bar) { cluster_change(bar, 1, 0); }
+static inline void cluster_sync() {
+  const unsigned& met = fibers::block_of[cluster_block()].met;
+  ++fibers::block_of[cluster_block()].met, ++fibers::events;
+  while (met < unsigned(fibers::cluster * fibers::threads)) fibers::wait(fibers::polling);
+}
 static inline void fence_mbarrier_init() {}
 static inline void fence_async_shared() {}
 template <int>
@@ -547,6 +572,7 @@ struct Kernel {
   const char* name;
   void (*run)(void** arguments);
   bool together;  // all blocks run beside each other
+  int cluster;    // so many blocks share their memory
 };
 
 // 0, or why not: 500 no such kernel, 701 too many blocks together, 719 its threads wait for each other for ever.
@@ -560,12 +586,16 @@ static int launch(const Kernel* kernels, int count, int source, const char* name
       block_of = (Block*)aligned_alloc(1024, most_blocks * sizeof(Block));
       stacks = (char*)malloc(size_t(most_fibers) * stack_bytes);
     }
-    body = kernels[k].run, fibers::arguments = arguments, fibers::threads = int(threads);
+    body = kernels[k].run, cluster = kernels[k].cluster, fibers::arguments = arguments, fibers::threads = int(threads);
     fibers::grid = {grid[0], grid[1], grid[2]};
     int blocks = 0;
     for (unsigned z = 0; z < grid[2]; ++z)
       for (unsigned y = 0; y < grid[1]; ++y)
         for (unsigned x = 0; x < grid[0]; ++x) {
+          if (blocks == most_blocks && cluster > 1) {  // clusters that meet are fewer
+            if (!run_blocks(blocks)) return 719;
+            blocks = 0;
+          }
           if (blocks == most_blocks) return 701;
           block_of[blocks++].index = {x, y, z};
           if (kernels[k].together) continue;
