@@ -40,6 +40,10 @@ struct Simd {
     half = _mm_add_ps(half, _mm_movehl_ps(half, half));
     return _mm_cvtss_f32(_mm_add_ss(half, _mm_movehdup_ps(half)));
   }
+  static void sums(const F* x, float* to) {
+#pragma GCC unroll 8
+    for (int i = 0; i < 8; ++i) to[i] = sum(x[i]);
+  }
   static F as_f(I x) { return _mm256_castsi256_ps(x); }
   static I as_i(F x) { return _mm256_castps_si256(x); }
 
