@@ -361,7 +361,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) CLUSTER postlude_gemm(const
     // results, in memory that the stages had. The last blocks had the fewest tiles: they begin.
     wait_for_blocks();
 #if SPLIT > 1
-    finish_sync();  // for racecheck, which sees no order in a barrier where some arrive only: parts were written there too
+    finish_sync();  // parts were written where finish() writes: without this racecheck sees no order between the two
 #endif
     for (int unit = gridDim.x - 1 - blockIdx.x; unit < finish_units(p); unit += gridDim.x) {
       finish(p, unit, threadIdx.x - 128, smem);
