@@ -41,8 +41,8 @@ constexpr NamedShape shapes[] = {{"square", {1, 8192, 8192, 8192}}, {"bert_ffn",
                                  {"mid", {1, 4096, 4096, 4096}},    {"odd", {1, 4095, 4099, 1021}},
                                  {"decode", {1, 64, 4096, 4096}},   {"narrow", {1, 64, 1024, 8192}}};
 
-// Of the odd shape the issue of these figures names two; few tokens at a time are shown on a few.
 bool is_large(const std::string& shape) { return shape == "square" || shape == "bert_ffn" || shape == "mid"; }
+// Of the odd shape the issue of these figures names two; few tokens at a time are shown on a few.
 bool measured(const std::string& epilogue, const std::string& shape) {
   if (is_large(shape) || epilogue == "plain" || epilogue == "bias_gelu") return true;
   return shape != "odd" && (epilogue == "bias_gelu_res_aux" || epilogue == "swiglu" || epilogue == "rmsnorm");

@@ -189,14 +189,12 @@ bool holds_well(const Shape& shape, std::int64_t columns, int multiprocessors) {
 }  // namespace
 
 std::string CudaExecutable::not_here(const Schedule& s, const EpilogueNeeds& needs, const Site& site) const {
-  std::string why = illegal(s, needs);
-  if (!why.empty() || s.split == 1) return why;
-  const std::int64_t k_blocks = ceil_div(site.shape.k * needs.element_bytes, k_bytes(s)),
-                     tiles_n = ceil_div(site.columns, s.bn / needs.parts),
-                     tiles = site.shape.batch * ceil_div(site.shape.m, s.bm) * tiles_n;
+  if (std::string why = illegal(s, needs); !why.empty()) return why;
+  const std::int64_t k_blocks = ceil_div(site.shape.k * needs.element_bytes, k_bytes(s));
   if (k_blocks < s.split) return std::to_string(s.split) + " blocks cannot share a K of " + std::to_string(k_blocks);
-  if (!blocks(s, needs, tiles, tiles_n, multiprocessors_))
-    return "the epilogue needs all blocks at once, and " + std::to_string(tiles * s.split) + " may not run so";
+  const Tiles tiles = tiles_of(s, needs, site.shape.batch, site.shape.m, site.columns);
+  if (!blocks(s, needs, tiles, multiprocessors_))
+    return "the epilogue needs blocks at once that may not run so, for " + std::to_string(tiles.all) + " tiles";
   return {};
 }
 
@@ -215,12 +213,8 @@ CudaExecutable::Choice CudaExecutable::choose(const Site& site, Hold hold) const
   choice.order = rank(e.needs, site.shape.batch, site.shape.m, site.columns, site.shape.k, multiprocessors_, site.mma);
   const std::string why = asked_for(site) ? not_here(*requested_, e.needs, site) : std::string();
   if (e.held >= 0 && !why.empty()) return choose(site, Hold::nothing);
-  if (e.needs.holds) {
-    const std::int64_t tiles_n = asked_for(site) ? ceil_div(site.columns, requested_->bn / e.needs.parts) : 0;
-    const bool room = !asked_for(site) || blocks(*requested_, e.needs, tiles_n, tiles_n, multiprocessors_) > 0;
-    if (!holds_well(site.shape, site.columns, multiprocessors_) || choice.order.empty() || !room)
-      return choose(site, Hold::nothing);
-  }
+  if (e.needs.holds && (!holds_well(site.shape, site.columns, multiprocessors_) || choice.order.empty()))
+    return choose(site, Hold::nothing);
   if (!asked_for(site)) return choice;
   if (!why.empty()) {
     throw Error(ErrorCode::bad_schedule, "the schedule \"" + to_string(*requested_) + "\" is not legal here: " + why,

@@ -584,7 +584,7 @@ void Binder::emit_product() {
   g.tiles = g.tiles_m * static_cast<std::int32_t>(ceil_div(columns_, s.bn / e.needs.parts) * shape_.batch);
   g.raster = s.raster, g.k_blocks = static_cast<std::int32_t>(ceil_div(shape_.k, bk));
   g.a_batch = a_batched, g.b_batch = b_batched, g.batch = static_cast<std::int32_t>(shape_.batch);
-  l.grid[0] = static_cast<unsigned>(blocks(s, e.needs, g.tiles, g.tiles_n, x_.multiprocessors_));
+  l.grid[0] = static_cast<unsigned>(blocks(s, e.needs, {g.tiles, g.tiles_n}, x_.multiprocessors_));
   static_assert(sizeof(GemmParams) == 40);
   l.block.assign((maps.size() * sizeof(TensorMap) + sizeof g + words.size() * 8 + 63) / 64 * 8, 0);
   auto* bytes = reinterpret_cast<unsigned char*>(l.block.data());

@@ -72,14 +72,20 @@ int clusters(int split, int multiprocessors) {
   return std::max(0, multiprocessors - (split > 2 ? 8 * (split - 2) : 0)) / split;
 }
 
-int blocks(const Schedule& s, const EpilogueNeeds& n, std::int64_t tiles, std::int64_t tiles_n, int multiprocessors) {
-  if (s.mma) return static_cast<int>(tiles);
-  if (s.split > 1) return n.meets && tiles > clusters(s.split, multiprocessors) ? 0 : static_cast<int>(tiles) * s.split;
+Tiles tiles_of(const Schedule& s, const EpilogueNeeds& n, std::int64_t batch, std::int64_t m, std::int64_t columns) {
+  const std::int64_t beside = ceil_div(columns, s.bn / n.parts);
+  return {batch * ceil_div(m, s.bm) * beside, beside};
+}
+
+int blocks(const Schedule& s, const EpilogueNeeds& n, Tiles tiles, int multiprocessors) {
+  const int all = static_cast<int>(tiles.all);
+  if (s.mma) return all;
+  if (s.split > 1) return n.meets && all > clusters(s.split, multiprocessors) ? 0 : all * s.split;
   // A wave is whole groups of the raster, or some of its tiles would wait for tiles of the next.
-  const std::int64_t group = n.holds ? s.raster * tiles_n : 1, most = multiprocessors / group * group;
+  const std::int64_t group = n.holds ? s.raster * tiles.beside : 1, most = multiprocessors / group * group;
   if (most == 0) return 0;
-  const std::int64_t waves = ceil_div(tiles, most);
-  return static_cast<int>(std::min(tiles, round_up(ceil_div(tiles, waves), group)));
+  const std::int64_t waves = ceil_div(tiles.all, most);
+  return static_cast<int>(std::min(tiles.all, round_up(ceil_div(tiles.all, waves), group)));
 }
 
 int shared_bytes(const Schedule& s, const EpilogueNeeds& n) {
@@ -136,10 +142,11 @@ Schedule fill_shared(Schedule tile, const EpilogueNeeds& needs) {
   struct Staging {
     int sub_n, d_buffers, aux_stages;
   };
-  // Stages first: the fifth is worth more than wide subtiles (16384 x 4096 x 1024, bias_gelu_res_aux: 1.13 of cuBLAS
-  // with five and 32 columns, 1.20 with four and 64), the sixth as well (axpby: 0.189 ms with six and 32, 0.196 with
-  // five and 64; at 4096^3 0.182 and 0.184), but for tiles that are held beside a short main loop (rmsnorm: 0.250,
-  // 0.225; at 4096^3 0.199, 0.201). Then wide subtiles.
+  // Stages first, and of small tiles as many bytes of them, as memory is far (64 x 4096 x 4096, plain by 64x64: 1.26 of
+  // cuBLAS with six, 1.00 with twelve): the fifth is worth more than wide subtiles (16384 x 4096 x 1024,
+  // bias_gelu_res_aux: 1.13 of cuBLAS with five and 32 columns, 1.20 with four and 64), the sixth as well (axpby: 0.189
+  // ms with six and 32, 0.196 with five and 64; at 4096^3 0.182 and 0.184), but for tiles that are held beside a short
+  // main loop (rmsnorm: 0.250, 0.225; at 4096^3 0.199, 0.201). Then wide subtiles.
   constexpr Staging stagings[] = {{64, 2, 4}, {64, 2, 2}, {32, 2, 4}, {32, 2, 2}, {32, 2, 1}};
   if (tile.mma) {
     tile.d_buffers = 1;
@@ -230,11 +237,11 @@ struct Ranked {
 // 128x256 3%.
 void rank_tile(std::vector<Ranked>& ranked, Schedule s, const EpilogueNeeds& needs, std::int64_t batch, std::int64_t m,
                std::int64_t columns, std::int64_t k, int multiprocessors) {
-  const std::int64_t tiles_n = ceil_div(columns, s.bn / needs.parts), tiles = batch * ceil_div(m, s.bm) * tiles_n;
-  s.raster = raster_of(needs, columns, k, tiles_n, multiprocessors);
-  const std::int64_t resident = blocks(s, needs, tiles, tiles_n, multiprocessors);
+  const Tiles tiles = tiles_of(s, needs, batch, m, columns);
+  s.raster = raster_of(needs, columns, k, tiles.beside, multiprocessors);
+  const std::int64_t resident = blocks(s, needs, tiles, multiprocessors);
   if (resident == 0) return;
-  const auto waves = static_cast<double>(ceil_div(tiles, resident));
+  const auto waves = static_cast<double>(ceil_div(tiles.all, resident));
   const double area = double(s.bm) * s.bn;
   const double smaller = std::max(1.0, 128.0 * 192 / area);
   const double efficiency = 1.0 + 0.04 * (smaller - 1) * smaller + (s.ping_pong ? 0 : 0.03);
@@ -261,8 +268,9 @@ void rank_tile(std::vector<Ranked>& ranked, Schedule s, const EpilogueNeeds& nee
   // Split, it waits for what is sent; and two blocks of a cluster share a way to L2, but no lines (512 x 512 x 16384,
   // 64x64: 0.14 us a stage, with 64 clusters of two 0.22).
   for (s.split = 2; s.split <= 8; s.split *= 2) {
-    if (tiles > clusters(s.split, multiprocessors) || k_blocks < 2 * s.split || !illegal(s, needs).empty()) continue;
-    const double crowd = 2 * s.split * tiles > multiprocessors ? 1.6 : 1;
+    if (tiles.all > clusters(s.split, multiprocessors) || k_blocks < 2 * s.split || !illegal(s, needs).empty())
+      continue;
+    const double crowd = 2 * s.split * tiles.all > multiprocessors ? 1.6 : 1;
     ranked.push_back({s, clocks(k_blocks / s.split * stage * crowd) + 500 + 1000 * s.split});
   }
 }
@@ -274,8 +282,8 @@ std::vector<Schedule> rank(const EpilogueNeeds& needs, std::int64_t batch, std::
   std::vector<Ranked> ranked;
   for (const Schedule& s : candidates(needs, mma)) {
     if (mma) {
-      const std::int64_t tiles = batch * ceil_div(m, s.bm) * ceil_div(columns, s.bn / needs.parts);
-      ranked.push_back({s, mma_clocks(s, needs, double(tiles), double(k), multiprocessors)});
+      const auto tiles = static_cast<double>(tiles_of(s, needs, batch, m, columns).all);
+      ranked.push_back({s, mma_clocks(s, needs, tiles, double(k), multiprocessors)});
     } else {
       rank_tile(ranked, s, needs, batch, m, columns, k, multiprocessors);
     }

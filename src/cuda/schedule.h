@@ -62,11 +62,17 @@ inline constexpr int mma_shared_limit = 101376;  // and on every GPU since sm_80
 // Columns of one box of B's two halves behind a chunk (sm_90a): those of a tile that lie side by side.
 [[nodiscard]] int half_run(const Schedule& schedule, const EpilogueNeeds& needs);
 
-// How many blocks run `tiles` tiles, `tiles_n` beside each other: as few as the number of waves needs (the same time
+// How many tiles there are, and how many of them beside each other. `columns`: the output's.
+struct Tiles {
+  std::int64_t all, beside;
+};
+[[nodiscard]] Tiles tiles_of(const Schedule& schedule, const EpilogueNeeds& needs, std::int64_t batch, std::int64_t m,
+                             std::int64_t columns);
+
+// How many blocks run them: as few as the number of waves needs (the same time
 // for less power). 0: not so many run at once as must (tiles that are held need all that are beside each other; split
 // ones that meet need each other).
-[[nodiscard]] int blocks(const Schedule& schedule, const EpilogueNeeds& needs, std::int64_t tiles, std::int64_t tiles_n,
-                         int multiprocessors);
+[[nodiscard]] int blocks(const Schedule& schedule, const EpilogueNeeds& needs, Tiles tiles, int multiprocessors);
 
 // Clusters of so many blocks, one a multiprocessor, that run at once on any Hopper GPU.
 [[nodiscard]] int clusters(int split, int multiprocessors);

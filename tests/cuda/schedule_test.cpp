@@ -63,7 +63,7 @@ TEST(Schedule, TilesThatAreHeldRunTogether) {
     ASSERT_FALSE(found.empty());
     for (const Schedule& s : found) {
       const std::int64_t tiles_n = (columns + s.bn - 1) / s.bn, tiles = (m + s.bm - 1) / s.bm * tiles_n,
-                         group = s.raster * tiles_n, run = blocks(s, n, tiles, tiles_n, 132);
+                         group = s.raster * tiles_n, run = blocks(s, n, {tiles, tiles_n}, 132);
       EXPECT_LE(run, 132) << to_string(s) << " of " << m << " x " << columns;
       EXPECT_LE(group, 132) << to_string(s) << " of " << m << " x " << columns;
       EXPECT_TRUE(run == tiles * s.split || (run > 0 && run % group == 0)) << run << ": " << to_string(s);
@@ -72,8 +72,8 @@ TEST(Schedule, TilesThatAreHeldRunTogether) {
   EXPECT_EQ(rank(n, 1, 16384, 4096, 1024, 132).front().raster, 4);
   EXPECT_TRUE(rank(n, 1, 256, 133 * 256, 1024, 132).empty());  // more beside each other than blocks
   Schedule s{.bn = 128, .raster = 8};
-  EXPECT_EQ(blocks(s, n, 1024, 32, 132), 0);
-  EXPECT_EQ(blocks(s, needs(2), 1024, 32, 132), 128);
+  EXPECT_EQ(blocks(s, n, {1024, 32}, 132), 0);
+  EXPECT_EQ(blocks(s, needs(2), {1024, 32}, 132), 128);
   s = {.mma = true, .bm = 128, .bn = 128, .stages = 3, .d_buffers = 1};
   EXPECT_NE(illegal(s, n).find("portable"), std::string::npos);
 }

@@ -1,6 +1,5 @@
 R"cuda(
 // sm_90a: shared-memory barriers, the tensor copy engine, warpgroup matrix products.
-union alignas(16) Four { u32 word[4]; ACC acc[4]; };
 #ifndef POSTLUDE_HOST
 DEVICE void mbarrier_init(u32 bar, u32 count) {
   asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(bar), "r"(count));

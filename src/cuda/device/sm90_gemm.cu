@@ -98,6 +98,7 @@ DEVICE void fold_shares(const Params& p, u32 tag, int lane) {
 // Accumulators move four at a time, each lane's to the lane that holds the same ones, through the stages, which both have read to
 // their end. `free`: the first block's are; then, that it has what was sent. `come`: bytes that have.
 constexpr int FOURS = MI * BN / 8, SHARE = FOURS * 512, WARPS = PINGPONG ? 4 : 8, PART = WARPS * SHARE;
+struct alignas(16) Four { ACC acc[4]; };
 DEVICE u32 share_of(const Tile& t) { return (t.wg * !PINGPONG * 4 + t.warp) * SHARE; }
 DEVICE void send_part(const Tile& t, u32 stages, u32 free, u32 come, const ACC (&acc)[MI][BN / 2]) {
   const u32 from = stages + share_of(t);

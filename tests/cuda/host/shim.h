@@ -1,7 +1,8 @@
 // What CUDA's compiler and PTX supply and Postlude's device code uses, for a host compiler: built-ins, conversions, the
 // instructions of a warp, barriers, the copy engine, matrix products, and the threads of a block (of all blocks, for
 // Hopper's kernel, whose blocks wait for each other) as fibers of one thread that take turns where they wait.
-// emission_test.cpp puts this before the device base and the generated kernels, each in a namespace of its own.
+// emission_test.cpp puts this before the device base and the generated kernels, each in a namespace of its own. It is
+// longer than most because all of that is one text.
 #define POSTLUDE_HOST
 #include "../fake/tensor_map.h"
 
