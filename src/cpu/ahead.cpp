@@ -24,8 +24,14 @@ constexpr double least_asked = 8 << 20;
 // Outputs of calls that touch more go to memory past the caches, which hold no such call: no line is read before it is
 // overwritten, and what is read stays in L2. 4096 columns of relu, one thread of Zen 4 (32 MB of L3), run again and
 // again, time over that of outputs in cache, D read by a loop afterwards or not: 16 MB 1.35 and 1.03, 32 MB 0.93 and
-// 0.63, 64 MB 0.79 and 0.68.
+// 0.63, 64 MB 0.79 and 0.68. But for what another step reads: D = gelu(z) with z 1.00, from a slot and copied 1.2.
 constexpr double least_past = 32 << 20;
+// Behind a product, whose tiles ask for two of the memory's (touched) while they are computed, what is more than two
+// leaves that way, the first results before the last. bias_gelu_res_aux, one thread of Zen 4, in turns, z past the
+// caches over none: 2048 x 2048 x 64 0.87 of the time, 1024 x 2048 x 64 0.93, 1024 cubed 0.975, 768 cubed and 512 x
+// 3072 x 768 0.98 to 1.00; D too 0.89, 0.95, 0.985. Of two tiles one past the caches: 1.04 up to 48 MB, 0.91 to 1.00
+// above.
+constexpr int asked_tiles = 2;
 
 // Behind a product, whose tiles have asked for two of the memory's (touched), a step that takes this long asks again: a
 // part was not fetched then, and of a third tile nothing. On a Zen 4, 2048 x 2048 x 64, one thread, in turns:
@@ -79,13 +85,57 @@ bool is_tile(const Place& place) {
   return place.kind == Place::Kind::bound && place.strides[1] != 0 && place.strides[2] != 0 && place.runs.empty();
 }
 
+// Whether rows of an output begin lines, and nothing else that the call touches lies there.
+bool is_apart(const Bound& bound, const PhaseSetting& setting) {
+  const auto begins = [&](std::int64_t elements) { return elements * size_of(bound.dtype) % line == 0; };
+  return bound.strides[2] == 1 && bound.strides[1] != 0 && begins(bound.strides[0]) && begins(bound.strides[1]) &&
+         reinterpret_cast<std::intptr_t>(bound.data) % line == 0 &&
+         (setting.stream == nullptr || setting.stream->data != bound.data) &&
+         std::count_if(setting.buffers.begin(), setting.buffers.end(),
+                       [&](const Bound& other) { return other.data == bound.data; }) == 1;
+}
+
 }  // namespace
+
+std::vector<const void*> leave_caches(const PhaseSetting& setting) {
+  const lower::Program& program = *setting.program;
+  const auto bytes = [&](const Bound& bound, std::int64_t rows, std::int64_t columns) {
+    return static_cast<double>(setting.shape.batch * rows * columns * size_of(bound.dtype));
+  };
+  int tiles = 0;
+  double touched = setting.stream ? bytes(*setting.stream, setting.shape.m, setting.shape.n) : 0;
+  for (std::size_t i = 0; i < setting.buffers.size(); ++i) {
+    const lower::Buffer& buffer = program.buffers[i];
+    const bool outside = buffer.kind == lower::BufferKind::operand || buffer.kind == lower::BufferKind::output;
+    if (!outside || !buffer.axes.contains(tile_axes)) continue;
+    touched += bytes(setting.buffers[i], buffer.rows.at(setting.shape.m), buffer.columns.at(setting.shape.n));
+    ++tiles;
+  }
+  std::vector<const void*> leaving;
+  if (touched < (setting.stream ? least_past : least_asked)) return leaving;
+  std::vector<lower::Store> stores = setting.phase->stores;
+  std::sort(stores.begin(), stores.end(), [](const auto& a, const auto& b) { return a.value < b.value; });
+  for (const lower::Store& store : stores) {
+    const lower::BufferId to = store.access.buffer;
+    if (setting.locals[to] >= 0 || !is_apart(setting.buffers[to], setting)) continue;
+    const auto reads = [&](const lower::Instruction& x) {
+      return std::find(x.args.begin(), x.args.end(), store.value) != x.args.end();
+    };
+    const auto loads = [&](const lower::Phase& phase) { return phase.loads(to); };
+    const std::vector<lower::Instruction>& code = setting.phase->code;
+    const bool stays = setting.stream ? std::any_of(code.begin(), code.end(), reads)
+                                      : tiles - static_cast<int>(leaving.size()) <= asked_tiles ||
+                                            std::any_of(program.phases.begin(), program.phases.end(), loads);
+    if (!stays) leaving.push_back(setting.buffers[to].data);
+  }
+  return leaving;
+}
 
 void PhaseExecutor::touched(std::int64_t batch, Prefetch (&prefetch)[2]) const {
   int found = 0;
   for (const Place& place : places_) {
     if (found == 2) break;
-    if (!is_tile(place)) continue;
+    if (!is_tile(place) || goes_past(place.data)) continue;
     const std::int64_t size = size_of(place.dtype);
     prefetch[found++] = {place.data + batch * place.strides[0] * size, place.strides[1] * size,
                          place.strides[2] * size};
@@ -137,16 +187,25 @@ void PhaseExecutor::ask_for(std::span<const Wanted> wanted) {
   }
 }
 
-bool PhaseExecutor::store_past(const char* data) {
+const Place* PhaseExecutor::target(const Step& step) const {
+  const bool stores = step.kind == Step::Kind::store;
+  if (!stores && step.out.where != Source::Where::place) return nullptr;
+  const Place& place = places_[static_cast<std::size_t>(stores ? step.place : step.out.index)];
+  return place.kind == Place::Kind::bound ? &place : nullptr;
+}
+
+bool PhaseExecutor::goes_past(const char* data) const {
+  const std::vector<Step>& steps = steps_[static_cast<int>(Level::tile)];
+  return std::any_of(steps.begin(), steps.end(),
+                     [&](const Step& step) { return step.past && target(step)->data == data; });
+}
+
+void PhaseExecutor::store_past(std::span<const void* const> leaving) {
   for (Step& step : steps_[static_cast<int>(Level::tile)]) {
-    const bool stores = step.kind == Step::Kind::store;
-    if (step.cost == 0 || (!stores && step.out.where != Source::Where::place)) continue;
-    const Place& place = places_[static_cast<std::size_t>(stores ? step.place : step.out.index)];
-    if (place.kind != Place::Kind::bound || place.data != data) continue;
-    step.past = true;
-    return true;
+    const Place* const place = target(step);
+    step.past =
+        step.cost > 0 && place != nullptr && std::find(leaving.begin(), leaving.end(), place->data) != leaving.end();
   }
-  return false;
 }
 
 void PhaseExecutor::ask_for_tiles(std::int64_t batch) {
@@ -157,7 +216,7 @@ void PhaseExecutor::ask_for_tiles(std::int64_t batch) {
   double bytes = 0;
   for (int p = 0; p < static_cast<int>(places_.size()); ++p) {
     const Place& place = places_[static_cast<std::size_t>(p)];
-    if (!is_tile(place) || place.strides[2] != 1 || place.divide_rows != 1) continue;
+    if (!is_tile(place) || place.strides[2] != 1 || place.divide_rows != 1 || goes_past(place.data)) continue;
     const auto is_it = [p](const Source& source) { return source.where == Source::Where::place && source.index == p; };
     const bool gone = std::any_of(steps.begin(), asking + 1, [&](const Step& step) {
       const auto first = arguments_.begin() + step.first_argument;
@@ -202,15 +261,6 @@ double bytes_of(std::span<const Wanted> wanted) {
   return bytes;
 }
 
-// Whether rows of an output begin lines, and nothing that the call reads lies there.
-bool is_apart(const Wanted& store, const PhaseSetting& setting) {
-  const auto begins = [](auto at) { return at % line == 0; };
-  return begins(reinterpret_cast<std::intptr_t>(store.data)) && begins(store.strides[0]) && begins(store.strides[1]) &&
-         store.data != setting.stream->data &&
-         std::count_if(setting.buffers.begin(), setting.buffers.end(),
-                       [&](const Bound& bound) { return bound.data == store.data; }) == 1;
-}
-
 }  // namespace
 
 void ask_ahead(const Pass& pass, const PhaseSetting& setting, std::span<PhaseExecutor> executors) {
@@ -244,8 +294,7 @@ void ask_ahead(const Pass& pass, const PhaseSetting& setting, std::span<PhaseExe
       (bytes_of(wanted) + bytes_of(next)) * static_cast<double>(setting.shape.batch * setting.shape.m);
   if (touched < least_asked) return;
   const bool stores = !wanted.empty();
-  if (touched >= least_past)
-    std::erase_if(wanted, [&](const Wanted& x) { return is_apart(x, setting) && last.store_past(x.data); });
+  std::erase_if(wanted, [&](const Wanted& x) { return last.goes_past(x.data); });
   if (alone && (stores || last.asking_cost() < least_cost_alone)) return;  // what stores goes at a copy's speed
   const double soon = bytes_of(wanted);
   wanted.insert(wanted.end(), next.begin(), next.end());

@@ -317,6 +317,7 @@ class Bound_ final : public BoundCall {
     setting.block_columns = pass.block_columns;
     for (int p = pass.first; p < pass.first + pass.count; ++p) {
       setting.phase = &program.phases[p];
+      if (p + 1 == pass.first + pass.count && run.kept < 0) setting.past = leave_caches(setting);
       run.phases.emplace_back(setting);
       if (pass.product && pass.count == 1 && pass.pieces.count == 1)
         run.direct = direct_form(program, *setting.phase, buffers_);
@@ -421,8 +422,6 @@ class Bound_ final : public BoundCall {
         block.partial = i;
         run_phases(run, thread, block);
       }
-      // What went past the caches is in no order with other stores, which will say that it is done.
-      std::atomic_thread_fence(std::memory_order_seq_cst);
     });
   }
 

@@ -368,7 +368,9 @@ class PhaseBuilder {
     }
     const int place = add_place(store.access);
     const Place& at = to_.places_[place];
-    if (at.strides[2] != 1 || !one_run(at.runs) || at.divide_rows != 1) {
+    // Nobody reads there what is on its way to memory.
+    const bool leaves = std::find(set_.past.begin(), set_.past.end(), at.data) != set_.past.end();
+    if (at.strides[2] != 1 || !one_run(at.runs) || at.divide_rows != 1 || (leaves && readers_[v] > 1)) {
       to_.places_.pop_back();
       return;
     }
@@ -559,6 +561,7 @@ class PhaseBuilder {
 
   void finish() {
     to_.weigh(phase_);
+    to_.store_past(set_.past);
     for (const lower::Reduction& reduction : phase_.reductions) {
       to_.reductions_.emplace_back(ReductionSetting{
           set_.program, &phase_, &reduction, set_.table, set_.shape, set_.buffers, to_.rows_, to_.columns_,

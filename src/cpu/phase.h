@@ -140,6 +140,7 @@ struct PhaseSetting {
   std::span<const std::int64_t> local_rows;        // per local: row stride in elements
   const Bound* stream = nullptr;                   // X; null behind a product
   bool pieces_apart = false;                       // the product comes in pieces
+  std::vector<const void*> past;                   // outputs that leave past the caches
   std::int64_t block_rows = 1, block_columns = 1;  // largest
 };
 
@@ -210,8 +211,8 @@ class PhaseExecutor {
   // What steps that can ask for memory take, and what they are to ask for.
   [[nodiscard]] double asking_cost() const;
   void ask_for(std::span<const Wanted> wanted);
-  // Whether a step can store at `data` past the caches, which it does from then on.
-  bool store_past(const char* data);
+  // Whether a step stores at `data` past the caches.
+  [[nodiscard]] bool goes_past(const char* data) const;
   // Behind a product: the costliest step asks for the tiles beside the accumulator; for the next strip of rows where
   // it, or a step before it, touches them.
   void ask_for_tiles(std::int64_t batch);
@@ -233,6 +234,9 @@ class PhaseExecutor {
   void run_step(const Step& step, Level level, PhaseFrame& frame, const Block& block, const Tile& tile) const;
   // Gives the steps over tiles their costs (Step::cost).
   void weigh(const lower::Phase& phase);
+  // Step::past, of those that can.
+  void store_past(std::span<const void* const> leaving);
+  [[nodiscard]] const Place* target(const Step& step) const;  // where in bound memory it stores; or null
   // What a step asks for while it computes a tile, in the frame's `ahead`.
   [[nodiscard]] std::span<const StripAhead> ahead(const Step& step, PhaseFrame& frame, const Block& block,
                                                   const Tile& tile) const;
@@ -272,6 +276,9 @@ class PhaseExecutor {
   int slots_ = 0;             // of tiles, for describe()
   std::int64_t frame_bytes_ = 0;
 };
+
+// Outputs of the phase, the last of its pass, that are better not written through the caches.
+[[nodiscard]] std::vector<const void*> leave_caches(const PhaseSetting& setting);
 
 // Where rows of a stream pass through cache in step (behind a product: see ask_for_tiles): all that the last phase of
 // the pass stores is asked for before it runs, and what the first needs of the next rows whenever there is time.

@@ -25,6 +25,8 @@ struct Guarded {
   void operator()(int thread) noexcept {
     try {
       body(context, thread);
+      // What it stored past the caches is in no order with other stores, which will say that it is done.
+      std::atomic_thread_fence(std::memory_order_seq_cst);
     } catch (...) {
       if (!thrown.test_and_set()) exception = std::current_exception();
     }

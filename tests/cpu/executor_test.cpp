@@ -454,27 +454,43 @@ TEST_P(Executor, BlocksThatRepeatChangeNothing) {
   }
 }
 
-// The same behind a product, where the costliest step asks for the tiles beside the accumulator.
-TEST_P(Executor, AskingBehindAProductChangesNothing) {
-  constexpr std::int64_t rows = 531, few = 59, columns = 2084;  // 8.9 MB of z and y
+// The same behind a product, where the costliest step asks for the tiles beside the accumulator, and a third tile goes
+// past the caches, which another step reads; and of a stream, where all outputs do.
+TEST_P(Executor, TilesBesideTheAccumulatorChangeNothing) {
+  constexpr std::int64_t rows = 1357, few = 59, columns = 2096;  // 11 MB each, whose rows begin lines
+  struct Aligned {
+    alignas(64) float line[16];
+  };
   std::mt19937 random(3);
   std::normal_distribution<float> normal;
-  std::vector<float> a(rows), b(columns), z(rows * columns), much(z.size()), little(z.size());
+  std::vector<float> a(rows), b(columns), z(rows * columns);
   for (std::vector<float>* x : {&a, &b, &z}) {
     for (float& v : *x) v = normal(random);
   }
-  const Plan plan =
-      compile(Gemm{}, graph_of("def f(acc, z: tile):\n    y: f32 = acc * dgelu(z)\n    return y\n"), target());
-  const auto run = [&](std::int64_t first, std::int64_t count, std::vector<float>& out) {
-    plan.bind({{"A", Tensor(a.data() + first, f32, {count, 1})},
-               {"B", Tensor(b.data(), f32, {1, columns})},
-               {"z", Tensor(z.data() + first * columns, f32, {count, columns})},
-               {"y", Tensor(out.data() + first * columns, f32, {count, columns})}})
-        .run();
-  };
-  run(0, rows, much);
-  for (std::int64_t first = 0; first < rows; first += few) run(first, few, little);
-  EXPECT_EQ(std::memcmp(much.data(), little.data(), much.size() * sizeof(float)), 0);
+  std::vector<Aligned> much[2], little[2];
+  for (int i = 0; i < 2; ++i) {
+    much[i].resize(z.size() / 16);
+    little[i].resize(z.size() / 16);
+  }
+  for (const char* text : {"def f(acc, z: tile):\n    y: f32 = acc * dgelu(z)\n    return y\n",
+                           "def f(acc, z: tile):\n    u: f32 = acc + 0.5\n    y: f32 = gelu(u) + z\n    return y, u\n",
+                           "def f(acc):\n    u: f32 = acc + 0.5\n    y: f32 = gelu(u)\n    return y, u\n"}) {
+    const bool stream = std::strstr(text, "z: tile") == nullptr, two = std::strstr(text, ", u\n") != nullptr;
+    const Plan plan = compile(stream ? Problem(Stream{}) : Problem(Gemm{}), graph_of(text), target());
+    const auto run = [&](std::int64_t first, std::int64_t count, std::vector<Aligned>(&out)[2]) {
+      const auto tile = [&](float* data) { return Tensor(data + first * columns, f32, {count, columns}); };
+      std::vector<Binding> bindings = {{"y", tile(out[0][0].line)}};
+      if (two) bindings.push_back({"u", tile(out[1][0].line)});
+      bindings.push_back({stream ? "X" : "z", tile(z.data())});
+      if (!stream) bindings.push_back({"A", Tensor(a.data() + first, f32, {count, 1})});
+      if (!stream) bindings.push_back({"B", Tensor(b.data(), f32, {1, columns})});
+      plan.bind(bindings).run();
+    };
+    run(0, rows, much);
+    for (std::int64_t first = 0; first < rows; first += few) run(first, few, little);
+    for (int i = 0; i < 1 + two; ++i)
+      EXPECT_EQ(std::memcmp(much[i].data(), little[i].data(), z.size() * sizeof(float)), 0) << text;
+  }
 }
 
 // Accumulators of whole rows wait in the output where nothing else is there: in an output of its own, in one with
