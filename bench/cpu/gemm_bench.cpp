@@ -76,6 +76,7 @@ struct Ours {
     context = {output(), what.n, is_float(what.dtype)};
     if (consume || !is_float(what.dtype)) {
       options.consumer = {store_floats, &context};
+      options.prefetch[0] = {output(), what.n * 4, 4};  // as the backend does
     } else {
       direct.out = output();
       direct.row_stride = what.n;

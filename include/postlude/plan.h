@@ -18,8 +18,8 @@ namespace postlude::inline v0 {
 struct Target {
   Device device = Device::cpu;
   int threads = 0;  // CPU: 0 takes OpenMP's number
-  std::string
-      isa;  // CPU: "", "portable", "avx2", "avx512"; CUDA: "", "sm_90a", "sm_80", ... to compile without a device
+  std::string isa;  // CPU: "", "portable", "avx2", "avx512", "amx"; CUDA: "", "sm_90a", "sm_80", ... to compile without
+                    // a device
   int device_index = 0;  // CUDA
   std::string schedule;  // "" lets the heuristic choose; else the backend's text form, as explain prints it
 
@@ -27,7 +27,7 @@ struct Target {
   [[nodiscard]] static Target cuda(int device_index = 0);
   // A GPU if one is there and usable, else the CPU.
   [[nodiscard]] static Target best();
-  // "cpu", "cuda", "cuda:1", "best", an instruction set of the CPU ("portable", "avx2", "avx512"), or a GPU's
+  // "cpu", "cuda", "cuda:1", "best", an instruction set of the CPU ("portable", "avx2", "avx512", "amx"), or a GPU's
   // architecture
   // ("sm_90a"), for which a plan is compiled and explained without a device. Throws Error usage.
   [[nodiscard]] static Target parse(std::string_view text);

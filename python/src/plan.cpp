@@ -172,7 +172,7 @@ void bind_plan(nb::module_& m) {
             return target;
           },
           nb::arg("threads") = 0, nb::arg("isa") = "",
-          "threads 0: as many as OpenMP has. isa: '', 'portable', 'avx2' or 'avx512'.")
+          "threads 0: as many as OpenMP has. isa: '', 'portable', 'avx2', 'avx512' or 'amx'.")
       .def_static(
           "cuda",
           [](int index, std::string isa) {

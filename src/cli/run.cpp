@@ -250,7 +250,7 @@ void add_problem_options(CLI::App& app, ProblemOptions& options) {
       ->type_name("DTYPE");
   app.add_option(
          "--target", options.target,
-         "cpu (the default), cuda, cuda:1; portable, avx2, avx512; or an architecture to explain for, as sm_90a")
+         "cpu (the default), cuda, cuda:1; portable, avx2, avx512, amx; or an architecture to explain for, as sm_90a")
       ->type_name("TARGET");
   app.add_option("--threads", options.threads, "CPU threads; 0, the default, takes what the machine offers")
       ->type_name("T")

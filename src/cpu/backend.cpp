@@ -576,7 +576,7 @@ std::string text_of(const Error& error) { return error.message() + (error.hint()
 std::vector<std::string> target_refusals(const Problem& problem, const Target& target, const std::optional<Isa>& isa) {
   std::vector<std::string> reasons;
   if (!isa) {
-    reasons.push_back("the CPU has no instruction set " + quoted(target.isa) + "; take portable, avx2 or avx512");
+    reasons.push_back("the CPU has no instruction set " + quoted(target.isa) + "; take portable, avx2, avx512 or amx");
   } else if (*isa > machine_isa()) {
     reasons.push_back("this machine has no " + std::string(name(*isa)) + "; the best it has is " +
                       std::string(name(machine_isa())));

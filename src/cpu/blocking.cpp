@@ -16,6 +16,8 @@ struct BlockSize {
 };
 constexpr BlockSize usual_block = {512, 256};
 constexpr BlockSize shallow_block = {128, 512};  // K up to 128
+// AMX multiplies so fast that A is packed for fewer column blocks.
+constexpr BlockSize amx_block = {256, 512};
 // Few rows of A, and B contiguous in N and out of memory: packing is most of the time, and wants long pieces of few
 // rows. At 64 x 4096 x 4096 82, where the usual block gives 65 (Zen 4: 73, 69). Out of caches the usual block wins: on
 // Zen 4 64 x 768 x 3072 90, where this gives 61, 32 x 1024 x 1024 85 and 57, 64 x 2048 x 2048 77 and 77.
@@ -82,10 +84,11 @@ bool turns(const ProductShape& shape, const Kernels& kernels) {
          !may_split(shape);
 }
 
-BlockSize block_for(const ProductShape& shape, int word_elements) {
+BlockSize block_for(const ProductShape& shape, const Kernels& kernels) {
+  if (kernels.packed_rows == row_group) return amx_block;
   const bool long_rows = shape.b_n_major && shape.n > usual_block.columns;
   if (!shape.packed_b && long_rows && shape.m <= few_rows && shape.k * shape.n > large_b) return few_rows_block;
-  return ceil_div(shape.k, word_elements) <= shallow_block.steps ? shallow_block : usual_block;
+  return ceil_div(shape.k, kernels.word_elements) <= shallow_block.steps ? shallow_block : usual_block;
 }
 
 }  // namespace
@@ -166,8 +169,8 @@ Blocking choose_blocking(const ProductShape& shape, Isa isa, bool whole_rows) {
   Blocking b;
   b.isa = isa;
   b.turned = !whole_rows && turns(shape, kernels);
-  const BlockSize size = b.turned ? turned_block : block_for(shape, kernels.word_elements);
-  b.k_block = even_block(shape.k, size.steps * kernels.word_elements, 16);
+  const BlockSize size = b.turned ? turned_block : block_for(shape, kernels);
+  b.k_block = even_block(shape.k, size.steps * kernels.word_elements, 16 * kernels.word_elements);
   const std::int64_t most_columns = round_up(ceil_div(size.columns, shape.pieces.count), kernels.panel);
   const std::int64_t k_blocks = std::max<std::int64_t>(ceil_div(shape.k, b.k_block), 1);
   // What packs B knows neither M nor the order.

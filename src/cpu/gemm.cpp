@@ -122,8 +122,7 @@ struct Runner {
     const bool in_place = !kernels.terms && kernels.word_elements == 1 && a_in_place(product.a, product.m);
     const float* const a = static_cast<const float*>(product.a.data);
     const bool whole = layout.pieces.count == 1;
-    // Rows that the kernels get at once. 12 packed rows of a k block take half of L1; 24 would leave it.
-    const std::int64_t height = in_place ? row_group : 12;
+    const std::int64_t height = in_place ? row_group : kernels.packed_rows;  // rows that the kernels get at once
 
     for (std::int64_t k = k0; k < k1; ++k) {
       const bool last = k + 1 == k1;

@@ -11,10 +11,11 @@ namespace postlude::inline v0::cpu {
 //   portable  what the compiler's baseline gives (SSE2 on x86-64), no assumption
 //   avx2      AVX2, FMA, F16C
 //   avx512    AVX-512 F, BW, DQ, VL; 8-bit products need VNNI as well, and run as avx2 where it is missing; products of
-//             bf16 by bf16 use BF16, and are converted to f32 where it is missing
-enum class Isa : std::uint8_t { portable, avx2, avx512 };
+//             bf16 by bf16 use BF16, and are converted to f32 where it is missing or slow
+//   amx       AVX-512 and, for products of bf16 by bf16 and of 8-bit integers, AMX (TILE, BF16, INT8)
+enum class Isa : std::uint8_t { portable, avx2, avx512, amx };
 
-inline constexpr int isa_count = 3;
+inline constexpr int isa_count = 4;
 
 [[nodiscard]] std::string_view name(Isa isa);  // "avx512"
 [[nodiscard]] std::optional<Isa> parse_isa(std::string_view text);
@@ -22,9 +23,9 @@ inline constexpr int isa_count = 3;
 // The best that the processor and the operating system have. Features decide, never a brand string.
 [[nodiscard]] Isa machine_isa();
 [[nodiscard]] bool machine_has_vnni();  // AVX512_VNNI
-[[nodiscard]] bool machine_has_bf16();  // AVX512_BF16
+[[nodiscard]] bool machine_has_bf16();  // AVX512_BF16 that is faster than converting
 
-// machine_isa(), or less where the environment's POSTLUDE_ISA (portable, avx2 or avx512, read once) asks for less.
+// machine_isa(), or less where the environment's POSTLUDE_ISA (portable, avx2, avx512 or amx, read once) asks for less.
 [[nodiscard]] Isa best_isa();
 
 }  // namespace postlude::inline v0::cpu

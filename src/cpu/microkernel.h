@@ -113,6 +113,7 @@ struct Kernels {
   int lanes;          // 32-bit words in a vector
   int panel;          // columns in a full panel
   int word_elements;  // 1, 2 or 4
+  int packed_rows;    // rows of packed A that a run has at most: with them a k block takes half of L1
   bool terms;         // wants row_terms and column_terms
 
   void (*tiles)(const TileRun& run);
@@ -154,5 +155,7 @@ extern const Kernels avx2_integer_kernels;  // vpmaddwd on 16-bit words: exact, 
 extern const Kernels avx512_float_kernels;
 extern const Kernels avx512_integer_kernels;  // vpdpbusd (VNNI) on 8-bit words
 extern const Kernels avx512_bf16_kernels;     // vdpbf16ps (BF16) on pairs of bf16
+extern const Kernels amx_bf16_kernels;
+extern const Kernels amx_integer_kernels[2][2];  // [whether A is signed][B]
 
 }  // namespace postlude::inline v0::cpu

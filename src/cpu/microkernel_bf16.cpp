@@ -1,5 +1,7 @@
 // AVX-512 BF16: pairs of bf16. vdpbf16ps adds two products to an f32, the upper numbers' first, each rounded once, as a
-// fused multiply-add is; but it takes denormal numbers for zeros, whatever the processor is told to do with them.
+// fused multiply-add is; but it takes denormal numbers for zeros, whatever the processor is told to do with them. AMX,
+// as well: it sums the products of 16 pairs' lower numbers and those of their upper numbers, each rounded once, and
+// adds the sum of both to the f32.
 #include "cpu/microkernel.h"
 
 #include <immintrin.h>
@@ -8,6 +10,7 @@
 #include "cpu/microkernel_avx512_simd.inc"
 // (order matters)
 #include "cpu/microkernel.inc"
+#include "cpu/microkernel_amx.inc"
 
 namespace postlude::inline v0::cpu {
 namespace {
@@ -20,14 +23,50 @@ struct PairArithmetic : FloatArithmetic {
   }
 };
 
+Simd::F upper(Simd::I x) { return Simd::as_f(_mm512_and_si512(x, _mm512_set1_epi32(-0x10000))); }
+Simd::F lower(Simd::I x) { return Simd::as_f(_mm512_slli_epi32(x, 16)); }
+
 // The same in two steps, with denormal numbers.
 struct CarefulArithmetic : FloatArithmetic {
-  static Simd::F upper(Simd::I x) { return Simd::as_f(_mm512_and_si512(x, _mm512_set1_epi32(-0x10000))); }
-  static Simd::F lower(Simd::I x) { return Simd::as_f(_mm512_slli_epi32(x, 16)); }
   static Acc madd(Acc acc, Simd::I a, Simd::I b) {
     return Simd::fma(lower(a), lower(b), Simd::fma(upper(a), upper(b), acc));
   }
 };
+
+struct PairTiles {
+  template <int To, int A, int B>
+  static void dot() {
+    __asm__ volatile("tdpbf16ps %%tmm%c2, %%tmm%c1, %%tmm%c0" ::"i"(To), "i"(A), "i"(B));
+  }
+};
+
+// AMX's sums, with denormal numbers.
+void careful_amx_tiles(const TileRun& run) {
+  for (int row = 0; row < run.rows; ++row) {
+    for (Int column = 0; column < run.columns; column += lanes) {
+      const Int first = column / amx_panel * amx_panel;
+      const Int width = smaller((run.columns - first + lanes - 1) / lanes * lanes, amx_panel);
+      const Word* const b = run.b + first * run.steps + column % amx_panel;
+      float* const c = static_cast<float*>(run.c) + row * run.c_row + column;
+      Simd::F acc = run.accumulate ? Simd::load(c) : Simd::zero();
+      for (Int step = 0; step < run.steps; step += amx_steps) {
+        Simd::F low = Simd::zero(), high = Simd::zero();
+        for (Int s = step; s < smaller(step + amx_steps, run.steps); ++s) {
+          const Simd::I left = Simd::broadcast_word(run.a + row * run.a_row + s * run.a_step);
+          const Simd::I right = Simd::load_words(b + s * width);
+          low = Simd::fma(lower(left), lower(right), low);
+          high = Simd::fma(upper(left), upper(right), high);
+        }
+        acc = Simd::add(acc, Simd::add(low, high));
+      }
+      Simd::store(c, acc);
+    }
+  }
+  if (run.direct) {
+    store_direct(*run.direct, static_cast<const float*>(run.c), run.c_row, run.row0, run.rows, run.column0,
+                 run.columns);
+  }
+}
 
 int least_exponent(const Word* words, Int to_row, Int rows, Int width) {
   const Simd::I one = _mm512_set1_epi16(1);
@@ -66,25 +105,30 @@ void bf16_pack_n_major(Element, bool, const char* from, Int k_stride, int column
 }
 void bf16_pack_row(Element, bool, const char* from, Int k, Word* to) { pack_row<LoadPairs>(from, k, to); }
 
-constexpr Kernels pair_kernels = {
-    .lanes = lanes,
-    .panel = panel,
-    .word_elements = 2,
-    .terms = false,
-    .tiles = tiles<PairArithmetic>,
-    .pack_k_major = bf16_pack_k_major,
-    .pack_n_major = bf16_pack_n_major,
-    .pack_row = bf16_pack_row,
-    .sum_rows = nullptr,
-    .sum_columns = nullptr,
-    .careful_tiles = tiles<CarefulArithmetic>,
-    .least_exponent = least_exponent,
-    .thin_k_major = nullptr,
-    .thin_n_major = nullptr,
-    .store_direct = store_direct,
-};
+using TilesFn = void (*)(const TileRun& run);
+constexpr Kernels pair_kernels(int panel, int packed_rows, TilesFn tiles, TilesFn careful) {
+  return {
+      .lanes = lanes,
+      .panel = panel,
+      .word_elements = 2,
+      .packed_rows = packed_rows,
+      .terms = false,
+      .tiles = tiles,
+      .pack_k_major = bf16_pack_k_major,
+      .pack_n_major = bf16_pack_n_major,
+      .pack_row = bf16_pack_row,
+      .sum_rows = nullptr,
+      .sum_columns = nullptr,
+      .careful_tiles = careful,
+      .least_exponent = least_exponent,
+      .thin_k_major = nullptr,
+      .thin_n_major = nullptr,
+      .store_direct = store_direct,
+  };
+}
 
 }  // namespace
 
-const Kernels avx512_bf16_kernels = pair_kernels;
+const Kernels avx512_bf16_kernels = pair_kernels(panel, 12, tiles<PairArithmetic>, tiles<CarefulArithmetic>);
+const Kernels amx_bf16_kernels = pair_kernels(amx_panel, 24, amx_tiles<PairTiles>, careful_amx_tiles);
 }  // namespace postlude::inline v0::cpu

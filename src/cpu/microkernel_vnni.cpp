@@ -1,6 +1,6 @@
-// AVX-512 VNNI: 8-bit words. vpdpbusd multiplies u8 by s8 and sums four products into i32 without saturation. So A's
-// words are u8 and B's s8: s8 in A gets +128 (xor 0x80), u8 in B gets -128, and terms made of the other side's sums put
-// that right.
+// AVX-512 VNNI and AMX: 8-bit words. vpdpbusd multiplies u8 by s8 and sums four products into i32 without saturation.
+// So A's words are u8 and B's s8: s8 in A gets +128 (xor 0x80), u8 in B gets -128, and terms made of the other side's
+// sums put that right. AMX has an instruction for each pair of types.
 #include "cpu/microkernel.h"
 
 #include <immintrin.h>
@@ -9,6 +9,7 @@
 #include "cpu/microkernel_avx512_simd.inc"
 // (order matters)
 #include "cpu/microkernel.inc"
+#include "cpu/microkernel_amx.inc"
 
 namespace postlude::inline v0::cpu {
 namespace {
@@ -85,10 +86,53 @@ void sum_columns(const Word* words, Int steps, int width, std::int32_t* sums) {
   }
 }
 
+void plain_pack_k_major(Element, bool, const char* const* starts, int columns, Int k, Word* to, Int to_row) {
+  pack_k_major<LoadBytes>(starts, columns, k, to, to_row);
+}
+void plain_pack_n_major(Element, bool, const char* from, Int k_stride, int columns, Int k, Word* to, Int to_row) {
+  pack_n_major<LoadBytes>(from, k_stride, columns, k, to, to_row);
+}
+void plain_pack_row(Element, bool, const char* from, Int k, Word* to) { pack_row<LoadBytes>(from, k, to); }
+
+template <bool a_signed, bool b_signed>
+struct ByteTiles {
+  template <int To, int A, int B>
+  static void dot() {
+    if constexpr (a_signed && b_signed)
+      __asm__ volatile("tdpbssd %%tmm%c2, %%tmm%c1, %%tmm%c0" ::"i"(To), "i"(A), "i"(B));
+    else if constexpr (a_signed) __asm__ volatile("tdpbsud %%tmm%c2, %%tmm%c1, %%tmm%c0" ::"i"(To), "i"(A), "i"(B));
+    else if constexpr (b_signed) __asm__ volatile("tdpbusd %%tmm%c2, %%tmm%c1, %%tmm%c0" ::"i"(To), "i"(A), "i"(B));
+    else __asm__ volatile("tdpbuud %%tmm%c2, %%tmm%c1, %%tmm%c0" ::"i"(To), "i"(A), "i"(B));
+  }
+};
+
+template <class T>
+constexpr Kernels tile_kernels() {
+  return {
+      .lanes = lanes,
+      .panel = amx_panel,
+      .word_elements = 4,
+      .packed_rows = 24,
+      .terms = false,
+      .tiles = amx_tiles<T>,
+      .pack_k_major = plain_pack_k_major,
+      .pack_n_major = plain_pack_n_major,
+      .pack_row = plain_pack_row,
+      .sum_rows = nullptr,
+      .sum_columns = nullptr,
+      .careful_tiles = nullptr,
+      .least_exponent = nullptr,
+      .thin_k_major = nullptr,
+      .thin_n_major = nullptr,
+      .store_direct = nullptr,
+  };
+}
+
 constexpr Kernels byte_kernels = {
     .lanes = lanes,
     .panel = panel,
     .word_elements = 4,
+    .packed_rows = 12,
     .terms = true,
     .tiles = tiles<ByteArithmetic>,
     .pack_k_major = byte_pack_k_major,
@@ -106,4 +150,7 @@ constexpr Kernels byte_kernels = {
 }  // namespace
 
 const Kernels avx512_integer_kernels = byte_kernels;
+const Kernels amx_integer_kernels[2][2] = {
+    {tile_kernels<ByteTiles<false, false>>(), tile_kernels<ByteTiles<false, true>>()},
+    {tile_kernels<ByteTiles<true, false>>(), tile_kernels<ByteTiles<true, true>>()}};
 }  // namespace postlude::inline v0::cpu

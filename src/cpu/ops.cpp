@@ -15,7 +15,7 @@ namespace postlude::inline v0::cpu {
 
 const StripTable& strips(Isa isa) {
 #if defined(__x86_64__)
-  if (isa == Isa::avx512) return avx512_strips;
+  if (isa >= Isa::avx512) return avx512_strips;
   if (isa == Isa::avx2) return avx2_strips;
 #endif
   static_cast<void>(isa);

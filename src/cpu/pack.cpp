@@ -39,9 +39,11 @@ const Kernels& kernels_for(Isa isa, const ProductShape& shape) {
 #if defined(__x86_64__)
   if (is_float(shape.a)) {
     const bool pairs = shape.a == DType::bf16 && shape.b == DType::bf16 && !is_thin(shape);
+    if (pairs && isa == Isa::amx) return amx_bf16_kernels;
     if (pairs && isa == Isa::avx512 && machine_has_bf16()) return avx512_bf16_kernels;
-    return isa == Isa::avx512 ? avx512_float_kernels : isa == Isa::avx2 ? avx2_float_kernels : portable_float_kernels;
+    return isa >= Isa::avx512 ? avx512_float_kernels : isa == Isa::avx2 ? avx2_float_kernels : portable_float_kernels;
   }
+  if (isa == Isa::amx) return amx_integer_kernels[shape.a == DType::s8][shape.b == DType::s8];
   if (isa == Isa::avx512 && machine_has_vnni()) return avx512_integer_kernels;
   return isa == Isa::portable ? portable_integer_kernels : avx2_integer_kernels;
 #else

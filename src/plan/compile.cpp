@@ -117,9 +117,9 @@ Target Target::parse(std::string_view text) {
     target.device = Device::cuda;
     if (is_number(number)) return target;
   }
-  throw Error(
-      ErrorCode::usage, quoted(text) + " is no target",
-      "Targets are cpu, cuda, cuda:1, best, an instruction set (portable, avx2, avx512) and an architecture (sm_90a).");
+  throw Error(ErrorCode::usage, quoted(text) + " is no target",
+              "Targets are cpu, cuda, cuda:1, best, an instruction set (portable, avx2, avx512, amx) and an "
+              "architecture (sm_90a).");
 }
 
 Plan compile(const Problem& problem, const Graph& graph, const Target& target, const CompileOptions& options) {

@@ -206,7 +206,8 @@ class Executor : public testing::TestWithParam<cpu::Isa> {
     return target;
   }
 };
-INSTANTIATE_TEST_SUITE_P(Isa, Executor, testing::Values(cpu::Isa::portable, cpu::Isa::avx2, cpu::Isa::avx512),
+INSTANTIATE_TEST_SUITE_P(Isa, Executor,
+                         testing::Values(cpu::Isa::portable, cpu::Isa::avx2, cpu::Isa::avx512, cpu::Isa::amx),
                          [](const auto& info) { return std::string(name(info.param)); });
 
 constexpr std::int64_t shapes[][3] = {{1, 16, 1}, {25, 48, 7}, {3, 1040, 5}, {60, 2064, 9}, {130, 16, 3}};

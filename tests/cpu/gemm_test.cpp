@@ -687,7 +687,7 @@ TEST_P(GemmTest, ATypeWithoutKernelIsRefused) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Isas, GemmTest, testing::Values(Isa::portable, Isa::avx2, Isa::avx512),
+INSTANTIATE_TEST_SUITE_P(Isas, GemmTest, testing::Values(Isa::portable, Isa::avx2, Isa::avx512, Isa::amx),
                          [](const auto& info) { return std::string(name(info.param)); });
 
 TEST(GemmAcrossIsas, ExactDataGivesTheSameBits) {
