@@ -11,6 +11,10 @@
 namespace postlude::inline v0::cpu {
 namespace {
 
+// Rows of a full panel's tile, of any instruction set.
+constexpr std::int64_t tile_height = 6;
+// A B of at most so many elements stays in L2 as it lies.
+constexpr std::int64_t most_on_the_way = 256 << 10;
 // The next block of B is asked for during this many rows: earlier, it would push this one out of L2.
 constexpr std::int64_t ahead_rows = 72;
 
@@ -89,6 +93,13 @@ struct Runner {
     return least == 0 || *b_least == 0 || least + static_cast<int>(*b_least) < 2 * 134 - 126;
   }
 
+  // Whether B's full panels are packed while the first rows of a region are multiplied (TileRun::b_copy).
+  bool packs_on_the_way(std::int64_t rows) const {
+    const Matrix& b = product.b;
+    return !all_b && kernels.word_elements == 1 && b.dtype == DType::f32 && layout.pieces.count == 1 &&
+           b.row_stride != 1 && b.column_stride == 1 && rows >= tile_height && layout.n * layout.k <= most_on_the_way;
+  }
+
   Ahead next_b(std::int64_t column_block, std::int64_t k) const {
     Ahead ahead;
     const Matrix& b = product.b;
@@ -122,6 +133,7 @@ struct Runner {
     const bool in_place = !kernels.terms && kernels.word_elements == 1 && a_in_place(product.a, product.m);
     const float* const a = static_cast<const float*>(product.a.data);
     const bool whole = layout.pieces.count == 1;
+    const bool on_the_way = packs_on_the_way(row1 - row0);
     const std::int64_t height = in_place ? row_group : kernels.packed_rows;  // rows that the kernels get at once
 
     for (std::int64_t k = k0; k < k1; ++k) {
@@ -131,7 +143,9 @@ struct Runner {
         b = all_b + layout.offset(column_block, k);
       } else {
         std::uint32_t* const words = own<std::uint32_t>(thread, scratch.b);
-        pack_b_block(product.b, layout, column_block, k, words, own<char>(thread, scratch.gather));
+        const std::int64_t first = on_the_way ? columns / kernels.panel * kernels.panel : 0;
+        if (first < columns)
+          pack_b_block(product.b, layout, column_block, k, words, own<char>(thread, scratch.gather), first);
         b = words;
       }
       const std::int64_t at = k * layout.k_block;
@@ -181,6 +195,11 @@ struct Runner {
           const bool careful = loses_denormals(words, rows, steps, b + layout.pieces.count * padded * steps);
           for (int piece = 0; piece < layout.pieces.count; ++piece) {
             run.b = b + piece * padded * steps;
+            if (on_the_way && row == row0) {
+              run.b_copy = own<std::uint32_t>(thread, scratch.b);
+              run.b = reinterpret_cast<const std::uint32_t*>(element_address(product.b, at, first_column));
+              run.b_row = product.b.row_stride;
+            }
             run.c = acc + (row - group) * acc_row + piece * blocking.piece_stride;
             run.column_terms = column_sums + piece * padded;
             (careful ? kernels.careful_tiles : kernels.tiles)(run);

@@ -71,6 +71,11 @@ struct TileRun {
   int rows = 0;             // 1 ... row_group
 
   const std::uint32_t* b = nullptr;  // first panel; the next begins steps * panel words later
+  // f32 words: where it is not null, full panels are not packed yet, but lie at b, contiguous in N, b_row words from
+  // one step to the next, and are packed here while they are multiplied by the first rows, which must be a tile at
+  // least.
+  std::uint32_t* b_copy = nullptr;
+  std::int64_t b_row = 0;
   std::int64_t steps = 0;
   std::int64_t columns = 0;  // every panel but the last is full; the last is padded to whole vectors
 

@@ -93,7 +93,7 @@ std::size_t gather_bytes(std::int64_t k_block) {
 }
 
 void pack_b_block(const Matrix& b, const BLayout& layout, std::int64_t column_block, std::int64_t k_block,
-                  std::uint32_t* to, char* gather_to) {
+                  std::uint32_t* to, char* gather_to, std::int64_t first) {
   const Kernels& kernels = *layout.kernels;
   const Element element = element_of(b.dtype);
   const std::int64_t size = size_of(b.dtype);
@@ -110,7 +110,7 @@ void pack_b_block(const Matrix& b, const BLayout& layout, std::int64_t column_bl
 
     if (b.row_stride != 1 && b.column_stride == 1 && column(columns - 1) - column(0) == columns - 1) {
       for (std::int64_t k = 0; k < depth; k += n_major_depth) {
-        for (std::int64_t j = 0; j < columns; j += kernels.panel) {
+        for (std::int64_t j = first; j < columns; j += kernels.panel) {
           const std::int64_t width = std::min<std::int64_t>(columns - j, kernels.panel);
           const std::int64_t to_row = round_up(width, kernels.lanes);
           kernels.pack_n_major(element, true, element_address(b, k0 + k, column(j)), b.row_stride * size,
@@ -119,7 +119,7 @@ void pack_b_block(const Matrix& b, const BLayout& layout, std::int64_t column_bl
         }
       }
     } else {
-      for (std::int64_t j = 0; j < columns; j += kernels.panel) {
+      for (std::int64_t j = first; j < columns; j += kernels.panel) {
         const std::int64_t width = std::min<std::int64_t>(columns - j, kernels.panel);
         const std::int64_t to_row = round_up(width, kernels.lanes);
         for (std::int64_t part = 0; part < width; part += gathered_columns) {

@@ -46,8 +46,9 @@ inline constexpr int gathered_columns = 16;  // at once
 // Bytes of scratch that pack_b_block needs for operands that are contiguous in neither axis.
 [[nodiscard]] std::size_t gather_bytes(std::int64_t k_block);
 
+// All of a block's columns, or those from `first` on, a multiple of the panel.
 void pack_b_block(const Matrix& b, const BLayout& layout, std::int64_t column_block, std::int64_t k_block,
-                  std::uint32_t* to, char* gather);
+                  std::uint32_t* to, char* gather, std::int64_t first = 0);
 
 // Whether B as it lies is what pack_part would make of it: contiguous rows of f32, of whole vectors, in one panel. So
 // are a head's values in attention (S x 64).
