@@ -136,21 +136,22 @@ struct Kernels {
 
   // sums[i] = the sum of the 8-bit values of row i's words (kernels with terms only).
   void (*sum_rows)(const std::uint32_t* a, std::int64_t a_row, std::int64_t a_step, int rows, std::int64_t steps,
-                   std::int32_t* sums);
-  void (*sum_columns)(const std::uint32_t* panel, std::int64_t steps, int width, std::int32_t* sums);
+                   std::int32_t* sums) = nullptr;
+  void (*sum_columns)(const std::uint32_t* panel, std::int64_t steps, int width, std::int32_t* sums) = nullptr;
 
   // Pairs of bf16 only; null elsewhere. `tiles` takes denormal numbers for zeros, its sums' too. These are its sums,
   // bit for bit, without that, and slower.
-  void (*careful_tiles)(const TileRun& run);
+  void (*careful_tiles)(const TileRun& run) = nullptr;
   // The least biased exponent of all numbers but zeros in `rows` rows of whole vectors; 256 where there are none.
-  int (*least_exponent)(const std::uint32_t* words, std::int64_t to_row, std::int64_t rows, std::int64_t width);
+  int (*least_exponent)(const std::uint32_t* words, std::int64_t to_row, std::int64_t rows,
+                        std::int64_t width) = nullptr;
 
   // f32 words only; null elsewhere.
-  void (*thin_k_major)(const ThinRun& run);
-  void (*thin_n_major)(const ThinRun& run);
+  void (*thin_k_major)(const ThinRun& run) = nullptr;
+  void (*thin_n_major)(const ThinRun& run) = nullptr;
   // Applies `direct` to a finished block of accumulators.
   void (*store_direct)(const Direct& direct, const float* acc, std::int64_t acc_row, std::int64_t row0,
-                       std::int64_t rows, std::int64_t column0, std::int64_t columns);
+                       std::int64_t rows, std::int64_t column0, std::int64_t columns) = nullptr;
 };
 
 extern const Kernels portable_float_kernels;

@@ -64,10 +64,7 @@ void careful_amx_tiles(const TileRun& run) {
       Simd::store(c, acc);
     }
   }
-  if (run.direct) {
-    store_direct(*run.direct, static_cast<const float*>(run.c), run.c_row, run.row0, run.rows, run.column0,
-                 run.columns);
-  }
+  finish(run);
 }
 
 int least_exponent(const Word* words, Int to_row, Int rows, Int width) {
@@ -119,12 +116,8 @@ constexpr Kernels pair_kernels(int panel, int packed_rows, TilesFn tiles, TilesF
       .pack_k_major = bf16_pack_k_major,
       .pack_n_major = bf16_pack_n_major,
       .pack_row = bf16_pack_row,
-      .sum_rows = nullptr,
-      .sum_columns = nullptr,
       .careful_tiles = careful,
       .least_exponent = least_exponent,
-      .thin_k_major = nullptr,
-      .thin_n_major = nullptr,
       .store_direct = store_direct,
   };
 }

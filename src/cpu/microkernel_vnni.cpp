@@ -146,13 +146,6 @@ constexpr Kernels tile_kernels() {
       .pack_k_major = plain_pack_k_major,
       .pack_n_major = plain_pack_n_major,
       .pack_row = plain_pack_row,
-      .sum_rows = nullptr,
-      .sum_columns = nullptr,
-      .careful_tiles = nullptr,
-      .least_exponent = nullptr,
-      .thin_k_major = nullptr,
-      .thin_n_major = nullptr,
-      .store_direct = nullptr,
   };
 }
 
@@ -168,11 +161,6 @@ constexpr Kernels byte_kernels = {
     .pack_row = byte_pack_row,
     .sum_rows = sum_rows,
     .sum_columns = sum_columns,
-    .careful_tiles = nullptr,
-    .least_exponent = nullptr,
-    .thin_k_major = nullptr,
-    .thin_n_major = nullptr,
-    .store_direct = nullptr,
 };
 
 }  // namespace
