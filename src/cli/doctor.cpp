@@ -3,8 +3,8 @@
 #include "cli/draw.h"
 #include "cli/terminal.h"
 #include "core/cache_folder.h"
+#include "core/threads.h"
 #include "cpu/isa.h"
-#include "cpu/threads.h"
 #include "plan/backends.h"
 
 #include <postlude/parse.h>
@@ -61,7 +61,7 @@ Finding check_cpu(DType dtype) {
 std::vector<Finding> examine() {
   std::vector<Finding> findings;
   findings.push_back({State::good, "instructions", std::string(cpu::name(cpu::best_isa()))});
-  findings.push_back({State::good, "threads", std::to_string(cpu::available_threads())});
+  findings.push_back({State::good, "threads", std::to_string(core::available_threads())});
   for (const DType dtype : {DType::f32, DType::bf16, DType::s8}) findings.push_back(check_cpu(dtype));
   const std::optional<Error> unusable = plan::find_backend(Device::cuda).unusable();
   findings.push_back({unusable ? State::absent : State::good, "CUDA", unusable ? unusable->message() : "usable"});

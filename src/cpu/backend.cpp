@@ -3,13 +3,13 @@
 #include "cpu/backend.h"
 
 #include "core/divide.h"
+#include "core/threads.h"
 #include "cpu/direct.h"
 #include "cpu/gemm.h"
 #include "cpu/ops.h"
 #include "cpu/pack.h"
 #include "cpu/phase.h"
 #include "cpu/schedule.h"
-#include "cpu/threads.h"
 
 #include <algorithm>
 #include <atomic>
@@ -410,7 +410,7 @@ class Bound_ final : public BoundCall {
     const std::int64_t rows = pass.row_blocks(), columns = pass.column_blocks();
     const std::int64_t blocks = pass.batches * rows * columns;
     const int workers = static_cast<int>(std::min<std::int64_t>(threads(), blocks));
-    parallel(workers, [&](int thread) {
+    core::parallel(workers, [&](int thread) {
       const std::int64_t begin = blocks * thread / workers, end = blocks * (thread + 1) / workers;
       for (std::int64_t i = begin; i < end; ++i) {
         Block block;
@@ -483,7 +483,7 @@ class Bound_ final : public BoundCall {
       return;
     }
     const int workers = static_cast<int>(std::min<std::int64_t>(threads(), shape_.batch));
-    parallel(workers, [&](int thread) {
+    core::parallel(workers, [&](int thread) {
       for (std::int64_t batch = shape_.batch * thread / workers; batch < shape_.batch * (thread + 1) / workers;
            ++batch) {
         run_batch(run, batch, thread, 1);
@@ -614,7 +614,7 @@ std::unique_ptr<Executable> compile(const Problem& problem, std::shared_ptr<cons
   compiled->problem = problem;
   compiled->isa = *isa;
   compiled->program = prepare(*program, strips(compiled->isa));
-  compiled->threads = target.threads > 0 ? target.threads : available_threads();
+  compiled->threads = target.threads > 0 ? target.threads : core::available_threads();
   compiled->stream = std::holds_alternative<Stream>(problem);
   return std::make_unique<CpuExecutable>(std::move(compiled));
 }

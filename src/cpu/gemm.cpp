@@ -1,8 +1,8 @@
 #include "cpu/gemm.h"
 
+#include "core/threads.h"
 #include "cpu/blocking.h"
 #include "cpu/pack.h"
-#include "cpu/threads.h"
 
 #include <postlude/error.h>
 
@@ -516,20 +516,20 @@ void run(const Product& product, const Blocking& blocking, const RunOptions& opt
   }
   const Runner runner(product, blocking, options);
   if (packs_first(blocking) && !runner.ready_b) {
-    parallel(options.threads, [&](int thread) { runner.pack_all(thread); });
+    core::parallel(options.threads, [&](int thread) { runner.pack_all(thread); });
   }
   if (blocking.order == Order::blocks) {
-    parallel(options.threads, [&](int thread) { runner.run_blocks(thread); });
+    core::parallel(options.threads, [&](int thread) { runner.run_blocks(thread); });
     return;
   }
   if (blocking.order == Order::rows) {
-    parallel(options.threads, [&](int thread) { runner.run_rows(thread); });
+    core::parallel(options.threads, [&](int thread) { runner.run_rows(thread); });
     return;
   }
   for (std::int64_t row = 0; row < product.m; row += blocking.row_block) {
     const std::int64_t end = std::min(product.m, row + blocking.row_block);
-    parallel(options.threads, [&](int thread) { runner.collect(thread, row, end); });
-    parallel(options.threads, [&](int thread) { runner.hand_on_collected(thread, row, end); });
+    core::parallel(options.threads, [&](int thread) { runner.collect(thread, row, end); });
+    core::parallel(options.threads, [&](int thread) { runner.hand_on_collected(thread, row, end); });
   }
 }
 

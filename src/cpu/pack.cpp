@@ -1,7 +1,7 @@
 #include "cpu/pack.h"
 
+#include "core/threads.h"
 #include "cpu/blocking.h"
-#include "cpu/threads.h"
 
 #include <algorithm>
 #include <cstring>
@@ -227,7 +227,7 @@ PackedB pack_b(const Product& product, Isa isa, int threads) {
   const std::size_t gather = gather_bytes(packed.k_block);
   const std::unique_ptr<char[]> copies(new char[gather * static_cast<std::size_t>(threads)]);
 
-  parallel(threads, [&](int thread) {
+  core::parallel(threads, [&](int thread) {
     pack_part(product.b, layout, thread, threads, packed.words.get(),
               copies.get() + gather * static_cast<std::size_t>(thread));
   });

@@ -1,6 +1,7 @@
 #include "reference/product.h"
 
 #include "core/convert.h"
+#include "core/threads.h"
 
 #include <algorithm>
 #include <bit>
@@ -10,6 +11,8 @@
 namespace postlude::inline v0::reference {
 
 namespace {
+
+constexpr std::int64_t worth_a_thread = 100'000;  // elements, or multiplications
 
 // c (rows x columns, stride ldc) += a (rows x depth, stride lda) * b (depth x columns, stride ldb). Sums of 4 rows and
 // two vectors stay in registers; the compilers find no such tile by themselves (measured: 1 to 5 GFLOP/s against 20).
@@ -83,10 +86,10 @@ std::vector<T> gather(const Bound& x, std::int64_t b, std::int64_t rows, std::in
   const auto load = [&](std::int64_t i, std::int64_t j) {
     return core::load_real(x.dtype, x.data, b * x.strides[0] + i * x.strides[1] + j * x.strides[2]);
   };
-#pragma omp parallel for if (rows * columns > 100000)
-  for (std::int64_t i = 0; i < rows; ++i)
+  core::parallel_for(rows, worth_a_thread / std::max<std::int64_t>(1, columns) + 1, [&](std::int64_t i) {
     for (std::int64_t j = 0; j < columns; ++j)
       out[static_cast<std::size_t>(i * columns + j)] = static_cast<T>(load(i, j));
+  });
   return out;
 }
 
@@ -98,8 +101,9 @@ std::vector<T> multiply_matrices(const std::vector<T>& a, const std::vector<T>& 
   constexpr std::int64_t depth = 128, width = 256, height = 64;
   std::vector<T> c(static_cast<std::size_t>(m * n));
   const Accumulate<T> run = best<T>();
-#pragma omp parallel for schedule(dynamic) if (m * n * k > 100000)
-  for (std::int64_t i = 0; i < m; i += height) {
+  const std::int64_t grain = worth_a_thread / std::max<std::int64_t>(1, height * n * k) + 1;
+  core::parallel_for((m + height - 1) / height, grain, [&](std::int64_t strip) {
+    const std::int64_t i = strip * height;
     const int rows = static_cast<int>(std::min(height, m - i));
     for (std::int64_t j = 0; j < n; j += width) {
       const int columns = static_cast<int>(std::min(width, n - j));
@@ -116,7 +120,7 @@ std::vector<T> multiply_matrices(const std::vector<T>& a, const std::vector<T>& 
       for (int r = 0; r < rows; ++r)
         std::copy_n(block + r * width, columns, &c[static_cast<std::size_t>((i + r) * n + j)]);
     }
-  }
+  });
   return c;
 }
 
@@ -207,12 +211,11 @@ std::vector<Cell> product(const Bindings& bindings, bool integers, double unit, 
     // Where a row of A is one number and a column of B is, all products are equal.
     const std::vector<bool> rows = constant(left, shape.m, shape.k, shape.k, 1),
                             columns = constant(right, shape.n, shape.k, 1, shape.n);
-#pragma omp parallel for if (plane > 100000)
-    for (std::size_t i = 0; i < plane; ++i) {
-      const auto n = static_cast<std::size_t>(shape.n);
+    core::parallel_for(shape.m * shape.n, worth_a_thread, [&](std::int64_t at) {
+      const auto i = static_cast<std::size_t>(at), n = static_cast<std::size_t>(shape.n);
       out[i] = cell(accumulator(value[i], static_cast<double>(magnitude[i]) * slack, step, shape.k,
                                 rows[i / n] && columns[i % n] ? equal : differ, largest, 1 / unit));
-    }
+    });
   }
   return result;
 }

@@ -2,6 +2,7 @@
 
 #include "core/convert.h"
 #include "core/philox.h"
+#include "core/threads.h"
 #include "graph/equal.h"
 #include "graph/typing.h"
 #include "graph/verify.h"
@@ -10,7 +11,7 @@
 #include "reference/reduce.h"
 
 #include <algorithm>
-#include <exception>
+#include <mutex>
 #include <optional>
 
 namespace postlude::inline v0::reference {
@@ -42,18 +43,8 @@ constexpr std::int64_t worth_a_thread = 4096;  // elements
 // f(b, m) for every row of a value; in parallel where it is worth it. Exceptions pass.
 template <class F>
 void for_rows(const Extents& e, F f) {
-  const std::int64_t rows = e[0] * e[1];
-  std::exception_ptr failed;
-#pragma omp parallel for if (count(e) > worth_a_thread)
-  for (std::int64_t i = 0; i < rows; ++i) {
-    try {
-      f(i / e[1], i % e[1]);
-    } catch (...) {
-#pragma omp critical
-      failed = std::current_exception();
-    }
-  }
-  if (failed) std::rethrow_exception(failed);
+  const std::int64_t grain = std::max<std::int64_t>(1, worth_a_thread / std::max<std::int64_t>(1, e[2]));
+  core::parallel_for(e[0] * e[1], grain, [&](std::int64_t i) { f(i / e[1], i % e[1]); });
 }
 
 class Evaluator {
@@ -352,6 +343,7 @@ class Evaluator {
       if (x.group == 0 || axis == Axis::b) return {0, whole[at]};
       return {i * x.group, std::min((i + 1) * x.group, whole[at])};
     };
+    std::mutex several;  // guards candidates
     const auto reduce_one = [&](std::int64_t b, std::int64_t m, std::int64_t n) {
       thread_local std::vector<Cell> elements;
       const auto bs = range(Axis::b, 0, b), ms = range(Axis::m, 1, m), ns = range(Axis::n, 2, n);
@@ -384,7 +376,7 @@ class Evaluator {
         for (std::int64_t& c : candidates) c = flat(c);
         results[0].cells[index] = cell(Whole{flat(best.value), flat(best.low), flat(best.high)});
         if (candidates.size() > 1) {
-#pragma omp critical
+          const std::lock_guard lock(several);
           results[0].candidates[at] = std::move(candidates);
         }
       } else {

@@ -10,6 +10,7 @@ import math
 import os
 import pathlib
 import pty
+import resource
 import struct
 import subprocess
 import sys
@@ -17,6 +18,7 @@ import tempfile
 import unittest
 
 PROGRAM, WRONG = map(os.path.abspath, sys.argv[1:3])
+SANITIZED = b"__tsan_init" in pathlib.Path(PROGRAM).read_bytes() or b"__asan_init" in pathlib.Path(PROGRAM).read_bytes()
 
 BIAS = """
 def bias_relu(acc, bias: row):
@@ -60,11 +62,17 @@ class Case(unittest.TestCase):
     def path(self, name):
         return str(self.folder / name)
 
-    def run_program(self, *arguments, code=0, program=PROGRAM, **environment):
+    def run_program(self, *arguments, code=0, program=PROGRAM, limits=(), **environment):
+        """limits: (resource.RLIMIT_..., value) of the program."""
         environment = {**os.environ, **environment}
+
+        def limit():
+            for kind, value in limits:
+                resource.setrlimit(kind, (value, value))
         result = subprocess.run([program, *map(str, arguments)], capture_output=True, text=True, env=environment,
-                                cwd=self.folder, timeout=120)
-        self.assertEqual(result.returncode, code, result.stdout + result.stderr)
+                                cwd=self.folder, timeout=120, preexec_fn=limit if limits else None)
+        if code is not None:
+            self.assertEqual(result.returncode, code, result.stdout + result.stderr)
         if code == 0:
             self.assertEqual(result.stderr, "")
         self.assertNotIn("\x1b", result.stdout + result.stderr)
@@ -112,6 +120,19 @@ class Run(Case):
             self.assertEqual((self.folder / f"t1/{name}.npy").read_bytes(), (self.folder / f"t2/{name}.npy").read_bytes())
         self.run_program("run", self.epilogue, "--gemm", "130x70x33", "--seed", 1, "--out", "other")
         self.assertNotEqual((self.folder / "t1/D.npy").read_bytes(), (self.folder / "other/D.npy").read_bytes())
+
+    @unittest.skipIf(SANITIZED, "a sanitizer's memory has no limit")
+    def test_threads_that_cannot_be_made(self):
+        gigabyte = 1 << 30
+        self.run_program("run", self.epilogue, "--gemm", "130x70x33", "--threads", 8, "--out", "whole")
+        for most in (2, 5):  # threads, whose stacks are a gigabyte
+            self.run_program("run", self.epilogue, "--gemm", "130x70x33", "--threads", 8, "--verify", "--out", "few",
+                             limits=[(resource.RLIMIT_STACK, gigabyte), (resource.RLIMIT_AS, most * gigabyte)])
+            self.assertEqual((self.folder / "few/D.npy").read_bytes(), (self.folder / "whole/D.npy").read_bytes())
+        for most in range(20, 68, 4):  # megabytes, of which the outputs take 36
+            ended = self.run_program("run", self.epilogue, "--gemm", "3000x3000x300", code=None, limits=[(resource.RLIMIT_AS, most << 20)])
+            self.assertIn((ended.returncode, "PL0504" in ended.stderr), [(0, False), (4, True)], ended.stderr)
+        self.assertEqual(ended.returncode, 0)
 
     def test_batch(self):
         got = self.run_json("run", self.epilogue, "--gemm", "6x5x4", "--batch", 3, "--verify")

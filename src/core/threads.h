@@ -1,9 +1,10 @@
 // Fork and join.
 #pragma once
 
+#include <cstdint>
 #include <type_traits>
 
-namespace postlude::inline v0::cpu {
+namespace postlude::inline v0::core {
 
 // As many as the machine offers this process (OMP_NUM_THREADS and the affinity mask count).
 [[nodiscard]] int available_threads();
@@ -21,4 +22,15 @@ void parallel(int threads, Body&& body) {
       const_cast<void*>(static_cast<const void*>(&body)));
 }
 
-}  // namespace postlude::inline v0::cpu
+// Calls body(i) for every i in [0, count), `grain` in a row by one thread; whichever thread is free takes the next.
+void parallel_for(std::int64_t count, std::int64_t grain, void (*body)(void* context, std::int64_t i), void* context);
+
+template <class Body>
+void parallel_for(std::int64_t count, std::int64_t grain, Body&& body) {
+  using Plain = std::remove_reference_t<Body>;
+  parallel_for(
+      count, grain, [](void* context, std::int64_t i) { (*static_cast<Plain*>(context))(i); },
+      const_cast<void*>(static_cast<const void*>(&body)));
+}
+
+}  // namespace postlude::inline v0::core

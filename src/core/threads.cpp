@@ -1,0 +1,130 @@
+#include "core/threads.h"
+
+#include "core/forks.h"
+
+#include <algorithm>
+#include <atomic>
+#include <exception>
+#include <thread>
+#include <vector>
+
+#if defined(_OPENMP)
+#include <omp.h>
+#endif
+
+namespace postlude::inline v0::core {
+namespace {
+
+// Holds the first exception that a body throws; an exception must not leave an OpenMP region.
+struct Guarded {
+  void (*body)(void*, int);
+  void* context;
+  std::atomic_flag thrown = ATOMIC_FLAG_INIT;
+  std::exception_ptr exception = {};
+
+  void operator()(int thread) noexcept {
+    try {
+      body(context, thread);
+      // What it stored past the caches is in no order with other stores, which will say that it is done.
+      std::atomic_thread_fence(std::memory_order_seq_cst);
+    } catch (...) {
+      if (!thrown.test_and_set()) exception = std::current_exception();
+    }
+  }
+};
+
+thread_local bool inside = false;
+
+// Calls f(1) to f(count) on threads of their own, g here, and joins them. Returns how many threads the system gave:
+// where it refuses one, f is called no further.
+template <class F, class G>
+int with_threads(int count, F f, G g) {
+  std::vector<std::thread> others;
+  try {
+    others.reserve(static_cast<std::size_t>(count));
+    for (int t = 1; t <= count; ++t) others.emplace_back(f, t);
+  } catch (const std::exception&) {  // no memory, or a limit of threads
+  }
+  const auto given = static_cast<int>(others.size());
+  g(given);
+  for (std::thread& other : others) other.join();
+  return given;
+}
+
+void on_new_threads(int threads, Guarded& guarded) {
+  inside = true;
+  with_threads(
+      threads - 1,
+      [&guarded](int t) {
+        inside = true;
+        guarded(t);
+      },
+      [&](int given) {
+        guarded(0);
+        for (int t = given + 1; t < threads; ++t) guarded(t);
+      });
+  inside = false;
+}
+
+#if defined(_OPENMP)
+bool is_inside() { return inside || omp_in_parallel(); }
+
+// How large a team the system allows this thread, `threads` at most. GCC's OpenMP ends the process where it cannot make
+// a thread, so a larger team than the last is made of our own threads first. A smaller one ends those that it does not
+// use. Where the system refuses some, half are taken: between here and there others may ask too.
+int allowed_team(int threads) {
+  thread_local int last = 1;
+  if (threads > last) {
+    std::atomic<bool> counted = false;
+    const int given = 1 + with_threads(
+                              threads - 1, [&](int) { counted.wait(false); },
+                              [&](int) {
+                                counted = true;
+                                counted.notify_all();
+                              });
+    if (given < threads) threads = (given + 1) / 2;
+  }
+  if (threads > 1) last = threads;
+  return threads;
+}
+#else
+bool is_inside() { return inside; }
+#endif
+
+}  // namespace
+
+int available_threads() {
+#if defined(_OPENMP)
+  return omp_get_max_threads();
+#else
+  return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+#endif
+}
+
+void parallel(int threads, void (*body)(void*, int), void* context) {
+  Guarded guarded{body, context};
+  if (threads <= 1 || is_inside()) {
+    for (int t = 0; t < threads; ++t) guarded(t);
+#if defined(_OPENMP)
+  } else if (forks() == 0) {  // in a child GCC's OpenMP would wait for threads that were the parent's
+    const int team = allowed_team(threads);
+#pragma omp parallel num_threads(team) if (team > 1)
+    for (int t = omp_get_thread_num(); t < threads; t += omp_get_num_threads()) guarded(t);
+#endif
+  } else {
+    on_new_threads(threads, guarded);
+  }
+  if (guarded.exception) std::rethrow_exception(guarded.exception);
+}
+
+void parallel_for(std::int64_t count, std::int64_t grain, void (*body)(void*, std::int64_t), void* context) {
+  const std::int64_t blocks = grain > 0 ? (count + grain - 1) / grain : 0;
+  const int threads = static_cast<int>(std::min<std::int64_t>(available_threads(), blocks));
+  std::atomic<std::int64_t> next = 0;
+  parallel(threads, [&](int) {
+    for (std::int64_t block = next++; block < blocks; block = next++)
+      for (std::int64_t i = block * grain; i < std::min(count, (block + 1) * grain); ++i) body(context, i);
+  });
+}
+
+}  // namespace postlude::inline v0::core
