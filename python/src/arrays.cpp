@@ -267,10 +267,16 @@ Framework framework_of(nb::handle object) {
 
 Array read_dlpack(nb::handle object, std::string_view name) {
   nb::ndarray<nb::ro> view;
-  if (!nb::try_cast(object, view))
-    refuse(ErrorCode::wrong_dtype, name, "cannot be exported through DLPack",
-           "Convert it to numpy, torch, cupy or jax.");
+  nb::ndarray<> writable;
   Array result;
+  if (nb::try_cast(object, writable)) {
+    view = nb::ndarray<nb::ro>(writable);
+  } else {
+    result.read_only = true;
+    if (!nb::try_cast(object, view))
+      refuse(ErrorCode::wrong_dtype, name, "cannot be exported through DLPack",
+             "Convert it to numpy, torch, cupy or jax.");
+  }
   result.framework = framework_of(object);
   Tensor& tensor = result.tensor;
   const auto type = dlpack_dtype(view.dtype());
@@ -290,8 +296,10 @@ Array read_dlpack(nb::handle object, std::string_view name) {
     refuse(ErrorCode::wrong_device, name, "is on a device that is neither a CPU nor CUDA",
            "Move it to the CPU or to a CUDA device.");
   }
-  result.read_only = result.framework == Framework::jax;
-  result.owner = nb::make_tuple(nb::borrow(object), nb::cast(view));
+  result.read_only |= result.framework == Framework::jax;
+  result.owner = nb::borrow(object);
+  using View = nb::ndarray<nb::ro>;
+  result.exported = nb::capsule(new View(std::move(view)), [](void* p) noexcept { delete static_cast<View*>(p); });
   return result;
 }
 

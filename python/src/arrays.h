@@ -20,7 +20,8 @@ struct Array {
   Framework framework = Framework::numpy;
   bool number = false;  // a Python number, now a 0-d array of numpy
   bool read_only = false;
-  nb::object owner;  // keeps the memory alive
+  nb::object owner;     // the array itself, which keeps the memory alive,
+  nb::object exported;  // or this does: what __dlpack__ exported may be a temporary
 };
 
 void load_numpy();

@@ -23,26 +23,84 @@ def arrays(rng):
             rng.integers(-4, 5, 10).astype(np.float32), rng.integers(0, 10, 6))
 
 
-def test_numpy_dlpack(arrays):
+class Exported:
     """An object of which only DLPack is known."""
+
+    def __init__(self, array):
+        self.array = array
+
+    def __dlpack__(self, **keywords):
+        return self.array.__dlpack__(**keywords)
+
+    def __dlpack_device__(self):
+        return self.array.__dlpack_device__()
+
+
+class Temporary(Exported):
+    """What it exports is a copy that nobody but the importer holds."""
+
+    def __dlpack__(self, **keywords):
+        return self.array.copy().__dlpack__(**keywords)
+
+
+def test_numpy_dlpack(arrays):
     a, b, bias, label = arrays
-
-    class Exported:
-        def __init__(self, array):
-            self.array = array
-
-        def __dlpack__(self, **keywords):
-            return self.array.__dlpack__(**keywords)
-
-        def __dlpack_device__(self):
-            return self.array.__dlpack_device__()
-
     out = post.matmul(Exported(a), Exported(b.T.copy().T), epilogue=f, bias=Exported(bias), label=label)
     d, top = expected(*arrays)
     assert isinstance(out.D, np.ndarray)
     np.testing.assert_array_equal(out.D, d)
     np.testing.assert_array_equal(out.top, top)
     np.testing.assert_array_equal(np.from_dlpack(out.D), out.D)
+
+
+def test_what_dlpack_exports_is_kept_as_long_as_it_is_read():
+    x = np.full((3000, 3000), 2, np.float32)  # large enough to be returned to the system at once
+    once = post.epilogue(lambda acc, bias: acc * 2 + bias)
+    bias = np.ones(3000, np.float32)
+    np.testing.assert_array_equal(post.stream(Temporary(x), epilogue=once, bias=Temporary(bias)), np.full_like(x, 5))
+    call = post.plan(x, epilogue=once, bias=bias).bind(Temporary(x), bias=Temporary(bias))
+    churn = [np.full((3000, 3000), i, np.float32) for i in range(3)]
+    np.testing.assert_array_equal(call(), np.full_like(x, 5))
+    assert len(churn) == 3
+
+
+def test_what_dlpack_exports_is_given_back():
+    import gc
+    import weakref
+
+    class Watched(np.ndarray):
+        pass
+
+    class Counted(Exported):
+        def __dlpack__(self, **keywords):
+            copy = self.array.copy().view(Watched)
+            exported.append(weakref.ref(copy))
+            return copy.__dlpack__(**keywords)
+
+    exported = []
+    x = np.ones((4, 4), np.float32)
+    post.stream(Counted(x), epilogue=post.epilogue(lambda acc: acc + 1))
+    with pytest.raises(post.OperandError):
+        post.matmul(Counted(x), Counted(x[:3]))
+    gc.collect()
+    assert exported and all(reference() is None for reference in exported)
+
+
+def test_an_output_through_dlpack_is_written_in_place_and_returned():
+    x, y = np.ones((4, 4), np.float32), np.zeros((4, 4), np.float32)
+    out = Exported(y)
+    assert post.stream(x, epilogue=post.epilogue(lambda acc: acc + 1), out=out) is out
+    np.testing.assert_array_equal(y, x + 1)
+
+
+def test_memory_that_dlpack_declares_read_only_is_read_and_never_written():
+    x, y = np.ones((4, 4), np.float32), np.zeros((4, 4), np.float32)
+    y.flags.writeable = False
+    once = post.epilogue(lambda acc: acc + 1)
+    with pytest.raises(post.UsageError, match="read-only"):
+        post.stream(x, epilogue=once, out=Exported(y))
+    assert not y.any()
+    np.testing.assert_array_equal(post.stream(Exported(y), epilogue=once), x)
 
 
 def test_jax(jax, arrays):
@@ -76,6 +134,26 @@ def test_torch(torch, arrays):
     plain = f(a @ b, bias, label)
     np.testing.assert_array_equal(plain.D, d)
     np.testing.assert_array_equal(plain.top, top)
+
+
+def test_torch_plain_arrays_are_left_alone(torch):
+    x = torch.tensor([[1.5, -2.75, 300.0]], dtype=torch.float64)
+    assert post.cast(x, post.s8).tolist() == [[2, -3, 127]]
+    assert post.cast(x.bfloat16(), post.s8).tolist() == [[2, -3, 127]]
+
+    @post.epilogue
+    def f(acc, bias: post.row):
+        d = acc
+        d += bias
+        d *= 2
+        return {"D": d, "same": acc}
+
+    acc, bias = torch.ones(2, 3), torch.ones(3)
+    out = f(acc, bias)
+    assert type(out.D) is torch.Tensor and out.D.tolist() == [[4.0] * 3] * 2
+    assert out.same.tolist() == acc.tolist() == [[1.0] * 3] * 2
+    out.same.zero_()
+    assert acc.tolist() == [[1.0] * 3] * 2
 
 
 def test_torch_gradients(torch, arrays):
