@@ -331,26 +331,26 @@ class Epilogue:
         """The function itself: on values of another epilogue, or on arrays (float64 for more digits than a plan has)."""
         bound = inspect.signature(self.function).bind(*arguments, **keywords)
         bound.apply_defaults()
-        if any(isinstance(value, Value) for value in bound.arguments.values()):
+        if numeric.running() or any(isinstance(value, Value) for value in bound.arguments.values()):
             return self.function(*bound.args, **bound.kwargs)
         acc = numeric.widen(bound.arguments[self.accumulator])
         if len(getattr(acc, "shape", ())) not in (2, 3):
             raise error("wrong_rank", f"the accumulator {self.accumulator!r} has no 2 axes (or 3 in a batch)", "Pass an array of M x N.")
         batched = len(acc.shape) == 3
-        values = {self.accumulator: acc}
+        values = {self.accumulator: numeric.pure(acc)}
         given = [bound.arguments[operand.name] for operand in self.operands]
         axes = self.axes_at([len(getattr(value, "shape", ())) for value in given], batched)
         for operand, bits, value in zip(self.operands, axes, given):
-            values[operand.name] = _spread(numeric.widen(value), bits)
+            values[operand.name] = _spread(numeric.pure(numeric.widen(value)), bits)
+        graph, record = self._traced(axes)  # which refuses what no epilogue may do, before arrays are there to do it to
         grid = numeric.Grid(acc.shape[0] if batched else 1, acc.shape[-2], acc.shape[-1], acc)
         with numeric.on_grid(grid), np.errstate(all="ignore"):
             result = self.function(*[values.get(name, value) for name, value in bound.arguments.items()])
-        graph, record = self._traced(axes)
         if isinstance(result, dict):
             items = list(result.values())
         else:
             items = list(result) if record else [result]
-        natural = [_natural(item, bits) for item, bits in zip(items, graph.output_axes())]
+        natural = [numeric.impure(_natural(item, bits)) for item, bits in zip(items, graph.output_axes())]
         return self._record(graph, record)(*natural) if record else natural[0]
 
     def __reduce__(self) -> str:

@@ -30,7 +30,7 @@ class Function:
         values = list(bound.arguments.values())
         if any(isinstance(value, Value) for value in values):
             return call(self.__name__, *values)
-        return self.function(*[numeric.widen(value) for value in values[:self.arguments]], *values[self.arguments:])
+        return self.function(*[numeric.copied(numeric.widen(value)) for value in values[:self.arguments]], *values[self.arguments:])
 
     def __repr__(self) -> str:
         return f"<postlude function {self.__name__}{self.signature}{' (native)' if self.native else ''}>"

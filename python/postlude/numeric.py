@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from . import _core
+from . import _core, dtypes
 from .dtypes import DType, Round
 from .errors import error
 
@@ -59,6 +59,59 @@ def widen(x: Any) -> Any:
     return x.astype(np.int32) if name in ("int8", "uint8", "int16", "uint16") else x
 
 
+class Pure(np.ndarray[Any, Any]):
+    """What an epilogue's function is given for an array: `x += y` makes a new value of the name x, as in the language, and
+    writes into nobody's memory."""
+
+
+def _rebinding(kind: Any, base: Any) -> Any:
+    for name in ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "and", "or"):
+        setattr(kind, f"__i{name}__", getattr(base, f"__{name}__"))
+    return kind
+
+
+_rebinding(Pure, np.ndarray)
+
+
+@functools.lru_cache(maxsize=1)
+def _pure_tensor() -> Any:
+    base = sys.modules["torch"].Tensor
+    return _rebinding(type("Pure", (base,), {}), base)
+
+
+def pure(x: Any) -> Any:
+    """A view of an array that no operator writes to."""
+    if isinstance(x, np.ndarray):
+        if hasattr(x, "mask"):
+            raise error("wrong_dtype", "an array has a mask, and an epilogue computes with every element",
+                        "Pass array.filled(value), and if the mask counts, an operand for it.")
+        x = x.view(Pure)
+        x.flags.writeable = False
+        return x
+    if is_torch(x):
+        return x.as_subclass(_pure_tensor())
+    return x.copy() if module_of(x) is not np and hasattr(x, "copy") else x
+
+
+def impure(x: Any) -> Any:
+    """The array of a result, in memory of its own."""
+    if isinstance(x, Pure):
+        return x.view(np.ndarray) if x.flags.writeable else np.array(x)
+    if is_torch(x) and type(x) is _pure_tensor():
+        return x.as_subclass(sys.modules["torch"].Tensor).clone()
+    return x
+
+
+def copied(x: Any) -> Any:
+    """An array that a function of the user's may write to."""
+    return x.clone() if is_torch(x) else np.array(x) if isinstance(x, np.ndarray) else x.copy() if is_array(x) else x
+
+
+def _as_pure(result: Any, *items: Any) -> Any:
+    """`result`, pure where one of the arrays that it is made of is: numpy's where() and others forget it."""
+    return result.view(Pure) if type(result) is np.ndarray and any(isinstance(i, Pure) for i in items) else result
+
+
 @dataclass
 class Grid:
     """The output's shape while an epilogue runs on arrays: what m_index() and random() number."""
@@ -70,7 +123,7 @@ class Grid:
 
     def place(self, x: np.ndarray[Any, Any]) -> Any:
         xp = module_of(self.like)
-        return x if xp is np else xp.asarray(x, device=self.like.device) if is_torch(self.like) else xp.asarray(x)
+        return pure(x if xp is np else xp.asarray(x, device=self.like.device) if is_torch(self.like) else xp.asarray(x))
 
     @property
     def batched(self) -> bool:
@@ -91,6 +144,11 @@ def on_grid(grid: Grid) -> Iterator[None]:
         yield
     finally:
         _current.grid = before
+
+
+def running() -> bool:
+    """Whether an epilogue runs on arrays now, in this thread."""
+    return _current.grid is not None
 
 
 def grid(name: str) -> Grid:
@@ -123,20 +181,24 @@ def random(seed: int, stream: int = 0) -> Any:
 
 
 def cast(x: Any, dtype: DType, round: Round = Round.nearest_even, seed: int = 0) -> Any:
-    """Rounds as the language does, by the same code; the result is in the type that the language computes in."""
-    source = x.detach().cpu().numpy() if is_torch(x) else np.asarray(x)
-    values = np.ascontiguousarray(source, np.float64)
+    """Rounds as the language does, by the same code; the result is a new array, in the type that the language computes in."""
+    source = widen(x)
+    source = source.detach().cpu().numpy() if is_torch(source) else np.asarray(source)
+    whole = source.dtype.kind in "iub" and source.dtype != np.uint64
+    values = np.asarray(source, np.int64 if whole else np.float64, order="C")
+    real = dtype not in _integers
+    out = np.empty(values.shape, np.float64 if real else np.int64)
+    noise = None
     if round == Round.stochastic:
-        shape = (1,) * (3 - values.ndim) + values.shape
-        noise = np.empty(shape, np.float32)
+        noise = np.empty((1,) * (3 - values.ndim) + values.shape, np.float32)
         _core.fill_random(noise, seed, 0)
-        result = _core.cast_array(values, dtype, round, noise.reshape(values.shape).astype(np.float64))
-    else:
-        result = _core.cast_array(values, dtype, round, None)
-    kind: Any = {"i64": np.int64, "bool": np.bool_}.get(dtype.name, np.int32 if dtype in (DType.i32, DType.s8, DType.u8) else np.float32)
-    result = np.asarray(result).astype(np.float64 if source.dtype == np.float64 and kind is np.float32 else kind)
-    xp = module_of(x)
-    return result if xp is np else xp.asarray(result, device=x.device) if is_torch(x) else xp.asarray(result)
+    _core.cast_array(values, out, dtype, round, noise)
+    kind = (np.float64 if source.dtype == np.float64 else np.float32) if real else _integers[dtype]
+    xp, result = module_of(x), out.astype(kind)
+    return _as_pure(result, x) if xp is np else xp.asarray(result, device=x.device) if is_torch(x) else xp.asarray(result)
+
+
+_integers: dict[DType, Any] = {DType.i64: np.int64, DType.i32: np.int32, DType.s8: np.int32, DType.u8: np.int32, dtypes.bool: np.bool_}
 
 
 # Elementwise primitives: (xp, arguments) -> array. Those that numpy and torch call alike need no row.
@@ -198,7 +260,7 @@ def elementwise(op: str, *items: Any) -> Any:
         if function := _elementwise.get(op):
             if xp is np and not any(isinstance(i, np.ndarray) for i in items):
                 items = tuple(np.asarray(i)[()] for i in items)
-            return function(xp, *items)
+            return _as_pure(function(xp, *items), *items)
         return getattr(xp, op)(_real(xp, items[0]))
 
 

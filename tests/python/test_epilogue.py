@@ -214,6 +214,84 @@ def test_unannotated_operands_take_their_class_from_rank_and_never_from_sizes():
     np.testing.assert_array_equal(post.stream(batch, epilogue=f, x=rows), np.broadcast_to(rows[:, None, :], (2, 3, 3)))
 
 
+def test_casting_plain_arrays_writes_to_none_of_them():
+    for dtype in (np.float64, np.float32, np.float16):
+        x = np.array([[1.5, -2.75, 300.0]], dtype)
+        before = x.copy()
+        x.flags.writeable = False
+        for to in (post.s8, post.i32, post.bf16, post.bool, post.e4m3):
+            for how in (post.Round.up, post.stochastic(3)):
+                post.cast(x, to, how)
+        np.testing.assert_array_equal(post.cast(x, post.s8), [[2, -3, 127]])
+        np.testing.assert_array_equal(x, before)
+
+    @post.epilogue
+    def residue(acc):
+        quantised = post.cast(acc, post.s8)
+        return {"D": quantised, "rest": acc - quantised}
+
+    x = np.array([[1.5, -2.75, 300.0]])
+    np.testing.assert_array_equal(residue(x).rest, [[-0.5, 0.25, 173.0]])
+    assert post.cast(2.5, post.s8).shape == () and post.cast(np.float64(2.5), post.s8) == 2
+
+
+def test_casting_plain_integers_is_exact_and_saturates():
+    whole, most = 2**53 + 1, 2**63 - 1
+    assert post.cast(np.int64([whole, most, -most - 1]), post.i64).tolist() == [whole, most, -most - 1]
+    assert post.cast(np.array([np.inf, -np.inf, 2.0**63, 1e300, np.nan]), post.i64).tolist() == [most, -most - 1, most, most, 0]
+    assert post.cast(np.int64([whole, 300, -300]), post.s8).tolist() == [127, 127, -128]
+    assert post.cast(np.array([True, False]), post.f32).tolist() == [1, 0]
+    # To a float type integers go through f32: two roundings, as in the kernels.
+    assert post.cast(np.int64([2**24 + 1]), post.f32, post.Round.up).tolist() == [2.0**24]
+
+
+def test_what_an_epilogue_rebinds_is_written_nowhere():
+    @post.epilogue
+    def f(acc, bias: post.row):
+        d = acc
+        d += bias
+        d *= 2
+        e = post.where(d > 0, d, 0)
+        kept = e
+        e -= 1
+        return {"D": d, "e": e, "kept": kept, "same": acc}
+
+    acc, bias = np.ones((2, 3), np.float32), np.ones(3, np.float32)
+    for x, b in ((acc, bias), (acc.astype(np.float64), bias.astype(np.float64))):
+        plain, fused = f(x, b), post.stream(acc, epilogue=f, bias=bias)
+        for name in fused._fields:
+            np.testing.assert_array_equal(getattr(plain, name), getattr(fused, name), name)
+            assert type(getattr(plain, name)) is np.ndarray
+        plain.same[:] = 7
+        assert (x == 1).all() and (b == 1).all()
+
+    @post.epilogue
+    def writes(acc):
+        acc[acc < 0] = 0
+        return acc
+
+    with pytest.raises(post.TextError, match="only names can be assigned to"):
+        writes(acc)
+    assert (acc == 1).all()
+    with pytest.raises(post.OperandError, match="mask"):
+        f(np.ma.masked_array(acc, acc > 0), bias)
+
+
+def test_one_epilogue_calls_another_on_plain_arrays():
+    @post.epilogue
+    def inner(acc, bias: post.row):
+        acc += bias
+        return post.relu(acc)
+
+    @post.epilogue
+    def outer(acc, bias: post.row):
+        d = inner(acc, bias) * 2 + acc
+        return d
+
+    x, bias = np.float32([[-3, 1], [0, 2]]), np.float32([1, -1])
+    np.testing.assert_array_equal(outer(x, bias), post.stream(x, epilogue=outer, bias=bias))
+
+
 def test_a_default_stands_in_for_a_missing_operand():
     @post.epilogue
     def f(acc, scale: post.scalar = 2.0):

@@ -80,3 +80,16 @@ def test_malformed():
             return x
     with pytest.raises(post.TextError, match="PL0105"):
         post.epilogue(lambda acc: swish_of()).graph
+
+
+def test_a_native_function_may_write_to_its_arguments():
+    @post.function(cuda="2.0f * x0")
+    def doubled_in_place(x):
+        x *= 2
+        return x
+
+    f = post.epilogue(lambda acc: doubled_in_place(acc) - acc)
+    x = np.float32([[1, 2]])
+    np.testing.assert_array_equal(f(x), [[1, 2]])
+    np.testing.assert_array_equal(post.stream(x, epilogue=f), [[1, 2]])
+    np.testing.assert_array_equal(x, [[1, 2]])
