@@ -1,7 +1,7 @@
 // The elementary functions on floats of all kinds, against their definitions in double: what every backend's must keep.
 #pragma once
 
-#include "graph/ops.h"
+#include "graph/ir/ops.h"
 
 #include <gtest/gtest.h>
 

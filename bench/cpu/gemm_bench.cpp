@@ -4,7 +4,7 @@
 #include "peers.h"
 #include "timing.h"
 
-#include "cpu/gemm.h"
+#include "cpu/product/gemm.h"
 
 #include <nlohmann/json.hpp>
 

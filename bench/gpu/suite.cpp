@@ -5,7 +5,7 @@
 // --streams: epilogues without a product beside a copy. --costs: compiling, loading, binding and launching. --sweep:
 // every tile that is legal, and the heuristic's neighbours. --prewarm: compiles every N-th of all that into the cache
 // and ends.
-#include "cuda/schedule.h"
+#include "cuda/choose/schedule.h"
 #include "gpu/problem.h"
 
 #include <postlude/error.h>

@@ -57,9 +57,9 @@ inline constexpr Axes row_axes = Axis::n;
 inline constexpr Axes col_axes = Axis::m;
 inline constexpr Axes scalar_axes = {};
 
-struct GraphData;     // src/graph/ir.h
-struct Function;      // src/graph/ir.h
-struct BuilderState;  // src/graph/builder.cpp
+struct GraphData;     // src/graph/ir/ir.h
+struct Function;      // src/graph/ir/ir.h
+struct BuilderState;  // src/graph/ir/builder.cpp
 
 // A finished epilogue. Immutable, cheap to copy, safe to share between threads.
 class Graph {
@@ -164,7 +164,7 @@ class GraphBuilder {
   std::shared_ptr<BuilderState> state_;
 };
 
-// Operators and primitives; src/graph/ops.def says what each means.
+// Operators and primitives; src/graph/ir/ops.def says what each means.
 Value operator+(const Value& a, const Value& b);
 Value operator-(const Value& a, const Value& b);
 Value operator*(const Value& a, const Value& b);

@@ -2,10 +2,10 @@
 
 #include "arrays.h"
 
-#include "graph/builder.h"
-#include "graph/ir.h"
-#include "graph/refusals.h"
-#include "graph/verify.h"
+#include "graph/ir/builder.h"
+#include "graph/ir/ir.h"
+#include "graph/ir/verify.h"
+#include "graph/text/refusals.h"
 
 #include <postlude/dtype.h>
 #include <postlude/graph.h>

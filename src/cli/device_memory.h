@@ -2,7 +2,7 @@
 #pragma once
 
 #include "cli/operands.h"
-#include "cuda/driver.h"
+#include "cuda/run/driver.h"
 
 #include <vector>
 

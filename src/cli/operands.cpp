@@ -2,7 +2,7 @@
 
 #include "cli/draw.h"
 #include "core/convert.h"
-#include "graph/ir.h"
+#include "graph/ir/ir.h"
 #include "plan/operands.h"
 
 #include <fmt/format.h>

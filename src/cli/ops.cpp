@@ -1,5 +1,5 @@
 // postlude ops: the op table as a manual page.
-#include "graph/ops.h"
+#include "graph/ir/ops.h"
 #include "cli/commands.h"
 #include "cli/terminal.h"
 

@@ -4,12 +4,12 @@
 
 #include "core/divide.h"
 #include "core/threads.h"
-#include "cpu/direct.h"
-#include "cpu/gemm.h"
-#include "cpu/ops.h"
-#include "cpu/pack.h"
-#include "cpu/phase.h"
+#include "cpu/product/direct.h"
+#include "cpu/product/gemm.h"
+#include "cpu/product/pack.h"
 #include "cpu/schedule.h"
+#include "cpu/strips/ops.h"
+#include "cpu/strips/phase.h"
 
 #include <algorithm>
 #include <atomic>

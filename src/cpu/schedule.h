@@ -8,7 +8,7 @@
 #pragma once
 
 #include "core/divide.h"
-#include "cpu/gemm.h"
+#include "cpu/product/gemm.h"
 #include "lower/program.h"
 #include "plan/backend.h"
 

@@ -3,11 +3,11 @@
 #include "cuda/backend.h"
 
 #include "core/divide.h"
-#include "cuda/driver.h"
-#include "cuda/emit_fragment.h"
-#include "cuda/emit_generic.h"
+#include "cuda/emit/fragment.h"
+#include "cuda/emit/generic.h"
 #include "cuda/executable.h"
-#include "cuda/kernel.h"
+#include "cuda/run/driver.h"
+#include "cuda/run/kernel.h"
 
 #include <postlude/error.h>
 

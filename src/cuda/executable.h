@@ -2,10 +2,10 @@
 // and its bind (bind.cpp).
 #pragma once
 
-#include "cuda/call.h"
-#include "cuda/emit_fragment.h"
-#include "cuda/emit_generic.h"
-#include "cuda/kernel.h"
+#include "cuda/emit/fragment.h"
+#include "cuda/emit/generic.h"
+#include "cuda/run/call.h"
+#include "cuda/run/kernel.h"
 #include "lower/program.h"
 #include "plan/backend.h"
 

@@ -1,6 +1,6 @@
 #include "lower/infer.h"
 
-#include "graph/typing.h"
+#include "graph/ir/typing.h"
 
 #include <algorithm>
 

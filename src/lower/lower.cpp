@@ -1,6 +1,6 @@
 #include "lower/lower.h"
 
-#include "graph/functions.h"
+#include "graph/ir/functions.h"
 #include "lower/algebra.h"
 #include "lower/check.h"
 #include "lower/cut.h"

@@ -12,7 +12,7 @@
 // n they mean at j. So SwiGLU is two `acc` instructions with pieces 0 and 1, and one store.
 #pragma once
 
-#include "graph/verify.h"
+#include "graph/ir/verify.h"
 
 #include <cstdint>
 #include <memory>

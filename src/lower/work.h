@@ -6,8 +6,8 @@
 //   get       with no argument: the count (see program.h)
 #pragma once
 
-#include "graph/extents.h"
-#include "graph/verify.h"
+#include "graph/ir/extents.h"
+#include "graph/ir/verify.h"
 #include "lower/program.h"
 
 #include <initializer_list>

@@ -1,6 +1,6 @@
 #include "plan/operands.h"
 
-#include "graph/extents.h"
+#include "graph/ir/extents.h"
 #include "plan/overlap.h"
 
 #include <algorithm>

@@ -1,7 +1,7 @@
 // The body of a function or of a combiner, typed and with every call inside it laid open, ready to run on elements.
 #pragma once
 
-#include "graph/typing.h"
+#include "graph/ir/typing.h"
 #include "reference/elementwise.h"
 
 #include <cstdint>

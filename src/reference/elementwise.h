@@ -1,7 +1,7 @@
 // The elementwise operations of the language, on one element: their definition.
 #pragma once
 
-#include "graph/ir.h"
+#include "graph/ir/ir.h"
 #include "reference/cell.h"
 
 #include <cstdint>

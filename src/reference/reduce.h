@@ -1,7 +1,7 @@
 // The reductions of the language, over the elements of one result in the order of their index: their definition.
 #pragma once
 
-#include "graph/ir.h"
+#include "graph/ir/ir.h"
 #include "reference/body.h"
 #include "reference/cell.h"
 

@@ -8,7 +8,7 @@
 // functions follow their bodies, a native function its own `reference`, `ulps` and `absolute_error`.
 #pragma once
 
-#include "graph/ir.h"
+#include "graph/ir/ir.h"
 #include "plan/backend.h"
 #include "reference/cell.h"
 

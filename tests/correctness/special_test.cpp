@@ -2,7 +2,7 @@
 #include "correctness/cases.h"
 
 #include "core/convert.h"
-#include "graph/ops.h"
+#include "graph/ir/ops.h"
 
 #include <gtest/gtest.h>
 

@@ -1,8 +1,8 @@
 // Whole epilogues on the CPU: against the reference for every broadcast class, dtype, stride and odd shape, on every
 // instruction set; the same bits for any number of threads; no allocation while running.
 #include "cpu/isa.h"
-#include "cpu/ops.h"
-#include "cpu/phase.h"
+#include "cpu/strips/ops.h"
+#include "cpu/strips/phase.h"
 
 #include "allocations.h"
 #include "core/convert.h"

@@ -1,6 +1,6 @@
 // The matrix product on every instruction set that this machine has: all types, layouts and block orders against a
 // double loop. It is longer than most because all of them go through one set of operands and one expectation.
-#include "cpu/gemm.h"
+#include "cpu/product/gemm.h"
 
 #include <postlude/error.h>
 

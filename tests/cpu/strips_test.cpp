@@ -1,7 +1,7 @@
 // Every strip function against a definition in double, on every instruction set that this machine has.
 #include "core/convert.h"
 #include "core/philox.h"
-#include "cpu/ops.h"
+#include "cpu/strips/ops.h"
 #include "elementary.h"
 
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
 // The cache of compiled kernels believes nothing that it has not checked.
-#include "cuda/cache.h"
+#include "cuda/run/cache.h"
 
 #include <gtest/gtest.h>
 

@@ -2,8 +2,8 @@
 // driver and a compiler made for this (tests/cuda/fake) stand in for the machine's, in a process of their own for each
 // case.
 #include "cuda/backend.h"
-#include "cuda/driver.h"
-#include "cuda/workspace.h"
+#include "cuda/run/driver.h"
+#include "cuda/run/workspace.h"
 
 #include <postlude/parse.h>
 #include <postlude/plan.h>

@@ -1,8 +1,8 @@
 // The suite's epilogues compile for the portable kernel without spills: for sm_80, and for newer GPUs where they
 // differ. No device is needed; skipped where NVRTC is missing.
 #include "cuda/backend.h"
-#include "cuda/emit_fragment.h"
-#include "cuda/nvrtc.h"
+#include "cuda/emit/fragment.h"
+#include "cuda/run/nvrtc.h"
 #include "lower/lower.h"
 
 #include <postlude/parse.h>

@@ -1,5 +1,5 @@
 // Schedules are chosen without a device.
-#include "cuda/schedule.h"
+#include "cuda/choose/schedule.h"
 
 #include <postlude/error.h>
 

@@ -1,6 +1,6 @@
 // Every epilogue of the suite compiles for Hopper without a device, on the schedule that the heuristic chooses, and
 // within the limits of spills and warnings. Skipped where NVRTC is missing.
-#include "cuda/nvrtc.h"
+#include "cuda/run/nvrtc.h"
 
 #include <postlude/parse.h>
 #include <postlude/plan.h>

@@ -2,8 +2,8 @@
 
 #include "core/convert.h"
 #include "fuzz/choices.h"
-#include "graph/printer.h"
-#include "graph/verify.h"
+#include "graph/ir/verify.h"
+#include "graph/text/printer.h"
 #include "lower/lower.h"
 
 #include <postlude/parse.h>

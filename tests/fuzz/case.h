@@ -2,7 +2,7 @@
 #pragma once
 
 #include "fuzz/memory.h"
-#include "graph/ir.h"
+#include "graph/ir/ir.h"
 #include "plan/backend.h"
 
 #include <postlude/plan.h>

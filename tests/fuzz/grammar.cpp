@@ -1,6 +1,6 @@
 #include "fuzz/grammar.h"
 
-#include "graph/verify.h"
+#include "graph/ir/verify.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,9 +1,9 @@
 #include "fuzz/oracle.h"
 
 #include "cpu/isa.h"
-#include "graph/equal.h"
-#include "graph/printer.h"
-#include "graph/verify.h"
+#include "graph/ir/equal.h"
+#include "graph/ir/verify.h"
+#include "graph/text/printer.h"
 
 #include <postlude/parse.h>
 

@@ -1,7 +1,7 @@
 #include "fuzz/shrink.h"
 
 #include "fuzz/grammar.h"
-#include "graph/verify.h"
+#include "graph/ir/verify.h"
 
 #include <algorithm>
 

@@ -1,8 +1,8 @@
 #include "gpu/device_run.h"
 
 #include "cuda/backend.h"
-#include "cuda/driver.h"
-#include "cuda/schedule.h"
+#include "cuda/choose/schedule.h"
+#include "cuda/run/driver.h"
 #include "fuzz/choices.h"
 #include "fuzz/grammar.h"
 

@@ -1,8 +1,8 @@
 #include "gpu/problem.h"
 
-#include "cuda/gemm_source.h"
-#include "cuda/kernel.h"
-#include "cuda/nvrtc.h"
+#include "cuda/emit/gemm_source.h"
+#include "cuda/run/kernel.h"
+#include "cuda/run/nvrtc.h"
 
 #include <algorithm>
 #include <cmath>

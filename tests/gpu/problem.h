@@ -1,7 +1,7 @@
 // A product and its epilogue with random operands in device memory.
 #pragma once
 
-#include "cuda/driver.h"
+#include "cuda/run/driver.h"
 #include "plan/backend.h"
 
 #include <postlude/parse.h>

@@ -1,5 +1,5 @@
 // The C++ builder makes the graphs that the text makes, and refuses what means nothing.
-#include "graph/equal.h"
+#include "graph/ir/equal.h"
 #include "graph/support.h"
 
 #include <postlude/parse.h>

@@ -1,8 +1,8 @@
 // Functions known by name: the prelude, and what a user defines.
-#include "graph/functions.h"
-#include "graph/equal.h"
-#include "graph/printer.h"
+#include "graph/ir/functions.h"
+#include "graph/ir/equal.h"
 #include "graph/support.h"
+#include "graph/text/printer.h"
 
 #include <postlude/function.h>
 #include <postlude/parse.h>

@@ -1,6 +1,6 @@
 // What the language accepts, by what it prints. The cases are in language.golden.
 #include "golden_cases.h"
-#include "graph/equal.h"
+#include "graph/ir/equal.h"
 
 #include <postlude/parse.h>
 

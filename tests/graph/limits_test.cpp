@@ -1,5 +1,5 @@
 // Large, deep, cut and hostile texts: a graph or an Error with a place, in bounded time, memory and stack.
-#include "graph/equal.h"
+#include "graph/ir/equal.h"
 
 #include <postlude/parse.h>
 

@@ -1,8 +1,8 @@
 // What a graph prints parses back to the same graph.
-#include "graph/equal.h"
-#include "graph/extents.h"
-#include "graph/printer.h"
-#include "graph/verify.h"
+#include "graph/ir/equal.h"
+#include "graph/ir/extents.h"
+#include "graph/ir/verify.h"
+#include "graph/text/printer.h"
 
 #include <postlude/parse.h>
 

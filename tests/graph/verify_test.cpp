@@ -1,5 +1,5 @@
 // What a graph's values are, and the refusals of graphs that mean nothing: the code, and the words that a user needs.
-#include "graph/verify.h"
+#include "graph/ir/verify.h"
 
 #include <postlude/parse.h>
 

@@ -4,7 +4,7 @@
 // tests/cuda/fake stands in for driver and compiler, shim.h for PTX; what runs at the same time on a GPU and is not
 // ordered, nobody sees here. With POSTLUDE_EMISSION_FIRST=N: other random epilogues and schedules.
 #include "cuda/backend.h"
-#include "cuda/gemm_source.h"
+#include "cuda/emit/gemm_source.h"
 #include "elementary.h"
 #include "fuzz/grammar.h"
 #include "fuzz/oracle.h"

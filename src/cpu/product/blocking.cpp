@@ -1,0 +1,234 @@
+#include "cpu/product/blocking.h"
+
+#include <postlude/error.h>
+
+#include <algorithm>
+#include <string>
+
+namespace postlude::inline v0::cpu {
+namespace {
+
+// A block of B, k_block x column_block words, stays in L2 while A passes. Measured with one thread on Cascade Lake (1
+// MB of L2), GFLOP/s at 2048 cubed with B as N x K, in turns: 512 x 256 gives 113, 384 x 320 111, 512 x 192 109, 256 x
+// 384 107 (its accumulators pass through L3 twice as often). At 1024 cubed and 512 x 3072 x 768 they do not differ.
+struct BlockSize {
+  std::int64_t steps, columns;
+};
+constexpr BlockSize usual_block = {512, 256};
+constexpr BlockSize shallow_block = {128, 512};  // K up to 128
+// AMX multiplies so fast that A is to be packed for few column blocks; 24 rows of it take half of L1. Blocks of 256
+// columns are about a tenth slower, of 1024 as fast or faster, but leave threads nothing to share.
+constexpr BlockSize amx_block = {256, 512};
+// Few rows of A, and B contiguous in N and out of memory: packing is most of the time, and wants long pieces of few
+// rows. At 64 x 4096 x 4096 82, where the usual block gives 65 (Zen 4: 73, 69). Out of caches the usual block wins: on
+// Zen 4 64 x 768 x 3072 90, where this gives 61, 32 x 1024 x 1024 85 and 57, 64 x 2048 x 2048 77 and 77.
+constexpr BlockSize few_rows_block = {96, 1024};
+constexpr std::int64_t few_rows = 96;
+// Few rows of A, and B contiguous in K: to pack B is a third of the time. 64 x 4096 x 4096 turned: 103 GFLOP/s, where
+// packing B gives 75; 128 x 1024 x 1024: 93 and 86.
+constexpr BlockSize turned_block = {1024, 256};
+constexpr std::int64_t turned_rows = 128;
+// Accumulators of a block with several k blocks, kept per thread; they pass through L3 once per k block.
+constexpr std::int64_t kept_bytes = 3300 << 10;
+// Accumulators of all columns, kept for everyone.
+constexpr std::int64_t collected_bytes = 8 << 20;
+// Order rows: accumulators of all columns that a thread keeps at once, in L2, where all of a packed B has to stay too:
+// with one of 9 MB from L3 512 x 3072 x 768 took 1.25 times as long as in the order collected. With fewer rows than
+// rows_least threads would stand idle.
+constexpr std::int64_t rows_bytes = 400 << 10;
+constexpr std::int64_t rows_b_bytes = 1 << 20;
+constexpr std::int64_t rows_least = 8 * row_group;
+// And where an output keeps them, which rows pass through anyway: B is read less often. rmsnorm of 2048 x 2048 x 64,
+// one thread, in turns with accumulators in scratch of rows_bytes: 0.96 of the time kept, 0.94 with twice as many rows,
+// 0.92 with four times.
+constexpr std::int64_t kept_rows_bytes = 4 * rows_bytes;
+// Rows of a product of one k block pass as many column blocks as rows_b_bytes hold, and then the next rows do. A row of
+// an operand or an output is pages long, and column block after column block looked every page up again. All of B is
+// packed once, of at most across_bytes, which takes many rows to make up for, and the more the larger K. One thread of
+// Zen 4, in turns: 2048 x 2048 x 64 bias_gelu_res_aux 0.84 of the time, axpby 0.90, plain and dgelu_dbias 0.91,
+// bias_gelu 0.97; 2048 x 1024 x 256 0.90, plain 0.95. With fewer rows 512 x 768 x 128 0.97, but 200 x 4096 x 48 1.02
+// and 512 x 3072 x 384 1.00, plain 1.06.
+constexpr std::int64_t across_bytes = 8 << 20;
+constexpr std::int64_t across_rows = 512, across_rows_of_k = 4;
+// Elements of A that a thin product keeps in L1, which gives its k block, and the least one: below, adding up vectors
+// shows. With that and columns of B asked for early, N = K = 4096 with B as N x K takes 0.70 of the time that k blocks
+// of 4096 took at M = 1, 0.55 at M = 4, 0.79 at M = 8 and 0.86 at M = 16 (one thread of Zen 4, in turns).
+constexpr std::int64_t thin_a = 4096, thin_k_least = 512;
+// More columns than this are two column blocks at least, so that two threads have one each. Two threads of Zen 4, 256
+// cubed, in turns with blocks of 256 columns, of which both packed the same and one had 120 rows and the other
+// 136: 1.08 times as fast, packed 1.05, or, in other stretches, 1.00 and 0.99; with one thread the same. But of 64
+// columns 128 cubed is 1.5 % slower, and where A is read twice out of L3 4096 x 256 x 1024 3 %.
+constexpr std::int64_t narrow_columns = 128;
+// A product of at most so many elements and at least so many k blocks, with few tiles for threads to share, is summed
+// in parts of K.
+constexpr std::int64_t split_elements = 64 * 1024;
+constexpr std::int64_t split_k_blocks = 8;
+
+// Rows of accumulators that fit into `bytes`.
+std::int64_t rows_within(std::int64_t bytes, const Blocking& b) {
+  return std::max<std::int64_t>(bytes / (4 * b.acc_row) / row_group, 1) * row_group;
+}
+
+// Blocks of equal size, as large as `most` allows.
+std::int64_t even_block(std::int64_t size, std::int64_t most, std::int64_t multiple) {
+  const std::int64_t blocks = std::max<std::int64_t>(ceil_div(size, most), 1);
+  return std::max(round_up(ceil_div(size, blocks), multiple), multiple);
+}
+
+bool may_split(const ProductShape& shape) {
+  return shape.m * shape.n <= split_elements && shape.k >= split_k_blocks * usual_block.steps;
+}
+
+bool turns(const ProductShape& shape, const Kernels& kernels) {
+  return shape.b_k_major && !shape.packed_b && shape.pieces.count == 1 && !kernels.terms &&
+         kernels.word_elements == 1 && shape.m > max_thin_rows && shape.m <= turned_rows && shape.n >= 4 * shape.m &&
+         !may_split(shape);
+}
+
+BlockSize block_for(const ProductShape& shape, const Kernels& kernels) {
+  if (kernels.packed_rows == row_group) return amx_block;  // only AMX's multiply a whole group of packed rows
+  const bool long_rows = shape.b_n_major && shape.n > usual_block.columns;
+  if (!shape.packed_b && long_rows && shape.m <= few_rows && shape.k * shape.n > large_b) return few_rows_block;
+  return ceil_div(shape.k, kernels.word_elements) <= shallow_block.steps ? shallow_block : usual_block;
+}
+
+}  // namespace
+
+BLayout layout_for(const Kernels& kernels, const ProductShape& shape, std::int64_t k_block, std::int64_t column_block) {
+  BLayout layout;
+  layout.kernels = &kernels;
+  layout.n = shape.n;
+  layout.k = shape.k;
+  layout.pieces = shape.pieces;
+  layout.piece_columns = shape.n / shape.pieces.count;
+  layout.k_block = k_block;
+  layout.column_block = column_block;
+  layout.a_zero = kernels.terms && shape.a == DType::s8 ? 128 : 0;
+  layout.b_zero = kernels.terms && shape.b == DType::u8 ? -128 : 0;
+  return layout;
+}
+
+ThreadScratch thread_scratch(const Kernels& kernels, const Blocking& blocking, std::int64_t m, const BLayout& layout,
+                             bool packed_b) {
+  ThreadScratch s;
+  std::size_t end = 0;
+  const auto take = [&end](std::int64_t bytes) {
+    const std::size_t start = end;
+    end += static_cast<std::size_t>(round_up(bytes, 64));
+    return start;
+  };
+  s.gather = take(static_cast<std::int64_t>(gather_bytes(blocking.k_block)));
+  if (blocking.thin) {
+    s.a = take(m * (round_up(blocking.k_block, 16) + 16) * 4);
+  } else {
+    const std::int64_t words = blocking.turned ? turned_a_words(blocking, m) + blocking.column_block * turned_row(m)
+                                               : layout.largest_block_words();
+    s.b = take(packed_b || packs_first(blocking) ? 0 : words * 4);
+    s.a = take(packed_a_words(blocking.k_block, kernels.word_elements) * 4);
+  }
+  if (blocking.order != Order::collected && !blocking.kept) {
+    const bool several = blocking.order == Order::rows || blocking.turned || (!blocking.thin && layout.k_blocks() > 1);
+    const std::int64_t rows = blocking.thin ? m : several ? blocking.row_block : row_group;
+    s.acc = take(rows * blocking.acc_row * 4);
+  }
+  s.end = end;
+  return s;
+}
+
+bool may_keep(const Blocking& b, const ProductShape& shape) {
+  return (b.order == Order::collected || b.order == Order::rows) && b.splits == 1 && shape.pieces.count == 1 &&
+         shape.n % 16 == 0;
+}
+
+void keep_accumulators(Blocking& b, const ProductShape& shape) {
+  b.kept = true;
+  if (b.order == Order::collected) {
+    b.shared_bytes = 0;
+    return;
+  }
+  b.row_block = rows_within(kept_rows_bytes, b);
+  const Kernels& kernels = kernels_for(b.isa, shape);
+  const BLayout layout = layout_for(kernels, shape, b.k_block, b.column_block);
+  b.thread_bytes = thread_scratch(kernels, b, shape.m, layout, shape.packed_b).end;
+}
+
+ProductShape shape_of(const Product& p) {
+  const bool b_n_major = p.b.row_stride != 1 && p.b.column_stride == 1;
+  return {p.m, p.n, p.k, p.a.dtype, p.b.dtype, p.packed_b != nullptr, b_n_major, p.b.row_stride == 1, p.pieces};
+}
+
+Blocking choose_blocking(const ProductShape& shape, Isa isa, bool whole_rows) {
+  const auto operand = [](DType type) { return is_float(type) || type == DType::s8 || type == DType::u8; };
+  if (!operand(shape.a) || !operand(shape.b) || is_float(shape.a) != is_float(shape.b)) {
+    throw Error(ErrorCode::unsupported,
+                "a product of " + std::string(name(shape.a)) + " by " + std::string(name(shape.b)) + " has no kernel",
+                "Use two of f32, f16, bf16, e4m3 and e5m2, or two of s8 and u8.");
+  }
+  const Kernels& kernels = kernels_for(isa, shape);
+  const std::int64_t columns = shape.n / shape.pieces.count;
+
+  Blocking b;
+  b.isa = isa;
+  b.turned = !whole_rows && turns(shape, kernels);
+  const BlockSize size = b.turned ? turned_block : block_for(shape, kernels);
+  b.k_block = even_block(shape.k, size.steps * kernels.word_elements, 16 * kernels.word_elements);
+  const std::int64_t most_columns = round_up(ceil_div(size.columns, shape.pieces.count), kernels.panel);
+  const std::int64_t k_blocks = std::max<std::int64_t>(ceil_div(shape.k, b.k_block), 1);
+  // What packs B knows neither M nor the order.
+  const bool narrow =
+      columns > narrow_columns && columns <= most_columns && (shape.packed_b ? k_blocks == 1 : shape.m < across_rows);
+  b.column_block = even_block(columns, narrow ? ceil_div(columns, 2) : most_columns, kernels.panel);
+  const std::int64_t tiles = row_groups(shape.m) * ceil_div(shape.n, b.column_block);
+  const bool split = tiles <= 8 && k_blocks >= split_k_blocks && shape.m * shape.n <= split_elements;
+  b.order = whole_rows || split ? Order::collected : Order::blocks;
+  b.thin = is_thin(shape) && kernels.thin_k_major != nullptr;
+  if (b.thin) {
+    const std::int64_t depth = thin_a / std::max<std::int64_t>(shape.m, 1);
+    b.k_block = even_block(shape.k, std::max(depth, thin_k_least), 16);
+    // Strips enough for 8 threads.
+    const std::int64_t wanted = 512 / shape.pieces.count;
+    b.column_block = round_up(std::clamp<std::int64_t>(columns, 1, std::max<std::int64_t>(wanted, 64)), 16);
+  }
+  const BLayout layout = layout_for(kernels, shape, b.k_block, b.column_block);
+  b.splits = split ? static_cast<int>(std::min<std::int64_t>(16, layout.k_blocks())) : 1;
+
+  if (b.order == Order::collected) {
+    b.piece_stride = round_up(columns, 16);
+    b.acc_row = b.piece_stride * shape.pieces.count + 16;  // 16: not a multiple of 4 KB
+    const bool fits = layout.all_words() * 4 <= rows_b_bytes && row_group * b.acc_row * 4 <= 2 * rows_bytes;
+    if (fits && !split && !b.thin && shape.m >= rows_least) b.order = Order::rows;
+  }
+  if (b.order == Order::rows) {
+    b.row_block = rows_within(rows_bytes, b);
+    b.shared_bytes = shape.packed_b ? 0 : static_cast<std::size_t>(layout.all_words() * 4);
+  } else if (b.order == Order::collected) {
+    const std::int64_t fit = collected_bytes / (4 * b.acc_row * b.splits);
+    const std::int64_t all = round_up(std::max<std::int64_t>(shape.m, 1), row_group);
+    b.row_block = std::min(all, std::max<std::int64_t>(fit / row_group, 1) * row_group);
+    // Blocks of equal size.
+    b.row_block = round_up(ceil_div(all, ceil_div(all, b.row_block)), row_group);
+    b.shared_bytes = static_cast<std::size_t>(b.splits * b.row_block * b.acc_row * 4);
+  } else {
+    const std::int64_t strip = b.column_block * (b.thin ? thin_strips(shape) : 1);
+    b.piece_stride = round_up(std::min(strip, std::max<std::int64_t>(columns, 1)), 16);
+    b.acc_row = b.piece_stride * shape.pieces.count + 16;
+    const std::int64_t all = row_groups(shape.m) * row_group;
+    b.row_block = std::clamp<std::int64_t>(kept_bytes / (4 * b.acc_row) / row_group * row_group, row_group,
+                                           std::max<std::int64_t>(all, row_group));
+  }
+  const std::int64_t b_bytes = layout.all_words() * 4;
+  const bool shallow =
+      shape.k > 0 && layout.k_blocks() == 1 && shape.m >= std::max(across_rows, across_rows_of_k * shape.k);
+  if (shallow && b.order == Order::blocks && layout.column_blocks() > 1 && b_bytes <= across_bytes) {
+    b.across = std::clamp<std::int64_t>(rows_b_bytes / (layout.largest_block_words() * 4), 1, layout.column_blocks());
+    if (b.across > 1 && !shape.packed_b) b.shared_bytes = static_cast<std::size_t>(b_bytes);
+  }
+  const std::int64_t rows = b.thin ? 1 : row_groups(std::min(b.row_block, std::max<std::int64_t>(shape.m, 1)));
+  b.units = (b.order == Order::blocks && !b.thin && !b.turned ? row_groups(shape.m) : rows) *
+            ceil_div(layout.column_blocks(), b.across) * b.splits;
+  if (b.order == Order::rows) b.units = row_groups(shape.m);
+  b.thread_bytes = thread_scratch(kernels, b, shape.m, layout, shape.packed_b).end;
+  return b;
+}
+
+}  // namespace postlude::inline v0::cpu

@@ -1,0 +1,196 @@
+#include "cpu/product/direct.h"
+
+#include "core/convert.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace postlude::inline v0::cpu {
+
+using lower::Instruction;
+using lower::ValueId;
+
+namespace {
+
+// Takes a phase's only stored value apart, from the store towards the accumulator.
+class Matcher {
+ public:
+  Matcher(const lower::Program& program, const lower::Phase& phase, std::span<const Bound> buffers)
+      : program_(program), phase_(phase), buffers_(buffers) {}
+
+  std::optional<DirectForm> match() {
+    if (program_.accumulator != DType::f32 || phase_.stores.size() != 1 || !phase_.reductions.empty()) return {};
+    const lower::Store& store = phase_.stores[0];
+    if (!plain_tile(store.access)) return {};
+    form_.out = store.access.buffer;
+    ValueId v = bounds(store.value);
+    v = addend(v);
+    if (!scale_and_bias(v)) return {};
+    // Everything else of the phase would be lost.
+    return used_ == static_cast<int>(phase_.code.size()) ? std::optional(form_) : std::nullopt;
+  }
+
+ private:
+  [[nodiscard]] const Instruction& at(ValueId v) const { return phase_.code[v]; }
+  const Instruction& use(ValueId v) {
+    ++used_;
+    return at(v);
+  }
+  [[nodiscard]] bool plain(ValueId v, Op op, int arguments) const {
+    const Instruction& instruction = at(v);
+    return instruction.op == op && instruction.type == DType::f32 && instruction.guard < 0 &&
+           static_cast<int>(instruction.args.size()) == arguments;
+  }
+  [[nodiscard]] bool calls(ValueId v, const char* name, int arguments) const {
+    return plain(v, Op::call, arguments) && at(v).function->prelude && at(v).function->name == name;
+  }
+  [[nodiscard]] bool plain_tile(const lower::Access& access) const {
+    const lower::Buffer& buffer = program_.buffers[access.buffer];
+    return buffer.dtype == DType::f32 && buffer.axes.contains(tile_axes) && access.columns.identity() &&
+           access.divide_rows == 1 && buffers_[access.buffer].strides[2] == 1;
+  }
+  std::optional<float> constant(ValueId v) const {
+    if (at(v).op != Op::constant || at(v).type != DType::f32) return {};
+    const auto value = static_cast<float>(at(v).literal.value());
+    if (std::isnan(value)) return {};
+    return value;
+  }
+
+  ValueId bounds(ValueId v) {
+    if (calls(v, "relu", 1)) {
+      form_.lo = 0;
+      return use(v).args[0];
+    }
+    if (calls(v, "clamp", 3)) {
+      const std::optional<float> lo = constant(at(v).args[1]), hi = constant(at(v).args[2]);
+      if (!lo || !hi || *hi == 0 || !(*lo <= *hi)) return v;
+      form_.lo = *lo;
+      form_.hi = *hi;
+      used_ += at(v).args[1] == at(v).args[2] ? 1 : 2;
+      return use(v).args[0];
+    }
+    if (plain(v, Op::max, 2)) {
+      for (int i = 0; i < 2; ++i) {
+        const std::optional<float> lo = constant(at(v).args[i]);
+        if (!lo || at(v).args[0] == at(v).args[1]) continue;
+        form_.lo = *lo;
+        ++used_;
+        return use(v).args[1 - i];
+      }
+    }
+    return v;
+  }
+
+  ValueId addend(ValueId v) {
+    if (!plain(v, Op::add, 2)) return v;
+    for (int i = 0; i < 2; ++i) {
+      const ValueId tile = at(v).args[i];
+      if (!is_tile(tile)) continue;
+      form_.add = at(tile).access.buffer;
+      ++used_;
+      return use(v).args[1 - i];
+    }
+    return v;
+  }
+
+  bool is_accumulator(ValueId v) { return plain(v, Op::acc, 0) && at(v).access.columns.identity() && (++used_, true); }
+  bool is_bias(ValueId v) {
+    if (!plain(v, Op::operand, 0) || at(v).axes != Axes(Axis::n)) return false;
+    const lower::Access& access = at(v).access;
+    if (program_.buffers[access.buffer].dtype != DType::f32 || !access.columns.identity() ||
+        buffers_[access.buffer].strides[2] != 1) {
+      return false;
+    }
+    form_.bias = access.buffer;
+    ++used_;
+    return true;
+  }
+  bool is_scale(ValueId v) {
+    if (const std::optional<float> value = constant(v)) {
+      form_.alpha = *value;
+    } else if (plain(v, Op::operand, 0) && at(v).axes.empty()) {
+      form_.alpha_from = at(v).access.buffer;
+    } else {
+      return false;
+    }
+    ++used_;
+    return true;
+  }
+
+  // scaled(beta, tile): a product that is 0, and does not read the tile, where beta is 0.
+  bool is_scaled_tile(ValueId v) {
+    const Instruction& product = at(v);
+    if (product.op != Op::mul || product.guard < 0 || form_.add >= 0) return false;
+    const Instruction& zero = at(product.guard);
+    const ValueId beta = product.args[0], tile = product.args[1];
+    if (!plain(beta, Op::operand, 0) || !at(beta).axes.empty() || zero.op != Op::eq || zero.args[0] != beta ||
+        constant(zero.args[1]) != 0.0f || !is_tile(tile)) {
+      return false;
+    }
+    form_.beta_from = at(beta).access.buffer;
+    form_.add = at(tile).access.buffer;
+    used_ += 5;
+    return true;
+  }
+  [[nodiscard]] bool is_tile(ValueId v) const {
+    return plain(v, Op::operand, 0) && at(v).axes.contains(tile_axes) && plain_tile(at(v).access);
+  }
+
+  bool scale_and_bias(ValueId v) {
+    if (at(v).op == Op::acc) return is_accumulator(v);
+    for (int i = 0; i < 2; ++i) {
+      if (plain(v, Op::add, 2) && at(at(v).args[i]).op == Op::acc) {
+        return is_accumulator(at(v).args[i]) && is_bias(at(v).args[1 - i]) && (++used_, true);
+      }
+      if (plain(v, Op::mul, 2) && at(at(v).args[i]).op == Op::acc) {
+        return is_accumulator(at(v).args[i]) && is_scale(at(v).args[1 - i]) && (++used_, true);
+      }
+      if (plain(v, Op::fma, 3) && at(at(v).args[i]).op == Op::acc) {
+        return is_accumulator(at(v).args[i]) && is_scale(at(v).args[1 - i]) &&
+               (is_bias(at(v).args[2]) || is_scaled_tile(at(v).args[2])) && (++used_, true);
+      }
+    }
+    return false;
+  }
+
+  const lower::Program& program_;
+  const lower::Phase& phase_;
+  std::span<const Bound> buffers_;
+  DirectForm form_;
+  int used_ = 0;
+};
+
+}  // namespace
+
+std::optional<DirectForm> direct_form(const lower::Program& program, const lower::Phase& phase,
+                                      std::span<const Bound> buffers) {
+  return Matcher(program, phase, buffers).match();
+}
+
+Direct DirectForm::at(std::span<const Bound> buffers, std::int64_t batch) const {
+  auto base = [&](lower::BufferId buffer) {
+    return buffer < 0 ? nullptr : static_cast<float*>(buffers[buffer].data) + batch * buffers[buffer].strides[0];
+  };
+  Direct direct;
+  direct.out = base(out);
+  direct.row_stride = buffers[out].strides[1];
+  direct.bias = base(bias);
+  direct.add = base(add);
+  direct.add_row_stride = add < 0 ? 0 : buffers[add].strides[1];
+  if (alpha) direct.alpha = *alpha;
+  if (alpha_from >= 0) {
+    const Bound& from = buffers[alpha_from];
+    direct.alpha = static_cast<float>(core::load_real(from.dtype, from.data, batch * from.strides[0]));
+  }
+  if (beta_from >= 0) {
+    const Bound& from = buffers[beta_from];
+    direct.has_beta = true;
+    direct.beta = static_cast<float>(core::load_real(from.dtype, from.data, batch * from.strides[0]));
+    if (direct.beta == 0) direct.add = nullptr;
+  }
+  direct.lo = lo;
+  direct.hi = hi;
+  return direct;
+}
+
+}  // namespace postlude::inline v0::cpu

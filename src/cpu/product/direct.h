@@ -1,0 +1,31 @@
+// The cheapest epilogues, which gemm's kernels do in registers (microkernel.h: Direct): nothing, a scale, a bias along
+// N, an added tile, bounds; into an f32 output.
+#pragma once
+
+#include "cpu/product/microkernel.h"
+#include "lower/program.h"
+#include "plan/backend.h"
+
+#include <limits>
+#include <optional>
+#include <span>
+
+namespace postlude::inline v0::cpu {
+
+// What a Direct is made from at run time: values of a phase (-1: absent).
+struct DirectForm {
+  lower::BufferId out = -1, bias = -1, add = -1;
+  std::optional<float> alpha;       // a constant
+  lower::BufferId alpha_from = -1;  // or a scalar operand
+  lower::BufferId beta_from = -1;   // of `add`, a scalar operand
+  float lo = -std::numeric_limits<float>::infinity();
+  float hi = std::numeric_limits<float>::infinity();
+
+  [[nodiscard]] Direct at(std::span<const Bound> buffers, std::int64_t batch) const;
+};
+
+// Whether the phase is such an epilogue with these buffers; only f32 accumulators, one piece, the identity of columns.
+[[nodiscard]] std::optional<DirectForm> direct_form(const lower::Program& program, const lower::Phase& phase,
+                                                    std::span<const Bound> buffers);
+
+}  // namespace postlude::inline v0::cpu

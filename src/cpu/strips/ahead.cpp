@@ -1,0 +1,314 @@
+// What the steps of a phase ask memory for while they compute: lines that the phase, a later one or the next rows will
+// touch, shared out among them by what they take.
+#include "cpu/schedule.h"
+#include "cpu/strips/phase.h"
+
+#include <algorithm>
+#include <cstdint>
+
+namespace postlude::inline v0::cpu {
+namespace {
+
+// Of shorter rows nothing is asked for, in bytes.
+constexpr std::int64_t least_asked_row = 256;
+// A phase that is alone on its rows and reduces them asks for the next ones where it takes longer than the processor's
+// own prefetching waits at every page. 4096 x 4096, one thread, with and without, share of a copy: logsumexp 0.55 and
+// 0.48, the sum of exponentials 0.61 and 0.56, but a sum 0.85 and 0.89.
+constexpr double least_cost_alone = 8;
+// Nothing is asked for by calls that touch fewer bytes: run again, they find them in L2 or L3, and asking costs more
+// than it saves. 4096 columns, one thread, in turns, time with asking over without, by rows (32 KB each, 16 of
+// logsumexp): rmsnorm 16 1.32, 128 1.21, 256 1.10, 512 0.82, 4096 0.88; softmax 16 1.17, 128 1.08, 256 0.93, 512 0.83,
+// 4096 0.84; logsumexp 16 1.20, 256 1.10, 512 1.01, 768 0.90, 4096 0.86.
+constexpr double least_asked = 8 << 20;
+
+// Outputs of calls that touch more go to memory past the caches, which hold no such call: no line is read before it is
+// overwritten, and what is read stays in L2. 4096 columns of relu, one thread of Zen 4 (32 MB of L3), run again and
+// again, time over that of outputs in cache, D read by a loop afterwards or not: 16 MB 1.35 and 1.03, 32 MB 0.93 and
+// 0.63, 64 MB 0.79 and 0.68. But for what another step reads: D = gelu(z) with z 1.00, from a slot and copied 1.2.
+constexpr double least_past = 32 << 20;
+// Behind a product, whose tiles ask for two of the memory's (touched) while they are computed, what is more than two
+// leaves that way, the first results before the last. bias_gelu_res_aux, one thread of Zen 4, in turns, z past the
+// caches over none: 2048 x 2048 x 64 0.87 of the time, 1024 x 2048 x 64 0.93, 1024 cubed 0.975, 768 cubed and 512 x
+// 3072 x 768 0.98 to 1.00; D too 0.89, 0.95, 0.985. Of two tiles one past the caches: 1.04 up to 48 MB, 0.91 to 1.00
+// above.
+constexpr int asked_tiles = 2;
+
+// Behind a product, whose tiles have asked for two of the memory's (touched), a step that takes this long asks again: a
+// part was not fetched then, and of a third tile nothing. On a Zen 4, 2048 x 2048 x 64, one thread, in turns:
+// dgelu_dbias 0.87 of the time, bias_gelu_res_aux 0.96. (The third tile asked for by the product, too, cost there what
+// it saved here.)
+constexpr double least_cost_to_ask = 8;
+
+// What a step that can ask for memory takes, about: 1 is 0.04 ns an element in cache. Others: 0.
+double cost_of(const Step& step, const lower::Phase& phase, std::span<const Place> places) {
+  if (step.kind == Step::Kind::load || step.kind == Step::Kind::store) {
+    const Place& place = places[step.place];
+    return place.strides[2] == 1 && one_run(place.runs) && place.divide_rows == 1 ? 1 : 0;
+  }
+  if (step.kind == Step::Kind::reduce) {
+    const lower::Reduction& reduction = phase.reductions[step.detail];
+    if (reduction.axes != Axes(Axis::n) || reduction.group != 0) return 0;
+    switch (reduction.reducer) {
+      case lower::Reducer::custom: return 0;
+      case lower::Reducer::online_softmax: return 8;
+      case lower::Reducer::sum: return 1;
+      default: return 2;
+    }
+  }
+  if (step.kind != Step::Kind::apply) return 0;
+  if (step.value >= static_cast<lower::ValueId>(phase.code.size())) return 1;  // a copy
+  if (step.argument_count > 2) return phase.code[step.value].op == Op::mul ? 1 : 0;
+  switch (phase.code[step.value].op) {
+    case Op::sin:
+    case Op::cos:
+    case Op::random: return 0;
+    case Op::div:
+    case Op::sqrt:
+    case Op::rsqrt:
+    case Op::reciprocal: return 6;
+    case Op::exp: return 8;
+    case Op::exp2:
+    case Op::expm1:
+    case Op::log:
+    case Op::log2:
+    case Op::log1p:
+    case Op::tanh:
+    case Op::erf:
+    case Op::pow:
+    case Op::call: return 12;
+    default: return 1;
+  }
+}
+
+// Whether rows of it lie beside the accumulator's, column by column.
+bool is_tile(const Place& place) {
+  return place.kind == Place::Kind::bound && place.strides[1] != 0 && place.strides[2] != 0 && place.runs.empty();
+}
+
+// Whether rows of an output begin lines, and nothing else that the call touches lies there.
+bool is_apart(const Bound& bound, const PhaseSetting& setting) {
+  const auto begins = [&](std::int64_t elements) { return elements * size_of(bound.dtype) % line == 0; };
+  return bound.strides[2] == 1 && bound.strides[1] != 0 && begins(bound.strides[0]) && begins(bound.strides[1]) &&
+         reinterpret_cast<std::intptr_t>(bound.data) % line == 0 &&
+         (setting.stream == nullptr || setting.stream->data != bound.data) &&
+         std::count_if(setting.buffers.begin(), setting.buffers.end(),
+                       [&](const Bound& other) { return other.data == bound.data; }) == 1;
+}
+
+}  // namespace
+
+std::vector<const void*> leave_caches(const PhaseSetting& setting) {
+  const lower::Program& program = *setting.program;
+  const auto bytes = [&](const Bound& bound, std::int64_t rows, std::int64_t columns) {
+    return static_cast<double>(setting.shape.batch * rows * columns * size_of(bound.dtype));
+  };
+  int tiles = 0;
+  double touched = setting.stream ? bytes(*setting.stream, setting.shape.m, setting.shape.n) : 0;
+  for (std::size_t i = 0; i < setting.buffers.size(); ++i) {
+    const lower::Buffer& buffer = program.buffers[i];
+    const bool outside = buffer.kind == lower::BufferKind::operand || buffer.kind == lower::BufferKind::output;
+    if (!outside || !buffer.axes.contains(tile_axes)) continue;
+    touched += bytes(setting.buffers[i], buffer.rows.at(setting.shape.m), buffer.columns.at(setting.shape.n));
+    ++tiles;
+  }
+  std::vector<const void*> leaving;
+  if (touched < (setting.stream ? least_past : least_asked)) return leaving;
+  std::vector<lower::Store> stores = setting.phase->stores;
+  std::sort(stores.begin(), stores.end(), [](const auto& a, const auto& b) { return a.value < b.value; });
+  for (const lower::Store& store : stores) {
+    const lower::BufferId to = store.access.buffer;
+    if (setting.locals[to] >= 0 || !is_apart(setting.buffers[to], setting)) continue;
+    const auto reads = [&](const lower::Instruction& x) {
+      return std::find(x.args.begin(), x.args.end(), store.value) != x.args.end();
+    };
+    const auto loads = [&](const lower::Phase& phase) { return phase.loads(to); };
+    const std::vector<lower::Instruction>& code = setting.phase->code;
+    const bool stays = setting.stream ? std::any_of(code.begin(), code.end(), reads)
+                                      : tiles - static_cast<int>(leaving.size()) <= asked_tiles ||
+                                            std::any_of(program.phases.begin(), program.phases.end(), loads);
+    if (!stays) leaving.push_back(setting.buffers[to].data);
+  }
+  return leaving;
+}
+
+void PhaseExecutor::touched(std::int64_t batch, Prefetch (&prefetch)[2]) const {
+  int found = 0;
+  for (const Place& place : places_) {
+    if (found == 2) break;
+    if (!is_tile(place) || goes_past(place.data)) continue;
+    const std::int64_t size = size_of(place.dtype);
+    prefetch[found++] = {place.data + batch * place.strides[0] * size, place.strides[1] * size,
+                         place.strides[2] * size};
+  }
+}
+
+void PhaseExecutor::weigh(const lower::Phase& phase) {
+  for (Step& step : steps_[static_cast<int>(Level::tile)]) step.cost = cost_of(step, phase, places_);
+}
+
+std::vector<std::vector<Wanted>> share_out(std::span<const Wanted> wanted, std::span<const double> costs) {
+  std::vector<std::vector<Wanted>> shares(costs.size());
+  double bytes = 0, cost = 0;
+  for (const Wanted& x : wanted) bytes += x.bytes();
+  for (const double x : costs) cost += x;
+  if (bytes == 0 || cost == 0) return shares;
+  double from = 0;
+  for (std::size_t s = 0; s < costs.size(); ++s) {
+    const double to = from + bytes * costs[s] / cost;
+    double start = 0;  // of x, beside from and to
+    for (const Wanted& x : wanted) {
+      const double low = std::max(from, start) - start, high = std::min(to, start + x.bytes()) - start;
+      start += x.bytes();
+      if (high - low < 1) continue;
+      Wanted& share = shares[s].emplace_back(x);
+      share.first = x.first + low / static_cast<double>(x.row_bytes);
+      share.end = x.first + high / static_cast<double>(x.row_bytes);
+    }
+    from = to;
+  }
+  return shares;
+}
+
+double PhaseExecutor::asking_cost() const {
+  double cost = 0;
+  for (const Step& step : steps_[static_cast<int>(Level::tile)]) cost += step.cost;
+  return cost;
+}
+
+void PhaseExecutor::ask_for(std::span<const Wanted> wanted) {
+  std::vector<Step>& steps = steps_[static_cast<int>(Level::tile)];
+  std::vector<double> costs;
+  for (const Step& step : steps) costs.push_back(step.cost);
+  std::vector<std::vector<Wanted>> shares = share_out(wanted, costs);
+  for (std::size_t s = 0; s < steps.size(); ++s) {
+    largest_ahead_ = std::max(largest_ahead_, shares[s].size());
+    for (const Wanted& x : shares[s]) rows_on_ = std::max(rows_on_, x.rows_on);
+    steps[s].wanted = std::move(shares[s]);
+  }
+}
+
+const Place* PhaseExecutor::target(const Step& step) const {
+  const bool stores = step.kind == Step::Kind::store;
+  if (!stores && step.out.where != Source::Where::place) return nullptr;
+  const Place& place = places_[static_cast<std::size_t>(stores ? step.place : step.out.index)];
+  return place.kind == Place::Kind::bound ? &place : nullptr;
+}
+
+bool PhaseExecutor::goes_past(const char* data) const {
+  const std::vector<Step>& steps = steps_[static_cast<int>(Level::tile)];
+  return std::any_of(steps.begin(), steps.end(),
+                     [&](const Step& step) { return step.past && target(step)->data == data; });
+}
+
+void PhaseExecutor::store_past(std::span<const void* const> leaving) {
+  for (Step& step : steps_[static_cast<int>(Level::tile)]) {
+    const Place* const place = target(step);
+    step.past =
+        step.cost > 0 && place != nullptr && std::find(leaving.begin(), leaving.end(), place->data) != leaving.end();
+  }
+}
+
+void PhaseExecutor::ask_for_tiles(std::int64_t batch) {
+  std::vector<Step>& steps = steps_[static_cast<int>(Level::tile)];
+  const auto asking =
+      std::max_element(steps.begin(), steps.end(), [](const Step& a, const Step& b) { return a.cost < b.cost; });
+  if (asking == steps.end() || asking->cost < least_cost_to_ask) return;
+  double bytes = 0;
+  for (int p = 0; p < static_cast<int>(places_.size()); ++p) {
+    const Place& place = places_[static_cast<std::size_t>(p)];
+    if (!is_tile(place) || place.strides[2] != 1 || place.divide_rows != 1 || goes_past(place.data)) continue;
+    const auto is_it = [p](const Source& source) { return source.where == Source::Where::place && source.index == p; };
+    const bool gone = std::any_of(steps.begin(), asking + 1, [&](const Step& step) {
+      const auto first = arguments_.begin() + step.first_argument;
+      return step.place == p || is_it(step.out) || std::any_of(first, first + step.argument_count, is_it);
+    });
+    const std::int64_t size = size_of(place.dtype);
+    asking->wanted.push_back(
+        {place.data, {place.strides[0] * size, place.strides[1] * size}, columns_ * size, gone ? strip_rows_ : 0});
+    bytes += asking->wanted.back().bytes();
+  }
+  const bool few = asking->wanted.size() < 2 || bytes * static_cast<double>(batch * rows_) < least_asked;
+  if (few) asking->wanted.clear();
+  largest_ahead_ = std::max(largest_ahead_, asking->wanted.size());
+}
+
+std::span<const StripAhead> PhaseExecutor::ahead(const Step& step, PhaseFrame& frame, const Block& block,
+                                                 const Tile& tile) const {
+  std::size_t count = 0;
+  for (const Wanted& wanted : step.wanted) {
+    const double bytes = static_cast<double>(wanted.row_bytes),
+                 share = (wanted.end - wanted.first) / static_cast<double>(columns_);
+    // Every line is in one step's share.
+    const auto at = [&](std::int64_t column) {
+      return round_up(static_cast<std::int64_t>(bytes * (wanted.first + share * static_cast<double>(column))), line);
+    };
+    const std::int64_t from = at(tile.column0), to = at(tile.column0 + tile.columns);
+    if (from == to) continue;
+    const std::int64_t first = tile.row0 + wanted.rows_on, end = std::min(first + tile.rows, rows_);
+    for (std::int64_t row = first; row < end; ++row) {
+      frame.ahead[count++] = {wanted.data + block.batch * wanted.strides[0] + row * wanted.strides[1] + from,
+                              to - from};
+    }
+  }
+  return {frame.ahead.data(), count};
+}
+
+namespace {
+
+double bytes_of(std::span<const Wanted> wanted) {
+  double bytes = 0;
+  for (const Wanted& x : wanted) bytes += x.bytes();
+  return bytes;
+}
+
+}  // namespace
+
+void ask_ahead(const Pass& pass, const PhaseSetting& setting, std::span<PhaseExecutor> executors) {
+  if (setting.stream == nullptr) return executors.front().ask_for_tiles(setting.shape.batch);
+  const bool alone = pass.count == 1;
+  if (!alone && !pass.whole_rows) return;
+  const std::vector<lower::Phase>& phases = setting.program->phases;
+  std::vector<Wanted> wanted, next;
+  const auto want = [](std::vector<Wanted>& list, const lower::Access& access, const Bound& bound, std::int64_t columns,
+                       std::int64_t rows_on) {
+    if (!access.columns.identity() || access.divide_rows != 1 || bound.strides[1] == 0 || bound.strides[2] != 1) return;
+    const std::int64_t size = size_of(bound.dtype);
+    if (columns * size < least_asked_row) return;
+    list.push_back(
+        {static_cast<char*>(bound.data), {bound.strides[0] * size, bound.strides[1] * size}, columns * size, rows_on});
+  };
+  PhaseExecutor& last = executors.back();
+  const lower::Phase &first_phase = phases[pass.first], &last_phase = phases[pass.first + pass.count - 1];
+  for (const lower::Store& store : last_phase.stores) {
+    if (setting.locals[store.access.buffer] < 0)
+      want(wanted, store.access, setting.buffers[store.access.buffer], last.columns(), 0);
+  }
+  const std::int64_t rows_on = alone ? last.strip_rows() : pass.block_rows;
+  for (const lower::Instruction& x : first_phase.code) {
+    const std::int64_t columns = executors.front().columns();
+    if (x.op == Op::acc) want(next, x.access, *setting.stream, columns, rows_on);
+    else if (x.op == Op::operand && setting.locals[x.access.buffer] < 0)
+      want(next, x.access, setting.buffers[x.access.buffer], columns, rows_on);
+  }
+  const double touched =
+      (bytes_of(wanted) + bytes_of(next)) * static_cast<double>(setting.shape.batch * setting.shape.m);
+  if (touched < least_asked) return;
+  const bool stores = !wanted.empty();
+  std::erase_if(wanted, [&](const Wanted& x) { return last.goes_past(x.data); });
+  if (alone && (stores || last.asking_cost() < least_cost_alone)) return;  // what stores goes at a copy's speed
+  const double soon = bytes_of(wanted);
+  wanted.insert(wanted.end(), next.begin(), next.end());
+  std::vector<double> costs;
+  double before = 0;
+  for (const PhaseExecutor& phase : executors) costs.push_back(phase.asking_cost());
+  // The first phase goes over lines that were asked for last: more requests would keep it waiting. log_softmax of 4096
+  // x 4096, one thread of Zen 4, whose first phase has most of the costs: 0.96 of the time, softmax 0.93.
+  if (soon == 0 && std::any_of(costs.begin() + 1, costs.end(), [](double cost) { return cost > 0; })) costs[0] = 0;
+  for (std::size_t p = 0; p + 1 < costs.size(); ++p) before += costs[p];
+  // The last phase's share, or less where the others must hurry.
+  if (before > 0 && soon > 0) costs.back() = std::min(costs.back(), before * bytes_of(next) / soon);
+  std::vector<std::vector<Wanted>> shares = share_out(wanted, costs);
+  for (std::size_t p = 0; p < costs.size(); ++p) executors[p].ask_for(shares[p]);
+}
+
+}  // namespace postlude::inline v0::cpu

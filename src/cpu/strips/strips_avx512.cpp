@@ -1,0 +1,2 @@
+#define POSTLUDE_STRIPS avx512_strips
+#include "cpu/strips/strips.inc"

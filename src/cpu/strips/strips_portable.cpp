@@ -1,0 +1,2 @@
+#define POSTLUDE_STRIPS portable_strips
+#include "cpu/strips/strips.inc"

@@ -1,2 +1,0 @@
-#define POSTLUDE_STRIPS avx2_strips
-#include "cpu/strips.inc"

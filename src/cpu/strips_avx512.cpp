@@ -1,2 +1,0 @@
-#define POSTLUDE_STRIPS avx512_strips
-#include "cpu/strips.inc"

@@ -1,2 +1,0 @@
-#define POSTLUDE_STRIPS portable_strips
-#include "cpu/strips.inc"

@@ -1,0 +1,495 @@
+#include "cuda/choose/fragment_plan.h"
+
+#include "core/divide.h"
+#include "cuda/choose/held_phase.h"
+#include "cuda/emit/code.h"
+#include "cuda/emit/reduce.h"
+
+#include <numeric>
+
+namespace postlude::inline v0::cuda {
+namespace {
+
+using lower::Access;
+using lower::BufferId;
+using lower::Instruction;
+using lower::Phase;
+using lower::Program;
+using lower::Reducer;
+using lower::Reduction;
+using lower::ValueId;
+
+// The widest subtile of a schedule.
+constexpr int widest_subtile = 64;
+
+// Groups of a chunk that subtiles divide.
+constexpr std::int64_t half_unit = 32;
+
+Across kept(bool rows, bool columns) { return rows ? Across::rows : columns ? Across::columns : Across::all; }
+
+Across reduced(const Reduction& r) {
+  return r.group ? Across::groups : kept(!r.axes.has(Axis::m), !r.axes.has(Axis::n));
+}
+
+// Whether a consumer's tile can hold whole groups of so many columns: of 128, 192 or 256, in subtiles of 32.
+bool holds_groups(std::int64_t columns) { return columns % 32 == 0 && (256 % columns == 0 || 192 % columns == 0); }
+
+// Whether the columns of a subtile lie side by side in the buffer: they are its own, or one half of a chunk's columns
+// or groups.
+bool beside(const Access& access) {
+  const auto& map = access.columns;
+  if (access.divide_rows != 1 || map.divide != 1 || map.steps.size() > 1) return false;
+  return map.steps.empty() || map.steps[0].group == 0 || map.steps[0].group % (map.steps[0].pieces * half_unit) == 0;
+}
+
+// About how many instructions an element takes.
+int operations(const Instruction& i) {
+  switch (i.op) {
+    case Op::acc:
+    case Op::operand:
+    case Op::constant: return 0;
+    case Op::exp:
+    case Op::exp2:
+    case Op::div: return 10;
+    case Op::log:
+    case Op::log2:
+    case Op::tanh: return 20;
+    case Op::erf:
+    case Op::expm1:
+    case Op::log1p:
+    case Op::random:
+    case Op::sin:
+    case Op::cos: return 40;
+    case Op::pow: return 80;
+    case Op::call: return 10;
+    default: return 1;
+  }
+}
+
+int operations(const Reduction& r) {
+  return r.reducer == Reducer::online_softmax || r.reducer == Reducer::welford ? 12 : 6;
+}
+
+class Planner {
+ public:
+  Planner(const Program& program, int index, const std::vector<BufferPlace>& places)
+      : program_(program), phase_(program.phases[index]), index_(index), places_(places) {}
+
+  FragmentPlan run(Hold hold);
+
+ private:
+  void reductions();
+  void small_phases();
+  void hold(Hold most);
+  void accumulator();
+  void values(FragmentCode& code);
+  void mark_narrow(FragmentCode& code);
+  void sums();
+  void tile_operands(FragmentCode& code);
+  void stores(FragmentCode& code);
+
+  [[nodiscard]] std::vector<ValueId> leaving(const FragmentCode& code) const;
+  bool is_prefetched(const Instruction& i) const;
+  static ValueId label_of(const FragmentCode& code, const Instruction& i);
+  bool is_loaded_tile(const Instruction& i) const;
+  [[nodiscard]] std::vector<ValueId> load_guards(const FragmentCode& code) const;
+  [[nodiscard]] int bytes(BufferId buffer) const { return static_cast<int>(size_of(program_.buffers[buffer].dtype)); }
+  // Subtiles must not straddle the halves of a chunk's groups.
+  void hold_together(const lower::ColumnMap& map) {
+    if (map.steps.empty() || map.steps[0].group == 0) return;
+    const int half = static_cast<int>(map.steps[0].group / map.steps[0].pieces);
+    e_.needs.run = e_.needs.run ? std::gcd(e_.needs.run, half) : half;
+  }
+
+  const Program& program_;
+  const Phase& phase_;
+  int index_;
+  const std::vector<BufferPlace>& places_;
+  std::optional<HeldPhase> held_;
+  FragmentPlan plan_;
+  FusedEpilogue& e_ = plan_.epilogue;
+};
+
+FragmentPlan Planner::run(Hold hold) {
+  e_.phase = index_;
+  e_.word_of.assign(program_.buffers.size(), -1);
+  e_.columns_word = e_.take_words(1);
+  e_.needs.d_bytes_column = 0;
+  plan_.first.phase = &phase_;
+  reductions();
+  if (hold != Hold::in_order) small_phases();
+  if (hold > Hold::nothing) this->hold(hold);
+  accumulator();
+  // The maps of operands stand before those of outputs.
+  const bool held = held_.has_value();
+  values(plan_.first);
+  if (held) values(plan_.held);
+  sums();
+  tile_operands(plan_.first);
+  if (held) tile_operands(plan_.held);
+  stores(plan_.first);
+  if (held) stores(plan_.held);
+  const auto moves = [](const FragmentCode& code) {
+    EpilogueText::Moves moves{.loads = !code.loads.empty()};
+    for (const auto& staged : code.staged) (staged.by_map ? moves.stores : moves.copies) = true;
+    return moves;
+  };
+  e_.moves = moves(plan_.first), e_.held_moves = moves(plan_.held);
+  e_.maps = static_cast<int>(e_.loaded.size() + e_.stored.size());
+  for (const BufferId buffer : e_.loaded) e_.word(buffer);
+  for (const BufferId buffer : e_.stored) e_.word(buffer);
+  plan_.read_later.resize(program_.buffers.size());
+  for (int p = index_ + 1; p < static_cast<int>(program_.phases.size()); ++p) {
+    if (e_.runs(p)) continue;
+    for (const Instruction& i : program_.phases[p].code) {
+      if (i.op == Op::operand) plan_.read_later[i.access.buffer] = true;
+    }
+  }
+  return std::move(plan_);
+}
+
+void Planner::reductions() {
+  for (const Reduction& r : phase_.reductions) {
+    const Across across = reduced(r);
+    if (r.group) e_.needs.group = static_cast<int>(groups_of(r).width());
+    e_.partials.push_back({across, state_bytes(phase_, r), r.group ? -1 : e_.take_words(1), 0, e_.finish_bytes});
+    e_.finish_bytes += static_cast<int>(round_up(e_.partials.back().bytes * (across == Across::columns ? 256
+                                                                             : across == Across::all   ? 8
+                                                                                                       : 0),
+                                                 16));
+    e_.finishes[static_cast<int>(across)] = true;
+  }
+  // Shared memory: of each column a state a warp, twice, as subtiles follow one another; of everything one a warp.
+  std::int64_t scratch = 0;
+  for (const Across across : {Across::columns, Across::all}) {
+    for (auto& partial : e_.partials) {
+      if (partial.across != across) continue;
+      partial.scratch = static_cast<int>(scratch);
+      scratch = round_up(scratch + 4 * partial.bytes * (across == Across::columns ? 2 * widest_subtile : 1), 16);
+    }
+  }
+  e_.needs.scratch_bytes = static_cast<int>(round_up(scratch, 128));
+  e_.needs.meets = e_.across_tiles();
+  if (e_.across_tiles()) e_.counters_word = e_.take_words(1);
+}
+
+// Small phases that follow from statistics of one kind alone.
+void Planner::small_phases() {
+  constexpr int elsewhere = 4;
+  std::vector<int> owner(program_.buffers.size(), -1);  // Across of a statistic finished here, or made elsewhere
+  for (int p = 0; p < static_cast<int>(program_.phases.size()); ++p) {
+    for (const Reduction& r : program_.phases[p].reductions) {
+      for (const BufferId b : r.results) {
+        if (b >= 0) owner[b] = p == index_ ? static_cast<int>(reduced(r)) : elsewhere;
+      }
+    }
+    for (const auto& store : program_.phases[p].stores) owner[store.access.buffer] = elsewhere;
+  }
+  for (int p = index_ + 1; p < static_cast<int>(program_.phases.size()); ++p) {
+    const Phase& small = program_.phases[p];
+    const Across across = across_of(small);
+    if (!small.reductions.empty() || !e_.finishes[static_cast<int>(across)]) continue;
+    bool here = small.rows == Extent{} && (across != Across::columns || small.columns == phase_.columns);
+    bool grouped = across != Across::groups;
+    for (const Instruction& i : small.code) {
+      if (i.op != Op::operand) continue;
+      const int from = owner[i.access.buffer];
+      here = here && (from < 0 || (from == static_cast<int>(across) && plain(i.access)));
+      grouped = grouped || from == static_cast<int>(Across::groups);  // so its columns are groups
+    }
+    if (!here || !grouped) continue;
+    e_.finished.push_back(p);
+    for (const auto& store : small.stores) owner[store.access.buffer] = static_cast<int>(across);
+  }
+}
+
+void Planner::hold(Hold most) {
+  held_ = held_phase(program_, e_, most);
+  if (!held_) return;
+  plan_.kept = held_->kept;
+  plan_.phases = {held_->first, held_->second};
+  plan_.first.phase = held_->first.get(), plan_.held.phase = held_->second.get();
+  e_.held = held_->index;
+  e_.has_held = true;
+  e_.rows_first = !e_.finishes[static_cast<int>(Across::columns)];  // a column's state is kept from row to row
+  e_.needs.holds = !e_.finishes[static_cast<int>(Across::groups)];
+}
+
+void Planner::accumulator() {
+  e_.needs.parts = accumulator_parts(phase_);
+  for (const Instruction& i : phase_.code) {
+    if (i.op != Op::acc || i.access.columns.steps.empty()) continue;
+    e_.needs.half = static_cast<int>(i.access.columns.steps[0].group / 2);
+    hold_together(i.access.columns);
+  }
+}
+
+// What its stores and reductions take, and what stays in registers.
+std::vector<ValueId> Planner::leaving(const FragmentCode& code) const {
+  std::vector<ValueId> values = sinks(*code.phase, true, true);
+  for (const auto& kept : plan_.kept) {
+    if (&code == &plan_.first) values.push_back(kept.value);
+  }
+  return values;
+}
+
+void Planner::values(FragmentCode& code) {
+  const Phase& phase = *code.phase;
+  const std::vector<bool> wanted = needed(phase, leaving(code));
+  const bool held = &code == &plan_.held;
+  for (std::size_t id = 0; id < phase.code.size(); ++id) {
+    const bool grouped = held && held_->grouped[id];
+    const Level level = grouped ? Level::row : level_of(phase.code[id].axes);
+    code.values.push_back({.level = level,
+                           .wanted = wanted[id],
+                           .met = grouped || (held && e_.needs.holds && level == Level::row),
+                           .weight = held && held_->weights[id]});
+  }
+  for (std::size_t id = 0; id < phase.code.size(); ++id) {
+    const Instruction& i = phase.code[id];
+    FragmentCode::Value& value = code.values[id];
+    if (!value.wanted) continue;
+    if (value.level == Level::element) e_.needs.operations += operations(i);
+    value.prefetched = is_prefetched(i);
+    value.label = label_of(code, i);
+  }
+  for (const Reduction& r : phase.reductions) e_.needs.operations += operations(r);
+  mark_narrow(code);
+}
+
+// Quotients that are only stored, in types whose least number is 2^-24 or more, beyond whose largest a result no longer
+// counts.
+void Planner::mark_narrow(FragmentCode& code) {
+  const Phase& phase = *code.phase;
+  std::vector<bool> wide(phase.code.size());
+  for (const auto& store : phase.stores) {
+    const DType type = program_.buffers[store.access.buffer].dtype;
+    if (type == DType::f32 || type == DType::bf16 || type == DType::boolean) wide[store.value] = true;
+  }
+  for (const ValueId value : sinks(phase, false, true)) wide[value] = true;
+  if (&code == &plan_.first) {
+    for (const auto& kept : plan_.kept) wide[kept.value] = true;
+  }
+  for (const Instruction& i : phase.code) {
+    for (const ValueId arg : i.args) wide[arg] = true;
+  }
+  for (std::size_t id = 0; id < phase.code.size(); ++id) code.values[id].narrow = !wide[id];
+}
+
+// What is only added up: products are, by fused multiply-adds; and logarithms, found from a sum over the tile by way of
+// additions. A factor's own rounding is as large as that of one more multiplication, so it must have one: it is a
+// quotient, an exponential or a function.
+void Planner::sums() {
+  const Phase& phase = *plan_.first.phase;
+  std::vector<FragmentCode::Value>& values = plan_.first.values;
+  std::vector<int> uses(phase.code.size());
+  for (const ValueId value : leaving(plan_.first)) ++uses[value];
+  for (std::size_t id = 0; id < phase.code.size(); ++id) {
+    if (!values[id].wanted) continue;
+    for (const ValueId arg : phase.code[id].args) ++uses[arg];
+  }
+  const auto only_summed = [&](ValueId id) {
+    const Instruction& i = phase.code[id];
+    return uses[id] == 1 && i.guard < 0 && i.type == DType::f32 && level_of(i.axes) == Level::element;
+  };
+  for (std::size_t r = 0; r < phase.reductions.size(); ++r) {
+    const Reduction& reduction = phase.reductions[r];
+    if (reduction.reducer != Reducer::sum || reduction.type != DType::f32) continue;
+    std::vector<std::pair<ValueId, bool>> terms;  // and whether they are subtracted
+    for (const auto& piece : reduction.pieces) {
+      values[piece.args[0]].folded = only_summed(piece.args[0]) && phase.code[piece.args[0]].op == Op::mul;
+      if (reduced(reduction) == Across::all) terms.emplace_back(piece.args[0], false);
+    }
+    while (!terms.empty()) {
+      const auto [id, negative] = terms.back();
+      terms.pop_back();
+      const Instruction& i = phase.code[id];
+      if (!only_summed(id)) continue;
+      switch (i.op) {
+        case Op::add: terms.emplace_back(i.args[0], negative); [[fallthrough]];
+        case Op::fma: terms.emplace_back(i.args.back(), negative); break;
+        case Op::sub:
+          terms.emplace_back(i.args[0], negative);
+          terms.emplace_back(i.args[1], !negative);
+          break;
+        case Op::neg: terms.emplace_back(i.args[0], !negative); break;
+        case Op::log: {
+          if (!is_clamped(phase, i.args[0], 0x1p-15, 0x1p+15)) break;
+          const Op of = phase.code[phase.code[i.args[0]].args[0]].op;
+          if (of == Op::call || of == Op::div || of == Op::exp) plan_.first.logarithms.push_back({id, r, negative});
+          break;
+        }
+        default: break;
+      }
+    }
+    for (const auto& piece : reduction.pieces) {
+      const Instruction& i = phase.code[piece.args[0]];
+      for (const auto& logarithm : plan_.first.logarithms) {
+        if (i.op == Op::fma && i.args[2] == logarithm.value)
+          values[piece.args[0]].folded = values[logarithm.value].folded = true;
+      }
+    }
+  }
+}
+
+// A row operand whose columns are neighbours in memory: read one subtile ahead, so that its latency, which no other
+// warp of the scheduler hides, lies under a main loop or a subtile (bias_gelu at K = 1024: 1.05 of cuBLAS without).
+bool Planner::is_prefetched(const Instruction& i) const {
+  if (i.op != Op::operand || i.guard >= 0 || i.type != DType::f32 || level_of(i.axes) != Level::column) return false;
+  const DType dtype = program_.buffers[i.access.buffer].dtype;
+  return beside(i.access) && places_[i.access.buffer].unit && size_of(dtype) >= 2 && is_float(dtype);
+}
+
+ValueId Planner::label_of(const FragmentCode& code, const Instruction& i) {
+  if (i.op != Op::eq || i.guard >= 0) return -1;
+  for (int k = 0; k < 2; ++k) {
+    const Instruction& index = code.phase->code[i.args[k]];
+    if (index.op != Op::cast || index.type != DType::i64) continue;
+    if (code.values[i.args[1 - k]].level != Level::row) continue;
+    const Instruction& column = code.phase->code[index.args[0]];
+    if (column.op == Op::n_index && plain(column.access)) return i.args[1 - k];
+  }
+  return -1;
+}
+
+bool Planner::is_loaded_tile(const Instruction& i) const {
+  return i.op == Op::operand && level_of(program_.buffers[i.access.buffer].axes) == Level::element &&
+         beside(i.access) && places_[i.access.buffer].tensor_map;
+}
+
+// The guard that all users of a value share, else -1.
+std::vector<ValueId> Planner::load_guards(const FragmentCode& code) const {
+  const Phase& phase = *code.phase;
+  std::vector<ValueId> guards(phase.code.size(), -1);
+  std::vector<bool> free(phase.code.size());
+  for (const ValueId value : leaving(code)) free[value] = true;
+  for (std::size_t id = 0; id < phase.code.size(); ++id) {
+    if (!code.values[id].wanted) continue;
+    for (const ValueId arg : phase.code[id].args) {
+      const ValueId guard = phase.code[id].guard;
+      if (guard < 0 || (guards[arg] >= 0 && guards[arg] != guard)) free[arg] = true;
+      guards[arg] = guard;
+    }
+  }
+  for (std::size_t id = 0; id < phase.code.size(); ++id) {
+    if (free[id]) guards[id] = -1;
+  }
+  return guards;
+}
+
+void Planner::tile_operands(FragmentCode& code) {
+  const std::vector<ValueId> guards = load_guards(code);
+  code.first_load = static_cast<int>(e_.loaded.size());
+  int offset = 0;
+  for (std::size_t id = 0; id < code.values.size(); ++id) {
+    const Access& access = code.phase->code[id].access;
+    if (!code.values[id].wanted || !is_loaded_tile(code.phase->code[id])) continue;
+    if (const int k = code.load_of(access); k >= 0) {  // guarded only if every load by this map is, by the same value
+      if (code.loads[k].guard != guards[id]) code.loads[k].guard = -1;
+      continue;
+    }
+    e_.loaded.push_back(access.buffer);
+    e_.columns.push_back(access.columns);
+    code.loads.push_back({access.buffer, access.columns, guards[id], offset});
+    hold_together(access.columns);
+    offset += bytes(access.buffer);
+  }
+  e_.needs.aux_bytes_column = std::max(e_.needs.aux_bytes_column, offset);
+}
+
+void Planner::stores(FragmentCode& code) {
+  code.first_store = static_cast<int>(e_.stored.size());
+  int offset = 0;
+  for (const auto& store : code.phase->stores) {
+    const BufferId b = store.access.buffer;
+    const BufferPlace& place = places_[b];
+    const bool rows = place.unit && bytes(b) <= 4 && program_.buffers[b].rows == Extent{};
+    if (level_of(program_.buffers[b].axes) != Level::element || !beside(store.access) || !(place.tensor_map || rows)) {
+      code.direct.push_back(&store);
+      continue;
+    }
+    code.staged.push_back({&store, place.tensor_map, offset});
+    if (place.tensor_map) e_.stored.push_back(b), e_.columns.push_back(store.access.columns);
+    hold_together(store.access.columns);
+    offset += bytes(b);
+  }
+  e_.needs.d_bytes_column = std::max(e_.needs.d_bytes_column, offset);
+}
+
+}  // namespace
+
+std::vector<BufferPlace> aligned_places(const Program& program, std::int64_t columns) {
+  std::vector<BufferPlace> places;
+  for (const auto& buffer : program.buffers) {
+    const bool vectors = vector_type(buffer.dtype);
+    places.push_back(
+        {.tensor_map = level_of(buffer.axes) == Level::element && size_of(buffer.dtype) <= 4 && buffer.rows == Extent{},
+         .unit = true,
+         .pair = columns % 2 == 0 && vectors,
+         .wide = columns % 8 == 0 && vectors});
+  }
+  return places;
+}
+
+int accumulator_parts(const Phase& phase) {
+  for (const Instruction& i : phase.code) {
+    if (i.op == Op::acc && !i.access.columns.steps.empty()) return 2;
+  }
+  return 1;
+}
+
+int FragmentCode::load_of(const Access& access) const {
+  for (std::size_t k = 0; k < loads.size() && access.divide_rows == 1; ++k) {
+    if (loads[k].buffer == access.buffer && loads[k].columns == access.columns) return static_cast<int>(k);
+  }
+  return -1;
+}
+
+Across across_of(const Phase& small) {
+  const bool rows = small.domain.has(Axis::m), columns = small.domain.has(Axis::n);
+  return rows && columns ? Across::groups : kept(rows, columns);
+}
+
+std::string not_fusable(const Program& program, int index) {
+  const Phase& phase = program.phases[index];
+  if (!(phase.domain == (Axis::m | Axis::n)) || !phase.reads_accumulator())
+    return "the phase does not run over the product's tiles";
+  if (!(phase.rows == Extent{})) return "the phase has other rows than the product";
+  const int parts = accumulator_parts(phase);
+  std::int64_t group = -1;
+  for (const Instruction& i : phase.code) {
+    if (i.op != Op::acc) continue;
+    const auto& map = i.access.columns;
+    const bool halves = beside(i.access) && map.steps.size() == 1 && map.steps[0].pieces == 2 &&
+                        (group < 0 || map.steps[0].group == group);
+    if (parts == 2 ? !halves : !map.identity())
+      return "the accumulator is chunked otherwise than in halves of N, or of one group that 64 columns divide";
+    if (halves) group = map.steps[0].group;
+  }
+  ColumnGroups groups;
+  for (const Reduction& r : phase.reductions) {
+    if (r.axes.has(Axis::b)) return "a reduction goes across the batch";
+    if (r.group && r.axes.has(Axis::m)) return "a reduction is in groups of rows";
+    if (r.group) {
+      const ColumnGroups own = groups_of(r);
+      if (!holds_groups(own.width()))
+        return "a reduction is in groups of " + std::to_string(own.width()) +
+               " columns, and tiles hold whole groups of 32, 64, 96, 128, 192 or 256";
+      if (groups.columns && !(own == groups)) return "reductions are in groups of several sizes";
+      groups = own;
+      const bool halves = own.chunk && r.pieces.size() == 2 && own.columns % own.chunk == 0;
+      if (!(own.chunk ? halves : r.pieces.size() == 1 && r.pieces[0].columns.identity()))
+        return "a reduction in groups takes chunked columns";
+    }
+    for (const auto& piece : r.pieces) {
+      if (!r.axes.has(Axis::n) && !piece.columns.identity()) return "a reduction over M keeps chunked columns";
+    }
+  }
+  return {};
+}
+
+FragmentPlan plan_fragment(const Program& program, int index, const std::vector<BufferPlace>& places, Hold hold) {
+  return Planner(program, index, places).run(hold);
+}
+
+}  // namespace postlude::inline v0::cuda

@@ -1,0 +1,292 @@
+#include "cuda/choose/held_phase.h"
+
+#include <algorithm>
+#include <cmath>
+#include <tuple>
+
+namespace postlude::inline v0::cuda {
+namespace {
+
+using lower::BufferId;
+using lower::Instruction;
+using lower::Phase;
+using lower::Program;
+using lower::Reducer;
+using lower::Reduction;
+using lower::Store;
+using lower::ValueId;
+
+// Which values of a phase vary along N, but not in a group of columns.
+std::vector<bool> grouped_values(const Phase& phase, const ColumnGroups& groups) {
+  std::vector<bool> same(phase.code.size()), grouped(phase.code.size());
+  for (std::size_t id = 0; id < phase.code.size(); ++id) {
+    const Instruction& i = phase.code[id];
+    const bool placed = i.args.empty() || (i.op == Op::cast && i.round == Round::stochastic);
+    same[id] =
+        !i.axes.has(Axis::n) || ((!placed || groups.reached_by(i.access.columns)) &&
+                                 std::all_of(i.args.begin(), i.args.end(), [&](ValueId arg) { return same[arg]; }));
+    grouped[id] = same[id] && i.axes.has(Axis::n);
+  }
+  return grouped;
+}
+
+// Whether two instructions of two phases compute the same from the same arguments.
+bool same_operation(const Instruction& a, const Instruction& b) {
+  const auto key = [](const Instruction& i) {
+    return std::tie(i.op, i.type, i.axes.bits, i.batched, i.literal.type, i.literal.real, i.literal.integer, i.dtype,
+                    i.round, i.seed, i.stream, i.function, i.count_axes.bits, i.group);
+  };
+  return a.guard < 0 && b.guard < 0 && key(a) == key(b) && a.access == b.access && a.rows == b.rows &&
+         a.columns == b.columns && a.args.size() == b.args.size();
+}
+
+// Whether what is loaded from memory of `dtype` is the value that was stored there.
+bool exact(const Phase& phase, ValueId id, DType dtype) {
+  const Instruction& i = phase.code[id];
+  return dtype == i.type || (i.op == Op::cast && i.dtype == dtype && i.guard < 0);
+}
+
+// Of exp(x - m) / s, where x is what was kept, and {m, s} its online softmax, the value x - m, else -1: the dividend is
+// in [0, 1], the divisor in [1, 2^31) or NaN (which `where` may say for rows of -inf).
+ValueId weight_of(const Phase& first, const std::vector<FragmentPlan::Kept>& kept, const Phase& second,
+                  const Instruction& i) {
+  const auto is = [&](ValueId id, Op op) { return second.code[id].op == op && second.code[id].guard < 0; };
+  const auto loads = [&](ValueId id, BufferId b) { return is(id, Op::operand) && second.code[id].access.buffer == b; };
+  if (i.op != Op::div || i.guard >= 0 || !is(i.args[0], Op::exp)) return -1;
+  const ValueId difference = second.code[i.args[0]].args[0];
+  if (!is(difference, Op::sub) || !is(second.code[difference].args[0], Op::acc)) return -1;
+  if (kept.size() != 1 || kept[0].dtype != DType::f32) return -1;
+  ValueId sum = i.args[1];
+  if (is(sum, Op::where) && is(second.code[sum].args[1], Op::constant) &&
+      std::isnan(second.code[second.code[sum].args[1]].literal.value()))
+    sum = second.code[sum].args[2];
+  const bool found = std::any_of(first.reductions.begin(), first.reductions.end(), [&](const Reduction& r) {
+    return r.reducer == Reducer::online_softmax && r.pieces.size() == 1 && r.pieces[0].args[0] == kept[0].value &&
+           loads(second.code[difference].args[1], r.results[0]) && loads(sum, r.results[1]);
+  });
+  return found ? difference : -1;
+}
+
+// The first phase, and one that may be held on its registers.
+class Candidate {
+ public:
+  Candidate(const Program& program, const FusedEpilogue& epilogue, int index)
+      : program_(program),
+        epilogue_(epilogue),
+        index_(index),
+        first_(program.phases[epilogue.phase]),
+        next_(program.phases[index]) {
+    for (const Reduction& r : first_.reductions) {
+      if (r.group) groups_ = groups_of(r);
+    }
+  }
+
+  [[nodiscard]] std::optional<HeldPhase> held() const;
+
+ private:
+  [[nodiscard]] bool over_same_tiles() const;
+  [[nodiscard]] bool may_overwrite() const;
+  [[nodiscard]] bool of_groups_alone() const;
+  [[nodiscard]] bool finds_what_was_stored() const;
+  [[nodiscard]] const Store* stored_here(const Instruction& load) const;
+  [[nodiscard]] std::vector<ValueId> same_values() const;
+  [[nodiscard]] std::optional<std::vector<ValueId>> staying(const std::vector<ValueId>& same) const;
+  [[nodiscard]] bool same_size(BufferId a, BufferId b) const {
+    const auto &x = program_.buffers[a], &y = program_.buffers[b];
+    return (x.axes & tile_axes) == (y.axes & tile_axes) && x.rows == y.rows && x.columns == y.columns;
+  }
+
+  const Program& program_;
+  const FusedEpilogue& epilogue_;
+  int index_;
+  const Phase &first_, &next_;
+  ColumnGroups groups_;  // of the first phase; none: the statistics are of rows
+};
+
+std::optional<HeldPhase> Candidate::held() const {
+  const bool by_group = groups_.columns != 0;
+  if (!over_same_tiles()) return {};
+  if (by_group && (may_overwrite() || !of_groups_alone())) return {};
+  if (!finds_what_was_stored()) return {};
+  const std::vector<ValueId> same = same_values();
+  const std::optional<std::vector<ValueId>> stays = staying(same);
+  if (!stays) return {};
+
+  HeldPhase held;
+  held.index = index_;
+  auto second = std::make_shared<Phase>(next_);
+  for (const ValueId id : *stays) {
+    Instruction& i = second->code[id];
+    const Store* store = stored_here(i);
+    const FragmentPlan::Kept one{store ? store->value : same[id],
+                                 same[id] < 0 ? program_.buffers[i.access.buffer].dtype : DType::f32};
+    const auto found = std::find(held.kept.begin(), held.kept.end(), one);
+    const auto part = found - held.kept.begin();
+    if (found == held.kept.end()) held.kept.push_back(one);
+    Instruction acc;
+    acc.op = Op::acc, acc.type = i.type, acc.axes = i.axes, acc.batched = i.batched;
+    if (part) acc.access.columns.steps.push_back({.pieces = 2, .piece = part});
+    i = acc;
+  }
+  if (static_cast<int>(held.kept.size()) > accumulator_parts(first_)) return {};
+  for (Instruction& i : second->code) {
+    const ValueId difference = weight_of(first_, held.kept, *second, i);
+    held.weights.push_back(difference >= 0);
+    if (difference >= 0) i.args[0] = difference;
+  }
+  held.grouped = by_group ? grouped_values(*second, groups_) : std::vector<bool>(second->code.size());
+  // What only crossed to it stays.
+  auto first = std::make_shared<Phase>(first_);
+  std::erase_if(first->stores, [&](const Store& store) {
+    return program_.buffers[store.access.buffer].kind == lower::BufferKind::crossing;
+  });
+  held.first = std::move(first), held.second = std::move(second);
+  return held;
+}
+
+// Also its own rows: tiles of others are not waited for.
+bool Candidate::over_same_tiles() const {
+  const auto own_rows = [&](const Phase& phase) {
+    return std::none_of(phase.code.begin(), phase.code.end(), [&](const Instruction& i) {
+      return i.op == Op::operand && program_.buffers[i.access.buffer].axes.has(Axis::m) && i.access.divide_rows != 1;
+    });
+  };
+  return next_.domain == first_.domain && next_.batched == first_.batched && next_.rows == Extent{} &&
+         next_.columns == first_.columns && next_.reductions.empty() && !next_.reads_accumulator() &&
+         own_rows(first_) && own_rows(next_);
+}
+
+// Whether it, on the registers of each tile, may store over an operand that another tile's first phase still reads.
+bool Candidate::may_overwrite() const {
+  return std::any_of(first_.code.begin(), first_.code.end(), [&](const Instruction& i) {
+    if (i.op != Op::operand || program_.buffers[i.access.buffer].kind != lower::BufferKind::operand) return false;
+    const auto stored_over = [&](const Store& store) {
+      return same_size(i.access.buffer, store.access.buffer) &&
+             std::none_of(next_.stores.begin(), next_.stores.end(), [&](const Store& s) {
+               return s.access.buffer == store.access.buffer && s.access.columns == i.access.columns &&
+                      s.access.divide_rows == i.access.divide_rows;
+             });
+    };
+    return std::any_of(next_.stores.begin(), next_.stores.end(), stored_over);
+  });
+}
+
+// Whether it needs, of statistics, those of its groups alone. What is the same in a group is a row's: nothing of a
+// column alone can take it.
+bool Candidate::of_groups_alone() const {
+  for (const Reduction& r : first_.reductions) {
+    for (const BufferId b : r.results) {
+      for (const Instruction& i : next_.code) {
+        const bool own = r.group && groups_.reached_by(i.access.columns) && i.access.divide_rows == 1;
+        if (i.op == Op::operand && i.access.buffer == b && !own) return false;
+      }
+    }
+  }
+  const std::vector<bool> grouped = grouped_values(next_, groups_);
+  for (std::size_t id = 0; id < next_.code.size(); ++id) {
+    const Instruction& i = next_.code[id];
+    if (grouped[id] || level_of(i.axes) != Level::column) continue;
+    if (std::any_of(i.args.begin(), i.args.end(), [&](ValueId arg) { return grouped[arg]; })) return false;
+  }
+  return true;
+}
+
+// Whether what it loads of what the first phase stored is what that stored there, as it was.
+bool Candidate::finds_what_was_stored() const {
+  return std::all_of(next_.code.begin(), next_.code.end(), [&](const Instruction& i) {
+    if (i.op != Op::operand || !first_.stores_to(i.access.buffer)) return true;
+    const Store* store = stored_here(i);
+    return store && i.guard < 0 && i.type == first_.code[store->value].type;
+  });
+}
+
+// What the first phase stored where a later one loads from; null: nothing.
+const Store* Candidate::stored_here(const Instruction& load) const {
+  if (load.op != Op::operand) return nullptr;
+  for (const Store& store : first_.stores) {
+    if (store.access == load.access) return &store;
+  }
+  return nullptr;
+}
+
+// Which value of the first phase a value of the next is; -1: none.
+std::vector<ValueId> Candidate::same_values() const {
+  std::vector<ValueId> same(next_.code.size(), -1);
+  for (std::size_t id = 0; id < next_.code.size(); ++id) {
+    const Instruction& i = next_.code[id];
+    if (const Store* store = stored_here(i)) {
+      if (exact(first_, store->value, program_.buffers[i.access.buffer].dtype)) same[id] = store->value;
+      continue;
+    }
+    const auto computes_it = [&](const Instruction& of) {
+      for (std::size_t k = 0; k < i.args.size() && k < of.args.size(); ++k) {
+        if (same[i.args[k]] != of.args[k]) return false;
+      }
+      return same_operation(i, of);
+    };
+    const auto first = std::find_if(first_.code.begin(), first_.code.end(), computes_it);
+    if (first != first_.code.end()) same[id] = static_cast<ValueId>(first - first_.code.begin());
+  }
+  return same;
+}
+
+// Its values that stay in registers: from what leaves it up to what the first phase has computed; what needs no memory
+// is computed again. None where it takes other than f32 elements from the first phase, or what a small phase stores.
+std::optional<std::vector<ValueId>> Candidate::staying(const std::vector<ValueId>& same) const {
+  std::vector<bool> wanted(next_.code.size()), of_memory(next_.code.size());
+  for (std::size_t id = 0; id < next_.code.size(); ++id) {
+    const Instruction& i = next_.code[id];
+    of_memory[id] =
+        i.op == Op::operand || std::any_of(i.args.begin(), i.args.end(), [&](ValueId arg) { return of_memory[arg]; });
+  }
+  for (const Store& store : next_.stores) wanted[store.value] = true;
+  std::vector<ValueId> stays;
+  for (auto id = static_cast<ValueId>(next_.code.size()) - 1; id >= 0; --id) {
+    if (!wanted[id]) continue;
+    const Instruction& i = next_.code[id];
+    const Store* store = stored_here(i);
+    const bool element = level_of(i.axes) == Level::element;
+    if (element && (store || (same[id] >= 0 && i.op != Op::operand && of_memory[id]))) {
+      if (i.type != DType::f32) return {};
+      stays.push_back(id);
+      continue;
+    }
+    if (store) return {};
+    for (const ValueId arg : i.args) wanted[arg] = true;
+    if (i.guard >= 0) wanted[i.guard] = true;
+    if (i.op != Op::operand) continue;
+    for (const int p : epilogue_.finished) {
+      if (program_.phases[p].stores_to(i.access.buffer)) return {};
+    }
+  }
+  return stays;
+}
+
+}  // namespace
+
+bool ColumnGroups::reached_by(const lower::ColumnMap& map) const {
+  const bool halves = map.steps.size() == 1 && map.steps[0].pieces == 2 && map.steps[0].group == chunk;
+  return map.divide == columns && (chunk ? halves : map.steps.empty());
+}
+
+ColumnGroups groups_of(const Reduction& r) {
+  const auto& steps = r.pieces[0].columns.steps;
+  return {r.group, r.group && !steps.empty() ? steps[0].group : 0};
+}
+
+std::optional<HeldPhase> held_phase(const Program& program, const FusedEpilogue& epilogue, Hold most) {
+  const auto finishes = [&](Across across) { return epilogue.finishes[static_cast<int>(across)]; };
+  const bool rows_alone = finishes(Across::rows) && !finishes(Across::columns) && !finishes(Across::all);
+  if (program.accumulator != DType::f32) return {};
+  if (!finishes(Across::groups) && (most != Hold::rows || !rows_alone)) return {};
+  int left = -1;
+  for (int p = epilogue.phase + 1; p < static_cast<int>(program.phases.size()); ++p) {
+    if (epilogue.runs(p)) continue;
+    if (left >= 0) return {};
+    left = p;
+  }
+  if (left < 0) return {};
+  return Candidate(program, epilogue, left).held();
+}
+
+}  // namespace postlude::inline v0::cuda

@@ -1,0 +1,179 @@
+#include "cuda/emit/code.h"
+
+#include <algorithm>
+
+namespace postlude::inline v0::cuda {
+
+using lower::Instruction;
+using lower::ValueId;
+
+namespace {
+
+std::string row_of(const lower::Access& access, const Place& place) {
+  return access.divide_rows > 1 ? place.i + " / " + str(access.divide_rows) : place.i;
+}
+
+}  // namespace
+
+std::string storage_name(DType type) { return type == DType::boolean ? "bool" : std::string(name(type)); }
+
+std::string right_hand_side(const lower::Phase& phase, ValueId id, const Place& place, const Resolve& resolve,
+                            Functions& functions) {
+  const Instruction& i = phase.code[id];
+  std::string code;
+  if (i.op == Op::operand || i.op == Op::acc || i.op == Op::get) {
+    code = resolve.leaf(i);
+  } else {
+    std::vector<std::string> args;
+    std::vector<DType> types;
+    for (const ValueId arg : i.args) {
+      args.push_back(resolve.value(arg));
+      types.push_back(phase.code[arg].type);
+    }
+    code = expression(i, args, types, place, functions);
+  }
+  if (i.guard >= 0) code = "(" + resolve.value(i.guard) + " ? " + device_literal(0, i.type) + " : " + code + ")";
+  return code;
+}
+
+bool is_clamped(const lower::Phase& phase, ValueId id, double least, double most) {
+  const Instruction& i = phase.code[id];
+  if (i.op != Op::call || !i.function->prelude || i.function->name != "clamp" || i.guard >= 0) return false;
+  return std::all_of(i.args.begin() + 1, i.args.end(), [&](ValueId bound) {
+    const Instruction& b = phase.code[bound];
+    return b.op == Op::constant && b.literal.value() >= least && b.literal.value() <= most;
+  });
+}
+
+std::string vector_form(const lower::Phase& phase, const Instruction& i) {
+  if (i.guard >= 0 || i.type != DType::f32) return {};
+  for (const ValueId arg : i.args) {
+    if (phase.code[arg].type != DType::f32) return {};
+  }
+  if (i.op == Op::log && is_clamped(phase, i.args[0], 0x1p-126, 0x1p+126)) return "vec_log_normal";
+  if (i.op == Op::exp || i.op == Op::log || i.op == Op::div) return "vec_" + std::string(info(i.op).id);
+  if (i.op == Op::call && has_native_form(*i.function)) return "vec_" + i.function->name;
+  return {};
+}
+
+std::string declarations(const lower::Phase& phase, const std::vector<bool>& wanted, const Place& place,
+                         const Resolve& resolve, Functions& functions, const std::string& indent) {
+  std::string code;
+  for (ValueId id = 0; id < static_cast<ValueId>(phase.code.size()); ++id) {
+    if (!wanted[id]) continue;
+    code += indent + "const " + device_type(phase.code[id].type) + " " + resolve.value(id) + " = " +
+            right_hand_side(phase, id, place, resolve, functions) + ";\n";
+  }
+  return code;
+}
+
+std::string array_of(const lower::Phase& phase, ValueId id, const std::string& made, const Resolve& resolve,
+                     const std::string& indent, std::string& code) {
+  if (std::string array = resolve.array(id); !array.empty()) return array;
+  code += indent + device_type(phase.code[id].type) + " " + made + "[8];\n" + indent + "EACH " + made +
+          "[e] = " + resolve.value(id) + ";\n";
+  return made;
+}
+
+std::string array_statements(const lower::Phase& phase, ValueId id, const Place& place, const Resolve& resolve,
+                             Functions& functions, const std::string& indent) {
+  const Instruction& i = phase.code[id];
+  const std::string v = resolve.array(id), form = vector_form(phase, i);
+  std::string code = indent + device_type(i.type) + " " + v + "[8];\n";
+  if (form.empty())
+    return code + indent + "EACH " + v + "[e] = " + right_hand_side(phase, id, place, resolve, functions) + ";\n";
+  std::string call = form + "(" + v;
+  for (std::size_t k = 0; k < i.args.size(); ++k)
+    call += ", " + array_of(phase, i.args[k], v + "_" + str(k), resolve, indent, code);
+  return code + indent + call + ");\n";
+}
+
+std::string count_expression(const Instruction& count, const Place& place, const std::string& batch,
+                             const std::string& m, const std::string& n) {
+  const auto extent = [](const Extent& e, const std::string& base) {
+    if (e == Extent{}) return "i64(" + base + ")";
+    return "(" + str(e.times) + "ll * ((i64(" + base + ") + " + str(e.over - 1) + ") / " + str(e.over) + "))";
+  };
+  std::string product;
+  const auto times = [&](const std::string& factor) { product += (product.empty() ? "" : " * ") + factor; };
+  const std::string group = str(count.group) + "ll";
+  const auto part = [&](const std::string& whole, const std::string& index) {
+    return count.group ? "op_min(i64(" + group + "), " + whole + " - i64(" + index + ") * " + group + ")" : whole;
+  };
+  if (count.count_axes.has(Axis::b)) times("i64(" + batch + ")");
+  const bool by_columns = count.count_axes.has(Axis::n);
+  if (count.count_axes.has(Axis::m)) {
+    times(by_columns ? extent(count.rows, m) : part(extent(count.rows, m), row_of(count.access, place)));
+  }
+  if (by_columns) times(part(extent(count.columns, n), column_expression(count.access.columns, place.j, place.width)));
+  return converted(product.empty() ? "i64(1)" : "(" + product + ")", DType::i64, count.type);
+}
+
+std::vector<bool> needed(const lower::Phase& phase, const std::vector<ValueId>& values) {
+  std::vector<bool> wanted(phase.code.size());
+  for (const ValueId value : values) wanted[value] = true;
+  for (auto id = static_cast<ValueId>(phase.code.size()) - 1; id >= 0; --id) {
+    if (!wanted[id]) continue;
+    for (const ValueId arg : phase.code[id].args) wanted[arg] = true;
+    if (phase.code[id].guard >= 0) wanted[phase.code[id].guard] = true;
+  }
+  return wanted;
+}
+
+std::vector<ValueId> sinks(const lower::Phase& phase, bool stores, bool reductions) {
+  std::vector<ValueId> values;
+  if (stores) {
+    for (const auto& store : phase.stores) values.push_back(store.value);
+  }
+  if (reductions) {
+    for (const auto& reduction : phase.reductions) {
+      for (const auto& piece : reduction.pieces) values.insert(values.end(), piece.args.begin(), piece.args.end());
+    }
+  }
+  return values;
+}
+
+std::string address_arguments(int word, const std::string& b, const std::string& row, const std::string& column,
+                              bool unit_stride) {
+  const auto w = [&](int i) { return "p.word[" + str(word + i) + "]"; };
+  std::string at;
+  const auto add = [&](const std::string& term) { at += (at.empty() ? "" : " + ") + term; };
+  if (!b.empty()) add(b + " * " + w(1));
+  if (!row.empty()) add(row + " * " + w(2));
+  if (!column.empty()) add(unit_stride ? column : column + " * " + w(3));
+  return w(0) + ", " + (at.empty() ? "0" : at);
+}
+
+namespace {
+
+std::string access_arguments(const lower::Program& program, const lower::Access& access, int word, const Place& place,
+                             bool unit_stride) {
+  const lower::Buffer& buffer = program.buffers[access.buffer];
+  std::string row, column;
+  if (buffer.axes.has(Axis::m)) row = row_of(access, place);
+  if (buffer.axes.has(Axis::n)) column = column_expression(access.columns, place.j, place.width);
+  return address_arguments(word, program.batched ? place.b : "", row, column, unit_stride);
+}
+
+}  // namespace
+
+std::string load_expression(const lower::Program& program, const lower::Access& access, int word, const Place& place,
+                            bool unit_stride) {
+  return "load_" + storage_name(program.buffers[access.buffer].dtype) + "(" +
+         access_arguments(program, access, word, place, unit_stride) + ")";
+}
+
+std::string store_statement(const lower::Program& program, const lower::Access& access, int word, const Place& place,
+                            const std::string& value, bool unit_stride) {
+  return "store_" + storage_name(program.buffers[access.buffer].dtype) + "(" +
+         access_arguments(program, access, word, place, unit_stride) + ", " + value + ");";
+}
+
+std::string load_accumulator(DType source, const lower::Access& access, int word, const Place& place) {
+  return "load_" + storage_name(source) + "(" +
+         address_arguments(word, place.b, row_of(access, place),
+                           column_expression(access.columns, place.j, place.width), false) +
+         ")";
+}
+
+}  // namespace postlude::inline v0::cuda

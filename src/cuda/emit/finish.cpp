@@ -1,0 +1,242 @@
+#include "cuda/emit/finish.h"
+
+namespace postlude::inline v0::cuda {
+namespace {
+
+using lower::Access;
+using lower::BufferId;
+using lower::Instruction;
+using lower::Phase;
+using lower::ValueId;
+
+class FinishWriter {
+ public:
+  explicit FinishWriter(EpilogueCode& code) : c_(code), e_(code.host()), phase_(code.phase()) {}
+
+  std::string function();
+  std::string folding();
+  std::string group_end();
+  std::string meeting(const std::function<std::string(const std::vector<std::string>&)>& met_values);
+
+ private:
+  std::string by_rows();
+  std::string by_columns();
+  std::string all();
+  std::string folded(Across across, const std::string& indent, const std::function<std::string(std::size_t)>& code_of);
+  std::string finish(Across across, const std::string& i, const std::string& j, const std::string& indent);
+
+  EpilogueCode& c_;
+  FusedEpilogue& e_;
+  const Phase& phase_;
+};
+
+// What stands where the partials of one row, one column, or of all are folded: store the statistics that launches after
+// this one read, and run the small phases.
+std::string FinishWriter::finish(Across across, const std::string& i, const std::string& j, const std::string& indent) {
+  std::string code;
+  const Place place{"t.batch", i, j, across == Across::groups ? "((p.n + GROUP_N - 1) / GROUP_N)" : "p.n"};
+  const auto store = [&](const Access& access, const std::string& value) {
+    code += indent + store_statement(c_.program, access, e_.word(access.buffer), place, value, false) + "\n";
+  };
+  std::vector<std::string> statistic(c_.program.buffers.size());
+  for (std::size_t r = 0; r < phase_.reductions.size(); ++r) {
+    if (e_.partials[r].across != across) continue;
+    for (std::size_t k = 0; k < phase_.reductions[r].results.size(); ++k) {
+      const BufferId b = phase_.reductions[r].results[k];
+      if (b < 0) continue;
+      statistic[b] = c_.reducers[r].component("s" + str(r), k);
+      if (!c_.plan.read_later[b] && c_.program.buffers[b].kind != lower::BufferKind::output) continue;
+      Access access;
+      access.buffer = b;
+      store(access, statistic[b]);
+    }
+  }
+  for (const int p : e_.finished) {
+    const Phase& small = c_.program.phases[p];
+    if (across_of(small) != across) continue;
+    const std::string prefix = "p" + str(p) + "_v";
+    const Resolve resolve{[&](ValueId id) { return prefix + str(id); },
+                          [&](const Instruction& x) {
+                            if (x.op == Op::get || statistic[x.access.buffer].empty()) return c_.leaf(x, place);
+                            return converted(statistic[x.access.buffer], compute_type(c_.dtype(x.access.buffer)),
+                                             x.type);
+                          }};
+    code += declarations(small, needed(small, sinks(small, true, false)), place, resolve, c_.functions, indent);
+    for (const auto& one : small.stores) store(one.access, prefix + str(one.value));
+  }
+  return code;
+}
+
+// The states s0, s1, ... of reductions across `across`.
+std::string FinishWriter::folded(Across across, const std::string& indent,
+                                 const std::function<std::string(std::size_t)>& code_of) {
+  std::string text;
+  for (std::size_t r = 0; r < phase_.reductions.size(); ++r) {
+    if (e_.partials[r].across == across)
+      text += indent + "const " + c_.reducers[r].type + " s" + str(r) + " = " + code_of(r) + ";\n";
+  }
+  return text;
+}
+
+// Four rows a warp, each by eight lanes.
+std::string FinishWriter::by_rows() {
+  std::string gathered, all;
+  for (std::size_t r = 0; r < phase_.reductions.size(); ++r) {
+    if (e_.partials[r].across != Across::rows) continue;
+    const std::string s = c_.reducers[r].type, g = "g" + str(r);
+    gathered += "      Partials<" + s + "> " + g + " = {" + c_.partials(r, "const " + s) +
+                " + ((i64)t.batch * p.tiles_n + from) * p.m + row_in};\n";
+    all += ", " + g;
+  }
+  gathered += "      gather((p.tiles_n - from + 7) / 8, 8ll * p.m" + all + ");\n";
+  const auto fold = [&](std::size_t r) { return "fold_lanes<" + c_.reducers[r].type + ">(g" + str(r) + ".x, 4, 32)"; };
+  return "      const int row = unit % units * 32 + part * 4 + lane % 4, from = lane / 4, row_in = min(row, p.m - "
+         "1);\n" +
+         gathered + folded(Across::rows, "      ", fold) + "      if (row < p.m && from == 0) {\n" +
+         finish(Across::rows, "row", "0", "        ") + "      }\n";
+}
+
+// 32 columns, eight warps each a part of their partials.
+std::string FinishWriter::by_columns() {
+  std::string shared;
+  for (std::size_t r = 0; r < phase_.reductions.size(); ++r) {
+    if (e_.partials[r].across != Across::columns) continue;
+    const std::string s = c_.reducers[r].type, c = "c" + str(r);
+    shared += "      " + s + "* " + c + " = shared_pointer<" + s + ">(shared + " + str(e_.partials[r].fold) +
+              ");\n      " + c + "[thread] = column < p.n ? gather(" + c_.partials(r, "const " + s) +
+              " + ((i64)t.batch * SLOTS_M + from) * p.n + column, to - from, p.n) : " + s + "::identity();\n";
+  }
+  const auto fold = [](std::size_t r) { return "fold_shared<32, 8>(c" + str(r) + " + lane)"; };
+  return "      const int column = unit % units * 32 + lane;\n"
+         "      const int from = int((i64)SLOTS_M * part / 8), to = int((i64)SLOTS_M * (part + 1) / 8);\n" +
+         shared + "      finish_sync();\n      if (part == 0 && column < p.n) {\n" +
+         folded(Across::columns, "        ", fold) + finish(Across::columns, "0", "column", "        ") + "      }\n";
+}
+
+// Each thread gathers every 256th tile in order; lanes and warps are then folded in theirs.
+std::string FinishWriter::all() {
+  std::string gathered;
+  for (std::size_t r = 0; r < phase_.reductions.size(); ++r) {
+    if (e_.partials[r].across != Across::all) continue;
+    const std::string s = c_.reducers[r].type, all = "all" + str(r);
+    gathered += "  " + s + "* " + all + " = shared_pointer<" + s + ">(shared + " + str(e_.partials[r].fold) +
+                ");\n  {\n    const i64 tiles = (i64)SLOTS_M * p.tiles_n;\n    const " + s + " x = fold_lanes<" + s +
+                ">(gather(" + c_.partials(r, "const " + s) +
+                " + t.batch * tiles + thread, int((tiles - thread + 255) / 256), 256), 1, 32);\n" +
+                "    if (lane == 0) " + all + "[part] = x;\n  }\n";
+  }
+  const auto fold = [](std::size_t r) { return "fold_shared<1, 8>(all" + str(r) + ")"; };
+  return "  t.batch = unit;\n" + gathered + "  finish_sync();\n  if (thread == 0) {\n" +
+         folded(Across::all, "    ", fold) + finish(Across::all, "0", "0", "    ") + "  }\n";
+}
+
+// What 256 threads do of it: fold partials in index order and run the small phases. The kernel says when all are there.
+std::string FinishWriter::function() {
+  std::string code = "#define FINISHES 1\n#define BLOCKS_WORD " + str(e_.counters_word) +
+                     "\nDEVICE int finish_units(const Params& p) { return (" +
+                     (e_.finishes[0] ? "(p.m + 31) / 32 + " : "") + (e_.finishes[1] ? "(p.n + 31) / 32 + " : "") +
+                     (e_.finishes[2] ? "1" : "0") +
+                     ") * p.batch; }\nDEVICE void finish(const Params& p, int unit, int thread, u32 shared) {\n"
+                     "  struct { int batch; } t;\n  const int part = thread / 32, lane = thread % 32;\n";
+  // Units of 32 rows, then of 32 columns, then one of everything, each for all batches.
+  const auto units = [&](const std::string& extent, const std::string& body) {
+    code += "  {\n    const int units = (" + extent +
+            " + 31) / 32;\n    if (unit < units * p.batch) {\n      t.batch = unit / units;\n" + body +
+            "      return;\n    }\n    unit -= units * p.batch;\n  }\n";
+  };
+  if (e_.finishes[0]) units("p.m", by_rows());
+  if (e_.finishes[1]) units("p.n", by_columns());
+  if (e_.finishes[2]) code += all();
+  return code + "}\n";
+}
+
+// A tile's share of the rows that it has with those beside it: folded, and told them all.
+std::string FinishWriter::folding() {
+  std::string code = "#define TAGS_WORD " + str(e_.counters_word) +
+                     "\nDEVICE void fold_share(const Params& p, const TileCoordinate& c, u32 tag, int lane) {\n";
+  for (std::size_t r = 0; r < phase_.reductions.size(); ++r) {
+    code +=
+        "  fold_rows_told<" + c_.reducers[r].type + ">(p, c, p.word[" + str(e_.partials[r].word) + "], tag, lane);\n";
+  }
+  return code + "}\n";
+}
+
+// The four lanes that hold a row have its group.
+std::string FinishWriter::group_end() {
+  std::string code;
+  for (std::size_t r = 0; r < phase_.reductions.size(); ++r) {
+    const std::string red = "red" + str(r) + "[r]";
+    if (e_.partials[r].across == Across::groups)
+      code += "      " + red + " = combine_lanes_in_order<" + c_.reducers[r].type + ">(" + red + ", t.lane, 1, 4);\n";
+  }
+  const std::string leaves = folded(Across::groups, "        ", [](std::size_t r) { return "red" + str(r) + "[r]"; });
+  const std::string last = finish(Across::groups, "row", "column", "        ");
+  if (!last.empty())
+    code += "      if (t.lane % 4 == 0 && row < p.m && column * GROUP_N < p.n) {\n" + leaves + last + "      }\n";
+  return "    const int column = (t.col + group * SUB_N) / GROUP_N;\n" + EpilogueCode::each_row(code, true);
+}
+
+// What was folded of the tile's rows, in the registers of those who hold them. One tile of those beside each other
+// stores what leaves.
+std::string FinishWriter::meeting(const std::function<std::string(const std::vector<std::string>&)>& met_values) {
+  std::string code;
+  std::vector<std::string> statistics(c_.program.buffers.size());
+  if (e_.needs.group) {
+    for (std::size_t r = 0; r < phase_.reductions.size(); ++r) {
+      if (e_.partials[r].across != Across::groups) continue;
+      for (std::size_t k = 0; k < phase_.reductions[r].results.size(); ++k) {
+        const BufferId b = phase_.reductions[r].results[k];
+        if (b >= 0) statistics[b] = c_.reducers[r].component("first.red" + str(r) + "[r]", k);
+      }
+    }
+    return "    const int column = t.col + group * SUB_N, column_in = min(column, p.n - 1);\n" +
+           EpilogueCode::each_row(met_values(statistics), true);
+  }
+  for (std::size_t r = 0; r < phase_.reductions.size(); ++r) {
+    const std::string s = c_.reducers[r].type, name = "s" + str(r);
+    code += "    " + s + " all" + str(r) + "[2];\n    hear_rows(p, t, i, p.word[" + str(e_.partials[r].word) +
+            "], all" + str(r) + ");\n";
+    for (std::size_t k = 0; k < phase_.reductions[r].results.size(); ++k) {
+      if (const BufferId b = phase_.reductions[r].results[k]; b >= 0) statistics[b] = c_.reducers[r].component(name, k);
+    }
+  }
+  std::string rows =
+      folded(Across::rows, "      ", [](std::size_t r) { return "all" + str(r) + "[r % 2]"; }) + met_values(statistics);
+  const std::string last = finish(Across::rows, "row", "0", "        ");
+  if (!last.empty()) rows += "      if (t.tile_n == 0 && t.lane % 4 == 0 && row < p.m) {\n" + last + "      }\n";
+  return code + EpilogueCode::each_row(rows, true);
+}
+
+}  // namespace
+
+std::string EpilogueCode::each_row(const std::string& statements, bool of_i) {
+  if (statements.empty()) return {};
+  return std::string("    #pragma unroll\n    for (int r = ") + (of_i ? "2 * i; r < 2 * i + 2" : "0; r < ROWS") +
+         "; ++r) {\n      const int row = tile_row(t, r), row_in = min(row, p.m - 1);\n" + statements + "    }\n";
+}
+
+std::string EpilogueCode::leaf(const Instruction& i, const Place& place) {
+  if (i.op == Op::get)
+    return count_expression(i, place, "p.batch", "p.m", "p.word[" + str(plan.epilogue.columns_word) + "]");
+  const BufferId b = i.access.buffer;
+  return converted(load_expression(program, i.access, host().word(b), place, places[b].unit), compute_type(dtype(b)),
+                   i.type);
+}
+
+std::string EpilogueCode::partials(std::size_t r, const std::string& type) const {
+  return "((" + type + "*)p.word[" + str(plan.epilogue.partials[r].word) + "])";
+}
+
+std::string emit_finish(EpilogueCode& code) {
+  if (code.host().needs.holds) return FinishWriter(code).folding();
+  return code.host().across_tiles() ? FinishWriter(code).function() : std::string();
+}
+
+std::string emit_group_end(EpilogueCode& code) { return FinishWriter(code).group_end(); }
+
+std::string emit_meeting(EpilogueCode& code,
+                         const std::function<std::string(const std::vector<std::string>&)>& met_values) {
+  return FinishWriter(code).meeting(met_values);
+}
+
+}  // namespace postlude::inline v0::cuda

@@ -1,0 +1,131 @@
+#include "cuda/emit/gemm_source.h"
+
+namespace postlude::inline v0::cuda {
+namespace {
+
+const char* const base_text =
+#include "cuda/device/base.cu"
+    ;
+const char* const math_text =
+#include "cuda/device/math.cu"
+    ;
+const char* const vector_text =
+#include "cuda/device/vector.cu"
+    ;
+const char* const fragment_text =
+#include "cuda/device/fragment.cu"
+    ;
+const char* const sm90_text =
+#include "cuda/device/sm90.cu"
+    ;
+const char* const sm90_gemm_text =
+#include "cuda/device/sm90_gemm.cu"
+    ;
+const char* const sm80_text =
+#include "cuda/device/sm80.cu"
+    ;
+const char* const sm80_gemm_text =
+#include "cuda/device/sm80_gemm.cu"
+    ;
+
+std::string element(DType type) {
+  switch (type) {
+    case DType::boolean: return "u8";
+    default: return std::string(name(type));
+  }
+}
+
+// One warpgroup's product of 64 x BN over 32 bytes of K, accumulating unless `scale` is 0.
+std::string wgmma_text(const MainLoop& loop, int bn) {
+  const bool integer = !is_float(loop.a);
+  const bool half = size_of(loop.a) == 2;
+  const int registers = bn / 2;
+  std::string list, bound;
+  for (int i = 0; i < registers; ++i) {
+    list += (i ? ", %" : "%") + std::to_string(i);
+    bound += std::string(i ? ", " : "") + (integer ? "\"+r\"" : "\"+f\"") + "(d[" + std::to_string(i) + "])";
+  }
+  const auto argument = [&](int i) { return "%" + std::to_string(registers + i); };
+  std::string tail = "p";
+  if (!integer) tail += ", 1, 1";
+  if (half) tail += std::string(loop.a_mn_major ? ", 1" : ", 0") + (loop.b_mn_major ? ", 1" : ", 0");
+  return "DEVICE void wgmma(ACC (&d)[" + std::to_string(registers) + "], u64 a, u64 b, int scale) {\n" +
+         "  asm volatile(\"{\\n.reg .pred p;\\nsetp.ne.b32 p, " + argument(2) + ", 0;\\n\"\n" +
+         "    \"wgmma.mma_async.sync.aligned.m64n" + std::to_string(bn) + (half ? "k16" : "k32") +
+         (integer ? ".s32." : ".f32.") + element(loop.a) + "." + element(loop.b) + " {" + list + "}, " + argument(0) +
+         ", " + argument(1) + ", " + tail + ";\\n}\"\n" + "    : " + bound +
+         " : \"l\"(a), \"l\"(b), \"r\"(scale));\n}\n";
+}
+
+}  // namespace
+
+std::string base_source() { return std::string(base_text) + math_text + vector_text; }
+
+std::string gemm_source(const MainLoop& loop, const Schedule& s, const EpilogueText& epilogue) {
+  std::string text = "#pragma nv_diag_suppress 177\n";  // declared but never referenced: what an epilogue does not need
+  const auto define = [&](const char* key, const auto& value) {
+    text += std::string("#define ") + key + " ";
+    if constexpr (std::is_arithmetic_v<std::decay_t<decltype(value)>>) {
+      text += std::to_string(int(value)) + "\n";
+    } else {
+      text += std::string(value) + "\n";
+    }
+  };
+  if (!s.mma) {
+    define("PINGPONG", s.ping_pong);
+    define("SPLIT", s.split);
+    define("CLUSTER", s.split > 1 ? "__cluster_dims__(" + std::to_string(s.split) + ")" : "");
+  }
+  define("BM", s.bm);
+  define("BN", s.bn);
+  define("WG_ROWS", consumer_rows(s));
+  define("WG_COLUMNS", consumer_columns(s));
+  define("STAGES", s.stages);
+  define("SUB_N", s.sub_n);
+  if (!s.mma) define("D_BUFFERS", s.d_buffers);
+  define("D_BYTES", 64 * s.sub_n * epilogue.needs.d_bytes_column);
+  define("LOADS", epilogue.moves.loads);
+  define("STORES", epilogue.moves.stores);
+  define("COPIES", epilogue.moves.copies);
+  define("HELD", epilogue.has_held);
+  define("ROWS_FIRST", epilogue.rows_first);
+  define("HOLDS", epilogue.needs.holds);
+  define("GROUP_N", epilogue.needs.group);
+  define("HELD_LOADS", epilogue.held_moves.loads);
+  define("HELD_STORES", epilogue.held_moves.stores);
+  define("HELD_COPIES", epilogue.held_moves.copies);
+  define("AUX_STAGES", s.aux_stages);
+  define("AUX_BYTES", 64 * s.sub_n * epilogue.needs.aux_bytes_column);
+  define("SCRATCH_BYTES", epilogue.needs.scratch_bytes);
+  if (!s.mma) define("PROMOTED", loop.promoted);
+  define("PARTS", epilogue.needs.parts);
+  define("HALF", epilogue.needs.half);
+  if (!s.mma) define("RUN", half_run(s, epilogue.needs));
+  define("ELEM_BYTES", size_of(loop.a));
+  define("A_MN_MAJOR", loop.a_mn_major);
+  define("B_MN_MAJOR", loop.b_mn_major);
+  define("WHOLE_M", loop.whole_m);
+  define("WHOLE_N", loop.whole_n);
+  define("APART", loop.apart);
+  define("PACED", loop.paced);
+  define("MAPS", 2 + epilogue.maps);
+  define("WORDS", epilogue.words ? epilogue.words : 1);
+  define("ACC", is_float(loop.a) ? "float" : "int");
+  if (s.mma) {
+    const auto quoted = [](const std::string& word) { return "\"" + word + "\""; };
+    define("MMA_A", quoted(element(loop.a)));
+    define("MMA_B", quoted(element(loop.b)));
+    define("MMA_D", quoted(is_float(loop.a) ? "f32" : "s32"));
+    define("MMA_K", quoted(size_of(loop.a) == 2 ? "k16" : "k32"));
+    define("MMA_BOUND", quoted(is_float(loop.a) ? "+f" : "+r"));
+  }
+  text += base_source();
+  text += fragment_text;
+  text += s.mma ? sm80_text : sm90_text;
+  if (!s.mma) text += wgmma_text(loop, s.bn);
+  text += epilogue.text;
+  text += s.mma ? sm80_gemm_text : sm90_gemm_text;
+  return text;
+}
+
+}  // namespace postlude::inline v0::cuda

@@ -1,0 +1,50 @@
+// The source text of a matrix product around an emitted epilogue.
+#pragma once
+
+#include "cuda/choose/schedule.h"
+
+#include <postlude/dtype.h>
+
+#include <string>
+
+namespace postlude::inline v0::cuda {
+
+// What of the operands is compiled in.
+struct MainLoop {
+  DType a = DType::bf16, b = DType::bf16;  // bf16, f16, e4m3, e5m2 (mixed fp8 allowed), s8, u8
+  bool a_mn_major = false, b_mn_major = false;
+  bool whole_m = false, whole_n = false;  // tiles divide M, N: no masks
+  int promoted = 0;    // so many stages' sums at a time are added in f32 (sm_90a, fp8); 0: all in one
+  bool apart = false;  // the epilogue's fragments are computed one after another
+  bool paced = false;  // and spread over most of the other consumer's main loop
+  bool operator==(const MainLoop&) const = default;
+};
+
+// The epilogue as emitted: text of `struct Epilogue`, of `Held` where a second phase runs on the same registers, and
+// what Params must hold for it.
+struct EpilogueText {
+  std::string text;
+  int maps = 0;   // tensor maps behind A's and B's: tile operands, then outputs
+  int words = 0;  // 8-byte words of parameters
+  struct Moves {
+    bool loads = false;   // there are tile operands by the copy engine
+    bool stores = false;  // there are outputs by the copy engine
+    bool copies = false;  // some staged outputs leave by ordinary stores
+  };
+  Moves moves, held_moves;
+  bool has_held = false;    // there is a Held
+  bool rows_first = false;  // a tile is worked through 64 rows at a time
+  EpilogueNeeds needs;
+};
+
+// The parameters that the host fills: tensor maps (for the portable kernel what device/sm80.cu reads of them), these
+// integers, the epilogue's words, in this order.
+struct GemmParams {
+  std::int32_t m, n, tiles_m, tiles_n, tiles, raster, k_blocks, a_batch, b_batch, batch;
+};
+
+[[nodiscard]] std::string gemm_source(const MainLoop& loop, const Schedule& schedule, const EpilogueText& epilogue);
+// Types, conversions and operations: what stands before every kernel.
+[[nodiscard]] std::string base_source();
+
+}  // namespace postlude::inline v0::cuda

@@ -1,0 +1,297 @@
+#include "cuda/emit/generic.h"
+
+#include "cuda/emit/code.h"
+#include "cuda/emit/gemm_source.h"
+#include "cuda/emit/reduce.h"
+
+#include <algorithm>
+
+namespace postlude::inline v0::cuda {
+namespace {
+
+using lower::BufferId;
+using lower::Instruction;
+using lower::Phase;
+using lower::Program;
+using lower::Reduction;
+using lower::ValueId;
+
+const char* const generic_text =
+#include "cuda/device/generic.cu"
+    ;
+const char* const product_text =
+#include "cuda/device/product.cu"
+    ;
+
+// How often a phase runs over its domain.
+std::string batches(const Phase& phase) { return phase.batched ? "p.batch" : "1"; }
+
+class PassWriter {
+ public:
+  PassWriter(const Program& program, const Wide& wide, GenericSource& out)
+      : program_(program), wide_(wide), out_(out) {}
+
+  void stores(int index);
+  void rows(const RowRun& run);
+  void reduction(int index, int number);
+  std::string functions() const { return functions_.text(); }
+  std::string structs, kernels;
+
+ private:
+  static std::string pointer(int word, const std::string& type) { return "((" + type + "*)p.word[" + str(word) + "])"; }
+  struct Reducing;
+  std::string by_columns(const Reducing& r);
+  std::string by_results(const Reducing& r);
+  std::string element(const Reducing& r, std::size_t k, const std::string& indent);
+  std::string results(const Reducing& r, const std::string& row, const std::string& column,
+                      const std::string& indent) const;
+  // Code of the values wanted, one a line.
+  std::string values(const Phase& phase, const std::vector<ValueId>& wanted_values, const std::string& indent) {
+    const Place place{"b", "i", "j", "columns"};
+    const Resolve resolve{[](ValueId id) { return "v" + str(id); },
+                          [&](const Instruction& x) -> std::string {
+                            if (x.op == Op::get) return count_expression(x, place, "p.batch", "p.m", "p.n");
+                            if (x.op == Op::acc)
+                              return converted(load_accumulator(wide_.source, x.access, out_.accumulator_word, place),
+                                               compute_type(wide_.source), x.type);
+                            return converted(load_expression(program_, x.access, 4 * x.access.buffer, place, false),
+                                             compute_type(program_.buffers[x.access.buffer].dtype), x.type);
+                          }};
+    return declarations(phase, needed(phase, wanted_values), place, resolve, functions_, indent);
+  }
+
+  const Program& program_;
+  const Wide& wide_;
+  GenericSource& out_;
+  Functions functions_;
+};
+
+void PassWriter::rows(const RowRun& run) {
+  const int first = run.phases.front().phase;
+  const auto tiles = std::find_if(run.phases.begin(), run.phases.end(),
+                                  [&](const RowPhase& row) { return program_.phases[row.phase].domain.has(Axis::n); });
+  const std::string kernel =
+      "phase" + str(first) + (run.phases.size() > 1 ? "_to" + str(run.phases.back().phase) : "") + "_rows";
+  out_.kernels.push_back({.name = kernel, .phase = tiles->phase, .rows = run.grid});
+  RowKernel made = emit_rows(program_, run, kernel, out_.accumulator_word, wide_, functions_);
+  structs += made.structs;
+  kernels += made.text;
+}
+
+void PassWriter::stores(int index) {
+  const Phase& phase = program_.phases[index];
+  if (phase.domain.has(Axis::m) && phase.domain.has(Axis::n)) {
+    if (const RowRun run = row_stores(program_, index, wide_); !run.phases.empty()) return rows(run);
+  }
+  const bool rows = !phase.domain.has(Axis::n);
+  const std::string kernel = "phase" + str(index) + "_stores";
+  out_.kernels.push_back({.name = kernel, .phase = index});
+  std::string code = values(phase, sinks(phase, true, false), "        ");
+  for (const auto& store : phase.stores) {
+    code += "        " +
+            store_statement(program_, store.access, 4 * store.access.buffer, {"b", "i", "j", "columns"},
+                            "v" + str(store.value), false) +
+            "\n";
+  }
+  const std::string outer = rows ? "j" : "i", inner = rows ? "i" : "j";
+  kernels += "extern \"C\" __global__ void " + kernel +
+             "(const __grid_constant__ Params p, int rows, int columns) {\n  follow_previous_launch();\n"
+             "  for (int b = blockIdx.z; b < " +
+             batches(phase) +
+             "; b += gridDim.z)\n"
+             "    for (int " +
+             outer + " = blockIdx.y; " + outer + " < " + (rows ? "columns" : "rows") + "; " + outer +
+             " += gridDim.y)\n"
+             "      for (i64 x = blockIdx.x * 256ll + threadIdx.x; x < " +
+             (rows ? "rows" : "columns") +
+             "; x += gridDim.x * 256ll) {\n"
+             "        const int " +
+             inner + " = int(x);\n" + code + "      }\n}\n";
+}
+
+// A reduction at hand.
+struct PassWriter::Reducing {
+  const Phase& phase;
+  const Reduction& reduction;
+  ReducerText state;
+  [[nodiscard]] bool over(Axis axis) const { return reduction.axes.has(axis); }
+  [[nodiscard]] bool row_groups() const { return reduction.group && !over(Axis::n); }
+  [[nodiscard]] bool column_groups() const { return reduction.group && over(Axis::n); }
+  // The batches z stands for.
+  [[nodiscard]] std::string each_batch() const {
+    return over(Axis::b) ? "for (int b = 0; b < p.batch; ++b)\n" : "for (int b = z; b < z + 1; ++b)\n";
+  }
+};
+
+// Piece k's element at (b, i, j) into the state x.
+std::string PassWriter::element(const Reducing& r, std::size_t k, const std::string& indent) {
+  const auto& piece = r.reduction.pieces[k];
+  std::vector<std::string> args;
+  for (const ValueId value : piece.args) args.push_back("v" + str(value));
+  std::string code = values(r.phase, piece.args, indent);
+  if (r.column_groups()) {
+    code += indent + "if (" + column_expression(piece.columns, "j", "columns") + " / " + str(r.reduction.group) +
+            " == q)\n  ";
+  }
+  return code + indent + "x = " + r.state.type + "::combine(x, " + r.state.lift(args) + ");\n";
+}
+
+// The state x is stored.
+std::string PassWriter::results(const Reducing& r, const std::string& row, const std::string& column,
+                                const std::string& indent) const {
+  std::string code;
+  for (std::size_t k = 0; k < r.reduction.results.size(); ++k) {
+    const BufferId buffer = r.reduction.results[k];
+    if (buffer < 0) continue;
+    const auto& info = program_.buffers[buffer];
+    code += indent + "store_" + storage_name(info.dtype) + "(" +
+            address_arguments(4 * buffer, program_.batched && !r.over(Axis::b) ? "b" : "",
+                              info.axes.has(Axis::m) ? row : "", info.axes.has(Axis::n) ? column : "", false) +
+            ", " + r.state.component("x", k) + ");\n";
+  }
+  return code;
+}
+
+// A block: 32 columns, 8 rows at a time, of one split of the rows of (piece, batch, group of rows).
+std::string PassWriter::by_columns(const Reducing& r) {
+  const std::string s = r.state.type, group = str(r.reduction.group), partials = pointer(out_.partials_word, s),
+                    counters = pointer(out_.counters_word, "u32");
+  std::string code =
+      "  __shared__ __align__(16) u8 memory[8 * 32 * sizeof(" + s + ")];\n  " + s + "* shared = (" + s + "*)memory;\n" +
+      "  const int lane = threadIdx.x % 32, y = threadIdx.x / 32, j = blockIdx.x * 32 + lane, split = blockIdx.y;\n"
+      "  const int batches = " +
+      (r.over(Axis::b) ? "1" : batches(r.phase)) +
+      ", q = blockIdx.z % groups, z = blockIdx.z / groups % batches, piece = blockIdx.z / groups / batches;\n"
+      "  const int first = " +
+      (r.row_groups() ? "q * " + group : "0") +
+      ", end = " + (r.over(Axis::m) && r.row_groups() ? "min(rows, first + " + group + ")" : "rows") + ";\n";
+  if (r.over(Axis::m)) {
+    code +=
+        "  const i64 span = end - first;\n  const int i0 = first + int(span * split / splits), i1 = first + int(span "
+        "* (split + 1) / splits);\n";
+  } else {
+    // Rows are kept: a batch reduction, one result a row; rows are the splits' place.
+    code += "  const int i0 = split, i1 = split + 1;\n";
+  }
+  code += "  " + s + " x = " + s + "::identity();\n  if (j < columns)\n    " + r.each_batch() +
+          "      for (int i = i0 + y; i < i1; i += 8) {\n";
+  for (std::size_t k = 0; k < r.reduction.pieces.size(); ++k) {
+    code += "        if (piece == " + str(k) + ") {\n" + element(r, k, "          ") + "        }\n";
+  }
+  code +=
+      "      }\n  shared[threadIdx.x] = x;\n  __syncthreads();\n  if (y == 0)\n    for (int k = 1; k < 8; ++k) x = " +
+      s + "::combine(x, shared[k * 32 + lane]);\n";
+  std::string write;
+  for (std::size_t k = 0; k < r.reduction.pieces.size(); ++k) {
+    const std::string column = column_expression(r.reduction.pieces[k].columns, "j", "columns");
+    write += "    if (piece == " + str(k) + ") {\n" + results(r, r.over(Axis::m) ? "q" : "split", column, "      ") +
+             "    }\n";
+  }
+  if (r.over(Axis::m)) {
+    code += "  const i64 slot = (i64)blockIdx.z * splits;\n  if (splits > 1) {\n    if (y == 0 && j < columns) " +
+            partials + "[(slot + split) * columns + j] = x;\n" + "    publish_and_count(" + counters +
+            " + (i64)blockIdx.z * gridDim.x + blockIdx.x, splits, &last);\n    if (!last) return;\n" +
+            "    if (y == 0 && j < columns) x = gather((const " + s + "*)" + partials +
+            " + slot * columns + j, splits, columns);\n  }\n";
+  }
+  return code + "  if (y == 0 && j < columns) {\n    const int b = z;\n" + write + "  }\n}\n";
+}
+
+// A block: one split of the elements of one result (batch, row, group).
+std::string PassWriter::by_results(const Reducing& r) {
+  const std::string s = r.state.type, group = str(r.reduction.group), partials = pointer(out_.partials_word, s),
+                    counters = pointer(out_.counters_word, "u32");
+  std::string code =
+      "  __shared__ __align__(16) u8 memory[8 * sizeof(" + s + ")];\n  " + s + "* shared = (" + s +
+      "*)memory;\n"
+      "  const int t = threadIdx.x, split = blockIdx.y;\n  i64 id = blockIdx.x;\n  const int q = int(id % "
+      "groups);\n  id /= groups;\n";
+  const bool keeps_row = r.phase.domain.has(Axis::m) && !r.over(Axis::m);
+  code += keeps_row ? "  const int row = int(id % rows);\n  id /= rows;\n" : "  const int row = 0;\n";
+  code += "  const int z = int(id);\n";
+  std::string i0 = keeps_row ? "row" : "0", i1 = keeps_row ? "row + 1" : "rows";
+  if (r.row_groups()) i0 = "q * " + group, i1 = "min(rows, q * " + group + " + " + group + ")";
+  std::string j0 = "0", j1 = "columns";
+  if (r.column_groups() && r.reduction.pieces.size() == 1 && r.reduction.pieces[0].columns.identity()) {
+    j0 = "q * " + group, j1 = "min(columns, q * " + group + " + " + group + ")";
+  }
+  code += "  int i0 = " + i0 + ", i1 = " + i1 + ", j0 = " + j0 + ", j1 = " + j1 + ";\n";
+  // Splits divide the rows where there are several, else the columns.
+  code += keeps_row ? "  { const i64 span = j1 - j0; const int from = j0; j0 = from + int(span * split / splits); j1 "
+                      "= from + int(span * (split + 1) / splits); }\n"
+                    : "  { const i64 span = i1 - i0; const int from = i0; i0 = from + int(span * split / splits); i1 "
+                      "= from + int(span * (split + 1) / splits); }\n";
+  const bool has_n = r.phase.domain.has(Axis::n);
+  const std::string ti = has_n ? "0" : "t", di = has_n ? "1" : "256", tj = has_n ? "t" : "0", dj = has_n ? "256" : "1";
+  code += "  " + s + " x = " + s + "::identity();\n  " + r.each_batch() + "    for (int i = i0 + " + ti +
+          "; i < i1; i += " + di + ")\n      for (int j = j0 + " + tj + "; j < j1; j += " + dj + ") {\n";
+  for (std::size_t k = 0; k < r.reduction.pieces.size(); ++k)
+    code += "        {\n" + element(r, k, "          ") + "        }\n";
+  return code + "      }\n  x = fold_lanes<" + s +
+         ">(x, 1, 32);\n  if (t % 32 == 0) shared[t / 32] = x;\n  __syncthreads();\n"
+         "  for (int k = 1; k < 8 && t == 0; ++k) x = " +
+         s +
+         "::combine(x, shared[k]);\n"
+         "  if (splits > 1) {\n    if (t == 0) " +
+         partials +
+         "[(i64)blockIdx.x * splits + split] = x;\n"
+         "    publish_and_count(" +
+         counters +
+         " + blockIdx.x, splits, &last);\n    if (!last) return;\n"
+         "    if (t == 0) x = gather((const " +
+         s + "*)" + partials +
+         " + (i64)blockIdx.x * splits, splits, 1);\n  }\n"
+         "  if (t == 0) {\n    const int b = z;\n" +
+         results(r, r.row_groups() ? "q" : "row", r.column_groups() ? "q" : "0", "    ") + "  }\n}\n";
+}
+
+void PassWriter::reduction(int index, int number) {
+  const Phase& phase = program_.phases[index];
+  const Reducing r{phase, phase.reductions[number],
+                   emit_reducer(phase, phase.reductions[number], 100 * index + number, functions_)};
+  const std::string kernel = "phase" + str(index) + "_reduction" + str(number);
+  const bool keeps_columns = phase.domain.has(Axis::n) && !r.over(Axis::n);
+  out_.kernels.push_back(
+      {.name = kernel, .phase = index, .reduction = number, .by_columns = keeps_columns, .state_bytes = r.state.bytes});
+  structs += r.state.text;
+  kernels += "extern \"C\" __global__ void __launch_bounds__(256) " + kernel +
+             "(const __grid_constant__ Params p, int rows, int columns, int splits, int groups) {\n  "
+             "follow_previous_launch();\n  __shared__ u32 last;\n" +
+             (keeps_columns ? by_columns(r) : by_results(r));
+}
+
+}  // namespace
+
+GenericSource emit_generic(const Program& program, const std::vector<int>& phases, const Wide& wide) {
+  GenericSource out;
+  out.accumulator_word = 4 * static_cast<int>(program.buffers.size());
+  out.partials_word = out.accumulator_word + 4;
+  out.counters_word = out.partials_word + 1;
+  out.words = out.counters_word + 1;
+  PassWriter writer(program, wide, out);
+  for (std::size_t k = 0; k < phases.size(); ++k) {
+    const int phase = phases[k];
+    if (const RowRun run = row_run(program, phases, k, wide); !run.phases.empty()) {
+      writer.rows(run);
+      k += run.phases.size() - 1;
+      continue;
+    }
+    for (std::size_t r = 0; r < program.phases[phase].reductions.size(); ++r)
+      writer.reduction(phase, static_cast<int>(r));
+    if (!program.phases[phase].stores.empty()) writer.stores(phase);
+  }
+  out.text = "#pragma nv_diag_suppress 177\n#define WORDS " + str(out.words) + "\n" + base_source() + generic_text +
+             reduction_source() + writer.functions() + writer.structs + writer.kernels;
+  return out;
+}
+
+std::string product_source(DType a, DType b) {
+  return std::string("#pragma nv_diag_suppress 177\n#define ACC ") + (is_float(a) ? "float" : "int") +
+         "\n#define LOAD_A load_" + storage_name(a) + "\n#define LOAD_B load_" + storage_name(b) + "\n#define WORD " +
+         (size_of(a) == 1   ? "u8"
+          : size_of(a) == 2 ? "u16"
+                            : "u32") +
+         "\n" + base_source() + product_text;
+}
+
+}  // namespace postlude::inline v0::cuda

@@ -1,0 +1,36 @@
+// Kernels that run any phase of any Program from memory, with the accumulator in a workspace: the fallback, and what
+// runs the phases that are not part of the product's kernel.
+#pragma once
+
+#include "cuda/emit/rows.h"
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace postlude::inline v0::cuda {
+
+struct GenericKernel {
+  std::string name;
+  int phase = 0;
+  int reduction = -1;             // -1: the stores
+  bool by_columns = false;        // a reduction that keeps columns: one lane a column
+  std::optional<RowGrid> rows{};  // whole rows, phase by phase
+  int state_bytes = 0;
+};
+
+struct GenericSource {
+  std::string text;
+  std::vector<GenericKernel> kernels;  // in the order in which they must run
+  int words = 0;
+  // Words: 4 a buffer, then the accumulator's 4 (as `accumulator_word`), then one each:
+  int accumulator_word = 0, partials_word = 0, counters_word = 0;
+};
+
+[[nodiscard]] GenericSource emit_generic(const lower::Program& program, const std::vector<int>& phases,
+                                         const Wide& wide);
+
+// The product on ordinary units, and a copy of a matrix into rows that the copy engine can address.
+[[nodiscard]] std::string product_source(DType a, DType b);
+
+}  // namespace postlude::inline v0::cuda

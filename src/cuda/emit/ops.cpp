@@ -1,0 +1,277 @@
+#include "cuda/emit/ops.h"
+
+#include "graph/ir/typing.h"
+
+#include <postlude/error.h>
+
+#include <cmath>
+#include <cstdio>
+#include <set>
+
+namespace postlude::inline v0::cuda {
+namespace {
+
+std::string join(const std::vector<std::string>& parts) {
+  std::string text;
+  for (const std::string& part : parts) text += (text.empty() ? "" : ", ") + part;
+  return text;
+}
+
+std::string binary(const char* op, const std::vector<std::string>& a) {
+  return "(" + a[0] + " " + op + " " + a[1] + ")";
+}
+
+// Either side may be a constant, and one of the two is hidden: see base.cu.
+std::string ordered(const char* op, const std::vector<std::string>& a, bool real) {
+  return real ? binary(op, {a[0], "hidden(" + a[1] + ")"}) : binary(op, a);
+}
+
+std::string number(std::uint64_t value) { return std::to_string(value) + "ull"; }
+
+// A cast to `dtype`, whose values are computed in compute_type(dtype).
+std::string cast_expression(const std::string& value, DType from, DType dtype, Round round, std::uint64_t seed,
+                            const Place& p, const std::string& column) {
+  const std::string u = round == Round::stochastic
+                            ? "random_uniform(" + number(seed) + ", 0, " + p.b + ", " + p.i + ", " + column + ")"
+                            : "0.f";
+  const std::string mode = ", " + str(static_cast<int>(round)) + ", " + u + ")";
+  const std::string type(name(dtype));
+  if (is_float(dtype)) {
+    const std::string real = converted(value, from, DType::f32);
+    if (dtype == DType::f32) return real;
+    return "round_" + type + "(" + real + (round == Round::nearest_even ? ")" : mode);
+  }
+  if (dtype == DType::boolean) return "to_boolean(" + value + ")";
+  if (from == DType::f32 && round != Round::nearest_even) return "to_" + type + "(round_integral(" + value + mode + ")";
+  return "to_" + type + "(" + value + ")";
+}
+
+// Elementwise operations, with arguments already of the types that they take.
+std::string operation(Op op, const std::vector<std::string>& a, DType argument) {
+  const bool boolean = argument == DType::boolean, real = argument == DType::f32;
+  switch (op) {
+    case Op::add: return real ? binary("+", a) : "op_add(" + join(a) + ")";
+    case Op::sub: return real ? binary("-", a) : "op_sub(" + join(a) + ")";
+    case Op::mul: return real ? binary("*", a) : "op_mul(" + join(a) + ")";
+    case Op::eq: return binary("==", a);
+    case Op::ne: return binary("!=", a);
+    case Op::lt: return ordered("<", a, real);
+    case Op::le: return ordered("<=", a, real);
+    case Op::gt: return ordered(">", a, real);
+    case Op::ge: return ordered(">=", a, real);
+    case Op::bit_and: return binary(boolean ? "&&" : "&", a);
+    case Op::bit_or: return binary(boolean ? "||" : "|", a);
+    case Op::bit_not: return (boolean ? "!" : "~") + a[0];
+    case Op::where: return "op_where(" + a[0] + ", " + a[1] + ", " + a[2] + ")";
+    case Op::floor:
+    case Op::ceil:
+    case Op::round:
+      if (!real) return a[0];
+      [[fallthrough]];
+    default: return "op_" + std::string(info(op).id) + "(" + join(a) + ")";
+  }
+}
+
+}  // namespace
+
+std::string converted(const std::string& value, DType from, DType to) {
+  return from == to ? value : "to_" + std::string(to == DType::boolean ? "boolean" : name(to)) + "(" + value + ")";
+}
+
+std::string rounded(const std::string& value, DType from, DType dtype) {
+  return cast_expression(value, from, dtype, Round::nearest_even, 0, {}, {});
+}
+
+bool has_native_form(const Function& function) {
+  static const std::set<std::string> names = {"sigmoid", "silu", "gelu", "gelu_tanh", "dgelu", "dgelu_tanh"};
+  return function.prelude && function.parameters.size() == 1 && names.contains(function.name);
+}
+
+std::string device_type(DType type) {
+  switch (type) {
+    case DType::f32: return "float";
+    case DType::i32: return "int";
+    case DType::i64: return "i64";
+    case DType::boolean: return "bool";
+    default: throw Error(ErrorCode::internal, "a value has the storage type " + std::string(name(type)));
+  }
+}
+
+std::string device_literal(double value, DType type) {
+  if (type == DType::boolean) return value != 0 ? "true" : "false";
+  if (type == DType::i32) {
+    if (value <= -0x1p31) return "int(0x80000000u)";
+    if (value >= 0x1p31) return "0x7fffffff";
+    return str(static_cast<std::int64_t>(value));
+  }
+  if (type == DType::i64) {
+    if (value <= -0x1p63) return "i64(0x8000000000000000ull)";
+    if (value >= 0x1p63) return "0x7fffffffffffffffll";
+    return str(static_cast<std::int64_t>(value)) + "ll";
+  }
+  const auto real = static_cast<float>(value);
+  if (std::isnan(real)) return "QNAN";
+  if (std::isinf(real)) return real < 0 ? "(-INF)" : "INF";
+  // Not a literal: see base.cu.
+  if (real == 0 && std::signbit(real)) return "hidden(-0.f)";
+  char text[64];
+  std::snprintf(text, sizeof text, "%af", static_cast<double>(real));
+  return real < 0 || std::signbit(real) ? "(" + std::string(text) + ")" : text;
+}
+
+std::string device_literal(const Literal& literal, DType type) {
+  if (type == DType::i64 && literal.type != DType::f32) {
+    return "i64(" + number(static_cast<std::uint64_t>(literal.integer)) + ")";
+  }
+  return device_literal(literal.value(), type);
+}
+
+std::string column_expression(const lower::ColumnMap& map, const std::string& j, const std::string& width) {
+  std::string column = j, wide = width;
+  for (const auto& step : map.steps) {
+    const std::string pieces = str(step.pieces), piece = str(step.piece);
+    if (step.group == 0) {
+      if (step.piece) column = "(" + column + " + " + piece + " * " + wide + ")";
+    } else {
+      const std::string w = str(step.group / step.pieces);
+      column = "(" + column + " / " + w + " * " + str(step.group) + " + " + column + " % " + w +
+               (step.piece ? " + " + str(step.piece * (step.group / step.pieces)) : "") + ")";
+    }
+    wide = "(" + wide + " * " + pieces + ")";
+  }
+  return map.divide > 1 ? "(" + column + " / " + str(map.divide) + ")" : column;
+}
+
+std::string Functions::body(const Lambda& lambda, std::span<const DType> parameters,
+                            const std::vector<std::string>& names, std::vector<DType>& results,
+                            std::vector<std::string>& values) {
+  std::vector<TypeState> states;
+  for (const DType type : parameters) states.push_back({.type = type});
+  Typing typing;
+  const std::vector<TypeState> types = typing.infer_body(lambda, states);
+  // An untyped literal is what its user wants it to be; alone it is f32 or i64.
+  std::string text;
+  const auto type_of = [&](NodeId id) { return types[id].type.value_or(DType::f32); };
+  std::vector<std::string> value(lambda.nodes.size());
+  for (NodeId id = 0; id < static_cast<NodeId>(lambda.nodes.size()); ++id) {
+    const Node& node = lambda.nodes[id];
+    if (node.op == Op::parameter) {
+      value[id] = names[node.index];
+      continue;
+    }
+    if (node.op == Op::constant) continue;  // written where it is used, in the type wanted there
+    std::vector<TypeState> argument_states;
+    for (const NodeId arg : node.args) argument_states.push_back(types[arg]);
+    std::vector<std::string> args;
+    std::vector<DType> wanted;
+    for (std::size_t i = 0; i < node.args.size(); ++i) {
+      const DType want = argument_type(node, i, argument_states);
+      const Node& arg = lambda.nodes[node.args[i]];
+      args.push_back(arg.op == Op::constant ? device_literal(arg.literal, want)
+                                            : converted(value[node.args[i]], type_of(node.args[i]), want));
+      wanted.push_back(want);
+    }
+    std::string code;
+    if (node.op == Op::call) {
+      code = call(*node.function, wanted) + "(" + join(args) + ")";
+    } else if (node.op == Op::cast) {
+      // Of no element: what rounds stochastically is no call any more (lower.cpp).
+      code = cast_expression(args[0], wanted[0], node.dtype, node.round, node.seed, {"0", "0", "0", "0"}, "0");
+    } else {
+      code = operation(node.op, args, wanted[node.op == Op::where ? 1 : 0]);
+    }
+    value[id] = "v" + str(id);
+    text += "  const " + device_type(type_of(id)) + " " + value[id] + " = " + code + ";\n";
+  }
+  for (const NodeId result : lambda.results) {
+    const Node& node = lambda.nodes[result];
+    results.push_back(type_of(result));
+    values.push_back(node.op == Op::constant ? device_literal(node.literal, type_of(result)) : value[result]);
+  }
+  return text;
+}
+
+std::string Functions::call(const Function& function, std::span<const DType> args) {
+  if (has_native_form(function)) return "call_" + function.name;
+  std::string key = "f" + str(reinterpret_cast<std::uintptr_t>(&function));
+  for (const DType type : args) key += " " + std::string(name(type));
+  if (const auto found = made_.find(key); found != made_.end()) return found->second;
+  std::vector<std::string> names;
+  std::string list;
+  for (std::size_t i = 0; i < args.size(); ++i) {
+    names.push_back("x" + str(i));
+    list += (i ? ", " : "") + device_type(args[i]) + " " + names.back();
+  }
+  std::string text, result_type = "float";
+  if (function.body.nodes.empty() && function.native) {
+    if (function.native->cuda.empty()) {
+      throw Error(ErrorCode::unsupported, "the function " + quoted(function.name) + " has no CUDA code",
+                  "give its NativeFunction::cuda, or define it in the language");
+    }
+    list.clear();
+    for (std::size_t i = 0; i < args.size(); ++i) {
+      const bool parameter = static_cast<int>(i) >= function.native->arity;
+      list += std::string(i ? ", " : "") + device_type(args[i]) + (parameter ? " p" : " x") +
+              str(parameter ? static_cast<int>(i) - function.native->arity : static_cast<int>(i));
+    }
+    text = "  return " + function.native->cuda + ";\n";
+  } else {
+    std::vector<DType> results;
+    std::vector<std::string> values;
+    text = body(function.body, args, names, results, values);
+    result_type = device_type(results.at(0));
+    text += "  return " + values.at(0) + ";\n";
+  }
+  const std::string made = "function" + str(made_.size());
+  made_[key] = made;
+  text_ += "DEVICE " + result_type + " " + made + "(" + list + ") {\n" + text + "}\n";
+  return made;
+}
+
+std::string Functions::combiner(const Lambda& lambda, std::span<const DType> types) {
+  std::vector<DType> parameters;
+  std::vector<std::string> names;
+  std::string list;
+  for (const char* side : {"a", "b"}) {
+    for (std::size_t i = 0; i < types.size(); ++i) {
+      parameters.push_back(types[i]);
+      names.push_back(side + str(i));
+      list += device_type(types[i]) + " " + names.back() + ", ";
+    }
+  }
+  std::vector<DType> results;
+  std::vector<std::string> values;
+  std::string text = body(lambda, parameters, names, results, values);
+  for (std::size_t i = 0; i < types.size(); ++i) {
+    list += (i ? ", " : "") + device_type(types[i]) + "& r" + str(i);
+    text += "  r" + str(i) + " = " + converted(values.at(i), results.at(i), types[i]) + ";\n";
+  }
+  const std::string made = "combiner" + str(made_.size());
+  made_[made] = made;
+  text_ += "DEVICE void " + made + "(" + list + ") {\n" + text + "}\n";
+  return made;
+}
+
+std::string expression(const lower::Instruction& i, const std::vector<std::string>& args, std::span<const DType> types,
+                       const Place& p, Functions& functions) {
+  // Along an axis that it lacks, a value's coordinate is 0.
+  const std::string b = i.batched ? p.b : "0";
+  const std::string column = i.axes.has(Axis::n) ? column_expression(i.access.columns, p.j, p.width) : "0";
+  const std::string row = !i.axes.has(Axis::m)       ? "0"
+                          : i.access.divide_rows > 1 ? "(" + p.i + " / " + str(i.access.divide_rows) + ")"
+                                                     : p.i;
+  switch (i.op) {
+    case Op::constant: return device_literal(i.literal, i.type);
+    case Op::m_index: return row;
+    case Op::n_index: return column;
+    case Op::batch_index: return b;
+    case Op::random:
+      return "random_uniform(" + number(i.seed) + ", " + str(i.stream) + "u, " + b + ", " + row + ", " + column + ")";
+    case Op::cast:
+      return cast_expression(args[0], types[0], i.dtype, i.round, i.seed, {b, row, column, p.width}, column);
+    case Op::call: return functions.call(*i.function, types) + "(" + join(args) + ")";
+    default: return operation(i.op, args, types[i.op == Op::where ? 1 : 0]);
+  }
+}
+
+}  // namespace postlude::inline v0::cuda

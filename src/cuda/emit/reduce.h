@@ -1,0 +1,51 @@
+// The state types of reductions, as CUDA C++.
+#pragma once
+
+#include "cuda/emit/ops.h"
+
+#include <string>
+#include <vector>
+
+namespace postlude::inline v0::cuda {
+
+// What stands before them: reduce.cu.
+[[nodiscard]] const char* reduction_source();
+
+// sizeof of a reduction's state.
+[[nodiscard]] int state_bytes(const lower::Phase& phase, const lower::Reduction& reduction);
+
+// Several elements that go into a state at once, as code: "8" of them, their index "e", whether one is `in`, the array.
+struct Block {
+  std::string size, index, in;
+  bool ordered = false;  // their columns grow with e
+  std::string name = "x";
+};
+
+// The arrays to declare for a block, what fills them for each of its elements, and what adds them to the state.
+struct BlockAddition {
+  std::string declared, filled, added;
+};
+
+struct ReducerText {
+  lower::Reducer reducer{};
+  bool index_is_column = false;   // of an argmax of f32
+  std::string type;               // "S0"
+  std::string text;               // of the struct
+  std::vector<DType> components;  // of the state; welford carries its count as a third
+  int bytes = 0;                  // sizeof
+  // From values: "S0::lift(v3, v4)".
+  [[nodiscard]] std::string lift(const std::vector<std::string>& args) const;
+  // A block whose elements' values are `args` into a state called `state`.
+  [[nodiscard]] BlockAddition addition(const Block& block, const std::vector<std::string>& args,
+                                       const std::string& state) const;
+  // The same into a sum, where an element is the product of two values.
+  [[nodiscard]] BlockAddition products(const Block& block, const std::string& a, const std::string& b,
+                                       const std::string& state) const;
+  // Result component k of a state called `state`.
+  [[nodiscard]] std::string component(const std::string& state, std::size_t k) const;
+};
+
+[[nodiscard]] ReducerText emit_reducer(const lower::Phase& phase, const lower::Reduction& reduction, int index,
+                                       Functions& functions);
+
+}  // namespace postlude::inline v0::cuda

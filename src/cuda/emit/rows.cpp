@@ -1,0 +1,492 @@
+#include "cuda/emit/rows.h"
+
+#include "core/divide.h"
+#include "cuda/emit/reduce.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+namespace postlude::inline v0::cuda {
+namespace {
+
+using lower::Access;
+using lower::BufferId;
+using lower::BufferKind;
+using lower::Instruction;
+using lower::Phase;
+using lower::Program;
+using lower::Reducer;
+using lower::Reduction;
+using lower::ValueId;
+
+bool along(const Phase& phase, ValueId id) { return phase.code[id].axes.has(Axis::n); }
+
+// Registers of a thread that may hold a row, of the 64 that 1024 threads leave each.
+constexpr int held_registers = 32;
+
+bool row_local(const Phase& phase) {
+  if (!phase.domain.has(Axis::m)) return false;
+  return std::all_of(phase.reductions.begin(), phase.reductions.end(),
+                     [](const Reduction& r) { return r.axes == Axes(Axis::n) && r.group == 0; });
+}
+
+// A load that is made for a whole run of columns, before anything is computed.
+struct Held {
+  bool accumulator;
+  Access access;
+  bool wide;
+  bool operator==(const Held& other) const { return accumulator == other.accumulator && access == other.access; }
+};
+
+bool holds(const Instruction& i, const std::vector<bool>& written) {
+  if (i.guard >= 0 || !i.axes.has(Axis::n)) return false;
+  return i.op == Op::acc || (i.op == Op::operand && !written[i.access.buffer]);
+}
+
+Held held(const Program& program, const Instruction& i, const Wide& wide) {
+  const bool accumulator = i.op == Op::acc;
+  const bool vectors = plain(i.access) && (accumulator ? wide.accumulator : wide.buffers[i.access.buffer]) &&
+                       (accumulator || program.buffers[i.access.buffer].axes.has(Axis::n));
+  Access access = i.access;
+  if (accumulator) access.buffer = -1;
+  return {accumulator, access, vectors};
+}
+
+std::vector<ValueId> sinks_of(const Phase& phase, const RowPhase& row) { return sinks(phase, true, row.reductions); }
+
+bool read_in(const Program& program, const std::vector<RowPhase>& phases, BufferId buffer) {
+  return std::any_of(phases.begin(), phases.end(),
+                     [&](const RowPhase& row) { return program.phases[row.phase].loads(buffer); });
+}
+
+// What the run loads, each once.
+std::vector<Held> loads(const Program& program, const std::vector<RowPhase>& phases, const Wide& wide) {
+  std::vector<Held> found;
+  std::vector<bool> written(program.buffers.size());
+  for (const RowPhase& row : phases) {
+    const Phase& phase = program.phases[row.phase];
+    const std::vector<bool> wanted = needed(phase, sinks_of(phase, row));
+    for (std::size_t id = 0; id < phase.code.size(); ++id) {
+      if (!wanted[id] || !holds(phase.code[id], written)) continue;
+      const Held one = held(program, phase.code[id], wide);
+      if (std::find(found.begin(), found.end(), one) == found.end()) found.push_back(one);
+    }
+    for (const auto& store : phase.stores) written[store.access.buffer] = true;
+  }
+  return found;
+}
+
+// How many more such arrays the values take that cross within the run.
+int crossings(const Program& program, const std::vector<RowPhase>& phases) {
+  std::int64_t count = 0;
+  for (const RowPhase& row : phases) {
+    const Phase& phase = program.phases[row.phase];
+    if (!phase.domain.has(Axis::n)) continue;
+    count += std::count_if(phase.stores.begin(), phase.stores.end(),
+                           [&](const lower::Store& s) { return read_in(program, phases, s.access.buffer); });
+  }
+  return static_cast<int>(count);
+}
+
+// How a run lies on threads; nothing where a row does not fit.
+std::optional<RowGrid> grid_of(const Program& program, const std::vector<RowPhase>& phases, const Wide& wide) {
+  RowGrid grid;
+  std::int64_t columns = 0;
+  bool reduces = phases.size() > 1, by_row = false;
+  int passes = 0;
+  for (const RowPhase& row : phases) {
+    const Phase& phase = program.phases[row.phase];
+    if (phase.domain.has(Axis::n)) columns = wide.columns[row.phase], ++passes;
+    reduces = reduces || (row.reductions && !phase.reductions.empty());
+    by_row = by_row || std::any_of(phase.code.begin(), phase.code.end(),
+                                   [](const Instruction& i) { return i.axes.has(Axis::m) && !i.axes.has(Axis::n); });
+  }
+  if (columns == 0) return {};
+  const std::vector<Held> held = loads(program, phases, wide);
+  // Four bytes an element go in fours, so that neighbouring threads read neighbouring 16 bytes.
+  bool any = false, fours = false;
+  for (const Held& h : held) {
+    any = any || h.wide;
+    fours = fours || (h.wide && size_of(h.accumulator ? wide.source : program.buffers[h.access.buffer].dtype) == 4);
+  }
+  for (const RowPhase& row : phases) {
+    for (const auto& store : program.phases[row.phase].stores) {
+      const auto& buffer = program.buffers[store.access.buffer];
+      if (!buffer.axes.has(Axis::n) || !wide.buffers[store.access.buffer]) continue;
+      any = true, fours = fours || size_of(buffer.dtype) == 4;
+    }
+  }
+  grid.width = !any ? 1 : fours ? 4 : 8;
+  const int arrays = std::max(1, static_cast<int>(held.size()) + crossings(program, phases));
+  // How much a thread loads at a time. Shares of a copy's bandwidth, of 16384 x 4096 on one H200: elementwise, 16 bytes
+  // 0.96 and 32 0.93 (of f32 32 0.91 and 64 0.69), but 32 where it begins with what is a row's (a softmax's last pass
+  // 0.070 ms for 0.076); a sum alone, 32 bytes 0.92 and 64 0.89 (0.96, 0.92); a softmax, whose row is held until its
+  // threads have met, 64 bytes 0.88 and 32 0.74 (256 0.93 and 64 0.89).
+  if (reduces && arrays == 1 && passes > 1) {
+    grid.runs = fours ? 8 : 4;
+  } else if ((reduces || by_row) && arrays < 3) {
+    grid.runs = fours ? 1 : 2;
+  }
+  const int most = reduces ? 1024 : by_row ? 256 : 512;
+  const auto span = [&] { return std::int64_t{8} * grid.runs * grid.threads; };  // columns of a block
+  while (grid.threads < most && span() < columns) grid.threads *= 2;
+  if (reduces) {
+    grid.runs = static_cast<int>(std::min<std::int64_t>(1000, ceil_div(columns, 8 * grid.threads)));
+    if (grid.threads == 1024 && 8 * grid.runs * arrays > held_registers) return {};
+  }
+  grid.blocks_n = reduces ? 1 : static_cast<int>(ceil_div(columns, span()));
+  grid.whole = columns % span() == 0;
+  if (grid.blocks_n > 65535) return {};
+  return grid;
+}
+
+class RowWriter {
+ public:
+  RowWriter(const Program& program, const RowRun& run, int accumulator_word, const Wide& wide, Functions& functions)
+      : program_(program),
+        run_(run),
+        accumulator_word_(accumulator_word),
+        wide_(wide),
+        functions_(functions),
+        written_(program.buffers.size()),
+        inside_(program.buffers.size()) {}
+  RowKernel emit(const std::string& name);
+
+ private:
+  [[nodiscard]] static int word(BufferId buffer) { return 4 * buffer; }
+  std::string fetch(const Held& h, std::size_t k) const;
+  std::string load(const Held& h, std::size_t k) const;
+  std::string loading() const;
+  void phase(const RowPhase& row);
+  void row_values(int phase, std::vector<bool> wanted);
+  void tile_values(int phase, const std::vector<bool>& wanted);
+  void store(const RowPhase& row, const lower::Store& store);
+  std::string element_address(const Access& access) const;
+  bool read_outside(BufferId buffer) const;
+  std::size_t held_index(const Instruction& i) const;
+  bool is_held(const Instruction& i) const;
+  Resolve resolve(int phase, bool along_n) const;
+  DType dtype(const Held& h) const { return h.accumulator ? wide_.source : program_.buffers[h.access.buffer].dtype; }
+
+  const Program& program_;
+  const RowRun& run_;
+  int accumulator_word_;
+  const Wide& wide_;
+  Functions& functions_;
+  std::vector<Held> held_;
+  std::vector<bool> written_;        // by the run, so far
+  std::vector<std::string> inside_;  // what such a buffer holds, as code: "x3[c]" along columns
+  std::string structs_, code_;
+  const Place each_{"b", "i", "at(c, e)", "columns"}, near_{"b", "i", "near(c, e)", "columns"},
+      row_{"b", "i", "0", "columns"};
+};
+
+bool RowWriter::read_outside(BufferId buffer) const {
+  for (std::size_t p = 0; p < program_.phases.size(); ++p) {
+    if (std::any_of(run_.phases.begin(), run_.phases.end(),
+                    [&](const RowPhase& row) { return row.phase == static_cast<int>(p); }))
+      continue;
+    if (program_.phases[p].loads(buffer)) return true;
+  }
+  return false;
+}
+
+std::string RowWriter::element_address(const Access& access) const {
+  const lower::Buffer& buffer = program_.buffers[access.buffer];
+  return address_arguments(word(access.buffer), program_.batched ? "b" : "", buffer.axes.has(Axis::m) ? "i" : "", "",
+                           true);
+}
+
+// A wide load's memory, on its way into "q<k>[c]".
+std::string RowWriter::fetch(const Held& h, std::size_t k) const {
+  const std::string at =
+      h.accumulator ? address_arguments(accumulator_word_, "b", "i", "", true) : element_address(h.access);
+  const bool every_row = !h.accumulator && !program_.buffers[h.access.buffer].axes.has(Axis::m);
+  return "    fetch_" + storage_name(dtype(h)) + "<V, " + (every_row ? "KEPT" : "ONCE") + ">(" + at +
+         ", near(c, 0), near(c, 4), q" + str(k) + "[c]);\n";
+}
+
+std::string RowWriter::load(const Held& h, std::size_t k) const {
+  const std::string number = str(k), name = "h" + number + "[c]", type = storage_name(dtype(h));
+  if (h.wide) return "    unpack_" + type + "(q" + number + "[c], " + name + ");\n";
+  return "    EACH " + name + "[e] = " +
+         (h.accumulator ? load_accumulator(wide_.source, h.access, accumulator_word_, near_)
+                        : load_expression(program_, h.access, word(h.access.buffer), near_, false)) +
+         ";\n";
+}
+
+// All fetches, then their unpacking.
+std::string RowWriter::loading() const {
+  const std::string each = "  #pragma unroll\n  for (int c = 0; c < C; ++c) {\n";
+  std::string raw, numbers, fetched, unpacked;
+  for (std::size_t k = 0; k < held_.size(); ++k) {
+    const std::string number = str(k);
+    numbers += "  " + device_type(compute_type(dtype(held_[k]))) + " h" + number + "[C][8];\n";
+    unpacked += load(held_[k], k);
+    if (!held_[k].wide) continue;
+    raw += "  Quad q" + number + "[C][" + str(size_of(dtype(held_[k])) / 2) + "];\n";
+    fetched += fetch(held_[k], k);
+  }
+  if (!fetched.empty()) fetched = each + fetched + "  }\n";
+  return raw + fetched + numbers + each + unpacked + "  }\n";
+}
+
+std::size_t RowWriter::held_index(const Instruction& i) const {
+  return static_cast<std::size_t>(std::find(held_.begin(), held_.end(), held(program_, i, wide_)) - held_.begin());
+}
+
+// Whether what was loaded is the value as it is; else it has a variable of its own.
+bool RowWriter::is_held(const Instruction& i) const {
+  return holds(i, written_) && compute_type(dtype(held_[held_index(i)])) == i.type;
+}
+
+// How the values of a phase are written: what is the same for all of a row, or (`along_n`) eight elements e of it.
+Resolve RowWriter::resolve(int index, bool along_n) const {
+  const Phase& phase = program_.phases[index];
+  const auto variable = [=, this, &phase](ValueId id) {
+    const Instruction& i = phase.code[id];
+    return is_held(i) ? "h" + str(held_index(i)) + "[c]" : "p" + str(index) + "_v" + str(id);
+  };
+  const auto leaf = [=, this](const Instruction& i) {
+    const Place &place = along_n ? each_ : row_, &inside = along_n ? near_ : row_;
+    if (i.op == Op::get) return count_expression(i, place, "p.batch", "p.m", "p.n");
+    if (i.op == Op::acc) {  // under a guard
+      return converted(load_accumulator(wide_.source, i.access, accumulator_word_, inside), compute_type(wide_.source),
+                       i.type);
+    }
+    const BufferId b = i.access.buffer;
+    const lower::Buffer& buffer = program_.buffers[b];
+    return converted(written_[b]          ? inside_[b] + (buffer.axes.has(Axis::n) ? "[e]" : "")
+                     : holds(i, written_) ? "h" + str(held_index(i)) + "[c][e]"
+                                          : load_expression(program_, i.access, word(b), inside, false),
+                     compute_type(buffer.dtype), i.type);
+  };
+  return {.value = [=, &phase](ValueId id) { return variable(id) + (along(phase, id) ? "[e]" : ""); },
+          .leaf = leaf,
+          .array = [=, &phase](ValueId id) { return along(phase, id) ? variable(id) : std::string(); }};
+}
+
+// Those that are the same for all of a row.
+void RowWriter::row_values(int index, std::vector<bool> wanted) {
+  const Phase& phase = program_.phases[index];
+  for (std::size_t id = 0; id < wanted.size(); ++id) wanted[id] = wanted[id] && !along(phase, static_cast<ValueId>(id));
+  code_ += declarations(phase, wanted, row_, resolve(index, false), functions_, "  ");
+}
+
+void RowWriter::tile_values(int index, const std::vector<bool>& wanted) {
+  const Phase& phase = program_.phases[index];
+  const Resolve at = resolve(index, true);
+  for (ValueId id = 0; id < static_cast<ValueId>(phase.code.size()); ++id) {
+    if (!wanted[id] || !along(phase, id)) continue;
+    const Instruction& i = phase.code[id];
+    if (is_held(i)) continue;
+    // Here a warp has time for a branch: a stream's softmax takes 0.89 of a copy's bandwidth instead of 0.81 in f32,
+    // 0.82 to 0.90 instead of 0.78 in bf16.
+    if (vector_form(phase, i) == "vec_div" && along(phase, i.args[0]) && !along(phase, i.args[1])) {
+      const std::string v = at.array(id);
+      code_ += "    float " + v + "[8];\n    vec_div_by(" + v + ", " + at.array(i.args[0]) + ", " +
+               at.value(i.args[1]) + ");\n";
+    } else {
+      code_ += array_statements(phase, id, each_, at, functions_, "    ");
+    }
+  }
+}
+
+void RowWriter::store(const RowPhase& row, const lower::Store& store) {
+  const Phase& phase = program_.phases[row.phase];
+  const BufferId b = store.access.buffer;
+  const lower::Buffer& buffer = program_.buffers[b];
+  const bool tile = phase.domain.has(Axis::n), wide = tile && wide_.buffers[b] && plain(store.access) &&
+                                                      buffer.axes.has(Axis::n) &&
+                                                      phase.code[store.value].type == DType::f32;
+  const bool keeps = buffer.kind != BufferKind::crossing || read_outside(b);
+  const Resolve at = resolve(row.phase, tile);
+  const std::string indent = tile ? "    " : "  ", v = at.value(store.value);
+  if (read_in(program_, run_.phases, b)) {  // as a load of it would give it
+    const std::string kept = rounded(v, phase.code[store.value].type, buffer.dtype);
+    inside_[b] = "x" + str(b) + (tile ? "[c]" : "");
+    code_ +=
+        tile ? indent + "EACH " + inside_[b] + "[e] = " + kept + ";\n"
+             : indent + "const " + device_type(compute_type(buffer.dtype)) + " " + inside_[b] + " = " + kept + ";\n";
+  }
+  if (!keeps) return;
+  if (!tile) {
+    code_ += indent + "if (leads) " + store_statement(program_, store.access, word(b), row_, v, false) + "\n";
+  } else if (wide) {
+    const std::string array = array_of(phase, store.value, "o" + str(row.phase) + "_" + str(b), at, indent, code_);
+    code_ += indent + "store_run_" + storage_name(buffer.dtype) + "<V>(" + element_address(store.access) +
+             ", at(c, 0), at(c, 4), in(c, 0), in(c, 4), " + array + ");\n";
+  } else {
+    code_ += indent + "EACH if (in(c, e)) " + store_statement(program_, store.access, word(b), each_, v, false) + "\n";
+  }
+}
+
+void RowWriter::phase(const RowPhase& row) {
+  const Phase& phase = program_.phases[row.phase];
+  const std::vector<bool> wanted = needed(phase, sinks_of(phase, row));
+  row_values(row.phase, wanted);
+  std::vector<ReducerText> reducers;
+  if (row.reductions) {
+    for (std::size_t r = 0; r < phase.reductions.size(); ++r) {
+      reducers.push_back(emit_reducer(phase, phase.reductions[r], 100 * row.phase + static_cast<int>(r), functions_));
+      structs_ += reducers.back().text;
+      code_ +=
+          "  " + reducers.back().type + " r" + reducers.back().type + " = " + reducers.back().type + "::identity();\n";
+    }
+  }
+  if (!phase.domain.has(Axis::n)) {
+    for (const auto& one : phase.stores) store(row, one);
+  } else {
+    for (const auto& one : phase.stores) {
+      if (read_in(program_, run_.phases, one.access.buffer)) {
+        code_ += "  " + device_type(compute_type(program_.buffers[one.access.buffer].dtype)) + " x" +
+                 str(one.access.buffer) + "[C][8];\n";
+      }
+    }
+    // Elements of a softmax go into its state all at once, as it is scaled anew for each block of them.
+    std::string collected, added;
+    const std::string loop = std::exchange(code_, {});
+    tile_values(row.phase, wanted);
+    const Resolve at = resolve(row.phase, true);
+    for (std::size_t r = 0; r < reducers.size(); ++r) {
+      const auto& pieces = phase.reductions[r].pieces;
+      for (std::size_t k = 0; k < pieces.size(); ++k) {
+        std::vector<std::string> args;
+        for (const ValueId arg : pieces[k].args) args.push_back(at.value(arg));
+        const std::string& type = reducers[r].type;
+        if (phase.reductions[r].reducer == Reducer::online_softmax) {
+          const BlockAddition a = reducers[r].addition(
+              {.size = "8 * C", .index = "8 * c + e", .in = "counts(c, e)", .name = "all" + type + "_" + str(k)}, args,
+              "r" + type);
+          collected += "  " + a.declared + "\n", added += "  " + a.added + "\n";
+          code_ += "    EACH " + a.filled + "\n";
+        } else {
+          const BlockAddition a = reducers[r].addition(
+              {.size = "8", .index = "e", .in = "counts(c, e)", .ordered = true}, args, "r" + type);
+          code_ += "    {\n      " + a.declared + "\n      EACH " + a.filled + "\n      " + a.added + "\n    }\n";
+        }
+      }
+    }
+    for (const auto& one : phase.stores) store(row, one);
+    code_ = loop + collected + "  #pragma unroll\n  for (int c = 0; c < C; ++c) {\n" + code_ + "  }\n" + added;
+  }
+  for (const auto& one : phase.stores) written_[one.access.buffer] = true;
+  if (reducers.empty()) return;
+  // All threads of a row get the same state: lanes are folded by shuffles, then warps in their order.
+  for (std::size_t r = 0; r < reducers.size(); ++r) {
+    const std::string& s = reducers[r].type;
+    code_ += "  __shared__ __align__(16) u8 m" + s + "[BLOCK / 32 * sizeof(" + s + ")];\n  r" + s + " = fold_lanes<" +
+             s + ">(r" + s + ", 1, 32);\n  if (threadIdx.x % 32 == 0) ((" + s + "*)m" + s + ")[threadIdx.x / 32] = r" +
+             s + ";\n";
+  }
+  code_ += "  __syncthreads();\n";
+  for (std::size_t r = 0; r < reducers.size(); ++r) {
+    const ReducerText& text = reducers[r];
+    const std::string& s = text.type;
+    code_ += "  r" + s + " = fold_states<T / 32>((const " + s + "*)m" + s + " + threadIdx.x / T * (T / 32));\n";
+    const Reduction& reduction = phase.reductions[r];
+    for (std::size_t k = 0; k < reduction.results.size(); ++k) {
+      const BufferId b = reduction.results[k];
+      if (b < 0) continue;
+      written_[b] = true, inside_[b] = text.component("r" + s, k);
+      Access access;
+      access.buffer = b;
+      if (program_.buffers[b].kind == BufferKind::output || read_outside(b)) {
+        code_ += "  if (leads) " + store_statement(program_, access, word(b), row_, inside_[b], false) + "\n";
+      }
+    }
+  }
+}
+
+RowKernel RowWriter::emit(const std::string& name) {
+  const RowGrid& g = run_.grid;
+  held_ = loads(program_, run_.phases, wide_);
+  for (const RowPhase& row : run_.phases) phase(row);
+  return {
+      structs_,
+      "extern \"C\" __global__ void __launch_bounds__(" + str(g.block()) + ") " + name +
+          "(const __grid_constant__ Params p, int rows, int columns) {\n" +
+          "  // T threads a row, C times eight columns each, V of them side by side.\n  constexpr int T = " +
+          str(g.threads) + ", C = " + str(g.runs) + ", V = " + str(g.width) + ", BLOCK = " + str(g.block()) +
+          ";\n  follow_previous_launch();\n"
+          "  // The last rows first: of what was just written, they are what L2 still has.\n"
+          "  const int block = gridDim.x - 1 - blockIdx.x, across = " +
+          (g.blocks_n > 1 ? "(columns + 8 * C * T - 1) / (8 * C * T)" : "1") +
+          ";\n"
+          "  const int t = threadIdx.x % T, raw = block / across * (BLOCK / T) + threadIdx.x / T;\n"
+          "  const int i = min(raw, rows - 1), b = gridDim.z - 1 - blockIdx.z, first = block % across * (8 * C * T);\n"
+          "  const bool live = raw < rows, leads = live && t == 0;\n"
+          "  const auto at = [&](int c, int e) { return first + c * 8 * T + e / V * V * T + t * V + e % V; };\n"
+          "  const auto near = [&](int c, int e) { return " +
+          (g.whole ? "at(c, e)" : "min(at(c, e / V * V), columns - V) + e % V") +
+          "; };\n"
+          "  const auto counts = [&](int c, int e) { return " +
+          (g.whole ? "true" : "at(c, e) < columns") +
+          "; };\n"
+          "  const auto in = [&](int c, int e) { return live && counts(c, e); };\n" +
+          loading() + code_ + "}\n"};
+}
+
+// Whether `next` may follow within one kernel: what it reads of the run's own results lies in the same row and column.
+bool follows(const Program& program, const std::vector<RowPhase>& run, const Phase& next) {
+  const Phase& first = program.phases[run.front().phase];
+  if (next.batched != first.batched || !(next.rows == first.rows)) return false;
+  for (const RowPhase& row : run) {
+    const Phase& phase = program.phases[row.phase];
+    if (phase.domain.has(Axis::n) && next.domain.has(Axis::n) && !(phase.columns == next.columns)) return false;
+    const auto reads_otherwise = [&](BufferId b) {
+      return std::any_of(next.code.begin(), next.code.end(), [&](const Instruction& i) {
+        if (i.op != Op::operand || i.access.buffer != b) return false;
+        return i.access.divide_rows != 1 || (program.buffers[b].axes.has(Axis::n) && !i.access.columns.identity()) ||
+               i.guard >= 0;
+      });
+    };
+    for (const auto& store : phase.stores) {
+      if (!next.loads(store.access.buffer)) continue;
+      const bool same_axes = program.buffers[store.access.buffer].axes.has(Axis::n) == phase.domain.has(Axis::n);
+      if (!plain(store.access) || !same_axes || reads_otherwise(store.access.buffer)) return false;
+    }
+    for (const Reduction& r : phase.reductions) {
+      for (const BufferId b : r.results) {
+        if (b >= 0 && reads_otherwise(b)) return false;
+      }
+    }
+  }
+  return true;
+}
+
+}  // namespace
+
+RowRun row_run(const Program& program, const std::vector<int>& phases, std::size_t from, const Wide& wide) {
+  RowRun best, run;
+  for (std::size_t k = from; k < phases.size(); ++k) {
+    const Phase& phase = program.phases[phases[k]];
+    if (k > from && phases[k] != phases[k - 1] + 1) break;  // the product may stand between
+    if (!row_local(phase) || (!run.phases.empty() && !follows(program, run.phases, phase))) break;
+    run.phases.push_back({phases[k], true});
+    const auto grid = grid_of(program, run.phases, wide);
+    if (!grid) {
+      if (phase.domain.has(Axis::n)) break;
+      continue;  // a small phase in front of one over tiles
+    }
+    run.grid = *grid;
+    best = run;
+  }
+  return best;
+}
+
+RowRun row_stores(const Program& program, int phase, const Wide& wide) {
+  RowRun run{{{phase, false}}, {}};
+  const auto grid = grid_of(program, run.phases, wide);
+  if (!grid) return {};
+  run.grid = *grid;
+  return run;
+}
+
+RowKernel emit_rows(const Program& program, const RowRun& run, const std::string& name, int accumulator_word,
+                    const Wide& wide, Functions& functions) {
+  return RowWriter(program, run, accumulator_word, wide, functions).emit(name);
+}
+
+}  // namespace postlude::inline v0::cuda

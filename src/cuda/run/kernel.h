@@ -1,0 +1,23 @@
+// Source text to a loaded module, through the cache on disk.
+#pragma once
+
+#include "cuda/run/driver.h"
+#include "cuda/run/nvrtc.h"
+
+#include <memory>
+#include <string>
+
+namespace postlude::inline v0::cuda {
+
+// "sm_90a" on Hopper, "sm_80", ... elsewhere.
+[[nodiscard]] std::string architecture(const DeviceInfo& device);
+
+// The cubin of a source, compiled or found. Where ptxas's report speaks against it (see rejection()), `rejected` says
+// why and there is no cubin; that too is remembered on disk.
+struct Built {
+  std::string cubin;
+  std::string rejected;
+};
+[[nodiscard]] Built build(const std::string& source, const std::string& arch, bool may_reject);
+
+}  // namespace postlude::inline v0::cuda

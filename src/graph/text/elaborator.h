@@ -1,0 +1,153 @@
+// What a tree means: names found, helpers inlined or kept, nodes made.
+//
+// Names of values and names of functions live apart, so `max = max(x, axis=1)` is no riddle. A def of the text that is
+// elementwise with one result stays a whole function, compiled once and called by nodes; the others (tuples,
+// reductions, chunks, coordinates, defs inside defs) are inlined where they are called.
+#pragma once
+
+#include "graph/ir/builder.h"
+#include "graph/text/syntax.h"
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+namespace postlude::inline v0::text {
+
+// What an expression is: a value, a tuple, or the results of a chunk or a general reduction, of which a node is made
+// only when one is taken.
+struct Item {
+  enum class Kind : std::uint8_t { value, tuple, pieces } kind = Kind::value;
+  const BuilderState* owner = nullptr;
+  NodeId node = -1;  // the value, or what the pieces are of
+  Op op = Op::get;   // pieces: chunk or get
+  std::int32_t count = 0;
+  std::int64_t group = 0;
+  int depth = 0;  // of tuples in tuples
+  std::shared_ptr<const std::vector<Item>> items{};
+};
+
+struct Variable {
+  Item item{};
+  std::optional<DType> dtype{};  // as annotated
+  std::optional<Axes> axes{};
+};
+
+struct Scope {
+  Scope* outer = nullptr;  // of a def or lambda inside another
+  std::unordered_map<std::string_view, Variable> values{};
+  std::unordered_map<std::string_view, std::int32_t> defs{};
+};
+
+class Elaborator {
+ public:
+  using Lookup = std::function<std::shared_ptr<const Function>(std::string_view)>;
+
+  // `prelude`: the defs are the prelude's own.
+  Elaborator(const Source& source, const Tree& tree, const ParseLimits& limits, Lookup lookup, bool prelude = false);
+
+  [[nodiscard]] Graph epilogue(std::string_view name);
+  // All defs, each of which must be elementwise with one result.
+  [[nodiscard]] std::vector<std::shared_ptr<const Function>> all_functions();
+  // The tree's only expression, as a body over parameters of these names.
+  [[nodiscard]] Lambda expression(const std::vector<std::string>& parameters);
+
+ private:
+  struct Callee {
+    enum class Kind : std::uint8_t { op, reduction, function, def } kind = Kind::op;
+    Op op = Op::add;
+    ReduceOp reduction = ReduceOp::sum;
+    std::shared_ptr<const Function> function{};
+    std::int32_t def = -1;
+    Scope* closure = nullptr;
+    std::string_view name{};
+  };
+  // One level of evaluation while it lives. Brackets are limited by the reader, inlined calls add up; together they
+  // stay below what a thread's stack holds.
+  struct Nesting {
+    Elaborator& elaborator;
+    Nesting(Elaborator& e, const Expr& expr);
+    ~Nesting() { --elaborator.depth_; }
+  };
+  struct Annotation {
+    std::optional<Axes> axes;
+    std::optional<DType> dtype;
+  };
+
+  const Source& source_;
+  const Tree& tree_;
+  const ParseLimits& limits_;
+  Lookup lookup_;
+  bool prelude_;
+  BuilderState* state_ = nullptr;
+  std::unordered_map<std::string_view, std::int32_t> module_defs_;
+  std::unordered_map<std::string_view, std::optional<Literal>> module_constants_;
+  std::unordered_map<std::int32_t, std::shared_ptr<const Function>> functions_;  // of defs that stay whole
+  std::vector<std::int32_t> active_;  // defs being elaborated, the outermost first
+  int depth_ = 0;
+  std::size_t steps_ = 0;
+
+  // elaborator.cpp: defs, statements, outputs
+  [[nodiscard]] const Def& def(std::int32_t index) const { return tree_.defs[static_cast<std::size_t>(index)]; }
+  [[nodiscard]] std::vector<std::pair<std::int32_t, Span>> calls_of(std::int32_t def) const;
+  void prepare(std::int32_t root);
+  [[nodiscard]] bool stays_whole(std::int32_t def);
+  void compile(std::int32_t def);
+  [[nodiscard]] Literal default_of(const Param& param);
+  ExprId run(const Def& def, Scope& scope);
+  void assign(ExprId target, const Item& item, Scope& scope, const Annotation& annotation = {});
+  void parameters(const Def& def, Scope& scope);
+  void outputs(const Def& def, const Span& place, ExprId result, Scope& scope);
+  void output(std::string_view name, const Item& item, const Expr& expr, const Scope& scope);
+  [[nodiscard]] Annotation annotation(ExprId id) const;
+  static std::string meant_dtype(std::string_view word, std::vector<std::string> others = {});
+  void annotate(Annotation& into, std::string_view word, const Span& span) const;
+
+  // expressions.cpp: values
+  Item eval(ExprId id, Scope& scope);
+  NodeId value(ExprId id, Scope& scope);
+  NodeId node_of(const Item& item, const Expr& expr);
+  Item item(NodeId node) const;
+  Item take(const Item& tuple, std::int64_t index, const Expr& expr);
+  [[nodiscard]] static std::int64_t size_of(const Item& item);
+  Item named(const Expr& expr, Scope& scope);
+  Item binary(ExprId id, Scope& scope);
+  [[nodiscard]] const Variable* find(std::string_view name, const Scope& scope) const;
+  [[nodiscard]] std::optional<Literal> constant(ExprId id, const Scope* scope) const;
+  [[nodiscard]] std::optional<Literal> constant_leaf(const Expr& expr, const Scope* scope) const;
+  [[nodiscard]] bool is_module(ExprId id) const;
+  [[noreturn]] void undefined(const Expr& expr, const Scope& scope) const;
+
+  // calls.cpp: calls
+  Item call(const Expr& expr, Scope& scope);
+  Item call_op(const Expr& expr, const Callee& callee, Scope& scope);
+  Item call_min_max(const Expr& expr, const Callee& callee, Scope& scope);
+  Item call_reduction(const Expr& expr, ReduceOp op, Scope& scope);
+  Item call_reduce(const Expr& expr, Scope& scope);
+  Item call_cast(const Expr& expr, Scope& scope);
+  Item call_random(const Expr& expr, Scope& scope);
+  Item call_chunk(const Expr& expr, Scope& scope);
+  Item call_concat(const Expr& expr, Scope& scope);
+  Item call_repeat(const Expr& expr, Scope& scope);
+  Item call_function(const Expr& expr, const std::shared_ptr<const Function>& function, Scope& scope);
+  Item call_def(const Expr& expr, const Callee& callee, Scope& scope);
+  Item inlined(std::int32_t def, const Span& place, const std::vector<Item>& arguments, Scope* closure);
+  [[nodiscard]] std::shared_ptr<const Lambda> combiner(ExprId id, std::size_t values, Scope& scope);
+  [[nodiscard]] Callee resolve(ExprId callee, Scope& scope) const;
+  [[nodiscard]] std::optional<Callee> library(std::string_view name) const;
+  [[nodiscard]] std::vector<ExprId> arguments(const Expr& call, std::string_view function,
+                                              const std::vector<std::string_view>& names, std::size_t required) const;
+  [[nodiscard]] Axes axes(ExprId id, const Scope& scope) const;
+  [[nodiscard]] Axes reduced_axes(const Expr& call, ExprId axis, ExprId batch, const Scope& scope) const;
+  [[nodiscard]] std::int64_t integer(ExprId id, std::string_view what, const Scope& scope) const;
+  [[nodiscard]] std::uint64_t seed(ExprId id, const Scope& scope) const;
+  [[nodiscard]] std::int64_t group(ExprId id, const Scope& scope) const;
+  [[nodiscard]] DType dtype(ExprId id) const;
+  [[nodiscard]] std::string_view last_word(ExprId id) const;  // of a name, a module's attribute or a string
+};
+
+}  // namespace postlude::inline v0::text
