@@ -1,3 +1,5 @@
+#include "core/convert.h"
+
 #include <postlude/error.h>
 #include <postlude/tensor.h>
 
@@ -40,6 +42,14 @@ Tensor::Tensor(const void* data, DType dtype, std::span<const std::int64_t> shap
 Tensor::Tensor(const void* data, DType dtype, std::initializer_list<std::int64_t> shape,
                std::initializer_list<std::int64_t> strides)
     : Tensor(data, dtype, std::span(shape.begin(), shape.size()), std::span(strides.begin(), strides.size())) {}
+
+Tensor Tensor::scalar(double number, DType dtype) {
+  Tensor tensor;
+  tensor.dtype = dtype;
+  tensor.by_value = true;
+  core::store_real(dtype, tensor.value.data(), 0, number);
+  return tensor;
+}
 
 Tensor Tensor::on(Device where, int index) const {
   Tensor copy = *this;

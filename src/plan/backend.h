@@ -20,6 +20,7 @@ struct Bound {
   void* data = nullptr;
   DType dtype = DType::f32;
   std::array<std::int64_t, 3> strides{};
+  bool by_value = false;  // a scalar: `data` is 8 bytes of the host, on every device
 };
 
 struct Shape {

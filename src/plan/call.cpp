@@ -19,6 +19,7 @@ std::shared_ptr<CallData> make_call(std::shared_ptr<const PlanData> plan, const 
     call->bound = variant.executable->bind(checked.bindings);
   }
   call->plan = std::move(plan);
+  call->values = std::move(checked.values);
   return call;
 }
 

@@ -26,6 +26,7 @@ struct Expected {
 struct Checked {
   Bindings bindings;  // buffers: the operands and outputs; the workspace's are added by whoever knows the Program
   InPlace in_place;
+  std::vector<std::uint64_t> values;  // scalars by value, to which buffers point
   bool nothing_to_do = false;  // every output is empty
 };
 

@@ -40,6 +40,7 @@ Footprint footprint(const Tensor& tensor) {
   Footprint result;
   result.base = reinterpret_cast<std::uintptr_t>(tensor.data);
   result.element = size_of(tensor.dtype);
+  result.empty = tensor.by_value;
   for (int axis = 0; axis < tensor.rank; ++axis) {
     if (tensor.shape[axis] == 0) result.empty = true;
     if (tensor.shape[axis] <= 1) continue;

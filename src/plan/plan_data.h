@@ -47,6 +47,7 @@ struct PlanData {
 struct CallData {
   std::shared_ptr<const PlanData> plan;
   std::shared_ptr<const void> packed;
+  std::vector<std::uint64_t> values;  // scalars by value, where a CPU reads them
   std::unique_ptr<BoundCall> bound;  // null: every output is empty
 };
 

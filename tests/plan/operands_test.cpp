@@ -135,6 +135,27 @@ TEST_F(Bind, OneElementMayHaveAnyStride) {
   EXPECT_NO_THROW(plan.bind(bindings).run());
 }
 
+TEST_F(Bind, ScalarByValue) {
+  const float factor = 0.375f;
+  std::vector<Binding> by_value = with("beta", Tensor::scalar(factor));
+  plan.bind(with("beta", Tensor(&factor, f32, {}))).run();
+  const std::vector<float> expected = d.values;
+  std::fill(d.values.begin(), d.values.end() - 1, 0.f);  // the last is not D's
+  Call call = plan.bind(by_value);
+  by_value.clear();  // the Call keeps the value, not the Tensor
+  call.run();
+  EXPECT_EQ(d.values, expected);
+  for (const Comparison& c : verify(plan, with("beta", Tensor::scalar(factor)))) EXPECT_LE(c.error_over_bound, 1);
+
+  EXPECT_ERROR(ErrorCode::wrong_dtype, "'beta' is bf16, but the plan wants f32",
+               (void)plan.bind(with("beta", Tensor::scalar(factor, bf16))));
+  EXPECT_ERROR(ErrorCode::wrong_rank, "'bias' has shape (), but the plan wants N",
+               (void)plan.bind(with("bias", Tensor::scalar(factor))));
+  const Plan scalars = compile(Gemm{}, parse("def f(acc):\n    return sum(acc)\n"));
+  EXPECT_ERROR(ErrorCode::null_data, "'D' has no data",
+               (void)scalars.bind({{"A", a.view()}, {"B", b.view()}, {"D", Tensor::scalar(0)}}));
+}
+
 TEST_F(Bind, WrongDevice) {
   EXPECT_ERROR(ErrorCode::wrong_device, "'C' is on CUDA device 1, but must be on the CPU",
                (void)plan.bind(with("C", c.view().on(Device::cuda, 1))));
@@ -232,6 +253,7 @@ TEST(BindBatch, SharedAndOwn) {
       two({2, M, N});
   const auto bind = [&](const Array& x, const Array& y, const Array& out) {
     plan.bind({{"A", x.view()}, {"B", b.view()}, {"bias", y.view()}, {"s", s.view()}, {"D", out.view()}}).run();
+    plan.bind({{"A", x.view()}, {"B", b.view()}, {"bias", y.view()}, {"s", Tensor::scalar(2)}, {"D", out.view()}});
   };
   EXPECT_NO_THROW(bind(a, bias, d));
   EXPECT_NO_THROW(bind(a, own_bias, d));

@@ -264,6 +264,9 @@ DEVICE float random_uniform(u64 seed, u32 stream, int b, int m, int n) {
   return float(word >> 8) * 0x1p-24f;
 }
 
+// Where a scalar operand lies: at its address, or, bound by value, in the last of its four words among the parameters.
+template <typename P> DEVICE i64 scalar_at(const P& p, int word) { return p.word[word] ? p.word[word] : i64(&p.word[word + 3]); }
+
 // Elements of memory, as values and back. `at` counts elements.
 template <typename T> DEVICE T element(i64 base, i64 at) { return ((const T*)base)[at]; }
 DEVICE float load_f32(i64 base, i64 at) { return element<float>(base, at); }

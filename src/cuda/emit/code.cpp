@@ -152,7 +152,10 @@ std::string access_arguments(const lower::Program& program, const lower::Access&
   std::string row, column;
   if (buffer.axes.has(Axis::m)) row = row_of(access, place);
   if (buffer.axes.has(Axis::n)) column = column_expression(access.columns, place.j, place.width);
-  return address_arguments(word, program.batched ? place.b : "", row, column, unit_stride);
+  const std::string batch = program.batched ? place.b : "";
+  if (buffer.kind == lower::BufferKind::operand && row.empty() && column.empty())
+    return "scalar_at(p, " + str(word) + "), " + (batch.empty() ? "0" : batch + " * p.word[" + str(word + 1) + "]");
+  return address_arguments(word, batch, row, column, unit_stride);
 }
 
 }  // namespace

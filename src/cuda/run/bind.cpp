@@ -215,6 +215,10 @@ void Binder::memories() {
     const lower::Buffer& buffer = program_.buffers[i];
     Memory& m = memory_[i];
     if (buffer.kind == BufferKind::operand || buffer.kind == BufferKind::output) {
+      if (bound_.buffers[i].by_value) {
+        std::memcpy(&m.strides[2], bound_.buffers[i].data, sizeof m.strides[2]);  // scalar_at in math.cu
+        continue;
+      }
       m.address = reinterpret_cast<std::uint64_t>(bound_.buffers[i].data);
       std::copy_n(bound_.buffers[i].strides.begin(), 3, m.strides);
       continue;

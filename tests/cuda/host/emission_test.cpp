@@ -18,6 +18,7 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <map>
@@ -50,9 +51,17 @@ struct Running {
   Call call;
 };
 
+// Every second scalar operand by value, so that it travels among a kernel's parameters.
+int scalars = 0;
 std::vector<Binding> named(Running& r) {
   std::vector<Binding> all = r.tensors.named();
-  for (Binding& b : all) b.tensor.device = Device::cuda;
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    Tensor& t = all[i].tensor;
+    t.device = Device::cuda;
+    if (t.rank > 0 || r.tensors.all[i].output || ++scalars % 2) continue;
+    t.by_value = true;
+    std::memcpy(t.value.data(), std::exchange(t.data, nullptr), static_cast<std::size_t>(size_of(t.dtype)));
+  }
   return all;
 }
 // By the portable kernel.
@@ -262,6 +271,7 @@ TEST(Emission, AgreesWithTheReferenceOnTheHost) {
   EXPECT_GE(by_wgmma, 60);
   EXPECT_GE(held, 12);
   EXPECT_GE(split, 12);
+  EXPECT_GE(scalars, 20);
   if (!HasFailure()) fs::remove_all(folder);
 }
 
