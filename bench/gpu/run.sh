@@ -118,11 +118,12 @@ if wanted fuzz; then
 fi
 if wanted sanitize; then
   if sanitizer=$(command -v compute-sanitizer || ls /usr/local/cuda*/bin/compute-sanitizer 2>/dev/null | head -n 1) && [ -n "$sanitizer" ]; then
-    # A plain product, staged operands and outputs, a chunk, reductions over N, M and both, a second phase, an index; split tiles.
+    # A plain product, staged operands and outputs, a chunk, reductions over N, M and both, a second phase, an index; split tiles;
+    # several tiles a block.
     set=(plain bias_gelu_res_aux swiglu rowmax dgelu_dbias bce softmax argmax)
     for tool in memcheck racecheck synccheck initcheck; do
       start sanitize "$log/$tool.log" "$sanitizer" --tool $tool --error-exitcode 9 --print-limit 5 "$tests/test_gpu" --gtest_brief=1 \
-        --gtest_filter="$(printf '*Sanitized.*/%s:' "${set[@]}")Schedules.SplitTiles*"
+        --gtest_filter="$(printf '*Sanitized.*/%s:' "${set[@]}")Schedules.SplitTiles*:Schedules.TilesInTurns*"
     done
   else
     say "sanitize: compute-sanitizer is not here"

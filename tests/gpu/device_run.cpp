@@ -7,6 +7,7 @@
 #include "fuzz/grammar.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <memory>
 #include <stdexcept>
@@ -135,7 +136,32 @@ fuzz::Case on_tensor_cores(fuzz::Case c) {
   return c;
 }
 
+// Whether consumers fold something over M, which goes through shared memory.
+static bool folds_rows(const GraphData& graph) {
+  return std::any_of(graph.nodes.begin(), graph.nodes.end(), [](const Node& node) {
+    return node.op == Op::reduce && node.group == 0 && node.axes.has(Axis::m) && !node.axes.has(Axis::b);
+  });
+}
+
+fuzz::Case with_many_tiles(std::uint64_t seed, int multiprocessors) {
+  constexpr std::int64_t elements = 24576;  // of a multiprocessor: one and a half of the larger tiles, six of 64 x 64
+  fuzz::Choices pick(fuzz::mix(seed ^ 0x711e5));
+  fuzz::Case c;
+  for (int tries = 0; tries < 100 && !folds_rows(c.graph); ++tries)
+    c = on_tensor_cores(fuzz::generate(pick.next(), {.most_nodes = 16, .streams = false}));
+  c.seed = seed;
+  Shape& s = c.shape;
+  s.batch = std::max<std::int64_t>(s.batch, 1);
+  const auto side = static_cast<std::int64_t>(std::sqrt(double(elements) * multiprocessors / double(s.batch)));
+  s.m = side / 2 + pick.below(side);
+  s.n = (side * side / s.m + 7) / 8 * 8 + (pick.chance(25) ? pick.below(8) : 0);
+  s.k = 8 * (1 + pick.below(24));
+  for (int tries = 0; tries < 400 && !fuzz::divisible(c); ++tries) ++s.n;
+  return c;
+}
+
 fuzz::Case draw(std::uint64_t seed) {
+  if (seed % 32 == 7) return with_many_tiles(seed, cuda::device(0).multiprocessors);
   fuzz::GrammarOptions options;
   options.most_elements = seed % 4 == 1 ? 120000 : 8192;
   fuzz::Case c = fuzz::generate(seed, options);

@@ -27,7 +27,12 @@ struct DeviceRuns : fuzz::Runs {
 // The case with half-precision operands of A and B, so that tensor cores run it, where its accumulator is f32.
 [[nodiscard]] fuzz::Case on_tensor_cores(fuzz::Case c);
 
-// Case `seed` as this backend's fuzzing draws it: one in four as the grammar gives it, the rest on tensor cores.
+// An epilogue over so many elements that each multiprocessor takes several tiles, behind a K of few blocks: nothing but
+// the kernel's own barriers keeps one tile's epilogue and the next one's apart.
+[[nodiscard]] fuzz::Case with_many_tiles(std::uint64_t seed, int multiprocessors);
+
+// Case `seed` as this backend's fuzzing draws it: one in four as the grammar gives it, one in 32 with many tiles, the
+// rest on tensor cores.
 [[nodiscard]] fuzz::Case draw(std::uint64_t seed);
 
 // Everything that must hold for it on the device, by a random legal schedule: every element against the reference,

@@ -218,6 +218,32 @@ TEST(Schedules, SplitTilesHaveTheBitsOfTheCpu) {
   }
 }
 
+// Two tiles a block and more, behind fewer K blocks than stages: nothing but what orders the reuse of a consumer's
+// memory keeps its warps together (docs/decisions/0040). Racecheck looks at these.
+TEST(Schedules, TilesInTurnsHaveTheBitsOfTheCpu) {
+  if (const std::string why = missing(); !why.empty()) GTEST_SKIP() << why;
+  struct Case {
+    const char *text, *schedule;
+  };
+  for (const auto& [text, schedule] :
+       {Case{"def f(acc):\n    columns: f32 = max(acc, axis=0)\n    return columns\n",
+             "cooperative 128x64x3 sub 64x2 aux 0 raster 2"},
+        {"def f(acc, residual: tile):\n    D = acc + residual\n    columns: f32 = max(D, axis=0)\n"
+         "    total: f32 = max(D)\n    return D, columns, total\n",
+         "cooperative 128x64x3 sub 64x2 aux 1 raster 2"},
+        {"def f(acc):\n    total: f32 = max(acc)\n    return total\n", "cooperative 128x64x3 sub 64x2 aux 0 raster 2"},
+        {"def f(acc):\n    total: f32 = max(acc)\n    return total\n", "pingpong 64x64x4 sub 64x2 aux 0 raster 2"}}) {
+    DeviceProblem problem(Gemm{.a = DType::bf16, .b = DType::bf16}, parse(text), Shape{1, 1500, 1400, 72},
+                          {.elements = Elements::whole, .schedule = schedule});
+    EXPECT_TRUE(problem.schedule().starts_with(schedule)) << problem.schedule();
+    for (int run = 0; run < 3; ++run) {
+      problem.poison();
+      problem.run();
+      EXPECT_EQ(problem.outputs(), problem.outputs_on_cpu()) << schedule;
+    }
+  }
+}
+
 // A long epilogue that waits, fragment by fragment, behind a long main loop.
 TEST(Paced, HasTheBitsOfTheCpu) {
   if (const std::string why = missing(); !why.empty()) GTEST_SKIP() << why;

@@ -159,13 +159,13 @@ void Planner::reductions() {
                                                  16));
     e_.finishes[static_cast<int>(across)] = true;
   }
-  // Shared memory: of each column a state a warp, twice, as subtiles follow one another; of everything one a warp.
+  // Shared memory, twice, as subtiles and tiles follow one another: a state a warp, of each column or of everything.
   std::int64_t scratch = 0;
   for (const Across across : {Across::columns, Across::all}) {
     for (auto& partial : e_.partials) {
       if (partial.across != across) continue;
       partial.scratch = static_cast<int>(scratch);
-      scratch = round_up(scratch + 4 * partial.bytes * (across == Across::columns ? 2 * widest_subtile : 1), 16);
+      scratch = round_up(scratch + 2 * 4 * partial.bytes * (across == Across::columns ? widest_subtile : 1), 16);
     }
   }
   e_.needs.scratch_bytes = static_cast<int>(round_up(scratch, 128));

@@ -77,6 +77,7 @@ struct Tile {
   int wg, warp, lane, thread;
   u32 barrier;          // of the warpgroup's 128 threads
   u32 scratch;          // shared, SCRATCH_BYTES
+  int turn;             // 0 or 1: which of two memories a tile's reductions begin with (decision 0040)
   u32 tag;              // of what tiles beside one another tell in this launch (HOLDS)
   u32 due, pace;        // the clock before which its next fragment does not begin, and what each adds to it (PACED)
 };
@@ -112,6 +113,8 @@ template <class E> DEVICE void advance_columns(const Params& p, const Tile& tile
   const int next = ROWS_FIRST ? number + 1 : number + MI;
   if (next < SUBTILES) epilogue.columns(p, tile, subtile(next).group);
 }
+// The half of its scratch that a consumer folds a group's columns in: the other one than before, also where groups are odd.
+DEVICE int folding_half(const Tile& t, int group) { return (group + GROUPS % 2 * t.turn) % 2; }
 // Which of them the n-th load of tile operands is for, and whether Held asks for it.
 struct OperandLoad { Subtile at; bool held; };
 DEVICE OperandLoad operand_load(int n) {

@@ -157,7 +157,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, THREADS == 128 ? 2 : 1) po
 
   Tile tile;
   tile.batch = c.batch, tile.tile_m = tile.slot_m = c.m, tile.tile_n = c.n * consumers + wg;
-  tile.row = c.m * BM, tile.col = tile.tile_n * OUT_N;
+  tile.row = c.m * BM, tile.col = tile.tile_n * OUT_N, tile.turn = 0;
   tile.wg = wg, tile.warp = warp, tile.lane = lane, tile.thread = threadIdx.x % 128, tile.barrier = 1 + wg;
 
   const int k_blocks = p.k_blocks;

@@ -22,12 +22,14 @@ DEVICE int first_tile() { return blockIdx.x / SPLIT; }
 DEVICE int tile_step() { return gridDim.x / SPLIT; }
 DEVICE int first_k(const Params& p, int rank) { return p.k_blocks * rank / SPLIT; }
 
-DEVICE void place_tile(const Params& p, Tile& tile, int t) {
+// In ping-pong the consumers' order is a barrier between a consumer's tiles; cooperative ones' warps may be a tile apart.
+DEVICE void place_tile(const Params& p, Tile& tile, int t, int sequence) {
   const TileCoordinate c = tile_coordinate(p, t, p.tiles_n);
   tile.batch = c.batch, tile.tile_m = c.m, tile.tile_n = c.n;
   tile.slot_m = PINGPONG ? c.m : 2 * c.m + tile.wg;
   tile.row = c.m * BM + (PINGPONG ? 0 : tile.wg * WG_ROWS);
   tile.col = c.n * OUT_N;
+  tile.turn = PINGPONG ? 0 : sequence & 1;
 }
 
 DEVICE void load_operands(const Params& p, u32 smem, u32 full, u32 empty) {
@@ -142,7 +144,7 @@ template <class E> DEVICE void run_subtile(const Params& p, Tile& tile, E& epilo
   const Subtile s = subtile(number);
   advance_columns(p, tile, epilogue, number);
   const u32 d = by.d + by.d_buffer * D_BYTES;
-  if (E::stores) {
+  if (E::stores || (E::copies && (STORES || HELD_STORES))) {
     if (tile.lane == 0) tma_store_wait_read<D_BUFFERS - 1>();  // this buffer's last store has read it
     __syncwarp();
   }
@@ -246,7 +248,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) CLUSTER postlude_gemm(const
 
     int sequence = PINGPONG ? wg : 0;
     for (int t = first_tile() + sequence * tile_step(); t < p.tiles; t += (PINGPONG ? 2 : 1) * tile_step(), sequence += PINGPONG ? 2 : 1) {
-      place_tile(p, tile, t);
+      place_tile(p, tile, t, sequence);
 
       if (rank() == 0) epilogue.begin(p, tile);
 
@@ -359,13 +361,10 @@ extern "C" __global__ void __launch_bounds__(384, 1) CLUSTER postlude_gemm(const
     }
 #if FINISHES
     // No tile of this block is left. When that is true of all blocks (a cooperative launch: all run), they fold the partial
-    // results, in memory that the stages had. The last blocks had the fewest tiles: they begin.
+    // results, in the consumers' scratch. The last blocks had the fewest tiles: they begin.
     wait_for_blocks();
-#if SPLIT > 1
-    finish_sync();  // parts were written where finish() writes: without this racecheck sees no order between the two
-#endif
     for (int unit = gridDim.x - 1 - blockIdx.x; unit < finish_units(p); unit += gridDim.x) {
-      finish(p, unit, threadIdx.x - 128, smem);
+      finish(p, unit, threadIdx.x - 128, smem + SMEM_SCRATCH);
       finish_sync();
     }
 #endif

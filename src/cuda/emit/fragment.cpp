@@ -347,7 +347,7 @@ std::string FragmentWriter::group_end() {
     const std::string s = c_.reducers[r].type, red = "red" + str(r), shared = "shared" + str(r);
     write += "    fold_rows<" + s + ", SUB_N / 4>(" + red + ", t.lane);\n    " + s + "* " + shared +
              " = shared_pointer<" + s + ">(t.scratch + " + str(e_.partials[r].scratch) +
-             ") + group % 2 * 4 * SUB_N;\n" +
+             ") + folding_half(t, group) * 4 * SUB_N;\n" +
              "    #pragma unroll\n    for (int k = 0; k < SUB_N / 32; ++k) {\n      const int q = "
              "folded_column(t.lane, SUB_N / 4) + k;\n" +
              "      " + shared + "[t.warp * SUB_N + q / 4 * 16 + q % 4 / 2 * 8 + 2 * (t.lane % 4) + q % 2] = " + red +
@@ -393,7 +393,7 @@ std::string FragmentWriter::end() {
                                      "[((i64)t.batch * p.tiles_n + t.tile_n) * p.m + row] = x;\n");
     } else if (e_.partials[r].across == Across::all) {
       write += "    " + s + "* " + shared + " = shared_pointer<" + s + ">(t.scratch + " + str(e_.partials[r].scratch) +
-               ");\n    {\n      const " + s + " x = fold_lanes<" + s + ">(" + red +
+               ") + t.turn * 4;\n    {\n      const " + s + " x = fold_lanes<" + s + ">(" + red +
                ", 1, 32);\n      if (t.lane == 0) " + shared + "[t.warp] = x;\n    }\n";
       read += "      " + c_.partials(r, s) + "[((i64)t.batch * SLOTS_M + t.slot_m) * p.tiles_n + t.tile_n] = " + s +
               "::combine(" + s + "::combine(" + shared + "[0], " + shared + "[1]), " + s + "::combine(" + shared +

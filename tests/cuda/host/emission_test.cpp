@@ -1,11 +1,13 @@
 // What is emitted for a GPU, compiled for the host and run there against the reference: all kernels that plans launch
 // (Hopper's product and the portable one with their epilogues, tiles that wait for each other, the folding of partial
 // reductions, repacks, products on ordinary units, passes over memory), for the suite and for random epilogues.
-// tests/cuda/fake stands in for driver and compiler, shim.h for PTX; what runs at the same time on a GPU and is not
-// ordered, nobody sees here. With POSTLUDE_EMISSION_FIRST=N: other random epilogues and schedules.
+// tests/cuda/fake stands in for driver and compiler, shim.h for PTX. Warps take turns in the order of their numbers,
+// then in drawn ones, so that what nothing orders differs. With POSTLUDE_EMISSION_FIRST=N: other random epilogues,
+// schedules and orders; with POSTLUDE_EMISSION_RUNS=N so many runs of each.
 #include "cuda/backend.h"
 #include "cuda/emit/gemm_source.h"
 #include "elementary.h"
+#include "fuzz/choices.h"
 #include "fuzz/grammar.h"
 #include "fuzz/oracle.h"
 #include "gpu/device_run.h"
@@ -31,10 +33,12 @@ namespace postlude {
 namespace {
 
 namespace fs = std::filesystem;
-constexpr std::uint64_t random_cases = 80, on_hopper = 30;
+constexpr std::uint64_t random_cases = 80, on_hopper = 30, many_tiles = 12;
+constexpr int multiprocessors = 5;
 
 using Launch = int (*)(const char* source, const char* name, const unsigned* grid, unsigned threads, void** arguments);
 using HostLaunch = int (*)(int source, const char* name, const unsigned* grid, unsigned threads, void** arguments);
+using HostOrder = void (*)(unsigned long long seed);
 
 std::map<std::string, int> sources;  // to numbers
 HostLaunch host_launch = nullptr;    // once they are compiled
@@ -85,6 +89,18 @@ Running on_sm90(const std::string& name, const fuzz::Case& c, std::uint64_t seed
   return r;
 }
 
+// By each of the schedules that a case names in lines of its own.
+void add_scheduled(std::vector<Running>& all, const std::string& name, const std::string& text, const fuzz::Case& c) {
+  static const std::regex line("# schedule: ([^\n]*)");
+  for (std::sregex_iterator i(text.begin(), text.end(), line), none; i != none; ++i) {
+    Running r{name, c, fuzz::materialise(c), {}};
+    Target target = Target::cuda();
+    target.schedule = (*i)[1];
+    r.call = compile(c.problem, Graph(std::make_shared<const GraphData>(c.graph)), target).bind(named(r));
+    all.push_back(std::move(r));
+  }
+}
+
 fuzz::Case suite_case(const std::string& path, const Shape& shape, std::uint64_t layout) {
   fuzz::Case c;
   const DType type = path.find("fp8") == path.npos ? DType::bf16 : DType::e4m3;
@@ -101,10 +117,15 @@ std::set<fs::path> files_of(const std::string& folder) {
   return std::set<fs::path>(fs::directory_iterator(POSTLUDE_SOURCE_DIR + folder), {});
 }
 
+std::uint64_t from_environment(const char* name, std::uint64_t otherwise) {
+  const char* const text = std::getenv(name);
+  return text == nullptr ? otherwise : std::strtoull(text, nullptr, 10);
+}
+std::uint64_t first_seed() { return from_environment("POSTLUDE_EMISSION_FIRST", 1); }
+
 std::vector<Running> start_all() {
   std::vector<Running> all;
-  const char* const text = std::getenv("POSTLUDE_EMISSION_FIRST");
-  const std::uint64_t first = text == nullptr ? 1 : std::strtoull(text, nullptr, 10);
+  const std::uint64_t first = first_seed();
   for (const fs::path& path : files_of("/epilogues")) {
     const std::string name = path.stem().string();
     if (name == "prelude" || path.extension() != ".py") continue;
@@ -125,6 +146,10 @@ std::vector<Running> start_all() {
     all.push_back(portable("seed " + std::to_string(seed), c));
     if (seed < first + on_hopper) all.push_back(on_sm90(all.back().name, c, seed));
   }
+  for (std::uint64_t seed = first; seed < first + many_tiles; ++seed) {
+    const fuzz::Case c = gpu_tests::with_many_tiles(seed, multiprocessors);
+    if (fuzz::divisible(c)) all.push_back(on_sm90("many tiles, seed " + std::to_string(seed), c, seed));
+  }
   for (const fs::path& path : files_of("/tests/cuda/host/cases")) {
     std::ifstream in(path);
     std::stringstream written;
@@ -134,6 +159,7 @@ std::vector<Running> start_all() {
     all.push_back(portable(name, c));
     all.push_back(portable(name + " on tensor cores", gpu_tests::on_tensor_cores(c)));
     all.push_back(on_sm90(name, gpu_tests::on_tensor_cores(c), 0));
+    add_scheduled(all, name, written.str(), c);
   }
   return all;
 }
@@ -180,7 +206,8 @@ std::string host_source() {
   return text + "static const Kernel kernels[] = {\n" + table +
          "};\nextern \"C\" int host_launch(int source, const char* name, const unsigned* grid, unsigned threads, "
          "void** arguments) {\n"
-         "  return launch(kernels, sizeof kernels / sizeof kernels[0], source, name, grid, threads, arguments);\n}\n";
+         "  return launch(kernels, sizeof kernels / sizeof kernels[0], source, name, grid, threads, arguments);\n}\n"
+         "extern \"C\" void host_order(unsigned long long seed) { fibers::order = seed; }\n";
 }
 
 // What the library of `text` gives, compiled for the host; nullptr after a failure.
@@ -233,7 +260,7 @@ TEST(Emission, AgreesWithTheReferenceOnTheHost) {
   void* nvrtc = dlopen(POSTLUDE_FAKES "/fake_nvrtc.so", RTLD_NOW | RTLD_GLOBAL);
   void* driver = dlopen(POSTLUDE_FAKES "/fake_cuda.so", RTLD_NOW | RTLD_GLOBAL);
   ASSERT_TRUE(nvrtc && driver) << dlerror();
-  setenv("FAKE_CUDA_MULTIPROCESSORS", "5", 1);
+  setenv("FAKE_CUDA_MULTIPROCESSORS", std::to_string(multiprocessors).c_str(), 1);
   setenv("POSTLUDE_NVRTC", POSTLUDE_FAKES "/fake_nvrtc.so", 1);
   *static_cast<Launch*>(dlsym(driver, "fake_cuda_launch")) = launch;
 
@@ -242,7 +269,9 @@ TEST(Emission, AgreesWithTheReferenceOnTheHost) {
   void* kernels = compiled(folder, host_source());
   ASSERT_TRUE(kernels);
   host_launch = reinterpret_cast<HostLaunch>(dlsym(kernels, "host_launch"));
+  const auto host_order = reinterpret_cast<HostOrder>(dlsym(kernels, "host_order"));
 
+  const std::uint64_t runs = from_environment("POSTLUDE_EMISSION_RUNS", 3);
   int by_mma = 0, by_wgmma = 0, held = 0, split = 0;
   for (Running& r : all) {
     SCOPED_TRACE(r.name + " by " + r.call.describe() + "\n" + fuzz::write(r.c));
@@ -256,7 +285,9 @@ TEST(Emission, AgreesWithTheReferenceOnTheHost) {
                             {.accumulator_unit = cuda::accumulator_unit(r.c.problem),
                              .accumulator_drift = cuda::accumulator_drift(r.c.problem)});
     std::vector<std::vector<std::uint8_t>> first;
-    for (int run = 0; run < 2; ++run) {
+    for (std::uint64_t run = 0; run < runs; ++run) {
+      SCOPED_TRACE("run " + std::to_string(run));
+      host_order(run == 0 ? 0 : fuzz::mix(first_seed() + r.c.seed) + run);
       r.tensors.poison_outputs();
       r.call.run();
       EXPECT_EQ(fuzz::compare(expected, r.c, r.tensors, "the host"), "");

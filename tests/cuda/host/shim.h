@@ -12,6 +12,9 @@
 #include <string.h>
 #include <ucontext.h>
 
+#include <deque>
+#include <functional>
+
 #define DEVICE static inline
 #define DEVICE_STATIC static inline
 #define METHOD inline
@@ -45,6 +48,19 @@ struct Fiber {
   unsigned shuffles;
   unsigned long long slot[2][4];  // what a shuffle exchanges; two, so that one meeting a shuffle is enough
 };
+
+// What the copy engine or the tensor cores do for a thread, in groups that it commits: as late as it may be.
+struct Later {
+  std::deque<std::function<void()>> work;
+  std::deque<size_t> groups;  // how much of it each committed group is
+  size_t open = 0;
+  void add(std::function<void()> one) { work.push_back(std::move(one)), ++open; }
+  void commit() { groups.push_back(open), open = 0; }
+  void wait(size_t pending) {
+    for (; groups.size() > pending; groups.pop_front())
+      for (size_t i = 0; i < groups.front(); ++i) work.front()(), work.pop_front();
+  }
+};
 struct Block {
   alignas(1024) unsigned char shared[shared_bytes];
   Index index;
@@ -54,11 +70,14 @@ struct Block {
   unsigned met;  // of its cluster, if it is the first there
 };
 static Fiber* fiber;
+static Later* stores;    // a fiber's
+static Later* products;  // a fiber's
 static Block* block_of;
 static char* stacks;
 static jmp_buf scheduler;
 static int current, threads;       // of a block
 static int cluster;                // so many blocks
+static unsigned long long order;   // 0: warps take turns in the order of their numbers; else in one drawn from this
 static unsigned long long events;  // what lets waiting fibers go on: a launch without any is stuck
 static void (*body)(void**);
 static void** arguments;
@@ -76,6 +95,7 @@ static void wait_while(const unsigned* word, unsigned mask, unsigned value) {
 }
 static void entry() {
   body(arguments);
+  stores[current].wait(0);
   fiber[current].state = done;
   ++events;
   _longjmp(scheduler, 1);
@@ -100,9 +120,34 @@ static bool release(State state, int first, int last) {
   return any;
 }
 
+// A number below n, by xorshift.
+static int draw(int n) {
+  order ^= order << 13, order ^= order >> 7, order ^= order << 17;
+  return int(order >> 33) % n;
+}
+
+// Whose turn it is, warp by warp. In a drawn order each warp of a launch has a pace of its own, from one round in eight
+// to all, so that some fall far behind the others; and lanes change places.
+struct Turns {
+  int count, warp[most_fibers / 32], pace[most_fibers / 32];
+  void begin(int warps) {
+    count = warps;
+    for (int w = 0; w < count; ++w) warp[w] = w, pace[w] = order ? draw(8) : 0;
+  }
+  void next_round() {
+    for (int w = count - 1; order && w > 0; --w) {
+      const int other = draw(w + 1), own = warp[w];
+      warp[w] = warp[other], warp[other] = own;
+    }
+  }
+  bool waits(int w) const { return order && draw(8) < pace[w]; }
+};
+static Turns turns;
+
 // Runs the first `blocks` of block_of beside each other; false where their threads wait for each other for ever.
 static bool run_blocks(int blocks) {
   const int all = blocks * threads;
+  turns.begin(all / 32);
   for (int b = 0; b < blocks; ++b) {
     memset(block_of[b].shared, 0xff, shared_bytes);  // NaN
     memset(block_of[b].named, 0, sizeof block_of[b].named);
@@ -120,15 +165,18 @@ static bool run_blocks(int blocks) {
   unsigned long long seen = events;
   for (int rounds = 0; rounds < 1000; ++rounds) {
     bool all_done = true;
-    for (int warp = 0; warp < all; warp += 32) {
-      const int end = warp + 32 < all ? warp + 32 : all;
+    turns.next_round();
+    for (int i = 0; i < turns.count; ++i) {
+      if (turns.waits(turns.warp[i])) continue;
+      const int warp = turns.warp[i] * 32, lanes = order ? draw(32) : 0;
       do {  // a warp as far as it comes
-        for (int t = warp; t < end; ++t) {
+        for (int l = 0; l < 32; ++l) {
+          const int t = warp + (l ^ lanes);
           Fiber& f = fiber[t];
           if (f.state == at_word && (*f.word & f.mask) != f.value) f.state = running;
           if (f.state == running) resume(t);
         }
-      } while (release(at_warp, warp, end));
+      } while (release(at_warp, warp, warp + 32));
     }
     for (int t = 0; t < all; t += threads) events += release(at_barrier, t, t + threads);
     for (int t = 0; t < all; ++t) {
@@ -481,16 +529,19 @@ static void tma_load(unsigned to, const Map& map, unsigned bar, int c0, int c1, 
 }
 template <class Map>
 static void tma_store(const Map& map, unsigned from, int c0, int c1, int c2) {
-  const int at[] = {c0, c1, c2};
-  each_of_box(map, from, at, [](void* global, unsigned char* shared, bool inside, unsigned size) {
-    if (inside) memcpy(global, shared, size);
+  fibers::stores[fibers::current].add([map, from, c0, c1, c2] {
+    each_of_box(map, from, {c0, c1, c2}, [](void* global, unsigned char* shared, bool inside, unsigned size) {
+      if (inside) memcpy(global, shared, size);
+    });
   });
 }
 template <class Map>
 static void tma_prefetch(const Map&) {}
-static inline void tma_store_commit() {}
-template <int>
-static void tma_store_wait_read() {}
+static inline void tma_store_commit() { fibers::stores[fibers::current].commit(); }
+template <int pending>
+static void tma_store_wait_read() {
+  fibers::stores[fibers::current].wait(pending);
+}
 
 static inline unsigned clock_now() {
   static unsigned now = 0;
@@ -517,9 +568,10 @@ static void load_relaxed(long long from, unsigned long long (&x)[words]) {
 // line is a row's (`stride` to the next eight rows), otherwise that of one k (`leading` to the next 64 rows, `stride`
 // to the next eight k).
 static inline void wgmma_fence() {}
-static inline void wgmma_commit() {}
-template <int>
+static inline void wgmma_commit() { fibers::products[fibers::current].commit(); }
+template <int pending>
 static void wgmma_wait() {
+  fibers::products[fibers::current].wait(pending);
   fibers::wait(fibers::at_warp);  // what one lane has multiplied, all have
 }
 static inline unsigned matrix_address(unsigned long long descriptor, bool along_k, int row, int k, int bytes) {
@@ -530,8 +582,8 @@ static inline unsigned matrix_address(unsigned long long descriptor, bool along_
   return at ^ (at >> 3 & 0x70);
 }
 template <class T, int n>
-static void wgmma_on_host(T (&d)[n], unsigned long long a, unsigned long long b, bool adds, const char* a_type,
-                          const char* b_type, bool a_along_k, bool b_along_k) {
+static void multiply_now(T (&d)[n], unsigned long long a, unsigned long long b, bool adds, const char* a_type,
+                         const char* b_type, bool a_along_k, bool b_along_k) {
   const int bytes = bytes_of(a_type), depth = 32 / bytes;
   const auto read = [bytes](Decode decode, unsigned long long descriptor, bool along_k, int line, double* to) {
     for (int k = 0; k < 32 / bytes; ++k) {
@@ -552,6 +604,14 @@ static void wgmma_on_host(T (&d)[n], unsigned long long a, unsigned long long b,
       to = T(sum);
     }
   }
+}
+
+template <class T, int n>
+static void wgmma_on_host(T (&d)[n], unsigned long long a, unsigned long long b, bool adds, const char* a_type,
+                          const char* b_type, bool a_along_k, bool b_along_k) {
+  fibers::products[fibers::current].add([&d, a, b, adds, a_type, b_type, a_along_k, b_along_k] {
+    multiply_now(d, a, b, adds, a_type, b_type, a_along_k, b_along_k);
+  });
 }
 
 // ---- launches ---------------------------------------------------------------------------------------------
@@ -584,6 +644,7 @@ static int launch(const Kernel* kernels, int count, int source, const char* name
     if (kernels[k].source != source || strcmp(kernels[k].name, name)) continue;
     if (!fibers::fiber) {
       fiber = (Fiber*)malloc(most_fibers * sizeof(Fiber));
+      stores = new Later[most_fibers], products = new Later[most_fibers];
       block_of = (Block*)aligned_alloc(1024, most_blocks * sizeof(Block));
       stacks = (char*)malloc(size_t(most_fibers) * stack_bytes);
     }
