@@ -103,8 +103,10 @@ def h200(data):
     parts = [f"![Bars of each epilogue's time over the plain product's](benchmarks_h200.svg)\n\n{data['device']}, {data.get('versions', '')}, {data.get('date', '')}.",
              table(["epilogue", "shape", "ours, ms", "cuBLAS plain, ms", "ratio", "best peer's ratio", "peer / ours", "error / bound", "schedule"], lines)]
     with_peer = {s: [r["best_peer_ms"] / r["ours_ms"] for r in data["rows"] if r["shape"] == s and r["dtype"] == "bf16" and r["best_peer_ms"]] for s in H200_SHAPES}
-    parts.append("Best peer's time over ours, geometric mean of the bf16 epilogues: " + ", ".join(f"{s} {geometric_mean(v):.2f}" for s, v in with_peer.items() if v) + "."
-                 if any(with_peer.values()) else "")
+    with_peer = {s: v for s, v in with_peer.items() if v}
+    if with_peer:
+        parts.append("Best peer's time over ours, geometric mean of the bf16 epilogues:\n\n"
+                     + table(list(with_peer), [[f"{geometric_mean(v):.2f}" for v in with_peer.values()]]))
     if streams := data.get("streams"):
         parts.append("Without a product, 16384 x 4096, against a device copy of the same bytes:\n\n" + table(
             ["stream", "dtype", "ms", "GB/s", "of a copy's bandwidth"],
@@ -114,7 +116,8 @@ def h200(data):
             ["epilogue", "shape", "heuristic / best", "tried", "best"],
             [[s["epilogue"], s["shape"], f"{s['ratio']:.3f}", str(s["tried"]), f"`{s['best']}`"] for s in sweep]))
     if costs := data.get("costs"):
-        parts.append("Other costs: " + ", ".join(f"{c['what']} {c['value']:.3g} {c['unit']} (bar {c['bar']:g})" for c in costs) + ".")
+        parts.append("Other costs:\n\n" + table(
+            ["what", "value", "bar"], [[c["what"], f"{c['value']:.3g} {c['unit']}", f"{c['bar']:g}"] for c in costs]))
     return "\n\n".join(part for part in parts if part)
 
 
@@ -136,9 +139,8 @@ def cpu(data):
     bars(root / "docs/benchmarks_cpu.svg", f"Products with their epilogues, {data['machine']}, one thread",
          f"Time over our own plain product's, lower is faster; f32, {data['date']}, medians in turns", panels)
     return ("![Bars of each epilogue's time over the plain product's](benchmarks_cpu.svg)\n\n"
-            "Speed over the better of the peers with a hand-fused loop, one thread, geometric mean: "
-            + ", ".join(f"{shape} {geometric_mean(v):.2f}" for shape, v in gains.items())
-            + ". Every row, with two threads, plain products, streams, compilation and memory: [bench/results/cpu.md](../bench/results/cpu.md).")
+            "Speed over the better of the peers with a hand-fused loop, one thread, geometric mean:\n\n"
+            + table(list(gains), [[f"{geometric_mean(v):.2f}" for v in gains.values()]]))
 
 
 def main():

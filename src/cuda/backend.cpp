@@ -54,8 +54,7 @@ bool tensor_core_types(DType a, DType b, int architecture) {
          (int8(a) && int8(b));
 }
 
-// Stages, of 128 of K each, after which an fp8 accumulator is added to one of f32 on Hopper; docs/design.md says what
-// it costs.
+// Stages, of 128 of K each, after which an fp8 accumulator is added to one of f32 on Hopper (decision 0026).
 constexpr int promoted_stages = 4;
 int promotes(DType type) { return type == DType::e4m3 || type == DType::e5m2 ? promoted_stages : 0; }
 
