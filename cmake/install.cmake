@@ -7,6 +7,7 @@ if(TARGET postlude_cli)
   install(TARGETS postlude_cli)
 endif()
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/postlude DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+install(FILES ${PROJECT_SOURCE_DIR}/LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/epilogues DESTINATION ${CMAKE_INSTALL_DATADIR}/postlude FILES_MATCHING PATTERN "*.py")
 
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/postlude)
