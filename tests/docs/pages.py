@@ -98,7 +98,7 @@ class Pages(unittest.TestCase):
 
     def test_numbers(self):
         known = {path.name[:4] for path in DECISIONS.glob("0*.md")}
-        found = subprocess.run(["git", "grep", "-nE", r"decisions? [0-9]{4}", "--", "src", "include", "python", "tests",
+        found = subprocess.run(["git", "grep", "-nE", r"decisions?[ /][0-9]{4}", "--", "src", "include", "python", "tests",
                                 "bench", "epilogues", "cmake", "dev", "CMakeLists.txt"],
                                cwd=ROOT, capture_output=True, text=True).stdout
         for line in found.splitlines():
