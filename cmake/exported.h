@@ -5,6 +5,8 @@
 #pragma GCC visibility push(default)
 #include <postlude/dtype.h>
 #include <postlude/error.h>
+#include <postlude/evt/catlass.h>
+#include <postlude/evt/cutlass.h>
 #include <postlude/function.h>
 #include <postlude/graph.h>
 #include <postlude/parse.h>

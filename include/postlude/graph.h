@@ -105,6 +105,7 @@ class Value {
       : kind_(std::same_as<T, bool> ? Kind::boolean : Kind::integer), integer_(static_cast<std::int64_t>(literal)) {
     if (std::unsigned_integral<T> && integer_ < 0) out_of_range();
   }
+  explicit operator bool() const = delete;  // it has elements, each true or not: where(condition, a, b) for c ? a : b
 
  private:
   friend class GraphBuilder;

@@ -99,6 +99,9 @@ class Plan {
   [[nodiscard]] Call bind(const std::vector<Binding>& bindings, void* stream) const;
   [[nodiscard]] Call bind(const std::vector<Binding>& bindings, const PackedOperand& packed) const;
 
+  // Throws what bind() would throw about these tensors, and does nothing else.
+  void check(const std::vector<Binding>& bindings) const;
+
   // Everything lowering and the backend decided. `m`, `n`, `k`: a shape to choose the schedule for; 0: a typical one.
   [[nodiscard]] std::string explain(ExplainPart part = ExplainPart::summary, std::int64_t m = 0, std::int64_t n = 0,
                                     std::int64_t k = 0) const;

@@ -44,6 +44,11 @@ Call Plan::bind(const std::vector<Binding>& bindings) const {
   return Call(make_call(data_, bindings, nullptr));
 }
 
+void Plan::check(const std::vector<Binding>& bindings) const {
+  const plan::Checked checked = plan::check(data(), bindings, nullptr, target());
+  if (!checked.nothing_to_do) static_cast<void>(variant_for(data(), checked.in_place, checked.bindings.shape.batch));
+}
+
 Call Plan::bind(const std::vector<Binding>& bindings, void* stream) const {
   (void)data();
   return Call(make_call(data_, bindings, nullptr, stream));
