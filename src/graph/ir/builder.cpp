@@ -139,7 +139,7 @@ std::shared_ptr<BuilderState> common(Each each) {
   return state;
 }
 
-// Of values that must exist.
+// Every value must exist.
 std::vector<NodeId> nodes_of(BuilderState& state, std::span<const Value> values) {
   std::vector<NodeId> nodes;
   for (const Value& value : values) nodes.push_back(state.node(value));

@@ -1,4 +1,4 @@
-// What makes nodes, for GraphBuilder and for the text's elaboration alike.
+// The builder of nodes, for GraphBuilder and for the text's elaboration alike.
 #pragma once
 
 #include "graph/ir/ir.h"
@@ -14,9 +14,9 @@
 
 namespace postlude::inline v0 {
 
-// A graph, or the body of a function or combiner, while it grows. Constants, operands, chunk's pieces and a reduction's
-// results are made once. Coordinates and random numbers are made anew by each call: they are as wide as the value they
-// meet, and two may differ in that. Equal operations are left to a pass.
+// A graph, or the body of a function or combiner, while it grows. Constants, operands, a chunk's
+// pieces and a reduction's results are made once. Each call makes coordinates and random numbers
+// anew, because two may differ in width. A pass finds equal operations.
 struct BuilderState {
   GraphData graph;
   Span span;          // of the nodes made from here on
@@ -40,7 +40,7 @@ struct BuilderState {
 
   [[nodiscard]] Location here() const { return locate(graph, span); }
 
-  // For the operators of graph.h, which reach a builder through their arguments.
+  // The operators of graph.h reach a builder through their arguments.
   static std::shared_ptr<BuilderState> of(std::initializer_list<const Value*> values);
   static std::shared_ptr<BuilderState> of(std::span<const Value> values);
   NodeId node(const Value& value);  // of a literal: a constant

@@ -11,7 +11,7 @@ namespace postlude::inline v0 {
 
 namespace {
 
-// Numbers values so that equal ones get one number. One table serves both sides of a comparison.
+// Equal values get one number. One table serves both sides of a comparison.
 class Numbering {
  public:
   std::vector<int> number(const std::vector<Node>& nodes) {

@@ -52,7 +52,8 @@ std::string print_extent(const Extent& e, char base) {
 
 namespace {
 
-// Along one axis: unknowns in a union-find whose edges are ratios, and links by grouping.
+// The extents along one axis: unknowns in a union-find whose edges are ratios, and links by
+// grouping.
 class Unknowns {
  public:
   struct Term {  // ratio * variable, or a known extent
@@ -68,7 +69,7 @@ class Unknowns {
     return {nodes_.back().parent, 1, 1, {}};
   }
 
-  // What is known of a term by now.
+  // The term with what is known of it by now.
   Term resolve(const Term& t) {
     if (t.variable < 0) return t;
     Term r{t.variable, t.num, t.den, {}};
@@ -121,12 +122,13 @@ class Unknowns {
     return r;
   }
 
-  // The term that counts groups of `big`; or, inverse, that `small` counts the groups of.
+  // The term that counts groups of `big`; the inverse is the term whose groups `small` counts.
   Term counting(const Term& big, std::int64_t group) { return linked(big, group, true); }
   Term counted(const Term& small, std::int64_t group) { return linked(small, group, false); }
 
-  // Gives what is open the whole axis, in the order of creation, following links as they become known. What counts
-  // groups of something open comes last: its other end is more likely to be the whole axis.
+  // Open terms get the whole axis, in the order of creation, and links are followed as they become
+  // known. A term that counts groups of an open one comes last: its other end is more likely to be
+  // the whole axis.
   void finish() {
     for (const bool counts_too : {false, true}) {
       for (std::int32_t v = 0; v < static_cast<std::int32_t>(nodes_.size()); ++v) {
@@ -145,7 +147,7 @@ class Unknowns {
     std::int32_t parent = 0;
     std::int64_t num = 1, den = 1;  // this = num/den * parent
     std::int32_t size = 1;
-    std::optional<Term> solved;  // of a root: num/den * root = known. Half of ceil(N/5), doubled, is no ceil(N/5)
+    std::optional<Term> solved;  // num/den * root = known. Half of ceil(N/5), doubled, is no ceil(N/5)
     bool derived = false;        // the other end of a link
     bool counts = false;         // of a root: counts groups
   };
@@ -210,7 +212,7 @@ class OpenExtents {
 
   std::unordered_map<NodeId, Extents> run() {
     states_.reserve(graph_.nodes.size());
-    // Operands first: a text declares them before anything else, wherever a builder did.
+    // Operands come first: a text declares them before anything else, wherever a builder did.
     std::vector<State> of_operand;
     for (const OperandDecl& operand : graph_.operands) of_operand.push_back(open(operand.axes));
     for (std::size_t i = 0; i < graph_.nodes.size(); ++i) {

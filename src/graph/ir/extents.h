@@ -1,8 +1,9 @@
 // Extents: how many rows or columns a value has, as times * ceil(base / over) of M or N.
 //
-// A graph leaves the extents of operands, coordinates and random numbers open. They follow from use: where two values
-// meet their extents are equal, a chunk divides by k, a concat multiplies, and grouping links two extents by small =
-// ceil(big / group). What is still open after that is M x N, operands first, then the others in node order.
+// A graph leaves the extents of operands, coordinates and random numbers open. They follow from
+// use: where two values meet their extents are equal, a chunk divides by k, a concat multiplies,
+// and grouping links two extents by small = ceil(big / group). What is still open after that is M x
+// N, operands first, then the others in node order.
 #pragma once
 
 #include "graph/ir/ir.h"
@@ -14,10 +15,11 @@
 
 namespace postlude::inline v0 {
 
-// Beyond this a graph is refused: products of two factors stay within 64 bits.
+// A graph with a larger factor is refused, so that products of two factors stay within 64 bits.
 inline constexpr std::int64_t extent_limit = std::int64_t{1} << 40;
 
-// extent * num / den, where den divides it by promise. None of these three if no Extent is the result.
+// extent * num / den, where a chunk promises that den divides it. This and the next two are empty
+// if the result is no Extent.
 [[nodiscard]] std::optional<Extent> scaled_by(const Extent& e, std::int64_t num, std::int64_t den);
 // ceil(extent / group).
 [[nodiscard]] std::optional<Extent> grouped(const Extent& e, std::int64_t group);
@@ -35,12 +37,12 @@ struct Extents {
   Extent rows, columns;
 };
 
-// Whether the graph leaves the extents of such a node open, and whether nodes relate different ones.
+// Whether a graph leaves the extents of such a node open, and whether some node changes an extent.
 [[nodiscard]] bool is_open(Op op);
 [[nodiscard]] bool changes_extents(std::span<const Node> nodes);
 
-// Of every node whose extents the graph leaves open, solved as far as the graph is sound; it complains of nothing,
-// which is left to verify(). Empty if no node changes an extent.
+// The extents of every node that the graph leaves open, solved as far as the graph is sound;
+// verify() makes the complaints. Empty if no node changes an extent.
 [[nodiscard]] std::unordered_map<NodeId, Extents> open_extents(const GraphData& graph);
 
 }  // namespace postlude::inline v0

@@ -24,7 +24,7 @@ struct ByName {
   }
 };
 
-// Never destroyed: graphs may be used while the program exits.
+// The table is never destroyed, because graphs may be used while the program exits.
 const ByName& prelude() {
   static const ByName* const known = [] {
     auto* made = new ByName;
@@ -58,7 +58,7 @@ void check_free(std::string_view name) {
                 "Choose another name.");
 }
 
-// All or none: a text may define several.
+// All functions are added or none: a text may define several.
 void add(const Functions& functions) {
   for (const auto& function : functions) check_free(function->name);
   Registry& known = registry();
@@ -72,7 +72,7 @@ void add(const Functions& functions) {
   for (const auto& function : functions) known.user.functions.try_emplace(function->name, function);
 }
 
-// An expression that belongs to a native function, over these parameters ("" for one that it may not use).
+// Reads an expression of a native function, over these parameters ("" for one that it may not use).
 Lambda read_lambda(const NativeFunction& native, std::string_view what, const std::string& text,
                    const std::vector<std::string>& parameters) {
   const Source source{std::string(what) + " of " + native.name, std::make_shared<const std::string>(text)};
@@ -88,7 +88,8 @@ Lambda read_lambda(const NativeFunction& native, std::string_view what, const st
 
 }  // namespace
 
-// Functions call functions; a chain of ten thousand must not be destroyed by as many nested destructors.
+// Functions call functions; a chain of ten thousand must not be destroyed by as many nested
+// destructors.
 Function::~Function() {
   std::vector<std::shared_ptr<const Function>> last;
   const auto empty = [&](Lambda& lambda) {

@@ -9,17 +9,18 @@
 
 namespace postlude::inline v0 {
 
-// Every function that these nodes call, directly or through others, each once, a callee before its callers.
+// Every function that these nodes call, directly or through others, once each, callees first.
 [[nodiscard]] std::vector<std::shared_ptr<const Function>> functions_used(const std::vector<Node>& nodes);
 
-// Those of them that round stochastically, by the coordinates of their element, or call one that does.
+// The functions among them that round stochastically, by the coordinates of their element, or call
+// one that does.
 [[nodiscard]] std::unordered_set<const Function*> stochastic_functions(const std::vector<Node>& nodes);
 
 // Whether a body rounds stochastically, itself or by calling one of `stochastic`.
 [[nodiscard]] bool rounds_stochastically(const std::vector<Node>& body,
                                          const std::unordered_set<const Function*>& stochastic);
 
-// "leaky_relu(x, slope=0.01)"
+// A function's signature as it is shown: "leaky_relu(x, slope=0.01)".
 [[nodiscard]] std::string signature(const Function& function);
 
 // The text of epilogues/prelude.py, embedded by CMake.

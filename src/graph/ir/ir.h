@@ -1,5 +1,5 @@
-// The graph's nodes. One flat vector in topological order: an argument's id is smaller than its user's, so a pass is a
-// loop and nothing recurses in the depth of a graph.
+// The graph's nodes: one flat vector in topological order. An argument's id is smaller than its
+// user's, so a pass is a loop and nothing recurses in the depth of a graph.
 #pragma once
 
 #include "graph/ir/ops.h"
@@ -16,9 +16,9 @@ namespace postlude::inline v0 {
 
 using NodeId = std::int32_t;
 
-// An extent as a function of the problem's M or N: times * ceil(base / over). A chunk makes N/k and promises that k
-// divides N (checked when shapes are known), so such extents are exact and simplify; a grouped reduction makes
-// ceil(N/g), which does not.
+// An extent as a function of the problem's M or N: times * ceil(base / over) (decision 0003). A
+// chunk makes N/k and promises that k divides N (checked when shapes are known), so such extents
+// are exact and simplify; a grouped reduction makes ceil(N/g), which does not.
 struct Extent {
   std::int64_t times = 1;
   std::int64_t over = 1;
@@ -28,8 +28,8 @@ struct Extent {
   bool operator==(const Extent&) const = default;
 };
 
-// A literal. In the graph `type` says how it was written (f32, i64 or boolean); an f32 or i64 literal yields to the
-// type of the other side.
+// A literal. In the graph `type` says how it was written (f32, i64 or boolean); an f32 or i64
+// literal yields to the type of the other side.
 struct Literal {
   DType type = DType::f32;
   double real = 0;           // of f32
@@ -43,7 +43,7 @@ struct Node {
   Op op = Op::constant;
   std::vector<NodeId> args{};
 
-  // Attributes; which are used is said by the op.
+  // The attributes. The op says which are used.
   Literal literal{};        // constant
   std::int32_t index = 0;   // operand: which; chunk: which piece; get: which result; parameter: which
   std::int32_t pieces = 0;  // chunk: k
@@ -59,10 +59,11 @@ struct Node {
   std::vector<double> identity{};              // reduce with ReduceOp::custom
 
   Span span{};         // of the expression in GraphData::text, or a user's Python line
-  std::string name{};  // what the user called it, for printing and messages; may be empty
+  std::string name{};  // the user's name for it, for printing and messages; may be empty
 };
 
-// A body without axes: elementwise nodes, constants and parameters. Functions and combiners have one.
+// A body without axes: elementwise nodes, constants and parameters. Functions and combiners have
+// one.
 struct Lambda {
   std::int32_t parameters = 0;
   std::vector<Node> nodes;
@@ -107,7 +108,8 @@ struct GraphData {
   std::vector<Node> nodes;
   std::vector<OperandDecl> operands;
   std::vector<OutputDecl> outputs;
-  // For errors: where the text came from. `text` is null for a graph made by the builder, whose lines are in `places`.
+  // For errors: where the text came from. `text` is null for a graph made by the builder, whose
+  // lines are in `places`.
   std::string file;
   std::shared_ptr<const std::string> text;
   std::vector<std::pair<Span, Location>> places;

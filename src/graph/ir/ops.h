@@ -1,4 +1,4 @@
-// The op table: what ops.def and reductions.def say, as data.
+// The op table: ops.def and reductions.def as data.
 #pragma once
 
 #include <cstdint>
@@ -19,8 +19,9 @@ enum class ReduceOp : std::uint8_t {
 #undef POSTLUDE_REDUCTION
 };
 
-// How the type of a result follows from the arguments' types. "Promoted" is the least of i32 < i64 < f32 that holds
-// all of them, where a literal yields to the other side; a boolean among numbers counts as i32.
+// How the type of a result follows from the arguments' types. "Promoted" is the least of i32 < i64
+// < f32 that holds all of them, where a literal yields to the other side; a boolean among numbers
+// counts as i32.
 enum class TypeRule : std::uint8_t {
   arithmetic,  // promoted
   real,        // f32; integers are converted

@@ -19,7 +19,8 @@ std::string type_name(const TypeState& state) {
 
 bool is_boolean(const TypeState& state) { return state.type == DType::boolean; }
 
-// What a function sees: integer literals take the type that they have beside the other arguments, and yield no more.
+// A function sees integer literals in the type that they have beside the other arguments; they
+// yield no more.
 std::vector<TypeState> function_arguments(std::span<const TypeState> args) {
   std::vector<TypeState> result(args.begin(), args.end());
   for (TypeState& a : result) {
@@ -138,8 +139,8 @@ std::vector<TypeState> Typing::infer_body(const Lambda& body, std::span<const Ty
   return states;
 }
 
-// Depth first over nested calls with a stack of bodies, so that a thousand functions, each defined by the one before,
-// cost a thousand steps and no stack.
+// The walk over nested calls has a stack of bodies of its own, so that a thousand functions, each
+// defined by the one before, cost a thousand steps and no stack of the process.
 void Typing::infer_calls(const Node& call, std::span<const TypeState> args) {
   struct Frame {
     const Function* function;
@@ -179,7 +180,7 @@ void Typing::infer_calls(const Node& call, std::span<const TypeState> args) {
     }
     if (descended) continue;
     TypeState result = frame.states[static_cast<std::size_t>(body.results[0])];
-    result.literal = result.wide = false;  // what a function gives is a value, even of literals
+    result.literal = result.wide = false;  // a function's result is a value, even of literals
     calls_[{frame.function, frame.parameters}] = result;
     stack.pop_back();
   }

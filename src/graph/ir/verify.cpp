@@ -90,7 +90,7 @@ class Verifier {
     for (const OutputDecl& o : graph_.outputs) check(o.name, false, o.span);
   }
 
-  // ---- bodies: what a function or a combiner is made of
+  // ---- bodies of functions and combiners
   void check_body(const Lambda& body, std::size_t results, ErrorCode code, const std::string& what,
                   const Span& span) const {
     const auto refuse = [&](const std::string& why) { fail(code, what + " " + why, "", span); };
@@ -139,7 +139,7 @@ class Verifier {
     }
   }
 
-  // A combiner stands at no element, whose coordinates would number its random bits.
+  // A combiner stands at no element, so there are no coordinates to number its random bits.
   void check_combiners() const {
     const auto stochastic = stochastic_functions(graph_.nodes);
     for (const Node& node : graph_.nodes) {
@@ -359,7 +359,8 @@ class Verifier {
     (axis == Axis::n ? v.columns : v.rows) = *changed;
     if (node.op == Op::chunk) promise(before, node.group > 0 ? node.group : k, id);
     if (node.op != Op::concat) return;
-    // Parts that are as wide as their use asks, of coordinates or operands: no chunk has promised that they are whole.
+    // Parts of coordinates or operands are as wide as their use asks, and no chunk has promised
+    // that they are whole.
     if (before.exact && before.over > 1) promise(*changed, node.group > 0 ? node.group : k, id);
     else if (node.group > 0) promise(before, node.group / k, id);
   }

@@ -1,4 +1,5 @@
-// What every value of a graph is: its type, axes and extents; and the errors of a graph that means nothing.
+// The type, axes and extents of every value of a graph, and the errors of a graph that means
+// nothing.
 #pragma once
 
 #include "graph/ir/ir.h"
@@ -16,7 +17,8 @@ struct ValueInfo {
   Extent rows, columns;  // along m and n, where the axes have them
 };
 
-// A condition on the shapes of a problem that a chunk or a concat makes: `divisor` divides `columns` at N.
+// A condition on the shapes of a problem that a chunk or a concat makes: `divisor` divides
+// `columns` at N.
 struct Divisibility {
   Extent columns;
   std::int64_t divisor = 1;
@@ -30,9 +32,9 @@ struct Inference {
   std::vector<Divisibility> divisibility;
 };
 
-// Checks the whole graph and infers. `accumulator` unset: before the graph has met a main loop; operations on the
-// accumulator then have no type. Operands without a dtype take `operand_default` (f32 if unset; scalars always f32).
-// Throws Error 02xx, with the place of the node.
+// Checks the whole graph and infers. Before the graph has met a main loop `accumulator` is unset,
+// and operations on the accumulator have no type. Operands without a dtype take `operand_default`
+// (f32 if unset; scalars always f32). Throws Error 02xx, with the place of the node.
 [[nodiscard]] Inference verify(const GraphData& graph, std::optional<DType> accumulator = {},
                                std::optional<DType> operand_default = {});
 

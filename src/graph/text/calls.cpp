@@ -10,7 +10,7 @@ namespace postlude::inline v0::text {
 
 namespace {
 
-// What other libraries call it.
+// The name that other libraries have for a function.
 struct Synonym {
   std::string_view name, hint;
 };
@@ -116,7 +116,7 @@ Elaborator::Callee Elaborator::resolve(ExprId callee, Scope& scope) const {
                             : "did you mean '" + near + "'?");
 }
 
-// The arguments of a call by the function's names, no_expr for those left out.
+// The arguments of a call in the order of the function's names; no_expr for those left out.
 std::vector<ExprId> Elaborator::arguments(const Expr& call, std::string_view function,
                                           const std::vector<std::string_view>& names, std::size_t required) const {
   std::vector<ExprId> bound(names.size(), no_expr);
@@ -203,7 +203,7 @@ Item Elaborator::call_op(const Expr& expr, const Callee& callee, Scope& scope) {
   return item(state_->elementwise(callee.op, std::move(args)));
 }
 
-// Of two values elementwise, of one a reduction.
+// min and max of two values are elementwise, of one value they reduce.
 Item Elaborator::call_min_max(const Expr& expr, const Callee& callee, Scope& scope) {
   int positional = 0;
   for (const ExprId id : tree_.of(expr).subspan(1)) positional += tree_[id].kind != ExprKind::keyword ? 1 : 0;

@@ -22,7 +22,7 @@ Elaborator::Elaborator(const Source& source, const Tree& tree, const ParseLimits
 
 // ---- helpers, whole or inlined
 
-// The defs of the module that a def calls, with where it does.
+// The defs of the module that a def calls, and the places of the calls.
 std::vector<std::pair<std::int32_t, Span>> Elaborator::calls_of(std::int32_t index) const {
   std::vector<std::pair<std::int32_t, Span>> calls;
   for (ExprId id = def(index).first_expr; id < def(index).last_expr; ++id) {
@@ -36,7 +36,8 @@ std::vector<std::pair<std::int32_t, Span>> Elaborator::calls_of(std::int32_t ind
   return calls;
 }
 
-// Compiles the helpers below `root`, callees first. A walk with a stack of its own: chains of helpers may be long.
+// Compiles the helpers below `root`, callees first. A walk with a stack of its own: chains of
+// helpers may be long.
 void Elaborator::prepare(std::int32_t root) {
   enum class Mark : std::uint8_t { none, open, done };
   struct Visit {
@@ -70,7 +71,7 @@ void Elaborator::prepare(std::int32_t root) {
   }
 }
 
-// Elementwise with one result, as far as its text shows.
+// A function stays whole if it is elementwise with one result, as far as its text shows.
 bool Elaborator::stays_whole(std::int32_t index) {
   const Def& helper = def(index);
   Scope none;
@@ -189,7 +190,7 @@ Lambda Elaborator::expression(const std::vector<std::string>& parameters) {
 
 // ---- statements
 
-// The statements up to the first `return`, whose expression is given back.
+// Runs the statements up to the first `return`, whose expression is the result.
 ExprId Elaborator::run(const Def& helper, Scope& scope) {
   ExprId evaluated = no_expr;  // `x = y = value` is two statements of one value
   Item item;
@@ -239,9 +240,9 @@ void Elaborator::assign(ExprId target, const Item& item, Scope& scope, const Ann
   }
 }
 
-// ---- what a def declares
+// ---- declarations of a def
 
-// "did you mean 'f16'? ", for a word that is no dtype and none of the others.
+// A word that is no dtype and none of the others gives "did you mean 'f16'? ".
 std::string Elaborator::meant_dtype(std::string_view word, std::vector<std::string> others) {
   if (word == "f64" || word == "float64" || word == "double") return "f32 is the widest float. ";
   for (int i = 0; i < dtype_count; ++i) others.emplace_back(name(static_cast<DType>(i)));
@@ -266,7 +267,7 @@ void Elaborator::annotate(Annotation& into, std::string_view word, const Span& s
   }
 }
 
-// row, post.row, row[bf16], bf16, "row", "row[bf16]", NDArray["row", "bf16"].
+// An annotation is row, post.row, row[bf16], bf16, "row", "row[bf16]" or NDArray["row", "bf16"].
 Elaborator::Annotation Elaborator::annotation(ExprId id) const {
   Annotation made;
   std::vector<ExprId> open{id};
@@ -342,7 +343,8 @@ void Elaborator::outputs(const Def& epilogue, const Span& place, ExprId result, 
     source_.fail(ErrorCode::no_output, place, quoted(epilogue.name) + " returns nothing",
                  "End it with `return d`, or with names: `return D, amax`.");
   const Expr& expr = tree_[result];
-  // A variable gives its name to the output; a parameter, also one that was assigned to, has it already.
+  // A variable gives its name to the output; a parameter, also one that was assigned to, has it
+  // already.
   const auto name_of = [&](const Expr& returned) -> std::string_view {
     const auto is_parameter = [&](const Param& param) { return param.name == returned.text; };
     if (returned.kind != ExprKind::name || !find(returned.text, scope) ||

@@ -1,8 +1,9 @@
-// What a tree means: names found, helpers inlined or kept, nodes made.
+// Elaboration gives a tree its meaning: it finds names, inlines or keeps helpers, and makes nodes.
 //
-// Names of values and names of functions live apart, so `max = max(x, axis=1)` is no riddle. A def of the text that is
-// elementwise with one result stays a whole function, compiled once and called by nodes; the others (tuples,
-// reductions, chunks, coordinates, defs inside defs) are inlined where they are called.
+// Names of values and names of functions live apart, so `max = max(x, axis=1)` is no riddle. A def
+// of the text that is elementwise with one result stays a whole function, compiled once and called
+// by nodes; the others (tuples, reductions, chunks, coordinates, defs inside defs) are inlined
+// where they are called.
 #pragma once
 
 #include "graph/ir/builder.h"
@@ -18,12 +19,12 @@
 
 namespace postlude::inline v0::text {
 
-// What an expression is: a value, a tuple, or the results of a chunk or a general reduction, of which a node is made
-// only when one is taken.
+// The result of an expression: a value, a tuple, or the results of a chunk or a general reduction,
+// of which a node is made only when one is taken.
 struct Item {
   enum class Kind : std::uint8_t { value, tuple, pieces } kind = Kind::value;
   const BuilderState* owner = nullptr;
-  NodeId node = -1;  // the value, or what the pieces are of
+  NodeId node = -1;  // the value, or the one that the pieces are of
   Op op = Op::get;   // pieces: chunk or get
   std::int32_t count = 0;
   std::int64_t group = 0;
@@ -51,7 +52,7 @@ class Elaborator {
   Elaborator(const Source& source, const Tree& tree, const ParseLimits& limits, Lookup lookup, bool prelude = false);
 
   [[nodiscard]] Graph epilogue(std::string_view name);
-  // All defs, each of which must be elementwise with one result.
+  // Compiles all defs, each of which must be elementwise with one result.
   [[nodiscard]] std::vector<std::shared_ptr<const Function>> all_functions();
   // The tree's only expression, as a body over parameters of these names.
   [[nodiscard]] Lambda expression(const std::vector<std::string>& parameters);
@@ -66,8 +67,8 @@ class Elaborator {
     Scope* closure = nullptr;
     std::string_view name{};
   };
-  // One level of evaluation while it lives. Brackets are limited by the reader, inlined calls add up; together they
-  // stay below what a thread's stack holds.
+  // One level of evaluation while it lives. The reader limits brackets, and inlined calls add up;
+  // together they fit on a thread's stack.
   struct Nesting {
     Elaborator& elaborator;
     Nesting(Elaborator& e, const Expr& expr);

@@ -26,7 +26,8 @@ const BinaryOperator* binary_operator(std::string_view text) {
 
 ExpressionReader::ExpressionReader(const Source& source, const ParseLimits& limits)
     : source_(source), limits_(limits), lexer_(source, limits) {
-  // More expressions than nodes are never of use, but those of functions that are not called count too.
+  // No graph needs more expressions than nodes, but functions that are not called have expressions
+  // too.
   most_exprs_ = 2 * static_cast<std::size_t>(std::max(limits.nodes, 1)) + 1024;
   for (const std::string_view ours : {"post", "postlude"}) tree_.modules.insert(ours);
   advance();
@@ -101,7 +102,7 @@ ExprId ExpressionReader::add(ExprKind kind, const Span& span, std::span<const Ex
   return static_cast<ExprId>(tree_.exprs.size()) - 1;
 }
 
-// All that was read since `begin` if it is on one line, else the rest of its first line is not claimed.
+// The text that was read since `begin`, if it is on one line; else only where it begins.
 Span ExpressionReader::since(const Mark& begin) const {
   Span span = begin.span;
   if (last_line_ == span.line && last_end_ > begin.offset)

@@ -1,4 +1,5 @@
-// Tokens to expressions: one recursive descent, whose depth brackets bound. Statements are syntax.cpp's.
+// Tokens to expressions: one recursive descent, whose depth brackets bound. Statements are
+// syntax.cpp's.
 #pragma once
 
 #include "graph/text/syntax.h"
@@ -17,14 +18,14 @@ struct BinaryOperator {
   int precedence;  // Python's: higher binds tighter
   Op op;
 };
-// Null: none is written so.
+// The operator that is written so, or null.
 [[nodiscard]] const BinaryOperator* binary_operator(std::string_view text);
 
 class ExpressionReader {
  public:
   ExpressionReader(const Source& source, const ParseLimits& limits);
 
-  // All of the text is one expression.
+  // Reads all of the text as one expression.
   Tree read_expression();
 
  protected:
@@ -63,7 +64,7 @@ class ExpressionReader {
   ExprId expressions();  // also a tuple without parentheses
 
  private:
-  // Where something begins.
+  // The place where an expression begins.
   struct Mark {
     Span span;
     std::size_t offset;

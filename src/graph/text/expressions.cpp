@@ -28,7 +28,8 @@ std::optional<Literal> well_known(std::string_view name) {
   return {};
 }
 
-// Constants of the text outside the graph (module constants, attributes, defaults) are computed as Python does.
+// Constants of the text outside the graph (module constants, attributes, defaults) are computed as
+// Python does.
 std::optional<Literal> fold(Op op, const Literal& a, const Literal& b) {
   if (a.type != DType::f32 && b.type != DType::f32) {
     const std::int64_t x = a.integer, y = b.integer;

@@ -16,7 +16,7 @@ int digit_value(char c) {
   return 99;
 }
 
-// Longest first within a first character.
+// Among symbols with the same first character the longest stands first.
 constexpr std::string_view symbols[] = {
     "**=", "**", "*=", "*",  "//=", "//", "/=", "/", "<<=", "<<", "<=", "<", ">>=", ">>",  ">=", ">",
     "==",  "=",  "!=", "->", "-=",  "-",  "+=", "+", "%=",  "%",  "@=", "@", "&=",  "&",   "|=", "|",
@@ -58,7 +58,7 @@ void Lexer::check_text() {
                                                         : 0;
     bool good = length != 0 && i + length <= text_.size();
     for (std::size_t k = 1; good && k < length; ++k) good = (byte(i + k) & 0xC0) == 0x80;
-    // Overlong forms, surrogates and what is above U+10FFFF.
+    // Overlong forms, surrogates and code points above U+10FFFF are refused.
     if (good && length > 2) {
       const unsigned char d = byte(i + 1);
       good =
@@ -80,7 +80,8 @@ Token Lexer::token(TokenKind kind, std::size_t begin) const {
   return {.kind = kind, .span = span(begin, at_), .text = text_.substr(begin, at_ - begin), .end = at_};
 }
 
-// At the start of a logical line: measures it, skips blank ones, and says whether `token` is an indent or dedent.
+// Measures the indentation at the start of a logical line, skips blank lines, and says whether
+// `token` is an indent or a dedent.
 bool Lexer::indentation(Token& token) {
   Indent indent;
   std::size_t begin = at_;

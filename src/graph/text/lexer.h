@@ -66,7 +66,7 @@ class Lexer {
   Token symbol();
 };
 
-// What a string token says, escapes resolved.
+// The value of a string token, escapes resolved.
 [[nodiscard]] std::string string_value(std::string_view token);
 
 }  // namespace postlude::inline v0::text

@@ -19,7 +19,7 @@ constexpr std::size_t longest_inline = 64;  // bytes of an expression that is wr
 constexpr int deepest_inline = 8;
 constexpr std::int32_t most_unpacked = 8;  // pieces of a chunk that are taken apart by name
 
-// Python's precedences, as far as they occur.
+// Python's precedences, of the operators that occur.
 enum Precedence { comparison = 1, bit_or = 2, bit_and = 4, sum = 6, product = 7, sign = 8, power = 9, atom = 10 };
 
 int binary_precedence(Op op) {
@@ -42,7 +42,7 @@ struct Text {
   int depth = 0;
 };
 
-// Gives every variable a name of its own, the wanted one if that is free.
+// Every variable gets a name of its own, the wanted one if that is free.
 class Names {
  public:
   Names() : taken_{"inf", "nan", "_"} {}
@@ -62,7 +62,7 @@ class Names {
   std::unordered_map<std::string, int> next_;
 };
 
-// What is common to a printed text: its defs.
+// The defs that a printed text has in common.
 struct Document {
   Names defs;
   std::unordered_set<std::string> local;  // names of defs; the library's of the same name get the prefix
@@ -118,7 +118,7 @@ class Body {
 
   void use(NodeId node) { ++uses_[index(node)]; }
   [[nodiscard]] int uses(NodeId node) const { return uses_[index(node)]; }
-  // The value is what is returned: an expression however long.
+  // The value is returned: an expression, however long.
   void finish_with(NodeId node) { last_ = node; }
   // The value must get this name, with this annotation.
   void want(NodeId node, std::string name, std::string annotation) {
@@ -271,7 +271,7 @@ class Body {
     const Node& node = nodes_[index(id)];
     if (is_variable(id)) return;  // a parameter, or a piece that was taken apart already
     const auto wanted = wanted_.find(id);
-    // Where extents are inferred, random numbers and coordinates stay as many and in the order that they are.
+    // Where extents are inferred, random numbers and coordinates keep their number and order.
     const bool named = keeps_open_ && is_open(node.op) && id != last_;
     if (info(node.op).rule == TypeRule::leaf && !named) {
       texts_[index(id)] = expression(node);

@@ -7,8 +7,8 @@
 
 namespace postlude::inline v0 {
 
-// Parses back to the same graph (equal.h says what that means). Values used once and short are written in place,
-// the others get a line and a name: the user's, or v0, v1, ...
+// Parses back to the same graph (equal.h says what that means). Values used once and short are
+// written in place, the others get a line and a name: the user's, or v0, v1, ...
 [[nodiscard]] std::string print(const GraphData& graph);
 
 // A function as its def; how an epilogue that uses it begins.

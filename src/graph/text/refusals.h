@@ -1,4 +1,5 @@
-// What Python has and the epilogue language does not: what is said about it, and what to write instead.
+// Constructs that Python has and the epilogue language does not, each with a message and what to
+// write instead.
 #pragma once
 
 #include <postlude/error.h>
@@ -7,7 +8,7 @@
 
 namespace postlude::inline v0::text {
 
-// By the token at which it is noticed.
+// A refusal, found by the token at which it is noticed.
 struct Refusal {
   std::string_view token;
   std::string_view message;
@@ -15,7 +16,7 @@ struct Refusal {
   ErrorCode code = ErrorCode::unsupported_syntax;
 };
 
-// Where a statement or a value should begin.
+// Refused where a statement or a value should begin.
 inline constexpr Refusal refused_statements[] = {
     {"if", "`if` cannot branch on a value of the epilogue", "Write where(condition, a, b).",
      ErrorCode::branch_on_value},
@@ -43,7 +44,7 @@ inline constexpr Refusal refused_statements[] = {
     {"continue", "loops are not part of the epilogue language", ""},
 };
 
-// Where an operator or the end of an expression should be.
+// Refused where an operator or the end of an expression should be.
 inline constexpr Refusal refused_operators[] = {
     {"and", "`and` cannot combine values", "Write a & b, with comparisons in parentheses: (x > 0) & (x < 1)."},
     {"or", "`or` cannot combine values", "Write a | b, with comparisons in parentheses: (x < 0) | (x > 1)."},
@@ -64,7 +65,8 @@ inline constexpr Refusal refused_operators[] = {
     {"await", "`await` is not part of the epilogue language", ""},
 };
 
-// What to write for a function that other libraries have under this name; empty where nothing is known.
+// The text to write for a function that other libraries have under this name; empty if none is
+// known.
 [[nodiscard]] std::string_view synonym(std::string_view name);
 
 }  // namespace postlude::inline v0::text

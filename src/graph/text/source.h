@@ -1,4 +1,4 @@
-// A text and where things are in it: what every error of the front end needs.
+// A text and the places in it, which every error of the front end needs.
 #pragma once
 
 #include <postlude/error.h>
@@ -17,13 +17,13 @@ struct Source {
   [[noreturn]] void fail(ErrorCode code, const Span& span, std::string message, std::string hint = {}) const;
 };
 
-// Whether `text` can name an operand, an output, a function or a variable: letters, digits and `_`, not beginning
-// with a digit, no keyword of Python. Letters are those of Latin, Greek, Cyrillic and the scripts up to U+1FFF, and
-// CJK, so that γ and β may be called so.
+// Whether `text` can name an operand, an output, a function or a variable: letters, digits and `_`,
+// not beginning with a digit, no keyword of Python. Letters are those of Latin, Greek, Cyrillic and
+// the scripts up to U+1FFF, and CJK, so that γ and β may be called so.
 [[nodiscard]] bool is_identifier(std::string_view text);
 [[nodiscard]] bool is_keyword(std::string_view text);
 
-// How many bytes the letter at the start of `text` has, 0 if there is none. ASCII digits are no letters.
+// The bytes of the letter at the start of `text`, 0 if there is none. ASCII digits are no letters.
 [[nodiscard]] int letter_length(std::string_view text);
 
 inline constexpr std::size_t longest_name = 1000;  // bytes
@@ -34,7 +34,7 @@ inline constexpr std::size_t longest_name = 1000;  // bytes
 // Throws bad_name unless it is; `what` is "an operand" and so on.
 void check_name(std::string_view text, std::string_view what, const Location& where = {});
 
-// The same of an operand or an output, which is bound by its name: A, B and X are the main loop's.
+// The same for an operand or an output, which is bound by its name: A, B and X are the main loop's.
 [[nodiscard]] bool is_bound_name(std::string_view text);
 void check_bound_name(std::string_view text, std::string_view what, const Location& where = {});
 

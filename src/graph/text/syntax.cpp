@@ -64,7 +64,7 @@ class StatementReader : private ExpressionReader {
     else tree_.foreign_modules.insert(name);
   }
 
-  // `if __name__ == "__main__":` and all that belongs to it: Python's part of a file that serves both.
+  // Skips `if __name__ == "__main__":` and its block, Python's part of a file that serves both.
   void skip_main() {
     advance();
     if (token_.kind != TokenKind::name || token_.text != "__name__")
@@ -114,7 +114,7 @@ class StatementReader : private ExpressionReader {
     if (!accept(";")) end_statement();
   }
 
-  // a = b = value, a: note = value, a += value; nothing for a docstring.
+  // Reads a = b = value, a: note = value or a += value. A docstring gives no statement.
   void assignment(std::vector<Statement>& into) {
     const Span begin = token_.span;
     if (token_.kind == TokenKind::string) {
@@ -173,7 +173,7 @@ class StatementReader : private ExpressionReader {
                             : "Python's own part of the file goes under if __name__ == \"__main__\":");
   }
 
-  // "+=" and the like.
+  // An augmented assignment has "+=" or the like.
   [[nodiscard]] bool is_augmented() const {
     return token_.kind == TokenKind::symbol && token_.text.size() >= 2 && token_.text.back() == '=' &&
            token_.text != ":=" && binary_operator(token_.text) == nullptr;

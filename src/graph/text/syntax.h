@@ -1,4 +1,4 @@
-// The tree that a text is read into: what was written, not yet what it means.
+// The tree that a text is read into. It has the form of the text, not yet its meaning.
 #pragma once
 
 #include "graph/ir/ops.h"
