@@ -1,17 +1,18 @@
-// Conversion of numbers between the dtypes: the definition, exact and one element at a time. Backends have faster
-// forms of their own, and are tested against these.
+// Conversion of numbers between the dtypes: the definition, exact and one element at a time.
+// Backends have faster forms of their own, and are tested against these.
 //
-// To a float type: correct rounding in the given mode, gradual underflow, -0 kept, NaN to the quiet NaN of the type
-// (positive, without payload). What rounds beyond the largest finite value becomes infinite in f32, f16 and bf16 where
-// IEEE 754 says so (never toward zero; up only for positives; stochastic as nearest). e4m3 and e5m2 saturate: finite
-// overflow and infinities alike become +-448 or +-57344, as the conversions of GPUs with satfinite do.
-// To an integer type: rounding in the given mode, then saturation; NaN is 0; infinities saturate.
-// To boolean: whether it is not zero (NaN is true).
-// Integers between integer types saturate. Integers to float types go through f32: two roundings, as in every backend.
+// To a float type: correct rounding in the given mode, gradual underflow, -0 kept, NaN to the quiet
+// NaN of the type (positive, without payload). What rounds beyond the largest finite value becomes
+// infinite in f32, f16 and bf16 where IEEE 754 says so (never toward zero; up only for positives;
+// stochastic as nearest). e4m3 and e5m2 saturate: finite overflow and infinities alike become +-448
+// or +-57344, as the conversions of GPUs with satfinite do. To an integer type: rounding in the
+// given mode, then saturation; NaN is 0; infinities saturate. To boolean: whether it is not zero
+// (NaN is true). Integers between integer types saturate. Integers to float types go through f32:
+// two roundings, as in every backend.
 //
-// Stochastic rounding takes `u` in [0, 1), which is what random(seed) gives at the element's own coordinates
-// (philox.h): the magnitude is rounded away from zero where u < the discarded fraction of a unit in the last place,
-// else toward zero.
+// Stochastic rounding takes `u` in [0, 1), which is what random(seed) gives at the element's own
+// coordinates (philox.h): the magnitude is rounded away from zero where u < the discarded fraction
+// of a unit in the last place, else toward zero.
 #pragma once
 
 #include <postlude/dtype.h>
@@ -23,7 +24,8 @@
 
 namespace postlude::inline v0::core {
 
-// A binary floating-point format: values are significand * 2^(exponent), the bits are sign, exponent field, fraction.
+// A binary floating-point format: values are significand * 2^(exponent), the bits are sign,
+// exponent field, fraction.
 struct FloatFormat {
   int precision;       // of the significand, the hidden bit included
   int min_exponent;    // of the smallest normal number
@@ -55,7 +57,8 @@ struct FloatFormat {
     if (significand != 0) return format.nan;
     return sign | (format.saturates ? format.max : format.max + 1);
   }
-  // |x| = significand * 2^(exponent - 52); `shift` of its bits lie below the last place of the format.
+  // |x| = significand * 2^(exponent - 52); `shift` of its bits lie below the last place of the
+  // format.
   const int exponent = field == 0 ? -1022 : field - 1023;
   if (field != 0) significand |= std::uint64_t{1} << 52;
   const int top = exponent > format.min_exponent ? exponent : format.min_exponent;
@@ -73,7 +76,8 @@ struct FloatFormat {
     case Round::down: away = rest != 0 && negative; break;
     case Round::stochastic: away = u < fraction; break;
   }
-  // The hidden bit, where there is one, carries into the exponent field; so does a significand that rounded up to 2.
+  // The hidden bit, where there is one, carries into the exponent field; so does a significand that
+  // rounded up to 2.
   const std::uint64_t magnitude =
       (static_cast<std::uint64_t>(top - format.min_exponent) << (format.precision - 1)) + below + (away ? 1 : 0);
   if (magnitude <= format.max) return sign | static_cast<std::uint32_t>(magnitude);
@@ -136,8 +140,8 @@ struct IntegerRange {
   return x < range.min ? range.min : x > range.max ? range.max : x;
 }
 
-// Element `index` of an array. `load_real` takes every dtype (an i64 beyond 2^53 is rounded to double), `load_integer`
-// the integers and boolean; the stores take every dtype.
+// Element `index` of an array. `load_real` takes every dtype (an i64 beyond 2^53 is rounded to
+// double), `load_integer` the integers and boolean; the stores take every dtype.
 [[nodiscard]] double load_real(DType type, const void* data, std::int64_t index);
 [[nodiscard]] std::int64_t load_integer(DType type, const void* data, std::int64_t index);
 void store_real(DType type, void* data, std::int64_t index, double x, Round round = Round::nearest_even, double u = 0);

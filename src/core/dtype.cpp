@@ -9,7 +9,7 @@ namespace {
 constexpr std::array<std::string_view, dtype_count> names = {"f32", "f16", "bf16", "e4m3", "e5m2",
                                                              "s8",  "u8",  "i32",  "i64",  "bool"};
 
-// What numpy, torch and jax call the same types.
+// The names that numpy, torch and jax have for the same types.
 constexpr std::pair<std::string_view, DType> aliases[] = {
     {"float32", f32},        {"float16", f16},      {"half", f16},  {"bfloat16", bf16},
     {"float8_e4m3fn", e4m3}, {"float8_e5m2", e5m2}, {"int8", s8},   {"i8", s8},

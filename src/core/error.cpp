@@ -23,8 +23,8 @@ std::size_t utf8_length(std::string_view text, std::size_t i) {
   return length;
 }
 
-// A line of source as a terminal can show it: tabs become one space (so that columns stay), other control characters
-// and broken UTF-8 become '?'.
+// A line of source as a terminal can show it: tabs become one space (so that columns stay), other
+// control characters and broken UTF-8 become '?'.
 std::string printable(std::string_view line) {
   std::string shown;
   for (std::size_t i = 0; i < line.size();) {

@@ -1,9 +1,9 @@
-// What a fork leaves behind: neither a GPU nor OpenMP's threads.
+// A forked process has neither the parent's GPU nor its OpenMP threads.
 #pragma once
 
 namespace postlude::inline v0::core {
 
-// How many forks lie between the process that loaded this library and this one.
+// The number of forks between the process that loaded this library and this one.
 [[nodiscard]] int forks();
 
 }  // namespace postlude::inline v0::core

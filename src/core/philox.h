@@ -1,10 +1,12 @@
-// Random numbers that belong to an element and to no schedule: Philox4x32-10 (Salmon, Moraes, Dror and Shaw, "Parallel
-// random numbers: as easy as 1, 2, 3", SC 2011), a counter enciphered with a key.
+// Random numbers that belong to an element and to no schedule: Philox4x32-10 (Salmon, Moraes, Dror
+// and Shaw, "Parallel random numbers: as easy as 1, 2, 3", SC 2011), a counter enciphered with a
+// key.
 //
-// random(seed, stream) at element (b, m, n): the key is the seed, the counter (n // 2, m with bit 3 dropped, b,
-// stream), the word 2 * (m // 8 % 2) + n % 2, and its upper 24 bits make a number in [0, 1). So one block serves the
-// two rows m and m + 8 and the two columns n and n + 1 that a thread holds side by side in the fragment of a tensor
-// core, and the number at an element is the same under every schedule.
+// random(seed, stream) at element (b, m, n): the key is the seed, the counter (n // 2, m with bit 3
+// dropped, b, stream), the word 2 * (m // 8 % 2) + n % 2, and its upper 24 bits make a number in
+// [0, 1). So one block serves the two rows m and m + 8 and the two columns n and n + 1 that a
+// thread holds side by side in the fragment of a tensor core, and the number at an element is the
+// same under every schedule.
 #pragma once
 
 #include <array>
@@ -26,8 +28,8 @@ using PhiloxBlock = std::array<std::uint32_t, 4>;
   return counter;
 }
 
-// The four numbers' words for rows m and m + 8 (bit 3 of m is ignored) and columns n and n + 1 (n even): [2 * row +
-// column].
+// The four numbers' words for rows m and m + 8 (bit 3 of m is ignored) and columns n and n + 1 (n
+// even): [2 * row + column].
 [[nodiscard]] constexpr PhiloxBlock random_block(std::uint64_t seed, std::uint32_t stream, std::int64_t b,
                                                  std::int64_t m, std::int64_t n) {
   const std::int64_t row = (m >> 4 << 3) | (m & 7);

@@ -25,7 +25,8 @@ struct Guarded {
   void operator()(int thread) noexcept {
     try {
       body(context, thread);
-      // What it stored past the caches is in no order with other stores, which will say that it is done.
+      // Stores past the caches are in no order with the other stores, which will say that they are
+      // done.
       std::atomic_thread_fence(std::memory_order_seq_cst);
     } catch (...) {
       if (!thrown.test_and_set()) exception = std::current_exception();
@@ -35,8 +36,8 @@ struct Guarded {
 
 thread_local bool inside = false;
 
-// Calls f(1) to f(count) on threads of their own, g here, and joins them. Returns how many threads the system gave:
-// where it refuses one, f is called no further.
+// Calls f(1) to f(count) on threads of their own, g here, and joins them. Returns how many threads
+// the system gave: where it refuses one, f is called no further.
 template <class F, class G>
 int with_threads(int count, F f, G g) {
   std::vector<std::thread> others;
@@ -69,9 +70,9 @@ void on_new_threads(int threads, Guarded& guarded) {
 #if defined(_OPENMP)
 bool is_inside() { return inside || omp_in_parallel(); }
 
-// How large a team the system allows this thread, `threads` at most. GCC's OpenMP ends the process where it cannot make
-// a thread, so a larger team than the last is made of our own threads first. A smaller one ends those that it does not
-// use. Where the system refuses some, half are taken: between here and there others may ask too.
+// The team that the system allows this thread, `threads` at most. GCC's OpenMP ends the process
+// where it cannot make a thread, so a larger team than the last is made of our own threads first.
+// Where the system refuses some, half are taken: other processes may ask before the team is made.
 int allowed_team(int threads) {
   thread_local int last = 1;
   if (threads > last) {

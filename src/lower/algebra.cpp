@@ -13,7 +13,7 @@ double exact_reciprocal(const Item& c) {
   return 1 / c.literal.real;
 }
 
-// What an item is equal to, or -1. May make items.
+// An item that this one is equal to, or -1. May make items.
 NodeId rewritten(const Item& item, Rewriter& to) {
   if (item.args.empty()) return -1;
   const NodeId a = item.args[0], b = item.args.size() > 1 ? item.args[1] : -1;
@@ -44,7 +44,7 @@ NodeId rewritten(const Item& item, Rewriter& to) {
     case Op::cast: {
       if (item.dtype == to[a].type) return a;
       const Item& x = to[a];
-      // What a cast to a dtype gave is not changed by another one to it, however that rounds.
+      // A second cast to the same dtype changes nothing, however it rounds.
       if (x.op == Op::cast && x.dtype == item.dtype && x.type == item.type) return a;
       break;
     }

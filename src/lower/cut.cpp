@@ -8,7 +8,8 @@
 namespace postlude::inline v0::lower {
 namespace {
 
-// ---- the smallest dtype that holds a value exactly --------------------------------------------------------
+// ---- the smallest dtype that holds a value exactly
+// --------------------------------------------------------
 
 bool narrow_float(DType t) { return t == DType::e4m3 || t == DType::e5m2; }
 
@@ -26,7 +27,8 @@ DType join(DType a, DType b) {
   return is_float(a) ? DType::f32 : DType::i32;
 }
 
-// Every value of an operand: an e5m2 in memory may be infinite, which a store as e5m2 would saturate.
+// Every value of an operand: an e5m2 in memory may be infinite, which a store as e5m2 would
+// saturate.
 DType loaded(DType dtype) { return dtype == DType::e5m2 ? DType::f16 : dtype; }
 
 bool holds_constant(DType dtype, const Literal& c) {
@@ -86,7 +88,8 @@ DType exact_dtype(const Item& item, const std::vector<Item>& items, const std::v
   return *result;
 }
 
-// ---- the cut ----------------------------------------------------------------------------------------------
+// ---- the cut
+// ----------------------------------------------------------------------------------------------
 
 class Cutter {
  public:
@@ -127,7 +130,7 @@ class Cutter {
   std::int32_t base_ = -1;                   // the tile phase that can compute whatever needs no statistic
   std::vector<std::int32_t> computed_;       // the last tile phase behind base_ that computes an item
   std::vector<std::int32_t> overwritten_;    // one an operand: the phase that overwrites it, or a large number
-  std::int32_t stream_overwritten_ = never;  // the same of a stream's X
+  std::int32_t stream_overwritten_ = never;  // the same for a stream's X
   std::unordered_map<NodeId, std::pair<std::int32_t, std::int32_t>> held_;  // item -> (output, phase that stores it)
 
   static constexpr std::int32_t never = std::int32_t{1} << 30;
@@ -151,7 +154,8 @@ class Cutter {
     }
   }
 
-  // Values that an output holds exactly: its own where the dtype suffices, and its value cast to the dtype.
+  // An output holds its value exactly where the dtype suffices, and always its value cast to the
+  // dtype.
   void outputs() {
     std::unordered_map<NodeId, std::vector<std::pair<DType, std::int32_t>>> rounded;  // value -> (dtype, output)
     for (std::size_t p = 0; p < p_.phases.size(); ++p) {
@@ -175,14 +179,15 @@ class Cutter {
     }
   }
 
-  // What a phase cannot read or compute from operands.
+  // Whether a phase can neither read the value nor compute it from operands.
   bool is_source(NodeId id, std::int32_t phase) const {
     const Item& item = items_[id];
     if (item.op == Op::acc) return phase != p_.accumulator && (!stream_ || phase > stream_overwritten_);
     return item.op == Op::operand && phase > overwritten_[item.index];
   }
 
-  // Whether the walk back from a phase's roots ends at an item: it is a statistic, or was stored for this.
+  // Whether the walk back from a phase's roots ends at an item: it is a statistic, or was stored
+  // for this.
   bool ends(NodeId id, std::int32_t phase) const {
     const Item& item = items_[id];
     return item.op == Op::reduce || (item.op == Op::get && !item.args.empty()) || p_.in_memory(id, phase);
@@ -207,7 +212,7 @@ class Cutter {
   }
 
   void cut_before(std::int32_t phase) {
-    // The cone of the phase, arguments after users; which of it needs a source.
+    // The cone of the phase, arguments after users, and the part of it that needs a source.
     std::vector<NodeId> cone;
     std::unordered_map<NodeId, std::int32_t> position;
     std::vector<NodeId> pending;

@@ -1,11 +1,12 @@
-// cut: what crosses from one pass over the tiles to the next.
+// cut: the values that cross from one phase over the tiles to the next.
 //
-// Only the phase behind the main loop sees the accumulator. For every later tile phase a minimum cut by bytes between
-// the accumulator and what the phase computes decides which values it reads from memory. A value costs the bytes of the
-// smallest dtype that holds it exactly (cast(x, bf16) and its relu: 2); what only needs operands costs nothing, for it
-// is computed again; a value that is in memory already (an earlier cut, an output whose dtype holds it exactly) costs
-// nothing either. Among equal cuts the latest wins: it recomputes least. An output in place of an operand is never
-// read, and the operand, once overwritten, is a source like the accumulator.
+// Only the phase behind the main loop sees the accumulator. For every later tile phase a minimum
+// cut by bytes between the accumulator and what the phase computes decides which values it reads
+// from memory. A value costs the bytes of the smallest dtype that holds it exactly (cast(x, bf16)
+// and its relu: 2); what only needs operands costs nothing, for it is computed again; a value that
+// is in memory already (an earlier cut, an output whose dtype holds it exactly) costs nothing
+// either. Among equal cuts the latest wins: it recomputes least. An output in place of an operand
+// is never read, and the operand, once overwritten, is a source like the accumulator.
 #pragma once
 
 #include "lower/phases.h"
@@ -15,7 +16,7 @@
 
 namespace postlude::inline v0::lower {
 
-// What one phase reads instead of computing: item -> where it is.
+// Where a phase reads an item instead of computing it.
 struct Reading {
   bool from_output = false;
   std::int32_t output = -1;  // index in Work::outputs; else the item has a crossing buffer
@@ -26,8 +27,9 @@ struct Cut {
   std::vector<DType> dtypes;                               // of every item: the smallest that holds it exactly
 };
 
-// Adds the stores of crossing values to `phases`. `operand_types`: one an operand. `stream`: the dtype of a stream's X,
-// which every phase may read as its accumulator unless an output overwrites it.
+// Adds the stores of crossing values to `phases`. `operand_types`: one an operand. `stream`: the
+// dtype of a stream's X, which every phase may read as its accumulator unless an output overwrites
+// it.
 [[nodiscard]] Cut cut(const Work& work, Phases& phases, const std::vector<DType>& operand_types,
                       std::optional<DType> stream, const Options& options);
 

@@ -1,4 +1,4 @@
-// drop: what no output needs goes.
+// drop: values that no output needs go (decision 0007).
 #pragma once
 
 #include "lower/work.h"

@@ -67,8 +67,8 @@ bool eliminate(Work& work) {
       const NodeId value = to.constant(item.type, found->value.value(), origin);
       result = to.make(Op::where, item.type, {result, value, to.constant(item.type, 0, origin)}, origin);
     }
-    // The elements may have had axes that the label lacks; a value for each of them is then the same, and has to be
-    // laid out.
+    // The elements may have had axes that the label lacks; a value for each of them is then the
+    // same, and has to be laid out.
     if (to[result].vary != item.vary) {
       to.keep(std::move(item));
       continue;

@@ -7,7 +7,7 @@
 namespace postlude::inline v0::lower {
 namespace {
 
-// Through what an item is seen: the phase's columns to its columns, the phase's rows to its rows.
+// The view of an item from a phase: the maps from the phase's columns and rows to the item's.
 struct View {
   ColumnMap columns;
   std::int64_t divide_rows = 1;
@@ -23,7 +23,7 @@ bool less(const View& a, const View& b) {
                                       });
 }
 
-// What an instruction has of its item, but for arguments and access.
+// The instruction of an item, without arguments and access.
 Instruction instruction_of(const Item& item) {
   Instruction x;
   x.op = item.op;
@@ -58,7 +58,8 @@ ValueId zero(std::vector<Instruction>& code, DType type, NodeId origin) {
   return append(code, std::move(x));
 }
 
-// A scaled(s, x) with its arguments in place becomes s * x, guarded by s == 0; a function with a guard gets its value.
+// A scaled(s, x) with its arguments in place becomes s * x, guarded by s == 0; a function with a
+// guard gets its value.
 void guard(Instruction& x, std::vector<Instruction>& code) {
   if (x.op == Op::scaled) {
     Instruction test;
@@ -107,7 +108,7 @@ class Emitter {
   std::vector<BufferId> crossing_;              // of every item that is stored
   std::int32_t statistics_ = 0, crossings_ = 0;
 
-  // Of the phase being emitted:
+  // The phase being emitted:
   std::int32_t phase_ = 0;
   Phase* out_ = nullptr;
   std::map<View, std::int32_t, decltype(&less)> view_ids_{&less};
@@ -136,7 +137,7 @@ class Emitter {
     for (std::size_t i = 0; i < items_.size(); ++i) {
       const Item& item = items_[i];
       if (item.op == Op::reduce && item.reducer == Reducer::custom) {
-        // All of them: a combiner needs every component to go on from a partial result.
+        // A combiner needs every component to go on from a partial result.
         for (std::size_t k = 0; k < item.args.size(); ++k) results_[i][k] = statistic(item, items_[item.args[k]].type);
       } else if (item.op == Op::reduce && results_[i].size() == 1) {
         results_[i][0] = statistic(item, item.type);
@@ -215,7 +216,7 @@ class Emitter {
     return it->second;
   }
 
-  // Only what an item varies over matters.
+  // Drops from a view what the item does not vary over.
   View seen(NodeId id, View view) const {
     const Item& item = items_[id];
     if (!item.vary.has(Axis::n)) view.columns = {};
@@ -233,7 +234,7 @@ class Emitter {
 
   Demand demand(NodeId id, const View& view) { return {id, view_id(seen(id, view))}; }
 
-  // Where the item is in memory for this phase, or -1.
+  // The buffer that holds the item for this phase, or -1.
   BufferId buffer_of(NodeId id) const {
     const Item& item = items_[id];
     if (item.op == Op::operand && !cut_.reads[phase_].contains(id)) return item.index;
@@ -245,7 +246,8 @@ class Emitter {
     return it->second.from_output ? program_.operands + it->second.output : crossing_[id];
   }
 
-  // What the item needs to be emitted through a view; for chunk, concat and repeat the one that it is.
+  // The items, with their views, that must be emitted first; for chunk, concat and repeat the one
+  // item that it stands for.
   std::vector<Demand> needs(const Demand& d) {
     const Item& item = items_[d.item];
     const View view = views_[d.view];

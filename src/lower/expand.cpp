@@ -11,7 +11,7 @@
 namespace postlude::inline v0::lower {
 namespace {
 
-// Functions that call one another twice at each level would otherwise double at each.
+// Functions that call one another twice at each level double at each.
 constexpr std::size_t most_instructions = 1 << 16;
 
 // A body with straight-line code of its own, on parameters that are the first instructions.

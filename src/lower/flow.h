@@ -1,4 +1,5 @@
-// A minimum cut of a directed graph with a source and a sink (Dinic's algorithm, without recursion).
+// A minimum cut of a directed graph with a source and a sink (Dinic's algorithm, without
+// recursion).
 #pragma once
 
 #include <cstdint>
@@ -14,7 +15,8 @@ class Flow {
   void edge(std::int32_t from, std::int32_t to, std::int64_t capacity);
   // Returns the value; infinite or more where no finite cut exists.
   std::int64_t maximise(std::int32_t source, std::int32_t sink);
-  // After maximise: the nodes from which the sink can still be reached. The edges into them are the latest minimum cut.
+  // After maximise: the nodes from which the sink can still be reached. The edges into them are the
+  // latest minimum cut.
   [[nodiscard]] std::vector<char> sink_side(std::int32_t sink) const;
 
  private:

@@ -33,7 +33,8 @@ double larger(double a, double b) {
   return a > b ? a : b;
 }
 
-// +, -, * and / of two f32 are exact or have a double's 53 bits, of which rounding to 24 is right; so is sqrt.
+// +, -, * and / of two f32 are exact or have a double's 53 bits, of which rounding to 24 is right;
+// so is sqrt.
 std::optional<Literal> evaluate_real(Op op, double a, double b, double c) {
   switch (op) {
     case Op::add: return real(a + b);

@@ -1,5 +1,6 @@
-// fold: an elementwise operation on constants is a constant, computed as a program would: in f32, rounded after each
-// operation, or in wrapping integers. Calls, casts that round stochastically and scaled stay.
+// fold: an elementwise operation on constants is a constant, computed as a program would: in f32,
+// rounded after each operation, or in wrapping integers. Calls, casts that round stochastically and
+// scaled stay.
 #pragma once
 
 #include "lower/work.h"

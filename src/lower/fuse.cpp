@@ -18,7 +18,7 @@ std::optional<NodeId> softmax_maximum(const std::vector<Item>& items, const Item
   const Item& difference = items[e.args[0]];
   if (difference.op != Op::sub) return {};
   NodeId m = difference.args[1];
-  // A grouped maximum comes back over its columns.
+  // A grouped maximum is repeated over its columns.
   const Item& laid = items[m];
   if (laid.op == Op::repeat && sum.group > 0 && laid.group == sum.group && laid.axes == (sum.axes & tile_axes))
     m = laid.args[0];
@@ -36,7 +36,7 @@ bool fuse(Work& work) {
   const std::vector<Item>& items = work.items;
   std::unordered_map<NodeId, NodeId> maximum_of;             // sum of exp -> its max
   std::unordered_map<NodeId, NodeId> softmax_of;             // max -> the first such sum
-  std::unordered_map<NodeId, std::vector<NodeId>> welfords;  // x -> those of it
+  std::unordered_map<NodeId, std::vector<NodeId>> welfords;  // x -> its welfords
   for (std::size_t i = 0; i < items.size(); ++i) {
     const auto id = static_cast<NodeId>(i);
     if (const auto m = softmax_maximum(items, items[i])) {
@@ -45,7 +45,8 @@ bool fuse(Work& work) {
     }
     if (is_reduce(items[i], Reducer::welford)) welfords[items[i].args[0]].push_back(id);
   }
-  // Means beside a welford. A sum that is used for itself stays: it may be exact, which count * mean is not.
+  // The means beside a welford. A sum that is used for itself stays: it may be exact, which count *
+  // mean is not.
   std::unordered_map<NodeId, NodeId> welford_of;  // mean -> welford
   const std::vector<std::int32_t> uses = work.uses();
   for (std::size_t i = 0; i < items.size() && !welfords.empty(); ++i) {
@@ -62,7 +63,8 @@ bool fuse(Work& work) {
       if (items[w].axes == sum.axes && items[w].group == sum.group) welford_of[static_cast<NodeId>(i)] = w;
   }
   if (maximum_of.empty() && welford_of.empty()) return false;
-  // Of no elements a mean is 0 / 0 and a welford's is 0: which matters where the mean is used without those elements.
+  // The mean of no elements is 0 / 0, and a welford's is 0. That matters where the mean is used
+  // without those elements.
   std::unordered_set<NodeId> may_be_of_nothing;
   const auto note_use = [&](NodeId mean, Axes by) {
     const auto it = welford_of.find(mean);
@@ -100,7 +102,8 @@ bool fuse(Work& work) {
       fused[old] = reduce(item, Reducer::online_softmax);
       to.replace(component(fused[old], 0));
     } else if (const auto it = maximum_of.find(old); it != maximum_of.end()) {
-      // NaN where all of some elements are -inf, as exp(-inf - -inf) is; of no elements the sum is 0.
+      // The sum is NaN where all elements are -inf, as exp(-inf - -inf) is; the sum of no elements
+      // is 0.
       const NodeId r = fused.at(it->second), origin = item.origin;
       const NodeId lowest = to.constant(DType::f32, -std::numeric_limits<double>::infinity(), origin);
       const NodeId zero = to.constant(DType::f32, 0, origin);

@@ -1,6 +1,6 @@
 // fuse: two reductions of the same elements become one with more components.
-//   max(x) and sum(exp(x - max(x)))   online_softmax, which needs one pass where these need two. Where the max is -inf
-//                                     the definition gives NaN, and so does what it becomes.
+//   max(x) and sum(exp(x - max(x)))   online_softmax, one pass instead of two. Where the max is -inf
+//                                     both give NaN.
 //   mean(x) and var(x)                welford
 // Equal reductions are one already (subexpressions).
 #pragma once

@@ -199,7 +199,7 @@ Inferred infer(const GraphData& source, const Problem& problem, const Options& o
       }
       if (node.reduction == ReduceOp::custom) item.reducer = Reducer::custom;
       item.axes = item.axes & present;
-      if (item.axes.empty()) item.axes = node.axes;  // across the batch only: of one
+      if (item.axes.empty()) item.axes = node.axes;  // across a batch of one
     } else if (node.op == Op::concat) {
       for (NodeId& a : item.args) a = to.as(a, item.type, id);
     } else {
@@ -213,7 +213,7 @@ Inferred infer(const GraphData& source, const Problem& problem, const Options& o
     const OutputDecl& o = source.outputs[i];
     const ValueInfo& v = result.inference.values[o.value];
     DType dtype = *v.type == DType::f32 ? DType::f32 : *v.type == DType::boolean ? DType::boolean : DType::i64;
-    // What a grouped reduction leaves is a statistic, though it has both axes.
+    // A grouped reduction's result is a statistic, though it has both axes.
     if ((v.axes & tile_axes) == tile_axes && v.rows.exact && v.columns.exact) dtype = output_default;
     if (auto choice = chosen(o.name)) dtype = *choice;
     work.outputs.push_back({static_cast<std::int32_t>(i), to.id(o.value), o.dtype.value_or(dtype)});

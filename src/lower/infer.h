@@ -1,7 +1,8 @@
 // infer: the graph meets its main loop.
 //
-// Afterwards every item has a type, its arguments have the types that its op takes (conversions are casts, literals are
-// constants of the type they yield to), and outputs have dtypes. chunk, concat and repeat of one piece are gone.
+// Afterwards every item has a type, its arguments have the types that its op takes (conversions are
+// casts, literals are constants of the type they yield to), and outputs have dtypes. chunk, concat
+// and repeat of one piece are gone.
 #pragma once
 
 #include "lower/lower.h"

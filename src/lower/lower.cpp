@@ -46,7 +46,8 @@ Program lower(const GraphData& graph, const Problem& problem, const Options& opt
   const Cut crossing =
       cut(work, phases, inferred.operand_types, stream ? std::optional(stream->x) : std::nullopt, options);
   Program program = emit(inferred, phases, crossing, problem);
-  // Which bits a function rounds by depends on the element, and backends take a call for a function of its arguments.
+  // Backends take a call for a function of its arguments, but stochastic rounding depends on the
+  // element: such functions are expanded.
   if (const auto stochastic = stochastic_functions(graph.nodes); !stochastic.empty()) {
     const auto native = [&](const Instruction& call) { return !stochastic.contains(call.function.get()); };
     for (Phase& phase : program.phases) phase = expand_calls(phase, native);

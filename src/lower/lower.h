@@ -14,15 +14,18 @@
 namespace postlude::inline v0::lower {
 
 struct Options {
-  // Outputs that are written in place of an operand, by name: (output, operand). The cut never re-reads such an operand
-  // after its output has been written. bind() finds these out and lowers again.
+  // Outputs that are written in place of an operand, by name: (output, operand). The cut never
+  // re-reads such an operand after its output has been written. bind() finds them and lowers again
+  // (decision 0009).
   std::vector<std::pair<std::string, std::string>> in_place;
-  // Where one pass is left behind that of the accumulator, and walks over the halves of all columns or of groups that
-  // this number divides, both do, so that what is computed of an element can stay where it is. 0: never.
+  // Where one phase is left behind the accumulator's, and walks over the halves of all columns or
+  // of groups that this number divides, the accumulator's phase walks so too: values of an element
+  // can then stay where they are. 0: never.
   std::int64_t halves = 0;
   // Dtypes of operands and outputs that the graph left open, by name; else the problem's defaults.
   std::vector<std::pair<std::string, DType>> dtypes;
-  // Called after each pass with its name and the graph or Program it left, as text ("" where nothing changed).
+  // Called after each pass with its name and the graph or Program it left, as text ("" where
+  // nothing changed).
   std::function<void(std::string_view pass, const std::string& text)> watch;
   bool verify_each = false;  // run the verifier after each pass (tests do)
 };

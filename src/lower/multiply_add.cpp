@@ -3,7 +3,7 @@
 namespace postlude::inline v0::lower {
 namespace {
 
-// -x: folded, or the x of an x that was negated.
+// -x, folded; of an x that was itself negated, what was negated.
 NodeId negated(NodeId x, Rewriter& to, NodeId origin) {
   if (to[x].op == Op::constant) return to.constant(DType::f32, -to[x].literal.real, origin);
   if (to[x].op == Op::neg) return to[x].args[0];

@@ -5,7 +5,7 @@
 namespace postlude::inline v0::lower {
 namespace {
 
-// What a root walks over, and in which pieces.
+// The columns that a root walks over, and in which pieces.
 struct Footprint {
   Axes domain;
   bool batched = false;
@@ -107,8 +107,8 @@ class Assignment {
     if (uses && p_.columns[id].shape.kind == AccumulatorShape::Kind::mixed) after = std::max(after, p_.accumulator + 1);
   }
 
-  // What a phase recomputes it may recompute through the statistics of all phases before it, so that a thousand phases
-  // in a row would hold a million instructions. Beyond this many the value is stored.
+  // A phase may recompute a value through the statistics of all phases before it, so a thousand
+  // phases in a row would hold a million instructions. Beyond this many hops the value is stored.
   static constexpr std::int32_t most_hops = 32;
 
   void bound_recomputation(NodeId id) {

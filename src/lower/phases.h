@@ -1,9 +1,10 @@
-// phases: which pass over what computes each reduction and each output.
+// phases: each reduction and each output gets the phase that computes it.
 //
-// A reduction or an output is a root. It goes into the first phase of its domain and width that comes after everything
-// it needs, or into a new one at the end. Reductions that do not need the accumulator come first, then the phase behind
-// the main loop, then the others in the order of the graph, then the outputs, those with the latest needs first, so
-// that an output joins a pass that must be made anyway.
+// A reduction or an output is a root. It goes into the first phase of its domain and width that
+// comes after everything it needs, or into a new one at the end. Reductions that do not need the
+// accumulator come first, then the phase behind the main loop, then the others in the order of the
+// graph, then the outputs, those with the latest needs first, so that an output joins a pass that
+// must be made anyway.
 #pragma once
 
 #include "lower/lower.h"

@@ -6,7 +6,7 @@
 namespace postlude::inline v0::lower {
 namespace {
 
-// The most pieces in which one value is written out: each is code of its own.
+// The most pieces in which one value is written out, because each is code of its own.
 constexpr std::int64_t most_pieces = 64;
 
 // The split that is as fine as both, where each piece of it lies within one piece of either.
@@ -114,7 +114,8 @@ Columns columns_of(const Item& item, const std::vector<Columns>& all, std::vecto
         throw Error(ErrorCode::unsupported, "concat of " + std::to_string(k) + " parts",
                     "Join at most " + std::to_string(most_pieces) + ".");
       }
-      // Parts that are concats themselves would make pieces of pieces of different widths; they are read from a buffer.
+      // Parts that are concats themselves would make pieces of pieces of different widths; they are
+      // read from a buffer.
       for (NodeId a : item.args) {
         if (all[a].split) {
           materialize.push_back(a);
@@ -156,8 +157,8 @@ std::optional<std::vector<ColumnMap>> fit(const Columns& item, const Extent& wid
   const AccumulatorShape& target = walk.shape;
   const bool free = any_shape || s.kind == Kind::none || target.kind != Kind::one;
   if (s.kind == Kind::mixed && !any_shape) return std::nullopt;
-  // Further splits where the walk is narrower: the walk's own where they are all that is between, so that neighbours in
-  // memory stay neighbours.
+  // The further splits of a narrower walk: the walk's own where nothing else lies between, so that
+  // neighbours in memory stay neighbours.
   std::vector<Split> further;
   if (q > 1) {
     std::int64_t own_pieces = 1;

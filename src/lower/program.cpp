@@ -9,7 +9,8 @@ namespace {
 
 std::string print_value(ValueId id) { return "v" + std::to_string(id); }
 
-// "[2/3 of 64, n/128]": piece 2 of 3 in every 64 columns, then divided by 128; "" for the identity.
+// Prints "[2/3 of 64, n/128]" for piece 2 of 3 in every 64 columns, then divided by 128; "" for the
+// identity.
 std::string print_map(const ColumnMap& map, std::int64_t divide_rows = 1) {
   std::string s;
   const auto part = [&](const std::string& text) { s += (s.empty() ? "[" : ", ") + text; };

@@ -1,15 +1,17 @@
-// A Program: what an epilogue does, pass by pass, with nothing about a machine in it. lower() makes it from a graph;
-// both backends execute it; it prints as text.
+// A Program says what an epilogue does, phase by phase, and knows no machine. lower() makes it from
+// a graph, both backends execute it, and it prints as text.
 //
-// A phase is one pass over a domain: {m, n} (the tiles of the output, or of something chunked or grouped), {m}, {n} or
-// {} (statistics); in a batched problem most have b in front (Phase::batched). Its code is straight-line SSA: value i
-// is the result of instruction i. The first phase of domain {m, n} that has an `acc` instruction runs behind the main
-// loop; an `acc` in a later phase means that the backend keeps or recomputes it, so lowering never emits one there:
-// what a later phase needs crosses in a `crossing` buffer, an operand or an output that is read again.
+// A phase is one pass over a domain: {m, n} (the tiles of the output, or of something chunked or
+// grouped), {m}, {n} or {} (statistics); in a batched problem most have b in front
+// (Phase::batched). Its code is straight-line SSA: value i is the result of instruction i. The
+// first phase of domain {m, n} that has an `acc` instruction runs behind the main loop. Lowering
+// emits no `acc` in a later phase: what that needs crosses in a `crossing` buffer, or is an operand
+// or an output that is read again.
 //
-// Pieces. All values of a phase live on the phase's own columns j in [0, J). Where the graph has a chunk, J is N/k and
-// what was a value on N columns is k instructions; a load, a store and the accumulator say by a ColumnMap which column
-// n they mean at j. So SwiGLU is two `acc` instructions with pieces 0 and 1, and one store.
+// Pieces. All values of a phase live on the phase's own columns j in [0, J). Where the graph has a
+// chunk, J is N/k and a value on N columns becomes k instructions; loads, stores and the
+// accumulator say by a ColumnMap which column n they mean at j (decision 0006). So SwiGLU is two
+// `acc` instructions with pieces 0 and 1, and one store.
 #pragma once
 
 #include "graph/ir/verify.h"
@@ -24,9 +26,10 @@ namespace postlude::inline v0::lower {
 using ValueId = std::int32_t;   // index of an instruction in its phase
 using BufferId = std::int32_t;  // index in Program::buffers
 
-// j -> n: through the chunks, outermost (closest to the memory) last, then divided:
-//   for each step:  j = (j / (g/k)) * g + piece * (g/k) + j % (g/k), where g is the group, or the whole width at this
-//   step n = j / divide            (divide > 1: a grouped statistic read back by `repeat`)
+// The map j -> n: through the chunks, outermost (closest to the memory) last, then divided.
+//   each step:  j = (j / (g/k)) * g + piece * (g/k) + j % (g/k)
+//               where g is the group, or the whole width at this step
+//   then:       n = j / divide     (divide > 1: a grouped statistic read back by `repeat`)
 struct ColumnMap {
   struct Step {
     std::int64_t pieces = 1;
@@ -58,7 +61,8 @@ struct Buffer {
   Extent rows, columns;
 };
 
-// An element of a buffer at the phase's (b, i, j): [b if bound][i / divide_rows if it has m][columns(j) if it has n].
+// The element of a buffer at the phase's (b, i, j):
+//   [b if bound][i / divide_rows if it has m][columns(j) if it has n]
 struct Access {
   BufferId buffer = -1;
   ColumnMap columns;
@@ -66,17 +70,18 @@ struct Access {
   bool operator==(const Access&) const = default;
 };
 
-// Instructions beyond the graph's elementwise ops and constant, acc, m_index, n_index, batch_index, random:
-//   operand   a load through `access`, converted to `type` (whatever kind the buffer is)
-//   get       the number of elements (f32, or i64 for flat indices) that a reduction over `count_axes` with `group`
-//   takes
-//             at this place, from a value of `rows` x `columns`: R = rows.at(M), C = columns.at(N), R * C, times the
-//             batch if count_axes has b; with a group min(g, C - j*g) at group j = access.columns(...) (or of rows, at
-//             group i / access.divide_rows); spelled `count` in print
+// An instruction has the graph's elementwise ops, constant, acc, m_index, n_index, batch_index and
+// random, and two ops with a meaning of their own:
+//   operand   a load through `access`, converted to `type`, whatever kind the buffer is
+//   get       a count, as it is printed: the number of elements (f32, or i64 for flat indices) that
+//             a reduction over `count_axes` takes at this place from a value of `rows` x `columns`.
+//             With R = rows.at(M) and C = columns.at(N) that is R * C, times the batch if count_axes
+//             has b; with a group g it is min(g, C - j * g) at group j = access.columns(...), or of
+//             rows at group i / access.divide_rows
 // chunk, concat, repeat, reduce and parameter never occur.
 struct Instruction {
   Op op = Op::constant;
-  DType type = DType::f32;    // of the result: f32, i32, i64 or boolean
+  DType type = DType::f32;    // the result's: f32, i32, i64 or boolean
   Axes axes;                  // what it varies over within the domain: {} is uniform (but for b), {m} per row, ...
   bool batched = false;       // whether it varies over b; where not, the b of its random numbers is 0
   std::vector<ValueId> args;  // already of the right type: conversions are explicit casts to i32, i64, f32, boolean
@@ -98,22 +103,24 @@ struct Instruction {
   [[nodiscard]] Axes vary() const { return batched ? axes | Axis::b : axes; }
 };
 
-// How elements are combined. Each has k components, one result buffer (or -1, not wanted) a component:
-//   sum, prod (f32 or i64), min, max (f32, i32, i64), any, all (boolean)   1
-//   argmax, argmin         2: the value (f32, i32, i64) and its index (i64); args are the value and its index; the
-//   first
-//                             index of equal values and the smallest index of a NaN win; identity index -1
-//   online_softmax         2: m = max x, s = sum exp(x - m); arg is x; identity (-inf, 0); where m is -inf s is 0
-//   welford                2: mean and M2 = sum of (x - mean)^2; arg is x; the count is known from the shape
-//   custom                 k: `combine` and `identity`; args are the k values
+// How elements are combined. A reducer has k components, with a result buffer each (-1: not wanted):
+//   sum, prod        1: f32 or i64
+//   min, max         1: f32, i32 or i64
+//   any, all         1: boolean
+//   argmax, argmin   2: the value (f32, i32, i64) and its index (i64), which are the args too; of equal
+//                       values the first wins, of NaNs the smallest index; the identity's index is -1
+//   online_softmax   2: m = max x, s = sum exp(x - m); identity (-inf, 0); where m is -inf s is 0
+//   welford          2: mean and M2 = sum of (x - mean)^2; the count is known from the shape
+//   custom           k: `combine` and `identity`; args are the k values
 enum class Reducer : std::uint8_t { sum, prod, min, max, any, all, argmax, argmin, online_softmax, welford, custom };
 
 struct Reduction {
   Reducer reducer = Reducer::sum;
   Axes axes;               // reduced, of {b, m, n}
   std::int64_t group = 0;  // partial results every `group` columns (or rows) of the buffer's own index; 0: all
-  // The elements: a phase on J columns reduces over all its pieces (the k instructions that one value on N became).
-  // Each piece has the args and says which column n of the reduced value it is (for `group`).
+  // The elements. A phase on J columns reduces over all its pieces (the k instructions that one
+  // value on N became). Each piece has the args and says which column n of the reduced value it is
+  // (for `group`).
   struct Piece {
     std::vector<ValueId> args;
     ColumnMap columns;
@@ -134,7 +141,8 @@ struct Phase {
   Axes domain;  // of {m, n}
   bool batched =
       false;  // whether it has b in front. Where not it runs once, whatever the batch: also for an empty one.
-              // What it stores has b iff it does; what it reduces has b iff it does and b is not reduced
+              // What it stores has b iff it does; what it reduces has b iff it does and b is not
+              // reduced
   Extent rows, columns;
   std::vector<Instruction> code;
   std::vector<Store> stores;
@@ -145,7 +153,7 @@ struct Phase {
   [[nodiscard]] bool stores_to(BufferId buffer) const;
 };
 
-// Calls body(value) for every value that leaves the phase: what its stores and reductions take.
+// Calls body(value) for every value that the phase's stores and reductions take.
 template <class P, class Body>
 void for_each_use(P& phase, Body&& body) {
   for (auto& store : phase.stores) body(store.value);

@@ -51,7 +51,7 @@ class Reductions {
     to_.keep(std::move(item));
   }
 
-  // d * d, where d is x - mean(x) over the same axes: x, else -1.
+  // The x of d * d with d = x - mean(x) over the same axes, else -1.
   NodeId deviation(const Item& square, const Item& reduce) const {
     const bool multiplied = square.op == Op::mul && square.args[0] == square.args[1];
     const bool powered = square.op == Op::pow && to_[square.args[1]].is_constant(2);
@@ -86,7 +86,7 @@ class Reductions {
     return to_.cast(to_.add(std::move(item)), DType::i64);
   }
 
-  // Of an element within what is reduced, outermost axis first.
+  // The index of an element within the reduced axes, outermost first.
   NodeId flat_index(const Item& item) {
     const Item like = to_[item.args[0]];
     NodeId index = -1;

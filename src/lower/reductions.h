@@ -1,10 +1,11 @@
-// reductions: each reduction of the language becomes the machine reducers it is defined over (program.h) and an
-// expression of their components:
+// reductions: each reduction of the language becomes the machine reducers it is defined over
+// (program.h) and an expression of their components:
 //   mean       sum / count
 //   norm       sqrt(sum(x * x))
 //   var        M2 / count, of welford
 //   logsumexp  m + log(s), of online_softmax; m itself where it is infinite
-//   argmax     the index, of (value, index); over both axes the flat index m * N + n, with batch (b * M + m) * N + n
+//   argmax     the index, of (value, index); over both axes the flat index m * N + n, with batch
+//              (b * M + m) * N + n
 //
 // mean((x - mean(x)) ** 2) is var(x), whose definition it is.
 #pragma once

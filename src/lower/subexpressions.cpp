@@ -7,7 +7,7 @@
 namespace postlude::inline v0::lower {
 namespace {
 
-// Whatever distinguishes two items, as words; shared_ptrs by address.
+// Everything that distinguishes two items, as words; shared_ptrs by address.
 std::vector<std::uint64_t> key_of(const Item& x) {
   std::vector<std::uint64_t> key;
   key.reserve(16 + x.args.size());

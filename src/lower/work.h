@@ -1,4 +1,5 @@
-// The graph as the passes of lowering see it: typed, every conversion a cast, reductions in terms of machine reducers.
+// The graph as the passes of lowering see it: typed, every conversion a cast, reductions in terms
+// of machine reducers.
 //
 // Like GraphData it is a flat vector in topological order. Beyond the graph's meaning of an Op:
 //   cast      also converts between f32, i32, i64 and boolean

@@ -1,4 +1,5 @@
-// The body of a function or of a combiner, typed and with every call inside it laid open, ready to run on elements.
+// The body of a function or of a combiner, typed and with every call inside it laid open, ready to
+// run on elements.
 #pragma once
 
 #include "graph/ir/typing.h"
@@ -43,7 +44,8 @@ class Body {
             Typing& typing);
 };
 
-// Whether a call is evaluated by its native function's reference: it has no body, or everything is f32.
+// Whether a call is evaluated by its native function's reference: it has no body, or everything is
+// f32.
 [[nodiscard]] bool is_native(const Function& function, std::span<const TypeState> args, const Node& call);
 
 }  // namespace postlude::inline v0::reference

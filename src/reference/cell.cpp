@@ -42,7 +42,8 @@ double ulp(double x) {
 Real rounded(const Real& exact, double ulps) {
   if (is_nan(exact)) return exact;
   if (is_anything(exact)) return anything(to_infinity(exact.value));
-  // Where the exact result overflows for certain, f32 arithmetic may still hold it finite inside an fma: low stays.
+  // Where the exact result overflows for certain, f32 arithmetic may still hold it finite inside an
+  // fma: low stays.
   const double low = outward(exact.low, ulps, -1), high = outward(exact.high, ulps, 1);
   return {to_infinity(exact.value), low <= -overflow ? -infinity : low, high >= overflow ? infinity : high};
 }

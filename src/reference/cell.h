@@ -1,9 +1,9 @@
-// What the reference knows of one element of a value: what it is in exact arithmetic (in double), and between which
-// two numbers everything lies that a correct backend may have there.
+// A cell is one element of a value as the reference knows it: its value in exact arithmetic (in
+// double), and the interval in which every correct backend's value lies.
 //
-// Carrying an interval says at once what RELIABILITY's rules say one by one: an operation's Lipschitz constant over the
-// error of its argument is the image of the interval, a discontinuity takes the hull of its branches, saturation makes
-// the interval narrow again, and integers (where an index may be one of several) need no rule of their own.
+// An interval serves every rule at once. An operation maps it, which accounts for its Lipschitz
+// constant; a discontinuity takes the hull of its branches; saturation makes it narrow again; and
+// integers (where an index may be one of several) need no rule of their own.
 #pragma once
 
 #include <postlude/dtype.h>
@@ -18,14 +18,14 @@ namespace postlude::inline v0::reference {
 inline constexpr double infinity = std::numeric_limits<double>::infinity();
 inline constexpr double unit_roundoff = 0x1p-24;  // of f32: half the distance from 1 to its successor
 
-// Of an f32. low <= value <= high, with two exceptions: NaN in all three is an element that must be NaN, and
-// [-inf, inf] is one that may be anything, NaN too (0 * inf where the infinity is not certain). -0 is below +0: an
-// interval from -0 to +0 is a zero of unknown sign.
+// An f32. low <= value <= high, with two exceptions: NaN in all three is an element that must be
+// NaN, and [-inf, inf] is one that may be anything, NaN too (0 * inf where the infinity is not
+// certain). -0 is below +0: an interval from -0 to +0 is a zero of unknown sign.
 struct Real {
   double value, low, high;
 };
 
-// Of an i32, i64 or boolean (0 or 1).
+// An i32, i64 or boolean (0 or 1).
 struct Whole {
   std::int64_t value, low, high;
 };
@@ -67,10 +67,11 @@ union Cell {
 // The distance between neighbouring f32 at |x|.
 [[nodiscard]] double ulp(double x);
 
-// What an f32 operation of the op table's `ulps` gives whose exact result lies in `exact`: widened by so many units in
-// the last place, and by nothing where the operation is correctly rounded and the bounds are f32 numbers. The exact
-// result itself stays inside, because an operation may be contracted into an fma. Beyond the largest f32 is infinity.
-// An operation that is not correctly rounded may flush a denormal result to zero. Rounding never changes the sign.
+// The result of an f32 operation with the op table's `ulps` whose exact result lies in `exact`:
+// widened by so many units in the last place, and by nothing where the operation is correctly
+// rounded and the bounds are f32 numbers. The exact result itself stays inside, because an
+// operation may be contracted into an fma. Beyond the largest f32 is infinity. An operation that is
+// not correctly rounded may flush a denormal result to zero. Rounding never changes the sign.
 [[nodiscard]] Real rounded(const Real& exact, double ulps);
 
 // Widened by an absolute error, then as by a correctly rounded operation.

@@ -12,10 +12,11 @@ namespace {
 
 using Wide = __int128;
 
-// ---- f32: the image of intervals --------------------------------------------------------------------------
+// ---- f32: the image of intervals
+// --------------------------------------------------------------------------
 
-// The image of a function that is monotone in each argument, from the corners; not yet rounded. A corner where it is
-// not defined makes the result unknown, or NaN where no corner is defined.
+// The image of a function that is monotone in each argument, from the corners, not yet rounded. A
+// corner where it is not defined makes the result unknown, or NaN where no corner is defined.
 template <class F, class... Args>
 Real image(F f, const Args&... args) {
   const double value = f(args.value...);
@@ -53,7 +54,8 @@ Real image(F f, const Args&... args) {
 double smaller(double a, double b) { return std::isnan(a) || std::isnan(b) ? std::nan("") : lesser(a, b); }
 double larger(double a, double b) { return std::isnan(a) || std::isnan(b) ? std::nan("") : greater(a, b); }
 
-// Whether a denominator may be a zero of either sign, or pass through zero: then its reciprocal has no corners.
+// Whether a denominator may be a zero of either sign, or pass through zero: then its reciprocal has
+// no corners.
 bool meets_pole(const Real& x) { return !is_point(x) && !is_nan(x) && std::signbit(x.low) && !std::signbit(x.high); }
 
 Real times(const Real& a, const Real& b) {
@@ -77,7 +79,7 @@ Real magnitude(const Real& x) {
   return {std::abs(x.value), through_zero ? 0.0 : std::min(a, b), std::max(a, b)};
 }
 
-// sin and cos: Lipschitz constant 1, within [-1, 1].
+// sin and cos have the Lipschitz constant 1 and lie within [-1, 1].
 Real wave(double (*f)(double), const Real& x) {
   const double value = f(x.value);
   if (is_point(x)) return point(value);
@@ -153,14 +155,16 @@ Real apply_real(Op op, std::span<const Cell> args) {
   }
 }
 
-// ---- integers: exact, wrapping ----------------------------------------------------------------------------
+// ---- integers: exact, wrapping
+// ----------------------------------------------------------------------------
 
 std::int64_t wrap(Wide x, DType type) {
   if (type == DType::i32) return static_cast<std::int32_t>(static_cast<std::uint32_t>(x));
   return static_cast<std::int64_t>(static_cast<std::uint64_t>(x));
 }
 
-// The result of an exact operation on `ends`; the whole range where an interval reaches beyond the type.
+// The result of an exact operation on `ends`; the whole range where an interval reaches beyond the
+// type.
 Whole wrapped(Wide value, std::initializer_list<Wide> ends, DType type) {
   const Wide low = std::min(ends), high = std::max(ends);
   const core::IntegerRange range = core::integer_range(type);
@@ -225,7 +229,8 @@ Whole apply_whole(Op op, std::span<const Cell> args, DType type) {
   }
 }
 
-// ---- comparisons ------------------------------------------------------------------------------------------
+// ---- comparisons
+// ------------------------------------------------------------------------------------------
 
 template <class Interval>
 Whole decided(bool value, bool surely, bool surely_not, const Interval&) {
@@ -358,8 +363,8 @@ Cell apply_native(const NativeFunction& function, std::span<const Cell> args) {
     if (is_anything(a.real)) return cell(anything(value));
   }
   Real result = point(value);
-  // Nothing is known of the function's slopes, so its image is sampled: corners, and points on the way. What lies
-  // between the samples is taken to reach as far again.
+  // Nothing is known of the function's slopes, so its image is sampled at the corners and on the
+  // way between them. Values between the samples are taken to reach as far again.
   if (!known && !std::isnan(value)) {
     const auto include = [&](double y) {
       if (std::isnan(y)) {

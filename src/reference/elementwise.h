@@ -9,7 +9,7 @@
 
 namespace postlude::inline v0::reference {
 
-// Where an element is in its own value; 0 along an axis that the value lacks.
+// The place of an element in its own value; 0 along an axis that the value lacks.
 struct Place {
   std::int64_t b = 0, m = 0, n = 0;
 };
@@ -27,7 +27,8 @@ struct Operation {
 // A native function of f32 arguments, by its reference.
 [[nodiscard]] Cell apply_native(const NativeFunction& function, std::span<const Cell> args);
 
-// Between the types of values: integers to f32 round to nearest, booleans are 0 and 1; others to boolean by != 0.
+// Between the types of values: integers to f32 round to nearest, booleans are 0 and 1; others to
+// boolean by != 0.
 [[nodiscard]] Cell convert(const Cell& x, DType from, DType to);
 
 // To a dtype, as `cast` and outputs do; the result is of type compute_type(dtype).

@@ -14,8 +14,8 @@ namespace {
 
 constexpr std::int64_t worth_a_thread = 100'000;  // elements, or multiplications
 
-// c (rows x columns, stride ldc) += a (rows x depth, stride lda) * b (depth x columns, stride ldb). Sums of 4 rows and
-// two vectors stay in registers; the compilers find no such tile by themselves (measured: 1 to 5 GFLOP/s against 20).
+// c (rows x columns, stride ldc) += a (rows x depth, stride lda) * b (depth x columns, stride ldb).
+// The sums of 4 rows and two vectors stay in registers; compilers find no such tile by themselves.
 template <class T, int bytes>
 [[gnu::always_inline]] inline void accumulate(const T* a, std::int64_t lda, const T* b, std::int64_t ldb, T* c,
                                               std::int64_t ldc, int rows, int depth, int columns) {
@@ -93,8 +93,8 @@ std::vector<T> gather(const Bound& x, std::int64_t b, std::int64_t rows, std::in
   return out;
 }
 
-// a (m x k) times b (k x n), in blocks that stay in cache. Those of b and c are copies: rows of the matrices may be a
-// multiple of 4 KB apart, and would fight for one cache set.
+// a (m x k) times b (k x n), in blocks that stay in cache. Those of b and c are copies: rows of the
+// matrices may be a multiple of 4 KB apart, and would fight for one cache set.
 template <class T>
 std::vector<T> multiply_matrices(const std::vector<T>& a, const std::vector<T>& b, std::int64_t m, std::int64_t n,
                                  std::int64_t k) {
@@ -136,7 +136,7 @@ std::vector<float> magnitudes(const std::vector<double>& x) {
   return result;
 }
 
-// Which of `count` vectors of `k` elements, `pitch` apart, hold one number only.
+// For each of `count` vectors of `k` elements, `pitch` apart: whether it holds one number only.
 std::vector<bool> constant(const std::vector<double>& x, std::int64_t count, std::int64_t k, std::int64_t pitch,
                            std::int64_t stride) {
   std::vector<bool> result(static_cast<std::size_t>(count), true);
@@ -154,7 +154,8 @@ double largest_finite(const std::vector<double>& x) {
 }
 
 // `magnitude` is (|A| |B|), `step` the exponent of the unit of which all products are multiples.
-// `largest`: what the products of finite elements may add up to; `exact`: how many units a partial sum may have.
+// `largest`: what the products of finite elements may add up to; `exact`: how many units a partial
+// sum may have.
 Real accumulator(double value, double magnitude, int step, std::int64_t k, double relative, double largest,
                  double exact) {
   if (std::isnan(value)) return point(value);
@@ -208,7 +209,7 @@ std::vector<Cell> product(const Bindings& bindings, bool integers, double unit, 
     const int step = grid_of(left) + grid_of(right);
     const auto magnitude = multiply_matrices(magnitudes(left), magnitudes(right), shape.m, shape.n, shape.k);
     const double largest = largest_finite(left) * largest_finite(right) * static_cast<double>(shape.k);
-    // Where a row of A is one number and a column of B is, all products are equal.
+    // All products are equal where a row of A is one number and a column of B is one number.
     const std::vector<bool> rows = constant(left, shape.m, shape.k, shape.k, 1),
                             columns = constant(right, shape.n, shape.k, 1, shape.n);
     core::parallel_for(shape.m * shape.n, worth_a_thread, [&](std::int64_t at) {

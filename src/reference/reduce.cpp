@@ -14,8 +14,9 @@ namespace {
 
 double reach(const Real& x) { return std::max(std::abs(x.low), std::abs(x.high)); }
 
-// Of accumulation_error(), for the terms of a sum. Those that are multiples of the unit of the whole sum have no bits
-// that are rounded away. Of 16 terms and less the worst case is the bound.
+// `alike` of accumulation_error(), for the terms of a sum. Terms that are multiples of the unit of
+// the whole sum have no bits that are rounded away. For 16 terms and less the worst case is the
+// bound.
 double alike(std::vector<float> terms) {
   const auto n = static_cast<double>(terms.size());
   double magnitude = 0, result = 0;
@@ -37,8 +38,8 @@ std::vector<float> values(std::span<const Cell> x) {
   return result;
 }
 
-// Relative error of a sum whose terms are carried along with a running maximum or mean: a few roundings a term, and as
-// many again for rescaling what was summed before.
+// The relative error of a sum that is carried along with a running maximum or mean: a few roundings
+// a term, and as many again for rescaling the sum so far.
 double running_error(const std::vector<float>& terms) {
   const auto n = static_cast<double>(terms.size());
   return unit_roundoff * (8 + 2 * std::log1p(n) + 4 * std::min(n, 4 * std::sqrt(alike(terms))));
@@ -61,7 +62,7 @@ Survey survey(std::span<const Cell> x) {
   return s;
 }
 
-// Elements already known to hold neither kind of NaN.
+// The elements are already known to hold neither kind of NaN.
 Real sum_in_any_order(std::span<const Cell> x, const Survey& s, bool online) {
   double value = 0, low = 0, high = 0, magnitude = 0, finite = 0;
   int step = grid_of_zero;
@@ -116,7 +117,7 @@ Whole sum_of_integers(std::span<const Cell> x, DType type) {
   return {wrap(value), wrap(low), wrap(high)};
 }
 
-// Their sum is an integer, and an f32 when it is divided.
+// The sum is an integer, and becomes an f32 when it is divided.
 Real mean_of_integers(std::span<const Cell> x) {
   const Cell sum = cast(cell(sum_of_integers(x, DType::i64)), DType::i64, DType::f32);
   return divide(sum.real, point(static_cast<double>(static_cast<float>(x.size()))));
@@ -143,8 +144,9 @@ Whole extreme_of_integers(bool largest, std::span<const Cell> x, DType type) {
   return result;
 }
 
-// x1 * x2 * ... in any order. Exact where the odd parts of all factors multiply to less than 2^24; where the product of
-// some of them may overflow or lose bits to underflow, so may the result.
+// x1 * x2 * ... in any order. The product is exact where the odd parts of all factors multiply to
+// less than 2^24. Where a product of some of them may overflow or lose bits to underflow, the
+// result may too.
 Real product_of_all(std::span<const Cell> x) {
   const Survey s = survey(x);
   if (s.nan) return point(std::nan(""));
@@ -203,7 +205,8 @@ Real log_sum_exp(std::span<const Cell> x) {
   const Real result = {log_of_sum(x, [](const Real& r) { return r.value; }),
                        log_of_sum(x, [](const Real& r) { return r.low; }),
                        log_of_sum(x, [](const Real& r) { return r.high; })};
-  // The logarithm turns the sum's relative error into an absolute one, and has 2 ulps (of at most log n) of its own.
+  // The logarithm turns the sum's relative error into an absolute one, and has 2 ulps (of at most
+  // log n) of its own.
   const double logarithm = std::log1p(static_cast<double>(x.size()));
   double top = -infinity;
   for (const Cell& c : x) top = std::max(top, c.real.value);
@@ -212,9 +215,9 @@ Real log_sum_exp(std::span<const Cell> x) {
   return widened(result, running_error(terms) + info(Op::log).ulps * ulp(logarithm));
 }
 
-// The standard deviation is a seminorm of x: an error of root mean square e changes it by at most e. Welford's and two
-// passes err like a perturbation of x by running_error (Chan, Golub and LeVeque, "Algorithms for computing the sample
-// variance", Am. Stat. 37, 1983).
+// The standard deviation is a seminorm of x: an error of root mean square e changes it by at most
+// e. Welford's and two passes err like a perturbation of x by running_error (Chan, Golub and
+// LeVeque, "Algorithms for computing the sample variance", Am. Stat. 37, 1983).
 Real variance(std::span<const Cell> x) {
   const Survey s = survey(x);
   const auto n = static_cast<double>(x.size());
@@ -271,12 +274,14 @@ Whole any_or_all(bool any, DType argument, std::span<const Cell> x) {
   return result;
 }
 
-// Interval is Real or Whole. i is right unless an element before it is surely as good, or one behind it surely better.
+// Interval is Real or Whole. i is right unless an element before it is surely as good, or one
+// behind it surely better.
 template <class Interval>
 Whole first_extreme(bool largest, std::span<const Interval> x, std::vector<std::int64_t>& candidates) {
   const auto n = static_cast<std::int64_t>(x.size());
   if (n == 0) return point(std::int64_t{-1});
-  // In terms of "largest": the sure part of an element and what it may reach. ~ turns integers round without overflow.
+  // Everything is said in terms of "largest": the sure part of an element, and what it may reach. ~
+  // turns integers round without overflow.
   const auto turned = [](auto v) {
     if constexpr (std::is_floating_point_v<decltype(v)>) return -v;
     else return ~v;
@@ -356,7 +361,7 @@ Whole index_of_extreme(bool largest, DType argument, std::span<const Cell> x, st
     elements.push_back(c.real);
   }
   if (nan) return {candidates.back(), candidates.front(), candidates.back()};
-  // What may be anything may be a NaN: always a candidate (it reaches infinity, but so may an element before it).
+  // An element that may be anything may be a NaN, so it is always a candidate.
   const Whole result = first_extreme<Real>(largest, elements, candidates);
   for (std::size_t i = 0; i < elements.size(); ++i)
     if (is_anything(elements[i])) candidates.push_back(static_cast<std::int64_t>(i));
@@ -366,9 +371,9 @@ Whole index_of_extreme(bool largest, DType argument, std::span<const Cell> x, st
   return {result.value, candidates.front(), candidates.back()};
 }
 
-// Whether a combiner's result that several orders agree on is that of all orders: a NaN, an infinity, what an element
-// or the identity is, or, as far as sums go, what has no more than 24 bits. Else they agree by chance: another order
-// may round otherwise.
+// Whether a combiner's result on which several orders agree is that of all orders. It is for a NaN,
+// an infinity, the value of an element or of the identity, and for sums of no more than 24 bits.
+// Else the orders agree by chance: another may round otherwise.
 bool is_exact(double value, std::span<const DType> types, std::size_t component, std::span<const Cell> identity,
               std::span<const Cell> x) {
   if (!std::isfinite(value) || value == identity[component].real.value) return true;
@@ -410,10 +415,10 @@ std::vector<Cell> reduce_custom(const Body& combine, std::span<const Cell> ident
     for (std::size_t part = 1; part < parts; ++part) into(states[0], states[part].data());
     return std::move(states[0]);
   };
-  // A few orders say how far apart orders lie: the result is the hull of these, and as much again for all the others.
-  // Two orders were not enough: a partial sum that neither has may be larger, and round worse, than all that they have.
-  // Nor were six: a sum that is exact in all of them need not be in that of eight warps (fuzz_gpu seed 1795290988). Nor
-  // were eight: where the largest number and its negative meet before all others, these count, and else nowhere.
+  // A few orders say how far apart orders lie: the result is their hull, and as much again for all
+  // the others. Fewer orders were not enough. A sum may be exact in six of them and not in that of
+  // eight warps (fuzz_gpu seed 1795290988), and small terms may count only where the largest number
+  // and its negative meet first.
   const auto forward = [](std::size_t i) { return i; };
   const auto backward = [&](std::size_t i) { return count - 1 - i; };
   const auto inward = [&](std::size_t i) { return i % 2 == 0 ? i / 2 : count - 1 - i / 2; };
@@ -432,8 +437,9 @@ std::vector<Cell> reduce_custom(const Body& combine, std::span<const Cell> ident
   for (const std::vector<Cell>& other : {fold(1, backward), fold(1, inward), fold(2, forward), fold(2, inward),
                                          fold(4, forward), fold(8, forward), fold(32, forward), fold(1, by_rank)})
     for (std::size_t i = 0; i < k; ++i) include(i, other[i]);
-  // Of the sums of some elements the largest is that of all above 0, the smallest that of all below: where one of them
-  // overflows, an infinity may meet one of the other sign. What these orders give without an overflow says nothing new.
+  // The largest partial sum is that of all elements above 0, the smallest that of all below. Where
+  // one overflows, an infinity may meet one of the other sign, which orders without an overflow do
+  // not show.
   for (std::size_t c = 0; c < k && largest * static_cast<double>(count) > FLT_MAX; ++c) {
     if (types[c] != DType::f32) continue;
     for (const double sign : {1.0, -1.0}) {
@@ -451,10 +457,11 @@ std::vector<Cell> reduce_custom(const Body& combine, std::span<const Cell> ident
       if (!is_exact(h.value, types, i, identity, x)) result[i] = cell(widened(h, 2 * unit_roundoff * largest));
       continue;
     }
-    // To both sides: what these orders gave too little, others may give too much.
+    // The hull grows to both sides: what these orders gave too little, others may give too much.
     const double middle = std::clamp<double>(h.value, -FLT_MAX, FLT_MAX);
     const double below = std::isinf(h.low) ? 0 : middle - h.low, above = std::isinf(h.high) ? 0 : h.high - middle;
-    // What is added to the largest number may be lost by half its unit: orders nearer to each other agree by chance.
+    // An addition to the largest number may lose half its unit, so orders nearer to each other
+    // agree by chance.
     const double apart = 2 * std::max({below, above, unit_roundoff * largest});
     result[i] =
         cell(Real{h.value, std::isinf(h.low) ? h.low : middle - apart, std::isinf(h.high) ? h.high : middle + apart});

@@ -1,4 +1,5 @@
-// The reductions of the language, over the elements of one result in the order of their index: their definition.
+// The reductions of the language, over the elements of one result in the order of their index:
+// their definition.
 #pragma once
 
 #include "graph/ir/ir.h"
@@ -14,8 +15,9 @@ struct Reducing {
   ReduceOp op = ReduceOp::sum;
   DType argument = DType::f32;  // of the elements
   DType result = DType::f32;
-  // Allowed by contract, and counted where the graph lets a backend do it: a sum of exponentials carried together with
-  // its running maximum (online softmax), a mean carried together with the variance (Welford).
+  // Two rewrites are allowed by contract, and counted where the graph lets a backend make them: a
+  // sum of exponentials carried along with its running maximum (online softmax), and a mean carried
+  // along with the variance (Welford).
   bool online = false, welford = false;
 };
 
@@ -26,7 +28,8 @@ struct Reducing {
 [[nodiscard]] Whole index_of_extreme(bool largest, DType argument, std::span<const Cell> x,
                                      std::vector<std::int64_t>& candidates);
 
-// A general reduction of k values: `x` holds `count` times k elements. Any order of combination may be taken.
+// A general reduction of k values: `x` holds `count` times k elements. Any order of combination may
+// be taken.
 [[nodiscard]] std::vector<Cell> reduce_custom(const Body& combine, std::span<const Cell> identity,
                                               std::span<const DType> types, std::span<const Cell> x);
 

@@ -40,7 +40,7 @@ struct Value {
 
 constexpr std::int64_t worth_a_thread = 4096;  // elements
 
-// f(b, m) for every row of a value; in parallel where it is worth it. Exceptions pass.
+// Calls f(b, m) for every row of a value, in parallel where it is worth it. Exceptions pass.
 template <class F>
 void for_rows(const Extents& e, F f) {
   const std::int64_t grain = std::max<std::int64_t>(1, worth_a_thread / std::max<std::int64_t>(1, e[2]));
@@ -258,13 +258,13 @@ class Evaluator {
   }
 
   // ---- reductions
-  // The value itself, of a cast to the type that it has.
+  // The argument of a cast to the type that it already has, else the value itself.
   [[nodiscard]] NodeId uncast(NodeId id) const {
     while (node(id).op == Op::cast && node(id).dtype == info_of(node(id).args[0]).type) id = node(id).args[0];
     return id;
   }
 
-  // x, where `mean` is that of (x - mean(x)) ** 2, which by contract may be var(x); else -1.
+  // The x of mean((x - mean(x)) ** 2), which by contract may be var(x); else -1.
   [[nodiscard]] NodeId deviating(const Node& mean) const {
     const auto is_mean = [](const Node& n) {
       return n.op == Op::reduce && n.reduction == ReduceOp::mean && n.group == 0;
@@ -337,7 +337,7 @@ class Evaluator {
       results[i].extents = e;
       results[i].cells.resize(static_cast<std::size_t>(count(e)));
     }
-    // Of the axis of the whole value: what result index i takes of it.
+    // The range of the whole value's axis that result index i takes.
     const auto range = [&](Axis axis, std::size_t at, std::int64_t i) -> std::pair<std::int64_t, std::int64_t> {
       if (!x.axes.has(axis)) return {i, i + 1};
       if (x.group == 0 || axis == Axis::b) return {0, whole[at]};
@@ -362,7 +362,8 @@ class Evaluator {
         for (std::size_t a = 0; a < out.size(); ++a) results[a].cells[index] = out[a];
       } else if (extreme) {
         std::vector<std::int64_t> candidates;
-        // An index counts along the reduced axes of the whole value, batches first, then rows, then columns.
+        // An index counts along the reduced axes of the whole value, batches first, then rows, then
+        // columns.
         const auto flat = [&](std::int64_t element) {
           if (element < 0) return element;
           const std::int64_t columns = ns.second - ns.first, rows = ms.second - ms.first;

@@ -1,11 +1,13 @@
-// The reference: what a graph means, computed in float64 from the graph itself (never from a Program), with bounds on
-// what a correct backend may answer. Plain and slow, but for the product, which is blocked so that 4096 x 4096 x 4096
-// takes seconds. elementwise.h, reduce.h and product.h hold the definitions; cell.h says what a bound is.
+// The reference is the definition of a graph, computed in float64 from the graph itself (never from
+// a Program: decision 0002), with bounds on what a correct backend may answer. It is plain and
+// slow, but for the product, which is blocked so that 4096 x 4096 x 4096 takes seconds.
+// elementwise.h, reduce.h and product.h hold the definitions; cell.h says what a bound is.
 //
-// Every value is an interval around its float64 result, and so is every output after its conversion (rounded ends: half
-// a unit in the last place of the output's dtype is in it). An output element is right if it lies in the interval;
-// where the interval is a point it must be that number to the bit (+0 and -0 differ, all NaN are alike). Calls of
-// functions follow their bodies, a native function its own `reference`, `ulps` and `absolute_error`.
+// Every value is an interval around its float64 result, and so is every output after its conversion
+// (rounded ends: half a unit in the last place of the output's dtype is in it). An output element
+// is right if it lies in the interval; where the interval is a point it must be that number to the
+// bit (+0 and -0 differ, all NaN are alike). Calls of functions follow their bodies, a native
+// function its own `reference`, `ulps` and `absolute_error`.
 #pragma once
 
 #include "graph/ir/ir.h"
@@ -26,10 +28,11 @@ namespace postlude::inline v0::reference {
 struct Options {
   double accumulator_unit = unit_roundoff;  // unit roundoff of the accumulator; tensor cores that truncate have 2^-23
   double accumulator_drift =
-      0;  // of (|A| |B|), what truncation may lose for each K: it adds up where operands have one sign
+      0;  // truncation may lose so much of (|A| |B|) for each K: it adds up where operands have one sign
 };
 
-// One output: elements [b][m][n], row-major, 1 along an axis that it lacks, of compute_type(dtype) and values of dtype.
+// One output: elements [b][m][n], row-major, 1 along an axis that it lacks, of compute_type(dtype)
+// and values of dtype.
 struct Output {
   std::string name;
   DType dtype = DType::f32;
@@ -44,8 +47,9 @@ struct Output {
 };
 using Evaluation = std::vector<Output>;  // in the graph's order
 
-// `bindings.buffers` are the operands and then the outputs, both in the graph's order; of the outputs only the dtype is
-// read. Problems of zero size and k == 0 are fine. Throws Error 02xx for a graph that means nothing, and `indivisible`.
+// `bindings.buffers` are the operands and then the outputs, both in the graph's order; of the
+// outputs only the dtype is read. Problems of zero size and k == 0 are fine. Throws Error 02xx for
+// a graph that means nothing, and `indivisible`.
 [[nodiscard]] Evaluation evaluate(const GraphData& graph, const Problem& problem, const Bindings& bindings,
                                   const Options& options = {});
 
