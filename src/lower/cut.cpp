@@ -8,8 +8,7 @@
 namespace postlude::inline v0::lower {
 namespace {
 
-// ---- the smallest dtype that holds a value exactly
-// --------------------------------------------------------
+// ---- the smallest dtype that holds a value exactly ----------------------------------------------
 
 bool narrow_float(DType t) { return t == DType::e4m3 || t == DType::e5m2; }
 
@@ -88,8 +87,7 @@ DType exact_dtype(const Item& item, const std::vector<Item>& items, const std::v
   return *result;
 }
 
-// ---- the cut
-// ----------------------------------------------------------------------------------------------
+// ---- the cut ------------------------------------------------------------------------------------
 
 class Cutter {
  public:

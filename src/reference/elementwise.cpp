@@ -12,8 +12,7 @@ namespace {
 
 using Wide = __int128;
 
-// ---- f32: the image of intervals
-// --------------------------------------------------------------------------
+// ---- f32: the image of intervals ----------------------------------------------------------------
 
 // The image of a function that is monotone in each argument, from the corners, not yet rounded. A
 // corner where it is not defined makes the result unknown, or NaN where no corner is defined.
@@ -155,8 +154,7 @@ Real apply_real(Op op, std::span<const Cell> args) {
   }
 }
 
-// ---- integers: exact, wrapping
-// ----------------------------------------------------------------------------
+// ---- integers: exact, wrapping ------------------------------------------------------------------
 
 std::int64_t wrap(Wide x, DType type) {
   if (type == DType::i32) return static_cast<std::int32_t>(static_cast<std::uint32_t>(x));
@@ -229,8 +227,7 @@ Whole apply_whole(Op op, std::span<const Cell> args, DType type) {
   }
 }
 
-// ---- comparisons
-// ------------------------------------------------------------------------------------------
+// ---- comparisons --------------------------------------------------------------------------------
 
 template <class Interval>
 Whole decided(bool value, bool surely, bool surely_not, const Interval&) {

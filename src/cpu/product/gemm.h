@@ -102,7 +102,7 @@ struct Blocking {
 [[nodiscard]] bool may_keep(const Blocking& blocking, const ProductShape& shape);
 void keep_accumulators(Blocking& blocking, const ProductShape& shape);
 
-// ---- B packed once ------------------------------------------------------------------------------------------------
+// ---- B packed once ------------------------------------------------------------------------------
 
 // B in the layout of the kernels, for any m. Bound to its isa, dtypes (A's too, where that decides the words), n, k and
 // pieces.
@@ -122,7 +122,7 @@ struct PackedB {
 // Reads product.b (and k, n, pieces and a.dtype; not m).
 [[nodiscard]] PackedB pack_b(const Product& product, Isa isa, int threads);
 
-// ---- running ----------------------------------------------------------------------------------------------
+// ---- running ------------------------------------------------------------------------------------
 
 // Finished accumulators: row i, column j of piece p at acc[i * acc_row + p * piece_stride + j], in f32 or i32. They
 // belong to the consumer, which may overwrite them; whatever stands between `columns` and the next 16 is padding.

@@ -1,5 +1,6 @@
-// What the steps of a phase ask memory for while they compute: lines that the phase, a later one or the next rows will
-// touch, shared out among them by what they take.
+// The steps of a phase ask for memory while they compute: for lines that the phase, a later one or
+// the next rows will touch, shared out among the steps by their costs. Decision 0031 has the
+// figures behind the constants, decision 0037 those of steps behind a product.
 #include "cpu/schedule.h"
 #include "cpu/strips/phase.h"
 
@@ -9,37 +10,28 @@
 namespace postlude::inline v0::cpu {
 namespace {
 
-// Of shorter rows nothing is asked for, in bytes.
+// Nothing is asked for if rows are shorter, in bytes.
 constexpr std::int64_t least_asked_row = 256;
-// A phase that is alone on its rows and reduces them asks for the next ones where it takes longer than the processor's
-// own prefetching waits at every page. 4096 x 4096, one thread, with and without, share of a copy: logsumexp 0.55 and
-// 0.48, the sum of exponentials 0.61 and 0.56, but a sum 0.85 and 0.89.
+// A phase that is alone on its rows and reduces them asks for the next rows if it costs at least
+// this: then it takes longer than the processor's own prefetching waits at every page.
 constexpr double least_cost_alone = 8;
-// Nothing is asked for by calls that touch fewer bytes: run again, they find them in L2 or L3, and asking costs more
-// than it saves. 4096 columns, one thread, in turns, time with asking over without, by rows (32 KB each, 16 of
-// logsumexp): rmsnorm 16 1.32, 128 1.21, 256 1.10, 512 0.82, 4096 0.88; softmax 16 1.17, 128 1.08, 256 0.93, 512 0.83,
-// 4096 0.84; logsumexp 16 1.20, 256 1.10, 512 1.01, 768 0.90, 4096 0.86.
+// Calls that touch fewer bytes ask for nothing: run again, they find them in L2 or L3, and asking
+// costs more than it saves.
 constexpr double least_asked = 8 << 20;
 
-// Outputs of calls that touch more go to memory past the caches, which hold no such call: no line is read before it is
-// overwritten, and what is read stays in L2. 4096 columns of relu, one thread of Zen 4 (32 MB of L3), run again and
-// again, time over that of outputs in cache, D read by a loop afterwards or not: 16 MB 1.35 and 1.03, 32 MB 0.93 and
-// 0.63, 64 MB 0.79 and 0.68. But for what another step reads: D = gelu(z) with z 1.00, from a slot and copied 1.2.
+// Calls that touch more send their outputs past the caches, which could not hold them: no line is
+// read before it is overwritten, and inputs stay in L2. Values that another step reads stay in the
+// caches.
 constexpr double least_past = 32 << 20;
-// Behind a product, whose tiles ask for two of the memory's (touched) while they are computed, what is more than two
-// leaves that way, the first results before the last. bias_gelu_res_aux, one thread of Zen 4, in turns, z past the
-// caches over none: 2048 x 2048 x 64 0.87 of the time, 1024 x 2048 x 64 0.93, 1024 cubed 0.975, 768 cubed and 512 x
-// 3072 x 768 0.98 to 1.00; D too 0.89, 0.95, 0.985. Of two tiles one past the caches: 1.04 up to 48 MB, 0.91 to 1.00
-// above.
+// A product's tiles ask for two tiles in memory (touched) while they are computed. Further tiles
+// leave past the caches, the first results before the last.
 constexpr int asked_tiles = 2;
 
-// Behind a product, whose tiles have asked for two of the memory's (touched), a step that takes this long asks again: a
-// part was not fetched then, and of a third tile nothing. On a Zen 4, 2048 x 2048 x 64, one thread, in turns:
-// dgelu_dbias 0.87 of the time, bias_gelu_res_aux 0.96. (The third tile asked for by the product, too, cost there what
-// it saved here.)
+// Behind a product a step that costs this much asks for tiles again: a part of the two was not
+// fetched, and nothing of a third.
 constexpr double least_cost_to_ask = 8;
 
-// What a step that can ask for memory takes, about: 1 is 0.04 ns an element in cache. Others: 0.
+// The cost of a step that can ask for memory, about: 1 is a pass over L1. Other steps cost 0.
 double cost_of(const Step& step, const lower::Phase& phase, std::span<const Place> places) {
   if (step.kind == Step::Kind::load || step.kind == Step::Kind::store) {
     const Place& place = places[step.place];
@@ -80,7 +72,7 @@ double cost_of(const Step& step, const lower::Phase& phase, std::span<const Plac
   }
 }
 
-// Whether rows of it lie beside the accumulator's, column by column.
+// Whether its rows lie beside the accumulator's, column by column.
 bool is_tile(const Place& place) {
   return place.kind == Place::Kind::bound && place.strides[1] != 0 && place.strides[2] != 0 && place.runs.empty();
 }
@@ -295,17 +287,16 @@ void ask_ahead(const Pass& pass, const PhaseSetting& setting, std::span<PhaseExe
   if (touched < least_asked) return;
   const bool stores = !wanted.empty();
   std::erase_if(wanted, [&](const Wanted& x) { return last.goes_past(x.data); });
-  if (alone && (stores || last.asking_cost() < least_cost_alone)) return;  // what stores goes at a copy's speed
+  if (alone && (stores || last.asking_cost() < least_cost_alone)) return;  // a phase that stores runs at a copy's speed
   const double soon = bytes_of(wanted);
   wanted.insert(wanted.end(), next.begin(), next.end());
   std::vector<double> costs;
   double before = 0;
   for (const PhaseExecutor& phase : executors) costs.push_back(phase.asking_cost());
-  // The first phase goes over lines that were asked for last: more requests would keep it waiting. log_softmax of 4096
-  // x 4096, one thread of Zen 4, whose first phase has most of the costs: 0.96 of the time, softmax 0.93.
+  // The first phase goes over lines that were asked for last: more requests would keep it waiting.
   if (soon == 0 && std::any_of(costs.begin() + 1, costs.end(), [](double cost) { return cost > 0; })) costs[0] = 0;
   for (std::size_t p = 0; p + 1 < costs.size(); ++p) before += costs[p];
-  // The last phase's share, or less where the others must hurry.
+  // The last phase asks for its share, or for less where the others must hurry.
   if (before > 0 && soon > 0) costs.back() = std::min(costs.back(), before * bytes_of(next) / soon);
   std::vector<std::vector<Wanted>> shares = share_out(wanted, costs);
   for (std::size_t p = 0; p < costs.size(); ++p) executors[p].ask_for(shares[p]);

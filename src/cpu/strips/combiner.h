@@ -1,4 +1,5 @@
-// The combiner of a general reduction, interpreted on strips: k values a and k values b give k values.
+// The combiner of a general reduction, interpreted on strips: k values a and k values b give k
+// values.
 #pragma once
 
 #include "cpu/strips/ops.h"

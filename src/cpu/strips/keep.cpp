@@ -32,7 +32,7 @@ class Keeper {
  public:
   explicit Keeper(Program& program) : program_(program) {}
 
-  // Phases p and p + 1, and perhaps one between. How many there are now.
+  // Rewrites phases p and p + 1, perhaps with one between. Returns how many there are now.
   std::size_t run(std::size_t p) {
     if (!share_a_pass(program_.phases[p], program_.phases[p + 1])) return 2;
     keep_values(program_.phases[p], program_.phases[p + 1]);
@@ -45,8 +45,8 @@ class Keeper {
            first.rows == second.rows && first.columns == second.columns && same_rows_suffice(second);
   }
 
-  // All that a phase reads of earlier ones lies on its own rows, so that they share a pass, and e never leaves the
-  // cache.
+  // Whether a phase reads earlier ones on its own rows only. Then they share a pass, and e never
+  // leaves the cache.
   bool same_rows_suffice(const Phase& phase) const {
     return std::all_of(phase.code.begin(), phase.code.end(), [&](const Instruction& x) {
       if (x.op != Op::operand) return true;
@@ -152,7 +152,7 @@ class Keeper {
     drop_unread_stores(first);
   }
 
-  // Crossing values that no phase loads any more.
+  // Drops stores of crossing values that no phase loads any more.
   void drop_unread_stores(Phase& phase) {
     std::erase_if(phase.stores, [&](const lower::Store& store) {
       if (program_.buffers[store.access.buffer].kind != BufferKind::crossing) return false;
@@ -182,7 +182,7 @@ class Keeper {
     return false;
   }
 
-  // exp(x - m) of the reduction's x and m.
+  // Whether a value is exp(x - m) of the reduction's x and m.
   static bool is_exponential(const Phase& first, const Phase& second, const Reduction& reduction,
                              const Instruction& e) {
     if (e.op != Op::exp || e.guard >= 0) return false;
@@ -216,7 +216,8 @@ class Keeper {
     first.reductions[r].results.resize(1);
 
     second.code[e] = load_of(here, second.code[e]);
-    // Where all of some elements are -inf their exponentials are NaN, and so is this sum: nothing needs to say it.
+    // Where all elements are -inf their exponentials are NaN, and so is this sum: no step needs to
+    // say it.
     for (Instruction& x : second.code) {
       if (x.op != Op::where || x.guard >= 0 || !loads(second.code[x.args[2]], sum.results[0])) continue;
       const Instruction &both = second.code[x.args[0]], &value = second.code[x.args[1]];

@@ -31,7 +31,7 @@ const NativeStrip* find_native(const StripTable& table, std::string_view name) {
 
 namespace {
 
-// Rebuilds a phase's code with instructions inserted; `now` says what each old value has become.
+// Rebuilds a phase's code with instructions inserted; `now` maps old values to new ones.
 class Insertion {
  public:
   explicit Insertion(lower::Phase& phase) : phase_(phase), old_(std::move(phase.code)) { phase.code.clear(); }
@@ -63,7 +63,7 @@ class Insertion {
     phase_.code.push_back(std::move(instruction));
     return static_cast<lower::ValueId>(phase_.code.size()) - 1;
   }
-  // What native functions take.
+  // Native functions take f32.
   lower::ValueId as_f32(lower::ValueId v) {
     if (phase_.code[v].type == DType::f32) return v;
     lower::Instruction cast;
@@ -73,7 +73,7 @@ class Insertion {
     cast.node = phase_.code[v].node;
     return add(cast);
   }
-  // m and n, as i64, of the elements that `instruction` means; 0 along an axis that it lacks.
+  // The m and n, as i64, of the elements that `instruction` means; 0 along an axis that it lacks.
   std::vector<lower::ValueId> coordinates(const lower::Instruction& instruction) {
     lower::Instruction m, n;
     m.op = Op::m_index;
@@ -92,7 +92,7 @@ class Insertion {
   std::vector<lower::ValueId> now_;
 };
 
-// What the interpreter keeps in arrays of a fixed size.
+// The interpreter keeps arguments and components in arrays of a fixed size.
 void refuse_too_many(const lower::Phase& phase) {
   const auto check = [](const Function& function) {
     if (!function.native || function.parameters.size() <= most_arguments) return;
@@ -113,7 +113,8 @@ void refuse_too_many(const lower::Phase& phase) {
   }
 }
 
-// Whether x is rounded by as much as a factor of a product: what lies in some range may be clamped to it.
+// Whether x is rounded by as much as a factor of a product; a value in some range may be clamped to
+// it.
 bool has_rounding(const lower::Phase& phase, lower::ValueId x) {
   const auto calls = [&](std::string_view name) {
     const lower::Instruction& call = phase.code[x];
@@ -123,8 +124,8 @@ bool has_rounding(const lower::Phase& phase, lower::ValueId x) {
   return phase.code[x].op == Op::div || calls("sigmoid");
 }
 
-// A sum over N of a b + log c, which nothing else reads, is a sum of a b and one of log c: the steps that compute them
-// sum them, too.
+// A sum over N of a b + log c, which nothing else reads, becomes a sum of a b and one of log c, so
+// that the steps that compute them sum them too (decision 0017).
 void take_sums_apart(lower::Phase& phase) {
   std::vector<int> readers(phase.code.size(), 0);
   for (const lower::Instruction& x : phase.code) {
@@ -174,7 +175,7 @@ lower::Program prepare(const lower::Program& program, const StripTable& table) {
 
 void write_constant(const Literal& literal, DType type, char* to) {
   const auto write = [to](auto value) { std::memcpy(to, &value, sizeof value); };
-  // Not of a float's literal beyond i64.
+  // A float's literal beyond i64 saturates.
   const auto integer = [&] {
     return literal.type == DType::f32 ? static_cast<std::int64_t>(literal.real) : literal.integer;
   };

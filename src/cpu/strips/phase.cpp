@@ -1,5 +1,5 @@
-// Building a PhaseExecutor: where every value stands, and the steps of each level. It is longer than most because all
-// of that is decided by one builder.
+// The builder of a PhaseExecutor decides where every value stands, and the steps of each level. The
+// file is longer than most because one builder decides all of that.
 #include "cpu/strips/phase.h"
 
 #include <algorithm>
@@ -32,19 +32,16 @@ std::vector<ColumnRun> column_runs(const lower::ColumnMap& map, std::int64_t wid
 
 namespace {
 
-// A strip is this many elements: slots of 8 KB, of which L1 holds a few. With 2048 for 1024 half as many begin, each
-// behind stores that still wait for memory: at 2048 x 2048 x 64, one thread, softmax and xent take 0.93 of the time,
-// bce 0.96, rmsnorm 0.97, bias_gelu_res_aux 0.99; where K is large nothing changes.
+// A strip has this many elements: slots of 8 KB, of which L1 holds a few. Shorter strips begin more
+// often, each behind stores that still wait for memory (decision 0037).
 constexpr std::int64_t usual_strip = 2048;
-// Where only one step touches the elements nothing is kept in L1, and a longer strip hides more of the memory's
-// latency: a stream's row sum reads 8.1 GB/s, and 7.4 in strips of 1024 (each a page, at whose end the processor stops
-// prefetching).
+// Where only one step touches the elements nothing is kept in L1, and a longer strip hides more of
+// the memory's latency: the processor stops prefetching at the end of a page.
 constexpr std::int64_t longest_strip = 8192;
-// Of a stream, rows are taken together: behind so many elements what the interpreter needs to know of a step comes from
-// L2, and a step took 150 ns. Softmax of rows of 4096 in cache, its sum taken with its exponentials: 1.14 ns an element
-// for 1.30.
+// A stream takes rows together up to so many elements: behind longer blocks the interpreter's own
+// data comes from L2 (decision 0033).
 constexpr std::int64_t whole_block = 16 * 1024;
-// Two steps of a stream leave L1 as it is too: fewer calls.
+// Two steps of a stream leave L1 as it is too, so their strips may be long.
 constexpr std::int64_t long_strip = 4096;
 
 // Whether elements of `stored` lie in memory as values of `type` stand in slots.
@@ -52,8 +49,9 @@ bool as_in_slots(DType stored, DType type) { return stored == type && type != DT
 
 }  // namespace
 
-// Hands out slots of one level: of 4 or 8 bytes an element, each for `capacity` elements. Slots of single elements,
-// among them all uniform values (whose stores come after all their steps), are not reused.
+// Hands out slots of one level, of 4 or 8 bytes an element, each for `capacity` elements. Slots of
+// single elements, among them all uniform values (whose stores come after all their steps), are not
+// reused.
 class SlotPool {
  public:
   SlotPool(std::int64_t capacity, std::int64_t& frame) : capacity_(capacity), frame_(frame) {}
@@ -66,7 +64,8 @@ class SlotPool {
       return slot;
     }
     const std::int64_t slot = frame_;
-    // The extra line keeps slots from lying 4 KB apart, where a load seems to wait for another slot's store.
+    // The extra line keeps slots from lying 4 KB apart, where a load seems to wait for another
+    // slot's store.
     frame_ += round_up(capacity_ * strip_bytes(type), line) + line;
     ++count_;
     return slot;
@@ -122,7 +121,7 @@ class PhaseBuilder {
                                         : tiles == 2 && set_.stream ? long_strip
                                                                     : usual_strip;
     const std::int64_t columns = std::max<std::int64_t>(1, std::min(set_.block_columns, to_.columns_));
-    // Columns of a strip: the block's, in equal parts of whole cache lines.
+    // A strip's columns are the block's, in equal parts of whole cache lines.
     const std::int64_t parts = ceil_div(columns, strip_elements);
     to_.strip_columns_ = std::min(columns, round_up(ceil_div(columns, parts), 16));
     const std::int64_t elements = tiles == 1 && set_.stream ? whole_block : strip_elements;
@@ -133,10 +132,10 @@ class PhaseBuilder {
     capacity_[static_cast<int>(Level::tile)] = to_.strip_columns_ * to_.strip_rows_;
   }
 
-  // For each value: its only store, if it has one; whether other steps read it.
+  // Finds for each value its only store, if it has one, and whether other steps read it.
   void uses() {
     store_of_.assign(phase_.code.size(), -1);
-    // Where an output stands in place of an operand, a strip's loads come before its stores.
+    // A strip's loads come before its stores where an output stands in place of an operand.
     for (const lower::Store& store : phase_.stores) {
       const Bound& to = set_.buffers[store.access.buffer];
       if (local_of(store.access.buffer) >= 0 || to.data == nullptr) continue;
@@ -176,9 +175,8 @@ class PhaseBuilder {
     }
   }
 
-  // The step of v computes its argument i too, where that is an `op` of the same level that nothing else reads.
-  // rmsnorm of 2048 x 2048 x 64, one thread: 0.91 of the time. In L1, ns an element: rounding to bf16 0.18, a sum 0.10,
-  // both at once 0.21; two products 0.17, at once 0.13.
+  // The step of v computes its argument i too, where that is an `op` of the same level that nothing
+  // else reads: a pass over L1 less (decision 0037).
   void absorb(ValueId v, std::size_t i, Op op) {
     const Instruction& x = phase_.code[v];
     const ValueId u = x.args[i];
@@ -368,7 +366,7 @@ class PhaseBuilder {
     }
     const int place = add_place(store.access);
     const Place& at = to_.places_[place];
-    // Nobody reads there what is on its way to memory.
+    // Nobody reads a value that is on its way to memory.
     const bool leaves = std::find(set_.past.begin(), set_.past.end(), at.data) != set_.past.end();
     if (at.strides[2] != 1 || !one_run(at.runs) || at.divide_rows != 1 || (leaves && readers_[v] > 1)) {
       to_.places_.pop_back();
@@ -386,7 +384,8 @@ class PhaseBuilder {
     const Place& place = to_.places_[index];
     Source& source = to_.sources_[v];
     const std::int64_t step = level == Level::row ? place.strides[1] : place.strides[2];
-    // What one store writes in place, neither another store nor the steps of a later level must read there afterwards.
+    // Neither another store nor the steps of a later level must read what one store has written in
+    // place.
     const bool overwritten = in_place_ && (store_of_[v] != -1 || level != Level::tile);
     if (!overwritten && level != Level::uniform && step == 1 && as_in_slots(place.dtype, instruction.type) &&
         instruction.guard < 0 && place.divide_rows == 1 && (level == Level::row || one_run(place.runs))) {
@@ -397,7 +396,7 @@ class PhaseBuilder {
     source.where = Source::Where::slot;
     Draft made = draft(Step::Kind::load, level, v, set_.table->load[static_cast<int>(place.dtype)]);
     made.step.place = index;
-    // "converted to `type`": where that is not what the dtype is computed in, lowering puts a cast behind the load.
+    // Lowering puts a cast behind a load whose type is not the one in which the dtype is computed.
     if (compute_type(place.dtype) != instruction.type) {
       throw Error(ErrorCode::internal, "a load of " + std::string(name(place.dtype)) + " is not of its computed type");
     }
@@ -444,8 +443,8 @@ class PhaseBuilder {
     }
   }
 
-  // Whether the step that computes what is summed along rows sums it too, in the same pass over the elements. Stream of
-  // 4096 x 4096, one thread, share of a copy: rmsnorm 0.72 and 0.81, a sum of squares 0.71 and 0.75.
+  // Whether the step that computes the summands of a sum along rows sums them too, in the same pass
+  // over the elements (decision 0031).
   bool summed_on_the_way(int r, const lower::Reduction::Piece& piece) {
     const lower::Reduction& reduction = phase_.reductions[r];
     if (to_.guarded_ || level_of(phase_.domain) != Level::tile || reduction.reducer != lower::Reducer::sum ||
@@ -501,7 +500,8 @@ class PhaseBuilder {
 
   void assign_slots() {
     const std::size_t values = to_.sources_.size();
-    // The last draft of a value's own level that reads it; drafts.size() where another level, or a guard, does.
+    // The last draft of a value's own level that reads it; drafts.size() where another level, or a
+    // guard, does.
     const int never = static_cast<int>(drafts_.size());
     std::vector<int> last(values, -1);
     for (int d = 0; d < never; ++d) {
@@ -537,8 +537,8 @@ class PhaseBuilder {
           }
         };
         const ValueId v = made.step.value;
-        // A result may stand where an argument of the same size stood; a cast or comparison of another size has its
-        // own pool, so that it never does.
+        // A result may stand where an argument of the same size stood; a cast or comparison of
+        // another size has its own pool, so that it never does.
         release();
         if (v >= 0 && to_.sources_[v].where == Source::Where::slot) {
           to_.sources_[v].index = pool.take(to_.sources_[v].type);

@@ -1,15 +1,16 @@
 // One phase of a Program, bound to shapes and memory, ready to be interpreted.
 //
-// A phase runs block by block: rows [row0, row0 + rows) times columns [column0, column0 + columns) of its domain.
-// Within a block the interpreter goes strip by strip. What varies over less than the strip is computed less often: a
-// value lives on a level,
+// A phase runs block by block: rows [row0, row0 + rows) times columns [column0, column0 + columns)
+// of its domain. Within a block the interpreter goes strip by strip. A value that varies over less
+// than the strip is computed less often: it lives on a level,
 //   uniform   once a batch
 //   row       one value a row, computed once a block, as a vector along m
 //   column    one value a column, computed once for each run of strip columns, as a vector along n
 //   tile      a strip of rows x columns
-// and the steps of the levels run in this order. Values stand in slots of a frame (one per thread), reused as soon as
-// their last reader has run; what can be read where it lies (the accumulator, an f32 operand with unit stride) has no
-// slot, and what is only stored may be computed where it is stored.
+// and the steps of the levels run in this order. Values stand in slots of a frame (one per thread),
+// reused as soon as their last reader has run. A value that can be read where it lies (the
+// accumulator, an f32 operand with unit stride) has no slot, and one that is only stored may be
+// computed where it is stored.
 #pragma once
 
 #include "core/divide.h"
@@ -40,7 +41,7 @@ enum class Level : std::uint8_t { uniform, row, column, tile };
 struct ColumnRun {
   std::int64_t j = 0, n = 0, length = 0, stride = 1;
 };
-// Of a map at J = `width` columns, in ascending j. Empty for the identity.
+// The runs of a map at J = `width` columns, in ascending j. Empty for the identity.
 [[nodiscard]] std::vector<ColumnRun> column_runs(const lower::ColumnMap& map, std::int64_t width);
 // Whether they are all of a buffer's columns from one on, as they follow each other.
 [[nodiscard]] inline bool one_run(const std::vector<ColumnRun>& runs) {
@@ -74,7 +75,7 @@ struct Block {
   std::int64_t partial = 0;                    // where this block's partial reductions go (see reduce.h)
 };
 
-// Where an argument comes from.
+// The place that an argument comes from.
 struct Source {
   enum class Where : std::uint8_t { nowhere, slot, place };
   Where where = Where::nowhere;
@@ -83,8 +84,8 @@ struct Source {
   std::int64_t index = 0;  // bytes into the frame, or which place
 };
 
-// Memory that a later phase, or the next block, will touch: while steps compute a row they ask for the part
-// [first, end) of another, of which 1 is all.
+// Memory that a later phase, or the next block, will touch: while steps compute a row they ask for
+// the part [first, end) of another, of which 1 is all.
 struct Wanted {
   char* data = nullptr;
   std::int64_t strides[2] = {0, 0};  // bytes, for b and m
@@ -94,7 +95,7 @@ struct Wanted {
 
   [[nodiscard]] double bytes() const { return (end - first) * static_cast<double>(row_bytes); }
 };
-// Cut into consecutive shares in proportion to `costs`.
+// Cuts the wanted memory into consecutive shares in proportion to `costs`.
 [[nodiscard]] std::vector<std::vector<Wanted>> share_out(std::span<const Wanted> wanted, std::span<const double> costs);
 
 struct Step {
@@ -144,9 +145,9 @@ struct PhaseSetting {
   std::int64_t block_rows = 1, block_columns = 1;  // largest
 };
 
-// The calls of strip functions that a phase makes for a block. For every full block of a stream they are the same, at
-// addresses that move evenly: found out once, they are repeated. What a step's beginning and a block's take is then a
-// few additions.
+// The calls of strip functions that a phase makes for a block. For every full block of a stream
+// they are the same, at addresses that move evenly, so they are recorded once and repeated:
+// beginning a step or a block then takes a few additions (decision 0033).
 class Script {
  public:
   Script() = default;
@@ -154,8 +155,8 @@ class Script {
   Script& operator=(Script&&) = default;
   void add(StripFn function, const Strip& strip, int arguments);
   void add(ReduceFn function, const ReduceStrip& strip, int arguments);
-  // This is of the block that begins at row `rows` of batch 0; `below` begins as many later, `beside` in the next
-  // batch.
+  // This is of the block that begins at row `rows` of batch 0; `below` begins as many later,
+  // `beside` in the next batch.
   void settle(const Script& below, const Script& beside, std::int64_t rows);
   void run(std::int64_t batch, std::int64_t row);
 
@@ -200,7 +201,8 @@ class PhaseExecutor {
   // Forgets uniform values: operands may have changed since the last run.
   void begin(PhaseFrame& frame) const { frame.batch = -1; }
   void run(PhaseFrame& frame, const Block& block) const;
-  // Without a product, in blocks of whole rows: finds out what full blocks repeat. `block`: the first, which is full.
+  // Records what full blocks repeat, where there is no product and blocks have whole rows. `block`:
+  // the first, which is full.
   void prepare(PhaseFrame& frame, Block block) const;
 
   [[nodiscard]] std::int64_t columns() const { return columns_; }
@@ -208,15 +210,16 @@ class PhaseExecutor {
   [[nodiscard]] std::vector<ReductionExecutor>& reductions() { return reductions_; }
   [[nodiscard]] const std::vector<ReductionExecutor>& reductions() const { return reductions_; }
   [[nodiscard]] std::string describe() const;
-  // What steps that can ask for memory take, and what they are to ask for.
+  // The cost of the steps that can ask for memory, and what they are to ask for.
   [[nodiscard]] double asking_cost() const;
   void ask_for(std::span<const Wanted> wanted);
   // Whether a step stores at `data` past the caches.
   [[nodiscard]] bool goes_past(const char* data) const;
-  // Behind a product: the costliest step asks for the tiles beside the accumulator; for the next strip of rows where
-  // it, or a step before it, touches them.
+  // Behind a product the costliest step asks for the tiles beside the accumulator, and for those of
+  // the next strip of rows where it, or a step before it, touches them.
   void ask_for_tiles(std::int64_t batch);
-  // The first two tiles that the phase stores or reads beside the accumulator, for gemm to prefetch.
+  // The first two tiles that the phase stores or reads beside the accumulator, for gemm to
+  // prefetch.
   void touched(std::int64_t batch, Prefetch (&prefetch)[2]) const;
 
  private:
@@ -234,10 +237,10 @@ class PhaseExecutor {
   void run_step(const Step& step, Level level, PhaseFrame& frame, const Block& block, const Tile& tile) const;
   // Gives the steps over tiles their costs (Step::cost).
   void weigh(const lower::Phase& phase);
-  // Step::past, of those that can.
+  // Sets Step::past of the steps that can store past the caches.
   void store_past(std::span<const void* const> leaving);
   [[nodiscard]] const Place* target(const Step& step) const;  // where in bound memory it stores; or null
-  // What a step asks for while it computes a tile, in the frame's `ahead`.
+  // The memory that a step asks for while it computes a tile, in the frame's `ahead`.
   [[nodiscard]] std::span<const StripAhead> ahead(const Step& step, PhaseFrame& frame, const Block& block,
                                                   const Tile& tile) const;
   [[nodiscard]] Strip result_strip(const Step& step, Level level, const PhaseFrame& frame, const Tile& tile) const;
@@ -277,12 +280,12 @@ class PhaseExecutor {
   std::int64_t frame_bytes_ = 0;
 };
 
-// Outputs of the phase, the last of its pass, that are better not written through the caches.
+// The outputs of a pass's last phase that are better not written through the caches.
 [[nodiscard]] std::vector<const void*> leave_caches(const PhaseSetting& setting);
 
-// Where rows of a stream pass through cache in step (behind a product: see ask_for_tiles): all that the last phase of
-// the pass stores is asked for before it runs, and what the first needs of the next rows whenever there is time.
-// `setting`: that of the pass's executors.
+// Makes the rows of a stream pass through cache in step (behind a product see ask_for_tiles). All
+// lines that the last phase of the pass stores are asked for before it runs, and the first one's
+// next rows whenever there is time (decision 0031). `setting`: that of the pass's executors.
 void ask_ahead(const Pass& pass, const PhaseSetting& setting, std::span<PhaseExecutor> executors);
 
 }  // namespace postlude::inline v0::cpu

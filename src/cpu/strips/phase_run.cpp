@@ -1,4 +1,4 @@
-// Running a PhaseExecutor over one block.
+// A PhaseExecutor runs over one block.
 #include "cpu/strips/phase.h"
 
 #include <algorithm>
@@ -21,8 +21,8 @@ void call(const PhaseFrame& frame, StripFn function, const Strip& strip, int arg
   frame.recording->add(function, strip, arguments);
 }
 
-// What a recorded block does with the states of its reductions: reset() and finish() of one f32 a row, recorded too.
-// With those themselves around the recorded calls softmax and layernorm of 4096 x 4096 took 1.03 of the time (Zen 4).
+// A recorded block resets and finishes its reductions, of one f32 a row, by recorded calls too:
+// reset() and finish() around them would take longer (decision 0033).
 void fill(const Strip& s) {
   std::fill_n(static_cast<float*>(s.out), s.columns, *static_cast<const float*>(s.args[0].data));
 }
@@ -33,8 +33,8 @@ void copy(const Strip& s) {
 
 enum Activity : std::uint8_t { skipped, computed, zeroed };
 
-// The part of `runs` (the identity where there are none) that lies in columns [j0, j0 + count): body(j, n, length,
-// stride).
+// The part of `runs` (the identity where there are none) that lies in columns [j0, j0 + count):
+// body(j, n, length, stride).
 template <class Body>
 void for_runs(const std::vector<ColumnRun>& runs, std::int64_t j0, std::int64_t count, Body&& body) {
   if (runs.empty()) return body(j0, j0, count, std::int64_t{1});
@@ -114,7 +114,7 @@ PhaseFrame PhaseExecutor::make_frame(char* memory) const {
   return frame;
 }
 
-// Addresses are kept as of (row 0, column 0), which for a block's own memory may lie outside it.
+// An address is kept as that of (row 0, column 0), which may lie outside a block's own memory.
 char* PhaseExecutor::address(const Place& place, const PhaseFrame& frame, int index, std::int64_t i,
                              std::int64_t n) const {
   const std::int64_t elements = i * place.strides[1] + n * place.strides[2];
@@ -131,8 +131,8 @@ char* accumulator(const Place& place, const Block& block, std::int64_t row, std:
 
 }  // namespace
 
-// In its place: copied from here to there, two members at once, it would wait until both stores are done, a fifth of
-// what it took to begin a phase.
+// The argument is written in its place. A copy reads two members at once, and waits until both
+// stores are done (decision 0033).
 void PhaseExecutor::argument(StripArg& to, const Source& source, Level level, const PhaseFrame& frame,
                              const Block& block, const Tile& tile) const {
   const bool by_row = source.level == Level::row && level == Level::tile;
@@ -346,7 +346,7 @@ void PhaseExecutor::write_zero(const Step& step, Level level, const PhaseFrame& 
 void PhaseExecutor::run_level(Level level, PhaseFrame& frame, const Block& block, const Tile& tile) const {
   for (const Step& step : steps_[static_cast<int>(level)]) {
     if (step.kind == Step::Kind::store) {
-      // What does not vary along an axis is written by the first block along it.
+      // A value that does not vary along an axis is written by the first block along it.
       const bool along_m = level == Level::tile || level == Level::row;
       const bool along_n = level == Level::tile || level == Level::column;
       if ((!along_m && block.row0 != 0) || (!along_n && block.column0 != 0)) continue;
@@ -387,7 +387,7 @@ void PhaseExecutor::find_locals(PhaseFrame& frame, const Block& block) const {
   }
 }
 
-// Uniform values, and from the guards among them, which values are needed at all.
+// Computes uniform values, and finds from the guards among them which values are needed at all.
 void PhaseExecutor::begin_batch(PhaseFrame& frame, const Block& block) const {
   frame.batch = block.batch;
   find_places(frame, block.batch);
@@ -448,7 +448,7 @@ void PhaseExecutor::run_levels(PhaseFrame& frame, const Block& block) const {
               std::min(strip_columns_, block.columns - c)};
     };
     if (steps_[static_cast<int>(Level::column)].empty()) {
-      // Row by row, as memory lies.
+      // The block goes row by row, as memory lies.
       for (std::int64_t r = 0; r < block.rows; r += strip_rows_) {
         for (std::int64_t c = 0; c < block.columns; c += strip_columns_)
           run_level(Level::tile, frame, block, strip(r, c));

@@ -81,7 +81,7 @@ ReductionExecutor::ReductionExecutor(const ReductionSetting& set)
   keep_batch_ = !reduction.axes.has(Axis::b);
   keep_rows_ = tile && !reduction.axes.has(Axis::m);
   keep_columns_ = domain.has(along) && !reduction.axes.has(along);
-  if (reduction.group > 0) {  // of one axis: the language has no other
+  if (reduction.group > 0) {  // one axis: the language has no other
     (keep_columns_ || !domain.has(along) ? row_group_ : column_group_) = reduction.group;
   }
   batch_ = set.phase->batched ? set.shape.batch : 1;
@@ -332,7 +332,7 @@ void ReductionExecutor::take(char* entry, char* scratch, int piece, const StripA
   }
 }
 
-// Keys of one rectangle to the result; `from` is at its first key.
+// Writes the keys of one rectangle to the result; `from` is at its first key.
 void ReductionExecutor::write(const Component& component, const char* from, std::int64_t pitch, std::int64_t batch,
                               const Keys& keys, std::int64_t column_key_stride) const {
   const Bound& to = component.result;
@@ -341,7 +341,7 @@ void ReductionExecutor::write(const Component& component, const char* from, std:
   const std::int64_t column_stride = vector_along_m_ ? to.strides[1] : to.strides[2];
   char* const out = static_cast<char*>(to.data) +
                     (batch * to.strides[0] + keys.row0 * row_stride + keys.column0 * column_stride) * size_of(to.dtype);
-  // Without a strip, which takes longer to begin than most keys.
+  // A strip would take longer to begin than most keys.
   if (keys.columns == 1 && component.type == DType::f32 && to.dtype == DType::f32) {
     for (std::int64_t r = 0; r < keys.rows; ++r)
       reinterpret_cast<float*>(out)[r * row_stride] = reinterpret_cast<const float*>(from)[r * pitch];

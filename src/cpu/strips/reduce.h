@@ -1,13 +1,14 @@
-// Reductions of a phase, in an order that shapes decide and threads do not.
+// The reductions of a phase. Shapes decide their order, threads do not.
 //
-// A block of the phase makes, for each reduction, an *entry*: the states of the keys (places of the result) that the
-// block touches. Where no other block touches them (a statistic over N while the block has whole rows), the entry is a
-// thread's own and finishes with the block. Otherwise every block has its own entry in the workspace, and after the
-// pass `combine` takes them in the order of the blocks: by batch, by rows, by columns.
+// A block of the phase makes, for each reduction, an *entry*: the states of the keys (places of the
+// result) that the block touches. Where no other block touches them (a statistic over N while the
+// block has whole rows), the entry is a thread's own and finishes with the block. Otherwise every
+// block has its own entry in the workspace, and after the pass `combine` takes them in the order of
+// the blocks: by batch, by rows, by columns.
 //
-// Within an entry keys are a rectangle: along the strip's rows (r) and along its columns (c). Axes that are kept have a
-// key per row or column; reduced ones have one key, or one per group. A kept column axis with several pieces has a
-// rectangle a piece.
+// Within an entry keys are a rectangle: along the strip's rows (r) and along its columns (c). Axes
+// that are kept have a key per row or column; reduced ones have one key, or one per group. A kept
+// column axis with several pieces has a rectangle a piece.
 #pragma once
 
 #include "cpu/strips/combiner.h"
@@ -43,7 +44,8 @@ class ReductionExecutor {
  public:
   explicit ReductionExecutor(const ReductionSetting& setting);
 
-  // Whether every key belongs to one block. Then a frame has `entry_bytes`, else the workspace has `workspace_bytes`.
+  // Whether every key belongs to one block. Then a frame has `entry_bytes`, else the workspace has
+  // `workspace_bytes`.
   [[nodiscard]] bool owned() const { return owned_; }
   [[nodiscard]] std::int64_t entry_bytes() const { return entry_bytes_; }
   [[nodiscard]] std::int64_t scratch_bytes() const {
@@ -53,27 +55,28 @@ class ReductionExecutor {
   }
   [[nodiscard]] std::int64_t workspace_bytes() const { return owned_ ? 0 : entry_bytes_ * entries_ + total_bytes_; }
   void set_workspace(char* memory) { workspace_ = memory; }
-  // How many blocks there are, for those that are not owned.
+  // The entry of a block, where entries are not owned.
   [[nodiscard]] char* entry(std::int64_t block) const { return workspace_ + block * entry_bytes_; }
 
-  // For a block: reset, then take strip after strip, then (owned) finish.
+  // A block resets its entry, takes strip after strip, and (owned) finishes.
   struct Region {
     std::int64_t row0 = 0, rows = 1, column0 = 0, columns = 1;
   };
   void reset(char* entry) const;
-  // `arguments`: one a component of the elements, column_stride 1 (argmax's index may have 0 where columns are kept).
-  // `ahead`: see strips.h.
+  // `arguments`: one a component of the elements, column_stride 1 (argmax's index may have 0 where
+  // columns are kept). `ahead`: see strips.h.
   void take(char* entry, char* scratch, int piece, const StripArg* arguments, const Region& strip, const Region& block,
             std::span<const StripAhead> ahead) const;
-  // Where a sum of each row's elements in f32 is, and from one row to the next: for functions that add to it
-  // (Strip::sums).
+  // The f32 sums of a row's elements, and their distance from row to row, for functions that add to
+  // them (Strip::sums).
   [[nodiscard]] float* sums(char* entry, std::int64_t row, const Region& block) const {
     return reinterpret_cast<float*>(entry + components_[0].offset) + (keep_rows_ ? row - block.row0 : 0);
   }
   [[nodiscard]] std::int64_t sum_row_stride() const { return keep_rows_ ? 1 : 0; }
   void finish(const char* entry, std::int64_t batch, const Region& block) const;
-  // Of a reduction that is done as one call of a function along rows, with states and results of one f32 a row: the
-  // function, and per component the state in the entry and the result (null where it is not wanted) of batch 0, row 0.
+  // A component of a reduction by row (one call of a function along rows, with states and results
+  // of one f32 a row): its state in the entry and its result (null where it is not wanted) at batch
+  // 0, row 0.
   struct State {
     const std::int64_t* identity = nullptr;
     std::int64_t offset = 0;
@@ -84,8 +87,9 @@ class ReductionExecutor {
   [[nodiscard]] ReduceFn along() const { return along_; }
   [[nodiscard]] std::vector<State> states() const;
 
-  // After all blocks, for those that are not owned: takes the entries in the order of their numbers, which are
-  // (batch * row blocks + row block) * column blocks + column block. Without any block the results are identities.
+  // Runs after all blocks, where entries are not owned, and takes them in the order of their
+  // numbers: (batch * row blocks + row block) * column blocks + column block. Without any block the
+  // results are identities.
   void combine(char* scratch) const;
 
  private:
@@ -104,11 +108,12 @@ class ReductionExecutor {
     std::int64_t row0 = 0, rows = 1;  // absolute keys
     std::int64_t column0 = 0, columns = 1;
   };
-  // The region as the strip's rows and columns: a phase of domain {m} has its rows along the strip's columns.
+  // The region as the strip's rows and columns: a phase of domain {m} has its rows along the
+  // strip's columns.
   [[nodiscard]] Region turned(const Region& region) const;
   [[nodiscard]] Keys keys_of(const Region& block) const;
-  // Calls body(c, key, length, stride) for the kept columns of a piece in [c0, c0 + count): columns c.. have keys key,
-  // key + stride ...
+  // Calls body(c, key, length, stride) for the kept columns of a piece in [c0, c0 + count): columns
+  // c.. have keys key, key + stride ...
   template <class Body>
   void for_kept(int piece, std::int64_t c0, std::int64_t count, Body&& body) const;
   void fill(char* at, const Component& component, std::int64_t count) const;
