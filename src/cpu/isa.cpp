@@ -23,8 +23,9 @@ bool processor_has_amx() {
   return (edx & (bf16 | tile | int8)) == (bf16 | tile | int8);
 }
 
-// Linux saves tiles only of those processes that have asked for it (Documentation/arch/x86/xstate.rst). It refuses
-// where it cannot, or where a signal's stack is too small.
+// Linux saves tiles only for processes that have asked for them
+// (Documentation/arch/x86/xstate.rst). It refuses where it cannot, or where a signal's stack is too
+// small.
 bool may_use_tiles() {
 #if defined(__linux__)
   constexpr long request = 0x1023, tile_data = 18;  // ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA
@@ -55,11 +56,13 @@ std::optional<Isa> parse_isa(std::string_view text) {
   return std::nullopt;
 }
 
-// __builtin_cpu_supports reads cpuid and, for the vector extensions, what the operating system saves (xgetbv).
+// __builtin_cpu_supports reads cpuid and, for the vector extensions, what the operating system
+// saves (xgetbv).
 Isa machine_isa() {
 #if defined(__x86_64__)
   if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma")) return Isa::portable;
-  // Neither compiler at hand knows "f16c" by name; every processor with AVX2 has it, and the bit is leaf 1's ecx 29.
+  // Neither compiler at hand knows "f16c" by name; every processor with AVX2 has it, and the bit is
+  // leaf 1's ecx 29.
   unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
   if (!__get_cpuid(1, &eax, &ebx, &ecx, &edx) || (ecx & (1u << 29)) == 0) return Isa::portable;
   const bool wide = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
@@ -81,7 +84,7 @@ bool machine_has_vnni() {
 
 bool machine_has_bf16() {
 #if defined(__x86_64__)
-  // Intel's processors with AMX multiply pairs at half the rate of f32: an Emerald Rapids at 84 GFLOP/s, for 172.
+  // Intel's processors with AMX multiply pairs at half the rate of f32 (decision 0030).
   return __builtin_cpu_supports("avx512bf16") && !processor_has_amx();
 #else
   return false;

@@ -13,26 +13,25 @@ using lower::Program;
 
 namespace {
 
-// Elements of a block where there is no product: enough to make a block's overhead small, few enough for L2.
+// The elements of a block where there is no product: enough to make a block's overhead small, few
+// enough for L2.
 constexpr std::int64_t block_elements = 64 * 1024;
-// Where several phases pass over them: few enough to be in L2 twice, these rows and the next, which the last phase asks
-// for. rmsnorm of 4096 x 4096, one thread, share of a copy's bandwidth: 0.83 with 16 K and 8 K, 0.78 with 32 K, 0.70
-// with 4 K.
+// The same where several phases pass over them: L2 holds them twice, these rows and the next, which
+// the last phase asks for (decision 0031).
 constexpr std::int64_t block_elements_again = 16 * 1024;
-// Fewer yet of what comes from memory, where a block is begun by repeating the last one (see Script): what a phase
-// leaves is in L1. 4096 x 4096, one thread of Zen 4, in turns, time over that of 16 K: rmsnorm 0.88, softmax 0.93,
-// log_softmax 0.96; 16 rows in cache 1.13, 1.02 and 0.97.
+// The same where rows come from memory and a block repeats the calls of the last one (see Script):
+// a phase's results are in L1 then (decision 0033).
 constexpr std::int64_t block_elements_repeated = 4 * 1024;
 constexpr std::int64_t least_from_memory = 2 << 20;
-// More where every block leaves a row of partial results behind.
+// The same where every block leaves a row of partial results behind.
 constexpr std::int64_t block_elements_over_m = 256 * 1024;
 constexpr std::int64_t widest_block = 16 * 1024;
 constexpr std::int64_t tallest_block = 1024;
 
 bool is_tile(Axes axes) { return axes.contains(tile_axes); }
 
-// The pieces in which a phase reads the product: those of a plain chunk. Anything else (two different chunks, a chunk
-// of a chunk) reads whole rows through its maps.
+// The pieces in which a phase reads the product: those of a plain chunk. Anything else (two
+// different chunks, a chunk of a chunk) reads whole rows through its maps.
 struct Reading {
   Pieces pieces;
   bool plain = true;
@@ -59,7 +58,8 @@ Reading reading_of(const Phase& phase) {
   return reading;
 }
 
-// What the phases of a pass under construction have made, and whether it can be used on the same rows.
+// The buffers that the phases of a pass under construction have made, and whether they can be used
+// on the same rows.
 struct Made {
   enum class How : std::uint8_t { not_here, same_rows, all_rows };
   std::vector<How> buffers;
@@ -82,8 +82,8 @@ struct Made {
     How& how = buffers[buffer];
     how = rows && how != How::all_rows ? How::same_rows : How::all_rows;
   }
-  // Whether `phase` may run on a block's rows before the other blocks have run. Only a product's accumulator is gone by
-  // then: a stream reads its tensor again.
+  // Whether `phase` may run on a block's rows before the other blocks have run. Only a product's
+  // accumulator is gone by then: a stream reads its tensor again.
   [[nodiscard]] bool allows(const Phase& phase, bool stream) const {
     for (const Instruction& instruction : phase.code) {
       if (instruction.op == Op::acc && (!stream || instruction.access.divide_rows != 1)) return false;
@@ -162,8 +162,8 @@ std::vector<Pass> schedule(const Program& program, const Shape& shape, bool stre
     Made made(program);
     made.add(program, phase);
     int tiles = is_tile(phase.domain) ? 1 : 0, tiles_at_last = 1;  // phases up to the last tile phase
-    // Without columns a phase has no blocks: it would not lead to those of {m}, and its statistics are filled behind
-    // the pass.
+    // A phase without columns has no blocks: it would not lead to the phases of {m}, and its
+    // statistics are filled behind the pass.
     const auto over_nothing = [&](const Phase& x) { return x.domain.has(Axis::n) && x.columns.at(shape.n) == 0; };
     const bool fuses = phase.domain.has(Axis::m) && !over_nothing(phase);
     while (fuses && p + pass.count < phases) {
@@ -178,7 +178,8 @@ std::vector<Pass> schedule(const Program& program, const Shape& shape, bool stre
         tiles_at_last = pass.count;
       }
     }
-    // Phases of {m} behind a single tile phase gain nothing from its cache, and would ask it for whole rows.
+    // Phases of {m} behind a single tile phase gain nothing from its cache, and would ask it for
+    // whole rows.
     if (tiles == 1 && is_tile(phase.domain)) pass.count = tiles_at_last;
     for (int q = p; q < p + pass.count; ++q) {
       const Phase& member = program.phases[q];

@@ -1,10 +1,10 @@
-// Which phases of a Program run together, and over which blocks: a pure function of the Program and the shapes, never
-// of the number of threads.
+// The schedule of a Program on a CPU: which phases run together, and over which blocks. It is a
+// pure function of the Program and the shapes, never of the number of threads.
 //
-// A *pass* goes over the rows once, block by block, and runs one or more phases on each block. Phases share a pass
-// where all that a later one needs of an earlier one is made of the same rows (a statistic over N, a crossing tile):
-// they then find it in cache. A statistic over M ends a pass. The first pass that reads the accumulator runs behind the
-// product.
+// A *pass* goes over the rows once, block by block, and runs one or more phases on each block.
+// Phases share a pass where all that a later one needs of an earlier one is made of the same rows
+// (a statistic over N, a crossing tile): they then find it in cache. A statistic over M ends a
+// pass. The first pass that reads the accumulator runs behind the product.
 #pragma once
 
 #include "core/divide.h"
@@ -32,11 +32,11 @@ struct Pass {
   [[nodiscard]] std::int64_t column_blocks() const { return ceil_div(columns, block_columns); }
 };
 
-// `stream`: the accumulator is a tensor, and no product runs. Blocks of product passes are set by the caller (they are
-// gemm's).
+// `stream`: the accumulator is a tensor, and no product runs. Blocks of product passes are set by
+// the caller (they are gemm's).
 [[nodiscard]] std::vector<Pass> schedule(const lower::Program& program, const Shape& shape, bool stream);
 
-// As the pieces of the product of the pass that reads the accumulator.
+// The pieces of the product of the pass that reads the accumulator.
 [[nodiscard]] Pieces product_pieces(const lower::Program& program);
 
 }  // namespace postlude::inline v0::cpu

@@ -8,59 +8,51 @@
 namespace postlude::inline v0::cpu {
 namespace {
 
-// A block of B, k_block x column_block words, stays in L2 while A passes. Measured with one thread on Cascade Lake (1
-// MB of L2), GFLOP/s at 2048 cubed with B as N x K, in turns: 512 x 256 gives 113, 384 x 320 111, 512 x 192 109, 256 x
-// 384 107 (its accumulators pass through L3 twice as often). At 1024 cubed and 512 x 3072 x 768 they do not differ.
+// A block of B, k_block x column_block words, stays in L2 while A passes. Decision 0036 has the
+// figures behind these sizes, decision 0035 those of few rows.
 struct BlockSize {
   std::int64_t steps, columns;
 };
 constexpr BlockSize usual_block = {512, 256};
 constexpr BlockSize shallow_block = {128, 512};  // K up to 128
-// AMX multiplies so fast that A is to be packed for few column blocks; 24 rows of it take half of L1. Blocks of 256
-// columns are about a tenth slower, of 1024 as fast or faster, but leave threads nothing to share.
+// AMX multiplies so fast that A should be packed for few column blocks; 24 rows of it take half of
+// L1. Wider blocks would leave threads nothing to share (decision 0030).
 constexpr BlockSize amx_block = {256, 512};
-// Few rows of A, and B contiguous in N and out of memory: packing is most of the time, and wants long pieces of few
-// rows. At 64 x 4096 x 4096 82, where the usual block gives 65 (Zen 4: 73, 69). Out of caches the usual block wins: on
-// Zen 4 64 x 768 x 3072 90, where this gives 61, 32 x 1024 x 1024 85 and 57, 64 x 2048 x 2048 77 and 77.
+// Few rows of A, and B contiguous in N and out of memory: packing is most of the time, and wants
+// long pieces of few rows. Out of caches the usual block is faster.
 constexpr BlockSize few_rows_block = {96, 1024};
 constexpr std::int64_t few_rows = 96;
-// Few rows of A, and B contiguous in K: to pack B is a third of the time. 64 x 4096 x 4096 turned: 103 GFLOP/s, where
-// packing B gives 75; 128 x 1024 x 1024: 93 and 86.
+// Few rows of A, and B contiguous in K: packing B would be a third of the time, so the product is
+// turned.
 constexpr BlockSize turned_block = {1024, 256};
 constexpr std::int64_t turned_rows = 128;
-// Accumulators of a block with several k blocks, kept per thread; they pass through L3 once per k block.
+// A thread keeps so many bytes of accumulators of a block with several k blocks; they pass through
+// L3 once per k block.
 constexpr std::int64_t kept_bytes = 3300 << 10;
-// Accumulators of all columns, kept for everyone.
+// All threads together keep so many bytes of accumulators of all columns.
 constexpr std::int64_t collected_bytes = 8 << 20;
-// Order rows: accumulators of all columns that a thread keeps at once, in L2, where all of a packed B has to stay too:
-// with one of 9 MB from L3 512 x 3072 x 768 took 1.25 times as long as in the order collected. With fewer rows than
-// rows_least threads would stand idle.
+// Order rows: a thread keeps so many bytes of accumulators of all columns in L2, where all of a
+// packed B has to stay too (decision 0037). With fewer rows than rows_least threads would stand
+// idle.
 constexpr std::int64_t rows_bytes = 400 << 10;
 constexpr std::int64_t rows_b_bytes = 1 << 20;
 constexpr std::int64_t rows_least = 8 * row_group;
-// And where an output keeps them, which rows pass through anyway: B is read less often. rmsnorm of 2048 x 2048 x 64,
-// one thread, in turns with accumulators in scratch of rows_bytes: 0.96 of the time kept, 0.94 with twice as many rows,
-// 0.92 with four times.
+// An output that keeps accumulators is passed through anyway, so there may be more, and B is read
+// less often (decision 0037).
 constexpr std::int64_t kept_rows_bytes = 4 * rows_bytes;
-// Rows of a product of one k block pass as many column blocks as rows_b_bytes hold, and then the next rows do. A row of
-// an operand or an output is pages long, and column block after column block looked every page up again. All of B is
-// packed once, of at most across_bytes, which takes many rows to make up for, and the more the larger K. One thread of
-// Zen 4, in turns: 2048 x 2048 x 64 bias_gelu_res_aux 0.84 of the time, axpby 0.90, plain and dgelu_dbias 0.91,
-// bias_gelu 0.97; 2048 x 1024 x 256 0.90, plain 0.95. With fewer rows 512 x 768 x 128 0.97, but 200 x 4096 x 48 1.02
-// and 512 x 3072 x 384 1.00, plain 1.06.
+// Rows of a product of one k block pass as many column blocks as rows_b_bytes hold before the next
+// rows do, so that a row's pages are looked up once (decision 0037). All of B, at most
+// across_bytes, is packed first, which takes many rows to make up for, and the more the larger K.
 constexpr std::int64_t across_bytes = 8 << 20;
 constexpr std::int64_t across_rows = 512, across_rows_of_k = 4;
-// Elements of A that a thin product keeps in L1, which gives its k block, and the least one: below, adding up vectors
-// shows. With that and columns of B asked for early, N = K = 4096 with B as N x K takes 0.70 of the time that k blocks
-// of 4096 took at M = 1, 0.55 at M = 4, 0.79 at M = 8 and 0.86 at M = 16 (one thread of Zen 4, in turns).
+// A thin product keeps so many elements of A in L1, which gives its k block. In shorter k blocks
+// than the least one adding up vectors takes too long (decision 0035).
 constexpr std::int64_t thin_a = 4096, thin_k_least = 512;
-// More columns than this are two column blocks at least, so that two threads have one each. Two threads of Zen 4, 256
-// cubed, in turns with blocks of 256 columns, of which both packed the same and one had 120 rows and the other
-// 136: 1.08 times as fast, packed 1.05, or, in other stretches, 1.00 and 0.99; with one thread the same. But of 64
-// columns 128 cubed is 1.5 % slower, and where A is read twice out of L3 4096 x 256 x 1024 3 %.
+// More columns than this are two column blocks at least, so that two threads have one each
+// (decision 0034).
 constexpr std::int64_t narrow_columns = 128;
-// A product of at most so many elements and at least so many k blocks, with few tiles for threads to share, is summed
-// in parts of K.
+// A product of at most so many elements and at least so many k blocks, with few tiles for threads
+// to share, is summed in parts of K.
 constexpr std::int64_t split_elements = 64 * 1024;
 constexpr std::int64_t split_k_blocks = 8;
 
@@ -174,7 +166,7 @@ Blocking choose_blocking(const ProductShape& shape, Isa isa, bool whole_rows) {
   b.k_block = even_block(shape.k, size.steps * kernels.word_elements, 16 * kernels.word_elements);
   const std::int64_t most_columns = round_up(ceil_div(size.columns, shape.pieces.count), kernels.panel);
   const std::int64_t k_blocks = std::max<std::int64_t>(ceil_div(shape.k, b.k_block), 1);
-  // What packs B knows neither M nor the order.
+  // pack_b knows neither M nor the order.
   const bool narrow =
       columns > narrow_columns && columns <= most_columns && (shape.packed_b ? k_blocks == 1 : shape.m < across_rows);
   b.column_block = even_block(columns, narrow ? ceil_div(columns, 2) : most_columns, kernels.panel);

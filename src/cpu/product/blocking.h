@@ -1,5 +1,5 @@
-// What a Blocking implies: where B's blocks lie, and how a thread's scratch is cut. Shared by choosing, packing and
-// running.
+// A Blocking implies where B's blocks lie and how a thread's scratch is cut. Choosing, packing and
+// running share this.
 #pragma once
 
 #include "cpu/product/gemm.h"
@@ -13,21 +13,24 @@ namespace postlude::inline v0::cpu {
 struct ThreadScratch {  // offsets in bytes
   std::size_t b = 0, a = 0, gather = 0, acc = 0, end = 0;
 };
-// m <= max_thin_rows: neither A's nor B's blocks, only A's words and the finished strip.
+// Where m <= max_thin_rows there are neither A's nor B's blocks, only A's words and the finished
+// strip.
 [[nodiscard]] ThreadScratch thread_scratch(const Kernels& kernels, const Blocking& blocking, std::int64_t m,
                                            const BLayout& layout, bool packed_b);
 
-// B is read once as it lies, where the kernels can.
+// Whether B is read once, as it lies, where the kernels can.
 [[nodiscard]] inline bool is_thin(const ProductShape& shape) { return shape.m <= max_thin_rows && !shape.packed_b; }
 
-// B of more elements comes out of memory.
+// A B of more elements comes out of memory.
 inline constexpr std::int64_t large_b = 4 << 20;
 
-// Thin: how many strips of columns a thread computes together, if it has so many. Rows of B are read in long pieces;
-// columns, of which each k block reads the same pages again, by few.
+// The strips of columns that a thread of a thin product computes together, if it has so many. Rows
+// of B are read in long pieces, columns by few, because each k block reads their pages again
+// (decision 0035).
 [[nodiscard]] inline std::int64_t thin_strips(const ProductShape& shape) { return shape.b_n_major ? 8 : 1; }
 
-// A turned product's accumulators have A's rows as columns: the distance of its rows, and the words of A's panels.
+// A turned product's accumulators have A's rows as columns: the distance of its rows, and the words
+// of A's panels.
 [[nodiscard]] inline std::int64_t turned_row(std::int64_t m) { return round_up(m, 16) + 16; }
 [[nodiscard]] inline std::int64_t turned_a_words(const Blocking& blocking, std::int64_t m) {
   return blocking.k_block * round_up(m, 16);

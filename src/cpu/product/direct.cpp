@@ -26,7 +26,7 @@ class Matcher {
     ValueId v = bounds(store.value);
     v = addend(v);
     if (!scale_and_bias(v)) return {};
-    // Everything else of the phase would be lost.
+    // Every other value of the phase would be lost.
     return used_ == static_cast<int>(phase_.code.size()) ? std::optional(form_) : std::nullopt;
   }
 

@@ -1,5 +1,5 @@
-// The cheapest epilogues, which gemm's kernels do in registers (microkernel.h: Direct): nothing, a scale, a bias along
-// N, an added tile, bounds; into an f32 output.
+// The cheapest epilogues, which gemm's kernels do in registers (microkernel.h: Direct): nothing, a
+// scale, a bias along N, an added tile, bounds; into an f32 output.
 #pragma once
 
 #include "cpu/product/microkernel.h"
@@ -12,7 +12,7 @@
 
 namespace postlude::inline v0::cpu {
 
-// What a Direct is made from at run time: values of a phase (-1: absent).
+// The values of a phase from which a Direct is made at run time (-1: absent).
 struct DirectForm {
   lower::BufferId out = -1, bias = -1, add = -1;
   std::optional<float> alpha;       // a constant
@@ -24,7 +24,8 @@ struct DirectForm {
   [[nodiscard]] Direct at(std::span<const Bound> buffers, std::int64_t batch) const;
 };
 
-// Whether the phase is such an epilogue with these buffers; only f32 accumulators, one piece, the identity of columns.
+// The form of a phase that is such an epilogue with these buffers: f32 accumulators, one piece, the
+// identity of columns.
 [[nodiscard]] std::optional<DirectForm> direct_form(const lower::Program& program, const lower::Phase& phase,
                                                     std::span<const Bound> buffers);
 

@@ -11,11 +11,12 @@
 namespace postlude::inline v0::cpu {
 namespace {
 
-// Rows of a full panel's tile, of any instruction set.
+// The rows of a full panel's tile, of any instruction set.
 constexpr std::int64_t tile_height = 6;
 // A B of at most so many elements stays in L2 as it lies.
 constexpr std::int64_t most_on_the_way = 256 << 10;
-// The next block of B is asked for during this many rows: earlier, it would push this one out of L2.
+// The next block of B is asked for during this many rows. Earlier, it would push this one out of
+// L2.
 constexpr std::int64_t ahead_rows = 72;
 
 struct Runner {
@@ -59,7 +60,8 @@ struct Runner {
     }
   }
 
-  // Where a region's accumulators go: element (row0, first column of the column block's first piece).
+  // The place of a region's accumulators: element (row0, first column of the column block's first
+  // piece).
   struct Target {
     std::uint32_t* acc = nullptr;  // f32 or i32
     bool reuse_rows = false;       // every row group at the same place
@@ -67,8 +69,9 @@ struct Runner {
     bool more = false;             // the next column block follows on this thread
   };
 
-  // The product of words is sum(a_word * b_word), where a_word = a + a_zero and b_word = b + b_zero; what must be added
-  // to it for each row (each column's part is packed with B). Wraps, as the accumulator does.
+  // The product of words is sum(a_word * b_word) with a_word = a + a_zero and b_word = b + b_zero.
+  // These are the terms to add for each row (each column's are packed with B). They wrap, as the
+  // accumulator does.
   void set_row_terms(const AWords& words, int rows, std::int64_t steps, std::int64_t depth, std::int32_t* terms) const {
     if (layout.b_zero == 0) {
       std::fill_n(terms, rows, 0);
@@ -82,9 +85,9 @@ struct Runner {
     }
   }
 
-  // Whether `tiles` of these words and of a block of B would lose a denormal number. Without one in A and B, and where
-  // all products are multiples of 2^-126 (of two numbers' units, 2^(exponent - 134) each), their sums, rounded, are
-  // too.
+  // Whether `tiles` of these words and of a block of B would lose a denormal number (decision
+  // 0029). They do not where A and B have none and all products are multiples of 2^-126 (of two
+  // numbers' units, 2^(exponent - 134) each): then their rounded sums are too.
   bool loses_denormals(const AWords& a, int rows, std::int64_t steps, const std::uint32_t* b_least) const {
     if (!kernels.least_exponent) return false;
     const bool by_rows = a.step == 1;
@@ -93,7 +96,8 @@ struct Runner {
     return least == 0 || *b_least == 0 || least + static_cast<int>(*b_least) < 2 * 134 - 126;
   }
 
-  // Whether B's full panels are packed while the first rows of a region are multiplied (TileRun::b_copy).
+  // Whether B's full panels are packed while the first rows of a region are multiplied
+  // (TileRun::b_copy).
   bool packs_on_the_way(std::int64_t rows) const {
     const Matrix& b = product.b;
     return !all_b && kernels.word_elements == 1 && b.dtype == DType::f32 && layout.pieces.count == 1 &&
@@ -117,7 +121,8 @@ struct Runner {
     }
     return ahead;
   }
-  // Lines to ask for in every ahead_steps, so that all have been asked for when these tiles are done.
+  // The lines to ask for in every ahead_steps, so that all have been asked for when these tiles are
+  // done.
   int lines_each(const Ahead& ahead, std::int64_t rows, std::int64_t columns, std::int64_t steps) const {
     const std::int64_t lines = ahead.rows * ceil_div(ahead.row_bytes, 64);
     const std::int64_t tiles = std::max<std::int64_t>(rows / 6, 1) * ceil_div(columns, kernels.panel);
@@ -212,7 +217,7 @@ struct Runner {
     }
   }
 
-  // The same for all rows, few, of column blocks [first, end), without packing.
+  // Computes all rows, which are few, of column blocks [first, end), without packing.
   void thin_region(int thread, std::int64_t first, std::int64_t end, std::int64_t k0, std::int64_t k1,
                    float* acc) const {
     const Matrix& a = product.a;
@@ -248,7 +253,8 @@ struct Runner {
           const std::int64_t column = column_of(pieces, layout.n, piece, x0 + x);
           run.b = element_address(b, at, column);
           run.c = acc + piece * blocking.piece_stride + x;
-          // Columns whose distance is the same: all where a part is one column, otherwise what is left of a part.
+          // Columns whose distance is the same: all where a part is one column, otherwise what is
+          // left of a part.
           const std::int64_t distance = part == 1 ? pieces.count : 1;
           run.columns = part == 1 ? columns - x : std::min(columns - x, part - (x0 + x) % part);
           if (b.row_stride == 1) {
@@ -274,7 +280,7 @@ struct Runner {
     }
   }
 
-  // A column block of a turned product: (B's columns) x (A's rows), then turned back.
+  // Computes a column block of a turned product, (B's columns) x (A's rows), and turns it back.
   void turned_region(int thread, std::int64_t column_block, std::uint32_t* acc) const {
     const std::int64_t m = product.m, pitch = turned_row(m);
     const std::int64_t columns = layout.columns(column_block);
@@ -323,7 +329,8 @@ struct Runner {
     }
   }
 
-  // What threads share: `splits` times all column blocks, `across` of them together, in groups of `height` rows.
+  // The work that threads share: `splits` times all column blocks, `across` of them together, in
+  // groups of `height` rows.
   struct Shared {
     std::int64_t rows = 0, height = row_group;
     std::int64_t across = 1, splits = 1;
@@ -331,8 +338,9 @@ struct Runner {
 
   Shared whole_rows(std::int64_t rows) const { return {.rows = rows, .across = layout.column_blocks()}; }
 
-  // How many (part, row group) pairs, parts first, come before the `thread`-th thread's: an even share of rows x
-  // columns, to the nearest group. The last column block may be narrow, and the last group low.
+  // The number of (part, row group) pairs, parts first, before the `thread`-th thread's. Threads
+  // get an even share of rows x columns, to the nearest group (decision 0034): the last column
+  // block may be narrow, and the last group low.
   std::int64_t pairs_before(int thread, const Shared& s) const {
     const std::int64_t part_columns = std::min(s.across * layout.column_block, layout.piece_columns);
     const std::int64_t parts = ceil_div(layout.piece_columns, part_columns);
@@ -345,8 +353,8 @@ struct Runner {
            (at % split - part * s.rows * part_columns + group / 2) / group;
   }
 
-  // Calls body(part, first row group, end, more) for the `thread`-th thread's share; `more` says that this thread goes
-  // on with the next part.
+  // Calls body(part, first row group, end, more) for the `thread`-th thread's share; `more` says
+  // that this thread goes on with the next part.
   template <class Body>
   void for_own_rows(int thread, const Shared& shared, Body body) const {
     const std::int64_t groups = ceil_div(shared.rows, shared.height);
@@ -360,7 +368,8 @@ struct Runner {
     }
   }
 
-  // Few rows: calls body(split, first column block, end) for the `thread`-th thread's share, `together` at most.
+  // Calls body(split, first column block, end) for the `thread`-th thread's share of a product of
+  // few rows, `together` column blocks at most.
   template <class Body>
   void for_own_columns(int thread, std::int64_t together, Body body) const {
     const std::int64_t columns = layout.piece_columns;  // in the rows' place
@@ -443,12 +452,12 @@ struct Runner {
     });
   }
 
-  // Where the accumulators of row0 and the rows behind it are collected.
+  // The place where the accumulators of row0 and the rows behind it are collected.
   std::uint32_t* collected(std::int64_t row0) const {
     return options.kept ? kept(row0) : reinterpret_cast<std::uint32_t*>(options.shared_scratch);
   }
 
-  // Rows [row0, row1) <= row_block of them.
+  // Computes rows [row0, row1), at most row_block of them.
   void collect(int thread, std::int64_t row0, std::int64_t row1) const {
     std::uint32_t* const shared = collected(row0);
     const std::int64_t column_blocks = layout.column_blocks();

@@ -1,14 +1,14 @@
-// The matrix product: acc[m, n] = sum over k of A[m, k] * B[k, n], handed block by block to whoever wants to use it.
+// The matrix product, acc[m, n] = sum over k of A[m, k] * B[k, n], handed on block by block.
 //
-//   Product        what is multiplied
-//   Blocking       how: a pure function of shapes, types and instruction set, never of the number of threads, so that
-//   every
-//                  element is summed in one order, and every block has one place, whatever runs it
-//   run            computes; a Consumer gets every block once, finished, while it is in L1 or L2; or a Direct is
-//   applied in
-//                  registers; nothing is allocated
+//   Product    the operands
+//   Blocking   how they are multiplied: a pure function of shapes, types and instruction set, never
+//              of the number of threads, so that every element is summed in one order, and every
+//              block has one place, whatever runs it
+//   run        computes. A Consumer gets every block once, finished, while it is in L1 or L2; or a
+//              Direct is applied in registers. Nothing is allocated
 //
-// The accumulator is f32 (f32, f16, bf16, e4m3 and e5m2 operands, also mixed) or i32, wrapping (s8 and u8, also mixed).
+// The accumulator is f32 (f32, f16, bf16, e4m3 and e5m2 operands, also mixed) or i32, wrapping (s8
+// and u8, also mixed).
 #pragma once
 
 #include "cpu/isa.h"
@@ -22,7 +22,7 @@
 
 namespace postlude::inline v0::cpu {
 
-// Rows x columns at any element strides: 0, negative, neither of them 1.
+// Rows x columns at any element strides: they may be 0, negative, and neither need be 1.
 struct Matrix {
   const void* data = nullptr;
   DType dtype = DType::f32;
@@ -30,10 +30,10 @@ struct Matrix {
   std::int64_t column_stride = 0;
 };
 
-// The columns of the product in `count` pieces, as `chunk(x, count, group)` splits them: every `group` columns (0: all
-// N) are cut into `count` equal parts, and piece i is made of the i-th parts. Column x of piece i is column(i, x) of
-// the product. Blocks hold the same columns of all pieces, so that gate and up, or x and its rotation partner, arrive
-// together.
+// The columns of the product in `count` pieces, as `chunk(x, count, group)` splits them: every
+// `group` columns (0: all N) are cut into `count` equal parts, and piece i is made of the i-th
+// parts. Column x of piece i is column(i, x) of the product. Blocks hold the same columns of all
+// pieces, so that gate and up, or x and its rotation partner, arrive together.
 struct Pieces {
   int count = 1;
   std::int64_t group = 0;
@@ -49,7 +49,7 @@ struct Product {
   Pieces pieces;
 };
 
-// What is known before the operands are.
+// The facts that are known before the operands are.
 struct ProductShape {
   std::int64_t m = 0, n = 0, k = 0;
   DType a = DType::f32, b = DType::f32;
@@ -63,7 +63,8 @@ struct ProductShape {
 enum class Order : std::uint8_t {
   blocks,     // a block is handed on by the thread that finished it, at once
   collected,  // all columns of row_block rows are computed into shared scratch, then handed on with whole rows: for
-              // statistics over N that are used again, and for sums split over K, whose parts are added on the way
+              // statistics over N that are used again, and for sums split over K, whose parts are
+              // added on the way
   rows,       // the same by the thread alone, for as few rows as stay in its L2 (more where they are kept): B is packed
               // once, into shared scratch. Statistics over N where B is small enough for L3
 };
@@ -83,11 +84,11 @@ struct Blocking {
                                   // once, into shared scratch, where that is more than one
   std::int64_t row_block =
       0;  // rows for which a block of B is packed once (rows: read), at most; a multiple of row_group
-  // Derived, in accumulator elements:
+  // The following are derived, in accumulator elements.
   std::int64_t acc_row = 0;       // row stride of finished blocks
   std::int64_t piece_stride = 0;  // from one piece of a finished block to the next
   std::int64_t units = 0;         // independent parts: more threads than this are of no use
-  // Bytes to be allocated by the caller, 64-byte aligned:
+  // The caller allocates so many bytes, 64-byte aligned.
   std::size_t thread_bytes = 0;  // for each thread
   std::size_t shared_bytes = 0;  // once
 };
@@ -95,17 +96,18 @@ struct Blocking {
 // Whether all of B is packed, into shared scratch, before the rest begins, if nobody has packed it.
 [[nodiscard]] inline bool packs_first(const Blocking& b) { return b.order == Order::rows || b.across > 1; }
 
-// Throws Error unsupported when the types do not go together. `whole_rows` asks for that order; otherwise the shape
-// decides.
+// `whole_rows` asks for blocks of all columns; otherwise the shape decides. Throws Error
+// unsupported when the types do not go together.
 [[nodiscard]] Blocking choose_blocking(const ProductShape& shape, Isa isa, bool whole_rows = false);
-// Whether an output may keep the accumulators (RunOptions::kept), and what changes where one does.
+// Whether an output may keep the accumulators (RunOptions::kept), and the change to a Blocking
+// where one does.
 [[nodiscard]] bool may_keep(const Blocking& blocking, const ProductShape& shape);
 void keep_accumulators(Blocking& blocking, const ProductShape& shape);
 
 // ---- B packed once ------------------------------------------------------------------------------
 
-// B in the layout of the kernels, for any m. Bound to its isa, dtypes (A's too, where that decides the words), n, k and
-// pieces.
+// B in the layout of the kernels, for any m. It serves one isa, dtypes (A's too, where that decides
+// the words), n, k and pieces.
 struct PackedB {
   Isa isa = Isa::portable;
   DType a = DType::f32, b = DType::f32;
@@ -124,10 +126,10 @@ struct PackedB {
 
 // ---- running ------------------------------------------------------------------------------------
 
-// Finished accumulators: row i, column j of piece p at acc[i * acc_row + p * piece_stride + j], in f32 or i32. They
-// belong to the consumer, which may overwrite them; whatever stands between `columns` and the next 16 is padding.
-// Without pieces, (row0 + i, column0 + j) is the place in the product; with pieces, column0 counts within each piece
-// (see column_of).
+// Finished accumulators: row i, column j of piece p is at acc[i * acc_row + p * piece_stride + j],
+// in f32 or i32. They belong to the consumer, which may overwrite them; padding stands between
+// `columns` and the next 16. Without pieces (row0 + i, column0 + j) is the place in the product;
+// with pieces column0 counts within each piece (see column_of).
 struct FinishedBlock {
   int thread = 0;
   std::int64_t row0 = 0, rows = 0;
@@ -143,10 +145,11 @@ struct FinishedBlock {
   return part == 0 ? 0 : x / part * part * pieces.count + piece * part + x % part;
 }
 
-// Called on the thread that computed the block (collected: on any). Blocks have at most row_group rows and start at
-// multiples of it; every element of the product arrives in one block; blocks of the orders collected and rows have all
-// columns. The set of blocks depends on the Blocking only; their order and their thread do not matter to it, and which
-// thread gets which block depends on the number of threads. Must not throw.
+// A consumer is called on the thread that computed the block (collected: on any), and must not
+// throw. Blocks have at most row_group rows and start at multiples of it; every element of the
+// product arrives in one block; blocks of the orders collected and rows have all columns. The set
+// of blocks depends on the Blocking only; their order, and the thread that gets one, depend on the
+// number of threads.
 struct Consumer {
   void (*consume)(void* context, const FinishedBlock& block) = nullptr;
   void* context = nullptr;
@@ -158,19 +161,19 @@ struct RunOptions {
   std::byte* thread_scratch = nullptr;
   std::size_t thread_scratch_stride = 0;
   std::byte* shared_scratch = nullptr;
-  // Blocking::kept: accumulators are kept here instead of in scratch, (m, n) at [m * kept_row + n]: an output that
-  // nothing reads or writes before its block's accumulators are used.
+  // Blocking::kept: accumulators are kept here instead of in scratch, (m, n) at [m * kept_row + n]:
+  // an output that nothing reads or writes before its block's accumulators are used.
   void* kept = nullptr;
   std::int64_t kept_row = 0;
   // One of the two. `direct` needs f32 accumulators, and one piece.
   Consumer consumer;
   const Direct* direct = nullptr;
-  Prefetch prefetch[2];  // what the consumer will touch, by the product's rows and (one piece) columns
+  Prefetch prefetch[2];  // memory that the consumer will touch, by the product's rows and (one piece) columns
 };
 
-// The product must have the shape for which the blocking was chosen. With threads == 1 nothing is forked, and it may be
-// called from inside a parallel region (FinishedBlock::thread is then 0). K == 0 gives zeros; m == 0 or n == 0 gives no
-// block.
+// The product must have the shape for which the blocking was chosen. With threads == 1 nothing is
+// forked, and it may be called from inside a parallel region (FinishedBlock::thread is then 0). K
+// == 0 gives zeros; m == 0 or n == 0 gives no block.
 void run(const Product& product, const Blocking& blocking, const RunOptions& options);
 
 }  // namespace postlude::inline v0::cpu

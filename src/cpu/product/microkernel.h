@@ -1,16 +1,17 @@
-// What the matrix product asks of an instruction set: plain data and function pointers.
+// The kernels that the matrix product asks of an instruction set: plain data and function pointers.
 //
-// The translation units behind this (microkernel_<isa>.cpp) are compiled with that instruction set's flags. They
-// include this header, <cstdint> and intrinsics only: an inline function of a library, compiled there, could be the
-// copy that the linker keeps for everyone.
+// The translation units behind this (microkernel_<isa>.cpp) are compiled with that instruction
+// set's flags. They include this header, <cstdint> and intrinsics only: an inline function of a
+// library, compiled there, could be the copy that the linker keeps for everyone.
 //
-// Words. All packed operands consist of 32-bit words: one f32 (also what f16, bf16, e4m3 and e5m2 are converted to),
-// two bf16, two 16-bit integers, or four 8-bit integers, consecutive in K. A *step* is one word's worth of K. So the
-// arithmetic is a parameter of one kernel: acc[i][j] += dot(A word (i, step), B word (step, j)).
+// Words. All packed operands consist of 32-bit words: one f32 (also what f16, bf16, e4m3 and e5m2
+// are converted to), two bf16, two 16-bit integers, or four 8-bit integers, consecutive in K. A
+// *step* is one word's worth of K. So the arithmetic is a parameter of one kernel: acc[i][j] +=
+// dot(A word (i, step), B word (step, j)).
 //
-// Packed B is a sequence of *panels*: up to `panel` columns wide (a whole number of vectors), `steps` rows of
-// contiguous words. Packed A is a *row group* of up to `row_group` rows: at(i, step) = a[i * a_row + step * a_step],
-// which can also address A itself, unpacked.
+// Packed B is a sequence of *panels*: up to `panel` columns wide (a whole number of vectors),
+// `steps` rows of contiguous words. Packed A is a *row group* of up to `row_group` rows: at(i,
+// step) = a[i * a_row + step * a_step], which can also address A itself, unpacked.
 #pragma once
 
 #include <cstdint>
@@ -19,17 +20,18 @@ namespace postlude::inline v0::cpu {
 
 enum class Element : std::uint8_t { f32, f16, bf16, e4m3, e5m2, s8, u8 };
 
-// Rows that are computed, and handed on, together: divisible by every register tile's height.
+// So many rows are computed, and handed on, together. Every register tile's height divides them.
 inline constexpr int row_group = 24;
 // The widest panel of any instruction set, in columns.
 inline constexpr int max_panel = 64;
 
-// The cheapest epilogues, done in registers and stored straight into an f32 output with unit column stride:
+// The cheapest epilogues, done in registers and stored straight into an f32 output with unit column
+// stride:
 //   x = fma(acc, alpha, bias[n]);  x = x + add[m, n];  out[m, n] = min(max(x, lo), hi)
-// or, with beta, BLAS's form: x = fma(acc, alpha, beta * add[m, n]), and where beta is 0 the product is 0 and add is
-// not read. Absent parts are alpha = 1, null, and infinite bounds, and change no bit. NaN passes through the bounds;
-// with lo == 0 of either sign the result is max's (+0 beats -0). hi must not be zero. `add` may be `out` itself. All
-// strides are in elements.
+// or, with beta, BLAS's form: x = fma(acc, alpha, beta * add[m, n]), and where beta is 0 the
+// product is 0 and add is not read. Absent parts are alpha = 1, null, and infinite bounds, and
+// change no bit. NaN passes through the bounds; with lo == 0 of either sign the result is max's (+0
+// beats -0). hi must not be zero. `add` may be `out` itself. All strides are in elements.
 struct Direct {
   float* out = nullptr;
   std::int64_t row_stride = 0;
@@ -43,16 +45,17 @@ struct Direct {
   float hi = __builtin_inff();
 };
 
-// Memory that the consumer of a block will touch: the lines of (row, column) are asked for while the block is computed.
+// Memory that the consumer of a block will touch. The lines of (row, column) are asked for while
+// the block is computed.
 struct Prefetch {
   const void* base = nullptr;      // element (0, 0)
   std::int64_t row_stride = 0;     // bytes
   std::int64_t element_bytes = 0;  // column stride; columns further apart than 64 bytes are not worth prefetching
 };
 
-// Memory that is needed soon, asked for (into L2) while tiles are computed: `lines` lines in every ahead_steps, from
-// where the last call stopped. Without it packing the next block waits for L3 or memory. A's rows are not asked for:
-// the processor sees them coming, and to ask took 2.5 % of 256 cubed and 3.5 % of 1024 cubed.
+// Memory that is needed soon is asked for (into L2) while tiles are computed: `lines` lines in
+// every ahead_steps, from where the last call stopped. Without it packing the next block waits for
+// L3 or memory. A's rows are not asked for: the processor sees them coming (decision 0036).
 inline constexpr int ahead_steps = 64;
 struct Ahead {
   const char* row = nullptr;
@@ -71,9 +74,9 @@ struct TileRun {
   int rows = 0;             // 1 ... row_group
 
   const std::uint32_t* b = nullptr;  // first panel; the next begins steps * panel words later
-  // f32 words: where it is not null, full panels are not packed yet, but lie at b, contiguous in N, b_row words from
-  // one step to the next, and are packed here while they are multiplied by the first rows, which must be a tile at
-  // least.
+  // If not null (f32 words), full panels are not packed yet. They lie at b, contiguous in N, b_row
+  // words from one step to the next, and are packed here while they are multiplied by the first
+  // rows, which must be a tile at least (decision 0036).
   std::uint32_t* b_copy = nullptr;
   std::int64_t b_row = 0;
   std::int64_t steps = 0;
@@ -83,8 +86,8 @@ struct TileRun {
   std::int64_t c_row = 0;   // elements
   bool accumulate = false;  // add to what is there
 
-  // Integer kernels whose words are biased (see PackTerms): added to the accumulator, one per row and per padded
-  // column.
+  // Integer kernels whose words are biased (see Kernels::terms) add these to the accumulator, one
+  // per row and per padded column.
   const std::int32_t* row_terms = nullptr;
   const std::int32_t* column_terms = nullptr;
 
@@ -123,12 +126,14 @@ struct Kernels {
 
   void (*tiles)(const TileRun& run);
 
-  // Packs `columns` (<= panel) columns, each with K contiguous and starting at starts[j], into words at
-  // to[step * to_row + j]; columns up to the next whole vector, and K up to the next whole step, are zero.
-  // `b_side`: in kernels with terms A's words are u8 and B's s8, so s8 gets +128 on one side and u8 -128 on the other.
+  // Packs `columns` (<= panel) columns, each with K contiguous and starting at starts[j], into
+  // words at to[step * to_row + j]; columns up to the next whole vector, and K up to the next whole
+  // step, are zero. `b_side`: in kernels with terms A's words are u8 and B's s8, so s8 gets +128 on
+  // one side and u8 -128 on the other.
   void (*pack_k_major)(Element element, bool b_side, const char* const* starts, int columns, std::int64_t k,
                        std::uint32_t* to, std::int64_t to_row);
-  // The same for columns that are contiguous: element (k, j) at from + k * k_stride bytes + j elements.
+  // The same for columns that are contiguous: element (k, j) at from + k * k_stride bytes + j
+  // elements.
   void (*pack_n_major)(Element element, bool b_side, const char* from, std::int64_t k_stride, int columns,
                        std::int64_t k, std::uint32_t* to, std::int64_t to_row);
   // One row of A, K contiguous.
@@ -139,10 +144,11 @@ struct Kernels {
                    std::int32_t* sums) = nullptr;
   void (*sum_columns)(const std::uint32_t* panel, std::int64_t steps, int width, std::int32_t* sums) = nullptr;
 
-  // Pairs of bf16 only; null elsewhere. `tiles` takes denormal numbers for zeros, its sums' too. These are its sums,
-  // bit for bit, without that, and slower.
+  // Pairs of bf16 only; null elsewhere. `tiles` takes denormal numbers for zeros, its sums' too.
+  // This gives the same sums, bit for bit, with denormal numbers, and is slower (decision 0029).
   void (*careful_tiles)(const TileRun& run) = nullptr;
-  // The least biased exponent of all numbers but zeros in `rows` rows of whole vectors; 256 where there are none.
+  // The least biased exponent of all numbers but zeros in `rows` rows of whole vectors; 256 where
+  // there are none.
   int (*least_exponent)(const std::uint32_t* words, std::int64_t to_row, std::int64_t rows,
                         std::int64_t width) = nullptr;
 

@@ -1,7 +1,7 @@
-// AVX-512 BF16: pairs of bf16. vdpbf16ps adds two products to an f32, the upper numbers' first, each rounded once, as a
-// fused multiply-add is; but it takes denormal numbers for zeros, whatever the processor is told to do with them. AMX,
-// as well: it sums the products of 16 pairs' lower numbers and those of their upper numbers, each rounded once, and
-// adds the sum of both to the f32.
+// AVX-512 BF16: pairs of bf16. vdpbf16ps adds two products to an f32, the upper numbers' first,
+// each rounded once, as a fused multiply-add is; but it takes denormal numbers for zeros, whatever
+// the processor is told (decision 0029). So does AMX, which sums the products of 16 pairs' lower
+// numbers and those of their upper numbers, each rounded once, and adds the sum of both to the f32.
 #include "cpu/product/microkernel.h"
 
 #include <immintrin.h>
@@ -17,7 +17,7 @@ namespace {
 
 struct PairArithmetic : FloatArithmetic {
   static constexpr bool copies = false;
-  // The instruction and not its intrinsic, as in microkernel_vnni.cpp.
+  // The instruction stands here, not its intrinsic, as in microkernel_vnni.cpp.
   static Acc madd(Acc acc, Simd::I a, Simd::I b) {
     __asm__("vdpbf16ps %2, %1, %0" : "+v"(acc) : "v"(a), "v"(b));
     return acc;
@@ -27,7 +27,7 @@ struct PairArithmetic : FloatArithmetic {
 Simd::F upper(Simd::I x) { return Simd::as_f(_mm512_and_si512(x, _mm512_set1_epi32(-0x10000))); }
 Simd::F lower(Simd::I x) { return Simd::as_f(_mm512_slli_epi32(x, 16)); }
 
-// The same in two steps, with denormal numbers.
+// The same arithmetic in two steps, with denormal numbers.
 struct CarefulArithmetic : FloatArithmetic {
   static constexpr bool copies = false;
   static Acc madd(Acc acc, Simd::I a, Simd::I b) {

@@ -1,5 +1,6 @@
-// Whatever the compiler's baseline has: vectors of 16 bytes in the compilers' own notation, which become SSE2, NEON or
-// scalar code. A product and its sum are rounded separately here (the baseline need not have fused multiply-add).
+// The compiler's baseline: vectors of 16 bytes in the compilers' own notation, which become SSE2,
+// NEON or scalar code. A product and its sum are rounded separately (the baseline need not have
+// fused multiply-add).
 #include "cpu/product/microkernel.h"
 
 #include <cstddef>
@@ -34,7 +35,7 @@ struct Simd {
   static F fma(F x, F y, F z) { return x * y + z; }
   static F add(F x, F y) { return x + y; }
   static F mul(F x, F y) { return x * y; }
-  // The second where they do not compare, as the intrinsics of the other files have it.
+  // The second argument where they do not compare, as the intrinsics of the other files have it.
   static F max(F x, F y) { return x > y ? x : y; }
   static F min(F x, F y) { return x < y ? x : y; }
   static float sum(F x) { return (x[0] + x[2]) + (x[1] + x[3]); }

@@ -1,6 +1,7 @@
-// AVX-512 VNNI and AMX: 8-bit words. vpdpbusd multiplies u8 by s8 and sums four products into i32 without saturation.
-// So A's words are u8 and B's s8: s8 in A gets +128 (xor 0x80), u8 in B gets -128, and terms made of the other side's
-// sums put that right. AMX has an instruction for each pair of types.
+// AVX-512 VNNI and AMX: 8-bit words. vpdpbusd multiplies u8 by s8 and sums four products into i32
+// without saturation. So A's words are u8 and B's s8: s8 in A gets +128 (xor 0x80), u8 in B gets
+// -128, and terms made of the other side's sums put that right. AMX has an instruction for each
+// pair of types.
 #include "cpu/product/microkernel.h"
 
 #include <immintrin.h>
@@ -19,8 +20,8 @@ struct ByteArithmetic {
   using Scalar = std::int32_t;
   static constexpr bool terms = true, copies = false;
   static Acc zero() { return Simd::zero_words(); }
-  // The instruction and not its intrinsic: from that gcc 12 copies and spills most of a 6 x 64 tile's accumulators (210
-  // against 360 GOP/s at 1024 cubed).
+  // The instruction stands here, not its intrinsic, from which gcc 12 copies and spills most of a 6
+  // x 64 tile's accumulators (decision 0036).
   static Acc madd(Acc acc, Simd::I a, Simd::I b) {
     __asm__("vpdpbusd %2, %1, %0" : "+v"(acc) : "v"(a), "v"(b));
     return acc;
@@ -44,7 +45,7 @@ struct LoadFlipped {
   static Simd::I load(const char* from) { return word(Simd::load_words(from)); }
 };
 
-// Words of four rows' bytes without a way through memory: 0.29 of pack_n_major's time, which does what is left.
+// Interleaves words of four rows' bytes in registers (decision 0036); pack_n_major does the rest.
 template <class Loader>
 void interleave_n_major(const char* from, Int k_stride, int columns, Int k, Word* to, Int to_row) {
   const int whole = columns / lanes * lanes;

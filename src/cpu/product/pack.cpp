@@ -10,8 +10,8 @@
 namespace postlude::inline v0::cpu {
 namespace {
 
-// Elements of K that pack_n_major takes at once from all panels of a block, so that rows of B are read in long pieces:
-// reading 64 columns of every row first would touch a page per row.
+// pack_n_major takes so many elements of K at once from all panels of a block, so that rows of B
+// are read in long pieces: reading 64 columns of every row first would touch a page per row.
 constexpr std::int64_t n_major_depth = 16;
 
 template <class T>
@@ -170,9 +170,8 @@ void pack_part(const Matrix& b, const BLayout& layout, int thread, int threads, 
 
 bool a_in_place(const Matrix& a, std::int64_t m) {
   if (a.dtype != DType::f32 || a.column_stride != 1) return false;
-  // Rows a multiple of 64 KB apart fall into the same sets of L2: packing them is 1.04 times as fast at 256 x 512 x
-  // 16384. A multiple of 4 KB, the same sets of L1, does not matter to tiles of 6 rows: read in place 1024 and 2048
-  // cubed take 0.98 of the time.
+  // Rows a multiple of 64 KB apart fall into the same sets of L2, and are packed. A multiple of 4
+  // KB, the same sets of L1, does not matter to tiles of 6 rows (decision 0036).
   return m <= 8 || a.row_stride % 16384 != 0;
 }
 
@@ -201,7 +200,7 @@ AWords pack_a_rows(const Matrix& a, const Kernels& kernels, std::int64_t row0, i
                          rows, depth, to, to_row);
     return {to, 1, to_row};
   }
-  // One line more than a power of two, for L1's sets.
+  // Rows are one line more than a power of two apart, for L1's sets.
   const std::int64_t to_row = round_up(ceil_div(depth, kernels.word_elements), 16) + 16;
   pack_rows(a, kernels, row0, rows, k0, depth, to, to_row, gather_to);
   return {to, to_row, 1};
