@@ -1,4 +1,5 @@
-// Counts every allocation of a test program: included by one of its files, it replaces the global operators.
+// Counts every allocation of a test program: included by one of its files, it replaces the global
+// operators.
 #pragma once
 
 #include <atomic>
@@ -9,7 +10,8 @@
 
 inline std::atomic<std::int64_t> allocations = 0;
 
-// Every form, so that no memory is taken by one allocator and given back to another.
+// Every form of the operators is replaced, so that no memory is taken by one allocator and given
+// back to another.
 inline void* counted(std::size_t size, std::size_t alignment = alignof(std::max_align_t)) noexcept {
   ++allocations;
   return std::aligned_alloc(alignment, (size + alignment - 1) / alignment * alignment + (size == 0 ? alignment : 0));

@@ -1,4 +1,5 @@
-// The elementary functions on floats of all kinds, against their definitions in double: what every backend's must keep.
+// The elementary functions on floats of all kinds, against their definitions in double. Every
+// backend must keep these bounds.
 #pragma once
 
 #include "graph/ir/ops.h"
@@ -76,8 +77,8 @@ inline constexpr Elementary elementary[] = {
     {Op::abs, [](double x) { return std::abs(x); }},
 };
 
-// Calls apply(op, a, b) for op of each a, or of each a and b, and checks what it gives: errors, zeros' signs, C's
-// special cases of pow.
+// Calls apply(op, a, b) for op of each a, or of each a and b, and checks the results: errors,
+// zeros' signs, C's special cases of pow.
 inline void expect_elementary_errors(const auto& apply) {
   const std::vector<float> x = many_floats(2039);  // a prime: about two million floats
   for (const Elementary& function : elementary) {

@@ -1,5 +1,5 @@
-// Cases in one file: `=== ` and a name, a text, and after `---` what is said about it. POSTLUDE_UPDATE_GOLDEN=1 writes
-// what is said now; read the difference before you commit it.
+// Cases in one file: `=== ` and a name, a text, and after `---` what is said about it.
+// POSTLUDE_UPDATE_GOLDEN=1 writes what is said now; read the difference before you commit it.
 #pragma once
 
 #include <gtest/gtest.h>

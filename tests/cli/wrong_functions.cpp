@@ -1,6 +1,6 @@
-// Linked with the program's own objects into `postlude_wrong`, which knows two functions of a careless user: one whose
-// code does something else than its definition, and one whose definition throws. So that a failed check and a bug can
-// be seen.
+// Two functions of a careless user, linked with the program's own objects into `postlude_wrong`, so
+// that a failed check and a bug can be seen: one's code does something else than its definition,
+// the other's definition throws.
 #include <postlude/function.h>
 
 #include <stdexcept>

@@ -25,7 +25,7 @@ constexpr bool sanitized = false;
 namespace postlude {
 namespace {
 
-// How the process ended that runs `body` after a fork, by exit status; -1 where a signal ended it.
+// The exit status of a forked process that runs `body`; -1 where a signal ended it.
 template <class Body>
 int in_child(Body body) {
   const pid_t child = ::fork();
@@ -88,7 +88,8 @@ TEST(Threads, AForGoesThroughAllOnce) {
   }
 }
 
-// The reference's product and elements are worth threads at this size, and the parent has run it before.
+// The reference's product and elements are worth threads at this size, and the parent has run it
+// before.
 TEST(Threads, AForkedProcessRunsAndVerifies) {
   const Plan plan = compile(Gemm{}, parse("def f(acc): D = acc + 1; return D"), Target::cpu(4));
   constexpr std::int64_t n = 192;

@@ -1,4 +1,5 @@
-// Tier 3: every operation and every dtype on special values; every reduction on nothing, one element, NaN and ties.
+// Every operation and every dtype on special values; every reduction on nothing, one element, NaN
+// and ties.
 #include "correctness/cases.h"
 
 #include "core/convert.h"
@@ -22,7 +23,7 @@ const double specials[] = {
     0.3,    -0.7,  88.5,         -88.5,    104.0,     1e-3,  2147483648.0, 9.3e18};
 constexpr std::int64_t count = std::size(specials);
 
-// X holds a special value a row, the tile `y` one a column: every pair meets.
+// X holds a special value a row, the tile `y` one a column, so every pair meets.
 fuzz::Case pairs(const std::string& text) {
   return make_case(text, Stream{.x = f32}, {1, count, count, 0}, fuzz::Values::normal);
 }
@@ -104,8 +105,8 @@ TEST(Prelude, OnSpecialValues) {
         << function;
 }
 
-// Far below 0 an ulp of the exponential's argument is a hundred of the result. The first arguments are where other
-// forms passed the bound.
+// Far below 0 an ulp of the exponential's argument is a hundred of the result. The first arguments
+// are where other forms passed the bound.
 TEST(Prelude, KeepsItsBoundWhereArgumentsAreLarge) {
   std::vector<float> x = {-8.09763622f, -4.43026733f, -4.72281647f, -4.72830677f, -26.9840088f, -71.4246292f, -1e30f};
   for (std::uint32_t bits = 0xbf000000; bits < 0xc2c80000; bits += 1009) x.push_back(std::bit_cast<float>(bits));

@@ -1,4 +1,5 @@
-// The suite on the CPU: tier 2 in several dtypes and shapes, tier 1 to the bit, zero sizes, K = 0, in place.
+// The suite on the CPU: within the bounds in several dtypes and shapes, exact epilogues to the bit,
+// zero sizes, K = 0, in place.
 #include "correctness/cases.h"
 #include "reference/reference.h"
 
@@ -42,7 +43,7 @@ TEST_P(Suite, TakesEmptyProblems) {
   }
 }
 
-// Tensors of a larger problem, where blocks, strips and threads meet.
+// A larger problem, where blocks, strips and threads meet.
 TEST_P(Suite, IsWithinTheBoundsWhereBlocksMeet) {
   fuzz::Checks checks;
   checks.metamorphic = false;
@@ -52,7 +53,7 @@ TEST_P(Suite, IsWithinTheBoundsWhereBlocksMeet) {
 
 INSTANTIATE_TEST_SUITE_P(All, Suite, testing::ValuesIn(suite()), [](const auto& info) { return info.param; });
 
-// Tier 1: operations that are exact on whole numbers. Every element is known to the bit.
+// Operations that are exact on whole numbers: every element is known to the bit.
 constexpr const char* exact_epilogues[] = {
     "def plain(acc): return acc",
     "def bias_relu(acc, bias: row): return relu(acc + bias)",
@@ -101,7 +102,7 @@ TEST(InPlace, GivesWhatItGivesElsewhere) {
         if (bindings[i].name == "D") bindings[i].tensor = operand;
       const Plan plan = compile(c.problem, Graph(std::make_shared<const GraphData>(c.graph)), Target::cpu(threads));
       plan.bind(bindings).run();
-      // Where the comparison looks for D.
+      // The comparison looks for D there.
       tensors.bindings.buffers[1].data = operand.data;
       for (const Comparison& r : reference::compare(expected, c.graph, tensors.bindings))
         EXPECT_LE(r.error_over_bound, 1) << x.text << '\n' << r.output << " is " << r.value << " not " << r.expected;

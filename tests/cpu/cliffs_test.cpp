@@ -1,7 +1,6 @@
-// No cliffs: what an epilogue may cost in time, beside the plain product, and in memory. Bounds are far from what is
-// measured
-// (./dev bench), so that a busy machine does not break them; what they catch is a path that falls to scalar code, or a
-// workspace that grows with the problem.
+// No cliffs: bounds on an epilogue's time, beside the plain product's, and on its memory. They are
+// far from what ./dev bench measures, so that a busy machine does not break them. They catch a path
+// that falls to scalar code, and a workspace that grows with the problem.
 #include "cpu/isa.h"
 
 #include <postlude/parse.h>
@@ -33,7 +32,7 @@ const char* const suite[] = {"bias_relu", "bias_gelu", "axpby",   "bias_gelu_res
 
 Graph suite_graph(const std::string& name) { return parse_file(POSTLUDE_SOURCE_DIR "/epilogues/" + name + ".py"); }
 
-// How a tile operand lies in memory.
+// The layout of a tile operand in memory.
 enum class Lie { rows, columns, every_other };
 
 struct Candidate {
@@ -76,7 +75,7 @@ class Bound {
     }
     call_ = plan.bind(bindings);
   }
-  // Of this thread's processor, so that what else runs on the machine counts little.
+  // The processor time of this thread, so that other programs count little.
   double seconds() {
     const double before = now();
     call_.run();
@@ -116,7 +115,7 @@ double median(std::vector<double>& values) {
   return values[values.size() / 2];
 }
 
-// Time of the plain product over that of `fused`, run in turns.
+// The time of the plain product over that of `fused`, run in turns.
 double speed(Bound& fused, Bound& plain, int turns) {
   std::vector<double> ours, theirs;
   for (int i = 0; i < turns; ++i) {
@@ -166,7 +165,7 @@ TEST(Cliffs, NoPitchHalvesANarrowProduct) {
   }
 }
 
-// The number that explain gives behind "workspace".
+// The number behind "workspace" in explain's text.
 Int workspace(const std::string& loops) {
   const std::size_t at = loops.find("workspace ");
   return at == std::string::npos ? -1 : std::atoll(loops.c_str() + at + 10);

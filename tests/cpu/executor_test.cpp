@@ -1,5 +1,6 @@
-// Whole epilogues on the CPU: against the reference for every broadcast class, dtype, stride and odd shape, on every
-// instruction set; the same bits for any number of threads; no allocation while running.
+// Whole epilogues on the CPU: against the reference for every broadcast class, dtype, stride and
+// odd shape, on every instruction set; the same bits for any number of threads; no allocation while
+// running.
 #include "cpu/isa.h"
 #include "cpu/strips/ops.h"
 #include "cpu/strips/phase.h"
@@ -370,9 +371,9 @@ TEST(Asking, SharesFollowCostsAndLeaveNothingOut) {
   EXPECT_NEAR(reached[second], 1, 1e-9);
 }
 
-// Only calls that touch much memory ask for lines, and only those that touch more let whole lines of outputs go past
-// the caches: their rows are those of calls that touch little. The columns end within a block of what is done between
-// two requests, for each element and for the lanes of a reduction.
+// Calls that touch much memory ask for lines, and those that touch more store whole lines past the
+// caches: their rows must be those of calls that touch little. The columns end within a block
+// between two requests, for each element and for the lanes of a reduction.
 TEST_P(Executor, AskingChangesNothing) {
   struct Rows {
     std::int64_t much, few, columns;
@@ -413,8 +414,9 @@ TEST_P(Executor, AskingChangesNothing) {
   }
 }
 
-// Full blocks repeat the calls of others at other addresses, of the next batch too: their rows are those of calls of
-// one row, which repeat nothing. Neither do the last blocks, for lack of rows or of lines to ask for.
+// Full blocks repeat the calls of others at other addresses, of the next batch too: their rows must
+// be those of calls of one row, which repeat nothing. The last blocks do not repeat, for lack of
+// rows or lines.
 TEST_P(Executor, BlocksThatRepeatChangeNothing) {
   constexpr std::int64_t most = 4214400;  // 33.7 MB with the output, which goes past the caches
   struct Aligned {
@@ -455,8 +457,9 @@ TEST_P(Executor, BlocksThatRepeatChangeNothing) {
   }
 }
 
-// The same behind a product, where the costliest step asks for the tiles beside the accumulator, and a third tile goes
-// past the caches, which another step reads; and of a stream, where all outputs do.
+// The same behind a product, where the costliest step asks for the tiles beside the accumulator and
+// a third tile, which another step reads, goes past the caches; and in a stream, where all outputs
+// do.
 TEST_P(Executor, TilesBesideTheAccumulatorChangeNothing) {
   constexpr std::int64_t rows = 1357, few = 59, columns = 2096;  // 11 MB each, whose rows begin lines
   struct Aligned {
@@ -494,9 +497,9 @@ TEST_P(Executor, TilesBesideTheAccumulatorChangeNothing) {
   }
 }
 
-// Accumulators of whole rows wait in the output where nothing else is there: in an output of its own, in one with
-// longer rows (whose ends stay as they are), and, from scratch, in place of an operand. Few rows are collected; of more
-// a thread takes a part at a time, here two.
+// Accumulators of whole rows wait in the output where nothing else is there: in memory of its own,
+// with longer rows (whose ends stay as they are), and, from scratch, in place of an operand. Few
+// rows are collected; of more rows a thread takes a part at a time, here two.
 TEST(WholeRows, TheSameWhereverTheAccumulatorsWait) {
   struct {
     const char* name;

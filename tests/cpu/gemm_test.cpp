@@ -1,5 +1,6 @@
-// The matrix product on every instruction set that this machine has: all types, layouts and block orders against a
-// double loop. It is longer than most because all of them go through one set of operands and one expectation.
+// The matrix product on every instruction set that this machine has: all types, layouts and block
+// orders against a double loop. It is longer than most because all of them go through one set of
+// operands and one expectation.
 #include "cpu/product/gemm.h"
 
 #include <postlude/error.h>
@@ -22,7 +23,7 @@ namespace {
 
 using Int = std::int64_t;
 
-// ---- numbers --------------------------------------------------------------------------------------------------------
+// ---- numbers ------------------------------------------------------------------------------------
 
 struct Format {
   int exponent_bits, mantissa_bits;
@@ -37,7 +38,7 @@ Format format_of(DType type) {
   }
 }
 
-// What a code of a float type means, by definition. Infinities and NaN are not asked for.
+// The value of a float type's code, by definition. Infinities and NaN are not asked for.
 double decode(DType type, std::uint32_t code) {
   if (type == DType::s8) return static_cast<std::int8_t>(code);
   if (type == DType::u8) return static_cast<std::uint8_t>(code);
@@ -77,7 +78,7 @@ std::uint32_t draw(DType type, Data data, std::mt19937& random) {
   return sign << (f.exponent_bits + f.mantissa_bits) | exponent << f.mantissa_bits | mantissa;
 }
 
-// ---- operands -------------------------------------------------------------------------------------------------------
+// ---- operands -----------------------------------------------------------------------------------
 
 enum class Strides { rows, columns, both_odd, negative, zero_rows, zero_columns, dense };  // dense: no gap between rows
 constexpr Strides all_strides[] = {Strides::rows,     Strides::columns,   Strides::both_odd,
@@ -188,7 +189,8 @@ double value_of(const Product& product, std::uint32_t bits) {
                                    : static_cast<double>(static_cast<std::int32_t>(bits));
 }
 
-// The double loop: exact for integers, and what any order of summation may be off by otherwise.
+// The double loop: exact for integers; for floats with a bound on what any order of summation may
+// lose.
 struct Expected {
   std::vector<double> sums, bounds;
 
@@ -232,7 +234,8 @@ class GemmTest : public testing::TestWithParam<Isa> {
   }
   Isa isa() const { return GetParam(); }
 
-  // One product: the value, the same bits on any number of threads, packed the same, and whole rows.
+  // Checks one product: its values, the same bits on any number of threads and packed, and whole
+  // rows.
   void check(Int m, Int n, Int k, DType type_a, DType type_b, Strides strides_a, Strides strides_b, Data data,
              Pieces pieces = {}) {
     std::mt19937 random(static_cast<unsigned>(m * 7 + n * 11 + k * 13 + static_cast<int>(type_a)));
@@ -247,7 +250,8 @@ class GemmTest : public testing::TestWithParam<Isa> {
       const std::vector<std::uint32_t> bits = product_bits(product, blocking, 1);
       expect_product(product, expected, bits);
       if (testing::Test::HasFatalFailure()) return;
-      // Small products take two or three threads in turns: forking is most of the time of these tests.
+      // Small products take two or three threads in turns: forking is most of the time of these
+      // tests.
       for (const int threads : {2, 3}) {
         if (m * n > 4096 || threads == 2 + (m + n + k) % 2) {
           EXPECT_EQ(bits, product_bits(product, blocking, threads)) << threads << " threads";
@@ -332,12 +336,12 @@ TEST_P(GemmTest, SeveralBlocksOfEachKind) {
     check(101, 300, deep, type, type, Strides::columns, Strides::rows, Data::small_integers);
   }
   check(3, 1201, 5000, DType::f32, DType::f32, Strides::rows, Strides::rows, Data::small_integers);
-  // Few rows, and B contiguous in K: turned.
+  // A product of few rows with B contiguous in K is turned.
   check(40, 601, 2500, DType::f32, DType::f32, Strides::rows, Strides::columns, Data::small_integers);
   check(33, 300, 2100, DType::bf16, DType::bf16, Strides::columns, Strides::columns, Data::small_integers);
   check(150, 601, 2300, DType::bf16, DType::bf16, Strides::rows, Strides::both_odd, Data::any);
   check(101, 450, 1100, DType::f16, DType::f32, Strides::both_odd, Strides::columns, Data::any);
-  // Rows enough to be finished by one thread each, behind a small B.
+  // Rows behind a small B, enough to be finished by one thread each.
   check(250, 1500, 150, DType::f32, DType::f32, Strides::rows, Strides::columns, Data::small_integers);
   check(250, 1500, 150, DType::bf16, DType::bf16, Strides::rows, Strides::rows, Data::small_integers, {2, 0});
   check(200, 300, 1500, DType::s8, DType::u8, Strides::columns, Strides::columns, Data::any);
@@ -493,7 +497,7 @@ TEST_P(GemmTest, NonFiniteNumbersStayInTheirRowsAndColumns) {
   }
 }
 
-// What bf16 instructions take for zero: denormal operands, and denormal sums of any.
+// bf16 instructions take denormal operands and denormal sums for zero; results must not show it.
 TEST_P(GemmTest, DenormalNumbersCount) {
   const Int n = 70, k = 41;
   std::mt19937 random(8);
@@ -611,7 +615,8 @@ TEST_P(GemmTest, WideThinProducts) {
   }
 }
 
-// Threads have the same number of elements, to a block: the last column block may be narrow and the last row group low.
+// Threads have the same number of elements, to a block: the last column block may be narrow and the
+// last row group low.
 TEST_P(GemmTest, ThreadsShareElementsEvenly) {
   std::mt19937 random(11);
   for (const auto& [m, n, k] :
@@ -638,7 +643,7 @@ TEST_P(GemmTest, ThreadsShareElementsEvenly) {
   }
 }
 
-// Two threads have half of B each.
+// Two threads pack half of B each.
 TEST_P(GemmTest, NarrowProductsHaveTwoColumnBlocks) {
   for (const bool packed : {false, true}) {
     for (const ProductShape& shape : {ProductShape{.m = 256, .n = 256, .k = 256}, {.m = 300, .n = 512, .k = 400}}) {

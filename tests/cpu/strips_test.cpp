@@ -1,4 +1,5 @@
-// Every strip function against a definition in double, on every instruction set that this machine has.
+// Every strip function against a definition in double, on every instruction set that this machine
+// has.
 #include "core/convert.h"
 #include "core/philox.h"
 #include "cpu/strips/ops.h"
@@ -118,7 +119,8 @@ TEST_P(Strips, MinAndMaxPropagateNanAndOrderZeros) {
   }
 }
 
-// In rows of every length around a block: the maximum's short way must see whatever needs the long one.
+// Rows have every length around a block: the maximum's short way must see whatever needs the long
+// one.
 TEST_P(Strips, TheExtremeOfARowPropagatesNanAndOrdersZeros) {
   const float inf = std::numeric_limits<float>::infinity(), nan = std::numeric_limits<float>::quiet_NaN();
   const std::vector<std::vector<float>> kinds = {
@@ -188,8 +190,8 @@ TEST_P(Strips, TwoOperationsInOneGiveTheBitsOfBoth) {
   }
 }
 
-// What a function adds up while it computes is the sum of its results, whether they are kept or not, and neither asking
-// for memory nor storing past the caches changes anything.
+// A function that sums while it computes gives the sum of its results, whether they are kept or
+// not, and neither asking for memory nor storing past the caches changes anything.
 TEST_P(Strips, FunctionsSumTheirResults) {
   constexpr std::int64_t rows = 3, most = 300;
   std::mt19937 random(5);
@@ -254,7 +256,8 @@ TEST_P(Strips, FunctionsSumTheirResults) {
   check(table().cast[compute_index(DType::f32)][static_cast<int>(DType::bf16)], 1, "cast");
 }
 
-// Each block takes its products' logarithms, or its elements' where a product might leave the range of normal numbers.
+// Each block takes its products' logarithms, or its elements' where a product might leave the range
+// of normal numbers.
 TEST_P(Strips, SumsOfLogarithmsHoldAlsoOutOfRange) {
   std::mt19937 random(5);
   std::uniform_real_distribution<float> exponent(-14.9f, 14.9f);
@@ -296,7 +299,7 @@ TEST_P(Strips, FmaRoundsOnce) {
     std::uniform_real_distribution<float> unit(-2.0f, 2.0f);
     a.push_back(unit(random));
     b.push_back(unit(random));
-    // Close to -a * b, where two roundings differ from one.
+    // Values close to -a * b, where two roundings differ from one.
     c.push_back(i % 2 ? -(a.back() * b.back()) : std::ldexp(unit(random), static_cast<int>(random() % 60) - 30));
   }
   std::vector<float> out(a.size());
@@ -361,7 +364,8 @@ TEST_P(Strips, LoadsAgreeWithTheDefinition) {
 }
 
 TEST_P(Strips, StoresAndCastsAgreeWithTheDefinition) {
-  // All floats whose lower bits decide roundings: a prime step, and the neighbourhoods of the halves of every format.
+  // All floats whose lower bits decide roundings: a prime step, and the neighbourhoods of the
+  // halves of every format.
   std::vector<float> x = many_floats(65521);
   for (std::uint32_t high = 0; high < 65536; ++high) {
     for (const std::uint32_t low : {0x0000u, 0x0001u, 0x7fffu, 0x8000u, 0x8001u, 0xffffu, 0x1000u, 0x0fffu, 0x1001u}) {
@@ -442,7 +446,8 @@ struct Native {
   double of_x;  // and this many of the argument's ulps, where the result is a small difference
   double (*exact)(double);
 };
-// gelu: the argument of its exponential, 66 at x = -9, is rounded more than once, and every ulp of it costs as many.
+// gelu: the argument of its exponential, 66 at x = -9, is rounded more than once, and every ulp of
+// it costs as many.
 const Native natives[] = {
     {"relu", 0, 0, [](double x) { return x > 0 ? x : 0; }},
     {"gelu", 100, 0, [](double x) { return x / (1 + std::exp(-2 * 0.7978845608028654 * (x + 0.044715 * x * x * x))); }},

@@ -1,6 +1,6 @@
-// What goes wrong around a GPU arrives as a typed error, leaves nothing behind, and the CPU backend goes on working. A
-// driver and a compiler made for this (tests/cuda/fake) stand in for the machine's, in a process of their own for each
-// case.
+// Every fault around a GPU arrives as a typed error, leaves nothing behind, and the CPU backend
+// goes on working. A driver and a compiler made for this (tests/cuda/fake) stand in for the
+// machine's, in a process of their own for each case.
 #include "cuda/backend.h"
 #include "cuda/run/driver.h"
 #include "cuda/run/workspace.h"
@@ -30,7 +30,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// ---- what runs in a process of its own --------------------------------------------------------------------
+// ---- what runs in a process of its own ----------------------------------------------------------
 
 void cpu_works() {
   std::vector<float> a(16, 1), b(16, 2), d(16, 0);
@@ -97,7 +97,8 @@ int calls(const char* name) {
 }
 void capture(bool on) { *static_cast<int*>(dlsym(RTLD_DEFAULT, "fake_cuda_capturing")) = on; }
 
-// The first call of a step fails, what it was part of can be done again, and nothing is left behind at the end.
+// The first call of a step fails, what it was part of can be done again, and nothing is left behind
+// at the end.
 void fails_once(ErrorCode code, const std::string& says, const char* epilogue = two_launches) {
   {
     std::optional<Product> product;
@@ -281,13 +282,13 @@ TEST(FaultCase, Runs) {
   const char* name = std::getenv("POSTLUDE_FAULT_CASE");
   if (!name) GTEST_SKIP() << "tests of Faults run this in processes of their own";
   for (const char* library : {std::getenv("POSTLUDE_FAULT_DRIVER"), std::getenv("POSTLUDE_FAULT_COMPILER")}) {
-    // Found again by its soname when the backend asks for it.
+    // The backend finds it again by its soname.
     if (library) { ASSERT_NE(dlopen(library, RTLD_NOW | RTLD_GLOBAL), nullptr) << dlerror(); }
   }
   cases().at(name)();
 }
 
-// ---- and what starts it -----------------------------------------------------------------------------------
+// ---- and what starts it -------------------------------------------------------------------------
 
 class Faults : public testing::Test {
  protected:

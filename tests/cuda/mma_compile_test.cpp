@@ -1,5 +1,5 @@
-// The suite's epilogues compile for the portable kernel without spills: for sm_80, and for newer GPUs where they
-// differ. No device is needed; skipped where NVRTC is missing.
+// The suite's epilogues compile for the portable kernel without spills: for sm_80, and for newer
+// GPUs where they differ. No device is needed; skipped where NVRTC is missing.
 #include "cuda/backend.h"
 #include "cuda/emit/fragment.h"
 #include "cuda/run/nvrtc.h"
@@ -38,7 +38,8 @@ TEST_P(MmaCompiles, WithoutSpills) {
   epilogue.needs.element_bytes = static_cast<int>(size_of(gemm.a));
   const std::vector<Schedule> schedules = rank(epilogue.needs, 1, 4096, 4096, 4096, 108, true);
   ASSERT_FALSE(schedules.empty());
-  // Where the first spills (dgelu_dbias on sm_80), the product takes the next, whose subtiles are narrower, as here.
+  // Where the first spills (dgelu_dbias on sm_80), the product takes the next, whose subtiles are
+  // narrower, as here.
   std::string reasons;
   for (std::size_t i = 0; i < std::min<std::size_t>(2, schedules.size()); ++i) {
     const Schedule& schedule = schedules[i];
@@ -57,8 +58,8 @@ TEST_P(MmaCompiles, WithoutSpills) {
   FAIL() << reasons;
 }
 
-// All but fp8_rowwise, whose products sm_80 lacks, for sm_80; for the others what differs: fp8, registers, the newest
-// instruction set.
+// All but fp8_rowwise, whose products sm_80 lacks, for sm_80; for the others what differs: fp8,
+// registers, the newest instruction set.
 std::vector<Case> portable_cases() {
   std::vector<Case> all;
   for (const char* epilogue : {"plain", "bias_relu", "bias_gelu", "axpby", "bias_gelu_res_aux", "dgelu_dbias", "swiglu",

@@ -54,7 +54,8 @@ TEST(Schedule, SaysWhyItIsIllegal) {
   EXPECT_NE(illegal(s, needs(2)).find("do not fit"), std::string::npos);
 }
 
-// Tiles that wait for each other run at the same time: whole groups of the raster, no more than there are blocks.
+// Tiles that wait for each other run at the same time: whole groups of the raster, no more than
+// there are blocks.
 TEST(Schedule, TilesThatAreHeldRunTogether) {
   EpilogueNeeds n = needs(2);
   n.holds = true;
@@ -79,17 +80,19 @@ TEST(Schedule, TilesThatAreHeldRunTogether) {
 }
 
 TEST(Schedule, FollowsTheMeasurements) {
-  // 8192^3: full waves of the large tile; 4096^3: 704 tiles of 128x192 leave a third of the last of six waves.
+  // 8192^3: full waves of the large tile; 4096^3: 704 tiles of 128x192 leave a third of the last of
+  // six waves.
   EXPECT_EQ(rank(needs(2), 1, 8192, 8192, 8192, 132).front().bn, 192);
   EXPECT_EQ(rank(needs(2), 1, 4096, 4096, 4096, 132).front().bn, 128);
-  // Two consumers side by side hide each other's additions to a second accumulator (fp8_rowwise: 0.52, 0.58, in turns
-  // 0.59, 0.63).
+  // Two consumers side by side hide each other's additions to a second accumulator (fp8_rowwise:
+  // 0.52, 0.58, in turns 0.59, 0.63).
   EpilogueNeeds promoted = needs(2);
   promoted.element_bytes = 1, promoted.promoted = true;
   EXPECT_TRUE(to_string(rank(promoted, 1, 8192, 8192, 8192, 132).front()).starts_with("cooperative 128x192"));
   EXPECT_TRUE(to_string(rank(promoted, 1, 4096, 4096, 4096, 132).front()).starts_with("cooperative 128x128"));
   EXPECT_FALSE(rank(promoted, 1, 16384, 4096, 1024, 132).front().ping_pong);
-  // Few tokens: small tiles for many multiprocessors; where even those are few, several share one's K.
+  // Few tokens: small tiles for many multiprocessors; where even those are few, several share one's
+  // K.
   const auto first = [](std::int64_t m, std::int64_t n, std::int64_t k) {
     const Schedule s = rank(needs(2), 1, m, n, k, 132).front();
     return std::to_string(s.bm) + "x" + std::to_string(s.bn) + " split " + std::to_string(s.split);

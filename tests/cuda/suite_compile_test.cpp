@@ -1,5 +1,5 @@
-// Every epilogue of the suite compiles for Hopper without a device, on the schedule that the heuristic chooses, and
-// within the limits of spills and warnings. Skipped where NVRTC is missing.
+// Every epilogue of the suite compiles for Hopper without a device, on the schedule that the
+// heuristic chooses, and within the limits of spills and warnings. Skipped where NVRTC is missing.
 #include "cuda/run/nvrtc.h"
 
 #include <postlude/parse.h>
@@ -36,8 +36,8 @@ INSTANTIATE_TEST_SUITE_P(Epilogues, SuiteCompiles,
                                          "fp8_rowwise", "rope", "swiglu_grad", "qk_norm_rope", "fp8_groups"),
                          [](const auto& i) { return std::string(i.param); });
 
-// ptxas takes far longer with branches: with those of CUDA's own functions the first of these took over five minutes,
-// the second more than one.
+// ptxas takes far longer with branches: with those of CUDA's own functions the first of these took
+// over five minutes, the second more than one.
 TEST(Functions, CompileInSeconds) {
   if (compiler_version().empty()) GTEST_SKIP() << describe_compiler();
   Target target = Target::parse("sm_90a");
@@ -54,8 +54,8 @@ TEST(Functions, CompileInSeconds) {
   }
 }
 
-// Fragments are computed one after another where the main loop hides them or the epilogue is long, and spread over the
-// main loop where it hides much; not beside the accumulators of 128 x 192.
+// Fragments are computed one after another where the main loop hides them or the epilogue is long,
+// and spread over the main loop where it hides much; not beside the accumulators of 128 x 192.
 TEST(Fragments, AreApartAndPaced) {
   const Target target = Target::parse("sm_90a");
   struct Case {
@@ -82,8 +82,9 @@ TEST(Fragments, AreApartAndPaced) {
   }
 }
 
-// Behind statistics of its rows, a tile waits in registers: nothing crosses in memory, and of rmsnorm what stays is the
-// sum with the residual, which is read once. A long main loop has two launches.
+// Behind statistics of its rows, a tile waits in registers: nothing crosses in memory, and of
+// rmsnorm what stays is the sum with the residual, which is read once. A long main loop has two
+// launches.
 TEST(Rows, WaitInRegisters) {
   const Target target = Target::parse("sm_90a");
   const auto count = [](const std::string& text, const std::string& word) {
@@ -147,8 +148,8 @@ TEST(Groups, AreFoldedWhereTheyAreComputed) {
             "epilogue from memory: a reduction is in groups of rows\n");
 }
 
-// chunk and concat, of all columns or in groups, move nothing: one kernel, whose tile operands and outputs go by tensor
-// map.
+// chunk and concat, of all columns or in groups, move nothing: one kernel, whose tile operands and
+// outputs go by tensor map.
 TEST(Chunk, RunsOnTheProductsFragments) {
   const Target target = Target::parse("sm_90a");
   for (const auto& [name, loads, stores] : {std::tuple{"swiglu", 0, 1}, {"rope", 2, 2}, {"swiglu_grad", 2, 2}}) {
@@ -167,8 +168,9 @@ TEST(Chunk, RunsOnTheProductsFragments) {
   }
 }
 
-// A sum takes products by fused multiply-adds, and the logarithm of a product for those of its factors: where it alone
-// asks for them, and where factors are clamped (eight of them stay in range) and have a rounding of their own.
+// A sum takes products by fused multiply-adds, and the logarithm of a product for those of its
+// factors: where it alone asks for them, and where factors are clamped (eight of them stay in
+// range) and have a rounding of their own.
 TEST(Sums, TakeProductsAndLogarithmsApart) {
   const Target target = Target::parse("sm_90a");
   const auto counts = [&](const std::string& body) {
@@ -219,8 +221,8 @@ TEST(Combiner, OfSeveralTypesCompiles) {
   EXPECT_NE(plan.explain(ExplainPart::schedule, 512, 512, 512).find("chosen"), std::string::npos);
 }
 
-// Where Hopper's kernel would need the accumulator in memory or B repacked, and that costs more than mma.sync's slower
-// products.
+// Where Hopper's kernel would need the accumulator in memory or B repacked, and that costs more
+// than mma.sync's slower products.
 TEST(PortableKernel, IsTakenWhereItIsFaster) {
   const auto schedules = [](const char* isa, Layout b, std::int64_t m, std::int64_t n, std::int64_t k) {
     Gemm gemm;
@@ -239,7 +241,8 @@ TEST(PortableKernel, IsTakenWhereItIsFaster) {
   EXPECT_TRUE(schedules("sm_90a", Layout::k_major, 4096, 4100, 4096).starts_with("epilogue from memory: the halves"));
 }
 
-// What waits in registers for its row's statistics moves no byte; behind a long K there are two launches, and it does.
+// What waits in registers for its row's statistics moves no byte; behind a long K there are two
+// launches, and it does.
 TEST(Explain, CountsWhatCrossesMemory) {
   const Target target = Target::parse("sm_90a");
   const Plan plan = postlude::compile(Gemm{.a = DType::bf16, .b = DType::bf16},
@@ -271,8 +274,9 @@ TEST(Compile, RefusesArchitecturesThatItDoesNotKnow) {
   }
 }
 
-// Launches overlap until a kernel waits for the one before it. A read by the path of what never changes may be moved
-// ahead of that wait, and was: a row of statistics was that of the run before (fuzz_gpu seed 1795292750).
+// Launches overlap until a kernel waits for the one before it. A read by the path of what never
+// changes may be moved ahead of that wait, and was: a row of statistics was that of the run before
+// (fuzz_gpu seed 1795292750).
 TEST(Launches, ReadNothingAheadOfTheirWait) {
   const Target target = Target::parse("sm_90a");
   const Plan plan = postlude::compile(Gemm{.a = DType::bf16, .b = DType::bf16},

@@ -64,8 +64,8 @@ void store_element(const Case& c, const Tensor3& t, void* memory, std::int64_t a
   core::store_real(t.dtype, memory, at, x);
 }
 
-// Strides of a tensor: contiguous, with a gap behind each row, transposed, with a gap behind each element, and for
-// inputs also repeated along an axis, or backwards along one.
+// Strides of a tensor: contiguous, with a gap behind each row, transposed, with a gap behind each
+// element, and for inputs also repeated along an axis, or backwards along one.
 void lay_out(const Case& c, Tensor3& t) {
   const std::uint64_t choice = c.layout == 0 ? 0 : hash(t.name, c.layout);
   const int modes = t.output ? 4 : 7,
@@ -218,8 +218,8 @@ Tensors materialise(const Case& c) {
   const bool batched = is_batched(c.problem);
   const Shape& s = c.shape;
   Tensors result;
-  // An input may lack the batch axis: it is shared then. Some tensor must say what the batch is: A or X where no output
-  // does.
+  // An input may lack the batch axis: it is shared then. Some tensor must say what the batch is: A
+  // or X where no output does.
   const bool outputs_say = std::any_of(c.graph.outputs.begin(), c.graph.outputs.end(), [&](const OutputDecl& o) {
     return inference.values[static_cast<std::size_t>(o.value)].axes.has(Axis::b);
   });

@@ -1,4 +1,5 @@
-// One test: an epilogue, what precedes it, a shape, and everything that its tensors are made from.
+// One test: an epilogue, the main loop before it, a shape, and everything that its tensors are made
+// from.
 #pragma once
 
 #include "fuzz/memory.h"
@@ -29,14 +30,15 @@ struct Case {
   std::uint64_t seed = 0;    // of the generator, for the record
 };
 
-// As text: comments that say everything but the epilogue, then the epilogue in the language. read() takes it back.
+// Writes a case as text: comments that say everything but the epilogue, then the epilogue in the
+// language. read() takes it back.
 [[nodiscard]] std::string write(const Case& c);
 [[nodiscard]] Case read(const std::string& text);
 
 // The graph with the dtypes of its operands and outputs written down, as the problem gives them.
 [[nodiscard]] GraphData with_dtypes(const GraphData& graph, const Problem& problem);
 
-// Whether the shape fulfils what the graph's chunks ask.
+// Whether the shape is divisible as the graph's chunks ask.
 [[nodiscard]] bool divisible(const Case& c);
 
 // The tensors of a case in guarded memory, inputs filled, outputs poisoned.

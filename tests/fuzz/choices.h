@@ -1,4 +1,5 @@
-// Where the generator's decisions come from: a 64-bit seed, or bytes that a coverage-guided fuzzer supplies.
+// The source of the generator's decisions: a 64-bit seed, or bytes that a coverage-guided fuzzer
+// supplies.
 #pragma once
 
 #include <cstddef>

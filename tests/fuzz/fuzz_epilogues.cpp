@@ -1,5 +1,7 @@
-// fuzz_epilogues --seed S --count N --seconds T [--isa X] [--file CASE.py]: random epilogues against the oracles.
-// A failure is shrunk, printed as a program with its seed, and ends the run with exit code 1.
+// fuzz_epilogues --seed S --count N --seconds T [--isa X] [--file CASE.py]
+//
+// Runs random epilogues against the oracles. A failure is shrunk, printed as a program with its
+// seed, and ends the run with exit code 1.
 #include "fuzz/grammar.h"
 #include "fuzz/oracle.h"
 #include "fuzz/shrink.h"

@@ -29,7 +29,7 @@ TEST_P(RandomEpilogues, HoldAgainstEveryOracle) {
 }
 INSTANTIATE_TEST_SUITE_P(Seeds, RandomEpilogues, testing::Range(0, 10));
 
-// What the reference leaves unchecked proves nothing: most elements must not be of that kind.
+// An element that the reference leaves unchecked proves nothing, so most elements must be checked.
 TEST(Grammar, LeavesFewElementsUnchecked) {
   fuzz::Coverage all;
   for (std::uint64_t seed = 0; seed < 300; ++seed) {

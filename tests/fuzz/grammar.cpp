@@ -350,7 +350,7 @@ class Generator {
     if (back >= 0) binary(pick_.chance(50) ? Op::sub : Op::mul, x, back);
   }
 
-  // What models do: softmax, layernorm, rmsnorm.
+  // Normalisations as models have them: softmax, layernorm, rmsnorm.
   void normalise() {
     const NodeId x = real();
     const Axes axis = pick_.chance(70) ? Axis::n : Axis::m;
@@ -467,7 +467,7 @@ class Generator {
       }
     }
     graph().outputs = chosen;
-    // Most of the time without what nothing uses.
+    // Most graphs have nothing that is unused.
     if (pick_.chance(85)) graph() = without_unused(graph());
   }
 

@@ -1,8 +1,8 @@
 // Random epilogues: one typed grammar of graphs, and the problems and shapes that they run behind.
 //
-// The generator appends one value at a time to a graph, chosen from what the language has, and asks the verifier: what
-// it refuses is taken back. So the grammar needs no rules of types and extents of its own, and cannot disagree with
-// them.
+// The generator appends one value at a time to a graph, chosen from the language, and asks the
+// verifier. A value that it refuses is taken back. So the grammar needs no rules of types and
+// extents of its own, and cannot disagree with them.
 #pragma once
 
 #include "fuzz/case.h"

@@ -1,4 +1,5 @@
-// Memory that ends at a page which nobody may touch, so that reading or writing behind a tensor stops the program.
+// Memory that ends at a page which nobody may touch, so that reading or writing behind a tensor
+// stops the program.
 #pragma once
 
 #include <cstddef>

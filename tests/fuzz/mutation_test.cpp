@@ -1,4 +1,5 @@
-// The fuzzer must be able to fail: of the deliberate bugs in mutations.cpp at least 95% are caught by random epilogues.
+// The fuzzer must be able to fail: of the deliberate bugs in mutations.cpp at least 95% are caught
+// by random epilogues.
 #include "cpu/backend.h"
 #include "fuzz/grammar.h"
 #include "fuzz/mutations.h"

@@ -17,7 +17,7 @@ using lower::Reducer;
 using lower::Reduction;
 using lower::Store;
 
-// One of the phases' instructions or reductions that `wanted` takes, changed.
+// Changes one of the phases' instructions or reductions that `wanted` takes.
 template <class T, class Wanted, class Change>
 bool one_of(std::vector<T> Phase::*list, Program& program, std::uint64_t choice, Wanted wanted, Change change) {
   std::vector<T*> found;

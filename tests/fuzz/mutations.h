@@ -9,8 +9,8 @@
 
 namespace postlude::fuzz {
 
-// Changes a Program, or what it is bound to, as a bug would. `choice` picks among the places where it can. False where
-// there is none.
+// Changes a Program, or what it is bound to, as a bug would. `choice` picks among the places where
+// it can. False where there is none.
 struct Mutation {
   const char* name;
   bool (*program)(lower::Program& program, std::uint64_t choice) = nullptr;

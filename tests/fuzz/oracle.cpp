@@ -31,8 +31,8 @@ std::string describe(const Comparison& c, const Tensors& tensors) {
   return out.str();
 }
 
-// The arguments of commutative operations exchanged, and every second use of a shared elementwise value given a copy of
-// its own.
+// The arguments of commutative operations exchanged, and every second use of a shared elementwise
+// value given a copy of its own.
 GraphData rearranged(const GraphData& graph) {
   GraphData result = graph;
   result.nodes.clear();
@@ -61,7 +61,8 @@ GraphData rearranged(const GraphData& graph) {
   return result;
 }
 
-// Whether no row depends on another: then the first rows of a larger problem are the smaller problem.
+// Whether no row depends on another: then the first rows of a larger problem are the smaller
+// problem.
 bool rows_independent(const GraphData& graph) {
   return std::none_of(graph.nodes.begin(), graph.nodes.end(),
                       [](const Node& n) { return (n.op == Op::reduce || n.op == Op::repeat) && n.axes.has(Axis::m); });

@@ -1,6 +1,6 @@
-// One input of the parser's fuzzer: any bytes are an epilogue or an Error, and what an epilogue prints parses back to
-// the same graph. parser_test.cpp drives it with mutations for a fixed time; for libFuzzer, compile this file and the
-// library with `clang++ -fsanitize=fuzzer,address`.
+// One input of the parser's fuzzer: any bytes are an epilogue or an Error, and what an epilogue
+// prints parses back to the same graph. parser_test.cpp drives it with mutations for a fixed time;
+// for libFuzzer, compile this file and the library with `clang++ -fsanitize=fuzzer,address`.
 #include "graph/ir/equal.h"
 
 #include <postlude/parse.h>

@@ -1,5 +1,5 @@
-// Mutates the repository's texts and feeds them to the parser's fuzzer, for POSTLUDE_FUZZ_SECONDS (2 by default) from
-// the seed POSTLUDE_FUZZ_SEED. A failure prints the text and aborts.
+// Mutates the repository's texts and feeds them to the parser's fuzzer, for POSTLUDE_FUZZ_SECONDS
+// (2 by default) from the seed POSTLUDE_FUZZ_SEED. A failure prints the text and aborts.
 #include <gtest/gtest.h>
 
 #include <chrono>

@@ -1,4 +1,4 @@
-// What the language accepts, by what it prints. The cases are in language.golden.
+// The language, by what accepted texts print. The cases are in language.golden.
 #include "golden_cases.h"
 #include "graph/ir/equal.h"
 

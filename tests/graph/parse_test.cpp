@@ -1,4 +1,4 @@
-// Which epilogue of which file.
+// The choice of an epilogue in a file.
 #include <postlude/parse.h>
 
 #include <gtest/gtest.h>

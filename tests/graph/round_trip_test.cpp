@@ -1,4 +1,4 @@
-// What a graph prints parses back to the same graph.
+// A graph prints as a text that parses back to the same graph.
 #include "graph/ir/equal.h"
 #include "graph/ir/extents.h"
 #include "graph/ir/verify.h"

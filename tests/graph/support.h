@@ -1,4 +1,4 @@
-// What the graph's tests share.
+// Helpers that the graph's tests share.
 #pragma once
 
 #include <postlude/error.h>

@@ -1,4 +1,5 @@
-// What a graph's values are, and the refusals of graphs that mean nothing: the code, and the words that a user needs.
+// The types, axes and extents of a graph's values, and the refusals of graphs that mean nothing:
+// the code, and the words that a user needs.
 #include "graph/ir/verify.h"
 
 #include <postlude/parse.h>

@@ -1,4 +1,4 @@
-// Which phases an epilogue takes, and what crosses between them.
+// The phases of an epilogue, and the values that cross between them.
 #include "helpers.h"
 
 #include <gtest/gtest.h>

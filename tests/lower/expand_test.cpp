@@ -12,7 +12,7 @@ namespace {
 
 bool none(const Instruction&) { return false; }
 
-// Of a Program with one phase.
+// The code of a Program with one phase.
 std::string expanded(std::string_view text, const HasNative& native = none) {
   Program p = lowered(text);
   for (Phase& phase : p.phases) phase = expand_calls(phase, native);
@@ -34,7 +34,7 @@ TEST(Expand, CallsInsideBodiesAreAskedFor) {
   EXPECT_FALSE(contains(text, "silu") || contains(text, "exp")) << text;
 }
 
-// Which bits it rounds by depends on the element, which a backend's function does not know.
+// Stochastic rounding depends on the element, which a backend's function does not know.
 TEST(Expand, WhatRoundsStochasticallyIsNoCall) {
   const std::string text =
       lowered(

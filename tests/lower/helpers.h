@@ -1,4 +1,4 @@
-// What the tests of lowering share.
+// Helpers that the tests of lowering share.
 #pragma once
 
 #include "lower/infer.h"
@@ -13,7 +13,7 @@ namespace postlude::inline v0::lower {
 
 inline const Gemm bf16_gemm{.a = bf16, .b = bf16};
 
-// With every pass checked.
+// Lowers with every pass checked.
 inline Program lowered(const Graph& graph, const Problem& problem = bf16_gemm, Options options = {}) {
   options.verify_each = true;
   return lower(graph.data(), problem, options);

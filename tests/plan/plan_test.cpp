@@ -1,4 +1,4 @@
-// Compiling, running, explaining: what a Plan promises.
+// The promises of a Plan: compiling, running, explaining.
 #include "allocations.h"
 #include "plan/support.h"
 
@@ -221,7 +221,7 @@ TEST(Plan, CombinersOfAnything) {
                            "round=stochastic(1)), identity=0.0, axis=1)\n    return s\n"));
 }
 
-// What the interpreter cannot hold is refused before anything is bound.
+// An epilogue that the interpreter cannot hold is refused before anything is bound.
 TEST(Plan, TooManyPartsAreRefusedAtCompile) {
   GraphBuilder g;
   const std::vector<Value> values(17, g.accumulator());

@@ -1,4 +1,4 @@
-// What the tests of plans share.
+// Helpers that the tests of plans share.
 #pragma once
 
 #include <postlude/parse.h>
@@ -14,7 +14,7 @@ namespace postlude_test {
 
 using namespace postlude;
 
-// A float array that says what it is.
+// A float array with its shape.
 struct Array {
   std::vector<float> values;
   std::vector<std::int64_t> shape;

@@ -48,7 +48,7 @@ class SmallFloat : public testing::TestWithParam<DType> {
     for (std::uint32_t bits = 0; bits < half && std::isfinite(value_of(GetParam(), bits)); ++bits)
       finite.push_back(value_of(GetParam(), bits));
   }
-  // What |x| rounds to, from the list: `beyond` stands for overflow.
+  // The value to which |x| rounds, from the list: `beyond` stands for overflow.
   double expected(double x, Round round, double u) const {
     const double magnitude = std::abs(x), sign = std::signbit(x) ? -1 : 1;
     const bool saturates = size_of(GetParam()) == 1;

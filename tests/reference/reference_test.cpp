@@ -107,7 +107,8 @@ TEST(Bounds, OfACombinerHoldAnOverflowThatMeetsAnInfinity) {
   EXPECT_EQ(sum().high, -inf);
 }
 
-// A cast of an f32 to f32 changes nothing: what may be contracted without it may be with it.
+// A cast of an f32 to f32 changes nothing: an operation that may be contracted without it may be
+// with it.
 TEST(Bounds, PassACastToTheTypeOfItsValue) {
   const Matrix x = row({0.1f, 1.7f, -2.3f, 0.4f});
   for (const std::string value : {"acc * acc", "exp(acc - max(acc, axis=1))"}) {
@@ -194,7 +195,7 @@ TEST(Definition, OfNativeFunctionsAndTheirGuards) {
   EXPECT_EQ(one("reference_test_scaled_cube(acc, 0.0)", nan), 0);
 }
 
-// ---- bounds -----------------------------------------------------------------------------------------------
+// ---- bounds -------------------------------------------------------------------------------------
 
 TEST(Bounds, ArePointsWhereF32IsExact) {
   for (const char* expression :

@@ -1,9 +1,11 @@
-// A CUDA driver with one H200 whose memory is the host's and whose kernels do nothing, or what fake_cuda_launch does
-// for them: what can go wrong around a GPU, without one. FAKE_CUDA_VERSION is its version (13000),
-// FAKE_CUDA_MULTIPROCESSORS how many it has (132).
-// FAKE_CUDA_FAIL=NAME:N:RESULT makes the N-th call of NAME fail (N from 1; 0: every one). fake_cuda_held counts what
-// was made and not destroyed: buffers and modules; fake_cuda_calls the calls of a function that may fail;
-// fake_cuda_capturing says that every stream is captured.
+// A CUDA driver for tests, with one H200 whose memory is the host's. Its kernels do nothing, or
+// what fake_cuda_launch does for them.
+//   FAKE_CUDA_VERSION             the driver's version (13000)
+//   FAKE_CUDA_MULTIPROCESSORS     how many the GPU has (132)
+//   FAKE_CUDA_FAIL=NAME:N:RESULT  the N-th call of NAME fails (N from 1; 0: every one)
+//   fake_cuda_held                buffers and modules that were made and not destroyed
+//   fake_cuda_calls               calls of a function that may fail
+//   fake_cuda_capturing           every stream is captured
 #include "tensor_map.h"
 
 #include <cstdint>

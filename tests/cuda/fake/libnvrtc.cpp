@@ -1,5 +1,5 @@
-// A compiler that takes every source: its cubins are the source. FAKE_NVRTC_FAIL=1 fails as NVRTC does without its
-// builtins.
+// A compiler that takes every source: its cubins are the source. FAKE_NVRTC_FAIL=1 fails as NVRTC
+// does without its builtins.
 #include <cstdlib>
 #include <cstring>
 #include <string>

@@ -1,4 +1,5 @@
-// What the fake driver writes into a tensor map, and the host's copy engine (tests/cuda/host/shim.h) reads.
+// A tensor map as the fake driver writes it and the host's copy engine (tests/cuda/host/shim.h)
+// reads it.
 #pragma once
 
 struct alignas(64) FakeTensorMap {

@@ -1,4 +1,4 @@
-// What a user's program looks like: relu(A B + bias) and its row maxima, checked.
+// A user's program: relu(A B + bias) and its row maxima, checked.
 #include <postlude/plan.h>
 
 #include <cstdio>
