@@ -28,20 +28,20 @@ struct Checks {
   std::function<void(Tensors&)> prepare = [](Tensors&) {};  // puts elements of its own into the inputs
 };
 
-// "" or what went wrong:
-//   - every output element against the reference, on every instruction set and thread count
+// Checks a case; returns "" or what went wrong. A case must give
+//   - every output element as the reference has it, on every instruction set and thread count
 //   - the same bits for every thread count, and for a second run
 //   - nothing written outside of an output's elements (or of its memory: that is a fault)
-//   - print -> parse gives the same graph
-//   - the same results, within the reference's bounds, with the arguments of commutative operations exchanged, with
-//     shared values computed twice, and as the first rows of a larger problem
+//   - the same graph after print -> parse
+//   - the same results, within the reference's bounds, with the arguments of commutative operations
+//     exchanged, with shared values computed twice, and as the first rows of a larger problem
 [[nodiscard]] std::string check(const Case& c, const Checks& checks = {});
 
 // "" or the first output of the tensors that is not what it should be.
 [[nodiscard]] std::string compare(const reference::Evaluation& expected, const Case& c, const Tensors& tensors,
                                   const std::string& where);
 
-// Of all output elements of a case, how many the reference leaves unchecked (anything is right).
+// How many of a case's output elements the reference leaves unchecked (anything is right).
 struct Coverage {
   std::int64_t elements = 0, unchecked = 0, nan = 0, exact = 0;
 };

@@ -1,4 +1,5 @@
-// Large, deep, cut and hostile texts: a graph or an Error with a place, in bounded time, memory and stack.
+// Large, deep, cut and hostile texts: a graph or an Error with a place, in bounded time, memory and
+// stack.
 #include "graph/ir/equal.h"
 
 #include <postlude/parse.h>

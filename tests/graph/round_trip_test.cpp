@@ -88,7 +88,8 @@ TEST(RoundTrip, OneLeafOfTwoUsesHasOneExtent) {
   expect_same_extents(g.finish());
 }
 
-// Found by the fuzzer (seed 1003684): two nodes that are the same piece, of which only one was given a name.
+// Found by the fuzzer (seed 1003684): two nodes that are the same piece, of which only one was
+// given a name.
 TEST(RoundTrip, APieceThatABuilderSaidTwice) {
   GraphBuilder g;
   const Value x = g.accumulator() + g.row("bias");

@@ -20,7 +20,8 @@ Refusal refusal(const std::function<void()>& work) {
   return {"none", ""};
 }
 
-// Parsing verifies without an accumulator; verifying again with an integer one finds what depends on it.
+// Parsing verifies without an accumulator; verifying again with an integer one finds what depends
+// on it.
 Refusal refused(const std::string& body, std::optional<DType> accumulator = {},
                 const std::string& parameters = "acc, t: tile, r: row, c: col, s: scalar") {
   return refusal([&] {
@@ -115,7 +116,8 @@ TEST(Verify, GroupsAndTheirInverse) {
   EXPECT_EQ(gradient.output(1).columns, twice);
 }
 
-// Half of ceil(N/5) is ceil(N/10), and twice that no ceil(N/5): whatever meets first, z is as wide as s.
+// Half of ceil(N/5) is ceil(N/10), and twice that no ceil(N/5): whatever meets first, z is as wide
+// as s.
 TEST(Verify, ExtentsDoNotDependOnWhatMeetsFirst) {
   for (const char* product : {"a * r", "r * a"}) {
     for (const char* scaled : {"z * s", "s * z"}) {

@@ -292,7 +292,8 @@ TEST(Pieces, HalvesOfALaterPassAreWalkedOverFromTheBeginning) {
   EXPECT_EQ(first_columns(heads, ", group=64"), half);
   EXPECT_EQ(first_columns(rows, ""), half);
   EXPECT_EQ(first_columns(rows, ", group=128"), half);
-  // Neighbours, heads of which a group has more than one, heads of which N has several, statistics of columns.
+  // Neighbours, heads of which a group has more than one, heads of which N has several, statistics
+  // of columns.
   EXPECT_EQ(first_columns(heads, ", group=2"), Extent{});
   EXPECT_EQ(first_columns(heads, ", group=256"), Extent{});
   EXPECT_EQ(first_columns(heads, ""), Extent{});

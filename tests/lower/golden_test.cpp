@@ -1,5 +1,5 @@
-// The text of every suite epilogue's passes and Program, in golden/NAME.txt. A change of lowering that is meant shows
-// as a difference of these files: POSTLUDE_UPDATE_GOLDEN=1 writes them anew.
+// The text of every suite epilogue's passes and Program, in golden/NAME.txt. A change of lowering
+// that is meant shows as a difference of these files: POSTLUDE_UPDATE_GOLDEN=1 writes them anew.
 #include "helpers.h"
 
 #include <gtest/gtest.h>

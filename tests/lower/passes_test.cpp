@@ -208,7 +208,8 @@ TEST(Fuse, OnlyTheSameElementsAlongTheSameAxis) {
 }
 
 TEST(Fuse, ASumThatBelongsToASoftmaxAndToAMean) {
-  // mean(e) and var(e) beside max(x) and sum(e): the sum is taken by the softmax. (Found by the fuzzer, seed 19.)
+  // mean(e) and var(e) beside max(x) and sum(e): the sum is taken by the softmax. (Found by the
+  // fuzzer, seed 19.)
   const std::string text = after(
       "def f(acc):\n  e = exp(acc - max(acc, axis=1))\n  D = (e - mean(e, axis=1)) * rsqrt(var(e, axis=1) + 1)\n  "
       "return D",

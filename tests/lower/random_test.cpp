@@ -1,5 +1,6 @@
-// Random epilogues, heavy on what changes columns: whatever verifies must lower to a Program that checks, for every
-// main loop and with outputs in place. tests/fuzz runs them; this is only about their form, and fast.
+// Random epilogues, heavy on what changes columns: whatever verifies must lower to a Program that
+// checks, for every main loop and with outputs in place. tests/fuzz runs them; this is only about
+// their form, and fast.
 #include "helpers.h"
 
 #include <gtest/gtest.h>
@@ -99,7 +100,8 @@ TEST(Random, WhateverVerifiesLowersToAProgramThatChecks) {
         (void)lowered(graph, problem, options);
         ++lowered_graphs;
       } catch (const Error& e) {
-        // In place of an operand that is read elsewhere, or (rarely) more pieces than are written out.
+        // In place of an operand that is read elsewhere, or (rarely) more pieces than are written
+        // out.
         const bool expected = (e.code() == ErrorCode::overlap && in_place) || e.code() == ErrorCode::unsupported;
         ++refused;
         ASSERT_TRUE(expected) << "seed " << seed << ": " << e.what() << "\n" << graph.print();

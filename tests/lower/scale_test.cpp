@@ -91,7 +91,8 @@ TEST(Scale, ManyChunksAndConcats) {
 }
 
 TEST(Scale, ASuiteEpilogueTakesLessThanAMillisecond) {
-  // Measured here without checks, the best of 20; printed, not only bounded, since this is what compile adds to a call.
+  // Measured here without checks, the best of 20; printed, not only bounded, since this is what
+  // compile adds to a call.
   for (const char* name : {"bias_gelu", "rmsnorm", "softmax", "xent", "rope"}) {
     const Graph graph = parse_file(std::string(POSTLUDE_SOURCE_DIR) + "/epilogues/" + name + ".py");
     double best = 1;

@@ -67,8 +67,8 @@ TEST(InPlace, ChunksMoveElements) {
                                           "    c, d = chunk(acc, 2)\n"
                                           "    D = concat((b + c, a + d))\n"
                                           "    return D\n"));
-  // D's left half needs x's right half and the other way around: a strip that holds both halves may do that in place,
-  // any other must refuse. Either way no wrong result.
+  // D's left half needs x's right half and the other way around: a strip that holds both halves may
+  // do that in place, any other must refuse. Either way no wrong result.
   const Array a({rows, depth}), b({depth, columns}), apart({rows, columns}, 0);
   Array x({rows, columns});
   plan.bind({{"A", a.view()}, {"B", b.view()}, {"x", x.view()}, {"D", apart.view()}}).run();

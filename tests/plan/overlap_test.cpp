@@ -72,7 +72,8 @@ TEST(Overlap, OfOneViewWithItself) {
     const Tensor a = random_view(random);
     const auto bytes = bytes_of(a);
     const bool shared = std::set(bytes.begin(), bytes.end()).size() != bytes.size();
-    // It may refuse a layout that only happens to be free of collisions, but must see every collision.
+    // It may refuse a layout that only happens to be free of collisions, but must see every
+    // collision.
     if (shared) { ASSERT_TRUE(plan::overlaps_itself(footprint(a))) << "case " << i; }
   }
   EXPECT_FALSE(plan::overlaps_itself(footprint(Tensor(memory, f32, {4, 8}))));

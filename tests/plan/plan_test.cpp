@@ -201,7 +201,8 @@ TEST(Plan, SupportsSaysEachReasonOnce) {
   }
 }
 
-// A combiner may be made of whatever an elementwise value may be, but for random bits: it stands at no element.
+// A combiner may be made of whatever an elementwise value may be, but for random bits: it stands at
+// no element.
 TEST(Plan, CombinersOfAnything) {
   for (const char* combine :
        {"lambda a, b: max(cast(a, bf16, round=up), cast(b, bf16, round=up))",  // rounds as told
@@ -287,7 +288,8 @@ TEST(Plan, ExplainShowsEverything) {
 
 TEST(Plan, ExplainCountsBytes) {
   const Plan plan = compile(Gemm{}, parse("def f(acc, bias: row):\n    return acc + bias\n"));
-  // A 100 x 30, B 30 x 50, bias 50 and D 100 x 50, 4 bytes each: 38.2 kB, and 2 * 100 * 50 * 30 operations.
+  // A 100 x 30, B 30 x 50, bias 50 and D 100 x 50, 4 bytes each: 38.2 kB, and 2 * 100 * 50 * 30
+  // operations.
   const std::string summary = plan.explain(ExplainPart::summary, 100, 50, 30);
   EXPECT_NE(summary.find("floor       38.2 kB"), std::string::npos) << summary;
   EXPECT_NE(summary.find("main loop   300 kop"), std::string::npos) << summary;

@@ -1,4 +1,5 @@
-// Conversions against an independent formulation: the sorted list of all values of a format, searched by bisection.
+// Conversions against an independent formulation: the sorted list of all values of a format,
+// searched by bisection.
 #include "core/convert.h"
 #include "core/philox.h"
 

@@ -1,4 +1,5 @@
-// The definitions of the language by example, and that the bounds hold what f32 arithmetic does and little more.
+// The definitions of the language by example, and that the bounds hold what f32 arithmetic does and
+// little more.
 #include "reference/reference.h"
 
 #include <postlude/function.h>
@@ -72,8 +73,8 @@ TEST(Definition, OfOperations) {
   EXPECT_EQ(one("exp(acc)", 1000), inf);
 }
 
-// A combiner may be folded in any order. Found by the fuzzer on a GPU (seed 50589): forwards and backwards, 2^24 - 2^24
-// + 1 is exactly 1; an f32 sum that takes 2^24 + 1 first is 0.
+// A combiner may be folded in any order. Found by the fuzzer on a GPU (seed 50589): forwards and
+// backwards, 2^24 - 2^24 + 1 is exactly 1; an f32 sum that takes 2^24 + 1 first is 0.
 TEST(Bounds, OfACombinerHoldOrdersThatAreNeitherForwardNorBackward) {
   const auto sum = [](std::vector<float> x) {
     return evaluate(body("reduce(acc, combine=lambda a, b: a + b, identity=0.0, axis=1)"), row(std::move(x)))[0]
@@ -205,7 +206,8 @@ TEST(Bounds, ArePointsWhereF32IsExact) {
   }
 }
 
-// Equal terms are rounded alike, so their errors add up instead of cancelling. Found by the fuzzer (seed 103019164).
+// Equal terms are rounded alike, so their errors add up instead of cancelling. Found by the fuzzer
+// (seed 103019164).
 TEST(Bounds, HoldSumsOfEqualTerms) {
   std::mt19937 random(5);
   std::normal_distribution<float> normal;
@@ -233,7 +235,8 @@ TEST(Bounds, HoldSumsOfEqualTerms) {
   }
 }
 
-// Products accumulated in f32 in several orders stay within the bound, and the bound is no wide one.
+// Products accumulated in f32 in several orders stay within the bound, and the bound is no wide
+// one.
 TEST(Bounds, HoldAccumulationInAnyOrder) {
   std::mt19937 random(5);
   std::normal_distribution<float> normal;
