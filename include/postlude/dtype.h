@@ -7,8 +7,8 @@
 
 namespace postlude::inline v0 {
 
-// What a tensor's elements can be. Values inside an epilogue are computed in f32, i32, i64 or boolean only; the
-// others exist at operands, at outputs and in `cast`.
+// The types of a tensor's elements. Values inside an epilogue are computed in f32, i32, i64 or
+// boolean only; the others exist at operands, at outputs and in `cast`.
 enum class DType : std::uint8_t { f32, f16, bf16, e4m3, e5m2, s8, u8, i32, i64, boolean };
 
 inline constexpr int dtype_count = 10;
@@ -24,8 +24,9 @@ inline constexpr DType i32 = DType::i32;
 inline constexpr DType i64 = DType::i64;
 inline constexpr DType boolean = DType::boolean;  // one byte, 0 or 1; `bool` in the epilogue language
 
-// How `cast` rounds. Every other conversion is nearest_even. Stochastic rounds up with the probability of the
-// discarded fraction, from the Philox stream of `seed` at the element's own coordinates.
+// The rounding of `cast`. Every other conversion is nearest_even. Stochastic rounding goes up with
+// the probability of the discarded fraction, from the Philox stream of `seed` at the element's
+// coordinates.
 enum class Round : std::uint8_t { nearest_even, toward_zero, up, down, stochastic };
 
 [[nodiscard]] std::string_view name(DType type);  // "bf16"; "bool" for boolean

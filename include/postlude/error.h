@@ -9,8 +9,8 @@
 
 namespace postlude::inline v0 {
 
-// Stable codes, PL0101 and so on. The category is the hundreds: 1 text, 2 graph, 3 operands, 4 unsupported,
-// 5 machine, 6 files, 7 usage, 9 a bug of ours.
+// Stable codes, PL0101 and so on. The category is the hundreds: 1 text, 2 graph, 3 operands, 4
+// unsupported, 5 machine, 6 files, 7 usage, 9 a bug of ours.
 enum class ErrorCode : std::uint16_t {
 #define POSTLUDE_ERROR(number, name, title) name = number,
 #include <postlude/errors.def>
@@ -33,7 +33,7 @@ struct Span {
   std::int32_t length = 0;
 };
 
-// Where an error is, with what is needed to show it.
+// The place of an error, with the line of text that shows it.
 struct Location {
   std::string file;  // as the user named it
   Span span;
@@ -50,7 +50,7 @@ class Error : public std::exception {
   [[nodiscard]] const std::string& hint() const noexcept { return hint_; }
   [[nodiscard]] const Location& where() const noexcept { return where_; }
 
-  // The whole of it, as every front end prints it:
+  // The whole error, as every front end prints it:
   //   bias_gelu.py:2:20: error PL0103: 'bais' is not defined
   //       d = gelu(acc + bais) + residual
   //                      ^~~~  did you mean 'bias'?
@@ -64,11 +64,12 @@ class Error : public std::exception {
   std::string rendered_;
 };
 
-// A user's string, in single quotes, with control characters, quotes and bytes that are no UTF-8 escaped, cut at 64
-// bytes.
+// A user's string, in single quotes, with control characters, quotes and bytes that are no UTF-8
+// escaped, cut at 64 bytes.
 [[nodiscard]] std::string quoted(std::string_view text);
 
-// Of `candidates`, the one closest to `name` by edit distance, or "" when none is close enough to suggest.
+// The candidate that is closest to `name` by edit distance, or "" when none is close enough to
+// suggest.
 [[nodiscard]] std::string closest(std::string_view name, const std::vector<std::string>& candidates);
 
 }  // namespace postlude::inline v0

@@ -12,7 +12,8 @@
 
 namespace postlude::inline v0 {
 
-// One line (or more) of the language, known under its name to every text and graph from then on:
+// Adds a function of one line (or more) of the language, known to every text and graph from then
+// on:
 //   define("def squared_relu(x): return max(x, 0) ** 2");
 // Throws if the text is malformed or the name is taken by another definition.
 void define(std::string_view text);
@@ -22,35 +23,39 @@ struct NativeFunction {
   std::string name;
   int arity = 1;
 
-  // Run-time parameters: scalars passed after the arguments, `swish(x, 1.5)`: their names and, where given, defaults.
+  // Run-time parameters: scalars passed after the arguments, `swish(x, 1.5)`: their names and,
+  // where given, defaults.
   struct Parameter {
     std::string name;
     std::optional<double> default_value;
   };
   std::vector<Parameter> parameters;
 
-  // The definition, in double, and the largest error of the codes below: ulps of the result plus an absolute part.
+  // The definition, in double, and the largest error of the code below: ulps of the result plus an
+  // absolute part.
   std::function<double(const double* x, const double* parameters)> reference;
   double ulps = 4;
   double absolute_error = 0;
 
-  // n elements: out[i] = f(x[0][i], x[1][i], ...). `out` may be one of the arguments. Unset: calls the reference.
+  // Code for a CPU: out[i] = f(x[0][i], x[1][i], ...) for n elements. `out` may be one of the
+  // arguments. If unset, the reference is called.
   void (*strip)(const float* const* x, const float* parameters, float* out, std::int64_t n) = nullptr;
 
-  // A CUDA expression in x0, x1, ..., p0, p1, ...: "__expf(x0) * p0". Empty: a CUDA target refuses, naming this
-  // function.
+  // Code for a GPU: a CUDA expression in x0, x1, ..., p0, p1, ...: "__expf(x0) * p0". If empty, a
+  // CUDA target refuses and names this function.
   std::string cuda;
 
-  // The derivative by each argument, in the language, as a function of the same arguments: "1 - tanh(x) ** 2".
+  // The derivative by each argument, in the language, as a function of the same arguments: "1 -
+  // tanh(x) ** 2".
   std::vector<std::string> derivatives;
 
-  // "When this holds, do not read or compute the operands": an expression of the language in the parameters only
-  // ("p == 0"); the function is then 0.
+  // An expression of the language in the parameters only ("p == 0"). Where it holds the function is
+  // 0, and its arguments are neither read nor computed.
   std::string guard;
 };
 void define(NativeFunction function);
 
-// What is known by name: the prelude and what the user added.
+// The functions known by name: the prelude's and the user's.
 struct FunctionInfo {
   std::string name;
   std::string signature;  // "leaky_relu(x, slope=0.01)"

@@ -1,9 +1,10 @@
-// What an epilogue computes: a graph of values over the output's rows and columns, and the builder that makes one.
+// An epilogue is a graph of values over the output's rows and columns. A builder makes it.
 //
-// A value has a set of axes out of {b, m, n} and an extent along each. tile, row, col and scalar are names for the
-// axes {m, n}, {n}, {m} and {}. Elementwise operations broadcast missing axes and need equal extents along the shared
-// ones. Computation is in f32, i32, i64 and boolean; other dtypes exist at operands, outputs and in cast().
-// docs/language.md is the whole definition; a graph prints as that language and parses back to the same graph.
+// A value has a set of axes out of {b, m, n} and an extent along each. tile, row, col and scalar
+// are names for the axes {m, n}, {n}, {m} and {}. Elementwise operations broadcast missing axes and
+// need equal extents along the shared ones. Computation is in f32, i32, i64 and boolean; other
+// dtypes exist at operands, outputs and in cast(). docs/language.md is the whole definition; a
+// graph prints as that language and parses back to the same graph.
 #pragma once
 
 #include <postlude/dtype.h>
@@ -67,7 +68,7 @@ class Graph {
   struct Operand {
     std::string name;
     Axes axes;                   // of {m, n}; in a batched problem every operand may have a batch axis in front
-    std::optional<DType> dtype;  // unset: A's dtype for tiles, rows and cols (f32 behind 8-bit types), f32 for scalars
+    std::optional<DType> dtype;  // unset: A's for tiles, rows and cols (f32 behind 8-bit types), f32 for scalars
   };
   struct Output {
     std::string name;
@@ -76,7 +77,7 @@ class Graph {
         dtype;  // unset: A's dtype for a tile (f32 behind integers), f32 for a statistic, i64 for an index
   };
 
-  Graph() = default;  // empty: whatever asks for its content throws usage
+  Graph() = default;  // empty: a request for its content throws usage
   explicit Graph(std::shared_ptr<const GraphData> data);
 
   [[nodiscard]] const std::string& name() const;
@@ -91,8 +92,8 @@ class Graph {
   std::shared_ptr<const GraphData> data_;
 };
 
-// A value under construction, or a literal. Literals take the other side's type. Throws syntax, as the text does, for a
-// number that is no int64_t and no double.
+// A value under construction, or a literal. A literal takes the other side's type; a number that is
+// no int64_t and no double throws syntax, as in a text.
 class Value {
  public:
   Value() = default;
@@ -124,14 +125,14 @@ struct ReduceOptions {
   bool batch = false;      // across the batch too
 };
 
-// Combiner of a general reduction over k values: takes a1..ak, b1..bk and gives k values. It must be associative and
-// commutative, and elementwise operations and constants only.
+// The combiner of a general reduction over k values takes a1..ak, b1..bk and gives k values. It
+// must be associative and commutative, and have elementwise operations and constants only.
 using Combine = std::function<std::vector<Value>(std::span<const Value> a, std::span<const Value> b)>;
 
 class GraphBuilder {
  public:
   explicit GraphBuilder(std::string name = "epilogue");
-  // A copy makes the same graph. So does what was moved from: no builder is ever without one.
+  // A copy goes on building the same graph, and so does a builder that was moved from.
   GraphBuilder(const GraphBuilder&) = default;
   GraphBuilder& operator=(const GraphBuilder&) = default;
 
@@ -149,10 +150,11 @@ class GraphBuilder {
   Value random(std::uint64_t seed, std::uint32_t stream = 0);
   Value constant(const Value& literal);
 
-  // Declares an output. `dtype` unset takes the default of Graph::Output; `axes`, when given, must be the value's.
+  // Declares an output. `dtype` unset takes the default of Graph::Output; `axes`, when given, must
+  // be the value's.
   void output(std::string name, const Value& value, std::optional<DType> dtype = {}, std::optional<Axes> axes = {});
 
-  // Nodes made from here on say that they come from this place (a Python tracer names the user's line).
+  // Nodes made from here on come from this place (a Python tracer names the user's line).
   void at(Location where);
   // The name under which a value is printed.
   void name(const Value& value, std::string hint);
@@ -165,7 +167,7 @@ class GraphBuilder {
   std::shared_ptr<BuilderState> state_;
 };
 
-// Operators and primitives; src/graph/ir/ops.def says what each means.
+// Operators and primitives. src/graph/ir/ops.def says what each means.
 Value operator+(const Value& a, const Value& b);
 Value operator-(const Value& a, const Value& b);
 Value operator*(const Value& a, const Value& b);
@@ -206,12 +208,13 @@ Value where(const Value& condition, const Value& a, const Value& b);
 Value cast(const Value& x, DType dtype, Round round = Round::nearest_even, std::uint64_t seed = 0);
 Value scaled(const Value& s, const Value& x);
 
-// Shape.
+// Operations on shape. They move no data.
 std::vector<Value> chunk(const Value& x, int k, std::int64_t group = 0);  // group 0: all columns
 Value concat(std::span<const Value> parts, std::int64_t group = 0);
 Value repeat(const Value& x, std::int64_t group, Axis axis = Axis::n);
 
-// Reductions. Axis::n is axis=1 of the language, Axis::m is axis=0; both by default.
+// Reductions. Axis::n is axis=1 of the language (a value a row), Axis::m is axis=0 (a value a
+// column); both by default.
 Value sum(const Value& x, Axes over = tile_axes, ReduceOptions options = {});
 Value mean(const Value& x, Axes over = tile_axes, ReduceOptions options = {});
 Value max(const Value& x, Axes over = tile_axes, ReduceOptions options = {});
@@ -227,10 +230,10 @@ Value norm(const Value& x, Axes over = tile_axes, ReduceOptions options = {});
 std::vector<Value> reduce(std::span<const Value> values, const Combine& combine, std::span<const double> identity,
                           Axes over = tile_axes, ReduceOptions options = {});
 
-// A function of the prelude or one that the user added, by name.
+// Calls a function of the prelude or one that the user added, by name.
 Value call(std::string_view function, std::span<const Value> arguments);
 
-// The prelude (epilogues/prelude.py).
+// The prelude's functions (epilogues/prelude.py).
 Value relu(const Value& x);
 Value leaky_relu(const Value& x, const Value& slope = 0.01);
 Value gelu(const Value& x);  // the tanh form, as gelu_tanh

@@ -1,4 +1,4 @@
-// Text of the epilogue language to graphs.
+// Texts of the epilogue language become graphs.
 #pragma once
 
 #include <postlude/graph.h>
@@ -15,11 +15,11 @@ struct ParseLimits {
   int nesting = 200;  // of brackets in one expression
 };
 
-// The epilogue `name` of the text, or its last def if `name` is empty. `file` is used in errors only.
-// Throws Error of the 01xx and 02xx kinds.
+// Parses the epilogue `name` of the text, or its last def if `name` is empty. `file` is used in
+// errors only. Throws Error of the 01xx and 02xx kinds.
 [[nodiscard]] Graph parse(std::string_view text, std::string_view name = {}, std::string_view file = "<text>",
                           const ParseLimits& limits = {});
-// Reads a file first; `path` may be "FILE.py:NAME".
+// Parses a file; `path` may be "FILE.py:NAME". Throws cannot_read too.
 [[nodiscard]] Graph parse_file(const std::string& path);
 
 // The names of the defs in a text, in order.

@@ -27,9 +27,9 @@ struct Target {
   [[nodiscard]] static Target cuda(int device_index = 0);
   // A GPU if one is there and usable, else the CPU.
   [[nodiscard]] static Target best();
-  // "cpu", "cuda", "cuda:1", "best", an instruction set of the CPU ("portable", "avx2", "avx512", "amx"), or a GPU's
-  // architecture
-  // ("sm_90a"), for which a plan is compiled and explained without a device. Throws Error usage.
+  // "cpu", "cuda", "cuda:1", "best", an instruction set of the CPU ("portable", "avx2", "avx512",
+  // "amx"), or a GPU's architecture ("sm_90a"), for which a plan is compiled and explained without
+  // a device. Throws Error usage.
   [[nodiscard]] static Target parse(std::string_view text);
 };
 
@@ -50,7 +50,8 @@ struct Comparison;
 struct PlanData;
 struct CallData;
 
-// B in the layout that a plan's kernels read, made once: bind it in B's place with Plan::bind's `packed`.
+// B in the layout that a plan's kernels read, made once and bound in B's place (Plan::bind's
+// `packed`).
 class PackedOperand {
  public:
   PackedOperand() = default;
@@ -64,14 +65,15 @@ class PackedOperand {
   std::int64_t k_ = 0, n_ = 0;
 };
 
-// A plan bound to operands, with its workspace. Runs as often as wanted, on what the tensors hold then, without
-// allocating. One Call must not run twice at once; two Calls of one Plan may. Keeps its plan alive, not its tensors. A
-// graph that a run was captured in needs the plan and the tensors, not the Call.
+// A plan bound to operands, with its workspace. It runs as often as wanted, on what the tensors
+// hold then, without allocating. One Call must not run twice at once; two Calls of one Plan may. It
+// keeps its plan alive, not its tensors. A CUDA graph that captured a run needs the plan and the
+// tensors, not the Call.
 class Call {
  public:
   Call() = default;
-  // `stream`: the cudaStream_t / CUstream for a CUDA plan (null: the default stream); ignored on a CPU, where run
-  // returns when the results are there.
+  // `stream`: the cudaStream_t / CUstream for a CUDA plan (null: the default stream); ignored on a
+  // CPU, where run returns when the results are there.
   void run(void* stream = nullptr);
   void operator()(void* stream = nullptr) { run(stream); }
   [[nodiscard]] std::int64_t workspace_bytes() const;
@@ -83,30 +85,33 @@ class Call {
   std::shared_ptr<CallData> data_;
 };
 
-// (main loop's types and layouts, epilogue, target), compiled. Any M, N, K. Immutable, shared between threads.
+// An epilogue behind a main loop, compiled for a target, for any M, N, K. Immutable, shared between
+// threads.
 class Plan {
  public:
   Plan() = default;
 
-  // Every operand and output by its name, A and B (or X) among them. Shapes: A (M, K), B (K, N), tile (M, N), row (N,),
-  // col (M,), scalar () or (1,); an operand's extents follow its use where the epilogue chunks. In a batched problem
-  // one axis more in front, which operands, A and B may lack. Outputs may be in place of an operand of the same layout.
-  // Throws Error 03xx and writes nothing.
+  // Binds every operand and output by its name, A and B (or X) among them. Shapes: A (M, K), B (K,
+  // N), tile (M, N), row (N,), col (M,), scalar () or (1,); an operand's extents follow its use
+  // where the epilogue chunks. A batched problem has one axis more in front, which operands, A and
+  // B may lack. Outputs may be in place of an operand of the same layout. Throws Error 03xx and
+  // writes nothing.
   [[nodiscard]] Call bind(const std::vector<Binding>& bindings) const;
   [[nodiscard]] Call bind(std::initializer_list<Binding> bindings) const;
-  // `stream`: where the call will run first. On a GPU its workspace is then one that an earlier call left on that
-  // stream, and nothing is waited for; the stream may be captured.
+  // `stream`: where the call will run first. On a GPU its workspace is then one that an earlier
+  // call left on that stream, and nothing is waited for; the stream may be captured.
   [[nodiscard]] Call bind(const std::vector<Binding>& bindings, void* stream) const;
   [[nodiscard]] Call bind(const std::vector<Binding>& bindings, const PackedOperand& packed) const;
 
   // Throws what bind() would throw about these tensors, and does nothing else.
   void check(const std::vector<Binding>& bindings) const;
 
-  // Everything lowering and the backend decided. `m`, `n`, `k`: a shape to choose the schedule for; 0: a typical one.
+  // Says what lowering and the backend decided. `m`, `n`, `k`: a shape to choose the schedule for;
+  // 0: a typical one.
   [[nodiscard]] std::string explain(ExplainPart part = ExplainPart::summary, std::int64_t m = 0, std::int64_t n = 0,
                                     std::int64_t k = 0) const;
 
-  // Names, axes and dtypes as resolved: what bind wants, A and B first.
+  // A tensor that bind wants, with its name, axes and dtype as resolved. A and B are first.
   struct Slot {
     std::string name;
     Axes axes;  // of {m, n}; A and B: both
@@ -136,7 +141,8 @@ class Plan {
                            const CompileOptions& options = {});
 [[nodiscard]] PackedOperand pack(const Plan& plan, const Tensor& b);
 
-// Whether compile() would succeed; if not, why, each reason a sentence with what to change. Never false without one.
+// Whether compile() would succeed. If not, there is at least one reason, a sentence with what to
+// change.
 struct Support {
   bool ok = false;
   std::vector<std::string> reasons;
@@ -145,10 +151,11 @@ struct Support {
 [[nodiscard]] Support supports(const Problem& problem, const Graph& graph, const Target& target = {},
                                const CompileOptions& options = {});
 
-// The definition: a float64 interpreter of the graph, plain and slow, which also bounds the error that a correct
-// backend may make. Tensors as for Plan::bind, on the CPU. Outputs bound here are not written; they are compared:
-// returns, per output in the graph's order, the largest |output - reference| / bound over all elements (<= 1 is right;
-// an exact match is 0 whatever the bound).
+// verify() compares outputs with the definition: a float64 interpreter of the graph, plain and
+// slow, which also bounds the error that a correct backend may make (docs/numerics.md). Tensors are
+// bound as for Plan::bind, on the CPU, and not written. A Comparison is one output's, in the
+// graph's order: the largest |output - reference| / bound over all elements. At most 1 is right; an
+// exact match is 0.
 struct Comparison {
   std::string output;
   double error_over_bound = 0;

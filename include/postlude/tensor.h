@@ -13,8 +13,9 @@ namespace postlude::inline v0 {
 
 enum class Device : std::uint8_t { cpu, cuda };
 
-// `data` points at element (0, 0, ...). Shape and strides count elements, outermost axis first; strides may be 0 or
-// negative for inputs. The view owns nothing: the array must outlive every Call that is bound to it.
+// `data` points at element (0, 0, ...). Shape and strides count elements, outermost axis first;
+// strides may be 0 or negative for inputs. The view owns nothing: the array must outlive every Call
+// that is bound to it.
 struct Tensor {
   static constexpr int max_rank = 4;
 
@@ -37,8 +38,8 @@ struct Tensor {
   Tensor(const void* data, DType dtype, std::span<const std::int64_t> shape, std::span<const std::int64_t> strides);
   Tensor(const void* data, DType dtype, std::initializer_list<std::int64_t> shape,
          std::initializer_list<std::int64_t> strides);
-  // A scalar operand by value: the Call keeps it, on whatever device it runs, and no kernel is compiled for it. Rounded
-  // to `dtype`, which must be the operand's.
+  // A scalar operand by value: the Call keeps it, on whatever device it runs, and no kernel is
+  // compiled for it. Rounded to `dtype`, which must be the operand's.
   [[nodiscard]] static Tensor scalar(double number, DType dtype = DType::f32);
   [[nodiscard]] Tensor on(Device where, int index = 0) const;  // the same view, said to be on `where`
 

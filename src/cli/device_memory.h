@@ -10,8 +10,8 @@ namespace postlude::inline v0::cli {
 
 class DeviceMemory {
  public:
-  // Copies all operands to the device, outputs too: what is not written keeps its pattern. They must stay where they
-  // are.
+  // Copies all operands to the device, outputs too, so that an element that is not written keeps
+  // its pattern. They must stay where they are.
   DeviceMemory(std::vector<BoundOperand>& operands, int device);
 
   [[nodiscard]] std::vector<Binding> bindings() const;

@@ -9,8 +9,8 @@
 namespace postlude::inline v0::cli {
 namespace {
 
-// splitmix64 (Steele, Lea and Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014), by index: element
-// i needs none of those before it.
+// splitmix64 (Steele, Lea and Flood, "Fast splittable pseudorandom number generators", OOPSLA
+// 2014), by index: element i needs none of those before it.
 std::uint64_t mixed(std::uint64_t key, std::uint64_t index) {
   std::uint64_t z = key + (index + 1) * 0x9e3779b97f4a7c15;
   z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;

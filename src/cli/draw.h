@@ -1,4 +1,4 @@
-// Operands that nobody gave, drawn from a seed.
+// Operands that the command line leaves out are drawn from a seed.
 #pragma once
 
 #include "cli/npy.h"
@@ -17,11 +17,12 @@ struct Distribution {
   [[nodiscard]] static Distribution uniform(std::int64_t low, std::int64_t high) {
     return {.integers = true, .low = low, .high = high};
   }
-  // What suits a dtype: normal with deviation 1, or integers that it holds (of the wide ones, within +-100).
+  // The distribution that suits a dtype: normal with deviation 1, or integers that it holds (wide
+  // ones within +-100).
   [[nodiscard]] static Distribution of(DType type);
 };
 
-// The same elements for the same seed, name and shape, on every machine, whatever else is drawn.
+// Draws an array: the same elements for the same seed, name and shape, on every machine.
 [[nodiscard]] Array draw(DType type, std::vector<std::int64_t> shape, const Distribution& distribution,
                          std::uint64_t seed, std::string_view name);
 

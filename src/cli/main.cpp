@@ -1,4 +1,5 @@
-// The command postlude: data to stdout, everything else to stderr, and an exit code that says what went wrong.
+// The command postlude: data to stdout, everything else to stderr, and an exit code that says what
+// went wrong.
 #include "cli/commands.h"
 #include "cli/terminal.h"
 

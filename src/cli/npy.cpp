@@ -41,7 +41,8 @@ struct Header {
   std::vector<std::int64_t> shape;
 };
 
-// Reads the header's Python dict: string keys; string, bool and tuple-of-integers values; nothing else occurs.
+// Reads the header's Python dict: string keys; string, bool and tuple-of-integers values; nothing
+// else occurs.
 class HeaderParser {
  public:
   HeaderParser(std::string_view text, const std::string& file) : text_(text), file_(file) {}
@@ -227,7 +228,7 @@ void convert(const Element& element, const char* from, DType want, void* data, s
 Array convert_all(const Header& header, std::string_view data, DType want) {
   Array array(want, header.shape);
   const std::int64_t count = array.elements();
-  // Where the element at a row-major index lies in the file: the same, or column-major.
+  // The place in the file of the element at a row-major index: the same, or column-major.
   std::array<std::int64_t, Tensor::max_rank> index{}, stride{};
   const int rank = static_cast<int>(header.shape.size());
   std::int64_t step = 1;
@@ -305,7 +306,7 @@ Array parse_npy(std::string_view bytes, const std::string& file, std::optional<D
     return array;
   }
   if (header.element.kind != 'V') return convert_all(header, data, dtype);
-  // Raw bytes in another order: moved as integers of their size.
+  // Raw bytes in another order are moved as integers of their size.
   Header moved = header;
   moved.element.kind = 'u';
   Array array = convert_all(moved, data, dtype == DType::bf16 ? DType::i32 : DType::u8);
@@ -369,7 +370,8 @@ std::string npy_header(const Tensor& tensor) {
   return header + dict;
 }
 
-// The elements in row-major order, widened where the file's type is wider, written a buffer at a time.
+// The elements in row-major order, widened where the file's type is wider, written a buffer at a
+// time.
 void write_elements(std::ofstream& stream, const Tensor& tensor) {
   const bool widen = tensor.dtype == DType::bf16 || tensor.dtype == DType::e4m3 || tensor.dtype == DType::e5m2;
   const auto size = static_cast<std::size_t>(size_of(tensor.dtype));

@@ -17,7 +17,7 @@
 namespace postlude::inline v0::cli {
 namespace {
 
-// The whole text as a number, or none: then it is a path.
+// The number that the whole text is, or none: then it is a path.
 std::optional<double> number(const std::string& text) {
   double value = 0;
   const char* start = text.data() + (!text.empty() && text[0] == '+' ? 1 : 0);
@@ -28,7 +28,8 @@ std::optional<double> number(const std::string& text) {
   return error == std::errc() ? std::optional(value) : std::nullopt;
 }
 
-// Operands whose values are compared with m_index(), n_index() or batch_index(): which one, by operand.
+// Operands whose values are compared with m_index(), n_index() or batch_index(): which one, by
+// operand.
 std::map<std::string, Op> index_operands(const GraphData& graph) {
   struct Source {
     std::int32_t operand = -1;  // the value is this operand, converted or rearranged
@@ -155,7 +156,8 @@ class Maker {
     if (!stream) check(1, sizes->k, sizes->n, "K x N");
   }
 
-  // Refuses what the machine cannot hold, before the kernel of the operating system ends the program for it.
+  // Refuses sizes that the machine cannot hold, before the operating system ends the program for
+  // them.
   void check_memory(const std::vector<BoundOperand>& all) const {
     double bytes = 0;
     for (const BoundOperand& operand : all) {
@@ -182,7 +184,8 @@ class Maker {
     return shape;
   }
 
-  // A file's (1, N) serves as a row and its (M, 1) as a col: axes of one element are dropped or added.
+  // A file's (1, N) serves as a row and its (M, 1) as a col: axes of one element are dropped or
+  // added.
   void fit(BoundOperand& operand) const {
     const auto without_ones = [](std::vector<std::int64_t> shape) {
       shape.erase(std::remove(shape.begin(), shape.end(), 1), shape.end());
@@ -226,7 +229,8 @@ class Maker {
     }
   }
 
-  // With a pattern that no epilogue computes by chance, so that --verify sees an element that was not written.
+  // Fills an output with a pattern that no epilogue computes by chance, so that --verify sees an
+  // element that was not written.
   void allocate(BoundOperand& operand) const {
     operand.source = "output";
     operand.array = Array(operand.slot.dtype, batched(shape_of(operand.slot), operand.slot.batched));

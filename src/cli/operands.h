@@ -10,7 +10,8 @@
 
 namespace postlude::inline v0::cli {
 
-// What a slot of a plan is bound to. `tensor` views `array`, B's transposed (drawn B is stored N x K).
+// The array that a slot of a plan is bound to. `tensor` views `array`, B's transposed (drawn B is
+// stored N x K).
 struct BoundOperand {
   Plan::Slot slot;
   Array array;
@@ -24,8 +25,8 @@ struct Assignment {
 };
 [[nodiscard]] std::vector<Assignment> parse_assignments(const std::vector<std::string>& arguments);
 
-// One for each slot of the plan, outputs allocated and poisoned. Sizes that the command line leaves open are taken from
-// the files of A and B, or X, and written to `sizes`.
+// Makes an operand for each slot of the plan, outputs allocated and poisoned. Sizes that the
+// command line leaves open are taken from the files of A and B, or X, and written to `sizes`.
 [[nodiscard]] std::vector<BoundOperand> make_operands(const Plan& plan, const std::vector<Assignment>& given,
                                                       std::optional<Sizes>& sizes, std::int64_t batch,
                                                       std::uint64_t seed);

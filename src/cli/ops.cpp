@@ -14,7 +14,7 @@
 namespace postlude::inline v0::cli {
 namespace {
 
-// A heading of the page and which operations stand below it.
+// A heading of the page and the operations below it.
 struct Section {
   const char* title;
   bool (*has)(const OpInfo&);

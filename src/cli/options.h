@@ -1,4 +1,4 @@
-// What the commands' arguments have in common.
+// The options that commands share.
 #pragma once
 
 #include <postlude/plan.h>
@@ -11,11 +11,12 @@
 
 namespace postlude::inline v0::cli {
 
-// How the program ends. DEVELOPERS and scripts rely on these.
+// The program's exit codes. Scripts rely on them.
 enum class Exit : int { ok = 0, check_failed = 1, usage = 2, unsupported = 3, missing = 4, bug = 5 };
 [[nodiscard]] Exit exit_code(ErrorCode code);
 
-// The problem and target of a command line: --gemm or --stream, --batch, --in, --target, --threads, --schedule.
+// The problem and target of a command line: --gemm or --stream, --batch, --in, --target, --threads,
+// --schedule.
 struct ProblemOptions {
   std::string gemm;    // "MxNxK"
   std::string stream;  // "MxN"

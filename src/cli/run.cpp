@@ -133,7 +133,7 @@ std::string rate(const Result& result, std::int64_t batch) {
   return operations == 0 ? "" : fmt::format(", {:.1f} Gop/s", operations / result.median() * 1e-6);
 }
 
-// JSON has no infinity: a check that failed without bound is the largest number.
+// JSON has no infinity, so a check that failed without bound is the largest number.
 double finite(double value) {
   if (std::isnan(value)) return std::numeric_limits<double>::max();
   return std::clamp(value, std::numeric_limits<double>::lowest(), std::numeric_limits<double>::max());

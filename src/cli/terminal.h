@@ -1,4 +1,4 @@
-// What a person sees: colours where there is a terminal, tables, progress on stderr.
+// Output for people: colours where there is a terminal, tables, progress on stderr.
 #pragma once
 
 #include <chrono>
@@ -8,7 +8,8 @@
 
 namespace postlude::inline v0::cli {
 
-// Colours for a stream: none where it is no terminal, under NO_COLOR (https://no-color.org) or TERM=dumb.
+// Colours for a stream: none where it is no terminal, under NO_COLOR (https://no-color.org) or
+// TERM=dumb.
 class Style {
  public:
   explicit Style(std::FILE* stream);
@@ -22,11 +23,12 @@ class Style {
   bool on_;
 };
 
-// Rows of cells, columns aligned, two spaces between; the last column is not padded. The first row is a heading.
+// Rows of cells, columns aligned, two spaces between; the last column is not padded. The first row
+// is a heading.
 [[nodiscard]] std::string table(const std::vector<std::vector<std::string>>& rows, const Style& style);
 
-// One line on stderr that says what a long run is doing: nothing unless stderr is a terminal, and nothing before a
-// second has gone by or for a step that is not known to be long.
+// One line on stderr that says what a long run is doing: nothing unless stderr is a terminal, and
+// nothing before a second has gone by or for a step that is not known to be long.
 class Progress {
  public:
   Progress();
