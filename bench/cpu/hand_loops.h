@@ -1,12 +1,12 @@
-// The suite's epilogues as one would write them by hand behind a library's product: one fused loop over the rows,
-// compiled -O3 -march=native -ffast-math.
+// The suite's epilogues as one would write them by hand behind a library's product: one fused loop
+// over the rows, compiled -O3 -march=native -ffast-math.
 #pragma once
 
 #include <cstdint>
 
 namespace postlude::bench {
 
-// What a loop reads and writes; all matrices are contiguous.
+// The operands and results of a loop; all matrices are contiguous.
 struct Hand {
   std::int64_t m = 0, n = 0;
   int threads = 1;

@@ -1,5 +1,5 @@
-// OpenBLAS and oneDNN, as one would call them by hand. A peer exists where the build found it and where it has a kernel
-// for the types: otherwise its function is empty.
+// OpenBLAS and oneDNN, as one would call them by hand. A peer exists where the build found it and
+// where it has a kernel for the types: otherwise its function is empty.
 #pragma once
 
 #include <postlude/dtype.h>
@@ -24,7 +24,7 @@ using Run = std::function<void()>;
 // `packed`: with the weights in the layout that the primitive asks for, made once.
 [[nodiscard]] Run onednn(const Case& what, int threads, const void* a, const void* b, void* out, bool packed = false);
 
-// What oneDNN's post-ops can say.
+// The epilogues that oneDNN's post-ops can express.
 enum class PostOps : std::uint8_t { none, bias_relu, bias_gelu, bias_gelu_res, axpby, column_scale };
 struct FusedOperands {
   const float* row = nullptr;

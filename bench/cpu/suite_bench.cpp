@@ -1,10 +1,10 @@
-// suite_bench [suite|stream|compile] [--shape TEXT] [--epilogue NAME] [--threads 1,2] [--seconds S] [--isa NAME]
-// [--json]
+// suite_bench [suite|stream|compile] [--shape TEXT] [--epilogue NAME] [--threads 1,2] [--seconds S]
+// [--isa NAME] [--json]
 //
-// The suite's epilogues in f32, B stored N x K: fused by us, beside our own plain product, the peers' products with a
-// hand-fused loop behind them, and what oneDNN's post-ops can say; all in turns. A time is printed only for who agrees
-// with us. `stream`: memory-bound graphs beside a copy of the same bytes. `compile`: the time from text to a bound
-// call.
+// The suite's epilogues in f32, B stored N x K: fused by us, beside our own plain product, the
+// peers' products with a hand-fused loop behind them, and what oneDNN's post-ops can say; all in
+// turns. A time is printed only for who agrees with us. `stream`: memory-bound graphs beside a copy
+// of the same bytes. `compile`: the time from text to a bound call.
 #include "hand_loops.h"
 #include "peers.h"
 #include "timing.h"
@@ -36,7 +36,7 @@ struct Epilogue {
   PostOps ops = PostOps::none;
   const char* in_place = nullptr;  // an operand in whose place D may stand, as a peer has it
 };
-// What rounds to bf16 on the way may differ by one unit there.
+// An epilogue that rounds to bf16 on the way may differ by one unit of bf16.
 constexpr double exact = 1e-4, rounded = 2e-2;
 const Epilogue epilogues[] = {
     {"bias_relu", nullptr, exact, PostOps::bias_relu},
@@ -67,8 +67,8 @@ constexpr ShapeCase shapes[] = {{"cpu_square", 1024, 1024, 1024},
                                 {"cpu_thin", 2048, 2048, 64},
                                 {"cpu_decode", 8, 4096, 4096},
                                 {"small", 128, 128, 128}};
-// oneDNN has no fast kernel for a {M, 1} operand: at cpu_ffn one run took 55 s. So that post-op is timed at a small
-// shape only.
+// oneDNN has no fast kernel for a {M, 1} operand: at cpu_ffn one run took 55 s. So that post-op is
+// timed at a small shape only.
 bool hopeless(const Epilogue& epilogue, const ShapeCase& shape) {
   return epilogue.ops == PostOps::column_scale && shape.m * shape.n * shape.k > Int{1} << 22;
 }
@@ -213,7 +213,7 @@ struct Peer {
       }
       Int elements = 1;
       for (const Int extent : plan.shape_of(slot.name, what.m, what.n, what.k)) elements *= extent;
-      // What a loop leaves in place is its full tile, but where there are two of them D.
+      // A loop leaves its full tile in place, but D where there are two tiles.
       const bool tile = slot.axes.contains(tile_axes);
       const bool elsewhere = !tile || elements != what.m * what.n ||
                              (slot.name == "D" && std::strcmp(epilogue.name, "bias_gelu_res_aux") == 0);
@@ -295,7 +295,7 @@ void suite(const ShapeCase& shape, const Epilogue& epilogue, int threads, const 
   }
 }
 
-// ---- memory-bound graphs ----------------------------------------------------------------------------------
+// ---- memory-bound graphs ------------------------------------------------------------------------
 
 void copy(std::byte* to, const std::byte* from, std::size_t bytes, int threads) {
 #pragma omp parallel for num_threads(threads) schedule(static)
@@ -341,7 +341,7 @@ void stream(int threads, const Options& options) {
   }
 }
 
-// ---- compilation ------------------------------------------------------------------------------------------
+// ---- compilation --------------------------------------------------------------------------------
 
 void compilation(const Epilogue& epilogue, const Options& options) {
   constexpr ShapeCase shape = shapes[1];

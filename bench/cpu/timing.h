@@ -1,5 +1,5 @@
-// Ways of doing the same thing, timed in turns: the machine's speed drifts, so only what ran beside each other is
-// compared.
+// Ways of doing the same thing, timed in turns: the machine's speed drifts, so only what ran beside
+// each other is compared.
 #pragma once
 
 #include <cstddef>
@@ -27,9 +27,9 @@ struct Timing {
   bool agrees = true;
 };
 
-// Each once to warm up, then all in turns until `seconds` have passed, at least `least` turns. With one thread the
-// clock is that thread's processor time, which other programs on the machine do not lengthen; with more it is the
-// wall's.
+// Runs each contender once to warm up, then all in turns until `seconds` have passed, at least
+// `least` turns. With one thread the clock is that thread's processor time, which other programs on
+// the machine do not lengthen; with more it is the wall's.
 [[nodiscard]] std::vector<Timing> in_turns(const std::vector<Contender>& contenders, int threads, double seconds,
                                            int least = 5);
 

@@ -1,10 +1,11 @@
-// gpu_suite: the suite on an H200, interleaved with cuBLAS's plain product in one process. L2 is flushed before each
-// run, medians are taken, results are checked against the reference at smaller shapes by the same plan's kernels.
+// gpu_suite: the suite on an H200, interleaved with cuBLAS's plain product in one process. L2 is
+// flushed before each run, medians are taken, results are checked against the reference at smaller
+// shapes by the same plan's kernels.
 //   gpu_suite [--json FILE] [--only NAME]... [--shape NAME]... [--schedules TEXT;TEXT...] [--runs N] [--no-check]
 //             [--streams] [--costs] [--sweep] [--prewarm I/N]
-// --streams: epilogues without a product beside a copy. --costs: compiling, loading, binding and launching. --sweep:
-// every tile that is legal, and the heuristic's neighbours. --prewarm: compiles every N-th of all that into the cache
-// and ends.
+// --streams: epilogues without a product beside a copy. --costs: compiling, loading, binding and
+// launching. --sweep: every tile that is legal, and the heuristic's neighbours. --prewarm: compiles
+// every N-th of all that into the cache and ends.
 #include "cuda/choose/schedule.h"
 #include "gpu/problem.h"
 
@@ -42,7 +43,7 @@ constexpr NamedShape shapes[] = {{"square", {1, 8192, 8192, 8192}}, {"bert_ffn",
                                  {"decode", {1, 64, 4096, 4096}},   {"narrow", {1, 64, 1024, 8192}}};
 
 bool is_large(const std::string& shape) { return shape == "square" || shape == "bert_ffn" || shape == "mid"; }
-// Of the odd shape the issue of these figures names two; few tokens at a time are shown on a few.
+// Two epilogues are measured at the odd shape, and a few with few rows.
 bool measured(const std::string& epilogue, const std::string& shape) {
   if (is_large(shape) || epilogue == "plain" || epilogue == "bias_gelu") return true;
   return shape != "odd" && (epilogue == "bias_gelu_res_aux" || epilogue == "swiglu" || epilogue == "rmsnorm");
@@ -153,7 +154,7 @@ struct Results {
   std::vector<std::string> rows, streams, costs, sweep;
 };
 
-// ---- the rows ---------------------------------------------------------------------------------------------
+// ---- the rows -----------------------------------------------------------------------------------
 
 double checked(const std::string& name, const std::string& schedule) {
   double worst = 0;
@@ -222,9 +223,10 @@ int suite(const NamedShape& named, const std::vector<std::string>& names, const 
   return wrong;
 }
 
-// ---- schedules --------------------------------------------------------------------------------------------
+// ---- schedules ----------------------------------------------------------------------------------
 
-// Every tile that is legal, filled, and what differs in one knob from the first few. explain() lists the tiles.
+// Every legal tile, filled, and the neighbours of the first few that differ in one knob. explain()
+// lists the tiles.
 std::vector<std::string> schedules_of(const DeviceProblem& problem, const Shape& shape) {
   std::vector<std::string> found;
   const auto add = [&](const std::string& text) {
@@ -284,7 +286,7 @@ void sweep(const NamedShape& named, const std::string& name, const Clock& clock,
                                   {"best", quoted_json(tried[best].schedule)}}));
 }
 
-// ---- without a product ------------------------------------------------------------------------------------
+// ---- without a product --------------------------------------------------------------------------
 
 void streams(const Clock& clock, int runs, Results& results) {
   struct Stream3 {
@@ -325,7 +327,7 @@ void streams(const Clock& clock, int runs, Results& results) {
   }
 }
 
-// ---- what it costs beside the device's time ---------------------------------------------------------------
+// ---- what it costs beside the device's time -----------------------------------------------------
 
 void costs(const std::vector<std::string>& names, const Clock& clock, Results& results) {
   const Shape shape{1, 4096, 4096, 1024};
@@ -439,7 +441,8 @@ int main(int argc, char** argv) try {
   }
   const cuda::CurrentDevice current(0);
   if (part >= 0) {
-    // In the order of the work that follows: everything that it will compile, dealt out among the processes.
+    // Everything that the work will compile is dealt out among the processes, in the order of that
+    // work.
     int turn = 0;
     for (const NamedShape& named : shapes) {
       if (!only_shapes.empty() && !only_shapes.contains(named.name)) continue;
