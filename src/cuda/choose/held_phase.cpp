@@ -16,7 +16,7 @@ using lower::Reduction;
 using lower::Store;
 using lower::ValueId;
 
-// Which values of a phase vary along N, but not in a group of columns.
+// The values of a phase that vary along N, but not in a group of columns.
 std::vector<bool> grouped_values(const Phase& phase, const ColumnGroups& groups) {
   std::vector<bool> same(phase.code.size()), grouped(phase.code.size());
   for (std::size_t id = 0; id < phase.code.size(); ++id) {
@@ -40,14 +40,15 @@ bool same_operation(const Instruction& a, const Instruction& b) {
          a.columns == b.columns && a.args.size() == b.args.size();
 }
 
-// Whether what is loaded from memory of `dtype` is the value that was stored there.
+// Whether a load from memory of `dtype` gives the very value that was stored there.
 bool exact(const Phase& phase, ValueId id, DType dtype) {
   const Instruction& i = phase.code[id];
   return dtype == i.type || (i.op == Op::cast && i.dtype == dtype && i.guard < 0);
 }
 
-// Of exp(x - m) / s, where x is what was kept, and {m, s} its online softmax, the value x - m, else -1: the dividend is
-// in [0, 1], the divisor in [1, 2^31) or NaN (which `where` may say for rows of -inf).
+// The value x - m of exp(x - m) / s, where x was kept and {m, s} is its online softmax, else -1.
+// The dividend is in [0, 1], the divisor in [1, 2^31) or NaN (which `where` may say for rows of
+// -inf).
 ValueId weight_of(const Phase& first, const std::vector<FragmentPlan::Kept>& kept, const Phase& second,
                   const Instruction& i) {
   const auto is = [&](ValueId id, Op op) { return second.code[id].op == op && second.code[id].guard < 0; };
@@ -67,7 +68,7 @@ ValueId weight_of(const Phase& first, const std::vector<FragmentPlan::Kept>& kep
   return found ? difference : -1;
 }
 
-// The first phase, and one that may be held on its registers.
+// The first phase, and a second one that may be held on its registers.
 class Candidate {
  public:
   Candidate(const Program& program, const FusedEpilogue& epilogue, int index)
@@ -135,7 +136,7 @@ std::optional<HeldPhase> Candidate::held() const {
     if (difference >= 0) i.args[0] = difference;
   }
   held.grouped = by_group ? grouped_values(*second, groups_) : std::vector<bool>(second->code.size());
-  // What only crossed to it stays.
+  // Values that only crossed to the second phase are not stored.
   auto first = std::make_shared<Phase>(first_);
   std::erase_if(first->stores, [&](const Store& store) {
     return program_.buffers[store.access.buffer].kind == lower::BufferKind::crossing;
@@ -144,7 +145,7 @@ std::optional<HeldPhase> Candidate::held() const {
   return held;
 }
 
-// Also its own rows: tiles of others are not waited for.
+// The rows must be its own too, because a tile does not wait for tiles of other rows.
 bool Candidate::over_same_tiles() const {
   const auto own_rows = [&](const Phase& phase) {
     return std::none_of(phase.code.begin(), phase.code.end(), [&](const Instruction& i) {
@@ -156,7 +157,7 @@ bool Candidate::over_same_tiles() const {
          own_rows(first_) && own_rows(next_);
 }
 
-// Whether it, on the registers of each tile, may store over an operand that another tile's first phase still reads.
+// Whether the held phase may store over an operand that another tile's first phase still reads.
 bool Candidate::may_overwrite() const {
   return std::any_of(first_.code.begin(), first_.code.end(), [&](const Instruction& i) {
     if (i.op != Op::operand || program_.buffers[i.access.buffer].kind != lower::BufferKind::operand) return false;
@@ -171,8 +172,8 @@ bool Candidate::may_overwrite() const {
   });
 }
 
-// Whether it needs, of statistics, those of its groups alone. What is the same in a group is a row's: nothing of a
-// column alone can take it.
+// Whether the only statistics that it needs are its groups'. A value that is the same in a group is
+// a row's: no value of a column alone can take it.
 bool Candidate::of_groups_alone() const {
   for (const Reduction& r : first_.reductions) {
     for (const BufferId b : r.results) {
@@ -191,7 +192,7 @@ bool Candidate::of_groups_alone() const {
   return true;
 }
 
-// Whether what it loads of what the first phase stored is what that stored there, as it was.
+// Whether it loads what the first phase stored, as it was.
 bool Candidate::finds_what_was_stored() const {
   return std::all_of(next_.code.begin(), next_.code.end(), [&](const Instruction& i) {
     if (i.op != Op::operand || !first_.stores_to(i.access.buffer)) return true;
@@ -200,7 +201,7 @@ bool Candidate::finds_what_was_stored() const {
   });
 }
 
-// What the first phase stored where a later one loads from; null: nothing.
+// The first phase's store that a later phase's load reads; null: there is none.
 const Store* Candidate::stored_here(const Instruction& load) const {
   if (load.op != Op::operand) return nullptr;
   for (const Store& store : first_.stores) {
@@ -209,7 +210,7 @@ const Store* Candidate::stored_here(const Instruction& load) const {
   return nullptr;
 }
 
-// Which value of the first phase a value of the next is; -1: none.
+// For each value of the second phase the equal one of the first; -1: none.
 std::vector<ValueId> Candidate::same_values() const {
   std::vector<ValueId> same(next_.code.size(), -1);
   for (std::size_t id = 0; id < next_.code.size(); ++id) {
@@ -230,8 +231,9 @@ std::vector<ValueId> Candidate::same_values() const {
   return same;
 }
 
-// Its values that stay in registers: from what leaves it up to what the first phase has computed; what needs no memory
-// is computed again. None where it takes other than f32 elements from the first phase, or what a small phase stores.
+// The values that stay in registers for it, found from its stores back to what the first phase has
+// computed; a value that needs no memory is computed again. None where it takes other than f32
+// elements from the first phase, or a value that a small phase stores.
 std::optional<std::vector<ValueId>> Candidate::staying(const std::vector<ValueId>& same) const {
   std::vector<bool> wanted(next_.code.size()), of_memory(next_.code.size());
   for (std::size_t id = 0; id < next_.code.size(); ++id) {

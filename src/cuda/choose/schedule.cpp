@@ -66,8 +66,8 @@ Schedule parse_schedule(std::string_view text) {
   return s;
 }
 
-// A cluster lies in one of up to eight groups of multiprocessors, each an even number (an H200: 16 or 18, and fewer
-// than 32 clusters of four).
+// A cluster lies in one of up to eight groups of multiprocessors, each an even number (an H200: 16
+// or 18, and fewer than 32 clusters of four).
 int clusters(int split, int multiprocessors) {
   return std::max(0, multiprocessors - (split > 2 ? 8 * (split - 2) : 0)) / split;
 }
@@ -81,7 +81,7 @@ int blocks(const Schedule& s, const EpilogueNeeds& n, Tiles tiles, int multiproc
   const int all = static_cast<int>(tiles.all);
   if (s.mma) return all;
   if (s.split > 1) return n.meets && all > clusters(s.split, multiprocessors) ? 0 : all * s.split;
-  // A wave is whole groups of the raster, or some of its tiles would wait for tiles of the next.
+  // A wave has whole groups of the raster, or some of its tiles would wait for tiles of the next.
   const std::int64_t group = n.holds ? s.raster * tiles.beside : 1, most = multiprocessors / group * group;
   if (most == 0) return 0;
   const std::int64_t waves = ceil_div(tiles.all, most);
@@ -142,11 +142,9 @@ Schedule fill_shared(Schedule tile, const EpilogueNeeds& needs) {
   struct Staging {
     int sub_n, d_buffers, aux_stages;
   };
-  // Stages first, and of small tiles as many bytes of them, as memory is far (64 x 4096 x 4096, plain by 64x64: 1.26 of
-  // cuBLAS with six, 1.00 with twelve): the fifth is worth more than wide subtiles (16384 x 4096 x 1024,
-  // bias_gelu_res_aux: 1.13 of cuBLAS with five and 32 columns, 1.20 with four and 64), the sixth as well (axpby: 0.189
-  // ms with six and 32, 0.196 with five and 64; at 4096^3 0.182 and 0.184), but for tiles that are held beside a short
-  // main loop (rmsnorm: 0.250, 0.225; at 4096^3 0.199, 0.201). Then wide subtiles.
+  // Stages come first, because memory is far, then wide subtiles; small tiles get as many bytes of
+  // stages. Tiles that are held beside a short main loop prefer wide subtiles to a sixth stage
+  // (decision 0038).
   constexpr Staging stagings[] = {{64, 2, 4}, {64, 2, 2}, {32, 2, 4}, {32, 2, 2}, {32, 2, 1}};
   if (tile.mma) {
     tile.d_buffers = 1;
@@ -193,9 +191,9 @@ std::vector<Schedule> candidates(const EpilogueNeeds& needs, bool mma) {
 
 namespace {
 
-// Clocks of the portable kernel, fitted to six tiles on an H200, 4096^3 and 16384 x 4096 x 1024, plain, bias_gelu and
-// bias_gelu_res_aux (within 5%): the products, the fragments that each warp reads for them, and what is copied for a
-// tile. Two blocks of one consumer share a multiprocessor and hide each other's epilogues.
+// Clocks of the portable kernel: the products, the fragments that each warp reads for them, and the
+// copies for a tile (decision 0038). Two blocks of one consumer share a multiprocessor and hide
+// each other's epilogues.
 double mma_clocks(const Schedule& s, const EpilogueNeeds& needs, double tiles, double k, int multiprocessors) {
   const double area = double(s.bm) * s.bn, resident = consumers(s) == 1 ? 2 : 1;
   const double fragments = 4.0 / s.bm + 1.0 / consumer_columns(s), copied = 1.0 / s.bm + 1.0 / s.bn;
@@ -210,8 +208,7 @@ double mma_clocks(const Schedule& s, const EpilogueNeeds& needs, double tiles, d
 // Tile rows walked together.
 int raster_of(const EpilogueNeeds& needs, std::int64_t columns, std::int64_t k, std::int64_t tiles_n,
               int multiprocessors) {
-  if (needs.holds) {  // as many tiles of a wave as can be, in as few groups (16384 x 4096 x 1024, rmsnorm: 0.225 ms, in
-                      // two 0.233)
+  if (needs.holds) {  // as many tiles of a wave as can be, in as few groups (decision 0038)
     const auto used = [&](int raster) { return multiprocessors / (raster * tiles_n) * raster; };
     int best = 8;
     for (int raster = best; raster >= 1; --raster) {
@@ -219,11 +216,11 @@ int raster_of(const EpilogueNeeds& needs, std::int64_t columns, std::int64_t k, 
     }
     return best;
   }
-  // Where all of B stays in L2, few rows of tiles at a time leave room for it beside what is loaded and stored, and
-  // rows are written whole (16384 x 4096 x 1024, bias_gelu_res_aux: 1.08 of cuBLAS, with eight 1.14).
+  // Where all of B stays in L2, few rows of tiles at a time leave room for it beside operands and
+  // outputs, and rows are written whole (decision 0038).
   if (double(columns) * needs.parts * double(k) * needs.element_bytes <= 0x1p24) return 2;
-  // A wave of 128 tiles reads least of A and B where it is about square: fewer bytes, less power, a higher clock
-  // (4096^3, over 8: plain 0.995 of the time, dgelu_dbias 0.993, bce 0.999).
+  // A wave of 128 tiles reads least of A and B where it is about square: fewer bytes, less power, a
+  // higher clock (decision 0023).
   return 12;
 }
 
@@ -232,9 +229,8 @@ struct Ranked {
   double clocks;
 };
 
-// Hopper's kernel by one tile, whole and split: waves of tiles, each with its main loop at 2048 bf16 products a clock.
-// Measured on an H200, 8192^3 and 4096^3: the larger ping-pong tiles run at full speed, 128x128 2% slower, cooperative
-// 128x256 3%.
+// Ranks Hopper's kernel by one tile, whole and split: waves of tiles, each with its main loop at
+// 2048 bf16 products a clock. Smaller tiles and cooperative ones are slower (decision 0038).
 void rank_tile(std::vector<Ranked>& ranked, Schedule s, const EpilogueNeeds& needs, std::int64_t batch, std::int64_t m,
                std::int64_t columns, std::int64_t k, int multiprocessors) {
   const Tiles tiles = tiles_of(s, needs, batch, m, columns);
@@ -245,28 +241,27 @@ void rank_tile(std::vector<Ranked>& ranked, Schedule s, const EpilogueNeeds& nee
   const double area = double(s.bm) * s.bn;
   const double smaller = std::max(1.0, 128.0 * 192 / area);
   const double efficiency = 1.0 + 0.04 * (smaller - 1) * smaller + (s.ping_pong ? 0 : 0.03);
-  // A stage comes at 64 bytes a clock, and narrow products read shared memory oftener than it allows (one H200, us a
-  // stage: 64x64 0.14, 64x128 0.20, 128x64 0.28, 128x128 0.30, 64x256 0.36); all of A and B at 1700.
+  // A stage comes at 64 bytes a clock, all of A and B at 1700. Narrow products read shared memory
+  // oftener than it allows (decision 0038).
   const auto k_blocks = static_cast<double>(ceil_div(k * needs.element_bytes, 128));
   const double stage = std::max(area / 32 * efficiency, 2.0 * (s.bm + s.bn) * (s.bm > s.bn && s.bn == 64 ? 1.3 : 1));
   const double memory = double(batch) * double(m + columns * needs.parts) * double(k) * needs.element_bytes / 1700;
-  // What the epilogue takes: in ping-pong it hides under the other consumer's main loop. Clocks an element, fitted to
-  // bias_gelu, rowmax and bce at K = 1024. An accumulator that leaves few registers leaves few elements side by side
-  // (bce: 0.34 ms with 128 columns, 0.50 with 160).
+  // The epilogue's clocks an element. In ping-pong it hides under the other consumer's main loop. A
+  // large accumulator leaves few registers, so few elements are computed side by side (decision
+  // 0038).
   const int registers = (s.ping_pong ? s.bm : s.bm / 2) / 64 * s.bn / 2;
   const double element = 0.3 + 0.03 * (needs.aux_bytes_column + needs.d_bytes_column) +
                          0.025 * needs.operations * (registers > 128 ? 1.6 : 1.0);
   const double epilogue = 400 + area / needs.parts * element;
-  // Additions to a second accumulator leave the tensor cores idle (4096^3: 128x64 0.73 of cuBLAS, cooperative 128x128
-  // 0.58).
+  // Additions to a second accumulator leave the tensor cores idle (decision 0026).
   const double slower = needs.promoted && s.ping_pong ? 2 : 1;
   const auto clocks = [&](double loop) {
     const double busy = waves * (s.ping_pong ? std::max(loop, (loop + epilogue) / 2) : loop + epilogue / 2);
     return slower * (std::max(memory, busy) + (s.ping_pong ? epilogue : epilogue / 2));
   };
   ranked.push_back({s, clocks(k_blocks * stage)});
-  // Split, it waits for what is sent; and two blocks of a cluster share a way to L2, but no lines (512 x 512 x 16384,
-  // 64x64: 0.14 us a stage, with 64 clusters of two 0.22).
+  // A split tile waits for the parts that are sent, and two blocks of a cluster share a way to L2,
+  // but no lines (decision 0021).
   for (s.split = 2; s.split <= 8; s.split *= 2) {
     if (tiles.all > clusters(s.split, multiprocessors) || k_blocks < 2 * s.split || !illegal(s, needs).empty())
       continue;
@@ -292,8 +287,7 @@ std::vector<Schedule> rank(const EpilogueNeeds& needs, std::int64_t batch, std::
   std::vector<Schedule> best;
   for (const Ranked& r : ranked) {
     best.push_back(r.schedule);
-    // Narrow subtiles take fewer registers. 8192^3: xent spills in 128x192 with wide ones, and 128x160 is 4% slower;
-    // the portable kernel: dgelu_dbias on sm_80.
+    // Narrow subtiles take fewer registers, which is better than a smaller tile (decision 0038).
     if (Schedule narrow = r.schedule; narrow.sub_n == 64) {
       narrow.sub_n = 32;
       if (illegal(narrow, needs).empty()) best.push_back(narrow);

@@ -1,5 +1,5 @@
-// A schedule: how the product and one epilogue run on one shape: by the sm_90a kernel, or by the portable one (`mma`)
-// of sm_80 and newer. Choosing is pure; nothing here touches a device.
+// A schedule says how the product and one epilogue run on one shape: by the sm_90a kernel, or by
+// the portable one (`mma`) of sm_80 and newer. Choosing is pure; nothing here touches a device.
 #pragma once
 
 #include "lower/program.h"
@@ -25,12 +25,12 @@ struct Schedule {
   bool operator==(const Schedule&) const = default;
 };
 
-// "pingpong 128x192x5 sub 64x2 aux 2 raster 8" (or cooperative, or mma; split 2 behind it), and back. parse throws
-// bad_schedule, naming what is wrong.
+// A schedule as text, "pingpong 128x192x5 sub 64x2 aux 2 raster 8" (or cooperative, or mma; split 2
+// behind it), and back. parse_schedule throws bad_schedule, naming what is wrong.
 [[nodiscard]] std::string to_string(const Schedule& schedule);
 [[nodiscard]] Schedule parse_schedule(std::string_view text);
 
-// What of an epilogue a schedule depends on.
+// The facts of an epilogue on which a schedule depends.
 struct EpilogueNeeds {
   int parts = 1;  // accumulator columns an output column: 2 behind a chunk
   int half = 0;   // of such a chunk in groups: the columns of a group's half; 0: half of all
@@ -45,36 +45,39 @@ struct EpilogueNeeds {
   bool holds = false;     // moreover a tile waits, in registers, for the statistics of its rows
   int group = 0;          // columns of a reduction in groups, which a consumer folds alone: they divide its tile
   int operations = 0;     // about how many instructions the epilogue takes, an element
-  int most_stages = 6;    // that are worth more than wide subtiles
+  int most_stages = 6;    // stages up to this number are worth more than wide subtiles
 };
 [[nodiscard]] inline bool is_long(const EpilogueNeeds& needs) { return needs.operations >= 40; }
 
 inline constexpr int shared_limit = 232448;      // bytes a block may have on sm_90
 inline constexpr int mma_shared_limit = 101376;  // and on every GPU since sm_80
 
-// Consumers: the groups of 128 threads that hold accumulators, and what each owns of a tile.
+// The number of consumers, which are groups of 128 threads that hold accumulators, and each one's
+// part of a tile.
 [[nodiscard]] int consumers(const Schedule& schedule);
 [[nodiscard]] int consumer_rows(const Schedule& schedule);
 [[nodiscard]] int consumer_columns(const Schedule& schedule);
 [[nodiscard]] inline int threads(const Schedule& s) { return (consumers(s) + (s.mma ? 0 : 1)) * 128; }
 [[nodiscard]] inline int k_bytes(const Schedule& s) { return s.mma ? 64 : 128; }  // a stage
 
-// Columns of one box of B's two halves behind a chunk (sm_90a): those of a tile that lie side by side.
+// The columns of one box of B's two halves behind a chunk (sm_90a): those of a tile that lie side
+// by side.
 [[nodiscard]] int half_run(const Schedule& schedule, const EpilogueNeeds& needs);
 
-// How many tiles there are, and how many of them beside each other. `columns`: the output's.
+// The number of tiles, and how many of them are beside each other. `columns`: the output's.
 struct Tiles {
   std::int64_t all, beside;
 };
 [[nodiscard]] Tiles tiles_of(const Schedule& schedule, const EpilogueNeeds& needs, std::int64_t batch, std::int64_t m,
                              std::int64_t columns);
 
-// How many blocks run them: as few as the number of waves needs (the same time
-// for less power). 0: not so many run at once as must (tiles that are held need all that are beside each other; split
-// ones that meet need each other).
+// The number of blocks that run the tiles: as few as the number of waves needs (the same time for
+// less power). 0: fewer run at once than must (held tiles need all that are beside each other,
+// split tiles that meet need each other).
 [[nodiscard]] int blocks(const Schedule& schedule, const EpilogueNeeds& needs, Tiles tiles, int multiprocessors);
 
-// Clusters of so many blocks, one a multiprocessor, that run at once on any Hopper GPU.
+// The number of clusters of so many blocks, one a multiprocessor, that run at once on any Hopper
+// GPU.
 [[nodiscard]] int clusters(int split, int multiprocessors);
 
 // Bytes of shared memory, alignment included.
@@ -83,15 +86,16 @@ struct Tiles {
 // Why a schedule is not legal for these needs; empty: it is.
 [[nodiscard]] std::string illegal(const Schedule& schedule, const EpilogueNeeds& needs);
 
-// Gives a tile the most stages and buffers that fit in shared memory; stages == 0 where nothing does.
+// Gives a tile the most stages and buffers that fit in shared memory; stages == 0 where nothing
+// does.
 [[nodiscard]] Schedule fill_shared(Schedule tile, const EpilogueNeeds& needs);
 
-// The heuristic: the legal schedules, best first. `columns` are the output's (behind a chunk: the accumulator's over
-// parts).
+// The heuristic: the legal schedules, best first. `columns` are the output's (behind a chunk: the
+// accumulator's over parts).
 [[nodiscard]] std::vector<Schedule> rank(const EpilogueNeeds& needs, std::int64_t batch, std::int64_t m,
                                          std::int64_t columns, std::int64_t k, int multiprocessors, bool mma = false);
 
-// Every legal tile for these needs, filled: for sweeps and for tests that draw random ones.
+// Every legal tile for these needs, filled, for sweeps and for tests that draw random ones.
 [[nodiscard]] std::vector<Schedule> candidates(const EpilogueNeeds& needs, bool mma = false);
 
 }  // namespace postlude::inline v0::cuda

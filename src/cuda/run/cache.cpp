@@ -83,7 +83,7 @@ std::optional<std::string> read_entry(const std::string& path, const std::string
   return body.substr(key.size());
 }
 
-// False, with the reason, where the entry could not be written; then nothing is left behind.
+// Writes an entry. Where that fails it returns false and the reason, and leaves nothing behind.
 bool write_entry(const std::string& folder, const std::string& path, const std::string& key, const std::string& cubin,
                  std::string& reason) {
   std::string temporary = folder + "/.writing-XXXXXX";
@@ -134,8 +134,8 @@ std::string cached(const std::string& key, const std::function<std::string()>& m
     ++found_count;
     return *entry;
   }
-  // Single flight: whoever holds the lock compiles. The lock file is left behind, so that nobody locks a file that is
-  // gone.
+  // The holder of the lock compiles. The lock file is left behind, so that nobody locks a file that
+  // is gone.
   const File lock(::open((folder.path + name + ".lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
   bool held = false;
   if (lock.fd >= 0) {

@@ -19,8 +19,9 @@ CudaCall::CudaCall(int device, std::vector<std::shared_ptr<Loaded>> modules, Wor
   }
 }
 
-// The workspace learns where it is used. Counters are cleared in the first run's stream, not by bind, which would have
-// to wait; a run that is captured does not take place yet, so that the next clears again.
+// Tells the workspace its stream. Counters are cleared in the first run's stream, because bind
+// would have to wait (decision 0027). A captured run does not take place yet, so the next one
+// clears again.
 void CudaCall::prepare(CuStream stream) {
   const Driver& d = driver();
   int capturing = 0;
@@ -42,7 +43,8 @@ void CudaCall::run(void* stream) {
   config.stream = static_cast<CuStream>(stream);
   config.attributes = &attribute, config.attribute_count = 1;
   for (Launch& l : launches_) {
-    // Programmatic: follow_previous_launch() in base.cu.
+    // A programmatic launch may begin before the one before it ends: follow_previous_launch() in
+    // base.cu waits.
     attribute.id = l.cooperative ? LaunchAttribute::cooperative : LaunchAttribute::programmatic_serialization;
     if (!l.cooperative && (&l == launches_.data() || !follows_)) {
       check(d.LaunchKernel(l.function, l.grid[0], l.grid[1], l.grid[2], l.threads, 1, 1, l.shared,

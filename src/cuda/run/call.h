@@ -32,7 +32,7 @@ struct Launch {
   unsigned threads = 256;
   unsigned shared = 0;
   bool cooperative = false;  // all blocks resident at once
-  // Arguments: a parameter block, then integers.
+  // The arguments: a parameter block, then integers.
   std::vector<std::uint64_t> block;
   std::vector<std::int32_t> integers;
   std::vector<void*> arguments;
@@ -45,7 +45,7 @@ struct Part {
 
 class CudaCall final : public BoundCall {
  public:
-  // `cleared`: what must be zero before the first run; each run leaves it so.
+  // `cleared`: the parts that must be zero before the first run; each run leaves them so.
   CudaCall(int device, std::vector<std::shared_ptr<Loaded>> modules, Workspace workspace, std::vector<Part> cleared,
            std::vector<Launch> launches, std::string text);
   void run(void* stream) override;

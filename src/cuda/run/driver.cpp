@@ -154,7 +154,8 @@ Retained& retained(int index) {
   check(d.DeviceGetName(name, sizeof name, handle), "naming a GPU");
   made->info.index = index;
   made->info.name = name;
-  // Attribute numbers: 75 and 76 compute capability, 16 multiprocessors, 97 opt-in shared memory a block.
+  // Attribute numbers: 75 and 76 compute capability, 16 multiprocessors, 97 opt-in shared memory a
+  // block.
   check(d.DeviceGetAttribute(&made->info.major, 75, handle), "reading an attribute");
   check(d.DeviceGetAttribute(&made->info.minor, 76, handle), "reading an attribute");
   check(d.DeviceGetAttribute(&made->info.multiprocessors, 16, handle), "reading an attribute");
@@ -183,7 +184,8 @@ CurrentDevice::~CurrentDevice() {
 
 namespace {
 
-// Gives something back to a device. After a fork or at exit the driver may be unusable; it goes with the process then.
+// Gives something back to a device. After a fork or at exit the driver may be unusable; the memory
+// goes with the process then.
 template <class Handle>
 void give_back(int device, Handle handle, CuResult (*Driver::*how)(Handle)) noexcept {
   if (!handle) return;

@@ -1,5 +1,5 @@
-// The CUDA driver, opened at run time. The types and numbers that Postlude needs are declared here, so that no toolkit
-// header is included anywhere.
+// The CUDA driver, opened at run time. The types and numbers that Postlude needs are declared here,
+// so that no toolkit header is included anywhere.
 #pragma once
 
 #include <cstddef>
@@ -17,16 +17,16 @@ using CuStream = struct CuStreamOpaque*;
 using CuEvent = struct CuEventOpaque*;
 using CuPointer = std::uint64_t;
 
-// What the copy engine reads: opaque, 64-byte aligned.
+// A tensor map, which the copy engine reads: opaque, 64-byte aligned.
 struct alignas(64) TensorMap {
   std::uint64_t word[16];
 };
 
-// Numbers of the driver's interface.
+// The numbers of the driver's interface.
 enum class MapType : int { u8 = 0, u16 = 1, u32 = 2, s32 = 3, u64 = 4, s64 = 5, f16 = 6, f32 = 7, bf16 = 9 };
 enum class MapSwizzle : int { none = 0, bytes32 = 1, bytes64 = 2, bytes128 = 3 };
 
-// What a launch may ask for, and a launch, as the driver's headers lay them out.
+// A launch and its attributes, as the driver's headers lay them out.
 struct LaunchAttribute {
   enum Id : int { cooperative = 2, programmatic_serialization = 6 };
   int id = 0, padding = 0;
@@ -82,12 +82,13 @@ struct Driver {
                                    int interleave, int swizzle, int l2_promotion, int out_of_bounds);
 };
 
-// The opened driver, initialised. Throws no_device (nothing found, or no GPU), driver_too_old, or forked when the
-// process was forked after the first call.
+// The opened driver, initialised. Throws no_device (nothing found, or no GPU), driver_too_old, or
+// forked when the process was forked after the first call.
 [[nodiscard]] const Driver& driver();
-[[nodiscard]] bool forked();  // whether it would be that: a child may give nothing back
+[[nodiscard]] bool forked();  // whether driver() would throw that: a child may give nothing back
 
-// Throws the typed form of a driver's result other than 0: out_of_memory or device_failed. `what` names the call.
+// Throws the typed form of a driver's result other than 0: out_of_memory or device_failed. `what`
+// names the call.
 void check(CuResult result, const char* what);
 
 struct DeviceInfo {
@@ -117,8 +118,8 @@ class CurrentDevice {
   bool changed_ = false;
 };
 
-// While a stream is captured, CUDA's usual mode forbids every thread to allocate, free and load. They do a capture no
-// harm; for the scope this thread may.
+// While a stream is captured, CUDA's usual mode forbids every thread to allocate, free and load.
+// None of these harms a capture, so this thread may do them within the scope.
 class DuringCaptures {
  public:
   DuringCaptures() { driver().ThreadExchangeStreamCaptureMode(&mode_); }
@@ -155,7 +156,7 @@ class Module {
   ~Module();
   Module(Module&& other) noexcept;
   Module& operator=(Module&& other) noexcept;
-  // The kernel `name`, allowed `shared_bytes` of dynamic shared memory.
+  // The kernel `name`, with leave to use `shared_bytes` of dynamic shared memory.
   [[nodiscard]] CuFunction function(const char* name, int shared_bytes = 0) const;
 
  private:
@@ -163,7 +164,7 @@ class Module {
   CuModule module_ = nullptr;
 };
 
-// One line for `postlude doctor`: what was found, or why not.
+// One line for `postlude doctor`: the driver that was found, or why there is none.
 [[nodiscard]] std::string describe_driver();
 
 }  // namespace postlude::inline v0::cuda

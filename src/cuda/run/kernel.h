@@ -1,4 +1,4 @@
-// Source text to a loaded module, through the cache on disk.
+// Source text becomes a loaded module, through the cache on disk.
 #pragma once
 
 #include "cuda/run/driver.h"
@@ -9,11 +9,11 @@
 
 namespace postlude::inline v0::cuda {
 
-// "sm_90a" on Hopper, "sm_80", ... elsewhere.
+// The architecture to compile for: "sm_90a" on Hopper, "sm_80", ... elsewhere.
 [[nodiscard]] std::string architecture(const DeviceInfo& device);
 
-// The cubin of a source, compiled or found. Where ptxas's report speaks against it (see rejection()), `rejected` says
-// why and there is no cubin; that too is remembered on disk.
+// The cubin of a source, compiled or found. Where ptxas's report speaks against it (see
+// rejection()), `rejected` says why and there is no cubin; the disk remembers that too.
 struct Built {
   std::string cubin;
   std::string rejected;

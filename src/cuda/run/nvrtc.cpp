@@ -28,8 +28,9 @@ struct Nvrtc {
   const char* (*GetErrorString)(int);
 };
 
-// What POSTLUDE_NVRTC names, and nothing else then. Otherwise trusted sonames first, then absolute paths only: the
-// toolkit, and the wheel beside this library (a Python package lies in the same site-packages).
+// The libraries to try: POSTLUDE_NVRTC alone, if it is set. Otherwise trusted sonames first, then
+// absolute paths only: the toolkit, and the wheel beside this library (a Python package lies in the
+// same site-packages).
 std::vector<std::string> candidates() {
   std::vector<std::string> paths;
   if (const char* chosen = std::getenv("POSTLUDE_NVRTC"); chosen && chosen[0] == '/') return {chosen};
@@ -155,8 +156,8 @@ Compiled compile(const std::string& source, const std::string& arch) {
 
 std::string rejection(const Compiled& compiled) {
   if (compiled.spill_bytes > 16) return "it spills " + std::to_string(compiled.spill_bytes) + " bytes";
-  // setmaxnreg ignored; wgmma serialised because of a call, an accumulator read early, a register or a divergent
-  // branch.
+  // These warnings say that setmaxnreg was ignored, or wgmma serialised because of a call, an
+  // accumulator that is read early, a register or a divergent branch.
   for (const char* warning : {"C7508", "C7510", "C7511", "C7514", "C7515", "C7519"}) {
     if (compiled.log.find(warning) != std::string::npos) return std::string("ptxas reports ") + warning;
   }

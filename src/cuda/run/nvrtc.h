@@ -13,22 +13,22 @@ struct Compiled {
   int spill_bytes = 0;  // stored, of all kernels
 };
 
-// Compiles header-free CUDA C++ to machine code for `arch` ("sm_90a", "sm_80"). No GPU is needed. `--fmad=false`: the
-// emitted program is the program. Throws no_compiler when NVRTC is missing (naming where it was looked for) and
-// compile_failed with the log's first error.
+// Compiles header-free CUDA C++ to machine code for `arch` ("sm_90a", "sm_80"). No GPU is needed.
+// `--fmad=false`: the emitted program is the program. Throws no_compiler when NVRTC is missing
+// (naming where it was looked for) and compile_failed with the log's first error.
 [[nodiscard]] Compiled compile(const std::string& source, const std::string& arch);
 
-// Why a compiled variant must not be used: it spills more than 16 bytes, or ptxas has undone what makes it fast. Empty:
-// none.
+// Why a compiled variant must not be used: it spills more than 16 bytes, or ptxas has undone what
+// makes it fast. Empty: it may be used.
 [[nodiscard]] std::string rejection(const Compiled& compiled);
 
 // Throws no_compiler where NVRTC is missing.
 void require_compiler();
 
-// "13.0", or "" where NVRTC is missing. Part of every cache key.
+// NVRTC's version, "13.0", or "" where it is missing. Part of every cache key.
 [[nodiscard]] std::string compiler_version();
 
-// One line for `postlude doctor`.
+// One line for `postlude doctor`: the compiler that was found, or why there is none.
 [[nodiscard]] std::string describe_compiler();
 
 }  // namespace postlude::inline v0::cuda

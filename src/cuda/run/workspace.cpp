@@ -31,11 +31,12 @@ AllKept& all_kept() {
   return all;
 }
 
-// Few sizes, so that what one call leaves fits another.
+// There are few sizes, so that a buffer that one call leaves fits another.
 std::size_t size_class(std::size_t bytes) { return std::bit_ceil(std::max<std::size_t>(bytes, 4096)); }
 bool worth_keeping(std::size_t size) { return size <= most_kept / 4 && size == size_class(size); }
 
-// One of `size` bytes that `stream`, or nobody, uses; without pointer: there is none.
+// Takes a buffer of `size` bytes that only `stream`, or nobody, uses. Without a pointer there is
+// none.
 Buffer out_of(std::vector<Spare>& spares, std::size_t size, std::optional<std::uint64_t> stream) {
   const auto found = std::find_if(spares.begin(), spares.end(), [&](const Spare& spare) {
     return spare.buffer.bytes() == size && (!spare.stream || spare.stream == stream);
@@ -47,7 +48,7 @@ Buffer out_of(std::vector<Spare>& spares, std::size_t size, std::optional<std::u
   return buffer;
 }
 
-// What no stream uses any more.
+// Waits until no stream uses any of the buffers.
 void settle(std::vector<Spare>& spares) {
   check(driver().CtxSynchronize(), "waiting for what calls left behind");
   for (Spare& spare : spares) spare.stream.reset();
@@ -59,7 +60,7 @@ std::uint64_t number(CuStream stream) {
   return id;
 }
 
-// `id`: of `stream`, where it decides what is lent.
+// `id`: the number of `stream`, where it decides which buffer is lent.
 Buffer lend(int device, std::size_t bytes, std::optional<void*> stream, std::optional<std::uint64_t>& id) {
   const std::size_t size = size_class(bytes);
   if (!bytes || !worth_keeping(size)) return {device, bytes};
@@ -95,7 +96,7 @@ void Workspace::runs_on(CuStream stream, bool captured) {
   replayed_ = replayed_ || captured;
   if (captured || (ran_ && stream == last_)) return;
   const std::uint64_t id = number(stream);
-  // Another stream than the promised one, which may still write to what it left.
+  // The stream is not the promised one, which may still write to the buffer that it left.
   if (!ran_ && stream_ && stream_ != id) check(driver().CtxSynchronize(), "waiting for what a call left behind");
   ran_ = true, last_ = stream, stream_ = id;
 }
@@ -113,7 +114,7 @@ Workspace::~Workspace() {
   std::vector<Spare>& spares = all.spares[device_];
   std::size_t bytes = buffer_.bytes();
   for (const Spare& spare : spares) bytes += spare.buffer.bytes();
-  if (bytes > most_kept) spares.clear();  // of sizes that nothing wants any more, it seems
+  if (bytes > most_kept) spares.clear();  // they have sizes that nothing wants any more, it seems
   spares.push_back({std::move(buffer_), stream_});
 }
 
