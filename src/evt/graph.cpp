@@ -1,6 +1,7 @@
 #include "evt/graph.h"
 
-#include <cstring>
+#include "graph/ir/builder.h"
+
 #include <limits>
 #include <map>
 #include <optional>
@@ -22,6 +23,37 @@ struct Scope::State {
   std::map<std::string, int> names{};
   const char* label = nullptr;
   std::vector<Given>* collected = nullptr;
+
+  std::vector<Axes> axes{};  // of the graph's nodes, as far as somebody asked
+
+  // A value of a visitor has all its tile's elements, even where they are alike: `x` over the axes that it lacks.
+  Value spread(const Value& x, Axes wanted) {
+    const Axes missing = wanted - axes_of(x);
+    Value spread = x;
+    if (missing.has(Axis::m)) spread = where(graph.m_index() >= 0, spread, spread);
+    if (missing.has(Axis::n)) spread = where(graph.n_index() >= 0, spread, spread);
+    return spread;
+  }
+  Axes axes_of(const Value& x) {
+    const auto state = BuilderState::of({&x});
+    const std::vector<Node>& nodes = state->graph.nodes;
+    for (auto i = axes.size(); i < nodes.size(); ++i) {
+      const Node& node = nodes[i];
+      Axes made;
+      for (const NodeId arg : node.args) made = made | axes[static_cast<std::size_t>(arg)];
+      switch (node.op) {
+        case Op::acc:
+        case Op::random: made = tile_axes; break;
+        case Op::operand: made = state->graph.operands[static_cast<std::size_t>(node.index)].axes; break;
+        case Op::m_index: made = Axis::m; break;
+        case Op::n_index: made = Axis::n; break;
+        case Op::reduce: made = node.group ? made : made - node.axes; break;
+        default: break;
+      }
+      axes.push_back(made);
+    }
+    return axes[static_cast<std::size_t>(state->node(x))];
+  }
 
   // The next slot, named `prefix` and a number or as the person said.
   Slot& slot(Slot slot, const std::string& prefix) {
@@ -57,7 +89,7 @@ void Scope::output(const Value& value, Axes axes, DType dtype, const Given& give
   if (state_->collected) state_->collected->push_back(given);
   const Slot& made = state_->slot({.role = Slot::Role::store, .axes = axes, .dtype = dtype}, prefix_of(axes));
   if (state_->use() == Form::absent) state_->slots.back().name.clear();
-  else state_->graph.output(made.name, value, dtype);
+  else state_->graph.output(made.name, state_->spread(value, axes), dtype);
 }
 
 namespace detail {
@@ -222,8 +254,8 @@ class Builder {
       case Row::Kind::store: return stored(i);
       case Row::Kind::reduce: return reduced(row);
       case Row::Kind::top_k:
-        return {top_k_softmax(as(input(row, 0), row.compute, row.round), row.count), row.result, row.round,
-                row.result == row.compute};
+        return {top_k_softmax(scope_.spread(as(input(row, 0), row.compute, row.round), tile_axes), row.count),
+                row.result, row.round, row.result == row.compute};
       case Row::Kind::own: break;
     }
     std::vector<Value> inputs;
@@ -286,11 +318,15 @@ class Builder {
     return {value_of(result), row.result, row.round, false};
   }
 
+  // What an output of this element type must be given: it rounds to nearest even itself.
+  static Value stored_value(Handed& x, Element element) {
+    const bool rounds_itself = !x.rounded && x.element == element && x.round == Rounding::nearest_even;
+    return rounds_itself ? x.value : value_of(x);
+  }
   void store(const std::string& name, Handed& x, Element element, Rounding round) {
-    const bool by_output = !x.rounded && x.element == element && x.round == Rounding::nearest_even;
-    const bool nearest = round == Rounding::nearest_even;
-    const Value value = by_output || nearest ? (by_output ? x.value : value_of(x)) : as(x, element, round);
-    graph_.output(name, value, dtype_of(element));
+    const bool nearest = round == Rounding::nearest_even || x.element == element;
+    const Value value = nearest ? stored_value(x, element) : as(x, element, round);
+    graph_.output(name, scope_.spread(value, tile_axes), dtype_of(element));
   }
 
   Handed stored(int i) {
@@ -330,7 +366,7 @@ class Builder {
     Handed result = arithmetic(over(row, identity, options), row.compute);
     if (result.element != row.element && !embeds(result.element, row.element))
       result = {value_of(result), row.element, row.round, false};
-    store(slots_.back().name, result, row.element, Rounding::nearest_even);
+    graph_.output(slots_.back().name, stored_value(result, row.element), dtype_of(row.element));
     return input(row, 0);
   }
 
@@ -338,7 +374,7 @@ class Builder {
     std::vector<Value> x;
     if (row.trace) x.push_back(identity);
     for (int k = 0; k < row.input_count; ++k) x.push_back(as(input(row, k), row.compute, row.round));
-    Value v = row.trace ? row.trace(x, {}) : row.absolute ? abs(x[0]) : x[0];
+    Value v = scope_.spread(row.trace ? row.trace(x, {}) : row.absolute ? abs(x[0]) : x[0], tile_axes);
     switch (row.family) {
       case Family::sum: return sum(v, row.axes, options);
       case Family::prod: return prod(v, row.axes, options);

@@ -193,7 +193,8 @@ TEST(CutlassGraph, Reductions) {
   expect_graph<Sm90EVT<
       Sm90RowReduction<WeightedSum, plus, plus, 0, T, float, float, R, RowStride, 4, true, true, true, seq<0, 2, 1>>, S,
       A>>(
-      "def epilogue(acc, s0: scalar[f32]):\n  row0: f32 = sum(0.0 + acc * s0, axis=0)\n  D: f32 = s0\n  return row0, "
+      "def epilogue(acc, s0: scalar[f32]):\n  row0: f32 = sum(0.0 + acc * s0, axis=0)\n"
+      "  D: f32 = where(n_index() >= 0, where(m_index() >= 0, s0, s0), where(m_index() >= 0, s0, s0))\n  return row0, "
       "D\n");
   // Parts of a tile's rows or columns, in the compute type.
   expect_graph<Sm90EVT<RowSum<plus, plus, half_t, false>, A>>(

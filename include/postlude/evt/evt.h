@@ -71,15 +71,12 @@ requires requires { typename T::EpilogueType; }
 struct Epilogue<T> : T::EpilogueType {};
 
 template <class T>
-constexpr Fault fault_of() {
+inline constexpr Fault fault_of = [] {
   const auto& told = detail::told<typename Epilogue<T>::VisitorTree>;
   return told.fault.mistake != Mistake::none ? told.fault : Epilogue<T>::check(told);
-}
-// Else the compiler says why not.
+}();
 template <class T>
-constexpr bool is_sound() {
-  return check<typename Epilogue<T>::VisitorTree, fault_of<T>()>();
-}
+inline constexpr bool is_sound = fault_of<T>.mistake == Mistake::none;
 
 template <class T>
 const Description& description() {
@@ -100,10 +97,11 @@ const Description& description() {
 // D. Behind a product of 8-bit integers, whose accumulator is i32, an adapter's graph says so.
 template <class T>
 [[nodiscard]] const Graph& to_graph() {
-  if constexpr (detail::is_sound<T>()) {
+  if constexpr (detail::is_sound<T>) {
     static const Graph graph = detail::make_graph(detail::description<T>());
     return graph;
   } else {
+    detail::show<typename detail::Epilogue<T>::VisitorTree, detail::fault_of<T>>();
     static const Graph none;
     return none;
   }

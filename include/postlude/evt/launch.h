@@ -1,8 +1,7 @@
 // A tree behind a product, ready to run: what the adapters of both vocabularies share.
 #pragma once
 
-#include <postlude/evt/arguments.h>
-#include <postlude/evt/description.h>
+#include <postlude/evt/evt.h>
 #include <postlude/plan.h>
 
 #include <memory>
@@ -54,5 +53,18 @@ class Kernel {
   struct State;
   std::unique_ptr<State> state_;
 };
+
+// The one kernel of an adapter's type. A tree that is not sound does not compile.
+template <class Adapter>
+Kernel& kernel_of(const Kernel::Types& types) {
+  if constexpr (is_sound<Adapter>) {
+    static Kernel made(description<Adapter>(), types);
+    return made;
+  } else {
+    show<typename Epilogue<Adapter>::VisitorTree, fault_of<Adapter>>();
+    static Kernel none({}, types);
+    return none;
+  }
+}
 
 }  // namespace postlude::inline v0::evt::detail

@@ -152,7 +152,7 @@ inline constexpr Told<T> told = [] {
 }();
 
 template <Mistake which, class... At>
-constexpr void report() {
+void report() {
   if constexpr (which == Mistake::wrong_number_of_children)
     static_cast<void>(mistake::wrong_number_of_children<At...>{});
   else if constexpr (which == Mistake::function_takes_no_values)
@@ -176,15 +176,12 @@ constexpr void report() {
   else if constexpr (which == Mistake::no_source) static_cast<void>(mistake::no_source<At...>{});
 }
 
-// Whether a tree is sound; else the compiler shows its mistake.
+// Has the compiler show the mistake of tree T.
 template <class T, Fault fault>
-constexpr bool check() {
-  if constexpr (fault.mistake != Mistake::none) {
-    constexpr auto depth = static_cast<std::size_t>(fault.path.depth < Path::most ? fault.path.depth : Path::most);
-    report<fault.mistake, decltype(position<fault.path>(std::make_index_sequence<depth>{})),
-           typename NodeAt<T, fault.path>::type, found<fault.found>, wanted<fault.wanted>>();
-  }
-  return fault.mistake == Mistake::none;
+void show() {
+  constexpr auto depth = static_cast<std::size_t>(fault.path.depth < Path::most ? fault.path.depth : Path::most);
+  report<fault.mistake, decltype(position<fault.path>(std::make_index_sequence<depth>{})),
+         typename NodeAt<T, fault.path>::type, found<fault.found>, wanted<fault.wanted>>();
 }
 
 }  // namespace detail

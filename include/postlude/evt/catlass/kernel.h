@@ -154,11 +154,9 @@ struct Kernel {
     return !outcome.code;
   }
   static evt::detail::Kernel& kernel() {
-    static_assert(is_sound<Kernel>());
-    static evt::detail::Kernel made(description<Kernel>(), {.a = static_cast<DType>(element_of<ElementA>),
-                                                            .b = static_cast<DType>(element_of<ElementB>),
-                                                            .bias = element_of<ElementBias>});
-    return made;
+    return kernel_of<Kernel>({.a = static_cast<DType>(element_of<ElementA>),
+                              .b = static_cast<DType>(element_of<ElementB>),
+                              .bias = element_of<ElementBias>});
   }
   static Request request(const Arguments& args) {
     const auto matrix = [](const void* data, const layout::Matrix& layout) {

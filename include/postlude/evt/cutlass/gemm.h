@@ -130,15 +130,12 @@ class GemmUniversal {
     return detail::status_of(outcome);
   }
   static evt::detail::Kernel& kernel() {
-    static_assert(evt::detail::is_sound<GemmUniversal>());
-    static evt::detail::Kernel made(evt::detail::description<GemmUniversal>(),
-                                    {.a = static_cast<DType>(element_of<ElementA>),
-                                     .b = static_cast<DType>(element_of<ElementB>),
-                                     .a_layout = detail::k_major<StrideA>,
-                                     .b_layout = detail::k_major<StrideB>,
-                                     .c = element_of<ElementC>,
-                                     .d = element_of<ElementD>});
-    return made;
+    return evt::detail::kernel_of<GemmUniversal>({.a = static_cast<DType>(element_of<ElementA>),
+                                                  .b = static_cast<DType>(element_of<ElementB>),
+                                                  .a_layout = detail::k_major<StrideA>,
+                                                  .b_layout = detail::k_major<StrideB>,
+                                                  .c = element_of<ElementC>,
+                                                  .d = element_of<ElementD>});
   }
   static void give(const typename EpilogueType::VisitorTree::Arguments& arguments, Giving& giving) {
     evt::detail::give<typename EpilogueType::VisitorTree>(&arguments, giving);
