@@ -5,6 +5,7 @@
 // peers' products with a hand-fused loop behind them, and what oneDNN's post-ops can say; all in
 // turns. A time is printed only for who agrees with us. `stream`: memory-bound graphs beside a copy
 // of the same bytes. `compile`: the time from text to a bound call.
+#include "arrays.h"
 #include "hand_loops.h"
 #include "peers.h"
 #include "timing.h"
@@ -20,14 +21,10 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <map>
-#include <random>
 #include <vector>
 
 namespace postlude::bench {
 namespace {
-
-using Int = std::int64_t;
 
 struct Epilogue {
   const char* name;
@@ -90,62 +87,8 @@ Plan plan_of(const Problem& problem, const Epilogue& epilogue, int threads, cons
   return compile(problem, graph_of(epilogue), target);
 }
 
-// Operands and one set of outputs, by name.
-class Arrays {
- public:
-  Arrays(Int m, Int n, Int k) : m_(m), n_(n), k_(k) {}
-
-  Tensor get(const Plan& plan, const Plan::Slot& slot) {
-    std::vector<Int> shape = plan.shape_of(slot.name, m_, n_, k_);
-    Int elements = 1;
-    for (const Int extent : shape) elements *= extent;
-    Bytes& bytes = all_[slot.name];
-    if (!bytes) {
-      bytes = allocate(static_cast<std::size_t>(elements * size_of(slot.dtype)));
-      if (!slot.output) draw(slot, elements, bytes.get());
-    }
-    Tensor tensor;
-    tensor.data = bytes.get();
-    tensor.dtype = slot.dtype;
-    tensor.rank = static_cast<int>(shape.size());
-    Int stride = 1;
-    for (int axis = tensor.rank - 1; axis >= 0; --axis) {
-      const auto at = static_cast<std::size_t>(axis);
-      tensor.shape[at] = shape[at];
-      tensor.strides[at] = stride;
-      stride *= shape[at];
-    }
-    if (slot.name == "B") tensor.strides = {1, k_};  // stored N x K
-    return tensor;
-  }
-  template <class T>
-  T* data(const std::string& name) const {
-    const auto found = all_.find(name);
-    return found == all_.end() ? nullptr : reinterpret_cast<T*>(found->second.get());
-  }
-
- private:
-  void draw(const Plan::Slot& slot, Int elements, std::byte* to) const {
-    std::mt19937 random(static_cast<unsigned>(slot.name.size() + static_cast<unsigned char>(slot.name[0])));
-    if (slot.dtype == DType::i64) {
-      for (Int i = 0; i < elements; ++i)
-        reinterpret_cast<Int*>(to)[i] = static_cast<Int>(random() % static_cast<unsigned>(n_));
-      return;
-    }
-    std::normal_distribution<float> normal(0.0f, slot.name == "B" ? 1.0f / std::sqrt(static_cast<float>(k_)) : 1.0f);
-    for (Int i = 0; i < elements; ++i) reinterpret_cast<float*>(to)[i] = normal(random);
-    if (slot.name == "alpha") reinterpret_cast<float*>(to)[0] = 1.5f;
-    if (slot.name == "beta") reinterpret_cast<float*>(to)[0] = 0.5f;
-  }
-
-  Int m_, n_, k_;
-  std::map<std::string, Bytes> all_;
-};
-
 Call bind(const Plan& plan, Arrays& arrays, const char* in_place = nullptr) {
-  std::vector<Binding> bindings;
-  const std::vector<Plan::Slot> slots = plan.slots();  // whose names the bindings view
-  for (const Plan::Slot& slot : slots) bindings.push_back({slot.name, arrays.get(plan, slot)});
+  std::vector<Binding> bindings = arrays.bindings(plan);
   if (in_place) {
     for (Binding& binding : bindings) {
       if (binding.name == "D") binding.tensor.data = arrays.data<std::byte>(in_place);

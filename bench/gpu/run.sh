@@ -6,6 +6,8 @@
 #   python    tests/python against torch, in a build of the package
 #   fuzz      random epilogues by random legal schedules (CASES, 1600 unless set; SECONDS_FUZZ at most, 200 unless set)
 #   sanitize  compute-sanitizer's four tools on one epilogue of each kind (where it is installed)
+# ./dev gpu shapes [SEED] [--seconds S] [--cells N] [--schedules]: random cells instead (bench/shapes/gpu.py says what), in under
+# eight minutes; h200_shapes.json and .svg, the seeds' record and cells.jsonl (which is there also when it was cut short) go to $OUT.
 # h200.json, h200.md, fuzz.log and the stages' logs go to $OUT (bench/results where it is unset). xxhash.h may be named by
 # XXHASH_INCLUDE_DIR. Exits with 1 where any stage failed; the last lines say which, after the table.
 set -uo pipefail
@@ -14,6 +16,11 @@ root=$PWD
 out=${OUT:-$root/bench/results}
 build=$root/build/gpu
 jobs=$(nproc)
+shapes=()
+if [ "${1:-}" = shapes ]; then
+  shapes=("${@:2}")
+  set -- shapes
+fi
 stages=${*:-peers suite tests python fuzz sanitize}
 log=$build/log
 rm -rf "$log"
@@ -27,7 +34,7 @@ failed() { failures+=("$1"); say "FAILED: $1 ${2:+(see $2)}"; [ -z "${2:-}" ] ||
 has_torch() { python3 -c 'import torch, sys; sys.exit(not torch.cuda.is_available())' 2>/dev/null; }
 
 for stage in $stages; do
-  case $stage in peers|suite|tests|python|fuzz|sanitize) ;; *) echo "no stage is called $stage" >&2; exit 2 ;; esac
+  case $stage in peers|suite|tests|python|fuzz|sanitize|shapes) ;; *) echo "no stage is called $stage" >&2; exit 2 ;; esac
 done
 
 # Inductor compiles for minutes on one core. It does so beside the build, a process an epilogue, for its own cache on disk.
@@ -48,12 +55,14 @@ fi
 arguments=(-G Ninja -B "$build" -DCMAKE_BUILD_TYPE=RelWithDebInfo -DPOSTLUDE_BUILD_TESTS=ON -DPOSTLUDE_BUILD_CLI=OFF -DPOSTLUDE_BUILD_EXAMPLES=OFF
            -DPOSTLUDE_INSTALL=OFF ${XXHASH_INCLUDE_DIR:+-DXXHASH_INCLUDE_DIR=$XXHASH_INCLUDE_DIR})
 targets=(test_gpu fuzz_gpu gpu_suite)
+wanted shapes && targets=()
 inside=$build
-if wanted python && nanobind=$(python3 -m nanobind --cmake_dir 2>/dev/null); then
+if { wanted python || wanted shapes; } && nanobind=$(python3 -m nanobind --cmake_dir 2>/dev/null); then
   arguments+=(-S python "-Dnanobind_DIR=$nanobind" "-DPython_EXECUTABLE=$(command -v python3)" -DSKBUILD_PROJECT_VERSION=0.1.0)
   targets+=(_core)
   inside=$build/postlude
 else
+  wanted shapes && { say "shapes: nanobind is not here"; exit 1; }
   wanted python && { say "python: nanobind is not here; its tests are skipped"; stages=${stages//python/}; }
   arguments+=(-S .)
 fi
@@ -63,6 +72,21 @@ if ! { cmake "${arguments[@]}" && ninja -C "$build" "${targets[@]}"; } >"$log/bu
 fi
 say "built"
 tests=$inside/tests/gpu
+site=$build/site
+package() {  # the Python package, where PYTHONPATH finds it
+  rm -rf "$site"
+  mkdir -p "$site"
+  cp -r python/postlude "$site/"
+  cp "$build"/_core*.so "$site/postlude/"
+  cp -r epilogues "$site/postlude/"
+}
+
+if wanted shapes; then
+  package
+  # A cache of its own: first calls are cold.
+  env -u POSTLUDE_CACHE_DIR PYTHONPATH="$site" python3 bench/shapes/gpu.py "${shapes[@]}" --out "$out"
+  exit
+fi
 
 # What the suite will compile, a share for each core.
 if wanted suite; then
@@ -99,12 +123,7 @@ if wanted tests; then
   start tests "$log/tests.log" ctest --test-dir "$inside" -R '^gpu\.' -j "$jobs" --timeout 300 --output-on-failure --no-tests=error
 fi
 if wanted python; then
-  site=$build/site
-  rm -rf "$site"
-  mkdir -p "$site"
-  cp -r python/postlude "$site/"
-  cp "$build"/_core*.so "$site/postlude/"
-  cp -r epilogues "$site/postlude/"
+  package
   # A wheel, stubs and notebooks are no matter of the GPU's.
   start python "$log/python.log" env PYTHONPATH="$site" python3 -m pytest -q -p no:cacheprovider tests/python --ignore tests/python/test_wheel.py \
     --ignore tests/python/test_stubs.py --ignore tests/python/test_examples.py

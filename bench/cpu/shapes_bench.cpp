@@ -1,0 +1,165 @@
+// shapes_bench CELLS LOOPS SECONDS: random cells in f32 on one thread (bench/shapes/cpu.py draws them), ours beside our
+// own plain product, the peers' plain products, and those with a loop behind them out of the library LOOPS. CELLS is a
+// file of JSON, an object a line; a line of results is printed for each, in the same order.
+#include "arrays.h"
+#include "peers.h"
+#include "timing.h"
+
+#include <postlude/parse.h>
+#include <postlude/plan.h>
+
+#include <nlohmann/json.hpp>
+
+#include <dlfcn.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+#include <fstream>
+#include <stdexcept>
+
+namespace postlude::bench {
+namespace {
+
+using nlohmann::json;
+
+// What a loop reads and writes, as bench/shapes/loops.py declares it.
+struct Hand {
+  Int m, n;
+  const float* acc;
+  const void* operand[8];
+  void* output[8];
+};
+using Loop = void (*)(const Hand*);
+
+constexpr double verified = 4e7;   // operations of a product that the reference does in a moment
+constexpr double shortest = 3e-5;  // seconds that a sample takes at least
+
+Values values_of(const std::string& name) {
+  return name == "scale" ? Values::scale : name == "unit" ? Values::unit : Values::normal;
+}
+
+// How many of a loop's outputs are as ours, within what -ffast-math and a library's order of sums allow.
+bool same(const Plan& plan, const Plan::Slot& slot, const json& cell, const Arrays& ours, const std::byte* theirs) {
+  Int elements = 1;
+  for (const Int extent : plan.shape_of(slot.name, cell["m"], cell["n"], cell["k"])) elements *= extent;
+  double scale = 0, off = 0;
+  Int wrong = 0;
+  const auto take = [&](double x, double y) {
+    scale += std::abs(x) / static_cast<double>(elements);
+    off = std::abs(x - y) <= off ? off : std::abs(x - y);
+    wrong += x != y;
+  };
+  for (Int i = 0; i < elements; ++i) {
+    if (slot.dtype == DType::f32) take(ours.data<float>(slot.name)[i], reinterpret_cast<const float*>(theirs)[i]);
+    else if (slot.dtype == DType::i64)
+      take(static_cast<double>(ours.data<Int>(slot.name)[i]),
+           static_cast<double>(reinterpret_cast<const Int*>(theirs)[i]));
+    else take(ours.data<signed char>(slot.name)[i], reinterpret_cast<const signed char*>(theirs)[i]);
+  }
+  if (slot.dtype == DType::i64) return wrong * 50 <= elements + 50;  // of values that are nearly equal
+  return off <= (slot.dtype == DType::f32 ? 2e-3 * scale + 2e-3 * std::sqrt(scale) + 1e-4 : 1.0);
+}
+
+json measured(const json& cell, void* loops, double seconds) {
+  const Int m = cell["m"], n = cell["n"], k = cell["k"];
+  const bool b_k_major = cell["b_contiguous"] == "k";
+  const Case what{"cell", m, n, k, DType::f32, b_k_major};
+  Arrays arrays(m, n, k, b_k_major), plain_arrays(m, n, k, b_k_major);
+  for (const json& operand : cell["operands"]) arrays.holds(operand["name"], values_of(operand["values"]));
+
+  const auto start = std::chrono::steady_clock::now();
+  const Plan plan = compile(Gemm{}, parse(cell["text"].get<std::string>()), Target::cpu(1));
+  const std::vector<Binding> bindings = arrays.bindings(plan);
+  const auto drawn = std::chrono::steady_clock::now();
+  Call fused = plan.bind(bindings);
+  fused.run();
+  const std::chrono::duration<double> first = std::chrono::steady_clock::now() - drawn;
+  json row = {{"first_call_s", first.count()}, {"schedule", fused.describe()}};
+  static_cast<void>(start);
+  if (2.0 * double(m) * double(n) * double(k) <= verified) {
+    double worst = 0;
+    for (const Comparison& c : verify(plan, bindings)) worst = std::max(worst, c.error_over_bound);
+    row["error_over_bound"] = worst;
+  }
+  const Plan plain_plan = compile(Gemm{}, parse("def plain(acc):\n    return acc\n"), Target::cpu(1));
+  Call plain = plain_plan.bind(plain_arrays.bindings(plain_plan));
+
+  // A loop writes outputs of its own.
+  const Bytes acc = allocate(static_cast<std::size_t>(m * n * 4));
+  Hand hand{m, n, reinterpret_cast<const float*>(acc.get()), {}, {}};
+  std::size_t at = 0;
+  for (const json& operand : cell["operands"])
+    hand.operand[at++] = arrays.data<std::byte>(operand["name"].get<std::string>());
+  std::vector<Bytes> outputs;
+  std::vector<Plan::Slot> slots;
+  for (const Plan::Slot& slot : plan.slots()) {
+    if (!slot.output) continue;
+    Int elements = 1;
+    for (const Int extent : plan.shape_of(slot.name, m, n, k)) elements *= extent;
+    outputs.push_back(allocate(static_cast<std::size_t>(elements * size_of(slot.dtype))));
+    slots.push_back(slot);
+    hand.output[slots.size() - 1] = outputs.back().get();
+  }
+  const auto loop = reinterpret_cast<Loop>(dlsym(loops, cell["symbol"].get<std::string>().c_str()));
+  if (!loop) throw std::runtime_error("no loop " + cell["symbol"].get<std::string>());
+
+  // Short ones several times a sample, as the clock itself takes a while.
+  const auto once = std::chrono::steady_clock::now();
+  fused.run();
+  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - once;
+  const int times = std::clamp(static_cast<int>(shortest / std::max(took.count(), 1e-8)), 1, 1000);
+  const auto repeated = [&](const Run& run) {
+    return [run, times] {
+      for (int i = 0; i < times; ++i) run();
+    };
+  };
+  const float* const a = plain_arrays.data<float>("A");
+  const float* const b = plain_arrays.data<float>("B");
+  auto* const to = reinterpret_cast<float*>(acc.get());
+  std::vector<Contender> contenders = {{"ours", repeated([&] { fused.run(); }), {}},
+                                       {"own_plain", repeated([&] { plain.run(); }), {}}};
+  for (const auto& [name, run] :
+       {std::pair{std::string("openblas"), openblas(what, 1, a, b, to)}, {"onednn", onednn(what, 1, a, b, to)}}) {
+    if (!run) continue;
+    contenders.push_back({name, repeated(run), {}});
+    contenders.push_back({name + "_loop", repeated([run, loop, &hand] { run(), loop(&hand); }), {}});
+  }
+  for (const Timing& t : in_turns(contenders, 1, seconds, 3)) row[t.name + "_ms"] = t.median_ms / times;
+  fused.run();
+  for (const auto& [name, run] : {std::pair{"openblas", openblas(what, 1, a, b, to)}}) {
+    if (!run) continue;
+    run(), loop(&hand);
+    bool agrees = true;
+    for (std::size_t i = 0; i < slots.size(); ++i)
+      agrees = agrees && same(plan, slots[i], cell, arrays, outputs[i].get());
+    row["loop_agrees"] = agrees;
+  }
+  return row;
+}
+
+}  // namespace
+}  // namespace postlude::bench
+
+int main(int argc, char** argv) {
+  using namespace postlude::bench;
+  if (argc < 4) return 2;
+  void* loops = dlopen(argv[2], RTLD_NOW);
+  if (!loops) {
+    std::fprintf(stderr, "%s\n", dlerror());
+    return 1;
+  }
+  std::fprintf(stderr, "%s\n", peer_versions().c_str());
+  std::ifstream cells(argv[1]);
+  for (std::string line; std::getline(cells, line);) {
+    const json cell = json::parse(line);
+    json row = {{"number", cell["number"]}};
+    try {
+      row.update(measured(cell, loops, std::atof(argv[3])));
+    } catch (const std::exception& error) { row["failed"] = error.what(); }
+    std::printf("%s\n", row.dump().c_str());
+    std::fflush(stdout);
+  }
+  return 0;
+}

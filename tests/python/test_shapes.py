@@ -1,0 +1,90 @@
+"""bench/shapes: what random cells are made of. Their instruments run on a GPU and by ./dev bench."""
+import json
+import pathlib
+import random
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+import postlude as post
+
+FOLDER = pathlib.Path(__file__).resolve().parents[2] / "bench/shapes"
+if not FOLDER.is_dir():
+    pytest.skip("bench is not here", allow_module_level=True)
+sys.path.insert(0, str(FOLDER))
+
+import cells  # noqa: E402
+import epilogues  # noqa: E402
+import loops  # noqa: E402
+import report  # noqa: E402
+
+
+@pytest.mark.parametrize("family", epilogues.FAMILIES)
+def test_composed_epilogues_compile(family):
+    rng = random.Random(family)
+    for _ in range(25):
+        n = rng.choice((256, 1000))
+        e = epilogues.draw_epilogue(rng, n, {family: 1})
+        text = e.language("bf16")
+        plan = post.plan(post.bf16, post.bf16, epilogue=post.parse(text))
+        names = {name for name, _, _, is_output in plan.slots if is_output}
+        assert names == {o.name for o in e.outputs}, text
+
+
+def test_a_cell_follows_from_its_seed_and_number():
+    first, again, other = (cells.draw_cell(seed, 3) for seed in (1, 1, 2))
+    assert first == again != other
+    drawn = [cells.draw_cell(5, number) for number in range(300)]
+    assert {c.epilogue.family for c in drawn} == set(epilogues.FAMILIES)
+    assert min(c.m for c in drawn) < 8 and max(c.m for c in drawn) > 10000
+    assert all(c.n % c.epilogue.needs_even == 0 for c in drawn)
+    assert len({cells.draw_neighbour(5, number).epilogue.name for number in range(12)}) == 1
+
+
+def test_bytes_are_those_that_must_move():
+    e = epilogues.Epilogue("elementwise")
+    e.output("D", f"acc + {e.operand('bias', 'row', 'f32')}")
+    assert cells.Cell(0, e, m=2, n=8, k=4).bytes() == 2 * (2 * 4 + 4 * 8 + 2 * 8) + 4 * 8
+
+
+@pytest.mark.skipif(shutil.which("c++") is None, reason="no compiler")
+def test_every_epilogue_has_a_loop(tmp_path):
+    drawn = [cells.draw_cpu_cell(9, number) for number in range(120)]
+    source = tmp_path / "loops.cpp"
+    source.write_text(loops.PRELUDE + "".join(
+        loops.loop(c.epilogue, f"cell_{c.number}") for c in drawn))
+    subprocess.run(["c++", "-std=c++17", "-fsyntax-only", "-w", source], check=True)
+
+
+def test_a_seed_is_used_once(tmp_path, monkeypatch):
+    monkeypatch.setattr(cells, "SEEDS", tmp_path / "seeds.json")
+    assert cells.used(7) is None
+    cells.record(7, {"for": "test"}, cells.SEEDS)
+    cells.record(8, {"for": "test"}, cells.SEEDS)
+    assert cells.used(7)["for"] == "test" and cells.used(9) is None
+
+
+def row(**more):
+    return {"number": 0, "epilogue": "gelu", "family": "elementwise", "m": 64, "n": 128, "k": 64,
+            "batch": 1, "dtype": "bf16", "b_contiguous": "k", "padding": 0, "operations": 1e6,
+            "ours_ms": 2.0, "cublas_plain_ms": 1.0, "best_peer": "torch.compile",
+            "best_peer_ms": 3.0, "floor_ms": 0.5, "first_call_s": 0.1, "error_over_bound": 0.4,
+            "schedule": "pingpong", **more}
+
+
+def test_the_report_says_what_is_slow_and_what_is_wrong(tmp_path, capsys):
+    what = {"device": "a GPU", "seed": 1}
+    assert report.write(what, [row(), row(number=1, m=4000, best_peer_ms=1.0)], tmp_path, "x") == 0
+    text = capsys.readouterr().out
+    assert "50 %" in text and "0.50" in text and "4000 x 128 x 64" in text
+    assert json.loads((tmp_path / "x.json").read_text())["rows"][0]["ours_ms"] == 2.0
+    assert (tmp_path / "x.svg").read_text().count("<circle") == 3 + 6
+    for wrong in (row(error_over_bound=1.5), row(error_over_bound=float("nan")), row(failed="oh")):
+        assert report.write(what, [row(), wrong], tmp_path, "x") == 1
+
+
+def test_quantiles():
+    assert report.quantile([4.0, 1.0, 2.0, 3.0], 0.5) == 2.5
+    assert report.quantile([1.0], 0.9) == 1.0
