@@ -518,7 +518,7 @@ def versions() -> dict:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("seed", type=int, nargs="?")
-    parser.add_argument("--seconds", type=float, default=440)
+    parser.add_argument("--seconds", type=float, default=420)
     parser.add_argument("--cells", type=int, default=4000)
     parser.add_argument("--workers", type=int, default=os.cpu_count())
     parser.add_argument("--schedules", action="store_true")
