@@ -62,22 +62,66 @@ bool same(const Plan& plan, const Plan::Slot& slot, const json& cell, const Arra
   return off <= (slot.dtype == DType::f32 ? 2e-3 * scale + 2e-3 * std::sqrt(scale) + 1e-4 : 1.0);
 }
 
+// What a loop behind a library's product works on: the epilogue's operands, and outputs of its own.
+class LoopMemory {
+ public:
+  LoopMemory(const json& cell, const Plan& plan, const Arrays& arrays, void* loops)
+      : cell_(cell), plan_(plan), ours_(arrays) {
+    const std::string symbol = cell["symbol"];
+    run_ = reinterpret_cast<Loop>(dlsym(loops, symbol.c_str()));
+    if (!run_) throw std::runtime_error("no loop " + symbol);
+    hand_.m = cell["m"], hand_.n = cell["n"];
+    acc_ = allocate(static_cast<std::size_t>(hand_.m * hand_.n * 4));
+    hand_.acc = acc();
+    std::size_t at = 0;
+    for (const json& operand : cell["operands"])
+      hand_.operand[at++] = arrays.data<std::byte>(operand["name"].get<std::string>());
+    for (const Plan::Slot& slot : plan.slots()) {
+      if (!slot.output) continue;
+      Int elements = 1;
+      for (const Int extent : plan.shape_of(slot.name, cell["m"], cell["n"], cell["k"])) elements *= extent;
+      hand_.output[slots_.size()] =
+          outputs_.emplace_back(allocate(static_cast<std::size_t>(elements * size_of(slot.dtype)))).get();
+      slots_.push_back(slot);
+    }
+  }
+  [[nodiscard]] float* acc() const { return reinterpret_cast<float*>(acc_.get()); }
+  void run() const { run_(&hand_); }
+  [[nodiscard]] bool agrees() const {
+    for (std::size_t i = 0; i < slots_.size(); ++i)
+      if (!same(plan_, slots_[i], cell_, ours_, outputs_[i].get())) return false;
+    return true;
+  }
+
+ private:
+  const json& cell_;
+  const Plan& plan_;
+  const Arrays& ours_;
+  Loop run_ = nullptr;
+  Hand hand_{};
+  Bytes acc_;
+  std::vector<Bytes> outputs_;
+  std::vector<Plan::Slot> slots_;
+};
+
+double seconds_of(const Run& run) {
+  const auto start = std::chrono::steady_clock::now();
+  run();
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
 json measured(const json& cell, void* loops, double seconds) {
   const Int m = cell["m"], n = cell["n"], k = cell["k"];
   const bool b_k_major = cell["b_contiguous"] == "k";
   const Case what{"cell", m, n, k, DType::f32, b_k_major};
   Arrays arrays(m, n, k, b_k_major), plain_arrays(m, n, k, b_k_major);
   for (const json& operand : cell["operands"]) arrays.holds(operand["name"], values_of(operand["values"]));
-
-  const auto start = std::chrono::steady_clock::now();
-  const Plan plan = compile(Gemm{}, parse(cell["text"].get<std::string>()), Target::cpu(1));
+  Plan plan;
+  Call fused;
+  double first = seconds_of([&] { plan = compile(Gemm{}, parse(cell["text"].get<std::string>()), Target::cpu(1)); });
   const std::vector<Binding> bindings = arrays.bindings(plan);
-  const auto drawn = std::chrono::steady_clock::now();
-  Call fused = plan.bind(bindings);
-  fused.run();
-  const std::chrono::duration<double> first = std::chrono::steady_clock::now() - drawn;
-  json row = {{"first_call_s", first.count()}, {"schedule", fused.describe()}};
-  static_cast<void>(start);
+  first += seconds_of([&] { fused = plan.bind(bindings), fused.run(); });
+  json row = {{"first_call_s", first}, {"schedule", fused.describe()}};
   if (2.0 * double(m) * double(n) * double(k) <= verified) {
     double worst = 0;
     for (const Comparison& c : verify(plan, bindings)) worst = std::max(worst, c.error_over_bound);
@@ -85,56 +129,30 @@ json measured(const json& cell, void* loops, double seconds) {
   }
   const Plan plain_plan = compile(Gemm{}, parse("def plain(acc):\n    return acc\n"), Target::cpu(1));
   Call plain = plain_plan.bind(plain_arrays.bindings(plain_plan));
-
-  // A loop writes outputs of its own.
-  const Bytes acc = allocate(static_cast<std::size_t>(m * n * 4));
-  Hand hand{m, n, reinterpret_cast<const float*>(acc.get()), {}, {}};
-  std::size_t at = 0;
-  for (const json& operand : cell["operands"])
-    hand.operand[at++] = arrays.data<std::byte>(operand["name"].get<std::string>());
-  std::vector<Bytes> outputs;
-  std::vector<Plan::Slot> slots;
-  for (const Plan::Slot& slot : plan.slots()) {
-    if (!slot.output) continue;
-    Int elements = 1;
-    for (const Int extent : plan.shape_of(slot.name, m, n, k)) elements *= extent;
-    outputs.push_back(allocate(static_cast<std::size_t>(elements * size_of(slot.dtype))));
-    slots.push_back(slot);
-    hand.output[slots.size() - 1] = outputs.back().get();
-  }
-  const auto loop = reinterpret_cast<Loop>(dlsym(loops, cell["symbol"].get<std::string>().c_str()));
-  if (!loop) throw std::runtime_error("no loop " + cell["symbol"].get<std::string>());
+  const LoopMemory loop(cell, plan, arrays, loops);
 
   // Short ones several times a sample, as the clock itself takes a while.
-  const auto once = std::chrono::steady_clock::now();
-  fused.run();
-  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - once;
-  const int times = std::clamp(static_cast<int>(shortest / std::max(took.count(), 1e-8)), 1, 1000);
-  const auto repeated = [&](const Run& run) {
+  const double once = std::max(seconds_of([&] { fused.run(); }), 1e-8);
+  const int times = std::clamp(static_cast<int>(shortest / once), 1, 1000);
+  const auto repeated = [times](const Run& run) {
     return [run, times] {
       for (int i = 0; i < times; ++i) run();
     };
   };
   const float* const a = plain_arrays.data<float>("A");
   const float* const b = plain_arrays.data<float>("B");
-  auto* const to = reinterpret_cast<float*>(acc.get());
   std::vector<Contender> contenders = {{"ours", repeated([&] { fused.run(); }), {}},
                                        {"own_plain", repeated([&] { plain.run(); }), {}}};
-  for (const auto& [name, run] :
-       {std::pair{std::string("openblas"), openblas(what, 1, a, b, to)}, {"onednn", onednn(what, 1, a, b, to)}}) {
+  for (const auto& [name, run] : {std::pair{std::string("openblas"), openblas(what, 1, a, b, loop.acc())},
+                                  {"onednn", onednn(what, 1, a, b, loop.acc())}}) {
     if (!run) continue;
     contenders.push_back({name, repeated(run), {}});
-    contenders.push_back({name + "_loop", repeated([run, loop, &hand] { run(), loop(&hand); }), {}});
+    contenders.push_back(
+        {name + "_loop", repeated([run, &loop] { run(), loop.run(); }), [&] { return loop.agrees(); }});
   }
-  for (const Timing& t : in_turns(contenders, 1, seconds, 3)) row[t.name + "_ms"] = t.median_ms / times;
-  fused.run();
-  for (const auto& [name, run] : {std::pair{"openblas", openblas(what, 1, a, b, to)}}) {
-    if (!run) continue;
-    run(), loop(&hand);
-    bool agrees = true;
-    for (std::size_t i = 0; i < slots.size(); ++i)
-      agrees = agrees && same(plan, slots[i], cell, arrays, outputs[i].get());
-    row["loop_agrees"] = agrees;
+  for (const Timing& t : in_turns(contenders, 1, seconds, 3)) {
+    row[t.name + "_ms"] = t.median_ms / times;
+    if (!t.agrees) row["loop_agrees"] = false;
   }
   return row;
 }

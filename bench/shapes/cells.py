@@ -9,6 +9,8 @@ import json
 import math
 import pathlib
 import secrets
+import shutil
+import subprocess
 from dataclasses import dataclass
 from random import Random
 
@@ -53,7 +55,8 @@ class Cell:
         columns = self.n // 2 if x.halved else self.n
         if x.kind == "group":
             return self.m, self.n // self.epilogue.needs_even
-        return {"tile": (self.m, columns), "row": (columns,), "col": (self.m,), "scalar": ()}[x.kind]
+        return {"tile": (self.m, columns), "row": (columns,), "col": (self.m,),
+                "scalar": ()}[x.kind]
 
     def describe(self) -> str:
         text = f"{self.m} x {self.n} x {self.k}"
@@ -101,7 +104,7 @@ def draw_neighbour(seed: int, number: int) -> Cell:
     epilogue = draw_epilogue(group, 256)
     rng = Random(f"{seed} {number} shape")
     while True:
-        m, n, k = (_between(rng, low, high) for low, high in ((1, 20000), (128, 40000), (64, 20000)))
+        m, n, k = _between(rng, 1, 20000), _between(rng, 128, 40000), _between(rng, 64, 20000)
         cell = Cell(number, epilogue, m, -(-n // 256) * 256, -(-k // 64) * 64)
         if m * cell.n <= MOST_ELEMENTS and cell.operations <= MOST_OPERATIONS:
             return cell
@@ -130,7 +133,7 @@ def draw_cpu_cell(seed: int, number: int) -> Cell:
             return cell
 
 
-# ---- classes --------------------------------------------------------------------------------------
+# ---- classes -------------------------------------------------------------------------------------
 
 
 ROWS = ((1, 16), (17, 128), (129, 512), (513, 2048), (2049, 20000))
@@ -159,7 +162,15 @@ def classes_of(row: dict) -> list[str]:
     return found
 
 
-# ---- seeds ----------------------------------------------------------------------------------------
+# ---- seeds ---------------------------------------------------------------------------------------
+
+
+def commit() -> str:
+    """What is measured; a copy of the tree may lack its history, or a machine git."""
+    if shutil.which("git") is None:
+        return ""
+    found = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True)
+    return found.stdout.strip()
 
 
 def fresh_seed() -> int:

@@ -31,8 +31,8 @@ def compiled_loops(drawn: list[cells.Cell], folder: pathlib.Path) -> pathlib.Pat
         source = folder / f"loops{part}.cpp"
         source.write_text(text)
         running.append(subprocess.Popen(
-            [os.environ.get("CXX", "c++"), "-std=c++17", "-O3", "-march=native", "-ffast-math", "-w",
-             "-fPIC", "-c", source, "-o", source.with_suffix(".o")]))
+            [os.environ.get("CXX", "c++"), "-std=c++17", "-O3", "-march=native", "-ffast-math",
+             "-w", "-fPIC", "-c", source, "-o", source.with_suffix(".o")]))
     if any(process.wait() for process in running):
         raise SystemExit("the loops do not compile")
     library = folder / "loops.so"
@@ -70,15 +70,16 @@ def products(rows: list[dict]) -> str:
     timed = [r for r in rows if r.get("plain_ms")]
     speeds = [r["plain_ms"] / r["own_plain_ms"] for r in timed]
     text = (f"our plain product at 0.95 of the better peer's speed or more: "
-            f"{100 * sum(x >= 0.95 for x in speeds) / len(speeds):.1f} % of {len(speeds)}; below 0.8: "
-            f"{sum(x < 0.8 for x in speeds)}; median {report.quantile(speeds, 0.5):.2f}, worst "
-            f"{min(speeds):.2f}\n")
+            f"{100 * sum(x >= 0.95 for x in speeds) / len(speeds):.1f} % of {len(speeds)}; below "
+            f"0.8: {sum(x < 0.8 for x in speeds)}; median {report.quantile(speeds, 0.5):.2f}, "
+            f"worst {min(speeds):.2f}\n")
     lines = [["speed / peer's", "ours, ms", "peer, ms", "peer", "shape", "B by", "schedule"]]
     for r in sorted(timed, key=lambda r: r["plain_ms"] / r["own_plain_ms"])[:20]:
         lines.append([f"{r['plain_ms'] / r['own_plain_ms']:.2f}", f"{r['own_plain_ms']:.4g}",
                       f"{r['plain_ms']:.4g}", r["plain"], report.shape(r), r["b_contiguous"],
                       r["schedule"][:60]])
-    text += "\nThe worst twenty plain products\n" + report.table(lines) + "\n\nOver our own plain product\n"
+    text += "\nThe worst twenty plain products\n" + report.table(lines)
+    text += "\n\nOver our own plain product\n"
     lines = [["class", "cells", "median", "p90", "worst"]]
     for name in dict.fromkeys(r["family"] for r in timed):
         for label, some in ((name, [r for r in timed if r["family"] == name]),
@@ -113,10 +114,9 @@ def main() -> int:
     rows = [result(cell, one) for cell, one in zip(drawn, found)]
     if done.returncode:
         print(f"stopped at cell {len(found)}: {drawn[len(found)].describe()}\n{done.stderr[-800:]}")
-    commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True)
     model = next((line.split(":")[1].strip() for line in open("/proc/cpuinfo", encoding="utf-8")
                   if line.startswith("model name")), platform.machine())
-    what = {"seed": seed, "claim": before is None, "device": model, "commit": commit.stdout.strip(),
+    what = {"seed": seed, "claim": before is None, "device": model, "commit": cells.commit(),
             "versions": done.stderr.strip().splitlines()[0] if done.stderr.strip() else ""}
     if before is None:
         cells.record(seed, {"for": "cpu", "commit": what["commit"]}, options.out / cells.SEEDS.name)

@@ -116,7 +116,7 @@ class Epilogue:
             "".join(f"    {line}\n" for line in body) + f"    return {result}\n"
 
 
-# ---- what is drawn --------------------------------------------------------------------------------
+# ---- what is drawn -------------------------------------------------------------------------------
 
 
 def _front(e: Epilogue, rng: Random, x: str = "acc", rate: float = 1.0) -> str:
@@ -132,7 +132,8 @@ def _front(e: Epilogue, rng: Random, x: str = "acc", rate: float = 1.0) -> str:
     elif some(0.08, "alpha"):
         x = e.let(f"{x} * {e.operand('alpha', 'scalar', 'f32', 'scale')}")
     elif some(0.10, "scales"):
-        rows, columns = e.operand("sa", "col", "f32", "scale"), e.operand("sb", "row", "f32", "scale")
+        rows = e.operand("sa", "col", "f32", "scale")
+        columns = e.operand("sb", "row", "f32", "scale")
         x = e.let(f"{x} * {rows} * {columns}")
     if some(0.50, "bias"):
         x = e.let(f"{x} + {e.operand('bias', 'row', rng.choice(('own', 'own', 'f32')))}")
@@ -229,7 +230,8 @@ def _quantised(e: Epilogue, rng: Random, n: int) -> None:
     e.pieces.append(f"{dtype}_by_{kind}")
     if kind == "group":
         e.needs_even = group
-        e.output("scale", f"max(max(abs({x}), axis=1, group={group}), 0.0001) / {top}", "group", "f32")
+        amax = f"max(max(abs({x}), axis=1, group={group}), 0.0001)"
+        e.output("scale", f"{amax} / {top}", "group", "f32")
         return e.output("D", f"{x} / repeat(scale, {group})", dtype=dtype)
     axis, shape = (1, "col") if kind == "row" else (0, "row")
     e.output("scale", f"max(max(abs({x}), axis={axis}), 0.0001) / {top}", shape, "f32")
@@ -336,7 +338,7 @@ def draw_epilogue(rng: Random, n: int, families: dict[str, int] | None = None) -
     return e
 
 
-# ---- torch ----------------------------------------------------------------------------------------
+# ---- torch ---------------------------------------------------------------------------------------
 
 
 def philox(torch, seed: int, shape: tuple[int, int, int], device) -> object:
@@ -353,7 +355,7 @@ def philox(torch, seed: int, shape: tuple[int, int, int], device) -> object:
     def rows(b: int, i, j):
         # The counter of each pair of columns and of rows eight apart.
         counter = [(j // 2).expand(len(i), n), ((i // 16) * 8 + i % 8).expand(len(i), n),
-                   torch.full((), b, device=device), torch.zeros((), dtype=torch.int64, device=device)]
+                   torch.full((), b, device=device), torch.full((), 0, device=device)]
         key = [seed & mask, seed >> 32]
         for _ in range(10):
             high0, low0 = product(0xD2511F53, counter[0])
@@ -417,8 +419,8 @@ def torch_names(torch, exact: bool) -> dict[str, object]:
     def argmax(x, axis):
         return x if exact else x.argmax(-1, keepdim=True)  # compared by what lies there
 
-    dtypes = {"bf16": torch.bfloat16, "f16": torch.float16, "f32": torch.float32, "i64": torch.int64,
-              "s8": torch.int8, "e4m3": torch.float8_e4m3fn}
+    dtypes = {"bf16": torch.bfloat16, "f16": torch.float16, "f32": torch.float32,
+              "i64": torch.int64, "s8": torch.int8, "e4m3": torch.float8_e4m3fn}
 
     def stored(x, dtype):
         if dtype == "s8":
@@ -459,8 +461,9 @@ def torch_form(torch, e: Epilogue, own: str, exact: bool = False, name: str = "e
     dtype = {"own": own}
     results = [f"stored({o.name}, {dtype.get(o.dtype, o.dtype)!r})" for o in e.outputs]
     lines = [line.replace("_index()", "_index(acc)") for line in e.lines]
-    text = f"def {name}({', '.join(['a', 'b', *(o.name for o in e.operands)])}):\n    acc = a @ b\n" + \
-        "".join(f"    {line}\n" for line in lines) + f"    return ({', '.join(results)},)\n"
+    parameters = ", ".join(["a", "b", *(o.name for o in e.operands)])
+    body = ["acc = a @ b", *lines, f"return ({', '.join(results)},)"]
+    text = f"def {name}({parameters}):\n" + "".join(f"    {line}\n" for line in body)
     names = torch_names(torch, exact)
     # Without a source Dynamo wraps a function in one of its own, whose recompilations it limits.
     file = f"{name}.py"

@@ -5,8 +5,8 @@ One process a core prepares cells (compiles, checks values against float64), whi
 Then they are timed one after another by the process that prepared them, alone on the device: L2 is
 flushed and a wait on the device hides the host's time before each run, contenders take turns.
 
-Every result is appended to cells.jsonl in --out as it comes; report.py makes the rest of it, also of
-what a run left that was cut short. --tiny runs small cells on a CPU, for trying this file.
+Every result is appended to cells.jsonl in --out as it comes; report.py makes the rest of it, also
+of what a run left that was cut short. --tiny runs small cells on a CPU, for trying this file.
 """
 from __future__ import annotations
 
@@ -20,7 +20,6 @@ import pathlib
 import platform
 import signal
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
@@ -97,11 +96,12 @@ class Machine:
                 "scale": lambda: (0.75 + 0.5 * uniform(*shape)).to(kind),
                 "unit": lambda: uniform(*shape).to(kind),
                 "keep": lambda: uniform(*shape) > 0.125,
-                "label": lambda: torch.randint(0, cell.n, shape, generator=draw, device=self.device),
+                "label": lambda: torch.randint(0, cell.n, shape, generator=draw,
+                                               device=self.device),
             }[o.values]()
         return a, b, found
 
-    # What is timed ---------------------------------------------------------------------------------
+    # What is timed --------------------------------------------------------------------------------
 
     def ours(self, cell: Cell, a, b, operands, schedule: str = ""):
         target = None
@@ -123,11 +123,12 @@ class Machine:
     def torch_program(self, cell: Cell):
         return torch_form(self.torch, cell.epilogue, cell.dtype, name=f"cell_{cell.number}")
 
-    # Values ----------------------------------------------------------------------------------------
+    # Values ---------------------------------------------------------------------------------------
 
     def exact(self, cell: Cell, a, b, operands) -> list:
         """The outputs in float64; where an output is an index, the value that it is of."""
-        double = [x.double() if x.is_floating_point() else x for x in self.for_torch(cell, operands)]
+        double = [x.double() if x.is_floating_point() else x
+                  for x in self.for_torch(cell, operands)]
         return torch_form(self.torch, cell.epilogue, cell.dtype, exact=True)(
             a.double(), b.double(), *double)
 
@@ -145,14 +146,15 @@ class Machine:
                 continue
             x = x.double().reshape(r.shape)
             dtype = cell.dtype if o.dtype == "own" else o.dtype
-            unit = {"bf16": 2 ** -8, "f16": 2 ** -11, "e4m3": 2 ** -4, "s8": 0.0, "f32": 1e-5}[dtype]
+            unit = {"bf16": 2 ** -8, "f16": 2 ** -11, "e4m3": 2 ** -4, "s8": 0.0,
+                    "f32": 1e-5}[dtype]
             bound = r.abs() * 1.05 * unit + scale + {"s8": 0.5, "e4m3": 2 ** -9}.get(dtype, 1e-30)
             same = (x == r) | (x.isnan() & r.isnan())
             ratio = torch.where(same, 0.0, (x - r).abs() / bound)
             worst = max(worst, float(torch.where(ratio.isnan(), float("inf"), ratio).max()))
         return worst
 
-    # Times -----------------------------------------------------------------------------------------
+    # Times ----------------------------------------------------------------------------------------
 
     def times(self, calls: list, rounds: int) -> list[list[float]]:
         """Milliseconds of each call in each round, all in turns."""
@@ -223,12 +225,12 @@ def floor_ms(cell: Cell) -> float:
 def describe(cell: Cell) -> dict:
     e = cell.epilogue
     return {"number": cell.number, "epilogue": e.name, "family": e.family, "m": cell.m, "n": cell.n,
-            "k": cell.k, "batch": cell.batch, "dtype": cell.dtype, "b_contiguous": cell.b_contiguous,
-            "padding": cell.padding, "operations": cell.operations, "bytes": cell.bytes(),
-            "floor_ms": floor_ms(cell), "text": e.language(cell.dtype)}
+            "k": cell.k, "batch": cell.batch, "dtype": cell.dtype,
+            "b_contiguous": cell.b_contiguous, "padding": cell.padding,
+            "operations": cell.operations, "bytes": cell.bytes(), "floor_ms": floor_ms(cell), "text": e.language(cell.dtype)}
 
 
-# ---- cells beside their peers ---------------------------------------------------------------------
+# ---- cells beside their peers --------------------------------------------------------------------
 
 
 def prepare(machine: Machine, job: Job) -> dict:
@@ -279,7 +281,7 @@ def measure(machine: Machine, job: Job) -> dict:
             "schedule": call.describe()}
 
 
-# ---- several schedules of ours --------------------------------------------------------------------
+# ---- several schedules of ours -------------------------------------------------------------------
 
 
 def wanted_schedules(cell: Cell, plan, most: int) -> list[str]:
@@ -339,7 +341,7 @@ def measure_schedules(machine: Machine, job: Job) -> dict:
                       for asked, call, x in zip(job.schedules, calls, samples) if x]}
 
 
-# ---- processes ------------------------------------------------------------------------------------
+# ---- processes -----------------------------------------------------------------------------------
 
 
 def work(pipe, device: str, lock: str, draw: dict) -> None:
@@ -407,7 +409,7 @@ class Pool:
             pipe.send((verb, number))
 
     def answers(self, timeout: float) -> list[tuple[int, dict]]:
-        """What has come, of those that are through with something; those that died or hang leave."""
+        """What has come from those that are through with something. Who died or hangs leaves."""
         found = []
         for pipe in wait_for_any(list(self.workers), timeout):
             worker = self.workers[pipe]
@@ -431,7 +433,8 @@ class Pool:
 
     def drop(self, pipe) -> None:
         worker = self.workers.pop(pipe)
-        self.lost += [*worker["prepared"], *([] if worker["number"] is None else [worker["number"]])]
+        under_way = [] if worker["number"] is None else [worker["number"]]
+        self.lost += worker["prepared"] + under_way
         worker["process"].kill()
         pipe.close()
 
@@ -508,9 +511,8 @@ def run(options: argparse.Namespace) -> list[dict]:
 def versions() -> dict:
     import torch
 
-    commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True)
     return {"device": torch.cuda.get_device_name() if torch.cuda.is_available() else
-            platform.processor() or "cpu", "commit": commit.stdout.strip(),
+            platform.processor() or "cpu", "commit": cells.commit(),
             "versions": f"torch {torch.__version__}, CUDA {torch.version.cuda}, "
                         f"{os.cpu_count()} cores"}
 

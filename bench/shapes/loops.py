@@ -1,7 +1,7 @@
 """An epilogue as the loop that somebody would write behind a BLAS call: C++ for -O3 -ffast-math.
 
-A row at a time: what can be computed in one loop over its columns is, reductions with it; what needs
-a row's statistics follows in the next loop, out of a buffer of the row. What needs a column's
+A row at a time: what can be computed in one loop over its columns is, reductions with it; what
+needs a row's statistics follows in the next loop, out of a buffer of the row. What needs a column's
 statistics follows in a second pass over the rows.
 """
 from __future__ import annotations
@@ -79,7 +79,8 @@ class Value:
 
     @property
     def index(self) -> str:
-        return {"mn": "j", "n": "j", "mg": "q", "m": "i"}["".join(sorted(self.axes, key="mng".find))]
+        axes = "".join(sorted(self.axes, key="mng".find))
+        return {"mn": "j", "n": "j", "mg": "q", "m": "i"}[axes]
 
 
 class Loops:
@@ -122,7 +123,8 @@ class Loops:
             renamed = {}
             for leaf in [v for v in self.values.values() if "[j]" in v.text]:
                 renamed[leaf.name] = leaf.name + ("_right" if shift else "")
-                self.add(Value(renamed[leaf.name], leaf.text.replace("[j]", f"[j{shift}]"), leaf.axes))
+                text = leaf.text.replace("[j]", f"[j{shift}]")
+                self.add(Value(renamed[leaf.name], text, leaf.axes))
             self.let(name, _renamed(tree, renamed))
 
     def let(self, name: str, tree: ast.expr) -> str:
@@ -193,7 +195,8 @@ class Loops:
         value = self.new(text, axes, needs)
         top = self.new(value, left, [value], "max", over)
         if name == "argmax":
-            r = self.new(f"({value} == {top} ? (float)j : (float)n)", left, [value, top], "find", over)
+            text = f"({value} == {top} ? (float)j : (float)n)"
+            r = self.new(text, left, [value, top], "find", over)
             return r, left, (r,)
         total = self.new(f"expf({value} - {top})", left, [value, top], "sum", over)
         return f"({top} + logf({total}))", left, (top, total)
@@ -205,7 +208,8 @@ class Loops:
         for value in self.values.values():
             for need in (self.values[name] for name in value.needs):
                 (p, loop), ends = need.at, bool(need.reduce)
-                value.at = max(value.at, (p + 1, 0) if ends and "m" in need.over else (p, loop + ends))
+                behind = (p + 1, 0) if ends and "m" in need.over else (p, loop + ends)
+                value.at = max(value.at, behind)
         for value in self.values.values():
             for need in (self.values[name] for name in value.needs):
                 if need.needs and not need.reduce:
@@ -238,7 +242,8 @@ class Loops:
                 code.append(f"std::vector<float> {v.name}_(n, {REDUCTIONS[v.reduce][0]});")
             elif v.kept:
                 rows = "m * " if v.axes == {"m", "n"} and self.crosses_passes(v) else ""
-                code.append(f"static std::vector<float> {v.name}_all; {v.name}_all.resize({rows}n);")
+                buffer = f"{v.name}_all"
+                code.append(f"static std::vector<float> {buffer}; {buffer}.resize({rows}n);")
         for p in range(1 + max(v.at[0] for v in self.values.values())):
             code += self.one_pass([v for v in self.values.values() if v.at[0] == p])
         return f'extern "C" void {symbol}(const Hand* h) {{\n' + \

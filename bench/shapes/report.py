@@ -89,7 +89,8 @@ def worst_table(rows: list[dict], count: int, key, heading: str) -> str:
     lines = [[heading, "ours, ms", "plain", "peer", "floor", "shape", "epilogue", "schedule"]]
     for r in chosen:
         times = (r["ours_ms"], plain_ms(r), r.get("best_peer_ms"), r.get("floor_ms"))
-        lines.append([f"{key(r):.2f}", *(f"{x:.4g}" if x else "-" for x in times), shape(r), r["epilogue"][:36], r.get("schedule", "")[:74]])
+        lines.append([f"{key(r):.2f}", *(f"{x:.4g}" if x else "-" for x in times), shape(r),
+                      r["epilogue"][:36], r.get("schedule", "")[:74]])
     return table(lines)
 
 
@@ -106,7 +107,8 @@ def picture(rows: list[dict], title: str) -> str:
         y = 60 + tall * (1 - min(1.0, max(0.0, math.log2(time / row["floor_ms"])) / y_high))
         hover = f"{row['epilogue']}, {shape(row)}: {time:.4f} ms, floor {row['floor_ms']:.4f}"
         return (f'<circle cx="{x:.1f}" cy="{y:.1f}" r="{3 if series == "ours" else 2.2}" '
-                f'fill="{COLOURS[series]}" fill-opacity="0.7"><title>{escape(hover)}</title></circle>')
+                f'fill="{COLOURS[series]}" fill-opacity="0.7">'
+                f"<title>{escape(hover)}</title></circle>")
 
     shapes = [f'<text x="16" y="26" font-size="17" font-weight="bold" fill="{INK}">'
               f"{escape(title)}</text>"]
@@ -183,10 +185,11 @@ def write(what: dict, rows: list[dict], out: pathlib.Path, name: str, peer: str 
             f"; {r['epilogue']}, {shape(r)}: {r['peer_error']:.3g} of the bound" for r in odd[:3]))
     schedules = [t for r in kept for t in r.get("times", [])]
     if schedules:
-        regret = [r["times"][0]["ms"] / min(t["ms"] for t in r["times"]) for r in kept if r["times"]]
-        print(f"\n{len(schedules)} times of {len(kept)} cells; the chosen schedule over the best of "
-              f"them: median {quantile(regret, 0.5):.3f}, p90 {quantile(regret, 0.9):.3f}, worst "
-              f"{max(regret):.2f}")
+        regret = [r["times"][0]["ms"] / min(t["ms"] for t in r["times"])
+                  for r in kept if r["times"]]
+        print(f"\n{len(schedules)} times of {len(kept)} cells; the chosen schedule over the best "
+              f"of them: median {quantile(regret, 0.5):.3f}, p90 {quantile(regret, 0.9):.3f}, "
+              f"worst {max(regret):.2f}")
     print("\n".join(wrong[:12]))
     print(f"{len(kept)} cells, {len(wrong)} failed or wrong")
     return bool(wrong) or not kept

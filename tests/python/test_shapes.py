@@ -1,7 +1,8 @@
-"""bench/shapes: what random cells are made of. Their instruments run on a GPU and by ./dev bench."""
+"""bench/shapes: what random cells are made of; ./dev gpu shapes and ./dev bench shapes run them."""
 import json
 import pathlib
 import random
+import re
 import shutil
 import subprocess
 import sys
@@ -17,6 +18,7 @@ sys.path.insert(0, str(FOLDER))
 
 import cells  # noqa: E402
 import epilogues  # noqa: E402
+import gpu  # noqa: E402
 import loops  # noqa: E402
 import report  # noqa: E402
 
@@ -56,6 +58,32 @@ def test_every_epilogue_has_a_loop(tmp_path):
     source.write_text(loops.PRELUDE + "".join(
         loops.loop(c.epilogue, f"cell_{c.number}") for c in drawn))
     subprocess.run(["c++", "-std=c++17", "-fsyntax-only", "-w", source], check=True)
+
+
+def test_several_schedules_are_wanted():
+    e = epilogues.draw_epilogue(random.Random(1), 256, {"elementwise": 1})
+    cell = cells.Cell(0, e, m=300, n=512, k=1024)
+    plan = post.plan(post.bf16, post.bf16, epilogue=post.parse(e.language("bf16")), target="sm_90a")
+    wanted = gpu.wanted_schedules(cell, plan, 12)
+    form = re.compile(r"(pingpong|cooperative) \d+x\d+x\d+ sub \d+x\d aux \d raster \d+"
+                      r"( split \d)?")
+    assert len(wanted) == len(set(wanted)) == 12 and all(form.fullmatch(w) for w in wanted), wanted
+
+
+def test_a_wrong_value_is_seen(torch):
+    machine = object.__new__(gpu.Machine)
+    machine.torch, machine.post, machine.device, machine.cuda = torch, post, "cpu", False
+    for number in range(12):
+        cell = cells.draw_small_cell(3, number)
+        a, b, operands = machine.operands(cell)
+        outputs = gpu.results_of(machine.ours(cell, a, b, operands)[1])
+        exact = machine.exact(cell, a, b, operands)
+        assert machine.error(cell, outputs, exact) <= 1, cell.epilogue.language(cell.dtype)
+        if cell.epilogue.outputs[0].index_of:
+            continue
+        wrong = outputs[0].float().clone()
+        wrong.flatten()[-1] += 0.02 + 0.02 * wrong.flatten()[-1].abs()
+        assert machine.error(cell, (wrong, *outputs[1:]), exact) > 1
 
 
 def test_a_seed_is_used_once(tmp_path, monkeypatch):
