@@ -227,7 +227,8 @@ def describe(cell: Cell) -> dict:
     return {"number": cell.number, "epilogue": e.name, "family": e.family, "m": cell.m, "n": cell.n,
             "k": cell.k, "batch": cell.batch, "dtype": cell.dtype,
             "b_contiguous": cell.b_contiguous, "padding": cell.padding,
-            "operations": cell.operations, "bytes": cell.bytes(), "floor_ms": floor_ms(cell), "text": e.language(cell.dtype)}
+            "operations": cell.operations, "bytes": cell.bytes(), "floor_ms": floor_ms(cell),
+            "text": e.language(cell.dtype)}
 
 
 # ---- cells beside their peers --------------------------------------------------------------------
