@@ -54,7 +54,7 @@ DEVICE void tma_store_commit() { asm volatile("cp.async.bulk.commit_group;" ::: 
 template <int pending> DEVICE void tma_store_wait_read() {
   asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(pending) : "memory");
 }
-// Orders this thread's ordinary shared-memory writes before what the copy engine or wgmma reads next.
+// Orders this thread's ordinary reads and writes of shared memory before what the copy engine or wgmma reads or writes next.
 DEVICE void fence_async_shared() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 
 template <int registers> DEVICE void registers_grow() { asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(registers)); }

@@ -151,6 +151,7 @@ template <class E> DEVICE void run_subtile(const Params& p, Tile& tile, E& epilo
   if (E::loads) {
     mbarrier_wait(by.full + 8 * by.aux_stage, by.aux_phase);
     epilogue.load(tile, by.aux + by.aux_stage * AUX_BYTES);
+    fence_async_shared();  // else the copy engine may write the next subtile before these reads (decision 0043)
     __syncwarp();
     if (tile.lane == 0) mbarrier_arrive(by.empty + 8 * by.aux_stage);
     if (++by.aux_stage == AUX_STAGES) by.aux_stage = 0, by.aux_phase ^= 1;

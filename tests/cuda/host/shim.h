@@ -46,6 +46,7 @@ struct Fiber {
   const unsigned* word;  // at_word: until the bits of `mask` are no longer `value`
   unsigned mask, value;
   unsigned shuffles;
+  unsigned fences;                // between its own reads and the copy engine's writes
   unsigned long long slot[2][4];  // what a shuffle exchanges; two, so that one meeting a shuffle is enough
 };
 
@@ -68,6 +69,11 @@ struct Block {
     unsigned come, generation;
   } named[16];
   unsigned met;  // of its cluster, if it is the first there
+  // Who last read each 16 bytes by an ordinary load, and how many fences it had come through.
+  struct {
+    int fiber;
+    unsigned fences;
+  } read[shared_bytes / 16];
 };
 static Fiber* fiber;
 static Later* stores;    // a fiber's
@@ -79,6 +85,7 @@ static int current, threads;       // of a block
 static int cluster;                // so many blocks
 static unsigned long long order;   // 0: warps take turns in the order of their numbers; else in one drawn from this
 static unsigned long long events;  // what lets waiting fibers go on: a launch without any is stuck
+static bool unordered;             // the copy engine wrote what a fiber had read, with no fence between
 static void (*body)(void**);
 static void** arguments;
 
@@ -151,6 +158,7 @@ static bool run_blocks(int blocks) {
   for (int b = 0; b < blocks; ++b) {
     memset(block_of[b].shared, 0xff, shared_bytes);  // NaN
     memset(block_of[b].named, 0, sizeof block_of[b].named);
+    memset(block_of[b].read, 0xff, sizeof block_of[b].read);
     block_of[b].met = 0;
   }
   for (int t = 0; t < all; ++t) {
@@ -160,7 +168,7 @@ static bool run_blocks(int blocks) {
     f.begin.uc_stack.ss_size = stack_bytes;
     f.begin.uc_link = nullptr;
     makecontext(&f.begin, entry, 0);
-    f.state = running, f.begun = false, f.shuffles = 0;
+    f.state = running, f.begun = false, f.shuffles = 0, f.fences = 0;
   }
   unsigned long long seen = events;
   for (int rounds = 0; rounds < 1000; ++rounds) {
@@ -209,6 +217,12 @@ static Exchanged<T> exchange(const T& x) {
   return {parity};
 }
 static int lane() { return current % 32; }
+
+static void has_read(unsigned address) { own().read[address / 16] = {current, fiber[current].fences}; }
+static void copy_engine_writes(unsigned address) {
+  const auto& last = own().read[address / 16];
+  unordered |= last.fiber >= 0 && fiber[last.fiber].fences == last.fences;
+}
 
 }  // namespace fibers
 
@@ -376,12 +390,17 @@ static void put(unsigned address, T x) {
 static inline void shared_store(unsigned to, unsigned a, unsigned b) { put(to, a), put(to + 4, b); }
 static inline void shared_store(unsigned to, unsigned a) { put(to, a); }
 static inline void shared_store(unsigned to, unsigned short a) { put(to, a); }
-static inline void shared_load(unsigned from, unsigned& a, unsigned& b) { a = word_at(from), b = word_at(from + 4); }
+static inline unsigned shared_load_word(unsigned from) { return fibers::has_read(from), word_at(from); }
+static inline void shared_load(unsigned from, unsigned& a, unsigned& b) {
+  a = shared_load_word(from), b = shared_load_word(from + 4);
+}
 static inline void shared_load(unsigned from, unsigned& a, unsigned& b, unsigned& c, unsigned& d) {
   shared_load(from, a, b), shared_load(from + 8, c, d);
 }
-static inline unsigned short shared_load(unsigned from) { return at<unsigned short>((long long)(own_shared() + from)); }
-static inline unsigned shared_load_word(unsigned from) { return word_at(from); }
+static inline unsigned short half_at(unsigned address) {
+  return at<unsigned short>((long long)(own_shared() + address));
+}
+static inline unsigned short shared_load(unsigned from) { return fibers::has_read(from), half_at(from); }
 static inline void copy_async(unsigned to, long long from, int bytes) {
   memset(own_shared() + to, 0, 16);
   memcpy(own_shared() + to, (const void*)from, size_t(bytes));
@@ -395,7 +414,7 @@ static void copy_wait() {}
 static inline void ldmatrix(unsigned from, unsigned& a, unsigned& b, unsigned& c, unsigned& d) {
   const auto rows = fibers::exchange(from);
   unsigned* const to[4] = {&a, &b, &c, &d};
-  for (int i = 0; i < 4; ++i) *to[i] = word_at(rows[8 * i + fibers::lane() / 4] + fibers::lane() % 4 * 4);
+  for (int i = 0; i < 4; ++i) *to[i] = shared_load_word(rows[8 * i + fibers::lane() / 4] + fibers::lane() % 4 * 4);
 }
 static inline void ldmatrix_transposed(unsigned from, unsigned& a, unsigned& b, unsigned& c, unsigned& d) {
   const auto rows = fibers::exchange(from);
@@ -481,7 +500,7 @@ static inline void cluster_sync() {
   while (met < unsigned(fibers::cluster * fibers::threads)) fibers::wait(fibers::polling);
 }
 static inline void fence_mbarrier_init() {}
-static inline void fence_async_shared() {}
+static inline void fence_async_shared() { ++fibers::fiber[fibers::current].fences; }
 template <int>
 static void registers_grow() {}
 template <int>
@@ -513,6 +532,7 @@ template <class Map, int n>
 static void tma_load_at(unsigned to, const Map& map, unsigned bar, const int (&at)[n]) {
   unsigned bytes = 0;
   each_of_box(map, to, at, [&](void* global, unsigned char* shared, bool inside, unsigned size) {
+    fibers::copy_engine_writes(unsigned(shared - own_shared()));
     if (inside) memcpy(shared, global, size);
     else memset(shared, 0, size);
     bytes += size;
@@ -588,7 +608,7 @@ static void multiply_now(T (&d)[n], unsigned long long a, unsigned long long b, 
   const auto read = [bytes](Decode decode, unsigned long long descriptor, bool along_k, int line, double* to) {
     for (int k = 0; k < 32 / bytes; ++k) {
       const unsigned address = matrix_address(descriptor, along_k, line, k, bytes);
-      to[k] = decode(bytes == 2 ? shared_load(address) : own_shared()[address]);
+      to[k] = decode(bytes == 2 ? half_at(address) : own_shared()[address]);
     }
   };
   const Decode left = decoder(a_type), right = decoder(b_type);
@@ -636,7 +656,8 @@ struct Kernel {
   int cluster;    // so many blocks share their memory
 };
 
-// 0, or why not: 500 no such kernel, 701 too many blocks together, 719 its threads wait for each other for ever.
+// 0, or why not: 500 no such kernel, 701 too many blocks together, 719 its threads wait for each other for ever, 716
+// the copy engine may write what is still being read.
 static int launch(const Kernel* kernels, int count, int source, const char* name, const unsigned* grid,
                   unsigned threads, void** arguments) {
   using namespace fibers;
@@ -651,6 +672,7 @@ static int launch(const Kernel* kernels, int count, int source, const char* name
     body = kernels[k].run, cluster = kernels[k].cluster, fibers::arguments = arguments, fibers::threads = int(threads);
     fibers::grid = {grid[0], grid[1], grid[2]};
     int blocks = 0;
+    unordered = false;
     for (unsigned z = 0; z < grid[2]; ++z)
       for (unsigned y = 0; y < grid[1]; ++y)
         for (unsigned x = 0; x < grid[0]; ++x) {
@@ -664,7 +686,7 @@ static int launch(const Kernel* kernels, int count, int source, const char* name
           if (!run_blocks(blocks)) return 719;
           blocks = 0;
         }
-    return run_blocks(blocks) ? 0 : 719;
+    return !run_blocks(blocks) ? 719 : unordered ? 716 : 0;
   }
   return 500;
 }
