@@ -6,6 +6,7 @@ import dis
 import functools
 import inspect
 import linecache
+import os
 import types
 from collections import namedtuple
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -399,12 +400,20 @@ def epilogue(function: Callable[..., Any]) -> Epilogue:
 
 def parse(text: str, name: str = "") -> Epilogue:
     """The epilogue `name` of a text in the epilogue language, or its last one. The text is data: nothing of it is run."""
+    try:
+        text.encode()
+    except UnicodeEncodeError as bad:
+        raise error("syntax", f"the text has half of a surrogate pair at character {bad.start}, which is not UTF-8",
+                    "Decode the file that it came from as UTF-8.") from None
     return TextEpilogue(_core.parse(text, name))
 
 
-def load(path: str) -> Epilogue:
+def load(path: str | os.PathLike[str]) -> Epilogue:
     """As parse(), of "FILE.py" or "FILE.py:NAME"."""
-    return TextEpilogue(_core.parse_file(str(path)))
+    try:
+        return TextEpilogue(_core.parse_file(os.fsencode(path)))
+    except UnicodeEncodeError:
+        raise error("cannot_read", f"cannot read {ascii(path)}: no file can be called so", "Check the path.") from None
 
 
 def _check_free(name: str, place: Place | None = None) -> None:

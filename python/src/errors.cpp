@@ -14,6 +14,11 @@ Error make(int number, std::string message, std::string hint, std::string file, 
                {std::move(file), {line, column, length}, std::move(source_line)});
 }
 
+// As Python has it: a text or a path that is no UTF-8 is shown with what could be read of it.
+nb::object shown(const std::string& text) {
+  return nb::steal(PyUnicode_DecodeUTF8(text.data(), static_cast<Py_ssize_t>(text.size()), "replace"));
+}
+
 void translate(const std::exception_ptr& thrown, void*) {
   try {
     std::rethrow_exception(thrown);
@@ -24,9 +29,9 @@ void translate(const std::exception_ptr& thrown, void*) {
       return;
     }
     try {
-      const nb::object exception =
-          nb::handle(factory)(static_cast<int>(error.code()), error.message(), error.hint(), where.file,
-                              where.span.line, where.span.column, where.span.length, where.source_line);
+      const nb::object exception = nb::handle(factory)(static_cast<int>(error.code()), shown(error.message()),
+                                                       shown(error.hint()), shown(where.file), where.span.line,
+                                                       where.span.column, where.span.length, shown(where.source_line));
       PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(exception.ptr())), exception.ptr());
     } catch (nb::python_error& inner) { inner.restore(); }
   }

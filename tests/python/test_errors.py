@@ -277,6 +277,23 @@ def test_text_says_where():
     assert "did you mean 'bias'" in str(caught.value)
 
 
+def test_texts_and_paths_that_are_not_utf8(tmp_path):
+    path = tmp_path / "latin1.py"
+    path.write_bytes(b"def f(acc):\n    return acc  # na\xefve\n")
+    with pytest.raises(post.TextError, match="PL0101: the text is not UTF-8") as caught:
+        post.load(path)
+    assert (caught.value.file, caught.value.line, caught.value.column) == (str(path), 2, 21)
+    refused(lambda: post.load(tmp_path / "\ud800.py"), post.FileError, "PL0601", "ud800")
+    refused(lambda: post.load(tmp_path / "\udcff.py"), post.FileError, "PL0601", "cannot read")  # a file may be called so
+    refused(lambda: post.parse("def f(acc):\n    return acc  # \ud800\n"), post.TextError, "PL0101", "surrogate", "31")
+    named = tmp_path / "\udcff.py"
+    try:
+        named.write_text("def f(acc):\n    return acc + 1\n")
+    except OSError:
+        return  # this file system has no such names
+    assert post.load(named).name == "f"
+
+
 def test_text_is_data(tmp_path):
     mark = tmp_path / "mark"
     with pytest.raises(post.Error):
