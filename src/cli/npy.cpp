@@ -199,6 +199,11 @@ std::optional<DType> same_bits(const Element& element, DType want) {
   }
 }
 
+std::string numpy_name(const Element& element) {
+  if (element.kind == 'b') return "bool";
+  return (element.kind == 'f' ? "float" : element.kind == 'i' ? "int" : "uint") + std::to_string(8 * element.size);
+}
+
 // One element of a file into element `to` of `data`.
 void convert(const Element& element, const char* from, DType want, void* data, std::int64_t to) {
   std::array<char, 8> bytes{};
@@ -305,7 +310,11 @@ Array parse_npy(std::string_view bytes, const std::string& file, std::optional<D
     if (!data.empty()) std::memcpy(array.bytes.data(), data.data(), data.size());
     return array;
   }
-  if (header.element.kind != 'V') return convert_all(header, data, dtype);
+  if (header.element.kind != 'V') {
+    Array array = convert_all(header, data, dtype);
+    if (!bit_for_bit) array.converted_from = numpy_name(header.element);
+    return array;
+  }
   // Raw bytes in another order are moved as integers of their size.
   Header moved = header;
   moved.element.kind = 'u';

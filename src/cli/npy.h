@@ -18,6 +18,7 @@ struct Array {
   DType dtype = DType::f32;
   std::vector<std::int64_t> shape;
   std::vector<std::byte> bytes;
+  std::string converted_from;  // numpy's name of the file's element type, where it was another one
 
   Array() = default;
   Array(DType dtype, std::vector<std::int64_t> shape);  // zeros

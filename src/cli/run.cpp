@@ -28,7 +28,7 @@ struct RunOptions {
   std::vector<std::string> operands;
   std::string out;
   bool verify = false;
-  int repeat = 1;
+  int repeat = 0;  // 0: as often as fits into a moment
   std::uint64_t seed = 0;
 };
 
@@ -97,10 +97,14 @@ Result execute(const RunOptions& options) {
     call.run();
     return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
   };
-  if (options.repeat > 1) call.run();  // caches and pages are warm in all that are counted
-  for (int i = 0; i < options.repeat; ++i) {
-    progress.step(fmt::format("running {} of {}", i + 1, options.repeat));
+  if (options.repeat != 1) call.run();  // caches and pages are warm in all that are counted
+  constexpr int most = 100;
+  constexpr double moment = 200;  // milliseconds
+  double spent = 0;
+  for (int i = 0; options.repeat > 0 ? i < options.repeat : i == 0 || (i < most && spent < moment); ++i) {
+    progress.step(options.repeat > 0 ? fmt::format("running {} of {}", i + 1, options.repeat) : "running");
     result.milliseconds.push_back(timed());
+    spent += result.milliseconds.back();
   }
   std::sort(result.milliseconds.begin(), result.milliseconds.end());
   if (device) device->copy_outputs_back();
@@ -168,7 +172,7 @@ Json to_json(const RunOptions& options, const Result& result) {
   json["schedule"] = result.schedule;
   json["workspace_bytes"] = result.workspace_bytes;
   json["seed"] = options.seed;
-  json["repeat"] = options.repeat;
+  json["repeat"] = result.milliseconds.size();
   json["median_ms"] = result.median();
   json["min_ms"] = result.milliseconds.front();
   json["max_ms"] = result.milliseconds.back();
@@ -180,6 +184,7 @@ Json to_json(const RunOptions& options, const Result& result) {
                                                       operand.tensor.shape.begin() + operand.tensor.rank)}};
     if (!operand.slot.output) {
       entry["source"] = operand.source;
+      if (!operand.array.converted_from.empty()) entry["converted_from"] = operand.array.converted_from;
       json["operands"][operand.slot.name] = entry;
       continue;
     }
@@ -204,11 +209,17 @@ std::string to_text(const RunOptions& options, const Result& result) {
   if (options.problem.batch > 0) text += fmt::format(", batch {}", options.problem.batch);
   text += fmt::format(", {}, {}\n", name(result.plan.slots().front().dtype), options.problem.target);
   text += "schedule   " + result.schedule + "\n";
-  text += options.repeat > 1
-              ? fmt::format("time       {:.4g} ms, the median of {} (least {:.4g}){}\n", result.median(),
-                            options.repeat, result.milliseconds.front(), rate(result, options.problem.batch))
-              : fmt::format("time       {:.4g} ms{}\n", result.median(), rate(result, options.problem.batch));
-  text += fmt::format("workspace  {} bytes\n\n", result.workspace_bytes);
+  const std::size_t runs = result.milliseconds.size();
+  text += runs > 1 ? fmt::format("time       {:.4g} ms, the median of {} (least {:.4g}){}\n", result.median(), runs,
+                                 result.milliseconds.front(), rate(result, options.problem.batch))
+                   : fmt::format("time       {:.4g} ms{}\n", result.median(), rate(result, options.problem.batch));
+  text += fmt::format("workspace  {} bytes\n", result.workspace_bytes);
+  for (const BoundOperand& operand : result.operands) {
+    if (operand.array.converted_from.empty()) continue;
+    text += fmt::format("converted  {} from {} to {}\n", operand.slot.name, operand.array.converted_from,
+                        name(operand.slot.dtype));
+  }
+  text += "\n";
 
   std::vector<std::vector<std::string>> rows = {{"output", "dtype", "shape"}};
   if (options.verify) rows[0].emplace_back("error/bound");
@@ -275,7 +286,9 @@ Command add_run(CLI::App& app, bool& json) {
   run->add_option("--out", options->out, "Write each output to DIR/NAME.npy")->type_name("DIR");
   run->add_flag("--verify", options->verify,
                 "Compare with the float64 reference; exit with 1 where it is not within the bound");
-  run->add_option("--repeat", options->repeat, "Run so often, after one run that does not count, and report the median")
+  run->add_option("--repeat", options->repeat,
+                  "Run so often and report the median, after one run that does not count unless R is 1; "
+                  "left out: for 0.2 s, at most 100 times")
       ->type_name("R")
       ->check(CLI::Range(1, 1000000));
   run->add_option("--seed", options->seed, "For what is drawn (default 0)")->type_name("S");

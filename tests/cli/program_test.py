@@ -113,6 +113,8 @@ class Run(Case):
     def test_repeat_seed_threads(self):
         got = self.run_json("run", self.epilogue, "--gemm", "8x8x8", "--repeat", 5, "--threads", 2, "--seed", 7)
         self.assertEqual((got["repeat"], got["seed"]), (5, 7))
+        self.assertEqual(self.run_json("run", self.epilogue, "--gemm", "8x8x8", "--repeat", 1)["repeat"], 1)
+        self.assertGreater(self.run_json("run", self.epilogue, "--gemm", "8x8x8")["repeat"], 1)  # a moment's worth
         self.assertLessEqual(got["min_ms"], got["median_ms"])
         for threads in (1, 2):
             self.run_program("run", self.epilogue, "--gemm", "130x70x33", "--threads", threads, "--out", f"t{threads}")
@@ -186,6 +188,12 @@ class Files(Case):
         write_npy(self.path("bias.npy"), "<f8", (1, 2), [1, 1])
         self.result("--gemm", "2x2x3", "A=a.npy", "B=b.npy", "bias=bias.npy")
         self.expect_right()
+        text = self.run_program("run", self.epilogue, "A=a.npy", "B=b.npy", "bias=bias.npy").stdout
+        for part in ("converted  A from float64 to f32", "converted  B from int64 to f32", "converted  bias from float64 to f32"):
+            self.assertIn(part, text)
+        operands = self.run_json("run", self.epilogue, "A=a.npy", "--gemm", "2x2x3")["operands"]
+        self.assertEqual(operands["A"]["converted_from"], "float64")
+        self.assertNotIn("converted_from", operands["bias"])
 
     def test_bf16_is_widened(self):
         self.run_program("run", self.epilogue, "A=a.npy", "B=b.npy", "bias=bias.npy", "--in", "bf16", "--out", "out")
