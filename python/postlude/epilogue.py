@@ -342,7 +342,7 @@ class Epilogue:
         given = [bound.arguments[operand.name] for operand in self.operands]
         axes = self.axes_at([len(getattr(value, "shape", ())) for value in given], batched)
         for operand, bits, value in zip(self.operands, axes, given):
-            values[operand.name] = _spread(numeric.pure(numeric.widen(value)), bits)
+            values[operand.name] = _spread(numeric.pure(numeric.widen(value)), bits, batched)
         graph, record = self._traced(axes)  # which refuses what no epilogue may do, before arrays are there to do it to
         grid = numeric.Grid(acc.shape[0] if batched else 1, acc.shape[-2], acc.shape[-1], acc)
         with numeric.on_grid(grid), np.errstate(all="ignore"):
@@ -460,9 +460,11 @@ def _parsed(file: str) -> ast.Module:
     return _parsed_lines(tuple(linecache.getlines(file)))
 
 
-def _spread(x: Any, axes: int) -> Any:
-    """An operand with all its axes, so that numpy's broadcasting is the language's: a col becomes (M, 1)."""
+def _spread(x: Any, axes: int, batched: bool) -> Any:
+    """An operand with all its axes, so that numpy's broadcasting is the language's: a col becomes (M, 1), or is that already."""
     if not hasattr(x, "shape"):
+        return x
+    if len(x.shape) == 2 + batched and (axes & 2 or x.shape[-2] == 1) and (axes & 4 or x.shape[-1] == 1):
         return x
     if axes == 2:
         return x[..., :, None]

@@ -64,7 +64,9 @@ class Checker {
   Checked run(const std::vector<Binding>& given) {
     match(given);
     for (std::size_t i = 0; i < expected_.size(); ++i) {
-      if (tensors_[i]) check_kind(i);
+      if (!tensors_[i]) continue;
+      drop_ones(i);
+      check_kind(i);
     }
     fix_extents();
     check_divisibility();
@@ -142,6 +144,23 @@ class Checker {
                 guess.empty() ? "This plan takes " + list(names) + "." : "did you mean " + quoted(guess) + "?");
   }
 
+  // A col of (M, 1), a row of (1, N) and a scalar of (1, 1), each with or without a batch in front, are
+  // taken as (M,), (N,) and (): torch and numpy write them so to broadcast.
+  void drop_ones(std::size_t i) {
+    const Expected& want = expected_[i];
+    Tensor& tensor = *tensors_[i];
+    const bool m = want.axes.has(Axis::m), n = want.axes.has(Axis::n);
+    const int batch = tensor.rank - 2, batches = is_batched(plan_.problem) ? 1 : 0;
+    if ((m && n) || batch < 0 || batch > batches) return;
+    if (m && batch < batches) return;  // (x, 1) is a col of one row for each of x batches
+    if ((!m && tensor.shape[batch] != 1) || (!n && tensor.shape[batch + 1] != 1)) return;
+    if (m || n) {
+      tensor.shape[batch] = tensor.shape[batch + (m ? 0 : 1)];
+      tensor.strides[batch] = tensor.strides[batch + (m ? 0 : 1)];
+    }
+    tensor.rank = batch + (m || n ? 1 : 0);
+  }
+
   // Device, dtype and rank.
   void check_kind(std::size_t i) {
     const Expected& want = expected_[i];
@@ -149,8 +168,8 @@ class Checker {
     const auto device_text = [](Device device, int index) {
       return device == Device::cpu ? std::string("the CPU") : "CUDA device " + std::to_string(index);
     };
-    const bool elsewhere = tensor.device != where_.device ||
-                           (tensor.device == Device::cuda && tensor.device_index != where_.device_index);
+    const bool elsewhere =
+        tensor.device != where_.device || (tensor.device == Device::cuda && tensor.device_index != where_.device_index);
     if (elsewhere && !tensor.by_value) {
       throw Error(ErrorCode::wrong_device,
                   given_name(i) + " is on " + device_text(tensor.device, tensor.device_index) + ", but must be on " +

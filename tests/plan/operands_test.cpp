@@ -78,10 +78,58 @@ TEST_F(Bind, WrongRank) {
   const Array batch({2, M, N});
   EXPECT_ERROR(ErrorCode::wrong_rank, "For a batch, compile a plan that is batched",
                (void)plan.bind(with("C", batch.view())));
-  const Array line({1, N});
-  EXPECT_ERROR(ErrorCode::wrong_rank, "Leave out its axis of one element", (void)plan.bind(with("bias", line.view())));
+  const Array line({1, M, N}), across({N, 1}), along({1, M});
+  EXPECT_ERROR(ErrorCode::wrong_rank, "Leave out its axis of one element", (void)plan.bind(with("C", line.view())));
+  EXPECT_ERROR(ErrorCode::wrong_rank, "'bias' has shape (4, 1), but the plan wants N",
+               (void)plan.bind(with("bias", across.view())));
+  EXPECT_ERROR(ErrorCode::wrong_rank, "'scale' has shape (1, 6), but the plan wants M",
+               (void)plan.bind(with("scale", along.view())));
   const Array one({1});
   EXPECT_NO_THROW((void)plan.bind(with("beta", one.view())));
+}
+
+// As torch and numpy write what they broadcast.
+TEST_F(Bind, AxesOfOneElement) {
+  plan.bind(good()).run();
+  const std::vector<float> expected = d.values, expected_total = total.values;
+  const auto run_with = [&](const char* name, const Tensor& tensor, const std::vector<std::int64_t>& shape) {
+    std::fill(d.values.begin(), d.values.end() - 1, 0.f), std::fill(total.values.begin(), total.values.end() - 1, 0.f);
+    const Tensor shaped(tensor.data, tensor.dtype, shape);
+    plan.bind(with(name, shaped)).run();
+    EXPECT_EQ(d.values, expected) << name;
+    EXPECT_EQ(total.values, expected_total) << name;
+    for (const Comparison& c : verify(plan, with(name, shaped))) EXPECT_LE(c.error_over_bound, 1) << name;
+  };
+  run_with("bias", bias.view(), {1, N});
+  run_with("scale", scale.view(), {M, 1});
+  run_with("beta", beta.view(), {1, 1});
+  run_with("beta", beta.view(), {1});
+  run_with("total", total.view(), {1, N});
+}
+
+TEST(BindBatched, AxesOfOneElement) {
+  const Plan plan = compile(Gemm{.batched = true}, parse("def f(acc, bias: row, scale: col, beta: scalar):\n"
+                                                         "    return acc * scale + bias * beta\n"));
+  const Array a({2, M, K}), b({K, N}), bias({2, N}), scale({2, M}), beta({2}), shared({N});
+  const auto run = [&](const Tensor& bias, const Tensor& scale, const Tensor& beta) {
+    const Array d({2, M, N});
+    plan.bind({{"A", a.view()}, {"B", b.view()}, {"bias", bias}, {"scale", scale}, {"beta", beta}, {"D", d.view()}})
+        .run();
+    return d.values;
+  };
+  EXPECT_EQ(run(bias.view(), scale.view(), beta.view()),
+            run(Tensor(bias.view().data, f32, {2, 1, N}), Tensor(scale.view().data, f32, {2, M, 1}),
+                Tensor(beta.view().data, f32, {2, 1, 1})));
+  EXPECT_EQ(run(shared.view(), scale.view(), beta.view()),
+            run(Tensor(shared.view().data, f32, {1, N}), scale.view(), beta.view()));
+  // A col of one row for each batch is not one of two rows.
+  const Array row({2, 1, K}), factors({2, 1}), d({2, 1, N});
+  EXPECT_NO_THROW((void)plan.bind({{"A", row.view()},
+                                   {"B", b.view()},
+                                   {"bias", shared.view()},
+                                   {"scale", factors.view()},
+                                   {"beta", beta.view()},
+                                   {"D", d.view()}}));
 }
 
 TEST_F(Bind, WrongDtype) {

@@ -228,7 +228,7 @@ def bias_relu(acc, bias: post.row):
     (lambda: post.matmul(A, B, epilogue=bias_relu), post.OperandError, "PL0301", ("bias",)),
     (lambda: post.matmul(A, B, epilogue=bias_relu, bais=B[0]), post.OperandError, "PL0303", ("bais", "Did you mean 'bias'")),
     (lambda: post.plan(A, B, epilogue=bias_relu, bais=B[0]), post.OperandError, "PL0303", ("bais", "Did you mean 'bias'")),
-    (lambda: post.matmul(A, B, epilogue=bias_relu, bias=B[:1]), post.OperandError, "PL0304", ("bias", "axis of one element")),
+    (lambda: post.matmul(A, B, epilogue=bias_relu, bias=B[:, :1]), post.OperandError, "PL0304", ("bias", "plan wants N")),
     (lambda: post.matmul(A, B, epilogue=bias_relu, bias=Odd()), post.OperandError, "PL0305", ("'bias' is a Odd",)),
     (lambda: post.matmul(A, B, epilogue=bias_relu, bias=1j), post.OperandError, "PL0305", ("complex",)),
     (lambda: post.matmul(np.ma.masked_less(A, 2), B), post.OperandError, "PL0305", ("mask", ".filled(")),

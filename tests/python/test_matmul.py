@@ -196,3 +196,32 @@ def test_same_call_same_bits(rng):
     first = post.matmul(a, b, epilogue=f)
     for threads in (1, 2, 3):
         np.testing.assert_array_equal(post.matmul(a, b, epilogue=f, target=post.Target.cpu(threads)), first)
+
+
+def test_axes_of_one_element():
+    """A col of (M, 1), a row of (1, N) and a scalar of (1, 1), as torch and numpy write what they broadcast."""
+    @post.epilogue
+    def scaled(acc, row: post.row, col: post.col, scalar: post.scalar):
+        d = acc * col + row * scalar
+        return {"D": d, "total": post.sum(d, axis=0), "most": post.max(d, axis=1)}
+
+    rng = np.random.default_rng(5)
+    a, b = rng.standard_normal((7, 5), np.float32), rng.standard_normal((5, 6), np.float32)
+    row, col, scalar = (rng.standard_normal(shape, np.float32) for shape in ((6,), (7,), ()))
+    plain = post.matmul(a, b, epilogue=scaled, row=row, col=col, scalar=scalar)
+    out = {"D": np.empty((7, 6), np.float32), "total": np.empty((1, 6), np.float32), "most": np.empty((7, 1), np.float32)}
+    spread = post.matmul(a, b, epilogue=scaled, row=row[None], col=col[:, None], scalar=scalar.reshape(1, 1), out=out)
+    for name, x in zip(plain._fields, plain):
+        assert getattr(spread, name) is out[name]
+        assert (out[name].reshape(x.shape) == x).all(), name
+    text = scaled(a @ b, row[None], col[:, None], scalar.reshape(1, 1))
+    for x, y in zip(text, scaled(a @ b, row, col, scalar)):
+        assert x.shape == y.shape and (x == y).all()
+
+    a3 = np.stack((a, -a))
+    row3, col3, scalar3 = np.stack((row, 2 * row)), np.stack((col, 3 * col)), np.array([1, -2], np.float32)
+    plain = post.matmul(a3, b, epilogue=scaled, row=row3, col=col3, scalar=scalar3)
+    spread = post.matmul(a3, b, epilogue=scaled, row=row3[:, None], col=col3[:, :, None], scalar=scalar3[:, None, None])
+    assert all((x == y).all() for x, y in zip(plain, spread))
+    text = scaled(a3 @ b, row3[:, None], col3[:, :, None], scalar3[:, None, None])
+    assert all((x == y).all() for x, y in zip(text, scaled(a3 @ b, row3, col3, scalar3)))
