@@ -270,6 +270,15 @@ def _axes(x: Any, axis: Any, batch: bool) -> tuple[int, ...]:
     return (*over, -3) if batch and x.ndim == 3 else over
 
 
+def _for_batches(x: Any) -> Any:
+    """A value for each batch, where there are several: what has none is the same in all of them."""
+    g = _current.grid
+    if g is None or not g.batched or (x.ndim == 3 and x.shape[0] == g.batch):
+        return x
+    shape = (g.batch, *x.shape[-2:])
+    return x.expand(shape) if is_torch(x) else module_of(x).broadcast_to(x, shape)
+
+
 def _flat(x: Any, axes: tuple[int, ...]) -> Any:
     """The reduced axes as one, last, in the order of the language (m, n within a matrix)."""
     order = sorted(axes, key=lambda a: a)
@@ -350,6 +359,8 @@ def reduction(op: str, x: Any, axis: Any = None, group: int | None = None, batch
     if group:
         parts = [reduction(op, part, axis, None, batch) for part in _groups(x, axis, group)]
         return _join(xp, [part + i * group for i, part in enumerate(parts)] if op.startswith("arg") else parts, axis)
+    if batch:
+        x = _for_batches(x)
     axes = _axes(x, axis, batch)
     with np.errstate(all="ignore"):
         return _kept(x, _reductions[op](xp, _flat(x, axes)), axes)
@@ -362,6 +373,8 @@ def general_reduce(values: Sequence[Any], combine: Callable[..., Any], identity:
     if group:
         parts = [general_reduce(part, combine, identity, axis, None, batch) for part in zip(*[_groups(x, axis, group) for x in xs])]
         return tuple(_join(xp, piece, axis) for piece in zip(*parts))
+    if batch:
+        xs = [_for_batches(x) for x in xs]
     axes = _axes(xs[0], axis, batch)
     flat = [_flat(x, axes) for x in xs]
     if flat[0].shape[-1] == 0:

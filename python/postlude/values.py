@@ -60,6 +60,9 @@ def node_of(item: Any) -> Any:
         item = item.item()
     if isinstance(item, (bool, int, float)):
         return item
+    if isinstance(item, tuple) and item and isinstance(item[0], Value):
+        raise error("bad_call", f"this is a tuple of {len(item)} where one value is needed",
+                    "Take it apart: p, = reduce((x,), ...), or a, b = ....")
     shape = getattr(item, "shape", None)
     what = f"a {type(item).__name__}" + (f" of shape {tuple(shape)}" if shape is not None else "")
     if shape is not None:

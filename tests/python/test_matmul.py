@@ -225,3 +225,43 @@ def test_axes_of_one_element():
     assert all((x == y).all() for x, y in zip(plain, spread))
     text = scaled(a3 @ b, row3[:, None], col3[:, :, None], scalar3[:, None, None])
     assert all((x == y).all() for x, y in zip(text, scaled(a3 @ b, row3, col3, scalar3)))
+
+
+@pytest.mark.parametrize("batched", [False, True])
+def test_what_has_no_batch_counts_once_a_batch(batched):
+    @post.epilogue
+    def totals(acc, w: post.col, r: post.row):
+        return {"ws": post.sum(w, axis=0, batch=True), "rs": post.max(r, axis=1, batch=True),
+                "both": post.sum(w * acc, axis=1, batch=True),
+                "own": post.reduce(w, combine=lambda a, b: a + b, identity=0, axis=0, batch=True)}
+
+    rng = np.random.default_rng(3)
+    a, b = rng.standard_normal((3, 4, 5) if batched else (4, 5), np.float32), rng.standard_normal((5, 6), np.float32)
+    w, r = rng.random(4, np.float32), rng.random(6, np.float32)
+    kernel, plain = post.matmul(a, b, epilogue=totals, w=w, r=r), totals(a @ b, w, r)
+    assert kernel.ws == pytest.approx((3 if batched else 1) * w.sum(), rel=1e-6)
+    for x, y in zip(kernel, plain):
+        assert x.shape == y.shape
+        np.testing.assert_allclose(x, y, rtol=1e-5)
+
+
+def test_a_tuple_of_one_is_reduced_to_a_tuple_of_one():
+    @post.epilogue
+    def traced(acc):
+        p, = post.reduce((acc,), combine=lambda a, b: a + b, identity=0, axis=1)
+        return p + post.reduce(acc, combine=lambda a, b: a + b, identity=0, axis=1)
+
+    text = post.parse("def traced(acc):\n    p, = reduce((acc,), combine=lambda a, b: a + b, identity=0, axis=1)\n"
+                      "    return p + reduce(acc, combine=lambda a, b: a + b, identity=0, axis=1)\n")
+    a, b = np.ones((2, 3), np.float32), np.ones((3, 4), np.float32)
+    for epilogue in (traced, text):
+        assert post.matmul(a, b, epilogue=epilogue).tolist() == [24, 24]
+    assert traced(a @ b).tolist() == [24, 24]
+
+    @post.epilogue
+    def whole(acc):
+        return acc + post.reduce((acc,), combine=lambda a, b: a + b, identity=0, axis=1)
+    for wrong in (lambda: post.matmul(a, b, epilogue=whole), lambda: post.parse(
+            "def whole(acc):\n    p = reduce((acc,), combine=lambda a, b: a + b, identity=0, axis=1)\n    return acc + p\n")):
+        with pytest.raises(post.Error, match="PL0105: this is a tuple of 1 where one value is needed"):
+            wrong()

@@ -405,7 +405,9 @@ class Verifier {
       const auto count = grouped(e, node.group);
       if (!count)
         fail(ErrorCode::bad_attribute, what + " in groups of " + std::to_string(node.group) + " of " + text(v),
-             "The group must divide, or be divided by, the factor of the extent.", id);
+             "Of " + std::to_string(e.times) + " joined values a group is a divisor or a multiple of " +
+                 std::to_string(e.times) + " columns; reduce the values before they are joined.",
+             id);
       e = *count;
       v.axes = v.axes - (node.axes - spatial);
     } else {

@@ -264,7 +264,7 @@ Item Elaborator::call_reduce(const Expr& expr, Scope& scope) {
                .node = state_->add(std::move(node)),
                .op = Op::get,
                .count = static_cast<std::int32_t>(k)};
-  return k == 1 ? take(results, 0, expr) : results;
+  return values.kind == Item::Kind::value ? take(results, 0, expr) : results;  // a tuple of one gives a tuple of one
 }
 
 std::shared_ptr<const Lambda> Elaborator::combiner(ExprId id, std::size_t values, Scope& scope) {
