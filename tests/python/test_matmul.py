@@ -226,6 +226,12 @@ def test_axes_of_one_element():
     text = scaled(a3 @ b, row3[:, None], col3[:, :, None], scalar3[:, None, None])
     assert all((x == y).all() for x, y in zip(text, scaled(a3 @ b, row3, col3, scalar3)))
 
+    of_one = post.matmul(a[None], b, epilogue=scaled, row=row[None], col=col[None], scalar=scalar[None])
+    assert [x.shape for x in of_one] == [(1, 7, 6), (1, 6), (1, 7)]  # a batch of one keeps its axis
+    out = {name: np.empty_like(x) for name, x in zip(of_one._fields, of_one)}
+    post.matmul(a[None], b, epilogue=scaled, row=row[None], col=col[None], scalar=scalar[None], out=out)
+    assert all((out[name] == x).all() for name, x in zip(of_one._fields, of_one))
+
 
 @pytest.mark.parametrize("batched", [False, True])
 def test_what_has_no_batch_counts_once_a_batch(batched):
