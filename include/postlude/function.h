@@ -37,9 +37,10 @@ struct NativeFunction {
   double ulps = 4;
   double absolute_error = 0;
 
-  // Code for a CPU: out[i] = f(x[0][i], x[1][i], ...) for n elements. `out` may be one of the
-  // arguments. If unset, the reference is called.
-  void (*strip)(const float* const* x, const float* parameters, float* out, std::int64_t n) = nullptr;
+  // Code for a CPU: out[i] = f(x[0][i], x[1][i], ...) for n elements, called by several threads at
+  // once. `out` may be one of the arguments. What it or the reference throws ends the run and reaches
+  // its caller. If unset, the reference is called.
+  std::function<void(const float* const* x, const float* parameters, float* out, std::int64_t n)> strip;
 
   // Code for a GPU: a CUDA expression in x0, x1, ..., p0, p1, ...: "__expf(x0) * p0". If empty, a
   // CUDA target refuses and names this function.
@@ -53,7 +54,9 @@ struct NativeFunction {
   // 0, and its arguments are neither read nor computed.
   std::string guard;
 };
-void define(NativeFunction function);
+
+// With `replace`, another definition of this name gives way; graphs made with it keep it.
+void define(NativeFunction function, bool replace = false);
 
 // The functions known by name: the prelude's and the user's.
 struct FunctionInfo {

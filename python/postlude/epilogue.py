@@ -8,6 +8,7 @@ import inspect
 import linecache
 import os
 import types
+import weakref
 from collections import namedtuple
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -24,6 +25,7 @@ from .values import Annotated, Trace, Value, _Class, classes, tracing
 
 # What post.matmul, post.plan and plan.bind take by keyword, beside the operands.
 _RESERVED = {"epilogue", "out", "target", "batched", "dtypes"}
+_alive: weakref.WeakSet[Epilogue] = weakref.WeakSet()
 _CLASS_OF_AXES = {6: "tile", 4: "row", 2: "col", 0: "scalar"}
 
 
@@ -51,6 +53,7 @@ class Epilogue:
         self.accumulator, self.operands = self._read_parameters()
         self._graphs: dict[tuple[int, ...], tuple[_core.Graph, bool]] = {}
         self._launchers: dict[Any, _core.Launcher] = {}
+        _alive.add(self)
 
     # Parameters ------------------------------------------------------------------------------------------------------
 
@@ -396,6 +399,13 @@ def epilogue(function: Callable[..., Any]) -> Epilogue:
     fixed: post.row[post.bf16]), or taken by their rank at the call. Return a value, named values, or a dict of them.
     """
     return Epilogue(function)
+
+
+def forget_graphs() -> None:
+    """Has every epilogue of Python traced anew at its next call: a function that they may call means something else."""
+    for made in list(_alive):
+        made._graphs.clear()
+        made._launchers.clear()
 
 
 def parse(text: str, name: str = "") -> Epilogue:

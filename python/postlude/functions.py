@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, overload
 
 from . import _core, numeric
+from .epilogue import forget_graphs
 from .errors import error
 from .values import Value, call
 
@@ -58,6 +59,9 @@ def function(f: Callable[..., Any] | None = None, /, *, cuda: str = "", derivati
     derivative: the derivative by the argument (by each, in a list), in the language: "1 - tanh(x) ** 2".
     ulps, absolute_error: how far those codes may be from the reference.
     guard: an expression in the parameters; where it holds the result is 0 and the arguments are not read.
+
+    A native function that is defined again, as an edited cell of a notebook does, takes the place of the last of its name:
+    epilogues are traced anew, plans that were made keep what they have. What it raises reaches the caller.
     """
     native = bool(cuda or derivative or strip or guard)
 
@@ -80,6 +84,7 @@ def function(f: Callable[..., Any] | None = None, /, *, cuda: str = "", derivati
 
         _core.define_native(f.__name__, reference, len(arguments), parameters, ulps, absolute_error, cuda,
                             [derivative] if isinstance(derivative, str) and derivative else list(derivative), guard, strip)
+        forget_graphs()
         return Function(f, True, len(arguments))
 
     return make(f) if f is not None else make

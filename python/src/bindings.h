@@ -16,6 +16,35 @@ namespace postlude::inline v0::python {
 
 namespace nb = nanobind;
 
+// Gives the interpreter's lock away, or takes it, for a scope. Unlike nanobind's guards they outlive the interpreter: a
+// daemon thread that asks for the lock after its end is unwound by Python before 3.14, through frames that must not
+// throw; it sleeps until the process ends, as Python does since.
+class Unlocked {
+ public:
+  Unlocked() : state_(PyEval_SaveThread()) {}
+  Unlocked(const Unlocked&) = delete;
+  Unlocked& operator=(const Unlocked&) = delete;
+  ~Unlocked();
+
+ private:
+  PyThreadState* state_;
+};
+
+class Locked {
+ public:
+  Locked();
+
+  // callable(*items). The interpreter may end while it runs: nothing of C++ lies between this and the callable.
+  static nb::object call(PyObject* callable, const nb::list& items);
+
+  Locked(const Locked&) = delete;
+  Locked& operator=(const Locked&) = delete;
+  ~Locked() { PyGILState_Release(state_); }
+
+ private:
+  PyGILState_STATE state_;
+};
+
 void bind_errors(nb::module_& m);     // postlude::Error <-> post.Error
 void bind_graph(nb::module_& m);      // dtypes, the op table, values, builders, graphs, text
 void bind_functions(nb::module_& m);  // functions of the prelude and native ones in Python

@@ -1,6 +1,9 @@
 #include "bindings.h"
 
+#include <chrono>
 #include <cstdlib>
+#include <cxxabi.h>
+#include <thread>
 
 namespace postlude::inline v0::python {
 namespace {
@@ -37,7 +40,28 @@ void translate(const std::exception_ptr& thrown, void*) {
   }
 }
 
+template <class F>
+auto or_sleep(F take_lock) {
+  try {
+    return take_lock();
+  } catch (abi::__forced_unwind&) {
+    for (;;) std::this_thread::sleep_for(std::chrono::hours(1));
+  }
+}
+
 }  // namespace
+
+Unlocked::~Unlocked() {
+  or_sleep([this] { PyEval_RestoreThread(state_); });
+}
+Locked::Locked() : state_(or_sleep([] { return PyGILState_Ensure(); })) {}
+nb::object Locked::call(PyObject* callable, const nb::list& items) {
+  const auto arguments = nb::steal(PyList_AsTuple(items.ptr()));
+  if (!arguments.is_valid()) throw nb::python_error();
+  PyObject* result = or_sleep([&] { return PyObject_CallObject(callable, arguments.ptr()); });
+  if (!result) throw nb::python_error();
+  return nb::steal(result);
+}
 
 void bind_errors(nb::module_& m) {
   nb::register_exception_translator(translate);

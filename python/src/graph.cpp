@@ -291,7 +291,7 @@ void bind_graph(nb::module_& m) {
   m.def(
       "parse",
       [](const std::string& text, const std::string& name, const std::string& file) { return parse(text, name, file); },
-      nb::arg("text"), nb::arg("name") = "", nb::arg("file") = "<text>", nb::call_guard<nb::gil_scoped_release>());
+      nb::arg("text"), nb::arg("name") = "", nb::arg("file") = "<text>", nb::call_guard<Unlocked>());
   m.def("parse_file", [](const nb::bytes& path) { return parse_file({path.c_str(), path.size()}); });
   m.def(
       "epilogue_names", [](const std::string& text, const std::string& file) { return epilogue_names(text, file); },

@@ -45,7 +45,7 @@ class Launcher {
         std::atomic_flag& flag;
         ~Clear() { flag.clear(); }
       } clear{kept->running};
-      nb::gil_scoped_release release;
+      Unlocked release;
       kept->call.run(stream);
     }
     return bound.result();

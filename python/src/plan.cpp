@@ -31,7 +31,7 @@ std::shared_ptr<Prepared> prepare(DType a, std::optional<DType> b, bool batched,
   const Problem problem = problem_of(a, b, batched);
   auto prepared = std::make_shared<Prepared>();
   {
-    nb::gil_scoped_release release;
+    Unlocked release;
     prepared->plan = compile(problem, graph, target, options_of(dtypes));
   }
   prepared->stream = !b;
@@ -272,7 +272,7 @@ void bind_plan(nb::module_& m) {
           [](std::shared_ptr<Prepared> self, nb::args arrays, nb::kwargs operands) {
             BoundCall bound = python::bind(self, read_inputs(*self, arrays, operands));
             bound.run({});
-            nb::gil_scoped_release release;
+            Unlocked release;
             return postlude::verify(self->plan, bound.bindings);
           },
           nb::sig("def verify(self, a: object, b: object | None = None, /, *, out: object | None = None, **operands: "
@@ -282,7 +282,7 @@ void bind_plan(nb::module_& m) {
           "pack",
           [](const Prepared& self, nb::handle b) {
             const Array array = read_array(b, "B");
-            nb::gil_scoped_release release;
+            Unlocked release;
             return pack(self.plan, array.tensor);
           },
           nb::arg("b"), "B in the kernels' own layout, made once; bind() takes it in b's place.")

@@ -165,7 +165,7 @@ void* BoundCall::stream() const {
 
 void BoundCall::run(std::optional<std::uintptr_t> chosen) {
   void* handle = chosen ? reinterpret_cast<void*>(*chosen) : stream();
-  nb::gil_scoped_release release;
+  Unlocked release;
   call.run(handle);
 }
 

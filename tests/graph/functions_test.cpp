@@ -220,6 +220,7 @@ TEST(Functions, MalformedNativeFunctionsAreRefused) {
   EXPECT_EQ(refused([](NativeFunction& n) { n.name = "no name"; }), ErrorCode::bad_name);
   EXPECT_EQ(refused([](NativeFunction& n) { n.name = "gelu"; }), ErrorCode::duplicate_name);
   EXPECT_EQ(refused([](NativeFunction& n) { n.arity = 0; }), ErrorCode::bad_function);
+  EXPECT_EQ(refused([](NativeFunction& n) { n.arity = 1'000'000'000; }), ErrorCode::bad_function);
   EXPECT_EQ(refused([](NativeFunction& n) { n.reference = nullptr; }), ErrorCode::bad_function);
   EXPECT_EQ(refused([](NativeFunction& n) { n.ulps = -1; }), ErrorCode::bad_function);
   EXPECT_EQ(refused([](NativeFunction& n) { n.parameters[0].name = "x"; }), ErrorCode::bad_function);

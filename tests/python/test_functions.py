@@ -1,4 +1,5 @@
 """An operation of one's own, in one decorator."""
+import subprocess
 import sys
 
 import numpy as np
@@ -55,17 +56,88 @@ def test_two_arguments_and_a_keyword_parameter(rng):
     np.testing.assert_allclose(post.stream(x, epilogue=f, r=r), 0.5 * (x + np.sin(r)), rtol=1e-5, atol=1e-6)
 
 
-def test_a_failing_reference_is_reported_and_gives_nan(monkeypatch):
-    seen = []
-    monkeypatch.setattr(sys, "unraisablehook", lambda found: seen.append(str(found.exc_value)))
-
+@pytest.mark.parametrize("raised", [ValueError("not today"), KeyboardInterrupt()])
+@pytest.mark.parametrize("shape", [(2, 3), (301, 700)])
+def test_what_a_reference_raises_reaches_the_caller(raised, shape):
     @post.function(cuda="x0")
     def broken_reference(x):
-        raise ValueError("not today")
+        raise raised
 
-    out = post.stream(np.ones((2, 3), np.float32), epilogue=post.epilogue(lambda acc: broken_reference(acc)))
-    assert np.isnan(out).all()
-    assert "not today" in seen
+    x = np.ones(shape, np.float32)
+    f = post.epilogue(lambda acc: broken_reference(acc))
+    for call in (lambda: post.stream(x, epilogue=f), lambda: post.plan(post.f32, epilogue=f).verify(x), lambda: f(x)):
+        with pytest.raises(type(raised)) as caught:
+            call()
+        assert caught.value is raised
+
+
+def test_a_result_of_another_shape_is_refused():
+    @post.function(cuda="x0")
+    def halved(x):
+        return x[::2]
+
+    with pytest.raises(Exception, match="halved|elements|shape"):
+        post.stream(np.ones((4, 6), np.float32), epilogue=post.epilogue(lambda acc: halved(acc)))
+
+
+def test_a_cell_may_be_edited_and_run_again():
+    def cell(factor):
+        @post.function(cuda=f"x0 * {factor}")
+        def edited(x):
+            return x * factor
+        return edited
+
+    edited = cell(2)
+    f = post.epilogue(lambda acc: edited(acc))
+    x = np.ones((2, 3), np.float32)
+    np.testing.assert_array_equal(post.stream(x, epilogue=f), 2 * x)
+    plan = post.plan(post.f32, epilogue=f)
+    for factor in range(3, 90):
+        edited = cell(factor)
+        np.testing.assert_array_equal(post.stream(x, epilogue=f), factor * x)
+    np.testing.assert_array_equal(plan.bind(x)(), 2 * x)
+
+
+def test_functions_in_one_process_are_not_counted():
+    functions = []
+    for i in range(100):
+        def numbered(x, i=i):
+            return x + i
+        numbered.__name__ = f"numbered_{i}"
+        functions.append(post.function(cuda="x0")(numbered))
+    x = np.zeros((2, 3), np.float32)
+    f = post.epilogue(lambda acc: functions[0](acc) + functions[99](acc))
+    np.testing.assert_array_equal(post.stream(x, epilogue=f), x + 99)
+
+
+@pytest.mark.parametrize("native", [False, True])
+def test_a_thread_that_computes_when_the_interpreter_ends(native):
+    program = f"""
+import threading, time
+import numpy as np
+import postlude as post
+
+@post.function(cuda="x0")
+def own(x):
+    return x + 1
+
+a = np.ones((300, 300), np.float32)
+f = post.epilogue(lambda acc: own(acc) if {native} else post.gelu(acc))
+started = threading.Event()
+
+def work():
+    while True:
+        post.matmul(a, a, epilogue=f)
+        started.set()
+
+for _ in range(3):
+    threading.Thread(target=work, daemon=True).start()
+started.wait()
+time.sleep(0.05)
+"""
+    for _ in range(3):
+        done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120)
+        assert done.returncode == 0 and not done.stderr, (done.returncode, done.stderr)
 
 
 def test_malformed():

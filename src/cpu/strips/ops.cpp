@@ -238,7 +238,7 @@ void call_native(const NativeFunction& function, const Strip& strip) {
         if (arg.column_stride == 0) std::fill_n(spread[a], count, *from);
         x[a] = arg.column_stride == 0 ? spread[a] : from;
       }
-      if (function.strip != nullptr) {
+      if (function.strip) {
         function.strip(x, values, out + c0, count);
         continue;
       }

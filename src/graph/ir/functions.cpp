@@ -59,17 +59,20 @@ void check_free(std::string_view name) {
 }
 
 // All functions are added or none: a text may define several.
-void add(const Functions& functions) {
+void add(const Functions& functions, bool replace = false) {
   for (const auto& function : functions) check_free(function->name);
   Registry& known = registry();
   const std::unique_lock lock(known.mutex);
   for (const auto& function : functions) {
     const auto old = known.user.find(function->name);
-    if (old && !same(*old, *function))
+    if (old && !replace && !same(*old, *function))
       throw Error(ErrorCode::duplicate_name, quoted(function->name) + " is already defined, and otherwise",
                   "Choose another name; a definition stays for the life of the program.");
   }
-  for (const auto& function : functions) known.user.functions.try_emplace(function->name, function);
+  for (const auto& function : functions) {
+    if (replace) known.user.functions[function->name] = function;
+    else known.user.functions.try_emplace(function->name, function);
+  }
 }
 
 // Reads an expression of a native function, over these parameters ("" for one that it may not use).
@@ -116,10 +119,12 @@ void define(std::string_view text) {
   add(functions);
 }
 
-void define(NativeFunction native) {
+void define(NativeFunction native, bool replace) {
   check_name(native.name, "a function");
-  if (native.arity < 1)
-    malformed(native, "takes " + std::to_string(native.arity) + " arguments", "It takes one or more.");
+  constexpr int most = 64;  // arguments
+  if (native.arity < 1 || native.arity > most)
+    malformed(native, "takes " + std::to_string(native.arity) + " arguments",
+              "It takes 1 to " + std::to_string(most) + ".");
   if (!native.reference)
     malformed(native, "has no reference", "It is the definition that its other codes are held to.");
   if (!(native.ulps >= 0) || !(native.absolute_error >= 0))
@@ -151,7 +156,7 @@ void define(NativeFunction native) {
   if (!native.guard.empty())
     function->guard = std::make_shared<const Lambda>(read_lambda(native, "guard", native.guard, guarded));
   function->native = std::make_shared<const NativeFunction>(std::move(native));
-  add({function});
+  add({function}, replace);
 }
 
 std::shared_ptr<const Function> find_function(std::string_view name) {
