@@ -103,6 +103,8 @@ def chunk(x: Any, k: int, group: int | None = None) -> tuple[Any, ...]:
 
 
 def concat(parts: Sequence[Any], group: int | None = None) -> Any:
+    if not parts:
+        raise error("bad_call", "concat of nothing", "Give the values to join: concat((a, b)).")
     if not _symbolic(*parts):
         return numeric.concat(parts, group)
     trace = trace_of(*parts)
@@ -122,6 +124,8 @@ def reduce(values: Any, combine: Callable[..., Any], identity: Any, axis: Any = 
     single = not isinstance(values, (tuple, list))
     items = [values] if single else list(values)
     identities = list(identity) if isinstance(identity, (tuple, list)) else [identity]
+    if not items:
+        raise error("bad_call", "a reduction of no values", "Give a value, or a tuple of some.")
     if len(identities) != len(items):
         raise error("bad_combiner", f"{len(items)} values and {len(identities)} identities", "Give one identity a value.")
     bits, columns = _axis_bits(axis), _group(group)

@@ -12,9 +12,18 @@
 
 #include <postlude/error.h>
 
+#include <cstdint>
+
 namespace postlude::inline v0::python {
 
 namespace nb = nanobind;
+
+// A size or a count of Python: any integer. One beyond 64 bits throws where it is used, not TypeError.
+struct Size {
+  std::int64_t number = 0;
+  bool beyond = false;
+  operator std::int64_t() const;  // NOLINT(google-explicit-constructor): an integer to those who take one
+};
 
 // Gives the interpreter's lock away, or takes it, for a scope. Unlike nanobind's guards they outlive the interpreter: a
 // daemon thread that asks for the lock after its end is unwound by Python before 3.14, through frames that must not
@@ -53,3 +62,19 @@ void bind_plan(nb::module_& m);       // targets, plans, calls
 void bind_launch(nb::module_& m);     // post.matmul's short way from arrays to a result
 
 }  // namespace postlude::inline v0::python
+
+template <>
+struct nanobind::detail::type_caster<postlude::python::Size> {
+  NB_TYPE_CASTER(postlude::python::Size, const_name("int"))
+  bool from_python(handle source, std::uint8_t, cleanup_list*) noexcept {
+    const object whole = steal(PyNumber_Index(source.ptr()));
+    if (!whole.is_valid()) {
+      PyErr_Clear();
+      return false;
+    }
+    int overflow = 0;
+    value.number = PyLong_AsLongLongAndOverflow(whole.ptr(), &overflow);
+    value.beyond = overflow != 0;
+    return true;
+  }
+};

@@ -55,6 +55,11 @@ Unlocked::~Unlocked() {
   or_sleep([this] { PyEval_RestoreThread(state_); });
 }
 Locked::Locked() : state_(or_sleep([] { return PyGILState_Ensure(); })) {}
+Size::operator std::int64_t() const {
+  if (beyond) throw Error(ErrorCode::usage, "a size is beyond 64 bits");
+  return number;
+}
+
 nb::object Locked::call(PyObject* callable, const nb::list& items) {
   const auto arguments = nb::steal(PyList_AsTuple(items.ptr()));
   if (!arguments.is_valid()) throw nb::python_error();

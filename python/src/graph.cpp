@@ -11,6 +11,9 @@
 #include <postlude/graph.h>
 #include <postlude/parse.h>
 
+#include <algorithm>
+#include <limits>
+
 namespace postlude::inline v0::python {
 namespace {
 
@@ -57,7 +60,7 @@ Value apply(const std::string& id, nb::handle arguments) {
   return BuilderState::value(state, state->elementwise(row_of(op_table, id).op, std::move(nodes)));
 }
 
-Value reduction(const std::string& id, nb::handle x, int axes, std::int64_t group, bool batch) {
+Value reduction(const std::string& id, nb::handle x, int axes, Size group, bool batch) {
   const Value value = value_of(x);
   const auto state = BuilderState::of({&value});
   return BuilderState::value(state, state->reduction(row_of(reduction_table, id).op, state->node(value), axes_of(axes),
@@ -204,12 +207,12 @@ void bind_graph(nb::module_& m) {
   m.def("cast", [](nb::handle x, DType type, Round rounding, std::uint64_t seed) {
     return cast(value_of(x), type, rounding, seed);
   });
-  m.def("chunk", [](nb::handle x, int k, std::int64_t group) { return chunk(value_of(x), k, group); });
-  m.def("concat", [](nb::handle parts, std::int64_t group) {
+  m.def("chunk", [](nb::handle x, Size k, Size group) { return chunk(value_of(x), static_cast<int>(std::clamp<std::int64_t>(k, -1, std::numeric_limits<int>::max())), group); });
+  m.def("concat", [](nb::handle parts, Size group) {
     const std::vector<Value> values = values_of(parts);
     return concat(values, group);
   });
-  m.def("repeat", [](nb::handle x, std::int64_t group, int axes) {
+  m.def("repeat", [](nb::handle x, Size group, int axes) {
     return repeat(value_of(x), group, axes == row_axes.bits ? Axis::n : Axis::m);
   });
   m.def("call", [](const std::string& function, nb::handle arguments) {
@@ -217,7 +220,7 @@ void bind_graph(nb::module_& m) {
     return call(function, values);
   });
   m.def("reduce", [](nb::handle values, nb::object combine, const std::vector<double>& identity, int axes,
-                     std::int64_t group, bool batch) {
+                     Size group, bool batch) {
     const Combine combiner = [&](std::span<const Value> a, std::span<const Value> b) {
       nb::list left, right;
       for (const Value& value : a) left.append(value);

@@ -21,15 +21,15 @@ void check_matrix(const Array& array, std::string_view name) {
 
 }  // namespace
 
-const std::vector<std::vector<std::int64_t>>& Prepared::shapes(std::int64_t batch, std::int64_t m, std::int64_t n,
-                                                               std::int64_t k) {
+std::shared_ptr<const Prepared::Shapes> Prepared::shapes(std::int64_t batch, std::int64_t m, std::int64_t n,
+                                                         std::int64_t k) {
   if (const std::array size{batch, m, n, k}; size != last_size) {
-    std::vector<std::vector<std::int64_t>> fresh;
+    Shapes fresh;
     for (std::size_t i = 0; i < outputs.size(); ++i) {
       fresh.push_back(plan.shape_of(outputs[i].name, m, n, k));
       if (outputs[i].batched) fresh.back().insert(fresh.back().begin(), batch);
     }
-    last_shapes = std::move(fresh);
+    last_shapes = std::make_shared<const Shapes>(std::move(fresh));
     last_size = size;
   }
   return last_shapes;
@@ -52,7 +52,12 @@ std::vector<Destination> read_destinations(nb::handle out) {
   };
   if (out.is_none()) return destinations;
   if (PyDict_Check(out.ptr())) {
-    for (auto [name, array] : nb::cast<nb::dict>(out)) add(nb::cast<std::string>(name), array);
+    for (auto [name, array] : nb::cast<nb::dict>(out)) {
+      if (!PyUnicode_Check(name.ptr()))
+        throw Error(ErrorCode::usage, "out= has the key " + nb::cast<std::string>(nb::repr(name)) + ", which is no name",
+                    "Its keys are names of outputs, its values arrays.");
+      add(nb::cast<std::string>(name), array);
+    }
   } else if (PyTuple_Check(out.ptr()) || PyList_Check(out.ptr())) {
     for (nb::handle array : out) add("", array);
   } else {
@@ -140,10 +145,10 @@ BoundCall arrange(std::shared_ptr<Prepared> prepared, Inputs inputs) {
     }
     if (destination.array.owner.is_valid()) wanted[place] = &destination.array;
   }
-  const auto& shapes = p.shapes(batch, m, n, k);
+  const auto shapes = p.shapes(batch, m, n, k);
   bound.outputs.reserve(p.outputs.size());
   for (std::size_t i = 0; i < p.outputs.size(); ++i) {
-    bound.outputs.push_back(wanted[i] ? *wanted[i] : new_array(a.framework, p.outputs[i].dtype, shapes[i], a.tensor));
+    bound.outputs.push_back(wanted[i] ? *wanted[i] : new_array(a.framework, p.outputs[i].dtype, (*shapes)[i], a.tensor));
     bindings.push_back({p.outputs[i].name, bound.outputs.back().tensor});
   }
   bound.prepared = std::move(prepared);

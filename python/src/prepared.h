@@ -22,11 +22,12 @@ struct Prepared {
   std::vector<Plan::Slot> outputs;
   nb::object record;  // makes the result out of the outputs; None where the one output is the result
 
-  // The outputs' shapes at the last problem size: shape_of speaks strings and vectors, and sizes seldom change.
+  // The outputs' shapes at the last problem size: shape_of speaks strings and vectors, and sizes seldom change. What
+  // is given out stays: other threads may ask for other sizes while a framework makes arrays.
+  using Shapes = std::vector<std::vector<std::int64_t>>;
   std::array<std::int64_t, 4> last_size{-1, -1, -1, -1};
-  std::vector<std::vector<std::int64_t>> last_shapes;
-  const std::vector<std::vector<std::int64_t>>& shapes(std::int64_t batch, std::int64_t m, std::int64_t n,
-                                                       std::int64_t k);
+  std::shared_ptr<const Shapes> last_shapes;
+  std::shared_ptr<const Shapes> shapes(std::int64_t batch, std::int64_t m, std::int64_t n, std::int64_t k);
 };
 
 // An array that the caller wants an output written to: by name, or by position where `name` is empty.

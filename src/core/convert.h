@@ -24,6 +24,10 @@
 
 namespace postlude::inline v0::core {
 
+// Throws unknown_dtype for what a cast from an integer made.
+DType checked(DType type);
+Round checked(Round round);
+
 // A binary floating-point format: values are significand * 2^(exponent), the bits are sign,
 // exponent field, fraction.
 struct FloatFormat {

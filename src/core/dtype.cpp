@@ -1,4 +1,7 @@
+#include "core/convert.h"
+
 #include <postlude/dtype.h>
+#include <postlude/error.h>
 
 #include <array>
 #include <utility>
@@ -17,7 +20,10 @@ constexpr std::pair<std::string_view, DType> aliases[] = {
 
 }  // namespace
 
-std::string_view name(DType type) { return names[static_cast<std::size_t>(type)]; }
+std::string_view name(DType type) {
+  const auto number = static_cast<std::size_t>(type);
+  return number < std::size(names) ? names[number] : "no dtype";
+}
 
 std::string_view name(Round round) {
   switch (round) {
@@ -40,4 +46,17 @@ std::optional<DType> parse_dtype(std::string_view text) {
   return std::nullopt;
 }
 
+namespace core {
+
+DType checked(DType type) {
+  if (static_cast<int>(type) < dtype_count) return type;
+  throw Error(ErrorCode::unknown_dtype, "DType(" + std::to_string(static_cast<int>(type)) + ") is no dtype");
+}
+
+Round checked(Round round) {
+  if (round <= Round::stochastic) return round;
+  throw Error(ErrorCode::bad_attribute, "Round(" + std::to_string(static_cast<int>(round)) + ") is no rounding");
+}
+
+}  // namespace core
 }  // namespace postlude::inline v0

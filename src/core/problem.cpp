@@ -1,3 +1,5 @@
+#include "core/convert.h"
+
 #include <postlude/error.h>
 #include <postlude/problem.h>
 
@@ -24,7 +26,7 @@ DType accumulator_type(const Problem& problem) {
                     ": a product needs two float types, or two of s8 and u8",
                 usable(gemm->a) || usable(gemm->b) ? "Convert one of them first." : "Convert both first.");
   }
-  const DType x = std::get<Stream>(problem).x;
+  const DType x = core::checked(std::get<Stream>(problem).x);
   if (x == DType::i64) {
     throw Error(ErrorCode::unsupported, "X is i64: a stream's accumulator is f32 or i32", "Bind X as i32 or f32.");
   }

@@ -47,7 +47,7 @@ Tensor Tensor::scalar(double number, DType dtype) {
   Tensor tensor;
   tensor.dtype = dtype;
   tensor.by_value = true;
-  core::store_real(dtype, tensor.value.data(), 0, number);
+  core::store_real(core::checked(dtype), tensor.value.data(), 0, number);
   return tensor;
 }
 
@@ -60,7 +60,7 @@ Tensor Tensor::on(Device where, int index) const {
 
 std::int64_t Tensor::elements() const {
   std::int64_t count = 1;
-  for (int axis = 0; axis < rank; ++axis) count *= shape[axis];
+  for (int axis = 0; axis < std::min(rank, max_rank); ++axis) count *= shape[axis];
   return count;
 }
 

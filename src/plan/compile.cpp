@@ -1,3 +1,4 @@
+#include "core/convert.h"
 #include "cpu/isa.h"
 #include "lower/lower.h"
 #include "plan/in_place.h"
@@ -62,6 +63,7 @@ Draft draft(const Problem& problem, const Graph& graph, const Target& target, co
     throw Error(ErrorCode::usage, "a target cannot have " + std::to_string(target.threads) + " threads",
                 "0 takes as many as the machine offers");
   }
+  for (const auto& [name, dtype] : options.dtypes) (void)core::checked(dtype);
   auto plan = std::make_shared<PlanData>();
   plan->graph = graph;
   plan->problem = problem;
@@ -182,8 +184,12 @@ std::vector<Plan::Slot> Plan::slots() const {
 std::vector<std::int64_t> Plan::shape_of(std::string_view name, std::int64_t m, std::int64_t n, std::int64_t k) const {
   std::vector<std::string> names;
   for (const plan::Expected& expected : plan::expected_tensors(data())) {
-    if (expected.name == name) return plan::shape_of(expected, m, n, k);
     names.push_back(expected.name);
+    if (expected.name != name) continue;
+    if (m < 0 || n < 0 || k < 0)
+      throw Error(ErrorCode::usage, "a problem of M = " + std::to_string(m) + ", N = " + std::to_string(n) +
+                                        ", K = " + std::to_string(k) + " has a negative size");
+    return plan::shape_of(expected, m, n, k);
   }
   const std::string guess = closest(name, names);
   throw Error(ErrorCode::unknown_operand, "no operand or output is named " + quoted(name),

@@ -1,5 +1,6 @@
 #include "plan/operands.h"
 
+#include "core/convert.h"
 #include "graph/ir/extents.h"
 #include "plan/overlap.h"
 
@@ -111,7 +112,12 @@ class Checker {
         throw Error(ErrorCode::repeated_operand, quoted(binding.name) + " is bound twice",
                     is_packed ? "B is bound packed: leave out the tensor." : "Bind each name once.");
       }
-      tensors_[found->second] = binding.tensor;
+      const Tensor& tensor = binding.tensor;
+      (void)core::checked(tensor.dtype);
+      if (tensor.rank < 0 || tensor.rank > Tensor::max_rank)
+        throw Error(ErrorCode::wrong_rank, quoted(binding.name) + " has " + std::to_string(tensor.rank) + " axes",
+                    "A tensor has 0 to " + std::to_string(Tensor::max_rank) + ".");
+      tensors_[found->second] = tensor;
     }
     std::vector<std::string> missing;
     std::string wanted;

@@ -52,6 +52,30 @@ TEST_F(Bind, Missing) {
                (void)plan.bind({{"A", a.view()}, {"B", b.view()}}));
 }
 
+TEST_F(Bind, ForgedTensorsAndTypes) {
+  for (const int rank : {-1, 5, 1'000'000}) {
+    Tensor forged = c.view();
+    forged.rank = rank;
+    (void)forged.elements();
+    EXPECT_ERROR(ErrorCode::wrong_rank, "'C' has " + std::to_string(rank) + " axes", (void)plan.bind(with("C", forged)));
+  }
+  const auto none = static_cast<DType>(200);
+  EXPECT_EQ(name(none), "no dtype");
+  Tensor forged = c.view();
+  forged.dtype = none;
+  EXPECT_ERROR(ErrorCode::unknown_dtype, "DType(200)", (void)plan.bind(with("C", forged)));
+  EXPECT_ERROR(ErrorCode::unknown_dtype, "DType(200)", (void)Tensor::scalar(1, none));
+  const Graph graph = parse("def f(acc, bias: row): return acc + bias");
+  EXPECT_ERROR(ErrorCode::unknown_dtype, "DType(200)", (void)compile(Stream{.x = none}, graph));
+  EXPECT_ERROR(ErrorCode::unsupported, "A is no dtype", (void)compile(Gemm{.a = none}, graph));
+  EXPECT_ERROR(ErrorCode::unknown_dtype, "DType(200)", (void)compile(Gemm{}, graph, Target::cpu(), {{{"bias", none}}}));
+  GraphBuilder g;
+  EXPECT_ERROR(ErrorCode::unknown_dtype, "DType(200)", (void)g.row("r", none));
+  EXPECT_ERROR(ErrorCode::unknown_dtype, "DType(200)", (void)cast(g.accumulator(), none));
+  EXPECT_ERROR(ErrorCode::bad_attribute, "Round(9)", (void)cast(g.accumulator(), s8, static_cast<Round>(9)));
+  EXPECT_ERROR(ErrorCode::unknown_dtype, "DType(200)", g.output("D", g.accumulator(), none));
+}
+
 TEST_F(Bind, Repeated) {
   auto bindings = good();
   bindings.push_back({"bias", bias.view()});

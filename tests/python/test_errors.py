@@ -255,6 +255,16 @@ def bias_relu(acc, bias: post.row):
     (lambda: post.plan(post.f32, post.f32, epilogue=bias_relu).explain("nothing"), post.UsageError, "PL0701", ("summary",)),
     (lambda: post.plan("f33", post.f32), post.TextError, "PL0107", ("f33",)),
     (lambda: post.load("/nowhere.py"), post.FileError, "PL0601", ("nowhere",)),
+    (lambda: post.matmul(A, B, out={1: A}), post.UsageError, "PL0701", ("out=", "the key 1")),
+    (lambda: post.concat(()), post.TextError, "PL0105", ("concat of nothing",)),
+    (lambda: post.reduce((), combine=lambda: (), identity=()), post.TextError, "PL0105", ("no values",)),
+    (lambda: post.plan(A, B).shape_of("D", 2**70, 1), post.UsageError, "PL0701", ("64 bits",)),
+    (lambda: post.plan(A, B).shape_of("D", -1, 1), post.UsageError, "PL0701", ("negative",)),
+    (lambda: post.plan(A, B).explain("summary", 2**70, 1, 1), post.UsageError, "PL0701", ("64 bits",)),
+    (lambda: post.epilogue(lambda acc: post.sum(acc, axis=1, group=2**70)).graph, post.UsageError, "PL0701", ("64 bits",)),
+    (lambda: post.epilogue(lambda acc: post.chunk(acc, 2**70)[0]).graph, post.UsageError, "PL0701", ("64 bits",)),
+    (lambda: post.epilogue(lambda acc: post.repeat(acc, 2**70)).graph, post.UsageError, "PL0701", ("64 bits",)),
+    (lambda: post.parse("def f(acc): return acc + random(-1)"), post.GraphError, "PL0207", ("-1",)),
     (lambda: post.m_index(), post.UsageError, "PL0701", ("m_index",)),
 ], ids=lambda value: value if isinstance(value, str) and value.startswith("PL") else "")
 def test_calls(call, kind, code, words):

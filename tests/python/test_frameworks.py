@@ -1,4 +1,7 @@
 """Arrays of other frameworks: in through DLPack, out as arrays of the same framework."""
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 
@@ -21,6 +24,48 @@ def expected(a, b, bias, label):
 def arrays(rng):
     return (rng.integers(-4, 5, (6, 8)).astype(np.float32), rng.integers(-4, 5, (8, 10)).astype(np.float32),
             rng.integers(-4, 5, 10).astype(np.float32), rng.integers(0, 10, 6))
+
+
+def test_threads_whose_allocator_gives_way():
+    """A framework's allocator may let other threads in: shapes belong to their call. The framework is a toy of torch's surface."""
+    program = """
+import sys, threading, time, types
+import numpy as np
+
+class Tensor:
+    requires_grad = False
+    def __init__(self, array): self.array, self.ndim, self.shape, self.dtype = array, array.ndim, array.shape, "float32"
+    def data_ptr(self): return self.array.ctypes.data
+    def get_device(self): return -1
+    def stride(self): return tuple(s // 4 for s in self.array.strides)
+
+def empty(sizes, dtype):
+    time.sleep(0.001)
+    return Tensor(np.empty(sizes, np.float32))
+
+sys.modules["torch"] = types.SimpleNamespace(Tensor=Tensor, empty=empty, full=None, is_grad_enabled=lambda: False, float32="float32",
+                                             _C=types.SimpleNamespace(), __spec__=None)
+import postlude as post
+
+two = post.epilogue(lambda acc: {"D": acc, "total": post.sum(acc, axis=1)})
+failed = []
+
+def work(m):
+    a = np.full((m, 4), 2, np.float32)
+    try:
+        for _ in range(50):
+            d, total = post.matmul(Tensor(a), Tensor(a.T), epilogue=two)
+            assert d.array.shape == (m, m) and (total.array == 16 * m).all()
+    except BaseException as problem:
+        failed.append(repr(problem))
+
+threads = [threading.Thread(target=work, args=(m,)) for m in (3, 5)]
+for t in threads: t.start()
+for t in threads: t.join()
+assert not failed, failed
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
 
 
 class Exported:

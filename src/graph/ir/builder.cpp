@@ -1,5 +1,6 @@
 #include "graph/ir/builder.h"
 
+#include "core/convert.h"
 #include "graph/ir/verify.h"
 #include "graph/text/source.h"
 
@@ -56,6 +57,7 @@ void BuilderState::check_unique(const std::string& name, std::string_view what) 
 
 NodeId BuilderState::operand(std::string name, Axes axes, std::optional<DType> dtype) {
   check_unique(name, "an operand");
+  if (dtype) (void)core::checked(*dtype);
   operand_names_.insert(name);
   Node node{.op = Op::operand};
   node.index = static_cast<std::int32_t>(graph.operands.size());
@@ -109,6 +111,7 @@ void BuilderState::check_pieces(std::int64_t k) const {
 
 void BuilderState::output(std::string name, NodeId value, std::optional<DType> dtype, std::optional<Axes> axes) {
   check_unique(name, "an output");
+  if (dtype) (void)core::checked(*dtype);
   output_names_.insert(name);
   graph.outputs.push_back({.name = std::move(name), .value = value, .dtype = dtype, .axes = axes, .span = span});
 }
@@ -289,8 +292,8 @@ Value cast(const Value& x, DType dtype, Round round, std::uint64_t seed) {
   const auto state = BuilderState::of({&x});
   Node node{.op = Op::cast};
   node.args = {state->node(x)};
-  node.dtype = dtype;
-  node.round = round;
+  node.dtype = core::checked(dtype);
+  node.round = core::checked(round);
   node.seed = seed;
   return BuilderState::value(state, state->add(std::move(node)));
 }

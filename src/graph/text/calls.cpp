@@ -511,7 +511,10 @@ std::int64_t Elaborator::group(ExprId id, const Scope& scope) const {
 std::uint64_t Elaborator::seed(ExprId id, const Scope& scope) const {
   const Expr& expr = tree_[id];
   if (expr.kind == ExprKind::integer && !expr.negative) return expr.magnitude;  // all 64 bits
-  return static_cast<std::uint64_t>(integer(id, "a seed", scope));
+  const std::int64_t number = integer(id, "a seed", scope);
+  if (number < 0)
+    source_.fail(ErrorCode::bad_attribute, expr.span, "a seed is " + std::to_string(number), "A seed is 0 to 2**64 - 1.");
+  return static_cast<std::uint64_t>(number);
 }
 
 std::string_view Elaborator::last_word(ExprId id) const {
