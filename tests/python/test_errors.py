@@ -264,7 +264,6 @@ def bias_relu(acc, bias: post.row):
     (lambda: post.epilogue(lambda acc: post.sum(acc, axis=1, group=2**70)).graph, post.UsageError, "PL0701", ("64 bits",)),
     (lambda: post.epilogue(lambda acc: post.chunk(acc, 2**70)[0]).graph, post.UsageError, "PL0701", ("64 bits",)),
     (lambda: post.epilogue(lambda acc: post.repeat(acc, 2**70)).graph, post.UsageError, "PL0701", ("64 bits",)),
-    (lambda: post.parse("def f(acc): return acc + random(-1)"), post.GraphError, "PL0207", ("-1",)),
     (lambda: post.m_index(), post.UsageError, "PL0701", ("m_index",)),
 ], ids=lambda value: value if isinstance(value, str) and value.startswith("PL") else "")
 def test_calls(call, kind, code, words):
@@ -278,6 +277,12 @@ def test_read_only_and_overlapping_outputs():
     x = np.ones((4, 6), np.float32)
     shifted = post.epilogue(lambda acc, r: acc + r)
     refused(lambda: post.matmul(A, B, epilogue=shifted, r=x[:, 1:], out=x[:, :5]), post.OperandError, "PL0309")
+
+
+@pytest.mark.parametrize("text", ["random(-1)", "cast(acc, s8, stochastic(-1))"])
+def test_a_negative_seed(text):
+    with pytest.raises(post.GraphError, match="PL0207.*a seed is -1"):
+        post.parse(f"def f(acc): return {text}")
 
 
 def test_text_says_where():
