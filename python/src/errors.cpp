@@ -1,8 +1,8 @@
 #include "bindings.h"
 
+#include <cxxabi.h>
 #include <chrono>
 #include <cstdlib>
-#include <cxxabi.h>
 #include <thread>
 
 namespace postlude::inline v0::python {

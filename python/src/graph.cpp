@@ -207,7 +207,10 @@ void bind_graph(nb::module_& m) {
   m.def("cast", [](nb::handle x, DType type, Round rounding, std::uint64_t seed) {
     return cast(value_of(x), type, rounding, seed);
   });
-  m.def("chunk", [](nb::handle x, Size k, Size group) { return chunk(value_of(x), static_cast<int>(std::clamp<std::int64_t>(k, -1, std::numeric_limits<int>::max())), group); });
+  m.def("chunk", [](nb::handle x, Size k, Size group) {
+    return chunk(value_of(x), static_cast<int>(std::clamp<std::int64_t>(k, -1, std::numeric_limits<int>::max())),
+                 group);
+  });
   m.def("concat", [](nb::handle parts, Size group) {
     const std::vector<Value> values = values_of(parts);
     return concat(values, group);
@@ -219,8 +222,8 @@ void bind_graph(nb::module_& m) {
     const std::vector<Value> values = values_of(arguments);
     return call(function, values);
   });
-  m.def("reduce", [](nb::handle values, nb::object combine, const std::vector<double>& identity, int axes,
-                     Size group, bool batch) {
+  m.def("reduce", [](nb::handle values, nb::object combine, const std::vector<double>& identity, int axes, Size group,
+                     bool batch) {
     const Combine combiner = [&](std::span<const Value> a, std::span<const Value> b) {
       nb::list left, right;
       for (const Value& value : a) left.append(value);

@@ -288,8 +288,9 @@ void bind_plan(nb::module_& m) {
           nb::arg("b"), "B in the kernels' own layout, made once; bind() takes it in b's place.")
       .def(
           "explain",
-          [](const Prepared& self, const std::string& part, Size rows, Size columns,
-             Size depth) { return self.plan.explain(part_of(part), rows, columns, depth); },
+          [](const Prepared& self, const std::string& part, Size rows, Size columns, Size depth) {
+            return self.plan.explain(part_of(part), rows, columns, depth);
+          },
           nb::arg("part") = "summary", nb::arg("m") = 0, nb::arg("n") = 0, nb::arg("k") = 0,
           "Everything lowering and the backend decided. part: summary, passes, program, schedule, loops or source.")
       .def(
@@ -312,8 +313,9 @@ void bind_plan(nb::module_& m) {
           "(name, axes, dtype, is output) of all that bind() wants; axes is a sum of 2 (over M) and 4 (over N).")
       .def(
           "shape_of",
-          [](const Prepared& self, const std::string& slot, Size rows, Size columns,
-             Size depth) { return self.plan.shape_of(slot, rows, columns, depth); },
+          [](const Prepared& self, const std::string& slot, Size rows, Size columns, Size depth) {
+            return self.plan.shape_of(slot, rows, columns, depth);
+          },
           nb::arg("name"), nb::arg("m"), nb::arg("n"), nb::arg("k") = 0,
           "The shape that a slot must have at a problem's size, without batch.")
       .def("phases", &phases_of, "What each pass over the output reads, computes and writes.")

@@ -54,7 +54,8 @@ std::vector<Destination> read_destinations(nb::handle out) {
   if (PyDict_Check(out.ptr())) {
     for (auto [name, array] : nb::cast<nb::dict>(out)) {
       if (!PyUnicode_Check(name.ptr()))
-        throw Error(ErrorCode::usage, "out= has the key " + nb::cast<std::string>(nb::repr(name)) + ", which is no name",
+        throw Error(ErrorCode::usage,
+                    "out= has the key " + nb::cast<std::string>(nb::repr(name)) + ", which is no name",
                     "Its keys are names of outputs, its values arrays.");
       add(nb::cast<std::string>(name), array);
     }
@@ -148,7 +149,8 @@ BoundCall arrange(std::shared_ptr<Prepared> prepared, Inputs inputs) {
   const auto shapes = p.shapes(batch, m, n, k);
   bound.outputs.reserve(p.outputs.size());
   for (std::size_t i = 0; i < p.outputs.size(); ++i) {
-    bound.outputs.push_back(wanted[i] ? *wanted[i] : new_array(a.framework, p.outputs[i].dtype, (*shapes)[i], a.tensor));
+    bound.outputs.push_back(wanted[i] ? *wanted[i]
+                                      : new_array(a.framework, p.outputs[i].dtype, (*shapes)[i], a.tensor));
     bindings.push_back({p.outputs[i].name, bound.outputs.back().tensor});
   }
   bound.prepared = std::move(prepared);

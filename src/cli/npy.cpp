@@ -10,9 +10,11 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <limits>
 #include <system_error>
+#include <utility>
 
 #include <unistd.h>
 
@@ -25,7 +27,7 @@ constexpr std::string_view magic = "\x93NUMPY";
 constexpr std::size_t longest_header = 64 << 10;  // numpy writes 118 bytes
 
 [[noreturn]] void bad(const std::string& file, const std::string& what, const std::string& hint = "") {
-  throw Error(ErrorCode::bad_npy, quoted(file) + " " + what, hint);
+  throw Error(ErrorCode::bad_npy, postlude::quoted(file) + " " + what, hint);
 }
 
 // An element type of a file: kind b, i, u, f or V, and bytes.
@@ -163,7 +165,7 @@ class HeaderParser {
       return result.kind == kind && std::find(sizes.begin(), sizes.end(), result.size) != sizes.end();
     };
     if (!is('b', {1}) && !is('i', {1, 2, 4, 8}) && !is('u', {1, 2, 4, 8}) && !is('f', {2, 4, 8}) && !is('V', {1, 2})) {
-      bad(file_, "has elements of type " + quoted(descr) + ", which no tensor here can have",
+      bad(file_, "has elements of type " + postlude::quoted(descr) + ", which no tensor here can have",
           "Save it as float32, float16, an integer type or bool.");
     }
     return result;
@@ -255,21 +257,9 @@ Array convert_all(const Header& header, std::string_view data, DType want) {
   return array;
 }
 
-}  // namespace
-
-Array::Array(DType dtype, std::vector<std::int64_t> shape) : dtype(dtype), shape(std::move(shape)) {
-  bytes.resize(static_cast<std::size_t>(elements() * size_of(dtype)));
-}
-
-std::int64_t Array::elements() const {
-  std::int64_t count = 1;
-  for (const std::int64_t extent : shape) count *= extent;
-  return count;
-}
-
-Tensor Array::view() { return Tensor(bytes.data(), dtype, shape); }
-
-Array parse_npy(std::string_view bytes, const std::string& file, std::optional<DType> want) {
+// The header, and where the elements begin, of a file of `size` bytes that begins with `bytes`: all of them, or enough
+// for the longest header. Checks that the elements fill the rest.
+std::pair<Header, std::size_t> read_header(std::string_view bytes, std::uint64_t size, const std::string& file) {
   const auto byte = [&](std::size_t i) { return static_cast<std::size_t>(static_cast<unsigned char>(bytes[i])); };
   const char* truncated = "It may be cut off: save it again.";
   if (bytes.substr(0, magic.size()) != magic.substr(0, bytes.size())) {
@@ -285,21 +275,40 @@ Array parse_npy(std::string_view bytes, const std::string& file, std::optional<D
   if (version > 1) length |= byte(10) << 16 | byte(11) << 24;
   if (length > longest_header) bad(file, "says that its header has " + std::to_string(length) + " bytes");
   if (bytes.size() - start < length) bad(file, "ends within its header", truncated);
-  const Header header = HeaderParser(bytes.substr(start, length), file).parse();
+  Header header = HeaderParser(bytes.substr(start, length), file).parse();
 
-  std::int64_t size = header.element.size;
+  std::int64_t wanted = header.element.size;
   for (const std::int64_t extent : header.shape) {
-    if (__builtin_mul_overflow(size, std::max<std::int64_t>(extent, 1), &size)) {
+    if (__builtin_mul_overflow(wanted, std::max<std::int64_t>(extent, 1), &wanted)) {
       bad(file, "has a shape that is too large to be addressed");
     }
   }
-  if (std::find(header.shape.begin(), header.shape.end(), 0) != header.shape.end()) size = 0;
-  const std::string_view data = bytes.substr(start + length);
-  if (static_cast<std::uint64_t>(size) != data.size()) {
-    bad(file,
-        "has " + std::to_string(data.size()) + " bytes of elements, but its shape asks for " + std::to_string(size),
-        data.size() < static_cast<std::uint64_t>(size) ? truncated : "A file holds one array.");
+  if (std::find(header.shape.begin(), header.shape.end(), 0) != header.shape.end()) wanted = 0;
+  const std::uint64_t rest = size - (start + length);
+  if (static_cast<std::uint64_t>(wanted) != rest) {
+    bad(file, "has " + std::to_string(rest) + " bytes of elements, but its shape asks for " + std::to_string(wanted),
+        rest < static_cast<std::uint64_t>(wanted) ? truncated : "A file holds one array.");
   }
+  return {std::move(header), start + length};
+}
+
+}  // namespace
+
+Array::Array(DType dtype, std::vector<std::int64_t> shape) : dtype(dtype), shape(std::move(shape)) {
+  bytes.resize(static_cast<std::size_t>(elements() * size_of(dtype)));
+}
+
+std::int64_t Array::elements() const {
+  std::int64_t count = 1;
+  for (const std::int64_t extent : shape) count *= extent;
+  return count;
+}
+
+Tensor Array::view() { return Tensor(bytes.data(), dtype, shape); }
+
+Array parse_npy(std::string_view bytes, const std::string& file, std::optional<DType> want) {
+  const auto [header, start] = read_header(bytes, bytes.size(), file);
+  const std::string_view data = bytes.substr(start);
   const DType dtype = want ? *want : natural_dtype(header.element, file);
   const bool bit_for_bit = same_bits(header.element, dtype).has_value();
   if (header.element.kind == 'V' && !bit_for_bit) {
@@ -332,19 +341,27 @@ Array parse_npy(std::string_view bytes, const std::string& file, std::optional<D
 Array read_npy(const std::string& path, std::optional<DType> want) {
   const auto fail = [&] {
     throw Error(ErrorCode::cannot_read,
-                quoted(path) + " cannot be read: " + std::generic_category().message(errno ? errno : EIO),
+                postlude::quoted(path) + " cannot be read: " + std::generic_category().message(errno ? errno : EIO),
                 "Check the path.");
   };
+  std::error_code error;
+  const std::filesystem::file_status status = std::filesystem::status(path, error);
+  if (std::filesystem::exists(status) && !std::filesystem::is_regular_file(status))  // opening a pipe would wait
+    throw Error(ErrorCode::cannot_read, postlude::quoted(path) + " is not a regular file", "Give a .npy file.");
   errno = 0;
   std::ifstream stream(path, std::ios::binary | std::ios::ate);
   if (!stream) fail();
   const std::streamoff size = stream.tellg();
-  if (size < 0 || size == std::numeric_limits<std::streamoff>::max()) {  // a folder, a pipe
-    throw Error(ErrorCode::cannot_read, quoted(path) + " is not a regular file", "Give a .npy file.");
-  }
-  std::string bytes(static_cast<std::size_t>(size), '\0');
+  if (size < 0) fail();
   stream.seekg(0);
-  if (!bytes.empty() && !stream.read(bytes.data(), size)) fail();
+  // What is no array, or does not fill its shape, is refused before the rest is read.
+  std::string bytes(std::min<std::size_t>(static_cast<std::size_t>(size), longest_header + 12), '\0');
+  if (!bytes.empty() && !stream.read(bytes.data(), static_cast<std::streamsize>(bytes.size()))) fail();
+  (void)read_header(bytes, static_cast<std::uint64_t>(size), path);
+  const std::size_t read = bytes.size();
+  bytes.resize(static_cast<std::size_t>(size));
+  if (bytes.size() > read && !stream.read(bytes.data() + read, static_cast<std::streamsize>(bytes.size() - read)))
+    fail();
   return parse_npy(bytes, path, want);
 }
 
@@ -424,7 +441,7 @@ void write_npy(const std::string& path, const Tensor& tensor) {
   const int error = errno;
   std::remove(temporary.c_str());
   throw Error(ErrorCode::cannot_write,
-              quoted(path) + " cannot be written: " + std::generic_category().message(error ? error : EIO),
+              postlude::quoted(path) + " cannot be written: " + std::generic_category().message(error ? error : EIO),
               "Check the folder and the space on its disk.");
 }
 

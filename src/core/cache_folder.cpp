@@ -16,7 +16,10 @@ namespace {
 // An environment variable that holds an absolute path, or "".
 std::string absolute(const char* variable) {
   const char* value = std::getenv(variable);
-  return value != nullptr && value[0] == '/' ? value : "";
+  std::string path = value != nullptr && value[0] == '/' ? value : "";
+  // With "/" or "/." at its end a symbolic link would be followed.
+  while (path.size() > 1 && (path.ends_with('/') || path.ends_with("/."))) path.pop_back();
+  return path;
 }
 
 std::string find_path() {

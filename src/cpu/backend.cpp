@@ -28,8 +28,8 @@ namespace {
 // 64-byte aligned memory.
 class Memory {
  public:
-  explicit Memory(std::int64_t bytes) : bytes_(bytes) {
-    if (bytes == 0) return;
+  Memory(std::int64_t bytes, bool counted_only) : bytes_(bytes) {
+    if (bytes == 0 || counted_only) return;
     data_.reset(
         static_cast<char*>(::operator new (static_cast<std::size_t>(bytes), std::align_val_t{line}, std::nothrow)));
     if (!data_) {
@@ -91,8 +91,10 @@ struct Compiled {
 
 class Bound_ final : public BoundCall {
  public:
-  Bound_(std::shared_ptr<const Compiled> compiled, const Bindings& bindings)
-      : compiled_(std::move(compiled)),
+  // `shown`: for explain, which neither takes memory nor runs.
+  Bound_(std::shared_ptr<const Compiled> compiled, const Bindings& bindings, bool shown = false)
+      : shown_(shown),
+        compiled_(std::move(compiled)),
         shape_(bindings.shape),
         a_(bindings.a),
         b_(bindings.b),
@@ -257,7 +259,7 @@ class Bound_ final : public BoundCall {
   }
   [[nodiscard]] bool in_place_of_operand(lower::BufferId output) const {
     const void* const data = buffers_[output].data;
-    if (data == nullptr) return false;  // explain
+    if (shown_) return false;
     const auto there = [&](const Bound& bound) { return bound.data == data; };
     return there(a_) || there(b_) ||
            std::any_of(buffers_.begin(), buffers_.begin() + compiled_->program.operands, there);
@@ -286,7 +288,8 @@ class Bound_ final : public BoundCall {
         offsets[i] = layout.add(bytes_of(buffer));
       }
     }
-    buffers_memory_.emplace(layout.bytes());
+    buffers_memory_.emplace(layout.bytes(), shown_);
+    if (shown_) return;
     for (std::size_t i = 0; i < offsets.size(); ++i) {
       if (offsets[i] >= 0) buffers_[i].data = buffers_memory_->data() + offsets[i];
     }
@@ -349,7 +352,8 @@ class Bound_ final : public BoundCall {
     // time it takes where both begin pages.
     constexpr std::int64_t page = 4096;
     thread_pitch_ = round_up(per_thread, page) + page;
-    frames_memory_.emplace(page + thread_pitch_ * threads() + shared + round_up(scratch, line));
+    frames_memory_.emplace(page + thread_pitch_ * threads() + shared + round_up(scratch, line), shown_);
+    if (shown_) return;
     frames_ = frames_memory_->data();
     if (compiled_->stream) {
       const std::uintptr_t apart = reinterpret_cast<std::uintptr_t>(a_.data) + page / 2;
@@ -491,6 +495,7 @@ class Bound_ final : public BoundCall {
     });
   }
 
+  bool shown_;
   std::shared_ptr<const Compiled> compiled_;
   Shape shape_;
   Bound a_, b_;
@@ -518,7 +523,7 @@ class CpuExecutable final : public Executable {
   }
 
   [[nodiscard]] std::string explain(ExplainPart part, const Shape& shape) const override {
-    const Bound_ bound(compiled_, contiguous(shape));
+    const Bound_ bound(compiled_, contiguous(shape), /*shown=*/true);
     switch (part) {
       case ExplainPart::loops: return bound.loops();
       case ExplainPart::source: return "the CPU interprets strips and generates no source\n";
@@ -527,7 +532,7 @@ class CpuExecutable final : public Executable {
   }
 
   [[nodiscard]] std::vector<bool> stays(const Shape& shape) const override {
-    const Bound_ bound(compiled_, contiguous(shape));
+    const Bound_ bound(compiled_, contiguous(shape), /*shown=*/true);
     std::vector<bool> stays;
     for (const Buffer& buffer : compiled_->program.buffers)
       stays.push_back(buffer.kind == BufferKind::crossing && bound.stays(static_cast<lower::BufferId>(stays.size())));

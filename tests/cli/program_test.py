@@ -256,6 +256,25 @@ class Errors(Case):
         self.expect(2, "A is M x K = (2, 3)", "--gemm", "2x2x3", "A=a.npy")
         self.expect(2, "It looks transposed", "--gemm", "2x2x3", "A=a.npy")
 
+    def test_pipes_are_not_waited_for(self):
+        os.mkfifo(self.path("pipe"))
+        self.assertIn("not a regular file", self.expect(4, "'pipe'", "--gemm", "2x2x2", "bias=pipe")["message"])
+        self.epilogue = self.path("pipe")
+        self.assertEqual(self.expect(4, "named pipe", "--gemm", "2x2x2")["code"], "PL0601")
+        result = subprocess.run(["bash", "-c", f"{PROGRAM} run <(cat bias.py) --gemm 2x2x2"], cwd=self.folder, capture_output=True)
+        self.assertEqual(result.returncode, 0, result.stderr)
+
+    def test_what_is_no_array_is_not_read(self):
+        with open(self.path("x.npy"), "wb") as file:
+            file.truncate(3 << 30)
+        if not SANITIZED:  # which reserve terabytes
+            self.run_program("run", self.epilogue, "--gemm", "2x2x2", "bias=x.npy", code=2, limits=[(resource.RLIMIT_AS, 1 << 30)])
+        self.expect(2, "is not a .npy file", "--gemm", "2x2x2", "bias=x.npy")
+        write_npy(self.path("y.npy"), "<f4", (2,), [1, 2])
+        with open(self.path("y.npy"), "ab") as file:
+            file.truncate(3 << 30)
+        self.expect(2, "its shape asks for 8", "--gemm", "2x2x2", "bias=y.npy")
+
     def test_bad_npy(self):
         write_npy(self.path("x.npy"), "<f4", (2,), [1, 2])
         whole = pathlib.Path(self.path("x.npy")).read_bytes()
@@ -455,7 +474,9 @@ class Cache(Case):
     def test_link(self):
         (self.folder / "real").mkdir(mode=0o700)
         self.cache.symlink_to(self.folder / "real")
-        self.assertIn("is a symbolic link", self.cache_json()["reason"])
+        for end in ("", "/", "/.", "//./"):
+            result = self.run_program("cache", "--json", POSTLUDE_CACHE_DIR=str(self.cache) + end)
+            self.assertIn("is a symbolic link", json.loads(result.stdout)["reason"], end)
 
     def test_no_home(self):
         result = self.run_program("cache", HOME="", XDG_CACHE_HOME="", POSTLUDE_CACHE_DIR="")

@@ -3,10 +3,12 @@
 
 #include <gtest/gtest.h>
 
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -108,6 +110,49 @@ TEST_F(Cache, OneOfManyProcessesCompiles) {
   for (const auto& file : fs::directory_iterator(folder_))
     compiled += file.path().filename().string().starts_with("compiled.");
   EXPECT_EQ(compiled, 1);
+}
+
+TEST_F(Cache, AFolderNamedWithASlashIsMadeForItsOwner) {
+  for (const char* end : {"/", "/.", "//"}) {
+    ::setenv("POSTLUDE_CACHE_DIR", (folder_.string() + "/new" + end).c_str(), 1);
+    EXPECT_EQ(get(end, "cubin"), "cubin");
+    struct stat info {};
+    ASSERT_EQ(::stat((folder_ / "new").c_str(), &info), 0);
+    EXPECT_EQ(info.st_mode & 0777, 0700u);
+    EXPECT_EQ(get(end, "again"), "cubin");
+    fs::remove_all(folder_ / "new");
+  }
+}
+
+TEST_F(Cache, APipeIsAMissAndIsReplaced) {
+  get("key", "cubin");
+  const fs::path path = entry();
+  fs::remove(path);
+  ASSERT_EQ(::mkfifo(path.c_str(), 0600), 0);
+  EXPECT_EQ(get("key", "fresh"), "fresh");
+  EXPECT_EQ(get("key", "again"), "fresh");
+}
+
+TEST_F(Cache, WhatKilledWritersLeftIsRemoved) {
+  const fs::path old = folder_ / ".writing-abcdef", fresh = folder_ / ".writing-ghijkl";
+  std::ofstream{old};
+  std::ofstream{fresh};
+  fs::last_write_time(old, fs::file_time_type::clock::now() - std::chrono::hours(2));
+  get("key", "cubin");
+  EXPECT_FALSE(fs::exists(old));
+  EXPECT_TRUE(fs::exists(fresh));  // it may still be written
+}
+
+TEST_F(Cache, ALimitOfFileSizesEndsNothing) {
+  if (::fork() == 0) {
+    const struct rlimit limit { 100, 100 };
+    ::setrlimit(RLIMIT_FSIZE, &limit);
+    ::_exit(cached("key", [] { return std::string(200, 'c'); }) == std::string(200, 'c') ? 0 : 1);
+  }
+  int status = 1;
+  ::wait(&status);
+  EXPECT_EQ(status, 0);
+  EXPECT_TRUE(entry().empty());
 }
 
 TEST_F(Cache, AFolderThatOthersMayWriteIsNotUsed) {

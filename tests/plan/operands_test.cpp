@@ -57,7 +57,8 @@ TEST_F(Bind, ForgedTensorsAndTypes) {
     Tensor forged = c.view();
     forged.rank = rank;
     (void)forged.elements();
-    EXPECT_ERROR(ErrorCode::wrong_rank, "'C' has " + std::to_string(rank) + " axes", (void)plan.bind(with("C", forged)));
+    EXPECT_ERROR(ErrorCode::wrong_rank, "'C' has " + std::to_string(rank) + " axes",
+                 (void)plan.bind(with("C", forged)));
   }
   const auto none = static_cast<DType>(200);
   EXPECT_EQ(name(none), "no dtype");

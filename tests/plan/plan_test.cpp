@@ -286,6 +286,12 @@ TEST(Plan, ExplainShowsEverything) {
   EXPECT_ERROR(ErrorCode::size_overflow, "negative", (void)plan.explain(ExplainPart::summary, -1));
 }
 
+TEST(Plan, ExplainTakesNoMemory) {
+  const Plan plan = compile(Gemm{}, parse("def f(acc):\n    return acc / sum(acc, axis=1) + sum(acc, axis=0)\n"));
+  const std::string loops = plan.explain(ExplainPart::loops, 1 << 24, 1 << 24, 1 << 10);  // a petabyte
+  EXPECT_NE(loops.find("crosses phases through memory: 1125899906842624 bytes"), std::string::npos) << loops;
+}
+
 TEST(Plan, ExplainCountsBytes) {
   const Plan plan = compile(Gemm{}, parse("def f(acc, bias: row):\n    return acc + bias\n"));
   // A 100 x 30, B 30 x 50, bias 50 and D 100 x 50, 4 bytes each: 38.2 kB, and 2 * 100 * 50 * 30

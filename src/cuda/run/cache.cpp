@@ -7,6 +7,7 @@
 
 #include <fcntl.h>
 #include <sys/file.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -15,15 +16,20 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
+#include <filesystem>
 #include <mutex>
 #include <optional>
+#include <system_error>
 #include <thread>
 
 namespace postlude::inline v0::cuda {
 namespace {
 
+namespace fs = std::filesystem;
+
 constexpr char magic[9] = "postlude";
 constexpr std::uint64_t version = 1;
+constexpr const char* temporary_name = ".writing-";
 constexpr std::size_t largest_entry = 64u << 20;
 constexpr auto wait_limit = std::chrono::seconds(30);
 
@@ -58,7 +64,7 @@ bool ours(int fd) {
 }
 
 std::optional<std::string> read_entry(const std::string& path, const std::string& key) {
-  const File file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
+  const File file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));  // a fifo would wait
   if (file.fd < 0 || !ours(file.fd)) return {};
   struct stat info {};
   if (fstat(file.fd, &info) != 0 || info.st_size < static_cast<off_t>(sizeof(Header)) ||
@@ -83,16 +89,35 @@ std::optional<std::string> read_entry(const std::string& path, const std::string
   return body.substr(key.size());
 }
 
+// Removes what writers that were killed have left. Nobody writes an entry for an hour.
+void remove_abandoned(const std::string& folder) {
+  std::error_code error;
+  const auto old = fs::file_time_type::clock::now() - std::chrono::hours(1);
+  for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error)) {
+    std::error_code gone;
+    if (at->path().filename().string().starts_with(temporary_name) && at->is_regular_file(gone) &&
+        at->last_write_time(gone) < old && !gone)
+      fs::remove(at->path(), gone);
+  }
+}
+
 // Writes an entry. Where that fails it returns false and the reason, and leaves nothing behind.
 bool write_entry(const std::string& folder, const std::string& path, const std::string& key, const std::string& cubin,
                  std::string& reason) {
-  std::string temporary = folder + "/.writing-XXXXXX";
+  remove_abandoned(folder);
+  const std::string body = key + cubin;
+  struct rlimit limit {};
+  if (::getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur < sizeof(Header) + body.size()) {  // else SIGXFSZ
+    reason =
+        folder + ": files of " + std::to_string(body.size()) + " bytes are beyond this process's limit (ulimit -f)";
+    return false;
+  }
+  std::string temporary = folder + "/" + temporary_name + "XXXXXX";
   const File file(::mkostemp(temporary.data(), O_CLOEXEC));  // mode 0600
   if (file.fd < 0) {
     reason = folder + ": " + std::strerror(errno);
     return false;
   }
-  const std::string body = key + cubin;
   const XXH128_hash_t hash = digest(body);
   Header header{{}, version, key.size(), cubin.size(), hash.low64, hash.high64};
   std::memcpy(header.magic, magic, 8);

@@ -3,7 +3,9 @@
 #include "graph/text/elaborator.h"
 
 #include <cstdio>
+#include <filesystem>
 #include <memory>
+#include <system_error>
 
 namespace postlude::inline v0 {
 
@@ -37,14 +39,20 @@ Graph parse_file(const std::string& path) {
     file = path.substr(0, colon);
     name = path.substr(colon + 1);
   }
+  const auto fail = [&](const std::string& why) {
+    throw Error(ErrorCode::cannot_read, "cannot read " + postlude::quoted(file) + why,
+                "Give the path of an epilogue: FILE.py or FILE.py:NAME.");
+  };
+  if (file.find('\0') != std::string::npos) fail("");
+  // Opening a named pipe waits for a writer; one of /dev (a shell's) has been opened.
+  std::error_code unknown;
+  const bool pipe = std::filesystem::status(file, unknown).type() == std::filesystem::file_type::fifo;
+  if (pipe && !file.starts_with("/dev/")) fail(": it is a named pipe");
   struct Close {
     void operator()(std::FILE* stream) const { std::fclose(stream); }
   };
-  const std::unique_ptr<std::FILE, Close> stream(file.find('\0') == std::string::npos ? std::fopen(file.c_str(), "rb")
-                                                                                      : nullptr);
-  if (!stream)
-    throw Error(ErrorCode::cannot_read, "cannot read " + quoted(file),
-                "Give the path of an epilogue: FILE.py or FILE.py:NAME.");
+  const std::unique_ptr<std::FILE, Close> stream(std::fopen(file.c_str(), "rb"));
+  if (!stream) fail("");
   const ParseLimits limits;
   std::string text;
   char block[1 << 16];
@@ -53,9 +61,7 @@ Graph parse_file(const std::string& path) {
     text.append(block, read);
     if (text.size() > limits.bytes) break;  // parse() says so
   }
-  if (std::ferror(stream.get()) != 0)
-    throw Error(ErrorCode::cannot_read, "cannot read " + quoted(file),
-                "Give the path of an epilogue: FILE.py or FILE.py:NAME.");
+  if (std::ferror(stream.get()) != 0) fail("");
   return parse(text, name, file, limits);
 }
 
