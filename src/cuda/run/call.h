@@ -1,6 +1,7 @@
 // A Program bound to memory: launches whose arguments are ready, and the workspace they share.
 #pragma once
 
+#include "cuda/decide/decision.h"
 #include "cuda/run/driver.h"
 #include "cuda/run/workspace.h"
 #include "plan/backend.h"
@@ -36,11 +37,6 @@ struct Launch {
   std::vector<std::uint64_t> block;
   std::vector<std::int32_t> integers;
   std::vector<void*> arguments;
-};
-
-// A part of a workspace.
-struct Part {
-  std::size_t at, bytes;
 };
 
 class CudaCall final : public BoundCall {

@@ -1,0 +1,779 @@
+// The kernels that a Program becomes, with their parameter blocks. It is longer than most because the parameters'
+// layout is one thing said once.
+#include "core/divide.h"
+#include "cuda/decide/product.h"
+#include "cuda/emit/generic.h"
+
+#include <postlude/error.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <limits>
+#include <numeric>
+#include <utility>
+
+namespace postlude::inline v0::cuda {
+
+using lower::BufferId;
+using lower::BufferKind;
+using lower::Phase;
+using lower::Program;
+
+namespace {
+
+constexpr std::int64_t largest_stride = std::int64_t{1} << 40;
+constexpr const char* ragged_halves = "the halves of the columns are no multiple of 8";
+
+bool map_stride(std::int64_t stride, std::int64_t size, std::int64_t extent) {
+  return extent == 1 || (stride > 0 && stride * size % 16 == 0 && stride * size < largest_stride);
+}
+
+// acc as an f32 or i32 output and nothing else: the product of a Program whose epilogue runs from memory.
+Program accumulator_program(const Program& of) {
+  Program program;
+  program.accumulator = of.accumulator;
+  program.batched = of.batched;
+  lower::Buffer& buffer = program.buffers.emplace_back();
+  buffer.kind = BufferKind::output;
+  buffer.dtype = of.accumulator;
+  buffer.axes = Axis::m | Axis::n;
+  program.outputs = 1;
+  Phase phase;
+  phase.domain = buffer.axes;
+  phase.batched = of.batched;
+  lower::Instruction& accumulator = phase.code.emplace_back();
+  accumulator.op = Op::acc;
+  accumulator.type = of.accumulator;
+  accumulator.axes = buffer.axes;
+  lower::Store store;
+  store.value = 0;
+  store.access.buffer = 0;
+  phase.stores.push_back(store);
+  program.phases.push_back(phase);
+  return program;
+}
+
+// The first phase over the tiles that reads the accumulator; -1: none does.
+int product_phase(const Program& program) {
+  for (std::size_t p = 0; p < program.phases.size(); ++p) {
+    if (program.phases[p].domain == (Axis::m | Axis::n) && program.phases[p].reads_accumulator())
+      return static_cast<int>(p);
+  }
+  return -1;
+}
+
+std::uint64_t word(std::int64_t value) { return static_cast<std::uint64_t>(value); }
+
+class Decider {
+ public:
+  Decider(const Subject& subject, const Layout& layout, const Judge& judge)
+      : subject_(subject),
+        program_(*subject.program),
+        layout_(layout),
+        shape_(layout.shape),
+        judge_(judge),
+        accumulator_program_(accumulator_program(program_)),
+        product_phase_(product_phase(program_)) {}
+  Decision run();
+
+ private:
+  enum class Major { k, mn, repack };
+  // A buffer as kernels see it: strides in elements for b, m, n.
+  struct Memory {
+    Address address;
+    int alignment = 16;
+    std::array<std::int64_t, 3> strides{};
+    bool by_value = false;
+    bool in_workspace = false;  // its place there is not known before what stays in registers is
+  };
+
+  // A kernel that runs from memory.
+  struct Pass {
+    GenericKernel kernel;
+    std::int64_t rows, columns;
+    std::array<unsigned, 3> grid{1, 1, 1};
+    int splits = 1, groups = 1;
+  };
+  struct PassMemory {
+    std::int64_t partial_bytes = 0, counters = 0;
+  };
+
+  // Pieces of one workspace, 256-byte aligned.
+  Address take(std::int64_t bytes) {
+    const std::size_t at = std::exchange(d_.workspace, d_.workspace + static_cast<std::size_t>(round_up(bytes, 256)));
+    return {Address::Of::workspace, 0, static_cast<std::int64_t>(at)};
+  }
+  Address take_cleared(std::int64_t bytes) {
+    const Address taken = take(bytes);
+    d_.cleared.push_back({static_cast<std::size_t>(taken.offset), static_cast<std::size_t>(bytes)});
+    return taken;
+  }
+  void limits() const;
+  [[nodiscard]] bool in_place(BufferId b) const { return layout_.buffers[b].in_place; }
+  [[nodiscard]] int home(BufferId crossing) const;
+  [[nodiscard]] std::array<std::int64_t, 3> extents(const lower::Buffer& buffer) const;  // of b, m, n
+  void memories();
+  void place_workspace();
+  [[nodiscard]] Major major(const Placed& operand, DType dtype, int rows_axis, int k_axis, std::int64_t rows,
+                            bool mn_allowed) const;
+  [[nodiscard]] std::vector<BufferPlace> places(const Program& program, const std::vector<Memory>& memory,
+                                                std::int64_t columns) const;
+  [[nodiscard]] bool in_order() const;
+  void arrange(const Gemm& gemm, bool b_mn_allowed);
+  void decide_product();
+  void fuse(const Gemm& gemm);
+  void multiply_alone(const Gemm& gemm);
+  void take_partials();
+  void decide_passes();
+  [[nodiscard]] Wide wide(const std::vector<int>& phases) const;
+  [[nodiscard]] DType source_type() const;
+  [[nodiscard]] Memory accumulator_memory() const;
+  void shape_reduction(Pass& pass, std::int64_t (&grid)[3], PassMemory& memory) const;
+  void place_phases();
+  Kernel& kernel(const std::shared_ptr<const std::string>& source, const std::string& name);
+  const std::shared_ptr<const std::string>& plain_text();
+  [[nodiscard]] std::int64_t pitch(const Gemm& gemm) const;  // of a repacked row, in elements
+  void map(Kernel& k, const Address& address, DType type, std::vector<MapField::Dimension> dimensions,
+           int row_bytes) const;
+  void map_a(Kernel& k, const Gemm& gemm) const;
+  void map_b(Kernel& k, const Gemm& gemm) const;
+  void map_tile(Kernel& k, DType type, const Memory& memory, const lower::ColumnMap& columns, int rows) const;
+  void emit_product();
+  void emit_plain_product();
+  void emit_repack();
+  void emit_passes(bool before);
+  void describe(Kernel& kernel, std::size_t first_word, const Memory& memory) const;
+
+  const Subject& subject_;
+  const Program& program_;
+  const Layout& layout_;
+  const Shape shape_;
+  const Judge& judge_;
+  const Program accumulator_program_;
+  const int product_phase_;
+  Decision d_;
+
+  std::vector<Memory> memory_;  // of the Program's buffers
+  std::vector<bool> lent_;      // outputs in whose memory a crossing lives
+
+  bool stream_ = false;
+  std::int64_t columns_ = 0;  // of the fused phase
+  std::optional<Product> product_;
+  MainLoop loop_;
+  Address packed_a_, packed_b_, accumulator_;
+  std::vector<Address> partials_;  // of the product's reductions
+  Address counters_;               // of blocks, or of tile rows
+  GenericSource generic_;
+  std::shared_ptr<const std::string> generic_text_, plain_text_;
+  std::vector<Pass> passes_;
+  Address generic_partials_, generic_counters_;
+};
+
+void Decider::limits() const {
+  const std::int64_t most = std::numeric_limits<std::int32_t>::max() / 2;
+  if (shape_.m > most || shape_.n > most || shape_.k > most || shape_.batch > 65535) {
+    throw Error(ErrorCode::size_overflow,
+                "an extent is beyond what the GPU kernels index (2^30 rows, columns or K; 65535 batches)");
+  }
+}
+
+// The output in whose memory a crossing can live until the phase that reads it makes the output of it, element by
+// element; -1: none. A whole-row phase then moves half the bytes, and needs no workspace.
+int Decider::home(BufferId crossing) const {
+  const lower::Buffer& value = program_.buffers[crossing];
+  if (value.kind != BufferKind::crossing || !(value.axes.has(Axis::m) && value.axes.has(Axis::n))) return -1;
+  const Phase* reader = nullptr;
+  for (const Phase& phase : program_.phases) {
+    for (const auto& instruction : phase.code) {
+      if (instruction.op != Op::operand || instruction.access.buffer != crossing) continue;
+      if ((reader && reader != &phase) || !plain(instruction.access)) return -1;
+      reader = &phase;
+    }
+    for (const auto& store : phase.stores) {
+      if (store.access.buffer == crossing && !plain(store.access)) return -1;
+    }
+  }
+  if (!reader || !reader->reductions.empty()) return -1;
+  for (const auto& store : reader->stores) {
+    const BufferId b = store.access.buffer;
+    const lower::Buffer& output = program_.buffers[b];
+    const bool read =
+        std::any_of(program_.phases.begin(), program_.phases.end(), [&](const Phase& phase) { return phase.loads(b); });
+    if (output.kind == BufferKind::output && output.dtype == value.dtype && output.axes == value.axes &&
+        output.rows == value.rows && output.columns == value.columns && plain(store.access) && !read && !lent_[b] &&
+        !in_place(b))
+      return b;
+  }
+  return -1;
+}
+
+std::array<std::int64_t, 3> Decider::extents(const lower::Buffer& buffer) const {
+  return {buffer.axes.has(Axis::b) ? shape_.batch : 1, buffer.axes.has(Axis::m) ? buffer.rows.at(shape_.m) : 1,
+          buffer.axes.has(Axis::n) ? buffer.columns.at(shape_.n) : 1};
+}
+
+void Decider::memories() {
+  memory_.resize(program_.buffers.size());
+  lent_.resize(program_.buffers.size());
+  for (std::size_t i = 0; i < program_.buffers.size(); ++i) {
+    const lower::Buffer& buffer = program_.buffers[i];
+    Memory& m = memory_[i];
+    if (buffer.kind == BufferKind::operand || buffer.kind == BufferKind::output) {
+      const Placed& placed = layout_.buffers[i];
+      m.address = {Address::Of::buffer, static_cast<int>(i)};
+      if (placed.by_value) m.by_value = true;  // its bits are in the last stride: scalar_at in math.cu
+      else m.alignment = placed.alignment, m.strides = placed.strides;
+      continue;
+    }
+    if (const int b = home(static_cast<BufferId>(i)); b >= 0) {
+      lent_[b] = true, m = memory_[b];
+      continue;
+    }
+    const auto [batches, rows, columns] = extents(buffer);
+    m.strides = {buffer.axes.has(Axis::b) ? rows * columns : 0, buffer.axes.has(Axis::m) ? columns : 0,
+                 buffer.axes.has(Axis::n) ? 1 : 0};
+    m.in_workspace = true;
+  }
+}
+
+// What is kept in registers needs no memory.
+void Decider::place_workspace() {
+  const FusedEpilogue* e = d_.fused ? &product_->epilogue : nullptr;
+  d_.stays.resize(program_.buffers.size());
+  for (std::size_t i = 0; i < program_.buffers.size(); ++i) {
+    const lower::Buffer& buffer = program_.buffers[i];
+    d_.stays[i] = e && e->held >= 0 && buffer.kind == BufferKind::crossing &&
+                  program_.phases[e->phase].stores_to(static_cast<BufferId>(i));
+    if (!memory_[i].in_workspace || d_.stays[i]) continue;
+    const auto [batches, rows, columns] = extents(buffer);
+    memory_[i].address = take(batches * rows * columns * size_of(buffer.dtype));
+  }
+}
+
+Decider::Major Decider::major(const Placed& o, DType dtype, int rows_axis, int k_axis, std::int64_t rows,
+                              bool mn_allowed) const {
+  const std::int64_t size = size_of(dtype), row = o.strides[rows_axis], k = o.strides[k_axis], batch = o.strides[0];
+  if (o.alignment < 16 || (batch != 0 && !map_stride(batch, size, shape_.batch))) return Major::repack;
+  if (k == 1 && map_stride(row, size, rows)) return Major::k;
+  if (mn_allowed && row == 1 && map_stride(k, size, shape_.k)) return Major::mn;
+  return Major::repack;
+}
+
+std::vector<BufferPlace> Decider::places(const Program& program, const std::vector<Memory>& memory,
+                                         std::int64_t columns) const {
+  std::vector<BufferPlace> result(memory.size());
+  for (std::size_t i = 0; i < memory.size(); ++i) {
+    const lower::Buffer& buffer = program.buffers[i];
+    const Memory& m = memory[i];
+    const std::int64_t size = size_of(buffer.dtype);
+    BufferPlace& place = result[i];
+    place.unit = buffer.axes.has(Axis::n) && m.strides[2] == 1;
+    place.wide = place.unit && columns % 8 == 0 && m.alignment >= 16 && m.strides[0] % 8 == 0 &&
+                 m.strides[1] % 8 == 0 && vector_type(buffer.dtype);
+    place.pair = place.unit && columns % 2 == 0 && m.alignment >= 2 * size && m.strides[0] % 2 == 0 &&
+                 m.strides[1] % 2 == 0 && vector_type(buffer.dtype);
+    // Whole 16 bytes a row: the engine was seen to write up to the next multiple behind a narrower tensor.
+    place.tensor_map = place.unit && buffer.axes.has(Axis::m) && size <= 4 && columns * size % 16 == 0 &&
+                       m.alignment >= 16 && map_stride(m.strides[1], size, shape_.m) &&
+                       (m.strides[0] == 0 || map_stride(m.strides[0], size, shape_.batch)) && buffer.rows == Extent{};
+  }
+  return result;
+}
+
+// Whether a phase that is not over the product's tiles stores over an operand. In its place among the phases that is
+// right (plan/in_place.h); in the product's launch it would come before others that read the operand.
+bool Decider::in_order() const {
+  const Phase& product = program_.phases[product_phase_];
+  return std::any_of(program_.phases.begin(), program_.phases.end(), [&](const Phase& phase) {
+    if (phase.domain == product.domain && phase.columns == product.columns) return false;
+    return std::any_of(phase.stores.begin(), phase.stores.end(), [&](const lower::Store& store) {
+      return program_.buffers[store.access.buffer].kind == BufferKind::output && in_place(store.access.buffer);
+    });
+  });
+}
+
+void Decider::arrange(const Gemm& gemm, bool b_mn_allowed) {
+  const bool half = size_of(gemm.a) == 2;
+  const Major a = major(layout_.a, gemm.a, 1, 2, shape_.m, half),
+              b = major(layout_.b, gemm.b, 2, 1, shape_.n, half && b_mn_allowed);
+  loop_ = {.a = gemm.a, .b = gemm.b, .a_mn_major = a == Major::mn, .b_mn_major = b == Major::mn};
+  d_.repack_a = a == Major::repack, d_.repack_b = b == Major::repack;
+}
+
+// The first phase on the product's fragments, or why not.
+void Decider::fuse(const Gemm& gemm) {
+  const Request& request = subject_.request;
+  d_.why = request.through_memory ? "the schedule asks for it" : not_fusable(program_, product_phase_);
+  if (!d_.why.empty()) return;
+  const Phase& phase = program_.phases[product_phase_];
+  columns_ = phase.columns.at(shape_.n);
+  const int parts = accumulator_parts(phase);
+  if (!request.mma && !request.schedule) {
+    const bool along_n = major(layout_.b, gemm.b, 2, 1, shape_.n, size_of(gemm.b) == 2) == Major::mn;
+    d_.portable = portable_instead(parts, along_n, shape_, columns_);
+  }
+  const bool mma = request.mma || !d_.portable.empty();
+  if (parts == 2 && columns_ % 8 && !mma) {
+    d_.why = ragged_halves;
+    return;
+  }
+  arrange(gemm, parts == 1 || (mma && columns_ % 8 == 0));
+  // Addresses of outputs and operands decide how they are reached; those of the workspace are aligned.
+  Chosen chosen = choose_product({program_, product_phase_, loop_, mma, places(program_, memory_, columns_), shape_,
+                                  columns_, in_order(), request.schedule, subject_.multiprocessors},
+                                 judge_);
+  product_ = std::move(chosen.product);
+  d_.fused = product_.has_value();
+  (d_.fused ? d_.considered : d_.not_fused) = std::move(chosen.considered);
+  d_.why = std::move(chosen.why);
+  if (!d_.fused) d_.portable.clear();
+}
+
+// The accumulator alone, into the workspace.
+void Decider::multiply_alone(const Gemm& gemm) {
+  const Request& request = subject_.request;
+  columns_ = shape_.n;
+  arrange(gemm, true);
+  // Rows of whole 16 bytes, so that the copy engine can write them.
+  const BufferPlace place{.tensor_map = shape_.n % 4 == 0, .unit = true, .pair = shape_.n % 2 == 0};
+  Chosen chosen = choose_product({accumulator_program_,
+                                  0,
+                                  loop_,
+                                  request.mma,
+                                  {place},
+                                  shape_,
+                                  columns_,
+                                  false,
+                                  request.through_memory ? request.schedule : std::optional<Schedule>(),
+                                  subject_.multiprocessors},
+                                 judge_);
+  product_ = std::move(chosen.product);
+  d_.considered = std::move(chosen.considered);
+  if (!product_) throw Error(ErrorCode::internal, "no schedule of the plain product compiles");
+}
+
+// How the accumulator is made and whether the first phase runs on it.
+void Decider::decide_product() {
+  const auto* gemm = std::get_if<Gemm>(&subject_.problem);
+  stream_ = !gemm;
+  if (!gemm) {
+    d_.why = "a stream has no product";
+    return;
+  }
+  const bool reads =
+      std::any_of(program_.phases.begin(), program_.phases.end(), [](const Phase& p) { return p.reads_accumulator(); });
+  if (product_phase_ < 0) {
+    d_.why = "no phase reads the accumulator";
+  } else if (!on_tensor_cores(gemm->a, gemm->b, subject_.arch)) {
+    d_.why = "the tensor cores of " + subject_.arch + " do not multiply these types exactly enough";
+  } else if (shape_.batch > 0 && shape_.m > 0 && shape_.n > 0 && shape_.k > 0) {
+    fuse(*gemm);
+    if (!d_.fused) multiply_alone(*gemm);
+    d_.product = true;
+    const auto pitch = round_up(shape_.k * size_of(gemm->a), 16);
+    const auto batches = [&](const Placed& o) { return o.strides[0] == 0 ? 1 : shape_.batch; };
+    if (d_.repack_a) packed_a_ = take(batches(layout_.a) * shape_.m * pitch);
+    if (d_.repack_b) packed_b_ = take(batches(layout_.b) * shape_.n * pitch);
+  } else {
+    d_.why = "there is no K";
+  }
+  if (!d_.fused && reads) accumulator_ = take(shape_.batch * shape_.m * shape_.n * 4);
+  if (product_) take_partials();
+}
+
+void Decider::take_partials() {
+  const FusedEpilogue& e = product_->epilogue;
+  const Schedule& s = product_->schedule;
+  const std::int64_t tiles_m = ceil_div(shape_.m, s.bm),
+                     tiles_n = ceil_div(columns_, consumer_columns(s) / e.needs.parts);
+  const std::int64_t slots = tiles_m * (s.bm / consumer_rows(s));
+  if (tiles_m * tiles_n * shape_.batch > std::numeric_limits<std::int32_t>::max() / 2) {
+    throw Error(ErrorCode::size_overflow, "the product has too many tiles");
+  }
+  if (e.across_tiles()) counters_ = take_cleared(e.needs.holds ? 4 * subject_.multiprocessors : 4);
+  for (const auto& partial : e.partials) {
+    if (partial.word < 0) {
+      partials_.emplace_back();
+      continue;
+    }
+    const std::int64_t states = partial.across == Across::rows      ? tiles_n * shape_.m
+                                : partial.across == Across::columns ? slots * columns_
+                                                                    : slots * tiles_n;
+    // Tiles that are held tell their states, and what is folded of a row, beside tags of the same size
+    // (device/reduce.cu).
+    partials_.push_back(e.needs.holds ? take_cleared(shape_.batch * (states + shape_.m) * 2 * partial.bytes)
+                                      : take(shape_.batch * states * partial.bytes));
+  }
+}
+
+// What can be read eight columns at a time.
+Wide Decider::wide(const std::vector<int>& phases) const {
+  const auto reaches = [](const Memory& m, DType type) {
+    return vector_type(type) && m.alignment >= 16 && m.strides[2] == 1 && m.strides[0] % 8 == 0 &&
+           m.strides[1] % 8 == 0;
+  };
+  Wide vectors;
+  vectors.source = source_type();
+  for (const Phase& phase : program_.phases)
+    vectors.columns.push_back(phase.domain.has(Axis::n) ? phase.columns.at(shape_.n) : 1);
+  const bool eights = std::all_of(phases.begin(), phases.end(), [&](int p) {
+    return !program_.phases[p].domain.has(Axis::n) || vectors.columns[p] % 8 == 0;
+  });
+  for (std::size_t b = 0; b < memory_.size(); ++b)
+    vectors.buffers.push_back(eights && !memory_[b].by_value && reaches(memory_[b], program_.buffers[b].dtype));
+  vectors.accumulator = eights && reaches(accumulator_memory(), vectors.source);
+  return vectors;
+}
+
+DType Decider::source_type() const {
+  const auto* stream = std::get_if<Stream>(&subject_.problem);
+  return stream ? stream->x : program_.accumulator;
+}
+
+// What phases read from memory as `acc`.
+Decider::Memory Decider::accumulator_memory() const {
+  if (stream_) return {{Address::Of::a}, layout_.a.alignment, layout_.a.strides};
+  return {accumulator_, 16, {shape_.m * shape_.n, shape_.n, 1}};
+}
+
+// The grid of a reduction, and what its blocks leave for each other.
+void Decider::shape_reduction(Pass& pass, std::int64_t (&grid)[3], PassMemory& memory) const {
+  const GenericKernel& kernel = pass.kernel;
+  const Phase& phase = program_.phases[kernel.phase];
+  const lower::Reduction& r = phase.reductions[kernel.reduction];
+  const bool over_m = r.axes.has(Axis::m), over_n = r.axes.has(Axis::n), over_b = r.axes.has(Axis::b);
+  std::int64_t groups = 1;
+  for (const BufferId b : r.results) {
+    if (r.group && b >= 0)
+      groups = over_n ? program_.buffers[b].columns.at(shape_.n) : program_.buffers[b].rows.at(shape_.m);
+  }
+  pass.groups = static_cast<int>(groups);
+  const std::int64_t batches = over_b || !phase.batched ? 1 : shape_.batch;
+  std::int64_t states = 0, counters = 0;
+  if (kernel.by_columns) {
+    if (over_m && !r.group) pass.splits = static_cast<int>(std::clamp<std::int64_t>(pass.rows / 256, 1, 64));
+    grid[0] = ceil_div(pass.columns, 32), grid[1] = over_m ? pass.splits : pass.rows;
+    grid[2] = static_cast<std::int64_t>(r.pieces.size()) * batches * groups;
+    states = grid[2] * pass.splits * pass.columns;
+    counters = grid[2] * grid[0];
+  } else {
+    const bool keeps_row = phase.domain.has(Axis::m) && !over_m;
+    const std::int64_t results = batches * (keeps_row ? pass.rows : 1) * groups;
+    const std::int64_t elements = (keeps_row ? 1 : pass.rows) * pass.columns * (over_b ? shape_.batch : 1) / groups;
+    if (results)
+      pass.splits = static_cast<int>(std::clamp<std::int64_t>(std::min(elements / 8192, 1056 / results), 1, 1024));
+    grid[0] = results, grid[1] = pass.splits;
+    states = results * pass.splits;
+    counters = results;
+  }
+  memory.partial_bytes = std::max(memory.partial_bytes, states * kernel.state_bytes);
+  memory.counters = std::max(memory.counters, counters);
+}
+
+void Decider::decide_passes() {
+  std::vector<int> phases;
+  for (int p = 0; p < static_cast<int>(program_.phases.size()); ++p) {
+    if (!d_.fused || !product_->epilogue.runs(p)) phases.push_back(p);
+  }
+  if (phases.empty()) return;
+  generic_ = emit_generic(program_, phases, wide(phases));
+  generic_text_ = std::make_shared<const std::string>(std::move(generic_.text));
+  PassMemory memory;
+  for (const GenericKernel& kernel : generic_.kernels) {
+    const Phase& phase = program_.phases[kernel.phase];
+    Pass pass{kernel, phase.domain.has(Axis::m) ? phase.rows.at(shape_.m) : 1,
+              phase.domain.has(Axis::n) ? phase.columns.at(shape_.n) : 1};
+    const std::int64_t batches = phase.batched ? shape_.batch : 1;
+    std::int64_t grid[3] = {1, 1, 1};
+    if (kernel.rows) {
+      grid[0] = ceil_div(pass.rows, kernel.rows->block() / kernel.rows->threads) * kernel.rows->blocks_n;
+      grid[2] = batches;
+    } else if (kernel.reduction < 0) {
+      std::int64_t outer = pass.rows, inner = pass.columns;
+      if (!phase.domain.has(Axis::n)) std::swap(outer, inner);  // threads run along rows
+      grid[0] = ceil_div(inner, 256), grid[1] = std::min<std::int64_t>(outer, 65535),
+      grid[2] = std::min<std::int64_t>(batches, 65535);
+    } else {
+      shape_reduction(pass, grid, memory);
+    }
+    if (grid[0] == 0 || grid[1] == 0 || grid[2] == 0) continue;
+    if (grid[0] > std::numeric_limits<std::int32_t>::max() || grid[1] > 65535 || grid[2] > 65535) {
+      throw Error(ErrorCode::unsupported, "a reduction of this shape needs more blocks than a GPU launches",
+                  "reduce over fewer batches or larger groups, or use the CPU target");
+    }
+    std::transform(grid, grid + 3, pass.grid.begin(), [](std::int64_t g) { return static_cast<unsigned>(g); });
+    passes_.push_back(pass);
+  }
+  if (memory.counters) generic_counters_ = take_cleared(4 * memory.counters);
+  generic_partials_ = take(memory.partial_bytes);
+  d_.passes = static_cast<int>(passes_.size());
+}
+
+// Which phase runs where.
+void Decider::place_phases() {
+  for (int p = 0; p < static_cast<int>(program_.phases.size()); ++p) {
+    Where where = Where::memory;
+    if (d_.fused) {
+      const FusedEpilogue& e = product_->epilogue;
+      if (p == e.phase) where = Where::fragments;
+      else if (p == e.held) where = Where::held;
+      else if (e.runs(p)) where = across_of(program_.phases[p]) == Across::groups ? Where::grouped : Where::folded;
+    }
+    d_.phases.push_back(where);
+  }
+}
+
+// A buffer's four words: its address, and its strides along b, m and n.
+void Decider::describe(Kernel& kernel, std::size_t first, const Memory& memory) const {
+  for (int i = 0; i < 3; ++i) kernel.block[first + 1 + i] = word(memory.strides[i]);
+  if (memory.by_value) kernel.values.push_back({first + 3, memory.address.buffer});
+  else kernel.addresses.push_back({first, memory.address});
+}
+
+Kernel& Decider::kernel(const std::shared_ptr<const std::string>& source, const std::string& name) {
+  Kernel& made = d_.kernels.emplace_back();
+  made.source = source, made.name = name;
+  return made;
+}
+
+const std::shared_ptr<const std::string>& Decider::plain_text() {
+  const auto& gemm = std::get<Gemm>(subject_.problem);
+  if (!plain_text_) plain_text_ = std::make_shared<const std::string>(product_source(gemm.a, gemm.b));
+  return plain_text_;
+}
+
+void Decider::emit_repack() {
+  if (!d_.repack_a && !d_.repack_b) return;
+  const auto& gemm = std::get<Gemm>(subject_.problem);
+  struct Unpacked {  // product.cu
+    std::uint64_t from;
+    std::int64_t batch_stride, row_stride, column_stride;
+    std::uint64_t to;
+    std::int32_t rows, columns, pitch, batches;
+  } matrices[2] = {};
+  constexpr std::size_t words = sizeof(Unpacked) / 8, to_word = offsetof(Unpacked, to) / 8;
+  constexpr std::int64_t span = 512;
+  Kernel& k = kernel(plain_text(), "postlude_repack");
+  std::int64_t blocks = 1, batches = 0;
+  const auto add = [&](std::size_t i, Address::Of of, const Placed& from, int rows_axis, int k_axis, std::int64_t rows,
+                       const Address& to) {
+    Unpacked& m = matrices[i];
+    m = {0,
+         from.strides[0],
+         from.strides[rows_axis],
+         from.strides[k_axis],
+         0,
+         static_cast<std::int32_t>(rows),
+         static_cast<std::int32_t>(shape_.k),
+         static_cast<std::int32_t>(pitch(gemm)),
+         static_cast<std::int32_t>(from.strides[0] == 0 ? 1 : shape_.batch)};
+    k.addresses.push_back({i * words, {of}});
+    k.addresses.push_back({i * words + to_word, to});
+    blocks = std::max(blocks, ceil_div(rows, m.column_stride == 1 ? 8 : 32));
+    batches += m.batches;
+  };
+  if (d_.repack_a) add(0, Address::Of::a, layout_.a, 1, 2, shape_.m, packed_a_);
+  if (d_.repack_b) add(1, Address::Of::b, layout_.b, 2, 1, shape_.n, packed_b_);
+  k.grid = {static_cast<unsigned>(ceil_div(pitch(gemm), span)),
+            static_cast<unsigned>(std::min<std::int64_t>(blocks, 65535)),
+            static_cast<unsigned>(std::min<std::int64_t>(batches, 65535))};
+  k.block.resize(sizeof matrices / 8);
+  std::memcpy(k.block.data(), matrices, sizeof matrices);
+}
+
+// A tensor as the copy engine is told of it, or as the portable kernel reads it (device/sm80.cu): `dimensions` are then
+// columns, rows, batches.
+void Decider::map(Kernel& k, const Address& address, DType type, std::vector<MapField::Dimension> dimensions,
+                  int row_bytes) const {
+  constexpr std::size_t words = 16;
+  const std::size_t at = k.block.size();
+  k.block.resize(at + words);
+  if (!product_->schedule.mma) {
+    k.maps.push_back({at, address, type, std::move(dimensions), row_bytes});
+    return;
+  }
+  k.addresses.push_back({at, address});
+  for (int i = 0; i < 2; ++i) {
+    k.block[at + 1 + i] = word(dimensions[i].extent);
+    k.block[at + 3 + i] = word(dimensions[i + 1].stride * size_of(type));
+  }
+}
+
+std::int64_t Decider::pitch(const Gemm& gemm) const {
+  return round_up(shape_.k * size_of(gemm.a), 16) / size_of(gemm.a);
+}
+
+void Decider::map_a(Kernel& k, const Gemm& gemm) const {
+  const int bk = static_cast<int>(k_bytes(product_->schedule) / size_of(gemm.a));
+  const Address from = d_.repack_a ? packed_a_ : Address{Address::Of::a};
+  const std::int64_t row = d_.repack_a ? pitch(gemm) : layout_.a.strides[1],
+                     batch = d_.repack_a ? shape_.m * pitch(gemm) : layout_.a.strides[0];
+  const MapField::Dimension batches{layout_.a.strides[0] ? shape_.batch : 1, batch, 1};
+  if (loop_.a_mn_major) map(k, from, gemm.a, {{shape_.m, 1, 64}, {shape_.k, layout_.a.strides[2], bk}, batches}, 128);
+  else map(k, from, gemm.a, {{shape_.k, 1, bk}, {shape_.m, row, product_->schedule.bm}, batches}, 128);
+}
+
+void Decider::map_b(Kernel& k, const Gemm& gemm) const {
+  const Schedule& s = product_->schedule;
+  const EpilogueNeeds& needs = product_->epilogue.needs;
+  const int bk = static_cast<int>(k_bytes(s) / size_of(gemm.a));
+  const Address from = d_.repack_b ? packed_b_ : Address{Address::Of::b};
+  const std::int64_t row = d_.repack_b ? pitch(gemm) : layout_.b.strides[2],
+                     batch = d_.repack_b ? shape_.n * pitch(gemm) : layout_.b.strides[0];
+  const MapField::Dimension batches{layout_.b.strides[0] ? shape_.batch : 1, batch, 1}, along_k{shape_.k, 1, bk};
+  if (needs.parts == 2 && !s.mma) {
+    // Blocks of 8 columns of one half and the other in turns: gate and up of a column meet in one thread.
+    const int run = half_run(s, needs);
+    const std::int64_t away = needs.half ? needs.half : columns_;
+    const MapField::Dimension block{8, row, 8}, halves{2, away * row, 2},
+        blocks{(shape_.n - away) / 8, 8 * row, run / 8};
+    map(k, from, gemm.b, {along_k, block, halves, blocks, batches}, 128);
+  } else if (loop_.b_mn_major) {
+    map(k, from, gemm.b, {{shape_.n, 1, 64}, {shape_.k, layout_.b.strides[1], bk}, batches}, 128);
+  } else {
+    map(k, from, gemm.b, {along_k, {shape_.n, row, s.bn}, batches}, 128);
+  }
+}
+
+// A tile operand or output, of which `rows` rows of a subtile move together.
+void Decider::map_tile(Kernel& k, DType type, const Memory& memory, const lower::ColumnMap& columns, int rows) const {
+  const std::int64_t bytes = size_of(type);
+  // A half of all columns is a tensor of its own, so that its last subtile ends where it does; groups lie in the whole.
+  const bool half = !columns.steps.empty() && columns.steps[0].group == 0, grouped = !columns.steps.empty() && !half;
+  Address address = memory.address;
+  if (half) address.offset += columns.steps[0].piece * columns_ * bytes;
+  const std::int64_t width = columns_ * (grouped ? columns.steps[0].pieces : 1);
+  const int row_bytes = static_cast<int>(std::min<std::int64_t>(128, product_->schedule.sub_n * bytes));
+  map(k, address, type,
+      {{width, 1, static_cast<int>(row_bytes / bytes)},
+       {shape_.m, memory.strides[1], rows},
+       {memory.strides[0] ? shape_.batch : 1, memory.strides[0], 1}},
+      row_bytes);
+}
+
+void Decider::emit_product() {
+  const FusedEpilogue& e = product_->epilogue;
+  const Schedule& s = product_->schedule;
+  const auto& gemm = std::get<Gemm>(subject_.problem);
+  emit_repack();
+  Kernel& k = kernel(product_->source, "postlude_gemm");
+  map_a(k, gemm);
+  map_b(k, gemm);
+  const Program& program = d_.fused ? program_ : accumulator_program_;
+  const std::vector<Memory> alone{accumulator_memory()}, &memory = d_.fused ? memory_ : alone;
+  // A consumer's four warps load a subtile together; each stores its own rows of one.
+  for (std::size_t i = 0; i < e.columns.size(); ++i) {
+    const bool loaded = i < e.loaded.size();
+    const BufferId b = loaded ? e.loaded[i] : e.stored[i - e.loaded.size()];
+    map_tile(k, program.buffers[b].dtype, memory[b], e.columns[i], loaded ? 64 : 16);
+  }
+  GemmParams g{};
+  g.m = static_cast<std::int32_t>(shape_.m), g.n = static_cast<std::int32_t>(columns_);
+  g.tiles_m = static_cast<std::int32_t>(ceil_div(shape_.m, s.bm)),
+  g.tiles_n = static_cast<std::int32_t>(ceil_div(columns_, consumer_columns(s) / e.needs.parts));
+  g.tiles = g.tiles_m * static_cast<std::int32_t>(ceil_div(columns_, s.bn / e.needs.parts) * shape_.batch);
+  g.raster = s.raster, g.k_blocks = static_cast<std::int32_t>(ceil_div(shape_.k, k_bytes(s) / size_of(gemm.a)));
+  g.a_batch = layout_.a.strides[0] != 0, g.b_batch = layout_.b.strides[0] != 0;
+  g.batch = static_cast<std::int32_t>(shape_.batch);
+  const std::size_t integers = k.block.size(), words = integers + sizeof g / 8;
+  k.block.resize(round_up(words + std::max(1, e.words), 8));  // whole 64 bytes
+  std::memcpy(k.block.data() + integers, &g, sizeof g);
+  k.block[words + e.columns_word] = word(shape_.n);
+  for (std::size_t b = 0; b < e.word_of.size(); ++b) {
+    if (e.word_of[b] >= 0) describe(k, words + e.word_of[b], memory[b]);
+  }
+  for (std::size_t r = 0; r < e.partials.size(); ++r) {
+    if (e.partials[r].word >= 0) k.addresses.push_back({words + e.partials[r].word, partials_[r]});
+  }
+  if (e.across_tiles()) k.addresses.push_back({words + e.counters_word, counters_});
+  k.shared = shared_bytes(s, e.needs);
+  k.threads = static_cast<unsigned>(threads(s));
+  k.cooperative = !s.mma && e.across_tiles();  // blocks wait for each other
+  k.grid[0] = static_cast<unsigned>(blocks(s, e.needs, {g.tiles, g.tiles_n}, subject_.multiprocessors));
+  if (e.across_tiles() && s.mma) {
+    Kernel finish = k;
+    finish.name = "postlude_finish", finish.shared = e.finish_bytes, finish.threads = 256;
+    const std::int64_t blocks = (e.finishes[0] ? ceil_div(shape_.m, 32) : 0) +
+                                (e.finishes[1] ? ceil_div(columns_, 32) : 0) + (e.finishes[2] ? 1 : 0);
+    finish.grid[0] = static_cast<unsigned>(blocks * shape_.batch);
+    d_.kernels.push_back(std::move(finish));
+  }
+}
+
+// The accumulator on the ordinary units.
+void Decider::emit_plain_product() {
+  d_.on_ordinary_units = true;
+  Kernel& k = kernel(plain_text(), "postlude_product");
+  const std::int64_t grid[3] = {ceil_div(shape_.n, 64), ceil_div(shape_.m, 64), shape_.batch};
+  if (grid[1] > 65535)
+    throw Error(ErrorCode::unsupported, "M is too large for the portable product on a GPU",
+                "split the rows over several calls");
+  std::transform(grid, grid + 3, k.grid.begin(), [](std::int64_t g) { return static_cast<unsigned>(g); });
+  struct Plain {  // product.cu
+    std::uint64_t a;
+    std::array<std::int64_t, 3> a_strides;
+    std::uint64_t b;
+    std::array<std::int64_t, 3> b_strides;
+    std::uint64_t d;
+    std::int32_t m, n, k, unused;
+  } p{0,
+      layout_.a.strides,
+      0,
+      layout_.b.strides,
+      0,
+      static_cast<std::int32_t>(shape_.m),
+      static_cast<std::int32_t>(shape_.n),
+      static_cast<std::int32_t>(shape_.k),
+      0};
+  k.block.resize(sizeof p / 8);
+  std::memcpy(k.block.data(), &p, sizeof p);
+  k.addresses = {{offsetof(Plain, a) / 8, {Address::Of::a}},
+                 {offsetof(Plain, b) / 8, {Address::Of::b}},
+                 {offsetof(Plain, d) / 8, accumulator_}};
+}
+
+void Decider::emit_passes(bool before) {
+  for (const Pass& pass : passes_) {
+    if (before != (d_.fused && pass.kernel.phase < product_phase_)) continue;
+    Kernel& k = kernel(generic_text_, pass.kernel.name);
+    // Of all kernels: the shape, then the words.
+    const std::int32_t head[4] = {static_cast<std::int32_t>(shape_.batch), static_cast<std::int32_t>(shape_.m),
+                                  static_cast<std::int32_t>(shape_.n), 0};
+    constexpr std::size_t first = sizeof head / 8;
+    k.block.resize(first + static_cast<std::size_t>(generic_.words));
+    std::memcpy(k.block.data(), head, sizeof head);
+    for (std::size_t b = 0; b < memory_.size(); ++b) {
+      if (!d_.stays[b]) describe(k, first + 4 * b, memory_[b]);
+    }
+    describe(k, first + generic_.accumulator_word, accumulator_memory());
+    k.addresses.push_back({first + generic_.partials_word, generic_partials_});
+    k.addresses.push_back({first + generic_.counters_word, generic_counters_});
+    k.grid = pass.grid;
+    if (pass.kernel.rows) k.threads = static_cast<unsigned>(pass.kernel.rows->block());
+    k.integers = {static_cast<std::int32_t>(pass.rows), static_cast<std::int32_t>(pass.columns)};
+    if (pass.kernel.reduction >= 0) k.integers.insert(k.integers.end(), {pass.splits, pass.groups});
+  }
+}
+
+Decision Decider::run() {
+  limits();
+  memories();
+  decide_product();
+  place_workspace();
+  decide_passes();
+  place_phases();
+  emit_passes(true);
+  if (product_) emit_product();
+  else if (!stream_ && product_phase_ >= 0 && shape_.batch > 0 && shape_.m > 0 && shape_.n > 0) emit_plain_product();
+  emit_passes(false);
+  return std::move(d_);
+}
+
+}  // namespace
+
+Decision decide(const Subject& subject, const Layout& layout, const Judge& judge) {
+  return Decider(subject, layout, judge).run();
+}
+
+}  // namespace postlude::inline v0::cuda

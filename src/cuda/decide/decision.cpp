@@ -1,0 +1,111 @@
+#include "cuda/decide/decision.h"
+
+#include <postlude/error.h>
+
+#include <algorithm>
+#include <bit>
+
+namespace postlude::inline v0::cuda {
+namespace {
+
+using lower::BufferKind;
+
+Placed placed(const Bound& bound) {
+  Placed result;
+  result.by_value = bound.by_value;
+  if (bound.by_value) return result;
+  result.strides = bound.strides;
+  const auto address = reinterpret_cast<std::uintptr_t>(bound.data) % 16;
+  if (address) result.alignment = 1 << std::countr_zero(address);
+  return result;
+}
+
+}  // namespace
+
+Layout layout_of(const Bindings& bindings, const lower::Program& program) {
+  Layout layout{bindings.shape, placed(bindings.a), placed(bindings.b), {}};
+  const auto operands = bindings.buffers.begin();
+  for (std::int32_t i = 0; i < program.operands + program.outputs; ++i) {
+    const Bound& bound = bindings.buffers[i];
+    const auto same = [&](const Bound& operand) { return operand.data == bound.data; };
+    layout.buffers.push_back(placed(bound));
+    layout.buffers.back().in_place =
+        i >= program.operands && (same(bindings.a) || std::any_of(operands, operands + program.operands, same));
+  }
+  return layout;
+}
+
+Layout usual_layout(const Problem& problem, const lower::Program& program, const Shape& shape) {
+  const auto contiguous = [&](std::int64_t rows, std::int64_t columns, bool along_rows) {
+    Placed result;
+    const std::int64_t row = along_rows ? 1 : columns, column = along_rows ? rows : 1;
+    result.strides = {shape.batch > 1 ? rows * columns : 0, rows > 1 ? row : 0, columns > 1 ? column : 0};
+    return result;
+  };
+  Layout layout{shape, {}, {}, {}};
+  if (const auto* gemm = std::get_if<Gemm>(&problem)) {
+    layout.a = contiguous(shape.m, shape.k, gemm->a_layout == postlude::Layout::mn_major);
+    layout.b = contiguous(shape.k, shape.n, gemm->b_layout == postlude::Layout::k_major);
+  } else {
+    layout.a = contiguous(shape.m, shape.n, false);
+  }
+  for (std::int32_t i = 0; i < program.operands + program.outputs; ++i) {
+    const lower::Buffer& buffer = program.buffers[i];
+    Placed one = contiguous(buffer.axes.has(Axis::m) ? buffer.rows.at(shape.m) : 1,
+                            buffer.axes.has(Axis::n) ? buffer.columns.at(shape.n) : 1, false);
+    if (!buffer.axes.has(Axis::b)) one.strides[0] = 0;
+    layout.buffers.push_back(one);
+  }
+  return layout;
+}
+
+const Considered* Decision::chosen() const {
+  const auto found = std::find_if(considered.begin(), considered.end(),
+                                  [](const Considered& c) { return c.verdict == Considered::Verdict::chosen; });
+  return found == considered.end() ? nullptr : &*found;
+}
+
+std::string Decision::describe() const {
+  std::string text;
+  const auto add = [&](const std::string& part) { text += (text.empty() ? "" : "; ") + part; };
+  if (const Considered* c = chosen()) {
+    std::string line = (fused ? "" : "accumulator by ") + to_string(c->schedule);
+    if (!c->held_for.empty()) line += ", held for its " + c->held_for;
+    if (repack_a) line += ", A repacked";
+    if (repack_b) line += ", B repacked";
+    add(line);
+  } else if (on_ordinary_units) {
+    add("portable product 64x64");
+  }
+  for (const auto* list : {&not_fused, &considered}) {
+    for (const Considered& c : *list) {
+      if (c.verdict == Considered::Verdict::rejected) add("not " + to_string(c.schedule) + ": " + c.reason);
+    }
+  }
+  if (!portable.empty()) add(portable);
+  if (product && !fused) add("epilogue from memory: " + why);
+  if (passes) add(std::to_string(passes) + " passes over memory");
+  return text;
+}
+
+Request parse_request(std::string_view text, bool hopper, const std::string& arch) {
+  constexpr std::string_view accumulator = "accumulator", by = " by ";
+  Request request;
+  std::string_view rest = text;
+  if (rest.starts_with(accumulator)) {
+    request.through_memory = true;
+    rest.remove_prefix(accumulator.size());
+    if (rest.starts_with(by)) rest.remove_prefix(by.size());
+    else if (!rest.empty()) rest = text;  // which cannot be read
+  }
+  request.mma = !hopper || rest.starts_with("mma");
+  if (!rest.empty() && rest != "mma") request.schedule = parse_schedule(rest);
+  if (request.schedule && request.schedule->mma != request.mma) {
+    throw Error(ErrorCode::bad_schedule,
+                "the schedule \"" + std::string(text) + "\" is for Hopper, and the target is " + arch,
+                "begin it with mma, or leave the choice to the heuristic");
+  }
+  return request;
+}
+
+}  // namespace postlude::inline v0::cuda

@@ -1,0 +1,145 @@
+// What a Program becomes on a GPU for given shapes and strides: one value, decided before anything touches the device
+// and without memory. bind() fills it in; explain() and whoever asks what moves or stays print it.
+#pragma once
+
+#include "cuda/choose/schedule.h"
+#include "lower/program.h"
+#include "plan/backend.h"
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace postlude::inline v0::cuda {
+
+// What a decision depends on of a tensor's memory: no address.
+struct Placed {
+  std::array<std::int64_t, 3> strides{};  // as Bound's
+  int alignment = 16;                     // bytes: what the address is a multiple of, up to 16
+  bool by_value = false;
+  bool in_place = false;  // an output that stands over an operand or X
+  bool operator==(const Placed&) const = default;
+};
+
+struct Layout {
+  Shape shape;
+  Placed a, b;                  // b unused for a stream, whose X is `a`
+  std::vector<Placed> buffers;  // the Program's operands and outputs
+};
+[[nodiscard]] Layout layout_of(const Bindings& bindings, const lower::Program& program);
+// Contiguous and aligned, as explain() assumes.
+[[nodiscard]] Layout usual_layout(const Problem& problem, const lower::Program& program, const Shape& shape);
+
+// A pointer of a kernel, known once memory is: a tensor or a place in the workspace.
+struct Address {
+  enum class Of : std::uint8_t { a, b, buffer, workspace };
+  Of of = Of::workspace;
+  int buffer = 0;           // of a Program
+  std::int64_t offset = 0;  // bytes
+};
+
+// A kernel's arguments are a block of 64-bit words, which is complete but for these fields, and integers.
+struct AddressField {
+  std::size_t word;
+  Address address;
+};
+struct ValueField {  // a scalar that is bound by value
+  std::size_t word;
+  int buffer;
+};
+struct MapField {  // 16 words that the driver encodes for the copy engine
+  struct Dimension {
+    std::int64_t extent, stride;  // elements; the first's stride is 1
+    int box;
+  };
+  std::size_t word;
+  Address address;
+  DType type;
+  std::vector<Dimension> dimensions;
+  int row_bytes;  // of a box, and the swizzle's width
+};
+
+struct Kernel {
+  std::shared_ptr<const std::string> source;
+  std::string name;
+  std::array<unsigned, 3> grid{1, 1, 1};
+  unsigned threads = 256;
+  int shared = 0;            // bytes
+  bool cooperative = false;  // all blocks resident at once
+  std::vector<std::uint64_t> block;
+  std::vector<AddressField> addresses;
+  std::vector<ValueField> values;
+  std::vector<MapField> maps;
+  std::vector<std::int32_t> integers;
+};
+
+// A part of the workspace.
+struct Part {
+  std::size_t at, bytes;
+};
+
+// A schedule that was thought of, in the order of preference.
+struct Considered {
+  enum class Verdict : std::uint8_t { chosen, rejected, next };
+  Schedule schedule;
+  int shared = 0;        // bytes
+  std::string held_for;  // "rows' statistics"; empty: no tile is held
+  Verdict verdict = Verdict::next;
+  std::string reason;  // of the rejection
+};
+
+// Where a phase runs.
+enum class Where : std::uint8_t { memory, fragments, held, folded, grouped };
+
+struct Decision {
+  std::vector<Kernel> kernels;     // in the order of their launches
+  std::size_t workspace = 0;       // bytes
+  std::vector<Part> cleared;       // of it, what must be zero before the first run; each run leaves it so
+  bool product = false;            // on tensor cores
+  bool on_ordinary_units = false;  // or on these
+  bool fused = false;              // with the first phase over tiles on its fragments
+  bool repack_a = false, repack_b = false;
+  std::vector<Considered> considered;  // schedules of the product
+  std::vector<Considered> not_fused;   // those rejected of the fused product, where there is none
+  std::string why;                     // the epilogue runs from memory
+  std::string portable;                // why Hopper takes the portable kernel
+  std::vector<Where> phases;
+  std::vector<bool> stays;  // Executable::stays
+  int passes = 0;           // kernels that run phases from memory
+
+  [[nodiscard]] const Considered* chosen() const;
+  // One line, as Call::describe() gives it.
+  [[nodiscard]] std::string describe() const;
+};
+
+// What the user asks for in place of the heuristic's choice.
+struct Request {
+  bool through_memory = false;  // the accumulator goes through memory, and the epilogue runs on it as a stream
+  bool mma = false;             // the portable kernel
+  std::optional<Schedule> schedule;
+};
+// "", "mma" or a schedule, or "accumulator" or "accumulator by" and one of those. Throws bad_schedule.
+[[nodiscard]] Request parse_request(std::string_view text, bool hopper, const std::string& arch);
+
+// A Program for GPUs of one kind: all that a decision depends on beside the layout.
+struct Subject {
+  Problem problem;
+  std::shared_ptr<const lower::Program> program;
+  std::string arch;
+  int multiprocessors = 132;
+  Request request;
+};
+
+// Why a source that heuristics chose is not to be used after all, or nothing. What a compiler says is a pure function
+// of the source; without one, everything is accepted.
+using Judge = std::function<std::string(const std::shared_ptr<const std::string>& source)>;
+
+// Throws what bind() throws about a size or a schedule.
+[[nodiscard]] Decision decide(const Subject& subject, const Layout& layout, const Judge& judge);
+
+}  // namespace postlude::inline v0::cuda

@@ -1,0 +1,159 @@
+#include "cuda/decide/product.h"
+
+#include "core/divide.h"
+#include "cuda/emit/fragment.h"
+
+#include <postlude/error.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <utility>
+
+namespace postlude::inline v0::cuda {
+namespace {
+
+// Stages, of 128 of K each, after which an fp8 accumulator is added to one of f32 on Hopper (decision 0026).
+constexpr int promoted_stages = 4;
+int promotes(DType type) { return type == DType::e4m3 || type == DType::e5m2 ? promoted_stages : 0; }
+
+// Whether an epilogue is done long before the other consumer's main loop is. What is held has a second phase.
+bool hides(const EpilogueNeeds& needs, std::int64_t k) {
+  return k >= (needs.holds || needs.group ? 96 : 48) * std::int64_t{needs.operations};
+}
+
+// Whether the epilogue's fragments are computed one after another. Left alone, the compiler begins all elements of a
+// subtile, runs out of registers, and then computes one after another, each waiting for itself. On one H200, over
+// cuBLAS's plain product, without and with: bce at 16384 x 4096 x 1024 1.30 and 1.17, swiglu 0.911 and 0.888,
+// bias_gelu_res_aux 1.079 and 1.052, xent 0.996 and 0.980; at 8192^3 argmax 0.970 and 0.949; at 4096^3 softmax 1.042
+// and 1.025. Where nothing hides it, only a long one gains (K = 256: swiglu 0.96 and 1.04; fp8_groups, held, at
+// K = 1024 1.05 and 1.075). Beside 192 accumulators a long one is in the products' way (8192^3, bce: 0.960 and 0.984).
+bool apart(const EpilogueNeeds& needs, const Schedule& schedule, std::int64_t k) {
+  if (schedule.mma) return is_long(needs);
+  if (!is_long(needs)) return schedule.ping_pong && hides(needs, k);
+  return !hides(needs, k) || (schedule.ping_pong && schedule.bm * schedule.bn <= 128 * 128);
+}
+
+// Whether they also wait for one another, for three quarters of the main loop that hides them: an epilogue that
+// computes or moves much and is done early is in the products' way. At 4096^3, without and with: bce 1.055 and 1.036 of
+// cuBLAS, bias_gelu_res_aux 1.084 and 1.074, dgelu_dbias 1.093 and 1.085; axpby, xent and argmax gain nothing.
+bool paced(const EpilogueNeeds& needs, const Schedule& schedule, std::int64_t k) {
+  const int work = needs.operations + 4 * (needs.aux_bytes_column + needs.d_bytes_column);
+  return schedule.ping_pong && !schedule.mma && !needs.holds && !needs.group && work >= 30 && k >= 3072 &&
+         hides(needs, k) && apart(needs, schedule, k);
+}
+
+// The source of a site's product by one schedule.
+std::string source_of(MainLoop loop, const Shape& shape, std::int64_t columns, const FusedEpilogue& epilogue,
+                      const Schedule& schedule) {
+  loop.promoted = schedule.mma ? 0 : promotes(loop.a);
+  loop.whole_m = shape.m % schedule.bm == 0;
+  loop.whole_n = columns % (schedule.bn / epilogue.needs.parts) == 0;
+  loop.apart = apart(epilogue.needs, schedule, shape.k);
+  loop.paced = paced(epilogue.needs, schedule, shape.k);
+  return gemm_source(loop, schedule, epilogue);
+}
+
+// Why there is no schedule for these needs.
+std::string nothing_fits(EpilogueNeeds needs, bool mma) {
+  const int group = std::exchange(needs.group, 0);
+  return group && !candidates(needs, mma).empty()
+             ? "no tile holds groups of " + std::to_string(group) + " columns"
+             : "no tile fits in shared memory with the operands and outputs of this epilogue";
+}
+
+// Behind a long main loop the larger tiles that two launches allow are as fast (8192^3, softmax: 1.00 of cuBLAS), but
+// for a single wave of tiles.
+bool holds_well(const Shape& shape, std::int64_t columns, int multiprocessors) {
+  return shape.k <= 6144 || shape.batch * shape.m * columns <= std::int64_t{128} * 128 * multiprocessors;
+}
+
+// The schedules to try, best first, or the one that was asked for, and the epilogue that all of them run.
+struct Choice {
+  FusedEpilogue epilogue;
+  std::vector<Schedule> order;
+};
+
+// Why a schedule is not legal at this site; empty: it is.
+std::string not_here(const Schedule& s, const EpilogueNeeds& needs, const Site& site) {
+  if (std::string why = illegal(s, needs); !why.empty()) return why;
+  const std::int64_t k_blocks = ceil_div(site.shape.k * needs.element_bytes, k_bytes(s));
+  if (k_blocks < s.split) return std::to_string(s.split) + " blocks cannot share a K of " + std::to_string(k_blocks);
+  const Tiles tiles = tiles_of(s, needs, site.shape.batch, site.shape.m, site.columns);
+  if (!blocks(s, needs, tiles, site.multiprocessors))
+    return "the epilogue needs blocks at once that may not run so, for " + std::to_string(tiles.all) + " tiles";
+  return {};
+}
+
+// Tiles are held for what `hold` allows, and for their rows' statistics only where that pays.
+Choice choose(const Site& site, Hold hold) {
+  Choice choice;
+  FusedEpilogue& e = choice.epilogue;
+  e = emit_fragment(site.program, site.phase, site.places,
+                    std::min(hold, site.in_order ? Hold::in_order
+                                   : site.mma    ? Hold::groups
+                                                 : Hold::rows));
+  e.needs.element_bytes = static_cast<int>(size_of(site.loop.a));
+  e.needs.b_mn_major = site.loop.b_mn_major;
+  e.needs.promoted = !site.mma && promotes(site.loop.a) != 0;
+  if (e.needs.holds && site.shape.k <= 2048) e.needs.most_stages = 5;
+  choice.order =
+      rank(e.needs, site.shape.batch, site.shape.m, site.columns, site.shape.k, site.multiprocessors, site.mma);
+  const std::string why = site.requested ? not_here(*site.requested, e.needs, site) : std::string();
+  if (e.held >= 0 && !why.empty()) return choose(site, Hold::nothing);
+  if (e.needs.holds && (!holds_well(site.shape, site.columns, site.multiprocessors) || choice.order.empty()))
+    return choose(site, Hold::nothing);
+  if (!site.requested) return choice;
+  if (!why.empty()) {
+    throw Error(ErrorCode::bad_schedule,
+                "the schedule \"" + to_string(*site.requested) + "\" is not legal here: " + why,
+                choice.order.empty() ? "leave the choice to the heuristic"
+                                     : "such as \"" + to_string(choice.order.front()) + "\"");
+  }
+  choice.order = {*site.requested};
+  return choice;
+}
+
+}  // namespace
+
+Chosen choose_product(const Site& site, const Judge& judge) {
+  Chosen chosen;
+  for (Hold hold = Hold::rows;; hold = Hold::nothing) {
+    Choice choice = choose(site, hold);
+    for (const Schedule& schedule : choice.order) {
+      Considered& one = chosen.considered.emplace_back();
+      one.schedule = schedule, one.shared = shared_bytes(schedule, choice.epilogue.needs);
+      if (choice.epilogue.held >= 0) one.held_for = choice.epilogue.held_for();
+      if (chosen.product) continue;
+      auto source = std::make_shared<const std::string>(
+          source_of(site.loop, site.shape, site.columns, choice.epilogue, schedule));
+      one.reason = site.requested ? std::string() : judge(source);
+      one.verdict = one.reason.empty() ? Considered::Verdict::chosen : Considered::Verdict::rejected;
+      if (one.reason.empty()) chosen.product = Product{schedule, choice.epilogue, std::move(source)};
+    }
+    if (chosen.product) return chosen;
+    if (choice.epilogue.held >= 0) continue;
+    chosen.why = choice.order.empty() ? nothing_fits(choice.epilogue.needs, site.mma)
+                                      : "no schedule of the product with it compiles well";
+    return chosen;
+  }
+}
+
+bool on_tensor_cores(DType a, DType b, const std::string& arch) {
+  const auto fp8 = [](DType t) { return t == DType::e4m3 || t == DType::e5m2; };
+  const auto int8 = [](DType t) { return t == DType::s8 || t == DType::u8; };
+  return (a == b && (a == DType::bf16 || a == DType::f16)) || (fp8(a) && fp8(b) && std::atoi(arch.c_str() + 3) >= 89) ||
+         (int8(a) && int8(b));
+}
+
+// mma.sync takes 2.2e-15 s longer a product than wgmma (device/sm80_gemm.cu), memory moves 4e12 bytes a second.
+std::string portable_instead(int parts, bool b_mn_major, const Shape& shape, std::int64_t columns) {
+  if (parts != 2) return {};
+  // 8 bytes an element of the accumulator to memory and back.
+  if (columns % 8)
+    return shape.k <= 890 ? "halves of no multiple of 8 columns, and K is short: cheaper than an epilogue from memory"
+                          : "";
+  // A repack of B across its layout moves 1.5e12 (one H200, 8192 x 4096: 0.087 ms).
+  return b_mn_major && shape.m <= 1000 ? "both halves of B along N, and M is small: cheaper than repacking B" : "";
+}
+
+}  // namespace postlude::inline v0::cuda

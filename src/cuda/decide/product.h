@@ -1,0 +1,49 @@
+// Which product on tensor cores a Program's first phase, or its accumulator alone, becomes: by which schedule, with
+// what held, as which source.
+#pragma once
+
+#include "cuda/choose/fragment_plan.h"
+#include "cuda/decide/decision.h"
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace postlude::inline v0::cuda {
+
+// A product and the phase that runs on it, for one shape and memory.
+struct Site {
+  const lower::Program& program;
+  int phase;
+  MainLoop loop;
+  bool mma;
+  std::vector<BufferPlace> places;
+  Shape shape;
+  std::int64_t columns;               // the phase's
+  bool in_order = false;              // a small phase's output lies over an operand, which phases before it may read
+  std::optional<Schedule> requested;  // else the heuristic's
+  int multiprocessors = 132;
+};
+
+struct Product {
+  Schedule schedule;
+  FusedEpilogue epilogue;
+  std::shared_ptr<const std::string> source;
+};
+
+// The product and what was thought of on the way; none where no schedule fits, or compiles well. Throws bad_schedule.
+struct Chosen {
+  std::optional<Product> product;
+  std::vector<Considered> considered;
+  std::string why;  // there is none
+};
+[[nodiscard]] Chosen choose_product(const Site& site, const Judge& judge);
+
+// Whether tensor cores of `arch` multiply these types exactly enough.
+[[nodiscard]] bool on_tensor_cores(DType a, DType b, const std::string& arch);
+
+// Why Hopper too takes the portable kernel, for a chunked accumulator; empty: it does not.
+[[nodiscard]] std::string portable_instead(int parts, bool b_mn_major, const Shape& shape, std::int64_t columns);
+
+}  // namespace postlude::inline v0::cuda
