@@ -278,7 +278,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) CLUSTER postlude_gemm(const
 #else
       auto& part = acc;
 #endif
-      // There is a K (Binder::plan_product): a loop that may not run at all cost a select for each accumulator, a tile.
+      // There is a K (Decider::decide_product): a loop that may not run at all cost a select for each accumulator, a tile.
       int kb = 0;
 #if PROMOTED
       for (int begin = 0; begin < k_blocks; begin = kb) {  // to behind the additions
