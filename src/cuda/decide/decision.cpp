@@ -45,7 +45,7 @@ Layout usual_layout(const Problem& problem, const lower::Program& program, const
   Layout layout{shape, {}, {}, {}};
   if (const auto* gemm = std::get_if<Gemm>(&problem)) {
     layout.a = contiguous(shape.m, shape.k, gemm->a_layout == postlude::Layout::mn_major);
-    layout.b = contiguous(shape.k, shape.n, gemm->b_layout == postlude::Layout::k_major);
+    layout.b = contiguous(shape.k, shape.n, gemm->b_layout != postlude::Layout::mn_major);
   } else {
     layout.a = contiguous(shape.m, shape.n, false);
   }

@@ -32,7 +32,7 @@ struct Layout {
   std::vector<Placed> buffers;  // the Program's operands and outputs
 };
 [[nodiscard]] Layout layout_of(const Bindings& bindings, const lower::Program& program);
-// Contiguous and aligned, as explain() assumes.
+// Aligned and contiguous, as explain() assumes; A and B along K unless the problem says otherwise.
 [[nodiscard]] Layout usual_layout(const Problem& problem, const lower::Program& program, const Shape& shape);
 
 // A pointer of a kernel, known once memory is: a tensor or a place in the workspace.
