@@ -29,6 +29,7 @@ from .functions import function as function
 from .ops import *  # noqa: F403
 from .run import matmul as matmul, plan as plan, stream as stream, supports as supports
 from .values import NDArray as NDArray, Value as Value, col as col, row as row, scalar as scalar, tile as tile
+from .visit_tree import EpilogueVisitTree as EpilogueVisitTree
 
 if not _TYPE_CHECKING:  # to a type checker a module with this has every name
     def __getattr__(name: str) -> object:

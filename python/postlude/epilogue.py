@@ -41,13 +41,14 @@ class Operand:
 class Epilogue:
     """What @post.epilogue makes of a function. Called with arrays it is that function, its own reference."""
 
-    def __init__(self, function: Callable[..., Any]) -> None:
-        if not inspect.isfunction(function):
+    def __init__(self, function: Callable[..., Any], name: str = "") -> None:
+        if not inspect.isfunction(function.__func__ if inspect.ismethod(function) else function):
             raise error("usage", f"what is decorated is no function but of the type {type(function).__name__}", "Decorate a def or a lambda; it may call anything.")
         functools.update_wrapper(self, function)
-        self.function = function
-        self.name = function.__name__ if function.__name__.isidentifier() else "epilogue"
-        self._code: CodeType = function.__code__
+        self.function: Any = function
+        name = name or function.__name__
+        self.name = name if name.isidentifier() else "epilogue"
+        self._code: CodeType = self.function.__code__
         if self._code.co_flags & (inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR):
             raise error("unsupported_syntax", f"{self.name!r} is a generator or a coroutine", "An epilogue returns its outputs.")
         self.accumulator, self.operands = self._read_parameters()
@@ -358,7 +359,7 @@ class Epilogue:
         return self._record(graph, record)(*natural) if record else natural[0]
 
     def __reduce__(self) -> str:
-        return self.function.__qualname__  # pickled as functions are, by module and name
+        return str(self.function.__qualname__)  # pickled as functions are, by module and name
 
     def __str__(self) -> str:
         return str(self.graph)

@@ -52,6 +52,14 @@ void check_identity(const Slot& slot, double identity) {
       sum ? "A sum's is 0." : "A product's is 1.");
 }
 
+// Throws where a size is negative.
+void check_sizes(const Request& r) {
+  if (r.m >= 0 && r.n >= 0 && r.k >= 0 && r.batch >= 0) return;
+  throw Error(ErrorCode::size_overflow, "a problem of M = " + std::to_string(r.m) + ", N = " + std::to_string(r.n) +
+                                            ", K = " + std::to_string(r.k) + ", L = " + std::to_string(r.batch) +
+                                            " has a negative size");
+}
+
 // Throws where a layout says another shape than the problem.
 void check_shape(std::string_view name, const std::array<std::int64_t, 2>& said, std::int64_t rows,
                  std::int64_t columns) {
@@ -218,6 +226,7 @@ std::shared_ptr<const Used> Kernel::State::find(const Request& r, const std::vec
 }
 
 std::pair<Plan, std::vector<Binding>> Kernel::State::bind(const Request& r, std::shared_ptr<const Used>& used) {
+  check_sizes(r);
   const std::vector<Given> given = expand(description, r.given);
   used = find(r, given);
   std::vector<Binding> bindings;

@@ -431,6 +431,8 @@ TEST(CutlassRun, RefusesAndWritesNothing) {
   args = good, args.mainloop.ptr_B = nullptr;
   refuse(args, Status::kErrorInvalidProblem, "PL0310: 'B' has no data");
   args = good, args.problem_shape.M = -1;
+  refuse(args, Status::kErrorInvalidProblem, "PL0312: a problem of M = -1, N = 5, K = 3, L = 1");
+  args = good, args.problem_shape.L = -2;
   refuse(args, Status::kErrorInvalidProblem, "PL0312");
   args = good, args.epilogue.dD = {0, {}, 0};
   refuse(args, Status::kErrorInvalidLayout, "PL0307: output 'D' has the stride 0");
