@@ -3,7 +3,8 @@
 
 #include <postlude/dtype.h>
 
-#include <variant>
+#include <any>
+#include <memory>
 
 namespace postlude::inline v0 {
 
@@ -34,7 +35,30 @@ struct Stream {
   bool batched = false;
 };
 
-using Problem = std::variant<Gemm, Stream>;
+// What main loops have in common is the library's (src/loop); main_loop() makes it of a description.
+class MainLoop;
+[[nodiscard]] std::shared_ptr<const MainLoop> main_loop(const Gemm& gemm);
+[[nodiscard]] std::shared_ptr<const MainLoop> main_loop(const Stream& stream);
+
+// A value that holds a main loop: Problem problem = Gemm{.a = bf16, .b = bf16}.
+class Problem {
+ public:
+  Problem() : Problem(Gemm{}) {}
+  template <class Description>
+  requires requires(const Description& description) { main_loop(description); }
+  Problem(const Description& description) : description_(description), loop_(main_loop(description)) {}
+
+  // The description that it was made of, if that is a Gemm, a Stream, ...; else null.
+  template <class Description>
+  [[nodiscard]] const Description* get_if() const {
+    return std::any_cast<Description>(&description_);
+  }
+  [[nodiscard]] const MainLoop& loop() const { return *loop_; }
+
+ private:
+  std::any description_;
+  std::shared_ptr<const MainLoop> loop_;
+};
 
 [[nodiscard]] DType accumulator_type(const Problem& problem);
 // The dtype of an operand or a tile output that declares none: A's (or X's), f32 where that is an

@@ -134,7 +134,7 @@ std::vector<PhaseView> phases_of(const Prepared& p) {
     if (slot.name != "A" && slot.name != "B" && slot.name != "X") dtypes.emplace_back(slot.name, slot.dtype);
   Options options;
   options.dtypes = dtypes;
-  const Program program = lower::lower(p.plan.graph().data(), p.plan.problem(), options);
+  const Program program = lower::lower(p.plan.graph().data(), facts_of(p.plan.problem()), options);
   std::vector<PhaseView> views;
   const auto buffer = [&](BufferId id) { return program.buffers[static_cast<std::size_t>(id)].name; };
   for (const Phase& phase : program.phases) {

@@ -3,6 +3,7 @@
 #include "cli/draw.h"
 #include "core/convert.h"
 #include "graph/ir/ir.h"
+#include "loop/main_loop.h"
 #include "plan/operands.h"
 
 #include <fmt/format.h>
@@ -123,37 +124,59 @@ class Maker {
     core::store_real(operand.slot.dtype, operand.array.bytes.data(), 0, *value);
   }
 
-  // M, N and K from the command line, or from the files of A and B, or X.
+  // M, N and K from the command line, or from the files of the main loop's inputs.
   void settle(const std::vector<BoundOperand>& all, std::optional<Sizes>& sizes) const {
-    const auto last_two = [&](std::size_t i) -> std::pair<std::int64_t, std::int64_t> {
-      const std::vector<std::int64_t>& shape = all[i].array.shape;
-      if (shape.size() < 2 || shape.size() > 3) {
-        throw Error(ErrorCode::wrong_rank, quoted(all[i].source) + " has shape " + plan::shape_text(shape) + ", but " +
-                                               all[i].slot.name + " is a matrix");
-      }
-      return {shape[shape.size() - 2], shape[shape.size() - 1]};
-    };
-    const bool stream = std::holds_alternative<Stream>(plan_.problem());
-    const bool files = !all[0].source.empty() && (stream || !all[1].source.empty());
+    const MainLoop& loop = plan_.problem().loop();
+    const std::vector<Input> inputs = loop.inputs();
+    std::vector<Given> given;
+    bool files = true;
+    for (std::size_t i = 0; i < inputs.size(); ++i) {
+      given.push_back(given_input(inputs[i], all[i]));
+      files = files && !all[i].source.empty();
+    }
     if (!sizes && !files) {
-      throw Error(ErrorCode::usage, stream ? "no size is given" : "neither --gemm nor --stream is given",
-                  "Say --gemm MxNxK, or give A=FILE.npy and B=FILE.npy.");
+      std::string wanted;
+      for (const Input& input : inputs)
+        wanted += (wanted.empty() ? "" : " and ") + std::string(input.name) + "=FILE.npy";
+      throw Error(ErrorCode::usage, loop.contraction() ? "neither --gemm nor --stream is given" : "no size is given",
+                  "Say --gemm MxNxK, or give " + wanted + ".");
     }
     if (!sizes) {
-      const auto [m, second] = last_two(0);
-      sizes = stream ? Sizes{m, second, 0} : Sizes{m, last_two(1).second, second};
+      const Domain domain = loop.settle(given);
+      sizes = Sizes{domain.m.value, domain.n.value, domain.k.value};
     }
-    const auto check = [&](std::size_t i, std::int64_t rows, std::int64_t columns, const char* axes) {
-      if (all[i].source.empty()) return;
-      const auto [r, c] = last_two(i);
-      if (r == rows && c == columns) return;
-      throw Error(ErrorCode::wrong_shape,
-                  quoted(all[i].source) + " has shape " + plan::shape_text(all[i].array.shape) + ", but " +
-                      all[i].slot.name + " is " + axes + " = " + plan::shape_text({rows, columns}),
-                  c == rows && r == columns ? "It looks transposed." : "");
-    };
-    check(0, sizes->m, stream ? sizes->n : sizes->k, stream ? "M x N" : "M x K");
-    if (!stream) check(1, sizes->k, sizes->n, "K x N");
+    for (std::size_t i = 0; i < inputs.size(); ++i) {
+      if (!all[i].source.empty()) check_input(inputs[i], all[i], given[i], *sizes);
+    }
+  }
+
+  static Given given_input(const Input& input, const BoundOperand& operand) {
+    Given given;
+    given.name = input.name;
+    given.dtype = input.dtype;
+    given.rank = static_cast<int>(input.axes.size());
+    if (operand.source.empty()) return given;
+    const std::vector<std::int64_t>& shape = operand.array.shape;
+    const std::size_t rank = input.axes.size();
+    if (shape.size() < rank || shape.size() > rank + 1) {
+      throw Error(ErrorCode::wrong_rank, quoted(operand.source) + " has shape " + plan::shape_text(shape) + ", but " +
+                                             operand.slot.name + " is " +
+                                             (rank == 2 ? "a matrix" : "of " + std::to_string(rank) + " axes"));
+    }
+    std::copy_n(shape.end() - static_cast<std::ptrdiff_t>(rank), rank, given.shape.begin());
+    return given;
+  }
+
+  void check_input(const Input& input, const BoundOperand& operand, const Given& given, const Sizes& sizes) const {
+    const std::vector<std::int64_t> want = shape_of(operand.slot, sizes);
+    if (std::equal(want.begin(), want.end(), given.shape.begin())) return;
+    std::string axes;
+    for (const std::string_view axis : input.axes) axes += (axes.empty() ? "" : " x ") + std::string(axis);
+    const bool transposed = want.size() == 2 && given.shape[1] == want[0] && given.shape[0] == want[1];
+    throw Error(ErrorCode::wrong_shape,
+                quoted(operand.source) + " has shape " + plan::shape_text(operand.array.shape) + ", but " +
+                    operand.slot.name + " is " + axes + " = " + plan::shape_text(want),
+                transposed ? "It looks transposed." : "");
   }
 
   // Refuses sizes that the machine cannot hold, before the operating system ends the program for
@@ -175,8 +198,9 @@ class Maker {
         "Try smaller sizes.");
   }
 
-  [[nodiscard]] std::vector<std::int64_t> shape_of(const Plan::Slot& slot) const {
-    return plan_.shape_of(slot.name, sizes_.m, sizes_.n, sizes_.k);
+  [[nodiscard]] std::vector<std::int64_t> shape_of(const Plan::Slot& slot) const { return shape_of(slot, sizes_); }
+  [[nodiscard]] std::vector<std::int64_t> shape_of(const Plan::Slot& slot, const Sizes& sizes) const {
+    return plan_.shape_of(slot.name, sizes.m, sizes.n, sizes.k);
   }
 
   [[nodiscard]] std::vector<std::int64_t> batched(std::vector<std::int64_t> shape, bool with_batch) const {
@@ -213,8 +237,9 @@ class Maker {
                                               : index->second == Op::m_index ? sizes_.m
                                                                              : std::max<std::int64_t>(batch_, 1));
     }
-    const bool is_b = slot.name == "B" && std::holds_alternative<Gemm>(plan_.problem());
-    if (is_b) {  // stored N x K, as the weight of a linear layer
+    const std::vector<Input> inputs = plan_.problem().loop().inputs();
+    const bool weight = std::ranges::any_of(inputs, [&](const Input& i) { return i.packable && i.name == slot.name; });
+    if (weight) {  // stored N x K, as the weight of a linear layer
       if (is_float(slot.dtype)) {
         distribution.deviation = 1 / std::sqrt(static_cast<double>(std::max<std::int64_t>(sizes_.k, 1)));
       }
@@ -222,7 +247,7 @@ class Maker {
     }
     operand.array = draw(slot.dtype, std::move(shape), distribution, seed_, slot.name);
     operand.tensor = operand.array.view();
-    if (is_b) {
+    if (weight) {
       const int last = operand.tensor.rank - 1;
       std::swap(operand.tensor.shape[last], operand.tensor.shape[last - 1]);
       std::swap(operand.tensor.strides[last], operand.tensor.strides[last - 1]);

@@ -80,11 +80,13 @@ Bound row_major(const Buffer& buffer, const Shape& shape) {
 }
 
 struct Compiled {
-  Problem problem;
-  Program program;  // as prepared for the interpreter
+  std::optional<Contraction> contraction;  // none: the accumulator is a tensor
+  DType source = DType::f32;               // of this type
+  Program program;                         // as prepared for the interpreter
   Isa isa = Isa::portable;
   int threads = 1;
-  bool stream = false;
+
+  [[nodiscard]] bool multiplies() const { return contraction.has_value(); }
 };
 
 // ---- one call ---------------------------------------------------------------------------------------------
@@ -101,7 +103,7 @@ class Bound_ final : public BoundCall {
         buffers_(bindings.buffers),
         packed_(static_cast<const PackedB*>(bindings.packed_b)) {
     const Program& program = compiled_->program;
-    for (Pass& pass : schedule(program, shape_, compiled_->stream)) runs_.emplace_back().pass = std::move(pass);
+    for (Pass& pass : schedule(program, shape_, compiled_->multiplies())) runs_.emplace_back().pass = std::move(pass);
     buffers_.resize(program.buffers.size());  // with those that prepare added
     local_.assign(program.buffers.size(), -1);
     for (PassRun& run : runs_) plan_product(run);
@@ -314,7 +316,7 @@ class Bound_ final : public BoundCall {
     setting.buffers = buffers_;
     setting.locals = local_;
     setting.local_rows = run.local_rows;
-    setting.stream = compiled_->stream ? &a_ : nullptr;
+    setting.source = compiled_->multiplies() ? nullptr : &a_;
     setting.pieces_apart = pass.pieces_apart;
     setting.block_rows = pass.block_rows;
     setting.block_columns = pass.block_columns;
@@ -355,7 +357,7 @@ class Bound_ final : public BoundCall {
     frames_memory_.emplace(page + thread_pitch_ * threads() + shared + round_up(scratch, line), shown_);
     if (shown_) return;
     frames_ = frames_memory_->data();
-    if (compiled_->stream) {
+    if (!compiled_->multiplies()) {
       const std::uintptr_t apart = reinterpret_cast<std::uintptr_t>(a_.data) + page / 2;
       frames_ += (apart - reinterpret_cast<std::uintptr_t>(frames_)) % page / line * line;
     }
@@ -540,12 +542,12 @@ class CpuExecutable final : public Executable {
   }
 
   [[nodiscard]] std::shared_ptr<const void> pack(const Bindings& bindings) const override {
-    if (compiled_->stream) return nullptr;
+    if (!compiled_->multiplies()) return nullptr;
     Product product;
     product.m = bindings.shape.m;
     product.n = bindings.shape.n;
     product.k = bindings.shape.k;
-    product.a.dtype = std::get<Gemm>(compiled_->problem).a;
+    product.a.dtype = compiled_->contraction->a;
     product.b = {bindings.b.data, bindings.b.dtype, bindings.b.strides[1], bindings.b.strides[2]};
     product.pieces = product_pieces(compiled_->program);
     return std::make_shared<const PackedB>(pack_b(product, compiled_->isa, compiled_->threads));
@@ -556,12 +558,11 @@ class CpuExecutable final : public Executable {
     Bindings bindings;
     bindings.shape = shape;
     const Axes all = problem_axes(compiled_->program.batched);
-    if (compiled_->stream) {
-      bindings.a = row_major(all, shape.m, shape.n, std::get<Stream>(compiled_->problem).x);
+    if (const auto& contraction = compiled_->contraction) {
+      bindings.a = row_major(all, shape.m, shape.k, contraction->a);
+      bindings.b = row_major(all, shape.k, shape.n, contraction->b);
     } else {
-      const Gemm& gemm = std::get<Gemm>(compiled_->problem);
-      bindings.a = row_major(all, shape.m, shape.k, gemm.a);
-      bindings.b = row_major(all, shape.k, shape.n, gemm.b);
+      bindings.a = row_major(all, shape.m, shape.n, compiled_->source);
     }
     for (const Buffer& buffer : compiled_->program.buffers) bindings.buffers.push_back(row_major(buffer, shape));
     return bindings;
@@ -590,9 +591,10 @@ std::vector<std::string> target_refusals(const Problem& problem, const Target& t
     reasons.push_back("the CPU chooses its schedule from the shapes; leave the schedule " + quoted(target.schedule) +
                       " out");
   }
-  if (const Gemm* gemm = std::get_if<Gemm>(&problem); gemm && reasons.empty()) {
+  if (const auto contraction = problem.loop().contraction(); contraction && reasons.empty()) {
     try {
-      static_cast<void>(choose_blocking({.m = 1, .n = 1, .k = 1, .a = gemm->a, .b = gemm->b}, *isa));
+      static_cast<void>(
+          choose_blocking({.m = 1, .n = 1, .k = 1, .a = contraction->a, .b = contraction->b}, *isa));
     } catch (const Error& error) { reasons.push_back(text_of(error)); }
   }
   return reasons;
@@ -616,11 +618,11 @@ std::unique_ptr<Executable> compile(const Problem& problem, std::shared_ptr<cons
   const std::vector<std::string> reasons = target_refusals(problem, target, isa);
   if (!reasons.empty()) throw Error(ErrorCode::unsupported, reasons[0]);
   auto compiled = std::make_shared<Compiled>();
-  compiled->problem = problem;
+  compiled->contraction = problem.loop().contraction();
+  if (const auto source = problem.loop().facts().source) compiled->source = source->dtype;
   compiled->isa = *isa;
   compiled->program = prepare(*program, strips(compiled->isa));
   compiled->threads = target.threads > 0 ? target.threads : core::available_threads();
-  compiled->stream = std::holds_alternative<Stream>(problem);
   return std::make_unique<CpuExecutable>(std::move(compiled));
 }
 

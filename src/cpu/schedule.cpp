@@ -83,10 +83,10 @@ struct Made {
     how = rows && how != How::all_rows ? How::same_rows : How::all_rows;
   }
   // Whether `phase` may run on a block's rows before the other blocks have run. Only a product's
-  // accumulator is gone by then: a stream reads its tensor again.
-  [[nodiscard]] bool allows(const Phase& phase, bool stream) const {
+  // accumulator is gone by then, unless it is a tensor, which is read again.
+  [[nodiscard]] bool allows(const Phase& phase, bool product) const {
     for (const Instruction& instruction : phase.code) {
-      if (instruction.op == Op::acc && (!stream || instruction.access.divide_rows != 1)) return false;
+      if (instruction.op == Op::acc && (product || instruction.access.divide_rows != 1)) return false;
       if (instruction.op != Op::operand) continue;
       const How how = buffers[instruction.access.buffer];
       if (how == How::all_rows || (how == How::same_rows && instruction.access.divide_rows != 1)) return false;
@@ -148,14 +148,14 @@ void choose_blocks(const Program& program, Pass& pass) {
 
 }  // namespace
 
-std::vector<Pass> schedule(const Program& program, const Shape& shape, bool stream) {
+std::vector<Pass> schedule(const Program& program, const Shape& shape, bool product) {
   std::vector<Pass> passes;
   const int phases = static_cast<int>(program.phases.size());
   for (int p = 0; p < phases;) {
     Pass pass;
     pass.first = p;
     const Phase& phase = program.phases[p];
-    pass.product = !stream && phase.reads_accumulator();
+    pass.product = product && phase.reads_accumulator();
     pass.batches = phase.batched ? shape.batch : 1;
     pass.rows = phase.domain.has(Axis::m) ? phase.rows.at(shape.m) : 1;
     pass.columns = phase.domain.has(Axis::n) ? phase.columns.at(shape.n) : 1;
@@ -169,7 +169,7 @@ std::vector<Pass> schedule(const Program& program, const Shape& shape, bool stre
     while (fuses && p + pass.count < phases) {
       const Phase& next = program.phases[p + pass.count];
       if (!next.domain.has(Axis::m) || over_nothing(next) || next.batched != phase.batched ||
-          next.rows.at(shape.m) != pass.rows || !made.allows(next, stream))
+          next.rows.at(shape.m) != pass.rows || !made.allows(next, product))
         break;
       made.add(program, next);
       ++pass.count;

@@ -32,9 +32,9 @@ struct Pass {
   [[nodiscard]] std::int64_t column_blocks() const { return ceil_div(columns, block_columns); }
 };
 
-// `stream`: the accumulator is a tensor, and no product runs. Blocks of product passes are set by
+// `product`: one fills the accumulator, which else is a tensor. Blocks of product passes are set by
 // the caller (they are gemm's).
-[[nodiscard]] std::vector<Pass> schedule(const lower::Program& program, const Shape& shape, bool stream);
+[[nodiscard]] std::vector<Pass> schedule(const lower::Program& program, const Shape& shape, bool product);
 
 // The pieces of the product of the pass that reads the accumulator.
 [[nodiscard]] Pieces product_pieces(const lower::Program& program);

@@ -190,7 +190,7 @@ std::vector<std::string> refusals(const Problem& problem, const Program& program
       if (info.major < 8) reasons.push_back("the GPU is " + architecture(info) + "; sm_80 or newer is needed");
     } catch (const Error& error) { reasons.push_back(error.message()); }
   }
-  if (const auto* gemm = std::get_if<Gemm>(&problem)) {
+  if (const auto gemm = problem.loop().contraction()) {
     for (const DType type : {gemm->a, gemm->b}) {
       if (type == DType::i64 || type == DType::boolean)
         reasons.push_back("a product of " + std::string(name(type)) + " is not done on a GPU");
@@ -210,7 +210,7 @@ std::vector<std::string> refusals(const Problem& problem, const Program& program
 
 namespace {
 bool is_fp8(const Problem& problem) {
-  const auto* gemm = std::get_if<Gemm>(&problem);
+  const auto gemm = problem.loop().contraction();
   return gemm && (gemm->a == DType::e4m3 || gemm->a == DType::e5m2);
 }
 }  // namespace
@@ -218,7 +218,7 @@ bool is_fp8(const Problem& problem) {
 double accumulator_unit(const Problem& problem) { return is_fp8(problem) ? 0x1p-13 : 0x1p-23; }
 
 double accumulator_drift(const Problem& problem) {
-  const auto* gemm = std::get_if<Gemm>(&problem);
+  const auto gemm = problem.loop().contraction();
   if (is_fp8(problem)) return 16 * 0x1p-13 / 32;
   return gemm && size_of(gemm->a) == 2 ? 2 * 0x1p-23 / 16 : 0;
 }

@@ -26,8 +26,8 @@ bool types_fit(Op op, DType result, const std::vector<DType>& args, DType cast) 
 
 class ProgramCheck {
  public:
-  ProgramCheck(const Program& program, bool stream)
-      : program_(program), stream_(stream), written_(program.buffers.size(), 0) {}
+  ProgramCheck(const Program& program, bool rereads)
+      : program_(program), rereads_(rereads), written_(program.buffers.size(), 0) {}
 
   void run() {
     if (program_.operands + program_.outputs > static_cast<std::int32_t>(program_.buffers.size()))
@@ -46,7 +46,7 @@ class ProgramCheck {
 
  private:
   const Program& program_;
-  bool stream_;
+  bool rereads_;
   std::vector<char> written_;  // by an earlier phase (1), or by this one (2)
   std::size_t phase_ = 0;
   bool accumulator_seen_ = false;
@@ -92,10 +92,10 @@ class ProgramCheck {
     bool first = true;
     for (const Instruction& x : phase.code) {
       if (x.op != Op::acc) continue;
-      if (accumulator_seen_ && !stream_) broken("phase " + std::to_string(phase_) + " uses the accumulator again");
+      if (accumulator_seen_ && !rereads_) broken("phase " + std::to_string(phase_) + " uses the accumulator again");
       std::vector<std::pair<std::int64_t, std::int64_t>> own;
       for (const ColumnMap::Step& step : x.access.columns.steps) own.emplace_back(step.pieces, step.group);
-      if (!stream_ && !first && own != shape)
+      if (!rereads_ && !first && own != shape)
         broken("phase " + std::to_string(phase_) + " splits the accumulator in two ways");
       shape = own;
       first = false;
@@ -198,6 +198,6 @@ void check(const Work& work, std::string_view pass) {
       broken(std::string(pass) + ": an output has no value");
 }
 
-void check(const Program& program, bool stream) { ProgramCheck(program, stream).run(); }
+void check(const Program& program, bool rereads) { ProgramCheck(program, rereads).run(); }
 
 }  // namespace postlude::inline v0::lower

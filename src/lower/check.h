@@ -12,7 +12,7 @@ void check(const Work& work, std::string_view pass);
 
 // In a Program arguments stand before uses, types fit, axes lie within the domain, buffers are in
 // range and written before they are read, every output and crossing buffer is stored whole and
-// once, and a phase has accumulators of one split.
-void check(const Program& program, bool stream);
+// once, and a phase has accumulators of one split. `rereads`: every phase may read the accumulator.
+void check(const Program& program, bool rereads);
 
 }  // namespace postlude::inline v0::lower

@@ -48,10 +48,10 @@ DType with_constant(DType dtype, const Literal& c) {
 
 // min, max, where, relu, neg, abs of exact values are exact.
 DType exact_dtype(const Item& item, const std::vector<Item>& items, const std::vector<DType>& dtypes,
-                  const std::vector<DType>& operand_types, std::optional<DType> stream) {
+                  const std::vector<DType>& operand_types, const std::optional<Facts::Source>& source) {
   std::size_t first = 0;
   switch (item.op) {
-    case Op::acc: return stream && compute_type(*stream) == item.type ? loaded(*stream) : item.type;
+    case Op::acc: return source && compute_type(source->dtype) == item.type ? loaded(source->dtype) : item.type;
     case Op::operand: {
       const DType dtype = loaded(operand_types[item.index]);
       return compute_type(dtype) == item.type ? dtype : item.type;
@@ -91,20 +91,20 @@ DType exact_dtype(const Item& item, const std::vector<Item>& items, const std::v
 
 class Cutter {
  public:
-  Cutter(const Work& work, Phases& phases, const std::vector<DType>& operand_types, std::optional<DType> stream,
-         const Options& options)
+  Cutter(const Work& work, Phases& phases, const std::vector<DType>& operand_types,
+         const std::optional<Facts::Source>& source, const Options& options)
       : work_(work),
         items_(work.items),
         p_(phases),
         operand_types_(operand_types),
-        stream_(stream),
+        source_(source),
         options_(options) {}
 
   Cut run() {
     result_.reads.resize(p_.phases.size());
     result_.dtypes.reserve(items_.size());
     for (const Item& item : items_)
-      result_.dtypes.push_back(exact_dtype(item, items_, result_.dtypes, operand_types_, stream_));
+      result_.dtypes.push_back(exact_dtype(item, items_, result_.dtypes, operand_types_, source_));
     computed_.assign(items_.size(), -1);
     overwritten();
     outputs();
@@ -122,13 +122,13 @@ class Cutter {
   const std::vector<Item>& items_;
   Phases& p_;
   const std::vector<DType>& operand_types_;
-  std::optional<DType> stream_;
+  const std::optional<Facts::Source>& source_;
   const Options& options_;
   Cut result_;
   std::int32_t base_ = -1;                   // the tile phase that can compute whatever needs no statistic
   std::vector<std::int32_t> computed_;       // the last tile phase behind base_ that computes an item
   std::vector<std::int32_t> overwritten_;    // one an operand: the phase that overwrites it, or a large number
-  std::int32_t stream_overwritten_ = never;  // the same for a stream's X
+  std::int32_t source_overwritten_ = never;  // the same for the accumulator's source
   std::unordered_map<NodeId, std::pair<std::int32_t, std::int32_t>> held_;  // item -> (output, phase that stores it)
 
   static constexpr std::int32_t never = std::int32_t{1} << 30;
@@ -146,7 +146,7 @@ class Cutter {
       const std::string* operand = in_place_of(options_, work_.graph->outputs[work_.outputs[o].declaration].name);
       if (!operand) continue;
       const std::int32_t phase = phase_of_output(static_cast<std::int32_t>(o));
-      if (*operand == "X") stream_overwritten_ = std::min(stream_overwritten_, phase);
+      if (source_ && *operand == source_->name) source_overwritten_ = std::min(source_overwritten_, phase);
       for (std::size_t i = 0; i < operand_types_.size(); ++i)
         if (work_.graph->operands[i].name == *operand) overwritten_[i] = std::min(overwritten_[i], phase);
     }
@@ -180,7 +180,7 @@ class Cutter {
   // Whether a phase can neither read the value nor compute it from operands.
   bool is_source(NodeId id, std::int32_t phase) const {
     const Item& item = items_[id];
-    if (item.op == Op::acc) return phase != p_.accumulator && (!stream_ || phase > stream_overwritten_);
+    if (item.op == Op::acc) return phase != p_.accumulator && (!source_ || phase > source_overwritten_);
     return item.op == Op::operand && phase > overwritten_[item.index];
   }
 
@@ -296,9 +296,9 @@ class Cutter {
 
 }  // namespace
 
-Cut cut(const Work& work, Phases& phases, const std::vector<DType>& operand_types, std::optional<DType> stream,
-        const Options& options) {
-  return Cutter(work, phases, operand_types, stream, options).run();
+Cut cut(const Work& work, Phases& phases, const std::vector<DType>& operand_types,
+        const std::optional<Facts::Source>& source, const Options& options) {
+  return Cutter(work, phases, operand_types, source, options).run();
 }
 
 }  // namespace postlude::inline v0::lower

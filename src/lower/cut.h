@@ -27,10 +27,9 @@ struct Cut {
   std::vector<DType> dtypes;                               // of every item: the smallest that holds it exactly
 };
 
-// Adds the stores of crossing values to `phases`. `operand_types`: one an operand. `stream`: the
-// dtype of a stream's X, which every phase may read as its accumulator unless an output overwrites
-// it.
+// Adds the stores of crossing values to `phases`. `operand_types`: one an operand. `source`: the
+// input that the accumulator is, which every phase may read unless an output overwrites it.
 [[nodiscard]] Cut cut(const Work& work, Phases& phases, const std::vector<DType>& operand_types,
-                      std::optional<DType> stream, const Options& options);
+                      const std::optional<Facts::Source>& source, const Options& options);
 
 }  // namespace postlude::inline v0::lower

@@ -82,10 +82,10 @@ void guard(Instruction& x, std::vector<Instruction>& code) {
 
 class Emitter {
  public:
-  Emitter(const Inferred& inferred, const Phases& phases, const Cut& cut, const Problem& problem)
+  Emitter(const Inferred& inferred, const Phases& phases, const Cut& cut, const Facts& facts)
       : inferred_(inferred), work_(inferred.work), items_(work_.items), p_(phases), cut_(cut) {
     program_.name = work_.graph->name;
-    program_.accumulator = accumulator_type(problem);
+    program_.accumulator = facts.accumulator;
     program_.batched = work_.batched;
   }
 
@@ -354,8 +354,8 @@ std::vector<ValueId> emit_body(const Work& body, const std::vector<ValueId>& arg
   return results;
 }
 
-Program emit(const Inferred& inferred, const Phases& phases, const Cut& cut, const Problem& problem) {
-  return Emitter(inferred, phases, cut, problem).run();
+Program emit(const Inferred& inferred, const Phases& phases, const Cut& cut, const Facts& facts) {
+  return Emitter(inferred, phases, cut, facts).run();
 }
 
 }  // namespace postlude::inline v0::lower

@@ -7,7 +7,7 @@
 
 namespace postlude::inline v0::lower {
 
-[[nodiscard]] Program emit(const Inferred& inferred, const Phases& phases, const Cut& cut, const Problem& problem);
+[[nodiscard]] Program emit(const Inferred& inferred, const Phases& phases, const Cut& cut, const Facts& facts);
 
 // The items of a body in straight-line form, appended to `code`, its parameters being `args`, at
 // the coordinates of `place`. Returns its results.

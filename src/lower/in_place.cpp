@@ -13,11 +13,11 @@ BufferId find(const Program& program, const std::string& name) {
 
 }  // namespace
 
-void check_in_place(const Program& program, const Options& options) {
+void check_in_place(const Program& program, const Facts& facts, const Options& options) {
   for (const auto& [output, operand] : options.in_place) {
     const BufferId out = find(program, output), in = find(program, operand);
-    const bool stream = operand == "X";
-    if (out < 0 || (in < 0 && !stream)) continue;
+    const bool accumulator = facts.source && operand == facts.source->name;
+    if (out < 0 || (in < 0 && !accumulator)) continue;
     bool written = false;
     for (const Phase& phase : program.phases) {
       const bool before = written;
@@ -26,7 +26,7 @@ void check_in_place(const Program& program, const Options& options) {
         if (s.access.buffer == out) stored.push_back(&s.access.columns);
       written |= !stored.empty();
       for (const Instruction& x : phase.code) {
-        if (!(stream ? x.op == Op::acc : x.op == Op::operand && x.access.buffer == in) || !written) continue;
+        if (!(accumulator ? x.op == Op::acc : x.op == Op::operand && x.access.buffer == in) || !written) continue;
         const bool same_place =
             x.access.divide_rows == 1 &&
             std::any_of(stored.begin(), stored.end(), [&](const ColumnMap* map) { return *map == x.access.columns; });

@@ -8,6 +8,6 @@
 
 namespace postlude::inline v0::lower {
 
-void check_in_place(const Program& program, const Options& options);
+void check_in_place(const Program& program, const Facts& facts, const Options& options);
 
 }  // namespace postlude::inline v0::lower

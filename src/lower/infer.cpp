@@ -119,11 +119,11 @@ Literal converted(const Literal& literal, DType type) {
   return result;
 }
 
-Inferred infer(const GraphData& source, const Problem& problem, const Options& options) {
+Inferred infer(const GraphData& source, const Facts& facts, const Options& options) {
   Inferred result;
   Work& work = result.work;
   work.graph = &source;
-  work.batched = is_batched(problem);
+  work.batched = facts.batched;
 
   const auto chosen = [&](const std::string& name) -> std::optional<DType> {
     for (const auto& [key, dtype] : options.dtypes)
@@ -136,7 +136,6 @@ Inferred infer(const GraphData& source, const Problem& problem, const Options& o
         std::none_of(source.outputs.begin(), source.outputs.end(), is))
       throw Error(ErrorCode::unknown_operand, "no operand or output is named " + quoted(choice.first));
   }
-  const DType operand_default = default_operand_type(problem), output_default = default_output_type(problem);
   bool copied = false;
   GraphData copy;
   for (std::size_t i = 0; i < source.operands.size(); ++i) {
@@ -147,12 +146,9 @@ Inferred infer(const GraphData& source, const Problem& problem, const Options& o
       copied = true;
       copy.operands[i].dtype = choice;
     }
-    result.operand_types.push_back(o.dtype          ? *o.dtype
-                                   : choice         ? *choice
-                                   : o.axes.empty() ? DType::f32
-                                                    : operand_default);
+    result.operand_types.push_back(o.dtype ? *o.dtype : choice ? *choice : o.axes.empty() ? DType::f32 : facts.operand);
   }
-  result.inference = verify(copied ? copy : source, accumulator_type(problem), operand_default);
+  result.inference = verify(copied ? copy : source, facts.accumulator, facts.operand);
 
   const Axes present = work.batched ? Axis::b | tile_axes : tile_axes;
   Translator to(work, source.nodes.size());
@@ -214,7 +210,7 @@ Inferred infer(const GraphData& source, const Problem& problem, const Options& o
     const ValueInfo& v = result.inference.values[o.value];
     DType dtype = *v.type == DType::f32 ? DType::f32 : *v.type == DType::boolean ? DType::boolean : DType::i64;
     // A grouped reduction's result is a statistic, though it has both axes.
-    if ((v.axes & tile_axes) == tile_axes && v.rows.exact && v.columns.exact) dtype = output_default;
+    if ((v.axes & tile_axes) == tile_axes && v.rows.exact && v.columns.exact) dtype = facts.output;
     if (auto choice = chosen(o.name)) dtype = *choice;
     work.outputs.push_back({static_cast<std::int32_t>(i), to.id(o.value), o.dtype.value_or(dtype)});
   }

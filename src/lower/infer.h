@@ -17,7 +17,7 @@ struct Inferred {
   std::vector<DType> operand_types;
 };
 
-[[nodiscard]] Inferred infer(const GraphData& graph, const Problem& problem, const Options& options);
+[[nodiscard]] Inferred infer(const GraphData& graph, const Facts& facts, const Options& options);
 
 // The body of a function on parameters of these types: items of Op::parameter stand for them.
 [[nodiscard]] Work infer_body(const Lambda& body, const std::vector<DType>& parameters, const std::vector<Axes>& vary,

@@ -19,8 +19,8 @@
 
 namespace postlude::inline v0::lower {
 
-Program lower(const GraphData& graph, const Problem& problem, const Options& options) {
-  Inferred inferred = infer(graph, problem, options);
+Program lower(const GraphData& graph, const Facts& facts, const Options& options) {
+  Inferred inferred = infer(graph, facts, options);
   Work& work = inferred.work;
   note_unneeded(work);
 
@@ -41,19 +41,17 @@ Program lower(const GraphData& graph, const Problem& problem, const Options& opt
   report("subexpressions", subexpressions(work));
   report("drop", drop(work));
 
-  const Stream* stream = std::get_if<Stream>(&problem);
   Phases phases = assign_phases(work, options);
-  const Cut crossing =
-      cut(work, phases, inferred.operand_types, stream ? std::optional(stream->x) : std::nullopt, options);
-  Program program = emit(inferred, phases, crossing, problem);
+  const Cut crossing = cut(work, phases, inferred.operand_types, facts.source, options);
+  Program program = emit(inferred, phases, crossing, facts);
   // Backends take a call for a function of its arguments, but stochastic rounding depends on the
   // element: such functions are expanded.
   if (const auto stochastic = stochastic_functions(graph.nodes); !stochastic.empty()) {
     const auto native = [&](const Instruction& call) { return !stochastic.contains(call.function.get()); };
     for (Phase& phase : program.phases) phase = expand_calls(phase, native);
   }
-  check_in_place(program, options);
-  if (options.verify_each) check(program, stream != nullptr);
+  check_in_place(program, facts, options);
+  if (options.verify_each) check(program, facts.source.has_value());
   if (options.watch) options.watch("phases", program.print());
   return program;
 }

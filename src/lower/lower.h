@@ -1,9 +1,8 @@
 // lower(): a graph becomes a Program.
 #pragma once
 
+#include "loop/main_loop.h"
 #include "lower/program.h"
-
-#include <postlude/problem.h>
 
 #include <functional>
 #include <string>
@@ -22,7 +21,7 @@ struct Options {
   // of groups that this number divides, the accumulator's phase walks so too: values of an element
   // can then stay where they are. 0: never.
   std::int64_t halves = 0;
-  // Dtypes of operands and outputs that the graph left open, by name; else the problem's defaults.
+  // Dtypes of operands and outputs that the graph left open, by name; else the main loop's defaults.
   std::vector<std::pair<std::string, DType>> dtypes;
   // Called after each pass with its name and the graph or Program it left, as text ("" where
   // nothing changed).
@@ -30,6 +29,6 @@ struct Options {
   bool verify_each = false;  // run the verifier after each pass (tests do)
 };
 
-[[nodiscard]] Program lower(const GraphData& graph, const Problem& problem, const Options& options = {});
+[[nodiscard]] Program lower(const GraphData& graph, const Facts& facts, const Options& options = {});
 
 }  // namespace postlude::inline v0::lower

@@ -1,11 +1,11 @@
 // The seam between a Plan and a backend. Backends know Programs and memory; they know neither graphs nor each other.
 #pragma once
 
+#include "loop/main_loop.h"
 #include "lower/program.h"
 
 #include <postlude/plan.h>
 
-#include <array>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -14,22 +14,10 @@
 
 namespace postlude::inline v0 {
 
-// A tensor as kernels see it: strides in elements for (b, m, n), 0 along an axis that it lacks. For A the axes are
-// (b, m, k), for B (b, k, n).
-struct Bound {
-  void* data = nullptr;
-  DType dtype = DType::f32;
-  std::array<std::int64_t, 3> strides{};
-  bool by_value = false;  // a scalar: `data` is 8 bytes of the host, on every device
-};
-
-struct Shape {
-  std::int64_t batch = 1, m = 0, n = 0, k = 0;  // k is 0 for a stream, and may be 0 for a gemm
-};
-
 struct Bindings {
   Shape shape;
-  Bound a, b;                      // b unused for a stream, whose X is `a`
+  std::vector<Given> inputs;       // the main loop's, for the reference
+  Bound a, b;                      // the main loop's Operands
   std::vector<Bound> buffers;      // one per Program buffer; workspace ones have data == nullptr: the backend owns them
   const void* packed_b = nullptr;  // what the backend's own pack() returned, or null
   std::optional<void*> stream;     // where the call runs first, if that is known

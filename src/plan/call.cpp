@@ -2,6 +2,8 @@
 #include "plan/operands.h"
 #include "plan/plan_data.h"
 
+#include <algorithm>
+
 namespace postlude::inline v0 {
 namespace {
 
@@ -71,7 +73,11 @@ Call Plan::bind(const std::vector<Binding>& bindings, const PackedOperand& packe
 
 PackedOperand pack(const Plan& plan, const Tensor& b) {
   const PlanData& data = plan.data();
-  if (data.is_stream()) throw Error(ErrorCode::unsupported, "a stream has no B to pack", "Bind X alone.");
+  const MainLoop& loop = data.problem.loop();
+  if (const auto inputs = loop.inputs(); std::ranges::none_of(inputs, &Input::packable)) {
+    throw Error(ErrorCode::unsupported, "a " + std::string(loop.name()) + " has no B to pack",
+                "Bind " + std::string(inputs[0].name) + " alone.");
+  }
   Bindings bindings;
   bindings.b = plan::check_packable(data, b);
   bindings.shape = {.batch = 1, .m = 1, .n = b.shape[1], .k = b.shape[0]};

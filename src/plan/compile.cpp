@@ -12,7 +12,7 @@ namespace {
 
 std::shared_ptr<const lower::Program> make_program(const PlanData& plan, const InPlace& in_place) {
   return std::make_shared<const lower::Program>(
-      lower::lower(plan.graph.data(), plan.problem, lower_options(plan, in_place)));
+      lower::lower(plan.graph.data(), facts_of(plan.problem), lower_options(plan, in_place)));
 }
 
 // Each dtype given is for a name that exists and that the graph leaves open (or says the same).
@@ -82,7 +82,7 @@ lower::Options lower_options(const PlanData& plan, const InPlace& in_place) {
   lower::Options options;
   options.in_place = in_place;
   options.dtypes = plan.dtypes;
-  if (!plan.is_stream()) options.halves = plan.backend->halves;
+  if (plan.multiplies()) options.halves = plan.backend->halves;
   return options;
 }
 
@@ -189,7 +189,7 @@ std::vector<std::int64_t> Plan::shape_of(std::string_view name, std::int64_t m, 
     if (m < 0 || n < 0 || k < 0)
       throw Error(ErrorCode::usage, "a problem of M = " + std::to_string(m) + ", N = " + std::to_string(n) +
                                         ", K = " + std::to_string(k) + " has a negative size");
-    return plan::shape_of(expected, m, n, k);
+    return plan::shape_of(data(), expected, {.m = m, .n = n, .k = k});
   }
   const std::string guess = closest(name, names);
   throw Error(ErrorCode::unknown_operand, "no operand or output is named " + quoted(name),

@@ -79,15 +79,10 @@ double Cost::epilogue_operations() const {
   return sum;
 }
 
-Cost cost(const Program& program, const Problem& problem, const Shape& shape, const std::vector<bool>& stays) {
+Cost cost(const Program& program, const MainLoop& loop, const Shape& shape, const std::vector<bool>& stays) {
   Cost cost;
-  const double batch = count(shape.batch), m = count(shape.m), n = count(shape.n), k = count(shape.k);
-  if (const auto* gemm = std::get_if<Gemm>(&problem)) {
-    cost.main_loop_operations = 2 * batch * m * n * k;
-    cost.main_loop_read = batch * k * (m * count(size_of(gemm->a)) + n * count(size_of(gemm->b)));
-  } else {
-    cost.main_loop_read = batch * m * n * count(size_of(std::get<Stream>(problem).x));
-  }
+  cost.main_loop_operations = loop.operations(shape);
+  cost.main_loop_read = loop.bytes(shape);
   cost.floor_bytes = cost.moved_bytes = cost.main_loop_read;
   for (std::int32_t i = 0; i < program.operands + program.outputs; ++i) {
     const Buffer& buffer = program.buffers[i];

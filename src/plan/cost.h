@@ -15,17 +15,17 @@ struct PhaseCost {
 };
 
 struct Cost {
-  double main_loop_operations = 0;  // 2 M N K batch; 0 for a stream
-  double main_loop_read = 0;        // bytes of A and B, or of X, each once
+  double main_loop_operations = 0;  // 2 M N K batch; 0 where nothing is multiplied
+  double main_loop_read = 0;        // bytes of its inputs, each once
   std::vector<PhaseCost> phases;
-  double floor_bytes = 0;  // A, B and every operand read once, every output written once: no kernel moves less
+  double floor_bytes = 0;  // the inputs and every operand read once, every output written once: no kernel moves less
   double moved_bytes = 0;  // the main loop's and all phases'
 
   [[nodiscard]] double epilogue_operations() const;
 };
 
 // `stays`: buffers that cross phases without memory (Executable::stays).
-[[nodiscard]] Cost cost(const lower::Program& program, const Problem& problem, const Shape& shape,
+[[nodiscard]] Cost cost(const lower::Program& program, const MainLoop& loop, const Shape& shape,
                         const std::vector<bool>& stays);
 
 }  // namespace postlude::inline v0::plan

@@ -52,19 +52,13 @@ std::string axes_text(Axes axes, bool batched) {
 }
 
 std::string problem_text(const Problem& problem) {
-  const auto batched = [](bool yes) { return yes ? "batched " : ""; };
-  if (const auto* gemm = std::get_if<Gemm>(&problem)) {
-    return std::string(batched(gemm->batched)) + "gemm " + std::string(name(gemm->a)) + " x " +
-           std::string(name(gemm->b));
-  }
-  const auto& stream = std::get<Stream>(problem);
-  return std::string(batched(stream.batched)) + "stream " + std::string(name(stream.x));
+  return (is_batched(problem) ? "batched " : "") + problem.loop().describe();
 }
 
 // The shape to explain for: what was given, else 1024, rounded up to what the epilogue's chunks divide.
 Shape typical(const PlanData& plan, std::int64_t m, std::int64_t n, std::int64_t k) {
   constexpr std::int64_t usual = 1024;
-  Shape shape{.batch = 1, .m = m > 0 ? m : usual, .n = n, .k = plan.is_stream() ? 0 : k > 0 ? k : usual};
+  Shape shape{.batch = 1, .m = m > 0 ? m : usual, .n = n, .k = !plan.multiplies() ? 0 : k > 0 ? k : usual};
   if (shape.n > 0) return shape;
   shape.n = usual;
   const auto divides = [&] {
@@ -122,18 +116,18 @@ std::string placement(const Program& program, const Phase& phase, const plan::Ph
 std::string summary(const PlanData& plan, const Shape& shape, bool shape_given) {
   const Program& program = *plan.base.program;
   const std::vector<bool> stays = plan.base.executable->stays(shape);
-  const plan::Cost cost = plan::cost(program, plan.problem, shape, stays);
+  const plan::Cost cost = plan::cost(program, plan.problem.loop(), shape, stays);
   std::string text = program.name + ": " + problem_text(plan.problem) + ", " + std::string(name(program.accumulator)) +
                      " accumulator, target " + std::string(plan.backend->name) +
                      (plan.target.isa.empty() ? "" : " (" + plan.target.isa + ")") + "\n\ngraph\n" +
                      indented(plan.graph.print()) + "\noperands and outputs\n";
   for (const plan::Expected& expected : plan::expected_tensors(plan)) {
     text += "  " + padded(expected.name, 12) + " " + padded(std::string(name(expected.dtype)), 5) + " " +
-            padded(plan::shape_text(plan::shape_of(expected, shape.m, shape.n, shape.k)), 14) +
+            padded(plan::shape_text(plan::shape_of(plan, expected, shape)), 14) +
             (expected.role == plan::Expected::Role::output ? " output\n" : "\n");
   }
   text += "  at M = " + std::to_string(shape.m) + ", N = " + std::to_string(shape.n);
-  if (!plan.is_stream()) text += ", K = " + std::to_string(shape.k);
+  if (plan.multiplies()) text += ", K = " + std::to_string(shape.k);
   text += shape_given ? "\n" : " (a typical shape; ask for another)\n";
   for (std::size_t i = 0; i < program.phases.size(); ++i) {
     const Phase& phase = program.phases[i];
@@ -157,7 +151,7 @@ std::string passes(const PlanData& plan) {
   options.watch = [&](std::string_view pass, const std::string& after) {
     text += "\n" + std::string(pass) + (after.empty() ? ": unchanged\n" : "\n" + indented(after));
   };
-  static_cast<void>(lower::lower(plan.graph.data(), plan.problem, options));
+  static_cast<void>(lower::lower(plan.graph.data(), facts_of(plan.problem), options));
   return text;
 }
 
@@ -170,7 +164,7 @@ std::string Plan::explain(ExplainPart part, std::int64_t m, std::int64_t n, std:
   }
   const Shape shape = typical(*data_, m, n, k);
   switch (part) {
-    case ExplainPart::summary: return summary(*data_, shape, m > 0 && n > 0 && (k > 0 || data_->is_stream()));
+    case ExplainPart::summary: return summary(*data_, shape, m > 0 && n > 0 && (k > 0 || !data_->multiplies()));
     case ExplainPart::passes: return passes(*data_);
     case ExplainPart::program: return data_->base.program->print();
     default: return data_->base.executable->explain(part, shape);

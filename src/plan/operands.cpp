@@ -31,9 +31,13 @@ std::string list(const std::vector<std::string>& names) {
 }
 
 // "M x K", as the words of a message say a tensor's axes.
-std::string axes_text(const Expected& expected) {
-  if (expected.role == Role::a) return "M x K";
-  if (expected.role == Role::b) return "K x N";
+std::string axes_text(const Expected& expected, const std::vector<Input>& inputs) {
+  if (expected.role == Role::input) {
+    std::string text;
+    for (const std::string_view axis : inputs[expected.input].axes)
+      text += (text.empty() ? "" : " x ") + std::string(axis);
+    return text;
+  }
   if (expected.axes.has(Axis::m) && expected.axes.has(Axis::n)) {
     return print_extent(expected.rows, 'M') + " x " + print_extent(expected.columns, 'N');
   }
@@ -42,14 +46,10 @@ std::string axes_text(const Expected& expected) {
   return "a scalar";
 }
 
-std::string looks_transposed(const std::string& name) {
-  return "It looks transposed: bind " + name + ".T, the view with its two extents and their strides swapped.";
-}
-
-// An extent of the problem and the tensor that fixed it.
+// An extent of the problem and the tensor that fixed it; -1: none has.
 struct Fixed {
   std::int64_t value = 0;
-  std::string by;  // "'A' (64 x 32)"; empty: not fixed yet
+  int by = -1;
 };
 
 class Checker {
@@ -58,6 +58,8 @@ class Checker {
       : plan_(plan),
         packed_(packed),
         where_(where),
+        loop_(plan.problem.loop()),
+        inputs_(loop_.inputs()),
         expected_(expected_tensors(plan)),
         tensors_(expected_.size()),
         ranks_(expected_.size(), 0) {}
@@ -69,7 +71,7 @@ class Checker {
       drop_ones(i);
       check_kind(i);
     }
-    fix_extents();
+    settle();
     check_divisibility();
     for (std::size_t i = 0; i < expected_.size(); ++i) {
       if (tensors_[i]) check_shape(i);
@@ -83,16 +85,17 @@ class Checker {
 
   // B by itself, for pack().
   Bound run_packable(const Tensor& b) {
-    const std::size_t i = 1;
+    std::size_t i = 0;
+    while (!inputs_[i].packable) ++i;
     tensors_[i] = b;
     check_kind(i);
     if (has_batch_axis(i)) {
       throw Error(ErrorCode::wrong_rank,
-                  "'B' has shape " + given_shape(b) + ", but only a B shared by all batches can be packed",
-                  "Bind a B of each batch as it is.");
+                  given_name(i) + " has shape " + given_shape(b) + ", but only a " + expected_[i].name +
+                      " shared by all batches can be packed",
+                  "Bind a " + expected_[i].name + " of each batch as it is.");
     }
-    fix(k_, "K", b.shape[0], i);
-    fix(n_, "N", b.shape[1], i);
+    check_extents(i);
     check_memory(i);
     return bound(i);
   }
@@ -100,6 +103,14 @@ class Checker {
  private:
   [[nodiscard]] bool has_batch_axis(std::size_t i) const { return tensors_[i]->rank > ranks_[i]; }
   [[nodiscard]] std::string given_name(std::size_t i) const { return quoted(expected_[i].name); }
+  // "'A' (64, 32)", of the tensor that fixed an extent.
+  [[nodiscard]] std::string text_of(const Fixed& extent) const {
+    const auto i = static_cast<std::size_t>(extent.by);
+    return i < given_.size() ? given_[i].text() : given_name(i) + " " + given_shape(*tensors_[i]);
+  }
+  [[nodiscard]] bool is_packed(std::size_t i) const {
+    return packed_ != nullptr && expected_[i].role == Role::input && inputs_[expected_[i].input].packable;
+  }
 
   void match(const std::vector<Binding>& given) {
     std::unordered_map<std::string_view, std::size_t> by_name;
@@ -107,10 +118,11 @@ class Checker {
     for (const Binding& binding : given) {
       const auto found = by_name.find(binding.name);
       if (found == by_name.end()) unknown(binding.name);
-      const bool is_packed = packed_ != nullptr && expected_[found->second].role == Role::b;
-      if (tensors_[found->second] || is_packed) {
-        throw Error(ErrorCode::repeated_operand, quoted(binding.name) + " is bound twice",
-                    is_packed ? "B is bound packed: leave out the tensor." : "Bind each name once.");
+      const bool packed = is_packed(found->second);
+      if (tensors_[found->second] || packed) {
+        throw Error(
+            ErrorCode::repeated_operand, quoted(binding.name) + " is bound twice",
+            packed ? std::string(binding.name) + " is bound packed: leave out the tensor." : "Bind each name once.");
       }
       const Tensor& tensor = binding.tensor;
       (void)core::checked(tensor.dtype);
@@ -122,11 +134,12 @@ class Checker {
     std::vector<std::string> missing;
     std::string wanted;
     for (std::size_t i = 0; i < expected_.size(); ++i) {
-      if (tensors_[i] || (packed_ != nullptr && expected_[i].role == Role::b)) continue;
+      if (tensors_[i] || is_packed(i)) continue;
       missing.push_back(expected_[i].name);
       if (missing.size() <= 8) {  // a message, not a catalogue
-        wanted += (wanted.empty() ? "" : ", ") + quoted(expected_[i].name) + " (" + axes_text(expected_[i]) + ", " +
-                  std::string(name(expected_[i].dtype)) + (expected_[i].role == Role::output ? ", output)" : ")");
+        wanted += (wanted.empty() ? "" : ", ") + quoted(expected_[i].name) + " (" + axes_text(expected_[i], inputs_) +
+                  ", " + std::string(name(expected_[i].dtype)) +
+                  (expected_[i].role == Role::output ? ", output)" : ")");
       }
     }
     if (missing.empty()) return;
@@ -190,12 +203,12 @@ class Checker {
       throw Error(ErrorCode::wrong_dtype,
                   given_name(i) + " is " + std::string(name(tensor.dtype)) + ", but the plan wants " +
                       std::string(name(want.dtype)),
-                  want.role == Role::operand || want.role == Role::output
+                  want.role != Role::input
                       ? "Convert it, or declare the dtype in the epilogue or in the plan's `dtypes`."
                       : "convert it, or compile a plan for that dtype");
     }
     const bool batched = is_batched(plan_.problem);
-    const int rank = static_cast<int>(shape_of(want, 0, 0, 0).size());
+    const int rank = rank_of(want);
     ranks_[i] = rank;
     const bool per_batch = want.role == Role::output && want.axes.has(Axis::b);
     bool good = want.role == Role::output ? tensor.rank == rank + (per_batch ? 1 : 0)
@@ -206,7 +219,7 @@ class Checker {
       good = true;
     }
     if (good) return;
-    std::string axes = axes_text(want);
+    std::string axes = axes_text(want, inputs_);
     if (per_batch) axes += " with a batch axis in front";
     else if (batched && want.role != Role::output) axes += ", with or without a batch axis in front";
     std::string hint;
@@ -231,44 +244,74 @@ class Checker {
     return tensor;
   }
 
-  void fix(Fixed& extent, const char* letter, std::int64_t value, std::size_t i) {
-    if (value < 0 || value > largest_extent) {
-      throw Error(ErrorCode::size_overflow,
-                  given_name(i) + " has shape " + given_shape(*tensors_[i]) + ": " + letter + " is " +
-                      (value < 0 ? "negative" : "larger than " + std::to_string(largest_extent)),
-                  value < 0 ? "" : "Split the problem.");
-    }
-    if (extent.by.empty()) extent = {value, given_name(i) + " " + given_shape(*tensors_[i])};
+  // The axes of a tensor without the batch.
+  [[nodiscard]] int rank_of(const Expected& want) const {
+    if (want.role == Role::input) return static_cast<int>(inputs_[want.input].axes.size());
+    return (want.axes.has(Axis::m) ? 1 : 0) + (want.axes.has(Axis::n) ? 1 : 0);
   }
 
-  // A and B, or X, say what M, N and K are; the first tensor with a batch axis says the batch.
-  void fix_extents() {
+  void check_extent(std::string_view letter, std::int64_t value, std::size_t i) const {
+    if (value >= 0 && value <= largest_extent) return;
+    throw Error(ErrorCode::size_overflow,
+                given_name(i) + " has shape " + given_shape(*tensors_[i]) + ": " + std::string(letter) + " is " +
+                    (value < 0 ? "negative" : "larger than " + std::to_string(largest_extent)),
+                value < 0 ? "" : "Split the problem.");
+  }
+  void check_extents(std::size_t i) const {
+    const std::vector<std::string_view>& axes = inputs_[expected_[i].input].axes;
+    const int first = has_batch_axis(i) ? 1 : 0;
+    for (std::size_t axis = 0; axis < axes.size(); ++axis)
+      check_extent(axes[axis], tensors_[i]->shape[axis + first], i);
+    if (first == 1) check_extent("the batch", tensors_[i]->shape[0], i);
+  }
+
+  [[nodiscard]] Given given(std::size_t i) const {
+    Given result;
+    result.name = inputs_[i].name;
+    if (!tensors_[i]) {
+      result.packed = true;
+      result.dtype = inputs_[i].dtype;
+      result.rank = 2;
+      result.shape = {packed_->k, packed_->n};
+      return result;
+    }
+    const Tensor& tensor = *tensors_[i];
+    result.data = tensor.data;
+    result.dtype = tensor.dtype;
+    result.rank = ranks_[i];
+    const int first = tensor.rank - ranks_[i];
+    if (first == 1) {
+      result.batch = tensor.shape[0];
+      result.batch_stride = tensor.shape[0] > 1 ? tensor.strides[0] : 0;
+    }
+    for (int axis = 0; axis < result.rank; ++axis) {
+      result.shape[axis] = tensor.shape[axis + first];
+      result.strides[axis] = result.shape[axis] > 1 ? tensor.strides[axis + first] : 0;
+    }
+    return result;
+  }
+
+  // The inputs say what M, N and K are; the first tensor with a batch axis says the batch.
+  void settle() {
+    for (std::size_t i = 0; i < inputs_.size(); ++i) {
+      if (tensors_[i]) check_extents(i);
+      given_.push_back(given(i));
+    }
+    const Domain domain = loop_.settle(given_);
+    const auto fixed = [&](std::string_view letter, const Domain::Extent& extent) {
+      if (extent.input >= 0 && tensors_[static_cast<std::size_t>(extent.input)])
+        check_extent(letter, extent.value, static_cast<std::size_t>(extent.input));
+      return Fixed{extent.value, extent.input};
+    };
+    m_ = fixed("M", domain.m);
+    n_ = fixed("N", domain.n);
+    k_ = fixed("K", domain.k);
+    batch_.value = 1;
     for (std::size_t i = 0; i < expected_.size(); ++i) {
-      const Role role = expected_[i].role;
-      if (!tensors_[i]) {  // B, packed
-        n_ = {packed_->n, "packed B (" + std::to_string(packed_->k) + ", " + std::to_string(packed_->n) + ")"};
-        if (packed_->k != k_.value) wrong_k(n_.by, packed_->k, packed_->n);
-        continue;
-      }
-      const Tensor matrix = without_batch(i);
-      if (role == Role::a || role == Role::x) fix(m_, "M", matrix.shape[0], i);
-      if (role == Role::a) fix(k_, "K", matrix.shape[1], i);
-      if (role == Role::x) fix(n_, "N", matrix.shape[1], i);
-      if (role == Role::b) {
-        if (matrix.shape[0] != k_.value)
-          wrong_k(given_name(i) + " " + given_shape(*tensors_[i]), matrix.shape[0], matrix.shape[1]);
-        fix(n_, "N", matrix.shape[1], i);
-      }
-      if (has_batch_axis(i)) fix(batch_, "the batch", tensors_[i]->shape[0], i);
+      if (!tensors_[i] || !has_batch_axis(i)) continue;
+      check_extent("the batch", tensors_[i]->shape[0], i);
+      if (batch_.by < 0) batch_ = {tensors_[i]->shape[0], static_cast<int>(i)};
     }
-    if (batch_.by.empty()) batch_.value = 1;
-  }
-
-  [[noreturn]] void wrong_k(const std::string& b, std::int64_t rows, std::int64_t columns) const {
-    throw Error(
-        ErrorCode::wrong_shape,
-        b + " has K = " + std::to_string(rows) + " rows, but " + k_.by + " fixes K to " + std::to_string(k_.value),
-        columns == k_.value ? looks_transposed("B") : "B is bound as K x N, whatever its strides.");
   }
 
   void check_divisibility() const {
@@ -282,7 +325,7 @@ class Checker {
                   (columns == n_.value
                        ? "N is " + std::to_string(n_.value)
                        : "a value has " + std::to_string(columns) + " columns where N is " + std::to_string(n_.value)) +
-                      " (fixed by " + n_.by + "), but the epilogue splits it by " + std::to_string(rule.divisor),
+                      " (fixed by " + text_of(n_) + "), but the epilogue splits it by " + std::to_string(rule.divisor),
                   "Choose an N that divides.", std::move(where));
     }
   }
@@ -291,11 +334,11 @@ class Checker {
     const Expected& want = expected_[i];
     const Tensor& tensor = *tensors_[i];
     if (has_batch_axis(i) && tensor.shape[0] != batch_.value) {
-      throw Error(ErrorCode::wrong_shape, given_name(i) + " has shape " + given_shape(tensor) + ", but " + batch_.by +
-                                              " fixes the batch to " + std::to_string(batch_.value));
+      throw Error(ErrorCode::wrong_shape, given_name(i) + " has shape " + given_shape(tensor) + ", but " +
+                                              text_of(batch_) + " fixes the batch to " + std::to_string(batch_.value));
     }
-    if (want.role != Role::operand && want.role != Role::output) return;
-    const std::vector<std::int64_t> shape = shape_of(want, m_.value, n_.value, k_.value);
+    if (want.role == Role::input) return;
+    const std::vector<std::int64_t> shape = shape_of(plan_, want, {.m = m_.value, .n = n_.value, .k = k_.value});
     const Tensor plain = without_batch(i);
     if (shape.empty()) return;  // a scalar's (1,) has been seen
     if (std::equal(shape.begin(), shape.end(), plain.shape.begin())) return;
@@ -303,16 +346,16 @@ class Checker {
     const std::size_t last = shape.size() - 1;
     const bool n_wrong = want.axes.has(Axis::n) && plain.shape[last] != shape[last];
     std::string why;
-    if (m_wrong) why += m_.by + " fixes M to " + std::to_string(m_.value);
+    if (m_wrong) why += text_of(m_) + " fixes M to " + std::to_string(m_.value);
     if (n_wrong && n_.by != m_.by)
-      why += (why.empty() ? "" : " and ") + n_.by + " fixes N to " + std::to_string(n_.value);
-    else if (n_wrong) why += (m_wrong ? " and N to " : n_.by + " fixes N to ") + std::to_string(n_.value);
+      why += (why.empty() ? "" : " and ") + text_of(n_) + " fixes N to " + std::to_string(n_.value);
+    else if (n_wrong) why += (m_wrong ? " and N to " : text_of(n_) + " fixes N to ") + std::to_string(n_.value);
     std::string hint;
     const bool transposed = shape.size() == 2 && plain.shape[0] == shape[1] && plain.shape[1] == shape[0];
     if (transposed) hint = looks_transposed(want.name);
     throw Error(ErrorCode::wrong_shape,
-                given_name(i) + " has shape " + given_shape(tensor) + ", but the plan wants " + axes_text(want) +
-                    " = " + shape_text(shape) + ": " + why,
+                given_name(i) + " has shape " + given_shape(tensor) + ", but the plan wants " +
+                    axes_text(want, inputs_) + " = " + shape_text(shape) + ": " + why,
                 hint);
   }
 
@@ -381,7 +424,8 @@ class Checker {
       if (expected_[o].role != Role::output) continue;
       for (std::size_t i = 0; i < expected_.size(); ++i) {
         if (i == o || (expected_[i].role == Role::output && i < o) || !overlap(prints[o], prints[i])) continue;
-        const bool replaceable = expected_[i].role == Role::operand || expected_[i].role == Role::x;
+        const bool replaceable = expected_[i].role == Role::operand ||
+                                 (expected_[i].role == Role::input && inputs_[i].use == Input::Use::accumulator);
         if (replaceable && same_layout(o, i)) {
           in_place_.emplace_back(expected_[o].name, expected_[i].name);
           continue;
@@ -402,7 +446,7 @@ class Checker {
            bound(o).strides == bound(i).strides;
   }
 
-  // Strides along (b, m, n), 0 where there is but one element; for A along (b, m, k), for B along (b, k, n).
+  // Strides along (b, m, n), 0 where there is but one element; of an input that is a matrix, along its axes.
   [[nodiscard]] Bound bound(std::size_t i) const {
     const Tensor& tensor = *tensors_[i];
     Bound result{.data = tensor.data, .dtype = tensor.dtype};
@@ -422,20 +466,20 @@ class Checker {
     checked.nothing_to_do = true;
     for (std::size_t i = 0; i < expected_.size(); ++i) {
       const Role role = expected_[i].role;
-      if (!tensors_[i]) {
-        checked.bindings.packed_b = packed_->data;
-        continue;
-      }
+      if (role == Role::input) continue;
       Bound view = bound(i);
       if (tensors_[i]->by_value) {
         view.by_value = true;
         view.data = &checked.values.emplace_back(std::bit_cast<std::uint64_t>(tensors_[i]->value));
       }
-      if (role == Role::a || role == Role::x) checked.bindings.a = view;
-      else if (role == Role::b) checked.bindings.b = view;
-      else checked.bindings.buffers.push_back(view);
+      checked.bindings.buffers.push_back(view);
       if (role == Role::output && tensors_[i]->elements() != 0) checked.nothing_to_do = false;
     }
+    const Operands operands = loop_.operands(given_);
+    checked.bindings.a = operands.a;
+    checked.bindings.b = operands.b;
+    if (packed_) checked.bindings.packed_b = packed_->data;
+    checked.bindings.inputs = std::move(given_);
     checked.in_place = std::move(in_place_);
     return checked;
   }
@@ -443,8 +487,11 @@ class Checker {
   const PlanData& plan_;
   const PackedB* packed_;
   const Target& where_;
+  const MainLoop& loop_;
+  std::vector<Input> inputs_;  // the first of expected_
   std::vector<Expected> expected_;
-  std::vector<std::optional<Tensor>> tensors_;  // none: B, where it is packed
+  std::vector<Given> given_;                    // the inputs
+  std::vector<std::optional<Tensor>> tensors_;  // none: an input that is packed
   std::vector<int> ranks_;                      // axes without the batch
   Fixed m_, n_, k_, batch_;
   InPlace in_place_;
@@ -455,11 +502,14 @@ class Checker {
 std::vector<Expected> expected_tensors(const PlanData& plan) {
   std::vector<Expected> all;
   const Axes batch = is_batched(plan.problem) ? Axes(Axis::b) : Axes();
-  if (const auto* gemm = std::get_if<Gemm>(&plan.problem)) {
-    all.push_back({"A", Role::a, tile_axes | batch, gemm->a, {}, {}});
-    all.push_back({"B", Role::b, tile_axes | batch, gemm->b, {}, {}});
-  } else {
-    all.push_back({"X", Role::x, tile_axes | batch, std::get<Stream>(plan.problem).x, {}, {}});
+  for (const Input& input : plan.problem.loop().inputs()) {
+    all.push_back({.name = std::string(input.name),
+                   .role = Role::input,
+                   .axes = tile_axes | batch,
+                   .dtype = input.dtype,
+                   .rows = {},
+                   .columns = {},
+                   .input = all.size()});
   }
   const lower::Program& program = *plan.base.program;
   for (std::int32_t i = 0; i < program.operands + program.outputs; ++i) {
@@ -475,12 +525,11 @@ std::vector<Expected> expected_tensors(const PlanData& plan) {
   return all;
 }
 
-std::vector<std::int64_t> shape_of(const Expected& expected, std::int64_t m, std::int64_t n, std::int64_t k) {
-  if (expected.role == Role::a) return {m, k};
-  if (expected.role == Role::b) return {k, n};
+std::vector<std::int64_t> shape_of(const PlanData& plan, const Expected& expected, const Shape& at) {
+  if (expected.role == Role::input) return plan.problem.loop().shape_of(expected.input, at);
   std::vector<std::int64_t> shape;
-  if (expected.axes.has(Axis::m)) shape.push_back(expected.rows.at(m));
-  if (expected.axes.has(Axis::n)) shape.push_back(expected.columns.at(n));
+  if (expected.axes.has(Axis::m)) shape.push_back(expected.rows.at(at.m));
+  if (expected.axes.has(Axis::n)) shape.push_back(expected.columns.at(at.n));
   return shape;
 }
 

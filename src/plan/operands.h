@@ -11,23 +11,24 @@ namespace postlude::inline v0::plan {
 // One tensor that bind wants.
 struct Expected {
   std::string name;
-  enum class Role : std::uint8_t { a, b, x, operand, output } role = Role::operand;
+  enum class Role : std::uint8_t { input, operand, output } role = Role::operand;
   Axes axes;  // of {b, m, n}: b where a batch axis must be (outputs) or may be (the others, in a batched problem)
   DType dtype = DType::f32;
-  Extent rows, columns;  // along m and n
+  Extent rows, columns;   // along m and n, but of an input
+  std::size_t input = 0;  // its number among the main loop's
 };
-[[nodiscard]] std::vector<Expected> expected_tensors(const PlanData& plan);  // A and B or X, operands, outputs
+// The main loop's inputs, operands, outputs.
+[[nodiscard]] std::vector<Expected> expected_tensors(const PlanData& plan);
 
 // The extents of a tensor's axes at a problem's size, without batch.
-[[nodiscard]] std::vector<std::int64_t> shape_of(const Expected& expected, std::int64_t m, std::int64_t n,
-                                                 std::int64_t k);
+[[nodiscard]] std::vector<std::int64_t> shape_of(const PlanData& plan, const Expected& expected, const Shape& shape);
 [[nodiscard]] std::string shape_text(const std::vector<std::int64_t>& shape);  // "(48,)"
 
 struct Checked {
   Bindings bindings;  // buffers: the operands and outputs; the workspace's are added by whoever knows the Program
   InPlace in_place;
   std::vector<std::uint64_t> values;  // scalars by value, to which buffers point
-  bool nothing_to_do = false;  // every output is empty
+  bool nothing_to_do = false;         // every output is empty
 };
 
 struct PackedB {

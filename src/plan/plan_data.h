@@ -34,7 +34,7 @@ struct PlanData {
   mutable std::mutex mutex;
   mutable std::vector<std::unique_ptr<const Variant>> variants;
 
-  [[nodiscard]] bool is_stream() const { return std::holds_alternative<Stream>(problem); }
+  [[nodiscard]] bool multiplies() const { return problem.loop().contraction().has_value(); }
 };
 
 // How a plan is lowered with these outputs in place.
@@ -48,7 +48,7 @@ struct CallData {
   std::shared_ptr<const PlanData> plan;
   std::shared_ptr<const void> packed;
   std::vector<std::uint64_t> values;  // scalars by value, where a CPU reads them
-  std::unique_ptr<BoundCall> bound;  // null: every output is empty
+  std::unique_ptr<BoundCall> bound;   // null: every output is empty
 };
 
 // What pack() keeps alive: the layout belongs to a plan's kernels.

@@ -79,12 +79,14 @@ Accumulate<T> best() {
   return portable<T>;
 }
 
-// rows x columns of a tensor, from its two strides, row-major.
+// A or B of a batch, rows x columns, row-major.
 template <class T>
-std::vector<T> gather(const Bound& x, std::int64_t b, std::int64_t rows, std::int64_t columns) {
+std::vector<T> gather(const MainLoop& loop, MainLoop::Factor factor, std::span<const Given> inputs, std::int64_t b,
+                      std::int64_t rows, std::int64_t columns) {
   std::vector<T> out(static_cast<std::size_t>(rows * columns));
   const auto load = [&](std::int64_t i, std::int64_t j) {
-    return core::load_real(x.dtype, x.data, b * x.strides[0] + i * x.strides[1] + j * x.strides[2]);
+    const auto element = loop.element(factor, inputs, b, i, j);
+    return element ? core::load_real(inputs[element->input].dtype, inputs[element->input].data, element->offset) : 0.0;
   };
   core::parallel_for(rows, worth_a_thread / std::max<std::int64_t>(1, columns) + 1, [&](std::int64_t i) {
     for (std::int64_t j = 0; j < columns; ++j)
@@ -186,7 +188,7 @@ int grid(double x) {
   return exponent - 53 + std::countr_zero(significand);
 }
 
-std::vector<Cell> product(const Bindings& bindings, bool integers, double unit, double drift) {
+std::vector<Cell> product(const MainLoop& loop, const Bindings& bindings, bool integers, double unit, double drift) {
   const Shape& shape = bindings.shape;
   const auto plane = static_cast<std::size_t>(shape.m * shape.n);
   std::vector<Cell> result(static_cast<std::size_t>(shape.batch) * plane);
@@ -196,8 +198,8 @@ std::vector<Cell> product(const Bindings& bindings, bool integers, double unit, 
   const double differ = std::max(accumulation_error(shape.k, k, unit), k * drift),
                equal = std::max(accumulation_error(shape.k, k * k, unit), k * drift);
   for (std::int64_t b = 0; b < shape.batch; ++b) {
-    const auto left = gather<double>(bindings.a, b, shape.m, shape.k);
-    const auto right = gather<double>(bindings.b, b, shape.k, shape.n);
+    const auto left = gather<double>(loop, MainLoop::Factor::a, bindings.inputs, b, shape.m, shape.k);
+    const auto right = gather<double>(loop, MainLoop::Factor::b, bindings.inputs, b, shape.k, shape.n);
     const auto value = multiply_matrices(left, right, shape.m, shape.n, shape.k);
     Cell* out = result.data() + static_cast<std::size_t>(b) * plane;
     if (integers) {

@@ -30,9 +30,9 @@ namespace postlude::inline v0::reference {
 [[nodiscard]] int grid(double x);
 inline constexpr int grid_of_zero = 4000;
 
-// acc[b][m][n] of a gemm: i32 for 8-bit integers, exact but for wrapping, else f32.
+// acc[b][m][n] of a main loop that multiplies: i32 for 8-bit integers, exact but for wrapping, else f32.
 // `unit`: the accumulator's unit roundoff; `drift`: Options::accumulator_drift.
-[[nodiscard]] std::vector<Cell> product(const Bindings& bindings, bool integers, double unit = unit_roundoff,
-                                        double drift = 0);
+[[nodiscard]] std::vector<Cell> product(const MainLoop& loop, const Bindings& bindings, bool integers,
+                                        double unit = unit_roundoff, double drift = 0);
 
 }  // namespace postlude::inline v0::reference

@@ -51,11 +51,12 @@ class Evaluator {
  public:
   Evaluator(const GraphData& graph, const Problem& problem, const Bindings& bindings, const Options& options)
       : graph_(graph),
-        problem_(problem),
+        loop_(problem.loop()),
+        facts_(loop_.facts()),
         bindings_(bindings),
         options_(options),
         shape_(bindings.shape),
-        inference_(verify(graph, accumulator_type(problem), default_operand_type(problem))),
+        inference_(verify(graph, facts_.accumulator, facts_.operand)),
         numbers_(number_values(graph)) {}
 
   Evaluation run() {
@@ -75,7 +76,8 @@ class Evaluator {
 
  private:
   const GraphData& graph_;
-  const Problem& problem_;
+  const MainLoop& loop_;
+  Facts facts_;
   const Bindings& bindings_;
   Options options_;
   Shape shape_;
@@ -170,19 +172,29 @@ class Evaluator {
       case Op::operand: return loaded(id, bindings_.buffers[static_cast<std::size_t>(x.index)]);
       default: break;
     }
-    if (std::holds_alternative<Stream>(problem_)) return loaded(id, bindings_.a);
+    if (facts_.source) return accumulator(id);
     Value v;
     v.type = *info_of(id).type;
     v.extents = extents(id);
-    v.cells = product(bindings_, v.type != DType::f32, options_.accumulator_unit, options_.accumulator_drift);
+    v.cells = product(loop_, bindings_, v.type != DType::f32, options_.accumulator_unit, options_.accumulator_drift);
     return v;
   }
 
+  static Cell loaded(DType dtype, const void* data, std::int64_t at) {
+    if (is_float(dtype)) return cell(point(core::load_real(dtype, data, at)));
+    return cell(point(core::load_integer(dtype, data, at)));
+  }
   Value loaded(NodeId id, const Bound& x) const {
     return fill(id, [&](const Place& p) {
-      const std::int64_t at = p.b * x.strides[0] + p.m * x.strides[1] + p.n * x.strides[2];
-      if (is_float(x.dtype)) return cell(point(core::load_real(x.dtype, x.data, at)));
-      return cell(point(core::load_integer(x.dtype, x.data, at)));
+      return loaded(x.dtype, x.data, p.b * x.strides[0] + p.m * x.strides[1] + p.n * x.strides[2]);
+    });
+  }
+  // Of a main loop that multiplies nothing.
+  Value accumulator(NodeId id) const {
+    return fill(id, [&](const Place& p) {
+      const auto element = loop_.element(MainLoop::Factor::accumulator, bindings_.inputs, p.b, p.m, p.n).value();
+      const Given& x = bindings_.inputs[element.input];
+      return loaded(x.dtype, x.data, element.offset);
     });
   }
 

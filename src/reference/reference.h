@@ -47,9 +47,9 @@ struct Output {
 };
 using Evaluation = std::vector<Output>;  // in the graph's order
 
-// `bindings.buffers` are the operands and then the outputs, both in the graph's order; of the
-// outputs only the dtype is read. Problems of zero size and k == 0 are fine. Throws Error 02xx for
-// a graph that means nothing, and `indivisible`.
+// `bindings.inputs` are the main loop's; `bindings.buffers` are the operands and then the outputs, both in the graph's
+// order; of the outputs only the dtype is read. Problems of zero size and k == 0 are fine. Throws Error 02xx for a
+// graph that means nothing, and `indivisible`.
 [[nodiscard]] Evaluation evaluate(const GraphData& graph, const Problem& problem, const Bindings& bindings,
                                   const Options& options = {});
 

@@ -342,7 +342,7 @@ TEST_P(Executor, TheCheapestEpiloguesRunInRegisters) {
 TEST(Sums, OfAProductAndALogarithmAreTakenApart) {
   const auto pieces = [](const char* sum) {
     const std::string text = std::string("def f(acc, z: tile):\n    S: f32 = ") + sum + "\n    return S\n";
-    const lower::Program program = lower::lower(graph_of(text.c_str()).data(), Gemm{});
+    const lower::Program program = lower::lower(graph_of(text.c_str()).data(), facts_of(Gemm{}));
     return cpu::prepare(program, cpu::strips(cpu::machine_isa())).phases[0].reductions[0].pieces.size();
   };
   EXPECT_EQ(pieces("sum(z * acc + log(sigmoid(acc)))"), 2);

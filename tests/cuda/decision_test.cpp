@@ -33,7 +33,7 @@ std::string chosen(const Plan& plan, std::int64_t m, std::int64_t n, std::int64_
 Subject subject(const std::string& text, const std::string& isa, const std::string& schedule = "") {
   lower::Options options;
   options.halves = 64;
-  return {bf16, std::make_shared<const lower::Program>(lower::lower(parse(text).data(), bf16, options)), isa, 132,
+  return {bf16, std::make_shared<const lower::Program>(lower::lower(parse(text).data(), facts_of(bf16), options)), isa, 132,
           parse_request(schedule, isa == "sm_90a", isa)};
 }
 

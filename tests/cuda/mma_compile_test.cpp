@@ -25,7 +25,7 @@ class MmaCompiles : public testing::TestWithParam<Case> {};
 FusedEpilogue aligned(const Graph& graph, const Gemm& gemm) {
   lower::Options options;
   options.halves = halves;
-  const lower::Program program = lower::lower(graph.data(), gemm, options);
+  const lower::Program program = lower::lower(graph.data(), facts_of(gemm), options);
   return emit_fragment(program, 0, aligned_places(program, 4096), Hold::groups);
 }
 

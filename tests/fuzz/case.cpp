@@ -119,11 +119,11 @@ std::string field(const std::string& text, const std::string& key) {
 std::string write(const Case& c) {
   std::ostringstream out;
   const auto name_of = [](DType t) { return std::string(name(t)); };
-  if (const auto* gemm = std::get_if<Gemm>(&c.problem)) {
+  if (const auto* gemm = c.problem.get_if<Gemm>()) {
     out << "# problem: kind=gemm a=" << name_of(gemm->a) << " b=" << name_of(gemm->b) << " batched=" << gemm->batched
         << '\n';
   } else {
-    const auto& stream = std::get<Stream>(c.problem);
+    const Stream& stream = *c.problem.get_if<Stream>();
     out << "# problem: kind=stream a=" << name_of(stream.x) << " b=f32 batched=" << stream.batched << '\n';
   }
   out << "# shape: batch=" << c.shape.batch << " m=" << c.shape.m << " n=" << c.shape.n << " k=" << c.shape.k << '\n';
@@ -153,7 +153,7 @@ Case read(const std::string& text) {
 }
 
 GraphData with_dtypes(const GraphData& graph, const Problem& problem) {
-  const lower::Program program = lower::lower(graph, problem);
+  const lower::Program program = lower::lower(graph, facts_of(problem));
   GraphData result = graph;
   for (std::size_t i = 0; i < graph.operands.size(); ++i) result.operands[i].dtype = program.buffers[i].dtype;
   for (std::size_t i = 0; i < graph.outputs.size(); ++i)
@@ -244,13 +244,23 @@ Tensors materialise(const Case& c) {
     return Bound{result.memory.back().data() + t.first * size_of(dtype), dtype, t.strides};
   };
   result.bindings.shape = s;
-  if (const auto* gemm = std::get_if<Gemm>(&c.problem)) {
-    result.bindings.a = add("A", gemm->a, tile_axes, s.m, s.k, false, true);
-    result.bindings.b = add("B", gemm->b, tile_axes, s.k, s.n, false, true);
-  } else {
-    result.bindings.a = add("X", std::get<Stream>(c.problem).x, tile_axes, s.m, s.n, false, true);
-    result.bindings.shape.k = 0;
+  const MainLoop& loop = c.problem.loop();
+  for (const Input& input : loop.inputs()) {
+    const std::vector<std::int64_t> shape = loop.shape_of(result.all.size(), s);
+    const Bound bound = add(std::string(input.name), input.dtype, tile_axes, shape[0], shape[1], false, true);
+    Given& given = result.bindings.inputs.emplace_back();
+    given.name = input.name;
+    given.data = bound.data;
+    given.dtype = bound.dtype;
+    given.rank = 2;
+    given.shape = {shape[0], shape[1]};
+    given.strides = {bound.strides[1], bound.strides[2]};
+    if (result.all.back().axes.has(Axis::b)) given.batch = s.batch, given.batch_stride = bound.strides[0];
   }
+  const Operands operands = loop.operands(result.bindings.inputs);
+  result.bindings.a = operands.a;
+  result.bindings.b = operands.b;
+  if (!loop.contraction()) result.bindings.shape.k = 0;
   for (std::size_t i = 0; i < c.graph.operands.size(); ++i) {
     const OperandDecl& o = c.graph.operands[i];
     const DType dtype = o.dtype.value_or(o.axes.empty() ? DType::f32 : default_operand_type(c.problem));

@@ -41,7 +41,7 @@ TEST(Mutation, NineteenInTwentyAreCaught) {
   for (std::uint64_t seed = 0; seed < 1500; ++seed) {
     const fuzz::Case c = fuzz::generate(seed, options);
     if (c.shape.m == 0 || c.shape.n == 0 || c.shape.batch == 0) continue;
-    const lower::Program program = lower::lower(c.graph, c.problem);
+    const lower::Program program = lower::lower(c.graph, facts_of(c.problem));
     fuzz::Tensors tensors = fuzz::materialise(c);
     Bindings bindings = tensors.bindings;
     bindings.buffers.resize(program.buffers.size());

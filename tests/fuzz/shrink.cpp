@@ -104,8 +104,8 @@ class Shrinker {
       if (accept(c)) return true;
       c = best_;
     }
-    if (auto* gemm = std::get_if<Gemm>(&c.problem); gemm != nullptr && gemm->batched && c.shape.batch == 1) {
-      gemm->batched = false;
+    if (const auto* gemm = c.problem.get_if<Gemm>(); gemm != nullptr && gemm->batched && c.shape.batch == 1) {
+      c.problem = c.problem.loop().over({{gemm->a, gemm->b}}, false);
       if (accept(c)) return true;
     }
     return false;
@@ -124,10 +124,10 @@ class Shrinker {
       c.graph.operands[i].dtype = f32;
       if (accept(std::move(c))) return true;
     }
-    auto* gemm = std::get_if<Gemm>(&best_.problem);
+    const auto* gemm = best_.problem.get_if<Gemm>();
     if (gemm == nullptr || (gemm->a == f32 && gemm->b == f32)) return false;
     Case c = best_;
-    std::get<Gemm>(c.problem).a = std::get<Gemm>(c.problem).b = f32;
+    c.problem = best_.problem.loop().over({{f32, f32}}, gemm->batched);
     return accept(std::move(c));
   }
 };

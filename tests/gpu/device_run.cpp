@@ -128,10 +128,11 @@ DeviceRuns run_on_device(const fuzz::Case& c, fuzz::Tensors& tensors, std::uint6
 }
 
 fuzz::Case on_tensor_cores(fuzz::Case c) {
-  auto* gemm = std::get_if<Gemm>(&c.problem);
+  const auto* gemm = c.problem.get_if<Gemm>();
   if (!gemm || !is_float(gemm->a)) return c;
   const std::uint64_t choice = fuzz::mix(c.seed ^ 0x7e57);
-  gemm->a = gemm->b = choice % 3 ? DType::bf16 : DType::f16;
+  const DType type = choice % 3 ? DType::bf16 : DType::f16;
+  c.problem = c.problem.loop().over({{type, type}}, gemm->batched);
   if (choice % 2) c.layout = 0;  // contiguous, so that the copy engine may reach it
   return c;
 }

@@ -16,7 +16,7 @@ inline const Gemm bf16_gemm{.a = bf16, .b = bf16};
 // Lowers with every pass checked.
 inline Program lowered(const Graph& graph, const Problem& problem = bf16_gemm, Options options = {}) {
   options.verify_each = true;
-  return lower(graph.data(), problem, options);
+  return lower(graph.data(), facts_of(problem), options);
 }
 inline Program lowered(std::string_view text, const Problem& problem = bf16_gemm, Options options = {}) {
   return lowered(parse(text), problem, std::move(options));
@@ -26,7 +26,7 @@ inline Program lowered(std::string_view text, const Problem& problem = bf16_gemm
 inline std::string after(std::string_view text, const std::vector<bool (*)(Work&)>& passes,
                          const Problem& problem = bf16_gemm) {
   const Graph graph = parse(text);
-  Inferred inferred = infer(graph.data(), problem, {});
+  Inferred inferred = infer(graph.data(), facts_of(problem), {});
   for (auto pass : passes) pass(inferred.work);
   return inferred.work.print();
 }

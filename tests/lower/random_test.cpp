@@ -94,8 +94,7 @@ TEST(Random, WhateverVerifiesLowersToAProgramThatChecks) {
       Options options;
       options.halves = seed % 2 ? 2 : 0;
       const bool in_place = seed % 3 == 0;
-      if (in_place)
-        options.in_place = {{graph.outputs()[0].name, std::holds_alternative<Stream>(problem) ? "X" : "t0"}};
+      if (in_place) options.in_place = {{graph.outputs()[0].name, problem.get_if<Stream>() ? "X" : "t0"}};
       try {
         (void)lowered(graph, problem, options);
         ++lowered_graphs;

@@ -24,12 +24,19 @@ struct Matrix {
   std::vector<float> data;
 };
 
+Given input(const std::vector<float>& data, std::int64_t row, std::int64_t column) {
+  Given given;
+  given.data = const_cast<float*>(data.data());
+  given.strides = {row, column};
+  return given;
+}
+
 // An epilogue of X (an f32 stream), all operands and outputs f32 but where the text says i64.
 Evaluation evaluate(const std::string& text, const Matrix& x, const std::map<std::string, Matrix>& operands = {}) {
   const Graph graph = parse(text);
   Bindings bindings;
   bindings.shape = {1, x.rows, x.columns, 0};
-  bindings.a = {const_cast<float*>(x.data.data()), f32, {0, x.columns, 1}};
+  bindings.inputs = {input(x.data, x.columns, 1)};
   for (const auto& o : graph.data().operands) {
     const Matrix& m = operands.at(o.name);
     bindings.buffers.push_back(
@@ -226,8 +233,7 @@ TEST(Bounds, HoldSumsOfEqualTerms) {
       for (std::size_t j = 0; j < count; ++j) accumulator = std::fmaf(a[j], b[j], accumulator);
       Bindings bindings;
       bindings.shape = {1, 1, 1, k};
-      bindings.a = {a.data(), f32, {0, k, 1}};
-      bindings.b = {b.data(), f32, {0, 1, 1}};
+      bindings.inputs = {input(a, k, 1), input(b, 1, 1)};
       bindings.buffers = {{&d, f32, {0, 1, 1}}};
       const reference::Real p = reference::evaluate(parse(body("acc")).data(), Gemm{}, bindings)[0].cells[0].real;
       EXPECT_TRUE(p.low <= accumulator && accumulator <= p.high) << count << " of " << a[0] << " * " << b[0];
@@ -250,8 +256,7 @@ TEST(Bounds, HoldAccumulationInAnyOrder) {
           x[i] = positive ? std::abs(normal(random)) : normal(random);
       Bindings bindings;
       bindings.shape = {1, m, n, k};
-      bindings.a = {a.data(), f32, {0, k, 1}};
-      bindings.b = {b.data(), f32, {0, n, 1}};
+      bindings.inputs = {input(a, k, 1), input(b, n, 1)};
       bindings.buffers = {{d.data(), f32, {0, n, 1}}};
       const auto expected = reference::evaluate(graph.data(), Gemm{}, bindings);
       for (int order = 0; order < 3; ++order) {

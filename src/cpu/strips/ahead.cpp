@@ -82,7 +82,7 @@ bool is_apart(const Bound& bound, const PhaseSetting& setting) {
   const auto begins = [&](std::int64_t elements) { return elements * size_of(bound.dtype) % line == 0; };
   return bound.strides[2] == 1 && bound.strides[1] != 0 && begins(bound.strides[0]) && begins(bound.strides[1]) &&
          reinterpret_cast<std::intptr_t>(bound.data) % line == 0 &&
-         (setting.stream == nullptr || setting.stream->data != bound.data) &&
+         (setting.source == nullptr || setting.source->data != bound.data) &&
          std::count_if(setting.buffers.begin(), setting.buffers.end(),
                        [&](const Bound& other) { return other.data == bound.data; }) == 1;
 }
@@ -95,7 +95,7 @@ std::vector<const void*> leave_caches(const PhaseSetting& setting) {
     return static_cast<double>(setting.shape.batch * rows * columns * size_of(bound.dtype));
   };
   int tiles = 0;
-  double touched = setting.stream ? bytes(*setting.stream, setting.shape.m, setting.shape.n) : 0;
+  double touched = setting.source ? bytes(*setting.source, setting.shape.m, setting.shape.n) : 0;
   for (std::size_t i = 0; i < setting.buffers.size(); ++i) {
     const lower::Buffer& buffer = program.buffers[i];
     const bool outside = buffer.kind == lower::BufferKind::operand || buffer.kind == lower::BufferKind::output;
@@ -104,7 +104,7 @@ std::vector<const void*> leave_caches(const PhaseSetting& setting) {
     ++tiles;
   }
   std::vector<const void*> leaving;
-  if (touched < (setting.stream ? least_past : least_asked)) return leaving;
+  if (touched < (setting.source ? least_past : least_asked)) return leaving;
   std::vector<lower::Store> stores = setting.phase->stores;
   std::sort(stores.begin(), stores.end(), [](const auto& a, const auto& b) { return a.value < b.value; });
   for (const lower::Store& store : stores) {
@@ -115,7 +115,7 @@ std::vector<const void*> leave_caches(const PhaseSetting& setting) {
     };
     const auto loads = [&](const lower::Phase& phase) { return phase.loads(to); };
     const std::vector<lower::Instruction>& code = setting.phase->code;
-    const bool stays = setting.stream ? std::any_of(code.begin(), code.end(), reads)
+    const bool stays = setting.source ? std::any_of(code.begin(), code.end(), reads)
                                       : tiles - static_cast<int>(leaving.size()) <= asked_tiles ||
                                             std::any_of(program.phases.begin(), program.phases.end(), loads);
     if (!stays) leaving.push_back(setting.buffers[to].data);
@@ -256,7 +256,7 @@ double bytes_of(std::span<const Wanted> wanted) {
 }  // namespace
 
 void ask_ahead(const Pass& pass, const PhaseSetting& setting, std::span<PhaseExecutor> executors) {
-  if (setting.stream == nullptr) return executors.front().ask_for_tiles(setting.shape.batch);
+  if (setting.source == nullptr) return executors.front().ask_for_tiles(setting.shape.batch);
   const bool alone = pass.count == 1;
   if (!alone && !pass.whole_rows) return;
   const std::vector<lower::Phase>& phases = setting.program->phases;
@@ -278,7 +278,7 @@ void ask_ahead(const Pass& pass, const PhaseSetting& setting, std::span<PhaseExe
   const std::int64_t rows_on = alone ? last.strip_rows() : pass.block_rows;
   for (const lower::Instruction& x : first_phase.code) {
     const std::int64_t columns = executors.front().columns();
-    if (x.op == Op::acc) want(next, x.access, *setting.stream, columns, rows_on);
+    if (x.op == Op::acc) want(next, x.access, *setting.source, columns, rows_on);
     else if (x.op == Op::operand && setting.locals[x.access.buffer] < 0)
       want(next, x.access, setting.buffers[x.access.buffer], columns, rows_on);
   }

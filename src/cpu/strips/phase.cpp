@@ -118,13 +118,13 @@ class PhaseBuilder {
     const auto tiles =
         std::count_if(drafts_.begin(), drafts_.end(), [](const Draft& d) { return d.level == Level::tile; });
     const std::int64_t strip_elements = tiles == 1                  ? longest_strip
-                                        : tiles == 2 && set_.stream ? long_strip
+                                        : tiles == 2 && set_.source ? long_strip
                                                                     : usual_strip;
     const std::int64_t columns = std::max<std::int64_t>(1, std::min(set_.block_columns, to_.columns_));
     // A strip's columns are the block's, in equal parts of whole cache lines.
     const std::int64_t parts = ceil_div(columns, strip_elements);
     to_.strip_columns_ = std::min(columns, round_up(ceil_div(columns, parts), 16));
-    const std::int64_t elements = tiles == 1 && set_.stream ? whole_block : strip_elements;
+    const std::int64_t elements = tiles == 1 && set_.source ? whole_block : strip_elements;
     to_.strip_rows_ = std::max<std::int64_t>(1, std::min(set_.block_rows, elements / to_.strip_columns_));
     capacity_[static_cast<int>(Level::uniform)] = 1;
     capacity_[static_cast<int>(Level::row)] = std::max<std::int64_t>(1, std::min(set_.block_rows, to_.rows_));
@@ -139,7 +139,7 @@ class PhaseBuilder {
     for (const lower::Store& store : phase_.stores) {
       const Bound& to = set_.buffers[store.access.buffer];
       if (local_of(store.access.buffer) >= 0 || to.data == nullptr) continue;
-      if (set_.stream && set_.stream->data == to.data) in_place_ = true;
+      if (set_.source && set_.source->data == to.data) in_place_ = true;
       for (const Instruction& instruction : phase_.code) {
         if (instruction.op == Op::operand && local_of(instruction.access.buffer) < 0 &&
             set_.buffers[instruction.access.buffer].data == to.data) {
@@ -239,10 +239,10 @@ class PhaseBuilder {
 
   int add_accumulator(const Instruction& instruction) {
     Place place;
-    if (set_.stream) {
-      place.dtype = set_.stream->dtype;
-      place.data = static_cast<char*>(set_.stream->data);
-      std::copy(set_.stream->strides.begin(), set_.stream->strides.end(), place.strides);
+    if (set_.source) {
+      place.dtype = set_.source->dtype;
+      place.data = static_cast<char*>(set_.source->data);
+      std::copy(set_.source->strides.begin(), set_.source->strides.end(), place.strides);
       place.divide_rows = instruction.access.divide_rows;
       place.runs = column_runs(instruction.access.columns, to_.columns_);
     } else {

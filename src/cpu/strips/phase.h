@@ -139,7 +139,7 @@ struct PhaseSetting {
   std::span<const Bound> buffers;                  // workspace ones have memory, or are local
   std::span<const int> locals;                     // per buffer: index of a local, or -1
   std::span<const std::int64_t> local_rows;        // per local: row stride in elements
-  const Bound* stream = nullptr;                   // X; null behind a product
+  const Bound* source = nullptr;                   // what the accumulator is; null behind a product
   bool pieces_apart = false;                       // the product comes in pieces
   std::vector<const void*> past;                   // outputs that leave past the caches
   std::int64_t block_rows = 1, block_columns = 1;  // largest

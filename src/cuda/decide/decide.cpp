@@ -120,10 +120,10 @@ class Decider {
   [[nodiscard]] std::vector<BufferPlace> places(const Program& program, const std::vector<Memory>& memory,
                                                 std::int64_t columns) const;
   [[nodiscard]] bool in_order() const;
-  void arrange(const Gemm& gemm, bool b_mn_allowed);
+  void arrange(const Contraction& gemm, bool b_mn_allowed);
   void decide_product();
-  void fuse(const Gemm& gemm);
-  void multiply_alone(const Gemm& gemm);
+  void fuse(const Contraction& gemm);
+  void multiply_alone(const Contraction& gemm);
   void take_partials();
   void decide_passes();
   [[nodiscard]] Wide wide(const std::vector<int>& phases) const;
@@ -133,11 +133,11 @@ class Decider {
   void place_phases();
   Kernel& kernel(const std::shared_ptr<const std::string>& source, const std::string& name);
   const std::shared_ptr<const std::string>& plain_text();
-  [[nodiscard]] std::int64_t pitch(const Gemm& gemm) const;  // of a repacked row, in elements
+  [[nodiscard]] std::int64_t pitch(const Contraction& gemm) const;  // of a repacked row, in elements
   void map(Kernel& k, const Address& address, DType type, std::vector<MapField::Dimension> dimensions,
            int row_bytes) const;
-  void map_a(Kernel& k, const Gemm& gemm) const;
-  void map_b(Kernel& k, const Gemm& gemm) const;
+  void map_a(Kernel& k, const Contraction& gemm) const;
+  void map_b(Kernel& k, const Contraction& gemm) const;
   void map_tile(Kernel& k, DType type, const Memory& memory, const lower::ColumnMap& columns, int rows) const;
   void emit_product();
   void emit_plain_product();
@@ -293,7 +293,7 @@ bool Decider::in_order() const {
   });
 }
 
-void Decider::arrange(const Gemm& gemm, bool b_mn_allowed) {
+void Decider::arrange(const Contraction& gemm, bool b_mn_allowed) {
   const bool half = size_of(gemm.a) == 2;
   const Major a = major(layout_.a, gemm.a, 1, 2, shape_.m, half),
               b = major(layout_.b, gemm.b, 2, 1, shape_.n, half && b_mn_allowed);
@@ -302,7 +302,7 @@ void Decider::arrange(const Gemm& gemm, bool b_mn_allowed) {
 }
 
 // The first phase on the product's fragments, or why not.
-void Decider::fuse(const Gemm& gemm) {
+void Decider::fuse(const Contraction& gemm) {
   const Request& request = subject_.request;
   d_.why = request.through_memory ? "the schedule asks for it" : not_fusable(program_, product_phase_);
   if (!d_.why.empty()) return;
@@ -331,7 +331,7 @@ void Decider::fuse(const Gemm& gemm) {
 }
 
 // The accumulator alone, into the workspace.
-void Decider::multiply_alone(const Gemm& gemm) {
+void Decider::multiply_alone(const Contraction& gemm) {
   const Request& request = subject_.request;
   columns_ = shape_.n;
   arrange(gemm, true);
@@ -355,7 +355,7 @@ void Decider::multiply_alone(const Gemm& gemm) {
 
 // How the accumulator is made and whether the first phase runs on it.
 void Decider::decide_product() {
-  const auto* gemm = std::get_if<Gemm>(&subject_.problem);
+  const std::optional<Contraction> gemm = subject_.problem.loop().contraction();
   stream_ = !gemm;
   if (!gemm) {
     d_.why = "a stream has no product";
@@ -427,8 +427,8 @@ Wide Decider::wide(const std::vector<int>& phases) const {
 }
 
 DType Decider::source_type() const {
-  const auto* stream = std::get_if<Stream>(&subject_.problem);
-  return stream ? stream->x : program_.accumulator;
+  const auto source = facts_of(subject_.problem).source;
+  return source ? source->dtype : program_.accumulator;
 }
 
 // What phases read from memory as `acc`.
@@ -538,14 +538,14 @@ Kernel& Decider::kernel(const std::shared_ptr<const std::string>& source, const 
 }
 
 const std::shared_ptr<const std::string>& Decider::plain_text() {
-  const auto& gemm = std::get<Gemm>(subject_.problem);
+  const Contraction gemm = subject_.problem.loop().contraction().value();
   if (!plain_text_) plain_text_ = std::make_shared<const std::string>(product_source(gemm.a, gemm.b));
   return plain_text_;
 }
 
 void Decider::emit_repack() {
   if (!d_.repack_a && !d_.repack_b) return;
-  const auto& gemm = std::get<Gemm>(subject_.problem);
+  const Contraction gemm = subject_.problem.loop().contraction().value();
   struct Unpacked {  // product.cu
     std::uint64_t from;
     std::int64_t batch_stride, row_stride, column_stride;
@@ -600,11 +600,11 @@ void Decider::map(Kernel& k, const Address& address, DType type, std::vector<Map
   }
 }
 
-std::int64_t Decider::pitch(const Gemm& gemm) const {
+std::int64_t Decider::pitch(const Contraction& gemm) const {
   return round_up(shape_.k * size_of(gemm.a), 16) / size_of(gemm.a);
 }
 
-void Decider::map_a(Kernel& k, const Gemm& gemm) const {
+void Decider::map_a(Kernel& k, const Contraction& gemm) const {
   const int bk = static_cast<int>(k_bytes(product_->schedule) / size_of(gemm.a));
   const Address from = d_.repack_a ? packed_a_ : Address{Address::Of::a};
   const std::int64_t row = d_.repack_a ? pitch(gemm) : layout_.a.strides[1],
@@ -614,7 +614,7 @@ void Decider::map_a(Kernel& k, const Gemm& gemm) const {
   else map(k, from, gemm.a, {{shape_.k, 1, bk}, {shape_.m, row, product_->schedule.bm}, batches}, 128);
 }
 
-void Decider::map_b(Kernel& k, const Gemm& gemm) const {
+void Decider::map_b(Kernel& k, const Contraction& gemm) const {
   const Schedule& s = product_->schedule;
   const EpilogueNeeds& needs = product_->epilogue.needs;
   const int bk = static_cast<int>(k_bytes(s) / size_of(gemm.a));
@@ -655,7 +655,7 @@ void Decider::map_tile(Kernel& k, DType type, const Memory& memory, const lower:
 void Decider::emit_product() {
   const FusedEpilogue& e = product_->epilogue;
   const Schedule& s = product_->schedule;
-  const auto& gemm = std::get<Gemm>(subject_.problem);
+  const Contraction gemm = subject_.problem.loop().contraction().value();
   emit_repack();
   Kernel& k = kernel(product_->source, "postlude_gemm");
   map_a(k, gemm);

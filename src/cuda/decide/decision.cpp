@@ -43,7 +43,7 @@ Layout usual_layout(const Problem& problem, const lower::Program& program, const
     return result;
   };
   Layout layout{shape, {}, {}, {}};
-  if (const auto* gemm = std::get_if<Gemm>(&problem)) {
+  if (const auto gemm = problem.loop().contraction()) {
     layout.a = contiguous(shape.m, shape.k, gemm->a_layout == postlude::Layout::mn_major);
     layout.b = contiguous(shape.k, shape.n, gemm->b_layout != postlude::Layout::mn_major);
   } else {

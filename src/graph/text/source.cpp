@@ -1,6 +1,7 @@
 #include "graph/text/source.h"
 
 #include "graph/ir/ir.h"
+#include "loop/names.h"
 
 #include <algorithm>
 #include <iterator>
@@ -72,7 +73,9 @@ void check_name(std::string_view text, std::string_view what, const Location& wh
                 "A name is made of letters, digits and '_', and does not begin with a digit.", where);
 }
 
-bool is_bound_name(std::string_view text) { return is_name(text) && text != "A" && text != "B" && text != "X"; }
+bool is_bound_name(std::string_view text) {
+  return is_name(text) && std::find(std::begin(input_names), std::end(input_names), text) == std::end(input_names);
+}
 
 void check_bound_name(std::string_view text, std::string_view what, const Location& where) {
   check_name(text, what, where);
