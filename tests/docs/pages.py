@@ -3,6 +3,7 @@
   console   what follows a `$ command` in a block marked `console` is what the command prints, with `postlude` the
             program given, from the repository's root
   index     docs/decisions/README.md lists every decision, by its title and its first line
+  examples  what docs/from-*.md show of C++ is in examples/visitors, line by line, which is compiled and run
   links     every relative link leads to a file, and to a heading in it; `decision NNNN` in a source names one
   width     lines of prose have at most 100 columns (tables, code and what bench/draw.py writes apart)
 
@@ -79,6 +80,17 @@ class Pages(unittest.TestCase):
             page = path.read_text()
             if "```console" in page:
                 self.assertEqual(replayed(page), page, f"{path.relative_to(ROOT)} is out of date: ./dev docs writes it")
+
+    def test_examples(self):
+        def lines(text):
+            return "\n".join(line.strip() for line in text.splitlines() if line.strip())
+        programs = [lines(path.read_text()) for path in sorted((ROOT / "examples/visitors").glob("*.cpp"))]
+        for path in sorted((ROOT / "docs").glob("from-*.md")):
+            blocks = re.findall(r"^```cpp\n(.*?)^```", path.read_text(), re.S | re.M)
+            self.assertTrue(blocks, f"{path.name} shows no code")
+            for block in blocks:
+                self.assertTrue(any(lines(block) in program for program in programs),
+                                f"no program in examples/visitors has these lines of {path.name}:\n{block}")
 
     def test_index(self):
         listed = INDEX.search((DECISIONS / "README.md").read_text())[0]

@@ -34,6 +34,11 @@ case $how in
     # shellcheck disable=SC2046
     "$cxx" -std=c++20 "$source/tests/install/consumer/main.cpp" -o "$work/consumer" $(pkg-config --cflags --libs postlude)
     "$work/consumer"
+    for vocabulary in cutlass catlass; do  # the visitor types, by the installed headers alone
+      # shellcheck disable=SC2046
+      "$cxx" -std=c++20 "$source/examples/visitors/$vocabulary.cpp" -o "$work/$vocabulary" $(pkg-config --cflags --libs postlude)
+      "$work/$vocabulary"
+    done
     pkg-config --modversion postlude
     ;;
   subdirectory)
