@@ -1,0 +1,424 @@
+#include "te/expression.h"
+
+#include "graph/ir/typing.h"
+
+#include <algorithm>
+#include <limits>
+#include <unordered_set>
+
+namespace postlude::inline v0::te {
+namespace {
+
+Expr made(ExprNode node) { return Expr(std::make_shared<const ExprNode>(std::move(node))); }
+
+Expr integer_constant(std::int64_t x) { return constant({DType::i64, 0, x}, true); }
+
+bool is_number(const Expr& x, std::int64_t value) {
+  return x->kind == ExprNode::Kind::constant && x->value.type != DType::f32 && x->value.integer == value;
+}
+
+std::int64_t floor_of(std::int64_t a, std::int64_t b) {
+  if (b == 0) return 0;  // as ops.def says
+  const std::int64_t q = a / b;
+  return q * b != a && (a < 0) != (b < 0) ? q - 1 : q;
+}
+
+Op op_named(const std::string& name) {
+  for (const OpInfo& row : op_table)
+    if (row.id == name && is_elementwise(row.op)) return row.op;
+  return Op::constant;
+}
+
+// The body of a function of the language, at these arguments.
+Expr expanded(const Function& function, const std::vector<Expr>& arguments) {
+  if (function.body.nodes.empty())
+    throw Error(ErrorCode::unsupported, "loops cannot call " + quoted(function.name) + ", which is native code",
+                "Define it in the language.");
+  std::vector<Expr> values = arguments;
+  for (std::size_t i = values.size(); i < function.parameters.size(); ++i) {
+    if (!function.parameters[i].default_value) break;
+    values.push_back(constant(*function.parameters[i].default_value, true));
+  }
+  if (values.size() != function.parameters.size())
+    throw Error(ErrorCode::bad_call, quoted(function.name) + " takes " + std::to_string(function.parameters.size()) +
+                                         " arguments, not " + std::to_string(arguments.size()));
+  std::vector<Expr> made;
+  for (const Node& node : function.body.nodes) {
+    std::vector<Expr> args;
+    for (const NodeId arg : node.args) args.push_back(made[static_cast<std::size_t>(arg)]);
+    if (node.op == Op::constant) made.push_back(constant(node.literal, true));
+    else if (node.op == Op::parameter) made.push_back(values[static_cast<std::size_t>(node.index)]);
+    else if (node.op == Op::call) made.push_back(expanded(*node.function, args));
+    else made.push_back(operation(node.op, args, node.dtype, node.round));
+  }
+  return made[static_cast<std::size_t>(function.body.results[0])];
+}
+
+Expr index_of(const Expr& x) {
+  if (x.empty()) throw Error(ErrorCode::usage, "an empty expression is used as an index");
+  if (x->type == DType::f32)
+    throw Error(ErrorCode::type_mismatch, "an index is " + std::string(name(x->type)) + ": " + print(x),
+                "An index is an integer; cast it.");
+  return converted(x, DType::i64);
+}
+
+}  // namespace
+
+Expr constant(const Literal& value, bool literal) {
+  ExprNode node;
+  node.type = value.type;
+  node.value = value;
+  node.literal = literal;
+  return made(std::move(node));
+}
+Expr Expr::real(double x) { return constant({DType::f32, x, 0}, true); }
+Expr Expr::integer(std::int64_t x) { return integer_constant(x); }
+Expr Expr::boolean(bool x) { return constant({DType::boolean, 0, x}, true); }
+DType Expr::type() const { return node_->type; }
+std::string Expr::print() const { return te::print(*this); }
+
+Expr axis_value(const AxisPtr& axis) {
+  ExprNode node;
+  node.kind = ExprNode::Kind::axis;
+  node.type = DType::i64;
+  node.axis = axis;
+  return made(std::move(node));
+}
+
+AxisPtr make_axis(std::string name, AxisNode::Kind kind, const Expr& extent, const Expr& begin) {
+  return std::make_shared<const AxisNode>(
+      AxisNode{std::move(name), kind, begin.empty() ? Expr(0) : begin, extent, {}});
+}
+
+Expr converted(const Expr& x, DType type) {
+  if (x->type == type) return x;
+  if (x->kind == ExprNode::Kind::constant) {
+    Literal value = x->value;
+    if (type == DType::f32) value.real = x->value.value();
+    else if (value.type == DType::f32) return operation(Op::cast, {x}, type);
+    if (type == DType::boolean) value.integer = value.integer != 0;
+    value.type = type;
+    return constant(value);
+  }
+  return operation(Op::cast, {x}, type);
+}
+
+Expr operation(Op op, std::vector<Expr> args, DType dtype, Round round) {
+  Node shape;  // what the language's typing reads
+  shape.op = op;
+  shape.dtype = dtype;
+  shape.round = round;
+  std::vector<TypeState> states;
+  bool indices = true;  // folded and kept as literals: sizes and indices
+  for (const Expr& arg : args) {
+    if (arg.empty()) throw Error(ErrorCode::usage, "an operation on an empty expression");
+    if (arg->kind == ExprNode::Kind::reduce)
+      throw Error(ErrorCode::unsupported, "a reduction is part of a larger expression",
+                  "A reduction stands alone in its stage: compute it first, then use its tensor.");
+    const bool literal = arg->kind == ExprNode::Kind::constant && arg->literal;
+    states.push_back(literal ? literal_type(arg->value) : TypeState{arg->type, false, false});
+    indices &= arg->type == DType::i64;
+  }
+  if (info(op).arity >= 0 && static_cast<int>(args.size()) != info(op).arity)
+    throw Error(ErrorCode::bad_call, quoted(std::string(info(op).id)) + " takes " + std::to_string(info(op).arity) +
+                                         " arguments, not " + std::to_string(args.size()));
+  ExprNode node;
+  node.kind = ExprNode::Kind::operation;
+  node.op = op;
+  node.type = Typing().infer(shape, states).type.value_or(DType::f32);
+  node.dtype = dtype;
+  node.round = round;
+  for (std::size_t i = 0; i < args.size(); ++i) args[i] = converted(args[i], argument_type(shape, i, states));
+  if (indices && node.type == DType::i64) {
+    const bool constants = std::all_of(args.begin(), args.end(),
+                                       [](const Expr& x) { return x->kind == ExprNode::Kind::constant; });
+    node.args = args;
+    if (constants && op != Op::cast) {
+      const bool literal = std::all_of(args.begin(), args.end(), [](const Expr& x) { return x->literal; });
+      return constant({DType::i64, 0, evaluate(made(node), {})}, literal);
+    }
+    if (op == Op::add && is_number(args[0], 0)) return args[1];
+    if ((op == Op::add || op == Op::sub) && is_number(args[1], 0)) return args[0];
+    if (op == Op::mul && is_number(args[0], 1)) return args[1];
+    if ((op == Op::mul || op == Op::floordiv) && is_number(args[1], 1)) return args[0];
+  }
+  node.args = std::move(args);
+  return made(std::move(node));
+}
+
+Expr both(const Expr& a, const Expr& b) { return a.empty() ? b : b.empty() ? a : operation(Op::bit_and, {a, b}); }
+
+Expr substitute(const Expr& x, const Substitution& axes, const Reading& read) {
+  std::unordered_map<const ExprNode*, Expr> done;
+  const std::function<Expr(const Expr&)> walk = [&](const Expr& at) -> Expr {
+    if (at.empty()) return at;
+    if (at->kind == ExprNode::Kind::constant) return at;
+    if (at->kind == ExprNode::Kind::axis) {
+      const auto found = axes.find(at->axis.get());
+      return found == axes.end() ? at : found->second;
+    }
+    if (const auto found = done.find(at.node().get()); found != done.end()) return found->second;
+    ExprNode node = *at.node();
+    bool changed = false;
+    for (Expr& arg : node.args) {
+      Expr now = walk(arg);
+      changed |= now.node() != arg.node();
+      arg = std::move(now);
+    }
+    if (node.reduction) {
+      auto reduction = std::make_shared<Reduction>(*node.reduction);
+      for (Expr& source : reduction->sources) source = walk(source);
+      reduction->where = walk(reduction->where);
+      node.reduction = std::move(reduction);
+      changed = true;
+    }
+    Expr result = at;
+    if (node.kind == ExprNode::Kind::read && read) result = read(node, node.args);
+    else if (changed) result = made(std::move(node));
+    return done.emplace(at.node().get(), std::move(result)).first->second;
+  };
+  return walk(x);
+}
+
+void visit(const Expr& x, const std::function<void(const ExprNode&)>& visitor) {
+  std::unordered_set<const ExprNode*> seen;
+  const std::function<void(const Expr&)> walk = [&](const Expr& at) {
+    if (at.empty() || !seen.insert(at.node().get()).second) return;
+    for (const Expr& arg : at->args) walk(arg);
+    if (at->reduction) {
+      for (const Expr& source : at->reduction->sources) walk(source);
+      walk(at->reduction->where);
+    }
+    visitor(*at.node());
+  };
+  walk(x);
+}
+
+bool equal(const ExprNode& a, const ExprNode& b) {
+  if (&a == &b) return true;
+  if (a.kind != b.kind || a.type != b.type || a.axis != b.axis || a.tensor != b.tensor || a.component != b.component ||
+      a.op != b.op || a.args.size() != b.args.size() || a.reduction != b.reduction)
+    return false;
+  if (a.kind == ExprNode::Kind::constant && (a.value.integer != b.value.integer || a.value.real != b.value.real))
+    return false;
+  if (a.op == Op::cast && (a.dtype != b.dtype || a.round != b.round)) return false;
+  for (std::size_t i = 0; i < a.args.size(); ++i)
+    if (!equal(*a.args[i].node(), *b.args[i].node())) return false;
+  return true;
+}
+
+// ---- polynomials --------------------------------------------------------------------------------
+
+namespace {
+
+bool same_atoms(const std::vector<Expr>& a, const std::vector<Expr>& b) {
+  if (a.size() != b.size()) return false;
+  std::vector<bool> used(b.size());
+  for (const Expr& x : a) {
+    bool found = false;
+    for (std::size_t i = 0; i < b.size() && !found; ++i)
+      if (!used[i] && equal(*x.node(), *b[i].node())) used[i] = found = true;
+    if (!found) return false;
+  }
+  return true;
+}
+
+void add_to(Polynomial& p, const Polynomial& q, std::int64_t factor) {
+  p.constant += factor * q.constant;
+  for (const Polynomial::Term& term : q.terms) {
+    const auto found =
+        std::find_if(p.terms.begin(), p.terms.end(), [&](const auto& t) { return same_atoms(t.atoms, term.atoms); });
+    if (found == p.terms.end()) p.terms.push_back({term.atoms, factor * term.factor});
+    else if ((found->factor += factor * term.factor) == 0) p.terms.erase(found);
+  }
+}
+
+Polynomial product_of(const Polynomial& a, const Polynomial& b) {
+  Polynomial p;
+  add_to(p, b, a.constant);
+  for (const Polynomial::Term& x : a.terms) {
+    Polynomial part;
+    if (b.constant != 0) part.terms.push_back({x.atoms, x.factor * b.constant});
+    for (const Polynomial::Term& y : b.terms) {
+      Polynomial::Term term{x.atoms, x.factor * y.factor};
+      term.atoms.insert(term.atoms.end(), y.atoms.begin(), y.atoms.end());
+      part.terms.push_back(std::move(term));
+    }
+    add_to(p, part, 1);
+  }
+  std::erase_if(p.terms, [](const auto& t) { return t.factor == 0; });
+  return p;
+}
+
+}  // namespace
+
+Polynomial polynomial(const Expr& x, const Sizes* sizes) {
+  Polynomial p;
+  const auto atom = [&p](const Expr& of) { p.terms.push_back({{of}, 1}); };
+  switch (x->kind) {
+    case ExprNode::Kind::constant:
+      if (x->value.type == DType::f32) atom(x);
+      else p.constant = x->value.integer;
+      return p;
+    case ExprNode::Kind::axis:
+      if (sizes)
+        if (const auto found = sizes->find(x->axis.get()); found != sizes->end()) {
+          p.constant = found->second;
+          return p;
+        }
+      atom(x);
+      return p;
+    case ExprNode::Kind::operation: break;
+    default: atom(x); return p;
+  }
+  if (x->type != DType::i64) {
+    atom(x);
+    return p;
+  }
+  if (x->op == Op::add || x->op == Op::sub) {
+    p = polynomial(x->args[0], sizes);
+    add_to(p, polynomial(x->args[1], sizes), x->op == Op::add ? 1 : -1);
+    return p;
+  }
+  if (x->op == Op::neg) {
+    add_to(p, polynomial(x->args[0], sizes), -1);
+    return p;
+  }
+  if (x->op == Op::mul) return product_of(polynomial(x->args[0], sizes), polynomial(x->args[1], sizes));
+  std::vector<Expr> args;
+  bool constants = true;
+  for (const Expr& arg : x->args) {
+    if (arg->type != DType::i64) {
+      atom(x);
+      return p;
+    }
+    const Polynomial part = polynomial(arg, sizes);
+    constants &= part.is_constant();
+    args.push_back(expression(part));
+  }
+  ExprNode node = *x.node();
+  node.args = args;
+  if (constants) p.constant = evaluate(made(std::move(node)), {});
+  else atom(made(std::move(node)));
+  return p;
+}
+
+Expr expression(const Polynomial& p) {
+  Expr result;
+  for (const bool negative : {false, true}) {
+    for (const Polynomial::Term& term : p.terms) {
+      if ((term.factor < 0) != negative) continue;
+      Expr product = term.atoms[0];
+      for (std::size_t i = 1; i < term.atoms.size(); ++i) product = operation(Op::mul, {product, term.atoms[i]});
+      if (result.empty()) {
+        result = operation(Op::mul, {product, integer_constant(term.factor)});
+      } else {
+        product = operation(Op::mul, {product, integer_constant(negative ? -term.factor : term.factor)});
+        result = operation(negative ? Op::sub : Op::add, {result, product});
+      }
+    }
+  }
+  if (result.empty()) return integer_constant(p.constant);
+  if (p.constant < 0) return operation(Op::sub, {result, integer_constant(-p.constant)});
+  return operation(Op::add, {result, integer_constant(p.constant)});
+}
+
+Expr simplified(const Expr& x) { return x.empty() || x->type != DType::i64 ? x : expression(polynomial(x)); }
+
+bool same(const Expr& a, const Expr& b) {
+  const Polynomial difference = polynomial(operation(Op::sub, {a, b}));
+  return difference.is_constant() && difference.constant == 0;
+}
+
+std::int64_t evaluate(const Expr& x, const Sizes& sizes) {
+  if (x->kind == ExprNode::Kind::constant) return x->value.integer;
+  if (x->kind == ExprNode::Kind::axis) {
+    const auto found = sizes.find(x->axis.get());
+    if (found == sizes.end())
+      throw Error(ErrorCode::missing_operand, "nothing that is bound tells the size " + quoted(x->axis->name),
+                  "A size is known where it is an extent of a bound tensor by itself.");
+    return found->second;
+  }
+  const auto arg = [&](std::size_t i) { return evaluate(x->args[i], sizes); };
+  switch (x->op) {
+    case Op::add: return arg(0) + arg(1);
+    case Op::sub: return arg(0) - arg(1);
+    case Op::mul: return arg(0) * arg(1);
+    case Op::floordiv: return floor_of(arg(0), arg(1));
+    case Op::neg: return -arg(0);
+    case Op::abs: return std::abs(arg(0));
+    case Op::min: return std::min(arg(0), arg(1));
+    case Op::max: return std::max(arg(0), arg(1));
+    case Op::eq: return arg(0) == arg(1);
+    case Op::ne: return arg(0) != arg(1);
+    case Op::lt: return arg(0) < arg(1);
+    case Op::le: return arg(0) <= arg(1);
+    case Op::gt: return arg(0) > arg(1);
+    case Op::ge: return arg(0) >= arg(1);
+    case Op::bit_and: return arg(0) & arg(1);
+    case Op::bit_or: return arg(0) | arg(1);
+    case Op::bit_not: return x->type == DType::boolean ? !arg(0) : ~arg(0);
+    case Op::where: return arg(0) ? arg(1) : arg(2);
+    case Op::cast: return arg(0);
+    default: break;
+  }
+  throw Error(ErrorCode::unsupported, "a size or a guard is computed by " + print(x),
+              "Sizes and guards are integers, by + - * // min max and comparisons.");
+}
+
+// ---- the public face ----------------------------------------------------------------------------
+
+Axis::operator Expr() const { return axis_value(node_); }
+const std::string& Axis::name() const { return node_->name; }
+Expr Axis::extent() const { return node_->extent; }
+
+Expr var(const std::string& name) {
+  AxisNode node;
+  node.name = name;
+  node.kind = AxisNode::Kind::size;
+  return axis_value(std::make_shared<const AxisNode>(std::move(node)));
+}
+
+Expr operator+(const Expr& a, const Expr& b) { return operation(Op::add, {a, b}); }
+Expr operator-(const Expr& a, const Expr& b) { return operation(Op::sub, {a, b}); }
+Expr operator*(const Expr& a, const Expr& b) { return operation(Op::mul, {a, b}); }
+Expr operator/(const Expr& a, const Expr& b) { return operation(Op::div, {a, b}); }
+Expr operator-(const Expr& x) { return operation(Op::neg, {x}); }
+Expr operator==(const Expr& a, const Expr& b) { return operation(Op::eq, {a, b}); }
+Expr operator!=(const Expr& a, const Expr& b) { return operation(Op::ne, {a, b}); }
+Expr operator<(const Expr& a, const Expr& b) { return operation(Op::lt, {a, b}); }
+Expr operator<=(const Expr& a, const Expr& b) { return operation(Op::le, {a, b}); }
+Expr operator>(const Expr& a, const Expr& b) { return operation(Op::gt, {a, b}); }
+Expr operator>=(const Expr& a, const Expr& b) { return operation(Op::ge, {a, b}); }
+Expr operator&(const Expr& a, const Expr& b) { return operation(Op::bit_and, {a, b}); }
+Expr operator|(const Expr& a, const Expr& b) { return operation(Op::bit_or, {a, b}); }
+Expr operator~(const Expr& x) { return operation(Op::bit_not, {x}); }
+Expr floordiv(const Expr& a, const Expr& b) { return operation(Op::floordiv, {a, b}); }
+Expr floormod(const Expr& a, const Expr& b) { return a - floordiv(a, b) * b; }
+Expr cast(const Expr& x, DType dtype, Round round) {
+  if (round == Round::stochastic)
+    throw Error(ErrorCode::unsupported, "loops do not round stochastically", "Cast in an epilogue.");
+  return operation(Op::cast, {x}, dtype, round);
+}
+
+Expr apply(const std::string& name, const std::vector<Expr>& arguments) {
+  if (const Op op = op_named(name); op != Op::constant && op != Op::cast) return operation(op, arguments);
+  if (const auto function = find_function(name)) return expanded(*function, arguments);
+  throw Error(ErrorCode::undefined_name, "there is no operation " + quoted(name),
+              "`postlude ops` lists those there are.");
+}
+
+Expr Tensor::at(std::vector<Expr> index) const {
+  if (index.size() != node_->shape.size())
+    throw Error(ErrorCode::wrong_rank, quoted(node_->name) + " has " + std::to_string(node_->shape.size()) +
+                                           " axes, and is read at " + std::to_string(index.size()) + " indices");
+  ExprNode node;
+  node.kind = ExprNode::Kind::read;
+  node.tensor = node_;
+  node.component = component_;
+  node.type = compute_type(dtype());
+  for (const Expr& x : index) node.args.push_back(index_of(x));
+  return made(std::move(node));
+}
+
+}  // namespace postlude::inline v0::te

@@ -1,0 +1,113 @@
+// The nodes behind te.h: expressions are immutable trees that share their parts.
+#pragma once
+
+#include "graph/ir/ir.h"
+
+#include <postlude/te.h>
+
+#include <map>
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+namespace postlude::inline v0::te {
+
+using AxisPtr = std::shared_ptr<const AxisNode>;
+using OperationPtr = std::shared_ptr<OperationNode>;
+using ReducerPtr = std::shared_ptr<const ReducerNode>;
+
+// A variable: a size, or what a loop counts.
+struct AxisNode {
+  enum class Kind : std::uint8_t { size, data, reduce, thread };
+  std::string name;
+  Kind kind = Kind::data;
+  Expr begin{}, extent{};  // of data and reduce axes
+  std::string tag{};       // of thread axes
+};
+
+struct Reduction {
+  ReducerPtr reducer;
+  std::vector<Expr> sources;
+  std::vector<AxisPtr> axes;
+  Expr where;  // elements without it are left out; empty: all
+};
+
+struct ExprNode {
+  enum class Kind : std::uint8_t { constant, axis, read, operation, reduce };
+  Kind kind = Kind::constant;
+  DType type = DType::f32;
+  Literal value{};        // constant
+  bool literal = false;   // constant: takes the other side's type
+  AxisPtr axis{};         // axis
+  OperationPtr tensor{};  // read
+  int component = 0;      // read, reduce
+  Op op = Op::constant;   // operation: elementwise
+  DType dtype = DType::f32;
+  Round round = Round::nearest_even;  // cast
+  std::vector<Expr> args{};           // operation: arguments, of the types it takes; read: indices, i64
+  std::shared_ptr<const Reduction> reduction{};
+};
+
+// What reducers are known for: the strips of a CPU have code of their own for these.
+enum class Known : std::uint8_t { none, sum, prod, min, max, any, all, argmax, argmin };
+
+struct ReducerNode {
+  std::string name;
+  Known known = Known::none;
+  Reducer::Combine combine;
+  Reducer::Identity identity;
+};
+
+struct OperationNode {
+  std::string name;
+  std::vector<Expr> shape;
+  std::vector<AxisPtr> axes;
+  std::vector<AxisPtr> reduce_axes;
+  std::vector<Expr> body;  // a component each; of a placeholder none
+  std::vector<DType> dtypes;
+  [[nodiscard]] bool is_placeholder() const { return body.empty(); }
+  [[nodiscard]] const Reduction* reduction() const {
+    return !body.empty() && body[0]->kind == ExprNode::Kind::reduce ? body[0]->reduction.get() : nullptr;
+  }
+};
+
+[[nodiscard]] Expr constant(const Literal& value, bool literal = false);
+[[nodiscard]] Expr axis_value(const AxisPtr& axis);
+[[nodiscard]] Expr operation(Op op, std::vector<Expr> args, DType dtype = DType::f32,
+                             Round round = Round::nearest_even);
+[[nodiscard]] Expr converted(const Expr& x, DType type);
+[[nodiscard]] Expr both(const Expr& a, const Expr& b);  // a & b, where an empty one holds
+[[nodiscard]] AxisPtr make_axis(std::string name, AxisNode::Kind kind, const Expr& extent, const Expr& begin = {});
+
+using Substitution = std::unordered_map<const AxisNode*, Expr>;
+// Replaces axes, then reads: `read` gets each with its new indices (a null function leaves them).
+using Reading = std::function<Expr(const ExprNode& read, std::vector<Expr> indices)>;
+[[nodiscard]] Expr substitute(const Expr& x, const Substitution& axes, const Reading& read = {});
+// Calls visit(node) once for each node, arguments first; those of a reduction too.
+void visit(const Expr& x, const std::function<void(const ExprNode&)>& visitor);
+
+// An integer expression as a sum of products, in which equal terms meet: k.outer*16 + k.inner. An
+// atom is an axis, a size, or what is no sum or product (a quotient, a minimum, a read).
+struct Polynomial {
+  struct Term {
+    std::vector<Expr> atoms;  // in one order
+    std::int64_t factor = 0;
+  };
+  std::vector<Term> terms;  // without a constant one
+  std::int64_t constant = 0;
+  [[nodiscard]] bool is_constant() const { return terms.empty(); }
+};
+using Sizes = std::unordered_map<const AxisNode*, std::int64_t>;
+[[nodiscard]] Polynomial polynomial(const Expr& x, const Sizes* sizes = nullptr);
+[[nodiscard]] Expr expression(const Polynomial& p);
+[[nodiscard]] Expr simplified(const Expr& x);
+[[nodiscard]] bool same(const Expr& a, const Expr& b);  // equal as polynomials
+[[nodiscard]] bool equal(const ExprNode& a, const ExprNode& b);
+// Of an integer or boolean expression in sizes and known axes.
+[[nodiscard]] std::int64_t evaluate(const Expr& x, const Sizes& sizes);
+
+[[nodiscard]] std::string print(const Expr& x);
+
+}  // namespace postlude::inline v0::te

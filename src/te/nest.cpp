@@ -1,0 +1,662 @@
+#include "te/nest.h"
+
+#include <algorithm>
+#include <optional>
+#include <set>
+
+namespace postlude::inline v0::te {
+namespace {
+
+[[noreturn]] void refuse(const std::string& message, const std::string& hint = {}) {
+  throw Error(ErrorCode::bad_schedule, message, hint);
+}
+
+bool is_reduce(const AxisPtr& axis) { return axis->kind == AxisNode::Kind::reduce; }
+
+struct Interval {
+  Expr low, high;
+};
+using Ranges = std::unordered_map<const AxisNode*, Interval>;
+
+Expr extreme(const Expr& a, const Expr& b, bool largest) {
+  const Polynomial difference = polynomial(a - b);
+  if (difference.is_constant()) return (difference.constant >= 0) == largest ? a : b;
+  return operation(largest ? Op::max : Op::min, {a, b});
+}
+
+bool varies(const Expr& x, const Ranges& ranges) {
+  bool found = false;
+  visit(x, [&](const ExprNode& node) {
+    found |= (node.kind == ExprNode::Kind::axis && ranges.count(node.axis.get())) || node.kind == ExprNode::Kind::read;
+  });
+  return found;
+}
+
+// Between which values an index lies, its axes in `ranges`; nothing where that is not known.
+std::optional<Interval> interval(const Expr& x, const Ranges& ranges) {
+  if (!varies(x, ranges)) return Interval{x, x};
+  if (x->kind == ExprNode::Kind::axis) return ranges.at(x->axis.get());
+  if (x->kind != ExprNode::Kind::operation || x->type != DType::i64) return {};
+  if (x->op == Op::floordiv && x->args[1]->kind == ExprNode::Kind::constant && x->args[1]->value.integer > 0) {
+    const auto of = interval(x->args[0], ranges);
+    if (!of) return {};
+    return Interval{floordiv(of->low, x->args[1]), floordiv(of->high, x->args[1])};
+  }
+  if (x->op == Op::min || x->op == Op::max) {
+    const auto a = interval(x->args[0], ranges), b = interval(x->args[1], ranges);
+    if (!a || !b) return {};
+    return Interval{operation(x->op, {a->low, b->low}), operation(x->op, {a->high, b->high})};
+  }
+  const Polynomial p = polynomial(x);
+  Expr low = p.constant, high = p.constant;
+  for (const Polynomial::Term& term : p.terms) {
+    Expr rest = 1;
+    std::optional<Interval> part;
+    for (const Expr& atom : term.atoms) {
+      if (!varies(atom, ranges)) {
+        // A size is not negative; of a loop's variable with a factor nothing else is asked.
+        rest = rest * atom;
+        continue;
+      }
+      if (part || (atom->kind != ExprNode::Kind::axis && equal(*atom.node(), *x.node()))) return {};
+      part = interval(atom, ranges);
+      if (!part) return {};
+    }
+    const Expr factor = rest * Expr(term.factor);
+    if (!part) part = Interval{1, 1};
+    low = low + (term.factor < 0 ? part->high : part->low) * factor;
+    high = high + (term.factor < 0 ? part->low : part->high) * factor;
+  }
+  return Interval{simplified(low), simplified(high)};
+}
+
+// x >= 0 wherever the loops run, as far as constants show. A size is at least 0.
+bool is_never_negative(const Expr& x, const Ranges& loops) {
+  const auto within = interval(x, loops);
+  if (!within) return false;
+  const Polynomial low = polynomial(within->low);
+  const bool sizes = std::all_of(low.terms.begin(), low.terms.end(), [](const auto& term) {
+    return term.factor > 0 && std::all_of(term.atoms.begin(), term.atoms.end(), [](const Expr& atom) {
+             return atom->kind == ExprNode::Kind::axis && atom->axis->kind == AxisNode::Kind::size;
+           });
+  });
+  return sizes && low.constant >= 0;
+}
+
+// ---- the lowering of one schedule ---------------------------------------------------------------
+
+class Lowering {
+ public:
+  Lowering(const ScheduleNode& schedule, const std::vector<Tensor>& arguments);
+  Nest run();
+
+ private:
+  // A stage as it is lowered: its body with inlined stages in it, and, where it is computed within
+  // another, the part of the tensor that is.
+  struct Lowered {
+    StagePtr stage;
+    std::vector<Expr> body;
+    std::vector<OperationPtr> reads;
+    std::vector<Interval> region;  // of data axes; empty: the whole
+    LoopValues loops;
+    Substitution values;           // of the root axes
+    std::vector<BufferPtr> buffers;
+    std::vector<BufferPtr> partial;  // of a reduction that threads or blocks share
+    std::size_t first_reduce = 0;    // among the leaves
+    bool shared_reduction = false;   // its reduce loop is bound
+    bool collective = false;         // threads meet in it: no guard around its loops
+  };
+
+  void inline_stages();
+  void settle(Lowered& s);
+  void make_buffers(Lowered& s);
+  std::vector<Interval> demand(const Lowered& s, const std::set<const AxisNode*>& fixed);
+  Ranges axis_ranges(const Lowered& reader, const std::set<const AxisNode*>& fixed);
+  std::vector<Statement> loops(Lowered& s, std::size_t level, bool initialised);
+  std::vector<Statement> statements(Lowered& s, bool update);
+  std::vector<Statement> initialise(Lowered& s, std::size_t level, std::size_t end, bool data_only);
+  std::vector<Statement> attached(Lowered& consumer, const AxisPtr& at);
+  std::vector<Statement> nest(Lowered& s);
+  std::vector<Statement> guarded(Lowered& s, std::vector<Statement> body, std::size_t level, bool reduces);
+  std::vector<std::pair<Expr, bool>> conditions(Lowered& s);
+  Statement loop(Lowered& s, const AxisPtr& leaf);
+  Expr placed(const Expr& x) const;
+  Expr predicate(Lowered& s, const AxisPtr& joined);
+  void check(const Lowered& s);
+  Lowered& lowered(const OperationPtr& origin);
+  [[nodiscard]] std::vector<Expr> indices(const Lowered& s) const;
+
+  const ScheduleNode& schedule_;
+  Nest nest_;
+  std::vector<Lowered> stages_;
+  std::vector<AxisPtr> around_;  // the loops that are open, outermost first
+  Ranges open_;                  // and their ranges
+  std::vector<Expr> held_;       // conditions that are checked around
+  std::map<std::string, std::pair<Expr, AxisPtr>> threads_;  // extents of blocks and threads in this kernel
+  std::map<std::string, AxisPtr> bound_;                     // which open loop runs over them
+};
+
+Lowering::Lowering(const ScheduleNode& schedule, const std::vector<Tensor>& arguments) : schedule_(schedule) {
+  for (const StagePtr& stage : schedule.stages) {
+    Lowered s;
+    s.stage = stage;
+    s.body = stage->op->body;
+    stages_.push_back(std::move(s));
+  }
+  int number = 0;
+  for (const Tensor& tensor : arguments) {
+    const auto key = std::pair<const OperationNode*, int>(tensor.op().node().get(), tensor.component());
+    if (nest_.buffers.count(key))
+      throw Error(ErrorCode::repeated_operand, quoted(tensor.name()) + " is named twice among the arguments");
+    const StagePtr stage = stage_of(schedule, tensor.op().node());
+    if (!tensor.op().node()->is_placeholder() && (!stage || !stage->is_output))
+      throw Error(ErrorCode::unknown_operand, quoted(tensor.name()) + " is an argument, and is no placeholder and no output");
+    std::string name = tensor.name();
+    if (tensor.op().node()->dtypes.size() > 1) name += "." + std::to_string(tensor.component());
+    nest_.arguments.push_back(std::make_shared<const Buffer>(
+        Buffer{name, tensor.dtype(), tensor.shape(), Buffer::Scope::argument, number++}));
+    nest_.buffers[key] = nest_.arguments.back();
+    nest_.tensors.push_back(tensor);
+  }
+}
+
+Lowering::Lowered& Lowering::lowered(const OperationPtr& origin) {
+  for (Lowered& s : stages_)
+    if (s.stage->origin == origin) return s;
+  throw Error(ErrorCode::internal, "a stage is missing");
+}
+
+// A stage that is inlined becomes part of its readers.
+void Lowering::inline_stages() {
+  for (Lowered& s : stages_) {
+    std::map<const Reduction*, std::shared_ptr<const Reduction>> kept;
+    for (Expr& part : s.body) {
+      Expr now = substitute(part, {}, [&](const ExprNode& read, std::vector<Expr> index) {
+        for (const Lowered& other : stages_) {
+          if (other.stage->origin != read.tensor || other.stage->place != StageNode::Place::inlined) continue;
+          Substitution at;
+          for (std::size_t d = 0; d < index.size(); ++d) at[other.stage->op->axes[d].get()] = index[d];
+          const auto component = static_cast<std::size_t>(read.component);
+          Expr value = substitute(other.body[component], at);
+          const DType stored = other.stage->op->dtypes[component];  // rounds as the tensor would
+          return stored == value->type ? value : operation(Op::cast, {value}, stored);
+        }
+        return Tensor(read.tensor, read.component).at(std::move(index));
+      });
+      if (part->reduction) {
+        ExprNode node = *now.node();
+        node.reduction = kept.emplace(part->reduction.get(), now->reduction).first->second;
+        now = Expr(std::make_shared<const ExprNode>(std::move(node)));
+      }
+      part = now;
+    }
+    OperationNode shell;
+    shell.body = s.body;
+    s.reads = reads_of(shell);
+  }
+  std::erase_if(stages_, [](const Lowered& s) { return s.stage->place == StageNode::Place::inlined; });
+}
+
+// Extents and values of the loops, the roots' extents being those of the region.
+void Lowering::settle(Lowered& s) {
+  const OperationNode& op = *s.stage->op;
+  std::unordered_map<const AxisNode*, Expr> roots;
+  for (std::size_t d = 0; d < op.axes.size(); ++d)
+    roots[op.axes[d].get()] =
+        s.region.empty() ? op.shape[d] : simplified(s.region[d].high - s.region[d].low + Expr(1));
+  for (const AxisPtr& axis : op.reduce_axes) roots[axis.get()] = axis->extent;
+  s.loops = loop_values(*s.stage, roots);
+  for (std::size_t d = 0; d < op.axes.size(); ++d) {
+    const Expr at = s.loops.value.at(op.axes[d].get());
+    s.values[op.axes[d].get()] = s.region.empty() ? at : simplified(at + s.region[d].low);
+  }
+  for (const AxisPtr& axis : op.reduce_axes)
+    s.values[axis.get()] = simplified(s.loops.value.at(axis.get()) + axis->begin);
+  s.first_reduce = static_cast<std::size_t>(
+      std::find_if(s.stage->leaves.begin(), s.stage->leaves.end(), is_reduce) - s.stage->leaves.begin());
+  const auto bound = [&](const AxisPtr& leaf) { return s.stage->mark(leaf).kind == Mark::Kind::bind; };
+  s.shared_reduction = op.reduction() && std::any_of(s.stage->leaves.begin(), s.stage->leaves.end(), [&](const auto& leaf) {
+    return is_reduce(leaf) && bound(leaf);
+  });
+  s.collective = s.shared_reduction;
+  for (const Lowered& other : stages_) {
+    if (other.stage->place == StageNode::Place::at && other.stage->consumer.lock() == s.stage)
+      s.collective |= other.stage->scope == "shared";
+  }
+  check(s);
+}
+
+void Lowering::check(const Lowered& s) {
+  if (!s.shared_reduction) return;
+  std::size_t reduced = 0;
+  for (const AxisPtr& leaf : s.stage->leaves) reduced += is_reduce(leaf);
+  if (reduced > 1)
+    refuse("bind: " + quoted(s.stage->leaves[s.first_reduce]->name) + " of " + quoted(s.stage->op->name) +
+               " is one of several reduced loops",
+           "rfactor the loop that is bound; then it is the only one.");
+  if (s.first_reduce + 1 != s.stage->leaves.size())
+    refuse("bind: " + quoted(s.stage->leaves[s.first_reduce]->name) + " of " + quoted(s.stage->op->name) +
+               " is reduced by threads and has " + quoted(s.stage->leaves[s.first_reduce + 1]->name) + " inside",
+           "Reorder it to be the innermost.");
+}
+
+void Lowering::make_buffers(Lowered& s) {
+  const OperationNode& op = *s.stage->op;
+  for (std::size_t i = 0; i < op.body.size(); ++i) {
+    const auto key = std::pair<const OperationNode*, int>(s.stage->origin.get(), static_cast<int>(i));
+    if (const auto found = nest_.buffers.find(key); found != nest_.buffers.end()) {
+      s.buffers.push_back(found->second);
+      continue;
+    }
+    Buffer buffer;
+    buffer.name = op.name + (op.body.size() > 1 ? "." + std::to_string(i) : "");
+    buffer.type = op.dtypes[i];
+    for (std::size_t d = 0; d < op.shape.size(); ++d)
+      buffer.shape.push_back(
+          s.region.empty() ? op.shape[d] : simplified(s.region[d].high - s.region[d].low + Expr(1)));
+    buffer.scope = s.stage->scope == "shared"                             ? Buffer::Scope::shared
+                   : s.region.empty() || s.stage->scope == "global" ? Buffer::Scope::global
+                                                                          : Buffer::Scope::local;
+    s.buffers.push_back(std::make_shared<const Buffer>(std::move(buffer)));
+    nest_.buffers[key] = s.buffers.back();
+  }
+  if (!s.shared_reduction) return;
+  for (std::size_t i = 0; i < op.body.size(); ++i)
+    s.partial.push_back(std::make_shared<const Buffer>(
+        Buffer{s.buffers[i]->name + ".red", op.body[i]->type, {}, Buffer::Scope::local, -1}));
+}
+
+// The place of an element in a stage's buffer.
+std::vector<Expr> Lowering::indices(const Lowered& s) const {
+  std::vector<Expr> index;
+  for (const AxisPtr& axis : s.stage->op->axes) index.push_back(s.loops.value.at(axis.get()));
+  return index;
+}
+
+// A value's reads, at places in the buffers that hold parts of tensors.
+Expr Lowering::placed(const Expr& x) const {
+  return substitute(x, {}, [&](const ExprNode& read, std::vector<Expr> index) {
+    for (const Lowered& s : stages_) {
+      if (s.stage->origin != read.tensor || s.region.empty()) continue;
+      for (std::size_t d = 0; d < index.size(); ++d) index[d] = index[d] - s.region[d].low;
+    }
+    for (Expr& i : index) i = simplified(i);
+    return Tensor(read.tensor, read.component).at(std::move(index));
+  });
+}
+
+// ---- regions ------------------------------------------------------------------------------------
+
+// The ranges of a reader's axes while the `fixed` loops stand still.
+Ranges Lowering::axis_ranges(const Lowered& reader, const std::set<const AxisNode*>& fixed) {
+  const OperationNode& op = *reader.stage->op;
+  Ranges ranges;
+  const bool within = std::any_of(reader.stage->leaves.begin(), reader.stage->leaves.end(),
+                                  [&](const AxisPtr& leaf) { return fixed.count(leaf.get()) != 0; });
+  if (within) {
+    Ranges leaves;
+    for (const AxisPtr& leaf : reader.stage->leaves)
+      if (!fixed.count(leaf.get()))
+        leaves[leaf.get()] = {0, simplified(reader.loops.extent.at(leaf.get()) - Expr(1))};
+    for (const auto* list : {&op.axes, &op.reduce_axes}) {
+      for (std::size_t d = 0; d < list->size(); ++d) {
+        const AxisPtr& axis = (*list)[d];
+        const Expr value = reader.values.at(axis.get());
+        bool moves = false;
+        visit(value, [&](const ExprNode& x) {
+          moves |= x.kind == ExprNode::Kind::axis && fixed.count(x.axis.get()) != 0;
+        });
+        const auto known = interval(value, leaves);
+        if (!moves || !known)
+          ranges[axis.get()] = {axis->begin, simplified(axis->begin + axis->extent - Expr(1))};
+        else ranges[axis.get()] = *known;
+      }
+    }
+    return ranges;
+  }
+  const std::vector<Interval> region =
+      reader.stage->place == StageNode::Place::at ? demand(reader, fixed) : std::vector<Interval>{};
+  for (std::size_t d = 0; d < op.axes.size(); ++d)
+    ranges[op.axes[d].get()] = region.empty() ? Interval{0, simplified(op.shape[d] - Expr(1))} : region[d];
+  for (const AxisPtr& axis : op.reduce_axes)
+    ranges[axis.get()] = {axis->begin, simplified(axis->begin + axis->extent - Expr(1))};
+  return ranges;
+}
+
+// The part of a stage's tensor that its readers want.
+std::vector<Interval> Lowering::demand(const Lowered& s, const std::set<const AxisNode*>& fixed) {
+  std::vector<Interval> region;
+  const std::vector<Expr>& shape = s.stage->op->shape;
+  for (const Lowered& reader : stages_) {
+    if (std::find(reader.reads.begin(), reader.reads.end(), s.stage->origin) == reader.reads.end()) continue;
+    const Ranges ranges = axis_ranges(reader, fixed);
+    for (const Expr& part : reader.body) {
+      visit(part, [&](const ExprNode& x) {
+        if (x.kind != ExprNode::Kind::read || x.tensor != s.stage->origin) return;
+        std::vector<Interval> wanted;
+        for (std::size_t d = 0; d < shape.size(); ++d)
+          wanted.push_back(
+              interval(x.args[d], ranges).value_or(Interval{0, simplified(shape[d] - Expr(1))}));
+        if (region.empty()) region = wanted;
+        for (std::size_t d = 0; d < shape.size(); ++d)
+          region[d] = {extreme(region[d].low, wanted[d].low, false), extreme(region[d].high, wanted[d].high, true)};
+      });
+    }
+  }
+  if (shape.empty()) return {};
+  return region;
+}
+
+// ---- statements ---------------------------------------------------------------------------------
+
+// What keeps a stage's loops within its tensor, and within what is reduced (second: true).
+std::vector<std::pair<Expr, bool>> Lowering::conditions(Lowered& s) {
+  std::vector<std::pair<Expr, bool>> all;
+  for (const auto& ragged : s.loops.ragged) all.emplace_back(ragged.condition, ragged.reduces);
+  const OperationNode& op = *s.stage->op;
+  for (std::size_t d = 0; d < op.axes.size() && !s.region.empty(); ++d) {
+    const Expr value = s.values.at(op.axes[d].get());
+    Ranges around = open_;
+    for (const AxisPtr& leaf : s.stage->leaves)
+      around[leaf.get()] = {0, simplified(s.loops.extent.at(leaf.get()) - Expr(1))};
+    if (same(s.region[d].low, 0) && same(s.region[d].high, op.shape[d] - Expr(1))) continue;
+    if (!is_never_negative(simplified(op.shape[d] - Expr(1) - value), around))
+      all.emplace_back(value < op.shape[d], false);
+    if (!is_never_negative(value, around)) all.emplace_back(value >= Expr(0), false);
+  }
+  if (const Reduction* reduction = s.body[0]->reduction.get(); reduction && !reduction->where.empty())
+    all.emplace_back(substitute(reduction->where, s.values), true);
+  return all;
+}
+
+// Puts `body`, which stands inside the loops up to `level`, behind the conditions that are known
+// from there on and not before.
+std::vector<Statement> Lowering::guarded(Lowered& s, std::vector<Statement> body, std::size_t level, bool reduces) {
+  const auto known_at = [&](const Expr& condition) {
+    std::size_t at = 0;
+    visit(condition, [&](const ExprNode& x) {
+      if (x.kind == ExprNode::Kind::read) at = s.stage->leaves.size();
+      for (std::size_t l = 0; l < s.stage->leaves.size(); ++l)
+        if (x.kind == ExprNode::Kind::axis && s.stage->leaves[l] == x.axis) at = std::max(at, l + 1);
+    });
+    return s.collective ? s.stage->leaves.size() : at;
+  };
+  Expr all;
+  for (const auto& [condition, of_reduction] : conditions(s)) {
+    if ((of_reduction && !reduces) || known_at(condition) != level) continue;
+    const bool held = std::any_of(held_.begin(), held_.end(),
+                                  [&](const Expr& h) { return equal(*h.node(), *condition.node()); });
+    if (!held) all = both(all, placed(condition));
+  }
+  if (all.empty()) return body;
+  Statement guard;
+  guard.kind = Statement::Kind::guard;
+  guard.condition = all;
+  guard.body = std::move(body);
+  std::vector<Statement> result;
+  result.push_back(std::move(guard));
+  return result;
+}
+
+Statement Lowering::loop(Lowered& s, const AxisPtr& leaf) {
+  Statement statement;
+  statement.axis = leaf;
+  statement.extent = s.loops.extent.at(leaf.get());
+  statement.mark = s.stage->mark(leaf);
+  return statement;
+}
+
+// identity, over the data loops from `level` on.
+std::vector<Statement> Lowering::initialise(Lowered& s, std::size_t level, std::size_t end, bool data_only) {
+  if (level == end) {
+    const Reduction& reduction = *s.body[0]->reduction;
+    std::vector<DType> types;
+    for (const Expr& source : reduction.sources) types.push_back(source->type);
+    Statement store;
+    store.kind = Statement::Kind::store;
+    store.to = s.shared_reduction ? s.partial : s.buffers;
+    if (!s.shared_reduction) store.index = indices(s);
+    store.values = reduction.reducer->identity(types);
+    std::vector<Statement> result{store};
+    return s.shared_reduction ? result : guarded(s, std::move(result), level, false);
+  }
+  const AxisPtr& leaf = s.stage->leaves[level];
+  std::vector<Statement> inner = initialise(s, level + 1, end, data_only);
+  if (!is_reduce(leaf)) {
+    Statement outer = loop(s, leaf);
+    outer.body = std::move(inner);
+    inner.clear();
+    inner.push_back(std::move(outer));
+  }
+  return level == s.first_reduce || s.shared_reduction ? inner : guarded(s, std::move(inner), level, false);
+}
+
+// What stands in the innermost loop.
+std::vector<Statement> Lowering::statements(Lowered& s, bool update) {
+  Statement statement;
+  statement.kind = update ? Statement::Kind::update : Statement::Kind::store;
+  statement.to = s.shared_reduction ? s.partial : s.buffers;
+  if (!s.shared_reduction) statement.index = indices(s);
+  const Reduction* const reduction = s.body[0]->reduction.get();
+  if (update) statement.reducer = reduction->reducer;
+  for (const Expr& value : update ? reduction->sources : s.body)
+    statement.values.push_back(placed(substitute(value, s.values)));
+  std::vector<Statement> result{statement};
+  const Expr predicate = s.shared_reduction || s.stage->predicate.empty() ? Expr() : this->predicate(s, nullptr);
+  if (predicate.empty()) return result;
+  if (update)
+    refuse("set_store_predicate: " + quoted(s.stage->op->name) + " reduces within one thread",
+           "A predicate chooses among the threads that reduce together: bind the reduced loop first.");
+  Statement guard;
+  guard.kind = Statement::Kind::guard;
+  guard.condition = predicate;
+  guard.body = std::move(result);
+  return {guard};
+}
+
+// A stage's predicate, its thread axes being the loops that run over them.
+Expr Lowering::predicate(Lowered& s, const AxisPtr& joined) {
+  Substitution to;
+  visit(s.stage->predicate, [&](const ExprNode& x) {
+    if (x.kind != ExprNode::Kind::axis || x.axis->kind != AxisNode::Kind::thread) return;
+    const auto found = bound_.find(x.axis->tag);
+    if (joined && s.stage->mark(s.stage->leaves.back()).thread->tag == x.axis->tag) to[x.axis.get()] = axis_value(joined);
+    else if (found != bound_.end()) to[x.axis.get()] = axis_value(found->second);
+    else
+      refuse("set_store_predicate: no loop of " + quoted(s.stage->op->name) + " runs over " + x.axis->tag);
+  });
+  return substitute(s.stage->predicate, to);
+}
+
+std::vector<Statement> Lowering::loops(Lowered& s, std::size_t level, bool initialised) {
+  std::vector<Statement> result;
+  const bool reduces = s.body[0]->reduction != nullptr;
+  const std::vector<AxisPtr>& leaves = s.stage->leaves;
+  if (reduces && !initialised && level == s.first_reduce) {
+    if (s.shared_reduction) {
+      for (const BufferPtr& partial : s.partial) {
+        Statement allocate;
+        allocate.kind = Statement::Kind::allocate;
+        allocate.to = {partial};
+        result.push_back(allocate);
+      }
+      for (Statement& x : initialise(s, leaves.size(), leaves.size(), true)) result.push_back(std::move(x));
+    } else {
+      for (Statement& x : initialise(s, level, leaves.size(), true)) result.push_back(std::move(x));
+    }
+    initialised = true;
+  }
+  if (level == leaves.size()) {
+    for (Statement& x : statements(s, reduces)) result.push_back(std::move(x));
+    return guarded(s, std::move(result), level, reduces);
+  }
+  const AxisPtr& leaf = leaves[level];
+  Statement outer = loop(s, leaf);
+  const bool bound = outer.mark.kind == Mark::Kind::bind;
+  if (bound) {
+    const std::string& tag = outer.mark.thread->tag;
+    const auto [at, fresh] = threads_.emplace(tag, std::pair(outer.extent, leaf));
+    if (!fresh && !same(at->second.first, outer.extent))
+      refuse("bind: " + tag + " runs " + quoted(at->second.second->name) + " of " + print(at->second.first) + " and " +
+                 quoted(leaf->name) + " of " + print(outer.extent),
+             "All loops of one kernel that an axis runs have one extent.");
+    outer.joins = is_reduce(leaf);
+    if (outer.joins) outer.reducer = s.body[0]->reduction->reducer;
+  }
+  std::optional<AxisPtr> shadowed;
+  if (bound) {
+    auto& now = bound_[outer.mark.thread->tag];
+    if (now) shadowed = now;
+    now = leaf;
+  }
+  around_.push_back(leaf);
+  open_[leaf.get()] = {0, simplified(outer.extent - Expr(1))};
+  // Conditions known here are checked around what is computed here, unless threads meet there.
+  const std::size_t held = held_.size();
+  if (!s.collective) {
+    for (const auto& [condition, of_reduction] : conditions(s)) {
+      bool known = !of_reduction || initialised;
+      visit(condition, [&](const ExprNode& x) {
+        known &= x.kind != ExprNode::Kind::read;
+        for (std::size_t l = level + 1; l < leaves.size(); ++l)
+          known &= x.kind != ExprNode::Kind::axis || leaves[l] != x.axis;
+      });
+      if (known) held_.push_back(condition);
+    }
+  }
+  std::vector<Statement> inner = attached(s, leaf);
+  held_.resize(held);
+  for (Statement& x : loops(s, level + 1, initialised)) inner.push_back(std::move(x));
+  around_.pop_back();
+  open_.erase(leaf.get());
+  if (bound) {
+    if (shadowed) bound_[outer.mark.thread->tag] = *shadowed;
+    else bound_.erase(outer.mark.thread->tag);
+  }
+  outer.body = std::move(inner);
+  const bool joins = outer.joins;
+  result.push_back(std::move(outer));
+  if (joins) {
+    // One thread stores what all have combined; by default the first.
+    const Mark mark = s.stage->mark(leaf);
+    const AxisPtr thread = make_axis(leaf->name, AxisNode::Kind::data, s.loops.extent.at(leaf.get()));
+    Statement store;
+    store.kind = Statement::Kind::store;
+    store.to = s.buffers;
+    store.index = indices(s);
+    for (std::size_t i = 0; i < s.partial.size(); ++i) {
+      auto node = std::make_shared<OperationNode>();
+      node->name = s.partial[i]->name;
+      node->dtypes = {s.partial[i]->type};
+      nest_.buffers[{node.get(), 0}] = s.partial[i];
+      store.values.push_back(Tensor(node, 0).at({}));
+    }
+    Statement guard;
+    guard.kind = Statement::Kind::guard;
+    guard.condition = s.stage->predicate.empty() ? axis_value(thread) == Expr(0) : predicate(s, thread);
+    for (const auto& [condition, of_reduction] : conditions(s))
+      if (!of_reduction) guard.condition = both(guard.condition, placed(condition));
+    guard.body = {store};
+    Statement each = loop(s, leaf);
+    each.axis = thread;
+    each.mark = mark;
+    each.body = {guard};
+    result.push_back(std::move(each));
+  }
+  // The conditions on the loops outside were applied by the caller's levels; those known before any
+  // loop are applied at level 0.
+  if (s.collective) return result;
+  return level == 0 || !(reduces && level == s.first_reduce) ? guarded(s, std::move(result), level, reduces && level > s.first_reduce)
+                                                             : guarded(s, std::move(result), level, false);
+}
+
+std::vector<Statement> Lowering::attached(Lowered& consumer, const AxisPtr& at) {
+  std::vector<Lowered*> here;
+  for (Lowered& s : stages_)
+    if (s.stage->place == StageNode::Place::at && s.stage->consumer.lock() == consumer.stage && s.stage->at == at)
+      here.push_back(&s);
+  for (auto s = here.rbegin(); s != here.rend(); ++s) {
+    std::set<const AxisNode*> fixed;
+    for (const AxisPtr& axis : around_) {
+      // What all threads of a block share, or all blocks, is computed for all of them.
+      bool moves = false;
+      for (const Lowered& outer : stages_) {
+        const Mark mark = outer.stage->mark(axis);
+        if (mark.kind != Mark::Kind::bind) continue;
+        const bool thread = mark.thread->tag.starts_with("thread");
+        moves |= thread && (*s)->stage->scope == "shared";
+      }
+      if (!moves) fixed.insert(axis.get());
+    }
+    (*s)->region = demand(**s, fixed);
+  }
+  std::vector<Statement> result;
+  for (Lowered* s : here)
+    for (Statement& x : nest(*s)) result.push_back(std::move(x));
+  return result;
+}
+
+std::vector<Statement> Lowering::nest(Lowered& s) {
+  settle(s);
+  make_buffers(s);
+  std::vector<Statement> result;
+  for (const BufferPtr& buffer : s.buffers) {
+    if (buffer->scope == Buffer::Scope::argument) continue;
+    Statement allocate;
+    allocate.kind = Statement::Kind::allocate;
+    allocate.to = {buffer};
+    result.push_back(std::move(allocate));
+  }
+  for (Statement& x : loops(s, 0, false)) result.push_back(std::move(x));
+  return result;
+}
+
+Nest Lowering::run() {
+  inline_stages();
+  for (Lowered& s : stages_) {
+    if (s.stage->place != StageNode::Place::at) continue;
+    const StagePtr consumer = s.stage->consumer.lock();
+    const bool there = consumer && std::find(consumer->leaves.begin(), consumer->leaves.end(), s.stage->at) != consumer->leaves.end();
+    if (!there)
+      refuse("compute_at: " + quoted(s.stage->at->name) + ", where " + quoted(s.stage->op->name) +
+                 " was to be computed, is no loop any more",
+             "Split and fuse first; then say where to compute.");
+    // Every reader must be within the consumer.
+    for (const Lowered& reader : stages_) {
+      if (std::find(reader.reads.begin(), reader.reads.end(), s.stage->origin) == reader.reads.end()) continue;
+      StagePtr at = reader.stage;
+      while (at != consumer && at->place == StageNode::Place::at) at = at->consumer.lock();
+      if (at != consumer)
+        refuse("compute_at: " + quoted(reader.stage->op->name) + " reads " + quoted(s.stage->op->name) +
+               " outside of the loop " + quoted(s.stage->at->name) + " of " + quoted(consumer->op->name));
+    }
+  }
+  for (const Lowered& s : stages_) {
+    for (const OperationPtr& read : s.reads) {
+      if (read->is_placeholder() && !nest_.buffers.count({read.get(), 0}))
+        throw Error(ErrorCode::missing_operand, quoted(read->name) + " is read and is no argument",
+                    "Name it among the arguments.");
+    }
+    if (!s.stage->is_output) continue;
+    for (std::size_t i = 0; i < s.body.size(); ++i)
+      if (std::none_of(nest_.tensors.begin(), nest_.tensors.end(),
+                       [&](const Tensor& t) { return t.op().node() == s.stage->origin && t.component() == static_cast<int>(i); }) &&
+          s.body.size() == 1)
+        throw Error(ErrorCode::missing_operand, quoted(s.stage->op->name) + " is an output and no argument",
+                    "Name it among the arguments.");
+  }
+  for (Lowered& s : stages_) {
+    if (s.stage->place != StageNode::Place::root) continue;
+    threads_.clear();
+    for (Statement& x : nest(s)) nest_.body.push_back(std::move(x));
+  }
+  return std::move(nest_);
+}
+
+}  // namespace
+
+Nest make_nest(const ScheduleNode& schedule, const std::vector<Tensor>& arguments) {
+  return Lowering(schedule, arguments).run();
+}
+
+}  // namespace postlude::inline v0::te

@@ -1,0 +1,50 @@
+// The loop nest that a schedule means: what is printed, what a CPU runs and a GPU's code is made
+// from. Its order is the order of the reductions.
+#pragma once
+
+#include "te/schedule.h"
+
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace postlude::inline v0::te {
+
+struct Buffer {
+  enum class Scope : std::uint8_t { argument, global, shared, local };
+  std::string name;
+  DType type = DType::f32;
+  std::vector<Expr> shape;
+  Scope scope = Scope::global;
+  int argument = -1;  // its place among the module's arguments
+};
+using BufferPtr = std::shared_ptr<const Buffer>;
+
+// Values read tensors; Nest::buffers says where their elements are.
+struct Statement {
+  enum class Kind : std::uint8_t { loop, guard, allocate, store, update };
+  Kind kind = Kind::loop;
+  AxisPtr axis{};              // loop: counts from 0 to
+  Expr extent{};               // this
+  Mark mark{};                 // loop
+  bool joins = false;          // loop bound to blocks or threads over a reduced axis: their results are combined
+  Expr condition{};            // guard
+  std::vector<BufferPtr> to{};  // allocate: one; store, update: a component each
+  std::vector<Expr> index{};    // store, update
+  std::vector<Expr> values{};   // store; update: what to = combine(to, values) takes
+  ReducerPtr reducer{};         // update; loop that joins
+  std::vector<Statement> body{};
+};
+
+struct Nest {
+  std::vector<Statement> body;
+  std::vector<BufferPtr> arguments;
+  std::vector<Tensor> tensors;  // of the arguments
+  std::map<std::pair<const OperationNode*, int>, BufferPtr> buffers;
+  [[nodiscard]] const BufferPtr& of(const ExprNode& read) const { return buffers.at({read.tensor.get(), read.component}); }
+};
+
+[[nodiscard]] Nest make_nest(const ScheduleNode& schedule, const std::vector<Tensor>& arguments);
+[[nodiscard]] std::string print(const Nest& nest);
+
+}  // namespace postlude::inline v0::te

@@ -1,0 +1,173 @@
+// Expressions and nests as text.
+#include "te/nest.h"
+
+#include <charconv>
+#include <cmath>
+
+namespace postlude::inline v0::te {
+namespace {
+
+// How tightly an operator binds; arguments that bind less have parentheses.
+int precedence(const ExprNode& x) {
+  if (x.kind != ExprNode::Kind::operation) return 10;
+  switch (x.op) {
+    case Op::mul:
+    case Op::div:
+    case Op::floordiv: return 7;
+    case Op::add:
+    case Op::sub: return 6;
+    case Op::bit_and: return 4;
+    case Op::bit_or: return 3;
+    case Op::eq:
+    case Op::ne:
+    case Op::lt:
+    case Op::le:
+    case Op::gt:
+    case Op::ge: return 5;
+    default: return 10;
+  }
+}
+
+std::string literal(const Literal& value) {
+  if (value.type == DType::boolean) return value.integer ? "true" : "false";
+  if (value.type != DType::f32) return std::to_string(value.integer);
+  if (std::isinf(value.real)) return value.real > 0 ? "inf" : "-inf";
+  if (std::isnan(value.real)) return "nan";
+  char text[40];
+  const auto end = std::to_chars(text, text + sizeof text, value.real).ptr;
+  std::string result(text, end);
+  return result.find_first_of(".e") == result.npos ? result + ".0" : result;
+}
+
+std::string list(const std::vector<Expr>& values) {
+  std::string text;
+  for (const Expr& x : values) text += (text.empty() ? "" : ", ") + print(x);
+  return text;
+}
+
+// ceildiv(n, 16) for (n + 15) // 16.
+std::string quotient(const Expr& a, const Expr& b) {
+  if (b->kind == ExprNode::Kind::constant && a->kind == ExprNode::Kind::operation && a->op == Op::add) {
+    const Expr& last = a->args[1];
+    if (last->kind == ExprNode::Kind::constant && last->value.integer == b->value.integer - 1)
+      return "ceildiv(" + print(a->args[0]) + ", " + print(b) + ")";
+  }
+  return "floordiv(" + print(a) + ", " + print(b) + ")";
+}
+
+std::string wrapped(const Expr& x, int least) {
+  const std::string text = print(x);
+  return precedence(*x.node()) < least ? "(" + text + ")" : text;
+}
+
+std::string access(const std::string& name, const std::vector<Expr>& index) { return name + "[" + list(index) + "]"; }
+
+std::string operation_text(const Expr& x) {
+  if (x->op == Op::floordiv && x->type == DType::i64) return quotient(x->args[0], x->args[1]);
+  if (x->op == Op::cast) return "cast(" + print(x->args[0]) + ", " + std::string(name(x->dtype)) + ")";
+  if (const int at = precedence(*x.node()); at < 10)
+    return wrapped(x->args[0], at) + (at == 7 ? "" : " ") + std::string(info(x->op).spelling) + (at == 7 ? "" : " ") +
+           wrapped(x->args[1], at + 1);
+  if (x->op == Op::neg || x->op == Op::bit_not) return std::string(info(x->op).spelling) + wrapped(x->args[0], 8);
+  return std::string(info(x->op).id) + "(" + list(x->args) + ")";
+}
+
+std::string combined(const std::vector<std::string>& to, const Statement& update) {
+  const std::vector<Expr>& values = update.values;
+  switch (update.reducer->known) {
+    case Known::sum: return to[0] + " + " + wrapped(values[0], 7);
+    case Known::prod: return to[0] + "*" + wrapped(values[0], 8);
+    case Known::any: return to[0] + " | " + wrapped(values[0], 4);
+    case Known::all: return to[0] + " & " + wrapped(values[0], 5);
+    default: break;
+  }
+  std::string state;
+  for (const std::string& x : to) state += (state.empty() ? "" : ", ") + x;
+  if (to.size() > 1) return update.reducer->name + "((" + state + "), (" + list(values) + "))";
+  return update.reducer->name + "(" + state + ", " + list(values) + ")";
+}
+
+std::string mark_text(const Mark& mark) {
+  switch (mark.kind) {
+    case Mark::Kind::serial: return "";
+    case Mark::Kind::unroll: return " unroll";
+    case Mark::Kind::vectorize: return " vectorize";
+    case Mark::Kind::parallel: return " parallel";
+    case Mark::Kind::bind: return " " + mark.thread->tag;
+  }
+  return "";
+}
+
+const char* scope_name(Buffer::Scope scope) {
+  switch (scope) {
+    case Buffer::Scope::shared: return "shared";
+    case Buffer::Scope::local: return "local";
+    default: return "global";
+  }
+}
+
+void write(const std::vector<Statement>& body, const std::string& indent, std::string& text) {
+  for (const Statement& s : body) {
+    switch (s.kind) {
+      case Statement::Kind::loop:
+        text += indent + "for (" + s.axis->name + ", 0, " + print(s.extent) + ")" + mark_text(s.mark) +
+                (s.joins ? " combined" : "") + " {\n";
+        write(s.body, indent + "  ", text);
+        text += indent + "}\n";
+        break;
+      case Statement::Kind::guard:
+        text += indent + "if (" + print(s.condition) + ") {\n";
+        write(s.body, indent + "  ", text);
+        text += indent + "}\n";
+        break;
+      case Statement::Kind::allocate:
+        text += indent + "allocate " + s.to[0]->name + "[" + list(s.to[0]->shape) + "] " +
+                std::string(name(s.to[0]->type)) + " " + scope_name(s.to[0]->scope) + "\n";
+        break;
+      case Statement::Kind::store:
+      case Statement::Kind::update: {
+        std::vector<std::string> to;
+        std::string left;
+        for (const BufferPtr& buffer : s.to) {
+          to.push_back(access(buffer->name, s.index));
+          left += (left.empty() ? "" : ", ") + to.back();
+        }
+        text += indent + left + " = " + (s.kind == Statement::Kind::update ? combined(to, s) : list(s.values)) + "\n";
+        break;
+      }
+    }
+  }
+}
+
+}  // namespace
+
+std::string print(const Expr& x) {
+  if (x.empty()) return "";
+  switch (x->kind) {
+    case ExprNode::Kind::constant: return literal(x->value);
+    case ExprNode::Kind::axis: return x->axis->name;
+    case ExprNode::Kind::read: {
+      const OperationNode& op = *x->tensor;
+      return access(op.name + (op.dtypes.size() > 1 ? "." + std::to_string(x->component) : ""), x->args);
+    }
+    case ExprNode::Kind::operation: return operation_text(x);
+    case ExprNode::Kind::reduce: {
+      const Reduction& r = *x->reduction;
+      std::string axes;
+      for (const AxisPtr& axis : r.axes) axes += (axes.empty() ? "" : ", ") + axis->name;
+      const std::string values = r.sources.size() > 1 ? "(" + list(r.sources) + ")" : list(r.sources);
+      return r.reducer->name + "(" + values + ", axis=[" + axes + "]" +
+             (r.where.empty() ? "" : ", where=" + print(r.where)) + ")" +
+             (r.sources.size() > 1 ? "[" + std::to_string(x->component) + "]" : "");
+    }
+  }
+  return "";
+}
+
+std::string print(const Nest& nest) {
+  std::string text;
+  write(nest.body, "", text);
+  return text;
+}
+
+}  // namespace postlude::inline v0::te

@@ -1,0 +1,571 @@
+#include "te/schedule.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace postlude::inline v0::te {
+namespace {
+
+[[noreturn]] void refuse(const std::string& message, const std::string& hint = {}) {
+  throw Error(ErrorCode::bad_schedule, message, hint);
+}
+
+std::string loops_of(const StageNode& stage) {
+  std::string text;
+  for (const AxisPtr& leaf : stage.leaves) text += (text.empty() ? "" : ", ") + leaf->name;
+  return text;
+}
+
+std::size_t find_leaf(const StageNode& stage, const Axis& axis, const char* what) {
+  const auto found = std::find(stage.leaves.begin(), stage.leaves.end(), axis.node());
+  if (found == stage.leaves.end())
+    refuse(std::string(what) + ": " + quoted(axis.node() ? axis.name() : "nothing") + " is no loop of " +
+               quoted(stage.op->name),
+           "Its loops are " + loops_of(stage) + ".");
+  return static_cast<std::size_t>(found - stage.leaves.begin());
+}
+
+bool is_reduce(const AxisPtr& axis) { return axis->kind == AxisNode::Kind::reduce; }
+
+Expr ceil_div(const Expr& x, std::int64_t y) { return simplified(floordiv(x + Expr(y - 1), Expr(y))); }
+
+bool divides(const Expr& extent, std::int64_t factor) {
+  const Polynomial p = polynomial(extent);
+  return p.constant % factor == 0 &&
+         std::all_of(p.terms.begin(), p.terms.end(), [&](const auto& t) { return t.factor % factor == 0; });
+}
+
+void collect(const OperationPtr& operation, std::vector<OperationPtr>& order) {
+  if (operation->is_placeholder() || std::find(order.begin(), order.end(), operation) != order.end()) return;
+  for (const OperationPtr& read : reads_of(*operation)) collect(read, order);
+  order.push_back(operation);
+}
+
+StagePtr make_stage(const OperationPtr& operation) {
+  auto stage = std::make_shared<StageNode>();
+  stage->origin = operation;
+  stage->op = std::make_shared<OperationNode>(*operation);
+  stage->leaves = operation->axes;
+  stage->leaves.insert(stage->leaves.end(), operation->reduce_axes.begin(), operation->reduce_axes.end());
+  return stage;
+}
+
+// Copies of `axes`, and what replaces them.
+std::vector<AxisPtr> copies(const std::vector<AxisPtr>& axes, Substitution& to) {
+  std::vector<AxisPtr> made;
+  for (const AxisPtr& axis : axes) {
+    made.push_back(make_axis(axis->name, axis->kind, axis->extent, axis->begin));
+    to[axis.get()] = axis_value(made.back());
+  }
+  return made;
+}
+
+std::vector<Expr> values_of(const std::vector<AxisPtr>& axes) {
+  std::vector<Expr> values;
+  for (const AxisPtr& axis : axes) values.push_back(axis_value(axis));
+  return values;
+}
+
+std::vector<Tensor> tensors_of(const OperationPtr& operation) {
+  std::vector<Tensor> tensors;
+  for (std::size_t i = 0; i < operation->body.size(); ++i) tensors.emplace_back(operation, static_cast<int>(i));
+  return tensors;
+}
+
+}  // namespace
+
+StagePtr stage_of(const ScheduleNode& schedule, const OperationPtr& operation) {
+  for (const StagePtr& stage : schedule.stages)
+    if (stage->origin == operation || stage->op == operation) return stage;
+  return nullptr;
+}
+
+std::vector<OperationPtr> reads_of(const OperationNode& operation) {
+  std::vector<OperationPtr> reads;
+  for (const Expr& part : operation.body) {
+    visit(part, [&](const ExprNode& x) {
+      if (x.kind == ExprNode::Kind::read && std::find(reads.begin(), reads.end(), x.tensor) == reads.end())
+        reads.push_back(x.tensor);
+    });
+  }
+  return reads;
+}
+
+LoopValues loop_values(const StageNode& stage, const std::unordered_map<const AxisNode*, Expr>& roots) {
+  LoopValues loops;
+  loops.extent = roots;
+  for (const Relation& r : stage.relations) {
+    if (r.kind == Relation::Kind::fuse) {
+      loops.extent[r.parent.get()] = simplified(loops.extent.at(r.outer.get()) * loops.extent.at(r.inner.get()));
+      continue;
+    }
+    const Expr parent = loops.extent.at(r.parent.get()), rest = ceil_div(parent, r.factor);
+    loops.extent[r.outer.get()] = r.parts ? Expr(r.factor) : rest;
+    loops.extent[r.inner.get()] = r.parts ? rest : Expr(r.factor);
+  }
+  for (const AxisPtr& leaf : stage.leaves) loops.value[leaf.get()] = axis_value(leaf);
+  for (auto r = stage.relations.rbegin(); r != stage.relations.rend(); ++r) {
+    const Expr inner_extent = loops.extent.at(r->inner.get());
+    if (r->kind == Relation::Kind::fuse) {
+      const Expr fused = loops.value.at(r->parent.get()), outer = floordiv(fused, inner_extent);
+      loops.value[r->outer.get()] = simplified(outer);
+      loops.value[r->inner.get()] = simplified(fused - outer * inner_extent);
+    } else {
+      const Expr value =
+          simplified(loops.value.at(r->outer.get()) * inner_extent + loops.value.at(r->inner.get()));
+      loops.value[r->parent.get()] = value;
+      const Expr extent = loops.extent.at(r->parent.get());
+      if (!divides(extent, r->factor)) loops.ragged.push_back({value < extent, is_reduce(r->parent)});
+    }
+  }
+  std::reverse(loops.ragged.begin(), loops.ragged.end());
+  return loops;
+}
+
+// ---- stages -------------------------------------------------------------------------------------
+
+Stage::Stage(std::shared_ptr<ScheduleNode> schedule, std::shared_ptr<StageNode> node)
+    : schedule_(std::move(schedule)), node_(std::move(node)) {}
+
+namespace {
+
+std::pair<Axis, Axis> divide(StageNode& stage, const Axis& axis, std::int64_t factor, bool parts) {
+  const std::size_t at = find_leaf(stage, axis, "split");
+  if (factor < 1)
+    throw Error(ErrorCode::bad_attribute,
+                "split of " + quoted(axis.name()) + " into " + (parts ? "parts" : "pieces") + " of " +
+                    std::to_string(factor),
+                "A factor is at least 1.");
+  if (stage.mark(axis.node()).kind != Mark::Kind::serial)
+    refuse("split: " + quoted(axis.name()) + " is already bound or marked", "Split first, then mark the pieces.");
+  const AxisPtr parent = axis.node();
+  const Expr rest = ceil_div(parent->extent, factor);
+  const AxisPtr outer = make_axis(parent->name + ".outer", parent->kind, parts ? Expr(factor) : rest);
+  const AxisPtr inner = make_axis(parent->name + ".inner", parent->kind, parts ? rest : Expr(factor));
+  stage.relations.push_back({Relation::Kind::split, parent, outer, inner, factor, parts});
+  stage.leaves[at] = outer;
+  stage.leaves.insert(stage.leaves.begin() + static_cast<std::ptrdiff_t>(at) + 1, inner);
+  return {Axis(outer), Axis(inner)};
+}
+
+void set_mark(StageNode& stage, const Axis& axis, Mark mark, const char* what) {
+  find_leaf(stage, axis, what);
+  Mark& now = stage.marks[axis.node().get()];
+  if (now.kind == Mark::Kind::bind)
+    refuse(std::string(what) + ": " + quoted(axis.name()) + " is already bound to " + now.thread->name);
+  now = std::move(mark);
+}
+
+}  // namespace
+
+std::pair<Axis, Axis> Stage::split(const Axis& axis, std::int64_t factor) { return divide(*node_, axis, factor, false); }
+std::pair<Axis, Axis> Stage::split_parts(const Axis& axis, std::int64_t parts) {
+  return divide(*node_, axis, parts, true);
+}
+
+Axis Stage::fuse(const Axis& outer, const Axis& inner) {
+  const std::size_t at = find_leaf(*node_, outer, "fuse");
+  if (find_leaf(*node_, inner, "fuse") != at + 1)
+    refuse("fuse: " + quoted(inner.name()) + " is not directly inside " + quoted(outer.name()), "Reorder them first.");
+  if (is_reduce(outer.node()) != is_reduce(inner.node()))
+    refuse("fuse: one of " + quoted(outer.name()) + " and " + quoted(inner.name()) +
+           " is reduced and the other is not");
+  for (const Axis& axis : {outer, inner})
+    if (node_->mark(axis.node()).kind != Mark::Kind::serial)
+      refuse("fuse: " + quoted(axis.name()) + " is already bound or marked", "Fuse first, then mark the result.");
+  const AxisPtr fused = make_axis(outer.name() + "." + inner.name() + ".fused", outer.node()->kind,
+                                  simplified(outer.extent() * inner.extent()));
+  node_->relations.push_back({Relation::Kind::fuse, fused, outer.node(), inner.node()});
+  node_->leaves[at] = fused;
+  node_->leaves.erase(node_->leaves.begin() + static_cast<std::ptrdiff_t>(at) + 1);
+  return Axis(fused);
+}
+
+void Stage::reorder(const Axes& order) {
+  std::vector<std::size_t> places;
+  for (const Axis& axis : order) {
+    const std::size_t at = find_leaf(*node_, axis, "reorder");
+    if (std::find(places.begin(), places.end(), at) != places.end())
+      refuse("reorder: " + quoted(axis.name()) + " is named twice");
+    places.push_back(at);
+  }
+  std::sort(places.begin(), places.end());
+  for (std::size_t i = 0; i < order.size(); ++i) node_->leaves[places[i]] = order[i].node();
+}
+
+std::vector<Axis> Stage::tile(const Axis& x, const Axis& y, std::int64_t x_factor, std::int64_t y_factor) {
+  find_leaf(*node_, y, "tile");
+  const auto [xo, xi] = split(x, x_factor);
+  const auto [yo, yi] = split(y, y_factor);
+  reorder({xo, yo, xi, yi});
+  return {xo, yo, xi, yi};
+}
+
+void Stage::unroll(const Axis& axis) { set_mark(*node_, axis, {Mark::Kind::unroll, {}}, "unroll"); }
+void Stage::vectorize(const Axis& axis) {
+  if (axis.node() && is_reduce(axis.node()))
+    refuse("vectorize: " + quoted(axis.name()) + " is reduced", "rfactor it, and vectorize the axis that it becomes.");
+  set_mark(*node_, axis, {Mark::Kind::vectorize, {}}, "vectorize");
+}
+void Stage::parallel(const Axis& axis) {
+  if (axis.node() && is_reduce(axis.node()))
+    refuse("parallel: " + quoted(axis.name()) + " is reduced", "rfactor it, and run the axis that it becomes in parallel.");
+  set_mark(*node_, axis, {Mark::Kind::parallel, {}}, "parallel");
+}
+
+void Stage::bind(const Axis& axis, const Axis& thread) {
+  if (!thread.node() || thread.node()->kind != AxisNode::Kind::thread)
+    refuse("bind: " + quoted(thread.node() ? thread.name() : "nothing") + " is no axis of blocks or threads",
+           "Make it with thread_axis.");
+  find_leaf(*node_, axis, "bind");
+  for (const AxisPtr& leaf : node_->leaves) {
+    const Mark mark = node_->mark(leaf);
+    if (mark.kind == Mark::Kind::bind && mark.thread->tag == thread.node()->tag)
+      refuse("bind: " + thread.name() + " already runs " + quoted(leaf->name) + " and cannot run " +
+             quoted(axis.name()) + " too");
+  }
+  set_mark(*node_, axis, {Mark::Kind::bind, thread.node()}, "bind");
+}
+
+void Stage::compute_at(const Stage& consumer, const Axis& axis) {
+  const StageNode& other = *consumer.node_;
+  if (consumer.node_ == node_) refuse("compute_at: " + quoted(node_->op->name) + " cannot be computed within itself");
+  if (node_->is_output)
+    refuse("compute_at: " + quoted(node_->op->name) + " is an output", "An output has loops of its own.");
+  find_leaf(other, axis, "compute_at");
+  for (StagePtr outer = consumer.node_; outer->place == StageNode::Place::at;) {
+    outer = outer->consumer.lock();
+    if (outer == node_) refuse("compute_at: " + quoted(other.op->name) + " is itself computed within " + quoted(node_->op->name));
+  }
+  node_->place = StageNode::Place::at;
+  node_->consumer = consumer.node_;
+  node_->at = axis.node();
+}
+
+void Stage::compute_inline() {
+  if (node_->op->reduction())
+    refuse("compute_inline: " + quoted(node_->op->name) + " is a reduction over " +
+               quoted(node_->op->reduce_axes[0]->name),
+           "Only elementwise stages are inlined; use compute_at.");
+  if (node_->is_output) refuse("compute_inline: " + quoted(node_->op->name) + " is an output");
+  node_->place = StageNode::Place::inlined;
+}
+
+void Stage::compute_root() { node_->place = StageNode::Place::root; }
+
+void Stage::set_scope(const std::string& scope) {
+  if (scope != "global" && scope != "shared" && scope != "local")
+    throw Error(ErrorCode::bad_attribute, "there is no scope " + quoted(scope), "They are global, shared and local.");
+  node_->scope = scope;
+}
+
+void Stage::set_store_predicate(const Expr& condition) { node_->predicate = converted(condition, DType::boolean); }
+
+Operation Stage::op() const { return Operation(node_->op); }
+Axes Stage::leaves() const {
+  Axes axes;
+  for (const AxisPtr& leaf : node_->leaves) axes.emplace_back(leaf);
+  return axes;
+}
+
+// ---- schedules ----------------------------------------------------------------------------------
+
+Schedule create_schedule(const std::vector<Tensor>& outputs) {
+  if (outputs.empty()) throw Error(ErrorCode::no_output, "a schedule of nothing");
+  auto schedule = std::make_shared<ScheduleNode>();
+  schedule->outputs = outputs;
+  std::vector<OperationPtr> order;
+  for (const Tensor& output : outputs) {
+    if (output.op().node()->is_placeholder())
+      throw Error(ErrorCode::no_output, quoted(output.name()) + " is a placeholder, which nothing computes");
+    collect(output.op().node(), order);
+  }
+  for (const OperationPtr& operation : order) schedule->stages.push_back(make_stage(operation));
+  for (const Tensor& output : outputs) stage_of(*schedule, output.op().node())->is_output = true;
+  return Schedule(schedule);
+}
+
+Stage Schedule::operator[](const Operation& operation) const {
+  StagePtr stage = stage_of(*node_, operation.node());
+  if (!stage)
+    refuse(quoted(operation.name()) + (operation.node()->is_placeholder() ? " is a placeholder and has no loops"
+                                                                            : " is no stage of this schedule"));
+  return Stage(node_, stage);
+}
+Stage Schedule::operator[](const Tensor& tensor) const { return (*this)[tensor.op()]; }
+
+std::vector<Tensor> Schedule::rfactor(const Tensor& tensor, const Axes& axes) {
+  const StagePtr stage = (*this)[tensor].node();
+  const Reduction* const reduction = stage->op->reduction();
+  if (!reduction) refuse("rfactor: " + quoted(tensor.name()) + " is no reduction");
+  if (axes.empty()) refuse("rfactor: of no loop");
+  std::vector<AxisPtr> factors;
+  for (const Axis& axis : axes) {
+    find_leaf(*stage, axis, "rfactor");
+    if (!is_reduce(axis.node())) refuse("rfactor: " + quoted(axis.name()) + " is not reduced");
+    if (std::find(factors.begin(), factors.end(), axis.node()) != factors.end())
+      refuse("rfactor: " + quoted(axis.name()) + " is named twice");
+    factors.push_back(axis.node());
+  }
+  std::vector<DType> types;
+  for (const Expr& source : reduction->sources) types.push_back(source->type);
+  check_commutes(*reduction->reducer, types, axes[0].name());
+
+  std::unordered_map<const AxisNode*, Expr> roots;
+  for (const auto* list : {&stage->op->axes, &stage->op->reduce_axes})
+    for (const AxisPtr& axis : *list) roots[axis.get()] = axis->extent;
+  const LoopValues loops = loop_values(*stage, roots);
+
+  // The partial results: the factors become axes, every other reduce loop a reduced axis.
+  auto partial = std::make_shared<OperationNode>();
+  partial->name = tensor.name() + ".rf";
+  Substitution to;
+  for (const AxisPtr& factor : factors) {
+    const Expr extent = loops.extent.at(factor.get());
+    partial->axes.push_back(make_axis(factor->name, AxisNode::Kind::data, extent));
+    partial->shape.push_back(extent);
+    to[factor.get()] = axis_value(partial->axes.back());
+  }
+  for (const AxisPtr& axis : copies(stage->op->axes, to)) partial->axes.push_back(axis);
+  partial->shape.insert(partial->shape.end(), stage->op->shape.begin(), stage->op->shape.end());
+  std::vector<std::pair<AxisPtr, Mark>> marks;
+  for (const AxisPtr& leaf : stage->leaves) {
+    if (!is_reduce(leaf) || to.count(leaf.get())) continue;
+    partial->reduce_axes.push_back(make_axis(leaf->name, AxisNode::Kind::reduce, loops.extent.at(leaf.get())));
+    to[leaf.get()] = axis_value(partial->reduce_axes.back());
+    marks.emplace_back(partial->reduce_axes.back(), stage->mark(leaf));
+  }
+  Substitution values = to;
+  for (const AxisPtr& root : stage->op->reduce_axes)
+    values[root.get()] = simplified(substitute(loops.value.at(root.get()), to) + root->begin);
+  Reduction part = *reduction;
+  for (Expr& source : part.sources) source = substitute(source, values);
+  part.where = substitute(part.where, values);
+  for (const auto& ragged : loops.ragged)
+    if (ragged.reduces) part.where = both(part.where, substitute(ragged.condition, to));
+  part.axes = partial->reduce_axes;
+  const bool alone = part.axes.empty();  // every reduce loop is a factor: one element each
+  if (alone) {
+    for (std::size_t i = 0; i < part.sources.size(); ++i) {
+      const Expr identity = reduction->reducer->identity(types)[i];
+      partial->body.push_back(
+          part.where.empty() ? part.sources[i] : operation(Op::where, {part.where, part.sources[i], identity}));
+    }
+  } else {
+    const auto shared = std::make_shared<const Reduction>(std::move(part));
+    for (std::size_t i = 0; i < types.size(); ++i) {
+      ExprNode node;
+      node.kind = ExprNode::Kind::reduce;
+      node.type = types[i];
+      node.component = static_cast<int>(i);
+      node.reduction = shared;
+      partial->body.push_back(Expr(std::make_shared<const ExprNode>(std::move(node))));
+    }
+  }
+  partial->dtypes = types;
+
+  // What is left: the partial results over the factors.
+  Reduction rest;
+  rest.reducer = reduction->reducer;
+  std::vector<Expr> index;
+  for (const AxisPtr& factor : factors) {
+    rest.axes.push_back(make_axis(factor->name + ".v", AxisNode::Kind::reduce, loops.extent.at(factor.get())));
+    index.push_back(axis_value(rest.axes.back()));
+  }
+  for (const AxisPtr& axis : stage->op->axes) index.push_back(axis_value(axis));
+  const std::vector<Tensor> made = tensors_of(partial);
+  for (const Tensor& part_tensor : made) rest.sources.push_back(part_tensor.at(index));
+  const std::vector<AxisPtr> rest_axes = rest.axes;
+  const auto shared = std::make_shared<const Reduction>(std::move(rest));
+  auto op = std::make_shared<OperationNode>(*stage->op);
+  for (std::size_t i = 0; i < types.size(); ++i) {
+    ExprNode node = *op->body[i].node();
+    node.reduction = shared;
+    op->body[i] = Expr(std::make_shared<const ExprNode>(std::move(node)));
+  }
+  op->reduce_axes = rest_axes;
+  stage->op = op;
+  const auto first = std::find_if(stage->leaves.begin(), stage->leaves.end(), is_reduce) - stage->leaves.begin();
+  std::erase_if(stage->leaves, is_reduce);
+  stage->leaves.insert(stage->leaves.begin() + first, rest_axes.begin(), rest_axes.end());
+  std::erase_if(stage->relations, [](const Relation& r) { return is_reduce(r.parent); });
+
+  const StagePtr before = make_stage(partial);
+  before->origin = partial;
+  for (const auto& [axis, mark] : marks)
+    if (mark.kind == Mark::Kind::unroll) before->marks[axis.get()] = mark;
+  node_->stages.insert(std::find(node_->stages.begin(), node_->stages.end(), stage), before);
+  return made;
+}
+
+namespace {
+
+// `body` where reads of `from` become reads of `to`.
+void reread(StageNode& stage, const Tensor& from, const Tensor& to) {
+  auto op = std::make_shared<OperationNode>(*stage.op);
+  // A reduction is shared by its components, and stays so.
+  std::map<const Reduction*, std::shared_ptr<const Reduction>> kept;
+  for (Expr& part : op->body) {
+    Expr now = substitute(part, {}, [&](const ExprNode& read, std::vector<Expr> indices) {
+      const bool is = read.tensor == from.op().node() && read.component == from.component();
+      return is ? to.at(std::move(indices)) : Tensor(read.tensor, read.component).at(std::move(indices));
+    });
+    if (part->reduction) {
+      const auto [at, fresh] = kept.emplace(part->reduction.get(), now->reduction);
+      ExprNode node = *now.node();
+      node.reduction = at->second;
+      now = Expr(std::make_shared<const ExprNode>(std::move(node)));
+    }
+    part = now;
+  }
+  stage.op = op;
+}
+
+}  // namespace
+
+Tensor Schedule::cache_read(const Tensor& tensor, const std::string& scope, const std::vector<Tensor>& readers) {
+  if (readers.empty()) refuse("cache_read: of " + quoted(tensor.name()) + " for no reader");
+  auto copy = std::make_shared<OperationNode>();
+  copy->name = tensor.name() + "." + scope;
+  copy->shape = tensor.shape();
+  for (std::size_t d = 0; d < copy->shape.size(); ++d)
+    copy->axes.push_back(make_axis("ax" + std::to_string(d), AxisNode::Kind::data, copy->shape[d]));
+  copy->body = {tensor.at(values_of(copy->axes))};
+  copy->dtypes = {tensor.dtype()};
+  const Tensor made(copy, 0);
+  std::ptrdiff_t first = static_cast<std::ptrdiff_t>(node_->stages.size());
+  for (const Tensor& reader : readers) {
+    const StagePtr stage = (*this)[reader].node();
+    const std::vector<OperationPtr> reads = reads_of(*stage->op);
+    if (std::find(reads.begin(), reads.end(), tensor.op().node()) == reads.end())
+      refuse("cache_read: " + quoted(reader.name()) + " does not read " + quoted(tensor.name()));
+    reread(*stage, tensor, made);
+    first = std::min(first, std::find(node_->stages.begin(), node_->stages.end(), stage) - node_->stages.begin());
+  }
+  const StagePtr stage = make_stage(copy);
+  stage->origin = copy;
+  Stage(node_, stage).set_scope(scope);
+  node_->stages.insert(node_->stages.begin() + first, stage);
+  return made;
+}
+
+std::vector<Tensor> Schedule::cache_write(const Tensor& tensor, const std::string& scope) {
+  const StagePtr stage = (*this)[tensor].node();
+  if (!stage->relations.empty())
+    refuse("cache_write: the loops of " + quoted(tensor.name()) + " are already split or fused",
+           "Write to a cache first; then schedule both stages.");
+  // The values are computed by a new stage with these very loops; the old one copies them.
+  auto computed = std::make_shared<OperationNode>(*stage->op);
+  computed->name += "." + scope;
+  for (std::size_t i = 0; i < computed->dtypes.size(); ++i) computed->dtypes[i] = computed->body[i]->type;
+  const StagePtr before = make_stage(computed);
+  before->origin = computed;
+  Stage(node_, before).set_scope(scope);
+  auto copy = std::make_shared<OperationNode>(*stage->op);
+  Substitution unused;
+  copy->axes = copies(stage->op->axes, unused);
+  copy->reduce_axes.clear();
+  const std::vector<Tensor> made = tensors_of(computed);
+  for (std::size_t i = 0; i < made.size(); ++i) copy->body[i] = made[i].at(values_of(copy->axes));
+  stage->op = copy;
+  stage->leaves = copy->axes;
+  stage->marks.clear();
+  node_->stages.insert(std::find(node_->stages.begin(), node_->stages.end(), stage), before);
+  return made;
+}
+
+// ---- reducers -----------------------------------------------------------------------------------
+
+namespace {
+
+// A combiner's value on numbers: doubles that hold small integers, so that order alone can matter.
+double number(const Expr& x, const std::unordered_map<const AxisNode*, double>& values) {
+  if (x->kind == ExprNode::Kind::constant) return x->value.value();
+  if (x->kind == ExprNode::Kind::axis) return values.at(x->axis.get());
+  const auto a = [&](std::size_t i) { return number(x->args[i], values); };
+  switch (x->op) {
+    case Op::add: return a(0) + a(1);
+    case Op::sub: return a(0) - a(1);
+    case Op::mul: return a(0) * a(1);
+    case Op::div: return a(0) / a(1);
+    case Op::floordiv: return std::floor(a(0) / a(1));
+    case Op::neg: return -a(0);
+    case Op::abs: return std::fabs(a(0));
+    case Op::min: return std::min(a(0), a(1));
+    case Op::max: return std::max(a(0), a(1));
+    case Op::fma: return a(0) * a(1) + a(2);
+    case Op::eq: return a(0) == a(1);
+    case Op::ne: return a(0) != a(1);
+    case Op::lt: return a(0) < a(1);
+    case Op::le: return a(0) <= a(1);
+    case Op::gt: return a(0) > a(1);
+    case Op::ge: return a(0) >= a(1);
+    case Op::bit_and:
+      return static_cast<double>(static_cast<std::int64_t>(a(0)) & static_cast<std::int64_t>(a(1)));
+    case Op::bit_or: return static_cast<double>(static_cast<std::int64_t>(a(0)) | static_cast<std::int64_t>(a(1)));
+    case Op::bit_not: return a(0) == 0;
+    case Op::where: return a(0) != 0 ? a(1) : a(2);
+    case Op::cast: return a(0);
+    case Op::exp: return std::exp(a(0));
+    case Op::exp2: return std::exp2(a(0));
+    case Op::log: return std::log(a(0));
+    case Op::sqrt: return std::sqrt(a(0));
+    default: return std::nan("");  // what is not known is not refused
+  }
+}
+
+}  // namespace
+
+void check_commutes(const ReducerNode& reducer, const std::vector<DType>& types, const std::string& loop) {
+  if (reducer.known != Known::none) return;
+  const std::size_t k = types.size();
+  std::vector<Expr> parameters[2];
+  for (auto& side : parameters) {
+    for (std::size_t i = 0; i < k; ++i) {
+      const Expr x = axis_value(make_axis("x", AxisNode::Kind::size, {}));
+      side.push_back(types[i] == DType::i64 ? x : operation(Op::cast, {x}, types[i]));
+    }
+  }
+  const auto leaf = [](const Expr& x) { return x->kind == ExprNode::Kind::axis ? x->axis.get() : x->args[0]->axis.get(); };
+  const std::vector<Expr> combined = reducer.combine(parameters[0], parameters[1]);
+  if (combined.size() != k)
+    throw Error(ErrorCode::bad_combiner, quoted(reducer.name) + " combines " + std::to_string(k) + " values into " +
+                                             std::to_string(combined.size()));
+  const auto value = [&](const std::vector<double>& a, const std::vector<double>& b) {
+    std::unordered_map<const AxisNode*, double> values;
+    for (std::size_t i = 0; i < k; ++i) {
+      values[leaf(parameters[0][i])] = a[i];
+      values[leaf(parameters[1][i])] = b[i];
+    }
+    std::vector<double> results;
+    for (const Expr& x : combined) results.push_back(number(x, values));
+    return results;
+  };
+  const auto differ = [](const std::vector<double>& a, const std::vector<double>& b) {
+    for (std::size_t i = 0; i < a.size(); ++i)
+      if (std::fabs(a[i] - b[i]) > 1e-6 * (1 + std::fabs(a[i]))) return true;  // false of NaN
+    return false;
+  };
+  static const double samples[][3] = {{1, 2, 4}, {3, -2, 5}, {-1, 7, 2}, {6, 3, -4}, {2, 5, 9}};
+  for (const auto& sample : samples) {
+    std::vector<double> a, b, c;
+    for (std::size_t i = 0; i < k; ++i) {
+      const auto shift = static_cast<double>(3 * i);
+      const auto typed = [&](double x) { return types[i] == DType::boolean ? static_cast<double>(x > 2) : x; };
+      a.push_back(typed(sample[0] + shift));
+      b.push_back(typed(sample[1] + shift));
+      c.push_back(typed(sample[2] + 2 * shift));
+    }
+    const std::string hint = "Loops taken apart need combine(a, b) = combine(b, a), whatever is combined first.";
+    if (differ(value(a, b), value(b, a)))
+      refuse("rfactor of " + quoted(loop) + ": " + quoted(reducer.name) + " is not commutative", hint);
+    if (differ(value(value(a, b), c), value(a, value(b, c))))
+      refuse("rfactor of " + quoted(loop) + ": " + quoted(reducer.name) + " is not associative", hint);
+    std::vector<double> identity;
+    for (const Expr& x : reducer.identity(types)) identity.push_back(x->value.value());
+    if (differ(value(a, identity), a))
+      refuse("rfactor of " + quoted(loop) + ": the identity of " + quoted(reducer.name) + " changes what it is combined with");
+  }
+}
+
+}  // namespace postlude::inline v0::te

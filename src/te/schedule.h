@@ -1,0 +1,74 @@
+// A schedule: the loops of each stage, and where each stage is computed.
+#pragma once
+
+#include "te/expression.h"
+
+#include <optional>
+
+namespace postlude::inline v0::te {
+
+// split: parent = outer * (extent of inner) + inner. fuse: the same, the other way.
+struct Relation {
+  enum class Kind : std::uint8_t { split, fuse };
+  Kind kind = Kind::split;
+  AxisPtr parent, outer, inner;
+  std::int64_t factor = 0;  // of a split: inner's extent; or, with `parts`, outer's
+  bool parts = false;
+};
+
+// How a loop runs.
+struct Mark {
+  enum class Kind : std::uint8_t { serial, unroll, vectorize, parallel, bind };
+  Kind kind = Kind::serial;
+  AxisPtr thread{};  // bind
+};
+
+struct StageNode {
+  enum class Place : std::uint8_t { root, inlined, at };
+  OperationPtr origin;  // what the user names
+  OperationPtr op;      // what it computes now
+  std::vector<AxisPtr> leaves;
+  std::vector<Relation> relations;
+  std::unordered_map<const AxisNode*, Mark> marks;
+  Place place = Place::root;
+  std::weak_ptr<StageNode> consumer;  // at
+  AxisPtr at;
+  std::string scope;  // "": as its place suggests
+  Expr predicate;
+  bool is_output = false;
+  std::vector<std::string> calls;  // what made it, as text
+
+  [[nodiscard]] Mark mark(const AxisPtr& axis) const {
+    const auto found = marks.find(axis.get());
+    return found == marks.end() ? Mark{} : found->second;
+  }
+};
+using StagePtr = std::shared_ptr<StageNode>;
+
+struct ScheduleNode {
+  std::vector<StagePtr> stages;  // producers first; no placeholders
+  std::vector<Tensor> outputs;
+};
+
+[[nodiscard]] StagePtr stage_of(const ScheduleNode& schedule, const OperationPtr& operation);  // or null
+// The tensors' operations that a stage reads, once each.
+[[nodiscard]] std::vector<OperationPtr> reads_of(const OperationNode& operation);
+
+// The loops of a stage in numbers: the value of each axis from the leaves, all counted from 0, and
+// the extents that follow from those of the roots.
+struct LoopValues {
+  Substitution value;
+  std::unordered_map<const AxisNode*, Expr> extent;
+  struct Ragged {
+    Expr condition;
+    bool reduces;
+  };
+  std::vector<Ragged> ragged;  // what keeps a loop that a split rounded up within its parent
+};
+[[nodiscard]] LoopValues loop_values(const StageNode& stage, const std::unordered_map<const AxisNode*, Expr>& roots);
+
+// Refuses a reducer that a few numbers show to depend on the order of its arguments, or whose
+// identity changes something.
+void check_commutes(const ReducerNode& reducer, const std::vector<DType>& types, const std::string& loop);
+
+}  // namespace postlude::inline v0::te

@@ -1,0 +1,281 @@
+// Placeholders, stages and reducers.
+#include "te/expression.h"
+
+#include <algorithm>
+#include <limits>
+#include <set>
+
+namespace postlude::inline v0::te {
+namespace {
+
+constexpr double infinity = std::numeric_limits<double>::infinity();
+
+Expr size_of_axis(const Expr& x, const std::string& name) {
+  if (x.empty() || x->type == DType::f32 || x->type == DType::boolean)
+    throw Error(ErrorCode::type_mismatch, "an extent of " + quoted(name) + " is no integer");
+  const Expr size = simplified(converted(x, DType::i64));
+  if (size->kind == ExprNode::Kind::constant && size->value.integer < 0)
+    throw Error(ErrorCode::size_overflow, "an extent of " + quoted(name) + " is negative: " + print(size));
+  return size;
+}
+
+std::vector<Expr> sizes(const std::vector<Expr>& shape, const std::string& name) {
+  std::vector<Expr> result;
+  for (const Expr& x : shape) result.push_back(size_of_axis(x, name));
+  return result;
+}
+
+ReducerPtr known(const char* name, Known which, const Reducer::Combine& combine, const Reducer::Identity& identity) {
+  return std::make_shared<const ReducerNode>(ReducerNode{name, which, combine, identity});
+}
+
+// The least or largest of a type, which changes no maximum or minimum.
+Expr extreme(DType type, bool largest) {
+  if (type == DType::f32) return constant({type, largest ? infinity : -infinity, 0});
+  const bool wide = type == DType::i64;
+  const std::int64_t high = wide ? std::numeric_limits<std::int64_t>::max() : std::numeric_limits<std::int32_t>::max();
+  return constant({type, 0, largest ? high : -high - 1});
+}
+
+ReducerPtr simple(const char* name, Known which, Op op, int number) {
+  return known(
+      name, which, [op](const auto& a, const auto& b) { return std::vector<Expr>{operation(op, {a[0], b[0]})}; },
+      [which, number](const std::vector<DType>& types) {
+        if (which == Known::max || which == Known::min)
+          return std::vector<Expr>{extreme(types[0], which == Known::min)};
+        return std::vector<Expr>{constant({types[0], static_cast<double>(number), number})};
+      });
+}
+
+// (index, value): as the language's argmax and argmin.
+ReducerPtr extreme_index(const char* name, Known which) {
+  const bool largest = which == Known::argmax;
+  return known(
+      name, which,
+      [largest](const std::vector<Expr>& a, const std::vector<Expr>& b) {
+        const Expr beyond = largest ? b[1] > a[1] : b[1] < a[1];
+        const Expr earlier = (b[0] >= Expr(0)) & ((b[0] < a[0]) | (a[0] < Expr(0)));
+        const Expr nan_a = a[1] != a[1], nan_b = b[1] != b[1];
+        const Expr take = beyond & ~nan_a & (b[0] >= Expr(0));
+        const Expr chosen = take | ((a[1] == b[1]) & earlier) | (nan_b & (~nan_a | earlier));
+        return std::vector<Expr>{operation(Op::where, {chosen, b[0], a[0]}),
+                                 operation(Op::where, {chosen, b[1], a[1]})};
+      },
+      [largest](const std::vector<DType>& types) {
+        return std::vector<Expr>{constant({types[0], -1.0, -1}), extreme(types[1], !largest)};
+      });
+}
+
+std::vector<Expr> reduce(const ReducerPtr& reducer, std::vector<Expr> sources, const Axes& axes, const Expr& where) {
+  if (axes.empty()) throw Error(ErrorCode::missing_axis, quoted(reducer->name) + " reduces over no axis");
+  Reduction reduction;
+  reduction.reducer = reducer;
+  std::vector<DType> types;
+  for (const Expr& source : sources) {
+    if (source.empty() || source->kind == ExprNode::Kind::reduce)
+      throw Error(ErrorCode::unsupported, "a reduction of a reduction in one stage",
+                  "Compute the inner one in a stage of its own.");
+    types.push_back(source->type);
+  }
+  for (const Axis& axis : axes) {
+    if (axis.node()->kind != AxisNode::Kind::reduce)
+      throw Error(ErrorCode::missing_axis, quoted(reducer->name) + " reduces over " + quoted(axis.name()) +
+                                               ", which is no reduce axis",
+                  "Make it with reduce_axis.");
+    if (std::find(reduction.axes.begin(), reduction.axes.end(), axis.node()) != reduction.axes.end())
+      throw Error(ErrorCode::duplicate_name, quoted(reducer->name) + " reduces twice over " + quoted(axis.name()));
+    reduction.axes.push_back(axis.node());
+  }
+  const std::vector<Expr> identity = reducer->identity(types);
+  if (identity.size() != sources.size())
+    throw Error(ErrorCode::bad_combiner, quoted(reducer->name) + " has an identity of " +
+                                             std::to_string(identity.size()) + " values and reduces " +
+                                             std::to_string(sources.size()));
+  for (std::size_t i = 0; i < sources.size(); ++i)
+    if (identity[i].empty() || identity[i]->kind != ExprNode::Kind::constant)
+      throw Error(ErrorCode::bad_combiner, "the identity of " + quoted(reducer->name) + " is no constant");
+  reduction.sources = std::move(sources);
+  reduction.where = where.empty() ? where : converted(where, DType::boolean);
+  const auto shared = std::make_shared<const Reduction>(std::move(reduction));
+  std::vector<Expr> results;
+  for (std::size_t i = 0; i < types.size(); ++i) {
+    ExprNode node;
+    node.kind = ExprNode::Kind::reduce;
+    node.type = types[i];
+    node.component = static_cast<int>(i);
+    node.reduction = shared;
+    results.push_back(Expr(std::make_shared<const ExprNode>(std::move(node))));
+  }
+  return results;
+}
+
+// Sums and products of integers are i64, as in the language.
+Expr widened(const Expr& x) { return x->type == DType::f32 ? x : converted(x, DType::i64); }
+Expr one(const ReducerPtr& reducer, const Expr& x, const Axes& axes, const Expr& where) {
+  return reduce(reducer, {x}, axes, where)[0];
+}
+
+// The place of an element among all that are reduced, by the axes in their order.
+Expr place(const Axes& axes) {
+  Expr index = 0;
+  for (const Axis& axis : axes) index = index * axis.extent() + (Expr(axis) - axis.node()->begin);
+  return index;
+}
+
+}  // namespace
+
+Tensor placeholder(std::vector<Expr> shape, const std::string& name, DType dtype) {
+  if (shape.size() > v0::Tensor::max_rank)
+    throw Error(ErrorCode::wrong_rank, quoted(name) + " has " + std::to_string(shape.size()) + " axes",
+                "An array has four at most.");
+  auto node = std::make_shared<OperationNode>();
+  node->name = name;
+  node->shape = sizes(shape, name);
+  node->dtypes = {dtype};
+  return {node, 0};
+}
+
+Axis reduce_axis(const Expr& begin, const Expr& end, const std::string& name) {
+  return Axis(make_axis(name, AxisNode::Kind::reduce, size_of_axis(end - begin, name), size_of_axis(begin, name)));
+}
+
+Axis thread_axis(const std::string& tag) {
+  for (const char* group : {"blockIdx.", "threadIdx."}) {
+    for (const char* axis : {"x", "y", "z"}) {
+      if (tag != std::string(group) + axis) continue;
+      AxisNode node;
+      node.name = node.tag = tag;
+      node.kind = AxisNode::Kind::thread;
+      return Axis(std::make_shared<const AxisNode>(std::move(node)));
+    }
+  }
+  throw Error(ErrorCode::bad_attribute, "there is no thread axis " + quoted(tag),
+              "They are blockIdx.x, .y, .z and threadIdx.x, .y, .z.");
+}
+
+namespace {
+
+// `result`: of the body, with one component or several.
+std::shared_ptr<OperationNode> stage(std::vector<Expr> shape, const BodyOfSeveral& body, const std::string& name) {
+  auto node = std::make_shared<OperationNode>();
+  node->name = name;
+  node->shape = sizes(shape, name);
+  static const char* const letters[] = {"i", "j", "k", "l"};
+  std::set<std::string> used;
+  Axes axes;
+  for (std::size_t d = 0; d < shape.size(); ++d) {
+    node->axes.push_back(make_axis(d < 4 ? letters[d] : "i" + std::to_string(d), AxisNode::Kind::data, node->shape[d]));
+    axes.push_back(Axis(node->axes.back()));
+  }
+  node->body = body(axes);
+  if (node->body.empty()) throw Error(ErrorCode::no_output, quoted(name) + " computes nothing");
+  for (const Expr& part : node->body) {
+    if (part.empty()) throw Error(ErrorCode::no_output, quoted(name) + " computes nothing");
+    const bool reduces = part->kind == ExprNode::Kind::reduce;
+    if (reduces != (node->reduction() != nullptr) || (reduces && part->reduction.get() != node->reduction()))
+      throw Error(ErrorCode::unsupported, quoted(name) + " mixes a reduction with other values",
+                  "Each reduction is a stage of its own.");
+    node->dtypes.push_back(part->type);
+  }
+  if (const Reduction* reduction = node->reduction()) {
+    if (node->body.size() != reduction->sources.size())
+      throw Error(ErrorCode::unsupported, quoted(name) + " takes some results of a reduction and not others",
+                  "Return all of them; nobody has to read them.");
+    node->reduce_axes = reduction->axes;
+  }
+  // What is used must be bound: an axis of this stage, a size, nothing else.
+  for (const Expr& part : node->body) {
+    visit(part, [&](const ExprNode& x) {
+      if (x.kind != ExprNode::Kind::axis || x.axis->kind == AxisNode::Kind::size) return;
+      const auto holds = [&](const auto& list) { return std::find(list.begin(), list.end(), x.axis) != list.end(); };
+      if (!holds(node->axes) && !holds(node->reduce_axes))
+        throw Error(ErrorCode::foreign_value, quoted(name) + " uses the axis " + quoted(x.axis->name) +
+                                                  ", which it does not loop over",
+                    "Name it among the axes of the reduction.");
+    });
+  }
+  return node;
+}
+
+}  // namespace
+
+Tensor compute(std::vector<Expr> shape, const Body& body, const std::string& name, std::optional<DType> dtype) {
+  const auto node =
+      stage(std::move(shape), [&body](const Axes& axes) { return std::vector<Expr>{body(axes)}; }, name);
+  if (dtype && *dtype != node->dtypes[0]) {
+    if (node->reduction())
+      throw Error(ErrorCode::unsupported, quoted(name) + " is reduced in " + std::string(te::Expr(node->body[0]).type() == DType::f32 ? "f32" : "integers") +
+                                              " and cannot be stored as " + std::string(v0::name(*dtype)),
+                  "Convert it in a stage behind the reduction.");
+    node->dtypes[0] = *dtype;
+  }
+  return {node, 0};
+}
+
+std::vector<Tensor> compute_several(std::vector<Expr> shape, const BodyOfSeveral& body, const std::string& name) {
+  const auto node = stage(std::move(shape), body, name);
+  std::vector<Tensor> tensors;
+  for (std::size_t i = 0; i < node->body.size(); ++i) tensors.emplace_back(node, static_cast<int>(i));
+  return tensors;
+}
+
+const std::string& Operation::name() const { return node_->name; }
+Axes Operation::axis() const {
+  Axes axes;
+  for (const AxisPtr& axis : node_->axes) axes.emplace_back(axis);
+  return axes;
+}
+Axes Operation::reduce_axis() const {
+  Axes axes;
+  for (const AxisPtr& axis : node_->reduce_axes) axes.emplace_back(axis);
+  return axes;
+}
+std::vector<Expr> Operation::body() const { return node_->body; }
+const std::string& Tensor::name() const { return node_->name; }
+DType Tensor::dtype() const { return node_->dtypes[static_cast<std::size_t>(component_)]; }
+const std::vector<Expr>& Tensor::shape() const { return node_->shape; }
+
+// ---- reducers -----------------------------------------------------------------------------------
+
+std::vector<Expr> Reducer::operator()(const std::vector<Expr>& values, const Axes& axes, const Expr& where) const {
+  return reduce(node_, values, axes, where);
+}
+
+Reducer comm_reducer(const Reducer::Combine& combine, const Reducer::Identity& identity, const std::string& name) {
+  return Reducer(std::make_shared<const ReducerNode>(ReducerNode{name, Known::none, combine, identity}));
+}
+
+Expr sum(const Expr& x, const Axes& axes, const Expr& where) {
+  static const ReducerPtr reducer = simple("sum", Known::sum, Op::add, 0);
+  return one(reducer, widened(x), axes, where);
+}
+Expr prod(const Expr& x, const Axes& axes, const Expr& where) {
+  static const ReducerPtr reducer = simple("prod", Known::prod, Op::mul, 1);
+  return one(reducer, widened(x), axes, where);
+}
+Expr min(const Expr& x, const Axes& axes, const Expr& where) {
+  static const ReducerPtr reducer = simple("min", Known::min, Op::min, 0);
+  return one(reducer, x->type == DType::boolean ? converted(x, DType::i32) : x, axes, where);
+}
+Expr max(const Expr& x, const Axes& axes, const Expr& where) {
+  static const ReducerPtr reducer = simple("max", Known::max, Op::max, 0);
+  return one(reducer, x->type == DType::boolean ? converted(x, DType::i32) : x, axes, where);
+}
+Expr any(const Expr& x, const Axes& axes, const Expr& where) {
+  static const ReducerPtr reducer = simple("any", Known::any, Op::bit_or, 0);
+  return one(reducer, converted(x, DType::boolean), axes, where);
+}
+Expr all(const Expr& x, const Axes& axes, const Expr& where) {
+  static const ReducerPtr reducer = simple("all", Known::all, Op::bit_and, 1);
+  return one(reducer, converted(x, DType::boolean), axes, where);
+}
+std::vector<Expr> argmax(const Expr& x, const Axes& axes) {
+  static const ReducerPtr reducer = extreme_index("argmax", Known::argmax);
+  return reduce(reducer, {place(axes), x->type == DType::boolean ? converted(x, DType::i32) : x}, axes, {});
+}
+std::vector<Expr> argmin(const Expr& x, const Axes& axes) {
+  static const ReducerPtr reducer = extreme_index("argmin", Known::argmin);
+  return reduce(reducer, {place(axes), x->type == DType::boolean ? converted(x, DType::i32) : x}, axes, {});
+}
+
+}  // namespace postlude::inline v0::te
