@@ -325,6 +325,19 @@ Expr expression(const Polynomial& p) {
 
 Expr simplified(const Expr& x) { return x.empty() || x->type != DType::i64 ? x : expression(polynomial(x)); }
 
+Expr tidied(const Expr& x) {
+  if (x.empty() || x->kind == ExprNode::Kind::constant) return x;
+  if (x->type == DType::i64 && x->kind != ExprNode::Kind::read) return simplified(x);
+  ExprNode node = *x.node();
+  bool changed = false;
+  for (Expr& arg : node.args) {
+    Expr now = tidied(arg);
+    changed |= now.node() != arg.node();
+    arg = std::move(now);
+  }
+  return changed ? made(std::move(node)) : x;
+}
+
 bool same(const Expr& a, const Expr& b) {
   const Polynomial difference = polynomial(operation(Op::sub, {a, b}));
   return difference.is_constant() && difference.constant == 0;

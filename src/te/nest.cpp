@@ -112,9 +112,9 @@ class Lowering {
   void make_buffers(Lowered& s);
   std::vector<Interval> demand(const Lowered& s, const std::set<const AxisNode*>& fixed);
   Ranges axis_ranges(const Lowered& reader, const std::set<const AxisNode*>& fixed);
-  std::vector<Statement> loops(Lowered& s, std::size_t level, bool initialised);
+  std::vector<Statement> loops(Lowered& s, std::size_t level, bool initialised, std::vector<Statement> before);
   std::vector<Statement> statements(Lowered& s, bool update);
-  std::vector<Statement> initialise(Lowered& s, std::size_t level, std::size_t end, bool data_only);
+  std::vector<Statement> initialise(Lowered& s, std::size_t level);
   std::vector<Statement> attached(Lowered& consumer, const AxisPtr& at);
   std::vector<Statement> nest(Lowered& s);
   std::vector<Statement> guarded(Lowered& s, std::vector<Statement> body, std::size_t level, bool reduces);
@@ -123,7 +123,6 @@ class Lowering {
   Expr placed(const Expr& x) const;
   Expr predicate(Lowered& s, const AxisPtr& joined);
   void check(const Lowered& s);
-  Lowered& lowered(const OperationPtr& origin);
   [[nodiscard]] std::vector<Expr> indices(const Lowered& s) const;
 
   const ScheduleNode& schedule_;
@@ -158,12 +157,6 @@ Lowering::Lowering(const ScheduleNode& schedule, const std::vector<Tensor>& argu
     nest_.buffers[key] = nest_.arguments.back();
     nest_.tensors.push_back(tensor);
   }
-}
-
-Lowering::Lowered& Lowering::lowered(const OperationPtr& origin) {
-  for (Lowered& s : stages_)
-    if (s.stage->origin == origin) return s;
-  throw Error(ErrorCode::internal, "a stage is missing");
 }
 
 // A stage that is inlined becomes part of its readers.
@@ -383,7 +376,9 @@ std::vector<Statement> Lowering::guarded(Lowered& s, std::vector<Statement> body
   };
   Expr all;
   for (const auto& [condition, of_reduction] : conditions(s)) {
-    if ((of_reduction && !reduces) || known_at(condition) != level) continue;
+    // The reduction's own conditions stand behind its initialisation.
+    const std::size_t known = std::max(known_at(condition), of_reduction ? s.first_reduce + 1 : 0);
+    if ((of_reduction && !reduces) || known != level) continue;
     const bool held = std::any_of(held_.begin(), held_.end(),
                                   [&](const Expr& h) { return equal(*h.node(), *condition.node()); });
     if (!held) all = both(all, placed(condition));
@@ -407,8 +402,8 @@ Statement Lowering::loop(Lowered& s, const AxisPtr& leaf) {
 }
 
 // identity, over the data loops from `level` on.
-std::vector<Statement> Lowering::initialise(Lowered& s, std::size_t level, std::size_t end, bool data_only) {
-  if (level == end) {
+std::vector<Statement> Lowering::initialise(Lowered& s, std::size_t level) {
+  if (level == s.stage->leaves.size()) {
     const Reduction& reduction = *s.body[0]->reduction;
     std::vector<DType> types;
     for (const Expr& source : reduction.sources) types.push_back(source->type);
@@ -421,7 +416,7 @@ std::vector<Statement> Lowering::initialise(Lowered& s, std::size_t level, std::
     return s.shared_reduction ? result : guarded(s, std::move(result), level, false);
   }
   const AxisPtr& leaf = s.stage->leaves[level];
-  std::vector<Statement> inner = initialise(s, level + 1, end, data_only);
+  std::vector<Statement> inner = initialise(s, level + 1);
   if (!is_reduce(leaf)) {
     Statement outer = loop(s, leaf);
     outer.body = std::move(inner);
@@ -468,8 +463,9 @@ Expr Lowering::predicate(Lowered& s, const AxisPtr& joined) {
   return substitute(s.stage->predicate, to);
 }
 
-std::vector<Statement> Lowering::loops(Lowered& s, std::size_t level, bool initialised) {
-  std::vector<Statement> result;
+// What stands inside the loops above `level`, behind `before`.
+std::vector<Statement> Lowering::loops(Lowered& s, std::size_t level, bool initialised, std::vector<Statement> before) {
+  std::vector<Statement> result = std::move(before);
   const bool reduces = s.body[0]->reduction != nullptr;
   const std::vector<AxisPtr>& leaves = s.stage->leaves;
   if (reduces && !initialised && level == s.first_reduce) {
@@ -480,15 +476,17 @@ std::vector<Statement> Lowering::loops(Lowered& s, std::size_t level, bool initi
         allocate.to = {partial};
         result.push_back(allocate);
       }
-      for (Statement& x : initialise(s, leaves.size(), leaves.size(), true)) result.push_back(std::move(x));
+      for (Statement& x : initialise(s, leaves.size())) result.push_back(std::move(x));
     } else {
-      for (Statement& x : initialise(s, level, leaves.size(), true)) result.push_back(std::move(x));
+      for (Statement& x : initialise(s, level)) result.push_back(std::move(x));
     }
     initialised = true;
   }
   if (level == leaves.size()) {
-    for (Statement& x : statements(s, reduces)) result.push_back(std::move(x));
-    return guarded(s, std::move(result), level, reduces);
+    std::vector<Statement> innermost = statements(s, reduces);
+    if (s.collective) innermost = guarded(s, std::move(innermost), level, reduces);
+    for (Statement& x : innermost) result.push_back(std::move(x));
+    return s.collective ? result : guarded(s, std::move(result), level, reduces);
   }
   const AxisPtr& leaf = leaves[level];
   Statement outer = loop(s, leaf);
@@ -526,7 +524,7 @@ std::vector<Statement> Lowering::loops(Lowered& s, std::size_t level, bool initi
   }
   std::vector<Statement> inner = attached(s, leaf);
   held_.resize(held);
-  for (Statement& x : loops(s, level + 1, initialised)) inner.push_back(std::move(x));
+  inner = loops(s, level + 1, initialised, std::move(inner));
   around_.pop_back();
   open_.erase(leaf.get());
   if (bound) {
@@ -563,11 +561,7 @@ std::vector<Statement> Lowering::loops(Lowered& s, std::size_t level, bool initi
     each.body = {guard};
     result.push_back(std::move(each));
   }
-  // The conditions on the loops outside were applied by the caller's levels; those known before any
-  // loop are applied at level 0.
-  if (s.collective) return result;
-  return level == 0 || !(reduces && level == s.first_reduce) ? guarded(s, std::move(result), level, reduces && level > s.first_reduce)
-                                                             : guarded(s, std::move(result), level, false);
+  return s.collective ? result : guarded(s, std::move(result), level, true);
 }
 
 std::vector<Statement> Lowering::attached(Lowered& consumer, const AxisPtr& at) {
@@ -607,7 +601,7 @@ std::vector<Statement> Lowering::nest(Lowered& s) {
     allocate.to = {buffer};
     result.push_back(std::move(allocate));
   }
-  for (Statement& x : loops(s, 0, false)) result.push_back(std::move(x));
+  for (Statement& x : loops(s, 0, false, {})) result.push_back(std::move(x));
   return result;
 }
 
@@ -653,10 +647,36 @@ Nest Lowering::run() {
   return std::move(nest_);
 }
 
+// Loops of one iteration, which parts of tensors have, leave only their body.
+std::vector<Statement> without_single_loops(std::vector<Statement> body, const Substitution& zeros) {
+  std::vector<Statement> result;
+  for (Statement& s : body) {
+    const auto now = [&](Expr& x) {
+      if (!x.empty() && !zeros.empty()) x = tidied(substitute(x, zeros));
+    };
+    now(s.extent);
+    now(s.condition);
+    for (Expr& x : s.index) now(x);
+    for (Expr& x : s.values) now(x);
+    const bool single = s.kind == Statement::Kind::loop && s.mark.kind == Mark::Kind::serial && same(s.extent, 1);
+    if (!single) {
+      s.body = without_single_loops(std::move(s.body), zeros);
+      result.push_back(std::move(s));
+      continue;
+    }
+    Substitution more = zeros;
+    more[s.axis.get()] = 0;
+    for (Statement& inner : without_single_loops(std::move(s.body), more)) result.push_back(std::move(inner));
+  }
+  return result;
+}
+
 }  // namespace
 
 Nest make_nest(const ScheduleNode& schedule, const std::vector<Tensor>& arguments) {
-  return Lowering(schedule, arguments).run();
+  Nest nest = Lowering(schedule, arguments).run();
+  nest.body = without_single_loops(std::move(nest.body), {});
+  return nest;
 }
 
 }  // namespace postlude::inline v0::te

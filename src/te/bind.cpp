@@ -1,0 +1,239 @@
+// What arrays must be for a nest: sizes, strides, and indices that stay within tensors.
+#include "plan/overlap.h"
+#include "te/linear.h"
+#include "te/run.h"
+
+#include <algorithm>
+#include <limits>
+#include <optional>
+
+namespace postlude::inline v0::te {
+namespace {
+
+std::string shape_text(const v0::Tensor& array) {
+  std::string text;
+  for (int d = 0; d < array.rank; ++d) text += (d ? ", " : "") + std::to_string(array.shape[static_cast<std::size_t>(d)]);
+  return "(" + text + ")";
+}
+
+std::string shape_text(const std::vector<Expr>& shape) {
+  std::string text;
+  for (const Expr& x : shape) text += (text.empty() ? "" : ", ") + print(x);
+  return "(" + text + ")";
+}
+
+struct Range {
+  std::int64_t low, high;
+};
+using NumericRanges = std::unordered_map<const AxisNode*, Range>;
+
+std::optional<Range> range_of(const Expr& x, const Sizes& sizes, const NumericRanges& axes);
+
+std::optional<Range> range_of(const Polynomial& p, const Sizes& sizes, const NumericRanges& axes) {
+  Range sum{p.constant, p.constant};
+  for (const Polynomial::Term& term : p.terms) {
+    Range product{1, 1};
+    for (const Expr& atom : term.atoms) {
+      std::optional<Range> part;
+      if (atom->kind == ExprNode::Kind::axis) {
+        const auto found = axes.find(atom->axis.get());
+        if (found == axes.end()) return {};
+        part = found->second;
+      } else if (atom->kind == ExprNode::Kind::operation && atom->type == DType::i64) {
+        std::vector<Range> args;
+        for (const Expr& arg : atom->args) {
+          const auto range = arg->type == DType::i64 ? range_of(arg, sizes, axes) : std::nullopt;
+          if (!range) return {};
+          args.push_back(*range);
+        }
+        const auto quotient = [](std::int64_t a, std::int64_t b) { return a / b - (a % b != 0 && a < 0); };
+        switch (atom->op) {
+          case Op::min: part = {std::min(args[0].low, args[1].low), std::min(args[0].high, args[1].high)}; break;
+          case Op::max: part = {std::max(args[0].low, args[1].low), std::max(args[0].high, args[1].high)}; break;
+          case Op::floordiv:
+            if (args[1].low != args[1].high || args[1].low < 1) return {};
+            part = {quotient(args[0].low, args[1].low), quotient(args[0].high, args[1].low)};
+            break;
+          default: return {};
+        }
+      }
+      if (!part) return {};
+      const std::int64_t ends[] = {product.low * part->low, product.low * part->high, product.high * part->low,
+                                   product.high * part->high};
+      product = {*std::min_element(ends, ends + 4), *std::max_element(ends, ends + 4)};
+    }
+    const std::int64_t a = product.low * term.factor, b = product.high * term.factor;
+    sum.low += std::min(a, b);
+    sum.high += std::max(a, b);
+  }
+  return sum;
+}
+std::optional<Range> range_of(const Expr& x, const Sizes& sizes, const NumericRanges& axes) {
+  return range_of(polynomial(x, &sizes), sizes, axes);
+}
+
+// Walks over the reads of a stage, with the conditions under which each counts.
+class IndexCheck {
+ public:
+  IndexCheck(const Sizes& sizes, NumericRanges axes, std::string stage)
+      : sizes_(sizes), axes_(std::move(axes)), stage_(std::move(stage)) {}
+
+  void value(const Expr& x) {
+    if (x->kind == ExprNode::Kind::operation && x->op == Op::where) {
+      value(x->args[0]);
+      const std::size_t count = holds_.size();
+      const bool known = known_;
+      assume(x->args[0]);
+      value(x->args[1]);
+      holds_.resize(count);
+      known_ = false;  // of the other branch only that something guards it is known
+      ++guards_;
+      value(x->args[2]);
+      --guards_;
+      known_ = known;
+      return;
+    }
+    for (const Expr& arg : x->args) value(arg);
+    if (x->kind == ExprNode::Kind::read) read(*x.node());
+  }
+
+  void assume(const Expr& condition) {
+    if (condition->kind == ExprNode::Kind::operation && condition->args.size() == 2) {
+      const Expr &a = condition->args[0], &b = condition->args[1];
+      if (condition->op == Op::bit_and && condition->type == DType::boolean) {
+        assume(a);
+        return assume(b);
+      }
+      if (a->type == DType::i64 && !reads(condition)) {
+        switch (condition->op) {
+          case Op::lt: holds_.push_back(b - a - Expr(1)); return;
+          case Op::le: holds_.push_back(b - a); return;
+          case Op::gt: holds_.push_back(a - b - Expr(1)); return;
+          case Op::ge: holds_.push_back(a - b); return;
+          case Op::eq:
+            holds_.push_back(a - b);
+            holds_.push_back(b - a);
+            return;
+          default: break;
+        }
+      }
+    }
+    known_ = false;
+  }
+
+ private:
+  void read(const ExprNode& x) {
+    for (std::size_t d = 0; d < x.args.size(); ++d) {
+      const Expr extent = x.tensor->shape[d];
+      for (const Expr& bound : {x.args[d], simplified(extent - Expr(1) - x.args[d])}) {
+        const auto range = range_of(bound, sizes_, axes_);
+        if (range && range->low >= 0) continue;
+        // One of the conditions says as much; or it may, and is checked element by element.
+        const bool implied = std::any_of(holds_.begin(), holds_.end(), [&](const Expr& h) {
+          const auto rest = range_of(bound - h, sizes_, axes_);
+          return rest && rest->low >= 0;
+        });
+        if (implied || !known_ || guards_ > 0 || !range) continue;
+        const auto index = range_of(x.args[d], sizes_, axes_);
+        throw Error(ErrorCode::wrong_shape,
+                    "index " + print(x.args[d]) + " of " + quoted(x.tensor->name) + " in " + quoted(stage_) + " is in [" +
+                        std::to_string(index->low) + ", " + std::to_string(index->high) + "], and axis " +
+                        std::to_string(d) + " has " + std::to_string(evaluate(extent, sizes_)) + " elements",
+                    "Guard it: where(condition, element, otherwise).");
+      }
+    }
+  }
+
+  const Sizes& sizes_;
+  NumericRanges axes_;
+  std::string stage_;
+  std::vector<Expr> holds_;  // each at least 0
+  bool known_ = true;        // whether these are all that is assumed
+  int guards_ = 0;
+};
+
+void check_indices(const ScheduleNode& schedule, const Sizes& sizes) {
+  for (const StagePtr& stage : schedule.stages) {
+    const OperationNode& op = *stage->op;
+    NumericRanges ranges;
+    bool empty = false;
+    for (const auto* list : {&op.axes, &op.reduce_axes}) {
+      for (const AxisPtr& axis : *list) {
+        const std::int64_t begin = evaluate(axis->begin, sizes), extent = evaluate(axis->extent, sizes);
+        ranges[axis.get()] = {begin, begin + extent - 1};
+        empty |= extent <= 0;
+      }
+    }
+    if (empty) continue;
+    IndexCheck check(sizes, ranges, op.name);
+    if (const Reduction* reduction = op.reduction()) {
+      if (!reduction->where.empty()) {
+        check.value(reduction->where);
+        check.assume(reduction->where);
+      }
+      for (const Expr& source : reduction->sources) check.value(source);
+    } else {
+      for (const Expr& part : op.body) check.value(part);
+    }
+  }
+}
+
+}  // namespace
+
+Sizes bind_sizes(const Nest& nest, const ScheduleNode& schedule, std::span<const v0::Tensor> arrays, Device device) {
+  if (arrays.size() != nest.arguments.size())
+    throw Error(ErrorCode::missing_operand, std::to_string(arrays.size()) + " arrays are bound to " +
+                                                std::to_string(nest.arguments.size()) + " arguments");
+  Sizes sizes;
+  std::unordered_map<const AxisNode*, std::string> owner;
+  for (std::size_t i = 0; i < arrays.size(); ++i) {
+    const v0::Tensor& array = arrays[i];
+    const Buffer& argument = *nest.arguments[i];
+    const std::string name = quoted(argument.name);
+    if (array.rank != static_cast<int>(argument.shape.size()))
+      throw Error(ErrorCode::wrong_rank, name + " has shape " + shape_text(array) + " and should have " +
+                                             std::to_string(argument.shape.size()) + " axes");
+    if (array.dtype != argument.type)
+      throw Error(ErrorCode::wrong_dtype, name + " is " + std::string(v0::name(array.dtype)) + " and should be " +
+                                              std::string(v0::name(argument.type)));
+    if (array.device != device)
+      throw Error(ErrorCode::wrong_device, name + " is on the " + (array.device == Device::cpu ? "CPU" : "GPU"));
+    std::int64_t elements = 1;
+    for (int d = 0; d < array.rank; ++d) {
+      const auto axis = static_cast<std::size_t>(d);
+      if (array.shape[axis] < 0 || array.shape[axis] > std::numeric_limits<std::int32_t>::max())
+        throw Error(ErrorCode::size_overflow, name + " has " + std::to_string(array.shape[axis]) + " elements along axis " +
+                                                  std::to_string(d));
+      elements = elements == 0 || array.shape[axis] == 0 ? 0 : elements * array.shape[axis];
+      const Expr& extent = argument.shape[axis];
+      if (extent->kind == ExprNode::Kind::axis && sizes.emplace(extent->axis.get(), array.shape[axis]).second)
+        owner[extent->axis.get()] = argument.name;
+    }
+    if (elements != 0 && !array.data) throw Error(ErrorCode::null_data, name + " has no data");
+  }
+  for (std::size_t i = 0; i < arrays.size(); ++i) {
+    for (std::size_t d = 0; d < nest.arguments[i]->shape.size(); ++d) {
+      const Expr& extent = nest.arguments[i]->shape[d];
+      const std::int64_t wanted = evaluate(extent, sizes);
+      if (wanted == arrays[i].shape[d]) continue;
+      const bool named = extent->kind == ExprNode::Kind::axis;
+      throw Error(ErrorCode::wrong_shape,
+                  quoted(nest.arguments[i]->name) + " has shape " + shape_text(arrays[i]) + " where " +
+                      shape_text(nest.arguments[i]->shape) + " is " + std::to_string(wanted) + " along axis " +
+                      std::to_string(d) + (named ? ", as " + quoted(owner.at(extent->axis.get())) + " says" : ""));
+    }
+  }
+  check_indices(schedule, sizes);
+  for (std::size_t i = 0; i < arrays.size(); ++i) {
+    if (nest.tensors[i].op().node()->is_placeholder()) continue;
+    const plan::Footprint output = plan::footprint(arrays[i]);
+    bool overlaps = plan::overlaps_itself(output);
+    for (std::size_t j = 0; j < arrays.size(); ++j)
+      overlaps |= j != i && plan::overlap(output, plan::footprint(arrays[j]));
+    if (overlaps)
+      throw Error(ErrorCode::overlap, "the output " + quoted(nest.arguments[i]->name) + " overlaps another array or itself");
+  }
+  return sizes;
+}
+
+}  // namespace postlude::inline v0::te

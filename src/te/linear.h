@@ -1,0 +1,82 @@
+// Integer expressions whose sizes are known, over the loops' variables: as sums where they are, as
+// small programs where they are not.
+#pragma once
+
+#include "te/nest.h"
+
+#include <span>
+#include <utility>
+#include <vector>
+
+namespace postlude::inline v0::te {
+
+// The places of loop variables in a frame.
+class Slots {
+ public:
+  int of(const AxisNode* axis) { return places_.emplace(axis, static_cast<int>(places_.size())).first->second; }
+  [[nodiscard]] std::size_t count() const { return places_.size(); }
+
+ private:
+  std::unordered_map<const AxisNode*, int> places_;
+};
+
+struct Linear {
+  struct Term {
+    int slot;
+    std::int64_t factor;
+  };
+  std::int64_t constant = 0;
+  std::vector<Term> terms;
+  std::vector<std::pair<Expr, std::int64_t>> others;  // atoms that are no variable, and their factors
+  std::vector<std::pair<const AxisNode*, int>> variables;  // that `others` have
+
+  [[nodiscard]] bool is_affine() const { return others.empty(); }
+  [[nodiscard]] std::int64_t factor(int slot) const {
+    for (const Term& term : terms)
+      if (term.slot == slot) return term.factor;
+    return 0;
+  }
+  [[nodiscard]] bool others_have(int slot) const {
+    for (const auto& variable : variables)
+      if (variable.second == slot) return true;
+    return false;
+  }
+  [[nodiscard]] std::int64_t at(std::span<const std::int64_t> loops) const {
+    std::int64_t sum = constant;
+    for (const Term& term : terms) sum += term.factor * loops[static_cast<std::size_t>(term.slot)];
+    if (!others.empty()) {
+      Sizes values;
+      for (const auto& [axis, slot] : variables) values[axis] = loops[static_cast<std::size_t>(slot)];
+      for (const auto& [atom, factor] : others) sum += factor * evaluate(atom, values);
+    }
+    return sum;
+  }
+};
+
+[[nodiscard]] inline Linear linear(const Expr& x, const Sizes& sizes, Slots& slots) {
+  Linear result;
+  const Polynomial p = polynomial(x, &sizes);
+  result.constant = p.constant;
+  for (const Polynomial::Term& term : p.terms) {
+    if (term.atoms.size() == 1 && term.atoms[0]->kind == ExprNode::Kind::axis) {
+      result.terms.push_back({slots.of(term.atoms[0]->axis.get()), term.factor});
+      continue;
+    }
+    Expr product = term.atoms[0];
+    for (std::size_t i = 1; i < term.atoms.size(); ++i) product = product * term.atoms[i];
+    result.others.emplace_back(product, term.factor);
+    visit(product, [&](const ExprNode& node) {
+      if (node.kind == ExprNode::Kind::axis) result.variables.emplace_back(node.axis.get(), slots.of(node.axis.get()));
+    });
+  }
+  return result;
+}
+
+// Whether an expression reads a tensor.
+[[nodiscard]] inline bool reads(const Expr& x) {
+  bool found = false;
+  visit(x, [&](const ExprNode& node) { found |= node.kind == ExprNode::Kind::read; });
+  return found;
+}
+
+}  // namespace postlude::inline v0::te

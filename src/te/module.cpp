@@ -1,0 +1,74 @@
+// A nest built for a target.
+#include "te/run.h"
+
+#include <mutex>
+
+namespace postlude::inline v0::te {
+
+struct ModuleNode {
+  ScheduleNode schedule;  // as it was when the module was built
+  Nest nest;
+  Target target;
+  std::string text;
+
+  // The nest for the last shapes and strides: a loop calls with the same ones.
+  struct Kept {
+    std::vector<std::int64_t> key;
+    CpuNest nest;
+  };
+  mutable std::mutex mutex;
+  mutable std::shared_ptr<const Kept> kept;
+};
+
+namespace {
+
+std::vector<std::int64_t> key_of(const std::vector<v0::Tensor>& arrays) {
+  std::vector<std::int64_t> key;
+  for (const v0::Tensor& array : arrays) {
+    for (int d = 0; d < array.rank; ++d) {
+      key.push_back(array.shape[static_cast<std::size_t>(d)]);
+      key.push_back(array.strides[static_cast<std::size_t>(d)]);
+    }
+  }
+  return key;
+}
+
+}  // namespace
+
+std::string lower(const Schedule& schedule, const std::vector<Tensor>& arguments) {
+  return print(make_nest(*schedule.node(), arguments));
+}
+
+Module build(const Schedule& schedule, const std::vector<Tensor>& arguments, const Target& target) {
+  auto module = std::make_shared<ModuleNode>();
+  module->nest = make_nest(*schedule.node(), arguments);
+  module->schedule = *schedule.node();
+  for (StagePtr& stage : module->schedule.stages) stage = std::make_shared<StageNode>(*stage);
+  module->target = target;
+  module->text = print(module->nest);
+  if (target.device != Device::cpu)
+    throw Error(ErrorCode::unsupported, "loops run on the CPU only so far", "Build for the target cpu.");
+  return Module(module);
+}
+
+void Module::operator()(const std::vector<v0::Tensor>& arrays, void*) const {
+  const Sizes sizes = bind_sizes(node_->nest, node_->schedule, arrays, node_->target.device);
+  std::vector<std::int64_t> key = key_of(arrays);
+  std::shared_ptr<const ModuleNode::Kept> kept;
+  {
+    const std::scoped_lock lock(node_->mutex);
+    kept = node_->kept;
+  }
+  if (!kept || kept->key != key) {
+    kept = std::make_shared<const ModuleNode::Kept>(
+        ModuleNode::Kept{std::move(key), CpuNest(node_->nest, sizes, arrays, node_->target.threads)});
+    const std::scoped_lock lock(node_->mutex);
+    node_->kept = kept;
+  }
+  kept->nest.run(arrays);
+}
+
+std::string Module::print() const { return node_->text; }
+std::string Module::source() const { return node_->text; }
+
+}  // namespace postlude::inline v0::te
