@@ -22,6 +22,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -124,9 +125,11 @@ Axis thread_axis(const std::string& tag);
 using Body = std::function<Expr(const Axes&)>;
 using BodyOfSeveral = std::function<std::vector<Expr>(const Axes&)>;
 // A stage: the element at each place of `shape`. A reduction stands alone in its stage. `dtype`
-// converts an elementwise result when it is stored.
-Tensor compute(std::vector<Expr> shape, const Body& body, const std::string& name, std::optional<DType> dtype = {});
-std::vector<Tensor> compute_several(std::vector<Expr> shape, const BodyOfSeveral& body, const std::string& name);
+// converts an elementwise result when it is stored; `axes` names the loops.
+Tensor compute(std::vector<Expr> shape, const Body& body, const std::string& name, std::optional<DType> dtype = {},
+               const std::vector<std::string>& axes = {});
+std::vector<Tensor> compute_several(std::vector<Expr> shape, const BodyOfSeveral& body, const std::string& name,
+                                    const std::vector<std::string>& axes = {});
 
 Expr operator+(const Expr& a, const Expr& b);
 Expr operator-(const Expr& a, const Expr& b);
@@ -213,9 +216,9 @@ class Schedule {
   explicit Schedule(std::shared_ptr<ScheduleNode> node) : node_(std::move(node)) {}
   [[nodiscard]] Stage operator[](const Tensor& tensor) const;
   [[nodiscard]] Stage operator[](const Operation& operation) const;
-  // Reduces over all but `axes` (reduce loops of the stage) into a tensor with these in front, which
-  // the stage then reduces.
-  std::vector<Tensor> rfactor(const Tensor& tensor, const Axes& axes);
+  // Reduces over all but `axes` (reduce loops of the stage) into a tensor that has these as axes
+  // from `place` on, and which the stage then reduces.
+  std::vector<Tensor> rfactor(const Tensor& tensor, const Axes& axes, int place = 0);
   // A copy of `tensor` that the readers read; what a stage computes, before it is copied to it.
   Tensor cache_read(const Tensor& tensor, const std::string& scope, const std::vector<Tensor>& readers);
   std::vector<Tensor> cache_write(const Tensor& tensor, const std::string& scope);
@@ -240,6 +243,7 @@ class Module {
   // One array for each argument, outputs too, in their order. Throws Error 03xx before anything is
   // written.
   void operator()(const std::vector<v0::Tensor>& arrays, void* stream = nullptr) const;
+  [[nodiscard]] bool is_output(std::size_t argument) const;
   [[nodiscard]] std::string print() const;   // the nest
   [[nodiscard]] std::string source() const;  // of a GPU's kernels; the nest on a CPU
 

@@ -60,6 +60,7 @@ void bind_functions(nb::module_& m);  // functions of the prelude and native one
 void bind_numbers(nb::module_& m);    // rounding and random numbers
 void bind_plan(nb::module_& m);       // targets, plans, calls
 void bind_launch(nb::module_& m);     // post.matmul's short way from arrays to a result
+void bind_te(nb::module_& m);         // reductions as loops
 
 }  // namespace postlude::inline v0::python
 

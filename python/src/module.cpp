@@ -14,4 +14,5 @@ NB_MODULE(_core, m) {
   bind_numbers(m);
   bind_plan(m);
   bind_launch(m);
+  bind_te(m);
 }

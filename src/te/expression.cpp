@@ -1,5 +1,6 @@
 #include "te/expression.h"
 
+#include "core/convert.h"
 #include "graph/ir/typing.h"
 
 #include <algorithm>
@@ -95,7 +96,7 @@ Expr converted(const Expr& x, DType type) {
   if (x->kind == ExprNode::Kind::constant) {
     Literal value = x->value;
     if (type == DType::f32) value.real = x->value.value();
-    else if (value.type == DType::f32) return operation(Op::cast, {x}, type);
+    else if (value.type == DType::f32) value.integer = core::to_integer(type, value.real);
     if (type == DType::boolean) value.integer = value.integer != 0;
     value.type = type;
     return constant(value);
@@ -411,6 +412,8 @@ Expr floormod(const Expr& a, const Expr& b) { return a - floordiv(a, b) * b; }
 Expr cast(const Expr& x, DType dtype, Round round) {
   if (round == Round::stochastic)
     throw Error(ErrorCode::unsupported, "loops do not round stochastically", "Cast in an epilogue.");
+  if (x->kind == ExprNode::Kind::constant && compute_type(dtype) == dtype && round == Round::nearest_even)
+    return constant(converted(x, dtype)->value);
   return operation(Op::cast, {x}, dtype, round);
 }
 

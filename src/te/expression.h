@@ -60,6 +60,9 @@ struct ReducerNode {
   Reducer::Identity identity;
 };
 
+// The identity for these types, as constants of them. Throws bad_combiner where it is none.
+[[nodiscard]] std::vector<Expr> identity_of(const ReducerNode& reducer, const std::vector<DType>& types);
+
 struct OperationNode {
   std::string name;
   std::vector<Expr> shape;

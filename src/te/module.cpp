@@ -68,6 +68,9 @@ void Module::operator()(const std::vector<v0::Tensor>& arrays, void*) const {
   kept->nest.run(arrays);
 }
 
+bool Module::is_output(std::size_t argument) const {
+  return argument < node_->nest.tensors.size() && !node_->nest.tensors[argument].op().node()->is_placeholder();
+}
 std::string Module::print() const { return node_->text; }
 std::string Module::source() const { return node_->text; }
 

@@ -411,7 +411,7 @@ std::vector<Statement> Lowering::initialise(Lowered& s, std::size_t level) {
     store.kind = Statement::Kind::store;
     store.to = s.shared_reduction ? s.partial : s.buffers;
     if (!s.shared_reduction) store.index = indices(s);
-    store.values = reduction.reducer->identity(types);
+    store.values = identity_of(*reduction.reducer, types);
     std::vector<Statement> result{store};
     return s.shared_reduction ? result : guarded(s, std::move(result), level, false);
   }

@@ -294,11 +294,15 @@ Stage Schedule::operator[](const Operation& operation) const {
 }
 Stage Schedule::operator[](const Tensor& tensor) const { return (*this)[tensor.op()]; }
 
-std::vector<Tensor> Schedule::rfactor(const Tensor& tensor, const Axes& axes) {
+std::vector<Tensor> Schedule::rfactor(const Tensor& tensor, const Axes& axes, int place) {
   const StagePtr stage = (*this)[tensor].node();
   const Reduction* const reduction = stage->op->reduction();
   if (!reduction) refuse("rfactor: " + quoted(tensor.name()) + " is no reduction");
   if (axes.empty()) refuse("rfactor: of no loop");
+  if (place < 0 || place > static_cast<int>(stage->op->axes.size()))
+    throw Error(ErrorCode::bad_attribute, "rfactor: " + quoted(tensor.name()) + " has " +
+                                              std::to_string(stage->op->axes.size()) + " axes, and " +
+                                              quoted(axes[0].name()) + " cannot become number " + std::to_string(place));
   std::vector<AxisPtr> factors;
   for (const Axis& axis : axes) {
     find_leaf(*stage, axis, "rfactor");
@@ -326,8 +330,12 @@ std::vector<Tensor> Schedule::rfactor(const Tensor& tensor, const Axes& axes) {
     partial->shape.push_back(extent);
     to[factor.get()] = axis_value(partial->axes.back());
   }
-  for (const AxisPtr& axis : copies(stage->op->axes, to)) partial->axes.push_back(axis);
-  partial->shape.insert(partial->shape.end(), stage->op->shape.begin(), stage->op->shape.end());
+  const std::vector<AxisPtr> kept = copies(stage->op->axes, to);
+  partial->axes.insert(partial->axes.begin(), kept.begin(), kept.begin() + place);
+  partial->axes.insert(partial->axes.end(), kept.begin() + place, kept.end());
+  const std::vector<Expr>& shape = stage->op->shape;
+  partial->shape.insert(partial->shape.begin(), shape.begin(), shape.begin() + place);
+  partial->shape.insert(partial->shape.end(), shape.begin() + place, shape.end());
   std::vector<std::pair<AxisPtr, Mark>> marks;
   for (const AxisPtr& leaf : stage->leaves) {
     if (!is_reduce(leaf) || to.count(leaf.get())) continue;
@@ -347,7 +355,7 @@ std::vector<Tensor> Schedule::rfactor(const Tensor& tensor, const Axes& axes) {
   const bool alone = part.axes.empty();  // every reduce loop is a factor: one element each
   if (alone) {
     for (std::size_t i = 0; i < part.sources.size(); ++i) {
-      const Expr identity = reduction->reducer->identity(types)[i];
+      const Expr identity = identity_of(*reduction->reducer, types)[i];
       partial->body.push_back(
           part.where.empty() ? part.sources[i] : operation(Op::where, {part.where, part.sources[i], identity}));
     }
@@ -372,7 +380,9 @@ std::vector<Tensor> Schedule::rfactor(const Tensor& tensor, const Axes& axes) {
     rest.axes.push_back(make_axis(factor->name + ".v", AxisNode::Kind::reduce, loops.extent.at(factor.get())));
     index.push_back(axis_value(rest.axes.back()));
   }
-  for (const AxisPtr& axis : stage->op->axes) index.push_back(axis_value(axis));
+  const std::vector<Expr> places = values_of(stage->op->axes);
+  index.insert(index.begin(), places.begin(), places.begin() + place);
+  index.insert(index.end(), places.begin() + place, places.end());
   const std::vector<Tensor> made = tensors_of(partial);
   for (const Tensor& part_tensor : made) rest.sources.push_back(part_tensor.at(index));
   const std::vector<AxisPtr> rest_axes = rest.axes;
@@ -562,7 +572,7 @@ void check_commutes(const ReducerNode& reducer, const std::vector<DType>& types,
     if (differ(value(value(a, b), c), value(a, value(b, c))))
       refuse("rfactor of " + quoted(loop) + ": " + quoted(reducer.name) + " is not associative", hint);
     std::vector<double> identity;
-    for (const Expr& x : reducer.identity(types)) identity.push_back(x->value.value());
+    for (const Expr& x : identity_of(reducer, types)) identity.push_back(x->value.value());
     if (differ(value(a, identity), a))
       refuse("rfactor of " + quoted(loop) + ": the identity of " + quoted(reducer.name) + " changes what it is combined with");
   }

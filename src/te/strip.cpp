@@ -144,7 +144,7 @@ StripNest::StripNest(const Bounding& with, std::vector<Loop> loops, const std::v
     if (updates_) {
       std::vector<DType> types;
       for (const Expr& x : statement.values) types.push_back(x->type);
-      const Expr identity = statement.reducer->identity(types)[i];
+      const Expr identity = identity_of(*statement.reducer, types)[i];
       for (const Expr& mask : masks) value = operation(Op::where, {mask, value, identity});
       kept_.push_back(value);
     }
@@ -593,6 +593,9 @@ void StripNest::update(Frame& frame, const Box& box, std::int64_t elements, std:
       const std::int64_t size = cpu::strip_bytes(types_[i]);
       for (std::int64_t e = 0; e < elements; ++e) std::memcpy(dense + e * size, x.data, static_cast<std::size_t>(size));
       from[i] = dense;
+    } else if (combiner_ && along_) {  // which folds them where they lie: not in the caller's memory
+      from[i] = std::memcpy(scratch(frame, slots_used_ - 2 - static_cast<int>(i)), x.data,
+                            static_cast<std::size_t>(elements * cpu::strip_bytes(types_[i])));
     }
     // The states where they lie, if they do so side by side.
     std::int64_t expected = 1;

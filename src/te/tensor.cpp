@@ -86,14 +86,7 @@ std::vector<Expr> reduce(const ReducerPtr& reducer, std::vector<Expr> sources, c
       throw Error(ErrorCode::duplicate_name, quoted(reducer->name) + " reduces twice over " + quoted(axis.name()));
     reduction.axes.push_back(axis.node());
   }
-  const std::vector<Expr> identity = reducer->identity(types);
-  if (identity.size() != sources.size())
-    throw Error(ErrorCode::bad_combiner, quoted(reducer->name) + " has an identity of " +
-                                             std::to_string(identity.size()) + " values and reduces " +
-                                             std::to_string(sources.size()));
-  for (std::size_t i = 0; i < sources.size(); ++i)
-    if (identity[i].empty() || identity[i]->kind != ExprNode::Kind::constant)
-      throw Error(ErrorCode::bad_combiner, "the identity of " + quoted(reducer->name) + " is no constant");
+  static_cast<void>(identity_of(*reducer, types));
   reduction.sources = std::move(sources);
   reduction.where = where.empty() ? where : converted(where, DType::boolean);
   const auto shared = std::make_shared<const Reduction>(std::move(reduction));
@@ -108,6 +101,24 @@ std::vector<Expr> reduce(const ReducerPtr& reducer, std::vector<Expr> sources, c
   }
   return results;
 }
+
+}  // namespace
+
+std::vector<Expr> identity_of(const ReducerNode& reducer, const std::vector<DType>& types) {
+  std::vector<Expr> identity = reducer.identity(types);
+  if (identity.size() != types.size())
+    throw Error(ErrorCode::bad_combiner, quoted(reducer.name) + " has an identity of " +
+                                             std::to_string(identity.size()) + " values and reduces " +
+                                             std::to_string(types.size()));
+  for (std::size_t i = 0; i < types.size(); ++i) {
+    if (identity[i].empty() || identity[i]->kind != ExprNode::Kind::constant)
+      throw Error(ErrorCode::bad_combiner, "the identity of " + quoted(reducer.name) + " is no constant");
+    identity[i] = converted(identity[i], types[i]);
+  }
+  return identity;
+}
+
+namespace {
 
 // Sums and products of integers are i64, as in the language.
 Expr widened(const Expr& x) { return x->type == DType::f32 ? x : converted(x, DType::i64); }
@@ -156,7 +167,8 @@ Axis thread_axis(const std::string& tag) {
 namespace {
 
 // `result`: of the body, with one component or several.
-std::shared_ptr<OperationNode> stage(std::vector<Expr> shape, const BodyOfSeveral& body, const std::string& name) {
+std::shared_ptr<OperationNode> stage(std::vector<Expr> shape, const BodyOfSeveral& body, const std::string& name,
+                                     const std::vector<std::string>& names) {
   auto node = std::make_shared<OperationNode>();
   node->name = name;
   node->shape = sizes(shape, name);
@@ -164,7 +176,8 @@ std::shared_ptr<OperationNode> stage(std::vector<Expr> shape, const BodyOfSevera
   std::set<std::string> used;
   Axes axes;
   for (std::size_t d = 0; d < shape.size(); ++d) {
-    node->axes.push_back(make_axis(d < 4 ? letters[d] : "i" + std::to_string(d), AxisNode::Kind::data, node->shape[d]));
+    const std::string letter = d < names.size() ? names[d] : d < 4 ? letters[d] : "i" + std::to_string(d);
+    node->axes.push_back(make_axis(letter, AxisNode::Kind::data, node->shape[d]));
     axes.push_back(Axis(node->axes.back()));
   }
   node->body = body(axes);
@@ -199,12 +212,13 @@ std::shared_ptr<OperationNode> stage(std::vector<Expr> shape, const BodyOfSevera
 
 }  // namespace
 
-Tensor compute(std::vector<Expr> shape, const Body& body, const std::string& name, std::optional<DType> dtype) {
+Tensor compute(std::vector<Expr> shape, const Body& body, const std::string& name, std::optional<DType> dtype,
+               const std::vector<std::string>& axes) {
   const auto node =
-      stage(std::move(shape), [&body](const Axes& axes) { return std::vector<Expr>{body(axes)}; }, name);
+      stage(std::move(shape), [&body](const Axes& at) { return std::vector<Expr>{body(at)}; }, name, axes);
   if (dtype && *dtype != node->dtypes[0]) {
     if (node->reduction())
-      throw Error(ErrorCode::unsupported, quoted(name) + " is reduced in " + std::string(te::Expr(node->body[0]).type() == DType::f32 ? "f32" : "integers") +
+      throw Error(ErrorCode::unsupported, quoted(name) + " is reduced in " + std::string(v0::name(node->dtypes[0])) +
                                               " and cannot be stored as " + std::string(v0::name(*dtype)),
                   "Convert it in a stage behind the reduction.");
     node->dtypes[0] = *dtype;
@@ -212,8 +226,9 @@ Tensor compute(std::vector<Expr> shape, const Body& body, const std::string& nam
   return {node, 0};
 }
 
-std::vector<Tensor> compute_several(std::vector<Expr> shape, const BodyOfSeveral& body, const std::string& name) {
-  const auto node = stage(std::move(shape), body, name);
+std::vector<Tensor> compute_several(std::vector<Expr> shape, const BodyOfSeveral& body, const std::string& name,
+                                    const std::vector<std::string>& axes) {
+  const auto node = stage(std::move(shape), body, name, axes);
   std::vector<Tensor> tensors;
   for (std::size_t i = 0; i < node->body.size(); ++i) tensors.emplace_back(node, static_cast<int>(i));
   return tensors;
