@@ -23,8 +23,7 @@ te::Expr expr_of(nb::handle object) {
   if (nb::isinstance<te::Axis>(object)) return nb::cast<te::Axis>(object);
   if (object.is_none()) return {};
   if (PyBool_Check(object.ptr())) return te::Expr(object.ptr() == Py_True);
-  if (const auto number = number_of(object))
-    return std::visit([](auto value) { return te::Expr(value); }, *number);
+  if (const auto number = number_of(object)) return std::visit([](auto value) { return te::Expr(value); }, *number);
   throw Error(ErrorCode::usage, "this is no expression: " + nb::cast<std::string>(nb::repr(object)),
               "An element is read as A[i, k].");
 }
@@ -40,8 +39,8 @@ nb::tuple tuple_of(const auto& items) {
   return nb::tuple(list);
 }
 
-std::vector<te::Tensor> compute(nb::handle shape, nb::object body, const std::string& name,
-                                std::optional<DType> dtype, const std::vector<std::string>& axes, bool several) {
+std::vector<te::Tensor> compute(nb::handle shape, nb::object body, const std::string& name, std::optional<DType> dtype,
+                                const std::vector<std::string>& axes, bool several) {
   const auto call = [&](const te::Axes& at) { return nb::object(body(*tuple_of(at))); };
   if (several)
     return te::compute_several(
@@ -170,9 +169,12 @@ void bind_stages(nb::module_& m) {
       .def("_cache_read", &te::Schedule::cache_read)
       .def("_cache_write", &te::Schedule::cache_write);
   nb::class_<te::Reducer>(m, "LoopReducer", "A reduction of one's own.")
-      .def("__call__", [](const te::Reducer& x, nb::handle values, const te::Axes& axes, nb::handle where) {
-        return x(exprs_of(values), axes, expr_of(where));
-      }, nb::arg("values"), nb::arg("axes"), nb::arg("where").none());
+      .def(
+          "__call__",
+          [](const te::Reducer& x, nb::handle values, const te::Axes& axes, nb::handle where) {
+            return x(exprs_of(values), axes, expr_of(where));
+          },
+          nb::arg("values"), nb::arg("axes"), nb::arg("where").none());
   nb::class_<te::Module>(m, "LoopModule", "A nest built for a target.")
       .def("_run", &run)
       .def("__repr__", [](const te::Module& x) { return x.print(); })
@@ -195,16 +197,21 @@ void bind_te(nb::module_& m) {
   m.def("loop_thread_axis", &te::thread_axis);
   m.def("loop_compute", &compute, nb::arg("shape"), nb::arg("body"), nb::arg("name"), nb::arg("dtype").none(),
         nb::arg("axes"), nb::arg("several"));
-  m.def("loop_apply", [](const std::string& name, nb::handle arguments) { return te::apply(name, exprs_of(arguments)); });
+  m.def("loop_apply",
+        [](const std::string& name, nb::handle arguments) { return te::apply(name, exprs_of(arguments)); });
   m.def("loop_cast", [](nb::handle x, DType type) { return te::cast(expr_of(x), type); });
-  m.def("loop_reduce", [](const std::string& name, nb::handle x, const te::Axes& axes, nb::handle where) {
-    using Function = te::Expr (*)(const te::Expr&, const te::Axes&, const te::Expr&);
-    static const std::pair<const char*, Function> functions[] = {{"sum", te::sum}, {"prod", te::prod}, {"min", te::min},
-                                                                 {"max", te::max}, {"any", te::any},   {"all", te::all}};
-    for (const auto& [each, function] : functions)
-      if (name == each) return std::vector<te::Expr>{function(expr_of(x), axes, expr_of(where))};
-    return name == "argmax" ? te::argmax(expr_of(x), axes) : te::argmin(expr_of(x), axes);
-  }, nb::arg("name"), nb::arg("x"), nb::arg("axes"), nb::arg("where").none());
+  m.def(
+      "loop_reduce",
+      [](const std::string& name, nb::handle x, const te::Axes& axes, nb::handle where) {
+        using Function = te::Expr (*)(const te::Expr&, const te::Axes&, const te::Expr&);
+        static const std::pair<const char*, Function> functions[] = {{"sum", te::sum}, {"prod", te::prod},
+                                                                     {"min", te::min}, {"max", te::max},
+                                                                     {"any", te::any}, {"all", te::all}};
+        for (const auto& [each, function] : functions)
+          if (name == each) return std::vector<te::Expr>{function(expr_of(x), axes, expr_of(where))};
+        return name == "argmax" ? te::argmax(expr_of(x), axes) : te::argmin(expr_of(x), axes);
+      },
+      nb::arg("name"), nb::arg("x"), nb::arg("axes"), nb::arg("where").none());
   m.def("loop_reducer", &reducer);
   m.def("loop_schedule", [](const std::vector<te::Tensor>& outputs) { return te::create_schedule(outputs); });
   m.def("loop_outputs", [](const te::Operation& op) {

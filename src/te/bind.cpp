@@ -12,7 +12,8 @@ namespace {
 
 std::string shape_text(const v0::Tensor& array) {
   std::string text;
-  for (int d = 0; d < array.rank; ++d) text += (d ? ", " : "") + std::to_string(array.shape[static_cast<std::size_t>(d)]);
+  for (int d = 0; d < array.rank; ++d)
+    text += (d ? ", " : "") + std::to_string(array.shape[static_cast<std::size_t>(d)]);
   return "(" + text + ")";
 }
 
@@ -136,8 +137,8 @@ class IndexCheck {
         if (implied || !known_ || guards_ > 0 || !range) continue;
         const auto index = range_of(x.args[d], sizes_, axes_);
         throw Error(ErrorCode::wrong_shape,
-                    "index " + print(x.args[d]) + " of " + quoted(x.tensor->name) + " in " + quoted(stage_) + " is in [" +
-                        std::to_string(index->low) + ", " + std::to_string(index->high) + "], and axis " +
+                    "index " + print(x.args[d]) + " of " + quoted(x.tensor->name) + " in " + quoted(stage_) +
+                        " is in [" + std::to_string(index->low) + ", " + std::to_string(index->high) + "], and axis " +
                         std::to_string(d) + " has " + std::to_string(evaluate(extent, sizes_)) + " elements",
                     "Guard it: where(condition, element, otherwise).");
       }
@@ -154,7 +155,8 @@ class IndexCheck {
 
 void check_indices(const ScheduleNode& schedule, const Sizes& sizes) {
   for (const StagePtr& stage : schedule.stages) {
-    const OperationNode& op = *stage->op;
+    if (stage->is_derived) continue;
+    const OperationNode& op = *stage->origin;  // schedules read the same elements in other orders
     NumericRanges ranges;
     bool empty = false;
     for (const auto* list : {&op.axes, &op.reduce_axes}) {
@@ -202,8 +204,8 @@ Sizes bind_sizes(const Nest& nest, const ScheduleNode& schedule, std::span<const
     for (int d = 0; d < array.rank; ++d) {
       const auto axis = static_cast<std::size_t>(d);
       if (array.shape[axis] < 0 || array.shape[axis] > std::numeric_limits<std::int32_t>::max())
-        throw Error(ErrorCode::size_overflow, name + " has " + std::to_string(array.shape[axis]) + " elements along axis " +
-                                                  std::to_string(d));
+        throw Error(ErrorCode::size_overflow,
+                    name + " has " + std::to_string(array.shape[axis]) + " elements along axis " + std::to_string(d));
       elements = elements == 0 || array.shape[axis] == 0 ? 0 : elements * array.shape[axis];
       const Expr& extent = argument.shape[axis];
       if (extent->kind == ExprNode::Kind::axis && sizes.emplace(extent->axis.get(), array.shape[axis]).second)
@@ -217,10 +219,10 @@ Sizes bind_sizes(const Nest& nest, const ScheduleNode& schedule, std::span<const
       const std::int64_t wanted = evaluate(extent, sizes);
       if (wanted == arrays[i].shape[d]) continue;
       const bool named = extent->kind == ExprNode::Kind::axis;
-      throw Error(ErrorCode::wrong_shape,
-                  quoted(nest.arguments[i]->name) + " has shape " + shape_text(arrays[i]) + " where " +
-                      shape_text(nest.arguments[i]->shape) + " is " + std::to_string(wanted) + " along axis " +
-                      std::to_string(d) + (named ? ", as " + quoted(owner.at(extent->axis.get())) + " says" : ""));
+      throw Error(ErrorCode::wrong_shape, quoted(nest.arguments[i]->name) + " has shape " + shape_text(arrays[i]) +
+                                              " where " + shape_text(nest.arguments[i]->shape) + " is " +
+                                              std::to_string(wanted) + " along axis " + std::to_string(d) +
+                                              (named ? ", as " + quoted(owner.at(extent->axis.get())) + " says" : ""));
     }
   }
   check_indices(schedule, sizes);
@@ -231,7 +233,8 @@ Sizes bind_sizes(const Nest& nest, const ScheduleNode& schedule, std::span<const
     for (std::size_t j = 0; j < arrays.size(); ++j)
       overlaps |= j != i && plan::overlap(output, plan::footprint(arrays[j]));
     if (overlaps)
-      throw Error(ErrorCode::overlap, "the output " + quoted(nest.arguments[i]->name) + " overlaps another array or itself");
+      throw Error(ErrorCode::overlap,
+                  "the output " + quoted(nest.arguments[i]->name) + " overlaps another array or itself");
   }
   return sizes;
 }

@@ -87,8 +87,7 @@ Expr axis_value(const AxisPtr& axis) {
 }
 
 AxisPtr make_axis(std::string name, AxisNode::Kind kind, const Expr& extent, const Expr& begin) {
-  return std::make_shared<const AxisNode>(
-      AxisNode{std::move(name), kind, begin.empty() ? Expr(0) : begin, extent, {}});
+  return std::make_shared<const AxisNode>(AxisNode{std::move(name), kind, begin.empty() ? Expr(0) : begin, extent, {}});
 }
 
 Expr converted(const Expr& x, DType type) {
@@ -131,8 +130,8 @@ Expr operation(Op op, std::vector<Expr> args, DType dtype, Round round) {
   node.round = round;
   for (std::size_t i = 0; i < args.size(); ++i) args[i] = converted(args[i], argument_type(shape, i, states));
   if (indices && node.type == DType::i64) {
-    const bool constants = std::all_of(args.begin(), args.end(),
-                                       [](const Expr& x) { return x->kind == ExprNode::Kind::constant; });
+    const bool constants =
+        std::all_of(args.begin(), args.end(), [](const Expr& x) { return x->kind == ExprNode::Kind::constant; });
     node.args = args;
     if (constants && op != Op::cast) {
       const bool literal = std::all_of(args.begin(), args.end(), [](const Expr& x) { return x->literal; });

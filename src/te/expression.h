@@ -106,7 +106,7 @@ using Sizes = std::unordered_map<const AxisNode*, std::int64_t>;
 [[nodiscard]] Polynomial polynomial(const Expr& x, const Sizes* sizes = nullptr);
 [[nodiscard]] Expr expression(const Polynomial& p);
 [[nodiscard]] Expr simplified(const Expr& x);
-[[nodiscard]] Expr tidied(const Expr& x);  // with every index and comparison in it simplified
+[[nodiscard]] Expr tidied(const Expr& x);               // with every index and comparison in it simplified
 [[nodiscard]] bool same(const Expr& a, const Expr& b);  // equal as polynomials
 [[nodiscard]] bool equal(const ExprNode& a, const ExprNode& b);
 // Of an integer or boolean expression in sizes and known axes.

@@ -27,7 +27,7 @@ struct Linear {
   };
   std::int64_t constant = 0;
   std::vector<Term> terms;
-  std::vector<std::pair<Expr, std::int64_t>> others;  // atoms that are no variable, and their factors
+  std::vector<std::pair<Expr, std::int64_t>> others;       // atoms that are no variable, and their factors
   std::vector<std::pair<const AxisNode*, int>> variables;  // that `others` have
 
   [[nodiscard]] bool is_affine() const { return others.empty(); }

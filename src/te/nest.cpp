@@ -7,12 +7,6 @@
 namespace postlude::inline v0::te {
 namespace {
 
-[[noreturn]] void refuse(const std::string& message, const std::string& hint = {}) {
-  throw Error(ErrorCode::bad_schedule, message, hint);
-}
-
-bool is_reduce(const AxisPtr& axis) { return axis->kind == AxisNode::Kind::reduce; }
-
 struct Interval {
   Expr low, high;
 };
@@ -99,7 +93,7 @@ class Lowering {
     std::vector<OperationPtr> reads;
     std::vector<Interval> region;  // of data axes; empty: the whole
     LoopValues loops;
-    Substitution values;           // of the root axes
+    Substitution values;  // of the root axes
     std::vector<BufferPtr> buffers;
     std::vector<BufferPtr> partial;  // of a reduction that threads or blocks share
     std::size_t first_reduce = 0;    // among the leaves
@@ -128,9 +122,9 @@ class Lowering {
   const ScheduleNode& schedule_;
   Nest nest_;
   std::vector<Lowered> stages_;
-  std::vector<AxisPtr> around_;  // the loops that are open, outermost first
-  Ranges open_;                  // and their ranges
-  std::vector<Expr> held_;       // conditions that are checked around
+  std::vector<AxisPtr> around_;                              // the loops that are open, outermost first
+  Ranges open_;                                              // and their ranges
+  std::vector<Expr> held_;                                   // conditions that are checked around
   std::map<std::string, std::pair<Expr, AxisPtr>> threads_;  // extents of blocks and threads in this kernel
   std::map<std::string, AxisPtr> bound_;                     // which open loop runs over them
 };
@@ -149,7 +143,8 @@ Lowering::Lowering(const ScheduleNode& schedule, const std::vector<Tensor>& argu
       throw Error(ErrorCode::repeated_operand, quoted(tensor.name()) + " is named twice among the arguments");
     const StagePtr stage = stage_of(schedule, tensor.op().node());
     if (!tensor.op().node()->is_placeholder() && (!stage || !stage->is_output))
-      throw Error(ErrorCode::unknown_operand, quoted(tensor.name()) + " is an argument, and is no placeholder and no output");
+      throw Error(ErrorCode::unknown_operand,
+                  quoted(tensor.name()) + " is an argument, and is no placeholder and no output");
     std::string name = tensor.name();
     if (tensor.op().node()->dtypes.size() > 1) name += "." + std::to_string(tensor.component());
     nest_.arguments.push_back(std::make_shared<const Buffer>(
@@ -195,8 +190,7 @@ void Lowering::settle(Lowered& s) {
   const OperationNode& op = *s.stage->op;
   std::unordered_map<const AxisNode*, Expr> roots;
   for (std::size_t d = 0; d < op.axes.size(); ++d)
-    roots[op.axes[d].get()] =
-        s.region.empty() ? op.shape[d] : simplified(s.region[d].high - s.region[d].low + Expr(1));
+    roots[op.axes[d].get()] = s.region.empty() ? op.shape[d] : simplified(s.region[d].high - s.region[d].low + Expr(1));
   for (const AxisPtr& axis : op.reduce_axes) roots[axis.get()] = axis->extent;
   s.loops = loop_values(*s.stage, roots);
   for (std::size_t d = 0; d < op.axes.size(); ++d) {
@@ -205,12 +199,11 @@ void Lowering::settle(Lowered& s) {
   }
   for (const AxisPtr& axis : op.reduce_axes)
     s.values[axis.get()] = simplified(s.loops.value.at(axis.get()) + axis->begin);
-  s.first_reduce = static_cast<std::size_t>(
-      std::find_if(s.stage->leaves.begin(), s.stage->leaves.end(), is_reduce) - s.stage->leaves.begin());
+  s.first_reduce = static_cast<std::size_t>(std::find_if(s.stage->leaves.begin(), s.stage->leaves.end(), is_reduce) -
+                                            s.stage->leaves.begin());
   const auto bound = [&](const AxisPtr& leaf) { return s.stage->mark(leaf).kind == Mark::Kind::bind; };
-  s.shared_reduction = op.reduction() && std::any_of(s.stage->leaves.begin(), s.stage->leaves.end(), [&](const auto& leaf) {
-    return is_reduce(leaf) && bound(leaf);
-  });
+  s.shared_reduction = op.reduction() && std::any_of(s.stage->leaves.begin(), s.stage->leaves.end(),
+                                                     [&](const auto& leaf) { return is_reduce(leaf) && bound(leaf); });
   s.collective = s.shared_reduction;
   for (const Lowered& other : stages_) {
     if (other.stage->place == StageNode::Place::at && other.stage->consumer.lock() == s.stage)
@@ -245,11 +238,10 @@ void Lowering::make_buffers(Lowered& s) {
     buffer.name = op.name + (op.body.size() > 1 ? "." + std::to_string(i) : "");
     buffer.type = op.dtypes[i];
     for (std::size_t d = 0; d < op.shape.size(); ++d)
-      buffer.shape.push_back(
-          s.region.empty() ? op.shape[d] : simplified(s.region[d].high - s.region[d].low + Expr(1)));
-    buffer.scope = s.stage->scope == "shared"                             ? Buffer::Scope::shared
+      buffer.shape.push_back(s.region.empty() ? op.shape[d] : simplified(s.region[d].high - s.region[d].low + Expr(1)));
+    buffer.scope = s.stage->scope == "shared"                       ? Buffer::Scope::shared
                    : s.region.empty() || s.stage->scope == "global" ? Buffer::Scope::global
-                                                                          : Buffer::Scope::local;
+                                                                    : Buffer::Scope::local;
     s.buffers.push_back(std::make_shared<const Buffer>(std::move(buffer)));
     nest_.buffers[key] = s.buffers.back();
   }
@@ -289,19 +281,16 @@ Ranges Lowering::axis_ranges(const Lowered& reader, const std::set<const AxisNod
   if (within) {
     Ranges leaves;
     for (const AxisPtr& leaf : reader.stage->leaves)
-      if (!fixed.count(leaf.get()))
-        leaves[leaf.get()] = {0, simplified(reader.loops.extent.at(leaf.get()) - Expr(1))};
+      if (!fixed.count(leaf.get())) leaves[leaf.get()] = {0, simplified(reader.loops.extent.at(leaf.get()) - Expr(1))};
     for (const auto* list : {&op.axes, &op.reduce_axes}) {
       for (std::size_t d = 0; d < list->size(); ++d) {
         const AxisPtr& axis = (*list)[d];
         const Expr value = reader.values.at(axis.get());
         bool moves = false;
-        visit(value, [&](const ExprNode& x) {
-          moves |= x.kind == ExprNode::Kind::axis && fixed.count(x.axis.get()) != 0;
-        });
+        visit(value,
+              [&](const ExprNode& x) { moves |= x.kind == ExprNode::Kind::axis && fixed.count(x.axis.get()) != 0; });
         const auto known = interval(value, leaves);
-        if (!moves || !known)
-          ranges[axis.get()] = {axis->begin, simplified(axis->begin + axis->extent - Expr(1))};
+        if (!moves || !known) ranges[axis.get()] = {axis->begin, simplified(axis->begin + axis->extent - Expr(1))};
         else ranges[axis.get()] = *known;
       }
     }
@@ -328,8 +317,7 @@ std::vector<Interval> Lowering::demand(const Lowered& s, const std::set<const Ax
         if (x.kind != ExprNode::Kind::read || x.tensor != s.stage->origin) return;
         std::vector<Interval> wanted;
         for (std::size_t d = 0; d < shape.size(); ++d)
-          wanted.push_back(
-              interval(x.args[d], ranges).value_or(Interval{0, simplified(shape[d] - Expr(1))}));
+          wanted.push_back(interval(x.args[d], ranges).value_or(Interval{0, simplified(shape[d] - Expr(1))}));
         if (region.empty()) region = wanted;
         for (std::size_t d = 0; d < shape.size(); ++d)
           region[d] = {extreme(region[d].low, wanted[d].low, false), extreme(region[d].high, wanted[d].high, true)};
@@ -379,8 +367,8 @@ std::vector<Statement> Lowering::guarded(Lowered& s, std::vector<Statement> body
     // The reduction's own conditions stand behind its initialisation.
     const std::size_t known = std::max(known_at(condition), of_reduction ? s.first_reduce + 1 : 0);
     if ((of_reduction && !reduces) || known != level) continue;
-    const bool held = std::any_of(held_.begin(), held_.end(),
-                                  [&](const Expr& h) { return equal(*h.node(), *condition.node()); });
+    const bool held =
+        std::any_of(held_.begin(), held_.end(), [&](const Expr& h) { return equal(*h.node(), *condition.node()); });
     if (!held) all = both(all, placed(condition));
   }
   if (all.empty()) return body;
@@ -455,10 +443,10 @@ Expr Lowering::predicate(Lowered& s, const AxisPtr& joined) {
   visit(s.stage->predicate, [&](const ExprNode& x) {
     if (x.kind != ExprNode::Kind::axis || x.axis->kind != AxisNode::Kind::thread) return;
     const auto found = bound_.find(x.axis->tag);
-    if (joined && s.stage->mark(s.stage->leaves.back()).thread->tag == x.axis->tag) to[x.axis.get()] = axis_value(joined);
+    if (joined && s.stage->mark(s.stage->leaves.back()).thread->tag == x.axis->tag)
+      to[x.axis.get()] = axis_value(joined);
     else if (found != bound_.end()) to[x.axis.get()] = axis_value(found->second);
-    else
-      refuse("set_store_predicate: no loop of " + quoted(s.stage->op->name) + " runs over " + x.axis->tag);
+    else refuse("set_store_predicate: no loop of " + quoted(s.stage->op->name) + " runs over " + x.axis->tag);
   });
   return substitute(s.stage->predicate, to);
 }
@@ -557,6 +545,9 @@ std::vector<Statement> Lowering::loops(Lowered& s, std::size_t level, bool initi
     guard.body = {store};
     Statement each = loop(s, leaf);
     each.axis = thread;
+    each.extent = operation(Op::max, {each.extent, 1});  // of nothing, the identity
+    if (each.extent->args.size() == 2 && is_never_negative(simplified(loop(s, leaf).extent - Expr(1)), {}))
+      each.extent = loop(s, leaf).extent;
     each.mark = mark;
     each.body = {guard};
     result.push_back(std::move(each));
@@ -610,7 +601,8 @@ Nest Lowering::run() {
   for (Lowered& s : stages_) {
     if (s.stage->place != StageNode::Place::at) continue;
     const StagePtr consumer = s.stage->consumer.lock();
-    const bool there = consumer && std::find(consumer->leaves.begin(), consumer->leaves.end(), s.stage->at) != consumer->leaves.end();
+    const bool there =
+        consumer && std::find(consumer->leaves.begin(), consumer->leaves.end(), s.stage->at) != consumer->leaves.end();
     if (!there)
       refuse("compute_at: " + quoted(s.stage->at->name) + ", where " + quoted(s.stage->op->name) +
                  " was to be computed, is no loop any more",
@@ -634,7 +626,9 @@ Nest Lowering::run() {
     if (!s.stage->is_output) continue;
     for (std::size_t i = 0; i < s.body.size(); ++i)
       if (std::none_of(nest_.tensors.begin(), nest_.tensors.end(),
-                       [&](const Tensor& t) { return t.op().node() == s.stage->origin && t.component() == static_cast<int>(i); }) &&
+                       [&](const Tensor& t) {
+                         return t.op().node() == s.stage->origin && t.component() == static_cast<int>(i);
+                       }) &&
           s.body.size() == 1)
         throw Error(ErrorCode::missing_operand, quoted(s.stage->op->name) + " is an output and no argument",
                     "Name it among the arguments.");

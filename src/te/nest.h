@@ -24,11 +24,11 @@ using BufferPtr = std::shared_ptr<const Buffer>;
 struct Statement {
   enum class Kind : std::uint8_t { loop, guard, allocate, store, update };
   Kind kind = Kind::loop;
-  AxisPtr axis{};              // loop: counts from 0 to
-  Expr extent{};               // this
-  Mark mark{};                 // loop
-  bool joins = false;          // loop bound to blocks or threads over a reduced axis: their results are combined
-  Expr condition{};            // guard
+  AxisPtr axis{};               // loop: counts from 0 to
+  Expr extent{};                // this
+  Mark mark{};                  // loop
+  bool joins = false;           // loop bound to blocks or threads over a reduced axis: their results are combined
+  Expr condition{};             // guard
   std::vector<BufferPtr> to{};  // allocate: one; store, update: a component each
   std::vector<Expr> index{};    // store, update
   std::vector<Expr> values{};   // store; update: what to = combine(to, values) takes
@@ -41,7 +41,9 @@ struct Nest {
   std::vector<BufferPtr> arguments;
   std::vector<Tensor> tensors;  // of the arguments
   std::map<std::pair<const OperationNode*, int>, BufferPtr> buffers;
-  [[nodiscard]] const BufferPtr& of(const ExprNode& read) const { return buffers.at({read.tensor.get(), read.component}); }
+  [[nodiscard]] const BufferPtr& of(const ExprNode& read) const {
+    return buffers.at({read.tensor.get(), read.component});
+  }
 };
 
 [[nodiscard]] Nest make_nest(const ScheduleNode& schedule, const std::vector<Tensor>& arguments);

@@ -19,7 +19,7 @@ struct Step {
   std::vector<Linear> conditions;  // guard: each at least 0
   Expr condition;                  // guard that is no conjunction of those
   std::vector<std::pair<const AxisNode*, int>> variables;
-  BoundBuffer buffer;              // allocate
+  BoundBuffer buffer;  // allocate
   std::unique_ptr<StripNest> strip;
   std::vector<Step> body;
 };
@@ -92,12 +92,13 @@ Step CpuNest::Data::strip(const Statement& outermost) {
   for (; !is_statement(*s); s = &s->body[0]) {
     if (s->kind == Statement::Kind::guard) conditions.push_back(s->condition);
     else
-      loops.push_back({slots.of(s->axis.get()), linear(s->extent, sizes, slots), s->axis->kind == AxisNode::Kind::reduce});
+      loops.push_back(
+          {slots.of(s->axis.get()), linear(s->extent, sizes, slots), s->axis->kind == AxisNode::Kind::reduce});
   }
   Step step;
   step.kind = Step::Kind::strip;
-  step.strip = std::make_unique<StripNest>(
-      Bounding{&nest, &sizes, &slots, &buffers, &cpu::strips(cpu::best_isa())}, std::move(loops), conditions, *s);
+  step.strip = std::make_unique<StripNest>(Bounding{&nest, &sizes, &slots, &buffers, &cpu::strips(cpu::best_isa())},
+                                           std::move(loops), conditions, *s);
   return step;
 }
 
@@ -137,7 +138,8 @@ void CpuNest::Data::allocate(const Step& step, Frame& frame) const {
   for (const Linear& extent : step.buffer.shape) bytes *= std::max<std::int64_t>(extent.at(frame.loops), 0);
   const auto number = static_cast<std::size_t>(step.buffer.number);
   if (frame.owned_bytes[number] < bytes || !frame.owned[number]) {
-    frame.owned[number] = std::make_unique_for_overwrite<char[]>(static_cast<std::size_t>(std::max<std::int64_t>(bytes, 64)));
+    frame.owned[number] =
+        std::make_unique_for_overwrite<char[]>(static_cast<std::size_t>(std::max<std::int64_t>(bytes, 64)));
     frame.owned_bytes[number] = bytes;
   }
   frame.buffers[number] = frame.owned[number].get();
@@ -202,8 +204,8 @@ CpuNest::CpuNest(const Nest& nest, Sizes sizes, std::span<const v0::Tensor> arra
       const Linear& extent = bound.shape[d];
       bound.strides.insert(bound.strides.begin(), stride);
       if (d > 0 && !(extent.is_affine() && extent.terms.empty()))
-        throw Error(ErrorCode::unsupported, "the size of " + quoted(buffer->name) + " varies from loop to loop: " +
-                                                print(buffer->shape[d]),
+        throw Error(ErrorCode::unsupported,
+                    "the size of " + quoted(buffer->name) + " varies from loop to loop: " + print(buffer->shape[d]),
                     "Compute it further out.");
       stride *= std::max<std::int64_t>(extent.constant, 1);
     }

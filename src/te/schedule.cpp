@@ -6,10 +6,6 @@
 namespace postlude::inline v0::te {
 namespace {
 
-[[noreturn]] void refuse(const std::string& message, const std::string& hint = {}) {
-  throw Error(ErrorCode::bad_schedule, message, hint);
-}
-
 std::string loops_of(const StageNode& stage) {
   std::string text;
   for (const AxisPtr& leaf : stage.leaves) text += (text.empty() ? "" : ", ") + leaf->name;
@@ -24,8 +20,6 @@ std::size_t find_leaf(const StageNode& stage, const Axis& axis, const char* what
            "Its loops are " + loops_of(stage) + ".");
   return static_cast<std::size_t>(found - stage.leaves.begin());
 }
-
-bool is_reduce(const AxisPtr& axis) { return axis->kind == AxisNode::Kind::reduce; }
 
 Expr ceil_div(const Expr& x, std::int64_t y) { return simplified(floordiv(x + Expr(y - 1), Expr(y))); }
 
@@ -74,6 +68,10 @@ std::vector<Tensor> tensors_of(const OperationPtr& operation) {
 
 }  // namespace
 
+void refuse(const std::string& message, const std::string& hint) {
+  throw Error(ErrorCode::bad_schedule, message, hint);
+}
+
 StagePtr stage_of(const ScheduleNode& schedule, const OperationPtr& operation) {
   for (const StagePtr& stage : schedule.stages)
     if (stage->origin == operation || stage->op == operation) return stage;
@@ -111,8 +109,7 @@ LoopValues loop_values(const StageNode& stage, const std::unordered_map<const Ax
       loops.value[r->outer.get()] = simplified(outer);
       loops.value[r->inner.get()] = simplified(fused - outer * inner_extent);
     } else {
-      const Expr value =
-          simplified(loops.value.at(r->outer.get()) * inner_extent + loops.value.at(r->inner.get()));
+      const Expr value = simplified(loops.value.at(r->outer.get()) * inner_extent + loops.value.at(r->inner.get()));
       loops.value[r->parent.get()] = value;
       const Expr extent = loops.extent.at(r->parent.get());
       if (!divides(extent, r->factor)) loops.ragged.push_back({value < extent, is_reduce(r->parent)});
@@ -132,10 +129,10 @@ namespace {
 std::pair<Axis, Axis> divide(StageNode& stage, const Axis& axis, std::int64_t factor, bool parts) {
   const std::size_t at = find_leaf(stage, axis, "split");
   if (factor < 1)
-    throw Error(ErrorCode::bad_attribute,
-                "split of " + quoted(axis.name()) + " into " + (parts ? "parts" : "pieces") + " of " +
-                    std::to_string(factor),
-                "A factor is at least 1.");
+    throw Error(
+        ErrorCode::bad_attribute,
+        "split of " + quoted(axis.name()) + " into " + (parts ? "parts" : "pieces") + " of " + std::to_string(factor),
+        "A factor is at least 1.");
   if (stage.mark(axis.node()).kind != Mark::Kind::serial)
     refuse("split: " + quoted(axis.name()) + " is already bound or marked", "Split first, then mark the pieces.");
   const AxisPtr parent = axis.node();
@@ -158,7 +155,9 @@ void set_mark(StageNode& stage, const Axis& axis, Mark mark, const char* what) {
 
 }  // namespace
 
-std::pair<Axis, Axis> Stage::split(const Axis& axis, std::int64_t factor) { return divide(*node_, axis, factor, false); }
+std::pair<Axis, Axis> Stage::split(const Axis& axis, std::int64_t factor) {
+  return divide(*node_, axis, factor, false);
+}
 std::pair<Axis, Axis> Stage::split_parts(const Axis& axis, std::int64_t parts) {
   return divide(*node_, axis, parts, true);
 }
@@ -209,7 +208,8 @@ void Stage::vectorize(const Axis& axis) {
 }
 void Stage::parallel(const Axis& axis) {
   if (axis.node() && is_reduce(axis.node()))
-    refuse("parallel: " + quoted(axis.name()) + " is reduced", "rfactor it, and run the axis that it becomes in parallel.");
+    refuse("parallel: " + quoted(axis.name()) + " is reduced",
+           "rfactor it, and run the axis that it becomes in parallel.");
   set_mark(*node_, axis, {Mark::Kind::parallel, {}}, "parallel");
 }
 
@@ -235,7 +235,8 @@ void Stage::compute_at(const Stage& consumer, const Axis& axis) {
   find_leaf(other, axis, "compute_at");
   for (StagePtr outer = consumer.node_; outer->place == StageNode::Place::at;) {
     outer = outer->consumer.lock();
-    if (outer == node_) refuse("compute_at: " + quoted(other.op->name) + " is itself computed within " + quoted(node_->op->name));
+    if (outer == node_)
+      refuse("compute_at: " + quoted(other.op->name) + " is itself computed within " + quoted(node_->op->name));
   }
   node_->place = StageNode::Place::at;
   node_->consumer = consumer.node_;
@@ -289,7 +290,7 @@ Stage Schedule::operator[](const Operation& operation) const {
   StagePtr stage = stage_of(*node_, operation.node());
   if (!stage)
     refuse(quoted(operation.name()) + (operation.node()->is_placeholder() ? " is a placeholder and has no loops"
-                                                                            : " is no stage of this schedule"));
+                                                                          : " is no stage of this schedule"));
   return Stage(node_, stage);
 }
 Stage Schedule::operator[](const Tensor& tensor) const { return (*this)[tensor.op()]; }
@@ -300,9 +301,9 @@ std::vector<Tensor> Schedule::rfactor(const Tensor& tensor, const Axes& axes, in
   if (!reduction) refuse("rfactor: " + quoted(tensor.name()) + " is no reduction");
   if (axes.empty()) refuse("rfactor: of no loop");
   if (place < 0 || place > static_cast<int>(stage->op->axes.size()))
-    throw Error(ErrorCode::bad_attribute, "rfactor: " + quoted(tensor.name()) + " has " +
-                                              std::to_string(stage->op->axes.size()) + " axes, and " +
-                                              quoted(axes[0].name()) + " cannot become number " + std::to_string(place));
+    throw Error(ErrorCode::bad_attribute,
+                "rfactor: " + quoted(tensor.name()) + " has " + std::to_string(stage->op->axes.size()) + " axes, and " +
+                    quoted(axes[0].name()) + " cannot become number " + std::to_string(place));
   std::vector<AxisPtr> factors;
   for (const Axis& axis : axes) {
     find_leaf(*stage, axis, "rfactor");
@@ -356,8 +357,8 @@ std::vector<Tensor> Schedule::rfactor(const Tensor& tensor, const Axes& axes, in
   if (alone) {
     for (std::size_t i = 0; i < part.sources.size(); ++i) {
       const Expr identity = identity_of(*reduction->reducer, types)[i];
-      partial->body.push_back(
-          part.where.empty() ? part.sources[i] : operation(Op::where, {part.where, part.sources[i], identity}));
+      partial->body.push_back(part.where.empty() ? part.sources[i]
+                                                 : operation(Op::where, {part.where, part.sources[i], identity}));
     }
   } else {
     const auto shared = std::make_shared<const Reduction>(std::move(part));
@@ -401,7 +402,7 @@ std::vector<Tensor> Schedule::rfactor(const Tensor& tensor, const Axes& axes, in
   std::erase_if(stage->relations, [](const Relation& r) { return is_reduce(r.parent); });
 
   const StagePtr before = make_stage(partial);
-  before->origin = partial;
+  before->is_derived = true;
   for (const auto& [axis, mark] : marks)
     if (mark.kind == Mark::Kind::unroll) before->marks[axis.get()] = mark;
   node_->stages.insert(std::find(node_->stages.begin(), node_->stages.end(), stage), before);
@@ -453,7 +454,7 @@ Tensor Schedule::cache_read(const Tensor& tensor, const std::string& scope, cons
     first = std::min(first, std::find(node_->stages.begin(), node_->stages.end(), stage) - node_->stages.begin());
   }
   const StagePtr stage = make_stage(copy);
-  stage->origin = copy;
+  stage->is_derived = true;
   Stage(node_, stage).set_scope(scope);
   node_->stages.insert(node_->stages.begin() + first, stage);
   return made;
@@ -469,7 +470,7 @@ std::vector<Tensor> Schedule::cache_write(const Tensor& tensor, const std::strin
   computed->name += "." + scope;
   for (std::size_t i = 0; i < computed->dtypes.size(); ++i) computed->dtypes[i] = computed->body[i]->type;
   const StagePtr before = make_stage(computed);
-  before->origin = computed;
+  before->is_derived = true;
   Stage(node_, before).set_scope(scope);
   auto copy = std::make_shared<OperationNode>(*stage->op);
   Substitution unused;
@@ -510,8 +511,7 @@ double number(const Expr& x, const std::unordered_map<const AxisNode*, double>& 
     case Op::le: return a(0) <= a(1);
     case Op::gt: return a(0) > a(1);
     case Op::ge: return a(0) >= a(1);
-    case Op::bit_and:
-      return static_cast<double>(static_cast<std::int64_t>(a(0)) & static_cast<std::int64_t>(a(1)));
+    case Op::bit_and: return static_cast<double>(static_cast<std::int64_t>(a(0)) & static_cast<std::int64_t>(a(1)));
     case Op::bit_or: return static_cast<double>(static_cast<std::int64_t>(a(0)) | static_cast<std::int64_t>(a(1)));
     case Op::bit_not: return a(0) == 0;
     case Op::where: return a(0) != 0 ? a(1) : a(2);
@@ -536,7 +536,9 @@ void check_commutes(const ReducerNode& reducer, const std::vector<DType>& types,
       side.push_back(types[i] == DType::i64 ? x : operation(Op::cast, {x}, types[i]));
     }
   }
-  const auto leaf = [](const Expr& x) { return x->kind == ExprNode::Kind::axis ? x->axis.get() : x->args[0]->axis.get(); };
+  const auto leaf = [](const Expr& x) {
+    return x->kind == ExprNode::Kind::axis ? x->axis.get() : x->args[0]->axis.get();
+  };
   const std::vector<Expr> combined = reducer.combine(parameters[0], parameters[1]);
   if (combined.size() != k)
     throw Error(ErrorCode::bad_combiner, quoted(reducer.name) + " combines " + std::to_string(k) + " values into " +
@@ -574,7 +576,8 @@ void check_commutes(const ReducerNode& reducer, const std::vector<DType>& types,
     std::vector<double> identity;
     for (const Expr& x : identity_of(reducer, types)) identity.push_back(x->value.value());
     if (differ(value(a, identity), a))
-      refuse("rfactor of " + quoted(loop) + ": the identity of " + quoted(reducer.name) + " changes what it is combined with");
+      refuse("rfactor of " + quoted(loop) + ": the identity of " + quoted(reducer.name) +
+             " changes what it is combined with");
   }
 }
 

@@ -36,7 +36,7 @@ struct StageNode {
   std::string scope;  // "": as its place suggests
   Expr predicate;
   bool is_output = false;
-  std::vector<std::string> calls;  // what made it, as text
+  bool is_derived = false;  // made by rfactor or a cache: what it reads, another stage's definition reads
 
   [[nodiscard]] Mark mark(const AxisPtr& axis) const {
     const auto found = marks.find(axis.get());
@@ -50,6 +50,8 @@ struct ScheduleNode {
   std::vector<Tensor> outputs;
 };
 
+[[noreturn]] void refuse(const std::string& message, const std::string& hint = {});  // bad_schedule
+[[nodiscard]] inline bool is_reduce(const AxisPtr& axis) { return axis->kind == AxisNode::Kind::reduce; }
 [[nodiscard]] StagePtr stage_of(const ScheduleNode& schedule, const OperationPtr& operation);  // or null
 // The tensors' operations that a stage reads, once each.
 [[nodiscard]] std::vector<OperationPtr> reads_of(const OperationNode& operation);

@@ -128,7 +128,6 @@ StripNest::StripNest(const Bounding& with, std::vector<Loop> loops, const std::v
       if (reads(part))
         throw Error(ErrorCode::unsupported, "a condition around a stored element reads a tensor: " + print(part));
       scalar_conditions_.push_back(part);
-      by_element_ = true;
       visit(part, [&](const ExprNode& x) {
         if (x.kind == ExprNode::Kind::axis && !with_.sizes->count(x.axis.get()))
           scalar_variables_.emplace_back(x.axis.get(), with_.slots->of(x.axis.get()));
@@ -136,6 +135,12 @@ StripNest::StripNest(const Bounding& with, std::vector<Loop> loops, const std::v
     }
   }
   for (const BufferPtr& to : statement.to) to_.push_back(access(with_.buffers->at(to.get()), statement.index, false));
+  for (const Loop& loop : loops_) {
+    bool single =
+        std::any_of(to_.begin(), to_.end(), [&](const Access& to) { return to.offset.others_have(loop.slot); });
+    for (const auto& variable : scalar_variables_) single |= variable.second == loop.slot;
+    single_.push_back(single);
+  }
   for (std::size_t i = 0; i < statement.values.size(); ++i) {
     Expr value = statement.values[i];
     if (!updates_) value = converted(value, compute_type(to_[i].buffer.type));
@@ -163,8 +168,7 @@ StripNest::StripNest(const Bounding& with, std::vector<Loop> loops, const std::v
     }
     if (!along_function_ || !across_function_) {
       along_function_ = across_function_ = nullptr;
-      if (types_.size() > 16)
-        throw Error(ErrorCode::unsupported, "the CPU reduces at most 16 values together");
+      if (types_.size() > 16) throw Error(ErrorCode::unsupported, "the CPU reduces at most 16 values together");
       combiner_ = std::make_shared<const cpu::Combiner>(lambda_of(*reducer_, types_), types_, *with_.table);
     }
   }
@@ -262,7 +266,9 @@ void StripNest::choose_order() {
     for (const Value& value : values_)
       if (value.kind == Value::Kind::load) weigh(value.access, 4);
     for (const Access& to : to_) weigh(to, updates_ ? 1 : 4);
-    if (extent.is_affine() && extent.terms.empty() && extent.constant < 8) score = score * static_cast<double>(extent.constant) / 16;
+    if (single_[l]) score = -0.5;
+    else if (extent.is_affine() && extent.terms.empty() && extent.constant < 8)
+      score = score * static_cast<double>(extent.constant) / 16;
     if (score > best) best = score, unit = l;
   }
   along_ = updates_ && (loops_.empty() || loops_[unit].reduces);
@@ -298,7 +304,8 @@ void StripNest::assign_slots() {
 // ---- boxes --------------------------------------------------------------------------------------
 
 void StripNest::run(Frame& frame) const {
-  if (static_cast<std::int64_t>(frame.scratch.size()) < scratch_bytes_) frame.scratch.resize(static_cast<std::size_t>(scratch_bytes_));
+  if (static_cast<std::int64_t>(frame.scratch.size()) < scratch_bytes_)
+    frame.scratch.resize(static_cast<std::size_t>(scratch_bytes_));
   Box box;
   for (std::size_t l = 0; l < loops_.size(); ++l) {
     box.first[l] = 0;
@@ -312,7 +319,8 @@ void StripNest::run(Frame& frame) const {
 void StripNest::split(Frame& frame, Box& box, std::size_t condition) const {
   for (; condition < conditions_.size(); ++condition) {
     const Linear& c = conditions_[condition];
-    for (std::size_t l = 0; l < loops_.size(); ++l) frame.loops[static_cast<std::size_t>(loops_[l].slot)] = box.first[l];
+    for (std::size_t l = 0; l < loops_.size(); ++l)
+      frame.loops[static_cast<std::size_t>(loops_[l].slot)] = box.first[l];
     std::int64_t low = c.at(frame.loops), high = low, widest = 0;
     std::size_t along = 0;
     for (std::size_t l = 0; l < loops_.size(); ++l) {
@@ -335,10 +343,10 @@ void StripNest::split(Frame& frame, Box& box, std::size_t condition) const {
 
 // Tiles of a box that fit a strip, in the order of the loops.
 void StripNest::tiles(Frame& frame, const Box& box) const {
-  std::int64_t step[most_loops], room = by_element_ ? 1 : most_elements;
+  std::int64_t step[most_loops], room = most_elements;
   for (std::size_t o = order_.size(); o-- > 0;) {
     const std::size_t l = order_[o];
-    step[l] = std::clamp<std::int64_t>(room, 1, box.count[l]);
+    step[l] = single_[l] ? 1 : std::clamp<std::int64_t>(room, 1, box.count[l]);
     room /= step[l];
   }
   Box part = box;
@@ -367,7 +375,7 @@ void StripNest::tile(Frame& frame, const Box& box) const {
     frame.loops[static_cast<std::size_t>(loops_[l].slot)] = box.first[l];
     elements *= box.count[l];
   }
-  if (by_element_) {
+  if (!scalar_conditions_.empty()) {
     Sizes values = *with_.sizes;
     for (const auto& [axis, slot] : scalar_variables_) values[axis] = frame.loops[static_cast<std::size_t>(slot)];
     for (const Expr& condition : scalar_conditions_)
@@ -493,8 +501,9 @@ void StripNest::gather(Frame& frame, const Box& box, const Value& value, const s
         i = static_cast<const std::int64_t*>(arg.data)[e * arg.column_stride];
       }
       if (!access.guarded && (i < 0 || i >= extent[d]))
-        throw Error(ErrorCode::wrong_shape, "index " + std::to_string(i) + " leaves axis " + std::to_string(d) + " of " +
-                                                quoted(access.buffer.name) + ", which has " + std::to_string(extent[d]));
+        throw Error(ErrorCode::wrong_shape, "index " + std::to_string(i) + " leaves axis " + std::to_string(d) +
+                                                " of " + quoted(access.buffer.name) + ", which has " +
+                                                std::to_string(extent[d]));
       offset += std::clamp<std::int64_t>(i, 0, std::max<std::int64_t>(extent[d] - 1, 0)) * access.buffer.strides[d];
     }
     bool empty = false;
@@ -525,7 +534,8 @@ void StripNest::move(const Frame& frame, const Box& box, const Access& access, c
   for (const std::size_t l : order_) {
     if ((!all && loops_[l].reduces) || box.count[l] == 1) continue;
     const Dim dim{box.count[l], access.offset.factor(loops_[l].slot)};
-    if (n > 0 && dims[n - 1].factor == dim.factor * dim.count) dims[n - 1] = {dims[n - 1].count * dim.count, dim.factor};
+    if (n > 0 && dims[n - 1].factor == dim.factor * dim.count)
+      dims[n - 1] = {dims[n - 1].count * dim.count, dim.factor};
     else dims[n++] = dim;
   }
   while (n < 2) {
@@ -534,7 +544,8 @@ void StripNest::move(const Frame& frame, const Box& box, const Access& access, c
     ++n;
   }
   const Dim row = dims[n - 2], column = dims[n - 1];
-  const std::int64_t size = size_of(access.buffer.type), strip_size = cpu::strip_bytes(compute_type(access.buffer.type));
+  const std::int64_t size = size_of(access.buffer.type),
+                     strip_size = cpu::strip_bytes(compute_type(access.buffer.type));
   char* const base = frame.buffers[static_cast<std::size_t>(access.buffer.number)];
   std::int64_t at[most_loops + 2] = {}, offset = access.offset.at(frame.loops);
   Strip strip;

@@ -13,8 +13,8 @@ namespace postlude::inline v0::te {
 
 // What a thread runs with.
 struct Frame {
-  std::vector<std::int64_t> loops;  // by slot
-  std::vector<char*> buffers;       // by number
+  std::vector<std::int64_t> loops;             // by slot
+  std::vector<char*> buffers;                  // by number
   std::vector<std::unique_ptr<char[]>> owned;  // memory of buffers that this thread allocated
   std::vector<std::int64_t> owned_bytes;
   std::vector<char> scratch;
@@ -60,8 +60,8 @@ class StripNest {
   struct Access {
     BoundBuffer buffer;
     std::vector<Linear> index;
-    Linear offset;  // of all, in elements
-    bool guarded = false;  // may leave the buffer where its value is not chosen
+    Linear offset;                  // of all, in elements
+    bool guarded = false;           // may leave the buffer where its value is not chosen
     std::vector<int> index_values;  // not affine: values that hold the indices
   };
   struct Value {
@@ -74,7 +74,7 @@ class StripNest {
     cpu::StripFn function = nullptr;
     cpu::RoundedCast cast;
     std::vector<int> args;
-    int slot = -1;  // of scratch
+    int slot = -1;         // of scratch
     bool uniform = false;  // the same for all elements
   };
 
@@ -102,11 +102,11 @@ class StripNest {
 
   Bounding with_;
   std::vector<Loop> loops_;
-  std::vector<std::size_t> order_;  // of loops, in a strip; the last one's elements lie side by side
-  std::vector<Linear> conditions_;  // each at least 0
+  std::vector<std::size_t> order_;       // of loops, in a strip; the last one's elements lie side by side
+  std::vector<Linear> conditions_;       // each at least 0
   std::vector<Expr> scalar_conditions_;  // checked element by element
   std::vector<std::pair<const AxisNode*, int>> scalar_variables_;
-  bool by_element_ = false;
+  std::vector<bool> single_;  // loops that strips take one by one: what depends on them is no sum
   bool updates_ = false, along_ = false;
   std::vector<Access> to_;
   std::vector<Value> values_;

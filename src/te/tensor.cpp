@@ -39,7 +39,10 @@ Expr extreme(DType type, bool largest) {
 
 ReducerPtr simple(const char* name, Known which, Op op, int number) {
   return known(
-      name, which, [op](const auto& a, const auto& b) { return std::vector<Expr>{operation(op, {a[0], b[0]})}; },
+      name, which,
+      [op](const auto& a, const auto& b) {
+        return std::vector<Expr>{operation(op, {a[0], b[0]})};
+      },
       [which, number](const std::vector<DType>& types) {
         if (which == Known::max || which == Known::min)
           return std::vector<Expr>{extreme(types[0], which == Known::min)};
@@ -79,8 +82,8 @@ std::vector<Expr> reduce(const ReducerPtr& reducer, std::vector<Expr> sources, c
   }
   for (const Axis& axis : axes) {
     if (axis.node()->kind != AxisNode::Kind::reduce)
-      throw Error(ErrorCode::missing_axis, quoted(reducer->name) + " reduces over " + quoted(axis.name()) +
-                                               ", which is no reduce axis",
+      throw Error(ErrorCode::missing_axis,
+                  quoted(reducer->name) + " reduces over " + quoted(axis.name()) + ", which is no reduce axis",
                   "Make it with reduce_axis.");
     if (std::find(reduction.axes.begin(), reduction.axes.end(), axis.node()) != reduction.axes.end())
       throw Error(ErrorCode::duplicate_name, quoted(reducer->name) + " reduces twice over " + quoted(axis.name()));
@@ -202,8 +205,8 @@ std::shared_ptr<OperationNode> stage(std::vector<Expr> shape, const BodyOfSevera
       if (x.kind != ExprNode::Kind::axis || x.axis->kind == AxisNode::Kind::size) return;
       const auto holds = [&](const auto& list) { return std::find(list.begin(), list.end(), x.axis) != list.end(); };
       if (!holds(node->axes) && !holds(node->reduce_axes))
-        throw Error(ErrorCode::foreign_value, quoted(name) + " uses the axis " + quoted(x.axis->name) +
-                                                  ", which it does not loop over",
+        throw Error(ErrorCode::foreign_value,
+                    quoted(name) + " uses the axis " + quoted(x.axis->name) + ", which it does not loop over",
                     "Name it among the axes of the reduction.");
     });
   }
@@ -214,12 +217,13 @@ std::shared_ptr<OperationNode> stage(std::vector<Expr> shape, const BodyOfSevera
 
 Tensor compute(std::vector<Expr> shape, const Body& body, const std::string& name, std::optional<DType> dtype,
                const std::vector<std::string>& axes) {
-  const auto node =
-      stage(std::move(shape), [&body](const Axes& at) { return std::vector<Expr>{body(at)}; }, name, axes);
+  const auto node = stage(
+      std::move(shape), [&body](const Axes& at) { return std::vector<Expr>{body(at)}; }, name, axes);
   if (dtype && *dtype != node->dtypes[0]) {
     if (node->reduction())
-      throw Error(ErrorCode::unsupported, quoted(name) + " is reduced in " + std::string(v0::name(node->dtypes[0])) +
-                                              " and cannot be stored as " + std::string(v0::name(*dtype)),
+      throw Error(ErrorCode::unsupported,
+                  quoted(name) + " is reduced in " + std::string(v0::name(node->dtypes[0])) +
+                      " and cannot be stored as " + std::string(v0::name(*dtype)),
                   "Convert it in a stage behind the reduction.");
     node->dtypes[0] = *dtype;
   }

@@ -12,7 +12,8 @@ struct RowSum {
   te::Expr n = te::var("n"), m = te::var("m");
   te::Tensor a = te::placeholder({n, m}, "A");
   te::Axis k = te::reduce_axis(0, m, "k");
-  te::Tensor b = te::compute({n}, [&](const te::Axes& i) { return te::sum(a(i[0], k), {k}); }, "B");
+  te::Tensor b = te::compute(
+      {n}, [&](const te::Axes& i) { return te::sum(a(i[0], k), {k}); }, "B");
   te::Schedule s = te::create_schedule(b);
 
   [[nodiscard]] std::string nest() const { return te::lower(s, {a, b}); }
@@ -28,7 +29,8 @@ struct RowSum {
           << nest();
   }
   void check() const {
-    for (const auto& [rows, columns] : std::vector<std::pair<int, int>>{{128, 128}, {1, 1}, {33, 17}, {5, 5000}, {70, 0}, {0, 3}})
+    for (const auto& [rows, columns] :
+         std::vector<std::pair<int, int>>{{128, 128}, {1, 1}, {33, 17}, {5, 5000}, {70, 0}, {0, 3}})
       check(rows, columns);
   }
 };
@@ -139,7 +141,10 @@ TEST(Seed, Filter) {
   const te::Axis di = te::reduce_axis(0, 3, "di"), dj = te::reduce_axis(0, 3, "dj");
   const te::Tensor output = te::compute(
       {n - 2, n - 2},
-      [&](const te::Axes& i) { return te::sum(input(i[0] + di, i[1] + dj) * filter(di, dj), {di, dj}); }, "Output");
+      [&](const te::Axes& i) {
+        return te::sum(input(i[0] + di, i[1] + dj) * filter(di, dj), {di, dj});
+      },
+      "Output");
   const te::Schedule s = te::create_schedule(output);
   EXPECT_EQ(te::lower(s, {input, filter, output}), R"(for (i, 0, n - 2) {
   for (j, 0, n - 2) {
@@ -168,12 +173,13 @@ TEST(Seed, Filter) {
 
 TEST(Seed, Product) {
   const te::Expr n = te::var("n"), m = te::var("m");
-  const te::Reducer product = te::comm_reducer(
-      [](const auto& x, const auto& y) { return std::vector<te::Expr>{x[0] * y[0]}; },
-      [](const auto&) { return std::vector<te::Expr>{te::Expr(1)}; }, "product");
+  const te::Reducer product =
+      te::comm_reducer([](const auto& x, const auto& y) { return std::vector<te::Expr>{x[0] * y[0]}; },
+                       [](const auto&) { return std::vector<te::Expr>{te::Expr(1)}; }, "product");
   const te::Tensor a = te::placeholder({n, m}, "A");
   const te::Axis k = te::reduce_axis(0, m, "k");
-  const te::Tensor b = te::compute({n}, [&](const te::Axes& i) { return product({a(i[0], k)}, {k})[0]; }, "B");
+  const te::Tensor b = te::compute(
+      {n}, [&](const te::Axes& i) { return product({a(i[0], k)}, {k})[0]; }, "B");
   const te::Schedule s = te::create_schedule(b);
   std::vector<float> in{1, 2, 3, 4, 5, 6}, out(2);
   te::build(s, {a, b})({Tensor(in.data(), f32, {2, 3}), Tensor(out.data(), f32, {2})});

@@ -1,0 +1,213 @@
+"""Loops scheduled by hand: every block of the seed's page with its imports changed, then what it leaves out."""
+import numpy as np
+import pytest
+
+import postlude as post
+from postlude import te
+from postlude.te import build, const, lower
+
+
+def integers(rng, *shape, dtype=np.float32):
+    return rng.integers(-4, 5, shape).astype(dtype)
+
+
+@pytest.fixture
+def rows():
+    n = te.var("n")
+    m = te.var("m")
+    A = te.placeholder((n, m), name="A")
+    k = te.reduce_axis((0, m), "k")
+    B = te.compute((n,), lambda i: te.sum(A[i, k], axis=k), name="B")
+    return A, B
+
+
+def check_rows(rng, s, A, B, shapes=((128, 128), (1, 1), (33, 17), (7, 1000), (3, 0), (0, 5))):
+    f = build(s, [A, B])
+    for n, m in shapes:
+        a = integers(rng, n, m).astype(A.dtype)
+        b = np.full(n, -1, dtype=B.dtype)
+        f(a, b)
+        np.testing.assert_array_equal(b, a.sum(1))
+
+
+def test_describe_sum_of_rows(rows, rng):
+    A, B = rows
+    s = te.create_schedule(B.op)
+    text = lower(s, [A, B], simple_mode=True)
+    assert text.split() == "for (i, 0, n) { B[i] = 0.0 for (k, 0, m) { B[i] = B[i] + A[i, k] } }".split()
+    check_rows(rng, s, A, B)
+
+
+def test_schedule_the_reduction(rows, rng):
+    A, B = rows
+    s = te.create_schedule(B.op)
+    ko, ki = s[B].split(B.op.reduce_axis[0], factor=16)
+    xo, xi = s[B].split(B.op.axis[0], factor=32)
+    text = lower(s, [A, B], simple_mode=True)
+    assert "for (i.outer, 0, ceildiv(n, 32)) {" in text and "for (k.outer, 0, ceildiv(m, 16)) {" in text
+    assert "if (i.outer*32 + i.inner < n)" in text and "if (k.outer*16 + k.inner < m)" in text
+    check_rows(rng, s, A, B)
+
+    s[B].bind(xo, te.thread_axis("blockIdx.x"))
+    s[B].bind(xi, te.thread_axis("threadIdx.x"))
+    text = lower(s, [A, B], simple_mode=True)
+    assert "ceildiv(n, 32)) blockIdx.x {" in text and "32) threadIdx.x {" in text
+    check_rows(rng, s, A, B)
+
+
+def test_reduction_factoring_and_parallelization(rows, rng):
+    A, B = rows
+    s = te.create_schedule(B.op)
+    ko, ki = s[B].split(B.op.reduce_axis[0], factor=16)
+    BF = s.rfactor(B, ki)
+    text = lower(s, [A, B], simple_mode=True)
+    assert "allocate B.rf[16, n] f32" in text and "for (k.inner.v, 0, 16)" in text
+    assert str(s[B].op.body) == "[sum(B.rf[k.inner.v, i], axis=[k.inner.v])]"
+    check_rows(rng, s, A, B)
+
+    xo, xi = s[B].split(s[B].op.axis[0], factor=32)
+    s[B].bind(xo, te.thread_axis("blockIdx.x"))
+    s[B].bind(xi, te.thread_axis("threadIdx.y"))
+    tx = te.thread_axis("threadIdx.x")
+    s[B].bind(s[B].op.reduce_axis[0], tx)
+    s[BF].compute_at(s[B], s[B].op.reduce_axis[0])
+    s[B].set_store_predicate(tx.var.equal(0))
+    text = lower(s, [A, B])
+    assert "threadIdx.x combined" in text and "if (k.inner.v == 0 &" in text
+    check_rows(rng, s, A, B)
+
+
+def test_describe_convolution_via_2d_reduction(rng):
+    n = te.var("n")
+    Input = te.placeholder((n, n), name="Input")
+    Filter = te.placeholder((3, 3), name="Filter")
+    di = te.reduce_axis((0, 3), name="di")
+    dj = te.reduce_axis((0, 3), name="dj")
+    Output = te.compute(
+        (n - 2, n - 2),
+        lambda i, j: te.sum(Input[i + di, j + dj] * Filter[di, dj], axis=[di, dj]),
+        name="Output",
+    )
+    s = te.create_schedule(Output.op)
+    assert "Output[i, j] + Input[i + di, j + dj]*Filter[di, dj]" in lower(s, [Input, Filter, Output], simple_mode=True)
+    f = build(s, [Input, Filter, Output])
+    for size in (3, 20, 70):
+        x, w = integers(rng, size, size), integers(rng, 3, 3)
+        y = np.empty((size - 2, size - 2), np.float32)
+        f(x, w, y)
+        np.testing.assert_array_equal(y, sum(x[p:p + size - 2, q:q + size - 2] * w[p, q] for p in range(3) for q in range(3)))
+
+
+def test_define_general_commutative_reduction_operation(rng):
+    n = te.var("n")
+    m = te.var("m")
+    product = te.comm_reducer(lambda x, y: x * y, lambda t: const(1, dtype=t), name="product")
+    A = te.placeholder((n, m), name="A")
+    k = te.reduce_axis((0, m), name="k")
+    B = te.compute((n,), lambda i: product(A[i, k], axis=k), name="B")
+    s = te.create_schedule(B)
+    a = rng.choice([-1, 1, 2], (9, 12)).astype(np.float32)
+    b = np.empty(9, np.float32)
+    build(s, [A, B])(a, b)
+    np.testing.assert_array_equal(b, a.prod(1))
+
+
+def test_a_reducer_of_tuples(rng):
+    n, m = te.var("n"), te.var("m")
+    first = te.comm_reducer(
+        lambda x, y: (te.where((x[1] >= y[1]), x[0], y[0]), te.where((x[1] >= y[1]), x[1], y[1])),
+        lambda t0, t1: (const(-1, dtype=t0), te.min_value(t1)), name="first")
+    index, value = te.placeholder((n, m), "int32", "index"), te.placeholder((n, m), "float32", "value")
+    k = te.reduce_axis((0, m), "k")
+    T0, T1 = te.compute((n,), lambda i: first((index[i, k], value[i, k]), axis=k), name="T")
+    s = te.create_schedule(T0)
+    s.rfactor(T0, s[T0].split(k, factor=4)[1])
+    places = np.tile(np.arange(50, dtype=np.int32), (7, 1))
+    values = rng.permutation(350).reshape(7, 50).astype(np.float32)
+    o, v = np.empty(7, np.int32), np.empty(7, np.float32)
+    build(s, [index, value, T0, T1])(places, values, o, v)
+    np.testing.assert_array_equal(o, values.argmax(1))
+    np.testing.assert_array_equal(v, values.max(1))
+
+
+def test_argmax_and_a_stage_behind(rng):
+    n, m = te.var("n"), te.var("m")
+    A = te.placeholder((n, m), name="A")
+    k = te.reduce_axis((0, m), "k")
+    index, value = te.compute((n,), lambda i: te.argmax(A[i, k], axis=k), name="M")
+    S = te.compute((n, m), lambda i, j: te.exp(A[i, j] - value[i]), name="S")
+    s = te.create_schedule([index, S])
+    a = rng.standard_normal((6, 40)).astype(np.float32)
+    a[3, 5] = np.nan
+    o, e = np.empty(6, np.int64), np.empty((6, 40), np.float32)
+    build(s, [A, index, S])(a, o, e)
+    np.testing.assert_array_equal(o, a.argmax(1))
+    np.testing.assert_allclose(e, np.exp(a - a.max(1, keepdims=True)), rtol=1e-5)
+
+
+def test_dtypes_strides_and_padding(rng):
+    n = te.var("n")
+    X = te.placeholder((n,), "int8", name="X")
+    k = te.reduce_axis((0, 3), "k")
+    window = te.compute((n,), lambda i: te.sum(te.where((i + k >= 1) & (i + k <= n), X[i + k - 1], 0), axis=k), name="W")
+    half = te.compute((n,), lambda i: te.gelu(window[i]), name="H", dtype="float16")
+    s = te.create_schedule(half)
+    s[window].compute_at(s[half], half.op.axis[0])
+    x = integers(rng, 90, dtype=np.int8)[::2]
+    h = np.empty(45, np.float16)
+    build(s, [X, half])(x, h)
+    w = np.convolve(x.astype(np.float32), np.ones(3, np.float32), "same")
+    np.testing.assert_allclose(h, post.gelu(w).astype(np.float16), rtol=2e-3, atol=1e-3)
+
+
+@pytest.mark.parametrize("schedule, name, words", [
+    (lambda s, B: s[B].split(B.op.axis[0], factor=0), "bad_attribute", ["'i'", "0"]),
+    (lambda s, B: s[B].split(te.reduce_axis((0, 3), "z"), factor=2), "bad_schedule", ["'z'", "no loop of 'B'"]),
+    (lambda s, B: s[B].parallel(B.op.reduce_axis[0]), "bad_schedule", ["'k'", "reduced"]),
+    (lambda s, B: s[B].fuse(B.op.axis[0], B.op.reduce_axis[0]), "bad_schedule", ["'i'", "'k'"]),
+    (lambda s, B: s[B].compute_inline(), "bad_schedule", ["'B'"]),
+    (lambda s, B: s.rfactor(B, B.op.axis[0]), "bad_schedule", ["'i'", "not reduced"]),
+    (lambda s, B: te.thread_axis("threadIdx.w"), "bad_attribute", ["threadIdx.w"]),
+])
+def test_refusals(rows, schedule, name, words):
+    A, B = rows
+    with pytest.raises(post.Error) as caught:
+        schedule(te.create_schedule(B), B)
+    assert caught.value.name == name
+    assert all(word in str(caught.value) for word in words), str(caught.value)
+
+
+def test_refusals_of_a_nest(rows):
+    A, B = rows
+    s = te.create_schedule(B)
+    xo, xi = s[B].split(B.op.axis[0], factor=32)
+    ko, ki = s[B].split(B.op.reduce_axis[0], factor=16)
+    s[B].bind(xi, te.thread_axis("threadIdx.x"))
+    with pytest.raises(post.Error, match="already runs 'i.inner'"):
+        s[B].bind(xo, te.thread_axis("threadIdx.x"))
+    s[B].bind(ki, te.thread_axis("threadIdx.y"))
+    with pytest.raises(post.Error, match="rfactor"):
+        lower(s, [A, B])
+
+    skewed = te.comm_reducer(lambda x, y: x * 2 + y, lambda t: const(0, dtype=t), name="skewed")
+    k = te.reduce_axis((0, 8), "k")
+    C = te.compute((4,), lambda i: skewed(A[i, k], axis=k), name="C")
+    with pytest.raises(post.Error, match="'k'.*'skewed' is not commutative"):
+        te.create_schedule(C).rfactor(C, k)
+
+
+def test_refusals_of_arrays(rows, rng):
+    n, m = te.var("n"), te.var("m")
+    A = te.placeholder((n, m), name="A")
+    k = te.reduce_axis((0, m), "k")
+    B = te.compute((n,), lambda i: te.sum(A[i + 1, k], axis=k), name="B")
+    f, plain = build(te.create_schedule(B), [A, B]), build(te.create_schedule(rows[1]), list(rows))
+    with pytest.raises(post.Error, match=r"index i \+ 1 of 'A' in 'B' is in \[1, 4\], and axis 0 has 4 elements"):
+        f(np.zeros((4, 4), np.float32), np.zeros(4, np.float32))
+    with pytest.raises(post.Error, match="'B' is float64"):
+        f(np.zeros((4, 4), np.float32), np.zeros(4))
+    with pytest.raises(post.Error, match="as 'A' says"):
+        f(np.zeros((4, 4), np.float32), np.zeros(5, np.float32))
+    with pytest.raises(post.Error, match="overlaps"):
+        a = np.zeros((4, 4), np.float32)
+        plain(a, a[0])

@@ -1,0 +1,493 @@
+#include "te/fuzz.h"
+
+#include "core/convert.h"
+#include "te/schedule.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+namespace postlude::fuzz_te {
+
+using te::Expr;
+using te::ExprNode;
+
+Tensor Array::view() { return Tensor(data.data(), tensor.dtype(), shape); }
+
+namespace {
+
+class Draw {
+ public:
+  explicit Draw(std::uint64_t seed) : engine_(seed * 7919 + 13) {}
+  int below(int n) { return static_cast<int>(engine_() % static_cast<unsigned>(n)); }
+  int between(int low, int high) { return low + below(high - low + 1); }
+  bool one_in(int n) { return below(n) == 0; }
+  template <class T>
+  const T& of(const std::vector<T>& items) {
+    return items[static_cast<std::size_t>(below(static_cast<int>(items.size())))];
+  }
+
+ private:
+  std::mt19937_64 engine_;
+};
+
+// ---- the definition -----------------------------------------------------------------------------
+
+using Values = std::map<const te::OperationNode*, std::vector<std::vector<double>>>;
+using Shapes = std::map<const te::OperationNode*, std::vector<std::int64_t>>;
+
+struct Evaluator {
+  const te::Sizes& sizes;
+  Values& values;
+  Shapes& shapes;
+  std::map<const te::AxisNode*, std::int64_t> axes;
+  const std::map<const te::OperationNode*, double>* parameters = nullptr;
+
+  static double wrapped(DType type, double x) {
+    return type == i32 ? static_cast<double>(static_cast<std::int32_t>(static_cast<std::int64_t>(x))) : x;
+  }
+  double at(const Expr& x) {
+    const auto arg = [&](std::size_t i) { return at(x->args[i]); };
+    switch (x->kind) {
+      case ExprNode::Kind::constant: return x->value.value();
+      case ExprNode::Kind::axis: {
+        const auto found = axes.find(x->axis.get());
+        return static_cast<double>(found != axes.end() ? found->second : sizes.at(x->axis.get()));
+      }
+      case ExprNode::Kind::read: {
+        if (parameters)
+          if (const auto found = parameters->find(x->tensor.get()); found != parameters->end()) return found->second;
+        std::int64_t place = 0;
+        const auto& shape = shapes.at(x->tensor.get());
+        for (std::size_t d = 0; d < shape.size(); ++d) {
+          const auto i = static_cast<std::int64_t>(at(x->args[d]));
+          if (i < 0 || i >= shape[d]) throw std::runtime_error("the definition leaves a tensor");
+          place = place * shape[d] + i;
+        }
+        return values.at(x->tensor.get())[static_cast<std::size_t>(x->component)][static_cast<std::size_t>(place)];
+      }
+      case ExprNode::Kind::operation: break;
+      default: throw std::runtime_error("no such expression");
+    }
+    switch (x->op) {
+      case Op::add: return wrapped(x->type, arg(0) + arg(1));
+      case Op::sub: return wrapped(x->type, arg(0) - arg(1));
+      case Op::mul: return wrapped(x->type, arg(0) * arg(1));
+      case Op::floordiv: return std::floor(arg(0) / arg(1));
+      case Op::neg: return wrapped(x->type, -arg(0));
+      case Op::abs: return std::fabs(arg(0));
+      case Op::min: return std::min(arg(0), arg(1));
+      case Op::max: return std::max(arg(0), arg(1));
+      case Op::lt: return arg(0) < arg(1);
+      case Op::le: return arg(0) <= arg(1);
+      case Op::gt: return arg(0) > arg(1);
+      case Op::ge: return arg(0) >= arg(1);
+      case Op::eq: return arg(0) == arg(1);
+      case Op::ne: return arg(0) != arg(1);
+      case Op::bit_and: return (arg(0) != 0) && (arg(1) != 0);
+      case Op::bit_or: return (arg(0) != 0) || (arg(1) != 0);
+      case Op::bit_not: return arg(0) == 0;
+      case Op::where: return arg(0) != 0 ? arg(1) : arg(2);
+      case Op::cast: return x->dtype == DType::boolean ? arg(0) != 0 : arg(0);
+      default: throw std::runtime_error("no such operation");
+    }
+  }
+};
+
+// Calls body() for every place of axes.
+template <class Body>
+void each(Evaluator& e, const std::vector<te::AxisPtr>& axes, std::size_t d, const Body& body) {
+  if (d == axes.size()) return body();
+  const std::int64_t begin = te::evaluate(axes[d]->begin, e.sizes), extent = te::evaluate(axes[d]->extent, e.sizes);
+  for (std::int64_t i = 0; i < extent; ++i) {
+    e.axes[axes[d].get()] = begin + i;
+    each(e, axes, d + 1, body);
+  }
+}
+
+void evaluate_stage(const te::OperationNode& op, Evaluator& e) {
+  std::vector<std::vector<double>> results(op.body.size());
+  const te::Reduction* const reduction = op.reduction();
+  each(e, op.axes, 0, [&] {
+    if (!reduction) {
+      for (std::size_t i = 0; i < op.body.size(); ++i) results[i].push_back(e.at(op.body[i]));
+      return;
+    }
+    std::vector<DType> types;
+    for (const Expr& source : reduction->sources) types.push_back(source->type);
+    std::vector<double> state;
+    for (const Expr& x : te::identity_of(*reduction->reducer, types)) state.push_back(x->value.value());
+    std::vector<Expr> a, b;
+    std::map<const te::OperationNode*, double> parameters;
+    for (auto* side : {&a, &b})
+      for (const DType type : types) {
+        auto node = std::make_shared<te::OperationNode>();
+        node->dtypes = {type};
+        side->push_back(te::Tensor(node, 0).at({}));
+      }
+    const std::vector<Expr> combined = reduction->reducer->combine(a, b);
+    each(e, op.reduce_axes, 0, [&] {
+      if (!reduction->where.empty() && e.at(reduction->where) == 0) return;
+      for (std::size_t i = 0; i < state.size(); ++i) {
+        parameters[a[i]->tensor.get()] = state[i];
+        parameters[b[i]->tensor.get()] = e.at(reduction->sources[i]);
+      }
+      e.parameters = &parameters;
+      for (std::size_t i = 0; i < state.size(); ++i) state[i] = e.at(combined[i]);
+      e.parameters = nullptr;
+    });
+    for (std::size_t i = 0; i < state.size(); ++i) results[i].push_back(state[i]);
+  });
+  e.values[&op] = std::move(results);
+}
+
+}  // namespace
+
+// ---- programs -----------------------------------------------------------------------------------
+
+Program generate(std::uint64_t seed) {
+  Draw draw(seed);
+  Program p;
+  p.seed = seed;
+  std::map<const te::AxisNode*, std::int64_t> values;
+  std::vector<Expr> sizes;
+  te::Sizes bound;
+  for (const char* name : {"n", "m", "p"}) {
+    sizes.push_back(te::var(name));
+    bound[sizes.back()->axis.get()] = draw.one_in(12) ? draw.between(0, 2) : draw.between(1, 13);
+  }
+  const auto size = [&]() -> Expr { return draw.one_in(4) ? Expr(draw.between(1, 9)) : draw.of(sizes); };
+  const auto add_array = [&](const te::Tensor& tensor) {
+    Array array{tensor, {}, {}};
+    std::int64_t elements = 1;
+    for (const Expr& x : tensor.shape()) {
+      array.shape.push_back(te::evaluate(x, bound));
+      elements *= array.shape.back();
+    }
+    array.data.resize(static_cast<std::size_t>(std::max<std::int64_t>(elements, 1) * size_of(tensor.dtype())));
+    for (std::int64_t i = 0; i < elements; ++i)
+      core::store_real(tensor.dtype(), array.data.data(), i, draw.between(-2, 2));
+    p.arguments.push_back(tensor);
+    p.arrays.push_back(std::move(array));
+  };
+  // The sizes are told by an argument that has them all.
+  add_array(te::placeholder({sizes[0], sizes[1], sizes[2]}, "S", s8));
+
+  const int rank = draw.between(0, draw.one_in(3) ? 4 : 2), reduced = draw.between(1, 3);
+  std::vector<Expr> shape;
+  for (int d = 0; d < rank; ++d) shape.push_back(size());
+  te::Axes k;
+  for (int r = 0; r < reduced; ++r)
+    k.push_back(te::reduce_axis(draw.one_in(6) ? 1 : 0, size() + (draw.one_in(6) ? 1 : 0), "k" + std::to_string(r)));
+  const std::vector<DType> types{f32, f32, bf16, f16, s8, i32, i64, u8};
+
+  // A tensor read at some of the axes, perhaps shifted, in any order; guarded where a shift asks it.
+  int number = 0;
+  const auto read = [&](const te::Axes& i) {
+    std::vector<Expr> index, extent;
+    Expr guard;
+    for (const te::Axes* list : {&i, static_cast<const te::Axes*>(&k)}) {
+      for (const te::Axis& axis : *list) {
+        if (index.size() == 4 || draw.one_in(4)) continue;
+        const Expr end = axis.node()->begin + axis.extent();
+        if (draw.one_in(6) && !index.empty()) {
+          index.back() = index.back() + axis;  // a filter's window
+          extent.back() = extent.back() + end;
+        } else if (draw.one_in(8)) {
+          index.push_back(Expr(axis) - Expr(1));  // padding
+          extent.push_back(end);
+          guard = te::both(guard, Expr(axis) >= Expr(1));
+        } else if (draw.one_in(8)) {
+          index.push_back(te::floordiv(axis, 2));
+          extent.push_back(end);
+        } else {
+          index.push_back(axis);
+          extent.push_back(end);
+        }
+      }
+    }
+    for (std::size_t d = index.size(); d > 1; --d) {
+      const auto other = static_cast<std::size_t>(draw.below(static_cast<int>(d)));
+      std::swap(index[d - 1], index[other]);
+      std::swap(extent[d - 1], extent[other]);
+    }
+    DType type = draw.of(types);
+    if (draw.one_in(10)) type = boolean;
+    const te::Tensor tensor = te::placeholder(extent, "A" + std::to_string(number++), type);
+    add_array(tensor);
+    Expr value = tensor.at(index);
+    if (type == boolean) value = te::cast(value, i32);
+    return guard.empty() ? value : te::apply("where", {guard, value, Expr(draw.between(0, 1))});
+  };
+
+  // Perhaps a stage in front that the reduction reads.
+  const bool before = draw.one_in(2) && rank > 0;
+  te::Tensor front;
+  if (before) {
+    std::vector<Expr> front_shape{shape[0], k[0].node()->begin + k[0].extent()};
+    const te::Tensor a = te::placeholder(front_shape, "P", draw.of(types));
+    add_array(a);
+    front = te::compute(
+        front_shape, [&](const te::Axes& i) { return a(i[0], i[1]) + te::cast(a(i[0], i[1]), i32) * Expr(1); }, "F");
+    p.stages.push_back(front);
+  }
+  const int kind = draw.below(9);
+  const auto element = [&](const te::Axes& i) {
+    Expr x = read(i);
+    if (draw.one_in(2)) x = x * read(i);
+    if (draw.one_in(4)) x = x + Expr(k.back());
+    if (draw.one_in(6) && rank > 0) x = te::apply("where", {Expr(k[0]) <= Expr(i[0]), x, Expr(0)});
+    if (before) x = draw.one_in(3) && rank > 0 ? x + front(i[0], k[0]) * Expr(2) : x + front(i[0], k[0]);
+    // Extremes of i64 are no doubles.
+    return kind == 0 || kind == 1 || kind == 4 ? te::cast(x, x.type() == i32 && draw.one_in(2) ? i32 : f32) : x;
+  };
+  static const te::Reducer custom =
+      te::comm_reducer([](const auto& a, const auto& b) { return std::vector<Expr>{a[0] + b[0]}; },
+                       [](const auto&) { return std::vector<Expr>{Expr(0)}; }, "add");
+  static const te::Reducer pair = te::comm_reducer(
+      [](const auto& a, const auto& b) {
+        return std::vector<Expr>{a[0] + b[0], te::apply("max", {a[1], b[1]})};
+      },
+      [](const auto&) {
+        return std::vector<Expr>{Expr(0), Expr(-100)};
+      },
+      "sum_and_max");
+  const Expr where = draw.one_in(8) ? Expr(k[0]) < Expr(3) : Expr();
+  std::vector<te::Tensor> made;
+  switch (kind) {
+    case 0:
+      made = {te::compute(
+          shape, [&](const te::Axes& i) { return te::max(element(i), k, where); }, "B")};
+      break;
+    case 1:
+      made = {te::compute(
+          shape, [&](const te::Axes& i) { return te::min(element(i), k, where); }, "B")};
+      break;
+    case 2:
+      made = {te::compute(
+          shape,
+          [&](const te::Axes& i) {
+            return te::prod(te::apply("where", {element(i) > Expr(0), Expr(1), Expr(-1)}), k, where);
+          },
+          "B")};
+      break;
+    case 3:
+      made = {te::compute(
+          shape, [&](const te::Axes& i) { return te::any(element(i) > Expr(2), k, where); }, "B")};
+      break;
+    case 4:
+      made = te::compute_several(
+          shape, [&](const te::Axes& i) { return te::argmax(element(i), k); }, "B");
+      break;
+    case 5:
+      made = {te::compute(
+          shape, [&](const te::Axes& i) { return custom({te::cast(element(i), f32)}, k, where)[0]; }, "B")};
+      break;
+    case 6:
+      made = te::compute_several(
+          shape,
+          [&](const te::Axes& i) {
+            return pair({te::cast(element(i), f32), te::cast(element(i), i32)}, k, where);
+          },
+          "B");
+      break;
+    default:
+      made = {te::compute(
+          shape, [&](const te::Axes& i) { return te::sum(element(i), k, where); }, "B")};
+      break;
+  }
+  p.stages.push_back(made[0]);
+  p.reductions.push_back(made[0]);
+  p.outputs_from = static_cast<int>(p.arguments.size());
+  // Perhaps a stage behind.
+  if (draw.one_in(3)) {
+    const te::Tensor b = made.back();
+    if (b.dtype() == boolean) {
+      made = {te::compute(
+          shape, [&](const te::Axes& i) { return ~b.at(std::vector<Expr>(i.begin(), i.end())); }, "C")};
+    } else {
+      made = {te::compute(
+          shape, [&](const te::Axes& i) { return b.at(std::vector<Expr>(i.begin(), i.end())) * Expr(2) + Expr(1); },
+          "C")};
+    }
+    p.stages.push_back(made[0]);
+  }
+  for (const te::Tensor& tensor : made) add_array(tensor);
+  p.schedule = te::create_schedule(made);
+  return p;
+}
+
+void schedule(Program& p, Bindings bindings) {
+  Draw draw(p.seed + 1'000'000);
+  std::vector<te::Tensor> stages = p.stages;
+  std::map<std::string, int> bound;
+  const auto step = [&](const std::string& text, const auto& action) {
+    try {
+      action();
+      p.steps.push_back(text);
+    } catch (const Error& error) {
+      if (error.code() != ErrorCode::bad_schedule) throw;
+    }
+  };
+  for (int count = draw.between(0, 10); count > 0; --count) {
+    const te::Tensor tensor = draw.of(stages);
+    te::Stage stage = p.schedule[tensor];
+    const te::Axes leaves = stage.leaves();
+    if (leaves.empty()) continue;
+    const te::Axis a = draw.of(leaves), b = draw.of(leaves);
+    const std::string on = tensor.name() + ": ";
+    switch (draw.below(bindings == Bindings::threads ? 14 : 12)) {
+      case 0:
+      case 1: {
+        const int f = draw.between(1, 6);
+        step(on + "split " + a.name() + " by " + std::to_string(f), [&] { stage.split(a, f); });
+        break;
+      }
+      case 2: {
+        const int f = draw.between(1, 5);
+        step(on + "split " + a.name() + " into " + std::to_string(f), [&] { stage.split_parts(a, f); });
+        break;
+      }
+      case 3: {
+        if (leaves.size() < 2) break;
+        const auto at = static_cast<std::size_t>(draw.below(static_cast<int>(leaves.size()) - 1));
+        step(on + "fuse " + leaves[at].name(), [&] { stage.fuse(leaves[at], leaves[at + 1]); });
+        break;
+      }
+      case 4:
+      case 5: {
+        te::Axes order = leaves;
+        for (std::size_t d = order.size(); d > 1; --d)
+          std::swap(order[d - 1], order[static_cast<std::size_t>(draw.below(static_cast<int>(d)))]);
+        std::string text;
+        for (const te::Axis& axis : order) text += " " + axis.name();
+        step(on + "reorder" + text, [&] { stage.reorder(order); });
+        break;
+      }
+      case 6: step(on + "unroll " + a.name(), [&] { stage.unroll(a); }); break;
+      case 7: step(on + "parallel " + a.name(), [&] { stage.parallel(a); }); break;
+      case 8: {
+        te::Axes factors{a};
+        if (!(b == a) && draw.one_in(3)) factors.push_back(b);
+        const int place = draw.between(0, static_cast<int>(stage.op().axis().size()));
+        step(on + "rfactor " + a.name() + (factors.size() > 1 ? " " + b.name() : "") + " at " + std::to_string(place),
+             [&] {
+               const std::vector<te::Tensor> made = p.schedule.rfactor(tensor, factors, place);
+               stages.push_back(made[0]);
+             });
+        break;
+      }
+      case 9: {
+        const te::Tensor other = draw.of(stages);
+        const te::Axes places = p.schedule[other].leaves();
+        if (places.empty()) break;
+        const te::Axis at = draw.of(places);
+        step(on + "compute at " + other.name() + " " + at.name(), [&] {
+          const te::StageNode before = *stage.node();
+          stage.compute_at(p.schedule[other], at);
+          try {
+            static_cast<void>(te::lower(p.schedule, p.arguments));
+          } catch (const Error&) {
+            *stage.node() = before;
+            throw;
+          }
+        });
+        break;
+      }
+      case 10: {
+        const te::Tensor other = draw.of(stages);
+        step(on + "inline", [&] { stage.compute_inline(); });
+        break;
+      }
+      case 11:
+        if (draw.one_in(2)) {
+          step(on + "cache write", [&] { stages.push_back(p.schedule.cache_write(tensor, "local")[0]); });
+        } else {
+          const te::Tensor& read = p.arguments[static_cast<std::size_t>(draw.below(p.outputs_from))];
+          step(on + "cache read of " + read.name(),
+               [&] { stages.push_back(p.schedule.cache_read(read, "local", {tensor})); });
+        }
+        break;
+      default: {
+        static const std::vector<std::string> tags{"threadIdx.x", "threadIdx.y", "blockIdx.x",
+                                                   "blockIdx.y",  "threadIdx.x", "blockIdx.x"};
+        const std::string tag = draw.of(tags);
+        step(on + "bind " + a.name() + " " + tag, [&] {
+          const te::StageNode before = *stage.node();
+          stage.bind(a, te::thread_axis(tag));
+          try {
+            static_cast<void>(te::lower(p.schedule, p.arguments));
+          } catch (const Error&) {
+            *stage.node() = before;
+            throw;
+          }
+        });
+        break;
+      }
+    }
+  }
+  // What was legal when it was said may not be any more (a loop that something is computed at was
+  // split): such programs fall back to the roots.
+  try {
+    static_cast<void>(te::lower(p.schedule, p.arguments));
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::bad_schedule) throw;
+    p.steps.push_back("all at the root, unbound");
+    for (const te::StagePtr& stage : p.schedule.node()->stages) {
+      if (stage->place == te::StageNode::Place::at) stage->place = te::StageNode::Place::root;
+      std::erase_if(stage->marks, [](const auto& mark) { return mark.second.kind == te::Mark::Kind::bind; });
+    }
+  }
+}
+
+std::vector<std::vector<double>> expected(Program& p) {
+  te::Sizes sizes;
+  Values values;
+  Shapes shapes;
+  for (Array& array : p.arrays) {
+    for (std::size_t d = 0; d < array.shape.size(); ++d)
+      if (array.tensor.shape()[d]->kind == ExprNode::Kind::axis)
+        sizes[array.tensor.shape()[d]->axis.get()] = array.shape[d];
+  }
+  for (Array& array : p.arrays) {
+    const te::OperationNode* op = array.tensor.op().node().get();
+    if (!op->is_placeholder()) continue;
+    shapes[op] = array.shape;
+    std::int64_t elements = 1;
+    for (const std::int64_t x : array.shape) elements *= x;
+    values[op].resize(1);
+    for (std::int64_t i = 0; i < elements; ++i)
+      values[op][0].push_back(core::load_real(array.tensor.dtype(), array.data.data(), i));
+  }
+  Evaluator e{sizes, values, shapes, {}};
+  for (const te::Tensor& stage : p.stages) {
+    const te::OperationNode* op = stage.op().node().get();
+    shapes[op];
+    for (const Expr& x : op->shape) shapes[op].push_back(te::evaluate(x, sizes));
+    evaluate_stage(*op, e);
+  }
+  std::vector<std::vector<double>> results;
+  for (std::size_t i = static_cast<std::size_t>(p.outputs_from); i < p.arrays.size(); ++i)
+    results.push_back(
+        values.at(p.arrays[i].tensor.op().node().get())[static_cast<std::size_t>(p.arrays[i].tensor.component())]);
+  return results;
+}
+
+std::string difference(const Program& p, const std::vector<std::vector<double>>& expected) {
+  for (std::size_t o = 0; o < expected.size(); ++o) {
+    const Array& array = p.arrays[static_cast<std::size_t>(p.outputs_from) + o];
+    for (std::size_t i = 0; i < expected[o].size(); ++i) {
+      const double is = core::load_real(array.tensor.dtype(), array.data.data(), static_cast<std::int64_t>(i));
+      double wanted = expected[o][i];
+      if (array.tensor.dtype() == i64) wanted = static_cast<double>(core::to_integer(i64, wanted));
+      if (is == wanted || (std::isnan(is) && std::isnan(wanted))) continue;
+      std::string text = array.tensor.name() + " at " + std::to_string(i) + " is " + std::to_string(is) +
+                         " and should be " + std::to_string(wanted) + "\n";
+      for (const std::string& step : p.steps) text += "  " + step + "\n";
+      return text;
+    }
+  }
+  return {};
+}
+
+}  // namespace postlude::fuzz_te

@@ -1,0 +1,45 @@
+// Random reductions and random legal schedules, for every backend.
+#pragma once
+
+#include "te/run.h"
+
+#include <postlude/te.h>
+
+#include <cstdint>
+#include <random>
+#include <string>
+#include <vector>
+
+namespace postlude::fuzz_te {
+
+struct Array {
+  te::Tensor tensor;
+  std::vector<std::int64_t> shape;
+  std::vector<std::byte> data;
+  [[nodiscard]] Tensor view();
+};
+
+// A program of one to three stages over small integers, with its arrays.
+struct Program {
+  std::uint64_t seed = 0;
+  std::vector<te::Tensor> stages;      // in order
+  std::vector<te::Tensor> reductions;  // of these
+  std::vector<te::Tensor> arguments;
+  std::vector<Array> arrays;  // of the arguments
+  int outputs_from = 0;
+  te::Schedule schedule;
+  std::vector<std::string> steps;  // of the schedule, as text
+};
+
+enum class Bindings { none, threads };
+
+[[nodiscard]] Program generate(std::uint64_t seed);
+// Up to ten random steps; what is refused as illegal is left out.
+void schedule(Program& program, Bindings bindings);
+// The outputs by their definition, element by element: fills `arrays` of the outputs' size with what
+// they should hold, as doubles.
+[[nodiscard]] std::vector<std::vector<double>> expected(Program& program);
+// "" or where an output differs.
+[[nodiscard]] std::string difference(const Program& program, const std::vector<std::vector<double>>& expected);
+
+}  // namespace postlude::fuzz_te
