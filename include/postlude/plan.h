@@ -45,6 +45,9 @@ struct Binding {
   Tensor tensor;
 };
 
+namespace lower {
+struct Program;
+}
 class Plan;
 struct Comparison;
 struct PlanData;
@@ -132,6 +135,7 @@ class Plan {
  private:
   friend Plan compile(const Problem&, const Graph&, const Target&, const CompileOptions&);
   friend PackedOperand pack(const Plan& plan, const Tensor& b);
+  friend const lower::Program& program_of(const Plan& plan);
   friend std::vector<Comparison> verify(const Plan& plan, const std::vector<Binding>& bindings);
   [[nodiscard]] const PlanData& data() const;  // throws usage where there is none
   std::shared_ptr<const PlanData> data_;

@@ -129,12 +129,7 @@ std::string axes_text(Axes axes) {
 
 std::vector<PhaseView> phases_of(const Prepared& p) {
   using namespace lower;
-  std::vector<std::pair<std::string, DType>> dtypes;
-  for (const Plan::Slot& slot : p.plan.slots())
-    if (slot.name != "A" && slot.name != "B" && slot.name != "X") dtypes.emplace_back(slot.name, slot.dtype);
-  Options options;
-  options.dtypes = dtypes;
-  const Program program = lower::lower(p.plan.graph().data(), facts_of(p.plan.problem()), options);
+  const Program& program = program_of(p.plan);
   std::vector<PhaseView> views;
   const auto buffer = [&](BufferId id) { return program.buffers[static_cast<std::size_t>(id)].name; };
   for (const Phase& phase : program.phases) {

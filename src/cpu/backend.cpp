@@ -533,13 +533,16 @@ class CpuExecutable final : public Executable {
     }
   }
 
-  [[nodiscard]] std::vector<bool> stays(const Shape& shape) const override {
+  [[nodiscard]] Outline outline(const Shape& shape) const override {
     const Bound_ bound(compiled_, contiguous(shape), /*shown=*/true);
-    std::vector<bool> stays;
+    Outline outline;
+    std::vector<bool>& stays = outline.stays;
     for (const Buffer& buffer : compiled_->program.buffers)
       stays.push_back(buffer.kind == BufferKind::crossing && bound.stays(static_cast<lower::BufferId>(stays.size())));
-    return stays;
+    return outline;
   }
+
+  [[nodiscard]] ErrorModel error_model(const Shape&) const override { return {}; }
 
   [[nodiscard]] std::shared_ptr<const void> pack(const Bindings& bindings) const override {
     if (!compiled_->multiplies()) return nullptr;

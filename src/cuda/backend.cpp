@@ -111,7 +111,13 @@ Decision CudaExecutable::usual(const Shape& shape) const {
       [&](const std::shared_ptr<const std::string>& source) { return can_compile ? judge(*source) : std::string(); });
 }
 
-std::vector<bool> CudaExecutable::stays(const Shape& shape) const { return usual(shape).stays; }
+Outline CudaExecutable::outline(const Shape& shape) const { return usual(shape).outline; }
+
+// Without a judge: whichever schedule compiles, it accumulates alike.
+ErrorModel CudaExecutable::error_model(const Shape& shape) const {
+  return decide(subject_, usual_layout(subject_.problem, program(), shape), [](const auto&) { return std::string(); })
+      .error;
+}
 
 namespace {
 
@@ -206,21 +212,6 @@ std::vector<std::string> refusals(const Problem& problem, const Program& program
     }
   }
   return reasons;
-}
-
-namespace {
-bool is_fp8(const Problem& problem) {
-  const auto gemm = problem.loop().contraction();
-  return gemm && (gemm->a == DType::e4m3 || gemm->a == DType::e5m2);
-}
-}  // namespace
-
-double accumulator_unit(const Problem& problem) { return is_fp8(problem) ? 0x1p-13 : 0x1p-23; }
-
-double accumulator_drift(const Problem& problem) {
-  const auto gemm = problem.loop().contraction();
-  if (is_fp8(problem)) return 16 * 0x1p-13 / 32;
-  return gemm && size_of(gemm->a) == 2 ? 2 * 0x1p-23 / 16 : 0;
 }
 
 std::unique_ptr<Executable> compile(const Problem& problem, std::shared_ptr<const Program> program,

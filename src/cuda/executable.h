@@ -23,7 +23,8 @@ class CudaExecutable final : public Executable {
 
   std::unique_ptr<BoundCall> bind(const Bindings& bindings) const override;
   std::string explain(ExplainPart part, const Shape& shape) const override;
-  std::vector<bool> stays(const Shape& shape) const override;
+  Outline outline(const Shape& shape) const override;
+  ErrorModel error_model(const Shape& shape) const override;
   std::shared_ptr<const void> pack(const Bindings&) const override { return nullptr; }
 
  private:

@@ -32,6 +32,33 @@ class BoundCall {
   [[nodiscard]] virtual std::string describe() const = 0;  // schedule chosen for these shapes, one line
 };
 
+// Bytes that kernels move.
+struct Traffic {
+  double read = 0, written = 0;
+  Traffic& operator+=(const Traffic& other) {
+    read += other.read, written += other.written;
+    return *this;
+  }
+};
+
+// How exactly a product is accumulated, for the reference's bounds.
+struct ErrorModel {
+  double unit = 0x1p-24;  // unit roundoff of the accumulator
+  double drift = 0;       // what truncation may lose of (|A| |B|) for each K: it adds up where operands have one sign
+  std::int64_t promoted = 0;  // so many K at a time are added to an accumulator of f32; 0: all are in one
+};
+
+// What a backend decided for a shape, as far as explain() asks.
+struct Outline {
+  std::vector<bool> stays;      // of the Program's buffers: those that need no memory, in registers or in a cache
+  std::vector<Traffic> phases;  // what each phase moves; empty: as the Program says it (plan/cost.h)
+  struct Beside {
+    std::string what;
+    Traffic traffic;
+  };
+  std::vector<Beside> beside;  // what else moves: repacks, the accumulator on its way to memory, partial results
+};
+
 // A program compiled for a target. Immutable, shared by threads.
 class Executable {
  public:
@@ -40,9 +67,8 @@ class Executable {
   [[nodiscard]] virtual std::unique_ptr<BoundCall> bind(const Bindings& bindings) const = 0;
   // What explain shows: schedule, the rejected ones with reasons, loop nest, source.
   [[nodiscard]] virtual std::string explain(ExplainPart part, const Shape& shape) const = 0;
-  // Of the Program's buffers those that cross phases without memory at this shape: in registers, or with rows that stay
-  // in a cache.
-  [[nodiscard]] virtual std::vector<bool> stays(const Shape& shape) const = 0;
+  [[nodiscard]] virtual Outline outline(const Shape& shape) const = 0;
+  [[nodiscard]] virtual ErrorModel error_model(const Shape& shape) const = 0;
   // B in the backend's own layout, or null where it has none. `bindings.b` and shape.n, shape.k are set.
   [[nodiscard]] virtual std::shared_ptr<const void> pack(const Bindings& bindings) const = 0;
 };

@@ -12,16 +12,12 @@ constexpr Backend table[] = {
      .unusable = [] { return std::optional<Error>(); },
      .refusals = cpu::refusals,
      .compile = cpu::compile,
-     .accumulator_unit = [](const Problem&) { return 0x1p-24; },
-     .accumulator_drift = [](const Problem&) { return 0.0; },
      .halves = 0},
     {.device = Device::cuda,
      .name = "cuda",
      .unusable = cuda::unusable,
      .refusals = cuda::refusals,
      .compile = cuda::compile,
-     .accumulator_unit = cuda::accumulator_unit,
-     .accumulator_drift = cuda::accumulator_drift,
      .halves = cuda::halves},
 };
 

@@ -21,10 +21,7 @@ struct Backend {
   std::optional<Error> (*unusable)();
   std::vector<std::string> (*refusals)(const Problem&, const lower::Program&, const Target&);
   std::unique_ptr<Executable> (*compile)(const Problem&, std::shared_ptr<const lower::Program>, const Target&);
-  // The unit roundoff of a product's accumulator, for the reference's bounds.
-  double (*accumulator_unit)(const Problem&);
-  double (*accumulator_drift)(const Problem&);  // what it may lose by truncation, for each K
-  std::int64_t halves;                          // lower::Options::halves behind a product
+  std::int64_t halves;  // lower::Options::halves behind a product
 };
 
 [[nodiscard]] const Backend& find_backend(Device device);

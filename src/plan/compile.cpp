@@ -78,6 +78,8 @@ Draft draft(const Problem& problem, const Graph& graph, const Target& target, co
 
 }  // namespace
 
+const lower::Program& program_of(const Plan& plan) { return *plan.data().base.program; }
+
 lower::Options lower_options(const PlanData& plan, const InPlace& in_place) {
   lower::Options options;
   options.in_place = in_place;

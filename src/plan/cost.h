@@ -9,9 +9,9 @@
 namespace postlude::inline v0::plan {
 
 struct PhaseCost {
-  double read = 0, written = 0;  // bytes of operands, outputs, statistics and crossings; each distinct access once
-  double operations = 0;         // elementwise operations, a function of the language counting what its body has
-  double reduced = 0;            // elements that reductions take in
+  Traffic moved;          // of operands, outputs, statistics and crossings
+  double operations = 0;  // elementwise operations, a function of the language counting what its body has
+  double reduced = 0;     // elements that reductions take in
 };
 
 struct Cost {
@@ -24,8 +24,7 @@ struct Cost {
   [[nodiscard]] double epilogue_operations() const;
 };
 
-// `stays`: buffers that cross phases without memory (Executable::stays).
 [[nodiscard]] Cost cost(const lower::Program& program, const MainLoop& loop, const Shape& shape,
-                        const std::vector<bool>& stays);
+                        const Outline& outline);
 
 }  // namespace postlude::inline v0::plan

@@ -80,6 +80,10 @@ std::string joined(const std::vector<std::string>& names) {
   return names.size() > most ? text + ", ... (" + std::to_string(names.size()) + ")" : text;
 }
 
+std::string moved_text(const Traffic& traffic) {
+  return amount(traffic.read, "B") + " read, " + amount(traffic.written, "B") + " written";
+}
+
 // What a phase loads, computes, reduces and stores, and what of it is left for a later phase.
 std::string placement(const Program& program, const Phase& phase, const plan::PhaseCost& cost,
                       const std::vector<bool>& stays) {
@@ -109,14 +113,13 @@ std::string placement(const Program& program, const Phase& phase, const plan::Ph
         ", " + std::to_string(phase.reductions.size()) + (phase.reductions.size() == 1 ? " reduction" : " reductions");
   }
   return "  load     " + (loads.empty() ? "nothing" : joined(loads)) + "\n  compute  " + compute + "\n  store    " +
-         (stores.empty() ? "nothing" : joined(stores)) + "\n  bytes    " + amount(cost.read, "B") + " read, " +
-         amount(cost.written, "B") + " written\n";
+         (stores.empty() ? "nothing" : joined(stores)) + "\n  bytes    " + moved_text(cost.moved) + "\n";
 }
 
 std::string summary(const PlanData& plan, const Shape& shape, bool shape_given) {
   const Program& program = *plan.base.program;
-  const std::vector<bool> stays = plan.base.executable->stays(shape);
-  const plan::Cost cost = plan::cost(program, plan.problem.loop(), shape, stays);
+  const Outline outline = plan.base.executable->outline(shape);
+  const plan::Cost cost = plan::cost(program, plan.problem.loop(), shape, outline);
   std::string text = program.name + ": " + problem_text(plan.problem) + ", " + std::string(name(program.accumulator)) +
                      " accumulator, target " + std::string(plan.backend->name) +
                      (plan.target.isa.empty() ? "" : " (" + plan.target.isa + ")") + "\n\ngraph\n" +
@@ -133,16 +136,45 @@ std::string summary(const PlanData& plan, const Shape& shape, bool shape_given) 
     const Phase& phase = program.phases[i];
     text += "\nphase " + std::to_string(i) + " over " + axes_text(phase.domain, phase.batched) +
             (phase.reads_accumulator() ? ", behind the main loop\n" : "\n") +
-            placement(program, phase, cost.phases[i], stays);
+            placement(program, phase, cost.phases[i], outline.stays);
   }
   for (const std::string& note : program.notes) text += "\nnote: " + note;
   if (!program.notes.empty()) text += '\n';
   text += "\nschedule\n" + indented(plan.base.executable->explain(ExplainPart::schedule, shape));
   text += "\ncost\n  main loop   " + amount(cost.main_loop_operations, "op") + ", " + amount(cost.main_loop_read, "B") +
-          " of input\n  epilogue    " + amount(cost.epilogue_operations(), "op") + "\n  moves       " +
-          amount(cost.moved_bytes, "B") + "\n  floor       " + amount(cost.floor_bytes, "B") +
+          " of input\n  epilogue    " + amount(cost.epilogue_operations(), "op") + "\n";
+  for (const Outline::Beside& beside : outline.beside)
+    text += "  beside      " + beside.what + ": " + moved_text(beside.traffic) + "\n";
+  text += "  moves       " + amount(cost.moved_bytes, "B") + "\n  floor       " + amount(cost.floor_bytes, "B") +
           ": every input read once, every output written once\n";
   return text;
+}
+
+// Throws what bind() throws of contiguous tensors at this shape, as nothing would run that explain() could show. Their
+// addresses are never used.
+void check_size(const PlanData& plan, const Shape& shape) {
+  constexpr std::uintptr_t apart = 4096;
+  std::uintptr_t address = apart;
+  std::vector<Binding> bindings;
+  const std::vector<plan::Expected> expected = plan::expected_tensors(plan);
+  for (const plan::Expected& one : expected) {
+    Tensor tensor;
+    tensor.dtype = one.dtype;
+    tensor.device = plan.target.device, tensor.device_index = plan.target.device_index;
+    std::vector<std::int64_t> extents = plan::shape_of(plan, one, shape);
+    if (one.role == plan::Expected::Role::input && extents.empty()) return;  // the size does not tell
+    if (one.role == plan::Expected::Role::output && one.axes.has(Axis::b)) extents.insert(extents.begin(), shape.batch);
+    tensor.rank = static_cast<int>(extents.size());
+    std::uintptr_t stride = 1;  // wraps where the checks refuse the size
+    for (std::size_t i = extents.size(); i-- > 0;) {
+      tensor.shape[i] = extents[i], tensor.strides[i] = static_cast<std::int64_t>(stride);
+      stride *= static_cast<std::uintptr_t>(extents[i]);
+    }
+    tensor.data = reinterpret_cast<void*>(address);
+    address += (stride * static_cast<std::uintptr_t>(size_of(one.dtype)) / apart + 1) * apart;
+    bindings.push_back({one.name, tensor});
+  }
+  static_cast<void>(plan::check(plan, bindings, nullptr, plan.target));
 }
 
 std::string passes(const PlanData& plan) {
@@ -163,6 +195,7 @@ std::string Plan::explain(ExplainPart part, std::int64_t m, std::int64_t n, std:
     throw Error(ErrorCode::size_overflow, "a size to explain for is negative", "0 takes a typical one");
   }
   const Shape shape = typical(*data_, m, n, k);
+  if (part != ExplainPart::passes && part != ExplainPart::program) check_size(*data_, shape);
   switch (part) {
     case ExplainPart::summary: return summary(*data_, shape, m > 0 && n > 0 && (k > 0 || !data_->multiplies()));
     case ExplainPart::passes: return passes(*data_);

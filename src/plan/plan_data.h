@@ -37,6 +37,9 @@ struct PlanData {
   [[nodiscard]] bool multiplies() const { return problem.loop().contraction().has_value(); }
 };
 
+// The Program that a plan runs where nothing is in place: whose phases explain() numbers.
+[[nodiscard]] const lower::Program& program_of(const Plan& plan);
+
 // How a plan is lowered with these outputs in place.
 [[nodiscard]] lower::Options lower_options(const PlanData& plan, const InPlace& in_place = {});
 

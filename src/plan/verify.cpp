@@ -14,8 +14,7 @@ std::vector<Comparison> verify(const Plan& plan, const std::vector<Binding>& bin
                     quoted(checked.in_place.front().second),
                 "Verify with a copy of it as it was before the run.");
   }
-  const reference::Options options{.accumulator_unit = data.backend->accumulator_unit(data.problem),
-                                   .accumulator_drift = data.backend->accumulator_drift(data.problem)};
+  const reference::Options options{.accumulator = data.base.executable->error_model(checked.bindings.shape)};
   return reference::compare(data.graph.data(), data.problem, checked.bindings, options);
 }
 

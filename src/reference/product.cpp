@@ -179,6 +179,16 @@ double accumulation_error(std::int64_t count, double alike, double unit) {
   return std::min(4 * std::sqrt(alike) * unit, worst);
 }
 
+double product_error(std::int64_t k, bool equal, const ErrorModel& model) {
+  const auto alike = [&](double count) { return equal ? count * count : count; };
+  const std::int64_t together = model.promoted ? std::min(k, model.promoted) : k,
+                     parts = together ? (k + together - 1) / together : 0;
+  const double one = std::max(accumulation_error(together, alike(static_cast<double>(together)), model.unit),
+                              static_cast<double>(together) * model.drift);
+  return parts > 1 ? one + accumulation_error(parts, alike(static_cast<double>(parts)), unit_roundoff) * (1 + one)
+                   : one;
+}
+
 int grid(double x) {
   if (x == 0) return grid_of_zero;
   if (!std::isfinite(x)) return -2000;
@@ -188,15 +198,13 @@ int grid(double x) {
   return exponent - 53 + std::countr_zero(significand);
 }
 
-std::vector<Cell> product(const MainLoop& loop, const Bindings& bindings, bool integers, double unit, double drift) {
+std::vector<Cell> product(const MainLoop& loop, const Bindings& bindings, bool integers, const ErrorModel& model) {
   const Shape& shape = bindings.shape;
   const auto plane = static_cast<std::size_t>(shape.m * shape.n);
   std::vector<Cell> result(static_cast<std::size_t>(shape.batch) * plane);
   // f32 partial sums of |A| |B| are short by 2^-24 a term at most.
   const double slack = 1 + 0x1p-23 * static_cast<double>(shape.k + 1);
-  const auto k = static_cast<double>(shape.k);
-  const double differ = std::max(accumulation_error(shape.k, k, unit), k * drift),
-               equal = std::max(accumulation_error(shape.k, k * k, unit), k * drift);
+  const double differ = product_error(shape.k, false, model), equal = product_error(shape.k, true, model);
   for (std::int64_t b = 0; b < shape.batch; ++b) {
     const auto left = gather<double>(loop, MainLoop::Factor::a, bindings.inputs, b, shape.m, shape.k);
     const auto right = gather<double>(loop, MainLoop::Factor::b, bindings.inputs, b, shape.k, shape.n);
@@ -217,7 +225,7 @@ std::vector<Cell> product(const MainLoop& loop, const Bindings& bindings, bool i
     core::parallel_for(shape.m * shape.n, worth_a_thread, [&](std::int64_t at) {
       const auto i = static_cast<std::size_t>(at), n = static_cast<std::size_t>(shape.n);
       out[i] = cell(accumulator(value[i], static_cast<double>(magnitude[i]) * slack, step, shape.k,
-                                rows[i / n] && columns[i % n] ? equal : differ, largest, 1 / unit));
+                                rows[i / n] && columns[i % n] ? equal : differ, largest, 1 / model.unit));
     });
   }
   return result;

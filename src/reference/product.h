@@ -30,9 +30,11 @@ namespace postlude::inline v0::reference {
 [[nodiscard]] int grid(double x);
 inline constexpr int grid_of_zero = 4000;
 
+// Relative error of a product's accumulation over K, of (|A| |B|). `equal`: of products that are all alike.
+[[nodiscard]] double product_error(std::int64_t k, bool equal, const ErrorModel& model);
+
 // acc[b][m][n] of a main loop that multiplies: i32 for 8-bit integers, exact but for wrapping, else f32.
-// `unit`: the accumulator's unit roundoff; `drift`: Options::accumulator_drift.
 [[nodiscard]] std::vector<Cell> product(const MainLoop& loop, const Bindings& bindings, bool integers,
-                                        double unit = unit_roundoff, double drift = 0);
+                                        const ErrorModel& model = {});
 
 }  // namespace postlude::inline v0::reference

@@ -176,7 +176,7 @@ class Evaluator {
     Value v;
     v.type = *info_of(id).type;
     v.extents = extents(id);
-    v.cells = product(loop_, bindings_, v.type != DType::f32, options_.accumulator_unit, options_.accumulator_drift);
+    v.cells = product(loop_, bindings_, v.type != DType::f32, options_.accumulator);
     return v;
   }
 

@@ -26,9 +26,7 @@
 namespace postlude::inline v0::reference {
 
 struct Options {
-  double accumulator_unit = unit_roundoff;  // unit roundoff of the accumulator; tensor cores that truncate have 2^-23
-  double accumulator_drift =
-      0;  // truncation may lose so much of (|A| |B|) for each K: it adds up where operands have one sign
+  ErrorModel accumulator;
 };
 
 // One output: elements [b][m][n], row-major, 1 along an axis that it lacks, of compute_type(dtype)

@@ -8,6 +8,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 namespace postlude::inline v0::cuda {
 namespace {
 
@@ -118,6 +120,122 @@ TEST(Decision, ShowsRepacks) {
   EXPECT_NE(a.find("A is repacked\n"), std::string::npos) << a;
   EXPECT_EQ(a.find("B is repacked\n"), std::string::npos) << a;
   EXPECT_NE(plan.explain(ExplainPart::source, 512, 512, 511).find("postlude_repack"), std::string::npos);
+}
+
+double moved(const Traffic& traffic) { return traffic.read + traffic.written; }
+
+Outline::Beside beside(const Decision& d, const std::string& what) {
+  for (const Outline::Beside& one : d.outline.beside) {
+    if (one.what == what) return one;
+  }
+  return {};
+}
+
+// What a tile keeps in registers is read once, and no statistic of its own rows moves. Partial results do.
+TEST(Decision, CountsWhatAHeldTileMoves) {
+  const Subject s = subject(
+      "def f(acc, residual: tile[bf16], gamma: row[bf16]):\n    x = cast(acc, bf16) + residual\n"
+      "    D: bf16 = x * rsqrt(mean(x * x, axis=1) + 0.000001) * gamma\n    return D\n",
+      "sm_90a");
+  const double m = 16384, n = 4096, tile = 2 * m * n;
+  const Decision held = decided(s, {1, 16384, 4096, 1024});
+  ASSERT_EQ(held.phases, (std::vector{Where::fragments, Where::held}));
+  EXPECT_EQ(moved(held.outline.phases[0]), tile);
+  EXPECT_EQ(moved(held.outline.phases[1]), tile + 2 * n);
+  const double tiles_n = n / held.chosen()->schedule.bn;
+  EXPECT_EQ(beside(held, "partial results").traffic.written, tiles_n * m * 4 * 2);
+  // In two launches x crosses, and the statistic with it.
+  const Decision apart = decided(s, {1, 16384, 4096, 16384});
+  ASSERT_EQ(apart.phases, (std::vector{Where::fragments, Where::memory}));
+  EXPECT_EQ(moved(apart.outline.phases[0]), 2 * tile + 4 * m);
+  EXPECT_EQ(moved(apart.outline.phases[1]), 3 * tile + 4 * m + 2 * n);
+}
+
+// The accumulator on its way through memory, and rows that a pass over it keeps.
+TEST(Decision, CountsTheAccumulatorAndRepacks) {
+  const double m = 512, n = 512, tile = m * n;
+  const Decision d = decided(subject(bias_relu, "sm_90a", "accumulator"), {1, 512, 512, 512});
+  EXPECT_EQ(beside(d, "the accumulator").traffic.written, 4 * tile);
+  EXPECT_EQ(d.outline.phases[0].read, 4 * tile + 4 * n);
+  EXPECT_EQ(d.outline.phases[0].written, 2 * tile);
+  const Decision odd = decided(subject(bias_relu, "sm_90a"), {1, 512, 512, 511});
+  for (const char* what : {"A repacked", "B repacked"}) {
+    EXPECT_EQ(beside(odd, what).traffic.read, 512 * 511 * 2) << what;
+    EXPECT_EQ(beside(odd, what).traffic.written, 512 * 512 * 2) << what;
+  }
+  const Decision softmax = decided(
+      subject("def f(acc):\n    e = exp(acc - max(acc, axis=1))\n    D: bf16 = e / sum(e, axis=1)\n    return D\n",
+              "sm_90a", "accumulator"),
+      {1, 512, 512, 512});
+  ASSERT_EQ(softmax.passes, 1);
+  EXPECT_EQ(moved(softmax.outline.phases[0]), 4 * tile);
+  EXPECT_EQ(moved(softmax.outline.phases[1]), 2 * tile);
+}
+
+// The summary prints those numbers.
+TEST(Decision, IsWhatTheSummarySums) {
+  const std::string text = plan_for(bias_relu, "sm_90a", "accumulator").explain(ExplainPart::summary, 512, 512, 511);
+  EXPECT_NE(text.find("  beside      the accumulator: 0 B read, 1.05 MB written\n"
+                      "  beside      A repacked: 523 kB read, 524 kB written\n"
+                      "  beside      B repacked: 523 kB read, 524 kB written\n"
+                      "  moves       5.77 MB\n"),
+            text.npos)
+      << text;
+}
+
+// Hopper's fp8 accumulator is added to one of f32 every 512 of K, so its bound does not grow with K. What is a tenth
+// wrong at K = 8192 is found.
+TEST(Decision, GivesVerifyTheErrorsOfItsKernel) {
+  constexpr std::int64_t m = 16, n = 32, k = 8192;
+  const Gemm fp8{.a = DType::e4m3, .b = DType::e4m3};
+  std::vector<std::uint8_t> a(m * k), b(n * k);
+  std::uint32_t drawn = 1;
+  for (auto* matrix : {&a, &b}) {
+    for (std::uint8_t& x : *matrix) x = 0x30 + (drawn = drawn * 1664525 + 1013904223) % 0x18;  // positive numbers
+  }
+  std::vector<float> d(m * n);
+  const auto value = [](std::uint8_t x) { return std::ldexp(1 + (x & 7) / 8.0, (x >> 3) - 7); };
+  for (std::int64_t i = 0; i < m; ++i) {
+    for (std::int64_t j = 0; j < n; ++j) {
+      double sum = 0;
+      for (std::int64_t l = 0; l < k; ++l) sum += value(a[i * k + l]) * value(b[j * k + l]);
+      d[i * n + j] = static_cast<float>(sum);
+    }
+  }
+  const auto error = [&](const Plan& plan) {
+    return verify(plan, {{"A", Tensor(a.data(), DType::e4m3, {m, k})},
+                         {"B", Tensor(b.data(), DType::e4m3, {k, n}, {1, k})},
+                         {"D", Tensor(d.data(), DType::f32, {m, n})}})[0]
+        .error_over_bound;
+  };
+  const char* plain = "def f(acc):\n    D: f32 = acc\n    return D\n";
+  const Plan hopper = plan_for(plain, "sm_90a", "", fp8), portable = plan_for(plain, "sm_89", "", fp8),
+             asked = plan_for(plain, "sm_90a", "mma", fp8);
+  EXPECT_LT(error(hopper), 0.1);
+  for (float& x : d) x *= 0.9f;  // as much as is lost where nothing is promoted
+  EXPECT_GT(error(hopper), 2);
+  EXPECT_LT(error(portable), 1);
+  EXPECT_LT(error(asked), 1);
+}
+
+// Plans are shown for sizes that run.
+TEST(Decision, RefusesWhatBindRefuses) {
+  const Plan chunked = plan_for("def f(acc):\n    a, b = chunk(acc, 2)\n    D: bf16 = a * b\n    return D\n", "sm_90a");
+  const Plan plain = plan_for(bias_relu, "sm_90a");
+  const auto code = [](const Plan& plan, ExplainPart part, std::int64_t m, std::int64_t n, std::int64_t k) {
+    try {
+      (void)plan.explain(part, m, n, k);
+    } catch (const Error& error) { return error.code(); }
+    return ErrorCode::internal;
+  };
+  for (const ExplainPart part :
+       {ExplainPart::summary, ExplainPart::schedule, ExplainPart::loops, ExplainPart::source}) {
+    EXPECT_EQ(code(chunked, part, 64, 63, 64), ErrorCode::indivisible);
+    EXPECT_EQ(code(plain, part, std::int64_t{1} << 31, 64, 64), ErrorCode::size_overflow);
+    EXPECT_EQ(code(plain, part, std::int64_t{3} << 29, 64, 64), ErrorCode::size_overflow) << "the kernels' own limit";
+    EXPECT_EQ(code(plain, part, 64, std::int64_t{1} << 62, 64), ErrorCode::size_overflow);
+  }
+  EXPECT_FALSE(chunked.explain(ExplainPart::program, 64, 63, 64).empty());  // of any size
 }
 
 }  // namespace

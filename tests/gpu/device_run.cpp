@@ -5,6 +5,7 @@
 #include "cuda/run/driver.h"
 #include "fuzz/choices.h"
 #include "fuzz/grammar.h"
+#include "lower/lower.h"
 
 #include <algorithm>
 #include <cmath>
@@ -127,6 +128,15 @@ DeviceRuns run_on_device(const fuzz::Case& c, fuzz::Tensors& tensors, std::uint6
   return runs;
 }
 
+ErrorModel error_model(const fuzz::Case& c, const std::string& described) {
+  lower::Options options;
+  options.halves = cuda::halves;
+  const auto program = std::make_shared<const lower::Program>(lower::lower(c.graph, facts_of(c.problem), options));
+  Target target = Target::parse("sm_90a");
+  if (described.starts_with("mma") || described.starts_with("accumulator by mma")) target.schedule = "mma";
+  return cuda::compile(c.problem, program, target)->error_model(c.shape);
+}
+
 fuzz::Case on_tensor_cores(fuzz::Case c) {
   const auto* gemm = c.problem.get_if<Gemm>();
   if (!gemm || !is_float(gemm->a)) return c;
@@ -179,10 +189,9 @@ Verdict check_on_device(const fuzz::Case& c) {
   Verdict verdict;
   try {
     fuzz::Tensors tensors = fuzz::materialise(c);
-    const reference::Options options{.accumulator_unit = cuda::accumulator_unit(c.problem),
-                                     .accumulator_drift = cuda::accumulator_drift(c.problem)};
-    const reference::Evaluation expected = reference::evaluate(c.graph, c.problem, tensors.bindings, options);
     const DeviceRuns runs = run_on_device(c, tensors, fuzz::mix(c.seed ^ 0x5c4ed) | 1);
+    const reference::Evaluation expected =
+        reference::evaluate(c.graph, c.problem, tensors.bindings, {.accumulator = error_model(c, runs.schedule)});
     verdict.schedule = runs.schedule;
     verdict.drawn = runs.drawn;
     const auto wrong = [&](std::string what) {

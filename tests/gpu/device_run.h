@@ -24,6 +24,9 @@ struct DeviceRuns : fuzz::Runs {
 // was written.
 [[nodiscard]] DeviceRuns run_on_device(const fuzz::Case& c, fuzz::Tensors& tensors, std::uint64_t schedule_seed);
 
+// How exactly the schedule that describe() named accumulates: as Executable::error_model says of the plan that has it.
+[[nodiscard]] ErrorModel error_model(const fuzz::Case& c, const std::string& described);
+
 // The case with half-precision operands of A and B, so that tensor cores run it, where its accumulator is f32.
 [[nodiscard]] fuzz::Case on_tensor_cores(fuzz::Case c);
 

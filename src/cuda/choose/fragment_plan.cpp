@@ -138,11 +138,11 @@ FragmentPlan Planner::run(Hold hold) {
   e_.maps = static_cast<int>(e_.loaded.size() + e_.stored.size());
   for (const BufferId buffer : e_.loaded) e_.word(buffer);
   for (const BufferId buffer : e_.stored) e_.word(buffer);
-  plan_.read_later.resize(program_.buffers.size());
+  e_.read_later.resize(program_.buffers.size());
   for (int p = index_ + 1; p < static_cast<int>(program_.phases.size()); ++p) {
     if (e_.runs(p)) continue;
     for (const Instruction& i : program_.phases[p].code) {
-      if (i.op == Op::operand) plan_.read_later[i.access.buffer] = true;
+      if (i.op == Op::operand) e_.read_later[i.access.buffer] = true;
     }
   }
   return std::move(plan_);
@@ -207,7 +207,7 @@ void Planner::hold(Hold most) {
   held_ = held_phase(program_, e_, most);
   if (!held_) return;
   plan_.kept = held_->kept;
-  plan_.phases = {held_->first, held_->second};
+  e_.phases = {held_->first, held_->second};
   plan_.first.phase = held_->first.get(), plan_.held.phase = held_->second.get();
   e_.held = held_->index;
   e_.has_held = true;

@@ -57,6 +57,9 @@ struct FusedEpilogue : EpilogueText {
   int held = -1;                  // the phase that runs on the same registers once its statistics are known
   int counters_word = 0;  // of reductions across tiles: 32 bits for all blocks or (needs.holds) each block's tag
   int finish_bytes = 0;   // shared memory of the threads that finish
+  // Where a tile is held, the two phases as they run: nothing crosses, and what was kept is the second's `acc`.
+  std::vector<std::shared_ptr<const lower::Phase>> phases;
+  std::vector<bool> read_later;  // buffers that launches after this one read
 
   [[nodiscard]] bool across_tiles() const { return finishes[0] || finishes[1] || finishes[2]; }
   [[nodiscard]] bool runs(int p) const {
@@ -135,9 +138,6 @@ struct FragmentPlan {
     bool operator==(const Kept&) const = default;
   };
   std::vector<Kept> kept;
-  // Where a tile is held, the two phases as they run: nothing crosses, and what was kept is the second's `acc`.
-  std::vector<std::shared_ptr<const lower::Phase>> phases;
-  std::vector<bool> read_later;  // buffers that launches after this one read
 };
 
 // Why phase `index` cannot run on the fragment; empty: it can.

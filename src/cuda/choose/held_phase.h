@@ -26,7 +26,7 @@ struct ColumnGroups {
 
 struct HeldPhase {
   int index = -1;
-  std::shared_ptr<const lower::Phase> first, second;  // as they run: FragmentPlan::phases
+  std::shared_ptr<const lower::Phase> first, second;  // as they run: FusedEpilogue::phases
   std::vector<FragmentPlan::Kept> kept;
   // The second phase's values that vary along N, but not in a group, and those that are weights of
   // a softmax (FragmentCode::Value::weight).

@@ -3,6 +3,7 @@
 #include "core/divide.h"
 #include "cuda/decide/product.h"
 #include "cuda/emit/generic.h"
+#include "plan/traffic.h"
 
 #include <postlude/error.h>
 
@@ -114,6 +115,8 @@ class Decider {
   [[nodiscard]] int home(BufferId crossing) const;
   [[nodiscard]] std::array<std::int64_t, 3> extents(const lower::Buffer& buffer) const;  // of b, m, n
   void memories();
+  [[nodiscard]] bool only_in(BufferId buffer, const std::vector<RowPhase>& phases) const;
+  void find_what_stays();
   void place_workspace();
   [[nodiscard]] Major major(const Placed& operand, DType dtype, int rows_axis, int k_axis, std::int64_t rows,
                             bool mn_allowed) const;
@@ -131,6 +134,11 @@ class Decider {
   [[nodiscard]] Memory accumulator_memory() const;
   void shape_reduction(Pass& pass, std::int64_t (&grid)[3], PassMemory& memory) const;
   void place_phases();
+  [[nodiscard]] ErrorModel error() const;
+  void count_traffic();
+  void count_product(std::vector<Traffic>& phases) const;
+  void count_pass(const GenericKernel& kernel, plan::KernelTraffic& traffic, std::vector<Traffic>& phases) const;
+  void beside(const std::string& what, std::int64_t read, std::int64_t written);
   Kernel& kernel(const std::shared_ptr<const std::string>& source, const std::string& name);
   const std::shared_ptr<const std::string>& plain_text();
   [[nodiscard]] std::int64_t pitch(const Contraction& gemm) const;  // of a repacked row, in elements
@@ -237,15 +245,48 @@ void Decider::memories() {
   }
 }
 
-// What is kept in registers needs no memory.
+// Whether a phase's reductions give a buffer.
+bool gives(const Phase& phase, BufferId buffer) {
+  return std::any_of(phase.reductions.begin(), phase.reductions.end(), [&](const lower::Reduction& r) {
+    return std::find(r.results.begin(), r.results.end(), buffer) != r.results.end();
+  });
+}
+
+// Whether nothing but these phases, as far as they run there, makes a buffer or reads it.
+bool Decider::only_in(BufferId buffer, const std::vector<RowPhase>& rows) const {
+  for (int p = 0; p < static_cast<int>(program_.phases.size()); ++p) {
+    const Phase& phase = program_.phases[p];
+    const auto row = std::find_if(rows.begin(), rows.end(), [&](const RowPhase& one) { return one.phase == p; });
+    if (row == rows.end() && (phase.stores_to(buffer) || phase.loads(buffer))) return false;
+    if ((row == rows.end() || !row->reductions) && gives(phase, buffer)) return false;
+  }
+  return true;
+}
+
+// What needs no memory: what a held tile or a row's threads keep, and statistics that only the product's kernel reads.
+void Decider::find_what_stays() {
+  std::vector<bool>& stays = d_.outline.stays;
+  stays.resize(program_.buffers.size());
+  for (std::size_t i = 0; i < stays.size(); ++i) {
+    const auto b = static_cast<BufferId>(i);
+    const BufferKind kind = program_.buffers[i].kind;
+    const bool crossing = kind == BufferKind::crossing, statistic = kind == BufferKind::statistic;
+    if (d_.fused) {
+      const FusedEpilogue& e = product_->epilogue;
+      const Phase& phase = program_.phases[e.phase];
+      stays[i] = (crossing && e.held >= 0 && phase.stores_to(b)) || (statistic && gives(phase, b) && !e.read_later[i]);
+    }
+    for (const Pass& pass : passes_) {
+      const std::vector<RowPhase>& rows = pass.kernel.run;
+      stays[i] = stays[i] || ((crossing || statistic) && !rows.empty() && only_in(b, rows));
+    }
+  }
+}
+
 void Decider::place_workspace() {
-  const FusedEpilogue* e = d_.fused ? &product_->epilogue : nullptr;
-  d_.stays.resize(program_.buffers.size());
   for (std::size_t i = 0; i < program_.buffers.size(); ++i) {
     const lower::Buffer& buffer = program_.buffers[i];
-    d_.stays[i] = e && e->held >= 0 && buffer.kind == BufferKind::crossing &&
-                  program_.phases[e->phase].stores_to(static_cast<BufferId>(i));
-    if (!memory_[i].in_workspace || d_.stays[i]) continue;
+    if (!memory_[i].in_workspace || d_.outline.stays[i]) continue;
     const auto [batches, rows, columns] = extents(buffer);
     memory_[i].address = take(batches * rows * columns * size_of(buffer.dtype));
   }
@@ -402,6 +443,8 @@ void Decider::take_partials() {
                                                                     : slots * tiles_n;
     // Tiles that are held tell their states, and what is folded of a row, beside tags of the same size
     // (device/reduce.cu).
+    const std::int64_t bytes = shape_.batch * states * partial.bytes * (e.needs.holds ? 2 : 1);
+    beside("partial results", bytes, bytes);
     partials_.push_back(e.needs.holds ? take_cleared(shape_.batch * (states + shape_.m) * 2 * partial.bytes)
                                       : take(shape_.batch * states * partial.bytes));
   }
@@ -522,6 +565,93 @@ void Decider::place_phases() {
     }
     d_.phases.push_back(where);
   }
+}
+
+// The accumulator of tensor cores. PTX leaves its rounding open. Measured by others: products are exact, each
+// instruction aligns its 16 or 32 products and the accumulator to the largest of them and truncates what lies below,
+// and so is the sum (Fasi, Higham, Mikaitis, Pranesh, "Numerical behavior of NVIDIA tensor cores", PeerJ CS 2021).
+// Truncation instead of rounding doubles the unit: 2^-23. On fp8 operands Hopper keeps 13 bits below the largest
+// product (DeepSeek-V3 technical report, 3.3.2, which calls it about 14 bits in all): 2^-13. tests/gpu/exact_test.cpp
+// measures both where truncation is worst, on operands of one sign (decision 0026): a partial sum is half the result on
+// average and at most all of it, hence twice what was seen, rounded up to a power of two.
+ErrorModel Decider::error() const {
+  const std::optional<Contraction> gemm = subject_.problem.loop().contraction();
+  if (!gemm || !product_) return {};
+  if (size_of(gemm->a) == 2) return {.unit = 0x1p-23, .drift = 2 * 0x1p-23 / 16};
+  if (!is_float(gemm->a)) return {.unit = 0x1p-23};
+  const std::int64_t promoted = product_->schedule.mma ? 0 : promotes(gemm->a) * k_bytes(product_->schedule);
+  return {.unit = 0x1p-13, .drift = 16 * 0x1p-13 / 32, .promoted = promoted};
+}
+
+void Decider::beside(const std::string& what, std::int64_t read, std::int64_t written) {
+  auto& all = d_.outline.beside;
+  const auto found = std::find_if(all.begin(), all.end(), [&](const auto& one) { return one.what == what; });
+  Outline::Beside& one = found == all.end() ? all.emplace_back() : *found;
+  one.what = what;
+  one.traffic += {static_cast<double>(read), static_cast<double>(written)};
+}
+
+// The phases of the product's kernel, as they run there.
+void Decider::count_product(std::vector<Traffic>& phases) const {
+  const FusedEpilogue& e = product_->epilogue;
+  plan::KernelTraffic traffic(program_, shape_, d_.outline.stays);
+  const auto add = [&](int p, const Phase& as_run) {
+    traffic.loads(as_run);
+    traffic.stores(as_run);
+    for (const lower::Reduction& r : as_run.reductions) traffic.results(r);
+    phases[p] += traffic.take();
+  };
+  add(e.phase, e.held >= 0 ? *e.phases[0] : program_.phases[e.phase]);
+  for (const int p : e.finished) add(p, program_.phases[p]);
+  if (e.held >= 0) add(e.held, *e.phases[1]);
+}
+
+void Decider::count_pass(const GenericKernel& kernel, plan::KernelTraffic& traffic,
+                         std::vector<Traffic>& phases) const {
+  const auto part = [&](int p, bool stores, std::size_t first, std::size_t end) {
+    const Phase& phase = program_.phases[p];
+    std::vector<lower::ValueId> wanted;
+    if (stores) wanted = sinks(phase, true, false);
+    for (std::size_t r = first; r < end; ++r) {
+      for (const auto& piece : phase.reductions[r].pieces)
+        wanted.insert(wanted.end(), piece.args.begin(), piece.args.end());
+    }
+    traffic.loads(phase, needed(phase, wanted));
+    if (stores) traffic.stores(phase);
+    for (std::size_t r = first; r < end; ++r) traffic.results(phase.reductions[r]);
+    phases[p] += traffic.take();
+  };
+  const auto r = static_cast<std::size_t>(kernel.reduction);
+  if (kernel.rows) {
+    for (const RowPhase& row : kernel.run)
+      part(row.phase, true, 0, row.reductions ? program_.phases[row.phase].reductions.size() : 0);
+  } else if (kernel.reduction >= 0) {
+    part(kernel.phase, false, r, r + 1);
+  } else {
+    part(kernel.phase, true, 0, 0);
+  }
+}
+
+void Decider::count_traffic() {
+  std::vector<Traffic>& phases = d_.outline.phases;
+  phases.resize(program_.phases.size());
+  if (d_.fused) count_product(phases);
+  const auto a = static_cast<double>(size_of(source_type()));
+  bool streamed = !stream_;  // the first kernel that reads X is the main loop
+  for (const Pass& pass : passes_) {
+    plan::KernelTraffic traffic(program_, shape_, d_.outline.stays, streamed ? a : 0);
+    count_pass(pass.kernel, traffic, phases);
+    streamed = streamed || traffic.read_accumulator();
+  }
+  const std::optional<Contraction> gemm = subject_.problem.loop().contraction();
+  if (!gemm) return;
+  if (!d_.fused && product_phase_ >= 0) beside("the accumulator", 0, shape_.batch * shape_.m * shape_.n * 4);
+  const auto repack = [&](const std::string& what, const Placed& from, DType type, std::int64_t rows) {
+    const std::int64_t all = (from.strides[0] ? shape_.batch : 1) * rows;
+    beside(what, all * shape_.k * size_of(type), all * pitch(*gemm) * size_of(type));
+  };
+  if (d_.repack_a) repack("A repacked", layout_.a, gemm->a, shape_.m);
+  if (d_.repack_b) repack("B repacked", layout_.b, gemm->b, shape_.n);
 }
 
 // A buffer's four words: its address, and its strides along b, m and n.
@@ -744,7 +874,7 @@ void Decider::emit_passes(bool before) {
     k.block.resize(first + static_cast<std::size_t>(generic_.words));
     std::memcpy(k.block.data(), head, sizeof head);
     for (std::size_t b = 0; b < memory_.size(); ++b) {
-      if (!d_.stays[b]) describe(k, first + 4 * b, memory_[b]);
+      if (!d_.outline.stays[b]) describe(k, first + 4 * b, memory_[b]);
     }
     describe(k, first + generic_.accumulator_word, accumulator_memory());
     k.addresses.push_back({first + generic_.partials_word, generic_partials_});
@@ -760,9 +890,12 @@ Decision Decider::run() {
   limits();
   memories();
   decide_product();
-  place_workspace();
   decide_passes();
+  find_what_stays();
+  place_workspace();
   place_phases();
+  count_traffic();
+  d_.error = error();
   emit_passes(true);
   if (product_) emit_product();
   else if (!stream_ && product_phase_ >= 0 && shape_.batch > 0 && shape_.m > 0 && shape_.n > 0) emit_plain_product();

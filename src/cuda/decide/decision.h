@@ -109,8 +109,9 @@ struct Decision {
   std::string why;                     // the epilogue runs from memory
   std::string portable;                // why Hopper takes the portable kernel
   std::vector<Where> phases;
-  std::vector<bool> stays;  // Executable::stays
-  int passes = 0;           // kernels that run phases from memory
+  Outline outline;
+  ErrorModel error;
+  int passes = 0;  // kernels that run phases from memory
 
   [[nodiscard]] const Considered* chosen() const;
   // One line, as Call::describe() gives it.

@@ -12,10 +12,6 @@
 namespace postlude::inline v0::cuda {
 namespace {
 
-// Stages, of 128 of K each, after which an fp8 accumulator is added to one of f32 on Hopper (decision 0026).
-constexpr int promoted_stages = 4;
-int promotes(DType type) { return type == DType::e4m3 || type == DType::e5m2 ? promoted_stages : 0; }
-
 // Whether an epilogue is done long before the other consumer's main loop is. What is held has a second phase.
 bool hides(const EpilogueNeeds& needs, std::int64_t k) {
   return k >= (needs.holds || needs.group ? 96 : 48) * std::int64_t{needs.operations};
@@ -136,6 +132,11 @@ Chosen choose_product(const Site& site, const Judge& judge) {
                                       : "no schedule of the product with it compiles well";
     return chosen;
   }
+}
+
+int promotes(DType type) {
+  constexpr int stages = 4;
+  return type == DType::e4m3 || type == DType::e5m2 ? stages : 0;
 }
 
 bool on_tensor_cores(DType a, DType b, const std::string& arch) {

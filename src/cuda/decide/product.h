@@ -40,6 +40,9 @@ struct Chosen {
 };
 [[nodiscard]] Chosen choose_product(const Site& site, const Judge& judge);
 
+// Stages, of 128 of K each, after which an fp8 accumulator is added to one of f32 on Hopper (decision 0026); 0: none.
+[[nodiscard]] int promotes(DType type);
+
 // Whether tensor cores of `arch` multiply these types exactly enough.
 [[nodiscard]] bool on_tensor_cores(DType a, DType b, const std::string& arch);
 

@@ -45,7 +45,7 @@ std::string FinishWriter::finish(Across across, const std::string& i, const std:
       const BufferId b = phase_.reductions[r].results[k];
       if (b < 0) continue;
       statistic[b] = c_.reducers[r].component("s" + str(r), k);
-      if (!c_.plan.read_later[b] && c_.program.buffers[b].kind != lower::BufferKind::output) continue;
+      if (!e_.read_later[b] && c_.program.buffers[b].kind != lower::BufferKind::output) continue;
       Access access;
       access.buffer = b;
       store(access, statistic[b]);

@@ -72,7 +72,7 @@ void PassWriter::rows(const RowRun& run) {
                                   [&](const RowPhase& row) { return program_.phases[row.phase].domain.has(Axis::n); });
   const std::string kernel =
       "phase" + str(first) + (run.phases.size() > 1 ? "_to" + str(run.phases.back().phase) : "") + "_rows";
-  out_.kernels.push_back({.name = kernel, .phase = tiles->phase, .rows = run.grid});
+  out_.kernels.push_back({.name = kernel, .phase = tiles->phase, .rows = run.grid, .run = run.phases});
   RowKernel made = emit_rows(program_, run, kernel, out_.accumulator_word, wide_, functions_);
   structs += made.structs;
   kernels += made.text;

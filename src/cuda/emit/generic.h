@@ -16,6 +16,7 @@ struct GenericKernel {
   int reduction = -1;             // -1: the stores
   bool by_columns = false;        // a reduction that keeps columns: one lane a column
   std::optional<RowGrid> rows{};  // whole rows, phase by phase
+  std::vector<RowPhase> run{};    // then these
   int state_bytes = 0;
 };
 

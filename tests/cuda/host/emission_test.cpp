@@ -282,8 +282,7 @@ TEST(Emission, AgreesWithTheReferenceOnTheHost) {
     split += schedule.find("split") != schedule.npos;
     const reference::Evaluation expected =
         reference::evaluate(r.c.graph, r.c.problem, r.tensors.bindings,
-                            {.accumulator_unit = cuda::accumulator_unit(r.c.problem),
-                             .accumulator_drift = cuda::accumulator_drift(r.c.problem)});
+                            {.accumulator = gpu_tests::error_model(r.c, schedule)});
     std::vector<std::vector<std::uint8_t>> first;
     for (std::uint64_t run = 0; run < runs; ++run) {
       SCOPED_TRACE("run " + std::to_string(run));
