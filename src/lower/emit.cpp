@@ -76,7 +76,8 @@ void guard(Instruction& x, std::vector<Instruction>& code) {
       types.push_back(code[a].type);
       axes.push_back(code[a].vary());
     }
-    x.guard = emit_body(infer_body(*x.function->guard, types, axes, x.node), x.args, x.access, code)[0];
+    Typing typing;
+    x.guard = emit_body(infer_body(*x.function->guard, types, axes, x.node, typing), x.args, x.access, code)[0];
   }
 }
 

@@ -15,7 +15,7 @@ namespace {
 constexpr std::size_t most_instructions = 1 << 16;
 
 // A body with straight-line code of its own, on parameters that are the first instructions.
-Phase body_of(const Instruction& call, const std::vector<Instruction>& code) {
+Phase body_of(const Instruction& call, const std::vector<Instruction>& code, Typing& typing) {
   if (call.function->body.nodes.empty())
     throw Error(ErrorCode::unsupported, "the target has no code for the function " + quoted(call.function->name),
                 "Give its NativeFunction code for this target.");
@@ -25,7 +25,7 @@ Phase body_of(const Instruction& call, const std::vector<Instruction>& code) {
     types.push_back(code[a].type);
     axes.push_back(code[a].vary());
   }
-  Work work = infer_body(call.function->body, types, axes, call.node);
+  Work work = infer_body(call.function->body, types, axes, call.node, typing);
   fold(work);
   subexpressions(work);
   algebra(work);
@@ -48,9 +48,8 @@ Phase body_of(const Instruction& call, const std::vector<Instruction>& code) {
   return result;
 }
 
-}  // namespace
-
-ValueId expand_call(const Instruction& call, std::vector<Instruction>& code, const HasNative& native) {
+// The value of a call (its args are indices in `code`), whose instructions are added to `code`.
+ValueId expand_call(const Instruction& call, std::vector<Instruction>& code, const HasNative& native, Typing& typing) {
   // Nested calls are bodies on a stack, not recursion.
   struct Frame {
     Instruction call;
@@ -59,7 +58,7 @@ ValueId expand_call(const Instruction& call, std::vector<Instruction>& code, con
   };
   std::vector<Frame> stack;
   const auto open = [&](const Instruction& c) {
-    Frame frame{c, body_of(c, code), {}};
+    Frame frame{c, body_of(c, code, typing), {}};
     frame.ids = c.args;
     stack.push_back(std::move(frame));
   };
@@ -103,7 +102,10 @@ ValueId expand_call(const Instruction& call, std::vector<Instruction>& code, con
   }
 }
 
+}  // namespace
+
 Phase expand_calls(const Phase& phase, const HasNative& native) {
+  Typing typing;
   Phase result = phase;
   result.code.clear();
   std::vector<ValueId> ids;
@@ -112,7 +114,7 @@ Phase expand_calls(const Phase& phase, const HasNative& native) {
     for (ValueId& a : x.args) a = ids[a];
     if (x.guard >= 0) x.guard = ids[x.guard];
     if (x.op == Op::call && !native(x)) {
-      ids.push_back(expand_call(x, result.code, native));
+      ids.push_back(expand_call(x, result.code, native, typing));
     } else {
       result.code.push_back(std::move(x));
       ids.push_back(static_cast<ValueId>(result.code.size()) - 1);

@@ -11,13 +11,10 @@ namespace postlude::inline v0::lower {
 // what it refuses.
 using HasNative = std::function<bool(const Instruction& call)>;
 
-// Appends the body of `call` (whose args are indices in `code`), folded, without repetitions and
-// with its own multiply-adds fused, to `code`; returns the result's index. Where the call has a
-// guard, so has the result, and it is 0 there. Throws Error unsupported for a function without a
-// body, or if the bodies are too large.
-ValueId expand_call(const Instruction& call, std::vector<Instruction>& code, const HasNative& native);
-
-// A phase with all such calls expanded, and its stores and reductions following.
+// A phase with all other calls expanded, and its stores and reductions following. Bodies are folded,
+// without repetitions and with their own multiply-adds fused. Where a call has a guard, so has its
+// result, and it is 0 there. Throws Error unsupported for a function without a body, or if the
+// bodies are too large.
 [[nodiscard]] Phase expand_calls(const Phase& phase, const HasNative& native);
 
 }  // namespace postlude::inline v0::lower

@@ -217,11 +217,10 @@ Inferred infer(const GraphData& source, const Facts& facts, const Options& optio
   return result;
 }
 
-Work infer_body(const Lambda& body, const std::vector<DType>& parameters, const std::vector<Axes>& vary,
-                NodeId origin) {
+Work infer_body(const Lambda& body, const std::vector<DType>& parameters, const std::vector<Axes>& vary, NodeId origin,
+                Typing& typing) {
   Work work;
   Translator to(work, body.nodes.size());
-  Typing typing;
   std::vector<NodeId> parameter_items;
   std::vector<TypeState> parameter_types;
   for (std::size_t i = 0; i < parameters.size(); ++i) {

@@ -5,6 +5,7 @@
 // and repeat of one piece are gone.
 #pragma once
 
+#include "graph/ir/typing.h"
 #include "lower/lower.h"
 #include "lower/work.h"
 
@@ -19,9 +20,10 @@ struct Inferred {
 
 [[nodiscard]] Inferred infer(const GraphData& graph, const Facts& facts, const Options& options);
 
-// The body of a function on parameters of these types: items of Op::parameter stand for them.
+// The body of a function on parameters of these types: items of Op::parameter stand for them. `typing` keeps the types
+// of the functions that it calls for the next.
 [[nodiscard]] Work infer_body(const Lambda& body, const std::vector<DType>& parameters, const std::vector<Axes>& vary,
-                              NodeId origin);
+                              NodeId origin, Typing& typing);
 
 // A literal as a constant of `type`.
 [[nodiscard]] Literal converted(const Literal& literal, DType type);

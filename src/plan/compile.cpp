@@ -72,6 +72,8 @@ Draft draft(const Problem& problem, const Graph& graph, const Target& target, co
   check_dtypes(graph, options.dtypes);
   plan->backend = &plan::find_backend(target.device);
   plan->base.program = make_program(*plan, {});
+  plan->expected = plan::expected_tensors(*plan);
+  for (std::size_t i = 0; i < plan->expected.size(); ++i) plan->place.emplace(plan->expected[i].name, i);
   return {plan, plan->backend->refusals(problem, *plan->base.program, target),
           target.isa.empty() ? plan->backend->unusable() : std::nullopt};
 }
@@ -173,7 +175,7 @@ const Variant& variant_for(const PlanData& plan, const InPlace& in_place, std::i
 
 std::vector<Plan::Slot> Plan::slots() const {
   std::vector<Slot> slots;
-  for (const plan::Expected& expected : plan::expected_tensors(data())) {
+  for (const plan::Expected& expected : data().expected) {
     slots.push_back({.name = expected.name,
                      .axes = expected.axes & tile_axes,
                      .dtype = expected.dtype,
@@ -184,15 +186,14 @@ std::vector<Plan::Slot> Plan::slots() const {
 }
 
 std::vector<std::int64_t> Plan::shape_of(std::string_view name, std::int64_t m, std::int64_t n, std::int64_t k) const {
-  std::vector<std::string> names;
-  for (const plan::Expected& expected : plan::expected_tensors(data())) {
-    names.push_back(expected.name);
-    if (expected.name != name) continue;
+  if (const auto found = data().place.find(name); found != data().place.end()) {
     if (m < 0 || n < 0 || k < 0)
       throw Error(ErrorCode::usage, "a problem of M = " + std::to_string(m) + ", N = " + std::to_string(n) +
                                         ", K = " + std::to_string(k) + " has a negative size");
-    return plan::shape_of(data(), expected, {.m = m, .n = n, .k = k});
+    return plan::shape_of(data(), data().expected[found->second], {.m = m, .n = n, .k = k});
   }
+  std::vector<std::string> names;
+  for (const plan::Expected& expected : data().expected) names.push_back(expected.name);
   const std::string guess = closest(name, names);
   throw Error(ErrorCode::unknown_operand, "no operand or output is named " + quoted(name),
               guess.empty() ? "" : "did you mean " + quoted(guess) + "?");

@@ -124,7 +124,7 @@ std::string summary(const PlanData& plan, const Shape& shape, bool shape_given) 
                      " accumulator, target " + std::string(plan.backend->name) +
                      (plan.target.isa.empty() ? "" : " (" + plan.target.isa + ")") + "\n\ngraph\n" +
                      indented(plan.graph.print()) + "\noperands and outputs\n";
-  for (const plan::Expected& expected : plan::expected_tensors(plan)) {
+  for (const plan::Expected& expected : plan.expected) {
     text += "  " + padded(expected.name, 12) + " " + padded(std::string(name(expected.dtype)), 5) + " " +
             padded(plan::shape_text(plan::shape_of(plan, expected, shape)), 14) +
             (expected.role == plan::Expected::Role::output ? " output\n" : "\n");

@@ -8,7 +8,6 @@
 #include <bit>
 #include <limits>
 #include <optional>
-#include <unordered_map>
 
 namespace postlude::inline v0::plan {
 namespace {
@@ -60,7 +59,7 @@ class Checker {
         where_(where),
         loop_(plan.problem.loop()),
         inputs_(loop_.inputs()),
-        expected_(expected_tensors(plan)),
+        expected_(plan.expected),
         tensors_(expected_.size()),
         ranks_(expected_.size(), 0) {}
 
@@ -113,8 +112,7 @@ class Checker {
   }
 
   void match(const std::vector<Binding>& given) {
-    std::unordered_map<std::string_view, std::size_t> by_name;
-    for (std::size_t i = 0; i < expected_.size(); ++i) by_name.emplace(expected_[i].name, i);
+    const auto& by_name = plan_.place;
     for (const Binding& binding : given) {
       const auto found = by_name.find(binding.name);
       if (found == by_name.end()) unknown(binding.name);
@@ -420,22 +418,19 @@ class Checker {
       if (tensors_[i]) prints[i] = footprint(*tensors_[i]);
       else prints[i].empty = true;
     }
-    for (std::size_t o = 0; o < expected_.size(); ++o) {
-      if (expected_[o].role != Role::output) continue;
-      for (std::size_t i = 0; i < expected_.size(); ++i) {
-        if (i == o || (expected_[i].role == Role::output && i < o) || !overlap(prints[o], prints[i])) continue;
-        const bool replaceable = expected_[i].role == Role::operand ||
-                                 (expected_[i].role == Role::input && inputs_[i].use == Input::Use::accumulator);
-        if (replaceable && same_layout(o, i)) {
-          in_place_.emplace_back(expected_[o].name, expected_[i].name);
-          continue;
-        }
-        throw Error(ErrorCode::overlap,
-                    "output " + given_name(o) + " overlaps " +
-                        (expected_[i].role == Role::output ? "output " + given_name(i) : given_name(i)),
-                    replaceable ? "Bind other memory, or exactly the same: address, dtype, shape and strides."
-                                : "Bind other memory.");
+    for (const auto [o, i] : near(prints)) {
+      const bool output = expected_[i].role == Role::output;
+      if (expected_[o].role != Role::output || (output && i < o) || !overlap(prints[o], prints[i])) continue;
+      const bool replaceable = expected_[i].role == Role::operand ||
+                               (expected_[i].role == Role::input && inputs_[i].use == Input::Use::accumulator);
+      if (replaceable && same_layout(o, i)) {
+        in_place_.emplace_back(expected_[o].name, expected_[i].name);
+        continue;
       }
+      throw Error(ErrorCode::overlap,
+                  "output " + given_name(o) + " overlaps " + (output ? "output " : "") + given_name(i),
+                  replaceable ? "Bind other memory, or exactly the same: address, dtype, shape and strides."
+                              : "Bind other memory.");
     }
     std::sort(in_place_.begin(), in_place_.end());
   }
@@ -489,7 +484,7 @@ class Checker {
   const Target& where_;
   const MainLoop& loop_;
   std::vector<Input> inputs_;  // the first of expected_
-  std::vector<Expected> expected_;
+  const std::vector<Expected>& expected_;
   std::vector<Given> given_;                    // the inputs
   std::vector<std::optional<Tensor>> tensors_;  // none: an input that is packed
   std::vector<int> ranks_;                      // axes without the batch

@@ -8,16 +8,7 @@
 
 namespace postlude::inline v0::plan {
 
-// One tensor that bind wants.
-struct Expected {
-  std::string name;
-  enum class Role : std::uint8_t { input, operand, output } role = Role::operand;
-  Axes axes;  // of {b, m, n}: b where a batch axis must be (outputs) or may be (the others, in a batched problem)
-  DType dtype = DType::f32;
-  Extent rows, columns;   // along m and n, but of an input
-  std::size_t input = 0;  // its number among the main loop's
-};
-// The main loop's inputs, operands, outputs.
+// The main loop's inputs, operands, outputs: PlanData::expected, which draft() fills.
 [[nodiscard]] std::vector<Expected> expected_tensors(const PlanData& plan);
 
 // The extents of a tensor's axes at a problem's size, without batch.

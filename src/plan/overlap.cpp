@@ -76,6 +76,36 @@ bool overlap(const Footprint& a, const Footprint& b) {
   return search.reaches(0, -a.element + 1 - base, b.element - 1 - base);
 }
 
+std::vector<std::pair<std::size_t, std::size_t>> near(const std::vector<Footprint>& views) {
+  struct Span {
+    std::uintptr_t first, last;  // bytes
+    std::size_t view;
+  };
+  std::vector<Span> spans;
+  for (std::size_t i = 0; i < views.size(); ++i) {
+    if (views[i].empty) continue;
+    Span span{views[i].base, views[i].base + static_cast<std::uintptr_t>(views[i].element - 1), i};
+    for (int axis = 0; axis < views[i].rank; ++axis) {
+      const auto reach = (views[i].dims[axis].extent - 1) * views[i].dims[axis].stride;
+      (reach < 0 ? span.first : span.last) += static_cast<std::uintptr_t>(reach);
+    }
+    spans.push_back(span);
+  }
+  std::sort(spans.begin(), spans.end(), [](const Span& a, const Span& b) { return a.first < b.first; });
+  std::vector<std::pair<std::size_t, std::size_t>> pairs;
+  std::vector<Span> open;  // those that reach to the view at hand
+  for (const Span& span : spans) {
+    std::erase_if(open, [&](const Span& before) { return before.last < span.first; });
+    for (const Span& before : open) {
+      pairs.emplace_back(before.view, span.view);
+      pairs.emplace_back(span.view, before.view);
+    }
+    open.push_back(span);
+  }
+  std::sort(pairs.begin(), pairs.end());
+  return pairs;
+}
+
 bool overlaps_itself(const Footprint& a) {
   if (a.empty) return false;
   std::vector<Footprint::Dim> dims(a.dims.begin(), a.dims.begin() + a.rank);

@@ -4,7 +4,10 @@
 #include <postlude/tensor.h>
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
+#include <utility>
+#include <vector>
 
 namespace postlude::inline v0::plan {
 
@@ -26,6 +29,10 @@ struct Footprint {
 // Whether some byte belongs to both. Exact for the views that occur (rows, columns and blocks of one array, interleaved
 // ones too); true where deciding would take more than some ten thousand steps.
 [[nodiscard]] bool overlap(const Footprint& a, const Footprint& b);
+
+// Ordered pairs of different views, both ways, whose first and last bytes leave it open whether they overlap, sorted:
+// few where the views are arrays of their own, however many there are.
+[[nodiscard]] std::vector<std::pair<std::size_t, std::size_t>> near(const std::vector<Footprint>& views);
 
 // Whether two elements of one view may share a byte: some stride is not larger than all that the smaller ones span.
 [[nodiscard]] bool overlaps_itself(const Footprint& a);

@@ -4,9 +4,12 @@
 #include "lower/lower.h"
 #include "plan/backends.h"
 
+#include <cstdint>
 #include <memory>
 #include <mutex>
 #include <string>
+#include <string_view>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -14,6 +17,20 @@ namespace postlude::inline v0 {
 
 // (output, operand) pairs: outputs written in place of an operand. Sorted.
 using InPlace = std::vector<std::pair<std::string, std::string>>;
+
+namespace plan {
+
+// One tensor that bind wants.
+struct Expected {
+  std::string name;
+  enum class Role : std::uint8_t { input, operand, output } role = Role::operand;
+  Axes axes;  // of {b, m, n}: b where a batch axis must be (outputs) or may be (the others, in a batched problem)
+  DType dtype = DType::f32;
+  Extent rows, columns;   // along m and n, but of an input
+  std::size_t input = 0;  // its number among the main loop's
+};
+
+}  // namespace plan
 
 // The Program of one set of in-place outputs, compiled.
 struct Variant {
@@ -28,7 +45,9 @@ struct PlanData {
   Target target;
   std::vector<std::pair<std::string, DType>> dtypes;  // CompileOptions::dtypes
   const plan::Backend* backend = nullptr;
-  Variant base;  // nothing in place
+  Variant base;                                             // nothing in place
+  std::vector<plan::Expected> expected;                     // the main loop's inputs, operands, outputs
+  std::unordered_map<std::string_view, std::size_t> place;  // in `expected`, by name
 
   // Variants for in-place outputs, compiled when first bound, kept for the plan's life.
   mutable std::mutex mutex;

@@ -5,6 +5,7 @@
 #include <postlude/function.h>
 
 #include <atomic>
+#include <chrono>
 #include <cmath>
 #include <limits>
 #include <thread>
@@ -284,6 +285,47 @@ TEST(Plan, ExplainShowsEverything) {
     EXPECT_FALSE(plan.explain(part).empty());
   }
   EXPECT_ERROR(ErrorCode::size_overflow, "negative", (void)plan.explain(ExplainPart::summary, -1));
+}
+
+// Eight times as many of anything takes about eight times as long; quadratic time would be 64.
+TEST(Plan, TimeIsLinearInAnEpiloguesParts) {
+  const auto lines = [](int count, const auto& line) {
+    std::string text;
+    for (int i = 0; i < count; ++i) text += line(std::to_string(i), std::to_string(i - 1));
+    return text;
+  };
+  const auto functions = [&](int n) {
+    return "def f-1(x): return x\n" +
+           lines(n, [](auto i, auto before) { return "def f" + i + "(x): return f" + before + "(x) + 1\n"; }) +
+           "def e(acc): return f" + std::to_string(n - 1) + "(acc)\n";
+  };
+  const auto outputs = [&](int n) {
+    return "def e(acc):\n" + lines(n, [](auto i, auto) { return "    y" + i + " = acc + " + i + "\n"; }) +
+           "    return y0" + lines(n - 1, [](auto i, auto) { return ", y" + std::to_string(std::stoi(i) + 1); }) + "\n";
+  };
+  const auto operands = [&](int n) {
+    return "def e(acc" + lines(n, [](auto i, auto) { return ", x" + i + ": row"; }) + "):\n    return acc" +
+           lines(n, [](auto i, auto) { return " + x" + i; }) + "\n";
+  };
+  const auto seconds = [](std::string text) {
+    for (std::size_t at; (at = text.find("f-1")) != std::string::npos;) text.replace(at, 3, "first");
+    double best = 1e9;
+    for (int i = 0; i < 2; ++i) {
+      const auto start = std::chrono::steady_clock::now();
+      const Plan plan = compile(Gemm{}, parse(text, "e"), Target::cpu(1));
+      std::vector<Array> arrays;
+      std::vector<Binding> bindings;
+      const std::vector<Plan::Slot> slots = plan.slots();
+      for (const Plan::Slot& slot : slots) arrays.emplace_back(plan.shape_of(slot.name, 2, 2, 2));
+      for (std::size_t s = 0; s < slots.size(); ++s) bindings.push_back({slots[s].name, arrays[s].view()});
+      plan.bind(bindings).run();
+      best = std::min(best, std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+    }
+    return best;
+  };
+  EXPECT_LT(seconds(functions(4000)), 30 * seconds(functions(500)));
+  EXPECT_LT(seconds(outputs(8000)), 30 * seconds(outputs(1000)));
+  EXPECT_LT(seconds(operands(8000)), 30 * seconds(operands(1000)));
 }
 
 TEST(Plan, ExplainTakesNoMemory) {

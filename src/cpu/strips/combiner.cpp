@@ -28,7 +28,8 @@ Combiner::Combiner(const Lambda& body, std::span<const DType> types, const Strip
     parameter.op = Op::parameter;
     parameter.type = parameters.back();
   }
-  const lower::Work work = lower::infer_body(body, parameters, std::vector<Axes>(parameters.size()), -1);
+  Typing typing;
+  const lower::Work work = lower::infer_body(body, parameters, std::vector<Axes>(parameters.size()), -1, typing);
   for (const lower::ValueId result : lower::emit_body(work, ids, {}, phase.code)) phase.stores.push_back({result, {}});
   phase = lower::expand_calls(phase, [&](const lower::Instruction& call) { return has_native(call, table); });
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <string>
+#include <unordered_set>
 
 namespace postlude::inline v0::cpu {
 
@@ -136,16 +137,15 @@ class PhaseBuilder {
   void uses() {
     store_of_.assign(phase_.code.size(), -1);
     // A strip's loads come before its stores where an output stands in place of an operand.
+    std::unordered_set<const void*> loaded;
+    if (set_.source) loaded.insert(set_.source->data);
+    for (const Instruction& instruction : phase_.code) {
+      if (instruction.op == Op::operand && local_of(instruction.access.buffer) < 0)
+        loaded.insert(set_.buffers[instruction.access.buffer].data);
+    }
     for (const lower::Store& store : phase_.stores) {
-      const Bound& to = set_.buffers[store.access.buffer];
-      if (local_of(store.access.buffer) >= 0 || to.data == nullptr) continue;
-      if (set_.source && set_.source->data == to.data) in_place_ = true;
-      for (const Instruction& instruction : phase_.code) {
-        if (instruction.op == Op::operand && local_of(instruction.access.buffer) < 0 &&
-            set_.buffers[instruction.access.buffer].data == to.data) {
-          in_place_ = true;
-        }
-      }
+      const void* const to = set_.buffers[store.access.buffer].data;
+      if (local_of(store.access.buffer) < 0 && to != nullptr && loaded.contains(to)) in_place_ = true;
     }
     for (int s = 0; s < static_cast<int>(phase_.stores.size()); ++s) {
       int& store = store_of_[phase_.stores[s].value];

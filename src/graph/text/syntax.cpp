@@ -3,6 +3,9 @@
 #include "graph/text/expression_reader.h"
 #include "graph/text/refusals.h"
 
+#include <string_view>
+#include <unordered_set>
+
 namespace postlude::inline v0::text {
 namespace {
 
@@ -201,14 +204,14 @@ class StatementReader : private ExpressionReader {
     tree_.defs.push_back({.name = name.text, .span = name.span, .nested = nested});
     Def made{.name = name.text, .span = name.span, .nested = nested};
     expect("(", "after the name of a function");
+    std::unordered_set<std::string_view> parameters;
     while (!token_.is(")")) {
       if (token_.is("*") || token_.is("**") || token_.is("/"))
         fail(ErrorCode::unsupported_syntax,
              quoted(token_.text) + " among parameters is not part of the epilogue language", "Name every parameter.");
       const Token parameter = expect_name("a parameter");
-      for (const Param& other : made.params)
-        if (other.name == parameter.text)
-          source_.fail(ErrorCode::duplicate_name, parameter.span, quoted(parameter.text) + " is already a parameter");
+      if (!parameters.insert(parameter.text).second)
+        source_.fail(ErrorCode::duplicate_name, parameter.span, quoted(parameter.text) + " is already a parameter");
       Param param{.name = parameter.text, .span = parameter.span};
       if (accept(":")) param.annotation = expression();
       if (accept("=")) param.default_value = expression();
