@@ -9,6 +9,9 @@ import subprocess
 import sys
 import tempfile
 
+# Of an error (decision 0051). Compilers spell out the type of the tree, so that long programs have long errors.
+LINES, BYTES, BYTES_PER_CHARACTER = 40, 6000, 8
+
 compiler, include = sys.argv[1:]
 common, *programs = re.split(r"^//\? ", (pathlib.Path(__file__).parent / "mistakes.cpp").read_text(), flags=re.MULTILINE)
 flags = [compiler, "-std=c++20", "-Wall", "-Wextra", f"-I{include}"]
@@ -38,7 +41,10 @@ def wrong(program, folder, name):
     if not shown.search(result.stderr):
         return f"{mistake}<{at}, ..., {numbers}> is not shown:\n{result.stderr}"
     depth = len(re.findall(r"required from|in instantiation of", result.stderr))
-    return "" if depth <= 8 else f"an error {depth} templates deep:\n{result.stderr}"
+    if depth > 8:
+        return f"an error {depth} templates deep:\n{result.stderr}"
+    lines, size = result.stderr.count("\n"), len(result.stderr)
+    return "" if lines <= LINES and size <= BYTES + BYTES_PER_CHARACTER * len(source) else f"an error of {lines} lines and {size} bytes:\n{result.stderr}"
 
 
 with tempfile.TemporaryDirectory() as temporary:
