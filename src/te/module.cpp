@@ -1,6 +1,9 @@
 // A nest built for a target.
+#include "te/gpu.h"
 #include "te/run.h"
 
+#include <algorithm>
+#include <memory>
 #include <mutex>
 
 namespace postlude::inline v0::te {
@@ -10,6 +13,7 @@ struct ModuleNode {
   Nest nest;
   Target target;
   std::string text;
+  std::unique_ptr<GpuNest> gpu;
 
   // The nest for the last shapes and strides: a loop calls with the same ones.
   struct Kept {
@@ -46,13 +50,16 @@ Module build(const Schedule& schedule, const std::vector<Tensor>& arguments, con
   for (StagePtr& stage : module->schedule.stages) stage = std::make_shared<StageNode>(*stage);
   module->target = target;
   module->text = print(module->nest);
-  if (target.device != Device::cpu)
-    throw Error(ErrorCode::unsupported, "loops run on the CPU only so far", "Build for the target cpu.");
+  if (target.device == Device::cuda) module->gpu = std::make_unique<GpuNest>(module->nest);
   return Module(module);
 }
 
-void Module::operator()(const std::vector<v0::Tensor>& arrays, void*) const {
-  const Sizes sizes = bind_sizes(node_->nest, node_->schedule, arrays, node_->target.device);
+void Module::operator()(const std::vector<v0::Tensor>& arrays, void* stream) const {
+  const bool on_host = std::all_of(arrays.begin(), arrays.end(), [](const auto& x) { return x.device == Device::cpu; });
+  const Sizes sizes = bind_sizes(node_->nest, node_->schedule, arrays, on_host ? Device::cpu : node_->target.device);
+  if (node_->gpu)
+    return on_host ? node_->gpu->run_copies(sizes, arrays, node_->target.device_index)
+                   : node_->gpu->run(sizes, arrays, stream);
   std::vector<std::int64_t> key = key_of(arrays);
   std::shared_ptr<const ModuleNode::Kept> kept;
   {
@@ -72,6 +79,6 @@ bool Module::is_output(std::size_t argument) const {
   return argument < node_->nest.tensors.size() && !node_->nest.tensors[argument].op().node()->is_placeholder();
 }
 std::string Module::print() const { return node_->text; }
-std::string Module::source() const { return node_->text; }
+std::string Module::source() const { return node_->gpu ? node_->gpu->source() : node_->text; }
 
 }  // namespace postlude::inline v0::te

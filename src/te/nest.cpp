@@ -77,6 +77,30 @@ bool is_never_negative(const Expr& x, const Ranges& loops) {
   return sizes && low.constant >= 0;
 }
 
+// Loops of one iteration, which parts of tensors have, leave only their body.
+std::vector<Statement> without_single_loops(std::vector<Statement> body, const Substitution& zeros) {
+  std::vector<Statement> result;
+  for (Statement& s : body) {
+    const auto now = [&](Expr& x) {
+      if (!x.empty() && !zeros.empty()) x = tidied(substitute(x, zeros));
+    };
+    now(s.extent);
+    now(s.condition);
+    for (Expr& x : s.index) now(x);
+    for (Expr& x : s.values) now(x);
+    const bool single = s.kind == Statement::Kind::loop && s.mark.kind == Mark::Kind::serial && same(s.extent, 1);
+    if (!single) {
+      s.body = without_single_loops(std::move(s.body), zeros);
+      result.push_back(std::move(s));
+      continue;
+    }
+    Substitution more = zeros;
+    more[s.axis.get()] = 0;
+    for (Statement& inner : without_single_loops(std::move(s.body), more)) result.push_back(std::move(inner));
+  }
+  return result;
+}
+
 // ---- the lowering of one schedule ---------------------------------------------------------------
 
 class Lowering {
@@ -117,6 +141,7 @@ class Lowering {
   Expr placed(const Expr& x) const;
   Expr predicate(Lowered& s, const AxisPtr& joined);
   void check(const Lowered& s);
+  [[nodiscard]] static bool is_shared(const Lowered& s);
   [[nodiscard]] std::vector<Expr> indices(const Lowered& s) const;
 
   const ScheduleNode& schedule_;
@@ -205,11 +230,24 @@ void Lowering::settle(Lowered& s) {
   s.shared_reduction = op.reduction() && std::any_of(s.stage->leaves.begin(), s.stage->leaves.end(),
                                                      [&](const auto& leaf) { return is_reduce(leaf) && bound(leaf); });
   s.collective = s.shared_reduction;
-  for (const Lowered& other : stages_) {
-    if (other.stage->place == StageNode::Place::at && other.stage->consumer.lock() == s.stage)
-      s.collective |= other.stage->scope == "shared";
-  }
+  const std::function<bool(const Lowered&)> meets = [&](const Lowered& consumer) {
+    return std::any_of(stages_.begin(), stages_.end(), [&](const Lowered& other) {
+      return other.stage->place == StageNode::Place::at && other.stage->consumer.lock() == consumer.stage &&
+             (is_shared(other) || meets(other));
+    });
+  };
+  s.collective |= meets(s);
   check(s);
+}
+
+// Whether the threads of a block hold it together: it is said so, or they compute it together.
+bool Lowering::is_shared(const Lowered& s) {
+  if (s.stage->place != StageNode::Place::at) return false;
+  return s.stage->scope == "shared" ||
+         std::any_of(s.stage->leaves.begin(), s.stage->leaves.end(), [&](const AxisPtr& leaf) {
+           const Mark mark = s.stage->mark(leaf);
+           return mark.kind == Mark::Kind::bind && mark.thread->tag.starts_with("thread");
+         });
 }
 
 void Lowering::check(const Lowered& s) {
@@ -239,7 +277,7 @@ void Lowering::make_buffers(Lowered& s) {
     buffer.type = op.dtypes[i];
     for (std::size_t d = 0; d < op.shape.size(); ++d)
       buffer.shape.push_back(s.region.empty() ? op.shape[d] : simplified(s.region[d].high - s.region[d].low + Expr(1)));
-    buffer.scope = s.stage->scope == "shared"                       ? Buffer::Scope::shared
+    buffer.scope = is_shared(s)                                     ? Buffer::Scope::shared
                    : s.region.empty() || s.stage->scope == "global" ? Buffer::Scope::global
                                                                     : Buffer::Scope::local;
     s.buffers.push_back(std::make_shared<const Buffer>(std::move(buffer)));
@@ -569,15 +607,20 @@ std::vector<Statement> Lowering::attached(Lowered& consumer, const AxisPtr& at) 
         const Mark mark = outer.stage->mark(axis);
         if (mark.kind != Mark::Kind::bind) continue;
         const bool thread = mark.thread->tag.starts_with("thread");
-        moves |= thread && (*s)->stage->scope == "shared";
+        moves |= thread && is_shared(**s);
       }
       if (!moves) fixed.insert(axis.get());
     }
     (*s)->region = demand(**s, fixed);
   }
   std::vector<Statement> result;
-  for (Lowered* s : here)
+  for (Lowered* s : here) {
+    Statement meeting;
+    meeting.kind = Statement::Kind::synchronise;
+    if (is_shared(*s)) result.push_back(meeting);
     for (Statement& x : nest(*s)) result.push_back(std::move(x));
+    if (is_shared(*s)) result.push_back(meeting);
+  }
   return result;
 }
 
@@ -636,41 +679,17 @@ Nest Lowering::run() {
   for (Lowered& s : stages_) {
     if (s.stage->place != StageNode::Place::root) continue;
     threads_.clear();
-    for (Statement& x : nest(s)) nest_.body.push_back(std::move(x));
+    const std::size_t first = nest_.body.size();
+    for (Statement& x : without_single_loops(nest(s), {})) nest_.body.push_back(std::move(x));
+    nest_.stages.emplace_back(first, nest_.body.size());
   }
   return std::move(nest_);
-}
-
-// Loops of one iteration, which parts of tensors have, leave only their body.
-std::vector<Statement> without_single_loops(std::vector<Statement> body, const Substitution& zeros) {
-  std::vector<Statement> result;
-  for (Statement& s : body) {
-    const auto now = [&](Expr& x) {
-      if (!x.empty() && !zeros.empty()) x = tidied(substitute(x, zeros));
-    };
-    now(s.extent);
-    now(s.condition);
-    for (Expr& x : s.index) now(x);
-    for (Expr& x : s.values) now(x);
-    const bool single = s.kind == Statement::Kind::loop && s.mark.kind == Mark::Kind::serial && same(s.extent, 1);
-    if (!single) {
-      s.body = without_single_loops(std::move(s.body), zeros);
-      result.push_back(std::move(s));
-      continue;
-    }
-    Substitution more = zeros;
-    more[s.axis.get()] = 0;
-    for (Statement& inner : without_single_loops(std::move(s.body), more)) result.push_back(std::move(inner));
-  }
-  return result;
 }
 
 }  // namespace
 
 Nest make_nest(const ScheduleNode& schedule, const std::vector<Tensor>& arguments) {
-  Nest nest = Lowering(schedule, arguments).run();
-  nest.body = without_single_loops(std::move(nest.body), {});
-  return nest;
+  return Lowering(schedule, arguments).run();
 }
 
 }  // namespace postlude::inline v0::te

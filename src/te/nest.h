@@ -20,9 +20,10 @@ struct Buffer {
 };
 using BufferPtr = std::shared_ptr<const Buffer>;
 
-// Values read tensors; Nest::buffers says where their elements are.
+// Values read tensors; Nest::buffers says where their elements are. synchronise: the threads of a
+// block wait for each other.
 struct Statement {
-  enum class Kind : std::uint8_t { loop, guard, allocate, store, update };
+  enum class Kind : std::uint8_t { loop, guard, allocate, store, update, synchronise };
   Kind kind = Kind::loop;
   AxisPtr axis{};               // loop: counts from 0 to
   Expr extent{};                // this
@@ -38,6 +39,7 @@ struct Statement {
 
 struct Nest {
   std::vector<Statement> body;
+  std::vector<std::pair<std::size_t, std::size_t>> stages;  // of `body`: what each stage at the root is
   std::vector<BufferPtr> arguments;
   std::vector<Tensor> tensors;  // of the arguments
   std::map<std::pair<const OperationNode*, int>, BufferPtr> buffers;

@@ -124,6 +124,7 @@ void write(const std::vector<Statement>& body, const std::string& indent, std::s
         text += indent + "allocate " + s.to[0]->name + "[" + list(s.to[0]->shape) + "] " +
                 std::string(name(s.to[0]->type)) + " " + scope_name(s.to[0]->scope) + "\n";
         break;
+      case Statement::Kind::synchronise: text += indent + "synchronise\n"; break;
       case Statement::Kind::store:
       case Statement::Kind::update: {
         std::vector<std::string> to;

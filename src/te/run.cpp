@@ -81,7 +81,8 @@ bool is_box(const Statement& outermost) {
 
 std::vector<Step> CpuNest::Data::compile(const std::vector<Statement>& body) {
   std::vector<Step> steps;
-  for (const Statement& s : body) steps.push_back(compile(s));
+  for (const Statement& s : body)
+    if (s.kind != Statement::Kind::synchronise) steps.push_back(compile(s));
   return steps;
 }
 
