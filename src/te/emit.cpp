@@ -83,7 +83,7 @@ class Emitter {
   void line(const std::string& text) { code_ += std::string(static_cast<std::size_t>(2 * depth_), ' ') + text + "\n"; }
   // A block of code that only threads that are not idle run.
   void open(const std::string& head) {
-    line(head + " {");
+    line(head.empty() ? "{" : head + " {");
     ++depth_;
   }
   void close() {
@@ -106,7 +106,8 @@ class Emitter {
   int depth_ = 1, temporaries_ = 0;
   bool all_run_ = false;  // idle threads stand here too
   bool bound_only_ = true;
-  std::size_t numbered_ = 0;
+  std::size_t numbered_ = 0;    // 1 + the axis along which blocks have joined
+  std::set<std::size_t> over_;  // the axes of blocks and threads that a loop around runs over
 };
 
 std::string Emitter::offset(const BufferPtr& buffer, const std::vector<Expr>& at) {
@@ -132,10 +133,19 @@ std::string Emitter::load(const BufferPtr& buffer, const std::vector<Expr>& at, 
 void Emitter::put(const BufferPtr& buffer, const std::vector<Expr>& at, const std::string& value, DType type) {
   if (const auto found = registers_.find(buffer.get()); found != registers_.end())
     return line(found->second + " = " + value + ";");
+  // What no loop around runs over computes the same everywhere: one thread writes it to memory.
+  static const char* const first[] = {"blockIdx.x == 0", "blockIdx.y == 0", "blockIdx.z == 0",
+                                      "thread_x == 0",   "thread_y == 0",   "thread_z == 0"};
+  std::string alone;
+  for (std::size_t tag = 0; tag < 6 && (in_memory(buffer) || buffer->scope == Buffer::Scope::shared); ++tag)
+    if (!(tag < 3 ? now_.grid[tag] : now_.block[tag - 3]).empty() && !over_.count(tag))
+      alone += (alone.empty() ? "if (" : " && ") + std::string(first[tag]);
+  if (!alone.empty()) alone += ") ";
   if (in_memory(buffer))
-    return line("store_" + storage(buffer->type) + "(p." + buffer_name(buffer) + ", " + offset(buffer, at) + ", " +
-                value + ");");
-  line(buffer_name(buffer) + "[" + offset(buffer, at) + "] = " + cuda::rounded(value, type, buffer->type) + ";");
+    return line(alone + "store_" + storage(buffer->type) + "(p." + buffer_name(buffer) + ", " + offset(buffer, at) +
+                ", " + value + ");");
+  line(alone + buffer_name(buffer) + "[" + offset(buffer, at) + "] = " + cuda::rounded(value, type, buffer->type) +
+       ";");
 }
 
 std::string Emitter::value(const Expr& x) {
@@ -162,14 +172,14 @@ std::string Emitter::value(const Expr& x) {
   if (x->type == DType::i64 && !reads(x)) {                                                // indices, which do not wrap
     if (x->op == Op::add) return "(" + args[0] + " + " + args[1] + ")";
     if (x->op == Op::sub) return "(" + args[0] + " - " + args[1] + ")";
-    if (x->op == Op::mul) return args[0] + " * " + args[1];
+    if (x->op == Op::mul) return "(" + args[0] + " * " + args[1] + ")";
     const Polynomial p = x->op == Op::floordiv ? polynomial(x->args[0]) : Polynomial{};
     const bool natural =
         x->op == Op::floordiv && p.constant >= 0 && std::all_of(p.terms.begin(), p.terms.end(), [](const auto& term) {
           return term.factor > 0 && std::all_of(term.atoms.begin(), term.atoms.end(),
                                                 [](const Expr& atom) { return atom->kind == ExprNode::Kind::axis; });
         });
-    if (natural) return "(" + args[0] + ") / (" + args[1] + ")";
+    if (natural) return "(" + args[0] + " / " + args[1] + ")";
   }
   // `c ? int : long` and the like are joined by casts that the expression has.
   lower::Instruction instruction;
@@ -178,7 +188,7 @@ std::string Emitter::value(const Expr& x) {
   instruction.dtype = x->dtype;
   instruction.round = x->round;
   for (std::size_t i = 0; i < args.size(); ++i)
-    if (types[i] == DType::i64) args[i] = "i64(" + args[i] + ")";
+    if (types[i] == DType::i64 && args[i][0] >= '0' && args[i][0] <= '9') args[i] += "ll";
   return cuda::expression(instruction, args, types, {}, functions_);
 }
 
@@ -352,6 +362,7 @@ void Emitter::loop(const Statement& s) {
   }
   const char* const ids[] = {"blockIdx.x", "blockIdx.y", "blockIdx.z", "thread_x", "thread_y", "thread_z"};
   open("");
+  const bool fresh = over_.insert(tag).second;
   line("const i64 " + i + " = " + ids[tag] + ";");
   // Grids and blocks are as long as the loop, but where that is nothing; threads of idle lanes are not active.
   const bool certain = s.extent->kind == ExprNode::Kind::constant && s.extent->value.integer > 0;
@@ -380,6 +391,7 @@ void Emitter::loop(const Statement& s) {
   }
   if (!certain && !met) close();
   close();
+  if (fresh) over_.erase(tag);
   if (!s.joins) return;
   block ? join_blocks(s) : join_threads(s);
 }
@@ -466,6 +478,7 @@ void Emitter::join_blocks(const Statement& s) {
                 "bind: " + quoted(s.axis->name) + " is the second loop of its kernel that blocks reduce");
   now_.joins_blocks = true;
   numbered_ = tag + 1;
+  over_.insert(tag);  // one block is left
   const std::string number = str(static_cast<std::int64_t>(out_.joining++));
   const char* const grid[] = {"gridDim.x", "gridDim.y", "gridDim.z"};
   const char* const block[] = {"blockIdx.x", "blockIdx.y", "blockIdx.z"};
@@ -540,6 +553,7 @@ void Emitter::kernel(std::size_t first, std::size_t last) {
   shared_.clear();
   registers_.clear();
   numbered_ = 0;
+  over_.clear();
   bound_only_ = true;
   now_.name = "kernel" + str(static_cast<std::int64_t>(out_.kernels.size()));
   bool binds = false;

@@ -251,6 +251,14 @@ bool Lowering::is_shared(const Lowered& s) {
 }
 
 void Lowering::check(const Lowered& s) {
+  for (const AxisPtr& leaf : s.stage->leaves) {
+    const Mark mark = s.stage->mark(leaf);
+    if (s.stage->place == StageNode::Place::at && mark.kind == Mark::Kind::bind &&
+        mark.thread->tag.starts_with("block"))
+      refuse("bind: " + quoted(leaf->name) + " of " + quoted(s.stage->op->name) + ", which is computed within " +
+                 quoted(s.stage->at->name) + ", to " + mark.thread->tag,
+             "Blocks divide the stages at the root; within them there are threads.");
+  }
   if (!s.shared_reduction) return;
   std::size_t reduced = 0;
   for (const AxisPtr& leaf : s.stage->leaves) reduced += is_reduce(leaf);

@@ -76,6 +76,18 @@ def test_reduction_factoring_and_parallelization(rows, rng):
     assert "threadIdx.x combined" in text and "if (k.inner.v == 0 &" in text
     check_rows(rng, s, A, B)
 
+    fcuda = build(s, [A, B], "cuda")
+    source = fcuda.imported_modules[0].get_source()
+    assert "__shfl_down_sync" in source and "B_rf" in source and source == fcuda.source
+    nn = 128
+    a = np.random.uniform(size=(nn, nn)).astype(A.dtype)
+    b = np.zeros(nn, dtype=B.dtype)
+    try:
+        fcuda(a, b)
+    except post.MachineError:  # no device here
+        return
+    np.testing.assert_allclose(b, np.sum(a, axis=1), rtol=1e-4)
+
 
 def test_describe_convolution_via_2d_reduction(rng):
     n = te.var("n")

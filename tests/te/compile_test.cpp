@@ -1,0 +1,52 @@
+// Emitted kernels compile with NVRTC without spills. No device is needed; skipped where there is no
+// NVRTC.
+#include "cuda/run/nvrtc.h"
+#include "te/fuzz.h"
+
+#include <gtest/gtest.h>
+
+namespace postlude {
+namespace {
+
+TEST(Compile, RandomNests) {
+  if (cuda::compiler_version().empty()) GTEST_SKIP() << cuda::describe_compiler();
+  int compiled = 0;
+  for (std::uint64_t seed = 1; compiled < 12; ++seed) {
+    fuzz_te::Program p = fuzz_te::generate(seed);
+    fuzz_te::schedule(p, fuzz_te::Bindings::threads);
+    std::string source;
+    try {
+      source = te::build(p.schedule, p.arguments, Target::cuda()).source();
+    } catch (const Error& error) {
+      continue;  // what is not legal on a GPU
+    }
+    if (seed > 4 && te::lower(p.schedule, p.arguments).find("threadIdx") == std::string::npos) continue;
+    ++compiled;
+    SCOPED_TRACE("seed " + std::to_string(seed) + "\n" + te::lower(p.schedule, p.arguments));
+    EXPECT_NO_THROW(static_cast<void>(cuda::compile(source, seed % 2 ? "sm_90a" : "sm_80")));
+  }
+}
+
+TEST(Compile, SeedsReductionAcrossThreads) {
+  if (cuda::compiler_version().empty()) GTEST_SKIP() << cuda::describe_compiler();
+  const te::Expr n = te::var("n"), m = te::var("m");
+  const te::Tensor a = te::placeholder({n, m}, "A");
+  const te::Axis k = te::reduce_axis(0, m, "k");
+  const te::Tensor b = te::compute(
+      {n}, [&](const te::Axes& i) { return te::sum(a(i[0], k), {k}); }, "B");
+  te::Schedule s = te::create_schedule(b);
+  const te::Tensor bf = s.rfactor(b, {s[b].split(k, 32).second})[0];
+  const auto [xo, xi] = s[b].split(b.op().axis()[0], 8);
+  s[b].bind(xo, te::thread_axis("blockIdx.x"));
+  s[b].bind(xi, te::thread_axis("threadIdx.y"));
+  s[b].bind(s[b].op().reduce_axis()[0], te::thread_axis("threadIdx.x"));
+  s[bf].compute_at(s[b], s[b].op().reduce_axis()[0]);
+  const std::string source = te::build(s, {a, b}, Target::cuda()).source();
+  EXPECT_NE(source.find("__shfl_down_sync"), std::string::npos);
+  const cuda::Compiled compiled = cuda::compile(source, "sm_90a");
+  EXPECT_EQ(compiled.spill_bytes, 0);
+  EXPECT_LE(compiled.registers, 64);
+}
+
+}  // namespace
+}  // namespace postlude
