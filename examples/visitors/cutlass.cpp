@@ -64,6 +64,24 @@ using BCELossEVT = Sm90EVT<Sm90ScalarReduction<cutlass::plus,        // in regis
                                                ElementScalar, ElementCompute, RoundStyle, Stride<_0, _0, _0>>,
                            TopoVisitor>;
 
+// A node of one's own: each row without its mean, over its deviation; the means are stored, if somebody wants them.
+using postlude::Axis, postlude::Value, postlude::evt::Scope;
+struct Standardised {
+  struct Arguments {
+    float epsilon = 1e-5f;
+    float* mean = nullptr;  // M of them; null: not wanted
+  };
+  static constexpr const char* name = "Standardised";
+  static constexpr int children = 1;
+  static Value build(Scope& scope, const Arguments& a, std::span<const Value> x) {
+    const Value mean = postlude::mean(x[0], Axis::n), away = x[0] - mean;
+    scope.output(mean, postlude::col_axes, a.mean, {1, 0, 0});
+    return away * rsqrt(postlude::mean(away * away, Axis::n) + scope.parameter(a.epsilon));
+  }
+};
+using Normalised = Sm90EVT<Sm90Compute<cutlass::epilogue::thread::Identity, ElementOutput, ElementCompute, RoundStyle>,
+                           Sm90EVT<Standardised, Sm90AccFetch>>;
+
 template <class FusionOpOrTree, class ElementD = ElementOutput>
 using Gemm = cutlass::GemmUniversal<ElementInput, RowMajor, ElementInput, RowMajor, ElementSource, RowMajor, ElementD,
                                     RowMajor, FusionOpOrTree>;
@@ -158,12 +176,35 @@ void loss() {
   visitors::report("binary cross entropy", ran && std::fabs(d_result - wanted) <= 1e-4 * std::fabs(wanted));
 }
 
+void normalised() {
+  std::vector<ElementOutput> d(M * N);
+  std::vector<float> means(M);
+  const bool ran = run<Gemm<Normalised>>({{M, N, K, 1},
+                                          {a.data(), {K, {}, 0}, b.data(), {{}, N, 0}},
+                                          {{{{}, {1e-3f, means.data()}}, {}}, nullptr, {}, d.data(), {N, {}, 0}}});
+  const auto mean_of = [](int m, const auto& f) {
+    double sum = 0;
+    for (int n = 0; n < N; ++n) sum += f(product(a, b, m, n));
+    return sum / N;
+  };
+  visitors::compare("a node of one's own", d, ran ? 1e-3 : -1, [&](int m, int n) {
+    const double mean = mean_of(m, [](double x) { return x; });
+    const double variance = mean_of(m, [&](double x) { return (x - mean) * (x - mean); });
+    return (product(a, b, m, n) - mean) / std::sqrt(variance + 1e-3);
+  });
+  bool right = true;
+  for (int m = 0; m < M; ++m)
+    right &= std::fabs(means[static_cast<std::size_t>(m)] - mean_of(m, [](double x) { return x; })) < 1e-4;
+  visitors::report("and what it stores", right);
+}
+
 }  // namespace
 
 int main() {
   by_name();
   by_tree();
   loss();
+  normalised();
   std::puts(postlude::evt::print<BCELossEVT>().c_str());
   return visitors::failures;
 }

@@ -234,8 +234,6 @@ struct VisitorCompute {
 // Children, then the node.
 template <class NodeOp, class... ChildOps>
 struct TreeVisitor : detail::Tree<NodeOp, ChildOps...>, detail::Whole {};
-template <class NodeOp, class... ChildOps>
-using EVG = TreeVisitor<NodeOp, ChildOps...>;
 
 // Operations in order; what the last does not depend on is not computed.
 template <class Edges, class... Ops>
