@@ -198,6 +198,23 @@ def test_same_call_same_bits(rng):
         np.testing.assert_array_equal(post.matmul(a, b, epilogue=f, target=post.Target.cpu(threads)), first)
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float16])
+@pytest.mark.parametrize("target", ["portable", "cpu"])
+def test_all_nan_are_alike(target, dtype):
+    """In every layout the same elements are NaN and the others have the same bits; a NaN of f16 has one set of bits."""
+    rng = np.random.default_rng(0)
+    a, b, r = (rng.standard_normal(shape).astype(np.float32) for shape in ((37, 30), (30, 70), (37, 70)))
+    a[::4, 3], b[3, ::2], r[::2, ::5], r[:, ::3] = np.nan, -np.nan, -np.nan, np.nan
+    f = post.epilogue(lambda acc, r: {"D": post.cast(acc + r, post.f16 if dtype == np.float16 else post.f32)})
+    first = post.matmul(a, b, epilogue=f, r=r, out=np.empty((37, 70), dtype), target=target).D
+    assert 0 < np.isnan(first).sum() < first.size
+    for out in (np.empty((70, 37), dtype).T, np.empty((37, 140), dtype)[:, ::2], np.empty((37, 73), dtype)[:, 3:]):
+        post.matmul(a, b, epilogue=f, r=r, out=out, target=target)
+        np.testing.assert_array_equal(out, first)  # NaN equal NaN
+        if dtype == np.float16:
+            np.testing.assert_array_equal(np.ascontiguousarray(out).view(np.uint16), first.view(np.uint16))
+
+
 def test_axes_of_one_element():
     """A col of (M, 1), a row of (1, N) and a scalar of (1, 1), as torch and numpy write what they broadcast."""
     @post.epilogue
