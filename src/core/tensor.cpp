@@ -4,6 +4,7 @@
 #include <postlude/tensor.h>
 
 #include <algorithm>
+#include <limits>
 
 namespace postlude::inline v0 {
 namespace {
@@ -15,6 +16,12 @@ int checked_rank(std::size_t rank) {
   return static_cast<int>(rank);
 }
 
+// A product that is too large to be a size is the largest one: what binds a tensor refuses it.
+std::int64_t times(std::int64_t a, std::int64_t b) {
+  std::int64_t product = 0;
+  return __builtin_mul_overflow(a, b, &product) ? std::numeric_limits<std::int64_t>::max() : product;
+}
+
 }  // namespace
 
 Tensor::Tensor(const void* data, DType dtype, std::span<const std::int64_t> shape)
@@ -23,7 +30,7 @@ Tensor::Tensor(const void* data, DType dtype, std::span<const std::int64_t> shap
   std::int64_t stride = 1;
   for (int axis = rank - 1; axis >= 0; --axis) {
     strides[axis] = stride;
-    stride *= std::max<std::int64_t>(this->shape[axis], 1);
+    stride = times(stride, std::max<std::int64_t>(this->shape[axis], 1));
   }
 }
 
@@ -60,7 +67,7 @@ Tensor Tensor::on(Device where, int index) const {
 
 std::int64_t Tensor::elements() const {
   std::int64_t count = 1;
-  for (int axis = 0; axis < std::min(rank, max_rank); ++axis) count *= shape[axis];
+  for (int axis = 0; axis < std::min(rank, max_rank); ++axis) count = times(count, shape[axis]);
   return count;
 }
 

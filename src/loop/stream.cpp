@@ -20,8 +20,10 @@ class StreamLoop final : public MainLoop {
 
   [[nodiscard]] bool batched() const override { return stream_.batched; }
   [[nodiscard]] Facts facts() const override {
-    if (core::checked(stream_.x) == DType::i64) {
-      throw Error(ErrorCode::unsupported, "X is i64: a stream's accumulator is f32 or i32", "Bind X as i32 or f32.");
+    if (core::checked(stream_.x) == DType::i64 || stream_.x == DType::boolean) {
+      throw Error(ErrorCode::unsupported,
+                  "X is " + std::string(postlude::name(stream_.x)) + ": a stream's accumulator is f32 or i32",
+                  stream_.x == DType::i64 ? "Bind X as i32 or f32." : "Bind X as u8, whose bytes are the same.");
     }
     return {.accumulator = is_float(stream_.x) ? DType::f32 : DType::i32,
             .operand = default_operand(stream_.x),

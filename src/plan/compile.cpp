@@ -149,6 +149,9 @@ Support supports(const Problem& problem, const Graph& graph, const Target& targe
     Draft made = draft(problem, graph, target, options);
     support.reasons = std::move(made.refusals);
     if (made.unusable) support.reasons.push_back(made.unusable->message());
+    if (support.reasons.empty()) {  // a schedule, say, is read there
+      static_cast<void>(made.plan->backend->compile(problem, made.plan->base.program, target));
+    }
   } catch (const Error& error) {
     if (error.code() == ErrorCode::internal) throw;
     support.reasons.push_back(error.message() + (error.hint().empty() ? "" : ". " + error.hint()));
@@ -190,6 +193,9 @@ std::vector<std::int64_t> Plan::shape_of(std::string_view name, std::int64_t m, 
     if (m < 0 || n < 0 || k < 0)
       throw Error(ErrorCode::usage, "a problem of M = " + std::to_string(m) + ", N = " + std::to_string(n) +
                                         ", K = " + std::to_string(k) + " has a negative size");
+    if (std::max({m, n, k}) > plan::largest_extent)
+      throw Error(ErrorCode::size_overflow,
+                  "a size of this problem is larger than " + std::to_string(plan::largest_extent));
     return plan::shape_of(data(), data().expected[found->second], {.m = m, .n = n, .k = k});
   }
   std::vector<std::string> names;

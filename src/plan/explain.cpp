@@ -15,6 +15,7 @@ using lower::Buffer;
 using lower::BufferKind;
 using lower::Phase;
 using lower::Program;
+using plan::largest_extent;
 
 std::string amount(double value, const char* unit) {
   constexpr const char* prefixes[] = {"", "k", "M", "G", "T", "P"};
@@ -193,6 +194,11 @@ std::string Plan::explain(ExplainPart part, std::int64_t m, std::int64_t n, std:
   if (!data_) throw Error(ErrorCode::usage, "this Plan is empty", "compile() makes one.");
   if (m < 0 || n < 0 || k < 0) {
     throw Error(ErrorCode::size_overflow, "a size to explain for is negative", "0 takes a typical one");
+  }
+  const std::int64_t longest = std::max({m, n, k});
+  if (longest > largest_extent || static_cast<double>(longest) * static_cast<double>(m + n + k) > 0x1p50) {
+    throw Error(ErrorCode::size_overflow, "sizes to explain for are more than can be addressed",
+                "0 takes a typical one");
   }
   const Shape shape = typical(*data_, m, n, k);
   if (part != ExplainPart::passes && part != ExplainPart::program) check_size(*data_, shape);

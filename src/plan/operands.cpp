@@ -14,9 +14,6 @@ namespace {
 
 using Role = Expected::Role;
 
-// The rows, columns and batches of a problem are numbered in i32 (m_index, n_index, random's counter).
-constexpr std::int64_t largest_extent = std::numeric_limits<std::int32_t>::max();
-
 std::string given_shape(const Tensor& tensor) {
   return shape_text({tensor.shape.begin(), tensor.shape.begin() + tensor.rank});
 }

@@ -3,6 +3,7 @@
 
 #include "plan/plan_data.h"
 
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -10,6 +11,9 @@ namespace postlude::inline v0::plan {
 
 // The main loop's inputs, operands, outputs: PlanData::expected, which draft() fills.
 [[nodiscard]] std::vector<Expected> expected_tensors(const PlanData& plan);
+
+// The rows, columns and batches of a problem are numbered in i32 (m_index, n_index, random's counter).
+inline constexpr std::int64_t largest_extent = std::numeric_limits<std::int32_t>::max();
 
 // The extents of a tensor's axes at a problem's size, without batch.
 [[nodiscard]] std::vector<std::int64_t> shape_of(const PlanData& plan, const Expected& expected, const Shape& shape);

@@ -146,6 +146,21 @@ TEST(Builder, RefusesValuesOfOtherGraphs) {
   EXPECT_EQ(code_of([&] { g.output("D", a); }), ErrorCode::foreign_value);
 }
 
+TEST(Builder, RefusesWhatFollowsFinish) {
+  GraphBuilder g, copy = g;
+  (void)g.accumulator();
+  (void)g.constant(2.0);
+  g.output("D", g.accumulator());
+  (void)g.finish();
+  // The copy goes on building the graph that is finished now.
+  for (int again = 0; again < 2; ++again) {
+    EXPECT_EQ(code_of([&] { (void)copy.accumulator(); }), ErrorCode::foreign_value);
+    EXPECT_EQ(code_of([&] { (void)copy.constant(3.0); }), ErrorCode::foreign_value);
+    EXPECT_EQ(code_of([&] { copy.output("E", Value(2.0)); }), ErrorCode::foreign_value);
+    EXPECT_EQ(code_of([&] { (void)copy.finish(); }), ErrorCode::foreign_value);
+  }
+}
+
 TEST(Builder, RefusesLiteralsThatTheTextCannotWrite) {
   EXPECT_EQ(code_of([] { Value(std::numeric_limits<std::uint64_t>::max()); }), ErrorCode::syntax);
   EXPECT_EQ(code_of([] { Value(std::uint64_t{1} << 63); }), ErrorCode::syntax);

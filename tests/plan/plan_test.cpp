@@ -1,5 +1,6 @@
 // The promises of a Plan: compiling, running, explaining.
 #include "allocations.h"
+#include "core/convert.h"
 #include "plan/support.h"
 
 #include <postlude/function.h>
@@ -157,6 +158,7 @@ TEST(Plan, Refusals) {
   EXPECT_ERROR(ErrorCode::unsupported, "A is s8 and B is f32", (void)compile(Gemm{.a = s8, .b = f32}, graph));
   EXPECT_ERROR(ErrorCode::unsupported, "Convert both first", (void)compile(Gemm{.a = i32, .b = i32}, graph));
   EXPECT_ERROR(ErrorCode::unsupported, "X is i64", (void)compile(Stream{.x = i64}, graph));
+  EXPECT_ERROR(ErrorCode::unsupported, "X is bool", (void)compile(Stream{.x = boolean}, graph));
   EXPECT_ERROR(ErrorCode::usage, "the graph is empty", (void)compile(Gemm{}, Graph()));
   EXPECT_ERROR(ErrorCode::usage, "-1 threads", (void)compile(Gemm{}, graph, Target::cpu(-1)));
   EXPECT_ERROR(ErrorCode::usage, "this Plan is empty", (void)Plan().bind({}));
@@ -190,6 +192,10 @@ TEST(Plan, SupportsSaysWhy) {
   EXPECT_TRUE(supports(Gemm{.a = s8, .b = s8}, bits));
   EXPECT_FALSE(supports(Gemm{}, bits));
   EXPECT_FALSE(supports(Gemm{}, bits).reasons.empty());
+  Target scheduled = Target::parse("sm_90a");
+  scheduled.schedule = "nonsense";
+  EXPECT_ERROR(ErrorCode::bad_schedule, "nonsense", (void)compile(Gemm{}, graph, scheduled));
+  EXPECT_FALSE(supports(Gemm{}, graph, scheduled));
 }
 
 TEST(Plan, SupportsSaysEachReasonOnce) {
@@ -266,6 +272,52 @@ TEST(Plan, Packed) {
                (void)plan.bind({{"A", a.view()}, {"D", e.view()}}, PackedOperand()));
   EXPECT_ERROR(ErrorCode::unsupported, "a stream has no B",
                (void)pack(compile(Stream{}, parse("def f(acc):\n    return acc\n")), b.view()));
+}
+
+TEST(Plan, RefusesToDescribeSizesThatNothingHas) {
+  const Plan plan = compile(Gemm{}, parse("def f(acc, r: row):\n    return sum(acc + r, axis=1)\n"));
+  for (const std::int64_t size : {std::int64_t{1} << 31, std::numeric_limits<std::int64_t>::max()}) {
+    EXPECT_ERROR(ErrorCode::size_overflow, "more than can be addressed",
+                 (void)plan.explain(ExplainPart::schedule, 4, size, 4));
+    EXPECT_ERROR(ErrorCode::size_overflow, "is larger than", (void)plan.shape_of("r", 4, size, 4));
+  }
+  EXPECT_ERROR(ErrorCode::size_overflow, "more than can be addressed",
+               (void)plan.explain(ExplainPart::summary, std::int64_t{1} << 30, std::int64_t{1} << 30, 1));
+  const std::int64_t shape[] = {std::int64_t{1} << 40, std::int64_t{1} << 40};
+  EXPECT_EQ(Tensor(nullptr, f32, shape).elements(), std::numeric_limits<std::int64_t>::max());
+}
+
+TEST(Plan, PackedOfMoreThanThereIsMemory) {
+  const float one = 1;
+  for (const DType type : {f32, e4m3}) {
+    const Plan plan = compile(Gemm{.a = type, .b = type}, parse("def f(acc):\n    return acc\n"));
+    EXPECT_ERROR(ErrorCode::out_of_memory, "no memory for a packed B",
+                 (void)pack(plan, Tensor(&one, type, {std::int64_t{1} << 29, std::int64_t{1} << 29}, {0, 0})));
+  }
+}
+
+// The kernels of a packed B are those of its dtype: bf16's and the integers' take it as it was packed.
+TEST(Plan, PackedOfEveryDtype) {
+  const Graph graph = parse("def f(acc):\n    D: f32 = acc * 2\n    return D\n");
+  for (const DType type : {f32, f16, bf16, e4m3, e5m2, s8, u8}) {
+    for (const std::int64_t rows : {1, 5, 40}) {
+      const std::int64_t k = 37, n = 23;
+      std::vector<std::uint8_t> a(static_cast<std::size_t>(rows * k * size_of(type))), b(k * n * size_of(type));
+      for (std::int64_t i = 0; i < rows * k; ++i) core::store_real(type, a.data(), i, static_cast<double>(i % 3));
+      for (std::int64_t i = 0; i < k * n; ++i) core::store_real(type, b.data(), i, static_cast<double>(i % 4));
+      const Array d({rows, n}), e({rows, n});
+      const Tensor left(a.data(), type, {rows, k}), right(b.data(), type, {k, n});
+      for (const char* isa : {"", "portable", "avx2"}) {
+        Target target;
+        target.isa = isa;
+        if (!supports(Gemm{.a = type, .b = type}, graph, target)) continue;
+        const Plan plan = compile(Gemm{.a = type, .b = type}, graph, target);
+        plan.bind({{"A", left}, {"B", right}, {"D", d.view()}}).run();
+        plan.bind({{"A", left}, {"D", e.view()}}, pack(plan, right)).run();
+        EXPECT_EQ(d.values, e.values) << name(type) << ", " << rows << " rows, " << isa;
+      }
+    }
+  }
 }
 
 TEST(Plan, ExplainShowsEverything) {

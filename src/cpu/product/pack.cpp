@@ -3,9 +3,12 @@
 #include "core/threads.h"
 #include "cpu/product/blocking.h"
 
+#include <postlude/error.h>
+
 #include <algorithm>
 #include <cstring>
 #include <new>
+#include <string>
 
 namespace postlude::inline v0::cpu {
 namespace {
@@ -207,6 +210,12 @@ AWords pack_a_rows(const Matrix& a, const Kernels& kernels, std::int64_t row0, i
 }
 
 PackedB pack_b(const Product& product, Isa isa, int threads) {
+  const auto too_large = [&] {
+    throw Error(ErrorCode::out_of_memory, "there is no memory for a packed B of " + std::to_string(product.k) + " x " +
+                                              std::to_string(product.n) + " elements");
+  };
+  // A B of stride 0 may have more elements than any memory.
+  if (static_cast<double>(product.k) * static_cast<double>(product.n) > 0x1p56) too_large();
   ProductShape shape = shape_of(product);
   shape.packed_b = true;
   const Blocking blocking = choose_blocking(shape, isa);
@@ -222,9 +231,11 @@ PackedB pack_b(const Product& product, Isa isa, int threads) {
 
   const BLayout layout = layout_for(kernels_for(isa, shape), shape, packed.k_block, packed.column_block);
   packed.bytes = static_cast<std::size_t>(std::max<std::int64_t>(layout.all_words() * 4, 64));
-  packed.words.reset(new (std::align_val_t{64}) std::uint32_t[packed.bytes / 4]);
+  packed.words.reset(new (std::align_val_t{64}, std::nothrow) std::uint32_t[packed.bytes / 4]);
+  if (!packed.words) too_large();
   const std::size_t gather = gather_bytes(packed.k_block);
-  const std::unique_ptr<char[]> copies(new char[gather * static_cast<std::size_t>(threads)]);
+  const std::unique_ptr<char[]> copies(new (std::nothrow) char[gather * static_cast<std::size_t>(threads)]);
+  if (!copies) too_large();
 
   core::parallel(threads, [&](int thread) {
     pack_part(product.b, layout, thread, threads, packed.words.get(),

@@ -8,10 +8,14 @@
 
 namespace postlude::inline v0 {
 
-NodeId BuilderState::add(Node node) {
+void BuilderState::check_open() const {
   if (finished)
     throw Error(ErrorCode::foreign_value, "a value is used whose builder has finished",
                 "finish() hands the graph over; make another GraphBuilder for another graph.");
+}
+
+NodeId BuilderState::add(Node node) {
+  check_open();
   if (graph.nodes.size() >= limit)
     throw Error(ErrorCode::text_limit, "the graph has more than " + std::to_string(limit) + " nodes", {}, here());
   if (body && !is_elementwise(node.op) && node.op != Op::constant && node.op != Op::parameter && node.op != Op::call)
@@ -29,9 +33,11 @@ NodeId BuilderState::share(Node node) {
                                                           : static_cast<std::uint64_t>(literal.integer);
   const std::int32_t index = node.op == Op::constant ? static_cast<std::int32_t>(literal.type) : node.index;
   const LeafKey key{node.op, node.args.empty() ? -1 : node.args[0], index, node.pieces, node.group, word, node.stream};
-  const auto [entry, is_new] = shared_.try_emplace(key, -1);
-  if (is_new) entry->second = add(std::move(node));
-  return entry->second;
+  check_open();
+  if (const auto found = shared_.find(key); found != shared_.end()) return found->second;
+  const NodeId added = add(std::move(node));
+  shared_.emplace(key, added);
+  return added;
 }
 
 NodeId BuilderState::constant(const Literal& literal) {
@@ -110,6 +116,7 @@ void BuilderState::check_pieces(std::int64_t k) const {
 }
 
 void BuilderState::output(std::string name, NodeId value, std::optional<DType> dtype, std::optional<Axes> axes) {
+  check_open();
   check_unique(name, "an output");
   if (dtype) (void)core::checked(*dtype);
   output_names_.insert(name);
@@ -241,6 +248,7 @@ void GraphBuilder::at(Location where) {
 void GraphBuilder::name(const Value& value, std::string hint) { state_->name(state_->node(value), hint); }
 
 Graph GraphBuilder::finish() {
+  state_->check_open();
   auto graph = std::make_shared<GraphData>(std::move(state_->graph));
   state_->finished = true;
   state_ = std::make_shared<BuilderState>();

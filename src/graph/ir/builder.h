@@ -24,6 +24,7 @@ struct BuilderState {
   bool finished = false;
   std::size_t limit = ParseLimits{}.nodes;  // of nodes, and of a chunk's pieces
 
+  void check_open() const;  // throws foreign_value where the builder has finished
   NodeId add(Node node);    // at `span` unless the node has a place; throws text_limit
   NodeId share(Node node);  // the same node as last time, for those that are made once
 
