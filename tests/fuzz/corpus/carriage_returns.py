@@ -1,0 +1,3 @@
+def f(acc, bias: row):
+    d = acc + bias
+    return d

@@ -1,0 +1,6 @@
+def f(acc):
+    return (acc
+  + # why
+
+ 1) \
+    * 2

@@ -1,0 +1,3 @@
+def f(acc):
+    """a text that goes on
+    return acc

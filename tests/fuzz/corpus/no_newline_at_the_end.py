@@ -1,0 +1,2 @@
+def f(acc):
+    return acc

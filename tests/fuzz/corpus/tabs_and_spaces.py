@@ -1,0 +1,4 @@
+def f(acc):
+	x = acc
+        y = x
+    return y

@@ -1,0 +1,25 @@
+// One loop for every fuzzer: a case a seed, in a process that is watched, so that a seed is named
+// whether its check finds something wrong, ends the process or hangs.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+
+namespace postlude::fuzz {
+
+// An argument beyond --seed S, --count N and --seconds T, with a value.
+struct Argument {
+  std::string name;  // "--isa"
+  std::string value;
+};
+
+// Runs `check` on seeds S, S + 1, ... until N are done or T seconds have passed (seed 1 for 60 s
+// where nothing is said). `check` returns "" or what is wrong. A failure is printed with the command
+// that repeats it. Returns the exit code: 0, 1 for a failure, 2 for arguments it does not take.
+// Call it before anything makes a thread: the cases run in a forked process.
+[[nodiscard]] int drive(int argc, char** argv, std::span<Argument> more,
+                        const std::function<std::string(std::uint64_t seed)>& check);
+
+}  // namespace postlude::fuzz
