@@ -4,6 +4,21 @@
 #include "reference/reference.h"
 
 namespace postlude::inline v0 {
+namespace {
+
+// The graph with the dtypes that the compile options chose: an operand's decides the type of its values.
+GraphData with_dtypes(const PlanData& plan) {
+  GraphData graph = plan.graph.data();
+  const auto choose = [&](auto& declarations) {
+    for (auto& declaration : declarations)
+      declaration.dtype = plan.expected[plan.place.find(declaration.name)->second].dtype;
+  };
+  choose(graph.operands);
+  choose(graph.outputs);
+  return graph;
+}
+
+}  // namespace
 
 std::vector<Comparison> verify(const Plan& plan, const std::vector<Binding>& bindings) {
   const PlanData& data = plan.data();
@@ -15,7 +30,7 @@ std::vector<Comparison> verify(const Plan& plan, const std::vector<Binding>& bin
                 "Verify with a copy of it as it was before the run.");
   }
   const reference::Options options{.accumulator = data.base.executable->error_model(checked.bindings.shape)};
-  return reference::compare(data.graph.data(), data.problem, checked.bindings, options);
+  return reference::compare(with_dtypes(data), data.problem, checked.bindings, options);
 }
 
 }  // namespace postlude::inline v0

@@ -287,6 +287,21 @@ TEST(Plan, RefusesToDescribeSizesThatNothingHas) {
   EXPECT_EQ(Tensor(nullptr, f32, shape).elements(), std::numeric_limits<std::int64_t>::max());
 }
 
+TEST(Plan, VerifiesWithTheDtypesOfTheOptions) {
+  const Graph graph = parse("def f(acc, s: row):\n    r = s\n    return r\n");
+  const Plan plan = compile(Gemm{}, graph, {}, {.dtypes = {{"s", i32}, {"r", i64}}});
+  const Array a({2, 3}), b({3, 4});
+  const std::int32_t s[] = {-2, 0, 1, 7};
+  std::int64_t r[4] = {};
+  const std::vector<Binding> bindings = {
+      {"A", a.view()}, {"B", b.view()}, {"s", Tensor(s, i32, {4})}, {"r", Tensor(r, i64, {4})}};
+  plan.bind(bindings).run();
+  EXPECT_EQ(r[3], 7);
+  EXPECT_EQ(verify(plan, bindings).at(0).error_over_bound, 0);
+  r[3] = 8;
+  EXPECT_GT(verify(plan, bindings).at(0).error_over_bound, 1);
+}
+
 TEST(Plan, PackedOfMoreThanThereIsMemory) {
   const float one = 1;
   for (const DType type : {f32, e4m3}) {
