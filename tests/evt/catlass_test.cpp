@@ -55,6 +55,13 @@ TEST(CatlassGraph, Functions) {
   expect_graph<TreeVisitor<Store<>, TreeVisitor<P<Prelu>, Acc<>, Load<>>>>(binary("where(acc >= 0, acc, acc * aux0)"));
 }
 
+TEST(CatlassGraph, ManyInputs) {
+  using Nine = TreeVisitor<P<Add>, Acc<>, Load<>, Acc<>, Acc<>, Acc<>, Acc<>, Acc<>, Acc<>, Load<>>;
+  expect_graph<TreeVisitor<Store<>, Nine>>(
+      "def epilogue(acc, aux0: tile[f32], aux1: tile[f32]):\n"
+      "  aux2: f32 = acc + aux0 + acc + acc + acc + acc + acc + acc + aux1\n  return aux2\n");
+}
+
 TEST(CatlassGraph, CastsAndRounding) {
   expect_graph<TreeVisitor<Store<half>, TreeVisitor<VisitorCast<half, float>, TreeVisitor<P<Add>, Acc<>, Row<>>>>>(
       "def epilogue(acc, row0: row[f32]):\n  aux0: f16 = cast(acc + row0, f16)\n  return aux0\n");
@@ -145,6 +152,25 @@ TEST(CatlassRun, AddInPlaceByEitherPath) {
   };
   check(Device<EVG>::Gemm());
   check(Device<EVG, true>::Gemm());
+}
+
+// Any two strides, by MakeShape and MakeStride.
+TEST(CatlassRun, LayoutsOfAnyStrides) {
+  const auto wide = MakeLayout(MakeShape(std::uint32_t{M}, std::uint32_t{N}), MakeStride(9, Int<1>{}));
+  const auto sparse = MakeLayout(MakeShape(M, N), MakeStride(2 * N, 2));
+  using Any = std::remove_const_t<decltype(wide)>;
+  using EVG = TreeVisitor<VisitorAuxStore<float, Any>, TreeVisitor<P<Sub>, Acc<>, VisitorAuxLoad<float, Any>>>;
+  Array<float> a(M * K, 1), b(K * N, 2), x(M * N * 2, 3), d(M * 9, 4);
+  const Array<float> was = d;
+  Device<EVG>::Gemm gemm;
+  const Device<EVG>::Gemm::Arguments arguments{{M, N, K}, a.data(), {M, K},
+                                               b.data(),  {K, N},   nullptr,
+                                               {},        nullptr,  {{{}, {x.data(), sparse}, {}}, {d.data(), wide}}};
+  ASSERT_EQ(gemm.Initialize(arguments), Status::kSuccess) << gemm.why();
+  ASSERT_EQ(gemm(), Status::kSuccess);
+  for (int m = 0; m < M; ++m)
+    for (int n = 0; n < 9; ++n)
+      EXPECT_EQ(d.at(m * 9 + n), n < N ? product(a, b, m, n) - x.at((m * N + n) * 2) : was.at(m * 9 + n));
 }
 
 TEST(CatlassRun, TanhWithScalarsByValue) {

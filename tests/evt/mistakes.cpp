@@ -165,6 +165,12 @@ using Behind =
     catlass::BlockEpilogue<catlass::EpilogueVisitor<>, catlass::Arch::Ascend950, catlass::Int<0>, EVG, float>;
 auto can = catlass::BasicMatmulTlaVisitor<Mmad, Behind>::CanImplement({});
 
+//? clauses | - | - | has 32 clauses of Arguments at most: put a visitor into another
+template <class... X>
+using Many = catlass::TreeVisitor<Q<catlass::Add>, Acc<>, Acc<>, X..., X..., X...>;
+using E = catlass::TreeVisitor<Store<>, Many<Acc<>, Acc<>, Acc<>, Acc<>, Acc<>, Acc<>, Acc<>, Acc<>, Acc<>, Acc<>>>;
+const std::size_t size = sizeof(E::Arguments);
+
 //? none | - | - | use of deleted function or use a deleted function
 template <class T>
 struct Branches {

@@ -23,7 +23,10 @@ struct seq {
 };
 
 template <class... A>
-struct Clauses;
+struct Clauses {
+  static_assert(sizeof...(A) <= 32, "a visitor has 32 clauses of Arguments at most: put a visitor into another");
+  [[nodiscard]] std::array<const void*, sizeof...(A)> addresses() const { return {}; }
+};
 template <>
 struct Clauses<> {
   [[nodiscard]] std::array<const void*, 0> addresses() const { return {}; }

@@ -46,7 +46,7 @@ struct Row {
     top_k,    // the softmax of the `count` largest of each row, else 0
     own,
   };
-  static constexpr int most_inputs = 8;
+  static constexpr int most_inputs = 31;  // with the node itself as many clauses of Arguments as there can be
 
   Kind kind = Kind::accumulator;
   Rounding round = Rounding::nearest_even;
