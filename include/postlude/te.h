@@ -222,6 +222,7 @@ class Schedule {
   // A copy of `tensor` that the readers read; what a stage computes, before it is copied to it.
   Tensor cache_read(const Tensor& tensor, const std::string& scope, const std::vector<Tensor>& readers);
   std::vector<Tensor> cache_write(const Tensor& tensor, const std::string& scope);
+  [[nodiscard]] std::string calls() const;  // what made this schedule, as the calls of Python
   [[nodiscard]] const std::shared_ptr<ScheduleNode>& node() const { return node_; }
 
  private:
@@ -229,6 +230,9 @@ class Schedule {
 };
 Schedule create_schedule(const std::vector<Tensor>& outputs);
 inline Schedule create_schedule(const Tensor& output) { return create_schedule(std::vector<Tensor>{output}); }
+
+// A good schedule for a target, whatever the sizes; calls() says what was chosen.
+Schedule choose_schedule(const std::vector<Tensor>& outputs, const Target& target = {});
 
 // ---- nests --------------------------------------------------------------------------------------
 

@@ -368,7 +368,7 @@ void Emitter::loop(const Statement& s) {
   const bool certain = s.extent->kind == ExprNode::Kind::constant && s.extent->value.integer > 0;
   const bool met = s.joins || meets(s.body);
   if (!certain && !met) open("if (" + i + " < " + extent + ")");
-  if (s.joins && shares(s.body))
+  if (s.joins && meets(s.body))
     throw Error(ErrorCode::bad_schedule,
                 "threads that reduce " + quoted(s.axis->name) + " together would meet within that loop",
                 "Compute what they share further out.");

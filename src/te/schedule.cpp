@@ -60,6 +60,34 @@ std::vector<Expr> values_of(const std::vector<AxisPtr>& axes) {
   return values;
 }
 
+std::string spelled(const std::string& name) {
+  std::string text = name;
+  std::replace_if(
+      text.begin(), text.end(), [](char c) { return !std::isalnum(static_cast<unsigned char>(c)); }, '_');
+  return text;
+}
+
+std::string spelled(const StageNode& stage) { return "s[" + spelled(stage.origin->name) + "]"; }
+
+// A loop in Python: by its place if it is one of the stage's axes, else by the name that a call gave it.
+std::string spelled(const StageNode& stage, const AxisPtr& axis) {
+  const auto place = [&](const std::vector<AxisPtr>& axes) {
+    return std::find(axes.begin(), axes.end(), axis) - axes.begin();
+  };
+  const auto data = place(stage.op->axes), reduced = place(stage.op->reduce_axes);
+  if (data < static_cast<std::ptrdiff_t>(stage.op->axes.size()))
+    return spelled(stage) + ".op.axis[" + std::to_string(data) + "]";
+  if (reduced < static_cast<std::ptrdiff_t>(stage.op->reduce_axes.size()))
+    return spelled(stage) + ".op.reduce_axis[" + std::to_string(reduced) + "]";
+  return spelled(stage.origin->name + "_" + axis->name);
+}
+
+std::string spelled(const StageNode& stage, const Axes& axes) {
+  std::string text;
+  for (const Axis& axis : axes) text += (text.empty() ? "" : ", ") + spelled(stage, axis.node());
+  return text;
+}
+
 std::vector<Tensor> tensors_of(const OperationPtr& operation) {
   std::vector<Tensor> tensors;
   for (std::size_t i = 0; i < operation->body.size(); ++i) tensors.emplace_back(operation, static_cast<int>(i));
@@ -159,7 +187,10 @@ std::pair<Axis, Axis> Stage::split(const Axis& axis, std::int64_t factor) {
   return divide(*node_, axis, factor, false);
 }
 std::pair<Axis, Axis> Stage::split_parts(const Axis& axis, std::int64_t parts) {
-  return divide(*node_, axis, parts, true);
+  const auto made = divide(*node_, axis, parts, true);
+  schedule_->calls.push_back(spelled(*node_, {made.first, made.second}) + " = " + spelled(*node_) + ".split(" +
+                             spelled(*node_, axis.node()) + ", nparts=" + std::to_string(parts) + ")");
+  return made;
 }
 
 Axis Stage::fuse(const Axis& outer, const Axis& inner) {
@@ -177,6 +208,8 @@ Axis Stage::fuse(const Axis& outer, const Axis& inner) {
   node_->relations.push_back({Relation::Kind::fuse, fused, outer.node(), inner.node()});
   node_->leaves[at] = fused;
   node_->leaves.erase(node_->leaves.begin() + static_cast<std::ptrdiff_t>(at) + 1);
+  schedule_->calls.push_back(spelled(*node_, fused) + " = " + spelled(*node_) + ".fuse(" +
+                             spelled(*node_, {outer, inner}) + ")");
   return Axis(fused);
 }
 
@@ -190,6 +223,7 @@ void Stage::reorder(const Axes& order) {
   }
   std::sort(places.begin(), places.end());
   for (std::size_t i = 0; i < order.size(); ++i) node_->leaves[places[i]] = order[i].node();
+  schedule_->calls.push_back(spelled(*node_) + ".reorder(" + spelled(*node_, order) + ")");
 }
 
 std::vector<Axis> Stage::tile(const Axis& x, const Axis& y, std::int64_t x_factor, std::int64_t y_factor) {
@@ -200,17 +234,22 @@ std::vector<Axis> Stage::tile(const Axis& x, const Axis& y, std::int64_t x_facto
   return {xo, yo, xi, yi};
 }
 
-void Stage::unroll(const Axis& axis) { set_mark(*node_, axis, {Mark::Kind::unroll, {}}, "unroll"); }
+void Stage::unroll(const Axis& axis) {
+  set_mark(*node_, axis, {Mark::Kind::unroll, {}}, "unroll");
+  schedule_->calls.push_back(spelled(*node_) + ".unroll(" + spelled(*node_, axis.node()) + ")");
+}
 void Stage::vectorize(const Axis& axis) {
   if (axis.node() && is_reduce(axis.node()))
     refuse("vectorize: " + quoted(axis.name()) + " is reduced", "rfactor it, and vectorize the axis that it becomes.");
   set_mark(*node_, axis, {Mark::Kind::vectorize, {}}, "vectorize");
+  schedule_->calls.push_back(spelled(*node_) + ".vectorize(" + spelled(*node_, axis.node()) + ")");
 }
 void Stage::parallel(const Axis& axis) {
   if (axis.node() && is_reduce(axis.node()))
     refuse("parallel: " + quoted(axis.name()) + " is reduced",
            "rfactor it, and run the axis that it becomes in parallel.");
   set_mark(*node_, axis, {Mark::Kind::parallel, {}}, "parallel");
+  schedule_->calls.push_back(spelled(*node_) + ".parallel(" + spelled(*node_, axis.node()) + ")");
 }
 
 void Stage::bind(const Axis& axis, const Axis& thread) {
@@ -225,6 +264,8 @@ void Stage::bind(const Axis& axis, const Axis& thread) {
              quoted(axis.name()) + " too");
   }
   set_mark(*node_, axis, {Mark::Kind::bind, thread.node()}, "bind");
+  schedule_->calls.push_back(spelled(*node_) + ".bind(" + spelled(*node_, axis.node()) + ", te.thread_axis(\"" +
+                             thread.node()->tag + "\"))");
 }
 
 void Stage::compute_at(const Stage& consumer, const Axis& axis) {
@@ -241,6 +282,8 @@ void Stage::compute_at(const Stage& consumer, const Axis& axis) {
   node_->place = StageNode::Place::at;
   node_->consumer = consumer.node_;
   node_->at = axis.node();
+  schedule_->calls.push_back(spelled(*node_) + ".compute_at(" + spelled(other) + ", " + spelled(other, axis.node()) +
+                             ")");
 }
 
 void Stage::compute_inline() {
@@ -250,14 +293,19 @@ void Stage::compute_inline() {
            "Only elementwise stages are inlined; use compute_at.");
   if (node_->is_output) refuse("compute_inline: " + quoted(node_->op->name) + " is an output");
   node_->place = StageNode::Place::inlined;
+  schedule_->calls.push_back(spelled(*node_) + ".compute_inline()");
 }
 
-void Stage::compute_root() { node_->place = StageNode::Place::root; }
+void Stage::compute_root() {
+  node_->place = StageNode::Place::root;
+  schedule_->calls.push_back(spelled(*node_) + ".compute_root()");
+}
 
 void Stage::set_scope(const std::string& scope) {
   if (scope != "global" && scope != "shared" && scope != "local")
     throw Error(ErrorCode::bad_attribute, "there is no scope " + quoted(scope), "They are global, shared and local.");
   node_->scope = scope;
+  schedule_->calls.push_back(spelled(*node_) + ".set_scope(\"" + scope + "\")");
 }
 
 void Stage::set_store_predicate(const Expr& condition) { node_->predicate = converted(condition, DType::boolean); }
@@ -299,6 +347,7 @@ std::vector<Tensor> Schedule::rfactor(const Tensor& tensor, const Axes& axes, in
   const StagePtr stage = (*this)[tensor].node();
   const Reduction* const reduction = stage->op->reduction();
   if (!reduction) refuse("rfactor: " + quoted(tensor.name()) + " is no reduction");
+  const std::string factored = axes.size() == 1 ? spelled(*stage, axes) : "[" + spelled(*stage, axes) + "]";
   if (axes.empty()) refuse("rfactor: of no loop");
   if (place < 0 || place > static_cast<int>(stage->op->axes.size()))
     throw Error(ErrorCode::bad_attribute,
@@ -406,7 +455,16 @@ std::vector<Tensor> Schedule::rfactor(const Tensor& tensor, const Axes& axes, in
   for (const auto& [axis, mark] : marks)
     if (mark.kind == Mark::Kind::unroll) before->marks[axis.get()] = mark;
   node_->stages.insert(std::find(node_->stages.begin(), node_->stages.end(), stage), before);
+  const std::string name = spelled(partial->name), several = made.size() > 1 ? ", *_" : "";
+  node_->calls.push_back(name + several + " = s.rfactor(" + spelled(stage->origin->name) + ", " + factored +
+                         (place ? ", factor_axis=" + std::to_string(place) : "") + ")");
   return made;
+}
+
+std::string Schedule::calls() const {
+  std::string text;
+  for (const std::string& call : node_->calls) text += call + "\n";
+  return text;
 }
 
 namespace {
@@ -456,6 +514,10 @@ Tensor Schedule::cache_read(const Tensor& tensor, const std::string& scope, cons
   const StagePtr stage = make_stage(copy);
   stage->is_derived = true;
   Stage(node_, stage).set_scope(scope);
+  std::string names;
+  for (const Tensor& reader : readers) names += (names.empty() ? "" : ", ") + spelled(reader.name());
+  node_->calls.back() =
+      spelled(copy->name) + " = s.cache_read(" + spelled(tensor.name()) + ", \"" + scope + "\", [" + names + "])";
   node_->stages.insert(node_->stages.begin() + first, stage);
   return made;
 }
@@ -472,6 +534,7 @@ std::vector<Tensor> Schedule::cache_write(const Tensor& tensor, const std::strin
   const StagePtr before = make_stage(computed);
   before->is_derived = true;
   Stage(node_, before).set_scope(scope);
+  node_->calls.back() = spelled(computed->name) + " = s.cache_write(" + spelled(tensor.name()) + ", \"" + scope + "\")";
   auto copy = std::make_shared<OperationNode>(*stage->op);
   Substitution unused;
   copy->axes = copies(stage->op->axes, unused);

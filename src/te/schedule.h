@@ -48,6 +48,7 @@ using StagePtr = std::shared_ptr<StageNode>;
 struct ScheduleNode {
   std::vector<StagePtr> stages;  // producers first; no placeholders
   std::vector<Tensor> outputs;
+  std::vector<std::string> calls;  // that made it, in Python
 };
 
 [[noreturn]] void refuse(const std::string& message, const std::string& hint = {});  // bad_schedule

@@ -440,6 +440,12 @@ void schedule(Program& p, Bindings bindings) {
   }
 }
 
+void choose(Program& p, const Target& target) {
+  const std::vector<te::Tensor> outputs(p.arguments.begin() + p.outputs_from, p.arguments.end());
+  p.schedule = te::choose_schedule(outputs, target);
+  p.steps.push_back(p.schedule.calls());
+}
+
 std::vector<std::vector<double>> expected(Program& p) {
   te::Sizes sizes;
   Values values;

@@ -36,6 +36,8 @@ enum class Bindings { none, threads };
 [[nodiscard]] Program generate(std::uint64_t seed);
 // Up to ten random steps; what is refused as illegal is left out.
 void schedule(Program& program, Bindings bindings);
+// The schedule that is chosen where nobody writes one.
+void choose(Program& program, const Target& target);
 // The outputs by their definition, element by element: fills `arrays` of the outputs' size with what
 // they should hold, as doubles.
 [[nodiscard]] std::vector<std::vector<double>> expected(Program& program);

@@ -24,7 +24,9 @@ TEST(Fuzz, Cpu) {
     std::string message;
     try {
       const auto wanted = fuzz_te::expected(p);
-      fuzz_te::schedule(p, seed % 2 ? fuzz_te::Bindings::threads : fuzz_te::Bindings::none);
+      if (seed % 5 == 0) fuzz_te::choose(p, Target::cpu());
+      else if (seed % 25 == 1) fuzz_te::choose(p, Target::cuda());
+      else fuzz_te::schedule(p, seed % 2 ? fuzz_te::Bindings::threads : fuzz_te::Bindings::none);
       steps += p.steps.size();
       std::vector<Tensor> arrays;
       for (fuzz_te::Array& array : p.arrays) arrays.push_back(array.view());

@@ -104,7 +104,8 @@ TEST(TeEmission, AgreesWithTheDefinition) {
   int refused = 0, failures = 0, joined = 0;
   for (std::uint64_t seed = first; seed < first + runs; ++seed) {
     Running r{fuzz_te::generate(seed), {}, {}, {}};
-    fuzz_te::schedule(r.program, fuzz_te::Bindings::threads);
+    if (seed % 5 == 0) fuzz_te::choose(r.program, Target::cuda());
+    else fuzz_te::schedule(r.program, fuzz_te::Bindings::threads);
     r.wanted = fuzz_te::expected(r.program);
     for (fuzz_te::Array& array : r.program.arrays) r.arrays.push_back(array.view().on(Device::cuda));
     try {

@@ -1,0 +1,206 @@
+// A schedule that nobody wrote: chosen from how a stage reads memory, not from sizes, because one
+// build serves all of them.
+#include "te/linear.h"
+#include "te/schedule.h"
+
+#include <algorithm>
+
+namespace postlude::inline v0::te {
+namespace {
+
+// So many constant iterations are a filter's window: a thread or a strip does them alone.
+constexpr std::int64_t most_window = 64;
+constexpr std::int64_t cpu_rows = 8, cpu_columns = 4096, cpu_part = 512, cpu_elements = 1 << 16;
+constexpr std::int64_t gpu_threads = 256, gpu_columns = 32, gpu_parts = 64;
+
+bool depends(const Expr& x, const std::vector<AxisPtr>& axes) {
+  bool found = false;
+  visit(x, [&](const ExprNode& node) {
+    found |= node.kind == ExprNode::Kind::axis && std::find(axes.begin(), axes.end(), node.axis) != axes.end();
+  });
+  return found;
+}
+
+bool is_window(const OperationNode& op) {
+  std::int64_t iterations = 1;
+  for (const AxisPtr& axis : op.reduce_axes) {
+    const Polynomial p = polynomial(axis->extent);
+    if (!p.is_constant() || p.constant > most_window) return false;
+    iterations *= p.constant;
+  }
+  return iterations <= most_window;
+}
+
+// Whether memory is consecutive along reduced axes, by the last index of most reads.
+bool reads_along_reduced(const OperationNode& op) {
+  int along = 0, across = 0;
+  for (const Expr& part : op.body) {
+    visit(part, [&](const ExprNode& x) {
+      if (x.kind != ExprNode::Kind::read || x.args.empty()) return;
+      const int weight = static_cast<int>(x.args.size());  // a matrix counts for more than a vector
+      if (depends(x.args.back(), op.reduce_axes)) along += weight;
+      else if (depends(x.args.back(), op.axes)) across += weight;
+    });
+  }
+  return along >= across;
+}
+
+class Choice {
+ public:
+  Choice(Schedule& s, const Target& target) : s_(s), gpu_(target.device == Device::cuda) {}
+
+  void run() {
+    // rfactor inserts stages, which are scheduled with the one that they came from.
+    const std::vector<StagePtr> stages = s_.node()->stages;
+    for (const StagePtr& stage : stages)
+      if (is_inlined(*stage)) Stage(s_.node(), stage).compute_inline();
+    for (const StagePtr& stage : stages) {
+      if (stage->place == StageNode::Place::inlined) continue;
+      Stage on(s_.node(), stage);
+      const bool reduces = stage->op->reduction() != nullptr;
+      if (!reduces || (is_window(*stage->op) && !stage->op->axes.empty())) elements(on);
+      else gpu_ ? reduction_on_gpu(on) : reduction_on_cpu(on);
+    }
+  }
+
+ private:
+  [[nodiscard]] Tensor tensor(const Stage& stage) const { return Tensor(stage.node()->origin, 0); }
+
+  // An elementwise stage that one other stage reads once.
+  [[nodiscard]] bool is_inlined(const StageNode& stage) const {
+    if (stage.is_output || stage.op->reduction()) return false;
+    int reads = 0;
+    bool again = false;  // for several elements of the reader
+    for (const StagePtr& other : s_.node()->stages) {
+      for (const Expr& part : other->op->body) {
+        visit(part, [&](const ExprNode& x) {
+          if (x.kind != ExprNode::Kind::read || x.tensor != stage.origin) return;
+          ++reads;
+          again |= stage.op->axes.size() < other->op->axes.size() + other->op->reduce_axes.size();
+        });
+      }
+    }
+    return reads == 1 && !again;
+  }
+
+  // All but the last `count` of the axes as one.
+  Axis fused(Stage& stage, std::size_t count) {
+    const Axes axes = stage.op().axis();
+    Axis result = axes[0];
+    for (std::size_t d = 1; d + count < axes.size(); ++d) result = stage.fuse(result, axes[d]);
+    return result;
+  }
+
+  // Elements, each with the window that it may reduce.
+  void elements(Stage& stage) {
+    const Axes axes = stage.op().axis(), window = stage.op().reduce_axis();
+    if (axes.empty()) return;
+    if (gpu_) {
+      if (axes.size() == 1) {
+        const auto [block, thread] = stage.split(axes[0], gpu_threads);
+        bind(stage, block, "blockIdx.x");
+        return bind(stage, thread, "threadIdx.x");
+      }
+      bind(stage, fused(stage, 1), "blockIdx.x");
+      return bind(stage, stage.split(axes.back(), gpu_threads).second, "threadIdx.x");
+    }
+    if (axes.size() == 1) {
+      const auto [outer, inner] = stage.split(axes[0], cpu_elements);
+      stage.parallel(outer);
+      if (!window.empty()) inside(stage, window, {inner});
+      return;
+    }
+    const Axis rows = axes.size() == 2 ? stage.split(axes[0], cpu_rows).first : fused(stage, 1);
+    stage.parallel(rows);
+    if (window.empty()) return;
+    const auto [outer, inner] = stage.split(axes.back(), cpu_columns);
+    inside(stage, window, {inner});
+  }
+
+  // The reduced loops around those whose elements lie side by side.
+  static void inside(Stage& stage, const Axes& reduced, const Axes& inner) {
+    Axes order = reduced;
+    order.insert(order.end(), inner.begin(), inner.end());
+    stage.reorder(order);
+  }
+
+  static void bind(Stage& stage, const Axis& axis, const char* tag) { stage.bind(axis, thread_axis(tag)); }
+
+  void reduction_on_cpu(Stage& stage) {
+    const Axes axes = stage.op().axis(), reduced = stage.op().reduce_axis();
+    if (axes.empty()) {
+      // Parts of the elements in parallel, then their results.
+      const Axis outer = stage.split(reduced[0], reduced.size() > 1 ? cpu_rows : cpu_elements).first;
+      Stage parts = s_[s_.rfactor(tensor(stage), {outer})[0]];
+      return parts.parallel(parts.op().axis()[0]);
+    }
+    if (reads_along_reduced(*stage.node()->op)) {
+      return stage.parallel(axes.size() == 1 ? stage.split(axes[0], cpu_rows).first : fused(stage, 0));
+    }
+    if (axes.size() > 1) {
+      const Axis rows = fused(stage, 1);
+      const auto [outer, inner] = stage.split(axes.back(), cpu_columns);
+      inside(stage, reduced, {inner});
+      return stage.parallel(rows);
+    }
+    // Columns: whole rows are read in parallel, so many by one thread.
+    const Axis outer = stage.split(reduced[0], cpu_part).first;
+    Stage parts = s_[s_.rfactor(tensor(stage), {outer})[0]];
+    const auto [column, lane] = parts.split(parts.op().axis().back(), cpu_columns);
+    inside(parts, parts.op().reduce_axis(), {lane});
+    parts.parallel(parts.op().axis()[0]);
+  }
+
+  void reduction_on_gpu(Stage& stage) {
+    const Axes axes = stage.op().axis(), reduced = stage.op().reduce_axis();
+    if (!axes.empty() && !reads_along_reduced(*stage.node()->op)) return columns_on_gpu(stage);
+    // A block for each result (all results of one: blocks, then a block), and threads along memory.
+    if (axes.empty()) {
+      const Axis part = stage.split_parts(reduced[0], gpu_parts * gpu_threads / gpu_columns).first;
+      Stage parts = s_[s_.rfactor(tensor(stage), {part})[0]];
+      threads_of_rows(parts);
+      return threads_of_rows(stage);
+    }
+    threads_of_rows(stage);
+  }
+
+  void threads_of_rows(Stage& stage) {
+    const Axes axes = stage.op().axis();
+    const Axis thread = stage.split(stage.op().reduce_axis().back(), gpu_threads).second;
+    Stage own = s_[s_.rfactor(tensor(stage), {thread})[0]];
+    if (!axes.empty()) bind(stage, fused(stage, 0), "blockIdx.x");
+    const Axis joined = stage.op().reduce_axis()[0];
+    bind(stage, joined, "threadIdx.x");
+    own.compute_at(stage, joined);
+  }
+
+  // 32 columns a block, which threads read side by side; parts of the rows by blocks, then joined.
+  void columns_on_gpu(Stage& stage) {
+    const Axes axes = stage.op().axis();
+    const Axis part = stage.split_parts(stage.op().reduce_axis()[0], gpu_parts).first;
+    Stage parts = s_[s_.rfactor(tensor(stage), {part})[0]];
+    const Axes own = parts.op().axis();
+    const auto [column, lane] = parts.split(own.back(), gpu_threads);
+    bind(parts, lane, "threadIdx.x");
+    bind(parts, column, "blockIdx.y");
+    bind(parts, fused(parts, 1), "blockIdx.x");
+    Axis rest = axes[0];
+    for (std::size_t d = 1; d < axes.size(); ++d) rest = stage.fuse(rest, axes[d]);
+    const auto [block, thread] = stage.split(rest, gpu_threads);
+    bind(stage, block, "blockIdx.x");
+    bind(stage, thread, "threadIdx.x");
+  }
+
+  Schedule& s_;
+  bool gpu_;
+};
+
+}  // namespace
+
+Schedule choose_schedule(const std::vector<Tensor>& outputs, const Target& target) {
+  Schedule s = create_schedule(outputs);
+  Choice(s, target).run();
+  return s;
+}
+
+}  // namespace postlude::inline v0::te
