@@ -181,6 +181,12 @@ Expr all(const Expr& x, const Axes& axes, const Expr& where = {});
 std::vector<Expr> argmax(const Expr& x, const Axes& axes);
 std::vector<Expr> argmin(const Expr& x, const Axes& axes);
 
+// ---- epilogues ----------------------------------------------------------------------------------
+
+// The outputs of an epilogue whose accumulator is a computed matrix, as stages; `operands` by name.
+std::vector<Tensor> followed_by(const Tensor& accumulator, const Graph& epilogue,
+                                const std::vector<std::pair<std::string, Tensor>>& operands = {});
+
 // ---- schedules ----------------------------------------------------------------------------------
 
 // The loops of one stage. What is illegal throws bad_schedule and names the loop.
@@ -248,12 +254,15 @@ class Module {
   // written.
   void operator()(const std::vector<v0::Tensor>& arrays, void* stream = nullptr) const;
   [[nodiscard]] bool is_output(std::size_t argument) const;
-  [[nodiscard]] std::string print() const;   // the nest
-  [[nodiscard]] std::string source() const;  // of a GPU's kernels; the nest on a CPU
+  [[nodiscard]] std::string print() const;    // the nest
+  [[nodiscard]] std::string explain() const;  // what runs, and why
+  [[nodiscard]] std::string source() const;   // of a GPU's kernels; the nest on a CPU
 
  private:
   std::shared_ptr<const ModuleNode> node_;
 };
+// A schedule without any call whose stage is a product of matrices, perhaps with an epilogue behind
+// it, runs on that main loop: explain() says so.
 [[nodiscard]] Module build(const Schedule& schedule, const std::vector<Tensor>& arguments, const Target& target = {});
 
 }  // namespace postlude::inline v0::te

@@ -24,6 +24,7 @@ import numpy as np
 from . import _core
 from ._core import LoopAxis as Axis, LoopExpr as Expr, LoopModule, LoopSchedule, LoopStage, LoopTensor
 from .dtypes import DType, as_dtype
+from .epilogue import Epilogue
 from .errors import error
 
 _names = {
@@ -173,6 +174,23 @@ def comm_reducer(fcombine: Callable[..., Any], fidentity: Callable[..., Any], na
     return reduce
 
 
+def epilogue(accumulator: Tensor, f: Any, **operands: Tensor) -> Any:
+    """The outputs of an epilogue whose accumulator is a computed matrix: a tensor, or a tuple of them."""
+    if not isinstance(f, Epilogue):
+        f = Epilogue(f)
+    bits = []
+    for operand in f.operands:
+        tensor = operands.get(operand.name)
+        if tensor is None:
+            raise error("missing_operand", f"the operand {operand.name!r} of the epilogue is not given")
+        bits.append(operand.axes if operand.axes is not None else {0: 0, 2: 6}.get(tensor.ndim, -1))
+        if bits[-1] < 0:
+            raise error("bad_call", f"the class of the operand {operand.name!r} is not known",
+                        f"Annotate it: {operand.name}: post.row, or post.col.", operand.place)
+    made = _core.loop_follow(accumulator, f.graph_of(tuple(bits)), list(operands.items()))
+    return made[0] if len(made) == 1 else tuple(made)
+
+
 # schedules
 
 class Module:
@@ -188,6 +206,10 @@ class Module:
     def source(self) -> str:
         """The source of a GPU's kernels; on a CPU the nest."""
         return self._module.source
+
+    def explain(self) -> str:
+        """What runs, and why: a main loop, or the nest and the calls that scheduled it."""
+        return self._module.explain()
 
     def get_source(self) -> str:
         return self.source
@@ -205,16 +227,31 @@ def create_schedule(ops: Any) -> LoopSchedule:
     return _core.loop_schedule(_tensors(ops))
 
 
+def choose_schedule(ops: Any, target: Any = "cpu") -> LoopSchedule:
+    """A good schedule for a target; its `calls` say what was chosen."""
+    return _core.loop_choose(_tensors(ops), _target(target))
+
+
+def _target(target: Any) -> _core.Target:
+    return target if isinstance(target, _core.Target) else _core.Target.parse("cpu" if target == "llvm" else target)
+
+
+def _schedule(s: Any, target: Any) -> LoopSchedule:
+    return s if isinstance(s, LoopSchedule) else choose_schedule(s, target)
+
+
 def lower(s: LoopSchedule, args: Sequence[Tensor], simple_mode: bool = True, name: str = "main") -> str:
     """The loop nest that a schedule means."""
-    return _core.loop_lower(s, _tensors(list(args)))
+    return _core.loop_lower(_schedule(s, "cpu"), _tensors(list(args)))
 
 
-def build(s: LoopSchedule, args: Sequence[Tensor], target: Any = "cpu", name: str = "main") -> Module:
-    """The nest as code of a target: "cpu", "cuda", or an architecture such as "sm_90a"."""
-    chosen = target if isinstance(target, _core.Target) else _core.Target.parse("cpu" if target == "llvm" else target)
+def build(s: Any, args: Sequence[Tensor], target: Any = "cpu", name: str = "main") -> Module:
+    """The nest as code of a target: "cpu", "cuda", or an architecture such as "sm_90a".
+
+    `s`: a schedule, or the tensors to compute, whose schedule is chosen then.
+    """
     tensors = _tensors(list(args))
-    return Module(_core.loop_build(s, tensors, chosen), [tensor.name for tensor in tensors])
+    return Module(_core.loop_build(_schedule(s, target), tensors, _target(target)), [tensor.name for tensor in tensors])
 
 
 def _split(self: LoopStage, parent: Axis, factor: int | None = None, nparts: int | None = None) -> tuple[Axis, Axis]:

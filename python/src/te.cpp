@@ -165,6 +165,7 @@ void bind_stages(nb::module_& m) {
            [](const te::Schedule& x, nb::handle of) {
              return nb::isinstance<te::Operation>(of) ? x[nb::cast<te::Operation>(of)] : x[nb::cast<te::Tensor>(of)];
            })
+      .def_prop_ro("calls", &te::Schedule::calls)
       .def("_rfactor", &te::Schedule::rfactor)
       .def("_cache_read", &te::Schedule::cache_read)
       .def("_cache_write", &te::Schedule::cache_write);
@@ -178,6 +179,7 @@ void bind_stages(nb::module_& m) {
   nb::class_<te::Module>(m, "LoopModule", "A nest built for a target.")
       .def("_run", &run)
       .def("__repr__", [](const te::Module& x) { return x.print(); })
+      .def("explain", &te::Module::explain)
       .def_prop_ro("source", [](const te::Module& x) { return x.source(); });
 }
 
@@ -219,6 +221,8 @@ void bind_te(nb::module_& m) {
     for (std::size_t i = 0; i < op.body().size(); ++i) tensors.emplace_back(op.node(), static_cast<int>(i));
     return tensors;
   });
+  m.def("loop_choose", &te::choose_schedule);
+  m.def("loop_follow", &te::followed_by);
   m.def("loop_lower", &te::lower);
   m.def("loop_build", &te::build);
 }

@@ -54,8 +54,18 @@ class Choice {
     const std::vector<StagePtr> stages = s_.node()->stages;
     for (const StagePtr& stage : stages)
       if (is_inlined(*stage)) Stage(s_.node(), stage).compute_inline();
-    for (const StagePtr& stage : stages) {
+    // Consumers first, whose loops a window may join.
+    for (auto each = stages.rbegin(); each != stages.rend(); ++each) {
+      const StagePtr& stage = *each;
       if (stage->place == StageNode::Place::inlined) continue;
+      if (const StagePtr consumer = window_consumer(*stage)) {
+        Stage(s_.node(), stage).compute_at(Stage(s_.node(), consumer), place_of_window(*consumer));
+        if (!gpu_) {
+          Stage window(s_.node(), stage);
+          inside(window, window.op().reduce_axis(), {window.op().axis().back()});
+        }
+        continue;
+      }
       Stage on(s_.node(), stage);
       const bool reduces = stage->op->reduction() != nullptr;
       if (!reduces || (is_window(*stage->op) && !stage->op->axes.empty())) elements(on);
@@ -81,6 +91,34 @@ class Choice {
       }
     }
     return reads == 1 && !again;
+  }
+
+  // The elementwise stage that alone reads a window's results, each where it is made; else nothing.
+  [[nodiscard]] StagePtr window_consumer(const StageNode& stage) const {
+    if (stage.is_output || !stage.op->reduction() || !is_window(*stage.op) || stage.op->axes.size() < 2) return nullptr;
+    StagePtr consumer;
+    for (const StagePtr& other : s_.node()->stages) {
+      bool reads = false, alike = !other->op->reduction() && other->place == StageNode::Place::root;
+      for (const Expr& part : other->op->body) {
+        visit(part, [&](const ExprNode& x) {
+          if (x.kind != ExprNode::Kind::read || x.tensor != stage.origin) return;
+          reads = true;
+          alike &= x.args.size() == other->op->axes.size();
+          for (std::size_t d = 0; alike && d < x.args.size(); ++d)
+            alike = x.args[d]->kind == ExprNode::Kind::axis && x.args[d]->axis == other->op->axes[d];
+        });
+      }
+      if (!reads) continue;
+      if (!alike || consumer) return nullptr;
+      consumer = other;
+    }
+    return consumer;
+  }
+
+  // A thread computes its own element's window, a CPU a row of them.
+  [[nodiscard]] Axis place_of_window(const StageNode& consumer) const {
+    const std::vector<AxisPtr>& leaves = consumer.leaves;
+    return Axis(gpu_ ? leaves.back() : leaves[leaves.size() - 2]);
   }
 
   // All but the last `count` of the axes as one.

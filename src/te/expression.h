@@ -63,7 +63,15 @@ struct ReducerNode {
 // The identity for these types, as constants of them. Throws bad_combiner where it is none.
 [[nodiscard]] std::vector<Expr> identity_of(const ReducerNode& reducer, const std::vector<DType>& types);
 
+// An epilogue behind a stage: what made other stages.
+struct Followed {
+  Graph graph;
+  Tensor accumulator;
+  std::vector<std::pair<std::string, Tensor>> operands;
+};
+
 struct OperationNode {
+  std::shared_ptr<const Followed> followed{};  // of its outputs
   std::string name;
   std::vector<Expr> shape;
   std::vector<AxisPtr> axes;

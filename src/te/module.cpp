@@ -1,5 +1,6 @@
 // A nest built for a target.
 #include "te/gpu.h"
+#include "te/product.h"
 #include "te/run.h"
 
 #include <algorithm>
@@ -14,6 +15,7 @@ struct ModuleNode {
   Target target;
   std::string text;
   std::unique_ptr<GpuNest> gpu;
+  std::optional<Product> product;
 
   // The nest for the last shapes and strides: a loop calls with the same ones.
   struct Kept {
@@ -50,6 +52,7 @@ Module build(const Schedule& schedule, const std::vector<Tensor>& arguments, con
   for (StagePtr& stage : module->schedule.stages) stage = std::make_shared<StageNode>(*stage);
   module->target = target;
   module->text = print(module->nest);
+  module->product = find_product(module->schedule, module->nest, target);
   if (target.device == Device::cuda) module->gpu = std::make_unique<GpuNest>(module->nest);
   return Module(module);
 }
@@ -57,6 +60,7 @@ Module build(const Schedule& schedule, const std::vector<Tensor>& arguments, con
 void Module::operator()(const std::vector<v0::Tensor>& arrays, void* stream) const {
   const bool on_host = std::all_of(arrays.begin(), arrays.end(), [](const auto& x) { return x.device == Device::cpu; });
   const Sizes sizes = bind_sizes(node_->nest, node_->schedule, arrays, on_host ? Device::cpu : node_->target.device);
+  if (node_->product && on_host == (node_->target.device == Device::cpu)) return node_->product->run(arrays, stream);
   if (node_->gpu)
     return on_host ? node_->gpu->run_copies(sizes, arrays, node_->target.device_index)
                    : node_->gpu->run(sizes, arrays, stream);
@@ -79,6 +83,18 @@ bool Module::is_output(std::size_t argument) const {
   return argument < node_->nest.tensors.size() && !node_->nest.tensors[argument].op().node()->is_placeholder();
 }
 std::string Module::print() const { return node_->text; }
+std::string Module::explain() const {
+  std::string text;
+  if (node_->product) {
+    const Nest& nest = node_->nest;
+    const auto name = [&](int argument) { return nest.arguments[static_cast<std::size_t>(argument)]->name; };
+    text = "a product of matrices, " + name(node_->product->a) + " and " + name(node_->product->b) +
+           ": it runs on the main loop gemm, because no call schedules it\n" + node_->product->plan.explain();
+    return text;
+  }
+  const std::string calls = Schedule(std::make_shared<ScheduleNode>(node_->schedule)).calls();
+  return (calls.empty() ? "as described, without a schedule\n" : "scheduled by\n" + calls) + "\n" + node_->text;
+}
 std::string Module::source() const { return node_->gpu ? node_->gpu->source() : node_->text; }
 
 }  // namespace postlude::inline v0::te

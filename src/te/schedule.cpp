@@ -184,7 +184,11 @@ void set_mark(StageNode& stage, const Axis& axis, Mark mark, const char* what) {
 }  // namespace
 
 std::pair<Axis, Axis> Stage::split(const Axis& axis, std::int64_t factor) {
-  return divide(*node_, axis, factor, false);
+  const std::string parent = spelled(*node_, axis.node());
+  const auto made = divide(*node_, axis, factor, false);
+  schedule_->calls.push_back(spelled(*node_, {made.first, made.second}) + " = " + spelled(*node_) + ".split(" + parent +
+                             ", factor=" + std::to_string(factor) + ")");
+  return made;
 }
 std::pair<Axis, Axis> Stage::split_parts(const Axis& axis, std::int64_t parts) {
   const auto made = divide(*node_, axis, parts, true);

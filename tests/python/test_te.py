@@ -223,3 +223,84 @@ def test_refusals_of_arrays(rows, rng):
     with pytest.raises(post.Error, match="overlaps"):
         a = np.zeros((4, 4), np.float32)
         plain(a, a[0])
+
+
+def test_a_product_runs_on_its_main_loop(rng):
+    n, m, l = te.var("n"), te.var("m"), te.var("l")
+    A, W = te.placeholder((n, l), name="A"), te.placeholder((m, l), name="W")
+    k = te.reduce_axis((0, l), "k")
+    C = te.compute((n, m), lambda i, j: te.sum(A[i, k] * W[j, k], axis=k), name="C")
+    a, w = integers(rng, 30, 50), integers(rng, 40, 50)
+    s = te.create_schedule(C)
+    plain = te.build(s, [A, W, C])
+    assert plain.explain().startswith("a product of matrices, A and W: it runs on the main loop gemm")
+    s[C].split(C.op.axis[0], factor=4)
+    by_hand = te.build(s, [A, W, C])
+    assert by_hand.explain().startswith("scheduled by\nC_i_outer, C_i_inner = s[C].split(s[C].op.axis[0], factor=4)\n")
+    for f in (plain, by_hand):
+        c = np.empty((30, 40), np.float32)
+        f(a, w, c)
+        np.testing.assert_array_equal(c, a @ w.T)
+
+
+@pytest.mark.parametrize("target", ["cpu", "cuda"])
+def test_an_epilogue_behind_a_product(rng, target):
+    @post.epilogue
+    def soft(acc, bias: post.row):
+        x = acc + bias
+        e = post.exp(x - post.max(x, axis=1))
+        return {"D": post.relu(x), "S": e / post.sum(e, axis=1), "best": post.argmax(x, axis=1),
+                "lse": post.logsumexp(x, axis=1), "v": post.var(x, axis=0), "mean": post.mean(x)}
+
+    n, m, l = te.var("n"), te.var("m"), te.var("l")
+    A, B = te.placeholder((n, l), name="A"), te.placeholder((l, m), name="B")
+    bias = te.placeholder((m,), name="bias")
+    k = te.reduce_axis((0, l), "k")
+    C = te.compute((n, m), lambda i, j: te.sum(A[i, k] * B[k, j], axis=k), name="C")
+    outputs = te.epilogue(C, soft, bias=bias)
+    arguments = [A, B, bias, *outputs]
+    if target == "cuda":  # only its source, where there is no device
+        assert "__global__" in te.build(te.choose_schedule(outputs, "cuda"), arguments, "cuda").source
+        return
+    fused = te.build(te.create_schedule(outputs), arguments)
+    loops = te.build(outputs, arguments)
+    assert "main loop gemm" in fused.explain() and "scheduled by" in loops.explain()
+    a, b, c = (rng.standard_normal(shape).astype(np.float32) for shape in ((30, 50), (50, 40), (40,)))
+    expected = post.matmul(a, b, epilogue=soft, bias=c)
+    for f in (fused, loops):
+        results = [np.empty((30, 40), np.float32), np.empty((30, 40), np.float32), np.empty(30, np.int64),
+                   np.empty(30, np.float32), np.empty(40, np.float32), np.empty((), np.float32)]
+        f(a, b, c, *results)
+        for name, result in zip(("D", "S", "best", "lse", "v", "mean"), results):
+            np.testing.assert_allclose(result, getattr(expected, name), rtol=1e-4, atol=1e-5, err_msg=name)
+
+
+def test_a_filter_with_bias_and_activation_is_one_nest(rng):
+    @post.epilogue
+    def bias_relu(acc, bias: post.row):
+        return post.relu(acc + bias)
+
+    n, m = te.var("n"), te.var("m")
+    X, F = te.placeholder((n, m), name="X"), te.placeholder((3, 3), name="F")
+    di, dj = te.reduce_axis((0, 3), "di"), te.reduce_axis((0, 3), "dj")
+    Y = te.compute((n - 2, m - 2), lambda i, j: te.sum(X[i + di, j + dj] * F[di, dj], axis=[di, dj]), name="Y")
+    bias = te.placeholder((m - 2,), name="bias")
+    D = te.epilogue(Y, bias_relu, bias=bias)
+    s = te.choose_schedule(D)
+    assert "s[Y].compute_at(s[D], D_i_inner)" in s.calls
+    x, w, b = integers(rng, 23, 41), integers(rng, 3, 3), integers(rng, 39)
+    d = np.empty((21, 39), np.float32)
+    build(s, [X, F, bias, D])(x, w, b, d)
+    y = sum(x[p:p + 21, q:q + 39] * w[p, q] for p in range(3) for q in range(3))
+    np.testing.assert_array_equal(d, np.maximum(y + b, 0))
+
+
+def test_chosen_calls_make_the_schedule(rows, rng):
+    A, B = rows
+    for target in ("cpu", "cuda"):
+        chosen = te.choose_schedule(B, target)
+        s = te.create_schedule(B)
+        names = {"s": s, "te": te, "B": B}
+        exec(chosen.calls, names)
+        assert lower(s, [A, B]) == lower(chosen, [A, B])
+        check_rows(rng, s, A, B)
