@@ -12,8 +12,6 @@ using lower::Instruction;
 using lower::Phase;
 using lower::Program;
 
-double count(std::int64_t extent) { return static_cast<double>(extent); }
-
 double operations(const Instruction& instruction) {
   if (instruction.op == Op::call) {
     const auto& nodes = instruction.function->body.nodes;
@@ -31,7 +29,7 @@ PhaseCost phase_cost(const Program& program, const Phase& phase, const Shape& sh
   for (const Instruction& instruction : phase.code)
     cost.operations += operations(instruction) * elements(phase, instruction.axes, shape);
   for (const lower::Reduction& reduction : phase.reductions) {
-    cost.reduced += count(static_cast<std::int64_t>(reduction.pieces.size())) * elements(phase, phase.domain, shape);
+    cost.reduced += static_cast<double>(reduction.pieces.size()) * elements(phase, phase.domain, shape);
     kernel.results(reduction);
   }
   cost.moved = kernel.take();

@@ -415,7 +415,7 @@ class Checker {
       if (tensors_[i]) prints[i] = footprint(*tensors_[i]);
       else prints[i].empty = true;
     }
-    for (const auto [o, i] : near(prints)) {
+    for (const auto& [o, i] : near(prints)) {
       const bool output = expected_[i].role == Role::output;
       if (expected_[o].role != Role::output || (output && i < o) || !overlap(prints[o], prints[i])) continue;
       const bool replaceable = expected_[i].role == Role::operand ||

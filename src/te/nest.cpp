@@ -409,7 +409,8 @@ std::vector<Statement> Lowering::guarded(Lowered& s, std::vector<Statement> body
     return s.collective ? s.stage->leaves.size() : at;
   };
   Expr all;
-  for (const auto& [condition, of_reduction] : conditions(s)) {
+  for (const auto& [guard, of_reduction] : conditions(s)) {
+    const Expr& condition = guard;  // what a lambda captures is no structured binding before clang 16
     // The reduction's own conditions stand behind its initialisation.
     const std::size_t known = std::max(known_at(condition), of_reduction ? s.first_reduce + 1 : 0);
     if ((of_reduction && !reduces) || known != level) continue;
@@ -546,7 +547,8 @@ std::vector<Statement> Lowering::loops(Lowered& s, std::size_t level, bool initi
   // Conditions known here are checked around what is computed here, unless threads meet there.
   const std::size_t held = held_.size();
   if (!s.collective) {
-    for (const auto& [condition, of_reduction] : conditions(s)) {
+    for (const auto& [guard, of_reduction] : conditions(s)) {
+    const Expr& condition = guard;  // what a lambda captures is no structured binding before clang 16
       bool known = !of_reduction || initialised;
       visit(condition, [&](const ExprNode& x) {
         known &= x.kind != ExprNode::Kind::read;

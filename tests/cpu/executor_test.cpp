@@ -380,7 +380,8 @@ TEST_P(Executor, AskingChangesNothing) {
   };
   std::mt19937 random(3);
   // 8.8 and 1 MB of f32 are read; 23 and 1.2, and written. Rows of the second begin lines.
-  for (const auto [rows, few, columns] : {Rows{531, 59, 4164}, Rows{1400, 70, 4176}}) {
+  for (const auto [rows, few, across] : {Rows{531, 59, 4164}, Rows{1400, 70, 4176}}) {
+    const std::int64_t columns = across;  // for a lambda
     for (const DType type : {f32, bf16}) {
       const std::int64_t size = size_of(type);
       std::vector<char> x(rows * columns * size);

@@ -226,7 +226,7 @@ TEST(Combiner, OfSeveralTypesCompiles) {
 // Where Hopper's kernel would need the accumulator in memory or B repacked, and that costs more
 // than mma.sync's slower products.
 TEST(PortableKernel, IsTakenWhereItIsFaster) {
-  const auto schedules = [](const char* isa, Layout b, std::int64_t m, std::int64_t n, std::int64_t k) {
+  const auto schedules = [](const char* isa, postlude::Layout b, std::int64_t m, std::int64_t n, std::int64_t k) {
     Gemm gemm;
     gemm.a = gemm.b = DType::bf16;
     gemm.b_layout = b;
@@ -234,13 +234,14 @@ TEST(PortableKernel, IsTakenWhereItIsFaster) {
                              Target::parse(isa))
         .explain(ExplainPart::schedule, m, n, k);
   };
-  EXPECT_TRUE(schedules("sm_80", Layout::k_major, 4096, 4096, 4096).starts_with("mma "));
-  EXPECT_TRUE(schedules("sm_90a", Layout::mn_major, 4096, 4096, 4096).starts_with("pingpong "));
-  EXPECT_TRUE(
-      schedules("sm_90a", Layout::mn_major, 128, 4096, 4096).starts_with("both halves of B along N, and M is small"));
-  EXPECT_TRUE(schedules("sm_90a", Layout::k_major, 4096, 4100, 512)
+  EXPECT_TRUE(schedules("sm_80", postlude::Layout::k_major, 4096, 4096, 4096).starts_with("mma "));
+  EXPECT_TRUE(schedules("sm_90a", postlude::Layout::mn_major, 4096, 4096, 4096).starts_with("pingpong "));
+  EXPECT_TRUE(schedules("sm_90a", postlude::Layout::mn_major, 128, 4096, 4096)
+                  .starts_with("both halves of B along N, and M is small"));
+  EXPECT_TRUE(schedules("sm_90a", postlude::Layout::k_major, 4096, 4100, 512)
                   .starts_with("halves of no multiple of 8 columns, and K is short"));
-  EXPECT_TRUE(schedules("sm_90a", Layout::k_major, 4096, 4100, 4096).starts_with("epilogue from memory: the halves"));
+  EXPECT_TRUE(
+      schedules("sm_90a", postlude::Layout::k_major, 4096, 4100, 4096).starts_with("epilogue from memory: the halves"));
 }
 
 // What waits in registers for its row's statistics moves no byte; behind a long K there are two

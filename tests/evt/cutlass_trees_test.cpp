@@ -265,7 +265,7 @@ TEST(CutlassTrees, RowsNormalisedAndGated) {
   using G = Gemm<Softmax, float, void>;
   const int M = 4, N = 77, L = 2;
   Problem<G> p{M, N, 5, L};
-  p.run(p.arguments({{{0.25f}}}));
+  p.run(p.arguments({{{{0.25f}}}}));
   p.expect(
       [&](int l, int m, int n) {
         double sum = 0;

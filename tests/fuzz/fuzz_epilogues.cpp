@@ -31,7 +31,7 @@ std::string check_and_shrink(const fuzz::Case& c, const fuzz::Checks& checks) {
 
 int main(int argc, char** argv) {
   fuzz::Argument arguments[] = {{"--isa", ""}, {"--file", ""}};
-  const auto& [isa, file] = arguments;
+  const fuzz::Argument &isa = arguments[0], &file = arguments[1];
   return fuzz::drive(argc, argv, arguments, [&](std::uint64_t seed) {
     fuzz::Checks checks;
     if (!isa.value.empty()) checks.isas = {isa.value};

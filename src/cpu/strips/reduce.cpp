@@ -72,7 +72,7 @@ std::int64_t identity_of(Reducer reducer, DType type) {
 }  // namespace
 
 ReductionExecutor::ReductionExecutor(const ReductionSetting& set)
-    : reduction_(set.reduction), table_(set.table), strip_columns_(std::max<std::int64_t>(1, set.strip_columns)) {
+    : table_(set.table), strip_columns_(std::max<std::int64_t>(1, set.strip_columns)) {
   const lower::Reduction& reduction = *set.reduction;
   const Axes domain = set.phase->domain;
   vector_along_m_ = domain.has(Axis::m) && !domain.has(Axis::n);

@@ -124,7 +124,6 @@ class ReductionExecutor {
   void take_across(void* const* state, std::int64_t state_row_stride, const StripArg* arguments, std::int64_t rows,
                    std::int64_t columns, char* scratch) const;
 
-  const lower::Reduction* reduction_ = nullptr;
   const StripTable* table_ = nullptr;
   std::vector<Component> components_;
   std::optional<Combiner> combiner_;

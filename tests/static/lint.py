@@ -1,0 +1,37 @@
+"""Compiles everything with clang and reads it with clang-tidy: lint.py BUILD_FOLDER [--tidy]
+
+The folder is configured, not built. Nothing is written: clang only looks, with the project's own
+warnings as errors, and clang-tidy has the checks of .clang-tidy.
+"""
+import concurrent.futures
+import json
+import os
+import pathlib
+import shlex
+import subprocess
+import sys
+
+folder, tidy = pathlib.Path(sys.argv[1]), "--tidy" in sys.argv
+entries = [e for e in json.loads((folder / "compile_commands.json").read_text()) if pathlib.Path(e["file"]).exists()]
+
+
+def look(entry):
+    if tidy:
+        command = ["clang-tidy", "--quiet", "--warnings-as-errors=*", "-p", folder, entry["file"]]
+    else:
+        words = shlex.split(entry["command"])
+        words = words[next(i for i, word in enumerate(words) if "clang" in word):]  # without a launcher
+        at = words.index("-o")
+        command = words[:at] + words[at + 2:] + ["-fsyntax-only", "-Werror"]
+    result = subprocess.run(command, cwd=entry["directory"], capture_output=True, text=True)
+    return result.returncode, result.stdout + result.stderr
+
+
+assert len(entries) >= 20, "this folder has not been configured with CMAKE_EXPORT_COMPILE_COMMANDS"
+with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+    results = list(pool.map(look, entries))
+bad = [(entry["file"], messages) for entry, (code, messages) in zip(entries, results) if code != 0]
+for file, messages in bad:
+    print(f"--- {file}\n{messages}")
+print(f"{len(bad)} of {len(entries)} sources have findings of {'clang-tidy' if tidy else 'clang'}")
+sys.exit(bool(bad))
