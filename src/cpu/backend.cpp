@@ -100,6 +100,7 @@ class Bound_ final : public BoundCall {
         shape_(bindings.shape),
         a_(bindings.a),
         b_(bindings.b),
+        a_rows_(bindings.a_rows),
         buffers_(bindings.buffers),
         packed_(static_cast<const PackedB*>(bindings.packed_b)) {
     const Program& program = compiled_->program;
@@ -207,14 +208,18 @@ class Bound_ final : public BoundCall {
   [[nodiscard]] Product product_of(const Pass& pass, std::int64_t batch) const {
     auto matrix = [&](const Bound& bound) {
       const std::int64_t offset = batch * bound.strides[0] * size_of(bound.dtype);
-      return Matrix{bound.data ? static_cast<const char*>(bound.data) + offset : nullptr, bound.dtype, bound.strides[1],
-                    bound.strides[2]};
+      return Matrix{.data = bound.data ? static_cast<const char*>(bound.data) + offset : nullptr,
+                    .dtype = bound.dtype,
+                    .row_stride = bound.strides[1],
+                    .column_stride = bound.strides[2]};
     };
     Product product;
     product.m = shape_.m;
     product.n = shape_.n;
     product.k = shape_.k;
     product.a = matrix(a_);
+    if (!std::holds_alternative<std::monostate>(a_rows_)) product.a.rows = &a_rows_;
+    product.a.batch = batch;
     product.b = matrix(b_);
     product.packed_b = packed_;
     product.pieces = pass.pieces;
@@ -501,6 +506,7 @@ class Bound_ final : public BoundCall {
   std::shared_ptr<const Compiled> compiled_;
   Shape shape_;
   Bound a_, b_;
+  Rows a_rows_;
   std::vector<Bound> buffers_;
   const PackedB* packed_ = nullptr;
   std::vector<PassRun> runs_;
@@ -551,7 +557,10 @@ class CpuExecutable final : public Executable {
     product.n = bindings.shape.n;
     product.k = bindings.shape.k;
     product.a.dtype = compiled_->contraction->a;
-    product.b = {bindings.b.data, bindings.b.dtype, bindings.b.strides[1], bindings.b.strides[2]};
+    product.b = {.data = bindings.b.data,
+                 .dtype = bindings.b.dtype,
+                 .row_stride = bindings.b.strides[1],
+                 .column_stride = bindings.b.strides[2]};
     product.pieces = product_pieces(compiled_->program);
     return std::make_shared<const PackedB>(pack_b(product, compiled_->isa, compiled_->threads));
   }
@@ -564,6 +573,7 @@ class CpuExecutable final : public Executable {
     if (const auto& contraction = compiled_->contraction) {
       bindings.a = row_major(all, shape.m, shape.k, contraction->a);
       bindings.b = row_major(all, shape.k, shape.n, contraction->b);
+      if (contraction->a_form != Form::strided) bindings.a_rows = Gathered{};
     } else {
       bindings.a = row_major(all, shape.m, shape.n, compiled_->source);
     }

@@ -33,7 +33,7 @@ class GemmLoop final : public MainLoop {
   }
   [[nodiscard]] std::vector<Input> inputs() const override { return {a(), b()}; }
   [[nodiscard]] std::optional<Contraction> contraction() const override {
-    return Contraction{gemm_.a, gemm_.b, gemm_.a_layout, gemm_.b_layout};
+    return Contraction{gemm_.a, gemm_.b, gemm_.a_layout, gemm_.b_layout, Form::strided};
   }
 
   [[nodiscard]] Domain settle(std::span<const Given> inputs) const override {
@@ -50,7 +50,7 @@ class GemmLoop final : public MainLoop {
     return input == 0 ? std::vector{s.m, s.k} : std::vector{s.k, s.n};
   }
   [[nodiscard]] Operands operands(std::span<const Given> inputs) const override {
-    return {inputs[0].bound(), inputs[1].bound()};
+    return {inputs[0].bound(), inputs[1].bound(), {}};
   }
   [[nodiscard]] std::optional<Element> element(Factor factor, std::span<const Given> inputs, std::int64_t b,
                                                std::int64_t row, std::int64_t column) const override {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "loop/bound.h"
+#include "loop/rows.h"
 
 #include <postlude/problem.h>
 #include <postlude/tensor.h>
@@ -35,6 +36,7 @@ struct Facts {
 struct Contraction {
   DType a = DType::f32, b = DType::f32;
   Layout a_layout = Layout::any, b_layout = Layout::any;
+  Form a_form = Form::strided;
 };
 
 // A tensor that the main loop takes. In a batched problem it may have a batch axis in front of its axes.
@@ -76,6 +78,7 @@ struct Domain {
 // A and B as memory, or `a` alone where it is the accumulator.
 struct Operands {
   Bound a, b;
+  Rows a_rows;
 };
 
 class MainLoop {

@@ -50,6 +50,21 @@ void check_dtypes(const Graph& graph, const std::vector<std::pair<std::string, D
   }
 }
 
+// No operand or output has the name of an input of the main loop. (The language keeps those of the library's own.)
+void check_names(const Graph& graph, const MainLoop& loop) {
+  const auto check = [](const auto& declarations, std::string_view name) {
+    for (const auto& declared : declarations) {
+      if (declared.name != name) continue;
+      throw Error(ErrorCode::bad_name, quoted(name) + " is the name of an operand of the main loop",
+                  "Choose another name.");
+    }
+  };
+  for (const Input& input : loop.inputs()) {
+    check(graph.operands(), input.name);
+    check(graph.outputs(), input.name);
+  }
+}
+
 // A plan as far as its Program, and why its target cannot run it.
 struct Draft {
   std::shared_ptr<PlanData> plan;
@@ -69,6 +84,7 @@ Draft draft(const Problem& problem, const Graph& graph, const Target& target, co
   plan->problem = problem;
   plan->target = target;
   plan->dtypes = options.dtypes;
+  check_names(graph, problem.loop());
   check_dtypes(graph, options.dtypes);
   plan->backend = &plan::find_backend(target.device);
   plan->base.program = make_program(*plan, {});

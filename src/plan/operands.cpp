@@ -470,6 +470,7 @@ class Checker {
     const Operands operands = loop_.operands(given_);
     checked.bindings.a = operands.a;
     checked.bindings.b = operands.b;
+    checked.bindings.a_rows = operands.a_rows;
     if (packed_) checked.bindings.packed_b = packed_->data;
     checked.bindings.inputs = std::move(given_);
     checked.in_place = std::move(in_place_);

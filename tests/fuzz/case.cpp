@@ -123,8 +123,8 @@ std::string write(const Case& c) {
     out << "# problem: kind=gemm a=" << name_of(gemm->a) << " b=" << name_of(gemm->b) << " batched=" << gemm->batched
         << '\n';
   } else {
-    const Stream& stream = *c.problem.get_if<Stream>();
-    out << "# problem: kind=stream a=" << name_of(stream.x) << " b=f32 batched=" << stream.batched << '\n';
+    out << "# problem: kind=" << c.problem.loop().name() << " a=" << name_of(c.problem.loop().inputs()[0].dtype)
+        << " b=f32 batched=" << is_batched(c.problem) << '\n';
   }
   out << "# shape: batch=" << c.shape.batch << " m=" << c.shape.m << " n=" << c.shape.n << " k=" << c.shape.k << '\n';
   out << "# data: data=" << c.data << " values=" << values_names[static_cast<int>(c.values)] << " layout=" << c.layout
@@ -247,19 +247,22 @@ Tensors materialise(const Case& c) {
   const MainLoop& loop = c.problem.loop();
   for (const Input& input : loop.inputs()) {
     const std::vector<std::int64_t> shape = loop.shape_of(result.all.size(), s);
-    const Bound bound = add(std::string(input.name), input.dtype, tile_axes, shape[0], shape[1], false, true);
+    const bool matrix = shape.size() == 2;
+    const Bound bound = add(std::string(input.name), input.dtype, matrix ? tile_axes : Axes(Axis::m), shape[0],
+                            matrix ? shape[1] : 1, false, true);
     Given& given = result.bindings.inputs.emplace_back();
     given.name = input.name;
     given.data = bound.data;
     given.dtype = bound.dtype;
-    given.rank = 2;
-    given.shape = {shape[0], shape[1]};
+    given.rank = static_cast<int>(shape.size());
+    std::copy(shape.begin(), shape.end(), given.shape.begin());
     given.strides = {bound.strides[1], bound.strides[2]};
     if (result.all.back().axes.has(Axis::b)) given.batch = s.batch, given.batch_stride = bound.strides[0];
   }
   const Operands operands = loop.operands(result.bindings.inputs);
   result.bindings.a = operands.a;
   result.bindings.b = operands.b;
+  result.bindings.a_rows = operands.a_rows;
   if (!loop.contraction()) result.bindings.shape.k = 0;
   for (std::size_t i = 0; i < c.graph.operands.size(); ++i) {
     const OperandDecl& o = c.graph.operands[i];

@@ -72,7 +72,7 @@ bool may_split(const ProductShape& shape) {
 }
 
 bool turns(const ProductShape& shape, const Kernels& kernels) {
-  return shape.b_k_major && !shape.packed_b && shape.pieces.count == 1 && !kernels.terms &&
+  return shape.b_k_major && !shape.packed_b && !shape.a_rows && shape.pieces.count == 1 && !kernels.terms &&
          kernels.word_elements == 1 && shape.m > max_thin_rows && shape.m <= turned_rows && shape.n >= 4 * shape.m &&
          !may_split(shape);
 }
@@ -146,7 +146,16 @@ void keep_accumulators(Blocking& b, const ProductShape& shape) {
 
 ProductShape shape_of(const Product& p) {
   const bool b_n_major = p.b.row_stride != 1 && p.b.column_stride == 1;
-  return {p.m, p.n, p.k, p.a.dtype, p.b.dtype, p.packed_b != nullptr, b_n_major, p.b.row_stride == 1, p.pieces};
+  return {.m = p.m,
+          .n = p.n,
+          .k = p.k,
+          .a = p.a.dtype,
+          .b = p.b.dtype,
+          .packed_b = p.packed_b != nullptr,
+          .b_n_major = b_n_major,
+          .b_k_major = p.b.row_stride == 1,
+          .pieces = p.pieces,
+          .a_rows = p.a.rows != nullptr};
 }
 
 Blocking choose_blocking(const ProductShape& shape, Isa isa, bool whole_rows) {

@@ -239,7 +239,7 @@ struct Runner {
       run.accumulate = k > k0;
       run.far = product.n * product.k > large_b;
       // Eight rows a multiple of 4 KB apart share one of L1's sets.
-      if (a.dtype == DType::f32 && a.column_stride == 1 && (rows < 8 || a.row_stride % 1024 != 0)) {
+      if (!a.rows && a.dtype == DType::f32 && a.column_stride == 1 && (rows < 8 || a.row_stride % 1024 != 0)) {
         run.a = static_cast<const float*>(a.data) + at;
         run.a_row = a.row_stride;
       } else {

@@ -2,6 +2,7 @@
 
 #include "core/threads.h"
 #include "cpu/product/blocking.h"
+#include "cpu/product/rows.h"
 
 #include <postlude/error.h>
 
@@ -172,7 +173,7 @@ void pack_part(const Matrix& b, const BLayout& layout, int thread, int threads, 
 }
 
 bool a_in_place(const Matrix& a, std::int64_t m) {
-  if (a.dtype != DType::f32 || a.column_stride != 1) return false;
+  if (a.rows || a.dtype != DType::f32 || a.column_stride != 1) return false;
   // Rows a multiple of 64 KB apart fall into the same sets of L2, and are packed. A multiple of 4
   // KB, the same sets of L1, does not matter to tiles of 6 rows (decision 0036).
   return m <= 8 || a.row_stride % 16384 != 0;
@@ -186,18 +187,14 @@ std::int64_t packed_a_words(std::int64_t k_block, int word_elements) {
 void pack_rows(const Matrix& a, const Kernels& kernels, std::int64_t row0, int rows, std::int64_t k0,
                std::int64_t depth, std::uint32_t* to, std::int64_t to_row, char* gather_to) {
   for (int i = 0; i < rows; ++i) {
-    const char* from = element_address(a, row0 + i, k0);
-    if (a.column_stride != 1) {
-      gather(a.dtype, from, a.column_stride, depth, gather_to);
-      from = gather_to;
-    }
+    const char* const from = row_elements(a, row0 + i, k0, depth, gather_to);
     kernels.pack_row(element_of(a.dtype), false, from, depth, to + i * to_row);
   }
 }
 
 AWords pack_a_rows(const Matrix& a, const Kernels& kernels, std::int64_t row0, int rows, std::int64_t k0,
                    std::int64_t depth, std::uint32_t* to, char* gather_to) {
-  if (a.column_stride != 1 && a.row_stride == 1) {
+  if (!a.rows && a.column_stride != 1 && a.row_stride == 1) {
     constexpr std::int64_t to_row = 32;  // row_group in whole vectors
     kernels.pack_n_major(element_of(a.dtype), false, element_address(a, row0, k0), a.column_stride * size_of(a.dtype),
                          rows, depth, to, to_row);
