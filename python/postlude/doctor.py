@@ -7,7 +7,6 @@ import platform
 import sys
 
 from . import _core
-from .dtypes import f32
 from .run import plain
 
 
@@ -31,9 +30,9 @@ def doctor() -> Report:
     report = Report()
     report["postlude"] = _core.version
     report["python"] = f"{platform.python_version()} on {platform.machine()}"
-    plan = _core.compile(f32, f32, False, plain.graph, _core.Target.cpu(), [], None)
+    plan = _core.compile(_core.gemm, plain.graph, _core.Target.cpu(), [], None)
     report["cpu"] = plan.explain("schedule").strip().partition("\n")[0]
-    ok, reasons = _core.supports(f32, f32, False, plain.graph, _core.Target.cuda(), [])
+    ok, reasons = _core.supports(_core.gemm, plain.graph, _core.Target.cuda(), [])
     report["cuda"] = "ready" if ok else "; ".join(dict.fromkeys(reasons))
     for package, use in (("numpy", ""), ("ml_dtypes", "bf16 and fp8 arrays in numpy"), ("torch", ""), ("jax", ""), ("cupy", "")):
         version = _version(package)

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from . import _core, numeric
+from ._compile import compile_logged
 from ._where import Place, place_of, shown
 from .dtypes import DType, as_dtype
 from .errors import error
@@ -300,10 +301,10 @@ class Epilogue:
             axes.append({0: 0, 1: 4, 2: 6}[bare])
         return tuple(axes)
 
-    def _compile(self, a: DType, b: DType | None, batched: bool, ranks: Sequence[int | None],
+    def _compile(self, problem: _core.Problem, ranks: Sequence[int | None],
                  dtypes: Sequence[DType | None], outs: Sequence[tuple[str, DType | None]], target: _core.Target,
                  more: dict[str, DType]) -> _core.Plan:
-        graph, record = self._traced(self.axes_at(ranks, batched))
+        graph, record = self._traced(self.axes_at(ranks, problem.batched))
         options = [(operand.name, dtype) for operand, rank, dtype in zip(self.operands, ranks, dtypes)
                    if operand.dtype is None and dtype is not None and rank is not None]
         outputs = graph.outputs
@@ -312,21 +313,21 @@ class Epilogue:
             if dtype is not None and place is not None and place < len(outputs) and outputs[place][2] is None:
                 options.append((outputs[place][0], dtype))
         options += more.items()
-        from .run import compile_logged
-        return compile_logged(a, b, batched, graph, target, options, self._record(graph, record))
+        return compile_logged(problem, graph, target, options, self._record(graph, record))
 
-    def _launcher(self, stream: bool, target: _core.Target | None) -> _core.Launcher:
-        key = (stream, None if target is None else target._key())
+    def _launcher(self, loop: _core.Problem, target: _core.Target | None) -> _core.Launcher:
+        """Calls `loop`, over inputs of whatever dtypes are given, with this epilogue."""
+        key = (loop._key, None if target is None else target._key())
         launcher = self._launchers.get(key)
         if launcher is None:
-            def resolve(a: DType, b: DType | None, batched: bool, device: _core.Device, index: int,
-                        operands: list[tuple[str, int, bool, DType]], outs: list[tuple[str, DType | None]]) -> _core.Plan:
+            def resolve(problem: _core.Problem, device: _core.Device, index: int, operands: list[tuple[str, int, bool, DType]],
+                        outs: list[tuple[str, DType | None]]) -> _core.Plan:
                 where = target or (_core.Target.cuda(index) if device == _core.Device.cuda else _core.Target.cpu())
-                return self._compile(a, b, batched, [None if number else rank for _, rank, number, _ in operands],
+                return self._compile(problem, [None if number else rank for _, rank, number, _ in operands],
                                      [dtype for _, _, _, dtype in operands], outs, where, {})
 
             launcher = self._launchers[key] = _core.Launcher(
-                stream, [o.name for o in self.operands], [o.default for o in self.operands],
+                loop, [o.name for o in self.operands], [o.default for o in self.operands],
                 [o.dtype for o in self.operands], resolve)
         return launcher
 

@@ -1,9 +1,7 @@
 """post.matmul, post.stream and the prepared path: post.plan(...).bind(...)()."""
 from __future__ import annotations
 
-import logging
-import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from . import _core
@@ -11,22 +9,11 @@ from .dtypes import DType, as_dtype
 from .epilogue import Epilogue, epilogue as make_epilogue
 from .errors import Error, error
 
-log = logging.getLogger("postlude")
-log.addHandler(logging.NullHandler())
-
 
 @make_epilogue
 def plain(acc):  # type: ignore[no-untyped-def]
     D = acc
     return D
-
-
-def compile_logged(a: DType, b: DType | None, batched: bool, graph: _core.Graph, target: _core.Target,
-                   dtypes: list[tuple[str, DType]], record: Any) -> _core.Plan:
-    start = time.perf_counter()
-    plan = _core.compile(a, b, batched, graph, target, dtypes, record)
-    log.debug("compiled %r in %.2f ms", plan, 1e3 * (time.perf_counter() - start))
-    return plan
 
 
 def _epilogue(given: Any) -> Epilogue:
@@ -57,16 +44,16 @@ def matmul(a: Any, b: Any, /, *, epilogue: Epilogue | None = None, out: Any = No
     if target is None and type(epilogue) is Epilogue:
         launcher = epilogue._launchers.get(_GEMM)
         if launcher is not None:
-            return launcher(a, b, operands, out)
-    return _epilogue(epilogue)._launcher(False, _target(target))(a, b, operands, out)
+            return launcher((a, b), operands, out)
+    return _epilogue(epilogue)._launcher(_core.gemm, _target(target))((a, b), operands, out)
 
 
-_GEMM = (False, None)
+_GEMM = (_core.gemm._key, None)
 
 
 def stream(x: Any, /, *, epilogue: Epilogue, out: Any = None, target: Any = None, **operands: Any) -> Any:
     """epilogue(x, **operands): an epilogue over a tensor that is in memory already, with no product before it."""
-    return _epilogue(epilogue)._launcher(True, _target(target))(x, None, operands, out)
+    return _epilogue(epilogue)._launcher(_core.stream, _target(target))((x,), operands, out)
 
 
 def _typed(item: Any, what: str) -> tuple[DType, int | None]:
@@ -80,13 +67,14 @@ def _typed(item: Any, what: str) -> tuple[DType, int | None]:
     return dtype, None if number else rank
 
 
-def _problem(a: Any, b: Any, epilogue: Epilogue | None, batched: bool | None, target: Any, dtypes: Mapping[str, Any] | None,
-             operands: Mapping[str, Any]) -> tuple[Any, ...]:
+def _problem(loop: _core.Problem, inputs: Sequence[Any], epilogue: Epilogue | None, batched: bool | None, target: Any,
+             dtypes: Mapping[str, Any] | None, operands: Mapping[str, Any]) -> tuple[Any, ...]:
+    """`loop` over inputs of these arrays' dtypes, and what else a plan is compiled from."""
     chosen = _epilogue(epilogue)
-    a_type, a_rank = _typed(a, "A" if b is not None else "X")
-    b_type, b_rank = (None, None) if b is None else _typed(b, "B")
+    typed = [_typed(given, name) for given, (name, _) in zip(inputs, loop.inputs)]
     if batched is None:
-        batched = a_rank == 3 or b_rank == 3
+        batched = any(rank == axes + 1 for (_, rank), (_, axes) in zip(typed, loop.inputs))
+    problem = loop.over([dtype for dtype, _ in typed], batched)
     ranks: list[int | None] = []
     types: list[DType | None] = []
     _core.refuse_unknown([operand.name for operand in chosen.operands], dict(operands))
@@ -110,9 +98,13 @@ def _problem(a: Any, b: Any, epilogue: Epilogue | None, batched: bool | None, ta
             dtype, rank = _typed(given, operand.name)
             ranks.append(rank)
             types.append(dtype)
-    chosen_target = _target(target) or (_core.Target.cuda(index) if as_dtype(a) is None and (index := _core.device_of(a)) >= 0 else _core.Target.cpu())
+    chosen_target = _target(target) or (_core.Target.cuda(index) if as_dtype(inputs[0]) is None and (index := _core.device_of(inputs[0])) >= 0 else _core.Target.cpu())
     more = {name: _typed(dtype, name)[0] for name, dtype in (dtypes or {}).items()}
-    return chosen, a_type, b_type, batched, ranks, types, chosen_target, more
+    return chosen, problem, ranks, types, chosen_target, more
+
+
+def _loop_of(a: Any, b: Any) -> tuple[_core.Problem, tuple[Any, ...]]:
+    return (_core.stream, (a,)) if b is None else (_core.gemm, (a, b))
 
 
 def plan(a: Any, b: Any = None, /, *, epilogue: Epilogue | None = None, batched: bool | None = None, target: Any = None,
@@ -122,8 +114,8 @@ def plan(a: Any, b: Any = None, /, *, epilogue: Epilogue | None = None, batched:
     a, b and operands are arrays like those that will be bound, or dtypes; without b it is a plan for post.stream.
     Unannotated operands need an array or a class (bias=post.row). dtypes: of outputs and operands left open, by name.
     """
-    chosen, a_type, b_type, is_batched, ranks, types, where, more = _problem(a, b, epilogue, batched, target, dtypes, operands)
-    made: _core.Plan = chosen._compile(a_type, b_type, is_batched, ranks, types, [], where, more)
+    chosen, problem, ranks, types, where, more = _problem(*_loop_of(a, b), epilogue, batched, target, dtypes, operands)
+    made: _core.Plan = chosen._compile(problem, ranks, types, [], where, more)
     return made
 
 
@@ -145,10 +137,10 @@ def supports(a: Any, b: Any = None, /, *, epilogue: Epilogue | None = None, batc
     """Whether plan() with the same arguments would succeed. Raises where they are no question, such as an epilogue in error."""
     _epilogue(epilogue)
     try:
-        chosen, a_type, b_type, is_batched, ranks, types, where, more = _problem(a, b, epilogue, batched, target, dtypes, operands)
-        axes = chosen.axes_at(ranks, is_batched)
+        chosen, problem, ranks, types, where, more = _problem(*_loop_of(a, b), epilogue, batched, target, dtypes, operands)
+        axes = chosen.axes_at(ranks, problem.batched)
     except Error as refusal:
         return Support(False, [f"{refusal.message}. {refusal.hint}".strip()])
     graph = chosen.graph_of(axes)
     options = [(o.name, t) for o, r, t in zip(chosen.operands, ranks, types) if o.dtype is None and t is not None and r is not None]
-    return Support(*_core.supports(a_type, b_type, is_batched, graph, where, [*options, *more.items()]))
+    return Support(*_core.supports(problem, graph, where, [*options, *more.items()]))

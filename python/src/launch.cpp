@@ -16,23 +16,26 @@ namespace {
 // One epilogue's plans for one target, by what they depend on: dtypes, ranks and the device.
 class Launcher {
  public:
-  // resolve(a, b or None, batched, device, index, [(name, rank, is number, dtype)], [(name, dtype)]) -> Plan makes a
-  // new one.
-  Launcher(bool stream, const std::vector<std::string>& names, const std::vector<nb::object>& defaults,
+  // resolve(problem, device, index, [(name, rank, is number, dtype)], [(name, dtype)]) -> Plan makes a new one.
+  // `problem`: the main loop, over inputs of any dtypes.
+  Launcher(Problem problem, const std::vector<std::string>& names, const std::vector<nb::object>& defaults,
            std::vector<std::optional<DType>> types, nb::object resolve)
-      : stream_(stream), types_(std::move(types)), resolve_(std::move(resolve)) {
+      : problem_(std::move(problem)),
+        inputs_(problem_.loop().inputs()),
+        types_(std::move(types)),
+        resolve_(std::move(resolve)) {
     for (const std::string& name : names) keys_.push_back(nb::steal(PyUnicode_InternFromString(name.c_str())));
     for (const nb::object& value : defaults) defaults_.push_back(value.is_none() ? nb::object() : value);
   }
 
-  nb::object run(nb::handle a, nb::handle b, nb::handle operands, nb::handle out) {
+  nb::object run(const nb::tuple& arrays, nb::handle operands, nb::handle out) {
     Inputs inputs;
-    inputs.a = read_array(a, stream_ ? "X" : "A");
-    if (!stream_) inputs.b = read_array(b, "B");
+    inputs.main.reserve(inputs_.size());
+    for (std::size_t i = 0; i < inputs_.size(); ++i) inputs.main.push_back(read_array(arrays[i], inputs_[i].name));
     inputs.operands = read_operands(keys_, defaults_, types_, operands);
     if (!out.is_none()) inputs.out = read_destinations(out);
     const std::shared_ptr<Prepared> prepared = find(inputs);
-    if (inputs.a.tensor.device == Device::cpu) {
+    if (inputs.main[0].tensor.device == Device::cpu) {
       BoundCall bound = bind(prepared, std::move(inputs));
       bound.run({});
       return bound.result();
@@ -102,7 +105,8 @@ class Launcher {
     std::shared_ptr<Prepared> prepared;
   };
 
-  bool stream_;
+  Problem problem_;
+  std::vector<Input> inputs_;
   std::vector<nb::object> keys_, defaults_;
   std::vector<std::optional<DType>> types_;
   nb::object resolve_;
@@ -115,12 +119,14 @@ class Launcher {
   std::shared_ptr<Prepared> find(const Inputs& inputs) {
     const auto byte = [&](int value) { key_.push_back(static_cast<std::uint8_t>(value)); };
     key_.clear();
-    const Tensor& a = inputs.a.tensor;
-    byte(static_cast<int>(a.device));
-    byte(a.device_index);
-    byte(static_cast<int>(a.dtype));
-    byte(static_cast<int>(inputs.b.tensor.dtype));
-    const bool batched = a.rank == 3 || (!stream_ && inputs.b.tensor.rank == 3);
+    const Tensor& first = inputs.main[0].tensor;
+    byte(static_cast<int>(first.device));
+    byte(first.device_index);
+    bool batched = false;
+    for (std::size_t i = 0; i < inputs_.size(); ++i) {
+      byte(static_cast<int>(inputs.main[i].tensor.dtype));
+      batched |= inputs.main[i].tensor.rank == static_cast<int>(inputs_[i].axes.size()) + 1;
+    }
     byte(batched);
     for (const Array& operand : inputs.operands) {
       byte(operand.number ? 255 : operand.tensor.rank);
@@ -135,6 +141,8 @@ class Launcher {
       if (entry.key == key_) return entry.prepared;
 
     std::vector<std::uint8_t> key = key_;
+    std::vector<DType> dtypes;
+    for (const Array& input : inputs.main) dtypes.push_back(input.tensor.dtype);
     nb::list classes, destinations;
     for (std::size_t i = 0; i < keys_.size(); ++i) {
       const Array& operand = inputs.operands[i];
@@ -144,9 +152,8 @@ class Launcher {
       destinations.append(nb::make_tuple(destination.name, destination.array.owner.is_valid()
                                                                ? nb::cast(destination.array.tensor.dtype)
                                                                : nb::none()));
-    auto prepared =
-        nb::cast<std::shared_ptr<Prepared>>(resolve_(a.dtype, stream_ ? nb::none() : nb::cast(inputs.b.tensor.dtype),
-                                                     batched, a.device, a.device_index, classes, destinations));
+    auto prepared = nb::cast<std::shared_ptr<Prepared>>(
+        resolve_(problem_.loop().over(dtypes, batched), first.device, first.device_index, classes, destinations));
     entries_.push_back({std::move(key), prepared});
     return prepared;
   }
@@ -167,16 +174,16 @@ void bind_launch(nb::module_& m) {
   m.def(
       "device_of",
       [](nb::handle array) {
-        const Array read = read_array(array, "A");
+        const Array read = read_array(array, "array");
         return read.tensor.device == Device::cuda ? read.tensor.device_index : -1;
       },
       "The CUDA device of an array; -1 for the CPU.");
 
   nb::class_<Launcher>(m, "Launcher")
-      .def(nb::init<bool, const std::vector<std::string>&, const std::vector<nb::object>&,
+      .def(nb::init<Problem, const std::vector<std::string>&, const std::vector<nb::object>&,
                     std::vector<std::optional<DType>>, nb::object>(),
-           nb::arg("stream"), nb::arg("names"), nb::arg("defaults"), nb::arg("types"), nb::arg("resolve"))
-      .def("__call__", &Launcher::run, nb::arg("a"), nb::arg("b").none(), nb::arg("operands"), nb::arg("out").none());
+           nb::arg("problem"), nb::arg("names"), nb::arg("defaults"), nb::arg("types"), nb::arg("resolve"))
+      .def("__call__", &Launcher::run, nb::arg("inputs"), nb::arg("operands"), nb::arg("out").none());
 }
 
 }  // namespace postlude::inline v0::python

@@ -6,6 +6,7 @@
 
 #include <nanobind/stl/shared_ptr.h>
 
+#include <algorithm>
 #include <chrono>
 #include <utility>
 
@@ -18,29 +19,23 @@ std::string describe(const Target& target) {
   return target.isa.empty() ? "cpu" : "cpu " + target.isa;
 }
 
-Problem problem_of(DType a, std::optional<DType> b, bool batched) {
-  if (b) return Gemm{.a = a, .b = *b, .batched = batched};
-  return Stream{.x = a, .batched = batched};
-}
-
 CompileOptions options_of(const std::vector<std::pair<std::string, DType>>& dtypes) { return {.dtypes = dtypes}; }
 
-std::shared_ptr<Prepared> prepare(DType a, std::optional<DType> b, bool batched, const Graph& graph,
-                                  const Target& target, const std::vector<std::pair<std::string, DType>>& dtypes,
-                                  nb::object record) {
-  const Problem problem = problem_of(a, b, batched);
+std::shared_ptr<Prepared> prepare(const Problem& problem, const Graph& graph, const Target& target,
+                                  const std::vector<std::pair<std::string, DType>>& dtypes, nb::object record) {
   auto prepared = std::make_shared<Prepared>();
   {
     Unlocked release;
     prepared->plan = compile(problem, graph, target, options_of(dtypes));
   }
-  prepared->stream = !b;
-  prepared->batched = batched;
+  prepared->inputs = problem.loop().inputs();
   prepared->record = std::move(record);
-  for (Plan::Slot& slot : prepared->plan.slots()) {
+  std::vector<Plan::Slot> slots = prepared->plan.slots();
+  for (std::size_t i = prepared->inputs.size(); i < slots.size(); ++i) {
+    Plan::Slot& slot = slots[i];
     if (slot.output) {
       prepared->outputs.push_back(std::move(slot));
-    } else if (slot.name != "A" && slot.name != "B" && slot.name != "X") {
+    } else {
       prepared->operand_keys.push_back(nb::steal(PyUnicode_InternFromString(slot.name.c_str())));
       prepared->operands.push_back(std::move(slot));
     }
@@ -49,8 +44,8 @@ std::shared_ptr<Prepared> prepare(DType a, std::optional<DType> b, bool batched,
 }
 
 std::string signature(const Prepared& p) {
-  std::string text = p.stream ? "stream" : "gemm";
-  if (p.batched) text += " batched";
+  std::string text(p.plan.problem().loop().name());
+  if (is_batched(p.plan.problem())) text += " batched";
   std::string arrays, outputs;
   for (const Plan::Slot& slot : p.plan.slots()) {
     std::string& list = slot.output ? outputs : arrays;
@@ -59,28 +54,46 @@ std::string signature(const Prepared& p) {
   return text + " (" + arrays + ") -> (" + outputs + ") on " + describe(p.plan.target());
 }
 
-// The inputs of bind() and verify(): A and B, or X, by position, so that operands may have any name; B may be what
-// pack() made; out= and the operands by name.
+// "A and B", "a, b"
+std::string list(const std::vector<Input>& inputs, bool small) {
+  std::string text;
+  for (const Input& input : inputs) {
+    std::string name(input.name);
+    if (small)
+      std::transform(name.begin(), name.end(), name.begin(),
+                     [](char c) { return c >= 'A' && c <= 'Z' ? char(c + 32) : c; });
+    text += (text.empty() ? "" : small ? ", " : " and ") + name;
+  }
+  return text;
+}
+
+// The inputs of bind() and verify(): the main loop's by position, so that operands may have any name, one of them
+// perhaps as pack() made it; out= and the operands by name.
 Inputs read_inputs(const Prepared& p, const nb::args& arrays, nb::kwargs& keywords) {
-  if (arrays.size() < 1 || arrays.size() > 2)
-    throw Error(ErrorCode::usage, "bind takes A and B, or X, by position",
-                p.stream ? "bind(x, ...)" : "bind(a, b, ...)");
-  const nb::object a = arrays[0], b = arrays.size() > 1 ? nb::object(arrays[1]) : nb::object(nb::none());
+  if (arrays.size() < 1 || arrays.size() > p.inputs.size())
+    throw Error(
+        ErrorCode::usage,
+        "bind takes " + list(p.inputs, false) + " by position, not " + std::to_string(arrays.size()) + " arrays",
+        "bind(" + list(p.inputs, true) + ", ...): pass the operands by name.");
   nb::object out = nb::none();
   if (keywords.contains("out")) {
     out = keywords["out"];
     nb::del(keywords["out"]);
   }
   Inputs inputs;
-  inputs.a = read_array(a, p.stream ? "X" : "A");
-  if (p.stream) {
-    if (!b.is_none()) throw Error(ErrorCode::usage, "a stream takes one tensor", "Pass the operands by name.");
-  } else if (nb::isinstance<PackedOperand>(b)) {
-    inputs.packed = nb::cast<const PackedOperand*>(b);
-    inputs.b.owner = nb::borrow(b);
-  } else {
-    if (b.is_none()) throw Error(ErrorCode::missing_operand, "operand 'B' is missing", "bind(a, b, ...)");
-    inputs.b = read_array(b, "B");
+  for (std::size_t i = 0; i < p.inputs.size(); ++i) {
+    const Input& input = p.inputs[i];
+    const nb::object given = i < arrays.size() ? nb::object(arrays[i]) : nb::object(nb::none());
+    if (given.is_none())
+      throw Error(ErrorCode::missing_operand, "operand " + postlude::quoted(input.name) + " is missing",
+                  "bind(" + list(p.inputs, true) + ", ...)");
+    Array& array = inputs.main.emplace_back();
+    if (input.packable && nb::isinstance<PackedOperand>(given)) {
+      inputs.packed = nb::cast<const PackedOperand*>(given);
+      array.owner = given;
+    } else {
+      array = read_array(given, input.name);
+    }
   }
   std::vector<std::optional<DType>> types;
   for (const Plan::Slot& slot : p.operands) types.emplace_back(slot.dtype);
@@ -191,6 +204,27 @@ void bind_plan(nb::module_& m) {
            })
       .def("__repr__", [](const Target& t) { return "<postlude target " + describe(t) + ">"; });
 
+  nb::class_<Problem>(m, "Problem", "What fills the accumulator: a main loop over inputs of certain dtypes.")
+      .def_prop_ro(
+          "inputs",
+          [](const Problem& problem) {
+            std::vector<std::pair<std::string, std::size_t>> inputs;
+            for (const Input& input : problem.loop().inputs()) inputs.emplace_back(input.name, input.axes.size());
+            return inputs;
+          },
+          "(name, axes without a batch) of each input.")
+      .def_prop_ro("batched", [](const Problem& problem) { return is_batched(problem); })
+      .def(
+          "over",
+          [](const Problem& problem, const std::vector<DType>& dtypes, bool batched) {
+            return problem.loop().over(dtypes, batched);
+          },
+          nb::arg("dtypes"), nb::arg("batched"), "The same main loop over inputs of other dtypes.")
+      .def_prop_ro("_key", [](const Problem& problem) { return problem.loop().describe(); })
+      .def("__repr__", [](const Problem& problem) { return "<postlude problem " + problem.loop().describe() + ">"; });
+  m.attr("gemm") = Problem(Gemm{});
+  m.attr("stream") = Problem(Stream{});
+
   nb::class_<PackedOperand>(m, "PackedOperand", "B in the layout that a plan's kernels read; bind it in B's place.")
       .def_prop_ro("shape", [](const PackedOperand& packed) { return std::pair(packed.k(), packed.n()); });
 
@@ -276,7 +310,8 @@ void bind_plan(nb::module_& m) {
       .def(
           "pack",
           [](const Prepared& self, nb::handle b) {
-            const Array array = read_array(b, "B");
+            const auto packable = std::ranges::find_if(self.inputs, &Input::packable);
+            const Array array = read_array(b, (packable == self.inputs.end() ? self.inputs.begin() : packable)->name);
             Unlocked release;
             return pack(self.plan, array.tensor);
           },
@@ -318,16 +353,16 @@ void bind_plan(nb::module_& m) {
         return "<postlude plan " + self.plan.graph().name() + ": " + signature(self) + ">";
       });
 
-  m.def("compile", &prepare, nb::arg("a"), nb::arg("b").none(), nb::arg("batched"), nb::arg("graph"), nb::arg("target"),
-        nb::arg("dtypes"), nb::arg("record").none());
+  m.def("compile", &prepare, nb::arg("problem"), nb::arg("graph"), nb::arg("target"), nb::arg("dtypes"),
+        nb::arg("record").none());
   m.def(
       "supports",
-      [](DType a, std::optional<DType> b, bool batched, const Graph& graph, const Target& target,
+      [](const Problem& problem, const Graph& graph, const Target& target,
          const std::vector<std::pair<std::string, DType>>& dtypes) {
-        const Support support = supports(problem_of(a, b, batched), graph, target, options_of(dtypes));
+        const Support support = supports(problem, graph, target, options_of(dtypes));
         return std::pair(support.ok, support.reasons);
       },
-      nb::arg("a"), nb::arg("b").none(), nb::arg("batched"), nb::arg("graph"), nb::arg("target"), nb::arg("dtypes"));
+      nb::arg("problem"), nb::arg("graph"), nb::arg("target"), nb::arg("dtypes"));
 }
 
 }  // namespace postlude::inline v0::python

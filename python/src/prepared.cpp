@@ -11,12 +11,14 @@ std::string list(std::span<const nb::object> names) {
   return text.empty() ? "none" : text;
 }
 
-void check_matrix(const Array& array, std::string_view name) {
-  if (array.number || array.tensor.rank < 2 || array.tensor.rank > 3)
-    throw Error(ErrorCode::wrong_rank,
-                "operand " + postlude::quoted(name) + " has " + std::to_string(array.tensor.rank) +
-                    (array.tensor.rank == 1 ? " axis" : " axes"),
-                "A matrix has 2 axes, a batch of matrices 3.");
+void check_rank(const Array& array, const Input& input) {
+  const int rank = static_cast<int>(input.axes.size());
+  if (!array.number && (array.tensor.rank == rank || array.tensor.rank == rank + 1)) return;
+  throw Error(ErrorCode::wrong_rank,
+              "operand " + postlude::quoted(input.name) + " has " + std::to_string(array.tensor.rank) +
+                  (array.tensor.rank == 1 ? " axis" : " axes"),
+              rank == 2 ? "A matrix has 2 axes, a batch of matrices 3."
+                        : "It has " + std::to_string(rank) + ", in a batch one more.");
 }
 
 }  // namespace
@@ -103,25 +105,24 @@ std::vector<Array> read_operands(std::span<const nb::object> keys, std::span<con
 
 BoundCall arrange(std::shared_ptr<Prepared> prepared, Inputs inputs) {
   Prepared& p = *prepared;
-  const Array& a = inputs.a;
-  check_matrix(a, p.stream ? "X" : "A");
-  if (!p.stream && !inputs.packed) check_matrix(inputs.b, "B");
-  const auto extent = [](const Tensor& tensor, int from_end) {
-    return tensor.shape[static_cast<std::size_t>(tensor.rank - from_end)];
-  };
-  const std::int64_t m = extent(a.tensor, 2);
-  const std::int64_t n = p.stream        ? extent(a.tensor, 1)
-                         : inputs.packed ? inputs.packed->n()
-                                         : extent(inputs.b.tensor, 1);
-  const std::int64_t k = p.stream ? 0 : extent(a.tensor, 1);
-  const std::int64_t batch = a.tensor.rank == 3                                         ? a.tensor.shape[0]
-                             : !p.stream && !inputs.packed && inputs.b.tensor.rank == 3 ? inputs.b.tensor.shape[0]
-                                                                                        : 1;
+  const Array& a = inputs.main[0];
   BoundCall bound;
   std::vector<Binding>& bindings = bound.bindings;
-  bindings.reserve(2 + p.operands.size() + p.outputs.size());
-  bindings.push_back({p.stream ? "X" : "A", a.tensor});
-  if (!p.stream && !inputs.packed) bindings.push_back({"B", inputs.b.tensor});
+  bindings.reserve(p.inputs.size() + p.operands.size() + p.outputs.size());
+  std::vector<Given> given_inputs;
+  std::int64_t batch = -1;
+  for (std::size_t i = 0; i < p.inputs.size(); ++i) {
+    const Input& input = p.inputs[i];
+    if (inputs.packed && input.packable) {
+      given_inputs.push_back(given_packed(input, inputs.packed->k(), inputs.packed->n()));
+      continue;
+    }
+    check_rank(inputs.main[i], input);
+    given_inputs.push_back(given(input, inputs.main[i].tensor));
+    bindings.push_back({input.name, inputs.main[i].tensor});
+    if (batch < 0) batch = given_inputs.back().batch;
+  }
+  const Domain domain = p.plan.problem().loop().settle(given_inputs);
   for (std::size_t i = 0; i < p.operands.size(); ++i) {
     Array& operand = inputs.operands[i];
     if (operand.number && a.tensor.device == Device::cuda) operand = number_on_device(operand, a.framework, a.tensor);
@@ -146,7 +147,7 @@ BoundCall arrange(std::shared_ptr<Prepared> prepared, Inputs inputs) {
     }
     if (destination.array.owner.is_valid()) wanted[place] = &destination.array;
   }
-  const auto shapes = p.shapes(batch, m, n, k);
+  const auto shapes = p.shapes(batch < 0 ? 1 : batch, domain.m.value, domain.n.value, domain.k.value);
   bound.outputs.reserve(p.outputs.size());
   for (std::size_t i = 0; i < p.outputs.size(); ++i) {
     bound.outputs.push_back(wanted[i] ? *wanted[i]
@@ -166,8 +167,9 @@ BoundCall bind(std::shared_ptr<Prepared> prepared, Inputs inputs) {
 }
 
 void* BoundCall::stream() const {
-  return inputs.a.tensor.device == Device::cpu ? nullptr
-                                               : current_stream(inputs.a.framework, inputs.a.tensor.device_index);
+  return inputs.main[0].tensor.device == Device::cpu
+             ? nullptr
+             : current_stream(inputs.main[0].framework, inputs.main[0].tensor.device_index);
 }
 
 void BoundCall::run(std::optional<std::uintptr_t> chosen) {
@@ -177,11 +179,11 @@ void BoundCall::run(std::optional<std::uintptr_t> chosen) {
 }
 
 nb::object BoundCall::result() const {
-  if (prepared->record.is_none()) return finished(inputs.a.framework, outputs[0].owner);
+  if (prepared->record.is_none()) return finished(inputs.main[0].framework, outputs[0].owner);
   std::vector<nb::object> fields;
   std::vector<PyObject*> pointers;
   for (const Array& output : outputs) {
-    fields.push_back(finished(inputs.a.framework, output.owner));
+    fields.push_back(finished(inputs.main[0].framework, output.owner));
     pointers.push_back(fields.back().ptr());
   }
   PyObject* record = PyObject_Vectorcall(prepared->record.ptr(), pointers.data(), pointers.size(), nullptr);

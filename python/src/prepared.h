@@ -3,6 +3,8 @@
 
 #include "arrays.h"
 
+#include "loop/main_loop.h"
+
 #include <postlude/plan.h>
 
 #include <array>
@@ -15,9 +17,8 @@ namespace postlude::inline v0::python {
 
 struct Prepared {
   Plan plan;
-  bool stream = false;  // the main loop is a tensor X, not a product
-  bool batched = false;
-  std::vector<Plan::Slot> operands;      // without A, B or X
+  std::vector<Input> inputs;             // the main loop's
+  std::vector<Plan::Slot> operands;      // without these
   std::vector<nb::object> operand_keys;  // their names, interned
   std::vector<Plan::Slot> outputs;
   nb::object record;  // makes the result out of the outputs; None where the one output is the result
@@ -37,10 +38,10 @@ struct Destination {
 };
 [[nodiscard]] std::vector<Destination> read_destinations(nb::handle out);
 
-// The operands of one call. `b` is unused by a stream. `operands` are in Prepared::operands' order.
+// What one call is given. `main` are the main loop's inputs, `operands` are in Prepared::operands' order.
 struct Inputs {
-  Array a, b;
-  const PackedOperand* packed = nullptr;  // in b's place
+  std::vector<Array> main;
+  const PackedOperand* packed = nullptr;  // in the place of the one that is packable
   std::vector<Array> operands;
   std::vector<Destination> out;
 };

@@ -16,6 +16,34 @@ std::string Given::text() const {
   return text + (rank + (batch >= 0) == 1 ? ",)" : ")");
 }
 
+Given given(const Input& input, const Tensor& tensor) {
+  Given result;
+  result.name = input.name;
+  result.data = tensor.data;
+  result.dtype = tensor.dtype;
+  result.rank = static_cast<int>(input.axes.size());
+  const auto first = static_cast<std::size_t>(tensor.rank - result.rank);
+  if (first == 1) {
+    result.batch = tensor.shape[0];
+    result.batch_stride = tensor.shape[0] > 1 ? tensor.strides[0] : 0;
+  }
+  for (std::size_t axis = 0; axis < input.axes.size(); ++axis) {
+    result.shape[axis] = tensor.shape[axis + first];
+    result.strides[axis] = result.shape[axis] > 1 ? tensor.strides[axis + first] : 0;
+  }
+  return result;
+}
+
+Given given_packed(const Input& input, std::int64_t rows, std::int64_t columns) {
+  Given result;
+  result.name = input.name;
+  result.dtype = input.dtype;
+  result.rank = 2;
+  result.shape = {rows, columns};
+  result.packed = true;
+  return result;
+}
+
 double MainLoop::operations(const Shape& shape) const {
   if (!contraction()) return 0;
   return 2 * static_cast<double>(shape.batch) * static_cast<double>(shape.m) * static_cast<double>(shape.n) *

@@ -66,6 +66,11 @@ struct Given {
   [[nodiscard]] Bound bound() const { return {data, dtype, {batch_stride, strides[0], strides[1]}}; }
 };
 
+// A tensor of the input's rank, or with a batch axis in front.
+[[nodiscard]] Given given(const Input& input, const Tensor& tensor);
+// The same of what pack() has made of a matrix.
+[[nodiscard]] Given given_packed(const Input& input, std::int64_t rows, std::int64_t columns);
+
 // What the inputs' shapes make of the problem, each extent with the input that fixed it, for messages.
 struct Domain {
   struct Extent {

@@ -260,37 +260,12 @@ class Checker {
     if (first == 1) check_extent("the batch", tensors_[i]->shape[0], i);
   }
 
-  [[nodiscard]] Given given(std::size_t i) const {
-    Given result;
-    result.name = inputs_[i].name;
-    if (!tensors_[i]) {
-      result.packed = true;
-      result.dtype = inputs_[i].dtype;
-      result.rank = 2;
-      result.shape = {packed_->k, packed_->n};
-      return result;
-    }
-    const Tensor& tensor = *tensors_[i];
-    result.data = tensor.data;
-    result.dtype = tensor.dtype;
-    result.rank = ranks_[i];
-    const int first = tensor.rank - ranks_[i];
-    if (first == 1) {
-      result.batch = tensor.shape[0];
-      result.batch_stride = tensor.shape[0] > 1 ? tensor.strides[0] : 0;
-    }
-    for (int axis = 0; axis < result.rank; ++axis) {
-      result.shape[axis] = tensor.shape[axis + first];
-      result.strides[axis] = result.shape[axis] > 1 ? tensor.strides[axis + first] : 0;
-    }
-    return result;
-  }
-
   // The inputs say what M, N and K are; the first tensor with a batch axis says the batch.
   void settle() {
     for (std::size_t i = 0; i < inputs_.size(); ++i) {
       if (tensors_[i]) check_extents(i);
-      given_.push_back(given(i));
+      given_.push_back(tensors_[i] ? given(inputs_[i], *tensors_[i])
+                                   : given_packed(inputs_[i], packed_->k, packed_->n));
     }
     const Domain domain = loop_.settle(given_);
     const auto fixed = [&](std::string_view letter, const Domain::Extent& extent) {

@@ -60,7 +60,8 @@ TEST(GatheredRows, AreRefusedByTheirOwnNames) {
   };
   bind(a.view(), i, b.view(), c.view());
   EXPECT_ERROR(ErrorCode::wrong_dtype, "'rows' is f32", bind(a.view(), Array({2}).view(), b.view(), c.view()));
-  EXPECT_ERROR(ErrorCode::wrong_rank, "the plan wants M", bind(a.view(), Tensor(index, DType::i32, {1, 2}), b.view(), c.view()));
+  EXPECT_ERROR(ErrorCode::wrong_rank, "the plan wants M",
+               bind(a.view(), Tensor(index, DType::i32, {1, 2}), b.view(), c.view()));
   EXPECT_ERROR(ErrorCode::wrong_shape, "'B' (4, 5) has K = 4 rows, but 'A' (4, 3) fixes K to 3",
                bind(a.view(), i, Array({4, 5}).view(), c.view()));
   EXPECT_ERROR(ErrorCode::wrong_shape, "'rows' (2,) fixes M to 2", bind(a.view(), i, b.view(), Array({3, 5}).view()));

@@ -15,8 +15,9 @@ namespace fs = std::filesystem;
 bool makes_one(const fs::path& file) { return file.string().find("src/evt/") != std::string::npos; }
 
 TEST(Seam, NobodyAsksWhichMainLoopItIs) {
-  const std::regex asked(R"re(\bget_if<\s*(Gemm|Stream)\b|\bget<\s*(Gemm|Stream)\b|holds_alternative<\s*(Gemm|Stream)\b)re"
-                         R"re(|is_stream\b|"[ABX]"|'[ABX]' *(==|!=)|(==|!=) *'[ABX]')re");
+  const std::regex asked(R"re(get_if<\s*(Gemm|Stream)\b|\bget<\s*(Gemm|Stream)\b)re"
+                         R"re(|holds_alternative<\s*(Gemm|Stream)\b|is_stream\b|"[ABX]")re");
+  const std::regex asked_in_python(R"re(["'][ABX]["'])re");
   const std::regex not_a_name(R"re(amount\([^()]*, "B"\))re");  // bytes
   const fs::path root = POSTLUDE_SOURCE_DIR;
   int files = 0;
@@ -31,7 +32,8 @@ TEST(Seam, NobodyAsksWhichMainLoopItIs) {
       std::string line;
       for (int number = 1; std::getline(in, line); ++number) {
         const std::string rest = std::regex_replace(line, not_a_name, "");
-        EXPECT_FALSE(std::regex_search(rest, asked)) << entry.path().string() << ':' << number << ": " << line;
+        EXPECT_FALSE(std::regex_search(rest, extension == ".py" ? asked_in_python : asked))
+            << entry.path().string() << ':' << number << ": " << line;
       }
     }
   }
