@@ -17,7 +17,7 @@ bool makes_one(const fs::path& file) { return file.string().find("src/evt/") != 
 TEST(Seam, NobodyAsksWhichMainLoopItIs) {
   const std::regex asked(R"re(get_if<\s*(Gemm|Stream)\b|\bget<\s*(Gemm|Stream)\b)re"
                          R"re(|holds_alternative<\s*(Gemm|Stream)\b|is_stream\b|"[ABX]")re");
-  const std::regex asked_in_python(R"re(["'][ABX]["'])re");
+  const std::regex asked_in_python(R"re((==|!=) *["'][ABX]["']|["'][ABX]["'] (if|else)\b)re");
   const std::regex not_a_name(R"re(amount\([^()]*, "B"\))re");  // bytes
   const fs::path root = POSTLUDE_SOURCE_DIR;
   int files = 0;
