@@ -26,7 +26,7 @@ from .values import Annotated, Trace, Value, _Class, classes, tracing
 
 # What post.matmul, post.plan and plan.bind take by keyword, beside the operands.
 _RESERVED = {"epilogue", "out", "target", "batched", "dtypes"}
-_alive: weakref.WeakSet[Epilogue] = weakref.WeakSet()
+_alive: weakref.WeakValueDictionary[int, Epilogue] = weakref.WeakValueDictionary()  # by id: a dataclass has no hash
 _CLASS_OF_AXES = {6: "tile", 4: "row", 2: "col", 0: "scalar"}
 
 
@@ -55,7 +55,7 @@ class Epilogue:
         self.accumulator, self.operands = self._read_parameters()
         self._graphs: dict[tuple[int, ...], tuple[_core.Graph, bool]] = {}
         self._launchers: dict[Any, _core.Launcher] = {}
-        _alive.add(self)
+        _alive[id(self)] = self
 
     # Parameters ------------------------------------------------------------------------------------------------------
 
@@ -405,7 +405,7 @@ def epilogue(function: Callable[..., Any]) -> Epilogue:
 
 def forget_graphs() -> None:
     """Has every epilogue of Python traced anew at its next call: a function that they may call means something else."""
-    for made in list(_alive):
+    for made in list(_alive.values()):
         made._graphs.clear()
         made._launchers.clear()
 

@@ -208,9 +208,10 @@ TEST(CutlassRun, PartialResultsLieInWholeTiles) {
   }
 }
 
-TEST(CutlassRun, TopKOfAnyWidth) {
+template <int top_k>
+void expect_top_k() {
   for (const int N : {1, 3, 4, 65, 1000}) {
-    using G = Gemm<LinCombTopKSoftmaxCol<4, float, float>>;
+    using G = Gemm<LinCombTopKSoftmaxCol<top_k, float, float>>;
     Problem<G> p{3, N, 2, 1};
     p.run(p.arguments());
     for (int m = 0; m < 3; ++m) {
@@ -218,17 +219,24 @@ TEST(CutlassRun, TopKOfAnyWidth) {
       for (int n = 0; n < N; ++n) x.push_back(p.acc(0, m, n));
       std::vector<double> top = x;
       std::sort(top.rbegin(), top.rend());
-      top.resize(std::min<std::size_t>(4, top.size()));
+      top.resize(std::min<std::size_t>(top_k, top.size()));
       double sum = 0;
       for (const double t : top) sum += std::exp(t - top[0]);
       for (int n = 0; n < N; ++n) {
-        const double expected = N >= 4 && x[static_cast<std::size_t>(n)] < top.back()
+        const double expected = N >= top_k && x[static_cast<std::size_t>(n)] < top.back()
                                     ? 0
                                     : std::exp(x[static_cast<std::size_t>(n)] - top[0]) / sum;
         EXPECT_NEAR(p.d.at(m * N + n), expected, 1e-5) << N << ' ' << m << ' ' << n;
       }
     }
   }
+}
+
+TEST(CutlassRun, TopKOfAnyWidth) {
+  expect_top_k<1>();
+  expect_top_k<3>();
+  expect_top_k<4>();
+  expect_top_k<16>();
 }
 
 TEST(CutlassRun, ScaledWithTwoLargestMagnitudes) {

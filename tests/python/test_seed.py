@@ -1,4 +1,5 @@
 """The functions of the epilogue visitor tree (docs/seed_visitor_tree.md): each body as it stands there, decorated."""
+import dataclasses
 import pickle
 
 import numpy as np
@@ -155,6 +156,16 @@ class Leaky(post.EpilogueVisitTree):
         return D
 
 
+@dataclasses.dataclass
+class Power(post.EpilogueVisitTree):
+    exponent: int
+    scale: float = 1.0
+
+    def __call__(self, accum, c: 'tensor'):
+        D = self.scale * (accum + c) ** self.exponent
+        return D
+
+
 class Twice(Leaky):
     def __call__(self, accum, bias: 'row'):
         D = 2 * super().__call__(accum, bias)
@@ -187,6 +198,14 @@ def test_a_class_has_constants_and_a_base(arrays):
         np.testing.assert_allclose(made(z - row, row), expected, rtol=1e-4, atol=1e-4)
         again = pickle.loads(pickle.dumps(made))
         assert again.slope == made.slope and str(again.graph) == str(made.graph)
+
+
+def test_a_dataclass(arrays):
+    made = Power(2, scale=0.5)
+    expected = 0.5 * (arrays["a"] @ arrays["b"] + arrays["c"]) ** 2
+    out = post.matmul(arrays["a"], arrays["b"], epilogue=made, c=arrays["c"])
+    np.testing.assert_allclose(out, expected, rtol=1e-4, atol=1e-4)
+    assert pickle.loads(pickle.dumps(made)) == made
 
 
 def test_a_class_within_another_epilogue(arrays):

@@ -437,11 +437,11 @@ struct Sm90ColReduction {
 };
 
 // The softmax of the K largest of each row; what is smaller than they are gives 0, what equals the least stays. For any
-// N and any K up to 32.
+// N and any K up to 16, which the CPU reduces together.
 template <int TopK, int FragmentSize, class CtaTileShapeMNK, class EpilogueTile, class ElementOutput,
           class ElementCompute, FloatRoundStyle RoundStyle, int Alignment = 1, bool UseButterflyReduce = true>
 struct Sm90TopKSoftmaxColReduction : detail::Leaf {
-  static_assert(TopK >= 1 && TopK <= 32, "a top-K softmax has K from 1 to 32");
+  static_assert(TopK >= 1 && TopK <= 16, "a top-K softmax has K from 1 to 16");
   template <int n>
   static constexpr int tell(detail::Telling& t, const int* inputs) {
     return detail::add_row(t,
