@@ -143,7 +143,7 @@ TEST(Decision, CountsWhatAHeldTileMoves) {
   EXPECT_EQ(moved(held.outline.phases[0]), tile);
   EXPECT_EQ(moved(held.outline.phases[1]), tile + 2 * n);
   const double tiles_n = n / held.chosen()->schedule.bn;
-  EXPECT_EQ(beside(held, "partial results").traffic.written, tiles_n * m * 4 * 2);
+  EXPECT_EQ(beside(held, "partial results").traffic.written, (tiles_n + 1) * m * 4 * 2);
   // In two launches x crosses, and the statistic with it.
   const Decision apart = decided(s, {1, 16384, 4096, 16384});
   ASSERT_EQ(apart.phases, (std::vector{Where::fragments, Where::memory}));

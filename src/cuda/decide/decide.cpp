@@ -2,6 +2,7 @@
 // layout is one thing said once.
 #include "core/divide.h"
 #include "cuda/decide/product.h"
+#include "cuda/emit/agreed.h"
 #include "cuda/emit/generic.h"
 #include "plan/traffic.h"
 
@@ -127,6 +128,7 @@ class Decider {
   void decide_product();
   void fuse(const Contraction& gemm);
   void multiply_alone(const Contraction& gemm);
+  [[nodiscard]] agreed::GemmSizes sizes() const;
   void take_partials();
   void decide_passes();
   [[nodiscard]] Wide wide(const std::vector<int>& phases) const;
@@ -423,30 +425,46 @@ void Decider::decide_product() {
   if (product_) take_partials();
 }
 
+// What the product's kernel is told of its size.
+agreed::GemmSizes Decider::sizes() const {
+  const EpilogueNeeds& needs = product_->epilogue.needs;
+  const Schedule& s = product_->schedule;
+  const auto small = [](std::int64_t x) { return static_cast<int>(x); };
+  agreed::GemmSizes g{};
+  g.m = small(shape_.m), g.n = small(columns_), g.batch = small(shape_.batch);
+  g.tiles_m = small(ceil_div(shape_.m, s.bm));
+  g.tiles_n = small(ceil_div(columns_, consumer_columns(s) / needs.parts));
+  g.tiles = g.tiles_m * small(ceil_div(columns_, s.bn / needs.parts) * shape_.batch);
+  g.raster = s.raster;
+  g.k_blocks = small(ceil_div(shape_.k, k_bytes(s) / size_of(loop_.a)));
+  g.a_batch = layout_.a.strides[0] != 0, g.b_batch = layout_.b.strides[0] != 0;
+  return g;
+}
+
 void Decider::take_partials() {
   const FusedEpilogue& e = product_->epilogue;
   const Schedule& s = product_->schedule;
   const std::int64_t tiles_m = ceil_div(shape_.m, s.bm),
                      tiles_n = ceil_div(columns_, consumer_columns(s) / e.needs.parts);
-  const std::int64_t slots = tiles_m * (s.bm / consumer_rows(s));
   if (tiles_m * tiles_n * shape_.batch > std::numeric_limits<std::int32_t>::max() / 2) {
     throw Error(ErrorCode::size_overflow, "the product has too many tiles");
   }
+  const agreed::GemmSizes g = sizes();
+  const int slots = g.tiles_m * (s.bm / consumer_rows(s)), end = g.batch;
   if (e.across_tiles()) counters_ = take_cleared(e.needs.holds ? 4 * subject_.multiprocessors : 4);
   for (const auto& partial : e.partials) {
     if (partial.word < 0) {
       partials_.emplace_back();
       continue;
     }
-    const std::int64_t states = partial.across == Across::rows      ? tiles_n * shape_.m
-                                : partial.across == Across::columns ? slots * columns_
-                                                                    : slots * tiles_n;
-    // Tiles that are held tell their states, and what is folded of a row, beside tags of the same size
-    // (device/reduce.cu).
-    const std::int64_t bytes = shape_.batch * states * partial.bytes * (e.needs.holds ? 2 : 1);
-    beside("partial results", bytes, bytes);
-    partials_.push_back(e.needs.holds ? take_cleared(shape_.batch * (states + shape_.m) * 2 * partial.bytes)
-                                      : take(shape_.batch * states * partial.bytes));
+    // What lies behind the last state is their number. Tiles that are held tell theirs, and what is folded of a row,
+    // beside tags of the same size (device/reduce.cu).
+    const std::int64_t states = e.needs.holds                       ? 2 * folded_index(g, end, 0)
+                                : partial.across == Across::rows    ? row_partial(g, end, 0, 0)
+                                : partial.across == Across::columns ? column_partial(g, slots, end, 0, 0)
+                                                                    : tile_partial(g, slots, end, 0, 0);
+    beside("partial results", states * partial.bytes, states * partial.bytes);
+    partials_.push_back(e.needs.holds ? take_cleared(states * partial.bytes) : take(states * partial.bytes));
   }
 }
 
@@ -676,12 +694,8 @@ const std::shared_ptr<const std::string>& Decider::plain_text() {
 void Decider::emit_repack() {
   if (!d_.repack_a && !d_.repack_b) return;
   const Contraction gemm = subject_.problem.loop().contraction().value();
-  struct Unpacked {  // product.cu
-    std::uint64_t from;
-    std::int64_t batch_stride, row_stride, column_stride;
-    std::uint64_t to;
-    std::int32_t rows, columns, pitch, batches;
-  } matrices[2] = {};
+  using agreed::Unpacked;
+  Unpacked matrices[2] = {};
   constexpr std::size_t words = sizeof(Unpacked) / 8, to_word = offsetof(Unpacked, to) / 8;
   constexpr std::int64_t span = 512;
   Kernel& k = kernel(plain_text(), "postlude_repack");
@@ -798,16 +812,9 @@ void Decider::emit_product() {
     const BufferId b = loaded ? e.loaded[i] : e.stored[i - e.loaded.size()];
     map_tile(k, program.buffers[b].dtype, memory[b], e.columns[i], loaded ? 64 : 16);
   }
-  GemmParams g{};
-  g.m = static_cast<std::int32_t>(shape_.m), g.n = static_cast<std::int32_t>(columns_);
-  g.tiles_m = static_cast<std::int32_t>(ceil_div(shape_.m, s.bm)),
-  g.tiles_n = static_cast<std::int32_t>(ceil_div(columns_, consumer_columns(s) / e.needs.parts));
-  g.tiles = g.tiles_m * static_cast<std::int32_t>(ceil_div(columns_, s.bn / e.needs.parts) * shape_.batch);
-  g.raster = s.raster, g.k_blocks = static_cast<std::int32_t>(ceil_div(shape_.k, k_bytes(s) / size_of(gemm.a)));
-  g.a_batch = layout_.a.strides[0] != 0, g.b_batch = layout_.b.strides[0] != 0;
-  g.batch = static_cast<std::int32_t>(shape_.batch);
+  const agreed::GemmSizes g = sizes();
   const std::size_t integers = k.block.size(), words = integers + sizeof g / 8;
-  k.block.resize(round_up(words + std::max(1, e.words), 8));  // whole 64 bytes
+  k.block.resize(agreed::params_bytes(2 + e.maps, std::max(1, e.words)) / 8);
   std::memcpy(k.block.data() + integers, &g, sizeof g);
   k.block[words + e.columns_word] = word(shape_.n);
   for (std::size_t b = 0; b < e.word_of.size(); ++b) {
@@ -840,27 +847,26 @@ void Decider::emit_plain_product() {
     throw Error(ErrorCode::unsupported, "M is too large for the portable product on a GPU",
                 "split the rows over several calls");
   std::transform(grid, grid + 3, k.grid.begin(), [](std::int64_t g) { return static_cast<unsigned>(g); });
-  struct Plain {  // product.cu
-    std::uint64_t a;
-    std::array<std::int64_t, 3> a_strides;
-    std::uint64_t b;
-    std::array<std::int64_t, 3> b_strides;
-    std::uint64_t d;
-    std::int32_t m, n, k, unused;
-  } p{0,
-      layout_.a.strides,
-      0,
-      layout_.b.strides,
-      0,
-      static_cast<std::int32_t>(shape_.m),
-      static_cast<std::int32_t>(shape_.n),
-      static_cast<std::int32_t>(shape_.k),
-      0};
+  const auto &a = layout_.a.strides, &b = layout_.b.strides;
+  using agreed::Product;
+  const Product p{0,
+                  a[0],
+                  a[1],
+                  a[2],
+                  0,
+                  b[0],
+                  b[1],
+                  b[2],
+                  0,
+                  static_cast<int>(shape_.m),
+                  static_cast<int>(shape_.n),
+                  static_cast<int>(shape_.k),
+                  0};
   k.block.resize(sizeof p / 8);
   std::memcpy(k.block.data(), &p, sizeof p);
-  k.addresses = {{offsetof(Plain, a) / 8, {Address::Of::a}},
-                 {offsetof(Plain, b) / 8, {Address::Of::b}},
-                 {offsetof(Plain, d) / 8, accumulator_}};
+  k.addresses = {{offsetof(Product, a) / 8, {Address::Of::a}},
+                 {offsetof(Product, b) / 8, {Address::Of::b}},
+                 {offsetof(Product, acc) / 8, accumulator_}};
 }
 
 void Decider::emit_passes(bool before) {
@@ -868,11 +874,11 @@ void Decider::emit_passes(bool before) {
     if (before != (d_.fused && pass.kernel.phase < product_phase_)) continue;
     Kernel& k = kernel(generic_text_, pass.kernel.name);
     // Of all kernels: the shape, then the words.
-    const std::int32_t head[4] = {static_cast<std::int32_t>(shape_.batch), static_cast<std::int32_t>(shape_.m),
-                                  static_cast<std::int32_t>(shape_.n), 0};
+    const agreed::PassSizes head{static_cast<int>(shape_.batch), static_cast<int>(shape_.m), static_cast<int>(shape_.n),
+                                 0};
     constexpr std::size_t first = sizeof head / 8;
     k.block.resize(first + static_cast<std::size_t>(generic_.words));
-    std::memcpy(k.block.data(), head, sizeof head);
+    std::memcpy(k.block.data(), &head, sizeof head);
     for (std::size_t b = 0; b < memory_.size(); ++b) {
       if (!d_.outline.stays[b]) describe(k, first + 4 * b, memory_[b]);
     }

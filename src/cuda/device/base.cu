@@ -11,6 +11,8 @@ typedef long long i64;
 #define INF __int_as_float(0x7f800000)
 #define QNAN __int_as_float(0x7fc00000)
 
+#define AGREED_FUNCTION DEVICE constexpr  // of device/agreed.inc
+
 #ifndef POSTLUDE_HOST
 #define DEVICE static __device__ __forceinline__
 #define DEVICE_STATIC static __device__ __forceinline__

@@ -44,16 +44,19 @@ template <int size> DEVICE void element_store(u8* to, u32 bits) {
   else *to = u8(bits);
 }
 
-// Filled by the host (gemm_source.h: GemmParams).
-struct Params {
-  TensorMap map[MAPS];  // A, B, the tile operands, the outputs
-  int m, n;             // rows, and columns of the epilogue
-  int tiles_m, tiles_n; // blocks of BM rows, and of a consumer's columns
-  int tiles, raster, k_blocks;
-  int a_batch, b_batch; // 0 where A or B is shared by all batches
-  int batch;
-  i64 word[WORDS];      // the epilogue's pointers and strides
-};
+// Filled by the host: GemmSizes and what the host knows of partial results stand before this (device/agreed.inc).
+struct Maps { TensorMap map[MAPS]; };  // A, B, the tile operands, the outputs
+struct Params : Maps, GemmSizes { i64 word[WORDS]; };  // the epilogue's pointers and strides
+static_assert(sizeof(Params) == params_bytes(MAPS, WORDS), "maps, sizes, words");
+
+// All that an epilogue knows of the problem: the rows of a batch that exist, its columns, and how many there are of what
+// it folds.
+DEVICE int tile_rows(const Params& p, int) { return p.m; }
+DEVICE int tile_columns(const Params& p) { return p.n; }
+DEVICE int most_rows(const Params& p) { return p.m; }
+DEVICE int batches(const Params& p) { return p.batch; }
+DEVICE int tiles_beside(const Params& p) { return p.tiles_n; }
+DEVICE bool never(const Params& p) { return p.tiles < 0; }
 
 struct TileCoordinate { int m, n, batch; };
 
@@ -99,7 +102,7 @@ constexpr int SUBTILES = GROUPS * MI;
 constexpr int SPAN = GROUP_N ? GROUP_N / SUB_N : GROUPS;  // of these, until Epilogue has the statistics of a row
 // So many subtiles go through Epilogue before they go through Held.
 constexpr int BLOCK = SPAN * (ROWS_FIRST && !HOLDS ? 1 : MI);
-#define SLOTS_M (p.tiles_m * (BM / WG_ROWS))  // blocks of WG_ROWS rows
+DEVICE int slots_in(const Params& p) { return p.tiles_m * (BM / WG_ROWS); }  // blocks of a consumer's rows, of a batch
 
 // Subtile number s of a consumer's tile. One that is held is worked through 64 rows at a time, unless columns are reduced too: fewer values wait (qk_norm_rope at
 // 16384 x 4096 x 1024 0.200 ms for 0.209), and what other tiles must be told of the first rows is on its way while it computes that
@@ -240,7 +243,7 @@ DEVICE void subtile_fragments(const Params& p, Tile& tile, E& epilogue, const AC
       #pragma unroll
       for (int e = 0; e < 8; ++e) kept[at(x, e)] = part[x][e];
 #if APART
-    move_nothing_across(p.tiles < 0);
+    move_nothing_across(never(p));
 #endif
 #if PACED
     keep_pace(tile);

@@ -2,8 +2,7 @@ R"cuda(
 // Kernels that are always right: any strides, any shape. The accumulator lies in a workspace; phases in which every row is
 // a matter of that row alone share one kernel (emit/rows.h); of any other each reduction is one, and all its stores.
 
-struct Params {
-  int batch, m, n, padding;
+struct Params : PassSizes {
   i64 word[WORDS];  // per buffer address and strides of b, m, n; then the accumulator's four, partials, counters
 };
 

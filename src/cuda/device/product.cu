@@ -3,13 +3,6 @@ R"cuda(
 // 64 x 64 a block, 4 x 4 a thread.
 constexpr int TILE = 64, DEPTH = 16;
 
-struct Product {
-  i64 a, a_batch, a_row, a_k;  // address, strides in elements
-  i64 b, b_batch, b_k, b_column;
-  i64 acc;
-  int m, n, k;
-};
-
 extern "C" __global__ void __launch_bounds__(256) postlude_product(const __grid_constant__ Product p) {
   follow_previous_launch();
   __shared__ ACC as[DEPTH][TILE + 1], bs[DEPTH][TILE + 1];
@@ -42,10 +35,6 @@ extern "C" __global__ void __launch_bounds__(256) postlude_product(const __grid_
 
 // Copies matrices of WORD-sized elements (A, B or both) into rows of `pitch` elements, the last ones zero: what the copy engine
 // can address. Rows that begin between two words are put together from words.
-struct Unpacked {
-  i64 from, batch_stride, row_stride, column_stride, to;
-  int rows, columns, pitch, batches;
-};
 struct Repack { Unpacked matrix[2]; };
 constexpr int SPAN = 512;  // columns a block
 

@@ -240,9 +240,6 @@ template <int N, class S> DEVICE void hear(i64 memory, i64 index, const int (&be
     }
   } while (!__all_sync(~0u, all));
 }
-// Tile by tile of each row; behind them what is folded of each row.
-DEVICE i64 told_index(const Params& p, int batch, int row, int tile) { return ((i64)batch * p.m + row) * p.tiles_n + tile; }
-DEVICE i64 folded_index(const Params& p, int batch, int row) { return (i64)p.batch * p.m * p.tiles_n + (i64)batch * p.m + row; }
 // By one warp: all rows of the share at a time, if they are no more than lanes; then each lane folds BM / 32 tiles.
 template <class S> DEVICE void fold_rows_told(const Params& p, const TileCoordinate& c, i64 memory, u32 tag, int lane) {
   constexpr int n = Told<S>::words > 1 ? 1 : 2;  // what the producer's registers hold

@@ -34,7 +34,8 @@ class FinishWriter {
 // this one read, and run the small phases.
 std::string FinishWriter::finish(Across across, const std::string& i, const std::string& j, const std::string& indent) {
   std::string code;
-  const Place place{"t.batch", i, j, across == Across::groups ? "((p.n + GROUP_N - 1) / GROUP_N)" : "p.n"};
+  const Place place{"t.batch", i, j,
+                    across == Across::groups ? "((tile_columns(p) + GROUP_N - 1) / GROUP_N)" : "tile_columns(p)"};
   const auto store = [&](const Access& access, const std::string& value) {
     code += indent + store_statement(c_.program, access, e_.word(access.buffer), place, value, false) + "\n";
   };
@@ -85,14 +86,15 @@ std::string FinishWriter::by_rows() {
     if (e_.partials[r].across != Across::rows) continue;
     const std::string s = c_.reducers[r].type, g = "g" + str(r);
     gathered += "      Partials<" + s + "> " + g + " = {" + c_.partials(r, "const " + s) +
-                " + ((i64)t.batch * p.tiles_n + from) * p.m + row_in};\n";
+                " + row_partial(p, t.batch, from, row_in)};\n";
     all += ", " + g;
   }
-  gathered += "      gather((p.tiles_n - from + 7) / 8, 8ll * p.m" + all + ");\n";
+  gathered += "      gather((tiles_beside(p) - from + 7) / 8, 8 * row_partial(p, 0, 1, 0)" + all + ");\n";
   const auto fold = [&](std::size_t r) { return "fold_lanes<" + c_.reducers[r].type + ">(g" + str(r) + ".x, 4, 32)"; };
-  return "      const int row = unit % units * 32 + part * 4 + lane % 4, from = lane / 4, row_in = min(row, p.m - "
+  return "      const int row = unit % units * 32 + part * 4 + lane % 4, from = lane / 4, row_in = min(row, "
+         "tile_rows(p, t.batch) - "
          "1);\n" +
-         gathered + folded(Across::rows, "      ", fold) + "      if (row < p.m && from == 0) {\n" +
+         gathered + folded(Across::rows, "      ", fold) + "      if (row < tile_rows(p, t.batch) && from == 0) {\n" +
          finish(Across::rows, "row", "0", "        ") + "      }\n";
 }
 
@@ -103,13 +105,15 @@ std::string FinishWriter::by_columns() {
     if (e_.partials[r].across != Across::columns) continue;
     const std::string s = c_.reducers[r].type, c = "c" + str(r);
     shared += "      " + s + "* " + c + " = shared_pointer<" + s + ">(shared + " + str(e_.partials[r].fold) +
-              ");\n      " + c + "[thread] = column < p.n ? gather(" + c_.partials(r, "const " + s) +
-              " + ((i64)t.batch * SLOTS_M + from) * p.n + column, to - from, p.n) : " + s + "::identity();\n";
+              ");\n      " + c + "[thread] = column < tile_columns(p) ? gather(" + c_.partials(r, "const " + s) +
+              " + column_partial(p, slots_in(p), t.batch, from, column), to - from, column_partial(p, slots_in(p), 0, "
+              "1, 0)) : " +
+              s + "::identity();\n";
   }
   const auto fold = [](std::size_t r) { return "fold_shared<32, 8>(c" + str(r) + " + lane)"; };
   return "      const int column = unit % units * 32 + lane;\n"
-         "      const int from = int((i64)SLOTS_M * part / 8), to = int((i64)SLOTS_M * (part + 1) / 8);\n" +
-         shared + "      finish_sync();\n      if (part == 0 && column < p.n) {\n" +
+         "      const int from = int((i64)slots_in(p) * part / 8), to = int((i64)slots_in(p) * (part + 1) / 8);\n" +
+         shared + "      finish_sync();\n      if (part == 0 && column < tile_columns(p)) {\n" +
          folded(Across::columns, "        ", fold) + finish(Across::columns, "0", "column", "        ") + "      }\n";
 }
 
@@ -119,11 +123,12 @@ std::string FinishWriter::all() {
   for (std::size_t r = 0; r < phase_.reductions.size(); ++r) {
     if (e_.partials[r].across != Across::all) continue;
     const std::string s = c_.reducers[r].type, all = "all" + str(r);
-    gathered += "  " + s + "* " + all + " = shared_pointer<" + s + ">(shared + " + str(e_.partials[r].fold) +
-                ");\n  {\n    const i64 tiles = (i64)SLOTS_M * p.tiles_n;\n    const " + s + " x = fold_lanes<" + s +
-                ">(gather(" + c_.partials(r, "const " + s) +
-                " + t.batch * tiles + thread, int((tiles - thread + 255) / 256), 256), 1, 32);\n" +
-                "    if (lane == 0) " + all + "[part] = x;\n  }\n";
+    gathered +=
+        "  " + s + "* " + all + " = shared_pointer<" + s + ">(shared + " + str(e_.partials[r].fold) +
+        ");\n  {\n    const i64 tiles = tile_partial(p, slots_in(p), 1, 0, 0);\n    const " + s + " x = fold_lanes<" +
+        s + ">(gather(" + c_.partials(r, "const " + s) +
+        " + tile_partial(p, slots_in(p), t.batch, 0, 0) + thread, int((tiles - thread + 255) / 256), 256), 1, 32);\n" +
+        "    if (lane == 0) " + all + "[part] = x;\n  }\n";
   }
   const auto fold = [](std::size_t r) { return "fold_shared<1, 8>(all" + str(r) + ")"; };
   return "  t.batch = unit;\n" + gathered + "  finish_sync();\n  if (thread == 0) {\n" +
@@ -134,18 +139,18 @@ std::string FinishWriter::all() {
 std::string FinishWriter::function() {
   std::string code = "#define FINISHES 1\n#define BLOCKS_WORD " + str(e_.counters_word) +
                      "\nDEVICE int finish_units(const Params& p) { return (" +
-                     (e_.finishes[0] ? "(p.m + 31) / 32 + " : "") + (e_.finishes[1] ? "(p.n + 31) / 32 + " : "") +
-                     (e_.finishes[2] ? "1" : "0") +
-                     ") * p.batch; }\nDEVICE void finish(const Params& p, int unit, int thread, u32 shared) {\n"
+                     (e_.finishes[0] ? "(most_rows(p) + 31) / 32 + " : "") +
+                     (e_.finishes[1] ? "(tile_columns(p) + 31) / 32 + " : "") + (e_.finishes[2] ? "1" : "0") +
+                     ") * batches(p); }\nDEVICE void finish(const Params& p, int unit, int thread, u32 shared) {\n"
                      "  struct { int batch; } t;\n  const int part = thread / 32, lane = thread % 32;\n";
   // Units of 32 rows, then of 32 columns, then one of everything, each for all batches.
   const auto units = [&](const std::string& extent, const std::string& body) {
     code += "  {\n    const int units = (" + extent +
-            " + 31) / 32;\n    if (unit < units * p.batch) {\n      t.batch = unit / units;\n" + body +
-            "      return;\n    }\n    unit -= units * p.batch;\n  }\n";
+            " + 31) / 32;\n    if (unit < units * batches(p)) {\n      t.batch = unit / units;\n" + body +
+            "      return;\n    }\n    unit -= units * batches(p);\n  }\n";
   };
-  if (e_.finishes[0]) units("p.m", by_rows());
-  if (e_.finishes[1]) units("p.n", by_columns());
+  if (e_.finishes[0]) units("most_rows(p)", by_rows());
+  if (e_.finishes[1]) units("tile_columns(p)", by_columns());
   if (e_.finishes[2]) code += all();
   return code + "}\n";
 }
@@ -172,7 +177,8 @@ std::string FinishWriter::group_end() {
   const std::string leaves = folded(Across::groups, "        ", [](std::size_t r) { return "red" + str(r) + "[r]"; });
   const std::string last = finish(Across::groups, "row", "column", "        ");
   if (!last.empty())
-    code += "      if (t.lane % 4 == 0 && row < p.m && column * GROUP_N < p.n) {\n" + leaves + last + "      }\n";
+    code += "      if (t.lane % 4 == 0 && row < tile_rows(p, t.batch) && column * GROUP_N < tile_columns(p)) {\n" +
+            leaves + last + "      }\n";
   return "    const int column = (t.col + group * SUB_N) / GROUP_N;\n" + EpilogueCode::each_row(code, true);
 }
 
@@ -189,7 +195,7 @@ std::string FinishWriter::meeting(const std::function<std::string(const std::vec
         if (b >= 0) statistics[b] = c_.reducers[r].component("first.red" + str(r) + "[r]", k);
       }
     }
-    return "    const int column = t.col + group * SUB_N, column_in = min(column, p.n - 1);\n" +
+    return "    const int column = t.col + group * SUB_N, column_in = min(column, tile_columns(p) - 1);\n" +
            EpilogueCode::each_row(met_values(statistics), true);
   }
   for (std::size_t r = 0; r < phase_.reductions.size(); ++r) {
@@ -203,7 +209,8 @@ std::string FinishWriter::meeting(const std::function<std::string(const std::vec
   std::string rows =
       folded(Across::rows, "      ", [](std::size_t r) { return "all" + str(r) + "[r % 2]"; }) + met_values(statistics);
   const std::string last = finish(Across::rows, "row", "0", "        ");
-  if (!last.empty()) rows += "      if (t.tile_n == 0 && t.lane % 4 == 0 && row < p.m) {\n" + last + "      }\n";
+  if (!last.empty())
+    rows += "      if (t.tile_n == 0 && t.lane % 4 == 0 && row < tile_rows(p, t.batch)) {\n" + last + "      }\n";
   return code + EpilogueCode::each_row(rows, true);
 }
 
@@ -212,12 +219,14 @@ std::string FinishWriter::meeting(const std::function<std::string(const std::vec
 std::string EpilogueCode::each_row(const std::string& statements, bool of_i) {
   if (statements.empty()) return {};
   return std::string("    #pragma unroll\n    for (int r = ") + (of_i ? "2 * i; r < 2 * i + 2" : "0; r < ROWS") +
-         "; ++r) {\n      const int row = tile_row(t, r), row_in = min(row, p.m - 1);\n" + statements + "    }\n";
+         "; ++r) {\n      const int row = tile_row(t, r), row_in = min(row, tile_rows(p, t.batch) - 1);\n" +
+         statements + "    }\n";
 }
 
 std::string EpilogueCode::leaf(const Instruction& i, const Place& place) {
   if (i.op == Op::get)
-    return count_expression(i, place, "p.batch", "p.m", "p.word[" + str(plan.epilogue.columns_word) + "]");
+    return count_expression(i, place, "batches(p)", "tile_rows(p, " + place.b + ")",
+                            "p.word[" + str(plan.epilogue.columns_word) + "]");
   const BufferId b = i.access.buffer;
   return converted(load_expression(program, i.access, host().word(b), place, places[b].unit), compute_type(dtype(b)),
                    i.type);

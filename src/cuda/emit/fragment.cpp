@@ -85,7 +85,7 @@ std::vector<ValueId> FragmentWriter::values_of(Level level) const {
 
 std::string FragmentWriter::uniforms() {
   std::string members, code;
-  const Place place{"batch", "0", "0", "p.n"};
+  const Place place{"batch", "0", "0", "tile_columns(p)"};
   const Resolve resolve{[](ValueId id) { return "v" + str(id); },
                         [&](const Instruction& i) { return c_.leaf(i, place); }};
   for (const ValueId id : values_of(Level::uniform)) {
@@ -104,13 +104,14 @@ Resolve FragmentWriter::resolve(Level where, const Place& place, const Place& in
 
 // What there is of a row r, once.
 std::string FragmentWriter::row_values() {
-  return row_values(false, {"t.batch", "row", "0", "p.n"}, {"t.batch", "row_in", "0", "p.n"},
+  return row_values(false, {"t.batch", "row", "0", "tile_columns(p)"}, {"t.batch", "row_in", "0", "tile_columns(p)"},
                     std::vector<std::string>(c_.program.buffers.size()));
 }
 
 // What there is of it (in a group of columns, that of `column`) when its statistics are known: as code, by buffer.
 std::string FragmentWriter::met_values(const std::vector<std::string>& statistics) {
-  return row_values(true, {"t.batch", "row", "column", "p.n"}, {"t.batch", "row_in", "column_in", "p.n"}, statistics);
+  return row_values(true, {"t.batch", "row", "column", "tile_columns(p)"},
+                    {"t.batch", "row_in", "column_in", "tile_columns(p)"}, statistics);
 }
 
 std::string FragmentWriter::row_values(bool met, const Place& place, const Place& inside,
@@ -174,7 +175,7 @@ std::string FragmentWriter::prefetch() {
     const bool pair = c_.places[access.buffer].pair;
     const auto at = [&](const std::string& column) {
       return address_arguments(e_.word(access.buffer), c_.program.batched ? "t.batch" : "", "",
-                               column_expression(access.columns, column, "p.n"), true);
+                               column_expression(access.columns, column, "tile_columns(p)"), true);
     };
     const std::string q = "q" + str(id);
     members_ += "  " + std::string(size_of(dtype) == 4 ? "u64" : "u32") + " " + q + "[2][SUB_N / 8];\n";
@@ -185,14 +186,15 @@ std::string FragmentWriter::prefetch() {
   if (code.empty()) return {};
   return "    #pragma unroll\n    for (int k = 0; k < SUB_N / 8; ++k) {\n"
          "      const int at = t.col + group * SUB_N + k / 2 * 16 + k % 2 * 8 + 2 * (t.lane % 4), column = WHOLE_N ? "
-         "at : min(at, p.n - 2);\n"
-         "      const int left = WHOLE_N ? at : min(at, p.n - 1), right = WHOLE_N ? at + 1 : min(at + 1, p.n - 1);\n" +
+         "at : min(at, tile_columns(p) - 2);\n"
+         "      const int left = WHOLE_N ? at : min(at, tile_columns(p) - 1), right = WHOLE_N ? at + 1 : min(at + 1, "
+         "tile_columns(p) - 1);\n" +
          code + "    }\n";
 }
 
 std::string FragmentWriter::column_values() {
-  const Place place{"t.batch", "row", "column", "p.n"};
-  const Resolve resolve = this->resolve(Level::column, place, {"t.batch", "row_in", "column_in", "p.n"});
+  const Place place{"t.batch", "row", "column", "tile_columns(p)"};
+  const Resolve resolve = this->resolve(Level::column, place, {"t.batch", "row_in", "column_in", "tile_columns(p)"});
   std::string declared, loop;
   for (const ValueId id : values_of(Level::column)) {
     const Instruction& i = phase_.code[id];
@@ -219,14 +221,16 @@ std::string FragmentWriter::fragment() {
       "    const int first = opaque(t.col + group * SUB_N + f * 16 + 2 * (t.lane % 4));\n"
       "    #pragma unroll\n    for (int c = 0; c < 4; ++c) {\n"
       "      columns[c] = first + c / 2 * 8 + c % 2;\n"
-      "      in_columns[c] = WHOLE_N || columns[c] < p.n, columns_in[c] = WHOLE_N ? columns[c] : min(columns[c], p.n - "
+      "      in_columns[c] = WHOLE_N || columns[c] < tile_columns(p), columns_in[c] = WHOLE_N ? columns[c] : "
+      "min(columns[c], tile_columns(p) - "
       "1);\n    }\n"
       "    #pragma unroll\n    for (int h = 0; h < 2; ++h) {\n      rows[h] = tile_row(t, 2 * i + h);\n"
-      "      in_rows[h] = WHOLE_M || rows[h] < p.m, rows_in[h] = WHOLE_M ? rows[h] : min(rows[h], p.m - 1);\n    }\n" +
+      "      in_rows[h] = WHOLE_M || rows[h] < tile_rows(p, t.batch), rows_in[h] = WHOLE_M ? rows[h] : min(rows[h], "
+      "tile_rows(p, t.batch) - 1);\n    }\n" +
       column_values();
-  const Place each{"t.batch", "rows[e / 2 % 2]", "columns[e / 4 * 2 + e % 2]", "p.n"};
-  Resolve resolve =
-      this->resolve(Level::element, each, {"t.batch", "rows_in[e / 2 % 2]", "columns_in[e / 4 * 2 + e % 2]", "p.n"});
+  const Place each{"t.batch", "rows[e / 2 % 2]", "columns[e / 4 * 2 + e % 2]", "tile_columns(p)"};
+  Resolve resolve = this->resolve(
+      Level::element, each, {"t.batch", "rows_in[e / 2 % 2]", "columns_in[e / 4 * 2 + e % 2]", "tile_columns(p)"});
   resolve.leaf = [this, memory = resolve.leaf](const Instruction& i) {
     const auto& steps = i.access.columns.steps;
     if (i.op == Op::acc) {
@@ -355,11 +359,11 @@ std::string FragmentWriter::group_end() {
     read += "      {\n        " + s + " x = " + shared +
             "[t.thread];\n        #pragma unroll\n        for (int w = 1; w < 4; ++w) x = " + s + "::combine(x, " +
             shared + "[w * SUB_N + t.thread]);\n        " + c_.partials(r, s) +
-            "[((i64)t.batch * SLOTS_M + t.slot_m) * p.n + column] = x;\n      }\n";
+            "[column_partial(p, slots_in(p), t.batch, t.slot_m, column)] = x;\n      }\n";
   }
   if (write.empty()) return {};
   return write + "    named_sync(t.barrier, 128);\n    const int column = t.col + group * SUB_N + t.thread;\n" +
-         "    if (t.thread < SUB_N && column < p.n) {\n" + read + "    }\n";
+         "    if (t.thread < SUB_N && column < tile_columns(p)) {\n" + read + "    }\n";
 }
 
 // The states of 64 rows: those of a group are whole, and used; others are told to the tiles beside this one.
@@ -371,10 +375,10 @@ std::string FragmentWriter::rows_end() {
   for (std::size_t r = 0; r < phase_.reductions.size(); ++r) {
     const std::string s = c_.reducers[r].type, x = "x" + str(r);
     code += "      const " + s + " " + x + " = fold_lanes<" + s + ">(red" + str(r) +
-            "[r], 1, 4);\n      if (t.lane % 4 == 0 && row < p.m) tell(p.word[" + str(e_.partials[r].word) +
-            "], told_index(p, t.batch, row, t.tile_n), " + x + ", t.tag);\n";
+            "[r], 1, 4);\n      if (t.lane % 4 == 0 && row < tile_rows(p, t.batch)) tell(p.word[" +
+            str(e_.partials[r].word) + "], told_index(p, t.batch, row, t.tile_n), " + x + ", t.tag);\n";
   }
-  return EpilogueCode::each_row(code, true) + "    move_nothing_across(p.tiles < 0);  // else it is told late\n";
+  return EpilogueCode::each_row(code, true) + "    move_nothing_across(never(p));  // else it is told late\n";
 }
 
 // The states of a tile's rows and of all of it.
@@ -389,13 +393,13 @@ std::string FragmentWriter::end() {
     const std::string s = c_.reducers[r].type, red = "red" + str(r), shared = "all" + str(r);
     if (e_.partials[r].across == Across::rows && !e_.needs.holds) {
       code += EpilogueCode::each_row("      const " + s + " x = combine_lanes<" + s + ">(" + red +
-                                     "[r], 1, 4);\n      if (t.lane % 4 == 0 && row < p.m) " + c_.partials(r, s) +
-                                     "[((i64)t.batch * p.tiles_n + t.tile_n) * p.m + row] = x;\n");
+                                     "[r], 1, 4);\n      if (t.lane % 4 == 0 && row < tile_rows(p, t.batch)) " +
+                                     c_.partials(r, s) + "[row_partial(p, t.batch, t.tile_n, row)] = x;\n");
     } else if (e_.partials[r].across == Across::all) {
       write += "    " + s + "* " + shared + " = shared_pointer<" + s + ">(t.scratch + " + str(e_.partials[r].scratch) +
                ") + t.turn * 4;\n    {\n      const " + s + " x = fold_lanes<" + s + ">(" + red +
                ", 1, 32);\n      if (t.lane == 0) " + shared + "[t.warp] = x;\n    }\n";
-      read += "      " + c_.partials(r, s) + "[((i64)t.batch * SLOTS_M + t.slot_m) * p.tiles_n + t.tile_n] = " + s +
+      read += "      " + c_.partials(r, s) + "[tile_partial(p, slots_in(p), t.batch, t.slot_m, t.tile_n)] = " + s +
               "::combine(" + s + "::combine(" + shared + "[0], " + shared + "[1]), " + s + "::combine(" + shared +
               "[2], " + shared + "[3]));\n";
     }
@@ -413,8 +417,8 @@ std::string FragmentWriter::copy() {
     const std::string size = str(bytes(access.buffer)), at = "p.word[" + str(e_.word(access.buffer));
     code += "    subtile_copy<" + size + ">(d + " + str(64 * staged.offset) + " * SUB_N, " + at + "] + " + size +
             " * (t.batch * " + at + " + 1] + row * " + at + " + 2] + " +
-            column_expression(access.columns, "column", "p.n") + "), " + size + " * " + at +
-            " + 2], p.m - row, p.n - column, t);\n";
+            column_expression(access.columns, "column", "tile_columns(p)") + "), " + size + " * " + at +
+            " + 2], tile_rows(p, t.batch) - row, tile_columns(p) - column, t);\n";
   }
   return "  METHOD void copy(const Params& p, const Tile& t, int group, int i, u32 d) {\n"
          "    const i64 row = t.row + i * 64, column = t.col + group * SUB_N;\n" +

@@ -1,5 +1,7 @@
 #include "cuda/emit/gemm_source.h"
 
+#include "cuda/emit/agreed.h"
+
 namespace postlude::inline v0::cuda {
 namespace {
 
@@ -120,6 +122,7 @@ std::string gemm_source(const MainLoop& loop, const Schedule& s, const EpilogueT
     define("MMA_BOUND", quoted(is_float(loop.a) ? "+f" : "+r"));
   }
   text += base_source();
+  text += agreed_gemm;
   text += fragment_text;
   text += s.mma ? sm80_text : sm90_text;
   if (!s.mma) text += wgmma_text(loop, s.bn);

@@ -37,12 +37,6 @@ struct EpilogueText {
   EpilogueNeeds needs;
 };
 
-// The parameters that the host fills: tensor maps (for the portable kernel what device/sm80.cu reads of them), these
-// integers, the epilogue's words, in this order.
-struct GemmParams {
-  std::int32_t m, n, tiles_m, tiles_n, tiles, raster, k_blocks, a_batch, b_batch, batch;
-};
-
 [[nodiscard]] std::string gemm_source(const MainLoop& loop, const Schedule& schedule, const EpilogueText& epilogue);
 // Types, conversions and operations: what stands before every kernel.
 [[nodiscard]] std::string base_source();

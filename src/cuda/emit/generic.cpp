@@ -1,5 +1,6 @@
 #include "cuda/emit/generic.h"
 
+#include "cuda/emit/agreed.h"
 #include "cuda/emit/code.h"
 #include "cuda/emit/gemm_source.h"
 #include "cuda/emit/reduce.h"
@@ -280,8 +281,8 @@ GenericSource emit_generic(const Program& program, const std::vector<int>& phase
       writer.reduction(phase, static_cast<int>(r));
     if (!program.phases[phase].stores.empty()) writer.stores(phase);
   }
-  out.text = "#pragma nv_diag_suppress 177\n#define WORDS " + str(out.words) + "\n" + base_source() + generic_text +
-             reduction_source() + writer.functions() + writer.structs + writer.kernels;
+  out.text = "#pragma nv_diag_suppress 177\n#define WORDS " + str(out.words) + "\n" + base_source() + agreed_pass +
+             generic_text + reduction_source() + writer.functions() + writer.structs + writer.kernels;
   return out;
 }
 
@@ -291,7 +292,7 @@ std::string product_source(DType a, DType b) {
          (size_of(a) == 1   ? "u8"
           : size_of(a) == 2 ? "u16"
                             : "u32") +
-         "\n" + base_source() + product_text;
+         "\n" + base_source() + agreed_product + product_text;
 }
 
 }  // namespace postlude::inline v0::cuda
