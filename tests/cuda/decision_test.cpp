@@ -1,5 +1,7 @@
 // Decisions, without a device: what explain prints is what bind would fill in.
 #include "cuda/decide/decision.h"
+#include "cuda/emit/agreed.h"
+#include "cuda/emit/fragment.h"
 #include "lower/lower.h"
 
 #include <postlude/error.h>
@@ -9,6 +11,8 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <filesystem>
+#include <regex>
 
 namespace postlude::inline v0::cuda {
 namespace {
@@ -236,6 +240,52 @@ TEST(Decision, RefusesWhatBindRefuses) {
     EXPECT_EQ(code(plain, part, 64, std::int64_t{1} << 62, 64), ErrorCode::size_overflow);
   }
   EXPECT_FALSE(chunked.explain(ExplainPart::program, 64, 63, 64).empty());  // of any size
+}
+
+// The emitted epilogue knows its tile. What it asks of the problem are functions that the main loop's device code gives
+// (device/fragment.cu), so that a tile's rows need not be all of M.
+TEST(Emitted, AsksNothingOfTheProblem) {
+  const std::regex field("[^a-z_]p\\.(m|n|k_blocks|raster|tiles|tiles_m|tiles_n|a_batch|b_batch|batch)[^a-z_]");
+  int seen = 0;
+  for (const auto& file : std::filesystem::directory_iterator(POSTLUDE_SOURCE_DIR "/epilogues")) {
+    if (file.path().extension() != ".py" || file.path().stem() == "prelude") continue;
+    lower::Options options;
+    options.halves = 64;
+    const auto program = lower::lower(parse_file(file.path().string()).data(), facts_of(bf16), options);
+    for (const Hold hold : {Hold::in_order, Hold::nothing, Hold::groups, Hold::rows}) {
+      if (!not_fusable(program, 0).empty()) continue;
+      const std::string text = emit_fragment(program, 0, aligned_places(program, 4096), hold).text;
+      std::smatch found;
+      EXPECT_FALSE(std::regex_search(text, found, field)) << file.path().stem() << ": " << found[0];
+      ++seen;
+    }
+  }
+  EXPECT_GT(seen, 60);
+}
+
+// The same tokens say on both sides where a partial result lies.
+TEST(Agreed, CountsWhatLiesBehindTheLast) {
+  agreed::GemmSizes g{};
+  g.m = 70, g.n = 130, g.tiles_m = 2, g.tiles_n = 3, g.batch = 4;
+  constexpr int slots = 5;
+  std::vector<bool> seen(static_cast<std::size_t>(agreed::folded_index(g, g.batch, 0)));
+  const auto use = [&](agreed::i64 index) {
+    ASSERT_LT(index, static_cast<agreed::i64>(seen.size()));
+    EXPECT_FALSE(seen[static_cast<std::size_t>(index)]);
+    seen[static_cast<std::size_t>(index)] = true;
+  };
+  for (int b = 0; b < g.batch; ++b) {
+    for (int row = 0; row < g.m; ++row) {
+      use(agreed::folded_index(g, b, row));
+      for (int tile = 0; tile < g.tiles_n; ++tile) use(agreed::told_index(g, b, row, tile));
+    }
+  }
+  EXPECT_EQ(std::find(seen.begin(), seen.end(), false), seen.end());
+  EXPECT_EQ(agreed::row_partial(g, g.batch - 1, g.tiles_n - 1, g.m - 1) + 1, agreed::row_partial(g, g.batch, 0, 0));
+  EXPECT_EQ(agreed::column_partial(g, slots, g.batch - 1, slots - 1, g.n - 1) + 1,
+            agreed::column_partial(g, slots, g.batch, 0, 0));
+  EXPECT_EQ(agreed::tile_partial(g, slots, g.batch - 1, slots - 1, g.tiles_n - 1) + 1,
+            agreed::tile_partial(g, slots, g.batch, 0, 0));
 }
 
 }  // namespace

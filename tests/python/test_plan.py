@@ -1,5 +1,6 @@
 """The prepared path, and what a plan says about itself."""
 import logging
+import pathlib
 import subprocess
 import sys
 import threading
@@ -59,6 +60,18 @@ def test_explain_and_source():
     assert len(plan.phases()) >= 2
     assert any("sum" in r for phase in plan.phases() for r in phase.reductions)
     assert repr(plan.phases()[0]).startswith("<phase over {m, n}: reads the product; ")
+
+
+def test_phases_are_those_that_run():
+    """qk_norm_rope's halves are cut otherwise behind a GPU's product than elsewhere."""
+    example = pathlib.Path(__file__).resolve().parents[2] / "epilogues/qk_norm_rope.py"
+    for target in ("sm_90a", "portable"):
+        plan = post.plan(post.bf16, post.bf16, epilogue=post.load(example), target=target)
+        written = plan.explain("program").split("\nphase ")[1:]
+        for phase, text in zip(plan.phases(), written, strict=True):
+            words = [line.split() for line in text.splitlines()]
+            assert phase.stores == [line[1] for line in words if line[0] == "store"]
+            assert phase.loads == [line[4] for line in words if line[3:4] == ["load"]]
 
 
 def test_verify(arrays):

@@ -243,22 +243,22 @@ template <int N, class S> DEVICE void hear(i64 memory, i64 index, const int (&be
 // By one warp: all rows of the share at a time, if they are no more than lanes; then each lane folds BM / 32 tiles.
 template <class S> DEVICE void fold_rows_told(const Params& p, const TileCoordinate& c, i64 memory, u32 tag, int lane) {
   constexpr int n = Told<S>::words > 1 ? 1 : 2;  // what the producer's registers hold
-  const int share = (BM + p.tiles_n - 1) / p.tiles_n, from = c.n * share, to = min(from + share, BM);
+  const int share = (BM + tiles_beside(p) - 1) / tiles_beside(p), from = c.n * share, to = min(from + share, BM);
   int rows = 1;
   while (rows < share && rows < 32) rows *= 2;
   const int lanes = 32 / rows;
   for (int first = from; first < to; first += rows) {
-    const int own = first + lane / lanes, row = min(c.m * BM + min(own, to - 1), p.m - 1);
+    const int own = first + lane / lanes, row = min(c.m * BM + min(own, to - 1), tile_rows(p, c.batch) - 1);
     S x = S::identity();
-    for (int of = lane % lanes; of - lane % lanes < p.tiles_n; of += n * lanes) {
+    for (int of = lane % lanes; of - lane % lanes < tiles_beside(p); of += n * lanes) {
       int tile[n];
       S y[n];
       #pragma unroll
-      for (int k = 0; k < n; ++k) tile[k] = min(of + k * lanes, p.tiles_n - 1);
+      for (int k = 0; k < n; ++k) tile[k] = min(of + k * lanes, tiles_beside(p) - 1);
       hear(memory, told_index(p, c.batch, row, 0), tile, tag, y);
       #pragma unroll
       for (int k = 0; k < n; ++k) {
-        const S both[2] = {x, S::select(of + k * lanes < p.tiles_n, y[k], S::identity())};
+        const S both[2] = {x, S::select(of + k * lanes < tiles_beside(p), y[k], S::identity())};
         x = fold_states<2>(both);
       }
     }
@@ -268,7 +268,7 @@ template <class S> DEVICE void fold_rows_told(const Params& p, const TileCoordin
 }
 // A warp's rows of 64, number i, by the lanes that hold them.
 template <class S> DEVICE void hear_rows(const Params& p, const Tile& t, int i, i64 memory, S (&x)[2]) {
-  const int row[1] = {min(t.row + i * 64 + t.warp * 16 + t.lane % 16, p.m - 1)};
+  const int row[1] = {min(t.row + i * 64 + t.warp * 16 + t.lane % 16, tile_rows(p, t.batch) - 1)};
   S all[1];
   hear(memory, folded_index(p, t.batch, 0), row, t.tag, all);
   Told<S> from, of;

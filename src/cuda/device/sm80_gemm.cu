@@ -99,12 +99,6 @@ DEVICE void load_b(u32 (&b0)[2], u32 (&b1)[2], u32 stage, u32 lane_offset, int j
   else ldmatrix(from, b0[0], b0[1], b1[0], b1[1]);
 }
 
-// What a consumer's subtiles pass through in shared memory: its staged outputs, and AUX_STAGES of its tile operands.
-struct Passage {
-  u32 d, aux;
-  int loaded;  // subtiles of operands that have been used
-};
-
 // The n-th load of tile operands, if there is one, and a group of copies for it in any case.
 DEVICE void issue_load(const Params& p, const Tile& tile, u32 aux, int n) {
 #if AUX_STAGES
@@ -121,31 +115,27 @@ DEVICE void issue_load(const Params& p, const Tile& tile, u32 aux, int n) {
 #endif
 }
 
-template <class E> DEVICE void run_subtile(const Params& p, Tile& tile, E& epilogue, const ACC (&acc)[MI][WG_COLUMNS / 2], ACC (&kept)[MI][WG_COLUMNS / 2], int number, Passage& by) {
-  const Subtile s = subtile(number);
-  advance_columns(p, tile, epilogue, number);
+// What a consumer's subtiles pass through in shared memory: its staged outputs, and AUX_STAGES of its tile operands.
+struct Passage {
+  u32 d, aux;
+  int loaded;  // subtiles of operands that have been used
+
+  template <class E> METHOD u32 staging(const Tile&) { return d; }
+  template <class E> METHOD void take_operands(const Params& p, const Tile& tile, E& epilogue) {
 #if AUX_STAGES
-  if (E::loads) {
     copy_wait<AUX_STAGES - 1>();
     __syncwarp();
-    epilogue.load(tile, by.aux + by.loaded % AUX_STAGES * AUX_BYTES);
+    epilogue.load(tile, aux + loaded % AUX_STAGES * AUX_BYTES);
     __syncwarp();
-    issue_load(p, tile, by.aux, by.loaded++ + AUX_STAGES);
-  }
+    issue_load(p, tile, aux, loaded++ + AUX_STAGES);
 #endif
-  subtile_fragments(p, tile, epilogue, acc[s.i], kept[s.i], s.group, s.i, by.d);
-  if (s.i == MI - 1) epilogue.group_end(p, tile, s.group);
-  if (E::copies) {
-    __syncwarp();
-    epilogue.copy(p, tile, s.group, s.i, by.d);
   }
-  if (E::stores) {
+  template <class E> METHOD void give_outputs(const Params& p, const Tile& tile, const Subtile& s, u32 from) {
     __syncwarp();
-    E::store_issue(p, by.d, tile.row + s.i * 64, tile.col + s.group * SUB_N, tile.batch);
+    E::store_issue(p, from, tile.row + s.i * 64, tile.col + s.group * SUB_N, tile.batch);
     __syncwarp();
   }
-  if ((s.group + 1) % SPAN == 0) epilogue.rows_end(p, tile, s.group, s.i);
-}
+};
 
 extern "C" __global__ void __launch_bounds__(THREADS, THREADS == 128 ? 2 : 1) postlude_gemm(const __grid_constant__ Params p) {
   extern __shared__ __align__(1024) u8 dynamic_shared[];
@@ -226,26 +216,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, THREADS == 128 ? 2 : 1) po
   #pragma unroll
   for (int n = 0; n < AUX_STAGES; ++n) issue_load(p, tile, aux, n);
   epilogue.begin(p, tile);
-  epilogue.reset();
-#if HELD
-  ACC kept[MI][WG_COLUMNS / 2];
-  Held held;
-  held.begin(p, tile);
-  #pragma unroll
-  for (int block = 0; block < SUBTILES; block += BLOCK) {
-    #pragma unroll
-    for (int s = block; s < block + BLOCK; ++s) run_subtile(p, tile, epilogue, acc, kept, s, by);
-    #pragma unroll
-    for (int s = block; s < block + BLOCK; ++s) {
-      if (subtile(s).group % SPAN == 0) held.meet(p, tile, epilogue, subtile(s).group, subtile(s).i);
-      run_subtile(p, tile, held, kept, kept, s, by);
-    }
-  }
-#else
-  #pragma unroll
-  for (int s = 0; s < SUBTILES; ++s) run_subtile(p, tile, epilogue, acc, acc, s, by);
-#endif
-  epilogue.end(p, tile);
+  run_epilogue(p, tile, epilogue, acc, by);
 }
 
 #if FINISHES

@@ -138,42 +138,35 @@ struct Passage {
   u32 d, aux, full, empty;
   int d_buffer, aux_stage;
   u32 aux_phase;
-};
 
-template <class E> DEVICE void run_subtile(const Params& p, Tile& tile, E& epilogue, const ACC (&acc)[MI][BN / 2], ACC (&kept)[MI][BN / 2], int number, Passage& by) {
-  const Subtile s = subtile(number);
-  advance_columns(p, tile, epilogue, number);
-  const u32 d = by.d + by.d_buffer * D_BYTES;
-  if (E::stores || (E::copies && (STORES || HELD_STORES))) {
-    if (tile.lane == 0) tma_store_wait_read<D_BUFFERS - 1>();  // this buffer's last store has read it
-    __syncwarp();
+  // Where outputs are staged, once its last store has read it.
+  template <class E> METHOD u32 staging(const Tile& tile) {
+    const u32 to = d + d_buffer * D_BYTES;
+    if (E::stores || (E::copies && (STORES || HELD_STORES))) {
+      if (tile.lane == 0) tma_store_wait_read<D_BUFFERS - 1>();
+      __syncwarp();
+    }
+    return to;
   }
-  if (E::loads) {
-    mbarrier_wait(by.full + 8 * by.aux_stage, by.aux_phase);
-    epilogue.load(tile, by.aux + by.aux_stage * AUX_BYTES);
+  template <class E> METHOD void take_operands(const Params&, const Tile& tile, E& epilogue) {
+    mbarrier_wait(full + 8 * aux_stage, aux_phase);
+    epilogue.load(tile, aux + aux_stage * AUX_BYTES);
     fence_async_shared();  // else the copy engine may write the next subtile before these reads (decision 0043)
     __syncwarp();
-    if (tile.lane == 0) mbarrier_arrive(by.empty + 8 * by.aux_stage);
-    if (++by.aux_stage == AUX_STAGES) by.aux_stage = 0, by.aux_phase ^= 1;
+    if (tile.lane == 0) mbarrier_arrive(empty + 8 * aux_stage);
+    if (++aux_stage == AUX_STAGES) aux_stage = 0, aux_phase ^= 1;
   }
-  subtile_fragments(p, tile, epilogue, acc[s.i], kept[s.i], s.group, s.i, d);
-  if (s.i == MI - 1) epilogue.group_end(p, tile, s.group);
-  if (E::copies) {
-    __syncwarp();
-    epilogue.copy(p, tile, s.group, s.i, d);
-  }
-  if (E::stores) {
-    // Each warp stores the rows that it staged itself: no warp waits for another.
+  // Each warp stores the rows that it staged itself: no warp waits for another.
+  template <class E> METHOD void give_outputs(const Params& p, const Tile& tile, const Subtile& s, u32 from) {
     fence_async_shared();
     __syncwarp();
     if (tile.lane == 0) {
-      E::store_issue(p, d, tile.row + s.i * 64 + tile.warp * 16, tile.col + s.group * SUB_N, tile.batch);
+      E::store_issue(p, from, tile.row + s.i * 64 + tile.warp * 16, tile.col + s.group * SUB_N, tile.batch);
       tma_store_commit();
     }
-    if (++by.d_buffer == D_BUFFERS) by.d_buffer = 0;
+    if (++d_buffer == D_BUFFERS) d_buffer = 0;
   }
-  if ((s.group + 1) % SPAN == 0) epilogue.rows_end(p, tile, s.group, s.i);
-}
+};
 
 // Registers of 65536: those of the consumers hold the accumulators.
 constexpr int PRODUCER_REGISTERS = 40, CONSUMER_REGISTERS = 232;
@@ -335,30 +328,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) CLUSTER postlude_gemm(const
       // 16 columns of 64 rows take the tensor cores 32 clocks a k block. Nothing hides the block's last tile.
       tile.due = clock_now(), tile.pace = t + tile_step() < p.tiles ? 24 * PARTS * k_blocks : 0;
 #endif
-      epilogue.reset();
-#if HELD
-      // The same once more, when the statistics of a group's columns are known or (HOLDS) all tiles with these rows have told what they
-      // have of them. Then all blocks run (a cooperative launch), and those beside each other take their tiles at the same time
-      // (blocks() in schedule.cpp): whoever is waited for comes.
-      ACC kept[MI][BN / 2];
-      Held held;
-      if (!HOLDS) held.begin(p, tile);
-      #pragma unroll
-      for (int block = 0; block < SUBTILES; block += BLOCK) {
-        #pragma unroll
-        for (int s = block; s < block + BLOCK; ++s) run_subtile(p, tile, epilogue, acc, kept, s, by);
-        if (HOLDS) held.begin(p, tile);
-        #pragma unroll
-        for (int s = block; s < block + BLOCK; ++s) {
-          if (subtile(s).group % SPAN == 0) held.meet(p, tile, epilogue, subtile(s).group, subtile(s).i);
-          run_subtile(p, tile, held, kept, kept, s, by);
-        }
-      }
-#else
-      #pragma unroll
-      for (int s = 0; s < SUBTILES; ++s) run_subtile(p, tile, epilogue, acc, acc, s, by);
-#endif
-      epilogue.end(p, tile);
+      run_epilogue(p, tile, epilogue, acc, by);
     }
 #if FINISHES
     // No tile of this block is left. When that is true of all blocks (a cooperative launch: all run), they fold the partial

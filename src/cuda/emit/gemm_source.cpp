@@ -17,6 +17,9 @@ const char* const vector_text =
 const char* const fragment_text =
 #include "cuda/device/fragment.cu"
     ;
+const char* const epilogue_text =
+#include "cuda/device/epilogue.cu"
+    ;
 const char* const sm90_text =
 #include "cuda/device/sm90.cu"
     ;
@@ -127,6 +130,7 @@ std::string gemm_source(const MainLoop& loop, const Schedule& s, const EpilogueT
   text += s.mma ? sm80_text : sm90_text;
   if (!s.mma) text += wgmma_text(loop, s.bn);
   text += epilogue.text;
+  text += epilogue_text;
   text += s.mma ? sm80_gemm_text : sm90_gemm_text;
   return text;
 }

@@ -1,0 +1,46 @@
+R"cuda(
+// The emitted epilogue on a consumer's accumulators, whichever instructions multiplied. `Passage` is the kernel's: how tile
+// operands come to a subtile, where its outputs are staged, and how they leave.
+template <class E, class Passage>
+DEVICE void run_subtile(const Params& p, Tile& tile, E& epilogue, const ACC (&acc)[MI][WG_COLUMNS / 2], ACC (&kept)[MI][WG_COLUMNS / 2], int number, Passage& by) {
+  const Subtile s = subtile(number);
+  advance_columns(p, tile, epilogue, number);
+  const u32 d = by.template staging<E>(tile);
+  if (E::loads) by.take_operands(p, tile, epilogue);
+  subtile_fragments(p, tile, epilogue, acc[s.i], kept[s.i], s.group, s.i, d);
+  if (s.i == MI - 1) epilogue.group_end(p, tile, s.group);
+  if (E::copies) {
+    __syncwarp();
+    epilogue.copy(p, tile, s.group, s.i, d);
+  }
+  if (E::stores) by.template give_outputs<E>(p, tile, s, d);
+  if ((s.group + 1) % SPAN == 0) epilogue.rows_end(p, tile, s.group, s.i);
+}
+
+// All of a tile. What is held runs once more, when the statistics of a group's columns are known or (HOLDS) all tiles with these rows
+// have told what they have of them. Then all blocks run (a cooperative launch), and those beside each other take their tiles at the
+// same time (blocks() in schedule.cpp): whoever is waited for comes.
+template <class Passage> DEVICE void run_epilogue(const Params& p, Tile& tile, Epilogue& epilogue, ACC (&acc)[MI][WG_COLUMNS / 2], Passage& by) {
+  epilogue.reset();
+#if HELD
+  ACC kept[MI][WG_COLUMNS / 2];
+  Held held;
+  if (!HOLDS) held.begin(p, tile);
+  #pragma unroll
+  for (int block = 0; block < SUBTILES; block += BLOCK) {
+    #pragma unroll
+    for (int s = block; s < block + BLOCK; ++s) run_subtile(p, tile, epilogue, acc, kept, s, by);
+    if (HOLDS) held.begin(p, tile);
+    #pragma unroll
+    for (int s = block; s < block + BLOCK; ++s) {
+      if (subtile(s).group % SPAN == 0) held.meet(p, tile, epilogue, subtile(s).group, subtile(s).i);
+      run_subtile(p, tile, held, kept, kept, s, by);
+    }
+  }
+#else
+  #pragma unroll
+  for (int s = 0; s < SUBTILES; ++s) run_subtile(p, tile, epilogue, acc, acc, s, by);
+#endif
+  epilogue.end(p, tile);
+}
+)cuda"
