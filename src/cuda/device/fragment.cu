@@ -58,10 +58,11 @@ DEVICE int batches(const Params& p) { return p.batch; }
 DEVICE int tiles_beside(const Params& p) { return p.tiles_n; }
 DEVICE bool never(const Params& p) { return p.tiles < 0; }
 
-struct TileCoordinate { int m, n, batch; };
+// A tile: which blocks of rows and columns, of which batch.
+struct Work { int m, n, batch; };
 
 // Grouped raster: p.raster tile rows at a time, down the group first, so that A and B tiles are still in L2 when met again.
-DEVICE TileCoordinate tile_coordinate(const Params& p, int t, int tiles_n) {
+DEVICE Work work_of(const Params& p, int t, int tiles_n) {
   const int per_batch = p.tiles_m * tiles_n;
   const int batch = t / per_batch;
   t -= batch * per_batch;

@@ -241,7 +241,7 @@ template <int N, class S> DEVICE void hear(i64 memory, i64 index, const int (&be
   } while (!__all_sync(~0u, all));
 }
 // By one warp: all rows of the share at a time, if they are no more than lanes; then each lane folds BM / 32 tiles.
-template <class S> DEVICE void fold_rows_told(const Params& p, const TileCoordinate& c, i64 memory, u32 tag, int lane) {
+template <class S> DEVICE void fold_rows_told(const Params& p, const Work& c, i64 memory, u32 tag, int lane) {
   constexpr int n = Told<S>::words > 1 ? 1 : 2;  // what the producer's registers hold
   const int share = (BM + tiles_beside(p) - 1) / tiles_beside(p), from = c.n * share, to = min(from + share, BM);
   int rows = 1;

@@ -15,49 +15,62 @@ constexpr int SMEM_AUX = SMEM_D + 2 * D_BUFFERS * D_BYTES;
 constexpr int SMEM_SCRATCH = SMEM_AUX + 2 * AUX_STAGES * AUX_BYTES;
 constexpr int SMEM_BARRIERS = SMEM_SCRATCH + 2 * SCRATCH_BYTES;
 
-// Where tiles are fewer than multiprocessors, the SPLIT blocks of a cluster share one tile, each an equal part of its K; the first
-// adds what the others send it, and has the epilogue. Else each block takes tile after tile.
-DEVICE int rank() { return SPLIT > 1 ? blockIdx.x % SPLIT : 0; }
-DEVICE int first_tile() { return blockIdx.x / SPLIT; }
-DEVICE int tile_step() { return gridDim.x / SPLIT; }
-DEVICE int first_k(const Params& p, int rank) { return p.k_blocks * rank / SPLIT; }
+// The main loop: which tiles a block takes and which of their K, what loads operands, how parts of a tile are joined. Where tiles
+// are fewer than multiprocessors, the SPLIT blocks of a cluster share one tile, each an equal part of its K; the first adds what the
+// others send it, and has the epilogue. Else each block takes tile after tile.
+struct Loop {
+  DEVICE_STATIC int rank() { return SPLIT > 1 ? blockIdx.x % SPLIT : 0; }
+  DEVICE_STATIC int first() { return blockIdx.x / SPLIT; }
+  DEVICE_STATIC int step() { return gridDim.x / SPLIT; }
+  DEVICE_STATIC bool has(const Params& p, int t) { return t < p.tiles; }
+  DEVICE_STATIC Work work(const Params& p, int t) { return work_of(p, t, p.tiles_n); }
+  DEVICE_STATIC int first_k(const Params& p, int rank) { return p.k_blocks * rank / SPLIT; }
+  DEVICE_STATIC int row(const Work& w, int wg) { return w.m * BM + (PINGPONG ? 0 : wg * WG_ROWS); }  // a consumer's first
+
+  // K block kb of a tile into a stage, whose barrier waits for A_BYTES and B_BYTES.
+  DEVICE_STATIC void load(const Params& p, const Work& w, int kb, u32 a, u32 b, u32 bar) {
+#if A_MN_MAJOR
+    #pragma unroll
+    for (int i = 0; i < BM / 64; ++i) tma_load(a + i * 64 * 128, p.map[0], bar, w.m * BM + i * 64, kb * BK, w.batch * p.a_batch);
+#else
+    tma_load(a, p.map[0], bar, kb * BK, w.m * BM, w.batch * p.a_batch);
+#endif
+#if PARTS == 2
+    #pragma unroll
+    for (int j = 0; j < OUT_N; j += RUN)
+      tma_load(b + j * 2 * 128, p.map[1], bar, kb * BK, 0, 0, first_half(w.n * OUT_N + j) / 8, w.batch * p.b_batch);
+#elif B_MN_MAJOR
+    #pragma unroll
+    for (int i = 0; i < BN / 64; ++i) tma_load(b + i * 64 * 128, p.map[1], bar, w.n * BN + i * 64, kb * BK, w.batch * p.b_batch);
+#else
+    tma_load(b, p.map[1], bar, kb * BK, w.n * BN, w.batch * p.b_batch);
+#endif
+  }
+  // Adds what other blocks have of a tile; false: another block has its epilogue.
+  DEVICE_STATIC bool join(const Tile& t, u32 stages, u32 free, u32 come, ACC (&acc)[MI][BN / 2]);
+};
 
 // In ping-pong the consumers' order is a barrier between a consumer's tiles; cooperative ones' warps may be a tile apart.
 DEVICE void place_tile(const Params& p, Tile& tile, int t, int sequence) {
-  const TileCoordinate c = tile_coordinate(p, t, p.tiles_n);
-  tile.batch = c.batch, tile.tile_m = c.m, tile.tile_n = c.n;
-  tile.slot_m = PINGPONG ? c.m : 2 * c.m + tile.wg;
-  tile.row = c.m * BM + (PINGPONG ? 0 : tile.wg * WG_ROWS);
-  tile.col = c.n * OUT_N;
+  const Work w = Loop::work(p, t);
+  tile.batch = w.batch, tile.tile_m = w.m, tile.tile_n = w.n;
+  tile.slot_m = PINGPONG ? w.m : 2 * w.m + tile.wg;
+  tile.row = Loop::row(w, tile.wg);
+  tile.col = w.n * OUT_N;
   tile.turn = PINGPONG ? 0 : sequence & 1;
 }
 
 DEVICE void load_operands(const Params& p, u32 smem, u32 full, u32 empty) {
-  const int begin = first_k(p, rank()), end = first_k(p, rank() + 1);
+  const int begin = Loop::first_k(p, Loop::rank()), end = Loop::first_k(p, Loop::rank() + 1);
   int stage = 0;
   u32 phase = 0;
-  for (int t = first_tile(); t < p.tiles; t += tile_step()) {
-    const TileCoordinate c = tile_coordinate(p, t, p.tiles_n);
+  for (int t = Loop::first(); Loop::has(p, t); t += Loop::step()) {
+    const Work w = Loop::work(p, t);
     for (int kb = begin; kb < end; ++kb) {
       mbarrier_wait(empty + 8 * stage, phase ^ 1);
-      const u32 bar = full + 8 * stage, a = smem + stage * A_BYTES, b = smem + SMEM_B + stage * B_BYTES;
+      const u32 bar = full + 8 * stage;
       mbarrier_expect(bar, A_BYTES + B_BYTES);
-#if A_MN_MAJOR
-      #pragma unroll
-      for (int i = 0; i < BM / 64; ++i) tma_load(a + i * 64 * 128, p.map[0], bar, c.m * BM + i * 64, kb * BK, c.batch * p.a_batch);
-#else
-      tma_load(a, p.map[0], bar, kb * BK, c.m * BM, c.batch * p.a_batch);
-#endif
-#if PARTS == 2
-      #pragma unroll
-      for (int j = 0; j < OUT_N; j += RUN)
-        tma_load(b + j * 2 * 128, p.map[1], bar, kb * BK, 0, 0, first_half(c.n * OUT_N + j) / 8, c.batch * p.b_batch);
-#elif B_MN_MAJOR
-      #pragma unroll
-      for (int i = 0; i < BN / 64; ++i) tma_load(b + i * 64 * 128, p.map[1], bar, c.n * BN + i * 64, kb * BK, c.batch * p.b_batch);
-#else
-      tma_load(b, p.map[1], bar, kb * BK, c.n * BN, c.batch * p.b_batch);
-#endif
+      Loop::load(p, w, kb, smem + stage * A_BYTES, smem + SMEM_B + stage * B_BYTES, bar);
       if (++stage == STAGES) stage = 0, phase ^= 1;
     }
   }
@@ -70,18 +83,18 @@ DEVICE void load_operands(const Params& p, u32 smem, u32 full, u32 empty) {
 DEVICE void load_aux(const Params& p, u32 ring, u32 full, u32 empty, int wg) {
   int stage = 0;
   u32 phase = 0;
-  const int step = PINGPONG ? 2 * tile_step() : tile_step();
-  for (int t = first_tile() + (PINGPONG ? wg * tile_step() : 0); t < p.tiles; t += step) {
-    const TileCoordinate c = tile_coordinate(p, t, p.tiles_n);
+  const int step = PINGPONG ? 2 * Loop::step() : Loop::step();
+  for (int t = Loop::first() + (PINGPONG ? wg * Loop::step() : 0); Loop::has(p, t); t += step) {
+    const Work w = Loop::work(p, t);
     for (int n = 0; n < SUBTILES * (LOADS + HELD_LOADS); ++n) {
       const OperandLoad of = operand_load(n);
-      const int row = c.m * BM + (PINGPONG ? 0 : wg * WG_ROWS) + of.at.i * 64, col = c.n * OUT_N + of.at.group * SUB_N;
+      const int row = Loop::row(w, wg) + of.at.i * 64, col = w.n * OUT_N + of.at.group * SUB_N;
       mbarrier_wait(empty + 8 * stage, phase ^ 1);
 #if LOADS
-      if (!of.held) Epilogue::load_issue(p, ring + stage * AUX_BYTES, full + 8 * stage, row, col, c.batch);
+      if (!of.held) Epilogue::load_issue(p, ring + stage * AUX_BYTES, full + 8 * stage, row, col, w.batch);
 #endif
 #if HELD_LOADS
-      if (of.held) Held::load_issue(p, ring + stage * AUX_BYTES, full + 8 * stage, row, col, c.batch);
+      if (of.held) Held::load_issue(p, ring + stage * AUX_BYTES, full + 8 * stage, row, col, w.batch);
 #endif
       if (++stage == AUX_STAGES) stage = 0, phase ^= 1;
     }
@@ -92,7 +105,7 @@ DEVICE void load_aux(const Params& p, u32 ring, u32 full, u32 empty, int wg) {
 #if HOLDS
 // Warp 3 of the producer folds each tile's share of its rows.
 DEVICE void fold_shares(const Params& p, u32 tag, int lane) {
-  for (int t = first_tile(); t < p.tiles; t += tile_step()) fold_share(p, tile_coordinate(p, t, p.tiles_n), tag, lane);
+  for (int t = Loop::first(); Loop::has(p, t); t += Loop::step()) fold_share(p, Loop::work(p, t), tag, lane);
 }
 #endif
 
@@ -114,7 +127,7 @@ DEVICE void send_part(const Tile& t, u32 stages, u32 free, u32 come, const ACC (
   fence_async_shared();
   __syncwarp();
   mbarrier_wait(free, 0);
-  if (t.lane == 0) cluster_copy(cluster_address(from + (rank() - 1) * PART, 0), from, SHARE, cluster_address(come, 0));
+  if (t.lane == 0) cluster_copy(cluster_address(from + (Loop::rank() - 1) * PART, 0), from, SHARE, cluster_address(come, 0));
   mbarrier_wait(free, 1);
 }
 DEVICE void add_parts(const Tile& t, u32 stages, u32 free, u32 come, ACC (&acc)[MI][BN / 2]) {
@@ -130,6 +143,14 @@ DEVICE void add_parts(const Tile& t, u32 stages, u32 free, u32 come, ACC (&acc)[
       for (int e = 0; e < 4; ++e) acc[x / (BN / 8)][x % (BN / 8) * 4 + e] += four.acc[e];
     }
   if (t.lane > 0 && t.lane < SPLIT) cluster_arrive(to);
+}
+METHOD bool Loop::join(const Tile& t, u32 stages, u32 free, u32 come, ACC (&acc)[MI][BN / 2]) {
+  if (rank()) {
+    send_part(t, stages, free, come, acc);
+    return false;
+  }
+  add_parts(t, stages, free, come, acc);
+  return true;
 }
 #endif
 
@@ -190,7 +211,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) CLUSTER postlude_gemm(const
 #if SPLIT > 1
     mbarrier_init(parts_free, WARPS);
     mbarrier_init(parts_come, 1);
-    if (rank() == 0) mbarrier_expect(parts_come, PART * (SPLIT - 1));
+    if (Loop::rank() == 0) mbarrier_expect(parts_come, PART * (SPLIT - 1));
 #endif
     fence_mbarrier_init();
     fence_async_shared();
@@ -212,14 +233,14 @@ extern "C" __global__ void __launch_bounds__(384, 1) CLUSTER postlude_gemm(const
   if (warpgroup == 0) {
     registers_shrink<PRODUCER_REGISTERS>();
 #if HOLDS
-    if (warp == 3 && rank() == 0) fold_shares(p, tag, lane_id());
+    if (warp == 3 && Loop::rank() == 0) fold_shares(p, tag, lane_id());
 #elif FINISHES
     if (warp == 3) let_blocks_meet((u32*)p.word[BLOCKS_WORD]);
 #endif
     if (lane_id() == 0) {
       if (warp == 0) load_operands(p, smem, full, empty);
 #if AUX_STAGES
-      if ((warp == 1 || warp == 2) && rank() == 0) {
+      if ((warp == 1 || warp == 2) && Loop::rank() == 0) {
         const int wg = warp - 1;
         load_aux(p, smem + SMEM_AUX + wg * AUX_STAGES * AUX_BYTES, aux_full + 8 * AUX_STAGES * wg,
                  aux_empty + 8 * AUX_STAGES * wg, wg);
@@ -228,7 +249,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) CLUSTER postlude_gemm(const
     }
   } else {
     registers_grow<CONSUMER_REGISTERS>();
-    const int wg = warpgroup - 1, lane = lane_id(), k_blocks = first_k(p, rank() + 1) - first_k(p, rank());
+    const int wg = warpgroup - 1, lane = lane_id(), k_blocks = Loop::first_k(p, Loop::rank() + 1) - Loop::first_k(p, Loop::rank());
     const u32 own_barrier = 1 + wg, order = 3;
     Passage by = {smem + SMEM_D + wg * D_BUFFERS * D_BYTES, smem + SMEM_AUX + wg * AUX_STAGES * AUX_BYTES,
                   aux_full + 8 * AUX_STAGES * wg, aux_empty + 8 * AUX_STAGES * wg, 0, 0, 0};
@@ -241,10 +262,10 @@ extern "C" __global__ void __launch_bounds__(384, 1) CLUSTER postlude_gemm(const
     tile.scratch = smem + SMEM_SCRATCH + wg * SCRATCH_BYTES;
 
     int sequence = PINGPONG ? wg : 0;
-    for (int t = first_tile() + sequence * tile_step(); t < p.tiles; t += (PINGPONG ? 2 : 1) * tile_step(), sequence += PINGPONG ? 2 : 1) {
+    for (int t = Loop::first() + sequence * Loop::step(); Loop::has(p, t); t += (PINGPONG ? 2 : 1) * Loop::step(), sequence += PINGPONG ? 2 : 1) {
       place_tile(p, tile, t, sequence);
 
-      if (rank() == 0) epilogue.begin(p, tile);
+      if (Loop::rank() == 0) epilogue.begin(p, tile);
 
       ACC acc[MI][BN / 2];
 #if HELD
@@ -310,7 +331,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) CLUSTER postlude_gemm(const
       }
 #endif
 #if PINGPONG
-      if (t + tile_step() < p.tiles) named_arrive(order + (wg ^ 1), 256);
+      if (Loop::has(p, t + Loop::step())) named_arrive(order + (wg ^ 1), 256);
 #endif
 #if !PROMOTED
       wgmma_wait<0>();
@@ -318,15 +339,11 @@ extern "C" __global__ void __launch_bounds__(384, 1) CLUSTER postlude_gemm(const
 #endif
 
 #if SPLIT > 1
-      if (rank()) {
-        send_part(tile, smem, parts_free, parts_come, acc);
-        break;
-      }
-      add_parts(tile, smem, parts_free, parts_come, acc);
+      if (!Loop::join(tile, smem, parts_free, parts_come, acc)) break;
 #endif
 #if PACED
       // 16 columns of 64 rows take the tensor cores 32 clocks a k block. Nothing hides the block's last tile.
-      tile.due = clock_now(), tile.pace = t + tile_step() < p.tiles ? 24 * PARTS * k_blocks : 0;
+      tile.due = clock_now(), tile.pace = Loop::has(p, t + Loop::step()) ? 24 * PARTS * k_blocks : 0;
 #endif
       run_epilogue(p, tile, epilogue, acc, by);
     }

@@ -158,7 +158,7 @@ std::string FinishWriter::function() {
 // A tile's share of the rows that it has with those beside it: folded, and told them all.
 std::string FinishWriter::folding() {
   std::string code = "#define TAGS_WORD " + str(e_.counters_word) +
-                     "\nDEVICE void fold_share(const Params& p, const TileCoordinate& c, u32 tag, int lane) {\n";
+                     "\nDEVICE void fold_share(const Params& p, const Work& c, u32 tag, int lane) {\n";
   for (std::size_t r = 0; r < phase_.reductions.size(); ++r) {
     code +=
         "  fold_rows_told<" + c_.reducers[r].type + ">(p, c, p.word[" + str(e_.partials[r].word) + "], tag, lane);\n";
