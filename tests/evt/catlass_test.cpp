@@ -217,6 +217,73 @@ TEST(CatlassRun, BiasOnTheAccumulatorAndARowBehind) {
   }
 }
 
+// Behind a product of integers: three stores along one chain, one by columns; A and B by columns; a bias.
+TEST(CatlassRun, IntegersStoredOnTheWay) {
+  using I32 = std::int32_t;
+  using Col = layout::ColumnMajor;
+  using EVG = TopologicalVisitor<tuple<seq<>, seq<0>, seq<1>, seq<2>, seq<3>, seq<4>, seq<5>>, Acc<I32>,
+                                 VisitorAuxStore<I32, Col>, VisitorCast<float, I32>, P<Muls, float>, Store<>,
+                                 VisitorCast<half, float, AscendC::RoundMode::CAST_FLOOR>, Store<half>>;
+  using Block = BlockMmadTla<MmadPingpong<Arch::AtlasA2>, Shape<>, Shape<>, std::int8_t, std::int8_t, I32, I32,
+                             PackedTileCopyTla<Arch::AtlasA2, std::int8_t, Col, std::int8_t, Col, I32, L>>;
+  using Behind = BlockEpilogue<EpilogueVisitor<>, Arch::AtlasA2, void, EVG, I32>;
+  DeviceGemm<BasicMatmulTlaVisitor<Block, Behind>> gemm;
+  Array<std::int8_t> a(M * K, 1), b(K * N, 2);
+  Array<I32> bias(N, 3), sums(M * N);
+  Array<float> scaled(M * N);
+  Array<half> floors(M * N);
+  const decltype(gemm)::Arguments arguments{
+      {M, N, K},
+      a.data(),
+      {M, K},
+      b.data(),
+      {K, N},
+      nullptr,
+      {},
+      bias.data(),
+      {{}, {sums.data(), {M, N}}, {}, {{0.37f}}, {scaled.data(), {M, N}}, {}, {floors.data(), {M, N}}}};
+  ASSERT_EQ(gemm.Initialize(arguments), Status::kSuccess) << gemm.why();
+  ASSERT_EQ(gemm(), Status::kSuccess);
+  for (int m = 0; m < M; ++m) {
+    for (int n = 0; n < N; ++n) {
+      double sum = bias.at(n);
+      for (int k = 0; k < K; ++k) sum += a.at(k * M + m) * b.at(n * K + k);
+      EXPECT_EQ(sums.at(n * M + m), sum);
+      const float wanted = static_cast<float>(sum) * 0.37f;
+      EXPECT_EQ(scaled.at(m * N + n), wanted);
+      const double below = floors.at(m * N + n);
+      EXPECT_LE(below, wanted);
+      EXPECT_GT(below, wanted - std::fabs(wanted) / 1024 - 1e-7);
+    }
+  }
+}
+
+// What is half is rounded after each operation.
+TEST(CatlassRun, AChainOfHalves) {
+  using EVG =
+      TreeVisitor<Store<half>, TreeVisitor<VisitorCompute<Muls, half, half>,
+                                           TreeVisitor<VisitorCompute<Add, half>, VisitorAccLoad<half>, Row<half>>>>;
+  using Block = BlockMmadTla<MmadPingpong<Arch::Ascend950>, Shape<>, Shape<>, half, half, half>;
+  using Behind = BlockEpilogue<EpilogueVisitor<>, Arch::Ascend950, Int<0>, EVG, half>;
+  DeviceGemm<BasicMatmulTlaVisitor<Block, Behind>> gemm;
+  Array<half> a(M * K, 1), b(K * N, 2), row(N), d(M * N);
+  for (int n = 0; n < N; ++n) row[n] = half(0.3f * static_cast<float>(n));
+  const decltype(gemm)::Arguments arguments{
+      {M, N, K}, a.data(), {M, K},
+      b.data(),  {K, N},   nullptr,
+      {},        nullptr,  {{{{}, {row.data(), {1, N}}, {}}, {{half(1.7f)}}}, {d.data(), {M, N}}}};
+  ASSERT_EQ(gemm.Initialize(arguments), Status::kSuccess) << gemm.why();
+  ASSERT_EQ(gemm(), Status::kSuccess);
+  for (int m = 0; m < M; ++m) {
+    for (int n = 0; n < N; ++n) {
+      double sum = 0;
+      for (int k = 0; k < K; ++k) sum += a.at(m * K + k) * b.at(k * N + n);
+      const half shifted(half(sum) + row[n]);
+      EXPECT_EQ(d.at(m * N + n), float(half(shifted * half(1.7f))));
+    }
+  }
+}
+
 TEST(CatlassRun, RefusesAndWritesNothing) {
   using EVG = TreeVisitor<Store<>, TreeVisitor<P<Add>, Acc<>, Load<>>>;
   using D = Device<EVG>;
