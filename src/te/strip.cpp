@@ -172,6 +172,12 @@ StripNest::StripNest(const Bounding& with, std::vector<Loop> loops, const std::v
       combiner_ = std::make_shared<const cpu::Combiner>(lambda_of(*reducer_, types_), types_, *with_.table);
     }
   }
+  if (updates_ && reducer_->known == Known::sum && types_[0] == DType::f32 && !values_.empty()) {
+    const Value& last = values_.back();
+    const Expr& x = kept_.back();
+    multiplies_ = results_[0] + 1 == static_cast<int>(values_.size()) && x->kind == ExprNode::Kind::operation &&
+                  x->op == Op::mul && last.args.size() == 2;
+  }
   choose_order();
   assign_slots();
 }
@@ -315,7 +321,8 @@ void StripNest::run(Frame& frame) const {
   split(frame, box, 0);
 }
 
-// Halves the box until each condition holds in all of a part, or nowhere.
+// Divides the box until each condition holds in all of a part, or nowhere: where the loop that
+// changes it most passes its bound, else in halves.
 void StripNest::split(Frame& frame, Box& box, std::size_t condition) const {
   for (; condition < conditions_.size(); ++condition) {
     const Linear& c = conditions_[condition];
@@ -330,12 +337,17 @@ void StripNest::split(Frame& frame, Box& box, std::size_t condition) const {
     }
     if (high < 0) return;
     if (low >= 0) continue;
+    const std::int64_t factor = c.factor(loops_[along].slot), count = box.count[along];
+    const std::int64_t rest = low + std::max<std::int64_t>(-factor, 0) * (count - 1);  // the others at their worst
+    std::int64_t at =
+        factor < 0 ? (rest >= 0 ? rest / -factor + 1 : 0) : (rest < 0 ? (-rest + factor - 1) / factor : 0);
+    if (at <= 0 || at >= count) at = count / 2;
     Box part = box;
-    part.count[along] = box.count[along] / 2;
+    part.count[along] = at;
     split(frame, part, condition);
     part = box;
-    part.first[along] += box.count[along] / 2;
-    part.count[along] -= box.count[along] / 2;
+    part.first[along] += at;
+    part.count[along] -= at;
     return split(frame, part, condition);
   }
   tiles(frame, box);
@@ -383,15 +395,20 @@ void StripNest::tile(Frame& frame, const Box& box) const {
   }
   thread_local std::vector<StripArg> values;
   values.resize(values_.size());
-  compute(frame, box, elements, values);
+  std::int64_t reduced = 1;
+  for (std::size_t l = 0; l < loops_.size(); ++l) reduced *= loops_[l].reduces ? box.count[l] : 1;
+  const bool multiplies = multiplies_ && !along_ && reduced == 1;  // update() does the last value's work
+  compute(frame, box, elements, values_.size() - (multiplies ? 1 : 0), values);
   updates_ ? update(frame, box, elements, values) : store(frame, box, values);
 }
 
 // ---- values -------------------------------------------------------------------------------------
 
-void StripNest::compute(Frame& frame, const Box& box, std::int64_t elements, std::vector<StripArg>& values) const {
+// The first `last` values.
+void StripNest::compute(Frame& frame, const Box& box, std::int64_t elements, std::size_t last,
+                        std::vector<StripArg>& values) const {
   StripArg args[4];
-  for (std::size_t v = 0; v < values_.size(); ++v) {
+  for (std::size_t v = 0; v < last; ++v) {
     const Value& value = values_[v];
     if (value.kind == Value::Kind::constant) {
       values[v] = {value.literal, 0, 0};
@@ -407,6 +424,12 @@ void StripNest::compute(Frame& frame, const Box& box, std::int64_t elements, std
         for (std::size_t o = order_.size(); o-- > 0;) {
           const std::size_t l = order_[o];
           const std::int64_t factor = value.linear.factor(loops_[l].slot);
+          if (done == 1) {
+            const std::int64_t first = to[0];
+            for (std::int64_t r = 1; r < box.count[l]; ++r) to[r] = first + r * factor;
+            done = box.count[l];
+            continue;
+          }
           for (std::int64_t r = 1; r < box.count[l]; ++r)
             for (std::int64_t e = 0; e < done; ++e) to[r * done + e] = to[e] + r * factor;
           done *= box.count[l];
@@ -594,12 +617,14 @@ void StripNest::update(Frame& frame, const Box& box, std::int64_t elements, std:
     if (!loops_[l].reduces) kept *= box.count[l];
   const std::int64_t reduced = elements / kept;
   const std::size_t k = types_.size();
+  const bool multiplies = multiplies_ && !along_ && reduced == 1;
   void *state[16], *from[16];
   bool direct[16];
   for (std::size_t i = 0; i < k; ++i) {
     const StripArg& x = values[static_cast<std::size_t>(results_[i])];
     from[i] = const_cast<void*>(x.data);
-    if (x.column_stride == 0 && elements > 1) {  // one value for all
+    if (multiplies) {
+    } else if (x.column_stride == 0 && elements > 1) {  // one value for all
       char* const dense = scratch(frame, slots_used_ - 2 - static_cast<int>(i));
       const std::int64_t size = cpu::strip_bytes(types_[i]);
       for (std::int64_t e = 0; e < elements; ++e) std::memcpy(dense + e * size, x.data, static_cast<std::size_t>(size));
@@ -625,12 +650,29 @@ void StripNest::update(Frame& frame, const Box& box, std::int64_t elements, std:
       move(frame, box, to_[i], static_cast<char*>(state[i]), false, false);
     }
   }
-  fold(state, from, along_ ? kept : reduced, along_ ? reduced : kept, along_, frame.scratch.data() + combiner_offset_);
+  const Value& value = values_[static_cast<std::size_t>(results_[swaps_ ? 1 : 0])];
+  const bool in_memory = value.kind == Value::Kind::load && from[swaps_ ? 1 : 0] != scratch(frame, value.slot);
+  if (multiplies) multiply_add(state[0], elements, values);
+  else
+    fold(state, from, along_ ? kept : reduced, along_ ? reduced : kept, along_, in_memory,
+         frame.scratch.data() + combiner_offset_);
   for (std::size_t i = 0; i < k; ++i)
     if (!direct[i]) move(frame, box, to_[i], static_cast<char*>(state[i]), true, false);
 }
 
-void StripNest::fold(void** state, void** elements, std::int64_t rows, std::int64_t columns, bool along,
+void StripNest::multiply_add(void* state, std::int64_t elements, const std::vector<StripArg>& values) const {
+  const std::vector<int>& factors = values_.back().args;
+  const StripArg args[] = {
+      values[static_cast<std::size_t>(factors[0])], values[static_cast<std::size_t>(factors[1])], {state, 0, 1}};
+  Strip strip;
+  strip.rows = 1;
+  strip.columns = strip.out_row_stride = elements;
+  strip.out = state;
+  strip.args = args;
+  with_.table->ops[static_cast<int>(Op::fma)][compute_index(DType::f32)](strip);
+}
+
+void StripNest::fold(void** state, void** elements, std::int64_t rows, std::int64_t columns, bool along, bool in_memory,
                      char* scratch) const {
   const std::size_t k = types_.size();
   if (!combiner_) {
@@ -642,6 +684,11 @@ void StripNest::fold(void** state, void** elements, std::int64_t rows, std::int6
     strip.args = args;
     for (std::size_t i = 0; i < k; ++i) strip.state[swaps_ ? 1 - i : i] = state[i];
     strip.state_row_stride = along ? 1 : 0;
+    // What follows in memory is most often what is read next.
+    const std::int64_t bytes = rows * columns * cpu::strip_bytes(types_[swaps_ ? 1 : 0]);
+    const cpu::StripAhead ahead{static_cast<const char*>(args[0].data) + bytes, bytes};
+    strip.ahead = &ahead;
+    strip.ahead_count = in_memory && along && bytes >= 4096 ? 1 : 0;
     (along ? along_function_ : across_function_)(strip);
     return;
   }

@@ -86,13 +86,16 @@ class StripNest {
   void split(Frame& frame, Box& box, std::size_t condition) const;
   void tiles(Frame& frame, const Box& box) const;
   void tile(Frame& frame, const Box& box) const;
-  void compute(Frame& frame, const Box& box, std::int64_t elements, std::vector<cpu::StripArg>& values) const;
+  void compute(Frame& frame, const Box& box, std::int64_t elements, std::size_t count,
+               std::vector<cpu::StripArg>& values) const;
   cpu::StripArg loaded(Frame& frame, const Box& box, const Value& value, std::int64_t elements, char* out) const;
   void gather(Frame& frame, const Box& box, const Value& value, const std::vector<cpu::StripArg>& values,
               std::int64_t elements, char* out) const;
   void store(Frame& frame, const Box& box, const std::vector<cpu::StripArg>& values) const;
   void update(Frame& frame, const Box& box, std::int64_t elements, std::vector<cpu::StripArg>& values) const;
-  void fold(void** state, void** elements, std::int64_t rows, std::int64_t columns, bool along, char* scratch) const;
+  void fold(void** state, void** elements, std::int64_t rows, std::int64_t columns, bool along, bool in_memory,
+            char* scratch) const;
+  void multiply_add(void* state, std::int64_t elements, const std::vector<cpu::StripArg>& values) const;
   // Moves elements between memory of `access` and dense ones; over all loops or those not reduced.
   void move(const Frame& frame, const Box& box, const Access& access, char* dense, bool store, bool all,
             bool uniform = false) const;
@@ -117,7 +120,8 @@ class StripNest {
   std::vector<DType> types_;
   std::vector<std::int64_t> identities_;
   cpu::ReduceFn along_function_ = nullptr, across_function_ = nullptr;
-  bool swaps_ = false;  // argmax: strips take the value before its index
+  bool multiplies_ = false;  // a sum of products: an element joins its state by one multiply-add
+  bool swaps_ = false;       // argmax: strips take the value before its index
   std::shared_ptr<const cpu::Combiner> combiner_;
   std::int64_t combiner_offset_ = 0;
   int slots_used_ = 0;

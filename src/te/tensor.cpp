@@ -69,10 +69,47 @@ ReducerPtr extreme_index(const char* name, Known which) {
       });
 }
 
+// A reducer of one's own that is a known one by another name, so that strips have code for it.
+ReducerPtr recognised(const ReducerPtr& reducer, DType type) {
+  if (reducer->known != Known::none) return reducer;
+  std::vector<Expr> x;
+  for (int i = 0; i < 2; ++i) {
+    auto node = std::make_shared<OperationNode>();
+    node->dtypes = {type};
+    x.push_back(Tensor(node, 0).at({}));
+  }
+  const std::vector<Expr> combined = reducer->combine({x[0]}, {x[1]});
+  if (combined.size() != 1 || combined[0].empty() || combined[0]->kind != ExprNode::Kind::operation ||
+      combined[0]->args.size() != 2 || combined[0]->type != type)
+    return reducer;
+  const std::vector<Expr>& args = combined[0]->args;
+  if (!(args[0].node() == x[0].node() && args[1].node() == x[1].node()) &&
+      !(args[0].node() == x[1].node() && args[1].node() == x[0].node()))
+    return reducer;
+  const bool boolean = type == DType::boolean;
+  Known known = Known::none;
+  if (combined[0]->op == Op::add && !boolean) known = Known::sum;
+  if (combined[0]->op == Op::mul && !boolean) known = Known::prod;
+  if (combined[0]->op == Op::min && !boolean) known = Known::min;
+  if (combined[0]->op == Op::max && !boolean) known = Known::max;
+  if (combined[0]->op == Op::bit_or && boolean) known = Known::any;
+  if (combined[0]->op == Op::bit_and && boolean) known = Known::all;
+  // Strips add to what is there: a sum's own identity is another number's.
+  const Expr identity = identity_of(*reducer, {type})[0];
+  const double number = identity->value.value();
+  const bool neutral = (known == Known::sum && number == 0) || (known == Known::prod && number == 1) ||
+                       (known == Known::any && number == 0) || (known == Known::all && number == 1) ||
+                       ((known == Known::min || known == Known::max) &&
+                        equal(*identity.node(), *extreme(type, known == Known::min).node()));
+  if (known == Known::none || !neutral) return reducer;
+  auto same = std::make_shared<ReducerNode>(*reducer);
+  same->known = known;
+  return same;
+}
+
 std::vector<Expr> reduce(const ReducerPtr& reducer, std::vector<Expr> sources, const Axes& axes, const Expr& where) {
   if (axes.empty()) throw Error(ErrorCode::missing_axis, quoted(reducer->name) + " reduces over no axis");
   Reduction reduction;
-  reduction.reducer = reducer;
   std::vector<DType> types;
   for (const Expr& source : sources) {
     if (source.empty() || source->kind == ExprNode::Kind::reduce)
@@ -90,6 +127,7 @@ std::vector<Expr> reduce(const ReducerPtr& reducer, std::vector<Expr> sources, c
     reduction.axes.push_back(axis.node());
   }
   static_cast<void>(identity_of(*reducer, types));
+  reduction.reducer = types.size() == 1 ? recognised(reducer, types[0]) : reducer;
   reduction.sources = std::move(sources);
   reduction.where = where.empty() ? where : converted(where, DType::boolean);
   const auto shared = std::make_shared<const Reduction>(std::move(reduction));
