@@ -23,6 +23,7 @@ import numpy as np
 
 from . import _core
 from ._core import LoopAxis as Axis, LoopExpr as Expr, LoopModule, LoopSchedule, LoopStage, LoopTensor
+from ._operations import public
 from .dtypes import DType, as_dtype
 from .epilogue import Epilogue
 from .errors import error
@@ -291,7 +292,7 @@ LoopSchedule.cache_write = _cache_write
 
 def __getattr__(name: str) -> Any:
     """The other elementwise operations of the epilogue language: te.exp, te.gelu, ..."""
-    if name.startswith("_"):
+    if name.startswith("_") or name not in public:
         raise AttributeError(f"module 'postlude.te' has no attribute {name!r}")
 
     def operation(*arguments: Any) -> Expr:

@@ -139,8 +139,9 @@ Expr operation(Op op, std::vector<Expr> args, DType dtype, Round round) {
     }
     if (op == Op::add && is_number(args[0], 0)) return args[1];
     if ((op == Op::add || op == Op::sub) && is_number(args[1], 0)) return args[0];
-    if (op == Op::mul && is_number(args[0], 1)) return args[1];
-    if ((op == Op::mul || op == Op::floordiv) && is_number(args[1], 1)) return args[0];
+    if (op == Op::mul && (is_number(args[0], 0) || is_number(args[1], 1))) return args[0];
+    if (op == Op::mul && (is_number(args[1], 0) || is_number(args[0], 1))) return args[1];
+    if (op == Op::floordiv && is_number(args[1], 1)) return args[0];
   }
   node.args = std::move(args);
   return made(std::move(node));

@@ -8,23 +8,18 @@
 #include <algorithm>
 
 namespace postlude::inline v0::te {
-namespace {
-
 // A node of the nest that is not within a strip.
-struct Step {
+struct CpuNest::Step {
   enum class Kind : std::uint8_t { loop, parallel, guard, allocate, strip };
   Kind kind = Kind::loop;
   int slot = -1;
-  Linear extent;                   // loop
-  std::vector<Linear> conditions;  // guard: each at least 0
-  Expr condition;                  // guard that is no conjunction of those
-  std::vector<std::pair<const AxisNode*, int>> variables;
-  BoundBuffer buffer;  // allocate
+  Linear extent{};                                           // loop
+  Expr condition{};                                          // guard
+  std::vector<std::pair<const AxisNode*, int>> variables{};  // that it has
+  BoundBuffer buffer{};                                      // allocate
   std::unique_ptr<StripNest> strip;
   std::vector<Step> body;
 };
-
-}  // namespace
 
 struct CpuNest::Data {
   Nest nest;
@@ -79,14 +74,14 @@ bool is_box(const Statement& outermost) {
 
 }  // namespace
 
-std::vector<Step> CpuNest::Data::compile(const std::vector<Statement>& body) {
+std::vector<CpuNest::Step> CpuNest::Data::compile(const std::vector<Statement>& body) {
   std::vector<Step> steps;
   for (const Statement& s : body)
     if (s.kind != Statement::Kind::synchronise) steps.push_back(compile(s));
   return steps;
 }
 
-Step CpuNest::Data::strip(const Statement& outermost) {
+CpuNest::Step CpuNest::Data::strip(const Statement& outermost) {
   std::vector<StripNest::Loop> loops;
   std::vector<Expr> conditions;
   const Statement* s = &outermost;
@@ -103,7 +98,7 @@ Step CpuNest::Data::strip(const Statement& outermost) {
   return step;
 }
 
-Step CpuNest::Data::compile(const Statement& s) {
+CpuNest::Step CpuNest::Data::compile(const Statement& s) {
   if (is_perfect(s) && (s.kind != Statement::Kind::loop || is_box(s))) return strip(s);
   Step step;
   switch (s.kind) {

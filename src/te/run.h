@@ -22,6 +22,7 @@ class CpuNest {
   void run(std::span<const v0::Tensor> arrays) const;
 
  private:
+  struct Step;
   struct Data;
   std::unique_ptr<Data> data_;
 };

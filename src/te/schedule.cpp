@@ -60,31 +60,31 @@ std::vector<Expr> values_of(const std::vector<AxisPtr>& axes) {
   return values;
 }
 
-std::string spelled(const std::string& name) {
+std::string python_name(const std::string& name) {
   std::string text = name;
   std::replace_if(
       text.begin(), text.end(), [](char c) { return !std::isalnum(static_cast<unsigned char>(c)); }, '_');
   return text;
 }
 
-std::string spelled(const StageNode& stage) { return "s[" + spelled(stage.origin->name) + "]"; }
+std::string python_name(const StageNode& stage) { return "s[" + python_name(stage.origin->name) + "]"; }
 
 // A loop in Python: by its place if it is one of the stage's axes, else by the name that a call gave it.
-std::string spelled(const StageNode& stage, const AxisPtr& axis) {
+std::string python_name(const StageNode& stage, const AxisPtr& axis) {
   const auto place = [&](const std::vector<AxisPtr>& axes) {
     return std::find(axes.begin(), axes.end(), axis) - axes.begin();
   };
   const auto data = place(stage.op->axes), reduced = place(stage.op->reduce_axes);
   if (data < static_cast<std::ptrdiff_t>(stage.op->axes.size()))
-    return spelled(stage) + ".op.axis[" + std::to_string(data) + "]";
+    return python_name(stage) + ".op.axis[" + std::to_string(data) + "]";
   if (reduced < static_cast<std::ptrdiff_t>(stage.op->reduce_axes.size()))
-    return spelled(stage) + ".op.reduce_axis[" + std::to_string(reduced) + "]";
-  return spelled(stage.origin->name + "_" + axis->name);
+    return python_name(stage) + ".op.reduce_axis[" + std::to_string(reduced) + "]";
+  return python_name(stage.origin->name + "_" + axis->name);
 }
 
-std::string spelled(const StageNode& stage, const Axes& axes) {
+std::string python_name(const StageNode& stage, const Axes& axes) {
   std::string text;
-  for (const Axis& axis : axes) text += (text.empty() ? "" : ", ") + spelled(stage, axis.node());
+  for (const Axis& axis : axes) text += (text.empty() ? "" : ", ") + python_name(stage, axis.node());
   return text;
 }
 
@@ -184,16 +184,16 @@ void set_mark(StageNode& stage, const Axis& axis, Mark mark, const char* what) {
 }  // namespace
 
 std::pair<Axis, Axis> Stage::split(const Axis& axis, std::int64_t factor) {
-  const std::string parent = spelled(*node_, axis.node());
+  const std::string parent = python_name(*node_, axis.node());
   const auto made = divide(*node_, axis, factor, false);
-  schedule_->calls.push_back(spelled(*node_, {made.first, made.second}) + " = " + spelled(*node_) + ".split(" + parent +
-                             ", factor=" + std::to_string(factor) + ")");
+  schedule_->calls.push_back(python_name(*node_, {made.first, made.second}) + " = " + python_name(*node_) + ".split(" +
+                             parent + ", factor=" + std::to_string(factor) + ")");
   return made;
 }
 std::pair<Axis, Axis> Stage::split_parts(const Axis& axis, std::int64_t parts) {
   const auto made = divide(*node_, axis, parts, true);
-  schedule_->calls.push_back(spelled(*node_, {made.first, made.second}) + " = " + spelled(*node_) + ".split(" +
-                             spelled(*node_, axis.node()) + ", nparts=" + std::to_string(parts) + ")");
+  schedule_->calls.push_back(python_name(*node_, {made.first, made.second}) + " = " + python_name(*node_) + ".split(" +
+                             python_name(*node_, axis.node()) + ", nparts=" + std::to_string(parts) + ")");
   return made;
 }
 
@@ -212,8 +212,8 @@ Axis Stage::fuse(const Axis& outer, const Axis& inner) {
   node_->relations.push_back({Relation::Kind::fuse, fused, outer.node(), inner.node()});
   node_->leaves[at] = fused;
   node_->leaves.erase(node_->leaves.begin() + static_cast<std::ptrdiff_t>(at) + 1);
-  schedule_->calls.push_back(spelled(*node_, fused) + " = " + spelled(*node_) + ".fuse(" +
-                             spelled(*node_, {outer, inner}) + ")");
+  schedule_->calls.push_back(python_name(*node_, fused) + " = " + python_name(*node_) + ".fuse(" +
+                             python_name(*node_, {outer, inner}) + ")");
   return Axis(fused);
 }
 
@@ -227,7 +227,7 @@ void Stage::reorder(const Axes& order) {
   }
   std::sort(places.begin(), places.end());
   for (std::size_t i = 0; i < order.size(); ++i) node_->leaves[places[i]] = order[i].node();
-  schedule_->calls.push_back(spelled(*node_) + ".reorder(" + spelled(*node_, order) + ")");
+  schedule_->calls.push_back(python_name(*node_) + ".reorder(" + python_name(*node_, order) + ")");
 }
 
 std::vector<Axis> Stage::tile(const Axis& x, const Axis& y, std::int64_t x_factor, std::int64_t y_factor) {
@@ -240,20 +240,20 @@ std::vector<Axis> Stage::tile(const Axis& x, const Axis& y, std::int64_t x_facto
 
 void Stage::unroll(const Axis& axis) {
   set_mark(*node_, axis, {Mark::Kind::unroll, {}}, "unroll");
-  schedule_->calls.push_back(spelled(*node_) + ".unroll(" + spelled(*node_, axis.node()) + ")");
+  schedule_->calls.push_back(python_name(*node_) + ".unroll(" + python_name(*node_, axis.node()) + ")");
 }
 void Stage::vectorize(const Axis& axis) {
   if (axis.node() && is_reduce(axis.node()))
     refuse("vectorize: " + quoted(axis.name()) + " is reduced", "rfactor it, and vectorize the axis that it becomes.");
   set_mark(*node_, axis, {Mark::Kind::vectorize, {}}, "vectorize");
-  schedule_->calls.push_back(spelled(*node_) + ".vectorize(" + spelled(*node_, axis.node()) + ")");
+  schedule_->calls.push_back(python_name(*node_) + ".vectorize(" + python_name(*node_, axis.node()) + ")");
 }
 void Stage::parallel(const Axis& axis) {
   if (axis.node() && is_reduce(axis.node()))
     refuse("parallel: " + quoted(axis.name()) + " is reduced",
            "rfactor it, and run the axis that it becomes in parallel.");
   set_mark(*node_, axis, {Mark::Kind::parallel, {}}, "parallel");
-  schedule_->calls.push_back(spelled(*node_) + ".parallel(" + spelled(*node_, axis.node()) + ")");
+  schedule_->calls.push_back(python_name(*node_) + ".parallel(" + python_name(*node_, axis.node()) + ")");
 }
 
 void Stage::bind(const Axis& axis, const Axis& thread) {
@@ -268,7 +268,7 @@ void Stage::bind(const Axis& axis, const Axis& thread) {
              quoted(axis.name()) + " too");
   }
   set_mark(*node_, axis, {Mark::Kind::bind, thread.node()}, "bind");
-  schedule_->calls.push_back(spelled(*node_) + ".bind(" + spelled(*node_, axis.node()) + ", te.thread_axis(\"" +
+  schedule_->calls.push_back(python_name(*node_) + ".bind(" + python_name(*node_, axis.node()) + ", te.thread_axis(\"" +
                              thread.node()->tag + "\"))");
 }
 
@@ -286,8 +286,8 @@ void Stage::compute_at(const Stage& consumer, const Axis& axis) {
   node_->place = StageNode::Place::at;
   node_->consumer = consumer.node_;
   node_->at = axis.node();
-  schedule_->calls.push_back(spelled(*node_) + ".compute_at(" + spelled(other) + ", " + spelled(other, axis.node()) +
-                             ")");
+  schedule_->calls.push_back(python_name(*node_) + ".compute_at(" + python_name(other) + ", " +
+                             python_name(other, axis.node()) + ")");
 }
 
 void Stage::compute_inline() {
@@ -297,19 +297,19 @@ void Stage::compute_inline() {
            "Only elementwise stages are inlined; use compute_at.");
   if (node_->is_output) refuse("compute_inline: " + quoted(node_->op->name) + " is an output");
   node_->place = StageNode::Place::inlined;
-  schedule_->calls.push_back(spelled(*node_) + ".compute_inline()");
+  schedule_->calls.push_back(python_name(*node_) + ".compute_inline()");
 }
 
 void Stage::compute_root() {
   node_->place = StageNode::Place::root;
-  schedule_->calls.push_back(spelled(*node_) + ".compute_root()");
+  schedule_->calls.push_back(python_name(*node_) + ".compute_root()");
 }
 
 void Stage::set_scope(const std::string& scope) {
   if (scope != "global" && scope != "shared" && scope != "local")
     throw Error(ErrorCode::bad_attribute, "there is no scope " + quoted(scope), "They are global, shared and local.");
   node_->scope = scope;
-  schedule_->calls.push_back(spelled(*node_) + ".set_scope(\"" + scope + "\")");
+  schedule_->calls.push_back(python_name(*node_) + ".set_scope(\"" + scope + "\")");
 }
 
 void Stage::set_store_predicate(const Expr& condition) { node_->predicate = converted(condition, DType::boolean); }
@@ -351,7 +351,7 @@ std::vector<Tensor> Schedule::rfactor(const Tensor& tensor, const Axes& axes, in
   const StagePtr stage = (*this)[tensor].node();
   const Reduction* const reduction = stage->op->reduction();
   if (!reduction) refuse("rfactor: " + quoted(tensor.name()) + " is no reduction");
-  const std::string factored = axes.size() == 1 ? spelled(*stage, axes) : "[" + spelled(*stage, axes) + "]";
+  const std::string factored = axes.size() == 1 ? python_name(*stage, axes) : "[" + python_name(*stage, axes) + "]";
   if (axes.empty()) refuse("rfactor: of no loop");
   if (place < 0 || place > static_cast<int>(stage->op->axes.size()))
     throw Error(ErrorCode::bad_attribute,
@@ -459,8 +459,8 @@ std::vector<Tensor> Schedule::rfactor(const Tensor& tensor, const Axes& axes, in
   for (const auto& [axis, mark] : marks)
     if (mark.kind == Mark::Kind::unroll) before->marks[axis.get()] = mark;
   node_->stages.insert(std::find(node_->stages.begin(), node_->stages.end(), stage), before);
-  const std::string name = spelled(partial->name), several = made.size() > 1 ? ", *_" : "";
-  node_->calls.push_back(name + several + " = s.rfactor(" + spelled(stage->origin->name) + ", " + factored +
+  const std::string name = python_name(partial->name), several = made.size() > 1 ? ", *_" : "";
+  node_->calls.push_back(name + several + " = s.rfactor(" + python_name(stage->origin->name) + ", " + factored +
                          (place ? ", factor_axis=" + std::to_string(place) : "") + ")");
   return made;
 }
@@ -519,9 +519,9 @@ Tensor Schedule::cache_read(const Tensor& tensor, const std::string& scope, cons
   stage->is_derived = true;
   Stage(node_, stage).set_scope(scope);
   std::string names;
-  for (const Tensor& reader : readers) names += (names.empty() ? "" : ", ") + spelled(reader.name());
-  node_->calls.back() =
-      spelled(copy->name) + " = s.cache_read(" + spelled(tensor.name()) + ", \"" + scope + "\", [" + names + "])";
+  for (const Tensor& reader : readers) names += (names.empty() ? "" : ", ") + python_name(reader.name());
+  node_->calls.back() = python_name(copy->name) + " = s.cache_read(" + python_name(tensor.name()) + ", \"" + scope +
+                        "\", [" + names + "])";
   node_->stages.insert(node_->stages.begin() + first, stage);
   return made;
 }
@@ -538,7 +538,8 @@ std::vector<Tensor> Schedule::cache_write(const Tensor& tensor, const std::strin
   const StagePtr before = make_stage(computed);
   before->is_derived = true;
   Stage(node_, before).set_scope(scope);
-  node_->calls.back() = spelled(computed->name) + " = s.cache_write(" + spelled(tensor.name()) + ", \"" + scope + "\")";
+  node_->calls.back() =
+      python_name(computed->name) + " = s.cache_write(" + python_name(tensor.name()) + ", \"" + scope + "\")";
   auto copy = std::make_shared<OperationNode>(*stage->op);
   Substitution unused;
   copy->axes = copies(stage->op->axes, unused);
