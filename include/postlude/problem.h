@@ -4,6 +4,8 @@
 #include <postlude/dtype.h>
 
 #include <any>
+#include <array>
+#include <cstdint>
 #include <memory>
 
 namespace postlude::inline v0 {
@@ -35,10 +37,24 @@ struct Stream {
   bool batched = false;
 };
 
+// A convolution: acc[b, (p, q), n] = sum over (c, r, s) of X[b, c, y, x] * W[n, c, r, s], where y = p * stride[0] +
+// r * dilation[0] - padding[0][0], x alike with [1], and X is 0 outside of the image. X is bound as (N, C, H, W) and W
+// as (K, C, R, S), whatever X's strides; W's must let its (c, r, s) or its (r, s, c) lie a stride apart, as those of a
+// contiguous or a channels_last tensor do. b is the image, m the pixel p * Q + q, n the filter: a tile output is
+// (N, P * Q, K), which is (N, K, P, Q) in channels_last.
+struct Conv2d {
+  DType x = DType::f32;
+  DType w = DType::f32;
+  std::array<std::int32_t, 2> stride{1, 1};                             // of rows, of columns
+  std::array<std::array<std::int32_t, 2>, 2> padding{{{0, 0}, {0, 0}}};  // before and after the rows, the columns
+  std::array<std::int32_t, 2> dilation{1, 1};
+};
+
 // What main loops have in common is the library's (src/loop); main_loop() makes it of a description.
 class MainLoop;
 [[nodiscard]] std::shared_ptr<const MainLoop> main_loop(const Gemm& gemm);
 [[nodiscard]] std::shared_ptr<const MainLoop> main_loop(const Stream& stream);
+[[nodiscard]] std::shared_ptr<const MainLoop> main_loop(const Conv2d& conv);
 
 // A value that holds a main loop: Problem problem = Gemm{.a = bf16, .b = bf16}.
 class Problem {

@@ -44,7 +44,7 @@ class GemmLoop final : public MainLoop {
                       std::to_string(a.shape[1]),
                   b.shape[1] == a.shape[1] ? looks_transposed(b.name) : "B is bound as K x N, whatever its strides.");
     }
-    return {.m = {a.shape[0], 0}, .n = {b.shape[1], 1}, .k = {a.shape[1], 0}};
+    return {.m = {a.shape[0], 0}, .n = {b.shape[1], 1}, .k = {a.shape[1], 0}, .batch = {}};
   }
   [[nodiscard]] std::vector<std::int64_t> shape_of(std::size_t input, const Shape& s) const override {
     return input == 0 ? std::vector{s.m, s.k} : std::vector{s.k, s.n};

@@ -39,7 +39,7 @@ struct Contraction {
   Form a_form = Form::strided;
 };
 
-// A tensor that the main loop takes. In a batched problem it may have a batch axis in front of its axes.
+// A tensor that the main loop takes.
 struct Input {
   enum class Use : std::uint8_t { multiplied, accumulator, index };
 
@@ -47,7 +47,8 @@ struct Input {
   DType dtype = DType::f32;
   std::vector<std::string_view> axes;  // as messages call their extents: M, K
   Use use = Use::multiplied;
-  bool packable = false;  // pack() may take it: it is B, as it lies
+  bool packable = false;   // pack() may take it: it is B, as it lies
+  bool batchable = true;   // in a batched problem it may have a batch axis in front
 };
 
 // An input that was bound.
@@ -78,6 +79,7 @@ struct Domain {
     int input = -1;
   };
   Extent m, n, k;
+  Extent batch;  // by no input: as the batch axes in front of tensors say
 };
 
 // A and B as memory, or `a` alone where it is the accumulator.

@@ -33,7 +33,7 @@ struct Windows {
   std::int32_t height = 0, width = 0;  // of an image
   Step first;                          // of pixel 0 and k 0
   std::array<Axis, 3> pixel;           // image, row and column, outermost first
-  std::array<Axis, 3> element;         // of K, outermost first
+  std::array<Axis, 3> element;         // of K, outermost first; the innermost steps along x, or within a pixel
 };
 
 using Rows = std::variant<std::monostate, Gathered, Windows>;  // the first: a stride apart

@@ -37,7 +37,7 @@ class StreamLoop final : public MainLoop {
   [[nodiscard]] std::optional<Contraction> contraction() const override { return {}; }
 
   [[nodiscard]] Domain settle(std::span<const Given> inputs) const override {
-    return {.m = {inputs[0].shape[0], 0}, .n = {inputs[0].shape[1], 0}, .k = {}};
+    return {.m = {inputs[0].shape[0], 0}, .n = {inputs[0].shape[1], 0}, .k = {}, .batch = {}};
   }
   [[nodiscard]] std::vector<std::int64_t> shape_of(std::size_t, const Shape& s) const override { return {s.m, s.n}; }
   [[nodiscard]] Operands operands(std::span<const Given> inputs) const override { return {inputs[0].bound(), {}, {}}; }

@@ -117,6 +117,17 @@ std::string placement(const Program& program, const Phase& phase, const plan::Ph
          (stores.empty() ? "nothing" : joined(stores)) + "\n  bytes    " + moved_text(cost.moved) + "\n";
 }
 
+// What the size does not tell is said by its letters: "(N, C, H, W)".
+std::string shape_text(const PlanData& plan, const plan::Expected& expected, const Shape& shape) {
+  const std::vector<std::int64_t> extents = plan::shape_of(plan, expected, shape);
+  if (expected.role != plan::Expected::Role::input || !extents.empty()) return plan::shape_text(extents);
+  std::string text;
+  const std::vector<Input> inputs = plan.problem.loop().inputs();
+  for (const std::string_view axis : inputs[expected.input].axes)
+    text += (text.empty() ? "(" : ", ") + std::string(axis);
+  return text + ")";
+}
+
 std::string summary(const PlanData& plan, const Shape& shape, bool shape_given) {
   const Program& program = *plan.base.program;
   const Outline outline = plan.base.executable->outline(shape);
@@ -127,7 +138,7 @@ std::string summary(const PlanData& plan, const Shape& shape, bool shape_given) 
                      indented(plan.graph.print()) + "\noperands and outputs\n";
   for (const plan::Expected& expected : plan.expected) {
     text += "  " + padded(expected.name, 12) + " " + padded(std::string(name(expected.dtype)), 5) + " " +
-            padded(plan::shape_text(plan::shape_of(plan, expected, shape)), 14) +
+            padded(shape_text(plan, expected, shape), 14) +
             (expected.role == plan::Expected::Role::output ? " output\n" : "\n");
   }
   text += "  at M = " + std::to_string(shape.m) + ", N = " + std::to_string(shape.n);

@@ -202,7 +202,7 @@ class Checker {
                       ? "Convert it, or declare the dtype in the epilogue or in the plan's `dtypes`."
                       : "convert it, or compile a plan for that dtype");
     }
-    const bool batched = is_batched(plan_.problem);
+    const bool batched = is_batched(plan_.problem) && (want.role != Role::input || inputs_[want.input].batchable);
     const int rank = rank_of(want);
     ranks_[i] = rank;
     const bool per_batch = want.role == Role::output && want.axes.has(Axis::b);
@@ -276,7 +276,8 @@ class Checker {
     m_ = fixed("M", domain.m);
     n_ = fixed("N", domain.n);
     k_ = fixed("K", domain.k);
-    batch_.value = 1;
+    batch_ = {1, -1};
+    if (domain.batch.input >= 0) batch_ = fixed("the batch", domain.batch);
     for (std::size_t i = 0; i < expected_.size(); ++i) {
       if (!tensors_[i] || !has_batch_axis(i)) continue;
       check_extent("the batch", tensors_[i]->shape[0], i);

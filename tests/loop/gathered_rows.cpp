@@ -48,7 +48,7 @@ class GatheredLoop final : public MainLoop {
       throw Error(ErrorCode::wrong_shape, b.text() + " has K = " + std::to_string(b.shape[0]) + " rows, but " +
                                               a.text() + " fixes K to " + std::to_string(a.shape[1]));
     }
-    return {.m = {index.shape[0], 1}, .n = {b.shape[1], 2}, .k = {a.shape[1], 0}};
+    return {.m = {index.shape[0], 1}, .n = {b.shape[1], 2}, .k = {a.shape[1], 0}, .batch = {}};
   }
   [[nodiscard]] std::vector<std::int64_t> shape_of(std::size_t input, const Shape& s) const override {
     if (input == 0) return {table_rows, s.k};

@@ -12,7 +12,10 @@ namespace {
 namespace fs = std::filesystem;
 
 // Front ends that make one main loop by its name bind its inputs by theirs.
-bool makes_one(const fs::path& file) { return file.string().find("src/evt/") != std::string::npos; }
+bool makes_one(const fs::path& file) {
+  const std::string path = file.string();
+  return path.find("src/evt/") != std::string::npos || path.find("src/te/") != std::string::npos;
+}
 
 TEST(Seam, NobodyAsksWhichMainLoopItIs) {
   const std::regex asked(R"re(get_if<\s*(Gemm|Stream)\b|\bget<\s*(Gemm|Stream)\b)re"

@@ -50,39 +50,46 @@ Walk walk(const Windows::Step& first, const std::array<Windows::Axis, 3>& axes, 
   return w;
 }
 
-// Along the innermost axis of K, a run's elements lie one step apart in the image (along x), or in one pixel (along its
-// channels); those of a pixel are all inside or all outside.
+// `count` elements of an image row from p on, a step apart along x; zeros outside.
+void along_x(const Matrix& a, const Windows& w, Windows::Step p, const Windows::Step& step, std::int32_t count,
+             char* out) {
+  const std::int64_t size = size_of(a.dtype);
+  // Elements [begin, end) are inside.
+  std::int32_t begin = 0, end = 0;
+  if (p.y >= 0 && p.y < w.height) {
+    begin = std::clamp((-p.x + step.x - 1) / step.x, 0, count);
+    end = p.x < w.width ? std::clamp((w.width - p.x + step.x - 1) / step.x, begin, count) : begin;
+  }
+  std::memset(out, 0, static_cast<std::size_t>(begin * size));
+  if (begin < end) {
+    const char* const from = static_cast<const char*>(a.data) + (p.offset + begin * step.offset) * size;
+    gather(a.dtype, from, step.offset, end - begin, out + begin * size);
+  }
+  std::memset(out + end * size, 0, static_cast<std::size_t>((count - end) * size));
+}
+
+// Elements along the innermost axis of K are a pixel's channels, or pixels of an image row.
 const char* window(const Matrix& a, const Windows& w, std::int64_t row, std::int64_t k0, std::int64_t depth, char* to) {
   const std::int64_t size = size_of(a.dtype);
-  const auto* const data = static_cast<const char*>(a.data);
   const Windows::Step pixel = walk(w.first, w.pixel, row).at;
   const Windows::Axis &middle = w.element[1], &inner = w.element[2];
   Walk k = walk(pixel, w.element, k0);
-  // The place at which the innermost axis begins.
-  Windows::Step start = k.at + -k.inner * inner.step;
+  Windows::Step start = k.at + -k.inner * inner.step;  // where the innermost axis begins
   char* out = to;
   for (std::int64_t left = depth; left > 0;) {
     const auto run = static_cast<std::int32_t>(std::min<std::int64_t>(inner.size - k.inner, left));
-    const auto inside = [&](const Windows::Step& p) {
-      return static_cast<std::uint32_t>(p.y) < static_cast<std::uint32_t>(w.height) &&
-             static_cast<std::uint32_t>(p.x) < static_cast<std::uint32_t>(w.width);
-    };
     const Windows::Step first = start + k.inner * inner.step;
-    const bool one_pixel = inner.step.y == 0 && inner.step.x == 0;
-    if (one_pixel && !inside(first)) {
+    const char* const from = static_cast<const char*>(a.data) + first.offset * size;
+    if (inner.step.x != 0) {
+      along_x(a, w, first, inner.step, run, out);
+    } else if (first.y < 0 || first.y >= w.height || first.x < 0 || first.x >= w.width) {
       std::memset(out, 0, static_cast<std::size_t>(run * size));
-    } else if (one_pixel && inner.step.offset == 1) {
-      const char* const from = data + first.offset * size;
-      if (run == depth) return from;
-      std::memcpy(out, from, static_cast<std::size_t>(run * size));
-    } else if (one_pixel) {
-      gather(a.dtype, data + first.offset * size, inner.step.offset, run, out);
+    } else if (inner.step.offset != 1) {
+      gather(a.dtype, from, inner.step.offset, run, out);
+    } else if (run == depth) {
+      return from;
     } else {
-      Windows::Step p = first;
-      for (std::int32_t i = 0; i < run; ++i, p = p + inner.step) {
-        if (inside(p)) std::memcpy(out + i * size, data + p.offset * size, static_cast<std::size_t>(size));
-        else std::memset(out + i * size, 0, static_cast<std::size_t>(size));
-      }
+      std::memcpy(out, from, static_cast<std::size_t>(run * size));
     }
     out += run * size;
     left -= run;
@@ -100,6 +107,7 @@ const char* window(const Matrix& a, const Windows& w, std::int64_t row, std::int
 
 const char* row_elements(const Matrix& a, std::int64_t row, std::int64_t k0, std::int64_t depth, char* to) {
   if (!a.rows) return strided(a, row, k0, depth, to);
+  if (depth == 0) return to;
   if (const auto* rows = std::get_if<Gathered>(a.rows)) return gathered(a, *rows, row, k0, depth, to);
   if (const auto* rows = std::get_if<Windows>(a.rows)) return window(a, *rows, row, k0, depth, to);
   return zeros(a, depth, to);  // explain's

@@ -1,0 +1,206 @@
+// Convolutions on the CPU: to the bit on whole numbers, within the bounds behind every epilogue of the suite, in random
+// geometry and layouts; and what is refused.
+#include "core/convert.h"
+#include "correctness/cases.h"
+#include "plan/support.h"
+
+#include <gtest/gtest.h>
+
+#include <random>
+
+namespace postlude_test {
+namespace {
+
+struct Sizes {
+  std::int64_t n = 1, c = 1, h = 1, w = 1, k = 1, r = 1, s = 1;
+};
+enum class Order { first, last, odd };  // channels first, channels last, channels first with gaps and backwards
+
+std::int64_t extent(std::int64_t image, std::int64_t filter, const Conv2d& conv, int axis) {
+  return (image + conv.padding[axis][0] + conv.padding[axis][1] - conv.dilation[axis] * (filter - 1) - 1) /
+             conv.stride[axis] +
+         1;
+}
+
+// Memory of a tensor, drawn.
+struct Drawn {
+  std::vector<std::uint64_t> memory;
+  Tensor tensor;
+
+  Drawn(DType dtype, std::vector<std::int64_t> shape, std::mt19937_64& random, double scale, bool whole,
+        Order order = Order::first) {
+    std::vector<std::int64_t> strides(shape.size());
+    std::vector<std::size_t> axes(shape.size());
+    for (std::size_t i = 0; i < axes.size(); ++i) axes[i] = i;
+    if (order == Order::last) axes = {0, 2, 3, 1};
+    std::int64_t elements = 1;
+    for (std::size_t i = axes.size(); i-- > 0;) {
+      strides[axes[i]] = elements;
+      elements *= shape[axes[i]] + (order == Order::odd ? 2 : 0);
+    }
+    memory.resize(static_cast<std::size_t>(std::max<std::int64_t>(elements, 1)));
+    for (std::int64_t i = 0; i < elements; ++i) {
+      const std::int64_t small = static_cast<std::int64_t>(random() % 5) - 2;
+      if (is_float(dtype)) {
+        std::normal_distribution<double> normal(0, scale);
+        core::store_real(dtype, memory.data(), i, whole ? static_cast<double>(small) : normal(random));
+      } else {
+        core::store_integer(dtype, memory.data(), i, dtype == s8 ? small : std::abs(small));
+      }
+    }
+    auto* data = reinterpret_cast<std::byte*>(memory.data());
+    if (order == Order::odd && shape.size() > 2) {  // rows of the image backwards
+      data += (shape[2] - 1) * strides[2] * size_of(dtype);
+      strides[2] = -strides[2];
+    }
+    tensor = Tensor(data, dtype, shape, strides);
+  }
+};
+
+struct Trial {
+  std::vector<Drawn> drawn;
+  std::vector<Binding> bindings;
+  std::vector<std::string> names;
+};
+
+// Binds a plan to drawn tensors.
+Trial draw(const Plan& plan, const Conv2d& conv, const Sizes& z, Order x, Order w, std::uint64_t seed, bool whole) {
+  std::mt19937_64 random(seed);
+  Trial run;
+  const double scale = 1 / std::sqrt(static_cast<double>(std::max<std::int64_t>(z.c * z.r * z.s, 1)));
+  run.drawn.emplace_back(conv.x, std::vector{z.n, z.c, z.h, z.w}, random, 1, whole, x);
+  run.drawn.emplace_back(conv.w, std::vector{z.k, z.c, z.r, z.s}, random, scale, whole, w);
+  const std::int64_t m = extent(z.h, z.r, conv, 0) * extent(z.w, z.s, conv, 1);
+  const auto slots = plan.slots();
+  for (std::size_t i = 2; i < slots.size(); ++i) {
+    std::vector<std::int64_t> shape = plan.shape_of(slots[i].name, m, z.k, z.c * z.r * z.s);
+    // Outputs have the images in front, and so have tiles.
+    if (slots[i].output ? slots[i].batched : slots[i].axes == tile_axes) shape.insert(shape.begin(), z.n);
+    run.drawn.emplace_back(slots[i].dtype, shape, random, 1, whole);
+  }
+  for (std::size_t i = 0; i < slots.size(); ++i) run.names.push_back(slots[i].name);
+  for (std::size_t i = 0; i < slots.size(); ++i) run.bindings.push_back({run.names[i], run.drawn[i].tensor});
+  return run;
+}
+
+void check(const Plan& plan, const Trial& run, const std::string& where) {
+  plan.bind(run.bindings).run();
+  for (const Comparison& c : verify(plan, run.bindings))
+    EXPECT_LE(c.error_over_bound, 1) << where << ' ' << c.output << " at " << c.worst[0] << ", " << c.worst[1] << ", "
+                                     << c.worst[2] << ": " << c.value << " for " << c.expected;
+}
+
+class Convolution : public testing::TestWithParam<std::string> {};
+
+TEST_P(Convolution, IsWithinTheBounds) {
+  const Graph graph = parse_file(POSTLUDE_SOURCE_DIR "/epilogues/" + GetParam() + ".py");
+  for (const DType type : {f32, bf16, s8}) {
+    const Conv2d conv{.x = type, .w = type, .stride = {2, 1}, .padding = {{{1, 1}, {0, 2}}}};
+    const Plan plan = compile(conv, graph, Target::cpu(2));
+    check(plan, draw(plan, conv, {2, 5, 9, 7, 128, 3, 3}, Order::last, Order::last, 1, type == s8), GetParam());
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(All, Convolution, testing::ValuesIn(suite()), [](const auto& info) { return info.param; });
+
+// The sum written out, in random geometry and layouts.
+TEST(Conv2d, IsItsDefinition) {
+  std::mt19937_64 random(7);
+  const auto pick = [&](int least, int most) {
+    return least + static_cast<int>(random() % static_cast<unsigned>(most - least + 1));
+  };
+  const Graph graph = parse("def f(acc, bias: row[f32]):\n    D: f32 = acc + bias\n    return D\n");
+  for (int round = 0; round < 400; ++round) {
+    Conv2d conv;
+    if (round % 5 == 4) conv.x = conv.w = bf16;
+    Sizes z{pick(0, 3), pick(0, 9), pick(1, 11), pick(1, 11), pick(1, 40), pick(1, 4), pick(1, 4)};
+    for (int axis = 0; axis < 2; ++axis) {
+      conv.stride[axis] = pick(1, 3);
+      conv.dilation[axis] = pick(1, 3);
+      conv.padding[axis] = {pick(0, 5), pick(0, 5)};
+    }
+    const std::int64_t p = z.h + conv.padding[0][0] + conv.padding[0][1] - conv.dilation[0] * (z.r - 1);
+    const std::int64_t q = z.w + conv.padding[1][0] + conv.padding[1][1] - conv.dilation[1] * (z.s - 1);
+    if (p < 1 || q < 1) continue;
+    const auto order = static_cast<Order>(pick(0, 2));
+    const Plan plan = compile(conv, graph, Target::cpu(pick(1, 2)));
+    Trial run = draw(plan, conv, z, order, static_cast<Order>(pick(0, 1)), random(), true);
+    plan.bind(run.bindings).run();
+    const Tensor &x = run.drawn[0].tensor, &w = run.drawn[1].tensor;
+    const auto* bias = static_cast<const float*>(run.drawn[2].tensor.data);
+    const auto* d = static_cast<const float*>(run.drawn[3].tensor.data);
+    const std::int64_t rows = extent(z.h, z.r, conv, 0), columns = extent(z.w, z.s, conv, 1);
+    std::int64_t wrong = 0;
+    for (std::int64_t n = 0; n < z.n; ++n)
+      for (std::int64_t m = 0; m < rows * columns; ++m)
+        for (std::int64_t k = 0; k < z.k; ++k) {
+          double sum = bias[k];
+          for (std::int64_t c = 0; c < z.c; ++c)
+            for (std::int64_t r = 0; r < z.r; ++r)
+              for (std::int64_t s = 0; s < z.s; ++s) {
+                const std::int64_t y = m / columns * conv.stride[0] + r * conv.dilation[0] - conv.padding[0][0];
+                const std::int64_t at = m % columns * conv.stride[1] + s * conv.dilation[1] - conv.padding[1][0];
+                if (y < 0 || y >= z.h || at < 0 || at >= z.w) continue;
+                sum += core::load_real(x.dtype, x.data,
+                                       n * x.strides[0] + c * x.strides[1] + y * x.strides[2] + at * x.strides[3]) *
+                       core::load_real(w.dtype, w.data,
+                                       k * w.strides[0] + c * w.strides[1] + r * w.strides[2] + s * w.strides[3]);
+              }
+          wrong += static_cast<double>(d[(n * rows * columns + m) * z.k + k]) != sum;
+        }
+    ASSERT_EQ(wrong, 0) << "round " << round << ": n " << z.n << " c " << z.c << " h " << z.h << " w " << z.w << " k "
+                        << z.k << " r " << z.r << " s " << z.s << " layout " << static_cast<int>(order);
+    if (round % 8 == 0) check(plan, run, "round " + std::to_string(round));
+  }
+}
+
+// b is the image and m the pixel: average pooling, a pixel's number, and a value for each image.
+TEST(Conv2d, HasImagesAndPixels) {
+  const Conv2d conv{.padding = {{{1, 1}, {1, 1}}}};
+  for (const char* text : {"def f(acc):\n    pooled: f32 = mean(acc, axis=0)\n    return pooled\n",
+                           "def f(acc):\n    D: f32 = acc + m_index() + 1000 * batch_index()\n    return D\n",
+                           "def f(acc, scale: scalar):\n    D: f32 = scale * acc\n    return D\n",
+                           "def f(acc):\n    total: f32 = sum(acc, axis=0, batch=True)\n    D: f32 = acc - total\n"
+                           "    return D, total\n"}) {
+    const Plan plan = compile(conv, parse(text));
+    check(plan, draw(plan, conv, {3, 4, 6, 5, 8, 3, 3}, Order::first, Order::first, 3, true), text);
+  }
+}
+
+TEST(Conv2d, RefusesWhatIsNoConvolution) {
+  const Graph graph = parse("def f(acc):\n    D: f32 = acc\n    return D\n");
+  const auto bind = [&](const Conv2d& conv, std::vector<std::int64_t> x, std::vector<std::int64_t> w) {
+    const Array a(std::move(x)), b(std::move(w)), d({1, 1, 1});
+    compile(conv, graph).check({{"X", a.view()}, {"W", b.view()}, {"D", d.view()}});
+  };
+  bind({}, {1, 2, 3, 3}, {1, 2, 3, 3});
+  EXPECT_ERROR(ErrorCode::wrong_shape, "'W' (1, 3, 3, 3) has filters of 3 channels, but 'X' (1, 2, 3, 3) has 2",
+               bind({}, {1, 2, 3, 3}, {1, 3, 3, 3}));
+  EXPECT_ERROR(ErrorCode::wrong_shape, "'W' (1, 2, 4, 3) spans 4 rows, but 'X' (1, 2, 3, 3) has 3 with its padding",
+               bind({}, {1, 2, 3, 3}, {1, 2, 4, 3}));
+  EXPECT_ERROR(ErrorCode::wrong_shape, "spans 5 columns", bind({.dilation = {1, 2}}, {1, 2, 3, 3}, {1, 2, 3, 3}));
+  EXPECT_ERROR(ErrorCode::wrong_shape, "A filter has a row", bind({}, {1, 2, 3, 3}, {1, 2, 0, 3}));
+  EXPECT_ERROR(ErrorCode::wrong_rank, "the plan wants N x C x H x W", bind({}, {2, 3, 3}, {1, 2, 3, 3}));
+  EXPECT_ERROR(ErrorCode::wrong_shape, "'W' (5, 2, 3, 3) fixes N to 5", bind({}, {1, 2, 3, 3}, {5, 2, 3, 3}));
+  EXPECT_ERROR(ErrorCode::wrong_shape, "fixes the batch to 2", bind({}, {2, 2, 3, 3}, {1, 2, 3, 3}));
+  EXPECT_ERROR(ErrorCode::usage, "stride is 0", (void)compile(Conv2d{.stride = {0, 1}}, graph));
+  EXPECT_ERROR(ErrorCode::usage, "padding is -1", (void)compile(Conv2d{.padding = {{{0, -1}, {0, 0}}}}, graph));
+  EXPECT_ERROR(ErrorCode::unsupported, "two float types", (void)compile(Conv2d{.x = f32, .w = s8}, graph));
+  const std::vector<float> memory(400);
+  const Tensor x(memory.data(), f32, {1, 2, 3, 3}), w(memory.data(), f32, {1, 2, 3, 3}, {100, 40, 1, 9}),
+      d(memory.data(), f32, {1, 1, 1});
+  EXPECT_ERROR(ErrorCode::wrong_stride, "do not lie a stride apart",
+               compile(Conv2d{}, graph).check({{"X", x}, {"W", w}, {"D", d}}));
+  EXPECT_FALSE(supports(Conv2d{.x = bf16, .w = bf16}, graph, Target::parse("sm_90a")));
+}
+
+TEST(Conv2d, IsExplained) {
+  const Plan plan = compile(Conv2d{.x = bf16, .w = bf16, .stride = {2, 2}, .padding = {{{1, 1}, {1, 1}}}},
+                            parse("def f(acc):\n    return relu(acc)\n"));
+  const std::string text = plan.explain(ExplainPart::summary, 56 * 56, 64, 576);
+  EXPECT_EQ(text.rfind("f: batched conv2d bf16 x bf16, stride 2, padding 1, f32 accumulator", 0), 0) << text;
+  EXPECT_NE(text.find("(N, C, H, W)"), std::string::npos) << text;
+}
+
+}  // namespace
+}  // namespace postlude_test
