@@ -39,8 +39,8 @@ std::string chosen(const Plan& plan, std::int64_t m, std::int64_t n, std::int64_
 Subject subject(const std::string& text, const std::string& isa, const std::string& schedule = "") {
   lower::Options options;
   options.halves = 64;
-  return {bf16, std::make_shared<const lower::Program>(lower::lower(parse(text).data(), facts_of(bf16), options)), isa, 132,
-          parse_request(schedule, isa == "sm_90a", isa)};
+  return {bf16, std::make_shared<const lower::Program>(lower::lower(parse(text).data(), facts_of(bf16), options)), isa,
+          132, parse_request(schedule, isa == "sm_90a", isa)};
 }
 
 Decision decided(const Subject& s, const Shape& shape) {
@@ -261,6 +261,25 @@ TEST(Emitted, AsksNothingOfTheProblem) {
     }
   }
   EXPECT_GT(seen, 60);
+}
+
+// A row's number within its batch is what m_index() and masks see; where it lies in memory is asked for.
+TEST(Emitted, AsksWhereARowLies) {
+  const auto program =
+      lower::lower(parse("def f(acc, c: col[f32]):\n    D: f32 = where(m_index() > 3, acc * c, acc)\n    s: f32 "
+                         "= sum(acc, axis=1)\n    return D, s\n")
+                       .data(),
+                   facts_of(bf16), {});
+  std::vector<BufferPlace> anywhere(program.buffers.size());
+  const std::string text = emit_fragment(program, 0, anywhere, Hold::nothing).text;
+  for (const char* access : {"load_f32(p.word[", "store_f32(p.word["}) {
+    ASSERT_NE(text.find(access), text.npos) << access << text;
+    for (std::size_t at = text.find(access); at != text.npos; at = text.find(access, at + 1)) {
+      const std::string line = text.substr(at, text.find(';', at) - at);
+      EXPECT_NE(line.find("memory_row(p, t.batch, row"), line.npos) << line;
+    }
+  }
+  EXPECT_EQ(text.find("(i64)memory_row"), text.npos);
 }
 
 // The same tokens say on both sides where a partial result lies.

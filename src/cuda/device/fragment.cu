@@ -52,6 +52,7 @@ static_assert(sizeof(Params) == params_bytes(MAPS, WORDS), "maps, sizes, words")
 // All that an epilogue knows of the problem: the rows of a batch that exist, its columns, and how many there are of what
 // it folds.
 DEVICE int tile_rows(const Params& p, int) { return p.m; }
+DEVICE int memory_row(const Params&, int, int row) { return row; }  // where a row of a batch lies
 DEVICE int tile_columns(const Params& p) { return p.n; }
 DEVICE int most_rows(const Params& p) { return p.m; }
 DEVICE int batches(const Params& p) { return p.batch; }

@@ -294,42 +294,37 @@ extern "C" __global__ void __launch_bounds__(384, 1) CLUSTER postlude_gemm(const
 #endif
       // There is a K (Decider::decide_product): a loop that may not run at all cost a select for each accumulator, a tile.
       int kb = 0;
-#if PROMOTED
-      for (int begin = 0; begin < k_blocks; begin = kb) {  // to behind the additions
-      const int end = min(begin + PROMOTED, k_blocks);
-#else
-      constexpr int begin = 0;
-      const int end = k_blocks;
-#endif
       do {
-        mbarrier_wait(full + 8 * stage, phase);
-        // A descriptor a stage, which all others follow from by additions: 47 instructions a stage for 82 (16384 x 4096 x 1024, bce,
-        // in turns: 0.983 of the time; what does not wait for its epilogue 0.999).
-        const u32 a_at = __shfl_sync(~0u, smem + stage * A_BYTES, 0), b_at = __shfl_sync(~0u, smem + SMEM_B + stage * B_BYTES, 0);
-        const u64 a = matrix_descriptor(a_at + (PINGPONG ? 0 : wg * WG_ROWS * 128), A_MN_MAJOR ? BK * 128 : 0, 1024),
-                  b = matrix_descriptor(b_at, B_MN_MAJOR ? BK * 128 : 0, 1024);
-        wgmma_fence();
-        #pragma unroll
-        for (int k = 0; k < 4; ++k) {  // 32 bytes of K each
+        const int begin = kb, end = PROMOTED ? min(kb + PROMOTED, k_blocks) : k_blocks;
+        do {
+          mbarrier_wait(full + 8 * stage, phase);
+          // A descriptor a stage, which all others follow from by additions: 47 instructions a stage for 82 (16384 x 4096 x 1024, bce,
+          // in turns: 0.983 of the time; what does not wait for its epilogue 0.999).
+          const u32 a_at = __shfl_sync(~0u, smem + stage * A_BYTES, 0), b_at = __shfl_sync(~0u, smem + SMEM_B + stage * B_BYTES, 0);
+          const u64 a = matrix_descriptor(a_at + (PINGPONG ? 0 : wg * WG_ROWS * 128), A_MN_MAJOR ? BK * 128 : 0, 1024),
+                    b = matrix_descriptor(b_at, B_MN_MAJOR ? BK * 128 : 0, 1024);
+          wgmma_fence();
           #pragma unroll
-          for (int i = 0; i < MI; ++i)
-            wgmma(part[i], a + (i * 64 * 128 + k * (A_MN_MAJOR ? 2048 : 32)) / 16, b + k * (B_MN_MAJOR ? 2048 : 32) / 16, kb != begin || k);
-        }
-        wgmma_commit();
-        wgmma_wait<1>();
-        if (kb != begin && lane == 0) mbarrier_arrive(empty + 8 * previous);
-        previous = stage;
-        if (++stage == STAGES) stage = 0, phase ^= 1;
-      } while (++kb < end);
+          for (int k = 0; k < 4; ++k) {  // 32 bytes of K each
+            #pragma unroll
+            for (int i = 0; i < MI; ++i)
+              wgmma(part[i], a + (i * 64 * 128 + k * (A_MN_MAJOR ? 2048 : 32)) / 16, b + k * (B_MN_MAJOR ? 2048 : 32) / 16, kb != begin || k);
+          }
+          wgmma_commit();
+          wgmma_wait<1>();
+          if (kb != begin && lane == 0) mbarrier_arrive(empty + 8 * previous);
+          previous = stage;
+          if (++stage == STAGES) stage = 0, phase ^= 1;
+        } while (++kb < end);
 #if PROMOTED
-      wgmma_wait<0>();
-      if (lane == 0) mbarrier_arrive(empty + 8 * previous);
-      #pragma unroll
-      for (int i = 0; i < MI; ++i)
+        wgmma_wait<0>();
+        if (lane == 0) mbarrier_arrive(empty + 8 * previous);
         #pragma unroll
-        for (int j = 0; j < BN / 2; ++j) acc[i][j] += part[i][j];
-      }
+        for (int i = 0; i < MI; ++i)
+          #pragma unroll
+          for (int j = 0; j < BN / 2; ++j) acc[i][j] += part[i][j];
 #endif
+      } while (PROMOTED && kb < k_blocks);
 #if PINGPONG
       if (Loop::has(p, t + Loop::step())) named_arrive(order + (wg ^ 1), 256);
 #endif

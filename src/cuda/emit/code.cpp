@@ -13,6 +13,11 @@ std::string row_of(const lower::Access& access, const Place& place) {
   return access.divide_rows > 1 ? place.i + " / " + str(access.divide_rows) : place.i;
 }
 
+std::string memory_row_of(const lower::Access& access, const Place& place) {
+  const bool is_row = access.divide_rows > 1 || place.memory.empty();
+  return is_row ? row_of(access, place) : place.memory + "(p, " + place.b + ", " + place.i + ")";
+}
+
 }  // namespace
 
 std::string storage_name(DType type) { return type == DType::boolean ? "bool" : std::string(name(type)); }
@@ -150,7 +155,7 @@ std::string access_arguments(const lower::Program& program, const lower::Access&
                              bool unit_stride) {
   const lower::Buffer& buffer = program.buffers[access.buffer];
   std::string row, column;
-  if (buffer.axes.has(Axis::m)) row = row_of(access, place);
+  if (buffer.axes.has(Axis::m)) row = memory_row_of(access, place);
   if (buffer.axes.has(Axis::n)) column = column_expression(access.columns, place.j, place.width);
   const std::string batch = program.batched ? place.b : "";
   if (buffer.kind == lower::BufferKind::operand && row.empty() && column.empty())
@@ -174,7 +179,7 @@ std::string store_statement(const lower::Program& program, const lower::Access& 
 
 std::string load_accumulator(DType source, const lower::Access& access, int word, const Place& place) {
   return "load_" + storage_name(source) + "(" +
-         address_arguments(word, place.b, row_of(access, place),
+         address_arguments(word, place.b, memory_row_of(access, place),
                            column_expression(access.columns, place.j, place.width), false) +
          ")";
 }

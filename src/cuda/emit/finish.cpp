@@ -35,7 +35,8 @@ class FinishWriter {
 std::string FinishWriter::finish(Across across, const std::string& i, const std::string& j, const std::string& indent) {
   std::string code;
   const Place place{"t.batch", i, j,
-                    across == Across::groups ? "((tile_columns(p) + GROUP_N - 1) / GROUP_N)" : "tile_columns(p)"};
+                    across == Across::groups ? "((tile_columns(p) + GROUP_N - 1) / GROUP_N)" : "tile_columns(p)",
+                    "memory_row"};
   const auto store = [&](const Access& access, const std::string& value) {
     code += indent + store_statement(c_.program, access, e_.word(access.buffer), place, value, false) + "\n";
   };

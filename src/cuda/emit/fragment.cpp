@@ -104,14 +104,15 @@ Resolve FragmentWriter::resolve(Level where, const Place& place, const Place& in
 
 // What there is of a row r, once.
 std::string FragmentWriter::row_values() {
-  return row_values(false, {"t.batch", "row", "0", "tile_columns(p)"}, {"t.batch", "row_in", "0", "tile_columns(p)"},
+  return row_values(false, {"t.batch", "row", "0", "tile_columns(p)", "memory_row"},
+                    {"t.batch", "row_in", "0", "tile_columns(p)", "memory_row"},
                     std::vector<std::string>(c_.program.buffers.size()));
 }
 
 // What there is of it (in a group of columns, that of `column`) when its statistics are known: as code, by buffer.
 std::string FragmentWriter::met_values(const std::vector<std::string>& statistics) {
-  return row_values(true, {"t.batch", "row", "column", "tile_columns(p)"},
-                    {"t.batch", "row_in", "column_in", "tile_columns(p)"}, statistics);
+  return row_values(true, {"t.batch", "row", "column", "tile_columns(p)", "memory_row"},
+                    {"t.batch", "row_in", "column_in", "tile_columns(p)", "memory_row"}, statistics);
 }
 
 std::string FragmentWriter::row_values(bool met, const Place& place, const Place& inside,
@@ -193,8 +194,9 @@ std::string FragmentWriter::prefetch() {
 }
 
 std::string FragmentWriter::column_values() {
-  const Place place{"t.batch", "row", "column", "tile_columns(p)"};
-  const Resolve resolve = this->resolve(Level::column, place, {"t.batch", "row_in", "column_in", "tile_columns(p)"});
+  const Place place{"t.batch", "row", "column", "tile_columns(p)", "memory_row"};
+  const Resolve resolve =
+      this->resolve(Level::column, place, {"t.batch", "row_in", "column_in", "tile_columns(p)", "memory_row"});
   std::string declared, loop;
   for (const ValueId id : values_of(Level::column)) {
     const Instruction& i = phase_.code[id];
@@ -228,9 +230,10 @@ std::string FragmentWriter::fragment() {
       "      in_rows[h] = WHOLE_M || rows[h] < tile_rows(p, t.batch), rows_in[h] = WHOLE_M ? rows[h] : min(rows[h], "
       "tile_rows(p, t.batch) - 1);\n    }\n" +
       column_values();
-  const Place each{"t.batch", "rows[e / 2 % 2]", "columns[e / 4 * 2 + e % 2]", "tile_columns(p)"};
+  const Place each{"t.batch", "rows[e / 2 % 2]", "columns[e / 4 * 2 + e % 2]", "tile_columns(p)", "memory_row"};
   Resolve resolve = this->resolve(
-      Level::element, each, {"t.batch", "rows_in[e / 2 % 2]", "columns_in[e / 4 * 2 + e % 2]", "tile_columns(p)"});
+      Level::element, each,
+      {"t.batch", "rows_in[e / 2 % 2]", "columns_in[e / 4 * 2 + e % 2]", "tile_columns(p)", "memory_row"});
   resolve.leaf = [this, memory = resolve.leaf](const Instruction& i) {
     const auto& steps = i.access.columns.steps;
     if (i.op == Op::acc) {
@@ -416,7 +419,7 @@ std::string FragmentWriter::copy() {
     const Access& access = staged.store->access;
     const std::string size = str(bytes(access.buffer)), at = "p.word[" + str(e_.word(access.buffer));
     code += "    subtile_copy<" + size + ">(d + " + str(64 * staged.offset) + " * SUB_N, " + at + "] + " + size +
-            " * (t.batch * " + at + " + 1] + row * " + at + " + 2] + " +
+            " * (t.batch * " + at + " + 1] + memory_row(p, t.batch, row) * " + at + " + 2] + " +
             column_expression(access.columns, "column", "tile_columns(p)") + "), " + size + " * " + at +
             " + 2], tile_rows(p, t.batch) - row, tile_columns(p) - column, t);\n";
   }

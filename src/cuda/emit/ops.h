@@ -33,9 +33,10 @@ namespace postlude::inline v0::cuda {
 // Whether math.cu and vector.cu have a form of their own of a function of the prelude.
 [[nodiscard]] bool has_native_form(const Function& function);
 
-// Where an element is, as expressions of type int: batch, row, column, the phase's columns.
+// Where an element is, as expressions of type int: batch, row, column, the phase's columns. `memory`: the device
+// function that gives the row of a batch in memory; empty: it is the row.
 struct Place {
-  std::string b, i, j, width;
+  std::string b, i, j, width, memory{};
 };
 
 // Device functions made for function calls and combiners on the way; their text goes before the code that calls them.
