@@ -36,6 +36,14 @@ bool shares(const std::vector<Statement>& body) {
 // Whether threads meet in it: then all of them run it, idle ones too.
 bool meets(const std::vector<Statement>& body) { return joins(body) || shares(body); }
 
+// Whether C++ would take it for an int: it has no variable and no element.
+bool is_plain_number(const Expr& x) {
+  bool found = false;
+  visit(x,
+        [&](const ExprNode& node) { found |= node.kind == ExprNode::Kind::axis || node.kind == ExprNode::Kind::read; });
+  return !found;
+}
+
 void visit_statements(const std::vector<Statement>& body, const std::function<void(const Statement&)>& visitor) {
   for (const Statement& s : body) {
     visitor(s);
@@ -168,8 +176,9 @@ std::string Emitter::value(const Expr& x) {
     args.push_back(value(arg));
     types.push_back(arg->type);
   }
-  if (x->op == Op::where) return "(" + args[0] + " ? " + args[1] + " : " + args[2] + ")";  // reads what it chooses
-  if (x->type == DType::i64 && !reads(x)) {                                                // indices, which do not wrap
+  if (x->op == Op::where)  // reads what it chooses
+    return (x->type == DType::i64 ? "i64(" : "(") + args[0] + " ? " + args[1] + " : " + args[2] + ")";
+  if (x->type == DType::i64 && !reads(x)) {  // indices, which do not wrap
     if (x->op == Op::add) return "(" + args[0] + " + " + args[1] + ")";
     if (x->op == Op::sub) return "(" + args[0] + " - " + args[1] + ")";
     if (x->op == Op::mul) return "(" + args[0] + " * " + args[1] + ")";
@@ -188,7 +197,7 @@ std::string Emitter::value(const Expr& x) {
   instruction.dtype = x->dtype;
   instruction.round = x->round;
   for (std::size_t i = 0; i < args.size(); ++i)
-    if (types[i] == DType::i64 && args[i][0] >= '0' && args[i][0] <= '9') args[i] += "ll";
+    if (types[i] == DType::i64 && is_plain_number(x->args[i])) args[i] = "i64(" + args[i] + ")";
   return cuda::expression(instruction, args, types, {}, functions_);
 }
 

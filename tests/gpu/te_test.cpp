@@ -1,0 +1,40 @@
+// Random loop programs by random and by chosen schedules on a device, against their definition.
+#include "gpu/device_run.h"
+#include "te/fuzz.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+
+namespace postlude::gpu_tests {
+namespace {
+
+TEST(Loops, AgreeWithTheirDefinition) {
+  if (const std::string why = missing(); !why.empty()) GTEST_SKIP() << why;
+  const char* const text = std::getenv("POSTLUDE_TE_RUNS");
+  const std::uint64_t runs = text == nullptr ? 60 : std::strtoull(text, nullptr, 10);
+  int failures = 0, refused = 0;
+  for (std::uint64_t seed = 1; seed <= runs && failures < 5; ++seed) {
+    fuzz_te::Program p = fuzz_te::generate(seed);
+    const auto wanted = fuzz_te::expected(p);
+    if (seed % 3 == 0) fuzz_te::choose(p, Target::cuda());
+    else fuzz_te::schedule(p, fuzz_te::Bindings::threads);
+    std::vector<Tensor> arrays;
+    for (fuzz_te::Array& array : p.arrays) arrays.push_back(array.view());
+    std::string message;
+    try {
+      te::build(p.schedule, p.arguments, Target::cuda())(arrays);  // copied there and back
+      message = fuzz_te::difference(p, wanted);
+    } catch (const Error& error) {
+      if (error.code() == ErrorCode::unsupported || error.code() == ErrorCode::bad_schedule) ++refused;
+      else message = error.what();
+    }
+    if (message.empty()) continue;
+    ++failures;
+    ADD_FAILURE() << "seed " << seed << ": " << message << "\n" << te::lower(p.schedule, p.arguments);
+  }
+  EXPECT_LT(refused, static_cast<int>(runs / 4));
+}
+
+}  // namespace
+}  // namespace postlude::gpu_tests
