@@ -12,5 +12,6 @@
 #include <postlude/parse.h>
 #include <postlude/plan.h>
 #include <postlude/problem.h>
+#include <postlude/te.h>
 #include <postlude/tensor.h>
 #pragma GCC visibility pop

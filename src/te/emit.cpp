@@ -16,6 +16,8 @@ using cuda::str;
 
 const char* const tags[] = {"blockIdx.x", "blockIdx.y", "blockIdx.z", "threadIdx.x", "threadIdx.y", "threadIdx.z"};
 
+constexpr std::int64_t most_shared = 4096;  // elements of an array that a block shares
+
 std::string spelled(const std::string& name) {
   std::string text;
   for (const char c : name) text += std::isalnum(static_cast<unsigned char>(c)) ? c : '_';
@@ -235,6 +237,10 @@ void Emitter::allocate(const Statement& s) {
     elements *= p.constant;
   }
   const std::string type = device_type(compute_type(buffer->type));
+  if (buffer->scope == Buffer::Scope::shared && elements > most_shared)
+    throw Error(ErrorCode::unsupported,
+                quoted(buffer->name) + " has " + std::to_string(elements) + " elements in shared memory",
+                "There are " + std::to_string(most_shared) + " at most: split with smaller factors.");
   if (buffer->scope == Buffer::Scope::shared)
     shared_ += "  __shared__ " + type + " " + buffer_name(buffer) + "[" + str(elements) + "];\n";
   else if (buffer->shape.empty()) {
@@ -350,7 +356,10 @@ void Emitter::loop(const Statement& s) {
   const std::string i = variable(s.axis), extent = value(s.extent);
   if (s.mark.kind != Mark::Kind::bind || now_.shared_loop.node()) {
     // Several loops of one axis (an initialisation and its reduction) stand beside each other.
+    bool innermost = s.axis->kind == AxisNode::Kind::reduce;
+    visit_statements(s.body, [&](const Statement& x) { innermost &= x.kind != Statement::Kind::loop; });
     if (s.mark.kind == Mark::Kind::unroll || s.mark.kind == Mark::Kind::vectorize) line("#pragma unroll");
+    else if (innermost) line("#pragma unroll 4");  // so many loads are under way
     const bool outside = bound_only_;
     bound_only_ = false;
     open("for (i64 " + i + " = 0; " + i + " < " + extent + "; ++" + i + ")");
