@@ -56,6 +56,70 @@ def stream(x: Any, /, *, epilogue: Epilogue, out: Any = None, target: Any = None
     return _epilogue(epilogue)._launcher(_core.stream, _target(target))((x,), operands, out)
 
 
+def _pair(given: Any, what: str) -> tuple[int, int]:
+    if isinstance(given, (tuple, list)):
+        if len(given) == 2 and all(hasattr(one, "__index__") for one in given):
+            return given[0], given[1]
+    elif hasattr(given, "__index__"):
+        return given, given
+    raise error("usage", f"{what}={given!r}", f"Pass a number, or one for rows and one for columns: {what}=(2, 1).")
+
+
+def _padding(given: Any, image: Sequence[int], filters: Sequence[int], stride: Sequence[int],
+             dilation: Sequence[int]) -> tuple[tuple[int, int], tuple[int, int]]:
+    """((before, after the rows), (before, after the columns))."""
+    if given == "same":
+        whole = [max((-(-size // step) - 1) * step + reach * (taps - 1) + 1 - size, 0) if step > 0 else 0
+                 for size, taps, step, reach in zip(image, filters, stride, dilation)]
+        return (whole[0] // 2, whole[0] - whole[0] // 2), (whole[1] // 2, whole[1] - whole[1] // 2)
+    if isinstance(given, (tuple, list)) and any(isinstance(one, (tuple, list)) for one in given):
+        if len(given) == 2 and all(isinstance(one, (tuple, list)) for one in given):
+            return _pair(given[0], "padding"), _pair(given[1], "padding")
+        raise error("usage", f"padding={given!r}", "Pass ((before, after the rows), (before, after the columns)).")
+    rows, columns = _pair(given, "padding")
+    return (rows, rows), (columns, columns)
+
+
+def _permuted(x: Any, order: tuple[int, ...]) -> Any:
+    return x.permute(order) if hasattr(x, "permute") else x.transpose(order)
+
+
+def conv2d(x: Any, w: Any, /, *, stride: Any = 1, padding: Any = 0, dilation: Any = 1, epilogue: Epilogue | None = None,
+           target: Any = None, **operands: Any) -> Any:
+    """epilogue(conv2d(x, w), **operands), computed in one pass, on a CPU.
+
+    x is (N, C, H, W) in any strides, w is (K, C, R, S); both are fastest in channels_last. The epilogue's b is the image, its m
+    the pixel p * Q + q, its n the filter: a row is (K,), annotated post.row; a tile (N, K, P, Q); axis=0 reduces over an image's
+    pixels. Tile outputs are (N, K, P, Q) in channels_last.
+    stride, dilation: a number, or one for rows and one for columns. padding: the same, or ((before, after), (before, after)),
+    or "same": as many pixels as the image has, divided by the stride and rounded up, with the odd zero behind.
+    """
+    if getattr(x, "ndim", 0) != 4 or getattr(w, "ndim", 0) != 4:
+        raise error("wrong_rank", f"x has {getattr(x, 'ndim', 0)} axes and w {getattr(w, 'ndim', 0)}",
+                    "x is (N, C, H, W), w is (K, C, R, S).")
+    steps, reach = _pair(stride, "stride"), _pair(dilation, "dilation")
+    zeros = _padding(padding, x.shape[2:], w.shape[2:], steps, reach)
+    loop = _core.conv2d(steps, zeros, reach)
+
+    def pixels(value: Any) -> Any:
+        if getattr(value, "ndim", 0) != 4:
+            return value
+        n, k, p, q = value.shape
+        return _permuted(value, (0, 2, 3, 1)).reshape(n, p * q, k)
+
+    given = {name: pixels(value) for name, value in operands.items()}
+    result = _epilogue(epilogue)._launcher(loop, _target(target))((x, w), given, None)
+    rows, columns = ((size + sum(around) - far * (taps - 1) - 1) // step + 1
+                     for size, around, far, taps, step in zip(x.shape[2:], zeros, reach, w.shape[2:], steps))
+
+    def image(value: Any) -> Any:
+        if value.ndim != 3 or value.shape[1] != rows * columns:
+            return value
+        return _permuted(value.reshape(value.shape[0], rows, columns, value.shape[2]), (0, 3, 1, 2))
+
+    return type(result)(*map(image, result)) if isinstance(result, tuple) else image(result)
+
+
 def _typed(item: Any, what: str) -> tuple[DType, int | None]:
     """(dtype, rank) of an array, or of a dtype."""
     known = as_dtype(item)

@@ -4,10 +4,12 @@
 
 #include "lower/lower.h"
 
+#include <nanobind/stl/array.h>
 #include <nanobind/stl/shared_ptr.h>
 
 #include <algorithm>
 #include <chrono>
+#include <limits>
 #include <utility>
 
 namespace postlude::inline v0::python {
@@ -224,6 +226,22 @@ void bind_plan(nb::module_& m) {
       .def("__repr__", [](const Problem& problem) { return "<postlude problem " + problem.loop().describe() + ">"; });
   m.attr("gemm") = Problem(Gemm{});
   m.attr("stream") = Problem(Stream{});
+  m.def(
+      "conv2d",
+      [](std::array<Size, 2> stride, std::array<std::array<Size, 2>, 2> padding, std::array<Size, 2> dilation) {
+        const auto small = [](std::int64_t n) {
+          return static_cast<std::int32_t>(std::clamp<std::int64_t>(n, std::numeric_limits<std::int32_t>::min(),
+                                                                    std::numeric_limits<std::int32_t>::max()));
+        };
+        Conv2d conv;
+        for (std::size_t i = 0; i < 2; ++i) {
+          conv.stride[i] = small(stride[i]);
+          conv.padding[i] = {small(padding[i][0]), small(padding[i][1])};
+          conv.dilation[i] = small(dilation[i]);
+        }
+        return Problem(conv);
+      },
+      nb::arg("stride"), nb::arg("padding"), nb::arg("dilation"));
 
   nb::class_<PackedOperand>(m, "PackedOperand", "B in the layout that a plan's kernels read; bind it in B's place.")
       .def_prop_ro("shape", [](const PackedOperand& packed) { return std::pair(packed.k(), packed.n()); });

@@ -123,6 +123,7 @@ BoundCall arrange(std::shared_ptr<Prepared> prepared, Inputs inputs) {
     if (batch < 0) batch = given_inputs.back().batch;
   }
   const Domain domain = p.plan.problem().loop().settle(given_inputs);
+  if (batch < 0) batch = domain.batch.input >= 0 ? domain.batch.value : 1;
   for (std::size_t i = 0; i < p.operands.size(); ++i) {
     Array& operand = inputs.operands[i];
     if (operand.number && a.tensor.device == Device::cuda) operand = number_on_device(operand, a.framework, a.tensor);
@@ -147,7 +148,7 @@ BoundCall arrange(std::shared_ptr<Prepared> prepared, Inputs inputs) {
     }
     if (destination.array.owner.is_valid()) wanted[place] = &destination.array;
   }
-  const auto shapes = p.shapes(batch < 0 ? 1 : batch, domain.m.value, domain.n.value, domain.k.value);
+  const auto shapes = p.shapes(batch, domain.m.value, domain.n.value, domain.k.value);
   bound.outputs.reserve(p.outputs.size());
   for (std::size_t i = 0; i < p.outputs.size(); ++i) {
     bound.outputs.push_back(wanted[i] ? *wanted[i]

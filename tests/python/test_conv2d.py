@@ -1,0 +1,65 @@
+"""post.conv2d against sums that are written out."""
+import numpy as np
+import pytest
+
+import postlude as post
+
+
+def convolved(x, w, stride, padding, dilation):
+    (n, _, _, _), (k, _, r, s) = x.shape, w.shape
+    x = np.pad(x.astype(np.float64), ((0, 0), (0, 0), *padding))
+    p, q = ((x.shape[2 + i] - dilation[i] * (w.shape[2 + i] - 1) - 1) // stride[i] + 1 for i in range(2))
+    out = np.zeros((n, k, p, q))
+    for i in range(r):
+        for j in range(s):
+            y, z = i * dilation[0], j * dilation[1]
+            seen = x[:, :, y : y + (p - 1) * stride[0] + 1 : stride[0], z : z + (q - 1) * stride[1] + 1 : stride[1]]
+            out += np.einsum("nchw,kc->nkhw", seen, w[:, :, i, j].astype(np.float64))
+    return out
+
+
+def drawn(*shape, last=False):
+    rng = np.random.default_rng(sum(shape))
+    whole = rng.integers(-2, 3, shape).astype(np.float32)
+    return np.ascontiguousarray(whole.transpose(0, 2, 3, 1)).transpose(0, 3, 1, 2) if last else whole
+
+
+@post.epilogue
+def residual(acc, bias: post.row, shortcut: post.tile):
+    D: post.f32 = post.relu(acc + bias + shortcut)
+    pooled: post.f32 = post.mean(D, axis=0)
+    return D, pooled
+
+
+@pytest.mark.parametrize("last", [False, True])
+@pytest.mark.parametrize("stride, padding, dilation, around", [
+    (1, 0, 1, ((0, 0), (0, 0))), (2, 1, 1, ((1, 1), (1, 1))), ((1, 2), (0, 2), (2, 1), ((0, 0), (2, 2))),
+    (1, ((1, 0), (2, 3)), 1, ((1, 0), (2, 3))), (1, "same", 1, ((1, 1), (0, 1))), (2, "same", 1, ((1, 1), (0, 1)))])
+def test_is_the_sum(stride, padding, dilation, around, last):
+    x, w = drawn(2, 5, 9, 7, last=last), drawn(6, 5, 3, 2, last=last)
+    pair = lambda given: given if isinstance(given, tuple) else (given, given)
+    expected = convolved(x, w, pair(stride), around, pair(dilation))
+    np.testing.assert_array_equal(post.conv2d(x, w, stride=stride, padding=padding, dilation=dilation), expected)
+
+    bias, shortcut = np.arange(6, dtype=np.float32), drawn(*expected.shape, last=last)
+    result = post.conv2d(x, w, stride=stride, padding=padding, dilation=dilation, epilogue=residual, bias=bias, shortcut=shortcut)
+    after = np.maximum(expected + bias[:, None, None] + shortcut, 0)
+    np.testing.assert_array_equal(result.D, after)
+    np.testing.assert_allclose(result.pooled, after.mean(axis=(2, 3)), rtol=1e-6)
+
+
+def test_refuses():
+    x, w = drawn(1, 2, 4, 4), drawn(3, 2, 3, 3)
+    for arguments, text in [({"stride": 0}, "stride is 0"), ({"padding": -1}, "padding is -1"), ({"dilation": 2}, "spans 5 rows"),
+                            ({"stride": "2"}, "stride='2'"), ({"padding": ((1, 1), 1)}, "padding="), ({"stride": (1, 2, 3)}, "stride="),
+                            ({"target": "sm_90a"}, "on a CPU only")]:
+        with pytest.raises(post.Error, match=text.replace("(", "\\(")):
+            post.conv2d(x, w, **arguments)
+    with pytest.raises(post.Error, match="filters of 2 channels"):
+        post.conv2d(drawn(1, 3, 4, 4), w)
+    with pytest.raises(post.Error, match="x has 3 axes"):
+        post.conv2d(x[0], w)
+
+
+def test_takes_no_image():
+    assert post.conv2d(drawn(0, 2, 4, 4), drawn(3, 2, 3, 3)).shape == (0, 3, 2, 2)
