@@ -29,9 +29,11 @@ class Following {
                                                std::to_string(found->second.shape().size()));
       operands_.push_back(found->second);
     }
-    for (const auto& [name, tensor] : operands)
-      if (std::none_of(graph_.operands.begin(), graph_.operands.end(), [&](const auto& d) { return d.name == name; }))
-        throw Error(ErrorCode::unknown_operand, "the epilogue has no operand " + quoted(name));
+    for (const auto& given : operands) {
+      const auto is = [&](const OperandDecl& declared) { return declared.name == given.first; };
+      if (std::none_of(graph_.operands.begin(), graph_.operands.end(), is))
+        throw Error(ErrorCode::unknown_operand, "the epilogue has no operand " + quoted(given.first));
+    }
   }
 
   // One output's stage.

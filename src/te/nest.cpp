@@ -144,7 +144,6 @@ class Lowering {
   [[nodiscard]] static bool is_shared(const Lowered& s);
   [[nodiscard]] std::vector<Expr> indices(const Lowered& s) const;
 
-  const ScheduleNode& schedule_;
   Nest nest_;
   std::vector<Lowered> stages_;
   std::vector<AxisPtr> around_;                              // the loops that are open, outermost first
@@ -154,7 +153,7 @@ class Lowering {
   std::map<std::string, AxisPtr> bound_;                     // which open loop runs over them
 };
 
-Lowering::Lowering(const ScheduleNode& schedule, const std::vector<Tensor>& arguments) : schedule_(schedule) {
+Lowering::Lowering(const ScheduleNode& schedule, const std::vector<Tensor>& arguments) {
   for (const StagePtr& stage : schedule.stages) {
     Lowered s;
     s.stage = stage;
@@ -548,7 +547,7 @@ std::vector<Statement> Lowering::loops(Lowered& s, std::size_t level, bool initi
   const std::size_t held = held_.size();
   if (!s.collective) {
     for (const auto& [guard, of_reduction] : conditions(s)) {
-    const Expr& condition = guard;  // what a lambda captures is no structured binding before clang 16
+      const Expr& condition = guard;  // what a lambda captures is no structured binding before clang 16
       bool known = !of_reduction || initialised;
       visit(condition, [&](const ExprNode& x) {
         known &= x.kind != ExprNode::Kind::read;
