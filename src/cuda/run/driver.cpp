@@ -6,6 +6,7 @@
 
 #include <dlfcn.h>
 
+#include <atomic>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -98,8 +99,14 @@ Opened open_driver() {
 }
 
 const Opened& opened_driver() {
-  static const Opened opened = open_driver();  // a throw leaves it unset, so a later call tries again
-  return opened;
+  // A throw leaves it unset, so a later call tries again. Not a static that throws: under GCC's TSan
+  // its waiters wait for ever.
+  static std::atomic<const Opened*> opened = nullptr;
+  static std::mutex mutex;
+  if (const Opened* const already = opened) return *already;
+  const std::scoped_lock lock(mutex);
+  if (opened == nullptr) opened = new Opened(open_driver());
+  return *opened;
 }
 
 }  // namespace

@@ -4,8 +4,10 @@
 
 #include <dlfcn.h>
 
+#include <atomic>
 #include <cstdlib>
 #include <filesystem>
+#include <mutex>
 #include <string_view>
 
 namespace postlude::inline v0::cuda {
@@ -93,8 +95,13 @@ Nvrtc open_nvrtc() {
 }
 
 const Nvrtc& nvrtc() {
-  static const Nvrtc opened = open_nvrtc();  // a throw leaves it unset: a later call tries again
-  return opened;
+  // As the driver's (driver.cpp): a throw leaves it unset, so a later call tries again.
+  static std::atomic<const Nvrtc*> opened = nullptr;
+  static std::mutex mutex;
+  if (const Nvrtc* const already = opened) return *already;
+  const std::scoped_lock lock(mutex);
+  if (opened == nullptr) opened = new Nvrtc(open_nvrtc());
+  return *opened;
 }
 
 // The sum of the numbers that precede `what` in ptxas's report ("16 bytes spill stores").
