@@ -17,6 +17,7 @@ from ._core import (
     Target as Target,
 )
 from ._core import version as __version__
+from .conv import conv2d as conv2d
 from .doctor import doctor as doctor
 from .dtypes import *  # noqa: F403
 from .epilogue import Epilogue as Epilogue, epilogue as epilogue, load as load, parse as parse
@@ -27,7 +28,7 @@ from .errors import (
 )
 from .functions import function as function
 from .ops import *  # noqa: F403
-from .run import conv2d as conv2d, matmul as matmul, plan as plan, stream as stream, supports as supports
+from .run import matmul as matmul, plan as plan, stream as stream, supports as supports
 from .values import NDArray as NDArray, Value as Value, col as col, row as row, scalar as scalar, tile as tile
 from .visit_tree import EpilogueVisitTree as EpilogueVisitTree
 

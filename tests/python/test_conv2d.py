@@ -63,3 +63,38 @@ def test_refuses():
 
 def test_takes_no_image():
     assert post.conv2d(drawn(0, 2, 4, 4), drawn(3, 2, 3, 3)).shape == (0, 3, 2, 2)
+
+
+def test_every_class_of_operand_and_output():
+    @post.epilogue
+    def block(acc, bias: post.row, shortcut: post.tile, mask: post.col, gain: post.scalar):
+        D = post.relu((acc + bias) * gain + shortcut) * mask
+        return {"D": D, "pooled": post.mean(D, axis=0), "most": post.max(D, axis=1), "sums": post.sum(D, axis=0, batch=True)}
+
+    x, w, bias, shortcut, mask = drawn(4, 6, 8, 7), drawn(10, 6, 3, 3), drawn(4, 10), drawn(4, 10, 8, 7), drawn(4, 8, 7)
+    acc = convolved(x, w, (1, 1), ((1, 1), (1, 1)), (1, 1))
+    d = np.maximum((acc + bias[:, :, None, None]) * 0.5 + shortcut, 0) * mask[:, None]
+    for s in (shortcut, drawn(4, 10, 8, 7, last=True)):
+        result = post.conv2d(x, w, padding=1, epilogue=block, bias=bias, shortcut=s, mask=mask, gain=0.5)
+        np.testing.assert_array_equal(result.D, d)
+        np.testing.assert_allclose(result.pooled, d.mean((2, 3)), rtol=1e-6)
+        np.testing.assert_array_equal(result.most, d.max(1))
+        np.testing.assert_allclose(result.sums, d.sum((0, 2, 3)), rtol=1e-6)
+    for place in (np.empty_like(shortcut), drawn(4, 10, 8, 7, last=True)):
+        again = post.conv2d(x, w, padding=1, epilogue=block, bias=bias, shortcut=shortcut, mask=mask, gain=0.5, out={"D": place})
+        np.testing.assert_array_equal(place, d)
+        assert np.shares_memory(again.D, place)
+        post.conv2d(x, w, padding=1, epilogue=block, bias=bias, shortcut=shortcut, mask=mask, gain=0.5, out=(place,))
+        np.testing.assert_array_equal(place, d)
+
+
+def test_out_of_one_output():
+    x, w = drawn(2, 3, 5, 5), drawn(4, 3, 2, 2)
+    place = np.zeros((2, 4, 4, 4), np.float32)
+    assert np.shares_memory(post.conv2d(x, w, out=place, target=post.Target.cpu(2)), place)
+    np.testing.assert_array_equal(place, convolved(x, w, (1, 1), ((0, 0), (0, 0)), (1, 1)))
+    for wrong, code in ((np.zeros((2, 4, 4, 8), np.float32)[..., ::2][:, :, ::-1], "PL0307"), (np.zeros((2, 4, 4, 5), np.float32), "PL0306"),
+                        (np.zeros((2, 4, 16), np.float32), "PL0306")):
+        with pytest.raises(post.Error) as caught:
+            post.conv2d(x, w, out=wrong)
+        assert caught.value.code == code, caught.value
