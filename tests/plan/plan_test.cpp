@@ -9,6 +9,7 @@
 #include <chrono>
 #include <cmath>
 #include <limits>
+#include <stdexcept>
 #include <thread>
 
 using namespace postlude_test;
@@ -393,6 +394,44 @@ TEST(Plan, TimeIsLinearInAnEpiloguesParts) {
   EXPECT_LT(seconds(functions(4000)), 30 * seconds(functions(500)));
   EXPECT_LT(seconds(outputs(8000)), 30 * seconds(outputs(1000)));
   EXPECT_LT(seconds(operands(8000)), 30 * seconds(operands(1000)));
+}
+
+// Every element of a native function is its own, whether the strip or the reference computes it.
+TEST(Plan, NativeFunctionsComputeEveryElement) {
+  for (const bool strip : {false, true}) {
+    NativeFunction native;
+    native.name = strip ? "halved_by_strip" : "halved_by_reference";
+    native.arity = 2;
+    native.parameters = {{"p", 3.0}};
+    native.reference = [](const double* x, const double* p) { return x[0] / 2 + x[1] * p[0]; };
+    if (strip)
+      native.strip = [](const float* const* x, const float* p, float* out, std::int64_t n) {
+        for (std::int64_t i = 0; i < n; ++i) out[i] = x[0][i] / 2 + x[1][i] * p[0];
+      };
+    define(native);
+    const Plan plan = compile(Stream{}, parse("def f(acc, r: row):\n    return " + native.name + "(acc, r, 4)\n"));
+    for (const auto [m, n] : {std::array<std::int64_t, 2>{1, 1}, {2, 3}, {7, 700}, {300, 33}}) {
+      const Array x({m, n}), r({n}), d({m, n}, 77);
+      plan.bind({{"X", x.view()}, {"r", r.view()}, {"D", d.view()}}).run();
+      for (std::int64_t i = 0; i < m * n; ++i) {
+        const auto at = static_cast<std::size_t>(i), column = static_cast<std::size_t>(i % n);
+        ASSERT_EQ(d.values[at], x.values[at] / 2 + r.values[column] * 4) << m << ' ' << n << " at " << i;
+      }
+    }
+  }
+}
+
+// What a native function throws reaches the caller, from any thread.
+TEST(Plan, NativeFunctionsMayThrow) {
+  NativeFunction native;
+  native.name = "throwing";
+  native.reference = [](const double* x, const double*) { return x[0]; };
+  native.strip = [](const float* const*, const float*, float*, std::int64_t) { throw std::runtime_error("not today"); };
+  define(native);
+  const Plan plan = compile(Stream{}, parse("def f(acc):\n    return throwing(acc)\n"), Target::cpu(4));
+  const Array x({300, 300}), d({300, 300});
+  Call call = plan.bind({{"X", x.view()}, {"D", d.view()}});
+  for (int i = 0; i < 2; ++i) EXPECT_THROW(call.run(), std::runtime_error);
 }
 
 TEST(Plan, ExplainTakesNoMemory) {
