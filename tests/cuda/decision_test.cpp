@@ -195,7 +195,8 @@ TEST(Decision, GivesVerifyTheErrorsOfItsKernel) {
   std::vector<std::uint8_t> a(m * k), b(n * k);
   std::uint32_t drawn = 1;
   for (auto* matrix : {&a, &b}) {
-    for (std::uint8_t& x : *matrix) x = 0x30 + (drawn = drawn * 1664525 + 1013904223) % 0x18;  // positive numbers
+    for (std::uint8_t& x : *matrix)
+      x = static_cast<std::uint8_t>(0x30 + (drawn = drawn * 1664525 + 1013904223) % 0x18);  // positive numbers
   }
   std::vector<float> d(m * n);
   const auto value = [](std::uint8_t x) { return std::ldexp(1 + (x & 7) / 8.0, (x >> 3) - 7); };

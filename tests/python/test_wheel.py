@@ -9,8 +9,8 @@ import zipfile
 import pytest
 from conftest import ROOT
 
-# What every Linux has; the wheel carries the rest.
-EXPECTED = {"libc.so.6", "libm.so.6", "libdl.so.2", "libpthread.so.0", "librt.so.1", "ld-linux-x86-64.so.2", "libgomp.so.1"}
+# What every Linux has (libgcc_s for the ends of threads); the wheel carries the rest.
+EXPECTED = {"libc.so.6", "libm.so.6", "libdl.so.2", "libpthread.so.0", "librt.so.1", "ld-linux-x86-64.so.2", "libgomp.so.1", "libgcc_s.so.1"}
 
 SCRIPT = """
 import sys
