@@ -3,6 +3,9 @@
 #include "plan/plan_data.h"
 #include "reference/reference.h"
 
+#include <new>
+#include <stdexcept>
+
 namespace postlude::inline v0 {
 namespace {
 
@@ -30,7 +33,15 @@ std::vector<Comparison> verify(const Plan& plan, const std::vector<Binding>& bin
                 "Verify with a copy of it as it was before the run.");
   }
   const reference::Options options{.accumulator = data.base.executable->error_model(checked.bindings.shape)};
-  return reference::compare(with_dtypes(data), data.problem, checked.bindings, options);
+  const auto too_large = [] {
+    return Error(ErrorCode::out_of_memory, "the reference's values of this problem do not fit into memory",
+                 "It keeps each value in float64 with its bounds: verify a smaller problem.");
+  };
+  try {
+    return reference::compare(with_dtypes(data), data.problem, checked.bindings, options);
+  } catch (const std::bad_alloc&) { throw too_large(); } catch (const std::length_error&) {
+    throw too_large();
+  }
 }
 
 }  // namespace postlude::inline v0

@@ -46,6 +46,8 @@ std::shared_ptr<Shared> make_shared_pool() { return std::make_shared<Shared>(); 
 
 namespace {
 
+constexpr std::int64_t most_elements = 1 << 20;  // of a tensor that is bound
+
 constexpr std::int64_t smallest = std::numeric_limits<std::int64_t>::min();
 constexpr std::int64_t largest = std::numeric_limits<std::int64_t>::max();
 
@@ -422,7 +424,7 @@ class Sequence {
     return rarely() ? below(2) * number() : choices_.pick(sizes);
   }
 
-  // Tensors as a plan asks for them, filled with small integers.
+  // Tensors as a plan asks for them, filled with small integers, but for those that are too large.
   Arguments bindings_for(const Plan& plan) {
     Arguments bound;
     const std::int64_t m = std::clamp<std::int64_t>(size(), 0, 64), n = 8 * std::clamp<std::int64_t>(size(), 0, 8),
@@ -430,10 +432,16 @@ class Sequence {
     for (const Plan::Slot& slot : plan.slots()) {
       std::vector<std::int64_t> shape = plan.shape_of(slot.name, m, n, k);
       if (slot.batched && (slot.output || choices_.chance(70))) shape.insert(shape.begin(), batch);
+      std::int64_t elements = 1;
+      bool large = false;  // a repeat may ask for terabytes
+      for (const std::int64_t extent : shape)
+        large = large || __builtin_mul_overflow(elements, extent, &elements) || elements > most_elements;
+      if (large) {
+        bound.as_asked = false;
+        continue;
+      }
       Memory& memory = bound.memory.emplace_back();
       memory.output = slot.output;
-      std::int64_t elements = 1;
-      for (const std::int64_t extent : shape) elements *= extent;
       memory.bytes.resize(static_cast<std::size_t>(elements * size_of(slot.dtype)));
       const bool is_signed = slot.dtype != u8 && slot.dtype != boolean;
       for (std::int64_t i = 0; i < elements && !slot.output; ++i) {
