@@ -148,7 +148,7 @@ TEST(Builder, RefusesValuesOfOtherGraphs) {
 
 TEST(Builder, RefusesWhatFollowsFinish) {
   GraphBuilder g, copy = g;
-  (void)g.accumulator();
+  const Value acc = g.accumulator();
   (void)g.constant(2.0);
   g.output("D", g.accumulator());
   (void)g.finish();
@@ -157,6 +157,8 @@ TEST(Builder, RefusesWhatFollowsFinish) {
     EXPECT_EQ(code_of([&] { (void)copy.accumulator(); }), ErrorCode::foreign_value);
     EXPECT_EQ(code_of([&] { (void)copy.constant(3.0); }), ErrorCode::foreign_value);
     EXPECT_EQ(code_of([&] { copy.output("E", Value(2.0)); }), ErrorCode::foreign_value);
+    EXPECT_EQ(code_of([&] { copy.output("E", acc); }), ErrorCode::foreign_value);
+    EXPECT_EQ(code_of([&] { copy.name(acc, "named"); }), ErrorCode::foreign_value);
     EXPECT_EQ(code_of([&] { (void)copy.finish(); }), ErrorCode::foreign_value);
   }
 }

@@ -181,6 +181,7 @@ NodeId BuilderState::node(const Value& value) {
   }
   if (value.builder_.get() != this)
     foreign("a value of another builder is used", "Make all values of a graph with one GraphBuilder.");
+  check_open();  // a copy of the builder may have finished the graph
   return value.node_;
 }
 
