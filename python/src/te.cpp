@@ -12,9 +12,9 @@ namespace {
 
 // A Python function that C++ may call, and drop, without the interpreter's lock.
 std::shared_ptr<nb::object> kept(nb::object object) {
-  return {new nb::object(std::move(object)), [](nb::object* held) {
+  return {new nb::object(std::move(object)), [](nb::object* last) {
             const nb::gil_scoped_acquire lock;
-            delete held;
+            delete last;
           }};
 }
 

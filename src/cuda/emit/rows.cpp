@@ -23,7 +23,7 @@ using lower::ValueId;
 bool along(const Phase& phase, ValueId id) { return phase.code[id].axes.has(Axis::n); }
 
 // Registers of a thread that may hold a row, of the 64 that 1024 threads leave each.
-constexpr int held_registers = 32;
+constexpr int row_registers = 32;
 
 bool row_local(const Phase& phase) {
   if (!phase.domain.has(Axis::m)) return false;
@@ -32,19 +32,19 @@ bool row_local(const Phase& phase) {
 }
 
 // A load that is made for a whole run of columns, before anything is computed.
-struct Held {
+struct EarlyLoad {
   bool accumulator;
   Access access;
   bool wide;
-  bool operator==(const Held& other) const { return accumulator == other.accumulator && access == other.access; }
+  bool operator==(const EarlyLoad& other) const { return accumulator == other.accumulator && access == other.access; }
 };
 
-bool holds(const Instruction& i, const std::vector<bool>& written) {
+bool loads_early(const Instruction& i, const std::vector<bool>& written) {
   if (i.guard >= 0 || !i.axes.has(Axis::n)) return false;
   return i.op == Op::acc || (i.op == Op::operand && !written[i.access.buffer]);
 }
 
-Held held(const Program& program, const Instruction& i, const Wide& wide) {
+EarlyLoad early_load(const Program& program, const Instruction& i, const Wide& wide) {
   const bool accumulator = i.op == Op::acc;
   const bool vectors = plain(i.access) && (accumulator ? wide.accumulator : wide.buffers[i.access.buffer]) &&
                        (accumulator || program.buffers[i.access.buffer].axes.has(Axis::n));
@@ -61,15 +61,15 @@ bool read_in(const Program& program, const std::vector<RowPhase>& phases, Buffer
 }
 
 // What the run loads, each once.
-std::vector<Held> loads(const Program& program, const std::vector<RowPhase>& phases, const Wide& wide) {
-  std::vector<Held> found;
+std::vector<EarlyLoad> early_loads(const Program& program, const std::vector<RowPhase>& phases, const Wide& wide) {
+  std::vector<EarlyLoad> found;
   std::vector<bool> written(program.buffers.size());
   for (const RowPhase& row : phases) {
     const Phase& phase = program.phases[row.phase];
     const std::vector<bool> wanted = needed(phase, sinks_of(phase, row));
     for (std::size_t id = 0; id < phase.code.size(); ++id) {
-      if (!wanted[id] || !holds(phase.code[id], written)) continue;
-      const Held one = held(program, phase.code[id], wide);
+      if (!wanted[id] || !loads_early(phase.code[id], written)) continue;
+      const EarlyLoad one = early_load(program, phase.code[id], wide);
       if (std::find(found.begin(), found.end(), one) == found.end()) found.push_back(one);
     }
     for (const auto& store : phase.stores) written[store.access.buffer] = true;
@@ -103,10 +103,10 @@ std::optional<RowGrid> grid_of(const Program& program, const std::vector<RowPhas
                                    [](const Instruction& i) { return i.axes.has(Axis::m) && !i.axes.has(Axis::n); });
   }
   if (columns == 0) return {};
-  const std::vector<Held> held = loads(program, phases, wide);
+  const std::vector<EarlyLoad> early = early_loads(program, phases, wide);
   // Four bytes an element go in fours, so that neighbouring threads read neighbouring 16 bytes.
   bool any = false, fours = false;
-  for (const Held& h : held) {
+  for (const EarlyLoad& h : early) {
     any = any || h.wide;
     fours = fours || (h.wide && size_of(h.accumulator ? wide.source : program.buffers[h.access.buffer].dtype) == 4);
   }
@@ -118,10 +118,10 @@ std::optional<RowGrid> grid_of(const Program& program, const std::vector<RowPhas
     }
   }
   grid.width = !any ? 1 : fours ? 4 : 8;
-  const int arrays = std::max(1, static_cast<int>(held.size()) + crossings(program, phases));
+  const int arrays = std::max(1, static_cast<int>(early.size()) + crossings(program, phases));
   // How much a thread loads at a time. Shares of a copy's bandwidth, of 16384 x 4096 on one H200: elementwise, 16 bytes
   // 0.96 and 32 0.93 (of f32 32 0.91 and 64 0.69), but 32 where it begins with what is a row's (a softmax's last pass
-  // 0.070 ms for 0.076); a sum alone, 32 bytes 0.92 and 64 0.89 (0.96, 0.92); a softmax, whose row is held until its
+  // 0.070 ms for 0.076); a sum alone, 32 bytes 0.92 and 64 0.89 (0.96, 0.92); a softmax, whose row waits until its
   // threads have met, 64 bytes 0.88 and 32 0.74 (256 0.93 and 64 0.89).
   if (reduces && arrays == 1 && passes > 1) {
     grid.runs = fours ? 8 : 4;
@@ -133,7 +133,7 @@ std::optional<RowGrid> grid_of(const Program& program, const std::vector<RowPhas
   while (grid.threads < most && span() < columns) grid.threads *= 2;
   if (reduces) {
     grid.runs = static_cast<int>(std::min<std::int64_t>(1000, ceil_div(columns, 8 * grid.threads)));
-    if (grid.threads == 1024 && 8 * grid.runs * arrays > held_registers) return {};
+    if (grid.threads == 1024 && 8 * grid.runs * arrays > row_registers) return {};
   }
   grid.blocks_n = reduces ? 1 : static_cast<int>(ceil_div(columns, span()));
   grid.whole = columns % span() == 0;
@@ -155,8 +155,8 @@ class RowWriter {
 
  private:
   [[nodiscard]] static int word(BufferId buffer) { return 4 * buffer; }
-  std::string fetch(const Held& h, std::size_t k) const;
-  std::string load(const Held& h, std::size_t k) const;
+  std::string fetch(const EarlyLoad& h, std::size_t k) const;
+  std::string load(const EarlyLoad& h, std::size_t k) const;
   std::string loading() const;
   void phase(const RowPhase& row);
   void row_values(int phase, std::vector<bool> wanted);
@@ -164,17 +164,19 @@ class RowWriter {
   void store(const RowPhase& row, const lower::Store& store);
   std::string element_address(const Access& access) const;
   bool read_outside(BufferId buffer) const;
-  std::size_t held_index(const Instruction& i) const;
-  bool is_held(const Instruction& i) const;
+  std::size_t early_index(const Instruction& i) const;
+  bool is_early(const Instruction& i) const;
   Resolve resolve(int phase, bool along_n) const;
-  DType dtype(const Held& h) const { return h.accumulator ? wide_.source : program_.buffers[h.access.buffer].dtype; }
+  DType dtype(const EarlyLoad& h) const {
+    return h.accumulator ? wide_.source : program_.buffers[h.access.buffer].dtype;
+  }
 
   const Program& program_;
   const RowRun& run_;
   int accumulator_word_;
   const Wide& wide_;
   Functions& functions_;
-  std::vector<Held> held_;
+  std::vector<EarlyLoad> early_;
   std::vector<bool> written_;        // by the run, so far
   std::vector<std::string> inside_;  // what such a buffer holds, as code: "x3[c]" along columns
   std::string structs_, code_;
@@ -199,7 +201,7 @@ std::string RowWriter::element_address(const Access& access) const {
 }
 
 // A wide load's memory, on its way into "q<k>[c]".
-std::string RowWriter::fetch(const Held& h, std::size_t k) const {
+std::string RowWriter::fetch(const EarlyLoad& h, std::size_t k) const {
   const std::string at =
       h.accumulator ? address_arguments(accumulator_word_, "b", "i", "", true) : element_address(h.access);
   const bool every_row = !h.accumulator && !program_.buffers[h.access.buffer].axes.has(Axis::m);
@@ -207,7 +209,7 @@ std::string RowWriter::fetch(const Held& h, std::size_t k) const {
          ", near(c, 0), near(c, 4), q" + str(k) + "[c]);\n";
 }
 
-std::string RowWriter::load(const Held& h, std::size_t k) const {
+std::string RowWriter::load(const EarlyLoad& h, std::size_t k) const {
   const std::string number = str(k), name = "h" + number + "[c]", type = storage_name(dtype(h));
   if (h.wide) return "    unpack_" + type + "(q" + number + "[c], " + name + ");\n";
   return "    EACH " + name + "[e] = " +
@@ -220,25 +222,26 @@ std::string RowWriter::load(const Held& h, std::size_t k) const {
 std::string RowWriter::loading() const {
   const std::string each = "  #pragma unroll\n  for (int c = 0; c < C; ++c) {\n";
   std::string raw, numbers, fetched, unpacked;
-  for (std::size_t k = 0; k < held_.size(); ++k) {
+  for (std::size_t k = 0; k < early_.size(); ++k) {
     const std::string number = str(k);
-    numbers += "  " + device_type(compute_type(dtype(held_[k]))) + " h" + number + "[C][8];\n";
-    unpacked += load(held_[k], k);
-    if (!held_[k].wide) continue;
-    raw += "  Quad q" + number + "[C][" + str(size_of(dtype(held_[k])) / 2) + "];\n";
-    fetched += fetch(held_[k], k);
+    numbers += "  " + device_type(compute_type(dtype(early_[k]))) + " h" + number + "[C][8];\n";
+    unpacked += load(early_[k], k);
+    if (!early_[k].wide) continue;
+    raw += "  Quad q" + number + "[C][" + str(size_of(dtype(early_[k])) / 2) + "];\n";
+    fetched += fetch(early_[k], k);
   }
   if (!fetched.empty()) fetched = each + fetched + "  }\n";
   return raw + fetched + numbers + each + unpacked + "  }\n";
 }
 
-std::size_t RowWriter::held_index(const Instruction& i) const {
-  return static_cast<std::size_t>(std::find(held_.begin(), held_.end(), held(program_, i, wide_)) - held_.begin());
+std::size_t RowWriter::early_index(const Instruction& i) const {
+  return static_cast<std::size_t>(std::find(early_.begin(), early_.end(), early_load(program_, i, wide_)) -
+                                  early_.begin());
 }
 
 // Whether what was loaded is the value as it is; else it has a variable of its own.
-bool RowWriter::is_held(const Instruction& i) const {
-  return holds(i, written_) && compute_type(dtype(held_[held_index(i)])) == i.type;
+bool RowWriter::is_early(const Instruction& i) const {
+  return loads_early(i, written_) && compute_type(dtype(early_[early_index(i)])) == i.type;
 }
 
 // How the values of a phase are written: what is the same for all of a row, or (`along_n`) eight elements e of it.
@@ -246,7 +249,7 @@ Resolve RowWriter::resolve(int index, bool along_n) const {
   const Phase& phase = program_.phases[index];
   const auto variable = [=, this, &phase](ValueId id) {
     const Instruction& i = phase.code[id];
-    return is_held(i) ? "h" + str(held_index(i)) + "[c]" : "p" + str(index) + "_v" + str(id);
+    return is_early(i) ? "h" + str(early_index(i)) + "[c]" : "p" + str(index) + "_v" + str(id);
   };
   const auto leaf = [=, this](const Instruction& i) {
     const Place &place = along_n ? each_ : row_, &inside = along_n ? near_ : row_;
@@ -257,9 +260,9 @@ Resolve RowWriter::resolve(int index, bool along_n) const {
     }
     const BufferId b = i.access.buffer;
     const lower::Buffer& buffer = program_.buffers[b];
-    return converted(written_[b]          ? inside_[b] + (buffer.axes.has(Axis::n) ? "[e]" : "")
-                     : holds(i, written_) ? "h" + str(held_index(i)) + "[c][e]"
-                                          : load_expression(program_, i.access, word(b), inside, false),
+    return converted(written_[b]                ? inside_[b] + (buffer.axes.has(Axis::n) ? "[e]" : "")
+                     : loads_early(i, written_) ? "h" + str(early_index(i)) + "[c][e]"
+                                                : load_expression(program_, i.access, word(b), inside, false),
                      compute_type(buffer.dtype), i.type);
   };
   return {.value = [=, &phase](ValueId id) { return variable(id) + (along(phase, id) ? "[e]" : ""); },
@@ -280,7 +283,7 @@ void RowWriter::tile_values(int index, const std::vector<bool>& wanted) {
   for (ValueId id = 0; id < static_cast<ValueId>(phase.code.size()); ++id) {
     if (!wanted[id] || !along(phase, id)) continue;
     const Instruction& i = phase.code[id];
-    if (is_held(i)) continue;
+    if (is_early(i)) continue;
     // Here a warp has time for a branch: a stream's softmax takes 0.89 of a copy's bandwidth instead of 0.81 in f32,
     // 0.82 to 0.90 instead of 0.78 in bf16.
     if (vector_form(phase, i) == "vec_div" && along(phase, i.args[0]) && !along(phase, i.args[1])) {
@@ -401,7 +404,7 @@ void RowWriter::phase(const RowPhase& row) {
 
 RowKernel RowWriter::emit(const std::string& name) {
   const RowGrid& g = run_.grid;
-  held_ = loads(program_, run_.phases, wide_);
+  early_ = early_loads(program_, run_.phases, wide_);
   for (const RowPhase& row : run_.phases) phase(row);
   return {
       structs_,

@@ -162,13 +162,13 @@ std::string cached(const std::string& key, const std::function<std::string()>& m
   // The holder of the lock compiles. The lock file is left behind, so that nobody locks a file that
   // is gone.
   const File lock(::open((folder.path + name + ".lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
-  bool held = false;
+  bool locked = false;
   if (lock.fd >= 0) {
     const auto deadline = std::chrono::steady_clock::now() + wait_limit;
-    while (!(held = ::flock(lock.fd, LOCK_EX | LOCK_NB) == 0) && std::chrono::steady_clock::now() < deadline) {
+    while (!(locked = ::flock(lock.fd, LOCK_EX | LOCK_NB) == 0) && std::chrono::steady_clock::now() < deadline) {
       std::this_thread::sleep_for(std::chrono::milliseconds(5));
     }
-    if (held) {
+    if (locked) {
       if (auto entry = read_entry(path, key)) {
         ++found_count;
         return *entry;
