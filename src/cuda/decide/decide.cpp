@@ -337,9 +337,9 @@ bool Decider::in_order() const {
 }
 
 void Decider::arrange(const Contraction& gemm, bool b_mn_allowed) {
-  const bool half = size_of(gemm.a) == 2;
-  const Major a = major(layout_.a, gemm.a, 1, 2, shape_.m, half),
-              b = major(layout_.b, gemm.b, 2, 1, shape_.n, half && b_mn_allowed);
+  const bool two_bytes = size_of(gemm.a) == 2;
+  const Major a = major(layout_.a, gemm.a, 1, 2, shape_.m, two_bytes),
+              b = major(layout_.b, gemm.b, 2, 1, shape_.n, two_bytes && b_mn_allowed);
   loop_ = {.a = gemm.a, .b = gemm.b, .a_mn_major = a == Major::mn, .b_mn_major = b == Major::mn};
   d_.repack_a = a == Major::repack, d_.repack_b = b == Major::repack;
 }
@@ -784,9 +784,10 @@ void Decider::map_b(Kernel& k, const Contraction& gemm) const {
 void Decider::map_tile(Kernel& k, DType type, const Memory& memory, const lower::ColumnMap& columns, int rows) const {
   const std::int64_t bytes = size_of(type);
   // A half of all columns is a tensor of its own, so that its last subtile ends where it does; groups lie in the whole.
-  const bool half = !columns.steps.empty() && columns.steps[0].group == 0, grouped = !columns.steps.empty() && !half;
+  const bool halved = !columns.steps.empty() && columns.steps[0].group == 0,
+             grouped = !columns.steps.empty() && !halved;
   Address address = memory.address;
-  if (half) address.offset += columns.steps[0].piece * columns_ * bytes;
+  if (halved) address.offset += columns.steps[0].piece * columns_ * bytes;
   const std::int64_t width = columns_ * (grouped ? columns.steps[0].pieces : 1);
   const int row_bytes = static_cast<int>(std::min<std::int64_t>(128, product_->schedule.sub_n * bytes));
   map(k, address, type,

@@ -43,7 +43,7 @@ std::string element(DType type) {
 // One warpgroup's product of 64 x BN over 32 bytes of K, accumulating unless `scale` is 0.
 std::string wgmma_text(const MainLoop& loop, int bn) {
   const bool integer = !is_float(loop.a);
-  const bool half = size_of(loop.a) == 2;
+  const bool two_bytes = size_of(loop.a) == 2;
   const int registers = bn / 2;
   std::string list, bound;
   for (int i = 0; i < registers; ++i) {
@@ -53,10 +53,10 @@ std::string wgmma_text(const MainLoop& loop, int bn) {
   const auto argument = [&](int i) { return "%" + std::to_string(registers + i); };
   std::string tail = "p";
   if (!integer) tail += ", 1, 1";
-  if (half) tail += std::string(loop.a_mn_major ? ", 1" : ", 0") + (loop.b_mn_major ? ", 1" : ", 0");
+  if (two_bytes) tail += std::string(loop.a_mn_major ? ", 1" : ", 0") + (loop.b_mn_major ? ", 1" : ", 0");
   return "DEVICE void wgmma(ACC (&d)[" + std::to_string(registers) + "], u64 a, u64 b, int scale) {\n" +
          "  asm volatile(\"{\\n.reg .pred p;\\nsetp.ne.b32 p, " + argument(2) + ", 0;\\n\"\n" +
-         "    \"wgmma.mma_async.sync.aligned.m64n" + std::to_string(bn) + (half ? "k16" : "k32") +
+         "    \"wgmma.mma_async.sync.aligned.m64n" + std::to_string(bn) + (two_bytes ? "k16" : "k32") +
          (integer ? ".s32." : ".f32.") + element(loop.a) + "." + element(loop.b) + " {" + list + "}, " + argument(0) +
          ", " + argument(1) + ", " + tail + ";\\n}\"\n" + "    : " + bound +
          " : \"l\"(a), \"l\"(b), \"r\"(scale));\n}\n";
