@@ -349,19 +349,18 @@ Array read_npy(const std::string& path, std::optional<DType> want) {
   if (std::filesystem::exists(status) && !std::filesystem::is_regular_file(status))  // opening a pipe would wait
     throw Error(ErrorCode::cannot_read, postlude::quoted(path) + " is not a regular file", "Give a .npy file.");
   errno = 0;
-  std::ifstream stream(path, std::ios::binary | std::ios::ate);
-  if (!stream) fail();
-  const std::streamoff size = stream.tellg();
+  std::ifstream file(path, std::ios::binary | std::ios::ate);
+  if (!file) fail();
+  const std::streamoff size = file.tellg();
   if (size < 0) fail();
-  stream.seekg(0);
+  file.seekg(0);
   // What is no array, or does not fill its shape, is refused before the rest is read.
   std::string bytes(std::min<std::size_t>(static_cast<std::size_t>(size), longest_header + 12), '\0');
-  if (!bytes.empty() && !stream.read(bytes.data(), static_cast<std::streamsize>(bytes.size()))) fail();
+  if (!bytes.empty() && !file.read(bytes.data(), static_cast<std::streamsize>(bytes.size()))) fail();
   (void)read_header(bytes, static_cast<std::uint64_t>(size), path);
   const std::size_t read = bytes.size();
   bytes.resize(static_cast<std::size_t>(size));
-  if (bytes.size() > read && !stream.read(bytes.data() + read, static_cast<std::streamsize>(bytes.size() - read)))
-    fail();
+  if (bytes.size() > read && !file.read(bytes.data() + read, static_cast<std::streamsize>(bytes.size() - read))) fail();
   return parse_npy(bytes, path, want);
 }
 
@@ -398,14 +397,14 @@ std::string npy_header(const Tensor& tensor) {
 
 // The elements in row-major order, widened where the file's type is wider, written a buffer at a
 // time.
-void write_elements(std::ofstream& stream, const Tensor& tensor) {
+void write_elements(std::ofstream& file, const Tensor& tensor) {
   const bool widen = tensor.dtype == DType::bf16 || tensor.dtype == DType::e4m3 || tensor.dtype == DType::e5m2;
   const auto size = static_cast<std::size_t>(size_of(tensor.dtype));
   const std::int64_t count = tensor.elements();
   std::string buffer;
   std::array<std::int64_t, Tensor::max_rank> index{};
   std::int64_t from = 0;
-  for (std::int64_t i = 0; i < count && stream; ++i) {
+  for (std::int64_t i = 0; i < count && file; ++i) {
     if (widen) {
       const auto value = static_cast<float>(core::load_real(tensor.dtype, tensor.data, from));
       buffer.append(reinterpret_cast<const char*>(&value), sizeof value);
@@ -413,7 +412,7 @@ void write_elements(std::ofstream& stream, const Tensor& tensor) {
       buffer.append(static_cast<const char*>(tensor.data) + from * static_cast<std::int64_t>(size), size);
     }
     if (buffer.size() >= std::size_t{1} << 20 || i + 1 == count) {
-      stream.write(buffer.data(), static_cast<std::streamsize>(buffer.size()));
+      file.write(buffer.data(), static_cast<std::streamsize>(buffer.size()));
       buffer.clear();
     }
     for (int axis = tensor.rank - 1; axis >= 0; --axis) {
@@ -430,14 +429,14 @@ void write_elements(std::ofstream& stream, const Tensor& tensor) {
 void write_npy(const std::string& path, const Tensor& tensor) {
   const std::string temporary = path + "." + std::to_string(::getpid()) + ".tmp";
   errno = 0;
-  std::ofstream stream(temporary, std::ios::binary | std::ios::trunc);
-  if (stream) {
+  std::ofstream file(temporary, std::ios::binary | std::ios::trunc);
+  if (file) {
     const std::string header = npy_header(tensor);
-    stream.write(header.data(), static_cast<std::streamsize>(header.size()));
-    write_elements(stream, tensor);
-    stream.close();
+    file.write(header.data(), static_cast<std::streamsize>(header.size()));
+    write_elements(file, tensor);
+    file.close();
   }
-  if (stream && std::rename(temporary.c_str(), path.c_str()) == 0) return;
+  if (file && std::rename(temporary.c_str(), path.c_str()) == 0) return;
   const int error = errno;
   std::remove(temporary.c_str());
   throw Error(ErrorCode::cannot_write,

@@ -9,14 +9,14 @@
 namespace postlude::inline v0::cli {
 namespace {
 
-bool is_terminal(std::FILE* stream) { return ::isatty(::fileno(stream)) == 1; }
+bool is_terminal(std::FILE* file) { return ::isatty(::fileno(file)) == 1; }
 
 }  // namespace
 
-Style::Style(std::FILE* stream) {
+Style::Style(std::FILE* file) {
   const char* no_color = std::getenv("NO_COLOR");
   const char* term = std::getenv("TERM");
-  on_ = is_terminal(stream) && (no_color == nullptr || *no_color == '\0') &&
+  on_ = is_terminal(file) && (no_color == nullptr || *no_color == '\0') &&
         (term == nullptr || std::string_view(term) != "dumb");
 }
 

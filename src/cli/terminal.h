@@ -8,11 +8,11 @@
 
 namespace postlude::inline v0::cli {
 
-// Colours for a stream: none where it is no terminal, under NO_COLOR (https://no-color.org) or
+// Colours for a file: none where it is no terminal, under NO_COLOR (https://no-color.org) or
 // TERM=dumb.
 class Style {
  public:
-  explicit Style(std::FILE* stream);
+  explicit Style(std::FILE* file);
   [[nodiscard]] std::string bold(const std::string& text) const { return paint("1", text); }
   [[nodiscard]] std::string dim(const std::string& text) const { return paint("2", text); }
   [[nodiscard]] std::string red(const std::string& text) const { return paint("31", text); }

@@ -34,7 +34,7 @@ Instruction instruction_of(const Item& item) {
   x.dtype = item.dtype;
   x.round = item.round;
   x.seed = item.seed;
-  x.stream = item.stream;
+  x.random_stream = item.random_stream;
   x.function = item.function;
   x.node = item.origin;
   if (item.is_count()) {

@@ -50,7 +50,7 @@ std::string print_code(const Instruction& x, const std::vector<Buffer>& buffers)
       if (x.round != Round::nearest_even) s += " " + std::string(name(x.round));
       if (x.round == Round::stochastic) s += " seed " + std::to_string(x.seed);
       break;
-    case Op::random: s += "random seed " + std::to_string(x.seed) + " stream " + std::to_string(x.stream); break;
+    case Op::random: s += "random seed " + std::to_string(x.seed) + " stream " + std::to_string(x.random_stream); break;
     default: s += info(x.op).id;
   }
   for (ValueId a : x.args) s += " " + print_value(a);

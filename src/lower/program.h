@@ -91,7 +91,7 @@ struct Instruction {
   DType dtype = DType::f32;  // cast
   Round round = Round::nearest_even;
   std::uint64_t seed = 0;  // random, cast stochastic (its coordinates, and those within a call, are of `access`)
-  std::uint32_t stream = 0;
+  std::uint32_t random_stream = 0;
   std::shared_ptr<const Function> function;  // call: args are the function's parameters
   Axes count_axes;                           // count
   std::int64_t group = 0;                    // count
@@ -138,11 +138,10 @@ struct Store {
 };
 
 struct Phase {
-  Axes domain;  // of {m, n}
-  bool batched =
-      false;  // whether it has b in front. Where not it runs once, whatever the batch: also for an empty one.
-              // What it stores has b iff it does; what it reduces has b iff it does and b is not
-              // reduced
+  Axes domain;           // of {m, n}
+  bool batched = false;  // whether it has b in front. Where not it runs once, whatever the batch: also for an empty
+                         // one. What it stores has b iff it does; what it reduces has b iff it does and b is not
+                         // reduced
   Extent rows, columns;
   std::vector<Instruction> code;
   std::vector<Store> stores;

@@ -22,7 +22,7 @@ std::vector<std::uint64_t> key_of(const Item& x) {
     case Op::concat:
     case Op::repeat: add(x.index, x.pieces, x.group); break;
     case Op::cast: add(x.dtype, x.round, x.seed); break;
-    case Op::random: add(x.seed, x.stream); break;
+    case Op::random: add(x.seed, x.random_stream); break;
     case Op::call: add(reinterpret_cast<std::uintptr_t>(x.function.get())); break;
     case Op::get: add(x.index, x.group); break;
     case Op::reduce:

@@ -169,7 +169,7 @@ std::string Work::print() const {
     if (x.op == Op::cast && x.round != Round::nearest_even) attribute("round", std::string(postlude::name(x.round)));
     if (x.op == Op::random || (x.op == Op::cast && x.round == Round::stochastic))
       attribute("seed", std::to_string(x.seed));
-    if (x.op == Op::random && x.stream) attribute("stream", std::to_string(x.stream));
+    if (x.op == Op::random && x.random_stream) attribute("stream", std::to_string(x.random_stream));
     if (x.op == Op::chunk) attribute("piece", std::to_string(x.index) + "/" + std::to_string(x.pieces));
     if (x.op == Op::get && !x.args.empty()) attribute("component", std::to_string(x.index));
     if (x.op == Op::reduce || x.op == Op::repeat || x.is_count()) attribute("over", print_axes(x.axes));

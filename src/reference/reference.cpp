@@ -167,7 +167,7 @@ class Evaluator {
       case Op::batch_index: return fill(id, [](const Place& p) { return cell(point(p.b)); });
       case Op::random:
         return fill(id, [&](const Place& p) {
-          return cell(point(static_cast<double>(core::random_uniform(x.seed, x.stream, p.b, p.m, p.n))));
+          return cell(point(static_cast<double>(core::random_uniform(x.seed, x.random_stream, p.b, p.m, p.n))));
         });
       case Op::operand: return loaded(id, bindings_.buffers[static_cast<std::size_t>(x.index)]);
       default: break;

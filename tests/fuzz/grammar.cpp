@@ -281,7 +281,7 @@ class Generator {
     Node node;
     node.op = Op::random;
     node.seed = pick_.next();
-    node.stream = static_cast<std::uint32_t>(pick_.below(3));
+    node.random_stream = static_cast<std::uint32_t>(pick_.below(3));
     append(std::move(node));
   }
 

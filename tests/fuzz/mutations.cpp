@@ -209,7 +209,7 @@ constexpr Mutation all[] = {
      }},
     {"random takes the next stream",
      [](Program& p, std::uint64_t c) {
-       return one_instruction(p, c, [](const Instruction& x) { return x.op == Op::random; }, [](Instruction& x) { ++x.stream; });
+       return one_instruction(p, c, [](const Instruction& x) { return x.op == Op::random; }, [](Instruction& x) { ++x.random_stream; });
      }},
     {"a guard is dropped",
      [](Program& p, std::uint64_t c) {

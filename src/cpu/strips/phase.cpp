@@ -297,7 +297,7 @@ class PhaseBuilder {
       case Op::random: {
         Draft made = draft(Step::Kind::apply, level, v, set_.table->random);
         made.step.detail = static_cast<int>(to_.randoms_.size());
-        to_.randoms_.push_back({instruction.seed, instruction.stream, 0});
+        to_.randoms_.push_back({instruction.seed, instruction.random_stream, 0});
         made.arguments = instruction.args;
         drafts_.push_back(std::move(made));
         break;

@@ -34,7 +34,7 @@ std::vector<bool> grouped_values(const Phase& phase, const ColumnGroups& groups)
 bool same_operation(const Instruction& a, const Instruction& b) {
   const auto key = [](const Instruction& i) {
     return std::tie(i.op, i.type, i.axes.bits, i.batched, i.literal.type, i.literal.real, i.literal.integer, i.dtype,
-                    i.round, i.seed, i.stream, i.function, i.count_axes.bits, i.group);
+                    i.round, i.seed, i.random_stream, i.function, i.count_axes.bits, i.group);
   };
   return a.guard < 0 && b.guard < 0 && key(a) == key(b) && a.access == b.access && a.rows == b.rows &&
          a.columns == b.columns && a.args.size() == b.args.size();

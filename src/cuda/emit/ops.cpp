@@ -266,7 +266,8 @@ std::string expression(const lower::Instruction& i, const std::vector<std::strin
     case Op::n_index: return column;
     case Op::batch_index: return b;
     case Op::random:
-      return "random_uniform(" + number(i.seed) + ", " + str(i.stream) + "u, " + b + ", " + row + ", " + column + ")";
+      return "random_uniform(" + number(i.seed) + ", " + str(i.random_stream) + "u, " + b + ", " + row + ", " + column +
+             ")";
     case Op::cast:
       return cast_expression(args[0], types[0], i.dtype, i.round, i.seed, {b, row, column, p.width}, column);
     case Op::call: return functions.call(*i.function, types) + "(" + join(args) + ")";

@@ -32,7 +32,8 @@ NodeId BuilderState::share(Node node) {
                              : literal.type == DType::f32 ? std::bit_cast<std::uint64_t>(literal.real)
                                                           : static_cast<std::uint64_t>(literal.integer);
   const std::int32_t index = node.op == Op::constant ? static_cast<std::int32_t>(literal.type) : node.index;
-  const LeafKey key{node.op, node.args.empty() ? -1 : node.args[0], index, node.pieces, node.group, word, node.stream};
+  const LeafKey key{node.op,           node.args.empty() ? -1 : node.args[0], index, node.pieces, node.group, word,
+                    node.random_stream};
   check_open();
   if (const auto found = shared_.find(key); found != shared_.end()) return found->second;
   const NodeId added = add(std::move(node));
@@ -231,7 +232,7 @@ Value GraphBuilder::batch_index() { return BuilderState::value(state_, state_->a
 Value GraphBuilder::random(std::uint64_t seed, std::uint32_t stream) {
   Node node{.op = Op::random};
   node.seed = seed;
-  node.stream = stream;
+  node.random_stream = stream;
   return BuilderState::value(state_, state_->add(std::move(node)));
 }
 

@@ -76,7 +76,7 @@ class Numbering {
       append(key, node.dtype);
       append(key, node.round);
       append(key, node.seed);
-      append(key, node.stream);
+      append(key, node.random_stream);
       if (node.function) append(key, functions_.at(node.function.get()));
       for (const double value : node.identity) append(key, bits(value));
       if (node.combine) {

@@ -53,7 +53,7 @@ struct Node {
   DType dtype = DType::f32;                    // cast
   Round round = Round::nearest_even;           // cast
   std::uint64_t seed = 0;                      // random; cast with Round::stochastic
-  std::uint32_t stream = 0;                    // random
+  std::uint32_t random_stream = 0;             // random
   std::shared_ptr<const Function> function{};  // call
   std::shared_ptr<const Lambda> combine{};     // reduce with ReduceOp::custom: 2k parameters, k results
   std::vector<double> identity{};              // reduce with ReduceOp::custom

@@ -364,7 +364,7 @@ Item Elaborator::call_random(const Expr& expr, Scope& scope) {
     if (stream < 0 || stream > std::numeric_limits<std::uint32_t>::max())
       source_.fail(ErrorCode::bad_attribute, tree_[given[1]].span, "a stream is a number of 32 bits",
                    "Use another small number for every independent stream.");
-    node.stream = static_cast<std::uint32_t>(stream);
+    node.random_stream = static_cast<std::uint32_t>(stream);
   }
   return item(state_->add(std::move(node)));
 }
@@ -513,7 +513,8 @@ std::uint64_t Elaborator::seed(ExprId id, const Scope& scope) const {
   if (expr.kind == ExprKind::integer && !expr.negative) return expr.magnitude;  // all 64 bits
   const std::int64_t number = integer(id, "a seed", scope);
   if (number < 0)
-    source_.fail(ErrorCode::bad_attribute, expr.span, "a seed is " + std::to_string(number), "A seed is 0 to 2**64 - 1.");
+    source_.fail(ErrorCode::bad_attribute, expr.span, "a seed is " + std::to_string(number),
+                 "A seed is 0 to 2**64 - 1.");
   return static_cast<std::uint64_t>(number);
 }
 

@@ -49,19 +49,19 @@ Graph parse_file(const std::string& path) {
   const bool pipe = std::filesystem::status(file, unknown).type() == std::filesystem::file_type::fifo;
   if (pipe && !file.starts_with("/dev/")) fail(": it is a named pipe");
   struct Close {
-    void operator()(std::FILE* stream) const { std::fclose(stream); }
+    void operator()(std::FILE* opened) const { std::fclose(opened); }
   };
-  const std::unique_ptr<std::FILE, Close> stream(std::fopen(file.c_str(), "rb"));
-  if (!stream) fail("");
+  const std::unique_ptr<std::FILE, Close> opened(std::fopen(file.c_str(), "rb"));
+  if (!opened) fail("");
   const ParseLimits limits;
   std::string text;
   char block[1 << 16];
   std::size_t read = 0;
-  while ((read = std::fread(block, 1, sizeof block, stream.get())) > 0) {
+  while ((read = std::fread(block, 1, sizeof block, opened.get())) > 0) {
     text.append(block, read);
     if (text.size() > limits.bytes) break;  // parse() says so
   }
-  if (std::ferror(stream.get()) != 0) fail("");
+  if (std::ferror(opened.get()) != 0) fail("");
   return parse(text, name, file, limits);
 }
 

@@ -201,7 +201,7 @@ class Body {
       case Op::parameter: return {node.name};  // named by whoever prints the def
       case Op::random:
         return {document_.library("random") + '(' + std::to_string(node.seed) +
-                (node.stream != 0 ? ", stream=" + std::to_string(node.stream) : "") + ')'};
+                (node.random_stream != 0 ? ", stream=" + std::to_string(node.random_stream) : "") + ')'};
       case Op::neg:
       case Op::bit_not: {
         const NodeId arg = node.args[0];
