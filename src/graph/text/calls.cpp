@@ -159,7 +159,7 @@ std::vector<ExprId> Elaborator::arguments(const Expr& call, std::string_view fun
   return bound;
 }
 
-Item Elaborator::call(const Expr& expr, Scope& scope) {
+Meaning Elaborator::call(const Expr& expr, Scope& scope) {
   const Callee callee = resolve(tree_.child(expr), scope);
   switch (callee.kind) {
     case Callee::Kind::op: return call_op(expr, callee, scope);
@@ -172,7 +172,7 @@ Item Elaborator::call(const Expr& expr, Scope& scope) {
   source_.fail(ErrorCode::internal, expr.span, "an unknown kind of function");
 }
 
-Item Elaborator::call_op(const Expr& expr, const Callee& callee, Scope& scope) {
+Meaning Elaborator::call_op(const Expr& expr, const Callee& callee, Scope& scope) {
   switch (callee.op) {
     case Op::min:
     case Op::max: return call_min_max(expr, callee, scope);
@@ -185,7 +185,7 @@ Item Elaborator::call_op(const Expr& expr, const Callee& callee, Scope& scope) {
     case Op::n_index:
     case Op::batch_index: {
       (void)arguments(expr, callee.name, {}, 0);
-      return item(state_->add({.op = callee.op, .span = expr.span}));
+      return meaning(state_->add({.op = callee.op, .span = expr.span}));
     }
     default: break;
   }
@@ -200,11 +200,11 @@ Item Elaborator::call_op(const Expr& expr, const Callee& callee, Scope& scope) {
   std::vector<NodeId> args;
   for (const ExprId id : arguments(expr, callee.name, names, names.size())) args.push_back(value(id, scope));
   state_->span = expr.span;
-  return item(state_->elementwise(callee.op, std::move(args)));
+  return meaning(state_->elementwise(callee.op, std::move(args)));
 }
 
 // min and max of two values are elementwise, of one value they reduce.
-Item Elaborator::call_min_max(const Expr& expr, const Callee& callee, Scope& scope) {
+Meaning Elaborator::call_min_max(const Expr& expr, const Callee& callee, Scope& scope) {
   int positional = 0;
   for (const ExprId id : tree_.of(expr).subspan(1)) positional += tree_[id].kind != ExprKind::keyword ? 1 : 0;
   if (positional < 2) return call_reduction(expr, callee.op == Op::min ? ReduceOp::min : ReduceOp::max, scope);
@@ -216,24 +216,24 @@ Item Elaborator::call_min_max(const Expr& expr, const Callee& callee, Scope& sco
   const NodeId a = value(given[0], scope);
   const NodeId b = value(given[1], scope);
   state_->span = expr.span;
-  return item(state_->elementwise(callee.op, {a, b}));
+  return meaning(state_->elementwise(callee.op, {a, b}));
 }
 
-Item Elaborator::call_reduction(const Expr& expr, ReduceOp op, Scope& scope) {
+Meaning Elaborator::call_reduction(const Expr& expr, ReduceOp op, Scope& scope) {
   const std::vector<ExprId> given = arguments(expr, info(op).spelling, {"x", "axis", "group", "batch"}, 1);
   const NodeId x = value(given[0], scope);
   const Axes over = reduced_axes(expr, given[1], given[3], scope);
   const std::int64_t columns = group(given[2], scope);
   state_->span = expr.span;
-  return item(state_->reduction(op, x, over, {.group = columns}));
+  return meaning(state_->reduction(op, x, over, {.group = columns}));
 }
 
-Item Elaborator::call_reduce(const Expr& expr, Scope& scope) {
+Meaning Elaborator::call_reduce(const Expr& expr, Scope& scope) {
   const std::vector<ExprId> given =
       arguments(expr, "reduce", {"values", "combine", "identity", "axis", "group", "batch"}, 3);
-  const Item values = eval(given[0], scope);
+  const Meaning values = eval(given[0], scope);
   Node node{.op = Op::reduce};
-  if (values.kind == Item::Kind::value) node.args.push_back(values.node);
+  if (values.kind == Meaning::Kind::value) node.args.push_back(values.node);
   else
     for (std::int64_t i = 0; i < size_of(values); ++i)
       node.args.push_back(node_of(take(values, i, tree_[given[0]]), tree_[given[0]]));
@@ -259,12 +259,12 @@ Item Elaborator::call_reduce(const Expr& expr, Scope& scope) {
   node.group = group(given[4], scope);
   node.combine = combiner(given[1], k, scope);
   state_->span = expr.span;
-  Item results{.kind = Item::Kind::pieces,
-               .owner = state_,
-               .node = state_->add(std::move(node)),
-               .op = Op::get,
-               .count = static_cast<std::int32_t>(k)};
-  return values.kind == Item::Kind::value ? take(results, 0, expr) : results;  // a tuple of one gives a tuple of one
+  Meaning results{.kind = Meaning::Kind::pieces,
+                  .owner = state_,
+                  .node = state_->add(std::move(node)),
+                  .op = Op::get,
+                  .count = static_cast<std::int32_t>(k)};
+  return values.kind == Meaning::Kind::value ? take(results, 0, expr) : results;  // a tuple of one gives a tuple of one
 }
 
 std::shared_ptr<const Lambda> Elaborator::combiner(ExprId id, std::size_t values, Scope& scope) {
@@ -281,7 +281,7 @@ std::shared_ptr<const Lambda> Elaborator::combiner(ExprId id, std::size_t values
     ~Restore() { slot = old; }
   } const restore{state_, outside};
 
-  std::vector<Item> parameters;
+  std::vector<Meaning> parameters;
   const auto take_parameters = [&](std::size_t count, auto name) {
     if (count != 2 * values)
       source_.fail(ErrorCode::bad_combiner, expr.span,
@@ -289,15 +289,16 @@ std::shared_ptr<const Lambda> Elaborator::combiner(ExprId id, std::size_t values
                        std::to_string(2 * values) + " parameters, not " + std::to_string(count),
                    "They are the left values, then the right ones: lambda a1, a2, b1, b2: (...).");
     for (std::size_t i = 0; i < count; ++i)
-      parameters.push_back(item(body.parameter(static_cast<std::int32_t>(i), std::string(name(i)))));
+      parameters.push_back(meaning(body.parameter(static_cast<std::int32_t>(i), std::string(name(i)))));
   };
 
-  Item result;
+  Meaning result;
   if (expr.kind == ExprKind::lambda) {
     const auto children = tree_.of(expr);
     take_parameters(children.size() - 1, [&](std::size_t i) { return tree_[children[i]].text; });
     Scope inner{.outer = &scope};
-    for (std::size_t i = 0; i < parameters.size(); ++i) inner.values[tree_[children[i]].text] = {.item = parameters[i]};
+    for (std::size_t i = 0; i < parameters.size(); ++i)
+      inner.values[tree_[children[i]].text] = {.meaning = parameters[i]};
     result = eval(children.back(), inner);
   } else {
     if (expr.kind != ExprKind::name && expr.kind != ExprKind::attribute)
@@ -310,7 +311,7 @@ std::shared_ptr<const Lambda> Elaborator::combiner(ExprId id, std::size_t values
     take_parameters(def(callee.def).params.size(), [&](std::size_t i) { return def(callee.def).params[i].name; });
     result = inlined(callee.def, expr.span, parameters, callee.closure);
   }
-  const std::int64_t count = result.kind == Item::Kind::value ? 1 : size_of(result);
+  const std::int64_t count = result.kind == Meaning::Kind::value ? 1 : size_of(result);
   if (count != static_cast<std::int64_t>(values))
     source_.fail(ErrorCode::bad_combiner, expr.span,
                  "a combiner of " + std::to_string(values) + (values == 1 ? " value" : " values") + " gives " +
@@ -318,14 +319,14 @@ std::shared_ptr<const Lambda> Elaborator::combiner(ExprId id, std::size_t values
                  "It gives one result for each value.");
   auto lambda = std::make_shared<Lambda>();
   lambda->parameters = static_cast<std::int32_t>(2 * values);
-  if (result.kind == Item::Kind::value) lambda->results.push_back(node_of(result, expr));
+  if (result.kind == Meaning::Kind::value) lambda->results.push_back(node_of(result, expr));
   else
     for (std::int64_t i = 0; i < count; ++i) lambda->results.push_back(node_of(take(result, i, expr), expr));
   lambda->nodes = std::move(body.graph.nodes);
   return lambda;
 }
 
-Item Elaborator::call_cast(const Expr& expr, Scope& scope) {
+Meaning Elaborator::call_cast(const Expr& expr, Scope& scope) {
   const std::vector<ExprId> given = arguments(expr, "cast", {"x", "dtype", "round"}, 2);
   Node node{.op = Op::cast};
   node.args = {value(given[0], scope)};
@@ -352,10 +353,10 @@ Item Elaborator::call_cast(const Expr& expr, Scope& scope) {
       source_.fail(ErrorCode::bad_attribute, round.span, "stochastic rounding needs a seed", "Write stochastic(42).");
   }
   node.span = expr.span;
-  return item(state_->add(std::move(node)));
+  return meaning(state_->add(std::move(node)));
 }
 
-Item Elaborator::call_random(const Expr& expr, Scope& scope) {
+Meaning Elaborator::call_random(const Expr& expr, Scope& scope) {
   const std::vector<ExprId> given = arguments(expr, "random", {"seed", "stream"}, 1);
   Node node{.op = Op::random, .span = expr.span};
   node.seed = seed(given[0], scope);
@@ -366,16 +367,16 @@ Item Elaborator::call_random(const Expr& expr, Scope& scope) {
                    "Use another small number for every independent stream.");
     node.random_stream = static_cast<std::uint32_t>(stream);
   }
-  return item(state_->add(std::move(node)));
+  return meaning(state_->add(std::move(node)));
 }
 
-Item Elaborator::call_chunk(const Expr& expr, Scope& scope) {
+Meaning Elaborator::call_chunk(const Expr& expr, Scope& scope) {
   const std::vector<ExprId> given = arguments(expr, "chunk", {"x", "k", "group"}, 2);
   const NodeId x = value(given[0], scope);
   const std::int64_t k = integer(given[1], "k", scope);
   state_->span = tree_[given[1]].span;
   state_->check_pieces(k);
-  return {.kind = Item::Kind::pieces,
+  return {.kind = Meaning::Kind::pieces,
           .owner = state_,
           .node = x,
           .op = Op::chunk,
@@ -383,10 +384,10 @@ Item Elaborator::call_chunk(const Expr& expr, Scope& scope) {
           .group = group(given[2], scope)};
 }
 
-Item Elaborator::call_concat(const Expr& expr, Scope& scope) {
+Meaning Elaborator::call_concat(const Expr& expr, Scope& scope) {
   const std::vector<ExprId> given = arguments(expr, "concat", {"parts", "group"}, 1);
-  const Item parts = eval(given[0], scope);
-  if (parts.kind == Item::Kind::value)
+  const Meaning parts = eval(given[0], scope);
+  if (parts.kind == Meaning::Kind::value)
     source_.fail(ErrorCode::bad_call, tree_[given[0]].span, "concat takes a tuple of values", "Write concat((a, b)).");
   Node node{.op = Op::concat};
   for (std::int64_t i = 0; i < size_of(parts); ++i)
@@ -395,10 +396,10 @@ Item Elaborator::call_concat(const Expr& expr, Scope& scope) {
     source_.fail(ErrorCode::bad_call, tree_[given[0]].span, "concat of no values", "Write concat((a, b)).");
   node.group = group(given[1], scope);
   node.span = expr.span;
-  return item(state_->add(std::move(node)));
+  return meaning(state_->add(std::move(node)));
 }
 
-Item Elaborator::call_repeat(const Expr& expr, Scope& scope) {
+Meaning Elaborator::call_repeat(const Expr& expr, Scope& scope) {
   const std::vector<ExprId> given = arguments(expr, "repeat", {"x", "group", "axis"}, 2);
   Node node{.op = Op::repeat};
   node.args = {value(given[0], scope)};
@@ -411,10 +412,10 @@ Item Elaborator::call_repeat(const Expr& expr, Scope& scope) {
     source_.fail(ErrorCode::bad_attribute, tree_[given[1]].span, "repeat needs a group",
                  "It is the group= of the reduction that made the value.");
   node.span = expr.span;
-  return item(state_->add(std::move(node)));
+  return meaning(state_->add(std::move(node)));
 }
 
-Item Elaborator::call_function(const Expr& expr, const std::shared_ptr<const Function>& function, Scope& scope) {
+Meaning Elaborator::call_function(const Expr& expr, const std::shared_ptr<const Function>& function, Scope& scope) {
   std::vector<std::string_view> names;
   std::size_t required = 0;
   for (const Function::Parameter& parameter : function->parameters) {
@@ -427,10 +428,10 @@ Item Elaborator::call_function(const Expr& expr, const std::shared_ptr<const Fun
     args.push_back(given[i] == no_expr ? state_->constant(*function->parameters[i].default_value)
                                        : value(given[i], scope));
   state_->span = expr.span;
-  return item(state_->call(function, std::move(args)));
+  return meaning(state_->call(function, std::move(args)));
 }
 
-Item Elaborator::call_def(const Expr& expr, const Callee& callee, Scope& scope) {
+Meaning Elaborator::call_def(const Expr& expr, const Callee& callee, Scope& scope) {
   if (const auto whole = functions_.find(callee.def); whole != functions_.end())
     return call_function(expr, whole->second, scope);
   const Def& called = def(callee.def);
@@ -440,26 +441,28 @@ Item Elaborator::call_def(const Expr& expr, const Callee& callee, Scope& scope) 
     names.push_back(param.name);
     if (param.default_value == no_expr) required = names.size();
   }
-  std::vector<Item> items;
+  std::vector<Meaning> meanings;
   const std::vector<ExprId> given = arguments(expr, called.name, names, required);
   for (std::size_t i = 0; i < given.size(); ++i)
-    items.push_back(given[i] == no_expr ? item(state_->constant(default_of(called.params[i]))) : eval(given[i], scope));
-  return inlined(callee.def, expr.span, items, callee.closure);
+    meanings.push_back(given[i] == no_expr ? meaning(state_->constant(default_of(called.params[i])))
+                                           : eval(given[i], scope));
+  return inlined(callee.def, expr.span, meanings, callee.closure);
 }
 
-Item Elaborator::inlined(std::int32_t index, const Span& place, const std::vector<Item>& arguments, Scope* closure) {
+Meaning Elaborator::inlined(std::int32_t index, const Span& place, const std::vector<Meaning>& arguments,
+                            Scope* closure) {
   const Def& called = def(index);
   if (std::find(active_.begin(), active_.end(), index) != active_.end())
     source_.fail(ErrorCode::recursion, place, quoted(called.name) + " calls itself",
                  "An epilogue is a straight line; write the steps out.");
   Scope scope{.outer = closure};
-  for (std::size_t i = 0; i < arguments.size(); ++i) scope.values[called.params[i].name] = {.item = arguments[i]};
+  for (std::size_t i = 0; i < arguments.size(); ++i) scope.values[called.params[i].name] = {.meaning = arguments[i]};
   active_.push_back(index);
   const ExprId result = run(called, scope);
   if (result == no_expr)
     source_.fail(ErrorCode::bad_call, place, quoted(called.name) + " returns nothing",
                  "End it with `return` and a value.");
-  Item made = eval(result, scope);
+  Meaning made = eval(result, scope);
   active_.pop_back();
   return made;
 }

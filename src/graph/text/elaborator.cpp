@@ -135,7 +135,7 @@ void Elaborator::compile(std::int32_t index) {
       source_.fail(ErrorCode::syntax, param.span, "a parameter without a default follows one with a default");
     const auto number = static_cast<std::int32_t>(function->parameters.size());
     body.span = param.span;
-    scope.values[param.name] = {.item = item(body.parameter(number, parameter.name))};
+    scope.values[param.name] = {.meaning = meaning(body.parameter(number, parameter.name))};
     function->parameters.push_back(std::move(parameter));
   }
   active_.push_back(index);
@@ -179,7 +179,7 @@ Lambda Elaborator::expression(const std::vector<std::string>& parameters) {
   state_ = &body;
   Scope scope;
   for (std::size_t i = 0; i < parameters.size(); ++i)
-    scope.values[parameters[i]] = {.item = item(body.parameter(static_cast<std::int32_t>(i), parameters[i]))};
+    scope.values[parameters[i]] = {.meaning = meaning(body.parameter(static_cast<std::int32_t>(i), parameters[i]))};
   Lambda lambda;
   lambda.parameters = static_cast<std::int32_t>(parameters.size());
   lambda.results = {value(static_cast<ExprId>(tree_.exprs.size()) - 1, scope)};
@@ -193,11 +193,11 @@ Lambda Elaborator::expression(const std::vector<std::string>& parameters) {
 // Runs the statements up to the first `return`, whose expression is the result.
 ExprId Elaborator::run(const Def& helper, Scope& scope) {
   ExprId evaluated = no_expr;  // `x = y = value` is two statements of one value
-  Item item;
-  const auto value_of = [&](const Statement& statement) -> const Item& {
-    if (statement.value != evaluated) item = eval(statement.value, scope);
+  Meaning meaning;
+  const auto value_of = [&](const Statement& statement) -> const Meaning& {
+    if (statement.value != evaluated) meaning = eval(statement.value, scope);
     evaluated = statement.value;
-    return item;
+    return meaning;
   };
   for (const Statement& statement : helper.body) {
     switch (statement.kind) {
@@ -215,28 +215,28 @@ ExprId Elaborator::run(const Def& helper, Scope& scope) {
   return no_expr;
 }
 
-void Elaborator::assign(ExprId target, const Item& item, Scope& scope, const Annotation& annotation) {
+void Elaborator::assign(ExprId target, const Meaning& meaning, Scope& scope, const Annotation& annotation) {
   const Expr& expr = tree_[target];
   const Nesting nesting(*this, expr);
   if (expr.kind == ExprKind::name) {
-    scope.values[expr.text] = {.item = item, .dtype = annotation.dtype, .axes = annotation.axes};
-    if (item.kind == Item::Kind::value) state_->name(item.node, expr.text);
+    scope.values[expr.text] = {.meaning = meaning, .dtype = annotation.dtype, .axes = annotation.axes};
+    if (meaning.kind == Meaning::Kind::value) state_->name(meaning.node, expr.text);
     return;
   }
   const auto targets = tree_.of(expr);
-  if (item.kind == Item::Kind::value)
+  if (meaning.kind == Meaning::Kind::value)
     source_.fail(ErrorCode::bad_call, expr.span,
                  "one value cannot be unpacked into " + std::to_string(targets.size()) + " names",
                  "chunk(x, k) gives a tuple; so may a helper.");
-  if (size_of(item) != static_cast<std::int64_t>(targets.size()))
+  if (size_of(meaning) != static_cast<std::int64_t>(targets.size()))
     source_.fail(
         ErrorCode::bad_call, expr.span,
-        std::to_string(size_of(item)) + " values are unpacked into " + std::to_string(targets.size()) + " names");
+        std::to_string(size_of(meaning)) + " values are unpacked into " + std::to_string(targets.size()) + " names");
   for (std::size_t i = 0; i < targets.size(); ++i) {
     // `_` asks for nothing, so that no node is made for it.
-    if (item.kind == Item::Kind::pieces && tree_[targets[i]].text == "_") continue;
+    if (meaning.kind == Meaning::Kind::pieces && tree_[targets[i]].text == "_") continue;
     state_->span = tree_[targets[i]].span;
-    assign(targets[i], take(item, static_cast<std::int64_t>(i), tree_[targets[i]]), scope);
+    assign(targets[i], take(meaning, static_cast<std::int64_t>(i), tree_[targets[i]]), scope);
   }
 }
 
@@ -326,12 +326,12 @@ void Elaborator::parameters(const Def& epilogue, Scope& scope) {
       state_->span = param.span;
       node = state_->operand(std::string(param.name), *declared.axes, declared.dtype);
     }
-    scope.values[param.name] = {.item = item(node)};
+    scope.values[param.name] = {.meaning = meaning(node)};
   }
 }
 
-void Elaborator::output(std::string_view name, const Item& item, const Expr& expr, const Scope& scope) {
-  const NodeId node = node_of(item, expr);
+void Elaborator::output(std::string_view name, const Meaning& meaning, const Expr& expr, const Scope& scope) {
+  const NodeId node = node_of(meaning, expr);
   const Variable* binding = expr.kind == ExprKind::name ? find(expr.text, scope) : nullptr;
   state_->span = expr.span;
   state_->output(std::string(name), node, binding ? binding->dtype : std::nullopt,
@@ -375,8 +375,8 @@ void Elaborator::outputs(const Def& epilogue, const Span& place, ExprId result, 
     if (expr.children == 0) source_.fail(ErrorCode::no_output, expr.span, quoted(epilogue.name) + " returns nothing");
   } else {
     const std::string_view name = name_of(expr);
-    const Item returned = eval(result, scope);
-    if (returned.kind != Item::Kind::value)
+    const Meaning returned = eval(result, scope);
+    if (returned.kind != Meaning::Kind::value)
       source_.fail(ErrorCode::no_output, expr.span,
                    "these " + std::to_string(size_of(returned)) + " outputs have no names",
                    "Write a, b = ... on a line before, then `return a, b`.");

@@ -21,7 +21,7 @@ namespace postlude::inline v0::text {
 
 // The result of an expression: a value, a tuple, or the results of a chunk or a general reduction,
 // of which a node is made only when one is taken.
-struct Item {
+struct Meaning {
   enum class Kind : std::uint8_t { value, tuple, pieces } kind = Kind::value;
   const BuilderState* owner = nullptr;
   NodeId node = -1;  // the value, or the one that the pieces are of
@@ -29,11 +29,11 @@ struct Item {
   std::int32_t count = 0;
   std::int64_t group = 0;
   int depth = 0;  // of tuples in tuples
-  std::shared_ptr<const std::vector<Item>> items{};
+  std::shared_ptr<const std::vector<Meaning>> meanings{};
 };
 
 struct Variable {
-  Item item{};
+  Meaning meaning{};
   std::optional<DType> dtype{};  // as annotated
   std::optional<Axes> axes{};
 };
@@ -100,23 +100,23 @@ class Elaborator {
   void compile(std::int32_t def);
   [[nodiscard]] Literal default_of(const Param& param);
   ExprId run(const Def& def, Scope& scope);
-  void assign(ExprId target, const Item& item, Scope& scope, const Annotation& annotation = {});
+  void assign(ExprId target, const Meaning& meaning, Scope& scope, const Annotation& annotation = {});
   void parameters(const Def& def, Scope& scope);
   void outputs(const Def& def, const Span& place, ExprId result, Scope& scope);
-  void output(std::string_view name, const Item& item, const Expr& expr, const Scope& scope);
+  void output(std::string_view name, const Meaning& meaning, const Expr& expr, const Scope& scope);
   [[nodiscard]] Annotation annotation(ExprId id) const;
   static std::string meant_dtype(std::string_view word, std::vector<std::string> others = {});
   void annotate(Annotation& into, std::string_view word, const Span& span) const;
 
   // expressions.cpp: values
-  Item eval(ExprId id, Scope& scope);
+  Meaning eval(ExprId id, Scope& scope);
   NodeId value(ExprId id, Scope& scope);
-  NodeId node_of(const Item& item, const Expr& expr);
-  Item item(NodeId node) const;
-  Item take(const Item& tuple, std::int64_t index, const Expr& expr);
-  [[nodiscard]] static std::int64_t size_of(const Item& item);
-  Item named(const Expr& expr, Scope& scope);
-  Item binary(ExprId id, Scope& scope);
+  NodeId node_of(const Meaning& meaning, const Expr& expr);
+  Meaning meaning(NodeId node) const;
+  Meaning take(const Meaning& tuple, std::int64_t index, const Expr& expr);
+  [[nodiscard]] static std::int64_t size_of(const Meaning& meaning);
+  Meaning named(const Expr& expr, Scope& scope);
+  Meaning binary(ExprId id, Scope& scope);
   [[nodiscard]] const Variable* find(std::string_view name, const Scope& scope) const;
   [[nodiscard]] std::optional<Literal> constant(ExprId id, const Scope* scope) const;
   [[nodiscard]] std::optional<Literal> constant_leaf(const Expr& expr, const Scope* scope) const;
@@ -124,19 +124,19 @@ class Elaborator {
   [[noreturn]] void undefined(const Expr& expr, const Scope& scope) const;
 
   // calls.cpp: calls
-  Item call(const Expr& expr, Scope& scope);
-  Item call_op(const Expr& expr, const Callee& callee, Scope& scope);
-  Item call_min_max(const Expr& expr, const Callee& callee, Scope& scope);
-  Item call_reduction(const Expr& expr, ReduceOp op, Scope& scope);
-  Item call_reduce(const Expr& expr, Scope& scope);
-  Item call_cast(const Expr& expr, Scope& scope);
-  Item call_random(const Expr& expr, Scope& scope);
-  Item call_chunk(const Expr& expr, Scope& scope);
-  Item call_concat(const Expr& expr, Scope& scope);
-  Item call_repeat(const Expr& expr, Scope& scope);
-  Item call_function(const Expr& expr, const std::shared_ptr<const Function>& function, Scope& scope);
-  Item call_def(const Expr& expr, const Callee& callee, Scope& scope);
-  Item inlined(std::int32_t def, const Span& place, const std::vector<Item>& arguments, Scope* closure);
+  Meaning call(const Expr& expr, Scope& scope);
+  Meaning call_op(const Expr& expr, const Callee& callee, Scope& scope);
+  Meaning call_min_max(const Expr& expr, const Callee& callee, Scope& scope);
+  Meaning call_reduction(const Expr& expr, ReduceOp op, Scope& scope);
+  Meaning call_reduce(const Expr& expr, Scope& scope);
+  Meaning call_cast(const Expr& expr, Scope& scope);
+  Meaning call_random(const Expr& expr, Scope& scope);
+  Meaning call_chunk(const Expr& expr, Scope& scope);
+  Meaning call_concat(const Expr& expr, Scope& scope);
+  Meaning call_repeat(const Expr& expr, Scope& scope);
+  Meaning call_function(const Expr& expr, const std::shared_ptr<const Function>& function, Scope& scope);
+  Meaning call_def(const Expr& expr, const Callee& callee, Scope& scope);
+  Meaning inlined(std::int32_t def, const Span& place, const std::vector<Meaning>& arguments, Scope* closure);
   [[nodiscard]] std::shared_ptr<const Lambda> combiner(ExprId id, std::size_t values, Scope& scope);
   [[nodiscard]] Callee resolve(ExprId callee, Scope& scope) const;
   [[nodiscard]] std::optional<Callee> library(std::string_view name) const;

@@ -75,10 +75,10 @@ std::optional<Literal> fold(Op op, const Literal& a, const Literal& b) {
 
 }  // namespace
 
-Item Elaborator::item(NodeId node) const { return {.owner = state_, .node = node}; }
+Meaning Elaborator::meaning(NodeId node) const { return {.owner = state_, .node = node}; }
 
-std::int64_t Elaborator::size_of(const Item& item) {
-  return item.kind == Item::Kind::tuple ? static_cast<std::int64_t>(item.items->size()) : item.count;
+std::int64_t Elaborator::size_of(const Meaning& meaning) {
+  return meaning.kind == Meaning::Kind::tuple ? static_cast<std::int64_t>(meaning.meanings->size()) : meaning.count;
 }
 
 bool Elaborator::is_module(ExprId id) const {
@@ -105,8 +105,8 @@ std::optional<Literal> Elaborator::constant_leaf(const Expr& expr, const Scope* 
     }
     case ExprKind::name: {
       if (const Variable* binding = scope ? find(expr.text, *scope) : nullptr) {
-        const Item& bound = binding->item;
-        if (bound.kind != Item::Kind::value) return {};
+        const Meaning& bound = binding->meaning;
+        if (bound.kind != Meaning::Kind::value) return {};
         const Node& node = bound.owner->graph.nodes[static_cast<std::size_t>(bound.node)];
         return node.op == Op::constant ? std::optional(node.literal) : std::nullopt;
       }
@@ -142,26 +142,26 @@ std::optional<Literal> Elaborator::constant(ExprId id, const Scope* scope) const
   return value;
 }
 
-Item Elaborator::eval(ExprId id, Scope& scope) {
+Meaning Elaborator::eval(ExprId id, Scope& scope) {
   const Expr& expr = tree_[id];
   const Nesting nesting(*this, expr);
   state_->span = expr.span;
   switch (expr.kind) {
     case ExprKind::integer:
     case ExprKind::real:
-    case ExprKind::boolean: return item(state_->constant(*constant_leaf(expr, nullptr)));
+    case ExprKind::boolean: return meaning(state_->constant(*constant_leaf(expr, nullptr)));
     case ExprKind::name: return named(expr, scope);
     case ExprKind::tuple: {
-      std::vector<Item> items;
+      std::vector<Meaning> meanings;
       int depth = 0;
       for (const ExprId child : tree_.of(expr)) {
-        items.push_back(eval(child, scope));
-        depth = std::max(depth, items.back().depth + 1);
+        meanings.push_back(eval(child, scope));
+        depth = std::max(depth, meanings.back().depth + 1);
       }
       if (depth > limits_.nesting) source_.fail(ErrorCode::text_limit, expr.span, "tuples are nested too deep");
-      return {.kind = Item::Kind::tuple,
+      return {.kind = Meaning::Kind::tuple,
               .depth = depth,
-              .items = std::make_shared<const std::vector<Item>>(std::move(items))};
+              .meanings = std::make_shared<const std::vector<Meaning>>(std::move(meanings))};
     }
     case ExprKind::unary: {
       const Expr& operand = tree_[tree_.child(expr)];
@@ -171,17 +171,18 @@ Item Elaborator::eval(ExprId id, Scope& scope) {
           !(operand.kind == ExprKind::name &&
             (find(operand.text, scope) || module_constants_.contains(operand.text)))) {
         if (const std::optional<Literal> literal = constant_leaf(operand, &scope))
-          return item(state_->constant(real(-literal->real)));
+          return meaning(state_->constant(real(-literal->real)));
       }
       const NodeId x = value(tree_.child(expr), scope);
       state_->span = expr.span;
-      return item(state_->elementwise(expr.op, {x}));
+      return meaning(state_->elementwise(expr.op, {x}));
     }
     case ExprKind::binary: return binary(id, scope);
     case ExprKind::call: return call(expr, scope);
     case ExprKind::attribute: {
       if (is_module(tree_.child(expr))) {
-        if (const std::optional<Literal> literal = constant_leaf(expr, &scope)) return item(state_->constant(*literal));
+        if (const std::optional<Literal> literal = constant_leaf(expr, &scope))
+          return meaning(state_->constant(*literal));
         source_.fail(ErrorCode::undefined_name, expr.span, quoted(expr.text) + " is not a value",
                      "Functions are called: " + std::string(expr.text.substr(0, 64)) + "(x).");
       }
@@ -191,8 +192,8 @@ Item Elaborator::eval(ExprId id, Scope& scope) {
                    "Operands are declared with their class: x: row[bf16]; functions are called: sum(x, axis=1).");
     }
     case ExprKind::subscript: {
-      const Item base = eval(tree_.child(expr), scope);
-      if (base.kind == Item::Kind::value)
+      const Meaning base = eval(tree_.child(expr), scope);
+      if (base.kind == Meaning::Kind::value)
         source_.fail(
             ErrorCode::unsupported_syntax, expr.span, "values are not indexed",
             "chunk(x, k, group) gives blocks of columns; where() with m_index() and n_index() selects elements.");
@@ -210,13 +211,13 @@ Item Elaborator::eval(ExprId id, Scope& scope) {
   source_.fail(ErrorCode::internal, expr.span, "an argument outside a call");
 }
 
-NodeId Elaborator::node_of(const Item& item, const Expr& expr) {
-  if (item.kind != Item::Kind::value)
+NodeId Elaborator::node_of(const Meaning& meaning, const Expr& expr) {
+  if (meaning.kind != Meaning::Kind::value)
     source_.fail(ErrorCode::bad_call, expr.span,
-                 "this is a tuple of " + std::to_string(size_of(item)) + " where one value is needed",
+                 "this is a tuple of " + std::to_string(size_of(meaning)) + " where one value is needed",
                  "Take one apart with a, b = ..., or by [0].");
-  if (item.owner == state_) return item.node;
-  const Node& node = item.owner->graph.nodes[static_cast<std::size_t>(item.node)];
+  if (meaning.owner == state_) return meaning.node;
+  const Node& node = meaning.owner->graph.nodes[static_cast<std::size_t>(meaning.node)];
   if (node.op == Op::constant) return state_->constant(node.literal);
   source_.fail(ErrorCode::bad_combiner, expr.span, "a combiner may use its parameters and constants only",
                "Reduce over another value: reduce((x, y), ...).");
@@ -224,13 +225,13 @@ NodeId Elaborator::node_of(const Item& item, const Expr& expr) {
 
 NodeId Elaborator::value(ExprId id, Scope& scope) { return node_of(eval(id, scope), tree_[id]); }
 
-Item Elaborator::take(const Item& tuple, std::int64_t index, const Expr& expr) {
+Meaning Elaborator::take(const Meaning& tuple, std::int64_t index, const Expr& expr) {
   const std::int64_t size = size_of(tuple);
   if (index < -size || index >= size)
     source_.fail(ErrorCode::bad_call, expr.span,
                  "element " + std::to_string(index) + " of a tuple of " + std::to_string(size));
   if (index < 0) index += size;
-  if (tuple.kind == Item::Kind::tuple) return (*tuple.items)[static_cast<std::size_t>(index)];
+  if (tuple.kind == Meaning::Kind::tuple) return (*tuple.meanings)[static_cast<std::size_t>(index)];
   if (tuple.owner != state_)
     source_.fail(ErrorCode::bad_combiner, expr.span, "a combiner may use its parameters and constants only",
                  "Reduce over another value: reduce((x, y), ...).");
@@ -240,23 +241,23 @@ Item Elaborator::take(const Item& tuple, std::int64_t index, const Expr& expr) {
   if (tuple.op == Op::chunk) node.pieces = tuple.count;
   node.group = tuple.group;
   node.span = expr.span;
-  return item(state_->share(std::move(node)));
+  return meaning(state_->share(std::move(node)));
 }
 
-Item Elaborator::named(const Expr& expr, Scope& scope) {
+Meaning Elaborator::named(const Expr& expr, Scope& scope) {
   if (const Variable* binding = find(expr.text, scope)) {
-    if (binding->item.kind == Item::Kind::value && binding->item.owner != state_)
-      return item(node_of(binding->item, expr));
-    return binding->item;
+    if (binding->meaning.kind == Meaning::Kind::value && binding->meaning.owner != state_)
+      return meaning(node_of(binding->meaning, expr));
+    return binding->meaning;
   }
   if (const auto found = module_constants_.find(expr.text); found != module_constants_.end()) {
     if (!found->second)
       source_.fail(ErrorCode::unsupported_syntax, expr.span,
                    quoted(expr.text) + " is not a constant that an epilogue can use",
                    "Write a number at the top of the file, or make it an operand.");
-    return item(state_->constant(*found->second));
+    return meaning(state_->constant(*found->second));
   }
-  if (const std::optional<Literal> literal = well_known(expr.text)) return item(state_->constant(*literal));
+  if (const std::optional<Literal> literal = well_known(expr.text)) return meaning(state_->constant(*literal));
   undefined(expr, scope);
 }
 
@@ -280,7 +281,7 @@ void Elaborator::undefined(const Expr& expr, const Scope& scope) const {
   source_.fail(ErrorCode::undefined_name, expr.span, quoted(expr.text) + " is not defined", hint);
 }
 
-Item Elaborator::binary(ExprId id, Scope& scope) {
+Meaning Elaborator::binary(ExprId id, Scope& scope) {
   // The left side of a long sum is a long chain; walk down it instead of recursing.
   std::vector<ExprId> spine;
   while (tree_[id].kind == ExprKind::binary) {
@@ -301,7 +302,7 @@ Item Elaborator::binary(ExprId id, Scope& scope) {
       left = state_->elementwise(expr.op, {left, right});
     }
   }
-  return item(left);
+  return meaning(left);
 }
 
 }  // namespace postlude::inline v0::text
