@@ -36,11 +36,11 @@ class Launcher {
     if (!out.is_none()) inputs.out = read_destinations(out);
     const std::shared_ptr<Prepared> prepared = find(inputs);
     if (inputs.main[0].tensor.device == Device::cpu) {
-      BoundCall bound = bind(prepared, std::move(inputs));
+      ArrayCall bound = bind(prepared, std::move(inputs));
       bound.run({});
       return bound.result();
     }
-    BoundCall bound = arrange(prepared, std::move(inputs));
+    ArrayCall bound = arrange(prepared, std::move(inputs));
     void* stream = bound.stream();
     const std::shared_ptr<Kept> kept = keep(bound, stream);
     {
@@ -66,7 +66,7 @@ class Launcher {
   static constexpr std::size_t most_kept = 1024;  // a network's layers call one epilogue, each with its own weights
   static constexpr std::int64_t most_workspace = 128 << 20;  // bytes of all kept Calls
 
-  std::shared_ptr<Kept> keep(const BoundCall& bound, void* stream) {
+  std::shared_ptr<Kept> keep(const ArrayCall& bound, void* stream) {
     bound_key_.clear();
     bound_key_.push_back(reinterpret_cast<std::int64_t>(bound.prepared.get()));
     bound_key_.push_back(reinterpret_cast<std::int64_t>(stream));

@@ -269,11 +269,11 @@ void bind_plan(nb::module_& m) {
       .def_ro("reductions", &PhaseView::reductions)
       .def("__repr__", &text_of);
 
-  nb::class_<BoundCall>(m, "Call",
+  nb::class_<ArrayCall>(m, "Call",
                         "A plan bound to arrays, with its workspace. Calling it computes on what they hold then.")
       .def(
           "__call__",
-          [](BoundCall& self, std::optional<std::uintptr_t> stream) {
+          [](ArrayCall& self, std::optional<std::uintptr_t> stream) {
             if (self.running->test_and_set())
               throw Error(ErrorCode::usage, "this call is running in another thread",
                           "bind() once per thread: a call owns its workspace.");
@@ -288,17 +288,17 @@ void bind_plan(nb::module_& m) {
           "Runs, and returns the outputs. stream: a CUstream as an integer; the framework's current one if None.")
       .def(
           "_loop",
-          [](BoundCall& self, int times) {
+          [](ArrayCall& self, int times) {
             const auto start = std::chrono::steady_clock::now();
             for (int i = 0; i < times; ++i) self.call.run();
             return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
           },
           nb::arg("times"), "Seconds that C++ takes to run this often; for bench/python/overhead.py, CPU only.")
-      .def_prop_ro("workspace_bytes", [](const BoundCall& self) { return self.call.workspace_bytes(); })
+      .def_prop_ro("workspace_bytes", [](const ArrayCall& self) { return self.call.workspace_bytes(); })
       .def(
-          "describe", [](const BoundCall& self) { return self.call.describe(); },
+          "describe", [](const ArrayCall& self) { return self.call.describe(); },
           "The schedule chosen for these shapes.")
-      .def("__repr__", [](const BoundCall& self) {
+      .def("__repr__", [](const ArrayCall& self) {
         return "<postlude call " + self.prepared->plan.graph().name() + ": " + self.call.describe() + ">";
       });
 
@@ -307,7 +307,7 @@ void bind_plan(nb::module_& m) {
           "bind",
           [](std::shared_ptr<Prepared> self, nb::args arrays, nb::kwargs operands) {
             Inputs inputs = read_inputs(*self, arrays, operands);
-            BoundCall bound = python::bind(std::move(self), std::move(inputs));
+            ArrayCall bound = python::bind(std::move(self), std::move(inputs));
             bound.running = std::make_shared<std::atomic_flag>();
             return bound;
           },
@@ -317,7 +317,7 @@ void bind_plan(nb::module_& m) {
       .def(
           "verify",
           [](std::shared_ptr<Prepared> self, nb::args arrays, nb::kwargs operands) {
-            BoundCall bound = python::bind(self, read_inputs(*self, arrays, operands));
+            ArrayCall bound = python::bind(self, read_inputs(*self, arrays, operands));
             bound.run({});
             Unlocked release;
             return postlude::verify(self->plan, bound.bindings);

@@ -103,10 +103,10 @@ std::vector<Array> read_operands(std::span<const nb::object> keys, std::span<con
   return arrays;
 }
 
-BoundCall arrange(std::shared_ptr<Prepared> prepared, Inputs inputs) {
+ArrayCall arrange(std::shared_ptr<Prepared> prepared, Inputs inputs) {
   Prepared& p = *prepared;
   const Array& a = inputs.main[0];
-  BoundCall bound;
+  ArrayCall bound;
   std::vector<Binding>& bindings = bound.bindings;
   bindings.reserve(p.inputs.size() + p.operands.size() + p.outputs.size());
   std::vector<Given> given_inputs;
@@ -160,26 +160,26 @@ BoundCall arrange(std::shared_ptr<Prepared> prepared, Inputs inputs) {
   return bound;
 }
 
-BoundCall bind(std::shared_ptr<Prepared> prepared, Inputs inputs) {
-  BoundCall bound = arrange(std::move(prepared), std::move(inputs));
+ArrayCall bind(std::shared_ptr<Prepared> prepared, Inputs inputs) {
+  ArrayCall bound = arrange(std::move(prepared), std::move(inputs));
   const Plan& plan = bound.prepared->plan;
   bound.call = bound.inputs.packed ? plan.bind(bound.bindings, *bound.inputs.packed) : plan.bind(bound.bindings);
   return bound;
 }
 
-void* BoundCall::stream() const {
+void* ArrayCall::stream() const {
   return inputs.main[0].tensor.device == Device::cpu
              ? nullptr
              : current_stream(inputs.main[0].framework, inputs.main[0].tensor.device_index);
 }
 
-void BoundCall::run(std::optional<std::uintptr_t> chosen) {
+void ArrayCall::run(std::optional<std::uintptr_t> chosen) {
   void* handle = chosen ? reinterpret_cast<void*>(*chosen) : stream();
   Unlocked release;
   call.run(handle);
 }
 
-nb::object BoundCall::result() const {
+nb::object ArrayCall::result() const {
   if (prepared->record.is_none()) return finished(inputs.main[0].framework, outputs[0].owner);
   std::vector<nb::object> fields;
   std::vector<PyObject*> pointers;

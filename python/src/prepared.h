@@ -55,7 +55,7 @@ void refuse_unknown(std::span<const nb::object> keys, nb::handle keywords);
                                                std::span<const std::optional<DType>> types, nb::handle keywords);
 
 // A Call with everything it reads and writes kept alive.
-struct BoundCall {
+struct ArrayCall {
   Call call;
   std::shared_ptr<Prepared> prepared;
   Inputs inputs;
@@ -69,8 +69,8 @@ struct BoundCall {
 };
 
 // What a call of these inputs binds, its outputs made where out= names none; without the Call itself.
-[[nodiscard]] BoundCall arrange(std::shared_ptr<Prepared> prepared, Inputs inputs);
+[[nodiscard]] ArrayCall arrange(std::shared_ptr<Prepared> prepared, Inputs inputs);
 // That, and the Call.
-[[nodiscard]] BoundCall bind(std::shared_ptr<Prepared> prepared, Inputs inputs);
+[[nodiscard]] ArrayCall bind(std::shared_ptr<Prepared> prepared, Inputs inputs);
 
 }  // namespace postlude::inline v0::python
