@@ -8,7 +8,7 @@ namespace postlude::inline v0 {
 namespace {
 
 std::shared_ptr<CallData> make_call(std::shared_ptr<const PlanData> plan, const std::vector<Binding>& given,
-                                    const plan::PackedB* packed, std::optional<void*> stream = {}) {
+                                    const plan::PackedInput* packed, std::optional<void*> stream = {}) {
   plan::Checked checked = plan::check(*plan, given, packed, plan->target);
   auto call = std::make_shared<CallData>();
   if (!checked.nothing_to_do) {
@@ -65,7 +65,7 @@ Call Plan::bind(const std::vector<Binding>& bindings, const PackedOperand& packe
     throw Error(ErrorCode::usage, content ? "B was packed for another plan" : "the packed operand is empty",
                 "pack(plan, B) makes one for this plan's kernels.");
   }
-  const plan::PackedB b{.k = packed.k_, .n = packed.n_, .data = content->data.get()};
+  const plan::PackedInput b{.k = packed.k_, .n = packed.n_, .data = content->data.get()};
   auto call = make_call(data_, bindings, &b);
   call->packed = content;
   return Call(std::move(call));

@@ -50,7 +50,7 @@ struct Fixed {
 
 class Checker {
  public:
-  Checker(const PlanData& plan, const PackedB* packed, const Target& where)
+  Checker(const PlanData& plan, const PackedInput* packed, const Target& where)
       : plan_(plan),
         packed_(packed),
         where_(where),
@@ -454,7 +454,7 @@ class Checker {
   }
 
   const PlanData& plan_;
-  const PackedB* packed_;
+  const PackedInput* packed_;
   const Target& where_;
   const MainLoop& loop_;
   std::vector<Input> inputs_;  // the first of expected_
@@ -508,7 +508,7 @@ std::string shape_text(const std::vector<std::int64_t>& shape) {
   return text + (shape.size() == 1 ? ",)" : ")");
 }
 
-Checked check(const PlanData& plan, const std::vector<Binding>& given, const PackedB* packed, const Target& where) {
+Checked check(const PlanData& plan, const std::vector<Binding>& given, const PackedInput* packed, const Target& where) {
   return Checker(plan, packed, where).run(given);
 }
 

@@ -26,13 +26,14 @@ struct Checked {
   bool nothing_to_do = false;         // every output is empty
 };
 
-struct PackedB {
+// An input that was packed beforehand: its extents, and what Executable::pack returned.
+struct PackedInput {
   std::int64_t k = 0, n = 0;
   const void* data = nullptr;
 };
 
 // Throws Error 03xx. `packed` stands in B's place, or is null. `where` says on which device the tensors must be.
-[[nodiscard]] Checked check(const PlanData& plan, const std::vector<Binding>& given, const PackedB* packed,
+[[nodiscard]] Checked check(const PlanData& plan, const std::vector<Binding>& given, const PackedInput* packed,
                             const Target& where);
 
 // B alone, K x N, as Executable::pack wants it.
