@@ -57,7 +57,7 @@ class Choice {
     // Consumers first, whose loops a window may join.
     for (auto each = stages.rbegin(); each != stages.rend(); ++each) {
       const StagePtr& stage = *each;
-      if (stage->place == StageNode::Place::inlined) continue;
+      if (stage->nesting == StageNode::Nesting::inlined) continue;
       if (const StagePtr consumer = window_consumer(*stage)) {
         Stage(s_.node(), stage).compute_at(Stage(s_.node(), consumer), place_of_window(*consumer));
         if (!gpu_) {
@@ -98,7 +98,7 @@ class Choice {
     if (stage.is_output || !stage.op->reduction() || !is_window(*stage.op) || stage.op->axes.size() < 2) return nullptr;
     StagePtr consumer;
     for (const StagePtr& other : s_.node()->stages) {
-      bool reads = false, alike = !other->op->reduction() && other->place == StageNode::Place::root;
+      bool reads = false, alike = !other->op->reduction() && other->nesting == StageNode::Nesting::root;
       for (const Expr& part : other->op->body) {
         visit(part, [&](const ExprNode& x) {
           if (x.kind != ExprNode::Kind::read || x.tensor != stage.origin) return;

@@ -185,7 +185,7 @@ void Lowering::inline_stages() {
     for (Expr& part : s.body) {
       Expr now = substitute(part, {}, [&](const ExprNode& read, std::vector<Expr> index) {
         for (const Lowered& other : stages_) {
-          if (other.stage->origin != read.tensor || other.stage->place != StageNode::Place::inlined) continue;
+          if (other.stage->origin != read.tensor || other.stage->nesting != StageNode::Nesting::inlined) continue;
           Substitution at;
           for (std::size_t d = 0; d < index.size(); ++d) at[other.stage->op->axes[d].get()] = index[d];
           const auto component = static_cast<std::size_t>(read.component);
@@ -206,7 +206,7 @@ void Lowering::inline_stages() {
     shell.body = s.body;
     s.reads = reads_of(shell);
   }
-  std::erase_if(stages_, [](const Lowered& s) { return s.stage->place == StageNode::Place::inlined; });
+  std::erase_if(stages_, [](const Lowered& s) { return s.stage->nesting == StageNode::Nesting::inlined; });
 }
 
 // Extents and values of the loops, the roots' extents being those of the region.
@@ -231,7 +231,7 @@ void Lowering::settle(Lowered& s) {
   s.collective = s.shared_reduction;
   const std::function<bool(const Lowered&)> meets = [&](const Lowered& consumer) {
     return std::any_of(stages_.begin(), stages_.end(), [&](const Lowered& other) {
-      return other.stage->place == StageNode::Place::at && other.stage->consumer.lock() == consumer.stage &&
+      return other.stage->nesting == StageNode::Nesting::at && other.stage->consumer.lock() == consumer.stage &&
              (is_shared(other) || meets(other));
     });
   };
@@ -241,7 +241,7 @@ void Lowering::settle(Lowered& s) {
 
 // Whether the threads of a block hold it together: it is said so, or they compute it together.
 bool Lowering::is_shared(const Lowered& s) {
-  if (s.stage->place != StageNode::Place::at) return false;
+  if (s.stage->nesting != StageNode::Nesting::at) return false;
   return s.stage->scope == "shared" ||
          std::any_of(s.stage->leaves.begin(), s.stage->leaves.end(), [&](const AxisPtr& leaf) {
            const Mark mark = s.stage->mark(leaf);
@@ -252,7 +252,7 @@ bool Lowering::is_shared(const Lowered& s) {
 void Lowering::check(const Lowered& s) {
   for (const AxisPtr& leaf : s.stage->leaves) {
     const Mark mark = s.stage->mark(leaf);
-    if (s.stage->place == StageNode::Place::at && mark.kind == Mark::Kind::bind &&
+    if (s.stage->nesting == StageNode::Nesting::at && mark.kind == Mark::Kind::bind &&
         mark.thread->tag.starts_with("block"))
       refuse("bind: " + quoted(leaf->name) + " of " + quoted(s.stage->op->name) + ", which is computed within " +
                  quoted(s.stage->at->name) + ", to " + mark.thread->tag,
@@ -342,7 +342,7 @@ Ranges Lowering::axis_ranges(const Lowered& reader, const std::set<const AxisNod
     return ranges;
   }
   const std::vector<Interval> region =
-      reader.stage->place == StageNode::Place::at ? demand(reader, fixed) : std::vector<Interval>{};
+      reader.stage->nesting == StageNode::Nesting::at ? demand(reader, fixed) : std::vector<Interval>{};
   for (std::size_t d = 0; d < op.axes.size(); ++d)
     ranges[op.axes[d].get()] = region.empty() ? Interval{0, simplified(op.shape[d] - Expr(1))} : region[d];
   for (const AxisPtr& axis : op.reduce_axes)
@@ -605,7 +605,7 @@ std::vector<Statement> Lowering::loops(Lowered& s, std::size_t level, bool initi
 std::vector<Statement> Lowering::attached(Lowered& consumer, const AxisPtr& at) {
   std::vector<Lowered*> here;
   for (Lowered& s : stages_)
-    if (s.stage->place == StageNode::Place::at && s.stage->consumer.lock() == consumer.stage && s.stage->at == at)
+    if (s.stage->nesting == StageNode::Nesting::at && s.stage->consumer.lock() == consumer.stage && s.stage->at == at)
       here.push_back(&s);
   for (auto s = here.rbegin(); s != here.rend(); ++s) {
     std::set<const AxisNode*> fixed;
@@ -651,7 +651,7 @@ std::vector<Statement> Lowering::nest(Lowered& s) {
 Nest Lowering::run() {
   inline_stages();
   for (Lowered& s : stages_) {
-    if (s.stage->place != StageNode::Place::at) continue;
+    if (s.stage->nesting != StageNode::Nesting::at) continue;
     const StagePtr consumer = s.stage->consumer.lock();
     const bool there =
         consumer && std::find(consumer->leaves.begin(), consumer->leaves.end(), s.stage->at) != consumer->leaves.end();
@@ -663,7 +663,7 @@ Nest Lowering::run() {
     for (const Lowered& reader : stages_) {
       if (std::find(reader.reads.begin(), reader.reads.end(), s.stage->origin) == reader.reads.end()) continue;
       StagePtr at = reader.stage;
-      while (at != consumer && at->place == StageNode::Place::at) at = at->consumer.lock();
+      while (at != consumer && at->nesting == StageNode::Nesting::at) at = at->consumer.lock();
       if (at != consumer)
         refuse("compute_at: " + quoted(reader.stage->op->name) + " reads " + quoted(s.stage->op->name) +
                " outside of the loop " + quoted(s.stage->at->name) + " of " + quoted(consumer->op->name));
@@ -686,7 +686,7 @@ Nest Lowering::run() {
                     "Name it among the arguments.");
   }
   for (Lowered& s : stages_) {
-    if (s.stage->place != StageNode::Place::root) continue;
+    if (s.stage->nesting != StageNode::Nesting::root) continue;
     threads_.clear();
     const std::size_t first = nest_.body.size();
     for (Statement& x : without_single_loops(nest(s), {})) nest_.body.push_back(std::move(x));

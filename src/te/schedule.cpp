@@ -278,12 +278,12 @@ void Stage::compute_at(const Stage& consumer, const Axis& axis) {
   if (node_->is_output)
     refuse("compute_at: " + quoted(node_->op->name) + " is an output", "An output has loops of its own.");
   find_leaf(other, axis, "compute_at");
-  for (StagePtr outer = consumer.node_; outer->place == StageNode::Place::at;) {
+  for (StagePtr outer = consumer.node_; outer->nesting == StageNode::Nesting::at;) {
     outer = outer->consumer.lock();
     if (outer == node_)
       refuse("compute_at: " + quoted(other.op->name) + " is itself computed within " + quoted(node_->op->name));
   }
-  node_->place = StageNode::Place::at;
+  node_->nesting = StageNode::Nesting::at;
   node_->consumer = consumer.node_;
   node_->at = axis.node();
   schedule_->calls.push_back(python_name(*node_) + ".compute_at(" + python_name(other) + ", " +
@@ -296,12 +296,12 @@ void Stage::compute_inline() {
                quoted(node_->op->reduce_axes[0]->name),
            "Only elementwise stages are inlined; use compute_at.");
   if (node_->is_output) refuse("compute_inline: " + quoted(node_->op->name) + " is an output");
-  node_->place = StageNode::Place::inlined;
+  node_->nesting = StageNode::Nesting::inlined;
   schedule_->calls.push_back(python_name(*node_) + ".compute_inline()");
 }
 
 void Stage::compute_root() {
-  node_->place = StageNode::Place::root;
+  node_->nesting = StageNode::Nesting::root;
   schedule_->calls.push_back(python_name(*node_) + ".compute_root()");
 }
 

@@ -24,13 +24,13 @@ struct Mark {
 };
 
 struct StageNode {
-  enum class Place : std::uint8_t { root, inlined, at };
+  enum class Nesting : std::uint8_t { root, inlined, at };
   OperationPtr origin;  // what the user names
   OperationPtr op;      // what it computes now
   std::vector<AxisPtr> leaves;
   std::vector<Relation> relations;
   std::unordered_map<const AxisNode*, Mark> marks;
-  Place place = Place::root;
+  Nesting nesting = Nesting::root;
   std::weak_ptr<StageNode> consumer;  // at
   AxisPtr at;
   std::string scope;  // "": as its place suggests

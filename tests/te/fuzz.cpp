@@ -434,7 +434,7 @@ void schedule(Program& p, Bindings bindings) {
     if (error.code() != ErrorCode::bad_schedule) throw;
     p.steps.push_back("all at the root, unbound");
     for (const te::StagePtr& stage : p.schedule.node()->stages) {
-      if (stage->place == te::StageNode::Place::at) stage->place = te::StageNode::Place::root;
+      if (stage->nesting == te::StageNode::Nesting::at) stage->nesting = te::StageNode::Nesting::root;
       std::erase_if(stage->marks, [](const auto& mark) { return mark.second.kind == te::Mark::Kind::bind; });
     }
   }

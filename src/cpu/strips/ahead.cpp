@@ -32,10 +32,10 @@ constexpr int asked_tiles = 2;
 constexpr double least_cost_to_ask = 8;
 
 // The cost of a step that can ask for memory, about: 1 is a pass over L1. Other steps cost 0.
-double cost_of(const Step& step, const lower::Phase& phase, std::span<const Place> places) {
+double cost_of(const Step& step, const lower::Phase& phase, std::span<const Storage> storages) {
   if (step.kind == Step::Kind::load || step.kind == Step::Kind::store) {
-    const Place& place = places[step.place];
-    return place.strides[2] == 1 && one_run(place.runs) && place.divide_rows == 1 ? 1 : 0;
+    const Storage& storage = storages[step.storage];
+    return storage.strides[2] == 1 && one_run(storage.runs) && storage.divide_rows == 1 ? 1 : 0;
   }
   if (step.kind == Step::Kind::reduce) {
     const lower::Reduction& reduction = phase.reductions[step.detail];
@@ -73,8 +73,9 @@ double cost_of(const Step& step, const lower::Phase& phase, std::span<const Plac
 }
 
 // Whether its rows lie beside the accumulator's, column by column.
-bool is_tile(const Place& place) {
-  return place.kind == Place::Kind::bound && place.strides[1] != 0 && place.strides[2] != 0 && place.runs.empty();
+bool is_tile(const Storage& storage) {
+  return storage.kind == Storage::Kind::bound && storage.strides[1] != 0 && storage.strides[2] != 0 &&
+         storage.runs.empty();
 }
 
 // Whether rows of an output begin lines, and nothing else that the call touches lies there.
@@ -125,17 +126,17 @@ std::vector<const void*> leave_caches(const PhaseSetting& setting) {
 
 void PhaseExecutor::touched(std::int64_t batch, Prefetch (&prefetch)[2]) const {
   int found = 0;
-  for (const Place& place : places_) {
+  for (const Storage& storage : storages_) {
     if (found == 2) break;
-    if (!is_tile(place) || goes_past(place.data)) continue;
-    const std::int64_t size = size_of(place.dtype);
-    prefetch[found++] = {place.data + batch * place.strides[0] * size, place.strides[1] * size,
-                         place.strides[2] * size};
+    if (!is_tile(storage) || goes_past(storage.data)) continue;
+    const std::int64_t size = size_of(storage.dtype);
+    prefetch[found++] = {storage.data + batch * storage.strides[0] * size, storage.strides[1] * size,
+                         storage.strides[2] * size};
   }
 }
 
 void PhaseExecutor::weigh(const lower::Phase& phase) {
-  for (Step& step : steps_[static_cast<int>(Level::tile)]) step.cost = cost_of(step, phase, places_);
+  for (Step& step : steps_[static_cast<int>(Level::tile)]) step.cost = cost_of(step, phase, storages_);
 }
 
 std::vector<std::vector<Wanted>> share_out(std::span<const Wanted> wanted, std::span<const double> costs) {
@@ -179,11 +180,11 @@ void PhaseExecutor::ask_for(std::span<const Wanted> wanted) {
   }
 }
 
-const Place* PhaseExecutor::target(const Step& step) const {
+const Storage* PhaseExecutor::target(const Step& step) const {
   const bool stores = step.kind == Step::Kind::store;
-  if (!stores && step.out.where != Source::Where::place) return nullptr;
-  const Place& place = places_[static_cast<std::size_t>(stores ? step.place : step.out.index)];
-  return place.kind == Place::Kind::bound ? &place : nullptr;
+  if (!stores && step.out.where != Source::Where::storage) return nullptr;
+  const Storage& storage = storages_[static_cast<std::size_t>(stores ? step.storage : step.out.index)];
+  return storage.kind == Storage::Kind::bound ? &storage : nullptr;
 }
 
 bool PhaseExecutor::goes_past(const char* data) const {
@@ -194,9 +195,9 @@ bool PhaseExecutor::goes_past(const char* data) const {
 
 void PhaseExecutor::store_past(std::span<const void* const> leaving) {
   for (Step& step : steps_[static_cast<int>(Level::tile)]) {
-    const Place* const place = target(step);
-    step.past =
-        step.cost > 0 && place != nullptr && std::find(leaving.begin(), leaving.end(), place->data) != leaving.end();
+    const Storage* const storage = target(step);
+    step.past = step.cost > 0 && storage != nullptr &&
+                std::find(leaving.begin(), leaving.end(), storage->data) != leaving.end();
   }
 }
 
@@ -206,17 +207,21 @@ void PhaseExecutor::ask_for_tiles(std::int64_t batch) {
       std::max_element(steps.begin(), steps.end(), [](const Step& a, const Step& b) { return a.cost < b.cost; });
   if (asking == steps.end() || asking->cost < least_cost_to_ask) return;
   double bytes = 0;
-  for (int p = 0; p < static_cast<int>(places_.size()); ++p) {
-    const Place& place = places_[static_cast<std::size_t>(p)];
-    if (!is_tile(place) || place.strides[2] != 1 || place.divide_rows != 1 || goes_past(place.data)) continue;
-    const auto is_it = [p](const Source& source) { return source.where == Source::Where::place && source.index == p; };
+  for (int p = 0; p < static_cast<int>(storages_.size()); ++p) {
+    const Storage& storage = storages_[static_cast<std::size_t>(p)];
+    if (!is_tile(storage) || storage.strides[2] != 1 || storage.divide_rows != 1 || goes_past(storage.data)) continue;
+    const auto is_it = [p](const Source& source) {
+      return source.where == Source::Where::storage && source.index == p;
+    };
     const bool gone = std::any_of(steps.begin(), asking + 1, [&](const Step& step) {
       const auto first = arguments_.begin() + step.first_argument;
-      return step.place == p || is_it(step.out) || std::any_of(first, first + step.argument_count, is_it);
+      return step.storage == p || is_it(step.out) || std::any_of(first, first + step.argument_count, is_it);
     });
-    const std::int64_t size = size_of(place.dtype);
-    asking->wanted.push_back(
-        {place.data, {place.strides[0] * size, place.strides[1] * size}, columns_ * size, gone ? strip_rows_ : 0});
+    const std::int64_t size = size_of(storage.dtype);
+    asking->wanted.push_back({storage.data,
+                              {storage.strides[0] * size, storage.strides[1] * size},
+                              columns_ * size,
+                              gone ? strip_rows_ : 0});
     bytes += asking->wanted.back().bytes();
   }
   const bool few = asking->wanted.size() < 2 || bytes * static_cast<double>(batch * rows_) < least_asked;

@@ -217,47 +217,47 @@ class PhaseBuilder {
     return set_.locals.empty() ? -1 : set_.locals[static_cast<std::size_t>(buffer)];
   }
 
-  int add_place(const lower::Access& access) {
-    Place place;
+  int add_storage(const lower::Access& access) {
+    Storage storage;
     const Bound& bound = set_.buffers[access.buffer];
-    place.dtype = bound.dtype;
-    place.divide_rows = access.divide_rows;
-    place.runs = column_runs(access.columns, to_.columns_);
+    storage.dtype = bound.dtype;
+    storage.divide_rows = access.divide_rows;
+    storage.runs = column_runs(access.columns, to_.columns_);
     const int local = local_of(access.buffer);
     if (local >= 0) {
-      place.kind = Place::Kind::local;
-      place.local = local;
-      place.strides[1] = set_.local_rows[static_cast<std::size_t>(local)];
-      place.strides[2] = set_.program->buffers[access.buffer].axes.has(Axis::n) ? 1 : 0;
+      storage.kind = Storage::Kind::local;
+      storage.local = local;
+      storage.strides[1] = set_.local_rows[static_cast<std::size_t>(local)];
+      storage.strides[2] = set_.program->buffers[access.buffer].axes.has(Axis::n) ? 1 : 0;
     } else {
-      place.data = static_cast<char*>(bound.data);
-      std::copy(bound.strides.begin(), bound.strides.end(), place.strides);
+      storage.data = static_cast<char*>(bound.data);
+      std::copy(bound.strides.begin(), bound.strides.end(), storage.strides);
     }
-    to_.places_.push_back(std::move(place));
-    return static_cast<int>(to_.places_.size()) - 1;
+    to_.storages_.push_back(std::move(storage));
+    return static_cast<int>(to_.storages_.size()) - 1;
   }
 
   int add_accumulator(const Instruction& instruction) {
-    Place place;
+    Storage storage;
     if (set_.source) {
-      place.dtype = set_.source->dtype;
-      place.data = static_cast<char*>(set_.source->data);
-      std::copy(set_.source->strides.begin(), set_.source->strides.end(), place.strides);
-      place.divide_rows = instruction.access.divide_rows;
-      place.runs = column_runs(instruction.access.columns, to_.columns_);
+      storage.dtype = set_.source->dtype;
+      storage.data = static_cast<char*>(set_.source->data);
+      std::copy(set_.source->strides.begin(), set_.source->strides.end(), storage.strides);
+      storage.divide_rows = instruction.access.divide_rows;
+      storage.runs = column_runs(instruction.access.columns, to_.columns_);
     } else {
-      place.kind = Place::Kind::accumulator;
-      place.dtype = instruction.type;
-      place.strides[2] = 1;  // strides[1] is the block's
+      storage.kind = Storage::Kind::accumulator;
+      storage.dtype = instruction.type;
+      storage.strides[2] = 1;  // strides[1] is the block's
       if (set_.pieces_apart) {
-        place.piece =
+        storage.piece =
             instruction.access.columns.steps.empty() ? 0 : static_cast<int>(instruction.access.columns.steps[0].piece);
       } else {
-        place.runs = column_runs(instruction.access.columns, to_.columns_);
+        storage.runs = column_runs(instruction.access.columns, to_.columns_);
       }
     }
-    to_.places_.push_back(std::move(place));
-    return static_cast<int>(to_.places_.size()) - 1;
+    to_.storages_.push_back(std::move(storage));
+    return static_cast<int>(to_.storages_.size()) - 1;
   }
 
   Draft draft(Step::Kind kind, Level level, ValueId value, StripFn function = nullptr) {
@@ -364,41 +364,42 @@ class PhaseBuilder {
         level_of(instruction.axes) != Level::tile || !as_in_slots(buffer.dtype, instruction.type)) {
       return;
     }
-    const int place = add_place(store.access);
-    const Place& at = to_.places_[place];
+    const int storage = add_storage(store.access);
+    const Storage& at = to_.storages_[storage];
     // Nobody reads a value that is on its way to memory.
     const bool leaves = std::find(set_.past.begin(), set_.past.end(), at.data) != set_.past.end();
     if (at.strides[2] != 1 || !one_run(at.runs) || at.divide_rows != 1 || (leaves && readers_[v] > 1)) {
-      to_.places_.pop_back();
+      to_.storages_.pop_back();
       return;
     }
-    to_.sources_[v].where = Source::Where::place;
-    to_.sources_[v].index = place;
+    to_.sources_[v].where = Source::Where::storage;
+    to_.sources_[v].index = storage;
     stored_directly_[s] = true;
   }
 
   void place_load(ValueId v) {
     const Instruction& instruction = phase_.code[v];
     const Level level = level_of(instruction.axes);
-    const int index = instruction.op == Op::acc ? add_accumulator(instruction) : add_place(instruction.access);
-    const Place& place = to_.places_[index];
+    const int index = instruction.op == Op::acc ? add_accumulator(instruction) : add_storage(instruction.access);
+    const Storage& storage = to_.storages_[index];
     Source& source = to_.sources_[v];
-    const std::int64_t step = level == Level::row ? place.strides[1] : place.strides[2];
+    const std::int64_t step = level == Level::row ? storage.strides[1] : storage.strides[2];
     // Neither another store nor the steps of a later level must read what one store has written in
     // place.
     const bool overwritten = in_place_ && (store_of_[v] != -1 || level != Level::tile);
-    if (!overwritten && level != Level::uniform && step == 1 && as_in_slots(place.dtype, instruction.type) &&
-        instruction.guard < 0 && place.divide_rows == 1 && (level == Level::row || one_run(place.runs))) {
-      source.where = Source::Where::place;
+    if (!overwritten && level != Level::uniform && step == 1 && as_in_slots(storage.dtype, instruction.type) &&
+        instruction.guard < 0 && storage.divide_rows == 1 && (level == Level::row || one_run(storage.runs))) {
+      source.where = Source::Where::storage;
       source.index = index;
       return;
     }
     source.where = Source::Where::slot;
-    Draft made = draft(Step::Kind::load, level, v, set_.table->load[static_cast<int>(place.dtype)]);
-    made.step.place = index;
+    Draft made = draft(Step::Kind::load, level, v, set_.table->load[static_cast<int>(storage.dtype)]);
+    made.step.storage = index;
     // Lowering puts a cast behind a load whose type is not the one in which the dtype is computed.
-    if (compute_type(place.dtype) != instruction.type) {
-      throw Error(ErrorCode::internal, "a load of " + std::string(name(place.dtype)) + " is not of its computed type");
+    if (compute_type(storage.dtype) != instruction.type) {
+      throw Error(ErrorCode::internal,
+                  "a load of " + std::string(name(storage.dtype)) + " is not of its computed type");
     }
     drafts_.push_back(std::move(made));
   }
@@ -490,7 +491,7 @@ class PhaseBuilder {
       const Level level = level_of(set_.program->buffers[store.access.buffer].axes & phase_.domain);
       Draft made =
           draft(Step::Kind::store, level, -1, set_.table->store[compute_index(type)][static_cast<int>(bound.dtype)]);
-      made.step.place = add_place(store.access);
+      made.step.storage = add_storage(store.access);
       made.arguments = {store.value};
       made.order = in_place_ ? INT64_MAX : 2 * static_cast<std::int64_t>(store.value) + 1;
       drafts_.push_back(std::move(made));

@@ -49,7 +49,7 @@ struct ColumnRun {
 }
 
 // Memory that a phase loads from or stores to.
-struct Place {
+struct Storage {
   enum class Kind : std::uint8_t {
     bound,        // at `data`, by (b, m, n)
     accumulator,  // a finished block of the product
@@ -75,13 +75,13 @@ struct Block {
   std::int64_t partial = 0;                    // where this block's partial reductions go (see reduce.h)
 };
 
-// The place that an argument comes from.
+// Where an argument comes from.
 struct Source {
-  enum class Where : std::uint8_t { nowhere, slot, place };
+  enum class Where : std::uint8_t { nowhere, slot, storage };
   Where where = Where::nowhere;
   Level level = Level::uniform;
   DType type = DType::f32;
-  std::int64_t index = 0;  // bytes into the frame, or which place
+  std::int64_t index = 0;  // bytes into the frame, or which storage
 };
 
 // Memory that a later phase, or the next block, will touch: while steps compute a row they ask for
@@ -103,8 +103,8 @@ struct Step {
     apply,   // function over arguments
     cast,    // cast_rounded
     native,  // call_native
-    load,    // from `place` into the slot
-    store,   // argument 0 to `place`
+    load,    // from `storage` into the slot
+    store,   // argument 0 to `storage`
     index,   // coordinates: see Coordinate
     reduce,  // arguments of one piece of a reduction
   };
@@ -113,7 +113,7 @@ struct Step {
   lower::ValueId value = -1;  // what it computes; -1 for stores and reductions
   Source out;
   int first_argument = 0, argument_count = 0;
-  int place = -1;
+  int storage = -1;
   int detail = -1;  // index into the list that its kind has
   int piece = 0;
   int sums = -1;               // the reduction that the step's results are added to while they are computed
@@ -182,8 +182,8 @@ class Script {
 // A thread's own memory for one phase.
 struct PhaseFrame {
   char* memory = nullptr;
-  std::int64_t batch = -1;    // whose uniform values it holds
-  std::vector<char*> places;  // address of (batch, row 0, column 0)
+  std::int64_t batch = -1;      // whose uniform values it holds
+  std::vector<char*> storages;  // address of (batch, row 0, column 0)
   std::vector<StripArg> arguments;
   std::vector<StripAhead> ahead;
   std::vector<std::uint8_t> active;  // per value: not needed, computed, or zero because its guard holds
@@ -227,7 +227,7 @@ class PhaseExecutor {
   struct Tile {
     std::int64_t row0, rows, column0, columns;
   };
-  void find_places(PhaseFrame& frame, std::int64_t batch) const;
+  void find_storages(PhaseFrame& frame, std::int64_t batch) const;
   void begin_batch(PhaseFrame& frame, const Block& block) const;
   void find_locals(PhaseFrame& frame, const Block& block) const;
   void run_levels(PhaseFrame& frame, const Block& block) const;
@@ -239,7 +239,7 @@ class PhaseExecutor {
   void weigh(const lower::Phase& phase);
   // Sets Step::past of the steps that can store past the caches.
   void store_past(std::span<const void* const> leaving);
-  [[nodiscard]] const Place* target(const Step& step) const;  // where in bound memory it stores; or null
+  [[nodiscard]] const Storage* target(const Step& step) const;  // where in bound memory it stores; or null
   // The memory that a step asks for while it computes a tile, in the frame's `ahead`.
   [[nodiscard]] std::span<const StripAhead> ahead(const Step& step, PhaseFrame& frame, const Block& block,
                                                   const Tile& tile) const;
@@ -247,7 +247,7 @@ class PhaseExecutor {
   [[nodiscard]] char* entry_of(int reduction, const PhaseFrame& frame, const Block& block) const;
   void write_zero(const Step& step, Level level, const PhaseFrame& frame, const Tile& tile) const;
   [[nodiscard]] bool holds(const Source& guard, const PhaseFrame& frame) const;
-  [[nodiscard]] char* address(const Place& place, const PhaseFrame& frame, int index, std::int64_t i,
+  [[nodiscard]] char* address(const Storage& storage, const PhaseFrame& frame, int index, std::int64_t i,
                               std::int64_t n) const;
   void argument(StripArg& to, const Source& source, Level level, const PhaseFrame& frame, const Block& block,
                 const Tile& tile) const;
@@ -262,7 +262,7 @@ class PhaseExecutor {
   std::int64_t strip_rows_ = 1, strip_columns_ = 1;
   std::vector<Step> steps_[level_count];
   std::vector<Source> arguments_;
-  std::vector<Place> places_;
+  std::vector<Storage> storages_;
   std::vector<Coordinate> coordinates_;
   std::vector<RoundedCast> casts_;
   std::vector<RandomStrip> randoms_;

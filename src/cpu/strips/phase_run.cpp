@@ -50,8 +50,8 @@ void for_runs(const std::vector<ColumnRun>& runs, std::int64_t j0, std::int64_t 
   }
 }
 
-std::int64_t column_of(const Place& place, std::int64_t j) {
-  return place.runs.empty() ? j : place.runs[0].n + (j - place.runs[0].j);
+std::int64_t column_of(const Storage& storage, std::int64_t j) {
+  return storage.runs.empty() ? j : storage.runs[0].n + (j - storage.runs[0].j);
 }
 
 }  // namespace
@@ -107,7 +107,7 @@ void Script::run(std::int64_t batch, std::int64_t row) {
 PhaseFrame PhaseExecutor::make_frame(char* memory) const {
   PhaseFrame frame;
   frame.memory = memory;
-  frame.places.assign(places_.size(), nullptr);
+  frame.storages.assign(storages_.size(), nullptr);
   frame.arguments.resize(static_cast<std::size_t>(std::max(1, largest_arity_)));
   frame.ahead.resize(largest_ahead_ * static_cast<std::size_t>(strip_rows_));
   frame.active.assign(sources_.size(), 1);
@@ -115,18 +115,18 @@ PhaseFrame PhaseExecutor::make_frame(char* memory) const {
 }
 
 // An address is kept as that of (row 0, column 0), which may lie outside a block's own memory.
-char* PhaseExecutor::address(const Place& place, const PhaseFrame& frame, int index, std::int64_t i,
+char* PhaseExecutor::address(const Storage& storage, const PhaseFrame& frame, int index, std::int64_t i,
                              std::int64_t n) const {
-  const std::int64_t elements = i * place.strides[1] + n * place.strides[2];
-  return reinterpret_cast<char*>(reinterpret_cast<std::uintptr_t>(frame.places[static_cast<std::size_t>(index)]) +
-                                 static_cast<std::uintptr_t>(elements * size_of(place.dtype)));
+  const std::int64_t elements = i * storage.strides[1] + n * storage.strides[2];
+  return reinterpret_cast<char*>(reinterpret_cast<std::uintptr_t>(frame.storages[static_cast<std::size_t>(index)]) +
+                                 static_cast<std::uintptr_t>(elements * size_of(storage.dtype)));
 }
 
 namespace {
 
-char* accumulator(const Place& place, const Block& block, std::int64_t row, std::int64_t column) {
+char* accumulator(const Storage& storage, const Block& block, std::int64_t row, std::int64_t column) {
   return block.acc +
-         4 * (place.piece * block.piece_stride + (row - block.row0) * block.acc_row + column - block.column0);
+         4 * (storage.piece * block.piece_stride + (row - block.row0) * block.acc_row + column - block.column0);
 }
 
 }  // namespace
@@ -143,23 +143,24 @@ void PhaseExecutor::argument(StripArg& to, const Source& source, Level level, co
     to.column_stride = by_row || source.level == Level::uniform ? 0 : 1;
     return;
   }
-  const Place& place = places_[static_cast<std::size_t>(source.index)];
-  const std::int64_t row_stride = place.kind == Place::Kind::accumulator ? block.acc_row : place.strides[1];
-  const std::int64_t column = source.level == Level::row ? 0 : column_of(place, tile.column0);
+  const Storage& storage = storages_[static_cast<std::size_t>(source.index)];
+  const std::int64_t row_stride = storage.kind == Storage::Kind::accumulator ? block.acc_row : storage.strides[1];
+  const std::int64_t column = source.level == Level::row ? 0 : column_of(storage, tile.column0);
   const std::int64_t row = source.level == Level::column ? 0 : tile.row0;
-  to.data = place.kind == Place::Kind::accumulator ? accumulator(place, block, row, column)
-                                                   : address(place, frame, static_cast<int>(source.index), row, column);
+  to.data = storage.kind == Storage::Kind::accumulator
+                ? accumulator(storage, block, row, column)
+                : address(storage, frame, static_cast<int>(source.index), row, column);
   const bool turned = source.level == Level::row && !by_row;  // rows are the strip's columns
   to.row_stride = turned || source.level == Level::column ? 0 : row_stride;
   to.column_stride = turned ? row_stride : by_row ? 0 : 1;
 }
 
 void PhaseExecutor::load(const Step& step, Level level, PhaseFrame& frame, const Block& block, const Tile& tile) const {
-  const Place& place = places_[static_cast<std::size_t>(step.place)];
-  const std::int64_t row_stride = place.kind == Place::Kind::accumulator ? block.acc_row : place.strides[1];
+  const Storage& storage = storages_[static_cast<std::size_t>(step.storage)];
+  const std::int64_t row_stride = storage.kind == Storage::Kind::accumulator ? block.acc_row : storage.strides[1];
   auto at = [&](std::int64_t i, std::int64_t n) -> const char* {
-    if (place.kind == Place::Kind::accumulator) { return accumulator(place, block, i, n); }
-    return address(place, frame, step.place, i / place.divide_rows, n);
+    if (storage.kind == Storage::Kind::accumulator) { return accumulator(storage, block, i, n); }
+    return address(storage, frame, step.storage, i / storage.divide_rows, n);
   };
   char* const slot = frame.memory + step.out.index;
   const std::int64_t size = strip_bytes(step.out.type);
@@ -171,8 +172,8 @@ void PhaseExecutor::load(const Step& step, Level level, PhaseFrame& frame, const
     strip.rows = 1;
     for (std::int64_t i = tile.row0, end = tile.row0 + tile.rows; i < end; i += strip.columns) {
       strip.columns =
-          place.divide_rows == 1 ? end - i : std::min(end, (i / place.divide_rows + 1) * place.divide_rows) - i;
-      from = {at(i, 0), 0, place.divide_rows == 1 && level == Level::row ? row_stride : 0};
+          storage.divide_rows == 1 ? end - i : std::min(end, (i / storage.divide_rows + 1) * storage.divide_rows) - i;
+      from = {at(i, 0), 0, storage.divide_rows == 1 && level == Level::row ? row_stride : 0};
       strip.out = slot + (i - tile.row0) * size;
       strip.out_row_stride = strip.columns;
       call(frame, step.function, strip);
@@ -181,13 +182,13 @@ void PhaseExecutor::load(const Step& step, Level level, PhaseFrame& frame, const
   }
   const std::int64_t pitch = level == Level::tile ? tile.columns : 0;
   const std::int64_t rows = level == Level::tile ? tile.rows : 1;
-  const bool even = place.divide_rows == 1;
-  for_runs(place.runs, tile.column0, tile.columns,
+  const bool even = storage.divide_rows == 1;
+  for_runs(storage.runs, tile.column0, tile.columns,
            [&](std::int64_t j, std::int64_t n, std::int64_t length, std::int64_t stride) {
              strip.columns = length;
              for (std::int64_t r = 0; r < rows; r += strip.rows) {
                strip.rows = even ? rows : 1;
-               from = {at(level == Level::tile ? tile.row0 + r : 0, n), row_stride, stride * place.strides[2]};
+               from = {at(level == Level::tile ? tile.row0 + r : 0, n), row_stride, stride * storage.strides[2]};
                strip.out = slot + (r * pitch + j - tile.column0) * size;
                strip.out_row_stride = pitch;
                call(frame, step.function, strip);
@@ -197,7 +198,7 @@ void PhaseExecutor::load(const Step& step, Level level, PhaseFrame& frame, const
 
 void PhaseExecutor::store(const Step& step, Level level, PhaseFrame& frame, const Block& block,
                           const Tile& tile) const {
-  const Place& place = places_[static_cast<std::size_t>(step.place)];
+  const Storage& storage = storages_[static_cast<std::size_t>(step.storage)];
   const Source& source = arguments_[static_cast<std::size_t>(step.first_argument)];
   StripArg from;
   argument(from, source, level, frame, block, tile);
@@ -209,21 +210,21 @@ void PhaseExecutor::store(const Step& step, Level level, PhaseFrame& frame, cons
   ask(strip, ahead(step, frame, block, tile));
   if (level == Level::row || level == Level::uniform) {
     strip.columns = tile.rows;
-    strip.out = address(place, frame, step.place, tile.row0, 0);
+    strip.out = address(storage, frame, step.storage, tile.row0, 0);
     strip.out_row_stride = tile.rows;
-    strip.out_column_stride = place.strides[1];
+    strip.out_column_stride = storage.strides[1];
     call(frame, step.function, strip);
     return;
   }
   strip.rows = level == Level::tile ? tile.rows : 1;
   const std::int64_t size = strip_bytes(source.type);
-  for_runs(place.runs, tile.column0, tile.columns,
+  for_runs(storage.runs, tile.column0, tile.columns,
            [&](std::int64_t j, std::int64_t n, std::int64_t length, std::int64_t stride) {
              from.data = value + (j - tile.column0) * from.column_stride * size;
              strip.columns = length;
-             strip.out = address(place, frame, step.place, level == Level::tile ? tile.row0 : 0, n);
-             strip.out_row_stride = place.strides[1];
-             strip.out_column_stride = stride * place.strides[2];
+             strip.out = address(storage, frame, step.storage, level == Level::tile ? tile.row0 : 0, n);
+             strip.out_row_stride = storage.strides[1];
+             strip.out_column_stride = stride * storage.strides[2];
              call(frame, step.function, strip);
            });
 }
@@ -325,10 +326,10 @@ Strip PhaseExecutor::result_strip(const Step& step, Level level, const PhaseFram
   strip.rows = level == Level::tile ? tile.rows : 1;
   strip.columns = level == Level::uniform ? 1 : level == Level::row ? tile.rows : tile.columns;
   strip.out_row_stride = strip.columns;
-  if (step.out.where == Source::Where::place) {
-    const Place& place = places_[static_cast<std::size_t>(step.out.index)];
-    strip.out = address(place, frame, static_cast<int>(step.out.index), tile.row0, column_of(place, tile.column0));
-    strip.out_row_stride = place.strides[1];
+  if (step.out.where == Source::Where::storage) {
+    const Storage& storage = storages_[static_cast<std::size_t>(step.out.index)];
+    strip.out = address(storage, frame, static_cast<int>(step.out.index), tile.row0, column_of(storage, tile.column0));
+    strip.out_row_stride = storage.strides[1];
   } else {
     strip.out = frame.memory + step.out.index;
   }
@@ -369,28 +370,28 @@ bool PhaseExecutor::holds(const Source& guard, const PhaseFrame& frame) const {
   return value != 0;
 }
 
-void PhaseExecutor::find_places(PhaseFrame& frame, std::int64_t batch) const {
-  for (std::size_t p = 0; p < places_.size(); ++p) {
-    const Place& place = places_[p];
-    if (place.kind != Place::Kind::bound) continue;
-    frame.places[p] = place.data + batch * place.strides[0] * size_of(place.dtype);
+void PhaseExecutor::find_storages(PhaseFrame& frame, std::int64_t batch) const {
+  for (std::size_t p = 0; p < storages_.size(); ++p) {
+    const Storage& storage = storages_[p];
+    if (storage.kind != Storage::Kind::bound) continue;
+    frame.storages[p] = storage.data + batch * storage.strides[0] * size_of(storage.dtype);
   }
 }
 
 void PhaseExecutor::find_locals(PhaseFrame& frame, const Block& block) const {
-  for (std::size_t p = 0; p < places_.size(); ++p) {
-    const Place& place = places_[p];
-    if (place.kind != Place::Kind::local) continue;
-    const std::int64_t bytes = block.row0 * place.strides[1] * size_of(place.dtype);
-    frame.places[p] = reinterpret_cast<char*>(reinterpret_cast<std::uintptr_t>(block.locals[place.local]) -
-                                              static_cast<std::uintptr_t>(bytes));
+  for (std::size_t p = 0; p < storages_.size(); ++p) {
+    const Storage& storage = storages_[p];
+    if (storage.kind != Storage::Kind::local) continue;
+    const std::int64_t bytes = block.row0 * storage.strides[1] * size_of(storage.dtype);
+    frame.storages[p] = reinterpret_cast<char*>(reinterpret_cast<std::uintptr_t>(block.locals[storage.local]) -
+                                                static_cast<std::uintptr_t>(bytes));
   }
 }
 
 // Computes uniform values, and finds from the guards among them which values are needed at all.
 void PhaseExecutor::begin_batch(PhaseFrame& frame, const Block& block) const {
   frame.batch = block.batch;
-  find_places(frame, block.batch);
+  find_storages(frame, block.batch);
   for (const auto& [source, literal] : constants_) write_constant(literal, source.type, frame.memory + source.index);
   const std::vector<Instruction>& code = phase_->code;
   const Tile one{0, 1, 0, 1};
@@ -473,9 +474,9 @@ bool PhaseExecutor::repeats() const {
     const std::vector<Step>& steps = steps_[static_cast<int>(level)];
     if (!std::all_of(steps.begin(), steps.end(), repeats)) return false;
   }
-  return !guarded_ &&
-         std::all_of(places_.begin(), places_.end(), [](const Place& place) { return place.divide_rows == 1; }) &&
-         std::all_of(reductions_.begin(), reductions_.end(), [](const auto& x) { return x.is_by_row(); });
+  return !guarded_ && std::all_of(storages_.begin(), storages_.end(), [](const Storage& storage) {
+    return storage.divide_rows == 1;
+  }) && std::all_of(reductions_.begin(), reductions_.end(), [](const auto& x) { return x.is_by_row(); });
 }
 
 void PhaseExecutor::prepare(PhaseFrame& frame, Block block) const {
@@ -485,7 +486,7 @@ void PhaseExecutor::prepare(PhaseFrame& frame, Block block) const {
     frame.recording = &script;
     block.batch = batch;
     block.row0 = row0;
-    find_places(frame, batch);
+    find_storages(frame, batch);
     find_locals(frame, block);
     record(frame, block);
     frame.recording = nullptr;
