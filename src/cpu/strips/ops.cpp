@@ -46,7 +46,7 @@ class Insertion {
         lower::Instruction random = instruction;
         random.op = Op::random;
         random.type = DType::f32;
-        random.stream = 0;
+        random.random_stream = 0;
         random.guard = -1;
         random.args = coordinates(instruction);
         instruction.args.push_back(add(random));
