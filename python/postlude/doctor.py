@@ -30,7 +30,7 @@ def doctor() -> Report:
     report = Report()
     report["postlude"] = _core.version
     report["python"] = f"{platform.python_version()} on {platform.machine()}"
-    plan = _core.compile(_core.gemm, plain.graph, _core.Target.cpu(), [], None)
+    plan = _core.compile(_core.gemm, plain.graph, _core.Target.cpu(), [], None, {})
     report["cpu"] = plan.explain("schedule").strip().partition("\n")[0]
     ok, reasons = _core.supports(_core.gemm, plain.graph, _core.Target.cuda(), [])
     report["cuda"] = "ready" if ok else "; ".join(dict.fromkeys(reasons))

@@ -313,7 +313,8 @@ class Epilogue:
             if dtype is not None and place is not None and place < len(outputs) and outputs[place][2] is None:
                 options.append((outputs[place][0], dtype))
         options += more.items()
-        return compile_logged(problem, graph, target, options, self._record(graph, record))
+        defaults = {operand.name: operand.default for operand in self.operands if operand.default is not None}
+        return compile_logged(problem, graph, target, options, self._record(graph, record), defaults)
 
     def _launcher(self, loop: _core.Problem, target: _core.Target | None) -> _core.Launcher:
         """Calls `loop`, over inputs of whatever dtypes are given, with this epilogue."""

@@ -1,10 +1,9 @@
 #include "arrays.h"
 
 #include "core/convert.h"
+#include "dlpack.h"
 
 #include <postlude/plan.h>
-
-#include <nanobind/ndarray.h>
 
 #define NPY_NO_DEPRECATED_API NPY_1_7_API_VERSION
 #include <numpy/arrayobject.h>
@@ -266,40 +265,33 @@ Framework framework_of(nb::handle object) {
 }
 
 Array read_dlpack(nb::handle object, std::string_view name) {
-  nb::ndarray<nb::ro> view;
-  nb::ndarray<> writable;
+  Exported exported = import_dlpack(object, name);
+  const nb::dlpack::dltensor& given = exported.tensor;
   Array result;
-  if (nb::try_cast(object, writable)) {
-    view = nb::ndarray<nb::ro>(writable);
-  } else {
-    result.read_only = true;
-    if (!nb::try_cast(object, view))
-      refuse(ErrorCode::wrong_dtype, name, "cannot be exported through DLPack",
-             "Convert it to numpy, torch, cupy or jax.");
-  }
   result.framework = framework_of(object);
+  result.read_only = exported.read_only || result.framework == Framework::jax;
   Tensor& tensor = result.tensor;
-  const auto type = dlpack_dtype(view.dtype());
+  const auto type = dlpack_dtype(given.dtype);
   if (!type) refuse_dtype(name, nb::hasattr(object, "dtype") ? dtype_text(object) : "of an unknown type");
   tensor.dtype = *type;
-  tensor.data = const_cast<void*>(static_cast<const void*>(view.data()));
-  tensor.rank = static_cast<int>(view.ndim());
+  if (given.data) tensor.data = static_cast<char*>(given.data) + given.byte_offset;
+  tensor.rank = given.ndim;
   check_rank(name, tensor.rank);
-  for (std::size_t i = 0; i < view.ndim(); ++i) {
-    tensor.shape[i] = static_cast<std::int64_t>(view.shape(i));
-    tensor.strides[i] = view.stride(i);
+  std::uint64_t stride = 1;  // where none are given; too large an extent is refused later
+  for (std::size_t i = static_cast<std::size_t>(given.ndim); i-- > 0;) {
+    tensor.shape[i] = given.shape[i];
+    tensor.strides[i] = given.strides ? given.strides[i] : static_cast<std::int64_t>(stride);
+    stride *= static_cast<std::uint64_t>(given.shape[i]);
   }
-  if (view.device_type() == nb::device::cuda::value) {
+  if (given.device.device_type == nb::device::cuda::value) {
     tensor.device = Device::cuda;
-    tensor.device_index = view.device_id();
-  } else if (view.device_type() != nb::device::cpu::value) {
+    tensor.device_index = given.device.device_id;
+  } else if (given.device.device_type != nb::device::cpu::value) {
     refuse(ErrorCode::wrong_device, name, "is on a device that is neither a CPU nor CUDA",
            "Move it to the CPU or to a CUDA device.");
   }
-  result.read_only |= result.framework == Framework::jax;
   result.owner = nb::borrow(object);
-  using View = nb::ndarray<nb::ro>;
-  result.exported = nb::capsule(new View(std::move(view)), [](void* p) noexcept { delete static_cast<View*>(p); });
+  result.exported = std::move(exported.keeps);
   return result;
 }
 

@@ -170,14 +170,14 @@ void bind_launch(nb::module_& m) {
         const Array read = read_array(array, name);
         return std::tuple(read.tensor.dtype, read.tensor.rank, read.number);
       },
-      nb::arg("array"), nb::arg("name"), "(dtype, rank, is a number) of an operand.");
+      nb::arg("array").none(), nb::arg("name"), "(dtype, rank, is a number) of an operand.");
   m.def(
       "device_of",
       [](nb::handle array) {
         const Array read = read_array(array, "array");
         return read.tensor.device == Device::cuda ? read.tensor.device_index : -1;
       },
-      "The CUDA device of an array; -1 for the CPU.");
+      nb::arg("array").none(), "The CUDA device of an array; -1 for the CPU.");
 
   nb::class_<Launcher>(m, "Launcher")
       .def(nb::init<Problem, const std::vector<std::string>&, const std::vector<nb::object>&,

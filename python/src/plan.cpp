@@ -24,7 +24,8 @@ std::string describe(const Target& target) {
 CompileOptions options_of(const std::vector<std::pair<std::string, DType>>& dtypes) { return {.dtypes = dtypes}; }
 
 std::shared_ptr<Prepared> prepare(const Problem& problem, const Graph& graph, const Target& target,
-                                  const std::vector<std::pair<std::string, DType>>& dtypes, nb::object record) {
+                                  const std::vector<std::pair<std::string, DType>>& dtypes, nb::object record,
+                                  const nb::dict& defaults) {
   auto prepared = std::make_shared<Prepared>();
   {
     Unlocked release;
@@ -38,7 +39,9 @@ std::shared_ptr<Prepared> prepare(const Problem& problem, const Graph& graph, co
     if (slot.output) {
       prepared->outputs.push_back(std::move(slot));
     } else {
-      prepared->operand_keys.push_back(nb::steal(PyUnicode_InternFromString(slot.name.c_str())));
+      const nb::object key = nb::steal(PyUnicode_InternFromString(slot.name.c_str()));
+      prepared->operand_keys.push_back(key);
+      prepared->defaults.push_back(defaults.contains(key) ? nb::object(defaults[key]) : nb::object());
       prepared->operands.push_back(std::move(slot));
     }
   }
@@ -99,7 +102,7 @@ Inputs read_inputs(const Prepared& p, const nb::args& arrays, nb::kwargs& keywor
   }
   std::vector<std::optional<DType>> types;
   for (const Plan::Slot& slot : p.operands) types.emplace_back(slot.dtype);
-  inputs.operands = read_operands(p.operand_keys, {}, types, keywords);
+  inputs.operands = read_operands(p.operand_keys, p.defaults, types, keywords);
   inputs.out = read_destinations(out);
   return inputs;
 }
@@ -333,7 +336,7 @@ void bind_plan(nb::module_& m) {
             Unlocked release;
             return pack(self.plan, array.tensor);
           },
-          nb::arg("b"), "B in the kernels' own layout, made once; bind() takes it in b's place.")
+          nb::arg("b").none(), "B in the kernels' own layout, made once; bind() takes it in b's place.")
       .def(
           "explain",
           [](const Prepared& self, const std::string& part, Size rows, Size columns, Size depth) {
@@ -372,7 +375,7 @@ void bind_plan(nb::module_& m) {
       });
 
   m.def("compile", &prepare, nb::arg("problem"), nb::arg("graph"), nb::arg("target"), nb::arg("dtypes"),
-        nb::arg("record").none());
+        nb::arg("record").none(), nb::arg("defaults"));
   m.def(
       "supports",
       [](const Problem& problem, const Graph& graph, const Target& target,

@@ -20,6 +20,7 @@ struct Prepared {
   std::vector<Input> inputs;             // the main loop's
   std::vector<Plan::Slot> operands;      // without these
   std::vector<nb::object> operand_keys;  // their names, interned
+  std::vector<nb::object> defaults;      // their numbers where none is given; empty objects where one must be
   std::vector<Plan::Slot> outputs;
   nb::object record;  // makes the result out of the outputs; None where the one output is the result
 

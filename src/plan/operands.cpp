@@ -228,15 +228,9 @@ class Checker {
                 given_name(i) + " has shape " + given_shape(tensor) + ", but the plan wants " + axes, hint);
   }
 
-  [[nodiscard]] Tensor without_batch(std::size_t i) const {
-    Tensor tensor = *tensors_[i];
-    if (!has_batch_axis(i)) return tensor;
-    for (int axis = 0; axis + 1 < tensor.rank; ++axis) {
-      tensor.shape[axis] = tensor.shape[axis + 1];
-      tensor.strides[axis] = tensor.strides[axis + 1];
-    }
-    --tensor.rank;
-    return tensor;
+  [[nodiscard]] std::span<const std::int64_t> shape_without_batch(std::size_t i) const {
+    const std::span<const std::int64_t> shape(tensors_[i]->shape);
+    return shape.subspan(has_batch_axis(i) ? 1 : 0);
   }
 
   // The axes of a tensor without the batch.
@@ -310,19 +304,19 @@ class Checker {
     }
     if (want.role == Role::input) return;
     const std::vector<std::int64_t> shape = shape_of(plan_, want, {.m = m_.value, .n = n_.value, .k = k_.value});
-    const Tensor plain = without_batch(i);
+    const std::span<const std::int64_t> plain = shape_without_batch(i);
     if (shape.empty()) return;  // a scalar's (1,) has been seen
-    if (std::equal(shape.begin(), shape.end(), plain.shape.begin())) return;
-    const bool m_wrong = want.axes.has(Axis::m) && plain.shape[0] != shape[0];
+    if (std::equal(shape.begin(), shape.end(), plain.begin())) return;
+    const bool m_wrong = want.axes.has(Axis::m) && plain[0] != shape[0];
     const std::size_t last = shape.size() - 1;
-    const bool n_wrong = want.axes.has(Axis::n) && plain.shape[last] != shape[last];
+    const bool n_wrong = want.axes.has(Axis::n) && plain[last] != shape[last];
     std::string why;
     if (m_wrong) why += text_of(m_) + " fixes M to " + std::to_string(m_.value);
     if (n_wrong && n_.by != m_.by)
       why += (why.empty() ? "" : " and ") + text_of(n_) + " fixes N to " + std::to_string(n_.value);
     else if (n_wrong) why += (m_wrong ? " and N to " : text_of(n_) + " fixes N to ") + std::to_string(n_.value);
     std::string hint;
-    const bool transposed = shape.size() == 2 && plain.shape[0] == shape[1] && plain.shape[1] == shape[0];
+    const bool transposed = shape.size() == 2 && plain[0] == shape[1] && plain[1] == shape[0];
     if (transposed) hint = looks_transposed(want.name);
     throw Error(ErrorCode::wrong_shape,
                 given_name(i) + " has shape " + given_shape(tensor) + ", but the plan wants " +

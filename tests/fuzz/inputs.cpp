@@ -206,7 +206,7 @@ std::string check_text(std::string_view text) {
   const auto wrong = [&](const std::string& what) { return what + "\n--- text\n" + std::string(text) + "\n---"; };
   Graph graph;
   try {
-    graph = parse(text, {}, "fuzz.py", {.bytes = 1 << 20, .nodes = 20'000, .nesting = 100});
+    graph = parse(text, {}, "fuzz.py", text_limits);
   } catch (const Error& error) {
     const bool kind = static_cast<int>(error.code()) < 300;
     return kind ? "" : wrong(std::string("an error of the wrong kind: ") + error.what());

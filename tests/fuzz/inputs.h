@@ -4,11 +4,16 @@
 
 #include "fuzz/choices.h"
 
+#include <postlude/parse.h>
+
 #include <string>
 #include <string_view>
 #include <vector>
 
 namespace postlude::fuzz {
+
+// Of texts nobody would write: they are small, and so are those that parse.
+inline constexpr ParseLimits text_limits{.bytes = 1 << 20, .nodes = 20'000, .nesting = 100};
 
 // The repository's epilogues, the texts of its goldens and tests/fuzz/corpus, in order.
 [[nodiscard]] std::vector<std::string> texts();

@@ -6,6 +6,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <initializer_list>
+#include <memory>
+
 namespace postlude::inline v0 {
 namespace {
 
@@ -223,6 +227,27 @@ TEST(Verify, Names) {
     (void)g.finish();
   });
   EXPECT_EQ(twice_named.code, "PL0104");
+}
+
+// What no text and no builder makes.
+TEST(Verify, ResultsOfABody) {
+  GraphData data =
+      parse("def f(acc):\n  s, = reduce((acc,), combine=lambda a, b: (a + b,), identity=(0,), axis=1)\n  return s")
+          .data();
+  const auto node =
+      std::find_if(data.nodes.begin(), data.nodes.end(), [](const Node& n) { return n.combine != nullptr; });
+  ASSERT_NE(node, data.nodes.end());
+  const auto with_result = [&](NodeId result) {
+    Lambda body = *node->combine;
+    body.results = {result};
+    GraphData changed = data;
+    changed.nodes[static_cast<std::size_t>(node - data.nodes.begin())].combine = std::make_shared<const Lambda>(body);
+    return refusal([&] { (void)verify(changed, f32); });
+  };
+  const auto size = static_cast<NodeId>(node->combine->nodes.size());
+  EXPECT_EQ(with_result(size - 1).code, "none");
+  expect(with_result(size), "PL0208", {"a result that is not defined"});
+  expect(with_result(-1), "PL0208", {"a result that is not defined"});
 }
 
 TEST(Verify, Combiners) {

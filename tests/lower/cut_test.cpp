@@ -3,7 +3,8 @@
 
 #include <gtest/gtest.h>
 
-#include <map>
+#include <array>
+#include <tuple>
 
 namespace postlude::inline v0::lower {
 namespace {
@@ -40,6 +41,20 @@ TEST(Cut, RmsnormCrossesRoundedAccumulatorsAndReadsTheResidualAgain) {
   ASSERT_EQ(tile_phases(p), 2) << p.print();
   EXPECT_EQ(crossings(p), std::vector<DType>{bf16}) << p.print();
   EXPECT_TRUE(loads(p.phases[1], p, "residual")) << p.print();
+}
+
+// A value that crosses has the dtype of what it chooses from, where that holds the constant too.
+TEST(Cut, AConstantThatABufferDoesNotHoldDoesNotCross) {
+  const auto crossing = [](const std::string& type, const std::string& constant) {
+    return crossings(lowered("def f(acc, x: tile[" + type + "]):\n    y = where(acc > 0, x, " + constant +
+                             ")\n    D: f32 = y / max(acc, axis=1)\n    return D\n"));
+  };
+  for (const auto& [type, dtype, held, not_held] :
+       {std::tuple{"u8", u8, std::array{"0", "255"}, std::array{"-1", "256"}},
+        std::tuple{"s8", s8, std::array{"-128", "127"}, std::array{"-129", "128"}}}) {
+    for (const char* constant : held) EXPECT_EQ(crossing(type, constant), std::vector<DType>{dtype}) << constant;
+    for (const char* constant : not_held) EXPECT_NE(crossing(type, constant), std::vector<DType>{dtype}) << constant;
+  }
 }
 
 TEST(Cut, AResidualThatIsOverwrittenInTheSamePhaseMayBeReadThere) {

@@ -2,7 +2,11 @@
 #include "plan/support.h"
 
 #include "lower/lower.h"
+#include "plan/backends.h"
 #include "plan/in_place.h"
+#include "plan/plan_data.h"
+
+#include <memory>
 
 using namespace postlude_test;
 
@@ -100,6 +104,24 @@ TEST(InPlace, VectorThatTilesStillNeedIsKept) {
   plan.bind({{"A", a.view()}, {"B", b.view()}, {"bias", bias.view()}, {"z", z2.view()}, {"new", bias.view()}}).run();
   EXPECT_EQ(z.values, z2.values);
   EXPECT_TRUE(std::equal(bias.values.begin(), bias.values.begin() + columns, fresh.values.begin()));
+}
+
+// A plan compiles once for outputs that are bound in place.
+TEST(InPlace, CompilesOnce) {
+  const char* const text =
+      "def f(acc, x: tile):\n    D = acc + x\n    y = x * max(abs(x + acc), axis=1)\n    return D, y\n";
+  const Plan plan = compile(Gemm{}, parse(text));
+  PlanData data{};
+  data.graph = plan.graph();
+  data.problem = plan.problem();
+  data.target = plan.target();
+  data.base.program = std::make_shared<const lower::Program>(program_of(plan));
+  data.backend = &plan::find_backend(data.target.device);
+  const InPlace pair = {{"D", "x"}};
+  ASSERT_NE(plan::in_place_conflict(*data.base.program, pair, 1), "");
+  const Variant& first = variant_for(data, pair, 1);
+  EXPECT_EQ(&variant_for(data, pair, 1), &first);
+  EXPECT_EQ(data.variants.size(), 1u);
 }
 
 // The rule itself, on Programs made by hand.

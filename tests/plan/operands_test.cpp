@@ -93,6 +93,17 @@ TEST_F(Bind, Unknown) {
   EXPECT_ERROR(ErrorCode::unknown_operand, "This plan takes 'A', 'B', 'bias'", (void)plan.bind(bindings));
 }
 
+// Twelve names are a list that is read; more are not.
+TEST(BindMany, ListsTwelveNames) {
+  std::string parameters, sum = "acc", tenth = "o9";
+  for (int i = 0; i < 10; ++i) parameters += ", o" + std::to_string(i) + ": row", sum += " + o" + std::to_string(i);
+  const Plan plan = compile(Gemm{}, parse("def f(acc" + parameters + "):\n    D = " + sum + "\n    return D\n"));
+  const Array row({N});
+  const Error error = error_of([&] { (void)plan.bind({{"something else", row.view()}}); });
+  EXPECT_NE(error.hint().find("'o9'"), std::string::npos) << error.hint();
+  EXPECT_EQ(error.hint().find("'D'"), std::string::npos) << error.hint();
+}
+
 TEST_F(Bind, WrongRank) {
   EXPECT_ERROR(ErrorCode::wrong_rank, "'bias' has shape (6, 4), but the plan wants N",
                (void)plan.bind(with("bias", c.view())));
@@ -294,6 +305,17 @@ TEST(BindChunks, SaysWhatDoesNotDivide) {
   EXPECT_ERROR(ErrorCode::indivisible, "swiglu.py:2:", bind());
 }
 
+// What does not divide is N, or what N makes of a value.
+TEST(BindChunks, SaysWhoseColumnsDoNotDivide) {
+  const Plan plan = compile(
+      Gemm{},
+      parse("def f(acc):\n    a, b = chunk(acc, 2)\n    c, d = chunk(a * b, 2)\n    D = c + d\n    return D\n"));
+  const Array a({M, K}), b({K, 6}), d({M, 1});
+  EXPECT_ERROR(ErrorCode::indivisible,
+               "a value has 3 columns where N is 6 (fixed by 'B' (5, 6)), but the epilogue splits it by 2",
+               (void)plan.bind({{"A", a.view()}, {"B", b.view()}, {"D", d.view()}}));
+}
+
 // The halves of a concat may be as wide as their use asks, without a chunk.
 TEST(BindChunks, SaysWhatDoesNotJoin) {
   const Array a({M, K}), b({K, 5}), d({M, 5}), x({M, 3});
@@ -326,7 +348,8 @@ TEST(BindBatch, SharedAndOwn) {
       two({2, M, N});
   const auto bind = [&](const Array& x, const Array& y, const Array& out) {
     plan.bind({{"A", x.view()}, {"B", b.view()}, {"bias", y.view()}, {"s", s.view()}, {"D", out.view()}}).run();
-    (void)plan.bind({{"A", x.view()}, {"B", b.view()}, {"bias", y.view()}, {"s", Tensor::scalar(2)}, {"D", out.view()}});
+    (void)plan.bind(
+        {{"A", x.view()}, {"B", b.view()}, {"bias", y.view()}, {"s", Tensor::scalar(2)}, {"D", out.view()}});
   };
   EXPECT_NO_THROW(bind(a, bias, d));
   EXPECT_NO_THROW(bind(a, own_bias, d));
@@ -335,6 +358,10 @@ TEST(BindBatch, SharedAndOwn) {
                bind(a, bias, flat));
   EXPECT_ERROR(ErrorCode::wrong_shape, "'D' has shape (2, 6, 4), but 'A' (3, 6, 5) fixes the batch to 3",
                bind(a, bias, two));
+  const Array turned({3, N, M}), tall({3, M + 1, N}), wide({3, M, N + 1});
+  EXPECT_ERROR(ErrorCode::wrong_shape, "It looks transposed", bind(a, bias, turned));
+  EXPECT_ERROR(ErrorCode::wrong_shape, "= (6, 4): 'A' (3, 6, 5) fixes M to 6", bind(a, bias, tall));
+  EXPECT_ERROR(ErrorCode::wrong_shape, "= (6, 4): 'B' (5, 4) fixes N to 4", bind(a, bias, wide));
 }
 
 }  // namespace

@@ -449,6 +449,35 @@ TEST(Plan, ExplainCountsBytes) {
   EXPECT_NE(summary.find("main loop   300 kop"), std::string::npos) << summary;
 }
 
+TEST(Plan, ExplainsEachPhase) {
+  const auto expect = [](const std::string& text, std::initializer_list<const char*> parts) {
+    for (const char* part : parts) EXPECT_NE(text.find(part), std::string::npos) << part << " is not in\n" << text;
+  };
+  const Plan one = compile(Gemm{}, parse("def f(acc):\n    return acc + 1\n"));
+  expect(one.explain(ExplainPart::summary, 1, 1, 1), {"at M = 1, N = 1, K = 1\n", "1 operation an element"});
+  expect(one.explain(), {"at M = 1024, N = 1024, K = 1024"});
+  const Plan two =
+      compile(Gemm{}, parse("def f(acc):\n    y = exp(acc) * 3\n    D = y / sum(y, axis=1)\n    return D\n"));
+  expect(two.explain(ExplainPart::summary, 100, 50, 30),
+         {"  compute  2 operations an element, 1 reduction\n", "  bytes    0 B read, 400 B written\n",
+          "  bytes    400 B read, 20 kB written\n"});
+  const std::string loops = two.explain(ExplainPart::loops, 100, 50, 30);
+  EXPECT_EQ(loops.find("phases 0..1 behind the product over"), 0u) << loops;
+  expect(loops, {"\n  phase 0: ", "\n    a reduction finished within its block\n", "\n  phase 1: "});
+}
+
+// A mean divides by how many there are of what it goes over.
+TEST(Plan, CountsOfDifferentExtents) {
+  const Plan plan = compile(Gemm{}, parse("def f(acc):\n    a, b = chunk(acc, 2)\n    s = mean(acc, axis=1)\n"
+                                          "    t = mean(a, axis=1)\n    u = mean(sum(acc, axis=0, group=3), axis=0)\n"
+                                          "    return s, t, u\n"));
+  const Array a({7, 5}), b({5, 8}), s({7}), t({7}), u({8});
+  const std::vector<Binding> bindings = {
+      {"A", a.view()}, {"B", b.view()}, {"s", s.view()}, {"t", t.view()}, {"u", u.view()}};
+  plan.bind(bindings).run();
+  for (const Comparison& c : verify(plan, bindings)) EXPECT_LE(c.error_over_bound, 1) << c.output;
+}
+
 TEST(Plan, VerifySeesAWrongElement) {
   const Plan plan = compile(Gemm{}, parse("def f(acc):\n    return acc + 1\n"));
   const Array a({30, 7}), b({7, 40});

@@ -82,6 +82,18 @@ def test_verify(arrays):
     assert comparisons[0].error_over_bound <= 1
 
 
+def test_bind_takes_defaults():
+    @post.epilogue
+    def scaled(acc, s: post.scalar = 2.0):
+        return acc * s
+
+    x = np.ones((2, 3), np.float32)
+    plan = post.plan(x, epilogue=scaled)
+    np.testing.assert_array_equal(plan.bind(x)(), 2 * x)
+    np.testing.assert_array_equal(plan.bind(x, s=3)(), 3 * x)
+    assert all(c.error_over_bound <= 1 for c in plan.verify(x))
+
+
 def test_packed(arrays):
     a, b, gamma = arrays
     plan = post.plan(a, b, epilogue=norm)
