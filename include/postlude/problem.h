@@ -5,6 +5,7 @@
 
 #include <any>
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 
@@ -37,24 +38,78 @@ struct Stream {
   bool batched = false;
 };
 
-// A convolution: acc[b, (p, q), n] = sum over (c, r, s) of X[b, c, y, x] * W[n, c, r, s], where y = p * stride[0] +
-// r * dilation[0] - padding[0][0], x alike with [1], and X is 0 outside of the image. X is bound as (N, C, H, W) and W
-// as (K, C, R, S), whatever X's strides; W's must let its (c, r, s) or its (r, s, c) lie a stride apart, as those of a
-// contiguous or a channels_last tensor do. b is the image, m the pixel p * Q + q, n the filter: a tile output is
-// (N, P * Q, K), which is (N, K, P, Q) in channels_last.
-struct Conv2d {
+namespace detail {
+template <std::size_t Rank>
+[[nodiscard]] constexpr std::array<std::int32_t, Rank> ones() {
+  std::array<std::int32_t, Rank> all{};
+  for (std::int32_t& one : all) one = 1;
+  return all;
+}
+}  // namespace detail
+
+// A convolution of Rank spatial axes: acc[b, (p, q), n] = sum over (c, r, s) of X[b, c, y, x] * W[n, c, r, s], where
+// y = p * stride[0] + r * dilation[0] - padding[0][0], x alike with [1], and X is 0 outside of the image. X is bound as
+// (N, C, H, W) and W as (K, C / groups, R, S), whatever their strides, but fastest in channels_last. b is the image, m
+// the pixel p * Q + q, n the filter: a tile output is (N, P * Q, K), which is (N, K, P, Q) in channels_last. Filter n
+// reads the channels of its group, n / (K / groups).
+template <std::size_t Rank>
+struct Conv {
   DType x = DType::f32;
   DType w = DType::f32;
-  std::array<std::int32_t, 2> stride{1, 1};                             // of rows, of columns
-  std::array<std::array<std::int32_t, 2>, 2> padding{{{0, 0}, {0, 0}}};  // before and after the rows, the columns
-  std::array<std::int32_t, 2> dilation{1, 1};
+  std::array<std::int32_t, Rank> stride = detail::ones<Rank>();  // of depth, rows and columns, outermost first
+  std::array<std::array<std::int32_t, 2>, Rank> padding{};       // before and after each axis
+  std::array<std::int32_t, Rank> dilation = detail::ones<Rank>();
+  std::int32_t groups = 1;
 };
+using Conv1d = Conv<1>;
+using Conv2d = Conv<2>;
+using Conv3d = Conv<3>;
+
+// The gradient of a convolution by its X: acc[b, (h, w), n] = the sum of dY[b, k, p, q] * W[k, n, r, s] over all k, r,
+// s and pixels (p, q) whose tap (r, s) is (h, w). dY is bound as (N, K, P, Q), W as (K, C / groups, R, S). b is the
+// image, m the pixel h * W + w, n the channel. Several images have an output of P pixels where there is a stride:
+// output_padding, less than the stride, is how many more rows (columns) than the smallest of them X has.
+template <std::size_t Rank>
+struct ConvDgrad {
+  DType dy = DType::f32;
+  DType w = DType::f32;
+  std::array<std::int32_t, Rank> stride = detail::ones<Rank>();
+  std::array<std::array<std::int32_t, 2>, Rank> padding{};
+  std::array<std::int32_t, Rank> dilation = detail::ones<Rank>();
+  std::int32_t groups = 1;
+  std::array<std::int32_t, Rank> output_padding{};
+};
+using ConvDgrad1d = ConvDgrad<1>;
+using ConvDgrad2d = ConvDgrad<2>;
+using ConvDgrad3d = ConvDgrad<3>;
+
+// The gradient by W: acc[m, (r, s, c)] = sum over (b, p, q) of dY[b, m, p, q] * X[b, c, y, x], (y, x) as above. X is
+// bound as (N, C, H, W), dY as (N, K, P, Q). m is the filter, n = (r * S + s) * C / groups + c: a tile output is
+// (K, R * S * C / groups), which is (K, C / groups, R, S) in channels_last. It has no batch.
+template <std::size_t Rank>
+struct ConvWgrad {
+  DType x = DType::f32;
+  DType dy = DType::f32;
+  std::array<std::int32_t, Rank> filter = detail::ones<Rank>();  // R, S
+  std::array<std::int32_t, Rank> stride = detail::ones<Rank>();
+  std::array<std::array<std::int32_t, 2>, Rank> padding{};
+  std::array<std::int32_t, Rank> dilation = detail::ones<Rank>();
+  std::int32_t groups = 1;
+};
+using ConvWgrad1d = ConvWgrad<1>;
+using ConvWgrad2d = ConvWgrad<2>;
+using ConvWgrad3d = ConvWgrad<3>;
 
 // What main loops have in common is the library's (src/loop); main_loop() makes it of a description.
 class MainLoop;
 [[nodiscard]] std::shared_ptr<const MainLoop> main_loop(const Gemm& gemm);
 [[nodiscard]] std::shared_ptr<const MainLoop> main_loop(const Stream& stream);
-[[nodiscard]] std::shared_ptr<const MainLoop> main_loop(const Conv2d& conv);
+template <std::size_t Rank>
+[[nodiscard]] std::shared_ptr<const MainLoop> main_loop(const Conv<Rank>& conv);
+template <std::size_t Rank>
+[[nodiscard]] std::shared_ptr<const MainLoop> main_loop(const ConvDgrad<Rank>& conv);
+template <std::size_t Rank>
+[[nodiscard]] std::shared_ptr<const MainLoop> main_loop(const ConvWgrad<Rank>& conv);
 
 // A value that holds a main loop: Problem problem = Gemm{.a = bf16, .b = bf16}.
 class Problem {

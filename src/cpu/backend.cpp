@@ -100,7 +100,7 @@ class Bound_ final : public BoundCall {
         shape_(bindings.shape),
         a_(bindings.a),
         b_(bindings.b),
-        a_rows_(bindings.a_rows),
+        addressing_(bindings.addressing),
         buffers_(bindings.buffers),
         packed_(static_cast<const PackedB*>(bindings.packed_b)) {
     const Program& program = compiled_->program;
@@ -218,9 +218,11 @@ class Bound_ final : public BoundCall {
     product.n = shape_.n;
     product.k = shape_.k;
     product.a = matrix(a_);
-    if (!std::holds_alternative<std::monostate>(a_rows_)) product.a.rows = &a_rows_;
+    if (!std::holds_alternative<std::monostate>(addressing_.a)) product.a.address = &addressing_.a;
     product.a.batch = batch;
+    product.a.row0 = batch * shape_.m;
     product.b = matrix(b_);
+    if (!std::holds_alternative<std::monostate>(addressing_.b)) product.b.address = &addressing_.b;
     product.packed_b = packed_;
     product.pieces = pass.pieces;
     return product;
@@ -506,7 +508,7 @@ class Bound_ final : public BoundCall {
   std::shared_ptr<const Compiled> compiled_;
   Shape shape_;
   Bound a_, b_;
-  Rows a_rows_;
+  Addressing addressing_;
   std::vector<Bound> buffers_;
   const PackedB* packed_ = nullptr;
   std::vector<PassRun> runs_;
@@ -573,7 +575,9 @@ class CpuExecutable final : public Executable {
     if (const auto& contraction = compiled_->contraction) {
       bindings.a = row_major(all, shape.m, shape.k, contraction->a);
       bindings.b = row_major(all, shape.k, shape.n, contraction->b);
-      if (contraction->a_form != Form::strided) bindings.a_rows = Gathered{};
+      // Of any form.
+      if (contraction->a_form != Form::strided) bindings.addressing.a = Gathered{};
+      if (contraction->b_form != Form::strided) bindings.addressing.b = Gathered{};
     } else {
       bindings.a = row_major(all, shape.m, shape.n, compiled_->source);
     }
@@ -604,10 +608,12 @@ std::vector<std::string> target_refusals(const Problem& problem, const Target& t
     reasons.push_back("the CPU chooses its schedule from the shapes; leave the schedule " + quoted(target.schedule) +
                       " out");
   }
-  if (const auto contraction = problem.loop().contraction(); contraction && reasons.empty()) {
+  const auto contraction = problem.loop().contraction();
+  if (contraction && contraction->groups > 1) reasons.push_back("groups of channels are not done on a CPU yet");
+  if (contraction && contraction->parts) reasons.push_back("data gradients of a stride are not done on a CPU yet");
+  if (contraction && reasons.empty()) {
     try {
-      static_cast<void>(
-          choose_blocking({.m = 1, .n = 1, .k = 1, .a = contraction->a, .b = contraction->b}, *isa));
+      static_cast<void>(choose_blocking({.m = 1, .n = 1, .k = 1, .a = contraction->a, .b = contraction->b}, *isa));
     } catch (const Error& error) { reasons.push_back(text_of(error)); }
   }
   return reasons;

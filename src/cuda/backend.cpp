@@ -197,8 +197,8 @@ std::vector<std::string> refusals(const Problem& problem, const Program& program
     } catch (const Error& error) { reasons.push_back(error.message()); }
   }
   if (const auto gemm = problem.loop().contraction()) {
-    if (gemm->a_form != Form::strided)
-      reasons.push_back("rows of A that are not a stride apart are read on a CPU only; take a CPU target");
+    if (gemm->a_form != Form::strided || gemm->b_form != Form::strided)
+      reasons.push_back("A or B that is not a stride apart is read on a CPU only; take a CPU target");
     for (const DType type : {gemm->a, gemm->b}) {
       if (type == DType::i64 || type == DType::boolean)
         reasons.push_back("a product of " + std::string(name(type)) + " is not done on a GPU");

@@ -53,7 +53,7 @@ class GemmLoop final : public MainLoop {
     return {inputs[0].bound(), inputs[1].bound(), {}};
   }
   [[nodiscard]] std::optional<Element> element(Factor factor, std::span<const Given> inputs, std::int64_t b,
-                                               std::int64_t row, std::int64_t column) const override {
+                                               std::int64_t, std::int64_t row, std::int64_t column) const override {
     return element_of(inputs, factor == Factor::a ? 0 : 1, b, row, column);
   }
 

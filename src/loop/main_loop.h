@@ -36,7 +36,9 @@ struct Facts {
 struct Contraction {
   DType a = DType::f32, b = DType::f32;
   Layout a_layout = Layout::any, b_layout = Layout::any;
-  Form a_form = Form::strided;
+  Form a_form = Form::strided, b_form = Form::strided;
+  std::int64_t groups = 1;
+  bool parts = false;  // several products fill one output (Part)
 };
 
 // A tensor that the main loop takes.
@@ -47,8 +49,8 @@ struct Input {
   DType dtype = DType::f32;
   std::vector<std::string_view> axes;  // as messages call their extents: M, K
   Use use = Use::multiplied;
-  bool packable = false;   // pack() may take it: it is B, as it lies
-  bool batchable = true;   // in a batched problem it may have a batch axis in front
+  bool packable = false;  // pack() may take it: it is B, as it lies
+  bool batchable = true;  // in a batched problem it may have a batch axis in front
 };
 
 // An input that was bound.
@@ -85,7 +87,7 @@ struct Domain {
 // A and B as memory, or `a` alone where it is the accumulator.
 struct Operands {
   Bound a, b;
-  Rows a_rows;
+  Addressing addressing;
 };
 
 class MainLoop {
@@ -111,17 +113,19 @@ class MainLoop {
   [[nodiscard]] virtual Operands operands(std::span<const Given> inputs) const = 0;
 
   // The definition, which the reference computes: where an element of A (b, m, k), of B (b, k, n) or of the accumulator
-  // (b, m, n) lies. None: it is 0.
+  // (b, m, n) lies, with m and n counted within a group. None: it is 0. Its product with what is not finite may be left
+  // out or not.
   enum class Factor : std::uint8_t { a, b, accumulator };
   struct Element {
     std::size_t input = 0;
     std::int64_t offset = 0;  // in elements from the input's data
   };
   [[nodiscard]] virtual std::optional<Element> element(Factor factor, std::span<const Given> inputs, std::int64_t b,
-                                                       std::int64_t row, std::int64_t column) const = 0;
+                                                       std::int64_t group, std::int64_t row,
+                                                       std::int64_t column) const = 0;
 
   // Multiplications and additions, and the bytes of all inputs.
-  [[nodiscard]] double operations(const Shape& shape) const;
+  [[nodiscard]] virtual double operations(const Shape& shape) const;
   [[nodiscard]] virtual double bytes(const Shape& shape) const;
 };
 

@@ -1,5 +1,6 @@
-// Forms of addressing (decision 0001): how the rows of A lie that are not a stride apart. A backend knows forms, not
-// main loops; packing asks for a row's elements over a run of K.
+// Forms of addressing (decisions 0001 and 0071): how a matrix lies whose rows are not a stride apart. A backend knows
+// forms, not main loops; packing asks for a row's elements over a run of K. Strides count elements, from the matrix's
+// data (Bound::data) on.
 #pragma once
 
 #include <postlude/dtype.h>
@@ -7,6 +8,7 @@
 #include <array>
 #include <cstdint>
 #include <variant>
+#include <vector>
 
 namespace postlude::inline v0 {
 
@@ -18,25 +20,69 @@ struct Gathered {
   std::int64_t rows = 0;
 };
 
-// Row r of A is the window of pixel r of an image's output, and k counts the window's elements. Outside of the image
-// they are zeros.
+// A row for each pixel of a convolution's output, over all images, and a column for each element of its window: the
+// channels of every tap. A pixel's tap lies at the coordinates first + pixel * step + tap * reach of the image; outside
+// of the image it is zeros. Forward and data gradient: A is (m, k), row b * M + m. Weight gradient: B is (k, n).
 struct Windows {
-  // Coordinates (y, x) in the image, and elements from its first one; or what one step adds to these.
-  struct Step {
-    std::int32_t y = 0, x = 0;
-    std::int64_t offset = 0;
-  };
   struct Axis {
-    std::int32_t size = 1;
-    Step step;
+    std::int32_t extent = 1;  // coordinates of the image: [0, extent)
+    std::int32_t pixels = 1;  // of the output
+    std::int32_t taps = 1;    // of a window
+    std::int32_t first = 0;   // coordinate of pixel 0 and tap 0: minus the padding
+    std::int32_t step = 1;    // coordinates from a pixel to the next, at least 1: the stride
+    std::int32_t reach = 1;   // coordinates from a tap to the next, at least 1: the dilation
+    std::int64_t stride = 0;  // elements from a coordinate to the next
   };
-  std::int32_t height = 0, width = 0;  // of an image
-  Step first;                          // of pixel 0 and k 0
-  std::array<Axis, 3> pixel;           // image, row and column, outermost first
-  std::array<Axis, 3> element;         // of K, outermost first; the innermost steps along x, or within a pixel
+  std::array<Axis, 3> axes;  // depth, rows, columns; those that a convolution lacks stand in front, as by default
+  std::int64_t images = 1, image_stride = 0;
+  std::int64_t channels = 1, channel_stride = 1;  // of one group
+  bool channels_last = true;  // columns count (taps, channel), else (channel, taps); rows count (image, pixels)
+
+  [[nodiscard]] std::int64_t pixels() const { return std::int64_t{axes[0].pixels} * axes[1].pixels * axes[2].pixels; }
+  [[nodiscard]] std::int64_t taps() const { return std::int64_t{axes[0].taps} * axes[1].taps * axes[2].taps; }
 };
 
-using Rows = std::variant<std::monostate, Gathered, Windows>;  // the first: a stride apart
-enum class Form : std::uint8_t { strided, gathered, windows };
+// A strided matrix whose k counts several axes, outermost first; its m or n is a stride apart, as Bound says. Forward:
+// B's k is (taps, channel) or (channel, taps), where that is no single stride. Data gradient: B's k is (taps, filter)
+// or (filter, taps), taps backwards. Weight gradient: A's k is (image, pixels).
+struct Counted {
+  struct Axis {
+    std::int64_t size = 1, stride = 0;  // elements, of either sign
+  };
+  std::array<Axis, 4> k;
+};
+
+using Address = std::variant<std::monostate, Gathered, Windows, Counted>;  // the first: strides alone
+enum class Form : std::uint8_t { strided, gathered, windows, counted };
+
+// N (or M) in `count` parts of equal size, each a product of its own: group g's A and B begin g times these strides
+// further. K is a group's.
+struct Groups {
+  enum class Along : std::uint8_t { n, m };
+  std::int64_t count = 1;
+  Along along = Along::n;
+  std::int64_t a_stride = 0, b_stride = 0;
+};
+
+// A residue of a strided data gradient: the pixels of the output that the same taps touch, and the product over these.
+// Pixel i of a part is pixel first + i * step of the output's `extent` along each axis. Rows of no part are no sum: 0.
+struct Part {
+  struct Place {
+    std::int32_t first = 0, step = 1, extent = 1;
+  };
+  std::array<Place, 3> place;  // depth, rows, columns
+  Windows a;
+  Counted b;
+  std::int64_t b_first = 0;  // elements from B's data to its k = 0
+
+  [[nodiscard]] std::int64_t k() const { return a.taps() * a.channels; }
+};
+
+// How A and B lie, where strides do not say it.
+struct Addressing {
+  Address a, b;
+  Groups groups;
+  std::vector<Part> parts;  // instead of a and b where the Contraction has parts, the longest K first
+};
 
 }  // namespace postlude::inline v0

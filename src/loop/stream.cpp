@@ -41,8 +41,8 @@ class StreamLoop final : public MainLoop {
   }
   [[nodiscard]] std::vector<std::int64_t> shape_of(std::size_t, const Shape& s) const override { return {s.m, s.n}; }
   [[nodiscard]] Operands operands(std::span<const Given> inputs) const override { return {inputs[0].bound(), {}, {}}; }
-  [[nodiscard]] std::optional<Element> element(Factor, std::span<const Given> inputs, std::int64_t b, std::int64_t row,
-                                               std::int64_t column) const override {
+  [[nodiscard]] std::optional<Element> element(Factor, std::span<const Given> inputs, std::int64_t b, std::int64_t,
+                                               std::int64_t row, std::int64_t column) const override {
     return element_of(inputs, 0, b, row, column);
   }
 

@@ -437,10 +437,10 @@ class Checker {
       checked.bindings.buffers.push_back(view);
       if (role == Role::output && tensors_[i]->elements() != 0) checked.nothing_to_do = false;
     }
-    const Operands operands = loop_.operands(given_);
+    Operands operands = loop_.operands(given_);
     checked.bindings.a = operands.a;
     checked.bindings.b = operands.b;
-    checked.bindings.a_rows = operands.a_rows;
+    checked.bindings.addressing = std::move(operands.addressing);
     if (packed_) checked.bindings.packed_b = packed_->data;
     checked.bindings.inputs = std::move(given_);
     checked.in_place = std::move(in_place_);

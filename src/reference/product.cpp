@@ -79,20 +79,47 @@ Accumulate<T> best() {
   return portable<T>;
 }
 
-// A or B of a batch, rows x columns, row-major.
-template <class T>
-std::vector<T> gather(const MainLoop& loop, MainLoop::Factor factor, std::span<const Given> inputs, std::int64_t b,
-                      std::int64_t rows, std::int64_t columns) {
-  std::vector<T> out(static_cast<std::size_t>(rows * columns));
-  const auto load = [&](std::int64_t i, std::int64_t j) {
-    const auto element = loop.element(factor, inputs, b, i, j);
-    return element ? core::load_real(inputs[element->input].dtype, inputs[element->input].data, element->offset) : 0.0;
-  };
+// A or B of a batch and a group, rows x columns, row-major.
+struct Dense {
+  std::vector<double> values;
+  std::vector<char> absent;  // elements that are no element of an input, and 0
+  bool any_absent = false;
+};
+Dense gather(const MainLoop& loop, MainLoop::Factor factor, std::span<const Given> inputs, std::int64_t b,
+             std::int64_t group, std::int64_t rows, std::int64_t columns) {
+  Dense out{.values = std::vector<double>(static_cast<std::size_t>(rows * columns)),
+            .absent = std::vector<char>(static_cast<std::size_t>(rows * columns))};
   core::parallel_for(rows, worth_a_thread / std::max<std::int64_t>(1, columns) + 1, [&](std::int64_t i) {
-    for (std::int64_t j = 0; j < columns; ++j)
-      out[static_cast<std::size_t>(i * columns + j)] = static_cast<T>(load(i, j));
+    for (std::int64_t j = 0; j < columns; ++j) {
+      const auto at = static_cast<std::size_t>(i * columns + j);
+      const auto element = loop.element(factor, inputs, b, group, i, j);
+      out.absent[at] = !element;
+      if (element)
+        out.values[at] = core::load_real(inputs[element->input].dtype, inputs[element->input].data, element->offset);
+    }
   });
+  out.any_absent = std::ranges::find(out.absent, 1) != out.absent.end();
   return out;
+}
+
+// For each element of a product, whether what is absent of A (m x k) meets what is not finite of B (k x n), or the
+// other way round.
+std::vector<char> meetings(const Dense& a, const Dense& b, std::int64_t m, std::int64_t n, std::int64_t k) {
+  std::vector<char> met;
+  const auto odd = [](double v) { return !std::isfinite(v); };
+  if ((!a.any_absent || std::ranges::none_of(b.values, odd)) && (!b.any_absent || std::ranges::none_of(a.values, odd)))
+    return met;
+  met.resize(static_cast<std::size_t>(m * n));
+  for (std::int64_t i = 0; i < m; ++i)
+    for (std::int64_t p = 0; p < k; ++p) {
+      const auto left = static_cast<std::size_t>(i * k + p);
+      if (!a.absent[left] && !odd(a.values[left])) continue;
+      for (std::int64_t j = 0; j < n; ++j) {
+        const auto right = static_cast<std::size_t>(p * n + j);
+        if (a.absent[left] ? odd(b.values[right]) : b.absent[right] != 0) met[static_cast<std::size_t>(i * n + j)] = 1;
+      }
+    }
+  return met;
 }
 
 // a (m x k) times b (k x n), in blocks that stay in cache. Those of b and c are copies: rows of the
@@ -200,32 +227,44 @@ int grid(double x) {
 
 std::vector<Cell> product(const MainLoop& loop, const Bindings& bindings, bool integers, const ErrorModel& model) {
   const Shape& shape = bindings.shape;
-  const auto plane = static_cast<std::size_t>(shape.m * shape.n);
-  std::vector<Cell> result(static_cast<std::size_t>(shape.batch) * plane);
+  std::vector<Cell> result(static_cast<std::size_t>(shape.batch * shape.m * shape.n));
+  const Groups& groups = bindings.addressing.groups;
+  const bool along_n = groups.along == Groups::Along::n;
+  const std::int64_t m = along_n ? shape.m : shape.m / groups.count, n = along_n ? shape.n / groups.count : shape.n;
   // f32 partial sums of |A| |B| are short by 2^-24 a term at most.
   const double slack = 1 + 0x1p-23 * static_cast<double>(shape.k + 1);
   const double differ = product_error(shape.k, false, model), equal = product_error(shape.k, true, model);
-  for (std::int64_t b = 0; b < shape.batch; ++b) {
-    const auto left = gather<double>(loop, MainLoop::Factor::a, bindings.inputs, b, shape.m, shape.k);
-    const auto right = gather<double>(loop, MainLoop::Factor::b, bindings.inputs, b, shape.k, shape.n);
-    const auto value = multiply_matrices(left, right, shape.m, shape.n, shape.k);
-    Cell* out = result.data() + static_cast<std::size_t>(b) * plane;
+  for (std::int64_t part = 0; part < shape.batch * groups.count; ++part) {
+    const std::int64_t b = part / groups.count, group = part % groups.count;
+    const Dense a_of = gather(loop, MainLoop::Factor::a, bindings.inputs, b, group, m, shape.k),
+                b_of = gather(loop, MainLoop::Factor::b, bindings.inputs, b, group, shape.k, n);
+    const std::vector<double>&left = a_of.values, &right = b_of.values;
+    const auto value = multiply_matrices(left, right, m, n, shape.k);
+    // The cell of element i of this part.
+    const auto place = [&](std::size_t i) -> Cell& {
+      const std::int64_t row = static_cast<std::int64_t>(i) / n + (along_n ? 0 : group * m),
+                         column = static_cast<std::int64_t>(i) % n + (along_n ? group * n : 0);
+      return result[static_cast<std::size_t>((b * shape.m + row) * shape.n + column)];
+    };
     if (integers) {
-      for (std::size_t i = 0; i < plane; ++i)
-        out[i] = cell(point(
+      for (std::size_t i = 0; i < value.size(); ++i)
+        place(i) = cell(point(
             std::int64_t{static_cast<std::int32_t>(static_cast<std::uint32_t>(static_cast<std::int64_t>(value[i])))}));
       continue;
     }
     const int step = grid_of(left) + grid_of(right);
-    const auto magnitude = multiply_matrices(magnitudes(left), magnitudes(right), shape.m, shape.n, shape.k);
+    const auto magnitude = multiply_matrices(magnitudes(left), magnitudes(right), m, n, shape.k);
     const double largest = largest_finite(left) * largest_finite(right) * static_cast<double>(shape.k);
     // All products are equal where a row of A is one number and a column of B is one number.
-    const std::vector<bool> rows = constant(left, shape.m, shape.k, shape.k, 1),
-                            columns = constant(right, shape.n, shape.k, 1, shape.n);
-    core::parallel_for(shape.m * shape.n, worth_a_thread, [&](std::int64_t at) {
-      const auto i = static_cast<std::size_t>(at), n = static_cast<std::size_t>(shape.n);
-      out[i] = cell(accumulator(value[i], static_cast<double>(magnitude[i]) * slack, step, shape.k,
-                                rows[i / n] && columns[i % n] ? equal : differ, largest, 1 / model.unit));
+    const std::vector<bool> rows = constant(left, m, shape.k, shape.k, 1), columns = constant(right, n, shape.k, 1, n);
+    const std::vector<char> met = meetings(a_of, b_of, m, n, shape.k);
+    core::parallel_for(m * n, worth_a_thread, [&](std::int64_t at) {
+      const auto i = static_cast<std::size_t>(at), width = static_cast<std::size_t>(n);
+      place(i) =
+          cell(!met.empty() && met[i]
+                   ? anything(value[i])
+                   : accumulator(value[i], static_cast<double>(magnitude[i]) * slack, step, shape.k,
+                                 rows[i / width] && columns[i % width] ? equal : differ, largest, 1 / model.unit));
     });
   }
   return result;

@@ -192,7 +192,7 @@ class Evaluator {
   // Of a main loop that multiplies nothing.
   Value accumulator(NodeId id) const {
     return fill(id, [&](const Place& p) {
-      const auto element = loop_.element(MainLoop::Factor::accumulator, bindings_.inputs, p.b, p.m, p.n).value();
+      const auto element = loop_.element(MainLoop::Factor::accumulator, bindings_.inputs, p.b, 0, p.m, p.n).value();
       const Given& x = bindings_.inputs[element.input];
       return loaded(x.dtype, x.data, element.offset);
     });

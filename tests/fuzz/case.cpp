@@ -262,7 +262,7 @@ Tensors materialise(const Case& c) {
   const Operands operands = loop.operands(result.bindings.inputs);
   result.bindings.a = operands.a;
   result.bindings.b = operands.b;
-  result.bindings.a_rows = operands.a_rows;
+  result.bindings.addressing = operands.addressing;
   if (!loop.contraction()) result.bindings.shape.k = 0;
   for (std::size_t i = 0; i < c.graph.operands.size(); ++i) {
     const OperandDecl& o = c.graph.operands[i];

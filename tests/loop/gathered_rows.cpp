@@ -57,9 +57,9 @@ class GatheredLoop final : public MainLoop {
   [[nodiscard]] Operands operands(std::span<const Given> inputs) const override {
     const Given& index = inputs[1];
     return {inputs[0].bound(), inputs[2].bound(),
-            Gathered{index.data, index.dtype, index.batch_stride, index.strides[0], inputs[0].shape[0]}};
+            {.a = Gathered{index.data, index.dtype, index.batch_stride, index.strides[0], inputs[0].shape[0]}}};
   }
-  [[nodiscard]] std::optional<Element> element(Factor factor, std::span<const Given> inputs, std::int64_t b,
+  [[nodiscard]] std::optional<Element> element(Factor factor, std::span<const Given> inputs, std::int64_t b, std::int64_t,
                                                std::int64_t row, std::int64_t column) const override {
     if (factor == Factor::b) return element_of(inputs, 2, b, row, column);
     const Given& index = inputs[1];

@@ -72,7 +72,7 @@ bool may_split(const ProductShape& shape) {
 }
 
 bool turns(const ProductShape& shape, const Kernels& kernels) {
-  return shape.b_k_major && !shape.packed_b && !shape.a_rows && shape.pieces.count == 1 && !kernels.terms &&
+  return shape.b_k_major && !shape.packed_b && !shape.addressed && shape.pieces.count == 1 && !kernels.terms &&
          kernels.word_elements == 1 && shape.m > max_thin_rows && shape.m <= turned_rows && shape.n >= 4 * shape.m &&
          !may_split(shape);
 }
@@ -145,17 +145,17 @@ void keep_accumulators(Blocking& b, const ProductShape& shape) {
 }
 
 ProductShape shape_of(const Product& p) {
-  const bool b_n_major = p.b.row_stride != 1 && p.b.column_stride == 1;
+  const bool strided = !p.b.address;
   return {.m = p.m,
           .n = p.n,
           .k = p.k,
           .a = p.a.dtype,
           .b = p.b.dtype,
           .packed_b = p.packed_b != nullptr,
-          .b_n_major = b_n_major,
-          .b_k_major = p.b.row_stride == 1,
+          .b_n_major = strided && p.b.row_stride != 1 && p.b.column_stride == 1,
+          .b_k_major = strided && p.b.row_stride == 1,
           .pieces = p.pieces,
-          .a_rows = p.a.rows != nullptr};
+          .addressed = p.a.address || p.b.address};
 }
 
 Blocking choose_blocking(const ProductShape& shape, Isa isa, bool whole_rows) {

@@ -3,10 +3,12 @@
 #include "core/threads.h"
 #include "cpu/product/blocking.h"
 #include "cpu/product/pack.h"
+#include "cpu/product/rows.h"
 
 #include <postlude/error.h>
 
 #include <algorithm>
+#include <cstring>
 
 namespace postlude::inline v0::cpu {
 namespace {
@@ -100,7 +102,7 @@ struct Runner {
   // (TileRun::b_copy).
   bool packs_on_the_way(std::int64_t rows) const {
     const Matrix& b = product.b;
-    return !all_b && kernels.word_elements == 1 && b.dtype == DType::f32 && layout.pieces.count == 1 &&
+    return !all_b && !b.address && kernels.word_elements == 1 && b.dtype == DType::f32 && layout.pieces.count == 1 &&
            b.row_stride != 1 && b.column_stride == 1 && rows >= tile_height && layout.n * layout.k <= most_on_the_way;
   }
 
@@ -111,7 +113,7 @@ struct Runner {
       ahead.row = reinterpret_cast<const char*>(all_b + layout.offset(column_block, k));
       ahead.row_bytes = layout.block_words(column_block, k) * 4;
       ahead.rows = 1;
-    } else if (layout.pieces.count == 1 && (b.row_stride == 1 || b.column_stride == 1)) {
+    } else if (!b.address && layout.pieces.count == 1 && (b.row_stride == 1 || b.column_stride == 1)) {
       const bool k_major = b.row_stride == 1;
       const std::int64_t size = size_of(b.dtype);
       ahead.row = element_address(b, k * layout.k_block, column_block * layout.column_block);
@@ -239,7 +241,7 @@ struct Runner {
       run.accumulate = k > k0;
       run.far = product.n * product.k > large_b;
       // Eight rows a multiple of 4 KB apart share one of L1's sets.
-      if (!a.rows && a.dtype == DType::f32 && a.column_stride == 1 && (rows < 8 || a.row_stride % 1024 != 0)) {
+      if (!a.address && a.dtype == DType::f32 && a.column_stride == 1 && (rows < 8 || a.row_stride % 1024 != 0)) {
         run.a = static_cast<const float*>(a.data) + at;
         run.a_row = a.row_stride;
       } else {
@@ -257,18 +259,19 @@ struct Runner {
           // left of a part.
           const std::int64_t distance = part == 1 ? pieces.count : 1;
           run.columns = part == 1 ? columns - x : std::min(columns - x, part - (x0 + x) % part);
-          if (b.row_stride == 1) {
+          if (!b.address && b.row_stride == 1) {
             run.b_column = distance * b.column_stride * size;
             kernels.thin_k_major(run);
-          } else if (b.column_stride * distance == 1) {
+          } else if (!b.address && b.column_stride * distance == 1) {
             run.b_step = b.row_stride * size;
             kernels.thin_n_major(run);
           } else {
             run.columns = std::min<std::int64_t>(run.columns, gathered_columns);
             char* const copies = own<char>(thread, scratch.gather);
             for (std::int64_t j = 0; j < run.columns; ++j) {
-              gather(b.dtype, element_address(b, at, column + j * distance), b.row_stride, run.k,
-                     copies + j * run.k * size);
+              char* const to = copies + j * run.k * size;
+              const char* const from = column_elements(b, column + j * distance, at, run.k, to);
+              if (from != to) std::memcpy(to, from, static_cast<std::size_t>(run.k * size));
             }
             run.b = copies;
             run.b_column = run.k * size;

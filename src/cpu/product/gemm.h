@@ -23,15 +23,16 @@
 
 namespace postlude::inline v0::cpu {
 
-// Rows x columns at any element strides: they may be 0, negative, and neither need be 1. Rows that are no stride apart
-// are found by `rows`, for A alone; Gathered rows have the strides of the matrix that they are taken from.
+// Rows x columns at any element strides: they may be 0, negative, and neither need be 1. What is no stride apart is
+// found by `address`; Gathered rows have the strides of the matrix that they are taken from.
 struct Matrix {
   const void* data = nullptr;
   DType dtype = DType::f32;
   std::int64_t row_stride = 0;
   std::int64_t column_stride = 0;
-  const Rows* rows = nullptr;
-  std::int64_t batch = 0;  // which of `rows`
+  const Address* address = nullptr;
+  std::int64_t batch = 0;  // of Gathered
+  std::int64_t row0 = 0;   // the first of Windows
 };
 
 // The columns of the product in `count` pieces, as `chunk(x, count, group)` splits them: every
@@ -61,7 +62,7 @@ struct ProductShape {
   bool b_n_major = false;  // B is contiguous in N and not in K
   bool b_k_major = false;  // B is contiguous in K
   Pieces pieces = {};
-  bool a_rows = false;  // A's rows are no stride apart
+  bool addressed = false;  // A or B is not a stride apart
 };
 [[nodiscard]] ProductShape shape_of(const Product& product);
 

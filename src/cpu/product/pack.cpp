@@ -112,7 +112,7 @@ void pack_b_block(const Matrix& b, const BLayout& layout, std::int64_t column_bl
     std::uint32_t* const words = to + piece * padded * steps;
     const auto column = [&](std::int64_t j) { return column_of(layout.pieces, layout.n, piece, x0 + j); };
 
-    if (b.row_stride != 1 && b.column_stride == 1 && column(columns - 1) - column(0) == columns - 1) {
+    if (!b.address && b.row_stride != 1 && b.column_stride == 1 && column(columns - 1) - column(0) == columns - 1) {
       for (std::int64_t k = 0; k < depth; k += n_major_depth) {
         for (std::int64_t j = first; j < columns; j += kernels.panel) {
           const std::int64_t width = std::min<std::int64_t>(columns - j, kernels.panel);
@@ -130,12 +130,7 @@ void pack_b_block(const Matrix& b, const BLayout& layout, std::int64_t column_bl
           const int count = static_cast<int>(std::min<std::int64_t>(width - part, gathered_columns));
           const char* starts[gathered_columns];
           for (int i = 0; i < count; ++i) {
-            starts[i] = element_address(b, k0, column(j + part + i));
-            if (b.row_stride != 1) {
-              char* const copy = gather_to + i * depth * size;
-              gather(b.dtype, starts[i], b.row_stride, depth, copy);
-              starts[i] = copy;
-            }
+            starts[i] = column_elements(b, column(j + part + i), k0, depth, gather_to + i * depth * size);
           }
           kernels.pack_k_major(element, true, starts, count, depth, words + j * steps + part, to_row);
         }
@@ -160,7 +155,7 @@ void pack_b_block(const Matrix& b, const BLayout& layout, std::int64_t column_bl
 
 bool lies_packed(const Matrix& b, const BLayout& layout) {
   const Kernels& kernels = *layout.kernels;
-  return b.dtype == DType::f32 && kernels.word_elements == 1 && layout.pieces.count == 1 && b.column_stride == 1 &&
+  return !b.address && b.dtype == DType::f32 && kernels.word_elements == 1 && layout.pieces.count == 1 && b.column_stride == 1 &&
          b.row_stride == layout.n && layout.n <= kernels.panel && layout.n % 16 == 0;
 }
 
@@ -173,7 +168,7 @@ void pack_part(const Matrix& b, const BLayout& layout, int thread, int threads, 
 }
 
 bool a_in_place(const Matrix& a, std::int64_t m) {
-  if (a.rows || a.dtype != DType::f32 || a.column_stride != 1) return false;
+  if (a.address || a.dtype != DType::f32 || a.column_stride != 1) return false;
   // Rows a multiple of 64 KB apart fall into the same sets of L2, and are packed. A multiple of 4
   // KB, the same sets of L1, does not matter to tiles of 6 rows (decision 0036).
   return m <= 8 || a.row_stride % 16384 != 0;
@@ -194,7 +189,7 @@ void pack_rows(const Matrix& a, const Kernels& kernels, std::int64_t row0, int r
 
 AWords pack_a_rows(const Matrix& a, const Kernels& kernels, std::int64_t row0, int rows, std::int64_t k0,
                    std::int64_t depth, std::uint32_t* to, char* gather_to) {
-  if (!a.rows && a.column_stride != 1 && a.row_stride == 1) {
+  if (!a.address && a.column_stride != 1 && a.row_stride == 1) {
     constexpr std::int64_t to_row = 32;  // row_group in whole vectors
     kernels.pack_n_major(element_of(a.dtype), false, element_address(a, row0, k0), a.column_stride * size_of(a.dtype),
                          rows, depth, to, to_row);
