@@ -78,7 +78,8 @@ struct Part {
   [[nodiscard]] std::int64_t k() const { return a.taps() * a.channels; }
 };
 
-// How A and B lie, where strides do not say it.
+// How A and B lie, where strides do not say it. A matrix may turn out simpler than its Contraction's form: that of a
+// 1 x 1 convolution is strided.
 struct Addressing {
   Address a, b;
   Groups groups;
