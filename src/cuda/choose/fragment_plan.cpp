@@ -66,9 +66,7 @@ int operations(const Instruction& i) {
   }
 }
 
-int operations(const Reduction& r) {
-  return r.reducer == Reducer::online_softmax || r.reducer == Reducer::welford ? 12 : 6;
-}
+int operations(const Reduction& r) { return r.reducer == Reducer::online_softmax ? 12 : 6; }
 
 class Planner {
  public:
