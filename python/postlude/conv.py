@@ -71,7 +71,7 @@ def _in_images(x: Any, axes: int, p: int, q: int) -> Any:
 
 def conv2d(x: Any, w: Any, /, *, stride: Any = 1, padding: Any = 0, dilation: Any = 1, epilogue: Epilogue | None = None,
            out: Any = None, target: Any = None, **operands: Any) -> Any:
-    """epilogue(conv2d(x, w), **operands), computed in one pass, on a CPU.
+    """epilogue(conv2d(x, w), **operands), computed in one pass.
 
     x is (N, C, H, W) in any strides, w is (K, C, R, S); both are fastest in channels_last. The epilogue's b is the image, its m
     the pixel p * Q + q, its n the filter: a row is (K,) or (N, K), a tile (N, K, P, Q), a col (N, P, Q), annotated post.col;

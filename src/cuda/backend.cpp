@@ -37,7 +37,10 @@ std::string key_of(const Layout& layout) {
     key.add(extent);
   key.add(layout.a), key.add(layout.b);
   for (const Placed& buffer : layout.buffers) key.add(buffer);
-  return key.take();
+  if (layout.b_k) {
+    for (const Counted::Axis& axis : layout.b_k->k) key.add(axis.size), key.add(axis.stride);
+  }
+  return key.take() + bytes_of(layout.a_rows);
 }
 
 Subject subject_of(const Problem& problem, std::shared_ptr<const Program> program, const Target& target) {
@@ -139,6 +142,7 @@ std::string schedules_text(const Decision& d) {
   if (d.on_ordinary_units) text += "accumulator by the portable product 64x64\n";
   if (d.repack_a) text += "A is repacked\n";
   if (d.repack_b) text += "B is repacked\n";
+  if (d.folded) text += "images are rows of one product: tiles cross them\n";
   return text;
 }
 
@@ -197,8 +201,10 @@ std::vector<std::string> refusals(const Problem& problem, const Program& program
     } catch (const Error& error) { reasons.push_back(error.message()); }
   }
   if (const auto gemm = problem.loop().contraction()) {
-    if (gemm->a_form != Form::strided || gemm->b_form != Form::strided)
-      reasons.push_back("A or B that is not a stride apart is read on a CPU only; take a CPU target");
+    if (gemm->groups > 1) reasons.push_back("groups of channels are not done on a GPU yet; take a CPU target");
+    if (gemm->parts) reasons.push_back("data gradients of a stride are not done on a GPU yet; take a CPU target");
+    if (gemm->b_form == Form::windows)
+      reasons.push_back("weight gradients of convolutions are not done on a GPU yet; take a CPU target");
     for (const DType type : {gemm->a, gemm->b}) {
       if (type == DType::i64 || type == DType::boolean)
         reasons.push_back("a product of " + std::string(name(type)) + " is not done on a GPU");

@@ -30,6 +30,26 @@ TEST_P(SuiteCompiles, ForHopper) {
   }
 }
 
+// Behind windows, whose loads take registers of the producer alone.
+TEST_P(SuiteCompiles, BehindConvolutions) {
+  if (compiler_version().empty()) GTEST_SKIP() << describe_compiler();
+  const std::string name = GetParam();
+  const DType type = name == "fp8_rowwise" ? DType::e4m3 : DType::bf16;
+  const Graph graph = parse_file(std::string(POSTLUDE_SOURCE_DIR) + "/epilogues/" + name + ".py");
+  for (const char* target : {"sm_90a", "sm_90a mma"}) {
+    Target where = Target::parse("sm_90a");
+    if (std::string_view(target) != "sm_90a") where.schedule = "mma";
+    const Plan plan = postlude::compile(Conv2d{.x = type, .w = type}, graph, where);
+    for (const auto& [m, n, k] : {std::tuple{3136, 256, 576}, {784, 1024, 2400}}) {
+      const std::string schedules = plan.explain(ExplainPart::schedule, m, n, k);
+      EXPECT_NE(schedules.find("chosen"), std::string::npos) << schedules;
+      if (where.schedule.empty())
+        EXPECT_EQ(schedules.find("rejected"), std::string::npos) << "the first choice does not compile well\n"
+                                                                 << schedules;
+    }
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Epilogues, SuiteCompiles,
                          testing::Values("plain", "bias_relu", "bias_gelu", "axpby", "bias_gelu_res_aux", "dgelu_dbias",
                                          "swiglu", "bce", "rowmax", "rmsnorm", "softmax", "argmax", "xent",

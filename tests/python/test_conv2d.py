@@ -52,7 +52,7 @@ def test_refuses():
     x, w = drawn(1, 2, 4, 4), drawn(3, 2, 3, 3)
     for arguments, text in [({"stride": 0}, "stride is 0"), ({"padding": -1}, "padding is -1"), ({"dilation": 2}, "spans 5 rows"),
                             ({"stride": "2"}, "stride='2'"), ({"padding": ((1, 1), 1)}, "padding="), ({"stride": (1, 2, 3)}, "stride="),
-                            ({"target": "sm_90a"}, "on a CPU only")]:
+                            ({"target": "sm_70"}, "sm_80 or newer")]:
         with pytest.raises(post.Error, match=text.replace("(", "\\(")):
             post.conv2d(x, w, **arguments)
     with pytest.raises(post.Error, match="filters of 2 channels"):

@@ -1,6 +1,7 @@
 // The kernels that a Program becomes, with their parameter blocks. It is longer than most because the parameters'
 // layout is one thing said once.
 #include "core/divide.h"
+#include "cuda/decide/fold.h"
 #include "cuda/decide/product.h"
 #include "cuda/emit/agreed.h"
 #include "cuda/emit/generic.h"
@@ -24,6 +25,7 @@ using lower::Program;
 
 namespace {
 
+constexpr std::size_t map_words = 16;
 constexpr std::int64_t largest_stride = std::int64_t{1} << 40;
 constexpr const char* ragged_halves = "the halves of the columns are no multiple of 8";
 
@@ -146,7 +148,12 @@ class Decider {
   [[nodiscard]] std::int64_t pitch(const Contraction& gemm) const;  // of a repacked row, in elements
   void map(Kernel& k, const Address& address, DType type, std::vector<MapField::Dimension> dimensions,
            int row_bytes) const;
+  [[nodiscard]] agreed::Counting counting() const;
+  void add_rows(Kernel& k) const;
+  [[nodiscard]] const agreed::WindowRows* windows() const { return std::get_if<agreed::WindowRows>(&layout_.a_rows); }
+  [[nodiscard]] std::int64_t taps() const;
   void map_a(Kernel& k, const Contraction& gemm) const;
+  void map_pixels(Kernel& k, const agreed::WindowRows& w, DType type) const;
   void map_b(Kernel& k, const Contraction& gemm) const;
   void map_tile(Kernel& k, DType type, const Memory& memory, const lower::ColumnMap& columns, int rows) const;
   void emit_product();
@@ -168,7 +175,8 @@ class Decider {
   std::vector<bool> lent_;      // outputs in whose memory a crossing lives
 
   bool stream_ = false;
-  std::int64_t columns_ = 0;  // of the fused phase
+  std::string rows_portable_;  // why A's rows take the portable kernel on Hopper
+  std::int64_t columns_ = 0;   // of the fused phase
   std::optional<Product> product_;
   MainLoop loop_;
   Address packed_a_, packed_b_, accumulator_;
@@ -339,9 +347,20 @@ bool Decider::in_order() const {
 void Decider::arrange(const Contraction& gemm, bool b_mn_allowed) {
   const bool two_bytes = size_of(gemm.a) == 2;
   const Major a = major(layout_.a, gemm.a, 1, 2, shape_.m, two_bytes),
-              b = major(layout_.b, gemm.b, 2, 1, shape_.n, two_bytes && b_mn_allowed);
-  loop_ = {.a = gemm.a, .b = gemm.b, .a_mn_major = a == Major::mn, .b_mn_major = b == Major::mn};
-  d_.repack_a = a == Major::repack, d_.repack_b = b == Major::repack;
+              b = layout_.b_k ? Major::repack : major(layout_.b, gemm.b, 2, 1, shape_.n, two_bytes && b_mn_allowed);
+  const int form = static_cast<int>(layout_.a_rows.index());
+  loop_ = {.a = gemm.a,
+           .b = gemm.b,
+           .a_mn_major = !form && a == Major::mn,
+           .b_mn_major = b == Major::mn,
+           .a_form = form,
+           .a_chunks = in_chunks(layout_.a_rows, layout_.a.alignment, size_of(gemm.a))};
+  if (const auto* w = windows()) {
+    const PixelLoads loads = pixel_loads(*w, size_of(gemm.a));
+    loop_.taps = static_cast<int>(taps());
+    loop_.a_run = loads.run, loop_.a_depth = loads.depth, loop_.b_taps = loads.taps;
+  }
+  d_.repack_a = !form && a == Major::repack, d_.repack_b = b == Major::repack;
 }
 
 // The first phase on the product's fragments, or why not.
@@ -352,7 +371,8 @@ void Decider::fuse(const Contraction& gemm) {
   const Phase& phase = program_.phases[product_phase_];
   columns_ = phase.columns.at(shape_.n);
   const int parts = accumulator_parts(phase);
-  if (!request.mma && !request.schedule) {
+  d_.portable = rows_portable_;
+  if (d_.portable.empty() && !request.mma && !request.schedule) {
     const bool along_n = major(layout_.b, gemm.b, 2, 1, shape_.n, size_of(gemm.b) == 2) == Major::mn;
     d_.portable = portable_instead(parts, along_n, shape_, columns_);
   }
@@ -370,20 +390,20 @@ void Decider::fuse(const Contraction& gemm) {
   d_.fused = product_.has_value();
   (d_.fused ? d_.considered : d_.not_fused) = std::move(chosen.considered);
   d_.why = std::move(chosen.why);
-  if (!d_.fused) d_.portable.clear();
 }
 
 // The accumulator alone, into the workspace.
 void Decider::multiply_alone(const Contraction& gemm) {
   const Request& request = subject_.request;
   columns_ = shape_.n;
+  d_.portable = rows_portable_;
   arrange(gemm, true);
   // Rows of whole 16 bytes, so that the copy engine can write them.
   const BufferPlace place{.tensor_map = shape_.n % 4 == 0, .unit = true, .pair = shape_.n % 2 == 0};
   Chosen chosen = choose_product({accumulator_program_,
                                   0,
                                   loop_,
-                                  request.mma,
+                                  request.mma || !rows_portable_.empty(),
                                   {place},
                                   shape_,
                                   columns_,
@@ -411,6 +431,12 @@ void Decider::decide_product() {
   } else if (!on_tensor_cores(gemm->a, gemm->b, subject_.arch)) {
     d_.why = "the tensor cores of " + subject_.arch + " do not multiply these types exactly enough";
   } else if (shape_.batch > 0 && shape_.m > 0 && shape_.n > 0 && shape_.k > 0) {
+    if (!subject_.request.mma) rows_portable_ = portable_rows(layout_.a_rows, layout_.a.alignment, size_of(gemm->a));
+    if (!rows_portable_.empty() && subject_.request.schedule) {
+      throw Error(ErrorCode::bad_schedule,
+                  "the schedule \"" + to_string(*subject_.request.schedule) + "\" is not legal here: " + rows_portable_,
+                  "begin it with mma, or leave the choice to the heuristic");
+    }
     fuse(*gemm);
     if (!d_.fused) multiply_alone(*gemm);
     d_.product = true;
@@ -436,7 +462,8 @@ agreed::GemmSizes Decider::sizes() const {
   g.tiles_n = small(ceil_div(columns_, consumer_columns(s) / needs.parts));
   g.tiles = g.tiles_m * small(ceil_div(columns_, s.bn / needs.parts) * shape_.batch);
   g.raster = s.raster;
-  g.k_blocks = small(ceil_div(shape_.k, k_bytes(s) / size_of(loop_.a)));
+  const std::int64_t bk = k_bytes(s) / size_of(loop_.a);
+  g.k_blocks = small(loop_.b_taps && !s.mma ? taps() * ceil_div(windows()->channels, bk) : ceil_div(shape_.k, bk));
   g.a_batch = layout_.a.strides[0] != 0, g.b_batch = layout_.b.strides[0] != 0;
   return g;
 }
@@ -687,8 +714,20 @@ Kernel& Decider::kernel(const std::shared_ptr<const std::string>& source, const 
 
 const std::shared_ptr<const std::string>& Decider::plain_text() {
   const Contraction gemm = subject_.problem.loop().contraction().value();
-  if (!plain_text_) plain_text_ = std::make_shared<const std::string>(product_source(gemm.a, gemm.b));
+  if (!plain_text_)
+    plain_text_ =
+        std::make_shared<const std::string>(product_source(gemm.a, gemm.b, static_cast<int>(layout_.a_rows.index())));
   return plain_text_;
+}
+
+// How B's K is counted.
+agreed::Counting Decider::counting() const {
+  agreed::Counting c{};
+  for (std::size_t axis = 0; layout_.b_k && axis < 4; ++axis) {
+    c.stride[axis] = layout_.b_k->k[axis].stride;
+    c.size[axis] = static_cast<std::int32_t>(layout_.b_k->k[axis].size);
+  }
+  return c;
 }
 
 void Decider::emit_repack() {
@@ -711,7 +750,8 @@ void Decider::emit_repack() {
          static_cast<std::int32_t>(rows),
          static_cast<std::int32_t>(shape_.k),
          static_cast<std::int32_t>(pitch(gemm)),
-         static_cast<std::int32_t>(from.strides[0] == 0 ? 1 : shape_.batch)};
+         static_cast<std::int32_t>(from.strides[0] == 0 ? 1 : shape_.batch),
+         of == Address::Of::b ? counting() : agreed::Counting{}};
     k.addresses.push_back({i * words, {of}});
     k.addresses.push_back({i * words + to_word, to});
     blocks = std::max(blocks, ceil_div(rows, m.column_stride == 1 ? 8 : 32));
@@ -726,13 +766,27 @@ void Decider::emit_repack() {
   std::memcpy(k.block.data(), matrices, sizeof matrices);
 }
 
+// What a product's kernel reads behind its other parameters of A's rows.
+void Decider::add_rows(Kernel& k) const {
+  std::visit(
+      [&](const auto& rows) {
+        if constexpr (!std::is_same_v<std::decay_t<decltype(rows)>, std::monostate>) {
+          const std::size_t at = k.block.size();
+          k.block.resize(at + sizeof rows / 8);
+          std::memcpy(&k.block[at], &rows, sizeof rows);
+          if (std::is_same_v<std::decay_t<decltype(rows)>, agreed::GatheredRows>)
+            k.addresses.push_back({at, {Address::Of::index}});
+        }
+      },
+      layout_.a_rows);
+}
+
 // A tensor as the copy engine is told of it, or as the portable kernel reads it (device/sm80.cu): `dimensions` are then
 // columns, rows, batches.
 void Decider::map(Kernel& k, const Address& address, DType type, std::vector<MapField::Dimension> dimensions,
                   int row_bytes) const {
-  constexpr std::size_t words = 16;
   const std::size_t at = k.block.size();
-  k.block.resize(at + words);
+  k.block.resize(at + map_words);
   if (!product_->schedule.mma) {
     k.maps.push_back({at, address, type, std::move(dimensions), row_bytes});
     return;
@@ -748,14 +802,41 @@ std::int64_t Decider::pitch(const Contraction& gemm) const {
   return round_up(shape_.k * size_of(gemm.a), 16) / size_of(gemm.a);
 }
 
+std::int64_t Decider::taps() const {
+  const auto& axis = windows()->axis;
+  return std::int64_t{axis[0].taps} * axis[1].taps * axis[2].taps;
+}
+
 void Decider::map_a(Kernel& k, const Contraction& gemm) const {
   const int bk = static_cast<int>(k_bytes(product_->schedule) / size_of(gemm.a));
+  if (const auto* w = windows(); w && !product_->schedule.mma) {
+    map_pixels(k, *w, gemm.a);
+    return;
+  }
   const Address from = d_.repack_a ? packed_a_ : Address{Address::Of::a};
   const std::int64_t row = d_.repack_a ? pitch(gemm) : layout_.a.strides[1],
                      batch = d_.repack_a ? shape_.m * pitch(gemm) : layout_.a.strides[0];
   const MapField::Dimension batches{layout_.a.strides[0] ? shape_.batch : 1, batch, 1};
   if (loop_.a_mn_major) map(k, from, gemm.a, {{shape_.m, 1, 64}, {shape_.k, layout_.a.strides[2], bk}, batches}, 128);
   else map(k, from, gemm.a, {{shape_.k, 1, bk}, {shape_.m, row, product_->schedule.bm}, batches}, 128);
+}
+
+// X, whose pixels' windows are A's rows.
+void Decider::map_pixels(Kernel& k, const agreed::WindowRows& w, DType type) const {
+  const PixelLoads loads = pixel_loads(w, size_of(type));
+  std::vector<MapField::Dimension> dimensions{{w.channels, 1, 1}};
+  for (std::size_t i = 0; i < (loads.depth ? 3 : 2); ++i)
+    dimensions.push_back({w.axis[2 - i].extent, w.axis[2 - i].stride, 1});
+  dimensions.push_back({w.images, w.image_stride, 1});
+  const auto at = k.block.size();
+  k.block.resize(at + map_words);
+  k.maps.push_back({at,
+                    {Address::Of::a},
+                    type,
+                    std::move(dimensions),
+                    loads.run,
+                    MapField::Pixels{static_cast<int>(loads.run / size_of(type)), product_->schedule.bm, loads.lower,
+                                     loads.upper, loads.step}});
 }
 
 void Decider::map_b(Kernel& k, const Contraction& gemm) const {
@@ -765,7 +846,13 @@ void Decider::map_b(Kernel& k, const Contraction& gemm) const {
   const Address from = d_.repack_b ? packed_b_ : Address{Address::Of::b};
   const std::int64_t row = d_.repack_b ? pitch(gemm) : layout_.b.strides[2],
                      batch = d_.repack_b ? shape_.n * pitch(gemm) : layout_.b.strides[0];
-  const MapField::Dimension batches{layout_.b.strides[0] ? shape_.batch : 1, batch, 1}, along_k{shape_.k, 1, bk};
+  // Where K is counted by taps, a tap stands for a batch: B is shared by all images.
+  const bool taps = loop_.b_taps && !s.mma;
+  const std::int64_t depth = taps ? windows()->channels : shape_.k,
+                     column = loop_.b_mn_major ? layout_.b.strides[1] : 1;
+  const MapField::Dimension batches = taps ? MapField::Dimension{this->taps(), depth * column, 1}
+                                           : MapField::Dimension{layout_.b.strides[0] ? shape_.batch : 1, batch, 1};
+  const MapField::Dimension along_k{depth, 1, bk};
   if (needs.parts == 2 && !s.mma) {
     // Blocks of 8 columns of one half and the other in turns: gate and up of a column meet in one thread.
     const int run = half_run(s, needs);
@@ -774,7 +861,7 @@ void Decider::map_b(Kernel& k, const Contraction& gemm) const {
         blocks{(shape_.n - away) / 8, 8 * row, run / 8};
     map(k, from, gemm.b, {along_k, block, halves, blocks, batches}, 128);
   } else if (loop_.b_mn_major) {
-    map(k, from, gemm.b, {{shape_.n, 1, 64}, {shape_.k, layout_.b.strides[1], bk}, batches}, 128);
+    map(k, from, gemm.b, {{shape_.n, 1, 64}, {depth, layout_.b.strides[1], bk}, batches}, 128);
   } else {
     map(k, from, gemm.b, {along_k, {shape_.n, row, s.bn}, batches}, 128);
   }
@@ -815,7 +902,9 @@ void Decider::emit_product() {
   }
   const agreed::GemmSizes g = sizes();
   const std::size_t integers = k.block.size(), words = integers + sizeof g / 8;
-  k.block.resize(agreed::params_bytes(2 + e.maps, std::max(1, e.words)) / 8);
+  k.block.resize(words + std::max<std::size_t>(1, e.words));
+  add_rows(k);
+  k.block.resize(agreed::params_bytes(0, static_cast<int>(k.block.size() - sizeof g / 8)) / 8);
   std::memcpy(k.block.data() + integers, &g, sizeof g);
   k.block[words + e.columns_word] = word(shape_.n);
   for (std::size_t b = 0; b < e.word_of.size(); ++b) {
@@ -862,12 +951,14 @@ void Decider::emit_plain_product() {
                   static_cast<int>(shape_.m),
                   static_cast<int>(shape_.n),
                   static_cast<int>(shape_.k),
-                  0};
+                  0,
+                  counting()};
   k.block.resize(sizeof p / 8);
   std::memcpy(k.block.data(), &p, sizeof p);
   k.addresses = {{offsetof(Product, a) / 8, {Address::Of::a}},
                  {offsetof(Product, b) / 8, {Address::Of::b}},
                  {offsetof(Product, acc) / 8, accumulator_}};
+  add_rows(k);
 }
 
 void Decider::emit_passes(bool before) {
@@ -913,7 +1004,10 @@ Decision Decider::run() {
 }  // namespace
 
 Decision decide(const Subject& subject, const Layout& layout, const Judge& judge) {
-  return Decider(subject, layout, judge).run();
+  const std::optional<Layout> one = folded(subject, layout);
+  Decision decision = Decider(subject, one ? *one : layout, judge).run();
+  decision.folded = one.has_value();
+  return decision;
 }
 
 }  // namespace postlude::inline v0::cuda

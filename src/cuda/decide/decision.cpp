@@ -23,7 +23,18 @@ Placed placed(const Bound& bound) {
 }  // namespace
 
 Layout layout_of(const Bindings& bindings, const lower::Program& program) {
-  Layout layout{bindings.shape, placed(bindings.a), placed(bindings.b), {}};
+  Layout layout{bindings.shape,
+                placed(bindings.a),
+                placed(bindings.b),
+                rows_of(bindings.addressing.a, bindings.a, bindings.shape),
+                {},
+                {}};
+  if (const auto stride = row_stride(layout.a_rows)) {
+    const auto& windows = std::get<agreed::WindowRows>(layout.a_rows);
+    layout.a.strides = {windows.image_stride, *stride, windows.channels > 1 ? windows.channel_stride : 0};
+    layout.a_rows = {};
+  }
+  if (const auto* counted = std::get_if<Counted>(&bindings.addressing.b)) layout.b_k = *counted;
   const auto operands = bindings.buffers.begin();
   for (std::int32_t i = 0; i < program.operands + program.outputs; ++i) {
     const Bound& bound = bindings.buffers[i];
@@ -42,10 +53,11 @@ Layout usual_layout(const Problem& problem, const lower::Program& program, const
     result.strides = {shape.batch > 1 ? rows * columns : 0, rows > 1 ? row : 0, columns > 1 ? column : 0};
     return result;
   };
-  Layout layout{shape, {}, {}, {}};
+  Layout layout{shape, {}, {}, {}, {}, {}};
   if (const auto gemm = problem.loop().contraction()) {
     layout.a = contiguous(shape.m, shape.k, gemm->a_layout == postlude::Layout::mn_major);
     layout.b = contiguous(shape.k, shape.n, gemm->b_layout != postlude::Layout::mn_major);
+    layout.a_rows = usual_rows(gemm->a_form, shape);
   } else {
     layout.a = contiguous(shape.m, shape.n, false);
   }
@@ -73,6 +85,7 @@ std::string Decision::describe() const {
     if (!c->held_for.empty()) line += ", held for its " + c->held_for;
     if (repack_a) line += ", A repacked";
     if (repack_b) line += ", B repacked";
+    if (folded) line += ", tiles cross images";
     add(line);
   } else if (on_ordinary_units) {
     add("portable product 64x64");

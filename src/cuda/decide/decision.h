@@ -3,6 +3,7 @@
 #pragma once
 
 #include "cuda/choose/schedule.h"
+#include "cuda/decide/rows.h"
 #include "lower/program.h"
 #include "plan/backend.h"
 
@@ -29,6 +30,8 @@ struct Placed {
 struct Layout {
   Shape shape;
   Placed a, b;                  // b unused for a stream, whose X is `a`
+  KernelRows a_rows;            // where A's strides do not say it
+  std::optional<Counted> b_k;   // how B's K is counted, where that is no single stride
   std::vector<Placed> buffers;  // the Program's operands and outputs
 };
 [[nodiscard]] Layout layout_of(const Bindings& bindings, const lower::Program& program);
@@ -37,7 +40,7 @@ struct Layout {
 
 // A pointer of a kernel, known once memory is: a tensor or a place in the workspace.
 struct Address {
-  enum class Of : std::uint8_t { a, b, buffer, workspace };
+  enum class Of : std::uint8_t { a, b, index, buffer, workspace };
   Of of = Of::workspace;
   int buffer = 0;           // of a Program
   std::int64_t offset = 0;  // bytes
@@ -62,6 +65,13 @@ struct MapField {  // 16 words that the driver encodes for the copy engine
   DType type;
   std::vector<Dimension> dimensions;
   int row_bytes;  // of a box, and the swizzle's width
+  // Of an image, whose dimensions are channels, columns, rows (, depth), images: the box that pixels are walked in, by
+  // `step` from coordinate `lower` on and before extent + `upper`, along columns, rows (, depth).
+  struct Pixels {
+    int channels, count;  // of a load
+    std::array<int, 3> lower, upper, step;
+  };
+  std::optional<Pixels> pixels{};
 };
 
 struct Kernel {
@@ -104,6 +114,7 @@ struct Decision {
   bool on_ordinary_units = false;  // or on these
   bool fused = false;              // with the first phase over tiles on its fragments
   bool repack_a = false, repack_b = false;
+  bool folded = false;                 // images are rows of one product
   std::vector<Considered> considered;  // schedules of the product
   std::vector<Considered> not_fused;   // those rejected of the fused product, where there is none
   std::string why;                     // the epilogue runs from memory

@@ -90,6 +90,7 @@ Choice choose(const Site& site, Hold hold) {
                                                  : Hold::rows));
   e.needs.element_bytes = static_cast<int>(size_of(site.loop.a));
   e.needs.b_mn_major = site.loop.b_mn_major;
+  e.needs.taps = site.loop.taps;
   e.needs.promoted = !site.mma && promotes(site.loop.a) != 0;
   if (e.needs.holds && site.shape.k <= 2048) e.needs.most_stages = 5;
   choice.order =

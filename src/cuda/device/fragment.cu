@@ -38,6 +38,7 @@ template <int row_bytes> DEVICE u32 swizzled(u32 row, u32 byte) {
   const u32 offset = row * row_bytes + byte;
   return offset ^ ((offset >> 3) & (row_bytes == 128 ? 0x70 : row_bytes == 64 ? 0x30 : row_bytes == 32 ? 0x10 : 0));
 }
+template <int size> DEVICE u32 element_bits(i64 from) { return size == 4 ? *(const u32*)from : size == 2 ? *(const u16*)from : *(const u8*)from; }
 template <int size> DEVICE void element_store(u8* to, u32 bits) {
   if (size == 4) *(u32*)to = bits;
   else if (size == 2) *(u16*)to = u16(bits);
@@ -46,8 +47,13 @@ template <int size> DEVICE void element_store(u8* to, u32 bits) {
 
 // Filled by the host: GemmSizes and what the host knows of partial results stand before this (device/agreed.inc).
 struct Maps { TensorMap map[MAPS]; };  // A, B, the tile operands, the outputs
-struct Params : Maps, GemmSizes { i64 word[WORDS]; };  // the epilogue's pointers and strides
+#if A_FORM
+struct Params : Maps, GemmSizes { i64 word[WORDS]; Rows rows; };  // the epilogue's pointers and strides; where A's rows are
+static_assert(sizeof(Params) == params_bytes(MAPS, WORDS + sizeof(Rows) / 8), "maps, sizes, words, rows");
+#else
+struct Params : Maps, GemmSizes { i64 word[WORDS]; };
 static_assert(sizeof(Params) == params_bytes(MAPS, WORDS), "maps, sizes, words");
+#endif
 
 // All that an epilogue knows of the problem: the rows of a batch that exist, its columns, and how many there are of what
 // it folds.

@@ -3,19 +3,68 @@ R"cuda(
 // 64 x 64 a block, 4 x 4 a thread.
 constexpr int TILE = 64, DEPTH = 16;
 
-extern "C" __global__ void __launch_bounds__(256) postlude_product(const __grid_constant__ Product p) {
+DEVICE i64 k_offset(const Counting& count, i64 stride, int k) {
+  if (!count.size[3]) return k * stride;
+  i64 offset = 0;
+  #pragma unroll
+  for (int i = 3; i >= 0; --i) {
+    const int outer = k / count.size[i];
+    offset += (k - outer * count.size[i]) * count.stride[i];
+    k = outer;
+  }
+  return offset;
+}
+
+// A block's TILE rows of A, DEPTH of K at a time; neighbouring threads read neighbours in memory.
+#if A_FORM
+struct Params : Product { Rows rows; };
+struct LeftOperand {
+  Spot spot[TILE * DEPTH / 256];
+  int row;  // the thread's first; the others follow DEPTH apart
+  METHOD void begin(const Params& p, int batch, int first) {
+    row = first + threadIdx.x / DEPTH;
+    #pragma unroll
+    for (int i = 0; i < TILE * DEPTH / 256; ++i) spot[i] = row_spot(p.rows, batch, min(row + i * DEPTH, p.m - 1));
+  }
+  METHOD void load(const Params& p, int k0, ACC (&to)[DEPTH][TILE + 1]) {
+    const int ak = threadIdx.x % DEPTH;
+    const Spot k = k_spot(p.rows, k0 + ak);
+    #pragma unroll
+    for (int i = 0; i < TILE * DEPTH / 256; ++i) {
+      const bool exists = row + i * DEPTH < p.m && k0 + ak < p.k && has(p.rows, spot[i], k);
+      to[ak][threadIdx.x / DEPTH + i * DEPTH] = exists ? LOAD_A(p.a, spot[i].offset + k.offset) : ACC(0);
+    }
+  }
+};
+static_assert(256 / DEPTH == DEPTH, "rows of a thread are DEPTH apart");
+#else
+typedef Product Params;
+struct LeftOperand {
+  i64 from;
+  int row;
+  METHOD void begin(const Params& p, int batch, int first) { from = batch * p.a_batch, row = first; }
+  METHOD void load(const Params& p, int k0, ACC (&to)[DEPTH][TILE + 1]) {
+    for (int x = threadIdx.x; x < TILE * DEPTH; x += 256) {
+      const int ak = p.a_k == 1 ? x % DEPTH : x / TILE, ai = p.a_k == 1 ? x / DEPTH : x % TILE;
+      to[ak][ai] = row + ai < p.m && k0 + ak < p.k ? LOAD_A(p.a, from + (row + ai) * p.a_row + (k0 + ak) * p.a_k) : ACC(0);
+    }
+  }
+};
+#endif
+
+extern "C" __global__ void __launch_bounds__(256) postlude_product(const __grid_constant__ Params p) {
   follow_previous_launch();
   __shared__ ACC as[DEPTH][TILE + 1], bs[DEPTH][TILE + 1];
   const int batch = blockIdx.z, row = blockIdx.y * TILE, column = blockIdx.x * TILE, ty = threadIdx.x / 16, tx = threadIdx.x % 16;
-  const i64 a = batch * p.a_batch, b = batch * p.b_batch;
+  const i64 b = batch * p.b_batch;
+  LeftOperand left;
+  left.begin(p, batch, row);
   ACC acc[4][4] = {};
   for (int k0 = 0; k0 < p.k; k0 += DEPTH) {
+    left.load(p, k0, as);
     for (int x = threadIdx.x; x < TILE * DEPTH; x += 256) {
-      // Neighbouring threads read neighbours in memory.
-      const int ak = p.a_k == 1 ? x % DEPTH : x / TILE, ai = p.a_k == 1 ? x / DEPTH : x % TILE;
-      as[ak][ai] = row + ai < p.m && k0 + ak < p.k ? LOAD_A(p.a, a + (row + ai) * p.a_row + (k0 + ak) * p.a_k) : ACC(0);
       const int bk = p.b_k == 1 ? x % DEPTH : x / TILE, bj = p.b_k == 1 ? x / DEPTH : x % TILE;
-      bs[bk][bj] = column + bj < p.n && k0 + bk < p.k ? LOAD_B(p.b, b + (k0 + bk) * p.b_k + (column + bj) * p.b_column) : ACC(0);
+      bs[bk][bj] = column + bj < p.n && k0 + bk < p.k ? LOAD_B(p.b, b + k_offset(p.b_count, p.b_k, k0 + bk) + (column + bj) * p.b_column) : ACC(0);
     }
     __syncthreads();
     #pragma unroll
@@ -72,7 +121,7 @@ extern "C" __global__ void __launch_bounds__(256, 6) postlude_repack(const __gri
     const int batch = z >= both.matrix[0].batches ? z - both.matrix[0].batches : z;
     const i64 from = p.from + sizeof(WORD) * batch * p.batch_stride;
     WORD* to = (WORD*)p.to + (i64)batch * p.rows * p.pitch;
-    if (p.column_stride == 1) {
+    if (p.column_stride == 1 && !p.count.size[3]) {
       for (int y = blockIdx.y * 8 + threadIdx.x / 32; y < p.rows; y += gridDim.y * 8)
         repack_row(p, from + sizeof(WORD) * y * p.row_stride, (u32*)(to + (i64)y * p.pitch), threadIdx.x % 32);
     } else {
@@ -80,7 +129,7 @@ extern "C" __global__ void __launch_bounds__(256, 6) postlude_repack(const __gri
         for (int x0 = blockIdx.x * SPAN; x0 < min(p.pitch, int(blockIdx.x + 1) * SPAN); x0 += 32) {
           for (int q = threadIdx.x / 32; q < 32; q += 8) {
             const int x = x0 + q, y = y0 + threadIdx.x % 32;
-            tile[q][threadIdx.x % 32] = x < p.columns && y < p.rows ? ((const WORD*)from)[y * p.row_stride + x * p.column_stride] : WORD(0);
+            tile[q][threadIdx.x % 32] = x < p.columns && y < p.rows ? ((const WORD*)from)[y * p.row_stride + k_offset(p.count, p.column_stride, x)] : WORD(0);
           }
           __syncthreads();
           for (int q = threadIdx.x / 32; q < 32; q += 8) {

@@ -65,6 +65,80 @@ template <int SIZE, bool MN_MAJOR, int parts> struct Operand {
   }
 };
 
+#if A_FORM
+// The same of A's rows that are no stride apart, found one by one. A_CHUNKS: 16 bytes of a row lie side by side (and begin at a
+// multiple of them), else an element at a time is read.
+template <int SIZE> struct RowsOperand {
+  static constexpr int chunks = K_BYTES / 16, passes = SIZE * chunks / THREADS, rows = THREADS / chunks, per = 16 / ELEM_BYTES;
+  Spot spot[passes];
+  int inside;  // bit i: row i exists
+  int k, to;   // of this thread's chunk; in a stage
+  METHOD void begin(const Params& p, int batch, int first) {
+    const int chunk = threadIdx.x % chunks, row = threadIdx.x / chunks;
+    k = chunk * per, to = row * K_BYTES + (chunk ^ row / 2 % 4) * 16;
+    inside = 0;
+    #pragma unroll
+    for (int i = 0; i < passes; ++i) {
+      const int at = first + row + i * rows;
+      inside |= (at < p.m) << i;
+      spot[i] = row_spot(p.rows, batch, min(at, p.m - 1));
+    }
+  }
+  METHOD void load(const Params& p, u32 stage) {
+    const i64 base = map_address(p.map[0]);
+#if A_CHUNKS
+    const Spot at = k_spot(p.rows, k);
+    const int most = max(0, min(per, p.rows.k - k)) * ELEM_BYTES;
+    #pragma unroll
+    for (int i = 0; i < passes; ++i) {
+      const bool there = (inside >> i & 1) && has(p.rows, spot[i], at);
+      copy_async(stage + to + i * rows * K_BYTES, base + (there ? (spot[i].offset + at.offset) * ELEM_BYTES : 0), there ? most : 0);
+    }
+#else
+    #pragma unroll
+    for (int i = 0; i < passes; ++i) {
+      u32 word[4] = {};
+      #pragma unroll
+      for (int e = 0; e < per; ++e) {
+        const Spot at = k_spot(p.rows, k + e);
+        if (k + e < p.rows.k && (inside >> i & 1) && has(p.rows, spot[i], at))
+          word[e * ELEM_BYTES / 4] |= element_bits<ELEM_BYTES>(base + (spot[i].offset + at.offset) * ELEM_BYTES) << (e * ELEM_BYTES % 4 * 8);
+      }
+      shared_store(stage + to + i * rows * K_BYTES, word[0], word[1]);
+      shared_store(stage + to + i * rows * K_BYTES + 8, word[2], word[3]);
+    }
+#endif
+    k += K_BYTES / ELEM_BYTES;
+  }
+};
+#endif
+
+// The main loop: what loads a tile's stages, one k block after another.
+struct Loop {
+#if A_FORM
+  RowsOperand<BM> a;
+#else
+  Operand<BM, A_MN_MAJOR, 1> a;
+#endif
+  Operand<BN, B_MN_MAJOR, PARTS> b;
+  METHOD void begin(const Params& p, const Work& w, int column) {
+#if A_FORM
+    a.begin(p, w.batch, w.m * BM);
+#else
+    a.begin(p.map[0], w.batch * p.a_batch, w.m * BM, 0);
+#endif
+    b.begin(p.map[1], w.batch * p.b_batch, column, p.n);
+  }
+  METHOD void load(const Params& p, u32 stage) {
+#if A_FORM
+    a.load(p, stage);
+#else
+    a.load(stage);
+#endif
+    b.load(stage + A_BYTES);
+  }
+};
+
 #if A_MN_MAJOR
 // ldmatrix's address of this lane: rows (or columns of the transpose) 16 of A by 32 bytes of K.
 DEVICE u32 a_address(u32 lane_offset, int i, int k) { return lane_offset + k * 16 * BM * 2 + i * 128; }
@@ -151,13 +225,11 @@ extern "C" __global__ void __launch_bounds__(THREADS, THREADS == 128 ? 2 : 1) po
   tile.wg = wg, tile.warp = warp, tile.lane = lane, tile.thread = threadIdx.x % 128, tile.barrier = 1 + wg;
 
   const int k_blocks = p.k_blocks;
-  Operand<BM, A_MN_MAJOR, 1> a;
-  Operand<BN, B_MN_MAJOR, PARTS> b;
-  a.begin(p.map[0], c.batch * p.a_batch, c.m * BM, 0);
-  b.begin(p.map[1], c.batch * p.b_batch, c.n * consumers * OUT_N, p.n);
+  Loop loop;
+  loop.begin(p, c, c.n * consumers * OUT_N);
   #pragma unroll
   for (int s = 0; s < STAGES - 1; ++s) {
-    if (s < k_blocks) a.load(smem + s * STAGE_BYTES), b.load(smem + s * STAGE_BYTES + A_BYTES);
+    if (s < k_blocks) loop.load(p, smem + s * STAGE_BYTES);
     copy_commit();
   }
 
@@ -188,7 +260,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, THREADS == 128 ? 2 : 1) po
       }
       load_a(fragments_a[(k + 1) % 2], smem + stage * STAGE_BYTES, a_offset, next);
       if (k == 0) {
-        if (kb + STAGES - 1 < k_blocks) a.load(smem + filled * STAGE_BYTES), b.load(smem + filled * STAGE_BYTES + A_BYTES);
+        if (kb + STAGES - 1 < k_blocks) loop.load(p, smem + filled * STAGE_BYTES);
         copy_commit();
         if (++filled == STAGES) filled = 0;
       }

@@ -46,6 +46,17 @@ DEVICE void tma_load(u32 to, const TensorMap& map, u32 bar, int c0, int c1, int 
       "cp.async.bulk.tensor.5d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4, %5, %6, %7}], [%2];" ::"r"(
           to), "l"(&map), "r"(bar), "r"(c0), "r"(c1), "r"(c2), "r"(c3), "r"(c4) : "memory");
 }
+// Pixels of an image, walked by the box of the map, each moved by an offset.
+DEVICE void tma_load_pixels(u32 to, const TensorMap& map, u32 bar, int c, int x, int y, int image, int dx, int dy) {
+  asm volatile(
+      "cp.async.bulk.tensor.4d.shared::cluster.global.im2col.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4, %5, %6}], [%2], {%7, %8};" ::"r"(
+          to), "l"(&map), "r"(bar), "r"(c), "r"(x), "r"(y), "r"(image), "h"(u16(dx)), "h"(u16(dy)) : "memory");
+}
+DEVICE void tma_load_pixels(u32 to, const TensorMap& map, u32 bar, int c, int x, int y, int z, int image, int dx, int dy, int dz) {
+  asm volatile(
+      "cp.async.bulk.tensor.5d.shared::cluster.global.im2col.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4, %5, %6, %7}], [%2], {%8, %9, %10};" ::"r"(
+          to), "l"(&map), "r"(bar), "r"(c), "r"(x), "r"(y), "r"(z), "r"(image), "h"(u16(dx)), "h"(u16(dy)), "h"(u16(dz)) : "memory");
+}
 DEVICE void tma_store(const TensorMap& map, u32 from, int c0, int c1, int c2) {
   asm volatile("cp.async.bulk.tensor.3d.global.shared::cta.bulk_group [%0, {%2, %3, %4}], [%1];" ::"l"(&map), "r"(from),
                "r"(c0), "r"(c1), "r"(c2) : "memory");
@@ -93,9 +104,10 @@ DEVICE void let_blocks_meet(u32* counter) {
   named_arrive(7, 288);
 }
 
-// Shared-memory matrix descriptor with 128-byte swizzle. `leading` and `stride` in bytes; `address` 1024-aligned.
-DEVICE u64 matrix_descriptor(u32 address, u32 leading, u32 stride) {
-  return (u64(1) << 62) | (u64(stride >> 4) << 32) | (u64(leading >> 4) << 16) | ((address & 0x3ffff) >> 4);
+// Shared-memory matrix descriptor of rows of `run` bytes, swizzled as widely (16: not). `leading` and `stride` in bytes; `address`
+// 8 * run aligned.
+template <int run> DEVICE u64 matrix_descriptor(u32 address, u32 leading, u32 stride) {
+  return (u64(run == 128 ? 1 : run == 64 ? 2 : run == 32 ? 3 : 0) << 62) | (u64(stride >> 4) << 32) | (u64(leading >> 4) << 16) | ((address & 0x3ffff) >> 4);
 }
 
 template <int size> DEVICE void subtile_load(const TensorMap& map, u32 to, u32 bar, int row, int col, int batch) {

@@ -15,6 +15,40 @@ constexpr int SMEM_AUX = SMEM_D + 2 * D_BUFFERS * D_BYTES;
 constexpr int SMEM_SCRATCH = SMEM_AUX + 2 * AUX_STAGES * AUX_BYTES;
 constexpr int SMEM_BARRIERS = SMEM_SCRATCH + 2 * SCRATCH_BYTES;
 
+#if A_FORM
+// The windows of BM pixels, from row `row` on, A_RUN bytes of K after another: the copy engine walks the pixels, also into the next
+// row and the next image, and puts zeros outside of these. (Offsets of a tap move the pixels, not the box that they are walked in.)
+struct Window {
+  int channel, tap;    // of the next run
+  int dx, dy, dz;      // that tap
+  int x, y, z, image;  // the first pixel's first tap
+  METHOD void begin(const Rows& f, int row, int kb) {
+    const auto along = [&](const WindowAxis& axis) { return axis.first + innermost(row, axis.pixels) * axis.step; };
+    x = along(f.axis[2]), y = along(f.axis[1]), z = along(f.axis[0]), image = row;
+    constexpr int run = A_RUN / ELEM_BYTES;
+    const int runs = (f.channels + run - 1) / run;
+    int n = kb * (128 / A_RUN);
+    channel = innermost(n, runs) * run, tap = n;
+    dx = innermost(n, f.axis[2].taps) * f.axis[2].reach, dy = innermost(n, f.axis[1].taps) * f.axis[1].reach, dz = n * f.axis[0].reach;
+  }
+  METHOD void load(const Rows& f, const TensorMap& map, u32 to, u32 bar) {
+    // Behind the last tap: an image that is none, so that nothing but zeros is multiplied with B's zeros.
+    const int of = A_RUN < 128 && tap >= f.axis[0].taps * f.axis[1].taps * f.axis[2].taps ? f.images : image;
+#if A_DEPTH
+    tma_load_pixels(to, map, bar, channel, x, y, z, of, dx, dy, dz);
+#else
+    tma_load_pixels(to, map, bar, channel, x, y, of, dx, dy);
+#endif
+    if ((channel += A_RUN / ELEM_BYTES) < f.channels) return;
+    channel = 0, ++tap;
+    if ((dx += f.axis[2].reach) < f.axis[2].taps * f.axis[2].reach) return;
+    dx = 0;
+    if ((dy += f.axis[1].reach) < f.axis[1].taps * f.axis[1].reach) return;
+    dy = 0, dz += f.axis[0].reach;
+  }
+};
+#endif
+
 // The main loop: which tiles a block takes and which of their K, what loads operands, how parts of a tile are joined. Where tiles
 // are fewer than multiprocessors, the SPLIT blocks of a cluster share one tile, each an equal part of its K; the first adds what the
 // others send it, and has the epilogue. Else each block takes tile after tile.
@@ -27,25 +61,52 @@ struct Loop {
   DEVICE_STATIC int first_k(const Params& p, int rank) { return p.k_blocks * rank / SPLIT; }
   DEVICE_STATIC int row(const Work& w, int wg) { return w.m * BM + (PINGPONG ? 0 : wg * WG_ROWS); }  // a consumer's first
 
-  // K block kb of a tile into a stage, whose barrier waits for A_BYTES and B_BYTES.
-  DEVICE_STATIC void load(const Params& p, const Work& w, int kb, u32 a, u32 b, u32 bar) {
-#if A_MN_MAJOR
-    #pragma unroll
-    for (int i = 0; i < BM / 64; ++i) tma_load(a + i * 64 * 128, p.map[0], bar, w.m * BM + i * 64, kb * BK, w.batch * p.a_batch);
-#else
-    tma_load(a, p.map[0], bar, kb * BK, w.m * BM, w.batch * p.a_batch);
+  // One K block of a tile after another into a stage, whose barrier waits for A_BYTES and B_BYTES.
+  struct Source {
+    Work w;
+    int k, b_batch;  // of B's next block: its first k; its batch, or its tap
+#if A_FORM
+    Window window;
 #endif
+    METHOD void begin(const Params& p, const Work& of, int kb) {
+      w = of;
+#if A_FORM
+      window.begin(p.rows, w.batch * p.rows.m + w.m * BM, kb);
+#endif
+      k = kb * BK, b_batch = w.batch * p.b_batch;
+    }
+    METHOD void load(const Params& p, u32 a, u32 b, u32 bar) {
+#if B_TAPS
+      k = window.channel, b_batch = window.tap;
+#endif
+      load_a(p, a, bar);
+      load_b(p, b, bar);
+      k += BK;
+    }
+    METHOD void load_a(const Params& p, u32 a, u32 bar) {
+#if A_FORM
+      #pragma unroll
+      for (int i = 0; i < 128 / A_RUN; ++i) window.load(p.rows, p.map[0], a + i * BM * A_RUN, bar);
+#elif A_MN_MAJOR
+      #pragma unroll
+      for (int i = 0; i < BM / 64; ++i) tma_load(a + i * 64 * 128, p.map[0], bar, w.m * BM + i * 64, k, w.batch * p.a_batch);
+#else
+      tma_load(a, p.map[0], bar, k, w.m * BM, w.batch * p.a_batch);
+#endif
+    }
+    METHOD void load_b(const Params& p, u32 b, u32 bar) {
 #if PARTS == 2
-    #pragma unroll
-    for (int j = 0; j < OUT_N; j += RUN)
-      tma_load(b + j * 2 * 128, p.map[1], bar, kb * BK, 0, 0, first_half(w.n * OUT_N + j) / 8, w.batch * p.b_batch);
+      #pragma unroll
+      for (int j = 0; j < OUT_N; j += RUN)
+        tma_load(b + j * 2 * 128, p.map[1], bar, k, 0, 0, first_half(w.n * OUT_N + j) / 8, b_batch);
 #elif B_MN_MAJOR
-    #pragma unroll
-    for (int i = 0; i < BN / 64; ++i) tma_load(b + i * 64 * 128, p.map[1], bar, w.n * BN + i * 64, kb * BK, w.batch * p.b_batch);
+      #pragma unroll
+      for (int i = 0; i < BN / 64; ++i) tma_load(b + i * 64 * 128, p.map[1], bar, w.n * BN + i * 64, k, b_batch);
 #else
-    tma_load(b, p.map[1], bar, kb * BK, w.n * BN, w.batch * p.b_batch);
+      tma_load(b, p.map[1], bar, k, w.n * BN, b_batch);
 #endif
-  }
+    }
+  };
   // Adds what other blocks have of a tile; false: another block has its epilogue.
   DEVICE_STATIC bool join(const Tile& t, u32 stages, u32 free, u32 come, ACC (&acc)[MI][BN / 2]);
 };
@@ -65,12 +126,13 @@ DEVICE void load_operands(const Params& p, u32 smem, u32 full, u32 empty) {
   int stage = 0;
   u32 phase = 0;
   for (int t = Loop::first(); Loop::has(p, t); t += Loop::step()) {
-    const Work w = Loop::work(p, t);
+    Loop::Source source;
+    source.begin(p, Loop::work(p, t), begin);
     for (int kb = begin; kb < end; ++kb) {
       mbarrier_wait(empty + 8 * stage, phase ^ 1);
       const u32 bar = full + 8 * stage;
       mbarrier_expect(bar, A_BYTES + B_BYTES);
-      Loop::load(p, w, kb, smem + stage * A_BYTES, smem + SMEM_B + stage * B_BYTES, bar);
+      source.load(p, smem + stage * A_BYTES, smem + SMEM_B + stage * B_BYTES, bar);
       if (++stage == STAGES) stage = 0, phase ^= 1;
     }
   }
@@ -301,14 +363,14 @@ extern "C" __global__ void __launch_bounds__(384, 1) CLUSTER postlude_gemm(const
           // A descriptor a stage, which all others follow from by additions: 47 instructions a stage for 82 (16384 x 4096 x 1024, bce,
           // in turns: 0.983 of the time; what does not wait for its epilogue 0.999).
           const u32 a_at = __shfl_sync(~0u, smem + stage * A_BYTES, 0), b_at = __shfl_sync(~0u, smem + SMEM_B + stage * B_BYTES, 0);
-          const u64 a = matrix_descriptor(a_at + (PINGPONG ? 0 : wg * WG_ROWS * 128), A_MN_MAJOR ? BK * 128 : 0, 1024),
-                    b = matrix_descriptor(b_at, B_MN_MAJOR ? BK * 128 : 0, 1024);
+          const u64 a = matrix_descriptor<A_RUN>(a_at + (PINGPONG ? 0 : wg * WG_ROWS * A_RUN), A_MN_MAJOR ? BK * 128 : A_RUN == 16 ? BM * 16 : 0, 8 * A_RUN),
+                    b = matrix_descriptor<128>(b_at, B_MN_MAJOR ? BK * 128 : 0, 1024);
           wgmma_fence();
           #pragma unroll
           for (int k = 0; k < 4; ++k) {  // 32 bytes of K each
             #pragma unroll
             for (int i = 0; i < MI; ++i)
-              wgmma(part[i], a + (i * 64 * 128 + k * (A_MN_MAJOR ? 2048 : 32)) / 16, b + k * (B_MN_MAJOR ? 2048 : 32) / 16, kb != begin || k);
+              wgmma(part[i], a + (i * 64 * A_RUN + (A_MN_MAJOR ? k * 2048 : k * 32 / A_RUN * BM * A_RUN + k * 32 % A_RUN)) / 16, b + k * (B_MN_MAJOR ? 2048 : 32) / 16, kb != begin || k);
           }
           wgmma_commit();
           wgmma_wait<1>();

@@ -52,7 +52,6 @@ class FragmentWriter {
   std::string row_values(bool met, const Place& place, const Place& inside, const std::vector<std::string>& statistics);
   std::string prefetch();
   std::string column_values();
-  [[nodiscard]] std::string drawn(ValueId id, bool words) const;
   std::string fragment();
   std::string stage(std::size_t k, const Resolve& resolve);
   std::string reduce(std::size_t r);
@@ -156,10 +155,7 @@ std::string FragmentWriter::reduce(std::size_t r) {
               state + ", " + all + "[s]);\n    }\n";
       continue;
     }
-    Block block{.size = size, .index = "q", .in = in, .ordered = rows, .lane = "t.lane"};
-    block.share = rows ? "Share::row" : columns ? "Share::column" : "Share::nothing";
-    if (&piece == phase_.reductions[r].pieces.data())
-      block.first = rows ? "f == 0 && group % SPAN == 0" : columns ? "i == 0" : "f == 0 && group == 0 && i == 0";
+    const Block block{.size = size, .index = "q", .in = in, .ordered = rows};
     const auto factor = [&](int k) { return name(phase_.code[piece.args[0]].args[k], Level::element); };
     const BlockAddition a = value(piece.args[0]).folded ? c_.reducers[r].products(block, factor(0), factor(1), state)
                                                         : c_.reducers[r].addition(block, args, state);
@@ -221,16 +217,6 @@ std::string FragmentWriter::column_values() {
          loop + "    }\n";
 }
 
-// The numbers of a fragment (or their words) that an instruction draws.
-std::string FragmentWriter::drawn(ValueId id, bool words) const {
-  const Instruction& i = phase_.code[id];
-  const auto column = [&](const char* of) { return column_expression(i.access.columns, of, "tile_columns(p)"); };
-  const std::string u = "u" + str(id);
-  return std::string(words ? "    u32 " : "    float ") + u + "[8];\n    random_" + (words ? "words" : "fragment") +
-         "(" + u + ", " + random_key(i) + ", " + (i.batched ? "t.batch" : "0") + ", rows[0], " + column("columns[0]") +
-         ", " + column("columns[2]") + ");\n";
-}
-
 std::string FragmentWriter::fragment() {
   std::string code =
       "    int columns[4], columns_in[4], rows[2], rows_in[2];\n    bool in_columns[4], in_rows[2];\n"
@@ -274,16 +260,6 @@ std::string FragmentWriter::fragment() {
       if (!value(id).folded) code += "    float " + v + "[8];\n    EACH " + v + "[e] = 0.f;\n";
     } else if (value(id).folded) {
       continue;
-    } else if (const std::int64_t below = value(id).below; below >= 0) {
-      const auto& args = phase_.code[id].args;
-      const ValueId random = phase_.code[args[0]].op == Op::random ? args[0] : args[1];
-      const std::string v = "v" + str(id);
-      code += drawn(random, true) + "    bool " + v + "[8];\n    EACH " + v +
-              "[e] = " + (value(id).not_below ? "!" : "") +
-              (below >> 32  ? "(true)"
-               : below == 0 ? "(false)"
-                            : "(u" + str(random) + "[e] < " + str(below) + "u)") +
-              ";\n";
     } else if (value(id).weight) {
       const auto& args = phase_.code[id].args;
       const std::string v = "v" + str(id);
@@ -300,9 +276,7 @@ std::string FragmentWriter::fragment() {
       code += std::string("    ") + (value(id).narrow ? "vec_div_narrow(" : "vec_div_rows(") + v + ", " + dividend +
               ", " + divisor("") + ", " + divisor(" + 1") + ");\n";
     } else {
-      Place place = each;
-      if (value(id).drawn) code += drawn(id, false), place.random = "u" + str(id) + "[e]";
-      code += array_statements(phase_, id, place, resolve, c_.functions, "    ");
+      code += array_statements(phase_, id, each, resolve, c_.functions, "    ");
     }
   }
   for (const lower::Store* store : code_.direct) {
@@ -344,7 +318,7 @@ std::string FragmentWriter::stage(std::size_t k, const Resolve& resolve) {
 // The states that a thread keeps, and where they begin.
 void FragmentWriter::states() {
   for (std::size_t r = 0; r < phase_.reductions.size(); ++r) {
-    const std::string s = c_.reducers[r].gathered, red = "red" + str(r);
+    const std::string s = c_.reducers[r].type, red = "red" + str(r);
     switch (e_.partials[r].across) {
       case Across::rows:
         members_ += "  " + s + " " + red + "[ROWS];\n";
@@ -360,7 +334,7 @@ void FragmentWriter::states() {
         reset_ += "    " + red + " = " + s + "::identity();\n";
         break;
       case Across::groups:
-        members_ += "  " + s + " " + red + "[ROWS];\n  " + c_.reducers[r].type + " of_group" + str(r) + "[ROWS];\n";
+        members_ += "  " + s + " " + red + "[ROWS];\n";
         fragment_reset_ += "    if (f == 0 && group % SPAN == 0) " + red + "[2 * i] = " + red + "[2 * i + 1] = " + s +
                            "::identity();\n";
         break;
@@ -378,13 +352,13 @@ std::string FragmentWriter::group_end() {
   for (std::size_t r = 0; r < phase_.reductions.size(); ++r) {
     if (e_.partials[r].across != Across::columns) continue;
     const std::string s = c_.reducers[r].type, red = "red" + str(r), shared = "shared" + str(r);
-    write += "    fold_rows<" + c_.reducers[r].gathered + ", SUB_N / 4>(" + red + ", t.lane);\n    " + s + "* " +
-             shared + " = shared_pointer<" + s + ">(t.scratch + " + str(e_.partials[r].scratch) +
+    write += "    fold_rows<" + s + ", SUB_N / 4>(" + red + ", t.lane);\n    " + s + "* " + shared +
+             " = shared_pointer<" + s + ">(t.scratch + " + str(e_.partials[r].scratch) +
              ") + folding_half(t, group) * 4 * SUB_N;\n" +
              "    #pragma unroll\n    for (int k = 0; k < SUB_N / 32; ++k) {\n      const int q = "
              "folded_column(t.lane, SUB_N / 4) + k;\n" +
-             "      " + shared + "[t.warp * SUB_N + q / 4 * 16 + q % 4 / 2 * 8 + 2 * (t.lane % 4) + q % 2] = settled<" +
-             s + ">(" + red + "[k]);\n    }\n";
+             "      " + shared + "[t.warp * SUB_N + q / 4 * 16 + q % 4 / 2 * 8 + 2 * (t.lane % 4) + q % 2] = " + red +
+             "[k];\n    }\n";
     read += "      {\n        " + s + " x = " + shared +
             "[t.thread];\n        #pragma unroll\n        for (int w = 1; w < 4; ++w) x = " + s + "::combine(x, " +
             shared + "[w * SUB_N + t.thread]);\n        " + c_.partials(r, s) +
@@ -403,9 +377,9 @@ std::string FragmentWriter::rows_end() {
   std::string code;
   for (std::size_t r = 0; r < phase_.reductions.size(); ++r) {
     const std::string s = c_.reducers[r].type, x = "x" + str(r);
-    code += "      const " + s + " " + x + " = " + c_.reducers[r].lanes("fold_lanes", "red" + str(r) + "[r]", "1, 4") +
-            ";\n      if (t.lane % 4 == 0 && row < tile_rows(p, t.batch)) tell(p.word[" + str(e_.partials[r].word) +
-            "], told_index(p, t.batch, row, t.tile_n), " + x + ", t.tag);\n";
+    code += "      const " + s + " " + x + " = fold_lanes<" + s + ">(red" + str(r) +
+            "[r], 1, 4);\n      if (t.lane % 4 == 0 && row < tile_rows(p, t.batch)) tell(p.word[" +
+            str(e_.partials[r].word) + "], told_index(p, t.batch, row, t.tile_n), " + x + ", t.tag);\n";
   }
   return EpilogueCode::each_row(code, true) + "    move_nothing_across(never(p));  // else it is told late\n";
 }
@@ -421,14 +395,13 @@ std::string FragmentWriter::end() {
   for (std::size_t r = 0; r < phase_.reductions.size(); ++r) {
     const std::string s = c_.reducers[r].type, red = "red" + str(r), shared = "all" + str(r);
     if (e_.partials[r].across == Across::rows && !e_.needs.holds) {
-      code += EpilogueCode::each_row("      const " + s +
-                                     " x = " + c_.reducers[r].lanes("combine_lanes", red + "[r]", "1, 4") +
-                                     ";\n      if (t.lane % 4 == 0 && row < tile_rows(p, t.batch)) " +
+      code += EpilogueCode::each_row("      const " + s + " x = combine_lanes<" + s + ">(" + red +
+                                     "[r], 1, 4);\n      if (t.lane % 4 == 0 && row < tile_rows(p, t.batch)) " +
                                      c_.partials(r, s) + "[row_partial(p, t.batch, t.tile_n, row)] = x;\n");
     } else if (e_.partials[r].across == Across::all) {
       write += "    " + s + "* " + shared + " = shared_pointer<" + s + ">(t.scratch + " + str(e_.partials[r].scratch) +
-               ") + t.turn * 4;\n    {\n      const " + s + " x = fold_lanes<" + s + ">(settled<" + s + ">(" + red +
-               "), 1, 32);\n      if (t.lane == 0) " + shared + "[t.warp] = x;\n    }\n";
+               ") + t.turn * 4;\n    {\n      const " + s + " x = fold_lanes<" + s + ">(" + red +
+               ", 1, 32);\n      if (t.lane == 0) " + shared + "[t.warp] = x;\n    }\n";
       read += "      " + c_.partials(r, s) + "[tile_partial(p, slots_in(p), t.batch, t.slot_m, t.tile_n)] = " + s +
               "::combine(" + s + "::combine(" + shared + "[0], " + shared + "[1]), " + s + "::combine(" + shared +
               "[2], " + shared + "[3]));\n";

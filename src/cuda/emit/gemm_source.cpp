@@ -14,6 +14,9 @@ const char* const math_text =
 const char* const vector_text =
 #include "cuda/device/vector.cu"
     ;
+const char* const rows_text =
+#include "cuda/device/rows.cu"
+    ;
 const char* const fragment_text =
 #include "cuda/device/fragment.cu"
     ;
@@ -65,6 +68,8 @@ std::string wgmma_text(const MainLoop& loop, int bn) {
 }  // namespace
 
 std::string base_source() { return std::string(base_text) + math_text + vector_text; }
+
+std::string rows_source() { return std::string(agreed_rows) + rows_text; }
 
 std::string gemm_source(const MainLoop& loop, const Schedule& s, const EpilogueText& epilogue) {
   std::string text = "#pragma nv_diag_suppress 177\n";  // declared but never referenced: what an epilogue does not need
@@ -124,7 +129,17 @@ std::string gemm_source(const MainLoop& loop, const Schedule& s, const EpilogueT
     define("MMA_K", quoted(size_of(loop.a) == 2 ? "k16" : "k32"));
     define("MMA_BOUND", quoted(is_float(loop.a) ? "+f" : "+r"));
   }
+  if (loop.a_form) {
+    define("A_FORM", loop.a_form);
+    define("A_CHUNKS", loop.a_chunks);
+  }
+  if (!s.mma) {
+    define("A_RUN", loop.a_run);
+    define("A_DEPTH", loop.a_depth);
+    define("B_TAPS", loop.b_taps);
+  }
   text += base_source();
+  if (loop.a_form) text += rows_source();
   text += agreed_gemm;
   text += fragment_text;
   text += s.mma ? sm80_text : sm90_text;

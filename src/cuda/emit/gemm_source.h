@@ -13,6 +13,12 @@ namespace postlude::inline v0::cuda {
 struct MainLoop {
   DType a = DType::bf16, b = DType::bf16;  // bf16, f16, e4m3, e5m2 (mixed fp8 allowed), s8, u8
   bool a_mn_major = false, b_mn_major = false;
+  int a_form = 0;                         // of KernelRows
+  bool a_chunks = false;                  // their elements lie side by side, 16 bytes at a time
+  int taps = 1;                           // of a window
+  int a_run = 128;                        // bytes of K that the copy engine loads of a pixel at a time (sm_90a)
+  bool a_depth = false;                   // and images have a depth
+  bool b_taps = false;                    // K is counted by taps: each tap's channels fill whole k blocks (sm_90a)
   bool whole_m = false, whole_n = false;  // tiles divide M, N: no masks
   int promoted = 0;    // so many stages' sums at a time are added in f32 (sm_90a, fp8); 0: all in one
   bool apart = false;  // the epilogue's fragments are computed one after another
@@ -40,5 +46,7 @@ struct EpilogueText {
 [[nodiscard]] std::string gemm_source(const MainLoop& loop, const Schedule& schedule, const EpilogueText& epilogue);
 // Types, conversions and operations: what stands before every kernel.
 [[nodiscard]] std::string base_source();
+// Where the elements of rows lie that are no stride apart, by a form (A_FORM, defined before).
+[[nodiscard]] std::string rows_source();
 
 }  // namespace postlude::inline v0::cuda

@@ -286,13 +286,14 @@ GenericSource emit_generic(const Program& program, const std::vector<int>& phase
   return out;
 }
 
-std::string product_source(DType a, DType b) {
+std::string product_source(DType a, DType b, int a_form) {
   return std::string("#pragma nv_diag_suppress 177\n#define ACC ") + (is_float(a) ? "float" : "int") +
          "\n#define LOAD_A load_" + storage_name(a) + "\n#define LOAD_B load_" + storage_name(b) + "\n#define WORD " +
          (size_of(a) == 1   ? "u8"
           : size_of(a) == 2 ? "u16"
                             : "u32") +
-         "\n" + base_source() + agreed_product + product_text;
+         "\n" + (a_form ? "#define A_FORM " + std::to_string(a_form) + "\n" : "") + base_source() +
+         (a_form ? rows_source() : "") + agreed_product + product_text;
 }
 
 }  // namespace postlude::inline v0::cuda

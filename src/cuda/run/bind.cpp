@@ -29,6 +29,17 @@ MapSwizzle swizzle(int row_bytes) {
   }
 }
 
+// A fault of drivers up to 13.1 with small images: a bit of the map that must not be set.
+void mend_small_image(TensorMap& map, const MapField& field) {
+  constexpr int first_right = 13020;
+  constexpr std::int64_t small = 128 << 10;
+  int version = 0;
+  driver().DriverGetVersion(&version);
+  std::int64_t elements = 1;
+  for (const auto& dimension : field.dimensions) elements += (dimension.extent - 1) * dimension.stride;
+  if (version < first_right && elements * size_of(field.type) < small) map.word[1] &= ~(std::uint64_t{1} << 21);
+}
+
 TensorMap encode(std::uint64_t address, const MapField& field) {
   TensorMap map;
   std::uint64_t sizes[5], strides[5];
@@ -42,6 +53,18 @@ TensorMap encode(std::uint64_t address, const MapField& field) {
     steps[i] = 1;
   }
   constexpr int promote_256_bytes = 3;
+  if (field.pixels) {
+    const MapField::Pixels& p = *field.pixels;
+    for (std::size_t i = 1; i + 1 < field.dimensions.size(); ++i) steps[i] = static_cast<unsigned>(p.step[i - 1]);
+    check(driver().TensorMapEncodeIm2col(
+              &map, static_cast<int>(map_type(field.type)), static_cast<unsigned>(field.dimensions.size()),
+              reinterpret_cast<void*>(address), sizes, strides, p.lower.data(), p.upper.data(),
+              static_cast<unsigned>(p.channels), static_cast<unsigned>(p.count), steps, 0,
+              static_cast<int>(swizzle(field.row_bytes)), promote_256_bytes, 0),
+          "describing an image to the copy engine");
+    mend_small_image(map, field);
+    return map;
+  }
   check(driver().TensorMapEncodeTiled(&map, static_cast<int>(map_type(field.type)),
                                       static_cast<unsigned>(field.dimensions.size()), reinterpret_cast<void*>(address),
                                       sizes, strides, box, steps, 0, static_cast<int>(swizzle(field.row_bytes)),
@@ -56,6 +79,7 @@ std::uint64_t resolve(const Address& address, const Bindings& bindings, std::uin
   switch (address.of) {
     case Address::Of::a: return of(bindings.a) + offset;
     case Address::Of::b: return of(bindings.b) + offset;
+    case Address::Of::index: return reinterpret_cast<std::uint64_t>(std::get<Gathered>(bindings.addressing.a).index) + offset;
     case Address::Of::buffer: return of(bindings.buffers[address.buffer]) + offset;
     case Address::Of::workspace: return workspace + offset;
   }

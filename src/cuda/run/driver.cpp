@@ -88,6 +88,7 @@ Opened open_driver() {
   find(d.StreamGetId, "cuStreamGetId");
   find(d.ThreadExchangeStreamCaptureMode, "cuThreadExchangeStreamCaptureMode");
   find(d.TensorMapEncodeTiled, "cuTensorMapEncodeTiled");
+  find(d.TensorMapEncodeIm2col, "cuTensorMapEncodeIm2col");
   if (const CuResult result = d.Init(0)) {
     const char* text = nullptr;
     d.GetErrorString(result, &text);

@@ -80,6 +80,10 @@ struct Driver {
   CuResult (*TensorMapEncodeTiled)(TensorMap*, int type, unsigned rank, void* base, const std::uint64_t* sizes,
                                    const std::uint64_t* strides, const unsigned* box, const unsigned* element_strides,
                                    int interleave, int swizzle, int l2_promotion, int out_of_bounds);
+  CuResult (*TensorMapEncodeIm2col)(TensorMap*, int type, unsigned rank, void* base, const std::uint64_t* sizes,
+                                    const std::uint64_t* strides, const int* lower, const int* upper, unsigned channels,
+                                    unsigned pixels, const unsigned* element_strides, int interleave, int swizzle,
+                                    int l2_promotion, int out_of_bounds);
 };
 
 // The opened driver, initialised. Throws no_device (nothing found, or no GPU), driver_too_old, or

@@ -238,4 +238,36 @@ FAKE cuTensorMapEncodeTiled(void* to, int type, unsigned dimensions, void* base,
   std::memcpy(to, &map, sizeof map);
   return 0;
 }
+FAKE cuTensorMapEncodeIm2col(void* to, int type, unsigned dimensions, void* base, const std::uint64_t* sizes,
+                             const std::uint64_t* strides, const int* lower, const int* upper, unsigned channels,
+                             unsigned pixels, const unsigned* steps, int, int swizzle, int, int) {
+  MAY_FAIL;
+  static constexpr unsigned bytes[] = {1, 2, 4, 4, 8, 8, 2, 4, 8, 2};
+  constexpr int invalid = 1;
+  FakeTensorMap map{};
+  map.base = reinterpret_cast<std::uint64_t>(base);
+  map.dimensions = dimensions;
+  map.element_bytes = bytes[type];
+  map.swizzle_bytes = swizzle == 0 ? 0 : 16u << swizzle;
+  map.image = 1;
+  map.box[0] = channels, map.box[1] = pixels;
+  // The limits of the real one.
+  if (dimensions < 3 || dimensions > 5 || map.base % 16 || channels > 256 || pixels > 1024) return invalid;
+  if (channels * map.element_bytes % 16 || (swizzle && channels * map.element_bytes > map.swizzle_bytes))
+    return invalid;
+  const int corner = dimensions == 3 ? 32768 : dimensions == 4 ? 128 : 16;
+  for (unsigned i = 0; i < dimensions; ++i) {
+    map.sizes[i] = static_cast<unsigned>(sizes[i]);
+    if (sizes[i] == 0 || (i && (strides[i - 1] % 16 || strides[i - 1] >> 40))) return invalid;
+    if (i) map.strides[i - 1] = strides[i - 1];
+    if (i == 0 || i + 1 == dimensions) continue;
+    const int a = lower[i - 1], b = upper[i - 1];
+    if (a < -corner || a >= corner || b < -corner || b >= corner || steps[i] < 1 || steps[i] > 8) return invalid;
+    if (static_cast<long>(sizes[i]) + b <= a) return invalid;
+    map.lower[i - 1] = static_cast<short>(a), map.upper[i - 1] = static_cast<short>(b);
+    map.step[i - 1] = static_cast<unsigned char>(steps[i]);
+  }
+  std::memcpy(to, &map, sizeof map);
+  return 0;
+}
 #endif

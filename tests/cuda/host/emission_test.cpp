@@ -3,10 +3,10 @@
 // reductions, repacks, products on ordinary units, passes over memory), for the suite and for random epilogues.
 // tests/cuda/fake stands in for driver and compiler, shim.h for PTX. Warps take turns in the order of their numbers,
 // then in drawn ones, so that what nothing orders differs. With POSTLUDE_EMISSION_FIRST=N: other random epilogues,
-// schedules and orders; with POSTLUDE_EMISSION_RUNS=N so many runs of each; with
-// POSTLUDE_EMISSION_ONLY=TEXT only what has the text in its name.
+// schedules and orders; with POSTLUDE_EMISSION_RUNS=N so many runs of each.
 #include "cuda/backend.h"
 #include "cuda/emit/gemm_source.h"
+#include "cuda/host/harness.h"
 #include "elementary.h"
 #include "fuzz/choices.h"
 #include "fuzz/grammar.h"
@@ -34,20 +34,9 @@ namespace postlude {
 namespace {
 
 namespace fs = std::filesystem;
+using namespace host;
 constexpr std::uint64_t random_cases = 80, on_hopper = 30, many_tiles = 12;
 constexpr int multiprocessors = 5;
-
-using Launch = int (*)(const char* source, const char* name, const unsigned* grid, unsigned threads, void** arguments);
-using HostLaunch = int (*)(int source, const char* name, const unsigned* grid, unsigned threads, void** arguments);
-using HostOrder = void (*)(unsigned long long seed);
-
-std::map<std::string, int> sources;  // to numbers
-HostLaunch host_launch = nullptr;    // once they are compiled
-
-int launch(const char* source, const char* name, const unsigned* grid, unsigned threads, void** arguments) {
-  const int number = sources.emplace(source, static_cast<int>(sources.size())).first->second;
-  return host_launch ? host_launch(number, name, grid, threads, arguments) : 0;
-}
 
 struct Running {
   std::string name;
@@ -118,10 +107,6 @@ std::set<fs::path> files_of(const std::string& folder) {
   return std::set<fs::path>(fs::directory_iterator(POSTLUDE_SOURCE_DIR + folder), {});
 }
 
-std::uint64_t from_environment(const char* name, std::uint64_t otherwise) {
-  const char* const text = std::getenv(name);
-  return text == nullptr ? otherwise : std::strtoull(text, nullptr, 10);
-}
 std::uint64_t first_seed() { return from_environment("POSTLUDE_EMISSION_FIRST", 1); }
 
 std::vector<Running> start_all() {
@@ -165,70 +150,6 @@ std::vector<Running> start_all() {
   return all;
 }
 
-void replace(std::string& text, const std::string& from, const std::string& to) {
-  for (std::size_t at = text.find(from); at != text.npos; at = text.find(from, at + to.size()))
-    text.replace(at, from.size(), to);
-}
-
-// All sources, each in a namespace, and a table of their kernels.
-std::string host_source() {
-  const std::string base = cuda::base_source();
-  std::string text = "#include \"" POSTLUDE_SOURCE_DIR "/tests/cuda/host/shim.h\"\n" + base, table;
-  static const std::regex kernel("__global__ void[^{]*?([a-z_0-9]+)\\(const __grid_constant__"),
-      defined("(^|\n)#define ([A-Za-z_0-9]+)"), cluster("#define SPLIT (\\d+)"),
-      // The whole function, and from its instruction: the types, and whether A and B lie along K.
-      wgmma(
-          "(DEVICE void wgmma\\([^{]*\\{\n)[^;]*;[^;]*;[^;]*\\.(\\w+)\\.(\\w+) \\{[^}]*\\}[^;p]*p(?:, 1, 1)?(?:, "
-          "([01]), ([01]))?;[^;]*;\n\\}\n");
-  const std::sregex_iterator none;
-  for (const auto& [original, number] : sources) {
-    const std::string space = "k" + std::to_string(number);
-    std::string source = original;
-    source = std::regex_replace(source, std::regex("#define CLUSTER .*"), "#define CLUSTER");
-    replace(source, base, "#ifdef MMA_A\nMMA_ON_HOST\n#endif\n");
-    replace(source, "extern __shared__ __align__(1024) u8 dynamic_shared[];",
-            "u8* const dynamic_shared = own_shared();");
-    replace(source, "extern __shared__ u8 dynamic_shared[];", "u8* const dynamic_shared = own_shared();");
-    source = std::regex_replace(source, wgmma, "$1  wgmma_on_host(d, a, b, scale, \"$2\", \"$3\", !0$4, !0$5);\n}\n");
-    const bool together = source != original && std::regex_search(original, wgmma);
-    const std::sregex_iterator split(original.begin(), original.end(), cluster);
-    replace(source, "extern \"C\" ", "");
-    text += "namespace " + space + " {\n" + source + "}\n";
-    for (std::sregex_iterator i(source.begin(), source.end(), kernel); i != none; ++i) {
-      const std::string name = (*i)[1];
-      if (name == "postlude_finish" && source.find("#define FINISHES") == source.npos) continue;  // it is not compiled
-      text += "static void " + space + "_" + name + "(void** a) { call(" + space + "::" + name + ", a); }\n";
-      table += "  {" + std::to_string(number) + ", \"" + name + "\", " + space + "_" + name + ", " +
-               (together && name == "postlude_gemm" ? "true, " + (*split)[1].str() : "false, 1") + "},\n";
-    }
-    for (std::sregex_iterator i(source.begin(), source.end(), defined); i != none; ++i)
-      text += "#undef " + (*i)[2].str() + "\n";
-  }
-  return text + "static const Kernel kernels[] = {\n" + table +
-         "};\nextern \"C\" int host_launch(int source, const char* name, const unsigned* grid, unsigned threads, "
-         "void** arguments) {\n"
-         "  return launch(kernels, sizeof kernels / sizeof kernels[0], source, name, grid, threads, arguments);\n}\n"
-         "extern \"C\" void host_order(unsigned long long seed) { fibers::order = seed; }\n";
-}
-
-// What the library of `text` gives, compiled for the host; nullptr after a failure.
-void* compiled(const fs::path& folder, const std::string& text) {
-  std::ofstream(folder / "kernels.cpp") << text;
-  const std::string command = std::string(POSTLUDE_CXX) +
-                              " -std=c++17 -O1 -w -Wno-psabi -ffp-contract=off -fPIC -shared -o '" +
-                              (folder / "kernels.so").string() + "' '" + (folder / "kernels.cpp").string() + "'";
-  EXPECT_EQ(std::system(command.c_str()), 0) << command;
-  void* library = dlopen((folder / "kernels.so").c_str(), RTLD_NOW);
-  EXPECT_TRUE(library) << dlerror();
-  return library;
-}
-fs::path empty_folder(const char* name) {
-  fs::path folder = fs::path(POSTLUDE_BINARY_DIR) / name;
-  fs::remove_all(folder);
-  fs::create_directories(folder);
-  return folder;
-}
-
 // The functions of math.cu, but for what the hardware approximates, which is exact here (tests/gpu sees that).
 TEST(Emission, MathKeepsItsErrors) {
   const fs::path folder = empty_folder("emission_math");
@@ -256,23 +177,11 @@ TEST(Emission, AgreesWithTheReferenceOnTheHost) {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
   GTEST_SKIP() << "the sanitizers do not follow fibers";
 #endif
-  const fs::path folder = empty_folder("emission");
-  setenv("POSTLUDE_CACHE_DIR", (folder / "cache").c_str(), 1);
-  void* nvrtc = dlopen(POSTLUDE_FAKES "/fake_nvrtc.so", RTLD_NOW | RTLD_GLOBAL);
-  void* driver = dlopen(POSTLUDE_FAKES "/fake_cuda.so", RTLD_NOW | RTLD_GLOBAL);
-  ASSERT_TRUE(nvrtc && driver) << dlerror();
-  setenv("FAKE_CUDA_MULTIPROCESSORS", std::to_string(multiprocessors).c_str(), 1);
-  setenv("POSTLUDE_NVRTC", POSTLUDE_FAKES "/fake_nvrtc.so", 1);
-  *static_cast<Launch*>(dlsym(driver, "fake_cuda_launch")) = launch;
+  Harness harness("emission", multiprocessors);
 
   std::vector<Running> all = start_all();
-  const char* const only = std::getenv("POSTLUDE_EMISSION_ONLY");
-  if (only) std::erase_if(all, [&](const Running& r) { return r.name.find(only) == std::string::npos; });
   for (Running& r : all) r.call.run();  // gathers the sources
-  void* kernels = compiled(folder, host_source());
-  ASSERT_TRUE(kernels);
-  host_launch = reinterpret_cast<HostLaunch>(dlsym(kernels, "host_launch"));
-  const auto host_order = reinterpret_cast<HostOrder>(dlsym(kernels, "host_order"));
+  ASSERT_TRUE(harness.compile());
 
   const std::uint64_t runs = from_environment("POSTLUDE_EMISSION_RUNS", 3);
   int by_mma = 0, by_wgmma = 0, held = 0, split = 0;
@@ -283,13 +192,12 @@ TEST(Emission, AgreesWithTheReferenceOnTheHost) {
     by_wgmma += schedule.starts_with("pingpong") || schedule.starts_with("cooperative");
     held += schedule.find("held") != schedule.npos;
     split += schedule.find("split") != schedule.npos;
-    const reference::Evaluation expected =
-        reference::evaluate(r.c.graph, r.c.problem, r.tensors.bindings,
-                            {.accumulator = gpu_tests::error_model(r.c, schedule)});
+    const reference::Evaluation expected = reference::evaluate(r.c.graph, r.c.problem, r.tensors.bindings,
+                                                               {.accumulator = gpu_tests::error_model(r.c, schedule)});
     std::vector<std::vector<std::uint8_t>> first;
     for (std::uint64_t run = 0; run < runs; ++run) {
       SCOPED_TRACE("run " + std::to_string(run));
-      host_order(run == 0 ? 0 : fuzz::mix(first_seed() + r.c.seed) + run);
+      harness.order(run == 0 ? 0 : fuzz::mix(first_seed() + r.c.seed) + run);
       r.tensors.poison_outputs();
       r.call.run();
       EXPECT_EQ(fuzz::compare(expected, r.c, r.tensors, "the host"), "");
@@ -299,15 +207,12 @@ TEST(Emission, AgreesWithTheReferenceOnTheHost) {
     }
   }
   std::printf("%zu cases: %d by mma, %d by wgmma, %d of them held, %d split; %zu sources\n", all.size(), by_mma,
-              by_wgmma, held, split, sources.size());
-  if (!only) {
-    EXPECT_GE(by_mma, 80);
-    EXPECT_GE(by_wgmma, 60);
-    EXPECT_GE(held, 12);
-    EXPECT_GE(split, 12);
-    EXPECT_GE(scalars, 20);
-  }
-  if (!HasFailure()) fs::remove_all(folder);
+              by_wgmma, held, split, harness.sources());
+  EXPECT_GE(by_mma, 80);
+  EXPECT_GE(by_wgmma, 60);
+  EXPECT_GE(held, 12);
+  EXPECT_GE(split, 12);
+  EXPECT_GE(scalars, 20);
 }
 
 }  // namespace

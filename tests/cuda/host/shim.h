@@ -547,6 +547,51 @@ template <class Map>
 static void tma_load(unsigned to, const Map& map, unsigned bar, int c0, int c1, int c2, int c3, int c4) {
   tma_load_at(to, map, bar, {c0, c1, c2, c3, c4});
 }
+// Pixels of an image: they are walked in the map's box from (x, y, z) of an image on, into the next rows and images,
+// and each is moved by an offset; `at` and `offset` are columns, rows (, depth).
+template <class Map, int n>
+static void tma_load_pixels_at(unsigned to, const Map& words, unsigned bar, int c, const int (&first)[n], int image,
+                               const int (&offset)[n]) {
+  FakeTensorMap map;
+  memcpy(&map, &words, sizeof map);
+  int at[n];
+  for (int i = 0; i < n; ++i) at[i] = first[i];
+  if (!map.image || map.dimensions != n + 2) abort();
+  for (int i = 0; i < n; ++i)
+    if (offset[i] < 0 || offset[i] > (n == 2 ? 255 : 31)) abort();  // in 16 bits
+  for (unsigned pixel = 0; pixel < map.box[1]; ++pixel) {
+    for (unsigned e = 0; e < map.box[0]; ++e) {
+      bool inside = c + e < map.sizes[0] && unsigned(image) < map.sizes[n + 1];
+      unsigned long long global = map.base + (c + e) * map.element_bytes + image * map.strides[n];
+      for (int i = 0; i < n; ++i) {
+        const long long coordinate = at[i] + offset[i];
+        inside &= coordinate >= 0 && coordinate < map.sizes[i + 1];
+        global += coordinate * map.strides[i];
+      }
+      const unsigned address = to + (pixel * map.box[0] + e) * map.element_bytes,
+                     swizzled = address ^ (address >> 3 & (map.swizzle_bytes ? map.swizzle_bytes - 16 : 0));
+      fibers::copy_engine_writes(swizzled);
+      if (inside) memcpy(own_shared() + swizzled, (void*)global, map.element_bytes);
+      else memset(own_shared() + swizzled, 0, map.element_bytes);
+    }
+    int i = 0;
+    for (; i < n; ++i) {
+      if ((at[i] += map.step[i]) < (int)map.sizes[i + 1] + map.upper[i]) break;
+      at[i] = map.lower[i];
+    }
+    image += i == n;
+  }
+  mbarrier_change(bar, 0, -int(map.box[0] * map.box[1] * map.element_bytes));
+}
+template <class Map>
+static void tma_load_pixels(unsigned to, const Map& map, unsigned bar, int c, int x, int y, int image, int dx, int dy) {
+  tma_load_pixels_at(to, map, bar, c, {x, y}, image, {dx, dy});
+}
+template <class Map>
+static void tma_load_pixels(unsigned to, const Map& map, unsigned bar, int c, int x, int y, int z, int image, int dx,
+                            int dy, int dz) {
+  tma_load_pixels_at(to, map, bar, c, {x, y, z}, image, {dx, dy, dz});
+}
 template <class Map>
 static void tma_store(const Map& map, unsigned from, int c0, int c1, int c2) {
   fibers::stores[fibers::current].add([map, from, c0, c1, c2] {
@@ -584,9 +629,9 @@ static void load_relaxed(long long from, unsigned long long (&x)[words]) {
   memcpy(x, (const void*)from, sizeof x);
 }
 
-// wgmma over 32 bytes of K. A matrix lies in shared memory in groups of eight lines of 128 bytes, swizzled: along K a
-// line is a row's (`stride` to the next eight rows), otherwise that of one k (`leading` to the next 64 rows, `stride`
-// to the next eight k).
+// wgmma over 32 bytes of K. A matrix lies in shared memory in groups of eight lines of 128 bytes (or 64, 32, 16),
+// swizzled as widely: along K a line is a row's (`stride` to the next eight rows; of 16 bytes, `leading` to the next of
+// K), otherwise that of one k (`leading` to the next 64 rows, `stride` to the next eight k).
 static inline void wgmma_fence() {}
 static inline void wgmma_commit() { fibers::products[fibers::current].commit(); }
 template <int pending>
@@ -597,9 +642,11 @@ static void wgmma_wait() {
 static inline unsigned matrix_address(unsigned long long descriptor, bool along_k, int row, int k, int bytes) {
   const unsigned start = unsigned(descriptor & 0x3fff) << 4, leading = unsigned(descriptor >> 16 & 0x3fff) << 4,
                  stride = unsigned(descriptor >> 32 & 0x3fff) << 4;
-  const unsigned at = along_k ? start + row / 8 * stride + row % 8 * 128 + k * bytes
+  const unsigned line = 128 >> (descriptor >> 62 ? (descriptor >> 62) - 1 : 3);
+  if (line == 16 && along_k) return start + row / 8 * stride + row % 8 * 16 + k * bytes / 16 * leading + k * bytes % 16;
+  const unsigned at = along_k ? start + row / 8 * stride + row % 8 * line + k * bytes
                               : start + row / 64 * leading + k / 8 * stride + k % 8 * 128 + row % 64 * bytes;
-  return at ^ (at >> 3 & 0x70);
+  return at ^ (at >> 3 & (line - 16));
 }
 template <class T, int n>
 static void multiply_now(T (&d)[n], unsigned long long a, unsigned long long b, bool adds, const char* a_type,

@@ -1,0 +1,137 @@
+#include "cuda/decide/rows.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace postlude::inline v0::cuda {
+namespace {
+
+int small(std::int64_t x) { return static_cast<int>(x); }
+
+}  // namespace
+
+KernelRows rows_of(const postlude::Address& address, const Bound& a, const Shape& shape) {
+  if (const auto* g = std::get_if<Gathered>(&address)) {
+    return agreed::GatheredRows{0,
+                                g->batch_stride,
+                                g->stride,
+                                a.strides[0],
+                                a.strides[1],
+                                a.strides[2],
+                                g->rows,
+                                small(shape.k),
+                                g->dtype == DType::i64};
+  }
+  const auto* w = std::get_if<Windows>(&address);
+  if (!w) return {};
+  agreed::WindowRows r{};
+  for (std::size_t i = 0; i < 3; ++i) {
+    const Windows::Axis& axis = w->axes[i];
+    r.axis[i] = {axis.extent, axis.pixels, axis.taps, axis.first, axis.step, axis.reach, axis.stride};
+  }
+  r.image_stride = w->image_stride, r.channel_stride = w->channel_stride;
+  r.channels = small(w->channels), r.channels_last = w->channels_last, r.images = small(w->images);
+  r.m = small(shape.m), r.k = small(shape.k);
+  return r;
+}
+
+std::optional<std::int64_t> row_stride(const KernelRows& rows) {
+  const auto* w = std::get_if<agreed::WindowRows>(&rows);
+  if (!w) return {};
+  std::int64_t stride = 0, inner = 1;
+  for (int i = 2; i >= 0; --i) {
+    const agreed::WindowAxis& axis = w->axis[i];
+    if (axis.taps != 1 || axis.first != 0 || (axis.pixels > 1 && axis.step != 1)) return {};
+    if (axis.pixels == 1) continue;
+    if (inner == 1) stride = axis.stride;
+    else if (axis.stride != stride * inner) return {};
+    inner *= axis.pixels;
+  }
+  return stride;
+}
+
+KernelRows usual_rows(Form form, const Shape& shape) {
+  if (form == Form::gathered)
+    return agreed::GatheredRows{0, shape.m, 1, shape.m * shape.k, shape.k, 1, shape.m, small(shape.k), 0};
+  if (form != Form::windows) return {};
+  const agreed::WindowAxis none{1, 1, 1, 0, 1, 1, 0};
+  return agreed::WindowRows{{none, none, {small(shape.m), small(shape.m), 1, 0, 1, 1, shape.k}},
+                            shape.m * shape.k,
+                            1,
+                            small(shape.k),
+                            1,
+                            small(shape.batch),
+                            small(shape.m),
+                            small(shape.k),
+                            0};
+}
+
+std::string bytes_of(const KernelRows& rows) {
+  std::string bytes(1, static_cast<char>(rows.index()));
+  std::visit(
+      [&](const auto& r) {
+        if constexpr (!std::is_same_v<std::decay_t<decltype(r)>, std::monostate>)
+          bytes.append(reinterpret_cast<const char*>(&r), sizeof r);
+      },
+      rows);
+  return bytes;
+}
+
+bool in_chunks(const KernelRows& rows, int alignment, std::int64_t element_bytes) {
+  const auto whole = [&](std::int64_t elements) { return elements * element_bytes % 16 == 0; };
+  if (alignment < 16) return false;
+  if (const auto* g = std::get_if<agreed::GatheredRows>(&rows))
+    return (g->column == 1 || g->k == 1) && whole(g->row) && whole(g->batch);
+  const auto* w = std::get_if<agreed::WindowRows>(&rows);
+  return w && w->channels_last && w->channel_stride == 1 && whole(w->channels) && whole(w->image_stride) &&
+         std::all_of(std::begin(w->axis), std::end(w->axis),
+                     [&](const agreed::WindowAxis& axis) { return axis.extent == 1 || whole(axis.stride); });
+}
+
+PixelLoads pixel_loads(const agreed::WindowRows& w, std::int64_t element_bytes) {
+  PixelLoads loads;
+  const std::int64_t bytes = w.channels * element_bytes;
+  // Narrow runs waste nothing, but take more loads a stage.
+  if (bytes % 128 != 0 && (bytes < 128 || bytes % 64 == 0)) {
+    loads.run = 64;
+    while (bytes % loads.run != 0) loads.run /= 2;
+  }
+  loads.taps = bytes % loads.run != 0;
+  const agreed::WindowAxis& depth = w.axis[0];
+  loads.depth = depth.extent > 1 || depth.pixels > 1 || depth.taps > 1 || depth.first != 0;
+  for (std::size_t i = 0; i < 3; ++i) {
+    const agreed::WindowAxis& axis = w.axis[2 - i];
+    // The last pixel is walked, the one behind it is not: of what says so, the nearest to the image's end.
+    const int least = axis.first + (axis.pixels - 1) * axis.step + 1 - axis.extent;
+    loads.lower[i] = axis.first, loads.step[i] = axis.step;
+    loads.upper[i] = std::clamp(0, least, least + axis.step - 1);
+  }
+  return loads;
+}
+
+std::string portable_rows(const KernelRows& rows, int alignment, std::int64_t element_bytes) {
+  if (std::holds_alternative<agreed::GatheredRows>(rows))
+    return "A's rows are gathered, which the copy engine does not do";
+  const auto* w = std::get_if<agreed::WindowRows>(&rows);
+  if (!w) return {};
+  if (!w->channels_last || w->channel_stride != 1)
+    return "the channels of X do not lie side by side, as the copy engine reads them";
+  if (!in_chunks(rows, alignment, element_bytes))
+    return "the copy engine reads pixels of whole 16 bytes, and X has " + std::to_string(w->channels) +
+           " channels or is not aligned";
+  const PixelLoads loads = pixel_loads(*w, element_bytes);
+  // What a map has bits for (cuTensorMapEncodeIm2col).
+  const int corner = loads.depth ? 16 : 128, offset = loads.depth ? 31 : 255;
+  for (std::size_t i = 0; i < (loads.depth ? 3 : 2); ++i) {
+    const agreed::WindowAxis& axis = w->axis[2 - i];
+    if (axis.step > 8)
+      return "the copy engine walks pixels by at most 8, and the stride is " + std::to_string(axis.step);
+    if (loads.lower[i] < -corner || loads.lower[i] >= corner || loads.upper[i] < -corner || loads.upper[i] >= corner)
+      return "the windows reach further beyond the image than the copy engine walks";
+    if ((axis.taps - 1) * axis.reach > offset) return "the window is wider than the copy engine's offsets";
+    if (axis.stride * element_bytes >= std::int64_t{1} << 40) return "the strides of X are beyond the copy engine's";
+  }
+  return {};
+}
+
+}  // namespace postlude::inline v0::cuda

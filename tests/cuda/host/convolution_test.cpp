@@ -1,0 +1,123 @@
+// Rows of A that are no stride apart, in emitted kernels on the host: a toy main loop whose rows an index tells, and
+// convolutions, behind every epilogue of the suite, against the reference.
+#include "gpu/convolution.h"
+#include "correctness/cases.h"
+#include "cuda/host/harness.h"
+#include "fuzz/case.h"
+#include "fuzz/oracle.h"
+#include "loop/gathered_rows.h"
+
+#include <gtest/gtest.h>
+
+#include <memory>
+
+namespace postlude {
+namespace {
+
+using namespace host;
+constexpr int multiprocessors = 5;
+
+Target on(const char* schedule) {
+  Target target = Target::cuda();
+  target.schedule = schedule;
+  return target;
+}
+
+Graph epilogue(const std::string& name) { return parse_file(POSTLUDE_SOURCE_DIR "/epilogues/" + name + ".py"); }
+
+TEST(Emission, GathersRows) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "the sanitizers do not follow fibers";
+#endif
+  Harness harness("emission_gathered", multiprocessors);
+  struct Running {
+    fuzz::Case c;
+    fuzz::Tensors tensors;
+    Call call;
+  };
+  std::vector<Running> all;
+  const auto add = [&](const std::string& name, DType type, const Shape& shape, std::uint64_t layout,
+                       const char* schedule) {
+    fuzz::Case c = suite_case(name, postlude_test::GatheredRows{type, type, shape.batch > 1}, shape,
+                              is_float(type) ? fuzz::Values::normal : fuzz::Values::integers);
+    c.layout = layout;
+    Running r{c, fuzz::materialise(c), {}};
+    std::vector<Binding> named = r.tensors.named();
+    for (Binding& one : named) one.tensor.device = Device::cuda;
+    r.call = compile(c.problem, Graph(std::make_shared<const GraphData>(c.graph)), on(schedule)).bind(named);
+    all.push_back(std::move(r));
+  };
+  for (const std::string& name : suite()) {
+    const DType type = name.find("fp8") == name.npos ? DType::bf16 : DType::e4m3;
+    add(name, type, {1, 70, 256, 40}, 0, "mma");
+    add(name, type, {2, 70, 256, 37}, 3, "");  // on Hopper, and elements one by one
+    add(name, DType::f32, {1, 70, 256, 19}, 0, "");
+  }
+  add("plain", DType::s8, {1, 70, 72, 50}, 0, "mma");
+  for (Running& r : all) r.call.run();
+  ASSERT_TRUE(harness.compile());
+  for (Running& r : all) {
+    SCOPED_TRACE(r.call.describe() + "\n" + fuzz::write(r.c));
+    r.tensors.poison_outputs();
+    harness.order(r.c.data);
+    r.call.run();
+    EXPECT_EQ(fuzz::compare(reference::evaluate(r.c.graph, r.c.problem, r.tensors.bindings, {.accumulator = {}}), r.c,
+                            r.tensors, "the host"),
+              "");
+    EXPECT_EQ(r.tensors.damage(), "");
+  }
+}
+
+TEST(Emission, Convolves) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "the sanitizers do not follow fibers";
+#endif
+  Harness harness("emission_convolution", multiprocessors);
+  struct Running {
+    gpu_tests::Convolution c;
+    Plan plan;
+    gpu_tests::ConvolutionTensors tensors;
+    Call call;
+  };
+  std::vector<Running> all;
+  const auto add = [&](gpu_tests::Convolution c, const Graph& graph, const char* schedule) {
+    c.name += std::string(" by ") + schedule;
+    Running r{c, compile(c.conv, graph, on(schedule)), gpu_tests::draw(c, graph), {}};
+    r.call = r.plan.bind(r.tensors.bindings(Device::cuda));
+    all.push_back(std::move(r));
+  };
+  for (const std::string& name : suite()) {
+    const DType type = name.find("fp8") == name.npos ? DType::bf16 : DType::e4m3;
+    gpu_tests::Convolution c = gpu_tests::convolutions(type)[name.size() % 3];
+    c.name += " behind " + name, c.filters = 256;
+    add(c, epilogue(name), "");
+    add(c, epilogue(name), "mma");
+  }
+  const Graph bias = epilogue("bias_relu");
+  for (const gpu_tests::Convolution& c : gpu_tests::convolutions(DType::bf16)) add(c, bias, ""), add(c, bias, "mma");
+  for (const gpu_tests::Convolution& c : gpu_tests::convolutions(DType::f32)) add(c, bias, "");
+  for (const gpu_tests::Convolution& c : gpu_tests::convolutions(DType::s8)) add(c, epilogue("plain"), "");
+  const std::uint64_t first = from_environment("POSTLUDE_EMISSION_FIRST", 1);
+  for (std::uint64_t seed = first; seed < first + 40; ++seed)
+    add(gpu_tests::random_convolution(seed, seed % 8 ? DType::bf16 : DType::f32), bias, "");
+  for (Running& r : all) r.call.run();
+  ASSERT_TRUE(harness.compile());
+  int by_wgmma = 0, by_mma = 0;
+  for (Running& r : all) {
+    const std::string schedule = r.call.describe();
+    SCOPED_TRACE(r.c.name + ": " + schedule);
+    by_mma += schedule.starts_with("mma");
+    by_wgmma += schedule.starts_with("pingpong") || schedule.starts_with("cooperative");
+    r.tensors.poison();
+    harness.order(r.c.seed);
+    r.call.run();
+    EXPECT_EQ(gpu_tests::wrong(r.c, r.plan, r.tensors), "");
+  }
+  std::printf("%zu convolutions: %d by mma, %d by wgmma; %zu sources\n", all.size(), by_mma, by_wgmma,
+              harness.sources());
+  EXPECT_GE(by_wgmma, 60);
+  EXPECT_GE(by_mma, 40);
+}
+
+}  // namespace
+}  // namespace postlude

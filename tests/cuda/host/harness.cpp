@@ -1,0 +1,133 @@
+#include "cuda/host/harness.h"
+
+#include "cuda/emit/gemm_source.h"
+
+#include <gtest/gtest.h>
+
+#include <dlfcn.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <map>
+#include <regex>
+
+namespace postlude::host {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+using Launch = int (*)(const char* source, const char* name, const unsigned* grid, unsigned threads, void** arguments);
+using HostLaunch = int (*)(int source, const char* name, const unsigned* grid, unsigned threads, void** arguments);
+using HostOrder = void (*)(unsigned long long seed);
+
+std::map<std::string, int>& gathered() {  // sources, to numbers
+  static std::map<std::string, int> sources;
+  return sources;
+}
+HostLaunch host_launch = nullptr;  // once they are compiled
+
+int launch(const char* source, const char* name, const unsigned* grid, unsigned threads, void** arguments) {
+  const int number = gathered().emplace(source, static_cast<int>(gathered().size())).first->second;
+  return host_launch ? host_launch(number, name, grid, threads, arguments) : 0;
+}
+
+void replace(std::string& text, const std::string& from, const std::string& to) {
+  for (std::size_t at = text.find(from); at != text.npos; at = text.find(from, at + to.size()))
+    text.replace(at, from.size(), to);
+}
+
+// All sources, each in a namespace, and a table of their kernels.
+std::string host_source() {
+  const std::string base = cuda::base_source();
+  std::string text = "#include \"" POSTLUDE_SOURCE_DIR "/tests/cuda/host/shim.h\"\n" + base, table;
+  static const std::regex kernel("__global__ void[^{]*?([a-z_0-9]+)\\(const __grid_constant__"),
+      defined("(^|\n)#define ([A-Za-z_0-9]+)"), cluster("#define SPLIT (\\d+)"),
+      // The whole function, and from its instruction: the types, and whether A and B lie along K.
+      wgmma(
+          "(DEVICE void wgmma\\([^{]*\\{\n)[^;]*;[^;]*;[^;]*\\.(\\w+)\\.(\\w+) \\{[^}]*\\}[^;p]*p(?:, 1, 1)?(?:, "
+          "([01]), ([01]))?;[^;]*;\n\\}\n");
+  const std::sregex_iterator none;
+  for (const auto& [original, number] : gathered()) {
+    const std::string space = "k" + std::to_string(number);
+    std::string source = original;
+    source = std::regex_replace(source, std::regex("#define CLUSTER .*"), "#define CLUSTER");
+    replace(source, base, "#ifdef MMA_A\nMMA_ON_HOST\n#endif\n");
+    replace(source, "extern __shared__ __align__(1024) u8 dynamic_shared[];",
+            "u8* const dynamic_shared = own_shared();");
+    replace(source, "extern __shared__ u8 dynamic_shared[];", "u8* const dynamic_shared = own_shared();");
+    source = std::regex_replace(source, wgmma, "$1  wgmma_on_host(d, a, b, scale, \"$2\", \"$3\", !0$4, !0$5);\n}\n");
+    const bool together = source != original && std::regex_search(original, wgmma);
+    const std::sregex_iterator split(original.begin(), original.end(), cluster);
+    replace(source, "extern \"C\" ", "");
+    text += "namespace " + space + " {\n" + source + "}\n";
+    for (std::sregex_iterator i(source.begin(), source.end(), kernel); i != none; ++i) {
+      const std::string name = (*i)[1];
+      if (name == "postlude_finish" && source.find("#define FINISHES") == source.npos) continue;  // it is not compiled
+      text += "static void " + space + "_" + name + "(void** a) { call(" + space + "::" + name + ", a); }\n";
+      table += "  {" + std::to_string(number) + ", \"" + name + "\", " + space + "_" + name + ", " +
+               (together && name == "postlude_gemm" ? "true, " + (*split)[1].str() : "false, 1") + "},\n";
+    }
+    for (std::sregex_iterator i(source.begin(), source.end(), defined); i != none; ++i)
+      text += "#undef " + (*i)[2].str() + "\n";
+  }
+  return text + "static const Kernel kernels[] = {\n" + table +
+         "};\nextern \"C\" int host_launch(int source, const char* name, const unsigned* grid, unsigned threads, "
+         "void** arguments) {\n"
+         "  return launch(kernels, sizeof kernels / sizeof kernels[0], source, name, grid, threads, arguments);\n}\n"
+         "extern \"C\" void host_order(unsigned long long seed) { fibers::order = seed; }\n";
+}
+
+}  // namespace
+
+// What the library of `text` gives, compiled for the host; nullptr after a failure.
+void* compiled(const fs::path& folder, const std::string& text) {
+  std::ofstream(folder / "kernels.cpp") << text;
+  const std::string command = std::string(POSTLUDE_CXX) +
+                              " -std=c++17 -O1 -w -Wno-psabi -ffp-contract=off -fPIC -shared -o '" +
+                              (folder / "kernels.so").string() + "' '" + (folder / "kernels.cpp").string() + "'";
+  EXPECT_EQ(std::system(command.c_str()), 0) << command;
+  void* library = dlopen((folder / "kernels.so").c_str(), RTLD_NOW);
+  EXPECT_TRUE(library) << dlerror();
+  return library;
+}
+fs::path empty_folder(const char* name) {
+  fs::path folder = fs::path(POSTLUDE_BINARY_DIR) / name;
+  fs::remove_all(folder);
+  fs::create_directories(folder);
+  return folder;
+}
+
+std::uint64_t from_environment(const char* name, std::uint64_t otherwise) {
+  const char* const text = std::getenv(name);
+  return text == nullptr ? otherwise : std::strtoull(text, nullptr, 10);
+}
+
+Harness::Harness(const char* folder, int multiprocessors) : folder_(empty_folder(folder)) {
+  setenv("POSTLUDE_CACHE_DIR", (folder_ / "cache").c_str(), 1);
+  void* nvrtc = dlopen(POSTLUDE_FAKES "/fake_nvrtc.so", RTLD_NOW | RTLD_GLOBAL);
+  void* driver = dlopen(POSTLUDE_FAKES "/fake_cuda.so", RTLD_NOW | RTLD_GLOBAL);
+  EXPECT_TRUE(nvrtc && driver) << dlerror();
+  setenv("FAKE_CUDA_MULTIPROCESSORS", std::to_string(multiprocessors).c_str(), 1);
+  setenv("POSTLUDE_NVRTC", POSTLUDE_FAKES "/fake_nvrtc.so", 1);
+  if (driver) *static_cast<Launch*>(dlsym(driver, "fake_cuda_launch")) = launch;
+  gathered().clear(), host_launch = nullptr;
+}
+
+Harness::~Harness() {
+  if (!testing::Test::HasFailure()) fs::remove_all(folder_);
+}
+
+bool Harness::compile() {
+  void* kernels = compiled(folder_, host_source());
+  if (!kernels) return false;
+  host_launch = reinterpret_cast<HostLaunch>(dlsym(kernels, "host_launch"));
+  order_ = reinterpret_cast<HostOrder>(dlsym(kernels, "host_order"));
+  return true;
+}
+
+void Harness::order(std::uint64_t seed) const { order_(seed); }
+
+std::size_t Harness::sources() { return gathered().size(); }
+
+}  // namespace postlude::host

@@ -1,0 +1,35 @@
+// Plans that run on the fake driver: their kernels are gathered, compiled for the host (shim.h stands in for PTX) and
+// run there.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+
+namespace postlude::host {
+
+class Harness {
+ public:
+  // From now on the process has one GPU of so many multiprocessors.
+  Harness(const char* folder, int multiprocessors);
+  ~Harness();  // keeps the folder after a failure
+  Harness(const Harness&) = delete;
+  Harness& operator=(const Harness&) = delete;
+
+  // All that was launched until now, when nothing ran; false after a failure. What is launched now, runs.
+  [[nodiscard]] bool compile();
+  // Warps take turns in the order of their numbers (0), or in one drawn from this.
+  void order(std::uint64_t seed) const;
+  [[nodiscard]] static std::size_t sources();
+
+ private:
+  std::filesystem::path folder_;
+  void (*order_)(unsigned long long seed) = nullptr;
+};
+
+// The library that `text` becomes, compiled for the host; nullptr after a failure.
+[[nodiscard]] void* compiled(const std::filesystem::path& folder, const std::string& text);
+[[nodiscard]] std::filesystem::path empty_folder(const char* name);
+[[nodiscard]] std::uint64_t from_environment(const char* name, std::uint64_t otherwise);
+
+}  // namespace postlude::host

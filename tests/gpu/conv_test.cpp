@@ -1,0 +1,112 @@
+// Convolutions on the device, against the reference: geometry of all kinds, every epilogue of the suite, both product
+// kernels. Skipped where there is no GPU.
+#include "cuda/run/driver.h"
+#include "gpu/convolution.h"
+#include "gpu/device_run.h"
+#include "gpu/problem.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <tuple>
+
+namespace postlude::gpu_tests {
+namespace {
+
+// "" or what went wrong, in a first run or in the bits of a second.
+std::string run(const Convolution& c, const Graph& graph, const std::string& schedule) {
+  const cuda::CurrentDevice current(0);
+  const cuda::Driver& d = cuda::driver();
+  Target target = Target::cuda();
+  target.schedule = schedule;
+  const Plan plan = compile(c.conv, graph, target);
+  ConvolutionTensors tensors = draw(c, graph);
+  std::vector<Binding> bindings = tensors.bindings(Device::cuda);
+  std::vector<cuda::Buffer> memory;
+  for (std::size_t i = 0; i < bindings.size(); ++i) {
+    const auto bytes = static_cast<std::size_t>(tensors.tensors[i].elements() * size_of(tensors.tensors[i].dtype));
+    memory.emplace_back(0, bytes + 16);
+    if (bytes) cuda::check(d.MemcpyHtoD(memory[i].pointer(), tensors.tensors[i].data, bytes), "copying in");
+    bindings[i].tensor.data = reinterpret_cast<void*>(memory[i].pointer());
+  }
+  Call call = plan.bind(bindings);
+  std::vector<std::vector<std::uint64_t>> first;
+  for (int time = 0; time < 2; ++time) {
+    tensors.poison();
+    call.run();
+    cuda::check(d.CtxSynchronize(), "running a convolution");
+    for (std::size_t i = 0; i < bindings.size(); ++i) {
+      const auto bytes = static_cast<std::size_t>(tensors.tensors[i].elements() * size_of(tensors.tensors[i].dtype));
+      if (tensors.outputs[i] && bytes)
+        cuda::check(d.MemcpyDtoH(tensors.tensors[i].data, memory[i].pointer(), bytes), "copying out");
+    }
+    if (time == 0) first = tensors.memory;
+    else if (first != tensors.memory) return c.name + ": a second run gives other bits by " + call.describe();
+  }
+  const std::string text = wrong(c, plan, tensors);
+  return text.empty() ? text : text + "by " + call.describe();
+}
+
+constexpr const char* kernels[] = {"", "mma"};
+
+class Convolutions : public testing::TestWithParam<const char*> {};
+
+TEST_P(Convolutions, AgreeWithTheReference) {
+  if (const std::string why = missing(); !why.empty()) GTEST_SKIP() << why;
+  const std::string name = GetParam();
+  const Graph graph = suite_graph(name);
+  for (Convolution c : convolutions(name.starts_with("fp8") ? DType::e4m3 : DType::bf16)) {
+    if (c.channels < 16 || c.images > 10) continue;
+    c.filters = 256;
+    EXPECT_EQ(run(c, graph, ""), "");
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Suite, Convolutions, testing::ValuesIn(suite_names),
+                         [](const auto& i) { return std::string(i.param); });
+
+// Each by a test of its own, for they are compiled one after another.
+class Geometry : public testing::TestWithParam<std::tuple<DType, int>> {};
+
+TEST_P(Geometry, AgreesWithTheReference) {
+  if (const std::string why = missing(); !why.empty()) GTEST_SKIP() << why;
+  const auto [type, index] = GetParam();
+  const Convolution c = convolutions(type)[static_cast<std::size_t>(index)];
+  for (const char* schedule : kernels)
+    EXPECT_EQ(run(c, suite_graph(type == DType::s8 ? "plain" : "bias_relu"), schedule), "");
+}
+
+INSTANTIATE_TEST_SUITE_P(Kinds, Geometry,
+                         testing::Combine(testing::Values(DType::bf16, DType::f16, DType::e4m3, DType::f32, DType::s8),
+                                          testing::Range(0, static_cast<int>(convolutions(DType::bf16).size()))),
+                         [](const auto& i) {
+                           return std::string(name(std::get<0>(i.param))) + "_" + std::to_string(std::get<1>(i.param));
+                         });
+
+class RandomGeometry : public testing::TestWithParam<int> {};
+
+TEST_P(RandomGeometry, AgreesWithTheReference) {
+  if (const std::string why = missing(); !why.empty()) GTEST_SKIP() << why;
+  for (int seed = 6 * GetParam(); seed < 6 * GetParam() + 6; ++seed) {
+    const Convolution c = random_convolution(static_cast<std::uint64_t>(seed), seed % 8 ? DType::bf16 : DType::f32);
+    EXPECT_EQ(run(c, suite_graph("bias_relu"), ""), "");
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Seeds, RandomGeometry, testing::Range(0, 12));
+
+// As networks have them: many tiles a block, and images that tiles cross.
+TEST(Convolution, OfLayersAgreesWithTheReference) {
+  if (const std::string why = missing(); !why.empty()) GTEST_SKIP() << why;
+  const Conv2d same{.x = DType::bf16, .w = DType::bf16, .padding = {{{1, 1}, {1, 1}}}};
+  Conv2d half = same;
+  half.stride = {2, 2};
+  for (const Convolution& c : {Convolution{"64 at 56", same, 2, 64, 56, 56, 64, 3, 3},
+                               {"128 at 14", same, 5, 128, 14, 14, 128, 3, 3},
+                               {"256 at 7", same, 5, 256, 7, 7, 256, 3, 3},
+                               {"64 at 56, strided", half, 3, 64, 56, 56, 128, 3, 3}})
+    EXPECT_EQ(run(c, suite_graph("bias_gelu"), ""), "");
+}
+
+}  // namespace
+}  // namespace postlude::gpu_tests

@@ -1,0 +1,148 @@
+#include "gpu/convolution.h"
+
+#include "core/convert.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <random>
+
+namespace postlude::gpu_tests {
+namespace {
+
+std::vector<std::uint64_t> drawn(DType dtype, std::int64_t elements, double scale, bool whole,
+                                 std::mt19937_64& random) {
+  std::vector<std::uint64_t> memory(static_cast<std::size_t>(elements * size_of(dtype) / 8 + 3));
+  std::normal_distribution<double> normal(0, scale);
+  for (std::int64_t i = 0; i < elements; ++i) {
+    const auto small = static_cast<std::int64_t>(random() % 5) - 2;
+    if (is_float(dtype)) core::store_real(dtype, memory.data(), i, whole ? static_cast<double>(small) : normal(random));
+    else core::store_integer(dtype, memory.data(), i, dtype == DType::s8 ? small : std::abs(small));
+  }
+  return memory;
+}
+
+}  // namespace
+
+std::array<std::int64_t, 2> Convolution::pixels() const {
+  const auto along = [&](std::int64_t image, std::int64_t filter, std::size_t axis) {
+    return (image + conv.padding[axis][0] + conv.padding[axis][1] - conv.dilation[axis] * (filter - 1) - 1) /
+               conv.stride[axis] +
+           1;
+  };
+  return {along(height, r, 0), along(width, s, 1)};
+}
+
+std::vector<Binding> ConvolutionTensors::bindings(Device device) const {
+  std::vector<Binding> all;
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    all.push_back({names[i], tensors[i]});
+    all.back().tensor.device = device;
+  }
+  return all;
+}
+
+void ConvolutionTensors::poison() {
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    if (outputs[i]) std::memset(memory[i].data(), 0xa5, memory[i].size() * 8);
+  }
+}
+
+ConvolutionTensors draw(const Convolution& c, const Graph& graph) {
+  const Plan plan = compile(c.conv, graph, Target::cpu(1));
+  std::mt19937_64 random(c.seed);
+  ConvolutionTensors all;
+  const auto add = [&](const std::string& name, DType dtype, const std::vector<std::int64_t>& shape, double scale,
+                       bool image, bool output) {
+    std::vector<std::int64_t> strides(shape.size());
+    std::vector<std::size_t> axes(shape.size());
+    for (std::size_t i = 0; i < axes.size(); ++i) axes[i] = i;
+    if (image && c.channels_last) axes = {0, 2, 3, 1};
+    std::int64_t elements = 1;
+    for (std::size_t i = axes.size(); i-- > 0;) strides[axes[i]] = elements, elements *= shape[axes[i]];
+    all.memory.push_back(drawn(dtype, elements, scale, c.whole, random));
+    all.names.push_back(name);
+    void* data = all.memory.back().data();
+    data = reinterpret_cast<void*>((reinterpret_cast<std::uintptr_t>(data) + 15) & ~std::uintptr_t{15});
+    all.tensors.emplace_back(data, dtype, shape, strides);
+    all.outputs.push_back(output);
+  };
+  const auto [rows, columns] = c.pixels();
+  const std::int64_t m = rows * columns, k = c.channels * c.r * c.s;
+  const auto slots = plan.slots();
+  for (const Plan::Slot& slot : slots) {
+    if (slot.name == "X") {
+      add(slot.name, slot.dtype, {c.images, c.channels, c.height, c.width}, 1, true, false);
+    } else if (slot.name == "W") {
+      add(slot.name, slot.dtype, {c.filters, c.channels, c.r, c.s}, 1 / std::sqrt(static_cast<double>(k)), true, false);
+    } else {
+      std::vector<std::int64_t> shape = plan.shape_of(slot.name, m, c.filters, k);
+      if (slot.output ? slot.batched : slot.axes == tile_axes) shape.insert(shape.begin(), c.images);
+      add(slot.name, slot.dtype, shape, 1, false, slot.output);
+    }
+  }
+  return all;
+}
+
+std::string wrong(const Convolution& c, const Plan& plan, const ConvolutionTensors& tensors) {
+  std::string text;
+  for (const Comparison& one : verify(plan, tensors.bindings(Device::cpu))) {
+    if (one.error_over_bound <= 1) continue;
+    text += c.name + ": " + one.output + " at " + std::to_string(one.worst[0]) + ", " + std::to_string(one.worst[1]) +
+            ", " + std::to_string(one.worst[2]) + " is " + std::to_string(one.value) + " for " +
+            std::to_string(one.expected) + "\n";
+  }
+  return text;
+}
+
+std::vector<Convolution> convolutions(DType type) {
+  const auto conv = [&](std::array<std::int32_t, 2> stride, std::array<std::array<std::int32_t, 2>, 2> padding,
+                        std::array<std::int32_t, 2> dilation = {1, 1}) {
+    return Conv2d{.x = type, .w = type, .stride = stride, .padding = padding, .dilation = dilation, .groups = 1};
+  };
+  return {
+      {"3x3", conv({1, 1}, {{{1, 1}, {1, 1}}}), 3, 64, 9, 11, 64, 3, 3},
+      {"3x3 with a tail of channels", conv({1, 1}, {{{1, 1}, {1, 1}}}), 2, 96, 6, 7, 40, 3, 3},
+      {"3x3 strided", conv({2, 2}, {{{1, 1}, {1, 1}}}), 3, 64, 13, 12, 72, 3, 3},
+      {"unequal", conv({1, 2}, {{{2, 0}, {0, 3}}}, {2, 1}), 2, 64, 10, 9, 64, 3, 2},
+      {"7x7 of 8 channels", conv({2, 2}, {{{3, 3}, {3, 3}}}), 2, 8, 17, 15, 64, 7, 7},
+      {"3 channels", conv({2, 2}, {{{3, 3}, {3, 3}}}), 2, 3, 15, 13, 40, 7, 7},
+      {"16 channels", conv({1, 1}, {{{1, 1}, {1, 1}}}), 2, 16, 8, 9, 64, 3, 3},
+      {"32 channels", conv({1, 1}, {{{1, 1}, {1, 1}}}), 2, 32, 8, 9, 64, 3, 3},
+      {"1x1", conv({1, 1}, {{{0, 0}, {0, 0}}}), 3, 64, 7, 7, 128, 1, 1},
+      {"1x1 strided", conv({2, 2}, {{{0, 0}, {0, 0}}}), 3, 64, 9, 9, 128, 1, 1},
+      {"one pixel", conv({1, 1}, {{{0, 0}, {0, 0}}}), 5, 64, 3, 3, 64, 3, 3},
+      {"padding beyond the filter", conv({3, 3}, {{{4, 4}, {5, 4}}}), 2, 64, 3, 4, 64, 2, 2},
+      {"many images", conv({1, 1}, {{{1, 1}, {1, 1}}}), 40, 64, 4, 5, 64, 3, 3},
+      {"channels first", conv({1, 1}, {{{1, 1}, {1, 1}}}), 2, 16, 7, 6, 64, 3, 3, false},
+  };
+}
+
+Convolution random_convolution(std::uint64_t seed, DType type) {
+  std::mt19937_64 random(seed);
+  const auto pick = [&](int least, int most) {
+    return least + static_cast<int>(random() % static_cast<unsigned>(most - least + 1));
+  };
+  for (;;) {
+    Convolution c;
+    c.name = "seed " + std::to_string(seed);
+    c.conv.x = c.conv.w = type;
+    for (std::size_t axis = 0; axis < 2; ++axis) {
+      c.conv.stride[axis] = pick(1, 3);
+      c.conv.dilation[axis] = pick(1, 3);
+      c.conv.padding[axis] = {pick(0, 4), pick(0, 4)};
+    }
+    constexpr std::int64_t channels[] = {8, 16, 24, 32, 64, 72, 128, 136, 5};
+    c.images = pick(1, 6), c.channels = channels[pick(0, 8)], c.height = pick(1, 13), c.width = pick(1, 13);
+    c.filters = 8 * pick(1, 20), c.r = pick(1, 4), c.s = pick(1, 4);
+    c.channels_last = pick(0, 5) > 0;
+    c.whole = pick(0, 1);
+    c.seed = seed;
+    const auto padded = [&](std::int64_t image, std::int64_t filter, std::size_t axis) {
+      return image + c.conv.padding[axis][0] + c.conv.padding[axis][1] - c.conv.dilation[axis] * (filter - 1) - 1;
+    };
+    if (padded(c.height, c.r, 0) >= 0 && padded(c.width, c.s, 1) >= 0) return c;
+  }
+}
+
+}  // namespace postlude::gpu_tests

@@ -1,0 +1,44 @@
+// Convolutions with drawn operands in host memory, for the emitted kernels on the host and for a device.
+#pragma once
+
+#include <postlude/parse.h>
+#include <postlude/plan.h>
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace postlude::gpu_tests {
+
+struct Convolution {
+  std::string name;
+  Conv2d conv;
+  std::int64_t images = 1, channels = 1, height = 1, width = 1, filters = 1, r = 1, s = 1;
+  bool channels_last = true;
+  bool whole = false;  // numbers of which every sum here is exact
+  std::uint64_t seed = 1;
+
+  [[nodiscard]] std::array<std::int64_t, 2> pixels() const;  // of an image of the output, rows and columns
+};
+
+struct ConvolutionTensors {
+  std::vector<std::vector<std::uint64_t>> memory;
+  std::vector<std::string> names;
+  std::vector<Tensor> tensors;  // in the order of a plan's slots
+  std::vector<bool> outputs;
+
+  [[nodiscard]] std::vector<Binding> bindings(Device device) const;
+  void poison();
+};
+[[nodiscard]] ConvolutionTensors draw(const Convolution& c, const Graph& graph);
+
+// "" or what the outputs have that the reference does not allow, as exactly as the plan's target accumulates.
+[[nodiscard]] std::string wrong(const Convolution& c, const Plan& plan, const ConvolutionTensors& tensors);
+
+// Geometry of all kinds: strides, paddings of either side, dilation, images of one pixel, channels that no 16 bytes
+// hold.
+[[nodiscard]] std::vector<Convolution> convolutions(DType type);
+[[nodiscard]] Convolution random_convolution(std::uint64_t seed, DType type);
+
+}  // namespace postlude::gpu_tests
