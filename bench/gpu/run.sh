@@ -8,6 +8,7 @@
 #   sanitize  compute-sanitizer's four tools on one epilogue of each kind (where it is installed)
 # ./dev gpu shapes [SEED] [--seconds S] [--cells N] [--schedules]: random cells instead (bench/shapes/gpu.py says what), in under
 # eight minutes; h200_shapes.json and .svg, the seeds' record and cells.jsonl (which is there also when it was cut short) go to $OUT.
+# ./dev gpu loops: reductions described as loops beside a copy and torch.compile instead (bench/gpu/loops.py); h200_loops.json.
 # h200.json, h200.md, fuzz.log and the stages' logs go to $OUT (bench/results where it is unset). xxhash.h may be named by
 # XXHASH_INCLUDE_DIR. Exits with 1 where any stage failed; the last lines say which, after the table.
 set -uo pipefail
@@ -34,7 +35,7 @@ failed() { failures+=("$1"); say "FAILED: $1 ${2:+(see $2)}"; [ -z "${2:-}" ] ||
 has_torch() { python3 -c 'import torch, sys; sys.exit(not torch.cuda.is_available())' 2>/dev/null; }
 
 for stage in $stages; do
-  case $stage in peers|suite|tests|python|fuzz|sanitize|shapes) ;; *) echo "no stage is called $stage" >&2; exit 2 ;; esac
+  case $stage in peers|suite|tests|python|fuzz|sanitize|shapes|loops) ;; *) echo "no stage is called $stage" >&2; exit 2 ;; esac
 done
 
 # Inductor compiles for minutes on one core. It does so beside the build, a process an epilogue, for its own cache on disk.
@@ -55,14 +56,14 @@ fi
 arguments=(-G Ninja -B "$build" -DCMAKE_BUILD_TYPE=RelWithDebInfo -DPOSTLUDE_BUILD_TESTS=ON -DPOSTLUDE_BUILD_CLI=OFF -DPOSTLUDE_BUILD_EXAMPLES=OFF
            -DPOSTLUDE_INSTALL=OFF ${XXHASH_INCLUDE_DIR:+-DXXHASH_INCLUDE_DIR=$XXHASH_INCLUDE_DIR})
 targets=(test_gpu fuzz_gpu gpu_suite)
-wanted shapes && targets=()
+{ wanted shapes || [ "$stages" = loops ]; } && targets=()
 inside=$build
-if { wanted python || wanted shapes; } && nanobind=$(python3 -m nanobind --cmake_dir 2>/dev/null); then
+if { wanted python || wanted shapes || wanted loops; } && nanobind=$(python3 -m nanobind --cmake_dir 2>/dev/null); then
   arguments+=(-S python "-Dnanobind_DIR=$nanobind" "-DPython_EXECUTABLE=$(command -v python3)" -DSKBUILD_PROJECT_VERSION=0.1.0)
   targets+=(_core)
   inside=$build/postlude
 else
-  wanted shapes && { say "shapes: nanobind is not here"; exit 1; }
+  { wanted shapes || wanted loops; } && { say "nanobind is not here"; exit 1; }
   wanted python && { say "python: nanobind is not here; its tests are skipped"; stages=${stages//python/}; }
   arguments+=(-S .)
 fi
@@ -86,6 +87,11 @@ if wanted shapes; then
   # A cache of its own: first calls are cold.
   env -u POSTLUDE_CACHE_DIR PYTHONPATH="$site" python3 bench/shapes/gpu.py "${shapes[@]}" --out "$out"
   exit
+fi
+
+if wanted loops; then
+  package
+  PYTHONPATH="$site" timeout 300 python3 bench/gpu/loops.py --out "$out" || failed loops
 fi
 
 # What the suite will compile, a share for each core.

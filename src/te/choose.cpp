@@ -11,7 +11,9 @@ namespace {
 // So many constant iterations are a filter's window: a thread or a strip does them alone.
 constexpr std::int64_t most_window = 64;
 constexpr std::int64_t cpu_rows = 8, cpu_columns = 4096, cpu_part = 512, cpu_elements = 1 << 16;
-constexpr std::int64_t gpu_threads = 256, gpu_columns = 32, gpu_parts = 64;
+// A block's threads; of a row so many elements at most are one block's; of rows there are so many parts.
+constexpr std::int64_t gpu_threads = 256, gpu_columns = 32, gpu_row = 32768, gpu_parts = 1024, gpu_row_parts = 128;
+constexpr std::int64_t gpu_window = 4, gpu_stripes = 16;  // rows of a window's results by one thread; parts of a row
 
 bool depends(const Expr& x, const std::vector<AxisPtr>& axes) {
   bool found = false;
@@ -133,15 +135,7 @@ class Choice {
   void elements(Stage& stage) {
     const Axes axes = stage.op().axis(), window = stage.op().reduce_axis();
     if (axes.empty()) return;
-    if (gpu_) {
-      if (axes.size() == 1) {
-        const auto [block, thread] = stage.split(axes[0], gpu_threads);
-        bind(stage, block, "blockIdx.x");
-        return bind(stage, thread, "threadIdx.x");
-      }
-      bind(stage, fused(stage, 1), "blockIdx.x");
-      return bind(stage, stage.split(axes.back(), gpu_threads).second, "threadIdx.x");
-    }
+    if (gpu_) return window.empty() ? elements_on_gpu(stage) : window_on_gpu(stage);
     if (axes.size() == 1) {
       const auto [outer, inner] = stage.split(axes[0], cpu_elements);
       stage.parallel(outer);
@@ -189,44 +183,129 @@ class Choice {
     parts.parallel(parts.op().axis()[0]);
   }
 
+  // ---- on a GPU
+
+  // So many neighbours are read at once: 16 bytes of the tensor that is read most widely.
+  static std::int64_t neighbours(const Stage& stage) {
+    std::size_t rank = 0;
+    std::int64_t bytes = 4;
+    for (const Expr& part : stage.node()->op->body)
+      visit(part, [&](const ExprNode& x) {
+        if (x.kind != ExprNode::Kind::read || x.args.size() < rank) return;
+        bytes = x.args.size() > rank ? size_of(x.type) : std::max(bytes, size_of(x.type));
+        bytes = size_of(x.tensor->dtypes[static_cast<std::size_t>(x.component)]);
+        rank = x.args.size();
+      });
+    return std::min<std::int64_t>(16 / bytes, 8);
+  }
+
+  // Loops that stand next to each other as one, bound to the blocks.
+  static void blocks(Stage& stage, const Axes& axes) {
+    Axis all = axes[0];
+    for (std::size_t d = 1; d < axes.size(); ++d) all = stage.fuse(all, axes[d]);
+    bind(stage, all, "blockIdx.x");
+  }
+  static Axes with(Axes axes, const Axis& last) {
+    axes.push_back(last);
+    return axes;
+  }
+  static Axes without_last(Axes axes) {
+    axes.pop_back();
+    return axes;
+  }
+
+  // A row a block, threads along it, each with neighbours.
+  void elements_on_gpu(Stage& stage) {
+    const Axes axes = stage.op().axis();
+    const std::int64_t wide = neighbours(stage);
+    const auto [part, rest] = stage.split(axes.back(), gpu_threads * wide);
+    const auto [thread, side] = stage.split(rest, wide);
+    bind(stage, thread, "threadIdx.x");
+    stage.vectorize(side);
+    blocks(stage, axes.size() == 1 ? Axes{part} : without_last(axes));
+  }
+
+  // A window's results: some rows by one thread, which reads for all of them at once.
+  void window_on_gpu(Stage& stage) {
+    const Axes axes = stage.op().axis(), window = stage.op().reduce_axis();
+    const auto [part, thread] = stage.split(axes.back(), gpu_threads);
+    bind(stage, thread, "threadIdx.x");
+    if (axes.size() == 1) return bind(stage, part, "blockIdx.x");
+    const auto [stripe, rest] = stage.split_parts(part, gpu_stripes);
+    const auto [rows, row] = stage.split(axes[axes.size() - 2], gpu_window);
+    Axes outer = without_last(without_last(axes));
+    outer.push_back(rows);
+    Axes order = outer;
+    for (const Axis& axis : {stripe, rest, thread}) order.push_back(axis);
+    order.insert(order.end(), window.begin(), window.end());
+    stage.reorder(with(order, row));
+    for (const Axis& axis : window) stage.unroll(axis);
+    stage.unroll(row);
+    bind(stage, stripe, "blockIdx.y");
+    blocks(stage, outer);
+  }
+
   void reduction_on_gpu(Stage& stage) {
     const Axes axes = stage.op().axis(), reduced = stage.op().reduce_axis();
     if (!axes.empty() && !reads_along_reduced(*stage.node()->op)) return columns_on_gpu(stage);
-    // A block for each result (all results of one: blocks, then a block), and threads along memory.
     if (axes.empty()) {
-      const Axis part = stage.split_parts(reduced[0], gpu_parts * gpu_threads / gpu_columns).first;
+      const Axis part = stage.split_parts(reduced[0], gpu_parts).first;
       Stage parts = s_[s_.rfactor(tensor(stage), {part})[0]];
-      threads_of_rows(parts);
-      return threads_of_rows(stage);
+      rows_on_gpu(parts);
+      return rows_on_gpu(stage);
     }
-    threads_of_rows(stage);
+    const Polynomial length = polynomial(reduced.back().extent());
+    if (length.is_constant() && length.constant <= gpu_row) return rows_on_gpu(stage);
+    const Axis part = stage.split(reduced.back(), gpu_row).first;
+    Stage parts = s_[s_.rfactor(tensor(stage), {part})[0]];
+    bind(parts, parts.op().axis()[0], "blockIdx.y");
+    rows_on_gpu(parts);
+    parts_on_gpu(stage);
   }
 
-  void threads_of_rows(Stage& stage) {
+  // A block for each result, and threads along memory, which then reduce together.
+  void rows_on_gpu(Stage& stage) {
     const Axes axes = stage.op().axis();
-    const Axis thread = stage.split(stage.op().reduce_axis().back(), gpu_threads).second;
+    const std::int64_t wide = neighbours(stage);
+    const Axis along = stage.split(stage.op().reduce_axis().back(), gpu_threads * wide).second;
+    const auto [thread, side] = stage.split(along, wide);
     Stage own = s_[s_.rfactor(tensor(stage), {thread})[0]];
-    if (!axes.empty()) bind(stage, fused(stage, 0), "blockIdx.x");
+    own.unroll(own.op().reduce_axis().back());
+    Axes rows = axes;
+    std::erase_if(rows, [&](const Axis& axis) { return stage.node()->mark(axis.node()).kind == Mark::Kind::bind; });
+    if (!rows.empty()) blocks(stage, rows);
     const Axis joined = stage.op().reduce_axis()[0];
     bind(stage, joined, "threadIdx.x");
     own.compute_at(stage, joined);
   }
 
-  // 32 columns a block, which threads read side by side; parts of the rows by blocks, then joined.
+  // Columns side by side by threads, parts of the rows by blocks; then the parts.
   void columns_on_gpu(Stage& stage) {
-    const Axes axes = stage.op().axis();
-    const Axis part = stage.split_parts(stage.op().reduce_axis()[0], gpu_parts).first;
+    const std::int64_t wide = neighbours(stage);
+    const Axis part = stage.split_parts(stage.op().reduce_axis()[0], gpu_row_parts).first;
     Stage parts = s_[s_.rfactor(tensor(stage), {part})[0]];
-    const Axes own = parts.op().axis();
-    const auto [column, lane] = parts.split(own.back(), gpu_threads);
-    bind(parts, lane, "threadIdx.x");
-    bind(parts, column, "blockIdx.y");
-    bind(parts, fused(parts, 1), "blockIdx.x");
-    Axis rest = axes[0];
-    for (std::size_t d = 1; d < axes.size(); ++d) rest = stage.fuse(rest, axes[d]);
-    const auto [block, thread] = stage.split(rest, gpu_threads);
-    bind(stage, block, "blockIdx.x");
+    const Axes own = parts.op().axis(), reduced = parts.op().reduce_axis();
+    const auto [column, rest] = parts.split(own.back(), gpu_columns * 2 * wide);
+    const auto [thread, side] = parts.split(rest, wide);
+    inside(parts, reduced, {side});
+    bind(parts, thread, "threadIdx.x");
+    parts.vectorize(side);
+    bind(parts, own[0], "blockIdx.y");
+    blocks(parts, with(Axes(own.begin() + 1, own.end() - 1), column));
+    parts_on_gpu(stage);
+  }
+
+  // The first reduced axis by eight threads, for 32 results side by side.
+  void parts_on_gpu(Stage& stage) {
+    const Axes axes = stage.op().axis();
+    const Axis part = stage.split(stage.op().reduce_axis()[0], 8).second;
+    Stage own = s_[s_.rfactor(tensor(stage), {part})[0]];
+    const auto [block, thread] = stage.split(axes.back(), gpu_columns);
     bind(stage, thread, "threadIdx.x");
+    const Axis joined = stage.op().reduce_axis()[0];
+    bind(stage, joined, "threadIdx.y");
+    blocks(stage, with(without_last(axes), block));
+    own.compute_at(stage, joined);
   }
 
   Schedule& s_;

@@ -79,4 +79,28 @@ struct Linear {
   return found;
 }
 
+// The parts of a condition that all must hold.
+inline void split_and(const Expr& x, std::vector<Expr>& parts) {
+  if (x->kind == ExprNode::Kind::operation && x->op == Op::bit_and && x->type == DType::boolean) {
+    split_and(x->args[0], parts);
+    split_and(x->args[1], parts);
+  } else {
+    parts.push_back(x);
+  }
+}
+
+// A condition as x >= 0; an equality as two of them.
+[[nodiscard]] inline std::vector<Expr> at_least_zero(const Expr& x) {
+  if (x->kind != ExprNode::Kind::operation || x->args.size() != 2 || x->args[0]->type != DType::i64) return {};
+  const Expr &a = x->args[0], &b = x->args[1];
+  switch (x->op) {
+    case Op::lt: return {b - a - Expr(1)};
+    case Op::le: return {b - a};
+    case Op::gt: return {a - b - Expr(1)};
+    case Op::ge: return {a - b};
+    case Op::eq: return {a - b, b - a};
+    default: return {};
+  }
+}
+
 }  // namespace postlude::inline v0::te

@@ -31,29 +31,6 @@ std::optional<StripReducer> strip_reducer(Known known) {
   return {};
 }
 
-void split_and(const Expr& x, std::vector<Expr>& parts) {
-  if (x->kind == ExprNode::Kind::operation && x->op == Op::bit_and && x->type == DType::boolean) {
-    split_and(x->args[0], parts);
-    split_and(x->args[1], parts);
-  } else {
-    parts.push_back(x);
-  }
-}
-
-// a condition as x >= 0; an equality as two of them.
-std::vector<Expr> at_least_zero(const Expr& x) {
-  if (x->kind != ExprNode::Kind::operation || x->args.size() != 2 || x->args[0]->type != DType::i64) return {};
-  const Expr &a = x->args[0], &b = x->args[1];
-  switch (x->op) {
-    case Op::lt: return {b - a - Expr(1)};
-    case Op::le: return {b - a};
-    case Op::gt: return {a - b - Expr(1)};
-    case Op::ge: return {a - b};
-    case Op::eq: return {a - b, b - a};
-    default: return {};
-  }
-}
-
 // A combiner as the graph's nodes: parameters a, then b.
 Lambda lambda_of(const ReducerNode& reducer, const std::vector<DType>& types) {
   std::vector<Expr> parameters[2];

@@ -1,0 +1,51 @@
+R"cuda(
+// How often a loop runs while `rest`, which falls by `step` each time, is not negative.
+DEVICE i64 iterations(i64 rest, i64 step) { return rest < 0 ? 0 : rest / step + 1; }
+
+// Elements that this kernel does not write: loads that may be moved and shared.
+template <typename T> DEVICE T still(i64 base, i64 at) {
+#ifndef POSTLUDE_HOST
+  return __ldg((const T*)base + at);
+#else
+  return ((const T*)base)[at];
+#endif
+}
+DEVICE float fetch_f32(i64 base, i64 at) { return still<float>(base, at); }
+DEVICE float fetch_bf16(i64 base, i64 at) { return bf16_to_f32(still<u16>(base, at)); }
+DEVICE float fetch_f16(i64 base, i64 at) { return f16_to_f32(still<u16>(base, at)); }
+DEVICE float fetch_e4m3(i64 base, i64 at) { return e4m3_to_f32(still<u8>(base, at)); }
+DEVICE float fetch_e5m2(i64 base, i64 at) { return e5m2_to_f32(still<u8>(base, at)); }
+DEVICE int fetch_s8(i64 base, i64 at) { return still<s8>(base, at); }
+DEVICE int fetch_u8(i64 base, i64 at) { return still<u8>(base, at); }
+DEVICE int fetch_i32(i64 base, i64 at) { return still<int>(base, at); }
+DEVICE i64 fetch_i64(i64 base, i64 at) { return still<i64>(base, at); }
+DEVICE bool fetch_bool(i64 base, i64 at) { return still<u8>(base, at) != 0; }
+
+// Neighbouring elements as words: N of them, their address a multiple of their size, or of 16 bytes. What is read ONCE is not
+// kept in L1.
+template <int N> struct Words { u32 x[N]; };
+template <Reads reads, int N> DEVICE Words<N> fetch_words(i64 address) {
+  Words<N> w;
+#ifndef POSTLUDE_HOST
+#define LOAD_WORDS(how) \
+  asm("ld.global.nc" how ".v4.b32 {%0, %1, %2, %3}, [%4];" : "=r"(w.x[i]), "=r"(w.x[i + 1]), "=r"(w.x[i + 2]), "=r"(w.x[i + 3]) : "l"(address + i * 4))
+  #pragma unroll
+  for (int i = 0; i + 4 <= N; i += 4) {
+    if (reads == ONCE) LOAD_WORDS(".L1::no_allocate");
+    else LOAD_WORDS("");
+  }
+#undef LOAD_WORDS
+  if (N == 2) asm("ld.global.nc.v2.b32 {%0, %1}, [%2];" : "=r"(w.x[0]), "=r"(w.x[N - 1]) : "l"(address));
+  if (N == 1) asm("ld.global.nc.b32 %0, [%1];" : "=r"(w.x[0]) : "l"(address));
+#else
+  for (int i = 0; i < N; ++i) w.x[i] = ((const u32*)address)[i];
+#endif
+  return w;
+}
+template <int N> DEVICE void store_words(i64 address, const Words<N>& w) {
+  #pragma unroll
+  for (int i = 0; i + 4 <= N; i += 4) *(Quad*)(address + i * 4) = {w.x[i], w.x[i + 1], w.x[i + 2], w.x[i + 3]};
+  if (N == 2) *(Half*)address = {w.x[0], w.x[N - 1]};
+  if (N == 1) *(u32*)address = w.x[0];
+}
+)cuda"

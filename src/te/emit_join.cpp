@@ -1,0 +1,165 @@
+#include "te/emitter.h"
+
+#include <algorithm>
+
+namespace postlude::inline v0::te {
+
+// Combines registers across the threads along the loop's axis; all of them get the result.
+void Emitter::join_threads(const Statement& s) {
+  std::vector<BufferPtr> partial;
+  visit_statements(s.body, [&](const Statement& x) {
+    if (x.kind == Statement::Kind::update && x.to[0]->name.ends_with(".red")) partial = x.to;
+  });
+  std::vector<DType> types;
+  std::vector<std::string> values;
+  for (const BufferPtr& buffer : partial) {
+    types.push_back(buffer->type);
+    values.push_back(registers_.at(buffer.get()));
+  }
+  const std::string tag = s.mark.thread->tag;
+  const std::int64_t extent = s.extent->kind == ExprNode::Kind::constant ? s.extent->value.integer : 0;
+  const bool shuffles = tag == "threadIdx.x" && extent > 0 && extent <= 32 && (extent & (extent - 1)) == 0;
+  if (shuffles) return shuffle(s, types, values, extent);
+  if (tag == "threadIdx.x" && extent > 32 && extent <= 1024 && (extent & (extent - 1)) == 0)
+    return join_warps(s, types, values, extent);
+  // Through shared memory, halving; each thread's neighbours along the axis are `step` apart.
+  const std::string step = tag == "threadIdx.x" ? "1" : tag == "threadIdx.y" ? "threads_x" : "threads_x * threads_y";
+  const std::string at = tag == "threadIdx.x" ? "thread_x" : tag == "threadIdx.y" ? "thread_y" : "thread_z";
+  std::vector<std::string> memory;
+  for (std::size_t i = 0; i < types.size(); ++i) {
+    memory.push_back("meeting" + str(temporaries_++));
+    shared_ += "  __shared__ " + device_type(types[i]) + " " + memory[i] + "[1024];\n";
+    line(memory[i] + "[thread] = " + values[i] + ";");
+  }
+  line("__syncthreads();");
+  open("for (i64 left = " + value(s.extent) + "; left > 1; left = (left + 1) / 2)");
+  line("const i64 half = (left + 1) / 2;");
+  open("if (active && " + at + " + half < left)");
+  std::vector<std::string> a, b;
+  for (const std::string& m : memory) {
+    a.push_back(m + "[thread]");
+    b.push_back(m + "[thread + half * (" + step + ")]");
+  }
+  const std::vector<std::string> joined = combined(*s.reducer, a, b, types);
+  for (std::size_t i = 0; i < types.size(); ++i) line(memory[i] + "[thread] = " + joined[i] + ";");
+  close();
+  line("__syncthreads();");
+  close();
+  for (std::size_t i = 0; i < types.size(); ++i)
+    line("if (active) " + values[i] + " = " + memory[i] + "[thread - " + at + " * (" + step + ")];");
+  line("__syncthreads();");
+}
+
+// Across the lanes of a warp, or of `extent` of them; all get the result.
+void Emitter::shuffle(const Statement& s, const std::vector<DType>& types, const std::vector<std::string>& values,
+                      std::int64_t extent) {
+  for (std::int64_t step = extent / 2; step > 0; step /= 2) {
+    open("");
+    std::vector<std::string> other;
+    for (std::size_t i = 0; i < types.size(); ++i) {
+      other.push_back("t" + str(temporaries_++));
+      const bool boolean = types[i] == DType::boolean;
+      line("const " + device_type(types[i]) + " " + other.back() + " = __shfl_down_sync(~0u, " +
+           (boolean ? "int(" + values[i] + ")" : values[i]) + ", " + str(step) + ", " + str(extent) + ")" +
+           (boolean ? " != 0" : "") + ";");
+    }
+    const std::vector<std::string> joined = combined(*s.reducer, values, other, types);
+    for (std::size_t i = 0; i < types.size(); ++i) line(values[i] + " = " + joined[i] + ";");
+    close();
+  }
+  for (std::size_t i = 0; i < types.size(); ++i) {
+    const bool boolean = types[i] == DType::boolean;
+    line(values[i] + " = __shfl_sync(~0u, " + (boolean ? "int(" + values[i] + ")" : values[i]) + ", lane_id() / " +
+         str(extent) + " * " + str(extent) + ")" + (boolean ? " != 0" : "") + ";");
+  }
+}
+
+// Across whole warps: each in itself, then their results, which every warp takes from shared memory.
+void Emitter::join_warps(const Statement& s, const std::vector<DType>& types, const std::vector<std::string>& values,
+                         std::int64_t extent) {
+  shuffle(s, types, values, 32);
+  std::vector<std::string> memory;
+  for (const DType type : types) {
+    memory.push_back("meeting" + str(temporaries_++));
+    shared_ += "  __shared__ " + device_type(type) + " " + memory.back() + "[32];\n";
+  }
+  open("if (lane_id() == 0)");
+  for (std::size_t i = 0; i < types.size(); ++i) line(memory[i] + "[thread / 32] = " + values[i] + ";");
+  close();
+  line("__syncthreads();");
+  const std::string warps = str(extent / 32);
+  for (std::size_t i = 0; i < types.size(); ++i)
+    line(values[i] + " = " + memory[i] + "[thread / " + str(extent) + " * " + warps + " + lane_id() % " + warps + "];");
+  if (!bound_only_) line("__syncthreads();");  // a loop comes back to this memory
+  shuffle(s, types, values, extent / 32);
+}
+
+// The last block to come takes the partial results of all in the order of their numbers.
+void Emitter::join_blocks(const Statement& s) {
+  if (!bound_only_)
+    throw Error(ErrorCode::bad_schedule,
+                "bind: " + quoted(s.axis->name) + " is reduced by blocks within a loop that is not bound",
+                "Bind the loops around it, or bind it to threads.");
+  std::vector<BufferPtr> partial;
+  visit_statements(s.body, [&](const Statement& x) {
+    if (x.kind == Statement::Kind::update && x.to[0]->name.ends_with(".red")) partial = x.to;
+  });
+  const std::size_t tag = tag_of(s);
+  if (now_.joins_blocks)
+    throw Error(ErrorCode::bad_schedule,
+                "bind: " + quoted(s.axis->name) + " is the second loop of its kernel that blocks reduce");
+  now_.joins_blocks = true;
+  numbered_ = tag + 1;
+  over_.insert(tag);  // one block is left
+  const std::string number = str(static_cast<std::int64_t>(out_.joining++));
+  const char* const grid[] = {"gridDim.x", "gridDim.y", "gridDim.z"};
+  const char* const block[] = {"blockIdx.x", "blockIdx.y", "blockIdx.z"};
+  std::string other = "0";
+  for (std::size_t d = 0; d < 3; ++d)
+    if (d != tag) other = "(" + other + ") * " + grid[d] + " + " + block[d];
+  line("const i64 other = " + other + ", blocks = " + grid[tag] + ";");
+  std::vector<DType> types;
+  std::vector<std::string> values;
+  std::int64_t bytes = 0;
+  for (const BufferPtr& buffer : partial) {
+    types.push_back(buffer->type);
+    values.push_back(registers_.at(buffer.get()));
+    bytes += 8;
+  }
+  if (bytes > join_bytes) throw Error(ErrorCode::unsupported, "blocks join at most 8 values together");
+  const auto place = [&](const std::string& which, std::size_t i) {
+    return "((((other * blocks + " + which + ") * threads + thread) * " + str(static_cast<std::int64_t>(types.size())) +
+           " + " + str(static_cast<std::int64_t>(i)) + ") * 8)";
+  };
+  const auto memory = [&](DType type) { return type == DType::boolean ? std::string("u8") : device_type(type); };
+  for (std::size_t i = 0; i < types.size(); ++i)
+    line("*(" + memory(types[i]) + "*)(p.partial" + number + " + " + place(block[tag], i) + ") = " + values[i] + ";");
+  shared_ += "  __shared__ u32 is_last;\n";
+  line("__syncthreads();");
+  open("if (thread == 0)");
+  line("__threadfence();");
+  line("u32* const counter = (u32*)p.counters" + number + " + other;");
+  line("is_last = arrive_and_count(counter) == u32(blocks) - 1;");
+  line("if (is_last) *counter = 0;");
+  line("__threadfence();");
+  close();
+  line("__syncthreads();");
+  line("if (!is_last) return;");
+  open("for (i64 from = 0; from < blocks; ++from)");
+  std::vector<std::string> b;
+  for (std::size_t i = 0; i < types.size(); ++i) {
+    b.push_back("t" + str(temporaries_++));
+    line("const " + device_type(types[i]) + " " + b.back() + " = __ldcg((const " + memory(types[i]) + "*)(p.partial" +
+         number + " + " + place("from", i) + "))" + (types[i] == DType::boolean ? " != 0" : "") + ";");
+  }
+  open("if (from == 0)");
+  for (std::size_t i = 0; i < types.size(); ++i) line(values[i] + " = " + b[i] + ";");
+  close();
+  open("else");
+  const std::vector<std::string> joined = combined(*s.reducer, values, b, types);
+  for (std::size_t i = 0; i < types.size(); ++i) line(values[i] + " = " + joined[i] + ";");
+  close();
+  close();
+}
+
+}  // namespace postlude::inline v0::te
