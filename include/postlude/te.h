@@ -256,7 +256,8 @@ class Module {
   [[nodiscard]] bool is_output(std::size_t argument) const;
   [[nodiscard]] std::string print() const;    // the nest
   [[nodiscard]] std::string explain() const;  // what runs, and why
-  [[nodiscard]] std::string source() const;   // of a GPU's kernels; the nest on a CPU
+  [[nodiscard]] std::string source() const;   // of a GPU's kernels (chosen ones: of the last call's); the nest on a CPU
+  [[nodiscard]] const std::shared_ptr<const ModuleNode>& node() const { return node_; }
 
  private:
   std::shared_ptr<const ModuleNode> node_;
@@ -264,5 +265,9 @@ class Module {
 // A schedule without any call whose stage is a product of matrices, perhaps with an epilogue behind
 // it, runs on that main loop: explain() says so.
 [[nodiscard]] Module build(const Schedule& schedule, const std::vector<Tensor>& arguments, const Target& target = {});
+// The same by schedules that are chosen; on a GPU one for each kind of sizes that a call has, which
+// explain() then tells.
+[[nodiscard]] Module build(const std::vector<Tensor>& outputs, const std::vector<Tensor>& arguments,
+                           const Target& target = {});
 
 }  // namespace postlude::inline v0::te

@@ -249,10 +249,12 @@ def lower(s: LoopSchedule, args: Sequence[Tensor], simple_mode: bool = True, nam
 def build(s: Any, args: Sequence[Tensor], target: Any = "cpu", name: str = "main") -> Module:
     """The nest as code of a target: "cpu", "cuda", or an architecture such as "sm_90a".
 
-    `s`: a schedule, or the tensors to compute, whose schedule is chosen then.
+    `s`: a schedule, or the tensors to compute, whose schedule is chosen then, on a GPU for the sizes of a call.
     """
     tensors = _tensors(list(args))
-    return Module(_core.loop_build(_schedule(s, target), tensors, _target(target)), [tensor.name for tensor in tensors])
+    made = (_core.loop_build if isinstance(s, LoopSchedule) else _core.loop_build_chosen)(
+        s if isinstance(s, LoopSchedule) else _tensors(s), tensors, _target(target))
+    return Module(made, [tensor.name for tensor in tensors])
 
 
 def _split(self: LoopStage, parent: Axis, factor: int | None = None, nparts: int | None = None) -> tuple[Axis, Axis]:

@@ -224,7 +224,10 @@ void bind_te(nb::module_& m) {
   m.def("loop_choose", &te::choose_schedule);
   m.def("loop_follow", &te::followed_by);
   m.def("loop_lower", &te::lower);
-  m.def("loop_build", &te::build);
+  m.def("loop_build",
+        nb::overload_cast<const te::Schedule&, const std::vector<te::Tensor>&, const Target&>(&te::build));
+  m.def("loop_build_chosen",
+        nb::overload_cast<const std::vector<te::Tensor>&, const std::vector<te::Tensor>&, const Target&>(&te::build));
 }
 
 }  // namespace postlude::inline v0::python

@@ -1,9 +1,11 @@
-// A schedule that nobody wrote: chosen from how a stage reads memory, not from sizes, because one
-// build serves all of them.
+// A schedule that nobody wrote: chosen from how a stage reads memory; on a GPU also from sizes, where
+// these are known.
 #include "te/linear.h"
 #include "te/schedule.h"
 
 #include <algorithm>
+#include <limits>
+#include <optional>
 
 namespace postlude::inline v0::te {
 namespace {
@@ -11,8 +13,10 @@ namespace {
 // So many constant iterations are a filter's window: a thread or a strip does them alone.
 constexpr std::int64_t most_window = 64;
 constexpr std::int64_t cpu_rows = 8, cpu_columns = 4096, cpu_part = 512, cpu_elements = 1 << 16;
-// A block's threads; of a row so many elements at most are one block's; of rows there are so many parts.
+// Threads of a block, columns of one that joins parts; without sizes: how long a row one block reduces, how many parts
+// all elements and all rows have; with sizes: threads that keep a GPU busy, elements and rows of a part at least.
 constexpr std::int64_t gpu_threads = 256, gpu_columns = 32, gpu_row = 32768, gpu_parts = 1024, gpu_row_parts = 128;
+constexpr std::int64_t gpu_busy = 1 << 19, gpu_least = 4096, gpu_least_rows = 16;
 constexpr std::int64_t gpu_window = 4, gpu_stripes = 16;  // rows of a window's results by one thread; parts of a row
 
 bool depends(const Expr& x, const std::vector<AxisPtr>& axes) {
@@ -49,7 +53,8 @@ bool reads_along_reduced(const OperationNode& op) {
 
 class Choice {
  public:
-  Choice(Schedule& s, const Target& target) : s_(s), gpu_(target.device == Device::cuda) {}
+  Choice(Schedule& s, const Target& target, const Sizes& sizes)
+      : s_(s), gpu_(target.device == Device::cuda), sizes_(sizes) {}
 
   void run() {
     // rfactor inserts stages, which are scheduled with the one that they came from.
@@ -185,18 +190,54 @@ class Choice {
 
   // ---- on a GPU
 
-  // So many neighbours are read at once: 16 bytes of the tensor that is read most widely.
-  static std::int64_t neighbours(const Stage& stage) {
+  // An extent, or the product of several, where sizes tell it.
+  [[nodiscard]] std::optional<std::int64_t> size(const Expr& extent) const {
+    const Polynomial p = polynomial(extent, &sizes_);
+    return p.is_constant() ? std::optional(p.constant) : std::nullopt;
+  }
+  [[nodiscard]] std::optional<std::int64_t> size(const Axes& axes) const {
+    std::int64_t product = 1;
+    for (const Axis& axis : axes) {
+      const auto extent = size(axis.extent());
+      if (!extent) return {};
+      product *= *extent;
+    }
+    return product;
+  }
+
+  // So many neighbours along an axis are read at once: 16 bytes of the tensor with most axes, or
+  // fewer, as rows of them allow.
+  [[nodiscard]] std::int64_t neighbours(const Stage& stage, const Axis& along) const {
     std::size_t rank = 0;
     std::int64_t bytes = 4;
     for (const Expr& part : stage.node()->op->body)
       visit(part, [&](const ExprNode& x) {
         if (x.kind != ExprNode::Kind::read || x.args.size() < rank) return;
-        bytes = x.args.size() > rank ? size_of(x.type) : std::max(bytes, size_of(x.type));
-        bytes = size_of(x.tensor->dtypes[static_cast<std::size_t>(x.component)]);
+        const std::int64_t here = size_of(x.tensor->dtypes[static_cast<std::size_t>(x.component)]);
+        bytes = x.args.size() > rank ? here : std::max(bytes, here);
         rank = x.args.size();
       });
-    return std::min<std::int64_t>(16 / bytes, 8);
+    std::int64_t wide = std::min<std::int64_t>(16 / bytes, 8);
+    if (const auto extent = size(along.extent()))
+      while (wide > 1 && *extent % wide != 0) wide /= 2;
+    return wide;
+  }
+
+  // A power of two of threads for so many neighbours in a row, few of which are idle.
+  [[nodiscard]] std::int64_t threads(const std::optional<std::int64_t>& row, std::int64_t wide) const {
+    if (!row) return gpu_threads;
+    std::int64_t best = gpu_threads, least = std::numeric_limits<std::int64_t>::max();
+    for (std::int64_t t = gpu_threads; t >= 32; t /= 2) {
+      const std::int64_t lanes = (*row + t * wide - 1) / (t * wide) * t;
+      if (lanes * 8 < least * 7 || t == gpu_threads) best = t, least = lanes;
+    }
+    return best;
+  }
+
+  // So many parts of what is reduced keep a GPU busy, where `others` threads are there already.
+  static std::int64_t parts(std::int64_t others, std::int64_t reduced) {
+    const std::int64_t wanted = (gpu_busy + others - 1) / std::max<std::int64_t>(others, 1);
+    return std::clamp<std::int64_t>(wanted, 1, std::max<std::int64_t>(reduced / gpu_least, 1));
   }
 
   // Loops that stand next to each other as one, bound to the blocks.
@@ -217,8 +258,9 @@ class Choice {
   // A row a block, threads along it, each with neighbours.
   void elements_on_gpu(Stage& stage) {
     const Axes axes = stage.op().axis();
-    const std::int64_t wide = neighbours(stage);
-    const auto [part, rest] = stage.split(axes.back(), gpu_threads * wide);
+    const std::int64_t wide = neighbours(stage, axes.back()),
+                       along = axes.size() == 1 ? gpu_threads : threads(size(axes.back().extent()), wide);
+    const auto [part, rest] = stage.split(axes.back(), along * wide);
     const auto [thread, side] = stage.split(rest, wide);
     bind(stage, thread, "threadIdx.x");
     stage.vectorize(side);
@@ -246,31 +288,62 @@ class Choice {
   }
 
   void reduction_on_gpu(Stage& stage) {
+    if (!stage.op().axis().empty() && !reads_along_reduced(*stage.node()->op)) columns_on_gpu(stage);
+    else rows_on_gpu(stage);
+  }
+
+  // Reduced along memory: threads along it. Where there are few results, or rows may be long, blocks
+  // reduce parts of them first.
+  void rows_on_gpu(Stage& stage) {
     const Axes axes = stage.op().axis(), reduced = stage.op().reduce_axis();
-    if (!axes.empty() && !reads_along_reduced(*stage.node()->op)) return columns_on_gpu(stage);
-    if (axes.empty()) {
-      const Axis part = stage.split_parts(reduced[0], gpu_parts).first;
-      Stage parts = s_[s_.rfactor(tensor(stage), {part})[0]];
-      rows_on_gpu(parts);
-      return rows_on_gpu(stage);
+    const std::int64_t wide = neighbours(stage, reduced.back());
+    const auto results = size(axes), row = size(reduced.back().extent()), rest = size(without_last(reduced));
+    const std::int64_t lanes = threads(row, wide);
+    Axis part;
+    if (results && row && rest) {
+      const std::int64_t count = parts(*results * lanes, *row * *rest);
+      if (count == 1) return row_on_gpu(stage, wide, lanes);
+      // The longest of the other axes, else the rows themselves.
+      const Axis longest = *std::max_element(reduced.begin(), reduced.end() - 1, [&](const Axis& a, const Axis& b) {
+        return *size(a.extent()) < *size(b.extent());
+      });
+      const bool others = reduced.size() > 1 && *size(longest.extent()) >= count;
+      part = others ? stage.split_parts(longest, count).first
+                    : stage
+                          .split(reduced.back(),
+                                 ((*row + count - 1) / count + lanes * wide - 1) / (lanes * wide) * lanes * wide)
+                          .first;
+    } else if (axes.empty()) {
+      part = stage.split_parts(reduced[0], gpu_parts).first;
+    } else {
+      if (row && *row <= gpu_row) return row_on_gpu(stage, wide, lanes);
+      part = stage.split(reduced.back(), gpu_row).first;
     }
-    const Polynomial length = polynomial(reduced.back().extent());
-    if (length.is_constant() && length.constant <= gpu_row) return rows_on_gpu(stage);
-    const Axis part = stage.split(reduced.back(), gpu_row).first;
-    Stage parts = s_[s_.rfactor(tensor(stage), {part})[0]];
-    bind(parts, parts.op().axis()[0], "blockIdx.y");
-    rows_on_gpu(parts);
+    Stage first = s_[s_.rfactor(tensor(stage), {part})[0]];
+    if (axes.empty()) {
+      row_on_gpu(first, wide, lanes);
+      return row_on_gpu(stage, 4, gpu_threads);
+    }
+    bind(first, first.op().axis()[0], "blockIdx.y");
+    row_on_gpu(first, wide, lanes);
     parts_on_gpu(stage);
   }
 
   // A block for each result, and threads along memory, which then reduce together.
-  void rows_on_gpu(Stage& stage) {
+  void row_on_gpu(Stage& stage, std::int64_t wide, std::int64_t lanes) {
     const Axes axes = stage.op().axis();
-    const std::int64_t wide = neighbours(stage);
-    const Axis along = stage.split(stage.op().reduce_axis().back(), gpu_threads * wide).second;
+    const auto row = size(stage.op().reduce_axis().back().extent());
+    const Axis along = stage.split(stage.op().reduce_axis().back(), lanes * wide).second;
     const auto [thread, side] = stage.split(along, wide);
     Stage own = s_[s_.rfactor(tensor(stage), {thread})[0]];
-    own.unroll(own.op().reduce_axis().back());
+    const Axes reduced = own.op().reduce_axis();
+    own.unroll(reduced.back());
+    // Rows of few steps: the steps outside, so that a thread reads several rows at once.
+    if (reduced.size() > 2 && row && *row < 4 * lanes * wide) {
+      Axes order{reduced[reduced.size() - 2]};
+      order.insert(order.end(), reduced.begin(), reduced.end() - 2);
+      own.reorder(with(order, reduced.back()));
+    }
     Axes rows = axes;
     std::erase_if(rows, [&](const Axis& axis) { return stage.node()->mark(axis.node()).kind == Mark::Kind::bind; });
     if (!rows.empty()) blocks(stage, rows);
@@ -281,18 +354,36 @@ class Choice {
 
   // Columns side by side by threads, parts of the rows by blocks; then the parts.
   void columns_on_gpu(Stage& stage) {
-    const std::int64_t wide = neighbours(stage);
-    const Axis part = stage.split_parts(stage.op().reduce_axis()[0], gpu_row_parts).first;
-    Stage parts = s_[s_.rfactor(tensor(stage), {part})[0]];
-    const Axes own = parts.op().axis(), reduced = parts.op().reduce_axis();
-    const auto [column, rest] = parts.split(own.back(), gpu_columns * 2 * wide);
-    const auto [thread, side] = parts.split(rest, wide);
-    inside(parts, reduced, {side});
-    bind(parts, thread, "threadIdx.x");
-    parts.vectorize(side);
-    bind(parts, own[0], "blockIdx.y");
-    blocks(parts, with(Axes(own.begin() + 1, own.end() - 1), column));
+    const Axes axes = stage.op().axis(), reduced = stage.op().reduce_axis();
+    const std::int64_t wide = neighbours(stage, axes.back());
+    const auto columns = size(axes.back().extent()), results = size(axes), rows = size(reduced);
+    std::int64_t lanes = gpu_columns * 2, count = gpu_row_parts;
+    if (columns) lanes = std::min(lanes, threads(columns, wide));
+    Axis longest = reduced[0];
+    if (results && rows) {
+      for (const Axis& axis : reduced)
+        if (*size(axis.extent()) > *size(longest.extent())) longest = axis;
+      const std::int64_t others =
+          *results / std::max<std::int64_t>(*columns, 1) * ((*columns + lanes * wide - 1) / (lanes * wide)) * lanes;
+      count = std::min(parts(others, *rows * gpu_least / gpu_least_rows),
+                       std::max<std::int64_t>(*size(longest.extent()), 1));
+      if (count == 1) return column_on_gpu(stage, axes, wide, lanes);
+    }
+    const Axis part = stage.split_parts(longest, count).first;
+    Stage first = s_[s_.rfactor(tensor(stage), {part})[0]];
+    const Axes own = first.op().axis();
+    bind(first, own[0], "blockIdx.y");
+    column_on_gpu(first, Axes(own.begin() + 1, own.end()), wide, lanes);
     parts_on_gpu(stage);
+  }
+  void column_on_gpu(Stage& stage, const Axes& axes, std::int64_t wide, std::int64_t lanes) {
+    const Axes reduced = stage.op().reduce_axis();
+    const auto [column, rest] = stage.split(axes.back(), lanes * wide);
+    const auto [thread, side] = stage.split(rest, wide);
+    inside(stage, reduced, {side});
+    bind(stage, thread, "threadIdx.x");
+    stage.vectorize(side);
+    blocks(stage, with(without_last(axes), column));
   }
 
   // The first reduced axis by eight threads, for 32 results side by side.
@@ -310,13 +401,18 @@ class Choice {
 
   Schedule& s_;
   bool gpu_;
+  const Sizes& sizes_;
 };
 
 }  // namespace
 
 Schedule choose_schedule(const std::vector<Tensor>& outputs, const Target& target) {
+  return choose_schedule(outputs, target, Sizes{});
+}
+
+Schedule choose_schedule(const std::vector<Tensor>& outputs, const Target& target, const Sizes& sizes) {
   Schedule s = create_schedule(outputs);
-  Choice(s, target).run();
+  Choice(s, target, sizes).run();
   return s;
 }
 

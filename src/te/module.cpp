@@ -16,6 +16,7 @@ struct ModuleNode {
   std::string text;
   std::unique_ptr<GpuNest> gpu;
   std::optional<Product> product;
+  std::vector<Tensor> outputs;  // whose schedule is chosen when sizes are known; else empty
 
   // The nest for the last shapes and strides: a loop calls with the same ones.
   struct Kept {
@@ -24,6 +25,10 @@ struct ModuleNode {
   };
   mutable std::mutex mutex;
   mutable std::shared_ptr<const Kept> kept;
+  // Chosen for sizes: the schedules' calls, in the order of their first use, and for the last shapes.
+  mutable std::vector<std::pair<std::string, Module>> chosen;
+  mutable std::vector<std::int64_t> chosen_key;
+  mutable Module last;
 };
 
 namespace {
@@ -57,10 +62,42 @@ Module build(const Schedule& schedule, const std::vector<Tensor>& arguments, con
   return Module(module);
 }
 
+Module build(const std::vector<Tensor>& outputs, const std::vector<Tensor>& arguments, const Target& target) {
+  const Module module = build(choose_schedule(outputs, target), arguments, target);
+  if (target.device != Device::cuda) return module;
+  auto node = std::const_pointer_cast<ModuleNode>(module.node());
+  node->outputs = outputs;
+  return module;
+}
+
+namespace {
+
+// The module of the schedule that is chosen for these sizes.
+Module for_sizes(const ModuleNode& node, const std::vector<v0::Tensor>& arrays, const Sizes& sizes) {
+  std::vector<std::int64_t> key;
+  for (const v0::Tensor& array : arrays) key.insert(key.end(), array.shape.begin(), array.shape.begin() + array.rank);
+  const std::scoped_lock lock(node.mutex);
+  if (node.last.node() && node.chosen_key == key) return node.last;
+  const Schedule schedule = choose_schedule(node.outputs, node.target, sizes);
+  const std::string calls = schedule.calls();
+  auto found = std::find_if(node.chosen.begin(), node.chosen.end(), [&](const auto& x) { return x.first == calls; });
+  if (found == node.chosen.end())
+    found = node.chosen.insert(found, {calls, build(schedule, node.nest.tensors, node.target)});
+  node.chosen_key = std::move(key);
+  return node.last = found->second;
+}
+
+}  // namespace
+
 void Module::operator()(const std::vector<v0::Tensor>& arrays, void* stream) const {
   const bool on_host = std::all_of(arrays.begin(), arrays.end(), [](const auto& x) { return x.device == Device::cpu; });
   const Sizes sizes = bind_sizes(node_->nest, node_->schedule, arrays, on_host ? Device::cpu : node_->target.device);
   if (node_->product && on_host == (node_->target.device == Device::cpu)) return node_->product->run(arrays, stream);
+  if (!node_->outputs.empty()) {
+    const Module module = for_sizes(*node_, arrays, sizes);
+    const GpuNest& gpu = *module.node_->gpu;
+    return on_host ? gpu.run_copies(sizes, arrays, node_->target.device_index) : gpu.run(sizes, arrays, stream);
+  }
   if (node_->gpu)
     return on_host ? node_->gpu->run_copies(sizes, arrays, node_->target.device_index)
                    : node_->gpu->run(sizes, arrays, stream);
@@ -93,8 +130,21 @@ std::string Module::explain() const {
     return text;
   }
   const std::string calls = Schedule(std::make_shared<ScheduleNode>(node_->schedule)).calls();
+  if (!node_->outputs.empty()) {
+    const std::scoped_lock lock(node_->mutex);
+    std::string text;
+    for (const auto& [key, module] : node_->chosen)
+      text += "for sizes that it was called with, " + module.explain() + "\n";
+    if (!text.empty()) return text;
+  }
   return (calls.empty() ? "as described, without a schedule\n" : "scheduled by\n" + calls) + "\n" + node_->text;
 }
-std::string Module::source() const { return node_->gpu ? node_->gpu->source() : node_->text; }
+std::string Module::source() const {
+  {
+    const std::scoped_lock lock(node_->mutex);
+    if (node_->last.node()) return node_->last.source();
+  }
+  return node_->gpu ? node_->gpu->source() : node_->text;
+}
 
 }  // namespace postlude::inline v0::te

@@ -154,7 +154,9 @@ Program generate(std::uint64_t seed) {
   te::Sizes bound;
   for (const char* name : {"n", "m", "p"}) {
     sizes.push_back(te::var(name));
-    bound[sizes.back()->axis.get()] = draw.one_in(12) ? draw.between(0, 2) : draw.between(1, 13);
+    bound[sizes.back()->axis.get()] = draw.one_in(12)  ? draw.between(0, 2)
+                                      : draw.one_in(3) ? 4 * draw.between(1, 4)
+                                                       : draw.between(1, 13);
   }
   const auto size = [&]() -> Expr { return draw.one_in(4) ? Expr(draw.between(1, 9)) : draw.of(sizes); };
   const auto add_array = [&](const te::Tensor& tensor) {
@@ -336,7 +338,7 @@ void schedule(Program& p, Bindings bindings) {
     if (leaves.empty()) continue;
     const te::Axis a = draw.of(leaves), b = draw.of(leaves);
     const std::string on = tensor.name() + ": ";
-    switch (draw.below(bindings == Bindings::threads ? 14 : 12)) {
+    switch (draw.below(bindings == Bindings::threads ? 16 : 14)) {
       case 0:
       case 1: {
         const int f = draw.between(1, 6);
@@ -408,6 +410,20 @@ void schedule(Program& p, Bindings bindings) {
                [&] { stages.push_back(p.schedule.cache_read(read, "local", {tensor})); });
         }
         break;
+      case 12: step(on + "vectorize " + a.name(), [&] { stage.vectorize(a); }); break;
+      case 13: {  // neighbours innermost, for reads side by side
+        const int f = draw.one_in(3) ? 8 : 4;
+        const te::Axis along = draw.one_in(2) ? leaves.back() : a;
+        step(on + "neighbours of " + along.name() + ": " + std::to_string(f), [&] {
+          const te::Axis side = stage.split(along, f).second;
+          te::Axes order = stage.leaves();
+          std::erase(order, side);
+          order.push_back(side);
+          stage.reorder(order);
+          stage.unroll(side);
+        });
+        break;
+      }
       default: {
         static const std::vector<std::string> tags{"threadIdx.x", "threadIdx.y", "blockIdx.x",
                                                    "blockIdx.y",  "threadIdx.x", "blockIdx.x"};
@@ -442,7 +458,12 @@ void schedule(Program& p, Bindings bindings) {
 
 void choose(Program& p, const Target& target) {
   const std::vector<te::Tensor> outputs(p.arguments.begin() + p.outputs_from, p.arguments.end());
-  p.schedule = te::choose_schedule(outputs, target);
+  te::Sizes sizes;  // every other time they are known
+  for (const Array& array : p.arrays)
+    for (std::size_t d = 0; p.seed % 2 && d < array.shape.size(); ++d)
+      if (const Expr& x = array.tensor.shape()[d]; x->kind == ExprNode::Kind::axis)
+        sizes[x->axis.get()] = array.shape[d];
+  p.schedule = te::choose_schedule(outputs, target, sizes);
   p.steps.push_back(p.schedule.calls());
 }
 
