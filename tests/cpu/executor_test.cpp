@@ -352,18 +352,18 @@ TEST(Sums, OfAProductAndALogarithmAreTakenApart) {
 }
 
 TEST(Asking, SharesFollowCostsAndLeaveNothingOut) {
-  char first[1], second[1];
+  const lower::BufferId first = 3, second = 5;
   const std::vector<cpu::Wanted> wanted = {{first, {0, 0}, 4096, 0}, {second, {0, 0}, 1000, 4}};
   const std::vector<double> costs = {1, 0, 3.5, 2};
   const std::vector<std::vector<cpu::Wanted>> shares = cpu::share_out(wanted, costs);
   ASSERT_EQ(shares.size(), costs.size());
-  std::map<char*, double> reached;
+  std::map<lower::BufferId, double> reached;
   for (std::size_t s = 0; s < costs.size(); ++s) {
     double bytes = 0;
     for (const cpu::Wanted& x : shares[s]) {
       bytes += x.bytes();
-      EXPECT_NEAR(x.first, reached[x.data], 1e-9);
-      reached[x.data] = x.end;
+      EXPECT_NEAR(x.first, reached[x.buffer], 1e-9);
+      reached[x.buffer] = x.end;
     }
     EXPECT_NEAR(bytes, 5096 * costs[s] / 6.5, 1);
   }

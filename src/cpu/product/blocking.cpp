@@ -71,10 +71,45 @@ bool may_split(const ProductShape& shape) {
   return shape.m * shape.n <= split_elements && shape.k >= split_k_blocks * usual_block.steps;
 }
 
-bool turns(const ProductShape& shape, const Kernels& kernels) {
-  return shape.b_k_major && !shape.packed_b && !shape.addressed && shape.pieces.count == 1 && !kernels.terms &&
-         kernels.word_elements == 1 && shape.m > max_thin_rows && shape.m <= turned_rows && shape.n >= 4 * shape.m &&
-         !may_split(shape);
+// Why something is not done, or null.
+using Why = const char*;
+
+Why not_thin(const ProductShape& shape, const Kernels& kernels) {
+  if (kernels.thin_k_major == nullptr) return "the kernels multiply words of several elements";
+  if (shape.packed_b) return "B is packed already";
+  return is_thin(shape) ? nullptr : "more than 16 rows";
+}
+
+Why not_turned(const ProductShape& shape, const Kernels& kernels, bool whole_rows) {
+  if (whole_rows) return "the epilogue needs whole rows";
+  if (!shape.b_k_major || shape.packed_b) return "B is not contiguous in K";
+  if (shape.addressed || shape.pieces.count > 1) return "A or B is no stride apart, or the columns are in pieces";
+  if (kernels.terms || kernels.word_elements > 1) return "the kernels multiply words of several elements";
+  if (shape.m <= max_thin_rows || shape.m > turned_rows) return "not 17 to 128 rows";
+  if (shape.n < 4 * shape.m) return "less than four columns to a row";
+  return may_split(shape) ? "K may be split" : nullptr;
+}
+
+Why not_split(const ProductShape& shape, std::int64_t tiles, std::int64_t k_blocks) {
+  if (k_blocks < split_k_blocks) return "fewer than 8 k blocks";
+  return tiles <= 8 && shape.m * shape.n <= split_elements ? nullptr : "tiles enough for threads";
+}
+
+// The order `rows`, where whole rows are collected.
+Why not_by_rows(const ProductShape& shape, const Blocking& b, const BLayout& layout) {
+  if (b.order == Order::blocks) return "a block needs no whole rows";
+  if (b.splits > 1 || b.thin) return "thin or split";
+  if (shape.m < rows_least) return "fewer than 192 rows";
+  const bool fits = layout.all_words() * 4 <= rows_b_bytes && row_group * b.acc_row * 4 <= 2 * rows_bytes;
+  return fits ? nullptr : "B or a block's accumulators do not stay in L2";
+}
+
+Why not_across(const ProductShape& shape, const Blocking& b, const BLayout& layout) {
+  if (b.order != Order::blocks) return "rows are whole already";
+  if (shape.k == 0 || layout.k_blocks() > 1) return "several k blocks";
+  if (shape.m < std::max(across_rows, across_rows_of_k * shape.k)) return "too few rows for their K";
+  if (layout.column_blocks() == 1) return "one column block";
+  return layout.all_words() * 4 > across_bytes ? "B is larger than L3 keeps" : nullptr;
 }
 
 BlockSize block_for(const ProductShape& shape, const Kernels& kernels) {
@@ -170,7 +205,10 @@ Blocking choose_blocking(const ProductShape& shape, Isa isa, bool whole_rows) {
 
   Blocking b;
   b.isa = isa;
-  b.turned = !whole_rows && turns(shape, kernels);
+  b.refused[0] = {"thin", not_thin(shape, kernels)};
+  b.refused[1] = {"turned", not_turned(shape, kernels, whole_rows)};
+  b.thin = b.refused[0].why == nullptr;
+  b.turned = b.refused[1].why == nullptr;
   const BlockSize size = b.turned ? turned_block : block_for(shape, kernels);
   b.k_block = even_block(shape.k, size.steps * kernels.word_elements, 16 * kernels.word_elements);
   const std::int64_t most_columns = round_up(ceil_div(size.columns, shape.pieces.count), kernels.panel);
@@ -180,9 +218,9 @@ Blocking choose_blocking(const ProductShape& shape, Isa isa, bool whole_rows) {
       columns > narrow_columns && columns <= most_columns && (shape.packed_b ? k_blocks == 1 : shape.m < across_rows);
   b.column_block = even_block(columns, narrow ? ceil_div(columns, 2) : most_columns, kernels.panel);
   const std::int64_t tiles = row_groups(shape.m) * ceil_div(shape.n, b.column_block);
-  const bool split = tiles <= 8 && k_blocks >= split_k_blocks && shape.m * shape.n <= split_elements;
+  b.refused[2] = {"split along K", not_split(shape, tiles, k_blocks)};
+  const bool split = b.refused[2].why == nullptr;
   b.order = whole_rows || split ? Order::collected : Order::blocks;
-  b.thin = is_thin(shape) && kernels.thin_k_major != nullptr;
   if (b.thin) {
     const std::int64_t depth = thin_a / std::max<std::int64_t>(shape.m, 1);
     b.k_block = even_block(shape.k, std::max(depth, thin_k_least), 16);
@@ -196,9 +234,9 @@ Blocking choose_blocking(const ProductShape& shape, Isa isa, bool whole_rows) {
   if (b.order == Order::collected) {
     b.piece_stride = round_up(columns, 16);
     b.acc_row = b.piece_stride * shape.pieces.count + 16;  // 16: not a multiple of 4 KB
-    const bool fits = layout.all_words() * 4 <= rows_b_bytes && row_group * b.acc_row * 4 <= 2 * rows_bytes;
-    if (fits && !split && !b.thin && shape.m >= rows_least) b.order = Order::rows;
   }
+  b.refused[3] = {"row by row", not_by_rows(shape, b, layout)};
+  if (b.refused[3].why == nullptr) b.order = Order::rows;
   if (b.order == Order::rows) {
     b.row_block = rows_within(rows_bytes, b);
     b.shared_bytes = shape.packed_b ? 0 : static_cast<std::size_t>(layout.all_words() * 4);
@@ -217,12 +255,10 @@ Blocking choose_blocking(const ProductShape& shape, Isa isa, bool whole_rows) {
     b.row_block = std::clamp<std::int64_t>(kept_bytes / (4 * b.acc_row) / row_group * row_group, row_group,
                                            std::max<std::int64_t>(all, row_group));
   }
-  const std::int64_t b_bytes = layout.all_words() * 4;
-  const bool shallow =
-      shape.k > 0 && layout.k_blocks() == 1 && shape.m >= std::max(across_rows, across_rows_of_k * shape.k);
-  if (shallow && b.order == Order::blocks && layout.column_blocks() > 1 && b_bytes <= across_bytes) {
+  b.refused[4] = {"across column blocks", not_across(shape, b, layout)};
+  if (b.refused[4].why == nullptr) {
     b.across = std::clamp<std::int64_t>(rows_b_bytes / (layout.largest_block_words() * 4), 1, layout.column_blocks());
-    if (b.across > 1 && !shape.packed_b) b.shared_bytes = static_cast<std::size_t>(b_bytes);
+    if (b.across > 1 && !shape.packed_b) b.shared_bytes = static_cast<std::size_t>(layout.all_words() * 4);
   }
   const std::int64_t rows = b.thin ? 1 : row_groups(std::min(b.row_block, std::max<std::int64_t>(shape.m, 1)));
   b.units = (b.order == Order::blocks && !b.thin && !b.turned ? row_groups(shape.m) : rows) *

@@ -15,7 +15,7 @@ namespace {
 // Takes a phase's only stored value apart, from the store towards the accumulator.
 class Matcher {
  public:
-  Matcher(const lower::Program& program, const lower::Phase& phase, std::span<const Bound> buffers)
+  Matcher(const lower::Program& program, const lower::Phase& phase, std::span<const Placed> buffers)
       : program_(program), phase_(phase), buffers_(buffers) {}
 
   std::optional<DirectForm> match() {
@@ -155,7 +155,7 @@ class Matcher {
 
   const lower::Program& program_;
   const lower::Phase& phase_;
-  std::span<const Bound> buffers_;
+  std::span<const Placed> buffers_;
   DirectForm form_;
   int used_ = 0;
 };
@@ -163,7 +163,7 @@ class Matcher {
 }  // namespace
 
 std::optional<DirectForm> direct_form(const lower::Program& program, const lower::Phase& phase,
-                                      std::span<const Bound> buffers) {
+                                      std::span<const Placed> buffers) {
   return Matcher(program, phase, buffers).match();
 }
 

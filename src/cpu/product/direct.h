@@ -2,6 +2,7 @@
 // scale, a bias along N, an added tile, bounds; into an f32 output.
 #pragma once
 
+#include "cpu/layout.h"
 #include "cpu/product/microkernel.h"
 #include "lower/program.h"
 #include "plan/backend.h"
@@ -27,6 +28,6 @@ struct DirectForm {
 // The form of a phase that is such an epilogue with these buffers: f32 accumulators, one piece, the
 // identity of columns.
 [[nodiscard]] std::optional<DirectForm> direct_form(const lower::Program& program, const lower::Phase& phase,
-                                                    std::span<const Bound> buffers);
+                                                    std::span<const Placed> buffers);
 
 }  // namespace postlude::inline v0::cpu

@@ -17,6 +17,7 @@
 
 #include <postlude/dtype.h>
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -97,6 +98,11 @@ struct Blocking {
   // The caller allocates so many bytes, 64-byte aligned.
   std::size_t thread_bytes = 0;  // for each thread
   std::size_t shared_bytes = 0;  // once
+  // What was thought of and is not done, and why; null where it is done.
+  struct Refused {
+    const char *what = nullptr, *why = nullptr;
+  };
+  std::array<Refused, 5> refused;
 };
 
 // Whether all of B is packed, into shared scratch, before the rest begins, if nobody has packed it.

@@ -1,7 +1,7 @@
 // The steps of a phase ask for memory while they compute: for lines that the phase, a later one or
 // the next rows will touch, shared out among the steps by their costs. Decision 0031 has the
 // figures behind the constants, decision 0037 those of steps behind a product.
-#include "cpu/schedule.h"
+#include "cpu/decide/passes.h"
 #include "cpu/strips/phase.h"
 
 #include <algorithm>
@@ -79,20 +79,19 @@ bool is_tile(const Storage& storage) {
 }
 
 // Whether rows of an output begin lines, and nothing else that the call touches lies there.
-bool is_apart(const Bound& bound, const PhaseSetting& setting) {
+bool is_apart(const Placed& bound, const PhaseSetting& setting) {
   const auto begins = [&](std::int64_t elements) { return elements * size_of(bound.dtype) % line == 0; };
   return bound.strides[2] == 1 && bound.strides[1] != 0 && begins(bound.strides[0]) && begins(bound.strides[1]) &&
-         reinterpret_cast<std::intptr_t>(bound.data) % line == 0 &&
-         (setting.source == nullptr || setting.source->data != bound.data) &&
+         bound.at_line && (setting.source == nullptr || setting.source->base != bound.base) &&
          std::count_if(setting.buffers.begin(), setting.buffers.end(),
-                       [&](const Bound& other) { return other.data == bound.data; }) == 1;
+                       [&](const Placed& other) { return other.base == bound.base; }) == 1;
 }
 
 }  // namespace
 
-std::vector<const void*> leave_caches(const PhaseSetting& setting) {
+std::vector<lower::BufferId> leave_caches(const PhaseSetting& setting) {
   const lower::Program& program = *setting.program;
-  const auto bytes = [&](const Bound& bound, std::int64_t rows, std::int64_t columns) {
+  const auto bytes = [&](const Placed& bound, std::int64_t rows, std::int64_t columns) {
     return static_cast<double>(setting.shape.batch * rows * columns * size_of(bound.dtype));
   };
   int tiles = 0;
@@ -104,7 +103,7 @@ std::vector<const void*> leave_caches(const PhaseSetting& setting) {
     touched += bytes(setting.buffers[i], buffer.rows.at(setting.shape.m), buffer.columns.at(setting.shape.n));
     ++tiles;
   }
-  std::vector<const void*> leaving;
+  std::vector<lower::BufferId> leaving;
   if (touched < (setting.source ? least_past : least_asked)) return leaving;
   std::vector<lower::Store> stores = setting.phase->stores;
   std::sort(stores.begin(), stores.end(), [](const auto& a, const auto& b) { return a.value < b.value; });
@@ -119,7 +118,7 @@ std::vector<const void*> leave_caches(const PhaseSetting& setting) {
     const bool stays = setting.source ? std::any_of(code.begin(), code.end(), reads)
                                       : tiles - static_cast<int>(leaving.size()) <= asked_tiles ||
                                             std::any_of(program.phases.begin(), program.phases.end(), loads);
-    if (!stays) leaving.push_back(setting.buffers[to].data);
+    if (!stays) leaving.push_back(to);
   }
   return leaving;
 }
@@ -128,7 +127,7 @@ void PhaseExecutor::touched(std::int64_t batch, Prefetch (&prefetch)[2]) const {
   int found = 0;
   for (const Storage& storage : storages_) {
     if (found == 2) break;
-    if (!is_tile(storage) || goes_past(storage.data)) continue;
+    if (!is_tile(storage) || goes_past(storage.buffer)) continue;
     const std::int64_t size = size_of(storage.dtype);
     prefetch[found++] = {storage.data + batch * storage.strides[0] * size, storage.strides[1] * size,
                          storage.strides[2] * size};
@@ -187,17 +186,17 @@ const Storage* PhaseExecutor::target(const Step& step) const {
   return storage.kind == Storage::Kind::bound ? &storage : nullptr;
 }
 
-bool PhaseExecutor::goes_past(const char* data) const {
+bool PhaseExecutor::goes_past(lower::BufferId buffer) const {
   const std::vector<Step>& steps = steps_[static_cast<int>(Level::tile)];
   return std::any_of(steps.begin(), steps.end(),
-                     [&](const Step& step) { return step.past && target(step)->data == data; });
+                     [&](const Step& step) { return step.past && target(step)->buffer == buffer; });
 }
 
-void PhaseExecutor::store_past(std::span<const void* const> leaving) {
+void PhaseExecutor::store_past(std::span<const lower::BufferId> leaving) {
   for (Step& step : steps_[static_cast<int>(Level::tile)]) {
     const Storage* const storage = target(step);
     step.past = step.cost > 0 && storage != nullptr &&
-                std::find(leaving.begin(), leaving.end(), storage->data) != leaving.end();
+                std::find(leaving.begin(), leaving.end(), storage->buffer) != leaving.end();
   }
 }
 
@@ -209,7 +208,7 @@ void PhaseExecutor::ask_for_tiles(std::int64_t batch) {
   double bytes = 0;
   for (int p = 0; p < static_cast<int>(storages_.size()); ++p) {
     const Storage& storage = storages_[static_cast<std::size_t>(p)];
-    if (!is_tile(storage) || storage.strides[2] != 1 || storage.divide_rows != 1 || goes_past(storage.data)) continue;
+    if (!is_tile(storage) || storage.strides[2] != 1 || storage.divide_rows != 1 || goes_past(storage.buffer)) continue;
     const auto is_it = [p](const Source& source) {
       return source.where == Source::Where::storage && source.index == p;
     };
@@ -218,7 +217,7 @@ void PhaseExecutor::ask_for_tiles(std::int64_t batch) {
       return step.storage == p || is_it(step.out) || std::any_of(first, first + step.argument_count, is_it);
     });
     const std::int64_t size = size_of(storage.dtype);
-    asking->wanted.push_back({storage.data,
+    asking->wanted.push_back({storage.buffer,
                               {storage.strides[0] * size, storage.strides[1] * size},
                               columns_ * size,
                               gone ? strip_rows_ : 0});
@@ -266,32 +265,34 @@ void ask_ahead(const Pass& pass, const PhaseSetting& setting, std::span<PhaseExe
   if (!alone && !pass.whole_rows) return;
   const std::vector<lower::Phase>& phases = setting.program->phases;
   std::vector<Wanted> wanted, next;
-  const auto want = [](std::vector<Wanted>& list, const lower::Access& access, const Bound& bound, std::int64_t columns,
-                       std::int64_t rows_on) {
+  const auto want = [&](std::vector<Wanted>& list, const lower::Instruction* load, const lower::Access& access,
+                        std::int64_t columns, std::int64_t rows_on) {
+    const bool source = load != nullptr && load->op == Op::acc;
+    const Placed& bound = source ? *setting.source : setting.buffers[access.buffer];
     if (!access.columns.identity() || access.divide_rows != 1 || bound.strides[1] == 0 || bound.strides[2] != 1) return;
     const std::int64_t size = size_of(bound.dtype);
     if (columns * size < least_asked_row) return;
-    list.push_back(
-        {static_cast<char*>(bound.data), {bound.strides[0] * size, bound.strides[1] * size}, columns * size, rows_on});
+    list.push_back({source ? source_buffer : access.buffer,
+                    {bound.strides[0] * size, bound.strides[1] * size},
+                    columns * size,
+                    rows_on});
   };
   PhaseExecutor& last = executors.back();
   const lower::Phase &first_phase = phases[pass.first], &last_phase = phases[pass.first + pass.count - 1];
   for (const lower::Store& store : last_phase.stores) {
-    if (setting.locals[store.access.buffer] < 0)
-      want(wanted, store.access, setting.buffers[store.access.buffer], last.columns(), 0);
+    if (setting.locals[store.access.buffer] < 0) want(wanted, nullptr, store.access, last.columns(), 0);
   }
   const std::int64_t rows_on = alone ? last.strip_rows() : pass.block_rows;
   for (const lower::Instruction& x : first_phase.code) {
     const std::int64_t columns = executors.front().columns();
-    if (x.op == Op::acc) want(next, x.access, *setting.source, columns, rows_on);
-    else if (x.op == Op::operand && setting.locals[x.access.buffer] < 0)
-      want(next, x.access, setting.buffers[x.access.buffer], columns, rows_on);
+    if (x.op == Op::acc || (x.op == Op::operand && setting.locals[x.access.buffer] < 0))
+      want(next, &x, x.access, columns, rows_on);
   }
   const double touched =
       (bytes_of(wanted) + bytes_of(next)) * static_cast<double>(setting.shape.batch * setting.shape.m);
   if (touched < least_asked) return;
   const bool stores = !wanted.empty();
-  std::erase_if(wanted, [&](const Wanted& x) { return last.goes_past(x.data); });
+  std::erase_if(wanted, [&](const Wanted& x) { return last.goes_past(x.buffer); });
   if (alone && (stores || last.asking_cost() < least_cost_alone)) return;  // a phase that stores runs at a copy's speed
   const double soon = bytes_of(wanted);
   wanted.insert(wanted.end(), next.begin(), next.end());

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstring>
 #include <map>
+#include <numeric>
 #include <tuple>
 
 namespace postlude::inline v0::cpu {
@@ -259,8 +260,16 @@ class Keeper {
 
 }  // namespace
 
-void keep_in_cache(Program& program) {
-  for (std::size_t p = 0; p + 1 < program.phases.size();) p += Keeper(program).run(p) - 1;
+std::vector<int> keep_in_cache(Program& program) {
+  std::vector<int> was(program.phases.size());
+  std::iota(was.begin(), was.end(), 0);
+  for (std::size_t p = 0; p + 1 < program.phases.size();) {
+    const std::size_t phases = Keeper(program).run(p);
+    // The one between is what the second one was.
+    if (phases == 3) was.insert(was.begin() + static_cast<std::ptrdiff_t>(p) + 1, was[p + 1]);
+    p += phases - 1;
+  }
+  return was;
 }
 
 }  // namespace postlude::inline v0::cpu

@@ -13,8 +13,11 @@
 
 #include "lower/program.h"
 
+#include <vector>
+
 namespace postlude::inline v0::cpu {
 
-void keep_in_cache(lower::Program& program);
+// Returns for each phase which one it was, or was a part of.
+std::vector<int> keep_in_cache(lower::Program& program);
 
 }  // namespace postlude::inline v0::cpu

@@ -160,10 +160,11 @@ bool has_native(const lower::Instruction& call, const StripTable& table) {
   return function.prelude && call.type == DType::f32 && find_native(table, function.name) != nullptr;
 }
 
-lower::Program prepare(const lower::Program& program, const StripTable& table) {
+lower::Program prepare(const lower::Program& program, const StripTable& table, std::vector<int>* phase_of) {
   const auto native = [&](const lower::Instruction& call) { return has_native(call, table); };
   lower::Program prepared = program;
-  keep_in_cache(prepared);
+  std::vector<int> of = keep_in_cache(prepared);
+  if (phase_of != nullptr) *phase_of = std::move(of);
   for (lower::Phase& phase : prepared.phases) {
     phase = lower::expand_calls(phase, native);
     refuse_too_many(phase);

@@ -7,6 +7,7 @@
 #include "lower/program.h"
 
 #include <string_view>
+#include <vector>
 
 namespace postlude::inline v0::cpu {
 
@@ -24,8 +25,10 @@ inline constexpr std::size_t most_arguments = 16;
 // Turns a Program into what the interpreter executes, without a change of meaning: calls without
 // native code are expanded, values that are cheaper to keep are kept (keep.h), and random and
 // stochastic casts get their coordinates (and the cast its random number) as arguments. Throws
-// unsupported where something has more parts than the interpreter keeps.
-[[nodiscard]] lower::Program prepare(const lower::Program& program, const StripTable& table);
+// unsupported where something has more parts than the interpreter keeps. `phase_of`, if given, gets
+// for each phase that of `program` which it is, or is a part of.
+[[nodiscard]] lower::Program prepare(const lower::Program& program, const StripTable& table,
+                                     std::vector<int>* phase_of = nullptr);
 
 // Whether a sum of v may be taken from the logarithms of products, each rounded once more for each
 // factor: v is a logarithm of a value that has such a rounding itself (decision 0017).

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cstdint>
 #include <string>
-#include <unordered_set>
 
 namespace postlude::inline v0::cpu {
 
@@ -137,15 +136,16 @@ class PhaseBuilder {
   void uses() {
     store_of_.assign(phase_.code.size(), -1);
     // A strip's loads come before its stores where an output stands in place of an operand.
-    std::unordered_set<const void*> loaded;
-    if (set_.source) loaded.insert(set_.source->data);
+    std::vector<int> loaded;
+    if (set_.source) loaded.push_back(set_.source->base);
     for (const Instruction& instruction : phase_.code) {
       if (instruction.op == Op::operand && local_of(instruction.access.buffer) < 0)
-        loaded.insert(set_.buffers[instruction.access.buffer].data);
+        loaded.push_back(set_.buffers[instruction.access.buffer].base);
     }
+    std::sort(loaded.begin(), loaded.end());
     for (const lower::Store& store : phase_.stores) {
-      const void* const to = set_.buffers[store.access.buffer].data;
-      if (local_of(store.access.buffer) < 0 && to != nullptr && loaded.contains(to)) in_place_ = true;
+      const int to = set_.buffers[store.access.buffer].base;
+      if (local_of(store.access.buffer) < 0 && std::binary_search(loaded.begin(), loaded.end(), to)) in_place_ = true;
     }
     for (int s = 0; s < static_cast<int>(phase_.stores.size()); ++s) {
       int& store = store_of_[phase_.stores[s].value];
@@ -219,7 +219,8 @@ class PhaseBuilder {
 
   int add_storage(const lower::Access& access) {
     Storage storage;
-    const Bound& bound = set_.buffers[access.buffer];
+    const Placed& bound = set_.buffers[access.buffer];
+    storage.buffer = access.buffer;
     storage.dtype = bound.dtype;
     storage.divide_rows = access.divide_rows;
     storage.runs = column_runs(access.columns, to_.columns_);
@@ -230,7 +231,6 @@ class PhaseBuilder {
       storage.strides[1] = set_.local_rows[static_cast<std::size_t>(local)];
       storage.strides[2] = set_.program->buffers[access.buffer].axes.has(Axis::n) ? 1 : 0;
     } else {
-      storage.data = static_cast<char*>(bound.data);
       std::copy(bound.strides.begin(), bound.strides.end(), storage.strides);
     }
     to_.storages_.push_back(std::move(storage));
@@ -241,7 +241,6 @@ class PhaseBuilder {
     Storage storage;
     if (set_.source) {
       storage.dtype = set_.source->dtype;
-      storage.data = static_cast<char*>(set_.source->data);
       std::copy(set_.source->strides.begin(), set_.source->strides.end(), storage.strides);
       storage.divide_rows = instruction.access.divide_rows;
       storage.runs = column_runs(instruction.access.columns, to_.columns_);
@@ -367,7 +366,7 @@ class PhaseBuilder {
     const int storage = add_storage(store.access);
     const Storage& at = to_.storages_[storage];
     // Nobody reads a value that is on its way to memory.
-    const bool leaves = std::find(set_.past.begin(), set_.past.end(), at.data) != set_.past.end();
+    const bool leaves = std::find(set_.past.begin(), set_.past.end(), at.buffer) != set_.past.end();
     if (at.strides[2] != 1 || !one_run(at.runs) || at.divide_rows != 1 || (leaves && readers_[v] > 1)) {
       to_.storages_.pop_back();
       return;
@@ -486,7 +485,7 @@ class PhaseBuilder {
     for (int s = 0; s < static_cast<int>(phase_.stores.size()); ++s) {
       if (stored_directly_[s]) continue;
       const lower::Store& store = phase_.stores[s];
-      const Bound& bound = set_.buffers[store.access.buffer];
+      const Placed& bound = set_.buffers[store.access.buffer];
       const DType type = phase_.code[store.value].type;
       const Level level = level_of(set_.program->buffers[store.access.buffer].axes & phase_.domain);
       Draft made =
@@ -594,6 +593,19 @@ class PhaseBuilder {
 };
 
 PhaseExecutor::PhaseExecutor(const PhaseSetting& setting) { PhaseBuilder(*this, setting).build(); }
+
+void PhaseExecutor::bind(const Bound& source, std::span<const Bound> buffers) {
+  const auto address = [&](lower::BufferId buffer) {
+    return static_cast<char*>((buffer == source_buffer ? source : buffers[static_cast<std::size_t>(buffer)]).data);
+  };
+  for (Storage& storage : storages_) {
+    if (storage.kind == Storage::Kind::bound) storage.data = address(storage.buffer);
+  }
+  for (Step& step : steps_[static_cast<int>(Level::tile)]) {
+    for (Wanted& wanted : step.wanted) wanted.data = address(wanted.buffer);
+  }
+  for (ReductionExecutor& reduction : reductions_) reduction.bind(buffers);
+}
 
 std::string PhaseExecutor::describe() const {
   return std::to_string(strip_rows_) + " x " + std::to_string(strip_columns_) + " strips, " +

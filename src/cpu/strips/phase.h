@@ -1,4 +1,5 @@
-// One phase of a Program, bound to shapes and memory, ready to be interpreted.
+// One phase of a Program, decided for a layout, and ready to be interpreted once it is bound to
+// memory.
 //
 // A phase runs block by block: rows [row0, row0 + rows) times columns [column0, column0 + columns)
 // of its domain. Within a block the interpreter goes strip by strip. A value that varies over less
@@ -14,6 +15,7 @@
 #pragma once
 
 #include "core/divide.h"
+#include "cpu/layout.h"
 #include "cpu/product/microkernel.h"
 #include "cpu/strips/ops.h"
 #include "cpu/strips/reduce.h"
@@ -26,9 +28,7 @@
 
 namespace postlude::inline v0::cpu {
 
-struct Pass;  // schedule.h
-
-inline constexpr std::int64_t line = 64;  // bytes of a cache line, and what memory is aligned to
+struct Pass;  // decide/passes.h
 
 inline constexpr int level_count = 4;
 enum class Level : std::uint8_t { uniform, row, column, tile };
@@ -48,6 +48,9 @@ struct ColumnRun {
   return runs.empty() || (runs.size() == 1 && runs[0].stride == 1);
 }
 
+// Instead of a buffer: the tensor that a stream's accumulator is.
+inline constexpr lower::BufferId source_buffer = -1;
+
 // Memory that a phase loads from or stores to.
 struct Storage {
   enum class Kind : std::uint8_t {
@@ -56,7 +59,8 @@ struct Storage {
     local,        // a crossing value of this block's rows, in the frame
   };
   Kind kind = Kind::bound;
-  char* data = nullptr;
+  lower::BufferId buffer = source_buffer;  // of the Program's, where it is bound
+  char* data = nullptr;                    // once it is
   DType dtype = DType::f32;
   std::int64_t strides[3] = {0, 0, 0};  // elements, for b, m, n
   std::int64_t divide_rows = 1;
@@ -87,11 +91,12 @@ struct Source {
 // Memory that a later phase, or the next block, will touch: while steps compute a row they ask for
 // the part [first, end) of another, of which 1 is all.
 struct Wanted {
-  char* data = nullptr;
+  lower::BufferId buffer = source_buffer;
   std::int64_t strides[2] = {0, 0};  // bytes, for b and m
   std::int64_t row_bytes = 0;        // unit stride along n
   std::int64_t rows_on = 0;          // from the row that is being computed
   double first = 0, end = 1;
+  char* data = nullptr;  // once it is bound
 
   [[nodiscard]] double bytes() const { return (end - first) * static_cast<double>(row_bytes); }
 };
@@ -136,12 +141,12 @@ struct PhaseSetting {
   const lower::Phase* phase = nullptr;
   const StripTable* table = nullptr;
   Shape shape;
-  std::span<const Bound> buffers;                  // workspace ones have memory, or are local
+  std::span<const Placed> buffers;                 // workspace ones have strides, or are local
   std::span<const int> locals;                     // per buffer: index of a local, or -1
   std::span<const std::int64_t> local_rows;        // per local: row stride in elements
-  const Bound* source = nullptr;                   // what the accumulator is; null behind a product
+  const Placed* source = nullptr;                  // what the accumulator is; null behind a product
   bool pieces_apart = false;                       // the product comes in pieces
-  std::vector<const void*> past;                   // outputs that leave past the caches
+  std::vector<lower::BufferId> past;               // outputs that leave past the caches
   std::int64_t block_rows = 1, block_columns = 1;  // largest
 };
 
@@ -196,6 +201,9 @@ class PhaseExecutor {
  public:
   explicit PhaseExecutor(const PhaseSetting& setting);
 
+  // Fills addresses in, before anything runs. The strides are the setting's.
+  void bind(const Bound& source, std::span<const Bound> buffers);
+
   [[nodiscard]] std::int64_t frame_bytes() const { return frame_bytes_; }
   [[nodiscard]] PhaseFrame make_frame(char* memory) const;
   // Forgets uniform values: operands may have changed since the last run.
@@ -207,14 +215,15 @@ class PhaseExecutor {
 
   [[nodiscard]] std::int64_t columns() const { return columns_; }
   [[nodiscard]] std::int64_t strip_rows() const { return strip_rows_; }
+  [[nodiscard]] std::int64_t strip_columns() const { return strip_columns_; }
   [[nodiscard]] std::vector<ReductionExecutor>& reductions() { return reductions_; }
   [[nodiscard]] const std::vector<ReductionExecutor>& reductions() const { return reductions_; }
   [[nodiscard]] std::string describe() const;
   // The cost of the steps that can ask for memory, and what they are to ask for.
   [[nodiscard]] double asking_cost() const;
   void ask_for(std::span<const Wanted> wanted);
-  // Whether a step stores at `data` past the caches.
-  [[nodiscard]] bool goes_past(const char* data) const;
+  // Whether a step stores to `buffer` past the caches.
+  [[nodiscard]] bool goes_past(lower::BufferId buffer) const;
   // Behind a product the costliest step asks for the tiles beside the accumulator, and for those of
   // the next strip of rows where it, or a step before it, touches them.
   void ask_for_tiles(std::int64_t batch);
@@ -238,7 +247,7 @@ class PhaseExecutor {
   // Gives the steps over tiles their costs (Step::cost).
   void weigh(const lower::Phase& phase);
   // Sets Step::past of the steps that can store past the caches.
-  void store_past(std::span<const void* const> leaving);
+  void store_past(std::span<const lower::BufferId> leaving);
   [[nodiscard]] const Storage* target(const Step& step) const;  // where in bound memory it stores; or null
   // The memory that a step asks for while it computes a tile, in the frame's `ahead`.
   [[nodiscard]] std::span<const StripAhead> ahead(const Step& step, PhaseFrame& frame, const Block& block,
@@ -281,7 +290,7 @@ class PhaseExecutor {
 };
 
 // The outputs of a pass's last phase that are better not written through the caches.
-[[nodiscard]] std::vector<const void*> leave_caches(const PhaseSetting& setting);
+[[nodiscard]] std::vector<lower::BufferId> leave_caches(const PhaseSetting& setting);
 
 // Makes the rows of a stream pass through cache in step (behind a product see ask_for_tiles). All
 // lines that the last phase of the pass stores are asked for before it runs, and the first one's

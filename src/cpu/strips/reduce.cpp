@@ -165,10 +165,21 @@ ReductionExecutor::ReductionExecutor(const ReductionSetting& set)
     entry_bytes_ += round_up(keys * strip_bytes(types[i]), 64);
     component.total_offset = total_bytes_;
     total_bytes_ += round_up(total_keys * strip_bytes(types[i]), 64);
-    if (i < reduction.results.size() && reduction.results[i] >= 0) component.result = set.buffers[reduction.results[i]];
+    if (i < reduction.results.size() && reduction.results[i] >= 0) {
+      component.buffer = reduction.results[i];
+      const Placed& placed = set.buffers[component.buffer];
+      component.result.dtype = placed.dtype;
+      component.result.strides = placed.strides;
+    }
     components_.push_back(component);
   }
   entries_ = empty ? 0 : batch_ * ceil_div(rows_, block_rows_) * ceil_div(columns_, block_columns_);
+}
+
+void ReductionExecutor::bind(std::span<const Bound> buffers) {
+  for (Component& component : components_) {
+    if (component.buffer >= 0) component.result.data = buffers[static_cast<std::size_t>(component.buffer)].data;
+  }
 }
 
 ReductionExecutor::Region ReductionExecutor::turned(const Region& region) const {
@@ -336,7 +347,7 @@ void ReductionExecutor::take(char* entry, char* scratch, int piece, const StripA
 void ReductionExecutor::write(const Component& component, const char* from, std::int64_t pitch, std::int64_t batch,
                               const Keys& keys, std::int64_t column_key_stride) const {
   const Bound& to = component.result;
-  if (to.data == nullptr) return;
+  if (component.buffer < 0) return;
   const std::int64_t row_stride = vector_along_m_ ? 0 : to.strides[1];
   const std::int64_t column_stride = vector_along_m_ ? to.strides[1] : to.strides[2];
   char* const out = static_cast<char*>(to.data) +
@@ -388,8 +399,7 @@ void ReductionExecutor::finish(const char* entry, std::int64_t batch, const Regi
 bool ReductionExecutor::is_by_row() const {
   return owned_ && !combiner_ && keep_rows_ && !keep_columns_ && column_group_ == 0 && !vector_along_m_ &&
          std::all_of(components_.begin(), components_.end(), [](const Component& component) {
-           return component.type == DType::f32 &&
-                  (component.result.data == nullptr || component.result.dtype == DType::f32);
+           return component.type == DType::f32 && (component.buffer < 0 || component.result.dtype == DType::f32);
          });
 }
 

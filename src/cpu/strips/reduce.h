@@ -11,6 +11,7 @@
 // column axis with several pieces has a rectangle a piece.
 #pragma once
 
+#include "cpu/layout.h"
 #include "cpu/strips/combiner.h"
 #include "cpu/strips/strips.h"
 #include "lower/program.h"
@@ -34,7 +35,7 @@ struct ReductionSetting {
   const lower::Reduction* reduction = nullptr;
   const StripTable* table = nullptr;
   Shape shape;
-  std::span<const Bound> buffers;
+  std::span<const Placed> buffers;
   std::int64_t rows = 1, columns = 1;              // of the phase's domain
   std::int64_t block_rows = 1, block_columns = 1;  // of its blocks
   std::int64_t strip_columns = 1;                  // at most, in one call
@@ -43,6 +44,9 @@ struct ReductionSetting {
 class ReductionExecutor {
  public:
   explicit ReductionExecutor(const ReductionSetting& setting);
+
+  // Fills the results' addresses in.
+  void bind(std::span<const Bound> buffers);
 
   // Whether every key belongs to one block. Then a frame has `entry_bytes`, else the workspace has
   // `workspace_bytes`.
@@ -98,7 +102,8 @@ class ReductionExecutor {
     std::int64_t identity = 0;      // its bits
     std::int64_t offset = 0;        // bytes, in an entry
     std::int64_t total_offset = 0;  // in the totals
-    Bound result;                   // data null where it is not wanted
+    lower::BufferId buffer = -1;    // of the result; -1 where it is not wanted
+    Bound result;                   // that, with its address once it is bound
   };
   struct Segment {  // columns [c, c + length) of the domain have key `key`
     std::int64_t c = 0, length = 0, key = 0;

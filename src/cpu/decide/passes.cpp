@@ -1,4 +1,4 @@
-#include "cpu/schedule.h"
+#include "cpu/decide/passes.h"
 
 #include <algorithm>
 
