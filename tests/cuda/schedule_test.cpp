@@ -20,6 +20,8 @@ EpilogueNeeds needs(int d_bytes, int aux_bytes = 0, int parts = 1, int operation
 TEST(Schedule, PrintsAndReadsBack) {
   for (Schedule s : candidates(needs(2, 2))) {
     for (s.split = 1; s.split <= 8; s.split *= 2) EXPECT_EQ(parse_schedule(to_string(s)), s) << to_string(s);
+    s.split = 26, s.by_memory = true;
+    EXPECT_EQ(parse_schedule(to_string(s)), s) << to_string(s);
   }
 }
 
@@ -27,7 +29,9 @@ TEST(Schedule, RefusesTextThatItCannotRead) {
   for (const char* text :
        {"", "pingpong", "pingpong 128x192x4", "serial 128x128x4 sub 64x2 aux 0 raster 8",
         "pingpong 128x128x4 sub 64x2 aux 0 raster 8 more", "pingpong 128x128x4 sub 64x2 aux 0 raster 8 split",
-        "pingpong 128x128x4 sub 64x2 aux 0 raster 8 split 2 more"}) {
+        "pingpong 128x128x4 sub 64x2 aux 0 raster 8 split 2 more",
+        "pingpong 128x128x4 sub 64x2 aux 0 raster 8 by memory",
+        "pingpong 128x128x4 sub 64x2 aux 0 raster 8 split 2 by memory more"}) {
     EXPECT_THROW((void)parse_schedule(text), Error) << text;
   }
 }
@@ -52,6 +56,10 @@ TEST(Schedule, SaysWhyItIsIllegal) {
   EXPECT_NE(illegal(s, needs(2)).find("2, 4 or 8"), std::string::npos);
   s.split = 8;
   EXPECT_NE(illegal(s, needs(2)).find("do not fit"), std::string::npos);
+  s.by_memory = true;
+  EXPECT_EQ(illegal(s, needs(2)), "");
+  s.split = most_parts + 1;
+  EXPECT_NE(illegal(s, needs(2)).find("2 to 128"), std::string::npos);
 }
 
 // Tiles that wait for each other run at the same time: whole groups of the raster, no more than

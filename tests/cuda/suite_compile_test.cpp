@@ -243,9 +243,8 @@ TEST(Combiner, OfSeveralTypesCompiles) {
   EXPECT_NE(plan.explain(ExplainPart::schedule, 512, 512, 512).find("chosen"), std::string::npos);
 }
 
-// Where Hopper's kernel would need the accumulator in memory or B repacked, and that costs more
-// than mma.sync's slower products.
-TEST(PortableKernel, IsTakenWhereItIsFaster) {
+// Halves of B lie anywhere, along K or along N.
+TEST(Chunks, RunOnHoppersKernel) {
   const auto schedules = [](const char* isa, postlude::Layout b, std::int64_t m, std::int64_t n, std::int64_t k) {
     Gemm gemm;
     gemm.a = gemm.b = DType::bf16;
@@ -256,12 +255,28 @@ TEST(PortableKernel, IsTakenWhereItIsFaster) {
   };
   EXPECT_TRUE(schedules("sm_80", postlude::Layout::k_major, 4096, 4096, 4096).starts_with("mma "));
   EXPECT_TRUE(schedules("sm_90a", postlude::Layout::mn_major, 4096, 4096, 4096).starts_with("pingpong "));
-  EXPECT_TRUE(schedules("sm_90a", postlude::Layout::mn_major, 128, 4096, 4096)
-                  .starts_with("both halves of B along N, and M is small"));
-  EXPECT_TRUE(schedules("sm_90a", postlude::Layout::k_major, 4096, 4100, 512)
-                  .starts_with("halves of no multiple of 8 columns, and K is short"));
-  EXPECT_TRUE(
-      schedules("sm_90a", postlude::Layout::k_major, 4096, 4100, 4096).starts_with("epilogue from memory: the halves"));
+  const std::string few = schedules("sm_90a", postlude::Layout::mn_major, 128, 4096, 4096);
+  EXPECT_NE(few.find("chosen"), few.npos) << few;
+  EXPECT_EQ(few.find("mma"), few.npos) << few;
+  EXPECT_EQ(few.find(" 64x64x"), few.npos) << "32 columns of a half are no whole box: " << few;
+  for (const std::int64_t k : {512, 4096}) {
+    const std::string ragged = schedules("sm_90a", postlude::Layout::k_major, 4096, 4100, k);
+    EXPECT_TRUE(ragged.starts_with("pingpong ") || ragged.starts_with("cooperative ")) << ragged;
+  }
+}
+
+// Parts of tiles that meet in memory spill no registers, whichever the tile.
+TEST(Parts, CompileWithoutSpills) {
+  if (compiler_version().empty()) GTEST_SKIP() << describe_compiler();
+  for (const char* tile : {"pingpong 64x64x12 sub 64x2", "pingpong 128x128x6 sub 64x2", "pingpong 128x192x5 sub 32x2",
+                           "cooperative 128x256x4 sub 64x2", "cooperative 256x128x4 sub 64x2"}) {
+    Target target = Target::parse("sm_90a");
+    target.schedule = tile + std::string(" aux 0 raster 2 split 5 by memory");
+    const Plan plan =
+        postlude::compile(Gemm{.a = DType::bf16, .b = DType::bf16},
+                          parse_file(std::string(POSTLUDE_SOURCE_DIR) + "/epilogues/bias_gelu.py"), target);
+    EXPECT_EQ(rejection(compile(plan.explain(ExplainPart::source, 256, 4096, 16384), "sm_90a")), "") << tile;
+  }
 }
 
 // What waits in registers for its row's statistics moves no byte; behind a long K there are two

@@ -42,6 +42,7 @@ cuda::Schedule draw_schedule(fuzz::Choices& pick, bool with_operands) {
   s.aux_stages = with_operands ? static_cast<int>(1 + pick.below(4)) : 0;
   s.raster = pick.pick(rasters);
   if (pick.chance(30)) s.split = 2 << pick.below(2);
+  else if (pick.chance(30)) s.split = static_cast<int>(2 + pick.below(8)), s.by_memory = true;
   return s;
 }
 

@@ -216,11 +216,9 @@ void Planner::hold(Hold most) {
 }
 
 void Planner::accumulator() {
-  e_.needs.parts = accumulator_parts(phase_);
+  e_.needs.parts = accumulator_parts(phase_), e_.needs.half = accumulator_half(phase_);
   for (const Instruction& i : phase_.code) {
-    if (i.op != Op::acc || i.access.columns.steps.empty()) continue;
-    e_.needs.half = static_cast<int>(i.access.columns.steps[0].group / 2);
-    hold_together(i.access.columns);
+    if (i.op == Op::acc) hold_together(i.access.columns);
   }
 }
 
@@ -431,11 +429,22 @@ std::vector<BufferPlace> aligned_places(const Program& program, std::int64_t col
   return places;
 }
 
-int accumulator_parts(const Phase& phase) {
+namespace {
+
+const lower::ColumnMap* chunk_of(const Phase& phase) {
   for (const Instruction& i : phase.code) {
-    if (i.op == Op::acc && !i.access.columns.steps.empty()) return 2;
+    if (i.op == Op::acc && !i.access.columns.steps.empty()) return &i.access.columns;
   }
-  return 1;
+  return nullptr;
+}
+
+}  // namespace
+
+int accumulator_parts(const Phase& phase) { return chunk_of(phase) ? 2 : 1; }
+
+int accumulator_half(const Phase& phase) {
+  const lower::ColumnMap* const chunk = chunk_of(phase);
+  return chunk ? static_cast<int>(chunk->steps[0].group / 2) : 0;
 }
 
 int FragmentCode::load_of(const Access& access) const {

@@ -145,6 +145,8 @@ struct FragmentPlan {
 
 // The accumulator columns that make an output column (1, or 2 behind a chunk in halves).
 [[nodiscard]] int accumulator_parts(const lower::Phase& phase);
+// Of such a chunk in groups, the columns of a group's half; 0: half of all.
+[[nodiscard]] int accumulator_half(const lower::Phase& phase);
 
 // What a small phase's values are, in the terms of the reductions that it follows from.
 [[nodiscard]] Across across_of(const lower::Phase& small);

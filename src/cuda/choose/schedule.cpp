@@ -35,7 +35,8 @@ int consumers(const Schedule& s) { return s.mma && s.bm / 64 * s.bn / 2 <= mma_a
 int consumer_rows(const Schedule& s) { return s.mma || s.ping_pong ? s.bm : s.bm / 2; }
 int consumer_columns(const Schedule& s) { return s.mma ? s.bn / consumers(s) : s.bn; }
 
-int half_run(const Schedule& s, const EpilogueNeeds& n) {
+int b_run(const Schedule& s, const EpilogueNeeds& n) {
+  if (n.b_mn_major) return 64;
   const int columns = s.bn / n.parts;
   return !n.half || n.half % columns == 0 ? columns : columns % n.half == 0 ? n.half : 32;
 }
@@ -44,7 +45,7 @@ std::string to_string(const Schedule& s) {
   char text[160];
   std::snprintf(text, sizeof text, "%s %dx%dx%d sub %dx%d aux %d raster %d", kind(s), s.bm, s.bn, s.stages, s.sub_n,
                 s.d_buffers, s.aux_stages, s.raster);
-  return text + (s.split > 1 ? " split " + std::to_string(s.split) : std::string());
+  return text + (s.split > 1 ? " split " + std::to_string(s.split) : std::string()) + (s.by_memory ? " by memory" : "");
 }
 
 Schedule parse_schedule(std::string_view text) {
@@ -55,6 +56,8 @@ Schedule parse_schedule(std::string_view text) {
   const int read = std::sscanf(copy.c_str(), "%15s %dx%dx%d sub %dx%d aux %d raster %d%n", kind, &s.bm, &s.bn,
                                &s.stages, &s.sub_n, &s.d_buffers, &s.aux_stages, &s.raster, &length);
   if (read == 8 && std::sscanf(copy.c_str() + length, " split %d%n", &s.split, &more) == 1) length += more;
+  if (constexpr std::string_view behind = " by memory"; more && std::string_view(copy).substr(length) == behind)
+    s.by_memory = true, length += static_cast<int>(behind.size());
   const std::string_view name = kind;
   if (read != 8 || static_cast<std::size_t>(length) != text.size() ||
       (name != "pingpong" && name != "cooperative" && name != "mma")) {
@@ -80,12 +83,15 @@ Tiles tiles_of(const Schedule& s, const EpilogueNeeds& n, std::int64_t batch, st
 int blocks(const Schedule& s, const EpilogueNeeds& n, Tiles tiles, int multiprocessors) {
   const int all = static_cast<int>(tiles.all);
   if (s.mma) return all;
-  if (s.split > 1) return n.meets && all > clusters(s.split, multiprocessors) ? 0 : all * s.split;
+  if (cluster_blocks(s) > 1) return n.meets && all > clusters(s.split, multiprocessors) ? 0 : all * s.split;
+  const std::int64_t units = tiles.all * s.split;
+  // A held tile waits for others, which parts that are taken after it would never become.
+  if (s.by_memory && n.holds) return units <= multiprocessors ? static_cast<int>(units) : 0;
   // A wave has whole groups of the raster, or some of its tiles would wait for tiles of the next.
   const std::int64_t group = n.holds ? s.raster * tiles.beside : 1, most = multiprocessors / group * group;
   if (most == 0) return 0;
-  const std::int64_t waves = ceil_div(tiles.all, most);
-  return static_cast<int>(std::min(tiles.all, round_up(ceil_div(tiles.all, waves), group)));
+  const std::int64_t waves = ceil_div(units, most);
+  return static_cast<int>(std::min(units, round_up(ceil_div(units, waves), group)));
 }
 
 int shared_bytes(const Schedule& s, const EpilogueNeeds& n) {
@@ -93,8 +99,9 @@ int shared_bytes(const Schedule& s, const EpilogueNeeds& n) {
     return std::max(s.stages * (s.bm + s.bn) * k_bytes(s),
                     consumers(s) * (d_bytes(s, n) + s.aux_stages * aux_bytes(s, n) + n.scratch_bytes));
   }
-  return 1024 + s.stages * (s.bm + s.bn) * 128 + 2 * s.d_buffers * d_bytes(s, n) + 2 * s.aux_stages * aux_bytes(s, n) +
-         2 * n.scratch_bytes + 16 * s.stages + 32 * s.aux_stages + (s.split > 1 ? 16 : 0);
+  return 1024 + s.stages * (a_rows(s, n) + s.bn) * 128 + 2 * s.d_buffers * d_bytes(s, n) +
+         2 * s.aux_stages * aux_bytes(s, n) + 2 * n.scratch_bytes + 16 * s.stages + 32 * s.aux_stages +
+         (cluster_blocks(s) > 1 ? 16 : 0);
 }
 
 std::string illegal(const Schedule& s, const EpilogueNeeds& n) {
@@ -121,16 +128,20 @@ std::string illegal(const Schedule& s, const EpilogueNeeds& n) {
     return "a tile of " + text(columns / n.parts) + " columns in subtiles of " + text(s.sub_n) +
            " does not hold groups of " + text(n.group);
   }
+  if (n.b_mn_major && !s.mma && (s.bn / n.parts % 64 || n.half % 64)) return "B along N needs 64 columns side by side";
   if (n.b_mn_major && s.bn % 64) return "B along N needs tiles that are a multiple of 64 columns";
-  if (s.stages < 2 || s.stages > 12) return "stages are 2 to 12";
+  if (s.stages < 2 || s.stages > most_stages) return "stages are 2 to " + text(most_stages);
   if (s.mma && s.d_buffers != 1) return "staged outputs have one buffer";
   if (!s.mma && n.d_bytes_column && (s.d_buffers < 2 || s.d_buffers > 8)) return "staged outputs need 2 to 8 buffers";
   if ((n.aux_bytes_column != 0) != (s.aux_stages != 0) || s.aux_stages > 8)
     return n.aux_bytes_column ? "tile operands need 1 to 8 stages" : "it has no tile operands by tensor map";
   if (s.raster < 1) return "a raster is at least 1";
   if (s.split != 1 && s.mma) return "the portable kernel splits no tile";
-  if (s.split != 1 && s.split != 2 && s.split != 4 && s.split != 8) return "a tile is split among 2, 4 or 8 blocks";
-  if ((s.split - 1) * s.bm * s.bn * 4 > s.stages * (s.bm + s.bn) * 128)
+  if (s.by_memory && (s.split < 2 || s.split > most_parts))
+    return "parts that meet in memory are 2 to " + text(most_parts);
+  if (const int c = cluster_blocks(s); c != 1 && c != 2 && c != 4 && c != 8)
+    return "a tile is split among 2, 4 or 8 blocks, or by memory";
+  if ((cluster_blocks(s) - 1) * s.bm * s.bn * 4 > s.stages * (a_rows(s, n) + s.bn) * 128)
     return "the parts of " + text(s.split) + " blocks do not fit in " + text(s.stages) + " stages";
   const int limit = s.mma ? mma_shared_limit : shared_limit;
   if (shared_bytes(s, n) > limit)
@@ -161,14 +172,14 @@ Schedule fill_shared(Schedule tile, const EpilogueNeeds& needs) {
     tile.stages = 0;
     return tile;
   }
-  for (const int least : {12, 10, 8, needs.most_stages, 5, 4, 3, 2}) {
-    if (least > needs.most_stages && least * (tile.bm + tile.bn) > needs.most_stages * 256) continue;
+  for (const int least : {16, 12, 10, 8, needs.most_stages, 5, 4, 3, 2}) {
+    if (least > needs.most_stages && least * (a_rows(tile, needs) + tile.bn) > needs.most_stages * 256) continue;
     for (const Staging& staging : stagings) {
       if (least == 6 && staging.aux_stages == 1) continue;
       tile.sub_n = staging.sub_n;
       tile.d_buffers = staging.d_buffers;
       tile.aux_stages = needs.aux_bytes_column ? staging.aux_stages : 0;
-      tile.stages = 12;
+      tile.stages = a_rows(tile, needs) < tile.bm ? most_stages : 12;
       while (tile.stages >= least && !illegal(tile, needs).empty()) --tile.stages;
       if (tile.stages >= least) return tile;
     }
@@ -237,7 +248,7 @@ void rank_tile(std::vector<Ranked>& ranked, Schedule s, const EpilogueNeeds& nee
   s.raster = raster_of(needs, columns, k, tiles.beside, multiprocessors);
   const std::int64_t resident = blocks(s, needs, tiles, multiprocessors);
   if (resident == 0) return;
-  const auto waves = static_cast<double>(ceil_div(tiles.all, resident));
+  const auto all_waves = static_cast<double>(ceil_div(tiles.all, resident));
   const double area = double(s.bm) * s.bn;
   const double smaller = std::max(1.0, 128.0 * 192 / area);
   const double efficiency = 1.0 + 0.04 * (smaller - 1) * smaller + (s.ping_pong ? 0 : 0.03);
@@ -256,19 +267,34 @@ void rank_tile(std::vector<Ranked>& ranked, Schedule s, const EpilogueNeeds& nee
   const double epilogue = 400 + area / needs.parts * element;
   // Additions to a second accumulator leave the tensor cores idle (decision 0026).
   const double slower = needs.promoted && s.ping_pong ? 2 : 1;
-  const auto clocks = [&](double loop) {
+  const auto clocks = [&](double loop, double waves) {
     const double busy = waves * (s.ping_pong ? std::max(loop, (loop + epilogue) / 2) : loop + epilogue / 2);
     return slower * (std::max(memory, busy) + (s.ping_pong ? epilogue : epilogue / 2));
   };
-  ranked.push_back({s, clocks(k_blocks * stage)});
+  ranked.push_back({s, clocks(k_blocks * stage, all_waves)});
   // A split tile waits for the parts that are sent, and two blocks of a cluster share a way to L2,
   // but no lines (decision 0021).
   for (s.split = 2; s.split <= 8; s.split *= 2) {
     if (tiles.all > clusters(s.split, multiprocessors) || k_blocks < 2 * s.split || !illegal(s, needs).empty())
       continue;
     const double crowd = 2 * s.split * tiles.all > multiprocessors ? 1.6 : 1;
-    ranked.push_back({s, clocks(k_blocks / s.split * stage * crowd) + 500 + 1000 * s.split});
+    ranked.push_back({s, clocks(k_blocks / s.split * stage * crowd, all_waves) + 500 + 1000 * s.split});
   }
+  // Parts that meet in memory fill waves that whole tiles do not. All but the last are written there, and the block
+  // that has the last reads them.
+  s.by_memory = true;
+  Ranked best{s, 0};
+  const double part = area * 4 * double(std::min<std::int64_t>(s.bm, round_up(m, 16))) / s.bm;
+  for (s.split = 2; s.split <= most_parts && k_blocks >= 4 * s.split && tiles.all * s.split <= 8 * multiprocessors;
+       ++s.split) {
+    const int together = blocks(s, needs, tiles, multiprocessors);
+    if (!together || !illegal(s, needs).empty()) continue;
+    const auto waves = static_cast<double>(ceil_div(tiles.all * s.split, together));
+    const double loop = std::ceil(k_blocks / s.split) * stage + part / 64;
+    const double estimate = clocks(loop, waves) + 8000 + part / 20 * (s.split - 1);
+    if (best.clocks == 0 || estimate < best.clocks) best = {s, estimate};
+  }
+  if (best.clocks > 0) ranked.push_back(best);
 }
 
 }  // namespace

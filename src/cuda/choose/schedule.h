@@ -20,13 +20,14 @@ struct Schedule {
   int d_buffers = 2;       // staged subtiles of the outputs, a consumer (mma: 1, as every warp writes what it staged)
   int aux_stages = 0;      // subtiles of the tile operands in flight, a consumer; 0: it has none by tensor map
   int raster = 8;          // tile rows walked together
-  int split = 1;           // blocks, a cluster (1, 2, 4 or 8), that share a tile's K, where tiles are few
+  int split = 1;           // equal parts of a tile's K: each a block's, of a cluster (1, 2, 4 or 8 blocks), or
+  bool by_memory = false;  // taken by blocks as tiles are, and joined in memory
 
   bool operator==(const Schedule&) const = default;
 };
 
-// A schedule as text, "pingpong 128x192x5 sub 64x2 aux 2 raster 8" (or cooperative, or mma; split 2
-// behind it), and back. parse_schedule throws bad_schedule, naming what is wrong.
+// A schedule as text, "pingpong 128x192x5 sub 64x2 aux 2 raster 8" (or cooperative, or mma; "split 2"
+// or "split 26 by memory" behind it), and back. parse_schedule throws bad_schedule, naming what is wrong.
 [[nodiscard]] std::string to_string(const Schedule& schedule);
 [[nodiscard]] Schedule parse_schedule(std::string_view text);
 
@@ -39,6 +40,8 @@ struct EpilogueNeeds {
   int aux_bytes_column = 0;  // bytes of all tile operands loaded by tensor map, one element
   int scratch_bytes = 0;     // shared memory of reductions, a consumer
   int element_bytes = 2;     // of A and B
+  int a_rows =
+      0;  // rows of A in a stage of a tile of 64 where M is fewer: what stands there for others is not used; 0: 64
   bool b_mn_major = false;
   bool promoted = false;  // sums of a few stages are added to a second accumulator
   bool meets = false;     // blocks wait for each other: all must run at once
@@ -50,7 +53,9 @@ struct EpilogueNeeds {
 };
 [[nodiscard]] inline bool is_long(const EpilogueNeeds& needs) { return needs.operations >= 40; }
 
-inline constexpr int shared_limit = 232448;      // bytes a block may have on sm_90
+inline constexpr int shared_limit = 232448;  // bytes a block may have on sm_90
+inline constexpr int most_stages = 24;
+inline constexpr int most_parts = 128;           // of a tile, joined in memory
 inline constexpr int mma_shared_limit = 101376;  // and on every GPU since sm_80
 
 // The number of consumers, which are groups of 128 threads that hold accumulators, and each one's
@@ -59,11 +64,16 @@ inline constexpr int mma_shared_limit = 101376;  // and on every GPU since sm_80
 [[nodiscard]] int consumer_rows(const Schedule& schedule);
 [[nodiscard]] int consumer_columns(const Schedule& schedule);
 [[nodiscard]] inline int threads(const Schedule& s) { return (consumers(s) + (s.mma ? 0 : 1)) * 128; }
+[[nodiscard]] inline int cluster_blocks(const Schedule& s) { return s.by_memory ? 1 : s.split; }
 [[nodiscard]] inline int k_bytes(const Schedule& s) { return s.mma ? 64 : 128; }  // a stage
 
-// The columns of one box of B's two halves behind a chunk (sm_90a): those of a tile that lie side
-// by side.
-[[nodiscard]] int half_run(const Schedule& schedule, const EpilogueNeeds& needs);
+// The rows of A that come for a tile.
+[[nodiscard]] inline int a_rows(const Schedule& s, const EpilogueNeeds& n) {
+  return n.a_rows && s.bm == 64 && !s.mma ? n.a_rows : s.bm;
+}
+
+// The columns of one box of B (sm_90a): those of a tile that lie side by side; along N 64.
+[[nodiscard]] int b_run(const Schedule& schedule, const EpilogueNeeds& needs);
 
 // The number of tiles, and how many of them are beside each other. `columns`: the output's.
 struct Tiles {

@@ -27,7 +27,6 @@ namespace {
 
 constexpr std::size_t map_words = 16;
 constexpr std::int64_t largest_stride = std::int64_t{1} << 40;
-constexpr const char* ragged_halves = "the halves of the columns are no multiple of 8";
 
 bool map_stride(std::int64_t stride, std::int64_t size, std::int64_t extent) {
   return extent == 1 || (stride > 0 && stride * size % 16 == 0 && stride * size < largest_stride);
@@ -182,6 +181,7 @@ class Decider {
   Address packed_a_, packed_b_, accumulator_;
   std::vector<Address> partials_;  // of the product's reductions
   Address counters_;               // of blocks, or of tile rows
+  Address parts_[part_words];      // of split tiles, which meet in memory: accumulators, how many are there
   GenericSource generic_;
   std::shared_ptr<const std::string> generic_text_, plain_text_;
   std::vector<Pass> passes_;
@@ -372,16 +372,9 @@ void Decider::fuse(const Contraction& gemm) {
   columns_ = phase.columns.at(shape_.n);
   const int parts = accumulator_parts(phase);
   d_.portable = rows_portable_;
-  if (d_.portable.empty() && !request.mma && !request.schedule) {
-    const bool along_n = major(layout_.b, gemm.b, 2, 1, shape_.n, size_of(gemm.b) == 2) == Major::mn;
-    d_.portable = portable_instead(parts, along_n, shape_, columns_);
-  }
   const bool mma = request.mma || !d_.portable.empty();
-  if (parts == 2 && columns_ % 8 && !mma) {
-    d_.why = ragged_halves;
-    return;
-  }
-  arrange(gemm, parts == 1 || (mma && columns_ % 8 == 0));
+  // Of a half of B along N the portable kernel reads eight columns at once, and Hopper's boxes have 64.
+  arrange(gemm, parts == 1 || (mma ? columns_ % 8 == 0 : accumulator_half(phase) % 64 == 0));
   // Addresses of outputs and operands decide how they are reached; those of the workspace are aligned.
   Chosen chosen = choose_product({program_, product_phase_, loop_, mma, places(program_, memory_, columns_), shape_,
                                   columns_, in_order(), request.schedule, subject_.multiprocessors},
@@ -461,7 +454,7 @@ agreed::GemmSizes Decider::sizes() const {
   g.tiles_m = small(ceil_div(shape_.m, s.bm));
   g.tiles_n = small(ceil_div(columns_, consumer_columns(s) / needs.parts));
   g.tiles = g.tiles_m * small(ceil_div(columns_, s.bn / needs.parts) * shape_.batch);
-  g.raster = s.raster;
+  g.raster = s.raster, g.parts = s.split;
   const std::int64_t bk = k_bytes(s) / size_of(loop_.a);
   g.k_blocks = small(loop_.b_taps && !s.mma ? taps() * ceil_div(windows()->channels, bk) : ceil_div(shape_.k, bk));
   g.a_batch = layout_.a.strides[0] != 0, g.b_batch = layout_.b.strides[0] != 0;
@@ -478,6 +471,11 @@ void Decider::take_partials() {
   }
   const agreed::GemmSizes g = sizes();
   const int slots = g.tiles_m * (s.bm / consumer_rows(s)), end = g.batch;
+  if (s.by_memory) {
+    const std::int64_t bytes = std::int64_t{4} * s.split * g.tiles * s.bm * s.bn;
+    parts_[0] = take(bytes), parts_[1] = take_cleared(std::int64_t{4} * g.tiles * (s.ping_pong ? 1 : 2));
+    beside("parts of tiles", bytes / s.split * (s.split - 1), bytes / s.split * (s.split - 1));
+  }
   if (e.across_tiles()) counters_ = take_cleared(e.needs.holds ? 4 * subject_.multiprocessors : 4);
   for (const auto& partial : e.partials) {
     if (partial.word < 0) {
@@ -818,7 +816,9 @@ void Decider::map_a(Kernel& k, const Contraction& gemm) const {
                      batch = d_.repack_a ? shape_.m * pitch(gemm) : layout_.a.strides[0];
   const MapField::Dimension batches{layout_.a.strides[0] ? shape_.batch : 1, batch, 1};
   if (loop_.a_mn_major) map(k, from, gemm.a, {{shape_.m, 1, 64}, {shape_.k, layout_.a.strides[2], bk}, batches}, 128);
-  else map(k, from, gemm.a, {{shape_.k, 1, bk}, {shape_.m, row, product_->schedule.bm}, batches}, 128);
+  else
+    map(k, from, gemm.a,
+        {{shape_.k, 1, bk}, {shape_.m, row, a_rows(product_->schedule, product_->epilogue.needs)}, batches}, 128);
 }
 
 // X, whose pixels' windows are A's rows.
@@ -841,7 +841,6 @@ void Decider::map_pixels(Kernel& k, const agreed::WindowRows& w, DType type) con
 
 void Decider::map_b(Kernel& k, const Contraction& gemm) const {
   const Schedule& s = product_->schedule;
-  const EpilogueNeeds& needs = product_->epilogue.needs;
   const int bk = static_cast<int>(k_bytes(s) / size_of(gemm.a));
   const Address from = d_.repack_b ? packed_b_ : Address{Address::Of::b};
   const std::int64_t row = d_.repack_b ? pitch(gemm) : layout_.b.strides[2],
@@ -853,17 +852,10 @@ void Decider::map_b(Kernel& k, const Contraction& gemm) const {
   const MapField::Dimension batches = taps ? MapField::Dimension{this->taps(), depth * column, 1}
                                            : MapField::Dimension{layout_.b.strides[0] ? shape_.batch : 1, batch, 1};
   const MapField::Dimension along_k{depth, 1, bk};
-  if (needs.parts == 2 && !s.mma) {
-    // Blocks of 8 columns of one half and the other in turns: gate and up of a column meet in one thread.
-    const int run = half_run(s, needs);
-    const std::int64_t away = needs.half ? needs.half : columns_;
-    const MapField::Dimension block{8, row, 8}, halves{2, away * row, 2},
-        blocks{(shape_.n - away) / 8, 8 * row, run / 8};
-    map(k, from, gemm.b, {along_k, block, halves, blocks, batches}, 128);
-  } else if (loop_.b_mn_major) {
+  if (loop_.b_mn_major) {
     map(k, from, gemm.b, {{shape_.n, 1, 64}, {depth, layout_.b.strides[1], bk}, batches}, 128);
   } else {
-    map(k, from, gemm.b, {along_k, {shape_.n, row, s.bn}, batches}, 128);
+    map(k, from, gemm.b, {along_k, {shape_.n, row, b_run(s, product_->epilogue.needs)}, batches}, 128);
   }
 }
 
@@ -902,7 +894,7 @@ void Decider::emit_product() {
   }
   const agreed::GemmSizes g = sizes();
   const std::size_t integers = k.block.size(), words = integers + sizeof g / 8;
-  k.block.resize(words + std::max<std::size_t>(1, e.words));
+  k.block.resize(words + static_cast<std::size_t>(std::max(1, e.words + (s.by_memory ? part_words : 0))));
   add_rows(k);
   k.block.resize(agreed::params_bytes(0, static_cast<int>(k.block.size() - sizeof g / 8)) / 8);
   std::memcpy(k.block.data() + integers, &g, sizeof g);
@@ -914,9 +906,10 @@ void Decider::emit_product() {
     if (e.partials[r].word >= 0) k.addresses.push_back({words + e.partials[r].word, partials_[r]});
   }
   if (e.across_tiles()) k.addresses.push_back({words + e.counters_word, counters_});
+  for (std::size_t i = 0; s.by_memory && i < part_words; ++i) k.addresses.push_back({words + e.words + i, parts_[i]});
   k.shared = shared_bytes(s, e.needs);
   k.threads = static_cast<unsigned>(threads(s));
-  k.cooperative = !s.mma && e.across_tiles();  // blocks wait for each other
+  k.cooperative = !s.mma && (e.across_tiles() || s.by_memory);  // blocks wait for each other
   k.grid[0] = static_cast<unsigned>(blocks(s, e.needs, {g.tiles, g.tiles_n}, subject_.multiprocessors));
   if (e.across_tiles() && s.mma) {
     Kernel finish = k;

@@ -42,6 +42,7 @@ bool paced(const EpilogueNeeds& needs, const Schedule& schedule, std::int64_t k)
 std::string source_of(MainLoop loop, const Shape& shape, std::int64_t columns, const FusedEpilogue& epilogue,
                       const Schedule& schedule) {
   loop.promoted = schedule.mma ? 0 : promotes(loop.a);
+  loop.a_rows = a_rows(schedule, epilogue.needs);
   loop.whole_m = shape.m % schedule.bm == 0;
   loop.whole_n = columns % (schedule.bn / epilogue.needs.parts) == 0;
   loop.apart = apart(epilogue.needs, schedule, shape.k);
@@ -63,6 +64,8 @@ bool holds_well(const Shape& shape, std::int64_t columns, int multiprocessors) {
   return shape.k <= 6144 || shape.batch * shape.m * columns <= std::int64_t{128} * 128 * multiprocessors;
 }
 
+constexpr std::int64_t most_units = 1 << 20;  // parts of tiles
+
 // The schedules to try, best first, or the one that was asked for, and the epilogue that all of them run.
 struct Choice {
   FusedEpilogue epilogue;
@@ -75,6 +78,7 @@ std::string not_here(const Schedule& s, const EpilogueNeeds& needs, const Site& 
   const std::int64_t k_blocks = ceil_div(site.shape.k * needs.element_bytes, k_bytes(s));
   if (k_blocks < s.split) return std::to_string(s.split) + " blocks cannot share a K of " + std::to_string(k_blocks);
   const Tiles tiles = tiles_of(s, needs, site.shape.batch, site.shape.m, site.columns);
+  if (tiles.all * s.split > most_units) return "it has more than " + std::to_string(most_units) + " parts of tiles";
   if (!blocks(s, needs, tiles, site.multiprocessors))
     return "the epilogue needs blocks at once that may not run so, for " + std::to_string(tiles.all) + " tiles";
   return {};
@@ -91,6 +95,9 @@ Choice choose(const Site& site, Hold hold) {
   e.needs.element_bytes = static_cast<int>(size_of(site.loop.a));
   e.needs.b_mn_major = site.loop.b_mn_major;
   e.needs.taps = site.loop.taps;
+  // Few rows are bytes of B: more of them are on their way where A takes no more room than it has rows.
+  const std::int64_t m = site.shape.m;
+  e.needs.a_rows = site.mma || site.loop.a_mn_major || site.loop.a_form || m > 32 ? 0 : m > 16 ? 32 : 16;
   e.needs.promoted = !site.mma && promotes(site.loop.a) != 0;
   if (e.needs.holds && site.shape.k <= 2048) e.needs.most_stages = 5;
   choice.order =
@@ -145,17 +152,6 @@ bool on_tensor_cores(DType a, DType b, const std::string& arch) {
   const auto int8 = [](DType t) { return t == DType::s8 || t == DType::u8; };
   return (a == b && (a == DType::bf16 || a == DType::f16)) || (fp8(a) && fp8(b) && std::atoi(arch.c_str() + 3) >= 89) ||
          (int8(a) && int8(b));
-}
-
-// mma.sync takes 2.2e-15 s longer a product than wgmma (device/sm80_gemm.cu), memory moves 4e12 bytes a second.
-std::string portable_instead(int parts, bool b_mn_major, const Shape& shape, std::int64_t columns) {
-  if (parts != 2) return {};
-  // 8 bytes an element of the accumulator to memory and back.
-  if (columns % 8)
-    return shape.k <= 890 ? "halves of no multiple of 8 columns, and K is short: cheaper than an epilogue from memory"
-                          : "";
-  // A repack of B across its layout moves 1.5e12 (one H200, 8192 x 4096: 0.087 ms).
-  return b_mn_major && shape.m <= 1000 ? "both halves of B along N, and M is small: cheaper than repacking B" : "";
 }
 
 }  // namespace postlude::inline v0::cuda

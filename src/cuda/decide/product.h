@@ -46,7 +46,4 @@ struct Chosen {
 // Whether tensor cores of `arch` multiply these types exactly enough.
 [[nodiscard]] bool on_tensor_cores(DType a, DType b, const std::string& arch);
 
-// Why Hopper too takes the portable kernel, for a chunked accumulator; empty: it does not.
-[[nodiscard]] std::string portable_instead(int parts, bool b_mn_major, const Shape& shape, std::int64_t columns);
-
 }  // namespace postlude::inline v0::cuda

@@ -239,7 +239,10 @@ template <class E>
 DEVICE void subtile_fragments(const Params& p, Tile& tile, E& epilogue, const ACC (&acc)[WG_COLUMNS / 2], ACC (&kept)[WG_COLUMNS / 2], int group, int i, u32 d) {
   #pragma unroll
   for (int f = 0; f < SUB_N / 16; ++f) {
-    const auto at = [&](int x, int e) { return 4 * (((group * SUB_N + f * 16) / 8 + e / 4) * PARTS + x) + e % 4; };
+    const auto at = [&](int x, int e) {
+      const int block = (group * SUB_N + f * 16) / 8 + e / 4;  // of eight columns
+      return 4 * (HALVES_APART ? block + x * (OUT_N / 8) : block * PARTS + x) + e % 4;
+    };
     ACC part[PARTS][8];
     #pragma unroll
     for (int x = 0; x < PARTS; ++x)

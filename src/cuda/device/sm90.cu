@@ -41,11 +41,6 @@ DEVICE void tma_load(u32 to, const TensorMap& map, u32 bar, int c0, int c1, int 
       "cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4, %5}], [%2];" ::"r"(to),
       "l"(&map), "r"(bar), "r"(c0), "r"(c1), "r"(c2) : "memory");
 }
-DEVICE void tma_load(u32 to, const TensorMap& map, u32 bar, int c0, int c1, int c2, int c3, int c4) {
-  asm volatile(
-      "cp.async.bulk.tensor.5d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4, %5, %6, %7}], [%2];" ::"r"(
-          to), "l"(&map), "r"(bar), "r"(c0), "r"(c1), "r"(c2), "r"(c3), "r"(c4) : "memory");
-}
 // Pixels of an image, walked by the box of the map, each moved by an offset.
 DEVICE void tma_load_pixels(u32 to, const TensorMap& map, u32 bar, int c, int x, int y, int image, int dx, int dy) {
   asm volatile(

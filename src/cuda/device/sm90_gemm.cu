@@ -4,10 +4,12 @@ R"cuda(
 // whole tile, so that one's epilogue hides under the other's main loop. Cooperative: each takes half the rows of every tile.
 //
 // Everything in capitals is a parameter of the variant, defined at the top of the emitted source; `Epilogue` and `Held` are
-// emitted. The epilogue's columns are the output's: with PARTS == 2 (a chunked accumulator) each
-// comes from PARTS accumulator columns, which the B box interleaves in blocks of eight.
+// emitted. The epilogue's columns are the output's: with PARTS == 2 (a chunked accumulator) each comes from two
+// accumulator columns, OUT_N apart: a tile has columns of one half of B, then those of the other.
 
-constexpr int A_BYTES = BM * 128, B_BYTES = BN * 128;         // one stage: 128 bytes of K for each row
+// One stage: 128 bytes of K for each row. Where A has few rows, what the products read behind them is whatever lies there: it
+// becomes rows that do not exist.
+constexpr int A_BYTES = A_ROWS * 128, B_BYTES = BN * 128;
 constexpr int BK = 128 / ELEM_BYTES;
 constexpr int SMEM_B = STAGES * A_BYTES;
 constexpr int SMEM_D = SMEM_B + STAGES * B_BYTES;
@@ -49,16 +51,20 @@ struct Window {
 };
 #endif
 
-// The main loop: which tiles a block takes and which of their K, what loads operands, how parts of a tile are joined. Where tiles
-// are fewer than multiprocessors, the SPLIT blocks of a cluster share one tile, each an equal part of its K; the first adds what the
-// others send it, and has the epilogue. Else each block takes tile after tile.
+// The main loop: which tiles a block takes and which of their K, what loads operands, how parts of a tile are joined. Each block
+// takes tile after tile. A tile's K may have equal parts. The blocks of a cluster (CLUSTER_BLOCKS > 1) have one each, and the first
+// adds what the others send it and has the epilogue. Or (BY_MEMORY) p.parts of them are taken as tiles are, all tiles' first parts
+// before all second ones, so that what runs at once shares A and B in L2; the last adds what the others left in memory.
 struct Loop {
-  DEVICE_STATIC int rank() { return SPLIT > 1 ? blockIdx.x % SPLIT : 0; }
-  DEVICE_STATIC int first() { return blockIdx.x / SPLIT; }
-  DEVICE_STATIC int step() { return gridDim.x / SPLIT; }
-  DEVICE_STATIC bool has(const Params& p, int t) { return t < p.tiles; }
-  DEVICE_STATIC Work work(const Params& p, int t) { return work_of(p, t, p.tiles_n); }
-  DEVICE_STATIC int first_k(const Params& p, int rank) { return p.k_blocks * rank / SPLIT; }
+  DEVICE_STATIC int parts(const Params& p) { return BY_MEMORY ? p.parts : 1; }
+  DEVICE_STATIC int first() { return blockIdx.x / CLUSTER_BLOCKS; }
+  DEVICE_STATIC int step() { return gridDim.x / CLUSTER_BLOCKS; }
+  DEVICE_STATIC bool has(const Params& p, int t) { return t < p.tiles * parts(p); }
+  DEVICE_STATIC Work work(const Params& p, int t) { return work_of(p, BY_MEMORY ? t % p.tiles : t, p.tiles_n); }
+  DEVICE_STATIC int part(const Params& p, int t) { return BY_MEMORY ? t / p.tiles : blockIdx.x % CLUSTER_BLOCKS; }
+  DEVICE_STATIC bool owns(const Params& p, int t) { return part(p, t) == parts(p) - 1; }  // has the epilogue
+  DEVICE_STATIC int first_k(const Params& p, int part) { return p.k_blocks * part / (CLUSTER_BLOCKS * parts(p)); }
+  DEVICE_STATIC int count_k(const Params& p, int t) { return first_k(p, part(p, t) + 1) - first_k(p, part(p, t)); }
   DEVICE_STATIC int row(const Work& w, int wg) { return w.m * BM + (PINGPONG ? 0 : wg * WG_ROWS); }  // a consumer's first
 
   // One K block of a tile after another into a stage, whose barrier waits for A_BYTES and B_BYTES.
@@ -95,20 +101,16 @@ struct Loop {
 #endif
     }
     METHOD void load_b(const Params& p, u32 b, u32 bar) {
-#if PARTS == 2
       #pragma unroll
-      for (int j = 0; j < OUT_N; j += RUN)
-        tma_load(b + j * 2 * 128, p.map[1], bar, k, 0, 0, first_half(w.n * OUT_N + j) / 8, b_batch);
-#elif B_MN_MAJOR
-      #pragma unroll
-      for (int i = 0; i < BN / 64; ++i) tma_load(b + i * 64 * 128, p.map[1], bar, w.n * BN + i * 64, k, b_batch);
-#else
-      tma_load(b, p.map[1], bar, k, w.n * BN, b_batch);
-#endif
+      for (int j = 0; j < BN; j += RUN) {
+        const int at = w.n * OUT_N + j % OUT_N, n = first_half(at) + (j < OUT_N ? 0 : second_half(p.n));
+        if (B_MN_MAJOR) tma_load(b + j * 128, p.map[1], bar, n, k, b_batch);
+        else tma_load(b + j * 128, p.map[1], bar, k, n, b_batch);
+      }
     }
   };
-  // Adds what other blocks have of a tile; false: another block has its epilogue.
-  DEVICE_STATIC bool join(const Tile& t, u32 stages, u32 free, u32 come, ACC (&acc)[MI][BN / 2]);
+  // Adds what others have of a tile; false: another has its epilogue.
+  DEVICE_STATIC bool join(const Params& p, const Tile& tile, int t, u32 stages, u32 meet, ACC (&acc)[MI][BN / 2]);
 };
 
 // In ping-pong the consumers' order is a barrier between a consumer's tiles; cooperative ones' warps may be a tile apart.
@@ -122,10 +124,10 @@ DEVICE void place_tile(const Params& p, Tile& tile, int t, int sequence) {
 }
 
 DEVICE void load_operands(const Params& p, u32 smem, u32 full, u32 empty) {
-  const int begin = Loop::first_k(p, Loop::rank()), end = Loop::first_k(p, Loop::rank() + 1);
   int stage = 0;
   u32 phase = 0;
   for (int t = Loop::first(); Loop::has(p, t); t += Loop::step()) {
+    const int begin = Loop::first_k(p, Loop::part(p, t)), end = begin + Loop::count_k(p, t);
     Loop::Source source;
     source.begin(p, Loop::work(p, t), begin);
     for (int kb = begin; kb < end; ++kb) {
@@ -147,6 +149,7 @@ DEVICE void load_aux(const Params& p, u32 ring, u32 full, u32 empty, int wg) {
   u32 phase = 0;
   const int step = PINGPONG ? 2 * Loop::step() : Loop::step();
   for (int t = Loop::first() + (PINGPONG ? wg * Loop::step() : 0); Loop::has(p, t); t += step) {
+    if (!Loop::owns(p, t)) continue;
     const Work w = Loop::work(p, t);
     for (int n = 0; n < SUBTILES * (LOADS + HELD_LOADS); ++n) {
       const OperandLoad of = operand_load(n);
@@ -167,51 +170,95 @@ DEVICE void load_aux(const Params& p, u32 ring, u32 full, u32 empty, int wg) {
 #if HOLDS
 // Warp 3 of the producer folds each tile's share of its rows.
 DEVICE void fold_shares(const Params& p, u32 tag, int lane) {
-  for (int t = Loop::first(); Loop::has(p, t); t += Loop::step()) fold_share(p, Loop::work(p, t), tag, lane);
+  for (int t = Loop::first(); Loop::has(p, t); t += Loop::step())
+    if (Loop::owns(p, t)) fold_share(p, Loop::work(p, t), tag, lane);
 }
 #endif
 
-#if SPLIT > 1
-// Accumulators move four at a time, each lane's to the lane that holds the same ones, through the stages, which both have read to
-// their end. `free`: the first block's are; then, that it has what was sent. `come`: bytes that have.
-constexpr int FOURS = MI * BN / 8, SHARE = FOURS * 512, WARPS = PINGPONG ? 4 : 8, PART = WARPS * SHARE;
+#if CLUSTER_BLOCKS > 1 || BY_MEMORY
+// Accumulators move four at a time, each thread's to the one that holds the same ones.
+constexpr int FOURS = MI * BN / 8, WARPS = PINGPONG ? 4 : 8;
 struct alignas(16) Four { ACC acc[4]; };
+DEVICE Four four_of(const ACC (&acc)[MI][BN / 2], int x) {
+  Four four;
+  #pragma unroll
+  for (int e = 0; e < 4; ++e) four.acc[e] = acc[x / (BN / 8)][x % (BN / 8) * 4 + e];
+  return four;
+}
+DEVICE void add_four(ACC (&acc)[MI][BN / 2], int x, const Four& four) {
+  #pragma unroll
+  for (int e = 0; e < 4; ++e) acc[x / (BN / 8)][x % (BN / 8) * 4 + e] += four.acc[e];
+}
+#endif
+
+#if BY_MEMORY
+// A part's accumulators lie in memory in its own place, those of rows that exist; a counter says how many parts of a tile are there.
+// Each part waits for none that is taken after it, and all blocks run (a cooperative launch).
+DEVICE bool has_rows(const Params& p, const Tile& tile, int x) {
+  return tile.row + x / (BN / 8) * 64 + tile.warp * 16 < tile_rows(p, tile.batch);
+}
+DEVICE Four* place_of(const Params& p, const Tile& tile, i64 part) {
+  return (Four*)p.word[PARTS_WORD] + (part * (WARPS / 4) + tile.wg * !PINGPONG) * FOURS * 128 + tile.thread;
+}
+METHOD bool Loop::join(const Params& p, const Tile& tile, int t, u32 stages, u32 meet, ACC (&acc)[MI][BN / 2]) {
+  u32* const come = (u32*)p.word[PARTS_WORD + 1] + t % p.tiles * (WARPS / 4) + tile.wg * !PINGPONG;
+  if (!owns(p, t)) {
+    Four* const to = place_of(p, tile, t);
+    #pragma unroll
+    for (int x = 0; x < FOURS; ++x)
+      if (has_rows(p, tile, x)) to[x * 128] = four_of(acc, x);
+    named_sync(tile.barrier, 128);
+    if (tile.thread == 0) add_release(come, 1);
+    return false;
+  }
+  if (tile.thread == 0) {
+    while (load_acquire(come) != p.parts - 1) {}
+    *come = 0;  // for the next launch
+  }
+  named_sync(tile.barrier, 128);
+  #pragma unroll 1
+  for (int part = t % p.tiles; part < t; part += p.tiles) {
+    const Four* const from = place_of(p, tile, part);
+    #pragma unroll
+    for (int x = 0; x < FOURS; ++x)
+      if (has_rows(p, tile, x)) add_four(acc, x, from[x * 128]);
+  }
+  return true;
+}
+#elif CLUSTER_BLOCKS > 1
+// Through the stages, which both blocks have read to their end. `free`: the first block's are; then, that it has what was sent.
+// `come`: bytes that have.
+constexpr int SHARE = FOURS * 512, PART = WARPS * SHARE;
 DEVICE u32 share_of(const Tile& t) { return (t.wg * !PINGPONG * 4 + t.warp) * SHARE; }
-DEVICE void send_part(const Tile& t, u32 stages, u32 free, u32 come, const ACC (&acc)[MI][BN / 2]) {
+DEVICE void send_part(const Tile& t, int part, u32 stages, u32 free, u32 come, const ACC (&acc)[MI][BN / 2]) {
   const u32 from = stages + share_of(t);
   named_sync(1 + t.wg * PINGPONG, 32 * WARPS);  // nobody multiplies any more
   #pragma unroll
-  for (int x = 0; x < FOURS; ++x) {
-    Four& four = *shared_pointer<Four>(from + x * 512 + t.lane * 16);
-    #pragma unroll
-    for (int e = 0; e < 4; ++e) four.acc[e] = acc[x / (BN / 8)][x % (BN / 8) * 4 + e];
-  }
+  for (int x = 0; x < FOURS; ++x) *shared_pointer<Four>(from + x * 512 + t.lane * 16) = four_of(acc, x);
   fence_async_shared();
   __syncwarp();
   mbarrier_wait(free, 0);
-  if (t.lane == 0) cluster_copy(cluster_address(from + (Loop::rank() - 1) * PART, 0), from, SHARE, cluster_address(come, 0));
+  if (t.lane == 0) cluster_copy(cluster_address(from + (part - 1) * PART, 0), from, SHARE, cluster_address(come, 0));
   mbarrier_wait(free, 1);
 }
 DEVICE void add_parts(const Tile& t, u32 stages, u32 free, u32 come, ACC (&acc)[MI][BN / 2]) {
   const u32 to = cluster_address(free, t.lane);
-  if (t.lane > 0 && t.lane < SPLIT) cluster_arrive(to);
+  if (t.lane > 0 && t.lane < CLUSTER_BLOCKS) cluster_arrive(to);
   mbarrier_wait(come, 0);
   #pragma unroll
-  for (int part = 0; part < SPLIT - 1; ++part)
+  for (int part = 0; part < CLUSTER_BLOCKS - 1; ++part)
     #pragma unroll
-    for (int x = 0; x < FOURS; ++x) {
-      const Four four = *shared_pointer<const Four>(stages + part * PART + share_of(t) + x * 512 + t.lane * 16);
-      #pragma unroll
-      for (int e = 0; e < 4; ++e) acc[x / (BN / 8)][x % (BN / 8) * 4 + e] += four.acc[e];
-    }
-  if (t.lane > 0 && t.lane < SPLIT) cluster_arrive(to);
+    for (int x = 0; x < FOURS; ++x)
+      add_four(acc, x, *shared_pointer<const Four>(stages + part * PART + share_of(t) + x * 512 + t.lane * 16));
+  if (t.lane > 0 && t.lane < CLUSTER_BLOCKS) cluster_arrive(to);
 }
-METHOD bool Loop::join(const Tile& t, u32 stages, u32 free, u32 come, ACC (&acc)[MI][BN / 2]) {
-  if (rank()) {
-    send_part(t, stages, free, come, acc);
+METHOD bool Loop::join(const Params& p, const Tile& tile, int t, u32 stages, u32 meet, ACC (&acc)[MI][BN / 2]) {
+  const u32 free = meet, come = meet + 8;
+  if (!owns(p, t)) {
+    send_part(tile, part(p, t), stages, free, come, acc);
     return false;
   }
-  add_parts(t, stages, free, come, acc);
+  add_parts(tile, stages, free, come, acc);
   return true;
 }
 #endif
@@ -258,7 +305,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) CLUSTER postlude_gemm(const
   extern __shared__ u8 dynamic_shared[];
   const u32 smem = (smem_address(dynamic_shared) + 1023) & ~1023u;
   const u32 full = smem + SMEM_BARRIERS, empty = full + 8 * STAGES, aux_full = empty + 8 * STAGES,
-            aux_empty = aux_full + 16 * AUX_STAGES, parts_free = aux_empty + 16 * AUX_STAGES, parts_come = parts_free + 8;
+            aux_empty = aux_full + 16 * AUX_STAGES, parts_meet = aux_empty + 16 * AUX_STAGES;
   const int warpgroup = __shfl_sync(~0u, threadIdx.x / 128, 0), warp = __shfl_sync(~0u, threadIdx.x / 32 % 4, 0);
 
   if (threadIdx.x == 0) {
@@ -270,16 +317,16 @@ extern "C" __global__ void __launch_bounds__(384, 1) CLUSTER postlude_gemm(const
       mbarrier_init(aux_full + 8 * i, 1);
       mbarrier_init(aux_empty + 8 * i, 4);
     }
-#if SPLIT > 1
-    mbarrier_init(parts_free, WARPS);
-    mbarrier_init(parts_come, 1);
-    if (Loop::rank() == 0) mbarrier_expect(parts_come, PART * (SPLIT - 1));
+#if CLUSTER_BLOCKS > 1
+    mbarrier_init(parts_meet, WARPS);
+    mbarrier_init(parts_meet + 8, 1);
+    if (Loop::owns(p, 0)) mbarrier_expect(parts_meet + 8, PART * (CLUSTER_BLOCKS - 1));
 #endif
     fence_mbarrier_init();
     fence_async_shared();
   }
   if (threadIdx.x < MAPS) tma_prefetch(p.map[threadIdx.x]);
-#if SPLIT > 1
+#if CLUSTER_BLOCKS > 1
   cluster_sync();
 #else
   __syncthreads();
@@ -295,14 +342,14 @@ extern "C" __global__ void __launch_bounds__(384, 1) CLUSTER postlude_gemm(const
   if (warpgroup == 0) {
     registers_shrink<PRODUCER_REGISTERS>();
 #if HOLDS
-    if (warp == 3 && Loop::rank() == 0) fold_shares(p, tag, lane_id());
+    if (warp == 3) fold_shares(p, tag, lane_id());
 #elif FINISHES
     if (warp == 3) let_blocks_meet((u32*)p.word[BLOCKS_WORD]);
 #endif
     if (lane_id() == 0) {
       if (warp == 0) load_operands(p, smem, full, empty);
 #if AUX_STAGES
-      if ((warp == 1 || warp == 2) && Loop::rank() == 0) {
+      if (warp == 1 || warp == 2) {
         const int wg = warp - 1;
         load_aux(p, smem + SMEM_AUX + wg * AUX_STAGES * AUX_BYTES, aux_full + 8 * AUX_STAGES * wg,
                  aux_empty + 8 * AUX_STAGES * wg, wg);
@@ -311,7 +358,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) CLUSTER postlude_gemm(const
     }
   } else {
     registers_grow<CONSUMER_REGISTERS>();
-    const int wg = warpgroup - 1, lane = lane_id(), k_blocks = Loop::first_k(p, Loop::rank() + 1) - Loop::first_k(p, Loop::rank());
+    const int wg = warpgroup - 1, lane = lane_id();
     const u32 own_barrier = 1 + wg, order = 3;
     Passage by = {smem + SMEM_D + wg * D_BUFFERS * D_BYTES, smem + SMEM_AUX + wg * AUX_STAGES * AUX_BYTES,
                   aux_full + 8 * AUX_STAGES * wg, aux_empty + 8 * AUX_STAGES * wg, 0, 0, 0};
@@ -324,10 +371,15 @@ extern "C" __global__ void __launch_bounds__(384, 1) CLUSTER postlude_gemm(const
     tile.scratch = smem + SMEM_SCRATCH + wg * SCRATCH_BYTES;
 
     int sequence = PINGPONG ? wg : 0;
+#if BY_MEMORY
+    u32 passed = sequence ? Loop::count_k(p, Loop::first()) : 0;  // k blocks of the parts before
+#else
+    const int k_blocks = Loop::count_k(p, 0);
+#endif
     for (int t = Loop::first() + sequence * Loop::step(); Loop::has(p, t); t += (PINGPONG ? 2 : 1) * Loop::step(), sequence += PINGPONG ? 2 : 1) {
       place_tile(p, tile, t, sequence);
 
-      if (Loop::rank() == 0) epilogue.begin(p, tile);
+      if (Loop::owns(p, t)) epilogue.begin(p, tile);
 
       ACC acc[MI][BN / 2];
 #if HELD
@@ -337,8 +389,14 @@ extern "C" __global__ void __launch_bounds__(384, 1) CLUSTER postlude_gemm(const
         #pragma unroll
         for (int j = 0; j < BN / 2; ++j) acc[i][j] = 0;
 #endif
-      // Main loop. k block number `sequence * k_blocks + kb` of this CTA lies in stage (number % STAGES).
+      // Main loop. k block number `first + kb` of this CTA lies in stage (number % STAGES).
+#if BY_MEMORY
+      const int k_blocks = Loop::count_k(p, t);
+      const u32 first = passed;
+      passed += k_blocks + (PINGPONG ? Loop::count_k(p, t + Loop::step()) : 0);
+#else
       const u32 first = u32(sequence) * k_blocks;
+#endif
       int stage = first % STAGES, previous = 0;
       u32 phase = first / STAGES & 1;
 #if PINGPONG
@@ -395,8 +453,8 @@ extern "C" __global__ void __launch_bounds__(384, 1) CLUSTER postlude_gemm(const
       if (lane == 0) mbarrier_arrive(empty + 8 * previous);
 #endif
 
-#if SPLIT > 1
-      if (!Loop::join(tile, smem, parts_free, parts_come, acc)) break;
+#if CLUSTER_BLOCKS > 1 || BY_MEMORY
+      if (!Loop::join(p, tile, t, smem, parts_meet, acc)) continue;
 #endif
 #if PACED
       // 16 columns of 64 rows take the tensor cores 32 clocks a k block. Nothing hides the block's last tile.

@@ -83,8 +83,12 @@ std::string gemm_source(const MainLoop& loop, const Schedule& s, const EpilogueT
   };
   if (!s.mma) {
     define("PINGPONG", s.ping_pong);
-    define("SPLIT", s.split);
-    define("CLUSTER", s.split > 1 ? "__cluster_dims__(" + std::to_string(s.split) + ")" : "");
+    define("BY_MEMORY", s.by_memory);
+    define("A_ROWS", loop.a_rows ? loop.a_rows : s.bm);
+    const int together = cluster_blocks(s);
+    define("CLUSTER_BLOCKS", together);
+    define("CLUSTER", together > 1 ? "__cluster_dims__(" + std::to_string(together) + ")" : "");
+    define("PARTS_WORD", epilogue.words);
   }
   define("BM", s.bm);
   define("BN", s.bn);
@@ -110,7 +114,8 @@ std::string gemm_source(const MainLoop& loop, const Schedule& s, const EpilogueT
   if (!s.mma) define("PROMOTED", loop.promoted);
   define("PARTS", epilogue.needs.parts);
   define("HALF", epilogue.needs.half);
-  if (!s.mma) define("RUN", half_run(s, epilogue.needs));
+  define("HALVES_APART", !s.mma);
+  if (!s.mma) define("RUN", b_run(s, epilogue.needs));
   define("ELEM_BYTES", size_of(loop.a));
   define("A_MN_MAJOR", loop.a_mn_major);
   define("B_MN_MAJOR", loop.b_mn_major);
@@ -119,7 +124,8 @@ std::string gemm_source(const MainLoop& loop, const Schedule& s, const EpilogueT
   define("APART", loop.apart);
   define("PACED", loop.paced);
   define("MAPS", 2 + epilogue.maps);
-  define("WORDS", epilogue.words ? epilogue.words : 1);
+  const int words = epilogue.words + (s.by_memory ? part_words : 0);
+  define("WORDS", words ? words : 1);
   define("ACC", is_float(loop.a) ? "float" : "int");
   if (s.mma) {
     const auto quoted = [](const std::string& word) { return "\"" + word + "\""; };

@@ -21,6 +21,7 @@ struct MainLoop {
   bool b_taps = false;                    // K is counted by taps: each tap's channels fill whole k blocks (sm_90a)
   bool whole_m = false, whole_n = false;  // tiles divide M, N: no masks
   int promoted = 0;    // so many stages' sums at a time are added in f32 (sm_90a, fp8); 0: all in one
+  int a_rows = 0;      // rows of A in a stage (sm_90a)
   bool apart = false;  // the epilogue's fragments are computed one after another
   bool paced = false;  // and spread over most of the other consumer's main loop
   bool operator==(const MainLoop&) const = default;
@@ -42,6 +43,9 @@ struct EpilogueText {
   bool rows_first = false;  // a tile is worked through 64 rows at a time
   EpilogueNeeds needs;
 };
+
+// Words behind the epilogue's where parts of tiles meet in memory: where they lie, and their counters.
+inline constexpr int part_words = 2;
 
 [[nodiscard]] std::string gemm_source(const MainLoop& loop, const Schedule& schedule, const EpilogueText& epilogue);
 // Types, conversions and operations: what stands before every kernel.

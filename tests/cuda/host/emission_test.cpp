@@ -66,15 +66,15 @@ Running portable(std::string name, const fuzz::Case& c) {
   r.call = compile(c.problem, Graph(std::make_shared<const GraphData>(c.graph)), target).bind(named(r));
   return r;
 }
-// By the heuristic's schedule (seed 0) or a random one, of Hopper's kernel where that is legal; if it can be, one that
-// splits tiles.
-Running on_sm90(const std::string& name, const fuzz::Case& c, std::uint64_t seed, bool split = false) {
+// By the heuristic's schedule (seed 0) or a random one, of Hopper's kernel where that is legal; if it can be, one whose
+// text has `wanted`.
+Running on_sm90(const std::string& name, const fuzz::Case& c, std::uint64_t seed, const std::string& wanted = "") {
   Running r{name + " on sm_90a", c, fuzz::materialise(c), {}};
   bool drawn = false;
-  for (int i = 0; i < (split ? 20 : 5); ++i, seed += 1000) {
+  for (int i = 0; i < (wanted.empty() ? 5 : 30); ++i, seed += 1000) {
     r.call = gpu_tests::bind_case(c, named(r), seed, drawn);
     const std::string schedule = r.call.describe();
-    if (split ? schedule.find("split") != schedule.npos : !drawn || !schedule.starts_with("mma")) break;
+    if (!wanted.empty() ? schedule.find(wanted) != schedule.npos : !drawn || !schedule.starts_with("mma")) break;
   }
   return r;
 }
@@ -122,7 +122,8 @@ std::vector<Running> start_all() {
     all.push_back(on_sm90(name, suite_case(path, large, 0), 0));
     all.push_back(on_sm90(name + " drawn", suite_case(path, large, 0), first + all.size()));
     all.push_back(on_sm90(name + " strided", suite_case(path, small, 3), first + all.size()));
-    all.push_back(on_sm90(name + " split", suite_case(path, {1, 70, 256, 520}, 0), first + all.size(), true));
+    all.push_back(on_sm90(name + " split", suite_case(path, {1, 70, 256, 520}, 0), first + all.size(), "split"));
+    all.push_back(on_sm90(name + " in parts", suite_case(path, {1, 70, 256, 520}, 0), first + all.size(), "by memory"));
     if (name == "bce") all.push_back(on_sm90(name + " in its own time", suite_case(path, deep, 0), 0));
   }
   for (std::uint64_t seed = first; seed < first + random_cases; ++seed) {
@@ -184,7 +185,7 @@ TEST(Emission, AgreesWithTheReferenceOnTheHost) {
   ASSERT_TRUE(harness.compile());
 
   const std::uint64_t runs = from_environment("POSTLUDE_EMISSION_RUNS", 3);
-  int by_mma = 0, by_wgmma = 0, held = 0, split = 0;
+  int by_mma = 0, by_wgmma = 0, held = 0, split = 0, by_memory = 0;
   for (Running& r : all) {
     SCOPED_TRACE(r.name + " by " + r.call.describe() + "\n" + fuzz::write(r.c));
     const std::string schedule = r.call.describe();
@@ -192,6 +193,7 @@ TEST(Emission, AgreesWithTheReferenceOnTheHost) {
     by_wgmma += schedule.starts_with("pingpong") || schedule.starts_with("cooperative");
     held += schedule.find("held") != schedule.npos;
     split += schedule.find("split") != schedule.npos;
+    by_memory += schedule.find("by memory") != schedule.npos;
     const reference::Evaluation expected = reference::evaluate(r.c.graph, r.c.problem, r.tensors.bindings,
                                                                {.accumulator = gpu_tests::error_model(r.c, schedule)});
     std::vector<std::vector<std::uint8_t>> first;
@@ -212,6 +214,7 @@ TEST(Emission, AgreesWithTheReferenceOnTheHost) {
   EXPECT_GE(by_wgmma, 60);
   EXPECT_GE(held, 12);
   EXPECT_GE(split, 12);
+  EXPECT_GE(by_memory, 12);
   EXPECT_GE(scalars, 20);
 }
 

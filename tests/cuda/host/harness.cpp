@@ -42,7 +42,7 @@ std::string host_source() {
   const std::string base = cuda::base_source();
   std::string text = "#include \"" POSTLUDE_SOURCE_DIR "/tests/cuda/host/shim.h\"\n" + base, table;
   static const std::regex kernel("__global__ void[^{]*?([a-z_0-9]+)\\(const __grid_constant__"),
-      defined("(^|\n)#define ([A-Za-z_0-9]+)"), cluster("#define SPLIT (\\d+)"),
+      defined("(^|\n)#define ([A-Za-z_0-9]+)"), cluster("#define CLUSTER_BLOCKS (\\d+)"),
       // The whole function, and from its instruction: the types, and whether A and B lie along K.
       wgmma(
           "(DEVICE void wgmma\\([^{]*\\{\n)[^;]*;[^;]*;[^;]*\\.(\\w+)\\.(\\w+) \\{[^}]*\\}[^;p]*p(?:, 1, 1)?(?:, "
