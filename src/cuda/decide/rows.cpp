@@ -41,7 +41,8 @@ std::optional<std::int64_t> row_stride(const KernelRows& rows) {
   std::int64_t stride = 0, inner = 1;
   for (int i = 2; i >= 0; --i) {
     const agreed::WindowAxis& axis = w->axis[i];
-    if (axis.taps != 1 || axis.first != 0 || (axis.pixels > 1 && axis.step != 1)) return {};
+    if (axis.taps != 1 || axis.first != 0 || axis.pixels > axis.extent || (axis.pixels > 1 && axis.step != 1))
+      return {};
     if (axis.pixels == 1) continue;
     if (inner == 1) stride = axis.stride;
     else if (axis.stride != stride * inner) return {};
