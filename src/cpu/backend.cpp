@@ -76,10 +76,7 @@ std::vector<std::string> target_refusals(const Problem& problem, const Target& t
     reasons.push_back("the CPU chooses its schedule from the shapes; leave the schedule " + quoted(target.schedule) +
                       " out");
   }
-  const auto contraction = problem.loop().contraction();
-  if (contraction && contraction->groups > 1) reasons.push_back("groups of channels are not done on a CPU yet");
-  if (contraction && contraction->parts) reasons.push_back("data gradients of a stride are not done on a CPU yet");
-  if (contraction && reasons.empty()) {
+  if (const auto contraction = problem.loop().contraction(); contraction && reasons.empty()) {
     try {
       static_cast<void>(choose_blocking({.m = 1, .n = 1, .k = 1, .a = contraction->a, .b = contraction->b}, *isa));
     } catch (const Error& error) { reasons.push_back(text_of(error)); }

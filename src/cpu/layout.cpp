@@ -20,8 +20,7 @@ Layout layout_of(const Bindings& bindings) {
   layout.shape = bindings.shape;
   layout.a = placed(bindings.a);
   layout.b = placed(bindings.b);
-  layout.a_addressed = !std::holds_alternative<std::monostate>(bindings.addressing.a);
-  layout.b_addressed = !std::holds_alternative<std::monostate>(bindings.addressing.b);
+  layout.addressing = bindings.addressing;
   layout.packed_b = bindings.packed_b != nullptr;
   layout.buffers.reserve(bindings.buffers.size());
   for (const Bound& bound : bindings.buffers) layout.buffers.push_back(placed(bound));

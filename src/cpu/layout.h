@@ -22,8 +22,8 @@ struct Placed {
 
 struct Layout {
   Shape shape;
-  Placed a, b;                                    // b unused for a stream, whose X is `a`
-  bool a_addressed = false, b_addressed = false;  // no stride apart
+  Placed a, b;            // b unused for a stream, whose X is `a`
+  Addressing addressing;  // of an index no address is read
   bool packed_b = false;
   std::vector<Placed> buffers;  // the Program's; of those that stand in the workspace nothing is read
 };

@@ -1,5 +1,6 @@
 // A convolution and its gradients as products of addressed matrices: nothing of a window is ever in memory (decision
 // 0071, which has the table of b, m, n and k).
+#include "loop/descriptors.h"
 #include "loop/main_loop.h"
 #include "loop/names.h"
 
@@ -203,6 +204,49 @@ class ConvLoop final : public MainLoop {
   [[nodiscard]] double bytes(const Shape& s) const override {
     const bool wgrad = d_.direction == Direction::wgrad;
     return static_cast<double>(wgrad ? s.m : s.n) * static_cast<double>(s.k) * static_cast<double>(size_of(d_.second));
+  }
+
+  // Each tensor's descriptor, and the matrix that it is seen as.
+  [[nodiscard]] std::string descriptors() const {
+    constexpr std::array<std::string_view, 3> image{"D", "H", "W"}, pixels{"O", "P", "Q"}, taps{"T", "R", "S"},
+        image_at{"d", "h", "w"}, pixels_at{"o", "p", "q"}, taps_at{"t", "r", "s"};
+    const auto joined = [&](const std::array<std::string_view, 3>& names, const char* between) {
+      std::string text;
+      for (std::size_t i = d_.lacking(); i < 3; ++i) text += (i > d_.lacking() ? between : "") + std::string(names[i]);
+      return text;
+    };
+    const std::string per_group = d_.groups > 1 ? "/" + std::to_string(d_.groups) : "";
+    const std::string n_pixels = "N·" + joined(pixels, "·"), n_image = "N·" + joined(image, "·"),
+                      tap_channels = joined(taps, "·") + "·C" + per_group,
+                      tap_filters = joined(taps, "·") + "·K" + per_group;
+    const std::string x = "X (N, C, " + joined(image, ", ") + ")",
+                      w = "W (K, C" + per_group + ", " + joined(taps, ", ") + ")",
+                      dy = "dY (N, K, " + joined(pixels, ", ") + ")";
+    // "h = p * 2 + r - 1", for each axis.
+    std::string seen;
+    for (std::size_t i = d_.lacking(); i < 3; ++i) {
+      const AxisGiven& a = d_.axes[i];
+      const auto times = [](std::string_view index, std::int32_t factor) {
+        return std::string(index) + (factor == 1 ? "" : " * " + std::to_string(factor));
+      };
+      seen += (seen.empty() ? "" : ", ") + std::string(image_at[i]) + " = " + times(pixels_at[i], a.stride) + " + " +
+              times(taps_at[i], a.dilation) + (a.before == 0 ? "" : " - " + std::to_string(a.before));
+    }
+    const auto line = [](const char* matrix, const std::string& rows, const std::string& columns,
+                         const std::string& of) {
+      return std::string(matrix) + "  " + rows + " x " + columns + "  of " + of + "\n";
+    };
+    switch (d_.direction) {
+      case Direction::forward:
+        return line("A", n_pixels, tap_channels, x + ": " + seen + "; 0 outside") + line("B", tap_channels, "K", w) +
+               line("C", n_pixels, "K", "Y: b is the image, m the pixel, n the filter");
+      case Direction::dgrad:
+        return line("A", n_image, tap_filters, dy + ": where " + seen + "; else 0") + line("B", tap_filters, "C", w) +
+               line("C", n_image, "C", "dX: b is the image, m the pixel, n the channel");
+      default:
+        return line("A", "K", n_pixels, dy) + line("B", n_pixels, tap_channels, x + ": " + seen + "; 0 outside") +
+               line("C", "K", tap_channels, "dW: m is the filter, n the tap and channel");
+    }
   }
 
   [[nodiscard]] Operands operands(std::span<const Given> inputs) const override {
@@ -453,6 +497,23 @@ class ConvLoop final : public MainLoop {
     operands.addressing.b = std::monostate();
   }
 
+  // A as strides, where windows are single pixels one stride apart: of a 1 x 1 convolution without padding.
+  static void join_pixels(Operands& operands) {
+    const auto& w = std::get<Windows>(operands.addressing.a);
+    std::int64_t size = 1, step = 0;
+    for (std::size_t i = 3; i-- > 0;) {
+      const Windows::Axis& axis = w.axes[i];
+      const std::int64_t last = axis.first + (axis.pixels - std::int64_t{1}) * axis.step;
+      if (axis.taps != 1 || axis.first != 0 || last >= axis.extent) return;
+      if (axis.pixels == 1) continue;
+      if (size == 1) step = axis.step * axis.stride;
+      else if (axis.step * axis.stride != step * size) return;
+      size *= axis.pixels;
+    }
+    operands.a.strides = {w.image_stride, step, w.channel_stride};
+    operands.addressing.a = std::monostate();
+  }
+
   [[nodiscard]] Operands forward(const Given& x, const Given& w, const Geometry& g) const {
     Operands operands;
     operands.a = {.data = x.data, .dtype = x.dtype, .strides = {}};
@@ -470,6 +531,7 @@ class ConvLoop final : public MainLoop {
                                       .b_stride = g.filters / d_.groups * w.strides[0]},
                            .parts = {}};
     join(operands);
+    join_pixels(operands);
     return operands;
   }
 
@@ -543,6 +605,7 @@ class ConvLoop final : public MainLoop {
       if (w.data) operands.b.data = static_cast<char*>(w.data) + addressing.parts[0].b_first * size_of(w.dtype);
       addressing.parts.clear();
       join(operands);
+      join_pixels(operands);
     }
     return operands;
   }
@@ -596,6 +659,11 @@ std::shared_ptr<const MainLoop> make(Public conv, Direction direction, DType Pub
 }
 
 }  // namespace
+
+std::string descriptors(const MainLoop& loop) {
+  const auto* const conv = dynamic_cast<const ConvLoop*>(&loop);
+  return conv ? conv->descriptors() : std::string();
+}
 
 template <std::size_t Rank>
 std::shared_ptr<const MainLoop> main_loop(const Conv<Rank>& conv) {

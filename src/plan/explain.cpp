@@ -1,4 +1,5 @@
 // What lowering and the backend decided, as text.
+#include "loop/descriptors.h"
 #include "lower/lower.h"
 #include "plan/cost.h"
 #include "plan/operands.h"
@@ -217,6 +218,8 @@ std::string Plan::explain(ExplainPart part, std::int64_t m, std::int64_t n, std:
     case ExplainPart::summary: return summary(*data_, shape, m > 0 && n > 0 && (k > 0 || !data_->multiplies()));
     case ExplainPart::passes: return passes(*data_);
     case ExplainPart::program: return data_->base.program->print();
+    case ExplainPart::loops:
+      return descriptors(data_->problem.loop()) + data_->base.executable->explain(part, shape);
     default: return data_->base.executable->explain(part, shape);
   }
 }

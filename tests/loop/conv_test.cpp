@@ -32,7 +32,7 @@ struct Drawn {
     std::vector<std::int64_t> strides(shape.size());
     std::vector<std::size_t> axes(shape.size());
     for (std::size_t i = 0; i < axes.size(); ++i) axes[i] = i;
-    if (order == Order::last) axes = {0, 2, 3, 1};
+    if (order == Order::last && axes.size() > 2) std::rotate(axes.begin() + 1, axes.begin() + 2, axes.end());
     std::int64_t elements = 1;
     for (std::size_t i = axes.size(); i-- > 0;) {
       strides[axes[i]] = elements;
@@ -98,6 +98,119 @@ TEST_P(Convolution, IsWithinTheBounds) {
     const Conv2d conv{.x = type, .w = type, .stride = {2, 1}, .padding = {{{1, 1}, {0, 2}}}};
     const Plan plan = compile(conv, graph, Target::cpu(2));
     check(plan, draw(plan, conv, {2, 5, 9, 7, 128, 3, 3}, Order::last, Order::last, 1, type == s8), GetParam());
+  }
+}
+
+// Other convolutions than two-dimensional ones without groups, each of N = 128.
+struct Way {
+  const char* name;
+  Problem (*problem)(DType type);
+  std::vector<std::int64_t> one, two;  // the inputs' shapes
+  std::int64_t images, m, k;           // 0 images: no batch
+};
+const Way ways[] = {
+    {"groups",
+     [](DType t) -> Problem {
+       return Conv2d{.x = t, .w = t, .stride = {2, 1}, .padding = {{{1, 1}, {1, 1}}}, .groups = 4};
+     },
+     {2, 8, 9, 7},
+     {128, 2, 3, 3},
+     2,
+     5 * 7,
+     18},
+    {"depthwise",
+     [](DType t) -> Problem {
+       return Conv2d{.x = t, .w = t, .padding = {{{1, 1}, {2, 0}}}, .groups = 128};
+     },
+     {2, 128, 6, 5},
+     {128, 1, 3, 3},
+     2,
+     6 * 5,
+     9},
+    {"one axis",
+     [](DType t) -> Problem { return Conv1d{.x = t, .w = t, .dilation = {2}}; },
+     {2, 5, 40},
+     {128, 5, 5},
+     2,
+     32,
+     25},
+    {"three axes",
+     [](DType t) -> Problem {
+       return Conv3d{.x = t, .w = t, .padding = {{{1, 0}, {0, 0}, {0, 0}}}};
+     },
+     {1, 3, 4, 5, 6},
+     {128, 3, 2, 3, 2},
+     1,
+     4 * 3 * 5,
+     36},
+    {"data gradient",
+     [](DType t) -> Problem {
+       return ConvDgrad2d{.dy = t, .w = t, .padding = {{{1, 1}, {0, 1}}}};
+     },
+     {2, 6, 7, 5},
+     {6, 128, 3, 3},
+     2,
+     7 * 6,
+     54},
+    {"strided data gradient",
+     [](DType t) -> Problem {
+       return ConvDgrad2d{.dy = t, .w = t, .stride = {2, 3}, .padding = {{{1, 1}, {1, 1}}}, .output_padding = {1, 0}};
+     },
+     {2, 6, 4, 5},
+     {6, 128, 3, 2},
+     2,
+     8 * 12,
+     36},
+    {"depthwise strided data gradient",
+     [](DType t) -> Problem {
+       return ConvDgrad2d{.dy = t, .w = t, .stride = {2, 2}, .padding = {{{1, 1}, {1, 1}}}, .groups = 128};
+     },
+     {2, 128, 3, 4},
+     {128, 1, 3, 3},
+     2,
+     5 * 7,
+     9},
+    {"weight gradient",
+     [](DType t) -> Problem {
+       return ConvWgrad2d{.x = t, .dy = t, .filter = {2, 2}};
+     },
+     {3, 32, 7, 6},
+     {3, 25, 6, 5},
+     0,
+     25,
+     90},
+    {"weight gradient of groups",
+     [](DType t) -> Problem {
+       return ConvWgrad2d{.x = t, .dy = t, .filter = {2, 2}, .groups = 2};
+     },
+     {3, 64, 5, 6},
+     {3, 26, 4, 5},
+     0,
+     26,
+     60}};
+
+TEST_P(Convolution, IsWithinTheBoundsInEveryDirection) {
+  const Graph graph = parse_file(POSTLUDE_SOURCE_DIR "/epilogues/" + GetParam() + ".py");
+  for (const Way& way : ways) {
+    for (const DType type : {f32, bf16, s8}) {
+      std::mt19937_64 random(5);
+      const bool whole = type == s8;
+      const Plan plan = compile(way.problem(type), graph, Target::cpu(2));
+      Trial run;
+      const Order order = type == f32 ? Order::first : Order::last;
+      run.drawn.emplace_back(type, way.one, random, 1, whole, order);
+      run.drawn.emplace_back(type, way.two, random, 1 / std::sqrt(static_cast<double>(way.k)), whole, order);
+      const auto slots = plan.slots();
+      for (std::size_t i = 2; i < slots.size(); ++i) {
+        std::vector<std::int64_t> shape = plan.shape_of(slots[i].name, way.m, 128, way.k);
+        if (way.images > 0 && (slots[i].output ? slots[i].batched : slots[i].axes == tile_axes))
+          shape.insert(shape.begin(), way.images);
+        run.drawn.emplace_back(slots[i].dtype, shape, random, 1, whole);
+      }
+      for (const auto& slot : slots) run.names.push_back(slot.name);
+      for (std::size_t i = 0; i < slots.size(); ++i) run.bindings.push_back({run.names[i], run.drawn[i].tensor});
+      check(plan, run, GetParam() + ", " + way.name + ", " + std::string(name(type)));
+    }
   }
 }
 
@@ -185,8 +298,46 @@ TEST(Conv2d, RefusesWhatIsNoConvolution) {
   EXPECT_ERROR(ErrorCode::wrong_shape, "fixes the batch to 2", bind({}, {2, 2, 3, 3}, {1, 2, 3, 3}));
   EXPECT_ERROR(ErrorCode::usage, "stride is 0", (void)compile(Conv2d{.stride = {0, 1}}, graph));
   EXPECT_ERROR(ErrorCode::usage, "padding is -1", (void)compile(Conv2d{.padding = {{{0, -1}, {0, 0}}}}, graph));
+  EXPECT_ERROR(ErrorCode::wrong_shape, "3 channels, which 2 groups do not divide",
+               bind({.groups = 2}, {1, 3, 3, 3}, {4, 1, 3, 3}));
+  EXPECT_ERROR(ErrorCode::wrong_shape, "3 filters, which 2 groups do not divide",
+               bind({.groups = 2}, {1, 4, 3, 3}, {3, 2, 3, 3}));
+  EXPECT_ERROR(ErrorCode::wrong_shape, "filters of 4 channels, but 'X' (1, 4, 3, 3) has 4 in 2 groups",
+               bind({.groups = 2}, {1, 4, 3, 3}, {4, 4, 3, 3}));
+  EXPECT_ERROR(ErrorCode::usage, "number of groups is 0", (void)compile(Conv2d{.groups = 0}, graph));
+  EXPECT_ERROR(ErrorCode::size_overflow, "more than 536870912",
+               bind({.padding = {{{1 << 29, 0}, {0, 0}}}}, {1, 2, 3, 3}, {1, 2, 3, 3}));
   EXPECT_ERROR(ErrorCode::unsupported, "two float types", (void)compile(Conv2d{.x = f32, .w = s8}, graph));
   EXPECT_TRUE(supports(Conv2d{.x = bf16, .w = bf16}, graph, Target::parse("sm_90a")));
+}
+
+TEST(Conv2d, RefusesWhatIsNoGradient) {
+  const Graph graph = parse("def f(acc):\n    D: f32 = acc\n    return D\n");
+  const auto bind = [&](const Problem& conv, std::vector<std::int64_t> x, std::vector<std::int64_t> w,
+                        std::vector<std::int64_t> out) {
+    const Array a(std::move(x)), b(std::move(w)), d(std::move(out));
+    const auto inputs = compile(conv, graph).slots();
+    compile(conv, graph).check({{inputs[0].name, a.view()}, {inputs[1].name, b.view()}, {"D", d.view()}});
+  };
+  bind(ConvDgrad2d{}, {1, 2, 3, 3}, {2, 4, 3, 3}, {1, 25, 4});
+  EXPECT_ERROR(ErrorCode::usage, "output padding is 2, but its stride is 2",
+               (void)compile(ConvDgrad2d{.stride = {2, 2}, .output_padding = {2, 0}}, graph));
+  EXPECT_ERROR(ErrorCode::wrong_shape, "'W' (3, 4, 3, 3) has 3 filters, but 'dY' (1, 2, 3, 3) has the outputs of 2",
+               bind(ConvDgrad2d{}, {1, 2, 3, 3}, {3, 4, 3, 3}, {1, 25, 4}));
+  EXPECT_ERROR(ErrorCode::wrong_shape, "no pixel of the gradient exists",
+               bind(ConvDgrad2d{.padding = {{{3, 3}, {0, 0}}}}, {1, 2, 1, 3}, {2, 4, 3, 3}, {1, 25, 4}));
+  EXPECT_ERROR(ErrorCode::wrong_shape, "'dY' (1, 2, 0, 3) has no rows",
+               bind(ConvDgrad2d{}, {1, 2, 0, 3}, {2, 4, 3, 3}, {1, 25, 4}));
+  EXPECT_ERROR(ErrorCode::size_overflow, "with its padding: more than",
+               bind(ConvDgrad2d{.stride = {1 << 29, 1}}, {1, 2, 3, 3}, {2, 4, 3, 3}, {1, 25, 4}));
+  bind(ConvWgrad2d{.filter = {3, 3}}, {1, 4, 5, 5}, {1, 2, 3, 3}, {2, 36});
+  EXPECT_ERROR(ErrorCode::wrong_shape, "has 3 rows, but a filter of 2 over 'X' (1, 4, 5, 5) makes 4",
+               bind(ConvWgrad2d{.filter = {2, 3}}, {1, 4, 5, 5}, {1, 2, 3, 3}, {2, 24}));
+  EXPECT_ERROR(ErrorCode::wrong_shape, "'dY' (2, 2, 3, 3) has 2 images, but 'X' (1, 4, 5, 5) has 1",
+               bind(ConvWgrad2d{.filter = {3, 3}}, {1, 4, 5, 5}, {2, 2, 3, 3}, {2, 36}));
+  EXPECT_ERROR(ErrorCode::usage, "filter size is 0", (void)compile(ConvWgrad2d{.filter = {0, 1}}, graph));
+  EXPECT_ERROR(ErrorCode::wrong_rank, "the plan wants N x C x D x H x W",
+               bind(ConvWgrad3d{}, {1, 4, 5, 5}, {1, 2, 1, 5, 5}, {2, 4}));
 }
 
 TEST(Conv2d, IsExplained) {
@@ -195,6 +346,10 @@ TEST(Conv2d, IsExplained) {
   const std::string text = plan.explain(ExplainPart::summary, 56 * 56, 64, 576);
   EXPECT_EQ(text.rfind("f: batched conv2d bf16 x bf16, stride 2, padding 1, f32 accumulator", 0), 0) << text;
   EXPECT_NE(text.find("(N, C, H, W)"), std::string::npos) << text;
+  EXPECT_NE(plan.explain(ExplainPart::loops)
+                .find("A  N·P·Q x R·S·C  of X (N, C, H, W): h = p * 2 + r - 1, w = q * 2 + s - 1; 0 outside"),
+            std::string::npos)
+      << plan.explain(ExplainPart::loops);
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 #include "core/divide.h"
 #include "cpu/decide/decision.h"
+#include "cpu/decide/fold.h"
 #include "cpu/product/blocking.h"
 #include "cpu/strips/ops.h"
 
@@ -46,6 +47,7 @@ class Decider {
   Decision decide() {
     to_.subject = &subject_;
     to_.shape = shape_;
+    to_.a = layout_.a;
     to_.buffers = layout_.buffers;
     for (Pass& pass : schedule(program_, shape_, subject_.multiplies())) {
       PassDecision& decision = to_.passes.emplace_back();
@@ -55,6 +57,10 @@ class Decider {
     place_buffers();
     for (PassDecision& pass : to_.passes) decide_phases(pass);
     for (PassDecision& pass : to_.passes) place_frames(pass);
+    for (const PassDecision& pass : to_.passes) {
+      if (pass.assembly) to_.packed_bytes += pass.assembly->packed_bytes();
+      if (pass.packed) to_.packed_bytes += static_cast<std::int64_t>(pass.packed->bytes);
+    }
     to_.thread_pitch = round_up(to_.thread_pitch, page) + page;  // a page more keeps threads' memory apart
     to_.combine_bytes = round_up(to_.combine_bytes, line);
     return std::move(to_);
@@ -63,7 +69,9 @@ class Decider {
  private:
   void decide_product(PassDecision& to) const {
     Pass& pass = to.pass;
-    const bool b_strided = !layout_.b_addressed;
+    const Addressing& addressing = layout_.addressing;
+    const bool a_strided = std::holds_alternative<std::monostate>(addressing.a);
+    const bool b_strided = std::holds_alternative<std::monostate>(addressing.b);
     to.product = {.m = shape_.m,
                   .n = shape_.n,
                   .k = shape_.k,
@@ -73,8 +81,9 @@ class Decider {
                   .b_n_major = b_strided && layout_.b.strides[1] != 1 && layout_.b.strides[2] == 1,
                   .b_k_major = b_strided && layout_.b.strides[1] == 1,
                   .pieces = pass.pieces,
-                  .addressed = layout_.a_addressed || layout_.b_addressed};
-    to.blocking = choose_blocking(to.product, subject_.isa, pass.whole_rows);
+                  .addressed = !a_strided || !b_strided};
+    decide_images(to);
+    to.blocking = to.assembly ? to.assembly->blocking() : choose_blocking(to.product, subject_.isa, pass.whole_rows);
     pass.block_rows = row_group;
     const bool whole = to.blocking->order != Order::blocks;
     pass.block_columns =
@@ -90,7 +99,21 @@ class Decider {
     to.shared_scratch = round_up(static_cast<std::int64_t>(to.blocking->shared_bytes), line);
   }
 
+  // Several products for one output, and B that is packed once for several images.
+  void decide_images(PassDecision& to) const {
+    const Contraction& contraction = *subject_.contraction;
+    const bool windows = contraction.a_form == Form::windows || contraction.b_form == Form::windows;
+    const bool again = windows && shape_.batch > 1 && layout_.b.strides[0] == 0 && !layout_.packed_b;
+    if (contraction.groups > 1 || contraction.parts) {
+      to.assembly.emplace(to.product, layout_.addressing, contraction.parts, subject_.isa, again);
+    } else if (again && shape_.m > 0 && shape_.n > 0) {
+      to.packed = packed_layout(to.product, subject_.isa);
+      to.product.packed_b = true;
+    }
+  }
+
   [[nodiscard]] const char* refused_to_keep(const PassDecision& to) const {
+    if (to.assembly) return "several products are put together";
     if (to.blocking->order == Order::blocks) return "they are used as soon as a block has them";
     if (!may_keep(*to.blocking, to.product)) return "they are summed in parts, in pieces, or N is no multiple of 16";
     return program_.accumulator == DType::f32 ? nullptr : "they are integers";
@@ -216,11 +239,26 @@ class Decider {
 
   const Subject& subject_;
   const Program& program_;
-  const Layout& layout_;
+  const Layout layout_;
   const Shape shape_;
   std::vector<int> local_;  // per buffer: which of its pass stays with the rows, or -1
   Decision to_;
 };
+
+// Of forms and groups whose sizes no shape tells: A and B that are no stride apart, and one residue of all rows.
+void address(Layout& layout, const Contraction& contraction) {
+  const Shape& shape = layout.shape;
+  Addressing& addressing = layout.addressing;
+  if (contraction.a_form != Form::strided) addressing.a = Gathered{};
+  if (contraction.b_form != Form::strided) addressing.b = Gathered{};
+  addressing.groups.along = contraction.b_form == Form::windows ? Groups::Along::m : Groups::Along::n;
+  addressing.groups.count = contraction.groups;
+  if (!contraction.parts) return;
+  Part part;
+  part.place[2].extent = part.a.axes[2].pixels = static_cast<std::int32_t>(shape.m);
+  part.a.channels = shape.k;
+  addressing.parts.push_back(part);
+}
 
 }  // namespace
 
@@ -231,8 +269,7 @@ Layout usual_layout(const Subject& subject, const Shape& shape) {
   if (const auto& contraction = subject.contraction) {
     layout.a = row_major(all, shape.m, shape.k, contraction->a);
     layout.b = row_major(all, shape.k, shape.n, contraction->b);
-    layout.a_addressed = contraction->a_form != Form::strided;
-    layout.b_addressed = contraction->b_form != Form::strided;
+    address(layout, *contraction);
   } else {
     layout.a = row_major(all, shape.m, shape.n, subject.source);
   }
@@ -244,7 +281,9 @@ Layout usual_layout(const Subject& subject, const Shape& shape) {
   return layout;
 }
 
-Decision decide(const Subject& subject, const Layout& layout) { return Decider(subject, layout).decide(); }
+Decision decide(const Subject& subject, const Layout& layout) {
+  return Decider(subject, folded(subject, layout)).decide();
+}
 
 std::int64_t Decision::frame_bytes() const {
   return page + thread_pitch * subject->threads + shared_bytes + combine_bytes;

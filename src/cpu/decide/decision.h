@@ -4,6 +4,7 @@
 
 #include "cpu/decide/passes.h"
 #include "cpu/layout.h"
+#include "cpu/product/assembly.h"
 #include "cpu/product/direct.h"
 #include "cpu/product/gemm.h"
 #include "cpu/strips/phase.h"
@@ -57,6 +58,8 @@ struct PassDecision {
   Pass pass;
   ProductShape product;                  // behind a product
   std::optional<Blocking> blocking;      // and how it is multiplied
+  std::optional<Assembly> assembly;      // or several products, put together
+  std::optional<PackedB> packed;         // B, which every call packs for all batches
   bool over_batches = false;             // on one thread, batches beside each other
   std::optional<DirectForm> direct;      // in registers, instead of phases
   const char* not_direct = nullptr;      // why not
@@ -72,16 +75,18 @@ struct PassDecision {
 // A Decision refers to the Program of its Subject.
 struct Decision {
   const Subject* subject = nullptr;
-  Shape shape;
+  Shape shape;  // images may have become rows
+  Placed a;
   std::vector<Placed> buffers;  // the Program's, also those that no caller binds
   std::vector<BufferPlace> places;
   std::vector<PassDecision> passes;  // one after another, in the same memory
   // The workspace: buffers, then a page to begin a thread's memory at another place of, then each thread's memory, then
   // what all share, then scratch of combining partial results.
   std::int64_t buffer_bytes = 0, thread_pitch = 0, shared_bytes = 0, combine_bytes = 0;
+  std::int64_t packed_bytes = 0;  // and beside it what every call packs
 
   [[nodiscard]] std::int64_t frame_bytes() const;
-  [[nodiscard]] std::int64_t workspace_bytes() const { return buffer_bytes + frame_bytes(); }
+  [[nodiscard]] std::int64_t workspace_bytes() const { return buffer_bytes + frame_bytes() + packed_bytes; }
   [[nodiscard]] std::int64_t bytes_of(lower::BufferId buffer) const;
   // Whether a buffer stays with a block's rows, or is stored by no phase.
   [[nodiscard]] bool stays(lower::BufferId buffer) const;

@@ -50,7 +50,8 @@ std::string pass_text(const Decision& decision, const PassDecision& to) {
   const std::string first = phase_name(subject, pass.first);
   std::string text =
       pass.count == 1 ? "phase " + first : "phases " + first + ".." + phase_name(subject, pass.first + pass.count - 1);
-  if (pass.product) text += " behind the product";
+  if (to.assembly) text += " behind " + to.assembly->text();
+  else if (pass.product) text += " behind the product";
   text += " over " + number(pass.row_blocks()) + " x " + number(pass.column_blocks()) + " blocks of " +
           number(pass.block_rows) + " x " + number(pass.block_columns);
   if (pass.whole_rows) text += " (whole rows)";

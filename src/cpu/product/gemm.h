@@ -135,6 +135,10 @@ struct PackedB {
 };
 // Reads product.b (and k, n, pieces and a.dtype; not m).
 [[nodiscard]] PackedB pack_b(const Product& product, Isa isa, int threads);
+// The same in steps: its layout without memory, its memory, and its content, with a thread's scratch each.
+[[nodiscard]] PackedB packed_layout(ProductShape shape, Isa isa);
+void allocate(PackedB& packed);
+void fill(PackedB& packed, const Product& product, int threads, char* scratch, std::size_t scratch_stride);
 
 // ---- running ------------------------------------------------------------------------------------
 

@@ -117,6 +117,19 @@ struct ThinRun {
   bool far = false;  // columns of B come out of memory: the next ones are asked for, into L2
 };
 
+// Pixels of a depthwise convolution: c[i][channel] = sum over t of from[i][t][channel] * weights[t][channel].
+struct DepthwiseRun {
+  const char* const* from = nullptr;  // of pixel i and tap t: from[i * taps + t], its first channel
+  int pixels = 0;
+  std::int64_t taps = 0;
+  Element element = Element::f32;
+  const float* weights = nullptr;  // whole vectors in a row, as in c
+  std::int64_t weights_row = 0;
+  std::int64_t channels = 0;
+  float* c = nullptr;
+  std::int64_t c_row = 0;
+};
+
 struct Kernels {
   int lanes;          // 32-bit words in a vector
   int panel;          // columns in a full panel
@@ -155,6 +168,7 @@ struct Kernels {
   // f32 words only; null elsewhere.
   void (*thin_k_major)(const ThinRun& run) = nullptr;
   void (*thin_n_major)(const ThinRun& run) = nullptr;
+  void (*depthwise)(const DepthwiseRun& run) = nullptr;
   // Applies `direct` to a finished block of accumulators.
   void (*store_direct)(const Direct& direct, const float* acc, std::int64_t acc_row, std::int64_t row0,
                        std::int64_t rows, std::int64_t column0, std::int64_t columns) = nullptr;

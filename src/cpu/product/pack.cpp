@@ -25,6 +25,13 @@ void gather_as(const char* from, std::int64_t stride, std::int64_t count, char* 
   }
 }
 
+// Whether rows of B are contiguous, but for windows' taps.
+bool n_major(const Matrix& b) {
+  if (!b.address) return b.row_stride != 1 && b.column_stride == 1;
+  if (const auto* w = std::get_if<Windows>(b.address)) return w->channels_last && w->channel_stride == 1;
+  return std::holds_alternative<Counted>(*b.address) && b.column_stride == 1;
+}
+
 }  // namespace
 
 const char* element_address(const Matrix& m, std::int64_t row, std::int64_t column) {
@@ -32,6 +39,10 @@ const char* element_address(const Matrix& m, std::int64_t row, std::int64_t colu
 }
 
 void gather(DType type, const char* from, std::int64_t stride, std::int64_t count, char* to) {
+  if (stride == 1) {
+    std::memcpy(to, from, static_cast<std::size_t>(count * size_of(type)));
+    return;
+  }
   switch (size_of(type)) {
     case 1: return gather_as<std::uint8_t>(from, stride, count, to);
     case 2: return gather_as<std::uint16_t>(from, stride, count, to);
@@ -112,13 +123,22 @@ void pack_b_block(const Matrix& b, const BLayout& layout, std::int64_t column_bl
     std::uint32_t* const words = to + piece * padded * steps;
     const auto column = [&](std::int64_t j) { return column_of(layout.pieces, layout.n, piece, x0 + j); };
 
-    if (!b.address && b.row_stride != 1 && b.column_stride == 1 && column(columns - 1) - column(0) == columns - 1) {
+    if (n_major(b) && column(columns - 1) - column(0) == columns - 1) {
       for (std::int64_t k = 0; k < depth; k += n_major_depth) {
+        const std::int64_t together = std::min(n_major_depth, depth - k);
         for (std::int64_t j = first; j < columns; j += kernels.panel) {
           const std::int64_t width = std::min<std::int64_t>(columns - j, kernels.panel);
           const std::int64_t to_row = round_up(width, kernels.lanes);
-          kernels.pack_n_major(element, true, element_address(b, k0 + k, column(j)), b.row_stride * size,
-                               static_cast<int>(width), std::min(n_major_depth, depth - k),
+          alignas(64) char elements[n_major_depth * max_panel * 4];
+          const char* from = elements;
+          std::int64_t row = max_panel * size;
+          if (b.address) {
+            block_elements(b, column(j), width, k0 + k, together, elements, row);
+          } else {
+            from = element_address(b, k0 + k, column(j));
+            row = b.row_stride * size;
+          }
+          kernels.pack_n_major(element, true, from, row, static_cast<int>(width), together,
                                words + j * steps + k / kernels.word_elements * to_row, to_row);
         }
       }
@@ -155,8 +175,8 @@ void pack_b_block(const Matrix& b, const BLayout& layout, std::int64_t column_bl
 
 bool lies_packed(const Matrix& b, const BLayout& layout) {
   const Kernels& kernels = *layout.kernels;
-  return !b.address && b.dtype == DType::f32 && kernels.word_elements == 1 && layout.pieces.count == 1 && b.column_stride == 1 &&
-         b.row_stride == layout.n && layout.n <= kernels.panel && layout.n % 16 == 0;
+  return !b.address && b.dtype == DType::f32 && kernels.word_elements == 1 && layout.pieces.count == 1 &&
+         b.column_stride == 1 && b.row_stride == layout.n && layout.n <= kernels.panel && layout.n % 16 == 0;
 }
 
 void pack_part(const Matrix& b, const BLayout& layout, int thread, int threads, std::uint32_t* to, char* gather) {
@@ -197,42 +217,57 @@ AWords pack_a_rows(const Matrix& a, const Kernels& kernels, std::int64_t row0, i
   }
   // Rows are one line more than a power of two apart, for L1's sets.
   const std::int64_t to_row = round_up(ceil_div(depth, kernels.word_elements), 16) + 16;
+  if (const auto words = window_words(a, kernels, row0, rows, k0, depth, to, to_row)) return *words;
   pack_rows(a, kernels, row0, rows, k0, depth, to, to_row, gather_to);
   return {to, to_row, 1};
 }
 
-PackedB pack_b(const Product& product, Isa isa, int threads) {
-  const auto too_large = [&] {
-    throw Error(ErrorCode::out_of_memory, "there is no memory for a packed B of " + std::to_string(product.k) + " x " +
-                                              std::to_string(product.n) + " elements");
-  };
-  // A B of stride 0 may have more elements than any memory.
-  if (static_cast<double>(product.k) * static_cast<double>(product.n) > 0x1p56) too_large();
-  ProductShape shape = shape_of(product);
+PackedB packed_layout(ProductShape shape, Isa isa) {
   shape.packed_b = true;
   const Blocking blocking = choose_blocking(shape, isa);
   PackedB packed;
   packed.isa = isa;
-  packed.a = product.a.dtype;
-  packed.b = product.b.dtype;
-  packed.n = product.n;
-  packed.k = product.k;
-  packed.pieces = product.pieces;
+  packed.a = shape.a;
+  packed.b = shape.b;
+  packed.n = shape.n;
+  packed.k = shape.k;
+  packed.pieces = shape.pieces;
   packed.k_block = blocking.k_block;
   packed.column_block = blocking.column_block;
-
   const BLayout layout = layout_for(kernels_for(isa, shape), shape, packed.k_block, packed.column_block);
-  packed.bytes = static_cast<std::size_t>(std::max<std::int64_t>(layout.all_words() * 4, 64));
-  packed.words.reset(new (std::align_val_t{64}, std::nothrow) std::uint32_t[packed.bytes / 4]);
-  if (!packed.words) too_large();
-  const std::size_t gather = gather_bytes(packed.k_block);
-  const std::unique_ptr<char[]> copies(new (std::nothrow) char[gather * static_cast<std::size_t>(threads)]);
-  if (!copies) too_large();
+  // A B of stride 0 may have more elements than any memory.
+  const bool too_large = static_cast<double>(shape.k) * static_cast<double>(shape.n) > 0x1p56;
+  packed.bytes =
+      too_large ? std::size_t{1} << 60 : static_cast<std::size_t>(std::max<std::int64_t>(layout.all_words() * 4, 64));
+  return packed;
+}
 
+void allocate(PackedB& packed) {
+  if (packed.bytes < std::size_t{1} << 60)
+    packed.words.reset(new (std::align_val_t{64}, std::nothrow) std::uint32_t[packed.bytes / 4]);
+  if (!packed.words) {
+    throw Error(ErrorCode::out_of_memory, "there is no memory for a packed B of " + std::to_string(packed.k) + " x " +
+                                              std::to_string(packed.n) + " elements");
+  }
+}
+
+void fill(PackedB& packed, const Product& product, int threads, char* gather, std::size_t gather_stride) {
+  ProductShape shape = shape_of(product);
+  shape.packed_b = true;
+  const BLayout layout = layout_for(kernels_for(packed.isa, shape), shape, packed.k_block, packed.column_block);
   core::parallel(threads, [&](int thread) {
     pack_part(product.b, layout, thread, threads, packed.words.get(),
-              copies.get() + gather * static_cast<std::size_t>(thread));
+              gather + gather_stride * static_cast<std::size_t>(thread));
   });
+}
+
+PackedB pack_b(const Product& product, Isa isa, int threads) {
+  PackedB packed = packed_layout(shape_of(product), isa);
+  allocate(packed);
+  const std::size_t gather = gather_bytes(packed.k_block);
+  const std::unique_ptr<char[]> copies(new (std::nothrow) char[gather * static_cast<std::size_t>(threads)]);
+  if (!copies) throw Error(ErrorCode::out_of_memory, "there is no memory to pack B in");
+  fill(packed, product, threads, copies.get(), gather);
   return packed;
 }
 

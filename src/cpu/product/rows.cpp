@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <optional>
 
 namespace postlude::inline v0::cpu {
 namespace {
@@ -57,12 +58,58 @@ bool inside(const Windows& w, const Three& y, std::size_t axes) {
   return true;
 }
 
-// Where the first tap of a pixel is, by the number of the pixel over all images.
-Spot pixel_spot(const Windows& w, std::int64_t number) {
-  const auto d = digits(number, {w.images, w.axes[0].pixels, w.axes[1].pixels, w.axes[2].pixels});
-  Spot spot{.offset = d[0] * w.image_stride};
-  for (std::size_t i = 0; i < 3; ++i) spot.move(w, i, w.axes[i].first + d[i + 1] * w.axes[i].step);
-  return spot;
+// Pixels one after another, over all images: where the first tap of each is.
+class Pixels {
+ public:
+  Pixels(const Windows& w, std::int64_t number) : w_(w) {
+    const auto d = digits(number, {w.images, w.axes[0].pixels, w.axes[1].pixels, w.axes[2].pixels});
+    spot.offset = d[0] * w.image_stride;
+    for (std::size_t i = 0; i < 3; ++i) {
+      at_[i] = static_cast<std::int32_t>(d[i + 1]);
+      spot.move(w, i, w.axes[i].first + d[i + 1] * w.axes[i].step);
+    }
+  }
+  Spot spot;
+  // Of this line of the image, this one too.
+  [[nodiscard]] std::int32_t left() const { return w_.axes[2].pixels - at_[2]; }
+  // `count` is at most left().
+  void next(std::int32_t count = 1) {
+    at_[2] += count;
+    spot.move(w_, 2, std::int64_t{count} * w_.axes[2].step);
+    for (std::size_t i = 2; at_[i] == w_.axes[i].pixels; --i) {
+      spot.move(w_, i, -std::int64_t{at_[i]} * w_.axes[i].step);
+      at_[i] = 0;
+      if (i == 0) {
+        spot.offset += w_.image_stride;
+        return;
+      }
+      ++at_[i - 1];
+      spot.move(w_, i - 1, w_.axes[i - 1].step);
+    }
+  }
+
+ private:
+  const Windows& w_;
+  Three at_{};
+};
+
+// A column of windows: the channel and the tap, as what they add to a pixel's spot.
+struct Tap {
+  std::int64_t channel = 0;
+  std::int32_t last = 0;  // tap along the last axis
+  Spot by;
+};
+Tap tap_of(const Windows& w, std::int64_t column) {
+  const std::int64_t number = w.channels_last ? column / w.channels : column % w.taps();
+  Tap tap{w.channels_last ? column % w.channels : column / w.taps(), 0, {}};
+  const auto d = digits(number, {1, w.axes[0].taps, w.axes[1].taps, w.axes[2].taps});
+  for (std::size_t i = 0; i < 3; ++i) tap.by.move(w, i, d[i + 1] * w.axes[i].reach);
+  tap.by.offset += tap.channel * w.channel_stride;
+  tap.last = static_cast<std::int32_t>(d[3]);
+  return tap;
+}
+Spot operator+(const Spot& a, const Spot& b) {
+  return {a.offset + b.offset, {a.y[0] + b.y[0], a.y[1] + b.y[1], a.y[2] + b.y[2]}};
 }
 
 // `count` elements along the last axis of an image, `step` coordinates apart; zeros outside.
@@ -73,41 +120,38 @@ void along_columns(const Matrix& m, const Windows& w, const Spot& at, std::int32
   std::int32_t begin = 0, end = 0;
   const std::int32_t x = at.y[2], width = w.axes[2].extent;
   if (inside(w, at.y, 2)) {
-    begin = std::clamp((-x + step - 1) / step, 0, count);
-    end = x < width ? std::clamp((width - x + step - 1) / step, begin, count) : begin;
+    begin = x >= 0 ? 0 : std::min((-x + step - 1) / step, count);
+    end = x >= width                                     ? begin
+          : x + (count - 1) * std::int64_t{step} < width ? count
+                                                         : std::clamp((width - x + step - 1) / step, begin, count);
   }
-  std::memset(out, 0, static_cast<std::size_t>(begin * size));
+  if (begin > 0) std::memset(out, 0, static_cast<std::size_t>(begin * size));
   if (begin < end) {
     const std::int64_t stride = step * w.axes[2].stride;
     const char* const from = static_cast<const char*>(m.data) + (at.offset + begin * stride) * size;
     gather(m.dtype, from, stride, end - begin, out + begin * size);
   }
-  std::memset(out + end * size, 0, static_cast<std::size_t>((count - end) * size));
+  if (end < count) std::memset(out + end * size, 0, static_cast<std::size_t>((count - end) * size));
 }
 
 // A row of A: runs are a tap's channels, or a channel's taps along the last axis.
 const char* window(const Matrix& a, const Windows& w, std::int64_t row, std::int64_t k0, std::int64_t depth, char* to) {
   const std::int64_t size = size_of(a.dtype);
-  const Spot pixel = pixel_spot(w, row);
+  const Spot pixel = Pixels(w, row).spot;
   char* out = to;
   for (std::int64_t k = k0, run = 0; k < k0 + depth; k += run, out += run * size) {
-    std::int64_t tap = w.channels_last ? k / w.channels : k % w.taps();
-    const std::int64_t channel = w.channels_last ? k % w.channels : k / w.taps();
-    const auto d = digits(tap, {1, w.axes[0].taps, w.axes[1].taps, w.axes[2].taps});
-    Spot spot = pixel;
-    for (std::size_t i = 0; i < 3; ++i) spot.move(w, i, d[i + 1] * w.axes[i].reach);
-    spot.offset += channel * w.channel_stride;
+    const Tap tap = tap_of(w, k);
+    const Spot spot = pixel + tap.by;
     if (!w.channels_last) {
-      run = std::min(w.axes[2].taps - d[3], k0 + depth - k);
+      run = std::min<std::int64_t>(w.axes[2].taps - tap.last, k0 + depth - k);
       along_columns(a, w, spot, w.axes[2].reach, static_cast<std::int32_t>(run), out);
       continue;
     }
-    run = std::min(w.channels - channel, k0 + depth - k);
+    run = std::min(w.channels - tap.channel, k0 + depth - k);
     const char* const from = static_cast<const char*>(a.data) + spot.offset * size;
     if (!inside(w, spot.y, 3)) std::memset(out, 0, static_cast<std::size_t>(run * size));
-    else if (w.channel_stride != 1) gather(a.dtype, from, w.channel_stride, run, out);
-    else if (run == depth) return from;
-    else std::memcpy(out, from, static_cast<std::size_t>(run * size));
+    else if (w.channel_stride == 1 && run == depth) return from;
+    else gather(a.dtype, from, w.channel_stride, run, out);
   }
   return to;
 }
@@ -115,32 +159,156 @@ const char* window(const Matrix& a, const Windows& w, std::int64_t row, std::int
 // A column of B: runs are pixels along the last axis.
 void window_column(const Matrix& b, const Windows& w, std::int64_t column, std::int64_t k0, std::int64_t depth,
                    char* out) {
-  const std::int64_t size = size_of(b.dtype);
-  const std::int64_t tap = w.channels_last ? column / w.channels : column % w.taps(),
-                     channel = w.channels_last ? column % w.channels : column / w.taps();
-  const auto d = digits(tap, {1, w.axes[0].taps, w.axes[1].taps, w.axes[2].taps});
-  for (std::int64_t k = k0, run = 0; k < k0 + depth; k += run, out += run * size) {
-    Spot spot = pixel_spot(w, k);
-    for (std::size_t i = 0; i < 3; ++i) spot.move(w, i, d[i + 1] * w.axes[i].reach);
-    spot.offset += channel * w.channel_stride;
-    run = std::min(w.axes[2].pixels - k % w.axes[2].pixels, k0 + depth - k);
-    along_columns(b, w, spot, w.axes[2].step, static_cast<std::int32_t>(run), out);
+  const Spot by = tap_of(w, column).by;
+  Pixels pixels(w, k0);
+  for (std::int64_t left = depth; left > 0;) {
+    const auto run = static_cast<std::int32_t>(std::min<std::int64_t>(pixels.left(), left));
+    along_columns(b, w, pixels.spot + by, w.axes[2].step, run, out);
+    out += run * size_of(b.dtype);
+    left -= run;
+    pixels.next(run);
   }
+}
+
+// The place of an element of k, and how many of them follow one stride apart.
+struct Run {
+  std::int64_t offset = 0, left = 0;
+};
+Run run_of(const Counted& c, std::int64_t k) {
+  const auto d = digits(k, {c.k[0].size, c.k[1].size, c.k[2].size, c.k[3].size});
+  Run run{.left = c.k[3].size - d[3]};
+  for (std::size_t i = 0; i < 4; ++i) run.offset += d[i] * c.k[i].stride;
+  return run;
 }
 
 // Elements from `first` on, in k's order.
 void counted(const Matrix& m, const Counted& c, const char* first, std::int64_t k0, std::int64_t depth, char* out) {
   const std::int64_t size = size_of(m.dtype);
-  for (std::int64_t k = k0, run = 0; k < k0 + depth; k += run, out += run * size) {
-    const auto d = digits(k, {c.k[0].size, c.k[1].size, c.k[2].size, c.k[3].size});
-    std::int64_t offset = 0;
-    for (std::size_t i = 0; i < 4; ++i) offset += d[i] * c.k[i].stride;
-    run = std::min(c.k[3].size - d[3], k0 + depth - k);
-    gather(m.dtype, first + offset * size, c.k[3].stride, run, out);
+  for (std::int64_t k = k0, count = 0; k < k0 + depth; k += count, out += count * size) {
+    const Run run = run_of(c, k);
+    count = std::min(run.left, k0 + depth - k);
+    gather(m.dtype, first + run.offset * size, c.k[3].stride, count, out);
+  }
+}
+
+// Whether taps side by side are contiguous.
+bool joined_taps(const Windows& w) { return w.axes[2].reach * w.axes[2].stride == w.channels; }
+
+// Rows of A as words, contiguous in K, of taps whose channels are. Each row's pixel is known once, and each tap.
+void window_rows(const Matrix& a, const Windows& w, const Kernels& kernels, std::int64_t row0, int rows,
+                 std::int64_t k0, std::int64_t depth, std::uint32_t* to, std::int64_t to_row) {
+  const std::int64_t size = size_of(a.dtype);
+  const bool words = a.dtype == DType::f32;
+  Spot spots[row_group];
+  Pixels pixels(w, row0);
+  for (int i = 0; i < rows; ++i, pixels.next()) spots[i] = pixels.spot;
+  const auto copy = [&](const Spot& spot, std::int64_t count, std::uint32_t* out) {
+    const char* const from = static_cast<const char*>(a.data) + spot.offset * size;
+    if (words) std::memcpy(out, from, static_cast<std::size_t>(count * 4));
+    else kernels.pack_row(element_of(a.dtype), false, from, count, out);
+  };
+  for (std::int64_t k = k0, run = 0; k < k0 + depth; k += run) {
+    const Tap tap = tap_of(w, k);
+    run = (joined_taps(w) ? w.axes[2].taps - tap.last : 1) * w.channels - tap.channel;
+    run = std::min(run, k0 + depth - k);
+    const std::int32_t reach = static_cast<std::int32_t>((tap.channel + run - 1) / w.channels) * w.axes[2].reach;
+    std::uint32_t* out = to + (k - k0) / kernels.word_elements;
+    for (int i = 0; i < rows; ++i, out += to_row) {
+      Spot spot = spots[i] + tap.by;
+      if (inside(w, spot.y, 3) && spot.y[2] + reach < w.axes[2].extent) {
+        copy(spot, run, out);
+        continue;
+      }
+      std::memset(out, 0, static_cast<std::size_t>(ceil_div(run, kernels.word_elements) * 4));
+      for (std::int64_t done = 0, channel = tap.channel; done < run; channel = 0, spot.y[2] += w.axes[2].reach) {
+        const std::int64_t count = std::min(w.channels - channel, run - done);
+        if (inside(w, spot.y, 3)) copy(spot, count, out + done / kernels.word_elements);
+        done += count;
+        spot.offset += count;
+      }
+    }
+  }
+}
+
+// The same as words contiguous in M, where pixels are contiguous: `to_row` words from one step to the next.
+void window_pixels(const Matrix& a, const Windows& w, const Kernels& kernels, std::int64_t row0, int rows,
+                   std::int64_t k0, std::int64_t depth, std::uint32_t* to, std::int64_t to_row) {
+  struct Line {
+    Spot spot;
+    std::int32_t count = 0;
+  } lines[row_group];
+  int count = 0;
+  Pixels pixels(w, row0);
+  for (int left = rows; left > 0; left -= lines[count++].count) {
+    lines[count] = {pixels.spot, std::min(pixels.left(), left)};
+    pixels.next(lines[count].count);
+  }
+  const std::int64_t size = size_of(a.dtype), pitch = row_group * size;
+  const bool words = a.dtype == DType::f32;
+  constexpr std::int64_t together = 16;
+  alignas(64) char elements[together * row_group * 4];
+  for (std::int64_t k = k0; k < k0 + depth; k += together) {
+    const std::int64_t steps = std::min(together, k0 + depth - k);
+    std::uint32_t* const out = to + (k - k0) / kernels.word_elements * to_row;
+    for (std::int64_t i = 0; i < steps; ++i) {
+      const Spot by = tap_of(w, k + i).by;
+      char* at = words ? reinterpret_cast<char*>(out + i * to_row) : elements + i * pitch;
+      for (int j = 0; j < count; ++j) {
+        along_columns(a, w, lines[j].spot + by, w.axes[2].step, lines[j].count, at);
+        at += lines[j].count * size;
+      }
+    }
+    if (!words) kernels.pack_n_major(element_of(a.dtype), false, elements, pitch, rows, steps, out, to_row);
+  }
+}
+
+// Rows k0 ... k0 + depth of B, `width` columns from `column` on, contiguous and `pitch` bytes apart; the columns are so
+// in memory, but for taps.
+void window_block(const Matrix& b, const Windows& w, std::int64_t column, std::int64_t width, std::int64_t k0,
+                  std::int64_t depth, char* to, std::int64_t pitch) {
+  const std::int64_t size = size_of(b.dtype);
+  for (std::int64_t j = 0, run = 0; j < width; j += run) {
+    const Tap tap = tap_of(w, column + j);
+    run = std::min(w.channels - tap.channel, width - j);
+    Pixels pixels(w, k0);
+    char* out = to + j * size;
+    for (std::int64_t k = 0; k < depth; ++k, pixels.next(), out += pitch) {
+      const Spot spot = pixels.spot + tap.by;
+      if (!inside(w, spot.y, 3)) std::memset(out, 0, static_cast<std::size_t>(run * size));
+      else
+        std::memcpy(out, static_cast<const char*>(b.data) + spot.offset * size, static_cast<std::size_t>(run * size));
+    }
   }
 }
 
 }  // namespace
+
+void block_elements(const Matrix& b, std::int64_t column, std::int64_t width, std::int64_t k0, std::int64_t depth,
+                    char* to, std::int64_t pitch) {
+  if (const auto* w = std::get_if<Windows>(b.address)) return window_block(b, *w, column, width, k0, depth, to, pitch);
+  const auto& k = std::get<Counted>(*b.address);
+  const std::int64_t size = size_of(b.dtype);
+  for (std::int64_t i = 0; i < depth; ++i) {
+    const char* const from = element_address(b, 0, column) + run_of(k, k0 + i).offset * size;
+    std::memcpy(to + i * pitch, from, static_cast<std::size_t>(width * size));
+  }
+}
+
+std::optional<AWords> window_words(const Matrix& a, const Kernels& kernels, std::int64_t row0, int rows,
+                                   std::int64_t k0, std::int64_t depth, std::uint32_t* to, std::int64_t to_row) {
+  const auto* const w = a.address ? std::get_if<Windows>(a.address) : nullptr;
+  if (!w || depth == 0) return {};
+  const bool contiguous = w->channels_last && w->channel_stride == 1 && w->channels % kernels.word_elements == 0;
+  // Zeros of the padding are no zero words where those are biased.
+  if (contiguous && !kernels.terms && (w->channels >= 8 || joined_taps(*w))) {
+    window_rows(a, *w, kernels, a.row0 + row0, rows, k0, depth, to, to_row);
+    return AWords{to, to_row, 1};
+  }
+  constexpr std::int64_t pixel_row = 32;  // row_group in whole vectors
+  if (w->axes[2].stride != 1 && w->axes[2].stride * w->channels > 8) return {};
+  window_pixels(a, *w, kernels, a.row0 + row0, rows, k0, depth, to, pixel_row);
+  return AWords{to, 1, pixel_row};
+}
 
 const char* row_elements(const Matrix& a, std::int64_t row, std::int64_t k0, std::int64_t depth, char* to) {
   if (!a.address) return strided(a, row, k0, depth, to);
@@ -163,9 +331,28 @@ const char* column_elements(const Matrix& b, std::int64_t column, std::int64_t k
   }
   if (depth == 0) return to;
   if (const auto* windows = std::get_if<Windows>(b.address)) window_column(b, *windows, column, k0, depth, to);
-  else if (const auto* k = std::get_if<Counted>(b.address)) counted(b, *k, element_address(b, 0, column), k0, depth, to);
+  else if (const auto* k = std::get_if<Counted>(b.address))
+    counted(b, *k, element_address(b, 0, column), k0, depth, to);
   else zeros(b, depth, to);
   return to;
+}
+
+void tap_addresses(const Matrix& a, const Windows& w, std::int64_t row0, int rows, const char* zeros, const char** to) {
+  const auto* const data = static_cast<const char*>(a.data);
+  const std::int64_t size = size_of(a.dtype);
+  Pixels pixels(w, row0);
+  for (int i = 0; i < rows; ++i, pixels.next()) {
+    Spot plane = pixels.spot;
+    for (std::int32_t t = 0; t < w.axes[0].taps; ++t, plane.move(w, 0, w.axes[0].reach)) {
+      Spot line = plane;
+      for (std::int32_t r = 0; r < w.axes[1].taps; ++r, line.move(w, 1, w.axes[1].reach)) {
+        Spot spot = line;
+        const bool there = inside(w, line.y, 2);
+        for (std::int32_t s = 0; s < w.axes[2].taps; ++s, spot.move(w, 2, w.axes[2].reach))
+          *to++ = there && spot.y[2] >= 0 && spot.y[2] < w.axes[2].extent ? data + spot.offset * size : zeros;
+      }
+    }
+  }
 }
 
 }  // namespace postlude::inline v0::cpu

@@ -2,6 +2,9 @@
 #pragma once
 
 #include "cpu/product/gemm.h"
+#include "cpu/product/pack.h"
+
+#include <optional>
 
 namespace postlude::inline v0::cpu {
 
@@ -10,5 +13,16 @@ namespace postlude::inline v0::cpu {
                                        char* to);
 [[nodiscard]] const char* column_elements(const Matrix& b, std::int64_t column, std::int64_t k0, std::int64_t depth,
                                           char* to);
+
+// Rows of A as words, where A is windows that lie well for it. `to` is as pack_a_rows takes it.
+[[nodiscard]] std::optional<AWords> window_words(const Matrix& a, const Kernels& kernels, std::int64_t row0, int rows,
+                                                 std::int64_t k0, std::int64_t depth, std::uint32_t* to,
+                                                 std::int64_t to_row);
+// Rows k0 ... k0 + depth and `width` columns of B, to rows `pitch` bytes apart; B is addressed, and its columns are
+// contiguous but for taps.
+void block_elements(const Matrix& b, std::int64_t column, std::int64_t width, std::int64_t k0, std::int64_t depth,
+                    char* to, std::int64_t pitch);
+// Where the first channel of each tap of `rows` pixels lies, pixel by pixel; `zeros` outside of the image.
+void tap_addresses(const Matrix& a, const Windows& w, std::int64_t row0, int rows, const char* zeros, const char** to);
 
 }  // namespace postlude::inline v0::cpu

@@ -26,8 +26,9 @@ Call::Call(std::shared_ptr<const Subject> subject, Decision decision, const Bind
       addressing_(bindings.addressing),
       packed_(static_cast<const PackedB*>(bindings.packed_b)),
       buffers_(bindings.buffers),
-      workspace_(decision_.workspace_bytes()),
+      workspace_(decision_.buffer_bytes + decision_.frame_bytes()),
       pass_frames_(decision_.passes.size()) {
+  a_.strides = decision_.a.strides;
   bind_buffers();
   bind_frames();
   for (std::size_t p = 0; p < pass_frames_.size(); ++p) bind_pass(decision_.passes[p], pass_frames_[p]);
@@ -37,9 +38,9 @@ void Call::bind_buffers() {
   buffers_.resize(decision_.buffers.size());
   for (std::size_t i = 0; i < buffers_.size(); ++i) {
     const BufferPlace& place = decision_.places[i];
+    buffers_[i].strides = decision_.buffers[i].strides;
     if (place.where == BufferPlace::Where::caller) continue;
     buffers_[i].dtype = decision_.buffers[i].dtype;
-    buffers_[i].strides = decision_.buffers[i].strides;
     if (place.where == BufferPlace::Where::workspace) buffers_[i].data = workspace_.data() + place.at;
   }
 }
@@ -57,6 +58,8 @@ void Call::bind_frames() {
 }
 
 void Call::bind_pass(PassDecision& pass, Frames& frames) {
+  if (pass.assembly) pass.assembly->allocate();
+  if (pass.packed) allocate(*pass.packed);
   for (PhaseDecision& phase : pass.phases) {
     phase.executor.bind(a_, buffers_);
     std::vector<ReductionExecutor>& reductions = phase.executor.reductions();
@@ -85,11 +88,11 @@ void Call::prepare_blocks(const PassDecision& pass, Frames& frames) const {
 
 void Call::run(void*) {
   for (std::size_t p = 0; p < pass_frames_.size(); ++p) {
-    const PassDecision& pass = decision_.passes[p];
+    PassDecision& pass = decision_.passes[p];
     Frames& frames = pass_frames_[p];
     for (std::size_t f = 0; f < frames.phases.size(); ++f)
       pass.phases[f % pass.phases.size()].executor.begin(frames.phases[f]);
-    if (pass.blocking) run_product(pass, frames);
+    if (pass.blocking) pack(pass), run_product(pass, frames);
     else run_blocks(pass, frames);
     for (const PhaseDecision& phase : pass.phases) {
       for (const ReductionExecutor& reduction : phase.executor.reductions()) {
@@ -179,7 +182,7 @@ Product Call::product_of(const PassDecision& pass, std::int64_t batch) const {
   product.a.row0 = batch * shape.m;
   product.b = matrix(b_);
   if (!std::holds_alternative<std::monostate>(addressing_.b)) product.b.address = &addressing_.b;
-  product.packed_b = packed_;
+  product.packed_b = pass.packed ? &*pass.packed : packed_;
   product.pieces = pass.pass.pieces;
   return product;
 }
@@ -206,7 +209,20 @@ void Call::run_batch(const PassDecision& pass, Frames& frames, std::int64_t batc
   } else if (!pass.pass.pieces_apart) {
     pass.phases[0].executor.touched(batch, options.prefetch);
   }
-  cpu::run(product_of(pass, batch), *pass.blocking, options);
+  if (pass.assembly) pass.assembly->run(product_of(pass, batch), batch, options);
+  else cpu::run(product_of(pass, batch), *pass.blocking, options);
+}
+
+// B that all batches share, once a call.
+void Call::pack(PassDecision& pass) {
+  const auto stride = static_cast<std::size_t>(decision_.thread_pitch);
+  if (pass.packed) {
+    Product product = product_of(pass, 0);
+    product.packed_b = nullptr;
+    fill(*pass.packed, product, threads(), frames_, stride);
+  } else if (pass.assembly) {
+    pass.assembly->pack(product_of(pass, 0), threads(), frames_, stride);
+  }
 }
 
 void Call::run_product(const PassDecision& pass, Frames& frames) {

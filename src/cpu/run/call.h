@@ -48,6 +48,7 @@ class Call final : public BoundCall {
   void run_phases(const PassDecision& pass, Frames& frames, int thread, Block block);
   void run_blocks(const PassDecision& pass, Frames& frames);
   void run_product(const PassDecision& pass, Frames& frames);
+  void pack(PassDecision& pass);
   void run_batch(const PassDecision& pass, Frames& frames, std::int64_t batch, int thread, int workers);
   [[nodiscard]] Product product_of(const PassDecision& pass, std::int64_t batch) const;
   struct Consuming;

@@ -1,0 +1,306 @@
+#include "cpu/product/assembly.h"
+
+#include "core/divide.h"
+#include "core/threads.h"
+#include "cpu/product/blocking.h"
+#include "cpu/product/pack.h"
+#include "cpu/product/rows.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace postlude::inline v0::cpu {
+
+namespace {
+
+const void* moved(const Matrix& matrix, std::int64_t elements) {
+  return matrix.data ? static_cast<const char*>(matrix.data) + elements * size_of(matrix.dtype) : nullptr;
+}
+
+const Address* given(const Address& address) {
+  return std::holds_alternative<std::monostate>(address) ? nullptr : &address;
+}
+
+std::size_t in_lines(std::int64_t bytes) { return static_cast<std::size_t>(round_up(bytes, 64)); }
+
+// The row of the output that row r of a part is.
+std::int64_t place_of(const Part& part, std::int64_t r) {
+  const Windows& w = part.a;
+  const std::int64_t at[3] = {r / w.axes[2].pixels / w.axes[1].pixels, r / w.axes[2].pixels % w.axes[1].pixels,
+                              r % w.axes[2].pixels};
+  std::int64_t row = 0;
+  for (std::size_t i = 0; i < 3; ++i)
+    row = row * part.place[i].extent + part.place[i].first + at[i] * part.place[i].step;
+  return row;
+}
+
+}  // namespace
+
+Assembly::Assembly(const ProductShape& whole, const Addressing& addressing, bool parts, Isa isa, bool again)
+    : isa_(isa),
+      kernels_(&kernels_for(isa, {.m = max_thin_rows + 1,
+                                  .a = is_float(whole.a) ? DType::f32 : whole.a,
+                                  .b = is_float(whole.b) ? DType::f32 : whole.b})),
+      m_(whole.m),
+      n_(whole.n),
+      pieces_(whole.pieces),
+      groups_(addressing.groups),
+      parts_(addressing.parts) {
+  blocking_.isa = isa;
+  blocking_.order = Order::collected;
+  blocking_.units = ceil_div(m_, row_group);
+  acc_row_ = round_up(n_, 16) + 16;  // 16: not a multiple of 4 KB
+  if (pieces_.count > 1) {
+    piece_stride_ = round_up(n_ / pieces_.count, 16);
+    block_row_ = piece_stride_ * pieces_.count + 16;
+    piece_bytes_ = in_lines(row_group * block_row_ * 4);
+  }
+  std::int64_t rows = 0;
+  for (const Part& part : parts_) rows += part.a.pixels();
+  all_rows_ = !parts || rows == m_;
+
+  if (is_depthwise(whole, addressing)) {
+    add_depthwise(addressing, parts);
+  } else {
+    for (std::int64_t g = 0; g < groups_.count; ++g) {
+      if (!parts) add(sub_of(g, whole, addressing), whole, again);
+      for (const Part& part : parts_) {
+        Sub sub = sub_of(g, whole, addressing);
+        sub.m = part.a.pixels();
+        sub.k = part.k();
+        sub.b_offset += part.b_first;
+        sub.a = part.a;
+        sub.b = part.b;
+        sub.part = &part;
+        add(std::move(sub), whole, again);
+      }
+    }
+  }
+  if (!depthwise() || parts) acc_bytes_ = in_lines(m_ * acc_row_ * 4);
+  blocking_.shared_bytes += acc_bytes_;
+  blocking_.thread_bytes = std::max(blocking_.thread_bytes, piece_bytes_);
+}
+
+Assembly::Sub Assembly::sub_of(std::int64_t group, const ProductShape& whole, const Addressing& addressing) const {
+  const bool along_n = groups_.along == Groups::Along::n;
+  Sub sub;
+  sub.m = along_n ? m_ : m_ / groups_.count;
+  sub.n = along_n ? n_ / groups_.count : n_;
+  sub.k = whole.k;
+  sub.a_offset = group * groups_.a_stride;
+  sub.b_offset = group * groups_.b_stride;
+  (along_n ? sub.column0 : sub.row0) = group * (along_n ? sub.n : sub.m);
+  sub.a = addressing.a;
+  sub.b = addressing.b;
+  return sub;
+}
+
+void Assembly::add(Sub sub, const ProductShape& whole, bool again) {
+  ProductShape shape = whole;
+  shape.m = sub.m;
+  shape.n = sub.n;
+  shape.k = sub.k;
+  shape.pieces = {};
+  if (sub.part) shape.b_n_major = shape.b_k_major = false, shape.addressed = true;
+  if (again && sub.m > 0 && sub.n > 0) {
+    sub.packed = packed_layout(shape, isa_);
+    shape.packed_b = true;
+  }
+  sub.blocking = choose_blocking(shape, isa_);
+  blocking_.k_block = std::max(blocking_.k_block, sub.blocking.k_block);
+  blocking_.units = std::max(blocking_.units, sub.blocking.units);
+  blocking_.thread_bytes = std::max(blocking_.thread_bytes, sub.blocking.thread_bytes);
+  blocking_.shared_bytes = std::max(blocking_.shared_bytes, sub.blocking.shared_bytes);
+  subs_.push_back(std::move(sub));
+}
+
+Product Assembly::product_of(const Sub& sub, const Product& whole, std::int64_t batch) const {
+  Product product = whole;
+  product.m = sub.m;
+  product.n = sub.n;
+  product.k = sub.k;
+  product.pieces = {};
+  product.a.data = moved(whole.a, sub.a_offset);
+  product.b.data = moved(whole.b, sub.b_offset);
+  product.a.address = given(sub.a);
+  product.b.address = given(sub.b);
+  product.a.row0 = batch * sub.m;
+  product.packed_b = sub.packed ? &*sub.packed : nullptr;
+  return product;
+}
+
+// ---- depthwise ----------------------------------------------------------------------------------
+
+bool Assembly::is_depthwise(const ProductShape& whole, const Addressing& addressing) const {
+  if (groups_.along != Groups::Along::n || groups_.count < 2 || n_ != groups_.count || groups_.a_stride != 1 ||
+      !is_float(whole.a) || !is_float(whole.b))
+    return false;
+  if (!parts_.empty()) return parts_.front().a.channels == 1;
+  const auto* const w = std::get_if<Windows>(&addressing.a);
+  return w && w->channels == 1;
+}
+
+void Assembly::add_depthwise(const Addressing& addressing, bool parts) {
+  if (parts) {
+    for (const Part& part : parts_) depthwise_.push_back({part.a, part.b, part.b_first, &part, {}});
+  } else {
+    depthwise_.push_back({std::get<Windows>(addressing.a), addressing.b, 0, nullptr, {}});
+  }
+  std::int64_t taps = 0;
+  for (const Depthwise& d : depthwise_) taps = std::max(taps, d.a.taps());
+  block_bytes_ = in_lines(row_group * acc_row_ * 4);
+  const std::size_t addresses = in_lines(row_group * taps * static_cast<std::int64_t>(sizeof(const char*)));
+  blocking_.thread_bytes =
+      piece_bytes_ + std::max(block_bytes_ + addresses, static_cast<std::size_t>(taps * gathered_columns * 4));
+}
+
+void Assembly::pack(Depthwise& depthwise, const Product& whole, char* scratch) const {
+  Matrix b = whole.b;
+  b.address = given(depthwise.b);
+  const std::int64_t taps = depthwise.a.taps();
+  for (std::int64_t j = 0; j < n_; j += gathered_columns) {
+    const int count = static_cast<int>(std::min<std::int64_t>(gathered_columns, n_ - j));
+    const char* starts[gathered_columns];
+    for (int i = 0; i < count; ++i) {
+      b.data = moved(whole.b, depthwise.b_first + (j + i) * groups_.b_stride);
+      starts[i] = column_elements(b, 0, 0, taps, scratch + i * taps * size_of(b.dtype));
+    }
+    kernels_->pack_k_major(element_of(b.dtype), true, starts, count, taps,
+                           reinterpret_cast<std::uint32_t*>(depthwise.weights.data()) + j, acc_row_);
+  }
+}
+
+void Assembly::run(const Depthwise& depthwise, const Product& whole, std::int64_t batch,
+                   const RunOptions& options) const {
+  auto* const all = reinterpret_cast<std::uint32_t*>(options.shared_scratch);
+  const std::int64_t rows = depthwise.part ? depthwise.a.pixels() : m_, groups = ceil_div(rows, row_group);
+  core::parallel(options.threads, [&](int thread) {
+    std::byte* const own =
+        options.thread_scratch + static_cast<std::size_t>(thread) * options.thread_scratch_stride + piece_bytes_;
+    auto* const acc = reinterpret_cast<std::uint32_t*>(own);
+    auto* const addresses = reinterpret_cast<const char**>(own + block_bytes_);
+    DepthwiseRun run;
+    run.from = addresses;
+    run.taps = depthwise.a.taps();
+    run.element = element_of(whole.a.dtype);
+    run.weights = depthwise.weights.data();
+    run.weights_row = run.c_row = acc_row_;
+    run.channels = n_;
+    run.c = reinterpret_cast<float*>(acc);
+    for (std::int64_t g = groups * thread / options.threads; g < groups * (thread + 1) / options.threads; ++g) {
+      const std::int64_t row = g * row_group;
+      run.pixels = static_cast<int>(std::min<std::int64_t>(row_group, rows - row));
+      tap_addresses(whole.a, depthwise.a, batch * rows + row, run.pixels, zeros_.data(), addresses);
+      kernels_->depthwise(run);
+      if (!depthwise.part) {
+        hand_on(options, thread, row, run.pixels, acc);
+        continue;
+      }
+      for (int i = 0; i < run.pixels; ++i)
+        std::memcpy(all + place_of(*depthwise.part, row + i) * acc_row_, acc + i * acc_row_,
+                    static_cast<std::size_t>(n_ * 4));
+    }
+  });
+}
+
+// ---- running ------------------------------------------------------------------------------------
+
+void Assembly::allocate() {
+  for (Sub& sub : subs_) {
+    if (sub.packed) cpu::allocate(*sub.packed);
+  }
+  for (Depthwise& d : depthwise_) d.weights.resize(static_cast<std::size_t>(d.a.taps() * acc_row_));
+  if (depthwise()) zeros_.resize(static_cast<std::size_t>(acc_row_ * 4));
+}
+
+std::int64_t Assembly::packed_bytes() const {
+  std::int64_t bytes = depthwise() ? acc_row_ * 4 : 0;
+  for (const Sub& sub : subs_) bytes += sub.packed ? static_cast<std::int64_t>(sub.packed->bytes) : 0;
+  for (const Depthwise& d : depthwise_) bytes += d.a.taps() * acc_row_ * 4;
+  return bytes;
+}
+
+std::string Assembly::text() const {
+  if (!depthwise()) return std::to_string(subs_.size()) + " products put together";
+  const std::size_t count = depthwise_.size();
+  return count > 1 ? std::to_string(count) + " depthwise convolutions put together" : "a depthwise convolution";
+}
+
+void Assembly::pack(const Product& whole, int threads, char* scratch, std::size_t scratch_stride) {
+  for (Depthwise& depthwise : depthwise_) pack(depthwise, whole, scratch);
+  for (Sub& sub : subs_) {
+    if (!sub.packed) continue;
+    Product product = product_of(sub, whole, 0);
+    product.packed_b = nullptr;
+    cpu::fill(*sub.packed, product, threads, scratch, scratch_stride);
+  }
+}
+
+struct Assembly::Filling {
+  const Assembly* self;
+  const Sub* sub;
+  std::uint32_t* acc;
+};
+
+// Puts a block of one product into the accumulators of all.
+void Assembly::fill(void* context, const FinishedBlock& block) {
+  const Filling& filling = *static_cast<const Filling*>(context);
+  const Sub& sub = *filling.sub;
+  for (std::int64_t i = 0; i < block.rows; ++i) {
+    const std::int64_t row = block.row0 + i, place = sub.part ? place_of(*sub.part, row) : row + sub.row0;
+    std::memcpy(filling.acc + place * filling.self->acc_row_ + sub.column0 + block.column0,
+                static_cast<const std::uint32_t*>(block.acc) + i * block.acc_row,
+                static_cast<std::size_t>(block.columns * 4));
+  }
+}
+
+void Assembly::run(const Product& whole, std::int64_t batch, const RunOptions& options) const {
+  auto* const acc = reinterpret_cast<std::uint32_t*>(options.shared_scratch);
+  if (!all_rows_) std::memset(acc, 0, acc_bytes_);
+  for (const Depthwise& depthwise : depthwise_) run(depthwise, whole, batch, options);
+  for (const Sub& sub : subs_) {
+    Filling filling{this, &sub, acc};
+    RunOptions own = options;
+    own.shared_scratch += acc_bytes_;
+    own.consumer = {fill, &filling};
+    own.direct = nullptr;
+    own.kept = nullptr;
+    own.prefetch[0] = own.prefetch[1] = {};
+    cpu::run(product_of(sub, whole, batch), sub.blocking, own);
+  }
+  if (acc_bytes_ > 0) hand_on_all(options);
+}
+
+void Assembly::hand_on_all(const RunOptions& options) const {
+  auto* const acc = reinterpret_cast<std::uint32_t*>(options.shared_scratch);
+  const std::int64_t groups = n_ == 0 ? 0 : ceil_div(m_, row_group);
+  core::parallel(options.threads, [&](int thread) {
+    for (std::int64_t g = groups * thread / options.threads; g < groups * (thread + 1) / options.threads; ++g) {
+      const std::int64_t row = g * row_group;
+      hand_on(options, thread, row, std::min<std::int64_t>(row_group, m_ - row), acc + row * acc_row_);
+    }
+  });
+}
+
+void Assembly::hand_on(const RunOptions& options, int thread, std::int64_t row, std::int64_t rows,
+                       std::uint32_t* acc) const {
+  if (options.direct) {
+    kernels_->store_direct(*options.direct, reinterpret_cast<const float*>(acc), acc_row_, row, rows, 0, n_);
+    return;
+  }
+  FinishedBlock block{thread, row, rows, 0, n_ / pieces_.count, acc, acc_row_, n_};
+  if (pieces_.count > 1) {
+    auto* const to = reinterpret_cast<std::uint32_t*>(options.thread_scratch +
+                                                      static_cast<std::size_t>(thread) * options.thread_scratch_stride);
+    for (std::int64_t i = 0; i < rows; ++i)
+      for (int piece = 0; piece < pieces_.count; ++piece)
+        for (std::int64_t x = 0; x < block.columns; ++x)
+          to[i * block_row_ + piece * piece_stride_ + x] = acc[i * acc_row_ + column_of(pieces_, n_, piece, x)];
+    block.acc = to;
+    block.acc_row = block_row_;
+    block.piece_stride = piece_stride_;
+  }
+  options.consumer.consume(options.consumer.context, block);
+}
+
+}  // namespace postlude::inline v0::cpu
