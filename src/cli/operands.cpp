@@ -138,12 +138,13 @@ class Maker {
       std::string wanted;
       for (const Input& input : inputs)
         wanted += (wanted.empty() ? "" : " and ") + std::string(input.name) + "=FILE.npy";
-      throw Error(ErrorCode::usage, loop.contraction() ? "neither --gemm nor --stream is given" : "no size is given",
+      throw Error(ErrorCode::usage,
+                  loop.contraction() ? "none of --gemm, --stream and --conv is given" : "no size is given",
                   "Say --gemm MxNxK, or give " + wanted + ".");
     }
     if (!sizes) {
       const Domain domain = loop.settle(given);
-      sizes = Sizes{domain.m.value, domain.n.value, domain.k.value};
+      sizes = Sizes{domain.m.value, domain.n.value, domain.k.value, {}};
     }
     for (std::size_t i = 0; i < inputs.size(); ++i) {
       if (!all[i].source.empty()) check_input(inputs[i], all[i], given[i], *sizes);
@@ -200,6 +201,9 @@ class Maker {
 
   [[nodiscard]] std::vector<std::int64_t> shape_of(const Plan::Slot& slot) const { return shape_of(slot, sizes_); }
   [[nodiscard]] std::vector<std::int64_t> shape_of(const Plan::Slot& slot, const Sizes& sizes) const {
+    const std::vector<Input> inputs = plan_.problem().loop().inputs();
+    for (std::size_t i = 0; i < sizes.inputs.size(); ++i)
+      if (inputs[i].name == slot.name) return sizes.inputs[i];
     return plan_.shape_of(slot.name, sizes.m, sizes.n, sizes.k);
   }
 
@@ -229,6 +233,12 @@ class Maker {
   void draw_operand(BoundOperand& operand) const {
     const Plan::Slot& slot = operand.slot;
     operand.source = "drawn";
+    const std::vector<Input> inputs = plan_.problem().loop().inputs();
+    const auto input = std::ranges::find(inputs, slot.name, &Input::name);
+    if (input != inputs.end() && !input->batchable) {
+      draw_image(operand, input != inputs.begin());
+      return;
+    }
     const bool matrix = slot.axes == tile_axes;
     auto shape = batched(shape_of(slot), batch_ > 0 && matrix);  // vectors and scalars are shared by all batches
     Distribution distribution = Distribution::of(slot.dtype);
@@ -237,7 +247,6 @@ class Maker {
                                               : index->second == Op::m_index ? sizes_.m
                                                                              : std::max<std::int64_t>(batch_, 1));
     }
-    const std::vector<Input> inputs = plan_.problem().loop().inputs();
     const bool weight = std::ranges::any_of(inputs, [&](const Input& i) { return i.packable && i.name == slot.name; });
     if (weight) {  // stored N x K, as the weight of a linear layer
       if (is_float(slot.dtype)) {
@@ -252,6 +261,23 @@ class Maker {
       std::swap(operand.tensor.shape[last], operand.tensor.shape[last - 1]);
       std::swap(operand.tensor.strides[last], operand.tensor.strides[last - 1]);
     }
+  }
+
+  // An image, or (scaled) filters, in channels_last.
+  void draw_image(BoundOperand& operand, bool scaled) const {
+    const std::vector<std::int64_t> shape = shape_of(operand.slot);
+    std::vector<std::int64_t> stored = shape;
+    std::rotate(stored.begin() + 1, stored.begin() + 2, stored.end());
+    Distribution distribution = Distribution::of(operand.slot.dtype);
+    if (scaled && is_float(operand.slot.dtype))
+      distribution.deviation = 1 / std::sqrt(static_cast<double>(std::max<std::int64_t>(sizes_.k, 1)));
+    operand.array = draw(operand.slot.dtype, std::move(stored), distribution, seed_, operand.slot.name);
+    operand.tensor = operand.array.view();
+    const auto back = [&](auto& axes) {
+      std::rotate(axes.begin() + 1, axes.begin() + operand.tensor.rank - 1, axes.begin() + operand.tensor.rank);
+    };
+    back(operand.tensor.shape);
+    back(operand.tensor.strides);
   }
 
   // Fills an output with a pattern that no epilogue computes by chance, so that --verify sees an

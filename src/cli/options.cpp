@@ -1,5 +1,7 @@
 #include "cli/options.h"
 
+#include "cli/conv_option.h"
+
 #include <charconv>
 #include <limits>
 
@@ -45,15 +47,34 @@ Exit exit_code(ErrorCode code) {
   }
 }
 
+namespace {
+
+DType dtype_of(const ProblemOptions& options) {
+  if (const std::optional<DType> dtype = parse_dtype(options.in)) return *dtype;
+  throw Error(ErrorCode::usage, quoted(options.in) + " is no dtype", "--in takes f32, bf16, f16, e4m3, e5m2, s8 or u8");
+}
+
+ConvOption conv_of(const ProblemOptions& options) {
+  return parse_conv(options.conv, options.gradient, dtype_of(options));
+}
+
+}  // namespace
+
 Problem make_problem(const ProblemOptions& options) {
-  const std::optional<DType> dtype = parse_dtype(options.in);
-  if (!dtype) {
-    throw Error(ErrorCode::usage, quoted(options.in) + " is no dtype",
-                "--in takes f32, bf16, f16, e4m3, e5m2, s8 or u8");
+  if (!options.gemm.empty() + !options.stream.empty() + !options.conv.empty() > 1) {
+    throw Error(ErrorCode::usage, "two of --gemm, --stream and --conv are given",
+                "One of them says what the main loop is.");
   }
+  if (options.conv.empty() && !options.gradient.empty())
+    throw Error(ErrorCode::usage, "--gradient is given without --conv", "It says which gradient of a convolution.");
+  if (!options.conv.empty() && options.batch > 0)
+    throw Error(ErrorCode::usage, "--batch is given with --conv",
+                "A convolution's images are its batch: --conv 32x...");
+  const DType dtype = dtype_of(options);
+  if (!options.conv.empty()) return conv_of(options).problem;
   const bool batched = options.batch > 0;
-  if (!options.stream.empty()) return Stream{.x = *dtype, .batched = batched};
-  return Gemm{.a = *dtype, .b = *dtype, .batched = batched};
+  if (!options.stream.empty()) return Stream{.x = dtype, .batched = batched};
+  return Gemm{.a = dtype, .b = dtype, .batched = batched};
 }
 
 Target make_target(const ProblemOptions& options) {
@@ -63,14 +84,19 @@ Target make_target(const ProblemOptions& options) {
   return target;
 }
 
+std::int64_t make_batch(const ProblemOptions& options) {
+  return options.conv.empty() ? options.batch : conv_of(options).images;
+}
+
 std::optional<Sizes> make_sizes(const ProblemOptions& options) {
+  if (!options.conv.empty()) return conv_of(options).sizes;
   if (!options.gemm.empty()) {
     const auto sizes = sizes_of("--gemm", options.gemm, 3);
-    return Sizes{sizes[0], sizes[1], sizes[2]};
+    return Sizes{sizes[0], sizes[1], sizes[2], {}};
   }
   if (!options.stream.empty()) {
     const auto sizes = sizes_of("--stream", options.stream, 2);
-    return Sizes{sizes[0], sizes[1], 0};
+    return Sizes{sizes[0], sizes[1], 0, {}};
   }
   return std::nullopt;
 }

@@ -3,6 +3,7 @@
 #include "cli/device_memory.h"
 #include "cli/operands.h"
 #include "cli/terminal.h"
+#include "loop/main_loop.h"
 #include "plan/operands.h"
 
 #include <postlude/parse.h>
@@ -35,6 +36,7 @@ struct RunOptions {
 struct Result {
   Plan plan;
   Sizes sizes;
+  std::int64_t batch = 0;  // 0: none
   std::vector<BoundOperand> operands;
   std::vector<double> milliseconds;  // sorted
   std::string schedule;
@@ -69,18 +71,17 @@ std::string out_path(const RunOptions& options, const std::string& output) {
 }
 
 Result execute(const RunOptions& options) {
-  if (!options.problem.gemm.empty() && !options.problem.stream.empty()) {
-    throw Error(ErrorCode::usage, "both --gemm and --stream are given", "One of them says what the main loop is.");
-  }
   Progress progress;
   Result result;
+  const Problem problem = make_problem(options.problem);
   std::optional<Sizes> sizes = make_sizes(options.problem);
+  result.batch = make_batch(options.problem);
   const std::vector<Assignment> given = parse_assignments(options.operands);
   const Graph graph = parse_file(options.epilogue);
-  result.plan = compile(make_problem(options.problem), graph, make_target(options.problem));
+  result.plan = compile(problem, graph, make_target(options.problem));
 
   progress.step("reading and drawing operands", sizes && std::max(sizes->m, sizes->k) * sizes->n > (1 << 25));
-  result.operands = make_operands(result.plan, given, sizes, options.problem.batch, options.seed);
+  result.operands = make_operands(result.plan, given, sizes, result.batch, options.seed);
   result.sizes = *sizes;
   std::vector<Binding> bindings;
   for (const BoundOperand& operand : result.operands) bindings.push_back({operand.slot.name, operand.tensor});
@@ -130,10 +131,11 @@ Result execute(const RunOptions& options) {
   return result;
 }
 
-std::string rate(const Result& result, std::int64_t batch) {
-  const double operations = 2 * static_cast<double>(std::max<std::int64_t>(batch, 1)) *
-                            static_cast<double>(result.sizes.m) * static_cast<double>(result.sizes.n) *
-                            static_cast<double>(result.sizes.k);
+std::string rate(const Result& result) {
+  const double operations = result.plan.problem().loop().operations({.batch = std::max<std::int64_t>(result.batch, 1),
+                                                                     .m = result.sizes.m,
+                                                                     .n = result.sizes.n,
+                                                                     .k = result.sizes.k});
   return operations == 0 ? "" : fmt::format(", {:.1f} Gop/s", operations / result.median() * 1e-6);
 }
 
@@ -160,13 +162,14 @@ Json worst_json(const Comparison& c) {
 Json to_json(const RunOptions& options, const Result& result) {
   Json json;
   json["epilogue"] = result.plan.graph().name();
-  const bool stream = !options.problem.stream.empty();
-  Json problem = {{"main_loop", stream ? "stream" : "gemm"},
+  const MainLoop& loop = result.plan.problem().loop();
+  Json problem = {{"main_loop", loop.name()},
                   {"in", name(result.plan.slots().front().dtype)},
                   {"m", result.sizes.m},
                   {"n", result.sizes.n}};
-  if (!stream) problem["k"] = result.sizes.k;
-  if (options.problem.batch > 0) problem["batch"] = options.problem.batch;
+  if (loop.contraction()) problem["k"] = result.sizes.k;
+  if (!options.problem.conv.empty()) problem["conv"] = options.problem.conv;
+  if (result.batch > 0) problem["batch"] = result.batch;
   json["problem"] = problem;
   json["target"] = options.problem.target;
   json["schedule"] = result.schedule;
@@ -202,17 +205,17 @@ Json to_json(const RunOptions& options, const Result& result) {
 
 std::string to_text(const RunOptions& options, const Result& result) {
   const Style style(stdout);
-  const bool stream = !options.problem.stream.empty();
+  const MainLoop& loop = result.plan.problem().loop();
   std::string text = style.bold(result.plan.graph().name()) + "  " +
-                     (stream ? fmt::format("stream {} x {}", result.sizes.m, result.sizes.n)
-                             : fmt::format("gemm {} x {} x {}", result.sizes.m, result.sizes.n, result.sizes.k));
-  if (options.problem.batch > 0) text += fmt::format(", batch {}", options.problem.batch);
+                     fmt::format("{} {} x {}", loop.name(), result.sizes.m, result.sizes.n);
+  if (loop.contraction()) text += fmt::format(" x {}", result.sizes.k);
+  if (result.batch > 0) text += fmt::format(", batch {}", result.batch);
   text += fmt::format(", {}, {}\n", name(result.plan.slots().front().dtype), options.problem.target);
   text += "schedule   " + result.schedule + "\n";
   const std::size_t runs = result.milliseconds.size();
   text += runs > 1 ? fmt::format("time       {:.4g} ms, the median of {} (least {:.4g}){}\n", result.median(), runs,
-                                 result.milliseconds.front(), rate(result, options.problem.batch))
-                   : fmt::format("time       {:.4g} ms{}\n", result.median(), rate(result, options.problem.batch));
+                                 result.milliseconds.front(), rate(result))
+                   : fmt::format("time       {:.4g} ms{}\n", result.median(), rate(result));
   text += fmt::format("workspace  {} bytes\n", result.workspace_bytes);
   for (const BoundOperand& operand : result.operands) {
     if (operand.array.converted_from.empty()) continue;
@@ -254,6 +257,12 @@ std::string to_text(const RunOptions& options, const Result& result) {
 void add_problem_options(CLI::App& app, ProblemOptions& options) {
   app.add_option("--gemm", options.gemm, "The main loop is a matrix product of these sizes")->type_name("MxNxK");
   app.add_option("--stream", options.stream, "The main loop reads X, without a product")->type_name("MxN");
+  app.add_option("--conv", options.conv,
+                 "The main loop is a convolution: N images of H x W x C, K filters of R x S, then stride, padding, "
+                 "dilation and groups; one axis less or more alike")
+      ->type_name("NxHxWxC:KxRxS[:s2,p1,d1,g1]");
+  app.add_option("--gradient", options.gradient, "Of that convolution, by its data or its weight")
+      ->check(CLI::IsMember({"data", "weight"}));
   app.add_option("--batch", options.batch, "So many problems at once")
       ->type_name("L")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 31));

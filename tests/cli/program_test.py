@@ -141,6 +141,18 @@ class Run(Case):
         self.assertEqual(got["outputs"]["D"]["shape"], [3, 6, 5])
         self.assertLessEqual(got["error_over_bound"], 1)
 
+    def test_convolution(self):
+        epilogue = self.file("f.py", "def f(acc, bias: row):\n    D: f32 = acc + bias\n    pooled: f32 = mean(D, axis=0)\n    return D, pooled\n")
+        for conv, gradient, shapes in [("2x9x8x6:10x3x2:s2x1,p1", [], ([2, 45, 10], [2, 10])), ("2x20x6:10x3:d2", [], ([2, 16, 10], [2, 10])),
+                                       ("1x4x5x6x4:6x2x2x2:g2", [], ([1, 60, 6], [1, 6])), ("2x9x8x6:10x3x2:s2x1,p1", ["data"], ([2, 72, 6], [2, 6])),
+                                       ("2x9x8x6:10x3x2:s2x1,p1", ["weight"], ([10, 36], [36]))]:
+            got = self.run_json("run", epilogue, "--conv", conv, *(["--gradient", *gradient] if gradient else []), "--verify")
+            self.assertLessEqual(got["error_over_bound"], 1)
+            self.assertEqual((got["outputs"]["D"]["shape"], got["outputs"]["pooled"]["shape"]), shapes)
+            self.assertEqual(got["problem"]["conv"], conv)
+        text = self.run_program("explain", epilogue, "--conv", "2x9x8x6:10x3x2:s2x1,p1", "--gradient", "weight", "--loops").stdout
+        self.assertIn("B  N·P·Q x R·S·C  of X (N, C, H, W): h = p * 2 + r - 1, w = q + s - 1; 0 outside", text)
+
     def test_stream(self):
         epilogue = self.file("softmax.py", "def softmax(acc):\n    e = exp(acc - max(acc, axis=1))\n    return e / sum(e, axis=1)\n")
         self.assertLessEqual(self.run_json("run", epilogue, "--stream", "7x9", "--verify")["error_over_bound"], 1)
@@ -342,8 +354,10 @@ class Usage(Case):
         self.expect("is not a size for --gemm", "run", self.epilogue, "--gemm", "64x48")
         self.expect("is not a size for --gemm", "run", self.epilogue, "--gemm", "64x48x-1")
         self.expect("is not a size for --stream", "run", self.epilogue, "--stream", "64xA")
-        self.expect("both --gemm and --stream", "run", self.epilogue, "--stream", "6x4", "--gemm", "2x2x2")
-        self.expect("neither --gemm nor --stream", "run", self.epilogue)
+        self.expect("two of --gemm, --stream and --conv", "run", self.epilogue, "--stream", "6x4", "--gemm", "2x2x2")
+        self.expect("is no convolution", "run", self.epilogue, "--conv", "2x8x8:4x3x3")
+        self.expect("--gradient is given without --conv", "run", self.epilogue, "--gemm", "4x4x4", "--gradient", "data")
+        self.expect("none of --gemm, --stream and --conv", "run", self.epilogue)
         self.expect("is no dtype", "run", self.epilogue, "--gemm", "2x2x2", "--in", "f31")
         self.expect("is no target", "run", self.epilogue, "--gemm", "2x2x2", "--target", "tpu")
         self.expect("--repeat", "run", self.epilogue, "--gemm", "2x2x2", "--repeat", "0")

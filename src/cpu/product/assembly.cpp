@@ -221,6 +221,7 @@ std::int64_t Assembly::packed_bytes() const {
 }
 
 std::string Assembly::text() const {
+  if (subs_.size() == 1) return "the product";
   if (!depthwise()) return std::to_string(subs_.size()) + " products put together";
   const std::size_t count = depthwise_.size();
   return count > 1 ? std::to_string(count) + " depthwise convolutions put together" : "a depthwise convolution";
