@@ -1,7 +1,7 @@
-"""Compiles everything with clang and reads it with clang-tidy: lint.py BUILD_FOLDER [--tidy]
+"""Compiles everything with clang, or reads it with clang-tidy: lint.py BUILD_FOLDER [--tidy]
 
 The folder is configured, not built. Nothing is written: clang only looks, with the project's own
-warnings as errors, and clang-tidy has the checks of .clang-tidy.
+warnings as errors; clang-tidy has them too, and the checks of .clang-tidy.
 """
 import concurrent.futures
 import json
