@@ -2,6 +2,7 @@
 #include "helpers.h"
 
 #include "lower/algebra.h"
+#include "lower/check.h"
 #include "lower/drop.h"
 #include "lower/eliminate.h"
 #include "lower/fold.h"
@@ -284,6 +285,17 @@ TEST(Watch, APassThatChangesNothingSaysSo) {
   EXPECT_EQ(seen.front(), std::pair(std::string("infer"), true));
   EXPECT_EQ(seen.back(), std::pair(std::string("phases"), true));
   for (std::size_t i = 1; i + 1 < seen.size(); ++i) EXPECT_FALSE(seen[i].second) << seen[i].first;
+}
+
+// What no pass makes: a phase that stores what one before it has stored.
+TEST(Check, RefusesASecondStore) {
+  Program p = lowered("def f(acc):\n  D = acc + 1\n  return D");
+  EXPECT_NO_THROW(check(p, true));
+  p.phases.push_back(p.phases[0]);
+  try {
+    check(p, true);
+    FAIL() << "D is stored by two phases";
+  } catch (const Error& error) { EXPECT_TRUE(contains(error.message(), "D is written twice")) << error.what(); }
 }
 
 }  // namespace

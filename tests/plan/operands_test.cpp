@@ -303,6 +303,7 @@ TEST(BindChunks, SaysWhatDoesNotDivide) {
   const auto bind = [&] { (void)plan.bind({{"A", a.view()}, {"B", b.view()}, {"D", d.view()}}); };
   EXPECT_ERROR(ErrorCode::indivisible, "N is 5 (fixed by 'B' (5, 5)), but the epilogue splits it by 2", bind());
   EXPECT_ERROR(ErrorCode::indivisible, "swiglu.py:2:", bind());
+  EXPECT_TRUE(error_of(bind).message().starts_with("N is 5 (")) << "and no value has other columns";
 }
 
 // What does not divide is N, or what N makes of a value.
