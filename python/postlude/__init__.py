@@ -17,7 +17,10 @@ from ._core import (
     Target as Target,
 )
 from ._core import version as __version__
-from .conv import conv2d as conv2d
+from .conv import (
+    Conv as Conv, ConvDgrad as ConvDgrad, ConvWgrad as ConvWgrad, conv1d as conv1d, conv2d as conv2d, conv3d as conv3d,
+    conv_dgrad as conv_dgrad, conv_wgrad as conv_wgrad,
+)
 from .doctor import doctor as doctor
 from .dtypes import *  # noqa: F403
 from .epilogue import Epilogue as Epilogue, epilogue as epilogue, load as load, parse as parse

@@ -1,7 +1,7 @@
 """post.matmul, post.stream and the prepared path: post.plan(...).bind(...)()."""
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from . import _core
@@ -136,8 +136,13 @@ def supports(a: Any, b: Any = None, /, *, epilogue: Epilogue | None = None, batc
              dtypes: Mapping[str, Any] | None = None, **operands: Any) -> Support:
     """Whether plan() with the same arguments would succeed. Raises where they are no question, such as an epilogue in error."""
     _epilogue(epilogue)
+    return _supported(lambda: _problem(*_loop_of(a, b), epilogue, batched, target, dtypes, operands))
+
+
+def _supported(asked: Callable[[], tuple[Any, ...]]) -> Support:
+    """Whether the plan of what _problem returns can be made."""
     try:
-        chosen, problem, ranks, types, where, more = _problem(*_loop_of(a, b), epilogue, batched, target, dtypes, operands)
+        chosen, problem, ranks, types, where, more = asked()
         axes = chosen.axes_at(ranks, problem.batched)
     except Error as refusal:
         return Support(False, [f"{refusal.message}. {refusal.hint}".strip()])

@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <chrono>
 #include <limits>
+#include <type_traits>
 #include <utility>
 
 namespace postlude::inline v0::python {
@@ -46,6 +47,40 @@ std::shared_ptr<Prepared> prepare(const Problem& problem, const Graph& graph, co
     }
   }
   return prepared;
+}
+
+// What conv() takes, all of one length.
+struct ConvArguments {
+  int direction = 0;
+  const std::vector<Size>& stride;
+  const std::vector<std::array<Size, 2>>& padding;
+  const std::vector<Size>& dilation;
+  Size groups;
+  const std::vector<Size>& extra;
+};
+
+std::int32_t small(std::int64_t n) {
+  return static_cast<std::int32_t>(std::clamp<std::int64_t>(n, std::numeric_limits<std::int32_t>::min(),
+                                                            std::numeric_limits<std::int32_t>::max()));
+}
+
+template <std::size_t Rank>
+Problem conv_of(const ConvArguments& given) {
+  const auto fill = [&](auto conv, auto member) -> Problem {
+    for (std::size_t i = 0; i < Rank; ++i) {
+      conv.stride[i] = small(given.stride.at(i));
+      conv.padding[i] = {small(given.padding.at(i)[0]), small(given.padding.at(i)[1])};
+      conv.dilation[i] = small(given.dilation.at(i));
+      if constexpr (!std::is_null_pointer_v<decltype(member)>) (conv.*member)[i] = small(given.extra.at(i));
+    }
+    conv.groups = small(given.groups);
+    return conv;
+  };
+  switch (given.direction) {
+    case 0: return fill(Conv<Rank>{}, nullptr);
+    case 1: return fill(ConvDgrad<Rank>{}, &ConvDgrad<Rank>::output_padding);
+    default: return fill(ConvWgrad<Rank>{}, &ConvWgrad<Rank>::filter);
+  }
 }
 
 std::string signature(const Prepared& p) {
@@ -230,21 +265,20 @@ void bind_plan(nb::module_& m) {
   m.attr("gemm") = Problem(Gemm{});
   m.attr("stream") = Problem(Stream{});
   m.def(
-      "conv2d",
-      [](std::array<Size, 2> stride, std::array<std::array<Size, 2>, 2> padding, std::array<Size, 2> dilation) {
-        const auto small = [](std::int64_t n) {
-          return static_cast<std::int32_t>(std::clamp<std::int64_t>(n, std::numeric_limits<std::int32_t>::min(),
-                                                                    std::numeric_limits<std::int32_t>::max()));
-        };
-        Conv2d conv;
-        for (std::size_t i = 0; i < 2; ++i) {
-          conv.stride[i] = small(stride[i]);
-          conv.padding[i] = {small(padding[i][0]), small(padding[i][1])};
-          conv.dilation[i] = small(dilation[i]);
+      "conv",
+      [](int direction, const std::vector<Size>& stride, const std::vector<std::array<Size, 2>>& padding,
+         const std::vector<Size>& dilation, Size groups, const std::vector<Size>& extra) {
+        const ConvArguments given{direction, stride, padding, dilation, groups, extra};
+        switch (stride.size()) {
+          case 1: return conv_of<1>(given);
+          case 2: return conv_of<2>(given);
+          default: return conv_of<3>(given);
         }
-        return Problem(conv);
       },
-      nb::arg("stride"), nb::arg("padding"), nb::arg("dilation"));
+      nb::arg("direction"), nb::arg("stride"), nb::arg("padding"), nb::arg("dilation"), nb::arg("groups"),
+      nb::arg("extra"),
+      "A convolution (0), its data gradient (1; extra: the output padding) or its weight gradient (2; extra: the "
+      "filter's size), each with a number an axis.");
 
   nb::class_<PackedOperand>(m, "PackedOperand", "B in the layout that a plan's kernels read; bind it in B's place.")
       .def_prop_ro("shape", [](const PackedOperand& packed) { return std::pair(packed.k(), packed.n()); });
