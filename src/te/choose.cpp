@@ -16,8 +16,8 @@ constexpr std::int64_t cpu_rows = 8, cpu_columns = 4096, cpu_part = 512, cpu_ele
 // Threads of a block, columns of one that joins parts; without sizes: how long a row one block reduces, how many parts
 // all elements and all rows have; with sizes: threads that keep a GPU busy, elements and rows of a part at least.
 constexpr std::int64_t gpu_threads = 256, gpu_columns = 32, gpu_row = 32768, gpu_parts = 1024, gpu_row_parts = 128;
-constexpr std::int64_t gpu_busy = 1 << 19, gpu_least = 4096, gpu_least_rows = 16;
-constexpr std::int64_t gpu_window = 4, gpu_stripes = 16;  // rows of a window's results by one thread; parts of a row
+constexpr std::int64_t gpu_busy = 1 << 19, gpu_busy_columns = 1 << 17, gpu_least = 4096, gpu_least_rows = 16;
+constexpr std::int64_t gpu_window = 8, gpu_stripes = 16;  // rows of a window's results by one thread; parts of a row
 
 bool depends(const Expr& x, const std::vector<AxisPtr>& axes) {
   bool found = false;
@@ -227,7 +227,7 @@ class Choice {
   [[nodiscard]] std::int64_t threads(const std::optional<std::int64_t>& row, std::int64_t wide) const {
     if (!row) return gpu_threads;
     std::int64_t best = gpu_threads, least = std::numeric_limits<std::int64_t>::max();
-    for (std::int64_t t = gpu_threads; t >= 32; t /= 2) {
+    for (std::int64_t t = gpu_threads; t >= 128 || (t >= 32 && *row <= t * wide); t /= 2) {
       const std::int64_t lanes = (*row + t * wide - 1) / (t * wide) * t;
       if (lanes * 8 < least * 7 || t == gpu_threads) best = t, least = lanes;
     }
@@ -235,9 +235,9 @@ class Choice {
   }
 
   // So many parts of what is reduced keep a GPU busy, where `others` threads are there already.
-  static std::int64_t parts(std::int64_t others, std::int64_t reduced) {
-    const std::int64_t wanted = (gpu_busy + others - 1) / std::max<std::int64_t>(others, 1);
-    return std::clamp<std::int64_t>(wanted, 1, std::max<std::int64_t>(reduced / gpu_least, 1));
+  static std::int64_t parts(std::int64_t busy, std::int64_t others, std::int64_t most) {
+    const std::int64_t wanted = (busy + others - 1) / std::max<std::int64_t>(others, 1);
+    return std::clamp<std::int64_t>(wanted, 1, std::max<std::int64_t>(most, 1));
   }
 
   // Loops that stand next to each other as one, bound to the blocks.
@@ -273,17 +273,22 @@ class Choice {
     const auto [part, thread] = stage.split(axes.back(), gpu_threads);
     bind(stage, thread, "threadIdx.x");
     if (axes.size() == 1) return bind(stage, part, "blockIdx.x");
-    const auto [stripe, rest] = stage.split_parts(part, gpu_stripes);
+    // A row's blocks are next to each other.
+    const auto columns = size(axes.back().extent());
+    const std::int64_t count =
+        columns ? std::max<std::int64_t>((*columns + gpu_threads - 1) / gpu_threads, 1) : gpu_stripes;
+    const auto [stripe, rest] = stage.split_parts(part, count);
     const auto [rows, row] = stage.split(axes[axes.size() - 2], gpu_window);
     Axes outer = without_last(without_last(axes));
     outer.push_back(rows);
+    outer.push_back(stripe);
     Axes order = outer;
-    for (const Axis& axis : {stripe, rest, thread}) order.push_back(axis);
+    order.push_back(rest);
+    order.push_back(thread);
     order.insert(order.end(), window.begin(), window.end());
     stage.reorder(with(order, row));
     for (const Axis& axis : window) stage.unroll(axis);
     stage.unroll(row);
-    bind(stage, stripe, "blockIdx.y");
     blocks(stage, outer);
   }
 
@@ -301,18 +306,17 @@ class Choice {
     const std::int64_t lanes = threads(row, wide);
     Axis part;
     if (results && row && rest) {
-      const std::int64_t count = parts(*results * lanes, *row * *rest);
+      std::int64_t count = parts(gpu_busy, *results * lanes, *row * *rest / gpu_least);
+      if (axes.empty()) count = std::min(count, gpu_parts);
       if (count == 1) return row_on_gpu(stage, wide, lanes);
       // The longest of the other axes, else the rows themselves.
       const Axis longest = *std::max_element(reduced.begin(), reduced.end() - 1, [&](const Axis& a, const Axis& b) {
         return *size(a.extent()) < *size(b.extent());
       });
-      const bool others = reduced.size() > 1 && *size(longest.extent()) >= count;
-      part = others ? stage.split_parts(longest, count).first
-                    : stage
-                          .split(reduced.back(),
-                                 ((*row + count - 1) / count + lanes * wide - 1) / (lanes * wide) * lanes * wide)
-                          .first;
+      const bool others = reduced.size() > 1 && *size(longest.extent()) >= *row / (lanes * wide);
+      const std::int64_t step = lanes * wide, length = (*row + count - 1) / count;
+      part = others ? stage.split_parts(longest, std::min(count, *size(longest.extent()))).first
+                    : stage.split(reduced.back(), (length + step - 1) / step * step).first;
     } else if (axes.empty()) {
       part = stage.split_parts(reduced[0], gpu_parts).first;
     } else {
@@ -365,7 +369,7 @@ class Choice {
         if (*size(axis.extent()) > *size(longest.extent())) longest = axis;
       const std::int64_t others =
           *results / std::max<std::int64_t>(*columns, 1) * ((*columns + lanes * wide - 1) / (lanes * wide)) * lanes;
-      count = std::min(parts(others, *rows * gpu_least / gpu_least_rows),
+      count = std::min(parts(gpu_busy_columns, others, *rows / gpu_least_rows),
                        std::max<std::int64_t>(*size(longest.extent()), 1));
       if (count == 1) return column_on_gpu(stage, axes, wide, lanes);
     }
@@ -386,10 +390,11 @@ class Choice {
     blocks(stage, with(without_last(axes), column));
   }
 
-  // The first reduced axis by eight threads, for 32 results side by side.
+  // The first reduced axis by eight threads, or 32, for 32 results side by side.
   void parts_on_gpu(Stage& stage) {
     const Axes axes = stage.op().axis();
-    const Axis part = stage.split(stage.op().reduce_axis()[0], 8).second;
+    const auto count = size(stage.op().reduce_axis()[0].extent());
+    const Axis part = stage.split(stage.op().reduce_axis()[0], count && *count > 64 ? 32 : 8).second;
     Stage own = s_[s_.rfactor(tensor(stage), {part})[0]];
     const auto [block, thread] = stage.split(axes.back(), gpu_columns);
     bind(stage, thread, "threadIdx.x");

@@ -52,8 +52,10 @@ std::string Emitter::offset(const BufferPtr& buffer, const std::vector<Expr>& at
   std::string text;
   if (buffer->argument >= 0) {
     for (std::size_t d = 0; d < at.size(); ++d)
-      text += (d ? " + " : "") +
-              ("(" + value(at[d]) + ") * p." + buffer_name(buffer) + "_stride" + str(static_cast<int>(d)));
+      text += (d ? " + (" : "(") + value(at[d]) + ")" +
+              (d + 1 == at.size() && wide_ && chain_->units.count(buffer.get())
+                   ? ""
+                   : " * p." + buffer_name(buffer) + "_stride" + str(static_cast<int>(d)));
   } else {
     for (std::size_t d = 0; d < at.size(); ++d)
       text = d == 0 ? value(at[d]) : "(" + text + ") * (" + value(buffer->shape[d]) + ") + " + value(at[d]);
@@ -144,6 +146,17 @@ std::string Emitter::value(const Expr& x) {
 // combine(a, b) as statements; the names of the results.
 std::vector<std::string> Emitter::combined(const ReducerNode& reducer, const std::vector<std::string>& a,
                                            const std::vector<std::string>& b, const std::vector<DType>& types) {
+  if (reducer.known == Known::argmax || reducer.known == Known::argmin) {
+    const std::string chosen = "t" + str(temporaries_++);
+    line("const bool " + chosen + " = takes<" + (reducer.known == Known::argmax ? "true" : "false") + ">(" + a[1] +
+         ", " + a[0] + ", " + b[1] + ", " + b[0] + ");");
+    std::vector<std::string> results;
+    for (std::size_t i = 0; i < 2; ++i) {
+      results.push_back("t" + str(temporaries_++));
+      line("const " + device_type(types[i]) + " " + results[i] + " = " + chosen + " ? " + b[i] + " : " + a[i] + ";");
+    }
+    return results;
+  }
   std::vector<Expr> sides[2];
   for (int side = 0; side < 2; ++side) {
     for (std::size_t i = 0; i < types.size(); ++i) {

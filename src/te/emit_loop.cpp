@@ -3,6 +3,7 @@
 #include "te/emitter.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace postlude::inline v0::te {
 namespace {
@@ -63,7 +64,10 @@ std::optional<Bound> bound_of(const Expr& condition, const AxisNode* axis, const
 
 // Reads that every element makes, also where a condition chooses.
 void certain_reads(const Expr& x, std::vector<const ExprNode*>& reads) {
-  if (x->kind == ExprNode::Kind::read) return reads.push_back(x.node().get());
+  if (x->kind == ExprNode::Kind::read) {
+    if (std::find(reads.begin(), reads.end(), x.node().get()) == reads.end()) reads.push_back(x.node().get());
+    return;
+  }
   if (x->kind != ExprNode::Kind::operation) return;
   for (std::size_t i = 0; i < (x->op == Op::where ? 1 : x->args.size()); ++i) certain_reads(x->args[i], reads);
 }
@@ -310,16 +314,26 @@ void Emitter::find_wide(Chain& chain) {
   for (const ExprNode* read : reads) {
     if (parameters_.count(read->tensor.get()) || locals_.count(read->tensor.get())) continue;
     const BufferPtr& buffer = nest_.of(*read);
-    if (written_.count(buffer.get()) || std::find(chain.reads.begin(), chain.reads.end(), read) != chain.reads.end())
-      continue;
-    if (fits(buffer, read->args)) chain.reads.push_back(read);
+    if (!written_.count(buffer.get()) && fits(buffer, read->args)) chain.reads.push_back(read);
   }
   const Statement& s = *chain.statement;
   chain.stores =
       s.kind == Statement::Kind::store && std::all_of(s.to.begin(), s.to.end(), [&](const BufferPtr& to) {
         return !registers_.count(to.get()) && can_store_together(to->type) && alone(to).empty() && fits(to, s.index);
       });
-  if (chain.reads.empty() && !chain.stores) return;
+  // Addresses of what unrolled loops read along memory are then constants apart.
+  const auto unit = [&](const BufferPtr& buffer, const std::vector<Expr>& index) {
+    if (buffer->argument < 0 || index.empty()) return;
+    const bool moves = std::any_of(chain.inner.begin(), chain.inner.end(),
+                                   [&](const Statement* inner) { return has(index.back(), inner->axis.get()); });
+    if (!moves || !chain.units.insert(buffer.get()).second) return;
+    conditions.insert("p." + buffer_name(buffer) + "_stride" + str(static_cast<int>(index.size()) - 1) + " == 1");
+  };
+  for (const ExprNode* read : reads)
+    if (!parameters_.count(read->tensor.get()) && !locals_.count(read->tensor.get())) unit(nest_.of(*read), read->args);
+  if (s.kind == Statement::Kind::store)
+    for (const BufferPtr& to : s.to) unit(to, s.index);
+  if (chain.reads.empty() && !chain.stores && chain.units.empty()) return;
   for (const std::string& condition : conditions) chain.wide += (chain.wide.empty() ? "" : " && ") + condition;
   if (chain.wide.empty()) chain.wide = "true";
 }
@@ -345,6 +359,8 @@ bool Emitter::divide(const Statement& s) {
   if (bounds.empty() && chain->wide.empty()) return false;
   std::int64_t elements = 1;
   for (const Statement* loop : chain->inner) elements *= constant_extent(*loop);
+  const bool batched = chain->statement->kind == Statement::Kind::update && chain->inner.size() <= 1 &&
+                       held.size() == chain->conditions.size() && elements <= 16;
   const int unroll = static_cast<int>(std::clamp<std::int64_t>(16 / elements, 1, 8));
   std::string full = count(s.extent), end = full;
   for (const Bound& bound : bounds) {
@@ -361,17 +377,18 @@ bool Emitter::divide(const Statement& s) {
   if (end != full) line("const i64 end = " + end + ";");
   known_ = held;
   chain_ = &*chain;
+  const auto run = [&] { batched ? batches(s, unroll) : serial(s, "0", "full", unroll); };
   if (!chain->wide.empty()) {
     open("if (" + chain->wide + ")");
     wide_ = true;
-    serial(s, "0", "full", unroll);
+    run();
     wide_ = false;
     close();
     open("else");
-    serial(s, "0", "full", unroll);
+    run();
     close();
   } else {
-    serial(s, "0", "full", unroll);
+    run();
   }
   known_.clear();
   if (end != full) serial(s, "max(full, 0ll)", "end", 1);
@@ -418,25 +435,100 @@ void Emitter::divide_unrolled(const Statement& s, const Chain& whole) {
   chain_ = nullptr;
 }
 
+std::int64_t Emitter::words(const BufferPtr& buffer, const Statement& along) const {
+  return constant_extent(along) * size_of(buffer->type) / 4;
+}
+
+// The address of the first of elements along an innermost loop.
+std::string Emitter::place(const BufferPtr& buffer, const std::vector<Expr>& index, const Statement& along) {
+  const Substitution start{{along.axis.get(), Expr(0)}};
+  std::vector<Expr> at;
+  for (const Expr& x : index) at.push_back(simplified(substitute(x, start)));
+  return "p." + buffer_name(buffer) + " + (" + offset(buffer, at) + ") * " + str(size_of(buffer->type));
+}
+
+// What has fewer axes than others is read again, and kept in L1.
+std::string Emitter::fetched_words(const ExprNode& read, const Statement& along) {
+  std::size_t rank = 0;
+  for (const ExprNode* other : chain_->reads) rank = std::max(rank, other->args.size());
+  const BufferPtr& buffer = nest_.of(read);
+  return "fetch_words<" + std::string(read.args.size() == rank ? "ONCE" : "KEPT") + ", " + str(words(buffer, along)) +
+         ">(" + place(buffer, read.args, along) + ")";
+}
+
+// Some iterations of a loop at once: first all of their reads, which are then under way together,
+// then what is made of them. The last ones may be fewer.
+void Emitter::batches(const Statement& s, int batch) {
+  const Statement* const along = chain_->inner.empty() ? nullptr : chain_->inner.back();
+  const std::string i = variable(s.axis), n = str(batch), v = along ? variable(along->axis) : "";
+  std::vector<const ExprNode*> reads;
+  if (wide_ && !chain_->reads.empty()) {
+    reads = chain_->reads;
+  } else {
+    for (const Expr& x : chain_->statement->values) certain_reads(x, reads);
+    std::erase_if(reads, [&](const ExprNode* read) {
+      if (parameters_.count(read->tensor.get()) || locals_.count(read->tensor.get())) return true;
+      const BufferPtr& buffer = nest_.of(*read);
+      return !in_memory(buffer) || written_.count(buffer.get()) != 0;
+    });
+  }
+  const bool whole = wide_ && !chain_->reads.empty();
+  const bool several = along && !whole;
+  const std::int64_t each = several ? constant_extent(*along) : 1;
+  const auto iterations = [&] {
+    line("#pragma unroll");
+    open("for (int u = 0; u < " + n + "; ++u)");
+    line("const i64 " + i + " = step + u;");
+    open("if (" + i + " < full)");
+  };
+  const bool outside = bound_only_;
+  bound_only_ = false;
+  open("for (i64 step = 0; step < full; step += " + n + ")");
+  std::vector<std::string> arrays, fetched;
+  for (const ExprNode* read : reads) {
+    const BufferPtr& buffer = nest_.of(*read);
+    arrays.push_back((whole ? "words" : "t") + str(temporaries_++));
+    line((whole ? "Words<" + str(words(buffer, *along)) + ">" : device_type(compute_type(buffer->type))) + " " +
+         arrays.back() + "[" + str(batch * each) + "];");
+  }
+  iterations();
+  for (std::size_t r = 0; r < reads.size(); ++r) {
+    const BufferPtr& buffer = nest_.of(*reads[r]);
+    if (whole) {
+      line(arrays[r] + "[u] = " + fetched_words(*reads[r], *along) + ";");
+      fetched.push_back(element(arrays[r] + "[u]", buffer->type, v));
+      continue;
+    }
+    fetched.push_back(arrays[r] + "[u" + (several ? " * " + str(each) + " + " + v : "") + "]");
+    if (several) {
+      line("#pragma unroll");
+      line("for (i64 " + v + " = 0; " + v + " < " + str(each) + "; ++" + v + ")");
+    }
+    line((several ? "  " : "") + fetched.back() + " = " + load(buffer, reads[r]->args) + ";");
+  }
+  close();
+  close();
+  for (std::size_t r = 0; r < reads.size(); ++r) fetched_[reads[r]] = fetched[r];
+  const bool wide = std::exchange(wide_, false);
+  iterations();
+  write(s.body);
+  close();
+  close();
+  wide_ = wide;
+  fetched_.clear();
+  close();
+  bound_only_ = outside;
+}
+
 // The innermost loop, whose elements are read and stored side by side.
 void Emitter::innermost(const Statement& s) {
   const std::string i = variable(s.axis);
   const std::int64_t extent = constant_extent(s);
-  const Substitution start{{s.axis.get(), Expr(0)}};
-  const auto place = [&](const BufferPtr& buffer, const std::vector<Expr>& index) {
-    std::vector<Expr> at;
-    for (const Expr& x : index) at.push_back(simplified(substitute(x, start)));
-    return "p." + buffer_name(buffer) + " + (" + offset(buffer, at) + ") * " + str(size_of(buffer->type));
-  };
-  std::size_t rank = 0;
-  for (const ExprNode* read : chain_->reads) rank = std::max(rank, read->args.size());
   for (const ExprNode* read : chain_->reads) {
     const BufferPtr& buffer = nest_.of(*read);
-    const std::string words = "words" + str(temporaries_++), n = str(extent * size_of(buffer->type) / 4);
-    // What has fewer axes is read again.
-    line("const Words<" + n + "> " + words + " = fetch_words<" + (read->args.size() == rank ? "ONCE" : "KEPT") + ", " +
-         n + ">(" + place(buffer, read->args) + ");");
-    fetched_[read] = element(words, buffer->type, i);
+    const std::string array = "words" + str(temporaries_++);
+    line("const Words<" + str(words(buffer, s)) + "> " + array + " = " + fetched_words(*read, s) + ";");
+    fetched_[read] = element(array, buffer->type, i);
   }
   const Statement& statement = *chain_->statement;
   std::vector<std::string> arrays;
@@ -451,13 +543,13 @@ void Emitter::innermost(const Statement& s) {
   for (std::size_t k = 0; k < arrays.size(); ++k) {
     const BufferPtr& to = statement.to[k];
     const std::int64_t a_word = 4 / size_of(to->type);
-    const std::string words = "words" + str(temporaries_++), n = str(extent / a_word),
+    const std::string packed = "words" + str(temporaries_++), n = str(extent / a_word),
                       pack = "pack_" + std::string(name(to->type));
-    line("Words<" + n + "> " + words + ";");
+    line("Words<" + n + "> " + packed + ";");
     line("#pragma unroll");
-    line("for (int e = 0; e < " + n + "; ++e) " + words + ".x[e] = " + pack + "(" + arrays[k] +
+    line("for (int e = 0; e < " + n + "; ++e) " + packed + ".x[e] = " + pack + "(" + arrays[k] +
          (a_word == 1 ? "[e]" : "[2 * e], " + arrays[k] + "[2 * e + 1]") + ");");
-    line("store_words<" + n + ">(" + place(to, statement.index) + ", " + words + ");");
+    line("store_words<" + n + ">(" + place(to, statement.index, s) + ", " + packed + ");");
   }
 }
 

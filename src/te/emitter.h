@@ -39,6 +39,7 @@ class Emitter {
     const Statement* statement = nullptr;
     std::vector<const ExprNode*> reads;  // of elements side by side along the innermost loop
     bool stores = false;                 // so too
+    std::set<const Buffer*> units;       // whose last axis is consecutive there
     std::string wide;                    // where that can be done: addresses are multiples; empty: never
   };
   struct Names {
@@ -80,6 +81,10 @@ class Emitter {
   bool reduce_in_registers(const Statement& init, const Statement& loops);
   void find_wide(Chain& chain);
   void innermost(const Statement& s);
+  std::string fetched_words(const ExprNode& read, const Statement& along);
+  std::string place(const BufferPtr& buffer, const std::vector<Expr>& index, const Statement& along);
+  [[nodiscard]] std::int64_t words(const BufferPtr& buffer, const Statement& along) const;
+  void batches(const Statement& s, int batch);
 
   // emit_join.cpp: results of threads and of blocks become one
   void join_threads(const Statement& s);
@@ -116,8 +121,8 @@ class Emitter {
   std::unordered_map<const OperationNode*, std::string> locals_;      // results in registers
   std::set<const AxisNode*> unrolled_;                                // along which registers are numbered
   std::vector<Expr> known_;                                           // conditions that hold here
-  const Chain* chain_ = nullptr;                                      // whose loops are being written
-  bool wide_ = false;                                                 // by elements side by side
+  Chain* chain_ = nullptr;                                            // whose loops are being written
+  bool wide_ = false;                                                 // where chain_->wide holds
   std::unordered_map<const ExprNode*, std::string> fetched_;          // of them
   std::map<const Buffer*, std::string> collected_;                    // to be stored side by side
   KernelSource now_;

@@ -14,7 +14,8 @@ struct CpuNest::Step {
   Kind kind = Kind::loop;
   int slot = -1;
   Linear extent{};                                           // loop
-  Expr condition{};                                          // guard
+  std::vector<Linear> bounds{};                              // guard: each at least 0
+  Expr condition{};                                          // and the rest of it, if any
   std::vector<std::pair<const AxisNode*, int>> variables{};  // that it has
   BoundBuffer buffer{};                                      // allocate
   std::unique_ptr<StripNest> strip;
@@ -112,11 +113,20 @@ CpuNest::Step CpuNest::Data::compile(const Statement& s) {
       step.kind = Step::Kind::guard;
       if (reads(s.condition))
         throw Error(ErrorCode::unsupported, "a condition around loops reads a tensor: " + print(s.condition));
-      step.condition = s.condition;
-      visit(s.condition, [&](const ExprNode& x) {
-        if (x.kind == ExprNode::Kind::axis && !sizes.count(x.axis.get()))
-          step.variables.emplace_back(x.axis.get(), slots.of(x.axis.get()));
-      });
+      {
+        std::vector<Expr> parts;
+        split_and(s.condition, parts);
+        for (const Expr& part : parts) {
+          const std::vector<Expr> rests = at_least_zero(part);
+          for (const Expr& rest : rests) step.bounds.push_back(linear(rest, sizes, slots));
+          if (rests.empty()) step.condition = both(step.condition, part);
+        }
+      }
+      if (!step.condition.empty())
+        visit(step.condition, [&](const ExprNode& x) {
+          if (x.kind == ExprNode::Kind::axis && !sizes.count(x.axis.get()))
+            step.variables.emplace_back(x.axis.get(), slots.of(x.axis.get()));
+        });
       step.body = compile(s.body);
       break;
     case Statement::Kind::allocate: {
@@ -150,6 +160,9 @@ void CpuNest::Data::run(const Step& step, Frame& frame) const {
     case Step::Kind::strip: step.strip->run(frame); break;
     case Step::Kind::allocate: allocate(step, frame); break;
     case Step::Kind::guard: {
+      for (const Linear& bound : step.bounds)
+        if (bound.at(frame.loops) < 0) return;
+      if (step.condition.empty()) return run(step.body, frame);
       Sizes values = sizes;
       for (const auto& [axis, slot] : step.variables) values[axis] = frame.loops[static_cast<std::size_t>(slot)];
       if (evaluate(step.condition, values)) run(step.body, frame);

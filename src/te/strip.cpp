@@ -138,6 +138,7 @@ StripNest::StripNest(const Bounding& with, std::vector<Loop> loops, const std::v
       if (to_[i].buffer.type != types_[i])
         throw Error(ErrorCode::internal, "a reduction's result has another type than its elements");
     if (const auto known = strip_reducer(reducer_->known)) {
+      if (types_.size() == 2) cpu::write_constant(identity_of(*reducer_, types_)[1]->value, types_[1], identity_);
       swaps_ = reducer_->known == Known::argmax || reducer_->known == Known::argmin;
       const int type = compute_index(types_[swaps_ ? 1 : 0]);
       along_function_ = with_.table->along[static_cast<int>(*known)][type];
@@ -157,6 +158,23 @@ StripNest::StripNest(const Bounding& with, std::vector<Loop> loops, const std::v
   }
   choose_order();
   assign_slots();
+  const auto is_plain = [&](int v) {
+    const Value& value = values_[static_cast<std::size_t>(v)];
+    return value.kind == Value::Kind::load && value.access.buffer.type == DType::f32 && !value.access.guarded;
+  };
+  const bool whole =
+      scalar_conditions_.empty() && std::none_of(single_.begin(), single_.end(), [](bool x) { return x; });
+  rows_ = updates_ && !along_ && across_function_ && whole && values_.size() == 1 &&
+          values_[0].kind == Value::Kind::load && is_direct(values_[0].access.buffer.type) &&
+          !values_[0].access.guarded && is_direct(to_[0].buffer.type);
+  windows_ = multiplies_ && !along_ && values_.size() == 3 && is_plain(values_.back().args[0]) &&
+             is_plain(values_.back().args[1]) && to_[0].buffer.type == DType::f32 && whole;
+  counted_ = swaps_ && along_ && !loops_.empty() && along_function_ &&
+             values_[static_cast<std::size_t>(results_[0])].kind == Value::Kind::index &&
+             values_[static_cast<std::size_t>(results_[0])].linear.factor(loops_[order_.back()].slot) > 0 &&
+             std::none_of(values_.begin(), values_.end(), [&](const Value& value) {
+               return std::find(value.args.begin(), value.args.end(), results_[0]) != value.args.end();
+             });
 }
 
 int StripNest::append(Value value) {
@@ -332,6 +350,8 @@ void StripNest::split(Frame& frame, Box& box, std::size_t condition) const {
 
 // Tiles of a box that fit a strip, in the order of the loops.
 void StripNest::tiles(Frame& frame, const Box& box) const {
+  if (windows_ && window(frame, box)) return;
+  if (rows_ && rows(frame, box)) return;
   std::int64_t step[most_loops], room = most_elements;
   for (std::size_t o = order_.size(); o-- > 0;) {
     const std::size_t l = order_[o];
@@ -356,6 +376,97 @@ void StripNest::tiles(Frame& frame, const Box& box) const {
     }
     if (loops_.empty()) return;
   }
+}
+
+// Sums of a few products, each of a strip and one number: all of them for some results at a time.
+bool StripNest::window(Frame& frame, const Box& box) const {
+  constexpr std::int64_t most = 64;
+  const int unit = loops_[order_.back()].slot;
+  const Access& to = to_[0];
+  const std::vector<int>& factors = values_.back().args;
+  const Access* x = &values_[static_cast<std::size_t>(factors[0])].access;
+  const Access* w = &values_[static_cast<std::size_t>(factors[1])].access;
+  if (x->offset.factor(unit) == 0) std::swap(x, w);
+  if (x->offset.factor(unit) != 1 || w->offset.factor(unit) != 0 || to.offset.factor(unit) != 1) return false;
+  std::int64_t products = 1;
+  for (const Loop& loop : loops_) {
+    const auto l = static_cast<std::size_t>(&loop - loops_.data());
+    if (loop.reduces && (products *= box.count[l]) > most) return false;
+  }
+  // Where the factors of each product lie, from those of the first.
+  std::int64_t x_from[most] = {}, w_from[most] = {};
+  std::int64_t made = 1;
+  for (std::size_t l = loops_.size(); l-- > 0;) {
+    if (!loops_[l].reduces) continue;
+    const std::int64_t x_step = x->offset.factor(loops_[l].slot), w_step = w->offset.factor(loops_[l].slot);
+    for (std::int64_t i = made; i < made * box.count[l]; ++i) {
+      x_from[i] = x_from[i % made] + i / made * x_step;
+      w_from[i] = w_from[i % made] + i / made * w_step;
+    }
+    made *= box.count[l];
+  }
+  for (std::size_t l = 0; l < loops_.size(); ++l) frame.loops[static_cast<std::size_t>(loops_[l].slot)] = box.first[l];
+  const auto memory = [&](const Access& access) {
+    return reinterpret_cast<float*>(frame.buffers[static_cast<std::size_t>(access.buffer.number)]);
+  };
+  const int count = static_cast<int>(products);
+  StripArg args[2 * most];
+  Strip strip;
+  strip.rows = 1;
+  strip.columns = strip.out_row_stride = box.count[order_.back()];
+  strip.args = args;
+  strip.extra = &count;
+  while (true) {
+    const float* const xs = memory(*x) + x->offset.at(frame.loops);
+    const float* const ws = memory(*w) + w->offset.at(frame.loops);
+    for (std::size_t i = 0; i < static_cast<std::size_t>(count); ++i) {
+      args[2 * i] = {xs + x_from[i], 0, 1};
+      args[2 * i + 1] = {ws + w_from[i], 0, 0};
+    }
+    strip.out = memory(to) + to.offset.at(frame.loops);
+    with_.table->weighted_sum(strip);
+    if (!next(frame, box, loops_.size())) return true;
+  }
+}
+
+// Strips that are reduced across where they lie, a loop's all at once.
+bool StripNest::rows(Frame& frame, const Box& box) const {
+  const Access &x = values_[0].access, &to = to_[0];
+  const std::size_t unit = order_.back();
+  std::size_t row = loops_.size();
+  for (std::size_t l = 0; l < loops_.size(); ++l)
+    if (loops_[l].reduces) row = l;
+  if (x.offset.factor(loops_[unit].slot) != 1 || to.offset.factor(loops_[unit].slot) != 1) return false;
+  first(frame, box);
+  StripArg arg{nullptr, row == loops_.size() ? 0 : x.offset.factor(loops_[row].slot), 1};
+  cpu::ReduceStrip strip;
+  strip.rows = row == loops_.size() ? 1 : box.count[row];
+  strip.columns = box.count[unit];
+  strip.args = &arg;
+  do {
+    arg.data =
+        frame.buffers[static_cast<std::size_t>(x.buffer.number)] + x.offset.at(frame.loops) * size_of(x.buffer.type);
+    strip.state[0] =
+        frame.buffers[static_cast<std::size_t>(to.buffer.number)] + to.offset.at(frame.loops) * size_of(to.buffer.type);
+    across_function_(strip);
+  } while (next(frame, box, row));
+  return true;
+}
+
+void StripNest::first(Frame& frame, const Box& box) const {
+  for (std::size_t l = 0; l < loops_.size(); ++l) frame.loops[static_cast<std::size_t>(loops_[l].slot)] = box.first[l];
+}
+
+// The next iteration of the loops that are neither the last in a strip nor number `but`; where that
+// is none, not the reduced ones either.
+bool StripNest::next(Frame& frame, const Box& box, std::size_t but) const {
+  for (std::size_t l = loops_.size(); l-- > 0;) {
+    if (l == order_.back() || l == but || (but == loops_.size() && loops_[l].reduces)) continue;
+    std::int64_t& at = frame.loops[static_cast<std::size_t>(loops_[l].slot)];
+    if (++at < box.first[l] + box.count[l]) return true;
+    at = box.first[l];
+  }
+  return false;
 }
 
 void StripNest::tile(Frame& frame, const Box& box) const {
@@ -391,6 +502,7 @@ void StripNest::compute(Frame& frame, const Box& box, std::int64_t elements, std
       values[v] = {value.literal, 0, 0};
       continue;
     }
+    if (counted_ && static_cast<int>(v) == results_[0] && is_counted(box)) continue;
     char* const out = scratch(frame, value.slot);
     const std::int64_t count = value.uniform ? 1 : elements;
     switch (value.kind) {
@@ -594,13 +706,13 @@ void StripNest::update(Frame& frame, const Box& box, std::int64_t elements, std:
     if (!loops_[l].reduces) kept *= box.count[l];
   const std::int64_t reduced = elements / kept;
   const std::size_t k = types_.size();
-  const bool multiplies = multiplies_ && !along_ && reduced == 1;
+  const bool multiplies = multiplies_ && !along_ && reduced == 1, counted = counted_ && is_counted(box);
   void *state[16], *from[16];
   bool direct[16];
   for (std::size_t i = 0; i < k; ++i) {
     const StripArg& x = values[static_cast<std::size_t>(results_[i])];
     from[i] = const_cast<void*>(x.data);
-    if (multiplies) {
+    if (multiplies || (counted && i == 0)) {
     } else if (x.column_stride == 0 && elements > 1) {  // one value for all
       char* const dense = scratch(frame, slots_used_ - 2 - static_cast<int>(i));
       const std::int64_t size = cpu::strip_bytes(types_[i]);
@@ -627,14 +739,62 @@ void StripNest::update(Frame& frame, const Box& box, std::int64_t elements, std:
       move(frame, box, to_[i], static_cast<char*>(state[i]), false, false);
     }
   }
-  const Value& value = values_[static_cast<std::size_t>(results_[swaps_ ? 1 : 0])];
-  const bool in_memory = value.kind == Value::Kind::load && from[swaps_ ? 1 : 0] != scratch(frame, value.slot);
   if (multiplies) multiply_add(state[0], elements, values);
+  else if (counted) update_counted(frame, box, kept, reduced, state, {from[1], reduced, 1});
   else
-    fold(state, from, along_ ? kept : reduced, along_ ? reduced : kept, along_, in_memory,
+    fold(state, from, along_ ? kept : reduced, along_ ? reduced : kept, along_,
          frame.scratch.data() + combiner_offset_);
   for (std::size_t i = 0; i < k; ++i)
     if (!direct[i]) move(frame, box, to_[i], static_cast<char*>(state[i]), true, false);
+}
+
+// Whether a strip's reduced elements are those of its last loop alone.
+bool StripNest::is_counted(const Box& box) const {
+  for (std::size_t l = 0; l < loops_.size(); ++l)
+    if (loops_[l].reduces && l != order_.back() && box.count[l] > 1) return false;
+  return true;
+}
+
+// argmax along a strip by the elements' numbers in it; then of its results by their indices.
+void StripNest::update_counted(Frame& frame, const Box& box, std::int64_t kept, std::int64_t reduced, void** state,
+                               const StripArg& values) const {
+  static const std::vector<std::int64_t> numbers = [] {
+    std::vector<std::int64_t> all(most_elements);
+    for (std::size_t i = 0; i < all.size(); ++i) all[i] = static_cast<std::int64_t>(i);
+    return all;
+  }();
+  const Linear& index = values_[static_cast<std::size_t>(results_[0])].linear;
+  const std::int64_t step = index.factor(loops_[order_.back()].slot), size = cpu::strip_bytes(types_[1]);
+  std::int64_t place[2];  // of one row, and its value
+  for (std::int64_t r = 0; r < kept; ++r) {
+    // The row's first index: its number among the loops that are kept.
+    std::int64_t first = index.at(frame.loops), rest = r;
+    for (std::size_t o = order_.size(); o-- > 0;) {
+      const std::size_t l = order_[o];
+      if (loops_[l].reduces) continue;
+      first += rest % box.count[l] * index.factor(loops_[l].slot);
+      rest /= box.count[l];
+    }
+    place[0] = -1;
+    std::memcpy(&place[1], identity_, static_cast<std::size_t>(size));
+    cpu::ReduceStrip strip;
+    const StripArg row[] = {{static_cast<const char*>(values.data) + r * reduced * size, reduced, 1},
+                            {numbers.data(), 0, 1}};
+    strip.rows = 1;
+    strip.columns = reduced;
+    strip.args = row;
+    strip.state[0] = &place[1];
+    strip.state[1] = &place[0];
+    along_function_(strip);
+    if (place[0] < 0) continue;
+    place[0] = first + place[0] * step;
+    const StripArg one[] = {{&place[1], 1, 1}, {&place[0], 1, 1}};
+    strip.columns = 1;
+    strip.args = one;
+    strip.state[0] = static_cast<char*>(state[1]) + r * size;
+    strip.state[1] = static_cast<std::int64_t*>(state[0]) + r;
+    across_function_(strip);
+  }
 }
 
 void StripNest::multiply_add(void* state, std::int64_t elements, const std::vector<StripArg>& values) const {
@@ -649,7 +809,7 @@ void StripNest::multiply_add(void* state, std::int64_t elements, const std::vect
   with_.table->ops[static_cast<int>(Op::fma)][compute_index(DType::f32)](strip);
 }
 
-void StripNest::fold(void** state, void** elements, std::int64_t rows, std::int64_t columns, bool along, bool in_memory,
+void StripNest::fold(void** state, void** elements, std::int64_t rows, std::int64_t columns, bool along,
                      char* scratch) const {
   const std::size_t k = types_.size();
   if (!combiner_) {
@@ -661,11 +821,6 @@ void StripNest::fold(void** state, void** elements, std::int64_t rows, std::int6
     strip.args = args;
     for (std::size_t i = 0; i < k; ++i) strip.state[swaps_ ? 1 - i : i] = state[i];
     strip.state_row_stride = along ? 1 : 0;
-    // What follows in memory is most often what is read next.
-    const std::int64_t bytes = rows * columns * cpu::strip_bytes(types_[swaps_ ? 1 : 0]);
-    const cpu::StripAhead ahead{static_cast<const char*>(args[0].data) + bytes, bytes};
-    strip.ahead = &ahead;
-    strip.ahead_count = in_memory && along && bytes >= 4096 ? 1 : 0;
     (along ? along_function_ : across_function_)(strip);
     return;
   }

@@ -86,6 +86,11 @@ class StripNest {
   void split(Frame& frame, Box& box, std::size_t condition) const;
   void tiles(Frame& frame, const Box& box) const;
   void tile(Frame& frame, const Box& box) const;
+  bool window(Frame& frame, const Box& box) const;
+  bool rows(Frame& frame, const Box& box) const;
+  void first(Frame& frame, const Box& box) const;
+  bool next(Frame& frame, const Box& box, std::size_t but) const;
+  [[nodiscard]] bool is_counted(const Box& box) const;
   void compute(Frame& frame, const Box& box, std::int64_t elements, std::size_t count,
                std::vector<cpu::StripArg>& values) const;
   cpu::StripArg loaded(Frame& frame, const Box& box, const Value& value, std::int64_t elements, char* out) const;
@@ -93,8 +98,9 @@ class StripNest {
               std::int64_t elements, char* out) const;
   void store(Frame& frame, const Box& box, const std::vector<cpu::StripArg>& values) const;
   void update(Frame& frame, const Box& box, std::int64_t elements, std::vector<cpu::StripArg>& values) const;
-  void fold(void** state, void** elements, std::int64_t rows, std::int64_t columns, bool along, bool in_memory,
-            char* scratch) const;
+  void update_counted(Frame& frame, const Box& box, std::int64_t kept, std::int64_t reduced, void** state,
+                      const cpu::StripArg& values) const;
+  void fold(void** state, void** elements, std::int64_t rows, std::int64_t columns, bool along, char* scratch) const;
   void multiply_add(void* state, std::int64_t elements, const std::vector<cpu::StripArg>& values) const;
   // Moves elements between memory of `access` and dense ones; over all loops or those not reduced.
   void move(const Frame& frame, const Box& box, const Access& access, char* dense, bool store, bool all,
@@ -118,8 +124,11 @@ class StripNest {
   std::vector<int> results_;
   ReducerPtr reducer_;
   std::vector<DType> types_;
-  std::vector<std::int64_t> identities_;
+  alignas(8) char identity_[8] = {};  // argmax: of its values
   cpu::ReduceFn along_function_ = nullptr, across_function_ = nullptr;
+  bool rows_ = false;        // elements are read as they are, and reduced across
+  bool windows_ = false;     // a sum of products of f32 that are read as they are
+  bool counted_ = false;     // argmax along a strip: the index counts a loop, and is made where it is wanted
   bool multiplies_ = false;  // a sum of products: an element joins its state by one multiply-add
   bool swaps_ = false;       // argmax: strips take the value before its index
   std::shared_ptr<const cpu::Combiner> combiner_;

@@ -2,6 +2,13 @@ R"cuda(
 // How often a loop runs while `rest`, which falls by `step` each time, is not negative.
 DEVICE i64 iterations(i64 rest, i64 step) { return rest < 0 ? 0 : rest / step + 1; }
 
+// Whether (b, its index) comes before (a, its index) in argmax or argmin: beyond it, its equal and earlier, or the first NaN.
+// An index of -1 is of nothing.
+template <bool largest, typename T> DEVICE bool takes(T a, i64 at_a, T b, i64 at_b) {
+  const bool beyond = largest ? b > a : b < a, earlier = u64(at_b) < u64(at_a);
+  return beyond | (earlier & ((b == a) | (b != b))) | ((b != b) & (a == a));
+}
+
 // Elements that this kernel does not write: loads that may be moved and shared.
 template <typename T> DEVICE T still(i64 base, i64 at) {
 #ifndef POSTLUDE_HOST
