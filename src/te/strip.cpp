@@ -707,7 +707,7 @@ void StripNest::update(Frame& frame, const Box& box, std::int64_t elements, std:
   const std::int64_t reduced = elements / kept;
   const std::size_t k = types_.size();
   const bool multiplies = multiplies_ && !along_ && reduced == 1, counted = counted_ && is_counted(box);
-  void *state[16], *from[16];
+  void *state[16] = {}, *from[16] = {};
   bool direct[16];
   for (std::size_t i = 0; i < k; ++i) {
     const StripArg& x = values[static_cast<std::size_t>(results_[i])];
