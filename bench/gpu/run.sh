@@ -9,6 +9,7 @@
 # ./dev gpu shapes [SEED] [--seconds S] [--cells N] [--schedules]: random cells instead (bench/shapes/gpu.py says what), in under
 # eight minutes; h200_shapes.json and .svg, the seeds' record and cells.jsonl (which is there also when it was cut short) go to $OUT.
 # ./dev gpu loops: reductions described as loops beside a copy and torch.compile instead (bench/gpu/loops.py); h200_loops.json.
+# ./dev gpu conv: convolutions beside cuDNN and torch.compile instead (bench/gpu/conv.py); h200_conv.json.
 # h200.json, h200.md, fuzz.log and the stages' logs go to $OUT (bench/results where it is unset). xxhash.h may be named by
 # XXHASH_INCLUDE_DIR. Exits with 1 where any stage failed; the last lines say which, after the table.
 set -uo pipefail
@@ -35,7 +36,7 @@ failed() { failures+=("$1"); say "FAILED: $1 ${2:+(see $2)}"; [ -z "${2:-}" ] ||
 has_torch() { python3 -c 'import torch, sys; sys.exit(not torch.cuda.is_available())' 2>/dev/null; }
 
 for stage in $stages; do
-  case $stage in peers|suite|tests|python|fuzz|sanitize|shapes|loops) ;; *) echo "no stage is called $stage" >&2; exit 2 ;; esac
+  case $stage in peers|suite|tests|python|fuzz|sanitize|shapes|loops|conv) ;; *) echo "no stage is called $stage" >&2; exit 2 ;; esac
 done
 
 # Inductor compiles for minutes on one core. It does so beside the build, a process an epilogue, for its own cache on disk.
@@ -56,14 +57,14 @@ fi
 arguments=(-G Ninja -B "$build" -DCMAKE_BUILD_TYPE=RelWithDebInfo -DPOSTLUDE_BUILD_TESTS=ON -DPOSTLUDE_BUILD_CLI=OFF -DPOSTLUDE_BUILD_EXAMPLES=OFF
            -DPOSTLUDE_INSTALL=OFF ${XXHASH_INCLUDE_DIR:+-DXXHASH_INCLUDE_DIR=$XXHASH_INCLUDE_DIR})
 targets=(test_gpu fuzz_gpu gpu_suite)
-{ wanted shapes || [ "$stages" = loops ]; } && targets=()
+{ wanted shapes || [ "$stages" = loops ] || [ "$stages" = conv ]; } && targets=()
 inside=$build
-if { wanted python || wanted shapes || wanted loops; } && nanobind=$(python3 -m nanobind --cmake_dir 2>/dev/null); then
+if { wanted python || wanted shapes || wanted loops || wanted conv; } && nanobind=$(python3 -m nanobind --cmake_dir 2>/dev/null); then
   arguments+=(-S python "-Dnanobind_DIR=$nanobind" "-DPython_EXECUTABLE=$(command -v python3)" -DSKBUILD_PROJECT_VERSION=0.1.0)
   targets+=(_core)
   inside=$build/postlude
 else
-  { wanted shapes || wanted loops; } && { say "nanobind is not here"; exit 1; }
+  { wanted shapes || wanted loops || wanted conv; } && { say "nanobind is not here"; exit 1; }
   wanted python && { say "python: nanobind is not here; its tests are skipped"; stages=${stages//python/}; }
   arguments+=(-S .)
 fi
@@ -87,6 +88,11 @@ if wanted shapes; then
   # A cache of its own: first calls are cold.
   env -u POSTLUDE_CACHE_DIR PYTHONPATH="$site" python3 bench/shapes/gpu.py "${shapes[@]}" --out "$out"
   exit
+fi
+
+if wanted conv; then
+  package
+  PYTHONPATH="$site" timeout 540 python3 bench/gpu/conv.py --json "$out/h200_conv.json" || failed conv
 fi
 
 if wanted loops; then
@@ -144,11 +150,11 @@ fi
 if wanted sanitize; then
   if sanitizer=$(command -v compute-sanitizer || ls /usr/local/cuda*/bin/compute-sanitizer 2>/dev/null | head -n 1) && [ -n "$sanitizer" ]; then
     # A plain product, staged operands and outputs, a chunk, reductions over N, M and both, a second phase, an index; split tiles;
-    # several tiles a block.
+    # several tiles a block; a convolution and its gradients.
     set=(plain bias_gelu_res_aux swiglu rowmax dgelu_dbias bce softmax argmax)
     for tool in memcheck racecheck synccheck initcheck; do
       start sanitize "$log/$tool.log" "$sanitizer" --tool $tool --error-exitcode 9 --print-limit 5 "$tests/test_gpu" --gtest_brief=1 \
-        --gtest_filter="$(printf '*Sanitized.*/%s:' "${set[@]}")Schedules.SplitTiles*:Schedules.TilesInTurns*"
+        --gtest_filter="$(printf '*Sanitized.*/%s:' "${set[@]}")Schedules.SplitTiles*:Schedules.TilesInTurns*:Convolution.Sanitized"
     done
   else
     say "sanitize: compute-sanitizer is not here"

@@ -37,10 +37,19 @@ std::string key_of(const Layout& layout) {
     key.add(extent);
   key.add(layout.a), key.add(layout.b);
   for (const Placed& buffer : layout.buffers) key.add(buffer);
-  if (layout.b_k) {
-    for (const Counted::Axis& axis : layout.b_k->k) key.add(axis.size), key.add(axis.stride);
+  for (const std::optional<Counted>* k : {&layout.a_k, &layout.b_k}) {
+    key.add(k->has_value());
+    for (std::size_t i = 0; *k && i < 4; ++i) key.add((*k)->k[i].size), key.add((*k)->k[i].stride);
   }
-  return key.take() + bytes_of(layout.a_rows);
+  key.add(layout.groups.count), key.add(layout.groups.a_stride), key.add(layout.groups.b_stride);
+  std::string parts;
+  for (const KernelPart& part : layout.parts) {
+    parts += bytes_of(part.a);
+    parts.append(reinterpret_cast<const char*>(&part.scatter), sizeof part.scatter);
+    key.add(part.b_first);
+    for (const Counted::Axis& axis : part.b_k.k) key.add(axis.size), key.add(axis.stride);
+  }
+  return key.take() + bytes_of(layout.a_rows) + bytes_of(layout.b_rows) + parts;
 }
 
 Subject subject_of(const Problem& problem, std::shared_ptr<const Program> program, const Target& target) {
@@ -142,6 +151,7 @@ std::string schedules_text(const Decision& d) {
   if (d.on_ordinary_units) text += "accumulator by the portable product 64x64\n";
   if (d.repack_a) text += "A is repacked\n";
   if (d.repack_b) text += "B is repacked\n";
+  if (d.repack_images) text += "images are repacked: pixels, or rows of a window, of whole 16 bytes\n";
   if (d.folded) text += "images are rows of one product: tiles cross them\n";
   return text;
 }
@@ -201,10 +211,6 @@ std::vector<std::string> refusals(const Problem& problem, const Program& program
     } catch (const Error& error) { reasons.push_back(error.message()); }
   }
   if (const auto gemm = problem.loop().contraction()) {
-    if (gemm->groups > 1) reasons.push_back("groups of channels are not done on a GPU yet; take a CPU target");
-    if (gemm->parts) reasons.push_back("data gradients of a stride are not done on a GPU yet; take a CPU target");
-    if (gemm->b_form == Form::windows)
-      reasons.push_back("weight gradients of convolutions are not done on a GPU yet; take a CPU target");
     for (const DType type : {gemm->a, gemm->b}) {
       if (type == DType::i64 || type == DType::boolean)
         reasons.push_back("a product of " + std::string(name(type)) + " is not done on a GPU");

@@ -36,16 +36,17 @@ TEST_P(SuiteCompiles, BehindConvolutions) {
   const std::string name = GetParam();
   const DType type = name == "fp8_rowwise" ? DType::e4m3 : DType::bf16;
   const Graph graph = parse_file(std::string(POSTLUDE_SOURCE_DIR) + "/epilogues/" + name + ".py");
-  for (const char* target : {"sm_90a", "sm_90a mma"}) {
-    Target where = Target::parse("sm_90a");
-    if (std::string_view(target) != "sm_90a") where.schedule = "mma";
-    const Plan plan = postlude::compile(Conv2d{.x = type, .w = type}, graph, where);
-    for (const auto& [m, n, k] : {std::tuple{3136, 256, 576}, {784, 1024, 2400}}) {
-      const std::string schedules = plan.explain(ExplainPart::schedule, m, n, k);
+  std::vector<Problem> problems{Conv2d{.x = type, .w = type}};
+  if (type == DType::bf16) problems.push_back(ConvWgrad2d{.x = type, .dy = type});
+  for (const Problem& problem : problems) {
+    for (const char* schedule : {"", "mma"}) {
+      Target target = Target::parse("sm_90a");
+      target.schedule = schedule;
+      const Plan plan = postlude::compile(problem, graph, target);
+      const std::string schedules = plan.explain(ExplainPart::schedule, 3136, 512, 2400);
       EXPECT_NE(schedules.find("chosen"), std::string::npos) << schedules;
-      if (where.schedule.empty())
-        EXPECT_EQ(schedules.find("rejected"), std::string::npos) << "the first choice does not compile well\n"
-                                                                 << schedules;
+      EXPECT_EQ(schedules.find("rejected"), std::string::npos) << "the first choice does not compile well\n"
+                                                               << schedules;
     }
   }
 }

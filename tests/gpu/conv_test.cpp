@@ -19,7 +19,7 @@ std::string run(const Convolution& c, const Graph& graph, const std::string& sch
   const cuda::Driver& d = cuda::driver();
   Target target = Target::cuda();
   target.schedule = schedule;
-  const Plan plan = compile(c.conv, graph, target);
+  const Plan plan = compile(c.problem(), graph, target);
   ConvolutionTensors tensors = draw(c, graph);
   std::vector<Binding> bindings = tensors.bindings(Device::cuda);
   std::vector<cuda::Buffer> memory;
@@ -72,8 +72,9 @@ TEST_P(Geometry, AgreesWithTheReference) {
   if (const std::string why = missing(); !why.empty()) GTEST_SKIP() << why;
   const auto [type, index] = GetParam();
   const Convolution c = convolutions(type)[static_cast<std::size_t>(index)];
-  for (const char* schedule : kernels)
-    EXPECT_EQ(run(c, suite_graph(type == DType::s8 ? "plain" : "bias_relu"), schedule), "");
+  for (const Convolution& each : with_gradients(c))
+    for (const char* schedule : kernels)
+      EXPECT_EQ(run(each, suite_graph(type == DType::s8 ? "plain" : "bias_relu"), schedule), "");
 }
 
 INSTANTIATE_TEST_SUITE_P(Kinds, Geometry,
@@ -89,7 +90,7 @@ TEST_P(RandomGeometry, AgreesWithTheReference) {
   if (const std::string why = missing(); !why.empty()) GTEST_SKIP() << why;
   for (int seed = 6 * GetParam(); seed < 6 * GetParam() + 6; ++seed) {
     const Convolution c = random_convolution(static_cast<std::uint64_t>(seed), seed % 8 ? DType::bf16 : DType::f32);
-    EXPECT_EQ(run(c, suite_graph("bias_relu"), ""), "");
+    for (const Convolution& each : with_gradients(c)) EXPECT_EQ(run(each, suite_graph("bias_relu"), ""), "");
   }
 }
 
@@ -105,7 +106,15 @@ TEST(Convolution, OfLayersAgreesWithTheReference) {
                                {"128 at 14", same, 5, 128, 14, 14, 128, 3, 3},
                                {"256 at 7", same, 5, 256, 7, 7, 256, 3, 3},
                                {"64 at 56, strided", half, 3, 64, 56, 56, 128, 3, 3}})
-    EXPECT_EQ(run(c, suite_graph("bias_gelu"), ""), "");
+    for (const Convolution& each : with_gradients(c)) EXPECT_EQ(run(each, suite_graph("bias_gelu"), ""), "");
+}
+
+// For compute-sanitizer: the smallest of each kind, by both kernels.
+TEST(Convolution, Sanitized) {
+  if (const std::string why = missing(); !why.empty()) GTEST_SKIP() << why;
+  Conv2d half{.x = DType::bf16, .w = DType::bf16, .stride = {2, 2}, .padding = {{{1, 1}, {1, 1}}}};
+  for (const Convolution& c : with_gradients({"3x3 by 2", half, 2, 64, 8, 8, 64, 3, 3}))
+    for (const char* schedule : kernels) EXPECT_EQ(run(c, suite_graph("bias_relu"), schedule), "");
 }
 
 }  // namespace

@@ -48,8 +48,65 @@ void ConvolutionTensors::poison() {
   }
 }
 
+namespace {
+
+// The same in `Rank` dimensions; a third is padded by one.
+template <template <std::size_t> class Main, std::size_t Rank>
+Main<Rank> with_axes(const Convolution& c) {
+  Main<Rank> main;
+  for (std::size_t i = 0; i < 2; ++i) {
+    const std::size_t at = Rank - 2 + i;
+    main.stride[at] = c.conv.stride[i], main.padding[at] = c.conv.padding[i], main.dilation[at] = c.conv.dilation[i];
+  }
+  if constexpr (Rank == 3) main.padding[0] = {1, 1};
+  main.groups = c.conv.groups;
+  return main;
+}
+
+template <std::size_t Rank>
+Problem problem_of(const Convolution& c) {
+  if (c.direction == Direction::forward) {
+    Conv<Rank> main = with_axes<Conv, Rank>(c);
+    main.x = c.conv.x, main.w = c.conv.w;
+    return main;
+  }
+  if (c.direction == Direction::wgrad) {
+    ConvWgrad<Rank> main = with_axes<ConvWgrad, Rank>(c);
+    main.x = c.conv.x, main.dy = c.conv.w;
+    main.filter[Rank - 2] = static_cast<std::int32_t>(c.r), main.filter[Rank - 1] = static_cast<std::int32_t>(c.s);
+    if constexpr (Rank == 3) main.filter[0] = static_cast<std::int32_t>(c.t);
+    return main;
+  }
+  ConvDgrad<Rank> main = with_axes<ConvDgrad, Rank>(c);
+  main.dy = c.conv.x, main.w = c.conv.w;
+  // What the strides leave of the image.
+  const auto left = [&](std::int64_t image, std::int64_t filter, std::size_t axis) {
+    const std::int64_t free =
+        image + c.conv.padding[axis][0] + c.conv.padding[axis][1] - c.conv.dilation[axis] * (filter - 1) - 1;
+    return static_cast<std::int32_t>(free % c.conv.stride[axis]);
+  };
+  main.output_padding[Rank - 2] = left(c.height, c.r, 0), main.output_padding[Rank - 1] = left(c.width, c.s, 1);
+  return main;
+}
+
+}  // namespace
+
+Problem Convolution::problem() const { return depth ? problem_of<3>(*this) : problem_of<2>(*this); }
+
+Shape Convolution::shape() const {
+  const auto [rows, columns] = pixels();
+  const std::int64_t taps = r * s * std::max<std::int64_t>(t, 1), planes = depth ? depth + 3 - t : 1;
+  switch (direction) {
+    case Direction::forward: return {images, planes * rows * columns, filters, channels / conv.groups * taps};
+    case Direction::dgrad:
+      return {images, std::max<std::int64_t>(depth, 1) * height * width, channels, filters / conv.groups * taps};
+    default: return {1, filters, channels / conv.groups * taps, images * planes * rows * columns};
+  }
+}
+
 ConvolutionTensors draw(const Convolution& c, const Graph& graph) {
-  const Plan plan = compile(c.conv, graph, Target::cpu(1));
+  const Plan plan = compile(Gemm{.a = c.conv.x, .b = c.conv.w, .batched = c.direction != Direction::wgrad}, graph,
+                            Target::cpu(1));  // for the slots' shapes
   std::mt19937_64 random(c.seed);
   ConvolutionTensors all;
   const auto add = [&](const std::string& name, DType dtype, const std::vector<std::int64_t>& shape, double scale,
@@ -57,7 +114,7 @@ ConvolutionTensors draw(const Convolution& c, const Graph& graph) {
     std::vector<std::int64_t> strides(shape.size());
     std::vector<std::size_t> axes(shape.size());
     for (std::size_t i = 0; i < axes.size(); ++i) axes[i] = i;
-    if (image && c.channels_last) axes = {0, 2, 3, 1};
+    if (image && c.channels_last) std::rotate(axes.begin() + 1, axes.begin() + 2, axes.end());
     std::int64_t elements = 1;
     for (std::size_t i = axes.size(); i-- > 0;) strides[axes[i]] = elements, elements *= shape[axes[i]];
     all.memory.push_back(drawn(dtype, elements, scale, c.whole, random));
@@ -68,18 +125,25 @@ ConvolutionTensors draw(const Convolution& c, const Graph& graph) {
     all.outputs.push_back(output);
   };
   const auto [rows, columns] = c.pixels();
-  const std::int64_t m = rows * columns, k = c.channels * c.r * c.s;
+  const Shape shape = c.shape();
+  const double scale = 1 / std::sqrt(static_cast<double>(shape.k));
+  std::vector<std::int64_t> x{c.images, c.channels, c.height, c.width}, dy{c.images, c.filters, rows, columns},
+      w{c.filters, c.channels / c.conv.groups, c.r, c.s};
+  if (c.depth) {
+    x.insert(x.begin() + 2, c.depth), w.insert(w.begin() + 2, c.t);
+    dy.insert(dy.begin() + 2, c.depth + 3 - c.t);
+  }
+  if (c.direction == Direction::dgrad) add("dY", c.conv.x, dy, 1, true, false);
+  else add("X", c.conv.x, x, 1, true, false);
+  if (c.direction == Direction::wgrad) add("dY", c.conv.w, dy, scale, true, false);
+  else add("W", c.conv.w, w, scale, true, false);
   const auto slots = plan.slots();
-  for (const Plan::Slot& slot : slots) {
-    if (slot.name == "X") {
-      add(slot.name, slot.dtype, {c.images, c.channels, c.height, c.width}, 1, true, false);
-    } else if (slot.name == "W") {
-      add(slot.name, slot.dtype, {c.filters, c.channels, c.r, c.s}, 1 / std::sqrt(static_cast<double>(k)), true, false);
-    } else {
-      std::vector<std::int64_t> shape = plan.shape_of(slot.name, m, c.filters, k);
-      if (slot.output ? slot.batched : slot.axes == tile_axes) shape.insert(shape.begin(), c.images);
-      add(slot.name, slot.dtype, shape, 1, false, slot.output);
-    }
+  for (std::size_t i = 2; i < slots.size(); ++i) {
+    const Plan::Slot& slot = slots[i];
+    std::vector<std::int64_t> extents = plan.shape_of(slot.name, shape.m, shape.n, shape.k);
+    if (c.direction != Direction::wgrad && (slot.output ? slot.batched : slot.axes == tile_axes))
+      extents.insert(extents.begin(), c.images);
+    add(slot.name, slot.dtype, extents, 1, false, slot.output);
   }
   return all;
 }
@@ -100,6 +164,10 @@ std::vector<Convolution> convolutions(DType type) {
                         std::array<std::int32_t, 2> dilation = {1, 1}) {
     return Conv2d{.x = type, .w = type, .stride = stride, .padding = padding, .dilation = dilation, .groups = 1};
   };
+  const auto grouped = [](Conv2d conv, std::int32_t groups) {
+    conv.groups = groups;
+    return conv;
+  };
   return {
       {"3x3", conv({1, 1}, {{{1, 1}, {1, 1}}}), 3, 64, 9, 11, 64, 3, 3},
       {"3x3 with a tail of channels", conv({1, 1}, {{{1, 1}, {1, 1}}}), 2, 96, 6, 7, 40, 3, 3},
@@ -116,7 +184,27 @@ std::vector<Convolution> convolutions(DType type) {
       {"padding beyond the filter", conv({3, 3}, {{{4, 4}, {5, 4}}}), 2, 64, 3, 4, 64, 2, 2},
       {"many images", conv({1, 1}, {{{1, 1}, {1, 1}}}), 40, 64, 4, 5, 64, 3, 3},
       {"channels first", conv({1, 1}, {{{1, 1}, {1, 1}}}), 2, 16, 7, 6, 64, 3, 3, false},
+      {"in groups", grouped(conv({2, 1}, {{{1, 1}, {0, 1}}}), 4), 2, 32, 7, 6, 48, 3, 3},
+      {.name = "in three dimensions",
+       .conv = conv({2, 1}, {{{1, 1}, {1, 0}}}),
+       .images = 2,
+       .channels = 64,
+       .height = 7,
+       .width = 6,
+       .filters = 64,
+       .r = 3,
+       .s = 2,
+       .depth = 4,
+       .t = 3},
+      {"depthwise", grouped(conv({1, 1}, {{{3, 3}, {3, 3}}}), 40), 2, 40, 9, 8, 40, 7, 7},
   };
+}
+
+std::vector<Convolution> with_gradients(const Convolution& c) {
+  std::vector<Convolution> all{c, c, c};
+  all[1].direction = Direction::dgrad, all[1].name += ", data gradient";
+  all[2].direction = Direction::wgrad, all[2].name += ", weight gradient";
+  return all;
 }
 
 Convolution random_convolution(std::uint64_t seed, DType type) {

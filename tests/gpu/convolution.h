@@ -1,6 +1,8 @@
 // Convolutions with drawn operands in host memory, for the emitted kernels on the host and for a device.
 #pragma once
 
+#include "loop/bound.h"
+
 #include <postlude/parse.h>
 #include <postlude/plan.h>
 
@@ -11,14 +13,20 @@
 
 namespace postlude::gpu_tests {
 
+enum class Direction : std::uint8_t { forward, dgrad, wgrad };
+
 struct Convolution {
   std::string name;
-  Conv2d conv;
+  Conv2d conv;  // or its gradient is meant
   std::int64_t images = 1, channels = 1, height = 1, width = 1, filters = 1, r = 1, s = 1;
   bool channels_last = true;
   bool whole = false;  // numbers of which every sum here is exact
   std::uint64_t seed = 1;
+  Direction direction = Direction::forward;
+  std::int64_t depth = 0, t = 0;  // of images and filters in three dimensions: padded by one, with a stride of one
 
+  [[nodiscard]] Problem problem() const;
+  [[nodiscard]] Shape shape() const;
   [[nodiscard]] std::array<std::int64_t, 2> pixels() const;  // of an image of the output, rows and columns
 };
 
@@ -39,6 +47,8 @@ struct ConvolutionTensors {
 // Geometry of all kinds: strides, paddings of either side, dilation, images of one pixel, channels that no 16 bytes
 // hold.
 [[nodiscard]] std::vector<Convolution> convolutions(DType type);
+// The convolution and its gradients.
+[[nodiscard]] std::vector<Convolution> with_gradients(const Convolution& c);
 [[nodiscard]] Convolution random_convolution(std::uint64_t seed, DType type);
 
 }  // namespace postlude::gpu_tests

@@ -2,6 +2,7 @@
 // layout is one thing said once.
 #include "core/divide.h"
 #include "cuda/decide/fold.h"
+#include "cuda/decide/pack.h"
 #include "cuda/decide/product.h"
 #include "cuda/emit/agreed.h"
 #include "cuda/emit/generic.h"
@@ -66,6 +67,15 @@ int product_phase(const Program& program) {
   return -1;
 }
 
+agreed::Counting counting(const Counted* k) {
+  agreed::Counting c{};
+  for (std::size_t axis = 0; k && axis < 4; ++axis) {
+    c.stride[axis] = k->k[axis].stride;
+    c.size[axis] = c.valid[axis] = static_cast<std::int32_t>(k->k[axis].size);
+  }
+  return c;
+}
+
 std::uint64_t word(std::int64_t value) { return static_cast<std::uint64_t>(value); }
 
 class Decider {
@@ -125,7 +135,8 @@ class Decider {
   [[nodiscard]] std::vector<BufferPlace> places(const Program& program, const std::vector<Memory>& memory,
                                                 std::int64_t columns) const;
   [[nodiscard]] bool in_order() const;
-  void arrange(const Contraction& gemm, bool b_mn_allowed);
+  [[nodiscard]] std::optional<Major> by_taps(const Contraction& gemm, bool mn_allowed) const;
+  void arrange(const Contraction& gemm, bool mma, bool b_mn_allowed);
   void decide_product();
   void fuse(const Contraction& gemm);
   void multiply_alone(const Contraction& gemm);
@@ -147,17 +158,31 @@ class Decider {
   [[nodiscard]] std::int64_t pitch(const Contraction& gemm) const;  // of a repacked row, in elements
   void map(Kernel& k, const Address& address, DType type, std::vector<MapField::Dimension> dimensions,
            int row_bytes) const;
-  [[nodiscard]] agreed::Counting counting() const;
   void add_rows(Kernel& k) const;
-  [[nodiscard]] const agreed::WindowRows* windows() const { return std::get_if<agreed::WindowRows>(&layout_.a_rows); }
-  [[nodiscard]] std::int64_t taps() const;
+  [[nodiscard]] const agreed::WindowRows* windows() const {
+    return part_ ? &part_->a : std::get_if<agreed::WindowRows>(&layout_.a_rows);
+  }
+  [[nodiscard]] int a_form() const { return part_ ? 2 : static_cast<int>(layout_.a_rows.index()); }
+  [[nodiscard]] const Counted* b_k() const { return part_ ? &part_->b_k : layout_.b_k ? &*layout_.b_k : nullptr; }
+  // Of the product, or of one of its parts.
+  [[nodiscard]] std::int64_t rows() const { return part_ ? part_->rows : shape_.m; }
+  [[nodiscard]] std::int64_t depth() const { return part_ ? part_->k : layout_.images ? layout_.packed_k : shape_.k; }
+  [[nodiscard]] std::int64_t batches() const { return part_ ? 1 : shape_.batch; }
+  [[nodiscard]] Shape product_shape() const;
+  [[nodiscard]] std::string portable_reason(const Contraction& gemm) const;
+  [[nodiscard]] const agreed::WindowRows* b_windows() const { return std::get_if<agreed::WindowRows>(&layout_.b_rows); }
   void map_a(Kernel& k, const Contraction& gemm) const;
-  void map_pixels(Kernel& k, const agreed::WindowRows& w, DType type) const;
+  void map_pixels(Kernel& k, const agreed::WindowRows& w, DType type, const Address& from, int pixels) const;
+  [[nodiscard]] agreed::Counting b_counting() const { return layout_.b_count ? *layout_.b_count : counting(b_k()); }
+  [[nodiscard]] Address b_address(const Contraction& gemm) const;
   void map_b(Kernel& k, const Contraction& gemm) const;
+  void map_scattered(Kernel& k, const Address& address, DType type, std::int64_t width, std::int64_t stride,
+                     int row_bytes, int rows) const;
   void map_tile(Kernel& k, DType type, const Memory& memory, const lower::ColumnMap& columns, int rows) const;
   void emit_product();
   void emit_plain_product();
   void emit_repack();
+  void emit_repack_images(DType type);
   void emit_passes(bool before);
   void describe(Kernel& kernel, std::size_t first_word, const Memory& memory) const;
 
@@ -174,11 +199,13 @@ class Decider {
   std::vector<bool> lent_;      // outputs in whose memory a crossing lives
 
   bool stream_ = false;
-  std::string rows_portable_;  // why A's rows take the portable kernel on Hopper
-  std::int64_t columns_ = 0;   // of the fused phase
+  const KernelPart* part_ = nullptr;  // which of the layout's is decided on or emitted; none: it has none
+  std::string rows_portable_;         // why A's rows take the portable kernel on Hopper
+  std::int64_t columns_ = 0;          // of the fused phase
   std::optional<Product> product_;
   MainLoop loop_;
-  Address packed_a_, packed_b_, accumulator_;
+  Address packed_a_, packed_b_, packed_images_, accumulator_;
+  std::vector<Address> packed_parts_;
   std::vector<Address> partials_;  // of the product's reductions
   Address counters_;               // of blocks, or of tile rows
   Address parts_[part_words];      // of split tiles, which meet in memory: accumulators, how many are there
@@ -328,6 +355,8 @@ std::vector<BufferPlace> Decider::places(const Program& program, const std::vect
     place.tensor_map = place.unit && buffer.axes.has(Axis::m) && size <= 4 && columns * size % 16 == 0 &&
                        m.alignment >= 16 && map_stride(m.strides[1], size, shape_.m) &&
                        (m.strides[0] == 0 || map_stride(m.strides[0], size, shape_.batch)) && buffer.rows == Extent{};
+    // Rows of a residue are no stride apart: the copy engine writes them, or every thread its elements.
+    if (part_ && buffer.axes.has(Axis::m) && !place.tensor_map) place = {};
   }
   return result;
 }
@@ -344,23 +373,84 @@ bool Decider::in_order() const {
   });
 }
 
-void Decider::arrange(const Contraction& gemm, bool b_mn_allowed) {
+// How B of counted K can be read as it lies, by taps along three axes, backwards; none: not at all.
+std::optional<Decider::Major> Decider::by_taps(const Contraction& gemm, bool mn_allowed) const {
+  const std::int64_t size = size_of(gemm.b);
+  if (!windows() || loop_.a_run != 128 || layout_.b.strides[0] != 0 || layout_.b.alignment < 16) return {};
+  std::optional<Major> found;
+  for (std::size_t i = 0; i < std::max<std::size_t>(1, layout_.parts.size()); ++i) {
+    const Counted& k = layout_.parts.empty() ? *layout_.b_k : layout_.parts[i].b_k;
+    const Counted::Axis& inner = k.k[3];
+    const bool legal = std::all_of(k.k.begin(), k.k.begin() + 3, [&](const Counted::Axis& axis) {
+      return axis.size == 1 || (axis.stride < 0 && axis.stride * size % 16 == 0);
+    });
+    if (!legal || inner.size != windows()->channels) return {};
+    const Placed as_tap{{0, inner.stride, layout_.b.strides[2]}, layout_.b.alignment, false, false};
+    const Major one = major(as_tap, gemm.b, 2, 1, shape_.n, size == 2 && mn_allowed);
+    if (one == Major::repack) return {};
+    found = one;
+  }
+  return found;
+}
+
+// The largest of the parts, which one schedule serves.
+Shape Decider::product_shape() const {
+  Shape shape = shape_;
+  shape.k = depth();
+  if (layout_.parts.empty()) return shape;
+  shape.batch = 1, shape.m = shape.k = 1;
+  for (const KernelPart& part : layout_.parts)
+    shape.m = std::max(shape.m, part.rows), shape.k = std::max(shape.k, part.k);
+  return shape;
+}
+
+// Why Hopper takes the portable kernel for how A and B lie.
+std::string Decider::portable_reason(const Contraction& gemm) const {
+  const std::int64_t size = size_of(gemm.a);
+  for (const KernelPart& part : layout_.parts) {
+    if (std::string why = portable_rows(part.a, layout_.a.alignment, size); !why.empty()) return why;
+    if (std::string why = portable_scatter(part); !why.empty()) return why;
+  }
+  if (std::string why = portable_rows(layout_.a_rows, layout_.a.alignment, size); !why.empty()) return why;
+  const auto* w = b_windows();
+  if (!w) return {};
+  if (std::string why = portable_rows(layout_.b_rows, layout_.b.alignment, size); !why.empty()) return why;
+  if (w->channels % 64 != 0)
+    return "64 columns are of one tap, and a window has " + std::to_string(w->channels) + " channels";
+  return {};
+}
+
+void Decider::arrange(const Contraction& gemm, bool mma, bool b_mn_allowed) {
   const bool two_bytes = size_of(gemm.a) == 2;
-  const Major a = major(layout_.a, gemm.a, 1, 2, shape_.m, two_bytes),
-              b = layout_.b_k ? Major::repack : major(layout_.b, gemm.b, 2, 1, shape_.n, two_bytes && b_mn_allowed);
-  const int form = static_cast<int>(layout_.a_rows.index());
-  loop_ = {.a = gemm.a,
-           .b = gemm.b,
-           .a_mn_major = !form && a == Major::mn,
-           .b_mn_major = b == Major::mn,
-           .a_form = form,
-           .a_chunks = in_chunks(layout_.a_rows, layout_.a.alignment, size_of(gemm.a))};
+  loop_ = {.a = gemm.a, .b = gemm.b};
+  loop_.a_form = a_form();
+  loop_.scattered = part_ != nullptr;
+  loop_.b_form = static_cast<int>(layout_.b_rows.index());
   if (const auto* w = windows()) {
     const PixelLoads loads = pixel_loads(*w, size_of(gemm.a));
-    loop_.taps = static_cast<int>(taps());
-    loop_.a_run = loads.run, loop_.a_depth = loads.depth, loop_.b_taps = loads.taps;
+    loop_.taps = w->taps;
+    loop_.a_run = loads.run, loop_.a_depth = loads.depth, loop_.b_taps = loads.taps ? 1 : 0;
   }
-  d_.repack_a = !form && a == Major::repack, d_.repack_b = b == Major::repack;
+  Major a = Major::k, b = Major::mn;
+  if (loop_.a_form)
+    loop_.a_chunks = part_ ? in_chunks(part_->a, layout_.a.alignment, size_of(gemm.a))
+                           : in_chunks(layout_.a_rows, layout_.a.alignment, size_of(gemm.a));
+  else a = layout_.a_k ? Major::repack : major(layout_.a, gemm.a, 1, 2, shape_.m, two_bytes);
+  if (loop_.b_form) {
+    loop_.b_chunks = in_chunks(layout_.b_rows, layout_.b.alignment, size_of(gemm.b));
+    loop_.b_depth = pixel_loads(*b_windows(), size_of(gemm.b)).depth;
+  } else if (layout_.b_count) {
+    b = Major::repack;
+  } else if (!b_k()) {
+    b = major(layout_.b, gemm.b, 2, 1, shape_.n, two_bytes && b_mn_allowed);
+  } else if (const auto tap = mma || !b_mn_allowed ? std::nullopt : by_taps(gemm, b_mn_allowed)) {
+    b = *tap;
+    loop_.b_taps = 2;
+  } else {
+    b = Major::repack;
+  }
+  loop_.a_mn_major = a == Major::mn, loop_.b_mn_major = b == Major::mn;
+  d_.repack_a = a == Major::repack, d_.repack_b = b == Major::repack;
 }
 
 // The first phase on the product's fragments, or why not.
@@ -373,13 +463,25 @@ void Decider::fuse(const Contraction& gemm) {
   const int parts = accumulator_parts(phase);
   d_.portable = rows_portable_;
   const bool mma = request.mma || !d_.portable.empty();
+  if (parts == 2 && b_windows()) {
+    d_.why = "the columns of a chunk's halves are windows";
+    return;
+  }
+  if (part_ && !layout_.one) {
+    d_.why = "residues cross images, which the epilogue tells apart";
+    return;
+  }
   // Of a half of B along N the portable kernel reads eight columns at once, and Hopper's boxes have 64.
-  arrange(gemm, parts == 1 || (mma ? columns_ % 8 == 0 : accumulator_half(phase) % 64 == 0));
+  arrange(gemm, mma, parts == 1 || (mma ? columns_ % 8 == 0 : accumulator_half(phase) % 64 == 0));
   // Addresses of outputs and operands decide how they are reached; those of the workspace are aligned.
-  Chosen chosen = choose_product({program_, product_phase_, loop_, mma, places(program_, memory_, columns_), shape_,
-                                  columns_, in_order(), request.schedule, subject_.multiprocessors},
+  Chosen chosen = choose_product({program_, product_phase_, loop_, mma, places(program_, memory_, columns_),
+                                  product_shape(), columns_, in_order(), request.schedule, subject_.multiprocessors},
                                  judge_);
   product_ = std::move(chosen.product);
+  if (part_ && product_ && product_->epilogue.across_tiles()) {
+    product_.reset();
+    chosen.why = "its reductions cross the launches of the residues";
+  }
   d_.fused = product_.has_value();
   (d_.fused ? d_.considered : d_.not_fused) = std::move(chosen.considered);
   d_.why = std::move(chosen.why);
@@ -390,15 +492,16 @@ void Decider::multiply_alone(const Contraction& gemm) {
   const Request& request = subject_.request;
   columns_ = shape_.n;
   d_.portable = rows_portable_;
-  arrange(gemm, true);
+  arrange(gemm, request.mma || !rows_portable_.empty(), true);
   // Rows of whole 16 bytes, so that the copy engine can write them.
-  const BufferPlace place{.tensor_map = shape_.n % 4 == 0, .unit = true, .pair = shape_.n % 2 == 0};
+  const bool whole = shape_.n % 4 == 0, side_by_side = whole || !part_;
+  const BufferPlace place{.tensor_map = whole, .unit = side_by_side, .pair = side_by_side && shape_.n % 2 == 0};
   Chosen chosen = choose_product({accumulator_program_,
                                   0,
                                   loop_,
                                   request.mma || !rows_portable_.empty(),
                                   {place},
-                                  shape_,
+                                  product_shape(),
                                   columns_,
                                   false,
                                   request.through_memory ? request.schedule : std::optional<Schedule>(),
@@ -421,10 +524,15 @@ void Decider::decide_product() {
       std::any_of(program_.phases.begin(), program_.phases.end(), [](const Phase& p) { return p.reads_accumulator(); });
   if (product_phase_ < 0) {
     d_.why = "no phase reads the accumulator";
+  } else if (layout_.groups.count > 1) {
+    d_.why = "groups of channels are multiplied on ordinary units";
+  } else if (b_windows() && size_of(gemm->b) != 2) {
+    d_.why = "tensor cores read windows along N of 16-bit types only";
   } else if (!on_tensor_cores(gemm->a, gemm->b, subject_.arch)) {
     d_.why = "the tensor cores of " + subject_.arch + " do not multiply these types exactly enough";
   } else if (shape_.batch > 0 && shape_.m > 0 && shape_.n > 0 && shape_.k > 0) {
-    if (!subject_.request.mma) rows_portable_ = portable_rows(layout_.a_rows, layout_.a.alignment, size_of(gemm->a));
+    if (!layout_.parts.empty()) part_ = layout_.parts.data();
+    if (!subject_.request.mma) rows_portable_ = portable_reason(*gemm);
     if (!rows_portable_.empty() && subject_.request.schedule) {
       throw Error(ErrorCode::bad_schedule,
                   "the schedule \"" + to_string(*subject_.request.schedule) + "\" is not legal here: " + rows_portable_,
@@ -433,10 +541,16 @@ void Decider::decide_product() {
     fuse(*gemm);
     if (!d_.fused) multiply_alone(*gemm);
     d_.product = true;
-    const auto pitch = round_up(shape_.k * size_of(gemm->a), 16);
+    const auto bytes = [&] { return pitch(*gemm) * size_of(gemm->a); };
     const auto batches = [&](const Placed& o) { return o.strides[0] == 0 ? 1 : shape_.batch; };
-    if (d_.repack_a) packed_a_ = take(batches(layout_.a) * shape_.m * pitch);
-    if (d_.repack_b) packed_b_ = take(batches(layout_.b) * shape_.n * pitch);
+    d_.repack_images = layout_.images.has_value();
+    if (d_.repack_images) packed_images_ = take(windows()->images * windows()->image_stride * size_of(gemm->a));
+    if (d_.repack_a) packed_a_ = take(batches(layout_.a) * shape_.m * bytes());
+    if (d_.repack_b && !part_) packed_b_ = take(batches(layout_.b) * shape_.n * bytes());
+    for (std::size_t i = 0; d_.repack_b && i < layout_.parts.size(); ++i) {
+      part_ = &layout_.parts[i];
+      packed_parts_.push_back(take(shape_.n * std::max<std::int64_t>(16, bytes())));
+    }
   } else {
     d_.why = "there is no K";
   }
@@ -450,13 +564,15 @@ agreed::GemmSizes Decider::sizes() const {
   const Schedule& s = product_->schedule;
   const auto small = [](std::int64_t x) { return static_cast<int>(x); };
   agreed::GemmSizes g{};
-  g.m = small(shape_.m), g.n = small(columns_), g.batch = small(shape_.batch);
-  g.tiles_m = small(ceil_div(shape_.m, s.bm));
+  g.m = small(rows()), g.n = small(columns_), g.batch = small(batches());
+  g.tiles_m = small(ceil_div(rows(), s.bm));
   g.tiles_n = small(ceil_div(columns_, consumer_columns(s) / needs.parts));
-  g.tiles = g.tiles_m * small(ceil_div(columns_, s.bn / needs.parts) * shape_.batch);
+  g.tiles = g.tiles_m * small(ceil_div(columns_, s.bn / needs.parts) * batches());
   g.raster = s.raster, g.parts = s.split;
   const std::int64_t bk = k_bytes(s) / size_of(loop_.a);
-  g.k_blocks = small(loop_.b_taps && !s.mma ? taps() * ceil_div(windows()->channels, bk) : ceil_div(shape_.k, bk));
+  g.k_blocks =
+      small(loop_.b_taps && !s.mma ? windows()->taps * ceil_div(windows()->channels, bk) : ceil_div(depth(), bk));
+  if (part_ && part_->a.taps == 0) g.k_blocks = s.mma ? 0 : 1;  // of zeros
   g.a_batch = layout_.a.strides[0] != 0, g.b_batch = layout_.b.strides[0] != 0;
   return g;
 }
@@ -693,8 +809,12 @@ void Decider::count_traffic() {
     const std::int64_t all = (from.strides[0] ? shape_.batch : 1) * rows;
     beside(what, all * shape_.k * size_of(type), all * pitch(*gemm) * size_of(type));
   };
+  if (const auto& x = layout_.images) {
+    const std::int64_t pixels = std::int64_t{x->images} * x->extent[0] * x->extent[1], size = size_of(gemm->a);
+    beside("images repacked", pixels * x->extent[2] * x->channels * size, pixels * x->columns * x->packed * size);
+  }
   if (d_.repack_a) repack("A repacked", layout_.a, gemm->a, shape_.m);
-  if (d_.repack_b) repack("B repacked", layout_.b, gemm->b, shape_.n);
+  if (d_.repack_b && !part_) repack("B repacked", layout_.b, gemm->b, shape_.n);
 }
 
 // A buffer's four words: its address, and its strides along b, m and n.
@@ -713,23 +833,24 @@ Kernel& Decider::kernel(const std::shared_ptr<const std::string>& source, const 
 const std::shared_ptr<const std::string>& Decider::plain_text() {
   const Contraction gemm = subject_.problem.loop().contraction().value();
   if (!plain_text_)
-    plain_text_ =
-        std::make_shared<const std::string>(product_source(gemm.a, gemm.b, static_cast<int>(layout_.a_rows.index())));
+    plain_text_ = std::make_shared<const std::string>(
+        product_source(gemm.a, gemm.b, a_form(), static_cast<int>(layout_.b_rows.index()), part_ != nullptr));
   return plain_text_;
 }
 
-// How B's K is counted.
-agreed::Counting Decider::counting() const {
-  agreed::Counting c{};
-  for (std::size_t axis = 0; layout_.b_k && axis < 4; ++axis) {
-    c.stride[axis] = layout_.b_k->k[axis].stride;
-    c.size[axis] = static_cast<std::int32_t>(layout_.b_k->k[axis].size);
-  }
-  return c;
+void Decider::emit_repack_images(DType type) {
+  agreed::UnpackedImages x = *layout_.images;
+  Kernel& k = kernel(plain_text(), "postlude_repack_images");
+  const std::int64_t chunks = windows()->images * windows()->image_stride * size_of(type) / 16;
+  k.grid = {static_cast<unsigned>(ceil_div(chunks, 256)), 1, 1};
+  k.addresses = {{offsetof(agreed::UnpackedImages, from) / 8, {Address::Of::a}},
+                 {offsetof(agreed::UnpackedImages, to) / 8, packed_images_}};
+  k.block.resize(sizeof x / 8);
+  std::memcpy(k.block.data(), &x, sizeof x);
 }
 
 void Decider::emit_repack() {
-  if (!d_.repack_a && !d_.repack_b) return;
+  if ((!d_.repack_a && !d_.repack_b) || depth() == 0) return;
   const Contraction gemm = subject_.problem.loop().contraction().value();
   using agreed::Unpacked;
   Unpacked matrices[2] = {};
@@ -746,11 +867,11 @@ void Decider::emit_repack() {
          from.strides[k_axis],
          0,
          static_cast<std::int32_t>(rows),
-         static_cast<std::int32_t>(shape_.k),
+         static_cast<std::int32_t>(depth()),
          static_cast<std::int32_t>(pitch(gemm)),
          static_cast<std::int32_t>(from.strides[0] == 0 ? 1 : shape_.batch),
-         of == Address::Of::b ? counting() : agreed::Counting{}};
-    k.addresses.push_back({i * words, {of}});
+         of == Address::Of::b ? b_counting() : counting(layout_.a_k ? &*layout_.a_k : nullptr)};
+    k.addresses.push_back({i * words, of == Address::Of::b ? b_address(gemm) : Address{of}});
     k.addresses.push_back({i * words + to_word, to});
     blocks = std::max(blocks, ceil_div(rows, m.column_stride == 1 ? 8 : 32));
     batches += m.batches;
@@ -766,17 +887,24 @@ void Decider::emit_repack() {
 
 // What a product's kernel reads behind its other parameters of A's rows.
 void Decider::add_rows(Kernel& k) const {
-  std::visit(
-      [&](const auto& rows) {
-        if constexpr (!std::is_same_v<std::decay_t<decltype(rows)>, std::monostate>) {
-          const std::size_t at = k.block.size();
-          k.block.resize(at + sizeof rows / 8);
-          std::memcpy(&k.block[at], &rows, sizeof rows);
-          if (std::is_same_v<std::decay_t<decltype(rows)>, agreed::GatheredRows>)
-            k.addresses.push_back({at, {Address::Of::index}});
-        }
-      },
-      layout_.a_rows);
+  const auto add = [&](const auto& rows) {
+    if constexpr (!std::is_same_v<std::decay_t<decltype(rows)>, std::monostate>) {
+      const std::size_t at = k.block.size();
+      k.block.resize(at + sizeof rows / 8);
+      std::memcpy(&k.block[at], &rows, sizeof rows);
+      if (std::is_same_v<std::decay_t<decltype(rows)>, agreed::GatheredRows>)
+        k.addresses.push_back({at, {Address::Of::index}});
+    }
+  };
+  if (part_) {
+    add(part_->a);
+    const std::size_t at = k.block.size();
+    k.block.resize(at + sizeof part_->scatter / 8);
+    std::memcpy(&k.block[at], &part_->scatter, sizeof part_->scatter);
+    return;
+  }
+  std::visit(add, layout_.a_rows);
+  std::visit(add, layout_.b_rows);
 }
 
 // A tensor as the copy engine is told of it, or as the portable kernel reads it (device/sm80.cu): `dimensions` are then
@@ -797,18 +925,13 @@ void Decider::map(Kernel& k, const Address& address, DType type, std::vector<Map
 }
 
 std::int64_t Decider::pitch(const Contraction& gemm) const {
-  return round_up(shape_.k * size_of(gemm.a), 16) / size_of(gemm.a);
-}
-
-std::int64_t Decider::taps() const {
-  const auto& axis = windows()->axis;
-  return std::int64_t{axis[0].taps} * axis[1].taps * axis[2].taps;
+  return round_up(depth() * size_of(gemm.a), 16) / size_of(gemm.a);
 }
 
 void Decider::map_a(Kernel& k, const Contraction& gemm) const {
   const int bk = static_cast<int>(k_bytes(product_->schedule) / size_of(gemm.a));
   if (const auto* w = windows(); w && !product_->schedule.mma) {
-    map_pixels(k, *w, gemm.a);
+    map_pixels(k, *w, gemm.a, layout_.images ? packed_images_ : Address{Address::Of::a}, product_->schedule.bm);
     return;
   }
   const Address from = d_.repack_a ? packed_a_ : Address{Address::Of::a};
@@ -821,8 +944,8 @@ void Decider::map_a(Kernel& k, const Contraction& gemm) const {
         {{shape_.k, 1, bk}, {shape_.m, row, a_rows(product_->schedule, product_->epilogue.needs)}, batches}, 128);
 }
 
-// X, whose pixels' windows are A's rows.
-void Decider::map_pixels(Kernel& k, const agreed::WindowRows& w, DType type) const {
+// X, of which the copy engine loads so many pixels at a time.
+void Decider::map_pixels(Kernel& k, const agreed::WindowRows& w, DType type, const Address& from, int pixels) const {
   const PixelLoads loads = pixel_loads(w, size_of(type));
   std::vector<MapField::Dimension> dimensions{{w.channels, 1, 1}};
   for (std::size_t i = 0; i < (loads.depth ? 3 : 2); ++i)
@@ -830,33 +953,71 @@ void Decider::map_pixels(Kernel& k, const agreed::WindowRows& w, DType type) con
   dimensions.push_back({w.images, w.image_stride, 1});
   const auto at = k.block.size();
   k.block.resize(at + map_words);
-  k.maps.push_back({at,
-                    {Address::Of::a},
-                    type,
-                    std::move(dimensions),
-                    loads.run,
-                    MapField::Pixels{static_cast<int>(loads.run / size_of(type)), product_->schedule.bm, loads.lower,
-                                     loads.upper, loads.step}});
+  k.maps.push_back(
+      {at, from, type, std::move(dimensions), loads.run,
+       MapField::Pixels{static_cast<int>(loads.run / size_of(type)), pixels, loads.lower, loads.upper, loads.step}});
+}
+
+Address Decider::b_address(const Contraction& gemm) const {
+  return {Address::Of::b, 0, part_ ? part_->b_first * size_of(gemm.b) : 0};
 }
 
 void Decider::map_b(Kernel& k, const Contraction& gemm) const {
   const Schedule& s = product_->schedule;
   const int bk = static_cast<int>(k_bytes(s) / size_of(gemm.a));
-  const Address from = d_.repack_b ? packed_b_ : Address{Address::Of::b};
+  if (const auto* w = b_windows(); w && !s.mma) {
+    map_pixels(k, *w, gemm.b, {Address::Of::b}, bk);
+    return;
+  }
+  Address from = d_.repack_b ? packed_b_ : b_address(gemm);
   const std::int64_t row = d_.repack_b ? pitch(gemm) : layout_.b.strides[2],
                      batch = d_.repack_b ? shape_.n * pitch(gemm) : layout_.b.strides[0];
-  // Where K is counted by taps, a tap stands for a batch: B is shared by all images.
-  const bool taps = loop_.b_taps && !s.mma;
-  const std::int64_t depth = taps ? windows()->channels : shape_.k,
-                     column = loop_.b_mn_major ? layout_.b.strides[1] : 1;
-  const MapField::Dimension batches = taps ? MapField::Dimension{this->taps(), depth * column, 1}
-                                           : MapField::Dimension{layout_.b.strides[0] ? shape_.batch : 1, batch, 1};
+  MapField::Dimension batches{layout_.b.strides[0] ? shape_.batch : 1, batch, 1};
+  std::int64_t depth = this->depth(), column = layout_.b.strides[1];  // of K, and the stride from one to the next
+  if (loop_.b_taps == 1 && !s.mma) {
+    // A tap stands for a batch: B is shared by all images.
+    depth = windows()->channels;
+    batches = {windows()->taps, d_.repack_b ? depth : depth * column, 1};
+  }
+  if (loop_.b_taps == 2 && !s.mma) {
+    const auto& axis = b_k()->k;
+    std::vector<MapField::Dimension> dimensions{{axis[3].size, axis[3].stride, bk},
+                                                {shape_.n, row, b_run(s, product_->epilogue.needs)}};
+    if (loop_.b_mn_major) std::swap(dimensions[0], dimensions[1]), dimensions[0].box = 64;
+    for (std::size_t i = 3; i-- > 0;) {  // from the last tap on
+      from.offset += (axis[i].size - 1) * axis[i].stride * size_of(gemm.b);
+      dimensions.push_back({axis[i].size, -axis[i].stride, 1});
+    }
+    map(k, from, gemm.b, dimensions, 128);
+    return;
+  }
   const MapField::Dimension along_k{depth, 1, bk};
   if (loop_.b_mn_major) {
-    map(k, from, gemm.b, {{shape_.n, 1, 64}, {depth, layout_.b.strides[1], bk}, batches}, 128);
+    map(k, from, gemm.b, {{shape_.n, 1, 64}, {depth, column, bk}, batches}, 128);
   } else {
     map(k, from, gemm.b, {along_k, {shape_.n, row, b_run(s, product_->epilogue.needs)}, batches}, 128);
   }
+}
+
+// Rows of a residue as pixels that the copy engine walks.
+void Decider::map_scattered(Kernel& k, const Address& address, DType type, std::int64_t width, std::int64_t stride,
+                            int row_bytes, int rows) const {
+  const auto& axes = part_->scatter.axis;
+  const std::size_t spatial = loop_.a_depth ? 3 : 2;
+  MapField::Pixels pixels{static_cast<int>(row_bytes / size_of(type)), rows, {}, {}, {1, 1, 1}};
+  std::vector<MapField::Dimension> dimensions{{width, 1, 1}};
+  for (std::size_t i = 0; i < spatial; ++i) {
+    const agreed::ScatterAxis& axis = axes[2 - i];
+    dimensions.push_back({axis.extent, stride, 1});
+    stride *= axis.extent;
+    const int least = axis.first + (axis.pixels - 1) * axis.step + 1 - axis.extent;
+    pixels.lower[i] = axis.first, pixels.step[i] = axis.step;
+    pixels.upper[i] = std::clamp(0, least, least + axis.step - 1);
+  }
+  dimensions.push_back({part_->a.images, stride, 1});
+  const std::size_t at = k.block.size();
+  k.block.resize(at + map_words);
+  k.maps.push_back({at, address, type, std::move(dimensions), row_bytes, pixels});
 }
 
 // A tile operand or output, of which `rows` rows of a subtile move together.
@@ -869,9 +1030,13 @@ void Decider::map_tile(Kernel& k, DType type, const Memory& memory, const lower:
   if (halved) address.offset += columns.steps[0].piece * columns_ * bytes;
   const std::int64_t width = columns_ * (grouped ? columns.steps[0].pieces : 1);
   const int row_bytes = static_cast<int>(std::min<std::int64_t>(128, product_->schedule.sub_n * bytes));
+  if (part_ && !product_->schedule.mma) {
+    map_scattered(k, address, type, width, memory.strides[1], row_bytes, rows);
+    return;
+  }
   map(k, address, type,
       {{width, 1, static_cast<int>(row_bytes / bytes)},
-       {shape_.m, memory.strides[1], rows},
+       {this->rows(), memory.strides[1], rows},
        {memory.strides[0] ? shape_.batch : 1, memory.strides[0], 1}},
       row_bytes);
 }
@@ -881,6 +1046,7 @@ void Decider::emit_product() {
   const Schedule& s = product_->schedule;
   const Contraction gemm = subject_.problem.loop().contraction().value();
   emit_repack();
+  if (layout_.images) emit_repack_images(gemm.a);
   Kernel& k = kernel(product_->source, "postlude_gemm");
   map_a(k, gemm);
   map_b(k, gemm);
@@ -925,10 +1091,13 @@ void Decider::emit_product() {
 void Decider::emit_plain_product() {
   d_.on_ordinary_units = true;
   Kernel& k = kernel(plain_text(), "postlude_product");
-  const std::int64_t grid[3] = {ceil_div(shape_.n, 64), ceil_div(shape_.m, 64), shape_.batch};
+  const Groups& groups = layout_.groups;
+  const std::int64_t groups_m = groups.along == Groups::Along::m ? groups.count : 1, groups_n = groups.count / groups_m;
+  const std::int64_t grid[3] = {groups_m * ceil_div(rows() / groups_m, 64),
+                                groups_n * ceil_div(shape_.n / groups_n, 64), batches()};
   if (grid[1] > 65535)
-    throw Error(ErrorCode::unsupported, "M is too large for the portable product on a GPU",
-                "split the rows over several calls");
+    throw Error(ErrorCode::unsupported, "N is too large for the portable product on a GPU",
+                "split the columns over several calls");
   std::transform(grid, grid + 3, k.grid.begin(), [](std::int64_t g) { return static_cast<unsigned>(g); });
   const auto &a = layout_.a.strides, &b = layout_.b.strides;
   using agreed::Product;
@@ -941,15 +1110,20 @@ void Decider::emit_plain_product() {
                   b[1],
                   b[2],
                   0,
-                  static_cast<int>(shape_.m),
+                  static_cast<int>(rows()),
                   static_cast<int>(shape_.n),
-                  static_cast<int>(shape_.k),
+                  static_cast<int>(depth()),
+                  static_cast<int>(groups_m),
+                  static_cast<int>(groups_n),
                   0,
-                  counting()};
+                  groups.a_stride,
+                  groups.b_stride,
+                  counting(layout_.a_k ? &*layout_.a_k : nullptr),
+                  counting(b_k())};
   k.block.resize(sizeof p / 8);
   std::memcpy(k.block.data(), &p, sizeof p);
   k.addresses = {{offsetof(Product, a) / 8, {Address::Of::a}},
-                 {offsetof(Product, b) / 8, {Address::Of::b}},
+                 {offsetof(Product, b) / 8, b_address(*subject_.problem.loop().contraction())},
                  {offsetof(Product, acc) / 8, accumulator_}};
   add_rows(k);
 }
@@ -988,8 +1162,13 @@ Decision Decider::run() {
   count_traffic();
   d_.error = error();
   emit_passes(true);
-  if (product_) emit_product();
-  else if (!stream_ && product_phase_ >= 0 && shape_.batch > 0 && shape_.m > 0 && shape_.n > 0) emit_plain_product();
+  const bool plain = !product_ && !stream_ && product_phase_ >= 0 && shape_.batch > 0 && shape_.m > 0 && shape_.n > 0;
+  for (std::size_t i = 0; i < std::max<std::size_t>(1, layout_.parts.size()); ++i) {
+    if (!layout_.parts.empty()) part_ = &layout_.parts[i];
+    if (!packed_parts_.empty()) packed_b_ = packed_parts_[i];
+    if (product_) emit_product();
+    else if (plain) emit_plain_product();
+  }
   emit_passes(false);
   return std::move(d_);
 }
@@ -998,8 +1177,9 @@ Decision Decider::run() {
 
 Decision decide(const Subject& subject, const Layout& layout, const Judge& judge) {
   const std::optional<Layout> one = folded(subject, layout);
-  Decision decision = Decider(subject, one ? *one : layout, judge).run();
-  decision.folded = one.has_value();
+  const std::optional<Layout> copied = packed(subject, one ? *one : layout);
+  Decision decision = Decider(subject, copied ? *copied : one ? *one : layout, judge).run();
+  decision.folded = one && layout.shape.batch > 1;
   return decision;
 }
 

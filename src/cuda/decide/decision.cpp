@@ -23,18 +23,27 @@ Placed placed(const Bound& bound) {
 }  // namespace
 
 Layout layout_of(const Bindings& bindings, const lower::Program& program) {
-  Layout layout{bindings.shape,
-                placed(bindings.a),
-                placed(bindings.b),
-                rows_of(bindings.addressing.a, bindings.a, bindings.shape),
-                {},
-                {}};
+  const Shape& shape = bindings.shape;
+  const Addressing& addressing = bindings.addressing;
+  Layout layout;
+  layout.shape = shape, layout.groups = addressing.groups;
+  layout.a = placed(bindings.a), layout.b = placed(bindings.b);
+  layout.a_rows = rows_of(addressing.a, bindings.a, shape.m, shape.k);
+  layout.b_rows = rows_of(addressing.b, bindings.b, shape.k, shape.n);
+  layout.parts = parts_of(addressing);
   if (const auto stride = row_stride(layout.a_rows)) {
     const auto& windows = std::get<agreed::WindowRows>(layout.a_rows);
     layout.a.strides = {windows.image_stride, *stride, windows.channels > 1 ? windows.channel_stride : 0};
     layout.a_rows = {};
   }
-  if (const auto* counted = std::get_if<Counted>(&bindings.addressing.b)) layout.b_k = *counted;
+  const auto count = [](const postlude::Address& address, std::int64_t& stride, std::optional<Counted>& k) {
+    const auto* counted = std::get_if<Counted>(&address);
+    if (!counted) return;
+    if (const auto one = joined(*counted)) stride = *one;
+    else k = *counted;
+  };
+  count(addressing.a, layout.a.strides[2], layout.a_k);
+  count(addressing.b, layout.b.strides[1], layout.b_k);
   const auto operands = bindings.buffers.begin();
   for (std::int32_t i = 0; i < program.operands + program.outputs; ++i) {
     const Bound& bound = bindings.buffers[i];
@@ -53,11 +62,15 @@ Layout usual_layout(const Problem& problem, const lower::Program& program, const
     result.strides = {shape.batch > 1 ? rows * columns : 0, rows > 1 ? row : 0, columns > 1 ? column : 0};
     return result;
   };
-  Layout layout{shape, {}, {}, {}, {}, {}};
+  Layout layout;
+  layout.shape = shape;
   if (const auto gemm = problem.loop().contraction()) {
-    layout.a = contiguous(shape.m, shape.k, gemm->a_layout == postlude::Layout::mn_major);
+    // A weight gradient's is dY, whose filters lie side by side.
+    layout.a =
+        contiguous(shape.m, shape.k, gemm->a_layout == postlude::Layout::mn_major || gemm->a_form == Form::counted);
     layout.b = contiguous(shape.k, shape.n, gemm->b_layout != postlude::Layout::mn_major);
-    layout.a_rows = usual_rows(gemm->a_form, shape);
+    layout.a_rows = usual_rows(gemm->a_form, shape.batch, shape.m, shape.k);
+    layout.b_rows = usual_rows(gemm->b_form, 1, shape.k, shape.n);
   } else {
     layout.a = contiguous(shape.m, shape.n, false);
   }
@@ -85,6 +98,7 @@ std::string Decision::describe() const {
     if (!c->held_for.empty()) line += ", held for its " + c->held_for;
     if (repack_a) line += ", A repacked";
     if (repack_b) line += ", B repacked";
+    if (repack_images) line += ", images repacked";
     if (folded) line += ", tiles cross images";
     add(line);
   } else if (on_ordinary_units) {

@@ -29,9 +29,16 @@ struct Placed {
 
 struct Layout {
   Shape shape;
-  Placed a, b;                  // b unused for a stream, whose X is `a`
-  KernelRows a_rows;            // where A's strides do not say it
-  std::optional<Counted> b_k;   // how B's K is counted, where that is no single stride
+  Placed a, b;                      // b unused for a stream, whose X is `a`
+  KernelRows a_rows, b_rows;        // where strides do not say it; of B, windows
+  std::optional<Counted> a_k, b_k;  // how K is counted, where that is no single stride
+  Groups groups;
+  std::vector<KernelPart> parts;  // instead of a_rows and b_k
+  // Of packed images (pack.h): what is copied; the K that comes of it, and how B's is counted.
+  std::optional<agreed::UnpackedImages> images;
+  std::int64_t packed_k = 0;
+  std::optional<agreed::Counting> b_count;
+  bool one = false;             // images are rows of one product (fold.h)
   std::vector<Placed> buffers;  // the Program's operands and outputs
 };
 [[nodiscard]] Layout layout_of(const Bindings& bindings, const lower::Program& program);
@@ -114,6 +121,7 @@ struct Decision {
   bool on_ordinary_units = false;  // or on these
   bool fused = false;              // with the first phase over tiles on its fragments
   bool repack_a = false, repack_b = false;
+  bool repack_images = false;
   bool folded = false;                 // images are rows of one product
   std::vector<Considered> considered;  // schedules of the product
   std::vector<Considered> not_fused;   // those rejected of the fused product, where there is none

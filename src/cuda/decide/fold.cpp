@@ -8,8 +8,9 @@ namespace {
 using lower::Program;
 
 // The strides of a tensor whose images' rows follow each other; false: they do not.
-bool join(Placed& placed, bool has_m, std::int64_t m) {
+bool join(Placed& placed, bool has_m, std::int64_t images, std::int64_t m) {
   auto& [batch, row, column] = placed.strides;
+  if (images == 1) return true;
   if (!has_m) return batch == 0;
   if (m == 1) row = batch;
   if (batch != m * row) return false;
@@ -24,14 +25,18 @@ std::optional<Layout> folded(const Subject& subject, const Layout& layout) {
   const auto contraction = subject.problem.loop().contraction();
   const Shape& shape = layout.shape;
   constexpr std::int64_t most = (std::int64_t{1} << 30) - 1;
-  if (!contraction || contraction->a_form != Form::windows || shape.batch <= 1 || shape.m < 1) return {};
+  if (!contraction || contraction->a_form != Form::windows || shape.batch < 1 || shape.m < 1) return {};
+  if (shape.batch == 1 && layout.parts.empty()) return {};
   if (shape.batch > most / shape.m) return {};
   Layout one = layout;
-  one.shape.batch = 1, one.shape.m = shape.batch * shape.m;
-  if (std::holds_alternative<std::monostate>(one.a_rows) && !join(one.a, true, shape.m)) return {};
+  one.one = true, one.shape.batch = 1, one.shape.m = shape.batch * shape.m;
+  if (std::holds_alternative<std::monostate>(one.a_rows) && one.parts.empty() &&
+      !join(one.a, true, shape.batch, shape.m))
+    return {};
   if (one.b.strides[0] != 0) return {};
   for (std::size_t i = 0; i < program.buffers.size(); ++i) {
-    if (i < one.buffers.size() && !join(one.buffers[i], program.buffers[i].axes.has(Axis::m), shape.m)) return {};
+    const bool has_m = program.buffers[i].axes.has(Axis::m);
+    if (i < one.buffers.size() && !join(one.buffers[i], has_m, shape.batch, shape.m)) return {};
   }
   if (!lower::batches_are_alike(program)) return {};
   return one;

@@ -43,7 +43,7 @@ std::string source_of(MainLoop loop, const Shape& shape, std::int64_t columns, c
                       const Schedule& schedule) {
   loop.promoted = schedule.mma ? 0 : promotes(loop.a);
   loop.a_rows = a_rows(schedule, epilogue.needs);
-  loop.whole_m = shape.m % schedule.bm == 0;
+  loop.whole_m = shape.m % schedule.bm == 0 && !loop.scattered;
   loop.whole_n = columns % (schedule.bn / epilogue.needs.parts) == 0;
   loop.apart = apart(epilogue.needs, schedule, shape.k);
   loop.paced = paced(epilogue.needs, schedule, shape.k);
@@ -95,6 +95,7 @@ Choice choose(const Site& site, Hold hold) {
   e.needs.element_bytes = static_cast<int>(size_of(site.loop.a));
   e.needs.b_mn_major = site.loop.b_mn_major;
   e.needs.taps = site.loop.taps;
+  e.needs.whole_k = site.loop.scattered;
   // Few rows are bytes of B: more of them are on their way where A takes no more room than it has rows.
   const std::int64_t m = site.shape.m;
   e.needs.a_rows = site.mma || site.loop.a_mn_major || site.loop.a_form || m > 32 ? 0 : m > 16 ? 32 : 16;

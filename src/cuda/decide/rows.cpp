@@ -10,7 +10,7 @@ int small(std::int64_t x) { return static_cast<int>(x); }
 
 }  // namespace
 
-KernelRows rows_of(const postlude::Address& address, const Bound& a, const Shape& shape) {
+KernelRows rows_of(const postlude::Address& address, const Bound& a, std::int64_t rows, std::int64_t columns) {
   if (const auto* g = std::get_if<Gathered>(&address)) {
     return agreed::GatheredRows{0,
                                 g->batch_stride,
@@ -19,7 +19,7 @@ KernelRows rows_of(const postlude::Address& address, const Bound& a, const Shape
                                 a.strides[1],
                                 a.strides[2],
                                 g->rows,
-                                small(shape.k),
+                                small(columns),
                                 g->dtype == DType::i64};
   }
   const auto* w = std::get_if<Windows>(&address);
@@ -31,8 +31,45 @@ KernelRows rows_of(const postlude::Address& address, const Bound& a, const Shape
   }
   r.image_stride = w->image_stride, r.channel_stride = w->channel_stride;
   r.channels = small(w->channels), r.channels_last = w->channels_last, r.images = small(w->images);
-  r.m = small(shape.m), r.k = small(shape.k);
+  r.m = small(rows), r.k = small(columns), r.taps = small(w->taps());
   return r;
+}
+
+std::vector<KernelPart> parts_of(const Addressing& addressing) {
+  std::vector<KernelPart> parts;
+  if (addressing.parts.empty()) return parts;
+  const auto add = [&](const Part& part) -> KernelPart& {
+    KernelPart& one = parts.emplace_back();
+    one.b_k = part.b, one.b_first = part.b_first, one.k = part.k();
+    one.rows = part.a.images;
+    for (std::size_t i = 0; i < 3; ++i) {
+      const Part::Place& place = part.place[i];
+      const int pixels = (place.extent - place.first + place.step - 1) / place.step;
+      one.scatter.axis[i] = {pixels, place.first, place.step, place.extent};
+      one.rows *= pixels;
+    }
+    one.a = std::get<agreed::WindowRows>(rows_of(part.a, Bound(), one.rows, one.k));
+    return one;
+  };
+  const auto has_tap = [&](std::size_t axis, int first) {
+    return std::any_of(addressing.parts.begin(), addressing.parts.end(),
+                       [&](const Part& part) { return part.place[axis].first == first; });
+  };
+  for (const Part& part : addressing.parts) add(part);
+  Part none = addressing.parts.front();
+  for (Windows::Axis& axis : none.a.axes)  // any that a map allows
+    axis.pixels = axis.extent, axis.taps = 1, axis.first = 0, axis.reach = 1;
+  const auto& places = addressing.parts.front().place;
+  std::array<int, 3> first{};
+  for (first[0] = 0; first[0] < std::min(places[0].step, places[0].extent); ++first[0])
+    for (first[1] = 0; first[1] < std::min(places[1].step, places[1].extent); ++first[1])
+      for (first[2] = 0; first[2] < std::min(places[2].step, places[2].extent); ++first[2]) {
+        if (has_tap(0, first[0]) && has_tap(1, first[1]) && has_tap(2, first[2])) continue;
+        for (std::size_t i = 0; i < 3; ++i) none.place[i].first = first[i];
+        KernelPart& one = add(none);
+        one.a.taps = 0, one.a.k = 0, one.k = 0;
+      }
+  return parts;
 }
 
 std::optional<std::int64_t> row_stride(const KernelRows& rows) {
@@ -51,20 +88,45 @@ std::optional<std::int64_t> row_stride(const KernelRows& rows) {
   return stride;
 }
 
-KernelRows usual_rows(Form form, const Shape& shape) {
+KernelRows usual_rows(Form form, std::int64_t batch, std::int64_t rows, std::int64_t columns) {
   if (form == Form::gathered)
-    return agreed::GatheredRows{0, shape.m, 1, shape.m * shape.k, shape.k, 1, shape.m, small(shape.k), 0};
+    return agreed::GatheredRows{0, rows, 1, rows * columns, columns, 1, rows, small(columns), 0};
   if (form != Form::windows) return {};
   const agreed::WindowAxis none{1, 1, 1, 0, 1, 1, 0};
-  return agreed::WindowRows{{none, none, {small(shape.m), small(shape.m), 1, 0, 1, 1, shape.k}},
-                            shape.m * shape.k,
+  return agreed::WindowRows{{none, none, {small(rows), small(rows), 1, 0, 1, 1, columns}},
+                            rows * columns,
                             1,
-                            small(shape.k),
+                            small(columns),
                             1,
-                            small(shape.batch),
-                            small(shape.m),
-                            small(shape.k),
-                            0};
+                            small(batch),
+                            small(rows),
+                            small(columns),
+                            1};
+}
+
+namespace {
+
+std::optional<Counted::Axis> join(const Counted::Axis* first, const Counted::Axis* end) {
+  Counted::Axis all{1, 1};
+  while (end != first) {
+    const Counted::Axis& axis = *--end;
+    if (axis.size == 1) continue;
+    if (all.size == 1) all.stride = axis.stride;
+    else if (axis.stride != all.stride * all.size) return {};
+    all.size *= axis.size;
+  }
+  return all;
+}
+
+}  // namespace
+
+std::optional<std::int64_t> joined(const Counted& counted) {
+  const auto all = join(counted.k.data(), counted.k.data() + 4);
+  return all ? std::optional(all->stride) : std::nullopt;
+}
+
+std::optional<Counted::Axis> joined_outer(const Counted& counted) {
+  return join(counted.k.data(), counted.k.data() + 3);
 }
 
 std::string bytes_of(const KernelRows& rows) {
@@ -108,6 +170,14 @@ PixelLoads pixel_loads(const agreed::WindowRows& w, std::int64_t element_bytes) 
     loads.upper[i] = std::clamp(0, least, least + axis.step - 1);
   }
   return loads;
+}
+
+std::string portable_scatter(const KernelPart& part) {
+  for (const agreed::ScatterAxis& axis : part.scatter.axis) {
+    if (axis.step > 8)
+      return "the copy engine walks pixels by at most 8, and the stride is " + std::to_string(axis.step);
+  }
+  return {};
 }
 
 std::string portable_rows(const KernelRows& rows, int alignment, std::int64_t element_bytes) {

@@ -9,18 +9,33 @@
 #include <optional>
 #include <string>
 #include <variant>
+#include <vector>
 
 namespace postlude::inline v0::cuda {
 
 // Without an address: Address::Of::index is put in where a kernel has it. The number of the alternative is A_FORM.
 using KernelRows = std::variant<std::monostate, agreed::GatheredRows, agreed::WindowRows>;
 
-// Of A. `a` has its strides, which an index is beside; windows have their own.
-[[nodiscard]] KernelRows rows_of(const postlude::Address& address, const Bound& a, const Shape& shape);
+// `matrix` has the strides of one whose rows are gathered; windows have their own. `columns`: what they count.
+[[nodiscard]] KernelRows rows_of(const postlude::Address& address, const Bound& matrix, std::int64_t rows,
+                                 std::int64_t columns);
+// A residue of a strided data gradient: rows that the same taps touch, a product of its own. Without a tap: zeros.
+struct KernelPart {
+  agreed::WindowRows a;  // taps: 0 without one
+  Counted b_k;
+  std::int64_t b_first = 0;  // elements
+  agreed::ScatterRows scatter;
+  std::int64_t rows = 0, k = 0;  // of all images
+};
+// Those that have a tap, and behind them those that have none.
+[[nodiscard]] std::vector<KernelPart> parts_of(const Addressing& addressing);
+// The single stride that counting along several axes is, if it is one; and that of all but the innermost axis.
+[[nodiscard]] std::optional<std::int64_t> joined(const Counted& counted);
+[[nodiscard]] std::optional<Counted::Axis> joined_outer(const Counted& counted);
 // The stride of rows, where windows are single pixels, one behind the other: a strided matrix. None: they are not.
 [[nodiscard]] std::optional<std::int64_t> row_stride(const KernelRows& rows);
 // As explain() assumes for a shape that does not tell how windows lie: those of one tap, side by side.
-[[nodiscard]] KernelRows usual_rows(Form form, const Shape& shape);
+[[nodiscard]] KernelRows usual_rows(Form form, std::int64_t batch, std::int64_t rows, std::int64_t columns);
 // Of which two are alike where these are.
 [[nodiscard]] std::string bytes_of(const KernelRows& rows);
 // Whether 16 bytes of a row, from every multiple of as many elements of K on, lie side by side and aligned.
@@ -34,6 +49,8 @@ struct PixelLoads {
 };
 [[nodiscard]] PixelLoads pixel_loads(const agreed::WindowRows& windows, std::int64_t element_bytes);
 
+// Why the copy engine does not write the rows of a residue; empty: it does.
+[[nodiscard]] std::string portable_scatter(const KernelPart& part);
 // Why Hopper's kernel does not read such rows; empty: it does.
 [[nodiscard]] std::string portable_rows(const KernelRows& rows, int alignment, std::int64_t element_bytes);
 

@@ -47,7 +47,10 @@ template <int size> DEVICE void element_store(u8* to, u32 bits) {
 
 // Filled by the host: GemmSizes and what the host knows of partial results stand before this (device/agreed.inc).
 struct Maps { TensorMap map[MAPS]; };  // A, B, the tile operands, the outputs
-#if A_FORM
+#if SCATTERED
+struct Params : Maps, GemmSizes { i64 word[WORDS]; Rows rows; ScatterRows scatter; };
+static_assert(sizeof(Params) == params_bytes(MAPS, WORDS + (sizeof(Rows) + sizeof(ScatterRows)) / 8), "maps, sizes, words, rows");
+#elif A_FORM || B_FORM
 struct Params : Maps, GemmSizes { i64 word[WORDS]; Rows rows; };  // the epilogue's pointers and strides; where A's rows are
 static_assert(sizeof(Params) == params_bytes(MAPS, WORDS + sizeof(Rows) / 8), "maps, sizes, words, rows");
 #else
@@ -58,7 +61,11 @@ static_assert(sizeof(Params) == params_bytes(MAPS, WORDS), "maps, sizes, words")
 // All that an epilogue knows of the problem: the rows of a batch that exist, its columns, and how many there are of what
 // it folds.
 DEVICE int tile_rows(const Params& p, int) { return p.m; }
+#if SCATTERED
+DEVICE int memory_row(const Params& p, int, int row) { return memory_row(p.scatter, row); }
+#else
 DEVICE int memory_row(const Params&, int, int row) { return row; }  // where a row of a batch lies
+#endif
 DEVICE int tile_columns(const Params& p) { return p.n; }
 DEVICE int most_rows(const Params& p) { return p.m; }
 DEVICE int batches(const Params& p) { return p.batch; }

@@ -15,57 +15,111 @@ DEVICE i64 k_offset(const Counting& count, i64 stride, int k) {
   return offset;
 }
 
-// A block's TILE rows of A, DEPTH of K at a time; neighbouring threads read neighbours in memory.
-#if A_FORM
+#if SCATTERED
+struct Params : Product { Rows rows; ScatterRows scatter; };
+DEVICE int memory_row(const Params& p, int row) { return memory_row(p.scatter, row); }
+#elif A_FORM || B_FORM
 struct Params : Product { Rows rows; };
+#else
+typedef Product Params;
+#endif
+#if !SCATTERED
+DEVICE int memory_row(const Product&, int row) { return row; }
+#endif
+constexpr int SHARE = TILE * DEPTH / 256;  // elements of a thread, of either operand
+static_assert(256 / DEPTH == DEPTH, "those of a column are DEPTH apart");
+
+DEVICE bool k_exists(const Counting& count, int k) {
+  bool exists = true;
+  #pragma unroll
+  for (int i = 3; i >= 0 && count.size[3]; --i) {
+    const int outer = k / count.size[i];
+    exists &= k - outer * count.size[i] < count.valid[i];
+    k = outer;
+  }
+  return exists;
+}
+
+// A block's TILE rows of A, DEPTH of K at a time, where `from` is added to addresses, and `limit` is the last row's; neighbouring
+// threads read neighbours in memory.
 struct LeftOperand {
-  Spot spot[TILE * DEPTH / 256];
-  int row;  // the thread's first; the others follow DEPTH apart
-  METHOD void begin(const Params& p, int batch, int first) {
-    row = first + threadIdx.x / DEPTH;
+  i64 from;
+  int row, limit;
+#if A_FORM
+  Spot spot[SHARE];
+  METHOD void begin(const Params& p, int batch) {
     #pragma unroll
-    for (int i = 0; i < TILE * DEPTH / 256; ++i) spot[i] = row_spot(p.rows, batch, min(row + i * DEPTH, p.m - 1));
+    for (int i = 0; i < SHARE; ++i) spot[i] = row_spot(p.rows, batch, min(row + int(threadIdx.x) / DEPTH + i * DEPTH, limit - 1));
   }
   METHOD void load(const Params& p, int k0, ACC (&to)[DEPTH][TILE + 1]) {
     const int ak = threadIdx.x % DEPTH;
     const Spot k = k_spot(p.rows, k0 + ak);
     #pragma unroll
-    for (int i = 0; i < TILE * DEPTH / 256; ++i) {
-      const bool exists = row + i * DEPTH < p.m && k0 + ak < p.k && has(p.rows, spot[i], k);
-      to[ak][threadIdx.x / DEPTH + i * DEPTH] = exists ? LOAD_A(p.a, spot[i].offset + k.offset) : ACC(0);
+    for (int i = 0; i < SHARE; ++i) {
+      const int ai = threadIdx.x / DEPTH + i * DEPTH;
+      to[ak][ai] = row + ai < limit && k0 + ak < p.k && has(p.rows, spot[i], k) ? LOAD_A(p.a, from + spot[i].offset + k.offset) : ACC(0);
     }
   }
-};
-static_assert(256 / DEPTH == DEPTH, "rows of a thread are DEPTH apart");
 #else
-typedef Product Params;
-struct LeftOperand {
-  i64 from;
-  int row;
-  METHOD void begin(const Params& p, int batch, int first) { from = batch * p.a_batch, row = first; }
+  METHOD void begin(const Params& p, int batch) { from += batch * p.a_batch; }
   METHOD void load(const Params& p, int k0, ACC (&to)[DEPTH][TILE + 1]) {
     for (int x = threadIdx.x; x < TILE * DEPTH; x += 256) {
       const int ak = p.a_k == 1 ? x % DEPTH : x / TILE, ai = p.a_k == 1 ? x / DEPTH : x % TILE;
-      to[ak][ai] = row + ai < p.m && k0 + ak < p.k ? LOAD_A(p.a, from + (row + ai) * p.a_row + (k0 + ak) * p.a_k) : ACC(0);
+      to[ak][ai] = row + ai < limit && k0 + ak < p.k ? LOAD_A(p.a, from + (row + ai) * p.a_row + k_offset(p.a_count, p.a_k, k0 + ak)) : ACC(0);
     }
   }
-};
 #endif
+};
+struct RightOperand {
+  i64 from;
+  int column, limit;
+#if B_FORM
+  Spot spot;  // of the thread's column
+  METHOD void begin(const Params& p, int) { spot = k_spot(p.rows, column + threadIdx.x % TILE); }
+  METHOD void load(const Params& p, int k0, ACC (&to)[DEPTH][TILE + 1]) {
+    const int bj = threadIdx.x % TILE;
+    #pragma unroll
+    for (int i = 0; i < SHARE; ++i) {
+      const int bk = threadIdx.x / TILE + i * (256 / TILE);
+      const Spot k = row_spot(p.rows, 0, min(k0 + bk, p.k - 1));
+      to[bk][bj] = column + bj < limit && k0 + bk < p.k && has(p.rows, k, spot) ? LOAD_B(p.b, from + k.offset + spot.offset) : ACC(0);
+    }
+  }
+#else
+  METHOD void begin(const Params& p, int batch) { from += batch * p.b_batch; }
+  METHOD void load(const Params& p, int k0, ACC (&to)[DEPTH][TILE + 1]) {
+    for (int x = threadIdx.x; x < TILE * DEPTH; x += 256) {
+      const int bk = p.b_k == 1 ? x % DEPTH : x / TILE, bj = p.b_k == 1 ? x / DEPTH : x % TILE;
+      to[bk][bj] = column + bj < limit && k0 + bk < p.k ? LOAD_B(p.b, from + k_offset(p.b_count, p.b_k, k0 + bk) + (column + bj) * p.b_column) : ACC(0);
+    }
+  }
+#endif
+};
+
+// Which TILE of an axis that is `parts` products a block has: its first, the part's end, and the part.
+struct Span { int first, limit, part; };
+DEVICE Span span(int block, int extent, int parts) {
+  const int size = extent / parts, blocks = (size + TILE - 1) / TILE, part = block / blocks;
+  return {part * size + (block - part * blocks) * TILE, (part + 1) * size, part};
+}
 
 extern "C" __global__ void __launch_bounds__(256) postlude_product(const __grid_constant__ Params p) {
   follow_previous_launch();
   __shared__ ACC as[DEPTH][TILE + 1], bs[DEPTH][TILE + 1];
-  const int batch = blockIdx.z, row = blockIdx.y * TILE, column = blockIdx.x * TILE, ty = threadIdx.x / 16, tx = threadIdx.x % 16;
-  const i64 b = batch * p.b_batch;
+  const int batch = blockIdx.z, ty = threadIdx.x / 16, tx = threadIdx.x % 16;
+  const Span rows = span(blockIdx.x, p.m, p.groups_m), columns = span(blockIdx.y, p.n, p.groups_n);
+  const int group = rows.part + columns.part;  // one of them has but one
+  const i64 group_row = rows.part * (p.m / p.groups_m), group_column = columns.part * (p.n / p.groups_n);
   LeftOperand left;
-  left.begin(p, batch, row);
+  left.from = group * p.a_group - group_row * p.a_row, left.row = rows.first, left.limit = rows.limit;
+  left.begin(p, batch);
+  RightOperand right;
+  right.from = group * p.b_group - group_column * p.b_column, right.column = columns.first, right.limit = columns.limit;
+  right.begin(p, batch);
   ACC acc[4][4] = {};
   for (int k0 = 0; k0 < p.k; k0 += DEPTH) {
     left.load(p, k0, as);
-    for (int x = threadIdx.x; x < TILE * DEPTH; x += 256) {
-      const int bk = p.b_k == 1 ? x % DEPTH : x / TILE, bj = p.b_k == 1 ? x / DEPTH : x % TILE;
-      bs[bk][bj] = column + bj < p.n && k0 + bk < p.k ? LOAD_B(p.b, b + k_offset(p.b_count, p.b_k, k0 + bk) + (column + bj) * p.b_column) : ACC(0);
-    }
+    right.load(p, k0, bs);
     __syncthreads();
     #pragma unroll
     for (int k = 0; k < DEPTH; ++k)
@@ -77,8 +131,8 @@ extern "C" __global__ void __launch_bounds__(256) postlude_product(const __grid_
   }
   for (int i = 0; i < 4; ++i)
     for (int j = 0; j < 4; ++j) {
-      const int y = row + ty + 16 * i, x = column + tx + 16 * j;
-      if (y < p.m && x < p.n) ((ACC*)p.acc)[((i64)batch * p.m + y) * p.n + x] = acc[i][j];
+      const int y = rows.first + ty + 16 * i, x = columns.first + tx + 16 * j;
+      if (y < rows.limit && x < columns.limit) ((ACC*)p.acc)[((i64)batch * p.m + memory_row(p, y)) * p.n + x] = acc[i][j];
     }
 }
 
@@ -129,7 +183,7 @@ extern "C" __global__ void __launch_bounds__(256, 6) postlude_repack(const __gri
         for (int x0 = blockIdx.x * SPAN; x0 < min(p.pitch, int(blockIdx.x + 1) * SPAN); x0 += 32) {
           for (int q = threadIdx.x / 32; q < 32; q += 8) {
             const int x = x0 + q, y = y0 + threadIdx.x % 32;
-            tile[q][threadIdx.x % 32] = x < p.columns && y < p.rows ? ((const WORD*)from)[y * p.row_stride + k_offset(p.count, p.column_stride, x)] : WORD(0);
+            tile[q][threadIdx.x % 32] = x < p.columns && y < p.rows && k_exists(p.count, x) ? ((const WORD*)from)[y * p.row_stride + k_offset(p.count, p.column_stride, x)] : WORD(0);
           }
           __syncthreads();
           for (int q = threadIdx.x / 32; q < 32; q += 8) {
@@ -139,6 +193,29 @@ extern "C" __global__ void __launch_bounds__(256, 6) postlude_repack(const __gri
           __syncthreads();
         }
     }
+  }
+}
+
+// 16 bytes a thread. A parameter block of 64-bit words.
+extern "C" __global__ void __launch_bounds__(256) postlude_repack_images(const __grid_constant__ UnpackedImages p) {
+  follow_previous_launch();
+  constexpr int per = 16 / sizeof(WORD);
+  const int chunks = p.columns * p.packed / per;  // of a row
+  const i64 at = blockIdx.x * 256ll + threadIdx.x;
+  i64 row = at / chunks;
+  const int chunk = int(at - row * chunks);
+  if (row >= (i64)p.images * p.extent[0] * p.extent[1]) return;
+  WORD* to = (WORD*)p.to + at * per;
+  const int y = int(row % p.extent[1]);
+  row /= p.extent[1];
+  const int z = int(row % p.extent[0]), image = int(row / p.extent[0]);
+  const i64 from = image * p.image_stride + z * p.stride[0] + y * p.stride[1];
+  int column = chunk * per / p.packed, c = chunk * per - column * p.packed;
+  #pragma unroll
+  for (int e = 0; e < per; ++e) {
+    const int x = p.first + column;
+    to[e] = c < p.channels && u32(x) < u32(p.extent[2]) ? ((const WORD*)p.from)[from + x * p.stride[2] + c * p.channel_stride] : WORD(0);
+    if (++c == p.packed) c = 0, ++column;
   }
 }
 )cuda"

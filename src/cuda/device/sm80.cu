@@ -36,24 +36,24 @@ DEVICE void finish_sync() { __syncthreads(); }
 // What the emitted aux_issue and store_issue call. Each warp moves its own 16 rows of a subtile, 16 bytes a lane; nobody
 // else touches them, so that waiting is a matter of the warp.
 DEVICE void mbarrier_expect(u32, u32) {}
-template <int size, typename F> DEVICE void subtile_rows(const TensorMap& map, int row, int col, F move) {
+template <int size, typename F> DEVICE void subtile_rows(const Params& p, const TensorMap& map, int row, int col, F move) {
   constexpr int chunks = SUB_N * size / 16;
   const int warp = threadIdx.x / 32 % 4, lane = lane_id();
   #pragma unroll
   for (int i = 0; i < 16 * chunks; i += 32) {
     const int r = warp * 16 + (i + lane) / chunks, c = (i + lane) % chunks * (16 / size);
-    move(subtile_offset<size>(r, c), i64(row + r) * map_pitch(map) + i64(col + c) * size, row + r < map_rows(map) && col + c < map_columns(map));
+    move(subtile_offset<size>(r, c), i64(memory_row(p, 0, row + r)) * map_pitch(map) + i64(col + c) * size, row + r < map_rows(map) && col + c < map_columns(map));
   }
 }
-template <int size> DEVICE void subtile_load(const TensorMap& map, u32 to, u32, int row, int col, int batch) {
+template <int size> DEVICE void subtile_load(const TensorMap& map, u32 to, u32, int row, int col, int batch, const Params& p) {
   const i64 base = map_address(map) + batch * map_batch(map);
-  subtile_rows<size>(map, row, col, [&](u32 offset, i64 at, bool in) {
+  subtile_rows<size>(p, map, row, col, [&](u32 offset, i64 at, bool in) {
     copy_async(to + offset, base + at, in ? 16 : 0);
   });
 }
-template <int size> DEVICE void subtile_store(const TensorMap& map, u32 from, int row, int col, int batch) {
+template <int size> DEVICE void subtile_store(const TensorMap& map, u32 from, int row, int col, int batch, const Params& p) {
   const i64 base = map_address(map) + batch * map_batch(map);
-  subtile_rows<size>(map, row, col, [&](u32 offset, i64 at, bool in) {
+  subtile_rows<size>(p, map, row, col, [&](u32 offset, i64 at, bool in) {
     uint4 x;
     shared_load(from + offset, x.x, x.y, x.z, x.w);
     if (in) *(uint4*)(base + at) = x;

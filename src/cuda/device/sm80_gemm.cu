@@ -113,6 +113,43 @@ template <int SIZE> struct RowsOperand {
 };
 #endif
 
+#if B_FORM
+// The same of B whose K is the pixel: rows of K, SIZE elements of the window each.
+template <int SIZE> struct PixelsOperand {
+  static constexpr int chunks = SIZE / 8, passes = SIZE * K_BYTES / 16 / THREADS, rows = THREADS / chunks;
+  int pixel, column, to;  // of this thread's first row; of its chunk; in a stage
+  METHOD void begin(const Params&, int first) {
+    const int chunk = threadIdx.x % chunks, row = threadIdx.x / chunks;
+    pixel = row, column = first + chunk * 8, to = row * chunks * 16 + (chunk ^ row % 8) * 16;
+  }
+  METHOD void load(const Params& p, u32 stage) {
+    const i64 base = map_address(p.map[1]);
+    #pragma unroll
+    for (int i = 0; i < passes; ++i) {
+      const int at = pixel + i * rows;
+      const u32 there = stage + (to ^ i * rows % 8 * 16) + i * rows * chunks * 16;
+      const Spot row = row_spot(p.rows, 0, at);
+#if B_CHUNKS
+      const Spot tap = k_spot(p.rows, column);
+      const bool exists = at < p.rows.m && column < p.rows.k && has(p.rows, row, tap);
+      copy_async(there, base + (exists ? (row.offset + tap.offset) * ELEM_BYTES : 0), exists ? 16 : 0);
+#else
+      u32 word[4] = {};
+      #pragma unroll
+      for (int e = 0; e < 8; ++e) {
+        const Spot tap = k_spot(p.rows, column + e);
+        if (at < p.rows.m && column + e < p.rows.k && has(p.rows, row, tap))
+          word[e / 2] |= element_bits<2>(base + (row.offset + tap.offset) * 2) << (e % 2 * 16);
+      }
+      shared_store(there, word[0], word[1]);
+      shared_store(there + 8, word[2], word[3]);
+#endif
+    }
+    pixel += K_BYTES / ELEM_BYTES;
+  }
+};
+#endif
+
 // The main loop: what loads a tile's stages, one k block after another.
 struct Loop {
 #if A_FORM
@@ -120,14 +157,22 @@ struct Loop {
 #else
   Operand<BM, A_MN_MAJOR, 1> a;
 #endif
+#if B_FORM
+  PixelsOperand<BN> b;
+#else
   Operand<BN, B_MN_MAJOR, PARTS> b;
+#endif
   METHOD void begin(const Params& p, const Work& w, int column) {
 #if A_FORM
     a.begin(p, w.batch, w.m * BM);
 #else
     a.begin(p.map[0], w.batch * p.a_batch, w.m * BM, 0);
 #endif
+#if B_FORM
+    b.begin(p, column);
+#else
     b.begin(p.map[1], w.batch * p.b_batch, column, p.n);
+#endif
   }
   METHOD void load(const Params& p, u32 stage) {
 #if A_FORM
@@ -135,7 +180,11 @@ struct Loop {
 #else
     a.load(stage);
 #endif
+#if B_FORM
+    b.load(p, stage + A_BYTES);
+#else
     b.load(stage + A_BYTES);
+#endif
   }
 };
 

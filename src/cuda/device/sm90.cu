@@ -41,6 +41,11 @@ DEVICE void tma_load(u32 to, const TensorMap& map, u32 bar, int c0, int c1, int 
       "cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4, %5}], [%2];" ::"r"(to),
       "l"(&map), "r"(bar), "r"(c0), "r"(c1), "r"(c2) : "memory");
 }
+DEVICE void tma_load(u32 to, const TensorMap& map, u32 bar, int c0, int c1, int c2, int c3, int c4) {
+  asm volatile(
+      "cp.async.bulk.tensor.5d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4, %5, %6, %7}], [%2];" ::"r"(
+          to), "l"(&map), "r"(bar), "r"(c0), "r"(c1), "r"(c2), "r"(c3), "r"(c4) : "memory");
+}
 // Pixels of an image, walked by the box of the map, each moved by an offset.
 DEVICE void tma_load_pixels(u32 to, const TensorMap& map, u32 bar, int c, int x, int y, int image, int dx, int dy) {
   asm volatile(
@@ -55,6 +60,14 @@ DEVICE void tma_load_pixels(u32 to, const TensorMap& map, u32 bar, int c, int x,
 DEVICE void tma_store(const TensorMap& map, u32 from, int c0, int c1, int c2) {
   asm volatile("cp.async.bulk.tensor.3d.global.shared::cta.bulk_group [%0, {%2, %3, %4}], [%1];" ::"l"(&map), "r"(from),
                "r"(c0), "r"(c1), "r"(c2) : "memory");
+}
+DEVICE void tma_store_pixels(const TensorMap& map, u32 from, int c, int x, int y, int image) {
+  asm volatile("cp.async.bulk.tensor.4d.global.shared::cta.im2col_no_offs.bulk_group [%0, {%2, %3, %4, %5}], [%1];" ::"l"(&map), "r"(from),
+               "r"(c), "r"(x), "r"(y), "r"(image) : "memory");
+}
+DEVICE void tma_store_pixels(const TensorMap& map, u32 from, int c, int x, int y, int z, int image) {
+  asm volatile("cp.async.bulk.tensor.5d.global.shared::cta.im2col_no_offs.bulk_group [%0, {%2, %3, %4, %5, %6}], [%1];" ::"l"(&map), "r"(from),
+               "r"(c), "r"(x), "r"(y), "r"(z), "r"(image) : "memory");
 }
 DEVICE void tma_store_commit() { asm volatile("cp.async.bulk.commit_group;" ::: "memory"); }
 template <int pending> DEVICE void tma_store_wait_read() {
@@ -105,17 +118,39 @@ template <int run> DEVICE u64 matrix_descriptor(u32 address, u32 leading, u32 st
   return (u64(run == 128 ? 1 : run == 64 ? 2 : run == 32 ? 3 : 0) << 62) | (u64(stride >> 4) << 32) | (u64(leading >> 4) << 16) | ((address & 0x3ffff) >> 4);
 }
 
-template <int size> DEVICE void subtile_load(const TensorMap& map, u32 to, u32 bar, int row, int col, int batch) {
+template <int size> DEVICE void subtile_load(const TensorMap& map, u32 to, u32 bar, int row, int col, int batch, const Params& p) {
   constexpr int row_bytes = SUB_N * size < 128 ? SUB_N * size : 128;
+#if SCATTERED
+  const Pixel at = pixel_of(p.scatter, row);
+  #pragma unroll
+  for (int box = 0; box < SUB_N * size / row_bytes; ++box)
+#if A_DEPTH
+    tma_load_pixels(to + box * 64 * row_bytes, map, bar, col + box * (row_bytes / size), at.x, at.y, at.z, at.image, 0, 0, 0);
+#else
+    tma_load_pixels(to + box * 64 * row_bytes, map, bar, col + box * (row_bytes / size), at.x, at.y, at.image, 0, 0);
+#endif
+#else
   #pragma unroll
   for (int box = 0; box < SUB_N * size / row_bytes; ++box)
     tma_load(to + box * 64 * row_bytes, map, bar, col + box * (row_bytes / size), row, batch);
+#endif
 }
 // The 16 rows of a staged subtile that begin at row `row` of the output: those of one warp.
-template <int size> DEVICE void subtile_store(const TensorMap& map, u32 from, int row, int col, int batch) {
+template <int size> DEVICE void subtile_store(const TensorMap& map, u32 from, int row, int col, int batch, const Params& p) {
   constexpr int row_bytes = SUB_N * size < 128 ? SUB_N * size : 128;
+#if SCATTERED
+  const Pixel at = pixel_of(p.scatter, row);
+  #pragma unroll
+  for (int box = 0; box < SUB_N * size / row_bytes; ++box)
+#if A_DEPTH
+    tma_store_pixels(map, from + (box * 64 + row % 64) * row_bytes, col + box * (row_bytes / size), at.x, at.y, at.z, at.image);
+#else
+    tma_store_pixels(map, from + (box * 64 + row % 64) * row_bytes, col + box * (row_bytes / size), at.x, at.y, at.image);
+#endif
+#else
   #pragma unroll
   for (int box = 0; box < SUB_N * size / row_bytes; ++box)
     tma_store(map, from + (box * 64 + row % 64) * row_bytes, col + box * (row_bytes / size), row, batch);
+#endif
 }
 )cuda"

@@ -22,7 +22,7 @@ constexpr int SMEM_BARRIERS = SMEM_SCRATCH + 2 * SCRATCH_BYTES;
 // row and the next image, and puts zeros outside of these. (Offsets of a tap move the pixels, not the box that they are walked in.)
 struct Window {
   int channel, tap;    // of the next run
-  int dx, dy, dz;      // that tap
+  int sx, sy, sz;      // that tap
   int x, y, z, image;  // the first pixel's first tap
   METHOD void begin(const Rows& f, int row, int kb) {
     const auto along = [&](const WindowAxis& axis) { return axis.first + innermost(row, axis.pixels) * axis.step; };
@@ -31,22 +31,55 @@ struct Window {
     const int runs = (f.channels + run - 1) / run;
     int n = kb * (128 / A_RUN);
     channel = innermost(n, runs) * run, tap = n;
-    dx = innermost(n, f.axis[2].taps) * f.axis[2].reach, dy = innermost(n, f.axis[1].taps) * f.axis[1].reach, dz = n * f.axis[0].reach;
+    sx = innermost(n, f.axis[2].taps), sy = innermost(n, f.axis[1].taps), sz = n;
+    if (f.taps == 0) channel = f.channels;  // rows that no tap touches: channels that are none
   }
   METHOD void load(const Rows& f, const TensorMap& map, u32 to, u32 bar) {
     // Behind the last tap: an image that is none, so that nothing but zeros is multiplied with B's zeros.
-    const int of = A_RUN < 128 && tap >= f.axis[0].taps * f.axis[1].taps * f.axis[2].taps ? f.images : image;
+    const int of = A_RUN < 128 && tap >= f.taps ? f.images : image, dx = sx * f.axis[2].reach, dy = sy * f.axis[1].reach;
 #if A_DEPTH
-    tma_load_pixels(to, map, bar, channel, x, y, z, of, dx, dy, dz);
+    tma_load_pixels(to, map, bar, channel, x, y, z, of, dx, dy, sz * f.axis[0].reach);
 #else
     tma_load_pixels(to, map, bar, channel, x, y, of, dx, dy);
 #endif
     if ((channel += A_RUN / ELEM_BYTES) < f.channels) return;
     channel = 0, ++tap;
-    if ((dx += f.axis[2].reach) < f.axis[2].taps * f.axis[2].reach) return;
-    dx = 0;
-    if ((dy += f.axis[1].reach) < f.axis[1].taps * f.axis[1].reach) return;
-    dy = 0, dz += f.axis[0].reach;
+    if (++sx < f.axis[2].taps) return;
+    sx = 0;
+    if (++sy < f.axis[1].taps) return;
+    sy = 0, ++sz;
+  }
+};
+#elif B_FORM
+// BK pixels after another, each with 64 channels of BN / 64 taps: K is the pixel, and N counts the window.
+struct Pixels {
+  int pixel;  // the next block's first
+  int channel[BN / 64], dx[BN / 64], dy[BN / 64], dz[BN / 64];
+  METHOD void begin(const Rows& f, int column, int kb) {
+    pixel = kb * BK;
+    #pragma unroll
+    for (int i = 0; i < BN / 64; ++i) {
+      int n = column + i * 64;
+      const bool exists = n < f.k;
+      channel[i] = innermost(n, f.channels);
+      dx[i] = innermost(n, f.axis[2].taps) * f.axis[2].reach, dy[i] = innermost(n, f.axis[1].taps) * f.axis[1].reach;
+      dz[i] = exists ? n * f.axis[0].reach : 0;
+      if (!exists) channel[i] = f.channels;  // which are none: zeros
+    }
+  }
+  METHOD void load(const Rows& f, const TensorMap& map, u32 to, u32 bar) {
+    int image = pixel;
+    const auto along = [&](const WindowAxis& axis) { return axis.first + innermost(image, axis.pixels) * axis.step; };
+    const int x = along(f.axis[2]), y = along(f.axis[1]), z = along(f.axis[0]);
+    (void)z;
+    #pragma unroll
+    for (int i = 0; i < BN / 64; ++i)
+#if B_DEPTH
+      tma_load_pixels(to + i * 64 * 128, map, bar, channel[i], x, y, z, image, dx[i], dy[i], dz[i]);
+#else
+      tma_load_pixels(to + i * 64 * 128, map, bar, channel[i], x, y, image, dx[i], dy[i]);
+#endif
+    pixel += BK;
   }
 };
 #endif
@@ -73,20 +106,32 @@ struct Loop {
     int k, b_batch;  // of B's next block: its first k; its batch, or its tap
 #if A_FORM
     Window window;
+#elif B_FORM
+    Pixels pixels;
 #endif
     METHOD void begin(const Params& p, const Work& of, int kb) {
       w = of;
 #if A_FORM
       window.begin(p.rows, w.batch * p.rows.m + w.m * BM, kb);
+#elif B_FORM
+      pixels.begin(p.rows, w.n * BN, kb);
 #endif
       k = kb * BK, b_batch = w.batch * p.b_batch;
+#if SCATTERED
+      if (p.rows.taps == 0) k = 1 << 29;  // beyond all of B
+#endif
     }
     METHOD void load(const Params& p, u32 a, u32 b, u32 bar) {
 #if B_TAPS
       k = window.channel, b_batch = window.tap;
 #endif
+#if B_TAPS == 2
+      load_b(p, b, bar);  // of the tap that A's load goes on from
+      load_a(p, a, bar);
+#else
       load_a(p, a, bar);
       load_b(p, b, bar);
+#endif
       k += BK;
     }
     METHOD void load_a(const Params& p, u32 a, u32 bar) {
@@ -101,12 +146,24 @@ struct Loop {
 #endif
     }
     METHOD void load_b(const Params& p, u32 b, u32 bar) {
+#if B_FORM
+      pixels.load(p.rows, p.map[1], b, bar);
+#else
+#if B_TAPS == 2  // backwards, along each axis
+      const auto back = [&](int axis, int tap) { return p.rows.axis[axis].taps - 1 - tap; };
+      const int sx = back(2, window.sx), sy = back(1, window.sy), sz = back(0, window.sz);
+#endif
       #pragma unroll
       for (int j = 0; j < BN; j += RUN) {
         const int at = w.n * OUT_N + j % OUT_N, n = first_half(at) + (j < OUT_N ? 0 : second_half(p.n));
+#if B_TAPS == 2
+        tma_load(b + j * 128, p.map[1], bar, B_MN_MAJOR ? n : k, B_MN_MAJOR ? k : n, sx, sy, sz);
+#else
         if (B_MN_MAJOR) tma_load(b + j * 128, p.map[1], bar, n, k, b_batch);
         else tma_load(b + j * 128, p.map[1], bar, k, n, b_batch);
+#endif
       }
+#endif
     }
   };
   // Adds what others have of a tile; false: another has its epilogue.

@@ -443,7 +443,7 @@ std::string FragmentWriter::load_issue() {
     expect += "    " + condition + "bytes += " + str(64 * bytes(from.buffer)) + " * SUB_N;\n";
     load += "    " + condition + "subtile_load<" + size + ">(p.map[" + str(2 + code_.first_load + k) + "], slot + " +
             at + ", bar, row, " + map_column(from.columns) + ", p.word[" + str(e_.word(from.buffer) + 1) +
-            "] ? batch : 0);\n";
+            "] ? batch : 0, p);\n";
   }
   if (load.empty()) return {};
   return "  DEVICE_STATIC void load_issue(const Params& p, u32 slot, u32 bar, int row, int col, int batch) {\n" +
@@ -458,7 +458,7 @@ std::string FragmentWriter::store_issue() {
     if (!staged.by_map) continue;
     const Access& access = staged.store->access;
     code += "    subtile_store<" + str(bytes(access.buffer)) + ">(p.map[" + str(map++) + "], d + " +
-            str(64 * staged.offset) + " * SUB_N, row, " + map_column(access.columns) + ", batch);\n";
+            str(64 * staged.offset) + " * SUB_N, row, " + map_column(access.columns) + ", batch, p);\n";
   }
   return "  DEVICE_STATIC void store_issue(const Params& p, u32 d, int row, int col, int batch) {\n" + code + "  }\n";
 }

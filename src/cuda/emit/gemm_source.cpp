@@ -139,13 +139,19 @@ std::string gemm_source(const MainLoop& loop, const Schedule& s, const EpilogueT
     define("A_FORM", loop.a_form);
     define("A_CHUNKS", loop.a_chunks);
   }
+  if (loop.scattered) define("SCATTERED", 1);
+  if (loop.b_form) {
+    define("B_FORM", loop.b_form);
+    define("B_CHUNKS", loop.b_chunks);
+    define("B_DEPTH", loop.b_depth);
+  }
   if (!s.mma) {
     define("A_RUN", loop.a_run);
     define("A_DEPTH", loop.a_depth);
     define("B_TAPS", loop.b_taps);
   }
   text += base_source();
-  if (loop.a_form) text += rows_source();
+  if (loop.a_form || loop.b_form) text += rows_source();
   text += agreed_gemm;
   text += fragment_text;
   text += s.mma ? sm80_text : sm90_text;

@@ -13,12 +13,16 @@ namespace postlude::inline v0::cuda {
 struct MainLoop {
   DType a = DType::bf16, b = DType::bf16;  // bf16, f16, e4m3, e5m2 (mixed fp8 allowed), s8, u8
   bool a_mn_major = false, b_mn_major = false;
-  int a_form = 0;                         // of KernelRows
-  bool a_chunks = false;                  // their elements lie side by side, 16 bytes at a time
-  int taps = 1;                           // of a window
-  int a_run = 128;                        // bytes of K that the copy engine loads of a pixel at a time (sm_90a)
-  bool a_depth = false;                   // and images have a depth
-  bool b_taps = false;                    // K is counted by taps: each tap's channels fill whole k blocks (sm_90a)
+  int a_form = 0;          // of KernelRows
+  bool a_chunks = false;   // their elements lie side by side, 16 bytes at a time
+  int taps = 1;            // of a window
+  int a_run = 128;         // bytes of K that the copy engine loads of a pixel at a time (sm_90a)
+  bool a_depth = false;    // and images have a depth
+  int b_taps = 0;          // K is counted by taps: each tap's channels fill whole k blocks (sm_90a); 2: backwards
+  int b_form = 0;          // of KernelRows: 2, N counts windows and K their pixels
+  bool scattered = false;  // rows lie in memory as ScatterRows say
+  bool b_chunks = false;   // as a_chunks
+  bool b_depth = false;    // as a_depth
   bool whole_m = false, whole_n = false;  // tiles divide M, N: no masks
   int promoted = 0;    // so many stages' sums at a time are added in f32 (sm_90a, fp8); 0: all in one
   int a_rows = 0;      // rows of A in a stage (sm_90a)

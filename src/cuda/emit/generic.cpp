@@ -286,14 +286,19 @@ GenericSource emit_generic(const Program& program, const std::vector<int>& phase
   return out;
 }
 
-std::string product_source(DType a, DType b, int a_form) {
-  return std::string("#pragma nv_diag_suppress 177\n#define ACC ") + (is_float(a) ? "float" : "int") +
-         "\n#define LOAD_A load_" + storage_name(a) + "\n#define LOAD_B load_" + storage_name(b) + "\n#define WORD " +
-         (size_of(a) == 1   ? "u8"
-          : size_of(a) == 2 ? "u16"
-                            : "u32") +
-         "\n" + (a_form ? "#define A_FORM " + std::to_string(a_form) + "\n" : "") + base_source() +
-         (a_form ? rows_source() : "") + agreed_product + product_text;
+std::string product_source(DType a, DType b, int a_form, int b_form, bool scattered) {
+  std::string text = "#pragma nv_diag_suppress 177\n";
+  const auto define = [&](const char* key, const std::string& value) {
+    text += std::string("#define ") + key + " " + value + "\n";
+  };
+  define("ACC", is_float(a) ? "float" : "int");
+  define("LOAD_A", "load_" + storage_name(a));
+  define("LOAD_B", "load_" + storage_name(b));
+  define("WORD", size_of(a) == 1 ? "u8" : size_of(a) == 2 ? "u16" : "u32");
+  if (a_form) define("A_FORM", std::to_string(a_form));
+  if (b_form) define("B_FORM", std::to_string(b_form));
+  if (scattered) define("SCATTERED", "1");
+  return text + base_source() + (a_form || b_form ? rows_source() : "") + agreed_product + product_text;
 }
 
 }  // namespace postlude::inline v0::cuda

@@ -32,7 +32,7 @@ struct GenericSource {
                                          const Wide& wide);
 
 // The product on ordinary units, and a copy of a matrix into rows that the copy engine can address.
-// `a_form`: of KernelRows.
-[[nodiscard]] std::string product_source(DType a, DType b, int a_form);
+// Forms are of KernelRows.
+[[nodiscard]] std::string product_source(DType a, DType b, int a_form, int b_form, bool scattered);
 
 }  // namespace postlude::inline v0::cuda

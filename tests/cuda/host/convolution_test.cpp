@@ -82,24 +82,35 @@ TEST(Emission, Convolves) {
   std::vector<Running> all;
   const auto add = [&](gpu_tests::Convolution c, const Graph& graph, const char* schedule) {
     c.name += std::string(" by ") + schedule;
-    Running r{c, compile(c.conv, graph, on(schedule)), gpu_tests::draw(c, graph), {}};
+    Running r{c, compile(c.problem(), graph, on(schedule)), gpu_tests::draw(c, graph), {}};
     r.call = r.plan.bind(r.tensors.bindings(Device::cuda));
     all.push_back(std::move(r));
   };
+  std::size_t turn = 0;  // kernels and directions in turns, where all of each would take minutes
   for (const std::string& name : suite()) {
     const DType type = name.find("fp8") == name.npos ? DType::bf16 : DType::e4m3;
     gpu_tests::Convolution c = gpu_tests::convolutions(type)[name.size() % 3];
     c.name += " behind " + name, c.filters = 256;
     add(c, epilogue(name), "");
-    add(c, epilogue(name), "mma");
+    if (++turn % 3 == 0) add(c, epilogue(name), "mma");
+    gpu_tests::Convolution each = with_gradients(c)[1 + turn % 2];
+    // So many columns as the suite's chunks and groups divide.
+    if (each.direction == gpu_tests::Direction::dgrad) each.channels = 256, each.filters = 64;
+    if (each.direction == gpu_tests::Direction::wgrad) each.channels = 128, each.r = 2, each.s = 1, each.filters = 70;
+    add(each, epilogue(name), turn % 5 ? "" : "mma");
   }
   const Graph bias = epilogue("bias_relu");
-  for (const gpu_tests::Convolution& c : gpu_tests::convolutions(DType::bf16)) add(c, bias, ""), add(c, bias, "mma");
-  for (const gpu_tests::Convolution& c : gpu_tests::convolutions(DType::f32)) add(c, bias, "");
-  for (const gpu_tests::Convolution& c : gpu_tests::convolutions(DType::s8)) add(c, epilogue("plain"), "");
+  for (const gpu_tests::Convolution& forward : gpu_tests::convolutions(DType::bf16))
+    for (const gpu_tests::Convolution& c : with_gradients(forward)) {
+      add(c, bias, "");
+      if (++turn % 2) add(c, bias, "mma");
+    }
+  for (const DType type : {DType::f32, DType::s8})
+    for (const gpu_tests::Convolution& forward : gpu_tests::convolutions(type))
+      add(with_gradients(forward)[++turn % 3], epilogue("plain"), "");
   const std::uint64_t first = from_environment("POSTLUDE_EMISSION_FIRST", 1);
-  for (std::uint64_t seed = first; seed < first + 40; ++seed)
-    add(gpu_tests::random_convolution(seed, seed % 8 ? DType::bf16 : DType::f32), bias, "");
+  for (std::uint64_t seed = first; seed < first + 24; ++seed)
+    add(with_gradients(gpu_tests::random_convolution(seed, seed % 8 ? DType::bf16 : DType::f32))[seed % 3], bias, "");
   for (Running& r : all) r.call.run();
   ASSERT_TRUE(harness.compile());
   int by_wgmma = 0, by_mma = 0;

@@ -583,6 +583,48 @@ static void tma_load_pixels_at(unsigned to, const Map& words, unsigned bar, int 
   }
   mbarrier_change(bar, 0, -int(map.box[0] * map.box[1] * map.element_bytes));
 }
+// The other way; nothing is written outside of the images.
+template <class Map, int n>
+static void tma_store_pixels_at(const Map& words, unsigned from, int c, const int (&first)[n], int image) {
+  struct {
+    int at[n];
+  } start;
+  memcpy(start.at, first, sizeof start.at);
+  fibers::stores[fibers::current].add([=] {
+    FakeTensorMap map;
+    memcpy(&map, &words, sizeof map);
+    if (!map.image || map.dimensions != n + 2) abort();
+    int at[n], of = image;
+    memcpy(at, start.at, sizeof at);
+    for (unsigned pixel = 0; pixel < map.box[1]; ++pixel) {
+      for (unsigned e = 0; e < map.box[0]; ++e) {
+        bool inside = c + e < map.sizes[0] && unsigned(of) < map.sizes[n + 1];
+        unsigned long long global = map.base + (c + e) * map.element_bytes + of * map.strides[n];
+        for (int i = 0; i < n; ++i) {
+          inside &= at[i] >= 0 && at[i] < (int)map.sizes[i + 1];
+          global += (long long)at[i] * map.strides[i];
+        }
+        const unsigned address = from + (pixel * map.box[0] + e) * map.element_bytes,
+                       swizzled = address ^ (address >> 3 & (map.swizzle_bytes ? map.swizzle_bytes - 16 : 0));
+        if (inside) memcpy((void*)global, own_shared() + swizzled, map.element_bytes);
+      }
+      int i = 0;
+      for (; i < n; ++i) {
+        if ((at[i] += map.step[i]) < (int)map.sizes[i + 1] + map.upper[i]) break;
+        at[i] = map.lower[i];
+      }
+      of += i == n;
+    }
+  });
+}
+template <class Map>
+static void tma_store_pixels(const Map& map, unsigned from, int c, int x, int y, int image) {
+  tma_store_pixels_at(map, from, c, {x, y}, image);
+}
+template <class Map>
+static void tma_store_pixels(const Map& map, unsigned from, int c, int x, int y, int z, int image) {
+  tma_store_pixels_at(map, from, c, {x, y, z}, image);
+}
 template <class Map>
 static void tma_load_pixels(unsigned to, const Map& map, unsigned bar, int c, int x, int y, int image, int dx, int dy) {
   tma_load_pixels_at(to, map, bar, c, {x, y}, image, {dx, dy});

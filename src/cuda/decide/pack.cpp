@@ -1,0 +1,96 @@
+#include "cuda/decide/pack.h"
+
+#include "core/divide.h"
+#include "cuda/decide/product.h"
+
+#include <algorithm>
+
+namespace postlude::inline v0::cuda {
+namespace {
+
+constexpr std::int64_t few_bytes = 32;  // of a pixel
+
+int small(std::int64_t x) { return static_cast<int>(x); }
+
+// How K of B is counted by a tap along each axis and a channel, of which `taps` and `channels` are padded with zeros.
+agreed::Counting counted(const Layout& layout, const agreed::WindowRows& w, int taps, int channels) {
+  std::array<std::int64_t, 4> size{w.axis[0].taps, w.axis[1].taps, w.axis[2].taps, w.channels}, stride{};
+  if (!w.channels_last) std::rotate(size.begin(), size.begin() + 3, size.end());
+  std::int64_t step = layout.b.strides[1];
+  for (std::size_t i = 4; i-- > 0;) {
+    stride[i] = layout.b_k ? layout.b_k->k[i].stride : step;
+    step *= size[i];
+  }
+  if (!w.channels_last) {
+    std::rotate(size.begin(), size.begin() + 1, size.end());
+    std::rotate(stride.begin(), stride.begin() + 1, stride.end());
+  }
+  agreed::Counting c{};
+  for (std::size_t i = 0; i < 4; ++i) c.stride[i] = stride[i], c.size[i] = c.valid[i] = small(size[i]);
+  c.size[2] = taps, c.size[3] = channels;
+  return c;
+}
+
+// Channels and taps along a row that make a pixel of a window's row: a legal stride, and loads that are wide.
+struct Row {
+  int channels, taps;
+};
+Row row_of(const agreed::WindowRows& w, std::int64_t size) {
+  Row row{w.channels, w.axis[2].taps};
+  while (w.axis[2].step * row.channels * size % 16 != 0) ++row.channels;
+  const auto bytes = [&](int taps) { return taps * row.channels * size; };
+  while (bytes(row.taps) % 16 != 0) ++row.taps;
+  for (int taps = row.taps; taps < 2 * row.taps; ++taps) {
+    if (bytes(taps) == 16 || bytes(taps) == 32 || bytes(taps) % 64 == 0) return {row.channels, taps};
+  }
+  return row;
+}
+
+}  // namespace
+
+std::optional<Layout> packed(const Subject& subject, const Layout& layout) {
+  const auto* w = std::get_if<agreed::WindowRows>(&layout.a_rows);
+  const auto gemm = subject.problem.loop().contraction();
+  if (!w || !gemm || subject.arch != "sm_90a" || subject.request.mma || layout.groups.count > 1) return {};
+  if (layout.shape.k == 0 || !on_tensor_cores(gemm->a, gemm->b, subject.arch)) return {};
+  const std::int64_t size = size_of(gemm->a);
+  const bool few = w->channels * size <= few_bytes && w->axis[2].taps > 1 && w->axis[2].reach == 1;
+  if (!few && portable_rows(layout.a_rows, layout.a.alignment, size).empty()) return {};
+  Layout made = layout;
+  agreed::WindowRows& rows = std::get<agreed::WindowRows>(made.a_rows);
+  agreed::UnpackedImages& x = made.images.emplace();
+  x = {0,
+       0,
+       w->image_stride,
+       {w->axis[0].stride, w->axis[1].stride, w->axis[2].stride},
+       w->channel_stride,
+       w->images,
+       {w->axis[0].extent, w->axis[1].extent, w->axis[2].extent},
+       w->channels,
+       0,
+       w->axis[2].extent,
+       small(round_up(w->channels * size, 16) / size)};
+  if (few) {
+    const Row row = row_of(*w, size);
+    agreed::WindowAxis& axis = rows.axis[2];
+    x.first = axis.first, x.packed = row.channels, x.columns = (axis.pixels - 1) * axis.step + row.taps;
+    while (x.columns * x.packed * size % 16 != 0) ++x.columns;
+    made.b_count = counted(layout, *w, row.taps, row.channels);
+    rows.channels = row.taps * row.channels, rows.taps = w->axis[0].taps * w->axis[1].taps;
+    axis = {axis.pixels, axis.pixels, 1, 0, 1, 1, std::int64_t{axis.step} * row.channels};
+  } else {
+    made.b_count = counted(layout, *w, w->axis[2].taps, x.packed);
+    rows.channels = x.packed, rows.axis[2].stride = x.packed;
+  }
+  rows.axis[1].stride = std::int64_t{x.columns} * x.packed;
+  rows.axis[0].stride = rows.axis[1].stride * x.extent[1];
+  rows.image_stride = rows.axis[0].stride * x.extent[0];
+  rows.channel_stride = 1, rows.channels_last = 1;
+  rows.k = rows.channels * rows.taps;
+  made.packed_k = rows.k;
+  made.a.alignment = 16;
+  if (!portable_rows(made.a_rows, 16, size).empty()) return {};
+  return made;
+}
+
+}  // namespace postlude::inline v0::cuda

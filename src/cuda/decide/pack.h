@@ -1,0 +1,14 @@
+// Images that Hopper's copy engine cannot walk, or only a few bytes at a time, copied into some that it can.
+#pragma once
+
+#include "cuda/decide/decision.h"
+
+#include <optional>
+
+namespace postlude::inline v0::cuda {
+
+// A convolution over a copy of its images: pixels of whole 16 bytes, side by side, or, of few channels, whole rows of a
+// window as one pixel (decision 0081). None: the images are as well read as they lie, or a copy does not help.
+[[nodiscard]] std::optional<Layout> packed(const Subject& subject, const Layout& layout);
+
+}  // namespace postlude::inline v0::cuda
