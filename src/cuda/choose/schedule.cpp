@@ -257,8 +257,8 @@ void rank_tile(std::vector<Ranked>& ranked, Schedule s, const EpilogueNeeds& nee
   // oftener than it allows (decision 0038).
   const auto k_blocks = static_cast<double>(ceil_div(k * needs.element_bytes, 128));
   const double stage = std::max(area / 32 * efficiency, 2.0 * (s.bm + s.bn) * (s.bm > s.bn && s.bn == 64 ? 1.3 : 1));
-  const double memory =
-      double(batch) * (double(m) / needs.taps + double(columns * needs.parts)) * double(k) * needs.element_bytes / 1700;
+  const double memory = double(batch) * (double(m) / needs.a_taps + double(columns * needs.parts) / needs.b_taps) *
+                        double(k) * needs.element_bytes / 1700;
   // The epilogue's clocks an element. In ping-pong it hides under the other consumer's main loop. A
   // large accumulator leaves few registers, so few elements are computed side by side (decision
   // 0038).

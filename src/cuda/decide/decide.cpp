@@ -439,6 +439,7 @@ void Decider::arrange(const Contraction& gemm, bool mma, bool b_mn_allowed) {
   if (loop_.b_form) {
     loop_.b_chunks = in_chunks(layout_.b_rows, layout_.b.alignment, size_of(gemm.b));
     loop_.b_depth = pixel_loads(*b_windows(), size_of(gemm.b)).depth;
+    loop_.taps = b_windows()->taps;
   } else if (layout_.b_count) {
     b = Major::repack;
   } else if (!b_k()) {

@@ -94,7 +94,7 @@ Choice choose(const Site& site, Hold hold) {
                                                  : Hold::rows));
   e.needs.element_bytes = static_cast<int>(size_of(site.loop.a));
   e.needs.b_mn_major = site.loop.b_mn_major;
-  e.needs.taps = site.loop.taps;
+  (site.loop.b_form ? e.needs.b_taps : e.needs.a_taps) = site.loop.taps;
   e.needs.whole_k = site.loop.scattered;
   // Few rows are bytes of B: more of them are on their way where A takes no more room than it has rows.
   const std::int64_t m = site.shape.m;
