@@ -1,4 +1,5 @@
-// conv_bench [--layer NAME] [--images N] [--threads T] [--seconds S] [--isa NAME] [--json]
+// conv_bench [--layer NAME | --shape IMAGExCHANNELSxFILTERSxTAPSxSTRIDE] [--epilogue NAME] [--images N] [--threads T]
+// [--seconds S] [--isa NAME] [--json]
 //
 // ResNet-50's convolutions in f32, channels_last: ours beside oneDNN's, whose filters are reordered once, in turns.
 // Plain, behind bias and relu, behind bias, residual and relu, which its post-ops can say; and behind a graph with two
@@ -54,7 +55,7 @@ constexpr Epilogue epilogues[] = {
      ConvOps::bias_relu}};
 
 struct Options {
-  std::string layer, isa;
+  std::string layer, shape, epilogue, isa;
   std::int64_t images = 4;
   int threads = 1;
   double seconds = 0.5;
@@ -166,13 +167,27 @@ int main(int argc, char** argv) {
     }
     const std::string value = i + 1 < argc ? argv[++i] : "";
     if (flag == "--layer") options.layer = value;
+    if (flag == "--epilogue") options.epilogue = value;
+    if (flag == "--shape") options.shape = value;
     if (flag == "--images") options.images = std::atoll(value.c_str());
     if (flag == "--threads") options.threads = std::atoi(value.c_str());
     if (flag == "--isa") options.isa = value;
     if (flag == "--seconds") options.seconds = std::atof(value.c_str());
   }
   std::fprintf(stderr, "%s\n", peer_versions().c_str());
+  if (!options.shape.empty()) {
+    Layer one{"", 0, 0, 0, 0, 0};
+    if (std::sscanf(options.shape.c_str(), "%ldx%ldx%ldx%ldx%ld", &one.image, &one.channels, &one.filters, &one.taps,
+                    &one.stride) != 5)
+      return 2;
+    one.name = options.shape.c_str();
+    for (const Epilogue& epilogue : epilogues)
+      if (options.epilogue.empty() || options.epilogue == epilogue.name) measure(options, one, epilogue);
+    return 0;
+  }
   for (const Layer& layer : layers)
     for (const Epilogue& epilogue : epilogues)
-      if (options.layer.empty() || options.layer == layer.name) measure(options, layer, epilogue);
+      if ((options.layer.empty() || options.layer == layer.name) &&
+          (options.epilogue.empty() || options.epilogue == epilogue.name))
+        measure(options, layer, epilogue);
 }

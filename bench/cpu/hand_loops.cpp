@@ -193,4 +193,14 @@ HandLoop hand_loop(const char* epilogue) {
   return nullptr;
 }
 
+void mean_of_pixels(const float* x, float* mean, std::int64_t images, std::int64_t m, std::int64_t n) {
+  for (std::int64_t b = 0; b < images; ++b) {
+    float* const to = mean + b * n;
+    for (std::int64_t j = 0; j < n; ++j) to[j] = 0;
+    for (std::int64_t i = 0; i < m; ++i)
+      for (std::int64_t j = 0; j < n; ++j) to[j] += x[(b * m + i) * n + j];
+    for (std::int64_t j = 0; j < n; ++j) to[j] *= 1 / static_cast<float>(m);
+  }
+}
+
 }  // namespace postlude::bench

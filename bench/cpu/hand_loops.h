@@ -23,4 +23,7 @@ struct Hand {
 using HandLoop = void (*)(const Hand& hand);
 [[nodiscard]] HandLoop hand_loop(const char* epilogue);  // null: there is none
 
+// mean[image, column] of M x N images.
+void mean_of_pixels(const float* x, float* mean, std::int64_t images, std::int64_t m, std::int64_t n);
+
 }  // namespace postlude::bench

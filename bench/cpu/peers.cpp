@@ -177,6 +177,87 @@ Run onednn_fused([[maybe_unused]] const Case& what, [[maybe_unused]] int threads
 #endif
 }
 
+#if defined(POSTLUDE_WITH_ONEDNN)
+namespace {
+
+class Convolution {
+ public:
+  Convolution(const ConvCase& c, int threads, ConvOps what, const ConvOperands& given)
+      : threads_(threads), engine_(dnnl::engine::kind::cpu, 0), stream_(engine_) {
+    omp_set_num_threads(threads);
+    const auto f32 = memory::data_type::f32;
+    const memory::desc x({c.images, c.channels, c.image, c.image}, f32, Tag::nhwc),
+        out({c.images, c.filters, c.pixels, c.pixels}, f32, Tag::nhwc), bias({c.filters}, f32, Tag::a);
+    const memory::dims filters{c.filters, c.channels, c.taps, c.taps}, steps{c.stride, c.stride},
+        around{c.padding, c.padding};
+    const memory::desc w(filters, f32, Tag::ohwi), any(filters, f32, Tag::any);
+    dnnl::post_ops ops;
+    const auto relu = [&] {
+#if DNNL_VERSION_MAJOR >= 3
+      ops.append_eltwise(dnnl::algorithm::eltwise_relu, 0, 0);
+#else
+      ops.append_eltwise(1.0f, dnnl::algorithm::eltwise_relu, 0, 0);
+#endif
+    };
+    if (what == ConvOps::bias_residual_relu) {
+      ops.append_binary(dnnl::algorithm::binary_add, out);
+      arguments_[DNNL_ARG_ATTR_MULTIPLE_POST_OP(0) | DNNL_ARG_SRC_1] =
+          memory(out, engine_, const_cast<float*>(given.residual));
+    }
+    if (what != ConvOps::none) relu();
+    dnnl::primitive_attr attributes;
+    attributes.set_post_ops(ops);
+    const memory::desc biases = what == ConvOps::none ? memory::desc() : bias;
+    using Forward = dnnl::convolution_forward;
+    constexpr auto kind = dnnl::prop_kind::forward_inference;
+    constexpr auto algorithm = dnnl::algorithm::convolution_direct;
+#if DNNL_VERSION_MAJOR >= 3
+    const Forward::primitive_desc chosen(engine_, kind, algorithm, x, any, biases, out, steps, around, around,
+                                         attributes);
+#else
+    const Forward::primitive_desc chosen({kind, algorithm, x, any, biases, out, steps, around, around}, attributes,
+                                         engine_);
+#endif
+    memory plain(w, engine_, const_cast<float*>(given.w)), reordered(chosen.weights_desc(), engine_);
+    dnnl::reorder(plain, reordered).execute(stream_, plain, reordered);
+    stream_.wait();
+    arguments_[DNNL_ARG_SRC] = memory(x, engine_, const_cast<float*>(given.x));
+    arguments_[DNNL_ARG_WEIGHTS] = reordered;
+    arguments_[DNNL_ARG_DST] = memory(out, engine_, given.out);
+    if (what != ConvOps::none) arguments_[DNNL_ARG_BIAS] = memory(bias, engine_, const_cast<float*>(given.bias));
+    primitive_ = Forward(chosen);
+  }
+  void run() {
+    omp_set_num_threads(threads_);
+    primitive_.execute(stream_, arguments_);
+    stream_.wait();
+  }
+
+ private:
+  int threads_;
+  dnnl::engine engine_;
+  dnnl::stream stream_;
+  std::unordered_map<int, memory> arguments_;
+  dnnl::convolution_forward primitive_;
+};
+
+}  // namespace
+#endif
+
+Run onednn_conv([[maybe_unused]] const ConvCase& what, [[maybe_unused]] int threads, [[maybe_unused]] ConvOps ops,
+                [[maybe_unused]] const ConvOperands& operands) {
+#if defined(POSTLUDE_WITH_ONEDNN)
+  try {
+    const auto convolution = std::make_shared<Convolution>(what, threads, ops, operands);
+    return [convolution] { convolution->run(); };
+  } catch (const dnnl::error&) {  // nothing to compare with
+    return {};
+  }
+#else
+  return {};
+#endif
+}
+
 std::string peer_versions() {
   std::string text;
 #if defined(POSTLUDE_WITH_OPENBLAS)

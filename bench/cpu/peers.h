@@ -35,6 +35,17 @@ struct FusedOperands {
 [[nodiscard]] Run onednn_fused(const Case& what, int threads, const void* a, const void* b, void* out, PostOps ops,
                                const FusedOperands& operands);
 
+// A convolution of square images and filters, channels_last, in f32, with the filters reordered once.
+struct ConvCase {
+  std::int64_t images = 1, channels = 1, image = 1, filters = 1, taps = 1, stride = 1, padding = 0, pixels = 1;
+};
+enum class ConvOps : std::uint8_t { none, bias_relu, bias_residual_relu };
+struct ConvOperands {
+  const float *x = nullptr, *w = nullptr, *bias = nullptr, *residual = nullptr;
+  float* out = nullptr;
+};
+[[nodiscard]] Run onednn_conv(const ConvCase& what, int threads, ConvOps ops, const ConvOperands& operands);
+
 [[nodiscard]] std::string peer_versions();
 
 }  // namespace postlude::bench

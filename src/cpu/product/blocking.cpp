@@ -22,6 +22,8 @@ constexpr BlockSize amx_block = {256, 512};
 // long pieces of few rows. Out of caches the usual block is faster.
 constexpr BlockSize few_rows_block = {96, 1024};
 constexpr std::int64_t few_rows = 96;
+// Windows and few filters: accumulators do not pass through L3 for a second k block (decision 0072).
+constexpr BlockSize whole_block = {1152, 128};
 // Few rows of A, and B contiguous in K: packing B would be a third of the time, so the product is
 // turned.
 constexpr BlockSize turned_block = {1024, 256};
@@ -116,7 +118,9 @@ BlockSize block_for(const ProductShape& shape, const Kernels& kernels) {
   if (kernels.packed_rows == row_group) return amx_block;  // only AMX's multiply a whole group of packed rows
   const bool long_rows = shape.b_n_major && shape.n > usual_block.columns;
   if (!shape.packed_b && long_rows && shape.m <= few_rows && shape.k * shape.n > large_b) return few_rows_block;
-  return ceil_div(shape.k, kernels.word_elements) <= shallow_block.steps ? shallow_block : usual_block;
+  const std::int64_t steps = ceil_div(shape.k, kernels.word_elements);
+  if (shape.addressed && steps <= whole_block.steps && shape.n <= whole_block.columns) return whole_block;
+  return steps <= shallow_block.steps ? shallow_block : usual_block;
 }
 
 }  // namespace

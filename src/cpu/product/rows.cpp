@@ -96,16 +96,32 @@ class Pixels {
 // A column of windows: the channel and the tap, as what they add to a pixel's spot.
 struct Tap {
   std::int64_t channel = 0;
-  std::int32_t last = 0;  // tap along the last axis
+  Three at{};  // taps along the axes
   Spot by;
+
+  // `count` columns on, where channels are counted last; without a division.
+  void next(const Windows& w, std::int64_t count) {
+    by.offset -= channel * w.channel_stride;
+    for (channel += count; channel >= w.channels; channel -= w.channels) {
+      for (std::size_t i = 3; i-- > 0;) {
+        by.move(w, i, w.axes[i].reach);
+        if (++at[i] < w.axes[i].taps || i == 0) break;
+        by.move(w, i, -std::int64_t{at[i]} * w.axes[i].reach);
+        at[i] = 0;
+      }
+    }
+    by.offset += channel * w.channel_stride;
+  }
 };
 Tap tap_of(const Windows& w, std::int64_t column) {
   const std::int64_t number = w.channels_last ? column / w.channels : column % w.taps();
-  Tap tap{w.channels_last ? column % w.channels : column / w.taps(), 0, {}};
+  Tap tap{w.channels_last ? column % w.channels : column / w.taps(), {}, {}};
   const auto d = digits(number, {1, w.axes[0].taps, w.axes[1].taps, w.axes[2].taps});
-  for (std::size_t i = 0; i < 3; ++i) tap.by.move(w, i, d[i + 1] * w.axes[i].reach);
+  for (std::size_t i = 0; i < 3; ++i) {
+    tap.at[i] = static_cast<std::int32_t>(d[i + 1]);
+    tap.by.move(w, i, d[i + 1] * w.axes[i].reach);
+  }
   tap.by.offset += tap.channel * w.channel_stride;
-  tap.last = static_cast<std::int32_t>(d[3]);
   return tap;
 }
 Spot operator+(const Spot& a, const Spot& b) {
@@ -143,7 +159,7 @@ const char* window(const Matrix& a, const Windows& w, std::int64_t row, std::int
     const Tap tap = tap_of(w, k);
     const Spot spot = pixel + tap.by;
     if (!w.channels_last) {
-      run = std::min<std::int64_t>(w.axes[2].taps - tap.last, k0 + depth - k);
+      run = std::min<std::int64_t>(w.axes[2].taps - tap.at[2], k0 + depth - k);
       along_columns(a, w, spot, w.axes[2].reach, static_cast<std::int32_t>(run), out);
       continue;
     }
@@ -194,35 +210,54 @@ void counted(const Matrix& m, const Counted& c, const char* first, std::int64_t 
 // Whether taps side by side are contiguous.
 bool joined_taps(const Windows& w) { return w.axes[2].reach * w.axes[2].stride == w.channels; }
 
-// Rows of A as words, contiguous in K, of taps whose channels are. Each row's pixel is known once, and each tap.
+// A call costs as much as a short run does.
+void copy_words(const char* from, std::int64_t count, std::uint32_t* to) {
+  constexpr std::int64_t piece = 8;
+  if (count < piece || count >= 8 * piece) {
+    std::memcpy(to, from, static_cast<std::size_t>(count * 4));
+    return;
+  }
+  for (std::int64_t i = 0; i + piece <= count; i += piece) std::memcpy(to + i, from + i * 4, piece * 4);
+  std::memcpy(to + count - piece, from + (count - piece) * 4, piece * 4);
+}
+
+// Rows of A as words, contiguous in K, of taps whose channels are. Each row's pixel is known once, and each tap; most
+// windows are inside of the image as a whole.
 void window_rows(const Matrix& a, const Windows& w, const Kernels& kernels, std::int64_t row0, int rows,
                  std::int64_t k0, std::int64_t depth, std::uint32_t* to, std::int64_t to_row) {
   const std::int64_t size = size_of(a.dtype);
   const bool words = a.dtype == DType::f32;
   Spot spots[row_group];
+  const char* windows[row_group];  // of those that are inside; else null
   Pixels pixels(w, row0);
-  for (int i = 0; i < rows; ++i, pixels.next()) spots[i] = pixels.spot;
-  const auto copy = [&](const Spot& spot, std::int64_t count, std::uint32_t* out) {
-    const char* const from = static_cast<const char*>(a.data) + spot.offset * size;
-    if (words) std::memcpy(out, from, static_cast<std::size_t>(count * 4));
+  for (int i = 0; i < rows; ++i, pixels.next()) {
+    spots[i] = pixels.spot;
+    Three last = spots[i].y;
+    for (std::size_t axis = 0; axis < 3; ++axis) last[axis] += (w.axes[axis].taps - 1) * w.axes[axis].reach;
+    const bool whole = inside(w, spots[i].y, 3) && inside(w, last, 3);
+    windows[i] = whole ? static_cast<const char*>(a.data) + spots[i].offset * size : nullptr;
+  }
+  const auto copy = [&](const char* from, std::int64_t count, std::uint32_t* out) {
+    if (words) copy_words(from, count, out);
     else kernels.pack_row(element_of(a.dtype), false, from, count, out);
   };
-  for (std::int64_t k = k0, run = 0; k < k0 + depth; k += run) {
-    const Tap tap = tap_of(w, k);
-    run = (joined_taps(w) ? w.axes[2].taps - tap.last : 1) * w.channels - tap.channel;
+  Tap tap = tap_of(w, k0);
+  for (std::int64_t k = k0, run = 0; k < k0 + depth; k += run, tap.next(w, run)) {
+    run = (joined_taps(w) ? w.axes[2].taps - tap.at[2] : 1) * w.channels - tap.channel;
     run = std::min(run, k0 + depth - k);
-    const std::int32_t reach = static_cast<std::int32_t>((tap.channel + run - 1) / w.channels) * w.axes[2].reach;
     std::uint32_t* out = to + (k - k0) / kernels.word_elements;
     for (int i = 0; i < rows; ++i, out += to_row) {
-      Spot spot = spots[i] + tap.by;
-      if (inside(w, spot.y, 3) && spot.y[2] + reach < w.axes[2].extent) {
-        copy(spot, run, out);
+      if (windows[i]) {
+        copy(windows[i] + tap.by.offset * size, run, out);
         continue;
       }
+      Spot spot = spots[i] + tap.by;
       std::memset(out, 0, static_cast<std::size_t>(ceil_div(run, kernels.word_elements) * 4));
+      if (!inside(w, spot.y, 2)) continue;
       for (std::int64_t done = 0, channel = tap.channel; done < run; channel = 0, spot.y[2] += w.axes[2].reach) {
         const std::int64_t count = std::min(w.channels - channel, run - done);
-        if (inside(w, spot.y, 3)) copy(spot, count, out + done / kernels.word_elements);
+        if (inside(w, spot.y, 3))
+          copy(static_cast<const char*>(a.data) + spot.offset * size, count, out + done / kernels.word_elements);
         done += count;
         spot.offset += count;
       }
@@ -267,8 +302,8 @@ void window_pixels(const Matrix& a, const Windows& w, const Kernels& kernels, st
 void window_block(const Matrix& b, const Windows& w, std::int64_t column, std::int64_t width, std::int64_t k0,
                   std::int64_t depth, char* to, std::int64_t pitch) {
   const std::int64_t size = size_of(b.dtype);
-  for (std::int64_t j = 0, run = 0; j < width; j += run) {
-    const Tap tap = tap_of(w, column + j);
+  Tap tap = tap_of(w, column);
+  for (std::int64_t j = 0, run = 0; j < width; j += run, tap.next(w, run)) {
     run = std::min(w.channels - tap.channel, width - j);
     Pixels pixels(w, k0);
     char* out = to + j * size;
