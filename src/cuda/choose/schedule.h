@@ -43,17 +43,6 @@ struct EpilogueNeeds {
   int a_rows =
       0;  // rows of A in a stage of a tile of 64 where M is fewer: what stands there for others is not used; 0: 64
   bool b_mn_major = false;
-<<<<<<< ours
-  bool whole_k = false;   // no tile's K is split: launches with several K share the schedule
-  bool promoted = false;  // sums of a few stages are added to a second accumulator
-  bool meets = false;     // blocks wait for each other: all must run at once
-  bool holds = false;     // moreover a tile waits, in registers, for the statistics of its rows
-  int group = 0;          // columns of a reduction in groups, which a consumer folds alone: they divide its tile
-  int taps = 1;           // so often an element of A is read, but once from memory (windows)
-  int operations = 0;     // about how many instructions the epilogue takes, an element
-  int most_stages = 6;    // stages up to this number are worth more than wide subtiles
-=======
-  int block_columns = 0;       // tiles divide this: columns that share their rows of A (groups of channels); 0: all
   bool whole_k = false;        // no tile's K is split: launches with several K share the schedule
   bool promoted = false;       // sums of a few stages are added to a second accumulator
   bool meets = false;          // blocks wait for each other: all must run at once
@@ -62,7 +51,6 @@ struct EpilogueNeeds {
   int a_taps = 1, b_taps = 1;  // so often an element of A or B is read, but once from memory (windows)
   int operations = 0;          // about how many instructions the epilogue takes, an element
   int most_stages = 6;         // stages up to this number are worth more than wide subtiles
->>>>>>> theirs
 };
 [[nodiscard]] inline bool is_long(const EpilogueNeeds& needs) { return needs.operations >= 40; }
 
