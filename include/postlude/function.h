@@ -46,8 +46,8 @@ struct NativeFunction {
   // CUDA target refuses and names this function.
   std::string cuda;
 
-  // The derivative by each argument, in the language, as a function of the same arguments: "1 -
-  // tanh(x) ** 2".
+  // The derivative by each argument, in the language, of the same arguments and parameters: "1 -
+  // tanh(x) ** 2". The function itself is not known yet, and can not be called.
   std::vector<std::string> derivatives;
 
   // An expression of the language in the parameters only ("p == 0"). Where it holds the function is
@@ -63,6 +63,7 @@ struct FunctionInfo {
   std::string name;
   std::string signature;  // "leaky_relu(x, slope=0.01)"
   std::string doc;
+  std::vector<std::string> derivatives;  // by each argument, in the language; empty: none were given
   bool native = false;
 };
 [[nodiscard]] std::vector<FunctionInfo> functions();

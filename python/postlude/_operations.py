@@ -262,7 +262,7 @@ def _fill() -> None:
         else:
             publish(name, _reducer(name), "x, axis=None, group=None, batch=False", doc)
     publish("reduction_op", reduction_op, "x, kind, op, length", reduction_op.__doc__ or "")
-    for name, text, doc, _ in _core.functions():
+    for name, text, doc, *_ in _core.functions():
         if name not in table:
             signature = signature_of(text)
             publish(name, _prelude(name, signature), ", ".join(map(str, signature.parameters.values())), doc)

@@ -14,8 +14,8 @@ from .values import Value, call
 class Function:
     """What @post.function makes: works on values in an epilogue, on arrays and on numbers."""
 
-    def __init__(self, function: Callable[..., Any], native: bool, arguments: int) -> None:
-        self.function, self.native, self.arguments = function, native, arguments
+    def __init__(self, function: Callable[..., Any], native: bool, arguments: int, derivatives: tuple[str, ...] = ()) -> None:
+        self.function, self.native, self.arguments, self.derivatives = function, native, arguments, derivatives
         self.__name__, self.__doc__ = function.__name__, function.__doc__
         self.signature = inspect.signature(function)
         self.numpy = self.__call__  # as an epilogue visitor tree writes: swish.numpy(x)
@@ -56,7 +56,8 @@ def function(f: Callable[..., Any] | None = None, /, *, cuda: str = "", derivati
     cuda: an expression in x0, x1, ... (arguments) and p0, p1, ... (parameters), for CUDA targets.
     strip: the address of a compiled `void f(const float* const* x, const float* p, float* out, int64_t n)` for the CPU;
         without it the numpy reference runs on each strip of elements.
-    derivative: the derivative by the argument (by each, in a list), in the language: "1 - tanh(x) ** 2".
+    derivative: the derivative by the argument (by each, in a list), in the language: "1 - tanh(x) ** 2". The argument is
+        called x, several x0, x1, ...; it is kept with the function, for gradients to come.
     ulps, absolute_error: how far those codes may be from the reference.
     guard: an expression in the parameters; where it holds the result is 0 and the arguments are not read.
 
@@ -82,9 +83,10 @@ def function(f: Callable[..., Any] | None = None, /, *, cuda: str = "", derivati
         def reference(*items: Any) -> Any:
             return f(*items[:len(arguments)], **{name: value for (name, _), value in zip(parameters, items[len(arguments):])})
 
-        _core.define_native(f.__name__, reference, len(arguments), parameters, ulps, absolute_error, cuda,
-                            [derivative] if isinstance(derivative, str) and derivative else list(derivative), guard, strip)
+        derivatives = (derivative,) if isinstance(derivative, str) and derivative else tuple(derivative)
+        _core.define_native(f.__name__, reference, len(arguments), parameters, ulps, absolute_error, cuda, list(derivatives),
+                            guard, strip)
         forget_graphs()
-        return Function(f, True, len(arguments))
+        return Function(f, True, len(arguments), derivatives)
 
     return make(f) if f is not None else make

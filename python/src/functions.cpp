@@ -60,12 +60,12 @@ void bind_functions(nb::module_& m) {
   m.def(
       "functions",
       [] {
-        std::vector<std::tuple<std::string, std::string, std::string, bool>> rows;
+        std::vector<std::tuple<std::string, std::string, std::string, bool, std::vector<std::string>>> rows;
         for (const FunctionInfo& info : functions())
-          rows.emplace_back(info.name, info.signature, info.doc, info.native);
+          rows.emplace_back(info.name, info.signature, info.doc, info.native, info.derivatives);
         return rows;
       },
-      "(name, signature, doc, native) of each function of the language.");
+      "(name, signature, doc, native, derivatives) of each function of the language.");
   m.def("define_native", &define_native);
 }
 

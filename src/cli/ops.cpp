@@ -161,7 +161,11 @@ Json to_json(const std::string& wanted) {
   }
   for (const FunctionInfo& f : functions()) {
     if (!matches(wanted, f.name, f.name)) continue;
-    json["functions"].push_back({{"name", f.name}, {"signature", f.signature}, {"native", f.native}, {"doc", f.doc}});
+    json["functions"].push_back({{"name", f.name},
+                                 {"signature", f.signature},
+                                 {"native", f.native},
+                                 {"doc", f.doc},
+                                 {"derivatives", f.derivatives}});
   }
   return json;
 }

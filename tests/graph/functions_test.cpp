@@ -171,6 +171,59 @@ TEST(Functions, ADefinitionMayHoldSeveralThatCallEachOther) {
             "e(acc):\n    return outer_of_two(acc)\n");
 }
 
+constexpr const char* with_derivatives =
+    "def slope_of(x): return 2 * x\n\n"
+    "@post.function(derivative=('post.gelu(y) * slope_of(x) - -(x + y) * k', 'x - (y - k)'))\n"
+    "def with_slopes(x, y, k=2.0): return x * x * y * k\n\n";
+
+TEST(Functions, DerivativesAreKept) {
+  const Graph graph = parse(std::string(with_derivatives) + "def e(acc, b: tile): return with_slopes(acc, b)");
+  const auto& function = graph.data().nodes.back().function;
+  ASSERT_NE(function, nullptr);
+  ASSERT_EQ(function->derivatives.size(), 2u);
+  EXPECT_EQ(function->derivatives[0].parameters, 3);
+  EXPECT_EQ(print_derivatives(*function),
+            (std::vector<std::string>{"gelu(y) * slope_of(x) - -(x + y) * k", "x - (y - k)"}));
+  // The text has them, with what only they call, and reads back to the same graph.
+  EXPECT_EQ(graph.print(),
+            "def slope_of(x):\n    return 2 * x\n\n"
+            "@function(derivative=(\"gelu(y) * slope_of(x) - -(x + y) * k\", \"x - (y - k)\"))\n"
+            "def with_slopes(x, y, k=2.0):\n    return x * x * y * k\n\n"
+            "def e(acc, b: tile):\n    return with_slopes(acc, b)\n");
+  EXPECT_TRUE(same(graph.data(), parse(graph.print()).data()));
+  const std::string other = "def slope_of(x): return 3 * x\n" + graph.print().substr(graph.print().find("@function"));
+  EXPECT_FALSE(same(graph.data(), parse(other).data()));
+  EXPECT_FALSE(same(graph.data(), parse(graph.print().substr(graph.print().find("def with_slopes"))).data()));
+
+  // define() and the builder keep them too.
+  define(with_derivatives);
+  EXPECT_EQ(find(functions(), "with_slopes")->derivatives, print_derivatives(*function));
+  GraphBuilder g("e");
+  const Value b = g.tile("b");
+  g.output("D", call("with_slopes", {{g.accumulator(), b}}));
+  EXPECT_TRUE(same(graph.data(), g.finish().data()));
+}
+
+TEST(Functions, DerivativesThatMeanNothingAreRefused) {
+  const auto refused = [](const std::string& text) { return code_of([&] { (void)parse(text); }); };
+  const std::string use = "\ndef e(acc): return f(acc)";
+  EXPECT_EQ(refused("@function(derivative=2)\ndef f(x): return x" + use), ErrorCode::bad_function);
+  EXPECT_EQ(refused("@function(derivative=('1', '2'))\ndef f(x): return x" + use), ErrorCode::bad_function);
+  EXPECT_EQ(refused("@function(derivative='1')\ndef f(x, y): return x * y" + use), ErrorCode::bad_function);
+  EXPECT_EQ(refused("@function(derivative='1 +')\ndef f(x): return x" + use), ErrorCode::syntax);
+  EXPECT_EQ(refused("@function(derivative='y')\ndef f(x): return x" + use), ErrorCode::undefined_name);
+  EXPECT_EQ(refused("@function(derivative='f(x)')\ndef f(x): return exp(x)" + use), ErrorCode::recursion);
+  EXPECT_EQ(refused("@function(derivative='1')\ndef f(x): return sum(x, axis=1)" + use), ErrorCode::bad_function);
+  EXPECT_EQ(refused("def g(x): return sum(x, axis=1)\n@function(derivative='g(x)')\ndef f(x): return x" + use),
+            ErrorCode::bad_function);
+  EXPECT_EQ(refused("@function(derivative='1')\ndef e(acc): return acc"), ErrorCode::bad_function);
+  EXPECT_EQ(refused("def e(acc):\n    @function(derivative='1')\n    def f(x): return x\n    return f(acc)"),
+            ErrorCode::bad_function);
+  // What else a decorator says is Python's.
+  (void)parse("@function(cuda='x0', strip=f(1, [2]), derivative='1', ulps=4)\ndef f(x): return x" + use);
+  (void)parse("@other.function\n@other(derivative=2)\ndef f(x): return x" + use);
+}
+
 TEST(Functions, MalformedDefinitionsAreRefused) {
   EXPECT_EQ(code_of([] { define("def f(x): return x +"); }), ErrorCode::syntax);
   EXPECT_EQ(code_of([] { define(""); }), ErrorCode::bad_function);
@@ -204,6 +257,10 @@ TEST(Functions, ANativeFunctionIsKnownByNameWithItsParameters) {
   EXPECT_TRUE(function->body.nodes.empty());
   ASSERT_NE(function->guard, nullptr);
   EXPECT_EQ(function->guard->parameters, 2);
+  ASSERT_EQ(function->derivatives.size(), 1u);
+  EXPECT_EQ(function->derivatives[0].parameters, 2);
+  EXPECT_EQ(find(functions(), "swish_beta")->derivatives,
+            std::vector<std::string>{"sigmoid(beta * x) * (1 + beta * x * (1 - sigmoid(beta * x)))"});
   EXPECT_TRUE(find(functions(), "swish_beta")->native);
   const Graph graph = parse("def e(acc, b: scalar): return swish_beta(acc) + swish_beta(acc, beta=b)");
   EXPECT_EQ(graph.print(), "def e(acc, b: scalar):\n    return swish_beta(acc) + swish_beta(acc, b)\n");

@@ -34,6 +34,12 @@ def test_from_primitives():
     assert squared_relu.__doc__ == "max(x, 0) ** 2."
 
 
+def test_derivatives_are_kept():
+    kept = {name: derivatives for name, _, _, _, derivatives in post._core.functions()}
+    assert list(swish_of.derivatives) == kept["swish_of"] == ["sigmoid(beta * x) * (1 + beta * x * (1 - sigmoid(beta * x)))"]
+    assert tilted.derivatives == () and kept["tilted"] == []
+
+
 def test_native(rng):
     @post.epilogue
     def f(acc):

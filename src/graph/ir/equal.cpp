@@ -15,7 +15,7 @@ namespace {
 class Numbering {
  public:
   std::vector<int> number(const std::vector<Node>& nodes) {
-    for (const auto& function : functions_used(nodes)) number(*function);
+    for (const auto& function : functions_used(nodes, true)) number(*function);
     return number_nodes(nodes);
   }
 
@@ -29,8 +29,11 @@ class Numbering {
       append(key, parameter.default_value ? literal(*parameter.default_value) : std::string());
     }
     append(key, std::bit_cast<std::uintptr_t>(function.native.get()));
-    const std::vector<int> body = number_nodes(function.body.nodes);
-    for (const NodeId result : function.body.results) append(key, body[static_cast<std::size_t>(result)]);
+    append_results(key, function.body);
+    // A native one is itself alone, whatever it was given.
+    append(key, function.native ? 0 : function.derivatives.size());
+    if (!function.native)
+      for (const Lambda& derivative : function.derivatives) append_results(key, derivative);
     return functions_[&function] = of(key);
   }
 
@@ -60,6 +63,11 @@ class Numbering {
     return key;
   }
 
+  void append_results(std::string& key, const Lambda& lambda) {
+    const std::vector<int> numbers = number_nodes(lambda.nodes);
+    for (const NodeId result : lambda.results) append(key, numbers[static_cast<std::size_t>(result)]);
+  }
+
   std::vector<int> number_nodes(const std::vector<Node>& nodes) {
     std::vector<int> numbers;
     numbers.reserve(nodes.size());
@@ -81,8 +89,7 @@ class Numbering {
       for (const double value : node.identity) append(key, bits(value));
       if (node.combine) {
         append(key, node.combine->parameters);
-        const std::vector<int> body = number_nodes(node.combine->nodes);
-        for (const NodeId result : node.combine->results) append(key, body[static_cast<std::size_t>(result)]);
+        append_results(key, *node.combine);
       }
       for (const NodeId arg : node.args) append(key, numbers[static_cast<std::size_t>(arg)]);
       numbers.push_back(of(key));
@@ -104,8 +111,10 @@ std::set<int> computed(const GraphData& graph, const std::vector<int>& numbers) 
 
 bool same(const Function& a, const Function& b) {
   Numbering numbering;
-  (void)numbering.number(a.body.nodes);
-  (void)numbering.number(b.body.nodes);
+  for (const Function* function : {&a, &b}) {
+    (void)numbering.number(function->body.nodes);
+    for (const Lambda& derivative : function->derivatives) (void)numbering.number(derivative.nodes);
+  }
   return numbering.number(a) == numbering.number(b);
 }
 

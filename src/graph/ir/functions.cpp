@@ -100,11 +100,15 @@ Function::~Function() {
       if (node.function) last.push_back(std::move(node.function));
   };
   empty(body);
+  for (Lambda& derivative : derivatives) empty(derivative);
   while (!last.empty()) {
     const std::shared_ptr<const Function> function = std::move(last.back());
     last.pop_back();
     // The only owner may take it apart: nobody can copy a pointer that nobody else has.
-    if (function.use_count() == 1) empty(const_cast<Function&>(*function).body);
+    if (function.use_count() > 1) continue;
+    auto& unowned = const_cast<Function&>(*function);
+    empty(unowned.body);
+    for (Lambda& derivative : unowned.derivatives) empty(derivative);
   }
 }
 
@@ -152,7 +156,8 @@ void define(NativeFunction native, bool replace) {
               "has " + std::to_string(native.derivatives.size()) + " derivatives for " + std::to_string(native.arity) +
                   " arguments",
               "There is one by each argument, or none.");
-  for (const std::string& derivative : native.derivatives) (void)read_lambda(native, "derivative", derivative, names);
+  for (const std::string& derivative : native.derivatives)
+    function->derivatives.push_back(read_lambda(native, "derivative", derivative, names));
   if (!native.guard.empty())
     function->guard = std::make_shared<const Lambda>(read_lambda(native, "guard", native.guard, guarded));
   function->native = std::make_shared<const NativeFunction>(std::move(native));
@@ -185,6 +190,7 @@ std::vector<FunctionInfo> functions() {
       all.push_back({.name = name,
                      .signature = signature(*function),
                      .doc = function->doc,
+                     .derivatives = print_derivatives(*function),
                      .native = function->native != nullptr});
   };
   take(prelude());
@@ -194,7 +200,7 @@ std::vector<FunctionInfo> functions() {
   return all;
 }
 
-std::vector<std::shared_ptr<const Function>> functions_used(const std::vector<Node>& nodes) {
+std::vector<std::shared_ptr<const Function>> functions_used(const std::vector<Node>& nodes, bool derivatives) {
   struct Visit {
     std::shared_ptr<const Function> function;
     const std::vector<Node>* nodes;
@@ -212,9 +218,14 @@ std::vector<std::shared_ptr<const Function>> functions_used(const std::vector<No
     }
     const Node& node = (*visit.nodes)[visit.next++];
     // A combiner's calls count too; it holds no combiner itself.
-    if (node.combine) stack.push_back({nullptr, &node.combine->nodes});
-    else if (node.function && seen.insert(node.function.get()).second)
-      stack.push_back({node.function, &node.function->body.nodes});
+    if (node.combine) {
+      stack.push_back({nullptr, &node.combine->nodes});
+    } else if (node.function && seen.insert(node.function.get()).second) {
+      const std::shared_ptr<const Function> function = node.function;
+      stack.push_back({function, &function->body.nodes});
+      if (!derivatives || function->native) continue;
+      for (const Lambda& derivative : function->derivatives) stack.push_back({nullptr, &derivative.nodes});
+    }
   }
   return used;
 }

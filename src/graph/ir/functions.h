@@ -9,8 +9,10 @@
 
 namespace postlude::inline v0 {
 
-// Every function that these nodes call, directly or through others, once each, callees first.
-[[nodiscard]] std::vector<std::shared_ptr<const Function>> functions_used(const std::vector<Node>& nodes);
+// Every function that these nodes call, directly or through others, once each, callees first. With
+// `derivatives`, also those that only the derivatives of functions with a text call.
+[[nodiscard]] std::vector<std::shared_ptr<const Function>> functions_used(const std::vector<Node>& nodes,
+                                                                          bool derivatives = false);
 
 // The functions among them that round stochastically, by the coordinates of their element, or call
 // one that does.

@@ -81,6 +81,9 @@ struct Function {
   Lambda body;                        // one result; no nodes where `native` alone defines it
   std::shared_ptr<const NativeFunction> native;
   std::shared_ptr<const Lambda> guard;  // NativeFunction::guard, parsed: of all parameters; one boolean result
+  // By each argument (a parameter without a default; of a native function, its first `arity`), of all parameters; one
+  // result each. Empty: none were given.
+  std::vector<Lambda> derivatives;
   std::string doc;
   std::string text;  // as it is printed before an epilogue that uses it; empty for the prelude's
   bool prelude = false;

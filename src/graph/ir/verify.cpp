@@ -131,11 +131,14 @@ class Verifier {
       pending.pop_back();
       const std::string what = "function " + quoted(f->name);
       if (f->body.nodes.empty() && !f->native) fail(ErrorCode::bad_function, what + " has no definition", "", span);
-      if (f->body.nodes.empty()) continue;
-      if (f->body.parameters != static_cast<std::int32_t>(f->parameters.size()))
-        fail(ErrorCode::bad_function, what + " has a body of other parameters", "", span);
-      check_body(f->body, 1, ErrorCode::bad_function, what, span);
-      add_calls(f->body.nodes, &span);
+      const auto check = [&](const Lambda& body, const std::string& its) {
+        if (body.parameters != static_cast<std::int32_t>(f->parameters.size()))
+          fail(ErrorCode::bad_function, its + " has a body of other parameters", "", span);
+        check_body(body, 1, ErrorCode::bad_function, its, span);
+        add_calls(body.nodes, &span);
+      };
+      for (const Lambda& derivative : f->derivatives) check(derivative, "a derivative of " + what);
+      if (!f->body.nodes.empty()) check(f->body, what);
     }
   }
 

@@ -22,18 +22,72 @@ Elaborator::Elaborator(const Source& source, const Tree& tree, const ParseLimits
 
 // ---- helpers, whole or inlined
 
-// The defs of the module that a def calls, and the places of the calls.
-std::vector<std::pair<std::int32_t, Span>> Elaborator::calls_of(std::int32_t index) const {
+// The defs of the module that a def or its derivatives call, and the places of the calls.
+std::vector<std::pair<std::int32_t, Span>> Elaborator::calls_of(std::int32_t index) {
   std::vector<std::pair<std::int32_t, Span>> calls;
-  for (ExprId id = def(index).first_expr; id < def(index).last_expr; ++id) {
-    const Expr& expr = tree_[id];
-    if (expr.kind != ExprKind::call && !(expr.kind == ExprKind::keyword && expr.text == "combine")) continue;
-    const Expr& callee = tree_[tree_.child(expr)];
-    if (callee.kind != ExprKind::name) continue;
-    if (const auto found = module_defs_.find(callee.text); found != module_defs_.end())
-      calls.emplace_back(found->second, callee.span);
+  const auto collect = [&](const Tree& tree, ExprId first, ExprId last, const Span* place) {
+    for (ExprId id = first; id < last; ++id) {
+      const Expr& expr = tree[id];
+      if (expr.kind != ExprKind::call && !(expr.kind == ExprKind::keyword && expr.text == "combine")) continue;
+      const Expr& callee = tree[tree.child(expr)];
+      if (callee.kind != ExprKind::name) continue;
+      if (const auto found = module_defs_.find(callee.text); found != module_defs_.end())
+        calls.emplace_back(found->second, place ? *place : callee.span);
+    }
+  };
+  const Def& each = def(index);
+  collect(tree_, each.first_expr, each.last_expr, nullptr);
+  read_derivatives(index);
+  for (std::size_t i = 0; i < each.derivatives.size(); ++i) {
+    const Tree& tree = derivatives_[index][i]->tree;
+    collect(tree, 0, static_cast<ExprId>(tree.exprs.size()), &tree_[each.derivatives[i]].span);
   }
   return calls;
+}
+
+void Elaborator::read_derivatives(std::int32_t index) {
+  auto& read = derivatives_[index];
+  while (read.size() < def(index).derivatives.size()) {
+    const Expr& text = tree_[def(index).derivatives[read.size()]];
+    auto made = std::make_unique<Derivative>();
+    made->source = {"derivative of " + std::string(def(index).name),
+                    std::make_shared<const std::string>(string_value(text.text))};
+    made->tree = read_expression(made->source, limits_);
+    read.push_back(std::move(made));
+  }
+}
+
+void Elaborator::refuse_derivatives(std::int32_t index) const {
+  source_.fail(
+      ErrorCode::bad_function, def(index).span,
+      "derivative= belongs to an elementwise function with one result, which " + quoted(def(index).name) + " is not");
+}
+
+// Callees have been compiled.
+std::vector<Lambda> Elaborator::derivatives_of(std::int32_t index, const Function& function) const {
+  std::vector<Lambda> made;
+  const Def& helper = def(index);
+  if (helper.derivatives.empty()) return made;
+  std::vector<std::string> names;
+  for (const Function::Parameter& parameter : function.parameters) names.push_back(parameter.name);
+  const auto arguments = std::count_if(function.parameters.begin(), function.parameters.end(),
+                                       [](const Function::Parameter& parameter) { return !parameter.default_value; });
+  if (static_cast<std::ptrdiff_t>(helper.derivatives.size()) != arguments)
+    source_.fail(ErrorCode::bad_function, helper.span,
+                 quoted(helper.name) + " has " + std::to_string(helper.derivatives.size()) + " derivatives for " +
+                     std::to_string(arguments) + " arguments",
+                 "There is one by each parameter without a default, or none.");
+  const auto whole = [&](std::string_view name) -> std::shared_ptr<const Function> {
+    const auto found = module_defs_.find(name);
+    if (found == module_defs_.end()) return lookup_(name);
+    if (const auto function = functions_.find(found->second); function != functions_.end()) return function->second;
+    source_.fail(ErrorCode::bad_function, helper.span,
+                 "the derivative of " + quoted(helper.name) + " calls " + quoted(name) +
+                     ", which is not an elementwise function with one result");
+  };
+  for (const auto& derivative : derivatives_.at(index))
+    made.push_back(Elaborator(derivative->source, derivative->tree, limits_, whole).expression(names));
+  return made;
 }
 
 // Compiles the helpers below `root`, callees first. A walk with a stack of its own: chains of
@@ -67,6 +121,7 @@ void Elaborator::prepare(std::int32_t root) {
     }
     marks[static_cast<std::size_t>(visit.def)] = Mark::done;
     if (visit.def != root && stays_whole(visit.def)) compile(visit.def);
+    else if (visit.def != root && !def(visit.def).derivatives.empty()) refuse_derivatives(visit.def);
     stack.pop_back();
   }
 }
@@ -146,6 +201,7 @@ void Elaborator::compile(std::int32_t index) {
   function->body.parameters = static_cast<std::int32_t>(function->parameters.size());
   function->body.results = {value(result, scope)};
   function->body.nodes = std::move(body.graph.nodes);
+  function->derivatives = derivatives_of(index, *function);
   if (!prelude_) function->text = print(*function);
   active_.pop_back();
   state_ = outside;
@@ -411,6 +467,7 @@ Graph Elaborator::epilogue(std::string_view name) {
   prepare(index);
 
   const Def& root = def(index);
+  if (!root.derivatives.empty()) refuse_derivatives(index);
   BuilderState state;
   state.limit = static_cast<std::size_t>(limits_.nodes);
   state.graph.name = root.name;

@@ -88,13 +88,22 @@ class Elaborator {
   std::unordered_map<std::string_view, std::int32_t> module_defs_;
   std::unordered_map<std::string_view, std::optional<Literal>> module_constants_;
   std::unordered_map<std::int32_t, std::shared_ptr<const Function>> functions_;  // of defs that stay whole
+  // What the texts of a def's derivatives read as.
+  struct Derivative {
+    Source source;
+    Tree tree;
+  };
+  std::unordered_map<std::int32_t, std::vector<std::unique_ptr<const Derivative>>> derivatives_;
   std::vector<std::int32_t> active_;  // defs being elaborated, the outermost first
   int depth_ = 0;
   std::size_t steps_ = 0;
 
   // elaborator.cpp: defs, statements, outputs
   [[nodiscard]] const Def& def(std::int32_t index) const { return tree_.defs[static_cast<std::size_t>(index)]; }
-  [[nodiscard]] std::vector<std::pair<std::int32_t, Span>> calls_of(std::int32_t def) const;
+  [[nodiscard]] std::vector<std::pair<std::int32_t, Span>> calls_of(std::int32_t def);
+  void read_derivatives(std::int32_t def);
+  [[noreturn]] void refuse_derivatives(std::int32_t def) const;
+  [[nodiscard]] std::vector<Lambda> derivatives_of(std::int32_t def, const Function& function) const;
   void prepare(std::int32_t root);
   [[nodiscard]] bool stays_whole(std::int32_t def);
   void compile(std::int32_t def);

@@ -120,6 +120,8 @@ class Body {
   [[nodiscard]] int uses(NodeId node) const { return uses_[index(node)]; }
   // The value is returned: an expression, however long.
   void finish_with(NodeId node) { last_ = node; }
+  // Every value is written in place; none but leaves may be used twice.
+  void write_in_place() { in_place_ = true; }
   // The value must get this name, with this annotation.
   void want(NodeId node, std::string name, std::string annotation) {
     wanted_.try_emplace(node, std::move(name), std::move(annotation));
@@ -145,6 +147,7 @@ class Body {
   std::vector<std::string> named_;
   bool keeps_open_;
   NodeId last_ = -1;
+  bool in_place_ = false;
   std::unordered_map<NodeId, std::pair<std::string, std::string>> wanted_;
   std::map<std::tuple<Op, NodeId, std::int32_t, std::int64_t>, std::vector<NodeId>> pieces_;
 
@@ -300,7 +303,7 @@ class Body {
     Text text = expression(node);
     const bool brief = !named && wanted == wanted_.end() && node.name.empty() && uses_[index(id)] == 1 &&
                        text.text.size() <= longest_inline && text.depth < deepest_inline;
-    if (brief || id == last_) {
+    if (brief || in_place_ || id == last_) {
       texts_[index(id)] = std::move(text);
       return;
     }
@@ -403,6 +406,21 @@ std::string quoted_doc(const std::string& doc) {
   return text + "\"\"\"";
 }
 
+std::vector<std::string> derivatives_of(const Function& function, Document& document) {
+  std::vector<std::string> texts;
+  for (const Lambda& derivative : function.derivatives) {
+    Names names;
+    Body body(derivative.nodes, names, document, "");
+    for (std::size_t i = 0; i < derivative.nodes.size(); ++i)
+      if (const Node& node = derivative.nodes[i]; node.op == Op::parameter)
+        body.leaf(static_cast<NodeId>(i), function.parameters[static_cast<std::size_t>(node.index)].name);
+    body.write_in_place();
+    body.print_all();
+    texts.push_back(tuple_of(derivative, body));
+  }
+  return texts;
+}
+
 void print_function(const Function& function, const std::string& name, Document& document) {
   Names names;
   Body body(function.body.nodes, names, document, "    ");
@@ -418,6 +436,12 @@ void print_function(const Function& function, const std::string& name, Document&
       body.leaf(static_cast<NodeId>(i), function.parameters[static_cast<std::size_t>(node.index)].name);
   body.print_all();
   const std::string result = tuple_of(function.body, body);
+  if (!function.derivatives.empty()) {
+    std::vector<std::string> texts = derivatives_of(function, document);
+    for (std::string& text : texts) text = '"' + text + '"';
+    const bool one = texts.size() == 1;
+    document.text += "@function(derivative=" + (one ? texts[0] : '(' + parameter_list(texts) + ')') + ")\n";
+  }
   document.text += "def " + name + '(' + parameter_list(parameters) + "):\n";
   if (!function.doc.empty()) document.text += "    " + quoted_doc(function.doc) + '\n';
   document.text += body.lines + "    return " + result + "\n\n";
@@ -438,11 +462,16 @@ std::string print(const Function& function) {
   return document.text;
 }
 
+std::vector<std::string> print_derivatives(const Function& function) {
+  Document document;
+  return derivatives_of(function, document);
+}
+
 std::string print(const GraphData& graph) {
   Document document;
   (void)document.defs.take(graph.name);
   document.local.insert(graph.name);
-  const auto functions = functions_used(graph.nodes);
+  const auto functions = functions_used(graph.nodes, true);
   for (const auto& function : functions) {
     if (function->prelude || function->native) continue;
     const std::string name = document.defs.unique(function->name);

@@ -4,6 +4,7 @@
 #include "graph/ir/ir.h"
 
 #include <string>
+#include <vector>
 
 namespace postlude::inline v0 {
 
@@ -13,6 +14,9 @@ namespace postlude::inline v0 {
 
 // A function as its def; how an epilogue that uses it begins.
 [[nodiscard]] std::string print(const Function& function);
+
+// A function's derivatives, an expression each.
+[[nodiscard]] std::vector<std::string> print_derivatives(const Function& function);
 
 // A literal, exactly: the shortest decimals that read back to the same number, inf and nan.
 [[nodiscard]] std::string print(const Literal& literal);

@@ -5,6 +5,7 @@
 
 #include <string_view>
 #include <unordered_set>
+#include <utility>
 
 namespace postlude::inline v0::text {
 namespace {
@@ -19,6 +20,8 @@ class StatementReader : private ExpressionReader {
   }
 
  private:
+  std::vector<ExprId> derivatives_;  // of the def that follows
+
   void end_statement() {
     if (token_.kind == TokenKind::newline) {
       advance();
@@ -82,6 +85,31 @@ class StatementReader : private ExpressionReader {
     } while (depth > 0 && token_.kind != TokenKind::end);
   }
 
+  // Of decorators, only @function(derivative="...") says something in the language.
+  void decorator() {
+    advance();
+    std::string_view last;
+    for (; token_.kind == TokenKind::name || token_.is("."); advance()) last = token_.text;
+    if (last != "function" || !token_.is("(")) return skip_line();
+    for (int depth = 0; !at_line_end();) {
+      const bool derivative = depth == 1 && token_.kind == TokenKind::name && token_.text == "derivative";
+      depth += token_.is("(") || token_.is("[") || token_.is("{") ? 1 : 0;
+      depth -= token_.is(")") || token_.is("]") || token_.is("}") ? 1 : 0;
+      advance();
+      if (derivative && accept("=")) derivatives(expression());
+    }
+    end_statement();
+  }
+
+  void derivatives(ExprId given) {
+    if (at(given).kind != ExprKind::tuple) derivatives_ = {given};
+    else derivatives_.assign(tree_.of(at(given)).begin(), tree_.of(at(given)).end());
+    for (const ExprId each : derivatives_)
+      if (at(each).kind != ExprKind::string)
+        source_.fail(ErrorCode::bad_function, at(each).span, "a derivative is an expression in a string",
+                     "Write derivative=\"1 - tanh(x) ** 2\", or (\"y\", \"x\") for two arguments.");
+  }
+
   void module_statement() {
     switch (token_.kind) {
       case TokenKind::newline: advance(); return;
@@ -93,7 +121,7 @@ class StatementReader : private ExpressionReader {
       default: break;
     }
     if (token_.is("import") || token_.is("from")) return import();
-    if (token_.is("@")) return skip_line();
+    if (token_.is("@")) return decorator();
     if (token_.is("def")) {
       (void)def(false);
       return;
@@ -202,7 +230,10 @@ class StatementReader : private ExpressionReader {
     const Token name = expect_name("a function");
     const auto index = static_cast<std::int32_t>(tree_.defs.size());
     tree_.defs.push_back({.name = name.text, .span = name.span, .nested = nested});
-    Def made{.name = name.text, .span = name.span, .nested = nested};
+    if (nested && !derivatives_.empty())
+      source_.fail(ErrorCode::bad_function, name.span, "derivative= belongs to a def that stands in no other",
+                   "Write " + quoted(name.text) + " before the def that uses it.");
+    Def made{.name = name.text, .span = name.span, .derivatives = std::exchange(derivatives_, {}), .nested = nested};
     expect("(", "after the name of a function");
     std::unordered_set<std::string_view> parameters;
     while (!token_.is(")")) {
@@ -242,7 +273,7 @@ class StatementReader : private ExpressionReader {
     if (token_.kind == TokenKind::newline) return advance();
     if (token_.kind == TokenKind::indent) unexpected("a statement");
     if (token_.is("import") || token_.is("from")) return import();
-    if (token_.is("@")) return skip_line();
+    if (token_.is("@")) return decorator();
     if (token_.is("def")) {
       const Span span = token_.span;
       const std::int32_t index = def(true);

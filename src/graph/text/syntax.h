@@ -71,6 +71,7 @@ struct Def {
   Span span{};  // of the name
   std::vector<Param> params{};
   std::string doc{};
+  std::vector<ExprId> derivatives{};  // strings, of @function(derivative=...)
   std::vector<Statement> body{};
   ExprId first_expr = 0, last_expr = 0;  // the expressions of its body
   bool nested = false;
