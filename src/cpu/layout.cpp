@@ -14,7 +14,8 @@ Layout layout_of(const Bindings& bindings) {
     // Memory of the workspace comes later, and is nobody else's.
     const auto at = std::lower_bound(addresses.begin(), addresses.end(), bound.data, std::less<>());
     const int base = bound.data ? static_cast<int>(at - addresses.begin()) : next++;
-    return Placed{bound.dtype, bound.strides, base, reinterpret_cast<std::uintptr_t>(bound.data) % line == 0};
+    const bool at_line = reinterpret_cast<std::uintptr_t>(bound.data) % line == 0;
+    return Placed{bound.dtype, bound.strides, base, at_line, bound.in_place};
   };
   Layout layout;
   layout.shape = bindings.shape;

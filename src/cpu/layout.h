@@ -18,6 +18,7 @@ struct Placed {
   std::array<std::int64_t, 3> strides{};  // as Bound's
   int base = 0;                           // the same number: at the same address
   bool at_line = true;                    // it begins a cache line
+  bool in_place = false;                  // as Bound's
 };
 
 struct Layout {

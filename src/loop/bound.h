@@ -15,6 +15,7 @@ struct Bound {
   DType dtype = DType::f32;
   std::array<std::int64_t, 3> strides{};
   bool by_value = false;  // a scalar: `data` is 8 bytes of the host, on every device
+  bool in_place = false;  // an output that stands over an operand, or over what the accumulator is
 };
 
 struct Shape {

@@ -129,7 +129,8 @@ class Cutter {
   std::vector<std::int32_t> computed_;       // the last tile phase behind base_ that computes an item
   std::vector<std::int32_t> overwritten_;    // one an operand: the phase that overwrites it, or a large number
   std::int32_t source_overwritten_ = never;  // the same for the accumulator's source
-  std::unordered_map<NodeId, std::pair<std::int32_t, std::int32_t>> held_;  // item -> (output, phase that stores it)
+  std::unordered_map<NodeId, std::pair<std::int32_t, std::int32_t>>
+      in_output_;  // item -> (output, phase that stores it)
 
   static constexpr std::int32_t never = std::int32_t{1} << 30;
 
@@ -162,7 +163,7 @@ class Cutter {
         const WorkOutput& out = work_.outputs[root.output];
         if (in_place_of(options_, work_.graph->outputs[out.declaration].name)) continue;
         const auto where = std::pair(root.output, static_cast<std::int32_t>(p));
-        if (holds(out.dtype, result_.dtypes[root.item])) held_.emplace(root.item, where);
+        if (holds(out.dtype, result_.dtypes[root.item])) in_output_.emplace(root.item, where);
         rounded[root.item].emplace_back(out.dtype, root.output);
       }
     }
@@ -173,7 +174,7 @@ class Cutter {
       const auto it = rounded.find(item.args[0]);
       if (it == rounded.end()) continue;
       for (const auto& [dtype, output] : it->second)
-        if (dtype == item.dtype) held_.emplace(static_cast<NodeId>(i), std::pair(output, phase_of_output(output)));
+        if (dtype == item.dtype) in_output_.emplace(static_cast<NodeId>(i), std::pair(output, phase_of_output(output)));
     }
   }
 
@@ -249,7 +250,7 @@ class Cutter {
     for (std::int32_t i = 0; i < n; ++i) {
       const NodeId id = wired[i];
       std::int64_t capacity = Flow::infinite;
-      if (const auto it = held_.find(id); it != held_.end() && it->second.second < phase) {
+      if (const auto it = in_output_.find(id); it != in_output_.end() && it->second.second < phase) {
         capacity = 0;
       } else if (p_.stored[id] >= 0 && p_.stored[id] < phase) {
         capacity = 0;
@@ -273,7 +274,7 @@ class Cutter {
       if (late[2 * i]) computed_[id] = phase;
       if (late[2 * i] || !late[2 * i + 1]) continue;
       Reading reading;
-      if (const auto it = held_.find(id); it != held_.end() && it->second.second < phase) {
+      if (const auto it = in_output_.find(id); it != in_output_.end() && it->second.second < phase) {
         reading = {true, it->second.first};
       } else if (p_.stored[id] < 0 || p_.stored[id] >= phase) {
         p_.store(id, storing_phase(id, phase));

@@ -10,7 +10,6 @@
 #include "lower/expand.h"
 #include "lower/fold.h"
 #include "lower/fuse.h"
-#include "lower/in_place.h"
 #include "lower/infer.h"
 #include "lower/multiply_add.h"
 #include "lower/phases.h"
@@ -50,7 +49,8 @@ Program lower(const GraphData& graph, const Facts& facts, const Options& options
     const auto native = [&](const Instruction& call) { return !stochastic.contains(call.function.get()); };
     for (Phase& phase : program.phases) phase = expand_calls(phase, native);
   }
-  check_in_place(program, facts, options);
+  if (const std::string conflict = in_place_conflict(program, options.in_place); !conflict.empty())
+    throw Error(ErrorCode::overlap, conflict, "Bind other memory to the output.");
   if (options.verify_each) check(program, facts.source.has_value());
   if (options.watch) options.watch("phases", program.print());
   return program;

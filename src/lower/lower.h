@@ -2,21 +2,20 @@
 #pragma once
 
 #include "loop/main_loop.h"
+#include "lower/in_place.h"
 #include "lower/program.h"
 
 #include <functional>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 namespace postlude::inline v0::lower {
 
 struct Options {
-  // Outputs that are written in place of an operand, by name: (output, operand). The cut never
-  // re-reads such an operand after its output has been written. bind() finds them and lowers again
-  // (decision 0009).
-  std::vector<std::pair<std::string, std::string>> in_place;
+  // The cut never re-reads such an operand after its output has been written. bind() finds them and
+  // lowers again (decision 0009).
+  InPlace in_place;
   // Where one phase is left behind the accumulator's, and walks over the halves of all columns or
   // of groups that this number divides, the accumulator's phase walks so too: values of an element
   // can then stay where they are. 0: never.

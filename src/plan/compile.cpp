@@ -1,7 +1,6 @@
 #include "core/convert.h"
 #include "cpu/isa.h"
 #include "lower/lower.h"
-#include "plan/in_place.h"
 #include "plan/operands.h"
 #include "plan/plan_data.h"
 
@@ -177,7 +176,7 @@ Support supports(const Problem& problem, const Graph& graph, const Target& targe
 }
 
 const Variant& variant_for(const PlanData& plan, const InPlace& in_place, std::int64_t batch) {
-  if (in_place.empty() || plan::in_place_conflict(*plan.base.program, in_place, batch).empty()) return plan.base;
+  if (in_place.empty() || lower::in_place_conflict(*plan.base.program, in_place, batch).empty()) return plan.base;
   const std::lock_guard lock(plan.mutex);
   for (const auto& variant : plan.variants) {
     if (variant->in_place == in_place) return *variant;
@@ -185,7 +184,7 @@ const Variant& variant_for(const PlanData& plan, const InPlace& in_place, std::i
   auto variant = std::make_unique<Variant>();
   variant->in_place = in_place;
   variant->program = make_program(plan, in_place);
-  const std::string conflict = plan::in_place_conflict(*variant->program, in_place, batch);
+  const std::string conflict = lower::in_place_conflict(*variant->program, in_place, batch);
   if (!conflict.empty()) throw Error(ErrorCode::overlap, conflict, "Bind other memory to the output.");
   variant->executable = plan.backend->compile(plan.problem, variant->program, plan.target);
   plan.variants.push_back(std::move(variant));

@@ -434,6 +434,8 @@ class Checker {
         view.by_value = true;
         view.data = &checked.values.emplace_back(std::bit_cast<std::uint64_t>(tensors_[i]->value));
       }
+      view.in_place = std::any_of(in_place_.begin(), in_place_.end(),
+                                  [&](const auto& pair) { return pair.first == expected_[i].name; });
       checked.bindings.buffers.push_back(view);
       if (role == Role::output && tensors_[i]->elements() != 0) checked.nothing_to_do = false;
     }

@@ -15,8 +15,7 @@
 
 namespace postlude::inline v0 {
 
-// (output, operand) pairs: outputs written in place of an operand. Sorted.
-using InPlace = std::vector<std::pair<std::string, std::string>>;
+using lower::InPlace;  // sorted
 
 namespace plan {
 

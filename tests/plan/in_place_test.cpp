@@ -3,7 +3,6 @@
 
 #include "lower/lower.h"
 #include "plan/backends.h"
-#include "plan/in_place.h"
 #include "plan/plan_data.h"
 
 #include <memory>
@@ -118,7 +117,7 @@ TEST(InPlace, CompilesOnce) {
   data.base.program = std::make_shared<const lower::Program>(program_of(plan));
   data.backend = &plan::find_backend(data.target.device);
   const InPlace pair = {{"D", "x"}};
-  ASSERT_NE(plan::in_place_conflict(*data.base.program, pair, 1), "");
+  ASSERT_NE(lower::in_place_conflict(*data.base.program, pair, 1), "");
   const Variant& first = variant_for(data, pair, 1);
   EXPECT_EQ(&variant_for(data, pair, 1), &first);
   EXPECT_EQ(data.variants.size(), 1u);
@@ -152,7 +151,7 @@ lower::Instruction load(lower::ColumnMap columns = {}) {
 
 TEST(InPlaceRule, OrderAndPlace) {
   const InPlace pair = {{"D", "x"}};
-  using plan::in_place_conflict;
+  using lower::in_place_conflict;
   EXPECT_EQ(in_place_conflict(program_with({{load()}}, 0), pair, 1), "");
   EXPECT_EQ(in_place_conflict(program_with({{load()}, {}}, 1), pair, 1), "");
   EXPECT_NE(in_place_conflict(program_with({{}, {load()}}, 0), pair, 1).find("again after it was written"),

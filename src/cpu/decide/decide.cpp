@@ -136,14 +136,9 @@ class Decider {
       const bool later =
           std::any_of(first + 1, first + pass.count, [&](const lower::Phase& p) { return p.stores_to(i); });
       const bool read = std::any_of(phases.begin(), phases.end(), [&](const lower::Phase& p) { return p.loads(i); });
-      if (later && !first->stores_to(i) && !read && !in_place_of_operand(placed)) return i;
+      if (later && !first->stores_to(i) && !read && !placed.in_place) return i;
     }
     return -1;
-  }
-  [[nodiscard]] bool in_place_of_operand(const Placed& output) const {
-    const auto there = [&](const Placed& placed) { return placed.base == output.base; };
-    return there(layout_.a) || there(layout_.b) ||
-           std::any_of(layout_.buffers.begin(), layout_.buffers.begin() + program_.operands, there);
   }
 
   // Whether a phase still stores it (see keep.h).

@@ -362,7 +362,7 @@ std::vector<BufferPlace> Decider::places(const Program& program, const std::vect
 }
 
 // Whether a phase that is not over the product's tiles stores over an operand. In its place among the phases that is
-// right (plan/in_place.h); in the product's launch it would come before others that read the operand.
+// right (lower/in_place.h); in the product's launch it would come before others that read the operand.
 bool Decider::in_order() const {
   const Phase& product = program_.phases[product_phase_];
   return std::any_of(program_.phases.begin(), program_.phases.end(), [&](const Phase& phase) {

@@ -14,7 +14,7 @@ Placed placed(const Bound& bound) {
   Placed result;
   result.by_value = bound.by_value;
   if (bound.by_value) return result;
-  result.strides = bound.strides;
+  result.strides = bound.strides, result.in_place = bound.in_place;
   const auto address = reinterpret_cast<std::uintptr_t>(bound.data) % 16;
   if (address) result.alignment = 1 << std::countr_zero(address);
   return result;
@@ -44,14 +44,8 @@ Layout layout_of(const Bindings& bindings, const lower::Program& program) {
   };
   count(addressing.a, layout.a.strides[2], layout.a_k);
   count(addressing.b, layout.b.strides[1], layout.b_k);
-  const auto operands = bindings.buffers.begin();
-  for (std::int32_t i = 0; i < program.operands + program.outputs; ++i) {
-    const Bound& bound = bindings.buffers[i];
-    const auto same = [&](const Bound& operand) { return operand.data == bound.data; };
-    layout.buffers.push_back(placed(bound));
-    layout.buffers.back().in_place =
-        i >= program.operands && (same(bindings.a) || std::any_of(operands, operands + program.operands, same));
-  }
+  for (std::int32_t i = 0; i < program.operands + program.outputs; ++i)
+    layout.buffers.push_back(placed(bindings.buffers[i]));
   return layout;
 }
 

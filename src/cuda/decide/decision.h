@@ -23,7 +23,7 @@ struct Placed {
   std::array<std::int64_t, 3> strides{};  // as Bound's
   int alignment = 16;                     // bytes: what the address is a multiple of, up to 16
   bool by_value = false;
-  bool in_place = false;  // an output that stands over an operand or X
+  bool in_place = false;  // as Bound's
   bool operator==(const Placed&) const = default;
 };
 
