@@ -42,31 +42,8 @@ bool beside(const Access& access) {
   return map.steps.empty() || map.steps[0].group == 0 || map.steps[0].group % (map.steps[0].pieces * half_unit) == 0;
 }
 
-// About how many instructions an element takes.
-int operations(const Instruction& i) {
-  switch (i.op) {
-    case Op::acc:
-    case Op::operand:
-    case Op::constant: return 0;
-    case Op::exp:
-    case Op::exp2:
-    case Op::div: return 10;
-    case Op::log:
-    case Op::log2:
-    case Op::tanh: return 20;
-    case Op::erf:
-    case Op::expm1:
-    case Op::log1p:
-    case Op::random:
-    case Op::sin:
-    case Op::cos: return 40;
-    case Op::pow: return 80;
-    case Op::call: return 10;
-    default: return 1;
-  }
-}
-
-int operations(const Reduction& r) {
+// About how many instructions an element takes, as ops.def's.
+int instructions(const Reduction& r) {
   return r.reducer == Reducer::online_softmax || r.reducer == Reducer::welford ? 12 : 6;
 }
 
@@ -247,11 +224,11 @@ void Planner::values(FragmentCode& code) {
     const Instruction& i = phase.code[id];
     FragmentCode::Value& value = code.values[id];
     if (!value.wanted) continue;
-    if (value.level == Level::element) e_.needs.operations += operations(i);
+    if (value.level == Level::element) e_.needs.operations += info(i.op).instructions;
     value.prefetched = is_prefetched(i);
     value.label = label_of(code, i);
   }
-  for (const Reduction& r : phase.reductions) e_.needs.operations += operations(r);
+  for (const Reduction& r : phase.reductions) e_.needs.operations += instructions(r);
   mark_narrow(code);
 }
 

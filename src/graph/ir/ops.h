@@ -8,7 +8,7 @@
 namespace postlude::inline v0 {
 
 enum class Op : std::uint8_t {
-#define POSTLUDE_OP(id, spelling, arity, rule, ulps, doc) id,
+#define POSTLUDE_OP(id, spelling, arity, rule, ulps, instructions, doc) id,
 #include "graph/ir/ops.def"
 #undef POSTLUDE_OP
 };
@@ -42,6 +42,7 @@ struct OpInfo {
   int arity;                  // -1: any
   TypeRule rule;
   double ulps;
+  int instructions;  // about, for an element on a GPU
   std::string_view doc;
 };
 
@@ -52,7 +53,8 @@ struct ReductionInfo {
 };
 
 inline constexpr OpInfo op_table[] = {
-#define POSTLUDE_OP(id, spelling, arity, rule, ulps, doc) {Op::id, #id, spelling, arity, TypeRule::rule, ulps, doc},
+#define POSTLUDE_OP(id, spelling, arity, rule, ulps, instructions, doc) \
+  {Op::id, #id, spelling, arity, TypeRule::rule, ulps, instructions, doc},
 #include "graph/ir/ops.def"
 #undef POSTLUDE_OP
 };
