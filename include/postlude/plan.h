@@ -88,8 +88,23 @@ class Call {
   std::shared_ptr<CallData> data_;
 };
 
-// An epilogue behind a main loop, compiled for a target, for any M, N, K. Immutable, shared between
+// A problem's size. K is not read where nothing is multiplied, the batch is 1 unless the problem is
+// batched.
+struct Sizes {
+  std::int64_t m = 0, n = 0, k = 0, batch = 1;
+};
+
+// An epilogue behind a main loop, made for a target, for any M, N, K. Immutable, shared between
 // threads.
+//
+// What is done when:
+//   compile   lowers the graph, and says whether the target can run it. It needs no shape, and
+//             compiles no kernel.
+//   prepare   chooses a schedule for a shape and, on a GPU, has NVRTC compile its kernels, or finds
+//             them in the cache on disk. Nobody need call it.
+//   bind      checks the tensors and takes a workspace. At a shape and strides that are new to the
+//             plan it does what prepare does, but for kernels that are there already.
+//   run       launches.
 class Plan {
  public:
   Plan() = default;
@@ -102,9 +117,17 @@ class Plan {
   [[nodiscard]] Call bind(const std::vector<Binding>& bindings) const;
   [[nodiscard]] Call bind(std::initializer_list<Binding> bindings) const;
   // `stream`: where the call will run first. On a GPU its workspace is then one that an earlier
-  // call left on that stream, and nothing is waited for; the stream may be captured.
+  // call left on that stream, and nothing but new kernels is waited for; the stream may be captured.
   [[nodiscard]] Call bind(const std::vector<Binding>& bindings, void* stream) const;
   [[nodiscard]] Call bind(const std::vector<Binding>& bindings, const PackedOperand& packed) const;
+
+  // Makes bind() fast at these sizes: several at once, on `threads` cores (0: all that the machine
+  // offers), without memory and without a launch. It expects contiguous tensors at multiples of 16
+  // bytes (B along K or N, unless the problem says which), and outputs in memory of their own; for
+  // others bind() decides again, and compiles what differs. A plan for a named architecture
+  // ("sm_90a") needs no GPU: its kernels are kept in the cache on disk. On a CPU the sizes are
+  // checked, and nothing is left to do. Throws what bind() throws about a size or a schedule.
+  void prepare(const std::vector<Sizes>& sizes, int threads = 0) const;
 
   // Throws what bind() would throw about these tensors, and does nothing else.
   void check(const std::vector<Binding>& bindings) const;

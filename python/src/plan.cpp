@@ -205,6 +205,23 @@ std::vector<PhaseView> phases_of(const Prepared& p) {
   return views;
 }
 
+// Tuples (m, n, k), without k where nothing is multiplied, with the batch in front in a batched problem.
+std::vector<Sizes> sizes_of(const Prepared& self, const nb::args& given) {
+  const bool batched = is_batched(self.plan.problem()),
+             multiplies = self.plan.problem().loop().contraction().has_value();
+  std::vector<Sizes> all;
+  for (const nb::handle one : given) {
+    std::vector<Size> numbers;
+    if (!nb::try_cast(one, numbers) || numbers.size() != 2u + batched + multiplies) {
+      const std::string form = std::string(batched ? "(b, " : "(") + "m, n" + (multiplies ? ", k)" : ")");
+      throw Error(ErrorCode::usage, "a size of this plan is " + form, "Write plan.prepare(" + form + ", ...).");
+    }
+    const auto m = numbers.begin() + batched;
+    all.push_back({m[0], m[1], multiplies ? std::int64_t{m[2]} : 0, batched ? std::int64_t{numbers[0]} : 1});
+  }
+  return all;
+}
+
 }  // namespace
 
 void bind_plan(nb::module_& m) {
@@ -371,6 +388,16 @@ void bind_plan(nb::module_& m) {
             return pack(self.plan, array.tensor);
           },
           nb::arg("b").none(), "B in the kernels' own layout, made once; bind() takes it in b's place.")
+      .def(
+          "prepare",
+          [](const Prepared& self, const nb::args& given, int threads) {
+            const std::vector<Sizes> sizes = sizes_of(self, given);
+            Unlocked release;
+            self.plan.prepare(sizes, threads);
+          },
+          nb::arg("sizes"), nb::arg("threads") = 0,
+          nb::sig("def prepare(self, *sizes: tuple[int, ...], threads: int = 0) -> None"),
+          "Compiles what bind() takes at sizes (m, n, k), several at once, without memory. On a CPU it checks them.")
       .def(
           "explain",
           [](const Prepared& self, const std::string& part, Size rows, Size columns, Size depth) {

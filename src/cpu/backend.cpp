@@ -23,6 +23,7 @@ class CpuExecutable final : public Executable {
     return std::make_unique<Call>(subject_, decide(*subject_, layout_of(bindings)), bindings);
   }
 
+  void prepare(const Shape&) const override {}  // kernels are there
   [[nodiscard]] std::string explain(ExplainPart part, const Shape& shape) const override {
     switch (part) {
       case ExplainPart::loops: return usual(shape).loops_text();

@@ -68,36 +68,57 @@ Subject subject_of(const Problem& problem, std::shared_ptr<const Program> progra
 CudaExecutable::CudaExecutable(const Problem& problem, std::shared_ptr<const Program> program, const Target& target)
     : subject_(subject_of(problem, std::move(program), target)), target_(target) {}
 
-std::string CudaExecutable::judge(const std::string& source) const {
-  {
-    const std::scoped_lock lock(mutex_);
-    if (const auto found = compiled_.find(source); found != compiled_.end()) return found->second.rejected;
+CudaExecutable::Compiled& CudaExecutable::compiled(const std::string& source, bool may_reject,
+                                                   std::unique_lock<std::mutex>& lock) const {
+  compiled_one_.wait(lock, [&] { return !compiling_.contains(source); });
+  if (const auto found = compiled_.find(source); found != compiled_.end()) {
+    Compiled& known = found->second;
+    if (may_reject || known.module || !known.cubin.empty()) return known;
   }
-  Built built = build(source, subject_.arch, true);
-  const std::scoped_lock lock(mutex_);
-  return compiled_.emplace(source, Compiled{std::move(built.cubin), std::move(built.rejected), nullptr})
-      .first->second.rejected;
+  const auto mine = compiling_.insert(source).first;
+  const auto end = [&] {
+    lock.lock();
+    compiling_.erase(mine);
+    compiled_one_.notify_all();
+  };
+  lock.unlock();
+  Built built;
+  try {
+    built = build(source, subject_.arch, may_reject);
+  } catch (...) {
+    end();
+    throw;
+  }
+  end();
+  Compiled& made = compiled_[source];
+  made.cubin = std::move(built.cubin);
+  if (may_reject) made.rejected = std::move(built.rejected);
+  return made;
+}
+
+std::string CudaExecutable::judge(const std::string& source) const {
+  std::unique_lock lock(mutex_);
+  return compiled(source, true, lock).rejected;
 }
 
 std::shared_ptr<Loaded> CudaExecutable::load(const std::string& source) const {
-  std::string cubin;
-  {
-    const std::scoped_lock lock(mutex_);
-    if (const auto found = compiled_.find(source); found != compiled_.end()) {
-      if (found->second.module) return found->second.module;
-      cubin = found->second.cubin;
-    }
-  }
-  if (cubin.empty()) cubin = build(source, subject_.arch, false).cubin;
+  std::unique_lock lock(mutex_);
+  Compiled& entry = compiled(source, false, lock);  // which stays where it is
+  if (entry.module) return entry.module;
+  const std::string cubin = entry.cubin;
+  lock.unlock();
   auto loaded = std::make_shared<Loaded>();
   loaded->module = Module(target_.device_index, cubin);
-  const std::scoped_lock lock(mutex_);
-  Compiled& entry = compiled_[source];
-  if (!entry.module) entry = {{}, {}, std::move(loaded)};
+  lock.lock();
+  if (!entry.module) entry.module = std::move(loaded), entry.cubin.clear();
   return entry.module;
 }
 
-std::shared_ptr<const CudaExecutable::Prepared> CudaExecutable::prepare(const Layout& layout) const {
+Decision CudaExecutable::decided(const Layout& layout) const {
+  return decide(subject_, layout, [this](const std::shared_ptr<const std::string>& source) { return judge(*source); });
+}
+
+std::shared_ptr<const CudaExecutable::Prepared> CudaExecutable::prepared(const Layout& layout) const {
   // Emitting the sources again at each bind took most of post.matmul's 41 us on a host.
   std::string key = key_of(layout);
   {
@@ -105,8 +126,7 @@ std::shared_ptr<const CudaExecutable::Prepared> CudaExecutable::prepare(const La
     if (const auto found = prepared_.find(key); found != prepared_.end()) return found->second;
   }
   auto made = std::make_shared<Prepared>();
-  made->decision =
-      decide(subject_, layout, [this](const std::shared_ptr<const std::string>& source) { return judge(*source); });
+  made->decision = decided(layout);
   for (Kernel& kernel : made->decision.kernels) {
     made->modules.push_back(load(*kernel.source));
     kernel.source.reset();  // the module stays
@@ -114,6 +134,30 @@ std::shared_ptr<const CudaExecutable::Prepared> CudaExecutable::prepare(const La
   const std::scoped_lock lock(mutex_);
   if (prepared_.size() >= most_prepared) prepared_.clear();
   return prepared_.insert_or_assign(std::move(key), std::move(made)).first->second;
+}
+
+void CudaExecutable::prepare(const Shape& shape) const {
+  std::vector<Layout> layouts{usual_layout(subject_.problem, program(), shape)};
+  if (const auto gemm = subject_.problem.loop().contraction(); gemm && gemm->a_form == Form::strided &&
+                                                               gemm->b_form == Form::strided &&
+                                                               gemm->b_layout == postlude::Layout::any) {
+    Layout along_n = layouts[0];  // a caller may bind either
+    along_n.b.strides[1] = shape.k > 1 ? shape.n : 0, along_n.b.strides[2] = shape.n > 1 ? 1 : 0;
+    layouts.push_back(std::move(along_n));
+  }
+  for (const Layout& layout : layouts) {
+    if (target_.isa.empty()) {
+      const CurrentDevice current(target_.device_index);
+      const DuringCaptures allowed;
+      static_cast<void>(prepared(layout));
+      continue;
+    }
+    // There need be no GPU to load them on.
+    for (const Kernel& kernel : decided(layout).kernels) {
+      std::unique_lock lock(mutex_);
+      static_cast<void>(compiled(*kernel.source, false, lock));
+    }
+  }
 }
 
 Decision CudaExecutable::usual(const Shape& shape) const {

@@ -8,10 +8,13 @@
 #include "lower/program.h"
 #include "plan/backend.h"
 
+#include <condition_variable>
 #include <cstddef>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -22,6 +25,7 @@ class CudaExecutable final : public Executable {
   CudaExecutable(const Problem& problem, std::shared_ptr<const lower::Program> program, const Target& target);
 
   std::unique_ptr<BoundCall> bind(const Bindings& bindings) const override;
+  void prepare(const Shape& shape) const override;
   std::string explain(ExplainPart part, const Shape& shape) const override;
   Outline outline(const Shape& shape) const override;
   ErrorModel error_model(const Shape& shape) const override;
@@ -44,7 +48,12 @@ class CudaExecutable final : public Executable {
   // For memory that explain() assumes.
   [[nodiscard]] Decision usual(const Shape& shape) const;
   // Decides, compiles and loads, once for each layout.
-  [[nodiscard]] std::shared_ptr<const Prepared> prepare(const Layout& layout) const;
+  [[nodiscard]] std::shared_ptr<const Prepared> prepared(const Layout& layout) const;
+  [[nodiscard]] Decision decided(const Layout& layout) const;
+  // What is known of a source once it is compiled, by this thread or by another that is at it: each waits for a source
+  // that it needs, and compiles those that nobody does. `lock` is held before and after.
+  [[nodiscard]] Compiled& compiled(const std::string& source, bool may_reject,
+                                   std::unique_lock<std::mutex>& lock) const;
   [[nodiscard]] std::string judge(const std::string& source) const;
   [[nodiscard]] std::shared_ptr<Loaded> load(const std::string& source) const;
 
@@ -53,6 +62,8 @@ class CudaExecutable final : public Executable {
 
   static constexpr std::size_t most_prepared = 256;  // a source's module stays in any case
   mutable std::mutex mutex_;
+  mutable std::condition_variable compiled_one_;
+  mutable std::set<std::string, std::less<>> compiling_;                     // sources
   mutable std::map<std::string, Compiled, std::less<>> compiled_;            // by source
   mutable std::map<std::string, std::shared_ptr<const Prepared>> prepared_;  // by layout
 };

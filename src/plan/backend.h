@@ -66,6 +66,9 @@ class Executable {
   virtual ~Executable() = default;
   // Throws Error 03xx / 04xx / 05xx. Shapes are never zero-sized here: Plan handles an empty output itself; k may be 0.
   [[nodiscard]] virtual std::unique_ptr<BoundCall> bind(const Bindings& bindings) const = 0;
+  // Compiles what bind() takes for contiguous tensors of this shape, without memory and without a launch; for several
+  // threads at once.
+  virtual void prepare(const Shape& shape) const = 0;
   // What explain shows: schedule, the rejected ones with reasons, loop nest, source.
   [[nodiscard]] virtual std::string explain(ExplainPart part, const Shape& shape) const = 0;
   [[nodiscard]] virtual Outline outline(const Shape& shape) const = 0;

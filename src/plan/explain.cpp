@@ -4,6 +4,7 @@
 #include "plan/cost.h"
 #include "plan/operands.h"
 #include "plan/plan_data.h"
+#include "plan/size.h"
 
 #include <algorithm>
 #include <cmath>
@@ -16,7 +17,6 @@ using lower::Buffer;
 using lower::BufferKind;
 using lower::Phase;
 using lower::Program;
-using plan::largest_extent;
 
 std::string amount(double value, const char* unit) {
   constexpr const char* prefixes[] = {"", "k", "M", "G", "T", "P"};
@@ -163,33 +163,6 @@ std::string summary(const PlanData& plan, const Shape& shape, bool shape_given) 
   return text;
 }
 
-// Throws what bind() throws of contiguous tensors at this shape, as nothing would run that explain() could show. Their
-// addresses are never used.
-void check_size(const PlanData& plan, const Shape& shape) {
-  constexpr std::uintptr_t apart = 4096;
-  std::uintptr_t address = apart;
-  std::vector<Binding> bindings;
-  const std::vector<plan::Expected> expected = plan::expected_tensors(plan);
-  for (const plan::Expected& one : expected) {
-    Tensor tensor;
-    tensor.dtype = one.dtype;
-    tensor.device = plan.target.device, tensor.device_index = plan.target.device_index;
-    std::vector<std::int64_t> extents = plan::shape_of(plan, one, shape);
-    if (one.role == plan::Expected::Role::input && extents.empty()) return;  // the size does not tell
-    if (one.role == plan::Expected::Role::output && one.axes.has(Axis::b)) extents.insert(extents.begin(), shape.batch);
-    tensor.rank = static_cast<int>(extents.size());
-    std::uintptr_t stride = 1;  // wraps where the checks refuse the size
-    for (std::size_t i = extents.size(); i-- > 0;) {
-      tensor.shape[i] = extents[i], tensor.strides[i] = static_cast<std::int64_t>(stride);
-      stride *= static_cast<std::uintptr_t>(extents[i]);
-    }
-    tensor.data = reinterpret_cast<void*>(address);
-    address += (stride * static_cast<std::uintptr_t>(size_of(one.dtype)) / apart + 1) * apart;
-    bindings.push_back({one.name, tensor});
-  }
-  static_cast<void>(plan::check(plan, bindings, nullptr, plan.target));
-}
-
 std::string passes(const PlanData& plan) {
   std::string text = "graph\n" + indented(plan.graph.print());
   lower::Options options = lower_options(plan);
@@ -204,16 +177,9 @@ std::string passes(const PlanData& plan) {
 
 std::string Plan::explain(ExplainPart part, std::int64_t m, std::int64_t n, std::int64_t k) const {
   if (!data_) throw Error(ErrorCode::usage, "this Plan is empty", "compile() makes one.");
-  if (m < 0 || n < 0 || k < 0) {
-    throw Error(ErrorCode::size_overflow, "a size to explain for is negative", "0 takes a typical one");
-  }
-  const std::int64_t longest = std::max({m, n, k});
-  if (longest > largest_extent || static_cast<double>(longest) * static_cast<double>(m + n + k) > 0x1p50) {
-    throw Error(ErrorCode::size_overflow, "sizes to explain for are more than can be addressed",
-                "0 takes a typical one");
-  }
+  plan::check_extents({.m = m, .n = n, .k = k}, "to explain for", "0 takes a typical one");
   const Shape shape = typical(*data_, m, n, k);
-  if (part != ExplainPart::passes && part != ExplainPart::program) check_size(*data_, shape);
+  if (part != ExplainPart::passes && part != ExplainPart::program) static_cast<void>(plan::check_size(*data_, shape));
   switch (part) {
     case ExplainPart::summary: return summary(*data_, shape, m > 0 && n > 0 && (k > 0 || !data_->multiplies()));
     case ExplainPart::passes: return passes(*data_);

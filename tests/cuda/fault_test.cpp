@@ -2,6 +2,7 @@
 // goes on working. A driver and a compiler made for this (tests/cuda/fake) stand in for the
 // machine's, in a process of their own for each case.
 #include "cuda/backend.h"
+#include "cuda/run/cache.h"
 #include "cuda/run/driver.h"
 #include "cuda/run/workspace.h"
 
@@ -267,6 +268,73 @@ const std::map<std::string, std::function<void()>>& cases() {
          }
          EXPECT_EQ(calls("cuMemsetD8Async"), 3) << "with each run until one has taken place";
        }},
+      {"prepares",
+       [] {
+         const auto compiler = [](const char* what) {
+           return reinterpret_cast<int (*)()>(dlsym(RTLD_DEFAULT, what))();
+         };
+         {
+           const Product product;
+           const int allocations = calls("cuMemAlloc_v2");
+           const std::vector<Sizes> sizes = {{256, 128, 64}, {4096, 4096, 4096}, {64, 1024, 8192},
+                                             {0, 128, 64},   {256, 128, 64},     {100, 50, 30}};
+           product.plan.prepare(sizes, 4);
+           EXPECT_EQ(calls("cuMemAlloc_v2"), allocations) << "memory was taken";
+           const auto launches = [] { return calls("cuLaunchKernel") + calls("cuLaunchKernelEx"); };
+           EXPECT_EQ(launches(), 0);
+           const int compiled = compiler("fake_nvrtc_compilations");
+           EXPECT_EQ(compiled, compiler("fake_nvrtc_sources")) << "each is compiled once";
+           EXPECT_GT(compiled, 2);
+           EXPECT_GT(compiler("fake_nvrtc_at_once"), 1);
+           product.plan.prepare(sizes);
+           const int modules = calls("cuModuleLoadData");
+           product.plan.bind(product.bindings).run();
+           EXPECT_EQ(compiler("fake_nvrtc_compilations"), compiled) << "bind finds the kernels";
+           EXPECT_EQ(calls("cuModuleLoadData"), modules);
+           EXPECT_GT(launches(), 0);
+           // A plan of its own finds them on disk.
+           const Product again;
+           again.plan.prepare({{256, 128, 64}});
+           EXPECT_EQ(compiler("fake_nvrtc_compilations"), compiled);
+
+           const Plan& plan = product.plan;
+           expect(thrown([&] { plan.prepare({{256, 128, 64}, {-1, 128, 64}}); }), ErrorCode::size_overflow, "negative");
+           expect(thrown([&] {
+                    plan.prepare({{256, 128, std::int64_t{1} << 40}});
+                  }),
+                  ErrorCode::size_overflow, "addressed");
+           expect(thrown([&] { plan.prepare({{256, 128, 64, 2}}); }), ErrorCode::usage, "a batch of 2");
+           expect(thrown([&] { plan.prepare({}, -1); }), ErrorCode::usage, "-1 threads");
+           Target target = Target::cuda();
+           target.schedule = "pingpong 128x0x4 sub 32x2 aux 0 raster 8";
+           const Product illegal(one_launch, target);
+           expect(thrown([&] {
+                    illegal.plan.prepare({{256, 128, 64}, {512, 128, 64}});
+                  }),
+                  ErrorCode::bad_schedule, "128x0x4");
+         }
+         EXPECT_EQ(held(), 0);
+       }},
+      {"prepares_without_a_device",
+       [] {
+         const auto plan = [] {
+           return compile(Gemm{.a = DType::bf16, .b = DType::bf16}, parse(one_launch), Target::parse("sm_90a"));
+         };
+         const auto compiled = [] { return cache_counts().compiled; };
+         plan().prepare({{256, 128, 64}});
+         const long once = compiled();
+         EXPECT_GT(once, 0);
+         plan().prepare({{256, 128, 64}});
+         EXPECT_EQ(compiled(), once) << "the disk has them";
+       }},
+      {"prepares_with_errors",
+       [] {
+         const Product product;
+         expect(thrown([&] {
+                  product.plan.prepare({{256, 128, 64}, {512, 512, 512}});
+                }),
+                ErrorCode::compile_failed, "libnvrtc-builtins");
+       }},
       {"destroyed_at_exit",
        [] {
          static const Product product;
@@ -383,6 +451,13 @@ TEST_F(Faults, BindingAtEveryStepWaitsSeldom) { run("rebinds"); }
 TEST_F(Faults, BindingOnAStreamWaitsForNothing) { run("rebinds_on_a_stream"); }
 TEST_F(Faults, GraphsKeepTheirWorkspaces) { run("graphs"); }
 TEST_F(Faults, CountersAreClearedByARunThatTakesPlace) { run("captured"); }
+TEST_F(Faults, PreparingTakesNoMemoryAndBindFindsIt) {
+  run("prepares", {{"FAKE_NVRTC_MILLISECONDS", "100"},
+                   {"OMP_THREAD_LIMIT", "8"},
+                   {"POSTLUDE_FAULT_COMPILER", (fs::path(POSTLUDE_FAKES) / "fake_nvrtc.so").string()}});
+}
+TEST_F(Faults, PreparingNeedsNoDevice) { run("prepares_without_a_device", {{"FAKE_CUDA_FAIL", "cuInit:0:100"}}); }
+TEST_F(Faults, PreparingTellsWhatTheCompilerSays) { run("prepares_with_errors", {{"FAKE_NVRTC_FAIL", "1"}}); }
 TEST_F(Faults, Forked) { run("forked"); }
 TEST_F(Faults, ManyThreads) { run("threads"); }
 TEST_F(Faults, DestroyedAtExit) { run("destroyed_at_exit"); }

@@ -275,6 +275,19 @@ TEST(Plan, Packed) {
                (void)pack(compile(Stream{}, parse("def f(acc):\n    return acc\n")), b.view()));
 }
 
+TEST(Plan, PreparesForSizes) {
+  const Plan plan = compile(Gemm{}, parse("def f(acc):\n    a, b = chunk(acc, 2)\n    return a * b\n"));
+  EXPECT_NO_THROW(plan.prepare({{4, 6, 8}, {0, 6, 8}, {4, 6, 0}}));
+  EXPECT_NO_THROW(plan.prepare({}));
+  EXPECT_ERROR(ErrorCode::indivisible, "5", plan.prepare({{4, 6, 8}, {4, 5, 8}}));
+  EXPECT_ERROR(ErrorCode::size_overflow, "negative", plan.prepare({{4, 6, -8}}));
+  EXPECT_ERROR(ErrorCode::usage, "a batch of 2", plan.prepare({{4, 6, 8, 2}}));
+  const Plan batched = compile(Gemm{.batched = true}, parse("def f(acc, r: row):\n    return acc + r\n"));
+  EXPECT_NO_THROW(batched.prepare({{4, 6, 8, 2}, {4, 6, 8, 1}, {4, 6, 8, 0}}));
+  EXPECT_NO_THROW(compile(Stream{}, parse("def f(acc):\n    return acc\n")).prepare({{4, 6}, {4, 6, -1}}));
+  EXPECT_ERROR(ErrorCode::usage, "empty", Plan().prepare({{4, 6, 8}}));
+}
+
 TEST(Plan, RefusesToDescribeSizesThatNothingHas) {
   const Plan plan = compile(Gemm{}, parse("def f(acc, r: row):\n    return sum(acc + r, axis=1)\n"));
   for (const std::int64_t size : {std::int64_t{1} << 31, std::numeric_limits<std::int64_t>::max()}) {

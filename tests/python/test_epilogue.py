@@ -381,7 +381,7 @@ def test_every_row_of_the_op_table_is_a_function_with_documentation():
             assert doc in getattr(post, spelling).__doc__, spelling
     for name, doc in _core.reduction_table():
         assert doc in getattr(post, name).__doc__, name
-    for name, _, _, native in _core.functions():
+    for name, _, _, native, _ in _core.functions():
         assert native or callable(getattr(post, name)), name
     assert post.leaky_relu(np.float32(-1)) == pytest.approx(-0.01)
     assert post.max(3, 4) == 4

@@ -145,6 +145,19 @@ def test_supports():
         post.supports(post.f32, post.f32, epilogue=lambda acc: acc)
 
 
+def test_prepare():
+    plan = post.plan(post.f32, post.f32, epilogue=norm)
+    assert plan.prepare((4, 6, 8), [2, 6, 8], threads=2) is None and plan.prepare() is None
+    for wrong in ((4, 6), (4, 6, 8, 1), "456", 4, (4, 6, 8.5)):
+        with pytest.raises(post.UsageError, match=r"\(m, n, k\)"):
+            plan.prepare(wrong)
+    with pytest.raises(post.Error, match="negative"):
+        plan.prepare((4, 6, 8), (4, -6, 8))
+    with pytest.raises(post.UsageError, match="threads"):
+        plan.prepare((4, 6, 8), threads=-1)
+    post.plan(post.f32, epilogue=post.epilogue(lambda acc: acc + 1)).prepare((4, 6))
+
+
 def test_doctor():
     report = post.doctor()
     assert {"postlude", "cpu", "cuda", "numpy", "torch"} <= set(report)

@@ -113,13 +113,13 @@ std::unique_ptr<BoundCall> CudaExecutable::bind(const Bindings& bindings) const 
   }
   const CurrentDevice current(target_.device_index);
   const DuringCaptures allowed;
-  const std::shared_ptr<const Prepared> prepared = prepare(layout_of(bindings, program()));
-  const Decision& decision = prepared->decision;
+  const std::shared_ptr<const Prepared> made = prepared(layout_of(bindings, program()));
+  const Decision& decision = made->decision;
   Workspace workspace(target_.device_index, decision.workspace, bindings.stream);
   std::vector<Launch> launches;
   for (std::size_t i = 0; i < decision.kernels.size(); ++i)
-    launches.push_back(fill(decision.kernels[i], *prepared->modules[i], bindings, workspace.pointer()));
-  return std::make_unique<CudaCall>(target_.device_index, prepared->modules, std::move(workspace), decision.cleared,
+    launches.push_back(fill(decision.kernels[i], *made->modules[i], bindings, workspace.pointer()));
+  return std::make_unique<CudaCall>(target_.device_index, made->modules, std::move(workspace), decision.cleared,
                                     std::move(launches), decision.describe());
 }
 

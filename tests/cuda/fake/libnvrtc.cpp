@@ -1,12 +1,25 @@
-// A compiler that takes every source: its cubins are the source. FAKE_NVRTC_FAIL=1 fails as NVRTC
-// does without its builtins.
+// A compiler that takes every source: its cubins are the source.
+//   FAKE_NVRTC_FAIL=1           fails as NVRTC does without its builtins
+//   FAKE_NVRTC_MILLISECONDS=N   takes so long
+//   fake_nvrtc_compilations     how many there were
+//   fake_nvrtc_sources          of so many sources
+//   fake_nvrtc_at_once          and so many at once, at most
+#include <algorithm>
+#include <chrono>
 #include <cstdlib>
 #include <cstring>
+#include <mutex>
+#include <set>
 #include <string>
+#include <thread>
 
 #define FAKE extern "C" [[gnu::visibility("default")]] int
 
 namespace {
+std::mutex mutex;
+std::set<std::string> sources;
+int compilations = 0, running = 0, at_once = 0;
+
 const char* log_text() {
   return std::getenv("FAKE_NVRTC_FAIL") ? "nvrtc: error: failed to open libnvrtc-builtins.so.13.0.\n  Make sure that "
                                           "libnvrtc-builtins.so.13.0 is installed correctly."
@@ -22,7 +35,22 @@ FAKE nvrtcCreateProgram(void** made, const char* source, const char*, int, const
   *made = new std::string(source);
   return 0;
 }
-FAKE nvrtcCompileProgram(void*, int, const char* const*) { return std::getenv("FAKE_NVRTC_FAIL") ? 7 : 0; }
+FAKE nvrtcCompileProgram(void* program, int, const char* const*) {
+  {
+    const std::scoped_lock lock(mutex);
+    sources.insert(*static_cast<std::string*>(program));
+    ++compilations;
+    at_once = std::max(at_once, ++running);
+  }
+  if (const char* text = std::getenv("FAKE_NVRTC_MILLISECONDS"))
+    std::this_thread::sleep_for(std::chrono::milliseconds(std::atoi(text)));
+  const std::scoped_lock lock(mutex);
+  --running;
+  return std::getenv("FAKE_NVRTC_FAIL") ? 7 : 0;
+}
+FAKE fake_nvrtc_compilations() { return compilations; }
+FAKE fake_nvrtc_sources() { return static_cast<int>(sources.size()); }
+FAKE fake_nvrtc_at_once() { return at_once; }
 FAKE nvrtcDestroyProgram(void** program) {
   delete static_cast<std::string*>(*program);
   *program = nullptr;
