@@ -165,9 +165,7 @@ nb::tuple call_and_frame(const nb::callable& function, nb::handle code) {
   return nb::make_tuple(result, watched.frame);
 }
 
-}  // namespace
-
-void bind_graph(nb::module_& m) {
+void bind_types(nb::module_& m) {
   auto dtype = nb::enum_<DType>(m, "DType", "An element type.");
   for (int i = 0; i < dtype_count; ++i) {
     const auto type = static_cast<DType>(i);
@@ -178,7 +176,9 @@ void bind_graph(nb::module_& m) {
   auto round = nb::enum_<Round>(m, "Round", "How cast rounds.");
   for (int i = 0; i <= static_cast<int>(Round::stochastic); ++i)
     round.value(std::string(name(static_cast<Round>(i))).c_str(), static_cast<Round>(i));
+}
 
+void bind_tables(nb::module_& m) {
   // What the text says about Python that the language does not have.
   m.def("synonym", [](const std::string& name) { return text::synonym(name); });
   m.def("refused_operator", [](const std::string& token) {
@@ -200,7 +200,9 @@ void bind_graph(nb::module_& m) {
     for (const ReductionInfo& row : reduction_table) rows.emplace_back(std::string(row.spelling), std::string(row.doc));
     return rows;
   });
+}
 
+void bind_values(nb::module_& m) {
   nb::class_<Value>(m, "Node", "A value of a graph under construction.").def("__repr__", &describe);
   m.def("apply", &apply, nb::arg("op"), nb::arg("arguments"));
   m.def("reduction", &reduction, nb::arg("op"), nb::arg("x"), nb::arg("axes"), nb::arg("group"), nb::arg("batch"));
@@ -233,9 +235,10 @@ void bind_graph(nb::module_& m) {
     const std::vector<Value> inputs = values_of(values);
     return reduce(inputs, combiner, identity, axes_of(axes), {.group = group, .batch = batch});
   });
+}
 
+void bind_builder(nb::module_& m) {
   m.def("call_and_frame", &call_and_frame);
-
   nb::class_<GraphBuilder>(m, "GraphBuilder")
       .def(nb::init<std::string>())
       .def("accumulator", &GraphBuilder::accumulator)
@@ -261,7 +264,9 @@ void bind_graph(nb::module_& m) {
            })
       .def("name", [](GraphBuilder& g, const Value& value, std::string hint) { g.name(value, std::move(hint)); })
       .def("finish", &GraphBuilder::finish);
+}
 
+void bind_finished(nb::module_& m) {
   nb::class_<NodeView>(m, "NodeView", "A value of a graph, for drawing.")
       .def_ro("op", &NodeView::op)
       .def_ro("label", &NodeView::label)
@@ -293,7 +298,9 @@ void bind_graph(nb::module_& m) {
       .def("__repr__", [](const Graph& g) {
         return "<postlude graph " + g.name() + ": " + std::to_string(g.data().nodes.size()) + " values>";
       });
+}
 
+void bind_texts(nb::module_& m) {
   m.def(
       "parse",
       [](const std::string& text, const std::string& name, const std::string& file) { return parse(text, name, file); },
@@ -302,6 +309,17 @@ void bind_graph(nb::module_& m) {
   m.def(
       "epilogue_names", [](const std::string& text, const std::string& file) { return epilogue_names(text, file); },
       nb::arg("text"), nb::arg("file") = "<text>");
+}
+
+}  // namespace
+
+void bind_graph(nb::module_& m) {
+  bind_types(m);
+  bind_tables(m);
+  bind_values(m);
+  bind_builder(m);
+  bind_finished(m);
+  bind_texts(m);
 }
 
 }  // namespace postlude::inline v0::python

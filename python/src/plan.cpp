@@ -222,9 +222,7 @@ std::vector<Sizes> sizes_of(const Prepared& self, const nb::args& given) {
   return all;
 }
 
-}  // namespace
-
-void bind_plan(nb::module_& m) {
+void bind_targets(nb::module_& m) {
   nb::enum_<Device>(m, "Device").value("cpu", Device::cpu).value("cuda", Device::cuda);
 
   nb::class_<Target>(m, "Target",
@@ -260,7 +258,9 @@ void bind_plan(nb::module_& m) {
              return nb::make_tuple(static_cast<int>(t.device), t.threads, t.isa, t.device_index, t.schedule);
            })
       .def("__repr__", [](const Target& t) { return "<postlude target " + describe(t) + ">"; });
+}
 
+void bind_problems(nb::module_& m) {
   nb::class_<Problem>(m, "Problem", "What fills the accumulator: a main loop over inputs of certain dtypes.")
       .def_prop_ro(
           "inputs",
@@ -296,7 +296,9 @@ void bind_plan(nb::module_& m) {
       nb::arg("extra"),
       "A convolution (0), its data gradient (1; extra: the output padding) or its weight gradient (2; extra: the "
       "filter's size), each with a number an axis.");
+}
 
+void bind_results(nb::module_& m) {
   nb::class_<PackedOperand>(m, "PackedOperand", "B in the layout that a plan's kernels read; bind it in B's place.")
       .def_prop_ro("shape", [](const PackedOperand& packed) { return std::pair(packed.k(), packed.n()); });
 
@@ -322,7 +324,9 @@ void bind_plan(nb::module_& m) {
       .def_ro("stores", &PhaseView::stores)
       .def_ro("reductions", &PhaseView::reductions)
       .def("__repr__", &text_of);
+}
 
+void bind_calls(nb::module_& m) {
   nb::class_<ArrayCall>(m, "Call",
                         "A plan bound to arrays, with its workspace. Calling it computes on what they hold then.")
       .def(
@@ -355,7 +359,9 @@ void bind_plan(nb::module_& m) {
       .def("__repr__", [](const ArrayCall& self) {
         return "<postlude call " + self.prepared->plan.graph().name() + ": " + self.call.describe() + ">";
       });
+}
 
+void bind_plans(nb::module_& m) {
   nb::class_<Prepared>(m, "Plan", "(Types, epilogue, target), compiled for any shapes.")
       .def(
           "bind",
@@ -434,7 +440,9 @@ void bind_plan(nb::module_& m) {
       .def("__repr__", [](const Prepared& self) {
         return "<postlude plan " + self.plan.graph().name() + ": " + signature(self) + ">";
       });
+}
 
+void bind_compile(nb::module_& m) {
   m.def("compile", &prepare, nb::arg("problem"), nb::arg("graph"), nb::arg("target"), nb::arg("dtypes"),
         nb::arg("record").none(), nb::arg("defaults"));
   m.def(
@@ -445,6 +453,17 @@ void bind_plan(nb::module_& m) {
         return std::pair(support.ok, support.reasons);
       },
       nb::arg("problem"), nb::arg("graph"), nb::arg("target"), nb::arg("dtypes"));
+}
+
+}  // namespace
+
+void bind_plan(nb::module_& m) {
+  bind_targets(m);
+  bind_problems(m);
+  bind_results(m);
+  bind_calls(m);
+  bind_plans(m);
+  bind_compile(m);
 }
 
 }  // namespace postlude::inline v0::python
