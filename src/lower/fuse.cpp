@@ -30,116 +30,147 @@ std::optional<NodeId> softmax_maximum(const std::vector<Item>& items, const Item
   return m;
 }
 
-}  // namespace
+class Fuser {
+ public:
+  explicit Fuser(Work& work) : work_(work), items_(work.items), to_(work) {}
 
-bool fuse(Work& work) {
-  const std::vector<Item>& items = work.items;
-  std::unordered_map<NodeId, NodeId> maximum_of;             // sum of exp -> its max
-  std::unordered_map<NodeId, NodeId> softmax_of;             // max -> the first such sum
-  std::unordered_map<NodeId, std::vector<NodeId>> welfords;  // x -> its welfords
-  for (std::size_t i = 0; i < items.size(); ++i) {
-    const auto id = static_cast<NodeId>(i);
-    if (const auto m = softmax_maximum(items, items[i])) {
-      maximum_of[id] = *m;
-      softmax_of.emplace(*m, id);
+  bool run() {
+    find_softmaxes();
+    find_means();
+    if (maximum_of_.empty() && welford_of_.empty()) return false;
+    find_means_of_nothing();
+    Item item;
+    while (to_.next(item)) {
+      const NodeId old = to_.current();
+      if (softmax_of_.contains(old)) maximum(item, old);
+      else if (const auto it = maximum_of_.find(old); it != maximum_of_.end()) sum(item, it->second);
+      else if (const auto w = welford_of_.find(old); w != welford_of_.end()) mean(item, old, w->second);
+      else if (is_reduce(item, Reducer::welford)) welford(std::move(item), old);
+      else to_.keep(std::move(item));
     }
-    if (is_reduce(items[i], Reducer::welford)) welfords[items[i].args[0]].push_back(id);
+    return to_.finish();
   }
+
+ private:
+  Work& work_;
+  const std::vector<Item>& items_;
+  Rewriter to_;
+  std::unordered_map<NodeId, NodeId> maximum_of_;             // sum of exp -> its max
+  std::unordered_map<NodeId, NodeId> softmax_of_;             // max -> the first such sum
+  std::unordered_map<NodeId, std::vector<NodeId>> welfords_;  // x -> its welfords
+  std::unordered_map<NodeId, NodeId> welford_of_;             // mean -> welford
+  std::unordered_set<NodeId> may_be_of_nothing_;              // means
+  std::unordered_map<NodeId, NodeId> fused_;                  // old max, or old welford -> the new reduction
+
+  void find_softmaxes() {
+    for (std::size_t i = 0; i < items_.size(); ++i) {
+      const auto id = static_cast<NodeId>(i);
+      if (const auto m = softmax_maximum(items_, items_[i])) {
+        maximum_of_[id] = *m;
+        softmax_of_.emplace(*m, id);
+      }
+      if (is_reduce(items_[i], Reducer::welford)) welfords_[items_[i].args[0]].push_back(id);
+    }
+  }
+
   // The means beside a welford. A sum that is used for itself stays: it may be exact, which count *
   // mean is not.
-  std::unordered_map<NodeId, NodeId> welford_of;  // mean -> welford
-  const std::vector<std::int32_t> uses = work.uses();
-  for (std::size_t i = 0; i < items.size() && !welfords.empty(); ++i) {
-    if (items[i].op != Op::div || !items[items[i].args[1]].is_count()) continue;
-    const Item& sum = items[items[i].args[0]];
-    const Item& count = items[items[i].args[1]];
-    if (maximum_of.contains(items[i].args[0])) continue;  // it goes into an online softmax
-    if (!is_reduce(sum, Reducer::sum) || uses[items[i].args[0]] != 1 || count.axes != sum.axes ||
-        count.group != sum.group)
-      continue;
-    const auto it = welfords.find(sum.args[0]);
-    if (it == welfords.end()) continue;
-    for (NodeId w : it->second)
-      if (items[w].axes == sum.axes && items[w].group == sum.group) welford_of[static_cast<NodeId>(i)] = w;
+  void find_means() {
+    const std::vector<std::int32_t> uses = work_.uses();
+    for (std::size_t i = 0; i < items_.size() && !welfords_.empty(); ++i) {
+      if (items_[i].op != Op::div || !items_[items_[i].args[1]].is_count()) continue;
+      const Item& sum = items_[items_[i].args[0]];
+      const Item& count = items_[items_[i].args[1]];
+      if (maximum_of_.contains(items_[i].args[0])) continue;  // it goes into an online softmax
+      if (!is_reduce(sum, Reducer::sum) || uses[items_[i].args[0]] != 1 || count.axes != sum.axes ||
+          count.group != sum.group)
+        continue;
+      const auto it = welfords_.find(sum.args[0]);
+      if (it == welfords_.end()) continue;
+      for (NodeId w : it->second)
+        if (items_[w].axes == sum.axes && items_[w].group == sum.group) welford_of_[static_cast<NodeId>(i)] = w;
+    }
   }
-  if (maximum_of.empty() && welford_of.empty()) return false;
+
   // The mean of no elements is 0 / 0, and a welford's is 0. That matters where the mean is used
   // without those elements.
-  std::unordered_set<NodeId> may_be_of_nothing;
-  const auto note_use = [&](NodeId mean, Axes by) {
-    const auto it = welford_of.find(mean);
-    if (it != welford_of.end() && items[it->second].group == 0 && !by.contains(items[it->second].axes))
-      may_be_of_nothing.insert(mean);
-  };
-  for (const Item& user : items)
-    for (NodeId a : user.args) note_use(a, user.vary);
-  for (const WorkOutput& o : work.outputs) note_use(o.value, items[o.value].vary);
+  void find_means_of_nothing() {
+    const auto note_use = [&](NodeId mean, Axes by) {
+      const auto it = welford_of_.find(mean);
+      if (it != welford_of_.end() && items_[it->second].group == 0 && !by.contains(items_[it->second].axes))
+        may_be_of_nothing_.insert(mean);
+    };
+    for (const Item& user : items_)
+      for (NodeId a : user.args) note_use(a, user.vary);
+    for (const WorkOutput& o : work_.outputs) note_use(o.value, items_[o.value].vary);
+  }
 
-  Rewriter to(work);
-  std::unordered_map<NodeId, NodeId> fused;  // old max, or old welford -> the new reduction
-  const auto reduce = [&](const Item& like, Reducer reducer) {
+  NodeId reduce(const Item& like, Reducer reducer) {
     Item r = like;
     r.reducer = reducer;
     r.reduction = ReduceOp::custom;
-    return to.add(std::move(r));
-  };
-  const auto component = [&](NodeId r, int index) {
+    return to_.add(std::move(r));
+  }
+  NodeId component(NodeId r, int index) {
     Item get;
     get.op = Op::get;
     get.args = {r};
     get.index = index;
     get.type = DType::f32;
-    get.vary = to[r].vary;
-    get.rows = to[r].rows;
-    get.columns = to[r].columns;
-    get.origin = to[r].origin;
-    return to.add(std::move(get));
-  };
-  Item item;
-  while (to.next(item)) {
-    const NodeId old = to.current();
-    if (softmax_of.contains(old)) {
-      fused[old] = reduce(item, Reducer::online_softmax);
-      to.replace(component(fused[old], 0));
-    } else if (const auto it = maximum_of.find(old); it != maximum_of.end()) {
-      // The sum is NaN where all elements are -inf, as exp(-inf - -inf) is; the sum of no elements
-      // is 0.
-      const NodeId r = fused.at(it->second), origin = item.origin;
-      const NodeId lowest = to.constant(DType::f32, -std::numeric_limits<double>::infinity(), origin);
-      const NodeId zero = to.constant(DType::f32, 0, origin);
-      const NodeId all_lowest = to.make(Op::eq, DType::boolean, {component(r, 0), lowest}, origin);
-      const NodeId some = to.make(Op::gt, DType::boolean, {to.count(item, item.axes, DType::f32), zero}, origin);
-      const NodeId undefined = to.make(Op::bit_and, DType::boolean, {all_lowest, some}, origin);
-      const NodeId nan = to.constant(DType::f32, std::numeric_limits<double>::quiet_NaN(), origin);
-      to.replace(to.make(Op::where, DType::f32, {undefined, nan, component(r, 1)}, origin));
-    } else if (const auto w = welford_of.find(old); w != welford_of.end()) {
-      const auto [r, first] = fused.emplace(w->second, -1);
-      if (first) {
-        const Item sum = to[item.args[0]];
-        r->second = reduce(sum, Reducer::welford);
-      }
-      const NodeId of = r->second;
-      if (!may_be_of_nothing.contains(old)) {
-        to.replace(component(of, 0));
-        continue;
-      }
-      const NodeId zero = to.constant(DType::f32, 0, item.origin);
-      const NodeId none = to.make(Op::eq, DType::boolean, {item.args[1], zero}, item.origin);
-      const NodeId nan = to.constant(DType::f32, std::numeric_limits<double>::quiet_NaN(), item.origin);
-      to.replace(to.make(Op::where, DType::f32, {none, nan, component(of, 0)}, item.origin));
-    } else if (is_reduce(item, Reducer::welford)) {
-      const auto [r, first] = fused.emplace(old, -1);
-      if (!first) {
-        to.replace(r->second);
-      } else {
-        to.keep(std::move(item));
-        r->second = to.now(old);
-      }
-    } else {
-      to.keep(std::move(item));
-    }
+    get.vary = to_[r].vary;
+    get.rows = to_[r].rows;
+    get.columns = to_[r].columns;
+    get.origin = to_[r].origin;
+    return to_.add(std::move(get));
   }
-  return to.finish();
-}
+
+  void maximum(const Item& item, NodeId old) {
+    fused_[old] = reduce(item, Reducer::online_softmax);
+    to_.replace(component(fused_[old], 0));
+  }
+
+  // The sum is NaN where all elements are -inf, as exp(-inf - -inf) is; the sum of no elements is 0.
+  void sum(const Item& item, NodeId its_maximum) {
+    const NodeId r = fused_.at(its_maximum), origin = item.origin;
+    const NodeId lowest = to_.constant(DType::f32, -std::numeric_limits<double>::infinity(), origin);
+    const NodeId zero = to_.constant(DType::f32, 0, origin);
+    const NodeId all_lowest = to_.make(Op::eq, DType::boolean, {component(r, 0), lowest}, origin);
+    const NodeId some = to_.make(Op::gt, DType::boolean, {to_.count(item, item.axes, DType::f32), zero}, origin);
+    const NodeId undefined = to_.make(Op::bit_and, DType::boolean, {all_lowest, some}, origin);
+    const NodeId nan = to_.constant(DType::f32, std::numeric_limits<double>::quiet_NaN(), origin);
+    to_.replace(to_.make(Op::where, DType::f32, {undefined, nan, component(r, 1)}, origin));
+  }
+
+  void mean(const Item& item, NodeId old, NodeId its_welford) {
+    const auto [r, first] = fused_.emplace(its_welford, -1);
+    if (first) {
+      const Item sum = to_[item.args[0]];
+      r->second = reduce(sum, Reducer::welford);
+    }
+    const NodeId of = r->second;
+    if (!may_be_of_nothing_.contains(old)) {
+      to_.replace(component(of, 0));
+      return;
+    }
+    const NodeId zero = to_.constant(DType::f32, 0, item.origin);
+    const NodeId none = to_.make(Op::eq, DType::boolean, {item.args[1], zero}, item.origin);
+    const NodeId nan = to_.constant(DType::f32, std::numeric_limits<double>::quiet_NaN(), item.origin);
+    to_.replace(to_.make(Op::where, DType::f32, {none, nan, component(of, 0)}, item.origin));
+  }
+
+  void welford(Item item, NodeId old) {
+    const auto [r, first] = fused_.emplace(old, -1);
+    if (!first) {
+      to_.replace(r->second);
+      return;
+    }
+    to_.keep(std::move(item));
+    r->second = to_.now(old);
+  }
+};
+
+}  // namespace
+
+bool fuse(Work& work) { return Fuser(work).run(); }
 
 }  // namespace postlude::inline v0::lower

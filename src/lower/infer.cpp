@@ -102,6 +102,63 @@ DType reduced_type(ReduceOp op, DType type) {
   }
 }
 
+std::optional<DType> chosen(const Options& options, const std::string& name) {
+  for (const auto& [key, dtype] : options.dtypes)
+    if (key == name) return dtype;
+  return {};
+}
+
+void check_names(const GraphData& source, const Options& options) {
+  for (const auto& choice : options.dtypes) {
+    const auto is = [&](const auto& declared) { return declared.name == choice.first; };
+    if (std::none_of(source.operands.begin(), source.operands.end(), is) &&
+        std::none_of(source.outputs.begin(), source.outputs.end(), is))
+      throw Error(ErrorCode::unknown_operand, "no operand or output is named " + quoted(choice.first));
+  }
+}
+
+// The operands' types, and from them those of all values.
+void type_operands(Inferred& result, const GraphData& source, const Facts& facts, const Options& options) {
+  bool copied = false;
+  GraphData copy;
+  for (std::size_t i = 0; i < source.operands.size(); ++i) {
+    const OperandDecl& o = source.operands[i];
+    const auto choice = o.dtype ? std::optional<DType>() : chosen(options, o.name);
+    if (choice) {
+      if (!copied) copy = source;
+      copied = true;
+      copy.operands[i].dtype = choice;
+    }
+    result.operand_types.push_back(o.dtype ? *o.dtype : choice ? *choice : o.axes.empty() ? DType::f32 : facts.operand);
+  }
+  result.inference = verify(copied ? copy : source, facts.accumulator, facts.operand);
+}
+
+// An argument of a reduction in the type that it is reduced in; any and all take whether it is not zero.
+NodeId reduced_argument(Translator& to, const Work& work, ReduceOp reduction, NodeId a, NodeId id) {
+  const DType type = *to.type(a).type, wanted = reduced_type(reduction, type);
+  if (wanted != DType::boolean || type == DType::boolean) return to.as(a, wanted, id);
+  Item test;
+  test.op = Op::ne;
+  test.type = DType::boolean;
+  test.origin = id;
+  test.args = {to.as(a, type, id), -1};
+  Item zero;
+  zero.op = Op::constant;
+  zero.type = zero.literal.type = type;
+  zero.origin = id;
+  test.args[1] = to.push(zero);
+  broadcast(test, work.items);
+  return to.push(test);
+}
+
+// The dtype of an output that nobody gave one.
+DType usual_output(const ValueInfo& v, const Facts& facts) {
+  // A grouped reduction's result is a statistic, though it has both axes.
+  if ((v.axes & tile_axes) == tile_axes && v.rows.exact && v.columns.exact) return facts.output;
+  return *v.type == DType::f32 ? DType::f32 : *v.type == DType::boolean ? DType::boolean : DType::i64;
+}
+
 }  // namespace
 
 Literal converted(const Literal& literal, DType type) {
@@ -120,44 +177,15 @@ Literal converted(const Literal& literal, DType type) {
 }
 
 Inferred infer(const GraphData& source, const Facts& facts, const Options& options) {
+  check_names(source, options);
   Inferred result;
   Work& work = result.work;
   work.graph = &source;
   work.batched = facts.batched;
-
-  const auto chosen = [&](const std::string& name) -> std::optional<DType> {
-    for (const auto& [key, dtype] : options.dtypes)
-      if (key == name) return dtype;
-    return {};
-  };
-  for (const auto& choice : options.dtypes) {
-    const auto is = [&](const auto& declared) { return declared.name == choice.first; };
-    if (std::none_of(source.operands.begin(), source.operands.end(), is) &&
-        std::none_of(source.outputs.begin(), source.outputs.end(), is))
-      throw Error(ErrorCode::unknown_operand, "no operand or output is named " + quoted(choice.first));
-  }
-  bool copied = false;
-  GraphData copy;
-  for (std::size_t i = 0; i < source.operands.size(); ++i) {
-    const OperandDecl& o = source.operands[i];
-    const auto choice = o.dtype ? std::optional<DType>() : chosen(o.name);
-    if (choice) {
-      if (!copied) copy = source;
-      copied = true;
-      copy.operands[i].dtype = choice;
-    }
-    result.operand_types.push_back(o.dtype ? *o.dtype : choice ? *choice : o.axes.empty() ? DType::f32 : facts.operand);
-  }
-  result.inference = verify(copied ? copy : source, facts.accumulator, facts.operand);
+  type_operands(result, source, facts, options);
 
   const Axes present = work.batched ? Axis::b | tile_axes : tile_axes;
   Translator to(work, source.nodes.size());
-  const auto declare = [&](Item& item, NodeId node) {  // axes and extents as verified
-    const ValueInfo& v = result.inference.values[node];
-    item.vary = v.axes & present;
-    item.rows = v.rows;
-    item.columns = v.columns;
-  };
   for (std::size_t n = 0; n < source.nodes.size(); ++n) {
     const Node& node = source.nodes[n];
     const auto id = static_cast<NodeId>(n);
@@ -171,35 +199,19 @@ Inferred infer(const GraphData& source, const Facts& facts, const Options& optio
       to.is(to.elementwise(node, id, *v.type), state);
       continue;
     }
-    Item item = Translator::plain(node, id, *v.type);
-    declare(item, id);
+    Item item = Translator::plain(node, id, *v.type);  // with axes and extents as verified
+    item.vary = v.axes & present;
+    item.rows = v.rows;
+    item.columns = v.columns;
+    for (NodeId& a : item.args) {
+      a = node.op == Op::reduce   ? reduced_argument(to, work, node.reduction, a, id)
+          : node.op == Op::concat ? to.as(a, item.type, id)
+                                  : to.id(a);
+    }
     if (node.op == Op::reduce) {
-      for (NodeId& a : item.args) {
-        const DType type = *to.type(a).type, wanted = reduced_type(node.reduction, type);
-        if (wanted == DType::boolean && type != DType::boolean) {  // any, all: not zero
-          Item test;
-          test.op = Op::ne;
-          test.type = DType::boolean;
-          test.origin = id;
-          test.args = {to.as(a, type, id), -1};
-          Item zero;
-          zero.op = Op::constant;
-          zero.type = zero.literal.type = type;
-          zero.origin = id;
-          test.args[1] = to.push(zero);
-          broadcast(test, work.items);
-          a = to.push(test);
-        } else {
-          a = to.as(a, wanted, id);
-        }
-      }
       if (node.reduction == ReduceOp::custom) item.reducer = Reducer::custom;
       item.axes = item.axes & present;
       if (item.axes.empty()) item.axes = node.axes;  // across a batch of one
-    } else if (node.op == Op::concat) {
-      for (NodeId& a : item.args) a = to.as(a, item.type, id);
-    } else {
-      for (NodeId& a : item.args) a = to.id(a);
     }
     const bool nothing = (node.op == Op::chunk && node.pieces == 1) ||
                          (node.op == Op::concat && node.args.size() == 1) || (node.op == Op::repeat && node.group == 1);
@@ -207,12 +219,9 @@ Inferred infer(const GraphData& source, const Facts& facts, const Options& optio
   }
   for (std::size_t i = 0; i < source.outputs.size(); ++i) {
     const OutputDecl& o = source.outputs[i];
-    const ValueInfo& v = result.inference.values[o.value];
-    DType dtype = *v.type == DType::f32 ? DType::f32 : *v.type == DType::boolean ? DType::boolean : DType::i64;
-    // A grouped reduction's result is a statistic, though it has both axes.
-    if ((v.axes & tile_axes) == tile_axes && v.rows.exact && v.columns.exact) dtype = facts.output;
-    if (auto choice = chosen(o.name)) dtype = *choice;
-    work.outputs.push_back({static_cast<std::int32_t>(i), to.id(o.value), o.dtype.value_or(dtype)});
+    const DType usual = usual_output(result.inference.values[o.value], facts);
+    work.outputs.push_back(
+        {static_cast<std::int32_t>(i), to.id(o.value), o.dtype.value_or(chosen(options, o.name).value_or(usual))});
   }
   return result;
 }

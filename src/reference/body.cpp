@@ -41,6 +41,19 @@ std::shared_ptr<const Body> Body::guard_of(const Function& function, Typing& typ
   return std::make_shared<const Body>(*function.guard, parameters, std::array{DType::boolean}, typing);
 }
 
+// A step that only converts: its argument is its result.
+Body::Step Body::conversion(const Source& source) {
+  static const Node node = [] {
+    Node n;
+    n.op = Op::call;
+    return n;
+  }();
+  Step convert;
+  convert.operation = {&node, source.to, source.to};
+  convert.args.push_back(source);
+  return convert;
+}
+
 // Depth first over the calls with a stack of frames: a body may call functions a thousand deep.
 void Body::open(const Lambda& lambda, std::span<const TypeState> parameters, std::span<const DType> results,
                 Typing& typing) {
@@ -111,21 +124,9 @@ void Body::open(const Lambda& lambda, std::span<const TypeState> parameters, std
     }
     std::vector<TypeState> inner;
     std::vector<std::int32_t> arguments;
-    static const Node conversion = [] {
-      Node n;
-      n.op = Op::call;
-      return n;
-    }();
     for (const Source& source : step.args) {
       inner.push_back({source.to, false, false});
-      if (source.from == source.to) {
-        arguments.push_back(source.slot);
-      } else {  // a step that only converts: its argument is its result
-        Step convert;
-        convert.operation = {&conversion, source.to, source.to};
-        convert.args.push_back(source);
-        arguments.push_back(push(std::move(convert)));
-      }
+      arguments.push_back(source.from == source.to ? source.slot : push(conversion(source)));
     }
     enter(node.function->body, inner, std::move(arguments));
   }

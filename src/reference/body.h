@@ -39,6 +39,7 @@ class Body {
   std::vector<Step> steps_;
   std::vector<Source> results_;
 
+  static Step conversion(const Source& source);
   static std::shared_ptr<const Body> guard_of(const Function& function, Typing& typing);
   void open(const Lambda& lambda, std::span<const TypeState> parameters, std::span<const DType> results,
             Typing& typing);

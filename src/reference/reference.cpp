@@ -311,6 +311,46 @@ class Evaluator {
     }
   }
 
+  struct Combiner {
+    Body body;
+    std::vector<Cell> identity;
+  };
+  Combiner combiner_of(const Node& x, const std::vector<DType>& types) {
+    Combiner made;
+    std::vector<TypeState> parameters;
+    for (std::size_t i = 0; i < 2 * types.size(); ++i) parameters.push_back({types[i % types.size()], false, false});
+    made.body = Body(*x.combine, parameters, types, typing_);
+    for (std::size_t i = 0; i < types.size(); ++i)
+      made.identity.push_back(cast(cell(point(x.identity[i])), DType::f32, types[i]));
+    return made;
+  }
+
+  // The parts of a whole value's axes b, m and n that one result takes in.
+  using Ranges = std::array<std::pair<std::int64_t, std::int64_t>, 3>;
+  static Ranges ranges(const Node& x, const Extents& whole, const std::array<std::int64_t, 3>& result) {
+    constexpr Axis axes[] = {Axis::b, Axis::m, Axis::n};
+    Ranges taken;
+    for (std::size_t at = 0; at < 3; ++at) {
+      const std::int64_t i = result[at];
+      if (!x.axes.has(axes[at])) taken[at] = {i, i + 1};
+      else if (x.group == 0 || axes[at] == Axis::b) taken[at] = {0, whole[at]};
+      else taken[at] = {i * x.group, std::min((i + 1) * x.group, whole[at])};
+    }
+    return taken;
+  }
+
+  // An index counts along the reduced axes of the whole value, batches first, then rows, then columns.
+  static std::int64_t flat_index(const Node& x, const Extents& whole, const Ranges& taken, std::int64_t element) {
+    if (element < 0) return element;
+    const auto [bs, ms, ns] = taken;
+    const std::int64_t columns = ns.second - ns.first, rows = ms.second - ms.first;
+    std::int64_t at = 0;
+    if (x.axes.has(Axis::b)) at = bs.first + element / columns / rows;
+    if (x.axes.has(Axis::m)) at = at * whole[1] + ms.first + element / columns % rows;
+    if (x.axes.has(Axis::n)) at = at * whole[2] + ns.first + element % columns;
+    return at;
+  }
+
   Value reduction(NodeId id) {
     const Node& x = node(id);
     std::vector<DType> from;
@@ -322,18 +362,7 @@ class Evaluator {
     }
     const bool custom = x.reduction == ReduceOp::custom,
                extreme = x.reduction == ReduceOp::argmax || x.reduction == ReduceOp::argmin;
-    Body combine;
-    std::vector<Cell> identity;
-    if (custom) {
-      std::vector<TypeState> parameters;
-      for (std::size_t i = 0; i < 2 * from.size(); ++i) parameters.push_back({from[i % from.size()], false, false});
-      combine = Body(*x.combine, parameters, from, typing_);
-      for (std::size_t i = 0; i < from.size(); ++i) {
-        const Cell written = cell(point(x.identity[i]));
-        identity.push_back(from[i] == DType::f32 ? cast(written, DType::f32, DType::f32)
-                                                 : cast(written, DType::f32, from[i]));
-      }
-    }
+    const Combiner combiner = custom ? combiner_of(x, from) : Combiner();
     Reducing reducing{x.reduction, from[0], custom ? from[0] : *info_of(id).type, false, false};
     const auto varies = [&](const Node& n) {
       return (n.op == Op::reduce && n.reduction == ReduceOp::var) || deviating(n) >= 0;
@@ -349,16 +378,11 @@ class Evaluator {
       results[i].extents = e;
       results[i].cells.resize(static_cast<std::size_t>(count(e)));
     }
-    // The range of the whole value's axis that result index i takes.
-    const auto range = [&](Axis axis, std::size_t at, std::int64_t i) -> std::pair<std::int64_t, std::int64_t> {
-      if (!x.axes.has(axis)) return {i, i + 1};
-      if (x.group == 0 || axis == Axis::b) return {0, whole[at]};
-      return {i * x.group, std::min((i + 1) * x.group, whole[at])};
-    };
     std::mutex several;  // guards candidates
     const auto reduce_one = [&](std::int64_t b, std::int64_t m, std::int64_t n) {
       thread_local std::vector<Cell> elements;
-      const auto bs = range(Axis::b, 0, b), ms = range(Axis::m, 1, m), ns = range(Axis::n, 2, n);
+      const Ranges taken = ranges(x, whole, {b, m, n});
+      const auto &bs = taken[0], &ms = taken[1], &ns = taken[2];
       const auto gather = [&](std::span<const NodeId> of) {
         elements.clear();
         for (std::int64_t i = bs.first; i < bs.second; ++i)
@@ -370,21 +394,11 @@ class Evaluator {
       const std::int64_t at = (b * e[1] + m) * e[2] + n;
       const auto index = static_cast<std::size_t>(at);
       if (custom) {
-        const auto out = reduce_custom(combine, identity, from, elements);
+        const auto out = reduce_custom(combiner.body, combiner.identity, from, elements);
         for (std::size_t a = 0; a < out.size(); ++a) results[a].cells[index] = out[a];
       } else if (extreme) {
         std::vector<std::int64_t> candidates;
-        // An index counts along the reduced axes of the whole value, batches first, then rows, then
-        // columns.
-        const auto flat = [&](std::int64_t element) {
-          if (element < 0) return element;
-          const std::int64_t columns = ns.second - ns.first, rows = ms.second - ms.first;
-          std::int64_t at = 0;
-          if (x.axes.has(Axis::b)) at = bs.first + element / columns / rows;
-          if (x.axes.has(Axis::m)) at = at * whole[1] + ms.first + element / columns % rows;
-          if (x.axes.has(Axis::n)) at = at * whole[2] + ns.first + element % columns;
-          return at;
-        };
+        const auto flat = [&](std::int64_t element) { return flat_index(x, whole, taken, element); };
         const Whole best = index_of_extreme(x.reduction == ReduceOp::argmax, from[0], elements, candidates);
         for (std::int64_t& c : candidates) c = flat(c);
         results[0].cells[index] = cell(Whole{flat(best.value), flat(best.low), flat(best.high)});
