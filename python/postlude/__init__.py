@@ -40,7 +40,7 @@ if not _TYPE_CHECKING:  # to a type checker a module with this has every name
         if name.startswith("_"):
             raise AttributeError(f"module 'postlude' has no attribute {name!r}")
         from . import _core
-        from ._operations import public
+        from ._public import public
         from .errors import missing_attribute
         guess = _core.closest(name, list(public))
         raise missing_attribute("undefined_name", f"there is no function {_core.quoted(name)}", _core.synonym(name) or (

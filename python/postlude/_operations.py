@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from . import _core, numeric
+from ._public import public
 from .dtypes import Round, as_dtype, stochastic
 from .errors import error
 from .values import Value, apply, call, current_trace, node_of, trace_of
@@ -168,9 +169,8 @@ def reduction_op(x: Any, kind: str, op: str, length: int) -> Any:
 _ARGUMENTS = {1: "x", 2: "a, b", 3: "a, b, c"}
 _SPECIAL = {"where": "condition, a, b", "scaled": "s, x"}
 
-#: name -> (parameters, documentation), for the stubs; and the functions themselves.
+#: name -> (parameters, documentation), for the stubs.
 table: dict[str, tuple[str, str]] = {}
-public: dict[str, Callable[..., Any]] = {}
 
 
 def _elementwise(op: str, name: str, arity: int) -> Callable[..., Any]:

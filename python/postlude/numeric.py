@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from . import _core, dtypes
+from ._public import public
 from .dtypes import DType, Round
 from .errors import error
 
@@ -421,7 +422,6 @@ def prelude() -> dict[str, Callable[..., Any]]:
     """The language's own functions, from the text that defines them, over these operations."""
     from importlib.resources import files
 
-    from ._operations import public
     names: dict[str, Any] = {**public, "inf": math.inf, "nan": math.nan, "__builtins__": {}}
     text = files("postlude").joinpath("epilogues/prelude.py").read_text("utf-8")
     exec(compile(text, "prelude.py", "exec"), names)  # noqa: S102 -- a file of this package

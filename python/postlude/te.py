@@ -23,7 +23,7 @@ import numpy as np
 
 from . import _core
 from ._core import LoopAxis as Axis, LoopExpr as Expr, LoopModule, LoopSchedule, LoopStage, LoopTensor
-from ._operations import public
+from ._public import public
 from .dtypes import DType, as_dtype
 from .epilogue import Epilogue
 from .errors import error

@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar
 import numpy as np
 
 from . import _core
+from ._public import public
 from ._where import place_of, span_of, user_frame
+from .dtypes import as_dtype
 from .errors import error, missing_attribute
 
 if TYPE_CHECKING:
@@ -164,7 +166,6 @@ class Value:
     __rdivmod__ = __divmod__
 
     def __getattr__(self, name: str) -> NoReturn:
-        from ._operations import public
         if name.startswith("__"):  # protocols, which ask often
             raise AttributeError(name)
         hint = f"Write post.{name}(x, ...)." if name in public else _core.synonym(name) or \
@@ -178,7 +179,6 @@ class Value:
         return made(*inputs)
 
     def __array_function__(self, function: Any, types: Any, items: Any, options: Any) -> Any:
-        from ._operations import public
         name = {"clip": "clamp", "where": "where"}.get(function.__name__)
         if name is None or options:
             raise _not_numpys(function.__name__)
@@ -200,7 +200,6 @@ for _name, _token in {"matmul": "@", "xor": "^", "lshift": "<<", "rshift": ">>"}
 
 
 def _not_numpys(name: str) -> Exception:
-    from ._operations import public
     return error("unsupported_syntax", f"numpy's {name} does not take a value of the epilogue",
                  f"Write post.{name}." if name in public else _core.synonym(name) or "dir(post.ops) lists the functions that do.")
 
@@ -265,7 +264,6 @@ class _Class(Value):
     axes = 0
 
     def __class_getitem__(cls, dtype: Any) -> Any:
-        from .dtypes import as_dtype
         known = as_dtype(dtype)
         if known is None:
             raise error("unknown_dtype", f"{cls.__name__}[...] takes a dtype", "Write one of postlude's, such as post.bf16.")
