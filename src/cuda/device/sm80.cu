@@ -33,7 +33,7 @@ DEVICE void mma(ACC& d0, ACC& d1, ACC& d2, ACC& d3, const u32 (&a)[4], const u32
 
 DEVICE void finish_sync() { __syncthreads(); }
 
-// What the emitted aux_issue and store_issue call. Each warp moves its own 16 rows of a subtile, 16 bytes a lane; nobody
+// What the emitted load_issue and store_issue call. Each warp moves its own 16 rows of a subtile, 16 bytes a lane; nobody
 // else touches them, so that waiting is a matter of the warp.
 DEVICE void mbarrier_expect(u32, u32) {}
 template <int size, typename F> DEVICE void subtile_rows(const Params& p, const TensorMap& map, int row, int col, F move) {
