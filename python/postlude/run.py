@@ -67,6 +67,12 @@ def _typed(item: Any, what: str) -> tuple[DType, int | None]:
     return dtype, None if number else rank
 
 
+def _where_is(item: Any) -> _core.Target:
+    """The GPU that an array is on, else the CPU."""
+    index = _core.device_of(item) if as_dtype(item) is None else -1
+    return _core.Target.cuda(index) if index >= 0 else _core.Target.cpu()
+
+
 def _problem(loop: _core.Problem, inputs: Sequence[Any], epilogue: Epilogue | None, batched: bool | None, target: Any,
              dtypes: Mapping[str, Any] | None, operands: Mapping[str, Any]) -> tuple[Any, ...]:
     """`loop` over inputs of these arrays' dtypes, and what else a plan is compiled from."""
@@ -98,9 +104,8 @@ def _problem(loop: _core.Problem, inputs: Sequence[Any], epilogue: Epilogue | No
             dtype, rank = _typed(given, operand.name)
             ranks.append(rank)
             types.append(dtype)
-    chosen_target = _target(target) or (_core.Target.cuda(index) if as_dtype(inputs[0]) is None and (index := _core.device_of(inputs[0])) >= 0 else _core.Target.cpu())
     more = {name: _typed(dtype, name)[0] for name, dtype in (dtypes or {}).items()}
-    return chosen, problem, ranks, types, chosen_target, more
+    return chosen, problem, ranks, types, _target(target) or _where_is(inputs[0]), more
 
 
 def _loop_of(a: Any, b: Any) -> tuple[_core.Problem, tuple[Any, ...]]:
