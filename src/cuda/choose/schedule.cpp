@@ -129,6 +129,9 @@ std::string illegal(const Schedule& s, const EpilogueNeeds& n) {
            " does not hold groups of " + text(n.group);
   }
   if (n.b_mn_major && !s.mma && (s.bn / n.parts % 64 || n.half % 64)) return "B along N needs 64 columns side by side";
+  if (n.block_columns && n.block_columns % s.bn)
+    return "a tile of " + text(s.bn) + " columns does not divide the " + text(n.block_columns) +
+           " of a block of groups";
   if (n.whole_k && s.split > 1) return "the residues of a strided data gradient are not split";
   if (n.b_mn_major && s.bn % 64) return "B along N needs tiles that are a multiple of 64 columns";
   if (s.stages < 2 || s.stages > most_stages) return "stages are 2 to " + text(most_stages);

@@ -166,7 +166,7 @@ class Decider {
   [[nodiscard]] const Counted* b_k() const { return part_ ? &part_->b_k : layout_.b_k ? &*layout_.b_k : nullptr; }
   // Of the product, or of one of its parts.
   [[nodiscard]] std::int64_t rows() const { return part_ ? part_->rows : shape_.m; }
-  [[nodiscard]] std::int64_t depth() const { return part_ ? part_->k : layout_.images ? layout_.packed_k : shape_.k; }
+  [[nodiscard]] std::int64_t depth() const { return part_ ? part_->k : layout_.packed_k ? layout_.packed_k : shape_.k; }
   [[nodiscard]] std::int64_t batches() const { return part_ ? 1 : shape_.batch; }
   [[nodiscard]] Shape product_shape() const;
   [[nodiscard]] std::string portable_reason(const Contraction& gemm) const;
@@ -428,7 +428,7 @@ void Decider::arrange(const Contraction& gemm, bool mma, bool b_mn_allowed) {
   loop_.b_form = static_cast<int>(layout_.b_rows.index());
   if (const auto* w = windows()) {
     const PixelLoads loads = pixel_loads(*w, size_of(gemm.a));
-    loop_.taps = w->taps;
+    loop_.taps = w->taps, loop_.block_columns = w->block_columns;
     loop_.a_run = loads.run, loop_.a_depth = loads.depth, loop_.b_taps = loads.taps ? 1 : 0;
   }
   Major a = Major::k, b = Major::mn;
@@ -464,8 +464,8 @@ void Decider::fuse(const Contraction& gemm) {
   const int parts = accumulator_parts(phase);
   d_.portable = rows_portable_;
   const bool mma = request.mma || !d_.portable.empty();
-  if (parts == 2 && b_windows()) {
-    d_.why = "the columns of a chunk's halves are windows";
+  if (parts == 2 && (b_windows() || layout_.diagonal)) {
+    d_.why = b_windows() ? "the columns of a chunk's halves are windows" : "a chunk's halves are of other groups";
     return;
   }
   if (part_ && !layout_.one) {
@@ -871,7 +871,16 @@ void Decider::emit_repack() {
          static_cast<std::int32_t>(depth()),
          static_cast<std::int32_t>(pitch(gemm)),
          static_cast<std::int32_t>(from.strides[0] == 0 ? 1 : shape_.batch),
-         of == Address::Of::b ? b_counting() : counting(layout_.a_k ? &*layout_.a_k : nullptr)};
+         of == Address::Of::b ? b_counting() : counting(layout_.a_k ? &*layout_.a_k : nullptr),
+         0,
+         0,
+         0,
+         0,
+         0};
+    if (const auto& diagonal = layout_.diagonal; diagonal && of == Address::Of::b) {
+      m.group_stride = diagonal->group_stride, m.group_rows = diagonal->group_rows;
+      m.group_columns = diagonal->group_columns, m.block_groups = diagonal->block_groups;
+    }
     k.addresses.push_back({i * words, of == Address::Of::b ? b_address(gemm) : Address{of}});
     k.addresses.push_back({i * words + to_word, to});
     blocks = std::max(blocks, ceil_div(rows, m.column_stride == 1 ? 8 : 32));
@@ -948,7 +957,7 @@ void Decider::map_a(Kernel& k, const Contraction& gemm) const {
 // X, of which the copy engine loads so many pixels at a time.
 void Decider::map_pixels(Kernel& k, const agreed::WindowRows& w, DType type, const Address& from, int pixels) const {
   const PixelLoads loads = pixel_loads(w, size_of(type));
-  std::vector<MapField::Dimension> dimensions{{w.channels, 1, 1}};
+  std::vector<MapField::Dimension> dimensions{{w.all_channels, 1, 1}};
   for (std::size_t i = 0; i < (loads.depth ? 3 : 2); ++i)
     dimensions.push_back({w.axis[2 - i].extent, w.axis[2 - i].stride, 1});
   dimensions.push_back({w.images, w.image_stride, 1});
@@ -1178,8 +1187,10 @@ Decision Decider::run() {
 
 Decision decide(const Subject& subject, const Layout& layout, const Judge& judge) {
   const std::optional<Layout> one = folded(subject, layout);
-  const std::optional<Layout> copied = packed(subject, one ? *one : layout);
-  Decision decision = Decider(subject, copied ? *copied : one ? *one : layout, judge).run();
+  Layout chosen = one ? *one : layout;
+  if (std::optional<Layout> dense = together(subject, chosen)) chosen = *std::move(dense);
+  if (std::optional<Layout> copied = packed(subject, chosen)) chosen = *std::move(copied);
+  Decision decision = Decider(subject, chosen, judge).run();
   decision.folded = one && layout.shape.batch > 1;
   return decision;
 }

@@ -38,6 +38,12 @@ struct Layout {
   std::optional<agreed::UnpackedImages> images;
   std::int64_t packed_k = 0;
   std::optional<agreed::Counting> b_count;
+  // Of groups of channels that share a tile's columns (pack.h): how B becomes one matrix.
+  struct Diagonal {
+    std::int64_t group_stride;
+    int group_rows, group_columns, block_groups;
+  };
+  std::optional<Diagonal> diagonal;
   bool one = false;             // images are rows of one product (fold.h)
   std::vector<Placed> buffers;  // the Program's operands and outputs
 };

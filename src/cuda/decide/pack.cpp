@@ -51,7 +51,8 @@ Row row_of(const agreed::WindowRows& w, std::int64_t size) {
 std::optional<Layout> packed(const Subject& subject, const Layout& layout) {
   const auto* w = std::get_if<agreed::WindowRows>(&layout.a_rows);
   const auto gemm = subject.problem.loop().contraction();
-  if (!w || !gemm || subject.arch != "sm_90a" || subject.request.mma || layout.groups.count > 1) return {};
+  if (!w || !gemm || subject.arch != "sm_90a" || subject.request.mma || layout.groups.count > 1 || layout.diagonal)
+    return {};
   if (layout.shape.k == 0 || !on_tensor_cores(gemm->a, gemm->b, subject.arch)) return {};
   const std::int64_t size = size_of(gemm->a);
   const bool few = w->channels * size <= few_bytes && w->axis[2].taps > 1 && w->axis[2].reach == 1;
@@ -85,11 +86,36 @@ std::optional<Layout> packed(const Subject& subject, const Layout& layout) {
   rows.axis[1].stride = std::int64_t{x.columns} * x.packed;
   rows.axis[0].stride = rows.axis[1].stride * x.extent[1];
   rows.image_stride = rows.axis[0].stride * x.extent[0];
-  rows.channel_stride = 1, rows.channels_last = 1;
+  rows.channel_stride = 1, rows.channels_last = 1, rows.all_channels = rows.channels;
   rows.k = rows.channels * rows.taps;
   made.packed_k = rows.k;
   made.a.alignment = 16;
   if (!portable_rows(made.a_rows, 16, size).empty()) return {};
+  return made;
+}
+
+std::optional<Layout> together(const Subject& subject, const Layout& layout) {
+  const auto* w = std::get_if<agreed::WindowRows>(&layout.a_rows);
+  const auto gemm = subject.problem.loop().contraction();
+  const Groups& groups = layout.groups;
+  if (!w || !gemm || subject.arch != "sm_90a" || subject.request.mma || groups.count <= 1) return {};
+  if (layout.shape.k == 0 || groups.along != Groups::Along::n || !on_tensor_cores(gemm->a, gemm->b, subject.arch))
+    return {};
+  const std::int64_t size = size_of(gemm->a), columns = layout.shape.n / groups.count;
+  if (groups.a_stride != w->channels || w->channel_stride != 1) return {};
+  if (columns % 64 != 0 && 64 % columns != 0) return {};
+  const std::int64_t block = std::max<std::int64_t>(64, columns), together = block / columns;
+  Layout made = layout;
+  agreed::WindowRows& rows = std::get<agreed::WindowRows>(made.a_rows);
+  rows.channels = small(together * w->channels), rows.all_channels = small(groups.count * w->channels);
+  rows.block_columns = small(block);
+  rows.channels_last = 1, rows.k = rows.channels * rows.taps;
+  if (rows.channels * size % 16 != 0 || pixel_loads(rows, size).taps) return {};
+  if (!portable_rows(made.a_rows, layout.a.alignment, size).empty()) return {};
+  made.packed_k = rows.k;
+  made.b_count = counted(layout, *w, w->axis[2].taps, w->channels);
+  made.diagonal = {groups.b_stride, small(columns), w->channels, small(together)};
+  made.groups = {};
   return made;
 }
 

@@ -96,6 +96,7 @@ Choice choose(const Site& site, Hold hold) {
   e.needs.b_mn_major = site.loop.b_mn_major;
   (site.loop.b_form ? e.needs.b_taps : e.needs.a_taps) = site.loop.taps;
   e.needs.whole_k = site.loop.scattered;
+  e.needs.block_columns = site.loop.block_columns;
   // Few rows are bytes of B: more of them are on their way where A takes no more room than it has rows.
   const std::int64_t m = site.shape.m;
   e.needs.a_rows = site.mma || site.loop.a_mn_major || site.loop.a_form || m > 32 ? 0 : m > 16 ? 32 : 16;

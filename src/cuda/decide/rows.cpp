@@ -31,7 +31,7 @@ KernelRows rows_of(const postlude::Address& address, const Bound& a, std::int64_
   }
   r.image_stride = w->image_stride, r.channel_stride = w->channel_stride;
   r.channels = small(w->channels), r.channels_last = w->channels_last, r.images = small(w->images);
-  r.m = small(rows), r.k = small(columns), r.taps = small(w->taps());
+  r.m = small(rows), r.k = small(columns), r.taps = small(w->taps()), r.all_channels = r.channels;
   return r;
 }
 
@@ -101,7 +101,9 @@ KernelRows usual_rows(Form form, std::int64_t batch, std::int64_t rows, std::int
                             small(batch),
                             small(rows),
                             small(columns),
-                            1};
+                            1,
+                            small(columns),
+                            0};
 }
 
 namespace {

@@ -141,6 +141,16 @@ extern "C" __global__ void __launch_bounds__(256) postlude_product(const __grid_
 struct Repack { Unpacked matrix[2]; };
 constexpr int SPAN = 512;  // columns a block
 
+DEVICE WORD element_of(const Unpacked& p, const WORD* from, int x, int y) {
+  if (p.group_columns) {
+    const int group = y / p.group_rows, block = p.group_columns * p.block_groups, tap = x / block, channel = x - tap * block;
+    if (channel / p.group_columns != group % p.block_groups) return WORD(0);
+    from += group * p.group_stride - group * p.group_rows * p.row_stride;
+    x = tap * p.group_columns + channel % p.group_columns;
+  }
+  return k_exists(p.count, x) ? from[y * p.row_stride + k_offset(p.count, p.column_stride, x)] : WORD(0);
+}
+
 DEVICE void repack_row(const Unpacked& p, i64 start, u32* to, int lane) {
   constexpr int per = 4 / sizeof(WORD);
   const int shift = int(start & 3), bytes = p.columns * int(sizeof(WORD));
@@ -183,7 +193,7 @@ extern "C" __global__ void __launch_bounds__(256, 6) postlude_repack(const __gri
         for (int x0 = blockIdx.x * SPAN; x0 < min(p.pitch, int(blockIdx.x + 1) * SPAN); x0 += 32) {
           for (int q = threadIdx.x / 32; q < 32; q += 8) {
             const int x = x0 + q, y = y0 + threadIdx.x % 32;
-            tile[q][threadIdx.x % 32] = x < p.columns && y < p.rows && k_exists(p.count, x) ? ((const WORD*)from)[y * p.row_stride + k_offset(p.count, p.column_stride, x)] : WORD(0);
+            tile[q][threadIdx.x % 32] = x < p.columns && y < p.rows ? element_of(p, (const WORD*)from, x, y) : WORD(0);
           }
           __syncthreads();
           for (int q = threadIdx.x / 32; q < 32; q += 8) {

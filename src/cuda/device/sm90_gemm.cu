@@ -24,7 +24,9 @@ struct Window {
   int channel, tap;    // of the next run
   int sx, sy, sz;      // that tap
   int x, y, z, image;  // the first pixel's first tap
-  METHOD void begin(const Rows& f, int row, int kb) {
+  int group;           // of channels: the first
+  METHOD void begin(const Rows& f, int row, int column, int kb) {
+    group = f.block_columns ? column / f.block_columns * f.channels : 0;
     const auto along = [&](const WindowAxis& axis) { return axis.first + innermost(row, axis.pixels) * axis.step; };
     x = along(f.axis[2]), y = along(f.axis[1]), z = along(f.axis[0]), image = row;
     constexpr int run = A_RUN / ELEM_BYTES;
@@ -38,9 +40,9 @@ struct Window {
     // Behind the last tap: an image that is none, so that nothing but zeros is multiplied with B's zeros.
     const int of = A_RUN < 128 && tap >= f.taps ? f.images : image, dx = sx * f.axis[2].reach, dy = sy * f.axis[1].reach;
 #if A_DEPTH
-    tma_load_pixels(to, map, bar, channel, x, y, z, of, dx, dy, sz * f.axis[0].reach);
+    tma_load_pixels(to, map, bar, group + channel, x, y, z, of, dx, dy, sz * f.axis[0].reach);
 #else
-    tma_load_pixels(to, map, bar, channel, x, y, of, dx, dy);
+    tma_load_pixels(to, map, bar, group + channel, x, y, of, dx, dy);
 #endif
     if ((channel += A_RUN / ELEM_BYTES) < f.channels) return;
     channel = 0, ++tap;
@@ -112,7 +114,7 @@ struct Loop {
     METHOD void begin(const Params& p, const Work& of, int kb) {
       w = of;
 #if A_FORM
-      window.begin(p.rows, w.batch * p.rows.m + w.m * BM, kb);
+      window.begin(p.rows, w.batch * p.rows.m + w.m * BM, w.n * BN, kb);
 #elif B_FORM
       pixels.begin(p.rows, w.n * BN, kb);
 #endif

@@ -20,6 +20,7 @@ struct MainLoop {
   bool a_depth = false;    // and images have a depth
   int b_taps = 0;          // K is counted by taps: each tap's channels fill whole k blocks (sm_90a); 2: backwards
   int b_form = 0;          // of KernelRows: 2, N counts windows and K their pixels
+  int block_columns = 0;   // WindowRows'
   bool scattered = false;  // rows lie in memory as ScatterRows say
   bool b_chunks = false;   // as a_chunks
   bool b_depth = false;    // as a_depth
