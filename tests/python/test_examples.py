@@ -10,7 +10,7 @@ FOLDER = ROOT / "examples" / "python"
 
 @pytest.mark.parametrize("path", sorted(FOLDER.glob("*.py")), ids=lambda path: path.stem)
 def test_example(path):
-    if path.stem == "digits":
+    if path.stem in ("digits", "convolution"):
         pytest.importorskip("sklearn", reason="scikit-learn is not installed")
     done = subprocess.run([sys.executable, str(path)], capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-4000:]
@@ -19,7 +19,7 @@ def test_example(path):
 
 def test_there_are_all_of_them():
     assert {path.stem for path in FOLDER.glob("*.py")} >= {
-        "bias_gelu", "extreme_labels", "digits", "swiglu", "softmax", "sampling", "attention_scores", "own_operation"}
+        "bias_gelu", "extreme_labels", "digits", "swiglu", "softmax", "sampling", "attention_scores", "own_operation", "convolution"}
 
 
 def test_notebook(tmp_path):
