@@ -43,9 +43,7 @@ bool beside(const Access& access) {
 }
 
 // About how many instructions an element takes, as ops.def's.
-int instructions(const Reduction& r) {
-  return r.reducer == Reducer::online_softmax || r.reducer == Reducer::welford ? 12 : 6;
-}
+int instructions(const Reduction& r) { return r.reducer == Reducer::online_softmax ? 12 : 6; }
 
 class Planner {
  public:

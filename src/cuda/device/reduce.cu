@@ -1,7 +1,7 @@
 R"cuda(
 // Reductions. A state type S is emitted for each: S::identity(), S::combine(a, b), S::shuffle(x, mask), S::load(pointer).
 // S::rescaled: it is {m, a sum of exp(x - m)}; the terms are below 1 and weighted by themselves, so the short exponential is as
-// good as the long one.
+// good as the long one. S::counted: its last word is the number of elements, so many a column.
 // The order in which elements meet is fixed by the schedule, never by timing.
 
 // Several states, in order. Of an online softmax the maximum first, so that each is scaled once.
@@ -152,17 +152,52 @@ struct LogSum {
   METHOD float value() const { return fmaf(float(exponent), 0x1.62e43p-1f, logf(product)); }
 };
 
-// Several elements of one mean and variance at a time.
-template <class S, int N> DEVICE void welford_add(S& s, const float (&x)[N], const bool (&in)[N]) {
-  S block = S::identity();
-  float sum = 0.f;
+// What a thread gathers of a mean and variance: sums about a shift, three instructions an element where joining a state for every
+// four took eleven. The shift is the mean of the first elements, `first` with all that follow; it cancels no more than their share of
+// all leaves (decision 0105). Infinite and huge ones are no shift: sums about them could overflow where sums of elements do not.
+struct Moments {
+  float shift, sum, squares, count;
+  DEVICE_STATIC Moments identity() { return {0.f, 0.f, 0.f, 0.f}; }
+  // About one shift.
+  DEVICE_STATIC Moments combine(const Moments& a, const Moments& b) { return {a.shift, a.sum + b.sum, a.squares + b.squares, a.count + b.count}; }
+  DEVICE_STATIC Moments shuffle(const Moments& x, int mask) {
+    return {x.shift, __shfl_xor_sync(~0u, x.sum, mask), __shfl_xor_sync(~0u, x.squares, mask), __shfl_xor_sync(~0u, x.count, mask)};
+  }
+  DEVICE_STATIC Moments select(bool t, const Moments& a, const Moments& b) {
+    return {t ? a.shift : b.shift, t ? a.sum : b.sum, t ? a.squares : b.squares, t ? a.count : b.count};
+  }
+};
+// The lanes that share a shift: none, the four that hold a row, the eight that hold a column.
+enum class Share { nothing, row, column };
+template <Share share, int N> DEVICE void moments_add(Moments& s, const float (&x)[N], const bool (&in)[N], const bool first, int lane) {
+  float here = 0.f;
   #pragma unroll
-  for (int i = 0; i < N; ++i) sum += in[i] ? x[i] : 0.f, block.c2 += in[i] ? 1.f : 0.f;
-  block.c0 = sum * fast_reciprocal(fmaxf(block.c2, 1.f));
+  for (int i = 0; i < N; ++i) here += in[i] ? 1.f : 0.f;
+  if (first) {
+    float sum = 0.f, of = here;
+    #pragma unroll
+    for (int i = 0; i < N; ++i) sum += in[i] ? x[i] : 0.f;
+    if (share == Share::row) {
+      #pragma unroll
+      for (int mask = 1; mask < 4; mask *= 2) sum += __shfl_xor_sync(~0u, sum, mask), of += __shfl_xor_sync(~0u, of, mask);
+    }
+    float mean = sum * fast_reciprocal(fmaxf(of, 1.f));
+    if (share == Share::column) mean = __shfl_sync(~0u, mean, lane % 4);
+    s = {fabsf(mean) < 0x1p+120f ? mean : 0.f, 0.f, 0.f, 0.f};
+  }
   #pragma unroll
-  for (int i = 0; i < N; ++i) { const float d = in[i] ? x[i] - block.c0 : 0.f; block.c1 = fmaf(d, d, block.c1); }
-  s = S::combine(s, block);
+  for (int i = 0; i < N; ++i) {
+    const float d = in[i] ? x[i] - s.shift : 0.f;
+    s.sum += d, s.squares = fmaf(d, d, s.squares);
+  }
+  s.count += here;
 }
+// As the state {mean, squared distances, count}.
+template <class S> DEVICE S settled(const Moments& s) {
+  const float mean = s.sum * fast_reciprocal(fmaxf(s.count, 1.f));
+  return {s.shift + mean, op_max(fmaf(-mean, s.sum, s.squares), 0.f), s.count};
+}
+template <class S> DEVICE S settled(const S& s) { return s; }
 
 // Several elements of one state at a time: a tree over them, and one step on the state, so that steps that wait for each
 // other are few. Elements that do not take part are the identity.
@@ -202,10 +237,11 @@ template <bool maximum, class S, typename T, int N> DEVICE void arg_add(S& s, co
 // 16384 x 4096 x 1024 waits, softmax: with a fence, counters and states without tags 12,000; if it folds all of its rows itself
 // 9,000, as what it polls is in the products' way; 4,800.)
 template <class S> struct Told {
-  static constexpr int words = S::rescaled ? 1 : sizeof(S) / 4;
+  static constexpr int words = S::rescaled ? 1 : sizeof(S) / 4 - (S::counted > 0);
   union {
     S state;
     u32 word[sizeof(S) / 4];
+    float number[sizeof(S) / 4];
   };
   METHOD u64 at(int w, u32 tag) const {
     return word[w] | u64(S::rescaled ? (word[sizeof(S) / 4 - 1] & 0x7fffffff) | tag << 31 : tag) << 32;
@@ -258,6 +294,10 @@ template <class S> DEVICE void fold_rows_told(const Params& p, const Work& c, i6
       hear(memory, told_index(p, c.batch, row, 0), tile, tag, y);
       #pragma unroll
       for (int k = 0; k < n; ++k) {
+        Told<S> of_tile;
+        of_tile.state = y[k];
+        if (S::counted) of_tile.number[sizeof(S) / 4 - 1] = float(S::counted * min(BN / PARTS, tile_columns(p) - tile[k] * (BN / PARTS)));
+        y[k] = of_tile.state;
         const S both[2] = {x, S::select(of + k * lanes < tiles_beside(p), y[k], S::identity())};
         x = fold_states<2>(both);
       }

@@ -171,11 +171,12 @@ std::string FinishWriter::folding() {
 std::string FinishWriter::group_end() {
   std::string code;
   for (std::size_t r = 0; r < phase_.reductions.size(); ++r) {
-    const std::string red = "red" + str(r) + "[r]";
     if (e_.partials[r].across == Across::groups)
-      code += "      " + red + " = combine_lanes_in_order<" + c_.reducers[r].type + ">(" + red + ", t.lane, 1, 4);\n";
+      code += "      of_group" + str(r) +
+              "[r] = " + c_.reducers[r].lanes("combine_lanes_in_order", "red" + str(r) + "[r]", "t.lane, 1, 4") + ";\n";
   }
-  const std::string leaves = folded(Across::groups, "        ", [](std::size_t r) { return "red" + str(r) + "[r]"; });
+  const std::string leaves =
+      folded(Across::groups, "        ", [](std::size_t r) { return "of_group" + str(r) + "[r]"; });
   const std::string last = finish(Across::groups, "row", "column", "        ");
   if (!last.empty())
     code += "      if (t.lane % 4 == 0 && row < tile_rows(p, t.batch) && column * GROUP_N < tile_columns(p)) {\n" +
@@ -193,7 +194,7 @@ std::string FinishWriter::meeting(const std::function<std::string(const std::vec
       if (e_.partials[r].across != Across::groups) continue;
       for (std::size_t k = 0; k < phase_.reductions[r].results.size(); ++k) {
         const BufferId b = phase_.reductions[r].results[k];
-        if (b >= 0) statistics[b] = c_.reducers[r].component("first.red" + str(r) + "[r]", k);
+        if (b >= 0) statistics[b] = c_.reducers[r].component("first.of_group" + str(r) + "[r]", k);
       }
     }
     return "    const int column = t.col + group * SUB_N, column_in = min(column, tile_columns(p) - 1);\n" +

@@ -155,7 +155,10 @@ std::string FragmentWriter::reduce(std::size_t r) {
               state + ", " + all + "[s]);\n    }\n";
       continue;
     }
-    const Block block{.size = size, .index = "q", .in = in, .ordered = rows};
+    Block block{.size = size, .index = "q", .in = in, .ordered = rows, .lane = "t.lane"};
+    block.share = rows ? "Share::row" : columns ? "Share::column" : "Share::nothing";
+    if (&piece == phase_.reductions[r].pieces.data())
+      block.first = rows ? "f == 0 && group % SPAN == 0" : columns ? "i == 0" : "f == 0 && group == 0 && i == 0";
     const auto factor = [&](int k) { return name(phase_.code[piece.args[0]].args[k], Level::element); };
     const BlockAddition a = value(piece.args[0]).folded ? c_.reducers[r].products(block, factor(0), factor(1), state)
                                                         : c_.reducers[r].addition(block, args, state);
@@ -318,7 +321,7 @@ std::string FragmentWriter::stage(std::size_t k, const Resolve& resolve) {
 // The states that a thread keeps, and where they begin.
 void FragmentWriter::states() {
   for (std::size_t r = 0; r < phase_.reductions.size(); ++r) {
-    const std::string s = c_.reducers[r].type, red = "red" + str(r);
+    const std::string s = c_.reducers[r].gathered, red = "red" + str(r);
     switch (e_.partials[r].across) {
       case Across::rows:
         members_ += "  " + s + " " + red + "[ROWS];\n";
@@ -334,7 +337,7 @@ void FragmentWriter::states() {
         reset_ += "    " + red + " = " + s + "::identity();\n";
         break;
       case Across::groups:
-        members_ += "  " + s + " " + red + "[ROWS];\n";
+        members_ += "  " + s + " " + red + "[ROWS];\n  " + c_.reducers[r].type + " of_group" + str(r) + "[ROWS];\n";
         fragment_reset_ += "    if (f == 0 && group % SPAN == 0) " + red + "[2 * i] = " + red + "[2 * i + 1] = " + s +
                            "::identity();\n";
         break;
@@ -352,13 +355,13 @@ std::string FragmentWriter::group_end() {
   for (std::size_t r = 0; r < phase_.reductions.size(); ++r) {
     if (e_.partials[r].across != Across::columns) continue;
     const std::string s = c_.reducers[r].type, red = "red" + str(r), shared = "shared" + str(r);
-    write += "    fold_rows<" + s + ", SUB_N / 4>(" + red + ", t.lane);\n    " + s + "* " + shared +
-             " = shared_pointer<" + s + ">(t.scratch + " + str(e_.partials[r].scratch) +
+    write += "    fold_rows<" + c_.reducers[r].gathered + ", SUB_N / 4>(" + red + ", t.lane);\n    " + s + "* " +
+             shared + " = shared_pointer<" + s + ">(t.scratch + " + str(e_.partials[r].scratch) +
              ") + folding_half(t, group) * 4 * SUB_N;\n" +
              "    #pragma unroll\n    for (int k = 0; k < SUB_N / 32; ++k) {\n      const int q = "
              "folded_column(t.lane, SUB_N / 4) + k;\n" +
-             "      " + shared + "[t.warp * SUB_N + q / 4 * 16 + q % 4 / 2 * 8 + 2 * (t.lane % 4) + q % 2] = " + red +
-             "[k];\n    }\n";
+             "      " + shared + "[t.warp * SUB_N + q / 4 * 16 + q % 4 / 2 * 8 + 2 * (t.lane % 4) + q % 2] = settled<" +
+             s + ">(" + red + "[k]);\n    }\n";
     read += "      {\n        " + s + " x = " + shared +
             "[t.thread];\n        #pragma unroll\n        for (int w = 1; w < 4; ++w) x = " + s + "::combine(x, " +
             shared + "[w * SUB_N + t.thread]);\n        " + c_.partials(r, s) +
@@ -377,9 +380,9 @@ std::string FragmentWriter::rows_end() {
   std::string code;
   for (std::size_t r = 0; r < phase_.reductions.size(); ++r) {
     const std::string s = c_.reducers[r].type, x = "x" + str(r);
-    code += "      const " + s + " " + x + " = fold_lanes<" + s + ">(red" + str(r) +
-            "[r], 1, 4);\n      if (t.lane % 4 == 0 && row < tile_rows(p, t.batch)) tell(p.word[" +
-            str(e_.partials[r].word) + "], told_index(p, t.batch, row, t.tile_n), " + x + ", t.tag);\n";
+    code += "      const " + s + " " + x + " = " + c_.reducers[r].lanes("fold_lanes", "red" + str(r) + "[r]", "1, 4") +
+            ";\n      if (t.lane % 4 == 0 && row < tile_rows(p, t.batch)) tell(p.word[" + str(e_.partials[r].word) +
+            "], told_index(p, t.batch, row, t.tile_n), " + x + ", t.tag);\n";
   }
   return EpilogueCode::each_row(code, true) + "    move_nothing_across(never(p));  // else it is told late\n";
 }
@@ -395,13 +398,14 @@ std::string FragmentWriter::end() {
   for (std::size_t r = 0; r < phase_.reductions.size(); ++r) {
     const std::string s = c_.reducers[r].type, red = "red" + str(r), shared = "all" + str(r);
     if (e_.partials[r].across == Across::rows && !e_.needs.holds) {
-      code += EpilogueCode::each_row("      const " + s + " x = combine_lanes<" + s + ">(" + red +
-                                     "[r], 1, 4);\n      if (t.lane % 4 == 0 && row < tile_rows(p, t.batch)) " +
+      code += EpilogueCode::each_row("      const " + s +
+                                     " x = " + c_.reducers[r].lanes("combine_lanes", red + "[r]", "1, 4") +
+                                     ";\n      if (t.lane % 4 == 0 && row < tile_rows(p, t.batch)) " +
                                      c_.partials(r, s) + "[row_partial(p, t.batch, t.tile_n, row)] = x;\n");
     } else if (e_.partials[r].across == Across::all) {
       write += "    " + s + "* " + shared + " = shared_pointer<" + s + ">(t.scratch + " + str(e_.partials[r].scratch) +
-               ") + t.turn * 4;\n    {\n      const " + s + " x = fold_lanes<" + s + ">(" + red +
-               ", 1, 32);\n      if (t.lane == 0) " + shared + "[t.warp] = x;\n    }\n";
+               ") + t.turn * 4;\n    {\n      const " + s + " x = fold_lanes<" + s + ">(settled<" + s + ">(" + red +
+               "), 1, 32);\n      if (t.lane == 0) " + shared + "[t.warp] = x;\n    }\n";
       read += "      " + c_.partials(r, s) + "[tile_partial(p, slots_in(p), t.batch, t.slot_m, t.tile_n)] = " + s +
               "::combine(" + s + "::combine(" + shared + "[0], " + shared + "[1]), " + s + "::combine(" + shared +
               "[2], " + shared + "[3]));\n";

@@ -69,7 +69,10 @@ BlockAddition ReducerText::addition(const Block& block, const std::vector<std::s
   const std::string into = "(" + state + ", " + array, x = array + at;
   if (reducer == Reducer::online_softmax)
     return {reals, x + block.in + " ? " + args[0] + " : (-INF);", "softmax_add" + into + ");"};
-  if (reducer == Reducer::welford) return {reals + here, x + args[0] + is_here, "welford_add" + into + ", here);"};
+  if (reducer == Reducer::welford) {
+    return {reals + here, x + args[0] + is_here,
+            "moments_add<" + block.share + ">" + into + ", here, " + block.first + ", " + block.lane + ");"};
+  }
   if (block.ordered && index_is_column) {
     return {reals + " i64 index" + size + here, x + args[0] + ", index" + at + args[1] + is_here,
             "arg_add<" + std::string(reducer == Reducer::argmax ? "true" : "false") + ">" + into + ", index, here);"};
@@ -86,6 +89,11 @@ BlockAddition ReducerText::products(const Block& block, const std::string& a, co
           state + " = " + type + "::combine(" + state + ", " + lift({"dot(x, y)"}) + ");"};
 }
 
+std::string ReducerText::lanes(const std::string& function, const std::string& own, const std::string& of) const {
+  if (gathered == type) return function + "<" + type + ">(" + own + ", " + of + ")";
+  return "settled<" + type + ">(combine_lanes(" + own + ", 1, 4))";
+}
+
 std::string ReducerText::component(const std::string& state, std::size_t k) const {
   const std::string member = state + ".c" + str(k);
   return components[k] == DType::boolean ? "(" + member + " != 0)" : member;
@@ -99,6 +107,7 @@ ReducerText emit_reducer(const lower::Phase& phase, const lower::Reduction& r, i
   out.bytes = state_bytes(phase, r);
   out.type = "S" + str(index);
   const std::string& s = out.type;
+  out.gathered = r.reducer == Reducer::welford ? "Moments" : s;
   std::vector<std::string> identity, lifted;
   std::string combine;
   const auto literal = [&](double value) {
@@ -141,7 +150,7 @@ ReducerText emit_reducer(const lower::Phase& phase, const lower::Reduction& r, i
       lifted = {"x0", "0.f", "1.f"};
       // Chan, Golub and LeVeque 1979. Around an infinite mean there is no variance, whichever came last.
       combine =
-          "    const float n = a.c2 + b.c2, share = n > 0.f ? op_div(b.c2, n) : 0.f, d = b.c0 - a.c0;\n"
+          "    const float n = a.c2 + b.c2, share = n > 0.f ? b.c2 * fast_reciprocal(n) : 0.f, d = b.c0 - a.c0;\n"
           "    // Infinite means have no distance.\n"
           "    const float mean = d - d == 0.f ? fmaf(d, share, a.c0) : fmaf(b.c0, share, a.c0 * (1.f - share));\n"
           "    return {b.c2 > 0.f ? mean : a.c0,\n"
@@ -182,6 +191,7 @@ ReducerText emit_reducer(const lower::Phase& phase, const lower::Reduction& r, i
   }
   out.text = "struct " + s + " {\n  " + members + "\n" +
              "  static constexpr bool rescaled = " + (r.reducer == Reducer::online_softmax ? "true" : "false") +
+             ";\n  static constexpr int counted = " + str(r.reducer == Reducer::welford ? r.pieces.size() : 0) +
              ";\n  DEVICE_STATIC " + s + " identity() { return {" + start + "}; }\n" + "  DEVICE_STATIC " + s +
              " lift(" + parameters + ") { return {" + lift + "}; }\n" + "  DEVICE_STATIC " + s + " combine(" + s +
              " a, " + s + " b) {\n" + combine + "  }\n" + "  DEVICE_STATIC " + s + " shuffle(" + s +

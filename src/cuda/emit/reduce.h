@@ -19,6 +19,9 @@ struct Block {
   std::string size, index, in;
   bool ordered = false;  // their columns grow with e
   std::string name = "x";
+  std::string first = "false";  // whether it is the thread's first
+  std::string share = "Share::nothing",
+              lane = "0";  // which lanes hold elements of one state (Moments), and the own one
 };
 
 // The arrays to declare for a block, what fills them for each of its elements, and what adds them to the state.
@@ -30,6 +33,7 @@ struct ReducerText {
   lower::Reducer reducer{};
   bool index_is_column = false;   // of an argmax of f32
   std::string type;               // "S0"
+  std::string gathered;           // of what a thread gathers, which settled<S0>() makes a state: "S0", or "Moments"
   std::string text;               // of the struct
   std::vector<DType> components;  // of the state; welford carries its count as a third
   int bytes = 0;                  // sizeof
@@ -41,6 +45,9 @@ struct ReducerText {
   // The same into a sum, where an element is the product of two values.
   [[nodiscard]] BlockAddition products(const Block& block, const std::string& a, const std::string& b,
                                        const std::string& state) const;
+  // The state of lanes that hold elements of one row, from what each gathered: by a function of reduce.cu, or sums
+  // about their one shift.
+  [[nodiscard]] std::string lanes(const std::string& function, const std::string& own, const std::string& of) const;
   // Result component k of a state called `state`.
   [[nodiscard]] std::string component(const std::string& state, std::size_t k) const;
 };

@@ -334,8 +334,8 @@ void RowWriter::phase(const RowPhase& row) {
     for (std::size_t r = 0; r < phase.reductions.size(); ++r) {
       reducers.push_back(emit_reducer(phase, phase.reductions[r], 100 * row.phase + static_cast<int>(r), functions_));
       structs_ += reducers.back().text;
-      code_ +=
-          "  " + reducers.back().type + " r" + reducers.back().type + " = " + reducers.back().type + "::identity();\n";
+      const std::string &own = reducers.back().gathered, s = reducers.back().type;
+      code_ += "  " + own + " g" + s + " = " + own + "::identity();\n";
     }
   }
   if (!phase.domain.has(Axis::n)) {
@@ -361,12 +361,13 @@ void RowWriter::phase(const RowPhase& row) {
         if (phase.reductions[r].reducer == Reducer::online_softmax) {
           const BlockAddition a = reducers[r].addition(
               {.size = "8 * C", .index = "8 * c + e", .in = "counts(c, e)", .name = "all" + type + "_" + str(k)}, args,
-              "r" + type);
+              "g" + type);
           collected += "  " + a.declared + "\n", added += "  " + a.added + "\n";
           code_ += "    EACH " + a.filled + "\n";
         } else {
           const BlockAddition a = reducers[r].addition(
-              {.size = "8", .index = "e", .in = "counts(c, e)", .ordered = true}, args, "r" + type);
+              {.size = "8", .index = "e", .in = "counts(c, e)", .ordered = true, .first = k ? "false" : "c == 0"}, args,
+              "g" + type);
           code_ += "    {\n      " + a.declared + "\n      EACH " + a.filled + "\n      " + a.added + "\n    }\n";
         }
       }
@@ -379,9 +380,9 @@ void RowWriter::phase(const RowPhase& row) {
   // All threads of a row get the same state: lanes are folded by shuffles, then warps in their order.
   for (std::size_t r = 0; r < reducers.size(); ++r) {
     const std::string& s = reducers[r].type;
-    code_ += "  __shared__ __align__(16) u8 m" + s + "[BLOCK / 32 * sizeof(" + s + ")];\n  r" + s + " = fold_lanes<" +
-             s + ">(r" + s + ", 1, 32);\n  if (threadIdx.x % 32 == 0) ((" + s + "*)m" + s + ")[threadIdx.x / 32] = r" +
-             s + ";\n";
+    code_ += "  __shared__ __align__(16) u8 m" + s + "[BLOCK / 32 * sizeof(" + s + ")];\n  " + s + " r" + s +
+             " = fold_lanes<" + s + ">(settled<" + s + ">(g" + s + "), 1, 32);\n  if (threadIdx.x % 32 == 0) ((" + s +
+             "*)m" + s + ")[threadIdx.x / 32] = r" + s + ";\n";
   }
   code_ += "  __syncthreads();\n";
   for (std::size_t r = 0; r < reducers.size(); ++r) {
