@@ -5,6 +5,8 @@
 #include "cuda/emit/code.h"
 #include "cuda/emit/reduce.h"
 
+#include <algorithm>
+#include <cmath>
 #include <numeric>
 
 namespace postlude::inline v0::cuda {
@@ -42,6 +44,15 @@ bool beside(const Access& access) {
   return map.steps.empty() || map.steps[0].group == 0 || map.steps[0].group % (map.steps[0].pieces * half_unit) == 0;
 }
 
+// Whether an instruction draws a number for each element, and those of two neighbours by one block of Philox.
+bool is_drawn_by_blocks(const Instruction& i) {
+  const bool draws = i.op == Op::random || (i.op == Op::cast && i.round == Round::stochastic);
+  return draws && i.access.divide_rows == 1 && i.access.columns.divide == 1 &&
+         std::all_of(i.access.columns.steps.begin(), i.access.columns.steps.end(), [](const auto& step) {
+           return step.group == 0 ? step.piece == 0 : step.group / step.pieces % 2 == 0;
+         });
+}
+
 // About how many instructions an element takes, as ops.def's.
 int instructions(const Reduction& r) { return r.reducer == Reducer::online_softmax ? 12 : 6; }
 
@@ -59,6 +70,8 @@ class Planner {
   void accumulator();
   void values(FragmentCode& code);
   void mark_narrow(FragmentCode& code);
+  void draws(FragmentCode& code) const;
+  [[nodiscard]] std::vector<int> uses(const FragmentCode& code) const;
   void sums();
   void tile_operands(FragmentCode& code);
   void stores(FragmentCode& code);
@@ -228,6 +241,46 @@ void Planner::values(FragmentCode& code) {
   }
   for (const Reduction& r : phase.reductions) e_.needs.operations += instructions(r);
   mark_narrow(code);
+  draws(code);
+}
+
+// How often each value is wanted.
+std::vector<int> Planner::uses(const FragmentCode& code) const {
+  std::vector<int> uses(code.phase->code.size());
+  for (const ValueId value : leaving(code)) ++uses[value];
+  for (std::size_t id = 0; id < code.phase->code.size(); ++id) {
+    if (!code.values[id].wanted) continue;
+    for (const ValueId arg : code.phase->code[id].args) ++uses[arg];
+    if (const ValueId guard = code.phase->code[id].guard; guard >= 0) ++uses[guard];
+  }
+  return uses;
+}
+
+// Numbers of two neighbours and of the two rows that a thread holds are one block's (core/philox.h). They have 24 bits,
+// so that one is less than a constant where its word is less than another.
+void Planner::draws(FragmentCode& code) const {
+  const Phase& phase = *code.phase;
+  const std::vector<int> uses = this->uses(code);
+  for (std::size_t id = 0; id < phase.code.size(); ++id) {
+    const Instruction& i = phase.code[id];
+    if (!code.values[id].wanted || code.values[id].level != Level::element) continue;
+    code.values[id].drawn = is_drawn_by_blocks(i);
+    if (i.guard >= 0 || (i.op != Op::lt && i.op != Op::le && i.op != Op::gt && i.op != Op::ge)) continue;
+    for (const int side : {0, 1}) {
+      const ValueId random = i.args[side];
+      const Instruction& other = phase.code[i.args[1 - side]];
+      if (phase.code[random].op != Op::random || phase.code[random].guard >= 0 || !code.values[random].drawn ||
+          uses[random] != 1 || other.op != Op::constant || other.type != DType::f32 ||
+          !std::isfinite(other.literal.value()))
+        continue;
+      const bool less = (i.op == Op::lt || i.op == Op::le) == (side == 0), or_equal = i.op == Op::le || i.op == Op::ge;
+      const double bound = static_cast<double>(static_cast<float>(other.literal.value())) * 0x1p24;
+      const double below = less == or_equal ? std::floor(bound) + 1 : std::ceil(bound);
+      code.values[id].below = static_cast<std::int64_t>(std::clamp(below, 0.0, 0x1p24)) << 8;
+      code.values[id].not_below = !less;
+      code.values[random].folded = true;
+    }
+  }
 }
 
 // Quotients that are only stored, in types whose least number is 2^-24 or more, beyond whose largest a result no longer
@@ -255,12 +308,7 @@ void Planner::mark_narrow(FragmentCode& code) {
 void Planner::sums() {
   const Phase& phase = *plan_.first.phase;
   std::vector<FragmentCode::Value>& values = plan_.first.values;
-  std::vector<int> uses(phase.code.size());
-  for (const ValueId value : leaving(plan_.first)) ++uses[value];
-  for (std::size_t id = 0; id < phase.code.size(); ++id) {
-    if (!values[id].wanted) continue;
-    for (const ValueId arg : phase.code[id].args) ++uses[arg];
-  }
+  const std::vector<int> uses = this->uses(plan_.first);
   const auto only_summed = [&](ValueId id) {
     const Instruction& i = phase.code[id];
     return uses[id] == 1 && i.guard < 0 && i.type == DType::f32 && level_of(i.axes) == Level::element;

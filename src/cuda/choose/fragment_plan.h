@@ -93,7 +93,12 @@ struct FragmentCode {
     bool prefetched = false;    // a row operand, read one subtile ahead
     lower::ValueId label = -1;  // it is n_index() == this i64 of the row: compared in 32 bits
     bool folded = false;        // no code of its own: a sum takes it as a product, or as one of its logarithms
-    bool weight = false;        // it is exp(x - m) / s of an online softmax {m, s} of x; its arguments are x - m and s
+    bool drawn = false;         // it draws a number for each element, for four of them by one block of Philox
+    // It compares such numbers with a constant, and nothing else wants them: it is words < `below`, or (`not_below`)
+    // not so.
+    std::int64_t below = -1;
+    bool not_below = false;
+    bool weight = false;  // it is exp(x - m) / s of an online softmax {m, s} of x; its arguments are x - m and s
   };
   std::vector<Value> values;  // one an instruction of the phase
 

@@ -250,8 +250,10 @@ DEVICE float to_f32(int x) { return float(x); }
 DEVICE float to_f32(bool x) { return op_where(x, 1.f, 0.f); }
 DEVICE float to_f32(i64 x) { return float(x); }
 
-// Philox4x32-10 at an element's coordinates; 24 bits in [0, 1).
-DEVICE float random_uniform(u64 seed, u32 stream, int b, int m, int n) {
+// Philox4x32-10. A block has the numbers of rows m and m + 8 (bit 3 of m is ignored) and of columns n and n + 1 (n even), as
+// word[2 * row + column].
+struct PhiloxBlock { u32 word[4]; };
+DEVICE PhiloxBlock random_block(u64 seed, u32 stream, int b, int m, int n) {
   u32 c0 = u32(n) >> 1, c1 = u32(m) >> 4 << 3 | (u32(m) & 7), c2 = u32(b), c3 = stream, k0 = u32(seed), k1 = u32(seed >> 32);
   #pragma unroll
   for (int round = 0; round < 10; ++round) {
@@ -260,8 +262,28 @@ DEVICE float random_uniform(u64 seed, u32 stream, int b, int m, int n) {
     c1 = u32(p1), c3 = u32(p0), c0 = n0, c2 = n2;
     k0 += 0x9E3779B9u, k1 += 0xBB67AE85u;
   }
-  const u32 word = (m >> 3 & 1) ? ((n & 1) ? c3 : c2) : ((n & 1) ? c1 : c0);
-  return float(word >> 8) * 0x1p-24f;
+  return {c0, c1, c2, c3};
+}
+// 24 bits in [0, 1).
+DEVICE float to_uniform(u32 word) { return float(word >> 8) * 0x1p-24f; }
+DEVICE float random_uniform(u64 seed, u32 stream, int b, int m, int n) {
+  const PhiloxBlock x = random_block(seed, stream, b, m, n);
+  return to_uniform((m >> 3 & 1) ? ((n & 1) ? x.word[3] : x.word[2]) : ((n & 1) ? x.word[1] : x.word[0]));
+}
+// Those of a thread's fragment: rows m and m + 8 by two even columns and what follows each.
+DEVICE void random_words(u32 (&u)[8], u64 seed, u32 stream, int b, int m, int left, int right) {
+  #pragma unroll
+  for (int q = 0; q < 2; ++q) {
+    const PhiloxBlock x = random_block(seed, stream, b, m, q ? right : left);
+    #pragma unroll
+    for (int e = 0; e < 4; ++e) u[4 * q + e] = x.word[e];
+  }
+}
+DEVICE void random_fragment(float (&u)[8], u64 seed, u32 stream, int b, int m, int left, int right) {
+  u32 words[8];
+  random_words(words, seed, stream, b, m, left, right);
+  #pragma unroll
+  for (int e = 0; e < 8; ++e) u[e] = to_uniform(words[e]);
 }
 
 // Where a scalar operand lies: at its address, or, bound by value, in the last of its four words among the parameters.

@@ -52,6 +52,7 @@ class FragmentWriter {
   std::string row_values(bool met, const Place& place, const Place& inside, const std::vector<std::string>& statistics);
   std::string prefetch();
   std::string column_values();
+  [[nodiscard]] std::string drawn(ValueId id, bool words) const;
   std::string fragment();
   std::string stage(std::size_t k, const Resolve& resolve);
   std::string reduce(std::size_t r);
@@ -220,6 +221,16 @@ std::string FragmentWriter::column_values() {
          loop + "    }\n";
 }
 
+// The numbers of a fragment (or their words) that an instruction draws.
+std::string FragmentWriter::drawn(ValueId id, bool words) const {
+  const Instruction& i = phase_.code[id];
+  const auto column = [&](const char* of) { return column_expression(i.access.columns, of, "tile_columns(p)"); };
+  const std::string u = "u" + str(id);
+  return std::string(words ? "    u32 " : "    float ") + u + "[8];\n    random_" + (words ? "words" : "fragment") +
+         "(" + u + ", " + random_key(i) + ", " + (i.batched ? "t.batch" : "0") + ", rows[0], " + column("columns[0]") +
+         ", " + column("columns[2]") + ");\n";
+}
+
 std::string FragmentWriter::fragment() {
   std::string code =
       "    int columns[4], columns_in[4], rows[2], rows_in[2];\n    bool in_columns[4], in_rows[2];\n"
@@ -263,6 +274,16 @@ std::string FragmentWriter::fragment() {
       if (!value(id).folded) code += "    float " + v + "[8];\n    EACH " + v + "[e] = 0.f;\n";
     } else if (value(id).folded) {
       continue;
+    } else if (const std::int64_t below = value(id).below; below >= 0) {
+      const auto& args = phase_.code[id].args;
+      const ValueId random = phase_.code[args[0]].op == Op::random ? args[0] : args[1];
+      const std::string v = "v" + str(id);
+      code += drawn(random, true) + "    bool " + v + "[8];\n    EACH " + v +
+              "[e] = " + (value(id).not_below ? "!" : "") +
+              (below >> 32  ? "(true)"
+               : below == 0 ? "(false)"
+                            : "(u" + str(random) + "[e] < " + str(below) + "u)") +
+              ";\n";
     } else if (value(id).weight) {
       const auto& args = phase_.code[id].args;
       const std::string v = "v" + str(id);
@@ -279,7 +300,9 @@ std::string FragmentWriter::fragment() {
       code += std::string("    ") + (value(id).narrow ? "vec_div_narrow(" : "vec_div_rows(") + v + ", " + dividend +
               ", " + divisor("") + ", " + divisor(" + 1") + ");\n";
     } else {
-      code += array_statements(phase_, id, each, resolve, c_.functions, "    ");
+      Place place = each;
+      if (value(id).drawn) code += drawn(id, false), place.random = "u" + str(id) + "[e]";
+      code += array_statements(phase_, id, place, resolve, c_.functions, "    ");
     }
   }
   for (const lower::Store* store : code_.direct) {

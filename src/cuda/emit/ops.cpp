@@ -28,12 +28,9 @@ std::string ordered(const char* op, const std::vector<std::string>& a, bool real
 
 std::string number(std::uint64_t value) { return std::to_string(value) + "ull"; }
 
-// A cast to `dtype`, whose values are computed in compute_type(dtype).
-std::string cast_expression(const std::string& value, DType from, DType dtype, Round round, std::uint64_t seed,
-                            const Place& p, const std::string& column) {
-  const std::string u = round == Round::stochastic
-                            ? "random_uniform(" + number(seed) + ", 0, " + p.b + ", " + p.i + ", " + column + ")"
-                            : "0.f";
+// A cast to `dtype`, whose values are computed in compute_type(dtype). `u`: the number that it rounds stochastically
+// by.
+std::string cast_expression(const std::string& value, DType from, DType dtype, Round round, const std::string& u) {
   const std::string mode = ", " + str(static_cast<int>(round)) + ", " + u + ")";
   const std::string type(name(dtype));
   if (is_float(dtype)) {
@@ -79,7 +76,7 @@ std::string converted(const std::string& value, DType from, DType to) {
 }
 
 std::string rounded(const std::string& value, DType from, DType dtype) {
-  return cast_expression(value, from, dtype, Round::nearest_even, 0, {}, {});
+  return cast_expression(value, from, dtype, Round::nearest_even, "0.f");
 }
 
 bool has_native_form(const Function& function) {
@@ -176,7 +173,9 @@ std::string Functions::body(const Lambda& lambda, std::span<const DType> paramet
       code = call(*node.function, wanted) + "(" + join(args) + ")";
     } else if (node.op == Op::cast) {
       // Of no element: what rounds stochastically is no call any more (lower.cpp).
-      code = cast_expression(args[0], wanted[0], node.dtype, node.round, node.seed, {"0", "0", "0", "0"}, "0");
+      const bool draws = node.round == Round::stochastic;
+      code = cast_expression(args[0], wanted[0], node.dtype, node.round,
+                             draws ? "random_uniform(" + number(node.seed) + ", 0, 0, 0, 0)" : "0.f");
     } else {
       code = operation(node.op, args, wanted[node.op == Op::where ? 1 : 0]);
     }
@@ -252,6 +251,10 @@ std::string Functions::combiner(const Lambda& lambda, std::span<const DType> typ
   return made;
 }
 
+std::string random_key(const lower::Instruction& i) {
+  return number(i.seed) + ", " + (i.op == Op::random ? str(i.random_stream) : "0") + "u";
+}
+
 std::string expression(const lower::Instruction& i, const std::vector<std::string>& args, std::span<const DType> types,
                        const Place& p, Functions& functions) {
   // Along an axis that it lacks, a value's coordinate is 0.
@@ -260,16 +263,18 @@ std::string expression(const lower::Instruction& i, const std::vector<std::strin
   const std::string row = !i.axes.has(Axis::m)       ? "0"
                           : i.access.divide_rows > 1 ? "(" + p.i + " / " + str(i.access.divide_rows) + ")"
                                                      : p.i;
+  const auto random = [&] {
+    if (!p.random.empty()) return p.random;
+    return "random_uniform(" + random_key(i) + ", " + b + ", " + row + ", " + column + ")";
+  };
   switch (i.op) {
     case Op::constant: return device_literal(i.literal, i.type);
     case Op::m_index: return row;
     case Op::n_index: return column;
     case Op::batch_index: return b;
-    case Op::random:
-      return "random_uniform(" + number(i.seed) + ", " + str(i.random_stream) + "u, " + b + ", " + row + ", " + column +
-             ")";
+    case Op::random: return random();
     case Op::cast:
-      return cast_expression(args[0], types[0], i.dtype, i.round, i.seed, {b, row, column, p.width}, column);
+      return cast_expression(args[0], types[0], i.dtype, i.round, i.round == Round::stochastic ? random() : "0.f");
     case Op::call: return functions.call(*i.function, types) + "(" + join(args) + ")";
     default: return operation(i.op, args, types[i.op == Op::where ? 1 : 0]);
   }

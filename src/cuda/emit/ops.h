@@ -34,9 +34,10 @@ namespace postlude::inline v0::cuda {
 [[nodiscard]] bool has_native_form(const Function& function);
 
 // Where an element is, as expressions of type int: batch, row, column, the phase's columns. `memory`: the device
-// function that gives the row of a batch in memory; empty: it is the row.
+// function that gives the row of a batch in memory; empty: it is the row. `random`: the number that the one instruction
+// in question draws there, where it has been drawn already.
 struct Place {
-  std::string b, i, j, width, memory{};
+  std::string b, i, j, width, memory{}, random{};
 };
 
 // Device functions made for function calls and combiners on the way; their text goes before the code that calls them.
@@ -54,6 +55,9 @@ class Functions {
   std::map<std::string, std::string> made_;
   std::string text_;
 };
+
+// What an instruction that rounds stochastically or is random() has before its coordinates: "<seed>, <stream>".
+[[nodiscard]] std::string random_key(const lower::Instruction& instruction);
 
 // The expression of an elementwise instruction or a coordinate (not acc, not a load, not a count), from its arguments.
 [[nodiscard]] std::string expression(const lower::Instruction& instruction, const std::vector<std::string>& args,
