@@ -99,18 +99,27 @@ struct Tap {
   Three at{};  // taps along the axes
   Spot by;
 
-  // `count` columns on, where channels are counted last; without a division.
-  void next(const Windows& w, std::int64_t count) {
-    by.offset -= channel * w.channel_stride;
-    for (channel += count; channel >= w.channels; channel -= w.channels) {
-      for (std::size_t i = 3; i-- > 0;) {
-        by.move(w, i, w.axes[i].reach);
-        if (++at[i] < w.axes[i].taps || i == 0) break;
-        by.move(w, i, -std::int64_t{at[i]} * w.axes[i].reach);
-        at[i] = 0;
-      }
+  // The next tap of the same channel; true: there was none, and it is the first.
+  bool step(const Windows& w) {
+    for (std::size_t i = 3; i-- > 0;) {
+      by.move(w, i, w.axes[i].reach);
+      if (++at[i] < w.axes[i].taps) return false;
+      by.move(w, i, -std::int64_t{at[i]} * w.axes[i].reach);
+      at[i] = 0;
     }
-    by.offset += channel * w.channel_stride;
+    return true;
+  }
+  // `count` columns on, without a division.
+  void next(const Windows& w, std::int64_t count) {
+    if (w.channels_last) {
+      by.offset -= channel * w.channel_stride;
+      for (channel += count; channel >= w.channels; channel -= w.channels) step(w);
+      by.offset += channel * w.channel_stride;
+      return;
+    }
+    for (; count > 0; --count) {
+      if (step(w)) ++channel, by.offset += w.channel_stride;
+    }
   }
 };
 Tap tap_of(const Windows& w, std::int64_t column) {
@@ -282,14 +291,14 @@ void window_pixels(const Matrix& a, const Windows& w, const Kernels& kernels, st
   const bool words = a.dtype == DType::f32;
   constexpr std::int64_t together = 16;
   alignas(64) char elements[together * row_group * 4];
+  Tap tap = tap_of(w, k0);
   for (std::int64_t k = k0; k < k0 + depth; k += together) {
     const std::int64_t steps = std::min(together, k0 + depth - k);
     std::uint32_t* const out = to + (k - k0) / kernels.word_elements * to_row;
-    for (std::int64_t i = 0; i < steps; ++i) {
-      const Spot by = tap_of(w, k + i).by;
+    for (std::int64_t i = 0; i < steps; ++i, tap.next(w, 1)) {
       char* at = words ? reinterpret_cast<char*>(out + i * to_row) : elements + i * pitch;
       for (int j = 0; j < count; ++j) {
-        along_columns(a, w, lines[j].spot + by, w.axes[2].step, lines[j].count, at);
+        along_columns(a, w, lines[j].spot + tap.by, w.axes[2].step, lines[j].count, at);
         at += lines[j].count * size;
       }
     }
