@@ -183,6 +183,11 @@ class Decider {
   void emit_plain_product();
   void emit_repack();
   void emit_repack_images(DType type);
+  void emit_compact();
+  [[nodiscard]] std::int64_t packed_images() const {  // elements
+    const agreed::WindowRows& w = b_windows() ? *b_windows() : *windows();
+    return w.images * w.image_stride;
+  }
   void emit_passes(bool before);
   void describe(Kernel& kernel, std::size_t first_word, const Memory& memory) const;
 
@@ -204,7 +209,7 @@ class Decider {
   std::int64_t columns_ = 0;          // of the fused phase
   std::optional<Product> product_;
   MainLoop loop_;
-  Address packed_a_, packed_b_, packed_images_, accumulator_;
+  Address packed_a_, packed_b_, packed_images_, padded_, accumulator_;
   std::vector<Address> packed_parts_;
   std::vector<Address> partials_;  // of the product's reductions
   Address counters_;               // of blocks, or of tile rows
@@ -457,7 +462,9 @@ void Decider::arrange(const Contraction& gemm, bool mma, bool b_mn_allowed) {
 // The first phase on the product's fragments, or why not.
 void Decider::fuse(const Contraction& gemm) {
   const Request& request = subject_.request;
-  d_.why = request.through_memory ? "the schedule asks for it" : not_fusable(program_, product_phase_);
+  d_.why = request.through_memory ? "the schedule asks for it"
+           : layout_.padded       ? "there are columns between those that are asked for"
+                                  : not_fusable(program_, product_phase_);
   if (!d_.why.empty()) return;
   const Phase& phase = program_.phases[product_phase_];
   columns_ = phase.columns.at(shape_.n);
@@ -491,12 +498,12 @@ void Decider::fuse(const Contraction& gemm) {
 // The accumulator alone, into the workspace.
 void Decider::multiply_alone(const Contraction& gemm) {
   const Request& request = subject_.request;
-  columns_ = shape_.n;
+  columns_ = layout_.padded ? layout_.padded->padded : shape_.n;
   d_.portable = rows_portable_;
   arrange(gemm, request.mma || !rows_portable_.empty(), true);
   // Rows of whole 16 bytes, so that the copy engine can write them.
-  const bool whole = shape_.n % 4 == 0, side_by_side = whole || !part_;
-  const BufferPlace place{.tensor_map = whole, .unit = side_by_side, .pair = side_by_side && shape_.n % 2 == 0};
+  const bool whole = columns_ % 4 == 0, side_by_side = whole || !part_;
+  const BufferPlace place{.tensor_map = whole, .unit = side_by_side, .pair = side_by_side && columns_ % 2 == 0};
   Chosen chosen = choose_product({accumulator_program_,
                                   0,
                                   loop_,
@@ -545,7 +552,8 @@ void Decider::decide_product() {
     const auto bytes = [&] { return pitch(*gemm) * size_of(gemm->a); };
     const auto batches = [&](const Placed& o) { return o.strides[0] == 0 ? 1 : shape_.batch; };
     d_.repack_images = layout_.images.has_value();
-    if (d_.repack_images) packed_images_ = take(windows()->images * windows()->image_stride * size_of(gemm->a));
+    if (d_.repack_images) packed_images_ = take(packed_images() * size_of(gemm->a));
+    if (const auto& padded = layout_.padded) padded_ = take(shape_.m * padded->padded * 4);
     if (d_.repack_a) packed_a_ = take(batches(layout_.a) * shape_.m * bytes());
     if (d_.repack_b && !part_) packed_b_ = take(batches(layout_.b) * shape_.n * bytes());
     for (std::size_t i = 0; d_.repack_b && i < layout_.parts.size(); ++i) {
@@ -842,10 +850,21 @@ const std::shared_ptr<const std::string>& Decider::plain_text() {
 void Decider::emit_repack_images(DType type) {
   agreed::UnpackedImages x = *layout_.images;
   Kernel& k = kernel(plain_text(), "postlude_repack_images");
-  const std::int64_t chunks = windows()->images * windows()->image_stride * size_of(type) / 16;
+  const std::int64_t chunks = packed_images() * size_of(type) / 16;
   k.grid = {static_cast<unsigned>(ceil_div(chunks, 256)), 1, 1};
-  k.addresses = {{offsetof(agreed::UnpackedImages, from) / 8, {Address::Of::a}},
+  k.addresses = {{offsetof(agreed::UnpackedImages, from) / 8, {b_windows() ? Address::Of::b : Address::Of::a}},
                  {offsetof(agreed::UnpackedImages, to) / 8, packed_images_}};
+  k.block.resize(sizeof x / 8);
+  std::memcpy(k.block.data(), &x, sizeof x);
+}
+
+void Decider::emit_compact() {
+  agreed::Padded x = *layout_.padded;
+  x.m = static_cast<int>(shape_.m);
+  Kernel& k = kernel(plain_text(), "postlude_compact");
+  k.grid = {static_cast<unsigned>(ceil_div(shape_.n, 256)),
+            static_cast<unsigned>(std::min<std::int64_t>(shape_.m, 65535)), 1};
+  k.addresses = {{offsetof(agreed::Padded, from) / 8, padded_}, {offsetof(agreed::Padded, to) / 8, accumulator_}};
   k.block.resize(sizeof x / 8);
   std::memcpy(k.block.data(), &x, sizeof x);
 }
@@ -976,7 +995,7 @@ void Decider::map_b(Kernel& k, const Contraction& gemm) const {
   const Schedule& s = product_->schedule;
   const int bk = static_cast<int>(k_bytes(s) / size_of(gemm.a));
   if (const auto* w = b_windows(); w && !s.mma) {
-    map_pixels(k, *w, gemm.b, {Address::Of::b}, bk);
+    map_pixels(k, *w, gemm.b, layout_.images ? packed_images_ : Address{Address::Of::b}, bk);
     return;
   }
   Address from = d_.repack_b ? packed_b_ : b_address(gemm);
@@ -1061,7 +1080,9 @@ void Decider::emit_product() {
   map_a(k, gemm);
   map_b(k, gemm);
   const Program& program = d_.fused ? program_ : accumulator_program_;
-  const std::vector<Memory> alone{accumulator_memory()}, &memory = d_.fused ? memory_ : alone;
+  Memory accumulator = accumulator_memory();
+  if (const auto& padded = layout_.padded) accumulator = {padded_, 16, {shape_.m * padded->padded, padded->padded, 1}};
+  const std::vector<Memory> alone{accumulator}, &memory = d_.fused ? memory_ : alone;
   // A consumer's four warps load a subtile together; each stores its own rows of one.
   for (std::size_t i = 0; i < e.columns.size(); ++i) {
     const bool loaded = i < e.loaded.size();
@@ -1087,6 +1108,10 @@ void Decider::emit_product() {
   k.threads = static_cast<unsigned>(threads(s));
   k.cooperative = !s.mma && (e.across_tiles() || s.by_memory);  // blocks wait for each other
   k.grid[0] = static_cast<unsigned>(blocks(s, e.needs, {g.tiles, g.tiles_n}, subject_.multiprocessors));
+  if (layout_.padded) {
+    emit_compact();
+    return;
+  }
   if (e.across_tiles() && s.mma) {
     Kernel finish = k;
     finish.name = "postlude_finish", finish.shared = e.finish_bytes, finish.threads = 256;

@@ -44,8 +44,9 @@ struct Layout {
     int group_rows, group_columns, block_groups;
   };
   std::optional<Diagonal> diagonal;
-  bool one = false;             // images are rows of one product (fold.h)
-  std::vector<Placed> buffers;  // the Program's operands and outputs
+  std::optional<agreed::Padded> padded;  // the accumulator of a weight gradient over packed images
+  bool one = false;                      // images are rows of one product (fold.h)
+  std::vector<Placed> buffers;           // the Program's operands and outputs
 };
 [[nodiscard]] Layout layout_of(const Bindings& bindings, const lower::Program& program);
 // Aligned and contiguous, as explain() assumes; A and B along K unless the problem says otherwise.

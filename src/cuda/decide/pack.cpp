@@ -35,59 +35,94 @@ agreed::Counting counted(const Layout& layout, const agreed::WindowRows& w, int 
 struct Row {
   int channels, taps;
 };
-Row row_of(const agreed::WindowRows& w, std::int64_t size) {
+// `whole`: runs of 128 bytes.
+Row row_of(const agreed::WindowRows& w, std::int64_t size, bool whole) {
   Row row{w.channels, w.axis[2].taps};
   while (w.axis[2].step * row.channels * size % 16 != 0) ++row.channels;
   const auto bytes = [&](int taps) { return taps * row.channels * size; };
   while (bytes(row.taps) % 16 != 0) ++row.taps;
-  for (int taps = row.taps; taps < 2 * row.taps; ++taps) {
-    if (bytes(taps) == 16 || bytes(taps) == 32 || bytes(taps) % 64 == 0) return {row.channels, taps};
+  for (int taps = row.taps; taps < 2 * row.taps + 16; ++taps) {
+    if (bytes(taps) % (whole ? 128 : 64) == 0 || (!whole && (bytes(taps) == 16 || bytes(taps) == 32)))
+      return {row.channels, taps};
   }
   return row;
 }
 
-}  // namespace
-
-std::optional<Layout> packed(const Subject& subject, const Layout& layout) {
-  const auto* w = std::get_if<agreed::WindowRows>(&layout.a_rows);
-  const auto gemm = subject.problem.loop().contraction();
-  if (!w || !gemm || subject.arch != "sm_90a" || subject.request.mma || layout.groups.count > 1 || layout.diagonal)
-    return {};
-  if (layout.shape.k == 0 || !on_tensor_cores(gemm->a, gemm->b, subject.arch)) return {};
-  const std::int64_t size = size_of(gemm->a);
-  const bool few = w->channels * size <= few_bytes && w->axis[2].taps > 1 && w->axis[2].reach == 1;
-  if (!few && portable_rows(layout.a_rows, layout.a.alignment, size).empty()) return {};
-  Layout made = layout;
-  agreed::WindowRows& rows = std::get<agreed::WindowRows>(made.a_rows);
-  agreed::UnpackedImages& x = made.images.emplace();
-  x = {0,
-       0,
-       w->image_stride,
-       {w->axis[0].stride, w->axis[1].stride, w->axis[2].stride},
-       w->channel_stride,
-       w->images,
-       {w->axis[0].extent, w->axis[1].extent, w->axis[2].extent},
-       w->channels,
-       0,
-       w->axis[2].extent,
-       small(round_up(w->channels * size, 16) / size)};
-  if (few) {
-    const Row row = row_of(*w, size);
-    agreed::WindowAxis& axis = rows.axis[2];
-    x.first = axis.first, x.packed = row.channels, x.columns = (axis.pixels - 1) * axis.step + row.taps;
+// What is copied of the images that `rows` are windows of, which then are windows of the copy: of pixels of `channels`,
+// or
+// (`row`) of rows that are pixels.
+agreed::UnpackedImages copy(agreed::WindowRows& rows, int channels, const std::optional<Row>& row, std::int64_t size) {
+  agreed::UnpackedImages x{0,
+                           0,
+                           rows.image_stride,
+                           {rows.axis[0].stride, rows.axis[1].stride, rows.axis[2].stride},
+                           rows.channel_stride,
+                           rows.images,
+                           {rows.axis[0].extent, rows.axis[1].extent, rows.axis[2].extent},
+                           rows.channels,
+                           0,
+                           rows.axis[2].extent,
+                           channels};
+  agreed::WindowAxis& axis = rows.axis[2];
+  if (row) {
+    x.first = axis.first, x.packed = row->channels, x.columns = (axis.pixels - 1) * axis.step + row->taps;
     while (x.columns * x.packed * size % 16 != 0) ++x.columns;
-    made.b_count = counted(layout, *w, row.taps, row.channels);
-    rows.channels = row.taps * row.channels, rows.taps = w->axis[0].taps * w->axis[1].taps;
-    axis = {axis.pixels, axis.pixels, 1, 0, 1, 1, std::int64_t{axis.step} * row.channels};
+    rows.channels = row->taps * row->channels, rows.taps = rows.axis[0].taps * rows.axis[1].taps;
+    axis = {axis.pixels, axis.pixels, 1, 0, 1, 1, std::int64_t{axis.step} * row->channels};
   } else {
-    made.b_count = counted(layout, *w, w->axis[2].taps, x.packed);
-    rows.channels = x.packed, rows.axis[2].stride = x.packed;
+    rows.channels = channels, axis.stride = channels;
   }
   rows.axis[1].stride = std::int64_t{x.columns} * x.packed;
   rows.axis[0].stride = rows.axis[1].stride * x.extent[1];
   rows.image_stride = rows.axis[0].stride * x.extent[0];
   rows.channel_stride = 1, rows.channels_last = 1, rows.all_channels = rows.channels;
   rows.k = rows.channels * rows.taps;
+  return x;
+}
+
+bool few(const agreed::WindowRows& w, std::int64_t size) {
+  return w.channels * size <= few_bytes && w.axis[2].taps > 1 && w.axis[2].reach == 1;
+}
+
+// A weight gradient's: 64 columns are of one tap, so there may be columns between those that are asked for.
+std::optional<Layout> padded(const Layout& layout, const agreed::WindowRows& w) {
+  constexpr std::int64_t size = 2;
+  if (w.channels % 64 == 0 && portable_rows(layout.b_rows, layout.b.alignment, size).empty()) return {};
+  Layout made = layout;
+  agreed::WindowRows& rows = std::get<agreed::WindowRows>(made.b_rows);
+  const std::optional<Row> row = few(w, size) ? std::optional(row_of(w, size, true)) : std::nullopt;
+  made.images = copy(rows, small(round_up(w.channels, 64)), row, size);
+  made.padded = agreed::Padded{0,
+                               0,
+                               0,
+                               small(layout.shape.n),
+                               rows.k,
+                               w.axis[2].taps,
+                               w.channels,
+                               row ? row->taps : w.axis[2].taps,
+                               row ? row->channels : rows.channels,
+                               0};
+  made.b.alignment = 16;
+  if (rows.channels % 64 != 0 || !portable_rows(made.b_rows, 16, size).empty()) return {};
+  return made;
+}
+
+}  // namespace
+
+std::optional<Layout> packed(const Subject& subject, const Layout& layout) {
+  const auto gemm = subject.problem.loop().contraction();
+  if (!gemm || subject.arch != "sm_90a" || subject.request.mma || layout.groups.count > 1 || layout.diagonal) return {};
+  if (layout.shape.k == 0 || !on_tensor_cores(gemm->a, gemm->b, subject.arch)) return {};
+  const std::int64_t size = size_of(gemm->a);
+  if (const auto* w = std::get_if<agreed::WindowRows>(&layout.b_rows); w && size == 2) return padded(layout, *w);
+  const auto* w = std::get_if<agreed::WindowRows>(&layout.a_rows);
+  if (!w || (!few(*w, size) && portable_rows(layout.a_rows, layout.a.alignment, size).empty())) return {};
+  Layout made = layout;
+  agreed::WindowRows& rows = std::get<agreed::WindowRows>(made.a_rows);
+  const int channels = small(round_up(w->channels * size, 16) / size);
+  const std::optional<Row> row = few(*w, size) ? std::optional(row_of(*w, size, false)) : std::nullopt;
+  made.images = copy(rows, channels, row, size);
+  made.b_count = counted(layout, *w, row ? row->taps : w->axis[2].taps, row ? row->channels : channels);
   made.packed_k = rows.k;
   made.a.alignment = 16;
   if (!portable_rows(made.a_rows, 16, size).empty()) return {};

@@ -228,4 +228,13 @@ extern "C" __global__ void __launch_bounds__(256) postlude_repack_images(const _
     if (++c == p.packed) c = 0, ++column;
   }
 }
+
+extern "C" __global__ void __launch_bounds__(256) postlude_compact(const __grid_constant__ Padded p) {
+  follow_previous_launch();
+  const int column = blockIdx.x * 256 + threadIdx.x;
+  if (column >= p.n) return;
+  const int tap = column / p.channels, row = tap / p.taps;
+  const int from = (row * p.padded_taps + tap - row * p.taps) * p.padded_channels + column - tap * p.channels;
+  for (int m = blockIdx.y; m < p.m; m += gridDim.y) ((ACC*)p.to)[(i64)m * p.n + column] = ((const ACC*)p.from)[(i64)m * p.padded + from];
+}
 )cuda"
