@@ -16,8 +16,9 @@ constexpr std::int64_t cpu_rows = 8, cpu_columns = 4096, cpu_part = 512, cpu_ele
 // Threads of a block, columns of one that joins parts; without sizes: how long a row one block reduces, how many parts
 // all elements and all rows have; with sizes: threads that keep a GPU busy, elements and rows of a part at least.
 constexpr std::int64_t gpu_threads = 256, gpu_columns = 32, gpu_row = 32768, gpu_parts = 1024, gpu_row_parts = 128;
-constexpr std::int64_t gpu_busy = 1 << 19, gpu_busy_columns = 1 << 17, gpu_least = 4096, gpu_least_rows = 16;
-constexpr std::int64_t gpu_window = 8, gpu_stripes = 16;  // rows of a window's results by one thread; parts of a row
+constexpr std::int64_t gpu_busy = 1 << 19, gpu_busy_columns = 1 << 18, gpu_least = 4096, gpu_least_rows = 16;
+constexpr std::int64_t most_blocks_y = 65535, gpu_window = 8,
+                       gpu_stripes = 16;  // rows of a window's results by one thread; parts of a row
 
 bool depends(const Expr& x, const std::vector<AxisPtr>& axes) {
   bool found = false;
@@ -274,6 +275,18 @@ class Choice {
     bind(stage, thread, "threadIdx.x");
     if (axes.size() == 1) return bind(stage, part, "blockIdx.x");
     // A row's blocks are next to each other.
+    if (const auto above = size(without_last(axes)); above && *above <= most_blocks_y) {
+      const auto [rows, row] = stage.split(axes[axes.size() - 2], gpu_window);
+      Axes outer = with(without_last(without_last(axes)), rows), order = with(with(outer, part), thread);
+      order.insert(order.end(), window.begin(), window.end());
+      stage.reorder(with(order, row));
+      for (const Axis& axis : window) stage.unroll(axis);
+      stage.unroll(row);
+      bind(stage, part, "blockIdx.x");
+      Axis all = outer[0];
+      for (std::size_t d = 1; d < outer.size(); ++d) all = stage.fuse(all, outer[d]);
+      return bind(stage, all, "blockIdx.y");
+    }
     const auto columns = size(axes.back().extent());
     const std::int64_t count =
         columns ? std::max<std::int64_t>((*columns + gpu_threads - 1) / gpu_threads, 1) : gpu_stripes;

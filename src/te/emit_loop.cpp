@@ -359,8 +359,9 @@ bool Emitter::divide(const Statement& s) {
   if (bounds.empty() && chain->wide.empty()) return false;
   std::int64_t elements = 1;
   for (const Statement* loop : chain->inner) elements *= constant_extent(*loop);
-  const bool batched = chain->statement->kind == Statement::Kind::update && chain->inner.size() <= 1 &&
-                       held.size() == chain->conditions.size() && elements <= 16;
+  // Other loops keep more of what is under way, and more registers: they are slower so.
+  const bool batched = chain->statement->kind == Statement::Kind::update && chain->inner.size() == 1 &&
+                       held.size() == chain->conditions.size() && elements <= 16 && !chain->reads.empty();
   const int unroll = static_cast<int>(std::clamp<std::int64_t>(16 / elements, 1, 8));
   std::string full = count(s.extent), end = full;
   for (const Bound& bound : bounds) {
@@ -377,7 +378,9 @@ bool Emitter::divide(const Statement& s) {
   if (end != full) line("const i64 end = " + end + ";");
   known_ = held;
   chain_ = &*chain;
-  const auto run = [&] { batched ? batches(s, unroll) : serial(s, "0", "full", unroll); };
+  const auto run = [&] {
+    batched&& wide_ ? batches(s, unroll) : serial(s, "0", "full", wide_ || !batched ? unroll : 1);
+  };
   if (!chain->wide.empty()) {
     open("if (" + chain->wide + ")");
     wide_ = true;
@@ -459,22 +462,9 @@ std::string Emitter::fetched_words(const ExprNode& read, const Statement& along)
 // Some iterations of a loop at once: first all of their reads, which are then under way together,
 // then what is made of them. The last ones may be fewer.
 void Emitter::batches(const Statement& s, int batch) {
-  const Statement* const along = chain_->inner.empty() ? nullptr : chain_->inner.back();
-  const std::string i = variable(s.axis), n = str(batch), v = along ? variable(along->axis) : "";
-  std::vector<const ExprNode*> reads;
-  if (wide_ && !chain_->reads.empty()) {
-    reads = chain_->reads;
-  } else {
-    for (const Expr& x : chain_->statement->values) certain_reads(x, reads);
-    std::erase_if(reads, [&](const ExprNode* read) {
-      if (parameters_.count(read->tensor.get()) || locals_.count(read->tensor.get())) return true;
-      const BufferPtr& buffer = nest_.of(*read);
-      return !in_memory(buffer) || written_.count(buffer.get()) != 0;
-    });
-  }
-  const bool whole = wide_ && !chain_->reads.empty();
-  const bool several = along && !whole;
-  const std::int64_t each = several ? constant_extent(*along) : 1;
+  const Statement* const along = chain_->inner.back();
+  const std::string i = variable(s.axis), n = str(batch), v = variable(along->axis);
+  const std::vector<const ExprNode*>& reads = chain_->reads;
   const auto iterations = [&] {
     line("#pragma unroll");
     open("for (int u = 0; u < " + n + "; ++u)");
@@ -487,24 +477,14 @@ void Emitter::batches(const Statement& s, int batch) {
   std::vector<std::string> arrays, fetched;
   for (const ExprNode* read : reads) {
     const BufferPtr& buffer = nest_.of(*read);
-    arrays.push_back((whole ? "words" : "t") + str(temporaries_++));
-    line((whole ? "Words<" + str(words(buffer, *along)) + ">" : device_type(compute_type(buffer->type))) + " " +
-         arrays.back() + "[" + str(batch * each) + "];");
+    arrays.push_back("words" + str(temporaries_++));
+    line("Words<" + str(words(buffer, *along)) + "> " + arrays.back() + "[" + n + "];");
   }
   iterations();
   for (std::size_t r = 0; r < reads.size(); ++r) {
     const BufferPtr& buffer = nest_.of(*reads[r]);
-    if (whole) {
-      line(arrays[r] + "[u] = " + fetched_words(*reads[r], *along) + ";");
-      fetched.push_back(element(arrays[r] + "[u]", buffer->type, v));
-      continue;
-    }
-    fetched.push_back(arrays[r] + "[u" + (several ? " * " + str(each) + " + " + v : "") + "]");
-    if (several) {
-      line("#pragma unroll");
-      line("for (i64 " + v + " = 0; " + v + " < " + str(each) + "; ++" + v + ")");
-    }
-    line((several ? "  " : "") + fetched.back() + " = " + load(buffer, reads[r]->args) + ";");
+    line(arrays[r] + "[u] = " + fetched_words(*reads[r], *along) + ";");
+    fetched.push_back(element(arrays[r] + "[u]", buffer->type, v));
   }
   close();
   close();

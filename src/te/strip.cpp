@@ -778,14 +778,18 @@ void StripNest::update_counted(Frame& frame, const Box& box, std::int64_t kept, 
     place[0] = -1;
     std::memcpy(&place[1], identity_, static_cast<std::size_t>(size));
     cpu::ReduceStrip strip;
-    const StripArg row[] = {{static_cast<const char*>(values.data) + r * reduced * size, reduced, 1},
-                            {numbers.data(), 0, 1}};
     strip.rows = 1;
-    strip.columns = reduced;
-    strip.args = row;
     strip.state[0] = &place[1];
     strip.state[1] = &place[0];
-    along_function_(strip);
+    // A part whose extreme is none of the row's so far is not searched for its place.
+    constexpr std::int64_t part = 512;
+    for (std::int64_t c = 0; c < reduced; c += part) {
+      const StripArg row[] = {{static_cast<const char*>(values.data) + (r * reduced + c) * size, reduced, 1},
+                              {numbers.data() + c, 0, 1}};
+      strip.columns = std::min(part, reduced - c);
+      strip.args = row;
+      along_function_(strip);
+    }
     if (place[0] < 0) continue;
     place[0] = first + place[0] * step;
     const StripArg one[] = {{&place[1], 1, 1}, {&place[0], 1, 1}};

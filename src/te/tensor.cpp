@@ -179,7 +179,7 @@ Expr place(const Axes& axes) {
 Tensor placeholder(std::vector<Expr> shape, const std::string& name, DType dtype) {
   if (shape.size() > v0::Tensor::max_rank)
     throw Error(ErrorCode::wrong_rank, quoted(name) + " has " + std::to_string(shape.size()) + " axes",
-                "An array has four at most.");
+                "An array has " + std::to_string(v0::Tensor::max_rank) + " at most.");
   auto node = std::make_shared<OperationNode>();
   node->name = name;
   node->shape = sizes(shape, name);

@@ -22,6 +22,20 @@ struct Fixture {
   [[nodiscard]] std::string nest() const { return te::lower(s, {a, b}); }
 };
 
+using Terms = std::vector<Expr>;
+// rfactor of a reducer of one's own, whose identity is 0.
+void factor_of(Fixture& t, const char* name, Expr (*combine)(const Expr&, const Expr&)) {
+  const te::Reducer reducer =
+      te::comm_reducer([combine](const Terms& a, const Terms& b) { return Terms{combine(a[0], b[0])}; },
+                       [](const auto&) { return Terms{Expr(0)}; }, name);
+  const te::Tensor c = te::compute(
+      {t.n}, [&](const Axes& i) { return reducer({t.a(i[0], t.k)}, {t.k})[0]; }, "C");
+  te::create_schedule(c).rfactor(c, {t.k});
+}
+Expr first(const Expr& a, const Expr&) { return a; }
+Expr half_of_both(const Expr& a, const Expr& b) { return (a + b) * 0.5; }
+Expr one_more(const Expr& a, const Expr& b) { return a + b + 1; }
+
 struct Case {
   const char* name;
   ErrorCode code;
@@ -117,6 +131,87 @@ const Case cases[] = {
            {t.n}, [&](const Axes& i) { return t.a(i[0]); }, "C");
      },
      "'A' has 2 axes, and is read at 1 indices"},
+    {"SplitOfABoundLoop", ErrorCode::bad_schedule,
+     [](Fixture& t) {
+       t.s[t.b].bind(t.i, te::thread_axis("blockIdx.x"));
+       t.s[t.b].split(t.i, 4);
+     },
+     "split: 'i' is already bound or marked"},
+    {"TwoBindingsOfALoop", ErrorCode::bad_schedule,
+     [](Fixture& t) {
+       t.s[t.b].bind(t.i, te::thread_axis("blockIdx.x"));
+       t.s[t.b].bind(t.i, te::thread_axis("blockIdx.y"));
+     },
+     "bind: 'i' is already bound to blockIdx.x"},
+    {"FuseOfAMarkedLoop", ErrorCode::bad_schedule,
+     [](Fixture& t) {
+       const auto [o, i] = t.s[t.b].split(t.i, 4);
+       t.s[t.b].unroll(i);
+       t.s[t.b].fuse(o, i);
+     },
+     "fuse: 'i.inner' is already bound or marked"},
+    {"BindToNoThread", ErrorCode::bad_schedule, [](Fixture& t) { t.s[t.b].bind(t.i, t.k); },
+     "bind: 'k' is no axis of blocks or threads"},
+    {"ThreadsWithALoopInside", ErrorCode::bad_schedule,
+     [](Fixture& t) {
+       t.s[t.b].reorder({t.k, t.i});
+       t.s[t.b].bind(t.k, te::thread_axis("threadIdx.x"));
+       static_cast<void>(t.nest());
+     },
+     "bind: 'k' of 'B' is reduced by threads and has 'i' inside"},
+    {"BlocksWithinALoop", ErrorCode::bad_schedule,
+     [](Fixture& t) {
+       t.s[t.f].bind(t.f.op().axis()[1], te::thread_axis("blockIdx.x"));
+       t.s[t.f].compute_at(t.s[t.b], t.i);
+       static_cast<void>(t.nest());
+     },
+     "bind: 'j' of 'F', which is computed within 'i', to blockIdx.x"},
+    {"InlineOfAnOutput", ErrorCode::bad_schedule,
+     [](Fixture& t) {
+       te::Schedule s = te::create_schedule(t.f);
+       s[t.f].compute_inline();
+     },
+     "compute_inline: 'F' is an output"},
+    {"PlaceholderHasNoLoops", ErrorCode::bad_schedule, [](Fixture& t) { static_cast<void>(t.s[t.a]); },
+     "'A' is a placeholder and has no loops"},
+    {"FactorOfNoLoop", ErrorCode::bad_schedule, [](Fixture& t) { t.s.rfactor(t.b, {}); }, "rfactor: of no loop"},
+    {"FactorTwice", ErrorCode::bad_schedule,
+     [](Fixture& t) {
+       t.s.rfactor(t.b, {t.k, t.k});
+     },
+     "rfactor: 'k' is named twice"},
+    {"FactorAtNoPlace", ErrorCode::bad_attribute, [](Fixture& t) { t.s.rfactor(t.b, {t.k}, 2); },
+     "rfactor: 'B' has 1 axes, and 'k' cannot become number 2"},
+    {"FactorThatDoesNotCommute", ErrorCode::bad_schedule, [](Fixture& t) { factor_of(t, "left", first); },
+     "rfactor of 'k': 'left' is not commutative"},
+    {"FactorThatDoesNotAssociate", ErrorCode::bad_schedule, [](Fixture& t) { factor_of(t, "mean", half_of_both); },
+     "rfactor of 'k': 'mean' is not associative"},
+    {"FactorWithoutAnIdentity", ErrorCode::bad_schedule, [](Fixture& t) { factor_of(t, "more", one_more); },
+     "rfactor of 'k': the identity of 'more' changes what it is combined with"},
+    {"CacheForNoReader", ErrorCode::bad_schedule, [](Fixture& t) { t.s.cache_read(t.a, "shared", {}); },
+     "cache_read: of 'A' for no reader"},
+    {"CacheForWhoDoesNotRead", ErrorCode::bad_schedule, [](Fixture& t) { t.s.cache_read(t.a, "shared", {t.b}); },
+     "cache_read: 'B' does not read 'A'"},
+    {"CacheOfSplitLoops", ErrorCode::bad_schedule,
+     [](Fixture& t) {
+       t.s[t.b].split(t.i, 4);
+       t.s.cache_write(t.b, "local");
+     },
+     "cache_write: the loops of 'B' are already split or fused"},
+    {"PredicateOfOneThread", ErrorCode::bad_schedule,
+     [](Fixture& t) {
+       t.s[t.b].set_store_predicate(t.n == 0);
+       static_cast<void>(t.nest());
+     },
+     "set_store_predicate: 'B' reduces within one thread"},
+    {"IndexThatLeaves", ErrorCode::wrong_shape,
+     [](Fixture& t) {
+       const te::Tensor c = te::compute(
+           {t.n, t.m}, [&](const Axes& i) { return t.a(i[0], i[1] + 1); }, "C");
+       std::vector<float> in(6), out(6);
+       te::build(te::create_schedule(c), {t.a, c})({Tensor(in.data(), f32, {2, 3}), Tensor(out.data(), f32, {2, 3})});
+     },
+     "index j + 1 of 'A' in 'C' is in [1, 3], and axis 1 has 3 elements"},
     {"MissingArgument", ErrorCode::missing_operand, [](Fixture& t) { static_cast<void>(te::lower(t.s, {t.b})); },
      "'A' is read and is no argument"},
 };
