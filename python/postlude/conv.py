@@ -74,7 +74,8 @@ class _Sizes:
         else:
             return x
         if what and math.prod(x.shape) and _address(lines) != _address(x):
-            raise error("wrong_stride", f"the rows of {what} do not lie one behind the other", "Pass an array that is contiguous, or in channels_last.")
+            forms = "that is contiguous" if self.last else "in channels_last" if self.columns else "that is contiguous, or in channels_last"
+            raise error("wrong_stride", f"the rows of {what} do not lie one behind the other", f"Pass an array {forms}.")
         return lines
 
     def image(self, x: Any, axes: int) -> Any:

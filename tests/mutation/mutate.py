@@ -1,9 +1,10 @@
 """Whether the tests see deliberate bugs: mutate.py [--count N] [--seed S] [--minutes T] [--jobs J]
 
 Draws mutants of the library's sources, links the tests of build/ with all of them (an environment
-variable chooses which one is alive), and runs the tests on each until one fails. Results are kept in
-build/mutation/results.jsonl, and a run goes on where another stopped. What survives is printed with
-its place; the last lines are the score by folder.
+variable chooses which one is alive), and runs the tests on each until one fails: the fastest test on
+all mutants, then the next on those that are left. A test that does not come by a mutant's place is
+not run on it. Results are kept in build/mutation/results.jsonl, and a run goes on where another
+stopped. What survives is printed with its place; the last lines are the score by folder.
 """
 import argparse
 import collections
@@ -13,27 +14,42 @@ import os
 import pathlib
 import random
 import re
+import resource
 import shlex
-import shutil
+import signal
 import subprocess
 import sys
+import tempfile
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 WORK = ROOT / "build/mutation"
 BASE, RESULTS = ROOT / "build", WORK / "results.jsonl"
-# A folder's share of the mutants, and the tests that judge it after those for all.
-FOLDERS = {
-    "src/lower": (150, []), "src/graph/ir": (80, []), "src/plan": (70, []), "src/loop": (20, []),
-    "src/cpu": (180, [["tests/test_cpu", "--gtest_filter=Gemm*"]]),
-}
-FOR_ALL = [
-    ["tests/fuzz/fuzz_epilogues", "--count", "80"],
-    ["tests/test_plan"], ["tests/test_graph"], ["tests/test_lower"],
-    ["tests/fuzz/fuzz_epilogues", "--count", "1000", "--seed", "5000"],
-    ["tests/fuzz/fuzz_calls", "--count", "20"],
+MOST, MOST_OF_A_FILE = 4096, 18  # mutants; mutant.h has the first too
+# A folder's share of the mutants.
+SHARES = {"src/lower": 85, "src/graph/ir": 45, "src/graph/text": 50, "src/reference": 45, "src/plan": 45, "src/core": 25,
+          "src/loop": 15, "src/cpu": 85, "src/cuda/decide": 25, "src/cuda/choose": 30, "src/cuda/emit": 50, "src/cuda/run": 30,
+          "src/te": 30}
+# What judges, the fastest first, and for which folders (all, where none is named).
+JUDGES = [
+    (["tests/fuzz/fuzz_epilogues", "--count", "80"], ()),
+    (["tests/test_plan", "--gtest_filter=-*TimeIs*:*ThreadsShare*:*TooManyParts*:*PackedOfEvery*"], ()),
+    (["tests/test_graph", "--gtest_filter=-Limits*:*Linear*:*Deep*"], ()),
+    (["tests/test_errors"], ("src/graph",)),
+    (["tests/test_reference"], ("src/reference", "src/core")),
+    (["tests/test_lower", "--gtest_filter=-*Scale*:*Random*"], ("src/lower", "src/graph", "src/plan", "src/core")),
+    (["tests/test_loop"], ("src/loop", "src/plan", "src/cpu", "src/core")),
+    (["tests/te/test_te"], ("src/te", "src/core")),
+    (["tests/test_core"], ("src/core",)),
+    (["tests/fuzz/fuzz_inputs", "--count", "400"], ("src/graph", "src/core", "src/cuda/run")),
+    (["tests/fuzz/fuzz_calls", "--count", "20"], ()),
+    (["tests/fuzz/fuzz_epilogues", "--count", "1000", "--seed", "5000"], ()),
+    (["tests/cuda/test_cuda"], ("src/cuda", "src/plan", "src/core")),
+    (["tests/test_cpu"], ("src/cpu",)),
+    (["tests/cuda/test_emission"], ("src/cuda",)),
+    (["tests/te/test_te_emission"], ("src/te",)),
 ]
-TARGETS = ["fuzz_epilogues", "fuzz_calls", "test_plan", "test_graph", "test_lower", "test_cpu"]
+TARGETS = sorted({pathlib.Path(command[0]).name for command, _ in JUDGES})
 BLANKED = re.compile(r'//[^\n]*|"(?:[^"\\\n]|\\.)*"|\'(?:[^\'\\\n]|\\.)+\'')
 NEVER = re.compile(r"^\s*(#|using|template|static_assert|case |constexpr|inline constexpr|static constexpr|enum|struct|class|friend)")
 STATEMENT = re.compile(r"^ +(?!return|throw|break|continue|delete|else|if|for|while|do|case|default)"
@@ -83,19 +99,22 @@ def sites(path):
 
 
 def draw(count, seed):
-    """The mutants, by number from 1, the same for the same sources and seed."""
+    """The mutants, by number from 1, the same for the same sources and seed: of files that are drawn, so many of each that a
+    build compiles a part of the library."""
     chooser, drawn = random.Random(seed), []
-    shares = sum(share for share, _ in FOLDERS.values())
-    for folder, (share, _) in FOLDERS.items():
-        found = [(str(path.relative_to(ROOT)), *site) for path in sorted((ROOT / folder).rglob("*.cpp"))
-                 for site in sites(path)]
-        chooser.shuffle(found)
+    for folder, share in SHARES.items():
+        files = sorted((ROOT / folder).rglob("*.cpp"))
+        chooser.shuffle(files)
         taken = []
-        for site in found:  # no two in one place
-            if all(site[0] != t[0] or site[4] < t[3] or t[4] < site[3] for t in taken):
-                taken.append(site)
-            if len(taken) >= round(1.2 * count * share / shares):  # some will not compile
-                break
+        wanted = round(1.2 * count * share / sum(SHARES.values()))  # some will not compile
+        for path in files:
+            found = [(str(path.relative_to(ROOT)), *site) for site in sites(path)]
+            chooser.shuffle(found)
+            here = []
+            for site in found:  # no two in one place
+                if len(here) < min(MOST_OF_A_FILE, wanted - len(taken)) and all(site[4] < t[3] or t[4] < site[3] for t in here):
+                    here.append(site)
+            taken += here
         drawn += [dict(folder=folder, file=s[0], what=s[1], line=s[2], begin=s[3], end=s[4], new=s[5]) for s in taken]
     return {i: mutant for i, mutant in enumerate(drawn, 1)}
 
@@ -112,14 +131,18 @@ def compile_file(file, mutants, command):
     """Compiles a source with all of its mutants but those that do not compile. Returns what is left."""
     source, target = WORK / "sources" / file, WORK / "objects" / (file.replace("/", "-") + ".o")
     source.parent.mkdir(parents=True, exist_ok=True)
+    # What a run before found to compile.
+    if source.exists() and target.exists():
+        text = source.read_text()
+        here = {n: m for n, m in mutants.items() if re.search(rf"\((?:{n})[,)]", text)}
+        if text == mutated(file, here):
+            return here
     while True:
         text = mutated(file, mutants)
-        if target.exists() and source.exists() and source.read_text() == text:
-            return mutants
         target.unlink(missing_ok=True)
         source.write_text(text)
         words = shlex.split(command)
-        words = words[:words.index("-MD")] + ["-w", "-fmax-errors=0", "-o", str(target), "-c", str(source)]
+        words = words[:words.index("-MD")] + ["-g0", *([] if file.startswith("src/cpu") else ["-O0"]), "-w", "-fmax-errors=0", "-o", str(target), "-c", str(source)]
         result = subprocess.run(words, cwd=BASE, capture_output=True, text=True)
         if result.returncode == 0:
             return mutants
@@ -147,7 +170,8 @@ def build(mutants, jobs):
         left = list(pool.map(lambda item: compile_file(*item, commands[item[0]]), by_file.items()))
     # The mutated objects come before the library, which then has nothing to add for them.
     objects = [str(WORK / "objects" / (file.replace("/", "-") + ".o")) for file in by_file]
-    for target in TARGETS:
+
+    def link(target):
         text = subprocess.run(["ninja", "-C", BASE, "-t", "commands", target], check=True, capture_output=True,
                               text=True).stdout.splitlines()[-1]
         words = shlex.split(text.split(" && ")[1])
@@ -155,31 +179,51 @@ def build(mutants, jobs):
         output = words.index("-o") + 1
         to = WORK / words[output]
         to.parent.mkdir(parents=True, exist_ok=True)
+        if to.exists() and all(to.stat().st_mtime > os.stat(made).st_mtime for made in (*objects, BASE / words[output])):
+            return
         words = words[:at] + objects + words[at:]
         words[output] = str(to)
         subprocess.run(words, cwd=BASE, check=True)
+
+    with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
+        list(pool.map(link, TARGETS))
     return {number: mutant for part in left for number, mutant in part.items()}
 
 
-def judge(number, mutant):
-    """The test that sees a mutant, or None."""
-    environment = {**os.environ, "POSTLUDE_MUTANT": str(number), "OMP_WAIT_POLICY": "passive",
-                   "GTEST_BRIEF": "1", "GTEST_FAIL_FAST": "1"}
-    folder = WORK / f"run-{number}"
-    folder.mkdir(exist_ok=True)
-    try:
-        for command in FOR_ALL + FOLDERS[mutant["folder"]][1]:
-            command = [str(WORK / command[0]), *command[1:]]
-            try:
-                run = subprocess.run(command, cwd=folder, env=environment, stdout=subprocess.DEVNULL,
-                                     stderr=subprocess.DEVNULL, timeout=120 if number else 1200)
-            except subprocess.TimeoutExpired:
-                return pathlib.Path(command[0]).name + " (hangs)"
-            if run.returncode != 0:
-                return pathlib.Path(command[0]).name
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
-    return None
+def run(command, number, seconds, reached=None):
+    """How a judge ends on a mutant: "" if it passes. `seconds`: of processor time, after which it hangs; it has ten times as
+    many of the clock's. `reached`: a file for what it comes by."""
+    environment = {**os.environ, "POSTLUDE_MUTANT": str(number), "OMP_WAIT_POLICY": "passive", "OMP_NUM_THREADS": "2",
+                   "GTEST_BRIEF": "1", "GTEST_FAIL_FAST": "1", "POSTLUDE_EMISSION_EVERY": "30", "POSTLUDE_EMISSION_RUNS": "1"}
+    environment |= {"POSTLUDE_MUTANTS_REACHED": str(reached)} if reached else {}
+    limit = lambda: resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))  # noqa: E731
+    name = pathlib.Path(command[0]).name
+    with tempfile.TemporaryDirectory(dir=WORK) as folder:
+        # A session of its own, so that what it started ends with it.
+        process = subprocess.Popen([str(WORK / command[0]), *command[1:]], cwd=folder, env=environment, preexec_fn=limit,
+                                   stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
+        try:
+            process.wait(10 * seconds)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+            return name + " (hangs)"
+    return {0: "", -signal.SIGXCPU: name + " (hangs)", -signal.SIGKILL: name + " (hangs)"}.get(process.returncode, name)
+
+
+def reach(command):
+    """The mutants whose places a judge comes by, and the seconds of processor time that it takes without any."""
+    file = WORK / ("reached-" + "-".join([pathlib.Path(command[0]).name, *command[1:]]).replace("--", ""))
+    if not file.exists():
+        file.with_suffix(".new").write_bytes(bytes(MOST))
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        if wrong := run(command, 0, 600, file.with_suffix(".new")):
+            sys.exit(f"{wrong} fails without a mutant")
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        file.with_suffix(".seconds").write_text(str(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime))
+        file.with_suffix(".new").rename(file)
+    return ({number for number, reached in enumerate(file.read_bytes()) if reached},
+            float(file.with_suffix(".seconds").read_text()))
 
 
 def key(mutant):
@@ -196,38 +240,58 @@ def main():
     end = time.time() + 60 * arguments.minutes
     WORK.mkdir(parents=True, exist_ok=True)
     drawn = draw(arguments.count, arguments.seed)
+    assert len(drawn) < MOST
     mutants = build(drawn, arguments.jobs)
-    none = judge(0, {"folder": "src/cpu"})
-    if none:
-        sys.exit(f"{none} fails without a mutant")
-    known = {}
+    known = collections.defaultdict(dict)  # by mutant: how each judge ended
     if RESULTS.exists():
-        known = {json.dumps(r["key"]): r["by"] for r in map(json.loads, RESULTS.read_text().splitlines())}
-    left = [(n, m) for n, m in mutants.items() if json.dumps(key(m)) not in known]
-    random.Random(arguments.seed).shuffle(left)  # a run that stops has seen some of every folder
-    print(f"{len(drawn)} drawn, {len(mutants)} compile, {len(left)} to judge", flush=True)
+        for r in map(json.loads, RESULTS.read_text().splitlines()):
+            known[json.dumps(r["key"])][r["judge"]] = r["by"]
+    print(f"{len(drawn)} drawn, {len(mutants)} compile", flush=True)
 
-    def take(item):
+    def take(number, judge, command, seconds):
         if time.time() > end:
             return
-        by = judge(*item)
-        known[json.dumps(key(item[1]))] = by
+        by = run(command, number, 5 + round(8 * seconds))
+        known[json.dumps(key(mutants[number]))][judge] = by
         with RESULTS.open("a") as out:
-            out.write(json.dumps({"key": key(item[1]), "by": by}) + "\n")
+            out.write(json.dumps({"key": key(mutants[number]), "judge": judge, "by": by}) + "\n")
 
-    with concurrent.futures.ThreadPoolExecutor(arguments.jobs) as pool:
-        list(pool.map(take, left))
+    open_judges = collections.defaultdict(set)  # by mutant: those that have not ended yet
+    unreached = set(mutants)
+    for command, folders in JUDGES:
+        judge = " ".join(command)
+        if time.time() > end:
+            for number, mutant in mutants.items():
+                if judge not in known[json.dumps(key(mutant))] and (not folders or mutant["folder"].startswith(folders)):
+                    open_judges[number].add(judge)
+            continue
+        reached, seconds = reach(command)
+        concerned = [n for n, m in mutants.items() if n in reached and (not folders or m["folder"].startswith(folders))]
+        unreached -= set(concerned)
+        left = [n for n in concerned if judge not in known[json.dumps(key(mutants[n]))]
+                and not any(known[json.dumps(key(mutants[n]))].values())]
+        print(f"{judge}: {len(left)} mutants, {seconds:.1f} s each", flush=True)
+        with concurrent.futures.ThreadPoolExecutor(arguments.jobs) as pool:
+            random.Random(arguments.seed).shuffle(left)  # a run that stops has seen some of every folder
+            list(pool.map(lambda n: take(n, judge, command, seconds), left))
+        for number in left:
+            if judge not in known[json.dumps(key(mutants[number]))]:
+                open_judges[number].add(judge)
     judged = collections.Counter()
     killed = collections.Counter()
+    first = collections.Counter()
     for number, mutant in mutants.items():
-        if json.dumps(key(mutant)) not in known:
+        by = next(filter(None, known[json.dumps(key(mutant))].values()), "")
+        if not by and open_judges[number]:
             continue
-        by = known[json.dumps(key(mutant))]
         judged[mutant["folder"]] += 1
-        killed[mutant["folder"]] += by is not None
-        if by is None:
+        killed[mutant["folder"]] += bool(by)
+        first[by.removesuffix(" (hangs)")] += 1
+        if not by:
             line = (ROOT / mutant["file"]).read_text().splitlines()[mutant["line"] - 1].strip()
-            print(f"survives: {mutant['file']}:{mutant['line']}: {mutant['what']} `{mutant['new'][:40]}`: {line}")
+            never = " (never reached)" if number in unreached else ""
+            print(f"survives{never}: {mutant['file']}:{mutant['line']}: {mutant['what']} `{mutant['new'][:40]}`: {line}")
+    print(*(f"{count} by {by or 'none'}" for by, count in first.most_common()), sep=", ")
     print("| folder | mutants | killed | |\n|---|---|---|---|")
     for folder in [*judged, "all"]:
         n, k = (judged[folder], killed[folder]) if folder != "all" else (judged.total(), killed.total())

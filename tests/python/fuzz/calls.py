@@ -344,32 +344,66 @@ class Case:
                          (lambda: want) if want is not None else None, made)
 
     def convolution(self) -> str:
-        pair = lambda low, high: (self.choose.randint(low, high), self.choose.randint(low, high))
-        stride, padding, dilation = pair(1, 3), pair(0, 2), pair(1, 2)
-        n, c, h, w, k, r, s = (self.choose.choice(x) for x in ((1, 2), (1, 2, 5, 16), (3, 5, 8), (4, 6, 9), (1, 3, 8), (1, 2, 3), (1, 3)))
-        dtype = self.choose.choice(NUMBERS[:4])
-        x, filters = self.numbers((n, c, h, w), dtype), self.numbers((k, c, r, s), dtype)
-        if self.chance(5):
-            stride = self.choose.choice((0, -1, (1, 2, 3), "x", 1 << 40, None))
-        given = [Given(self.laid_out(a), a) for a in (x, filters)]
-        given[1].sure = given[1].value.flags.c_contiguous  # or of another order whose elements lie a stride apart
-        fits = isinstance(stride, tuple) and len(stride) == 2
+        """A convolution or one of its gradients, of one to three axes."""
+        rank, groups = self.choose.choice((1, 2, 2, 2, 3)), self.choose.choice((1, 1, 1, 2, 3))
+        draw = lambda low, high: tuple(self.choose.randint(low, high) for _ in range(rank))
+        stride, padding, dilation, taps = draw(1, 3), draw(0, 2), draw(1, 2), draw(1, 3)
+        n, c, k = self.choose.choice((1, 2)), groups * self.choose.choice((1, 2, 5, 16)), groups * self.choose.choice((1, 3, 8))
+        image = tuple(max(size, far * (tap - 1) + 1 - 2 * around) for size, around, far, tap in zip(draw(1, 7), padding, dilation, taps))
+        pixels = tuple((size + 2 * around - far * (tap - 1) - 1) // step + 1
+                       for size, around, far, tap, step in zip(image, padding, dilation, taps, stride))
+        kind, dtype, last = self.choose.choice(("", "", "dgrad", "wgrad")), self.choose.choice(NUMBERS[:4]), self.chance(30)
+        x, w, dy = (self.numbers(shape, dtype) for shape in ((n, c, *image), (k, c // groups, *taps), (n, k, *pixels)))
 
-        def want() -> list[np.ndarray]:
-            padded = np.pad(x.astype(np.float64), ((0, 0), (0, 0), (padding[0],) * 2, (padding[1],) * 2))
-            p, q = ((padded.shape[2 + i] - dilation[i] * (filters.shape[2 + i] - 1) - 1) // stride[i] + 1 for i in range(2))
-            out = np.zeros((n, k, p, q))
-            for i, j in itertools.product(range(r), range(s)):
-                y, z = i * dilation[0], j * dilation[1]
-                seen = padded[:, :, y:y + (p - 1) * stride[0] + 1:stride[0], z:z + (q - 1) * stride[1] + 1:stride[1]]
-                out += np.einsum("nchw,kc->nkhw", seen, filters[:, :, i, j].astype(np.float64))
-            return [out]
+        def summed() -> list[np.ndarray]:
+            padded = np.zeros((n, c, *(size + 2 * around for size, around in zip(image, padding))))
+            inner = (slice(None), slice(None), *(slice(around, around + size) for size, around in zip(image, padding)))
+            if kind != "dgrad":
+                padded[inner] = x
+            y, dw = np.zeros(dy.shape), np.zeros(w.shape)
+            for g, at in itertools.product(range(groups), np.ndindex(*taps)):
+                cs, ks = (slice(g * whole // groups, (g + 1) * whole // groups) for whole in (c, k))
+                seen = padded[(slice(None), cs, *(slice(i * far, i * far + (p - 1) * step + 1, step)
+                                                  for i, far, p, step in zip(at, dilation, pixels, stride)))]
+                tap = w[(ks, slice(None), *at)].astype(np.float64)
+                if kind == "dgrad":
+                    seen += np.einsum("nk...,kc->nc...", dy[:, ks].astype(np.float64), tap)
+                elif kind == "wgrad":
+                    dw[(ks, slice(None), *at)] = np.einsum("ncp,nkp->kc", *(a.reshape(*a.shape[:2], -1) for a in (seen, dy[:, ks].astype(np.float64))))
+                else:
+                    y[:, ks] += np.einsum("nc...,kc->nk...", seen, tap)
+            return [padded[inner] if kind == "dgrad" else dw if kind == "wgrad" else y]
 
-        covered = all(size + 2 * around >= far * (taps - 1) + 1 for size, around, far, taps in
-                      zip((h, w), padding, dilation, (r, s)))
-        return self.call(f"conv2d of {x.shape} by {filters.shape} {dtype}, stride {stride}, padding {padding}, dilation {dilation}",
-                         lambda: [post.conv2d(given[0].value, given[1].value, stride=stride, padding=padding, dilation=dilation)],
-                         [*given, Given(None, None, sure=covered and fits, bad=not fits)], want)
+        def turned(array: np.ndarray) -> np.ndarray:
+            return np.moveaxis(array, 1, -1) if last else array
+
+        options = dict(stride=stride, padding=padding, dilation=dilation, groups=groups, layout="nhwc" if last else "nchw")
+        wrong = self.chance(5)
+        if wrong:
+            options.update(self.choose.choice((dict(stride=0), dict(stride=(1,) * (rank + 1)), dict(padding="x"), dict(dilation=1 << 40),
+                                               dict(groups=7), dict(groups=-1), dict(layout="chwn"), dict(stride=None))))
+        one, two = {"": (x, w), "dgrad": (dy, w), "wgrad": (x, dy)}[kind]
+        given = [self.laid_out(one) if kind == "" else one, two]
+        result = {"": dy, "dgrad": x, "wgrad": w}[kind]
+        out = self.chance(30) and turned(np.full(result.shape, 77, np.float32)).copy()
+        if kind == "wgrad" and out is not False and not last:  # its n counts channels last
+            out = np.moveaxis(np.moveaxis(out, 1, -1).copy(), -1, 1)
+        where = self.choose.choice((None, "cpu", "portable", post.Target.cpu(threads=2)))
+
+        def run() -> list[np.ndarray]:
+            loop = post.Conv(**options) if kind == "" else post.ConvDgrad(image, **options) if kind == "dgrad" else post.ConvWgrad(taps, **options)
+            keywords = {} if out is False else {"out": out}
+            if planned:
+                made = loop.plan(*map(turned, given), target=where, dtypes={} if out is False else {"D": post.f32})
+                y = made.bind(*map(turned, given), **keywords)()
+            else:
+                y = loop(*map(turned, given), target=where, **keywords)
+            assert out is False or np.shares_memory(y, out), "out= is another array"
+            return [np.moveaxis(y, -1, 1) if last else y]
+
+        planned = self.chance(30)
+        what = f"conv {kind} of {x.shape} by {w.shape} {dtype}, {options}, out: {out is not False}, on {where!r}" + " by a plan" * planned
+        return self.call(what, run, [Given(given, one, sure=not wrong)], summed)
 
     def loops(self) -> str:
         """A sum of products written as loops, under a drawn schedule."""
