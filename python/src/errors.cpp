@@ -2,8 +2,8 @@
 
 #include <cxxabi.h>
 #include <chrono>
-#include <cstdlib>
 #include <thread>
+#include <tuple>
 
 namespace postlude::inline v0::python {
 namespace {

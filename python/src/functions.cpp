@@ -5,6 +5,7 @@
 
 #include <postlude/function.h>
 
+#include <tuple>
 #include <utility>
 
 namespace postlude::inline v0::python {

@@ -8,6 +8,7 @@
 #include <atomic>
 #include <functional>
 #include <string_view>
+#include <tuple>
 #include <unordered_map>
 
 namespace postlude::inline v0::python {

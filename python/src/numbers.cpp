@@ -6,6 +6,8 @@
 
 #include <nanobind/ndarray.h>
 
+#include <type_traits>
+
 namespace postlude::inline v0::python {
 namespace {
 

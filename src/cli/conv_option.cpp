@@ -3,7 +3,6 @@
 #include "loop/main_loop.h"
 
 #include <algorithm>
-#include <array>
 #include <charconv>
 #include <limits>
 

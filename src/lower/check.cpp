@@ -1,7 +1,6 @@
 #include "lower/check.h"
 
 #include <algorithm>
-#include <numeric>
 
 namespace postlude::inline v0::lower {
 namespace {

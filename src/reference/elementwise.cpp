@@ -4,6 +4,7 @@
 #include "core/philox.h"
 
 #include <algorithm>
+#include <initializer_list>
 #include <vector>
 
 namespace postlude::inline v0::reference {

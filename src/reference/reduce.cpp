@@ -7,6 +7,7 @@
 #include <cfloat>
 #include <cmath>
 #include <numeric>
+#include <type_traits>
 
 namespace postlude::inline v0::reference {
 

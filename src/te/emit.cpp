@@ -1,6 +1,7 @@
 #include "te/emitter.h"
 
 #include <algorithm>
+#include <cctype>
 
 namespace postlude::inline v0::te {
 namespace {

@@ -4,7 +4,6 @@
 #include "graph/ir/typing.h"
 
 #include <algorithm>
-#include <limits>
 #include <unordered_set>
 
 namespace postlude::inline v0::te {

@@ -1,6 +1,7 @@
 #include "te/schedule.h"
 
 #include <algorithm>
+#include <cctype>
 #include <cmath>
 
 namespace postlude::inline v0::te {

@@ -3,7 +3,6 @@
 #include "cli/draw.h"
 #include "plan/support.h"
 
-#include <cmath>
 #include <cstdio>
 #include <cstring>
 #include <limits>

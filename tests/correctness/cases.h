@@ -6,6 +6,7 @@
 
 #include <postlude/parse.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <string>
 #include <vector>

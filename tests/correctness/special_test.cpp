@@ -8,9 +8,9 @@
 #include <gtest/gtest.h>
 
 #include <bit>
+#include <cctype>
 #include <cmath>
 #include <cstring>
-#include <limits>
 #include <vector>
 
 namespace postlude {

@@ -5,9 +5,6 @@
 
 #include <gtest/gtest.h>
 
-#include <cstring>
-#include <set>
-
 namespace postlude {
 namespace {
 

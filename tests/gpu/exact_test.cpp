@@ -7,6 +7,7 @@
 
 #include <cmath>
 
+#include <cstdio>
 #include <tuple>
 
 namespace postlude::gpu_tests {

@@ -1,6 +1,7 @@
 // Nobody outside of src/loop asks which main loop it is, or spells the names of its inputs.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <filesystem>
 #include <fstream>

@@ -14,7 +14,7 @@
 #include <array>
 #include <cstring>
 #include <limits>
-#include <numeric>
+#include <type_traits>
 #include <utility>
 
 namespace postlude::inline v0::cuda {

@@ -1,7 +1,7 @@
 #include "cuda/decide/rows.h"
 
 #include <algorithm>
-#include <cstring>
+#include <type_traits>
 
 namespace postlude::inline v0::cuda {
 namespace {

@@ -34,6 +34,8 @@ const char* const sm80_text =
     ;
 const char* const sm80_gemm_text =
 #include "cuda/device/sm80_gemm.cu"
+
+#include <type_traits>
     ;
 
 std::string element(DType type) {

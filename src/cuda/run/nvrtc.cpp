@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <mutex>
 #include <string_view>
+#include <type_traits>
 
 namespace postlude::inline v0::cuda {
 namespace {

@@ -5,6 +5,7 @@
 #include "graph/text/source.h"
 
 #include <bit>
+#include <initializer_list>
 
 namespace postlude::inline v0 {
 

@@ -5,6 +5,7 @@
 
 #include <postlude/parse.h>
 
+#include <initializer_list>
 #include <map>
 #include <memory>
 #include <string>

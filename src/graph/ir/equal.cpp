@@ -5,6 +5,7 @@
 #include <bit>
 #include <cmath>
 #include <set>
+#include <type_traits>
 #include <unordered_map>
 
 namespace postlude::inline v0 {

@@ -6,7 +6,6 @@
 #include "graph/text/source.h"
 
 #include <algorithm>
-#include <cctype>
 #include <unordered_map>
 #include <unordered_set>
 

@@ -4,6 +4,7 @@
 
 #include "graph/text/syntax.h"
 
+#include <initializer_list>
 #include <span>
 #include <string>
 #include <string_view>

@@ -1,5 +1,6 @@
 #include "graph/text/lexer.h"
 
+#include <algorithm>
 #include <charconv>
 #include <system_error>
 

@@ -4,6 +4,7 @@
 #include "graph/ir/functions.h"
 #include "graph/text/source.h"
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <map>
