@@ -1,4 +1,4 @@
-"""Every file has the standard headers that it uses from us, and a source includes none that it does not: includes_test.py ROOT
+"""Every file has the standard headers that it uses from us, and a source includes none that it does not: includes.py ROOT
 
 A header may come by another of the project's; not by one of the standard library's, whose insides
 differ from version to version. The names are those that this project uses.
