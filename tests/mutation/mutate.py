@@ -38,7 +38,7 @@ JUDGES = [
     (["tests/test_errors"], ("src/graph",)),
     (["tests/test_reference"], ("src/reference", "src/core")),
     (["tests/test_lower", "--gtest_filter=-*Scale*:*Random*"], ("src/lower", "src/graph", "src/plan", "src/core")),
-    (["tests/test_loop"], ("src/loop", "src/plan", "src/cpu", "src/core")),
+    (["tests/loop/test_loop"], ("src/loop", "src/plan", "src/cpu", "src/core")),
     (["tests/te/test_te"], ("src/te", "src/core")),
     (["tests/test_core"], ("src/core",)),
     (["tests/fuzz/fuzz_inputs", "--count", "400"], ("src/graph", "src/core", "src/cuda/run")),
