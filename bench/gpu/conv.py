@@ -7,7 +7,7 @@ time is the median of 15. Values are checked against torch's in f32. FILE: {"ver
 
 --only TEXT (repeatable) takes the layers whose names have it, --batch N (repeatable) these batches, --direction one of fprop,
 dgrad, wgrad (repeatable). --no-compile leaves torch.compile out; --check compares values and
-times nothing.
+times nothing, --no-values the other way.
 """
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def error(ours: torch.Tensor, exact: torch.Tensor) -> float:
     return float((ours.float() - exact).abs().max() / (exact.abs().mean() + exact.abs().max() * 2 ** -8))
 
 
-def fprop(layer: Layer, batch: int, compiled: bool):
+def fprop(layer: Layer, batch: int, compiled: bool, check: bool):
     make = dict(device="cuda", dtype=torch.bfloat16)
     x = torch.randn(batch, layer.channels, layer.size, layer.size, **make).to(memory_format=torch.channels_last)
     window = layer.channels // layer.groups * layer.window ** 2
@@ -118,6 +118,8 @@ def fprop(layer: Layer, batch: int, compiled: bool):
         if compiled:
             fast = torch.compile(program, dynamic=False)
             runs[what, "torch.compile"] = lambda fast=fast, given=given: fast(*given)
+    if not check:
+        return runs, {}
     exact = F.conv2d(x.float(), w.float(), **how)
     errors = {"plain": error(ours["plain"](), exact),
               "bias_res_relu": error(ours["bias_res_relu"](), torch.relu(exact + bias.float()[:, None, None] + res.float())),
@@ -125,7 +127,7 @@ def fprop(layer: Layer, batch: int, compiled: bool):
     return runs, errors
 
 
-def gradient(layer: Layer, batch: int, weights: bool):
+def gradient(layer: Layer, batch: int, weights: bool, check: bool):
     make = dict(device="cuda", dtype=torch.bfloat16)
     x = torch.randn(batch, layer.channels, layer.size, layer.size, **make).to(memory_format=torch.channels_last)
     w = (torch.randn(layer.filters, layer.channels // layer.groups, layer.window, layer.window, **make)).to(memory_format=torch.channels_last)
@@ -139,6 +141,8 @@ def gradient(layer: Layer, batch: int, weights: bool):
     else:
         ours = lambda: post.conv_dgrad(dy, w, x.shape[2:], **how)
     runs = {("plain", "cudnn"): lambda: whole(dy, x, w), ("plain", "ours"): ours}
+    if not check:
+        return runs, {}
     exact = whole(dy.float(), x.float(), w.float())[int(weights)]
     return runs, {"plain": error(ours(), exact)}
 
@@ -151,6 +155,7 @@ def main() -> None:
     options.add_argument("--direction", action="append", choices=("fprop", "dgrad", "wgrad"), default=[])
     options.add_argument("--no-compile", action="store_true")
     options.add_argument("--check", action="store_true")
+    options.add_argument("--no-values", action="store_true")
     given = options.parse_args()
     torch.backends.cudnn.benchmark = not given.check
     torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = False
@@ -165,23 +170,23 @@ def main() -> None:
             for batch in [layer.batch] if layer.batch else given.batch or [32, 128]:
                 try:
                     if direction == "fprop":
-                        runs, errors = fprop(layer, batch, not (given.no_compile or given.check))
+                        runs, errors = fprop(layer, batch, not (given.no_compile or given.check), given.check or not given.no_values)
                     else:
-                        runs, errors = gradient(layer, batch, direction == "wgrad")
+                        runs, errors = gradient(layer, batch, direction == "wgrad", given.check or not given.no_values)
                     if given.check:
                         print(f"{direction} {layer.name} x {batch}: errors {errors}", flush=True)
                         continue
                     times = timer.in_turns(runs)
-                except (post.Error, AttributeError, TypeError) as refusal:
+                except post.Error as refusal:
                     print(f"{direction} {layer.name} x {batch}: not timed: {refusal}", flush=True)
                     continue
                 plain = times["plain", "cudnn"]
                 text = f"{direction} {layer.name} x {batch}: cuDNN {plain:.4f}"
                 for (what, who), ms in times.items():
                     rows.append({"direction": direction, "layer": layer.name, "batch": batch, "what": what, "who": who, "ms": ms, "plain_ms": plain,
-                                 "error": errors[what] if who == "ours" else None})
+                                 "error": errors.get(what) if who == "ours" else None})
                     if who != "cudnn":
-                        text += f"; {what} {who} {ms:.4f} ({ms / plain:.2f})" + (f" error {errors[what]:.3f}" if who == "ours" else "")
+                        text += f"; {what} {who} {ms:.4f} ({ms / plain:.2f})" + (f" error {errors[what]:.3f}" if who == "ours" and errors else "")
                 print(text, flush=True)
     for direction in ("fprop", "dgrad", "wgrad"):
         for what in ("plain", "bias_res_relu", "bias_gelu"):
