@@ -3,7 +3,7 @@ torch.compile.
 
 Contenders of a cell take turns in one process; before each run L2 is flushed and a wait on the device hides the host's time; a
 time is the median of 15. Values are checked against torch's in f32. FILE: {"versions", "rows": [{"direction", "layer", "batch",
-"what", "who", "ms", "plain_ms", "error", "schedule"}]}; plain_ms is cuDNN's plain kernel in the same turns.
+"what", "who", "ms", "plain_ms", "error"}]}; plain_ms is cuDNN's plain kernel in the same turns.
 
 --only TEXT (repeatable) takes the layers whose names have it, --batch N (repeatable) these batches, --direction one of fprop,
 dgrad, wgrad (repeatable). --no-compile leaves torch.compile out; --check compares values and
@@ -147,6 +147,13 @@ def gradient(layer: Layer, batch: int, weights: bool, check: bool):
     return runs, {"plain": error(ours(), exact)}
 
 
+def save(path: str | None, rows: list) -> None:
+    if path:
+        versions = {"gpu": torch.cuda.get_device_name(), "torch": torch.__version__, "cudnn": torch.backends.cudnn.version()}
+        with open(path, "w") as file:
+            json.dump({"versions": versions, "rows": rows}, file, indent=1)
+
+
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--json")
@@ -188,15 +195,12 @@ def main() -> None:
                     if who != "cudnn":
                         text += f"; {what} {who} {ms:.4f} ({ms / plain:.2f})" + (f" error {errors[what]:.3f}" if who == "ours" and errors else "")
                 print(text, flush=True)
+                save(given.json, rows)  # also of a run that is cut short
     for direction in ("fprop", "dgrad", "wgrad"):
         for what in ("plain", "bias_res_relu", "bias_gelu"):
             ratios = [row["ms"] / row["plain_ms"] for row in rows if (row["direction"], row["what"], row["who"]) == (direction, what, "ours")]
             if ratios:
                 print(f"{direction} {what}: {statistics.geometric_mean(ratios):.3f} of cuDNN's plain kernel in the geometric mean, worst {max(ratios):.2f}, {len(ratios)} cells")
-    if given.json:
-        versions = {"gpu": torch.cuda.get_device_name(), "torch": torch.__version__, "cudnn": torch.backends.cudnn.version()}
-        with open(given.json, "w") as file:
-            json.dump({"versions": versions, "rows": rows}, file, indent=1)
 
 
 if __name__ == "__main__":
