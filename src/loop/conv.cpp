@@ -1,5 +1,6 @@
 // A convolution and its gradients as products of addressed matrices: nothing of a window is ever in memory (decision
-// 0071, which has the table of b, m, n and k).
+// 0071, which has the table of b, m, n and k). It is longer than most because the three share their geometry, and each
+// step of it stands beside the same step of the others.
 #include "loop/descriptors.h"
 #include "loop/main_loop.h"
 #include "loop/names.h"
