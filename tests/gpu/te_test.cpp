@@ -12,7 +12,7 @@ namespace {
 TEST(Loops, AgreeWithTheirDefinition) {
   if (const std::string why = missing(); !why.empty()) GTEST_SKIP() << why;
   const char* const text = std::getenv("POSTLUDE_TE_RUNS");
-  const std::uint64_t runs = text == nullptr ? 60 : std::strtoull(text, nullptr, 10);
+  const std::uint64_t runs = text == nullptr ? 250 : std::strtoull(text, nullptr, 10);
   int failures = 0, refused = 0;
   for (std::uint64_t seed = 1; seed <= runs && failures < 5; ++seed) {
     fuzz_te::Program p = fuzz_te::generate(seed);
