@@ -53,7 +53,20 @@ bool is_drawn_by_blocks(const Instruction& i) {
          });
 }
 
-// About how many instructions an element takes, as ops.def's.
+// About how many instructions an element takes, as ops.def's: those of a call that is no function of the device are its
+// body's, and one block of Philox serves four elements.
+int instructions(const Function& function) {
+  const int native = info(Op::call).instructions;
+  if (has_native_form(function)) return native;
+  int sum = 0;
+  for (const Node& node : function.body.nodes)
+    sum += node.op == Op::call ? instructions(*node.function) : info(node.op).instructions;
+  return std::max(native, sum);
+}
+int instructions(const Instruction& i) {
+  if (i.op == Op::call) return instructions(*i.function);
+  return is_drawn_by_blocks(i) ? 16 : info(i.op).instructions;
+}
 int instructions(const Reduction& r) { return r.reducer == Reducer::online_softmax ? 12 : 6; }
 
 class Planner {
@@ -235,7 +248,7 @@ void Planner::values(FragmentCode& code) {
     const Instruction& i = phase.code[id];
     FragmentCode::Value& value = code.values[id];
     if (!value.wanted) continue;
-    if (value.level == Level::element) e_.needs.operations += info(i.op).instructions;
+    if (value.level == Level::element) e_.needs.operations += instructions(i);
     value.prefetched = is_prefetched(i);
     value.label = label_of(code, i);
   }

@@ -55,6 +55,8 @@ struct EpilogueNeeds {
   int most_stages = 6;         // stages up to this number are worth more than wide subtiles
 };
 [[nodiscard]] inline bool is_long(const EpilogueNeeds& needs) { return needs.operations >= 40; }
+// So long that its code stands once, in a loop over fragments (decision 0107).
+[[nodiscard]] inline bool is_rolled(const EpilogueNeeds& needs) { return needs.operations >= 80; }
 
 inline constexpr int shared_limit = 232448;  // bytes a block may have on sm_90
 inline constexpr int most_stages = 24;

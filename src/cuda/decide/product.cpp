@@ -45,7 +45,8 @@ std::string source_of(MainLoop loop, const Shape& shape, std::int64_t columns, c
   loop.a_rows = a_rows(schedule, epilogue.needs);
   loop.whole_m = shape.m % schedule.bm == 0 && !loop.scattered;
   loop.whole_n = columns % (schedule.bn / epilogue.needs.parts) == 0;
-  loop.apart = apart(epilogue.needs, schedule, shape.k);
+  loop.rolled = is_rolled(epilogue.needs);
+  loop.apart = !loop.rolled && apart(epilogue.needs, schedule, shape.k);
   loop.paced = paced(epilogue.needs, schedule, shape.k);
   return gemm_source(loop, schedule, epilogue);
 }
@@ -106,7 +107,7 @@ Choice choose(const Site& site, Hold hold) {
   choice.order =
       rank(e.needs, site.shape.batch, site.shape.m, site.columns, site.shape.k, site.multiprocessors, site.mma);
   const std::string why = site.requested ? not_here(*site.requested, e.needs, site) : std::string();
-  if (e.held >= 0 && !why.empty()) return choose(site, Hold::nothing);
+  if (e.held >= 0 && (!why.empty() || (is_rolled(e.needs) && !e.needs.holds))) return choose(site, Hold::nothing);
   if (e.needs.holds && (!holds_well(site.shape, site.columns, site.multiprocessors) || choice.order.empty()))
     return choose(site, Hold::nothing);
   if (!site.requested) return choice;

@@ -2,12 +2,16 @@ R"cuda(
 // The emitted epilogue on a consumer's accumulators, whichever instructions multiplied. `Passage` is the kernel's: how tile
 // operands come to a subtile, where its outputs are staged, and how they leave.
 template <class E, class Passage>
-DEVICE void run_subtile(const Params& p, Tile& tile, E& epilogue, const ACC (&acc)[MI][WG_COLUMNS / 2], ACC (&kept)[MI][WG_COLUMNS / 2], int number, Passage& by) {
+DEVICE void run_subtile(const Params& p, Tile& tile, E& epilogue, ACC (&acc)[MI][WG_COLUMNS / 2], ACC (&kept)[MI][WG_COLUMNS / 2], int number, Passage& by) {
   const Subtile s = subtile(number);
   advance_columns(p, tile, epilogue, number);
   const u32 d = by.template staging<E>(tile);
   if (E::loads) by.take_operands(p, tile, epilogue);
-  subtile_fragments(p, tile, epilogue, acc[s.i], kept[s.i], s.group, s.i, d);
+  subtile_fragments(p, tile, epilogue, acc[ROLLED ? 0 : s.i], kept[ROLLED ? 0 : s.i], s.group, s.i, d);
+  if (ROLLED && MI == 2 && (!ROWS_FIRST || s.group == GROUPS - 1)) {  // the next is of the other 64 rows
+    exchange(acc[0], acc[MI - 1]);
+    if (E::keeps) exchange(kept[0], kept[MI - 1]);
+  }
   if (s.i == MI - 1) epilogue.group_end(p, tile, s.group);
   if (E::copies) {
     __syncwarp();
@@ -28,17 +32,17 @@ template <class Passage> DEVICE void run_epilogue(const Params& p, Tile& tile, E
   if (!HOLDS) held.begin(p, tile);
   #pragma unroll
   for (int block = 0; block < SUBTILES; block += BLOCK) {
-    #pragma unroll
+    UNROLL_SUBTILES
     for (int s = block; s < block + BLOCK; ++s) run_subtile(p, tile, epilogue, acc, kept, s, by);
     if (HOLDS) held.begin(p, tile);
-    #pragma unroll
+    UNROLL_SUBTILES
     for (int s = block; s < block + BLOCK; ++s) {
       if (subtile(s).group % SPAN == 0) held.meet(p, tile, epilogue, subtile(s).group, subtile(s).i);
       run_subtile(p, tile, held, kept, kept, s, by);
     }
   }
 #else
-  #pragma unroll
+  UNROLL_SUBTILES
   for (int s = 0; s < SUBTILES; ++s) run_subtile(p, tile, epilogue, acc, acc, s, by);
 #endif
   epilogue.end(p, tile);

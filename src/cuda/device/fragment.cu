@@ -242,24 +242,43 @@ template <int size> DEVICE void fragment_store(u32 subtile, const Tile& t, int f
 // The emitted epilogue on a subtile of a consumer's accumulators, 16 columns at a time: `acc` is that of 64 rows, number `i`.
 // What it keeps of an element goes to where its accumulators were, in another array: where nothing asks for the products
 // themselves, ptxas 13.0 takes other registers for what was written over them.
-template <class E>
-DEVICE void subtile_fragments(const Params& p, Tile& tile, E& epilogue, const ACC (&acc)[WG_COLUMNS / 2], ACC (&kept)[WG_COLUMNS / 2], int group, int i, u32 d) {
+// ROLLED: the code of a long epilogue stands once, in loops. An array that a loop indexes is no set of registers, so the arrays move
+// on instead: the fragment in question is the first of them, and what is kept comes in behind the last.
+#if ROLLED
+#define UNROLL_SUBTILES _Pragma("unroll 1")
+#else
+#define UNROLL_SUBTILES _Pragma("unroll")
+#endif
+template <int N> DEVICE void move_on(ACC (&x)[N]) {
+  constexpr int fragment = HALVES_APART ? 8 : 8 * PARTS;
   #pragma unroll
+  for (int j = 0; j + fragment < N; ++j) x[j] = x[j + fragment];
+}
+template <int N> DEVICE void exchange(ACC (&x)[N], ACC (&y)[N]) {
+  #pragma unroll
+  for (int j = 0; j < N; ++j) { const ACC z = x[j]; x[j] = y[j], y[j] = z; }
+}
+template <class E>
+DEVICE void subtile_fragments(const Params& p, Tile& tile, E& epilogue, ACC (&acc)[WG_COLUMNS / 2], ACC (&kept)[WG_COLUMNS / 2], int group, int i, u32 d) {
+  const auto at = [](int fragment, int x, int e) {
+    const int block = fragment * 2 + e / 4;  // of eight columns
+    return 4 * (HALVES_APART ? block + x * (OUT_N / 8) : block * PARTS + x) + e % 4;
+  };
+  UNROLL_SUBTILES
   for (int f = 0; f < SUB_N / 16; ++f) {
-    const auto at = [&](int x, int e) {
-      const int block = (group * SUB_N + f * 16) / 8 + e / 4;  // of eight columns
-      return 4 * (HALVES_APART ? block + x * (OUT_N / 8) : block * PARTS + x) + e % 4;
-    };
+    const int here = ROLLED ? 0 : group * (SUB_N / 16) + f;
     ACC part[PARTS][8];
     #pragma unroll
     for (int x = 0; x < PARTS; ++x)
       #pragma unroll
-      for (int e = 0; e < 8; ++e) part[x][e] = acc[at(x, e)];
+      for (int e = 0; e < 8; ++e) part[x][e] = acc[at(here, x, e)];
     epilogue.fragment(p, tile, group, i, f, part, d);
+    if (ROLLED) move_on(acc);
+    if (ROLLED && E::keeps) move_on(kept);
     #pragma unroll
     for (int x = 0; x < E::keeps; ++x)
       #pragma unroll
-      for (int e = 0; e < 8; ++e) kept[at(x, e)] = part[x][e];
+      for (int e = 0; e < 8; ++e) kept[at(ROLLED ? OUT_N / 16 - 1 : here, x, e)] = part[x][e];
 #if APART
     move_nothing_across(never(p));
 #endif

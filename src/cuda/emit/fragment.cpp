@@ -189,9 +189,9 @@ std::string FragmentWriter::prefetch() {
             (pair ? at("column") : at("left") + ", " + at("right")) + ");\n";
   }
   if (code.empty()) return {};
-  return "    #pragma unroll\n    for (int k = 0; k < SUB_N / 8; ++k) {\n"
-         "      const int at = t.col + group * SUB_N + k / 2 * 16 + k % 2 * 8 + 2 * (t.lane % 4), column = WHOLE_N ? "
-         "at : min(at, tile_columns(p) - 2);\n"
+  return "    const int first = opaque(t.col + group * SUB_N + 2 * (t.lane % 4));\n"
+         "    #pragma unroll\n    for (int k = 0; k < SUB_N / 8; ++k) {\n"
+         "      const int at = first + k / 2 * 16 + k % 2 * 8, column = WHOLE_N ? at : min(at, tile_columns(p) - 2);\n"
          "      const int left = WHOLE_N ? at : min(at, tile_columns(p) - 1), right = WHOLE_N ? at + 1 : min(at + 1, "
          "tile_columns(p) - 1);\n" +
          code + "    }\n";

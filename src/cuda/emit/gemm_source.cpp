@@ -125,6 +125,7 @@ std::string gemm_source(const MainLoop& loop, const Schedule& s, const EpilogueT
   define("WHOLE_N", loop.whole_n);
   define("APART", loop.apart);
   define("PACED", loop.paced);
+  define("ROLLED", loop.rolled);
   define("MAPS", 2 + epilogue.maps);
   const int words = epilogue.words + (s.by_memory ? part_words : 0);
   define("WORDS", words ? words : 1);
