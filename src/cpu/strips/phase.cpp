@@ -44,6 +44,9 @@ constexpr std::int64_t whole_block = 16 * 1024;
 // Two steps of a stream leave L1 as it is too, so their strips may be long.
 constexpr std::int64_t long_strip = 4096;
 
+// Rows m and m + 8 have their random numbers of one block of Philox.
+constexpr std::int64_t random_rows = 16;
+
 // Whether elements of `stored` lie in memory as values of `type` stand in slots.
 bool as_in_slots(DType stored, DType type) { return stored == type && type != DType::boolean; }
 
@@ -122,7 +125,10 @@ class PhaseBuilder {
                                                                     : usual_strip;
     const std::int64_t columns = std::max<std::int64_t>(1, std::min(set_.block_columns, to_.columns_));
     // A strip's columns are the block's, in equal parts of whole cache lines.
-    const std::int64_t parts = ceil_div(columns, strip_elements);
+    const bool draws = std::any_of(phase_.code.begin(), phase_.code.end(),
+                                   [](const lower::Instruction& i) { return i.op == Op::random; });
+    const std::int64_t together = draws && set_.block_rows >= random_rows ? random_rows : 1;
+    const std::int64_t parts = ceil_div(columns, strip_elements / together);
     to_.strip_columns_ = std::min(columns, round_up(ceil_div(columns, parts), 16));
     const std::int64_t elements = tiles == 1 && set_.source ? whole_block : strip_elements;
     to_.strip_rows_ = std::max<std::int64_t>(1, std::min(set_.block_rows, elements / to_.strip_columns_));
