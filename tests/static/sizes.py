@@ -16,6 +16,7 @@ PARAMETERS = {
 }
 # "file function": why
 FUNCTIONS = {
+    "src/cpu/product/blocking.cpp choose_blocking": "one choice of a product's blocks after another",
     "src/cpu/product/gemm.cpp region": "the blocks' loops, each with what stays in its cache",
     "src/cpu/product/microkernel.inc row_of_tiles": "one loop over tiles, and what is fetched meanwhile",
     "src/cpu/strips/reduce.cpp ReductionExecutor::ReductionExecutor": "everything is decided once, before anything runs",
@@ -24,8 +25,8 @@ FUNCTIONS = {
     "src/cuda/choose/schedule.cpp rank_tile": "a model: a tile, needs and a shape",
     "src/cuda/choose/schedule.cpp rank": "needs, a shape and a GPU; the public form of a pure function",
     "src/cuda/decide/decide.cpp Decider::map_scattered": "a tensor map and where it lies",
+    "src/cuda/emit/fragment.cpp FragmentWriter::fragment": "the text of one function, in its order",
     "src/cuda/emit/gemm_source.cpp gemm_source": "one line for each parameter of the variant",
-    "src/cuda/emit/ops.cpp cast_expression": "types, rounding and coordinates of one conversion",
     "src/cuda/emit/reduce.cpp emit_reducer": "one case for each reducer",
     "src/reference/product.cpp accumulate": "BLAS's signature, in registers",
     "src/reference/product.cpp portable": "BLAS's signature",
@@ -44,7 +45,6 @@ FILES = {
     "src/cpu/strips/strips.inc": "a row for each operation, compiled for each instruction set",
     "src/cuda/decide/decide.cpp": "one class; its parameter blocks and tensor maps could stand apart",
     "src/loop/conv.cpp": "one main loop with its gradients",
-    "src/te/emit_loop.cpp": "one class, which writes a loop",
     "src/te/nest.cpp": "one class, which lowers a schedule",
     "src/te/schedule.cpp": "one function for each call of a schedule",
     "src/te/strip.cpp": "one class, which runs a nest by strips",
