@@ -182,6 +182,7 @@ std::vector<Convolution> convolutions(DType type) {
       {"1x1 strided", conv({2, 2}, {{{0, 0}, {0, 0}}}), 3, 64, 9, 9, 128, 1, 1},
       {"one pixel", conv({1, 1}, {{{0, 0}, {0, 0}}}), 5, 64, 3, 3, 64, 3, 3},
       {"padding beyond the filter", conv({3, 3}, {{{4, 4}, {5, 4}}}), 2, 64, 3, 4, 64, 2, 2},
+      {"a gradient of no tap", conv({2, 2}, {{{1, 1}, {3, 4}}}, {1, 2}), 2, 64, 5, 1, 64, 3, 1},
       {"many images", conv({1, 1}, {{{1, 1}, {1, 1}}}), 40, 64, 4, 5, 64, 3, 3},
       {"channels first", conv({1, 1}, {{{1, 1}, {1, 1}}}), 2, 16, 7, 6, 64, 3, 3, false},
       {"in groups", grouped(conv({2, 1}, {{{1, 1}, {0, 1}}}), 4), 2, 32, 7, 6, 48, 3, 3},

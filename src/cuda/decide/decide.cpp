@@ -1213,6 +1213,10 @@ Decision Decider::run() {
 Decision decide(const Subject& subject, const Layout& layout, const Judge& judge) {
   const std::optional<Layout> one = folded(subject, layout);
   Layout chosen = one ? *one : layout;
+  // A strided data gradient that has no residue: no tap touches a pixel, and the accumulator is zeros.
+  const std::optional<Contraction> gemm = subject.problem.loop().contraction();
+  if (gemm && gemm->parts && layout.parts.empty() && std::holds_alternative<std::monostate>(layout.a_rows))
+    chosen.shape.k = 0;
   if (std::optional<Layout> dense = together(subject, chosen)) chosen = *std::move(dense);
   if (std::optional<Layout> copied = packed(subject, chosen)) chosen = *std::move(copied);
   Decision decision = Decider(subject, chosen, judge).run();
