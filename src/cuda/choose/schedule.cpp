@@ -295,9 +295,7 @@ void rank_tile(std::vector<Ranked>& ranked, Schedule s, const EpilogueNeeds& nee
     if (!together || !illegal(s, needs).empty()) continue;
     const auto waves = static_cast<double>(ceil_div(tiles.all * s.split, together));
     const double loop = std::ceil(k_blocks / s.split) * stage + part / 64;
-    // Of a weight gradient L2 gives 3700 bytes a clock (decision 0083).
-    const double read = needs.pixels ? double(tiles.all) * k_blocks * 128 * (s.bm + s.bn) / 3700 : 0;
-    const double estimate = std::max(clocks(loop, waves), read) + 8000 + part / 20 * (s.split - 1);
+    const double estimate = clocks(loop, waves) + 8000 + part / 20 * (s.split - 1);
     if (best.clocks == 0 || estimate < best.clocks) best = {s, estimate};
   }
   if (best.clocks > 0) ranked.push_back(best);

@@ -49,7 +49,6 @@ struct EpilogueNeeds {
   bool meets = false;          // blocks wait for each other: all must run at once
   bool holds = false;          // moreover a tile waits, in registers, for the statistics of its rows
   int group = 0;               // columns of a reduction in groups, which a consumer folds alone: they divide its tile
-  bool pixels = false;         // K is the pixels of images: parts of a tile share no lines of L2
   int a_taps = 1, b_taps = 1;  // so often an element of A or B is read, but once from memory (windows)
   int operations = 0;          // about how many instructions the epilogue takes, an element
   int most_stages = 6;         // stages up to this number are worth more than wide subtiles

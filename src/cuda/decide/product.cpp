@@ -97,7 +97,6 @@ Choice choose(const Site& site, Hold hold) {
   e.needs.b_mn_major = site.loop.b_mn_major;
   (site.loop.b_form ? e.needs.b_taps : e.needs.a_taps) = site.loop.taps;
   e.needs.whole_k = site.loop.scattered;
-  e.needs.pixels = site.loop.b_form != 0;
   e.needs.block_columns = site.loop.block_columns;
   // Few rows are bytes of B: more of them are on their way where A takes no more room than it has rows.
   const std::int64_t m = site.shape.m;
