@@ -71,6 +71,14 @@ TEST(Decision, SaysWhyItIsNotFused) {
   EXPECT_EQ(text.find("not no"), text.npos) << text;
 }
 
+// The copy engine takes no box whose first column lies between 16 bytes (an H200: illegal instruction).
+TEST(Decision, RepacksHalvesThatBeginBetweenSixteenBytes) {
+  Subject gate = subject("def f(acc):\n    a, b = chunk(acc, 2)\n    D: bf16 = a * b\n    return D\n", "sm_90a");
+  gate.problem = Gemm{.a = DType::bf16, .b = DType::bf16, .b_layout = postlude::Layout::mn_major};
+  EXPECT_FALSE(decided(gate, {1, 1028, 2 * 376, 512}).repack_b);
+  EXPECT_TRUE(decided(gate, {1, 1028, 2 * 188, 512}).repack_b);
+}
+
 // Judged sources are rejected in order, and the next is taken.
 TEST(Decision, TakesTheFirstThatIsNotRejected) {
   const Subject s = subject(bias_relu, "sm_90a");

@@ -479,8 +479,9 @@ void Decider::fuse(const Contraction& gemm) {
     d_.why = "residues cross images, which the epilogue tells apart";
     return;
   }
-  // Of a half of B along N the portable kernel reads eight columns at once, and Hopper's boxes have 64.
-  arrange(gemm, mma, parts == 1 || (mma ? columns_ % 8 == 0 : accumulator_half(phase) % 64 == 0));
+  // Of a half of B along N the portable kernel reads eight columns at once, Hopper's boxes have 64 of a group's half,
+  // and none may begin between 16 bytes: the device calls that an illegal instruction.
+  arrange(gemm, mma, parts == 1 || (columns_ % 8 == 0 && (mma || accumulator_half(phase) % 64 == 0)));
   // Addresses of outputs and operands decide how they are reached; those of the workspace are aligned.
   Chosen chosen = choose_product({program_, product_phase_, loop_, mma, places(program_, memory_, columns_),
                                   product_shape(), columns_, in_order(), request.schedule, subject_.multiprocessors},
