@@ -482,7 +482,7 @@ class Generator {
     s.k = result_.problem.get_if<Stream>() ? 0 : pick_.chance(4) ? 0 : pick_.pick(depths);
     if (is_batched(result_.problem) && pick_.chance(3)) s.batch = 0;
     while (s.batch * s.m * s.n > options_.most_elements) (s.m > s.n ? s.m : s.n) /= 2;
-    // Four blocks of 16 K elements and more (choose_blocks in src/cpu/decide/passes.cpp).
+    // Four blocks of 16 K elements and more (choose_blocks in src/cpu/schedule.cpp).
     if (options_.tall && result_.problem.get_if<Stream>() && pick_.chance(1)) {
       s.m = 40 + pick_.below(30);
       s.n = 1500 + pick_.below(2500);
