@@ -93,7 +93,7 @@ TEST(Emission, Convolves) {
     gpu_tests::Convolution c = gpu_tests::convolutions(type)[name.size() % 3];
     c.name += " behind " + name, c.filters = 256;
     add(c, epilogue(name), "");
-    if (++turn % 3 == 0) add(c, epilogue(name), "mma");
+    if (++turn % 3 != 0) add(c, epilogue(name), "mma");
     gpu_tests::Convolution each = with_gradients(c)[1 + turn % 2];
     // So many columns as the suite's chunks and groups divide.
     if (each.direction == gpu_tests::Direction::dgrad) each.channels = 256, each.filters = 64;
@@ -128,7 +128,7 @@ TEST(Emission, Convolves) {
   std::printf("%zu convolutions: %d by mma, %d by wgmma; %zu sources\n", all.size(), by_mma, by_wgmma,
               harness.sources());
   EXPECT_GE(by_wgmma, 60);
-  EXPECT_GE(by_mma, 30);
+  EXPECT_GE(by_mma, 40);
 }
 
 }  // namespace
