@@ -539,22 +539,22 @@ class ConvLoop final : public MainLoop {
 
   // The pixels h = first + i * stride of an image's axis that the same taps touch, those taps backwards, and which
   // pixels of dY they are.
-  struct Residue {
-    Part::Place place;
+  struct AxisResidue {
+    Residue::Place place;
     Windows::Axis axis;
     std::int64_t tap = 0, tap_step = 0;  // of W: the first, and from one to the next
   };
-  [[nodiscard]] std::vector<Residue> residues(const Given& dy, const Geometry& g, std::size_t i) const {
+  [[nodiscard]] std::vector<AxisResidue> residues(const Given& dy, const Geometry& g, std::size_t i) const {
     const AxisGiven& axis = d_.axes[i];
     const std::int64_t together = std::gcd(axis.stride, axis.dilation), apart = axis.stride / together;
-    std::vector<Residue> all;
+    std::vector<AxisResidue> all;
     for (std::int64_t tap = 0; tap < std::min(apart, g.taps[i]); ++tap) {
       // Pixels h with h + before = tap * dilation, but for a multiple of the stride.
       std::int64_t first = (tap * axis.dilation - axis.before) % axis.stride;
       if (first < 0) first += axis.stride;
       if (first >= g.image[i]) continue;
       const std::int64_t taps = (g.taps[i] - tap + apart - 1) / apart, reach = axis.dilation / together;
-      Residue r;
+      AxisResidue r;
       r.place = {small(first), axis.stride, small(g.image[i])};
       r.axis = {.extent = small(g.pixels[i]),
                 .pixels = small((g.image[i] - first + axis.stride - 1) / axis.stride),
@@ -577,7 +577,7 @@ class ConvLoop final : public MainLoop {
     operands.b = {.data = w.data, .dtype = w.dtype, .strides = {0, 0, w.strides[1]}};
     Addressing& addressing = operands.addressing;
     addressing.groups = {.count = d_.groups, .a_stride = filters * dy.strides[1], .b_stride = filters * w.strides[0]};
-    Part part;
+    Residue part;
     part.a.images = g.images;
     part.a.image_stride = dy.strides[0];
     part.a.channels = filters;
@@ -585,12 +585,12 @@ class ConvLoop final : public MainLoop {
     part.a.channels_last = channels_last(dy, filters, w.strides[0]);
     const std::size_t at = part.a.channels_last ? 0 : 1;
     part.b.k[part.a.channels_last ? 3 : 0] = {filters, w.strides[0]};
-    std::array<std::vector<Residue>, 3> all;
+    std::array<std::vector<AxisResidue>, 3> all;
     for (std::size_t i = 0; i < 3; ++i) all[i] = residues(dy, g, i);
-    for (const Residue& depth : all[0])
-      for (const Residue& row : all[1])
-        for (const Residue& column : all[2]) {
-          const Residue* const of[] = {&depth, &row, &column};
+    for (const AxisResidue& depth : all[0])
+      for (const AxisResidue& row : all[1])
+        for (const AxisResidue& column : all[2]) {
+          const AxisResidue* const of[] = {&depth, &row, &column};
           part.b_first = 0;
           for (std::size_t i = 0; i < 3; ++i) {
             part.place[i] = of[i]->place;
@@ -600,7 +600,7 @@ class ConvLoop final : public MainLoop {
           }
           addressing.parts.push_back(part);
         }
-    std::ranges::stable_sort(addressing.parts, std::ranges::greater(), &Part::k);
+    std::ranges::stable_sort(addressing.parts, std::ranges::greater(), &Residue::k);
     if (!contraction()->parts) {  // one
       addressing.a = addressing.parts[0].a;
       addressing.b = addressing.parts[0].b;

@@ -38,7 +38,7 @@ struct Contraction {
   Layout a_layout = Layout::any, b_layout = Layout::any;
   Form a_form = Form::strided, b_form = Form::strided;
   std::int64_t groups = 1;
-  bool parts = false;  // several products fill one output (Part)
+  bool parts = false;  // several products fill one output (Residue)
 };
 
 // A tensor that the main loop takes.

@@ -65,8 +65,8 @@ struct Groups {
 };
 
 // A residue of a strided data gradient: the pixels of the output that the same taps touch, and the product over these.
-// Pixel i of a part is pixel first + i * step of the output's `extent` along each axis. Rows of no part are no sum: 0.
-struct Part {
+// Pixel i of one is pixel first + i * step of the output's `extent` along each axis. Rows of none are no sum: 0.
+struct Residue {
   struct Place {
     std::int32_t first = 0, step = 1, extent = 1;
   };
@@ -83,7 +83,7 @@ struct Part {
 struct Addressing {
   Address a, b;
   Groups groups;
-  std::vector<Part> parts;  // instead of a and b where the Contraction has parts, the longest K first
+  std::vector<Residue> parts;  // instead of a and b where the Contraction has parts, the longest K first
 };
 
 }  // namespace postlude::inline v0

@@ -249,7 +249,7 @@ void address(Layout& layout, const Contraction& contraction) {
   addressing.groups.along = contraction.b_form == Form::windows ? Groups::Along::m : Groups::Along::n;
   addressing.groups.count = contraction.groups;
   if (!contraction.parts) return;
-  Part part;
+  Residue part;
   part.place[2].extent = part.a.axes[2].pixels = static_cast<std::int32_t>(shape.m);
   part.a.channels = shape.k;
   addressing.parts.push_back(part);

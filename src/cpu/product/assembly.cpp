@@ -24,7 +24,7 @@ const Address* given(const Address& address) {
 std::size_t in_lines(std::int64_t bytes) { return static_cast<std::size_t>(round_up(bytes, 64)); }
 
 // The row of the output that row r of a part is.
-std::int64_t place_of(const Part& part, std::int64_t r) {
+std::int64_t place_of(const Residue& part, std::int64_t r) {
   const Windows& w = part.a;
   const std::int64_t at[3] = {r / w.axes[2].pixels / w.axes[1].pixels, r / w.axes[2].pixels % w.axes[1].pixels,
                               r % w.axes[2].pixels};
@@ -56,7 +56,7 @@ Assembly::Assembly(const ProductShape& whole, const Addressing& addressing, bool
     piece_bytes_ = in_lines(row_group * block_row_ * 4);
   }
   std::int64_t rows = 0;
-  for (const Part& part : parts_) rows += part.a.pixels();
+  for (const Residue& part : parts_) rows += part.a.pixels();
   all_rows_ = !parts || rows == m_;
 
   if (is_depthwise(whole, addressing)) {
@@ -64,7 +64,7 @@ Assembly::Assembly(const ProductShape& whole, const Addressing& addressing, bool
   } else {
     for (std::int64_t g = 0; g < groups_.count; ++g) {
       if (!parts) add(sub_of(g, whole, addressing), whole, again);
-      for (const Part& part : parts_) {
+      for (const Residue& part : parts_) {
         Sub sub = sub_of(g, whole, addressing);
         sub.m = part.a.pixels();
         sub.k = part.k();
@@ -142,7 +142,7 @@ bool Assembly::is_depthwise(const ProductShape& whole, const Addressing& address
 
 void Assembly::add_depthwise(const Addressing& addressing, bool parts) {
   if (parts) {
-    for (const Part& part : parts_) depthwise_.push_back({part.a, part.b, part.b_first, &part, {}});
+    for (const Residue& part : parts_) depthwise_.push_back({part.a, part.b, part.b_first, &part, {}});
   } else {
     depthwise_.push_back({std::get<Windows>(addressing.a), addressing.b, 0, nullptr, {}});
   }

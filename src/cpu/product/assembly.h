@@ -36,7 +36,7 @@ class Assembly {
     std::int64_t a_offset = 0, b_offset = 0;  // elements
     std::int64_t row0 = 0, column0 = 0;       // in the output, of a group
     Address a, b;
-    const Part* part = nullptr;
+    const Residue* part = nullptr;
     Blocking blocking;
     std::optional<PackedB> packed;
   };
@@ -45,7 +45,7 @@ class Assembly {
     Windows a;
     Address b;
     std::int64_t b_first = 0;
-    const Part* part = nullptr;
+    const Residue* part = nullptr;
     std::vector<float> weights;  // taps x channels
   };
 
@@ -68,7 +68,7 @@ class Assembly {
   std::int64_t m_, n_;
   Pieces pieces_;
   Groups groups_;
-  std::vector<Part> parts_;
+  std::vector<Residue> parts_;
   std::vector<Sub> subs_;
   std::vector<Depthwise> depthwise_;
   std::vector<char> zeros_;                        // of a depthwise pixel

@@ -572,7 +572,6 @@ void Decider::decide_product() {
 agreed::GemmSizes Decider::sizes() const {
   const EpilogueNeeds& needs = product_->epilogue.needs;
   const Schedule& s = product_->schedule;
-  const auto small = [](std::int64_t x) { return static_cast<int>(x); };
   agreed::GemmSizes g{};
   g.m = small(rows()), g.n = small(columns_), g.batch = small(batches());
   g.tiles_m = small(ceil_div(rows(), s.bm));

@@ -10,8 +10,6 @@ namespace {
 
 constexpr std::int64_t few_bytes = 32;  // of a pixel
 
-int small(std::int64_t x) { return static_cast<int>(x); }
-
 // How K of B is counted by a tap along each axis and a channel, of which `taps` and `channels` are padded with zeros.
 agreed::Counting counted(const Layout& layout, const agreed::WindowRows& w, int taps, int channels) {
   std::array<std::int64_t, 4> size{w.axis[0].taps, w.axis[1].taps, w.axis[2].taps, w.channels}, stride{};

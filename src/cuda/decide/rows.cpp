@@ -4,11 +4,6 @@
 #include <type_traits>
 
 namespace postlude::inline v0::cuda {
-namespace {
-
-int small(std::int64_t x) { return static_cast<int>(x); }
-
-}  // namespace
 
 KernelRows rows_of(const postlude::Address& address, const Bound& a, std::int64_t rows, std::int64_t columns) {
   if (const auto* g = std::get_if<Gathered>(&address)) {
@@ -38,12 +33,12 @@ KernelRows rows_of(const postlude::Address& address, const Bound& a, std::int64_
 std::vector<KernelPart> parts_of(const Addressing& addressing) {
   std::vector<KernelPart> parts;
   if (addressing.parts.empty()) return parts;
-  const auto add = [&](const Part& part) -> KernelPart& {
+  const auto add = [&](const Residue& part) -> KernelPart& {
     KernelPart& one = parts.emplace_back();
     one.b_k = part.b, one.b_first = part.b_first, one.k = part.k();
     one.rows = part.a.images;
     for (std::size_t i = 0; i < 3; ++i) {
-      const Part::Place& place = part.place[i];
+      const Residue::Place& place = part.place[i];
       const int pixels = (place.extent - place.first + place.step - 1) / place.step;
       one.scatter.axis[i] = {pixels, place.first, place.step, place.extent};
       one.rows *= pixels;
@@ -53,10 +48,10 @@ std::vector<KernelPart> parts_of(const Addressing& addressing) {
   };
   const auto has_tap = [&](std::size_t axis, int first) {
     return std::any_of(addressing.parts.begin(), addressing.parts.end(),
-                       [&](const Part& part) { return part.place[axis].first == first; });
+                       [&](const Residue& part) { return part.place[axis].first == first; });
   };
-  for (const Part& part : addressing.parts) add(part);
-  Part none = addressing.parts.front();
+  for (const Residue& part : addressing.parts) add(part);
+  Residue none = addressing.parts.front();
   for (Windows::Axis& axis : none.a.axes)  // any that a map allows
     axis.pixels = axis.extent, axis.taps = 1, axis.first = 0, axis.reach = 1;
   const auto& places = addressing.parts.front().place;

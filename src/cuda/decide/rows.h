@@ -38,6 +38,8 @@ struct KernelPart {
 [[nodiscard]] KernelRows usual_rows(Form form, std::int64_t batch, std::int64_t rows, std::int64_t columns);
 // Of which two are alike where these are.
 [[nodiscard]] std::string bytes_of(const KernelRows& rows);
+// What a kernel counts in 32 bits: larger sizes were refused.
+[[nodiscard]] constexpr int small(std::int64_t x) { return static_cast<int>(x); }
 // Whether 16 bytes of a row, from every multiple of as many elements of K on, lie side by side and aligned.
 [[nodiscard]] bool in_chunks(const KernelRows& rows, int alignment, std::int64_t element_bytes);
 // Pixels' windows, as Hopper's copy engine loads them.

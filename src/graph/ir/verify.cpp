@@ -126,7 +126,8 @@ class Verifier {
     for (const Node& n : graph_.nodes)
       if (n.op == Op::reduce && n.combine) add_calls(n.combine->nodes, &n.span);
     while (!pending.empty()) {
-      const auto [f, span] = pending.back();
+      const Function* f = pending.back().first;
+      const Span span = pending.back().second;  // a lambda takes no structured binding in C++20 of clang
       pending.pop_back();
       const std::string what = "function " + quoted(f->name);
       if (f->body.nodes.empty() && !f->native) fail(ErrorCode::bad_function, what + " has no definition", "", span);
