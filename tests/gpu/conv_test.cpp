@@ -47,8 +47,6 @@ std::string run(const Convolution& c, const Graph& graph, const std::string& sch
   return text.empty() ? text : text + "by " + call.describe();
 }
 
-constexpr const char* kernels[] = {"", "mma"};
-
 class Convolutions : public testing::TestWithParam<const char*> {};
 
 TEST_P(Convolutions, AgreeWithTheReference) {

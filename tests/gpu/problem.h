@@ -18,6 +18,9 @@ inline constexpr const char* suite_names[] = {
     "plain",   "bias_relu", "bias_gelu", "axpby", "bias_gelu_res_aux", "dgelu_dbias", "swiglu", "bce", "rowmax",
     "rmsnorm", "softmax",   "argmax",    "xent",  "fp8_rowwise",       "fp8_groups"};
 
+// Schedules: Hopper's kernel as the heuristic chooses it, and the portable one.
+inline constexpr const char* kernels[] = {"", "mma"};
+
 [[nodiscard]] Graph suite_graph(const std::string& name);
 
 enum class Elements : std::uint8_t {

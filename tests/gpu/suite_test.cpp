@@ -7,9 +7,6 @@
 namespace postlude::gpu_tests {
 namespace {
 
-// Hopper's, chosen by the heuristic, and the portable one.
-constexpr const char* kernels[] = {"", "mma"};
-
 class Suite : public testing::TestWithParam<const char*> {};
 
 TEST_P(Suite, AgreesWithTheReference) {

@@ -20,14 +20,14 @@ struct Geometry {
 };
 
 // A tensor of whole numbers (first, second, spatial), and the view of it that is bound.
-struct Drawn {
+struct Whole {
   std::vector<std::uint64_t> memory;
   DType dtype;
   std::vector<std::int64_t> shape, strides;
   std::int64_t first = 0;
 
   // Axes in some order in memory, some of them with gaps, some backwards.
-  Drawn(DType type, std::vector<std::int64_t> extents, std::mt19937_64& random)
+  Whole(DType type, std::vector<std::int64_t> extents, std::mt19937_64& random)
       : dtype(type), shape(std::move(extents)), strides(shape.size()) {
     std::vector<std::size_t> axes(shape.size());
     for (std::size_t i = 0; i < axes.size(); ++i) axes[i] = i;
@@ -101,7 +101,7 @@ void for_all(const Three& extents, Body body) {
 std::int64_t number(const Three& at, const Three& extents) { return (at[0] * extents[1] + at[1]) * extents[2] + at[2]; }
 
 // The accumulator, row-major over (b, m, n).
-std::vector<double> expected(Direction direction, const Geometry& g, const Drawn& one, const Drawn& two) {
+std::vector<double> expected(Direction direction, const Geometry& g, const Whole& one, const Whole& two) {
   const std::int64_t channels = g.c / g.groups, filters = g.k / g.groups;
   const auto count = [](const Three& e) { return e[0] * e[1] * e[2]; };
   const std::int64_t m = direction == Direction::forward ? count(g.pixels) : count(g.image);
@@ -192,7 +192,7 @@ void one_round(std::mt19937_64& random, const Graph& graph, Direction direction,
                                       : problem_of<3>(direction, g, dtype);
   const auto x = shape_of(rank, g.n, g.c, g.image), w = shape_of(rank, g.k, g.c / g.groups, g.taps),
              dy = shape_of(rank, g.n, g.k, g.pixels);
-  Drawn one(dtype, direction == Direction::dgrad ? dy : x, random),
+  Whole one(dtype, direction == Direction::dgrad ? dy : x, random),
       two(dtype, direction == Direction::wgrad ? dy : w, random);
   const std::vector<double> acc = expected(direction, g, one, two);
   const std::int64_t m = direction == Direction::forward ? g.pixels[0] * g.pixels[1] * g.pixels[2]

@@ -16,7 +16,6 @@ namespace postlude {
 namespace {
 
 using namespace host;
-constexpr int multiprocessors = 5;
 
 Target on(const char* schedule) {
   Target target = Target::cuda();
@@ -30,7 +29,7 @@ TEST(Emission, GathersRows) {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
   GTEST_SKIP() << "the sanitizers do not follow fibers";
 #endif
-  Harness harness("emission_gathered", multiprocessors);
+  Harness harness("emission_gathered");
   struct Running {
     fuzz::Case c;
     fuzz::Tensors tensors;
@@ -73,7 +72,7 @@ TEST(Emission, Convolves) {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
   GTEST_SKIP() << "the sanitizers do not follow fibers";
 #endif
-  Harness harness("emission_convolution", multiprocessors);
+  Harness harness("emission_convolution");
   struct Running {
     gpu_tests::Convolution c;
     Plan plan;

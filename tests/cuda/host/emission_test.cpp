@@ -36,7 +36,6 @@ namespace {
 namespace fs = std::filesystem;
 using namespace host;
 constexpr std::uint64_t random_cases = 80, on_hopper = 30, many_tiles = 12;
-constexpr int multiprocessors = 5;
 
 struct Running {
   std::string name;
@@ -178,7 +177,7 @@ TEST(Emission, AgreesWithTheReferenceOnTheHost) {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
   GTEST_SKIP() << "the sanitizers do not follow fibers";
 #endif
-  Harness harness("emission", multiprocessors);
+  Harness harness("emission");
 
   std::vector<Running> all = start_all();
   const char* const only = std::getenv("POSTLUDE_EMISSION_ONLY");

@@ -103,7 +103,7 @@ std::uint64_t from_environment(const char* name, std::uint64_t otherwise) {
   return text == nullptr ? otherwise : std::strtoull(text, nullptr, 10);
 }
 
-Harness::Harness(const char* folder, int multiprocessors) : folder_(empty_folder(folder)) {
+Harness::Harness(const char* folder) : folder_(empty_folder(folder)) {
   setenv("POSTLUDE_CACHE_DIR", (folder_ / "cache").c_str(), 1);
   void* nvrtc = dlopen(POSTLUDE_FAKES "/fake_nvrtc.so", RTLD_NOW | RTLD_GLOBAL);
   void* driver = dlopen(POSTLUDE_FAKES "/fake_cuda.so", RTLD_NOW | RTLD_GLOBAL);

@@ -8,10 +8,12 @@
 
 namespace postlude::host {
 
+inline constexpr int multiprocessors = 5;
+
 class Harness {
  public:
-  // From now on the process has one GPU of so many multiprocessors.
-  Harness(const char* folder, int multiprocessors);
+  // From now on the process has one GPU of `multiprocessors`.
+  explicit Harness(const char* folder);
   ~Harness();  // keeps the folder after a failure
   Harness(const Harness&) = delete;
   Harness& operator=(const Harness&) = delete;
