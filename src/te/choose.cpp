@@ -4,7 +4,6 @@
 #include "te/schedule.h"
 
 #include <algorithm>
-#include <limits>
 #include <optional>
 
 namespace postlude::inline v0::te {
@@ -227,10 +226,10 @@ class Choice {
   // A power of two of threads for so many neighbours in a row, few of which are idle.
   [[nodiscard]] std::int64_t threads(const std::optional<std::int64_t>& row, std::int64_t wide) const {
     if (!row) return gpu_threads;
-    std::int64_t best = gpu_threads, least = std::numeric_limits<std::int64_t>::max();
+    std::int64_t best = gpu_threads, least = 0;
     for (std::int64_t t = gpu_threads; t >= 128 || (t >= 32 && *row <= t * wide); t /= 2) {
       const std::int64_t lanes = (*row + t * wide - 1) / (t * wide) * t;
-      if (lanes * 8 < least * 7 || t == gpu_threads) best = t, least = lanes;
+      if (t == gpu_threads || lanes * 8 < least * 7) best = t, least = lanes;
     }
     return best;
   }

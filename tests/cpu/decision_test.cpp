@@ -68,11 +68,12 @@ constexpr const char* column_statistics =
 
 // Memory for a plan's tensors, contiguous.
 struct Memory {
+  std::vector<Plan::Slot> slots;  // whose names the bindings read
   std::vector<std::vector<char>> bytes;
   std::vector<Binding> bindings;
 
-  Memory(const Plan& plan, std::int64_t m, std::int64_t n, std::int64_t k) {
-    for (const Plan::Slot& slot : plan.slots()) {
+  Memory(const Plan& plan, std::int64_t m, std::int64_t n, std::int64_t k) : slots(plan.slots()) {
+    for (const Plan::Slot& slot : slots) {
       const std::vector<std::int64_t> extents = plan.shape_of(slot.name, m, n, k);
       std::vector<std::int64_t> strides(extents.size(), 1);
       std::int64_t elements = 1;
