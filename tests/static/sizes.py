@@ -16,7 +16,6 @@ PARAMETERS = {
 }
 # "file function": why
 FUNCTIONS = {
-    "src/cpu/product/blocking.cpp choose_blocking": "one choice of a product's blocks after another",
     "src/cpu/product/gemm.cpp region": "the blocks' loops, each with what stays in its cache",
     "src/cpu/product/microkernel.inc row_of_tiles": "one loop over tiles, and what is fetched meanwhile",
     "src/cpu/strips/reduce.cpp ReductionExecutor::ReductionExecutor": "everything is decided once, before anything runs",
@@ -24,7 +23,7 @@ FUNCTIONS = {
     "src/cpu/strips/reduce.cpp ReductionExecutor::take": "a block's place and its states, for each reduction",
     "src/cuda/choose/schedule.cpp rank_tile": "a model: a tile, needs and a shape",
     "src/cuda/choose/schedule.cpp rank": "needs, a shape and a GPU; the public form of a pure function",
-    "src/cuda/decide/decide.cpp Decider::map_scattered": "a tensor map and where it lies",
+    "src/cuda/decide/maps.cpp Decider::map_scattered": "a tensor map and where it lies",
     "src/cuda/emit/fragment.cpp FragmentWriter::fragment": "the text of one function, in its order",
     "src/cuda/emit/gemm_source.cpp gemm_source": "one line for each parameter of the variant",
     "src/cuda/emit/reduce.cpp emit_reducer": "one case for each reducer",
@@ -43,7 +42,6 @@ FUNCTIONS = {
 FILES = {
     "src/cpu/strips/phase.cpp": "one class, which lays a phase out",
     "src/cpu/strips/strips.inc": "a row for each operation, compiled for each instruction set",
-    "src/cuda/decide/decide.cpp": "one class; its parameter blocks and tensor maps could stand apart",
     "src/loop/conv.cpp": "one main loop with its gradients",
     "src/te/nest.cpp": "one class, which lowers a schedule",
     "src/te/schedule.cpp": "one function for each call of a schedule",

@@ -1,0 +1,237 @@
+// The parameter blocks of products and repacks.
+#include "core/divide.h"
+#include "cuda/decide/decider.h"
+
+#include <postlude/error.h>
+
+#include <algorithm>
+#include <cstring>
+#include <type_traits>
+#include <utility>
+
+namespace postlude::inline v0::cuda {
+
+using lower::BufferId;
+using lower::Program;
+
+agreed::Counting Decider::counting(const Counted* k) {
+  agreed::Counting c{};
+  for (std::size_t axis = 0; k && axis < 4; ++axis) {
+    c.stride[axis] = k->k[axis].stride;
+    c.size[axis] = c.valid[axis] = static_cast<std::int32_t>(k->k[axis].size);
+  }
+  return c;
+}
+
+// A buffer's four words: its address, and its strides along b, m and n.
+void Decider::describe(Kernel& kernel, std::size_t first, const Memory& memory) const {
+  for (int i = 0; i < 3; ++i) kernel.block[first + 1 + i] = word(memory.strides[i]);
+  if (memory.by_value) kernel.values.push_back({first + 3, memory.address.buffer});
+  else kernel.addresses.push_back({first, memory.address});
+}
+
+Kernel& Decider::kernel(const std::shared_ptr<const std::string>& source, const std::string& name) {
+  Kernel& made = d_.kernels.emplace_back();
+  made.source = source, made.name = name;
+  return made;
+}
+
+const std::shared_ptr<const std::string>& Decider::plain_text() {
+  const Contraction gemm = subject_.problem.loop().contraction().value();
+  if (!plain_text_)
+    plain_text_ = std::make_shared<const std::string>(
+        product_source(gemm.a, gemm.b, a_form(), static_cast<int>(layout_.b_rows.index()), part_ != nullptr));
+  return plain_text_;
+}
+
+std::int64_t Decider::pitch(const Contraction& gemm) const {
+  return round_up(depth() * size_of(gemm.a), 16) / size_of(gemm.a);
+}
+
+Address Decider::b_address(const Contraction& gemm) const {
+  return {Address::Of::b, 0, part_ ? part_->b_first * size_of(gemm.b) : 0};
+}
+
+// What a product's kernel reads behind its other parameters of A's rows.
+void Decider::add_rows(Kernel& k) const {
+  const auto add = [&](const auto& rows) {
+    if constexpr (!std::is_same_v<std::decay_t<decltype(rows)>, std::monostate>) {
+      const std::size_t at = k.block.size();
+      k.block.resize(at + sizeof rows / 8);
+      std::memcpy(&k.block[at], &rows, sizeof rows);
+      if (std::is_same_v<std::decay_t<decltype(rows)>, agreed::GatheredRows>)
+        k.addresses.push_back({at, {Address::Of::index}});
+    }
+  };
+  if (part_) {
+    add(part_->a);
+    const std::size_t at = k.block.size();
+    k.block.resize(at + sizeof part_->scatter / 8);
+    std::memcpy(&k.block[at], &part_->scatter, sizeof part_->scatter);
+    return;
+  }
+  std::visit(add, layout_.a_rows);
+  std::visit(add, layout_.b_rows);
+}
+
+void Decider::emit_repack_images(DType type) {
+  agreed::UnpackedImages x = *layout_.images;
+  Kernel& k = kernel(plain_text(), "postlude_repack_images");
+  const std::int64_t chunks = packed_images() * size_of(type) / 16;
+  k.grid = {static_cast<unsigned>(ceil_div(chunks, 256)), 1, 1};
+  k.addresses = {{offsetof(agreed::UnpackedImages, from) / 8, {b_windows() ? Address::Of::b : Address::Of::a}},
+                 {offsetof(agreed::UnpackedImages, to) / 8, packed_images_}};
+  k.block.resize(sizeof x / 8);
+  std::memcpy(k.block.data(), &x, sizeof x);
+}
+
+void Decider::emit_compact() {
+  agreed::Padded x = *layout_.padded;
+  x.m = static_cast<int>(shape_.m);
+  Kernel& k = kernel(plain_text(), "postlude_compact");
+  k.grid = {static_cast<unsigned>(ceil_div(shape_.n, 256)),
+            static_cast<unsigned>(std::min<std::int64_t>(shape_.m, 65535)), 1};
+  k.addresses = {{offsetof(agreed::Padded, from) / 8, padded_}, {offsetof(agreed::Padded, to) / 8, accumulator_}};
+  k.block.resize(sizeof x / 8);
+  std::memcpy(k.block.data(), &x, sizeof x);
+}
+
+void Decider::emit_repack() {
+  if ((!d_.repack_a && !d_.repack_b) || depth() == 0) return;
+  const Contraction gemm = subject_.problem.loop().contraction().value();
+  using agreed::Unpacked;
+  Unpacked matrices[2] = {};
+  constexpr std::size_t words = sizeof(Unpacked) / 8, to_word = offsetof(Unpacked, to) / 8;
+  constexpr std::int64_t span = 512;
+  Kernel& k = kernel(plain_text(), "postlude_repack");
+  std::int64_t blocks = 1, batches = 0;
+  const auto add = [&](std::size_t i, Address::Of of, const Placed& from, int rows_axis, int k_axis, std::int64_t rows,
+                       const Address& to) {
+    Unpacked& m = matrices[i];
+    m = {0,
+         from.strides[0],
+         from.strides[rows_axis],
+         from.strides[k_axis],
+         0,
+         static_cast<std::int32_t>(rows),
+         static_cast<std::int32_t>(depth()),
+         static_cast<std::int32_t>(pitch(gemm)),
+         static_cast<std::int32_t>(from.strides[0] == 0 ? 1 : shape_.batch),
+         of == Address::Of::b ? b_counting() : counting(layout_.a_k ? &*layout_.a_k : nullptr),
+         0,
+         0,
+         0,
+         0,
+         0};
+    if (const auto& diagonal = layout_.diagonal; diagonal && of == Address::Of::b) {
+      m.group_stride = diagonal->group_stride, m.group_rows = diagonal->group_rows;
+      m.group_columns = diagonal->group_columns, m.block_groups = diagonal->block_groups;
+    }
+    k.addresses.push_back({i * words, of == Address::Of::b ? b_address(gemm) : Address{of}});
+    k.addresses.push_back({i * words + to_word, to});
+    blocks = std::max(blocks, ceil_div(rows, m.column_stride == 1 ? 8 : 32));
+    batches += m.batches;
+  };
+  if (d_.repack_a) add(0, Address::Of::a, layout_.a, 1, 2, shape_.m, packed_a_);
+  if (d_.repack_b) add(1, Address::Of::b, layout_.b, 2, 1, shape_.n, packed_b_);
+  k.grid = {static_cast<unsigned>(ceil_div(pitch(gemm), span)),
+            static_cast<unsigned>(std::min<std::int64_t>(blocks, 65535)),
+            static_cast<unsigned>(std::min<std::int64_t>(batches, 65535))};
+  k.block.resize(sizeof matrices / 8);
+  std::memcpy(k.block.data(), matrices, sizeof matrices);
+}
+
+void Decider::emit_product() {
+  const FusedEpilogue& e = product_->epilogue;
+  const Schedule& s = product_->schedule;
+  const Contraction gemm = subject_.problem.loop().contraction().value();
+  emit_repack();
+  if (layout_.images) emit_repack_images(gemm.a);
+  Kernel& k = kernel(product_->source, "postlude_gemm");
+  map_a(k, gemm);
+  map_b(k, gemm);
+  const Program& program = d_.fused ? program_ : accumulator_program_;
+  Memory accumulator = accumulator_memory();
+  if (const auto& padded = layout_.padded) accumulator = {padded_, 16, {shape_.m * padded->padded, padded->padded, 1}};
+  const std::vector<Memory> alone{accumulator}, &memory = d_.fused ? memory_ : alone;
+  // A consumer's four warps load a subtile together; each stores its own rows of one.
+  for (std::size_t i = 0; i < e.columns.size(); ++i) {
+    const bool loaded = i < e.loaded.size();
+    const BufferId b = loaded ? e.loaded[i] : e.stored[i - e.loaded.size()];
+    map_tile(k, program.buffers[b].dtype, memory[b], e.columns[i], loaded ? 64 : 16);
+  }
+  const agreed::GemmSizes g = sizes();
+  const std::size_t integers = k.block.size(), words = integers + sizeof g / 8;
+  k.block.resize(words + static_cast<std::size_t>(std::max(1, e.words + (s.by_memory ? part_words : 0))));
+  add_rows(k);
+  k.block.resize(agreed::params_bytes(0, static_cast<int>(k.block.size() - sizeof g / 8)) / 8);
+  std::memcpy(k.block.data() + integers, &g, sizeof g);
+  k.block[words + e.columns_word] = word(shape_.n);
+  for (std::size_t b = 0; b < e.word_of.size(); ++b) {
+    if (e.word_of[b] >= 0) describe(k, words + e.word_of[b], memory[b]);
+  }
+  for (std::size_t r = 0; r < e.partials.size(); ++r) {
+    if (e.partials[r].word >= 0) k.addresses.push_back({words + e.partials[r].word, partials_[r]});
+  }
+  if (e.across_tiles()) k.addresses.push_back({words + e.counters_word, counters_});
+  for (std::size_t i = 0; s.by_memory && i < part_words; ++i) k.addresses.push_back({words + e.words + i, parts_[i]});
+  k.shared = shared_bytes(s, e.needs);
+  k.threads = static_cast<unsigned>(threads(s));
+  k.cooperative = !s.mma && (e.across_tiles() || s.by_memory);  // blocks wait for each other
+  k.grid[0] = static_cast<unsigned>(blocks(s, e.needs, {g.tiles, g.tiles_n}, subject_.multiprocessors));
+  if (layout_.padded) {
+    emit_compact();
+    return;
+  }
+  if (e.across_tiles() && s.mma) {
+    Kernel finish = k;
+    finish.name = "postlude_finish", finish.shared = e.finish_bytes, finish.threads = 256;
+    const std::int64_t blocks = (e.finishes[0] ? ceil_div(shape_.m, 32) : 0) +
+                                (e.finishes[1] ? ceil_div(columns_, 32) : 0) + (e.finishes[2] ? 1 : 0);
+    finish.grid[0] = static_cast<unsigned>(blocks * shape_.batch);
+    d_.kernels.push_back(std::move(finish));
+  }
+}
+
+// The accumulator on the ordinary units.
+void Decider::emit_plain_product() {
+  d_.on_ordinary_units = true;
+  Kernel& k = kernel(plain_text(), "postlude_product");
+  const Groups& groups = layout_.groups;
+  const std::int64_t groups_m = groups.along == Groups::Along::m ? groups.count : 1, groups_n = groups.count / groups_m;
+  const std::int64_t grid[3] = {groups_m * ceil_div(rows() / groups_m, 64),
+                                groups_n * ceil_div(shape_.n / groups_n, 64), batches()};
+  if (grid[1] > 65535)
+    throw Error(ErrorCode::unsupported, "N is too large for the portable product on a GPU",
+                "split the columns over several calls");
+  std::transform(grid, grid + 3, k.grid.begin(), [](std::int64_t g) { return static_cast<unsigned>(g); });
+  const auto &a = layout_.a.strides, &b = layout_.b.strides;
+  using agreed::Product;
+  const Product p{0,
+                  a[0],
+                  a[1],
+                  a[2],
+                  0,
+                  b[0],
+                  b[1],
+                  b[2],
+                  0,
+                  static_cast<int>(rows()),
+                  static_cast<int>(shape_.n),
+                  static_cast<int>(depth()),
+                  static_cast<int>(groups_m),
+                  static_cast<int>(groups_n),
+                  0,
+                  groups.a_stride,
+                  groups.b_stride,
+                  counting(layout_.a_k ? &*layout_.a_k : nullptr),
+                  counting(b_k())};
+  k.block.resize(sizeof p / 8);
+  std::memcpy(k.block.data(), &p, sizeof p);
+  k.addresses = {{offsetof(Product, a) / 8, {Address::Of::a}},
+                 {offsetof(Product, b) / 8, b_address(*subject_.problem.loop().contraction())},
+                 {offsetof(Product, acc) / 8, accumulator_}};
+  add_rows(k);
+}
+
+}  // namespace postlude::inline v0::cuda

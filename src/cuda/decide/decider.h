@@ -1,0 +1,185 @@
+// How a Decision is made. The steps are in files by what they decide: the product and how its operands lie (fuse.cpp),
+// memory and what needs none (memory.cpp), kernels that run from memory (passes.cpp), what moves (traffic.cpp), and of
+// each kernel its parameter block (blocks.cpp) with its tensor maps (maps.cpp). decide.cpp goes through them.
+#pragma once
+
+#include "core/divide.h"
+#include "cuda/decide/product.h"
+#include "cuda/emit/agreed.h"
+#include "cuda/emit/generic.h"
+#include "plan/traffic.h"
+
+#include <array>
+#include <utility>
+
+namespace postlude::inline v0::cuda {
+
+class Decider {
+ public:
+  Decider(const Subject& subject, const Layout& layout, const Judge& judge)
+      : subject_(subject),
+        program_(*subject.program),
+        layout_(layout),
+        shape_(layout.shape),
+        judge_(judge),
+        accumulator_program_(accumulator_program(program_)),
+        product_phase_(product_phase(program_)) {}
+  Decision run();
+
+ private:
+  static constexpr std::size_t map_words = 16;  // of a tensor map in a parameter block
+  static std::uint64_t word(std::int64_t value) { return static_cast<std::uint64_t>(value); }
+  enum class Major { k, mn, repack };
+  // A buffer as kernels see it: strides in elements for b, m, n.
+  struct Memory {
+    Address address;
+    int alignment = 16;
+    std::array<std::int64_t, 3> strides{};
+    bool by_value = false;
+    bool in_workspace = false;  // its place there is not known before what stays in registers is
+  };
+
+  // A kernel that runs from memory.
+  struct Pass {
+    GenericKernel kernel;
+    std::int64_t rows, columns;
+    std::array<unsigned, 3> grid{1, 1, 1};
+    int splits = 1, groups = 1;
+  };
+  struct PassMemory {
+    std::int64_t partial_bytes = 0, counters = 0;
+  };
+
+  // Pieces of one workspace, 256-byte aligned.
+  Address take(std::int64_t bytes) {
+    const std::size_t at = std::exchange(d_.workspace, d_.workspace + static_cast<std::size_t>(round_up(bytes, 256)));
+    return {Address::Of::workspace, 0, static_cast<std::int64_t>(at)};
+  }
+  Address take_cleared(std::int64_t bytes) {
+    const Address taken = take(bytes);
+    d_.cleared.push_back({static_cast<std::size_t>(taken.offset), static_cast<std::size_t>(bytes)});
+    return taken;
+  }
+  // decide.cpp
+  // acc as an f32 or i32 output and nothing else: the product of a Program whose epilogue runs from memory.
+  [[nodiscard]] static lower::Program accumulator_program(const lower::Program& of);
+  // The first phase over the tiles that reads the accumulator; -1: none does.
+  [[nodiscard]] static int product_phase(const lower::Program& program);
+  void limits() const;
+  void place_phases();
+
+  // memory.cpp
+  // Whether a phase's reductions give a buffer.
+  [[nodiscard]] static bool gives(const lower::Phase& phase, lower::BufferId buffer);
+  [[nodiscard]] bool in_place(lower::BufferId b) const { return layout_.buffers[b].in_place; }
+  [[nodiscard]] std::array<std::int64_t, 3> extents(const lower::Buffer& buffer) const;  // of b, m, n
+  [[nodiscard]] int home(lower::BufferId crossing) const;
+  void memories();
+  [[nodiscard]] DType source_type() const;
+  [[nodiscard]] Memory accumulator_memory() const;
+  [[nodiscard]] bool only_in(lower::BufferId buffer, const std::vector<RowPhase>& phases) const;
+  void find_what_stays();
+  void place_workspace();
+
+  // fuse.cpp
+  // Whether the copy engine walks an axis of so many elements of `size` bytes by this stride.
+  [[nodiscard]] static bool map_stride(std::int64_t stride, std::int64_t size, std::int64_t extent) {
+    return extent == 1 || (stride > 0 && stride * size % 16 == 0 && stride * size < std::int64_t{1} << 40);
+  }
+  [[nodiscard]] const agreed::WindowRows* windows() const {
+    return part_ ? &part_->a : std::get_if<agreed::WindowRows>(&layout_.a_rows);
+  }
+  [[nodiscard]] const agreed::WindowRows* b_windows() const { return std::get_if<agreed::WindowRows>(&layout_.b_rows); }
+  [[nodiscard]] int a_form() const { return part_ ? 2 : static_cast<int>(layout_.a_rows.index()); }
+  [[nodiscard]] const Counted* b_k() const { return part_ ? &part_->b_k : layout_.b_k ? &*layout_.b_k : nullptr; }
+  // Of the product, or of one of its parts.
+  [[nodiscard]] std::int64_t rows() const { return part_ ? part_->rows : shape_.m; }
+  [[nodiscard]] std::int64_t depth() const { return part_ ? part_->k : layout_.packed_k ? layout_.packed_k : shape_.k; }
+  [[nodiscard]] std::int64_t batches() const { return part_ ? 1 : shape_.batch; }
+  [[nodiscard]] Major major(const Placed& operand, DType dtype, int rows_axis, int k_axis, std::int64_t rows,
+                            bool mn_allowed) const;
+  [[nodiscard]] std::vector<BufferPlace> places(const lower::Program& program, const std::vector<Memory>& memory,
+                                                std::int64_t columns) const;
+  [[nodiscard]] bool in_order() const;
+  [[nodiscard]] std::optional<Major> by_taps(const Contraction& gemm, bool mn_allowed) const;
+  [[nodiscard]] Shape product_shape() const;
+  [[nodiscard]] std::string portable_reason(const Contraction& gemm) const;
+  void arrange(const Contraction& gemm, bool mma, bool b_mn_allowed);
+  void fuse(const Contraction& gemm);
+  void multiply_alone(const Contraction& gemm);
+  void decide_product();
+  [[nodiscard]] agreed::GemmSizes sizes() const;
+  void take_partials();
+  [[nodiscard]] ErrorModel error() const;
+
+  // passes.cpp
+  [[nodiscard]] Wide wide(const std::vector<int>& phases) const;
+  void shape_reduction(Pass& pass, std::int64_t (&grid)[3], PassMemory& memory) const;
+  void decide_passes();
+  void emit_passes(bool before);
+
+  // traffic.cpp
+  void beside(const std::string& what, std::int64_t read, std::int64_t written);
+  void count_product(std::vector<Traffic>& phases) const;
+  void count_pass(const GenericKernel& kernel, plan::KernelTraffic& traffic, std::vector<Traffic>& phases) const;
+  void count_traffic();
+
+  // blocks.cpp
+  [[nodiscard]] static agreed::Counting counting(const Counted* k);  // as kernels count it
+  [[nodiscard]] std::int64_t pitch(const Contraction& gemm) const;   // of a repacked row, in elements
+  [[nodiscard]] std::int64_t packed_images() const {                 // elements
+    const agreed::WindowRows& w = b_windows() ? *b_windows() : *windows();
+    return w.images * w.image_stride;
+  }
+  [[nodiscard]] agreed::Counting b_counting() const { return layout_.b_count ? *layout_.b_count : counting(b_k()); }
+  [[nodiscard]] Address b_address(const Contraction& gemm) const;
+  Kernel& kernel(const std::shared_ptr<const std::string>& source, const std::string& name);
+  const std::shared_ptr<const std::string>& plain_text();
+  void describe(Kernel& kernel, std::size_t first_word, const Memory& memory) const;
+  void add_rows(Kernel& k) const;
+  void emit_repack_images(DType type);
+  void emit_compact();
+  void emit_repack();
+  void emit_product();
+  void emit_plain_product();
+
+  // maps.cpp
+  void map(Kernel& k, const Address& address, DType type, std::vector<MapField::Dimension> dimensions,
+           int row_bytes) const;
+  void map_pixels(Kernel& k, const agreed::WindowRows& w, DType type, const Address& from, int pixels) const;
+  void map_a(Kernel& k, const Contraction& gemm) const;
+  void map_b(Kernel& k, const Contraction& gemm) const;
+  void map_scattered(Kernel& k, const Address& address, DType type, std::int64_t width, std::int64_t stride,
+                     int row_bytes, int rows) const;
+  void map_tile(Kernel& k, DType type, const Memory& memory, const lower::ColumnMap& columns, int rows) const;
+
+  const Subject& subject_;
+  const lower::Program& program_;
+  const Layout& layout_;
+  const Shape shape_;
+  const Judge& judge_;
+  const lower::Program accumulator_program_;
+  const int product_phase_;
+  Decision d_;
+
+  std::vector<Memory> memory_;  // of the Program's buffers
+  std::vector<bool> lent_;      // outputs in whose memory a crossing lives
+
+  bool stream_ = false;
+  const KernelPart* part_ = nullptr;  // which of the layout's is decided on or emitted; none: it has none
+  std::string rows_portable_;         // why A's rows take the portable kernel on Hopper
+  std::int64_t columns_ = 0;          // of the fused phase
+  std::optional<Product> product_;
+  MainLoop loop_;
+  Address packed_a_, packed_b_, packed_images_, padded_, accumulator_;
+  std::vector<Address> packed_parts_;
+  std::vector<Address> partials_;  // of the product's reductions
+  Address counters_;               // of blocks, or of tile rows
+  Address parts_[part_words];      // of split tiles, which meet in memory: accumulators, how many are there
+  GenericSource generic_;
+  std::shared_ptr<const std::string> generic_text_, plain_text_;
+  std::vector<Pass> passes_;
+  Address generic_partials_, generic_counters_;
+};
+
+}  // namespace postlude::inline v0::cuda

@@ -1,0 +1,317 @@
+// How the accumulator is made, whether the first phase runs on it, and in which way its operands are read.
+#include "core/divide.h"
+#include "cuda/decide/decider.h"
+
+#include <postlude/error.h>
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+namespace postlude::inline v0::cuda {
+
+using lower::BufferKind;
+using lower::Phase;
+using lower::Program;
+
+Decider::Major Decider::major(const Placed& o, DType dtype, int rows_axis, int k_axis, std::int64_t rows,
+                              bool mn_allowed) const {
+  const std::int64_t size = size_of(dtype), row = o.strides[rows_axis], k = o.strides[k_axis], batch = o.strides[0];
+  if (o.alignment < 16 || (batch != 0 && !map_stride(batch, size, shape_.batch))) return Major::repack;
+  if (k == 1 && map_stride(row, size, rows)) return Major::k;
+  if (mn_allowed && row == 1 && map_stride(k, size, shape_.k)) return Major::mn;
+  return Major::repack;
+}
+
+std::vector<BufferPlace> Decider::places(const Program& program, const std::vector<Memory>& memory,
+                                         std::int64_t columns) const {
+  std::vector<BufferPlace> result(memory.size());
+  for (std::size_t i = 0; i < memory.size(); ++i) {
+    const lower::Buffer& buffer = program.buffers[i];
+    const Memory& m = memory[i];
+    const std::int64_t size = size_of(buffer.dtype);
+    BufferPlace& place = result[i];
+    place.unit = buffer.axes.has(Axis::n) && m.strides[2] == 1;
+    place.wide = place.unit && columns % 8 == 0 && m.alignment >= 16 && m.strides[0] % 8 == 0 &&
+                 m.strides[1] % 8 == 0 && vector_type(buffer.dtype);
+    place.pair = place.unit && columns % 2 == 0 && m.alignment >= 2 * size && m.strides[0] % 2 == 0 &&
+                 m.strides[1] % 2 == 0 && vector_type(buffer.dtype);
+    // Whole 16 bytes a row: the engine was seen to write up to the next multiple behind a narrower tensor.
+    place.tensor_map = place.unit && buffer.axes.has(Axis::m) && size <= 4 && columns * size % 16 == 0 &&
+                       m.alignment >= 16 && map_stride(m.strides[1], size, shape_.m) &&
+                       (m.strides[0] == 0 || map_stride(m.strides[0], size, shape_.batch)) && buffer.rows == Extent{};
+    // Rows of a residue are no stride apart: the copy engine writes them, or every thread its elements.
+    if (part_ && buffer.axes.has(Axis::m) && !place.tensor_map) place = {};
+  }
+  return result;
+}
+
+// Whether a phase that is not over the product's tiles stores over an operand. In its place among the phases that is
+// right (lower/in_place.h); in the product's launch it would come before others that read the operand.
+bool Decider::in_order() const {
+  const Phase& product = program_.phases[product_phase_];
+  return std::any_of(program_.phases.begin(), program_.phases.end(), [&](const Phase& phase) {
+    if (phase.domain == product.domain && phase.columns == product.columns) return false;
+    return std::any_of(phase.stores.begin(), phase.stores.end(), [&](const lower::Store& store) {
+      return program_.buffers[store.access.buffer].kind == BufferKind::output && in_place(store.access.buffer);
+    });
+  });
+}
+
+// How B of counted K can be read as it lies, by taps along three axes, backwards; none: not at all.
+std::optional<Decider::Major> Decider::by_taps(const Contraction& gemm, bool mn_allowed) const {
+  const std::int64_t size = size_of(gemm.b);
+  if (!windows() || loop_.a_run != 128 || layout_.b.strides[0] != 0 || layout_.b.alignment < 16) return {};
+  std::optional<Major> found;
+  for (std::size_t i = 0; i < std::max<std::size_t>(1, layout_.parts.size()); ++i) {
+    const Counted& k = layout_.parts.empty() ? *layout_.b_k : layout_.parts[i].b_k;
+    const Counted::Axis& inner = k.k[3];
+    const bool legal = std::all_of(k.k.begin(), k.k.begin() + 3, [&](const Counted::Axis& axis) {
+      return axis.size == 1 || (axis.stride < 0 && axis.stride * size % 16 == 0);
+    });
+    if (!legal || inner.size != windows()->channels) return {};
+    const Placed as_tap{{0, inner.stride, layout_.b.strides[2]}, layout_.b.alignment, false, false};
+    const Major one = major(as_tap, gemm.b, 2, 1, shape_.n, size == 2 && mn_allowed);
+    if (one == Major::repack) return {};
+    found = one;
+  }
+  return found;
+}
+
+// The largest of the parts, which one schedule serves.
+Shape Decider::product_shape() const {
+  Shape shape = shape_;
+  shape.k = depth();
+  if (layout_.parts.empty()) return shape;
+  shape.batch = 1, shape.m = shape.k = 1;
+  for (const KernelPart& part : layout_.parts)
+    shape.m = std::max(shape.m, part.rows), shape.k = std::max(shape.k, part.k);
+  return shape;
+}
+
+// Why Hopper takes the portable kernel for how A and B lie.
+std::string Decider::portable_reason(const Contraction& gemm) const {
+  const std::int64_t size = size_of(gemm.a);
+  for (const KernelPart& part : layout_.parts) {
+    if (std::string why = portable_rows(part.a, layout_.a.alignment, size); !why.empty()) return why;
+    if (std::string why = portable_scatter(part); !why.empty()) return why;
+  }
+  if (std::string why = portable_rows(layout_.a_rows, layout_.a.alignment, size); !why.empty()) return why;
+  const auto* w = b_windows();
+  if (!w) return {};
+  if (std::string why = portable_rows(layout_.b_rows, layout_.b.alignment, size); !why.empty()) return why;
+  if (w->channels % 64 != 0)
+    return "64 columns are of one tap, and a window has " + std::to_string(w->channels) + " channels";
+  return {};
+}
+
+void Decider::arrange(const Contraction& gemm, bool mma, bool b_mn_allowed) {
+  const bool two_bytes = size_of(gemm.a) == 2;
+  loop_ = {.a = gemm.a, .b = gemm.b};
+  loop_.a_form = a_form();
+  loop_.scattered = part_ != nullptr;
+  loop_.b_form = static_cast<int>(layout_.b_rows.index());
+  if (const auto* w = windows()) {
+    const PixelLoads loads = pixel_loads(*w, size_of(gemm.a));
+    loop_.taps = w->taps, loop_.block_columns = w->block_columns;
+    loop_.a_run = loads.run, loop_.a_depth = loads.depth, loop_.b_taps = loads.taps ? 1 : 0;
+  }
+  Major a = Major::k, b = Major::mn;
+  if (loop_.a_form)
+    loop_.a_chunks = part_ ? in_chunks(part_->a, layout_.a.alignment, size_of(gemm.a))
+                           : in_chunks(layout_.a_rows, layout_.a.alignment, size_of(gemm.a));
+  else a = layout_.a_k ? Major::repack : major(layout_.a, gemm.a, 1, 2, shape_.m, two_bytes);
+  if (loop_.b_form) {
+    loop_.b_chunks = in_chunks(layout_.b_rows, layout_.b.alignment, size_of(gemm.b));
+    loop_.b_depth = pixel_loads(*b_windows(), size_of(gemm.b)).depth;
+    loop_.taps = b_windows()->taps;
+  } else if (layout_.b_count) {
+    b = Major::repack;
+  } else if (!b_k()) {
+    b = major(layout_.b, gemm.b, 2, 1, shape_.n, two_bytes && b_mn_allowed);
+  } else if (const auto tap = mma || !b_mn_allowed ? std::nullopt : by_taps(gemm, b_mn_allowed)) {
+    b = *tap;
+    loop_.b_taps = 2;
+  } else {
+    b = Major::repack;
+  }
+  loop_.a_mn_major = a == Major::mn, loop_.b_mn_major = b == Major::mn;
+  d_.repack_a = a == Major::repack, d_.repack_b = b == Major::repack;
+}
+
+// The first phase on the product's fragments, or why not.
+void Decider::fuse(const Contraction& gemm) {
+  const Request& request = subject_.request;
+  d_.why = request.through_memory ? "the schedule asks for it"
+           : layout_.padded       ? "there are columns between those that are asked for"
+                                  : not_fusable(program_, product_phase_);
+  if (!d_.why.empty()) return;
+  const Phase& phase = program_.phases[product_phase_];
+  columns_ = phase.columns.at(shape_.n);
+  const int parts = accumulator_parts(phase);
+  d_.portable = rows_portable_;
+  const bool mma = request.mma || !d_.portable.empty();
+  if (parts == 2 && (b_windows() || layout_.diagonal)) {
+    d_.why = b_windows() ? "the columns of a chunk's halves are windows" : "a chunk's halves are of other groups";
+    return;
+  }
+  if (part_ && !layout_.one) {
+    d_.why = "residues cross images, which the epilogue tells apart";
+    return;
+  }
+  // Of a half of B along N the portable kernel reads eight columns at once, Hopper's boxes have 64 of a group's half,
+  // and none may begin between 16 bytes: the device calls that an illegal instruction.
+  arrange(gemm, mma, parts == 1 || (columns_ % 8 == 0 && (mma || accumulator_half(phase) % 64 == 0)));
+  // Addresses of outputs and operands decide how they are reached; those of the workspace are aligned.
+  Chosen chosen = choose_product({program_, product_phase_, loop_, mma, places(program_, memory_, columns_),
+                                  product_shape(), columns_, in_order(), request.schedule, subject_.multiprocessors},
+                                 judge_);
+  product_ = std::move(chosen.product);
+  if (part_ && product_ && product_->epilogue.across_tiles()) {
+    product_.reset();
+    chosen.why = "its reductions cross the launches of the residues";
+  }
+  d_.fused = product_.has_value();
+  (d_.fused ? d_.considered : d_.not_fused) = std::move(chosen.considered);
+  d_.why = std::move(chosen.why);
+}
+
+// The accumulator alone, into the workspace.
+void Decider::multiply_alone(const Contraction& gemm) {
+  const Request& request = subject_.request;
+  columns_ = layout_.padded ? layout_.padded->padded : shape_.n;
+  d_.portable = rows_portable_;
+  arrange(gemm, request.mma || !rows_portable_.empty(), true);
+  // Rows of whole 16 bytes, so that the copy engine can write them.
+  const bool whole = columns_ % 4 == 0, side_by_side = whole || !part_;
+  const BufferPlace place{.tensor_map = whole, .unit = side_by_side, .pair = side_by_side && columns_ % 2 == 0};
+  Chosen chosen = choose_product({accumulator_program_,
+                                  0,
+                                  loop_,
+                                  request.mma || !rows_portable_.empty(),
+                                  {place},
+                                  product_shape(),
+                                  columns_,
+                                  false,
+                                  request.through_memory ? request.schedule : std::optional<Schedule>(),
+                                  subject_.multiprocessors},
+                                 judge_);
+  product_ = std::move(chosen.product);
+  d_.considered = std::move(chosen.considered);
+  if (!product_) throw Error(ErrorCode::internal, "no schedule of the plain product compiles");
+}
+
+// How the accumulator is made and whether the first phase runs on it.
+void Decider::decide_product() {
+  const std::optional<Contraction> gemm = subject_.problem.loop().contraction();
+  stream_ = !gemm;
+  if (!gemm) {
+    d_.why = "a stream has no product";
+    return;
+  }
+  const bool reads =
+      std::any_of(program_.phases.begin(), program_.phases.end(), [](const Phase& p) { return p.reads_accumulator(); });
+  if (product_phase_ < 0) {
+    d_.why = "no phase reads the accumulator";
+  } else if (layout_.groups.count > 1) {
+    d_.why = "groups of channels are multiplied on ordinary units";
+  } else if (b_windows() && size_of(gemm->b) != 2) {
+    d_.why = "tensor cores read windows along N of 16-bit types only";
+  } else if (!on_tensor_cores(gemm->a, gemm->b, subject_.arch)) {
+    d_.why = "the tensor cores of " + subject_.arch + " do not multiply these types exactly enough";
+  } else if (shape_.batch > 0 && shape_.m > 0 && shape_.n > 0 && shape_.k > 0) {
+    if (!layout_.parts.empty()) part_ = layout_.parts.data();
+    if (!subject_.request.mma) rows_portable_ = portable_reason(*gemm);
+    if (!rows_portable_.empty() && subject_.request.schedule) {
+      throw Error(ErrorCode::bad_schedule,
+                  "the schedule \"" + to_string(*subject_.request.schedule) + "\" is not legal here: " + rows_portable_,
+                  "begin it with mma, or leave the choice to the heuristic");
+    }
+    fuse(*gemm);
+    if (!d_.fused) multiply_alone(*gemm);
+    d_.product = true;
+    const auto bytes = [&] { return pitch(*gemm) * size_of(gemm->a); };
+    const auto batches = [&](const Placed& o) { return o.strides[0] == 0 ? 1 : shape_.batch; };
+    d_.repack_images = layout_.images.has_value();
+    if (d_.repack_images) packed_images_ = take(packed_images() * size_of(gemm->a));
+    if (const auto& padded = layout_.padded) padded_ = take(shape_.m * padded->padded * 4);
+    if (d_.repack_a) packed_a_ = take(batches(layout_.a) * shape_.m * bytes());
+    if (d_.repack_b && !part_) packed_b_ = take(batches(layout_.b) * shape_.n * bytes());
+    for (std::size_t i = 0; d_.repack_b && i < layout_.parts.size(); ++i) {
+      part_ = &layout_.parts[i];
+      packed_parts_.push_back(take(shape_.n * std::max<std::int64_t>(16, bytes())));
+    }
+  } else {
+    d_.why = "there is no K";
+  }
+  if (!d_.fused && reads) accumulator_ = take(shape_.batch * shape_.m * shape_.n * 4);
+  if (product_) take_partials();
+}
+
+// What the product's kernel is told of its size.
+agreed::GemmSizes Decider::sizes() const {
+  const EpilogueNeeds& needs = product_->epilogue.needs;
+  const Schedule& s = product_->schedule;
+  agreed::GemmSizes g{};
+  g.m = small(rows()), g.n = small(columns_), g.batch = small(batches());
+  g.tiles_m = small(ceil_div(rows(), s.bm));
+  g.tiles_n = small(ceil_div(columns_, consumer_columns(s) / needs.parts));
+  g.tiles = g.tiles_m * small(ceil_div(columns_, s.bn / needs.parts) * batches());
+  g.raster = s.raster, g.parts = s.split;
+  const std::int64_t bk = k_bytes(s) / size_of(loop_.a);
+  g.k_blocks =
+      small(loop_.b_taps && !s.mma ? windows()->taps * ceil_div(windows()->channels, bk) : ceil_div(depth(), bk));
+  if (part_ && part_->a.taps == 0) g.k_blocks = s.mma ? 0 : 1;  // of zeros
+  g.a_batch = layout_.a.strides[0] != 0, g.b_batch = layout_.b.strides[0] != 0;
+  return g;
+}
+
+void Decider::take_partials() {
+  const FusedEpilogue& e = product_->epilogue;
+  const Schedule& s = product_->schedule;
+  const std::int64_t tiles_m = ceil_div(shape_.m, s.bm),
+                     tiles_n = ceil_div(columns_, consumer_columns(s) / e.needs.parts);
+  if (tiles_m * tiles_n * shape_.batch > std::numeric_limits<std::int32_t>::max() / 2) {
+    throw Error(ErrorCode::size_overflow, "the product has too many tiles");
+  }
+  const agreed::GemmSizes g = sizes();
+  const int slots = g.tiles_m * (s.bm / consumer_rows(s)), end = g.batch;
+  if (s.by_memory) {
+    const std::int64_t bytes = std::int64_t{4} * s.split * g.tiles * s.bm * s.bn;
+    parts_[0] = take(bytes), parts_[1] = take_cleared(std::int64_t{4} * g.tiles * (s.ping_pong ? 1 : 2));
+    beside("parts of tiles", bytes / s.split * (s.split - 1), bytes / s.split * (s.split - 1));
+  }
+  if (e.across_tiles()) counters_ = take_cleared(e.needs.holds ? 4 * subject_.multiprocessors : 4);
+  for (const auto& partial : e.partials) {
+    if (partial.word < 0) {
+      partials_.emplace_back();
+      continue;
+    }
+    // What lies behind the last state is their number. Tiles that are held tell theirs, and what is folded of a row,
+    // beside tags of the same size (device/reduce.cu).
+    const std::int64_t states = e.needs.holds                       ? 2 * folded_index(g, end, 0)
+                                : partial.across == Across::rows    ? row_partial(g, end, 0, 0)
+                                : partial.across == Across::columns ? column_partial(g, slots, end, 0, 0)
+                                                                    : tile_partial(g, slots, end, 0, 0);
+    beside("partial results", states * partial.bytes, states * partial.bytes);
+    partials_.push_back(e.needs.holds ? take_cleared(states * partial.bytes) : take(states * partial.bytes));
+  }
+}
+
+// The accumulator of tensor cores. PTX leaves its rounding open. Measured by others: products are exact, each
+// instruction aligns its 16 or 32 products and the accumulator to the largest of them and truncates what lies below,
+// and so is the sum (Fasi, Higham, Mikaitis, Pranesh, "Numerical behavior of NVIDIA tensor cores", PeerJ CS 2021).
+// Truncation instead of rounding doubles the unit: 2^-23. On fp8 operands Hopper keeps 13 bits below the largest
+// product (DeepSeek-V3 technical report, 3.3.2, which calls it about 14 bits in all): 2^-13. tests/gpu/exact_test.cpp
+// measures both where truncation is worst, on operands of one sign (decision 0026): a partial sum is half the result on
+// average and at most all of it, hence twice what was seen, rounded up to a power of two.
+ErrorModel Decider::error() const {
+  const std::optional<Contraction> gemm = subject_.problem.loop().contraction();
+  if (!gemm || !product_) return {};
+  if (size_of(gemm->a) == 2) return {.unit = 0x1p-23, .drift = 2 * 0x1p-23 / 16};
+  if (!is_float(gemm->a)) return {.unit = 0x1p-23};
+  const std::int64_t promoted = product_->schedule.mma ? 0 : promotes(gemm->a) * k_bytes(product_->schedule);
+  return {.unit = 0x1p-13, .drift = 16 * 0x1p-13 / 32, .promoted = promoted};
+}
+
+}  // namespace postlude::inline v0::cuda

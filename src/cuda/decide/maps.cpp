@@ -1,0 +1,135 @@
+// Tensors as the copy engine walks them.
+#include "cuda/decide/decider.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace postlude::inline v0::cuda {
+
+// A tensor as the copy engine is told of it, or as the portable kernel reads it (device/sm80.cu): `dimensions` are then
+// columns, rows, batches.
+void Decider::map(Kernel& k, const Address& address, DType type, std::vector<MapField::Dimension> dimensions,
+                  int row_bytes) const {
+  const std::size_t at = k.block.size();
+  k.block.resize(at + map_words);
+  if (!product_->schedule.mma) {
+    k.maps.push_back({at, address, type, std::move(dimensions), row_bytes});
+    return;
+  }
+  k.addresses.push_back({at, address});
+  for (int i = 0; i < 2; ++i) {
+    k.block[at + 1 + i] = word(dimensions[i].extent);
+    k.block[at + 3 + i] = word(dimensions[i + 1].stride * size_of(type));
+  }
+}
+
+// X, of which the copy engine loads so many pixels at a time.
+void Decider::map_pixels(Kernel& k, const agreed::WindowRows& w, DType type, const Address& from, int pixels) const {
+  const PixelLoads loads = pixel_loads(w, size_of(type));
+  std::vector<MapField::Dimension> dimensions{{w.all_channels, 1, 1}};
+  for (std::size_t i = 0; i < (loads.depth ? 3 : 2); ++i)
+    dimensions.push_back({w.axis[2 - i].extent, w.axis[2 - i].stride, 1});
+  dimensions.push_back({w.images, w.image_stride, 1});
+  const auto at = k.block.size();
+  k.block.resize(at + map_words);
+  k.maps.push_back(
+      {at, from, type, std::move(dimensions), loads.run,
+       MapField::Pixels{static_cast<int>(loads.run / size_of(type)), pixels, loads.lower, loads.upper, loads.step}});
+}
+
+void Decider::map_a(Kernel& k, const Contraction& gemm) const {
+  const int bk = static_cast<int>(k_bytes(product_->schedule) / size_of(gemm.a));
+  if (const auto* w = windows(); w && !product_->schedule.mma) {
+    map_pixels(k, *w, gemm.a, layout_.images ? packed_images_ : Address{Address::Of::a}, product_->schedule.bm);
+    return;
+  }
+  const Address from = d_.repack_a ? packed_a_ : Address{Address::Of::a};
+  const std::int64_t row = d_.repack_a ? pitch(gemm) : layout_.a.strides[1],
+                     batch = d_.repack_a ? shape_.m * pitch(gemm) : layout_.a.strides[0];
+  const MapField::Dimension batches{layout_.a.strides[0] ? shape_.batch : 1, batch, 1};
+  if (loop_.a_mn_major) map(k, from, gemm.a, {{shape_.m, 1, 64}, {shape_.k, layout_.a.strides[2], bk}, batches}, 128);
+  else
+    map(k, from, gemm.a,
+        {{shape_.k, 1, bk}, {shape_.m, row, a_rows(product_->schedule, product_->epilogue.needs)}, batches}, 128);
+}
+
+void Decider::map_b(Kernel& k, const Contraction& gemm) const {
+  const Schedule& s = product_->schedule;
+  const int bk = static_cast<int>(k_bytes(s) / size_of(gemm.a));
+  if (const auto* w = b_windows(); w && !s.mma) {
+    map_pixels(k, *w, gemm.b, layout_.images ? packed_images_ : Address{Address::Of::b}, bk);
+    return;
+  }
+  Address from = d_.repack_b ? packed_b_ : b_address(gemm);
+  const std::int64_t row = d_.repack_b ? pitch(gemm) : layout_.b.strides[2],
+                     batch = d_.repack_b ? shape_.n * pitch(gemm) : layout_.b.strides[0];
+  MapField::Dimension batches{layout_.b.strides[0] ? shape_.batch : 1, batch, 1};
+  std::int64_t depth = this->depth(), column = layout_.b.strides[1];  // of K, and the stride from one to the next
+  if (loop_.b_taps == 1 && !s.mma) {
+    // A tap stands for a batch: B is shared by all images.
+    depth = windows()->channels;
+    batches = {windows()->taps, d_.repack_b ? depth : depth * column, 1};
+  }
+  if (loop_.b_taps == 2 && !s.mma) {
+    const auto& axis = b_k()->k;
+    std::vector<MapField::Dimension> dimensions{{axis[3].size, axis[3].stride, bk},
+                                                {shape_.n, row, b_run(s, product_->epilogue.needs)}};
+    if (loop_.b_mn_major) std::swap(dimensions[0], dimensions[1]), dimensions[0].box = 64;
+    for (std::size_t i = 3; i-- > 0;) {  // from the last tap on
+      from.offset += (axis[i].size - 1) * axis[i].stride * size_of(gemm.b);
+      dimensions.push_back({axis[i].size, -axis[i].stride, 1});
+    }
+    map(k, from, gemm.b, dimensions, 128);
+    return;
+  }
+  const MapField::Dimension along_k{depth, 1, bk};
+  if (loop_.b_mn_major) {
+    map(k, from, gemm.b, {{shape_.n, 1, 64}, {depth, column, bk}, batches}, 128);
+  } else {
+    map(k, from, gemm.b, {along_k, {shape_.n, row, b_run(s, product_->epilogue.needs)}, batches}, 128);
+  }
+}
+
+// Rows of a residue as pixels that the copy engine walks.
+void Decider::map_scattered(Kernel& k, const Address& address, DType type, std::int64_t width, std::int64_t stride,
+                            int row_bytes, int rows) const {
+  const auto& axes = part_->scatter.axis;
+  const std::size_t spatial = loop_.a_depth ? 3 : 2;
+  MapField::Pixels pixels{static_cast<int>(row_bytes / size_of(type)), rows, {}, {}, {1, 1, 1}};
+  std::vector<MapField::Dimension> dimensions{{width, 1, 1}};
+  for (std::size_t i = 0; i < spatial; ++i) {
+    const agreed::ScatterAxis& axis = axes[2 - i];
+    dimensions.push_back({axis.extent, stride, 1});
+    stride *= axis.extent;
+    const int least = axis.first + (axis.pixels - 1) * axis.step + 1 - axis.extent;
+    pixels.lower[i] = axis.first, pixels.step[i] = axis.step;
+    pixels.upper[i] = std::clamp(0, least, least + axis.step - 1);
+  }
+  dimensions.push_back({part_->a.images, stride, 1});
+  const std::size_t at = k.block.size();
+  k.block.resize(at + map_words);
+  k.maps.push_back({at, address, type, std::move(dimensions), row_bytes, pixels});
+}
+
+// A tile operand or output, of which `rows` rows of a subtile move together.
+void Decider::map_tile(Kernel& k, DType type, const Memory& memory, const lower::ColumnMap& columns, int rows) const {
+  const std::int64_t bytes = size_of(type);
+  // A half of all columns is a tensor of its own, so that its last subtile ends where it does; groups lie in the whole.
+  const bool halved = !columns.steps.empty() && columns.steps[0].group == 0,
+             grouped = !columns.steps.empty() && !halved;
+  Address address = memory.address;
+  if (halved) address.offset += columns.steps[0].piece * columns_ * bytes;
+  const std::int64_t width = columns_ * (grouped ? columns.steps[0].pieces : 1);
+  const int row_bytes = static_cast<int>(std::min<std::int64_t>(128, product_->schedule.sub_n * bytes));
+  if (part_ && !product_->schedule.mma) {
+    map_scattered(k, address, type, width, memory.strides[1], row_bytes, rows);
+    return;
+  }
+  map(k, address, type,
+      {{width, 1, static_cast<int>(row_bytes / bytes)},
+       {this->rows(), memory.strides[1], rows},
+       {memory.strides[0] ? shape_.batch : 1, memory.strides[0], 1}},
+      row_bytes);
+}
+
+}  // namespace postlude::inline v0::cuda

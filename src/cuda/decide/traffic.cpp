@@ -1,0 +1,85 @@
+// What a decision moves, kernel by kernel.
+#include "cuda/decide/decider.h"
+
+#include <algorithm>
+
+namespace postlude::inline v0::cuda {
+
+using lower::Phase;
+
+void Decider::beside(const std::string& what, std::int64_t read, std::int64_t written) {
+  auto& all = d_.outline.beside;
+  const auto found = std::find_if(all.begin(), all.end(), [&](const auto& one) { return one.what == what; });
+  Outline::Beside& one = found == all.end() ? all.emplace_back() : *found;
+  one.what = what;
+  one.traffic += {static_cast<double>(read), static_cast<double>(written)};
+}
+
+// The phases of the product's kernel, as they run there.
+void Decider::count_product(std::vector<Traffic>& phases) const {
+  const FusedEpilogue& e = product_->epilogue;
+  plan::KernelTraffic traffic(program_, shape_, d_.outline.stays);
+  const auto add = [&](int p, const Phase& as_run) {
+    traffic.loads(as_run);
+    traffic.stores(as_run);
+    for (const lower::Reduction& r : as_run.reductions) traffic.results(r);
+    phases[p] += traffic.take();
+  };
+  add(e.phase, e.held >= 0 ? *e.phases[0] : program_.phases[e.phase]);
+  for (const int p : e.finished) add(p, program_.phases[p]);
+  if (e.held >= 0) add(e.held, *e.phases[1]);
+}
+
+void Decider::count_pass(const GenericKernel& kernel, plan::KernelTraffic& traffic,
+                         std::vector<Traffic>& phases) const {
+  const auto part = [&](int p, bool stores, std::size_t first, std::size_t end) {
+    const Phase& phase = program_.phases[p];
+    std::vector<lower::ValueId> wanted;
+    if (stores) wanted = sinks(phase, true, false);
+    for (std::size_t r = first; r < end; ++r) {
+      for (const auto& piece : phase.reductions[r].pieces)
+        wanted.insert(wanted.end(), piece.args.begin(), piece.args.end());
+    }
+    traffic.loads(phase, needed(phase, wanted));
+    if (stores) traffic.stores(phase);
+    for (std::size_t r = first; r < end; ++r) traffic.results(phase.reductions[r]);
+    phases[p] += traffic.take();
+  };
+  const auto r = static_cast<std::size_t>(kernel.reduction);
+  if (kernel.rows) {
+    for (const RowPhase& row : kernel.run)
+      part(row.phase, true, 0, row.reductions ? program_.phases[row.phase].reductions.size() : 0);
+  } else if (kernel.reduction >= 0) {
+    part(kernel.phase, false, r, r + 1);
+  } else {
+    part(kernel.phase, true, 0, 0);
+  }
+}
+
+void Decider::count_traffic() {
+  std::vector<Traffic>& phases = d_.outline.phases;
+  phases.resize(program_.phases.size());
+  if (d_.fused) count_product(phases);
+  const auto a = static_cast<double>(size_of(source_type()));
+  bool streamed = !stream_;  // the first kernel that reads X is the main loop
+  for (const Pass& pass : passes_) {
+    plan::KernelTraffic traffic(program_, shape_, d_.outline.stays, streamed ? a : 0);
+    count_pass(pass.kernel, traffic, phases);
+    streamed = streamed || traffic.read_accumulator();
+  }
+  const std::optional<Contraction> gemm = subject_.problem.loop().contraction();
+  if (!gemm) return;
+  if (!d_.fused && product_phase_ >= 0) beside("the accumulator", 0, shape_.batch * shape_.m * shape_.n * 4);
+  const auto repack = [&](const std::string& what, const Placed& from, DType type, std::int64_t rows) {
+    const std::int64_t all = (from.strides[0] ? shape_.batch : 1) * rows;
+    beside(what, all * shape_.k * size_of(type), all * pitch(*gemm) * size_of(type));
+  };
+  if (const auto& x = layout_.images) {
+    const std::int64_t pixels = std::int64_t{x->images} * x->extent[0] * x->extent[1], size = size_of(gemm->a);
+    beside("images repacked", pixels * x->extent[2] * x->channels * size, pixels * x->columns * x->packed * size);
+  }
+  if (d_.repack_a) repack("A repacked", layout_.a, gemm->a, shape_.m);
+  if (d_.repack_b && !part_) repack("B repacked", layout_.b, gemm->b, shape_.n);
+}
+
+}  // namespace postlude::inline v0::cuda
