@@ -108,7 +108,7 @@ TEST(Decision, DependsOnWhatStandsInPlace) {
       "    D: f32 = x * rsqrt(mean(x * x, axis=1) + 1e-6)\n"
       "    return D\n",
       Isa::portable, 1);
-  Layout layout = usual_layout(s, {1, 480, 512, 64});
+  Layout layout = usual_layout(s, {1, 480, 1536, 64});
   const lower::BufferId out = decide(s, layout).passes[0].kept;
   ASSERT_GE(out, 0);
   layout.buffers[out].base = layout.a.base;

@@ -268,7 +268,9 @@ class GemmTest : public testing::TestWithParam<Isa> {
       const Blocking packed_blocking = choose_blocking(shape_of(with_packed), isa(), whole_rows);
       const std::vector<std::uint32_t> packed_bits = product_bits(with_packed, packed_blocking, pack_threads);
       expect_product(product, expected, packed_bits);
-      if (!blocking.thin && packed_blocking.k_block == blocking.k_block) { EXPECT_EQ(bits, packed_bits) << "packed"; }
+      if (!blocking.thin && blocking.small == Small::no && packed_blocking.k_block == blocking.k_block) {
+        EXPECT_EQ(bits, packed_bits) << "packed";
+      }
     }
   }
 };
@@ -362,6 +364,40 @@ TEST_P(GemmTest, NarrowProducts) {
   check(53, 32, 100, DType::bf16, DType::f32, Strides::rows, Strides::dense, Data::any);
 }
 
+// Small products are multiplied at once, in the form that takes fewest cycles.
+TEST_P(GemmTest, SmallProductsAreMultipliedAtOnce) {
+  struct Case {
+    Int m, n, k;
+    bool b_by_k;
+    Small form;
+    bool some_dots, all_dots;
+  };
+  const Case cases[] = {
+      {40, 70, 30, false, Small::as_it_lies, false, false}, {40, 70, 30, true, Small::packed, false, false},
+      {3, 300, 2, true, Small::packed, false, false},       {300, 3, 2, false, Small::as_it_lies, false, false},
+      {300, 2, 700, false, Small::as_it_lies, true, true},  {1000, 7, 515, true, Small::as_it_lies, true, true},
+      {700, 12, 2000, true, Small::as_it_lies, true, true}, {200, 65, 400, false, Small::as_it_lies, true, false},
+      {200, 65, 400, true, Small::packed, true, false}};
+  for (const Case& c : cases) {
+    const Strides b = c.b_by_k ? Strides::columns : Strides::rows;
+    ProductShape shape{.m = c.m, .n = c.n, .k = c.k};
+    shape.a_k_major = true, shape.b_k_major = c.b_by_k, shape.b_n_major = !c.b_by_k;
+    const Blocking blocking = choose_blocking(shape, isa());
+    EXPECT_EQ(blocking.small, c.form) << c.m << " x " << c.n << " x " << c.k;
+    if (isa() >= Isa::avx512) {
+      EXPECT_EQ(blocking.dots > 0, c.some_dots) << c.m << " x " << c.n << " x " << c.k;
+      EXPECT_EQ(blocking.dots == c.n, c.all_dots) << c.m << " x " << c.n << " x " << c.k;
+    }
+    for (const Strides a : {Strides::rows, Strides::dense}) {
+      check(c.m, c.n, c.k, DType::f32, DType::f32, a, b, Data::any);
+      check(c.m, c.n, c.k, DType::f32, DType::f32, a, b, Data::small_integers);
+    }
+  }
+  // A of any strides.
+  check(40, 70, 30, DType::f32, DType::f32, Strides::both_odd, Strides::rows, Data::any);
+  check(40, 5, 300, DType::f32, DType::f32, Strides::columns, Strides::columns, Data::any);
+}
+
 TEST_P(GemmTest, LongSumsAreSplit) {
   for (const Int m : {Int{2}, Int{30}}) {
     const ProductShape shape{.m = m, .n = 33, .k = 20011};
@@ -395,7 +431,8 @@ TEST_P(GemmTest, DirectStoresAreTheBlocksWithTheirEpilogue) {
   struct Case {
     Int m, n, k;
   };
-  for (const Case& c : {Case{29, 71, 37}, Case{5, 71, 37}, Case{50, 300, 900}, Case{20, 33, 9000}, Case{25, 16, 0}}) {
+  for (const Case& c : {Case{29, 71, 37}, Case{5, 71, 37}, Case{50, 300, 900}, Case{20, 33, 9000}, Case{25, 16, 0},
+                        Case{90, 3, 400}, Case{90, 33, 400}, Case{30, 9, 3}}) {
     const Operand a(c.m, c.k, DType::f32, Strides::rows, Data::any, random);
     const Operand b(c.k, c.n, DType::f32, Strides::columns, Data::any, random);
     const Product product{c.m, c.n, c.k, a.matrix, b.matrix, nullptr, {}};

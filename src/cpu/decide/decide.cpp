@@ -81,7 +81,8 @@ class Decider {
                   .b_n_major = b_strided && layout_.b.strides[1] != 1 && layout_.b.strides[2] == 1,
                   .b_k_major = b_strided && layout_.b.strides[1] == 1,
                   .pieces = pass.pieces,
-                  .addressed = !a_strided || !b_strided};
+                  .addressed = !a_strided || !b_strided,
+                  .a_k_major = a_strided && layout_.a.strides[2] == 1};
     decide_images(to);
     to.blocking = to.assembly ? to.assembly->blocking() : choose_blocking(to.product, subject_.isa, pass.whole_rows);
     pass.block_rows = row_group;

@@ -36,6 +36,10 @@ std::string blocking_text(const PassDecision& to) {
   const Blocking& blocking = *to.blocking;
   const bool pairs = kernels_for(blocking.isa, to.product).careful_tiles != nullptr;
   std::string text = ", K by " + number(blocking.k_block) + (pairs ? ", pairs of bf16" : "");
+  if (blocking.small != Small::no) {
+    text += blocking.small == Small::packed ? ", small, B packed whole" : ", small";
+    if (blocking.dots > 0) text += ", " + number(blocking.dots) + " columns as dot products";
+  }
   if (blocking.thin) text += ", thin";
   if (blocking.turned) text += ", turned";
   if (blocking.order != Order::blocks) text += std::string(", ") + name(blocking.order);

@@ -1,5 +1,7 @@
 #include "cpu/product/blocking.h"
 
+#include "cpu/product/small.h"
+
 #include <postlude/error.h>
 
 #include <algorithm>
@@ -79,7 +81,7 @@ using Why = const char*;
 Why not_thin(const ProductShape& shape, const Kernels& kernels) {
   if (kernels.thin_k_major == nullptr) return "the kernels multiply words of several elements";
   if (shape.packed_b) return "B is packed already";
-  return is_thin(shape) ? nullptr : "more than 16 rows";
+  return is_thin(shape) ? nullptr : "too many rows";
 }
 
 Why not_turned(const ProductShape& shape, const Kernels& kernels, bool whole_rows) {
@@ -87,7 +89,7 @@ Why not_turned(const ProductShape& shape, const Kernels& kernels, bool whole_row
   if (!shape.b_k_major || shape.packed_b) return "B is not contiguous in K";
   if (shape.addressed || shape.pieces.count > 1) return "A or B is no stride apart, or the columns are in pieces";
   if (kernels.terms || kernels.word_elements > 1) return "the kernels multiply words of several elements";
-  if (shape.m <= max_thin_rows || shape.m > turned_rows) return "not 17 to 128 rows";
+  if (is_thin(shape) || shape.m > turned_rows) return "not 17 to 128 rows, or thin";
   if (shape.n < 4 * shape.m) return "less than four columns to a row";
   return may_split(shape) ? "K may be split" : nullptr;
 }
@@ -194,7 +196,8 @@ ProductShape shape_of(const Product& p) {
           .b_n_major = strided && p.b.row_stride != 1 && p.b.column_stride == 1,
           .b_k_major = strided && p.b.row_stride == 1,
           .pieces = p.pieces,
-          .addressed = p.a.address || p.b.address};
+          .addressed = p.a.address || p.b.address,
+          .a_k_major = !p.a.address && p.a.column_stride == 1};
 }
 
 Blocking choose_blocking(const ProductShape& shape, Isa isa, bool whole_rows) {
@@ -209,6 +212,14 @@ Blocking choose_blocking(const ProductShape& shape, Isa isa, bool whole_rows) {
 
   Blocking b;
   b.isa = isa;
+  const SmallChoice small = choose_small(shape, kernels);
+  b.small = small.form;
+  b.dots = small.dots;
+  b.refused[5] = {"small", small.why};
+  if (b.small != Small::no) {
+    block_small(b, shape);
+    return b;
+  }
   b.refused[0] = {"thin", not_thin(shape, kernels)};
   b.refused[1] = {"turned", not_turned(shape, kernels, whole_rows)};
   b.thin = b.refused[0].why == nullptr;

@@ -22,6 +22,8 @@ struct DirectForm {
   float lo = -std::numeric_limits<float>::infinity();
   float hi = std::numeric_limits<float>::infinity();
 
+  // Whether a Direct depends on what operands hold.
+  [[nodiscard]] bool reads_scalars() const { return alpha_from >= 0 || beta_from >= 0; }
   [[nodiscard]] Direct at(std::span<const Bound> buffers, std::int64_t batch) const;
 };
 

@@ -4,6 +4,7 @@
 #include "cpu/product/blocking.h"
 #include "cpu/product/pack.h"
 #include "cpu/product/rows.h"
+#include "cpu/product/small.h"
 
 #include <postlude/error.h>
 
@@ -239,7 +240,7 @@ struct Runner {
       run.k = layout.depth(k);
       run.c_row = acc_row;
       run.accumulate = k > k0;
-      run.far = product.n * product.k > large_b;
+      run.asks = asked(product.n * product.k);
       // Eight rows a multiple of 4 KB apart share one of L1's sets.
       if (!a.address && a.dtype == DType::f32 && a.column_stride == 1 && (rows < 8 || a.row_stride % 1024 != 0)) {
         run.a = static_cast<const float*>(a.data) + at;
@@ -522,6 +523,7 @@ struct Runner {
 
 void run(const Product& product, const Blocking& blocking, const RunOptions& options) {
   if (product.m == 0 || product.n == 0) return;
+  if (blocking.small != Small::no) return run_small(product, blocking, options);
   if (product.packed_b && (product.packed_b->isa != blocking.isa || product.packed_b->k_block != blocking.k_block ||
                            product.packed_b->column_block != blocking.column_block)) {
     throw Error(ErrorCode::internal, "B was packed for another product");

@@ -64,6 +64,7 @@ struct ProductShape {
   bool b_k_major = false;  // B is contiguous in K
   Pieces pieces = {};
   bool addressed = false;  // A or B is not a stride apart
+  bool a_k_major = false;  // A is contiguous in K
 };
 [[nodiscard]] ProductShape shape_of(const Product& product);
 
@@ -76,11 +77,21 @@ enum class Order : std::uint8_t {
               // once, into shared scratch. Statistics over N where B is small enough for L3
 };
 
+// A small product in f32, which passes all of K and all columns at once (small.h).
+enum class Small : std::uint8_t {
+  no,
+  as_it_lies,  // tiles of vectors along N
+  packed,      // the same, of a B contiguous in K that is packed whole
+};
+
 // Sizes are in elements. Made by choose_blocking.
 struct Blocking {
   Isa isa = Isa::portable;
   Order order = Order::blocks;
-  bool thin = false;    // m <= max_thin_rows: B is read once as it lies, without packing
+  Small small = Small::no;
+  std::int64_t dots = 0;      // its last columns, all or those that do not fill a vector, are dot products along K
+  std::size_t small_acc = 0;  // where its accumulators lie in a thread's scratch
+  bool thin = false;          // few rows: B is read once as it lies, without packing
   bool turned = false;  // few rows of A, and B contiguous in K: the product of B's columns, as they lie, by A's rows,
                         // packed in B's stead
   bool kept = false;    // accumulators are kept in an output (RunOptions::kept)
@@ -102,7 +113,7 @@ struct Blocking {
   struct Refused {
     const char *what = nullptr, *why = nullptr;
   };
-  std::array<Refused, 5> refused;
+  std::array<Refused, 6> refused;
 };
 
 // Whether all of B is packed, into shared scratch, before the rest begins, if nobody has packed it.

@@ -99,7 +99,7 @@ struct TileRun {
   std::int64_t column0 = 0;
 };
 
-// A few rows of A (words, at most max_thin_rows) times unpacked B.
+// A few rows of A (words, at most max_thin_rows; of a B contiguous in K at most row_group) times unpacked B.
 inline constexpr int max_thin_rows = 16;
 struct ThinRun {
   const float* a = nullptr;  // contiguous in K
@@ -113,8 +113,26 @@ struct ThinRun {
   std::int64_t columns = 0;
   float* c = nullptr;
   std::int64_t c_row = 0;
+  std::int64_t c_column = 1;  // k-major only
   bool accumulate = false;
-  bool far = false;  // columns of B come out of memory: the next ones are asked for, into L2
+  // What is asked for meanwhile: nothing, where B is in L2; lines of the same columns; of a B out of
+  // memory the next columns, into L2 (decision 0035).
+  enum class Asks : std::uint8_t { nothing, lines, columns };
+  Asks asks = Asks::lines;
+};
+
+// A small product in f32: all of K at once, nothing in blocks.
+struct SmallRun {
+  const float* a = nullptr;
+  std::int64_t a_row = 0, a_step = 0;  // any strides
+  std::int64_t rows = 0;
+  const float* b = nullptr;  // contiguous in N
+  std::int64_t b_step = 0;   // from one k to the next
+  std::int64_t columns = 0, k = 0;
+  float* c = nullptr;
+  std::int64_t c_row = 0;
+  const Direct* direct = nullptr;  // instead of c, where it does more than store; its rows from row0 on
+  std::int64_t row0 = 0;
 };
 
 // Pixels of a depthwise convolution: c[i][channel] = sum over t of from[i][t][channel] * weights[t][channel].
@@ -169,6 +187,7 @@ struct Kernels {
   void (*thin_k_major)(const ThinRun& run) = nullptr;
   void (*thin_n_major)(const ThinRun& run) = nullptr;
   void (*depthwise)(const DepthwiseRun& run) = nullptr;
+  void (*small)(const SmallRun& run) = nullptr;
   // Applies `direct` to a finished block of accumulators.
   void (*store_direct)(const Direct& direct, const float* acc, std::int64_t acc_row, std::int64_t row0,
                        std::int64_t rows, std::int64_t column0, std::int64_t columns) = nullptr;

@@ -71,7 +71,15 @@ void Call::bind_pass(PassDecision& pass, Frames& frames) {
     for (const PhaseDecision& phase : pass.phases)
       frames.phases.push_back(phase.executor.make_frame(memory_of(t) + phase.frame));
   }
-  if (!pass.pass.product && pass.pass.whole_rows) prepare_blocks(pass, frames);
+  if (!pass.blocking) {
+    if (pass.pass.whole_rows) prepare_blocks(pass, frames);
+    return;
+  }
+  frames.product = product_of(pass, 0);
+  frames.consuming = {this, &pass, &frames, 0, -1};
+  // A product of one part forks nothing: a fork costs about 1 us, and on a busy machine 10 ms was seen.
+  frames.options.threads = static_cast<int>(std::clamp<std::int64_t>(pass.blocking->units, 1, threads()));
+  if (!pass.over_batches) set_options(pass, frames.options, frames.direct, frames.consuming);
 }
 
 void Call::prepare_blocks(const PassDecision& pass, Frames& frames) const {
@@ -137,14 +145,6 @@ void Call::run_blocks(const PassDecision& decision, Frames& frames) {
   });
 }
 
-struct Call::Consuming {
-  Call* self;
-  const PassDecision* pass;
-  Frames* frames;
-  std::int64_t batch;
-  int thread;  // -1: the block's
-};
-
 void Call::consume(void* context, const FinishedBlock& finished) {
   const Consuming& consuming = *static_cast<const Consuming*>(context);
   const Pass& pass = consuming.pass->pass;
@@ -187,11 +187,9 @@ Product Call::product_of(const PassDecision& pass, std::int64_t batch) const {
   return product;
 }
 
-void Call::run_batch(const PassDecision& pass, Frames& frames, std::int64_t batch, int thread, int workers) {
-  Consuming consuming{this, &pass, &frames, batch, thread};
-  RunOptions options;
-  options.threads = workers;
-  char* const own = memory_of(std::max(0, thread));
+void Call::set_options(const PassDecision& pass, RunOptions& options, Direct& direct, Consuming& consuming) const {
+  const std::int64_t batch = consuming.batch;
+  char* const own = memory_of(std::max(0, consuming.thread));
   options.thread_scratch = reinterpret_cast<std::byte*>(own);
   options.thread_scratch_stride = static_cast<std::size_t>(decision_.thread_pitch);
   options.shared_scratch = reinterpret_cast<std::byte*>(pass.over_batches ? own + pass.thread_scratch : shared_);
@@ -201,16 +199,19 @@ void Call::run_batch(const PassDecision& pass, Frames& frames, std::int64_t batc
     options.kept = static_cast<float*>(output.data) + batch * output.strides[0];
     options.kept_row = output.strides[1];
   }
-  Direct direct;
   if (pass.direct) {
     direct = pass.direct->at(buffers_, batch);
     options.direct = &direct;
-    if (direct.add) options.prefetch[0] = {direct.add, direct.add_row_stride * 4, 4};
+    options.prefetch[0] = {direct.add, direct.add_row_stride * 4, 4};
   } else if (!pass.pass.pieces_apart) {
     pass.phases[0].executor.touched(batch, options.prefetch);
   }
-  if (pass.assembly) pass.assembly->run(product_of(pass, batch), batch, options);
-  else cpu::run(product_of(pass, batch), *pass.blocking, options);
+}
+
+void Call::multiply(const PassDecision& pass, const Product& product, std::int64_t batch,
+                    const RunOptions& options) const {
+  if (pass.assembly) pass.assembly->run(product, batch, options);
+  else cpu::run(product, *pass.blocking, options);
 }
 
 // B that all batches share, once a call.
@@ -225,18 +226,30 @@ void Call::pack(PassDecision& pass) {
   }
 }
 
+void Call::run_batch(const PassDecision& pass, Frames& frames, std::int64_t batch, int thread) {
+  Consuming consuming{this, &pass, &frames, batch, thread};
+  Direct direct;
+  RunOptions options;
+  options.threads = thread < 0 ? frames.options.threads : 1;
+  set_options(pass, options, direct, consuming);
+  multiply(pass, product_of(pass, batch), batch, options);
+}
+
 void Call::run_product(const PassDecision& pass, Frames& frames) {
   const std::int64_t batches = decision_.shape.batch;
   if (!pass.over_batches) {
-    // A product of one part forks nothing: a fork costs about 1 us, and on a busy machine 10 ms was seen.
-    const int useful = static_cast<int>(std::clamp<std::int64_t>(pass.blocking->units, 1, threads()));
-    for (std::int64_t batch = 0; batch < batches; ++batch) run_batch(pass, frames, batch, -1, useful);
+    if (pass.direct && pass.direct->reads_scalars()) {
+      frames.direct = pass.direct->at(buffers_, 0);
+      frames.options.prefetch[0] = {frames.direct.add, frames.direct.add_row_stride * 4, 4};
+    }
+    if (batches > 0) multiply(pass, frames.product, 0, frames.options);
+    for (std::int64_t batch = 1; batch < batches; ++batch) run_batch(pass, frames, batch, -1);
     return;
   }
   const int workers = static_cast<int>(std::min<std::int64_t>(threads(), batches));
   core::parallel(workers, [&](int thread) {
     for (std::int64_t batch = batches * thread / workers; batch < batches * (thread + 1) / workers; ++batch)
-      run_batch(pass, frames, batch, thread, 1);
+      run_batch(pass, frames, batch, thread);
   });
 }
 

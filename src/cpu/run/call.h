@@ -33,9 +33,22 @@ class Call final : public BoundCall {
   [[nodiscard]] std::string describe() const override { return decision_.describe(); }
 
  private:
+  struct Frames;
+  struct Consuming {  // what a finished block goes to
+    Call* self = nullptr;
+    const PassDecision* pass = nullptr;
+    Frames* frames = nullptr;
+    std::int64_t batch = 0;
+    int thread = -1;  // -1: the block's
+  };
   struct Frames {                    // of a pass
     std::vector<PhaseFrame> phases;  // per thread, per phase
     std::vector<char*> locals;       // per thread, per local
+    // What its product is called with in batch 0, so that a small one begins at once.
+    Product product;
+    Direct direct;
+    Consuming consuming;
+    RunOptions options;
   };
 
   [[nodiscard]] int threads() const { return subject_->threads; }
@@ -49,9 +62,11 @@ class Call final : public BoundCall {
   void run_blocks(const PassDecision& pass, Frames& frames);
   void run_product(const PassDecision& pass, Frames& frames);
   void pack(PassDecision& pass);
-  void run_batch(const PassDecision& pass, Frames& frames, std::int64_t batch, int thread, int workers);
+  void run_batch(const PassDecision& pass, Frames& frames, std::int64_t batch, int thread);
+  void multiply(const PassDecision& pass, const Product& product, std::int64_t batch, const RunOptions& options) const;
   [[nodiscard]] Product product_of(const PassDecision& pass, std::int64_t batch) const;
-  struct Consuming;
+  // The arguments of a product. `options` refers to the other two.
+  void set_options(const PassDecision& pass, RunOptions& options, Direct& direct, Consuming& consuming) const;
   static void consume(void* context, const FinishedBlock& finished);
 
   std::shared_ptr<const Subject> subject_;

@@ -1,0 +1,230 @@
+#include "cpu/product/small.h"
+
+#include "core/threads.h"
+#include "cpu/product/blocking.h"
+#include "cpu/product/pack.h"
+
+#include <algorithm>
+#include <limits>
+
+namespace postlude::inline v0::cpu {
+namespace {
+
+// Larger products gain more from blocks than packing costs; of a B of `b_always` elements, which L2
+// holds beside a few rows of A, never.
+constexpr std::int64_t most_multiplied = 1 << 20, most_b = 128 << 10, b_always = 64 << 10;
+constexpr std::int64_t least_of_square = 5;  // columns
+constexpr std::int64_t b_in_l1 = 4 << 10;
+// Fewer multiplications are not worth a second thread.
+constexpr std::int64_t least_for_threads = 1 << 17;
+constexpr std::int64_t most_accumulators = 128 << 10;  // of a row group
+
+// The cycles of a product, about: one multiplication of vectors each, as Zen 4 does; a processor
+// that does two is bound by loads there.
+struct Cycles {
+  std::int64_t m, n, k, lanes;
+
+  // Vectors along N. Tiles of one row or so wait for additions: those have four chains of them.
+  [[nodiscard]] std::int64_t tiles() const { return m * ceil_div(n, lanes) * (k + 3) + k; }
+  // B along N from B along K: squares of lanes x lanes, three shuffles a vector of each.
+  [[nodiscard]] std::int64_t packing() const { return ceil_div(n, lanes) * ceil_div(k, lanes) * lanes * 7; }
+  // Vectors along K, and a sum of each.
+  // The same for the last columns of N beside tiles of the others.
+  [[nodiscard]] std::int64_t tail(std::int64_t columns) const {
+    return m * columns * (ceil_div(k, lanes) + 5) + columns * k + 100;
+  }
+  [[nodiscard]] std::int64_t dots() const { return m * n * (ceil_div(k, lanes) + 5); }
+  // B along K from B along N.
+  [[nodiscard]] std::int64_t gathering() const { return std::min(n, std::int64_t{7}) * k + k; }
+};
+
+std::int64_t packed_row(std::int64_t columns) { return round_up(columns, 16); }
+std::int64_t gathered_row(std::int64_t k) { return round_up(k, 16) + 16; }
+
+class SmallProduct {
+ public:
+  SmallProduct(const Product& product, const Blocking& blocking, const RunOptions& options)
+      : product_(product),
+        blocking_(blocking),
+        options_(options),
+        kernels_(kernels_for(blocking.isa, {.m = product.m, .a = DType::f32, .b = DType::f32})) {}
+
+  // Row groups [first, end), on a thread that has `scratch`.
+  void run(int thread, std::int64_t first, std::int64_t end) const {
+    std::byte* const scratch =
+        options_.thread_scratch + static_cast<std::size_t>(thread) * options_.thread_scratch_stride;
+    float* const words = reinterpret_cast<float*>(scratch);
+    float* const acc = reinterpret_cast<float*>(scratch + blocking_.small_acc);
+    const float* const b = static_cast<const float*>(product_.b.data);
+    Sides sides;
+    const std::int64_t tiled = product_.n - blocking_.dots;
+    if (blocking_.small == Small::packed) {
+      pack(tiled, words);
+      sides.tiles = words, sides.tiles_row = packed_row(tiled);
+    } else {
+      sides.tiles = b, sides.tiles_row = product_.b.row_stride;
+    }
+    if (blocking_.dots > 0) {
+      sides.dots = b + tiled * product_.b.column_stride, sides.dots_column = product_.b.column_stride;
+      if (product_.b.row_stride != 1) {
+        float* const to = words + (blocking_.small == Small::packed ? product_.k * packed_row(tiled) : 0);
+        gather_columns(tiled, to);
+        sides.dots = to, sides.dots_column = gathered_row(product_.k);
+      }
+    }
+    const Direct* const direct = options_.direct;
+    if (direct && (is_plain(*direct) || blocking_.dots == 0)) {
+      float* const out = direct->out + first * row_group * direct->row_stride;
+      return rows(first * row_group, std::min(end * row_group, product_.m), sides, out, direct->row_stride, direct);
+    }
+    for (std::int64_t group = first; group < end; ++group) {
+      const std::int64_t row0 = group * row_group, row1 = std::min(row0 + row_group, product_.m);
+      rows(row0, row1, sides, acc, blocking_.acc_row, nullptr);
+      if (direct) {
+        kernels_.store_direct(*direct, acc, blocking_.acc_row, row0, row1 - row0, 0, product_.n);
+      } else {
+        options_.consumer.consume(options_.consumer.context, {thread, row0, row1 - row0, 0, product_.n, acc,
+                                                              blocking_.acc_row, blocking_.piece_stride});
+      }
+    }
+  }
+
+ private:
+  // B as tiles read it, and its last columns as dot products do.
+  struct Sides {
+    const float *tiles = nullptr, *dots = nullptr;
+    std::int64_t tiles_row = 0, dots_column = 0;
+  };
+  static bool is_plain(const Direct& d) {
+    constexpr float infinity = std::numeric_limits<float>::infinity();
+    return d.alpha == 1 && !d.has_beta && !d.bias && !d.add && d.lo == -infinity && d.hi == infinity;
+  }
+
+  void pack(std::int64_t columns, float* to) const {
+    const std::int64_t to_row = packed_row(columns);
+    const float* const b = static_cast<const float*>(product_.b.data);
+    for (std::int64_t j = 0; j < columns; j += kernels_.lanes) {
+      const char* starts[max_panel];
+      const int width = static_cast<int>(std::min<std::int64_t>(kernels_.lanes, columns - j));
+      for (int i = 0; i < width; ++i) starts[i] = reinterpret_cast<const char*>(b + (j + i) * product_.b.column_stride);
+      kernels_.pack_k_major(Element::f32, true, starts, width, product_.k, reinterpret_cast<std::uint32_t*>(to + j),
+                            to_row);
+    }
+  }
+
+  // Columns become contiguous in squares, or, few of them, an element at a time.
+  void gather_columns(std::int64_t first, float* to) const {
+    const std::int64_t to_row = gathered_row(product_.k), b_row = product_.b.row_stride, columns = product_.n - first;
+    const float* const b = static_cast<const float*>(product_.b.data) + first * product_.b.column_stride;
+    if (columns < least_of_square) {
+      for (std::int64_t k = 0; k < product_.k; ++k) {
+        for (std::int64_t j = 0; j < columns; ++j) to[j * to_row + k] = b[k * b_row + j * product_.b.column_stride];
+      }
+      return;
+    }
+    for (std::int64_t k = 0; k < product_.k; k += kernels_.lanes) {
+      const char* starts[max_panel];
+      const int width = static_cast<int>(std::min<std::int64_t>(kernels_.lanes, product_.k - k));
+      for (int i = 0; i < width; ++i) starts[i] = reinterpret_cast<const char*>(b + (k + i) * b_row);
+      kernels_.pack_k_major(Element::f32, true, starts, width, columns, reinterpret_cast<std::uint32_t*>(to + k),
+                            to_row);
+    }
+  }
+
+  void rows(std::int64_t row0, std::int64_t row1, const Sides& b, float* c, std::int64_t c_row,
+            const Direct* direct) const {
+    const Matrix& a = product_.a;
+    const float* const left = static_cast<const float*>(a.data) + row0 * a.row_stride;
+    const std::int64_t tiled = product_.n - blocking_.dots;
+    if (tiled > 0) {
+      SmallRun run;
+      run.a = left, run.a_row = a.row_stride, run.a_step = a.column_stride;
+      run.b = b.tiles, run.b_step = b.tiles_row, run.columns = tiled, run.k = product_.k;
+      run.c = c, run.c_row = c_row, run.direct = direct, run.row0 = row0;
+      const std::int64_t height = tiled <= kernels_.panel ? row1 - row0 : height_of_rows(tiled);
+      for (std::int64_t row = row0; row < row1; row += height) {
+        run.rows = std::min(height, row1 - row);
+        kernels_.small(run);
+        run.a += height * a.row_stride, run.c += height * c_row, run.row0 += height;
+      }
+    }
+    // Few columns are the rows of the kernel for few rows, and rows its columns.
+    ThinRun run;
+    run.asks = asked(product_.m * product_.k);
+    if (run.asks == ThinRun::Asks::columns) run.asks = ThinRun::Asks::lines;
+    run.k = product_.k;
+    run.b = reinterpret_cast<const char*>(left);
+    run.b_column = a.row_stride * 4;
+    run.columns = row1 - row0;
+    run.c_row = 1, run.c_column = c_row;
+    for (std::int64_t j = 0; j < blocking_.dots; j += max_thin_rows) {
+      run.rows = static_cast<int>(std::min<std::int64_t>(max_thin_rows, blocking_.dots - j));
+      run.a = b.dots + j * b.dots_column, run.a_row = b.dots_column, run.c = c + tiled + j;
+      kernels_.thin_k_major(run);
+    }
+  }
+
+  // Rows that pass all columns together: a tile where B stays in L1, so that rows of C follow one another.
+  [[nodiscard]] std::int64_t height_of_rows(std::int64_t columns) const {
+    return columns * product_.k <= b_in_l1 ? row_group / 4 : row_group;
+  }
+
+  const Product& product_;
+  const Blocking& blocking_;
+  const RunOptions& options_;
+  const Kernels& kernels_;
+};
+
+}  // namespace
+
+SmallChoice choose_small(const ProductShape& shape, const Kernels& kernels) {
+  const auto no = [](const char* why) { return SmallChoice{Small::no, 0, why}; };
+  if (kernels.small == nullptr || shape.a != DType::f32 || shape.b != DType::f32) return no("not f32");
+  if (shape.packed_b) return no("B is packed");
+  if (shape.addressed) return no("A or B is no stride apart");
+  if (shape.pieces.count > 1) return no("the columns are in pieces");
+  if (shape.m == 0 || shape.n == 0 || shape.k == 0) return no("there is nothing to multiply");
+  const std::int64_t multiplied = shape.m * shape.n * shape.k, b = shape.n * shape.k;
+  const bool narrow =
+      shape.n <= max_thin_rows && shape.a_k_major && b <= most_b && (shape.b_k_major || shape.b_n_major);
+  if (b > b_always && (multiplied > most_multiplied || b > most_b) && !narrow) return no("blocks gain more");
+  if (std::min<std::int64_t>(shape.m, row_group) * shape.n > most_accumulators) return no("rows are too long");
+  const Cycles cycles{shape.m, shape.n, shape.k, kernels.lanes};
+  const bool fits = b <= b_always || (multiplied <= most_multiplied && b <= most_b);
+  const std::int64_t tiles = cycles.tiles() + (shape.b_n_major ? 0 : cycles.packing());
+  const std::int64_t dots = cycles.dots() + (shape.b_k_major ? 0 : cycles.gathering());
+  if (narrow && (dots < tiles || !fits)) return {Small::as_it_lies, shape.n, nullptr};
+  if (!fits) return no("blocks gain more");
+  if (!shape.b_n_major && !shape.b_k_major) return no("B is contiguous along neither axis");
+  // Few rows of a B along K are dot products too, of the kernel for few rows.
+  if (shape.b_k_major && is_thin(shape) && shape.a_k_major && cycles.dots() < tiles) {
+    return no("B's columns are dot products as they lie");
+  }
+  const std::int64_t rest = shape.n % kernels.lanes;
+  const bool apart = rest > 0 && shape.n > kernels.lanes && shape.a_k_major && cycles.tail(rest) < shape.m * shape.k;
+  return {shape.b_n_major ? Small::as_it_lies : Small::packed, apart ? rest : 0, nullptr};
+}
+
+void block_small(Blocking& b, const ProductShape& shape) {
+  b.order = Order::blocks;
+  b.k_block = round_up(shape.k, 16);
+  b.column_block = std::max<std::int64_t>(shape.n, 1);
+  b.row_block = row_groups(shape.m) * row_group;
+  b.piece_stride = round_up(b.column_block, 16);
+  b.acc_row = b.piece_stride + 16;
+  b.units = shape.m * shape.n * shape.k < least_for_threads ? 1 : row_groups(shape.m);
+  const std::int64_t copy = (b.small == Small::packed ? shape.k * packed_row(shape.n - b.dots) : 0) +
+                            (shape.b_k_major ? 0 : b.dots * gathered_row(shape.k));
+  b.small_acc = static_cast<std::size_t>(round_up(copy * 4, 64));
+  b.thread_bytes = b.small_acc + static_cast<std::size_t>(std::min<std::int64_t>(row_group, shape.m) * b.acc_row * 4);
+}
+
+void run_small(const Product& product, const Blocking& blocking, const RunOptions& options) {
+  const SmallProduct small(product, blocking, options);
+  const std::int64_t groups = row_groups(product.m), threads = std::min<std::int64_t>(options.threads, blocking.units);
+  if (threads <= 1) return small.run(0, 0, groups);
+  core::parallel(static_cast<int>(threads),
+                 [&](int thread) { small.run(thread, groups * thread / threads, groups * (thread + 1) / threads); });
+}
+
+}  // namespace postlude::inline v0::cpu

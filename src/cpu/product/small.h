@@ -1,0 +1,21 @@
+// Small products, narrow ones among them: all of K and all columns at once (decision 0046).
+#pragma once
+
+#include "cpu/product/gemm.h"
+
+namespace postlude::inline v0::cpu {
+
+// How to multiply a small product, by a count of cycles; or Small::no, and then why.
+struct SmallChoice {
+  Small form = Small::no;
+  std::int64_t dots = 0;  // of so many of the last columns
+  const char* why = nullptr;
+};
+[[nodiscard]] SmallChoice choose_small(const ProductShape& shape, const Kernels& kernels);
+
+// Fills in all but the form of a small product's Blocking.
+void block_small(Blocking& blocking, const ProductShape& shape);
+
+void run_small(const Product& product, const Blocking& blocking, const RunOptions& options);
+
+}  // namespace postlude::inline v0::cpu
