@@ -23,6 +23,9 @@ std::string describe(const Target& target) {
   return target.isa.empty() ? "cpu" : "cpu " + target.isa;
 }
 
+// Whether a schedule's first word leaves sums of fp8 products to the tensor cores.
+bool is_fast(const std::string& schedule) { return schedule == "fast" || schedule.starts_with("fast "); }
+
 CompileOptions options_of(const std::vector<std::pair<std::string, DType>>& dtypes) { return {.dtypes = dtypes}; }
 
 std::shared_ptr<Prepared> prepare(const Problem& problem, const Graph& graph, const Target& target,
@@ -253,6 +256,17 @@ void bind_targets(nb::module_& m) {
       .def_ro("index", &Target::device_index)
       .def_ro("threads", &Target::threads)
       .def_ro("isa", &Target::isa)
+      .def_prop_rw(
+          "accumulate", [](const Target& t) { return is_fast(t.schedule) ? "fast" : ""; },
+          [](Target& t, const std::string& how) {
+            if (how != "fast" && !how.empty())
+              throw Error(ErrorCode::usage, "accumulate = \"" + how + "\"", "It is \"fast\" or \"\".");
+            if (is_fast(t.schedule)) t.schedule.erase(0, std::min<std::size_t>(t.schedule.size(), 5));
+            if (!how.empty()) t.schedule = t.schedule.empty() ? how : how + " " + t.schedule;
+          },
+          "'fast' leaves sums of fp8 products to Hopper's tensor cores, which keep 14 bits; '' adds them up in f32 "
+          "every "
+          "512 of K. It is the first word of `schedule`.")
       .def_rw("schedule", &Target::schedule, "'' lets the heuristic choose; else the text form that explain() prints.")
       .def("_key",
            [](const Target& t) {

@@ -81,6 +81,8 @@ Target make_target(const ProblemOptions& options) {
   Target target = Target::parse(options.target);
   target.threads = options.threads;
   target.schedule = options.schedule;
+  if (!options.accumulate.empty())
+    target.schedule = options.accumulate + (options.schedule.empty() ? "" : " ") + options.schedule;
   return target;
 }
 

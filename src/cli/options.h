@@ -16,7 +16,7 @@ enum class Exit : int { ok = 0, check_failed = 1, usage = 2, unsupported = 3, mi
 [[nodiscard]] Exit exit_code(ErrorCode code);
 
 // The problem and target of a command line: --gemm, --stream or --conv and --gradient, --batch, --in, --target,
-// --threads, --schedule.
+// --threads, --schedule, --accumulate.
 struct ProblemOptions {
   std::string gemm;      // "MxNxK"
   std::string stream;    // "MxN"
@@ -26,7 +26,8 @@ struct ProblemOptions {
   std::string target = "cpu";
   std::int64_t batch = 0;  // 0: not batched
   int threads = 0;
-  std::string schedule;  // "": the heuristic's
+  std::string schedule;    // "": the heuristic's
+  std::string accumulate;  // "" or "fast"
 };
 
 // Sizes as given; K is 0 for a stream.

@@ -272,6 +272,9 @@ void add_problem_options(CLI::App& app, ProblemOptions& options) {
          "--target", options.target,
          "cpu (the default), cuda, cuda:1; portable, avx2, avx512, amx; or an architecture to explain for, as sm_90a")
       ->type_name("TARGET");
+  app.add_option("--accumulate", options.accumulate,
+                 "fast: fp8 on Hopper adds up on its tensor cores alone, which keep 14 bits")
+      ->check(CLI::IsMember({"fast"}));
   app.add_option("--threads", options.threads, "CPU threads; 0, the default, takes what the machine offers")
       ->type_name("T")
       ->check(CLI::Range(0, 4096));

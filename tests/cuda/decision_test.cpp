@@ -223,12 +223,25 @@ TEST(Decision, GivesVerifyTheErrorsOfItsKernel) {
   };
   const char* plain = "def f(acc):\n    D: f32 = acc\n    return D\n";
   const Plan hopper = plan_for(plain, "sm_90a", "", fp8), portable = plan_for(plain, "sm_89", "", fp8),
-             asked = plan_for(plain, "sm_90a", "mma", fp8);
+             asked = plan_for(plain, "sm_90a", "mma", fp8), fast = plan_for(plain, "sm_90a", "fast", fp8);
   EXPECT_LT(error(hopper), 0.1);
   for (float& x : d) x *= 0.9f;  // as much as is lost where nothing is promoted
   EXPECT_GT(error(hopper), 2);
   EXPECT_LT(error(portable), 1);
   EXPECT_LT(error(asked), 1);
+  EXPECT_LT(error(fast), 1);
+  const auto has = [](const Plan& of, ExplainPart part, const char* what) {
+    return of.explain(part, m, n, k).find(what) != std::string::npos;
+  };
+  EXPECT_TRUE(has(hopper, ExplainPart::source, "#define PROMOTED 4"));
+  EXPECT_TRUE(has(fast, ExplainPart::source, "#define PROMOTED 0"));
+  EXPECT_TRUE(has(fast, ExplainPart::schedule, "fp8 accumulates fast"));
+  EXPECT_FALSE(has(hopper, ExplainPart::schedule, "fast"));
+  // Asked for with a schedule; of other types there is nothing to say.
+  const Plan both = plan_for(plain, "sm_90a", "fast " + chosen(fast, m, n, k), fp8);
+  EXPECT_EQ(chosen(both, m, n, k), chosen(fast, m, n, k));
+  EXPECT_FALSE(has(plan_for(plain, "sm_90a", "fast"), ExplainPart::schedule, "fast"));
+  EXPECT_THROW((void)plan_for(plain, "sm_90a", "faster", fp8), Error);
 }
 
 // Plans are shown for sizes that run.

@@ -219,3 +219,14 @@ def test_targets_by_name() -> None:
     for wrong in ("", "cuda:", "cuda:-1", "sm_", "sm_90x", "AVX2"):
         with pytest.raises(post.UsageError, match="is no target"):
             post.Target.parse(wrong)
+
+
+def test_a_target_accumulates_fast():
+    target = post.Target.cuda(isa="sm_90a")
+    target.schedule = "accumulator"
+    target.accumulate = "fast"
+    assert (target.accumulate, target.schedule) == ("fast", "fast accumulator")
+    target.accumulate = ""
+    assert (target.accumulate, target.schedule) == ("", "accumulator")
+    with pytest.raises(post.Error):
+        target.accumulate = "slow"

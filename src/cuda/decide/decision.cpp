@@ -105,13 +105,18 @@ std::string Decision::describe() const {
   }
   if (!portable.empty()) add(portable);
   if (product && !fused) add("epilogue from memory: " + why);
+  if (fast) add("accumulates fast");
   if (passes) add(std::to_string(passes) + " passes over memory");
   return text;
 }
 
 Request parse_request(std::string_view text, bool hopper, const std::string& arch) {
-  constexpr std::string_view accumulator = "accumulator", by = " by ";
+  constexpr std::string_view accumulator = "accumulator", by = " by ", fast = "fast";
   Request request;
+  if (text == fast || text.starts_with(std::string(fast) + " ")) {
+    request.fast = true;
+    text.remove_prefix(std::min(text.size(), fast.size() + 1));
+  }
   std::string_view rest = text;
   if (rest.starts_with(accumulator)) {
     request.through_memory = true;

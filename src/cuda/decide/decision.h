@@ -126,6 +126,7 @@ struct Decision {
   std::vector<Part> cleared;       // of it, what must be zero before the first run; each run leaves it so
   bool product = false;            // on tensor cores
   bool on_ordinary_units = false;  // or on these
+  bool fast = false;               // fp8 accumulates on Hopper's tensor cores alone
   bool fused = false;              // with the first phase over tiles on its fragments
   bool repack_a = false, repack_b = false;
   bool repack_images = false;
@@ -146,11 +147,13 @@ struct Decision {
 
 // What the user asks for in place of the heuristic's choice.
 struct Request {
+  bool fast = false;            // fp8 accumulates on Hopper's tensor cores alone
   bool through_memory = false;  // the accumulator goes through memory, and the epilogue runs on it as a stream
   bool mma = false;             // the portable kernel
   std::optional<Schedule> schedule;
 };
-// "", "mma" or a schedule, or "accumulator" or "accumulator by" and one of those. Throws bad_schedule.
+// "", "mma" or a schedule, or "accumulator" or "accumulator by" and one of those; "fast" before any. Throws
+// bad_schedule.
 [[nodiscard]] Request parse_request(std::string_view text, bool hopper, const std::string& arch);
 
 // A Program for GPUs of one kind: all that a decision depends on beside the layout.

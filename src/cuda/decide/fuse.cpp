@@ -108,6 +108,7 @@ std::string Decider::portable_reason(const Contraction& gemm) const {
 void Decider::arrange(const Contraction& gemm, bool mma, bool b_mn_allowed) {
   const bool two_bytes = size_of(gemm.a) == 2;
   loop_ = {.a = gemm.a, .b = gemm.b};
+  loop_.promoted = subject_.request.fast ? 0 : promotes(gemm.a);
   loop_.a_form = a_form();
   loop_.scattered = part_ != nullptr;
   loop_.b_form = static_cast<int>(layout_.b_rows.index());
@@ -310,7 +311,8 @@ ErrorModel Decider::error() const {
   if (!gemm || !product_) return {};
   if (size_of(gemm->a) == 2) return {.unit = 0x1p-23, .drift = 2 * 0x1p-23 / 16};
   if (!is_float(gemm->a)) return {.unit = 0x1p-23};
-  const std::int64_t promoted = product_->schedule.mma ? 0 : promotes(gemm->a) * k_bytes(product_->schedule);
+  // The portable kernel's tensor cores, and those that are asked to be fast, add up all of K.
+  const std::int64_t promoted = product_->schedule.mma ? 0 : loop_.promoted * k_bytes(product_->schedule);
   return {.unit = 0x1p-13, .drift = 16 * 0x1p-13 / 32, .promoted = promoted};
 }
 

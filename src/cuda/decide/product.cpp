@@ -41,7 +41,7 @@ bool paced(const EpilogueNeeds& needs, const Schedule& schedule, std::int64_t k)
 // The source of a site's product by one schedule.
 std::string source_of(MainLoop loop, const Shape& shape, std::int64_t columns, const FusedEpilogue& epilogue,
                       const Schedule& schedule) {
-  loop.promoted = schedule.mma ? 0 : promotes(loop.a);
+  if (schedule.mma) loop.promoted = 0;
   loop.a_rows = a_rows(schedule, epilogue.needs);
   loop.whole_m = shape.m % schedule.bm == 0 && !loop.scattered;
   loop.whole_n = columns % (schedule.bn / epilogue.needs.parts) == 0;
@@ -101,7 +101,7 @@ Choice choose(const Site& site, Hold hold) {
   // Few rows are bytes of B: more of them are on their way where A takes no more room than it has rows.
   const std::int64_t m = site.shape.m;
   e.needs.a_rows = site.mma || site.loop.a_mn_major || site.loop.a_form || m > 32 ? 0 : m > 16 ? 32 : 16;
-  e.needs.promoted = !site.mma && promotes(site.loop.a) != 0;
+  e.needs.promoted = !site.mma && site.loop.promoted != 0;
   if (e.needs.holds && site.shape.k <= 2048) e.needs.most_stages = 5;
   choice.order =
       rank(e.needs, site.shape.batch, site.shape.m, site.columns, site.shape.k, site.multiprocessors, site.mma);
