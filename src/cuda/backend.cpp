@@ -7,6 +7,7 @@
 
 #include <postlude/error.h>
 
+#include <cstdio>
 #include <cstdlib>
 #include <set>
 
@@ -177,6 +178,13 @@ ErrorModel CudaExecutable::error_model(const Shape& shape) const {
 
 namespace {
 
+// Three digits: the model knows no more.
+std::string round_microseconds(double us) {
+  char text[32];
+  std::snprintf(text, sizeof text, us < 100 ? "%.1f" : "%.0f", us);
+  return text;
+}
+
 std::string schedules_text(const Decision& d) {
   std::string text, held_for;
   if (!d.portable.empty()) text += d.portable + ":\n";
@@ -185,8 +193,9 @@ std::string schedules_text(const Decision& d) {
       if (c.held_for != held_for && !c.held_for.empty()) text += "held for its " + c.held_for + ":\n";
       held_for = c.held_for;
       constexpr const char* verdicts[] = {"chosen", "rejected", "next"};
-      text += before + to_string(c.schedule) + "  " + std::to_string(c.shared) + " bytes shared  " +
-              verdicts[static_cast<int>(c.verdict)] + (c.reason.empty() ? "" : ": " + c.reason) + "\n";
+      text += before + to_string(c.schedule) + "  " + std::to_string(c.shared) + " bytes shared, about " +
+              round_microseconds(c.microseconds) + " us  " + verdicts[static_cast<int>(c.verdict)] +
+              (c.reason.empty() ? "" : ": " + c.reason) + "\n";
     }
   };
   list(d.not_fused, "");

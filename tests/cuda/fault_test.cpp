@@ -191,7 +191,9 @@ const std::map<std::string, std::function<void()>>& cases() {
       {"small_phases_in_place",
        [] {
          const auto described = [](const char* text, bool in_place) {
-           Product product(text);
+           Target target = Target::cuda();
+           target.schedule = "pingpong 64x64x4 sub 32x2 aux 0 raster 1";  // held where that may be
+           Product product(text, target);
            const auto find = [&](const char* name) {
              return std::find_if(product.bindings.begin(), product.bindings.end(),
                                  [&](const Binding& b) { return b.name == name; });

@@ -161,7 +161,7 @@ TEST(Groups, AreFoldedWhereTheyAreComputed) {
     return all.substr(0, all.find('\n') + 1);
   };
   const std::string sum = "def f(acc):\n    s: f32 = sum(acc, axis=1, group=";
-  EXPECT_EQ(schedule(sum + "96)\n    return s\n", "sm_90a").find("pingpong 128x192x"), 0u);
+  EXPECT_EQ(schedule(sum + "96)\n    return s\n", "sm_90a").find("pingpong 128x96x"), 0u);
   EXPECT_EQ(schedule(sum + "96)\n    return s\n", "sm_80"),
             "epilogue from memory: no tile holds groups of 96 columns\n");
   EXPECT_EQ(

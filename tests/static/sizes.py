@@ -21,7 +21,6 @@ FUNCTIONS = {
     "src/cpu/strips/reduce.cpp ReductionExecutor::ReductionExecutor": "everything is decided once, before anything runs",
     "src/cpu/strips/reduce.cpp ReductionExecutor::take_rows": "a block's place and its states, for each reduction",
     "src/cpu/strips/reduce.cpp ReductionExecutor::take": "a block's place and its states, for each reduction",
-    "src/cuda/choose/schedule.cpp rank_tile": "a model: a tile, needs and a shape",
     "src/cuda/choose/schedule.cpp rank": "needs, a shape and a GPU; the public form of a pure function",
     "src/cuda/decide/maps.cpp Decider::map_scattered": "a tensor map and where it lies",
     "src/cuda/emit/fragment.cpp FragmentWriter::fragment": "the text of one function, in its order",

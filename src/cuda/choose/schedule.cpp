@@ -1,5 +1,7 @@
 #include "cuda/choose/schedule.h"
 
+#include "cuda/choose/cost.h"
+
 #include "core/divide.h"
 
 #include <postlude/error.h>
@@ -7,11 +9,14 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <limits>
 
 namespace postlude::inline v0::cuda {
 namespace {
 
 constexpr int accumulator_registers = 192;      // a thread; beyond, the epilogue has none left (128x208 spills)
+constexpr int least_k_blocks = 4;               // of a part that meets others in memory
+constexpr int most_waves = 8;                   // of such parts
 constexpr int mma_accumulator_registers = 128;  // the fragments of A and B need them too
 
 int d_bytes(const Schedule& s, const EpilogueNeeds& n) { return 64 * s.sub_n * n.d_bytes_column; }
@@ -23,7 +28,8 @@ struct Tile {
 };
 constexpr Tile tiles[] = {{true, 128, 192},  {true, 128, 128},  {true, 128, 160},  {true, 64, 256},
                           {false, 128, 256}, {false, 256, 128}, {false, 128, 192}, {false, 128, 128},
-                          {true, 128, 64},   {true, 64, 128},   {true, 64, 64}};
+                          {true, 128, 96},   {true, 128, 64},   {true, 64, 224},   {true, 64, 192},
+                          {true, 64, 160},   {true, 64, 128},   {true, 64, 96},    {true, 64, 64}};
 constexpr Tile mma_tiles[] = {{true, 256, 128}, {true, 128, 256}, {true, 128, 128},
                               {true, 256, 64},  {true, 128, 64},  {true, 64, 64}};
 
@@ -206,20 +212,6 @@ std::vector<Schedule> candidates(const EpilogueNeeds& needs, bool mma) {
 
 namespace {
 
-// Clocks of the portable kernel: the products, the fragments that each warp reads for them, and the
-// copies for a tile (decision 0038). Two blocks of one consumer share a multiprocessor and hide
-// each other's epilogues.
-double mma_clocks(const Schedule& s, const EpilogueNeeds& needs, double tiles, double k, int multiprocessors) {
-  const double area = double(s.bm) * s.bn, resident = consumers(s) == 1 ? 2 : 1;
-  const double fragments = 4.0 / s.bm + 1.0 / consumer_columns(s), copied = 1.0 / s.bm + 1.0 / s.bn;
-  const double loop = area * std::max(64.0, k) / 1650 * (1 + 20 * fragments + 10 * copied) * needs.element_bytes / 2;
-  const double element = 0.025 * (needs.aux_bytes_column + needs.d_bytes_column) + 0.011 * needs.operations;
-  const double epilogue = (2000 + area / needs.parts * element) / resident;
-  const double blocks = std::ceil(tiles / multiprocessors);  // of a multiprocessor, the longest
-  return blocks * (loop + epilogue) +
-         (resident == 2 && blocks == 1 ? loop / 2 : 0);  // one block alone does not fill it
-}
-
 // Tile rows walked together.
 int raster_of(const EpilogueNeeds& needs, std::int64_t columns, std::int64_t k, std::int64_t tiles_n,
               int multiprocessors) {
@@ -241,80 +233,43 @@ int raster_of(const EpilogueNeeds& needs, std::int64_t columns, std::int64_t k, 
 
 struct Ranked {
   Schedule schedule;
-  double clocks;
+  double cost;
 };
 
-// Ranks Hopper's kernel by one tile, whole and split: waves of tiles, each with its main loop at
-// 2048 bf16 products a clock. Smaller tiles and cooperative ones are slower (decision 0038).
-void rank_tile(std::vector<Ranked>& ranked, Schedule s, const EpilogueNeeds& needs, std::int64_t batch, std::int64_t m,
-               std::int64_t columns, std::int64_t k, int multiprocessors) {
-  const Tiles tiles = tiles_of(s, needs, batch, m, columns);
-  s.raster = raster_of(needs, columns, k, tiles.beside, multiprocessors);
-  const std::int64_t resident = blocks(s, needs, tiles, multiprocessors);
-  if (resident == 0) return;
-  const auto all_waves = static_cast<double>(ceil_div(tiles.all, resident));
-  const double area = double(s.bm) * s.bn;
-  const double smaller = std::max(1.0, 128.0 * 192 / area);
-  const double efficiency = 1.0 + 0.04 * (smaller - 1) * smaller + (s.ping_pong ? 0 : 0.03);
-  // A stage comes at 64 bytes a clock, all of A and B at 1700. Narrow products read shared memory
-  // oftener than it allows (decision 0038).
-  const auto k_blocks = static_cast<double>(ceil_div(k * needs.element_bytes, 128));
-  const double stage = std::max(area / 32 * efficiency, 2.0 * (s.bm + s.bn) * (s.bm > s.bn && s.bn == 64 ? 1.3 : 1));
-  const double memory = double(batch) * (double(m) / needs.a_taps + double(columns * needs.parts) / needs.b_taps) *
-                        double(k) * needs.element_bytes / 1700;
-  // The epilogue's clocks an element. In ping-pong it hides under the other consumer's main loop. A
-  // large accumulator leaves few registers, so few elements are computed side by side (decision
-  // 0038).
-  const int registers = (s.ping_pong ? s.bm : s.bm / 2) / 64 * s.bn / 2;
-  const double element = 0.3 + 0.03 * (needs.aux_bytes_column + needs.d_bytes_column) +
-                         0.025 * needs.operations * (registers > 128 ? 1.6 : 1.0);
-  const double epilogue = 400 + area / needs.parts * element;
-  // Additions to a second accumulator leave the tensor cores idle (decision 0026).
-  const double slower = needs.promoted && s.ping_pong ? 2 : 1;
-  const auto clocks = [&](double loop, double waves) {
-    const double busy = waves * (s.ping_pong ? std::max(loop, (loop + epilogue) / 2) : loop + epilogue / 2);
-    return slower * (std::max(memory, busy) + (s.ping_pong ? epilogue : epilogue / 2));
-  };
-  ranked.push_back({s, clocks(k_blocks * stage, all_waves)});
-  // A split tile waits for the parts that are sent, and two blocks of a cluster share a way to L2,
-  // but no lines (decision 0021).
+// One tile of Hopper's kernel, whole and split: by clusters, and by memory into the best number of
+// parts.
+void rank_tile(std::vector<Ranked>& ranked, Schedule s, const EpilogueNeeds& needs, const Extents& e,
+               int multiprocessors) {
+  const Tiles tiles = tiles_of(s, needs, e.batch, e.m, e.columns);
+  const std::int64_t k_blocks = ceil_div(e.k * needs.element_bytes, 128);
+  s.raster = raster_of(needs, e.columns, e.k, tiles.beside, multiprocessors);
+  const auto cost = [&] { return microseconds(s, needs, e, multiprocessors); };
+  ranked.push_back({s, cost()});
   for (s.split = 2; s.split <= 8; s.split *= 2) {
-    if (tiles.all > clusters(s.split, multiprocessors) || k_blocks < 2 * s.split || !illegal(s, needs).empty())
-      continue;
-    const double crowd = 2 * s.split * tiles.all > multiprocessors ? 1.6 : 1;
-    ranked.push_back({s, clocks(k_blocks / s.split * stage * crowd, all_waves) + 500 + 1000 * s.split});
+    if (k_blocks >= 2 * s.split && illegal(s, needs).empty()) ranked.push_back({s, cost()});
   }
-  // Parts that meet in memory fill waves that whole tiles do not. All but the last are written there, and the block
-  // that has the last reads them.
   s.by_memory = true;
-  Ranked best{s, 0};
-  const double part = area * 4 * double(std::min<std::int64_t>(s.bm, round_up(m, 16))) / s.bm;
-  for (s.split = 2; s.split <= most_parts && k_blocks >= 4 * s.split && tiles.all * s.split <= 8 * multiprocessors;
+  Ranked best{s, std::numeric_limits<double>::infinity()};
+  for (s.split = 2; s.split <= most_parts && k_blocks >= least_k_blocks * s.split &&
+                    tiles.all * s.split <= most_waves * multiprocessors && illegal(s, needs).empty();
        ++s.split) {
-    const int together = blocks(s, needs, tiles, multiprocessors);
-    if (!together || !illegal(s, needs).empty()) continue;
-    const auto waves = static_cast<double>(ceil_div(tiles.all * s.split, together));
-    const double loop = std::ceil(k_blocks / s.split) * stage + part / 64;
-    const double estimate = clocks(loop, waves) + 8000 + part / 20 * (s.split - 1);
-    if (best.clocks == 0 || estimate < best.clocks) best = {s, estimate};
+    if (const double now = cost(); now < best.cost) best = {s, now};
   }
-  if (best.clocks > 0) ranked.push_back(best);
+  ranked.push_back(best);
 }
 
 }  // namespace
 
 std::vector<Schedule> rank(const EpilogueNeeds& needs, std::int64_t batch, std::int64_t m, std::int64_t columns,
                            std::int64_t k, int multiprocessors, bool mma) {
+  const Extents extents{batch, m, columns, k};
   std::vector<Ranked> ranked;
   for (const Schedule& s : candidates(needs, mma)) {
-    if (mma) {
-      const auto tiles = static_cast<double>(tiles_of(s, needs, batch, m, columns).all);
-      ranked.push_back({s, mma_clocks(s, needs, tiles, double(k), multiprocessors)});
-    } else {
-      rank_tile(ranked, s, needs, batch, m, columns, k, multiprocessors);
-    }
+    if (mma) ranked.push_back({s, microseconds(s, needs, extents, multiprocessors)});
+    else rank_tile(ranked, s, needs, extents, multiprocessors);
   }
-  std::stable_sort(ranked.begin(), ranked.end(), [](const Ranked& a, const Ranked& b) { return a.clocks < b.clocks; });
+  std::erase_if(ranked, [](const Ranked& r) { return !std::isfinite(r.cost); });
+  std::stable_sort(ranked.begin(), ranked.end(), [](const Ranked& a, const Ranked& b) { return a.cost < b.cost; });
   std::vector<Schedule> best;
   for (const Ranked& r : ranked) {
     best.push_back(r.schedule);

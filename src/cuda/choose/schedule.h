@@ -43,11 +43,12 @@ struct EpilogueNeeds {
   int a_rows =
       0;  // rows of A in a stage of a tile of 64 where M is fewer: what stands there for others is not used; 0: 64
   bool b_mn_major = false;
-  int block_columns = 0;       // tiles divide this: columns that share their rows of A (groups of channels); 0: all
-  bool whole_k = false;        // no tile's K is split: launches with several K share the schedule
-  bool promoted = false;       // sums of a few stages are added to a second accumulator
-  bool meets = false;          // blocks wait for each other: all must run at once
-  bool holds = false;          // moreover a tile waits, in registers, for the statistics of its rows
+  int block_columns = 0;  // tiles divide this: columns that share their rows of A (groups of channels); 0: all
+  bool whole_k = false;   // no tile's K is split: launches with several K share the schedule
+  bool a_slow = false, b_slow = false;  // its lines in memory begin between two sectors of 32 bytes
+  bool promoted = false;                // sums of a few stages are added to a second accumulator
+  bool meets = false;                   // blocks wait for each other: all must run at once
+  bool holds = false;                   // moreover a tile waits, in registers, for the statistics of its rows
   int group = 0;               // columns of a reduction in groups, which a consumer folds alone: they divide its tile
   int a_taps = 1, b_taps = 1;  // so often an element of A or B is read, but once from memory (windows)
   int operations = 0;          // about how many instructions the epilogue takes, an element
@@ -79,6 +80,12 @@ inline constexpr int mma_shared_limit = 101376;  // and on every GPU since sm_80
 // The columns of one box of B (sm_90a): those of a tile that lie side by side; along N 64.
 [[nodiscard]] int b_run(const Schedule& schedule, const EpilogueNeeds& needs);
 
+// The sizes that a schedule is chosen for. `columns` are the output's (behind a chunk: the
+// accumulator's over parts).
+struct Extents {
+  std::int64_t batch, m, columns, k;
+};
+
 // The number of tiles, and how many of them are beside each other. `columns`: the output's.
 struct Tiles {
   std::int64_t all, beside;
@@ -105,8 +112,7 @@ struct Tiles {
 // does.
 [[nodiscard]] Schedule fill_shared(Schedule tile, const EpilogueNeeds& needs);
 
-// The heuristic: the legal schedules, best first. `columns` are the output's (behind a chunk: the
-// accumulator's over parts).
+// The heuristic: the legal schedules, best first, by the cost model (cost.h).
 [[nodiscard]] std::vector<Schedule> rank(const EpilogueNeeds& needs, std::int64_t batch, std::int64_t m,
                                          std::int64_t columns, std::int64_t k, int multiprocessors, bool mma = false);
 

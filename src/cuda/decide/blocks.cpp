@@ -45,7 +45,7 @@ const std::shared_ptr<const std::string>& Decider::plain_text() {
 }
 
 std::int64_t Decider::pitch(const Contraction& gemm) const {
-  return round_up(depth() * size_of(gemm.a), 16) / size_of(gemm.a);
+  return round_up(depth() * size_of(gemm.a), 128) / size_of(gemm.a);  // whole 128 bytes load fastest
 }
 
 Address Decider::b_address(const Contraction& gemm) const {
@@ -148,8 +148,8 @@ void Decider::emit_product() {
   emit_repack();
   if (layout_.images) emit_repack_images(gemm.a);
   Kernel& k = kernel(product_->source, "postlude_gemm");
-  map_a(k, gemm);
-  map_b(k, gemm);
+  map_a(k, gemm, a_rows(s, e.needs));
+  map_b(k, gemm, b_run(s, e.needs));
   const Program& program = d_.fused ? program_ : accumulator_program_;
   Memory accumulator = accumulator_memory();
   if (const auto& padded = layout_.padded) accumulator = {padded_, 16, {shape_.m * padded->padded, padded->padded, 1}};
@@ -161,6 +161,7 @@ void Decider::emit_product() {
     map_tile(k, program.buffers[b].dtype, memory[b], e.columns[i], loaded ? 64 : 16);
   }
   const agreed::GemmSizes g = sizes();
+  if (!s.mma) map_a(k, gemm, g.edge_a), map_b(k, gemm, g.edge_b);
   const std::size_t integers = k.block.size(), words = integers + sizeof g / 8;
   k.block.resize(words + static_cast<std::size_t>(std::max(1, e.words + (s.by_memory ? part_words : 0))));
   add_rows(k);

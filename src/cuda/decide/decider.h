@@ -96,6 +96,8 @@ class Decider {
   [[nodiscard]] std::int64_t rows() const { return part_ ? part_->rows : shape_.m; }
   [[nodiscard]] std::int64_t depth() const { return part_ ? part_->k : layout_.packed_k ? layout_.packed_k : shape_.k; }
   [[nodiscard]] std::int64_t batches() const { return part_ ? 1 : shape_.batch; }
+  [[nodiscard]] bool slow(bool of_a) const;
+  [[nodiscard]] bool better_repacked(bool of_a) const;
   [[nodiscard]] Major major(const Placed& operand, DType dtype, int rows_axis, int k_axis, std::int64_t rows,
                             bool mn_allowed) const;
   [[nodiscard]] std::vector<BufferPlace> places(const lower::Program& program, const std::vector<Memory>& memory,
@@ -147,8 +149,8 @@ class Decider {
   void map(Kernel& k, const Address& address, DType type, std::vector<MapField::Dimension> dimensions,
            int row_bytes) const;
   void map_pixels(Kernel& k, const agreed::WindowRows& w, DType type, const Address& from, int pixels) const;
-  void map_a(Kernel& k, const Contraction& gemm) const;
-  void map_b(Kernel& k, const Contraction& gemm) const;
+  void map_a(Kernel& k, const Contraction& gemm, int rows) const;
+  void map_b(Kernel& k, const Contraction& gemm, int rows) const;
   void map_scattered(Kernel& k, const Address& address, DType type, std::int64_t width, std::int64_t stride,
                      int row_bytes, int rows) const;
   void map_tile(Kernel& k, DType type, const Memory& memory, const lower::ColumnMap& columns, int rows) const;

@@ -111,8 +111,9 @@ struct Part {
 struct Considered {
   enum class Verdict : std::uint8_t { chosen, rejected, next };
   Schedule schedule;
-  int shared = 0;        // bytes
-  std::string held_for;  // "rows' statistics"; empty: no tile is held
+  int shared = 0;           // bytes
+  double microseconds = 0;  // by the cost model
+  std::string held_for;     // "rows' statistics"; empty: no tile is held
   Verdict verdict = Verdict::next;
   std::string reason;  // of the rejection
 };

@@ -105,6 +105,23 @@ std::string Decider::portable_reason(const Contraction& gemm) const {
   return {};
 }
 
+// Whether lines of A or B, as they are loaded, begin between two sectors of 32 bytes: a stage then comes at a third of
+// the rate (decision 0092).
+bool Decider::slow(bool of_a) const {
+  if (of_a ? d_.repack_a || loop_.a_form : d_.repack_b || loop_.b_form || b_k()) return false;
+  const std::int64_t line =
+      of_a ? layout_.a.strides[loop_.a_mn_major ? 2 : 1] : layout_.b.strides[loop_.b_mn_major ? 1 : 2];
+  return line * size_of(loop_.a) % 32 != 0;
+}
+
+// Copying such an operand takes its bytes twice, and what is gained grows with the rows of the other one: at 790
+// TFLOP/s and 3.5 TB/s they meet at about 1100. What lies along M (N) is left as it is, for it would be transposed.
+bool Decider::better_repacked(bool of_a) const {
+  const double operations = 2.0 * double(shape_.batch) * double(shape_.m) * double(shape_.n) * double(shape_.k);
+  return slow(of_a) && !(of_a ? loop_.a_mn_major : loop_.b_mn_major) && (of_a ? shape_.n : shape_.m) >= 1536 &&
+         operations >= 2e10;
+}
+
 void Decider::arrange(const Contraction& gemm, bool mma, bool b_mn_allowed) {
   const bool two_bytes = size_of(gemm.a) == 2;
   loop_ = {.a = gemm.a, .b = gemm.b};
@@ -138,6 +155,8 @@ void Decider::arrange(const Contraction& gemm, bool mma, bool b_mn_allowed) {
   }
   loop_.a_mn_major = a == Major::mn, loop_.b_mn_major = b == Major::mn;
   d_.repack_a = a == Major::repack, d_.repack_b = b == Major::repack;
+  if (mma || loop_.a_form || loop_.b_form || layout_.b_k || subject_.arch != "sm_90a") return;
+  d_.repack_a = d_.repack_a || better_repacked(true), d_.repack_b = d_.repack_b || better_repacked(false);
 }
 
 // The first phase on the product's fragments, or why not.
@@ -164,9 +183,10 @@ void Decider::fuse(const Contraction& gemm) {
   // and none may begin between 16 bytes: the device calls that an illegal instruction.
   arrange(gemm, mma, parts == 1 || (columns_ % 8 == 0 && (mma || accumulator_half(phase) % 64 == 0)));
   // Addresses of outputs and operands decide how they are reached; those of the workspace are aligned.
-  Chosen chosen = choose_product({program_, product_phase_, loop_, mma, places(program_, memory_, columns_),
-                                  product_shape(), columns_, in_order(), request.schedule, subject_.multiprocessors},
-                                 judge_);
+  Chosen chosen =
+      choose_product({program_, product_phase_, loop_, mma, places(program_, memory_, columns_), product_shape(),
+                      columns_, in_order(), request.schedule, subject_.multiprocessors, slow(true), slow(false)},
+                     judge_);
   product_ = std::move(chosen.product);
   if (part_ && product_ && product_->epilogue.across_tiles()) {
     product_.reset();
@@ -195,7 +215,9 @@ void Decider::multiply_alone(const Contraction& gemm) {
                                   columns_,
                                   false,
                                   request.through_memory ? request.schedule : std::optional<Schedule>(),
-                                  subject_.multiprocessors},
+                                  subject_.multiprocessors,
+                                  slow(true),
+                                  slow(false)},
                                  judge_);
   product_ = std::move(chosen.product);
   d_.considered = std::move(chosen.considered);
@@ -259,6 +281,10 @@ agreed::GemmSizes Decider::sizes() const {
   g.tiles_n = small(ceil_div(columns_, consumer_columns(s) / needs.parts));
   g.tiles = g.tiles_m * small(ceil_div(columns_, s.bn / needs.parts) * batches());
   g.raster = s.raster, g.parts = s.split;
+  const auto edge = [&](std::int64_t extent, std::int64_t tile, int box) {
+    return std::min(box, small(round_up(extent - (ceil_div(extent, tile) - 1) * tile, 8)));
+  };
+  g.edge_a = edge(rows(), s.bm, a_rows(s, needs)), g.edge_b = edge(columns_, s.bn / needs.parts, b_run(s, needs));
   const std::int64_t bk = k_bytes(s) / size_of(loop_.a);
   g.k_blocks =
       small(loop_.b_taps && !s.mma ? windows()->taps * ceil_div(windows()->channels, bk) : ceil_div(depth(), bk));

@@ -37,7 +37,8 @@ void Decider::map_pixels(Kernel& k, const agreed::WindowRows& w, DType type, con
        MapField::Pixels{static_cast<int>(loads.run / size_of(type)), pixels, loads.lower, loads.upper, loads.step}});
 }
 
-void Decider::map_a(Kernel& k, const Contraction& gemm) const {
+// `rows`: of a box along K, here and below.
+void Decider::map_a(Kernel& k, const Contraction& gemm, int rows) const {
   const int bk = static_cast<int>(k_bytes(product_->schedule) / size_of(gemm.a));
   if (const auto* w = windows(); w && !product_->schedule.mma) {
     map_pixels(k, *w, gemm.a, layout_.images ? packed_images_ : Address{Address::Of::a}, product_->schedule.bm);
@@ -48,12 +49,10 @@ void Decider::map_a(Kernel& k, const Contraction& gemm) const {
                      batch = d_.repack_a ? shape_.m * pitch(gemm) : layout_.a.strides[0];
   const MapField::Dimension batches{layout_.a.strides[0] ? shape_.batch : 1, batch, 1};
   if (loop_.a_mn_major) map(k, from, gemm.a, {{shape_.m, 1, 64}, {shape_.k, layout_.a.strides[2], bk}, batches}, 128);
-  else
-    map(k, from, gemm.a,
-        {{shape_.k, 1, bk}, {shape_.m, row, a_rows(product_->schedule, product_->epilogue.needs)}, batches}, 128);
+  else map(k, from, gemm.a, {{shape_.k, 1, bk}, {shape_.m, row, rows}, batches}, 128);
 }
 
-void Decider::map_b(Kernel& k, const Contraction& gemm) const {
+void Decider::map_b(Kernel& k, const Contraction& gemm, int rows) const {
   const Schedule& s = product_->schedule;
   const int bk = static_cast<int>(k_bytes(s) / size_of(gemm.a));
   if (const auto* w = b_windows(); w && !s.mma) {
@@ -86,7 +85,7 @@ void Decider::map_b(Kernel& k, const Contraction& gemm) const {
   if (loop_.b_mn_major) {
     map(k, from, gemm.b, {{shape_.n, 1, 64}, {depth, column, bk}, batches}, 128);
   } else {
-    map(k, from, gemm.b, {along_k, {shape_.n, row, b_run(s, product_->epilogue.needs)}, batches}, 128);
+    map(k, from, gemm.b, {along_k, {shape_.n, row, rows}, batches}, 128);
   }
 }
 

@@ -1,6 +1,7 @@
 #include "cuda/decide/product.h"
 
 #include "core/divide.h"
+#include "cuda/choose/cost.h"
 #include "cuda/emit/fragment.h"
 
 #include <postlude/error.h>
@@ -73,6 +74,8 @@ struct Choice {
   std::vector<Schedule> order;
 };
 
+Extents extents(const Site& site) { return {site.shape.batch, site.shape.m, site.columns, site.shape.k}; }
+
 // Why a schedule is not legal at this site; empty: it is.
 std::string not_here(const Schedule& s, const EpilogueNeeds& needs, const Site& site) {
   if (std::string why = illegal(s, needs); !why.empty()) return why;
@@ -82,6 +85,23 @@ std::string not_here(const Schedule& s, const EpilogueNeeds& needs, const Site& 
   if (tiles.all * s.split > most_units) return "it has more than " + std::to_string(most_units) + " parts of tiles";
   if (!blocks(s, needs, tiles, site.multiprocessors))
     return "the epilogue needs blocks at once that may not run so, for " + std::to_string(tiles.all) + " tiles";
+  return {};
+}
+
+double microseconds(const Choice& choice, const Site& site) {
+  return microseconds(choice.order.front(), choice.epilogue.needs, extents(site), site.multiprocessors);
+}
+
+Choice choose(const Site& site, Hold hold);
+
+// The same in two launches, where by the model that takes less: what crosses is written and read, and tiles are larger
+// or more.
+std::optional<Choice> in_two_launches(const Site& site, const Choice& held) {
+  Choice apart = choose(site, Hold::nothing);
+  if (apart.order.empty()) return {};
+  const double pass = pass_microseconds(site.shape.batch * site.shape.m * site.columns,
+                                        apart.epilogue.needs.d_bytes_column + held.epilogue.needs.d_bytes_column);
+  if (microseconds(apart, site) + pass < microseconds(held, site)) return apart;
   return {};
 }
 
@@ -95,6 +115,7 @@ Choice choose(const Site& site, Hold hold) {
                                                  : Hold::rows));
   e.needs.element_bytes = static_cast<int>(size_of(site.loop.a));
   e.needs.b_mn_major = site.loop.b_mn_major;
+  e.needs.a_slow = site.a_slow, e.needs.b_slow = site.b_slow;
   (site.loop.b_form ? e.needs.b_taps : e.needs.a_taps) = site.loop.taps;
   e.needs.whole_k = site.loop.scattered;
   e.needs.block_columns = site.loop.block_columns;
@@ -109,6 +130,9 @@ Choice choose(const Site& site, Hold hold) {
   if (e.held >= 0 && (!why.empty() || (is_rolled(e.needs) && !e.needs.holds))) return choose(site, Hold::nothing);
   if (e.needs.holds && (!holds_well(site.shape, site.columns, site.multiprocessors) || choice.order.empty()))
     return choose(site, Hold::nothing);
+  if (!site.requested && e.needs.holds) {
+    if (std::optional<Choice> apart = in_two_launches(site, choice)) return *std::move(apart);
+  }
   if (!site.requested) return choice;
   if (!why.empty()) {
     throw Error(ErrorCode::bad_schedule,
@@ -129,6 +153,7 @@ Chosen choose_product(const Site& site, const Judge& judge) {
     for (const Schedule& schedule : choice.order) {
       Considered& one = chosen.considered.emplace_back();
       one.schedule = schedule, one.shared = shared_bytes(schedule, choice.epilogue.needs);
+      one.microseconds = microseconds(schedule, choice.epilogue.needs, extents(site), site.multiprocessors);
       if (choice.epilogue.held >= 0) one.held_for = choice.epilogue.held_for();
       if (chosen.product) continue;
       auto source = std::make_shared<const std::string>(

@@ -102,15 +102,20 @@ struct Loop {
   DEVICE_STATIC int count_k(const Params& p, int t) { return first_k(p, part(p, t) + 1) - first_k(p, part(p, t)); }
   DEVICE_STATIC int row(const Work& w, int wg) { return w.m * BM + (PINGPONG ? 0 : wg * WG_ROWS); }  // a consumer's first
 
-  // One K block of a tile after another into a stage, whose barrier waits for A_BYTES and B_BYTES.
+  // One K block of a tile after another into a stage, whose barrier waits for `bytes`. Rows that a box has beyond a matrix's end
+  // take the copy engine longer than others: of the last tiles, boxes of other maps have those that exist (decision 0092).
   struct Source {
     Work w;
     int k, b_batch;  // of B's next block: its first k; its batch, or its tap
+    int rows, columns;  // of A and of each half of B that exist from the tile's first on
+    int bytes;
 #if A_FORM
     Window window;
 #elif B_FORM
     Pixels pixels;
 #endif
+    // Whether B's box from column j of a half on reaches beyond the end.
+    METHOD bool has_edge(int j) const { return !B_MN_MAJOR && B_TAPS != 2 && j + RUN > columns; }
     METHOD void begin(const Params& p, const Work& of, int kb) {
       w = of;
 #if A_FORM
@@ -121,6 +126,19 @@ struct Loop {
       k = kb * BK, b_batch = w.batch * p.b_batch;
 #if SCATTERED
       if (p.rows.taps == 0) k = 1 << 29;  // beyond all of B
+#endif
+      rows = p.m - w.m * BM, columns = p.n - w.n * OUT_N;
+#if A_FORM
+      bytes = A_BYTES;
+#else
+      bytes = A_MN_MAJOR ? min(BM, (rows + 63) / 64 * 64) * 128 : rows < BM ? p.edge_a * 128 : A_BYTES;
+#endif
+#if B_FORM
+      bytes += B_BYTES;
+#else
+      #pragma unroll
+      for (int j = 0; j < OUT_N; j += RUN)
+        if (j < columns) bytes += PARTS * 128 * (has_edge(j) ? p.edge_b : RUN);
 #endif
     }
     METHOD void load(const Params& p, u32 a, u32 b, u32 bar) {
@@ -142,9 +160,10 @@ struct Loop {
       for (int i = 0; i < 128 / A_RUN; ++i) window.load(p.rows, p.map[0], a + i * BM * A_RUN, bar);
 #elif A_MN_MAJOR
       #pragma unroll
-      for (int i = 0; i < BM / 64; ++i) tma_load(a + i * 64 * 128, p.map[0], bar, w.m * BM + i * 64, k, w.batch * p.a_batch);
+      for (int i = 0; i < BM / 64; ++i)
+        if (i * 64 < rows) tma_load(a + i * 64 * 128, p.map[0], bar, w.m * BM + i * 64, k, w.batch * p.a_batch);
 #else
-      tma_load(a, p.map[0], bar, k, w.m * BM, w.batch * p.a_batch);
+      tma_load(a, p.map[rows < BM ? EDGE_A : 0], bar, k, w.m * BM, w.batch * p.a_batch);
 #endif
     }
     METHOD void load_b(const Params& p, u32 b, u32 bar) {
@@ -157,12 +176,13 @@ struct Loop {
 #endif
       #pragma unroll
       for (int j = 0; j < BN; j += RUN) {
-        const int at = w.n * OUT_N + j % OUT_N, n = first_half(at) + (j < OUT_N ? 0 : second_half(p.n));
+        const int at = j % OUT_N, n = first_half(w.n * OUT_N + at) + (j < OUT_N ? 0 : second_half(p.n));
+        if (at >= columns) continue;
 #if B_TAPS == 2
         tma_load(b + j * 128, p.map[1], bar, B_MN_MAJOR ? n : k, B_MN_MAJOR ? k : n, sx, sy, sz);
 #else
         if (B_MN_MAJOR) tma_load(b + j * 128, p.map[1], bar, n, k, b_batch);
-        else tma_load(b + j * 128, p.map[1], bar, k, n, b_batch);
+        else tma_load(b + j * 128, p.map[has_edge(at) ? EDGE_B : 1], bar, k, n, b_batch);
 #endif
       }
 #endif
@@ -192,7 +212,7 @@ DEVICE void load_operands(const Params& p, u32 smem, u32 full, u32 empty) {
     for (int kb = begin; kb < end; ++kb) {
       mbarrier_wait(empty + 8 * stage, phase ^ 1);
       const u32 bar = full + 8 * stage;
-      mbarrier_expect(bar, A_BYTES + B_BYTES);
+      mbarrier_expect(bar, source.bytes);
       source.load(p, smem + stage * A_BYTES, smem + SMEM_B + stage * B_BYTES, bar);
       if (++stage == STAGES) stage = 0, phase ^= 1;
     }

@@ -126,7 +126,11 @@ std::string gemm_source(const MainLoop& loop, const Schedule& s, const EpilogueT
   define("APART", loop.apart);
   define("PACED", loop.paced);
   define("ROLLED", loop.rolled);
-  define("MAPS", 2 + epilogue.maps);
+  if (!s.mma) {
+    define("EDGE_A", 2 + epilogue.maps);
+    define("EDGE_B", 3 + epilogue.maps);
+  }
+  define("MAPS", 2 + epilogue.maps + (s.mma ? 0 : 2));
   const int words = epilogue.words + (s.by_memory ? part_words : 0);
   define("WORDS", words ? words : 1);
   define("ACC", is_float(loop.a) ? "float" : "int");

@@ -144,7 +144,7 @@ std::vector<Running> start_all() {
     const std::string name = path.stem().string();
     all.push_back(portable(name, c));
     all.push_back(portable(name + " on tensor cores", gpu_tests::on_tensor_cores(c)));
-    all.push_back(on_sm90(name, gpu_tests::on_tensor_cores(c), 0));
+    all.push_back(on_sm90(name, gpu_tests::on_tensor_cores(c), 0, name.starts_with("held") ? "held" : ""));
     add_scheduled(all, name, written.str(), c);
   }
   return all;

@@ -1,0 +1,101 @@
+#include "cuda/choose/cost.h"
+
+#include "core/divide.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+namespace postlude::inline v0::cuda {
+namespace {
+
+constexpr double clocks_a_microsecond = 1755;
+constexpr double infinite = std::numeric_limits<double>::infinity();
+
+// Clocks of the portable kernel: the products, the fragments that each warp reads for them, and the
+// copies for a tile (decision 0038). Two blocks of one consumer share a multiprocessor and hide
+// each other's epilogues.
+double portable(const Schedule& s, const EpilogueNeeds& needs, const Extents& e, int multiprocessors) {
+  const auto tiles = static_cast<double>(tiles_of(s, needs, e.batch, e.m, e.columns).all);
+  const double area = double(s.bm) * s.bn, resident = consumers(s) == 1 ? 2 : 1;
+  const double fragments = 4.0 / s.bm + 1.0 / consumer_columns(s), copied = 1.0 / s.bm + 1.0 / s.bn;
+  const double loop =
+      area * std::max(64.0, double(e.k)) / 1650 * (1 + 20 * fragments + 10 * copied) * needs.element_bytes / 2;
+  const double element = 0.025 * (needs.aux_bytes_column + needs.d_bytes_column) + 0.011 * needs.operations;
+  const double epilogue = (2000 + area / needs.parts * element) / resident;
+  const double blocks = std::ceil(tiles / multiprocessors);  // of a multiprocessor, the longest
+  return blocks * (loop + epilogue) +
+         (resident == 2 && blocks == 1 ? loop / 2 : 0);  // one block alone does not fill it
+}
+
+// Clocks of one stage in a multiprocessor: its products, 2048 of bf16 a clock, of which smaller tiles and cooperative
+// ones reach less (decision 0038), or its lines of 128 bytes, one in two clocks, and in three times that where they
+// begin between two sectors (decision 0092). Narrow products read shared memory oftener than it allows.
+double stage_clocks(const Schedule& s, const EpilogueNeeds& needs, const Extents& e) {
+  constexpr double least = 180, line = 2, slow = 2.4;
+  const double area = double(s.bm) * s.bn, smaller = std::max(1.0, 128.0 * 192 / area);
+  const double products = area / 32 * (1.0 + 0.04 * (smaller - 1) * smaller + (s.ping_pong ? 0 : 0.03));
+  const auto rows = static_cast<double>(std::min<std::int64_t>(a_rows(s, needs), round_up(e.m, 8)));
+  const double lines = rows * (needs.a_slow ? slow : 1) + s.bn * (needs.b_slow ? slow : 1);
+  return std::max({products, lines * line * (s.bm > s.bn && s.bn == 64 ? 1.13 : 1), least});
+}
+
+// Clocks of a tile's epilogue. A large accumulator leaves few registers, so few elements are computed side by side
+// (decision 0038). What is held waits for other tiles (decision 0013).
+double epilogue_clocks(const Schedule& s, const EpilogueNeeds& needs) {
+  const int registers = (s.ping_pong ? s.bm : s.bm / 2) / 64 * s.bn / 2;
+  const double element = 0.225 + 0.0225 * (needs.aux_bytes_column + needs.d_bytes_column) +
+                         0.019 * needs.operations * (registers > 128 ? 1.6 : 1.0);
+  const double area = double(s.bm) * s.bn;
+  return 400 + area / needs.parts * element + (needs.holds ? 1000 + 0.1 * area : 0);
+}
+
+// What it takes that parts of a tile meet (decisions 0021 and 0091). A part by a cluster is sent. One by memory is
+// written there, but for the rows beyond M, and the block that has the last reads all others.
+double meeting(const Schedule& s, const Extents& e) {
+  if (s.split == 1) return 0;
+  if (!s.by_memory) return 1900 + 950 * s.split;
+  const double rows = double(std::min<std::int64_t>(s.bm, round_up(e.m, 16)));
+  return 9700 + rows * s.bn * 4 / 20 * (s.split - 1);
+}
+
+// Bytes of A and B, and of the epilogue's tiles, each once.
+double bytes_of(const EpilogueNeeds& needs, const Extents& e) {
+  const double operands =
+      (double(e.m) / needs.a_taps + double(e.columns * needs.parts) / needs.b_taps) * double(e.k) * needs.element_bytes;
+  return double(e.batch) *
+         (operands + double(e.m) * double(e.columns) * (needs.aux_bytes_column + needs.d_bytes_column));
+}
+
+double hopper(const Schedule& s, const EpilogueNeeds& needs, const Extents& e, int multiprocessors) {
+  constexpr double start = 6700, latency = 1200, memory_rate = 1767;  // clocks, bytes a clock
+  const Tiles tiles = tiles_of(s, needs, e.batch, e.m, e.columns);
+  const bool by_cluster = cluster_blocks(s) > 1;
+  const std::int64_t resident = blocks(s, needs, tiles, multiprocessors);
+  if (resident == 0 || (by_cluster && tiles.all > clusters(s.split, multiprocessors))) return infinite;
+  const auto waves = by_cluster ? 1 : static_cast<double>(ceil_div(tiles.all * s.split, resident));
+  // Two blocks of a cluster share a way to L2, but no lines.
+  const double crowd = by_cluster && 2 * resident > multiprocessors ? 1.5 : 1;
+  const auto k_blocks = static_cast<double>(ceil_div(ceil_div(e.k * needs.element_bytes, 128), s.split));
+  const double loop = k_blocks * stage_clocks(s, needs, e) * crowd, epilogue = epilogue_clocks(s, needs);
+  // In ping-pong an epilogue hides under the other consumer's main loop, but for the last one.
+  const double busy = waves * (s.ping_pong ? std::max(loop, (loop + epilogue) / 2) : loop + epilogue / 2);
+  const double main = std::max({bytes_of(needs, e) / memory_rate, busy, waves * k_blocks * latency / s.stages});
+  // Additions to a second accumulator leave the tensor cores idle (decision 0026).
+  const double slower = needs.promoted && s.ping_pong ? 2 : 1;
+  const double last = (s.ping_pong ? epilogue : epilogue / 2) + (needs.holds ? 3500 : 0);  // whose wait nothing hides
+  return start + slower * (main + last) + meeting(s, e);
+}
+
+}  // namespace
+
+double pass_microseconds(std::int64_t elements, int bytes_column) {
+  constexpr double launch = 2.2, bytes_a_microsecond = 3.3e6;
+  return launch + double(elements) * bytes_column / bytes_a_microsecond;
+}
+
+double microseconds(const Schedule& s, const EpilogueNeeds& needs, const Extents& e, int multiprocessors) {
+  return (s.mma ? portable : hopper)(s, needs, e, multiprocessors) / clocks_a_microsecond;
+}
+
+}  // namespace postlude::inline v0::cuda

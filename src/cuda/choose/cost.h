@@ -1,0 +1,19 @@
+// How long a product and its epilogue take by a schedule: a model of one H200, fitted to measured
+// cells (decision 0092). Nothing here touches a device.
+#pragma once
+
+#include "cuda/choose/schedule.h"
+
+#include <cstdint>
+
+namespace postlude::inline v0::cuda {
+
+// Microseconds from the launch's begin to its end; infinite where the schedule cannot run at these
+// sizes. `multiprocessors`: the device's.
+[[nodiscard]] double microseconds(const Schedule& schedule, const EpilogueNeeds& needs, const Extents& extents,
+                                  int multiprocessors);
+
+// Of a pass over memory behind it that reads or writes so many bytes for each element.
+[[nodiscard]] double pass_microseconds(std::int64_t elements, int bytes_column);
+
+}  // namespace postlude::inline v0::cuda
