@@ -2,7 +2,11 @@
 #include "gpu/device_run.h"
 #include "gpu/problem.h"
 
+#include <postlude/error.h>
+
 #include <gtest/gtest.h>
+
+#include <optional>
 
 namespace postlude::gpu_tests {
 namespace {
@@ -106,6 +110,22 @@ constexpr Rows held_graphs[] = {
      "1e-6) / 448\n    D: e4m3 = y / repeat(s, 32)\n    total: f32 = sum(y, axis=0)\n    return D, s, total\n"},
 };
 
+// By a schedule that holds its tiles, where one is legal: the heuristic takes two launches where it thinks them faster.
+void hold(std::optional<DeviceProblem>& problem, const Rows& rows, const Shape& shape, int offset) {
+  for (const char* schedule :
+       {"", "pingpong 64x128x4 sub 32x2 aux 0 raster 1", "pingpong 64x128x4 sub 32x2 aux 1 raster 1",
+        "pingpong 128x128x4 sub 32x2 aux 2 raster 1", ""}) {
+    try {
+      problem.emplace(Gemm{.a = DType::bf16, .b = DType::bf16}, parse(rows.text), shape,
+                      Draw{.offset = offset, .schedule = schedule});
+    } catch (const Error& error) {
+      if (error.code() != ErrorCode::bad_schedule) throw;
+      continue;
+    }
+    if (problem->schedule().find("held") != std::string::npos) return;
+  }
+}
+
 class HeldRows : public testing::TestWithParam<Rows> {};
 
 TEST_P(HeldRows, AgreesWithTheReference) {
@@ -116,11 +136,11 @@ TEST_P(HeldRows, AgreesWithTheReference) {
        {Shape{1, 300, 1024, 64}, Shape{1, 1, 8, 64}, Shape{2, 130, 200, 64}, Shape{1, 4000, 2048, 64},
         Shape{3, 257, 776, 128}, Shape{1, 33, 16896, 64}, Shape{1, 70, 1002, 72}}) {
     for (const int offset : {0, 1}) {
-      DeviceProblem problem(Gemm{.a = DType::bf16, .b = DType::bf16}, parse(GetParam().text), shape,
-                            {.offset = offset});
-      SCOPED_TRACE(written(shape, offset) + " by " + problem.schedule());
-      held += problem.schedule().find("held") != std::string::npos;
-      expect_right(problem, 5);
+      std::optional<DeviceProblem> problem;
+      hold(problem, GetParam(), shape, offset);
+      SCOPED_TRACE(written(shape, offset) + " by " + problem->schedule());
+      held += problem->schedule().find("held") != std::string::npos;
+      expect_right(*problem, 5);
     }
   }
   EXPECT_GE(held, 6);
