@@ -1,5 +1,7 @@
 #include "cuda/emit/finish.h"
 
+#include "core/fill.h"
+
 namespace postlude::inline v0::cuda {
 namespace {
 
@@ -85,18 +87,22 @@ std::string FinishWriter::by_rows() {
   std::string gathered, all;
   for (std::size_t r = 0; r < phase_.reductions.size(); ++r) {
     if (e_.partials[r].across != Across::rows) continue;
-    const std::string s = c_.reducers[r].type, g = "g" + str(r);
-    gathered += "      Partials<" + s + "> " + g + " = {" + c_.partials(r, "const " + s) +
-                " + row_partial(p, t.batch, from, row_in)};\n";
-    all += ", " + g;
+    const std::string s = c_.reducers[r].type;
+    gathered += fill("      Partials<$S> g$r = {$partials + row_partial(p, t.batch, from, row_in)};\n",
+                     {{"S", s}, {"r", str(r)}, {"partials", c_.partials(r, "const " + s)}});
+    all += ", g" + str(r);
   }
-  gathered += "      gather((tiles_beside(p) - from + 7) / 8, 8 * row_partial(p, 0, 1, 0)" + all + ");\n";
   const auto fold = [&](std::size_t r) { return "fold_lanes<" + c_.reducers[r].type + ">(g" + str(r) + ".x, 4, 32)"; };
-  return "      const int row = unit % units * 32 + part * 4 + lane % 4, from = lane / 4, row_in = min(row, "
-         "tile_rows(p, t.batch) - "
-         "1);\n" +
-         gathered + folded(Across::rows, "      ", fold) + "      if (row < tile_rows(p, t.batch) && from == 0) {\n" +
-         finish(Across::rows, "row", "0", "        ") + "      }\n";
+  return fill(
+      R"(      const int row = unit % units * 32 + part * 4 + lane % 4, from = lane / 4, row_in = min(row, tile_rows(p, t.batch) - 1);
+$gathered      gather((tiles_beside(p) - from + 7) / 8, 8 * row_partial(p, 0, 1, 0)$all);
+$folded      if (row < tile_rows(p, t.batch) && from == 0) {
+$finished      }
+)",
+      {{"gathered", gathered},
+       {"all", all},
+       {"folded", folded(Across::rows, "      ", fold)},
+       {"finished", finish(Across::rows, "row", "0", "        ")}});
 }
 
 // 32 columns, eight warps each a part of their partials.
@@ -104,18 +110,23 @@ std::string FinishWriter::by_columns() {
   std::string shared;
   for (std::size_t r = 0; r < phase_.reductions.size(); ++r) {
     if (e_.partials[r].across != Across::columns) continue;
-    const std::string s = c_.reducers[r].type, c = "c" + str(r);
-    shared += "      " + s + "* " + c + " = shared_pointer<" + s + ">(shared + " + str(e_.partials[r].fold) +
-              ");\n      " + c + "[thread] = column < tile_columns(p) ? gather(" + c_.partials(r, "const " + s) +
-              " + column_partial(p, slots_in(p), t.batch, from, column), to - from, column_partial(p, slots_in(p), 0, "
-              "1, 0)) : " +
-              s + "::identity();\n";
+    const std::string s = c_.reducers[r].type;
+    shared +=
+        fill(R"(      $S* c$r = shared_pointer<$S>(shared + $at);
+      c$r[thread] = column < tile_columns(p) ? gather($partials + column_partial(p, slots_in(p), t.batch, from, column), to - from, column_partial(p, slots_in(p), 0, 1, 0)) : $S::identity();
+)",
+             {{"S", s}, {"r", str(r)}, {"at", str(e_.partials[r].fold)}, {"partials", c_.partials(r, "const " + s)}});
   }
   const auto fold = [](std::size_t r) { return "fold_shared<32, 8>(c" + str(r) + " + lane)"; };
-  return "      const int column = unit % units * 32 + lane;\n"
-         "      const int from = int((i64)slots_in(p) * part / 8), to = int((i64)slots_in(p) * (part + 1) / 8);\n" +
-         shared + "      finish_sync();\n      if (part == 0 && column < tile_columns(p)) {\n" +
-         folded(Across::columns, "        ", fold) + finish(Across::columns, "0", "column", "        ") + "      }\n";
+  return fill(R"(      const int column = unit % units * 32 + lane;
+      const int from = int((i64)slots_in(p) * part / 8), to = int((i64)slots_in(p) * (part + 1) / 8);
+$shared      finish_sync();
+      if (part == 0 && column < tile_columns(p)) {
+$folded$finished      }
+)",
+              {{"shared", shared},
+               {"folded", folded(Across::columns, "        ", fold)},
+               {"finished", finish(Across::columns, "0", "column", "        ")}});
 }
 
 // Each thread gathers every 256th tile in order; lanes and warps are then folded in theirs.
@@ -123,64 +134,91 @@ std::string FinishWriter::all() {
   std::string gathered;
   for (std::size_t r = 0; r < phase_.reductions.size(); ++r) {
     if (e_.partials[r].across != Across::all) continue;
-    const std::string s = c_.reducers[r].type, all = "all" + str(r);
+    const std::string s = c_.reducers[r].type;
     gathered +=
-        "  " + s + "* " + all + " = shared_pointer<" + s + ">(shared + " + str(e_.partials[r].fold) +
-        ");\n  {\n    const i64 tiles = tile_partial(p, slots_in(p), 1, 0, 0);\n    const " + s + " x = fold_lanes<" +
-        s + ">(gather(" + c_.partials(r, "const " + s) +
-        " + tile_partial(p, slots_in(p), t.batch, 0, 0) + thread, int((tiles - thread + 255) / 256), 256), 1, 32);\n" +
-        "    if (lane == 0) " + all + "[part] = x;\n  }\n";
+        fill(R"(  $S* all$r = shared_pointer<$S>(shared + $at);
+  {
+    const i64 tiles = tile_partial(p, slots_in(p), 1, 0, 0);
+    const $S x = fold_lanes<$S>(gather($partials + tile_partial(p, slots_in(p), t.batch, 0, 0) + thread, int((tiles - thread + 255) / 256), 256), 1, 32);
+    if (lane == 0) all$r[part] = x;
+  }
+)",
+             {{"S", s}, {"r", str(r)}, {"at", str(e_.partials[r].fold)}, {"partials", c_.partials(r, "const " + s)}});
   }
   const auto fold = [](std::size_t r) { return "fold_shared<1, 8>(all" + str(r) + ")"; };
-  return "  t.batch = unit;\n" + gathered + "  finish_sync();\n  if (thread == 0) {\n" +
-         folded(Across::all, "    ", fold) + finish(Across::all, "0", "0", "    ") + "  }\n";
+  return fill(R"(  t.batch = unit;
+$gathered  finish_sync();
+  if (thread == 0) {
+$folded$finished  }
+)",
+              {{"gathered", gathered},
+               {"folded", folded(Across::all, "    ", fold)},
+               {"finished", finish(Across::all, "0", "0", "    ")}});
 }
 
 // What 256 threads do of it: fold partials in index order and run the small phases. The kernel says when all are there.
 std::string FinishWriter::function() {
-  std::string code = "#define FINISHES 1\n#define BLOCKS_WORD " + str(e_.counters_word) +
-                     "\nDEVICE int finish_units(const Params& p) { return (" +
-                     (e_.finishes[0] ? "(most_rows(p) + 31) / 32 + " : "") +
-                     (e_.finishes[1] ? "(tile_columns(p) + 31) / 32 + " : "") + (e_.finishes[2] ? "1" : "0") +
-                     ") * batches(p); }\nDEVICE void finish(const Params& p, int unit, int thread, u32 shared) {\n"
-                     "  struct { int batch; } t;\n  const int part = thread / 32, lane = thread % 32;\n";
   // Units of 32 rows, then of 32 columns, then one of everything, each for all batches.
+  std::string count, code;
   const auto units = [&](const std::string& extent, const std::string& body) {
-    code += "  {\n    const int units = (" + extent +
-            " + 31) / 32;\n    if (unit < units * batches(p)) {\n      t.batch = unit / units;\n" + body +
-            "      return;\n    }\n    unit -= units * batches(p);\n  }\n";
+    count += "(" + extent + " + 31) / 32 + ";
+    code += fill(R"(  {
+    const int units = ($extent + 31) / 32;
+    if (unit < units * batches(p)) {
+      t.batch = unit / units;
+$body      return;
+    }
+    unit -= units * batches(p);
+  }
+)",
+                 {{"extent", extent}, {"body", body}});
   };
   if (e_.finishes[0]) units("most_rows(p)", by_rows());
   if (e_.finishes[1]) units("tile_columns(p)", by_columns());
   if (e_.finishes[2]) code += all();
-  return code + "}\n";
+  return fill(
+      R"(#define FINISHES 1
+#define BLOCKS_WORD $counters
+DEVICE int finish_units(const Params& p) { return ($count$one) * batches(p); }
+DEVICE void finish(const Params& p, int unit, int thread, u32 shared) {
+  struct { int batch; } t;
+  const int part = thread / 32, lane = thread % 32;
+$code}
+)",
+      {{"counters", str(e_.counters_word)}, {"count", count}, {"one", e_.finishes[2] ? "1" : "0"}, {"code", code}});
 }
 
 // A tile's share of the rows that it has with those beside it: folded, and told them all.
 std::string FinishWriter::folding() {
-  std::string code = "#define TAGS_WORD " + str(e_.counters_word) +
-                     "\nDEVICE void fold_share(const Params& p, const Work& c, u32 tag, int lane) {\n";
+  std::string folds;
   for (std::size_t r = 0; r < phase_.reductions.size(); ++r) {
-    code +=
-        "  fold_rows_told<" + c_.reducers[r].type + ">(p, c, p.word[" + str(e_.partials[r].word) + "], tag, lane);\n";
+    folds += fill("  fold_rows_told<$S>(p, c, p.word[$word], tag, lane);\n",
+                  {{"S", c_.reducers[r].type}, {"word", str(e_.partials[r].word)}});
   }
-  return code + "}\n";
+  return fill(R"(#define TAGS_WORD $counters
+DEVICE void fold_share(const Params& p, const Work& c, u32 tag, int lane) {
+$folds}
+)",
+              {{"counters", str(e_.counters_word)}, {"folds", folds}});
 }
 
 // The four lanes that hold a row have its group.
 std::string FinishWriter::group_end() {
   std::string code;
   for (std::size_t r = 0; r < phase_.reductions.size(); ++r) {
-    if (e_.partials[r].across == Across::groups)
-      code += "      of_group" + str(r) +
-              "[r] = " + c_.reducers[r].lanes("combine_lanes_in_order", "red" + str(r) + "[r]", "t.lane, 1, 4") + ";\n";
+    if (e_.partials[r].across != Across::groups) continue;
+    const std::string own = "red" + str(r) + "[r]";
+    code += fill("      of_group$r[r] = $combined;\n",
+                 {{"r", str(r)}, {"combined", c_.reducers[r].lanes("combine_lanes_in_order", own, "t.lane, 1, 4")}});
   }
   const std::string leaves =
       folded(Across::groups, "        ", [](std::size_t r) { return "of_group" + str(r) + "[r]"; });
   const std::string last = finish(Across::groups, "row", "column", "        ");
   if (!last.empty())
-    code += "      if (t.lane % 4 == 0 && row < tile_rows(p, t.batch) && column * GROUP_N < tile_columns(p)) {\n" +
-            leaves + last + "      }\n";
+    code += fill(R"(      if (t.lane % 4 == 0 && row < tile_rows(p, t.batch) && column * GROUP_N < tile_columns(p)) {
+$leaves$last      }
+)",
+                 {{"leaves", leaves}, {"last", last}});
   return "    const int column = (t.col + group * SUB_N) / GROUP_N;\n" + EpilogueCode::each_row(code, true);
 }
 
@@ -201,9 +239,9 @@ std::string FinishWriter::meeting(const std::function<std::string(const std::vec
            EpilogueCode::each_row(met_values(statistics), true);
   }
   for (std::size_t r = 0; r < phase_.reductions.size(); ++r) {
-    const std::string s = c_.reducers[r].type, name = "s" + str(r);
-    code += "    " + s + " all" + str(r) + "[2];\n    hear_rows(p, t, i, p.word[" + str(e_.partials[r].word) +
-            "], all" + str(r) + ");\n";
+    const std::string name = "s" + str(r);
+    code += fill("    $S all$r[2];\n    hear_rows(p, t, i, p.word[$word], all$r);\n",
+                 {{"S", c_.reducers[r].type}, {"r", str(r)}, {"word", str(e_.partials[r].word)}});
     for (std::size_t k = 0; k < phase_.reductions[r].results.size(); ++k) {
       if (const BufferId b = phase_.reductions[r].results[k]; b >= 0) statistics[b] = c_.reducers[r].component(name, k);
     }
@@ -212,7 +250,8 @@ std::string FinishWriter::meeting(const std::function<std::string(const std::vec
       folded(Across::rows, "      ", [](std::size_t r) { return "all" + str(r) + "[r % 2]"; }) + met_values(statistics);
   const std::string last = finish(Across::rows, "row", "0", "        ");
   if (!last.empty())
-    rows += "      if (t.tile_n == 0 && t.lane % 4 == 0 && row < tile_rows(p, t.batch)) {\n" + last + "      }\n";
+    rows += fill("      if (t.tile_n == 0 && t.lane % 4 == 0 && row < tile_rows(p, t.batch)) {\n$last      }\n",
+                 {{"last", last}});
   return code + EpilogueCode::each_row(rows, true);
 }
 
@@ -220,9 +259,12 @@ std::string FinishWriter::meeting(const std::function<std::string(const std::vec
 
 std::string EpilogueCode::each_row(const std::string& statements, bool of_i) {
   if (statements.empty()) return {};
-  return std::string("    #pragma unroll\n    for (int r = ") + (of_i ? "2 * i; r < 2 * i + 2" : "0; r < ROWS") +
-         "; ++r) {\n      const int row = tile_row(t, r), row_in = min(row, tile_rows(p, t.batch) - 1);\n" +
-         statements + "    }\n";
+  return fill(R"(    #pragma unroll
+    for (int r = $range; ++r) {
+      const int row = tile_row(t, r), row_in = min(row, tile_rows(p, t.batch) - 1);
+$statements    }
+)",
+              {{"range", of_i ? "2 * i; r < 2 * i + 2" : "0; r < ROWS"}, {"statements", statements}});
 }
 
 std::string EpilogueCode::leaf(const Instruction& i, const Place& place) {

@@ -1,80 +1,15 @@
 #include "cuda/emit/fragment.h"
 
-#include "cuda/emit/finish.h"
+#include "core/fill.h"
+#include "cuda/emit/fragment_writer.h"
 
 namespace postlude::inline v0::cuda {
-namespace {
 
 using lower::Access;
 using lower::BufferId;
 using lower::Instruction;
-using lower::Phase;
 using lower::Program;
 using lower::ValueId;
-
-// Whether element e of a fragment lies in a column, in a row, in both.
-constexpr const char *in_column = "in_columns[e / 4 * 2 + e % 2]", *in_row = "in_rows[e / 2 % 2]",
-                     *in_both = "in_columns[e / 4 * 2 + e % 2] && in_rows[e / 2 % 2]";
-
-// The code of one phase: that behind the main loop, or the one that is held.
-class FragmentWriter {
- public:
-  FragmentWriter(EpilogueCode& code, const FragmentCode& of, bool held)
-      : c_(code), e_(code.host()), code_(of), phase_(*of.phase), held_(held) {}
-
-  std::string emit();
-
- private:
-  [[nodiscard]] const FragmentCode::Value& value(ValueId id) const { return code_.values[id]; }
-  [[nodiscard]] std::size_t keeps() const { return held_ ? 0 : c_.plan.kept.size(); }
-  [[nodiscard]] std::string uniform() const { return held_ ? "HeldUniform" : "Uniform"; }
-  // The instructions of a level that something needs.
-  [[nodiscard]] std::vector<ValueId> values_of(Level level) const;
-  // How a value is written where code runs over the rows (r), the columns (c) or the elements (e) of a fragment.
-  [[nodiscard]] std::string name(ValueId id, Level where) const {
-    const std::string v = "v" + str(id);
-    const bool elements = where == Level::element;
-    switch (value(id).level) {
-      case Level::uniform: return "u." + v;
-      case Level::row: return v + (elements ? "[2 * i + e / 2 % 2]" : "[r]");
-      case Level::column: return v + (elements ? "[e / 4 * 2 + e % 2]" : "[c]");
-      case Level::element: return v + "[e]";
-    }
-    return v;
-  }
-  // The column of a map's tensor where a subtile at `col` begins. A half of all columns has a map of its own.
-  static std::string map_column(const lower::ColumnMap& map) {
-    return map.steps.empty() || map.steps[0].group == 0 ? "col" : column_expression(map, "col", "0");
-  }
-  std::string uniforms();
-  std::string row_values();
-  std::string met_values(const std::vector<std::string>& statistics);
-  std::string row_values(bool met, const Place& place, const Place& inside, const std::vector<std::string>& statistics);
-  std::string prefetch();
-  std::string column_values();
-  [[nodiscard]] std::string drawn(ValueId id, bool words) const;
-  std::string fragment();
-  std::string stage(std::size_t k, const Resolve& resolve);
-  std::string reduce(std::size_t r);
-  std::string group_end();
-  std::string rows_end();
-  [[nodiscard]] std::string constants() const;
-  std::string end();
-  std::string load_issue();
-  std::string store_issue();
-  std::string copy();
-  void states();
-  Resolve resolve(Level where, const Place& place, const Place& inside);
-  [[nodiscard]] int bytes(BufferId buffer) const { return static_cast<int>(size_of(c_.dtype(buffer))); }
-
-  EpilogueCode& c_;
-  FusedEpilogue& e_;
-  const FragmentCode& code_;
-  const Phase& phase_;
-  bool held_;
-  // Members of the struct, and what its functions do with them.
-  std::string members_ = "  " + uniform() + " u;\n", reset_, fragment_reset_, advance_, load_;
-};
 
 std::vector<ValueId> FragmentWriter::values_of(Level level) const {
   std::vector<ValueId> ids;
@@ -93,8 +28,13 @@ std::string FragmentWriter::uniforms() {
     members += "  " + device_type(phase_.code[id].type) + " v" + str(id) + ";\n";
     code += "    v" + str(id) + " = " + right_hand_side(phase_, id, place, resolve, c_.functions) + ";\n";
   }
-  return "// What is the same for all elements of a batch.\nstruct " + uniform() + " {\n" + members +
-         "  METHOD void load(const Params& p, int batch) {\n" + code + "  }\n};\n";
+  return fill(R"(// What is the same for all elements of a batch.
+struct $name {
+$members  METHOD void load(const Params& p, int batch) {
+$code  }
+};
+)",
+              {{"name", uniform()}, {"members", members}, {"code", code}});
 }
 
 // `inside`: where loads are clamped to.
@@ -132,44 +72,6 @@ std::string FragmentWriter::row_values(bool met, const Place& place, const Place
   return code;
 }
 
-// A fragment's elements into the states of reduction r. Of its eight elements e, those of a row h are {0, 1, 4, 5} + 2
-// h, those of a column c {0, 2} + c / 2 * 4 + c % 2.
-std::string FragmentWriter::reduce(std::size_t r) {
-  const Across across = e_.partials[r].across;
-  const bool rows = across == Across::rows || across == Across::groups, columns = across == Across::columns;
-  const std::string states = rows ? "2" : columns ? "4" : "1", size = rows ? "4" : columns ? "2" : "8";
-  const std::string element = rows ? "q / 2 * 4 + s * 2 + q % 2" : columns ? "s / 2 * 4 + q * 2 + s % 2" : "q";
-  const std::string state = "red" + str(r) + (rows ? "[2 * i + s]" : columns ? "[4 * f + s]" : "");
-  const std::string in = rows ? in_column : columns ? in_row : in_both;
-  std::string code;
-  for (const auto& piece : phase_.reductions[r].pieces) {
-    std::vector<std::string> args;
-    for (const ValueId arg : piece.args) args.push_back(name(arg, Level::element));
-    if (rows && keeps() && phase_.reductions[r].reducer == lower::Reducer::online_softmax) {
-      // A subtile's elements at a time, as the state is scaled anew for each block of them. Where they are not kept
-      // anyway they take registers that a large tile does not have (8192^3, xent: 1.01 of cuBLAS for 0.96).
-      const std::string all = "all" + str(r) + "_" + str(&piece - phase_.reductions[r].pieces.data());
-      members_ += "  float " + all + "[2][SUB_N / 4];\n";
-      code += "    EACH " + all + "[e / 2 % 2][4 * f + e / 4 * 2 + e % 2] = " + in + " ? " + args[0] +
-              " : (-INF);\n    if (f == SUB_N / 16 - 1) {\n      #pragma unroll\n      for (int s = 0; s < 2; ++s) "
-              "softmax_add(" +
-              state + ", " + all + "[s]);\n    }\n";
-      continue;
-    }
-    Block block{.size = size, .index = "q", .in = in, .ordered = rows, .lane = "t.lane"};
-    block.share = rows ? "Share::row" : columns ? "Share::column" : "Share::nothing";
-    if (&piece == phase_.reductions[r].pieces.data())
-      block.first = rows ? "f == 0 && group % SPAN == 0" : columns ? "i == 0" : "f == 0 && group == 0 && i == 0";
-    const auto factor = [&](int k) { return name(phase_.code[piece.args[0]].args[k], Level::element); };
-    const BlockAddition a = value(piece.args[0]).folded ? c_.reducers[r].products(block, factor(0), factor(1), state)
-                                                        : c_.reducers[r].addition(block, args, state);
-    code += "    #pragma unroll\n    for (int s = 0; s < " + states + "; ++s) {\n      " + a.declared +
-            "\n      #pragma unroll\n      for (int q = 0; q < " + size + "; ++q) {\n        const int e = " + element +
-            ";\n        " + a.filled + "\n      }\n      " + a.added + "\n    }\n";
-  }
-  return code;
-}
-
 // Row operands that are read ahead: q[1] is on its way while q[0] is used.
 std::string FragmentWriter::prefetch() {
   std::string code;
@@ -189,12 +91,14 @@ std::string FragmentWriter::prefetch() {
             (pair ? at("column") : at("left") + ", " + at("right")) + ");\n";
   }
   if (code.empty()) return {};
-  return "    const int first = opaque(t.col + group * SUB_N + 2 * (t.lane % 4));\n"
-         "    #pragma unroll\n    for (int k = 0; k < SUB_N / 8; ++k) {\n"
-         "      const int at = first + k / 2 * 16 + k % 2 * 8, column = WHOLE_N ? at : min(at, tile_columns(p) - 2);\n"
-         "      const int left = WHOLE_N ? at : min(at, tile_columns(p) - 1), right = WHOLE_N ? at + 1 : min(at + 1, "
-         "tile_columns(p) - 1);\n" +
-         code + "    }\n";
+  return fill(R"(    const int first = opaque(t.col + group * SUB_N + 2 * (t.lane % 4));
+    #pragma unroll
+    for (int k = 0; k < SUB_N / 8; ++k) {
+      const int at = first + k / 2 * 16 + k % 2 * 8, column = WHOLE_N ? at : min(at, tile_columns(p) - 2);
+      const int left = WHOLE_N ? at : min(at, tile_columns(p) - 1), right = WHOLE_N ? at + 1 : min(at + 1, tile_columns(p) - 1);
+$code    }
+)",
+              {{"code", code}});
 }
 
 std::string FragmentWriter::column_values() {
@@ -221,6 +125,22 @@ std::string FragmentWriter::column_values() {
          loop + "    }\n";
 }
 
+// Where a fragment's elements are, and which of them exist.
+static const char* const fragment_places = R"(    int columns[4], columns_in[4], rows[2], rows_in[2];
+    bool in_columns[4], in_rows[2];
+    const int first = opaque(t.col + group * SUB_N + f * 16 + 2 * (t.lane % 4));
+    #pragma unroll
+    for (int c = 0; c < 4; ++c) {
+      columns[c] = first + c / 2 * 8 + c % 2;
+      in_columns[c] = WHOLE_N || columns[c] < tile_columns(p), columns_in[c] = WHOLE_N ? columns[c] : min(columns[c], tile_columns(p) - 1);
+    }
+    #pragma unroll
+    for (int h = 0; h < 2; ++h) {
+      rows[h] = tile_row(t, 2 * i + h);
+      in_rows[h] = WHOLE_M || rows[h] < tile_rows(p, t.batch), rows_in[h] = WHOLE_M ? rows[h] : min(rows[h], tile_rows(p, t.batch) - 1);
+    }
+)";
+
 // The numbers of a fragment (or their words) that an instruction draws.
 std::string FragmentWriter::drawn(ValueId id, bool words) const {
   const Instruction& i = phase_.code[id];
@@ -232,18 +152,7 @@ std::string FragmentWriter::drawn(ValueId id, bool words) const {
 }
 
 std::string FragmentWriter::fragment() {
-  std::string code =
-      "    int columns[4], columns_in[4], rows[2], rows_in[2];\n    bool in_columns[4], in_rows[2];\n"
-      "    const int first = opaque(t.col + group * SUB_N + f * 16 + 2 * (t.lane % 4));\n"
-      "    #pragma unroll\n    for (int c = 0; c < 4; ++c) {\n"
-      "      columns[c] = first + c / 2 * 8 + c % 2;\n"
-      "      in_columns[c] = WHOLE_N || columns[c] < tile_columns(p), columns_in[c] = WHOLE_N ? columns[c] : "
-      "min(columns[c], tile_columns(p) - "
-      "1);\n    }\n"
-      "    #pragma unroll\n    for (int h = 0; h < 2; ++h) {\n      rows[h] = tile_row(t, 2 * i + h);\n"
-      "      in_rows[h] = WHOLE_M || rows[h] < tile_rows(p, t.batch), rows_in[h] = WHOLE_M ? rows[h] : min(rows[h], "
-      "tile_rows(p, t.batch) - 1);\n    }\n" +
-      column_values();
+  std::string code = fragment_places + column_values();
   const Place each{"t.batch", "rows[e / 2 % 2]", "columns[e / 4 * 2 + e % 2]", "tile_columns(p)", "memory_row"};
   Resolve resolve = this->resolve(
       Level::element, each,
@@ -269,8 +178,8 @@ std::string FragmentWriter::fragment() {
     } else if (std::any_of(code_.logarithms.begin(), code_.logarithms.end(),
                            [&](const auto& l) { return l.value == id; })) {
       const std::string v = "v" + str(id), x = "factors" + str(id);
-      code += "    float " + x + "[8];\n    EACH " + x + "[e] = " + in_both + " ? " +
-              resolve.value(phase_.code[id].args[0]) + " : 1.f;\n    log" + str(id) + ".add(" + x + ");\n";
+      code += fill("    float $x[8];\n    EACH $x[e] = $in ? $factor : 1.f;\n    log$id.add($x);\n",
+                   {{"x", x}, {"in", in_both}, {"factor", resolve.value(phase_.code[id].args[0])}, {"id", str(id)}});
       if (!value(id).folded) code += "    float " + v + "[8];\n    EACH " + v + "[e] = 0.f;\n";
     } else if (value(id).folded) {
       continue;
@@ -341,103 +250,6 @@ std::string FragmentWriter::stage(std::size_t k, const Resolve& resolve) {
          ");\n";
 }
 
-// The states that a thread keeps, and where they begin.
-void FragmentWriter::states() {
-  for (std::size_t r = 0; r < phase_.reductions.size(); ++r) {
-    const std::string s = c_.reducers[r].gathered, red = "red" + str(r);
-    switch (e_.partials[r].across) {
-      case Across::rows:
-        members_ += "  " + s + " " + red + "[ROWS];\n";
-        reset_ += "    #pragma unroll\n    for (int r = 0; r < ROWS; ++r) " + red + "[r] = " + s + "::identity();\n";
-        break;
-      case Across::columns:
-        members_ += "  " + s + " " + red + "[SUB_N / 4];\n";
-        fragment_reset_ += "    if (i == 0) {\n      #pragma unroll\n      for (int c = 0; c < 4; ++c) " + red +
-                           "[4 * f + c] = " + s + "::identity();\n    }\n";
-        break;
-      case Across::all:
-        members_ += "  " + s + " " + red + ";\n";
-        reset_ += "    " + red + " = " + s + "::identity();\n";
-        break;
-      case Across::groups:
-        members_ += "  " + s + " " + red + "[ROWS];\n  " + c_.reducers[r].type + " of_group" + str(r) + "[ROWS];\n";
-        fragment_reset_ += "    if (f == 0 && group % SPAN == 0) " + red + "[2 * i] = " + red + "[2 * i + 1] = " + s +
-                           "::identity();\n";
-        break;
-    }
-  }
-  for (const auto& l : code_.logarithms) {
-    const std::string log = "log" + str(l.value);
-    members_ += "  LogSum " + log + ";\n", reset_ += "    " + log + ".reset();\n";
-  }
-}
-
-// The states of a subtile's columns: folded over the consumer's rows, then written.
-std::string FragmentWriter::group_end() {
-  std::string write, read;
-  for (std::size_t r = 0; r < phase_.reductions.size(); ++r) {
-    if (e_.partials[r].across != Across::columns) continue;
-    const std::string s = c_.reducers[r].type, red = "red" + str(r), shared = "shared" + str(r);
-    write += "    fold_rows<" + c_.reducers[r].gathered + ", SUB_N / 4>(" + red + ", t.lane);\n    " + s + "* " +
-             shared + " = shared_pointer<" + s + ">(t.scratch + " + str(e_.partials[r].scratch) +
-             ") + folding_half(t, group) * 4 * SUB_N;\n" +
-             "    #pragma unroll\n    for (int k = 0; k < SUB_N / 32; ++k) {\n      const int q = "
-             "folded_column(t.lane, SUB_N / 4) + k;\n" +
-             "      " + shared + "[t.warp * SUB_N + q / 4 * 16 + q % 4 / 2 * 8 + 2 * (t.lane % 4) + q % 2] = settled<" +
-             s + ">(" + red + "[k]);\n    }\n";
-    read += "      {\n        " + s + " x = " + shared +
-            "[t.thread];\n        #pragma unroll\n        for (int w = 1; w < 4; ++w) x = " + s + "::combine(x, " +
-            shared + "[w * SUB_N + t.thread]);\n        " + c_.partials(r, s) +
-            "[column_partial(p, slots_in(p), t.batch, t.slot_m, column)] = x;\n      }\n";
-  }
-  if (write.empty()) return {};
-  return write + "    named_sync(t.barrier, 128);\n    const int column = t.col + group * SUB_N + t.thread;\n" +
-         "    if (t.thread < SUB_N && column < tile_columns(p)) {\n" + read + "    }\n";
-}
-
-// The states of 64 rows: those of a group are whole, and used; others are told to the tiles beside this one.
-std::string FragmentWriter::rows_end() {
-  if (held_) return {};
-  if (e_.needs.group) return emit_group_end(c_);
-  if (e_.held < 0) return {};
-  std::string code;
-  for (std::size_t r = 0; r < phase_.reductions.size(); ++r) {
-    const std::string s = c_.reducers[r].type, x = "x" + str(r);
-    code += "      const " + s + " " + x + " = " + c_.reducers[r].lanes("fold_lanes", "red" + str(r) + "[r]", "1, 4") +
-            ";\n      if (t.lane % 4 == 0 && row < tile_rows(p, t.batch)) tell(p.word[" + str(e_.partials[r].word) +
-            "], told_index(p, t.batch, row, t.tile_n), " + x + ", t.tag);\n";
-  }
-  return EpilogueCode::each_row(code, true) + "    move_nothing_across(never(p));  // else it is told late\n";
-}
-
-// The states of a tile's rows and of all of it.
-std::string FragmentWriter::end() {
-  std::string code, write, read;
-  for (const auto& l : code_.logarithms) {
-    const std::string s = c_.reducers[l.reduction].type, red = "red" + str(l.reduction);
-    code += "    " + red + " = " + s + "::combine(" + red + ", " + s + "::lift(" + (l.negative ? "-" : "") + "log" +
-            str(l.value) + ".value()));\n";
-  }
-  for (std::size_t r = 0; r < phase_.reductions.size(); ++r) {
-    const std::string s = c_.reducers[r].type, red = "red" + str(r), shared = "all" + str(r);
-    if (e_.partials[r].across == Across::rows && !e_.needs.holds) {
-      code += EpilogueCode::each_row("      const " + s +
-                                     " x = " + c_.reducers[r].lanes("combine_lanes", red + "[r]", "1, 4") +
-                                     ";\n      if (t.lane % 4 == 0 && row < tile_rows(p, t.batch)) " +
-                                     c_.partials(r, s) + "[row_partial(p, t.batch, t.tile_n, row)] = x;\n");
-    } else if (e_.partials[r].across == Across::all) {
-      write += "    " + s + "* " + shared + " = shared_pointer<" + s + ">(t.scratch + " + str(e_.partials[r].scratch) +
-               ") + t.turn * 4;\n    {\n      const " + s + " x = fold_lanes<" + s + ">(settled<" + s + ">(" + red +
-               "), 1, 32);\n      if (t.lane == 0) " + shared + "[t.warp] = x;\n    }\n";
-      read += "      " + c_.partials(r, s) + "[tile_partial(p, slots_in(p), t.batch, t.slot_m, t.tile_n)] = " + s +
-              "::combine(" + s + "::combine(" + shared + "[0], " + shared + "[1]), " + s + "::combine(" + shared +
-              "[2], " + shared + "[3]));\n";
-    }
-  }
-  if (write.empty()) return code;
-  return code + write + "    named_sync(t.barrier, 128);\n    if (t.thread == 0) {\n" + read + "    }\n";
-}
-
 // What the warp that staged it writes: rows that the copy engine cannot address.
 std::string FragmentWriter::copy() {
   std::string code;
@@ -445,14 +257,20 @@ std::string FragmentWriter::copy() {
     if (staged.by_map) continue;
     const Access& access = staged.store->access;
     const std::string size = str(bytes(access.buffer)), at = "p.word[" + str(e_.word(access.buffer));
-    code += "    subtile_copy<" + size + ">(d + " + str(64 * staged.offset) + " * SUB_N, " + at + "] + " + size +
-            " * (t.batch * " + at + " + 1] + memory_row(p, t.batch, row) * " + at + " + 2] + " +
-            column_expression(access.columns, "column", "tile_columns(p)") + "), " + size + " * " + at +
-            " + 2], tile_rows(p, t.batch) - row, tile_columns(p) - column, t);\n";
+    code += fill(
+        "    subtile_copy<$size>(d + $offset * SUB_N, $at] + $size * (t.batch * $at + 1] + "
+        "memory_row(p, t.batch, row) * $at + 2] + $column), $size * $at + 2], tile_rows(p, t.batch) - row, "
+        "tile_columns(p) - column, t);\n",
+        {{"size", size},
+         {"offset", str(64 * staged.offset)},
+         {"at", at},
+         {"column", column_expression(access.columns, "column", "tile_columns(p)")}});
   }
-  return "  METHOD void copy(const Params& p, const Tile& t, int group, int i, u32 d) {\n"
-         "    const i64 row = t.row + i * 64, column = t.col + group * SUB_N;\n" +
-         code + "  }\n";
+  return fill(R"(  METHOD void copy(const Params& p, const Tile& t, int group, int i, u32 d) {
+    const i64 row = t.row + i * 64, column = t.col + group * SUB_N;
+$code  }
+)",
+              {{"code", code}});
 }
 
 // Tile operands: by the copy engine into a stage, from there into registers.
@@ -463,19 +281,32 @@ std::string FragmentWriter::load_issue() {
     const FragmentCode::Load& from = code_.loads[k];
     const std::string size = str(bytes(from.buffer)), x = "x" + str(k), at = str(64 * from.offset) + " * SUB_N";
     members_ += "  u32 " + x + "[SUB_N / 16][" + size + " * 2];\n";
-    load_ += "    #pragma unroll\n    for (int f = 0; f < SUB_N / 16; ++f) fragment_load<" + size + ">(aux + " + at +
-             ", t, f, " + x + "[f]);\n";
+    load_ += fill(R"(    #pragma unroll
+    for (int f = 0; f < SUB_N / 16; ++f) fragment_load<$size>(aux + $at, t, f, $x[f]);
+)",
+                  {{"size", size}, {"at", at}, {"x", x}});
     const std::string condition = from.guard >= 0 ? "if (!u.v" + str(from.guard) + ") " : "";
     guarded = guarded || from.guard >= 0;
     expect += "    " + condition + "bytes += " + str(64 * bytes(from.buffer)) + " * SUB_N;\n";
-    load += "    " + condition + "subtile_load<" + size + ">(p.map[" + str(2 + code_.first_load + k) + "], slot + " +
-            at + ", bar, row, " + map_column(from.columns) + ", p.word[" + str(e_.word(from.buffer) + 1) +
-            "] ? batch : 0, p);\n";
+    load += fill(
+        "    ${condition}subtile_load<$size>(p.map[$map], slot + $at, bar, row, $column, p.word[$stride] ? "
+        "batch : 0, p);\n",
+        {{"condition", condition},
+         {"size", size},
+         {"map", str(2 + code_.first_load + k)},
+         {"at", at},
+         {"column", map_column(from.columns)},
+         {"stride", str(e_.word(from.buffer) + 1)}});
   }
   if (load.empty()) return {};
-  return "  DEVICE_STATIC void load_issue(const Params& p, u32 slot, u32 bar, int row, int col, int batch) {\n" +
-         std::string(guarded ? "    " + uniform() + " u;\n    u.load(p, batch);\n" : "") + "    u32 bytes = 0;\n" +
-         expect + "    mbarrier_expect(bar, bytes);\n" + load + "  }\n";
+  return fill(R"(  DEVICE_STATIC void load_issue(const Params& p, u32 slot, u32 bar, int row, int col, int batch) {
+$uniform    u32 bytes = 0;
+$expect    mbarrier_expect(bar, bytes);
+$load  }
+)",
+              {{"uniform", guarded ? "    " + uniform() + " u;\n    u.load(p, batch);\n" : ""},
+               {"expect", expect},
+               {"load", load}});
 }
 
 std::string FragmentWriter::store_issue() {
@@ -484,8 +315,11 @@ std::string FragmentWriter::store_issue() {
   for (const FragmentCode::Staged& staged : code_.staged) {
     if (!staged.by_map) continue;
     const Access& access = staged.store->access;
-    code += "    subtile_store<" + str(bytes(access.buffer)) + ">(p.map[" + str(map++) + "], d + " +
-            str(64 * staged.offset) + " * SUB_N, row, " + map_column(access.columns) + ", batch, p);\n";
+    code += fill("    subtile_store<$size>(p.map[$map], d + $offset * SUB_N, row, $column, batch, p);\n",
+                 {{"size", str(bytes(access.buffer))},
+                  {"map", str(map++)},
+                  {"offset", str(64 * staged.offset)},
+                  {"column", map_column(access.columns)}});
   }
   return "  DEVICE_STATIC void store_issue(const Params& p, u32 d, int row, int col, int batch) {\n" + code + "  }\n";
 }
@@ -510,29 +344,57 @@ std::string FragmentWriter::emit() {
   const std::string ahead = prefetch(), body = fragment(), group = group_end(), last = end(), ended = rows_end(),
                     loads = load_issue(), stores = store_issue(), copied = copy();
   states();
-  return uniform +
-         (held_ ? "\n// What runs on the same registers once the statistics of a row are known.\nstruct Held {\n"
-                : "\n// The epilogue of one consumer: row r (0..ROWS) of a thread is row tile_row(t, r) of the "
-                  "output.\nstruct Epilogue {\n") +
-         constants() + members_ +
-         "  // Before the main loop: what a tile needs from memory.\n"
-         "  METHOD void begin(const Params& p, const Tile& t) {\n    u.load(p, t.batch);\n" +
-         EpilogueCode::each_row(rows) + "    columns(p, t, 0);\n  }\n" +
-         "  METHOD void columns(const Params& p, const Tile& t, int group) {\n" + ahead + "  }\n" +
-         "  METHOD void advance() {\n" + advance_ + "  }\n" + "  METHOD void reset() {\n" + reset_ + "  }\n" +
-         (held_ ? "  METHOD void meet(const Params& p, const Tile& t, const Epilogue& first, int group, int i) {\n" +
-                      met + "  }\n"
-                : "") +
-         "  METHOD void load(const Tile& t, u32 aux) {\n" + load_ + "  }\n" +
-         "  METHOD void fragment(const Params& p, const Tile& t, int group, int i, int f, ACC (&acc)[PARTS][8], u32 d) "
-         "{\n" +
-         fragment_reset_ + body + "  }\n" + copied +
-         "  METHOD void group_end(const Params& p, const Tile& t, int group) {\n" + group + "  }\n" +
-         "  METHOD void rows_end(const Params& p, const Tile& t, int group, int i) {\n" + ended + "  }\n" +
-         "  METHOD void end(const Params& p, const Tile& t) {\n" + last + "  }\n" + loads + stores + "};\n";
+  const std::string meet =
+      fill("  METHOD void meet(const Params& p, const Tile& t, const Epilogue& first, int group, int i) {\n$met  }\n",
+           {{"met", met}});
+  return fill(R"($uniform
+// $comment
+struct $name {
+$constants$members  // Before the main loop: what a tile needs from memory.
+  METHOD void begin(const Params& p, const Tile& t) {
+    u.load(p, t.batch);
+$rows    columns(p, t, 0);
+  }
+  METHOD void columns(const Params& p, const Tile& t, int group) {
+$ahead  }
+  METHOD void advance() {
+$advance  }
+  METHOD void reset() {
+$reset  }
+$meet  METHOD void load(const Tile& t, u32 aux) {
+$load  }
+  METHOD void fragment(const Params& p, const Tile& t, int group, int i, int f, ACC (&acc)[PARTS][8], u32 d) {
+$fragment_reset$body  }
+$copied  METHOD void group_end(const Params& p, const Tile& t, int group) {
+$group  }
+  METHOD void rows_end(const Params& p, const Tile& t, int group, int i) {
+$ended  }
+  METHOD void end(const Params& p, const Tile& t) {
+$last  }
+$loads$stores};
+)",
+              {{"uniform", uniform},
+               {"comment", held_ ? "What runs on the same registers once the statistics of a row are known."
+                                 : "The epilogue of one consumer: row r (0..ROWS) of a thread is row tile_row(t, r) of "
+                                   "the output."},
+               {"name", held_ ? "Held" : "Epilogue"},
+               {"constants", constants()},
+               {"members", members_},
+               {"rows", EpilogueCode::each_row(rows)},
+               {"ahead", ahead},
+               {"advance", advance_},
+               {"reset", reset_},
+               {"meet", held_ ? meet : ""},
+               {"load", load_},
+               {"fragment_reset", fragment_reset_},
+               {"body", body},
+               {"copied", copied},
+               {"group", group},
+               {"ended", ended},
+               {"last", last},
+               {"loads", loads},
+               {"stores", stores}});
 }
-
-}  // namespace
 
 FusedEpilogue emit_fragment(const Program& program, int index, const std::vector<BufferPlace>& places, Hold hold) {
   EpilogueCode code{program, places, plan_fragment(program, index, places, hold)};

@@ -1,5 +1,6 @@
 #include "cuda/emit/gemm_source.h"
 
+#include "core/fill.h"
 #include "cuda/emit/agreed.h"
 
 namespace postlude::inline v0::cuda {
@@ -55,16 +56,27 @@ std::string wgmma_text(const MainLoop& loop, int bn) {
     list += (i ? ", %" : "%") + std::to_string(i);
     bound += std::string(i ? ", " : "") + (integer ? "\"+r\"" : "\"+f\"") + "(d[" + std::to_string(i) + "])";
   }
-  const auto argument = [&](int i) { return "%" + std::to_string(registers + i); };
   std::string tail = "p";
   if (!integer) tail += ", 1, 1";
   if (two_bytes) tail += std::string(loop.a_mn_major ? ", 1" : ", 0") + (loop.b_mn_major ? ", 1" : ", 0");
-  return "DEVICE void wgmma(ACC (&d)[" + std::to_string(registers) + "], u64 a, u64 b, int scale) {\n" +
-         "  asm volatile(\"{\\n.reg .pred p;\\nsetp.ne.b32 p, " + argument(2) + ", 0;\\n\"\n" +
-         "    \"wgmma.mma_async.sync.aligned.m64n" + std::to_string(bn) + (two_bytes ? "k16" : "k32") +
-         (integer ? ".s32." : ".f32.") + element(loop.a) + "." + element(loop.b) + " {" + list + "}, " + argument(0) +
-         ", " + argument(1) + ", " + tail + ";\\n}\"\n" + "    : " + bound +
-         " : \"l\"(a), \"l\"(b), \"r\"(scale));\n}\n";
+  return fill(R"(DEVICE void wgmma(ACC (&d)[$registers], u64 a, u64 b, int scale) {
+  asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %$scale, 0;\n"
+    "wgmma.mma_async.sync.aligned.m64n${bn}k$k.$d.$a.$b {$list}, %$a_at, %$b_at, $tail;\n}"
+    : $bound : "l"(a), "l"(b), "r"(scale));
+}
+)",
+              {{"registers", std::to_string(registers)},
+               {"scale", std::to_string(registers + 2)},
+               {"bn", std::to_string(bn)},
+               {"k", two_bytes ? "16" : "32"},
+               {"d", integer ? "s32" : "f32"},
+               {"a", element(loop.a)},
+               {"b", element(loop.b)},
+               {"list", list},
+               {"a_at", std::to_string(registers)},
+               {"b_at", std::to_string(registers + 1)},
+               {"tail", tail},
+               {"bound", bound}});
 }
 
 }  // namespace

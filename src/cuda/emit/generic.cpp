@@ -1,5 +1,6 @@
 #include "cuda/emit/generic.h"
 
+#include "core/fill.h"
 #include "cuda/emit/agreed.h"
 #include "cuda/emit/code.h"
 #include "cuda/emit/gemm_source.h"
@@ -94,20 +95,22 @@ void PassWriter::stores(int index) {
                             "v" + str(store.value), false) +
             "\n";
   }
-  const std::string outer = rows ? "j" : "i", inner = rows ? "i" : "j";
-  kernels += "extern \"C\" __global__ void " + kernel +
-             "(const __grid_constant__ Params p, int rows, int columns) {\n  follow_previous_launch();\n"
-             "  for (int b = blockIdx.z; b < " +
-             batches(phase) +
-             "; b += gridDim.z)\n"
-             "    for (int " +
-             outer + " = blockIdx.y; " + outer + " < " + (rows ? "columns" : "rows") + "; " + outer +
-             " += gridDim.y)\n"
-             "      for (i64 x = blockIdx.x * 256ll + threadIdx.x; x < " +
-             (rows ? "rows" : "columns") +
-             "; x += gridDim.x * 256ll) {\n"
-             "        const int " +
-             inner + " = int(x);\n" + code + "      }\n}\n";
+  kernels += fill(R"(extern "C" __global__ void $kernel(const __grid_constant__ Params p, int rows, int columns) {
+  follow_previous_launch();
+  for (int b = blockIdx.z; b < $batches; b += gridDim.z)
+    for (int $outer = blockIdx.y; $outer < $outers; $outer += gridDim.y)
+      for (i64 x = blockIdx.x * 256ll + threadIdx.x; x < $inners; x += gridDim.x * 256ll) {
+        const int $inner = int(x);
+$code      }
+}
+)",
+                  {{"kernel", kernel},
+                   {"batches", batches(phase)},
+                   {"outer", rows ? "j" : "i"},
+                   {"outers", rows ? "columns" : "rows"},
+                   {"inner", rows ? "i" : "j"},
+                   {"inners", rows ? "rows" : "columns"},
+                   {"code", code}});
 }
 
 // A reduction at hand.
@@ -155,95 +158,117 @@ std::string PassWriter::results(const Reducing& r, const std::string& row, const
 
 // A block: 32 columns, 8 rows at a time, of one split of the rows of (piece, batch, group of rows).
 std::string PassWriter::by_columns(const Reducing& r) {
-  const std::string s = r.state.type, group = str(r.reduction.group), partials = pointer(out_.partials_word, s),
-                    counters = pointer(out_.counters_word, "u32");
-  std::string code =
-      "  __shared__ __align__(16) u8 memory[8 * 32 * sizeof(" + s + ")];\n  " + s + "* shared = (" + s + "*)memory;\n" +
-      "  const int lane = threadIdx.x % 32, y = threadIdx.x / 32, j = blockIdx.x * 32 + lane, split = blockIdx.y;\n"
-      "  const int batches = " +
-      (r.over(Axis::b) ? "1" : batches(r.phase)) +
-      ", q = blockIdx.z % groups, z = blockIdx.z / groups % batches, piece = blockIdx.z / groups / batches;\n"
-      "  const int first = " +
-      (r.row_groups() ? "q * " + group : "0") +
-      ", end = " + (r.over(Axis::m) && r.row_groups() ? "min(rows, first + " + group + ")" : "rows") + ";\n";
-  if (r.over(Axis::m)) {
-    code +=
-        "  const i64 span = end - first;\n  const int i0 = first + int(span * split / splits), i1 = first + int(span "
-        "* (split + 1) / splits);\n";
-  } else {
-    // Rows are kept: a batch reduction, one result a row; rows are the splits' place.
-    code += "  const int i0 = split, i1 = split + 1;\n";
-  }
-  code += "  " + s + " x = " + s + "::identity();\n  if (j < columns)\n    " + r.each_batch() +
-          "      for (int i = i0 + y; i < i1; i += 8) {\n";
+  const std::string s = r.state.type, group = str(r.reduction.group);
+  const bool over_m = r.over(Axis::m), groups = r.row_groups();
+  std::string elements, write;
   for (std::size_t k = 0; k < r.reduction.pieces.size(); ++k) {
-    code += "        if (piece == " + str(k) + ") {\n" + element(r, k, "          ") + "        }\n";
+    const std::string head = "if (piece == " + str(k) + ") {\n",
+                      column = column_expression(r.reduction.pieces[k].columns, "j", "columns");
+    elements += "        " + head + element(r, k, "          ") + "        }\n";
+    write += "    " + head + results(r, over_m ? "q" : "split", column, "      ") + "    }\n";
   }
-  code +=
-      "      }\n  shared[threadIdx.x] = x;\n  __syncthreads();\n  if (y == 0)\n    for (int k = 1; k < 8; ++k) x = " +
-      s + "::combine(x, shared[k * 32 + lane]);\n";
-  std::string write;
-  for (std::size_t k = 0; k < r.reduction.pieces.size(); ++k) {
-    const std::string column = column_expression(r.reduction.pieces[k].columns, "j", "columns");
-    write += "    if (piece == " + str(k) + ") {\n" + results(r, r.over(Axis::m) ? "q" : "split", column, "      ") +
-             "    }\n";
+  // Where rows are kept: a batch reduction, one result a row; rows are the splits' place.
+  const std::string span = over_m ? R"(  const i64 span = end - first;
+  const int i0 = first + int(span * split / splits), i1 = first + int(span * (split + 1) / splits);
+)"
+                                  : "  const int i0 = split, i1 = split + 1;\n";
+  const std::string meeting = R"(  const i64 slot = (i64)blockIdx.z * splits;
+  if (splits > 1) {
+    if (y == 0 && j < columns) $partials[(slot + split) * columns + j] = x;
+    publish_and_count($counters + (i64)blockIdx.z * gridDim.x + blockIdx.x, splits, &last);
+    if (!last) return;
+    if (y == 0 && j < columns) x = gather((const $S*)$partials + slot * columns + j, splits, columns);
   }
-  if (r.over(Axis::m)) {
-    code += "  const i64 slot = (i64)blockIdx.z * splits;\n  if (splits > 1) {\n    if (y == 0 && j < columns) " +
-            partials + "[(slot + split) * columns + j] = x;\n" + "    publish_and_count(" + counters +
-            " + (i64)blockIdx.z * gridDim.x + blockIdx.x, splits, &last);\n    if (!last) return;\n" +
-            "    if (y == 0 && j < columns) x = gather((const " + s + "*)" + partials +
-            " + slot * columns + j, splits, columns);\n  }\n";
-  }
-  return code + "  if (y == 0 && j < columns) {\n    const int b = z;\n" + write + "  }\n}\n";
+)";
+  return fill(R"(  __shared__ __align__(16) u8 memory[8 * 32 * sizeof($S)];
+  $S* shared = ($S*)memory;
+  const int lane = threadIdx.x % 32, y = threadIdx.x / 32, j = blockIdx.x * 32 + lane, split = blockIdx.y;
+  const int batches = $batches, q = blockIdx.z % groups, z = blockIdx.z / groups % batches, piece = blockIdx.z / groups / batches;
+  const int first = $first, end = $end;
+$span  $S x = $S::identity();
+  if (j < columns)
+    $each_batch      for (int i = i0 + y; i < i1; i += 8) {
+$elements      }
+  shared[threadIdx.x] = x;
+  __syncthreads();
+  if (y == 0)
+    for (int k = 1; k < 8; ++k) x = $S::combine(x, shared[k * 32 + lane]);
+$met  if (y == 0 && j < columns) {
+    const int b = z;
+$write  }
+}
+)",
+              {{"S", s},
+               {"batches", r.over(Axis::b) ? "1" : batches(r.phase)},
+               {"first", groups ? "q * " + group : "0"},
+               {"end", over_m && groups ? "min(rows, first + " + group + ")" : "rows"},
+               {"span", span},
+               {"each_batch", r.each_batch()},
+               {"elements", elements},
+               {"met", over_m ? fill(meeting, {{"S", s},
+                                               {"partials", pointer(out_.partials_word, s)},
+                                               {"counters", pointer(out_.counters_word, "u32")}})
+                              : ""},
+               {"write", write}});
 }
 
 // A block: one split of the elements of one result (batch, row, group).
 std::string PassWriter::by_results(const Reducing& r) {
-  const std::string s = r.state.type, group = str(r.reduction.group), partials = pointer(out_.partials_word, s),
-                    counters = pointer(out_.counters_word, "u32");
-  std::string code =
-      "  __shared__ __align__(16) u8 memory[8 * sizeof(" + s + ")];\n  " + s + "* shared = (" + s +
-      "*)memory;\n"
-      "  const int t = threadIdx.x, split = blockIdx.y;\n  i64 id = blockIdx.x;\n  const int q = int(id % "
-      "groups);\n  id /= groups;\n";
-  const bool keeps_row = r.phase.domain.has(Axis::m) && !r.over(Axis::m);
-  code += keeps_row ? "  const int row = int(id % rows);\n  id /= rows;\n" : "  const int row = 0;\n";
-  code += "  const int z = int(id);\n";
-  std::string i0 = keeps_row ? "row" : "0", i1 = keeps_row ? "row + 1" : "rows";
+  const std::string s = r.state.type, group = str(r.reduction.group);
+  const bool keeps_row = r.phase.domain.has(Axis::m) && !r.over(Axis::m), has_n = r.phase.domain.has(Axis::n);
+  std::string i0 = keeps_row ? "row" : "0", i1 = keeps_row ? "row + 1" : "rows", j0 = "0", j1 = "columns";
   if (r.row_groups()) i0 = "q * " + group, i1 = "min(rows, q * " + group + " + " + group + ")";
-  std::string j0 = "0", j1 = "columns";
-  if (r.column_groups() && r.reduction.pieces.size() == 1 && r.reduction.pieces[0].columns.identity()) {
+  if (r.column_groups() && r.reduction.pieces.size() == 1 && r.reduction.pieces[0].columns.identity())
     j0 = "q * " + group, j1 = "min(columns, q * " + group + " + " + group + ")";
-  }
-  code += "  int i0 = " + i0 + ", i1 = " + i1 + ", j0 = " + j0 + ", j1 = " + j1 + ";\n";
-  // Splits divide the rows where there are several, else the columns.
-  code += keeps_row ? "  { const i64 span = j1 - j0; const int from = j0; j0 = from + int(span * split / splits); j1 "
-                      "= from + int(span * (split + 1) / splits); }\n"
-                    : "  { const i64 span = i1 - i0; const int from = i0; i0 = from + int(span * split / splits); i1 "
-                      "= from + int(span * (split + 1) / splits); }\n";
-  const bool has_n = r.phase.domain.has(Axis::n);
-  const std::string ti = has_n ? "0" : "t", di = has_n ? "1" : "256", tj = has_n ? "t" : "0", dj = has_n ? "256" : "1";
-  code += "  " + s + " x = " + s + "::identity();\n  " + r.each_batch() + "    for (int i = i0 + " + ti +
-          "; i < i1; i += " + di + ")\n      for (int j = j0 + " + tj + "; j < j1; j += " + dj + ") {\n";
+  std::string elements;
   for (std::size_t k = 0; k < r.reduction.pieces.size(); ++k)
-    code += "        {\n" + element(r, k, "          ") + "        }\n";
-  return code + "      }\n  x = fold_lanes<" + s +
-         ">(x, 1, 32);\n  if (t % 32 == 0) shared[t / 32] = x;\n  __syncthreads();\n"
-         "  for (int k = 1; k < 8 && t == 0; ++k) x = " +
-         s +
-         "::combine(x, shared[k]);\n"
-         "  if (splits > 1) {\n    if (t == 0) " +
-         partials +
-         "[(i64)blockIdx.x * splits + split] = x;\n"
-         "    publish_and_count(" +
-         counters +
-         " + blockIdx.x, splits, &last);\n    if (!last) return;\n"
-         "    if (t == 0) x = gather((const " +
-         s + "*)" + partials +
-         " + (i64)blockIdx.x * splits, splits, 1);\n  }\n"
-         "  if (t == 0) {\n    const int b = z;\n" +
-         results(r, r.row_groups() ? "q" : "row", r.column_groups() ? "q" : "0", "    ") + "  }\n}\n";
+    elements += "        {\n" + element(r, k, "          ") + "        }\n";
+  // Splits divide the rows where there are several, else the columns. The 256 threads run over the columns, or the rows
+  // where there are none.
+  return fill(R"(  __shared__ __align__(16) u8 memory[8 * sizeof($S)];
+  $S* shared = ($S*)memory;
+  const int t = threadIdx.x, split = blockIdx.y;
+  i64 id = blockIdx.x;
+  const int q = int(id % groups);
+  id /= groups;
+$row  const int z = int(id);
+  int i0 = $i0, i1 = $i1, j0 = $j0, j1 = $j1;
+  { const i64 span = ${o}1 - ${o}0; const int from = ${o}0; ${o}0 = from + int(span * split / splits); ${o}1 = from + int(span * (split + 1) / splits); }
+  $S x = $S::identity();
+  $each_batch    for (int i = i0 + $ti; i < i1; i += $di)
+      for (int j = j0 + $tj; j < j1; j += $dj) {
+$elements      }
+  x = fold_lanes<$S>(x, 1, 32);
+  if (t % 32 == 0) shared[t / 32] = x;
+  __syncthreads();
+  for (int k = 1; k < 8 && t == 0; ++k) x = $S::combine(x, shared[k]);
+  if (splits > 1) {
+    if (t == 0) $partials[(i64)blockIdx.x * splits + split] = x;
+    publish_and_count($counters + blockIdx.x, splits, &last);
+    if (!last) return;
+    if (t == 0) x = gather((const $S*)$partials + (i64)blockIdx.x * splits, splits, 1);
+  }
+  if (t == 0) {
+    const int b = z;
+$results  }
+}
+)",
+              {{"S", s},
+               {"row", keeps_row ? "  const int row = int(id % rows);\n  id /= rows;\n" : "  const int row = 0;\n"},
+               {"i0", i0},
+               {"i1", i1},
+               {"j0", j0},
+               {"j1", j1},
+               {"o", keeps_row ? "j" : "i"},
+               {"each_batch", r.each_batch()},
+               {"ti", has_n ? "0" : "t"},
+               {"di", has_n ? "1" : "256"},
+               {"tj", has_n ? "t" : "0"},
+               {"dj", has_n ? "256" : "1"},
+               {"elements", elements},
+               {"partials", pointer(out_.partials_word, s)},
+               {"counters", pointer(out_.counters_word, "u32")},
+               {"results", results(r, r.row_groups() ? "q" : "row", r.column_groups() ? "q" : "0", "    ")}});
 }
 
 void PassWriter::reduction(int index, int number) {
@@ -255,10 +280,12 @@ void PassWriter::reduction(int index, int number) {
   out_.kernels.push_back(
       {.name = kernel, .phase = index, .reduction = number, .by_columns = keeps_columns, .state_bytes = r.state.bytes});
   structs += r.state.text;
-  kernels += "extern \"C\" __global__ void __launch_bounds__(256) " + kernel +
-             "(const __grid_constant__ Params p, int rows, int columns, int splits, int groups) {\n  "
-             "follow_previous_launch();\n  __shared__ u32 last;\n" +
-             (keeps_columns ? by_columns(r) : by_results(r));
+  kernels += fill(
+      R"(extern "C" __global__ void __launch_bounds__(256) $kernel(const __grid_constant__ Params p, int rows, int columns, int splits, int groups) {
+  follow_previous_launch();
+  __shared__ u32 last;
+$body)",
+      {{"kernel", kernel}, {"body", keeps_columns ? by_columns(r) : by_results(r)}});
 }
 
 }  // namespace

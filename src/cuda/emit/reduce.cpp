@@ -1,6 +1,7 @@
 #include "cuda/emit/reduce.h"
 
 #include "core/divide.h"
+#include "core/fill.h"
 #include "cuda/emit/code.h"
 
 #include <algorithm>
@@ -131,11 +132,13 @@ ReducerText emit_reducer(const lower::Phase& phase, const lower::Reduction& r, i
       identity = {max ? literal(-HUGE_VAL) : literal(r.type == DType::i32 ? 0x7fffffff : HUGE_VAL), "-1ll"};
       lifted = {"x0", "x1"};
       // b wins when it is not empty and a is empty, or by value (a NaN above all), or by index among equals.
-      combine = std::string("    const bool an = a.c0 != a.c0, bn = b.c0 != b.c0;\n") +
-                "    const bool better = bn ? !an : !an && b.c0 " + (max ? ">" : "<") + " a.c0;\n" +
-                "    const bool equal = (an && bn) || a.c0 == b.c0;\n" +
-                "    const bool take = b.c1 >= 0 && (a.c1 < 0 || better || (equal && b.c1 < a.c1));\n" +
-                "    return take ? b : a;\n";
+      combine = fill(R"(    const bool an = a.c0 != a.c0, bn = b.c0 != b.c0;
+    const bool better = bn ? !an : !an && b.c0 $beats a.c0;
+    const bool equal = (an && bn) || a.c0 == b.c0;
+    const bool take = b.c1 >= 0 && (a.c1 < 0 || better || (equal && b.c1 < a.c1));
+    return take ? b : a;
+)",
+                     {{"beats", max ? ">" : "<"}});
       break;
     }
     case Reducer::online_softmax:
@@ -169,8 +172,11 @@ ReducerText emit_reducer(const lower::Phase& phase, const lower::Reduction& r, i
       for (const char* side : {"a", "b"}) {
         for (std::size_t k = 0; k < r.identity.size(); ++k) arguments += out.component(side, k) + ", ";
       }
-      combine = declared + "    " + functions.combiner(*r.combine, out.components) + "(" + arguments + combined +
-                ");\n    return {" + combined + "};\n";
+      combine = fill("$declared    $function($arguments$results);\n    return {$results};\n",
+                     {{"declared", declared},
+                      {"function", functions.combiner(*r.combine, out.components)},
+                      {"arguments", arguments},
+                      {"results", combined}});
       break;
     }
   }
@@ -189,15 +195,30 @@ ReducerText emit_reducer(const lower::Phase& phase, const lower::Reduction& r, i
   for (std::size_t k = 0; k < inputs; ++k) {
     parameters += (k ? ", " : "") + member_type(out.components[k]) + " x" + str(k);
   }
-  out.text = "struct " + s + " {\n  " + members + "\n" +
-             "  static constexpr bool rescaled = " + (r.reducer == Reducer::online_softmax ? "true" : "false") +
-             ";\n  static constexpr int counted = " + str(r.reducer == Reducer::welford ? r.pieces.size() : 0) +
-             ";\n  DEVICE_STATIC " + s + " identity() { return {" + start + "}; }\n" + "  DEVICE_STATIC " + s +
-             " lift(" + parameters + ") { return {" + lift + "}; }\n" + "  DEVICE_STATIC " + s + " combine(" + s +
-             " a, " + s + " b) {\n" + combine + "  }\n" + "  DEVICE_STATIC " + s + " shuffle(" + s +
-             " x, int mask) { return {" + shuffle + "}; }\n" + "  DEVICE_STATIC " + s + " load(const " + s +
-             "* p) { return {" + load + "}; }\n" + "  DEVICE_STATIC " + s + " select(bool t, " + s + " a, " + s +
-             " b) { return {" + select + "}; }\n};\n";
+  out.text = fill(R"(struct $S {
+  $members
+  static constexpr bool rescaled = $rescaled;
+  static constexpr int counted = $counted;
+  DEVICE_STATIC $S identity() { return {$identity}; }
+  DEVICE_STATIC $S lift($parameters) { return {$lifted}; }
+  DEVICE_STATIC $S combine($S a, $S b) {
+$combine  }
+  DEVICE_STATIC $S shuffle($S x, int mask) { return {$shuffled}; }
+  DEVICE_STATIC $S load(const $S* p) { return {$loaded}; }
+  DEVICE_STATIC $S select(bool t, $S a, $S b) { return {$selected}; }
+};
+)",
+                  {{"S", s},
+                   {"members", members},
+                   {"rescaled", r.reducer == Reducer::online_softmax ? "true" : "false"},
+                   {"counted", str(r.reducer == Reducer::welford ? r.pieces.size() : 0)},
+                   {"identity", start},
+                   {"parameters", parameters},
+                   {"lifted", lift},
+                   {"combine", combine},
+                   {"shuffled", shuffle},
+                   {"loaded", load},
+                   {"selected", select}});
   return out;
 }
 

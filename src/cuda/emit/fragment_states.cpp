@@ -1,0 +1,188 @@
+// The states of reductions on fragments: what a thread keeps, and where it leaves it for others.
+#include "core/fill.h"
+#include "cuda/emit/fragment_writer.h"
+
+namespace postlude::inline v0::cuda {
+
+using lower::ValueId;
+
+// A fragment's elements into the states of reduction r. Of its eight elements e, those of a row h are {0, 1, 4, 5} + 2
+// h, those of a column c {0, 2} + c / 2 * 4 + c % 2.
+std::string FragmentWriter::reduce(std::size_t r) {
+  const Across across = e_.partials[r].across;
+  const bool rows = across == Across::rows || across == Across::groups, columns = across == Across::columns;
+  const std::string states = rows ? "2" : columns ? "4" : "1", size = rows ? "4" : columns ? "2" : "8";
+  const std::string element = rows ? "q / 2 * 4 + s * 2 + q % 2" : columns ? "s / 2 * 4 + q * 2 + s % 2" : "q";
+  const std::string state = "red" + str(r) + (rows ? "[2 * i + s]" : columns ? "[4 * f + s]" : "");
+  const std::string in = rows ? in_column : columns ? in_row : in_both;
+  std::string code;
+  for (const auto& piece : phase_.reductions[r].pieces) {
+    std::vector<std::string> args;
+    for (const ValueId arg : piece.args) args.push_back(name(arg, Level::element));
+    if (rows && keeps() && phase_.reductions[r].reducer == lower::Reducer::online_softmax) {
+      // A subtile's elements at a time, as the state is scaled anew for each block of them. Where they are not kept
+      // anyway they take registers that a large tile does not have (8192^3, xent: 1.01 of cuBLAS for 0.96).
+      const std::string all = "all" + str(r) + "_" + str(&piece - phase_.reductions[r].pieces.data());
+      members_ += "  float " + all + "[2][SUB_N / 4];\n";
+      code += fill(R"(    EACH $all[e / 2 % 2][4 * f + e / 4 * 2 + e % 2] = $in ? $x : (-INF);
+    if (f == SUB_N / 16 - 1) {
+      #pragma unroll
+      for (int s = 0; s < 2; ++s) softmax_add($state, $all[s]);
+    }
+)",
+                   {{"all", all}, {"in", in}, {"x", args[0]}, {"state", state}});
+      continue;
+    }
+    Block block{.size = size, .index = "q", .in = in, .ordered = rows, .lane = "t.lane"};
+    block.share = rows ? "Share::row" : columns ? "Share::column" : "Share::nothing";
+    if (&piece == phase_.reductions[r].pieces.data())
+      block.first = rows ? "f == 0 && group % SPAN == 0" : columns ? "i == 0" : "f == 0 && group == 0 && i == 0";
+    const auto factor = [&](int k) { return name(phase_.code[piece.args[0]].args[k], Level::element); };
+    const BlockAddition a = value(piece.args[0]).folded ? c_.reducers[r].products(block, factor(0), factor(1), state)
+                                                        : c_.reducers[r].addition(block, args, state);
+    code += fill(R"(    #pragma unroll
+    for (int s = 0; s < $states; ++s) {
+      $declared
+      #pragma unroll
+      for (int q = 0; q < $size; ++q) {
+        const int e = $element;
+        $filled
+      }
+      $added
+    }
+)",
+                 {{"states", states},
+                  {"declared", a.declared},
+                  {"size", size},
+                  {"element", element},
+                  {"filled", a.filled},
+                  {"added", a.added}});
+  }
+  return code;
+}
+
+// The states that a thread keeps, and where they begin.
+void FragmentWriter::states() {
+  for (std::size_t r = 0; r < phase_.reductions.size(); ++r) {
+    const std::string s = c_.reducers[r].gathered, red = "red" + str(r);
+    switch (e_.partials[r].across) {
+      case Across::rows:
+        members_ += "  " + s + " " + red + "[ROWS];\n";
+        reset_ += "    #pragma unroll\n    for (int r = 0; r < ROWS; ++r) " + red + "[r] = " + s + "::identity();\n";
+        break;
+      case Across::columns:
+        members_ += "  " + s + " " + red + "[SUB_N / 4];\n";
+        fragment_reset_ += fill(R"(    if (i == 0) {
+      #pragma unroll
+      for (int c = 0; c < 4; ++c) $red[4 * f + c] = $S::identity();
+    }
+)",
+                                {{"red", red}, {"S", s}});
+        break;
+      case Across::all:
+        members_ += "  " + s + " " + red + ";\n";
+        reset_ += "    " + red + " = " + s + "::identity();\n";
+        break;
+      case Across::groups:
+        members_ += "  " + s + " " + red + "[ROWS];\n  " + c_.reducers[r].type + " of_group" + str(r) + "[ROWS];\n";
+        fragment_reset_ += "    if (f == 0 && group % SPAN == 0) " + red + "[2 * i] = " + red + "[2 * i + 1] = " + s +
+                           "::identity();\n";
+        break;
+    }
+  }
+  for (const auto& l : code_.logarithms) {
+    const std::string log = "log" + str(l.value);
+    members_ += "  LogSum " + log + ";\n", reset_ += "    " + log + ".reset();\n";
+  }
+}
+
+// The states of a subtile's columns: folded over the consumer's rows, then written.
+std::string FragmentWriter::group_end() {
+  std::string write, read;
+  for (std::size_t r = 0; r < phase_.reductions.size(); ++r) {
+    if (e_.partials[r].across != Across::columns) continue;
+    const std::string s = c_.reducers[r].type, red = "red" + str(r), shared = "shared" + str(r);
+    write += fill(R"(    fold_rows<$gathered, SUB_N / 4>($red, t.lane);
+    $S* $shared = shared_pointer<$S>(t.scratch + $at) + folding_half(t, group) * 4 * SUB_N;
+    #pragma unroll
+    for (int k = 0; k < SUB_N / 32; ++k) {
+      const int q = folded_column(t.lane, SUB_N / 4) + k;
+      $shared[t.warp * SUB_N + q / 4 * 16 + q % 4 / 2 * 8 + 2 * (t.lane % 4) + q % 2] = settled<$S>($red[k]);
+    }
+)",
+                  {{"gathered", c_.reducers[r].gathered},
+                   {"red", red},
+                   {"S", s},
+                   {"shared", shared},
+                   {"at", str(e_.partials[r].scratch)}});
+    read += fill(R"(      {
+        $S x = $shared[t.thread];
+        #pragma unroll
+        for (int w = 1; w < 4; ++w) x = $S::combine(x, $shared[w * SUB_N + t.thread]);
+        $partials[column_partial(p, slots_in(p), t.batch, t.slot_m, column)] = x;
+      }
+)",
+                 {{"S", s}, {"shared", shared}, {"partials", c_.partials(r, s)}});
+  }
+  if (write.empty()) return {};
+  return fill(R"($write    named_sync(t.barrier, 128);
+    const int column = t.col + group * SUB_N + t.thread;
+    if (t.thread < SUB_N && column < tile_columns(p)) {
+$read    }
+)",
+              {{"write", write}, {"read", read}});
+}
+
+// The states of 64 rows: those of a group are whole, and used; others are told to the tiles beside this one.
+std::string FragmentWriter::rows_end() {
+  if (held_) return {};
+  if (e_.needs.group) return emit_group_end(c_);
+  if (e_.held < 0) return {};
+  std::string code;
+  for (std::size_t r = 0; r < phase_.reductions.size(); ++r) {
+    code += fill(R"(      const $S x$r = $folded;
+      if (t.lane % 4 == 0 && row < tile_rows(p, t.batch)) tell(p.word[$word], told_index(p, t.batch, row, t.tile_n), x$r, t.tag);
+)",
+                 {{"S", c_.reducers[r].type},
+                  {"r", str(r)},
+                  {"folded", c_.reducers[r].lanes("fold_lanes", "red" + str(r) + "[r]", "1, 4")},
+                  {"word", str(e_.partials[r].word)}});
+  }
+  return EpilogueCode::each_row(code, true) + "    move_nothing_across(never(p));  // else it is told late\n";
+}
+
+// The states of a tile's rows and of all of it.
+std::string FragmentWriter::end() {
+  std::string code, write, read;
+  for (const auto& l : code_.logarithms) {
+    const std::string s = c_.reducers[l.reduction].type, red = "red" + str(l.reduction);
+    code += fill("    $red = $S::combine($red, $S::lift(${sign}log$value.value()));\n",
+                 {{"red", red}, {"S", s}, {"sign", l.negative ? "-" : ""}, {"value", str(l.value)}});
+  }
+  for (std::size_t r = 0; r < phase_.reductions.size(); ++r) {
+    const std::string s = c_.reducers[r].type, red = "red" + str(r), shared = "all" + str(r);
+    if (e_.partials[r].across == Across::rows && !e_.needs.holds) {
+      code += EpilogueCode::each_row(fill(R"(      const $S x = $combined;
+      if (t.lane % 4 == 0 && row < tile_rows(p, t.batch)) $partials[row_partial(p, t.batch, t.tile_n, row)] = x;
+)",
+                                          {{"S", s},
+                                           {"combined", c_.reducers[r].lanes("combine_lanes", red + "[r]", "1, 4")},
+                                           {"partials", c_.partials(r, s)}}));
+    } else if (e_.partials[r].across == Across::all) {
+      write += fill(R"(    $S* $shared = shared_pointer<$S>(t.scratch + $at) + t.turn * 4;
+    {
+      const $S x = fold_lanes<$S>(settled<$S>($red), 1, 32);
+      if (t.lane == 0) $shared[t.warp] = x;
+    }
+)",
+                    {{"S", s}, {"shared", shared}, {"at", str(e_.partials[r].scratch)}, {"red", red}});
+      read += fill(R"(      $partials[tile_partial(p, slots_in(p), t.batch, t.slot_m, t.tile_n)] = )"
+                   "$S::combine($S::combine($all[0], $all[1]), $S::combine($all[2], $all[3]));\n",
+                   {{"partials", c_.partials(r, s)}, {"S", s}, {"all", shared}});
+    }
+  }
+  if (write.empty()) return code;
+  return code + write + "    named_sync(t.barrier, 128);\n    if (t.thread == 0) {\n" + read + "    }\n";
+}
+
+}  // namespace postlude::inline v0::cuda
