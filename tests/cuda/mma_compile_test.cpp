@@ -43,7 +43,7 @@ TEST_P(MmaCompiles, WithoutSpills) {
   std::string reasons;
   for (std::size_t i = 0; i < std::min<std::size_t>(2, schedules.size()); ++i) {
     const Schedule& schedule = schedules[i];
-    const MainLoop loop = {
+    const KernelVariant loop = {
         .a = gemm.a, .b = gemm.b, .whole_m = true, .whole_n = true, .apart = is_long(epilogue.needs)};
     const Compiled compiled = compile(gemm_source(loop, schedule, epilogue), arch);
     const std::string reason = rejection(compiled);

@@ -79,7 +79,7 @@ Decision Decider::run() {
   place_phases();
   count_traffic();
   d_.error = error();
-  d_.fast = product_ && !product_->schedule.mma && promotes(loop_.a) != 0 && subject_.request.fast;
+  d_.fast = product_ && !product_->schedule.mma && promotes(variant_.a) != 0 && subject_.request.fast;
   emit_passes(true);
   const bool plain = !product_ && !stream_ && product_phase_ >= 0 && shape_.batch > 0 && shape_.m > 0 && shape_.n > 0;
   for (std::size_t i = 0; i < std::max<std::size_t>(1, layout_.parts.size()); ++i) {

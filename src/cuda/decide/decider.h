@@ -172,7 +172,7 @@ class Decider {
   std::string rows_portable_;         // why A's rows take the portable kernel on Hopper
   std::int64_t columns_ = 0;          // of the fused phase
   std::optional<Product> product_;
-  MainLoop loop_;
+  KernelVariant variant_;
   Address packed_a_, packed_b_, packed_images_, padded_, accumulator_;
   std::vector<Address> packed_parts_;
   std::vector<Address> partials_;  // of the product's reductions

@@ -61,7 +61,7 @@ bool Decider::in_order() const {
 // How B of counted K can be read as it lies, by taps along three axes, backwards; none: not at all.
 std::optional<Decider::Major> Decider::by_taps(const Contraction& gemm, bool mn_allowed) const {
   const std::int64_t size = size_of(gemm.b);
-  if (!windows() || loop_.a_run != 128 || layout_.b.strides[0] != 0 || layout_.b.alignment < 16) return {};
+  if (!windows() || variant_.a_run != 128 || layout_.b.strides[0] != 0 || layout_.b.alignment < 16) return {};
   std::optional<Major> found;
   for (std::size_t i = 0; i < std::max<std::size_t>(1, layout_.parts.size()); ++i) {
     const Counted& k = layout_.parts.empty() ? *layout_.b_k : layout_.parts[i].b_k;
@@ -108,54 +108,54 @@ std::string Decider::portable_reason(const Contraction& gemm) const {
 // Whether lines of A or B, as they are loaded, begin between two sectors of 32 bytes: a stage then comes at a third of
 // the rate (decision 0092).
 bool Decider::slow(bool of_a) const {
-  if (of_a ? d_.repack_a || loop_.a_form : d_.repack_b || loop_.b_form || b_k()) return false;
+  if (of_a ? d_.repack_a || variant_.a_form : d_.repack_b || variant_.b_form || b_k()) return false;
   const std::int64_t line =
-      of_a ? layout_.a.strides[loop_.a_mn_major ? 2 : 1] : layout_.b.strides[loop_.b_mn_major ? 1 : 2];
-  return line * size_of(loop_.a) % 32 != 0;
+      of_a ? layout_.a.strides[variant_.a_mn_major ? 2 : 1] : layout_.b.strides[variant_.b_mn_major ? 1 : 2];
+  return line * size_of(variant_.a) % 32 != 0;
 }
 
 // Copying such an operand takes its bytes twice, and what is gained grows with the rows of the other one: at 790
 // TFLOP/s and 3.5 TB/s they meet at about 1100. What lies along M (N) is left as it is, for it would be transposed.
 bool Decider::better_repacked(bool of_a) const {
   const double operations = 2.0 * double(shape_.batch) * double(shape_.m) * double(shape_.n) * double(shape_.k);
-  return slow(of_a) && !(of_a ? loop_.a_mn_major : loop_.b_mn_major) && (of_a ? shape_.n : shape_.m) >= 1536 &&
+  return slow(of_a) && !(of_a ? variant_.a_mn_major : variant_.b_mn_major) && (of_a ? shape_.n : shape_.m) >= 1536 &&
          operations >= 2e10;
 }
 
 void Decider::arrange(const Contraction& gemm, bool mma, bool b_mn_allowed) {
   const bool two_bytes = size_of(gemm.a) == 2;
-  loop_ = {.a = gemm.a, .b = gemm.b};
-  loop_.promoted = subject_.request.fast ? 0 : promotes(gemm.a);
-  loop_.a_form = a_form();
-  loop_.scattered = part_ != nullptr;
-  loop_.b_form = static_cast<int>(layout_.b_rows.index());
+  variant_ = {.a = gemm.a, .b = gemm.b};
+  variant_.promoted = subject_.request.fast ? 0 : promotes(gemm.a);
+  variant_.a_form = a_form();
+  variant_.scattered = part_ != nullptr;
+  variant_.b_form = static_cast<int>(layout_.b_rows.index());
   if (const auto* w = windows()) {
     const PixelLoads loads = pixel_loads(*w, size_of(gemm.a));
-    loop_.taps = w->taps, loop_.block_columns = w->block_columns;
-    loop_.a_run = loads.run, loop_.a_depth = loads.depth, loop_.b_taps = loads.taps ? 1 : 0;
+    variant_.taps = w->taps, variant_.block_columns = w->block_columns;
+    variant_.a_run = loads.run, variant_.a_depth = loads.depth, variant_.b_taps = loads.taps ? 1 : 0;
   }
   Major a = Major::k, b = Major::mn;
-  if (loop_.a_form)
-    loop_.a_chunks = part_ ? in_chunks(part_->a, layout_.a.alignment, size_of(gemm.a))
-                           : in_chunks(layout_.a_rows, layout_.a.alignment, size_of(gemm.a));
+  if (variant_.a_form)
+    variant_.a_chunks = part_ ? in_chunks(part_->a, layout_.a.alignment, size_of(gemm.a))
+                              : in_chunks(layout_.a_rows, layout_.a.alignment, size_of(gemm.a));
   else a = layout_.a_k ? Major::repack : major(layout_.a, gemm.a, 1, 2, shape_.m, two_bytes);
-  if (loop_.b_form) {
-    loop_.b_chunks = in_chunks(layout_.b_rows, layout_.b.alignment, size_of(gemm.b));
-    loop_.b_depth = pixel_loads(*b_windows(), size_of(gemm.b)).depth;
-    loop_.taps = b_windows()->taps;
+  if (variant_.b_form) {
+    variant_.b_chunks = in_chunks(layout_.b_rows, layout_.b.alignment, size_of(gemm.b));
+    variant_.b_depth = pixel_loads(*b_windows(), size_of(gemm.b)).depth;
+    variant_.taps = b_windows()->taps;
   } else if (layout_.b_count) {
     b = Major::repack;
   } else if (!b_k()) {
     b = major(layout_.b, gemm.b, 2, 1, shape_.n, two_bytes && b_mn_allowed);
   } else if (const auto tap = mma || !b_mn_allowed ? std::nullopt : by_taps(gemm, b_mn_allowed)) {
     b = *tap;
-    loop_.b_taps = 2;
+    variant_.b_taps = 2;
   } else {
     b = Major::repack;
   }
-  loop_.a_mn_major = a == Major::mn, loop_.b_mn_major = b == Major::mn;
+  variant_.a_mn_major = a == Major::mn, variant_.b_mn_major = b == Major::mn;
   d_.repack_a = a == Major::repack, d_.repack_b = b == Major::repack;
-  if (mma || loop_.a_form || loop_.b_form || layout_.b_k || subject_.arch != "sm_90a") return;
+  if (mma || variant_.a_form || variant_.b_form || layout_.b_k || subject_.arch != "sm_90a") return;
   d_.repack_a = d_.repack_a || better_repacked(true), d_.repack_b = d_.repack_b || better_repacked(false);
 }
 
@@ -184,7 +184,7 @@ void Decider::fuse(const Contraction& gemm) {
   arrange(gemm, mma, parts == 1 || (columns_ % 8 == 0 && (mma || accumulator_half(phase) % 64 == 0)));
   // Addresses of outputs and operands decide how they are reached; those of the workspace are aligned.
   Chosen chosen =
-      choose_product({program_, product_phase_, loop_, mma, places(program_, memory_, columns_), product_shape(),
+      choose_product({program_, product_phase_, variant_, mma, places(program_, memory_, columns_), product_shape(),
                       columns_, in_order(), request.schedule, subject_.multiprocessors, slow(true), slow(false)},
                      judge_);
   product_ = std::move(chosen.product);
@@ -208,7 +208,7 @@ void Decider::multiply_alone(const Contraction& gemm) {
   const BufferPlace place{.tensor_map = whole, .unit = side_by_side, .pair = side_by_side && columns_ % 2 == 0};
   Chosen chosen = choose_product({accumulator_program_,
                                   0,
-                                  loop_,
+                                  variant_,
                                   request.mma || !rows_portable_.empty(),
                                   {place},
                                   product_shape(),
@@ -285,9 +285,9 @@ agreed::GemmSizes Decider::sizes() const {
     return std::min(box, small(round_up(extent - (ceil_div(extent, tile) - 1) * tile, 8)));
   };
   g.edge_a = edge(rows(), s.bm, a_rows(s, needs)), g.edge_b = edge(columns_, s.bn / needs.parts, b_run(s, needs));
-  const std::int64_t bk = k_bytes(s) / size_of(loop_.a);
+  const std::int64_t bk = k_bytes(s) / size_of(variant_.a);
   g.k_blocks =
-      small(loop_.b_taps && !s.mma ? windows()->taps * ceil_div(windows()->channels, bk) : ceil_div(depth(), bk));
+      small(variant_.b_taps && !s.mma ? windows()->taps * ceil_div(windows()->channels, bk) : ceil_div(depth(), bk));
   if (part_ && part_->a.taps == 0) g.k_blocks = s.mma ? 0 : 1;  // of zeros
   g.a_batch = layout_.a.strides[0] != 0, g.b_batch = layout_.b.strides[0] != 0;
   return g;
@@ -338,7 +338,7 @@ ErrorModel Decider::error() const {
   if (size_of(gemm->a) == 2) return {.unit = 0x1p-23, .drift = 2 * 0x1p-23 / 16};
   if (!is_float(gemm->a)) return {.unit = 0x1p-23};
   // The portable kernel's tensor cores, and those that are asked to be fast, add up all of K.
-  const std::int64_t promoted = product_->schedule.mma ? 0 : loop_.promoted * k_bytes(product_->schedule);
+  const std::int64_t promoted = product_->schedule.mma ? 0 : variant_.promoted * k_bytes(product_->schedule);
   return {.unit = 0x1p-13, .drift = 16 * 0x1p-13 / 32, .promoted = promoted};
 }
 

@@ -48,7 +48,8 @@ void Decider::map_a(Kernel& k, const Contraction& gemm, int rows) const {
   const std::int64_t row = d_.repack_a ? pitch(gemm) : layout_.a.strides[1],
                      batch = d_.repack_a ? shape_.m * pitch(gemm) : layout_.a.strides[0];
   const MapField::Dimension batches{layout_.a.strides[0] ? shape_.batch : 1, batch, 1};
-  if (loop_.a_mn_major) map(k, from, gemm.a, {{shape_.m, 1, 64}, {shape_.k, layout_.a.strides[2], bk}, batches}, 128);
+  if (variant_.a_mn_major)
+    map(k, from, gemm.a, {{shape_.m, 1, 64}, {shape_.k, layout_.a.strides[2], bk}, batches}, 128);
   else map(k, from, gemm.a, {{shape_.k, 1, bk}, {shape_.m, row, rows}, batches}, 128);
 }
 
@@ -64,16 +65,16 @@ void Decider::map_b(Kernel& k, const Contraction& gemm, int rows) const {
                      batch = d_.repack_b ? shape_.n * pitch(gemm) : layout_.b.strides[0];
   MapField::Dimension batches{layout_.b.strides[0] ? shape_.batch : 1, batch, 1};
   std::int64_t depth = this->depth(), column = layout_.b.strides[1];  // of K, and the stride from one to the next
-  if (loop_.b_taps == 1 && !s.mma) {
+  if (variant_.b_taps == 1 && !s.mma) {
     // A tap stands for a batch: B is shared by all images.
     depth = windows()->channels;
     batches = {windows()->taps, d_.repack_b ? depth : depth * column, 1};
   }
-  if (loop_.b_taps == 2 && !s.mma) {
+  if (variant_.b_taps == 2 && !s.mma) {
     const auto& axis = b_k()->k;
     std::vector<MapField::Dimension> dimensions{{axis[3].size, axis[3].stride, bk},
                                                 {shape_.n, row, b_run(s, product_->epilogue.needs)}};
-    if (loop_.b_mn_major) std::swap(dimensions[0], dimensions[1]), dimensions[0].box = 64;
+    if (variant_.b_mn_major) std::swap(dimensions[0], dimensions[1]), dimensions[0].box = 64;
     for (std::size_t i = 3; i-- > 0;) {  // from the last tap on
       from.offset += (axis[i].size - 1) * axis[i].stride * size_of(gemm.b);
       dimensions.push_back({axis[i].size, -axis[i].stride, 1});
@@ -82,7 +83,7 @@ void Decider::map_b(Kernel& k, const Contraction& gemm, int rows) const {
     return;
   }
   const MapField::Dimension along_k{depth, 1, bk};
-  if (loop_.b_mn_major) {
+  if (variant_.b_mn_major) {
     map(k, from, gemm.b, {{shape_.n, 1, 64}, {depth, column, bk}, batches}, 128);
   } else {
     map(k, from, gemm.b, {along_k, {shape_.n, row, rows}, batches}, 128);
@@ -93,7 +94,7 @@ void Decider::map_b(Kernel& k, const Contraction& gemm, int rows) const {
 void Decider::map_scattered(Kernel& k, const Address& address, DType type, std::int64_t width, std::int64_t stride,
                             int row_bytes, int rows) const {
   const auto& axes = part_->scatter.axis;
-  const std::size_t spatial = loop_.a_depth ? 3 : 2;
+  const std::size_t spatial = variant_.a_depth ? 3 : 2;
   MapField::Pixels pixels{static_cast<int>(row_bytes / size_of(type)), rows, {}, {}, {1, 1, 1}};
   std::vector<MapField::Dimension> dimensions{{width, 1, 1}};
   for (std::size_t i = 0; i < spatial; ++i) {

@@ -40,16 +40,16 @@ bool paced(const EpilogueNeeds& needs, const Schedule& schedule, std::int64_t k)
 }
 
 // The source of a site's product by one schedule.
-std::string source_of(MainLoop loop, const Shape& shape, std::int64_t columns, const FusedEpilogue& epilogue,
+std::string source_of(KernelVariant variant, const Shape& shape, std::int64_t columns, const FusedEpilogue& epilogue,
                       const Schedule& schedule) {
-  if (schedule.mma) loop.promoted = 0;
-  loop.a_rows = a_rows(schedule, epilogue.needs);
-  loop.whole_m = shape.m % schedule.bm == 0 && !loop.scattered;
-  loop.whole_n = columns % (schedule.bn / epilogue.needs.parts) == 0;
-  loop.rolled = is_rolled(epilogue.needs);
-  loop.apart = !loop.rolled && apart(epilogue.needs, schedule, shape.k);
-  loop.paced = paced(epilogue.needs, schedule, shape.k);
-  return gemm_source(loop, schedule, epilogue);
+  if (schedule.mma) variant.promoted = 0;
+  variant.a_rows = a_rows(schedule, epilogue.needs);
+  variant.whole_m = shape.m % schedule.bm == 0 && !variant.scattered;
+  variant.whole_n = columns % (schedule.bn / epilogue.needs.parts) == 0;
+  variant.rolled = is_rolled(epilogue.needs);
+  variant.apart = !variant.rolled && apart(epilogue.needs, schedule, shape.k);
+  variant.paced = paced(epilogue.needs, schedule, shape.k);
+  return gemm_source(variant, schedule, epilogue);
 }
 
 // Why there is no schedule for these needs.
@@ -113,16 +113,16 @@ Choice choose(const Site& site, Hold hold) {
                     std::min(hold, site.in_order ? Hold::in_order
                                    : site.mma    ? Hold::groups
                                                  : Hold::rows));
-  e.needs.element_bytes = static_cast<int>(size_of(site.loop.a));
-  e.needs.b_mn_major = site.loop.b_mn_major;
+  e.needs.element_bytes = static_cast<int>(size_of(site.variant.a));
+  e.needs.b_mn_major = site.variant.b_mn_major;
   e.needs.a_slow = site.a_slow, e.needs.b_slow = site.b_slow;
-  (site.loop.b_form ? e.needs.b_taps : e.needs.a_taps) = site.loop.taps;
-  e.needs.whole_k = site.loop.scattered;
-  e.needs.block_columns = site.loop.block_columns;
+  (site.variant.b_form ? e.needs.b_taps : e.needs.a_taps) = site.variant.taps;
+  e.needs.whole_k = site.variant.scattered;
+  e.needs.block_columns = site.variant.block_columns;
   // Few rows are bytes of B: more of them are on their way where A takes no more room than it has rows.
   const std::int64_t m = site.shape.m;
-  e.needs.a_rows = site.mma || site.loop.a_mn_major || site.loop.a_form || m > 32 ? 0 : m > 16 ? 32 : 16;
-  e.needs.promoted = !site.mma && site.loop.promoted != 0;
+  e.needs.a_rows = site.mma || site.variant.a_mn_major || site.variant.a_form || m > 32 ? 0 : m > 16 ? 32 : 16;
+  e.needs.promoted = !site.mma && site.variant.promoted != 0;
   if (e.needs.holds && site.shape.k <= 2048) e.needs.most_stages = 5;
   choice.order =
       rank(e.needs, site.shape.batch, site.shape.m, site.columns, site.shape.k, site.multiprocessors, site.mma);
@@ -157,7 +157,7 @@ Chosen choose_product(const Site& site, const Judge& judge) {
       if (choice.epilogue.held >= 0) one.held_for = choice.epilogue.held_for();
       if (chosen.product) continue;
       auto source = std::make_shared<const std::string>(
-          source_of(site.loop, site.shape, site.columns, choice.epilogue, schedule));
+          source_of(site.variant, site.shape, site.columns, choice.epilogue, schedule));
       one.reason = site.requested ? std::string() : judge(source);
       one.verdict = one.reason.empty() ? Considered::Verdict::chosen : Considered::Verdict::rejected;
       if (one.reason.empty()) chosen.product = Product{schedule, choice.epilogue, std::move(source)};

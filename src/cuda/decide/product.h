@@ -16,7 +16,7 @@ namespace postlude::inline v0::cuda {
 struct Site {
   const lower::Program& program;
   int phase;
-  MainLoop loop;
+  KernelVariant variant;
   bool mma;
   std::vector<BufferPlace> places;
   Shape shape;

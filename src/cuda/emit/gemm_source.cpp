@@ -47,9 +47,9 @@ std::string element(DType type) {
 }
 
 // One warpgroup's product of 64 x BN over 32 bytes of K, accumulating unless `scale` is 0.
-std::string wgmma_text(const MainLoop& loop, int bn) {
-  const bool integer = !is_float(loop.a);
-  const bool two_bytes = size_of(loop.a) == 2;
+std::string wgmma_text(const KernelVariant& variant, int bn) {
+  const bool integer = !is_float(variant.a);
+  const bool two_bytes = size_of(variant.a) == 2;
   const int registers = bn / 2;
   std::string list, bound;
   for (int i = 0; i < registers; ++i) {
@@ -58,7 +58,7 @@ std::string wgmma_text(const MainLoop& loop, int bn) {
   }
   std::string tail = "p";
   if (!integer) tail += ", 1, 1";
-  if (two_bytes) tail += std::string(loop.a_mn_major ? ", 1" : ", 0") + (loop.b_mn_major ? ", 1" : ", 0");
+  if (two_bytes) tail += std::string(variant.a_mn_major ? ", 1" : ", 0") + (variant.b_mn_major ? ", 1" : ", 0");
   return fill(R"(DEVICE void wgmma(ACC (&d)[$registers], u64 a, u64 b, int scale) {
   asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %$scale, 0;\n"
     "wgmma.mma_async.sync.aligned.m64n${bn}k$k.$d.$a.$b {$list}, %$a_at, %$b_at, $tail;\n}"
@@ -70,8 +70,8 @@ std::string wgmma_text(const MainLoop& loop, int bn) {
                {"bn", std::to_string(bn)},
                {"k", two_bytes ? "16" : "32"},
                {"d", integer ? "s32" : "f32"},
-               {"a", element(loop.a)},
-               {"b", element(loop.b)},
+               {"a", element(variant.a)},
+               {"b", element(variant.b)},
                {"list", list},
                {"a_at", std::to_string(registers)},
                {"b_at", std::to_string(registers + 1)},
@@ -85,7 +85,7 @@ std::string base_source() { return std::string(base_text) + math_text + vector_t
 
 std::string rows_source() { return std::string(agreed_rows) + rows_text; }
 
-std::string gemm_source(const MainLoop& loop, const Schedule& s, const EpilogueText& epilogue) {
+std::string gemm_source(const KernelVariant& variant, const Schedule& s, const EpilogueText& epilogue) {
   std::string text = "#pragma nv_diag_suppress 177\n";  // declared but never referenced: what an epilogue does not need
   const auto define = [&](const char* key, const auto& value) {
     text += std::string("#define ") + key + " ";
@@ -98,7 +98,7 @@ std::string gemm_source(const MainLoop& loop, const Schedule& s, const EpilogueT
   if (!s.mma) {
     define("PINGPONG", s.ping_pong);
     define("BY_MEMORY", s.by_memory);
-    define("A_ROWS", loop.a_rows ? loop.a_rows : s.bm);
+    define("A_ROWS", variant.a_rows ? variant.a_rows : s.bm);
     const int together = cluster_blocks(s);
     define("CLUSTER_BLOCKS", together);
     define("CLUSTER", together > 1 ? "__cluster_dims__(" + std::to_string(together) + ")" : "");
@@ -125,19 +125,19 @@ std::string gemm_source(const MainLoop& loop, const Schedule& s, const EpilogueT
   define("AUX_STAGES", s.aux_stages);
   define("AUX_BYTES", 64 * s.sub_n * epilogue.needs.aux_bytes_column);
   define("SCRATCH_BYTES", epilogue.needs.scratch_bytes);
-  if (!s.mma) define("PROMOTED", loop.promoted);
+  if (!s.mma) define("PROMOTED", variant.promoted);
   define("PARTS", epilogue.needs.parts);
   define("HALF", epilogue.needs.half);
   define("HALVES_APART", !s.mma);
   if (!s.mma) define("RUN", b_run(s, epilogue.needs));
-  define("ELEM_BYTES", size_of(loop.a));
-  define("A_MN_MAJOR", loop.a_mn_major);
-  define("B_MN_MAJOR", loop.b_mn_major);
-  define("WHOLE_M", loop.whole_m);
-  define("WHOLE_N", loop.whole_n);
-  define("APART", loop.apart);
-  define("PACED", loop.paced);
-  define("ROLLED", loop.rolled);
+  define("ELEM_BYTES", size_of(variant.a));
+  define("A_MN_MAJOR", variant.a_mn_major);
+  define("B_MN_MAJOR", variant.b_mn_major);
+  define("WHOLE_M", variant.whole_m);
+  define("WHOLE_N", variant.whole_n);
+  define("APART", variant.apart);
+  define("PACED", variant.paced);
+  define("ROLLED", variant.rolled);
   if (!s.mma) {
     define("EDGE_A", 2 + epilogue.maps);
     define("EDGE_B", 3 + epilogue.maps);
@@ -145,36 +145,36 @@ std::string gemm_source(const MainLoop& loop, const Schedule& s, const EpilogueT
   define("MAPS", 2 + epilogue.maps + (s.mma ? 0 : 2));
   const int words = epilogue.words + (s.by_memory ? part_words : 0);
   define("WORDS", words ? words : 1);
-  define("ACC", is_float(loop.a) ? "float" : "int");
+  define("ACC", is_float(variant.a) ? "float" : "int");
   if (s.mma) {
     const auto quoted = [](const std::string& word) { return "\"" + word + "\""; };
-    define("MMA_A", quoted(element(loop.a)));
-    define("MMA_B", quoted(element(loop.b)));
-    define("MMA_D", quoted(is_float(loop.a) ? "f32" : "s32"));
-    define("MMA_K", quoted(size_of(loop.a) == 2 ? "k16" : "k32"));
-    define("MMA_BOUND", quoted(is_float(loop.a) ? "+f" : "+r"));
+    define("MMA_A", quoted(element(variant.a)));
+    define("MMA_B", quoted(element(variant.b)));
+    define("MMA_D", quoted(is_float(variant.a) ? "f32" : "s32"));
+    define("MMA_K", quoted(size_of(variant.a) == 2 ? "k16" : "k32"));
+    define("MMA_BOUND", quoted(is_float(variant.a) ? "+f" : "+r"));
   }
-  if (loop.a_form) {
-    define("A_FORM", loop.a_form);
-    define("A_CHUNKS", loop.a_chunks);
+  if (variant.a_form) {
+    define("A_FORM", variant.a_form);
+    define("A_CHUNKS", variant.a_chunks);
   }
-  if (loop.scattered) define("SCATTERED", 1);
-  if (loop.b_form) {
-    define("B_FORM", loop.b_form);
-    define("B_CHUNKS", loop.b_chunks);
-    define("B_DEPTH", loop.b_depth);
+  if (variant.scattered) define("SCATTERED", 1);
+  if (variant.b_form) {
+    define("B_FORM", variant.b_form);
+    define("B_CHUNKS", variant.b_chunks);
+    define("B_DEPTH", variant.b_depth);
   }
   if (!s.mma) {
-    define("A_RUN", loop.a_run);
-    define("A_DEPTH", loop.a_depth);
-    define("B_TAPS", loop.b_taps);
+    define("A_RUN", variant.a_run);
+    define("A_DEPTH", variant.a_depth);
+    define("B_TAPS", variant.b_taps);
   }
   text += base_source();
-  if (loop.a_form || loop.b_form) text += rows_source();
+  if (variant.a_form || variant.b_form) text += rows_source();
   text += agreed_gemm;
   text += fragment_text;
   text += s.mma ? sm80_text : sm90_text;
-  if (!s.mma) text += wgmma_text(loop, s.bn);
+  if (!s.mma) text += wgmma_text(variant, s.bn);
   text += epilogue.text;
   text += epilogue_text;
   text += s.mma ? sm80_gemm_text : sm90_gemm_text;

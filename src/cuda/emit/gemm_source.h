@@ -9,8 +9,8 @@
 
 namespace postlude::inline v0::cuda {
 
-// What of the operands is compiled in.
-struct MainLoop {
+// What is compiled in of the operands, and of how the epilogue is paced.
+struct KernelVariant {
   DType a = DType::bf16, b = DType::bf16;  // bf16, f16, e4m3, e5m2 (mixed fp8 allowed), s8, u8
   bool a_mn_major = false, b_mn_major = false;
   int a_form = 0;          // of KernelRows
@@ -30,7 +30,7 @@ struct MainLoop {
   bool apart = false;   // the epilogue's fragments are computed one after another
   bool paced = false;   // and spread over most of the other consumer's main loop
   bool rolled = false;  // the epilogue's code stands once, not for each fragment: a compiler's time grows with it
-  bool operator==(const MainLoop&) const = default;
+  bool operator==(const KernelVariant&) const = default;
 };
 
 // The epilogue as emitted: text of `struct Epilogue`, of `Held` where a second phase runs on the same registers, and
@@ -53,7 +53,8 @@ struct EpilogueText {
 // Words behind the epilogue's where parts of tiles meet in memory: where they lie, and their counters.
 inline constexpr int part_words = 2;
 
-[[nodiscard]] std::string gemm_source(const MainLoop& loop, const Schedule& schedule, const EpilogueText& epilogue);
+[[nodiscard]] std::string gemm_source(const KernelVariant& variant, const Schedule& schedule,
+                                      const EpilogueText& epilogue);
 // Types, conversions and operations: what stands before every kernel.
 [[nodiscard]] std::string base_source();
 // Where the elements of rows lie that are no stride apart, by a form (A_FORM, defined before).
