@@ -5,6 +5,7 @@
   index     docs/decisions/README.md lists every decision, by its title and its first line
   examples  what docs/from-*.md show of C++ is in examples/visitors, line by line, which is compiled and run
   links     every relative link leads to a file, and to a heading in it; `decision NNNN` in a source names one
+  files     a file that a page names between backticks is there, at the end of some path
   width     lines of prose have at most 100 columns (tables, code and what bench/draw.py writes apart)
 
 --write puts right what can be: it writes what the commands print and the index (`./dev docs`).
@@ -116,6 +117,21 @@ class Pages(unittest.TestCase):
         for line in found.splitlines():
             for number in re.findall(r"\b0\d{3}\b", line.split(":", 2)[2]):
                 self.assertIn(number, known, line)
+
+    def test_files(self):
+        files = subprocess.run(["git", "ls-files", "--cached", "--others", "--exclude-standard"], cwd=ROOT,
+                               capture_output=True, text=True, check=True).stdout.split()
+        ends = {file[at:] for file in files for at in [0] + [i + 1 for i, c in enumerate(file) if c == "/"]}
+        name = re.compile(r"`((?:[\w.-]+/)*[A-Za-z0-9][\w.-]*\.(?:h|cpp|cu|inc|def|py|md|txt|json|sh|toml|golden))"
+                          r"(?:::?[\w.:]+)?`")
+        found = 0
+        for path in PAGES:
+            for file in name.findall(re.sub(r"^```.*?^```", "", path.read_text(), flags=re.S | re.M)):
+                if "NAME" in file or "NNNN" in file:
+                    continue
+                found += 1
+                self.assertIn(file, ends, f"{path.relative_to(ROOT)} names {file}, which is not there")
+        self.assertGreater(found, 100)
 
     def test_width(self):
         for path in PAGES:
