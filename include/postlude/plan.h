@@ -136,6 +136,9 @@ class Plan {
   // 0: a typical one.
   [[nodiscard]] std::string explain(ExplainPart part = ExplainPart::summary, std::int64_t m = 0, std::int64_t n = 0,
                                     std::int64_t k = 0) const;
+  // For the shapes of the main loop's inputs, in their order and with batch axes. These say what
+  // M, N and K do not: how large a convolution's images and filters are (channels_last in memory).
+  [[nodiscard]] std::string explain(ExplainPart part, const std::vector<std::vector<std::int64_t>>& inputs) const;
 
   // A tensor that bind wants, with its name, axes and dtype as resolved. A and B are first.
   struct Slot {

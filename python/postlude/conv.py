@@ -163,8 +163,14 @@ class ConvPlan:
         inputs, more, _ = self._bound((x, w), out, operands)
         return self.plan.verify(*inputs, **more)
 
-    def explain(self, part: str = "summary", m: int = 0, n: int = 0, k: int = 0) -> str:
-        return self.plan.explain(part, m, n, k)
+    def explain(self, part: str = "summary", m: int = 0, n: int = 0, k: int = 0, *,
+                shapes: tuple[Sequence[int], Sequence[int]] | None = None) -> str:
+        """As post.Plan's. shapes: those of the two arrays, which say what m, n and k do not; channels last in memory."""
+        if shapes is None:
+            return self.plan.explain(part, m, n, k)
+        if self._loop.layout == "nhwc":
+            shapes = tuple([shape[0], shape[-1], *shape[1:-1]] for shape in shapes)
+        return self.plan.explain(part, inputs=[[int(extent) for extent in shape] for shape in shapes])
 
     def __repr__(self) -> str:
         return repr(self.plan)

@@ -421,11 +421,15 @@ void bind_plans(nb::module_& m) {
           "Compiles what bind() takes at sizes (m, n, k), several at once, without memory. On a CPU it checks them.")
       .def(
           "explain",
-          [](const Prepared& self, const std::string& part, Size rows, Size columns, Size depth) {
-            return self.plan.explain(part_of(part), rows, columns, depth);
+          [](const Prepared& self, const std::string& part, Size rows, Size columns, Size depth,
+             const std::optional<std::vector<std::vector<std::int64_t>>>& inputs) {
+            return inputs ? self.plan.explain(part_of(part), *inputs)
+                          : self.plan.explain(part_of(part), rows, columns, depth);
           },
           nb::arg("part") = "summary", nb::arg("m") = 0, nb::arg("n") = 0, nb::arg("k") = 0,
-          "Everything lowering and the backend decided. part: summary, passes, program, schedule, loops or source.")
+          nb::arg("inputs").none() = nb::none(),
+          "Everything lowering and the backend decided. part: summary, passes, program, schedule, loops or source. "
+          "inputs: instead of sizes, the shapes of the main loop's inputs.")
       .def(
           "source",
           [](const Prepared& self, Size rows, Size columns, Size depth) {

@@ -68,7 +68,8 @@ Command add_explain(CLI::App& app, bool& json) {
             std::string text;
             const Style style(stdout);
             const auto add = [&](const std::string& name, ExplainPart part, bool heading) {
-              const std::string content = plan.explain(part, at.m, at.n, at.k);
+              const std::string content =
+                  at.inputs.empty() ? plan.explain(part, at.m, at.n, at.k) : plan.explain(part, at.inputs);
               object[name] = content;
               if (!text.empty()) text += '\n';
               if (heading) text += style.bold(name) + '\n';

@@ -24,15 +24,15 @@ class CpuExecutable final : public Executable {
   }
 
   void prepare(const Shape&) const override {}  // kernels are there
-  [[nodiscard]] std::string explain(ExplainPart part, const Shape& shape) const override {
+  [[nodiscard]] std::string explain(ExplainPart part, const Asked& asked) const override {
     switch (part) {
-      case ExplainPart::loops: return usual(shape).loops_text();
+      case ExplainPart::loops: return decided(asked).loops_text();
       case ExplainPart::source: return "the CPU interprets strips and generates no source\n";
-      default: return usual(shape).schedule_text();
+      default: return decided(asked).schedule_text();
     }
   }
 
-  [[nodiscard]] Outline outline(const Shape& shape) const override { return usual(shape).outline(); }
+  [[nodiscard]] Outline outline(const Asked& asked) const override { return decided(asked).outline(); }
 
   [[nodiscard]] ErrorModel error_model(const Shape&) const override { return {}; }
 
@@ -52,7 +52,9 @@ class CpuExecutable final : public Executable {
   }
 
  private:
-  [[nodiscard]] Decision usual(const Shape& shape) const { return decide(*subject_, usual_layout(*subject_, shape)); }
+  [[nodiscard]] Decision decided(const Asked& asked) const {
+    return decide(*subject_, asked.tensors ? layout_of(*asked.tensors) : usual_layout(*subject_, asked.shape));
+  }
 
   std::shared_ptr<const Subject> subject_;
 };

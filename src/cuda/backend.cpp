@@ -161,14 +161,15 @@ void CudaExecutable::prepare(const Shape& shape) const {
   }
 }
 
-Decision CudaExecutable::usual(const Shape& shape) const {
+Decision CudaExecutable::usual(const Asked& asked) const {
   const bool can_compile = !compiler_version().empty();
   return decide(
-      subject_, usual_layout(subject_.problem, program(), shape),
+      subject_,
+      asked.tensors ? layout_of(*asked.tensors, program()) : usual_layout(subject_.problem, program(), asked.shape),
       [&](const std::shared_ptr<const std::string>& source) { return can_compile ? judge(*source) : std::string(); });
 }
 
-Outline CudaExecutable::outline(const Shape& shape) const { return usual(shape).outline; }
+Outline CudaExecutable::outline(const Asked& asked) const { return usual(asked).outline; }
 
 // Without a judge: whichever schedule compiles, it accumulates alike.
 ErrorModel CudaExecutable::error_model(const Shape& shape) const {
@@ -229,8 +230,8 @@ std::string loops_text(const Decision& d) {
 
 }  // namespace
 
-std::string CudaExecutable::explain(ExplainPart part, const Shape& shape) const {
-  const Decision decision = usual(shape);
+std::string CudaExecutable::explain(ExplainPart part, const Asked& asked) const {
+  const Decision decision = usual(asked);
   if (part == ExplainPart::schedule) return schedules_text(decision);
   if (part == ExplainPart::loops) return loops_text(decision);
   std::string text;

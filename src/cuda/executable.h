@@ -26,8 +26,8 @@ class CudaExecutable final : public Executable {
 
   std::unique_ptr<BoundCall> bind(const Bindings& bindings) const override;
   void prepare(const Shape& shape) const override;
-  std::string explain(ExplainPart part, const Shape& shape) const override;
-  Outline outline(const Shape& shape) const override;
+  std::string explain(ExplainPart part, const Asked& asked) const override;
+  Outline outline(const Asked& asked) const override;
   ErrorModel error_model(const Shape& shape) const override;
   std::shared_ptr<const void> pack(const Bindings&) const override { return nullptr; }
 
@@ -46,7 +46,7 @@ class CudaExecutable final : public Executable {
 
   [[nodiscard]] const lower::Program& program() const { return *subject_.program; }
   // For memory that explain() assumes.
-  [[nodiscard]] Decision usual(const Shape& shape) const;
+  [[nodiscard]] Decision usual(const Asked& asked) const;
   // Decides, compiles and loads, once for each layout.
   [[nodiscard]] std::shared_ptr<const Prepared> prepared(const Layout& layout) const;
   [[nodiscard]] Decision decided(const Layout& layout) const;

@@ -44,10 +44,10 @@ double Cost::epilogue_operations() const {
   return sum;
 }
 
-Cost cost(const Program& program, const MainLoop& loop, const Shape& shape, const Outline& outline) {
+Cost cost(const Program& program, const MainLoopCost& main_loop, const Shape& shape, const Outline& outline) {
   Cost cost;
-  cost.main_loop_operations = loop.operations(shape);
-  cost.main_loop_read = loop.bytes(shape);
+  cost.main_loop_operations = main_loop.operations;
+  cost.main_loop_read = main_loop.read;
   cost.floor_bytes = cost.moved_bytes = cost.main_loop_read;
   for (std::int32_t i = 0; i < program.operands + program.outputs; ++i) {
     const Buffer& buffer = program.buffers[i];

@@ -24,7 +24,11 @@ struct Cost {
   [[nodiscard]] double epilogue_operations() const;
 };
 
-[[nodiscard]] Cost cost(const lower::Program& program, const MainLoop& loop, const Shape& shape,
+struct MainLoopCost {
+  double operations, read;
+};
+
+[[nodiscard]] Cost cost(const lower::Program& program, const MainLoopCost& main_loop, const Shape& shape,
                         const Outline& outline);
 
 }  // namespace postlude::inline v0::plan

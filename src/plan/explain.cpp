@@ -118,9 +118,19 @@ std::string placement(const Program& program, const Phase& phase, const plan::Ph
          (stores.empty() ? "nothing" : joined(stores)) + "\n  bytes    " + moved_text(cost.moved) + "\n";
 }
 
+// What plan::explain() was asked for.
+struct At {
+  Shape shape;
+  bool given = false;                         // else a typical one
+  const plan::InputShapes* inputs = nullptr;  // the main loop's, where they are known
+  const Bindings* tensors = nullptr;          // of these
+  [[nodiscard]] Asked asked() const { return {shape, tensors}; }
+};
+
 // What the size does not tell is said by its letters: "(N, C, H, W)".
-std::string shape_text(const PlanData& plan, const plan::Expected& expected, const Shape& shape) {
-  const std::vector<std::int64_t> extents = plan::shape_of(plan, expected, shape);
+std::string shape_text(const PlanData& plan, const plan::Expected& expected, const At& at) {
+  if (at.inputs && expected.role == plan::Expected::Role::input) return plan::shape_text((*at.inputs)[expected.input]);
+  const std::vector<std::int64_t> extents = plan::shape_of(plan, expected, at.shape);
   if (expected.role != plan::Expected::Role::input || !extents.empty()) return plan::shape_text(extents);
   std::string text;
   const std::vector<Input> inputs = plan.problem.loop().inputs();
@@ -129,22 +139,38 @@ std::string shape_text(const PlanData& plan, const plan::Expected& expected, con
   return text + ")";
 }
 
-std::string summary(const PlanData& plan, const Shape& shape, bool shape_given) {
+// The bytes of the main loop's inputs.
+double input_bytes(const MainLoop& loop, const At& at) {
+  if (!at.inputs) return loop.bytes(at.shape);
+  double bytes = 0;
+  const std::vector<Input> all = loop.inputs();
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    auto size = static_cast<double>(size_of(all[i].dtype));
+    for (const std::int64_t extent : (*at.inputs)[i]) size *= static_cast<double>(extent);
+    bytes += size;
+  }
+  return bytes;
+}
+
+std::string summary(const PlanData& plan, const At& at) {
   const Program& program = *plan.base.program;
-  const Outline outline = plan.base.executable->outline(shape);
-  const plan::Cost cost = plan::cost(program, plan.problem.loop(), shape, outline);
+  const Shape& shape = at.shape;
+  const Outline outline = plan.base.executable->outline(at.asked());
+  const plan::Cost cost = plan::cost(
+      program, {plan.problem.loop().operations(shape), input_bytes(plan.problem.loop(), at)}, shape, outline);
   std::string text = program.name + ": " + problem_text(plan.problem) + ", " + std::string(name(program.accumulator)) +
                      " accumulator, target " + std::string(plan.backend->name) +
                      (plan.target.isa.empty() ? "" : " (" + plan.target.isa + ")") + "\n\ngraph\n" +
                      indented(plan.graph.print()) + "\noperands and outputs\n";
   for (const plan::Expected& expected : plan.expected) {
     text += "  " + padded(expected.name, 12) + " " + padded(std::string(name(expected.dtype)), 5) + " " +
-            padded(shape_text(plan, expected, shape), 14) +
+            padded(shape_text(plan, expected, at), 14) +
             (expected.role == plan::Expected::Role::output ? " output\n" : "\n");
   }
   text += "  at M = " + std::to_string(shape.m) + ", N = " + std::to_string(shape.n);
   if (plan.multiplies()) text += ", K = " + std::to_string(shape.k);
-  text += shape_given ? "\n" : " (a typical shape; ask for another)\n";
+  if (shape.batch > 1) text += ", batch = " + std::to_string(shape.batch);
+  text += at.given ? "\n" : " (a typical shape; ask for another)\n";
   for (std::size_t i = 0; i < program.phases.size(); ++i) {
     const Phase& phase = program.phases[i];
     text += "\nphase " + std::to_string(i) + " over " + axes_text(phase.domain, phase.batched) +
@@ -153,7 +179,7 @@ std::string summary(const PlanData& plan, const Shape& shape, bool shape_given) 
   }
   for (const std::string& note : program.notes) text += "\nnote: " + note;
   if (!program.notes.empty()) text += '\n';
-  text += "\nschedule\n" + indented(plan.base.executable->explain(ExplainPart::schedule, shape));
+  text += "\nschedule\n" + indented(plan.base.executable->explain(ExplainPart::schedule, at.asked()));
   text += "\ncost\n  main loop   " + amount(cost.main_loop_operations, "op") + ", " + amount(cost.main_loop_read, "B") +
           " of input\n  epilogue    " + amount(cost.epilogue_operations(), "op") + "\n";
   for (const Outline::Beside& beside : outline.beside)
@@ -173,6 +199,16 @@ std::string passes(const PlanData& plan) {
   return text;
 }
 
+std::string explained(const PlanData& plan, ExplainPart part, const At& at) {
+  switch (part) {
+    case ExplainPart::summary: return summary(plan, at);
+    case ExplainPart::passes: return passes(plan);
+    case ExplainPart::program: return plan.base.program->print();
+    case ExplainPart::loops: return descriptors(plan.problem.loop()) + plan.base.executable->explain(part, at.asked());
+    default: return plan.base.executable->explain(part, at.asked());
+  }
+}
+
 }  // namespace
 
 std::string Plan::explain(ExplainPart part, std::int64_t m, std::int64_t n, std::int64_t k) const {
@@ -180,14 +216,17 @@ std::string Plan::explain(ExplainPart part, std::int64_t m, std::int64_t n, std:
   plan::check_extents({.m = m, .n = n, .k = k}, "to explain for", "0 takes a typical one");
   const Shape shape = typical(*data_, m, n, k);
   if (part != ExplainPart::passes && part != ExplainPart::program) static_cast<void>(plan::check_size(*data_, shape));
-  switch (part) {
-    case ExplainPart::summary: return summary(*data_, shape, m > 0 && n > 0 && (k > 0 || !data_->multiplies()));
-    case ExplainPart::passes: return passes(*data_);
-    case ExplainPart::program: return data_->base.program->print();
-    case ExplainPart::loops:
-      return descriptors(data_->problem.loop()) + data_->base.executable->explain(part, shape);
-    default: return data_->base.executable->explain(part, shape);
-  }
+  return explained(*data_, part, {.shape = shape, .given = m > 0 && n > 0 && (k > 0 || !data_->multiplies())});
+}
+
+std::string Plan::explain(ExplainPart part, const std::vector<std::vector<std::int64_t>>& inputs) const {
+  if (!data_) throw Error(ErrorCode::usage, "this Plan is empty", "compile() makes one.");
+  plan::Checked checked = plan::assumed(*data_, inputs);
+  if (checked.nothing_to_do && part != ExplainPart::passes && part != ExplainPart::program)
+    return "every output is empty: nothing runs\n";
+  checked.bindings.buffers.resize(data_->base.program->buffers.size());
+  return explained(*data_, part,
+                   {.shape = checked.bindings.shape, .given = true, .inputs = &inputs, .tensors = &checked.bindings});
 }
 
 }  // namespace postlude::inline v0

@@ -15,30 +15,94 @@ void check_extents(const Shape& shape, const std::string& what, const std::strin
     throw Error(ErrorCode::size_overflow, "sizes " + what + " are more than can be addressed", hint);
 }
 
-// The addresses of these tensors are never used.
-bool check_size(const PlanData& plan, const Shape& shape) {
-  constexpr std::uintptr_t apart = 4096;
-  std::uintptr_t address = apart;
-  std::vector<Binding> bindings;
-  for (const Expected& one : plan.expected) {
+namespace {
+
+// Tensors that stand one behind the other where nobody has memory: their addresses are never used.
+class Assumed {
+ public:
+  explicit Assumed(const PlanData& plan) : plan_(plan) {}
+
+  // Contiguous; `images`: in channels_last.
+  Tensor tensor(DType dtype, const std::vector<std::int64_t>& extents, bool images = false) {
     Tensor tensor;
-    tensor.dtype = one.dtype;
-    tensor.device = plan.target.device, tensor.device_index = plan.target.device_index;
-    std::vector<std::int64_t> extents = shape_of(plan, one, shape);
-    if (one.role == Expected::Role::input && extents.empty()) return true;  // the size does not tell
-    const bool batched = one.axes.has(Axis::b) && (one.role == Expected::Role::output || shape.batch > 1);
-    if (batched) extents.insert(extents.begin(), shape.batch);
+    tensor.dtype = dtype;
+    tensor.device = plan_.target.device, tensor.device_index = plan_.target.device_index;
     tensor.rank = static_cast<int>(extents.size());
     std::uintptr_t stride = 1;  // wraps where the checks refuse the size
-    for (std::size_t i = extents.size(); i-- > 0;) {
+    const auto axis = [&](std::size_t i) {
       tensor.shape[i] = extents[i], tensor.strides[i] = static_cast<std::int64_t>(stride);
       stride *= static_cast<std::uintptr_t>(extents[i]);
-    }
-    tensor.data = reinterpret_cast<void*>(address);
-    address += (stride * static_cast<std::uintptr_t>(size_of(one.dtype)) / apart + 1) * apart;
-    bindings.push_back({one.name, tensor});
+    };
+    if (images) axis(1);
+    for (std::size_t i = extents.size(); i-- > 0;)
+      if (!images || i != 1) axis(i);
+    tensor.data = reinterpret_cast<void*>(address_);
+    address_ += (stride * static_cast<std::uintptr_t>(size_of(dtype)) / apart + 1) * apart;
+    return tensor;
   }
+
+  // All but the inputs, at a problem's size.
+  void add_others(const Shape& shape, std::vector<Binding>& bindings) {
+    for (const Expected& one : plan_.expected)
+      if (one.role != Expected::Role::input)
+        bindings.push_back({one.name, tensor(one.dtype, batched(one, shape, shape_of(plan_, one, shape)))});
+  }
+
+  static std::vector<std::int64_t> batched(const Expected& one, const Shape& shape, std::vector<std::int64_t> extents) {
+    if (one.axes.has(Axis::b) && (one.role == Expected::Role::output || shape.batch > 1))
+      extents.insert(extents.begin(), shape.batch);
+    return extents;
+  }
+
+ private:
+  static constexpr std::uintptr_t apart = 4096;
+  const PlanData& plan_;
+  std::uintptr_t address_ = apart;
+};
+
+}  // namespace
+
+bool check_size(const PlanData& plan, const Shape& shape) {
+  Assumed assumed(plan);
+  std::vector<Binding> bindings;
+  for (const Expected& one : plan.expected) {
+    if (one.role != Expected::Role::input) continue;
+    const std::vector<std::int64_t> extents = shape_of(plan, one, shape);
+    if (extents.empty()) return true;  // the size does not tell
+    bindings.push_back({one.name, assumed.tensor(one.dtype, Assumed::batched(one, shape, extents))});
+  }
+  assumed.add_others(shape, bindings);
   return !check(plan, bindings, nullptr, plan.target).nothing_to_do;
+}
+
+Checked assumed(const PlanData& plan, const InputShapes& inputs) {
+  const std::vector<Input> wanted = plan.problem.loop().inputs();
+  if (inputs.size() != wanted.size())
+    throw Error(ErrorCode::usage,
+                std::to_string(inputs.size()) + " shapes are given, and the main loop has " +
+                    std::to_string(wanted.size()) + " inputs",
+                "Give a shape for each.");
+  Assumed assumed(plan);
+  std::vector<Binding> bindings;
+  std::vector<Given> given;
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    if (inputs[i].size() > Tensor::max_rank || inputs[i].size() < wanted[i].axes.size())
+      throw Error(ErrorCode::wrong_rank, quoted(wanted[i].name) + " has " + std::to_string(wanted[i].axes.size()) +
+                                             " axes, and the shape " + shape_text(inputs[i]) + " has " +
+                                             std::to_string(inputs[i].size()));
+    for (const std::int64_t extent : inputs[i])
+      if (extent < 0 || extent > largest_extent)
+        throw Error(ErrorCode::size_overflow,
+                    "the shape " + shape_text(inputs[i]) + " of " + quoted(wanted[i].name) + " is no size");
+    bindings.push_back({wanted[i].name, assumed.tensor(wanted[i].dtype, inputs[i], !wanted[i].batchable)});
+    given.push_back(postlude::given(wanted[i], bindings.back().tensor));
+  }
+  const Domain domain = plan.problem.loop().settle(given);
+  std::int64_t batch = domain.batch.input >= 0 ? domain.batch.value : -1;
+  for (const Given& one : given) batch = std::max(batch, one.batch);
+  assumed.add_others({.batch = batch < 0 ? 1 : batch, .m = domain.m.value, .n = domain.n.value, .k = domain.k.value},
+                     bindings);
+  return check(plan, bindings, nullptr, plan.target);
 }
 
 }  // namespace postlude::inline v0::plan

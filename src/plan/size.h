@@ -1,9 +1,11 @@
 // Sizes at which nobody has bound memory yet: explain() prints what would run there, prepare() compiles it.
 #pragma once
 
-#include "plan/plan_data.h"
+#include "plan/operands.h"
 
+#include <cstdint>
 #include <string>
+#include <vector>
 
 namespace postlude::inline v0::plan {
 
@@ -14,5 +16,11 @@ void check_extents(const Shape& shape, const std::string& what, const std::strin
 // Throws what bind() throws of contiguous tensors at this shape. False: there is nothing to compute, every output is
 // empty.
 [[nodiscard]] bool check_size(const PlanData& plan, const Shape& shape);
+
+// The shapes of the main loop's inputs, with their batch axes.
+using InputShapes = std::vector<std::vector<std::int64_t>>;
+// What bind() makes of contiguous tensors of these shapes, of images with their channels last, and throws of them.
+// Nobody has such memory.
+[[nodiscard]] Checked assumed(const PlanData& plan, const InputShapes& inputs);
 
 }  // namespace postlude::inline v0::plan

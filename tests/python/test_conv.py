@@ -120,6 +120,19 @@ def test_plan():
         post.Conv(padding="same").plan(case.x, case.w).bind(case.x, drawn(6, 4, 5, 5))
 
 
+def test_explains_by_the_arrays_shapes():
+    x, w = (8, 32, 20, 20), (64, 32, 3, 3)
+    plan = post.Conv().plan(np.zeros(x, np.float32), np.zeros(w, np.float32), target="portable")
+    text = plan.explain(shapes=(x, w))
+    assert "(8, 32, 20, 20)" in text and "(64, 32, 3, 3)" in text and "M = 324, N = 64, K = 288, batch = 8\n" in text
+    assert "(N, C, H, W)" in plan.explain(m=324, n=64, k=288)
+    last = post.Conv(layout="nhwc")
+    other = last.plan(np.zeros((8, 20, 20, 32), np.float32), np.zeros((64, 3, 3, 32), np.float32), target="portable")
+    assert other.explain(shapes=((8, 20, 20, 32), (64, 3, 3, 32))) == text
+    with pytest.raises(post.Error, match="channels"):
+        plan.explain(shapes=(x, (64, 16, 3, 3)))
+
+
 def test_refuses():
     x, w, dy = drawn(1, 4, 5, 5), drawn(4, 2, 3, 3), drawn(1, 4, 3, 3)
     for call, text in [(lambda: post.conv2d(x, w), "filters of 2 channels"), (lambda: post.conv2d(x, w, groups=3), "groups do not divide"),

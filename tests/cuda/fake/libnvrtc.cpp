@@ -1,5 +1,6 @@
 // A compiler that takes every source: its cubins are the source.
 //   FAKE_NVRTC_FAIL=1           fails as NVRTC does without its builtins
+//   FAKE_NVRTC_SPILLS=TEXT      sources with this text spill registers
 //   FAKE_NVRTC_MILLISECONDS=N   takes so long
 //   fake_nvrtc_compilations     how many there were
 //   fake_nvrtc_sources          of so many sources
@@ -20,10 +21,14 @@ std::mutex mutex;
 std::set<std::string> sources;
 int compilations = 0, running = 0, at_once = 0;
 
-const char* log_text() {
-  return std::getenv("FAKE_NVRTC_FAIL") ? "nvrtc: error: failed to open libnvrtc-builtins.so.13.0.\n  Make sure that "
-                                          "libnvrtc-builtins.so.13.0 is installed correctly."
-                                        : "ptxas info: Used 168 registers, 0 bytes spill stores, 0 bytes spill loads\n";
+const char* log_text(void* program) {
+  if (std::getenv("FAKE_NVRTC_FAIL"))
+    return "nvrtc: error: failed to open libnvrtc-builtins.so.13.0.\n  Make sure that libnvrtc-builtins.so.13.0 is "
+           "installed correctly.";
+  const char* text = std::getenv("FAKE_NVRTC_SPILLS");
+  return text && static_cast<std::string*>(program)->find(text) != std::string::npos
+             ? "ptxas info: Used 168 registers, 64 bytes spill stores, 64 bytes spill loads\n"
+             : "ptxas info: Used 168 registers, 0 bytes spill stores, 0 bytes spill loads\n";
 }
 }  // namespace
 
@@ -56,12 +61,12 @@ FAKE nvrtcDestroyProgram(void** program) {
   *program = nullptr;
   return 0;
 }
-FAKE nvrtcGetProgramLogSize(void*, std::size_t* size) {
-  *size = std::strlen(log_text()) + 1;
+FAKE nvrtcGetProgramLogSize(void* program, std::size_t* size) {
+  *size = std::strlen(log_text(program)) + 1;
   return 0;
 }
-FAKE nvrtcGetProgramLog(void*, char* to) {
-  std::strcpy(to, log_text());
+FAKE nvrtcGetProgramLog(void* program, char* to) {
+  std::strcpy(to, log_text(program));
   return 0;
 }
 FAKE nvrtcGetCUBINSize(void* program, std::size_t* size) {
