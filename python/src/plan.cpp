@@ -341,6 +341,11 @@ void bind_results(nb::module_& m) {
       .def("__repr__", &text_of);
 }
 
+std::string explain(const Prepared& self, const std::string& part, Size rows, Size columns, Size depth,
+                    const std::optional<std::vector<std::vector<std::int64_t>>>& inputs) {
+  return inputs ? self.plan.explain(part_of(part), *inputs) : self.plan.explain(part_of(part), rows, columns, depth);
+}
+
 void bind_calls(nb::module_& m) {
   nb::class_<ArrayCall>(m, "Call",
                         "A plan bound to arrays, with its workspace. Calling it computes on what they hold then.")
@@ -419,17 +424,10 @@ void bind_plans(nb::module_& m) {
           nb::arg("sizes"), nb::arg("threads") = 0,
           nb::sig("def prepare(self, *sizes: tuple[int, ...], threads: int = 0) -> None"),
           "Compiles what bind() takes at sizes (m, n, k), several at once, without memory. On a CPU it checks them.")
-      .def(
-          "explain",
-          [](const Prepared& self, const std::string& part, Size rows, Size columns, Size depth,
-             const std::optional<std::vector<std::vector<std::int64_t>>>& inputs) {
-            return inputs ? self.plan.explain(part_of(part), *inputs)
-                          : self.plan.explain(part_of(part), rows, columns, depth);
-          },
-          nb::arg("part") = "summary", nb::arg("m") = 0, nb::arg("n") = 0, nb::arg("k") = 0,
-          nb::arg("inputs").none() = nb::none(),
-          "Everything lowering and the backend decided. part: summary, passes, program, schedule, loops or source. "
-          "inputs: instead of sizes, the shapes of the main loop's inputs.")
+      .def("explain", explain, nb::arg("part") = "summary", nb::arg("m") = 0, nb::arg("n") = 0, nb::arg("k") = 0,
+           nb::arg("inputs").none() = nb::none(),
+           "Everything lowering and the backend decided. part: summary, passes, program, schedule, loops or source. "
+           "inputs: instead of sizes, the shapes of the main loop's inputs.")
       .def(
           "source",
           [](const Prepared& self, Size rows, Size columns, Size depth) {
