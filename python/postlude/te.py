@@ -50,8 +50,12 @@ def _axes(axis: Any) -> list[Axis]:
 
 
 def _tensors(item: Any) -> list[Tensor]:
-    return [tensor for each in (item if isinstance(item, (list, tuple)) else [item]) for tensor in
-            (_core.loop_outputs(each) if isinstance(each, _core.LoopOperation) else [each])]
+    tensors = [tensor for each in (item if isinstance(item, (list, tuple)) else [item]) for tensor in
+               (_core.loop_outputs(each) if isinstance(each, _core.LoopOperation) else [each])]
+    for tensor in tensors:
+        if not isinstance(tensor, LoopTensor):
+            raise error("usage", f"{tensor!r} is no tensor", "Pass what te.placeholder or te.compute gives.")
+    return tensors
 
 
 Tensor = LoopTensor
@@ -261,7 +265,10 @@ def _split(self: LoopStage, parent: Axis, factor: int | None = None, nparts: int
     """Two loops in place of one: the inner of `factor` iterations, or the outer of `nparts`."""
     if (factor is None) == (nparts is None):
         raise error("bad_call", f"split of {parent!r} takes either factor or nparts")
-    return tuple(self._split(parent, factor) if nparts is None else self._split_parts(parent, nparts))
+    given = factor if nparts is None else nparts
+    if not hasattr(given, "__index__") or abs(given) >> 63:
+        raise error("bad_attribute", f"split of {parent!r} into {given!r}", "A factor is a number from 1 to 2^31 - 1.")
+    return tuple(self._split(parent, given) if nparts is None else self._split_parts(parent, given))
 
 
 def _fuse(self: LoopStage, *axes: Axis) -> Axis:

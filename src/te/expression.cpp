@@ -9,7 +9,23 @@
 namespace postlude::inline v0::te {
 namespace {
 
-Expr made(ExprNode node) { return Expr(std::make_shared<const ExprNode>(std::move(node))); }
+// What is printed, bounded and emitted is walked as a tree, and by recursion.
+constexpr std::uint32_t most_parts = 65536, deepest = 2000;
+
+Expr made(ExprNode node) {
+  for (const Expr& arg : node.args) {
+    node.parts += arg->parts;  // of which no sum of three overflows
+    node.depth = std::max(node.depth, arg->depth + 1);
+  }
+  if (node.parts > most_parts || node.depth > deepest)
+    throw Error(
+        ErrorCode::text_limit,
+        "an expression has more than " + std::to_string(most_parts) + " parts, or lies more than " +
+            std::to_string(deepest) + " deep",
+        "A part counts as often as it is used, also through stages that are inlined: compute it in a stage of its "
+        "own, without compute_inline.");
+  return Expr(std::make_shared<const ExprNode>(std::move(node)));
+}
 
 Expr integer_constant(std::int64_t x) { return constant({DType::i64, 0, x}, true); }
 
@@ -159,6 +175,7 @@ Expr substitute(const Expr& x, const Substitution& axes, const Reading& read) {
     }
     if (const auto found = done.find(at.node().get()); found != done.end()) return found->second;
     ExprNode node = *at.node();
+    node.parts = node.depth = 1;
     bool changed = false;
     for (Expr& arg : node.args) {
       Expr now = walk(arg);
@@ -297,6 +314,7 @@ Polynomial polynomial(const Expr& x, const Sizes* sizes) {
     args.push_back(expression(part));
   }
   ExprNode node = *x.node();
+  node.parts = node.depth = 1;
   node.args = args;
   if (constants) p.constant = evaluate(made(std::move(node)), {});
   else atom(made(std::move(node)));
@@ -329,6 +347,7 @@ Expr tidied(const Expr& x) {
   if (x.empty() || x->kind == ExprNode::Kind::constant) return x;
   if (x->type == DType::i64 && x->kind != ExprNode::Kind::read) return simplified(x);
   ExprNode node = *x.node();
+  node.parts = node.depth = 1;
   bool changed = false;
   for (Expr& arg : node.args) {
     Expr now = tidied(arg);

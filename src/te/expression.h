@@ -5,6 +5,7 @@
 
 #include <postlude/te.h>
 
+#include <cstdint>
 #include <map>
 #include <memory>
 #include <string>
@@ -48,6 +49,7 @@ struct ExprNode {
   Round round = Round::nearest_even;  // cast
   std::vector<Expr> args{};           // operation: arguments, of the types it takes; read: indices, i64
   std::shared_ptr<const Reduction> reduction{};
+  std::uint32_t parts = 1, depth = 1;  // as a tree, without what a reduction reduces
 };
 
 // What reducers are known for: the strips of a CPU have code of their own for these.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cctype>
 #include <cmath>
+#include <limits>
 
 namespace postlude::inline v0::te {
 namespace {
@@ -157,11 +158,11 @@ namespace {
 
 std::pair<Axis, Axis> divide(StageNode& stage, const Axis& axis, std::int64_t factor, bool parts) {
   const std::size_t at = find_leaf(stage, axis, "split");
-  if (factor < 1)
+  if (factor < 1 || factor > std::numeric_limits<std::int32_t>::max())
     throw Error(
         ErrorCode::bad_attribute,
         "split of " + quoted(axis.name()) + " into " + (parts ? "parts" : "pieces") + " of " + std::to_string(factor),
-        "A factor is at least 1.");
+        "A factor is at least 1, and at most 2^31 - 1 as an array's extents.");
   if (stage.mark(axis.node()).kind != Mark::Kind::serial)
     refuse("split: " + quoted(axis.name()) + " is already bound or marked", "Split first, then mark the pieces.");
   const AxisPtr parent = axis.node();

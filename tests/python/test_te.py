@@ -174,6 +174,10 @@ def test_dtypes_strides_and_padding(rng):
 
 @pytest.mark.parametrize("schedule, name, words", [
     (lambda s, B: s[B].split(B.op.axis[0], factor=0), "bad_attribute", ["'i'", "0"]),
+    (lambda s, B: s[B].split(B.op.axis[0], factor=2**70), "bad_attribute", ["i into 1180591620717411303424"]),
+    (lambda s, B: s[B].split(B.op.axis[0], nparts=2.5), "bad_attribute", ["i into 2.5"]),
+    (lambda s, B: te.create_schedule(3), "usage", ["3 is no tensor"]),
+    (lambda s, B: te.build(s, ["x"]), "usage", ["'x' is no tensor"]),
     (lambda s, B: s[B].split(te.reduce_axis((0, 3), "z"), factor=2), "bad_schedule", ["'z'", "no loop of 'B'"]),
     (lambda s, B: s[B].parallel(B.op.reduce_axis[0]), "bad_schedule", ["'k'", "reduced"]),
     (lambda s, B: s[B].fuse(B.op.axis[0], B.op.reduce_axis[0]), "bad_schedule", ["'i'", "'k'"]),

@@ -3,6 +3,10 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdint>
+#include <limits>
+#include <vector>
+
 namespace postlude {
 namespace {
 
@@ -43,9 +47,14 @@ struct Case {
   const char* message;
 };
 
+const char* const too_large = "an expression has more than 65536 parts, or lies more than 2000 deep";
+
 const Case cases[] = {
     {"FactorOfNothing", ErrorCode::bad_attribute, [](Fixture& t) { t.s[t.b].split(t.i, 0); },
      "split of 'i' into pieces of 0"},
+    {"FactorBeyondEveryExtent", ErrorCode::bad_attribute,  // the number of pieces overflowed, and nothing was computed
+     [](Fixture& t) { t.s[t.b].split(t.i, std::numeric_limits<std::int64_t>::max()); },
+     "split of 'i' into pieces of 9223372036854775807"},
     {"AxisOfAnotherStage", ErrorCode::bad_schedule, [](Fixture& t) { t.s[t.b].unroll(t.f.op().axis()[1]); },
      "unroll: 'j' is no loop of 'B'"},
     {"AxisThatWasSplit", ErrorCode::bad_schedule,
@@ -212,6 +221,35 @@ const Case cases[] = {
        te::build(te::create_schedule(c), {t.a, c})({Tensor(in.data(), f32, {2, 3}), Tensor(out.data(), f32, {2, 3})});
      },
      "index j + 1 of 'A' in 'C' is in [1, 3], and axis 1 has 3 elements"},
+    {"SumOfTooManyTerms", ErrorCode::text_limit,  // recursion over these ended the process
+     [](Fixture& t) {
+       Expr sum = t.a(0, 0);
+       for (int i = 0; i < 100000; ++i) sum = sum + t.a(0, 0);
+     },
+     too_large},
+    {"PartsThatDouble", ErrorCode::text_limit,  // each was printed twice as often as the one before
+     [](Fixture& t) {
+       Expr power = t.a(0, 0);
+       for (int i = 0; i < 40; ++i) power = power * power;
+     },
+     too_large},
+    {"InlinedStagesThatDouble", ErrorCode::text_limit,
+     [](Fixture& t) {
+       std::vector<te::Tensor> stages{t.a};
+       for (int s = 0; s < 40; ++s)
+         stages.push_back(te::compute(
+             {t.n, t.m}, [&](const Axes& i) { return stages.back()(i[0], i[1]) * stages.back()(i[0], i[1]); }, "P"));
+       te::Schedule schedule = te::create_schedule(stages.back());
+       for (std::size_t s = 1; s + 1 < stages.size(); ++s) schedule[stages[s]].compute_inline();
+       static_cast<void>(te::lower(schedule, {t.a, stages.back()}));
+     },
+     too_large},
+    {"RemaindersOfRemainders", ErrorCode::text_limit,
+     [](Fixture& t) {
+       Expr index = t.i;
+       for (int i = 0; i < 100; ++i) index = te::floormod(index + 1, 8);
+     },
+     too_large},
     {"MissingArgument", ErrorCode::missing_operand, [](Fixture& t) { static_cast<void>(te::lower(t.s, {t.b})); },
      "'A' is read and is no argument"},
 };
