@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
@@ -16,11 +17,12 @@ _TILE, _ROW, _COL = 6, 4, 2  # axes of an operand or output: a sum of 2 (over m)
 
 def _numbers(given: Any, rank: int, what: str) -> tuple[int, ...]:
     """One number for each axis, from one for all or one each."""
-    if isinstance(given, (tuple, list)):
-        if len(given) == rank and all(hasattr(one, "__index__") for one in given):
-            return tuple(given)
-    elif hasattr(given, "__index__"):
-        return (given,) * rank
+    several = given if isinstance(given, (tuple, list)) else (given,) * rank
+    try:
+        if len(several) == rank:
+            return tuple(operator.index(one) for one in several)
+    except TypeError:
+        pass
     raise error("usage", f"{what}={given!r}", f"Pass a number, or one for each of the {rank} axes, as a tuple." if rank > 1 else "Pass a number.")
 
 
@@ -28,9 +30,9 @@ def _padding(given: Any, image: Sequence[int], filters: Sequence[int], stride: S
              dilation: Sequence[int]) -> tuple[tuple[int, int], ...]:
     """(before, after) of each axis."""
     rank = len(image)
-    if given == "valid":
+    if isinstance(given, str) and given == "valid":
         given = 0
-    if given == "same":
+    if isinstance(given, str) and given == "same":
         whole = [max((-(-size // step) - 1) * step + reach * (taps - 1) + 1 - size, 0) if step > 0 else 0
                  for size, taps, step, reach in zip(image, filters, stride, dilation)]
         return tuple((all_ // 2, all_ - all_ // 2) for all_ in whole)
@@ -46,7 +48,7 @@ def _permuted(x: Any, order: Sequence[int]) -> Any:
 
 
 def _address(x: Any) -> Any:
-    return x.data_ptr() if is_torch(x) else x.__array_interface__["data"][0]
+    return x.data_ptr() if is_torch(x) else (getattr(x, "__cuda_array_interface__", None) or x.__array_interface__)["data"][0]
 
 
 class _Sizes:
@@ -189,11 +191,10 @@ class Conv:
 
     def __init__(self, *, stride: Any = 1, padding: Any = 0, dilation: Any = 1, groups: int = 1,
                  layout: Literal["nchw", "nhwc"] = "nchw") -> None:
-        if layout not in ("nchw", "nhwc"):
+        if not isinstance(layout, str) or layout not in ("nchw", "nhwc"):
             raise error("usage", f"layout={layout!r}", 'Pass "nchw", torch\'s shapes, or "nhwc".')
-        if not hasattr(groups, "__index__"):
-            raise error("usage", f"groups={groups!r}", "Pass a number.")
-        self.stride, self.padding, self.dilation, self.groups, self.layout = stride, padding, dilation, groups, layout
+        self.stride, self.padding, self.dilation, self.layout = stride, padding, dilation, layout
+        (self.groups,) = _numbers(groups, 1, "groups")
 
     # What the direction makes of its arrays' sizes: the image's and the filters' extents; what the core wants beside these;
     # and the axes that m counts, and n.

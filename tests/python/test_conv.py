@@ -139,6 +139,10 @@ def test_refuses():
                        (lambda: post.conv2d(x, w, groups="2"), "groups='2'"), (lambda: post.conv2d(x, w, layout="cl"), "layout='cl'"),
                        (lambda: post.conv1d(x, w), "x has 4 axes"), (lambda: post.conv_dgrad(dy, drawn(4, 2, 3, 3), (9, 5)), "no convolution of an image"),
                        (lambda: post.conv_dgrad(dy, w, (5, 5, 5)), "input_size="), (lambda: post.conv_wgrad(x, dy, (2, 3)), "a filter of 2"),
-                       (lambda: post.conv_dgrad(dy[0], w, (5, 5)), "dy has 3 axes and w 4"), (lambda: post.conv2d(x, w, padding="full"), "padding='full'")]:
+                       (lambda: post.conv_dgrad(dy[0], w, (5, 5)), "dy has 3 axes and w 4"), (lambda: post.conv2d(x, w, padding="full"), "padding='full'"),
+                       # An array is no number, and compares with nothing as one.
+                       (lambda: post.conv2d(x, w, padding=np.array([1, 1])), "padding=array"), (lambda: post.conv2d(x, w, stride=np.array([1, 1])), "stride=array"),
+                       (lambda: post.conv2d(x, w, groups=np.array([1, 1])), "groups=array"), (lambda: post.conv2d(x, w, layout=np.array(["nchw"] * 2)), "layout=array"),
+                       (lambda: post.conv_dgrad(dy, w, np.array([5, 5])), "input_size=array"), (lambda: post.conv_wgrad(x, dy, np.array([3, 3])), "filter_size=array")]:
         with pytest.raises(post.Error, match=text):
             call()
