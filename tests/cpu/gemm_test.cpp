@@ -377,7 +377,10 @@ TEST_P(GemmTest, SmallProductsAreMultipliedAtOnce) {
       {3, 300, 2, true, Small::packed, false, false},       {300, 3, 2, false, Small::as_it_lies, false, false},
       {300, 2, 700, false, Small::as_it_lies, true, true},  {1000, 7, 515, true, Small::as_it_lies, true, true},
       {700, 12, 2000, true, Small::as_it_lies, true, true}, {200, 65, 400, false, Small::as_it_lies, true, false},
-      {200, 65, 400, true, Small::packed, true, false}};
+      {200, 65, 400, true, Small::packed, true, false},     {50, 33, 3, true, Small::packed, false, false},
+      {50, 33, 4, true, Small::packed, false, false},       {60, 3, 300, false, Small::as_it_lies, true, true},
+      {60, 4, 301, false, Small::as_it_lies, true, true},   {200, 48, 2100, false, Small::as_it_lies, false, false},
+      {200, 35, 2100, true, Small::packed, true, false}};
   for (const Case& c : cases) {
     const Strides b = c.b_by_k ? Strides::columns : Strides::rows;
     ProductShape shape{.m = c.m, .n = c.n, .k = c.k};
@@ -393,6 +396,8 @@ TEST_P(GemmTest, SmallProductsAreMultipliedAtOnce) {
       check(c.m, c.n, c.k, DType::f32, DType::f32, a, b, Data::small_integers);
     }
   }
+  // A row of B has its columns one after another, whatever its stride.
+  check(40, 70, 1, DType::f32, DType::f32, Strides::rows, Strides::columns, Data::any);
   // A of any strides.
   check(40, 70, 30, DType::f32, DType::f32, Strides::both_odd, Strides::rows, Data::any);
   check(40, 5, 300, DType::f32, DType::f32, Strides::columns, Strides::columns, Data::any);

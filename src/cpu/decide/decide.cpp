@@ -78,8 +78,8 @@ class Decider {
                   .a = layout_.a.dtype,
                   .b = layout_.b.dtype,
                   .packed_b = layout_.packed_b,
-                  .b_n_major = b_strided && layout_.b.strides[1] != 1 && layout_.b.strides[2] == 1,
-                  .b_k_major = b_strided && layout_.b.strides[1] == 1,
+                  .b_n_major = b_strided && (layout_.b.strides[1] != 1 || shape_.k == 1) && layout_.b.strides[2] == 1,
+                  .b_k_major = b_strided && layout_.b.strides[1] == 1 && (shape_.k != 1 || layout_.b.strides[2] != 1),
                   .pieces = pass.pieces,
                   .addressed = !a_strided || !b_strided,
                   .a_k_major = a_strided && layout_.a.strides[2] == 1};

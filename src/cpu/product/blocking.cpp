@@ -193,8 +193,8 @@ ProductShape shape_of(const Product& p) {
           .a = p.a.dtype,
           .b = p.b.dtype,
           .packed_b = p.packed_b != nullptr,
-          .b_n_major = strided && p.b.row_stride != 1 && p.b.column_stride == 1,
-          .b_k_major = strided && p.b.row_stride == 1,
+          .b_n_major = strided && (p.b.row_stride != 1 || p.k == 1) && p.b.column_stride == 1,
+          .b_k_major = strided && p.b.row_stride == 1 && (p.k != 1 || p.b.column_stride != 1),
           .pieces = p.pieces,
           .addressed = p.a.address || p.b.address,
           .a_k_major = !p.a.address && p.a.column_stride == 1};
@@ -213,11 +213,9 @@ Blocking choose_blocking(const ProductShape& shape, Isa isa, bool whole_rows) {
   Blocking b;
   b.isa = isa;
   const SmallChoice small = choose_small(shape, kernels);
-  b.small = small.form;
-  b.dots = small.dots;
   b.refused[5] = {"small", small.why};
-  if (b.small != Small::no) {
-    block_small(b, shape);
+  if (small.form != Small::no) {
+    block_small(b, small, shape);
     return b;
   }
   b.refused[0] = {"thin", not_thin(shape, kernels)};

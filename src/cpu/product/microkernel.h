@@ -188,6 +188,8 @@ struct Kernels {
   void (*thin_n_major)(const ThinRun& run) = nullptr;
   void (*depthwise)(const DepthwiseRun& run) = nullptr;
   void (*small)(const SmallRun& run) = nullptr;
+  // to[i * to_row + x] = from[x * width + i] of 1 to 4 elements i.
+  void (*part)(const float* from, int width, std::int64_t count, float* to, std::int64_t to_row) = nullptr;
   // Applies `direct` to a finished block of accumulators.
   void (*store_direct)(const Direct& direct, const float* acc, std::int64_t acc_row, std::int64_t row0,
                        std::int64_t rows, std::int64_t column0, std::int64_t columns) = nullptr;

@@ -13,7 +13,10 @@ namespace {
 // Larger products gain more from blocks than packing costs; of a B of `b_always` elements, which L2
 // holds beside a few rows of A, never.
 constexpr std::int64_t most_multiplied = 1 << 20, most_b = 128 << 10, b_always = 64 << 10;
-constexpr std::int64_t least_of_square = 5;  // columns
+// Many rows by few columns read A once, in whole rows.
+constexpr std::int64_t few_columns = 64, many_rows = 8 * row_group;
+constexpr std::int64_t most_interleaved = 4;  // of more rows or columns one after another squares take less
+constexpr std::int64_t a_in_l2 = 96 << 10;    // elements of A that pass all dot products together
 constexpr std::int64_t b_in_l1 = 4 << 10;
 // Fewer multiplications are not worth a second thread.
 constexpr std::int64_t least_for_threads = 1 << 17;
@@ -27,7 +30,9 @@ struct Cycles {
   // Vectors along N. Tiles of one row or so wait for additions: those have four chains of them.
   [[nodiscard]] std::int64_t tiles() const { return m * ceil_div(n, lanes) * (k + 3) + k; }
   // B along N from B along K: squares of lanes x lanes, three shuffles a vector of each.
-  [[nodiscard]] std::int64_t packing() const { return ceil_div(n, lanes) * ceil_div(k, lanes) * lanes * 7; }
+  [[nodiscard]] std::int64_t packing() const {
+    return k <= most_interleaved ? k * n / 4 : ceil_div(n, lanes) * ceil_div(k, lanes) * lanes * 7;
+  }
   // Vectors along K, and a sum of each.
   // The same for the last columns of N beside tiles of the others.
   [[nodiscard]] std::int64_t tail(std::int64_t columns) const {
@@ -35,7 +40,7 @@ struct Cycles {
   }
   [[nodiscard]] std::int64_t dots() const { return m * n * (ceil_div(k, lanes) + 5); }
   // B along K from B along N.
-  [[nodiscard]] std::int64_t gathering() const { return std::min(n, std::int64_t{7}) * k + k; }
+  [[nodiscard]] std::int64_t gathering() const { return n <= most_interleaved ? k * n / 4 : 8 * k; }
 };
 
 std::int64_t packed_row(std::int64_t columns) { return round_up(columns, 16); }
@@ -74,8 +79,12 @@ class SmallProduct {
     }
     const Direct* const direct = options_.direct;
     if (direct && (is_plain(*direct) || blocking_.dots == 0)) {
-      float* const out = direct->out + first * row_group * direct->row_stride;
-      return rows(first * row_group, std::min(end * row_group, product_.m), sides, out, direct->row_stride, direct);
+      const std::int64_t last = std::min(end * row_group, product_.m), height = height_of_passes();
+      for (std::int64_t row = first * row_group; row < last; row += height) {
+        float* const out = direct->out + row * direct->row_stride;
+        rows(row, std::min(row + height, last), sides, out, direct->row_stride, direct);
+      }
+      return;
     }
     for (std::int64_t group = first; group < end; ++group) {
       const std::int64_t row0 = group * row_group, row1 = std::min(row0 + row_group, product_.m);
@@ -103,6 +112,9 @@ class SmallProduct {
   void pack(std::int64_t columns, float* to) const {
     const std::int64_t to_row = packed_row(columns);
     const float* const b = static_cast<const float*>(product_.b.data);
+    if (product_.k <= most_interleaved && product_.b.column_stride == product_.k) {
+      return kernels_.part(b, static_cast<int>(product_.k), columns, to, to_row);
+    }
     for (std::int64_t j = 0; j < columns; j += kernels_.lanes) {
       const char* starts[max_panel];
       const int width = static_cast<int>(std::min<std::int64_t>(kernels_.lanes, columns - j));
@@ -112,11 +124,12 @@ class SmallProduct {
     }
   }
 
-  // Columns become contiguous in squares, or, few of them, an element at a time.
+  // Columns become contiguous in squares, or few of them by themselves.
   void gather_columns(std::int64_t first, float* to) const {
     const std::int64_t to_row = gathered_row(product_.k), b_row = product_.b.row_stride, columns = product_.n - first;
     const float* const b = static_cast<const float*>(product_.b.data) + first * product_.b.column_stride;
-    if (columns < least_of_square) {
+    if (columns <= most_interleaved) {
+      if (b_row == columns) return kernels_.part(b, static_cast<int>(columns), product_.k, to, to_row);
       for (std::int64_t k = 0; k < product_.k; ++k) {
         for (std::int64_t j = 0; j < columns; ++j) to[j * to_row + k] = b[k * b_row + j * product_.b.column_stride];
       }
@@ -153,15 +166,22 @@ class SmallProduct {
     run.asks = asked(product_.m * product_.k);
     if (run.asks == ThinRun::Asks::columns) run.asks = ThinRun::Asks::lines;
     run.k = product_.k;
-    run.b = reinterpret_cast<const char*>(left);
     run.b_column = a.row_stride * 4;
-    run.columns = row1 - row0;
     run.c_row = 1, run.c_column = c_row;
+    run.b = reinterpret_cast<const char*>(left);
+    run.columns = row1 - row0;
+    run.a_row = b.dots_column;
     for (std::int64_t j = 0; j < blocking_.dots; j += max_thin_rows) {
       run.rows = static_cast<int>(std::min<std::int64_t>(max_thin_rows, blocking_.dots - j));
-      run.a = b.dots + j * b.dots_column, run.a_row = b.dots_column, run.c = c + tiled + j;
+      run.a = b.dots + j * b.dots_column, run.c = c + tiled + j;
       kernels_.thin_k_major(run);
     }
+  }
+
+  // Rows that pass before the next do: dot products take several passes over A, which stays in L2.
+  [[nodiscard]] std::int64_t height_of_passes() const {
+    if (blocking_.dots == 0) return product_.m;
+    return std::max<std::int64_t>(row_group, a_in_l2 / product_.k / row_group * row_group);
   }
 
   // Rows that pass all columns together: a tile where B stays in L1, so that rows of C follow one another.
@@ -187,10 +207,12 @@ SmallChoice choose_small(const ProductShape& shape, const Kernels& kernels) {
   const std::int64_t multiplied = shape.m * shape.n * shape.k, b = shape.n * shape.k;
   const bool narrow =
       shape.n <= max_thin_rows && shape.a_k_major && b <= most_b && (shape.b_k_major || shape.b_n_major);
-  if (b > b_always && (multiplied > most_multiplied || b > most_b) && !narrow) return no("blocks gain more");
+  const bool fits =
+      b <= b_always ||
+      (b <= most_b && (multiplied <= most_multiplied || (shape.n <= few_columns && shape.m >= many_rows)));
+  if (!fits && !narrow) return no("blocks gain more");
   if (std::min<std::int64_t>(shape.m, row_group) * shape.n > most_accumulators) return no("rows are too long");
   const Cycles cycles{shape.m, shape.n, shape.k, kernels.lanes};
-  const bool fits = b <= b_always || (multiplied <= most_multiplied && b <= most_b);
   const std::int64_t tiles = cycles.tiles() + (shape.b_n_major ? 0 : cycles.packing());
   const std::int64_t dots = cycles.dots() + (shape.b_k_major ? 0 : cycles.gathering());
   if (narrow && (dots < tiles || !fits)) return {Small::as_it_lies, shape.n, nullptr};
@@ -205,7 +227,9 @@ SmallChoice choose_small(const ProductShape& shape, const Kernels& kernels) {
   return {shape.b_n_major ? Small::as_it_lies : Small::packed, apart ? rest : 0, nullptr};
 }
 
-void block_small(Blocking& b, const ProductShape& shape) {
+void block_small(Blocking& b, const SmallChoice& choice, const ProductShape& shape) {
+  b.small = choice.form;
+  b.dots = choice.dots;
   b.order = Order::blocks;
   b.k_block = round_up(shape.k, 16);
   b.column_block = std::max<std::int64_t>(shape.n, 1);

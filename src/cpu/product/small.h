@@ -13,8 +13,8 @@ struct SmallChoice {
 };
 [[nodiscard]] SmallChoice choose_small(const ProductShape& shape, const Kernels& kernels);
 
-// Fills in all but the form of a small product's Blocking.
-void block_small(Blocking& blocking, const ProductShape& shape);
+// Fills in a small product's Blocking.
+void block_small(Blocking& blocking, const SmallChoice& choice, const ProductShape& shape);
 
 void run_small(const Product& product, const Blocking& blocking, const RunOptions& options);
 
