@@ -81,11 +81,11 @@ std::string host_source() {
 }  // namespace
 
 // What the library of `text` gives, compiled for the host; nullptr after a failure.
-void* compiled(const fs::path& folder, const std::string& text) {
+void* compiled(const fs::path& folder, const std::string& text, const char* optimize) {
   std::ofstream(folder / "kernels.cpp") << text;
-  const std::string command = std::string(POSTLUDE_CXX) +
-                              " -std=c++17 -O1 -w -Wno-psabi -ffp-contract=off -fPIC -shared -o '" +
-                              (folder / "kernels.so").string() + "' '" + (folder / "kernels.cpp").string() + "'";
+  const std::string command = std::string(POSTLUDE_CXX) + " -std=c++17 " + optimize +
+                              " -w -Wno-psabi -ffp-contract=off -fPIC -shared -o '" + (folder / "kernels.so").string() +
+                              "' '" + (folder / "kernels.cpp").string() + "'";
   EXPECT_EQ(std::system(command.c_str()), 0) << command;
   void* library = dlopen((folder / "kernels.so").c_str(), RTLD_NOW);
   EXPECT_TRUE(library) << dlerror();
@@ -103,12 +103,12 @@ std::uint64_t from_environment(const char* name, std::uint64_t otherwise) {
   return text == nullptr ? otherwise : std::strtoull(text, nullptr, 10);
 }
 
-Harness::Harness(const char* folder) : folder_(empty_folder(folder)) {
+Harness::Harness(const char* folder, int of) : folder_(empty_folder(folder)) {
   setenv("POSTLUDE_CACHE_DIR", (folder_ / "cache").c_str(), 1);
   void* nvrtc = dlopen(POSTLUDE_FAKES "/fake_nvrtc.so", RTLD_NOW | RTLD_GLOBAL);
   void* driver = dlopen(POSTLUDE_FAKES "/fake_cuda.so", RTLD_NOW | RTLD_GLOBAL);
   EXPECT_TRUE(nvrtc && driver) << dlerror();
-  setenv("FAKE_CUDA_MULTIPROCESSORS", std::to_string(multiprocessors).c_str(), 1);
+  setenv("FAKE_CUDA_MULTIPROCESSORS", std::to_string(of).c_str(), 1);
   setenv("POSTLUDE_NVRTC", POSTLUDE_FAKES "/fake_nvrtc.so", 1);
   if (driver) *static_cast<Launch*>(dlsym(driver, "fake_cuda_launch")) = launch;
   gathered().clear(), host_launch = nullptr;
@@ -118,8 +118,8 @@ Harness::~Harness() {
   if (!testing::Test::HasFailure()) fs::remove_all(folder_);
 }
 
-bool Harness::compile() {
-  void* kernels = compiled(folder_, host_source());
+bool Harness::compile(const char* optimize) {
+  void* kernels = compiled(folder_, host_source(), optimize);
   if (!kernels) return false;
   host_launch = reinterpret_cast<HostLaunch>(dlsym(kernels, "host_launch"));
   order_ = reinterpret_cast<HostOrder>(dlsym(kernels, "host_order"));

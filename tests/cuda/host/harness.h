@@ -12,14 +12,14 @@ inline constexpr int multiprocessors = 5;
 
 class Harness {
  public:
-  // From now on the process has one GPU of `multiprocessors`.
-  explicit Harness(const char* folder);
+  // From now on the process has one GPU of so many multiprocessors.
+  explicit Harness(const char* folder, int of = multiprocessors);
   ~Harness();  // keeps the folder after a failure
   Harness(const Harness&) = delete;
   Harness& operator=(const Harness&) = delete;
 
   // All that was launched until now, when nothing ran; false after a failure. What is launched now, runs.
-  [[nodiscard]] bool compile();
+  [[nodiscard]] bool compile(const char* optimize = "-O1");
   // Warps take turns in the order of their numbers (0), or in one drawn from this.
   void order(std::uint64_t seed) const;
   [[nodiscard]] static std::size_t sources();
@@ -30,7 +30,8 @@ class Harness {
 };
 
 // The library that `text` becomes, compiled for the host; nullptr after a failure.
-[[nodiscard]] void* compiled(const std::filesystem::path& folder, const std::string& text);
+[[nodiscard]] void* compiled(const std::filesystem::path& folder, const std::string& text,
+                             const char* optimize = "-O1");
 [[nodiscard]] std::filesystem::path empty_folder(const char* name);
 [[nodiscard]] std::uint64_t from_environment(const char* name, std::uint64_t otherwise);
 
