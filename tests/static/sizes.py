@@ -16,7 +16,6 @@ PARAMETERS = {
 }
 # "file function": why
 FUNCTIONS = {
-    "src/cpu/product/blocking.cpp choose_blocking": "one choice of a product's blocks after another",
     "src/cpu/product/gemm.cpp region": "the blocks' loops, each with what stays in its cache",
     "src/cpu/product/microkernel.inc row_of_tiles": "one loop over tiles, and what is fetched meanwhile",
     "src/cpu/strips/reduce.cpp ReductionExecutor::ReductionExecutor": "everything is decided once, before anything runs",
