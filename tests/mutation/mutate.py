@@ -1,14 +1,18 @@
 """Whether the tests see deliberate bugs: mutate.py [--count N] [--seed S] [--minutes T] [--jobs J]
 
 Draws mutants of the library's sources, links the tests of build/ with all of them (an environment
-variable chooses which one is alive), and runs the tests on each until one fails: the fastest test on
-all mutants, then the next on those that are left. A test that does not come by a mutant's place is
-not run on it. Results are kept in build/mutation/results.jsonl, and a run goes on where another
-stopped. What survives is printed with its place; the last lines are the score by folder.
+variable chooses which one is alive), and runs the tests on each until one fails: the fastest program
+on all mutants, then the next on those that are left. A test that does not come by a mutant's place is
+not run on it; those of one program that do come by run the cheapest first, as many as --seconds of
+processor time hold. Results are kept in build/mutation/results.jsonl, and a run goes on where
+another stopped; a survivor meets what tests are new since. What survives is printed with its place;
+the last lines are the score by folder.
 """
 import argparse
 import collections
 import concurrent.futures
+import contextlib
+import itertools
 import json
 import os
 import pathlib
@@ -20,6 +24,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -30,26 +35,27 @@ MOST, MOST_OF_A_FILE = 4096, 18  # mutants; mutant.h has the first too
 SHARES = {"src/lower": 85, "src/graph/ir": 45, "src/graph/text": 50, "src/reference": 45, "src/plan": 45, "src/core": 25,
           "src/loop": 15, "src/cpu": 85, "src/cuda/decide": 25, "src/cuda/choose": 30, "src/cuda/emit": 50, "src/cuda/run": 30,
           "src/te": 30}
-# What judges, the fastest first, and for which folders (all, where none is named).
+# What judges, the fastest first, and for which folders (all, where none is named). Of a program with a filter each test that
+# comes by a mutant's place judges; of the others the whole.
 JUDGES = [
     (["tests/fuzz/fuzz_epilogues", "--count", "80"], ()),
-    (["tests/test_plan", "--gtest_filter=-*TimeIs*:*ThreadsShare*:*TooManyParts*:*PackedOfEvery*"], ()),
-    (["tests/test_graph", "--gtest_filter=-Limits*:*Linear*:*Deep*"], ()),
-    (["tests/test_errors"], ("src/graph",)),
-    (["tests/test_reference"], ("src/reference", "src/core")),
-    (["tests/test_lower", "--gtest_filter=-*Scale*:*Random*"], ("src/lower", "src/graph", "src/plan", "src/core")),
-    (["tests/loop/test_loop"], ("src/loop", "src/plan", "src/cpu", "src/core")),
-    (["tests/te/test_te"], ("src/te", "src/core")),
-    (["tests/test_core"], ("src/core",)),
+    (["tests/test_plan", "--gtest_filter=-*TimeIs*:*ThreadsShare*"], ()),
+    (["tests/test_graph", "--gtest_filter=*"], ()),
+    (["tests/test_errors", "--gtest_filter=*"], ("src/graph",)),
+    (["tests/test_reference", "--gtest_filter=*"], ("src/reference", "src/core")),
+    (["tests/test_lower", "--gtest_filter=*"], ("src/lower", "src/graph", "src/plan", "src/core")),
+    (["tests/loop/test_loop", "--gtest_filter=*"], ("src/loop", "src/plan", "src/cpu", "src/core")),
+    (["tests/te/test_te", "--gtest_filter=*"], ("src/te", "src/core")),
+    (["tests/test_core", "--gtest_filter=*"], ("src/core",)),
     (["tests/fuzz/fuzz_inputs", "--count", "400"], ("src/graph", "src/core", "src/cuda/run")),
+    (["tests/cuda/test_cuda", "--gtest_filter=*"], ("src/cuda", "src/plan", "src/core")),
+    (["tests/test_cpu", "--gtest_filter=*"], ("src/cpu", "src/plan")),
     (["tests/fuzz/fuzz_calls", "--count", "20"], ()),
     (["tests/fuzz/fuzz_epilogues", "--count", "1000", "--seed", "5000"], ()),
-    (["tests/cuda/test_cuda"], ("src/cuda", "src/plan", "src/core")),
-    (["tests/test_cpu"], ("src/cpu",)),
-    (["tests/cuda/test_emission"], ("src/cuda",)),
-    (["tests/te/test_te_emission"], ("src/te",)),
+    (["tests/cuda/test_emission", "--gtest_filter=*"], ("src/cuda",)),
+    (["tests/te/test_te_emission", "--gtest_filter=*"], ("src/te", "src/cuda")),
 ]
-TARGETS = sorted({pathlib.Path(command[0]).name for command, _ in JUDGES})
+TARGETS = sorted({command[0].split("/")[-1] for command, _ in JUDGES})
 BLANKED = re.compile(r'//[^\n]*|"(?:[^"\\\n]|\\.)*"|\'(?:[^\'\\\n]|\\.)+\'')
 NEVER = re.compile(r"^\s*(#|using|template|static_assert|case |constexpr|inline constexpr|static constexpr|enum|struct|class|friend)")
 STATEMENT = re.compile(r"^ +(?!return|throw|break|continue|delete|else|if|for|while|do|case|default)"
@@ -191,39 +197,64 @@ def build(mutants, jobs):
 
 
 def run(command, number, seconds, reached=None):
-    """How a judge ends on a mutant: "" if it passes. `seconds`: of processor time, after which it hangs; it has ten times as
-    many of the clock's. `reached`: a file for what it comes by."""
-    environment = {**os.environ, "POSTLUDE_MUTANT": str(number), "OMP_WAIT_POLICY": "passive", "OMP_NUM_THREADS": "2",
-                   "GTEST_BRIEF": "1", "GTEST_FAIL_FAST": "1", "POSTLUDE_EMISSION_EVERY": "30", "POSTLUDE_EMISSION_RUNS": "1"}
-    environment |= {"POSTLUDE_MUTANTS_REACHED": str(reached)} if reached else {}
-    limit = lambda: resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))  # noqa: E731
+    """What sees a mutant, the program or its test ("" if all pass), and the seconds of processor time that it took. After `seconds`
+    of them it hangs; it has ten times as many of the clock's. `reached`: a file for what it comes by."""
     name = pathlib.Path(command[0]).name
-    with tempfile.TemporaryDirectory(dir=WORK) as folder:
+    limit = lambda: resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))  # noqa: E731
+    with tempfile.TemporaryDirectory(dir=WORK) as folder, open(pathlib.Path(folder) / "output", "w+") as output:
+        environment = {**os.environ, "POSTLUDE_MUTANT": str(number), "OMP_WAIT_POLICY": "passive", "OMP_NUM_THREADS": "2",
+                       "TMPDIR": folder, "POSTLUDE_EMISSION_FOLDER": folder, "POSTLUDE_EMISSION_KEPT": str(WORK / "emission"),
+                       "POSTLUDE_EMISSION_EVERY": "30", "POSTLUDE_EMISSION_RUNS": "1", "POSTLUDE_TE_RUNS": "20", "GTEST_FAIL_FAST": "1"}
+        environment |= {"POSTLUDE_MUTANTS_REACHED": str(reached)} if reached else {}
         # A session of its own, so that what it started ends with it.
         process = subprocess.Popen([str(WORK / command[0]), *command[1:]], cwd=folder, env=environment, preexec_fn=limit,
-                                   stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
-        try:
-            process.wait(10 * seconds)
-        except subprocess.TimeoutExpired:
+                                   stdout=output, stderr=subprocess.DEVNULL, start_new_session=True)
+        late = threading.Timer(10 * seconds, process.kill)
+        late.start()
+        _, status, usage = os.wait4(process.pid, 0)
+        late.cancel()
+        process.returncode = os.waitstatus_to_exitcode(status)
+        with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
-            return name + " (hangs)"
-    return {0: "", -signal.SIGXCPU: name + " (hangs)", -signal.SIGKILL: name + " (hangs)"}.get(process.returncode, name)
+        took = usage.ru_utime + usage.ru_stime
+        if process.returncode == 0:
+            return "", took
+        output.seek(0)
+        began = re.findall(r"^\[ RUN      \] (\S+)", output.read(), re.MULTILINE)
+    hangs = " (hangs)" if process.returncode in (-signal.SIGXCPU, -signal.SIGKILL) else ""
+    return (f"{name} {began[-1]}{hangs}" if began else name + hangs), took
+
+
+def tests_of(command):
+    """The tests of a program, each as a command; the program itself, where it has none."""
+    if not command[-1].startswith("--gtest_filter"):
+        return [command]
+    listed = subprocess.run([str(WORK / command[0]), "--gtest_list_tests", command[-1]], check=True, capture_output=True, text=True)
+    found = []
+    for line in listed.stdout.splitlines():
+        line = line.split("#")[0].rstrip()
+        if line.startswith("  "):
+            found.append([command[0], "--gtest_filter=" + suite + line.strip()])
+        else:
+            suite = line
+    return found
 
 
 def reach(command):
-    """The mutants whose places a judge comes by, and the seconds of processor time that it takes without any."""
-    file = WORK / ("reached-" + "-".join([pathlib.Path(command[0]).name, *command[1:]]).replace("--", ""))
-    if not file.exists():
-        file.with_suffix(".new").write_bytes(bytes(MOST))
-        before = resource.getrusage(resource.RUSAGE_CHILDREN)
-        if wrong := run(command, 0, 600, file.with_suffix(".new")):
-            sys.exit(f"{wrong} fails without a mutant")
-        after = resource.getrusage(resource.RUSAGE_CHILDREN)
-        file.with_suffix(".seconds").write_text(str(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime))
-        file.with_suffix(".new").rename(file)
-    return ({number for number, reached in enumerate(file.read_bytes()) if reached},
-            float(file.with_suffix(".seconds").read_text()))
+    """The mutants whose places a test comes by, and the seconds of processor time that it takes without any."""
+    file = WORK / "reached" / re.sub(r"[^\w.]+", "-", " ".join([pathlib.Path(command[0]).name, *command[1:]]).replace("--", ""))[:200]
+    file.parent.mkdir(exist_ok=True)
+    took = file.with_name(file.name + "-seconds")
+    if not took.exists():
+        new = file.with_name(file.name + "-new")
+        new.write_bytes(bytes(MOST))
+        wrong, spent = run(command, 0, 600, new)
+        if wrong:
+            print(f"{wrong} fails without a mutant", flush=True)
+            new.write_bytes(bytes(MOST))  # it judges nothing
+        new.rename(file)
+        took.write_text(str(spent))
+    return {number for number, reached in enumerate(file.read_bytes()) if reached}, float(took.read_text())
 
 
 def key(mutant):
@@ -235,6 +266,7 @@ def main():
     parser.add_argument("--count", type=int, default=450)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--minutes", type=float, default=1e9)
+    parser.add_argument("--seconds", type=float, default=30)
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
     arguments = parser.parse_args()
     end = time.time() + 60 * arguments.minutes
@@ -242,51 +274,67 @@ def main():
     drawn = draw(arguments.count, arguments.seed)
     assert len(drawn) < MOST
     mutants = build(drawn, arguments.jobs)
-    known = collections.defaultdict(dict)  # by mutant: how each judge ended
+    known = collections.defaultdict(dict)  # by mutant: how each test ended
     if RESULTS.exists():
         for r in map(json.loads, RESULTS.read_text().splitlines()):
-            known[json.dumps(r["key"])][r["judge"]] = r["by"]
+            known[json.dumps(r["key"])] |= {r["judge"]: r["by"], **dict.fromkeys(r.get("passed", ()), "")}
     print(f"{len(drawn)} drawn, {len(mutants)} compile", flush=True)
 
-    def take(number, judge, command, seconds):
+    def ended(number):
+        return known[json.dumps(key(mutants[number]))]
+
+    def take(number, judge, tests):
+        """`tests`: commands and their seconds."""
         if time.time() > end:
             return
-        by = run(command, number, 5 + round(8 * seconds))
-        known[json.dumps(key(mutants[number]))][judge] = by
+        command = [tests[0][0][0]] + (tests[0][0][1:] if len(tests) == 1 else
+                                      ["--gtest_filter=" + ":".join(test[1].split("=")[1] for test, _ in tests)])
+        by, _ = run(command, number, 10 + round(8 * sum(seconds for _, seconds in tests)))
+        passed = [] if by else [" ".join(test) for test, _ in tests]
+        ended(number).update({judge: by, **dict.fromkeys(passed, "")})
         with RESULTS.open("a") as out:
-            out.write(json.dumps({"key": key(mutants[number]), "judge": judge, "by": by}) + "\n")
+            out.write(json.dumps({"key": key(mutants[number]), "judge": judge, "by": by, "passed": passed}) + "\n")
 
     open_judges = collections.defaultdict(set)  # by mutant: those that have not ended yet
     unreached = set(mutants)
-    for command, folders in JUDGES:
-        judge = " ".join(command)
-        if time.time() > end:
+    with concurrent.futures.ThreadPoolExecutor(arguments.jobs) as pool:
+        for command, folders in JUDGES:
+            judge = " ".join(command)
+            tests = tests_of(command) if time.time() < end else []
+            if not tests:
+                for number, mutant in mutants.items():
+                    if not folders or mutant["folder"].startswith(folders):
+                        open_judges[number].add(judge)
+                continue
+            reached = sorted(zip(tests, pool.map(reach, tests)), key=lambda test: test[1][1])
+            left = []  # mutants, and the tests that are run on them
             for number, mutant in mutants.items():
-                if judge not in known[json.dumps(key(mutant))] and (not folders or mutant["folder"].startswith(folders)):
-                    open_judges[number].add(judge)
-            continue
-        reached, seconds = reach(command)
-        concerned = [n for n, m in mutants.items() if n in reached and (not folders or m["folder"].startswith(folders))]
-        unreached -= set(concerned)
-        left = [n for n in concerned if judge not in known[json.dumps(key(mutants[n]))]
-                and not any(known[json.dumps(key(mutants[n]))].values())]
-        print(f"{judge}: {len(left)} mutants, {seconds:.1f} s each", flush=True)
-        with concurrent.futures.ThreadPoolExecutor(arguments.jobs) as pool:
+                if folders and not mutant["folder"].startswith(folders):
+                    continue
+                concerned = [(test, seconds) for test, (numbers, seconds) in reached if number in numbers]
+                unreached -= {number} if concerned else set()
+                if any(ended(number).values()):
+                    continue
+                total = itertools.accumulate(seconds for _, seconds in concerned)
+                taken = [test for test, spent in zip(concerned, total) if spent < arguments.seconds or test is concerned[0]]
+                new = [(test, seconds) for test, seconds in taken if " ".join(test) not in ended(number)]
+                left += [(number, new)] if new else []
+            print(f"{judge}: {len(left)} mutants, {sum(seconds for _, new in left for _, seconds in new):.0f} s at most", flush=True)
             random.Random(arguments.seed).shuffle(left)  # a run that stops has seen some of every folder
-            list(pool.map(lambda n: take(n, judge, command, seconds), left))
-        for number in left:
-            if judge not in known[json.dumps(key(mutants[number]))]:
-                open_judges[number].add(judge)
+            list(pool.map(lambda item: take(item[0], judge, item[1]), left))
+            for number, new in left:
+                if not any(ended(number).values()) and any(" ".join(test) not in ended(number) for test, _ in new):
+                    open_judges[number].add(judge)
     judged = collections.Counter()
     killed = collections.Counter()
     first = collections.Counter()
     for number, mutant in mutants.items():
-        by = next(filter(None, known[json.dumps(key(mutant))].values()), "")
+        by = next(filter(None, ended(number).values()), "")
         if not by and open_judges[number]:
             continue
         judged[mutant["folder"]] += 1
         killed[mutant["folder"]] += bool(by)
-        first[by.removesuffix(" (hangs)")] += 1
+        first[by.split(" ")[0]] += 1
         if not by:
             line = (ROOT / mutant["file"]).read_text().splitlines()[mutant["line"] - 1].strip()
             never = " (never reached)" if number in unreached else ""

@@ -182,8 +182,7 @@ TEST(Emission, AgreesWithTheReferenceOnTheHost) {
   std::vector<Running> all = start_all();
   const char* const only = std::getenv("POSTLUDE_EMISSION_ONLY");
   if (only) std::erase_if(all, [&](const Running& r) { return r.name.find(only) == std::string::npos; });
-  const std::uint64_t every = from_environment("POSTLUDE_EMISSION_EVERY", 1);
-  std::erase_if(all, [&, i = std::uint64_t{0}](const Running&) mutable { return i++ % every != 0; });
+  thin_out(all);
   for (Running& r : all) r.call.run();  // gathers the sources
   ASSERT_TRUE(harness.compile());
 
@@ -213,7 +212,7 @@ TEST(Emission, AgreesWithTheReferenceOnTheHost) {
   }
   std::printf("%zu cases: %d by mma, %d by wgmma, %d of them held, %d split; %zu sources\n", all.size(), by_mma,
               by_wgmma, held, split, harness.sources());
-  if (!only && every == 1) {
+  if (!only && every() == 1) {
     EXPECT_GE(by_mma, 80);
     EXPECT_GE(by_wgmma, 60);
     EXPECT_GE(held, 12);

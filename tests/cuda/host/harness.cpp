@@ -8,6 +8,7 @@
 
 #include <cstdlib>
 #include <fstream>
+#include <functional>
 #include <map>
 #include <regex>
 
@@ -82,6 +83,10 @@ std::string host_source() {
 
 // What the library of `text` gives, compiled for the host; nullptr after a failure.
 void* compiled(const fs::path& folder, const std::string& text, const char* optimize) {
+  // With POSTLUDE_EMISSION_KEPT=FOLDER what one text gives is kept there: most mutants emit what others do.
+  const char* const kept = std::getenv("POSTLUDE_EMISSION_KEPT");
+  const fs::path known = fs::path(kept ? kept : "") / (std::to_string(std::hash<std::string>()(text)) + ".so");
+  if (kept && fs::exists(known)) return dlopen(known.c_str(), RTLD_NOW);
   std::ofstream(folder / "kernels.cpp") << text;
   const std::string command = std::string(POSTLUDE_CXX) + " -std=c++17 " + optimize +
                               " -w -Wno-psabi -ffp-contract=off -fPIC -shared -o '" + (folder / "kernels.so").string() +
@@ -89,10 +94,12 @@ void* compiled(const fs::path& folder, const std::string& text, const char* opti
   EXPECT_EQ(std::system(command.c_str()), 0) << command;
   void* library = dlopen((folder / "kernels.so").c_str(), RTLD_NOW);
   EXPECT_TRUE(library) << dlerror();
+  if (kept && library) fs::create_directories(kept), fs::rename(folder / "kernels.so", known);
   return library;
 }
 fs::path empty_folder(const char* name) {
-  fs::path folder = fs::path(POSTLUDE_BINARY_DIR) / name;
+  const char* const parent = std::getenv("POSTLUDE_EMISSION_FOLDER");
+  fs::path folder = fs::path(parent ? parent : POSTLUDE_BINARY_DIR) / name;
   fs::remove_all(folder);
   fs::create_directories(folder);
   return folder;

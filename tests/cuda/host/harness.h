@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <string>
+#include <vector>
 
 namespace postlude::host {
 
@@ -32,7 +33,15 @@ class Harness {
 // The library that `text` becomes, compiled for the host; nullptr after a failure.
 [[nodiscard]] void* compiled(const std::filesystem::path& folder, const std::string& text,
                              const char* optimize = "-O1");
+// In the build folder, or in POSTLUDE_EMISSION_FOLDER.
 [[nodiscard]] std::filesystem::path empty_folder(const char* name);
 [[nodiscard]] std::uint64_t from_environment(const char* name, std::uint64_t otherwise);
+
+// Each Nth of a test's cases alone, with POSTLUDE_EMISSION_EVERY=N, which tests/mutation asks for.
+[[nodiscard]] inline std::uint64_t every() { return from_environment("POSTLUDE_EMISSION_EVERY", 1); }
+template <class T>
+void thin_out(std::vector<T>& cases) {
+  std::erase_if(cases, [i = std::uint64_t{0}](const T&) mutable { return i++ % every() != 0; });
+}
 
 }  // namespace postlude::host
