@@ -220,9 +220,11 @@ def run(command, number, seconds, reached=None):
         if process.returncode == 0:
             return "", took
         output.seek(0)
-        began = re.findall(r"^\[ RUN      \] (\S+)", output.read(), re.MULTILINE)
+        text = output.read()
+        seen = re.findall(r"^\[  FAILED  \] (\S+?),? ", text, re.MULTILINE) or \
+            re.findall(r"^\[ RUN      \] (\S+)", text, re.MULTILINE)[-1:]  # it ended the process
     hangs = " (hangs)" if process.returncode in (-signal.SIGXCPU, -signal.SIGKILL) else ""
-    return (f"{name} {began[-1]}{hangs}" if began else name + hangs), took
+    return (f"{name} {seen[0]}{hangs}" if seen else name + hangs), took
 
 
 def tests_of(command):
