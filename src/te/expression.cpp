@@ -162,6 +162,22 @@ Expr operation(Op op, std::vector<Expr> args, DType dtype, Round round) {
   return made(std::move(node));
 }
 
+Expr random_at(std::uint64_t seed, std::uint32_t stream, const Expr& row, const Expr& column) {
+  ExprNode node;
+  node.kind = ExprNode::Kind::operation;
+  node.op = Op::random;
+  node.args = {converted(row, DType::i64), converted(column, DType::i64)};
+  node.seed = seed;
+  node.random_stream = stream;
+  return made(std::move(node));
+}
+
+Expr rounded_by(const Expr& x, DType dtype, const Expr& random) {
+  ExprNode node = *operation(Op::cast, {x}, dtype, Round::stochastic).node();
+  node.args.push_back(random);
+  return made(std::move(node));
+}
+
 Expr both(const Expr& a, const Expr& b) { return a.empty() ? b : b.empty() ? a : operation(Op::bit_and, {a, b}); }
 
 Expr substitute(const Expr& x, const Substitution& axes, const Reading& read) {
@@ -218,6 +234,7 @@ bool equal(const ExprNode& a, const ExprNode& b) {
     return false;
   if (a.kind == ExprNode::Kind::constant && (a.value.integer != b.value.integer || a.value.real != b.value.real))
     return false;
+  if (a.op == Op::random && (a.seed != b.seed || a.random_stream != b.random_stream)) return false;
   if (a.op == Op::cast && (a.dtype != b.dtype || a.round != b.round)) return false;
   for (std::size_t i = 0; i < a.args.size(); ++i)
     if (!equal(*a.args[i].node(), *b.args[i].node())) return false;

@@ -48,6 +48,8 @@ struct ExprNode {
   DType dtype = DType::f32;
   Round round = Round::nearest_even;  // cast
   std::vector<Expr> args{};           // operation: arguments, of the types it takes; read: indices, i64
+  std::uint64_t seed = 0;             // random, whose arguments are its row and its column
+  std::uint32_t random_stream = 0;
   std::shared_ptr<const Reduction> reduction{};
   std::uint32_t parts = 1, depth = 1;  // as a tree, without what a reduction reduces
 };
@@ -70,6 +72,8 @@ struct Followed {
   Graph graph;
   Tensor accumulator;
   std::vector<std::pair<std::string, Tensor>> operands;
+  std::vector<std::pair<Expr, std::int64_t>> divisible;      // extents, and what has to divide them
+  std::vector<std::pair<Tensor, std::vector<Expr>>> shapes;  // that operands have to have
 };
 
 struct OperationNode {
@@ -80,6 +84,7 @@ struct OperationNode {
   std::vector<AxisPtr> reduce_axes;
   std::vector<Expr> body;  // a component each; of a placeholder none
   std::vector<DType> dtypes;
+  bool is_within = false;  // its indices are within where what followed_by made of an epilogue is satisfied
   [[nodiscard]] bool is_placeholder() const { return body.empty(); }
   [[nodiscard]] const Reduction* reduction() const {
     return !body.empty() && body[0]->kind == ExprNode::Kind::reduce ? body[0]->reduction.get() : nullptr;
@@ -91,6 +96,9 @@ struct OperationNode {
 [[nodiscard]] Expr operation(Op op, std::vector<Expr> args, DType dtype = DType::f32,
                              Round round = Round::nearest_even);
 [[nodiscard]] Expr converted(const Expr& x, DType type);
+// The uniform number in [0, 1) of these coordinates; x rounded up or down by one.
+[[nodiscard]] Expr random_at(std::uint64_t seed, std::uint32_t stream, const Expr& row, const Expr& column);
+[[nodiscard]] Expr rounded_by(const Expr& x, DType dtype, const Expr& random);
 [[nodiscard]] Expr both(const Expr& a, const Expr& b);  // a & b, where an empty one holds
 [[nodiscard]] AxisPtr make_axis(std::string name, AxisNode::Kind kind, const Expr& extent, const Expr& begin = {});
 

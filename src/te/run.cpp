@@ -6,6 +6,7 @@
 #include "te/strip.h"
 
 #include <algorithm>
+#include <optional>
 
 namespace postlude::inline v0::te {
 // A node of the nest that is not within a strip.
@@ -32,7 +33,8 @@ struct CpuNest::Data {
 
   std::vector<Step> compile(const std::vector<Statement>& body);
   Step compile(const Statement& statement);
-  Step strip(const Statement& outermost);
+  std::unique_ptr<StripNest> strip(std::vector<const Statement*> around, const Statement& outermost);
+  std::optional<Step> pair(std::vector<const Statement*> around, const Statement& first, const Statement& then);
   void run(const std::vector<Step>& body, Frame& frame) const;
   void run(const Step& step, Frame& frame) const;
   void run_parallel(const Step& step, Frame& frame) const;
@@ -77,31 +79,95 @@ bool is_box(const Statement& outermost) {
 
 std::vector<CpuNest::Step> CpuNest::Data::compile(const std::vector<Statement>& body) {
   std::vector<Step> steps;
-  for (const Statement& s : body)
-    if (s.kind != Statement::Kind::synchronise) steps.push_back(compile(s));
+  for (std::size_t i = 0; i < body.size(); ++i) {
+    if (body[i].kind == Statement::Kind::synchronise) continue;
+    if (i + 1 < body.size())
+      if (auto both = pair({}, body[i], body[i + 1])) {
+        steps.push_back(std::move(*both));
+        ++i;
+        continue;
+      }
+    steps.push_back(compile(body[i]));
+  }
   return steps;
 }
 
-CpuNest::Step CpuNest::Data::strip(const Statement& outermost) {
+// The loops and guards around a statement, and itself, as a strip.
+std::unique_ptr<StripNest> CpuNest::Data::strip(std::vector<const Statement*> around, const Statement& outermost) {
   std::vector<StripNest::Loop> loops;
   std::vector<Expr> conditions;
   const Statement* s = &outermost;
-  for (; !is_statement(*s); s = &s->body[0]) {
-    if (s->kind == Statement::Kind::guard) conditions.push_back(s->condition);
+  for (; !is_statement(*s); s = &s->body[0]) around.push_back(s);
+  for (const Statement* each : around) {
+    if (each->kind == Statement::Kind::guard) conditions.push_back(each->condition);
     else
       loops.push_back(
-          {slots.of(s->axis.get()), linear(s->extent, sizes, slots), s->axis->kind == AxisNode::Kind::reduce});
+          {slots.of(each->axis.get()), linear(each->extent, sizes, slots), each->axis->kind == AxisNode::Kind::reduce});
   }
+  return std::make_unique<StripNest>(Bounding{&nest, &sizes, &slots, &buffers, &cpu::strips(cpu::best_isa())},
+                                     std::move(loops), conditions, *s);
+}
+
+// Results that are initialised and then reduced. The loops `around` both run over these results, so
+// that all may be initialised before the first is reduced: they are loops of both strips then.
+std::optional<CpuNest::Step> CpuNest::Data::pair(std::vector<const Statement*> around, const Statement& first,
+                                                 const Statement& then) {
+  if (!is_perfect(first) || !is_perfect(then)) return {};
+  std::vector<Expr> conditions[2];
+  std::vector<const AxisNode*> axes;
+  std::vector<Expr> extents;
+  const auto enter = [&](const Statement& s, std::vector<Expr>& of) {
+    if (s.kind == Statement::Kind::guard) return split_and(s.condition, of);
+    axes.push_back(s.axis.get());
+    extents.push_back(s.extent);
+  };
+  for (const Statement* s : around)
+    if (s->kind == Statement::Kind::loop) enter(*s, conditions[0]);
+  const std::size_t count = axes.size();
+  const Statement *store = &first, *update = &then;
+  for (; !is_statement(*store); store = &store->body[0])
+    if (store->kind == Statement::Kind::guard) enter(*store, conditions[0]);
+  for (; !is_statement(*update); update = &update->body[0]) enter(*update, conditions[1]);
+  const auto equals = [](const Expr& a, const Expr& b) { return equal(*a.node(), *b.node()); };
+  if (store->kind != Statement::Kind::store || update->kind != Statement::Kind::update || store->to != update->to ||
+      !std::equal(store->index.begin(), store->index.end(), update->index.begin(), update->index.end(), equals) ||
+      axes.size() > 16 ||
+      std::any_of(extents.begin(), extents.end(), [&](const Expr& extent) { return mentions(extent, axes); }))
+    return {};
+  for (const Expr& x : store->values)
+    if (x->kind != ExprNode::Kind::constant) return {};
+  bool reads_itself = false;
+  for (const Expr& x : update->values)
+    visit(x, [&](const ExprNode& node) {
+      if (node.kind == ExprNode::Kind::read)
+        reads_itself |= std::find(update->to.begin(), update->to.end(), nest.of(node)) != update->to.end();
+    });
+  if (reads_itself) return {};
   Step step;
   step.kind = Step::Kind::strip;
-  step.strip = std::make_unique<StripNest>(Bounding{&nest, &sizes, &slots, &buffers, &cpu::strips(cpu::best_isa())},
-                                           std::move(loops), conditions, *s);
+  step.strip = strip(around, then);
+  if (count > 0 && !step.strip->takes(count)) return {};
+  const bool zero = store->values.size() == 1 && store->values[0]->value.value() == 0;
+  step.strip->set_initial(strip(std::move(around), first),
+                          zero && std::equal(conditions[0].begin(), conditions[0].end(), conditions[1].begin(),
+                                             conditions[1].end(), equals));
   return step;
 }
 
 CpuNest::Step CpuNest::Data::compile(const Statement& s) {
-  if (is_perfect(s) && (s.kind != Statement::Kind::loop || is_box(s))) return strip(s);
   Step step;
+  if (is_perfect(s) && (s.kind != Statement::Kind::loop || is_box(s))) {
+    step.kind = Step::Kind::strip;
+    step.strip = strip({}, s);
+    return step;
+  }
+  std::vector<const Statement*> around{&s};
+  while (around.back()->body.size() == 1 && !is_statement(around.back()->body[0]) && !is_parallel(*around.back()))
+    around.push_back(&around.back()->body[0]);
+  const Statement& last = *around.back();
+  if (last.body.size() == 2 &&
+      std::none_of(around.begin(), around.end(), [](const auto* x) { return is_parallel(*x); }))
+    if (auto both = pair(around, last.body[0], last.body[1])) return std::move(*both);
   switch (s.kind) {
     case Statement::Kind::loop:
       step.kind = is_parallel(s) ? Step::Kind::parallel : Step::Kind::loop;

@@ -1,6 +1,7 @@
 #include "te/strip.h"
 
 #include "cpu/strips/ops.h"
+#include "cpu/strips/weighted.h"
 
 #include <algorithm>
 #include <cstring>
@@ -164,9 +165,11 @@ StripNest::StripNest(const Bounding& with, std::vector<Loop> loops, const std::v
   };
   const bool whole =
       scalar_conditions_.empty() && std::none_of(single_.begin(), single_.end(), [](bool x) { return x; });
-  rows_ = updates_ && !along_ && across_function_ && whole && values_.size() == 1 &&
-          values_[0].kind == Value::Kind::load && is_direct(values_[0].access.buffer.type) &&
-          !values_[0].access.guarded && is_direct(to_[0].buffer.type);
+  const bool direct = updates_ && across_function_ && whole && values_.size() == 1 &&
+                      values_[0].kind == Value::Kind::load && is_direct(values_[0].access.buffer.type) &&
+                      !values_[0].access.guarded && is_direct(to_[0].buffer.type);
+  rows_ = direct && !along_;
+  lines_ = direct && along_ && !loops_.empty();
   windows_ = multiplies_ && !along_ && values_.size() == 3 && is_plain(values_.back().args[0]) &&
              is_plain(values_.back().args[1]) && to_[0].buffer.type == DType::f32 && whole;
   counted_ = swaps_ && along_ && !loops_.empty() && along_function_ &&
@@ -218,10 +221,14 @@ int StripNest::compile(const Expr& x, bool guarded) {
       value.kind = Value::Kind::operation;
       for (std::size_t i = 0; i < x->args.size(); ++i)
         value.args.push_back(compile(x->args[i], guarded || (x->op == Op::where && i > 0)));
-      const DType last = x->args.back()->type;
+      const DType last =
+          (x->op == Op::cast ? x->args.front() : x->args.back())->type;  // a cast may have a random number
       if (x->op == Op::cast && x->round != Round::nearest_even && (last == DType::f32 || is_float(x->dtype))) {
         value.kind = Value::Kind::rounded;
         value.cast = {last, x->dtype, x->round};
+      } else if (x->op == Op::random) {
+        value.function = with_.table->random;
+        value.random = {x->seed, x->random_stream, 0};
       } else if (x->op == Op::cast) {
         value.function = with_.table->cast[compute_index(last)][static_cast<int>(x->dtype)];
       } else {
@@ -304,6 +311,15 @@ void StripNest::assign_slots() {
 
 // ---- boxes --------------------------------------------------------------------------------------
 
+void StripNest::set_initial(std::unique_ptr<StripNest> initial, bool for_all) {
+  initial_ = std::move(initial);
+  // Sums of products may start where they are made, if no part of their products is made apart.
+  starts_ = for_all && windows_ && std::none_of(conditions_.begin(), conditions_.end(), [&](const Linear& condition) {
+              return std::any_of(loops_.begin(), loops_.end(),
+                                 [&](const Loop& loop) { return loop.reduces && condition.factor(loop.slot) != 0; });
+            });
+}
+
 void StripNest::run(Frame& frame) const {
   if (static_cast<std::int64_t>(frame.scratch.size()) < scratch_bytes_)
     frame.scratch.resize(static_cast<std::size_t>(scratch_bytes_));
@@ -311,8 +327,12 @@ void StripNest::run(Frame& frame) const {
   for (std::size_t l = 0; l < loops_.size(); ++l) {
     box.first[l] = 0;
     box.count[l] = loops_[l].extent.at(frame.loops);
-    if (box.count[l] <= 0) return;
+    if (box.count[l] <= 0) {
+      if (initial_) initial_->run(frame);
+      return;
+    }
   }
+  if (initial_ && !(starts_ && is_window(box))) initial_->run(frame);
   split(frame, box, 0);
 }
 
@@ -350,8 +370,9 @@ void StripNest::split(Frame& frame, Box& box, std::size_t condition) const {
 
 // Tiles of a box that fit a strip, in the order of the loops.
 void StripNest::tiles(Frame& frame, const Box& box) const {
-  if (windows_ && window(frame, box)) return;
+  if (windows_ && is_window(box)) return window(frame, box);
   if (rows_ && rows(frame, box)) return;
+  if (lines_ && lines(frame, box)) return;
   std::int64_t step[most_loops], room = most_elements;
   for (std::size_t o = order_.size(); o-- > 0;) {
     const std::size_t l = order_[o];
@@ -379,22 +400,26 @@ void StripNest::tiles(Frame& frame, const Box& box) const {
 }
 
 // Sums of a few products, each of a strip and one number: all of them for some results at a time.
-bool StripNest::window(Frame& frame, const Box& box) const {
-  constexpr std::int64_t most = 64;
+bool StripNest::is_window(const Box& box) const {
   const int unit = loops_[order_.back()].slot;
+  const std::vector<int>& factors = values_.back().args;
+  const std::int64_t x = values_[static_cast<std::size_t>(factors[0])].access.offset.factor(unit),
+                     w = values_[static_cast<std::size_t>(factors[1])].access.offset.factor(unit);
+  if (x + w != 1 || x * w != 0 || to_[0].offset.factor(unit) != 1) return false;
+  std::int64_t products = 1;
+  for (std::size_t l = 0; l < loops_.size(); ++l)
+    if (loops_[l].reduces && (products *= box.count[l]) > most_products) return false;
+  return true;
+}
+
+void StripNest::window(Frame& frame, const Box& box) const {
   const Access& to = to_[0];
   const std::vector<int>& factors = values_.back().args;
   const Access* x = &values_[static_cast<std::size_t>(factors[0])].access;
   const Access* w = &values_[static_cast<std::size_t>(factors[1])].access;
-  if (x->offset.factor(unit) == 0) std::swap(x, w);
-  if (x->offset.factor(unit) != 1 || w->offset.factor(unit) != 0 || to.offset.factor(unit) != 1) return false;
-  std::int64_t products = 1;
-  for (const Loop& loop : loops_) {
-    const auto l = static_cast<std::size_t>(&loop - loops_.data());
-    if (loop.reduces && (products *= box.count[l]) > most) return false;
-  }
+  if (x->offset.factor(loops_[order_.back()].slot) == 0) std::swap(x, w);
   // Where the factors of each product lie, from those of the first.
-  std::int64_t x_from[most] = {}, w_from[most] = {};
+  std::int64_t x_from[most_products] = {}, w_from[most_products] = {};
   std::int64_t made = 1;
   for (std::size_t l = loops_.size(); l-- > 0;) {
     if (!loops_[l].reduces) continue;
@@ -405,28 +430,65 @@ bool StripNest::window(Frame& frame, const Box& box) const {
     }
     made *= box.count[l];
   }
-  for (std::size_t l = 0; l < loops_.size(); ++l) frame.loops[static_cast<std::size_t>(loops_[l].slot)] = box.first[l];
+  first(frame, box);
   const auto memory = [&](const Access& access) {
     return reinterpret_cast<float*>(frame.buffers[static_cast<std::size_t>(access.buffer.number)]);
   };
-  const int count = static_cast<int>(products);
-  StripArg args[2 * most];
+  std::int64_t bytes = size_of(DType::f32);
+  for (const Linear& extent : to.buffer.shape) bytes *= extent.at(frame.loops);
+  cpu::WeightedSum how{static_cast<int>(made), starts_, starts_ && bytes >= streamed_bytes};
+  // What the next strips but one read first: their last factors, along the innermost loop between strips.
+  std::int64_t step = 0;
+  for (std::size_t l = 0; l < loops_.size(); ++l)
+    if (!loops_[l].reduces && l != order_.back()) step = x->offset.factor(loops_[l].slot);
+  const std::int64_t ahead = x_from[made - 1] + 2 * step;
+  StripArg args[2 * most_products];
   Strip strip;
   strip.rows = 1;
   strip.columns = strip.out_row_stride = box.count[order_.back()];
   strip.args = args;
-  strip.extra = &count;
-  while (true) {
+  strip.extra = &how;
+  do {
     const float* const xs = memory(*x) + x->offset.at(frame.loops);
     const float* const ws = memory(*w) + w->offset.at(frame.loops);
-    for (std::size_t i = 0; i < static_cast<std::size_t>(count); ++i) {
+    for (std::size_t i = 0; i < static_cast<std::size_t>(made); ++i) {
       args[2 * i] = {xs + x_from[i], 0, 1};
       args[2 * i + 1] = {ws + w_from[i], 0, 0};
     }
     strip.out = memory(to) + to.offset.at(frame.loops);
+    how.ahead = reinterpret_cast<std::uintptr_t>(xs) + static_cast<std::uintptr_t>(ahead) * sizeof(float);
     with_.table->weighted_sum(strip);
-    if (!next(frame, box, loops_.size())) return true;
+  } while (next(frame, box, loops_.size(), false));
+}
+
+// Strips that are reduced along where they lie, those of several results at once.
+bool StripNest::lines(Frame& frame, const Box& box) const {
+  const Access &x = values_[0].access, &to = to_[0];
+  const std::size_t unit = order_.back();
+  std::size_t row = loops_.size();
+  std::int64_t others = 1;
+  for (std::size_t l = 0; l < loops_.size(); ++l) {
+    if (!loops_[l].reduces) row = l;
+    else if (l != unit) others *= box.count[l];
   }
+  if (x.offset.factor(loops_[unit].slot) != 1 || (others > 1 && box.count[unit] < most_elements / 8)) return false;
+  first(frame, box);
+  StripArg arg{nullptr, row == loops_.size() ? 0 : x.offset.factor(loops_[row].slot), 1};
+  cpu::ReduceStrip strip;
+  strip.rows = row == loops_.size() ? 1 : box.count[row];
+  strip.state_row_stride = row == loops_.size() ? 0 : to.offset.factor(loops_[row].slot);
+  strip.args = &arg;
+  const std::int64_t size = size_of(x.buffer.type);
+  do {
+    strip.state[0] = frame.buffers[static_cast<std::size_t>(to.buffer.number)] + to.offset.at(frame.loops) * size;
+    const char* const from = frame.buffers[static_cast<std::size_t>(x.buffer.number)] + x.offset.at(frame.loops) * size;
+    for (std::int64_t c = 0; c < box.count[unit]; c += most_elements) {
+      arg.data = from + c * size;
+      strip.columns = std::min(most_elements, box.count[unit] - c);
+      along_function_(strip);
+    }
+  } while (next(frame, box, row, true));
+  return true;
 }
 
 // Strips that are reduced across where they lie, a loop's all at once.
@@ -449,7 +511,7 @@ bool StripNest::rows(Frame& frame, const Box& box) const {
     strip.state[0] =
         frame.buffers[static_cast<std::size_t>(to.buffer.number)] + to.offset.at(frame.loops) * size_of(to.buffer.type);
     across_function_(strip);
-  } while (next(frame, box, row));
+  } while (next(frame, box, row, true));
   return true;
 }
 
@@ -457,11 +519,11 @@ void StripNest::first(Frame& frame, const Box& box) const {
   for (std::size_t l = 0; l < loops_.size(); ++l) frame.loops[static_cast<std::size_t>(loops_[l].slot)] = box.first[l];
 }
 
-// The next iteration of the loops that are neither the last in a strip nor number `but`; where that
-// is none, not the reduced ones either.
-bool StripNest::next(Frame& frame, const Box& box, std::size_t but) const {
+// The next iteration of the loops that are neither the last in a strip nor number `but`, and are
+// reduced only if `reduced`.
+bool StripNest::next(Frame& frame, const Box& box, std::size_t but, bool reduced) const {
   for (std::size_t l = loops_.size(); l-- > 0;) {
-    if (l == order_.back() || l == but || (but == loops_.size() && loops_[l].reduces)) continue;
+    if (l == order_.back() || l == but || (!reduced && loops_[l].reduces)) continue;
     std::int64_t& at = frame.loops[static_cast<std::size_t>(loops_[l].slot)];
     if (++at < box.first[l] + box.count[l]) return true;
     at = box.first[l];
@@ -539,6 +601,7 @@ void StripNest::compute(Frame& frame, const Box& box, std::int64_t elements, std
         strip.out = out;
         strip.out_row_stride = count;
         strip.args = args;
+        strip.extra = &value.random;
         if (value.kind == Value::Kind::rounded) cpu::cast_rounded(value.cast, strip);
         else value.function(strip);
         values[v] = {out, 0, value.uniform ? 0 : 1};

@@ -47,10 +47,19 @@ class StripNest {
   StripNest(const Bounding& with, std::vector<Loop> loops, const std::vector<Expr>& conditions,
             const Statement& statement);
   void run(Frame& frame) const;
+  // What stores an update's identity before it, over the same loops but the reduced ones; `for_all`:
+  // in all its results and no others.
+  void set_initial(std::unique_ptr<StripNest> initial, bool for_all);
+  // Whether its first `count` loops, each iteration of which has results of its own, had better be
+  // loops of this strip than around it.
+  [[nodiscard]] bool takes(std::size_t count) const {
+    return along_ || windows_ || (!order_.empty() && order_.back() < count);
+  }
   [[nodiscard]] std::int64_t scratch_bytes() const { return scratch_bytes_; }
 
  private:
-  static constexpr std::int64_t most_elements = 4096;
+  static constexpr std::int64_t most_elements = 4096, most_products = 64;
+  static constexpr std::int64_t streamed_bytes = 1 << 24;  // results that no cache keeps anyway
   static constexpr std::size_t most_loops = 16;
   // A box of iterations: per loop its first and its count.
   struct Box {
@@ -73,6 +82,7 @@ class StripNest {
     Access access;
     cpu::StripFn function = nullptr;
     cpu::RoundedCast cast;
+    cpu::RandomStrip random;
     std::vector<int> args;
     int slot = -1;         // of scratch
     bool uniform = false;  // the same for all elements
@@ -86,10 +96,12 @@ class StripNest {
   void split(Frame& frame, Box& box, std::size_t condition) const;
   void tiles(Frame& frame, const Box& box) const;
   void tile(Frame& frame, const Box& box) const;
-  bool window(Frame& frame, const Box& box) const;
+  [[nodiscard]] bool is_window(const Box& box) const;
+  void window(Frame& frame, const Box& box) const;
+  bool lines(Frame& frame, const Box& box) const;
   bool rows(Frame& frame, const Box& box) const;
   void first(Frame& frame, const Box& box) const;
-  bool next(Frame& frame, const Box& box, std::size_t but) const;
+  bool next(Frame& frame, const Box& box, std::size_t but, bool reduced) const;
   [[nodiscard]] bool is_counted(const Box& box) const;
   void compute(Frame& frame, const Box& box, std::int64_t elements, std::size_t count,
                std::vector<cpu::StripArg>& values) const;
@@ -126,6 +138,9 @@ class StripNest {
   std::vector<DType> types_;
   alignas(8) char identity_[8] = {};  // argmax: of its values
   cpu::ReduceFn along_function_ = nullptr, across_function_ = nullptr;
+  std::unique_ptr<StripNest> initial_;
+  bool starts_ = false;      // the window's sums start from 0, without what is initial
+  bool lines_ = false;       // elements are read as they are, and reduced along
   bool rows_ = false;        // elements are read as they are, and reduced across
   bool windows_ = false;     // a sum of products of f32 that are read as they are
   bool counted_ = false;     // argmax along a strip: the index counts a loop, and is made where it is wanted

@@ -119,10 +119,10 @@ struct StripTable {
   StripFn exp_difference;                         // exp(a - b), of f32
   StripFn rounded_add, rounded_sub, rounded_mul;  // of f32: a, rounded to bf16, and b
   StripFn product;                                // a * b * c, of f32
-  // The result, which is read too, plus args[0] * args[1] + args[2] * args[3] and so on, of f32, one rounding an
-  // addition: extra says how many products (int). A product's second factor is one number for all columns.
+  // The result plus args[0] * args[1] + args[2] * args[3] and so on, of f32, one rounding an addition; extra:
+  // WeightedSum. A product's second factor is one number for all columns.
   StripFn weighted_sum;
-  StripFn logarithms;                             // of f32, only summed: to one rounding of each argument
+  StripFn logarithms;  // of f32, only summed: to one rounding of each argument
   ReduceFn along[strip_reducers][compute_types];
   ReduceFn across[strip_reducers][compute_types];
   // Takes states instead of elements, in the form of `across`, where that is not `across` itself.
