@@ -139,9 +139,18 @@ std::string Emitter::value(const Expr& x) {
   instruction.type = x->type;
   instruction.dtype = x->dtype;
   instruction.round = x->round;
+  instruction.seed = x->seed;
+  instruction.random_stream = x->random_stream;
   for (std::size_t i = 0; i < args.size(); ++i)
     if (types[i] == DType::i64 && is_plain_number(x->args[i])) args[i] = "i64(" + args[i] + ")";
-  return cuda::expression(instruction, args, types, {}, functions_);
+  cuda::Place place;
+  if (x->op == Op::random) {
+    place = {"0", "(int)" + args[0], "(int)" + args[1], {}};
+    instruction.axes = tile_axes;
+  } else if (x->op == Op::cast && args.size() == 2) {
+    place.random = args[1];
+  }
+  return cuda::expression(instruction, args, types, place, functions_);
 }
 
 // combine(a, b) as statements; the names of the results.
@@ -149,8 +158,9 @@ std::vector<std::string> Emitter::combined(const ReducerNode& reducer, const std
                                            const std::vector<std::string>& b, const std::vector<DType>& types) {
   if (reducer.known == Known::argmax || reducer.known == Known::argmin) {
     const std::string chosen = "t" + str(temporaries_++);
-    line("const bool " + chosen + " = takes<" + (reducer.known == Known::argmax ? "true" : "false") + ">(" + a[1] +
-         ", " + a[0] + ", " + b[1] + ", " + b[0] + ");");
+    line("const bool " + chosen + " = " + (in_order_ ? "exceeds<" : "takes<") +
+         (reducer.known == Known::argmax ? "true" : "false") + ">(" + a[1] + ", " + a[0] + ", " + b[1] +
+         (in_order_ ? "" : ", " + b[0]) + ");");
     std::vector<std::string> results;
     for (std::size_t i = 0; i < 2; ++i) {
       results.push_back("t" + str(temporaries_++));
@@ -224,6 +234,39 @@ void Emitter::update(const Statement& s) {
   const std::vector<std::string> result = combined(*s.reducer, a, b, types);
   for (std::size_t i = 0; i < s.to.size(); ++i) put(s.to[i], s.index, result[i], types[i]);
   close();
+}
+
+// Whether an update's first value, argmax's index, grows from each iteration to the next: then an
+// equal element never comes before what is there.
+bool Emitter::counts_up(const Statement& loops, const BufferPtr& to) const {
+  std::vector<const Statement*> reduced;
+  const Statement* s = &loops;
+  for (; s->kind != Statement::Kind::update; s = &s->body[0]) {
+    if (s->body.size() != 1 || (s->kind != Statement::Kind::loop && s->kind != Statement::Kind::guard)) return false;
+    if (s->kind == Statement::Kind::loop && s->axis->kind == AxisNode::Kind::reduce) reduced.push_back(s);
+  }
+  if (s->to[0] != to || s->values[0]->type != DType::i64 || te::reads(s->values[0])) return false;
+  const Polynomial index = polynomial(s->values[0]);
+  std::int64_t span = 0;  // how far the loops within take it
+  for (auto loop = reduced.rbegin(); loop != reduced.rend(); ++loop) {
+    std::int64_t step = 0;
+    for (const Polynomial::Term& term : index.terms) {
+      const bool alone = term.atoms.size() == 1 && term.atoms[0]->kind == ExprNode::Kind::axis;
+      if (alone && term.atoms[0]->axis == (*loop)->axis) step = term.factor;
+      else if (!alone) return false;
+    }
+    const Polynomial extent = polynomial((*loop)->extent);
+    if (step <= span || (!extent.is_constant() && std::next(loop) != reduced.rend())) return false;
+    span += step * (extent.constant - 1);
+  }
+  return true;
+}
+
+// The loops that reduce into registers.
+void Emitter::reduce(const Statement& loops, const BufferPtr& to) {
+  in_order_ = counts_up(loops, to);
+  statement(loops);
+  in_order_ = false;
 }
 
 // A loop that all threads of the grid share.

@@ -171,7 +171,7 @@ bool Emitter::reduce_in_registers(const Statement& init, const Statement& loops)
     }
     registers_[to[i].get()] = names.back();
   }
-  statement(loops);
+  reduce(loops, to[0]);
   for (std::size_t i = 0; i < to.size(); ++i) {
     registers_.erase(to[i].get());
     auto node = std::make_shared<OperationNode>();

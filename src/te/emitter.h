@@ -59,6 +59,8 @@ class Emitter {
   void allocate(const Statement& s);
   void store(const Statement& s);
   void update(const Statement& s);
+  [[nodiscard]] bool counts_up(const Statement& loops, const BufferPtr& to) const;
+  void reduce(const Statement& loops, const BufferPtr& to);
   std::vector<std::string> combined(const ReducerNode& reducer, const std::vector<std::string>& a,
                                     const std::vector<std::string>& b, const std::vector<DType>& types);
   std::string value(const Expr& x);
@@ -128,7 +130,8 @@ class Emitter {
   KernelSource now_;
   std::string code_, shared_;
   int depth_ = 1, temporaries_ = 0;
-  bool all_run_ = false;  // idle threads stand here too
+  bool all_run_ = false;   // idle threads stand here too
+  bool in_order_ = false;  // argmax meets its elements in the order of their indices
   bool bound_only_ = true;
   std::size_t numbered_ = 0;    // 1 + the axis along which blocks have joined
   std::set<std::size_t> over_;  // the axes of blocks and threads that a loop around runs over

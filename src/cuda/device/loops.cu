@@ -8,6 +8,10 @@ template <bool largest, typename T> DEVICE bool takes(T a, i64 at_a, T b, i64 at
   const bool beyond = largest ? b > a : b < a, earlier = u64(at_b) < u64(at_a);
   return beyond | (earlier & ((b == a) | (b != b))) | ((b != b) & (a == a));
 }
+// The same of indices that grow from call to call.
+template <bool largest, typename T> DEVICE bool exceeds(T a, i64 at_a, T b) {
+  return (!(largest ? a >= b : a <= b) & (a == a)) | (at_a < 0);
+}
 
 // Elements that this kernel does not write: loads that may be moved and shared.
 template <typename T> DEVICE T still(i64 base, i64 at) {
