@@ -178,8 +178,8 @@ Expr max(const Expr& x, const Axes& axes, const Expr& where = {});
 Expr any(const Expr& x, const Axes& axes, const Expr& where = {});
 Expr all(const Expr& x, const Axes& axes, const Expr& where = {});
 // (index, value): the first of equals, the first NaN; -1 of nothing. The index counts all `axes`.
-std::vector<Expr> argmax(const Expr& x, const Axes& axes);
-std::vector<Expr> argmin(const Expr& x, const Axes& axes);
+std::vector<Expr> argmax(const Expr& x, const Axes& axes, const Expr& where = {});
+std::vector<Expr> argmin(const Expr& x, const Axes& axes, const Expr& where = {});
 
 // ---- epilogues ----------------------------------------------------------------------------------
 
@@ -263,10 +263,10 @@ class Module {
   std::shared_ptr<const ModuleNode> node_;
 };
 // A schedule without any call whose stage is a product of matrices, perhaps with an epilogue behind
-// it, runs on that main loop: explain() says so.
+// it, or a convolution, runs on that main loop: explain() says so.
 [[nodiscard]] Module build(const Schedule& schedule, const std::vector<Tensor>& arguments, const Target& target = {});
-// The same by schedules that are chosen; on a GPU one for each kind of sizes that a call has, which
-// explain() then tells.
+// The same by that main loop, or by schedules that are chosen; on a GPU one for each kind of sizes that a call has,
+// which explain() then tells.
 [[nodiscard]] Module build(const std::vector<Tensor>& outputs, const std::vector<Tensor>& arguments,
                            const Target& target = {});
 

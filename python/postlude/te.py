@@ -15,6 +15,7 @@ Sizes stay symbolic: one build serves all. docs/loops.md is the whole definition
 """
 from __future__ import annotations
 
+import functools
 import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -24,7 +25,7 @@ import numpy as np
 from . import _core
 from ._core import LoopAxis as Axis, LoopExpr as Expr, LoopModule, LoopSchedule, LoopStage, LoopTensor
 from ._public import public
-from .dtypes import DType, as_dtype
+from .dtypes import DType, Round, as_dtype, stochastic
 from .epilogue import Epilogue
 from .errors import error
 
@@ -111,9 +112,14 @@ def compute(shape: Sequence[Any], fcompute: Callable[..., Any], name: str = "com
     return _core.loop_compute(list(shape), fcompute, name, _dtype(dtype), names, False)[0]
 
 
-def cast(x: Any, dtype: Any) -> Expr:
-    """x rounded to a dtype, as in the epilogue language."""
-    return _core.loop_cast(x, _dtype(dtype))
+def cast(x: Any, dtype: Any, round: Any = Round.nearest_even) -> Expr:
+    """x rounded to a dtype, as in the epilogue language; `round`: nearest_even, toward_zero, up or down."""
+    how = getattr(Round, round, None) if isinstance(round, str) else round
+    if isinstance(how, stochastic):
+        how = Round.stochastic
+    if not isinstance(how, Round):
+        raise error("bad_attribute", "an unknown way to round", "There are nearest_even, toward_zero, up and down.")
+    return _core.loop_cast(x, _dtype(dtype), how)
 
 
 def where(condition: Any, a: Any, b: Any) -> Expr:
@@ -144,11 +150,13 @@ def _extreme(dtype: DType, largest: bool) -> Expr:
 # reductions
 
 def _reduction(name: str) -> Callable[..., Any]:
-    elementwise = name in ("min", "max")
-
     def reduce(x: Any, *others: Any, axis: Any = None, where: Any = None) -> Any:
-        if elementwise and others and not isinstance(others[0], (Axis, list, tuple)):
-            return _core.loop_apply(name, [x, *others])
+        if others and not isinstance(others[0], (Axis, list, tuple)):
+            if name in ("min", "max"):
+                return _core.loop_apply(name, [x, *others])
+            if name in ("any", "all"):  # of conditions
+                join = (lambda a, b: a | b) if name == "any" else (lambda a, b: a & b)
+                return functools.reduce(join, [x, *others])
         axes = _axes(others[0] if others else axis)
         results = _core.loop_reduce(name, x, axes, where)
         return tuple(results) if len(results) > 1 else results[0]

@@ -201,7 +201,7 @@ void bind_te(nb::module_& m) {
         nb::arg("axes"), nb::arg("several"));
   m.def("loop_apply",
         [](const std::string& name, nb::handle arguments) { return te::apply(name, exprs_of(arguments)); });
-  m.def("loop_cast", [](nb::handle x, DType type) { return te::cast(expr_of(x), type); });
+  m.def("loop_cast", [](nb::handle x, DType type, Round round) { return te::cast(expr_of(x), type, round); });
   m.def(
       "loop_reduce",
       [](const std::string& name, nb::handle x, const te::Axes& axes, nb::handle where) {
@@ -211,7 +211,8 @@ void bind_te(nb::module_& m) {
                                                                      {"any", te::any}, {"all", te::all}};
         for (const auto& [each, function] : functions)
           if (name == each) return std::vector<te::Expr>{function(expr_of(x), axes, expr_of(where))};
-        return name == "argmax" ? te::argmax(expr_of(x), axes) : te::argmin(expr_of(x), axes);
+        return name == "argmax" ? te::argmax(expr_of(x), axes, expr_of(where))
+                                : te::argmin(expr_of(x), axes, expr_of(where));
       },
       nb::arg("name"), nb::arg("x"), nb::arg("axes"), nb::arg("where").none());
   m.def("loop_reducer", &reducer);

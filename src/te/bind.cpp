@@ -155,7 +155,7 @@ class IndexCheck {
 
 void check_indices(const ScheduleNode& schedule, const Sizes& sizes) {
   for (const StagePtr& stage : schedule.stages) {
-    if (stage->is_derived) continue;
+    if (stage->is_derived || stage->origin->is_within) continue;
     const OperationNode& op = *stage->origin;  // schedules read the same elements in other orders
     NumericRanges ranges;
     bool empty = false;
@@ -176,6 +176,25 @@ void check_indices(const ScheduleNode& schedule, const Sizes& sizes) {
       for (const Expr& source : reduction->sources) check.value(source);
     } else {
       for (const Expr& part : op.body) check.value(part);
+    }
+  }
+}
+
+// What an epilogue asks of sizes: chunks that divide, and operands as large as their use.
+void check_followed(const Followed& followed, const Sizes& sizes) {
+  for (const auto& [columns, divisor] : followed.divisible)
+    if (const std::int64_t count = evaluate(columns, sizes); count % divisor != 0)
+      throw Error(ErrorCode::indivisible,
+                  std::to_string(count) + " columns of " + quoted(followed.accumulator.name()) +
+                      " are not divisible by " + std::to_string(divisor),
+                  "Choose sizes so that they are.");
+  for (const auto& [operand, shape] : followed.shapes) {
+    for (std::size_t d = 0; d < shape.size(); ++d) {
+      const std::int64_t wanted = evaluate(shape[d], sizes), given = evaluate(operand.shape()[d], sizes);
+      if (wanted != given)
+        throw Error(ErrorCode::wrong_shape, quoted(operand.name()) + " has " + std::to_string(given) +
+                                                " elements along axis " + std::to_string(d) + ", and the epilogue " +
+                                                std::to_string(wanted));
     }
   }
 }
@@ -225,6 +244,8 @@ Sizes bind_sizes(const Nest& nest, const ScheduleNode& schedule, std::span<const
                                               (named ? ", as " + quoted(owner.at(extent->axis.get())) + " says" : ""));
     }
   }
+  for (const Tensor& output : schedule.outputs)
+    if (const auto followed = output.op().node()->followed) check_followed(*followed, sizes);
   check_indices(schedule, sizes);
   for (std::size_t i = 0; i < arrays.size(); ++i) {
     if (nest.tensors[i].op().node()->is_placeholder()) continue;

@@ -175,6 +175,7 @@ Expr random_at(std::uint64_t seed, std::uint32_t stream, const Expr& row, const 
 Expr rounded_by(const Expr& x, DType dtype, const Expr& random) {
   ExprNode node = *operation(Op::cast, {x}, dtype, Round::stochastic).node();
   node.args.push_back(random);
+  node.parts = node.depth = 1;
   return made(std::move(node));
 }
 

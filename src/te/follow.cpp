@@ -1,10 +1,10 @@
 // An epilogue of the language as stages behind a computed matrix.
+#include "graph/ir/verify.h"
 #include "te/expression.h"
 
 #include <algorithm>
 #include <cmath>
 #include <map>
-#include <optional>
 
 namespace postlude::inline v0::te {
 namespace {
@@ -12,7 +12,7 @@ namespace {
 class Following {
  public:
   Following(const Tensor& accumulator, const Graph& graph, const std::vector<std::pair<std::string, Tensor>>& operands)
-      : accumulator_(accumulator), graph_(graph.data()) {
+      : accumulator_(accumulator), graph_(graph.data()), inference_(verify(graph_, DType::f32)) {
     if (accumulator.shape().size() != 2)
       throw Error(ErrorCode::wrong_rank, quoted(accumulator.name()) + " has " +
                                              std::to_string(accumulator.shape().size()) +
@@ -38,10 +38,29 @@ class Following {
 
   // One output's stage.
   Tensor output(const OutputDecl& declared) {
-    const v0::Axes axes = axes_of_value(declared.value);
-    return compute(
-        shape(axes), [&](const Axes& at) { return value(declared.value, place(axes, at)); }, declared.name,
+    const v0::Axes axes = axes_of(declared.value);
+    const Tensor made = compute(
+        shape(declared.value), [&](const Axes& at) { return value(declared.value, place(axes, at)); }, declared.name,
         declared.dtype);
+    made.op().node()->is_within = true;
+    return made;
+  }
+  std::vector<std::pair<Tensor, std::vector<Expr>>> operand_shapes() const {
+    std::vector<std::pair<Tensor, std::vector<Expr>>> result;
+    for (std::size_t i = 0; i < graph_.operands.size(); ++i) {
+      result.emplace_back(operands_[i], std::vector<Expr>{});
+      for (const v0::Axis axis : list(graph_.operands[i].axes))
+        result.back().second.push_back(
+            extent(axis == v0::Axis::m ? inference_.operand_rows[i] : inference_.operand_columns[i], axis));
+    }
+    return result;
+  }
+  // What a chunk wants of the columns: they are divisible.
+  std::vector<std::pair<Expr, std::int64_t>> divisibility() const {
+    std::vector<std::pair<Expr, std::int64_t>> result;
+    for (const Divisibility& rule : inference_.divisibility)
+      result.emplace_back(extent(rule.columns, v0::Axis::n), rule.divisor);
+    return result;
   }
 
  private:
@@ -57,11 +76,21 @@ class Following {
       if (axes.has(axis)) result.push_back(axis);
     return result;
   }
-  std::vector<Expr> shape(v0::Axes axes) const {
+  // How many rows or columns a value has.
+  Expr extent(const Extent& e, v0::Axis axis) const {
+    const Expr& base = accumulator_.shape()[axis == v0::Axis::m ? 0 : 1];
+    return Expr(e.times) * (e.over == 1 ? base : floordiv(base + Expr(e.over - 1), Expr(e.over)));
+  }
+  Expr extent(NodeId id, v0::Axis axis) const {
+    const ValueInfo& info = inference_.values[static_cast<std::size_t>(id)];
+    return extent(axis == v0::Axis::m ? info.rows : info.columns, axis);
+  }
+  std::vector<Expr> shape(NodeId id) const {
     std::vector<Expr> result;
-    for (const v0::Axis axis : list(axes)) result.push_back(accumulator_.shape()[axis == v0::Axis::m ? 0 : 1]);
+    for (const v0::Axis axis : list(axes_of(id))) result.push_back(extent(id, axis));
     return result;
   }
+  v0::Axes axes_of(NodeId id) const { return inference_.values[static_cast<std::size_t>(id)].axes - v0::Axis::b; }
   static Place place(v0::Axes axes, const Axes& at) {
     Place result;
     std::size_t d = 0;
@@ -70,52 +99,83 @@ class Following {
     return result;
   }
 
-  v0::Axes axes_of_value(NodeId id) {
-    if (const auto found = axes_.find(id); found != axes_.end()) return found->second;
-    const Node& node = graph_.nodes[static_cast<std::size_t>(id)];
-    v0::Axes axes;
-    switch (node.op) {
-      case Op::acc: axes = tile_axes; break;
-      case Op::m_index: axes = v0::Axis::m; break;
-      case Op::n_index: axes = v0::Axis::n; break;
-      case Op::operand: axes = graph_.operands[static_cast<std::size_t>(node.index)].axes; break;
-      default:
-        for (const NodeId arg : node.args) axes = axes | axes_of_value(arg);
-        if (node.op == Op::reduce) axes = axes - node.axes;
-    }
-    axes_[id] = axes;
-    return axes;
-  }
-
   [[noreturn]] static void refuse_node(const Node& node) {
-    throw Error(ErrorCode::unsupported, "an epilogue behind loops has no " + quoted(std::string(info(node.op).id)),
-                "Loops follow elementwise operations and reductions over whole axes.");
+    throw Error(ErrorCode::unsupported, "an epilogue behind loops has no " + quoted(std::string(info(node.op).id)));
   }
 
   Expr value(NodeId id, Place at) { return value_at(id, at); }
   Expr value_at(NodeId id, Place& at) {
     if (const auto found = at.made.find(id); found != at.made.end()) return found->second;
-    const Node& node = graph_.nodes[static_cast<std::size_t>(id)];
-    std::vector<Expr> args;
-    if (node.op != Op::reduce)
-      for (const NodeId arg : node.args) args.push_back(value_at(arg, at));
-    Expr result;
-    switch (node.op) {
-      case Op::constant: result = constant(node.literal, true); break;
-      case Op::acc: result = accumulator_.at({at.m, at.n}); break;
-      case Op::operand:
-        result = element(operands_[static_cast<std::size_t>(node.index)],
-                         graph_.operands[static_cast<std::size_t>(node.index)].axes, at);
-        break;
-      case Op::m_index: result = converted(at.m, DType::i32); break;
-      case Op::n_index: result = converted(at.n, DType::i32); break;
-      case Op::call: result = te::apply(node.function->name, args); break;
-      case Op::reduce: result = reduced(id, node, at); break;
-      default:
-        if (!is_elementwise(node.op) || node.round == Round::stochastic) refuse_node(node);
-        result = operation(node.op, args, node.dtype, node.round);
-    }
+    const Expr result = made_value(id, at);
     at.made[id] = result;
+    return result;
+  }
+  Expr made_value(NodeId id, Place& at) {
+    const Node& node = graph_.nodes[static_cast<std::size_t>(id)];
+    switch (node.op) {
+      case Op::constant: return constant(node.literal, true);
+      case Op::acc: return accumulator_.at({at.m, at.n});
+      case Op::operand:
+        return element(operands_[static_cast<std::size_t>(node.index)],
+                       graph_.operands[static_cast<std::size_t>(node.index)].axes, at);
+      case Op::m_index: return converted(at.m, DType::i32);
+      case Op::n_index: return converted(at.n, DType::i32);
+      case Op::batch_index: return constant({DType::i32, 0, 0});
+      case Op::random: return drawn(id, node, at);
+      case Op::chunk: return chunked(node, at);
+      case Op::concat: return concatenated(id, node, at);
+      case Op::repeat: {
+        Expr& along = node.axes.has(v0::Axis::m) ? at.m : at.n;
+        return value(node.args[0], moved(at, node.axes, floordiv(along, Expr(node.group))));
+      }
+      case Op::reduce: return reduced(id, node, at, 0);
+      case Op::get: {
+        const auto& general = graph_.nodes[static_cast<std::size_t>(node.args[0])];
+        return reduced(node.args[0], general, at, static_cast<std::size_t>(node.index));
+      }
+      default: break;
+    }
+    std::vector<Expr> args;
+    for (const NodeId arg : node.args) args.push_back(value_at(arg, at));
+    if (node.op == Op::call) return te::apply(node.function->name, args);
+    if (!is_elementwise(node.op)) refuse_node(node);
+    if (node.round == Round::stochastic) return rounded_by(args[0], node.dtype, drawn(id, node, at));
+    return operation(node.op, args, node.dtype, node.round);
+  }
+
+  // The same element's place where an argument has others.
+  static Place moved(const Place& at, v0::Axes axis, const Expr& to) {
+    Place result{at.m, at.n};
+    (axis.has(v0::Axis::m) ? result.m : result.n) = to;
+    return result;
+  }
+  // A random number by its coordinates; along an axis that its value lacks they are 0.
+  Expr drawn(NodeId id, const Node& node, const Place& at) const {
+    const v0::Axes axes = axes_of(id);
+    return random_at(node.seed, node.op == Op::random ? node.random_stream : 0, axes.has(v0::Axis::m) ? at.m : Expr(0),
+                     axes.has(v0::Axis::n) ? at.n : Expr(0));
+  }
+  Expr chunked(const Node& node, const Place& at) {
+    const NodeId arg = node.args[0];
+    const Expr index = node.index;
+    if (node.group == 0) {
+      const Expr block = floordiv(extent(arg, v0::Axis::n), Expr(node.pieces));
+      return value(arg, moved(at, v0::Axis::n, index * block + at.n));
+    }
+    const std::int64_t block = node.group / node.pieces;
+    const Expr group = floordiv(at.n, Expr(block));
+    return value(arg, moved(at, v0::Axis::n, group * Expr(node.group - block) + index * Expr(block) + at.n));
+  }
+  Expr concatenated(NodeId id, const Node& node, const Place& at) {
+    const auto pieces = static_cast<std::int64_t>(node.args.size());
+    const Expr whole = node.group ? Expr(node.group) : extent(id, v0::Axis::n), block = floordiv(whole, Expr(pieces)),
+               group = node.group ? floordiv(at.n, whole) : Expr(0), within = at.n - group * whole;
+    Expr result;
+    for (std::int64_t i = pieces; i-- > 0;) {
+      const Expr piece = value(node.args[static_cast<std::size_t>(i)],
+                               moved(at, v0::Axis::n, group * block + within - Expr(i) * block));
+      result = result.empty() ? piece : te::apply("where", {within < Expr(i + 1) * block, piece, result});
+    }
     return result;
   }
 
@@ -126,101 +186,176 @@ class Following {
     return tensor.at(index);
   }
 
-  using Element = std::function<Expr(Place)>;
-  // A stage that reduces elements over axes; the component wanted.
-  Tensor stage(const std::string& name, v0::Axes kept, v0::Axes over, const Element& element,
-               const std::function<std::vector<Expr>(const Expr&, const Axes&)>& reduce, std::size_t component) {
-    return compute_several(
-        shape(kept),
+  // An element's value, and the place of the result that it belongs to.
+  using Element = std::function<Expr(Place, const Place& result)>;
+  using Reduce = std::function<std::vector<Expr>(const std::vector<Expr>&, const Axes&, const Expr& where)>;
+  // A stage that reduces elements: for each result all of them, or a group's.
+  std::vector<Tensor> stage(const std::string& name, NodeId id, const std::vector<Element>& elements,
+                            const Reduce& reduce) {
+    const Node& node = graph_.nodes[static_cast<std::size_t>(id)];
+    const v0::Axes kept = axes_of(id);
+    std::vector<Tensor> made = compute_several(
+        shape(id),
         [&](const Axes& at) {
-          Place here = place(kept, at);
+          const Place result = place(kept, at);
+          Place here = result;
           Axes reduced;
-          for (const v0::Axis axis : list(over)) {
+          Expr where;
+          for (const v0::Axis axis : list(node.axes)) {
             const bool rows = axis == v0::Axis::m;
-            reduced.push_back(reduce_axis(0, accumulator_.shape()[rows ? 0 : 1], rows ? "row" : "column"));
-            (rows ? here.m : here.n) = reduced.back();
+            const Expr whole = extent(node.args[0], axis);
+            reduced.push_back(reduce_axis(0, node.group ? Expr(node.group) : whole, rows ? "row" : "column"));
+            Expr& along = rows ? here.m : here.n;
+            along = node.group ? along * Expr(node.group) + reduced.back() : Expr(reduced.back());
+            if (node.group) where = both(where, along < whole);
           }
-          return reduce(element(here), reduced);
+          std::vector<Expr> values;
+          for (const Element& element : elements) values.push_back(element(here, result));
+          return reduce(values, reduced, where);
         },
-        name)[component];
+        name);
+    made[0].op().node()->is_within = true;
+    return made;
   }
 
-  Expr reduced(NodeId id, const Node& node, const Place& at) {
-    if (node.group || node.axes.has(v0::Axis::b) || node.args.size() != 1) refuse_node(node);
-    const NodeId arg = node.args[0];
-    const v0::Axes kept = axes_of_value(id), over = node.axes;
-    const Element x = [this, arg](Place p) { return value(arg, std::move(p)); };
+  // How many elements a result takes in.
+  Expr count(NodeId id, const Place& at) const {
+    const Node& node = graph_.nodes[static_cast<std::size_t>(id)];
+    Expr product = 1;
+    for (const v0::Axis axis : list(node.axes)) {
+      const Expr whole = extent(node.args[0], axis), &group = axis == v0::Axis::m ? at.m : at.n;
+      product =
+          product * (node.group ? operation(Op::min, {Expr(node.group), whole - group * Expr(node.group)}) : whole);
+    }
+    return converted(product, DType::f32);
+  }
+  // An index among a group's elements as one among all: rows, then columns.
+  Expr flat_index(NodeId id, const Expr& index, const Place& at) const {
+    const Node& node = graph_.nodes[static_cast<std::size_t>(id)];
+    if (node.group == 0) return index;
+    const bool both_axes = list(node.axes).size() == 2;
+    const Expr group = node.group;
+    Expr flat = index;
+    if (both_axes) {
+      const Expr row = floordiv(index, group);
+      flat = (at.m * group + row) * extent(node.args[0], v0::Axis::n) + at.n * group + (index - row * group);
+    } else {
+      flat = (node.axes.has(v0::Axis::m) ? at.m : at.n) * group + index;
+    }
+    return te::apply("where", {index < Expr(0), index, flat});
+  }
+
+  Expr reduced(NodeId id, const Node& node, const Place& at, std::size_t component) {
+    if (list(node.axes).empty()) refuse_node(node);
+    const Element x = [this, &node](Place p, const Place&) { return value(node.args[0], std::move(p)); };
     const std::string name =
         node.name.empty() ? std::string(info(node.reduction).spelling) + std::to_string(id) : node.name;
-    using Reduce = Expr (*)(const Expr&, const Axes&, const Expr&);
-    const auto simple = [&](const std::string& called, Reduce f, const Element& of) {
-      return stage(
-          called, kept, over, of, [f](const Expr& e, const Axes& axes) { return std::vector<Expr>{f(e, axes, {})}; },
-          0);
+    using Simple = Expr (*)(const Expr&, const Axes&, const Expr&);
+    const auto simple = [&](const std::string& called, Simple f, const Element& of) {
+      return stage(called, id, {of}, [f](const std::vector<Expr>& e, const Axes& axes, const Expr& where) {
+        return std::vector<Expr>{f(e[0], axes, where)};
+      });
     };
+    const v0::Axes kept = axes_of(id);
     const auto read = [&](const Tensor& tensor) { return element(tensor, kept, at); };
-    Expr count = 1;
-    for (const Expr& extent : shape(over)) count = count * extent;
-    count = converted(count, DType::f32);
-    const auto f32_of = [x](Place p) { return converted(x(std::move(p)), DType::f32); };
+    const auto f32_of = [x](Place p, const Place& result) { return converted(x(std::move(p), result), DType::f32); };
     auto& made = stages_[id];
-    const auto once = [&](std::size_t which, const auto& make) -> const Tensor& {
+    // The first or second stage of this reduction.
+    const auto once = [&](std::size_t which, const auto& make) -> const std::vector<Tensor>& {
       while (made.size() <= which) made.emplace_back();
-      if (!made[which]) made[which] = make();
-      return *made[which];
+      if (made[which].empty()) {
+        std::vector<Tensor> now = make();  // which may make other stages
+        stages_[id][which] = std::move(now);
+      }
+      return stages_[id][which];
+    };
+    const auto first = [&](Simple f, const Element& of) {
+      return read(once(0, [&] { return simple(name, f, of); })[0]);
     };
     switch (node.reduction) {
-      case ReduceOp::sum: return read(once(0, [&] { return simple(name, sum, x); }));
-      case ReduceOp::prod: return read(once(0, [&] { return simple(name, prod, x); }));
-      case ReduceOp::min: return read(once(0, [&] { return simple(name, min, x); }));
-      case ReduceOp::max: return read(once(0, [&] { return simple(name, max, x); }));
-      case ReduceOp::any: return read(once(0, [&] { return simple(name, any, x); }));
-      case ReduceOp::all: return read(once(0, [&] { return simple(name, all, x); }));
+      case ReduceOp::sum: return first(sum, x);
+      case ReduceOp::prod: return first(prod, x);
+      case ReduceOp::min: return first(min, x);
+      case ReduceOp::max: return first(max, x);
+      case ReduceOp::any: return first(any, x);
+      case ReduceOp::all: return first(all, x);
       case ReduceOp::argmax:
-      case ReduceOp::argmin:
-        return read(once(0, [&] {
-          const auto f = node.reduction == ReduceOp::argmax ? argmax : argmin;
-          return stage(
-              name, kept, over, x, [f](const Expr& e, const Axes& axes) { return f(e, axes); }, 0);
-        }));
-      case ReduceOp::mean: return read(once(0, [&] { return simple(name, sum, f32_of); })) / count;
-      case ReduceOp::norm:
-        return te::apply("sqrt", {read(once(0, [&] {
-                           return simple(name, sum, [&](Place p) {
-                             const Expr e = f32_of(std::move(p));
-                             return e * e;
-                           });
-                         }))});
-      case ReduceOp::logsumexp: {
-        const Tensor largest = once(0, [&] { return simple(name + "_max", max, f32_of); });
-        const Tensor total = once(1, [&] {
-          return simple(name, sum, [&](Place p) {
-            const Expr top = element(largest, kept, p);
-            return te::apply("exp", {f32_of(p) - te::apply("where", {top == Expr(-HUGE_VAL), Expr(0.0), top})});
+      case ReduceOp::argmin: {
+        const auto f = node.reduction == ReduceOp::argmax ? argmax : argmin;
+        const auto make = [&] {
+          return stage(name, id, {x}, [f](const std::vector<Expr>& e, const Axes& axes, const Expr& where) {
+            return f(e[0], axes, where);
           });
-        });
+        };
+        return flat_index(id, read(once(0, make)[0]), at);
+      }
+      case ReduceOp::mean: return first(sum, f32_of) / count(id, at);
+      case ReduceOp::norm:
+        return te::apply("sqrt", {first(sum, [&](Place p, const Place& result) {
+                           const Expr e = f32_of(std::move(p), result);
+                           return e * e;
+                         })});
+      case ReduceOp::logsumexp: {
+        const Tensor largest = once(0, [&] { return simple(name + "_max", max, f32_of); })[0];
+        const Tensor total = once(1, [&] {
+          return simple(name, sum, [&](Place p, const Place& result) {
+            const Expr top = element(largest, kept, result);
+            return te::apply(
+                "exp", {f32_of(std::move(p), result) - te::apply("where", {top == Expr(-HUGE_VAL), Expr(0.0), top})});
+          });
+        })[0];
         const Expr top = read(largest);
         return te::apply("where", {top == Expr(-HUGE_VAL), top, top + te::apply("log", {read(total)})});
       }
       case ReduceOp::var: {
-        const Tensor total = once(0, [&] { return simple(name + "_sum", sum, f32_of); });
+        const Tensor total = once(0, [&] { return simple(name + "_sum", sum, f32_of); })[0];
         const Tensor squares = once(1, [&] {
-          return simple(name, sum, [&](Place p) {
-            const Expr d = f32_of(p) - element(total, kept, p) / count;
+          return simple(name, sum, [&](Place p, const Place& result) {
+            const Expr d = f32_of(std::move(p), result) - element(total, kept, result) / count(id, result);
             return d * d;
           });
-        });
-        return read(squares) / count;
+        })[0];
+        return read(squares) / count(id, at);
       }
+      case ReduceOp::custom: return read(once(0, [&] { return general(name, id, node); })[component]);
       default: refuse_node(node);
     }
+  }
+
+  // A combiner of the epilogue as a reducer of one's own.
+  std::vector<Tensor> general(const std::string& name, NodeId id, const Node& node) {
+    std::vector<Element> elements;
+    for (const NodeId arg : node.args)
+      elements.emplace_back([this, arg](Place p, const Place&) { return value(arg, std::move(p)); });
+    const auto combine = [body = node.combine](const std::vector<Expr>& a, const std::vector<Expr>& b) {
+      std::vector<Expr> made, results;
+      for (const Node& x : body->nodes) {
+        std::vector<Expr> args;
+        for (const NodeId arg : x.args) args.push_back(made[static_cast<std::size_t>(arg)]);
+        const auto parameter = static_cast<std::size_t>(x.index);
+        if (x.op == Op::constant) made.push_back(constant(x.literal, true));
+        else if (x.op == Op::parameter) made.push_back(parameter < a.size() ? a[parameter] : b[parameter - a.size()]);
+        else if (x.op == Op::call) made.push_back(te::apply(x.function->name, args));
+        else made.push_back(operation(x.op, args, x.dtype, x.round));
+      }
+      for (std::size_t i = 0; i < a.size(); ++i)
+        results.push_back(converted(made[static_cast<std::size_t>(body->results[i])], a[i].type()));
+      return results;
+    };
+    const auto identity = [values = node.identity](const std::vector<DType>& types) {
+      std::vector<Expr> result;
+      for (std::size_t i = 0; i < types.size(); ++i)
+        result.push_back(converted(constant({DType::f32, values[i], 0}), types[i]));
+      return result;
+    };
+    return stage(name, id, elements, comm_reducer(combine, identity, name));
   }
 
   Tensor accumulator_;
   const GraphData& graph_;
   std::vector<Tensor> operands_;
-  std::map<NodeId, v0::Axes> axes_;
-  std::map<NodeId, std::vector<std::optional<Tensor>>> stages_;
+  Inference inference_;
+  std::map<NodeId, std::vector<std::vector<Tensor>>> stages_;
 };
 
 }  // namespace
@@ -229,7 +364,8 @@ std::vector<Tensor> followed_by(const Tensor& accumulator, const Graph& epilogue
                                 const std::vector<std::pair<std::string, Tensor>>& operands) {
   Following following(accumulator, epilogue, operands);
   std::vector<Tensor> outputs;
-  const auto followed = std::make_shared<const Followed>(Followed{epilogue, accumulator, operands});
+  const auto followed = std::make_shared<const Followed>(
+      Followed{epilogue, accumulator, operands, following.divisibility(), following.operand_shapes()});
   for (const OutputDecl& declared : epilogue.data().outputs) {
     outputs.push_back(following.output(declared));
     outputs.back().op().node()->followed = followed;

@@ -1,4 +1,5 @@
 // A nest built for a target.
+#include "te/convolution.h"
 #include "te/gpu.h"
 #include "te/product.h"
 #include "te/run.h"
@@ -16,6 +17,7 @@ struct ModuleNode {
   std::string text;
   std::unique_ptr<GpuNest> gpu;
   std::optional<Product> product;
+  FoundConvolution convolution;
   std::vector<Tensor> outputs;  // whose schedule is chosen when sizes are known; else empty
 
   // The nest for the last shapes and strides: a loop calls with the same ones.
@@ -58,14 +60,18 @@ Module build(const Schedule& schedule, const std::vector<Tensor>& arguments, con
   module->target = target;
   module->text = print(module->nest);
   module->product = find_product(module->schedule, module->nest, target);
+  module->convolution = find_convolution(module->schedule, module->nest, target);
   if (target.device == Device::cuda) module->gpu = std::make_unique<GpuNest>(module->nest);
   return Module(module);
 }
 
 Module build(const std::vector<Tensor>& outputs, const std::vector<Tensor>& arguments, const Target& target) {
+  const Module described = build(create_schedule(outputs), arguments, target);
+  if (described.node()->product || described.node()->convolution.runs) return described;
   const Module module = build(choose_schedule(outputs, target), arguments, target);
-  if (target.device != Device::cuda) return module;
   auto node = std::const_pointer_cast<ModuleNode>(module.node());
+  node->convolution.text = described.node()->convolution.text;
+  if (target.device != Device::cuda) return module;
   node->outputs = outputs;
   return module;
 }
@@ -93,6 +99,9 @@ void Module::operator()(const std::vector<v0::Tensor>& arrays, void* stream) con
   const bool on_host = std::all_of(arrays.begin(), arrays.end(), [](const auto& x) { return x.device == Device::cpu; });
   const Sizes sizes = bind_sizes(node_->nest, node_->schedule, arrays, on_host ? Device::cpu : node_->target.device);
   if (node_->product && on_host == (node_->target.device == Device::cpu)) return node_->product->run(arrays, stream);
+  if (node_->convolution.runs && on_host == (node_->target.device == Device::cpu) &&
+      node_->convolution.runs->run(arrays, stream))
+    return;
   if (!node_->outputs.empty()) {
     const Module module = for_sizes(*node_, arrays, sizes);
     const GpuNest& gpu = *module.node_->gpu;
@@ -129,6 +138,7 @@ std::string Module::explain() const {
            ": it runs on the main loop gemm, because no call schedules it\n" + node_->product->plan.explain();
     return text;
   }
+  if (node_->convolution.runs) return node_->convolution.text + node_->convolution.runs->explain();
   const std::string calls = Schedule(std::make_shared<ScheduleNode>(node_->schedule)).calls();
   if (!node_->outputs.empty()) {
     const std::scoped_lock lock(node_->mutex);
@@ -137,7 +147,8 @@ std::string Module::explain() const {
       text += "for sizes that it was called with, " + module.explain() + "\n";
     if (!text.empty()) return text;
   }
-  return (calls.empty() ? "as described, without a schedule\n" : "scheduled by\n" + calls) + "\n" + node_->text;
+  return node_->convolution.text + (calls.empty() ? "as described, without a schedule\n" : "scheduled by\n" + calls) +
+         "\n" + node_->text;
 }
 std::string Module::source() const {
   {

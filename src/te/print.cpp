@@ -64,7 +64,8 @@ std::string access(const std::string& name, const std::vector<Expr>& index) { re
 
 std::string operation_text(const Expr& x) {
   if (x->op == Op::floordiv && x->type == DType::i64) return quotient(x->args[0], x->args[1]);
-  if (x->op == Op::cast) return "cast(" + print(x->args[0]) + ", " + std::string(name(x->dtype)) + ")";
+  if (x->op == Op::cast) return "cast(" + list(x->args) + ", " + std::string(name(x->dtype)) + ")";
+  if (x->op == Op::random) return "random(" + std::to_string(x->seed) + ", " + list(x->args) + ")";
   if (const int at = precedence(*x.node()); at < 10)
     return wrapped(x->args[0], at) + (at == 7 ? "" : " ") + std::string(info(x->op).spelling) + (at == 7 ? "" : " ") +
            wrapped(x->args[1], at + 1);

@@ -326,13 +326,13 @@ Expr all(const Expr& x, const Axes& axes, const Expr& where) {
   static const ReducerPtr reducer = simple("all", Known::all, Op::bit_and, 1);
   return one(reducer, converted(x, DType::boolean), axes, where);
 }
-std::vector<Expr> argmax(const Expr& x, const Axes& axes) {
+std::vector<Expr> argmax(const Expr& x, const Axes& axes, const Expr& where) {
   static const ReducerPtr reducer = extreme_index("argmax", Known::argmax);
-  return reduce(reducer, {place(axes), x->type == DType::boolean ? converted(x, DType::i32) : x}, axes, {});
+  return reduce(reducer, {place(axes), x->type == DType::boolean ? converted(x, DType::i32) : x}, axes, where);
 }
-std::vector<Expr> argmin(const Expr& x, const Axes& axes) {
+std::vector<Expr> argmin(const Expr& x, const Axes& axes, const Expr& where) {
   static const ReducerPtr reducer = extreme_index("argmin", Known::argmin);
-  return reduce(reducer, {place(axes), x->type == DType::boolean ? converted(x, DType::i32) : x}, axes, {});
+  return reduce(reducer, {place(axes), x->type == DType::boolean ? converted(x, DType::i32) : x}, axes, where);
 }
 
 }  // namespace postlude::inline v0::te

@@ -1,6 +1,7 @@
 #include "te/fuzz.h"
 
 #include "core/convert.h"
+#include "core/philox.h"
 #include "te/schedule.h"
 
 #include <algorithm>
@@ -90,6 +91,9 @@ struct Evaluator {
       case Op::bit_not: return arg(0) == 0;
       case Op::where: return arg(0) != 0 ? arg(1) : arg(2);
       case Op::cast: return x->dtype == DType::boolean ? arg(0) != 0 : arg(0);
+      case Op::random:
+        return core::random_uniform(x->seed, x->random_stream, 0, static_cast<std::int64_t>(arg(0)),
+                                    static_cast<std::int64_t>(arg(1)));
       default: throw std::runtime_error("no such operation");
     }
   }
@@ -280,7 +284,7 @@ Program generate(std::uint64_t seed) {
       break;
     case 4:
       made = te::compute_several(
-          shape, [&](const te::Axes& i) { return te::argmax(element(i), k); }, "B");
+          shape, [&](const te::Axes& i) { return te::argmax(element(i), k, where); }, "B");
       break;
     case 5:
       made = {te::compute(
@@ -310,7 +314,13 @@ Program generate(std::uint64_t seed) {
           shape, [&](const te::Axes& i) { return ~b.at(std::vector<Expr>(i.begin(), i.end())); }, "C")};
     } else {
       made = {te::compute(
-          shape, [&](const te::Axes& i) { return b.at(std::vector<Expr>(i.begin(), i.end())) * Expr(2) + Expr(1); },
+          shape,
+          [&](const te::Axes& i) {
+            const Expr x = b.at(std::vector<Expr>(i.begin(), i.end())) * Expr(2);
+            if (i.empty() || p.seed % 2 == 0) return x + Expr(1);
+            const Expr drawn = te::random_at(p.seed, 3, i[0], i.back());  // an element's own number, whatever the loops
+            return te::apply("where", {drawn < Expr(0.5), x, x + Expr(1)});
+          },
           "C")};
     }
     p.stages.push_back(made[0]);
