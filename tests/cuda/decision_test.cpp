@@ -79,29 +79,54 @@ TEST(Decision, RepacksHalvesThatBeginBetweenSixteenBytes) {
   EXPECT_TRUE(decided(gate, {1, 1028, 2 * 188, 512}).repack_b);
 }
 
-// Judged sources are rejected in order, and the next is taken.
+// Judged sources are rejected in order, and the next is taken that has fewer accumulators or narrower subtiles.
 TEST(Decision, TakesTheFirstThatIsNotRejected) {
   const Subject s = subject(bias_relu, "sm_90a");
-  int asked = 0;
+  std::size_t asked = 0;
   const Layout layout = usual_layout(s.problem, *s.program, {1, 4096, 4096, 4096});
   const Decision d =
       decide(s, layout, [&](const auto&) { return ++asked < 3 ? std::string("it spills") : std::string(); });
-  ASSERT_GE(d.considered.size(), 4u);
   using Verdict = Considered::Verdict;
-  EXPECT_EQ(d.considered[1].verdict, Verdict::rejected);
-  EXPECT_EQ(d.considered[2].verdict, Verdict::chosen);
-  EXPECT_EQ(d.considered[3].verdict, Verdict::next);
-  EXPECT_EQ(asked, 3);
+  std::size_t spill = 0, at = 0;
+  for (; at < d.considered.size() && d.considered[at].verdict == Verdict::rejected; ++at) {
+    const bool judged = d.considered[at].reason == "it spills";
+    spill += judged;
+    EXPECT_TRUE(judged || d.considered[at].reason.starts_with("it has as many accumulators as "));
+  }
+  EXPECT_EQ(asked, 3u);
+  EXPECT_EQ(spill, 2u);
+  EXPECT_GT(at, spill);  // what has as many is not compiled
+  ASSERT_LT(at + 1, d.considered.size());
+  EXPECT_EQ(d.considered[at].verdict, Verdict::chosen);
+  EXPECT_EQ(d.considered[at + 1].verdict, Verdict::next);
   EXPECT_NE(d.describe().find("; not " + to_string(d.considered[0].schedule) + ": it spills"), std::string::npos);
-  const auto all = static_cast<int>(d.considered.size());
   asked = 0;
-  const Decision none =
-      decide(s, layout, [&](const auto&) { return asked++ < all ? std::string("it spills") : std::string(); });
+  const Decision none = decide(s, layout, [&](const auto& source) {
+    const bool fused = source->find("= pack_bf16(v") != std::string::npos;  // the accumulator alone is stored as f32
+    asked += fused;
+    return fused ? std::string("it spills") : std::string();
+  });
   EXPECT_FALSE(none.fused);
   EXPECT_EQ(none.not_fused.size(), d.considered.size());
+  EXPECT_GT(asked, 1u);
+  EXPECT_LT(asked, none.not_fused.size() / 2);
   EXPECT_NE(none.describe().find("; epilogue from memory: no schedule of the product with it compiles well; "),
             std::string::npos)
       << none.describe();
+}
+
+// A long epilogue is compiled behind the product, a very long one from memory.
+TEST(Decision, TakesVeryLongEpiloguesThroughMemory) {
+  const auto steps = [](int count) {
+    std::string text = "def f(acc, c: row[f32]):\n    x = acc\n";
+    for (int i = 0; i < count; ++i) text += "    x = x * 0.5 + tanh(x - c)\n";
+    return decided(subject((text + "    D: bf16 = x\n    return D\n").c_str(), "sm_90a"), {1, 512, 512, 512});
+  };
+  EXPECT_TRUE(steps(100).fused);
+  const Decision long_one = steps(300);
+  EXPECT_FALSE(long_one.fused);
+  EXPECT_NE(long_one.describe().find(" instructions an element, and behind a product "), std::string::npos)
+      << long_one.describe();
 }
 
 // The same shapes and strides, the same bytes of parameters: nothing but the layout is looked at.

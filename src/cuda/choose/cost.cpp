@@ -32,12 +32,12 @@ double portable(const Schedule& s, const EpilogueNeeds& needs, const Extents& e,
 // ones reach less (decision 0038), or its lines of 128 bytes, one in two clocks, and in three times that where they
 // begin between two sectors (decision 0092). Narrow products read shared memory oftener than it allows.
 double stage_clocks(const Schedule& s, const EpilogueNeeds& needs, const Extents& e) {
-  constexpr double least = 180, line = 2, slow = 2.4;
+  constexpr double least = 180, line[] = {2, 2.6, 4.8};  // of Lines
   const double area = double(s.bm) * s.bn, smaller = std::max(1.0, 128.0 * 192 / area);
   const double products = area / 32 * (1.0 + 0.04 * (smaller - 1) * smaller + (s.ping_pong ? 0 : 0.03));
   const auto rows = static_cast<double>(std::min<std::int64_t>(a_rows(s, needs), round_up(e.m, 8)));
-  const double lines = rows * (needs.a_slow ? slow : 1) + s.bn * (needs.b_slow ? slow : 1);
-  return std::max({products, lines * line * (s.bm > s.bn && s.bn == 64 ? 1.13 : 1), least});
+  const double lines = rows * line[static_cast<int>(needs.a_lines)] + s.bn * line[static_cast<int>(needs.b_lines)];
+  return std::max({products, lines * (s.bm > s.bn && s.bn == 64 ? 1.13 : 1), least});
 }
 
 // Clocks of a tile's epilogue. A large accumulator leaves few registers, so few elements are computed side by side
@@ -90,7 +90,7 @@ double hopper(const Schedule& s, const EpilogueNeeds& needs, const Extents& e, i
 }  // namespace
 
 double pass_microseconds(std::int64_t elements, int bytes_column) {
-  constexpr double launch = 2.2, bytes_a_microsecond = 3.3e6;
+  constexpr double launch = 3.8, bytes_a_microsecond = 3.3e6;  // decision 0093
   return launch + double(elements) * bytes_column / bytes_a_microsecond;
 }
 

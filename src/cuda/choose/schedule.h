@@ -32,6 +32,10 @@ struct Schedule {
 [[nodiscard]] Schedule parse_schedule(std::string_view text);
 
 // The facts of an epilogue on which a schedule depends.
+// Where the lines of 128 bytes begin that the copy engine loads of A or B: at a line of L2, at a sector of 32 bytes in
+// one, or between two sectors (decision 0092).
+enum class Lines : std::uint8_t { aligned, at_sectors, between };
+
 struct EpilogueNeeds {
   int parts = 1;  // accumulator columns an output column: 2 behind a chunk
   int half = 0;   // of such a chunk in groups: the columns of a group's half; 0: half of all
@@ -45,10 +49,10 @@ struct EpilogueNeeds {
   bool b_mn_major = false;
   int block_columns = 0;  // tiles divide this: columns that share their rows of A (groups of channels); 0: all
   bool whole_k = false;   // no tile's K is split: launches with several K share the schedule
-  bool a_slow = false, b_slow = false;  // its lines in memory begin between two sectors of 32 bytes
-  bool promoted = false;                // sums of a few stages are added to a second accumulator
-  bool meets = false;                   // blocks wait for each other: all must run at once
-  bool holds = false;                   // moreover a tile waits, in registers, for the statistics of its rows
+  Lines a_lines = Lines::aligned, b_lines = Lines::aligned;
+  bool promoted = false;       // sums of a few stages are added to a second accumulator
+  bool meets = false;          // blocks wait for each other: all must run at once
+  bool holds = false;          // moreover a tile waits, in registers, for the statistics of its rows
   int group = 0;               // columns of a reduction in groups, which a consumer folds alone: they divide its tile
   int a_taps = 1, b_taps = 1;  // so often an element of A or B is read, but once from memory (windows)
   int operations = 0;          // about how many instructions the epilogue takes, an element

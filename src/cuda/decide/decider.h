@@ -96,7 +96,7 @@ class Decider {
   [[nodiscard]] std::int64_t rows() const { return part_ ? part_->rows : shape_.m; }
   [[nodiscard]] std::int64_t depth() const { return part_ ? part_->k : layout_.packed_k ? layout_.packed_k : shape_.k; }
   [[nodiscard]] std::int64_t batches() const { return part_ ? 1 : shape_.batch; }
-  [[nodiscard]] bool slow(bool of_a) const;
+  [[nodiscard]] Lines lines(bool of_a) const;
   [[nodiscard]] bool better_repacked(bool of_a) const;
   [[nodiscard]] Major major(const Placed& operand, DType dtype, int rows_axis, int k_axis, std::int64_t rows,
                             bool mn_allowed) const;

@@ -105,21 +105,22 @@ std::string Decider::portable_reason(const Contraction& gemm) const {
   return {};
 }
 
-// Whether lines of A or B, as they are loaded, begin between two sectors of 32 bytes: a stage then comes at a third of
-// the rate (decision 0092).
-bool Decider::slow(bool of_a) const {
-  if (of_a ? d_.repack_a || variant_.a_form : d_.repack_b || variant_.b_form || b_k()) return false;
-  const std::int64_t line =
+// Where lines of A or B begin, as they are loaded.
+Lines Decider::lines(bool of_a) const {
+  if (of_a ? d_.repack_a || variant_.a_form : d_.repack_b || variant_.b_form || b_k()) return Lines::aligned;
+  const std::int64_t stride =
       of_a ? layout_.a.strides[variant_.a_mn_major ? 2 : 1] : layout_.b.strides[variant_.b_mn_major ? 1 : 2];
-  return line * size_of(variant_.a) % 32 != 0;
+  const std::int64_t bytes = stride * size_of(variant_.a);
+  return bytes % 128 == 0 ? Lines::aligned : bytes % 32 == 0 ? Lines::at_sectors : Lines::between;
 }
 
-// Copying such an operand takes its bytes twice, and what is gained grows with the rows of the other one: at 790
-// TFLOP/s and 3.5 TB/s they meet at about 1100. What lies along M (N) is left as it is, for it would be transposed.
+// Copying an operand whose lines begin between sectors takes its bytes twice, and what is gained grows with the rows of
+// the other one: at 790 TFLOP/s and 3.5 TB/s they meet at about 1100. What lies along M (N) is left as it is, for it
+// would be transposed.
 bool Decider::better_repacked(bool of_a) const {
   const double operations = 2.0 * double(shape_.batch) * double(shape_.m) * double(shape_.n) * double(shape_.k);
-  return slow(of_a) && !(of_a ? variant_.a_mn_major : variant_.b_mn_major) && (of_a ? shape_.n : shape_.m) >= 1536 &&
-         operations >= 2e10;
+  return lines(of_a) == Lines::between && !(of_a ? variant_.a_mn_major : variant_.b_mn_major) &&
+         (of_a ? shape_.n : shape_.m) >= 1536 && operations >= 2e10;
 }
 
 void Decider::arrange(const Contraction& gemm, bool mma, bool b_mn_allowed) {
@@ -185,7 +186,7 @@ void Decider::fuse(const Contraction& gemm) {
   // Addresses of outputs and operands decide how they are reached; those of the workspace are aligned.
   Chosen chosen =
       choose_product({program_, product_phase_, variant_, mma, places(program_, memory_, columns_), product_shape(),
-                      columns_, in_order(), request.schedule, subject_.multiprocessors, slow(true), slow(false)},
+                      columns_, in_order(), request.schedule, subject_.multiprocessors, lines(true), lines(false)},
                      judge_);
   product_ = std::move(chosen.product);
   if (part_ && product_ && product_->epilogue.across_tiles()) {
@@ -216,8 +217,8 @@ void Decider::multiply_alone(const Contraction& gemm) {
                                   false,
                                   request.through_memory ? request.schedule : std::optional<Schedule>(),
                                   subject_.multiprocessors,
-                                  slow(true),
-                                  slow(false)},
+                                  lines(true),
+                                  lines(false)},
                                  judge_);
   product_ = std::move(chosen.product);
   d_.considered = std::move(chosen.considered);

@@ -67,6 +67,9 @@ bool holds_well(const Shape& shape, std::int64_t columns, int multiprocessors) {
 }
 
 constexpr std::int64_t most_units = 1 << 20;  // parts of tiles
+// Instructions an element that are compiled behind a product: beyond, a compiler takes minutes, and what the
+// accumulator takes through memory is little beside them (decision 0094).
+constexpr int most_operations = 3000;
 
 // The schedules to try, best first, or the one that was asked for, and the epilogue that all of them run.
 struct Choice {
@@ -115,7 +118,7 @@ Choice choose(const Site& site, Hold hold) {
                                                  : Hold::rows));
   e.needs.element_bytes = static_cast<int>(size_of(site.variant.a));
   e.needs.b_mn_major = site.variant.b_mn_major;
-  e.needs.a_slow = site.a_slow, e.needs.b_slow = site.b_slow;
+  e.needs.a_lines = site.a_lines, e.needs.b_lines = site.b_lines;
   (site.variant.b_form ? e.needs.b_taps : e.needs.a_taps) = site.variant.taps;
   e.needs.whole_k = site.variant.scattered;
   e.needs.block_columns = site.variant.block_columns;
@@ -124,8 +127,10 @@ Choice choose(const Site& site, Hold hold) {
   e.needs.a_rows = site.mma || site.variant.a_mn_major || site.variant.a_form || m > 32 ? 0 : m > 16 ? 32 : 16;
   e.needs.promoted = !site.mma && site.variant.promoted != 0;
   if (e.needs.holds && site.shape.k <= 2048) e.needs.most_stages = 5;
-  choice.order =
-      rank(e.needs, site.shape.batch, site.shape.m, site.columns, site.shape.k, site.multiprocessors, site.mma);
+  if (e.needs.operations <= most_operations || site.requested) {
+    choice.order =
+        rank(e.needs, site.shape.batch, site.shape.m, site.columns, site.shape.k, site.multiprocessors, site.mma);
+  }
   const std::string why = site.requested ? not_here(*site.requested, e.needs, site) : std::string();
   if (e.held >= 0 && (!why.empty() || (is_rolled(e.needs) && !e.needs.holds))) return choose(site, Hold::nothing);
   if (e.needs.holds && (!holds_well(site.shape, site.columns, site.multiprocessors) || choice.order.empty()))
@@ -144,6 +149,17 @@ Choice choose(const Site& site, Hold hold) {
   return choice;
 }
 
+// Why a schedule is not compiled to see whether it spills: one did with no more accumulators and subtiles no wider.
+std::string would_spill(const Schedule& s, const std::vector<Considered>& before, const std::string& held_for) {
+  const auto registers = [](const Schedule& x) { return consumer_rows(x) * consumer_columns(x); };
+  for (const Considered& one : before) {
+    if (!s.mma && one.held_for == held_for && one.verdict == Considered::Verdict::rejected &&
+        registers(one.schedule) <= registers(s) && one.schedule.sub_n <= s.sub_n)
+      return "it has as many accumulators as " + to_string(one.schedule);
+  }
+  return {};
+}
+
 }  // namespace
 
 Chosen choose_product(const Site& site, const Judge& judge) {
@@ -158,14 +174,19 @@ Chosen choose_product(const Site& site, const Judge& judge) {
       if (chosen.product) continue;
       auto source = std::make_shared<const std::string>(
           source_of(site.variant, site.shape, site.columns, choice.epilogue, schedule));
-      one.reason = site.requested ? std::string() : judge(source);
+      if (!site.requested) one.reason = would_spill(schedule, chosen.considered, one.held_for);
+      if (!site.requested && one.reason.empty()) one.reason = judge(source);
       one.verdict = one.reason.empty() ? Considered::Verdict::chosen : Considered::Verdict::rejected;
       if (one.reason.empty()) chosen.product = Product{schedule, choice.epilogue, std::move(source)};
     }
     if (chosen.product) return chosen;
     if (choice.epilogue.held >= 0) continue;
-    chosen.why = choice.order.empty() ? nothing_fits(choice.epilogue.needs, site.mma)
-                                      : "no schedule of the product with it compiles well";
+    const int operations = choice.epilogue.needs.operations;
+    chosen.why = operations > most_operations ? "it takes about " + std::to_string(operations) +
+                                                    " instructions an element, and behind a product " +
+                                                    std::to_string(most_operations) + " are compiled in seconds"
+                 : choice.order.empty() ? nothing_fits(choice.epilogue.needs, site.mma)
+                                        : "no schedule of the product with it compiles well";
     return chosen;
   }
 }

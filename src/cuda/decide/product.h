@@ -24,7 +24,7 @@ struct Site {
   bool in_order = false;              // a small phase's output lies over an operand, which phases before it may read
   std::optional<Schedule> requested;  // else the heuristic's
   int multiprocessors = 132;
-  bool a_slow = false, b_slow = false;  // EpilogueNeeds::a_slow, b_slow
+  Lines a_lines = Lines::aligned, b_lines = Lines::aligned;
 };
 
 struct Product {
