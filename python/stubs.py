@@ -37,7 +37,7 @@ WRITTEN = {
     "reduction_op": ["x: {x}, kind: str, op: str, length: int"],
     "min": ["x: {x}, *, " + REDUCTION], "max": ["x: {x}, *, " + REDUCTION],
 }
-LEAVES = {"m_index": "", "n_index": "", "batch_index": "", "random": "seed: int, stream: int = ..."}
+LEAVES = {"m_index": "", "n_index": "", "batch_index": "", "z_index": "", "p_index": "", "q_index": "", "random": "seed: int, stream: int = ..."}
 
 
 def names(parameters: str) -> list[str]:

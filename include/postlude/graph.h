@@ -145,6 +145,9 @@ class GraphBuilder {
     return operand(std::move(name), scalar_axes, dtype);
   }
   Value m_index();
+  Value z_index();  // of the pixel that the row is: behind a convolution or its gradient by x
+  Value p_index();
+  Value q_index();
   Value n_index();
   Value batch_index();
   Value random(std::uint64_t seed, std::uint32_t stream = 0);

@@ -30,6 +30,7 @@ from .errors import (
     UnsupportedError as UnsupportedError, UsageError as UsageError,
 )
 from .functions import function as function
+from .numeric import pixels as pixels
 from .ops import *  # noqa: F403
 from .run import matmul as matmul, plan as plan, stream as stream, supports as supports
 from .values import NDArray as NDArray, Value as Value, col as col, row as row, scalar as scalar, tile as tile

@@ -70,6 +70,18 @@ def batch_index() -> Any:
     return _leaf("batch_index")
 
 
+def z_index() -> Any:
+    return _leaf("z_index")
+
+
+def p_index() -> Any:
+    return _leaf("p_index")
+
+
+def q_index() -> Any:
+    return _leaf("q_index")
+
+
 def _seed(seed: int, stream: int = 0) -> int:
     if not 0 <= seed < 2**64 or not 0 <= stream < 2**32:
         raise error("bad_attribute", "a seed or stream out of range", "A seed has 64 bits, a stream 32.")
@@ -244,7 +256,7 @@ def publish(name: str, operation: Callable[..., Any], parameters: str, doc: str)
 
 def _fill() -> None:
     written = {"cast": cast, "chunk": chunk, "concat": concat, "repeat": repeat, "m_index": m_index, "n_index": n_index,
-               "batch_index": batch_index, "random": random}
+               "batch_index": batch_index, "z_index": z_index, "p_index": p_index, "q_index": q_index, "random": random}
     elementwise_docs = {}
     for op, spelling, arity, elementwise, doc in _core.op_table():
         if spelling in written:

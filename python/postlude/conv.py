@@ -343,7 +343,7 @@ def conv1d(x: Any, w: Any, /, *, stride: Any = 1, padding: Any = 0, dilation: An
 def conv3d(x: Any, w: Any, /, *, stride: Any = 1, padding: Any = 0, dilation: Any = 1, groups: int = 1,
            layout: Literal["nchw", "nhwc"] = "nchw", epilogue: Epilogue | None = None, out: Any = None, target: Any = None,
            **operands: Any) -> Any:
-    """As conv2d, over three axes: x is (N, C, D, H, W), w is (K, C / groups, T, R, S), a tile (N, K, O, P, Q)."""
+    """As conv2d, over three axes: x is (N, C, D, H, W), w is (K, C / groups, T, R, S), a tile (N, K, Z, P, Q)."""
     _of_rank(3, x, w)
     return Conv(stride=stride, padding=padding, dilation=dilation, groups=groups, layout=layout)(
         x, w, epilogue=epilogue, out=out, target=target, **operands)

@@ -133,6 +133,7 @@ class Grid:
 
 class _Current(threading.local):
     grid: Grid | None = None
+    pixels: tuple[int, ...] = ()
 
 
 _current = _Current()
@@ -145,6 +146,23 @@ def on_grid(grid: Grid) -> Iterator[None]:
         yield
     finally:
         _current.grid = before
+
+
+@contextlib.contextmanager
+def _counting(extents: tuple[int, ...]) -> Iterator[None]:
+    before, _current.pixels = _current.pixels, extents
+    try:
+        yield
+    finally:
+        _current.pixels = before
+
+
+def pixels(*extents: int) -> contextlib.AbstractContextManager[None]:
+    """Says what the rows of plain arrays are: `with post.pixels(P, Q): epilogue(acc, ...)`, outermost axis first, as
+    behind a convolution. z_index(), p_index() and q_index() ask for it."""
+    if not 1 <= len(extents) <= 3 or not all(hasattr(one, "__index__") and one >= 1 for one in extents):
+        raise error("usage", f"post.pixels{extents!r}", "Pass how many planes, rows and columns of pixels an image has.")
+    return _counting(extents)
 
 
 def running() -> bool:
@@ -172,6 +190,30 @@ def n_index() -> Any:
 def batch_index() -> Any:
     g = grid("batch_index")
     return g.place(np.arange(g.batch, dtype=np.int32)[:, None, None] if g.batched else np.zeros((1, 1), np.int32))
+
+
+def _pixel(name: str, axis: int) -> Any:
+    g = grid(name)
+    if not _current.pixels:
+        raise error("usage", f"post.{name}() asks for a pixel, and arrays do not say what theirs are",
+                    "Call the epilogue within `with post.pixels(P, Q):`.")
+    if math.prod(_current.pixels) != g.rows:
+        raise error("wrong_shape", f"post.pixels{_current.pixels!r} is {math.prod(_current.pixels)} pixels, but there are {g.rows} rows")
+    extents = (1, 1, *_current.pixels)[-3:]
+    rows = np.arange(g.rows, dtype=np.int32) // math.prod(extents[axis + 1:]) % extents[axis]
+    return g.place(rows.astype(np.int32)[:, None])
+
+
+def z_index() -> Any:
+    return _pixel("z_index", 0)
+
+
+def p_index() -> Any:
+    return _pixel("p_index", 1)
+
+
+def q_index() -> Any:
+    return _pixel("q_index", 2)
 
 
 def random(seed: int, stream: int = 0) -> Any:

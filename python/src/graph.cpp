@@ -250,6 +250,9 @@ void bind_builder(nb::module_& m) {
           nb::arg("name"), nb::arg("axes"), nb::arg("dtype").none())
       .def("m_index", &GraphBuilder::m_index)
       .def("n_index", &GraphBuilder::n_index)
+      .def("z_index", &GraphBuilder::z_index)
+      .def("p_index", &GraphBuilder::p_index)
+      .def("q_index", &GraphBuilder::q_index)
       .def("batch_index", &GraphBuilder::batch_index)
       .def("random", &GraphBuilder::random)
       .def(

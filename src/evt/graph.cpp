@@ -45,7 +45,10 @@ struct Scope::State {
         case Op::acc:
         case Op::random: made = tile_axes; break;
         case Op::operand: made = state->graph.operands[static_cast<std::size_t>(node.index)].axes; break;
-        case Op::m_index: made = Axis::m; break;
+        case Op::m_index:
+        case Op::z_index:
+        case Op::p_index:
+        case Op::q_index: made = Axis::m; break;
         case Op::n_index: made = Axis::n; break;
         case Op::reduce: made = node.group ? made : made - node.axes; break;
         default: break;

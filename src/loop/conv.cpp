@@ -139,6 +139,7 @@ class ConvLoop final : public MainLoop {
             .operand = default_operand(d_.first),
             .output = default_output(d_.first),
             .batched = batched(),
+            .pixels = batched() ? d_.rank : 0,
             .source = {}};
   }
   [[nodiscard]] std::vector<Input> inputs() const override {
@@ -149,7 +150,7 @@ class ConvLoop final : public MainLoop {
       return input;
     };
     const auto x = [&](DType dtype) { return named(name_x, dtype, "N", "C", {"D", "H", "W"}); };
-    const auto dy = [&](DType dtype) { return named("dY", dtype, "N", "K", {"O", "P", "Q"}); };
+    const auto dy = [&](DType dtype) { return named("dY", dtype, "N", "K", {"Z", "P", "Q"}); };
     const auto w = [&](DType dtype) {
       return named("W", dtype, "K", d_.groups > 1 ? "C/groups" : "C", {"T", "R", "S"});
     };
@@ -193,6 +194,10 @@ class ConvLoop final : public MainLoop {
                 .batch = {}};
     }
   }
+  [[nodiscard]] std::array<std::int64_t, 3> pixels(std::span<const Given> inputs) const override {
+    const Geometry g = geometry(inputs);
+    return d_.direction == Direction::dgrad ? g.image : g.pixels;
+  }
   // M, N and K do not tell how large an image or a filter is.
   [[nodiscard]] std::vector<std::int64_t> shape_of(std::size_t, const Shape&) const override { return {}; }
   [[nodiscard]] double operations(const Shape& shape) const override {
@@ -210,8 +215,8 @@ class ConvLoop final : public MainLoop {
 
   // Each tensor's descriptor, and the matrix that it is seen as.
   [[nodiscard]] std::string descriptors() const {
-    constexpr std::array<std::string_view, 3> image{"D", "H", "W"}, pixels{"O", "P", "Q"}, taps{"T", "R", "S"},
-        image_at{"d", "h", "w"}, pixels_at{"o", "p", "q"}, taps_at{"t", "r", "s"};
+    constexpr std::array<std::string_view, 3> image{"D", "H", "W"}, pixels{"Z", "P", "Q"}, taps{"T", "R", "S"},
+        image_at{"d", "h", "w"}, pixels_at{"z", "p", "q"}, taps_at{"t", "r", "s"};
     const auto joined = [&](const std::array<std::string_view, 3>& names, const char* between) {
       std::string text;
       for (std::size_t i = d_.lacking(); i < 3; ++i) text += (i > d_.lacking() ? between : "") + std::string(names[i]);

@@ -24,6 +24,7 @@ struct Facts {
   DType operand = DType::f32;  // of an operand that declares no dtype
   DType output = DType::f32;   // of a tile output that declares none
   bool batched = false;
+  int pixels = 0;  // of how many axes the rows are the pixels (MainLoop::pixels); 0: they are none
   // The input whose elements the accumulator is: every phase may read them again, and an output may replace it.
   struct Source {
     std::string_view name;
@@ -108,6 +109,8 @@ class MainLoop {
 
   // Throws Error wrong_shape where the inputs do not go together. Their ranks have been checked.
   [[nodiscard]] virtual Domain settle(std::span<const Given> inputs) const = 0;
+  // How many planes, rows and columns of pixels the rows count, where Facts::pixels says that they do.
+  [[nodiscard]] virtual std::array<std::int64_t, 3> pixels(std::span<const Given>) const { return {1, 1, 1}; }
   // The shape of an input, without batch, at a problem's size; empty where the size does not tell it.
   [[nodiscard]] virtual std::vector<std::int64_t> shape_of(std::size_t input, const Shape& shape) const = 0;
   [[nodiscard]] virtual Operands operands(std::span<const Given> inputs) const = 0;

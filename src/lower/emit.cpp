@@ -130,6 +130,9 @@ class Emitter {
     }
     program_.operands = static_cast<std::int32_t>(graph.operands.size());
     program_.outputs = static_cast<std::int32_t>(work_.outputs.size());
+    program_.sizes = inferred_.sizes;
+    for (std::int32_t i = 0; i < program_.sizes; ++i)
+      program_.buffers.push_back({BufferKind::operand, i == 0 ? "Q" : "P", DType::i32, {}, {}, {}});
     program_.rules = inferred_.inference.divisibility;
 
     results_.resize(items_.size());
@@ -239,7 +242,8 @@ class Emitter {
   // The buffer that holds the item for this phase, or -1.
   BufferId buffer_of(NodeId id) const {
     const Item& item = items_[id];
-    if (item.op == Op::operand && !cut_.reads[phase_].contains(id)) return item.index;
+    if (item.op == Op::operand && !cut_.reads[phase_].contains(id))
+      return item.index < program_.operands ? item.index : item.index + program_.outputs;
     if (item.op == Op::reduce) return results_[id][0];
     if (item.op == Op::get && !item.args.empty()) return results_[item.args[0]][item.index];
     if (p_.in_memory(id, phase_)) return crossing_[id];

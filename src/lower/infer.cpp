@@ -31,6 +31,8 @@ class Translator {
     constants_.push_back(nullptr);
   }
 
+  void broadcast_over(Item& item) const { broadcast(item, work_.items); }
+
   NodeId push(Item item) {
     work_.items.push_back(std::move(item));
     return static_cast<NodeId>(work_.items.size()) - 1;
@@ -159,6 +161,62 @@ DType usual_output(const ValueInfo& v, const Facts& facts) {
   return *v.type == DType::f32 ? DType::f32 : *v.type == DType::boolean ? DType::boolean : DType::i64;
 }
 
+bool asks_for_pixels(const GraphData& graph) {
+  return std::ranges::any_of(graph.nodes, [](const Node& node) { return is_pixel_index(node.op); });
+}
+
+// z_index, p_index and q_index: the row, divided by how many pixels an axis has.
+class Pixels {
+ public:
+  Pixels(Translator& to, const GraphData& graph, int rank) : to_(to), graph_(graph), rank_(rank) {}
+
+  NodeId index(Op op, NodeId origin, const Extent& rows) {
+    if (rank_ == 0) throw no_pixels(graph_, origin);
+    origin_ = origin;
+    const NodeId m = leaf(Op::m_index, Axis::m, rows);
+    const int axis = op == Op::q_index ? 0 : op == Op::p_index ? 1 : 2;  // from the innermost
+    if (axis >= rank_) return binary(Op::min, m, zero());  // 0, but for every row, as the graph has it
+    NodeId outer = m;  // the axes from this one outwards, as one
+    for (int i = 0; i < axis; ++i) outer = binary(Op::floordiv, outer, size(i));
+    if (axis + 1 == rank_) return outer;
+    return binary(Op::sub, outer, binary(Op::mul, binary(Op::floordiv, outer, size(axis)), size(axis)));
+  }
+
+ private:
+  NodeId leaf(Op op, Axes vary, const Extent& rows, std::int32_t index = 0) {
+    Item item;
+    item.rows = rows;
+    item.op = op;
+    item.type = DType::i32;
+    item.vary = vary;
+    item.index = index;
+    item.origin = origin_;
+    return to_.push(std::move(item));
+  }
+  NodeId size(int axis) { return leaf(Op::operand, {}, {}, static_cast<std::int32_t>(graph_.operands.size()) + axis); }
+  NodeId zero() {
+    Item item;
+    item.op = Op::constant;
+    item.type = item.literal.type = DType::i32;
+    item.origin = origin_;
+    return to_.push(std::move(item));
+  }
+  NodeId binary(Op op, NodeId a, NodeId b) {
+    Item item;
+    item.op = op;
+    item.type = DType::i32;
+    item.args = {a, b};
+    item.origin = origin_;
+    to_.broadcast_over(item);
+    return to_.push(std::move(item));
+  }
+
+  Translator& to_;
+  const GraphData& graph_;
+  int rank_;
+  NodeId origin_ = -1;
+};
+
 }  // namespace
 
 Literal converted(const Literal& literal, DType type) {
@@ -186,6 +244,9 @@ Inferred infer(const GraphData& source, const Facts& facts, const Options& optio
 
   const Axes present = work.batched ? Axis::b | tile_axes : tile_axes;
   Translator to(work, source.nodes.size());
+  Pixels pixels(to, source, facts.pixels);
+  if (asks_for_pixels(source)) result.sizes = std::max(facts.pixels - 1, 0);
+  for (std::int32_t i = 0; i < result.sizes; ++i) result.operand_types.push_back(DType::i32);
   for (std::size_t n = 0; n < source.nodes.size(); ++n) {
     const Node& node = source.nodes[n];
     const auto id = static_cast<NodeId>(n);
@@ -197,6 +258,10 @@ Inferred infer(const GraphData& source, const Facts& facts, const Options& optio
     }
     if (is_elementwise(node.op) || node.op == Op::call) {
       to.is(to.elementwise(node, id, *v.type), state);
+      continue;
+    }
+    if (is_pixel_index(node.op)) {
+      to.is(pixels.index(node.op, id, v.rows), state);
       continue;
     }
     Item item = Translator::plain(node, id, *v.type);  // with axes and extents as verified

@@ -16,6 +16,7 @@ struct Inferred {
   Work work;
   Inference inference;
   std::vector<DType> operand_types;
+  std::int32_t sizes = 0;  // Program::sizes; as items they are operands behind those of the graph
 };
 
 [[nodiscard]] Inferred infer(const GraphData& graph, const Facts& facts, const Options& options);

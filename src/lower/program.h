@@ -167,13 +167,17 @@ struct Program {
   std::string name;
   DType accumulator = DType::f32;
   bool batched = false;
-  std::vector<Buffer> buffers;  // operands in the graph's order, outputs in the graph's order, then workspace
+  std::vector<Buffer> buffers;  // operands in the graph's order, outputs in the graph's order, sizes, then workspace
   std::int32_t operands = 0;    // how many of each stand first
   std::int32_t outputs = 0;
+  // Operands that the plan binds itself, scalars by value: how many columns of pixels there are, and how many rows of
+  // them (MainLoop::pixels, innermost first).
+  std::int32_t sizes = 0;
   std::vector<Phase> phases;
   std::vector<Divisibility> rules;
   std::vector<std::string> notes;  // what lowering dropped or replaced, for the user
 
+  [[nodiscard]] std::int32_t bound() const { return operands + outputs + sizes; }  // buffers that are no workspace
   [[nodiscard]] std::string print() const;
 };
 

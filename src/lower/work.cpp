@@ -156,7 +156,10 @@ std::string Work::print() const {
     };
     switch (x.op) {
       case Op::constant: s += print_literal(x.literal); break;
-      case Op::operand: s += graph->operands[x.index].name; break;
+      case Op::operand:
+        if (const auto i = static_cast<std::size_t>(x.index); i < graph->operands.size()) s += graph->operands[i].name;
+        else s += i == graph->operands.size() ? "Q" : "P";
+        break;
       case Op::call: s += x.function->name; break;
       case Op::reduce:
         s += x.reduction == ReduceOp::custom ? lower::name(x.reducer) : info(x.reduction).spelling;

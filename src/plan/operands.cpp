@@ -423,7 +423,7 @@ class Checker {
 
   Checked result() {
     Checked checked;
-    checked.values.reserve(expected_.size());  // their addresses are bound
+    checked.values.reserve(expected_.size() + 2);  // their addresses are bound
     checked.bindings.shape = {batch_.value, m_.value, n_.value, k_.value};
     checked.nothing_to_do = true;
     for (std::size_t i = 0; i < expected_.size(); ++i) {
@@ -438,6 +438,14 @@ class Checker {
                                   [&](const auto& pair) { return pair.first == expected_[i].name; });
       checked.bindings.buffers.push_back(view);
       if (role == Role::output && tensors_[i]->elements() != 0) checked.nothing_to_do = false;
+    }
+    if (const std::int32_t sizes = plan_.base.program->sizes; sizes > 0) {
+      const std::array<std::int64_t, 3> pixels = loop_.pixels(given_);
+      for (std::int32_t i = 0; i < sizes; ++i) {
+        void* const value =
+            &checked.values.emplace_back(static_cast<std::uint64_t>(pixels[2 - static_cast<std::size_t>(i)]));
+        checked.bindings.buffers.push_back({.data = value, .dtype = DType::i32, .strides = {}, .by_value = true});
+      }
     }
     Operands operands = loop_.operands(given_);
     checked.bindings.a = operands.a;

@@ -4,6 +4,7 @@
 #include "core/philox.h"
 #include "core/threads.h"
 #include "graph/ir/equal.h"
+#include "graph/ir/extents.h"
 #include "graph/ir/typing.h"
 #include "graph/ir/verify.h"
 #include "reference/body.h"
@@ -165,6 +166,9 @@ class Evaluator {
       case Op::m_index: return fill(id, [](const Place& p) { return cell(point(p.m)); });
       case Op::n_index: return fill(id, [](const Place& p) { return cell(point(p.n)); });
       case Op::batch_index: return fill(id, [](const Place& p) { return cell(point(p.b)); });
+      case Op::z_index: return pixel(id, 0);
+      case Op::p_index: return pixel(id, 1);
+      case Op::q_index: return pixel(id, 2);
       case Op::random:
         return fill(id, [&](const Place& p) {
           return cell(point(static_cast<double>(core::random_uniform(x.seed, x.random_stream, p.b, p.m, p.n))));
@@ -178,6 +182,15 @@ class Evaluator {
     v.extents = extents(id);
     v.cells = product(loop_, bindings_, v.type != DType::f32, options_.accumulator);
     return v;
+  }
+
+  // A coordinate of the pixel that a row is.
+  [[nodiscard]] Value pixel(NodeId id, std::size_t axis) const {
+    if (facts_.pixels == 0) throw no_pixels(graph_, id);
+    const std::array<std::int64_t, 3> extents = loop_.pixels(bindings_.inputs);
+    std::int64_t inner = 1;
+    for (std::size_t i = axis + 1; i < 3; ++i) inner *= extents[i];
+    return fill(id, [=](const Place& p) { return cell(point(p.m / inner % extents[axis])); });
   }
 
   static Cell loaded(DType dtype, const void* data, std::int64_t at) {

@@ -280,6 +280,47 @@ TEST(Conv2d, HasImagesAndPixels) {
   }
 }
 
+// The coordinates of a pixel, written out: of the output's, and of the image's where that is the output.
+TEST(Conv2d, NumbersPixels) {
+  const Graph graph =
+      parse("def f(acc):\n    D: f32 = acc * 0 + z_index() * 10000 + p_index() * 100 + q_index()\n    return D\n");
+  struct Way {
+    Problem problem;
+    std::vector<std::int64_t> one, two, pixels;
+  };
+  const Way ways_of_three[] = {
+      {Conv1d{.stride = {2}}, {2, 3, 9}, {2, 3, 3}, {1, 1, 4}},
+      {Conv2d{.stride = {2, 1}}, {2, 3, 9, 6}, {2, 3, 3, 3}, {1, 4, 4}},
+      {Conv3d{}, {1, 3, 4, 6, 5}, {2, 3, 2, 3, 1}, {3, 4, 5}},
+      {ConvDgrad2d{.stride = {2, 1}, .output_padding = {1, 0}}, {2, 3, 4, 4}, {3, 2, 3, 3}, {1, 10, 6}},
+      {ConvDgrad3d{.stride = {2, 1, 2}}, {1, 3, 2, 3, 2}, {3, 2, 2, 1, 2}, {4, 3, 4}}};
+  for (const Way& way : ways_of_three) {
+    const std::int64_t images = way.one[0], m = way.pixels[0] * way.pixels[1] * way.pixels[2];
+    const Array x(way.one), w(way.two), d({images, m, 2});
+    const Plan plan = compile(way.problem, graph);
+    const std::string first = plan.slots()[0].name, second = plan.slots()[1].name;
+    plan.bind({{first, x.view()}, {second, w.view()}, {"D", d.view()}}).run();
+    for (std::size_t i = 0; i < d.values.size() - 1; ++i) {
+      const auto pixel = static_cast<std::int64_t>(i) / 2 % m, q = pixel % way.pixels[2], p = pixel / way.pixels[2];
+      ASSERT_EQ(d.values[i], static_cast<float>(p / way.pixels[1] * 10000 + p % way.pixels[1] * 100 + q))
+          << way.problem.loop().describe() << " at " << i;
+    }
+    for (const Comparison& c : verify(plan, {{first, x.view()}, {second, w.view()}, {"D", d.view()}}))
+      EXPECT_LE(c.error_over_bound, 1) << way.problem.loop().describe();
+  }
+}
+
+TEST(Conv2d, HasPixelsWhereAnEpilogueAsksForThem) {
+  for (const char* asks : {"z_index()", "p_index()", "q_index()"}) {
+    const Graph graph = parse(std::string("def f(acc):\n    D: f32 = where(") + asks + " > 0, acc, 0)\n    return D\n");
+    for (const Problem& without : {Problem(Gemm{}), Problem(Stream{}), Problem(ConvWgrad2d{.filter = {3, 3}})}) {
+      EXPECT_ERROR(ErrorCode::unsupported, "the rows of this main loop are no pixels", (void)compile(without, graph));
+      EXPECT_FALSE(supports(without, graph));
+    }
+    EXPECT_TRUE(supports(Conv2d{.x = bf16, .w = bf16}, graph, Target::parse("sm_90a")));
+  }
+}
+
 TEST(Conv2d, RefusesWhatIsNoConvolution) {
   const Graph graph = parse("def f(acc):\n    D: f32 = acc\n    return D\n");
   const auto bind = [&](const Conv2d& conv, std::vector<std::int64_t> x, std::vector<std::int64_t> w) {

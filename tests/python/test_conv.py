@@ -146,3 +146,27 @@ def test_refuses():
                        (lambda: post.conv_dgrad(dy, w, np.array([5, 5])), "input_size=array"), (lambda: post.conv_wgrad(x, dy, np.array([3, 3])), "filter_size=array")]:
         with pytest.raises(post.Error, match=text):
             call()
+
+
+@post.epilogue
+def numbered(acc):
+    return acc * 0 + post.z_index() * 10000 + post.p_index() * 100 + post.q_index()
+
+
+def test_numbers_pixels():
+    x, w = drawn(2, 3, 7, 9), drawn(4, 3, 3, 3, seed=1)
+    p, q = np.meshgrid(range(5), range(7), indexing="ij")
+    expected = np.broadcast_to(100 * p + q, (2, 4, 5, 7))
+    np.testing.assert_array_equal(post.conv2d(x, w, epilogue=numbered), expected)
+    with post.pixels(5, 7):  # the same function on plain arrays, an image at a time
+        np.testing.assert_array_equal(numbered(np.ones((35, 4), np.float32)), expected[0].reshape(4, 35).T)
+    with pytest.raises(post.UsageError, match="post.pixels"):
+        numbered(np.ones((35, 4), np.float32))
+    with post.pixels(2, 5, 7), pytest.raises(post.OperandError, match="70 pixels, but there are 35 rows"):
+        numbered(np.ones((35, 4), np.float32))
+    with pytest.raises(post.UsageError, match="post.pixels"), post.pixels(0, 3):
+        pass
+    with pytest.raises(post.UnsupportedError, match="no pixels"):
+        post.matmul(np.ones((3, 3), np.float32), np.ones((3, 3), np.float32), epilogue=numbered)
+    with pytest.raises(post.UnsupportedError, match="no pixels"):
+        post.conv_wgrad(x, drawn(2, 4, 5, 7), (3, 3), epilogue=numbered)

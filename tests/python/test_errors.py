@@ -265,6 +265,7 @@ def bias_relu(acc, bias: post.row):
     (lambda: post.epilogue(lambda acc: post.chunk(acc, 2**70)[0]).graph, post.UsageError, "PL0701", ("64 bits",)),
     (lambda: post.epilogue(lambda acc: post.repeat(acc, 2**70)).graph, post.UsageError, "PL0701", ("64 bits",)),
     (lambda: post.m_index(), post.UsageError, "PL0701", ("m_index",)),
+    (lambda: post.p_index(), post.UsageError, "PL0701", ("p_index",)),
 ], ids=lambda value: value if isinstance(value, str) and value.startswith("PL") else "")
 def test_calls(call, kind, code, words):
     refused(call, kind, code, *words)

@@ -44,8 +44,7 @@ Layout layout_of(const Bindings& bindings, const lower::Program& program) {
   };
   count(addressing.a, layout.a.strides[2], layout.a_k);
   count(addressing.b, layout.b.strides[1], layout.b_k);
-  for (std::int32_t i = 0; i < program.operands + program.outputs; ++i)
-    layout.buffers.push_back(placed(bindings.buffers[i]));
+  for (std::int32_t i = 0; i < program.bound(); ++i) layout.buffers.push_back(placed(bindings.buffers[i]));
   return layout;
 }
 
@@ -68,11 +67,12 @@ Layout usual_layout(const Problem& problem, const lower::Program& program, const
   } else {
     layout.a = contiguous(shape.m, shape.n, false);
   }
-  for (std::int32_t i = 0; i < program.operands + program.outputs; ++i) {
+  for (std::int32_t i = 0; i < program.bound(); ++i) {
     const lower::Buffer& buffer = program.buffers[i];
     Placed one = contiguous(buffer.axes.has(Axis::m) ? buffer.rows.at(shape.m) : 1,
                             buffer.axes.has(Axis::n) ? buffer.columns.at(shape.n) : 1, false);
     if (!buffer.axes.has(Axis::b)) one.strides[0] = 0;
+    one.by_value = i >= program.operands + program.outputs;
     layout.buffers.push_back(one);
   }
   return layout;

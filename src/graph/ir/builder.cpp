@@ -227,6 +227,9 @@ Value GraphBuilder::operand(std::string name, Axes axes, std::optional<DType> dt
 }
 
 Value GraphBuilder::m_index() { return BuilderState::value(state_, state_->add({.op = Op::m_index})); }
+Value GraphBuilder::z_index() { return BuilderState::value(state_, state_->add({.op = Op::z_index})); }
+Value GraphBuilder::p_index() { return BuilderState::value(state_, state_->add({.op = Op::p_index})); }
+Value GraphBuilder::q_index() { return BuilderState::value(state_, state_->add({.op = Op::q_index})); }
 Value GraphBuilder::n_index() { return BuilderState::value(state_, state_->add({.op = Op::n_index})); }
 Value GraphBuilder::batch_index() { return BuilderState::value(state_, state_->add({.op = Op::batch_index})); }
 

@@ -221,7 +221,7 @@ class OpenExtents {
       if (node.op == Op::operand) {
         s = of_operand[node.index];
       } else if (is_open(node.op)) {
-        s = open(node.op == Op::m_index ? Axes(Axis::m) : node.op == Op::n_index ? Axes(Axis::n) : tile_axes);
+        s = open(node.op == Op::n_index ? Axes(Axis::n) : node.op == Op::random ? tile_axes : Axes(Axis::m));
       } else if (node.op == Op::acc) {
         s.axes = tile_axes;
       } else {
@@ -290,7 +290,19 @@ class OpenExtents {
 
 }  // namespace
 
-bool is_open(Op op) { return op == Op::operand || op == Op::m_index || op == Op::n_index || op == Op::random; }
+bool is_pixel_index(Op op) { return op == Op::z_index || op == Op::p_index || op == Op::q_index; }
+
+Error no_pixels(const GraphData& graph, NodeId node) {
+  const Node& asks = graph.nodes[static_cast<std::size_t>(node)];
+  return {ErrorCode::unsupported,
+          std::string(info(asks.op).id) + "() asks for a pixel, but the rows of this main loop are no pixels",
+          "A convolution has pixels, and so has its gradient by x; m_index() counts the rows of any main loop.",
+          locate(graph, asks.span)};
+}
+
+bool is_open(Op op) {
+  return op == Op::operand || op == Op::m_index || op == Op::n_index || op == Op::random || is_pixel_index(op);
+}
 
 bool changes_extents(std::span<const Node> nodes) {
   return std::any_of(nodes.begin(), nodes.end(), [](const Node& n) {

@@ -39,6 +39,9 @@ struct Extents {
 
 // Whether a graph leaves the extents of such a node open, and whether some node changes an extent.
 [[nodiscard]] bool is_open(Op op);
+// z_index, p_index and q_index, which not every main loop has.
+[[nodiscard]] bool is_pixel_index(Op op);
+[[nodiscard]] Error no_pixels(const GraphData& graph, NodeId node);  // it asks for one where rows are none
 [[nodiscard]] bool changes_extents(std::span<const Node> nodes);
 
 // The extents of every node that the graph leaves open, solved as far as the graph is sound;

@@ -212,6 +212,9 @@ class Verifier {
         return true;
       }
       case Op::m_index:
+      case Op::z_index:
+      case Op::p_index:
+      case Op::q_index:
         t.type = DType::i32;
         v.axes = Axis::m;
         return true;

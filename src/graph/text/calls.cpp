@@ -183,6 +183,9 @@ Meaning Elaborator::call_op(const Expr& expr, const Callee& callee, Scope& scope
     case Op::repeat: return call_repeat(expr, scope);
     case Op::m_index:
     case Op::n_index:
+    case Op::z_index:
+    case Op::p_index:
+    case Op::q_index:
     case Op::batch_index: {
       (void)arguments(expr, callee.name, {}, 0);
       return meaning(state_->add({.op = callee.op, .span = expr.span}));
