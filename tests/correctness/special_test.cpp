@@ -32,7 +32,7 @@ fuzz::Checks with_specials() {
   checks.metamorphic = false;
   checks.prepare = [](fuzz::Tensors& tensors) {
     for (std::size_t i = 0; i < tensors.all.size(); ++i) {
-      const fuzz::Tensor3& t = tensors.all[i];
+      const fuzz::CaseTensor& t = tensors.all[i];
       if (t.output) continue;
       for (std::int64_t m = 0; m < t.extents[1]; ++m)
         for (std::int64_t n = 0; n < t.extents[2]; ++n)

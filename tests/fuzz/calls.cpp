@@ -1,6 +1,7 @@
 #include "fuzz/calls.h"
 
 #include "core/convert.h"
+#include "fuzz/convolution.h"
 #include "fuzz/grammar.h"
 #include "fuzz/inputs.h"
 #include "plan/backend.h"
@@ -19,6 +20,11 @@
 
 namespace postlude::fuzz {
 
+struct Planned {
+  Plan plan;
+  std::optional<Convolution> conv;  // in front of it
+};
+
 // The newest few of each, so that sequences meet what others made.
 class Shared {
  public:
@@ -34,7 +40,7 @@ class Shared {
     return pool.empty() ? T() : pool[static_cast<std::size_t>(choices.below(static_cast<std::int64_t>(pool.size())))];
   }
   std::deque<Graph> graphs;
-  std::deque<Plan> plans;
+  std::deque<Planned> plans;
   const std::vector<std::string> corpus = texts();
 
  private:
@@ -344,10 +350,28 @@ class Sequence {
 
   // --- Plans
 
-  Problem problem() {
+  // Some of it no convolution.
+  Convolution convolution(DType first, DType second) {
+    Convolution c;
+    c.direction = static_cast<Convolution::Direction>(below(3));
+    c.first = first, c.second = second;
+    draw_geometry(c, choices_);
+    Convolution::Along& along = choices_.pick(c.axes);
+    std::int32_t* const fields[] = {&along.image,  &along.taps,  &along.stride,
+                                    &along.before, &along.after, &along.dilation};
+    if (rarely()) *choices_.pick(fields) = static_cast<std::int32_t>(std::clamp<std::int64_t>(number(), -1, 1 << 30));
+    if (rarely()) c.groups = std::clamp<std::int64_t>(number(), -1, INT_MAX);
+    return c;
+  }
+
+  Problem problem(std::optional<Convolution>& conv) {
     constexpr DType usual[] = {f32, f32, bf16, f16, s8};
     const auto one = [&] { return rarely() ? dtype() : choices_.pick(usual); };
     const DType a = one();
+    if (choices_.chance(20)) {
+      conv = convolution(a, choices_.chance(90) ? a : one());
+      return conv->problem();
+    }
     const bool batched = choices_.chance(20);
     if (choices_.chance(30)) return Stream{.x = a, .batched = batched};
     const auto layout = [&] { return static_cast<Layout>(rarely() ? below(256) : below(3)); };
@@ -371,7 +395,8 @@ class Sequence {
   void compile_plan() {
     doing_ = "compile";
     const Graph graph = shared_.pick(shared_.graphs, choices_);
-    const Problem p = problem();
+    std::optional<Convolution> conv;
+    const Problem p = problem(conv);
     const Target t = target();
     CompileOptions options;
     for (std::int64_t i = choices_.chance(80) ? 0 : below(3); i > 0; --i)
@@ -380,7 +405,7 @@ class Sequence {
     bool compiled = true;
     std::string why = "compiles";
     try {
-      shared_.add(shared_.plans, compile(p, graph, t, options));
+      shared_.add(shared_.plans, {compile(p, graph, t, options), conv});
     } catch (const Error& error) {
       if (error.code() == ErrorCode::internal) throw;
       compiled = false;
@@ -391,7 +416,7 @@ class Sequence {
 
   void explain() {
     doing_ = "explain";
-    const Plan plan = shared_.pick(shared_.plans, choices_);
+    const Plan plan = shared_.pick(shared_.plans, choices_).plan;
     const auto part = static_cast<ExplainPart>(rarely() ? below(256) : below(6));
     if (plan.explain(part, size(), size(), size()).size() > (64u << 20)) wrong("an explanation without end");
   }
@@ -411,7 +436,7 @@ class Sequence {
         break;
       }
       default: {
-        const Plan plan = shared_.pick(shared_.plans, choices_);
+        const Plan plan = shared_.pick(shared_.plans, choices_).plan;
         (void)plan.shape_of(any_name(), number(), number(), number());
         (void)plan.graph().name();
       }
@@ -424,13 +449,19 @@ class Sequence {
   }
 
   // Tensors as a plan asks for them, filled with small integers, but for those that are too large.
-  Arguments bindings_for(const Plan& plan) {
+  Arguments bindings_for(const Planned& planned) {
+    const Plan& plan = planned.plan;
     Arguments bound;
-    const std::int64_t m = std::clamp<std::int64_t>(size(), 0, 64), n = 8 * std::clamp<std::int64_t>(size(), 0, 8),
-                       k = std::clamp<std::int64_t>(size(), 0, 64), batch = 1 + below(3);
+    Shape at{1 + below(3), std::clamp<std::int64_t>(size(), 0, 64), 8 * std::clamp<std::int64_t>(size(), 0, 8),
+             std::clamp<std::int64_t>(size(), 0, 64)};
+    std::vector<std::vector<std::int64_t>> images;
+    if (planned.conv && planned.conv->possible()) at = planned.conv->shape(), images = planned.conv->inputs();
+    std::size_t next = 0;
     for (const Plan::Slot& slot : plan.slots()) {
-      std::vector<std::int64_t> shape = plan.shape_of(slot.name, m, n, k);
-      if (slot.batched && (slot.output || choices_.chance(70))) shape.insert(shape.begin(), batch);
+      const std::size_t number = next++;
+      std::vector<std::int64_t> shape = plan.shape_of(slot.name, at.m, at.n, at.k);
+      if (number < images.size()) shape = images[number];
+      else if (slot.batched && (slot.output || choices_.chance(70))) shape.insert(shape.begin(), at.batch);
       std::int64_t elements = 1;
       bool large = false;  // a repeat may ask for terabytes
       for (const std::int64_t extent : shape)
@@ -451,6 +482,13 @@ class Sequence {
       static std::uint8_t nothing[8];  // the address of an empty tensor
       const void* const data = elements == 0 ? nothing : memory.bytes.data();
       bound.bindings.push_back({bound.names.emplace_back(slot.name), Tensor(data, slot.dtype, shape)});
+      Tensor& t = bound.bindings.back().tensor;
+      if (number < images.size() && choices_.chance(50)) {  // channels last
+        t.strides[0] = elements / std::max<std::int64_t>(shape[0], 1);
+        std::int64_t step = shape[1];
+        for (int axis = t.rank; axis-- > 2; step *= shape[static_cast<std::size_t>(axis)]) t.strides[axis] = step;
+        t.strides[1] = 1;
+      }
     }
     return bound;
   }
@@ -497,8 +535,9 @@ class Sequence {
 
   void bind() {
     doing_ = "bind";
-    const Plan plan = shared_.pick(shared_.plans, choices_);
-    Arguments bound = bindings_for(plan);
+    const Planned planned = shared_.pick(shared_.plans, choices_);
+    const Plan& plan = planned.plan;
+    Arguments bound = bindings_for(planned);
     for (std::int64_t changes = choices_.chance(50) ? 0 : 1 + below(2); changes > 0; --changes) change(bound);
     std::string refusal;
     try {
@@ -562,8 +601,9 @@ class Sequence {
   // What was packed for a plan is bound by it in B's place, where B would be.
   void pack_b() {
     doing_ = "pack";
-    const Plan plan = shared_.pick(shared_.plans, choices_);
-    Arguments bound = bindings_for(plan);
+    const Planned planned = shared_.pick(shared_.plans, choices_);
+    const Plan& plan = planned.plan;
+    Arguments bound = bindings_for(planned);
     if (bound.bindings.size() < 2) return;
     if (choices_.chance(20)) change(bound);
     if (bound.bindings.size() < 2 || !all_fit(bound)) return;
@@ -574,7 +614,7 @@ class Sequence {
     else bound.bindings.erase(bound.bindings.begin() + 1);
     Call call;
     try {
-      call = (to_another ? shared_.pick(shared_.plans, choices_) : plan).bind(bound.bindings, packed);
+      call = (to_another ? shared_.pick(shared_.plans, choices_).plan : plan).bind(bound.bindings, packed);
     } catch (const Error& error) {
       if (bound.as_asked && !to_another) wrong(std::string("what was packed is not taken: ") + error.what());
       throw;

@@ -30,8 +30,11 @@ double gauss(std::uint64_t bits) {
   return std::sqrt(-2 * std::log1p(-uniform(bits))) * std::cos(6.283185307179586 * uniform(mix(bits)));
 }
 
-void store_element(const Case& c, const Tensor3& t, void* memory, std::int64_t at, std::uint64_t bits) {
-  const bool left = t.name == "A", right = t.name == "B", main_loop = left || right;
+// Of a convolution's inputs, the one whose elements are scaled by K.
+std::string_view second_of(const Case& c) { return c.conv ? c.problem.loop().inputs()[1].name : "B"; }
+
+void store_element(const Case& c, const CaseTensor& t, void* memory, std::int64_t at, std::uint64_t bits) {
+  const bool right = t.name == second_of(c), main_loop = right || t.name == "A" || t.rank > 0;
   const std::uint64_t small = mix(bits ^ 0x51);
   if (!is_float(t.dtype)) {
     std::int64_t x = static_cast<std::int64_t>(small % 9) - 4;
@@ -66,7 +69,7 @@ void store_element(const Case& c, const Tensor3& t, void* memory, std::int64_t a
 
 // Strides of a tensor: contiguous, with a gap behind each row, transposed, with a gap behind each
 // element, and for inputs also repeated along an axis, or backwards along one.
-void lay_out(const Case& c, Tensor3& t) {
+void lay_out(const Case& c, CaseTensor& t) {
   const std::uint64_t choice = c.layout == 0 ? 0 : hash(t.name, c.layout);
   const int modes = t.output ? 4 : 7,
             mode = c.layout == 0 ? 0 : static_cast<int>(choice % static_cast<std::uint64_t>(modes));
@@ -79,27 +82,43 @@ void lay_out(const Case& c, Tensor3& t) {
   if (mode == 5) m = -m;
   if (mode == 6) n = -n;
   if (mode == 4) (choice >> 16 & 1) != 0 ? m = 0 : n = 0;
-  t.strides = {t.axes.has(Axis::b) ? b : 0, t.axes.has(Axis::m) ? m : 0, t.axes.has(Axis::n) ? n : 0};
+  t.strides = {t.axes.has(Axis::b) ? b : 0, t.axes.has(Axis::m) ? m : 0, t.axes.has(Axis::n) ? n : 0, 0, 0};
   t.first = 0;
   for (std::size_t i = 0; i < 3; ++i)
     t.first -= std::min<std::int64_t>(t.strides[i], 0) * std::max<std::int64_t>(e[i] - 1, 0);
 }
 
-std::int64_t elements_of_memory(const Tensor3& t) {
+// The same of a convolution's input, whose axes may lie in any order; channels last where the layout is 0.
+void lay_out_image(const Case& c, CaseTensor& t) {
+  const auto rank = static_cast<std::size_t>(t.rank);
+  const std::uint64_t choice = c.layout == 0 ? 0 : hash(t.name, c.layout);
+  const int mode = c.layout == 0 ? 0 : static_cast<int>(choice % 8);
+  std::array<std::size_t, 5> order{0, 1, 2, 3, 4};                                          // outermost first
+  if (mode < 4) std::rotate(order.begin() + 1, order.begin() + 2, order.begin() + t.rank);  // channels last
+  if (mode == 7)
+    for (std::size_t i = rank; i > 1; --i) std::swap(order[i - 1], order[(choice >> (8 * i)) % i]);
+  const auto gap = static_cast<std::int64_t>(1 + (choice >> 8) % 9);
+  std::int64_t step = mode == 3 || mode == 6 ? 2 : 1;
+  for (std::size_t i = rank; i-- > 0;) {
+    t.strides[order[i]] = step;
+    step *= t.extents[order[i]];
+    if (mode != 0 && mode != 4 && i == 1 + (choice >> 16) % 2) step += gap;
+  }
+  const std::size_t odd = (choice >> 24) % rank;
+  if (mode == 2) t.strides[odd] = -t.strides[odd];
+  if (mode == 5) t.strides[odd] = 0;
+  t.first = 0;
+  for (std::size_t i = 0; i < rank; ++i)
+    t.first -= std::min<std::int64_t>(t.strides[i], 0) * std::max<std::int64_t>(t.extents[i] - 1, 0);
+}
+
+std::int64_t elements_of_memory(const CaseTensor& t) {
   std::int64_t last = t.first;
-  for (std::size_t i = 0; i < 3; ++i) {
+  for (std::size_t i = 0; i < t.extents.size(); ++i) {
     if (t.extents[i] == 0) return 0;
     last += std::max<std::int64_t>(t.strides[i], 0) * (t.extents[i] - 1);
   }
   return last + 1;
-}
-
-template <class F>
-void for_elements(const Tensor3& t, F f) {
-  for (std::int64_t b = 0; b < t.extents[0]; ++b)
-    for (std::int64_t m = 0; m < t.extents[1]; ++m)
-      for (std::int64_t n = 0; n < t.extents[2]; ++n)
-        f(t.first + b * t.strides[0] + m * t.strides[1] + n * t.strides[2]);
 }
 
 bool is_poison(const std::uint8_t* p, std::int64_t bytes) {
@@ -119,7 +138,10 @@ std::string field(const std::string& text, const std::string& key) {
 std::string write(const Case& c) {
   std::ostringstream out;
   const auto name_of = [](DType t) { return std::string(name(t)); };
-  if (const auto* gemm = c.problem.get_if<Gemm>()) {
+  if (c.conv) {
+    out << "# problem: kind=conv conv=" << write(*c.conv) << " a=" << name_of(c.conv->first)
+        << " b=" << name_of(c.conv->second) << " batched=" << is_batched(c.problem) << '\n';
+  } else if (const auto* gemm = c.problem.get_if<Gemm>()) {
     out << "# problem: kind=gemm a=" << name_of(gemm->a) << " b=" << name_of(gemm->b) << " batched=" << gemm->batched
         << '\n';
   } else {
@@ -138,10 +160,13 @@ Case read(const std::string& text) {
   const auto number = [&](const char* key) { return std::stoull(field(text, key)); };
   const auto dtype = [&](const char* key) { return parse_dtype(field(text, key)).value(); };
   const bool batched = number("batched") != 0;
-  if (field(text, "kind") == "gemm") c.problem = Gemm{dtype("a"), dtype("b"), Layout::any, Layout::any, batched};
+  const std::string kind = field(text, "kind");
+  if (kind == "conv") set_convolution(c, read_convolution(field(text, "conv"), dtype("a"), dtype("b")));
+  else if (kind == "gemm") c.problem = Gemm{dtype("a"), dtype("b"), Layout::any, Layout::any, batched};
   else c.problem = Stream{dtype("a"), batched};
-  c.shape = {static_cast<std::int64_t>(number("batch")), static_cast<std::int64_t>(number("m")),
-             static_cast<std::int64_t>(number("n")), static_cast<std::int64_t>(number("k"))};
+  if (!c.conv)
+    c.shape = {static_cast<std::int64_t>(number("batch")), static_cast<std::int64_t>(number("m")),
+               static_cast<std::int64_t>(number("n")), static_cast<std::int64_t>(number("k"))};
   c.data = number("data");
   c.layout = number("layout");
   c.seed = number("seed");
@@ -161,6 +186,12 @@ GraphData with_dtypes(const GraphData& graph, const Problem& problem) {
   return result;
 }
 
+void set_convolution(Case& c, const Convolution& conv) {
+  c.conv = conv;
+  c.problem = conv.problem();
+  c.shape = conv.shape();
+}
+
 bool divisible(const Case& c) {
   const Inference inference = verify(c.graph, accumulator_type(c.problem), default_operand_type(c.problem));
   return std::all_of(inference.divisibility.begin(), inference.divisibility.end(),
@@ -170,13 +201,13 @@ bool divisible(const Case& c) {
 std::vector<Binding> Tensors::named() const {
   std::vector<Binding> result;
   for (std::size_t i = 0; i < all.size(); ++i) {
-    const Tensor3& t = all[i];
+    const CaseTensor& t = all[i];
     Tensor x;
     x.data = memory[i].data() + t.first * size_of(t.dtype);
     x.dtype = t.dtype;
     constexpr Axis axes[] = {Axis::b, Axis::m, Axis::n};
-    for (std::size_t axis = 0; axis < 3; ++axis) {
-      if (!t.axes.has(axes[axis])) continue;
+    for (std::size_t axis = 0; axis < t.extents.size(); ++axis) {
+      if (t.rank > 0 ? axis >= static_cast<std::size_t>(t.rank) : axis > 2 || !t.axes.has(axes[axis])) continue;
       x.shape[static_cast<std::size_t>(x.rank)] = t.extents[axis];
       x.strides[static_cast<std::size_t>(x.rank++)] = t.strides[axis];
     }
@@ -192,12 +223,15 @@ void Tensors::poison_outputs() {
 
 std::string Tensors::damage() const {
   for (std::size_t i = 0; i < all.size(); ++i) {
-    const Tensor3& t = all[i];
+    const CaseTensor& t = all[i];
     if (!t.output) continue;
     if (!is_poison(memory[i].before().data(), static_cast<std::int64_t>(memory[i].before().size())))
       return "output " + t.name + " was written in front of its memory";
     std::vector<bool> owned(static_cast<std::size_t>(elements_of_memory(t)), false);
-    for_elements(t, [&](std::int64_t at) { owned[static_cast<std::size_t>(at)] = true; });
+    for_elements(t, [&](const std::array<std::int64_t, 5>& place) {
+      const std::int64_t at = t.at(place);
+      owned[static_cast<std::size_t>(at)] = true;
+    });
     const std::int64_t size = size_of(t.dtype);
     for (std::size_t e = 0; e < owned.size(); ++e)
       if (!owned[e] && !is_poison(memory[i].data() + static_cast<std::int64_t>(e) * size, size))
@@ -223,39 +257,58 @@ Tensors materialise(const Case& c) {
   const bool outputs_say = std::any_of(c.graph.outputs.begin(), c.graph.outputs.end(), [&](const OutputDecl& o) {
     return inference.values[static_cast<std::size_t>(o.value)].axes.has(Axis::b);
   });
+  // Puts a tensor that is laid out into memory.
+  const auto place = [&](const CaseTensor& t) {
+    GuardedMemory memory(static_cast<std::size_t>(elements_of_memory(t) * size_of(t.dtype)));
+    if (!t.output) {
+      std::uint64_t bits = hash(t.name, c.data);
+      for_elements(t, [&](const std::array<std::int64_t, 5>& place) {
+        const std::int64_t at = t.at(place);
+        store_element(c, t, memory.data(), at, bits = mix(bits));
+      });
+    }
+    result.all.push_back(t);
+    result.memory.push_back(std::move(memory));
+    return Bound{
+        result.memory.back().data() + t.first * size_of(t.dtype), t.dtype, {t.strides[0], t.strides[1], t.strides[2]}};
+  };
   const auto add = [&](std::string name, DType dtype, Axes axes, std::int64_t rows, std::int64_t columns, bool output,
                        bool has_b) {
-    Tensor3 t;
+    CaseTensor t;
     t.name = std::move(name);
     t.dtype = dtype;
     const bool must_say = !outputs_say && (t.name == "A" || t.name == "X");
     const bool shared = !output && !must_say && c.layout != 0 && hash(t.name, c.layout ^ 0xB) % 3 == 0;
     t.axes = axes | (batched && has_b && !shared ? Axes(Axis::b) : Axes());
     t.output = output;
-    t.extents = {t.axes.has(Axis::b) ? s.batch : 1, t.axes.has(Axis::m) ? rows : 1, t.axes.has(Axis::n) ? columns : 1};
+    t.extents = {t.axes.has(Axis::b) ? s.batch : 1, t.axes.has(Axis::m) ? rows : 1, t.axes.has(Axis::n) ? columns : 1,
+                 1, 1};
     lay_out(c, t);
-    GuardedMemory memory(static_cast<std::size_t>(elements_of_memory(t) * size_of(dtype)));
-    if (!output) {
-      std::uint64_t bits = hash(t.name, c.data);
-      for_elements(t, [&](std::int64_t at) { store_element(c, t, memory.data(), at, bits = mix(bits)); });
-    }
-    result.all.push_back(t);
-    result.memory.push_back(std::move(memory));
-    return Bound{result.memory.back().data() + t.first * size_of(dtype), dtype, t.strides};
+    return place(t);
   };
   result.bindings.shape = s;
   const MainLoop& loop = c.problem.loop();
   for (const Input& input : loop.inputs()) {
-    const std::vector<std::int64_t> shape = loop.shape_of(result.all.size(), s);
+    const std::vector<std::int64_t> shape =
+        c.conv ? c.conv->inputs()[result.all.size()] : loop.shape_of(result.all.size(), s);
+    Given& given = result.bindings.inputs.emplace_back();
+    given.name = input.name;
+    given.dtype = input.dtype;
+    given.rank = static_cast<int>(shape.size());
+    std::copy(shape.begin(), shape.end(), given.shape.begin());
+    if (c.conv) {
+      CaseTensor t;
+      t.name = input.name, t.dtype = input.dtype, t.rank = given.rank;
+      std::ranges::copy(shape, t.extents.begin());
+      lay_out_image(c, t);
+      given.data = place(t).data;
+      for (std::size_t i = 0; i < shape.size(); ++i) given.strides[i] = shape[i] == 1 ? 0 : t.strides[i];
+      continue;
+    }
     const bool matrix = shape.size() == 2;
     const Bound bound = add(std::string(input.name), input.dtype, matrix ? tile_axes : Axes(Axis::m), shape[0],
                             matrix ? shape[1] : 1, false, true);
-    Given& given = result.bindings.inputs.emplace_back();
-    given.name = input.name;
     given.data = bound.data;
-    given.dtype = bound.dtype;
-    given.rank = static_cast<int>(shape.size());
-    std::copy(shape.begin(), shape.end(), given.shape.begin());
     given.strides = {bound.strides[1], bound.strides[2]};
     if (result.all.back().axes.has(Axis::b)) given.batch = s.batch, given.batch_stride = bound.strides[0];
   }

@@ -1,7 +1,7 @@
-// fuzz_epilogues [--seed S] [--count N] [--seconds T] [--isa NAME] [--file CASE.py]
+// fuzz_epilogues [--seed S] [--count N] [--seconds T] [--isa NAME] [--conv PERCENT] [--file CASE.py]
 //
-// Runs random epilogues against the oracles. A failure is shrunk and printed as a program with its
-// seed; --file runs such a program.
+// Runs random epilogues against the oracles, a fifth of them (or PERCENT) behind convolutions. A failure is shrunk and
+// printed as a program with its seed; --file runs such a program.
 #include "fuzz/driver.h"
 #include "fuzz/grammar.h"
 #include "fuzz/oracle.h"
@@ -30,12 +30,14 @@ std::string check_and_shrink(const fuzz::Case& c, const fuzz::Checks& checks) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  fuzz::Argument arguments[] = {{"--isa", ""}, {"--file", ""}};
-  const fuzz::Argument &isa = arguments[0], &file = arguments[1];
+  fuzz::Argument arguments[] = {{"--isa", ""}, {"--file", ""}, {"--conv", "20"}};
+  const fuzz::Argument &isa = arguments[0], &file = arguments[1], &conv = arguments[2];
   return fuzz::drive(argc, argv, arguments, [&](std::uint64_t seed) {
     fuzz::Checks checks;
+    const int percent = std::stoi(conv.value);
     if (!isa.value.empty()) checks.isas = {isa.value};
-    if (file.value.empty()) return check_and_shrink(fuzz::generate(seed, {.tall = true}), checks);
+    if (file.value.empty())
+      return check_and_shrink(fuzz::generate(seed, {.convolutions = percent, .tall = true}), checks);
     std::ifstream in(file.value);
     std::stringstream text;
     text << in.rdbuf();

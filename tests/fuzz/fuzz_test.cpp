@@ -1,4 +1,4 @@
-// 5,000 random epilogues against the oracles, and every program that once failed.
+// 6,000 random epilogues, 1,000 of them behind convolutions, against the oracles, and every program that once failed.
 #include "fuzz/grammar.h"
 #include "fuzz/oracle.h"
 #include "fuzz/shrink.h"
@@ -12,13 +12,10 @@
 namespace postlude {
 namespace {
 
-class RandomEpilogues : public testing::TestWithParam<int> {};
-
-TEST_P(RandomEpilogues, HoldAgainstEveryOracle) {
-  constexpr std::uint64_t each = 500;
-  for (std::uint64_t seed = each * static_cast<std::uint64_t>(GetParam());
-       seed < each * static_cast<std::uint64_t>(GetParam() + 1); ++seed) {
-    const fuzz::Case c = fuzz::generate(seed);
+// Cases of the seeds in [first, first + count).
+void hold(std::uint64_t first, std::uint64_t count, const fuzz::GrammarOptions& options) {
+  for (std::uint64_t seed = first; seed < first + count; ++seed) {
+    const fuzz::Case c = fuzz::generate(seed, options);
     const std::string wrong = fuzz::check(c);
     if (wrong.empty()) continue;
     const auto fails = [](const fuzz::Case& candidate) { return !fuzz::check(candidate).empty(); };
@@ -27,13 +24,25 @@ TEST_P(RandomEpilogues, HoldAgainstEveryOracle) {
            << fuzz::write(small) << "Pin it in tests/fuzz/regressions once it is mended.";
   }
 }
+
+class RandomEpilogues : public testing::TestWithParam<int> {};
+
+TEST_P(RandomEpilogues, HoldAgainstEveryOracle) {
+  constexpr std::uint64_t each = 500;
+  hold(each * static_cast<std::uint64_t>(GetParam()), each, {});
+}
+// Geometry of all kinds, in all directions.
+TEST_P(RandomEpilogues, HoldBehindConvolutions) {
+  constexpr std::uint64_t each = 100;
+  hold(each * static_cast<std::uint64_t>(GetParam()), each, {.most_nodes = 32, .convolutions = 100});
+}
 INSTANTIATE_TEST_SUITE_P(Seeds, RandomEpilogues, testing::Range(0, 10));
 
 // An element that the reference leaves unchecked proves nothing, so most elements must be checked.
 TEST(Grammar, LeavesFewElementsUnchecked) {
   fuzz::Coverage all;
   for (std::uint64_t seed = 0; seed < 300; ++seed) {
-    const fuzz::Coverage c = fuzz::coverage(fuzz::generate(seed));
+    const fuzz::Coverage c = fuzz::coverage(fuzz::generate(seed, {.convolutions = 30}));
     all.elements += c.elements;
     all.unchecked += c.unchecked;
     all.nan += c.nan;

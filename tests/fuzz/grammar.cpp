@@ -47,7 +47,23 @@ class Generator {
   [[nodiscard]] int size() const { return static_cast<int>(result_.graph.nodes.size()); }
   [[nodiscard]] const ValueInfo& info_of(NodeId id) const { return inference_.values[static_cast<std::size_t>(id)]; }
 
+  DType other_dtype(DType a) {
+    if (!options_.odd_dtypes) return a;
+    return is_float(a) ? (pick_.chance(85) ? a : pick_.pick(float_dtypes)) : pick_.chance(50) ? s8 : u8;
+  }
+
+  // Of one pixel until shape() draws the others: the epilogue has to know the dtypes, and whether there is a batch.
+  void convolution() {
+    Convolution c;
+    c.direction = static_cast<Convolution::Direction>(pick_.below(3));
+    c.first = !options_.odd_dtypes || pick_.chance(50) ? f32 : pick_.chance(20) ? s8 : pick_.pick(float_dtypes);
+    c.second = other_dtype(c.first);
+    set_convolution(result_, c);
+  }
+
   void main_loop() {
+    graph().name = "epilogue";
+    if (options_.convolutions > 0 && pick_.chance(options_.convolutions)) return convolution();
     const bool batched = options_.batches && pick_.chance(25);
     if (options_.streams && pick_.chance(15)) {
       result_.problem = Stream{pick_.chance(70) || !options_.odd_dtypes ? f32
@@ -66,7 +82,6 @@ class Generator {
       }
       result_.problem = gemm;
     }
-    graph().name = "epilogue";
   }
 
   bool valid() {
@@ -272,8 +287,10 @@ class Generator {
 
   void coordinate() {
     constexpr Op ops[] = {Op::m_index, Op::n_index, Op::n_index, Op::batch_index};
+    constexpr Op of_pixels[] = {Op::z_index, Op::p_index, Op::p_index, Op::q_index, Op::q_index};
     Node node;
-    node.op = pick_.pick(ops);
+    const bool pixels = result_.conv && result_.conv->direction != Convolution::Direction::wgrad;
+    node.op = pixels && pick_.chance(60) ? pick_.pick(of_pixels) : pick_.pick(ops);
     append(std::move(node));
   }
 
@@ -471,7 +488,26 @@ class Generator {
     if (pick_.chance(85)) graph() = without_unused(graph());
   }
 
+  void geometry() {
+    constexpr std::int64_t most_products = 200'000;  // an interval each
+    Convolution c = *result_.conv;
+    for (int tries = 0; tries < 200; ++tries) {
+      draw_geometry(c, pick_);
+      for (int more = 0; more < 64; ++more, c.widen()) {
+        set_convolution(result_, c);
+        if (divisible(result_)) break;
+      }
+      const Shape& s = result_.shape;
+      const std::int64_t elements = s.batch * s.m * s.n;
+      if (divisible(result_) && elements <= options_.most_elements && elements * s.k <= most_products) return;
+      if (pick_.exhausted()) break;
+    }
+    c.filters = c.channels = 0;
+    set_convolution(result_, c);
+  }
+
   void shape() {
+    if (result_.conv) return geometry();
     constexpr std::int64_t sizes[] = {1,  2,  3,  4,  5,  7,  8,  13, 15,  16,  17,  24,  31,
                                       32, 33, 47, 63, 64, 65, 96, 97, 127, 129, 256, 257, 511};
     constexpr std::int64_t depths[] = {1, 2, 3, 4, 7, 8, 16, 17, 31, 32, 33, 64, 65, 100};

@@ -16,6 +16,7 @@ struct GrammarOptions {
   bool streams = true;
   bool batches = true;
   bool odd_dtypes = true;  // main loops of other dtypes than f32
+  int convolutions = 0;    // percent of the main loops
   bool tall = false;       // one stream of a hundred has blocks of rows enough to repeat what they call
 };
 

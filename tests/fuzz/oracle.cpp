@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <optional>
 #include <sstream>
 #if defined(__GLIBC__)
 #include <malloc.h>
@@ -22,7 +23,7 @@ using reference::Evaluation;
 
 std::string describe(const Comparison& c, const Tensors& tensors) {
   std::ostringstream out;
-  for (const Tensor3& t : tensors.all)
+  for (const CaseTensor& t : tensors.all)
     if (t.name == c.output) out << name(t.dtype) << ' ';
   out.precision(9);
   out << "output " << c.output << " [b=" << c.worst[0] << ", m=" << c.worst[1] << ", n=" << c.worst[2] << "] is "
@@ -68,19 +69,40 @@ bool rows_independent(const GraphData& graph) {
                       [](const Node& n) { return (n.op == Op::reduce || n.op == Op::repeat) && n.axes.has(Axis::m); });
 }
 
+// A larger case whose first rows, or images, are the smaller one's; none where its results would be others.
+std::optional<Case> enlarged(const Case& c) {
+  const auto more = 1 + static_cast<std::int64_t>(c.data % 7);
+  Case larger = c;
+  if (!c.conv) {
+    if (!rows_independent(c.graph) || c.shape.m == 0) return {};
+    larger.shape.m += more;
+    return larger;
+  }
+  Convolution conv = *c.conv;
+  if (is_batched(c.problem)) {
+    if (std::ranges::any_of(c.graph.nodes, [](const Node& n) { return n.op == Op::reduce && n.axes.has(Axis::b); }))
+      return {};
+    conv.images += more;
+  } else {
+    if (!rows_independent(c.graph) || conv.groups > 1) return {};  // of groups only the last may be larger
+    conv.filters += more;
+  }
+  set_convolution(larger, conv);
+  return larger;
+}
+
 // The rows of `small` out of `large`, which has more: inputs there, outputs back.
 void exchange_rows(const Tensors& from, Tensors& to, bool outputs) {
   for (std::size_t i = 0; i < from.all.size(); ++i) {
-    const Tensor3 &x = from.all[i], &y = to.all[i];
+    const CaseTensor &x = from.all[i], &y = to.all[i];
     if (x.output != outputs) continue;
     const std::int64_t size = size_of(x.dtype);
-    for (std::int64_t b = 0; b < std::min(x.extents[0], y.extents[0]); ++b)
-      for (std::int64_t m = 0; m < std::min(x.extents[1], y.extents[1]); ++m)
-        for (std::int64_t n = 0; n < std::min(x.extents[2], y.extents[2]); ++n) {
-          const std::int64_t at_x = x.first + b * x.strides[0] + m * x.strides[1] + n * x.strides[2];
-          const std::int64_t at_y = y.first + b * y.strides[0] + m * y.strides[1] + n * y.strides[2];
-          std::copy_n(from.memory[i].data() + at_x * size, size, to.memory[i].data() + at_y * size);
-        }
+    CaseTensor common = x;
+    for (std::size_t axis = 0; axis < common.extents.size(); ++axis)
+      common.extents[axis] = std::min(x.extents[axis], y.extents[axis]);
+    for_elements(common, [&](const std::array<std::int64_t, 5>& at) {
+      std::copy_n(from.memory[i].data() + x.at(at) * size, size, to.memory[i].data() + y.at(at) * size);
+    });
   }
 }
 
@@ -155,12 +177,10 @@ std::string check(const Case& c, const Checks& checks) {
           !wrong.empty())
         return wrong;
     }
-    if (rows_independent(c.graph) && c.shape.m > 0) {
-      Case taller = c;
-      taller.shape.m += 1 + static_cast<std::int64_t>(c.data % 7);
-      Tensors more = materialise(taller);
+    if (const std::optional<Case> larger = enlarged(c)) {
+      Tensors more = materialise(*larger);
       exchange_rows(tensors, more, false);
-      (void)checks.runner(taller, more, target);
+      (void)checks.runner(*larger, more, target);
       tensors.poison_outputs();
       exchange_rows(more, tensors, true);
       if (std::string wrong = compare(expected, c, tensors, "as the first rows of a larger problem"); !wrong.empty())

@@ -4,6 +4,8 @@
 #include "graph/ir/verify.h"
 
 #include <algorithm>
+#include <type_traits>
+#include <utility>
 
 namespace postlude::fuzz {
 
@@ -52,7 +54,47 @@ class Shrinker {
     return false;
   }
 
+  bool geometry() {
+    const auto smaller = [&](auto set) {
+      Case c = best_;
+      Convolution conv = *c.conv;
+      set(conv);
+      if (!conv.possible()) return false;
+      set_convolution(c, conv);
+      return accept(std::move(c));
+    };
+    const auto reduce = [&](auto field, std::int64_t least) {
+      Convolution all = *best_.conv;
+      const auto now = static_cast<std::int64_t>(field(all));
+      for (const std::int64_t to : {least, now / 2, now - 1}) {
+        if (to >= now || to < least) continue;
+        if (smaller([&](Convolution& c) { field(c) = static_cast<std::remove_reference_t<decltype(field(c))>>(to); }))
+          return true;
+      }
+      return false;
+    };
+    using Along = Convolution::Along;
+    for (std::size_t i = 0; i < best_.conv->axes.size(); ++i) {
+      if (best_.conv->axes.size() > 1 &&
+          smaller([&](Convolution& c) { c.axes.erase(c.axes.begin() + static_cast<std::ptrdiff_t>(i)); }))
+        return true;
+      for (const auto& [field, least] : {std::pair(&Along::taps, 1),
+                                         {&Along::image, 1},
+                                         {&Along::stride, 1},
+                                         {&Along::dilation, 1},
+                                         {&Along::before, 0},
+                                         {&Along::after, 0}}) {
+        if (reduce([&, of = field](Convolution& c) -> std::int32_t& { return c.axes[i].*of; }, least)) return true;
+      }
+    }
+    for (std::int64_t Convolution::*size :
+         {&Convolution::images, &Convolution::groups, &Convolution::channels, &Convolution::filters})
+      if (reduce([&](Convolution& c) -> std::int64_t& { return c.*size; }, 1)) return true;
+    return false;
+  }
+
   bool shapes() {
+    if (best_.conv) return geometry();
     for (std::int64_t Shape::*size : {&Shape::batch, &Shape::m, &Shape::n, &Shape::k}) {
       const std::int64_t now = best_.shape.*size;
       for (const std::int64_t smaller : {std::int64_t{0}, std::int64_t{1}, std::int64_t{2}, now / 2, now - 1}) {
@@ -123,6 +165,13 @@ class Shrinker {
       Case c = best_;
       c.graph.operands[i].dtype = f32;
       if (accept(std::move(c))) return true;
+    }
+    if (best_.conv && (best_.conv->first != f32 || best_.conv->second != f32)) {
+      Case c = best_;
+      Convolution conv = *c.conv;
+      conv.first = conv.second = f32;
+      set_convolution(c, conv);
+      return accept(std::move(c));
     }
     const auto* gemm = best_.problem.get_if<Gemm>();
     if (gemm == nullptr || (gemm->a == f32 && gemm->b == f32)) return false;

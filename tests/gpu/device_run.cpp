@@ -138,7 +138,27 @@ ErrorModel error_model(const fuzz::Case& c, const std::string& described) {
   return cuda::compile(c.problem, program, target)->error_model(c.shape);
 }
 
+// Channels last and of whole 16 bytes for the most part, so that the copy engine may walk the pixels.
+static fuzz::Case convolution_on_tensor_cores(fuzz::Case c, DType type, bool walked) {
+  fuzz::Convolution conv = *c.conv;
+  if (!is_float(conv.first)) return c;
+  conv.first = conv.second = type;
+  if (walked) {
+    c.layout = 0;
+    if (conv.groups == 1) {
+      conv.channels = (conv.channels + 7) / 8 * 8;
+      conv.filters = (conv.filters + 7) / 8 * 8;
+    }
+  }
+  fuzz::set_convolution(c, conv);
+  return c;
+}
+
 fuzz::Case on_tensor_cores(fuzz::Case c) {
+  if (c.conv) {
+    const std::uint64_t choice = fuzz::mix(c.seed ^ 0x7e57);
+    return convolution_on_tensor_cores(std::move(c), choice % 3 ? DType::bf16 : DType::f16, choice % 4 != 0);
+  }
   const auto* gemm = c.problem.get_if<Gemm>();
   if (!gemm || !is_float(gemm->a)) return c;
   const std::uint64_t choice = fuzz::mix(c.seed ^ 0x7e57);
@@ -176,6 +196,7 @@ fuzz::Case draw(std::uint64_t seed) {
   if (seed % 32 == 7) return with_many_tiles(seed, cuda::device(0).multiprocessors);
   fuzz::GrammarOptions options;
   options.most_elements = seed % 4 == 1 ? 120000 : 8192;
+  if (seed % 8 == 5) options.convolutions = 100;
   fuzz::Case c = fuzz::generate(seed, options);
   if (seed % 4 == 0) return c;
   c = on_tensor_cores(c);

@@ -4,7 +4,9 @@
 #include "correctness/cases.h"
 #include "cuda/host/harness.h"
 #include "fuzz/case.h"
+#include "fuzz/grammar.h"
 #include "fuzz/oracle.h"
+#include "gpu/device_run.h"
 #include "loop/gathered_rows.h"
 
 #include <gtest/gtest.h>
@@ -131,6 +133,54 @@ TEST(Emission, Convolves) {
   if (every() > 1) return;
   EXPECT_GE(by_wgmma, 60);
   EXPECT_GE(by_mma, 40);
+}
+
+// Random geometry in all directions, behind random epilogues.
+TEST(Emission, ConvolvesWhateverIsDrawn) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "the sanitizers do not follow fibers";
+#endif
+  Harness harness("emission_drawn_convolution");
+  struct Running {
+    fuzz::Case c;
+    fuzz::Tensors tensors;
+    Call call;
+  };
+  std::vector<Running> all;
+  const std::uint64_t first = from_environment("POSTLUDE_EMISSION_FIRST", 1),
+                      count = from_environment("POSTLUDE_EMISSION_DRAWN", 60);
+  for (std::uint64_t seed = first; seed < first + count; ++seed) {
+    fuzz::Case c = fuzz::generate(seed, {.most_nodes = 20, .most_elements = 3000, .convolutions = 100});
+    if (seed % 6) c = gpu_tests::on_tensor_cores(c);
+    if (!fuzz::divisible(c)) continue;
+    Running r{c, fuzz::materialise(c), {}};
+    std::vector<Binding> named = r.tensors.named();
+    for (Binding& one : named) one.tensor.device = Device::cuda;
+    bool drawn = false;
+    const Graph graph(std::make_shared<const GraphData>(c.graph));
+    r.call = seed % 4 == 1 ? gpu_tests::bind_case(c, named, seed, drawn)
+                           : compile(c.problem, graph, on(seed % 4 ? "" : "mma")).bind(named);
+    all.push_back(std::move(r));
+  }
+  for (Running& r : all) r.call.run();
+  ASSERT_TRUE(harness.compile());
+  int by_wgmma = 0;
+  for (Running& r : all) {
+    const std::string schedule = r.call.describe();
+    SCOPED_TRACE(schedule + "\n" + fuzz::write(r.c));
+    by_wgmma += schedule.starts_with("pingpong") || schedule.starts_with("cooperative");
+    const reference::Evaluation expected = reference::evaluate(r.c.graph, r.c.problem, r.tensors.bindings,
+                                                               {.accumulator = gpu_tests::error_model(r.c, schedule)});
+    for (const std::uint64_t order : {std::uint64_t{0}, r.c.seed + 1}) {
+      harness.order(order);
+      r.tensors.poison_outputs();
+      r.call.run();
+      EXPECT_EQ(fuzz::compare(expected, r.c, r.tensors, "the host"), "");
+      EXPECT_EQ(r.tensors.damage(), "");
+    }
+  }
+  std::printf("%zu convolutions: %d by wgmma; %zu sources\n", all.size(), by_wgmma, harness.sources());
+  EXPECT_GT(by_wgmma, 0);
 }
 
 }  // namespace
