@@ -5,6 +5,7 @@ Contenders of a cell take turns in one process; before each run L2 is flushed an
 time is the median of 15. Values are checked against torch's in f32. FILE: {"versions", "rows": [{"direction", "layer", "batch",
 "what", "who", "ms", "plain_ms", "error"}]}; plain_ms is cuDNN's plain kernel in the same turns.
 
+--prepare I/N compiles every N-th of torch.compile's programs from the I-th and times nothing: its cache on disk has them then.
 --only TEXT (repeatable) takes the layers whose names have it, --batch N (repeatable) these batches, --direction one of fprop,
 dgrad, wgrad (repeatable). --no-compile leaves torch.compile out; --check compares values and
 times nothing, --no-values the other way.
@@ -41,12 +42,17 @@ class Layer(NamedTuple):
     def padding(self) -> int:
         return self.window // 2
 
+    @property
+    def options(self) -> dict:
+        return dict(stride=self.stride, padding=self.padding, **({"groups": self.groups} if self.groups > 1 else {}))
+
 
 LAYERS = [
     Layer("3x3 64 at 56", 56, 64, 64, 3), Layer("3x3 128 at 28", 28, 128, 128, 3), Layer("3x3 256 at 14", 14, 256, 256, 3),
     Layer("3x3 512 at 7", 7, 512, 512, 3), Layer("3x3 128 at 56 by 2", 56, 128, 128, 3, 2), Layer("1x1 64 to 256 at 56", 56, 64, 256, 1),
     Layer("1x1 256 to 512 at 56 by 2", 56, 256, 512, 1, 2), Layer("1x1 512 to 128 at 28", 28, 512, 128, 1),
     Layer("1x1 256 to 1024 at 14", 14, 256, 1024, 1), Layer("7x7 8 to 64 at 224 by 2", 224, 8, 64, 7, 2),
+    Layer("7x7 3 to 64 at 224 by 2", 224, 3, 64, 7, 2),
     Layer("3x3 640 at 64", 64, 640, 640, 3, batch=8), Layer("3x3 1280 at 32", 32, 1280, 1280, 3, batch=8),
     Layer("3x3 512 at 28", 28, 512, 512, 3, batch=64),
     Layer("7x7 depthwise 96 at 56", 56, 96, 96, 7, groups=96), Layer("7x7 depthwise 768 at 7", 7, 768, 768, 7, groups=768)]
@@ -92,16 +98,9 @@ def error(ours: torch.Tensor, exact: torch.Tensor) -> float:
     return float((ours.float() - exact).abs().max() / (exact.abs().mean() + exact.abs().max() * 2 ** -8))
 
 
-def fprop(layer: Layer, batch: int, compiled: bool, check: bool):
-    make = dict(device="cuda", dtype=torch.bfloat16)
-    x = torch.randn(batch, layer.channels, layer.size, layer.size, **make).to(memory_format=torch.channels_last)
-    window = layer.channels // layer.groups * layer.window ** 2
-    w = (torch.randn(layer.filters, layer.channels // layer.groups, layer.window, layer.window, **make) / math.sqrt(window)).to(
-        memory_format=torch.channels_last)
-    bias = torch.randn(layer.filters, **make)
-    how = dict(stride=layer.stride, padding=layer.padding, **({"groups": layer.groups} if layer.groups > 1 else {}))
-    plain = lambda: F.conv2d(x, w, **how)
-    res = torch.randn_like(plain())
+def with_epilogues(layer: Layer) -> dict:
+    """What torch.compile is given."""
+    how = layer.options
 
     def with_res(x, w, bias, res):
         return torch.relu(F.conv2d(x, w, bias, **how) + res)
@@ -109,7 +108,32 @@ def fprop(layer: Layer, batch: int, compiled: bool, check: bool):
     def with_gelu(x, w, bias):
         return F.gelu(F.conv2d(x, w, bias, **how), approximate="tanh")
 
-    fused = {"bias_res_relu": (with_res, (x, w, bias, res)), "bias_gelu": (with_gelu, (x, w, bias))}
+    return {"bias_res_relu": with_res, "bias_gelu": with_gelu}
+
+
+def prepare(layers: list, part: int, of: int) -> None:
+    for number, (layer, batch, what) in enumerate((layer, batch, what) for layer, batch in layers for what in ("bias_res_relu", "bias_gelu")):
+        if number % of != part:
+            continue
+        make = dict(device="cuda", dtype=torch.bfloat16)
+        x = torch.zeros(batch, layer.channels, layer.size, layer.size, **make).to(memory_format=torch.channels_last)
+        w = torch.zeros(layer.filters, layer.channels // layer.groups, layer.window, layer.window, **make).to(memory_format=torch.channels_last)
+        bias = torch.zeros(layer.filters, **make)
+        more = (torch.zeros_like(F.conv2d(x, w, **layer.options)),) if what == "bias_res_relu" else ()
+        torch.compile(with_epilogues(layer)[what], dynamic=False)(x, w, bias, *more)
+
+
+def fprop(layer: Layer, batch: int, compiled: bool, check: bool):
+    make = dict(device="cuda", dtype=torch.bfloat16)
+    x = torch.randn(batch, layer.channels, layer.size, layer.size, **make).to(memory_format=torch.channels_last)
+    window = layer.channels // layer.groups * layer.window ** 2
+    w = (torch.randn(layer.filters, layer.channels // layer.groups, layer.window, layer.window, **make) / math.sqrt(window)).to(
+        memory_format=torch.channels_last)
+    bias = torch.randn(layer.filters, **make)
+    how = layer.options
+    plain = lambda: F.conv2d(x, w, **how)
+    res = torch.randn_like(plain())
+    fused = {what: (program, (x, w, bias, res) if what == "bias_res_relu" else (x, w, bias)) for what, program in with_epilogues(layer).items()}
     ours = {"plain": lambda: post.conv2d(x, w, **how),
             "bias_res_relu": lambda: post.conv2d(x, w, epilogue=bias_res_relu, bias=bias, shortcut=res, **how),
             "bias_gelu": lambda: post.conv2d(x, w, epilogue=bias_gelu, bias=bias, **how)}
@@ -131,7 +155,7 @@ def gradient(layer: Layer, batch: int, weights: bool, check: bool):
     make = dict(device="cuda", dtype=torch.bfloat16)
     x = torch.randn(batch, layer.channels, layer.size, layer.size, **make).to(memory_format=torch.channels_last)
     w = (torch.randn(layer.filters, layer.channels // layer.groups, layer.window, layer.window, **make)).to(memory_format=torch.channels_last)
-    how = dict(stride=layer.stride, padding=layer.padding, **({"groups": layer.groups} if layer.groups > 1 else {}))
+    how = layer.options
     dy = torch.randn_like(F.conv2d(x, w, **how)) / math.sqrt(layer.filters)
     steps, zeros, one = ([n, n] for n in (layer.stride, layer.padding, 1))
     mask = [not weights, weights, False]
@@ -163,44 +187,51 @@ def main() -> None:
     options.add_argument("--no-compile", action="store_true")
     options.add_argument("--check", action="store_true")
     options.add_argument("--no-values", action="store_true")
+    options.add_argument("--prepare", default="")
     given = options.parse_args()
     torch.backends.cudnn.benchmark = not given.check
     torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = False
     torch.set_grad_enabled(False)
     torch.manual_seed(1)
+    layers = [(layer, batch) for layer in LAYERS if not given.only or any(text in layer.name for text in given.only)
+              for batch in ([layer.batch] if layer.batch else given.batch or [32, 128])]
+    if given.prepare:
+        prepare(layers, *map(int, given.prepare.split("/")))
+        return
     timer, rows = Timer(), []
     print(f"{torch.cuda.get_device_name()}, torch {torch.__version__}, cuDNN {torch.backends.cudnn.version()}")
     for direction in given.direction or ("fprop", "dgrad", "wgrad"):
-        for layer in LAYERS:
-            if given.only and not any(text in layer.name for text in given.only):
-                continue
-            for batch in [layer.batch] if layer.batch else given.batch or [32, 128]:
-                try:
-                    if direction == "fprop":
-                        runs, errors = fprop(layer, batch, not (given.no_compile or given.check), given.check or not given.no_values)
-                    else:
-                        runs, errors = gradient(layer, batch, direction == "wgrad", given.check or not given.no_values)
-                    if given.check:
-                        print(f"{direction} {layer.name} x {batch}: errors {errors}", flush=True)
-                        continue
-                    times = timer.in_turns(runs)
-                except post.Error as refusal:
-                    print(f"{direction} {layer.name} x {batch}: not timed: {refusal}", flush=True)
+        for layer, batch in layers:
+            try:
+                if direction == "fprop":
+                    runs, errors = fprop(layer, batch, not (given.no_compile or given.check), given.check or not given.no_values)
+                else:
+                    runs, errors = gradient(layer, batch, direction == "wgrad", given.check or not given.no_values)
+                if given.check:
+                    print(f"{direction} {layer.name} x {batch}: errors {errors}", flush=True)
                     continue
-                plain = times["plain", "cudnn"]
-                text = f"{direction} {layer.name} x {batch}: cuDNN {plain:.4f}"
-                for (what, who), ms in times.items():
-                    rows.append({"direction": direction, "layer": layer.name, "batch": batch, "what": what, "who": who, "ms": ms, "plain_ms": plain,
-                                 "error": errors.get(what) if who == "ours" else None})
-                    if who != "cudnn":
-                        text += f"; {what} {who} {ms:.4f} ({ms / plain:.2f})" + (f" error {errors[what]:.3f}" if who == "ours" and errors else "")
-                print(text, flush=True)
-                save(given.json, rows)  # also of a run that is cut short
+                times = timer.in_turns(runs)
+            except post.Error as refusal:
+                print(f"{direction} {layer.name} x {batch}: not timed: {refusal}", flush=True)
+                continue
+            plain = times["plain", "cudnn"]
+            text = f"{direction} {layer.name} x {batch}: cuDNN {plain:.4f}"
+            for (what, who), ms in times.items():
+                rows.append({"direction": direction, "layer": layer.name, "batch": batch, "what": what, "who": who, "ms": ms, "plain_ms": plain,
+                             "error": errors.get(what) if who == "ours" else None})
+                if who != "cudnn":
+                    text += f"; {what} {who} {ms:.4f} ({ms / plain:.2f})" + (f" error {errors[what]:.3f}" if who == "ours" and errors else "")
+            print(text, flush=True)
+            save(given.json, rows)  # also of a run that is cut short
     for direction in ("fprop", "dgrad", "wgrad"):
         for what in ("plain", "bias_res_relu", "bias_gelu"):
             ratios = [row["ms"] / row["plain_ms"] for row in rows if (row["direction"], row["what"], row["who"]) == (direction, what, "ours")]
             if ratios:
                 print(f"{direction} {what}: {statistics.geometric_mean(ratios):.3f} of cuDNN's plain kernel in the geometric mean, worst {max(ratios):.2f}, {len(ratios)} cells")
+    ours = {(row["layer"], row["batch"], row["what"]): row["ms"] for row in rows if row["direction"] == "fprop" and row["who"] == "ours"}
+    ahead = [row["ms"] / ours[cell] for row in rows if row["who"] == "torch.compile" and (cell := (row["layer"], row["batch"], row["what"])) in ours]
+    if ahead:
+        print(f"torch.compile takes {statistics.geometric_mean(ahead):.3f} of our time in the geometric mean, least {min(ahead):.2f}, {len(ahead)} cells")
 
 
 if __name__ == "__main__":

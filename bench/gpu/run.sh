@@ -92,6 +92,11 @@ fi
 
 if wanted conv; then
   package
+  for ((i = 0; i < jobs; ++i)); do  # torch.compile's programs, a share for each core
+    PYTHONPATH="$site" TORCHINDUCTOR_COMPILE_THREADS=1 OMP_NUM_THREADS=1 timeout 200 python3 bench/gpu/conv.py --prepare $i/$jobs >"$log/prepare.$i.log" 2>&1 &
+    preparing+=($!)
+  done
+  for process in ${preparing[@]+"${preparing[@]}"}; do wait "$process" || true; done
   PYTHONPATH="$site" timeout 540 python3 bench/gpu/conv.py --json "$out/h200_conv.json" || failed conv
 fi
 
