@@ -221,16 +221,23 @@ FAKE cuStreamIsCapturing(void*, int* status) {
 }
 #ifndef WITHOUT_TENSOR_MAPS
 FAKE cuTensorMapEncodeTiled(void* to, int type, unsigned dimensions, void* base, const std::uint64_t* sizes,
-                            const std::uint64_t* strides, const unsigned* box, const unsigned*, int, int swizzle, int,
-                            int) {
+                            const std::uint64_t* strides, const unsigned* box, const unsigned* steps, int, int swizzle,
+                            int, int) {
   MAY_FAIL;
   static constexpr unsigned bytes[] = {1, 2, 4, 4, 8, 8, 2, 4, 8, 2};  // of CU_TENSOR_MAP_DATA_TYPE_UINT8, ...
+  constexpr int invalid = 1;
+  // The limits of the real one.
+  if (dimensions < 1 || dimensions > 5 || reinterpret_cast<std::uint64_t>(base) % 16) return invalid;
+  const unsigned line = box[0] * bytes[type];
+  if (line % 16 || (swizzle && line > 16u << swizzle)) return invalid;
   FakeTensorMap map{};
   map.base = reinterpret_cast<std::uint64_t>(base);
   map.dimensions = dimensions;
   map.element_bytes = bytes[type];
   map.swizzle_bytes = swizzle == 0 ? 0 : 16u << swizzle;
   for (unsigned i = 0; i < dimensions; ++i) {
+    if (sizes[i] == 0 || sizes[i] >> 32 || box[i] < 1 || box[i] > 256 || steps[i] < 1 || steps[i] > 8) return invalid;
+    if (i && (strides[i - 1] % 16 || strides[i - 1] >> 40)) return invalid;
     map.sizes[i] = static_cast<unsigned>(sizes[i]);
     map.box[i] = box[i];
     if (i) map.strides[i - 1] = strides[i - 1];

@@ -8,6 +8,7 @@
 
 #include <math.h>
 #include <setjmp.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <ucontext.h>
@@ -73,7 +74,7 @@ struct Block {
   struct {
     int fiber;
     unsigned fences;
-  } read[shared_bytes / 16];
+  } read[shared_bytes / 16], written[shared_bytes / 16];  // and who last wrote them by an ordinary store
 };
 static Fiber* fiber;
 static Later* stores;    // a fiber's
@@ -85,7 +86,9 @@ static int current, threads;       // of a block
 static int cluster;                // so many blocks
 static unsigned long long order;   // 0: warps take turns in the order of their numbers; else in one drawn from this
 static unsigned long long events;  // what lets waiting fibers go on: a launch without any is stuck
-static bool unordered;             // the copy engine wrote what a fiber had read, with no fence between
+static bool
+    unordered;  // the copy engine wrote what a fiber had read, or it or wgmma read what one had written: no fence
+static const char* refused;  // what the device would call an illegal instruction or address
 static void (*body)(void**);
 static void** arguments;
 
@@ -159,6 +162,7 @@ static bool run_blocks(int blocks) {
     memset(block_of[b].shared, 0xff, shared_bytes);  // NaN
     memset(block_of[b].named, 0, sizeof block_of[b].named);
     memset(block_of[b].read, 0xff, sizeof block_of[b].read);
+    memset(block_of[b].written, 0xff, sizeof block_of[b].written);
     block_of[b].met = 0;
   }
   for (int t = 0; t < all; ++t) {
@@ -219,9 +223,19 @@ static Exchanged<T> exchange(const T& x) {
 static int lane() { return current % 32; }
 
 static void has_read(unsigned address) { own().read[address / 16] = {current, fiber[current].fences}; }
-static void copy_engine_writes(unsigned address) {
+static void has_written(unsigned address) { own().written[address / 16] = {current, fiber[current].fences}; }
+// The copy engine and the tensor cores see shared memory by another way than ordinary loads and stores.
+static void engine_writes(unsigned address) {
   const auto& last = own().read[address / 16];
   unordered |= last.fiber >= 0 && fiber[last.fiber].fences == last.fences;
+  own().written[address / 16].fiber = -1;
+}
+static void engine_reads(unsigned address) {
+  const auto& last = own().written[address / 16];
+  unordered |= last.fiber >= 0 && fiber[last.fiber].fences == last.fences;
+}
+static void must(bool kept, const char* rule) {
+  if (!kept) refused = rule;
 }
 
 }  // namespace fibers
@@ -233,7 +247,8 @@ static void copy_engine_writes(unsigned address) {
 static inline void __syncthreads() { fibers::wait(fibers::at_barrier); }
 static inline void __syncwarp(unsigned = ~0u) { fibers::wait(fibers::at_warp); }
 static inline void named_arrive(unsigned id, unsigned threads) {
-  auto& barrier = fibers::own().named[id];
+  fibers::must(id < 16 && threads % 32 == 0, "one of 16 barriers, of whole warps");
+  auto& barrier = fibers::own().named[id % 16];
   if (++barrier.come == threads) barrier.come = 0, ++barrier.generation, ++fibers::events;
 }
 static inline void named_sync(unsigned id, unsigned threads) {
@@ -387,9 +402,11 @@ template <class T>
 static void put(unsigned address, T x) {
   memcpy(own_shared() + address, &x, sizeof x);
 }
-static inline void shared_store(unsigned to, unsigned a, unsigned b) { put(to, a), put(to + 4, b); }
-static inline void shared_store(unsigned to, unsigned a) { put(to, a); }
-static inline void shared_store(unsigned to, unsigned short a) { put(to, a); }
+static inline void shared_store(unsigned to, unsigned a, unsigned b) {
+  fibers::has_written(to), put(to, a), put(to + 4, b);
+}
+static inline void shared_store(unsigned to, unsigned a) { fibers::has_written(to), put(to, a); }
+static inline void shared_store(unsigned to, unsigned short a) { fibers::has_written(to), put(to, a); }
 static inline unsigned shared_load_word(unsigned from) { return fibers::has_read(from), word_at(from); }
 static inline void shared_load(unsigned from, unsigned& a, unsigned& b) {
   a = shared_load_word(from), b = shared_load_word(from + 4);
@@ -402,6 +419,8 @@ static inline unsigned short half_at(unsigned address) {
 }
 static inline unsigned short shared_load(unsigned from) { return fibers::has_read(from), half_at(from); }
 static inline void copy_async(unsigned to, long long from, int bytes) {
+  fibers::must(to % 16 == 0, "16 bytes are copied to where they are aligned");
+  fibers::has_written(to);
   memset(own_shared() + to, 0, 16);
   memcpy(own_shared() + to, (const void*)from, size_t(bytes));
 }
@@ -468,6 +487,8 @@ static void mma_on_host(T* const (&d)[4], const unsigned (&a)[4], const unsigned
 // bytes that have been announced and not come.
 static inline void mbarrier_init(unsigned bar, unsigned count) { put(bar, count | count << 16), put(bar + 4, 0u); }
 static inline void mbarrier_change(unsigned bar, unsigned arrivals, int bytes) {
+  fibers::must(bar % 8 == 0 && (word_at(bar) >> 16) >= arrivals, "a barrier takes as many arrivals as it was made for");
+  fibers::must(abs(bytes) < 1 << 20, "a barrier counts fewer than 2^20 bytes");
   unsigned left = (word_at(bar) >> 16) - arrivals, state = word_at(bar + 4) + 2 * unsigned(bytes);
   if (left == 0 && state < 2) left = word_at(bar) & 0xffff, state ^= 1, ++fibers::events;
   put(bar, (word_at(bar) & 0xffff) | left << 16), put(bar + 4, state);
@@ -490,6 +511,8 @@ static inline void cluster_change(unsigned bar, unsigned arrivals, int bytes) {
   fibers::current = own;
 }
 static inline void cluster_copy(unsigned to, unsigned from, unsigned bytes, unsigned bar) {
+  fibers::must((to | from | bytes) % 16 == 0, "blocks of a cluster copy whole 16 bytes");
+  for (unsigned i = 0; i < bytes; i += 16) fibers::engine_reads(from + i);
   memcpy(fibers::block_of[to >> 20].shared + (to & 0xfffff), own_shared() + from, bytes);
   cluster_change(bar, 0, -int(bytes));
 }
@@ -528,11 +551,20 @@ static void each_of_box(const Map& words, unsigned shared, const int (&at)[n], B
          inside, map.element_bytes);
   }
 }
+// What the copy engine asks of a box in shared memory, and of where it begins along the first dimension.
+template <class Map>
+static void must_be_box(const Map& words, unsigned shared, int first) {
+  FakeTensorMap map;
+  memcpy(&map, &words, sizeof map);
+  fibers::must(shared % 128 == 0, "a box lies at a multiple of 128 bytes of shared memory");
+  fibers::must(first * int(map.element_bytes) % 16 == 0, "a box begins at a multiple of 16 bytes");
+}
 template <class Map, int n>
 static void tma_load_at(unsigned to, const Map& map, unsigned bar, const int (&at)[n]) {
+  must_be_box(map, to, at[0]);
   unsigned bytes = 0;
   each_of_box(map, to, at, [&](void* global, unsigned char* shared, bool inside, unsigned size) {
-    fibers::copy_engine_writes(unsigned(shared - own_shared()));
+    fibers::engine_writes(unsigned(shared - own_shared()));
     if (inside) memcpy(shared, global, size);
     else memset(shared, 0, size);
     bytes += size;
@@ -554,6 +586,7 @@ static void tma_load_pixels_at(unsigned to, const Map& words, unsigned bar, int 
                                const int (&offset)[n]) {
   FakeTensorMap map;
   memcpy(&map, &words, sizeof map);
+  must_be_box(words, to, c);
   int at[n];
   for (int i = 0; i < n; ++i) at[i] = first[i];
   if (!map.image || map.dimensions != n + 2) abort();
@@ -570,7 +603,7 @@ static void tma_load_pixels_at(unsigned to, const Map& words, unsigned bar, int 
       }
       const unsigned address = to + (pixel * map.box[0] + e) * map.element_bytes,
                      swizzled = address ^ (address >> 3 & (map.swizzle_bytes ? map.swizzle_bytes - 16 : 0));
-      fibers::copy_engine_writes(swizzled);
+      fibers::engine_writes(swizzled);
       if (inside) memcpy(own_shared() + swizzled, (void*)global, map.element_bytes);
       else memset(own_shared() + swizzled, 0, map.element_bytes);
     }
@@ -590,6 +623,7 @@ static void tma_store_pixels_at(const Map& words, unsigned from, int c, const in
     int at[n];
   } start;
   memcpy(start.at, first, sizeof start.at);
+  must_be_box(words, from, c);
   fibers::stores[fibers::current].add([=] {
     FakeTensorMap map;
     memcpy(&map, &words, sizeof map);
@@ -606,6 +640,7 @@ static void tma_store_pixels_at(const Map& words, unsigned from, int c, const in
         }
         const unsigned address = from + (pixel * map.box[0] + e) * map.element_bytes,
                        swizzled = address ^ (address >> 3 & (map.swizzle_bytes ? map.swizzle_bytes - 16 : 0));
+        fibers::engine_reads(swizzled);
         if (inside) memcpy((void*)global, own_shared() + swizzled, map.element_bytes);
       }
       int i = 0;
@@ -636,8 +671,10 @@ static void tma_load_pixels(unsigned to, const Map& map, unsigned bar, int c, in
 }
 template <class Map>
 static void tma_store(const Map& map, unsigned from, int c0, int c1, int c2) {
+  must_be_box(map, from, c0);
   fibers::stores[fibers::current].add([map, from, c0, c1, c2] {
     each_of_box(map, from, {c0, c1, c2}, [](void* global, unsigned char* shared, bool inside, unsigned size) {
+      fibers::engine_reads(unsigned(shared - own_shared()));
       if (inside) memcpy(global, shared, size);
     });
   });
@@ -685,6 +722,7 @@ static inline unsigned matrix_address(unsigned long long descriptor, bool along_
   const unsigned start = unsigned(descriptor & 0x3fff) << 4, leading = unsigned(descriptor >> 16 & 0x3fff) << 4,
                  stride = unsigned(descriptor >> 32 & 0x3fff) << 4;
   const unsigned line = 128 >> (descriptor >> 62 ? (descriptor >> 62) - 1 : 3);
+  fibers::must(line == 16 || start % (8 * line) < line, "a matrix begins in the first of eight lines");
   if (line == 16 && along_k) return start + row / 8 * stride + row % 8 * 16 + k * bytes / 16 * leading + k * bytes % 16;
   const unsigned at = along_k ? start + row / 8 * stride + row % 8 * line + k * bytes
                               : start + row / 64 * leading + k / 8 * stride + k % 8 * 128 + row % 64 * bytes;
@@ -697,6 +735,7 @@ static void multiply_now(T (&d)[n], unsigned long long a, unsigned long long b, 
   const auto read = [bytes](Decode decode, unsigned long long descriptor, bool along_k, int line, double* to) {
     for (int k = 0; k < 32 / bytes; ++k) {
       const unsigned address = matrix_address(descriptor, along_k, line, k, bytes);
+      fibers::engine_reads(address);
       to[k] = decode(bytes == 2 ? half_at(address) : own_shared()[address]);
     }
   };
@@ -745,8 +784,9 @@ struct Kernel {
   int cluster;    // so many blocks share their memory
 };
 
-// 0, or why not: 500 no such kernel, 701 too many blocks together, 719 its threads wait for each other for ever, 716
-// the copy engine may write what is still being read.
+// 0, or why not: 500 no such kernel, 701 too many blocks together, 715 an instruction breaks a rule of the hardware,
+// 719 its threads wait for each other for ever, 716 nothing orders what they and the copy engine or tensor cores do,
+// 912 no whole clusters.
 static int launch(const Kernel* kernels, int count, int source, const char* name, const unsigned* grid,
                   unsigned threads, void** arguments) {
   using namespace fibers;
@@ -761,7 +801,8 @@ static int launch(const Kernel* kernels, int count, int source, const char* name
     body = kernels[k].run, cluster = kernels[k].cluster, fibers::arguments = arguments, fibers::threads = int(threads);
     fibers::grid = {grid[0], grid[1], grid[2]};
     int blocks = 0;
-    unordered = false;
+    if (grid[0] % unsigned(cluster)) return 912;
+    unordered = false, refused = nullptr;
     for (unsigned z = 0; z < grid[2]; ++z)
       for (unsigned y = 0; y < grid[1]; ++y)
         for (unsigned x = 0; x < grid[0]; ++x) {
@@ -775,7 +816,9 @@ static int launch(const Kernel* kernels, int count, int source, const char* name
           if (!run_blocks(blocks)) return 719;
           blocks = 0;
         }
-    return !run_blocks(blocks) ? 719 : unordered ? 716 : 0;
+    const bool ended = run_blocks(blocks);
+    if (refused) fprintf(stderr, "%s breaks a rule: %s\n", name, refused);
+    return refused ? 715 : !ended ? 719 : unordered ? 716 : 0;
   }
   return 500;
 }
