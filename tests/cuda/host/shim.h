@@ -86,8 +86,8 @@ static int current, threads;       // of a block
 static int cluster;                // so many blocks
 static unsigned long long order;   // 0: warps take turns in the order of their numbers; else in one drawn from this
 static unsigned long long events;  // what lets waiting fibers go on: a launch without any is stuck
-static bool
-    unordered;  // the copy engine wrote what a fiber had read, or it or wgmma read what one had written: no fence
+// The copy engine wrote what a fiber had read, or it or wgmma read what one had written, with no fence between.
+static bool unordered;
 static const char* refused;  // what the device would call an illegal instruction or address
 static void (*body)(void**);
 static void** arguments;
