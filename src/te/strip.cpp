@@ -176,7 +176,9 @@ StripNest::StripNest(const Bounding& with, std::vector<Loop> loops, const std::v
              values_[static_cast<std::size_t>(results_[0])].kind == Value::Kind::index &&
              values_[static_cast<std::size_t>(results_[0])].linear.factor(loops_[order_.back()].slot) > 0 &&
              std::none_of(values_.begin(), values_.end(), [&](const Value& value) {
-               return std::find(value.args.begin(), value.args.end(), results_[0]) != value.args.end();
+               const std::vector<int>& places = value.access.index_values;
+               return std::find(value.args.begin(), value.args.end(), results_[0]) != value.args.end() ||
+                      std::find(places.begin(), places.end(), results_[0]) != places.end();
              });
 }
 
