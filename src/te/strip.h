@@ -11,6 +11,11 @@
 
 namespace postlude::inline v0::te {
 
+// Whether memory holds values as strips do.
+[[nodiscard]] inline bool is_direct(DType type) {
+  return type == DType::f32 || type == DType::i32 || type == DType::i64;
+}
+
 // What a thread runs with.
 struct Frame {
   std::vector<std::int64_t> loops;             // by slot

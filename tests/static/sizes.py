@@ -33,7 +33,7 @@ FUNCTIONS = {
     "src/te/nest.cpp Lowering::loops": "one loop, from its guards to its body",
     "src/te/schedule.cpp Schedule::rfactor": "one rewrite of a stage: partial results, then what reduces them",
     "src/te/strip.cpp StripNest::StripNest": "one pass over a nest, which decides its strips",
-    "src/te/strip.cpp StripNest::move": "a strip's ends and strides",
+    "src/te/strip_values.cpp StripNest::move": "a strip's ends and strides",
     "python/src/errors.cpp make": "called by Python, with an error's fields",
     "python/src/functions.cpp define_native": "called by Python, with a decorator's keywords",
 }
@@ -43,7 +43,6 @@ FILES = {
     "src/loop/conv.cpp": "one main loop with its gradients",
     "src/te/nest.cpp": "one class, which lowers a schedule",
     "src/te/schedule.cpp": "one function for each call of a schedule",
-    "src/te/strip.cpp": "one class, which runs a nest by strips",
 }
 
 NO_FUNCTION = re.compile(r" *(if|for|while|switch|catch|else|do|return|namespace|struct|class|enum|union|extern|using|public|"
