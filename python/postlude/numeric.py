@@ -201,7 +201,7 @@ def _pixel(name: str, axis: int) -> Any:
         raise error("wrong_shape", f"post.pixels{_current.pixels!r} is {math.prod(_current.pixels)} pixels, but there are {g.rows} rows")
     extents = (1, 1, *_current.pixels)[-3:]
     rows = np.arange(g.rows, dtype=np.int32) // math.prod(extents[axis + 1:]) % extents[axis]
-    return g.place(rows.astype(np.int32)[:, None])
+    return g.place(rows[:, None])
 
 
 def z_index() -> Any:

@@ -13,6 +13,7 @@ namespace {
 constexpr std::uint32_t most_parts = 65536, deepest = 2000;
 
 Expr made(ExprNode node) {
+  node.parts = node.depth = 1;
   for (const Expr& arg : node.args) {
     node.parts += arg->parts;  // of which no sum of three overflows
     node.depth = std::max(node.depth, arg->depth + 1);
@@ -175,7 +176,6 @@ Expr random_at(std::uint64_t seed, std::uint32_t stream, const Expr& row, const 
 Expr rounded_by(const Expr& x, DType dtype, const Expr& random) {
   ExprNode node = *operation(Op::cast, {x}, dtype, Round::stochastic).node();
   node.args.push_back(random);
-  node.parts = node.depth = 1;
   return made(std::move(node));
 }
 
@@ -192,7 +192,6 @@ Expr substitute(const Expr& x, const Substitution& axes, const Reading& read) {
     }
     if (const auto found = done.find(at.node().get()); found != done.end()) return found->second;
     ExprNode node = *at.node();
-    node.parts = node.depth = 1;
     bool changed = false;
     for (Expr& arg : node.args) {
       Expr now = walk(arg);
@@ -332,7 +331,6 @@ Polynomial polynomial(const Expr& x, const Sizes* sizes) {
     args.push_back(expression(part));
   }
   ExprNode node = *x.node();
-  node.parts = node.depth = 1;
   node.args = args;
   if (constants) p.constant = evaluate(made(std::move(node)), {});
   else atom(made(std::move(node)));
@@ -365,7 +363,6 @@ Expr tidied(const Expr& x) {
   if (x.empty() || x->kind == ExprNode::Kind::constant) return x;
   if (x->type == DType::i64 && x->kind != ExprNode::Kind::read) return simplified(x);
   ExprNode node = *x.node();
-  node.parts = node.depth = 1;
   bool changed = false;
   for (Expr& arg : node.args) {
     Expr now = tidied(arg);

@@ -52,7 +52,11 @@ std::string lower(const Schedule& schedule, const std::vector<Tensor>& arguments
   return print(make_nest(*schedule.node(), arguments));
 }
 
-Module build(const Schedule& schedule, const std::vector<Tensor>& arguments, const Target& target) {
+namespace {
+
+// A schedule's nest, and the main loop that runs it where one does; a GPU's code is not made yet.
+std::shared_ptr<ModuleNode> described(const Schedule& schedule, const std::vector<Tensor>& arguments,
+                                      const Target& target) {
   auto module = std::make_shared<ModuleNode>();
   module->nest = make_nest(*schedule.node(), arguments);
   module->schedule = *schedule.node();
@@ -61,19 +65,27 @@ Module build(const Schedule& schedule, const std::vector<Tensor>& arguments, con
   module->text = print(module->nest);
   module->product = find_product(module->schedule, module->nest, target);
   module->convolution = find_convolution(module->schedule, module->nest, target);
-  if (target.device == Device::cuda) module->gpu = std::make_unique<GpuNest>(module->nest);
-  return Module(module);
+  return module;
+}
+
+std::shared_ptr<ModuleNode> built(std::shared_ptr<ModuleNode> module) {
+  if (module->target.device == Device::cuda) module->gpu = std::make_unique<GpuNest>(module->nest);
+  return module;
+}
+
+}  // namespace
+
+Module build(const Schedule& schedule, const std::vector<Tensor>& arguments, const Target& target) {
+  return Module(built(described(schedule, arguments, target)));
 }
 
 Module build(const std::vector<Tensor>& outputs, const std::vector<Tensor>& arguments, const Target& target) {
-  const Module described = build(create_schedule(outputs), arguments, target);
-  if (described.node()->product || described.node()->convolution.runs) return described;
-  const Module module = build(choose_schedule(outputs, target), arguments, target);
-  auto node = std::const_pointer_cast<ModuleNode>(module.node());
-  node->convolution.text = described.node()->convolution.text;
-  if (target.device != Device::cuda) return module;
-  node->outputs = outputs;
-  return module;
+  const auto plain = described(create_schedule(outputs), arguments, target);
+  if (plain->product || plain->convolution.runs) return Module(built(plain));
+  const auto module = built(described(choose_schedule(outputs, target), arguments, target));
+  module->convolution.text = plain->convolution.text;
+  if (target.device == Device::cuda) module->outputs = outputs;
+  return Module(module);
 }
 
 namespace {

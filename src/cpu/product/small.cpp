@@ -33,11 +33,11 @@ struct Cycles {
   [[nodiscard]] std::int64_t packing() const {
     return k <= most_interleaved ? k * n / 4 : ceil_div(n, lanes) * ceil_div(k, lanes) * lanes * 7;
   }
-  // Vectors along K, and a sum of each.
   // The same for the last columns of N beside tiles of the others.
   [[nodiscard]] std::int64_t tail(std::int64_t columns) const {
     return m * columns * (ceil_div(k, lanes) + 5) + columns * k + 100;
   }
+  // Vectors along K, and a sum of each.
   [[nodiscard]] std::int64_t dots() const { return m * n * (ceil_div(k, lanes) + 5); }
   // B along K from B along N.
   [[nodiscard]] std::int64_t gathering() const { return n <= most_interleaved ? k * n / 4 : 8 * k; }

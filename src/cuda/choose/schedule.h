@@ -31,11 +31,11 @@ struct Schedule {
 [[nodiscard]] std::string to_string(const Schedule& schedule);
 [[nodiscard]] Schedule parse_schedule(std::string_view text);
 
-// The facts of an epilogue on which a schedule depends.
 // Where the lines of 128 bytes begin that the copy engine loads of A or B: at a line of L2, at a sector of 32 bytes in
 // one, or between two sectors (decision 0092).
 enum class Lines : std::uint8_t { aligned, at_sectors, between };
 
+// The facts of an epilogue on which a schedule depends.
 struct EpilogueNeeds {
   int parts = 1;  // accumulator columns an output column: 2 behind a chunk
   int half = 0;   // of such a chunk in groups: the columns of a group's half; 0: half of all
