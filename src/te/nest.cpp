@@ -1,3 +1,5 @@
+// A schedule lowered to its nest. The file is longer than most because one class does it: what a loop is follows from
+// the regions of the stages within.
 #include "te/nest.h"
 
 #include <algorithm>

@@ -1,3 +1,5 @@
+// Schedules: a function for each call, with what it refuses. The file is longer than most because a call is one rewrite
+// of the same few nodes.
 #include "te/schedule.h"
 
 #include <algorithm>

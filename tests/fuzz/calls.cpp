@@ -1,3 +1,4 @@
+// Calls drawn from a grammar. The file is longer than most because all calls draw from, and change, one set of objects.
 #include "fuzz/calls.h"
 
 #include "core/convert.h"
