@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <fcntl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -144,7 +145,10 @@ TEST_F(Cache, WhatKilledWritersLeftIsRemoved) {
 }
 
 TEST_F(Cache, ALimitOfFileSizesEndsNothing) {
+  const fs::path log = folder_ / "log";
+  std::ofstream(log) << std::string(100, '.');
   if (::fork() == 0) {
+    ::dup2(::open(log.c_str(), O_WRONLY | O_APPEND), STDERR_FILENO);  // the warning is beyond the limit as well
     const struct rlimit limit { 100, 100 };
     ::setrlimit(RLIMIT_FSIZE, &limit);
     ::_exit(cached("key", [] { return std::string(200, 'c'); }) == std::string(200, 'c') ? 0 : 1);
@@ -153,6 +157,8 @@ TEST_F(Cache, ALimitOfFileSizesEndsNothing) {
   ::wait(&status);
   EXPECT_EQ(status, 0);
   EXPECT_TRUE(entry().empty());
+  for (const auto& file : fs::directory_iterator(folder_))
+    EXPECT_TRUE(file.path() == log || file.path().extension() == ".lock") << file.path();
 }
 
 TEST_F(Cache, AFolderThatOthersMayWriteIsNotUsed) {

@@ -6,8 +6,9 @@
 #include <xxhash.h>
 
 #include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
 #include <sys/file.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -16,6 +17,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
+#include <ctime>
 #include <filesystem>
 #include <mutex>
 #include <optional>
@@ -40,8 +42,31 @@ struct Header {
 
 std::atomic<long> compiled_count, found_count;
 
+// While it lives, what this thread writes beyond the limit of file sizes (ulimit -f) is an error; it would be a signal,
+// which ends the process.
+class SizeLimitIsAnError {
+ public:
+  SizeLimitIsAnError() {
+    sigemptyset(&signal_);
+    sigaddset(&signal_, SIGXFSZ);
+    pthread_sigmask(SIG_BLOCK, &signal_, &before_);
+  }
+  ~SizeLimitIsAnError() {
+    if (sigismember(&before_, SIGXFSZ) == 1) return;
+    constexpr timespec at_once{};
+    sigtimedwait(&signal_, nullptr, &at_once);
+    pthread_sigmask(SIG_SETMASK, &before_, nullptr);
+  }
+  SizeLimitIsAnError(const SizeLimitIsAnError&) = delete;
+  SizeLimitIsAnError& operator=(const SizeLimitIsAnError&) = delete;
+
+ private:
+  sigset_t signal_, before_;
+};
+
 void warn_once(const std::string& what) {
   static std::once_flag once;
+  const SizeLimitIsAnError limit;  // stderr may be a file too
   std::call_once(once, [&] { std::fprintf(stderr, "postlude: kernels are not kept on disk: %s\n", what.c_str()); });
 }
 
@@ -106,12 +131,7 @@ bool write_entry(const std::string& folder, const std::string& path, const std::
                  std::string& reason) {
   remove_abandoned(folder);
   const std::string body = key + cubin;
-  struct rlimit limit {};
-  if (::getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur < sizeof(Header) + body.size()) {  // else SIGXFSZ
-    reason =
-        folder + ": files of " + std::to_string(body.size()) + " bytes are beyond this process's limit (ulimit -f)";
-    return false;
-  }
+  const SizeLimitIsAnError limit;
   std::string temporary = folder + "/" + temporary_name + "XXXXXX";
   const File file(::mkostemp(temporary.data(), O_CLOEXEC));  // mode 0600
   if (file.fd < 0) {
