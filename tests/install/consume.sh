@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Consumes the library as a user would: consume.sh package|pkg-config|subdirectory|shared BUILD SOURCE CXX [LAUNCHER]
-# The last two build the library again: as a subdirectory with the flags of a usual build, so that a compiler cache has
-# the objects; and shared, where it looks at what the library exports.
+# As a subdirectory the library is configured again, as BUILD is, and takes the objects of BUILD whose commands are the same;
+# shared it is built again, and what it exports is looked at.
 set -euo pipefail
 how=$1 build=$2 source=$3 cxx=$4 launcher=${5:-}
 work=$(mktemp -d)
@@ -42,8 +42,17 @@ case $how in
     pkg-config --modversion postlude
     ;;
   subdirectory)
-    configure -DPOSTLUDE_SOURCE="$source" -DCMAKE_BUILD_TYPE=RelWithDebInfo
+    given() { sed -n "s/^$1:[A-Z]*=//p" "$build/CMakeCache.txt"; }
+    type=$(given CMAKE_BUILD_TYPE)
+    ninja -C "$build" -t compdb >"$work/build.json" || echo '[]' >"$work/build.json"
+    launcher="python3;-SE;$source/tests/install/taken.py;$build;$work/build;$launcher"
+    configure -DPOSTLUDE_SOURCE="$source" -DCMAKE_BUILD_TYPE="$type" -DCMAKE_CXX_FLAGS="$(given CMAKE_CXX_FLAGS)" \
+              "-DCMAKE_CXX_FLAGS_${type^^}=$(given "CMAKE_CXX_FLAGS_${type^^}")" | tee "$work/log"
     "$work/build/consumer"
+    if [ -e "$build/build.ninja" ] && grep "^compiled: $source/src/" "$work/log"; then
+      echo "the sources above are compiled with other flags than in $build" >&2
+      exit 1
+    fi
     ;;
   shared)
     configure -DPOSTLUDE_SOURCE="$source" -DBUILD_SHARED_LIBS=ON -DCMAKE_CXX_FLAGS=-O1
