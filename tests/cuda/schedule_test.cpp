@@ -22,7 +22,17 @@ TEST(Schedule, PrintsAndReadsBack) {
     for (s.split = 1; s.split <= 8; s.split *= 2) EXPECT_EQ(parse_schedule(to_string(s)), s) << to_string(s);
     s.split = 26, s.by_memory = true;
     EXPECT_EQ(parse_schedule(to_string(s)), s) << to_string(s);
+    s.in_shares = true;
+    EXPECT_EQ(parse_schedule(to_string(s)), s) << to_string(s);
   }
+}
+
+TEST(Schedule, PartsInSharesAllRunAtOnce) {
+  Schedule s{.split = 33, .by_memory = true, .in_shares = true};
+  EXPECT_EQ(blocks(s, needs(2), {4, 4}, 132), 132);
+  EXPECT_EQ(blocks(s, needs(2), {5, 5}, 132), 0);
+  s.in_shares = false;
+  EXPECT_GT(blocks(s, needs(2), {5, 5}, 132), 0);
 }
 
 TEST(Schedule, RefusesTextThatItCannotRead) {
@@ -31,7 +41,8 @@ TEST(Schedule, RefusesTextThatItCannotRead) {
         "pingpong 128x128x4 sub 64x2 aux 0 raster 8 more", "pingpong 128x128x4 sub 64x2 aux 0 raster 8 split",
         "pingpong 128x128x4 sub 64x2 aux 0 raster 8 split 2 more",
         "pingpong 128x128x4 sub 64x2 aux 0 raster 8 by memory",
-        "pingpong 128x128x4 sub 64x2 aux 0 raster 8 split 2 by memory more"}) {
+        "pingpong 128x128x4 sub 64x2 aux 0 raster 8 split 2 by memory more",
+        "pingpong 128x128x4 sub 64x2 aux 0 raster 8 split 2 in shares"}) {
     EXPECT_THROW((void)parse_schedule(text), Error) << text;
   }
 }

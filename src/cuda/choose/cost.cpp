@@ -51,12 +51,14 @@ double epilogue_clocks(const Schedule& s, const EpilogueNeeds& needs) {
 }
 
 // What it takes that parts of a tile meet (decisions 0021 and 0091). A part by a cluster is sent. One by memory is
-// written there, but for the rows beyond M, and the block that has the last reads all others.
+// written there, but for the rows beyond M, and the block that has the last reads all others; or (decision 0074) each
+// block reads a share of all, a load's latency apart, and the last one the sums.
 double meeting(const Schedule& s, const Extents& e) {
   if (s.split == 1) return 0;
   if (!s.by_memory) return 1900 + 950 * s.split;
   const double rows = double(std::min<std::int64_t>(s.bm, round_up(e.m, 16)));
-  return 9700 + rows * s.bn * 4 / 20 * (s.split - 1);
+  const double part = rows * s.bn * 4 / 20;
+  return s.in_shares ? 12700 + 2 * part + 80 * s.split : 9700 + part * (s.split - 1);
 }
 
 // Bytes of A and B, and of the epilogue's tiles, each once.

@@ -51,7 +51,8 @@ std::string to_string(const Schedule& s) {
   char text[160];
   std::snprintf(text, sizeof text, "%s %dx%dx%d sub %dx%d aux %d raster %d", kind(s), s.bm, s.bn, s.stages, s.sub_n,
                 s.d_buffers, s.aux_stages, s.raster);
-  return text + (s.split > 1 ? " split " + std::to_string(s.split) : std::string()) + (s.by_memory ? " by memory" : "");
+  return text + (s.split > 1 ? " split " + std::to_string(s.split) : std::string()) +
+         (s.by_memory ? " by memory" : "") + (s.in_shares ? " in shares" : "");
 }
 
 Schedule parse_schedule(std::string_view text) {
@@ -62,8 +63,13 @@ Schedule parse_schedule(std::string_view text) {
   const int read = std::sscanf(copy.c_str(), "%15s %dx%dx%d sub %dx%d aux %d raster %d%n", kind, &s.bm, &s.bn,
                                &s.stages, &s.sub_n, &s.d_buffers, &s.aux_stages, &s.raster, &length);
   if (read == 8 && std::sscanf(copy.c_str() + length, " split %d%n", &s.split, &more) == 1) length += more;
-  if (constexpr std::string_view behind = " by memory"; more && std::string_view(copy).substr(length) == behind)
-    s.by_memory = true, length += static_cast<int>(behind.size());
+  const auto take = [&](std::string_view word) {
+    const bool found = std::string_view(copy).substr(length).starts_with(word);
+    if (found) length += static_cast<int>(word.size());
+    return found;
+  };
+  s.by_memory = more && take(" by memory");
+  s.in_shares = s.by_memory && take(" in shares");
   const std::string_view name = kind;
   if (read != 8 || static_cast<std::size_t>(length) != text.size() ||
       (name != "pingpong" && name != "cooperative" && name != "mma")) {
@@ -91,8 +97,8 @@ int blocks(const Schedule& s, const EpilogueNeeds& n, Tiles tiles, int multiproc
   if (s.mma) return all;
   if (cluster_blocks(s) > 1) return n.meets && all > clusters(s.split, multiprocessors) ? 0 : all * s.split;
   const std::int64_t units = tiles.all * s.split;
-  // A held tile waits for others, which parts that are taken after it would never become.
-  if (s.by_memory && n.holds) return units <= multiprocessors ? static_cast<int>(units) : 0;
+  // A held tile and a part in shares wait for others, which parts that are taken after them would never become.
+  if (s.by_memory && (n.holds || s.in_shares)) return units <= multiprocessors ? static_cast<int>(units) : 0;
   // A wave has whole groups of the raster, or some of its tiles would wait for tiles of the next.
   const std::int64_t group = n.holds ? s.raster * tiles.beside : 1, most = multiprocessors / group * group;
   if (most == 0) return 0;

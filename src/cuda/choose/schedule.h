@@ -21,13 +21,15 @@ struct Schedule {
   int aux_stages = 0;      // subtiles of the tile operands in flight, a consumer; 0: it has none by tensor map
   int raster = 8;          // tile rows walked together
   int split = 1;           // equal parts of a tile's K: each a block's, of a cluster (1, 2, 4 or 8 blocks), or
-  bool by_memory = false;  // taken by blocks as tiles are, and joined in memory
+  bool by_memory = false;  // taken by blocks as tiles are, and joined in memory,
+  bool in_shares = false;  // where each adds a share of the tile, else the last adds all others (decision 0074)
 
   bool operator==(const Schedule&) const = default;
 };
 
 // A schedule as text, "pingpong 128x192x5 sub 64x2 aux 2 raster 8" (or cooperative, or mma; "split 2"
-// or "split 26 by memory" behind it), and back. parse_schedule throws bad_schedule, naming what is wrong.
+// or "split 26 by memory", or that "in shares", behind it), and back. parse_schedule throws bad_schedule, naming what
+// is wrong.
 [[nodiscard]] std::string to_string(const Schedule& schedule);
 [[nodiscard]] Schedule parse_schedule(std::string_view text);
 

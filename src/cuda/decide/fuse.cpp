@@ -306,8 +306,10 @@ void Decider::take_partials() {
   const int slots = g.tiles_m * (s.bm / consumer_rows(s)), end = g.batch;
   if (s.by_memory) {
     const std::int64_t bytes = std::int64_t{4} * s.split * g.tiles * s.bm * s.bn;
-    parts_[0] = take(bytes), parts_[1] = take_cleared(std::int64_t{4} * g.tiles * (s.ping_pong ? 1 : 2));
-    beside("parts of tiles", bytes / s.split * (s.split - 1), bytes / s.split * (s.split - 1));
+    parts_[0] = take(bytes),
+    parts_[1] = take_cleared(std::int64_t{4} * g.tiles * (s.ping_pong ? 1 : 2) * (s.in_shares ? 2 : 1));
+    const std::int64_t moved = bytes / s.split * (s.in_shares ? s.split + 1 : s.split - 1);
+    beside("parts of tiles", moved, moved);
   }
   if (e.across_tiles()) counters_ = take_cleared(e.needs.holds ? 4 * subject_.multiprocessors : 4);
   for (const auto& partial : e.partials) {

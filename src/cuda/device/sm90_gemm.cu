@@ -271,39 +271,81 @@ DEVICE void add_four(ACC (&acc)[MI][BN / 2], int x, const Four& four) {
 #endif
 
 #if BY_MEMORY
-// A part's accumulators lie in memory in its own place, those of rows that exist; a counter says how many parts of a tile are there.
-// Each part waits for none that is taken after it, and all blocks run (a cooperative launch).
-DEVICE bool has_rows(const Params& p, const Tile& tile, int x) {
-  return tile.row + x / (BN / 8) * 64 + tile.warp * 16 < tile_rows(p, tile.batch);
+// A part's accumulators lie in memory in its own place, those of rows that exist; counters say how many parts of a tile are there.
+// All blocks run (a cooperative launch). Each part waits for none that is taken after it, or (IN_SHARES) all parts run at once.
+DEVICE bool has_rows(const Params& p, const Tile& tile, int x, int warp) {
+  return tile.row + x / (BN / 8) * 64 + warp * 16 < tile_rows(p, tile.batch);
 }
 DEVICE Four* place_of(const Params& p, const Tile& tile, i64 part) {
-  return (Four*)p.word[PARTS_WORD] + (part * (WARPS / 4) + tile.wg * !PINGPONG) * FOURS * 128 + tile.thread;
+  return (Four*)p.word[PARTS_WORD] + (part * (WARPS / 4) + tile.wg * !PINGPONG) * FOURS * 128;
 }
+DEVICE u32* counters_of(const Params& p, const Tile& tile, int t) {
+  return (u32*)p.word[PARTS_WORD + 1] + (1 + IN_SHARES) * (t % p.tiles * (WARPS / 4) + tile.wg * !PINGPONG);
+}
+DEVICE void leave_part(const Params& p, const Tile& tile, int t, u32* come, const ACC (&acc)[MI][BN / 2]) {
+  Four* const to = place_of(p, tile, t) + tile.thread;
+  #pragma unroll
+  for (int x = 0; x < FOURS; ++x)
+    if (has_rows(p, tile, x, tile.warp)) to[x * 128] = four_of(acc, x);
+  named_sync(tile.barrier, 128);
+  if (tile.thread == 0) add_release(come, 1);
+}
+DEVICE void await_parts(const Tile& tile, u32* come, u32 count) {
+  if (tile.thread == 0)
+    while (load_acquire(come) != count) {}
+  named_sync(tile.barrier, 128);
+}
+#if IN_SHARES
+// Every part, the last one too, leaves its accumulators and adds its share of the tile, in the order in which one block would:
+// the last part's, then the others' from the first on. Sums lie where the last part's were, and it takes them.
 METHOD bool Loop::join(const Params& p, const Tile& tile, int t, u32 stages, u32 meet, ACC (&acc)[MI][BN / 2]) {
-  u32* const come = (u32*)p.word[PARTS_WORD + 1] + t % p.tiles * (WARPS / 4) + tile.wg * !PINGPONG;
-  if (!owns(p, t)) {
-    Four* const to = place_of(p, tile, t);
-    #pragma unroll
-    for (int x = 0; x < FOURS; ++x)
-      if (has_rows(p, tile, x)) to[x * 128] = four_of(acc, x);
-    named_sync(tile.barrier, 128);
-    if (tile.thread == 0) add_release(come, 1);
-    return false;
-  }
-  if (tile.thread == 0) {
-    while (load_acquire(come) != p.parts - 1) {}
-    *come = 0;  // for the next launch
+  u32* const come = counters_of(p, tile, t);
+  leave_part(p, tile, t, come, acc);
+  await_parts(tile, come, p.parts);
+  const int first = t % p.tiles, last = first + (p.parts - 1) * p.tiles;
+  Four* const to = place_of(p, tile, last);
+  #pragma unroll 1
+  for (int unit = part(p, t) + p.parts * tile.warp; unit < FOURS * 4; unit += p.parts * 4) {  // of a warp's Fours
+    if (!has_rows(p, tile, unit / 4, unit % 4)) continue;
+    const int at = unit * 32 + tile.lane;
+    Four sum = to[at];
+    #pragma unroll 8
+    for (int other = first; other < last; other += p.tiles) {
+      const Four four = place_of(p, tile, other)[at];
+      #pragma unroll
+      for (int e = 0; e < 4; ++e) sum.acc[e] += four.acc[e];
+    }
+    to[at] = sum;
   }
   named_sync(tile.barrier, 128);
+  if (tile.thread == 0) add_release(come + 1, 1);
+  if (!owns(p, t)) return false;
+  await_parts(tile, come + 1, p.parts);
+  if (tile.thread == 0) come[0] = come[1] = 0;  // for the next launch
+  #pragma unroll
+  for (int x = 0; x < FOURS * 4; ++x)
+    if (has_rows(p, tile, x / 4, tile.warp)) acc[x / (BN / 2)][x % (BN / 2)] = to[x / 4 * 128 + tile.thread].acc[x % 4];
+  return true;
+}
+#else
+METHOD bool Loop::join(const Params& p, const Tile& tile, int t, u32 stages, u32 meet, ACC (&acc)[MI][BN / 2]) {
+  u32* const come = counters_of(p, tile, t);
+  if (!owns(p, t)) {
+    leave_part(p, tile, t, come, acc);
+    return false;
+  }
+  await_parts(tile, come, p.parts - 1);
+  if (tile.thread == 0) *come = 0;  // for the next launch
   #pragma unroll 1
   for (int part = t % p.tiles; part < t; part += p.tiles) {
-    const Four* const from = place_of(p, tile, part);
+    const Four* const from = place_of(p, tile, part) + tile.thread;
     #pragma unroll
     for (int x = 0; x < FOURS; ++x)
-      if (has_rows(p, tile, x)) add_four(acc, x, from[x * 128]);
+      if (has_rows(p, tile, x, tile.warp)) add_four(acc, x, from[x * 128]);
   }
   return true;
 }
+#endif
 #elif CLUSTER_BLOCKS > 1
 // Through the stages, which both blocks have read to their end. `free`: the first block's are; then, that it has what was sent.
 // `come`: bytes that have.

@@ -98,6 +98,7 @@ std::string gemm_source(const KernelVariant& variant, const Schedule& s, const E
   if (!s.mma) {
     define("PINGPONG", s.ping_pong);
     define("BY_MEMORY", s.by_memory);
+    define("IN_SHARES", s.in_shares);
     define("A_ROWS", variant.a_rows ? variant.a_rows : s.bm);
     const int together = cluster_blocks(s);
     define("CLUSTER_BLOCKS", together);
