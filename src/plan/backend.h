@@ -58,6 +58,8 @@ struct Outline {
     Traffic traffic;
   };
   std::vector<Beside> beside;  // what else moves: repacks, the accumulator on its way to memory, partial results
+  // Bytes that the main loop reads beyond its inputs, each once: a copy may be larger, and launches may share an input.
+  double read_beyond = 0;
 };
 
 // What explain() asks for: a size, and, where it is known how tensors lie, those. Without them they are contiguous, and

@@ -47,8 +47,8 @@ double Cost::epilogue_operations() const {
 Cost cost(const Program& program, const MainLoopCost& main_loop, const Shape& shape, const Outline& outline) {
   Cost cost;
   cost.main_loop_operations = main_loop.operations;
-  cost.main_loop_read = main_loop.read;
-  cost.floor_bytes = cost.moved_bytes = cost.main_loop_read;
+  cost.floor_bytes = cost.main_loop_input = main_loop.input;
+  cost.moved_bytes = cost.main_loop_read = main_loop.input + outline.read_beyond;
   for (std::int32_t i = 0; i < program.operands + program.outputs; ++i) {
     const Buffer& buffer = program.buffers[i];
     cost.floor_bytes += elements(buffer, shape) * static_cast<double>(size_of(buffer.dtype));

@@ -16,7 +16,8 @@ struct PhaseCost {
 
 struct Cost {
   double main_loop_operations = 0;  // 2 M N K batch; 0 where nothing is multiplied
-  double main_loop_read = 0;        // bytes of its inputs, each once
+  double main_loop_input = 0;       // bytes of its inputs, each once
+  double main_loop_read = 0;        // bytes that it reads
   std::vector<PhaseCost> phases;
   double floor_bytes = 0;  // the inputs and every operand read once, every output written once: no kernel moves less
   double moved_bytes = 0;  // the main loop's and all phases'
@@ -25,7 +26,7 @@ struct Cost {
 };
 
 struct MainLoopCost {
-  double operations, read;
+  double operations, input;
 };
 
 [[nodiscard]] Cost cost(const lower::Program& program, const MainLoopCost& main_loop, const Shape& shape,

@@ -180,8 +180,10 @@ std::string summary(const PlanData& plan, const At& at) {
   for (const std::string& note : program.notes) text += "\nnote: " + note;
   if (!program.notes.empty()) text += '\n';
   text += "\nschedule\n" + indented(plan.base.executable->explain(ExplainPart::schedule, at.asked()));
-  text += "\ncost\n  main loop   " + amount(cost.main_loop_operations, "op") + ", " + amount(cost.main_loop_read, "B") +
-          " of input\n  epilogue    " + amount(cost.epilogue_operations(), "op") + "\n";
+  text += "\ncost\n  main loop   " + amount(cost.main_loop_operations, "op") + ", " +
+          amount(cost.main_loop_input, "B") + " of input" +
+          (cost.main_loop_read == cost.main_loop_input ? "" : ", read as " + amount(cost.main_loop_read, "B")) +
+          "\n  epilogue    " + amount(cost.epilogue_operations(), "op") + "\n";
   for (const Outline::Beside& beside : outline.beside)
     text += "  beside      " + beside.what + ": " + moved_text(beside.traffic) + "\n";
   text += "  moves       " + amount(cost.moved_bytes, "B") + "\n  floor       " + amount(cost.floor_bytes, "B") +

@@ -112,6 +112,30 @@ TEST_F(Explain, CountsTheBytesOfAConvolutionsInputs) {
   }
 }
 
+// A product reads the copy of its images, with the channels that were added, and each residue of a strided data
+// gradient reads all pixels.
+TEST_F(Explain, CountsWhatTheMainLoopReads) {
+  const auto explained = [](const Problem& problem, const std::vector<std::vector<std::int64_t>>& inputs) {
+    return compile(problem, parse("def f(acc):\n    D: bf16 = acc\n    return D\n"), Target::parse("sm_90a"))
+        .explain(ExplainPart::summary, inputs);
+  };
+  const double x = 2. * 32 * 3 * 224 * 224, w = 2 * 64 * 3 * 49, d = 2. * 32 * 218 * 218 * 64,
+               copied_x = 2. * 32 * 224 * 225 * 8, copied_w = 2 * 64 * 7 * 8 * 8;
+  const std::string conv = explained(Conv2d{.x = DType::bf16, .w = DType::bf16}, {{32, 3, 224, 224}, {64, 3, 7, 7}});
+  const double moved = x + 2 * copied_x + w + 2 * copied_w + d;
+  EXPECT_NEAR(bytes_at(conv, "read as "), copied_x + copied_w, 0.005 * copied_x) << conv;
+  EXPECT_NEAR(bytes_at(conv, "  moves       "), moved, 0.005 * moved) << conv;
+  const double dy = 2. * 64 * 64 * 28 * 28, filters = 2 * 64 * 64 * 9, dx = 2. * 64 * 64 * 56 * 56;
+  const std::string dgrad = explained(ConvDgrad2d{.dy = DType::bf16,
+                                                  .w = DType::bf16,
+                                                  .stride = {2, 2},
+                                                  .padding = {{{1, 1}, {1, 1}}},
+                                                  .output_padding = {1, 1}},
+                                      {{64, 64, 28, 28}, {64, 64, 3, 3}});
+  EXPECT_NEAR(bytes_at(dgrad, "read as "), 4 * dy + filters, 0.02 * dy) << dgrad;
+  EXPECT_NEAR(bytes_at(dgrad, "  moves       "), 4 * dy + filters + dx, 0.005 * dx) << dgrad;
+}
+
 TEST_F(Explain, SaysTheSameOfAProductByItsInputsShapes) {
   for (const char* target : {"portable", "sm_90a"}) {
     const Plan plan = compile(Gemm{.a_layout = Layout::k_major, .b_layout = Layout::mn_major}, parse(conv_relu),

@@ -131,6 +131,11 @@ Outline Decision::outline() const {
     outline.stays.push_back(subject->program.buffers[i].kind == BufferKind::crossing &&
                             stays(static_cast<BufferId>(i)));
   }
+  if (packed_bytes > 0) {  // whoever packs B for one batch keeps it in a cache
+    const auto bytes = static_cast<double>(shape.n * shape.k * size_of(subject->contraction->b));
+    outline.beside.push_back({"B packed", {bytes, static_cast<double>(packed_bytes)}});
+    outline.read_beyond = static_cast<double>(packed_bytes) - bytes;
+  }
   return outline;
 }
 

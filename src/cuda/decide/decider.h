@@ -124,6 +124,7 @@ class Decider {
   void beside(const std::string& what, std::int64_t read, std::int64_t written);
   void count_product(std::vector<Traffic>& phases) const;
   void count_pass(const GenericKernel& kernel, plan::KernelTraffic& traffic, std::vector<Traffic>& phases) const;
+  void count_repacks(const Contraction& gemm);
   void count_traffic();
 
   // blocks.cpp

@@ -70,16 +70,40 @@ void Decider::count_traffic() {
   const std::optional<Contraction> gemm = subject_.problem.loop().contraction();
   if (!gemm) return;
   if (!d_.fused && product_phase_ >= 0) beside("the accumulator", 0, shape_.batch * shape_.m * shape_.n * 4);
-  const auto repack = [&](const std::string& what, const Placed& from, DType type, std::int64_t rows) {
+  if (d_.product && depth() > 0) count_repacks(*gemm);
+  // Each residue is a launch that reads the images again.
+  const auto& parts = layout_.parts;
+  const auto with_taps = std::count_if(parts.begin(), parts.end(), [](const KernelPart& part) { return part.k > 0; });
+  if (with_taps > 1) {
+    const agreed::WindowRows& w = parts.front().a;
+    const double pixels = double(w.images) * w.axis[0].extent * w.axis[1].extent * w.axis[2].extent;
+    d_.outline.read_beyond += double(with_taps - 1) * pixels * w.channels * double(size_of(gemm->a));
+  }
+}
+
+// The product reads a copy without the padding of its rows.
+void Decider::count_repacks(const Contraction& gemm) {
+  const std::int64_t size = size_of(gemm.a);
+  const auto repack = [&](const std::string& what, const Placed& from, std::int64_t rows, std::int64_t k) {
     const std::int64_t all = (from.strides[0] ? shape_.batch : 1) * rows;
-    beside(what, all * shape_.k * size_of(type), all * pitch(*gemm) * size_of(type));
+    beside(what, all * k * size, all * pitch(gemm) * size);
+    d_.outline.read_beyond += static_cast<double>(all * (depth() - k) * size);
   };
   if (const auto& x = layout_.images) {
-    const std::int64_t pixels = std::int64_t{x->images} * x->extent[0] * x->extent[1], size = size_of(gemm->a);
-    beside("images repacked", pixels * x->extent[2] * x->channels * size, pixels * x->columns * x->packed * size);
+    const std::int64_t rows = std::int64_t{x->images} * x->extent[0] * x->extent[1];
+    const std::int64_t read = rows * x->extent[2] * x->channels * size, written = rows * x->columns * x->packed * size;
+    beside("images repacked", read, written);
+    d_.outline.read_beyond += static_cast<double>(written - read);
   }
-  if (d_.repack_a) repack("A repacked", layout_.a, gemm->a, shape_.m);
-  if (d_.repack_b && !part_) repack("B repacked", layout_.b, gemm->b, shape_.n);
+  if (const auto& padded = layout_.padded)
+    beside("the accumulator's padding left out", shape_.m * shape_.n * 4, shape_.m * padded->padded * 4);
+  if (d_.repack_a) repack("A repacked", layout_.a, shape_.m, shape_.k);
+  if (!d_.repack_b) return;
+  if (layout_.parts.empty()) return repack("B repacked", layout_.b, shape_.n, shape_.k);
+  for (const KernelPart& part : layout_.parts) {
+    part_ = &part;
+    if (part.k > 0) repack("B repacked", layout_.b, shape_.n, part.k);
+  }
 }
 
 }  // namespace postlude::inline v0::cuda
