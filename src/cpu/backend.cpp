@@ -34,7 +34,7 @@ class CpuExecutable final : public Executable {
 
   [[nodiscard]] Outline outline(const Asked& asked) const override { return decided(asked).outline(); }
 
-  [[nodiscard]] ErrorModel error_model(const Shape&) const override { return {}; }
+  [[nodiscard]] ErrorModel error_model(const Asked&) const override { return {}; }
 
   [[nodiscard]] std::shared_ptr<const void> pack(const Bindings& bindings) const override {
     if (!subject_->multiplies()) return nullptr;

@@ -161,20 +161,22 @@ void CudaExecutable::prepare(const Shape& shape) const {
   }
 }
 
-Decision CudaExecutable::usual(const Asked& asked) const {
-  const bool can_compile = !compiler_version().empty();
-  return decide(
-      subject_,
-      asked.tensors ? layout_of(*asked.tensors, program()) : usual_layout(subject_.problem, program(), asked.shape),
-      [&](const std::shared_ptr<const std::string>& source) { return can_compile ? judge(*source) : std::string(); });
+Layout CudaExecutable::layout_for(const Asked& asked) const {
+  return asked.tensors ? layout_of(*asked.tensors, program()) : usual_layout(subject_.problem, program(), asked.shape);
 }
 
-Outline CudaExecutable::outline(const Asked& asked) const { return usual(asked).outline; }
+Decision CudaExecutable::explained(const Asked& asked) const {
+  const bool can_compile = !compiler_version().empty();
+  return decide(subject_, layout_for(asked), [&](const std::shared_ptr<const std::string>& source) {
+    return can_compile ? judge(*source) : std::string();
+  });
+}
+
+Outline CudaExecutable::outline(const Asked& asked) const { return explained(asked).outline; }
 
 // Without a judge: whichever schedule compiles, it accumulates alike.
-ErrorModel CudaExecutable::error_model(const Shape& shape) const {
-  return decide(subject_, usual_layout(subject_.problem, program(), shape), [](const auto&) { return std::string(); })
-      .error;
+ErrorModel CudaExecutable::error_model(const Asked& asked) const {
+  return decide(subject_, layout_for(asked), [](const auto&) { return std::string(); }).error;
 }
 
 namespace {
@@ -231,7 +233,7 @@ std::string loops_text(const Decision& d) {
 }  // namespace
 
 std::string CudaExecutable::explain(ExplainPart part, const Asked& asked) const {
-  const Decision decision = usual(asked);
+  const Decision decision = explained(asked);
   if (part == ExplainPart::schedule) return schedules_text(decision);
   if (part == ExplainPart::loops) return loops_text(decision);
   std::string text;

@@ -28,7 +28,7 @@ class CudaExecutable final : public Executable {
   void prepare(const Shape& shape) const override;
   std::string explain(ExplainPart part, const Asked& asked) const override;
   Outline outline(const Asked& asked) const override;
-  ErrorModel error_model(const Shape& shape) const override;
+  ErrorModel error_model(const Asked& asked) const override;
   std::shared_ptr<const void> pack(const Bindings&) const override { return nullptr; }
 
  private:
@@ -45,8 +45,8 @@ class CudaExecutable final : public Executable {
   };
 
   [[nodiscard]] const lower::Program& program() const { return *subject_.program; }
-  // For memory that explain() assumes.
-  [[nodiscard]] Decision usual(const Asked& asked) const;
+  [[nodiscard]] Layout layout_for(const Asked& asked) const;
+  [[nodiscard]] Decision explained(const Asked& asked) const;
   // Decides, compiles and loads, once for each layout.
   [[nodiscard]] std::shared_ptr<const Prepared> prepared(const Layout& layout) const;
   [[nodiscard]] Decision decided(const Layout& layout) const;

@@ -62,8 +62,8 @@ struct Outline {
   double read_beyond = 0;
 };
 
-// What explain() asks for: a size, and, where it is known how tensors lie, those. Without them they are contiguous, and
-// rows of windows are as in a convolution of one tap.
+// What explain() and verify() ask for: a size, and, where it is known how tensors lie, those. Without them they are
+// contiguous, and rows of windows are as in a convolution of one tap.
 struct Asked {
   Shape shape;
   const Bindings* tensors = nullptr;
@@ -81,7 +81,7 @@ class Executable {
   // What explain shows: schedule, the rejected ones with reasons, loop nest, source.
   [[nodiscard]] virtual std::string explain(ExplainPart part, const Asked& asked) const = 0;
   [[nodiscard]] virtual Outline outline(const Asked& asked) const = 0;
-  [[nodiscard]] virtual ErrorModel error_model(const Shape& shape) const = 0;
+  [[nodiscard]] virtual ErrorModel error_model(const Asked& asked) const = 0;
   // B in the backend's own layout, or null where it has none. `bindings.b` and shape.n, shape.k are set.
   [[nodiscard]] virtual std::shared_ptr<const void> pack(const Bindings& bindings) const = 0;
 };

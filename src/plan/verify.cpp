@@ -25,14 +25,17 @@ GraphData with_dtypes(const PlanData& plan) {
 
 std::vector<Comparison> verify(const Plan& plan, const std::vector<Binding>& bindings) {
   const PlanData& data = plan.data();
-  const plan::Checked checked = plan::check(data, bindings, nullptr, Target::cpu());
+  plan::Checked checked = plan::check(data, bindings, nullptr, Target::cpu());
   if (!checked.in_place.empty()) {
     throw Error(ErrorCode::overlap,
                 "output " + quoted(checked.in_place.front().first) + " has overwritten " +
                     quoted(checked.in_place.front().second),
                 "Verify with a copy of it as it was before the run.");
   }
-  const reference::Options options{.accumulator = data.base.executable->error_model(checked.bindings.shape)};
+  checked.bindings.buffers.resize(data.base.program->buffers.size());
+  reference::Options options;
+  if (!checked.nothing_to_do)
+    options.accumulator = data.base.executable->error_model({checked.bindings.shape, &checked.bindings});
   const auto too_large = [] {
     return Error(ErrorCode::out_of_memory, "the reference's values of this problem do not fit into memory",
                  "It keeps each value in float64 with its bounds: verify a smaller problem.");

@@ -220,19 +220,22 @@ TEST(Decision, IsWhatTheSummarySums) {
       << text;
 }
 
+// Positive numbers in e4m3.
+std::vector<std::uint8_t> positive(std::size_t count, std::uint32_t seed) {
+  std::vector<std::uint8_t> all(count);
+  for (std::uint8_t& x : all) x = static_cast<std::uint8_t>(0x30 + (seed = seed * 1664525 + 1013904223) % 0x18);
+  return all;
+}
+
+double value(std::uint8_t e4m3) { return std::ldexp(1 + (e4m3 & 7) / 8.0, (e4m3 >> 3) - 7); }
+
 // Hopper's fp8 accumulator is added to one of f32 every 512 of K, so its bound does not grow with K. What is a tenth
 // wrong at K = 8192 is found.
 TEST(Decision, GivesVerifyTheErrorsOfItsKernel) {
   constexpr std::int64_t m = 16, n = 32, k = 8192;
   const Gemm fp8{.a = DType::e4m3, .b = DType::e4m3};
-  std::vector<std::uint8_t> a(m * k), b(n * k);
-  std::uint32_t drawn = 1;
-  for (auto* matrix : {&a, &b}) {
-    for (std::uint8_t& x : *matrix)
-      x = static_cast<std::uint8_t>(0x30 + (drawn = drawn * 1664525 + 1013904223) % 0x18);  // positive numbers
-  }
+  std::vector<std::uint8_t> a = positive(m * k, 1), b = positive(n * k, 2);
   std::vector<float> d(m * n);
-  const auto value = [](std::uint8_t x) { return std::ldexp(1 + (x & 7) / 8.0, (x >> 3) - 7); };
   for (std::int64_t i = 0; i < m; ++i) {
     for (std::int64_t j = 0; j < n; ++j) {
       double sum = 0;
@@ -267,6 +270,40 @@ TEST(Decision, GivesVerifyTheErrorsOfItsKernel) {
   EXPECT_EQ(chosen(both, m, n, k), chosen(fast, m, n, k));
   EXPECT_FALSE(has(plan_for(plain, "sm_90a", "fast"), ExplainPart::schedule, "fast"));
   EXPECT_THROW((void)plan_for(plain, "sm_90a", "faster", fp8), Error);
+}
+
+// Of two convolutions of one shape the copy engine walks the windows of one, and the other's take the portable kernel,
+// which promotes nothing: verify grants what the tensors that are bound get.
+TEST(Decision, GivesVerifyTheErrorsOfTheLayoutThatIsBound) {
+  constexpr std::int32_t pixels = 4, taps = 4, channels = 512, filters = 32;
+  std::vector<std::uint8_t> w = positive(std::size_t{filters} * taps * taps * channels, 1);  // (K, R, S, C)
+  const auto error = [&](std::int32_t stride) {
+    const std::int64_t size = (pixels - 1) * stride + taps;
+    std::vector<std::uint8_t> x = positive(static_cast<std::size_t>(size * size * channels), 2);  // (H, W, C)
+    std::vector<float> d;
+    for (std::int64_t pixel = 0; pixel < pixels * pixels; ++pixel) {
+      for (std::int64_t filter = 0; filter < filters; ++filter) {
+        double sum = 0;
+        for (std::int64_t tap = 0; tap < taps * taps; ++tap) {
+          const std::int64_t row = pixel / pixels * stride + tap / taps, column = pixel % pixels * stride + tap % taps;
+          for (std::int64_t c = 0; c < channels; ++c)
+            sum +=
+                value(x[(row * size + column) * channels + c]) * value(w[(filter * taps * taps + tap) * channels + c]);
+        }
+        d.push_back(static_cast<float>(0.9 * sum));
+      }
+    }
+    const Conv2d conv{.x = DType::e4m3, .w = DType::e4m3, .stride = {stride, stride}};
+    const Plan plan = plan_for("def f(acc):\n    D: f32 = acc\n    return D\n", "sm_90a", "", conv);
+    return verify(plan, {{"X", Tensor(x.data(), DType::e4m3, {1, channels, size, size},
+                                      {size * size * channels, 1, size * channels, channels})},
+                         {"W", Tensor(w.data(), DType::e4m3, {filters, channels, taps, taps},
+                                      {taps * taps * channels, 1, taps * channels, channels})},
+                         {"D", Tensor(d.data(), DType::f32, {1, pixels * pixels, filters})}})[0]
+        .error_over_bound;
+  };
+  EXPECT_GT(error(8), 2);
+  EXPECT_LT(error(9), 1);
 }
 
 // Plans are shown for sizes that run.

@@ -135,7 +135,7 @@ ErrorModel error_model(const fuzz::Case& c, const std::string& described) {
   const auto program = std::make_shared<const lower::Program>(lower::lower(c.graph, facts_of(c.problem), options));
   Target target = Target::parse("sm_90a");
   if (described.starts_with("mma") || described.starts_with("accumulator by mma")) target.schedule = "mma";
-  return cuda::compile(c.problem, program, target)->error_model(c.shape);
+  return cuda::compile(c.problem, program, target)->error_model({c.shape});
 }
 
 // Channels last and of whole 16 bytes for the most part, so that the copy engine may walk the pixels.
