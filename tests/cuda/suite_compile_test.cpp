@@ -192,6 +192,29 @@ TEST(Chunk, RunsOnTheProductsFragments) {
   }
 }
 
+// In as many pieces as a tile has parts of B side by side.
+TEST(Chunk, InThreeOrFourPiecesToo) {
+  const auto schedule = [](const std::string& text, const std::string& target) {  // its first line
+    const Plan plan = postlude::compile(Gemm{.a = DType::bf16, .b = DType::bf16}, parse(text), Target::parse(target));
+    const std::string all = plan.explain(ExplainPart::schedule, 4096, 7680, 1024);
+    return all.substr(0, all.find('\n'));
+  };
+  const std::string three = "def f(acc):\n    a, b, c = chunk(acc, 3)\n    D: bf16 = a * b + c\n    return D\n",
+                    four =
+                        "def f(acc):\n    a, b, c, d = chunk(acc, 4, group=256)\n    D: bf16 = a * b + c * d\n"
+                        "    return D\n",
+                    five =
+                        "def f(acc):\n    a, b, c, d, e = chunk(acc, 5)\n    D: bf16 = a * b + c * d + e\n"
+                        "    return D\n";
+  EXPECT_EQ(schedule(three, "sm_90a").find("pingpong 128x192"), 0u) << schedule(three, "sm_90a");
+  EXPECT_EQ(schedule(three, "sm_80"),
+            "epilogue from memory: the portable kernel has the accumulator's pieces in 2 or 4 parts of a tile");
+  for (const char* target : {"sm_90a", "sm_80"}) {
+    EXPECT_EQ(schedule(four, target).find("memory"), std::string::npos) << schedule(four, target);
+    EXPECT_EQ(schedule(five, target), "epilogue from memory: the accumulator is chunked in more than 4 pieces");
+  }
+}
+
 // A sum takes products by fused multiply-adds, and the logarithm of a product for those of its
 // factors: where it alone asks for them, and where factors are clamped (eight of them stay in
 // range) and have a rounding of their own.

@@ -24,8 +24,11 @@ using lower::ValueId;
 // The widest subtile of a schedule.
 constexpr int widest_subtile = 64;
 
-// Groups of a chunk that subtiles divide.
-constexpr std::int64_t half_unit = 32;
+// Pieces of a chunk's groups that subtiles divide.
+constexpr std::int64_t piece_unit = 32;
+
+// The most pieces of a chunk that a tile has side by side.
+constexpr int most_pieces = 4;
 
 Across kept(bool rows, bool columns) { return rows ? Across::rows : columns ? Across::columns : Across::all; }
 
@@ -36,12 +39,12 @@ Across reduced(const Reduction& r) {
 // Whether a consumer's tile can hold whole groups of so many columns: of 128, 192 or 256, in subtiles of 32.
 bool holds_groups(std::int64_t columns) { return columns % 32 == 0 && (256 % columns == 0 || 192 % columns == 0); }
 
-// Whether the columns of a subtile lie side by side in the buffer: they are its own, or one half of a chunk's columns
+// Whether the columns of a subtile lie side by side in the buffer: they are its own, or one piece of a chunk's columns
 // or groups.
 bool beside(const Access& access) {
   const auto& map = access.columns;
   if (access.divide_rows != 1 || map.divide != 1 || map.steps.size() > 1) return false;
-  return map.steps.empty() || map.steps[0].group == 0 || map.steps[0].group % (map.steps[0].pieces * half_unit) == 0;
+  return map.steps.empty() || map.steps[0].group == 0 || map.steps[0].group % (map.steps[0].pieces * piece_unit) == 0;
 }
 
 // Whether an instruction draws a number for each element, and those of two neighbours by one block of Philox.
@@ -95,11 +98,11 @@ class Planner {
   bool is_loaded_tile(const Instruction& i) const;
   [[nodiscard]] std::vector<ValueId> load_guards(const FragmentCode& code) const;
   [[nodiscard]] int bytes(BufferId buffer) const { return static_cast<int>(size_of(program_.buffers[buffer].dtype)); }
-  // Subtiles must not straddle the halves of a chunk's groups.
+  // Subtiles must not straddle the pieces of a chunk's groups.
   void hold_together(const lower::ColumnMap& map) {
     if (map.steps.empty() || map.steps[0].group == 0) return;
-    const int half = static_cast<int>(map.steps[0].group / map.steps[0].pieces);
-    e_.needs.run = e_.needs.run ? std::gcd(e_.needs.run, half) : half;
+    const int piece = static_cast<int>(map.steps[0].group / map.steps[0].pieces);
+    e_.needs.run = e_.needs.run ? std::gcd(e_.needs.run, piece) : piece;
   }
 
   const Program& program_;
@@ -217,7 +220,7 @@ void Planner::hold(Hold most) {
 }
 
 void Planner::accumulator() {
-  e_.needs.parts = accumulator_parts(phase_), e_.needs.half = accumulator_half(phase_);
+  e_.needs.parts = accumulator_parts(phase_), e_.needs.piece = accumulator_piece(phase_);
   for (const Instruction& i : phase_.code) {
     if (i.op == Op::acc) hold_together(i.access.columns);
   }
@@ -476,11 +479,14 @@ const lower::ColumnMap* chunk_of(const Phase& phase) {
 
 }  // namespace
 
-int accumulator_parts(const Phase& phase) { return chunk_of(phase) ? 2 : 1; }
-
-int accumulator_half(const Phase& phase) {
+int accumulator_parts(const Phase& phase) {
   const lower::ColumnMap* const chunk = chunk_of(phase);
-  return chunk ? static_cast<int>(chunk->steps[0].group / 2) : 0;
+  return chunk ? static_cast<int>(std::min<std::int64_t>(chunk->steps[0].pieces, most_pieces + 1)) : 1;
+}
+
+int accumulator_piece(const Phase& phase) {
+  const lower::ColumnMap* const chunk = chunk_of(phase);
+  return chunk ? static_cast<int>(chunk->steps[0].group / chunk->steps[0].pieces) : 0;
 }
 
 int FragmentCode::load_of(const Access& access) const {
@@ -501,15 +507,16 @@ std::string not_fusable(const Program& program, int index) {
     return "the phase does not run over the product's tiles";
   if (!(phase.rows == Extent{})) return "the phase has other rows than the product";
   const int parts = accumulator_parts(phase);
-  std::int64_t group = -1;
+  if (parts > most_pieces) return "the accumulator is chunked in more than " + std::to_string(most_pieces) + " pieces";
+  const lower::ColumnMap* const chunk = chunk_of(phase);
   for (const Instruction& i : phase.code) {
     if (i.op != Op::acc) continue;
     const auto& map = i.access.columns;
-    const bool halves = beside(i.access) && map.steps.size() == 1 && map.steps[0].pieces == 2 &&
-                        (group < 0 || map.steps[0].group == group);
-    if (parts == 2 ? !halves : !map.identity())
-      return "the accumulator is chunked otherwise than in halves of N, or of one group that 64 columns divide";
-    if (halves) group = map.steps[0].group;
+    const bool piece = chunk && beside(i.access) && map.steps.size() == 1 &&
+                       map.steps[0].pieces == chunk->steps[0].pieces && map.steps[0].group == chunk->steps[0].group;
+    if (chunk ? !piece : !map.identity())
+      return "the accumulator is chunked in two ways, or in groups whose pieces are no multiple of " +
+             std::to_string(piece_unit) + " columns";
   }
   ColumnGroups groups;
   for (const Reduction& r : phase.reductions) {

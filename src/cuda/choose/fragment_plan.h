@@ -148,10 +148,10 @@ struct FragmentPlan {
 // Why phase `index` cannot run on the fragment; empty: it can.
 [[nodiscard]] std::string not_fusable(const lower::Program& program, int index);
 
-// The accumulator columns that make an output column (1, or 2 behind a chunk in halves).
+// The accumulator columns that make an output column (1, or 2 to 4 behind a chunk).
 [[nodiscard]] int accumulator_parts(const lower::Phase& phase);
-// Of such a chunk in groups, the columns of a group's half; 0: half of all.
-[[nodiscard]] int accumulator_half(const lower::Phase& phase);
+// Of such a chunk in groups, the columns of a group's piece; 0: of all.
+[[nodiscard]] int accumulator_piece(const lower::Phase& phase);
 
 // What a small phase's values are, in the terms of the reductions that it follows from.
 [[nodiscard]] Across across_of(const lower::Phase& small);

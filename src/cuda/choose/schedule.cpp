@@ -44,7 +44,7 @@ int consumer_columns(const Schedule& s) { return s.mma ? s.bn / consumers(s) : s
 int b_run(const Schedule& s, const EpilogueNeeds& n) {
   if (n.b_mn_major) return 64;
   const int columns = s.bn / n.parts;
-  return !n.half || n.half % columns == 0 ? columns : columns % n.half == 0 ? n.half : 32;
+  return !n.piece || n.piece % columns == 0 ? columns : columns % n.piece == 0 ? n.piece : 32;
 }
 
 std::string to_string(const Schedule& s) {
@@ -140,7 +140,7 @@ std::string illegal(const Schedule& s, const EpilogueNeeds& n) {
     return "a tile of " + text(columns / n.parts) + " columns in subtiles of " + text(s.sub_n) +
            " does not hold groups of " + text(n.group);
   }
-  if (n.b_mn_major && !s.mma && (s.bn / n.parts % 64 || n.half % 64)) return "B along N needs 64 columns side by side";
+  if (n.b_mn_major && !s.mma && (s.bn / n.parts % 64 || n.piece % 64)) return "B along N needs 64 columns side by side";
   if (n.block_columns && n.block_columns % s.bn)
     return "a tile of " + text(s.bn) + " columns does not divide the " + text(n.block_columns) +
            " of a block of groups";

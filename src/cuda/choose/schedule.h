@@ -39,8 +39,8 @@ enum class Lines : std::uint8_t { aligned, at_sectors, between };
 
 // The facts of an epilogue on which a schedule depends.
 struct EpilogueNeeds {
-  int parts = 1;  // accumulator columns an output column: 2 behind a chunk
-  int half = 0;   // of such a chunk in groups: the columns of a group's half; 0: half of all
+  int parts = 1;  // accumulator columns an output column: 2 to 4 behind a chunk
+  int piece = 0;  // of such a chunk in groups: the columns of a group's piece; 0: of all
   int run = 0;    // subtiles divide this: the columns that lie side by side in chunked operands and outputs; 0: all
   int d_bytes_column = 2;    // bytes of all staged outputs, one element
   int aux_bytes_column = 0;  // bytes of all tile operands loaded by tensor map, one element

@@ -172,17 +172,21 @@ void Decider::fuse(const Contraction& gemm) {
   const int parts = accumulator_parts(phase);
   d_.portable = rows_portable_;
   const bool mma = request.mma || !d_.portable.empty();
-  if (parts == 2 && (b_windows() || layout_.diagonal)) {
-    d_.why = b_windows() ? "the columns of a chunk's halves are windows" : "a chunk's halves are of other groups";
+  if (parts > 1 && (b_windows() || layout_.diagonal)) {
+    d_.why = b_windows() ? "the columns of a chunk's pieces are windows" : "a chunk's pieces are of other groups";
+    return;
+  }
+  if (mma && parts == 3) {
+    d_.why = "the portable kernel has the accumulator's pieces in 2 or 4 parts of a tile";
     return;
   }
   if (part_ && !layout_.one) {
     d_.why = "residues cross images, which the epilogue tells apart";
     return;
   }
-  // Of a half of B along N the portable kernel reads eight columns at once, Hopper's boxes have 64 of a group's half,
+  // Of a piece of B along N the portable kernel reads eight columns at once, Hopper's boxes have 64 of a group's piece,
   // and none may begin between 16 bytes: the device calls that an illegal instruction.
-  arrange(gemm, mma, parts == 1 || (columns_ % 8 == 0 && (mma || accumulator_half(phase) % 64 == 0)));
+  arrange(gemm, mma, parts == 1 || (columns_ % 8 == 0 && (mma || accumulator_piece(phase) % 64 == 0)));
   // Addresses of outputs and operands decide how they are reached; those of the workspace are aligned.
   Chosen chosen =
       choose_product({program_, product_phase_, variant_, mma, places(program_, memory_, columns_), product_shape(),

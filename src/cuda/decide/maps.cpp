@@ -114,7 +114,8 @@ void Decider::map_scattered(Kernel& k, const Address& address, DType type, std::
 // A tile operand or output, of which `rows` rows of a subtile move together.
 void Decider::map_tile(Kernel& k, DType type, const Memory& memory, const lower::ColumnMap& columns, int rows) const {
   const std::int64_t bytes = size_of(type);
-  // A half of all columns is a tensor of its own, so that its last subtile ends where it does; groups lie in the whole.
+  // A piece of all columns is a tensor of its own, so that its last subtile ends where it does; groups lie in the
+  // whole.
   const bool halved = !columns.steps.empty() && columns.steps[0].group == 0,
              grouped = !columns.steps.empty() && !halved;
   Address address = memory.address;

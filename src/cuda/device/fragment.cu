@@ -144,10 +144,10 @@ DEVICE int tile_row(const Tile& t, int r) { return t.row + r / 2 * 64 + t.warp *
 
 template <typename T> DEVICE T* shared_pointer(u32 address) { return (T*)__cvta_shared_to_generic(address); }
 
-// The accumulator column where column j of a chunk's first half begins, and how far behind it the second half is, in groups of
-// 2 * HALF columns or (HALF == 0) of all 2 * columns.
-DEVICE int first_half(int j) { return HALF ? j / (HALF + !HALF) * 2 * HALF + j % (HALF + !HALF) : j; }
-DEVICE int second_half(int columns) { return HALF ? HALF : columns; }
+// The accumulator column where column j of a chunk's first piece begins, and how far behind it the next piece is, in groups of
+// PARTS * PIECE columns or (PIECE == 0) of all PARTS * columns.
+DEVICE int first_piece(int j) { return PIECE ? j / (PIECE + !PIECE) * PARTS * PIECE + j % (PIECE + !PIECE) : j; }
+DEVICE int next_piece(int columns) { return PIECE ? PIECE : columns; }
 
 // Byte offset of an element in a subtile of 64 x SUB_N elements of `size` bytes, as the copy engine lays it out: boxes of
 // at most 128 bytes a row, side by side.
@@ -250,7 +250,7 @@ template <int size> DEVICE void fragment_store(u32 subtile, const Tile& t, int f
 #define UNROLL_SUBTILES _Pragma("unroll")
 #endif
 template <int N> DEVICE void move_on(ACC (&x)[N]) {
-  constexpr int fragment = HALVES_APART ? 8 : 8 * PARTS;
+  constexpr int fragment = PIECES_APART ? 8 : 8 * PARTS;
   #pragma unroll
   for (int j = 0; j + fragment < N; ++j) x[j] = x[j + fragment];
 }
@@ -262,7 +262,7 @@ template <class E>
 DEVICE void subtile_fragments(const Params& p, Tile& tile, E& epilogue, ACC (&acc)[WG_COLUMNS / 2], ACC (&kept)[WG_COLUMNS / 2], int group, int i, u32 d) {
   const auto at = [](int fragment, int x, int e) {
     const int block = fragment * 2 + e / 4;  // of eight columns
-    return 4 * (HALVES_APART ? block + x * (OUT_N / 8) : block * PARTS + x) + e % 4;
+    return 4 * (PIECES_APART ? block + x * (OUT_N / 8) : block * PARTS + x) + e % 4;
   };
   UNROLL_SUBTILES
   for (int f = 0; f < SUB_N / 16; ++f) {

@@ -7,7 +7,7 @@ R"cuda(
 // On an H200 it reaches 0.54 of cuBLAS's speed, which is wgmma's: 256x128, 4096^3, bf16: plain 0.335 ms where cuBLAS takes
 // 0.181 (410 TFLOP/s) and the sm_90 kernel 0.182; bias_gelu 0.343, the sm_90 kernel 0.186; bias_gelu_res_aux 0.336, 0.196.
 //
-// B's rows are interleaved in blocks of eight where the accumulator is chunked (PARTS == 2).
+// B's rows are interleaved in blocks of eight where the accumulator is chunked (PARTS > 1).
 
 constexpr int THREADS = BN / WG_COLUMNS * 128;
 constexpr int K_BYTES = 64;
@@ -27,20 +27,20 @@ template <int SIZE, bool MN_MAJOR, int parts> struct Operand {
   int to;             // in a stage
   int left;           // elements that exist: along K (K-major), or of its chunk (MN-major)
   int inside;         // K-major: bit i: row i exists. MN-major: rows of K that exist from this thread's first on
-  METHOD void begin(const TensorMap& map, int batch, int first, int half) {
+  METHOD void begin(const TensorMap& map, int batch, int first, int piece) {
     const int chunk = threadIdx.x % chunks, row = threadIdx.x / chunks;
     const i64 base = map_address(map) + batch * map_batch(map);
     if (MN_MAJOR) {
-      const int at = parts == 2 ? first + chunk / 2 * 8 : first + chunk * 8, limit = parts == 2 ? half : map_columns(map);
-      from = base + row * map_pitch(map) + 2 * (parts == 2 ? i64(first_half(at)) + (chunk % 2 ? second_half(half) : 0) : i64(at));
+      const int at = first + chunk / parts * 8, limit = parts > 1 ? piece : map_columns(map);
+      from = base + row * map_pitch(map) + 2 * (parts > 1 ? i64(first_piece(at)) + chunk % parts * next_piece(piece) : i64(at));
       step = rows * map_pitch(map);
       to = row * row_bytes + (chunk ^ row % 8) * 16;
       left = limit - at;
       inside = map_rows(map) - row;
     } else {
-      const int at = parts == 2 ? first + row / 16 * 8 + row % 8 : first + row, limit = parts == 2 ? half : map_rows(map);
-      from = base + (parts == 2 ? i64(first_half(at)) + (row / 8 % 2 ? second_half(half) : 0) : i64(at)) * map_pitch(map) + chunk * 16;
-      column = parts == 2 ? at : 0;
+      const int at = first + row / (8 * parts) * 8 + row % 8, limit = parts > 1 ? piece : map_rows(map);
+      from = base + (parts > 1 ? i64(first_piece(at)) + row / 8 % parts * next_piece(piece) : i64(at)) * map_pitch(map) + chunk * 16;
+      column = parts > 1 ? at : 0;
       step = rows / parts * map_pitch(map);
       to = row * row_bytes + (chunk ^ row / 2 % 4) * 16;
       left = map_columns(map) - chunk * (16 / ELEM_BYTES);
@@ -56,7 +56,7 @@ template <int SIZE, bool MN_MAJOR, int parts> struct Operand {
     #pragma unroll
     for (int i = 0; i < passes; ++i) {
       const int bytes = (MN_MAJOR ? i * rows < inside : inside >> i & 1) ? most : 0;
-      if (!MN_MAJOR && parts == 2 && HALF && i) at = from + (first_half(column + i * (rows / parts)) - first_half(column)) * (step / (rows / parts));
+      if (!MN_MAJOR && parts > 1 && PIECE && i) at = from + (first_piece(column + i * (rows / parts)) - first_piece(column)) * (step / (rows / parts));
       copy_async(stage + (to ^ (MN_MAJOR ? i * rows % 8 * 16 : 0)) + i * rows * row_bytes, at, bytes);
       at += step;
     }

@@ -4,8 +4,8 @@ R"cuda(
 // whole tile, so that one's epilogue hides under the other's main loop. Cooperative: each takes half the rows of every tile.
 //
 // Everything in capitals is a parameter of the variant, defined at the top of the emitted source; `Epilogue` and `Held` are
-// emitted. The epilogue's columns are the output's: with PARTS == 2 (a chunked accumulator) each comes from two
-// accumulator columns, OUT_N apart: a tile has columns of one half of B, then those of the other.
+// emitted. The epilogue's columns are the output's: behind a chunk in PARTS pieces each comes from as many
+// accumulator columns, OUT_N apart: a tile has columns of one piece of B, then those of the next.
 
 // One stage: 128 bytes of K for each row. Where A has few rows, what the products read behind them is whatever lies there: it
 // becomes rows that do not exist.
@@ -107,14 +107,14 @@ struct Loop {
   struct Source {
     Work w;
     int k, b_batch;  // of B's next block: its first k; its batch, or its tap
-    int rows, columns;  // of A and of each half of B that exist from the tile's first on
+    int rows, columns;  // of A and of each piece of B that exist from the tile's first on
     int bytes;
 #if A_FORM
     Window window;
 #elif B_FORM
     Pixels pixels;
 #endif
-    // Whether B's box from column j of a half on reaches beyond the end.
+    // Whether B's box from column j of a piece on reaches beyond the end.
     METHOD bool has_edge(int j) const { return !B_MN_MAJOR && B_TAPS != 2 && j + RUN > columns; }
     METHOD void begin(const Params& p, const Work& of, int kb) {
       w = of;
@@ -176,7 +176,7 @@ struct Loop {
 #endif
       #pragma unroll
       for (int j = 0; j < BN; j += RUN) {
-        const int at = j % OUT_N, n = first_half(w.n * OUT_N + at) + (j < OUT_N ? 0 : second_half(p.n));
+        const int at = j % OUT_N, n = first_piece(w.n * OUT_N + at) + j / OUT_N * next_piece(p.n);
         if (at >= columns) continue;
 #if B_TAPS == 2
         tma_load(b + j * 128, p.map[1], bar, B_MN_MAJOR ? n : k, B_MN_MAJOR ? k : n, sx, sy, sz);

@@ -128,8 +128,8 @@ std::string gemm_source(const KernelVariant& variant, const Schedule& s, const E
   define("SCRATCH_BYTES", epilogue.needs.scratch_bytes);
   if (!s.mma) define("PROMOTED", variant.promoted);
   define("PARTS", epilogue.needs.parts);
-  define("HALF", epilogue.needs.half);
-  define("HALVES_APART", !s.mma);
+  define("PIECE", epilogue.needs.piece);
+  define("PIECES_APART", !s.mma);
   if (!s.mma) define("RUN", b_run(s, epilogue.needs));
   define("ELEM_BYTES", size_of(variant.a));
   define("A_MN_MAJOR", variant.a_mn_major);
