@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <limits>
 #include <type_traits>
 #include <utility>
 
@@ -102,9 +103,9 @@ void Decider::emit_repack() {
   using agreed::Unpacked;
   Unpacked matrices[2] = {};
   constexpr std::size_t words = sizeof(Unpacked) / 8, to_word = offsetof(Unpacked, to) / 8;
-  constexpr std::int64_t span = 512;
   Kernel& k = kernel(plain_text(), "postlude_repack");
-  std::int64_t blocks = 1, batches = 0;
+  k.grid[0] = 0;
+  const int bytes = static_cast<int>(size_of(gemm.a));
   const auto add = [&](std::size_t i, Address::Of of, const Placed& from, int rows_axis, int k_axis, std::int64_t rows,
                        const Address& to) {
     Unpacked& m = matrices[i];
@@ -127,16 +128,17 @@ void Decider::emit_repack() {
       m.group_stride = diagonal->group_stride, m.group_rows = diagonal->group_rows;
       m.group_columns = diagonal->group_columns, m.block_groups = diagonal->block_groups;
     }
+    const agreed::RepackGrid grid = repack_grid(m, bytes);
+    const std::int64_t made = std::int64_t{m.batches} * grid.across * grid.along;
+    if (made > std::numeric_limits<std::int32_t>::max() / 2)
+      throw Error(ErrorCode::size_overflow, "an operand is too large to be repacked");
+    m.blocks = small(made);
+    k.grid[0] += static_cast<unsigned>(made);
     k.addresses.push_back({i * words, of == Address::Of::b ? b_address(gemm) : Address{of}});
     k.addresses.push_back({i * words + to_word, to});
-    blocks = std::max(blocks, ceil_div(rows, m.column_stride == 1 ? 8 : 32));
-    batches += m.batches;
   };
   if (d_.repack_a) add(0, Address::Of::a, layout_.a, 1, 2, shape_.m, packed_a_);
   if (d_.repack_b) add(1, Address::Of::b, layout_.b, 2, 1, shape_.n, packed_b_);
-  k.grid = {static_cast<unsigned>(ceil_div(pitch(gemm), span)),
-            static_cast<unsigned>(std::min<std::int64_t>(blocks, 65535)),
-            static_cast<unsigned>(std::min<std::int64_t>(batches, 65535))};
   k.block.resize(sizeof matrices / 8);
   std::memcpy(k.block.data(), matrices, sizeof matrices);
 }
