@@ -4,6 +4,8 @@
 #include "core/philox.h"
 #include "te/schedule.h"
 
+#include <postlude/parse.h>
+
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -48,6 +50,9 @@ struct Evaluator {
   static double wrapped(DType type, double x) {
     return type == i32 ? static_cast<double>(static_cast<std::int32_t>(static_cast<std::int64_t>(x))) : x;
   }
+  static double extreme(double a, double b, bool largest) {  // NaN beyond all
+    return std::isnan(a) || std::isnan(b) ? a + b : largest ? std::max(a, b) : std::min(a, b);
+  }
   double at(const Expr& x) {
     const auto arg = [&](std::size_t i) { return at(x->args[i]); };
     switch (x->kind) {
@@ -78,8 +83,8 @@ struct Evaluator {
       case Op::floordiv: return std::floor(arg(0) / arg(1));
       case Op::neg: return wrapped(x->type, -arg(0));
       case Op::abs: return std::fabs(arg(0));
-      case Op::min: return std::min(arg(0), arg(1));
-      case Op::max: return std::max(arg(0), arg(1));
+      case Op::min: return extreme(arg(0), arg(1), false);
+      case Op::max: return extreme(arg(0), arg(1), true);
       case Op::lt: return arg(0) < arg(1);
       case Op::le: return arg(0) <= arg(1);
       case Op::gt: return arg(0) > arg(1);
@@ -150,11 +155,106 @@ void evaluate_stage(const te::OperationNode& op, Evaluator& e) {
 
 // ---- programs -----------------------------------------------------------------------------------
 
-Program generate(std::uint64_t seed) {
-  Draw draw(seed);
+namespace {
+
+void add_array(Program& p, Draw& draw, const te::Sizes& sizes, const te::Tensor& tensor, bool any_float = false) {
+  Array array{tensor, {}, {}};
+  std::int64_t elements = 1;
+  for (const Expr& x : tensor.shape()) {
+    array.shape.push_back(te::evaluate(x, sizes));
+    elements *= array.shape.back();
+  }
+  const DType type = tensor.dtype();
+  array.data.resize(static_cast<std::size_t>(std::max<std::int64_t>(elements, 1) * size_of(type)));
+  for (std::int64_t i = 0; i < elements; ++i) {
+    double x = draw.between(-2, 2);
+    if (any_float && is_float(type) && draw.one_in(9))
+      x = draw.one_in(3) ? std::nan("") : draw.one_in(2) ? HUGE_VAL : -HUGE_VAL;
+    core::store_real(type, array.data.data(), i, x);
+  }
+  p.arguments.push_back(tensor);
+  p.arrays.push_back(std::move(array));
+}
+
+void set_outputs(Program& p, Draw& draw, const te::Sizes& sizes, const std::vector<te::Tensor>& outputs) {
+  p.outputs_from = static_cast<int>(p.arguments.size());
+  for (const te::Tensor& tensor : outputs) add_array(p, draw, sizes, tensor);
+  p.schedule = te::create_schedule(outputs);
+  for (const te::StagePtr& stage : p.schedule.node()->stages) p.stages.emplace_back(stage->origin, 0);
+}
+
+// What a matrix of so many columns may be followed by, of sums that are exact; `operands` by name.
+std::vector<te::Tensor> followed(Program& p, Draw& draw, const te::Sizes& sizes, const te::Tensor& matrix) {
+  const std::int64_t columns = te::evaluate(matrix.shape()[1], sizes);
+  std::vector<const char*> texts{
+      "def f(acc, bias: row):\n  return max(acc + bias, 0)\n",
+      "def f(acc):\n  D = concat((acc, -acc))\n  E = sum(acc, axis=1, group=3)\n  return D, E\n",
+      "def f(acc):\n  top = max(acc, axis=1)\n  D = acc - top\n  least = argmin(acc, axis=0, group=2)\n  return D, "
+      "least\n",
+      "def f(acc, side: col):\n  r = random(7) < 0.5\n  D = where(r, acc * 2, side)\n  count = sum(r, axis=0)\n"
+      "  return D, count\n",
+      "def f(acc):\n  total, most = reduce((acc, acc), axis=1, combine=lambda a, b, c, d: (a + c, max(b, d)), "
+      "identity=(0, -1000))\n  return total, most\n",
+      "def f(acc):\n  D = acc + repeat(acc * 2, 1)\n  best = argmax(acc, axis=1, group=4)\n  return D, best\n"};
+  if (columns % 2 == 0 && columns > 0)
+    texts.push_back("def f(acc):\n  a, b = chunk(acc, 2)\n  D = a * b\n  E = concat((b, a))\n  return D, E\n");
+  const Graph graph = parse(draw.of(texts));
+  std::vector<std::pair<std::string, te::Tensor>> operands;
+  for (const auto& operand : graph.operands()) {
+    operands.emplace_back(operand.name,
+                          te::placeholder({matrix.shape()[operand.name == "bias" ? 1 : 0]}, operand.name));
+    add_array(p, draw, sizes, operands.back().second);
+  }
+  return te::followed_by(matrix, graph, operands);
+}
+
+// A convolution of two axes in some order of axes, which runs on its main loop where no step schedules it.
+Program convolution(std::uint64_t seed, Draw& draw) {
   Program p;
   p.seed = seed;
-  std::map<const te::AxisNode*, std::int64_t> values;
+  const te::Sizes sizes;
+  const std::int64_t batch = draw.between(1, 3), channels = draw.between(1, 5), filters = draw.between(2, 6);
+  std::int64_t size[2], taps[2], stride[2], dilation[2], padding[2], out[2];
+  for (int d = 0; d < 2; ++d) {
+    taps[d] = draw.between(1, 3), stride[d] = draw.between(1, 2), dilation[d] = draw.between(1, 2);
+    padding[d] = draw.between(0, 2), size[d] = draw.between(5, 9);
+    out[d] = (size[d] + 2 * padding[d] - dilation[d] * (taps[d] - 1) - 1) / stride[d] + 1;
+  }
+  const bool last = draw.one_in(2);  // channels
+  const DType type = draw.of(std::vector<DType>{f32, f32, bf16, f16});
+  const auto placed = [&](const Expr& n, const Expr& c, const Expr& h, const Expr& w) {
+    return last ? std::vector<Expr>{n, h, w, c} : std::vector<Expr>{n, c, h, w};
+  };
+  const te::Tensor x = te::placeholder(placed(batch, channels, size[0], size[1]), "X", type),
+                   w = te::placeholder({filters, channels, taps[0], taps[1]}, "W", type);
+  add_array(p, draw, sizes, x);
+  add_array(p, draw, sizes, w);
+  const te::Axis c = te::reduce_axis(0, channels, "c"), r = te::reduce_axis(0, taps[0], "r"),
+                 q = te::reduce_axis(0, taps[1], "q");
+  const te::Tensor y = te::compute(
+      placed(batch, filters, out[0], out[1]),
+      [&](const te::Axes& i) {
+        const Expr f = last ? i[3] : i[1],
+                   h = Expr(last ? i[1] : i[2]) * stride[0] + Expr(r) * dilation[0] - padding[0],
+                   v = Expr(last ? i[2] : i[3]) * stride[1] + Expr(q) * dilation[1] - padding[1];
+        Expr element = x.at(placed(i[0], c, h, v));
+        const Expr inside = (h >= 0) & (h < size[0]) & (v >= 0) & (v < size[1]);
+        if (padding[0] + padding[1] > 0) element = te::apply("where", {inside, element, 0});
+        return te::sum(element * w(f, c, r, q), {c, r, q});
+      },
+      "Y");
+  p.reductions.push_back(y);
+  set_outputs(p, draw, sizes, {y});
+  return p;
+}
+
+}  // namespace
+
+Program generate(std::uint64_t seed) {
+  Draw draw(seed);
+  if (draw.one_in(12)) return convolution(seed, draw);
+  Program p;
+  p.seed = seed;
   std::vector<Expr> sizes;
   te::Sizes bound;
   for (const char* name : {"n", "m", "p"}) {
@@ -164,21 +264,10 @@ Program generate(std::uint64_t seed) {
                                                        : draw.between(1, 13);
   }
   const auto size = [&]() -> Expr { return draw.one_in(4) ? Expr(draw.between(1, 9)) : draw.of(sizes); };
-  const auto add_array = [&](const te::Tensor& tensor) {
-    Array array{tensor, {}, {}};
-    std::int64_t elements = 1;
-    for (const Expr& x : tensor.shape()) {
-      array.shape.push_back(te::evaluate(x, bound));
-      elements *= array.shape.back();
-    }
-    array.data.resize(static_cast<std::size_t>(std::max<std::int64_t>(elements, 1) * size_of(tensor.dtype())));
-    for (std::int64_t i = 0; i < elements; ++i)
-      core::store_real(tensor.dtype(), array.data.data(), i, draw.between(-2, 2));
-    p.arguments.push_back(tensor);
-    p.arrays.push_back(std::move(array));
-  };
+  bool any_float = false;  // NaN and infinities too
+  const auto add = [&](const te::Tensor& tensor) { add_array(p, draw, bound, tensor, any_float); };
   // The sizes are told by an argument that has them all.
-  add_array(te::placeholder({sizes[0], sizes[1], sizes[2]}, "S", s8));
+  add(te::placeholder({sizes[0], sizes[1], sizes[2]}, "S", s8));
 
   const int rank = draw.between(0, draw.one_in(3) ? 4 : 2), reduced = draw.between(1, 3);
   std::vector<Expr> shape;
@@ -221,7 +310,7 @@ Program generate(std::uint64_t seed) {
     DType type = draw.of(types);
     if (draw.one_in(10)) type = boolean;
     const te::Tensor tensor = te::placeholder(extent, "A" + std::to_string(number++), type);
-    add_array(tensor);
+    add(tensor);
     Expr value = tensor.at(index);
     if (type == boolean) value = te::cast(value, i32);
     return guard.empty() ? value : te::apply("where", {guard, value, Expr(draw.between(0, 1))});
@@ -233,12 +322,12 @@ Program generate(std::uint64_t seed) {
   if (before) {
     std::vector<Expr> front_shape{shape[0], k[0].node()->begin + k[0].extent()};
     const te::Tensor a = te::placeholder(front_shape, "P", draw.of(types));
-    add_array(a);
+    add(a);
     front = te::compute(
         front_shape, [&](const te::Axes& i) { return a(i[0], i[1]) + te::cast(a(i[0], i[1]), i32) * Expr(1); }, "F");
-    p.stages.push_back(front);
   }
   const int kind = draw.below(9);
+  any_float = (kind == 0 || kind == 1 || kind == 4) && draw.one_in(3);
   const auto element = [&](const te::Axes& i) {
     Expr x = read(i);
     if (draw.one_in(2)) x = x * read(i);
@@ -303,12 +392,13 @@ Program generate(std::uint64_t seed) {
           shape, [&](const te::Axes& i) { return te::sum(element(i), k, where); }, "B")};
       break;
   }
-  p.stages.push_back(made[0]);
   p.reductions.push_back(made[0]);
-  p.outputs_from = static_cast<int>(p.arguments.size());
-  // Perhaps a stage behind.
-  if (draw.one_in(3)) {
-    const te::Tensor b = made.back();
+  any_float = false;
+  // Perhaps an epilogue or a stage behind.
+  const te::Tensor b = made.back();
+  if (rank == 2 && b.dtype() == f32 && kind > 4 && draw.one_in(2)) {
+    made = followed(p, draw, bound, b);
+  } else if (draw.one_in(3)) {
     if (b.dtype() == boolean) {
       made = {te::compute(
           shape, [&](const te::Axes& i) { return ~b.at(std::vector<Expr>(i.begin(), i.end())); }, "C")};
@@ -323,10 +413,8 @@ Program generate(std::uint64_t seed) {
           },
           "C")};
     }
-    p.stages.push_back(made[0]);
   }
-  for (const te::Tensor& tensor : made) add_array(tensor);
-  p.schedule = te::create_schedule(made);
+  set_outputs(p, draw, bound, made);
   return p;
 }
 
@@ -349,7 +437,7 @@ void schedule(Program& p, Bindings bindings) {
     if (leaves.empty()) continue;
     const te::Axis a = draw.of(leaves), b = draw.of(leaves);
     const std::string on = tensor.name() + ": ";
-    switch (draw.below(bindings == Bindings::threads ? 16 : 14)) {
+    switch (draw.below(bindings == Bindings::threads ? 18 : 15)) {
       case 0:
       case 1: {
         const int f = draw.between(1, 6);
@@ -418,7 +506,7 @@ void schedule(Program& p, Bindings bindings) {
         } else {
           const te::Tensor& read = p.arguments[static_cast<std::size_t>(draw.below(p.outputs_from))];
           step(on + "cache read of " + read.name(),
-               [&] { stages.push_back(p.schedule.cache_read(read, "local", {tensor})); });
+               [&] { stages.push_back(p.schedule.cache_read(read, draw.one_in(3) ? "shared" : "local", {tensor})); });
         }
         break;
       case 12: step(on + "vectorize " + a.name(), [&] { stage.vectorize(a); }); break;
@@ -433,6 +521,27 @@ void schedule(Program& p, Bindings bindings) {
           stage.reorder(order);
           stage.unroll(side);
         });
+        break;
+      }
+      case 14: {
+        const int x = draw.between(1, 4), y = draw.between(1, 4);
+        step(on + "tile " + a.name() + " and " + b.name() + " by " + std::to_string(x) + " and " + std::to_string(y),
+             [&] { stage.tile(a, b, x, y); });
+        break;
+      }
+      case 15: {  // another of the threads that reduce together stores
+        const te::StageNode& node = *stage.node();
+        const auto joined = std::find_if(node.leaves.begin(), node.leaves.end(), [&](const te::AxisPtr& leaf) {
+          return leaf->kind == te::AxisNode::Kind::reduce && node.mark(leaf).kind == te::Mark::Kind::bind;
+        });
+        if (joined == node.leaves.end()) break;
+        const te::Axis thread(node.mark(*joined).thread);
+        const Expr& extent = (*joined)->extent;
+        const int chosen = extent->kind == ExprNode::Kind::constant
+                               ? draw.below(std::max(1, static_cast<int>(extent->value.integer)))
+                               : 0;
+        step(on + "store by thread " + std::to_string(chosen),
+             [&] { stage.set_store_predicate(Expr(thread) == Expr(chosen)); });
         break;
       }
       default: {
