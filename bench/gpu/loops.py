@@ -3,7 +3,8 @@
 Usage: loops.py [--out FOLDER] [--quick]     writes h200_loops.json there (bench/results unless named) and prints a line a program
 
 A time is the median of 15 runs. Before each a gigabyte is written, which empties L2 and gives the host time to launch. `of_copy`:
-the bytes that a program must move a second, over those of torch's copy of the first program's matrix. --quick: without torch.compile.
+the time of torch's copy that moves as many bytes as a program must, over the program's; `of_long_copy`: its bytes a second over those
+of a copy of the first program's matrix. --quick: without torch.compile.
 """
 import argparse
 import json
@@ -136,15 +137,17 @@ def compare_with_copy(clock):
     n, m = 16384, 4096
     source = torch.randn(n, m, device="cuda")
     target = torch.empty_like(source)
-    copy = lambda: target.copy_(source)
     rows = []
 
     def add(name, moved, run, right):
         run()
-        ours, beside = clock.turns([run, copy])
-        of_copy = moved / ours / (2 * source.numel() * 4 / beside)
-        rows.append({"program": name, "ms": ours, "copy_ms": beside, "of_copy": of_copy, "host_us": host_us(run), "right": right()})
-        print(f"{name:42s} {ours:8.4f} ms  {of_copy:5.2f} of a copy ({beside:.4f} ms)  host {rows[-1]['host_us']:.0f} us", flush=True)
+        half = moved // 8  # elements, each read and written
+        copied_from, copied_to = source.view(-1)[:half], target.view(-1)[:half]
+        ours, beside, long = clock.turns([run, lambda: copied_to.copy_(copied_from), lambda: target.copy_(source)])
+        of_copy, of_long_copy = beside / ours, moved / ours / (8 * source.numel() / long)
+        rows.append({"program": name, "ms": ours, "copy_ms": beside, "of_copy": of_copy, "of_long_copy": of_long_copy,
+                     "host_us": host_us(run), "right": right()})
+        print(f"{name:42s} {ours:8.4f} ms  {of_copy:5.2f} of a copy ({beside:.4f} ms), {of_long_copy:.2f} of a long one  host {rows[-1]['host_us']:.0f} us", flush=True)
 
     out = torch.empty(n, device="cuda")
     read = source.numel() * 4
