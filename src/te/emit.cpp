@@ -334,8 +334,18 @@ void Emitter::kernel(std::size_t first, std::size_t last) {
     threads = p.is_constant() && threads <= 1024 ? threads * std::max<std::int64_t>(p.constant, 1) : 1025;
   }
   const std::string launch = "__launch_bounds__(" + str(std::min<std::int64_t>((threads + 31) / 32 * 32, 1024)) + ") ";
-  out_.text += "extern \"C\" __global__ void " + launch + now_.name + "(const __grid_constant__ Params p) {\n" +
-               shared_ + head + code_ + "}\n";
+  std::string follow = "  follow_previous_launch();\n";
+  for (const BufferPtr& buffer : written_before_) {
+    const std::string address = "p." + buffer_name(buffer);
+    follow += "  " + address + " = settled(" + address + ");\n";
+  }
+  visit_statements(body, [&](const Statement& s) {
+    for (const BufferPtr& to : s.to)
+      if (in_memory(to) && std::find(written_before_.begin(), written_before_.end(), to) == written_before_.end())
+        written_before_.push_back(to);
+  });
+  out_.text += "extern \"C\" __global__ void " + launch + now_.name + "(const __grid_constant__ Params given) {\n" +
+               shared_ + "  Params p = given;\n" + follow + head + code_ + "}\n";
   out_.kernels.push_back(now_);
 }
 
@@ -366,9 +376,9 @@ CudaSource Emitter::run() {
     for (std::size_t d = 0; d < argument->shape.size(); ++d)
       fields += "  i64 " + buffer_name(argument) + "_stride" + str(static_cast<std::int64_t>(d)) + ";\n";
   for (const AxisPtr& size : out_.sizes) fields += "  i64 " + names_.of(size.get(), size->name) + ";\n";
-  for (const char* taken :
-       {"p", "thread", "threads", "active", "other", "blocks", "left", "half", "from", "counter", "is_last", "full",
-        "end", "thread_x", "thread_y", "thread_z", "threads_x", "threads_y", "threads_z"})
+  for (const char* taken : {"p",        "given",    "thread",   "threads",   "active",    "other",    "blocks",
+                            "left",     "half",     "from",     "counter",   "is_last",   "full",     "end",
+                            "thread_x", "thread_y", "thread_z", "threads_x", "threads_y", "threads_z"})
     names_.used.insert(taken);
   for (const auto& [first, last] : nest_.stages) kernel(first, last);
   for (std::size_t i = 0; i < out_.joining; ++i)

@@ -50,9 +50,20 @@ void Emitter::join_threads(const Statement& s) {
   line("__syncthreads();");
 }
 
+// argmax of what has a rank of 32 bits is found by instructions that see a whole warp.
+bool Emitter::joins_at_once(const ReducerNode& reducer, const std::vector<DType>& types) {
+  return (reducer.known == Known::argmax || reducer.known == Known::argmin) &&
+         (types[1] == DType::f32 || types[1] == DType::i32);
+}
+void Emitter::take_across_warp(const Statement& s, const std::vector<std::string>& values) {
+  line("take_across_warp<" + std::string(s.reducer->known == Known::argmax ? "true" : "false") + ">(" + values[1] +
+       ", " + values[0] + ");");
+}
+
 // Across the lanes of a warp, or of `extent` of them; all get the result.
 void Emitter::shuffle(const Statement& s, const std::vector<DType>& types, const std::vector<std::string>& values,
                       std::int64_t extent) {
+  if (extent == 32 && joins_at_once(*s.reducer, types)) return take_across_warp(s, values);
   for (std::int64_t step = extent / 2; step > 0; step /= 2) {
     open("");
     std::vector<std::string> other;
@@ -90,7 +101,8 @@ void Emitter::join_warps(const Statement& s, const std::vector<DType>& types, co
   const std::string warps = str(extent / 32);
   for (std::size_t i = 0; i < types.size(); ++i)
     line(values[i] + " = " + memory[i] + "[thread / " + str(extent) + " * " + warps + " + lane_id() % " + warps + "];");
-  if (!bound_only_) line("__syncthreads();");  // a loop comes back to this memory
+  if (!bound_only_) line("__syncthreads();");                                // a loop comes back to this memory
+  if (joins_at_once(*s.reducer, types)) return take_across_warp(s, values);  // each of them is there several times
   shuffle(s, types, values, extent / 32);
 }
 

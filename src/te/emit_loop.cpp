@@ -1,5 +1,5 @@
 // How the loops of a thread run: guards that are known to hold are left out, results stay in
-// registers, and elements that lie side by side are read and written together.
+// registers. Elements that lie side by side: emit_wide.cpp.
 #include "te/emitter.h"
 
 #include <algorithm>
@@ -9,11 +9,6 @@ namespace postlude::inline v0::te {
 namespace {
 
 constexpr std::int64_t most_registers = 64, most_unrolled = 128;
-
-std::int64_t constant_extent(const Statement& loop) {
-  const Polynomial p = polynomial(loop.extent);
-  return p.is_constant() ? p.constant : -1;
-}
 
 bool has(const Expr& x, const AxisNode* axis) {
   bool found = false;
@@ -94,18 +89,12 @@ bool can_store_together(DType type) {
   return type == DType::f32 || type == DType::i32 || type == DType::bf16 || type == DType::f16;
 }
 
-// Element `e` of words, as a value.
-std::string element(const std::string& words, DType type, const std::string& e) {
-  const std::string storage = type == DType::boolean ? "bool" : std::string(name(type));
-  switch (size_of(type)) {
-    case 1: return "bits_" + storage + "(" + words + ".x[" + e + " / 4] >> " + e + " % 4 * 8 & 255u)";
-    case 2: return "bits_" + storage + "(" + words + ".x[" + e + " / 2] >> " + e + " % 2 * 16)";
-    case 4: return "bits_" + storage + "(" + words + ".x[" + e + "])";
-    default: return "i64(u64(" + words + ".x[2 * " + e + " + 1]) << 32 | " + words + ".x[2 * " + e + "])";
-  }
-}
-
 }  // namespace
+
+std::int64_t constant_extent(const Statement& loop) {
+  const Polynomial p = polynomial(loop.extent);
+  return p.is_constant() ? p.constant : -1;
+}
 
 // ---- results in registers -----------------------------------------------------------------------
 
@@ -436,101 +425,6 @@ void Emitter::divide_unrolled(const Statement& s, const Chain& whole) {
     close();
   }
   chain_ = nullptr;
-}
-
-std::int64_t Emitter::words(const BufferPtr& buffer, const Statement& along) const {
-  return constant_extent(along) * size_of(buffer->type) / 4;
-}
-
-// The address of the first of elements along an innermost loop.
-std::string Emitter::place(const BufferPtr& buffer, const std::vector<Expr>& index, const Statement& along) {
-  const Substitution start{{along.axis.get(), Expr(0)}};
-  std::vector<Expr> at;
-  for (const Expr& x : index) at.push_back(simplified(substitute(x, start)));
-  return "p." + buffer_name(buffer) + " + (" + offset(buffer, at) + ") * " + str(size_of(buffer->type));
-}
-
-// What has fewer axes than others is read again, and kept in L1.
-std::string Emitter::fetched_words(const ExprNode& read, const Statement& along) {
-  std::size_t rank = 0;
-  for (const ExprNode* other : chain_->reads) rank = std::max(rank, other->args.size());
-  const BufferPtr& buffer = nest_.of(read);
-  return "fetch_words<" + std::string(read.args.size() == rank ? "ONCE" : "KEPT") + ", " + str(words(buffer, along)) +
-         ">(" + place(buffer, read.args, along) + ")";
-}
-
-// Some iterations of a loop at once: first all of their reads, which are then under way together,
-// then what is made of them. The last ones may be fewer.
-void Emitter::batches(const Statement& s, int batch) {
-  const Statement* const along = chain_->inner.back();
-  const std::string i = variable(s.axis), n = str(batch), v = variable(along->axis);
-  const std::vector<const ExprNode*>& reads = chain_->reads;
-  const auto iterations = [&] {
-    line("#pragma unroll");
-    open("for (int u = 0; u < " + n + "; ++u)");
-    line("const i64 " + i + " = step + u;");
-    open("if (" + i + " < full)");
-  };
-  const bool outside = bound_only_;
-  bound_only_ = false;
-  open("for (i64 step = 0; step < full; step += " + n + ")");
-  std::vector<std::string> arrays, fetched;
-  for (const ExprNode* read : reads) {
-    const BufferPtr& buffer = nest_.of(*read);
-    arrays.push_back("words" + str(temporaries_++));
-    line("Words<" + str(words(buffer, *along)) + "> " + arrays.back() + "[" + n + "];");
-  }
-  iterations();
-  for (std::size_t r = 0; r < reads.size(); ++r) {
-    const BufferPtr& buffer = nest_.of(*reads[r]);
-    line(arrays[r] + "[u] = " + fetched_words(*reads[r], *along) + ";");
-    fetched.push_back(element(arrays[r] + "[u]", buffer->type, v));
-  }
-  close();
-  close();
-  for (std::size_t r = 0; r < reads.size(); ++r) fetched_[reads[r]] = fetched[r];
-  const bool wide = std::exchange(wide_, false);
-  iterations();
-  write(s.body);
-  close();
-  close();
-  wide_ = wide;
-  fetched_.clear();
-  close();
-  bound_only_ = outside;
-}
-
-// The innermost loop, whose elements are read and stored side by side.
-void Emitter::innermost(const Statement& s) {
-  const std::string i = variable(s.axis);
-  const std::int64_t extent = constant_extent(s);
-  for (const ExprNode* read : chain_->reads) {
-    const BufferPtr& buffer = nest_.of(*read);
-    const std::string array = "words" + str(temporaries_++);
-    line("const Words<" + str(words(buffer, s)) + "> " + array + " = " + fetched_words(*read, s) + ";");
-    fetched_[read] = element(array, buffer->type, i);
-  }
-  const Statement& statement = *chain_->statement;
-  std::vector<std::string> arrays;
-  for (std::size_t k = 0; chain_->stores && k < statement.to.size(); ++k) {
-    arrays.push_back("t" + str(temporaries_++));
-    line(device_type(compute_type(statement.to[k]->type)) + " " + arrays[k] + "[" + str(extent) + "];");
-    collected_[statement.to[k].get()] = arrays[k] + "[" + i + "]";
-  }
-  serial(s, "0", count(s.extent), 0);
-  fetched_.clear();
-  collected_.clear();
-  for (std::size_t k = 0; k < arrays.size(); ++k) {
-    const BufferPtr& to = statement.to[k];
-    const std::int64_t a_word = 4 / size_of(to->type);
-    const std::string packed = "words" + str(temporaries_++), n = str(extent / a_word),
-                      pack = "pack_" + std::string(name(to->type));
-    line("Words<" + n + "> " + packed + ";");
-    line("#pragma unroll");
-    line("for (int e = 0; e < " + n + "; ++e) " + packed + ".x[e] = " + pack + "(" + arrays[k] +
-         (a_word == 1 ? "[e]" : "[2 * e], " + arrays[k] + "[2 * e + 1]") + ");");
-    line("store_words<" + n + ">(" + place(to, statement.index, s) + ", " + packed + ");");
-  }
 }
 
 void Emitter::loop(const Statement& s) {

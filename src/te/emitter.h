@@ -1,4 +1,4 @@
-// Writes a nest as kernels (emit.h). The class is one, its code lies in three files.
+// Writes a nest as kernels (emit.h). The class is one, its code lies in four files.
 #pragma once
 
 #include "cuda/emit/gemm_source.h"
@@ -23,7 +23,8 @@ inline constexpr const char* tags[] = {"blockIdx.x",  "blockIdx.y",  "blockIdx.z
 }
 
 [[nodiscard]] std::string spelled(const std::string& name);
-[[nodiscard]] bool meets(const std::vector<Statement>& body);  // whether threads wait for each other in it
+[[nodiscard]] bool meets(const std::vector<Statement>& body);       // whether threads wait for each other in it
+[[nodiscard]] std::int64_t constant_extent(const Statement& loop);  // -1: it varies
 void visit_statements(const std::vector<Statement>& body, const std::function<void(const Statement&)>& visitor);
 
 class Emitter {
@@ -82,11 +83,14 @@ class Emitter {
   void divide_unrolled(const Statement& s, const Chain& chain);
   bool reduce_in_registers(const Statement& init, const Statement& loops);
   void find_wide(Chain& chain);
+
+  // emit_wide.cpp: elements side by side
   void innermost(const Statement& s);
   std::string fetched_words(const ExprNode& read, const Statement& along);
   std::string place(const BufferPtr& buffer, const std::vector<Expr>& index, const Statement& along);
   [[nodiscard]] std::int64_t words(const BufferPtr& buffer, const Statement& along) const;
   void batches(const Statement& s, int batch);
+  void extreme_of_batch(const Statement& s, int batch);
 
   // emit_join.cpp: results of threads and of blocks become one
   void join_threads(const Statement& s);
@@ -95,6 +99,8 @@ class Emitter {
   void shuffle(const Statement& s, const std::vector<DType>& types, const std::vector<std::string>& values,
                std::int64_t extent);
   void join_blocks(const Statement& s);
+  [[nodiscard]] static bool joins_at_once(const ReducerNode& reducer, const std::vector<DType>& types);
+  void take_across_warp(const Statement& s, const std::vector<std::string>& values);
 
   std::string variable(const AxisPtr& axis) { return names_.of(axis.get(), axis->name); }
   std::string buffer_name(const BufferPtr& buffer) { return names_.of(buffer.get(), buffer->name); }
@@ -117,7 +123,8 @@ class Emitter {
   Names names_;
   cuda::Functions functions_;
   std::set<const Buffer*> globals_;
-  std::set<const Buffer*> written_;  // by this kernel
+  std::set<const Buffer*> written_;        // by this kernel
+  std::vector<BufferPtr> written_before_;  // by the kernels before it
   std::map<const Buffer*, std::string> registers_;
   std::unordered_map<const OperationNode*, std::string> parameters_;  // of a combiner
   std::unordered_map<const OperationNode*, std::string> locals_;      // results in registers

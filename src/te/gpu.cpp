@@ -120,13 +120,21 @@ void GpuNest::run(const Sizes& sizes, std::span<const v0::Tensor> arrays, void* 
                                      static_cast<std::size_t>(launches[k].blocks() * 4), cu_stream),
                 "clearing counters");
   }
+  // Each kernel but the first may come before the one before it ends: follow_previous_launch() waits.
+  cuda::LaunchAttribute attribute{.id = cuda::LaunchAttribute::programmatic_serialization};
+  attribute.value[0] = 1;
+  cuda::LaunchConfig config{.stream = cu_stream, .attributes = &attribute};
+  bool follows = false;
   for (std::size_t k = 0; k < launches.size(); ++k) {
-    if (launches[k].empty) continue;
+    const Launch& launch = launches[k];
+    if (launch.empty) continue;
     void* arguments[] = {parameters.data()};
-    cuda::check(
-        driver.LaunchKernel(module->function(source_.kernels[k].name.c_str()), launches[k].grid[0], launches[k].grid[1],
-                            launches[k].grid[2], launches[k].threads, 1, 1, 0, cu_stream, arguments, nullptr),
-        "launching a kernel");
+    std::copy_n(launch.grid, 3, config.grid);
+    config.block[0] = launch.threads;
+    config.attribute_count = follows && cuda::device(device).is_hopper() ? 1 : 0;
+    cuda::check(driver.LaunchKernelEx(&config, module->function(source_.kernels[k].name.c_str()), arguments, nullptr),
+                "launching a kernel");
+    follows = true;
   }
 }
 

@@ -13,6 +13,52 @@ template <bool largest, typename T> DEVICE bool exceeds(T a, i64 at_a, T b) {
   return (!(largest ? a >= b : a <= b) & (a == a)) | (at_a < 0);
 }
 
+
+// The extreme of some elements that come in order, and the number of the first that is it: two passes over registers are
+// shorter than a comparison of each with the one before.
+template <bool largest, typename T> DEVICE T further(T a, T b) { return largest ? op_max(a, b) : op_min(a, b); }
+template <bool largest, int N, typename T> DEVICE T extreme_of(const T (&x)[N]) {
+  constexpr int lanes = N < 4 ? 1 : 4;  // chains, none of which waits for another
+  T top[lanes];
+  #pragma unroll
+  for (int i = 0; i < N; ++i) top[i % lanes] = i < lanes ? x[i] : further<largest>(top[i % lanes], x[i]);
+  #pragma unroll
+  for (int i = 1; i < lanes; ++i) top[0] = further<largest>(top[0], top[i]);
+  return top[0];
+}
+template <int N, typename T> DEVICE int first_of(const T (&x)[N], T wanted) {
+  int at = 0;
+  #pragma unroll
+  for (int i = N - 1; i >= 0; --i) at = (x[i] == wanted) | (x[i] != x[i]) ? i : at;  // none is NaN, or the extreme is
+  return at;
+}
+
+// A value's rank as an unsigned number: NaN above all, zeros alike.
+template <bool largest> DEVICE u32 rank_of(float x) {
+  const u32 bits = __float_as_uint((largest ? x : -x) + 0.f);
+  return x != x ? ~0u : bits ^ (u32(int(bits) >> 31) | 0x80000000u);
+}
+template <bool largest> DEVICE u32 rank_of(int x) { return largest ? u32(x) ^ 0x80000000u : ~(u32(x) ^ 0x80000000u); }
+// argmax or argmin across a whole warp, for all of its lanes: the greatest rank, then the smallest index among its owners.
+template <bool largest, typename T> DEVICE void take_across_warp(T& x, i64& at) {
+  const u32 rank = rank_of<largest>(x), high = u32(u64(at) >> 32), low = u32(at);
+  const bool best = rank == __reduce_max_sync(~0u, rank);
+  const u32 first_high = __reduce_min_sync(~0u, best ? high : ~0u);
+  const bool among = best & (high == first_high);
+  const u32 first_low = __reduce_min_sync(~0u, among ? low : ~0u);
+  const u32 owner = __reduce_min_sync(~0u, among & (low == first_low) ? lane_id() : 31u);
+  x = __shfl_sync(~0u, x, owner);
+  at = i64(u64(first_high) << 32 | first_low);
+}
+
+// An address of what the launch before writes, known only behind follow_previous_launch().
+DEVICE i64 settled(i64 address) {
+#ifndef POSTLUDE_HOST
+  asm volatile("" : "+l"(address) :: "memory");
+#endif
+  return address;
+}
+
 // Elements that this kernel does not write: loads that may be moved and shared.
 template <typename T> DEVICE T still(i64 base, i64 at) {
 #ifndef POSTLUDE_HOST

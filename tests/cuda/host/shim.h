@@ -263,6 +263,16 @@ static inline bool __all_sync(unsigned, bool x) {
   for (int l = 0; l < 32; ++l) every &= all[l];
   return every;
 }
+static inline unsigned __reduce_max_sync(unsigned, unsigned x) {
+  const auto all = fibers::exchange(x);
+  for (int l = 0; l < 32; ++l) x = all[l] > x ? all[l] : x;
+  return x;
+}
+static inline unsigned __reduce_min_sync(unsigned, unsigned x) {
+  const auto all = fibers::exchange(x);
+  for (int l = 0; l < 32; ++l) x = all[l] < x ? all[l] : x;
+  return x;
+}
 static inline void __threadfence() {}
 template <class T>
 static T __shfl_sync(unsigned, T x, int from) {
