@@ -90,6 +90,7 @@ class Planner {
   [[nodiscard]] std::vector<int> uses(const FragmentCode& code) const;
   void sums();
   void tile_operands(FragmentCode& code);
+  bool interleave(FragmentCode& code, const lower::Store& store) const;
   void stores(FragmentCode& code);
 
   [[nodiscard]] std::vector<ValueId> leaving(const FragmentCode& code) const;
@@ -222,7 +223,7 @@ void Planner::hold(Hold most) {
 void Planner::accumulator() {
   e_.needs.parts = accumulator_parts(phase_), e_.needs.piece = accumulator_piece(phase_);
   for (const Instruction& i : phase_.code) {
-    if (i.op == Op::acc) hold_together(i.access.columns);
+    if (i.op == Op::acc && beside(i.access)) hold_together(i.access.columns);
   }
 }
 
@@ -434,6 +435,25 @@ void Planner::tile_operands(FragmentCode& code) {
   e_.needs.aux_bytes_column = std::max(e_.needs.aux_bytes_column, offset);
 }
 
+// Whether a store writes the other columns of pairs than one before it, which then is made with it.
+bool Planner::interleave(FragmentCode& code, const lower::Store& store) const {
+  const auto piece_of_pair = [&](const lower::Store& s) -> std::int64_t {
+    const auto& map = s.access.columns;
+    const bool pair = map.divide == 1 && map.steps.size() == 1 && map.steps[0].pieces == 2 && map.steps[0].group == 2;
+    return pair && s.access.divide_rows == 1 && code.phase->code[s.value].type == DType::f32 ? map.steps[0].piece : -1;
+  };
+  const std::int64_t piece = piece_of_pair(store);
+  if (piece < 0 || !places_[store.access.buffer].wide) return false;
+  const auto other = std::find_if(code.direct.begin(), code.direct.end(), [&](const lower::Store* s) {
+    return s->access.buffer == store.access.buffer && piece_of_pair(*s) == 1 - piece;
+  });
+  if (other == code.direct.end()) return false;
+  code.interleaved.push_back(piece ? FragmentCode::Interleaved{*other, &store}
+                                   : FragmentCode::Interleaved{&store, *other});
+  code.direct.erase(other);
+  return true;
+}
+
 void Planner::stores(FragmentCode& code) {
   code.first_store = static_cast<int>(e_.stored.size());
   int offset = 0;
@@ -442,7 +462,7 @@ void Planner::stores(FragmentCode& code) {
     const BufferPlace& place = places_[b];
     const bool rows = place.unit && bytes(b) <= 4 && program_.buffers[b].rows == Extent{};
     if (level_of(program_.buffers[b].axes) != Level::element || !beside(store.access) || !(place.tensor_map || rows)) {
-      code.direct.push_back(&store);
+      if (!interleave(code, store)) code.direct.push_back(&store);
       continue;
     }
     code.staged.push_back({&store, place.tensor_map, offset});
@@ -512,10 +532,11 @@ std::string not_fusable(const Program& program, int index) {
   for (const Instruction& i : phase.code) {
     if (i.op != Op::acc) continue;
     const auto& map = i.access.columns;
-    const bool piece = chunk && beside(i.access) && map.steps.size() == 1 &&
+    const bool runs = beside(i.access) || (i.access.divide_rows == 1 && is_gathered(accumulator_piece(phase)));
+    const bool piece = chunk && runs && map.divide == 1 && map.steps.size() == 1 &&
                        map.steps[0].pieces == chunk->steps[0].pieces && map.steps[0].group == chunk->steps[0].group;
     if (chunk ? !piece : !map.identity())
-      return "the accumulator is chunked in two ways, or in groups whose pieces are no multiple of " +
+      return "the accumulator is chunked in two ways, or in groups whose pieces are not 1, 2, 4, 8 or a multiple of " +
              std::to_string(piece_unit) + " columns";
   }
   ColumnGroups groups;

@@ -119,6 +119,10 @@ struct FragmentCode {
   std::vector<Staged> staged;
   int first_store = 0;                      // which of FusedEpilogue::stored is the first
   std::vector<const lower::Store*> direct;  // from registers
+  struct Interleaved {                      // both pieces of an output in pairs of columns
+    const lower::Store *even, *odd;
+  };
+  std::vector<Interleaved> interleaved;  // likewise, four elements side by side
 
   // Logarithms of clamped values that nothing asks for but a sum over the tile: the sum takes that of their product,
   // and where they stood is 0.

@@ -44,7 +44,7 @@ int consumer_columns(const Schedule& s) { return s.mma ? s.bn / consumers(s) : s
 int b_run(const Schedule& s, const EpilogueNeeds& n) {
   if (n.b_mn_major) return 64;
   const int columns = s.bn / n.parts;
-  return !n.piece || n.piece % columns == 0 ? columns : columns % n.piece == 0 ? n.piece : 32;
+  return !n.piece || is_gathered(n.piece) || n.piece % columns == 0 ? columns : columns % n.piece == 0 ? n.piece : 32;
 }
 
 std::string to_string(const Schedule& s) {

@@ -60,6 +60,8 @@ struct EpilogueNeeds {
   int operations = 0;          // about how many instructions the epilogue takes, an element
   int most_stages = 6;         // stages up to this number are worth more than wide subtiles
 };
+// Whether a chunk's pieces are so narrow that a box of B gathers them from group to group: 1, 2, 4 or 8 columns.
+[[nodiscard]] inline bool is_gathered(std::int64_t piece) { return piece > 0 && 8 % piece == 0; }
 [[nodiscard]] inline bool is_long(const EpilogueNeeds& needs) { return needs.operations >= 40; }
 // So long that its code stands once, in a loop over fragments (decision 0107).
 [[nodiscard]] inline bool is_rolled(const EpilogueNeeds& needs) { return needs.operations >= 80; }

@@ -186,7 +186,7 @@ void Decider::fuse(const Contraction& gemm) {
   }
   // Of a piece of B along N the portable kernel reads eight columns at once, Hopper's boxes have 64 of a group's piece,
   // and none may begin between 16 bytes: the device calls that an illegal instruction.
-  arrange(gemm, mma, parts == 1 || (columns_ % 8 == 0 && (mma || accumulator_piece(phase) % 64 == 0)));
+  arrange(gemm, mma, parts == 1 || (columns_ % 8 == 0 && accumulator_piece(phase) % (mma ? 8 : 64) == 0));
   // Addresses of outputs and operands decide how they are reached; those of the workspace are aligned.
   Chosen chosen =
       choose_product({program_, product_phase_, variant_, mma, places(program_, memory_, columns_), product_shape(),

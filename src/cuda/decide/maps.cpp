@@ -85,6 +85,14 @@ void Decider::map_b(Kernel& k, const Contraction& gemm, int rows) const {
   const MapField::Dimension along_k{depth, 1, bk};
   if (variant_.b_mn_major) {
     map(k, from, gemm.b, {{shape_.n, 1, 64}, {depth, column, bk}, batches}, 128);
+  } else if (const EpilogueNeeds& n = product_->epilogue.needs; is_gathered(n.piece) && !s.mma) {
+    map(k, from, gemm.b,
+        {along_k,
+         {n.piece, row, n.piece},
+         {n.parts, n.piece * row, 1},
+         {columns_ / n.piece, n.parts * n.piece * row, rows / n.piece},
+         batches},
+        128);
   } else {
     map(k, from, gemm.b, {along_k, {shape_.n, row, rows}, batches}, 128);
   }

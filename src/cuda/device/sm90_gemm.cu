@@ -176,13 +176,18 @@ struct Loop {
 #endif
       #pragma unroll
       for (int j = 0; j < BN; j += RUN) {
-        const int at = j % OUT_N, n = first_piece(w.n * OUT_N + at) + j / OUT_N * next_piece(p.n);
+        const int at = j % OUT_N, piece = j / OUT_N;
         if (at >= columns) continue;
+#if PIECE && 8 % PIECE == 0  // pieces from group to group, which lie a group apart
+        tma_load(b + j * 128, p.map[has_edge(at) ? EDGE_B : 1], bar, k, 0, piece, (w.n * OUT_N + at) / PIECE, b_batch);
+#else
+        const int n = first_piece(w.n * OUT_N + at) + piece * next_piece(p.n);
 #if B_TAPS == 2
         tma_load(b + j * 128, p.map[1], bar, B_MN_MAJOR ? n : k, B_MN_MAJOR ? k : n, sx, sy, sz);
 #else
         if (B_MN_MAJOR) tma_load(b + j * 128, p.map[1], bar, n, k, b_batch);
         else tma_load(b + j * 128, p.map[has_edge(at) ? EDGE_B : 1], bar, k, n, b_batch);
+#endif
 #endif
       }
 #endif

@@ -221,6 +221,15 @@ std::string FragmentWriter::fragment() {
         store_statement(c_.program, store->access, e_.word(b), each, resolve.value(store->value), c_.places[b].unit) +
         "\n";
   }
+  for (const auto& [even, odd] : code_.interleaved) {
+    const BufferId b = even->access.buffer;
+    const std::string x = array_of(phase_, even->value, "even" + str(even->value), resolve, "    ", code),
+                      y = array_of(phase_, odd->value, "odd" + str(odd->value), resolve, "    ", code);
+    code += fill("    #pragma unroll\n    for (int e = 0; e < 8; e += 2) if ($in) $store\n",
+                 {{"in", in_both},
+                  {"store", store_statement(c_.program, even->access, e_.word(b), each,
+                                            fill("$x[e], $y[e], $x[e + 1], $y[e + 1]", {{"x", x}, {"y", y}}), true)}});
+  }
   for (std::size_t r = 0; r < phase_.reductions.size(); ++r) code += reduce(r);
   for (std::size_t k = 0; k < code_.staged.size(); ++k) code += stage(k, resolve);
   for (std::size_t x = 0; x < keeps(); ++x) {
