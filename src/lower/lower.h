@@ -17,8 +17,8 @@ struct Options {
   // lowers again (decision 0009).
   InPlace in_place;
   // Where one phase is left behind the accumulator's, and walks over the halves of all columns or
-  // of groups that this number divides, the accumulator's phase walks so too: values of an element
-  // can then stay where they are. 0: never.
+  // of groups that this number divides or of 2, 4, 8 or 16 columns, the accumulator's phase walks so
+  // too: values of an element can then stay where they are. 0: never.
   std::int64_t halves = 0;
   // Dtypes of operands and outputs that the graph left open, by name; else the main loop's defaults.
   std::vector<std::pair<std::string, DType>> dtypes;

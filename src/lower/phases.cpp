@@ -171,7 +171,7 @@ class Assignment {
         ratio(first.walk->columns, next->walk->columns) != 2 || next->walk->shape.steps.size() != 1)
       return;
     const std::int64_t group = next->walk->shape.steps[0].group;
-    if (group % options_.halves) return;
+    if (group % options_.halves && 16 % group) return;
     for (const Root& root : first.roots) {
       const Footprint span = footprint(root, items_, p_.columns);
       if (!fit(span.columns, span.width, *next->walk, false)) return;

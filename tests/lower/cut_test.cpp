@@ -307,9 +307,10 @@ TEST(Pieces, HalvesOfALaterPassAreWalkedOverFromTheBeginning) {
   EXPECT_EQ(first_columns(heads, ", group=64"), half);
   EXPECT_EQ(first_columns(rows, ""), half);
   EXPECT_EQ(first_columns(rows, ", group=128"), half);
-  // Neighbours, heads of which a group has more than one, heads of which N has several, statistics
-  // of columns.
-  EXPECT_EQ(first_columns(heads, ", group=2"), Extent{});
+  EXPECT_EQ(first_columns(heads, ", group=2"), half);
+  // Halves that are no whole subtiles, heads of which a group has more than one, heads of which N has
+  // several, statistics of columns.
+  EXPECT_EQ(first_columns(heads, ", group=32"), Extent{});
   EXPECT_EQ(first_columns(heads, ", group=256"), Extent{});
   EXPECT_EQ(first_columns(heads, ""), Extent{});
   EXPECT_EQ(first_columns(columns, ", group=128"), Extent{});
