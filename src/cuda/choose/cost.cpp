@@ -41,13 +41,20 @@ double stage_clocks(const Schedule& s, const EpilogueNeeds& needs, const Extents
 }
 
 // Clocks of a tile's epilogue. A large accumulator leaves few registers, so few elements are computed side by side
-// (decision 0038). What is held waits for other tiles (decision 0013).
+// (decision 0038). Tile operands come a subtile at a time, and a subtile takes long to come (decision 0095).
 double epilogue_clocks(const Schedule& s, const EpilogueNeeds& needs) {
-  const int registers = (s.ping_pong ? s.bm : s.bm / 2) / 64 * s.bn / 2;
+  constexpr double start = 400, subtile = 2400;
+  const int rows = (s.ping_pong ? s.bm : s.bm / 2) / 64, registers = rows * s.bn / 2;
   const double element = 0.225 + 0.0225 * (needs.aux_bytes_column + needs.d_bytes_column) +
                          0.019 * needs.operations * (registers > 128 ? 1.6 : 1.0);
-  const double area = double(s.bm) * s.bn;
-  return 400 + area / needs.parts * element + (needs.holds ? 1000 + 0.1 * area : 0);
+  const double computed = double(s.bm) * s.bn / needs.parts * element;
+  const double loaded = s.aux_stages ? subtile * (rows * (s.bn / needs.parts / s.sub_n)) / s.aux_stages : 0;
+  return start + std::max(computed, loaded);
+}
+
+// Clocks for which a held tile waits, in registers, for the statistics of the tiles beside it (decisions 0013, 0095).
+double waiting(const EpilogueNeeds& needs, const Tiles& tiles) {
+  return needs.holds ? 1700 + 30 * double(tiles.beside) : 0;
 }
 
 // What it takes that parts of a tile meet (decisions 0021 and 0091). A part by a cluster is sent. One by memory is
@@ -61,32 +68,37 @@ double meeting(const Schedule& s, const Extents& e) {
   return s.in_shares ? 12700 + 2 * part + 80 * s.split : 9700 + part * (s.split - 1);
 }
 
-// Bytes of A and B, and of the epilogue's tiles, each once.
-double bytes_of(const EpilogueNeeds& needs, const Extents& e) {
-  const double operands =
-      (double(e.m) / needs.a_taps + double(e.columns * needs.parts) / needs.b_taps) * double(e.k) * needs.element_bytes;
-  return double(e.batch) *
-         (operands + double(e.m) * double(e.columns) * (needs.aux_bytes_column + needs.d_bytes_column));
+// Bytes of A and B and of the epilogue's tiles. B comes again with each group of tile rows that run at once, as far as
+// L2 does not keep it (decision 0095).
+double bytes_of(const Schedule& s, const EpilogueNeeds& needs, const Extents& e, const Tiles& tiles, int blocks) {
+  constexpr double kept = 16e6;  // of B, all; none of a second one
+  const double a = double(e.m) / needs.a_taps * double(e.k) * needs.element_bytes,
+               b = double(e.columns * needs.parts) / needs.b_taps * double(e.k) * needs.element_bytes;
+  const std::int64_t at_once = std::max<std::int64_t>(s.raster, blocks / tiles.beside);
+  const double again = s.split > 1 ? 0 : double(ceil_div(ceil_div(e.m, s.bm), at_once) - 1);
+  return double(e.batch) * (a + b * (1 + again * std::clamp(b / kept - 1, 0.0, 1.0)) +
+                            double(e.m) * double(e.columns) * (needs.aux_bytes_column + needs.d_bytes_column));
 }
 
 double hopper(const Schedule& s, const EpilogueNeeds& needs, const Extents& e, int multiprocessors) {
   constexpr double start = 6700, latency = 1200, memory_rate = 1767;  // clocks, bytes a clock
   const Tiles tiles = tiles_of(s, needs, e.batch, e.m, e.columns);
   const bool by_cluster = cluster_blocks(s) > 1;
-  const std::int64_t resident = blocks(s, needs, tiles, multiprocessors);
+  const int resident = blocks(s, needs, tiles, multiprocessors);
   if (resident == 0 || (by_cluster && tiles.all > clusters(s.split, multiprocessors))) return infinite;
   const auto waves = by_cluster ? 1 : static_cast<double>(ceil_div(tiles.all * s.split, resident));
   // Two blocks of a cluster share a way to L2, but no lines.
   const double crowd = by_cluster && 2 * resident > multiprocessors ? 1.5 : 1;
   const auto k_blocks = static_cast<double>(ceil_div(ceil_div(e.k * needs.element_bytes, 128), s.split));
-  const double loop = k_blocks * stage_clocks(s, needs, e) * crowd, epilogue = epilogue_clocks(s, needs);
+  const double loop = k_blocks * stage_clocks(s, needs, e) * crowd, wait = waiting(needs, tiles);
   // In ping-pong an epilogue hides under the other consumer's main loop, but for the last one.
-  const double busy = waves * (s.ping_pong ? std::max(loop, (loop + epilogue) / 2) : loop + epilogue / 2);
-  const double main = std::max({bytes_of(needs, e) / memory_rate, busy, waves * k_blocks * latency / s.stages});
+  const double epilogue = epilogue_clocks(s, needs) / (s.ping_pong ? 1 : 2) + wait;
+  const double busy = waves * (s.ping_pong ? std::max(loop, (loop + epilogue) / 2) : loop + epilogue);
+  const double main =
+      std::max({bytes_of(s, needs, e, tiles, resident) / memory_rate, busy, waves * k_blocks * latency / s.stages});
   // Additions to a second accumulator leave the tensor cores idle (decision 0026).
   const double slower = needs.promoted && s.ping_pong ? 2 : 1;
-  const double last = (s.ping_pong ? epilogue : epilogue / 2) + (needs.holds ? 3500 : 0);  // whose wait nothing hides
-  return start + slower * (main + last) + meeting(s, e);
+  return start + slower * (main + epilogue) + meeting(s, e);  // the last epilogue, which nothing hides
 }
 
 }  // namespace
