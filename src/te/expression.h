@@ -76,6 +76,10 @@ struct Followed {
   std::vector<std::pair<Tensor, std::vector<Expr>>> shapes;  // that operands have to have
 };
 
+// Stages of a schedule, and one behind another: what walks them takes the square of the time, or recursion.
+constexpr std::uint32_t most_stages = 4096;
+[[noreturn]] void refuse_more_stages();
+
 struct OperationNode {
   std::shared_ptr<const Followed> followed{};  // of its outputs
   std::string name;
@@ -84,7 +88,8 @@ struct OperationNode {
   std::vector<AxisPtr> reduce_axes;
   std::vector<Expr> body;  // a component each; of a placeholder none
   std::vector<DType> dtypes;
-  bool is_within = false;  // its indices are within where what followed_by made of an epilogue is satisfied
+  std::uint32_t depth = 0;  // stages, itself among them, that lie one behind another
+  bool is_within = false;   // its indices are within where what followed_by made of an epilogue is satisfied
   [[nodiscard]] bool is_placeholder() const { return body.empty(); }
   [[nodiscard]] const Reduction* reduction() const {
     return !body.empty() && body[0]->kind == ExprNode::Kind::reduce ? body[0]->reduction.get() : nullptr;

@@ -36,6 +36,7 @@ bool divides(const Expr& extent, std::int64_t factor) {
 void collect(const OperationPtr& operation, std::vector<OperationPtr>& order) {
   if (operation->is_placeholder() || std::find(order.begin(), order.end(), operation) != order.end()) return;
   for (const OperationPtr& read : reads_of(*operation)) collect(read, order);
+  if (order.size() == most_stages) refuse_more_stages();
   order.push_back(operation);
 }
 

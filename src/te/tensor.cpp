@@ -240,6 +240,7 @@ std::shared_ptr<OperationNode> stage(std::vector<Expr> shape, const BodyOfSevera
   // What is used must be bound: an axis of this stage, a size, nothing else.
   for (const Expr& part : node->body) {
     visit(part, [&](const ExprNode& x) {
+      if (x.kind == ExprNode::Kind::read) node->depth = std::max(node->depth, x.tensor->depth);
       if (x.kind != ExprNode::Kind::axis || x.axis->kind == AxisNode::Kind::size) return;
       const auto holds = [&](const auto& list) { return std::find(list.begin(), list.end(), x.axis) != list.end(); };
       if (!holds(node->axes) && !holds(node->reduce_axes))
@@ -248,10 +249,17 @@ std::shared_ptr<OperationNode> stage(std::vector<Expr> shape, const BodyOfSevera
                     "Name it among the axes of the reduction.");
     });
   }
+  if (++node->depth > most_stages) refuse_more_stages();
   return node;
 }
 
 }  // namespace
+
+void refuse_more_stages() {
+  throw Error(ErrorCode::text_limit,
+              "more than " + std::to_string(most_stages) + " stages are scheduled together, or lie one behind another",
+              "Build a part of them, and give what it computes to the next as an argument.");
+}
 
 Tensor compute(std::vector<Expr> shape, const Body& body, const std::string& name, std::optional<DType> dtype,
                const std::vector<std::string>& axes) {

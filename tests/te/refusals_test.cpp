@@ -47,6 +47,7 @@ struct Case {
   const char* message;
 };
 
+const char* const too_many = "more than 4096 stages are scheduled together, or lie one behind another";
 const char* const too_large = "an expression has more than 65536 parts, or lies more than 2000 deep";
 
 const Case cases[] = {
@@ -244,6 +245,23 @@ const Case cases[] = {
        static_cast<void>(te::lower(schedule, {t.a, stages.back()}));
      },
      too_large},
+    {"StagesBehindStages", ErrorCode::text_limit,  // their end, one within another, ended the process
+     [](Fixture& t) {
+       te::Tensor x = t.a;
+       for (int s = 0; s < 300000; ++s)
+         x = te::compute(
+             {t.n, t.m}, [&](const Axes& i) { return x(i[0], i[1]) + 1; }, "x");
+     },
+     too_many},
+    {"StagesBesideStages", ErrorCode::text_limit,  // 20,000 took seconds, the square of the time of 2,000
+     [](Fixture& t) {
+       std::vector<te::Tensor> outputs;
+       for (int s = 0; s < 4097; ++s)
+         outputs.push_back(te::compute(
+             {t.n, t.m}, [&](const Axes& i) { return t.a(i[0], i[1]) + s; }, "x"));
+       static_cast<void>(te::create_schedule(outputs));
+     },
+     too_many},
     {"RemaindersOfRemainders", ErrorCode::text_limit,
      [](Fixture& t) {
        Expr index = t.i;
