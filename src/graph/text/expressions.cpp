@@ -51,10 +51,9 @@ std::optional<Literal> fold(Op op, const Literal& a, const Literal& b) {
         if (y < 0) break;
         z = 1;
         for (std::int64_t i = 0; i < y; ++i) {
-          if (i > 64 && x != 0 && x != 1 && x != -1) return {};
-          if (x == 0 || x == 1) return integer_literal(y == 0 ? 1 : x);
+          if (x == 0 || x == 1) return integer_literal(x);
           if (x == -1) return integer_literal(y % 2 == 0 ? 1 : -1);
-          if (__builtin_mul_overflow(z, x, &z)) return {};
+          if (__builtin_mul_overflow(z, x, &z)) return {};  // of any other x within 64 turns
         }
         return integer_literal(z);
       }
