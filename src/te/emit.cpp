@@ -31,6 +31,25 @@ bool is_plain_number(const Expr& x) {
   return !found;
 }
 
+// An index, which does not wrap, is computed by C++'s own operator; null: it is not.
+const char* index_operator(const Expr& x) {
+  if (x->type != DType::i64 || reads(x)) return nullptr;
+  switch (x->op) {
+    case Op::add: return "+";
+    case Op::sub: return "-";
+    case Op::mul: return "*";
+    case Op::floordiv: break;
+    default: return nullptr;
+  }
+  const Polynomial p = polynomial(x->args[0]);
+  const bool natural =
+      p.constant >= 0 && std::all_of(p.terms.begin(), p.terms.end(), [](const auto& term) {
+        return term.factor > 0 && std::all_of(term.atoms.begin(), term.atoms.end(),
+                                              [](const Expr& atom) { return atom->kind == ExprNode::Kind::axis; });
+      });
+  return natural ? "/" : nullptr;
+}
+
 }  // namespace
 
 std::string spelled(const std::string& name) {
@@ -52,14 +71,15 @@ void visit_statements(const std::vector<Statement>& body, const std::function<vo
 std::string Emitter::offset(const BufferPtr& buffer, const std::vector<Expr>& at) {
   std::string text;
   if (buffer->argument >= 0) {
-    for (std::size_t d = 0; d < at.size(); ++d)
-      text += (d ? " + (" : "(") + value(at[d]) + ")" +
-              (d + 1 == at.size() && wide_ && chain_->units.count(buffer.get())
-                   ? ""
-                   : " * p." + buffer_name(buffer) + "_stride" + str(static_cast<int>(d)));
+    for (std::size_t d = 0; d < at.size(); ++d) {
+      const bool consecutive = d + 1 == at.size() && wide_ && chain_->units.count(buffer.get());
+      text += (d ? " + (" : "(") + value(at[d]) + (consecutive ? ")" : ") * " + stride(buffer, d));
+    }
   } else {
     for (std::size_t d = 0; d < at.size(); ++d)
-      text = d == 0 ? value(at[d]) : "(" + text + ") * (" + value(buffer->shape[d]) + ") + " + value(at[d]);
+      text = d == 0 ? value(at[d])
+                    : fill("($before) * ($extent) + $at",
+                           {{"before", text}, {"extent", value(buffer->shape[d])}, {"at", value(at[d])}});
   }
   return text.empty() ? "0" : text;
 }
@@ -67,8 +87,10 @@ std::string Emitter::offset(const BufferPtr& buffer, const std::vector<Expr>& at
 std::string Emitter::load(const BufferPtr& buffer, const std::vector<Expr>& at) {
   if (const auto found = registers_.find(buffer.get()); found != registers_.end()) return found->second;
   if (in_memory(buffer))
-    return (written_.count(buffer.get()) ? "load_" : "fetch_") + storage(buffer->type) + "(p." + buffer_name(buffer) +
-           ", " + offset(buffer, at) + ")";
+    return fill("${load}_$type(p.$buffer, $at)", {{"load", written_.count(buffer.get()) ? "load" : "fetch"},
+                                                  {"type", storage(buffer->type)},
+                                                  {"buffer", buffer_name(buffer)},
+                                                  {"at", offset(buffer, at)}});
   return buffer_name(buffer) + "[" + offset(buffer, at) + "]";
 }
 
@@ -90,10 +112,15 @@ void Emitter::put(const BufferPtr& buffer, const std::vector<Expr>& at, const st
     return line(found->second + " = " + value + ";");
   const std::string alone = this->alone(buffer);
   if (in_memory(buffer))
-    return line(alone + "store_" + storage(buffer->type) + "(p." + buffer_name(buffer) + ", " + offset(buffer, at) +
-                ", " + value + ");");
-  line(alone + buffer_name(buffer) + "[" + offset(buffer, at) + "] = " + cuda::rounded(value, type, buffer->type) +
-       ";");
+    return line("${alone}store_$type(p.$buffer, $at, $value);", {{"alone", alone},
+                                                                 {"type", storage(buffer->type)},
+                                                                 {"buffer", buffer_name(buffer)},
+                                                                 {"at", offset(buffer, at)},
+                                                                 {"value", value}});
+  line("$alone$buffer[$at] = $value;", {{"alone", alone},
+                                        {"buffer", buffer_name(buffer)},
+                                        {"at", offset(buffer, at)},
+                                        {"value", cuda::rounded(value, type, buffer->type)}});
 }
 
 std::string Emitter::value(const Expr& x) {
@@ -120,19 +147,11 @@ std::string Emitter::value(const Expr& x) {
     types.push_back(arg->type);
   }
   if (x->op == Op::where)  // reads what it chooses
-    return (x->type == DType::i64 ? "i64(" : "(") + args[0] + " ? " + args[1] + " : " + args[2] + ")";
-  if (x->type == DType::i64 && !reads(x)) {  // indices, which do not wrap
-    if (x->op == Op::add) return "(" + args[0] + " + " + args[1] + ")";
-    if (x->op == Op::sub) return "(" + args[0] + " - " + args[1] + ")";
-    if (x->op == Op::mul) return "(" + args[0] + " * " + args[1] + ")";
-    const Polynomial p = x->op == Op::floordiv ? polynomial(x->args[0]) : Polynomial{};
-    const bool natural =
-        x->op == Op::floordiv && p.constant >= 0 && std::all_of(p.terms.begin(), p.terms.end(), [](const auto& term) {
-          return term.factor > 0 && std::all_of(term.atoms.begin(), term.atoms.end(),
-                                                [](const Expr& atom) { return atom->kind == ExprNode::Kind::axis; });
-        });
-    if (natural) return "(" + args[0] + " / " + args[1] + ")";
-  }
+    return fill(
+        "$type($condition ? $one : $other)",
+        {{"type", x->type == DType::i64 ? "i64" : ""}, {"condition", args[0]}, {"one", args[1]}, {"other", args[2]}});
+  if (const char* const sign = index_operator(x))
+    return fill("($a $sign $b)", {{"a", args[0]}, {"sign", sign}, {"b", args[1]}});
   // `c ? int : long` and the like are joined by casts that the expression has.
   lower::Instruction instruction;
   instruction.op = x->op;
@@ -153,19 +172,28 @@ std::string Emitter::value(const Expr& x) {
   return cuda::expression(instruction, args, types, place, functions_);
 }
 
+std::string Emitter::temporary(DType type, const std::string& value) {
+  const std::string name = "t" + str(temporaries_++);
+  line("const $type $name = $value;", {{"type", device_type(type)}, {"name", name}, {"value", value}});
+  return name;
+}
+
 // combine(a, b) as statements; the names of the results.
 std::vector<std::string> Emitter::combined(const ReducerNode& reducer, const std::vector<std::string>& a,
                                            const std::vector<std::string>& b, const std::vector<DType>& types) {
   if (reducer.known == Known::argmax || reducer.known == Known::argmin) {
     const std::string chosen = "t" + str(temporaries_++);
-    line("const bool " + chosen + " = " + (in_order_ ? "exceeds<" : "takes<") +
-         (reducer.known == Known::argmax ? "true" : "false") + ">(" + a[1] + ", " + a[0] + ", " + b[1] +
-         (in_order_ ? "" : ", " + b[0]) + ");");
+    line("const bool $chosen = $takes<$largest>($a, $a_index, $b$b_index);",
+         {{"chosen", chosen},
+          {"takes", in_order_ ? "exceeds" : "takes"},
+          {"largest", reducer.known == Known::argmax ? "true" : "false"},
+          {"a", a[1]},
+          {"a_index", a[0]},
+          {"b", b[1]},
+          {"b_index", in_order_ ? "" : ", " + b[0]}});
     std::vector<std::string> results;
-    for (std::size_t i = 0; i < 2; ++i) {
-      results.push_back("t" + str(temporaries_++));
-      line("const " + device_type(types[i]) + " " + results[i] + " = " + chosen + " ? " + b[i] + " : " + a[i] + ";");
-    }
+    for (std::size_t i = 0; i < 2; ++i)
+      results.push_back(temporary(types[i], fill("$chosen ? $b : $a", {{"chosen", chosen}, {"b", b[i]}, {"a", a[i]}})));
     return results;
   }
   std::vector<Expr> sides[2];
@@ -179,9 +207,8 @@ std::vector<std::string> Emitter::combined(const ReducerNode& reducer, const std
   }
   std::vector<std::string> results;
   for (std::size_t i = 0; i < types.size(); ++i) {
-    results.push_back("t" + str(temporaries_++));
     const Expr result = reducer.combine(sides[0], sides[1]).at(i);
-    line("const " + device_type(types[i]) + " " + results.back() + " = " + value(converted(result, types[i])) + ";");
+    results.push_back(temporary(types[i], value(converted(result, types[i]))));
   }
   parameters_.clear();
   return results;
@@ -204,12 +231,13 @@ void Emitter::allocate(const Statement& s) {
                 quoted(buffer->name) + " has " + std::to_string(elements) + " elements in shared memory",
                 "There are " + std::to_string(most_shared) + " at most: split with smaller factors.");
   if (buffer->scope == Buffer::Scope::shared)
-    shared_ += "  __shared__ " + type + " " + buffer_name(buffer) + "[" + str(elements) + "];\n";
+    shared_ += fill("  __shared__ $type $buffer[$elements];\n",
+                    {{"type", type}, {"buffer", buffer_name(buffer)}, {"elements", str(elements)}});
   else if (buffer->shape.empty()) {
     registers_[buffer.get()] = buffer_name(buffer);
     line(type + " " + buffer_name(buffer) + ";");
   } else {
-    line(type + " " + buffer_name(buffer) + "[" + str(elements) + "];");
+    line("$type $buffer[$elements];", {{"type", type}, {"buffer", buffer_name(buffer)}, {"elements", str(elements)}});
   }
 }
 
@@ -228,8 +256,7 @@ void Emitter::update(const Statement& s) {
   for (std::size_t i = 0; i < s.to.size(); ++i) {
     types.push_back(s.values[i]->type);
     a.push_back(load(s.to[i], s.index));
-    b.push_back("t" + str(temporaries_++));
-    line("const " + device_type(types.back()) + " " + b.back() + " = " + value(s.values[i]) + ";");
+    b.push_back(temporary(types.back(), value(s.values[i])));
   }
   const std::vector<std::string> result = combined(*s.reducer, a, b, types);
   for (std::size_t i = 0; i < s.to.size(); ++i) put(s.to[i], s.index, result[i], types[i]);
@@ -273,8 +300,8 @@ void Emitter::reduce(const Statement& loops, const BufferPtr& to) {
 void Emitter::shared_among_all(const Statement& s) {
   const std::string i = variable(s.axis);
   now_.shared_loop = s.extent;
-  open("for (i64 " + i + " = blockIdx.x * " + str(auto_threads) + "ll + threadIdx.x; " + i + " < " + value(s.extent) +
-       "; " + i + " += gridDim.x * " + str(auto_threads) + "ll)");
+  open("for (i64 $i = blockIdx.x * ${threads}ll + threadIdx.x; $i < $extent; $i += gridDim.x * ${threads}ll)",
+       {{"i", i}, {"threads", str(auto_threads)}, {"extent", value(s.extent)}});
   write(s.body);
   close();
 }
@@ -317,13 +344,12 @@ void Emitter::kernel(std::size_t first, std::size_t last) {
     const auto size = [&](int d) {
       return now_.block[d].empty() ? std::string("1") : "max(i64(" + value(now_.block[d]) + "), 1ll)";
     };
-    head = "  const i64 thread = threadIdx.x, threads_x = " + size(0) + ", threads_y = " + size(1) +
-           ", threads_z = " + size(2) +
-           ";\n"
-           "  const i64 thread_x = thread % threads_x, thread_y = thread / threads_x % threads_y, thread_z = thread / "
-           "(threads_x * threads_y);\n"
-           "  const i64 threads = (threads_x * threads_y * threads_z + 31) / 32 * 32;\n"
-           "  const bool active = thread < threads_x * threads_y * threads_z;\n";
+    head = fill(R"(  const i64 thread = threadIdx.x, threads_x = $x, threads_y = $y, threads_z = $z;
+  const i64 thread_x = thread % threads_x, thread_y = thread / threads_x % threads_y, thread_z = thread / (threads_x * threads_y);
+  const i64 threads = (threads_x * threads_y * threads_z + 31) / 32 * 32;
+  const bool active = thread < threads_x * threads_y * threads_z;
+)",
+                {{"x", size(0)}, {"y", size(1)}, {"z", size(2)}});
     if (!all_run_) head += "  if (!active) return;\n";
     write(body);
   }
@@ -333,19 +359,25 @@ void Emitter::kernel(std::size_t first, std::size_t last) {
     const Polynomial p = polynomial(extent);
     threads = p.is_constant() && threads <= 1024 ? threads * std::max<std::int64_t>(p.constant, 1) : 1025;
   }
-  const std::string launch = "__launch_bounds__(" + str(std::min<std::int64_t>((threads + 31) / 32 * 32, 1024)) + ") ";
   std::string follow = "  follow_previous_launch();\n";
-  for (const BufferPtr& buffer : written_before_) {
-    const std::string address = "p." + buffer_name(buffer);
-    follow += "  " + address + " = settled(" + address + ");\n";
-  }
+  for (const BufferPtr& buffer : written_before_)
+    follow += fill("  p.$buffer = settled(p.$buffer);\n", {{"buffer", buffer_name(buffer)}});
   visit_statements(body, [&](const Statement& s) {
     for (const BufferPtr& to : s.to)
       if (in_memory(to) && std::find(written_before_.begin(), written_before_.end(), to) == written_before_.end())
         written_before_.push_back(to);
   });
-  out_.text += "extern \"C\" __global__ void " + launch + now_.name + "(const __grid_constant__ Params given) {\n" +
-               shared_ + "  Params p = given;\n" + follow + head + code_ + "}\n";
+  out_.text +=
+      fill(R"(extern "C" __global__ void __launch_bounds__($threads) $kernel(const __grid_constant__ Params given) {
+$shared  Params p = given;
+$follow$head$code}
+)",
+           {{"threads", str(std::min<std::int64_t>((threads + 31) / 32 * 32, 1024))},
+            {"kernel", now_.name},
+            {"shared", shared_},
+            {"follow", follow},
+            {"head", head},
+            {"code", code_}});
   out_.kernels.push_back(now_);
 }
 
@@ -374,16 +406,14 @@ CudaSource Emitter::run() {
     }
   for (const BufferPtr& argument : nest_.arguments)
     for (std::size_t d = 0; d < argument->shape.size(); ++d)
-      fields += "  i64 " + buffer_name(argument) + "_stride" + str(static_cast<std::int64_t>(d)) + ";\n";
+      fields += fill("  i64 ${buffer}_stride$axis;\n", {{"buffer", buffer_name(argument)}, {"axis", str(d)}});
   for (const AxisPtr& size : out_.sizes) fields += "  i64 " + names_.of(size.get(), size->name) + ";\n";
   for (const char* taken : {"p",        "given",    "thread",   "threads",   "active",    "other",    "blocks",
                             "left",     "half",     "from",     "counter",   "is_last",   "full",     "end",
                             "thread_x", "thread_y", "thread_z", "threads_x", "threads_y", "threads_z"})
     names_.used.insert(taken);
   for (const auto& [first, last] : nest_.stages) kernel(first, last);
-  for (std::size_t i = 0; i < out_.joining; ++i)
-    fields +=
-        "  i64 partial" + str(static_cast<std::int64_t>(i)) + ", counters" + str(static_cast<std::int64_t>(i)) + ";\n";
+  for (std::size_t i = 0; i < out_.joining; ++i) fields += fill("  i64 partial$i, counters$i;\n", {{"i", str(i)}});
   out_.text = "#pragma nv_diag_suppress 177\n" + cuda::base_source() + loops_text + "\n// The nest:\n//\n" +
               [&] {
                 std::string nest = "// " + print(nest_), commented;

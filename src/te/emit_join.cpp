@@ -28,11 +28,11 @@ void Emitter::join_threads(const Statement& s) {
   std::vector<std::string> memory;
   for (std::size_t i = 0; i < types.size(); ++i) {
     memory.push_back("meeting" + str(temporaries_++));
-    shared_ += "  __shared__ " + device_type(types[i]) + " " + memory[i] + "[1024];\n";
+    shared_ += fill("  __shared__ $type $memory[1024];\n", {{"type", device_type(types[i])}, {"memory", memory[i]}});
     line(memory[i] + "[thread] = " + values[i] + ";");
   }
   line("__syncthreads();");
-  open("for (i64 left = " + value(s.extent) + "; left > 1; left = (left + 1) / 2)");
+  open("for (i64 left = $extent; left > 1; left = (left + 1) / 2)", {{"extent", value(s.extent)}});
   line("const i64 half = (left + 1) / 2;");
   open("if (active && " + at + " + half < left)");
   std::vector<std::string> a, b;
@@ -46,7 +46,8 @@ void Emitter::join_threads(const Statement& s) {
   line("__syncthreads();");
   close();
   for (std::size_t i = 0; i < types.size(); ++i)
-    line("if (active) " + values[i] + " = " + memory[i] + "[thread - " + at + " * (" + step + ")];");
+    line("if (active) $value = $memory[thread - $at * ($step)];",
+         {{"value", values[i]}, {"memory", memory[i]}, {"at", at}, {"step", step}});
   line("__syncthreads();");
 }
 
@@ -56,33 +57,34 @@ bool Emitter::joins_at_once(const ReducerNode& reducer, const std::vector<DType>
          (types[1] == DType::f32 || types[1] == DType::i32);
 }
 void Emitter::take_across_warp(const Statement& s, const std::vector<std::string>& values) {
-  line("take_across_warp<" + std::string(s.reducer->known == Known::argmax ? "true" : "false") + ">(" + values[1] +
-       ", " + values[0] + ");");
+  line("take_across_warp<$largest>($value, $index);",
+       {{"largest", s.reducer->known == Known::argmax ? "true" : "false"}, {"value", values[1]}, {"index", values[0]}});
 }
 
 // Across the lanes of a warp, or of `extent` of them; all get the result.
 void Emitter::shuffle(const Statement& s, const std::vector<DType>& types, const std::vector<std::string>& values,
                       std::int64_t extent) {
   if (extent == 32 && joins_at_once(*s.reducer, types)) return take_across_warp(s, values);
+  // What another lane has of a value.
+  const auto moved = [&](const std::string& direction, std::size_t i, const std::string& from) {
+    const bool boolean = types[i] == DType::boolean;
+    return fill("__shfl_${direction}sync(~0u, $value, $from)$truth",
+                {{"direction", direction},
+                 {"value", boolean ? "int(" + values[i] + ")" : values[i]},
+                 {"from", from},
+                 {"truth", boolean ? " != 0" : ""}});
+  };
   for (std::int64_t step = extent / 2; step > 0; step /= 2) {
     open("");
     std::vector<std::string> other;
-    for (std::size_t i = 0; i < types.size(); ++i) {
-      other.push_back("t" + str(temporaries_++));
-      const bool boolean = types[i] == DType::boolean;
-      line("const " + device_type(types[i]) + " " + other.back() + " = __shfl_down_sync(~0u, " +
-           (boolean ? "int(" + values[i] + ")" : values[i]) + ", " + str(step) + ", " + str(extent) + ")" +
-           (boolean ? " != 0" : "") + ";");
-    }
+    for (std::size_t i = 0; i < types.size(); ++i)
+      other.push_back(temporary(types[i], moved("down_", i, str(step) + ", " + str(extent))));
     const std::vector<std::string> joined = combined(*s.reducer, values, other, types);
     for (std::size_t i = 0; i < types.size(); ++i) line(values[i] + " = " + joined[i] + ";");
     close();
   }
-  for (std::size_t i = 0; i < types.size(); ++i) {
-    const bool boolean = types[i] == DType::boolean;
-    line(values[i] + " = __shfl_sync(~0u, " + (boolean ? "int(" + values[i] + ")" : values[i]) + ", lane_id() / " +
-         str(extent) + " * " + str(extent) + ")" + (boolean ? " != 0" : "") + ";");
-  }
+  const std::string first = fill("lane_id() / $extent * $extent", {{"extent", str(extent)}});
+  for (std::size_t i = 0; i < types.size(); ++i) line(values[i] + " = " + moved("", i, first) + ";");
 }
 
 // Across whole warps: each in itself, then their results, which every warp takes from shared memory.
@@ -92,7 +94,7 @@ void Emitter::join_warps(const Statement& s, const std::vector<DType>& types, co
   std::vector<std::string> memory;
   for (const DType type : types) {
     memory.push_back("meeting" + str(temporaries_++));
-    shared_ += "  __shared__ " + device_type(type) + " " + memory.back() + "[32];\n";
+    shared_ += fill("  __shared__ $type $memory[32];\n", {{"type", device_type(type)}, {"memory", memory.back()}});
   }
   open("if (lane_id() == 0)");
   for (std::size_t i = 0; i < types.size(); ++i) line(memory[i] + "[thread / 32] = " + values[i] + ";");
@@ -100,7 +102,8 @@ void Emitter::join_warps(const Statement& s, const std::vector<DType>& types, co
   line("__syncthreads();");
   const std::string warps = str(extent / 32);
   for (std::size_t i = 0; i < types.size(); ++i)
-    line(values[i] + " = " + memory[i] + "[thread / " + str(extent) + " * " + warps + " + lane_id() % " + warps + "];");
+    line("$value = $memory[thread / $extent * $warps + lane_id() % $warps];",
+         {{"value", values[i]}, {"memory", memory[i]}, {"extent", str(extent)}, {"warps", warps}});
   if (!bound_only_) line("__syncthreads();");                                // a loop comes back to this memory
   if (joins_at_once(*s.reducer, types)) return take_across_warp(s, values);  // each of them is there several times
   shuffle(s, types, values, extent / 32);
@@ -123,13 +126,13 @@ void Emitter::join_blocks(const Statement& s) {
   now_.joins_blocks = true;
   numbered_ = tag + 1;
   over_.insert(tag);  // one block is left
-  const std::string number = str(static_cast<std::int64_t>(out_.joining++));
+  const std::string number = str(out_.joining++);
   const char* const grid[] = {"gridDim.x", "gridDim.y", "gridDim.z"};
   const char* const block[] = {"blockIdx.x", "blockIdx.y", "blockIdx.z"};
   std::string other = "0";
   for (std::size_t d = 0; d < 3; ++d)
-    if (d != tag) other = "(" + other + ") * " + grid[d] + " + " + block[d];
-  line("const i64 other = " + other + ", blocks = " + grid[tag] + ";");
+    if (d != tag) other = fill("($other) * $grid + $block", {{"other", other}, {"grid", grid[d]}, {"block", block[d]}});
+  line("const i64 other = $other, blocks = $grid;", {{"other", other}, {"grid", grid[tag]}});
   std::vector<DType> types;
   std::vector<std::string> values;
   std::int64_t bytes = 0;
@@ -139,18 +142,22 @@ void Emitter::join_blocks(const Statement& s) {
     bytes += 8;
   }
   if (bytes > join_bytes) throw Error(ErrorCode::unsupported, "blocks join at most 8 values together");
-  const auto place = [&](const std::string& which, std::size_t i) {
-    return "((((other * blocks + " + which + ") * threads + thread) * " + str(static_cast<std::int64_t>(types.size())) +
-           " + " + str(static_cast<std::int64_t>(i)) + ") * 8)";
+  // The place of a block's partial result.
+  const auto partial_of = [&](const std::string& which, std::size_t i, const std::string& qualifier) {
+    return fill("($type*)(p.partial$number + ((((other * blocks + $which) * threads + thread) * $count + $i) * 8))",
+                {{"type", qualifier + (types[i] == DType::boolean ? std::string("u8") : device_type(types[i]))},
+                 {"number", number},
+                 {"which", which},
+                 {"count", str(types.size())},
+                 {"i", str(i)}});
   };
-  const auto memory = [&](DType type) { return type == DType::boolean ? std::string("u8") : device_type(type); };
   for (std::size_t i = 0; i < types.size(); ++i)
-    line("*(" + memory(types[i]) + "*)(p.partial" + number + " + " + place(block[tag], i) + ") = " + values[i] + ";");
+    line("*$partial = $value;", {{"partial", partial_of(block[tag], i, "")}, {"value", values[i]}});
   shared_ += "  __shared__ u32 is_last;\n";
   line("__syncthreads();");
   open("if (thread == 0)");
   line("__threadfence();");
-  line("u32* const counter = (u32*)p.counters" + number + " + other;");
+  line("u32* const counter = (u32*)p.counters$number + other;", {{"number", number}});
   line("is_last = arrive_and_count(counter) == u32(blocks) - 1;");
   line("if (is_last) *counter = 0;");
   line("__threadfence();");
@@ -160,9 +167,9 @@ void Emitter::join_blocks(const Statement& s) {
   open("for (i64 from = 0; from < blocks; ++from)");
   std::vector<std::string> b;
   for (std::size_t i = 0; i < types.size(); ++i) {
-    b.push_back("t" + str(temporaries_++));
-    line("const " + device_type(types[i]) + " " + b.back() + " = __ldcg((const " + memory(types[i]) + "*)(p.partial" +
-         number + " + " + place("from", i) + "))" + (types[i] == DType::boolean ? " != 0" : "") + ";");
+    const char* const truth = types[i] == DType::boolean ? " != 0" : "";
+    b.push_back(temporary(
+        types[i], fill("__ldcg($partial)$truth", {{"partial", partial_of("from", i, "const ")}, {"truth", truth}})));
   }
   open("if (from == 0)");
   for (std::size_t i = 0; i < types.size(); ++i) line(values[i] + " = " + b[i] + ";");

@@ -139,7 +139,7 @@ bool Emitter::reduce_in_registers(const Statement& init, const Statement& loops)
   visit_statements(loops.body, check);
   if (!fits || updates != 1 || found != around.size()) return false;
 
-  std::string place;
+  std::string place, n = str(registers);
   for (const Statement* loop : around) {
     const std::string i = variable(loop->axis);
     place = place.empty() ? i : "(" + place + ") * " + str(constant_extent(*loop)) + " + " + i;
@@ -152,11 +152,11 @@ bool Emitter::reduce_in_registers(const Statement& init, const Statement& loops)
                       type = device_type(compute_type(to[i]->type)), identity = value(first->values[i]);
     names.push_back(place.empty() ? array : array + "[" + place + "]");
     if (place.empty()) {
-      line(type + " " + array + " = " + identity + ";");
+      line("$type $value = $identity;", {{"type", type}, {"value", array}, {"identity", identity}});
     } else {
-      line(type + " " + array + "[" + str(registers) + "];");
+      line("$type $array[$n];", {{"type", type}, {"array", array}, {"n", n}});
       line("#pragma unroll");
-      line("for (int e = 0; e < " + str(registers) + "; ++e) " + array + "[e] = " + identity + ";");
+      line("for (int e = 0; e < $n; ++e) $array[e] = $identity;", {{"n", n}, {"array", array}, {"identity", identity}});
     }
     registers_[to[i].get()] = names.back();
   }
@@ -244,7 +244,7 @@ void Emitter::serial(const Statement& s, const std::string& begin, const std::st
   else if (unroll > 0) line("#pragma unroll " + str(unroll));
   const bool outside = bound_only_;
   bound_only_ = false;
-  open("for (i64 " + i + " = " + begin + "; " + i + " < " + end + "; ++" + i + ")");
+  open("for (i64 $i = $begin; $i < $end; ++$i)", {{"i", i}, {"begin", begin}, {"end", end}});
   write(s.body);
   close();
   bound_only_ = outside;
@@ -286,16 +286,14 @@ void Emitter::find_wide(Chain& chain) {
     if (extent < 2 || !in_memory(buffer) || (bytes != 4 && bytes != 8 && (bytes % 16 != 0 || bytes > 64)) ||
         !side_by_side(index, axis, unit / size_of(buffer->type)))
       return false;
-    const std::string name = "p." + buffer_name(buffer), elements = str(unit / size_of(buffer->type));
+    const std::string elements = str(unit / size_of(buffer->type));
     if (buffer->argument < 0) {
       if (index.size() > 1) conditions.insert(count(buffer->shape.back()) + " % " + elements + " == 0");
       return true;
     }
-    conditions.insert(name + " % " + str(unit) + " == 0");
-    for (std::size_t d = 0; d < index.size(); ++d) {
-      const std::string stride = name + "_stride" + str(static_cast<int>(d));
-      conditions.insert(d + 1 == index.size() ? stride + " == 1" : stride + " % " + elements + " == 0");
-    }
+    conditions.insert(fill("p.$buffer % $unit == 0", {{"buffer", buffer_name(buffer)}, {"unit", str(unit)}}));
+    for (std::size_t d = 0; d < index.size(); ++d)
+      conditions.insert(stride(buffer, d) + (d + 1 == index.size() ? " == 1" : " % " + elements + " == 0"));
     return true;
   };
   std::vector<const ExprNode*> reads;
@@ -316,7 +314,7 @@ void Emitter::find_wide(Chain& chain) {
     const bool moves = std::any_of(chain.inner.begin(), chain.inner.end(),
                                    [&](const Statement* inner) { return has(index.back(), inner->axis.get()); });
     if (!moves || !chain.units.insert(buffer.get()).second) return;
-    conditions.insert("p." + buffer_name(buffer) + "_stride" + str(static_cast<int>(index.size()) - 1) + " == 1");
+    conditions.insert(stride(buffer, index.size() - 1) + " == 1");
   };
   for (const ExprNode* read : reads)
     if (!parameters_.count(read->tensor.get()) && !locals_.count(read->tensor.get())) unit(nest_.of(*read), read->args);
@@ -355,9 +353,10 @@ bool Emitter::divide(const Statement& s) {
   std::string full = count(s.extent), end = full;
   for (const Bound& bound : bounds) {
     const auto limited = [&](const std::string& so_far, const Expr& rest) {
-      const std::string runs = bound.step == 0 ? "(" + value(rest) + " < 0 ? 0ll : " + count(s.extent) + ")"
-                                               : "iterations(" + count(rest) + ", " + str(bound.step) + ")";
-      return "min(" + so_far + ", " + runs + ")";
+      const std::string runs =
+          bound.step == 0 ? fill("($rest < 0 ? 0ll : $extent)", {{"rest", value(rest)}, {"extent", count(s.extent)}})
+                          : fill("iterations($rest, $step)", {{"rest", count(rest)}, {"step", str(bound.step)}});
+      return fill("min($so_far, $runs)", {{"so_far", so_far}, {"runs", runs}});
     };
     full = limited(full, bound.worst);
     end = limited(end, bound.best);
@@ -445,18 +444,19 @@ void Emitter::bound(const Statement& s) {
   if (block && s.axis->kind == AxisNode::Kind::data && now_.joins_blocks && s.body.size() == 1 &&
       s.body[0].kind == Statement::Kind::guard && numbered_ == tag + 1) {
     // Behind the join one block is left: it runs the loop that stores for all.
-    open("for (i64 " + i + " = 0; " + i + " < " + extent + "; ++" + i + ")");
+    open("for (i64 $i = 0; $i < $extent; ++$i)", {{"i", i}, {"extent", extent}});
     write(s.body);
     return close();
   }
   const char* const ids[] = {"blockIdx.x", "blockIdx.y", "blockIdx.z", "thread_x", "thread_y", "thread_z"};
   open("");
   const bool fresh = over_.insert(tag).second;
-  line("const i64 " + i + " = " + ids[tag] + ";");
+  line("const i64 $i = $id;", {{"i", i}, {"id", ids[tag]}});
   // Grids and blocks are as long as the loop, but where that is nothing; threads of idle lanes are not active.
   const bool certain = s.extent->kind == ExprNode::Kind::constant && s.extent->value.integer > 0;
   const bool met = s.joins || meets(s.body);
-  if (!certain && !met) open("if (" + i + " < " + extent + ")");
+  const std::string exists = fill("$i < $extent", {{"i", i}, {"extent", extent}});
+  if (!certain && !met) open("if ($exists)", {{"exists", exists}});
   if (s.joins && meets(s.body))
     throw Error(ErrorCode::bad_schedule,
                 "threads that reduce " + quoted(s.axis->name) + " together would meet within that loop",
@@ -464,9 +464,7 @@ void Emitter::bound(const Statement& s) {
   if (s.joins) {
     // The body is of one thread alone.
     if (all_run_ || !certain) {
-      open(certain    ? "if (active)"
-           : all_run_ ? "if (active && " + i + " < " + extent + ")"
-                      : "if (" + i + " < " + extent + ")");
+      open("if ($condition)", {{"condition", certain ? "active" : all_run_ ? "active && " + exists : exists}});
       const bool all = all_run_;
       all_run_ = false;
       write(s.body);

@@ -10,12 +10,11 @@ namespace {
 // Element `e` of words, as a value.
 std::string element(const std::string& words, DType type, const std::string& e) {
   const std::string storage = type == DType::boolean ? "bool" : std::string(name(type));
-  switch (size_of(type)) {
-    case 1: return "bits_" + storage + "(" + words + ".x[" + e + " / 4] >> " + e + " % 4 * 8 & 255u)";
-    case 2: return "bits_" + storage + "(" + words + ".x[" + e + " / 2] >> " + e + " % 2 * 16)";
-    case 4: return "bits_" + storage + "(" + words + ".x[" + e + "])";
-    default: return "i64(u64(" + words + ".x[2 * " + e + " + 1]) << 32 | " + words + ".x[2 * " + e + "])";
-  }
+  if (size_of(type) == 8) return fill("i64(u64($x.x[2 * $e + 1]) << 32 | $x.x[2 * $e])", {{"x", words}, {"e", e}});
+  return fill(size_of(type) == 1   ? "bits_$storage($words.x[$e / 4] >> $e % 4 * 8 & 255u)"
+              : size_of(type) == 2 ? "bits_$storage($words.x[$e / 2] >> $e % 2 * 16)"
+                                   : "bits_$storage($words.x[$e])",
+              {{"storage", storage}, {"words", words}, {"e", e}});
 }
 
 }  // namespace
@@ -29,7 +28,8 @@ std::string Emitter::place(const BufferPtr& buffer, const std::vector<Expr>& ind
   const Substitution start{{along.axis.get(), Expr(0)}};
   std::vector<Expr> at;
   for (const Expr& x : index) at.push_back(simplified(substitute(x, start)));
-  return "p." + buffer_name(buffer) + " + (" + offset(buffer, at) + ") * " + str(size_of(buffer->type));
+  return fill("p.$buffer + ($offset) * $size",
+              {{"buffer", buffer_name(buffer)}, {"offset", offset(buffer, at)}, {"size", str(size_of(buffer->type))}});
 }
 
 // What has fewer axes than others is read again, and kept in L1.
@@ -37,8 +37,9 @@ std::string Emitter::fetched_words(const ExprNode& read, const Statement& along)
   std::size_t rank = 0;
   for (const ExprNode* other : chain_->reads) rank = std::max(rank, other->args.size());
   const BufferPtr& buffer = nest_.of(read);
-  return "fetch_words<" + std::string(read.args.size() == rank ? "ONCE" : "KEPT") + ", " + str(words(buffer, along)) +
-         ">(" + place(buffer, read.args, along) + ")";
+  return fill("fetch_words<$often, $words>($place)", {{"often", read.args.size() == rank ? "ONCE" : "KEPT"},
+                                                      {"words", str(words(buffer, along))},
+                                                      {"place", place(buffer, read.args, along)}});
 }
 
 // Some iterations of a loop at once: first all of their reads, which are then under way together,
@@ -49,23 +50,23 @@ void Emitter::batches(const Statement& s, int batch) {
   const std::vector<const ExprNode*>& reads = chain_->reads;
   const auto iterations = [&] {
     line("#pragma unroll");
-    open("for (int u = 0; u < " + n + "; ++u)");
-    line("const i64 " + i + " = step + u;");
-    open("if (" + i + " < full)");
+    open("for (int u = 0; u < $n; ++u)", {{"n", n}});
+    line("const i64 $i = step + u;", {{"i", i}});
+    open("if ($i < full)", {{"i", i}});
   };
   const bool outside = bound_only_;
   bound_only_ = false;
-  open("for (i64 step = 0; step < full; step += " + n + ")");
+  open("for (i64 step = 0; step < full; step += $n)", {{"n", n}});
   std::vector<std::string> arrays, fetched;
   for (const ExprNode* read : reads) {
     const BufferPtr& buffer = nest_.of(*read);
     arrays.push_back("words" + str(temporaries_++));
-    line("Words<" + str(words(buffer, *along)) + "> " + arrays.back() + "[" + n + "];");
+    line("Words<$words> $array[$n];", {{"words", str(words(buffer, *along))}, {"array", arrays.back()}, {"n", n}});
   }
   iterations();
   for (std::size_t r = 0; r < reads.size(); ++r) {
     const BufferPtr& buffer = nest_.of(*reads[r]);
-    line(arrays[r] + "[u] = " + fetched_words(*reads[r], *along) + ";");
+    line("$array[u] = $words;", {{"array", arrays[r]}, {"words", fetched_words(*reads[r], *along)}});
     fetched.push_back(element(arrays[r] + "[u]", buffer->type, v));
   }
   close();
@@ -96,22 +97,29 @@ void Emitter::extreme_of_batch(const Statement& s, int batch) {
   const std::string largest = update.reducer->known == Known::argmax ? "<true>" : "<false>", i = variable(s.axis),
                     v = variable(along.axis), x = "t" + str(temporaries_++), top = "t" + str(temporaries_++),
                     first = "t" + str(temporaries_++), type = device_type(types[1]);
-  line(type + " " + x + "[" + str(batch * extent) + "];");
+  line("$type $x[$count];", {{"type", type}, {"x", x}, {"count", str(batch * extent)}});
   line("#pragma unroll");
-  open("for (int u = 0; u < " + str(batch) + "; ++u)");
-  line("const i64 " + i + " = step + u;");
+  open("for (int u = 0; u < $batch; ++u)", {{"batch", str(batch)}});
+  line("const i64 $i = step + u;", {{"i", i}});
   line("#pragma unroll");
-  open("for (int " + v + " = 0; " + v + " < " + str(extent) + "; ++" + v + ")");
-  line(x + "[u * " + str(extent) + " + " + v + "] = " + i + " < full ? " + value(update.values[1]) + " : " +
-       value(identity_of(*update.reducer, types)[1]) + ";");
+  open("for (int $v = 0; $v < $extent; ++$v)", {{"v", v}, {"extent", str(extent)}});
+  line("$x[u * $extent + $v] = $i < full ? $value : $identity;",
+       {{"x", x},
+        {"extent", str(extent)},
+        {"v", v},
+        {"i", i},
+        {"value", value(update.values[1])},
+        {"identity", value(identity_of(*update.reducer, types)[1])}});
   close();
   close();
-  line("const " + type + " " + top + " = extreme_of" + largest + "(" + x + ");");
-  open("if (exceeds" + largest + "(" + load(update.to[1], update.index) + ", " + load(update.to[0], update.index) +
-       ", " + top + "))");
-  line("const int " + first + " = first_of(" + x + ", " + top + ");");
-  line("const i64 " + i + " = step + " + first + " / " + str(extent) + ", " + v + " = " + first + " % " + str(extent) +
-       ";");
+  line("const $type $top = extreme_of$largest($x);", {{"type", type}, {"top", top}, {"largest", largest}, {"x", x}});
+  open("if (exceeds$largest($so_far, $index, $top))", {{"largest", largest},
+                                                       {"so_far", load(update.to[1], update.index)},
+                                                       {"index", load(update.to[0], update.index)},
+                                                       {"top", top}});
+  line("const int $first = first_of($x, $top);", {{"first", first}, {"x", x}, {"top", top}});
+  line("const i64 $i = step + $first / $extent, $v = $first % $extent;",
+       {{"i", i}, {"first", first}, {"extent", str(extent)}, {"v", v}});
   put(update.to[0], update.index, value(update.values[0]), types[0]);
   put(update.to[1], update.index, top, types[1]);
   close();
@@ -124,14 +132,16 @@ void Emitter::innermost(const Statement& s) {
   for (const ExprNode* read : chain_->reads) {
     const BufferPtr& buffer = nest_.of(*read);
     const std::string array = "words" + str(temporaries_++);
-    line("const Words<" + str(words(buffer, s)) + "> " + array + " = " + fetched_words(*read, s) + ";");
+    line("const Words<$count> $array = $words;",
+         {{"count", str(words(buffer, s))}, {"array", array}, {"words", fetched_words(*read, s)}});
     fetched_[read] = element(array, buffer->type, i);
   }
   const Statement& statement = *chain_->statement;
   std::vector<std::string> arrays;
   for (std::size_t k = 0; chain_->stores && k < statement.to.size(); ++k) {
     arrays.push_back("t" + str(temporaries_++));
-    line(device_type(compute_type(statement.to[k]->type)) + " " + arrays[k] + "[" + str(extent) + "];");
+    line("$type $array[$extent];",
+         {{"type", device_type(compute_type(statement.to[k]->type))}, {"array", arrays[k]}, {"extent", str(extent)}});
     collected_[statement.to[k].get()] = arrays[k] + "[" + i + "]";
   }
   serial(s, "0", count(s.extent), 0);
@@ -140,13 +150,14 @@ void Emitter::innermost(const Statement& s) {
   for (std::size_t k = 0; k < arrays.size(); ++k) {
     const BufferPtr& to = statement.to[k];
     const std::int64_t a_word = 4 / size_of(to->type);
-    const std::string packed = "words" + str(temporaries_++), n = str(extent / a_word),
-                      pack = "pack_" + std::string(name(to->type));
-    line("Words<" + n + "> " + packed + ";");
+    const std::string packed = "words" + str(temporaries_++), n = str(extent / a_word);
+    const char* const elements = a_word == 1 ? "$array[e]" : "$array[2 * e], $array[2 * e + 1]";
+    line("Words<$n> $packed;", {{"n", n}, {"packed", packed}});
     line("#pragma unroll");
-    line("for (int e = 0; e < " + n + "; ++e) " + packed + ".x[e] = " + pack + "(" + arrays[k] +
-         (a_word == 1 ? "[e]" : "[2 * e], " + arrays[k] + "[2 * e + 1]") + ");");
-    line("store_words<" + n + ">(" + place(to, statement.index, s) + ", " + packed + ");");
+    line(
+        "for (int e = 0; e < $n; ++e) $packed.x[e] = pack_$type($elements);",
+        {{"n", n}, {"packed", packed}, {"type", name(to->type)}, {"elements", fill(elements, {{"array", arrays[k]}})}});
+    line("store_words<$n>($place, $packed);", {{"n", n}, {"place", place(to, statement.index, s)}, {"packed", packed}});
   }
 }
 

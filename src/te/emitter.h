@@ -1,6 +1,7 @@
 // Writes a nest as kernels (emit.h). The class is one, its code lies in four files.
 #pragma once
 
+#include "core/fill.h"
 #include "cuda/emit/gemm_source.h"
 #include "cuda/emit/ops.h"
 #include "te/emit.h"
@@ -64,6 +65,7 @@ class Emitter {
   void reduce(const Statement& loops, const BufferPtr& to);
   std::vector<std::string> combined(const ReducerNode& reducer, const std::vector<std::string>& a,
                                     const std::vector<std::string>& b, const std::vector<DType>& types);
+  std::string temporary(DType type, const std::string& value);  // its name
   std::string value(const Expr& x);
   std::string count(const Expr& x) { return "i64(" + value(x) + ")"; }
   std::string offset(const BufferPtr& buffer, const std::vector<Expr>& at);
@@ -104,12 +106,18 @@ class Emitter {
 
   std::string variable(const AxisPtr& axis) { return names_.of(axis.get(), axis->name); }
   std::string buffer_name(const BufferPtr& buffer) { return names_.of(buffer.get(), buffer->name); }
+  // A parameter: how far elements of an argument are apart along an axis.
+  std::string stride(const BufferPtr& buffer, std::size_t axis) {
+    return fill("p.${buffer}_stride$axis", {{"buffer", buffer_name(buffer)}, {"axis", str(axis)}});
+  }
   void line(const std::string& text) { code_ += std::string(static_cast<std::size_t>(2 * depth_), ' ') + text + "\n"; }
+  void line(std::string_view text, std::initializer_list<Hole> holes) { line(fill(text, holes)); }
   // A block of code that only threads that are not idle run.
   void open(const std::string& head) {
     line(head.empty() ? "{" : head + " {");
     ++depth_;
   }
+  void open(std::string_view head, std::initializer_list<Hole> holes) { open(fill(head, holes)); }
   void close() {
     --depth_;
     line("}");
