@@ -1,5 +1,7 @@
 #include "cuda/emit/code.h"
 
+#include "core/fill.h"
+
 #include <algorithm>
 
 namespace postlude::inline v0::cuda {
@@ -15,7 +17,8 @@ std::string row_of(const lower::Access& access, const Place& place) {
 
 std::string memory_row_of(const lower::Access& access, const Place& place) {
   const bool is_row = access.divide_rows > 1 || place.memory.empty();
-  return is_row ? row_of(access, place) : place.memory + "(p, " + place.b + ", " + place.i + ")";
+  return is_row ? row_of(access, place)
+                : fill("$row_of(p, $b, $i)", {{"row_of", place.memory}, {"b", place.b}, {"i", place.i}});
 }
 
 }  // namespace
@@ -37,8 +40,9 @@ std::string right_hand_side(const lower::Phase& phase, ValueId id, const Place& 
     }
     code = expression(i, args, types, place, functions);
   }
-  if (i.guard >= 0) code = "(" + resolve.value(i.guard) + " ? " + device_literal(0, i.type) + " : " + code + ")";
-  return code;
+  if (i.guard < 0) return code;
+  return fill("($guard ? $zero : $code)",
+              {{"guard", resolve.value(i.guard)}, {"zero", device_literal(0, i.type)}, {"code", code}});
 }
 
 bool is_clamped(const lower::Phase& phase, ValueId id, double least, double most) {
@@ -66,17 +70,31 @@ std::string declarations(const lower::Phase& phase, const std::vector<bool>& wan
   std::string code;
   for (ValueId id = 0; id < static_cast<ValueId>(phase.code.size()); ++id) {
     if (!wanted[id]) continue;
-    code += indent + "const " + device_type(phase.code[id].type) + " " + resolve.value(id) + " = " +
-            right_hand_side(phase, id, place, resolve, functions) + ";\n";
+    code += fill("${indent}const $type $name = $value;\n",
+                 {{"indent", indent},
+                  {"type", device_type(phase.code[id].type)},
+                  {"name", resolve.value(id)},
+                  {"value", right_hand_side(phase, id, place, resolve, functions)}});
   }
   return code;
 }
 
+namespace {
+
+// An array of eight elements e.
+std::string array_text(const std::string& indent, DType type, const std::string& name, const std::string& value) {
+  return fill(R"($indent$type $name[8];
+${indent}EACH $name[e] = $value;
+)",
+              {{"indent", indent}, {"type", device_type(type)}, {"name", name}, {"value", value}});
+}
+
+}  // namespace
+
 std::string array_of(const lower::Phase& phase, ValueId id, const std::string& made, const Resolve& resolve,
                      const std::string& indent, std::string& code) {
   if (std::string array = resolve.array(id); !array.empty()) return array;
-  code += indent + device_type(phase.code[id].type) + " " + made + "[8];\n" + indent + "EACH " + made +
-          "[e] = " + resolve.value(id) + ";\n";
+  code += array_text(indent, phase.code[id].type, made, resolve.value(id));
   return made;
 }
 
@@ -84,26 +102,31 @@ std::string array_statements(const lower::Phase& phase, ValueId id, const Place&
                              Functions& functions, const std::string& indent) {
   const Instruction& i = phase.code[id];
   const std::string v = resolve.array(id), form = vector_form(phase, i);
-  std::string code = indent + device_type(i.type) + " " + v + "[8];\n";
-  if (form.empty())
-    return code + indent + "EACH " + v + "[e] = " + right_hand_side(phase, id, place, resolve, functions) + ";\n";
-  std::string call = form + "(" + v;
+  if (form.empty()) return array_text(indent, i.type, v, right_hand_side(phase, id, place, resolve, functions));
+  std::string made, args;
   for (std::size_t k = 0; k < i.args.size(); ++k)
-    call += ", " + array_of(phase, i.args[k], v + "_" + str(k), resolve, indent, code);
-  return code + indent + call + ");\n";
+    args += ", " + array_of(phase, i.args[k], v + "_" + str(k), resolve, indent, made);
+  return fill(
+      R"($indent$type $v[8];
+$made$indent$form($v$args);
+)",
+      {{"indent", indent}, {"type", device_type(i.type)}, {"v", v}, {"made", made}, {"form", form}, {"args", args}});
 }
 
 std::string count_expression(const Instruction& count, const Place& place, const std::string& batch,
                              const std::string& m, const std::string& n) {
   const auto extent = [](const Extent& e, const std::string& base) {
     if (e == Extent{}) return "i64(" + base + ")";
-    return "(" + str(e.times) + "ll * ((i64(" + base + ") + " + str(e.over - 1) + ") / " + str(e.over) + "))";
+    return fill("(${times}ll * ((i64($base) + $rest) / $over))",
+                {{"times", str(e.times)}, {"base", base}, {"rest", str(e.over - 1)}, {"over", str(e.over)}});
   };
   std::string product;
   const auto times = [&](const std::string& factor) { product += (product.empty() ? "" : " * ") + factor; };
   const std::string group = str(count.group) + "ll";
   const auto part = [&](const std::string& whole, const std::string& index) {
-    return count.group ? "op_min(i64(" + group + "), " + whole + " - i64(" + index + ") * " + group + ")" : whole;
+    return count.group ? fill("op_min(i64($group), $whole - i64($index) * $group)",
+                              {{"group", group}, {"whole", whole}, {"index", index}})
+                       : whole;
   };
   if (count.count_axes.has(Axis::b)) times("i64(" + batch + ")");
   const bool by_columns = count.count_axes.has(Axis::n);
@@ -151,6 +174,10 @@ std::string address_arguments(int word, const std::string& b, const std::string&
 
 namespace {
 
+std::string load_text(DType type, const std::string& at) {
+  return fill("load_$type($at)", {{"type", storage_name(type)}, {"at", at}});
+}
+
 std::string access_arguments(const lower::Program& program, const lower::Access& access, int word, const Place& place,
                              bool unit_stride) {
   const lower::Buffer& buffer = program.buffers[access.buffer];
@@ -159,7 +186,8 @@ std::string access_arguments(const lower::Program& program, const lower::Access&
   if (buffer.axes.has(Axis::n)) column = column_expression(access.columns, place.j, place.width);
   const std::string batch = program.batched ? place.b : "";
   if (buffer.kind == lower::BufferKind::operand && row.empty() && column.empty())
-    return "scalar_at(p, " + str(word) + "), " + (batch.empty() ? "0" : batch + " * p.word[" + str(word + 1) + "]");
+    return fill("scalar_at(p, $word), $at",
+                {{"word", str(word)}, {"at", batch.empty() ? "0" : batch + " * p.word[" + str(word + 1) + "]"}});
   return address_arguments(word, batch, row, column, unit_stride);
 }
 
@@ -167,21 +195,19 @@ std::string access_arguments(const lower::Program& program, const lower::Access&
 
 std::string load_expression(const lower::Program& program, const lower::Access& access, int word, const Place& place,
                             bool unit_stride) {
-  return "load_" + storage_name(program.buffers[access.buffer].dtype) + "(" +
-         access_arguments(program, access, word, place, unit_stride) + ")";
+  return load_text(program.buffers[access.buffer].dtype, access_arguments(program, access, word, place, unit_stride));
 }
 
 std::string store_statement(const lower::Program& program, const lower::Access& access, int word, const Place& place,
                             const std::string& value, bool unit_stride) {
-  return "store_" + storage_name(program.buffers[access.buffer].dtype) + "(" +
-         access_arguments(program, access, word, place, unit_stride) + ", " + value + ");";
+  return fill("store_$type($at, $value);", {{"type", storage_name(program.buffers[access.buffer].dtype)},
+                                            {"at", access_arguments(program, access, word, place, unit_stride)},
+                                            {"value", value}});
 }
 
 std::string load_accumulator(DType source, const lower::Access& access, int word, const Place& place) {
-  return "load_" + storage_name(source) + "(" +
-         address_arguments(word, place.b, memory_row_of(access, place),
-                           column_expression(access.columns, place.j, place.width), false) +
-         ")";
+  return load_text(source, address_arguments(word, place.b, memory_row_of(access, place),
+                                             column_expression(access.columns, place.j, place.width), false));
 }
 
 }  // namespace postlude::inline v0::cuda

@@ -1,5 +1,6 @@
 #include "cuda/emit/ops.h"
 
+#include "core/fill.h"
 #include "graph/ir/typing.h"
 
 #include <postlude/error.h>
@@ -18,7 +19,7 @@ std::string join(const std::vector<std::string>& parts) {
 }
 
 std::string binary(const char* op, const std::vector<std::string>& a) {
-  return "(" + a[0] + " " + op + " " + a[1] + ")";
+  return fill("($a $op $b)", {{"a", a[0]}, {"op", op}, {"b", a[1]}});
 }
 
 // Either side may be a constant, and one of the two is hidden: see base.cu.
@@ -31,16 +32,18 @@ std::string number(std::uint64_t value) { return std::to_string(value) + "ull"; 
 // A cast to `dtype`, whose values are computed in compute_type(dtype). `u`: the number that it rounds stochastically
 // by.
 std::string cast_expression(const std::string& value, DType from, DType dtype, Round round, const std::string& u) {
-  const std::string mode = ", " + str(static_cast<int>(round)) + ", " + u + ")";
-  const std::string type(name(dtype));
+  const std::string mode =
+      round == Round::nearest_even ? "" : fill(", $round, $u", {{"round", str(static_cast<int>(round))}, {"u", u}});
+  const std::string_view type = name(dtype);
   if (is_float(dtype)) {
     const std::string real = converted(value, from, DType::f32);
     if (dtype == DType::f32) return real;
-    return "round_" + type + "(" + real + (round == Round::nearest_even ? ")" : mode);
+    return fill("round_$type($real$mode)", {{"type", type}, {"real", real}, {"mode", mode}});
   }
   if (dtype == DType::boolean) return "to_boolean(" + value + ")";
-  if (from == DType::f32 && round != Round::nearest_even) return "to_" + type + "(round_integral(" + value + mode + ")";
-  return "to_" + type + "(" + value + ")";
+  if (from == DType::f32 && !mode.empty())
+    return fill("to_$type(round_integral($value$mode))", {{"type", type}, {"value", value}, {"mode", mode}});
+  return fill("to_$type($value)", {{"type", type}, {"value", value}});
 }
 
 // Elementwise operations, with arguments already of the types that they take.
@@ -59,7 +62,6 @@ std::string operation(Op op, const std::vector<std::string>& a, DType argument) 
     case Op::bit_and: return binary(boolean ? "&&" : "&", a);
     case Op::bit_or: return binary(boolean ? "||" : "|", a);
     case Op::bit_not: return (boolean ? "!" : "~") + a[0];
-    case Op::where: return "op_where(" + a[0] + ", " + a[1] + ", " + a[2] + ")";
     case Op::floor:
     case Op::ceil:
     case Op::round:
@@ -72,7 +74,8 @@ std::string operation(Op op, const std::vector<std::string>& a, DType argument) 
 }  // namespace
 
 std::string converted(const std::string& value, DType from, DType to) {
-  return from == to ? value : "to_" + std::string(to == DType::boolean ? "boolean" : name(to)) + "(" + value + ")";
+  if (from == to) return value;
+  return fill("to_$type($value)", {{"type", to == DType::boolean ? "boolean" : name(to)}, {"value", value}});
 }
 
 std::string rounded(const std::string& value, DType from, DType dtype) {
@@ -126,17 +129,20 @@ std::string device_literal(const Literal& literal, DType type) {
 std::string column_expression(const lower::ColumnMap& map, const std::string& j, const std::string& width) {
   std::string column = j, wide = width;
   for (const auto& step : map.steps) {
-    const std::string pieces = str(step.pieces), piece = str(step.piece);
     if (step.group == 0) {
-      if (step.piece) column = "(" + column + " + " + piece + " * " + wide + ")";
+      if (step.piece)
+        column = fill("($column + $piece * $wide)", {{"column", column}, {"piece", str(step.piece)}, {"wide", wide}});
     } else {
-      const std::string w = str(step.group / step.pieces);
-      column = "(" + column + " / " + w + " * " + str(step.group) + " + " + column + " % " + w +
-               (step.piece ? " + " + str(step.piece * (step.group / step.pieces)) : "") + ")";
+      const std::int64_t w = step.group / step.pieces;
+      column = fill("($column / $w * $group + $column % $w$first)",
+                    {{"column", column},
+                     {"w", str(w)},
+                     {"group", str(step.group)},
+                     {"first", step.piece ? " + " + str(step.piece * w) : ""}});
     }
-    wide = "(" + wide + " * " + pieces + ")";
+    wide = fill("($wide * $pieces)", {{"wide", wide}, {"pieces", str(step.pieces)}});
   }
-  return map.divide > 1 ? "(" + column + " / " + str(map.divide) + ")" : column;
+  return map.divide > 1 ? fill("($column / $divide)", {{"column", column}, {"divide", str(map.divide)}}) : column;
 }
 
 std::string Functions::body(const Lambda& lambda, std::span<const DType> parameters,
@@ -180,7 +186,8 @@ std::string Functions::body(const Lambda& lambda, std::span<const DType> paramet
       code = operation(node.op, args, wanted[node.op == Op::where ? 1 : 0]);
     }
     value[id] = "v" + str(id);
-    text += "  const " + device_type(type_of(id)) + " " + value[id] + " = " + code + ";\n";
+    text += fill("  const $type $name = $code;\n",
+                 {{"type", device_type(type_of(id))}, {"name", value[id]}, {"code", code}});
   }
   for (const NodeId result : lambda.results) {
     const Node& node = lambda.nodes[result];
@@ -210,8 +217,11 @@ std::string Functions::call(const Function& function, std::span<const DType> arg
     list.clear();
     for (std::size_t i = 0; i < args.size(); ++i) {
       const bool parameter = static_cast<int>(i) >= function.native->arity;
-      list += std::string(i ? ", " : "") + device_type(args[i]) + (parameter ? " p" : " x") +
-              str(parameter ? static_cast<int>(i) - function.native->arity : static_cast<int>(i));
+      list += fill("$comma$type $letter$i",
+                   {{"comma", i ? ", " : ""},
+                    {"type", device_type(args[i])},
+                    {"letter", parameter ? "p" : "x"},
+                    {"i", str(parameter ? static_cast<int>(i) - function.native->arity : static_cast<int>(i))}});
     }
     text = "  return " + function.native->cuda + ";\n";
   } else {
@@ -223,8 +233,16 @@ std::string Functions::call(const Function& function, std::span<const DType> arg
   }
   const std::string made = "function" + str(made_.size());
   made_[key] = made;
-  text_ += "DEVICE " + result_type + " " + made + "(" + list + ") {\n" + text + "}\n";
+  define(result_type, made, list, text);
   return made;
+}
+
+void Functions::define(const std::string& result, const std::string& name, const std::string& parameters,
+                       const std::string& body) {
+  text_ += fill(R"(DEVICE $result $name($parameters) {
+$body}
+)",
+                {{"result", result}, {"name", name}, {"parameters", parameters}, {"body", body}});
 }
 
 std::string Functions::combiner(const Lambda& lambda, std::span<const DType> types) {
@@ -243,16 +261,17 @@ std::string Functions::combiner(const Lambda& lambda, std::span<const DType> typ
   std::string text = body(lambda, parameters, names, results, values);
   for (std::size_t i = 0; i < types.size(); ++i) {
     list += (i ? ", " : "") + device_type(types[i]) + "& r" + str(i);
-    text += "  r" + str(i) + " = " + converted(values.at(i), results.at(i), types[i]) + ";\n";
+    text += fill("  r$i = $value;\n", {{"i", str(i)}, {"value", converted(values.at(i), results.at(i), types[i])}});
   }
   const std::string made = "combiner" + str(made_.size());
   made_[made] = made;
-  text_ += "DEVICE void " + made + "(" + list + ") {\n" + text + "}\n";
+  define("void", made, list, text);
   return made;
 }
 
 std::string random_key(const lower::Instruction& i) {
-  return number(i.seed) + ", " + (i.op == Op::random ? str(i.random_stream) : "0") + "u";
+  return fill("$seed, ${stream}u",
+              {{"seed", number(i.seed)}, {"stream", i.op == Op::random ? str(i.random_stream) : "0"}});
 }
 
 std::string expression(const lower::Instruction& i, const std::vector<std::string>& args, std::span<const DType> types,
@@ -265,7 +284,8 @@ std::string expression(const lower::Instruction& i, const std::vector<std::strin
                                                      : p.i;
   const auto random = [&] {
     if (!p.random.empty()) return p.random;
-    return "random_uniform(" + random_key(i) + ", " + b + ", " + row + ", " + column + ")";
+    return fill("random_uniform($key, $b, $row, $column)",
+                {{"key", random_key(i)}, {"b", b}, {"row", row}, {"column", column}});
   };
   switch (i.op) {
     case Op::constant: return device_literal(i.literal, i.type);

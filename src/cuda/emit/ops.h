@@ -50,6 +50,8 @@ class Functions {
   [[nodiscard]] const std::string& text() const { return text_; }
 
  private:
+  void define(const std::string& result, const std::string& name, const std::string& parameters,
+              const std::string& body);
   std::string body(const Lambda& lambda, std::span<const DType> parameters, const std::vector<std::string>& names,
                    std::vector<DType>& results, std::vector<std::string>& values);
   std::map<std::string, std::string> made_;

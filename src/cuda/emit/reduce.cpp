@@ -64,35 +64,40 @@ std::string ReducerText::lift(const std::vector<std::string>& args) const {
 
 BlockAddition ReducerText::addition(const Block& block, const std::vector<std::string>& args,
                                     const std::string& state) const {
-  const std::string &array = block.name, at = "[" + block.index + "] = ", size = "[" + block.size + "];";
-  const std::string reals = "float " + array + size, here = " bool here" + size,
-                    is_here = ", here" + at + block.in + ";";
-  const std::string into = "(" + state + ", " + array, x = array + at;
+  const Hole array{"x", block.name}, size{"size", block.size}, at{"at", block.index}, in{"in", block.in},
+      into{"state", state}, x0{"x0", args[0]};
   if (reducer == Reducer::online_softmax)
-    return {reals, x + block.in + " ? " + args[0] + " : (-INF);", "softmax_add" + into + ");"};
-  if (reducer == Reducer::welford) {
-    return {reals + here, x + args[0] + is_here,
-            "moments_add<" + block.share + ">" + into + ", here, " + block.first + ", " + block.lane + ");"};
-  }
-  if (block.ordered && index_is_column) {
-    return {reals + " i64 index" + size + here, x + args[0] + ", index" + at + args[1] + is_here,
-            "arg_add<" + std::string(reducer == Reducer::argmax ? "true" : "false") + ">" + into + ", index, here);"};
-  }
-  return {type + " " + array + size,
-          x + type + "::select(" + block.in + ", " + lift(args) + ", " + type + "::identity());",
-          "block_add" + into + ");"};
+    return {fill("float $x[$size];", {array, size}), fill("$x[$at] = $in ? $x0 : (-INF);", {array, at, in, x0}),
+            fill("softmax_add($state, $x);", {into, array})};
+  if (reducer == Reducer::welford)
+    return {fill("float $x[$size]; bool here[$size];", {array, size}),
+            fill("$x[$at] = $x0, here[$at] = $in;", {array, at, x0, in}),
+            fill("moments_add<$share>($state, $x, here, $first, $lane);",
+                 {{"share", block.share}, into, array, {"first", block.first}, {"lane", block.lane}})};
+  if (block.ordered && index_is_column)
+    return {fill("float $x[$size]; i64 index[$size]; bool here[$size];", {array, size}),
+            fill("$x[$at] = $x0, index[$at] = $x1, here[$at] = $in;", {array, at, x0, {"x1", args[1]}, in}),
+            fill("arg_add<$largest>($state, $x, index, here);",
+                 {{"largest", reducer == Reducer::argmax ? "true" : "false"}, into, array})};
+  const Hole s{"S", type};
+  return {fill("$S $x[$size];", {s, array, size}),
+          fill("$x[$at] = $S::select($in, $lifted, $S::identity());", {array, at, s, in, {"lifted", lift(args)}}),
+          fill("block_add($state, $x);", {into, array})};
 }
 
 BlockAddition ReducerText::products(const Block& block, const std::string& a, const std::string& b,
                                     const std::string& state) const {
-  const std::string size = "[" + block.size + "]", at = "[" + block.index + "] = " + block.in + " ? ";
-  return {"float x" + size + ", y" + size + ";", "x" + at + a + " : 0.f, y" + at + b + " : 0.f;",
-          state + " = " + type + "::combine(" + state + ", " + lift({"dot(x, y)"}) + ");"};
+  return {
+      fill("float x[$size], y[$size];", {{"size", block.size}}),
+      fill("x[$at] = $in ? $a : 0.f, y[$at] = $in ? $b : 0.f;",
+           {{"at", block.index}, {"in", block.in}, {"a", a}, {"b", b}}),
+      fill("$state = $S::combine($state, $lifted);", {{"state", state}, {"S", type}, {"lifted", lift({"dot(x, y)"})}})};
 }
 
 std::string ReducerText::lanes(const std::string& function, const std::string& own, const std::string& of) const {
-  if (gathered == type) return function + "<" + type + ">(" + own + ", " + of + ")";
-  return "settled<" + type + ">(combine_lanes(" + own + ", 1, 4))";
+  if (gathered == type)
+    return fill("$function<$S>($own, $of)", {{"function", function}, {"S", type}, {"own", own}, {"of", of}});
+  return fill("settled<$S>(combine_lanes($own, 1, 4))", {{"S", type}, {"own", own}});
 }
 
 std::string ReducerText::component(const std::string& state, std::size_t k) const {

@@ -1,6 +1,7 @@
 #include "cuda/emit/rows.h"
 
 #include "core/divide.h"
+#include "core/fill.h"
 #include "cuda/emit/reduce.h"
 
 #include <algorithm>
@@ -141,6 +142,14 @@ std::optional<RowGrid> grid_of(const Program& program, const std::vector<RowPhas
   return grid;
 }
 
+std::string each_run(const std::string& code) {
+  return fill(R"(  #pragma unroll
+  for (int c = 0; c < C; ++c) {
+$code  }
+)",
+              {{"code", code}});
+}
+
 class RowWriter {
  public:
   RowWriter(const Program& program, const RowRun& run, int accumulator_word, const Wide& wide, Functions& functions)
@@ -159,6 +168,7 @@ class RowWriter {
   std::string load(const EarlyLoad& h, std::size_t k) const;
   std::string loading() const;
   void phase(const RowPhase& row);
+  void meet(const Phase& phase, const std::vector<ReducerText>& reducers);
   void row_values(int phase, std::vector<bool> wanted);
   void tile_values(int phase, const std::vector<bool>& wanted);
   void store(const RowPhase& row, const lower::Store& store);
@@ -205,33 +215,30 @@ std::string RowWriter::fetch(const EarlyLoad& h, std::size_t k) const {
   const std::string at =
       h.accumulator ? address_arguments(accumulator_word_, "b", "i", "", true) : element_address(h.access);
   const bool every_row = !h.accumulator && !program_.buffers[h.access.buffer].axes.has(Axis::m);
-  return "    fetch_" + storage_name(dtype(h)) + "<V, " + (every_row ? "KEPT" : "ONCE") + ">(" + at +
-         ", near(c, 0), near(c, 4), q" + str(k) + "[c]);\n";
+  return fill("    fetch_$type<V, $often>($at, near(c, 0), near(c, 4), q$k[c]);\n",
+              {{"type", storage_name(dtype(h))}, {"often", every_row ? "KEPT" : "ONCE"}, {"at", at}, {"k", str(k)}});
 }
 
 std::string RowWriter::load(const EarlyLoad& h, std::size_t k) const {
-  const std::string number = str(k), name = "h" + number + "[c]", type = storage_name(dtype(h));
-  if (h.wide) return "    unpack_" + type + "(q" + number + "[c], " + name + ");\n";
-  return "    EACH " + name + "[e] = " +
-         (h.accumulator ? load_accumulator(wide_.source, h.access, accumulator_word_, near_)
-                        : load_expression(program_, h.access, word(h.access.buffer), near_, false)) +
-         ";\n";
+  if (h.wide) return fill("    unpack_$type(q$k[c], h$k[c]);\n", {{"type", storage_name(dtype(h))}, {"k", str(k)}});
+  const std::string value = h.accumulator ? load_accumulator(wide_.source, h.access, accumulator_word_, near_)
+                                          : load_expression(program_, h.access, word(h.access.buffer), near_, false);
+  return fill("    EACH h$k[c][e] = $value;\n", {{"k", str(k)}, {"value", value}});
 }
 
 // All fetches, then their unpacking.
 std::string RowWriter::loading() const {
-  const std::string each = "  #pragma unroll\n  for (int c = 0; c < C; ++c) {\n";
   std::string raw, numbers, fetched, unpacked;
   for (std::size_t k = 0; k < early_.size(); ++k) {
-    const std::string number = str(k);
-    numbers += "  " + device_type(compute_type(dtype(early_[k]))) + " h" + number + "[C][8];\n";
+    const DType type = dtype(early_[k]);
+    numbers += fill("  $type h$k[C][8];\n", {{"type", device_type(compute_type(type))}, {"k", str(k)}});
     unpacked += load(early_[k], k);
     if (!early_[k].wide) continue;
-    raw += "  Quad q" + number + "[C][" + str(size_of(dtype(early_[k])) / 2) + "];\n";
+    raw += fill("  Quad q$k[C][$quads];\n", {{"k", str(k)}, {"quads", str(size_of(type) / 2)}});
     fetched += fetch(early_[k], k);
   }
-  if (!fetched.empty()) fetched = each + fetched + "  }\n";
-  return raw + fetched + numbers + each + unpacked + "  }\n";
+  if (!fetched.empty()) fetched = each_run(fetched);
+  return raw + fetched + numbers + each_run(unpacked);
 }
 
 std::size_t RowWriter::early_index(const Instruction& i) const {
@@ -249,7 +256,8 @@ Resolve RowWriter::resolve(int index, bool along_n) const {
   const Phase& phase = program_.phases[index];
   const auto variable = [=, this, &phase](ValueId id) {
     const Instruction& i = phase.code[id];
-    return is_early(i) ? "h" + str(early_index(i)) + "[c]" : "p" + str(index) + "_v" + str(id);
+    return is_early(i) ? "h" + str(early_index(i)) + "[c]"
+                       : fill("p${phase}_v$id", {{"phase", str(index)}, {"id", str(id)}});
   };
   const auto leaf = [=, this](const Instruction& i) {
     const Place &place = along_n ? each_ : row_, &inside = along_n ? near_ : row_;
@@ -287,9 +295,8 @@ void RowWriter::tile_values(int index, const std::vector<bool>& wanted) {
     // Here a warp has time for a branch: a stream's softmax takes 0.89 of a copy's bandwidth instead of 0.81 in f32,
     // 0.82 to 0.90 instead of 0.78 in bf16.
     if (vector_form(phase, i) == "vec_div" && along(phase, i.args[0]) && !along(phase, i.args[1])) {
-      const std::string v = at.array(id);
-      code_ += "    float " + v + "[8];\n    vec_div_by(" + v + ", " + at.array(i.args[0]) + ", " +
-               at.value(i.args[1]) + ");\n";
+      code_ += fill("    float $v[8];\n    vec_div_by($v, $a, $b);\n",
+                    {{"v", at.array(id)}, {"a", at.array(i.args[0])}, {"b", at.value(i.args[1])}});
     } else {
       code_ += array_statements(phase, id, each_, at, functions_, "    ");
     }
@@ -307,21 +314,24 @@ void RowWriter::store(const RowPhase& row, const lower::Store& store) {
   const Resolve at = resolve(row.phase, tile);
   const std::string indent = tile ? "    " : "  ", v = at.value(store.value);
   if (read_in(program_, run_.phases, b)) {  // as a load of it would give it
-    const std::string kept = rounded(v, phase.code[store.value].type, buffer.dtype);
     inside_[b] = "x" + str(b) + (tile ? "[c]" : "");
-    code_ +=
-        tile ? indent + "EACH " + inside_[b] + "[e] = " + kept + ";\n"
-             : indent + "const " + device_type(compute_type(buffer.dtype)) + " " + inside_[b] + " = " + kept + ";\n";
+    code_ += fill("$indent$declared = $kept;\n",
+                  {{"indent", indent},
+                   {"declared", tile ? "EACH " + inside_[b] + "[e]"
+                                     : "const " + device_type(compute_type(buffer.dtype)) + " " + inside_[b]},
+                   {"kept", rounded(v, phase.code[store.value].type, buffer.dtype)}});
   }
   if (!keeps) return;
   if (!tile) {
-    code_ += indent + "if (leads) " + store_statement(program_, store.access, word(b), row_, v, false) + "\n";
+    code_ +=
+        fill("  if (leads) $store\n", {{"store", store_statement(program_, store.access, word(b), row_, v, false)}});
   } else if (wide) {
     const std::string array = array_of(phase, store.value, "o" + str(row.phase) + "_" + str(b), at, indent, code_);
-    code_ += indent + "store_run_" + storage_name(buffer.dtype) + "<V>(" + element_address(store.access) +
-             ", at(c, 0), at(c, 4), in(c, 0), in(c, 4), " + array + ");\n";
+    code_ += fill("    store_run_$type<V>($at, at(c, 0), at(c, 4), in(c, 0), in(c, 4), $array);\n",
+                  {{"type", storage_name(buffer.dtype)}, {"at", element_address(store.access)}, {"array", array}});
   } else {
-    code_ += indent + "EACH if (in(c, e)) " + store_statement(program_, store.access, word(b), each_, v, false) + "\n";
+    code_ += fill("    EACH if (in(c, e)) $store\n",
+                  {{"store", store_statement(program_, store.access, word(b), each_, v, false)}});
   }
 }
 
@@ -334,8 +344,8 @@ void RowWriter::phase(const RowPhase& row) {
     for (std::size_t r = 0; r < phase.reductions.size(); ++r) {
       reducers.push_back(emit_reducer(phase, phase.reductions[r], 100 * row.phase + static_cast<int>(r), functions_));
       structs_ += reducers.back().text;
-      const std::string &own = reducers.back().gathered, s = reducers.back().type;
-      code_ += "  " + own + " g" + s + " = " + own + "::identity();\n";
+      code_ +=
+          fill("  $own g$S = $own::identity();\n", {{"own", reducers.back().gathered}, {"S", reducers.back().type}});
     }
   }
   if (!phase.domain.has(Axis::n)) {
@@ -343,8 +353,9 @@ void RowWriter::phase(const RowPhase& row) {
   } else {
     for (const auto& one : phase.stores) {
       if (read_in(program_, run_.phases, one.access.buffer)) {
-        code_ += "  " + device_type(compute_type(program_.buffers[one.access.buffer].dtype)) + " x" +
-                 str(one.access.buffer) + "[C][8];\n";
+        const BufferId b = one.access.buffer;
+        code_ += fill("  $type x$b[C][8];\n",
+                      {{"type", device_type(compute_type(program_.buffers[b].dtype))}, {"b", str(b)}});
       }
     }
     // Elements of a softmax go into its state all at once, as it is scaled anew for each block of them.
@@ -368,27 +379,37 @@ void RowWriter::phase(const RowPhase& row) {
           const BlockAddition a = reducers[r].addition(
               {.size = "8", .index = "e", .in = "counts(c, e)", .ordered = true, .first = k ? "false" : "c == 0"}, args,
               "g" + type);
-          code_ += "    {\n      " + a.declared + "\n      EACH " + a.filled + "\n      " + a.added + "\n    }\n";
+          code_ += fill(R"(    {
+      $declared
+      EACH $filled
+      $added
+    }
+)",
+                        {{"declared", a.declared}, {"filled", a.filled}, {"added", a.added}});
         }
       }
     }
     for (const auto& one : phase.stores) store(row, one);
-    code_ = loop + collected + "  #pragma unroll\n  for (int c = 0; c < C; ++c) {\n" + code_ + "  }\n" + added;
+    code_ = loop + collected + each_run(code_) + added;
   }
   for (const auto& one : phase.stores) written_[one.access.buffer] = true;
-  if (reducers.empty()) return;
-  // All threads of a row get the same state: lanes are folded by shuffles, then warps in their order.
-  for (std::size_t r = 0; r < reducers.size(); ++r) {
-    const std::string& s = reducers[r].type;
-    code_ += "  __shared__ __align__(16) u8 m" + s + "[BLOCK / 32 * sizeof(" + s + ")];\n  " + s + " r" + s +
-             " = fold_lanes<" + s + ">(settled<" + s + ">(g" + s + "), 1, 32);\n  if (threadIdx.x % 32 == 0) ((" + s +
-             "*)m" + s + ")[threadIdx.x / 32] = r" + s + ";\n";
+  if (!reducers.empty()) meet(phase, reducers);
+}
+
+// All threads of a row get the same state: lanes are folded by shuffles, then warps in their order.
+void RowWriter::meet(const Phase& phase, const std::vector<ReducerText>& reducers) {
+  for (const ReducerText& text : reducers) {
+    code_ += fill(R"(  __shared__ __align__(16) u8 m$S[BLOCK / 32 * sizeof($S)];
+  $S r$S = fold_lanes<$S>(settled<$S>(g$S), 1, 32);
+  if (threadIdx.x % 32 == 0) (($S*)m$S)[threadIdx.x / 32] = r$S;
+)",
+                  {{"S", text.type}});
   }
   code_ += "  __syncthreads();\n";
   for (std::size_t r = 0; r < reducers.size(); ++r) {
     const ReducerText& text = reducers[r];
     const std::string& s = text.type;
-    code_ += "  r" + s + " = fold_states<T / 32>((const " + s + "*)m" + s + " + threadIdx.x / T * (T / 32));\n";
+    code_ += fill("  r$S = fold_states<T / 32>((const $S*)m$S + threadIdx.x / T * (T / 32));\n", {{"S", s}});
     const Reduction& reduction = phase.reductions[r];
     for (std::size_t k = 0; k < reduction.results.size(); ++k) {
       const BufferId b = reduction.results[k];
@@ -397,7 +418,8 @@ void RowWriter::phase(const RowPhase& row) {
       Access access;
       access.buffer = b;
       if (program_.buffers[b].kind == BufferKind::output || read_outside(b)) {
-        code_ += "  if (leads) " + store_statement(program_, access, word(b), row_, inside_[b], false) + "\n";
+        code_ += fill("  if (leads) $store\n",
+                      {{"store", store_statement(program_, access, word(b), row_, inside_[b], false)}});
       }
     }
   }
@@ -409,27 +431,32 @@ RowKernel RowWriter::emit(const std::string& name) {
   for (const RowPhase& row : run_.phases) phase(row);
   return {
       structs_,
-      "extern \"C\" __global__ void __launch_bounds__(" + str(g.block()) + ") " + name +
-          "(const __grid_constant__ Params p, int rows, int columns) {\n" +
-          "  // T threads a row, C times eight columns each, V of them side by side.\n  constexpr int T = " +
-          str(g.threads) + ", C = " + str(g.runs) + ", V = " + str(g.width) + ", BLOCK = " + str(g.block()) +
-          ";\n  follow_previous_launch();\n"
-          "  // The last rows first: of what was just written, they are what L2 still has.\n"
-          "  const int block = gridDim.x - 1 - blockIdx.x, across = " +
-          (g.blocks_n > 1 ? "(columns + 8 * C * T - 1) / (8 * C * T)" : "1") +
-          ";\n"
-          "  const int t = threadIdx.x % T, raw = block / across * (BLOCK / T) + threadIdx.x / T;\n"
-          "  const int i = min(raw, rows - 1), b = gridDim.z - 1 - blockIdx.z, first = block % across * (8 * C * T);\n"
-          "  const bool live = raw < rows, leads = live && t == 0;\n"
-          "  const auto at = [&](int c, int e) { return first + c * 8 * T + e / V * V * T + t * V + e % V; };\n"
-          "  const auto near = [&](int c, int e) { return " +
-          (g.whole ? "at(c, e)" : "min(at(c, e / V * V), columns - V) + e % V") +
-          "; };\n"
-          "  const auto counts = [&](int c, int e) { return " +
-          (g.whole ? "true" : "at(c, e) < columns") +
-          "; };\n"
-          "  const auto in = [&](int c, int e) { return live && counts(c, e); };\n" +
-          loading() + code_ + "}\n"};
+      fill(
+          R"(extern "C" __global__ void __launch_bounds__($block) $name(const __grid_constant__ Params p, int rows, int columns) {
+  // T threads a row, C times eight columns each, V of them side by side.
+  constexpr int T = $threads, C = $runs, V = $width, BLOCK = $block;
+  follow_previous_launch();
+  // The last rows first: of what was just written, they are what L2 still has.
+  const int block = gridDim.x - 1 - blockIdx.x, across = $across;
+  const int t = threadIdx.x % T, raw = block / across * (BLOCK / T) + threadIdx.x / T;
+  const int i = min(raw, rows - 1), b = gridDim.z - 1 - blockIdx.z, first = block % across * (8 * C * T);
+  const bool live = raw < rows, leads = live && t == 0;
+  const auto at = [&](int c, int e) { return first + c * 8 * T + e / V * V * T + t * V + e % V; };
+  const auto near = [&](int c, int e) { return $near; };
+  const auto counts = [&](int c, int e) { return $counts; };
+  const auto in = [&](int c, int e) { return live && counts(c, e); };
+$loading$code}
+)",
+          {{"block", str(g.block())},
+           {"name", name},
+           {"threads", str(g.threads)},
+           {"runs", str(g.runs)},
+           {"width", str(g.width)},
+           {"across", g.blocks_n > 1 ? "(columns + 8 * C * T - 1) / (8 * C * T)" : "1"},
+           {"near", g.whole ? "at(c, e)" : "min(at(c, e / V * V), columns - V) + e % V"},
+           {"counts", g.whole ? "true" : "at(c, e) < columns"},
+           {"loading", loading()},
+           {"code", code_}})};
 }
 
 // Whether `next` may follow within one kernel: what it reads of the run's own results lies in the same row and column.
