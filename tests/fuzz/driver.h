@@ -15,8 +15,8 @@ struct Argument {
   std::string value;
 };
 
-// Runs `check` on seeds S, S + 1, ... until N are done or T seconds have passed (seed 1 for 60 s
-// where nothing is said). `check` returns "" or what is wrong. A failure is printed with the command
+// Runs `check` on seeds S, S + 1, ... until N are done or T seconds of processor time are spent (seed 1
+// for 60 s where nothing is said): a busy machine makes a run longer, never smaller. `check` returns "" or what is wrong. A failure is printed with the command
 // that repeats it. Returns the exit code: 0, 1 for a failure, 2 for arguments it does not take.
 // Call it before anything makes a thread: the cases run in a forked process.
 [[nodiscard]] int drive(int argc, char** argv, std::span<Argument> more,
