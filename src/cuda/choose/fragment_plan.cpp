@@ -175,6 +175,7 @@ void Planner::reductions() {
   }
   e_.needs.scratch_bytes = static_cast<int>(round_up(scratch, 128));
   e_.needs.meets = e_.across_tiles();
+  e_.needs.only_columns = e_.finishes[1] && !e_.finishes[0] && !e_.finishes[2];
   if (e_.across_tiles()) e_.counters_word = e_.take_words(1);
 }
 

@@ -54,6 +54,7 @@ struct EpilogueNeeds {
   Lines a_lines = Lines::aligned, b_lines = Lines::aligned;
   bool promoted = false;       // sums of a few stages are added to a second accumulator
   bool meets = false;          // blocks wait for each other: all must run at once
+  bool only_columns = false;   // for nothing but the statistics of columns
   bool holds = false;          // moreover a tile waits, in registers, for the statistics of its rows
   int group = 0;               // columns of a reduction in groups, which a consumer folds alone: they divide its tile
   int a_taps = 1, b_taps = 1;  // so often an element of A or B is read, but once from memory (windows)
@@ -79,6 +80,11 @@ inline constexpr int mma_shared_limit = 101376;  // and on every GPU since sm_80
 [[nodiscard]] inline int threads(const Schedule& s) { return (consumers(s) + (s.mma ? 0 : 1)) * 128; }
 [[nodiscard]] inline int cluster_blocks(const Schedule& s) { return s.by_memory ? 1 : s.split; }
 [[nodiscard]] inline int k_bytes(const Schedule& s) { return s.mma ? 64 : 128; }  // a stage
+
+// Whether a consumer's tile has all rows of its columns, so that no statistic needs another tile's.
+[[nodiscard]] inline bool lone_columns(const Schedule& s, const EpilogueNeeds& n, std::int64_t m) {
+  return n.only_columns && !s.mma && s.ping_pong && m <= s.bm;
+}
 
 // The rows of A that come for a tile.
 [[nodiscard]] inline int a_rows(const Schedule& s, const EpilogueNeeds& n) {

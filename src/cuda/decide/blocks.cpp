@@ -173,14 +173,15 @@ void Decider::emit_product() {
   for (std::size_t b = 0; b < e.word_of.size(); ++b) {
     if (e.word_of[b] >= 0) describe(k, words + e.word_of[b], memory[b]);
   }
-  for (std::size_t r = 0; r < e.partials.size(); ++r) {
+  const bool meet = e.across_tiles() && !lone_columns(s, e.needs, shape_.m);
+  for (std::size_t r = 0; meet && r < e.partials.size(); ++r) {
     if (e.partials[r].word >= 0) k.addresses.push_back({words + e.partials[r].word, partials_[r]});
   }
-  if (e.across_tiles()) k.addresses.push_back({words + e.counters_word, counters_});
+  if (meet) k.addresses.push_back({words + e.counters_word, counters_});
   for (std::size_t i = 0; s.by_memory && i < part_words; ++i) k.addresses.push_back({words + e.words + i, parts_[i]});
   k.shared = shared_bytes(s, e.needs);
   k.threads = static_cast<unsigned>(threads(s));
-  k.cooperative = !s.mma && (e.across_tiles() || s.by_memory);  // blocks wait for each other
+  k.cooperative = !s.mma && (meet || s.by_memory);  // blocks wait for each other
   k.grid[0] = static_cast<unsigned>(blocks(s, e.needs, {g.tiles, g.tiles_n}, subject_.multiprocessors));
   if (layout_.padded) {
     emit_compact();

@@ -315,9 +315,10 @@ void Decider::take_partials() {
     const std::int64_t moved = bytes / s.split * (s.in_shares ? s.split + 1 : s.split - 1);
     beside("parts of tiles", moved, moved);
   }
-  if (e.across_tiles()) counters_ = take_cleared(e.needs.holds ? 4 * subject_.multiprocessors : 4);
+  const bool meet = e.across_tiles() && !lone_columns(s, e.needs, shape_.m);
+  if (meet) counters_ = take_cleared(e.needs.holds ? 4 * subject_.multiprocessors : 4);
   for (const auto& partial : e.partials) {
-    if (partial.word < 0) {
+    if (partial.word < 0 || !meet) {
       partials_.emplace_back();
       continue;
     }

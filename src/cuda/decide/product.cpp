@@ -46,6 +46,7 @@ std::string source_of(KernelVariant variant, const Shape& shape, std::int64_t co
   variant.a_rows = a_rows(schedule, epilogue.needs);
   variant.whole_m = shape.m % schedule.bm == 0 && !variant.scattered;
   variant.whole_n = columns % (schedule.bn / epilogue.needs.parts) == 0;
+  variant.lone_columns = !variant.scattered && lone_columns(schedule, epilogue.needs, shape.m);
   variant.rolled = is_rolled(epilogue.needs);
   variant.apart = !variant.rolled && apart(epilogue.needs, schedule, shape.k);
   variant.paced = paced(epilogue.needs, schedule, shape.k);

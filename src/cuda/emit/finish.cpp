@@ -18,6 +18,7 @@ class FinishWriter {
   std::string function();
   std::string folding();
   std::string group_end();
+  std::string column_end() { return finish(Across::columns, "0", "column", "      "); }
   std::string meeting(const std::function<std::string(const std::vector<std::string>&)>& met_values);
 
  private:
@@ -177,7 +178,9 @@ $body      return;
   if (e_.finishes[1]) units("tile_columns(p)", by_columns());
   if (e_.finishes[2]) code += all();
   return fill(
-      R"(#define FINISHES 1
+      R"(#if !LONE_COLUMNS
+#define FINISHES 1
+#endif
 #define BLOCKS_WORD $counters
 DEVICE int finish_units(const Params& p) { return ($count$one) * batches(p); }
 DEVICE void finish(const Params& p, int unit, int thread, u32 shared) {
@@ -284,6 +287,8 @@ std::string emit_finish(EpilogueCode& code) {
   if (code.host().needs.holds) return FinishWriter(code).folding();
   return code.host().across_tiles() ? FinishWriter(code).function() : std::string();
 }
+
+std::string emit_column_end(EpilogueCode& code) { return FinishWriter(code).column_end(); }
 
 std::string emit_group_end(EpilogueCode& code) { return FinishWriter(code).group_end(); }
 

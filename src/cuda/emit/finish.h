@@ -36,6 +36,9 @@ struct EpilogueCode {
 // each other, `fold_share` and the word of their tags. Empty without reductions across tiles.
 [[nodiscard]] std::string emit_finish(EpilogueCode& code);
 
+// What stands where a tile has all of a column (LONE_COLUMNS), of reductions whose states are s0, s1, ...
+[[nodiscard]] std::string emit_column_end(EpilogueCode& code);
+
 // The body of Epilogue::rows_end(p, t, group, i) where reductions are in groups: folds the states of 64 rows, stores
 // what leaves, and runs the small phases.
 [[nodiscard]] std::string emit_group_end(EpilogueCode& code);

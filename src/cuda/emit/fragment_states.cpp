@@ -98,7 +98,7 @@ void FragmentWriter::states() {
 
 // The states of a subtile's columns: folded over the consumer's rows, then written.
 std::string FragmentWriter::group_end() {
-  std::string write, read;
+  std::string write, read, leave;
   for (std::size_t r = 0; r < phase_.reductions.size(); ++r) {
     if (e_.partials[r].across != Across::columns) continue;
     const std::string s = c_.reducers[r].type, red = "red" + str(r), shared = "shared" + str(r);
@@ -115,22 +115,24 @@ std::string FragmentWriter::group_end() {
                    {"S", s},
                    {"shared", shared},
                    {"at", str(e_.partials[r].scratch)}});
-    read += fill(R"(      {
-        $S x = $shared[t.thread];
-        #pragma unroll
-        for (int w = 1; w < 4; ++w) x = $S::combine(x, $shared[w * SUB_N + t.thread]);
-        $partials[column_partial(p, slots_in(p), t.batch, t.slot_m, column)] = x;
-      }
+    read += fill(R"(      $S s$r = $shared[t.thread];
+      #pragma unroll
+      for (int w = 1; w < 4; ++w) s$r = $S::combine(s$r, $shared[w * SUB_N + t.thread]);
 )",
-                 {{"S", s}, {"shared", shared}, {"partials", c_.partials(r, s)}});
+                 {{"S", s}, {"r", str(r)}, {"shared", shared}});
+    leave += fill("      $partials[column_partial(p, slots_in(p), t.batch, t.slot_m, column)] = s$r;\n",
+                  {{"r", str(r)}, {"partials", c_.partials(r, s)}});
   }
   if (write.empty()) return {};
   return fill(R"($write    named_sync(t.barrier, 128);
     const int column = t.col + group * SUB_N + t.thread;
     if (t.thread < SUB_N && column < tile_columns(p)) {
-$read    }
+$read#if LONE_COLUMNS
+$last#else
+$leave#endif
+    }
 )",
-              {{"write", write}, {"read", read}});
+              {{"write", write}, {"read", read}, {"last", emit_column_end(c_)}, {"leave", leave}});
 }
 
 // The states of 64 rows: those of a group are whole, and used; others are told to the tiles beside this one.

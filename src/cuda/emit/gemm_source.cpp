@@ -136,6 +136,7 @@ std::string gemm_source(const KernelVariant& variant, const Schedule& s, const E
   define("B_MN_MAJOR", variant.b_mn_major);
   define("WHOLE_M", variant.whole_m);
   define("WHOLE_N", variant.whole_n);
+  if (variant.lone_columns) define("LONE_COLUMNS", 1);
   define("APART", variant.apart);
   define("PACED", variant.paced);
   define("ROLLED", variant.rolled);

@@ -25,6 +25,7 @@ struct KernelVariant {
   bool b_chunks = false;   // as a_chunks
   bool b_depth = false;    // as a_depth
   bool whole_m = false, whole_n = false;  // tiles divide M, N: no masks
+  bool lone_columns = false;              // a tile has all of its columns: their statistics meet no others (sm_90a)
   int promoted = 0;     // so many stages' sums at a time are added in f32 (sm_90a, fp8); 0: all in one
   int a_rows = 0;       // rows of A in a stage (sm_90a)
   bool apart = false;   // the epilogue's fragments are computed one after another
