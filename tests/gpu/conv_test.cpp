@@ -107,6 +107,27 @@ TEST(Convolution, OfLayersAgreesWithTheReference) {
     for (const Convolution& each : with_gradients(c)) EXPECT_EQ(run(each, suite_graph("bias_gelu"), ""), "");
 }
 
+// As columns of one product, and apart.
+TEST(Convolution, ResiduesOfFewChannelsAgreeWithTheReference) {
+  if (const std::string why = missing(); !why.empty()) GTEST_SKIP() << why;
+  for (const Convolution& c : residues_of_few_channels())
+    for (const char* schedule : {"", "pingpong 64x64x6 sub 32x2 aux 0 raster 2"})
+      EXPECT_EQ(run(c, suite_graph("bias_relu"), schedule), "");
+}
+
+// A weight gradient whose K many parts add up, by one block and in shares.
+TEST(Convolution, PartsOfAWeightGradientAgreeWithTheReference) {
+  if (const std::string why = missing(); !why.empty()) GTEST_SKIP() << why;
+  const Conv2d same{.x = DType::bf16, .w = DType::bf16, .padding = {{{1, 1}, {1, 1}}}};
+  const Convolution c = with_gradients({"64 at 28", same, 8, 64, 28, 28, 72, 3, 3})[2];
+  for (const char* schedule : {"pingpong 128x64x6 sub 32x2 aux 0 raster 2 split 13 by memory",
+                               "pingpong 128x64x6 sub 32x2 aux 0 raster 2 split 13 by memory in shares",
+                               "pingpong 64x192x5 sub 32x2 aux 0 raster 2 split 22 by memory in shares",
+                               "cooperative 128x192x5 sub 32x2 aux 0 raster 2 split 20 by memory in shares",
+                               "cooperative 128x128x4 sub 32x2 aux 0 raster 2 split 2 by memory in shares"})
+    EXPECT_EQ(run(c, suite_graph("bias_relu"), schedule), "");
+}
+
 // For compute-sanitizer: the smallest of each kind, by both kernels.
 TEST(Convolution, Sanitized) {
   if (const std::string why = missing(); !why.empty()) GTEST_SKIP() << why;

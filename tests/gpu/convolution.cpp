@@ -211,6 +211,32 @@ std::vector<Convolution> with_gradients(const Convolution& c) {
   return all;
 }
 
+std::vector<Convolution> residues_of_few_channels() {
+  struct One {
+    const char* name;
+    std::int64_t channels, filters, height, width, r, s;
+    std::int32_t stride, padding, dilation;
+  };
+  std::vector<Convolution> all;
+  for (const One& one :
+       {One{"7x7 by 2", 8, 64, 20, 17, 7, 7, 2, 3, 1},
+        One{"5x5 by 2, taps that begin apart", 3, 72, 15, 16, 5, 5, 2, 2, 1},
+        One{"3x4 by 3", 5, 16, 14, 19, 3, 4, 3, 2, 1},
+        One{"1x1 by 2, pixels without a tap", 16, 40, 9, 12, 1, 1, 2, 0, 1},
+        One{"3x3 by 2", 12, 136, 11, 11, 3, 3, 2, 1, 1}, One{"7x7 by 2, odd", 8, 64, 17, 15, 7, 7, 2, 3, 1}}) {
+    Convolution c;
+    c.name = std::string("data gradient, few channels, ") + one.name;
+    c.direction = Direction::dgrad;
+    c.conv.x = c.conv.w = all.size() % 2 ? DType::f16 : DType::bf16;
+    c.images = 2 + static_cast<std::int64_t>(all.size() % 2), c.channels = one.channels, c.filters = one.filters;
+    c.height = one.height, c.width = one.width, c.r = one.r, c.s = one.s, c.seed = 30 + all.size();
+    c.conv.stride = {one.stride, one.stride}, c.conv.dilation = {one.dilation, one.dilation};
+    c.conv.padding = {{{one.padding, one.padding}, {one.padding, one.padding}}};
+    all.push_back(std::move(c));
+  }
+  return all;
+}
+
 Convolution random_convolution(std::uint64_t seed, DType type) {
   std::mt19937_64 random(seed);
   const auto pick = [&](int least, int most) {

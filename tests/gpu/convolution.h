@@ -49,6 +49,8 @@ struct ConvolutionTensors {
 [[nodiscard]] std::vector<Convolution> convolutions(DType type);
 // The convolution and its gradients.
 [[nodiscard]] std::vector<Convolution> with_gradients(const Convolution& c);
+// Strided data gradients whose residues are columns of one product on Hopper.
+[[nodiscard]] std::vector<Convolution> residues_of_few_channels();
 [[nodiscard]] Convolution random_convolution(std::uint64_t seed, DType type);
 
 }  // namespace postlude::gpu_tests

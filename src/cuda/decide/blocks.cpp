@@ -66,6 +66,7 @@ void Decider::add_rows(Kernel& k) const {
   };
   if (part_) {
     add(part_->a);
+    if (layout_.beside) return;
     const std::size_t at = k.block.size();
     k.block.resize(at + sizeof part_->scatter / 8);
     std::memcpy(&k.block[at], &part_->scatter, sizeof part_->scatter);
@@ -95,6 +96,45 @@ void Decider::emit_compact() {
   k.addresses = {{offsetof(agreed::Padded, from) / 8, padded_}, {offsetof(agreed::Padded, to) / 8, accumulator_}};
   k.block.resize(sizeof x / 8);
   std::memcpy(k.block.data(), &x, sizeof x);
+}
+
+// The accumulator's columns of residues become pixels.
+void Decider::emit_interleave() {
+  const agreed::Interleaved& x = layout_.beside->places;
+  Kernel& k = kernel(plain_text(), "postlude_interleave");
+  k.grid = {static_cast<unsigned>(ceil_div(shape_.batch * shape_.m * shape_.n, 256)), 1, 1};
+  k.addresses = {{offsetof(agreed::Interleaved, from) / 8, padded_},
+                 {offsetof(agreed::Interleaved, to) / 8, accumulator_}};
+  k.block.resize(sizeof x / 8);
+  std::memcpy(k.block.data(), &x, sizeof x);
+}
+
+// The filters of residues that are columns of one product, two a launch.
+void Decider::emit_sides(const Contraction& gemm) {
+  using agreed::Unpacked;
+  const auto& sides = layout_.beside->sides;
+  constexpr std::size_t words = sizeof(Unpacked) / 8;
+  const std::int64_t size = size_of(gemm.b), n = shape_.n;
+  for (std::size_t i = 0; i < sides.size(); i += 2) {
+    Unpacked matrices[2] = {};
+    Kernel& k = kernel(plain_text(), "postlude_repack");
+    k.grid[0] = 0;
+    for (std::size_t j = 0; j < std::min<std::size_t>(2, sides.size() - i); ++j) {
+      Unpacked& m = matrices[j];
+      m.row_stride = layout_.b.strides[2], m.column_stride = layout_.b.strides[1];
+      m.rows = small(n), m.columns = small(depth()), m.pitch = small(pitch(gemm)), m.batches = 1;
+      m.count = sides[i + j].count;
+      const agreed::RepackGrid grid = repack_grid(m, static_cast<int>(size));
+      m.blocks = grid.across * grid.along;
+      k.grid[0] += static_cast<unsigned>(m.blocks);
+      Address to = packed_b_;
+      to.offset += static_cast<std::int64_t>(i + j) * n * pitch(gemm) * size;
+      k.addresses.push_back({j * words + offsetof(Unpacked, from) / 8, {Address::Of::b, 0, sides[i + j].first * size}});
+      k.addresses.push_back({j * words + offsetof(Unpacked, to) / 8, to});
+    }
+    k.block.resize(sizeof matrices / 8);
+    std::memcpy(k.block.data(), matrices, sizeof matrices);
+  }
 }
 
 void Decider::emit_repack() {
@@ -147,14 +187,15 @@ void Decider::emit_product() {
   const FusedEpilogue& e = product_->epilogue;
   const Schedule& s = product_->schedule;
   const Contraction gemm = subject_.problem.loop().contraction().value();
-  emit_repack();
+  if (layout_.beside) emit_sides(gemm);
+  else emit_repack();
   if (layout_.images) emit_repack_images(gemm.a);
   Kernel& k = kernel(product_->source, "postlude_gemm");
   map_a(k, gemm, a_rows(s, e.needs));
   map_b(k, gemm, b_run(s, e.needs));
   const Program& program = d_.fused ? program_ : accumulator_program_;
   Memory accumulator = accumulator_memory();
-  if (const auto& padded = layout_.padded) accumulator = {padded_, 16, {shape_.m * padded->padded, padded->padded, 1}};
+  if (layout_.padded || layout_.beside) accumulator = {padded_, 16, {0, columns_, 1}};
   const std::vector<Memory> alone{accumulator}, &memory = d_.fused ? memory_ : alone;
   // A consumer's four warps load a subtile together; each stores its own rows of one.
   for (std::size_t i = 0; i < e.columns.size(); ++i) {
@@ -183,10 +224,8 @@ void Decider::emit_product() {
   k.threads = static_cast<unsigned>(threads(s));
   k.cooperative = !s.mma && (meet || s.by_memory);  // blocks wait for each other
   k.grid[0] = static_cast<unsigned>(blocks(s, e.needs, {g.tiles, g.tiles_n}, subject_.multiprocessors));
-  if (layout_.padded) {
-    emit_compact();
-    return;
-  }
+  if (layout_.padded) return emit_compact();
+  if (layout_.beside) return emit_interleave();
   if (e.across_tiles() && s.mma) {
     Kernel finish = k;
     finish.name = "postlude_finish", finish.shared = e.finish_bytes, finish.threads = 256;

@@ -1,4 +1,5 @@
 // The kernels that a Program becomes, one step after another.
+#include "cuda/decide/beside.h"
 #include "cuda/decide/decider.h"
 #include "cuda/decide/fold.h"
 #include "cuda/decide/pack.h"
@@ -99,6 +100,7 @@ Decision decide(const Subject& subject, const Layout& layout, const Judge& judge
   const std::optional<Contraction> gemm = subject.problem.loop().contraction();
   if (gemm && gemm->parts && layout.parts.empty() && std::holds_alternative<std::monostate>(layout.a_rows))
     chosen.shape.k = 0;
+  if (std::optional<Layout> columns = beside(subject, chosen)) chosen = *std::move(columns);
   if (std::optional<Layout> dense = together(subject, chosen)) chosen = *std::move(dense);
   if (std::optional<Layout> copied = packed(subject, chosen)) chosen = *std::move(copied);
   Decision decision = Decider(subject, chosen, judge).run();

@@ -96,6 +96,7 @@ class Decider {
   [[nodiscard]] std::int64_t rows() const { return part_ ? part_->rows : shape_.m; }
   [[nodiscard]] std::int64_t depth() const { return part_ ? part_->k : layout_.packed_k ? layout_.packed_k : shape_.k; }
   [[nodiscard]] std::int64_t batches() const { return part_ ? 1 : shape_.batch; }
+  [[nodiscard]] std::int64_t b_rows() const { return layout_.beside ? columns_ : shape_.n; }  // of B along K
   [[nodiscard]] Lines lines(bool of_a) const;
   [[nodiscard]] bool better_repacked(bool of_a) const;
   [[nodiscard]] Major major(const Placed& operand, DType dtype, int rows_axis, int k_axis, std::int64_t rows,
@@ -142,6 +143,8 @@ class Decider {
   void add_rows(Kernel& k) const;
   void emit_repack_images(DType type);
   void emit_compact();
+  void emit_sides(const Contraction& gemm);
+  void emit_interleave();
   void emit_repack();
   void emit_product();
   void emit_plain_product();

@@ -45,8 +45,19 @@ struct Layout {
   };
   std::optional<Diagonal> diagonal;
   std::optional<agreed::Padded> padded;  // the accumulator of a weight gradient over packed images
-  bool one = false;                      // images are rows of one product (fold.h)
-  std::vector<Placed> buffers;           // the Program's operands and outputs
+  // Residues that are columns of one product (beside.h), the only part: of each, how its filters lie.
+  struct Beside {
+    struct Side {
+      agreed::Counting count;
+      std::int64_t first;  // elements
+    };
+    int columns;
+    agreed::Interleaved places;
+    std::vector<Side> sides;
+  };
+  std::optional<Beside> beside;
+  bool one = false;             // images are rows of one product (fold.h)
+  std::vector<Placed> buffers;  // the Program's operands and outputs
 };
 [[nodiscard]] Layout layout_of(const Bindings& bindings, const lower::Program& program);
 // Aligned and contiguous, as explain() assumes; A and B along K unless the problem says otherwise.

@@ -128,7 +128,7 @@ void Decider::arrange(const Contraction& gemm, bool mma, bool b_mn_allowed) {
   variant_ = {.a = gemm.a, .b = gemm.b};
   variant_.promoted = subject_.request.fast ? 0 : promotes(gemm.a);
   variant_.a_form = a_form();
-  variant_.scattered = part_ != nullptr;
+  variant_.scattered = part_ && !layout_.beside;
   variant_.b_form = static_cast<int>(layout_.b_rows.index());
   if (const auto* w = windows()) {
     const PixelLoads loads = pixel_loads(*w, size_of(gemm.a));
@@ -144,7 +144,7 @@ void Decider::arrange(const Contraction& gemm, bool mma, bool b_mn_allowed) {
     variant_.b_chunks = in_chunks(layout_.b_rows, layout_.b.alignment, size_of(gemm.b));
     variant_.b_depth = pixel_loads(*b_windows(), size_of(gemm.b)).depth;
     variant_.taps = b_windows()->taps;
-  } else if (layout_.b_count) {
+  } else if (layout_.b_count || layout_.beside) {
     b = Major::repack;
   } else if (!b_k()) {
     b = major(layout_.b, gemm.b, 2, 1, shape_.n, two_bytes && b_mn_allowed);
@@ -164,6 +164,7 @@ void Decider::arrange(const Contraction& gemm, bool mma, bool b_mn_allowed) {
 void Decider::fuse(const Contraction& gemm) {
   const Request& request = subject_.request;
   d_.why = request.through_memory ? "the schedule asks for it"
+           : layout_.beside       ? "residues are columns of one product"
            : layout_.padded       ? "there are columns between those that are asked for"
                                   : not_fusable(program_, product_phase_);
   if (!d_.why.empty()) return;
@@ -205,7 +206,7 @@ void Decider::fuse(const Contraction& gemm) {
 // The accumulator alone, into the workspace.
 void Decider::multiply_alone(const Contraction& gemm) {
   const Request& request = subject_.request;
-  columns_ = layout_.padded ? layout_.padded->padded : shape_.n;
+  columns_ = layout_.padded ? layout_.padded->padded : layout_.beside ? layout_.beside->columns : shape_.n;
   d_.portable = rows_portable_;
   arrange(gemm, request.mma || !rows_portable_.empty(), true);
   // Rows of whole 16 bytes, so that the copy engine can write them.
@@ -262,12 +263,12 @@ void Decider::decide_product() {
     const auto batches = [&](const Placed& o) { return o.strides[0] == 0 ? 1 : shape_.batch; };
     d_.repack_images = layout_.images.has_value();
     if (d_.repack_images) packed_images_ = take(packed_images() * size_of(gemm->a));
-    if (const auto& padded = layout_.padded) padded_ = take(shape_.m * padded->padded * 4);
+    if (layout_.padded || layout_.beside) padded_ = take(rows() * columns_ * 4);
     if (d_.repack_a) packed_a_ = take(batches(layout_.a) * shape_.m * bytes());
     if (d_.repack_b && !part_) packed_b_ = take(batches(layout_.b) * shape_.n * bytes());
     for (std::size_t i = 0; d_.repack_b && i < layout_.parts.size(); ++i) {
       part_ = &layout_.parts[i];
-      packed_parts_.push_back(take(shape_.n * std::max<std::int64_t>(16, bytes())));
+      packed_parts_.push_back(take(b_rows() * std::max<std::int64_t>(16, bytes())));
     }
   } else {
     d_.why = "there is no K";

@@ -94,7 +94,7 @@ void Decider::map_b(Kernel& k, const Contraction& gemm, int rows) const {
          batches},
         128);
   } else {
-    map(k, from, gemm.b, {along_k, {shape_.n, row, rows}, batches}, 128);
+    map(k, from, gemm.b, {along_k, {b_rows(), row, rows}, batches}, 128);
   }
 }
 
@@ -130,7 +130,7 @@ void Decider::map_tile(Kernel& k, DType type, const Memory& memory, const lower:
   if (halved) address.offset += columns.steps[0].piece * columns_ * bytes;
   const std::int64_t width = columns_ * (grouped ? columns.steps[0].pieces : 1);
   const int row_bytes = static_cast<int>(std::min<std::int64_t>(128, product_->schedule.sub_n * bytes));
-  if (part_ && !product_->schedule.mma) {
+  if (variant_.scattered && !product_->schedule.mma) {
     map_scattered(k, address, type, width, memory.strides[1], row_bytes, rows);
     return;
   }

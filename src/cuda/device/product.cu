@@ -34,7 +34,8 @@ DEVICE bool k_exists(const Counting& count, int k) {
   #pragma unroll
   for (int i = 3; i >= 0 && count.size[3]; --i) {
     const int outer = k / count.size[i];
-    exists &= k - outer * count.size[i] < count.valid[i];
+    const int inner = k - outer * count.size[i];
+    exists &= inner >= count.begin[i] && inner < count.valid[i];
     k = outer;
   }
   return exists;
@@ -272,5 +273,26 @@ extern "C" __global__ void __launch_bounds__(256) postlude_compact(const __grid_
   const int tap = column / p.channels, row = tap / p.taps;
   const int from = (row * p.padded_taps + tap - row * p.taps) * p.padded_channels + column - tap * p.channels;
   for (int m = blockIdx.y; m < p.m; m += gridDim.y) ((ACC*)p.to)[(i64)m * p.n + column] = ((const ACC*)p.from)[(i64)m * p.padded + from];
+}
+
+extern "C" __global__ void __launch_bounds__(256) postlude_interleave(const __grid_constant__ Interleaved p) {
+  follow_previous_launch();
+  const i64 at = blockIdx.x * 256ll + threadIdx.x;
+  i64 row = at / p.n;
+  const int channel = int(at - row * p.n);
+  int place[3];
+  #pragma unroll
+  for (int i = 2; i >= 0; --i) {
+    const i64 outer = row / p.extent[i];
+    place[i] = int(row - outer * p.extent[i]), row = outer;
+  }
+  if (row >= p.images) return;
+  int residue = 0;
+  #pragma unroll
+  for (int i = 0; i < 3; ++i) {
+    const int pixel = place[i] / p.step[i];
+    residue = residue * min(p.step[i], p.extent[i]) + place[i] - pixel * p.step[i], row = row * p.pixels[i] + pixel;
+  }
+  ((ACC*)p.to)[at] = ((const ACC*)p.from)[row * p.columns + residue * p.n + channel];
 }
 )cuda"

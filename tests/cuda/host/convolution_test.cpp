@@ -135,6 +135,43 @@ TEST(Emission, Convolves) {
   EXPECT_GE(by_mma, 40);
 }
 
+// Residues of few channels as columns of one product, and apart.
+TEST(Emission, PutsResiduesBesideOneAnother) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "the sanitizers do not follow fibers";
+#endif
+  Harness harness("emission_beside");
+  struct Running {
+    gpu_tests::Convolution c;
+    Plan plan;
+    gpu_tests::ConvolutionTensors tensors;
+    Call call;
+    bool beside;
+  };
+  std::vector<Running> all;
+  const Graph bias = epilogue("bias_relu");
+  for (const gpu_tests::Convolution& c : gpu_tests::residues_of_few_channels()) {
+    for (const char* schedule : {"", "pingpong 64x64x6 sub 32x2 aux 0 raster 2"}) {
+      Running r{c, compile(c.problem(), bias, on(schedule)), gpu_tests::draw(c, bias), {}, !*schedule};
+      r.call = r.plan.bind(r.tensors.bindings(Device::cuda));
+      all.push_back(std::move(r));
+    }
+  }
+  thin_out(all);
+  for (Running& r : all) r.call.run();
+  ASSERT_TRUE(harness.compile());
+  for (Running& r : all) {
+    SCOPED_TRACE(r.c.name + ": " + r.call.describe());
+    EXPECT_EQ(r.call.describe().find("residues are columns of one product") != std::string::npos, r.beside);
+    for (const std::uint64_t order : {std::uint64_t{0}, r.c.seed}) {
+      r.tensors.poison();
+      harness.order(order);
+      r.call.run();
+      EXPECT_EQ(gpu_tests::wrong(r.c, r.plan, r.tensors), "");
+    }
+  }
+}
+
 // Random geometry in all directions, behind random epilogues.
 TEST(Emission, ConvolvesWhateverIsDrawn) {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
