@@ -33,6 +33,9 @@ const char* const sm90_gemm_text =
 const char* const sm80_text =
 #include "cuda/device/sm80.cu"
     ;
+const char* const sm80_tile_text =
+#include "cuda/device/sm80_tile.cu"
+    ;
 const char* const sm80_gemm_text =
 #include "cuda/device/sm80_gemm.cu"
 
@@ -179,6 +182,7 @@ std::string gemm_source(const KernelVariant& variant, const Schedule& s, const E
   if (!s.mma) text += wgmma_text(variant, s.bn);
   text += epilogue.text;
   text += epilogue_text;
+  if (s.mma) text += sm80_tile_text;
   text += s.mma ? sm80_gemm_text : sm90_gemm_text;
   return text;
 }
