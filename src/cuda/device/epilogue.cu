@@ -8,9 +8,12 @@ DEVICE void run_subtile(const Params& p, Tile& tile, E& epilogue, ACC (&acc)[MI]
   const u32 d = by.template staging<E>(tile);
   if (E::loads) by.take_operands(p, tile, epilogue);
   subtile_fragments(p, tile, epilogue, acc[ROLLED ? 0 : s.i], kept[ROLLED ? 0 : s.i], s.group, s.i, d);
-  if (ROLLED && MI == 2 && (!ROWS_FIRST || s.group == GROUPS - 1)) {  // the next is of the other 64 rows
-    exchange(acc[0], acc[MI - 1]);
-    if (E::keeps) exchange(kept[0], kept[MI - 1]);
+  if (ROLLED && (!ROWS_FIRST || s.group == GROUPS - 1)) {  // the next is of the next 64 rows
+    #pragma unroll
+    for (int i = 0; i + 1 < MI; ++i) {
+      exchange(acc[i], acc[i + 1]);
+      if (E::keeps) exchange(kept[i], kept[i + 1]);
+    }
   }
   if (s.i == MI - 1) epilogue.group_end(p, tile, s.group);
   if (E::copies) {
