@@ -72,6 +72,46 @@ std::vector<Case> portable_cases() {
   return all;
 }
 
+// A depthwise convolution: so many pixels of so wide a filter.
+struct DepthwiseCase {
+  const char* epilogue;
+  const char* arch;
+  Stencil::Axis y, x;
+  DType type = DType::bf16;
+};
+
+class StencilCompiles : public testing::TestWithParam<DepthwiseCase> {};
+
+TEST_P(StencilCompiles, WithoutSpills) {
+  if (compiler_version().empty()) GTEST_SKIP() << describe_compiler();
+  const auto [name, arch, y, x, type] = GetParam();
+  FusedEpilogue epilogue = aligned(parse_file(std::string(POSTLUDE_SOURCE_DIR) + "/epilogues/" + name + ".py"),
+                                   Gemm{.a = DType::bf16, .b = DType::bf16});
+  epilogue.needs.element_bytes = static_cast<int>(size_of(type));
+  epilogue.needs.stencil = {y, x};
+  const std::vector<Schedule> schedules = rank(epilogue.needs, 128, y.pixels * x.pixels, 96, 49, 132, true);
+  ASSERT_FALSE(schedules.empty());
+  // The one that is taken first, in its turn each tile that may be.
+  for (const Schedule& schedule : schedules) {
+    const KernelVariant loop = {.a = type, .b = type, .a_form = 2, .stencil = {y, x}};
+    const Compiled compiled = compile(gemm_source(loop, schedule, epilogue), arch);
+    EXPECT_EQ(rejection(compiled), "") << to_string(schedule);
+    EXPECT_EQ(compiled.spill_bytes, 0) << to_string(schedule);
+    EXPECT_LE(compiled.registers * 128 * resident(schedule, epilogue.needs), 65536) << to_string(schedule);
+    if (&schedule != &schedules[0] && std::string(arch) != "sm_90a") break;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Depthwise, StencilCompiles,
+                         testing::Values(DepthwiseCase{"bias_relu", "sm_90a", {56, 7}, {56, 7}},
+                                         DepthwiseCase{"bias_gelu_res_aux", "sm_90a", {7, 7}, {7, 7}},
+                                         DepthwiseCase{"plain", "sm_90a", {28, 3, 2}, {28, 3, 2}, DType::f16},
+                                         DepthwiseCase{"axpby", "sm_90a", {14, 5}, {14, 5}},
+                                         DepthwiseCase{"bias_relu", "sm_80", {14, 7}, {14, 7}, DType::f32}),
+                         [](const auto& i) {
+                           return std::string(i.param.epilogue) + "_" + i.param.arch + "_" + std::to_string(i.index);
+                         });
+
 INSTANTIATE_TEST_SUITE_P(Suite, MmaCompiles, testing::ValuesIn(portable_cases()),
                          [](const auto& i) { return std::string(i.param.epilogue) + "_" + i.param.arch; });
 

@@ -63,6 +63,32 @@ TEST_P(Convolutions, AgreeWithTheReference) {
 INSTANTIATE_TEST_SUITE_P(Suite, Convolutions, testing::ValuesIn(suite_names),
                          [](const auto& i) { return std::string(i.param); });
 
+class DepthwiseConvolutions : public testing::TestWithParam<const char*> {};
+
+TEST_P(DepthwiseConvolutions, AgreeWithTheReference) {
+  if (const std::string why = missing(); !why.empty()) GTEST_SKIP() << why;
+  const Graph graph = suite_graph(GetParam());
+  for (Convolution c : {depthwise("7x7", 3, 256, padded(19, 7), padded(23, 7)),
+                        depthwise("3x3 strided", 3, 256, {29, 3, 2, 1, 1}, {30, 3, 2, 1, 1})}) {
+    EXPECT_EQ(run(c, graph, ""), "");
+    c.direction = Direction::dgrad, c.conv.stride = {1, 1};
+    EXPECT_EQ(run(c, graph, ""), "");
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Suite, DepthwiseConvolutions, testing::ValuesIn(suite_names),
+                         [](const auto& i) { return std::string(i.param); });
+
+TEST(DepthwiseGeometry, AgreesWithTheReference) {
+  if (const std::string why = missing(); !why.empty()) GTEST_SKIP() << why;
+  for (Convolution c : depthwise_convolutions()) {
+    EXPECT_EQ(run(c, suite_graph("bias_relu"), ""), "");
+    if (c.conv.stride[0] > 1 || c.conv.stride[1] > 1) continue;
+    c.direction = Direction::dgrad;
+    EXPECT_EQ(run(c, suite_graph("bias_relu"), ""), "");
+  }
+}
+
 // Each by a test of its own, for they are compiled one after another.
 class Geometry : public testing::TestWithParam<std::tuple<DType, int>> {};
 

@@ -237,6 +237,45 @@ std::vector<Convolution> residues_of_few_channels() {
   return all;
 }
 
+Along padded(std::int64_t image, std::int64_t taps) {
+  const auto pad = static_cast<std::int32_t>(taps / 2);
+  return {image, taps, 1, pad, pad};
+}
+
+Convolution depthwise(const std::string& name, std::int64_t images, std::int32_t channels, const Along& y,
+                      const Along& x, DType type) {
+  Convolution c;
+  c.name = name, c.images = images, c.channels = c.filters = channels;
+  c.conv = {.x = type,
+            .w = type,
+            .stride = {y.stride, x.stride},
+            .padding = {{{y.before, y.after}, {x.before, x.after}}},
+            .dilation = {y.dilation, x.dilation},
+            .groups = channels};
+  c.height = y.image, c.width = x.image, c.r = y.taps, c.s = x.taps;
+  return c;
+}
+
+std::vector<Convolution> depthwise_convolutions() {
+  return {
+      depthwise("7x7 over 56", 1, 96, padded(56, 7), padded(56, 7)),
+      depthwise("7x7 over 7", 3, 96, padded(7, 7), padded(7, 7)),
+      depthwise("3x3 over 14", 2, 40, padded(14, 3), padded(14, 3)),
+      depthwise("rows of more than a tile", 1, 8, padded(3, 3), padded(300, 3)),
+      depthwise("a prime row", 1, 8, {2, 2}, {262, 3}),
+      depthwise("one row", 2, 24, {1, 1}, {77, 5, 1, 2, 2}),
+      depthwise("one column", 2, 24, {77, 5, 1, 2, 2}, {1, 1}),
+      depthwise("one pixel", 5, 16, {3, 3}, {3, 3}),
+      depthwise("many images", 70, 8, padded(3, 3), padded(4, 3)),
+      depthwise("dilated", 2, 32, {15, 3, 1, 2, 2, 2}, {17, 3, 1, 3, 3, 3}),
+      depthwise("stride beyond the filter", 2, 32, {15, 2, 3}, {17, 1, 4, 2, 0}),
+      depthwise("padding beyond the filter", 2, 32, {4, 2, 1, 5, 4}, {3, 3, 2, 4, 7}),
+      depthwise("unequal", 2, 72, {12, 4, 2, 0, 3, 2}, {13, 2, 1, 2, 0}),
+      depthwise("16-bit floats", 2, 64, padded(13, 3), padded(12, 3), DType::f16),
+      depthwise("f32 of four channels", 2, 4, padded(13, 3), padded(12, 7), DType::f32),
+  };
+}
+
 Convolution random_convolution(std::uint64_t seed, DType type) {
   std::mt19937_64 random(seed);
   const auto pick = [&](int least, int most) {

@@ -51,6 +51,17 @@ struct ConvolutionTensors {
 [[nodiscard]] std::vector<Convolution> with_gradients(const Convolution& c);
 // Strided data gradients whose residues are columns of one product on Hopper.
 [[nodiscard]] std::vector<Convolution> residues_of_few_channels();
+// An axis of an image, its filter, and how that passes over it.
+struct Along {
+  std::int64_t image, taps;
+  std::int32_t stride = 1, before = 0, after = 0, dilation = 1;
+};
+// As many pixels as the image has.
+[[nodiscard]] Along padded(std::int64_t image, std::int64_t taps);
+// One channel a group.
+[[nodiscard]] Convolution depthwise(const std::string& name, std::int64_t images, std::int32_t channels, const Along& y,
+                                    const Along& x, DType type = DType::bf16);
+[[nodiscard]] std::vector<Convolution> depthwise_convolutions();
 [[nodiscard]] Convolution random_convolution(std::uint64_t seed, DType type);
 
 }  // namespace postlude::gpu_tests

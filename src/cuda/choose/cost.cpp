@@ -101,7 +101,31 @@ double hopper(const Schedule& s, const EpilogueNeeds& needs, const Extents& e, i
   return start + slower * (main + epilogue) + meeting(s, e);  // the last epilogue, which nothing hides
 }
 
+// Clocks of a stencil: each tile's instructions, or its bytes.
+double stencil(const Schedule& s, const EpilogueNeeds& needs, const Extents& e, int multiprocessors) {
+  const auto tiles = static_cast<double>(tiles_of(s, needs, e.batch, e.m, e.columns).all);
+  return 3000 + std::ceil(tiles / multiprocessors) * stencil_clocks(s, needs);
+}
+
 }  // namespace
+
+// A warp's instructions, one a clock: fused multiply-adds, a load and a conversion for each element that a strip reads,
+// the way of the sums through shared memory, the copies of 16 bytes, the epilogue. Or bytes, 20 a clock from memory and
+// 40 from L2.
+double stencil_clocks(const Schedule& s, const EpilogueNeeds& needs) {
+  const Stencil& of = needs.stencil;
+  const StencilTile tile = stencil_tile(s, of);
+  const auto of_tile = static_cast<double>(ceil_div(tile.x, s.strip_x) * ceil_div(tile.y, s.strip_y) * (s.bn / 32));
+  const double taps = double(of.x.taps) * of.y.taps, sums = double(s.strip_x) * s.strip_y, area = double(s.bm) * s.bn;
+  const double strip = (taps + 1) * sums + 2.0 * of.x.read(s.strip_x) * of.y.read(s.strip_y) + taps + 50;
+  const double loaded = double(of.x.read(tile.x)) * of.y.read(tile.y) * s.bn * needs.element_bytes;
+  const double element = 4 + 1.2 * needs.operations + 0.5 * (needs.aux_bytes_column + needs.d_bytes_column);
+  const double instructions = std::ceil(of_tile / 4) * strip + loaded / 16 / 128 * 6 + area / 128 * element + 300;
+  const double bytes =
+      double(tile.x) * tile.y * s.bn * (needs.element_bytes + needs.aux_bytes_column + needs.d_bytes_column);
+  // What one block waits for, the others of its multiprocessor may hide.
+  return std::max({instructions, bytes / 20, loaded / 40}) + 2000.0 / resident(s, needs);
+}
 
 double pass_microseconds(std::int64_t elements, int bytes_column) {
   constexpr double launch = 3.8, bytes_a_microsecond = 3.3e6;  // decision 0093
@@ -109,7 +133,7 @@ double pass_microseconds(std::int64_t elements, int bytes_column) {
 }
 
 double microseconds(const Schedule& s, const EpilogueNeeds& needs, const Extents& e, int multiprocessors) {
-  return (s.mma ? portable : hopper)(s, needs, e, multiprocessors) / clocks_a_microsecond;
+  return (s.strip_x ? stencil : s.mma ? portable : hopper)(s, needs, e, multiprocessors) / clocks_a_microsecond;
 }
 
 }  // namespace postlude::inline v0::cuda

@@ -13,6 +13,9 @@ namespace postlude::inline v0::cuda {
 [[nodiscard]] double microseconds(const Schedule& schedule, const EpilogueNeeds& needs, const Extents& extents,
                                   int multiprocessors);
 
+// Clocks that a multiprocessor has for a tile of a stencil.
+[[nodiscard]] double stencil_clocks(const Schedule& schedule, const EpilogueNeeds& needs);
+
 // Of a pass over memory behind it that reads or writes so many bytes for each element.
 [[nodiscard]] double pass_microseconds(std::int64_t elements, int bytes_column);
 

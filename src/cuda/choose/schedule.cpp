@@ -10,6 +10,8 @@
 #include <cmath>
 #include <cstdio>
 #include <limits>
+#include <optional>
+#include <utility>
 
 namespace postlude::inline v0::cuda {
 namespace {
@@ -33,6 +35,15 @@ constexpr Tile tiles[] = {{true, 128, 192},  {true, 128, 128},  {true, 128, 160}
 constexpr Tile mma_tiles[] = {{true, 256, 128}, {true, 128, 256}, {true, 128, 128},
                               {true, 256, 64},  {true, 128, 64},  {true, 64, 64}};
 
+constexpr int stencil_warps = 4,
+              stencil_registers = 200;  // of a block; of a lane, at most, for sums, weights and a row
+struct LaneStrip {
+  int x, y;
+};
+constexpr int few_operations = 24;  // that compute an element in what three blocks a multiprocessor leave of registers
+constexpr LaneStrip lane_strips[] = {{14, 4}, {14, 2}, {14, 1}, {7, 8}, {7, 7}, {7, 4}, {7, 2},
+                                     {8, 4},  {8, 2},  {4, 4},  {4, 2}, {2, 2}, {1, 1}};
+
 const char* kind(const Schedule& s) { return s.mma ? "mma" : s.ping_pong ? "pingpong" : "cooperative"; }
 
 }  // namespace
@@ -47,8 +58,47 @@ int b_run(const Schedule& s, const EpilogueNeeds& n) {
   return !n.piece || is_gathered(n.piece) || n.piece % columns == 0 ? columns : columns % n.piece == 0 ? n.piece : 32;
 }
 
+StencilTile stencil_tile(const Schedule& s, const Stencil& stencil) {
+  // All in as few parts as may be, of equal size or nearly so.
+  const auto part = [](int all, int most) { return static_cast<int>(ceil_div(all, ceil_div(all, std::max(1, most)))); };
+  return {part(stencil.y.pixels, s.bm / stencil.x.pixels), part(stencil.x.pixels, s.bm)};
+}
+
+StencilMemory stencil_memory(const Schedule& s, const EpilogueNeeds& n) {
+  const StencilTile tile = stencil_tile(s, n.stencil);
+  const auto rounded = [](std::int64_t bytes) { return static_cast<int>(round_up(bytes, 128)); };
+  const auto x = ceil_div(tile.x, s.strip_x), y = ceil_div(tile.y, s.strip_y);
+  const int read_x = n.stencil.x.read(static_cast<int>(x) * s.strip_x),
+            read_y = n.stencil.y.read(static_cast<int>(y) * s.strip_y);
+  StencilMemory memory{};
+  memory.epilogue = rounded(d_bytes(s, n) + s.aux_stages * aux_bytes(s, n) + n.scratch_bytes);
+  memory.weights = rounded(std::int64_t{4} * n.stencil.y.taps * n.stencil.x.taps * (s.bn + 1));
+  memory.pixels = rounded(std::int64_t{n.element_bytes} * read_x * read_y * s.bn);
+  memory.sums = 4 * s.bm * s.bn;
+  // A warp that has added up all that it will leaves the pixels' memory.
+  if (x * y * (s.bn / 32) <= stencil_warps) memory.pixels = std::max(memory.pixels, std::exchange(memory.sums, 0));
+  return memory;
+}
+
+namespace {
+int stencil_lane(const Schedule& s, const Stencil& stencil) {  // registers
+  return s.strip_x * s.strip_y + stencil.x.taps * stencil.y.taps + stencil.x.read(s.strip_x);
+}
+}  // namespace
+
+int resident(const Schedule& s, const EpilogueNeeds& n) {
+  // Each row of a strip has addresses of its own.
+  const bool three = stencil_lane(s, n.stencil) <= 132 && s.strip_y <= 4 && n.operations < few_operations;
+  return std::clamp(shared_limit / (stencil_memory(s, n).all() + 1024), 1, three ? 3 : 2);
+}
+
 std::string to_string(const Schedule& s) {
   char text[160];
+  if (s.strip_x) {
+    std::snprintf(text, sizeof text, "stencil %dx%d sub %dx%d aux %d strip %dx%d", s.bm, s.bn, s.sub_n, s.d_buffers,
+                  s.aux_stages, s.strip_x, s.strip_y);
+    return text;
+  }
   std::snprintf(text, sizeof text, "%s %dx%dx%d sub %dx%d aux %d raster %d", kind(s), s.bm, s.bn, s.stages, s.sub_n,
                 s.d_buffers, s.aux_stages, s.raster);
   return text + (s.split > 1 ? " split " + std::to_string(s.split) : std::string()) +
@@ -60,6 +110,13 @@ Schedule parse_schedule(std::string_view text) {
   char kind[16] = {};
   int length = 0, more = 0;
   const std::string copy(text.substr(0, 200));
+  if (std::sscanf(copy.c_str(), "stencil %dx%d sub %dx%d aux %d strip %dx%d%n", &s.bm, &s.bn, &s.sub_n, &s.d_buffers,
+                  &s.aux_stages, &s.strip_x, &s.strip_y, &length) == 7 &&
+      static_cast<std::size_t>(length) == text.size() && s.strip_x > 0) {
+    s.mma = true, s.stages = 2, s.raster = 1;
+    return s;
+  }
+  s = Schedule{};
   const int read = std::sscanf(copy.c_str(), "%15s %dx%dx%d sub %dx%d aux %d raster %d%n", kind, &s.bm, &s.bn,
                                &s.stages, &s.sub_n, &s.d_buffers, &s.aux_stages, &s.raster, &length);
   if (read == 8 && std::sscanf(copy.c_str() + length, " split %d%n", &s.split, &more) == 1) length += more;
@@ -87,13 +144,23 @@ int clusters(int split, int multiprocessors) {
   return std::max(0, multiprocessors - (split > 2 ? 8 * (split - 2) : 0)) / split;
 }
 
+std::int64_t tiles_down(const Schedule& s, const EpilogueNeeds& n, std::int64_t m) {
+  if (!s.strip_x) return ceil_div(m, s.bm);
+  const StencilTile tile = stencil_tile(s, n.stencil);
+  return ceil_div(n.stencil.y.pixels, tile.y) * ceil_div(n.stencil.x.pixels, tile.x);
+}
+
 Tiles tiles_of(const Schedule& s, const EpilogueNeeds& n, std::int64_t batch, std::int64_t m, std::int64_t columns) {
   const std::int64_t beside = ceil_div(columns, s.bn / n.parts);
-  return {batch * ceil_div(m, s.bm) * beside, beside};
+  return {batch * tiles_down(s, n, m) * beside, beside};
 }
 
 int blocks(const Schedule& s, const EpilogueNeeds& n, Tiles tiles, int multiprocessors) {
   const int all = static_cast<int>(tiles.all);
+  if (s.strip_x) {  // as many as run at once, each of one block of columns
+    const std::int64_t at_once = std::int64_t{multiprocessors} * resident(s, n), down = tiles.all / tiles.beside;
+    return static_cast<int>(ceil_div(down, ceil_div(tiles.all, at_once)) * tiles.beside);
+  }
   if (s.mma) return all;
   if (cluster_blocks(s) > 1) return n.meets && all > clusters(s.split, multiprocessors) ? 0 : all * s.split;
   const std::int64_t units = tiles.all * s.split;
@@ -107,6 +174,7 @@ int blocks(const Schedule& s, const EpilogueNeeds& n, Tiles tiles, int multiproc
 }
 
 int shared_bytes(const Schedule& s, const EpilogueNeeds& n) {
+  if (s.strip_x) return stencil_memory(s, n).all();
   if (s.mma) {  // the epilogue's memory lies where the stages were
     return std::max(s.stages * (s.bm + s.bn) * k_bytes(s),
                     consumers(s) * (d_bytes(s, n) + s.aux_stages * aux_bytes(s, n) + n.scratch_bytes));
@@ -116,14 +184,32 @@ int shared_bytes(const Schedule& s, const EpilogueNeeds& n) {
          (cluster_blocks(s) > 1 ? 16 : 0);
 }
 
+// Why a stencil's tile is not legal beside what is asked of every tile; empty: it is.
+static std::string illegal_stencil(const Schedule& s, const EpilogueNeeds& n) {
+  if (!n.stencil) return "a stencil is for convolutions of one channel a group, their channels side by side";
+  if (s.bm != 64 && s.bm != 128 && s.bm != 256) return "a stencil's tile has 64, 128 or 256 rows";
+  if (s.bn != 32 && s.bn != 64 && s.bn != 128) return "a stencil's tile has 32, 64 or 128 columns";
+  if (s.bm * s.bn > 128 * 128) return "a stencil's tile has at most 128 x 128 elements";
+  if (s.strip_y < 1 || stencil_lane(s, n.stencil) > stencil_registers)
+    return "a strip's sums, weights and pixels take more than " + std::to_string(stencil_registers) + " registers";
+  // Each 64 rows of a tile have pixels, also those of the last tile of a row (tile_end in device/fragment.cu).
+  const StencilTile tile = stencil_tile(s, n.stencil);
+  const int last = n.stencil.x.pixels % tile.x ? n.stencil.x.pixels % tile.x : tile.x;
+  if (tile.y * last <= s.bm - 64) return "of its rows, 64 would have no pixel";
+  return {};
+}
+
 std::string illegal(const Schedule& s, const EpilogueNeeds& n) {
+  if (s.strip_x) {
+    if (std::string why = illegal_stencil(s, n); !why.empty()) return why;
+  }
   const int rows = consumer_rows(s), columns = consumer_columns(s),
             registers = s.mma ? mma_accumulator_registers : accumulator_registers;
   if (n.holds && s.mma) return "blocks of the portable kernel cannot wait for each other";
   const auto text = [](int value) { return std::to_string(value); };
   if (rows != 64 && rows != 128 && !(s.mma && rows == 256))
     return "a consumer has " + text(rows) + " rows, not 64 or 128" + (s.mma ? " or 256" : "");
-  if (s.mma && s.bn != 64 && s.bn != 128 && s.bn != 256)
+  if (s.mma && !s.strip_x && s.bn != 64 && s.bn != 128 && s.bn != 256)
     return "a tile has " + text(s.bn) + " columns, not 64, 128 or 256";
   if (s.bn < 32 || s.bn > 256 || s.bn % 32)
     return "a tile of " + text(s.bn) + " columns is not a multiple of 32 up to 256";
@@ -179,6 +265,10 @@ Schedule fill_shared(Schedule tile, const EpilogueNeeds& needs) {
       tile.sub_n = sub_n;
       for (const int aux : {2, 1}) {
         tile.aux_stages = needs.aux_bytes_column ? aux : 0;
+        if (tile.strip_x) {
+          if (illegal(tile, needs).empty()) return tile;
+          continue;
+        }
         // Three stages of a block with one consumer leave room for a second block everywhere.
         for (tile.stages = consumers(tile) == 1 ? 3 : 4; tile.stages >= 2; --tile.stages) {
           if (illegal(tile, needs).empty()) return tile;
@@ -204,6 +294,24 @@ Schedule fill_shared(Schedule tile, const EpilogueNeeds& needs) {
   return tile;
 }
 
+// Of each tile the strips that take it least.
+static std::vector<Schedule> stencils(const EpilogueNeeds& needs) {
+  std::vector<Schedule> found;
+  for (const int bm : {256, 128, 64}) {
+    for (const int bn : {32, 64, 128}) {
+      std::optional<Schedule> best;
+      for (const LaneStrip& strip : lane_strips) {
+        Schedule s{.mma = true, .bm = bm, .bn = bn, .stages = 2, .d_buffers = 1, .raster = 1};
+        s.strip_x = strip.x, s.strip_y = strip.y;
+        s = fill_shared(s, needs);
+        if (s.stages && (!best || stencil_clocks(s, needs) < stencil_clocks(*best, needs))) best = s;
+      }
+      if (best) found.push_back(*best);
+    }
+  }
+  return found;
+}
+
 std::vector<Schedule> candidates(const EpilogueNeeds& needs, bool mma) {
   std::vector<Schedule> found;
   const auto add = [&](const Tile& t) {
@@ -211,6 +319,7 @@ std::vector<Schedule> candidates(const EpilogueNeeds& needs, bool mma) {
     s = fill_shared(s, needs);
     if (s.stages) found.push_back(s);
   };
+  if (needs.stencil) return stencils(needs);
   if (mma) std::for_each(std::begin(mma_tiles), std::end(mma_tiles), add);
   else std::for_each(std::begin(tiles), std::end(tiles), add);
   return found;

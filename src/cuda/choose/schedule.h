@@ -1,5 +1,6 @@
 // A schedule says how the product and one epilogue run on one shape: by the sm_90a kernel, or by
-// the portable one (`mma`) of sm_80 and newer. Choosing is pure; nothing here touches a device.
+// the portable one (`mma`) of sm_80 and newer, or how a depthwise convolution does (`strip_x`). Choosing is pure;
+// nothing here touches a device.
 #pragma once
 
 #include "lower/program.h"
@@ -23,19 +24,39 @@ struct Schedule {
   int split = 1;           // equal parts of a tile's K: each a block's, of a cluster (1, 2, 4 or 8 blocks), or
   bool by_memory = false;  // taken by blocks as tiles are, and joined in memory,
   bool in_shares = false;  // where each adds a share of the tile, else the last adds all others (decision 0074)
+  // A stencil, whose blocks are as the portable kernel's: pixels of one channel that a lane adds up; 0: it is none.
+  int strip_x = 0, strip_y = 0;
 
   bool operator==(const Schedule&) const = default;
 };
 
 // A schedule as text, "pingpong 128x192x5 sub 64x2 aux 2 raster 8" (or cooperative, or mma; "split 2"
-// or "split 26 by memory", or that "in shares", behind it), and back. parse_schedule throws bad_schedule, naming what
-// is wrong.
+// or "split 26 by memory", or that "in shares", behind it) or "stencil 256x32 sub 32x1 aux 2 strip 14x4", and back.
+// parse_schedule throws bad_schedule, naming what is wrong.
 [[nodiscard]] std::string to_string(const Schedule& schedule);
 [[nodiscard]] Schedule parse_schedule(std::string_view text);
 
 // Where the lines of 128 bytes begin that the copy engine loads of A or B: at a line of L2, at a sector of 32 bytes in
 // one, or between two sectors (decision 0092).
 enum class Lines : std::uint8_t { aligned, at_sectors, between };
+
+// A depthwise convolution: windows of one channel of images, along rows and columns (src/loop/rows.h).
+struct Stencil {
+  struct Axis {
+    int pixels = 1, taps = 0, step = 1, reach = 1;
+    // Elements that are read for so many pixels.
+    [[nodiscard]] int read(int count) const { return (count - 1) * step + (taps - 1) * reach + 1; }
+    bool operator==(const Axis&) const = default;
+  };
+  Axis y, x;
+  bool operator==(const Stencil&) const = default;
+  explicit operator bool() const { return x.taps > 0; }  // there is one
+};
+// The pixels of a tile: whole rows, or a part of one.
+struct StencilTile {
+  int y, x;
+};
+[[nodiscard]] StencilTile stencil_tile(const Schedule& schedule, const Stencil& stencil);
 
 // The facts of an epilogue on which a schedule depends.
 struct EpilogueNeeds {
@@ -58,6 +79,7 @@ struct EpilogueNeeds {
   bool holds = false;          // moreover a tile waits, in registers, for the statistics of its rows
   int group = 0;               // columns of a reduction in groups, which a consumer folds alone: they divide its tile
   int a_taps = 1, b_taps = 1;  // so often an element of A or B is read, but once from memory (windows)
+  Stencil stencil = {};        // instead of a product
   int operations = 0;          // about how many instructions the epilogue takes, an element
   int most_stages = 6;         // stages up to this number are worth more than wide subtiles
 };
@@ -78,6 +100,14 @@ inline constexpr int mma_shared_limit = 101376;  // and on every GPU since sm_80
 [[nodiscard]] int consumer_rows(const Schedule& schedule);
 [[nodiscard]] int consumer_columns(const Schedule& schedule);
 [[nodiscard]] inline int threads(const Schedule& s) { return (consumers(s) + (s.mma ? 0 : 1)) * 128; }
+// Of a stencil, in shared memory: the epilogue's, the weights', the pixels', the sums'; and the blocks of a
+// multiprocessor, by registers.
+struct StencilMemory {
+  int epilogue, weights, pixels, sums;
+  [[nodiscard]] int all() const { return epilogue + weights + pixels + sums; }
+};
+[[nodiscard]] StencilMemory stencil_memory(const Schedule& schedule, const EpilogueNeeds& needs);
+[[nodiscard]] int resident(const Schedule& schedule, const EpilogueNeeds& needs);
 [[nodiscard]] inline int cluster_blocks(const Schedule& s) { return s.by_memory ? 1 : s.split; }
 [[nodiscard]] inline int k_bytes(const Schedule& s) { return s.mma ? 64 : 128; }  // a stage
 
@@ -104,6 +134,7 @@ struct Extents {
 struct Tiles {
   std::int64_t all, beside;
 };
+[[nodiscard]] std::int64_t tiles_down(const Schedule& schedule, const EpilogueNeeds& needs, std::int64_t m);
 [[nodiscard]] Tiles tiles_of(const Schedule& schedule, const EpilogueNeeds& needs, std::int64_t batch, std::int64_t m,
                              std::int64_t columns);
 

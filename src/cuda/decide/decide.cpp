@@ -100,11 +100,13 @@ Decision decide(const Subject& subject, const Layout& layout, const Judge& judge
   const std::optional<Contraction> gemm = subject.problem.loop().contraction();
   if (gemm && gemm->parts && layout.parts.empty() && std::holds_alternative<std::monostate>(layout.a_rows))
     chosen.shape.k = 0;
-  if (std::optional<Layout> columns = beside(subject, chosen)) chosen = *std::move(columns);
+  const std::optional<Layout> stencil = depthwise(subject, layout);
+  if (stencil) chosen = *stencil;
+  else if (std::optional<Layout> columns = beside(subject, chosen)) chosen = *std::move(columns);
   if (std::optional<Layout> dense = together(subject, chosen)) chosen = *std::move(dense);
   if (std::optional<Layout> copied = packed(subject, chosen)) chosen = *std::move(copied);
   Decision decision = Decider(subject, chosen, judge).run();
-  decision.folded = one && layout.shape.batch > 1;
+  decision.folded = one && !stencil && layout.shape.batch > 1;
   return decision;
 }
 

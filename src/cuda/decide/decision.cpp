@@ -126,7 +126,7 @@ Request parse_request(std::string_view text, bool hopper, const std::string& arc
   }
   request.mma = !hopper || rest.starts_with("mma");
   if (!rest.empty() && rest != "mma") request.schedule = parse_schedule(rest);
-  if (request.schedule && request.schedule->mma != request.mma) {
+  if (request.schedule && !request.schedule->strip_x && request.schedule->mma != request.mma) {
     throw Error(ErrorCode::bad_schedule,
                 "the schedule \"" + std::string(text) + "\" is for Hopper, and the target is " + arch,
                 "begin it with mma, or leave the choice to the heuristic");

@@ -130,6 +130,11 @@ void Decider::arrange(const Contraction& gemm, bool mma, bool b_mn_allowed) {
   variant_.a_form = a_form();
   variant_.scattered = part_ && !layout_.beside;
   variant_.b_form = static_cast<int>(layout_.b_rows.index());
+  if (layout_.depthwise) {
+    variant_.stencil = layout_.depthwise->stencil;
+    variant_.taps = windows()->taps;
+    return;
+  }
   if (const auto* w = windows()) {
     const PixelLoads loads = pixel_loads(*w, size_of(gemm.a));
     variant_.taps = w->taps, variant_.block_columns = w->block_columns;
@@ -172,8 +177,8 @@ void Decider::fuse(const Contraction& gemm) {
   columns_ = phase.columns.at(shape_.n);
   const int parts = accumulator_parts(phase);
   d_.portable = rows_portable_;
-  const bool mma = request.mma || !d_.portable.empty();
-  if (parts > 1 && (b_windows() || layout_.diagonal)) {
+  const bool mma = request.mma || !d_.portable.empty() || layout_.depthwise;
+  if (parts > 1 && (b_windows() || layout_.diagonal || layout_.depthwise)) {
     d_.why = b_windows() ? "the columns of a chunk's pieces are windows" : "a chunk's pieces are of other groups";
     return;
   }
@@ -208,14 +213,15 @@ void Decider::multiply_alone(const Contraction& gemm) {
   const Request& request = subject_.request;
   columns_ = layout_.padded ? layout_.padded->padded : layout_.beside ? layout_.beside->columns : shape_.n;
   d_.portable = rows_portable_;
-  arrange(gemm, request.mma || !rows_portable_.empty(), true);
+  const bool mma = request.mma || !rows_portable_.empty() || layout_.depthwise;
+  arrange(gemm, mma, true);
   // Rows of whole 16 bytes, so that the copy engine can write them.
   const bool whole = columns_ % 4 == 0, side_by_side = whole || !part_;
   const BufferPlace place{.tensor_map = whole, .unit = side_by_side, .pair = side_by_side && columns_ % 2 == 0};
   Chosen chosen = choose_product({accumulator_program_,
                                   0,
                                   variant_,
-                                  request.mma || !rows_portable_.empty(),
+                                  mma,
                                   {place},
                                   product_shape(),
                                   columns_,
@@ -234,6 +240,14 @@ void Decider::multiply_alone(const Contraction& gemm) {
 void Decider::decide_product() {
   const std::optional<Contraction> gemm = subject_.problem.loop().contraction();
   stream_ = !gemm;
+  if (subject_.request.schedule && subject_.request.schedule->strip_x && !layout_.depthwise) {
+    throw Error(
+        ErrorCode::bad_schedule,
+        "the schedule \"" + to_string(*subject_.request.schedule) +
+            "\" is not legal here: a stencil is for convolutions of one channel a group, their channels side by "
+            "side, of at most 49 taps",
+        "leave the choice to the heuristic");
+  }
   if (!gemm) {
     d_.why = "a stream has no product";
     return;
@@ -246,11 +260,11 @@ void Decider::decide_product() {
     d_.why = "groups of channels are multiplied on ordinary units";
   } else if (b_windows() && size_of(gemm->b) != 2) {
     d_.why = "tensor cores read windows along N of 16-bit types only";
-  } else if (!on_tensor_cores(gemm->a, gemm->b, subject_.arch)) {
+  } else if (!layout_.depthwise && !on_tensor_cores(gemm->a, gemm->b, subject_.arch)) {
     d_.why = "the tensor cores of " + subject_.arch + " do not multiply these types exactly enough";
   } else if (shape_.batch > 0 && shape_.m > 0 && shape_.n > 0 && shape_.k > 0) {
     if (!layout_.parts.empty()) part_ = layout_.parts.data();
-    if (!subject_.request.mma) rows_portable_ = portable_reason(*gemm);
+    if (!subject_.request.mma && !layout_.depthwise) rows_portable_ = portable_reason(*gemm);
     if (!rows_portable_.empty() && subject_.request.schedule) {
       throw Error(ErrorCode::bad_schedule,
                   "the schedule \"" + to_string(*subject_.request.schedule) + "\" is not legal here: " + rows_portable_,
@@ -283,7 +297,7 @@ agreed::GemmSizes Decider::sizes() const {
   const Schedule& s = product_->schedule;
   agreed::GemmSizes g{};
   g.m = small(rows()), g.n = small(columns_), g.batch = small(batches());
-  g.tiles_m = small(ceil_div(rows(), s.bm));
+  g.tiles_m = small(tiles_down(s, needs, rows()));
   g.tiles_n = small(ceil_div(columns_, consumer_columns(s) / needs.parts));
   g.tiles = g.tiles_m * small(ceil_div(columns_, s.bn / needs.parts) * batches());
   g.raster = s.raster, g.parts = s.split;
@@ -302,7 +316,7 @@ agreed::GemmSizes Decider::sizes() const {
 void Decider::take_partials() {
   const FusedEpilogue& e = product_->epilogue;
   const Schedule& s = product_->schedule;
-  const std::int64_t tiles_m = ceil_div(shape_.m, s.bm),
+  const std::int64_t tiles_m = tiles_down(s, e.needs, shape_.m),
                      tiles_n = ceil_div(columns_, consumer_columns(s) / e.needs.parts);
   if (tiles_m * tiles_n * shape_.batch > std::numeric_limits<std::int32_t>::max() / 2) {
     throw Error(ErrorCode::size_overflow, "the product has too many tiles");
@@ -344,6 +358,7 @@ void Decider::take_partials() {
 ErrorModel Decider::error() const {
   const std::optional<Contraction> gemm = subject_.problem.loop().contraction();
   if (!gemm || !product_) return {};
+  if (layout_.depthwise) return {};
   if (size_of(gemm->a) == 2) return {.unit = 0x1p-23, .drift = 2 * 0x1p-23 / 16};
   if (!is_float(gemm->a)) return {.unit = 0x1p-23};
   // The portable kernel's tensor cores, and those that are asked to be fast, add up all of K.

@@ -55,6 +55,14 @@ void Decider::map_a(Kernel& k, const Contraction& gemm, int rows) const {
 
 void Decider::map_b(Kernel& k, const Contraction& gemm, int rows) const {
   const Schedule& s = product_->schedule;
+  if (const auto& d = layout_.depthwise) {
+    const std::size_t at = k.block.size();
+    k.block.resize(at + map_words);
+    k.addresses.push_back({at, b_address(gemm)});
+    k.block[at + 1] = word(d->channel_stride), k.block[at + 2] = word(d->tap_stride[0]),
+                 k.block[at + 3] = word(d->tap_stride[1]);
+    return;
+  }
   const int bk = static_cast<int>(k_bytes(s) / size_of(gemm.a));
   if (const auto* w = b_windows(); w && !s.mma) {
     map_pixels(k, *w, gemm.b, layout_.images ? packed_images_ : Address{Address::Of::b}, bk);

@@ -109,7 +109,9 @@ std::optional<Layout> padded(const Layout& layout, const agreed::WindowRows& w) 
 
 std::optional<Layout> packed(const Subject& subject, const Layout& layout) {
   const auto gemm = subject.problem.loop().contraction();
-  if (!gemm || subject.arch != "sm_90a" || subject.request.mma || layout.groups.count > 1 || layout.diagonal) return {};
+  if (!gemm || subject.arch != "sm_90a" || subject.request.mma || layout.groups.count > 1 || layout.diagonal ||
+      layout.depthwise)
+    return {};
   if (layout.shape.k == 0 || !on_tensor_cores(gemm->a, gemm->b, subject.arch)) return {};
   const std::int64_t size = size_of(gemm->a);
   if (const auto* w = std::get_if<agreed::WindowRows>(&layout.b_rows); w && size == 2) return padded(layout, *w);
@@ -124,6 +126,39 @@ std::optional<Layout> packed(const Subject& subject, const Layout& layout) {
   made.packed_k = rows.k;
   made.a.alignment = 16;
   if (!portable_rows(made.a_rows, 16, size).empty()) return {};
+  return made;
+}
+
+std::optional<Layout> depthwise(const Subject& subject, const Layout& layout) {
+  constexpr int most_taps = 49;  // weights that a lane holds
+  const auto* w = std::get_if<agreed::WindowRows>(&layout.a_rows);
+  const auto gemm = subject.problem.loop().contraction();
+  const Groups& groups = layout.groups;
+  const Request& request = subject.request;
+  if (!w || !gemm || groups.along != Groups::Along::n || groups.count <= 1 || groups.count != layout.shape.n) return {};
+  if (request.schedule ? request.schedule->strip_x == 0 : request.mma && subject.arch == "sm_90a") return {};
+  if (gemm->a != gemm->b || (gemm->a != DType::bf16 && gemm->a != DType::f16 && gemm->a != DType::f32)) return {};
+  const agreed::WindowAxis &depth = w->axis[0], &rows = w->axis[1], &columns = w->axis[2];
+  if (w->channels != 1 || groups.a_stride != 1 || depth.extent != 1 || depth.pixels != 1 || depth.taps != 1 ||
+      depth.first != 0)
+    return {};
+  const std::int64_t size = size_of(gemm->a);
+  const auto whole = [&](std::int64_t elements) { return elements * size % 16 == 0; };
+  if (layout.a.alignment < 16 || !whole(layout.shape.n) || !whole(w->image_stride)) return {};
+  if ((rows.extent > 1 && !whole(rows.stride)) || (columns.extent > 1 && !whole(columns.stride))) return {};
+  if (std::int64_t{rows.taps} * columns.taps > most_taps) return {};
+  const auto axis = [](const agreed::WindowAxis& a) { return Stencil::Axis{a.pixels, a.taps, a.step, a.reach}; };
+  Layout made = layout;
+  made.groups = {};
+  made.depthwise = {{axis(rows), axis(columns)}, groups.b_stride, {}};
+  if (layout.b_k)
+    made.depthwise->tap_stride[0] = layout.b_k->k[1].stride, made.depthwise->tap_stride[1] = layout.b_k->k[2].stride;
+  else
+    made.depthwise->tap_stride[0] = columns.taps * layout.b.strides[1],
+    made.depthwise->tap_stride[1] = layout.b.strides[1];
+  EpilogueNeeds least{.d_bytes_column = 4, .element_bytes = small(size), .stencil = made.depthwise->stencil};
+  if (candidates(least, true).empty()) return {};
+  made.b_k.reset();
   return made;
 }
 

@@ -11,6 +11,10 @@ namespace postlude::inline v0::cuda {
 // window as one pixel (decision 0081). None: the images are as well read as they lie, or a copy does not help.
 [[nodiscard]] std::optional<Layout> packed(const Subject& subject, const Layout& layout);
 
+// Groups of one channel as a stencil, where their channels lie side by side (decision 0086). None: they do not, or the
+// schedule is another kernel's.
+[[nodiscard]] std::optional<Layout> depthwise(const Subject& subject, const Layout& layout);
+
 // Groups of channels as one product: those of 64 columns, or one where it has more, read their channels together, and B
 // has zeros off its diagonal (decision 0082). None: there are no groups, or they do not fit.
 [[nodiscard]] std::optional<Layout> together(const Subject& subject, const Layout& layout);

@@ -44,7 +44,7 @@ std::string source_of(KernelVariant variant, const Shape& shape, std::int64_t co
                       const Schedule& schedule) {
   if (schedule.mma) variant.promoted = 0;
   variant.a_rows = a_rows(schedule, epilogue.needs);
-  variant.whole_m = shape.m % schedule.bm == 0 && !variant.scattered;
+  variant.whole_m = shape.m % schedule.bm == 0 && !variant.scattered && !schedule.strip_x;
   variant.whole_n = columns % (schedule.bn / epilogue.needs.parts) == 0;
   variant.lone_columns = !variant.scattered && lone_columns(schedule, epilogue.needs, shape.m);
   variant.rolled = is_rolled(epilogue.needs);
@@ -123,6 +123,7 @@ Choice choose(const Site& site, Hold hold) {
   (site.variant.b_form ? e.needs.b_taps : e.needs.a_taps) = site.variant.taps;
   e.needs.whole_k = site.variant.scattered;
   e.needs.block_columns = site.variant.block_columns;
+  e.needs.stencil = site.variant.stencil;
   // Few rows are bytes of B: more of them are on their way where A takes no more room than it has rows.
   const std::int64_t m = site.shape.m;
   e.needs.a_rows = site.mma || site.variant.a_mn_major || site.variant.a_form || m > 32 ? 0 : m > 16 ? 32 : 16;

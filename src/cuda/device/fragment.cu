@@ -66,6 +66,15 @@ DEVICE int memory_row(const Params& p, int, int row) { return memory_row(p.scatt
 #else
 DEVICE int memory_row(const Params&, int, int row) { return row; }  // where a row of a batch lies
 #endif
+#if STENCIL
+// Behind the last row of the tile that `row` is of: `rows` is behind the image's last.
+DEVICE int tile_end(int row, int rows) {
+  constexpr int whole = TILE_Y * PIXELS_X, pixels = TILE_Y * TILE_X;
+  return min(rows, row / whole * whole + min(whole, (row % whole / pixels + 1) * pixels));
+}
+#else
+DEVICE int tile_end(int, int rows) { return rows; }
+#endif
 DEVICE int tile_columns(const Params& p) { return p.n; }
 DEVICE int most_rows(const Params& p) { return p.m; }
 DEVICE int batches(const Params& p) { return p.batch; }

@@ -38,11 +38,11 @@ DEVICE void finish_sync() { __syncthreads(); }
 DEVICE void mbarrier_expect(u32, u32) {}
 template <int size, typename F> DEVICE void subtile_rows(const Params& p, const TensorMap& map, int row, int col, F move) {
   constexpr int chunks = SUB_N * size / 16;
-  const int warp = threadIdx.x / 32 % 4, lane = lane_id();
+  const int warp = threadIdx.x / 32 % 4, lane = lane_id(), end = tile_end(row, map_rows(map));
   #pragma unroll
   for (int i = 0; i < 16 * chunks; i += 32) {
     const int r = warp * 16 + (i + lane) / chunks, c = (i + lane) % chunks * (16 / size);
-    move(subtile_offset<size>(r, c), i64(memory_row(p, 0, row + r)) * map_pitch(map) + i64(col + c) * size, row + r < map_rows(map) && col + c < map_columns(map));
+    move(subtile_offset<size>(r, c), i64(memory_row(p, 0, row + r)) * map_pitch(map) + i64(col + c) * size, row + r < end && col + c < map_columns(map));
   }
 }
 template <int size> DEVICE void subtile_load(const TensorMap& map, u32 to, u32, int row, int col, int batch, const Params& p) {

@@ -218,7 +218,7 @@ std::string FinishWriter::group_end() {
       folded(Across::groups, "        ", [](std::size_t r) { return "of_group" + str(r) + "[r]"; });
   const std::string last = finish(Across::groups, "row", "column", "        ");
   if (!last.empty())
-    code += fill(R"(      if (t.lane % 4 == 0 && row < tile_rows(p, t.batch) && column * GROUP_N < tile_columns(p)) {
+    code += fill(R"(      if (t.lane % 4 == 0 && row < tile_end(t.row, tile_rows(p, t.batch)) && column * GROUP_N < tile_columns(p)) {
 $leaves$last      }
 )",
                  {{"leaves", leaves}, {"last", last}});

@@ -137,7 +137,7 @@ static const char* const fragment_places = R"(    int columns[4], columns_in[4],
     #pragma unroll
     for (int h = 0; h < 2; ++h) {
       rows[h] = tile_row(t, 2 * i + h);
-      in_rows[h] = WHOLE_M || rows[h] < tile_rows(p, t.batch), rows_in[h] = WHOLE_M ? rows[h] : min(rows[h], tile_rows(p, t.batch) - 1);
+      in_rows[h] = WHOLE_M || rows[h] < tile_end(t.row, tile_rows(p, t.batch)), rows_in[h] = WHOLE_M ? rows[h] : min(rows[h], tile_rows(p, t.batch) - 1);
     }
 )";
 
@@ -268,7 +268,7 @@ std::string FragmentWriter::copy() {
     const std::string size = str(bytes(access.buffer)), at = "p.word[" + str(e_.word(access.buffer));
     code += fill(
         "    subtile_copy<$size>(d + $offset * SUB_N, $at] + $size * (t.batch * $at + 1] + "
-        "memory_row(p, t.batch, row) * $at + 2] + $column), $size * $at + 2], tile_rows(p, t.batch) - row, "
+        "memory_row(p, t.batch, row) * $at + 2] + $column), $size * $at + 2], tile_end(t.row, tile_rows(p, t.batch)) - row, "
         "tile_columns(p) - column, t);\n",
         {{"size", size},
          {"offset", str(64 * staged.offset)},

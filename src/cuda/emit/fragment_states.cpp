@@ -165,7 +165,7 @@ std::string FragmentWriter::end() {
     const std::string s = c_.reducers[r].type, red = "red" + str(r), shared = "all" + str(r);
     if (e_.partials[r].across == Across::rows && !e_.needs.holds) {
       code += EpilogueCode::each_row(fill(R"(      const $S x = $combined;
-      if (t.lane % 4 == 0 && row < tile_rows(p, t.batch)) $partials[row_partial(p, t.batch, t.tile_n, row)] = x;
+      if (t.lane % 4 == 0 && row < tile_end(t.row, tile_rows(p, t.batch))) $partials[row_partial(p, t.batch, t.tile_n, row)] = x;
 )",
                                           {{"S", s},
                                            {"combined", c_.reducers[r].lanes("combine_lanes", red + "[r]", "1, 4")},

@@ -38,6 +38,9 @@ const char* const sm80_tile_text =
     ;
 const char* const sm80_gemm_text =
 #include "cuda/device/sm80_gemm.cu"
+    ;
+const char* const stencil_text =
+#include "cuda/device/stencil.cu"
 
 #include <type_traits>
     ;
@@ -159,6 +162,20 @@ std::string gemm_source(const KernelVariant& variant, const Schedule& s, const E
     define("MMA_K", quoted(size_of(variant.a) == 2 ? "k16" : "k32"));
     define("MMA_BOUND", quoted(is_float(variant.a) ? "+f" : "+r"));
   }
+  if (s.strip_x) {
+    const StencilTile tile = stencil_tile(s, epilogue.needs.stencil);
+    const auto along = [&](const std::string& axis, const Stencil::Axis& of, int pixels, int strip) {
+      define(("PIXELS_" + axis).c_str(), of.pixels), define(("TAPS_" + axis).c_str(), of.taps);
+      define(("STEP_" + axis).c_str(), of.step), define(("REACH_" + axis).c_str(), of.reach);
+      define(("TILE_" + axis).c_str(), pixels), define(("STRIP_" + axis).c_str(), strip);
+    };
+    define("STENCIL", 1);
+    along("X", epilogue.needs.stencil.x, tile.x, s.strip_x), along("Y", epilogue.needs.stencil.y, tile.y, s.strip_y);
+    const StencilMemory memory = stencil_memory(s, epilogue.needs);
+    define("EPILOGUE_BYTES", memory.epilogue), define("WEIGHTS_BYTES", memory.weights);
+    define("PIXELS_BYTES", memory.pixels), define("RESIDENT", resident(s, epilogue.needs));
+    define("VALUE", element(variant.a) + "_to_f32");
+  }
   if (variant.a_form) {
     define("A_FORM", variant.a_form);
     define("A_CHUNKS", variant.a_chunks);
@@ -183,7 +200,7 @@ std::string gemm_source(const KernelVariant& variant, const Schedule& s, const E
   text += epilogue.text;
   text += epilogue_text;
   if (s.mma) text += sm80_tile_text;
-  text += s.mma ? sm80_gemm_text : sm90_gemm_text;
+  text += s.strip_x ? stencil_text : s.mma ? sm80_gemm_text : sm90_gemm_text;
   return text;
 }
 

@@ -26,11 +26,12 @@ struct KernelVariant {
   bool b_depth = false;    // as a_depth
   bool whole_m = false, whole_n = false;  // tiles divide M, N: no masks
   bool lone_columns = false;              // a tile has all of its columns: their statistics meet no others (sm_90a)
-  int promoted = 0;     // so many stages' sums at a time are added in f32 (sm_90a, fp8); 0: all in one
-  int a_rows = 0;       // rows of A in a stage (sm_90a)
-  bool apart = false;   // the epilogue's fragments are computed one after another
-  bool paced = false;   // and spread over most of the other consumer's main loop
-  bool rolled = false;  // the epilogue's code stands once, not for each fragment: a compiler's time grows with it
+  int promoted = 0;      // so many stages' sums at a time are added in f32 (sm_90a, fp8); 0: all in one
+  Stencil stencil = {};  // instead of a product (a_form: 2)
+  int a_rows = 0;        // rows of A in a stage (sm_90a)
+  bool apart = false;    // the epilogue's fragments are computed one after another
+  bool paced = false;    // and spread over most of the other consumer's main loop
+  bool rolled = false;   // the epilogue's code stands once, not for each fragment: a compiler's time grows with it
   bool operator==(const KernelVariant&) const = default;
 };
 

@@ -1,0 +1,143 @@
+// Depthwise convolutions as stencils, in emitted kernels on the host: behind every epilogue of the suite, over geometry
+// of all kinds, forward and by the data, against the reference.
+#include "correctness/cases.h"
+#include "cuda/host/harness.h"
+#include "gpu/convolution.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdio>
+#include <random>
+#include <utility>
+
+namespace postlude {
+namespace {
+
+using namespace host;
+using gpu_tests::Convolution;
+using gpu_tests::depthwise;
+using gpu_tests::padded;
+
+struct Depthwise {
+  Convolution c;
+  Plan plan;
+  gpu_tests::ConvolutionTensors tensors;
+  Call call;
+};
+
+class Stencils {
+ public:
+  explicit Stencils(const char* folder) : harness_(folder) {}
+  void add(Convolution c, const std::string& epilogue, const std::string& schedule = "") {
+    c.name += " behind " + epilogue + " by " + schedule;
+    const Graph graph = parse_file(POSTLUDE_SOURCE_DIR "/epilogues/" + epilogue + ".py");
+    Target target = Target::cuda();
+    target.schedule = schedule;
+    Depthwise d{c, compile(c.problem(), graph, target), gpu_tests::draw(c, graph), {}};
+    d.call = d.plan.bind(d.tensors.bindings(Device::cuda));
+    all_.push_back(std::move(d));
+  }
+  void run() {
+    thin_out(all_);
+    for (Depthwise& d : all_) d.call.run();
+    ASSERT_TRUE(harness_.compile());
+    std::size_t stencils = 0;
+    for (Depthwise& d : all_) {
+      const std::string schedule = d.call.describe();
+      SCOPED_TRACE(d.c.name + ": " + schedule);
+      stencils += schedule.find("stencil") != schedule.npos;
+      for (const std::uint64_t order : {std::uint64_t{0}, d.c.seed + 1}) {
+        d.tensors.poison();
+        harness_.order(order);
+        d.call.run();
+        EXPECT_EQ(gpu_tests::wrong(d.c, d.plan, d.tensors), "");
+      }
+    }
+    std::printf("%zu convolutions, %zu of them stencils; %zu sources\n", all_.size(), stencils, harness_.sources());
+    EXPECT_EQ(stencils, all_.size());
+  }
+
+ private:
+  Harness harness_;
+  std::vector<Depthwise> all_;
+};
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define SKIP_FIBERS() GTEST_SKIP() << "the sanitizers do not follow fibers"
+#else
+#define SKIP_FIBERS() (void)0
+#endif
+
+TEST(Depthwise, RunsBehindEveryEpilogue) {
+  SKIP_FIBERS();
+  Stencils stencils("emission_depthwise_suite");
+  std::size_t turn = 0;
+  for (const std::string& name : suite()) {
+    Convolution c = depthwise("7x7", 2, 256, padded(9, 7), padded(8, 7));
+    if (++turn % 2) c = depthwise("3x3 strided", 3, 256, {9, 3, 2, 1, 1}, {10, 3, 2, 1, 1});
+    if (turn % 3 == 0) c = depthwise("5x5 in f32", 2, 256, padded(6, 5), padded(11, 5), DType::f32);
+    c.seed = turn;
+    stencils.add(c, name);
+    Convolution back = depthwise("7x7, data gradient", 2, 256, {8, 7, 1, 3, 2}, {10, 5, 1, 4, 1});
+    back.direction = gpu_tests::Direction::dgrad;
+    stencils.add(back, name);
+  }
+  stencils.run();
+}
+
+TEST(Depthwise, RunsOverImagesOfAllKinds) {
+  SKIP_FIBERS();
+  Stencils stencils("emission_depthwise_shapes");
+  for (Convolution c : gpu_tests::depthwise_convolutions()) {
+    stencils.add(c, "bias_relu");
+    if (c.conv.stride[0] > 1 || c.conv.stride[1] > 1) continue;
+    c.direction = gpu_tests::Direction::dgrad;
+    stencils.add(c, "bias_relu");
+  }
+  stencils.run();
+}
+
+TEST(Depthwise, RunsByEveryTile) {
+  SKIP_FIBERS();
+  Stencils stencils("emission_depthwise_tiles");
+  const Convolution c = depthwise("5x3", 2, 72, padded(11, 5), padded(23, 3));
+  for (const char* const tile : {"64x32 sub 32", "64x64 sub 64", "128x32 sub 32", "128x64 sub 32", "256x32 sub 32"})
+    for (const char* const strip : {"14x4", "7x7", "8x2", "1x1"})
+      stencils.add(c, "bias_gelu_res_aux", std::string("stencil ") + tile + "x1 aux 2 strip " + strip);
+  for (const char* const strip : {"7x7", "8x4"})
+    stencils.add(depthwise("3x3", 2, 136, padded(7, 3), padded(8, 3)), "bias_gelu_res_aux",
+                 std::string("stencil 64x128 sub 32x1 aux 1 strip ") + strip);
+  for (const auto& [name, aux] : {std::pair{"bce", 2}, {"argmax", 0}, {"rmsnorm", 2}, {"rowmax", 0}})
+    stencils.add(depthwise("3x3", 2, 256, padded(23, 3), padded(11, 3)), name,
+                 "stencil 256x32 sub 32x1 aux " + std::to_string(aux) + " strip 7x2");
+  stencils.run();
+}
+
+TEST(Depthwise, RunsWhateverIsDrawn) {
+  SKIP_FIBERS();
+  Stencils stencils("emission_depthwise_drawn");
+  const std::uint64_t first = from_environment("POSTLUDE_EMISSION_FIRST", 1),
+                      count = from_environment("POSTLUDE_EMISSION_DRAWN", 40);
+  const std::vector<std::string> names{"bias_relu", "bias_gelu_res_aux", "plain", "rowmax", "dgelu_dbias"};
+  for (std::uint64_t seed = first; seed < first + count;) {
+    std::mt19937_64 random(seed);
+    const auto pick = [&](int least, int most) {
+      return least + static_cast<int>(random() % static_cast<unsigned>(most - least + 1));
+    };
+    const auto axis = [&] {
+      return gpu_tests::Along{pick(1, 40), pick(1, 7), pick(1, 3), pick(0, 4), pick(0, 4), pick(1, 3)};
+    };
+    Convolution c = depthwise("seed " + std::to_string(seed), pick(1, 3), 8 * pick(1, 18), axis(), axis(),
+                              pick(0, 4) ? DType::bf16 : DType::f16);
+    c.seed = seed++;
+    const bool back = pick(0, 2) == 0;
+    if (back) c.direction = gpu_tests::Direction::dgrad, c.conv.stride = {1, 1};
+    const auto [rows, columns] = c.pixels();
+    if (rows < 1 || columns < 1 || (c.r == 1 && c.s == 1)) continue;
+    stencils.add(c, names[seed % names.size()]);
+  }
+  stencils.run();
+}
+
+}  // namespace
+}  // namespace postlude
