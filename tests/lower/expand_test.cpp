@@ -7,6 +7,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 namespace postlude::inline v0::lower {
 namespace {
 
@@ -53,6 +55,38 @@ TEST(Expand, MultiplyAddsWithinABody) {
 TEST(Expand, KeepsWhatStoresAndReductionsMean) {
   const std::string text = expanded("def f(acc):\n  x = sigmoid(acc)\n  s = sum(x, axis=1)\n  D = x\n  return s, D");
   EXPECT_TRUE(contains(text, "s0 = sum over {n}: v")) << text;
+}
+
+// No function has a guard and a body today, and no backend leaves such a call to its body.
+TEST(Expand, AGuardedCallIsZeroWhereItIsSwitchedOff) {
+  Program p = lowered("def f(acc, s: scalar):\n  x = where(s > 0, acc, 1.0)\n  D: f32 = sigmoid(x) * 2\n  return D");
+  std::vector<Instruction>& before = p.phases[0].code;
+  const auto uniform = std::find_if(before.begin(), before.end(),
+                                    [](const Instruction& x) { return x.type == DType::boolean && x.axes.empty(); });
+  const auto call = std::find_if(uniform, before.end(), [](const Instruction& x) { return x.op == Op::call; });
+  ASSERT_NE(call, before.end());
+  call->guard = static_cast<ValueId>(uniform - before.begin());
+  call->node = 77;
+  const Axes axes = call->axes;
+  p.phases[0] = expand_calls(p.phases[0], none);
+  check(p, false);
+
+  const std::vector<Instruction>& code = p.phases[0].code;
+  const auto guarded = std::find_if(code.begin(), code.end(), [](const Instruction& x) { return x.guard >= 0; });
+  ASSERT_NE(guarded, code.end()) << p.print();
+  const auto at = static_cast<ValueId>(guarded - code.begin());
+  EXPECT_EQ(guarded->op, Op::where);
+  EXPECT_EQ(guarded->type, DType::f32);
+  EXPECT_EQ(guarded->axes, axes);
+  EXPECT_EQ(guarded->node, 77);
+  ASSERT_EQ(guarded->args.size(), 3u);
+  EXPECT_EQ(guarded->args[0], guarded->guard);
+  EXPECT_EQ(code[guarded->guard].type, DType::boolean);
+  EXPECT_EQ(code[guarded->args[1]].op, Op::constant);
+  EXPECT_EQ(code[guarded->args[1]].literal.value(), 0);
+  EXPECT_EQ(guarded->args[2], at - 2);  // the body's last, before the 0
+  const std::vector<ValueId>& product = code.back().args;
+  EXPECT_NE(std::find(product.begin(), product.end(), at), product.end()) << p.print();
 }
 
 TEST(Expand, IntegersStayIntegers) {
