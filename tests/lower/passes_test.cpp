@@ -13,7 +13,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <functional>
 #include <limits>
 
 namespace postlude::inline v0::lower {
@@ -296,6 +298,48 @@ TEST(Check, RefusesASecondStore) {
     check(p, true);
     FAIL() << "D is stored by two phases";
   } catch (const Error& error) { EXPECT_TRUE(contains(error.message(), "D is written twice")) << error.what(); }
+}
+
+// What a check says of something that no pass makes.
+std::string refusal(const std::function<void()>& checked) {
+  try {
+    checked();
+  } catch (const Error& error) { return error.message(); }
+  return "nothing";
+}
+
+TEST(Check, RefusesAGuardThatIsNotThereYet) {
+  Program p = lowered("def f(acc, s: scalar):\n  D = where(s > 0, acc, 1.0)\n  return D");
+  std::vector<Instruction>& code = p.phases[0].code;
+  const auto uniform =
+      std::find_if(code.begin(), code.end(), [](const Instruction& x) { return x.type == DType::boolean; });
+  ASSERT_NE(uniform, code.end());
+  const auto at = static_cast<ValueId>(uniform - code.begin());
+  code.back().guard = at;
+  EXPECT_EQ(refusal([&] { check(p, true); }), "nothing");
+  uniform->guard = at;
+  const char* const wrong = "a guard that is not a uniform condition before it";
+  EXPECT_TRUE(contains(refusal([&] { check(p, true); }), wrong));
+  uniform->guard = -1;
+  code.back().guard = 0;  // a number
+  EXPECT_TRUE(contains(refusal([&] { check(p, true); }), wrong));
+}
+
+TEST(Check, RefusesAnItemThatIsNotThereYet) {
+  const Graph graph = parse("def f(acc):\n  D = acc + 1\n  return D");
+  Work work = infer(graph.data(), facts_of(bf16_gemm), {}).work;
+  EXPECT_EQ(refusal([&] { check(work, "pass"); }), "nothing");
+  const auto sum = std::find_if(work.items.begin(), work.items.end(), [](const Item& x) { return x.op == Op::add; });
+  ASSERT_NE(sum, work.items.end());
+  sum->args[0] = static_cast<NodeId>(sum - work.items.begin());
+  EXPECT_TRUE(contains(refusal([&] { check(work, "pass"); }), "uses an item that is not there yet"));
+}
+
+TEST(Check, RefusesASecondUseOfTheAccumulator) {
+  Program p = lowered("def f(acc):\n  D = acc + 1\n  return D");
+  p.phases.push_back(p.phases[0]);
+  p.phases[1].stores.clear();
+  EXPECT_TRUE(contains(refusal([&] { check(p, false); }), "phase 1 uses the accumulator again"));
 }
 
 }  // namespace
