@@ -93,7 +93,7 @@ TEST_P(StencilCompiles, WithoutSpills) {
   ASSERT_FALSE(schedules.empty());
   // The one that is taken first, in its turn each tile that may be.
   for (const Schedule& schedule : schedules) {
-    const KernelVariant loop = {.a = type, .b = type, .a_form = 2, .stencil = {y, x}};
+    const KernelVariant loop = {.a = type, .b = type, .a_form = 2, .whole_n = true, .stencil = {y, x}};
     const Compiled compiled = compile(gemm_source(loop, schedule, epilogue), arch);
     EXPECT_EQ(rejection(compiled), "") << to_string(schedule);
     EXPECT_EQ(compiled.spill_bytes, 0) << to_string(schedule);
@@ -106,7 +106,8 @@ INSTANTIATE_TEST_SUITE_P(Depthwise, StencilCompiles,
                          testing::Values(DepthwiseCase{"bias_relu", "sm_90a", {56, 7}, {56, 7}},
                                          DepthwiseCase{"bias_gelu_res_aux", "sm_90a", {7, 7}, {7, 7}},
                                          DepthwiseCase{"plain", "sm_90a", {28, 3, 2}, {28, 3, 2}, DType::f16},
-                                         DepthwiseCase{"axpby", "sm_90a", {14, 5}, {14, 5}},
+                                         DepthwiseCase{"xent", "sm_90a", {14, 5, 1, 2}, {14, 5, 1, 2}},
+                                         DepthwiseCase{"bias_relu", "sm_90a", {56, 3}, {56, 3}},
                                          DepthwiseCase{"bias_relu", "sm_80", {14, 7}, {14, 7}, DType::f32}),
                          [](const auto& i) {
                            return std::string(i.param.epilogue) + "_" + i.param.arch + "_" + std::to_string(i.index);

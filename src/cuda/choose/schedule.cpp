@@ -40,7 +40,6 @@ constexpr int stencil_warps = 4,
 struct LaneStrip {
   int x, y;
 };
-constexpr int few_operations = 24;  // that compute an element in what three blocks a multiprocessor leave of registers
 constexpr LaneStrip lane_strips[] = {{14, 4}, {14, 2}, {14, 1}, {7, 8}, {7, 7}, {7, 4}, {7, 2},
                                      {8, 4},  {8, 2},  {4, 4},  {4, 2}, {2, 2}, {1, 1}};
 
@@ -87,9 +86,10 @@ int stencil_lane(const Schedule& s, const Stencil& stencil) {  // registers
 }  // namespace
 
 int resident(const Schedule& s, const EpilogueNeeds& n) {
-  // Each row of a strip has addresses of its own.
-  const bool three = stencil_lane(s, n.stencil) <= 132 && s.strip_y <= 4 && n.operations < few_operations;
-  return std::clamp(shared_limit / (stencil_memory(s, n).all() + 1024), 1, three ? 3 : 2);
+  // Of 128, 168 and 255 registers a thread, what is left beside a strip's and beside the epilogue's.
+  const int lane = stencil_lane(s, n.stencil);
+  const int by_registers = lane <= 84 && n.operations < 12 ? 4 : lane <= 132 && n.operations < 24 ? 3 : 2;
+  return std::clamp(shared_limit / (stencil_memory(s, n).all() + 1024), 1, by_registers);
 }
 
 std::string to_string(const Schedule& s) {

@@ -126,15 +126,17 @@ extern "C" __global__ void __launch_bounds__(128, RESIDENT) postlude_gemm(const 
   extern __shared__ __align__(1024) u8 dynamic_shared[];
   const u32 d = smem_address(dynamic_shared), aux = d + D_BYTES, weights = d + EPILOGUE_BYTES, pixels = weights + WEIGHTS_BYTES;
   const u32 sums = ONE_EACH ? pixels : pixels + PIXELS_BYTES;
-  const int warp = __shfl_sync(~0u, threadIdx.x / 32, 0), lane = lane_id();
   follow_previous_launch();
 
   Tile tile;
   tile.tile_n = blockIdx.x % p.tiles_n, tile.col = tile.tile_n * BN, tile.turn = 0;
-  tile.wg = 0, tile.warp = warp, tile.lane = lane, tile.thread = threadIdx.x, tile.barrier = 1;
+  tile.wg = 0, tile.thread = threadIdx.x, tile.barrier = 1;
   tile.scratch = aux + AUX_STAGES * AUX_BYTES;
   load_weights(p, weights, tile.col);
   for (int t = blockIdx.x / p.tiles_n; t < p.batch * p.tiles_m; t += gridDim.x / p.tiles_n) {
+    // What follows from these for one tile is not kept in registers for the next: it would spill.
+    const int warp = opaque(__shfl_sync(~0u, threadIdx.x / 32, 0)), lane = opaque(lane_id());
+    tile.warp = warp, tile.lane = lane;
     tile.batch = t / p.tiles_m, tile.tile_m = tile.slot_m = t % p.tiles_m;
     const int y = tile.tile_m / TILES_X * TILE_Y, x = tile.tile_m % TILES_X * TILE_X;
     tile.row = y * PIXELS_X + x;
