@@ -93,7 +93,8 @@ Shape Decider::product_shape() const {
 std::string Decider::portable_reason(const Contraction& gemm) const {
   const std::int64_t size = size_of(gemm.a);
   for (const KernelPart& part : layout_.parts) {
-    if (std::string why = portable_rows(part.a, layout_.a.alignment, size); !why.empty()) return why;
+    if (std::string why = portable_rows(part.a, layout_.a.alignment, size, deep(layout_.parts)); !why.empty())
+      return why;
     if (std::string why = portable_scatter(part); !why.empty()) return why;
   }
   if (std::string why = portable_rows(layout_.a_rows, layout_.a.alignment, size); !why.empty()) return why;
@@ -138,7 +139,8 @@ void Decider::arrange(const Contraction& gemm, bool mma, bool b_mn_allowed) {
   if (const auto* w = windows()) {
     const PixelLoads loads = pixel_loads(*w, size_of(gemm.a));
     variant_.taps = w->taps, variant_.block_columns = w->block_columns;
-    variant_.a_run = loads.run, variant_.a_depth = loads.depth, variant_.b_taps = loads.taps ? 1 : 0;
+    variant_.a_run = loads.run, variant_.a_depth = loads.depth || (variant_.scattered && deep(layout_.parts)),
+    variant_.b_taps = loads.taps ? 1 : 0;
   }
   Major a = Major::k, b = Major::mn;
   if (variant_.a_form)

@@ -25,9 +25,10 @@ void Decider::map(Kernel& k, const Address& address, DType type, std::vector<Map
 
 // X, of which the copy engine loads so many pixels at a time.
 void Decider::map_pixels(Kernel& k, const agreed::WindowRows& w, DType type, const Address& from, int pixels) const {
+  const bool depth = b_windows() ? variant_.b_depth : variant_.a_depth;
   const PixelLoads loads = pixel_loads(w, size_of(type));
   std::vector<MapField::Dimension> dimensions{{w.all_channels, 1, 1}};
-  for (std::size_t i = 0; i < (loads.depth ? 3 : 2); ++i)
+  for (std::size_t i = 0; i < (depth ? 3 : 2); ++i)
     dimensions.push_back({w.axis[2 - i].extent, w.axis[2 - i].stride, 1});
   dimensions.push_back({w.images, w.image_stride, 1});
   const auto at = k.block.size();

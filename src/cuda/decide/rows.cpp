@@ -177,7 +177,13 @@ std::string portable_scatter(const KernelPart& part) {
   return {};
 }
 
-std::string portable_rows(const KernelRows& rows, int alignment, std::int64_t element_bytes) {
+bool deep(const std::vector<KernelPart>& parts) {
+  return std::any_of(parts.begin(), parts.end(), [](const KernelPart& part) {
+    return pixel_loads(part.a, 2).depth || part.scatter.axis[0].extent > 1;
+  });
+}
+
+std::string portable_rows(const KernelRows& rows, int alignment, std::int64_t element_bytes, bool deep) {
   if (std::holds_alternative<agreed::GatheredRows>(rows))
     return "A's rows are gathered, which the copy engine does not do";
   const auto* w = std::get_if<agreed::WindowRows>(&rows);
@@ -189,8 +195,9 @@ std::string portable_rows(const KernelRows& rows, int alignment, std::int64_t el
            " channels or is not aligned";
   const PixelLoads loads = pixel_loads(*w, element_bytes);
   // What a map has bits for (cuTensorMapEncodeIm2col).
-  const int corner = loads.depth ? 16 : 128, offset = loads.depth ? 31 : 255;
-  for (std::size_t i = 0; i < (loads.depth ? 3 : 2); ++i) {
+  deep = deep || loads.depth;
+  const int corner = deep ? 16 : 128, offset = deep ? 31 : 255;
+  for (std::size_t i = 0; i < (deep ? 3 : 2); ++i) {
     const agreed::WindowAxis& axis = w->axis[2 - i];
     if (axis.step > 8)
       return "the copy engine walks pixels by at most 8, and the stride is " + std::to_string(axis.step);

@@ -53,7 +53,10 @@ struct PixelLoads {
 
 // Why the copy engine does not write the rows of a residue; empty: it does.
 [[nodiscard]] std::string portable_scatter(const KernelPart& part);
-// Why Hopper's kernel does not read such rows; empty: it does.
-[[nodiscard]] std::string portable_rows(const KernelRows& rows, int alignment, std::int64_t element_bytes);
+// Whether the maps of any of these need a depth: one kernel serves all.
+[[nodiscard]] bool deep(const std::vector<KernelPart>& parts);
+// Why Hopper's kernel does not read such rows; empty: it does. `deep`: as images with a depth.
+[[nodiscard]] std::string portable_rows(const KernelRows& rows, int alignment, std::int64_t element_bytes,
+                                        bool deep = false);
 
 }  // namespace postlude::inline v0::cuda

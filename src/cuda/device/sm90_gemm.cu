@@ -284,9 +284,7 @@ DEVICE bool has_rows(const Params& p, const Tile& tile, int x, int warp) {
 DEVICE Four* place_of(const Params& p, const Tile& tile, i64 part) {
   return (Four*)p.word[PARTS_WORD] + (part * (WARPS / 4) + tile.wg * !PINGPONG) * FOURS * 128;
 }
-DEVICE u32* counters_of(const Params& p, const Tile& tile, int t) {
-  return (u32*)p.word[PARTS_WORD + 1] + (1 + IN_SHARES) * (t % p.tiles * (WARPS / 4) + tile.wg * !PINGPONG);
-}
+DEVICE u32* counters_of(const Params& p, const Tile& tile, int t) { return (u32*)p.word[PARTS_WORD + 1] + (1 + IN_SHARES) * (t % p.tiles * (WARPS / 4) + tile.wg * !PINGPONG); }
 DEVICE void leave_part(const Params& p, const Tile& tile, int t, u32* come, const ACC (&acc)[MI][BN / 2]) {
   Four* const to = place_of(p, tile, t) + tile.thread;
   #pragma unroll
@@ -296,8 +294,7 @@ DEVICE void leave_part(const Params& p, const Tile& tile, int t, u32* come, cons
   if (tile.thread == 0) add_release(come, 1);
 }
 DEVICE void await_parts(const Tile& tile, u32* come, u32 count) {
-  if (tile.thread == 0)
-    while (load_acquire(come) != count) {}
+  while (tile.thread == 0 && load_acquire(come) != count) {}
   named_sync(tile.barrier, 128);
 }
 #if IN_SHARES
@@ -335,10 +332,7 @@ METHOD bool Loop::join(const Params& p, const Tile& tile, int t, u32 stages, u32
 #else
 METHOD bool Loop::join(const Params& p, const Tile& tile, int t, u32 stages, u32 meet, ACC (&acc)[MI][BN / 2]) {
   u32* const come = counters_of(p, tile, t);
-  if (!owns(p, t)) {
-    leave_part(p, tile, t, come, acc);
-    return false;
-  }
+  if (!owns(p, t)) return leave_part(p, tile, t, come, acc), false;
   await_parts(tile, come, p.parts - 1);
   if (tile.thread == 0) *come = 0;  // for the next launch
   #pragma unroll 1

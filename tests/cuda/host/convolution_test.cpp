@@ -11,8 +11,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <memory>
+#include <string_view>
 
 namespace postlude {
 namespace {
@@ -172,6 +174,13 @@ TEST(Emission, PutsResiduesBesideOneAnother) {
   }
 }
 
+constexpr int walked_draws = 10;  // of each direction
+bool by_hopper(std::string_view schedule) {
+  constexpr std::string_view alone = "accumulator by ";
+  if (schedule.starts_with(alone)) schedule.remove_prefix(alone.size());
+  return schedule.starts_with("pingpong") || schedule.starts_with("cooperative");
+}
+
 // Random geometry in all directions, behind random epilogues.
 TEST(Emission, ConvolvesWhateverIsDrawn) {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
@@ -186,18 +195,41 @@ TEST(Emission, ConvolvesWhateverIsDrawn) {
   std::vector<Running> all;
   const std::uint64_t first = from_environment("POSTLUDE_EMISSION_FIRST", 1),
                       count = from_environment("POSTLUDE_EMISSION_DRAWN", 60);
-  for (std::uint64_t seed = first; seed < first + count; ++seed) {
-    fuzz::Case c = fuzz::generate(seed, {.most_nodes = 20, .most_elements = 3000, .convolutions = 100});
-    if (seed % 6) c = gpu_tests::on_tensor_cores(c);
-    if (!fuzz::divisible(c)) continue;
+  const auto add = [&](const fuzz::Case& c, std::uint64_t seed, std::uint64_t schedule) {
     Running r{c, fuzz::materialise(c), {}};
     std::vector<Binding> named = r.tensors.named();
     for (Binding& one : named) one.tensor.device = Device::cuda;
     bool drawn = false;
     const Graph graph(std::make_shared<const GraphData>(c.graph));
-    r.call = seed % 4 == 1 ? gpu_tests::bind_case(c, named, seed, drawn)
-                           : compile(c.problem, graph, on(seed % 4 ? "" : "mma")).bind(named);
+    r.call = schedule == 1 ? gpu_tests::bind_case(c, named, seed, drawn)
+                           : compile(c.problem, graph, on(schedule ? "" : "mma")).bind(named);
     all.push_back(std::move(r));
+  };
+  const auto draw = [&](std::uint64_t seed, bool tensor_cores, std::uint64_t schedule) {
+    fuzz::Case c = fuzz::generate(seed, {.most_nodes = 20, .most_elements = 3000, .convolutions = 100});
+    if (tensor_cores) c = gpu_tests::on_tensor_cores(c);
+    if (fuzz::divisible(c)) add(c, seed, schedule);
+  };
+  // Of the residues some see two planes of dY, others one: all by maps of images with a depth.
+  fuzz::Convolution planes{
+      .direction = fuzz::Convolution::Direction::dgrad, .first = DType::bf16, .second = DType::bf16};
+  planes.images = 2, planes.channels = 24, planes.filters = 64;
+  planes.axes = {{.image = 3, .taps = 3, .stride = 2}, {.image = 5, .taps = 2}, {.image = 4, .taps = 1}};
+  fuzz::Case of_planes = suite_case("bias_relu", planes.problem(), planes.shape(), fuzz::Values::normal);
+  fuzz::set_convolution(of_planes, planes);
+  add(of_planes, 1, 2);
+  EXPECT_TRUE(by_hopper(all.back().call.describe())) << all.back().call.describe();
+  for (std::uint64_t seed = first; seed < first + count; ++seed) draw(seed, seed % 6 != 0, seed % 4);
+  // Few of these are walked by the copy engine. So many more are, in all directions.
+  int walked[3] = {};
+  for (std::uint64_t seed = first + count; seed < first + 100 * count; ++seed) {
+    const std::size_t before = all.size();
+    draw(seed, true, 1 + seed % 2);
+    if (all.size() == before) continue;
+    int& of_direction = walked[static_cast<std::size_t>(all.back().c.conv->direction)];
+    if (by_hopper(all.back().call.describe()) && of_direction < walked_draws) ++of_direction;
+    else all.pop_back();
+    if (std::all_of(walked, walked + 3, [](int n) { return n == walked_draws; })) break;
   }
   for (Running& r : all) r.call.run();
   ASSERT_TRUE(harness.compile());
@@ -205,7 +237,7 @@ TEST(Emission, ConvolvesWhateverIsDrawn) {
   for (Running& r : all) {
     const std::string schedule = r.call.describe();
     SCOPED_TRACE(schedule + "\n" + fuzz::write(r.c));
-    by_wgmma += schedule.starts_with("pingpong") || schedule.starts_with("cooperative");
+    by_wgmma += by_hopper(schedule);
     const reference::Evaluation expected = reference::evaluate(r.c.graph, r.c.problem, r.tensors.bindings,
                                                                {.accumulator = gpu_tests::error_model(r.c, schedule)});
     for (const std::uint64_t order : {std::uint64_t{0}, r.c.seed + 1}) {
@@ -217,7 +249,7 @@ TEST(Emission, ConvolvesWhateverIsDrawn) {
     }
   }
   std::printf("%zu convolutions: %d by wgmma; %zu sources\n", all.size(), by_wgmma, harness.sources());
-  EXPECT_GT(by_wgmma, 0);
+  EXPECT_GE(by_wgmma, count < 60 ? 1 : 3 * walked_draws);
 }
 
 }  // namespace
