@@ -53,18 +53,19 @@ template <class S> DEVICE S fold_lanes(S x, int from, int to) {
 // Each lane holds K columns' states of its own rows; the eight lanes of equal (lane % 4) share columns. Half of what is
 // left is swapped away at each step, so K - K/8 shuffles fold all (56 for 64 columns a thread; a butterfly takes 192).
 // Afterwards this lane holds K / 8 whole columns, of numbers folded_column(lane, K) + 0, 1, ...
-template <class S, int K> DEVICE void fold_rows(S (&x)[K], int lane) {
+// (Each step has constants of its own: loops whose ends another loop's variable says were not unrolled for 64 columns, and the states
+// lay in memory.)
+template <int mask, int left, class S, int K> DEVICE void fold_half(S (&x)[K], int lane) {
+  const bool upper = lane & mask;
   #pragma unroll
-  for (int step = 0; step < 3; ++step) {
-    const int mask = 16 >> step;
-    const bool upper = lane & mask;
-    #pragma unroll
-    for (int k = 0; k < (K >> step) / 2; ++k) {
-      const S low = x[k], high = x[k + (K >> step) / 2];
-      const S away = S::shuffle(S::select(upper, low, high), mask);
-      x[k] = S::combine(S::select(upper, high, low), away);
-    }
+  for (int k = 0; k < left / 2; ++k) {
+    const S low = x[k], high = x[k + left / 2];
+    const S away = S::shuffle(S::select(upper, low, high), mask);
+    x[k] = S::combine(S::select(upper, high, low), away);
   }
+}
+template <class S, int K> DEVICE void fold_rows(S (&x)[K], int lane) {
+  fold_half<16, K>(x, lane), fold_half<8, K / 2>(x, lane), fold_half<4, K / 4>(x, lane);
 }
 DEVICE int folded_column(int lane, int k) {
   return (lane & 16 ? k / 2 : 0) + (lane & 8 ? k / 4 : 0) + (lane & 4 ? k / 8 : 0);
