@@ -41,7 +41,9 @@ const std::shared_ptr<const std::string>& Decider::plain_text() {
   const Contraction gemm = subject_.problem.loop().contraction().value();
   if (!plain_text_)
     plain_text_ = std::make_shared<const std::string>(
-        product_source(gemm.a, gemm.b, a_form(), static_cast<int>(layout_.b_rows.index()), part_ != nullptr));
+        product_
+            ? copies_source(gemm.a)
+            : product_source(gemm.a, gemm.b, a_form(), static_cast<int>(layout_.b_rows.index()), part_ != nullptr));
   return plain_text_;
 }
 

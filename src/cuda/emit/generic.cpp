@@ -21,8 +21,14 @@ using lower::ValueId;
 const char* const generic_text =
 #include "cuda/device/generic.cu"
     ;
+const char* const counting_text =
+#include "cuda/device/counting.cu"
+    ;
 const char* const product_text =
 #include "cuda/device/product.cu"
+    ;
+const char* const copies_text =
+#include "cuda/device/copies.cu"
     ;
 
 // How often a phase runs over its domain.
@@ -321,11 +327,20 @@ std::string product_source(DType a, DType b, int a_form, int b_form, bool scatte
   define("ACC", is_float(a) ? "float" : "int");
   define("LOAD_A", "load_" + storage_name(a));
   define("LOAD_B", "load_" + storage_name(b));
-  define("WORD", size_of(a) == 1 ? "u8" : size_of(a) == 2 ? "u16" : "u32");
   if (a_form) define("A_FORM", std::to_string(a_form));
   if (b_form) define("B_FORM", std::to_string(b_form));
   if (scattered) define("SCATTERED", "1");
-  return text + base_source() + (a_form || b_form ? rows_source() : "") + agreed_product + product_text;
+  return text + base_source() + (a_form || b_form ? rows_source() : "") + agreed_product + counting_text + product_text;
+}
+
+std::string copies_source(DType type) {
+  const std::int64_t bytes = size_of(type);
+  return std::string("#pragma nv_diag_suppress 177\n#define ACC ") + (is_float(type) ? "float" : "int") +
+         "\n#define WORD " +
+         (bytes == 1   ? "u8"
+          : bytes == 2 ? "u16"
+                       : "u32") +
+         "\n" + base_source() + agreed_product + counting_text + copies_text;
 }
 
 }  // namespace postlude::inline v0::cuda

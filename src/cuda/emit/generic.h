@@ -31,8 +31,11 @@ struct GenericSource {
 [[nodiscard]] GenericSource emit_generic(const lower::Program& program, const std::vector<int>& phases,
                                          const Wide& wide);
 
-// The product on ordinary units, and a copy of a matrix into rows that the copy engine can address.
-// Forms are of KernelRows.
+// The product on ordinary units. Forms are of KernelRows.
 [[nodiscard]] std::string product_source(DType a, DType b, int a_form, int b_form, bool scattered);
+
+// Copies of A, B and images into what the copy engine can address, and of an accumulator from what it wrote. They stand
+// apart from that product, which no plan runs beside them, and whose compilation takes as long again.
+[[nodiscard]] std::string copies_source(DType type);
 
 }  // namespace postlude::inline v0::cuda

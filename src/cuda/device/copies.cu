@@ -1,0 +1,160 @@
+R"cuda(
+// Copies matrices of WORD-sized elements (A, B or both) into rows of `pitch` elements, the last ones zero: what the copy engine
+// can address. Rows that begin between two words are put together from words.
+struct Repack { Unpacked matrix[2]; };
+
+DEVICE WORD element_of(const Unpacked& p, const WORD* from, int x, int y) {
+  if (p.group_columns) {
+    const int group = y / p.group_rows, block = p.group_columns * p.block_groups, tap = x / block, channel = x - tap * block;
+    if (channel / p.group_columns != group % p.block_groups) return WORD(0);
+    from += group * p.group_stride - group * p.group_rows * p.row_stride;
+    x = tap * p.group_columns + channel % p.group_columns;
+  }
+  return k_exists(p.count, x) ? from[y * p.row_stride + k_offset(p.count, p.column_stride, x)] : WORD(0);
+}
+
+// Elements that lie side by side from an address on, 4 bytes at a time. A word that reaches behind the end may reach behind the
+// allocation.
+struct Words {
+  const u32* words;
+  int shift, bytes;  // of the first element in the first word; from there on
+  METHOD Words(i64 start, int elements) : words((const u32*)(start - (start & 3))), shift(int(start & 3)), bytes(elements * int(sizeof(WORD))) {}
+  METHOD u32 word(int w) const {
+    if (4 * w + 4 - shift <= bytes) return words[w];
+    u32 x = 0;
+    for (int b = 0; b < 4; b += sizeof(WORD))
+      if (u32(4 * w + b - shift) < u32(bytes)) x |= u32(*(const WORD*)((const u8*)(words + w) + b)) << 8 * b;
+    return x;
+  }
+};
+
+// A block's columns of a row, a warp's.
+DEVICE void repack_row(const Words& from, u32* to, int first, int pitch) {
+  constexpr int per = 4 / sizeof(WORD), chunks = repack_columns / per / 32;
+  const int lane = threadIdx.x % 32;
+  first = first / per + lane;
+  u32 v[chunks + 1];
+  #pragma unroll
+  for (int c = 0; c < chunks; ++c) v[c] = from.word(first + 32 * c);
+  v[chunks] = lane ? 0 : from.word(first + 32 * chunks);
+  #pragma unroll
+  for (int c = 0; c < chunks; ++c) {
+    const int w = first + 32 * c;
+    const u32 left = __shfl_sync(~0u, v[c + 1], 0), next = __shfl_down_sync(~0u, v[c], 1);
+    if (w * per < pitch) to[w] = __funnelshift_r(v[c], lane == 31 ? left : next, 8 * from.shift);
+  }
+}
+
+// A tile of 128 bytes of a column by 128 bytes of a row, through shared memory. All that a thread loads is on its way before any of
+// it is stored: a block has 4 to 16 kB.
+constexpr int SIDE = 128 / sizeof(WORD), PER_WORD = 4 / sizeof(WORD), PER_QUAD = 16 / sizeof(WORD);
+struct alignas(16) Elements { WORD element[PER_QUAD]; };
+typedef WORD Transposed[SIDE][SIDE + PER_WORD];
+// Columns lie side by side along rows.
+DEVICE void load_columns(const Unpacked& p, i64 from, int x0, int y0, Transposed& tile) {
+  constexpr int columns = SIDE / 8;  // a warp's
+  const int lane = threadIdx.x % 32, first = threadIdx.x / 32 * columns;
+  u32 v[columns], behind[columns];
+  #pragma unroll
+  for (int q = 0; q < columns; ++q) {
+    const int x = x0 + first + q;
+    const Words words(from + i64(sizeof(WORD)) * (x * p.column_stride + y0), x < p.columns ? p.rows - y0 : 0);
+    v[q] = words.word(lane);
+    behind[q] = lane == 31 && words.shift ? words.word(32) : 0;
+  }
+  #pragma unroll
+  for (int q = 0; q < columns; ++q) {
+    const int shift = int(from + i64(sizeof(WORD)) * ((x0 + first + q) * p.column_stride + y0)) & 3;
+    const u32 next = __shfl_down_sync(~0u, v[q], 1);
+    ((u32*)tile[first + q])[lane] = __funnelshift_r(v[q], lane == 31 ? behind[q] : next, 8 * shift);
+  }
+}
+// Anything else, one element at a time.
+DEVICE void load_elements(const Unpacked& p, i64 from, int x0, int y0, Transposed& tile) {
+  for (int at = threadIdx.x; at < SIDE * SIDE; at += 256) {
+    const int q = at / SIDE, r = at % SIDE, x = x0 + q, y = y0 + r;
+    tile[q][r] = x < p.columns && y < p.rows ? element_of(p, (const WORD*)from, x, y) : WORD(0);
+  }
+}
+DEVICE void repack_tile(const Unpacked& p, i64 from, WORD* to, int x0, int y0) {
+  alignas(4) __shared__ Transposed tile;
+  if (p.row_stride == 1 && !p.count.size[3] && !p.group_columns) load_columns(p, from, x0, y0, tile);
+  else load_elements(p, from, x0, y0, tile);
+  __syncthreads();
+  for (int at = threadIdx.x; at < SIDE * 8; at += 256) {
+    const int r = at / 8, q = at % 8 * PER_QUAD;
+    Elements e;
+    #pragma unroll
+    for (int i = 0; i < PER_QUAD; ++i) e.element[i] = tile[q + i][r];
+    if (y0 + r < p.rows) *(Elements*)(to + i64(y0 + r) * p.pitch + x0 + q) = e;
+  }
+}
+
+extern "C" __global__ void __launch_bounds__(256) postlude_repack(const __grid_constant__ Repack both) {
+  follow_previous_launch();
+  const bool second = int(blockIdx.x) >= both.matrix[0].blocks;
+  const Unpacked& p = both.matrix[second];
+  const RepackGrid grid = repack_grid(p, sizeof(WORD));
+  int block = int(blockIdx.x) - (second ? both.matrix[0].blocks : 0);
+  const int x = block % grid.along, y = (block /= grid.along) % grid.across, batch = block / grid.across;
+  const i64 from = p.from + i64(sizeof(WORD)) * batch * p.batch_stride;
+  WORD* const to = (WORD*)p.to + (i64)batch * p.rows * p.pitch;
+  if (!by_rows(p)) return repack_tile(p, from, to, x * SIDE, y * SIDE);
+  const int row = y * 8 + threadIdx.x / 32;
+  if (row < p.rows)
+    repack_row(Words(from + i64(sizeof(WORD)) * row * p.row_stride, p.columns), (u32*)(to + (i64)row * p.pitch), x * repack_columns, p.pitch);
+}
+
+// 16 bytes a thread. A parameter block of 64-bit words.
+extern "C" __global__ void __launch_bounds__(256) postlude_repack_images(const __grid_constant__ UnpackedImages p) {
+  follow_previous_launch();
+  constexpr int per = 16 / sizeof(WORD);
+  const int chunks = p.columns * p.packed / per;  // of a row
+  const i64 at = blockIdx.x * 256ll + threadIdx.x;
+  i64 row = at / chunks;
+  const int chunk = int(at - row * chunks);
+  if (row >= (i64)p.images * p.extent[0] * p.extent[1]) return;
+  WORD* to = (WORD*)p.to + at * per;
+  const int y = int(row % p.extent[1]);
+  row /= p.extent[1];
+  const int z = int(row % p.extent[0]), image = int(row / p.extent[0]);
+  const i64 from = image * p.image_stride + z * p.stride[0] + y * p.stride[1];
+  int column = chunk * per / p.packed, c = chunk * per - column * p.packed;
+  #pragma unroll
+  for (int e = 0; e < per; ++e) {
+    const int x = p.first + column;
+    to[e] = c < p.channels && u32(x) < u32(p.extent[2]) ? ((const WORD*)p.from)[from + x * p.stride[2] + c * p.channel_stride] : WORD(0);
+    if (++c == p.packed) c = 0, ++column;
+  }
+}
+
+extern "C" __global__ void __launch_bounds__(256) postlude_compact(const __grid_constant__ Padded p) {
+  follow_previous_launch();
+  const int column = blockIdx.x * 256 + threadIdx.x;
+  if (column >= p.n) return;
+  const int tap = column / p.channels, row = tap / p.taps;
+  const int from = (row * p.padded_taps + tap - row * p.taps) * p.padded_channels + column - tap * p.channels;
+  for (int m = blockIdx.y; m < p.m; m += gridDim.y) ((ACC*)p.to)[(i64)m * p.n + column] = ((const ACC*)p.from)[(i64)m * p.padded + from];
+}
+
+extern "C" __global__ void __launch_bounds__(256) postlude_interleave(const __grid_constant__ Interleaved p) {
+  follow_previous_launch();
+  const i64 at = blockIdx.x * 256ll + threadIdx.x;
+  i64 row = at / p.n;
+  const int channel = int(at - row * p.n);
+  int place[3];
+  #pragma unroll
+  for (int i = 2; i >= 0; --i) {
+    const i64 outer = row / p.extent[i];
+    place[i] = int(row - outer * p.extent[i]), row = outer;
+  }
+  if (row >= p.images) return;
+  int residue = 0;
+  #pragma unroll
+  for (int i = 0; i < 3; ++i) {
+    const int pixel = place[i] / p.step[i];
+    residue = residue * min(p.step[i], p.extent[i]) + place[i] - pixel * p.step[i], row = row * p.pixels[i] + pixel;
+  }
+  ((ACC*)p.to)[at] = ((const ACC*)p.from)[row * p.columns + residue * p.n + channel];
+}
+)cuda"
