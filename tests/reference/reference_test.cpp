@@ -161,6 +161,33 @@ TEST(Definition, OfReductions) {
   EXPECT_EQ(reduce("norm", {3, 4}), 5);
 }
 
+// A product is computed in blocks of rows, columns and terms; whole numbers say whether each has its own.
+TEST(Definition, OfProductsInBlocks) {
+  struct Sizes {
+    std::int64_t m, n, k;
+  };
+  for (const auto [m, n, k] : {Sizes{1, 1, 1}, Sizes{3, 7, 128}, Sizes{5, 33, 131}, Sizes{66, 258, 260}}) {
+    std::vector<float> a, b;
+    for (std::int64_t i = 0; i < m * k; ++i) a.push_back(static_cast<float>(1 + i * 7 % 5));
+    for (std::int64_t i = 0; i < k * n; ++i) b.push_back(static_cast<float>(1 + i * 3 % 11));
+    Bindings bindings;
+    bindings.shape = {1, m, n, k};
+    bindings.inputs = {input(a, k, 1), input(b, n, 1)};
+    bindings.buffers = {{nullptr, f32, {}}};
+    const Evaluation result = reference::evaluate(parse(body("acc")).data(), Gemm{}, bindings);
+    for (std::int64_t i = 0; i < m; ++i) {
+      for (std::int64_t j = 0; j < n; ++j) {
+        double sum = 0;
+        for (std::int64_t p = 0; p < k; ++p)
+          sum += static_cast<double>(a[static_cast<std::size_t>(i * k + p)]) * b[static_cast<std::size_t>(p * n + j)];
+        const auto& cell = result[0].cells[static_cast<std::size_t>(i * n + j)];
+        ASSERT_TRUE(is_point(cell.real)) << i << ' ' << j;
+        ASSERT_EQ(cell.real.value, sum) << m << " x " << n << " x " << k << " at " << i << ' ' << j;
+      }
+    }
+  }
+}
+
 TEST(Definition, OfShapes) {
   const Matrix x{2, 4, {0, 1, 2, 3, 10, 11, 12, 13}};
   const auto halves = evaluate(

@@ -28,10 +28,11 @@ def look(entry):
 
 
 assert len(entries) >= 20, "this folder has not been configured with CMAKE_EXPORT_COMPILE_COMMANDS"
+bad = 0
 with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
-    results = list(pool.map(look, entries))
-bad = [(entry["file"], messages) for entry, (code, messages) in zip(entries, results) if code != 0]
-for file, messages in bad:
-    print(f"--- {file}\n{messages}")
-print(f"{len(bad)} of {len(entries)} sources have findings of {'clang-tidy' if tidy else 'clang'}")
+    for entry, (code, messages) in zip(entries, pool.map(look, entries)):
+        if code != 0:  # told at once: a run takes minutes
+            bad += 1
+            print(f"--- {entry['file']}\n{messages}", flush=True)
+print(f"{bad} of {len(entries)} sources have findings of {'clang-tidy' if tidy else 'clang'}")
 sys.exit(bool(bad))
