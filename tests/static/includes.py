@@ -1,4 +1,5 @@
-"""Every file has the standard headers that it uses from us, and a source includes none that it does not: includes.py ROOT
+"""Every file has the standard headers that it uses from us, and a source includes none that it does not; a folder includes
+no other that stands above it or beside it: includes.py ROOT
 
 A header may come by another of the project's; not by one of the standard library's, whose insides
 differ from version to version. The names are those that this project uses.
@@ -44,6 +45,9 @@ OWNER = {name: header for header, names in NAMES.items() for name in names.split
 FREE = {"cerrno", "new", "cstddef", "compare", "version", "iterator", "ios", "istream", "ostream", "iosfwd", "ranges", "utility", "cfenv", "cassert", "climits", "cfloat", "type_traits", "concepts"}
 ALSO = {"string_view": {"string"}, "abs": {"cstdlib"}, "min": set(), "find": set(), "remove": {"filesystem", "algorithm"},
         "get_if": {"memory"}, "exception": {"stdexcept"}, "FILE": set(), "string": set(), "getline": {"istream"}, "iota": {"ranges"}}
+# docs/architecture.md. Backends implement the one header that they include from above, and count bytes as the other does.
+LAYERS = {"core": 0, "loop": 1, "graph": 2, "lower": 3, "reference": 4, "cpu": 4, "cuda": 4, "plan": 5, "te": 6, "evt": 6, "cli": 7}
+FROM_BELOW = {"plan/backend.h", "plan/traffic.h"}
 INCLUDE = re.compile(r'^\s*#\s*include\s+([<"])([^>"]+)[>"]', re.M)
 BLANKED = re.compile(r'//[^\n]*|R"([^(]*)\(.*?\)\1"|"(?:[^"\\\n]|\\.)*"|\'(?:[^\'\\\n]|\\.)+\'', re.S)
 
@@ -70,8 +74,18 @@ def given(path, root, seen):
     return standard
 
 
+def upwards(path, root, own):
+    """The project's headers of folders that a file's own does not stand upon."""
+    folder = path.relative_to(root).parts[1] if path.is_relative_to(root / "src") else None
+    for name in sorted(own - FROM_BELOW if folder in LAYERS else ()):
+        other = name.split("/")[0]
+        if other != folder and LAYERS.get(other, -1) >= LAYERS[folder]:
+            yield f'includes "{name}" of a folder that stands above or beside its own'
+
+
 def findings(path, root):
-    standard, _, text = read(path)
+    standard, own, text = read(path)
+    yield from upwards(path, root, own)
     have, used = given(path, root, set()), set()
     for name in re.findall(r"\bstd::(?:ranges::)?(\w+)", text):
         if name in OWNER:
