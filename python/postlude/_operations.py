@@ -13,7 +13,7 @@ from typing import Any
 
 from . import _core, numeric
 from ._public import public
-from .dtypes import Round, as_dtype, stochastic
+from .dtypes import Round, as_dtype, as_round, stochastic
 from .errors import error
 from .values import Value, apply, call, current_trace, node_of, trace_of
 
@@ -96,16 +96,15 @@ def cast(x: Any, dtype: Any, round: Any = Round.nearest_even, seed: int = 0) -> 
     known = as_dtype(dtype)
     if known is None:
         raise error("unknown_dtype", "cast takes a dtype", "Write post.cast(x, post.bf16).")
-    if isinstance(round, stochastic):
-        round, seed = Round.stochastic, _seed(round.seed)
-    if isinstance(round, str):
-        round = getattr(Round, round, None)
-    if not isinstance(round, Round):
+    how = as_round(round)
+    if how is None:
         raise error("bad_attribute", "an unknown way to round", "There are nearest_even, toward_zero, up, down and stochastic(seed).")
+    if isinstance(round, stochastic):
+        seed = _seed(round.seed)
     if not _symbolic(x):
-        return numeric.cast(x, known, round, seed)
+        return numeric.cast(x, known, how, seed)
     trace = trace_of(x)
-    return Value(_core.cast(node_of(x), known, round, seed), trace)
+    return Value(_core.cast(node_of(x), known, how, seed), trace)
 
 
 def chunk(x: Any, k: int, group: int | None = None) -> tuple[Any, ...]:

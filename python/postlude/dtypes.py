@@ -43,4 +43,12 @@ def as_dtype(item: Any) -> DType | None:
     return item if isinstance(item, DType) else parse_dtype(item) if isinstance(item, str) else None
 
 
+def as_round(item: Any) -> Round | None:
+    """A way to round, its name, or stochastic(seed); None for anything else."""
+    if isinstance(item, stochastic):
+        return Round.stochastic
+    found = getattr(Round, item, None) if isinstance(item, str) else item
+    return found if isinstance(found, Round) else None
+
+
 __all__ = ["f32", "f16", "bf16", "e4m3", "e5m2", "s8", "u8", "i32", "i64", "bool", "DType", "Round", "stochastic"]

@@ -25,7 +25,7 @@ import numpy as np
 from . import _core
 from ._core import LoopAxis as Axis, LoopExpr as Expr, LoopModule, LoopSchedule, LoopStage, LoopTensor
 from ._public import public
-from .dtypes import DType, Round, as_dtype, stochastic
+from .dtypes import DType, Round, as_dtype, as_round
 from .epilogue import Epilogue
 from .errors import error
 
@@ -114,10 +114,8 @@ def compute(shape: Sequence[Any], fcompute: Callable[..., Any], name: str = "com
 
 def cast(x: Any, dtype: Any, round: Any = Round.nearest_even) -> Expr:
     """x rounded to a dtype, as in the epilogue language; `round`: nearest_even, toward_zero, up or down."""
-    how = getattr(Round, round, None) if isinstance(round, str) else round
-    if isinstance(how, stochastic):
-        how = Round.stochastic
-    if not isinstance(how, Round):
+    how = as_round(round)
+    if how is None:
         raise error("bad_attribute", "an unknown way to round", "There are nearest_even, toward_zero, up and down.")
     return _core.loop_cast(x, _dtype(dtype), how)
 
