@@ -2,6 +2,7 @@
 
 #include "prepared.h"
 
+#include "core/fast.h"
 #include "lower/lower.h"
 
 #include <nanobind/stl/array.h>
@@ -22,9 +23,6 @@ std::string describe(const Target& target) {
     return target.isa.empty() ? "cuda:" + std::to_string(target.device_index) : target.isa;
   return target.isa.empty() ? "cpu" : "cpu " + target.isa;
 }
-
-// Whether a schedule's first word leaves sums of fp8 products to the tensor cores.
-bool is_fast(const std::string& schedule) { return schedule == "fast" || schedule.starts_with("fast "); }
 
 CompileOptions options_of(const std::vector<std::pair<std::string, DType>>& dtypes) { return {.dtypes = dtypes}; }
 
@@ -257,12 +255,11 @@ void bind_targets(nb::module_& m) {
       .def_ro("threads", &Target::threads)
       .def_ro("isa", &Target::isa)
       .def_prop_rw(
-          "accumulate", [](const Target& t) { return is_fast(t.schedule) ? "fast" : ""; },
+          "accumulate", [](const Target& t) { return core::is_fast(t.schedule) ? "fast" : ""; },
           [](Target& t, const std::string& how) {
             if (how != "fast" && !how.empty())
               throw Error(ErrorCode::usage, "accumulate = \"" + how + "\"", "It is \"fast\" or \"\".");
-            if (is_fast(t.schedule)) t.schedule.erase(0, std::min<std::size_t>(t.schedule.size(), 5));
-            if (!how.empty()) t.schedule = t.schedule.empty() ? how : how + " " + t.schedule;
+            t.schedule = how.empty() ? std::string(core::without_fast(t.schedule)) : core::with_fast(t.schedule);
           },
           "'fast' leaves sums of fp8 products to Hopper's tensor cores, which keep 14 bits; '' adds them up in f32 "
           "every "

@@ -1,6 +1,7 @@
 #include "cli/options.h"
 
 #include "cli/conv_option.h"
+#include "core/fast.h"
 
 #include <charconv>
 #include <limits>
@@ -80,9 +81,7 @@ Problem make_problem(const ProblemOptions& options) {
 Target make_target(const ProblemOptions& options) {
   Target target = Target::parse(options.target);
   target.threads = options.threads;
-  target.schedule = options.schedule;
-  if (!options.accumulate.empty())
-    target.schedule = options.accumulate + (options.schedule.empty() ? "" : " ") + options.schedule;
+  target.schedule = options.accumulate.empty() ? options.schedule : core::with_fast(options.schedule);
   return target;
 }
 

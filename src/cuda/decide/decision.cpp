@@ -1,5 +1,7 @@
 #include "cuda/decide/decision.h"
 
+#include "core/fast.h"
+
 #include <postlude/error.h>
 
 #include <algorithm>
@@ -111,12 +113,10 @@ std::string Decision::describe() const {
 }
 
 Request parse_request(std::string_view text, bool hopper, const std::string& arch) {
-  constexpr std::string_view accumulator = "accumulator", by = " by ", fast = "fast";
+  constexpr std::string_view accumulator = "accumulator", by = " by ";
   Request request;
-  if (text == fast || text.starts_with(std::string(fast) + " ")) {
-    request.fast = true;
-    text.remove_prefix(std::min(text.size(), fast.size() + 1));
-  }
+  request.fast = core::is_fast(text);
+  text = core::without_fast(text);
   std::string_view rest = text;
   if (rest.starts_with(accumulator)) {
     request.through_memory = true;
