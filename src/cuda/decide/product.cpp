@@ -151,13 +151,19 @@ Choice choose(const Site& site, Hold hold) {
   return choice;
 }
 
+// "pingpong 128x128x6".
+std::string first_words(const Schedule& s) {
+  const std::string text = to_string(s);
+  return text.substr(0, text.find(" sub"));
+}
+
 // Why a schedule is not compiled to see whether it spills: one did with no more accumulators and subtiles no wider.
 std::string would_spill(const Schedule& s, const std::vector<Considered>& before, const std::string& held_for) {
   const auto registers = [](const Schedule& x) { return consumer_rows(x) * consumer_columns(x); };
   for (const Considered& one : before) {
     if (!s.mma && one.held_for == held_for && one.verdict == Considered::Verdict::rejected &&
         registers(one.schedule) <= registers(s) && one.schedule.sub_n <= s.sub_n)
-      return "it has as many accumulators as " + to_string(one.schedule);
+      return first_words(one.schedule) + (one.reason.starts_with("it spills") ? " spilt" : " compiled no better");
   }
   return {};
 }
