@@ -263,8 +263,8 @@ void Emitter::update(const Statement& s) {
   close();
 }
 
-// Whether an update's first value, argmax's index, grows from each iteration to the next: then an
-// equal element never comes before what is there.
+// Whether an update is argmax's, and its first value, the index, grows from each iteration to the next: then an equal
+// element never comes before what is there.
 bool Emitter::counts_up(const Statement& loops, const BufferPtr& to) const {
   std::vector<const Statement*> reduced;
   const Statement* s = &loops;
@@ -272,6 +272,7 @@ bool Emitter::counts_up(const Statement& loops, const BufferPtr& to) const {
     if (s->body.size() != 1 || (s->kind != Statement::Kind::loop && s->kind != Statement::Kind::guard)) return false;
     if (s->kind == Statement::Kind::loop && s->axis->kind == AxisNode::Kind::reduce) reduced.push_back(s);
   }
+  if (s->reducer->known != Known::argmax && s->reducer->known != Known::argmin) return false;
   if (s->to[0] != to || s->values[0]->type != DType::i64 || te::reads(s->values[0])) return false;
   const Polynomial index = polynomial(s->values[0]);
   std::int64_t span = 0;  // how far the loops within take it

@@ -1,0 +1,50 @@
+// What is emitted for a GPU, as text: tests/te/host runs it.
+#include "te/emit.h"
+
+#include <postlude/te.h>
+
+#include <gtest/gtest.h>
+
+namespace postlude {
+namespace {
+
+using Terms = std::vector<te::Expr>;
+
+std::string emitted(const std::vector<te::Tensor>& arguments, const std::vector<te::Tensor>& outputs) {
+  std::vector<te::Tensor> all = arguments;
+  all.insert(all.end(), outputs.begin(), outputs.end());
+  const te::Schedule s = te::choose_schedule(outputs, Target::parse("sm_90a"));
+  const std::string text = te::emit(te::make_nest(*s.node(), all)).text;
+  return text.substr(text.find("struct Params"));
+}
+
+// argmax has code of its own where its elements come in the order of their indices. A reducer of one's own that begins
+// with an index too, here of the last of equals, has not.
+TEST(Emit, TakesNoOtherReducerForArgmax) {
+  const te::Reducer last = te::comm_reducer(
+      [](const Terms& a, const Terms& b) {
+        const te::Expr takes = b[1] >= a[1];
+        return Terms{te::apply("where", {takes, b[0], a[0]}), te::apply("where", {takes, b[1], a[1]})};
+      },
+      [](const std::vector<DType>&) {
+        return Terms{te::Expr(-1), te::Expr(-1e30)};
+      },
+      "last");
+  const te::Expr n = te::var("n"), m = te::var("m");
+  const te::Tensor a = te::placeholder({n, m}, "A");
+  const te::Axis k = te::reduce_axis(te::Expr(0), m, "k");
+  const auto own = te::compute_several(
+      {n},
+      [&](const te::Axes& i) {
+        return last({te::Expr(k), a(i[0], k)}, {k});
+      },
+      "B");
+  const auto known = te::compute_several(
+      {n}, [&](const te::Axes& i) { return te::argmax(a(i[0], k), {k}); }, "B");
+  for (const char* of_argmax : {"extreme_of<", "exceeds<", "takes<"})
+    EXPECT_EQ(emitted({a}, own).find(of_argmax), std::string::npos) << of_argmax;
+  EXPECT_NE(emitted({a}, known).find("extreme_of<true>"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace postlude
