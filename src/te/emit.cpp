@@ -85,7 +85,7 @@ std::string Emitter::offset(const BufferPtr& buffer, const std::vector<Expr>& at
 }
 
 std::string Emitter::load(const BufferPtr& buffer, const std::vector<Expr>& at) {
-  if (const auto found = registers_.find(buffer.get()); found != registers_.end()) return found->second;
+  if (const auto found = registers_.find(buffer.get()); found != registers_.end()) return found->second.name;
   if (in_memory(buffer))
     return fill("${load}_$type(p.$buffer, $at)", {{"load", written_.count(buffer.get()) ? "load" : "fetch"},
                                                   {"type", storage(buffer->type)},
@@ -107,7 +107,7 @@ std::string Emitter::alone(const BufferPtr& buffer) const {
 
 void Emitter::put(const BufferPtr& buffer, const std::vector<Expr>& at, const std::string& value, DType type) {
   if (const auto found = registers_.find(buffer.get()); found != registers_.end())
-    return line(found->second + " = " + value + ";");
+    return line(found->second.name + " = " + value + ";");
   if (const auto found = collected_.find(buffer.get()); found != collected_.end())
     return line(found->second + " = " + value + ";");
   const std::string alone = this->alone(buffer);
@@ -180,17 +180,18 @@ std::string Emitter::temporary(DType type, const std::string& value) {
 
 // combine(a, b) as statements; the names of the results.
 std::vector<std::string> Emitter::combined(const ReducerNode& reducer, const std::vector<std::string>& a,
-                                           const std::vector<std::string>& b, const std::vector<DType>& types) {
+                                           const std::vector<std::string>& b, const std::vector<DType>& types,
+                                           bool in_order) {
   if (reducer.known == Known::argmax || reducer.known == Known::argmin) {
     const std::string chosen = "t" + str(temporaries_++);
     line("const bool $chosen = $takes<$largest>($a, $a_index, $b$b_index);",
          {{"chosen", chosen},
-          {"takes", in_order_ ? "exceeds" : "takes"},
+          {"takes", in_order ? "exceeds" : "takes"},
           {"largest", reducer.known == Known::argmax ? "true" : "false"},
           {"a", a[1]},
           {"a_index", a[0]},
           {"b", b[1]},
-          {"b_index", in_order_ ? "" : ", " + b[0]}});
+          {"b_index", in_order ? "" : ", " + b[0]}});
     std::vector<std::string> results;
     for (std::size_t i = 0; i < 2; ++i)
       results.push_back(temporary(types[i], fill("$chosen ? $b : $a", {{"chosen", chosen}, {"b", b[i]}, {"a", a[i]}})));
@@ -234,7 +235,7 @@ void Emitter::allocate(const Statement& s) {
     shared_ += fill("  __shared__ $type $buffer[$elements];\n",
                     {{"type", type}, {"buffer", buffer_name(buffer)}, {"elements", str(elements)}});
   else if (buffer->shape.empty()) {
-    registers_[buffer.get()] = buffer_name(buffer);
+    registers_[buffer.get()].name = buffer_name(buffer);
     line(type + " " + buffer_name(buffer) + ";");
   } else {
     line("$type $buffer[$elements];", {{"type", type}, {"buffer", buffer_name(buffer)}, {"elements", str(elements)}});
@@ -258,7 +259,7 @@ void Emitter::update(const Statement& s) {
     a.push_back(load(s.to[i], s.index));
     b.push_back(temporary(types.back(), value(s.values[i])));
   }
-  const std::vector<std::string> result = combined(*s.reducer, a, b, types);
+  const std::vector<std::string> result = combined(*s.reducer, a, b, types, in_order(s));
   for (std::size_t i = 0; i < s.to.size(); ++i) put(s.to[i], s.index, result[i], types[i]);
   close();
 }
@@ -290,11 +291,9 @@ bool Emitter::counts_up(const Statement& loops, const BufferPtr& to) const {
   return true;
 }
 
-// The loops that reduce into registers.
-void Emitter::reduce(const Statement& loops, const BufferPtr& to) {
-  in_order_ = counts_up(loops, to);
-  statement(loops);
-  in_order_ = false;
+bool Emitter::in_order(const Statement& update) const {
+  const auto found = registers_.find(update.to[0].get());
+  return found != registers_.end() && found->second.in_order;
 }
 
 // A loop that all threads of the grid share.

@@ -14,7 +14,7 @@ void Emitter::join_threads(const Statement& s) {
   std::vector<std::string> values;
   for (const BufferPtr& buffer : partial) {
     types.push_back(buffer->type);
-    values.push_back(registers_.at(buffer.get()));
+    values.push_back(registers_.at(buffer.get()).name);
   }
   const std::string tag = s.mark.thread->tag;
   const std::int64_t extent = s.extent->kind == ExprNode::Kind::constant ? s.extent->value.integer : 0;
@@ -138,7 +138,7 @@ void Emitter::join_blocks(const Statement& s) {
   std::int64_t bytes = 0;
   for (const BufferPtr& buffer : partial) {
     types.push_back(buffer->type);
-    values.push_back(registers_.at(buffer.get()));
+    values.push_back(registers_.at(buffer.get()).name);
     bytes += 8;
   }
   if (bytes > join_bytes) throw Error(ErrorCode::unsupported, "blocks join at most 8 values together");

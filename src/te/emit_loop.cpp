@@ -158,9 +158,9 @@ bool Emitter::reduce_in_registers(const Statement& init, const Statement& loops)
       line("#pragma unroll");
       line("for (int e = 0; e < $n; ++e) $array[e] = $identity;", {{"n", n}, {"array", array}, {"identity", identity}});
     }
-    registers_[to[i].get()] = names.back();
+    registers_[to[i].get()] = {names.back(), counts_up(loops, to[0])};
   }
-  reduce(loops, to[0]);
+  statement(loops);
   for (std::size_t i = 0; i < to.size(); ++i) {
     registers_.erase(to[i].get());
     auto node = std::make_shared<OperationNode>();

@@ -73,7 +73,7 @@ void Emitter::batches(const Statement& s, int batch) {
   close();
   for (std::size_t r = 0; r < reads.size(); ++r) fetched_[reads[r]] = fetched[r];
   const bool wide = std::exchange(wide_, false);
-  if (in_order_ && along->axis->kind == AxisNode::Kind::reduce) {
+  if (in_order(*chain_->statement) && along->axis->kind == AxisNode::Kind::reduce) {
     extreme_of_batch(s, batch);
   } else {
     iterations();

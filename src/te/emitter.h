@@ -44,6 +44,11 @@ class Emitter {
     std::set<const Buffer*> units;       // whose last axis is consecutive there
     std::string wide;                    // where that can be done: addresses are multiples; empty: never
   };
+  // A result that stays in registers while loops reduce into it.
+  struct Register {
+    std::string name;
+    bool in_order = false;  // it is argmax's, which meets its elements in the order of their indices
+  };
   struct Names {
     std::unordered_map<const void*, std::string> names;
     std::set<std::string> used;
@@ -62,9 +67,10 @@ class Emitter {
   void store(const Statement& s);
   void update(const Statement& s);
   [[nodiscard]] bool counts_up(const Statement& loops, const BufferPtr& to) const;
-  void reduce(const Statement& loops, const BufferPtr& to);
+  [[nodiscard]] bool in_order(const Statement& update) const;
   std::vector<std::string> combined(const ReducerNode& reducer, const std::vector<std::string>& a,
-                                    const std::vector<std::string>& b, const std::vector<DType>& types);
+                                    const std::vector<std::string>& b, const std::vector<DType>& types,
+                                    bool in_order = false);
   std::string temporary(DType type, const std::string& value);  // its name
   std::string value(const Expr& x);
   std::string count(const Expr& x) { return "i64(" + value(x) + ")"; }
@@ -133,7 +139,7 @@ class Emitter {
   std::set<const Buffer*> globals_;
   std::set<const Buffer*> written_;        // by this kernel
   std::vector<BufferPtr> written_before_;  // by the kernels before it
-  std::map<const Buffer*, std::string> registers_;
+  std::map<const Buffer*, Register> registers_;
   std::unordered_map<const OperationNode*, std::string> parameters_;  // of a combiner
   std::unordered_map<const OperationNode*, std::string> locals_;      // results in registers
   std::set<const AxisNode*> unrolled_;                                // along which registers are numbered
@@ -145,8 +151,7 @@ class Emitter {
   KernelSource now_;
   std::string code_, shared_;
   int depth_ = 1, temporaries_ = 0;
-  bool all_run_ = false;   // idle threads stand here too
-  bool in_order_ = false;  // argmax meets its elements in the order of their indices
+  bool all_run_ = false;  // idle threads stand here too
   bool bound_only_ = true;
   std::size_t numbered_ = 0;    // 1 + the axis along which blocks have joined
   std::set<std::size_t> over_;  // the axes of blocks and threads that a loop around runs over
