@@ -39,7 +39,7 @@ void replace(std::string& text, const std::string& from, const std::string& to) 
 }
 
 // All sources, each in a namespace, and a table of their kernels.
-std::string host_source() {
+std::string host_source(const Harness::Change& change) {
   const std::string base = cuda::base_source();
   std::string text = "#include \"" POSTLUDE_SOURCE_DIR "/tests/cuda/host/shim.h\"\n" + base, table;
   static const std::regex kernel("__global__ void[^{]*?([a-z_0-9]+)\\(const __grid_constant__"),
@@ -52,6 +52,7 @@ std::string host_source() {
   for (const auto& [original, number] : gathered()) {
     const std::string space = "k" + std::to_string(number);
     std::string source = original;
+    if (!change.from.empty()) replace(source, change.from, change.to);
     source = std::regex_replace(source, std::regex("#define CLUSTER .*"), "#define CLUSTER");
     replace(source, base, "#ifdef MMA_A\nMMA_ON_HOST\n#endif\n");
     replace(source, "extern __shared__ __align__(1024) u8 dynamic_shared[];",
@@ -125,8 +126,8 @@ Harness::~Harness() {
   if (!testing::Test::HasFailure()) fs::remove_all(folder_);
 }
 
-bool Harness::compile(const char* optimize) {
-  void* kernels = compiled(folder_, host_source(), optimize);
+bool Harness::compile(const char* optimize, const Change& change) {
+  void* kernels = compiled(folder_, host_source(change), optimize);
   if (!kernels) return false;
   host_launch = reinterpret_cast<HostLaunch>(dlsym(kernels, "host_launch"));
   order_ = reinterpret_cast<HostOrder>(dlsym(kernels, "host_order"));

@@ -19,8 +19,12 @@ class Harness {
   Harness(const Harness&) = delete;
   Harness& operator=(const Harness&) = delete;
 
-  // All that was launched until now, when nothing ran; false after a failure. What is launched now, runs.
-  [[nodiscard]] bool compile(const char* optimize = "-O1");
+  // All that was launched until now, when nothing ran; false after a failure. What is launched now, runs. Where sources
+  // have the text `from`, they are compiled with `to`.
+  struct Change {
+    std::string from, to;
+  };
+  [[nodiscard]] bool compile(const char* optimize = "-O1", const Change& change = {});
   // Warps take turns in the order of their numbers (0), or in one drawn from this.
   void order(std::uint64_t seed) const;
   [[nodiscard]] static std::size_t sources();
