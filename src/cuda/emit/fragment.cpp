@@ -145,10 +145,63 @@ static const char* const fragment_places = R"(    int columns[4], columns_in[4],
 std::string FragmentWriter::drawn(ValueId id, bool words) const {
   const Instruction& i = phase_.code[id];
   const auto column = [&](const char* of) { return column_expression(i.access.columns, of, "tile_columns(p)"); };
-  const std::string u = "u" + str(id);
-  return std::string(words ? "    u32 " : "    float ") + u + "[8];\n    random_" + (words ? "words" : "fragment") +
-         "(" + u + ", " + random_key(i) + ", " + (i.batched ? "t.batch" : "0") + ", rows[0], " + column("columns[0]") +
-         ", " + column("columns[2]") + ");\n";
+  return fill("    $type u$id[8];\n    random_$what(u$id, $key, $batch, rows[0], $first, $third);\n",
+              {{"type", words ? "u32" : "float"},
+               {"id", str(id)},
+               {"what", words ? "words" : "fragment"},
+               {"key", random_key(i)},
+               {"batch", i.batched ? "t.batch" : "0"},
+               {"first", column("columns[0]")},
+               {"third", column("columns[2]")}});
+}
+
+// A value of each of a fragment's eight elements.
+std::string FragmentWriter::element(ValueId id, const Place& each, const Resolve& resolve) {
+  const Instruction& i = phase_.code[id];
+  const std::string v = "v" + str(id);
+  if (const ValueId label = value(id).label; label >= 0) {
+    return fill("    bool $v[8];\n    EACH $v[e] = columns[e / 4 * 2 + e % 2] == as_column($label);\n",
+                {{"v", v}, {"label", resolve.value(label)}});
+  }
+  if (std::any_of(code_.logarithms.begin(), code_.logarithms.end(), [&](const auto& l) { return l.value == id; })) {
+    const std::string added =
+        fill("    float $x[8];\n    EACH $x[e] = $in ? $factor : 1.f;\n    log$id.add($x);\n",
+             {{"x", "factors" + str(id)}, {"in", in_both}, {"factor", resolve.value(i.args[0])}, {"id", str(id)}});
+    return value(id).folded ? added : added + fill("    float $v[8];\n    EACH $v[e] = 0.f;\n", {{"v", v}});
+  }
+  if (value(id).folded) return {};
+  if (const std::int64_t below = value(id).below; below >= 0) {
+    const ValueId random = phase_.code[i.args[0]].op == Op::random ? i.args[0] : i.args[1];
+    return drawn(random, true) +
+           fill("    bool $v[8];\n    EACH $v[e] = $not($below);\n",
+                {{"v", v},
+                 {"not", value(id).not_below ? "!" : ""},
+                 {"below", below >> 32 ? "true"
+                           : below == 0
+                               ? "false"
+                               : fill("u$random[e] < ${below}u", {{"random", str(random)}, {"below", str(below)}})}});
+  }
+  if (value(id).weight) {
+    return fill("    float $v[8];\n    EACH $v[e] = softmax_weight($a, $b);\n",
+                {{"v", v}, {"a", resolve.value(i.args[0])}, {"b", resolve.value(i.args[1])}});
+  }
+  if (vector_form(phase_, i) == "vec_div" && value(i.args[1]).level < Level::column) {
+    const bool by_rows = value(i.args[1]).level == Level::row;
+    const std::string by = "v" + str(i.args[1]);
+    const auto divisor = [&](const char* row) { return by_rows ? by + "[2 * i" + row + "]" : "u." + by; };
+    std::string made;
+    const std::string dividend = array_of(phase_, i.args[0], v + "_0", resolve, "    ", made);
+    return fill("    float $v[8];\n$made    $divide($v, $dividend, $first, $second);\n",
+                {{"v", v},
+                 {"made", made},
+                 {"divide", value(id).narrow ? "vec_div_narrow" : "vec_div_rows"},
+                 {"dividend", dividend},
+                 {"first", divisor("")},
+                 {"second", divisor(" + 1")}});
+  }
+  Place place = each;
+  if (value(id).drawn) place.random = "u" + str(id) + "[e]";
+  return (value(id).drawn ? drawn(id, false) : "") + array_statements(phase_, id, place, resolve, c_.functions, "    ");
 }
 
 std::string FragmentWriter::fragment() {
@@ -170,50 +223,7 @@ std::string FragmentWriter::fragment() {
         compute_type(dtype), i.type);
   };
   resolve.array = [this](ValueId id) { return value(id).level == Level::element ? "v" + str(id) : std::string(); };
-  for (const ValueId id : values_of(Level::element)) {
-    if (const ValueId label = value(id).label; label >= 0) {
-      const std::string v = "v" + str(id);
-      code += "    bool " + v + "[8];\n    EACH " + v + "[e] = columns[e / 4 * 2 + e % 2] == as_column(" +
-              resolve.value(label) + ");\n";
-    } else if (std::any_of(code_.logarithms.begin(), code_.logarithms.end(),
-                           [&](const auto& l) { return l.value == id; })) {
-      const std::string v = "v" + str(id), x = "factors" + str(id);
-      code += fill("    float $x[8];\n    EACH $x[e] = $in ? $factor : 1.f;\n    log$id.add($x);\n",
-                   {{"x", x}, {"in", in_both}, {"factor", resolve.value(phase_.code[id].args[0])}, {"id", str(id)}});
-      if (!value(id).folded) code += "    float " + v + "[8];\n    EACH " + v + "[e] = 0.f;\n";
-    } else if (value(id).folded) {
-      continue;
-    } else if (const std::int64_t below = value(id).below; below >= 0) {
-      const auto& args = phase_.code[id].args;
-      const ValueId random = phase_.code[args[0]].op == Op::random ? args[0] : args[1];
-      const std::string v = "v" + str(id);
-      code += drawn(random, true) + "    bool " + v + "[8];\n    EACH " + v +
-              "[e] = " + (value(id).not_below ? "!" : "") +
-              (below >> 32  ? "(true)"
-               : below == 0 ? "(false)"
-                            : "(u" + str(random) + "[e] < " + str(below) + "u)") +
-              ";\n";
-    } else if (value(id).weight) {
-      const auto& args = phase_.code[id].args;
-      const std::string v = "v" + str(id);
-      code += "    float " + v + "[8];\n    EACH " + v + "[e] = softmax_weight(" + resolve.value(args[0]) + ", " +
-              resolve.value(args[1]) + ");\n";
-    } else if (const Instruction& i = phase_.code[id];
-               vector_form(phase_, i) == "vec_div" && value(i.args[1]).level < Level::column) {
-      const std::string v = "v" + str(id), by = "v" + str(i.args[1]);
-      const auto divisor = [&](const std::string& row) {
-        return value(i.args[1]).level == Level::row ? by + "[2 * i" + row + "]" : "u." + by;
-      };
-      code += "    float " + v + "[8];\n";
-      const std::string dividend = array_of(phase_, i.args[0], v + "_0", resolve, "    ", code);
-      code += std::string("    ") + (value(id).narrow ? "vec_div_narrow(" : "vec_div_rows(") + v + ", " + dividend +
-              ", " + divisor("") + ", " + divisor(" + 1") + ");\n";
-    } else {
-      Place place = each;
-      if (value(id).drawn) code += drawn(id, false), place.random = "u" + str(id) + "[e]";
-      code += array_statements(phase_, id, place, resolve, c_.functions, "    ");
-    }
-  }
+  for (const ValueId id : values_of(Level::element)) code += element(id, each, resolve);
   for (const lower::Store* store : code_.direct) {
     const BufferId b = store->access.buffer;
     code +=

@@ -49,6 +49,7 @@ class FragmentWriter {
   std::string prefetch();
   std::string column_values();
   [[nodiscard]] std::string drawn(lower::ValueId id, bool words) const;
+  std::string element(lower::ValueId id, const Place& each, const Resolve& resolve);
   std::string fragment();
   std::string stage(std::size_t k, const Resolve& resolve);
   std::string reduce(std::size_t r);
