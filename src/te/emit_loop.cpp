@@ -335,20 +335,20 @@ bool Emitter::divide(const Statement& s) {
     divide_unrolled(s, *chain);
     return true;
   }
-  std::vector<Expr> held;
+  std::vector<Expr> holding;
   std::vector<Bound> bounds;
   for (const Expr& condition : chain->conditions)
     if (const auto bound = bound_of(condition, s.axis.get(), chain->inner)) {
-      held.push_back(condition);
+      holding.push_back(condition);
       bounds.push_back(*bound);
     }
-  if (held.size() == chain->conditions.size()) find_wide(*chain);
+  if (holding.size() == chain->conditions.size()) find_wide(*chain);
   if (bounds.empty() && chain->wide.empty()) return false;
   std::int64_t elements = 1;
   for (const Statement* loop : chain->inner) elements *= constant_extent(*loop);
   // Other loops keep more of what is under way, and more registers: they are slower so.
   const bool batched = chain->statement->kind == Statement::Kind::update && chain->inner.size() == 1 &&
-                       held.size() == chain->conditions.size() && elements <= 16 && !chain->reads.empty();
+                       holding.size() == chain->conditions.size() && elements <= 16 && !chain->reads.empty();
   const int unroll = static_cast<int>(std::clamp<std::int64_t>(16 / elements, 1, 8));
   std::string full = count(s.extent), end = full;
   for (const Bound& bound : bounds) {
@@ -364,7 +364,7 @@ bool Emitter::divide(const Statement& s) {
   open("");
   line("const i64 full = " + full + ";");
   if (end != full) line("const i64 end = " + end + ";");
-  known_ = held;
+  known_ = holding;
   chain_ = &*chain;
   const auto run = [&] {
     batched&& wide_ ? batches(s, unroll) : serial(s, "0", "full", wide_ || !batched ? unroll : 1);
@@ -391,18 +391,18 @@ bool Emitter::divide(const Statement& s) {
 // The same for unrolled loops alone: all of their elements at once, or one by one.
 void Emitter::divide_unrolled(const Statement& s, const Chain& whole) {
   Chain chain = whole;
-  std::vector<Expr> held;
+  std::vector<Expr> holding;
   std::string all;
   for (const Expr& condition : chain.conditions)
     if (const auto bound = bound_of(condition, nullptr, chain.inner)) {
-      held.push_back(condition);
+      holding.push_back(condition);
       all += (all.empty() ? "" : " && ") + value(bound->worst) + " >= 0";
     }
-  if (held.size() == chain.conditions.size()) find_wide(chain);
+  if (holding.size() == chain.conditions.size()) find_wide(chain);
   const std::string extent = count(s.extent);
   chain_ = &chain;
   if (!all.empty()) open("if (" + all + ")");
-  known_ = held;
+  known_ = holding;
   if (!chain.wide.empty()) {
     open("if (" + chain.wide + ")");
     wide_ = true;

@@ -150,7 +150,7 @@ class Lowering {
   std::vector<Lowered> stages_;
   std::vector<AxisPtr> around_;                              // the loops that are open, outermost first
   Ranges open_;                                              // and their ranges
-  std::vector<Expr> held_;                                   // conditions that are checked around
+  std::vector<Expr> checked_;                                // conditions around, which hold
   std::map<std::string, std::pair<Expr, AxisPtr>> threads_;  // extents of blocks and threads in this kernel
   std::map<std::string, AxisPtr> bound_;                     // which open loop runs over them
 };
@@ -415,9 +415,9 @@ std::vector<Statement> Lowering::guarded(Lowered& s, std::vector<Statement> body
     // The reduction's own conditions stand behind its initialisation.
     const std::size_t known = std::max(known_at(condition), of_reduction ? s.first_reduce + 1 : 0);
     if ((of_reduction && !reduces) || known != level) continue;
-    const bool held =
-        std::any_of(held_.begin(), held_.end(), [&](const Expr& h) { return equal(*h.node(), *condition.node()); });
-    if (!held) all = both(all, placed(condition));
+    const bool holds = std::any_of(checked_.begin(), checked_.end(),
+                                   [&](const Expr& h) { return equal(*h.node(), *condition.node()); });
+    if (!holds) all = both(all, placed(condition));
   }
   if (all.empty()) return body;
   Statement guard;
@@ -546,7 +546,7 @@ std::vector<Statement> Lowering::loops(Lowered& s, std::size_t level, bool initi
   around_.push_back(leaf);
   open_[leaf.get()] = {0, simplified(outer.extent - Expr(1))};
   // Conditions known here are checked around what is computed here, unless threads meet there.
-  const std::size_t held = held_.size();
+  const std::size_t checked = checked_.size();
   if (!s.collective) {
     for (const auto& [guard, of_reduction] : conditions(s)) {
       const Expr& condition = guard;  // what a lambda captures is no structured binding before clang 16
@@ -556,11 +556,11 @@ std::vector<Statement> Lowering::loops(Lowered& s, std::size_t level, bool initi
         for (std::size_t l = level + 1; l < leaves.size(); ++l)
           known &= x.kind != ExprNode::Kind::axis || leaves[l] != x.axis;
       });
-      if (known) held_.push_back(condition);
+      if (known) checked_.push_back(condition);
     }
   }
   std::vector<Statement> inner = attached(s, leaf);
-  held_.resize(held);
+  checked_.resize(checked);
   inner = loops(s, level + 1, initialised, std::move(inner));
   around_.pop_back();
   open_.erase(leaf.get());
