@@ -192,5 +192,23 @@ TEST(Cliffs, WorkspaceStaysSmall) {
   }
 }
 
+// Windows are packed as they are read: no copy of them lies in the workspace.
+TEST(Cliffs, AConvolutionsWindowsAreNotCopied) {
+  const std::array<std::array<std::int32_t, 2>, 2> padding{{{1, 1}, {1, 1}}};
+  const std::vector<Int> image{8, 64, 56, 56}, filter{64, 64, 3, 3}, fewer{8, 64, 28, 28};
+  const std::pair<Problem, std::vector<std::vector<Int>>> problems[] = {
+      {Conv2d{.padding = padding}, {image, filter}},
+      {ConvDgrad2d{.padding = padding}, {image, filter}},
+      {ConvDgrad2d{.stride = {2, 2}, .padding = padding, .output_padding = {1, 1}}, {fewer, filter}},
+      {ConvWgrad2d{.filter = {3, 3}, .padding = padding}, {image, image}}};
+  constexpr Int windows = Int{8} * 56 * 56 * 9 * 64 * 4;
+  for (const auto& [problem, inputs] : problems) {
+    const std::string loops =
+        compile(problem, suite_graph("plain"), Target::cpu(2)).explain(ExplainPart::loops, inputs);
+    ASSERT_GE(workspace(loops), 0) << loops;
+    EXPECT_LT(workspace(loops), windows / 16) << loops;
+  }
+}
+
 }  // namespace
 }  // namespace postlude
