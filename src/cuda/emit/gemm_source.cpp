@@ -165,12 +165,12 @@ std::string gemm_source(const KernelVariant& variant, const Schedule& s, const E
   if (s.strip_x) {
     const StencilTile tile = stencil_tile(s, epilogue.needs.stencil);
     const auto along = [&](const std::string& axis, const Stencil::Axis& of, int pixels, int strip) {
-      define(("PIXELS_" + axis).c_str(), of.pixels), define(("TAPS_" + axis).c_str(), of.taps);
-      define(("STEP_" + axis).c_str(), of.step), define(("REACH_" + axis).c_str(), of.reach);
-      define(("TILE_" + axis).c_str(), pixels), define(("STRIP_" + axis).c_str(), strip);
+      define(("PIXELS" + axis).c_str(), of.pixels), define(("TAPS" + axis).c_str(), of.taps);
+      define(("STEP" + axis).c_str(), of.step), define(("REACH" + axis).c_str(), of.reach);
+      define(("TILE" + axis).c_str(), pixels), define(("STRIP" + axis).c_str(), strip);
     };
     define("STENCIL", 1);
-    along("X", epilogue.needs.stencil.x, tile.x, s.strip_x), along("Y", epilogue.needs.stencil.y, tile.y, s.strip_y);
+    along("_X", epilogue.needs.stencil.x, tile.x, s.strip_x), along("_Y", epilogue.needs.stencil.y, tile.y, s.strip_y);
     const StencilMemory memory = stencil_memory(s, epilogue.needs);
     define("EPILOGUE_BYTES", memory.epilogue), define("WEIGHTS_BYTES", memory.weights);
     define("PIXELS_BYTES", memory.pixels), define("RESIDENT", resident(s, epilogue.needs));

@@ -13,6 +13,7 @@
 
 namespace postlude {
 namespace {
+namespace ragged {
 
 using namespace host;
 
@@ -139,5 +140,6 @@ TEST(Emission, BatchesHaveRowsOfTheirOwn) {
   EXPECT_GT(held, 0);
 }
 
+}  // namespace ragged
 }  // namespace
 }  // namespace postlude
