@@ -40,7 +40,6 @@ FUNCTIONS = {
 FILES = {
     "src/cpu/strips/phase.cpp": "one class, which lays a phase out",
     "src/cpu/strips/strips.inc": "a row for each operation, compiled for each instruction set",
-    "src/cuda/device/sm90_gemm.cu": "one kernel, whose roles wait for one another",
     "src/loop/conv.cpp": "one main loop with its gradients",
     "src/te/nest.cpp": "one class, which lowers a schedule",
     "src/te/schedule.cpp": "one function for each call of a schedule",
