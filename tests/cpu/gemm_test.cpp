@@ -437,7 +437,7 @@ TEST_P(GemmTest, DirectStoresAreTheBlocksWithTheirEpilogue) {
     Int m, n, k;
   };
   for (const Case& c : {Case{29, 71, 37}, Case{5, 71, 37}, Case{50, 300, 900}, Case{20, 33, 9000}, Case{25, 16, 0},
-                        Case{90, 3, 400}, Case{90, 33, 400}, Case{30, 9, 3}}) {
+                        Case{90, 3, 400}, Case{90, 33, 400}, Case{30, 9, 3}, Case{20, 150, 90}}) {
     const Operand a(c.m, c.k, DType::f32, Strides::rows, Data::any, random);
     const Operand b(c.k, c.n, DType::f32, Strides::columns, Data::any, random);
     const Product product{c.m, c.n, c.k, a.matrix, b.matrix, nullptr, {}};
@@ -657,6 +657,21 @@ TEST_P(GemmTest, WideThinProducts) {
     check(9, 1601, 1024, DType::f32, DType::bf16, Strides::dense, b, Data::small_integers);
     check(3, 5400, 40, DType::f32, DType::f32, Strides::rows, b, Data::small_integers, {2, 0});
   }
+}
+
+// Up to 24 rows by a B contiguous in N: tiles of every height and width, several k blocks; and one row or column, whose
+// dot products are made eight at a time.
+TEST_P(GemmTest, FewRowsPassBInTiles) {
+  for (Int m = 1; m <= row_group; ++m) {
+    EXPECT_TRUE(choose_blocking({.m = m, .n = 700, .k = 600, .b_n_major = true}, isa()).thin) << m;
+    check(m, 700 + m, 600, DType::f32, DType::f32, Strides::dense, Strides::rows,
+          m % 2 ? Data::any : Data::small_integers);
+  }
+  for (const Int n : {1, 2, 3, 7, 8, 9, 25, 26, 51, 130}) {
+    check(1, n, 333, DType::f32, DType::f32, Strides::dense, Strides::columns, Data::any);
+    check(n, 1, 333, DType::f32, DType::f32, Strides::rows, Strides::columns, Data::any);
+  }
+  check(1, 150, 5000, DType::f32, DType::f32, Strides::dense, Strides::columns, Data::any);
 }
 
 // Threads have the same number of elements, to a block: the last column block may be narrow and the

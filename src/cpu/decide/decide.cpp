@@ -206,7 +206,7 @@ class Decider {
   void decide_direct(PassDecision& to) const {
     if (to.pass.count > 1) to.not_direct = "several phases use the accumulators";
     else if (to.pass.pieces.count > 1) to.not_direct = "the accumulators are read in pieces";
-    else to.direct = direct_form(program_, program_.phases[to.pass.first], to_.buffers);
+    else to.direct = direct_form(program_, program_.phases[to.pass.first], to_.buffers, shape_.n);
     if (!to.direct && to.not_direct == nullptr) {
       to.not_direct = "it is more than a scale, a bias along N, an f32 tile and bounds, into one f32 output";
     }

@@ -89,7 +89,8 @@ Why not_turned(const ProductShape& shape, const Kernels& kernels, bool whole_row
   if (!shape.b_k_major || shape.packed_b) return "B is not contiguous in K";
   if (shape.addressed || shape.pieces.count > 1) return "A or B is no stride apart, or the columns are in pieces";
   if (kernels.terms || kernels.word_elements > 1) return "the kernels multiply words of several elements";
-  if (is_thin(shape) || shape.m > turned_rows) return "not 17 to 128 rows, or thin";
+  if (is_thin(shape) || shape.m > turned_rows) return "more than 128 rows, or thin";
+  if (cost_of_packed(shape) <= cost_of_turned(shape, kernels.lanes)) return "its rows fill too few vectors";
   if (shape.n < 4 * shape.m) return "less than four columns to a row";
   return may_split(shape) ? "K may be split" : nullptr;
 }
@@ -123,6 +124,12 @@ BlockSize block_for(const ProductShape& shape, const Kernels& kernels) {
   const std::int64_t steps = ceil_div(shape.k, kernels.word_elements);
   if (shape.addressed && steps <= whole_block.steps && shape.n <= whole_block.columns) return whole_block;
   return steps <= shallow_block.steps ? shallow_block : usual_block;
+}
+
+std::int64_t thin_k_block(const ProductShape& shape) {
+  const std::int64_t depth = thin_a / std::max<std::int64_t>(shape.m, 1);
+  const std::int64_t least = shape.m > max_thin_rows && shape.b_n_major ? thin_k_least / 2 : thin_k_least;
+  return even_block(shape.k, std::max(depth, least), 16);
 }
 
 }  // namespace
@@ -235,8 +242,7 @@ Blocking choose_blocking(const ProductShape& shape, Isa isa, bool whole_rows) {
   const bool split = b.refused[2].why == nullptr;
   b.order = whole_rows || split ? Order::collected : Order::blocks;
   if (b.thin) {
-    const std::int64_t depth = thin_a / std::max<std::int64_t>(shape.m, 1);
-    b.k_block = even_block(shape.k, std::max(depth, thin_k_least), 16);
+    b.k_block = thin_k_block(shape);
     // Strips enough for 8 threads.
     const std::int64_t wanted = 512 / shape.pieces.count;
     b.column_block = round_up(std::clamp<std::int64_t>(columns, 1, std::max<std::int64_t>(wanted, 64)), 16);

@@ -5,6 +5,8 @@
 #include "cpu/product/gemm.h"
 #include "cpu/product/pack.h"
 
+#include <algorithm>
+
 namespace postlude::inline v0::cpu {
 
 [[nodiscard]] BLayout layout_for(const Kernels& kernels, const ProductShape& shape, std::int64_t k_block,
@@ -18,19 +20,27 @@ struct ThreadScratch {  // offsets in bytes
 [[nodiscard]] ThreadScratch thread_scratch(const Kernels& kernels, const Blocking& blocking, std::int64_t m,
                                            const BLayout& layout, bool packed_b);
 
-// Whether more rows are dot products with B's columns, which are contiguous in K: these are, about, so many
-// multiplications of vectors and five for each sum. Tiles of a turned product have a vector for 16 rows.
-[[nodiscard]] inline bool are_dots(const ProductShape& shape) {
-  return shape.b_k_major && shape.a == DType::f32 && shape.b == DType::f32 && shape.pieces.count == 1 &&
-         shape.m <= row_group && shape.m * (ceil_div(shape.k, 16) + 5) < ceil_div(shape.m, 16) * shape.k;
-}
-// Whether B is read once, as it lies, where the kernels can.
-[[nodiscard]] inline bool is_thin(const ProductShape& shape) {
-  return !shape.packed_b && (shape.m <= max_thin_rows || are_dots(shape));
-}
-
 // A B of more elements comes out of memory.
 inline constexpr std::int64_t large_b = 4 << 20;
+
+// What few rows cost a column, in multiplications of vectors times 16: as dot products along K, with five for each sum;
+// as rows of the kernel for many, after B is packed; and turned, with vectors along M, after which the result is turned
+// back.
+[[nodiscard]] inline std::int64_t cost_of_dots(const ProductShape& s) { return s.m * (round_up(s.k, 16) + 5 * 16); }
+[[nodiscard]] inline std::int64_t cost_of_packed(const ProductShape& s) { return (s.m + 7) * s.k; }
+[[nodiscard]] inline std::int64_t cost_of_turned(const ProductShape& s, int lanes) {
+  return round_up(s.m, lanes) * s.k + 6 * s.m;
+}
+
+// Whether B is read once, as it lies, where the kernels can: the rows' dot products with its columns, or tiles of what
+// L3 holds of a B contiguous in N.
+[[nodiscard]] inline bool is_thin(const ProductShape& shape) {
+  if (shape.packed_b || shape.m > row_group) return false;
+  const bool f32 = shape.a == DType::f32 && shape.b == DType::f32 && shape.pieces.count == 1;
+  if (shape.b_k_major && f32) return cost_of_dots(shape) < std::min(cost_of_packed(shape), cost_of_turned(shape, 16));
+  return shape.m <= max_thin_rows || (shape.b_n_major && f32 && shape.n * shape.k <= large_b);
+}
+
 // One of no more comes out of L2.
 inline constexpr std::int64_t b_in_l2 = 192 << 10;
 [[nodiscard]] inline ThinRun::Asks asked(std::int64_t elements) {

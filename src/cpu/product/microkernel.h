@@ -131,8 +131,9 @@ struct SmallRun {
   std::int64_t columns = 0, k = 0;
   float* c = nullptr;
   std::int64_t c_row = 0;
-  const Direct* direct = nullptr;  // instead of c, where it does more than store; its rows from row0 on
-  std::int64_t row0 = 0;
+  bool asks = false;               // for c, where it is out of L2
+  const Direct* direct = nullptr;  // instead of c, where it does more than store; from (row0, column0) on
+  std::int64_t row0 = 0, column0 = 0;
 };
 
 // Pixels of a depthwise convolution: c[i][channel] = sum over t of from[i][t][channel] * weights[t][channel].

@@ -44,6 +44,10 @@ struct Cycles {
 };
 
 std::int64_t packed_row(std::int64_t columns) { return round_up(columns, 16); }
+// One row group packs a panel of B right before it passes it.
+std::int64_t packed_together(std::int64_t m, std::int64_t columns, const Kernels& kernels) {
+  return m <= row_group ? std::min<std::int64_t>(kernels.panel, columns) : columns;
+}
 std::int64_t gathered_row(std::int64_t k) { return round_up(k, 16) + 16; }
 
 class SmallProduct {
@@ -64,8 +68,9 @@ class SmallProduct {
     Sides sides;
     const std::int64_t tiled = product_.n - blocking_.dots;
     if (blocking_.small == Small::packed) {
-      pack(tiled, words);
-      sides.tiles = words, sides.tiles_row = packed_row(tiled);
+      sides.tiles = words, sides.tiles_row = packed_row(packed_together(product_.m, tiled, kernels_));
+      if (product_.m <= row_group) sides.panel = words;
+      else pack(0, tiled, words, sides.tiles_row);
     } else {
       sides.tiles = b, sides.tiles_row = product_.b.row_stride;
     }
@@ -99,9 +104,10 @@ class SmallProduct {
   }
 
  private:
-  // B as tiles read it, and its last columns as dot products do.
+  // B as tiles read it, and its last columns as dot products do; or the place of a panel.
   struct Sides {
     const float *tiles = nullptr, *dots = nullptr;
+    float* panel = nullptr;
     std::int64_t tiles_row = 0, dots_column = 0;
   };
   static bool is_plain(const Direct& d) {
@@ -109,9 +115,9 @@ class SmallProduct {
     return d.alpha == 1 && !d.has_beta && !d.bias && !d.add && d.lo == -infinity && d.hi == infinity;
   }
 
-  void pack(std::int64_t columns, float* to) const {
-    const std::int64_t to_row = packed_row(columns);
-    const float* const b = static_cast<const float*>(product_.b.data);
+  // Columns [first, first + columns), of whole panels but the last.
+  void pack(std::int64_t first, std::int64_t columns, float* to, std::int64_t to_row) const {
+    const float* const b = static_cast<const float*>(product_.b.data) + first * product_.b.column_stride;
     if (product_.k <= most_interleaved && product_.b.column_stride == product_.k) {
       return kernels_.part(b, static_cast<int>(product_.k), columns, to, to_row);
     }
@@ -151,11 +157,19 @@ class SmallProduct {
     const std::int64_t tiled = product_.n - blocking_.dots;
     if (tiled > 0) {
       SmallRun run;
+      run.asks = direct != nullptr && product_.m * product_.n > b_in_l2;
       run.a = left, run.a_row = a.row_stride, run.a_step = a.column_stride;
       run.b = b.tiles, run.b_step = b.tiles_row, run.columns = tiled, run.k = product_.k;
       run.c = c, run.c_row = c_row, run.direct = direct, run.row0 = row0;
+      if (b.panel != nullptr) {
+        for (; run.column0 < tiled; run.column0 += kernels_.panel, run.c += kernels_.panel) {
+          run.rows = row1 - row0, run.columns = std::min<std::int64_t>(kernels_.panel, tiled - run.column0);
+          pack(run.column0, run.columns, b.panel, b.tiles_row);
+          kernels_.small(run);
+        }
+      }
       const std::int64_t height = tiled <= kernels_.panel ? row1 - row0 : height_of_rows(tiled);
-      for (std::int64_t row = row0; row < row1; row += height) {
+      for (std::int64_t row = row0; row < row1 && b.panel == nullptr; row += height) {
         run.rows = std::min(height, row1 - row);
         kernels_.small(run);
         run.a += height * a.row_stride, run.c += height * c_row, run.row0 += height;

@@ -44,8 +44,9 @@ constexpr std::int64_t whole_block = 16 * 1024;
 // Two steps of a stream leave L1 as it is too, so their strips may be long.
 constexpr std::int64_t long_strip = 4096;
 
-// Rows m and m + 8 have their random numbers of one block of Philox.
-constexpr std::int64_t random_rows = 16;
+// Rows m and m + 8 have their random numbers of one block of Philox, so they should lie in one strip. A block of rows
+// that is no multiple of 16 is one strip high: the first of its rows may be the second of such a pair.
+constexpr std::int64_t random_rows = 16, most_random_rows = 24;
 
 // Whether elements of `stored` lie in memory as values of `type` stand in slots.
 bool as_in_slots(DType stored, DType type) { return stored == type && type != DType::boolean; }
@@ -127,8 +128,11 @@ class PhaseBuilder {
     // A strip's columns are the block's, in equal parts of whole cache lines.
     const bool draws = std::any_of(phase_.code.begin(), phase_.code.end(),
                                    [](const lower::Instruction& i) { return i.op == Op::random; });
-    const std::int64_t together = draws && set_.block_rows >= random_rows ? random_rows : 1;
-    const std::int64_t parts = ceil_div(columns, strip_elements / together);
+    const bool pairs = draws && set_.block_rows >= random_rows;
+    const std::int64_t together = !pairs                               ? 1
+                                  : set_.block_rows % random_rows == 0 ? random_rows
+                                                                       : std::min(set_.block_rows, most_random_rows);
+    const std::int64_t parts = ceil_div(columns, strip_elements / together / 16 * 16);
     to_.strip_columns_ = std::min(columns, round_up(ceil_div(columns, parts), 16));
     const std::int64_t elements = tiles == 1 && set_.source ? whole_block : strip_elements;
     to_.strip_rows_ = std::max<std::int64_t>(1, std::min(set_.block_rows, elements / to_.strip_columns_));
