@@ -127,9 +127,11 @@ double stencil_clocks(const Schedule& s, const EpilogueNeeds& needs) {
   return std::max({instructions, bytes / 20, loaded / 40}) + 2000.0 / resident(s, needs);
 }
 
-double pass_microseconds(std::int64_t elements, int bytes_column) {
-  constexpr double launch = 3.8, bytes_a_microsecond = 3.3e6;  // decision 0093
-  return launch + double(elements) * bytes_column / bytes_a_microsecond;
+double pass_microseconds(std::int64_t rows, std::int64_t columns, int bytes_column, int multiprocessors) {
+  constexpr double launch = 3.4, bytes_a_microsecond = 3.3e6, column = 1.5e-4;  // decision 0095
+  const double most = double(ceil_div(rows, multiprocessors));                  // rows of a multiprocessor
+  return launch +
+         std::max(double(rows) * double(columns) * bytes_column / bytes_a_microsecond, most * double(columns) * column);
 }
 
 double microseconds(const Schedule& s, const EpilogueNeeds& needs, const Extents& e, int multiprocessors) {
