@@ -53,5 +53,12 @@ TEST(Constants, IntegersThatOverflowAreNoConstants) {
     EXPECT_EQ(refusal(text), ErrorCode::bad_attribute) << text;
 }
 
+TEST(Constants, PiecesOfAChunk) {
+  EXPECT_EQ(code_of([] { static_cast<void>(parse("def e(acc):\n    return chunk(acc, 0)\n")); }),
+            ErrorCode::bad_attribute);
+  EXPECT_NO_THROW(static_cast<void>(parse("def e(acc):\n    a, = chunk(acc, 1)\n    return a\n")));
+  EXPECT_NO_THROW(static_cast<void>(parse("def e(acc):\n    a, b = chunk(acc, 2)\n    return a + b\n")));
+}
+
 }  // namespace
 }  // namespace postlude
