@@ -175,6 +175,9 @@ StripNest::StripNest(const Bounding& with, std::vector<Loop> loops, const std::v
                return std::find(value.args.begin(), value.args.end(), results_[0]) != value.args.end() ||
                       std::find(places.begin(), places.end(), results_[0]) != places.end();
              });
+  const Value& last = values_.empty() ? Value{} : values_[static_cast<std::size_t>(results_.back())];
+  places_ = counted_ && whole && values_.size() == 2 && last.kind == Value::Kind::load &&
+            is_direct(last.access.buffer.type) && !last.access.guarded && is_direct(to_[1].buffer.type);
 }
 
 int StripNest::append(Value value) {

@@ -6,6 +6,7 @@
 #include "cpu/strips/strips.h"
 #include "te/linear.h"
 
+#include <array>
 #include <memory>
 #include <optional>
 
@@ -105,6 +106,7 @@ class StripNest {
   void window(Frame& frame, const Box& box) const;
   bool lines(Frame& frame, const Box& box) const;
   bool rows(Frame& frame, const Box& box) const;
+  bool places(Frame& frame, const Box& box) const;
   void first(Frame& frame, const Box& box) const;
   bool next(Frame& frame, const Box& box, std::size_t but, bool reduced) const;
   [[nodiscard]] bool is_counted(const Box& box) const;
@@ -117,6 +119,11 @@ class StripNest {
   void update(Frame& frame, const Box& box, std::int64_t elements, std::vector<cpu::StripArg>& values) const;
   void update_counted(Frame& frame, const Box& box, std::int64_t kept, std::int64_t reduced, void** state,
                       const cpu::StripArg& values) const;
+  struct Indices {
+    std::int64_t first, row, step;  // of the first element, and from row to row and element to element
+  };
+  void join_places(Frame& frame, cpu::ReduceStrip& strip, const Indices& of, char* const (&states)[2],
+                   const std::array<std::int64_t, 2>& strides) const;
   void fold(void** state, void** elements, std::int64_t rows, std::int64_t columns, bool along, char* scratch) const;
   void multiply_add(void* state, std::int64_t elements, const std::vector<cpu::StripArg>& values) const;
   // Moves elements between memory of `access` and dense ones; over all loops or those not reduced.
@@ -148,6 +155,7 @@ class StripNest {
   bool lines_ = false;       // elements are read as they are, and reduced along
   bool rows_ = false;        // elements are read as they are, and reduced across
   bool windows_ = false;     // a sum of products of f32 that are read as they are
+  bool places_ = false;      // counted_, of elements that are read as they are
   bool counted_ = false;     // argmax along a strip: the index counts a loop, and is made where it is wanted
   bool multiplies_ = false;  // a sum of products: an element joins its state by one multiply-add
   bool swaps_ = false;       // argmax: strips take the value before its index

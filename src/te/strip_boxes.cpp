@@ -67,6 +67,7 @@ void StripNest::tiles(Frame& frame, const Box& box) const {
   if (windows_ && is_window(box)) return window(frame, box);
   if (rows_ && rows(frame, box)) return;
   if (lines_ && lines(frame, box)) return;
+  if (places_ && places(frame, box)) return;
   std::int64_t step[most_loops], room = most_elements;
   for (std::size_t o = order_.size(); o-- > 0;) {
     const std::size_t l = order_[o];
@@ -130,29 +131,42 @@ void StripNest::window(Frame& frame, const Box& box) const {
   };
   std::int64_t bytes = size_of(DType::f32);
   for (const Linear& extent : to.buffer.shape) bytes *= extent.at(frame.loops);
-  cpu::WeightedSum how{static_cast<int>(made), starts_, starts_ && bytes >= streamed_bytes};
-  // What the next strips but one read first: their last factors, along the innermost loop between strips.
-  std::int64_t step = 0;
-  for (std::size_t l = 0; l < loops_.size(); ++l)
-    if (!loops_[l].reduces && l != order_.back()) step = x->offset.factor(loops_[l].slot);
+  cpu::WeightedSum how{
+      .products = static_cast<int>(made), .is_new = starts_, .streams = starts_ && bytes >= streamed_bytes};
+  // The rows of a strip: results along a loop that moves the window by one of its own rows, else the innermost.
+  std::size_t row = loops_.size();
+  const auto outermost = static_cast<std::size_t>(
+      std::find_if(loops_.begin(), loops_.end(), [](const Loop& loop) { return loop.reduces; }) - loops_.begin());
+  for (std::size_t l = 0; l < loops_.size(); ++l) {
+    if (loops_[l].reduces || l == order_.back() || (row < l && box.count[l] == 1)) continue;
+    const std::int64_t moves = x->offset.factor(loops_[l].slot);
+    const bool shares = outermost < loops_.size() && moves != 0 && w->offset.factor(loops_[l].slot) == 0 &&
+                        moves == x->offset.factor(loops_[outermost].slot) && box.count[l] > 1;
+    if (how.depth == 0 || shares) row = l;
+    if (shares) how.depth = static_cast<int>(box.count[outermost]);
+  }
+  const std::int64_t step = row == loops_.size() ? 0 : x->offset.factor(loops_[row].slot);
+  // What the next strips but one read first: their last factors.
   const std::int64_t ahead = x_from[made - 1] + 2 * step;
   StripArg args[2 * most_products];
   Strip strip;
-  strip.rows = 1;
-  strip.columns = strip.out_row_stride = box.count[order_.back()];
+  strip.rows = row == loops_.size() ? 1 : box.count[row];
+  strip.columns = box.count[order_.back()];
+  strip.out_row_stride = row == loops_.size() ? strip.columns : to.offset.factor(loops_[row].slot);
   strip.args = args;
   strip.extra = &how;
+  const std::int64_t w_step = row == loops_.size() ? 0 : w->offset.factor(loops_[row].slot);
   do {
     const float* const xs = memory(*x) + x->offset.at(frame.loops);
     const float* const ws = memory(*w) + w->offset.at(frame.loops);
     for (std::size_t i = 0; i < static_cast<std::size_t>(made); ++i) {
-      args[2 * i] = {xs + x_from[i], 0, 1};
-      args[2 * i + 1] = {ws + w_from[i], 0, 0};
+      args[2 * i] = {xs + x_from[i], step, 1};
+      args[2 * i + 1] = {ws + w_from[i], w_step, 0};
     }
     strip.out = memory(to) + to.offset.at(frame.loops);
     how.ahead = reinterpret_cast<std::uintptr_t>(xs) + static_cast<std::uintptr_t>(ahead) * sizeof(float);
     with_.table->weighted_sum(strip);
-  } while (next(frame, box, loops_.size(), false));
+  } while (next(frame, box, row, false));
 }
 
 // Strips that are reduced along where they lie, those of several results at once.
@@ -180,6 +194,43 @@ bool StripNest::lines(Frame& frame, const Box& box) const {
       arg.data = from + c * size;
       strip.columns = std::min(most_elements, box.count[unit] - c);
       along_function_(strip);
+    }
+  } while (next(frame, box, row, true));
+  return true;
+}
+
+// argmax of strips where they lie, those of several results at once: the numbers of their elements,
+// then the indices, which join what is there.
+bool StripNest::places(Frame& frame, const Box& box) const {
+  const Access& x = values_[static_cast<std::size_t>(results_[1])].access;
+  const Linear& index = values_[static_cast<std::size_t>(results_[0])].linear;
+  const std::size_t unit = order_.back();
+  if (x.offset.factor(loops_[unit].slot) != 1) return false;
+  std::size_t row = loops_.size();
+  for (std::size_t l = 0; l < loops_.size(); ++l)
+    if (!loops_[l].reduces) row = l;
+  const auto along_row = [&](const Linear& linear) {
+    return row == loops_.size() ? 0 : linear.factor(loops_[row].slot);
+  };
+  first(frame, box);
+  const std::int64_t size = size_of(x.buffer.type), rows = row == loops_.size() ? 1 : box.count[row];
+  do {
+    const std::int64_t offset = x.offset.at(frame.loops), from = index.at(frame.loops);
+    for (std::int64_t r = 0; r < rows; r += most_elements) {
+      const StripArg args[] = {
+          {frame.buffers[static_cast<std::size_t>(x.buffer.number)] + (offset + r * along_row(x.offset)) * size,
+           along_row(x.offset), 1},
+          {nullptr, 0, 1}};
+      cpu::ReduceStrip strip;
+      strip.rows = std::min(most_elements, rows - r);
+      strip.columns = box.count[unit];
+      strip.args = args;
+      char* states[2];
+      for (std::size_t i = 0; i < 2; ++i)
+        states[i] = frame.buffers[static_cast<std::size_t>(to_[i].buffer.number)] +
+                    (to_[i].offset.at(frame.loops) + r * along_row(to_[i].offset)) * size_of(types_[i]);
+      join_places(frame, strip, {from + r * along_row(index), along_row(index), index.factor(loops_[unit].slot)},
+                  states, {along_row(to_[0].offset), along_row(to_[1].offset)});
     }
   } while (next(frame, box, row, true));
   return true;

@@ -284,14 +284,8 @@ bool StripNest::is_counted(const Box& box) const {
 // argmax along a strip by the elements' numbers in it; then of its results by their indices.
 void StripNest::update_counted(Frame& frame, const Box& box, std::int64_t kept, std::int64_t reduced, void** state,
                                const StripArg& values) const {
-  static const std::vector<std::int64_t> numbers = [] {
-    std::vector<std::int64_t> all(most_elements);
-    for (std::size_t i = 0; i < all.size(); ++i) all[i] = static_cast<std::int64_t>(i);
-    return all;
-  }();
   const Linear& index = values_[static_cast<std::size_t>(results_[0])].linear;
   const std::int64_t step = index.factor(loops_[order_.back()].slot), size = cpu::strip_bytes(types_[1]);
-  std::int64_t place[2];  // of one row, and its value
   for (std::int64_t r = 0; r < kept; ++r) {
     // The row's first index: its number among the loops that are kept.
     std::int64_t first = index.at(frame.loops), rest = r;
@@ -301,29 +295,44 @@ void StripNest::update_counted(Frame& frame, const Box& box, std::int64_t kept, 
       first += rest % box.count[l] * index.factor(loops_[l].slot);
       rest /= box.count[l];
     }
-    place[0] = -1;
-    std::memcpy(&place[1], identity_, static_cast<std::size_t>(size));
+    const StripArg row[] = {{static_cast<const char*>(values.data) + r * reduced * size, reduced, 1}, {nullptr, 0, 1}};
     cpu::ReduceStrip strip;
     strip.rows = 1;
-    strip.state[0] = &place[1];
-    strip.state[1] = &place[0];
-    // A part whose extreme is none of the row's so far is not searched for its place.
-    constexpr std::int64_t part = 512;
-    for (std::int64_t c = 0; c < reduced; c += part) {
-      const StripArg row[] = {{static_cast<const char*>(values.data) + (r * reduced + c) * size, reduced, 1},
-                              {numbers.data() + c, 0, 1}};
-      strip.columns = std::min(part, reduced - c);
-      strip.args = row;
-      along_function_(strip);
-    }
-    if (place[0] < 0) continue;
-    place[0] = first + place[0] * step;
-    const StripArg one[] = {{&place[1], 1, 1}, {&place[0], 1, 1}};
-    strip.columns = 1;
-    strip.args = one;
-    strip.state[0] = static_cast<char*>(state[1]) + r * size;
-    strip.state[1] = static_cast<std::int64_t*>(state[0]) + r;
-    across_function_(strip);
+    strip.columns = reduced;
+    strip.args = row;
+    char* const states[] = {static_cast<char*>(state[0]) + r * size_of(DType::i64),
+                            static_cast<char*>(state[1]) + r * size};
+    join_places(frame, strip, {first, 0, step}, states, {1, 1});
+  }
+}
+
+// The numbers of the strip's extremes as indices, which join `states`, an index and a value, whose rows
+// are `strides` elements apart.
+void StripNest::join_places(Frame& frame, cpu::ReduceStrip& strip, const Indices& of, char* const (&states)[2],
+                            const std::array<std::int64_t, 2>& strides) const {
+  const std::int64_t size = cpu::strip_bytes(types_[1]);
+  char* const values = scratch(frame, slots_used_ - 2);
+  auto* const places = reinterpret_cast<std::int64_t*>(scratch(frame, slots_used_ - 3));
+  for (std::int64_t r = 0; r < strip.rows; ++r) {
+    std::memcpy(values + r * size, identity_, static_cast<std::size_t>(size));
+    places[r] = -1;
+  }
+  strip.state[0] = values;
+  strip.state[1] = places;
+  strip.state_row_stride = 1;
+  along_function_(strip);
+  for (std::int64_t r = 0; r < strip.rows; ++r)
+    if (places[r] >= 0) places[r] = of.first + r * of.row + places[r] * of.step;
+  const bool dense = strides[0] == 1 && strides[1] == 1;
+  cpu::ReduceStrip join;
+  join.rows = 1;
+  join.columns = dense ? strip.rows : 1;
+  for (std::int64_t r = 0; r < strip.rows; r += join.columns) {
+    const StripArg here[] = {{values + r * size, 1, 1}, {places + r, 1, 1}};
+    join.args = here;
+    join.state[0] = states[1] + r * strides[1] * size;
+    join.state[1] = states[0] + r * strides[0] * size_of(DType::i64);
+    across_function_(join);
   }
 }
 

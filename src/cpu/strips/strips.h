@@ -91,7 +91,8 @@ struct RandomStrip {
 // (f32).
 struct ReduceStrip {
   std::int64_t rows = 0, columns = 0;
-  const StripArg* args = nullptr;  // column_stride 1; argmax and argmin: values, indices (i64); merges: the components
+  // column_stride 1; argmax and argmin: values, indices (i64; along, null: the elements' numbers); merges: the components
+  const StripArg* args = nullptr;
   void* state[3] = {nullptr, nullptr, nullptr};
   std::int64_t state_row_stride = 0;
   const StripAhead* ahead = nullptr;  // heeded by those along rows

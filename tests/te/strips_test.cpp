@@ -1,0 +1,99 @@
+// What a CPU reduces where it lies: filters whose rows share what they read, and the places of extremes, at sizes that
+// vectors and blocks do not divide.
+#include <postlude/te.h>
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <vector>
+
+namespace postlude {
+namespace {
+
+using te::Axes;
+using te::Expr;
+
+class Filters : public testing::TestWithParam<std::vector<std::int64_t>> {};
+
+TEST_P(Filters, AreTheSumOfTheirProducts) {
+  const std::int64_t rows = GetParam()[0], columns = GetParam()[1], depth = GetParam()[2], width = GetParam()[3];
+  const Expr n = te::var("n"), m = te::var("m");
+  const te::Tensor x = te::placeholder({n, m}, "X"), f = te::placeholder({depth, width}, "F");
+  const te::Axis di = te::reduce_axis(0, depth, "di"), dj = te::reduce_axis(0, width, "dj");
+  const te::Tensor y = te::compute(
+      {n - (depth - 1), m - (width - 1)},
+      [&](const Axes& i) {
+        return te::sum(x(i[0] + di, i[1] + dj) * f(di, dj), {di, dj});
+      },
+      "Y");
+  std::vector<float> xs(static_cast<std::size_t>(rows * columns)), fs(static_cast<std::size_t>(depth * width));
+  for (std::size_t i = 0; i < xs.size(); ++i) xs[i] = static_cast<float>(i * 7 % 13) - 6;
+  for (std::size_t i = 0; i < fs.size(); ++i) fs[i] = static_cast<float>(i * 5 % 7) - 3;
+  const std::int64_t out_rows = rows - depth + 1, out_columns = columns - width + 1;
+  std::vector<float> ys(static_cast<std::size_t>(out_rows * out_columns), std::numeric_limits<float>::quiet_NaN());
+  te::build({y}, {x, f, y},
+            Target::cpu(2))({Tensor(xs.data(), f32, {rows, columns}), Tensor(fs.data(), f32, {depth, width}),
+                             Tensor(ys.data(), f32, {out_rows, out_columns})});
+  for (std::int64_t i = 0; i < out_rows; ++i)
+    for (std::int64_t j = 0; j < out_columns; ++j) {
+      float sum = 0;
+      for (std::int64_t r = 0; r < depth; ++r)
+        for (std::int64_t c = 0; c < width; ++c)
+          sum += xs[static_cast<std::size_t>((i + r) * columns + j + c)] * fs[static_cast<std::size_t>(r * width + c)];
+      ASSERT_EQ(ys[static_cast<std::size_t>(i * out_columns + j)], sum) << i << ' ' << j;
+    }
+}
+
+// Few rows, few columns, one tap; results of 16 MB and more are stored past the caches.
+INSTANTIATE_TEST_SUITE_P(
+    All, Filters,
+    testing::Values(std::vector<std::int64_t>{37, 203, 3, 3}, std::vector<std::int64_t>{6, 66, 3, 3},
+                    std::vector<std::int64_t>{5, 300, 1, 5}, std::vector<std::int64_t>{41, 130, 7, 1},
+                    std::vector<std::int64_t>{20, 2200, 1, 1}, std::vector<std::int64_t>{2071, 2103, 3, 3}));
+
+TEST(Places, OfExtremes) {
+  const float nan = std::numeric_limits<float>::quiet_NaN(), inf = std::numeric_limits<float>::infinity();
+  const Expr n = te::var("n"), m = te::var("m");
+  const te::Tensor a = te::placeholder({n, m}, "A");
+  const te::Axis k = te::reduce_axis(0, m, "k");
+  const auto most = te::compute_several(
+      {n}, [&](const Axes& i) { return te::argmax(a(i[0], k), {k}); }, "B");
+  const auto least = te::compute_several(
+      {n}, [&](const Axes& i) { return te::argmin(a(i[0], k), {k}); }, "C");
+  const te::Module arg_most = te::build(most, {a, most[0], most[1]}, Target::cpu(1)),
+                   arg_least = te::build(least, {a, least[0], least[1]}, Target::cpu(1));
+  for (const std::int64_t columns : {1, 15, 63, 64, 65, 500, 4097}) {
+    for (const int special : {0, 1, 2, 3, 4}) {
+      constexpr std::int64_t rows = 11;
+      std::vector<float> values(static_cast<std::size_t>(rows * columns));
+      for (std::size_t i = 0; i < values.size(); ++i) {
+        values[i] = static_cast<float>(i * 2654435761u % 97) - 48;
+        if (special == 1 && i % 51 == 50) values[i] = nan;
+        if (special == 2) values[i] = i % 3 ? inf : -inf;
+        if (special == 3) values[i] = -inf;
+        if (special == 4) values[i] = i % 2 ? 0.0f : -0.0f;
+      }
+      for (const bool largest : {true, false}) {
+        std::vector<std::int64_t> index(rows, -7);
+        std::vector<float> value(rows);
+        (largest ? arg_most : arg_least)({Tensor(values.data(), f32, {rows, columns}),
+                                          Tensor(index.data(), i64, {rows}), Tensor(value.data(), f32, {rows})});
+        for (std::int64_t r = 0; r < rows; ++r) {
+          const float* const row = values.data() + r * columns;
+          std::int64_t best = 0;
+          for (std::int64_t c = 1; c < columns && !std::isnan(row[best]); ++c)
+            if (std::isnan(row[c]) || (largest ? row[c] > row[best] : row[c] < row[best])) best = c;
+          EXPECT_EQ(index[static_cast<std::size_t>(r)], best)
+              << columns << ' ' << special << ' ' << largest << ' ' << r;
+          const float is = value[static_cast<std::size_t>(r)];
+          EXPECT_TRUE(is == row[best] || (std::isnan(is) && std::isnan(row[best])));
+        }
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace postlude
