@@ -183,9 +183,11 @@ std::vector<Expr> argmin(const Expr& x, const Axes& axes, const Expr& where = {}
 
 // ---- epilogues ----------------------------------------------------------------------------------
 
-// The outputs of an epilogue whose accumulator is a computed matrix, as stages; `operands` by name.
+// The outputs of an epilogue whose accumulator is a computed tensor, as stages; `operands` by name. One of the tensor's
+// axes is its columns, the last unless `columns` says which; the others are its rows. Of more than two axes there are no
+// numbers of rows and no reductions over them.
 std::vector<Tensor> followed_by(const Tensor& accumulator, const Graph& epilogue,
-                                const std::vector<std::pair<std::string, Tensor>>& operands = {});
+                                const std::vector<std::pair<std::string, Tensor>>& operands = {}, int columns = -1);
 
 // ---- schedules ----------------------------------------------------------------------------------
 

@@ -185,8 +185,11 @@ def comm_reducer(fcombine: Callable[..., Any], fidentity: Callable[..., Any], na
     return reduce
 
 
-def epilogue(accumulator: Tensor, f: Any, **operands: Tensor) -> Any:
-    """The outputs of an epilogue whose accumulator is a computed matrix: a tensor, or a tuple of them."""
+def epilogue(accumulator: Tensor, f: Any, *, columns: int = -1, **operands: Tensor) -> Any:
+    """The outputs of an epilogue whose accumulator is a computed tensor: a tensor, or a tuple of them.
+
+    The columns are the tensor's last axis unless `columns` says which; the rows are all others.
+    """
     if not isinstance(f, Epilogue):
         f = Epilogue(f)
     bits = []
@@ -194,11 +197,11 @@ def epilogue(accumulator: Tensor, f: Any, **operands: Tensor) -> Any:
         tensor = operands.get(operand.name)
         if tensor is None:
             raise error("missing_operand", f"the operand {operand.name!r} of the epilogue is not given")
-        bits.append(operand.axes if operand.axes is not None else {0: 0, 2: 6}.get(tensor.ndim, -1))
+        bits.append(operand.axes if operand.axes is not None else {0: 0, accumulator.ndim: 6}.get(tensor.ndim, -1))
         if bits[-1] < 0:
             raise error("bad_call", f"the class of the operand {operand.name!r} is not known",
                         f"Annotate it: {operand.name}: post.row, or post.col.", operand.place)
-    made = _core.loop_follow(accumulator, f.graph_of(tuple(bits)), list(operands.items()))
+    made = _core.loop_follow(accumulator, f.graph_of(tuple(bits)), list(operands.items()), columns)
     return made[0] if len(made) == 1 else tuple(made)
 
 

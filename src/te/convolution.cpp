@@ -69,7 +69,7 @@ class Finding {
     if (taps_ == 0 || conv_.spatial.size() > 3) return {};
     for (const AxisPtr& axis : op_.reduce_axes)
       if (place(op_.reduce_axes, axis) >= 0 && !used_.count(axis.get())) return {};
-    if (!w_indices() || !y_axes()) return {};
+    if (!w_indices() || !y_axes() || (group_filter_ && w_axis(group_filter_) != conv_.filter_w)) return {};
     for (const Expr& condition : conditions)
       if (!guards(condition)) return {};
     std::sort(conv_.spatial.begin(), conv_.spatial.end(), [](const auto& a, const auto& b) { return a.y < b.y; });
@@ -91,7 +91,43 @@ class Finding {
     return -1;
   }
 
+  // f // (a group's filters) * (a group's channels) + c.
+  bool channel_of_group(int d) {
+    const Polynomial p = polynomial(x_.args[static_cast<std::size_t>(d)]);
+    if (p.constant != 0 || p.terms.size() != 2 || conv_.channel_x >= 0) return false;
+    for (const std::size_t first : {0, 1}) {
+      const Polynomial::Term &plain = p.terms[first], &group = p.terms[1 - first];
+      if (plain.factor != 1 || plain.atoms.size() != 1 || plain.atoms[0]->kind != ExprNode::Kind::axis) continue;
+      const AxisPtr channel = plain.atoms[0]->axis;
+      if (place(op_.reduce_axes, channel) < 0) continue;
+      Expr size = group.factor, number;
+      for (const Expr& atom : group.atoms) {
+        const bool divides = atom->kind == ExprNode::Kind::operation && atom->op == Op::floordiv;
+        const bool alone = atom->kind == ExprNode::Kind::axis && place(op_.axes, atom->axis) >= 0;
+        if (number.empty() && (divides || alone)) number = atom;
+        else size = size * atom;
+      }
+      if (number.empty() || !same(size, channel->extent)) continue;
+      const Expr& filter = number->kind == ExprNode::Kind::axis ? number : number->args[0];
+      if (filter->kind != ExprNode::Kind::axis || place(op_.axes, filter->axis) < 0 || w_axis(filter->axis) < 0)
+        continue;
+      const Expr filters = number->kind == ExprNode::Kind::axis ? Expr(1) : number->args[1];
+      bool varies = false;
+      visit(filters, [&](const ExprNode& node) {
+        varies |= node.kind == ExprNode::Kind::read ||
+                  (node.kind == ExprNode::Kind::axis && node.axis->kind != AxisNode::Kind::size);
+      });
+      if (varies || !used_.emplace(channel.get(), d).second) return false;
+      conv_.channel_x = d;
+      conv_.channel_w = w_axis(channel);
+      conv_.group_filters = filters;
+      group_filter_ = filter->axis;
+      return conv_.channel_w >= 0;
+    }
+    return false;
+  }
   bool x_index(int d) {
+    if (channel_of_group(d)) return true;
     const auto index = affine(x_.args[static_cast<std::size_t>(d)]);
     if (!index || index->terms.empty() || index->terms.size() > 2) return false;
     AxisPtr pixel, tap;
@@ -114,6 +150,12 @@ class Finding {
       conv_.batch_y = place(op_.axes, pixel);
       return true;
     }
+    if (plain && conv_.group_x < 0 && w_axis(pixel) >= 0 && is_whole(pixel->extent, x_, d)) {
+      conv_.group_x = d;
+      conv_.group_w = w_axis(pixel);
+      conv_.group_y = place(op_.axes, pixel);
+      return true;
+    }
     if (std::abs(index->constant) > most_shift || w_axis(pixel) >= 0) return false;
     spatial.x = d;
     spatial.y = place(op_.axes, pixel);
@@ -128,6 +170,7 @@ class Finding {
   bool w_indices() {
     std::vector<bool> known(w_.args.size());
     if (conv_.channel_w >= 0) known[static_cast<std::size_t>(conv_.channel_w)] = true;
+    if (conv_.group_w >= 0) known[static_cast<std::size_t>(conv_.group_w)] = true;
     for (const auto& spatial : conv_.spatial)
       if (spatial.w >= 0) known[static_cast<std::size_t>(spatial.w)] = true;
     for (std::size_t d = 0; d < w_.args.size(); ++d) {
@@ -162,14 +205,16 @@ class Finding {
   const ExprNode &x_, &w_;
   Convolution conv_;
   std::map<const AxisNode*, int> used_;
+  AxisPtr group_filter_;  // which filter a group's number is made of
   int taps_ = 0;
 };
 
 template <std::size_t Rank>
-Problem problem_of(const Convolution& c, const std::vector<std::array<std::int32_t, 2>>& padding) {
+Problem problem_of(const Convolution& c, const std::vector<std::array<std::int32_t, 2>>& padding, std::int32_t groups) {
   Conv<Rank> conv;
   conv.x = c.x_type;
   conv.w = c.w_type;
+  conv.groups = groups;
   for (std::size_t d = 0; d < Rank; ++d) {
     conv.stride[d] = c.spatial[d].stride;
     conv.dilation[d] = c.spatial[d].dilation;
@@ -189,84 +234,184 @@ v0::Tensor viewed(const v0::Tensor& array, const std::vector<int>& axes) {
   return result;
 }
 
+// Axes of an array as one, outermost first; nothing where they are none.
+struct Joined {
+  std::int64_t size = 1, stride = 0;
+};
+std::optional<Joined> joined(const v0::Tensor& array, const std::vector<int>& axes) {
+  Joined result;
+  for (std::size_t d = axes.size(); d-- > 0;) {
+    if (axes[d] < 0) continue;
+    const std::int64_t size = array.shape[static_cast<std::size_t>(axes[d])],
+                       stride = array.strides[static_cast<std::size_t>(axes[d])];
+    if (size > 1 && result.size > 1 && stride != result.size * result.stride) return {};
+    if (result.size == 1) result.stride = stride;
+    result.size *= size;
+  }
+  return result;
+}
+void set_axis(v0::Tensor& view, std::size_t axis, const Joined& to) {
+  view.shape[axis] = to.size;
+  view.strides[axis] = to.stride;
+}
+
 }  // namespace
 
-Problem Convolution::problem(const Padding& padding) const {
-  if (spatial.size() == 1) return problem_of<1>(*this, padding);
-  return spatial.size() == 2 ? problem_of<2>(*this, padding) : problem_of<3>(*this, padding);
+Problem Convolution::problem(const Constants& constants) const {
+  if (spatial.size() == 1) return problem_of<1>(*this, constants.padding, constants.groups);
+  return spatial.size() == 2 ? problem_of<2>(*this, constants.padding, constants.groups)
+                             : problem_of<3>(*this, constants.padding, constants.groups);
 }
 
-Graph Convolution::graph() const {
-  GraphBuilder builder("convolution");
-  builder.output("D", builder.accumulator(), y_type);
-  return builder.finish();
-}
-
-const Plan& Convolution::plan(const Padding& padding) const {
+const Plan* Convolution::plan(const Constants& constants) const {
   const std::scoped_lock lock(plans_->mutex);
-  const auto found = plans_->made.find(padding);
-  if (found != plans_->made.end()) return found->second;
-  return plans_->made.emplace(padding, compile(problem(padding), graph(), target)).first->second;
+  auto found = plans_->made.find(constants);
+  if (found == plans_->made.end()) {
+    found = plans_->made.emplace(constants, std::nullopt).first;
+    if (supports(problem(constants), graph, target, options))
+      found->second = compile(problem(constants), graph, target, options);
+  }
+  return found->second ? &*found->second : nullptr;
 }
 
 bool Convolution::is_supported() const {
-  return static_cast<bool>(supports(problem(Padding(spatial.size())), graph(), target));
+  Constants constants;
+  constants.padding.resize(spatial.size());
+  return static_cast<bool>(supports(problem(constants), graph, target, options));
 }
 
 std::string Convolution::explain() const {
-  Padding padding;
+  Constants constants;
   for (const Spatial& s : spatial) {
     const auto before = static_cast<std::int32_t>(std::max<std::int64_t>(-s.shift, 0));
-    padding.push_back({before, s.guarded_above ? before : 0});
+    constants.padding.push_back({before, s.guarded_above ? before : 0});
   }
-  return "it runs on the main loop " + std::string(problem(padding).loop().name()) +
-         ", because no call schedules it\n" + plan(padding).explain();
+  return "it runs on the main loop " + std::string(problem(constants).loop().name()) +
+         ", because no call schedules it\n" + plan(constants)->explain();
 }
 
-bool Convolution::run(std::span<const v0::Tensor> arrays, void* stream) const {
-  const v0::Tensor &xs = arrays[static_cast<std::size_t>(x)], &ws = arrays[static_cast<std::size_t>(w)],
-                   &ys = arrays[static_cast<std::size_t>(y)];
-  if (xs.elements() == 0 || ws.elements() == 0 || ys.elements() == 0) return false;
-  std::vector<int> x_axes{batch_x, channel_x}, w_axes{filter_w, channel_w};
-  for (const Spatial& s : spatial) {
-    x_axes.push_back(s.x);
-    w_axes.push_back(s.w);
-  }
-  v0::Tensor image = viewed(xs, x_axes);
-  const v0::Tensor filter = viewed(ws, w_axes);
-  // How many zeros an axis has, or how much of the image nothing reads.
-  Padding padding;
+// How many zeros each axis of the image has; what nothing reads is cut off.
+bool Convolution::cut(v0::Tensor& image, const v0::Tensor& filter, const std::vector<std::int64_t>& out,
+                      Constants& constants) const {
   for (std::size_t d = 0; d < spatial.size(); ++d) {
     const Spatial& s = spatial[d];
     const std::int64_t shift = std::max<std::int64_t>(s.shift, 0), before = shift - s.shift;
     image.data = static_cast<char*>(image.data) + shift * image.strides[d + 2] * size_of(image.dtype);
     std::int64_t& size = image.shape[d + 2];
-    const std::int64_t read =
-        (ys.shape[static_cast<std::size_t>(s.y)] - 1) * s.stride + s.dilation * (filter.shape[d + 2] - 1) + 1 - before;
+    const std::int64_t read = (out[d] - 1) * s.stride + s.dilation * (filter.shape[d + 2] - 1) + 1 - before;
     const std::int64_t after = std::max<std::int64_t>(read - (size - shift), 0);
     size = read - after;
     if (size < 1 || after > most_shift || (before > 0 && !s.guarded_below) || (after > 0 && !s.guarded_above))
       return false;
-    padding.push_back({static_cast<std::int32_t>(before), static_cast<std::int32_t>(after)});
+    constants.padding.push_back({static_cast<std::int32_t>(before), static_cast<std::int32_t>(after)});
   }
-  // The pixels as one axis.
-  v0::Tensor out = viewed(ys, {batch_y, spatial.back().y, filter_y});
-  std::int64_t pixels = 1;
-  for (std::size_t d = spatial.size(); d-- > 0;) {
-    const auto axis = static_cast<std::size_t>(spatial[d].y);
-    if (ys.shape[axis] > 1 && pixels > 1 && ys.strides[axis] != pixels * out.strides[1]) return false;
-    if (pixels == 1) out.strides[1] = ys.strides[axis];
-    pixels *= ys.shape[axis];
-  }
-  out.shape[1] = pixels;
-  plan(padding).bind({{"X", image}, {"W", filter}, {"D", out}}, stream).run(stream);
   return true;
 }
 
+// What follows: its pixels as one axis, its columns the filters of all groups.
+bool Convolution::bind_behind(std::span<const v0::Tensor> arrays, std::vector<Binding>& bindings) const {
+  for (const Bound& each : bound) {
+    const v0::Tensor& array = arrays[static_cast<std::size_t>(each.argument)];
+    const bool rows = each.axes.has(v0::Axis::m), columns = each.axes.has(v0::Axis::n);
+    // Where Y's axes lie in it.
+    std::vector<int> at(y_shape.size(), -1);
+    int next = 0;
+    for (std::size_t d = 0; d < at.size(); ++d)
+      if (static_cast<int>(d) == filter_y || static_cast<int>(d) == group_y ? columns : rows) at[d] = next++;
+    const auto of = [&](int axis) { return axis < 0 ? -1 : at[static_cast<std::size_t>(axis)]; };
+    std::vector<int> pixels;
+    for (const Spatial& s : spatial) pixels.push_back(of(s.y));
+    const auto row = joined(array, pixels), column = joined(array, {of(group_y), of(filter_y)});
+    if (!row || !column) return false;
+    v0::Tensor view = viewed(array, {});
+    if (rows) {
+      view = viewed(array, {of(batch_y), -1});
+      set_axis(view, 1, *row);
+    }
+    if (columns) set_axis(view, static_cast<std::size_t>(view.rank++), *column);
+    bindings.push_back({each.name, view});
+  }
+  return true;
+}
+
+bool Convolution::run(std::span<const v0::Tensor> arrays, const Sizes& sizes, void* stream) const {
+  const v0::Tensor &xs = arrays[static_cast<std::size_t>(x)], &ws = arrays[static_cast<std::size_t>(w)];
+  std::int64_t elements = xs.elements() * ws.elements();
+  std::vector<std::int64_t> out;
+  for (const Expr& extent : y_shape) elements *= evaluate(extent, sizes);
+  for (const Spatial& s : spatial) out.push_back(evaluate(y_shape[static_cast<std::size_t>(s.y)], sizes));
+  if (elements == 0) return false;
+  std::vector<int> x_axes{batch_x, -1}, w_axes{-1, channel_w};
+  for (const Spatial& s : spatial) {
+    x_axes.push_back(s.x);
+    w_axes.push_back(s.w);
+  }
+  v0::Tensor image = viewed(xs, x_axes), filter = viewed(ws, w_axes);
+  const auto channels = joined(xs, {group_x, channel_x}), filters = joined(ws, {group_w, filter_w});
+  if (!channels || !filters) return false;
+  set_axis(image, 1, *channels);
+  set_axis(filter, 0, *filters);
+  Constants constants;
+  if (group_x >= 0) constants.groups = static_cast<std::int32_t>(xs.shape[static_cast<std::size_t>(group_x)]);
+  if (!group_filters.empty()) {
+    const std::int64_t one = evaluate(group_filters, sizes);
+    if (one < 1 || filters->size % one != 0) return false;
+    constants.groups = static_cast<std::int32_t>(filters->size / one);
+    image.shape[1] = constants.groups * filter.shape[1];
+  }
+  std::vector<Binding> bindings;
+  if (!cut(image, filter, out, constants) || !bind_behind(arrays, bindings)) return false;
+  bindings.push_back({"X", image});
+  bindings.push_back({"W", filter});
+  const Plan* const made = plan(constants);
+  if (made) made->bind(bindings, stream).run(stream);
+  return made != nullptr;
+}
+
+namespace {
+
+// The epilogue that follows, or none: what it binds; false where loops have to run it.
+bool find_behind(const ScheduleNode& schedule, const Nest& nest, const Followed* followed, Convolution& conv) {
+  const auto add = [&](const std::string& name, const Tensor& tensor, v0::Axes axes) {
+    const auto found = nest.buffers.find({tensor.op().node().get(), tensor.component()});
+    if (found == nest.buffers.end() || found->second->argument < 0) return false;
+    conv.bound.push_back({name, found->second->argument, axes});
+    conv.options.dtypes.emplace_back(name, found->second->type);
+    return true;
+  };
+  if (!followed) {
+    GraphBuilder builder("convolution");
+    builder.output("D", builder.accumulator(), DType::f32);
+    conv.graph = builder.finish();
+    return add("D", schedule.outputs[0], v0::Axis::m | v0::Axis::n);
+  }
+  // A group's filters are no columns of an epilogue where groups are an axis.
+  if (conv.group_y >= 0 || static_cast<int>(followed->column) != conv.filter_y) return false;
+  conv.graph = followed->graph;
+  for (const auto& [name, axes] : followed->axes) {
+    const auto operand = std::find_if(followed->operands.begin(), followed->operands.end(),
+                                      [&, &name = name](const auto& x) { return x.first == name; });
+    const auto output = std::find_if(schedule.outputs.begin(), schedule.outputs.end(),
+                                     [&, &name = name](const auto& x) { return x.op().name() == name; });
+    if (operand != followed->operands.end()) {
+      if (!operand->second.op().node()->is_placeholder() || !add(name, operand->second, axes)) return false;
+    } else if (output == schedule.outputs.end() || !add(name, *output, axes)) {
+      return false;
+    }
+  }
+  return true;
+}
+
+}  // namespace
+
 FoundConvolution find_convolution(const ScheduleNode& schedule, const Nest& nest, const Target& target) {
-  if (!schedule.calls.empty() || schedule.outputs.size() != 1) return {};
-  const OperationPtr output = schedule.outputs[0].op().node();
-  const OperationNode& op = *output;
+  if (!schedule.calls.empty()) return {};
+  const std::shared_ptr<const Followed> followed = schedule.outputs[0].op().node()->followed;
+  if (schedule.outputs.size() != (followed ? followed->graph.outputs().size() : 1)) return {};
+  for (const Tensor& output : schedule.outputs)
+    if (output.op().node()->followed != followed) return {};
+  const OperationPtr origin = followed ? followed->accumulator.op().node() : schedule.outputs[0].op().node();
+  const OperationNode& op = *origin;
   const Reduction* const reduction = op.reduction();
   if (!reduction || reduction->reducer->known != Known::sum || !reduction->where.empty() || op.dtypes[0] != DType::f32)
     return {};
@@ -286,13 +431,16 @@ FoundConvolution find_convolution(const ScheduleNode& schedule, const Nest& nest
     if (!found) continue;
     found->x = argument(x->tensor);
     found->w = argument(w->tensor);
-    found->y = argument(output);
-    if (found->x < 0 || found->w < 0 || found->y < 0) return {};
+    if (found->x < 0 || found->w < 0) return {};
     found->x_type = x->tensor->dtypes[0];
     found->w_type = w->tensor->dtypes[0];
     found->target = target;
-    const std::string what = "a convolution of " + x->tensor->name + " by " + w->tensor->name + ": ";
-    if (found->filter_w < 0) return {{}, what + "loops, because it has one filter, and the main loop computes many\n"};
+    found->y_shape = op.shape;
+    if (!find_behind(schedule, nest, followed.get(), *found)) return {};
+    const std::string what = "a convolution of " + x->tensor->name + " by " + w->tensor->name +
+                             (found->is_grouped() ? " in groups" : "") + (followed ? " and its epilogue: " : ": ");
+    if (found->filter_w < 0 && found->group_w < 0)
+      return {{}, what + "loops, because it has one filter, and the main loop computes many\n"};
     if (!found->is_supported()) return {{}, what + "loops, because the main loop does not take it\n"};
     return {std::move(found), what};
   }

@@ -74,6 +74,8 @@ struct Followed {
   std::vector<std::pair<std::string, Tensor>> operands;
   std::vector<std::pair<Expr, std::int64_t>> divisible;      // extents, and what has to divide them
   std::vector<std::pair<Tensor, std::vector<Expr>>> shapes;  // that operands have to have
+  std::size_t column = 1;                                    // which of the accumulator's axes the columns are
+  std::vector<std::pair<std::string, v0::Axes>> axes;        // of operands and outputs
 };
 
 // Stages of a schedule, and one behind another: what walks them takes the square of the time, or recursion.

@@ -1,4 +1,4 @@
-// An epilogue of the language as stages behind a computed matrix.
+// An epilogue of the language as stages behind a computed tensor.
 #include "graph/ir/verify.h"
 #include "te/expression.h"
 
@@ -11,20 +11,24 @@ namespace {
 
 class Following {
  public:
-  Following(const Tensor& accumulator, const Graph& graph, const std::vector<std::pair<std::string, Tensor>>& operands)
+  Following(const Tensor& accumulator, const Graph& graph, const std::vector<std::pair<std::string, Tensor>>& operands,
+            int columns)
       : accumulator_(accumulator), graph_(graph.data()), inference_(verify(graph_, DType::f32)) {
-    if (accumulator.shape().size() != 2)
-      throw Error(ErrorCode::wrong_rank, quoted(accumulator.name()) + " has " +
-                                             std::to_string(accumulator.shape().size()) +
-                                             " axes, and an accumulator two");
+    const int rank = static_cast<int>(accumulator.shape().size());
+    if (rank < 2)
+      throw Error(ErrorCode::wrong_rank, quoted(accumulator.name()) + " has " + std::to_string(rank) +
+                                             " axes, and an accumulator two or more");
+    if (columns < -rank || columns >= rank)
+      throw Error(ErrorCode::wrong_rank, quoted(accumulator.name()) + " has no axis " + std::to_string(columns));
+    column_ = static_cast<std::size_t>(columns < 0 ? columns + rank : columns);
     for (const OperandDecl& declared : graph_.operands) {
       const auto found =
           std::find_if(operands.begin(), operands.end(), [&](const auto& x) { return x.first == declared.name; });
       if (found == operands.end())
         throw Error(ErrorCode::missing_operand, "the epilogue's operand " + quoted(declared.name) + " is not given");
-      if (found->second.shape().size() != list(declared.axes).size())
+      if (found->second.shape().size() != rank_of(declared.axes))
         throw Error(ErrorCode::wrong_rank, "the epilogue's operand " + quoted(declared.name) + " has " +
-                                               std::to_string(list(declared.axes).size()) + " axes, and " +
+                                               std::to_string(rank_of(declared.axes)) + " axes, and " +
                                                quoted(found->second.name()) + " " +
                                                std::to_string(found->second.shape().size()));
       operands_.push_back(found->second);
@@ -49,10 +53,15 @@ class Following {
     std::vector<std::pair<Tensor, std::vector<Expr>>> result;
     for (std::size_t i = 0; i < graph_.operands.size(); ++i) {
       result.emplace_back(operands_[i], std::vector<Expr>{});
-      for (const v0::Axis axis : list(graph_.operands[i].axes))
-        result.back().second.push_back(
-            extent(axis == v0::Axis::m ? inference_.operand_rows[i] : inference_.operand_columns[i], axis));
+      result.back().second = shape(graph_.operands[i].axes, inference_.operand_rows[i], inference_.operand_columns[i]);
     }
+    return result;
+  }
+  [[nodiscard]] std::size_t column() const { return column_; }
+  std::vector<std::pair<std::string, v0::Axes>> axes() const {
+    std::vector<std::pair<std::string, v0::Axes>> result;
+    for (const OperandDecl& declared : graph_.operands) result.emplace_back(declared.name, declared.axes - v0::Axis::b);
+    for (const OutputDecl& declared : graph_.outputs) result.emplace_back(declared.name, axes_of(declared.value));
     return result;
   }
   // What a chunk wants of the columns: they are divisible.
@@ -64,10 +73,12 @@ class Following {
   }
 
  private:
-  // The row and the column of an element; empty along an axis that it lacks.
+  // The row and the column of an element; empty along an axis that it lacks. `rows`: the indices of a row, one for each
+  // axis of the accumulator but the columns; m is the last of them, and a row's number where there are two axes.
   struct Place {
     Expr m, n;
     std::map<NodeId, Expr> made{};
+    std::vector<Expr> rows{};
   };
 
   static std::vector<v0::Axis> list(v0::Axes axes) {
@@ -78,24 +89,39 @@ class Following {
   }
   // How many rows or columns a value has.
   Expr extent(const Extent& e, v0::Axis axis) const {
-    const Expr& base = accumulator_.shape()[axis == v0::Axis::m ? 0 : 1];
+    const Expr& base = accumulator_.shape()[axis == v0::Axis::n ? column_ : column_ == 0 ? 1 : 0];
     return Expr(e.times) * (e.over == 1 ? base : floordiv(base + Expr(e.over - 1), Expr(e.over)));
   }
   Expr extent(NodeId id, v0::Axis axis) const {
     const ValueInfo& info = inference_.values[static_cast<std::size_t>(id)];
     return extent(axis == v0::Axis::m ? info.rows : info.columns, axis);
   }
-  std::vector<Expr> shape(NodeId id) const {
+  [[nodiscard]] bool is_matrix() const { return accumulator_.shape().size() == 2; }
+  [[nodiscard]] std::size_t rank_of(v0::Axes axes) const {
+    return (axes.has(v0::Axis::m) ? accumulator_.shape().size() - 1 : 0) + (axes.has(v0::Axis::n) ? 1 : 0);
+  }
+  // In the order of the accumulator's axes.
+  std::vector<Expr> shape(v0::Axes axes, const Extent& rows, const Extent& columns) const {
     std::vector<Expr> result;
-    for (const v0::Axis axis : list(axes_of(id))) result.push_back(extent(id, axis));
+    for (std::size_t d = 0; d < accumulator_.shape().size(); ++d) {
+      if (d == column_ && axes.has(v0::Axis::n)) result.push_back(extent(columns, v0::Axis::n));
+      else if (d != column_ && axes.has(v0::Axis::m))
+        result.push_back(is_matrix() ? extent(rows, v0::Axis::m) : accumulator_.shape()[d]);
+    }
     return result;
   }
+  std::vector<Expr> shape(NodeId id) const {
+    const ValueInfo& info = inference_.values[static_cast<std::size_t>(id)];
+    return shape(axes_of(id), info.rows, info.columns);
+  }
   v0::Axes axes_of(NodeId id) const { return inference_.values[static_cast<std::size_t>(id)].axes - v0::Axis::b; }
-  static Place place(v0::Axes axes, const Axes& at) {
+  [[nodiscard]] Place place(v0::Axes axes, const Axes& at) const {
     Place result;
-    std::size_t d = 0;
-    if (axes.has(v0::Axis::m)) result.m = at[d++];
-    if (axes.has(v0::Axis::n)) result.n = at[d++];
+    std::size_t next = 0;
+    for (std::size_t d = 0; d < accumulator_.shape().size(); ++d) {
+      if (d == column_ && axes.has(v0::Axis::n)) result.n = at[next++];
+      else if (d != column_ && axes.has(v0::Axis::m)) result.rows.emplace_back(result.m = at[next++]);
+    }
     return result;
   }
 
@@ -112,9 +138,17 @@ class Following {
   }
   Expr made_value(NodeId id, Place& at) {
     const Node& node = graph_.nodes[static_cast<std::size_t>(id)];
+    const bool numbers_rows = node.op == Op::m_index || node.op == Op::batch_index || node.op == Op::random ||
+                              node.round == Round::stochastic ||
+                              ((node.op == Op::reduce || node.op == Op::repeat) && node.axes.has(v0::Axis::m));
+    if (!is_matrix() && numbers_rows)
+      throw Error(ErrorCode::unsupported,
+                  quoted(accumulator_.name()) + " has " + std::to_string(accumulator_.shape().size()) +
+                      " axes: its rows have no number for " + quoted(std::string(info(node.op).id)),
+                  "Describe it as a matrix, or by te.compute.");
     switch (node.op) {
       case Op::constant: return constant(node.literal, true);
-      case Op::acc: return accumulator_.at({at.m, at.n});
+      case Op::acc: return element(accumulator_, v0::Axis::m | v0::Axis::n, at);
       case Op::operand:
         return element(operands_[static_cast<std::size_t>(node.index)],
                        graph_.operands[static_cast<std::size_t>(node.index)].axes, at);
@@ -145,8 +179,9 @@ class Following {
 
   // The same element's place where an argument has others.
   static Place moved(const Place& at, v0::Axes axis, const Expr& to) {
-    Place result{at.m, at.n};
+    Place result{at.m, at.n, {}, at.rows};
     (axis.has(v0::Axis::m) ? result.m : result.n) = to;
+    if (axis.has(v0::Axis::m)) result.rows.assign(1, to);
     return result;
   }
   // A random number by its coordinates; along an axis that its value lacks they are 0.
@@ -179,10 +214,13 @@ class Following {
     return result;
   }
 
-  static Expr element(const Tensor& tensor, v0::Axes axes, const Place& at) {
+  [[nodiscard]] Expr element(const Tensor& tensor, v0::Axes axes, const Place& at) const {
     std::vector<Expr> index;
-    if (axes.has(v0::Axis::m)) index.push_back(at.m);
-    if (axes.has(v0::Axis::n)) index.push_back(at.n);
+    std::size_t row = 0;
+    for (std::size_t d = 0; d < accumulator_.shape().size(); ++d) {
+      if (d == column_ && axes.has(v0::Axis::n)) index.push_back(at.n);
+      else if (d != column_ && axes.has(v0::Axis::m)) index.push_back(at.rows[row++]);
+    }
     return tensor.at(index);
   }
 
@@ -207,6 +245,7 @@ class Following {
             reduced.push_back(reduce_axis(0, node.group ? Expr(node.group) : whole, rows ? "row" : "column"));
             Expr& along = rows ? here.m : here.n;
             along = node.group ? along * Expr(node.group) + reduced.back() : Expr(reduced.back());
+            if (rows) here.rows.assign(1, along);
             if (node.group) where = both(where, along < whole);
           }
           std::vector<Expr> values;
@@ -356,16 +395,18 @@ class Following {
   std::vector<Tensor> operands_;
   Inference inference_;
   std::map<NodeId, std::vector<std::vector<Tensor>>> stages_;
+  std::size_t column_ = 1;
 };
 
 }  // namespace
 
 std::vector<Tensor> followed_by(const Tensor& accumulator, const Graph& epilogue,
-                                const std::vector<std::pair<std::string, Tensor>>& operands) {
-  Following following(accumulator, epilogue, operands);
+                                const std::vector<std::pair<std::string, Tensor>>& operands, int columns) {
+  Following following(accumulator, epilogue, operands, columns);
   std::vector<Tensor> outputs;
-  const auto followed = std::make_shared<const Followed>(
-      Followed{epilogue, accumulator, operands, following.divisibility(), following.operand_shapes()});
+  const auto followed =
+      std::make_shared<const Followed>(Followed{epilogue, accumulator, operands, following.divisibility(),
+                                                following.operand_shapes(), following.column(), following.axes()});
   for (const OutputDecl& declared : epilogue.data().outputs) {
     outputs.push_back(following.output(declared));
     outputs.back().op().node()->followed = followed;

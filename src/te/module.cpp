@@ -112,7 +112,7 @@ void Module::operator()(const std::vector<v0::Tensor>& arrays, void* stream) con
   const Sizes sizes = bind_sizes(node_->nest, node_->schedule, arrays, on_host ? Device::cpu : node_->target.device);
   if (node_->product && on_host == (node_->target.device == Device::cpu)) return node_->product->run(arrays, stream);
   if (node_->convolution.runs && on_host == (node_->target.device == Device::cpu) &&
-      node_->convolution.runs->run(arrays, stream))
+      node_->convolution.runs->run(arrays, sizes, stream))
     return;
   if (!node_->outputs.empty()) {
     const Module module = for_sizes(*node_, arrays, sizes);

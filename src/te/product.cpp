@@ -41,6 +41,7 @@ std::optional<Product> find_product(const ScheduleNode& schedule, const Nest& ne
   // One stage, or one and what followed_by made behind it.
   const std::shared_ptr<const Followed> followed = schedule.outputs[0].op().node()->followed;
   const OperationPtr origin = followed ? followed->accumulator.op().node() : schedule.outputs[0].op().node();
+  if (followed && followed->column + 1 != origin->axes.size()) return {};
   if (!followed && (schedule.stages.size() != 1 || schedule.outputs.size() != 1)) return {};
   for (const Tensor& output : schedule.outputs)
     if (output.op().node()->followed != followed) return {};
