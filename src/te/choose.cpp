@@ -14,9 +14,9 @@ constexpr std::int64_t most_window = 64;
 constexpr std::int64_t cpu_rows = 8, cpu_columns = 4096, cpu_part = 512, cpu_elements = 1 << 16;
 // Threads of a block, columns of one that joins parts; without sizes: how long a row one block reduces, how many parts
 // all elements and all rows have; with sizes: threads that keep a GPU busy, elements and rows of a part at least.
-constexpr std::int64_t gpu_threads = 256, gpu_columns = 32, gpu_row = 32768, gpu_parts = 4096, gpu_row_parts = 128;
-constexpr std::int64_t gpu_busy = 1 << 19, gpu_busy_columns = 1 << 18, gpu_least = 4096, gpu_least_rows = 16,
-                       gpu_least_others = 8;
+constexpr std::int64_t gpu_threads = 256, gpu_columns = 32, gpu_row = 32768, gpu_parts = 8192, gpu_row_parts = 128;
+constexpr std::int64_t gpu_busy = 1 << 19, gpu_busy_columns = 1 << 17, gpu_least = 4096, gpu_least_rows = 16,
+                       gpu_batch = 16;  // elements that a thread asks for at once
 constexpr std::int64_t most_blocks_y = 65535, gpu_window = 8,
                        gpu_stripes = 16;  // rows of a window's results by one thread; parts of a row
 
@@ -320,7 +320,7 @@ class Choice {
     Axis part;
     if (results && row && rest) {
       // One result's parts come in several waves, so that none waits for a slow last one.
-      std::int64_t count = parts(axes.empty() ? 2 * gpu_busy : gpu_busy, *results * lanes, *row * *rest / gpu_least);
+      std::int64_t count = parts(axes.empty() ? 4 * gpu_busy : gpu_busy, *results * lanes, *row * *rest / gpu_least);
       if (axes.empty()) count = std::min(count, gpu_parts);
       if (count == 1) return row_on_gpu(stage, wide, lanes);
       // The longest of the other axes, else the rows themselves.
@@ -329,12 +329,16 @@ class Choice {
       });
       const bool others = reduced.size() > 1 && *size(longest.extent()) >= *row / (lanes * wide);
       const std::int64_t step = lanes * wide, length = (*row + count - 1) / count;
-      // A thread asks for some rows at once: a part has as many of them.
-      if (others && !axes.empty())
-        count = std::min(count, std::max<std::int64_t>(*size(longest.extent()) / gpu_least_others, 1));
-      if (count == 1) return row_on_gpu(stage, wide, lanes);
-      part = others ? stage.split_parts(longest, std::min(count, *size(longest.extent()))).first
-                    : stage.split(reduced.back(), (length + step - 1) / step * step).first;
+      if (others && !axes.empty()) {
+        // A thread asks for some rows at once: a part has a multiple of them.
+        const std::int64_t batch = std::clamp<std::int64_t>(gpu_batch / wide, 1, 8), all = *size(longest.extent()),
+                           each = std::max<std::int64_t>((all + count - 1) / count / batch, 1) * batch;
+        if (each >= all) return row_on_gpu(stage, wide, lanes);
+        part = stage.split(longest, each).first;
+      } else {
+        part = others ? stage.split_parts(longest, std::min(count, *size(longest.extent()))).first
+                      : stage.split(reduced.back(), (length + step - 1) / step * step).first;
+      }
     } else if (axes.empty()) {
       part = stage.split_parts(reduced[0], gpu_parts).first;
     } else {

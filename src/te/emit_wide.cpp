@@ -102,7 +102,7 @@ void Emitter::extreme_of_batch(const Statement& s, int batch) {
   open("for (int u = 0; u < $batch; ++u)", {{"batch", str(batch)}});
   line("const i64 $i = step + u;", {{"i", i}});
   line("#pragma unroll");
-  open("for (int $v = 0; $v < $extent; ++$v)", {{"v", v}, {"extent", str(extent)}});
+  open("for (i64 $v = 0; $v < $extent; ++$v)", {{"v", v}, {"extent", str(extent)}});
   line("$x[u * $extent + $v] = $i < full ? $value : $identity;",
        {{"x", x},
         {"extent", str(extent)},

@@ -80,6 +80,20 @@ Lambda lambda_of(const ReducerNode& reducer, const std::vector<DType>& types) {
 
 }  // namespace
 
+namespace {
+
+// Whether it says which results there are: where it fails there may be none to read.
+bool chooses_results(const Expr& condition) {
+  bool found = false;
+  visit(condition, [&](const ExprNode& x) {
+    found |= x.kind == ExprNode::Kind::axis && x.axis->kind != AxisNode::Kind::reduce &&
+             x.axis->kind != AxisNode::Kind::size;
+  });
+  return found;
+}
+
+}  // namespace
+
 StripNest::StripNest(const Bounding& with, std::vector<Loop> loops, const std::vector<Expr>& conditions,
                      const Statement& statement)
     : with_(with), loops_(std::move(loops)), updates_(statement.kind == Statement::Kind::update) {
@@ -95,7 +109,7 @@ StripNest::StripNest(const Bounding& with, std::vector<Loop> loops, const std::v
     });
     if (affine) {
       conditions_.insert(conditions_.end(), linears.begin(), linears.end());
-    } else if (updates_) {
+    } else if (updates_ && (reads(part) || !chooses_results(part))) {
       masks.push_back(part);
     } else {
       if (reads(part))
@@ -304,7 +318,7 @@ void StripNest::assign_slots() {
     for (std::size_t u = 0; u < v; ++u)
       if (last[u] == static_cast<int>(v) && values_[u].slot >= 0) free.push_back(values_[u].slot);
   }
-  slots_used_ += 2 * static_cast<int>(types_.size()) + 2;  // states, dense elements, a gather's
+  slots_used_ += 2 * static_cast<int>(types_.size()) + 4;  // places, states, dense elements, a gather's
   combiner_offset_ = static_cast<std::int64_t>(slots_used_) * most_elements * 8;
   scratch_bytes_ = combiner_offset_ + (combiner_ ? combiner_->scratch_bytes(most_elements) : 0);
 }

@@ -311,8 +311,8 @@ void StripNest::update_counted(Frame& frame, const Box& box, std::int64_t kept, 
 void StripNest::join_places(Frame& frame, cpu::ReduceStrip& strip, const Indices& of, char* const (&states)[2],
                             const std::array<std::int64_t, 2>& strides) const {
   const std::int64_t size = cpu::strip_bytes(types_[1]);
-  char* const values = scratch(frame, slots_used_ - 2);
-  auto* const places = reinterpret_cast<std::int64_t*>(scratch(frame, slots_used_ - 3));
+  char* const values = scratch(frame, slots_used_ - 7);
+  auto* const places = reinterpret_cast<std::int64_t*>(scratch(frame, slots_used_ - 8));
   for (std::int64_t r = 0; r < strip.rows; ++r) {
     std::memcpy(values + r * size, identity_, static_cast<std::size_t>(size));
     places[r] = -1;

@@ -1,17 +1,24 @@
 // Emitted kernels compile with NVRTC without spills. No device is needed; skipped where there is no
-// NVRTC.
+// NVRTC. POSTLUDE_TE_COMPILED and POSTLUDE_TE_FIRST: how many random nests, from where.
 #include "cuda/run/nvrtc.h"
 #include "te/fuzz.h"
 
 #include <gtest/gtest.h>
+
+#include <cstdlib>
 
 namespace postlude {
 namespace {
 
 TEST(Compile, RandomNests) {
   if (cuda::compiler_version().empty()) GTEST_SKIP() << cuda::describe_compiler();
-  int compiled = 0;
-  for (std::uint64_t seed = 1; compiled < 12; ++seed) {
+  const auto number = [](const char* name, std::uint64_t otherwise) {
+    const char* const text = std::getenv(name);
+    return text == nullptr ? otherwise : std::strtoull(text, nullptr, 10);
+  };
+  const std::uint64_t wanted = number("POSTLUDE_TE_COMPILED", 12);
+  std::uint64_t compiled = 0;
+  for (std::uint64_t seed = number("POSTLUDE_TE_FIRST", 1); compiled < wanted; ++seed) {
     fuzz_te::Program p = fuzz_te::generate(seed);
     fuzz_te::schedule(p, fuzz_te::Bindings::threads);
     std::string source;
