@@ -79,16 +79,31 @@ StencilMemory stencil_memory(const Schedule& s, const EpilogueNeeds& n) {
   return memory;
 }
 
-namespace {
-int stencil_lane(const Schedule& s, const Stencil& stencil) {  // registers
-  return s.strip_x * s.strip_y + stencil.x.taps * stencil.y.taps + stencil.x.read(s.strip_x);
+bool rows_in_turn(const Schedule& s, const Stencil& of) {
+  constexpr int most_unrolled = 1024;  // multiply-adds: longer code waits for itself to be fetched
+  return of.y.step == 1 && of.y.reach == 1 && of.y.taps > s.strip_y &&
+         of.y.taps * of.x.taps * s.strip_x * s.strip_y > most_unrolled;
 }
+
+namespace {
+
+// Registers of a lane: its sums, and weights and pixels of a row of the filter, or weights of all and pixels of one
+// row.
+int stencil_lane(const Schedule& s, const Stencil& of) {
+  const int sums = s.strip_x * s.strip_y, row = of.x.read(s.strip_x);
+  return sums + (rows_in_turn(s, of) ? of.x.taps + s.strip_y * row : of.x.taps * of.y.taps + row);
+}
+
 }  // namespace
 
 int resident(const Schedule& s, const EpilogueNeeds& n) {
-  // Of 128, 168 and 255 registers a thread, what is left beside a strip's and beside the epilogue's.
+  // Of 102, 128, 168 and 255 registers a thread, what is left beside a strip's, and beside an epilogue's.
   const int lane = stencil_lane(s, n.stencil);
-  const int by_registers = lane <= 84 && n.operations < 12 ? 4 : lane <= 132 && n.operations < 24 ? 3 : 2;
+  const bool small = s.bm * s.bn <= 64 * 64, simple = n.operations < 12, brief = n.operations < 24;
+  int by_registers = 2;
+  if (brief && lane <= 143) by_registers = 3;
+  if (brief && lane <= (small ? 90 : 60)) by_registers = 4;  // small: 32 accumulators a thread
+  if (simple && small && lane <= 76 && rows_in_turn(s, n.stencil)) by_registers = 5;
   return std::clamp(shared_limit / (stencil_memory(s, n).all() + 1024), 1, by_registers);
 }
 

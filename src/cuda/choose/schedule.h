@@ -107,6 +107,8 @@ struct StencilMemory {
   [[nodiscard]] int all() const { return epilogue + weights + pixels + sums; }
 };
 [[nodiscard]] StencilMemory stencil_memory(const Schedule& schedule, const EpilogueNeeds& needs);
+// Whether its lanes go through the rows of the filter in a loop.
+[[nodiscard]] bool rows_in_turn(const Schedule& schedule, const Stencil& stencil);
 [[nodiscard]] int resident(const Schedule& schedule, const EpilogueNeeds& needs);
 [[nodiscard]] inline int cluster_blocks(const Schedule& s) { return s.by_memory ? 1 : s.split; }
 [[nodiscard]] inline int k_bytes(const Schedule& s) { return s.mma ? 64 : 128; }  // a stage

@@ -28,6 +28,7 @@ DEVICE float element_value(u32 from) {
 // The weights of a block's columns.
 DEVICE void load_weights(const Params& p, u32 to, int column) {
   const TensorMap& w = p.map[1];
+  #pragma unroll 8
   for (int i = threadIdx.x; i < BN * TAPS; i += WARPS * 32) {
     const int c = i / TAPS, tap = i % TAPS;
     const i64 from = (column + c) * i64(w.word[1]) + tap / TAPS_X * i64(w.word[2]) + tap % TAPS_X * i64(w.word[3]);
@@ -68,30 +69,62 @@ struct Strip {
   }
 };
 
-DEVICE void add_up(const Strip& s, u32 pixels, u32 weights, int lane, float (&sum)[STRIP_Y][STRIP_X]) {
-  float w[TAPS];
+DEVICE void read_row(u32 from, float (&row)[READ_X]) {
   #pragma unroll
-  for (int tap = 0; tap < TAPS; ++tap) w[tap] = __uint_as_float(shared_load_word(weights + (tap * WEIGHTS_PITCH + s.channel + lane) * 4));
+  for (int x = 0; x < READ_X; ++x) row[x] = element_value(from + x * PIXEL_BYTES);
+}
+template <int N> DEVICE void read_weights(u32 from, float (&w)[N]) {
+  #pragma unroll
+  for (int t = 0; t < N; ++t) w[t] = __uint_as_float(shared_load_word(from + t * WEIGHTS_PITCH * 4));
+}
+// A row of the filter, from weight number `first` on, over a row of pixels.
+template <int N> DEVICE void add_row(const float (&row)[READ_X], const float (&w)[N], int first, float (&sum)[STRIP_X]) {
+  #pragma unroll
+  for (int t = 0; t < TAPS_X; ++t)
+    #pragma unroll
+    for (int j = 0; j < STRIP_X; ++j) sum[j] = fmaf(row[j * STEP_X + t * REACH_X], w[first + t], sum[j]);
+}
+
+DEVICE void add_up(const Strip& s, u32 pixels, u32 weights, int lane, float (&sum)[STRIP_Y][STRIP_X]) {
   #pragma unroll
   for (int i = 0; i < STRIP_Y; ++i)
     #pragma unroll
     for (int j = 0; j < STRIP_X; ++j) sum[i][j] = 0.f;
-  const u32 from = pixels + s.y * STEP_Y * PITCH + (s.x * STEP_X * BN + s.channel + lane) * ELEM_BYTES;
+  u32 from = pixels + s.y * STEP_Y * PITCH + (s.x * STEP_X * BN + s.channel + lane) * ELEM_BYTES;
+  weights += (s.channel + lane) * 4;
+#if ROWS_IN_TURN
+  {  // the rows of pixels that the filter's rows share are a ring of registers
+    float ring[STRIP_Y][READ_X];
+    #pragma unroll
+    for (int y = 0; y + 1 < STRIP_Y; ++y, from += PITCH) read_row(from, ring[y]);
+    #pragma unroll 1
+    for (int tap = 0; tap < TAPS_Y; tap += STRIP_Y) {
+      #pragma unroll
+      for (int u = 0; u < STRIP_Y; ++u) {
+        if (tap + u >= TAPS_Y) break;
+        float w[TAPS_X];
+        read_weights(weights, w);
+        read_row(from, ring[(u + STRIP_Y - 1) % STRIP_Y]);
+        weights += TAPS_X * WEIGHTS_PITCH * 4, from += PITCH;
+        #pragma unroll
+        for (int i = 0; i < STRIP_Y; ++i) add_row(ring[(u + i) % STRIP_Y], w, 0, sum[i]);
+      }
+    }
+  }
+#else
+  float w[TAPS];
+  read_weights(weights, w);
   #pragma unroll
   for (int y = 0; y < READ_Y; ++y) {
     float row[READ_X];
-    #pragma unroll
-    for (int x = 0; x < READ_X; ++x) row[x] = element_value(from + y * PITCH + x * PIXEL_BYTES);
+    read_row(from + y * PITCH, row);
     #pragma unroll
     for (int i = 0; i < STRIP_Y; ++i) {
       const int behind = y - i * STEP_Y, tap = behind / REACH_Y;
-      if (behind < 0 || behind % REACH_Y || tap >= TAPS_Y) continue;
-      #pragma unroll
-      for (int t = 0; t < TAPS_X; ++t)
-        #pragma unroll
-        for (int j = 0; j < STRIP_X; ++j) sum[i][j] = fmaf(row[j * STEP_X + t * REACH_X], w[tap * TAPS_X + t], sum[i][j]);
+      if (behind >= 0 && behind % REACH_Y == 0 && tap < TAPS_Y) add_row(row, w, tap * TAPS_X, sum[i]);
     }
   }
+#endif
 }
 
 // Sums are rows of BN words. Groups of eight columns are exchanged by row, so that neither side meets itself in a bank.
@@ -132,17 +165,23 @@ extern "C" __global__ void __launch_bounds__(128, RESIDENT) postlude_gemm(const 
   tile.tile_n = blockIdx.x % p.tiles_n, tile.col = tile.tile_n * BN, tile.turn = 0;
   tile.wg = 0, tile.thread = threadIdx.x, tile.barrier = 1;
   tile.scratch = aux + AUX_STAGES * AUX_BYTES;
+  // The pixels of tile number t come while the epilogue of the one before runs.
+  const int tiles = p.batch * p.tiles_m, step = gridDim.x / p.tiles_n;
+  const auto load = [&](int t) {
+    const int m = t % p.tiles_m, y = m / TILES_X * TILE_Y, x = m % TILES_X * TILE_X;
+    if (t < tiles)
+      load_pixels(p, pixels, t / p.tiles_m, p.rows.axis[1].first + y * STEP_Y, p.rows.axis[2].first + x * STEP_X, tile.col);
+    copy_commit();
+  };
+  int t = blockIdx.x / p.tiles_n;
+  load(t);
   load_weights(p, weights, tile.col);
-  for (int t = blockIdx.x / p.tiles_n; t < p.batch * p.tiles_m; t += gridDim.x / p.tiles_n) {
+  for (; t < tiles; t += step) {
     // What follows from these for one tile is not kept in registers for the next: it would spill.
     const int warp = opaque(__shfl_sync(~0u, threadIdx.x / 32, 0)), lane = opaque(lane_id());
     tile.warp = warp, tile.lane = lane;
     tile.batch = t / p.tiles_m, tile.tile_m = tile.slot_m = t % p.tiles_m;
-    const int y = tile.tile_m / TILES_X * TILE_Y, x = tile.tile_m % TILES_X * TILE_X;
-    tile.row = y * PIXELS_X + x;
-    __syncthreads();  // the last tile's epilogue is done
-    load_pixels(p, pixels, tile.batch, p.rows.axis[1].first + y * STEP_Y, p.rows.axis[2].first + x * STEP_X, tile.col);
-    copy_commit();
+    tile.row = tile.tile_m / TILES_X * TILE_Y * PIXELS_X + tile.tile_m % TILES_X * TILE_X;
     #pragma unroll
     for (int n = 0; n < AUX_STAGES; ++n) issue_load(p, tile, aux, n);
     copy_wait<AUX_STAGES>();
@@ -166,6 +205,8 @@ extern "C" __global__ void __launch_bounds__(128, RESIDENT) postlude_gemm(const 
     __syncthreads();
     ACC acc[MI][WG_COLUMNS / 2];
     take_sums(sums, warp, lane, acc);
+    __syncthreads();
+    load(t + step);
     Passage by = {d, aux, 0};
     Epilogue epilogue;
     epilogue.begin(p, tile);

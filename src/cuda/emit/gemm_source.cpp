@@ -174,6 +174,7 @@ std::string gemm_source(const KernelVariant& variant, const Schedule& s, const E
     const StencilMemory memory = stencil_memory(s, epilogue.needs);
     define("EPILOGUE_BYTES", memory.epilogue), define("WEIGHTS_BYTES", memory.weights);
     define("PIXELS_BYTES", memory.pixels), define("RESIDENT", resident(s, epilogue.needs));
+    define("ROWS_IN_TURN", rows_in_turn(s, epilogue.needs.stencil));
     define("VALUE", element(variant.a) + "_to_f32");
   }
   if (variant.a_form) {
