@@ -224,3 +224,24 @@ def test_an_operand_is_as_large_as_its_use(rng):
     f = te.build(te.create_schedule(D), [A, bias, D])
     with pytest.raises(post.Error, match="'bias' has 4 elements along axis 0, and the epilogue 8"):
         f(integers(rng, 3, 8), integers(rng, 4), np.empty((3, 4), np.float32))
+
+
+@post.epilogue
+def biased(acc, bias: post.row, shortcut: post.tile):
+    return post.relu(acc + bias) + shortcut
+
+
+def test_an_epilogue_behind_a_convolution_runs_on_its_main_loop(rng):
+    X, W, Y = expression((6, 7), (3, 3), (1, 1), (1, 1), (1, 1))
+    bias, shortcut = te.placeholder((W.shape[0],), name="bias"), te.placeholder(Y.shape, name="shortcut")
+    D = te.epilogue(Y, biased, columns=1, bias=bias, shortcut=shortcut)
+    s = te.create_schedule(D)
+    plain = te.build(s, [X, W, bias, shortcut, D])
+    assert plain.explain().startswith("a convolution of X by W and its epilogue: it runs on the main loop conv2d")
+    s[Y].split(Y.op.axis[0], factor=2)
+    x, w, b, r = integers(rng, 2, 3, 6, 7), integers(rng, 4, 3, 3, 3), integers(rng, 4), integers(rng, 2, 4, 6, 7)
+    expected = np.maximum(convolved(x, w, (1, 1), (1, 1), (1, 1)) + b[:, None, None], 0) + r
+    for f in (plain, te.build(s, [X, W, bias, shortcut, D])):
+        d = np.empty(expected.shape, np.float32)
+        f(x, w, b, r, d)
+        np.testing.assert_array_equal(d, expected)
