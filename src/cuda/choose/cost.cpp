@@ -65,7 +65,7 @@ double meeting(const Schedule& s, const Extents& e) {
   if (!s.by_memory) return 1900 + 950 * s.split;
   const double rows = double(std::min<std::int64_t>(s.bm, round_up(e.m, 16)));
   const double part = rows * s.bn * 4 / 20;
-  return s.in_shares ? 12700 + 2 * part + 80 * s.split : 9700 + part * (s.split - 1);
+  return s.in_shares ? 14000 + 4 * part + 300 * s.split : 9700 + part * (s.split - 1);
 }
 
 // Bytes of A and B and of the epilogue's tiles. B comes again with each group of tile rows that run at once, as far as
@@ -80,6 +80,13 @@ double bytes_of(const Schedule& s, const EpilogueNeeds& needs, const Extents& e,
                             double(e.m) * double(e.columns) * (needs.aux_bytes_column + needs.d_bytes_column));
 }
 
+// Clocks in which a multiprocessor fetches a stage of a weight gradient, whose tiles are few and read the same windows
+// by every tap (decision 0075).
+double fetching(const Schedule& s, const EpilogueNeeds& needs) {
+  constexpr double least = 500, rate = 45;  // bytes a clock
+  return needs.counts_pixels ? std::max(least, double(s.bm + s.bn) * 128 / rate) : 0;
+}
+
 double hopper(const Schedule& s, const EpilogueNeeds& needs, const Extents& e, int multiprocessors) {
   constexpr double start = 6700, latency = 1200, memory_rate = 1767;  // clocks, bytes a clock
   const Tiles tiles = tiles_of(s, needs, e.batch, e.m, e.columns);
@@ -90,12 +97,14 @@ double hopper(const Schedule& s, const EpilogueNeeds& needs, const Extents& e, i
   // Two blocks of a cluster share a way to L2, but no lines.
   const double crowd = by_cluster && 2 * resident > multiprocessors ? 1.5 : 1;
   const auto k_blocks = static_cast<double>(ceil_div(ceil_div(e.k * needs.element_bytes, 128), s.split));
-  const double loop = k_blocks * stage_clocks(s, needs, e) * crowd, wait = waiting(needs, tiles);
+  const double loop = k_blocks * std::max(stage_clocks(s, needs, e) * crowd, fetching(s, needs)),
+               wait = waiting(needs, tiles);
   // In ping-pong an epilogue hides under the other consumer's main loop, but for the last one.
   const double epilogue = epilogue_clocks(s, needs) / (s.ping_pong ? 1 : 2) + wait;
   const double busy = waves * (s.ping_pong ? std::max(loop, (loop + epilogue) / 2) : loop + epilogue);
+  const double rate = needs.counts_pixels ? memory_rate * std::min(1.0, resident / 120.0) : memory_rate;
   const double main =
-      std::max({bytes_of(s, needs, e, tiles, resident) / memory_rate, busy, waves * k_blocks * latency / s.stages});
+      std::max({bytes_of(s, needs, e, tiles, resident) / rate, busy, waves * k_blocks * latency / s.stages});
   // Additions to a second accumulator leave the tensor cores idle (decision 0026).
   const double slower = needs.promoted && s.ping_pong ? 2 : 1;
   return start + slower * (main + epilogue) + meeting(s, e);  // the last epilogue, which nothing hides

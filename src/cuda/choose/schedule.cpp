@@ -379,13 +379,17 @@ void rank_tile(std::vector<Ranked>& ranked, Schedule s, const EpilogueNeeds& nee
     if (k_blocks >= 2 * s.split && illegal(s, needs).empty()) ranked.push_back({s, cost()});
   }
   s.by_memory = true;
-  Ranked best{s, std::numeric_limits<double>::infinity()};
-  for (s.split = 2; s.split <= most_parts && k_blocks >= least_k_blocks * s.split &&
-                    tiles.all * s.split <= most_waves * multiprocessors && illegal(s, needs).empty();
-       ++s.split) {
-    if (const double now = cost(); now < best.cost) best = {s, now};
+  for (const bool in_shares : {false, true}) {
+    if (in_shares && !needs.counts_pixels) break;  // measured for weight gradients alone
+    s.in_shares = in_shares;
+    Ranked best{s, std::numeric_limits<double>::infinity()};
+    for (s.split = 2; s.split <= most_parts && k_blocks >= least_k_blocks * s.split &&
+                      tiles.all * s.split <= most_waves * multiprocessors && illegal(s, needs).empty();
+         ++s.split) {
+      if (const double now = cost(); now < best.cost) best = {s, now};
+    }
+    ranked.push_back(best);
   }
-  ranked.push_back(best);
 }
 
 }  // namespace

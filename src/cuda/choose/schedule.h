@@ -70,8 +70,9 @@ struct EpilogueNeeds {
   int a_rows =
       0;  // rows of A in a stage of a tile of 64 where M is fewer: what stands there for others is not used; 0: 64
   bool b_mn_major = false;
-  int block_columns = 0;  // tiles divide this: columns that share their rows of A (groups of channels); 0: all
-  bool whole_k = false;   // no tile's K is split: launches with several K share the schedule
+  int block_columns = 0;       // tiles divide this: columns that share their rows of A (groups of channels); 0: all
+  bool counts_pixels = false;  // K is the pixels of a weight gradient, and B their windows
+  bool whole_k = false;        // no tile's K is split: launches with several K share the schedule
   Lines a_lines = Lines::aligned, b_lines = Lines::aligned;
   bool promoted = false;       // sums of a few stages are added to a second accumulator
   bool meets = false;          // blocks wait for each other: all must run at once

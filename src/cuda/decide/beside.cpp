@@ -67,7 +67,8 @@ std::optional<Layout> beside(const Subject& subject, const Layout& layout) {
     const agreed::ScatterAxis& place = one.scatter.axis[i];
     b.places.extent[i] = place.extent, b.places.step[i] = place.step, b.places.pixels[i] = axis->pixels;
   }
-  if (rows >= std::int64_t{1} << 30) return {};
+  constexpr std::int64_t most = std::int64_t{1} << 30;  // rows, and pixels of all images
+  if (rows >= most || layout.shape.batch * layout.shape.m >= most) return {};
   one.rows = rows, one.k = taps * one.a.channels;
   one.a.m = small(rows), one.a.taps = small(taps), one.a.k = small(one.k);
   if (!portable_rows(one.a, layout.a.alignment, size).empty()) return {};

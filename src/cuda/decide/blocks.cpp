@@ -104,7 +104,7 @@ void Decider::emit_compact() {
 void Decider::emit_interleave() {
   const agreed::Interleaved& x = layout_.beside->places;
   Kernel& k = kernel(plain_text(), "postlude_interleave");
-  k.grid = {static_cast<unsigned>(ceil_div(shape_.batch * shape_.m * shape_.n, 256)), 1, 1};
+  k.grid = {static_cast<unsigned>(ceil_div(shape_.batch * shape_.m, 256)), 1, 1};
   k.addresses = {{offsetof(agreed::Interleaved, from) / 8, padded_},
                  {offsetof(agreed::Interleaved, to) / 8, accumulator_}};
   k.block.resize(sizeof x / 8);

@@ -137,24 +137,30 @@ extern "C" __global__ void __launch_bounds__(256) postlude_compact(const __grid_
   for (int m = blockIdx.y; m < p.m; m += gridDim.y) ((ACC*)p.to)[(i64)m * p.n + column] = ((const ACC*)p.from)[(i64)m * p.padded + from];
 }
 
+// A pixel a thread.
 extern "C" __global__ void __launch_bounds__(256) postlude_interleave(const __grid_constant__ Interleaved p) {
   follow_previous_launch();
-  const i64 at = blockIdx.x * 256ll + threadIdx.x;
-  i64 row = at / p.n;
-  const int channel = int(at - row * p.n);
-  int place[3];
+  struct alignas(16) Four { ACC acc[4]; };
+  const u32 pixel = blockIdx.x * 256 + threadIdx.x;
+  u32 outer = pixel, place[3];
   #pragma unroll
   for (int i = 2; i >= 0; --i) {
-    const i64 outer = row / p.extent[i];
-    place[i] = int(row - outer * p.extent[i]), row = outer;
+    const u32 inner = outer, extent = u32(p.extent[i]);
+    outer = inner / extent, place[i] = inner - outer * extent;
   }
-  if (row >= p.images) return;
-  int residue = 0;
+  if (outer >= u32(p.images)) return;
+  i64 row = outer;
+  u32 residue = 0;
   #pragma unroll
   for (int i = 0; i < 3; ++i) {
-    const int pixel = place[i] / p.step[i];
-    residue = residue * min(p.step[i], p.extent[i]) + place[i] - pixel * p.step[i], row = row * p.pixels[i] + pixel;
+    const u32 step = u32(p.step[i]), at = place[i] / step;
+    residue = residue * min(p.step[i], p.extent[i]) + place[i] - at * step, row = row * p.pixels[i] + at;
   }
-  ((ACC*)p.to)[at] = ((const ACC*)p.from)[row * p.columns + residue * p.n + channel];
+  const ACC* const from = (const ACC*)p.from + row * p.columns + residue * p.n;
+  ACC* const to = (ACC*)p.to + (i64)pixel * p.n;
+  if (p.n % 4 == 0)
+    for (int c = 0; c < p.n; c += 4) *(Four*)(to + c) = *(const Four*)(from + c);
+  else
+    for (int c = 0; c < p.n; ++c) to[c] = from[c];
 }
 )cuda"

@@ -55,10 +55,10 @@ struct Window {
 #elif B_FORM
 // BK pixels after another, each with 64 channels of BN / 64 taps: K is the pixel, and N counts the window.
 struct Pixels {
-  int pixel;  // the next block's first
+  struct At { int x, y, z, image; } at, step;  // the next block's first pixel; from a block's to the next one's: dividing for each took 600 clocks (decision 0075)
   int channel[BN / 64], dx[BN / 64], dy[BN / 64], dz[BN / 64];
   METHOD void begin(const Rows& f, int column, int kb) {
-    pixel = kb * BK;
+    at = place(f, kb * BK), step = place(f, BK);
     #pragma unroll
     for (int i = 0; i < BN / 64; ++i) {
       int n = column + i * 64;
@@ -69,19 +69,22 @@ struct Pixels {
       if (!exists) channel[i] = f.channels;  // which are none: zeros
     }
   }
+  METHOD At place(const Rows& f, int n) {
+    const int x = innermost(n, f.axis[2].pixels), y = innermost(n, f.axis[1].pixels), z = innermost(n, f.axis[0].pixels);
+    return {x, y, z, n};
+  }
   METHOD void load(const Rows& f, const TensorMap& map, u32 to, u32 bar) {
-    int image = pixel;
-    const auto along = [&](const WindowAxis& axis) { return axis.first + innermost(image, axis.pixels) * axis.step; };
-    const int x = along(f.axis[2]), y = along(f.axis[1]), z = along(f.axis[0]);
-    (void)z;
+    const int x = f.axis[2].first + at.x * f.axis[2].step, y = f.axis[1].first + at.y * f.axis[1].step;
     #pragma unroll
     for (int i = 0; i < BN / 64; ++i)
 #if B_DEPTH
-      tma_load_pixels(to + i * 64 * 128, map, bar, channel[i], x, y, z, image, dx[i], dy[i], dz[i]);
+      tma_load_pixels(to + i * 64 * 128, map, bar, channel[i], x, y, f.axis[0].first + at.z * f.axis[0].step, at.image, dx[i], dy[i], dz[i]);
 #else
-      tma_load_pixels(to + i * 64 * 128, map, bar, channel[i], x, y, image, dx[i], dy[i]);
+      tma_load_pixels(to + i * 64 * 128, map, bar, channel[i], x, y, at.image, dx[i], dy[i]);
 #endif
-    pixel += BK;
+    const auto carry = [](int& here, int extent) { return here < extent ? 0 : (here -= extent, 1); };
+    at.x += step.x, at.y += step.y + carry(at.x, f.axis[2].pixels);
+    at.z += step.z + carry(at.y, f.axis[1].pixels), at.image += step.image + carry(at.z, f.axis[0].pixels);
   }
 };
 #endif
@@ -277,10 +280,8 @@ DEVICE void add_four(ACC (&acc)[MI][BN / 2], int x, const Four& four) {
 
 #if BY_MEMORY
 // A part's accumulators lie in memory in its own place, those of rows that exist; counters say how many parts of a tile are there.
-// All blocks run (a cooperative launch). Each part waits for none that is taken after it, or (IN_SHARES) all parts run at once.
-DEVICE bool has_rows(const Params& p, const Tile& tile, int x, int warp) {
-  return tile.row + x / (BN / 8) * 64 + warp * 16 < tile_rows(p, tile.batch);
-}
+// All blocks run (a cooperative launch). A part waits for none that is taken after it, or (IN_SHARES) all parts run at once.
+DEVICE bool has_rows(const Params& p, const Tile& tile, int x, int warp) { return tile.row + x / (BN / 8) * 64 + warp * 16 < tile_rows(p, tile.batch); }
 DEVICE Four* place_of(const Params& p, const Tile& tile, i64 part) {
   return (Four*)p.word[PARTS_WORD] + (part * (WARPS / 4) + tile.wg * !PINGPONG) * FOURS * 128;
 }
@@ -298,8 +299,7 @@ DEVICE void await_parts(const Tile& tile, u32* come, u32 count) {
   named_sync(tile.barrier, 128);
 }
 #if IN_SHARES
-// Every part, the last one too, leaves its accumulators and adds its share of the tile, in the order in which one block would:
-// the last part's, then the others' from the first on. Sums lie where the last part's were, and it takes them.
+// Every part leaves its accumulators and adds its share of the tile: to the last part's, in whose place sums lie, those of the first on.
 METHOD bool Loop::join(const Params& p, const Tile& tile, int t, u32 stages, u32 meet, ACC (&acc)[MI][BN / 2]) {
   u32* const come = counters_of(p, tile, t);
   leave_part(p, tile, t, come, acc);

@@ -129,6 +129,8 @@ std::optional<RowGrid> grid_of(const Program& program, const std::vector<RowPhas
   } else if ((reduces || by_row) && arrays < 3) {
     grid.runs = fours ? 1 : 2;
   }
+  // Where nothing folds a narrow row has as many threads as it needs: of 8 columns 31 of 32 would be idle.
+  if (!reduces) grid.threads = 1;
   const int most = reduces ? 1024 : by_row ? 256 : 512;
   const auto span = [&] { return std::int64_t{8} * grid.runs * grid.threads; };  // columns of a block
   while (grid.threads < most && span() < columns) grid.threads *= 2;

@@ -21,7 +21,7 @@ struct Wide {
 
 // How rows lie on threads.
 struct RowGrid {
-  int threads = 32;    // a row: a power of two up to 1024
+  int threads = 32;    // a row: a power of two up to 1024, from 32 on where they fold
   int runs = 1;        // of eight columns a thread
   int width = 1;       // how many of the eight stand side by side in memory: 8, 4 or 1
   int blocks_n = 1;    // blocks beside each other, where no statistic joins the columns
