@@ -672,6 +672,7 @@ TEST_P(GemmTest, FewRowsPassBInTiles) {
     check(n, 1, 333, DType::f32, DType::f32, Strides::rows, Strides::columns, Data::any);
   }
   check(1, 150, 5000, DType::f32, DType::f32, Strides::dense, Strides::columns, Data::any);
+  for (const Strides b : all_strides) check(51, 1, 1, DType::f32, DType::f32, Strides::rows, b, Data::any);
 }
 
 // Threads have the same number of elements, to a block: the last column block may be narrow and the

@@ -72,17 +72,19 @@ class Decider {
     const Addressing& addressing = layout_.addressing;
     const bool a_strided = std::holds_alternative<std::monostate>(addressing.a);
     const bool b_strided = std::holds_alternative<std::monostate>(addressing.b);
-    to.product = {.m = shape_.m,
-                  .n = shape_.n,
-                  .k = shape_.k,
-                  .a = layout_.a.dtype,
-                  .b = layout_.b.dtype,
-                  .packed_b = layout_.packed_b,
-                  .b_n_major = b_strided && (layout_.b.strides[1] != 1 || shape_.k == 1) && layout_.b.strides[2] == 1,
-                  .b_k_major = b_strided && layout_.b.strides[1] == 1 && (shape_.k != 1 || layout_.b.strides[2] != 1),
-                  .pieces = pass.pieces,
-                  .addressed = !a_strided || !b_strided,
-                  .a_k_major = a_strided && layout_.a.strides[2] == 1};
+    to.product = {
+        .m = shape_.m,
+        .n = shape_.n,
+        .k = shape_.k,
+        .a = layout_.a.dtype,
+        .b = layout_.b.dtype,
+        .packed_b = layout_.packed_b,
+        .b_n_major = b_strided && (layout_.b.strides[1] != 1 || shape_.k == 1) && layout_.b.strides[2] == 1,
+        .b_k_major = b_strided && ((layout_.b.strides[1] == 1 && (shape_.k != 1 || layout_.b.strides[2] != 1)) ||
+                                   (shape_.k == 1 && shape_.n == 1)),
+        .pieces = pass.pieces,
+        .addressed = !a_strided || !b_strided,
+        .a_k_major = a_strided && (layout_.a.strides[2] == 1 || shape_.k == 1)};
     decide_images(to);
     to.blocking = to.assembly ? to.assembly->blocking() : choose_blocking(to.product, subject_.isa, pass.whole_rows);
     pass.block_rows = row_group;

@@ -194,17 +194,18 @@ void keep_accumulators(Blocking& b, const ProductShape& shape) {
 
 ProductShape shape_of(const Product& p) {
   const bool strided = !p.b.address;
-  return {.m = p.m,
-          .n = p.n,
-          .k = p.k,
-          .a = p.a.dtype,
-          .b = p.b.dtype,
-          .packed_b = p.packed_b != nullptr,
-          .b_n_major = strided && (p.b.row_stride != 1 || p.k == 1) && p.b.column_stride == 1,
-          .b_k_major = strided && p.b.row_stride == 1 && (p.k != 1 || p.b.column_stride != 1),
-          .pieces = p.pieces,
-          .addressed = p.a.address || p.b.address,
-          .a_k_major = !p.a.address && p.a.column_stride == 1};
+  return {
+      .m = p.m,
+      .n = p.n,
+      .k = p.k,
+      .a = p.a.dtype,
+      .b = p.b.dtype,
+      .packed_b = p.packed_b != nullptr,
+      .b_n_major = strided && (p.b.row_stride != 1 || p.k == 1) && p.b.column_stride == 1,
+      .b_k_major = strided && ((p.b.row_stride == 1 && (p.k != 1 || p.b.column_stride != 1)) || (p.k == 1 && p.n == 1)),
+      .pieces = p.pieces,
+      .addressed = p.a.address || p.b.address,
+      .a_k_major = !p.a.address && (p.a.column_stride == 1 || p.k == 1)};
 }
 
 Blocking choose_blocking(const ProductShape& shape, Isa isa, bool whole_rows) {

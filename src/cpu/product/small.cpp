@@ -76,7 +76,7 @@ class SmallProduct {
     }
     if (blocking_.dots > 0) {
       sides.dots = b + tiled * product_.b.column_stride, sides.dots_column = product_.b.column_stride;
-      if (product_.b.row_stride != 1) {
+      if (product_.b.row_stride != 1 && product_.k > 1) {
         float* const to = words + (blocking_.small == Small::packed ? product_.k * packed_row(tiled) : 0);
         gather_columns(tiled, to);
         sides.dots = to, sides.dots_column = gathered_row(product_.k);
@@ -229,7 +229,7 @@ SmallChoice choose_small(const ProductShape& shape, const Kernels& kernels) {
   const Cycles cycles{shape.m, shape.n, shape.k, kernels.lanes};
   const std::int64_t tiles = cycles.tiles() + (shape.b_n_major ? 0 : cycles.packing());
   const std::int64_t dots = cycles.dots() + (shape.b_k_major ? 0 : cycles.gathering());
-  if (narrow && (dots < tiles || !fits)) return {Small::as_it_lies, shape.n, nullptr};
+  if (narrow && (dots < tiles || !fits || shape.n == 1)) return {Small::as_it_lies, shape.n, nullptr};
   if (!fits) return no("blocks gain more");
   if (!shape.b_n_major && !shape.b_k_major) return no("B is contiguous along neither axis");
   // Few rows of a B along K are dot products too, of the kernel for few rows.
