@@ -1,4 +1,5 @@
-"""The tables and pictures of docs/benchmarks.md, out of bench/results/h200.json and cpu.json; what is missing is left as it is.
+"""The tables and pictures of docs/benchmarks.md, out of h200.json, cpu.json and their *_shapes.json in bench/results; what is
+missing is left as it is.
 
 Usage: python3 bench/draw.py. Needs nothing but Python. Writes docs/benchmarks_*.svg and, in docs/benchmarks.md, what
 stands between `<!-- NAME: bench/draw.py -->` and `<!-- end -->`.
@@ -8,9 +9,12 @@ import math
 import pathlib
 import re
 import statistics
+import sys
 from html import escape
 
 root = pathlib.Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(root / "bench/shapes"))
+import report  # noqa: E402  the random cells' own tables
 INK, PAPER, GRID = "#1b2a41", "#f7f5f0", "#d9d5ca"
 COLOURS = {"ours": "#2a7f9e", "plain": "#b8b4a8", "peer": "#c8553d"}
 
@@ -143,10 +147,41 @@ def cpu(data):
             + table(list(gains), [[f"{geometric_mean(v):.2f}" for v in gains.values()]]))
 
 
+def shapes(peer, plain):
+    """The random cells of one run, by class."""
+    def made(data):
+        where = " ".join(str(data[key]) for key in ("device", "versions") if data.get(key))
+        return (f"{where}, seed {data['seed']}, {len(data['rows'])} cells:\n\n{report.class_table(data['rows'], peer, plain)}\n\n"
+                f"{report.first_calls(data['rows']).capitalize()}.")
+    return made
+
+
+def convolutions(data):
+    """Times over cuDNN's plain kernel, by direction and epilogue; depthwise layers apart."""
+    rows, lines = data["rows"], []
+    ours = {}
+    for row in rows:
+        if row["who"] == "ours":
+            kind = "depthwise" if "depthwise" in row["layer"] else "dense"
+            ours.setdefault((row["batch"] if row["batch"] in (32, 128) else 128, kind, row["direction"], row["what"]), []).append(row)
+    for (batch, kind, direction, what), cells in ours.items():
+        over = [row["ms"] / row["plain_ms"] for row in cells]
+        same = lambda row: tuple(row[key] for key in ("direction", "layer", "batch", "what"))  # noqa: E731
+        peers = {same(row): row["ms"] for row in rows if row["who"] == "torch.compile"}
+        ahead = [peers[same(row)] / row["ms"] for row in cells if same(row) in peers]
+        worst = max(cells, key=lambda row: row["ms"] / row["plain_ms"])
+        lines.append([str(batch), kind, direction, what, str(len(cells)), f"{geometric_mean(over):.2f}", f"{max(over):.2f} ({worst['layer']})",
+                      f"{geometric_mean(ahead):.2f}, {min(ahead):.2f}" if ahead else ""])
+    versions = data["versions"]
+    return (f"{versions['gpu']}, torch {versions['torch']}, cuDNN {versions['cudnn']}, commit {data['commit']}:\n\n"
+            + table(["images", "layers", "direction", "epilogue", "cells", "over cuDNN, plain", "worst", "torch.compile over ours: mean, least"], lines))
+
+
 def main():
     page = root / "docs/benchmarks.md"
     text = page.read_text()
-    for name, make in {"h200": h200, "cpu": cpu}.items():
+    for name, make in {"h200": h200, "cpu": cpu, "h200_shapes": shapes("torch.compile", "cuBLAS plain"),
+                       "cpu_shapes": shapes("the best peer", "the better plain product"), "h200_conv": convolutions}.items():
         source = root / f"bench/results/{name}.json"
         if not source.exists():
             continue
