@@ -15,7 +15,7 @@ constexpr std::int64_t cpu_rows = 8, cpu_columns = 4096, cpu_part = 512, cpu_ele
 // Threads of a block, columns of one that joins parts; without sizes: how long a row one block reduces, how many parts
 // all elements and all rows have; with sizes: threads that keep a GPU busy, elements and rows of a part at least.
 constexpr std::int64_t gpu_threads = 256, gpu_columns = 32, gpu_row = 32768, gpu_parts = 8192, gpu_row_parts = 128;
-constexpr std::int64_t gpu_busy = 1 << 19, gpu_busy_columns = 1 << 17, gpu_least = 4096, gpu_least_rows = 16,
+constexpr std::int64_t gpu_busy = 1 << 19, gpu_busy_columns = 1 << 18, gpu_least = 4096, gpu_least_rows = 16,
                        gpu_batch = 16;  // elements that a thread asks for at once
 constexpr std::int64_t most_blocks_y = 65535, gpu_window = 8,
                        gpu_stripes = 16;  // rows of a window's results by one thread; parts of a row
