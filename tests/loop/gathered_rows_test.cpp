@@ -7,6 +7,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdlib>
+
 namespace postlude_test {
 namespace {
 
@@ -69,6 +71,16 @@ TEST(GatheredRows, AreRefusedByTheirOwnNames) {
   EXPECT_ERROR(ErrorCode::bad_name, "'rows' is the name of an operand of the main loop",
                (void)compile(GatheredRows{}, parse("def f(acc, rows: row):\n    return acc + rows\n")));
   EXPECT_TRUE(supports(GatheredRows{bf16, bf16}, parse("def f(acc):\n    return acc\n"), Target::parse("sm_90a")));
+}
+
+// They are packed from where they lie, a block at a time.
+TEST(GatheredRows, AreNotCopied) {
+  const Plan plan = compile(GatheredRows{}, parse("def f(acc):\n    return acc\n"), Target::cpu(1));
+  constexpr std::int64_t m = 4096, n = 64, k = 512;
+  const std::string loops = plan.explain(ExplainPart::loops, m, n, k);
+  const std::size_t at = loops.find("workspace ");
+  ASSERT_NE(at, std::string::npos) << loops;
+  EXPECT_LT(std::atoll(loops.c_str() + at + 10), m * k * 4 / 4) << loops;
 }
 
 TEST(GatheredRows, AreExplained) {
