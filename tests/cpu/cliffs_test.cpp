@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <ctime>
+#include <limits>
 #include <vector>
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
@@ -193,6 +194,13 @@ TEST(Cliffs, WorkspaceStaysSmall) {
 }
 
 // Windows are packed as they are read: no copy of them lies in the workspace.
+// Nothing that is decided by the number of threads overflows.
+TEST(Cliffs, AsManyThreadsAsAnIntHasAreDecidedFor) {
+  const Plan plan = compile(Gemm{.batched = true}, suite_graph("plain"), Target::cpu(std::numeric_limits<int>::max()));
+  const std::vector<Int> matrix{3, 64, 64};
+  EXPECT_GE(workspace(plan.explain(ExplainPart::loops, {matrix, matrix})), 0);
+}
+
 TEST(Cliffs, AConvolutionsWindowsAreNotCopied) {
   const std::array<std::array<std::int32_t, 2>, 2> padding{{{1, 1}, {1, 1}}};
   const std::vector<Int> image{8, 64, 56, 56}, filter{64, 64, 3, 3}, fewer{8, 64, 28, 28};

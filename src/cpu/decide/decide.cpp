@@ -91,7 +91,7 @@ class Decider {
     const bool whole = to.blocking->order != Order::blocks;
     pass.block_columns =
         std::max<std::int64_t>(1, whole ? pass.columns : std::min(pass.columns, to.blocking->column_block));
-    to.over_batches = shape_.batch > 1 && to.blocking->units < 4 * subject_.threads;
+    to.over_batches = shape_.batch > 1 && to.blocking->units < std::int64_t{4} * subject_.threads;
     to.not_kept = refused_to_keep(to);
     if (to.not_kept == nullptr) {
       to.kept = output_for_accumulators(pass);
