@@ -8,8 +8,6 @@ namespace postlude::inline v0::te {
 namespace {
 
 using cpu::compute_index;
-using cpu::Strip;
-using cpu::StripArg;
 using cpu::StripReducer;
 
 std::optional<StripReducer> strip_reducer(Known known) {

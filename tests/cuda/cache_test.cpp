@@ -96,7 +96,7 @@ TEST_F(Cache, OneOfManyProcessesCompiles) {
   for (int i = 0; i < 8; ++i) {
     if (::fork() != 0) continue;
     const std::string got = cached("shared", [&] {
-      std::ofstream(folder_ / ("compiled." + std::to_string(::getpid())));
+      std::ofstream made(folder_ / ("compiled." + std::to_string(::getpid())));
       ::usleep(100000);
       return std::string("cubin");
     });
@@ -136,8 +136,7 @@ TEST_F(Cache, APipeIsAMissAndIsReplaced) {
 
 TEST_F(Cache, WhatKilledWritersLeftIsRemoved) {
   const fs::path old = folder_ / ".writing-abcdef", fresh = folder_ / ".writing-ghijkl";
-  std::ofstream{old};
-  std::ofstream{fresh};
+  std::ofstream made_old(old), made_fresh(fresh);
   fs::last_write_time(old, fs::file_time_type::clock::now() - std::chrono::hours(2));
   get("key", "cubin");
   EXPECT_FALSE(fs::exists(old));

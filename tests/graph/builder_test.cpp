@@ -188,7 +188,7 @@ TEST(Builder, AnswersWhereNothingIs) {
   EXPECT_EQ(code_of([&] { (void)empty.print(); }), ErrorCode::usage);
   GraphBuilder g("e");
   GraphBuilder moved = std::move(g);
-  auto acc = g.accumulator();
+  auto acc = g.accumulator();  // NOLINT(bugprone-use-after-move): what is refused here
   const Value other = std::move(acc);
   EXPECT_EQ(code_of([&] { (void)(acc + other); }), ErrorCode::foreign_value);
   EXPECT_EQ(code_of([&] { (void)-acc; }), ErrorCode::foreign_value);

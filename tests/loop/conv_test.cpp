@@ -302,8 +302,8 @@ TEST(Conv2d, NumbersPixels) {
     plan.bind({{first, x.view()}, {second, w.view()}, {"D", d.view()}}).run();
     for (std::size_t i = 0; i < d.values.size() - 1; ++i) {
       const auto pixel = static_cast<std::int64_t>(i) / 2 % m, q = pixel % way.pixels[2], p = pixel / way.pixels[2];
-      ASSERT_EQ(d.values[i], static_cast<float>(p / way.pixels[1] * 10000 + p % way.pixels[1] * 100 + q))
-          << way.problem.loop().describe() << " at " << i;
+      const std::int64_t number = p / way.pixels[1] * 10000 + p % way.pixels[1] * 100 + q;
+      ASSERT_EQ(d.values[i], static_cast<float>(number)) << way.problem.loop().describe() << " at " << i;
     }
     for (const Comparison& c : verify(plan, {{first, x.view()}, {second, w.view()}, {"D", d.view()}}))
       EXPECT_LE(c.error_over_bound, 1) << way.problem.loop().describe();

@@ -48,7 +48,8 @@ double epilogue_clocks(const Schedule& s, const EpilogueNeeds& needs) {
   const double element = 0.225 + 0.0225 * (needs.aux_bytes_column + needs.d_bytes_column) +
                          0.019 * needs.operations * (registers > 128 ? 1.6 : 1.0);
   const double computed = double(s.bm) * s.bn / needs.parts * element;
-  const double loaded = s.aux_stages ? subtile * (rows * (s.bn / needs.parts / s.sub_n)) / s.aux_stages : 0;
+  const int subtiles = rows * (s.bn / needs.parts / s.sub_n);
+  const double loaded = s.aux_stages ? subtile * subtiles / s.aux_stages : 0;
   return start + std::max(computed, loaded);
 }
 
@@ -124,7 +125,8 @@ double stencil(const Schedule& s, const EpilogueNeeds& needs, const Extents& e, 
 double stencil_clocks(const Schedule& s, const EpilogueNeeds& needs) {
   const Stencil& of = needs.stencil;
   const StencilTile tile = stencil_tile(s, of);
-  const auto of_tile = static_cast<double>(ceil_div(tile.x, s.strip_x) * ceil_div(tile.y, s.strip_y) * (s.bn / 32));
+  const std::int64_t strips = ceil_div(tile.x, s.strip_x) * ceil_div(tile.y, s.strip_y) * (s.bn / 32);
+  const auto of_tile = static_cast<double>(strips);
   const double taps = double(of.x.taps) * of.y.taps, sums = double(s.strip_x) * s.strip_y, area = double(s.bm) * s.bn;
   const double strip = (taps + 1) * sums + 2.0 * of.x.read(s.strip_x) * of.y.read(s.strip_y) + taps + 50;
   const double loaded = double(of.x.read(tile.x)) * of.y.read(tile.y) * s.bn * needs.element_bytes;
