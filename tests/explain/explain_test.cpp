@@ -8,9 +8,12 @@
 #include <postlude/parse.h>
 #include <postlude/plan.h>
 
+#include <unistd.h>
+
 #include <cstdlib>
 #include <filesystem>
 #include <sstream>
+#include <string>
 #include <vector>
 
 namespace postlude {
@@ -70,10 +73,15 @@ std::string explained(const std::string& text) {
 class Explain : public testing::Test {
  protected:
   static void SetUpTestSuite() {
-    const std::filesystem::path cache = std::filesystem::path(POSTLUDE_BINARY_DIR) / "explain_cache";
-    std::filesystem::remove_all(cache);
-    setenv("POSTLUDE_CACHE_DIR", cache.c_str(), 1);
+    // Of this process alone: what another keeps may have been compiled with other registers.
+    setenv("POSTLUDE_CACHE_DIR", cache().c_str(), 1);
     setenv("POSTLUDE_NVRTC", POSTLUDE_FAKE_NVRTC, 1);
+  }
+  static void TearDownTestSuite() { std::filesystem::remove_all(cache()); }
+
+ private:
+  static std::filesystem::path cache() {
+    return std::filesystem::path(POSTLUDE_BINARY_DIR) / ("explain_cache." + std::to_string(::getpid()));
   }
 };
 
