@@ -1,5 +1,5 @@
-"""The tables and pictures of docs/benchmarks.md, out of h200.json, cpu.json and their *_shapes.json in bench/results; what is
-missing is left as it is.
+"""The tables and pictures of docs/benchmarks.md, out of bench/results: h200.json, cpu.json, their *_shapes.json and
+h200_conv.json. What is missing is left as it is.
 
 Usage: python3 bench/draw.py. Needs nothing but Python. Writes docs/benchmarks_*.svg and, in docs/benchmarks.md, what
 stands between `<!-- NAME: bench/draw.py -->` and `<!-- end -->`.
@@ -8,15 +8,13 @@ import json
 import math
 import pathlib
 import re
-import statistics
 import sys
 from html import escape
 
 root = pathlib.Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(root / "bench/shapes"))
-import report  # noqa: E402  the random cells' own tables
-INK, PAPER, GRID = "#1b2a41", "#f7f5f0", "#d9d5ca"
-COLOURS = {"ours": "#2a7f9e", "plain": "#b8b4a8", "peer": "#c8553d"}
+import report  # noqa: E402  what the random cells print of themselves
+from report import COLOURS, GRID, INK, PAPER, geometric_mean  # noqa: E402
 
 
 def bars(path, title, note, panels):
@@ -69,10 +67,6 @@ def bars(path, title, note, panels):
 
 def table(columns, rows):
     return "\n".join("| " + " | ".join(row) + " |" for row in [columns, ["---"] * len(columns), *rows])
-
-
-def geometric_mean(values):
-    return math.exp(statistics.fmean(map(math.log, values)))
 
 
 H200_SHAPES = {"square": "8192 x 8192 x 8192", "bert_ffn": "16384 x 4096 x 1024", "mid": "4096 x 4096 x 4096",
@@ -158,16 +152,15 @@ def shapes(peer, plain):
 
 def convolutions(data):
     """Times over cuDNN's plain kernel, by direction and epilogue; depthwise layers apart."""
-    rows, lines = data["rows"], []
-    ours = {}
+    rows, lines, ours = data["rows"], [], {}
+    same = lambda row: tuple(row[key] for key in ("direction", "layer", "batch", "what"))  # noqa: E731
+    peers = {same(row): row["ms"] for row in rows if row["who"] == "torch.compile"}
     for row in rows:
         if row["who"] == "ours":
             kind = "depthwise" if "depthwise" in row["layer"] else "dense"
             ours.setdefault((row["batch"] if row["batch"] in (32, 128) else 128, kind, row["direction"], row["what"]), []).append(row)
     for (batch, kind, direction, what), cells in ours.items():
         over = [row["ms"] / row["plain_ms"] for row in cells]
-        same = lambda row: tuple(row[key] for key in ("direction", "layer", "batch", "what"))  # noqa: E731
-        peers = {same(row): row["ms"] for row in rows if row["who"] == "torch.compile"}
         ahead = [peers[same(row)] / row["ms"] for row in cells if same(row) in peers]
         worst = max(cells, key=lambda row: row["ms"] / row["plain_ms"])
         lines.append([str(batch), kind, direction, what, str(len(cells)), f"{geometric_mean(over):.2f}", f"{max(over):.2f} ({worst['layer']})",

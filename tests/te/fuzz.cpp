@@ -1,3 +1,5 @@
+// Loop programs drawn from a seed, their schedules, and what they must give. The file is longer than most because all
+// three read the same drawn Program.
 #include "te/fuzz.h"
 
 #include "core/convert.h"
