@@ -1,6 +1,7 @@
 // What the CUDA backend makes of a Program before any memory is bound, and what explain says of it.
 #include "cuda/backend.h"
 
+#include "core/threads.h"
 #include "cuda/executable.h"
 #include "cuda/run/driver.h"
 #include "cuda/run/kernel.h"
@@ -9,7 +10,9 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <future>
 #include <set>
+#include <system_error>
 
 namespace postlude::inline v0::cuda {
 
@@ -115,7 +118,55 @@ std::shared_ptr<Loaded> CudaExecutable::load(const std::string& source) const {
   return entry.module;
 }
 
+CudaExecutable::Known CudaExecutable::known(const std::string& source, bool may_reject) const {
+  const auto said = [](const std::string& rejected) { return rejected.empty() ? Known::accepted : Known::rejected; };
+  const std::scoped_lock lock(mutex_);
+  if (const auto found = compiled_.find(source); found != compiled_.end()) return said(found->second.rejected);
+  std::optional<Built> built = find_built(source, subject_.arch, may_reject);
+  if (!built) return Known::nothing;
+  Compiled& made = compiled_[source];
+  made.cubin = std::move(built->cubin), made.rejected = std::move(built->rejected);
+  return said(made.rejected);
+}
+
+void CudaExecutable::compile_together(const Layout& layout) const {
+  using Source = std::shared_ptr<const std::string>;
+  constexpr int many_accumulators = 96;  // a thread
+  const int threads = core::available_threads();
+  if (threads < 2) return;
+  std::map<std::string, bool, std::less<>> wanted;  // sources, and whether they may be rejected
+  for (std::size_t spilt = 0; spilt < 2; ++spilt) {
+    std::vector<Source> asked;
+    const Decision d = decide(subject_, layout, [&](const Source& source) {
+      asked.push_back(source);
+      return std::string(asked.size() <= spilt ? "it spills" : "");
+    });
+    if (spilt == 0) {
+      for (const Kernel& kernel : d.kernels) wanted.emplace(*kernel.source, false);
+    }
+    if (asked.empty()) break;
+    wanted[*asked.back()] = true;
+    const Considered* const chosen = d.chosen();
+    if (threads < 4 || !chosen || chosen->schedule.mma || known(*asked.back(), true) == Known::accepted ||
+        consumer_rows(chosen->schedule) * consumer_columns(chosen->schedule) / 128 < many_accumulators)
+      break;
+  }
+  std::erase_if(wanted, [&](const auto& one) { return known(one.first, one.second) != Known::nothing; });
+  if (wanted.size() < 2) return;  // whoever asks compiles it
+  std::vector<std::future<void>> all;
+  try {
+    for (const auto& one : wanted) {
+      all.push_back(std::async(std::launch::async, [this, &one] {
+        std::unique_lock lock(mutex_);
+        static_cast<void>(compiled(one.first, one.second, lock));
+      }));
+    }
+  } catch (const std::system_error&) {}             // no more threads
+  for (std::future<void>& each : all) each.wait();  // what fails is compiled again, and fails, for whoever asks
+}
+
 Decision CudaExecutable::decided(const Layout& layout) const {
+  compile_together(layout);
   return decide(subject_, layout, [this](const std::shared_ptr<const std::string>& source) { return judge(*source); });
 }
 

@@ -55,6 +55,13 @@ class CudaExecutable final : public Executable {
   [[nodiscard]] Compiled& compiled(const std::string& source, bool may_reject,
                                    std::unique_lock<std::mutex>& lock) const;
   [[nodiscard]] std::string judge(const std::string& source) const;
+  // Compiles side by side what a layout will most likely ask for, where a machine has threads for it: the kernels'
+  // sources and, where the product's accumulators leave an epilogue few registers, that of the schedule which is next
+  // if the first one spills (decision 0109). No result depends on it.
+  void compile_together(const Layout& layout) const;
+  // Whether a source was compiled before, here or on disk, and if so, was rejected.
+  enum class Known : std::uint8_t { nothing, accepted, rejected };
+  [[nodiscard]] Known known(const std::string& source, bool may_reject) const;
   [[nodiscard]] std::shared_ptr<Loaded> load(const std::string& source) const;
 
   Subject subject_;

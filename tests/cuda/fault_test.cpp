@@ -330,6 +330,28 @@ const std::map<std::string, std::function<void()>>& cases() {
          plan().prepare({{256, 128, 64}});
          EXPECT_EQ(compiled(), once) << "the disk has them";
        }},
+      {"compiles_beside",
+       [] {
+         const auto compiler = [](const char* what) {
+           return reinterpret_cast<int (*)()>(dlsym(RTLD_DEFAULT, what))();
+         };
+         // The first schedule spills, as all of its tile do, and the next is there when that is known.
+         const Plan plan =
+             compile(Gemm{.a = DType::bf16, .b = DType::bf16}, parse(one_launch), Target::parse("sm_90a"));
+         plan.prepare({{8192, 8192, 8192}});
+         const bool threads = std::string_view(std::getenv("OMP_NUM_THREADS")) == "4";
+         EXPECT_EQ(compiler("fake_nvrtc_at_once"), threads ? 2 : 1);
+         EXPECT_EQ(compiler("fake_nvrtc_compilations"), compiler("fake_nvrtc_sources"));
+         const int compiled = compiler("fake_nvrtc_compilations");
+         EXPECT_GT(compiled, 1);
+         const std::string text = plan.explain(ExplainPart::schedule, 8192, 8192, 8192);
+         EXPECT_NE(text.find("x192x5 sub 32x2 aux 0 raster 12  222288 bytes shared"), text.npos) << text;
+         EXPECT_NE(text.find("rejected: it spills 64 bytes"), text.npos) << text;
+         EXPECT_EQ(compiler("fake_nvrtc_compilations"), compiled) << "both explain what was decided";
+         compile(Gemm{.a = DType::bf16, .b = DType::bf16}, parse(one_launch), Target::parse("sm_90a"))
+             .prepare({{8192, 8192, 8192}});
+         EXPECT_EQ(compiler("fake_nvrtc_compilations"), compiled) << "the disk has them";
+       }},
       {"prepares_with_errors",
        [] {
          const Product product;
@@ -368,6 +390,13 @@ class Faults : public testing::Test {
     folder_ = ::mkdtemp(pattern.data());
   }
   void TearDown() override { fs::remove_all(folder_); }
+
+  void compiles_beside(const char* threads) {
+    run("compiles_beside", {{"FAKE_NVRTC_SPILLS", "#define BN 192"},
+                            {"FAKE_NVRTC_MILLISECONDS", "200"},
+                            {"OMP_NUM_THREADS", threads},
+                            {"POSTLUDE_FAULT_COMPILER", (fs::path(POSTLUDE_FAKES) / "fake_nvrtc.so").string()}});
+  }
 
   // `environment`: what is set beside the usual; an empty value unsets.
   void run(const std::string& name, std::map<std::string, std::string> environment = {},
@@ -460,6 +489,8 @@ TEST_F(Faults, PreparingTakesNoMemoryAndBindFindsIt) {
                    {"POSTLUDE_FAULT_COMPILER", (fs::path(POSTLUDE_FAKES) / "fake_nvrtc.so").string()}});
 }
 TEST_F(Faults, PreparingNeedsNoDevice) { run("prepares_without_a_device", {{"FAKE_CUDA_FAIL", "cuInit:0:100"}}); }
+TEST_F(Faults, WhatMayBeNextIsCompiledBeside) { compiles_beside("4"); }
+TEST_F(Faults, OneThreadCompilesOneAfterAnother) { compiles_beside("1"); }
 TEST_F(Faults, PreparingTellsWhatTheCompilerSays) { run("prepares_with_errors", {{"FAKE_NVRTC_FAIL", "1"}}); }
 TEST_F(Faults, Forked) { run("forked"); }
 TEST_F(Faults, ManyThreads) { run("threads"); }

@@ -157,7 +157,23 @@ bool write_entry(const std::string& folder, const std::string& path, const std::
   return good;
 }
 
+std::string path_of(const core::CacheFolder& folder, const std::string& key) {
+  const XXH128_hash_t hash = digest(key);
+  char name[40];
+  std::snprintf(name, sizeof name, "/%016llx%016llx", static_cast<unsigned long long>(hash.high64),
+                static_cast<unsigned long long>(hash.low64));
+  return folder.path + name;
+}
+
 }  // namespace
+
+std::optional<std::string> find_cached(const std::string& key) {
+  const core::CacheFolder folder = core::cache_folder(true);
+  if (folder.path.empty() || !folder.unusable.empty()) return {};
+  auto entry = read_entry(path_of(folder, key) + ".cubin", key);
+  if (entry) ++found_count;
+  return entry;
+}
 
 std::string cached(const std::string& key, const std::function<std::string()>& make) {
   const auto fresh = [&] {
@@ -170,18 +186,14 @@ std::string cached(const std::string& key, const std::function<std::string()>& m
                                   : folder.unusable);
     return fresh();
   }
-  const XXH128_hash_t hash = digest(key);
-  char name[40];
-  std::snprintf(name, sizeof name, "/%016llx%016llx", static_cast<unsigned long long>(hash.high64),
-                static_cast<unsigned long long>(hash.low64));
-  const std::string path = folder.path + name + ".cubin";
+  const std::string name = path_of(folder, key), path = name + ".cubin";
   if (auto entry = read_entry(path, key)) {
     ++found_count;
     return *entry;
   }
   // The holder of the lock compiles. The lock file is left behind, so that nobody locks a file that
   // is gone.
-  const File lock(::open((folder.path + name + ".lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
+  const File lock(::open((name + ".lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
   bool locked = false;
   if (lock.fd >= 0) {
     const auto deadline = std::chrono::steady_clock::now() + wait_limit;

@@ -8,6 +8,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
 
 namespace postlude::inline v0::cuda {
@@ -17,6 +18,9 @@ namespace postlude::inline v0::cuda {
 // most 30 s; then they compile for themselves. An unusable cache (core/cache_folder.h) or a full
 // disk costs one warning on stderr, never the result.
 [[nodiscard]] std::string cached(const std::string& key, const std::function<std::string()>& make);
+
+// The entry alone, where it is on disk and can be believed.
+[[nodiscard]] std::optional<std::string> find_cached(const std::string& key);
 
 // The number of times that `cached` had to compile, and that it found an entry, in this process.
 struct CacheCounts {

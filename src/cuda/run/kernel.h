@@ -5,6 +5,7 @@
 #include "cuda/run/nvrtc.h"
 
 #include <memory>
+#include <optional>
 #include <string>
 
 namespace postlude::inline v0::cuda {
@@ -19,5 +20,7 @@ struct Built {
   std::string rejected;
 };
 [[nodiscard]] Built build(const std::string& source, const std::string& arch, bool may_reject);
+// The same where it is on disk, without compiling.
+[[nodiscard]] std::optional<Built> find_built(const std::string& source, const std::string& arch, bool may_reject);
 
 }  // namespace postlude::inline v0::cuda
