@@ -180,7 +180,7 @@ std::pair<Axis, Axis> divide(StageNode& stage, const Axis& axis, std::int64_t fa
 
 void set_mark(StageNode& stage, const Axis& axis, Mark mark, const char* what) {
   find_leaf(stage, axis, what);
-  Mark& now = stage.marks[axis.node().get()];
+  Mark& now = stage.marks[axis.node()];
   if (now.kind == Mark::Kind::bind)
     refuse(std::string(what) + ": " + quoted(axis.name()) + " is already bound to " + now.thread->name);
   now = std::move(mark);
@@ -462,7 +462,7 @@ std::vector<Tensor> Schedule::rfactor(const Tensor& tensor, const Axes& axes, in
   const StagePtr before = make_stage(partial);
   before->is_derived = true;
   for (const auto& [axis, mark] : marks)
-    if (mark.kind == Mark::Kind::unroll) before->marks[axis.get()] = mark;
+    if (mark.kind == Mark::Kind::unroll) before->marks[axis] = mark;
   node_->stages.insert(std::find(node_->stages.begin(), node_->stages.end(), stage), before);
   const std::string name = python_name(partial->name), several = made.size() > 1 ? ", *_" : "";
   node_->calls.push_back(name + several + " = s.rfactor(" + python_name(stage->origin->name) + ", " + factored +

@@ -29,7 +29,7 @@ struct StageNode {
   OperationPtr op;      // what it computes now
   std::vector<AxisPtr> leaves;
   std::vector<Relation> relations;
-  std::unordered_map<const AxisNode*, Mark> marks;
+  std::unordered_map<AxisPtr, Mark> marks;  // which hold their axes: a later axis at a former one's address has no mark
   Nesting nesting = Nesting::root;
   std::weak_ptr<StageNode> consumer;  // at
   AxisPtr at;
@@ -39,7 +39,7 @@ struct StageNode {
   bool is_derived = false;  // made by rfactor or a cache: what it reads, another stage's definition reads
 
   [[nodiscard]] Mark mark(const AxisPtr& axis) const {
-    const auto found = marks.find(axis.get());
+    const auto found = marks.find(axis);
     return found == marks.end() ? Mark{} : found->second;
   }
 };

@@ -135,6 +135,23 @@ for (i, 0, n) {
   r.check();
 }
 
+// Factoring drops the loops over the reduction; one made later may have the address of one of them.
+TEST(Seed, MarksEndWithTheirLoops) {
+  RowSum r;
+  {
+    const auto [ko, ki] = r.s[r.b].split(r.k, 16);
+    const auto [outer, inner] = r.s[r.b].split(ko, 2);
+    for (const te::Axis& each : {outer, inner}) r.s[r.b].unroll(each);
+    r.s.rfactor(r.b, {ki});
+  }
+  te::Axis inner = r.b.op().axis()[0];
+  for (int i = 0; i < 8; ++i) inner = r.s[r.b].split(inner, 2).second;
+  const std::string nest = r.nest();
+  int unrolled = 0;
+  for (std::size_t at = 0; (at = nest.find(" unroll ", at)) != std::string::npos; ++at) ++unrolled;
+  EXPECT_EQ(unrolled, 2) << nest;  // the two of the partial sums
+}
+
 TEST(Seed, Filter) {
   const te::Expr n = te::var("n");
   const te::Tensor input = te::placeholder({n, n}, "Input"), filter = te::placeholder({3, 3}, "Filter");
