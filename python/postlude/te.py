@@ -192,6 +192,7 @@ def epilogue(accumulator: Tensor, f: Any, *, columns: int = -1, **operands: Tens
     """
     if not isinstance(f, Epilogue):
         f = Epilogue(f)
+    _core.refuse_unknown([operand.name for operand in f.operands], operands)
     bits = []
     for operand in f.operands:
         tensor = operands.get(operand.name)

@@ -40,10 +40,7 @@ std::shared_ptr<const Prepared::Shapes> Prepared::shapes(std::int64_t batch, std
 std::vector<Destination> read_destinations(nb::handle out) {
   std::vector<Destination> destinations;
   const auto add = [&](std::string name, nb::handle array) {
-    if (array.is_none()) {
-      if (name.empty()) destinations.push_back({});
-      return;
-    }
+    if (array.is_none()) return destinations.push_back({std::move(name), {}});
     Destination destination{name, read_array(array, name.empty() ? "out" : name)};
     if (destination.array.number || destination.array.read_only)
       throw Error(ErrorCode::usage,
@@ -55,7 +52,7 @@ std::vector<Destination> read_destinations(nb::handle out) {
   if (out.is_none()) return destinations;
   if (PyDict_Check(out.ptr())) {
     for (auto [name, array] : nb::cast<nb::dict>(out)) {
-      if (!PyUnicode_Check(name.ptr()))
+      if (!PyUnicode_Check(name.ptr()) || PyUnicode_GET_LENGTH(name.ptr()) == 0)
         throw Error(ErrorCode::usage,
                     "out= has the key " + nb::cast<std::string>(nb::repr(name)) + ", which is no name",
                     "Its keys are names of outputs, its values arrays.");

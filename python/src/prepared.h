@@ -32,7 +32,8 @@ struct Prepared {
   std::shared_ptr<const Shapes> shapes(std::int64_t batch, std::int64_t m, std::int64_t n, std::int64_t k);
 };
 
-// An array that the caller wants an output written to: by name, or by position where `name` is empty.
+// An array that the caller wants an output written to: by name, or by position where `name` is empty. None where it has
+// no owner.
 struct Destination {
   std::string name;
   Array array;

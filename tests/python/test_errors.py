@@ -7,9 +7,11 @@ import numpy as np
 import pytest
 
 import postlude as post
+from postlude import te
 
 A = np.ones((4, 3), np.float32)
 B = np.ones((3, 5), np.float32)
+IMAGE = np.ones((1, 1, 3, 3), np.float32)
 
 
 def refused(function, kind, code, *words):
@@ -247,6 +249,19 @@ def bias_relu(acc, bias: post.row):
     (lambda: post.matmul(A, B.astype(np.int8)), post.UnsupportedError, "PL0401", ()),
     (lambda: post.matmul(A, B, out=np.ones((4, 4), np.float32)), post.OperandError, "PL0306", ("D",)),
     (lambda: post.matmul(A, B, out={"E": np.ones((4, 5), np.float32)}), post.OperandError, "PL0303", ("E",)),
+    (lambda: post.matmul(A, B, out={"E": None}), post.OperandError, "PL0303", ("'E'", "The outputs are: D.")),
+    (lambda: post.matmul(A, B, out={"D": None, "E": None}), post.OperandError, "PL0303", ("'E'", "The outputs are: D.")),
+    (lambda: post.stream(A, epilogue=bias_relu, bias=B[0], out={"E": None}), post.OperandError, "PL0303", ("'E'",)),
+    (lambda: post.plan(A, B).bind(A, B, out={"E": None}), post.OperandError, "PL0303", ("'E'",)),
+    (lambda: post.plan(A, B).verify(A, B, out={"E": None}), post.OperandError, "PL0303", ("'E'",)),
+    (lambda: post.conv2d(IMAGE, IMAGE, out={"E": None}), post.OperandError, "PL0303", ("'E'",)),
+    (lambda: post.plan(A, B, dtypes={"E": None}), post.OperandError, "PL0305", ("E",)),
+    (lambda: post.matmul(A, B, out={"": np.ones((4, 5), np.float32)}), post.UsageError, "PL0701", ("the key ''",)),
+    (lambda: post.matmul(A, B, bias=None), post.OperandError, "PL0303", ("'bias'",)),
+    (lambda: post.plan(A, B, bias=None), post.OperandError, "PL0303", ("'bias'",)),
+    (lambda: post.plan(A, B).bind(A, B, bias=None), post.OperandError, "PL0303", ("'bias'",)),
+    (lambda: post.conv2d(IMAGE, IMAGE, bias=None), post.OperandError, "PL0303", ("'bias'",)),
+    (lambda: te.epilogue(te.placeholder((4, 5), name="A"), post.epilogue(lambda acc: acc + 1), bias=None), post.OperandError, "PL0303", ("'bias'",)),
     (lambda: post.matmul(A, B, out=(None, None)), post.OperandError, "PL0303", ("out=",)),
     (lambda: post.matmul(A, B, epilogue=lambda acc: acc), post.UsageError, "PL0701", ("@post.epilogue",)),
     (lambda: post.matmul(A, B, target="tpu"), post.UsageError, "PL0701", ("tpu",)),
