@@ -1,6 +1,7 @@
 #include "fuzz/driver.h"
 
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -29,6 +30,14 @@ double processor_time(pid_t process) {
   return static_cast<double>(spent.tv_sec) + 1e-9 * static_cast<double>(spent.tv_nsec);
 }
 
+// Of this process and of the compilers that it has waited for.
+double own_time() {
+  rusage children{};
+  getrusage(RUSAGE_CHILDREN, &children);
+  const auto seconds = [](const timeval& t) { return static_cast<double>(t.tv_sec) + 1e-6 * double(t.tv_usec); };
+  return processor_time(getpid()) + seconds(children.ru_utime) + seconds(children.ru_stime);
+}
+
 double since(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
 
 // What the watched process says of itself. It lies in memory that both share.
@@ -43,7 +52,7 @@ struct Run {
 };
 
 void work(const Run& run, Progress& progress, const std::function<std::string(std::uint64_t)>& check) {
-  for (std::uint64_t i = 0; i < run.count && processor_time(getpid()) < run.seconds; progress.done = ++i) {
+  for (std::uint64_t i = 0; i < run.count && own_time() < run.seconds; progress.done = ++i) {
     const std::string wrong = check(run.seed + i);
     if (wrong.empty()) continue;
     std::printf("%s\n", wrong.c_str());

@@ -7,6 +7,9 @@ not run on it; those of one program that do come by run the cheapest first, as m
 processor time hold. Results are kept in build/mutation/results.jsonl, and a run goes on where
 another stopped; a survivor meets what tests are new since. What survives is printed with its place;
 the last lines are the score by folder.
+
+--generated: mutants of what makes kernels alone, in a drawn order, each judged by one minute of processor time of a fuzzer: of
+emitted kernels on the host for src/cuda/emit, of epilogues on CPUs for the rest.
 """
 import argparse
 import collections
@@ -55,7 +58,10 @@ JUDGES = [
     (["tests/cuda/test_emission", "--gtest_filter=*"], ("src/cuda",)),
     (["tests/te/test_te_emission", "--gtest_filter=*"], ("src/te", "src/cuda")),
 ]
-TARGETS = sorted({command[0].split("/")[-1] for command, _ in JUDGES})
+# --generated: folders of equal shares, and what has a minute for each mutant.
+GENERATED = {"src/lower": 1, "src/cpu/strips": 1, "src/cuda/emit": 1}
+FUZZERS = [(["tests/fuzz/fuzz_epilogues"], ("src/lower", "src/cpu")), (["tests/cuda/fuzz_emission"], ("src/cuda",))]
+MINUTE = 60  # seconds
 BLANKED = re.compile(r'//[^\n]*|"(?:[^"\\\n]|\\.)*"|\'(?:[^\'\\\n]|\\.)+\'')
 NEVER = re.compile(r"^\s*(#|using|template|static_assert|case |constexpr|inline constexpr|static constexpr|enum|struct|class|friend)")
 STATEMENT = re.compile(r"^ +(?!return|throw|break|continue|delete|else|if|for|while|do|case|default)"
@@ -104,21 +110,21 @@ def sites(path):
             yield "dropped", number, first, begin + len(line), "if (!postlude_mutant::on(@)) " + line.strip()
 
 
-def draw(count, seed):
+def draw(count, seed, shares, most_of_a_file):
     """The mutants, by number from 1, the same for the same sources and seed: of files that are drawn, so many of each that a
     build compiles a part of the library."""
     chooser, drawn = random.Random(seed), []
-    for folder, share in SHARES.items():
+    for folder, share in shares.items():
         files = sorted((ROOT / folder).rglob("*.cpp"))
         chooser.shuffle(files)
         taken = []
-        wanted = round(1.2 * count * share / sum(SHARES.values()))  # some will not compile
+        wanted = round(1.2 * count * share / sum(shares.values()))  # some will not compile
         for path in files:
             found = [(str(path.relative_to(ROOT)), *site) for site in sites(path)]
             chooser.shuffle(found)
             here = []
             for site in found:  # no two in one place
-                if len(here) < min(MOST_OF_A_FILE, wanted - len(taken)) and all(site[4] < t[3] or t[4] < site[3] for t in here):
+                if len(here) < min(most_of_a_file, wanted - len(taken)) and all(site[4] < t[3] or t[4] < site[3] for t in here):
                     here.append(site)
             taken += here
         drawn += [dict(folder=folder, file=s[0], what=s[1], line=s[2], begin=s[3], end=s[4], new=s[5]) for s in taken]
@@ -162,9 +168,10 @@ def compile_file(file, mutants, command):
         mutants = left
 
 
-def build(mutants, jobs):
+def build(mutants, judges, jobs):
     """Links the tests with the mutated sources. Returns the mutants that compile."""
-    subprocess.run(["ninja", "-C", BASE, *TARGETS], check=True, stdout=subprocess.DEVNULL)
+    targets = sorted({command[0].split("/")[-1] for command, _ in judges})
+    subprocess.run(["ninja", "-C", BASE, *targets], check=True, stdout=subprocess.DEVNULL)
     commands = {os.path.relpath(entry["file"], ROOT): entry["command"] for entry in json.loads(
         subprocess.run(["ninja", "-C", BASE, "-t", "compdb"], check=True, capture_output=True, text=True).stdout)
         if entry["file"].endswith(".cpp") and "-MD" in entry["command"]}
@@ -192,19 +199,20 @@ def build(mutants, jobs):
         subprocess.run(words, cwd=BASE, check=True)
 
     with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
-        list(pool.map(link, TARGETS))
+        list(pool.map(link, targets))
     return {number: mutant for part in left for number, mutant in part.items()}
 
 
-def run(command, number, seconds, reached=None):
+def run(command, number, seconds, reached=None, kept=True):
     """What sees a mutant, the program or its test ("" if all pass), and the seconds of processor time that it took. After `seconds`
-    of them it hangs; it has ten times as many of the clock's. `reached`: a file for what it comes by."""
+    of them it hangs; it has ten times as many of the clock's. `reached`: a file for what it comes by. `kept`: emitted
+    kernels that were compiled before are not compiled again."""
     name = pathlib.Path(command[0]).name
     limit = lambda: resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))  # noqa: E731
     with tempfile.TemporaryDirectory(dir=WORK) as folder, open(pathlib.Path(folder) / "output", "w+") as output:
         environment = {**os.environ, "POSTLUDE_MUTANT": str(number), "OMP_WAIT_POLICY": "passive", "OMP_NUM_THREADS": "2",
-                       "TMPDIR": folder, "POSTLUDE_EMISSION_FOLDER": folder, "POSTLUDE_EMISSION_KEPT": str(WORK / "emission"),
-                       "POSTLUDE_EMISSION_EVERY": "30", "POSTLUDE_EMISSION_RUNS": "1", "POSTLUDE_TE_RUNS": "20", "GTEST_FAIL_FAST": "1"}
+                       "TMPDIR": folder, "POSTLUDE_EMISSION_FOLDER": folder, "POSTLUDE_EMISSION_EVERY": "30", "POSTLUDE_EMISSION_RUNS": "1", "POSTLUDE_TE_RUNS": "20", "GTEST_FAIL_FAST": "1"}
+        environment |= {"POSTLUDE_EMISSION_KEPT": str(WORK / "emission")} if kept else {}
         environment |= {"POSTLUDE_MUTANTS_REACHED": str(reached)} if reached else {}
         # A session of its own, so that what it started ends with it.
         process = subprocess.Popen([str(WORK / command[0]), *command[1:]], cwd=folder, env=environment, preexec_fn=limit,
@@ -259,6 +267,29 @@ def reach(command):
     return {number for number, reached in enumerate(file.read_bytes()) if reached}, float(took.read_text())
 
 
+def fuzz_generated(mutants, known, seed, jobs):
+    """A minute of a fuzzer for each mutant, in a drawn order. Prints how each ended."""
+    def judge(number):
+        mutant = mutants[number]
+        command = next(c for c, folders in FUZZERS if mutant["folder"].startswith(folders))
+        command = [*command, "--seed", str(seed * 1_000_000), "--seconds", str(MINUTE)]
+        name, done = " ".join(command), known[json.dumps(key(mutant))]
+        if name not in done:
+            done[name], took = run(command, number, MINUTE + 10, kept=False)
+            with RESULTS.open("a") as out:
+                out.write(json.dumps({"key": key(mutant), "judge": name, "by": done[name], "seconds": took}) + "\n")
+        line = (ROOT / mutant["file"]).read_text().splitlines()[mutant["line"] - 1].strip()
+        print(f"{done[name] or 'NOT CAUGHT'}: {number} {mutant['file']}:{mutant['line']}: {mutant['what']} "
+              f"`{mutant['new'][:40]}`: {line}", flush=True)
+        return bool(done[name])
+
+    order = list(mutants)
+    random.Random(seed).shuffle(order)
+    with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
+        caught = list(pool.map(judge, order))
+    print(f"{sum(caught)} of {len(caught)} caught")
+
+
 def key(mutant):
     return [mutant[name] for name in ("file", "line", "what", "begin", "new")]
 
@@ -270,17 +301,22 @@ def main():
     parser.add_argument("--minutes", type=float, default=1e9)
     parser.add_argument("--seconds", type=float, default=30)
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
+    parser.add_argument("--generated", action="store_true")
     arguments = parser.parse_args()
     end = time.time() + 60 * arguments.minutes
     WORK.mkdir(parents=True, exist_ok=True)
-    drawn = draw(arguments.count, arguments.seed)
+    shares, judges, most = (GENERATED, FUZZERS, 4) if arguments.generated else (SHARES, JUDGES, MOST_OF_A_FILE)
+    drawn = draw(arguments.count, arguments.seed, shares, most)
     assert len(drawn) < MOST
-    mutants = build(drawn, arguments.jobs)
+    mutants = build(drawn, judges, arguments.jobs)
     known = collections.defaultdict(dict)  # by mutant: how each test ended
     if RESULTS.exists():
         for r in map(json.loads, RESULTS.read_text().splitlines()):
             known[json.dumps(r["key"])] |= {r["judge"]: r["by"], **dict.fromkeys(r.get("passed", ()), "")}
     print(f"{len(drawn)} drawn, {len(mutants)} compile", flush=True)
+    if arguments.generated:
+        fuzz_generated(mutants, known, arguments.seed, arguments.jobs)
+        return
 
     def ended(number):
         return known[json.dumps(key(mutants[number]))]
