@@ -85,39 +85,53 @@ std::vector<te::Tensor> followed(Program& p, Draw& draw, const te::Sizes& sizes,
   return te::followed_by(matrix, graph, operands);
 }
 
-// A convolution of two axes in some order of axes, which runs on its main loop where no step schedules it.
+// A convolution of two axes in some order of axes, perhaps in groups that are an axis of their own or a quotient of the
+// filter's; it runs on its main loop where no step schedules it.
 Program convolution(std::uint64_t seed, Draw& draw) {
   Program p;
   p.seed = seed;
   const te::Sizes sizes;
-  const std::int64_t batch = draw.between(1, 3), channels = draw.between(1, 5), filters = draw.between(2, 6);
+  const std::int64_t groups = draw.one_in(3) ? draw.between(2, 3) : 1, batch = draw.between(1, 3),
+                     channels = draw.between(1, groups > 1 ? 3 : 5), filters = draw.between(groups > 1 ? 1 : 2, 6);
   std::int64_t size[2], taps[2], stride[2], dilation[2], padding[2], out[2];
   for (int d = 0; d < 2; ++d) {
     taps[d] = draw.between(1, 3), stride[d] = draw.between(1, 2), dilation[d] = draw.between(1, 2);
     padding[d] = draw.between(0, 2), size[d] = draw.between(5, 9);
     out[d] = (size[d] + 2 * padding[d] - dilation[d] * (taps[d] - 1) - 1) / stride[d] + 1;
   }
-  const bool last = draw.one_in(2);  // channels
+  const bool last = draw.one_in(2), as_axis = groups > 1 && draw.one_in(2);  // channels; groups
   const DType type = draw.of(std::vector<DType>{f32, f32, bf16, f16});
-  const auto placed = [&](const Expr& n, const Expr& c, const Expr& h, const Expr& w) {
-    return last ? std::vector<Expr>{n, h, w, c} : std::vector<Expr>{n, c, h, w};
+  // An image's axes, and an index of one: `c` is a channel, or a group and its channel.
+  const auto placed = [&](const Expr& n, const std::vector<Expr>& c, const Expr& h, const Expr& w) {
+    std::vector<Expr> axes{n, h, w};
+    axes.insert(last ? axes.end() : axes.begin() + 1, c.begin(), c.end());
+    return axes;
   };
-  const te::Tensor x = te::placeholder(placed(batch, channels, size[0], size[1]), "X", type),
-                   w = te::placeholder({filters, channels, taps[0], taps[1]}, "W", type);
+  const auto of_groups = [&](std::int64_t count) {
+    return as_axis ? std::vector<Expr>{groups, count} : std::vector<Expr>{groups * count};
+  };
+  std::vector<Expr> weights = of_groups(filters);
+  weights.insert(weights.end(), {channels, taps[0], taps[1]});
+  const te::Tensor x = te::placeholder(placed(batch, of_groups(channels), size[0], size[1]), "X", type),
+                   w = te::placeholder(weights, "W", type);
   add_array(p, draw, sizes, x);
   add_array(p, draw, sizes, w);
   const te::Axis c = te::reduce_axis(0, channels, "c"), r = te::reduce_axis(0, taps[0], "r"),
                  q = te::reduce_axis(0, taps[1], "q");
   const te::Tensor y = te::compute(
-      placed(batch, filters, out[0], out[1]),
+      placed(batch, of_groups(filters), out[0], out[1]),
       [&](const te::Axes& i) {
-        const Expr f = last ? i[3] : i[1],
-                   h = Expr(last ? i[1] : i[2]) * stride[0] + Expr(r) * dilation[0] - padding[0],
-                   v = Expr(last ? i[2] : i[3]) * stride[1] + Expr(q) * dilation[1] - padding[1];
-        Expr element = x.at(placed(i[0], c, h, v));
+        const std::size_t channel_axes = as_axis ? 2 : 1, f = last ? 3 : 1, row = last ? 1 : 1 + channel_axes;
+        const Expr h = Expr(i[row]) * stride[0] + Expr(r) * dilation[0] - padding[0],
+                   v = Expr(i[row + 1]) * stride[1] + Expr(q) * dilation[1] - padding[1];
+        std::vector<Expr> channel{c}, weight(i.begin() + f, i.begin() + f + channel_axes);
+        if (as_axis) channel.insert(channel.begin(), i[f]);
+        else if (groups > 1) channel[0] = te::floordiv(i[f], filters) * channels + c;
+        weight.insert(weight.end(), {c, r, q});
+        Expr element = x.at(placed(i[0], channel, h, v));
         const Expr inside = (h >= 0) & (h < size[0]) & (v >= 0) & (v < size[1]);
         if (padding[0] + padding[1] > 0) element = te::apply("where", {inside, element, 0});
-        return te::sum(element * w(f, c, r, q), {c, r, q});
+        return te::sum(element * w.at(weight), {c, r, q});
       },
       "Y");
   p.reductions.push_back(y);
