@@ -55,7 +55,9 @@ LAYERS = [
     Layer("7x7 3 to 64 at 224 by 2", 224, 3, 64, 7, 2),
     Layer("3x3 640 at 64", 64, 640, 640, 3, batch=8), Layer("3x3 1280 at 32", 32, 1280, 1280, 3, batch=8),
     Layer("3x3 512 at 28", 28, 512, 512, 3, batch=64),
-    Layer("7x7 depthwise 96 at 56", 56, 96, 96, 7, groups=96), Layer("7x7 depthwise 768 at 7", 7, 768, 768, 7, groups=768)]
+    Layer("7x7 depthwise 96 at 56", 56, 96, 96, 7, groups=96), Layer("7x7 depthwise 768 at 7", 7, 768, 768, 7, groups=768),
+    Layer("3x3 depthwise 96 at 112 by 2", 112, 96, 96, 3, 2, groups=96),
+    Layer("3x3 128 in 32 groups at 56", 56, 128, 128, 3, groups=32), Layer("3x3 1024 in 32 groups at 7", 7, 1024, 1024, 3, groups=32)]
 
 
 @post.epilogue

@@ -255,7 +255,7 @@ std::string schedules_text(const Decision& d) {
   list(d.not_fused, "");
   if (!d.fused) text += "epilogue from memory: " + d.why + "\n";
   list(d.considered, d.fused ? "" : "accumulator by ");
-  if (d.on_ordinary_units) text += "accumulator by the portable product 64x64\n";
+  if (!d.on_ordinary_units.empty()) text += "accumulator by the " + d.on_ordinary_units + "\n";
   if (d.fast) text += "fp8 accumulates fast: all of K on the tensor cores\n";
   if (d.repack_a) text += "A is repacked\n";
   if (d.repack_b) text += "B is repacked\n";

@@ -2,6 +2,7 @@
 // GPUs where they differ. No device is needed; skipped where NVRTC is missing.
 #include "cuda/backend.h"
 #include "cuda/emit/fragment.h"
+#include "cuda/emit/generic.h"
 #include "cuda/run/nvrtc.h"
 #include "lower/lower.h"
 
@@ -112,6 +113,37 @@ INSTANTIATE_TEST_SUITE_P(Depthwise, StencilCompiles,
                          [](const auto& i) {
                            return std::string(i.param.epilogue) + "_" + i.param.arch + "_" + std::to_string(i.index);
                          });
+
+struct FiltersCase {
+  const char* arch;
+  Stencil::Axis y, x;
+  DType type = DType::bf16;
+};
+
+class FiltersCompile : public testing::TestWithParam<FiltersCase> {};
+
+TEST_P(FiltersCompile, WithoutSpills) {
+  if (compiler_version().empty()) GTEST_SKIP() << describe_compiler();
+  const auto& [arch, y, x, type] = GetParam();
+  const Stencil stencil{y, x};
+  const int bytes = static_cast<int>(size_of(type)), limit = std::string(arch) == "sm_90a" ? 115712 : 50176;
+  const auto schedule = filter_schedule(stencil, {96, 128, bytes, limit, 132});
+  ASSERT_TRUE(schedule);
+  std::string why;
+  const auto tile = filter_tile(*schedule, stencil, bytes, limit, why);
+  ASSERT_TRUE(tile) << why;
+  const Compiled compiled = compile(filters_source(type, stencil, *tile), arch);
+  EXPECT_EQ(rejection(compiled), "") << to_string(*schedule);
+  EXPECT_EQ(compiled.spill_bytes, 0) << to_string(*schedule);
+  EXPECT_LE(compiled.registers * FilterTile::warps * 32 * FilterTile::resident, 65536) << to_string(*schedule);
+}
+
+INSTANTIATE_TEST_SUITE_P(Depthwise, FiltersCompile,
+                         testing::Values(FiltersCase{"sm_90a", {56, 7}, {56, 7}}, FiltersCase{"sm_90a", {7, 7}, {7, 7}},
+                                         FiltersCase{"sm_90a", {56, 3}, {56, 3}, DType::f16},
+                                         FiltersCase{"sm_90a", {13, 5, 2, 2}, {29, 5, 2, 2}},
+                                         FiltersCase{"sm_80", {14, 7}, {14, 7}, DType::f32}),
+                         [](const auto& i) { return std::string(i.param.arch) + "_" + std::to_string(i.index); });
 
 INSTANTIATE_TEST_SUITE_P(Suite, MmaCompiles, testing::ValuesIn(portable_cases()),
                          [](const auto& i) { return std::string(i.param.epilogue) + "_" + i.param.arch; });

@@ -245,6 +245,8 @@ std::string illegal(const Schedule& s, const EpilogueNeeds& n) {
   if (n.block_columns && n.block_columns % s.bn)
     return "a tile of " + text(s.bn) + " columns does not divide the " + text(n.block_columns) +
            " of a block of groups";
+  if (n.block_rows && n.block_rows % s.bm)
+    return "a tile of " + text(s.bm) + " rows does not divide the " + text(n.block_rows) + " of a block of groups";
   if (n.whole_k && s.split > 1) return "the residues of a strided data gradient are not split";
   if (n.b_mn_major && s.bn % 64) return "B along N needs tiles that are a multiple of 64 columns";
   if (s.stages < 2 || s.stages > most_stages) return "stages are 2 to " + text(most_stages);

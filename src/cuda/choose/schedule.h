@@ -71,6 +71,7 @@ struct EpilogueNeeds {
       0;  // rows of A in a stage of a tile of 64 where M is fewer: what stands there for others is not used; 0: 64
   bool b_mn_major = false;
   int block_columns = 0;       // tiles divide this: columns that share their rows of A (groups of channels); 0: all
+  int block_rows = 0;          // and rows that share their columns of B
   bool counts_pixels = false;  // K is the pixels of a weight gradient, and B their windows
   bool whole_k = false;        // no tile's K is split: launches with several K share the schedule
   Lines a_lines = Lines::aligned, b_lines = Lines::aligned;

@@ -41,9 +41,9 @@ const std::shared_ptr<const std::string>& Decider::plain_text() {
   const Contraction gemm = subject_.problem.loop().contraction().value();
   if (!plain_text_)
     plain_text_ = std::make_shared<const std::string>(
-        product_
-            ? copies_source(gemm.a)
-            : product_source(gemm.a, gemm.b, a_form(), static_cast<int>(layout_.b_rows.index()), part_ != nullptr));
+        product_ ? copies_source(gemm.a)
+                 : product_source(gemm.a, gemm.b, a_form(), static_cast<int>(layout_.b_rows.index()), part_ != nullptr,
+                                  columns_of_thread(gemm)));
   return plain_text_;
 }
 
@@ -238,18 +238,39 @@ void Decider::emit_product() {
   }
 }
 
+// Columns that a thread adds up where every group has one channel and one column; 0: they have more.
+int Decider::columns_of_thread(const Contraction& gemm) const {
+  const Groups& groups = layout_.groups;
+  const auto* w = windows();
+  if (!w || w->channels != 1 || groups.along != Groups::Along::n || groups.count <= 1 || groups.count != shape_.n)
+    return 0;
+  const std::int64_t size = size_of(gemm.a);
+  const auto whole = [&](std::int64_t elements) { return elements * size % 16 == 0; };
+  const bool runs = (gemm.a == DType::bf16 || gemm.a == DType::f16 || gemm.a == DType::f32) && groups.a_stride == 1 &&
+                    shape_.n % 8 == 0 && layout_.a.alignment >= 16 && whole(w->image_stride) &&
+                    std::all_of(std::begin(w->axis), std::end(w->axis),
+                                [&](const agreed::WindowAxis& axis) { return axis.extent == 1 || whole(axis.stride); });
+  return runs ? 8 : 1;
+}
+
 // The accumulator on the ordinary units.
 void Decider::emit_plain_product() {
-  d_.on_ordinary_units = true;
-  Kernel& k = kernel(plain_text(), "postlude_product");
+  if (filters_) return emit_filters();
+  d_.on_ordinary_units =
+      "portable product 64x64" + (plain_parts_ > 1 ? " in " + std::to_string(plain_parts_) + " parts" : "");
+  const Contraction gemm = subject_.problem.loop().contraction().value();
+  const int vector = columns_of_thread(gemm);
+  Kernel& k = kernel(plain_text(), vector ? "postlude_depthwise" : "postlude_product");
+  if (vector) d_.on_ordinary_units = "sums of single channels on ordinary units";
   const Groups& groups = layout_.groups;
   const std::int64_t groups_m = groups.along == Groups::Along::m ? groups.count : 1, groups_n = groups.count / groups_m;
-  const std::int64_t grid[3] = {groups_m * ceil_div(rows() / groups_m, 64),
-                                groups_n * ceil_div(shape_.n / groups_n, 64), batches()};
+  std::array<std::int64_t, 3> grid = plain_grid();
+  if (vector) grid = {ceil_div(rows() * shape_.n, 256 * vector), batches(), 1};
+  grid[2] *= plain_parts_;
   if (grid[1] > 65535)
     throw Error(ErrorCode::unsupported, "N is too large for the portable product on a GPU",
                 "split the columns over several calls");
-  std::transform(grid, grid + 3, k.grid.begin(), [](std::int64_t g) { return static_cast<unsigned>(g); });
+  std::transform(grid.begin(), grid.end(), k.grid.begin(), [](std::int64_t g) { return static_cast<unsigned>(g); });
   const auto &a = layout_.a.strides, &b = layout_.b.strides;
   using agreed::Product;
   const Product p{0,
@@ -266,7 +287,7 @@ void Decider::emit_plain_product() {
                   static_cast<int>(depth()),
                   static_cast<int>(groups_m),
                   static_cast<int>(groups_n),
-                  0,
+                  plain_parts_,
                   groups.a_stride,
                   groups.b_stride,
                   counting(layout_.a_k ? &*layout_.a_k : nullptr),
@@ -275,8 +296,9 @@ void Decider::emit_plain_product() {
   std::memcpy(k.block.data(), &p, sizeof p);
   k.addresses = {{offsetof(Product, a) / 8, {Address::Of::a}},
                  {offsetof(Product, b) / 8, b_address(*subject_.problem.loop().contraction())},
-                 {offsetof(Product, acc) / 8, accumulator_}};
+                 {offsetof(Product, acc) / 8, plain_parts_ > 1 ? k_parts_ : accumulator_}};
   add_rows(k);
+  emit_fold(plain_parts_);
 }
 
 }  // namespace postlude::inline v0::cuda

@@ -104,6 +104,8 @@ Decision decide(const Subject& subject, const Layout& layout, const Judge& judge
   if (stencil) chosen = *stencil;
   else if (std::optional<Layout> columns = beside(subject, chosen)) chosen = *std::move(columns);
   if (std::optional<Layout> dense = together(subject, chosen)) chosen = *std::move(dense);
+  if (std::optional<Layout> by_weights = together_by_weights(subject, chosen); by_weights && !filters(subject, chosen))
+    chosen = *std::move(by_weights);
   if (std::optional<Layout> copied = packed(subject, chosen)) chosen = *std::move(copied);
   Decision decision = Decider(subject, chosen, judge).run();
   decision.folded = one && !stencil && layout.shape.batch > 1;

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "core/divide.h"
+#include "cuda/decide/filters.h"
 #include "cuda/decide/product.h"
 #include "cuda/emit/agreed.h"
 #include "cuda/emit/generic.h"
@@ -111,6 +112,8 @@ class Decider {
   void fuse(const Contraction& gemm);
   void multiply_alone(const Contraction& gemm);
   void decide_product();
+  [[nodiscard]] std::array<std::int64_t, 3> plain_grid() const;
+  void decide_parts();
   [[nodiscard]] agreed::GemmSizes sizes() const;
   void take_partials();
   [[nodiscard]] ErrorModel error() const;
@@ -147,7 +150,13 @@ class Decider {
   void emit_interleave();
   void emit_repack();
   void emit_product();
+  [[nodiscard]] int columns_of_thread(const Contraction& gemm) const;
   void emit_plain_product();
+
+  // filters.cpp
+  void take_parts(int parts);
+  void emit_fold(int parts);
+  void emit_filters();
 
   // maps.cpp
   void map(Kernel& k, const Address& address, DType type, std::vector<MapField::Dimension> dimensions,
@@ -179,9 +188,12 @@ class Decider {
   KernelVariant variant_;
   Address packed_a_, packed_b_, packed_images_, padded_, accumulator_;
   std::vector<Address> packed_parts_;
-  std::vector<Address> partials_;  // of the product's reductions
-  Address counters_;               // of blocks, or of tile rows
-  Address parts_[part_words];      // of split tiles, which meet in memory: accumulators, how many are there
+  std::vector<Address> partials_;   // of the product's reductions
+  Address counters_;                // of blocks, or of tile rows
+  std::optional<Filters> filters_;  // instead of a product
+  int plain_parts_ = 1;             // of the K of a product on ordinary units
+  Address k_parts_;                 // accumulators of these
+  Address parts_[part_words];       // of split tiles, which meet in memory: accumulators, how many are there
   GenericSource generic_;
   std::shared_ptr<const std::string> generic_text_, plain_text_;
   std::vector<Pass> passes_;

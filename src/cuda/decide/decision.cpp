@@ -97,8 +97,8 @@ std::string Decision::describe() const {
     if (repack_images) line += ", images repacked";
     if (folded) line += ", tiles cross images";
     add(line);
-  } else if (on_ordinary_units) {
-    add("portable product 64x64");
+  } else if (!on_ordinary_units.empty()) {
+    add(on_ordinary_units);
   }
   for (const auto* list : {&not_fused, &considered}) {
     for (const Considered& c : *list) {

@@ -139,13 +139,13 @@ struct Considered {
 enum class Where : std::uint8_t { memory, fragments, held, folded, grouped };
 
 struct Decision {
-  std::vector<Kernel> kernels;     // in the order of their launches
-  std::size_t workspace = 0;       // bytes
-  std::vector<Part> cleared;       // of it, what must be zero before the first run; each run leaves it so
-  bool product = false;            // on tensor cores
-  bool on_ordinary_units = false;  // or on these
-  bool fast = false;               // fp8 accumulates on Hopper's tensor cores alone
-  bool fused = false;              // with the first phase over tiles on its fragments
+  std::vector<Kernel> kernels;    // in the order of their launches
+  std::size_t workspace = 0;      // bytes
+  std::vector<Part> cleared;      // of it, what must be zero before the first run; each run leaves it so
+  bool product = false;           // on tensor cores
+  std::string on_ordinary_units;  // by which kernel, if it runs on these
+  bool fast = false;              // fp8 accumulates on Hopper's tensor cores alone
+  bool fused = false;             // with the first phase over tiles on its fragments
   bool repack_a = false, repack_b = false;
   bool repack_images = false;
   bool folded = false;                 // images are rows of one product

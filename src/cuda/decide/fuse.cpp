@@ -150,7 +150,7 @@ void Decider::arrange(const Contraction& gemm, bool mma, bool b_mn_allowed) {
   if (variant_.b_form) {
     variant_.b_chunks = in_chunks(layout_.b_rows, layout_.b.alignment, size_of(gemm.b));
     variant_.b_depth = pixel_loads(*b_windows(), size_of(gemm.b)).depth;
-    variant_.taps = b_windows()->taps;
+    variant_.taps = b_windows()->taps, variant_.block_rows = b_windows()->block_columns;
   } else if (layout_.b_count || layout_.beside) {
     b = Major::repack;
   } else if (!b_k()) {
@@ -242,7 +242,8 @@ void Decider::multiply_alone(const Contraction& gemm) {
 void Decider::decide_product() {
   const std::optional<Contraction> gemm = subject_.problem.loop().contraction();
   stream_ = !gemm;
-  if (subject_.request.schedule && subject_.request.schedule->strip_x && !layout_.depthwise) {
+  filters_ = filters(subject_, layout_);
+  if (subject_.request.schedule && subject_.request.schedule->strip_x && !layout_.depthwise && !filters_) {
     throw Error(
         ErrorCode::bad_schedule,
         "the schedule \"" + to_string(*subject_.request.schedule) +
@@ -258,6 +259,8 @@ void Decider::decide_product() {
       std::any_of(program_.phases.begin(), program_.phases.end(), [](const Phase& p) { return p.reads_accumulator(); });
   if (product_phase_ < 0) {
     d_.why = "no phase reads the accumulator";
+  } else if (filters_) {
+    d_.why = "gradients by the weights of single channels are summed on ordinary units";
   } else if (layout_.groups.count > 1) {
     d_.why = "groups of channels are multiplied on ordinary units";
   } else if (b_windows() && size_of(gemm->b) != 2) {
@@ -291,6 +294,25 @@ void Decider::decide_product() {
   }
   if (!d_.fused && reads) accumulator_ = take(shape_.batch * shape_.m * shape_.n * 4);
   if (product_) take_partials();
+  else if (product_phase_ >= 0) decide_parts();
+}
+
+// Blocks of the product on ordinary units.
+std::array<std::int64_t, 3> Decider::plain_grid() const {
+  const Groups& groups = layout_.groups;
+  const std::int64_t groups_m = groups.along == Groups::Along::m ? groups.count : 1, groups_n = groups.count / groups_m;
+  return {groups_m * ceil_div(rows() / groups_m, 64), groups_n * ceil_div(shape_.n / groups_n, 64), batches()};
+}
+
+// What a weight gradient adds up on ordinary units is many pixels for few tiles: parts of them, each a launch's block.
+void Decider::decide_parts() {
+  constexpr std::int64_t at_once = 4, least = 512;  // blocks of a multiprocessor; pixels of a part
+  if (filters_) return take_parts(filters_->sums.parts);
+  if (!b_windows() || shape_.m == 0 || shape_.n == 0) return;
+  const auto grid = plain_grid();
+  plain_parts_ = static_cast<int>(std::clamp<std::int64_t>(
+      std::min(at_once * subject_.multiprocessors / (grid[0] * grid[1]), shape_.k / least), 1, 1024));
+  take_parts(plain_parts_);
 }
 
 // What the product's kernel is told of its size.

@@ -99,6 +99,8 @@ std::optional<Layout> padded(const Layout& layout, const agreed::WindowRows& w) 
                                w.channels,
                                row ? row->taps : w.axis[2].taps,
                                row ? row->channels : rows.channels,
+                               0,
+                               1,
                                0};
   made.b.alignment = 16;
   if (rows.channels % 64 != 0 || !portable_rows(made.b_rows, 16, size).empty()) return {};
@@ -183,6 +185,43 @@ std::optional<Layout> together(const Subject& subject, const Layout& layout) {
   made.packed_k = rows.k;
   made.b_count = counted(layout, *w, w->axis[2].taps, w->channels);
   made.diagonal = {groups.b_stride, small(columns), w->channels, small(together)};
+  made.groups = {};
+  return made;
+}
+
+std::optional<Layout> together_by_weights(const Subject& subject, const Layout& layout) {
+  const auto* w = std::get_if<agreed::WindowRows>(&layout.b_rows);
+  const auto gemm = subject.problem.loop().contraction();
+  const Groups& groups = layout.groups;
+  const Request& request = subject.request;
+  if (!w || !gemm || subject.arch != "sm_90a" || request.mma || groups.count <= 1 || layout.shape.k == 0) return {};
+  if (request.schedule && request.schedule->strip_x) return {};
+  const std::int64_t size = size_of(gemm->a), filters = layout.shape.m / groups.count;
+  if (size != 2 || groups.along != Groups::Along::m || !on_tensor_cores(gemm->a, gemm->b, subject.arch)) return {};
+  if (groups.a_stride != filters || groups.b_stride != w->channels || w->channel_stride != 1) return {};
+  if (filters % 64 != 0 && 64 % filters != 0) return {};
+  const std::int64_t block = std::max<std::int64_t>(64, filters), together = block / filters,
+                     channels = together * w->channels;
+  if (channels % 64 != 0) return {};
+  Layout made = layout;
+  agreed::WindowRows& rows = std::get<agreed::WindowRows>(made.b_rows);
+  rows.channels = small(channels), rows.all_channels = small(groups.count * w->channels);
+  rows.block_columns = small(block);
+  rows.channels_last = 1, rows.k = rows.channels * rows.taps;
+  if (!portable_rows(made.b_rows, layout.b.alignment, size).empty()) return {};
+  if (together > 1)
+    made.padded = agreed::Padded{0,
+                                 0,
+                                 0,
+                                 small(layout.shape.n),
+                                 rows.k,
+                                 w->axis[2].taps,
+                                 w->channels,
+                                 w->axis[2].taps,
+                                 rows.channels,
+                                 small(filters),
+                                 small(together),
+                                 0};
   made.groups = {};
   return made;
 }

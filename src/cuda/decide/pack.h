@@ -19,4 +19,8 @@ namespace postlude::inline v0::cuda {
 // has zeros off its diagonal (decision 0082). None: there are no groups, or they do not fit.
 [[nodiscard]] std::optional<Layout> together(const Subject& subject, const Layout& layout);
 
+// The same of a gradient by their weights: 64 filters and the channels of all their groups, or a group of more; what is
+// off the diagonal is left out of the accumulator.
+[[nodiscard]] std::optional<Layout> together_by_weights(const Subject& subject, const Layout& layout);
+
 }  // namespace postlude::inline v0::cuda

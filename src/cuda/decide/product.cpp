@@ -123,7 +123,7 @@ Choice choose(const Site& site, Hold hold) {
   e.needs.a_lines = site.a_lines, e.needs.b_lines = site.b_lines;
   (site.variant.b_form ? e.needs.b_taps : e.needs.a_taps) = site.variant.taps;
   e.needs.whole_k = site.variant.scattered, e.needs.counts_pixels = site.variant.b_form == 2;
-  e.needs.block_columns = site.variant.block_columns;
+  e.needs.block_columns = site.variant.block_columns, e.needs.block_rows = site.variant.block_rows;
   e.needs.stencil = site.variant.stencil;
   // Few rows are bytes of B: more of them are on their way where A takes no more room than it has rows.
   const std::int64_t m = site.shape.m;

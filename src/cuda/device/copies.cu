@@ -134,7 +134,10 @@ extern "C" __global__ void __launch_bounds__(256) postlude_compact(const __grid_
   if (column >= p.n) return;
   const int tap = column / p.channels, row = tap / p.taps;
   const int from = (row * p.padded_taps + tap - row * p.taps) * p.padded_channels + column - tap * p.channels;
-  for (int m = blockIdx.y; m < p.m; m += gridDim.y) ((ACC*)p.to)[(i64)m * p.n + column] = ((const ACC*)p.from)[(i64)m * p.padded + from];
+  for (int m = blockIdx.y; m < p.m; m += gridDim.y) {
+    const int group = p.block_groups > 1 ? m / p.group_rows % p.block_groups : 0;
+    ((ACC*)p.to)[(i64)m * p.n + column] = ((const ACC*)p.from)[(i64)m * p.padded + from + group * p.channels];
+  }
 }
 
 // A pixel a thread.

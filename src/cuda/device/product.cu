@@ -83,7 +83,7 @@ DEVICE Span span(int block, int extent, int parts) {
 extern "C" __global__ void __launch_bounds__(256) postlude_product(const __grid_constant__ Params p) {
   follow_previous_launch();
   __shared__ ACC as[DEPTH][TILE + 1], bs[DEPTH][TILE + 1];
-  const int batch = blockIdx.z, ty = threadIdx.x / 16, tx = threadIdx.x % 16;
+  const int batch = blockIdx.z / p.parts, part = blockIdx.z % p.parts, ty = threadIdx.x / 16, tx = threadIdx.x % 16;
   const Span rows = span(blockIdx.x, p.m, p.groups_m), columns = span(blockIdx.y, p.n, p.groups_n);
   const int group = rows.part + columns.part;  // one of them has but one
   const i64 group_row = rows.part * (p.m / p.groups_m), group_column = columns.part * (p.n / p.groups_n);
@@ -94,7 +94,10 @@ extern "C" __global__ void __launch_bounds__(256) postlude_product(const __grid_
   right.from = group * p.b_group - group_column * p.b_column, right.column = columns.first, right.limit = columns.limit;
   right.begin(p, batch);
   ACC acc[4][4] = {};
-  for (int k0 = 0; k0 < p.k; k0 += DEPTH) {
+  // K in equal parts, each with an accumulator of its own.
+  const i64 steps = (p.k + DEPTH - 1) / DEPTH;
+  const int end = int(steps * (part + 1) / p.parts) * DEPTH;
+  for (int k0 = int(steps * part / p.parts) * DEPTH; k0 < end; k0 += DEPTH) {
     left.load(p, k0, as);
     right.load(p, k0, bs);
     __syncthreads();
@@ -109,7 +112,7 @@ extern "C" __global__ void __launch_bounds__(256) postlude_product(const __grid_
   for (int i = 0; i < 4; ++i)
     for (int j = 0; j < 4; ++j) {
       const int y = rows.first + ty + 16 * i, x = columns.first + tx + 16 * j;
-      if (y < rows.limit && x < columns.limit) ((ACC*)p.acc)[((i64)batch * p.m + memory_row(p, y)) * p.n + x] = acc[i][j];
+      if (y < rows.limit && x < columns.limit) ((ACC*)p.acc)[(((i64)part * (gridDim.z / p.parts) + batch) * p.m + memory_row(p, y)) * p.n + x] = acc[i][j];
     }
 }
 )cuda"

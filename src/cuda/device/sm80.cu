@@ -9,13 +9,6 @@ DEVICE i64 map_pitch(const TensorMap& map) { return i64(map.word[3]); }
 DEVICE i64 map_batch(const TensorMap& map) { return i64(map.word[4]); }
 
 #ifndef POSTLUDE_HOST
-// The first `bytes` (0 to 16) of 16 at `from`; the others become zero. Without any, `from` is not read.
-DEVICE void copy_async(u32 to, i64 from, int bytes) {
-  asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(bytes) : "memory");
-}
-DEVICE void copy_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
-template <int pending> DEVICE void copy_wait() { asm volatile("cp.async.wait_group %0;" ::"n"(pending) : "memory"); }
-
 DEVICE void ldmatrix_transposed(u32 from, u32& a, u32& b, u32& c, u32& d) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
                : "=r"(a), "=r"(b), "=r"(c), "=r"(d) : "r"(from) : "memory");

@@ -57,16 +57,17 @@ struct Window {
 struct Pixels {
   struct At { int x, y, z, image; } at, step;  // the next block's first pixel; from a block's to the next one's: dividing for each took 600 clocks (decision 0075)
   int channel[BN / 64], dx[BN / 64], dy[BN / 64], dz[BN / 64];
-  METHOD void begin(const Rows& f, int column, int kb) {
+  METHOD void begin(const Rows& f, int row, int column, int kb) {
+    const int group = f.block_columns ? row / f.block_columns * f.channels : 0;
     at = place(f, kb * BK), step = place(f, BK);
     #pragma unroll
     for (int i = 0; i < BN / 64; ++i) {
       int n = column + i * 64;
       const bool exists = n < f.k;
-      channel[i] = innermost(n, f.channels);
+      channel[i] = group + innermost(n, f.channels);
       dx[i] = innermost(n, f.axis[2].taps) * f.axis[2].reach, dy[i] = innermost(n, f.axis[1].taps) * f.axis[1].reach;
       dz[i] = exists ? n * f.axis[0].reach : 0;
-      if (!exists) channel[i] = f.channels;  // which are none: zeros
+      if (!exists) channel[i] = f.all_channels;  // which are none: zeros
     }
   }
   METHOD At place(const Rows& f, int n) {
@@ -124,7 +125,7 @@ struct Loop {
 #if A_FORM
       window.begin(p.rows, w.batch * p.rows.m + w.m * BM, w.n * BN, kb);
 #elif B_FORM
-      pixels.begin(p.rows, w.n * BN, kb);
+      pixels.begin(p.rows, w.m * BM, w.n * BN, kb);
 #endif
       k = kb * BK, b_batch = w.batch * p.b_batch;
 #if SCATTERED

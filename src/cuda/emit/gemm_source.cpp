@@ -30,6 +30,9 @@ const char* const sm90_text =
 const char* const sm90_gemm_text =
 #include "cuda/device/sm90_gemm.cu"
     ;
+const char* const async_text =
+#include "cuda/device/async.cu"
+    ;
 const char* const sm80_text =
 #include "cuda/device/sm80.cu"
     ;
@@ -88,6 +91,8 @@ std::string wgmma_text(const KernelVariant& variant, int bn) {
 }  // namespace
 
 std::string base_source() { return std::string(base_text) + math_text + vector_text; }
+
+std::string async_source() { return async_text; }
 
 std::string rows_source() { return std::string(agreed_rows) + rows_text; }
 
@@ -196,7 +201,7 @@ std::string gemm_source(const KernelVariant& variant, const Schedule& s, const E
   if (variant.a_form || variant.b_form) text += rows_source();
   text += agreed_gemm;
   text += fragment_text;
-  text += s.mma ? sm80_text : sm90_text;
+  text += s.mma ? async_source() + sm80_text : sm90_text;
   if (!s.mma) text += wgmma_text(variant, s.bn);
   text += epilogue.text;
   text += epilogue_text;

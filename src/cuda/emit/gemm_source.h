@@ -20,7 +20,8 @@ struct KernelVariant {
   bool a_depth = false;    // and images have a depth
   int b_taps = 0;          // K is counted by taps: each tap's channels fill whole k blocks (sm_90a); 2: backwards
   int b_form = 0;          // of KernelRows: 2, N counts windows and K their pixels
-  int block_columns = 0;   // WindowRows'
+  int block_columns = 0;   // WindowRows', of A
+  int block_rows = 0;      // and of B
   bool scattered = false;  // rows lie in memory as ScatterRows say
   bool b_chunks = false;   // as a_chunks
   bool b_depth = false;    // as a_depth
@@ -59,6 +60,8 @@ inline constexpr int part_words = 2;
                                       const EpilogueText& epilogue);
 // Types, conversions and operations: what stands before every kernel.
 [[nodiscard]] std::string base_source();
+// Copies that no thread waits for, since sm_80.
+[[nodiscard]] std::string async_source();
 // Where the elements of rows lie that are no stride apart, by a form (A_FORM, defined before).
 [[nodiscard]] std::string rows_source();
 

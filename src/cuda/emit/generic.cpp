@@ -24,6 +24,15 @@ const char* const generic_text =
 const char* const counting_text =
 #include "cuda/device/counting.cu"
     ;
+const char* const depthwise_text =
+#include "cuda/device/depthwise.cu"
+    ;
+const char* const filters_text =
+#include "cuda/device/filters.cu"
+    ;
+const char* const fold_text =
+#include "cuda/device/fold.cu"
+    ;
 const char* const product_text =
 #include "cuda/device/product.cu"
     ;
@@ -319,7 +328,7 @@ GenericSource emit_generic(const Program& program, const std::vector<int>& phase
   return out;
 }
 
-std::string product_source(DType a, DType b, int a_form, int b_form, bool scattered) {
+std::string product_source(DType a, DType b, int a_form, int b_form, bool scattered, int vector) {
   std::string text = "#pragma nv_diag_suppress 177\n";
   const auto define = [&](const char* key, const std::string& value) {
     text += std::string("#define ") + key + " " + value + "\n";
@@ -330,7 +339,32 @@ std::string product_source(DType a, DType b, int a_form, int b_form, bool scatte
   if (a_form) define("A_FORM", std::to_string(a_form));
   if (b_form) define("B_FORM", std::to_string(b_form));
   if (scattered) define("SCATTERED", "1");
-  return text + base_source() + (a_form || b_form ? rows_source() : "") + agreed_product + counting_text + product_text;
+  if (vector) define("VECTOR", std::to_string(vector));
+  if (vector == 8) {
+    define("ELEM_BYTES", std::to_string(size_of(a)));
+    define("FETCH_A", "fetch_" + storage_name(a)), define("UNPACK_A", "unpack_" + storage_name(a));
+  }
+  return text + base_source() + (a_form || b_form ? rows_source() : "") + agreed_product + agreed_fold + counting_text +
+         product_text + (vector ? depthwise_text : "") + fold_text;
+}
+
+std::string filters_source(DType type, const Stencil& stencil, const FilterTile& tile) {
+  std::string text =
+      "#pragma nv_diag_suppress 177\n#define ACC float\n#define VALUE " + storage_name(type) + "_to_f32\n";
+  const auto define = [&](const std::string& key, int value) {
+    text += "#define " + key + " " + std::to_string(value) + "\n";
+  };
+  const auto along = [&](const std::string& axis, const Stencil::Axis& of, int pixels, int strip) {
+    define("PIXELS" + axis, of.pixels), define("TAPS" + axis, of.taps);
+    define("STEP" + axis, of.step), define("REACH" + axis, of.reach);
+    define("TILE" + axis, pixels), define("STRIP" + axis, strip);
+  };
+  along("_X", stencil.x, tile.x, tile.strip_x), along("_Y", stencil.y, tile.y, tile.strip_y);
+  define("BN", tile.channels), define("ELEM_BYTES", static_cast<int>(size_of(type)));
+  define("STAGES", tile.stages), define("TILE_BYTES", tile.bytes), define("RESIDENT", FilterTile::resident);
+  define("B_FORM", 2);
+  return text + base_source() + async_source() + rows_source() + agreed_filters + agreed_fold + filters_text +
+         fold_text;
 }
 
 std::string copies_source(DType type) {

@@ -2,6 +2,7 @@
 // runs the phases that are not part of the product's kernel.
 #pragma once
 
+#include "cuda/choose/filters.h"
 #include "cuda/emit/rows.h"
 
 #include <optional>
@@ -31,8 +32,12 @@ struct GenericSource {
 [[nodiscard]] GenericSource emit_generic(const lower::Program& program, const std::vector<int>& phases,
                                          const Wide& wide);
 
-// The product on ordinary units. Forms are of KernelRows.
-[[nodiscard]] std::string product_source(DType a, DType b, int a_form, int b_form, bool scattered);
+// The product on ordinary units, and what adds parts of its K. Forms are of KernelRows. `vector`: columns of a thread,
+// 1 or 8, where a group has one; 0: it has more.
+[[nodiscard]] std::string product_source(DType a, DType b, int a_form, int b_form, bool scattered, int vector);
+
+// The weight gradient of a depthwise convolution, by a tile that fits (choose/filters.h), and the same.
+[[nodiscard]] std::string filters_source(DType type, const Stencil& stencil, const FilterTile& tile);
 
 // Copies of A, B and images into what the copy engine can address, and of an accumulator from what it wrote. They stand
 // apart from that product, which no plan runs beside them, and whose compilation takes as long again.

@@ -45,7 +45,8 @@ class Stencils {
     for (Depthwise& d : all_) {
       const std::string schedule = d.call.describe();
       SCOPED_TRACE(d.c.name + ": " + schedule);
-      stencils += schedule.find("stencil") != schedule.npos;
+      stencils +=
+          schedule.find("stencil") != schedule.npos || schedule.find("sums of single channels") != schedule.npos;
       for (const std::uint64_t order : {std::uint64_t{0}, d.c.seed + 1}) {
         d.tensors.poison();
         harness_.order(order);
@@ -82,6 +83,12 @@ TEST(Depthwise, RunsBehindEveryEpilogue) {
     back.direction = gpu_tests::Direction::dgrad;
     stencils.add(back, name);
   }
+  // Of a gradient by the weights the columns are taps, which the suite's other chunks and groups do not divide.
+  Convolution weights = depthwise("4x8, weight gradient", 3, 72, padded(9, 4), padded(10, 8));
+  weights.direction = gpu_tests::Direction::wgrad;
+  for (const char* const name : {"plain", "bias_relu", "bias_gelu_res_aux", "axpby", "rowmax", "rmsnorm", "softmax",
+                                 "argmax", "xent", "bce", "swiglu"})
+    stencils.add(weights, name);
   stencils.run();
 }
 
@@ -90,8 +97,10 @@ TEST(Depthwise, RunsOverImagesOfAllKinds) {
   Stencils stencils("emission_depthwise_shapes");
   for (Convolution c : gpu_tests::depthwise_convolutions()) {
     stencils.add(c, "bias_relu");
-    if (c.conv.stride[0] > 1 || c.conv.stride[1] > 1) continue;
-    c.direction = gpu_tests::Direction::dgrad;
+    Convolution weights = c;
+    weights.direction = gpu_tests::Direction::wgrad;
+    stencils.add(weights, "bias_relu");
+    c.direction = gpu_tests::Direction::dgrad;  // with a stride not a stencil
     stencils.add(c, "bias_relu");
   }
   stencils.run();
@@ -104,6 +113,11 @@ TEST(Depthwise, RunsByEveryTile) {
   for (const char* const tile : {"64x32 sub 32", "64x64 sub 64", "128x32 sub 32", "128x64 sub 32", "256x32 sub 32"})
     for (const char* const strip : {"14x4", "7x7", "8x2", "1x1"})
       stencils.add(c, "bias_gelu_res_aux", std::string("stencil ") + tile + "x1 aux 2 strip " + strip);
+  Convolution weights = c;
+  weights.direction = gpu_tests::Direction::wgrad;
+  for (const char* const tile : {"23x32", "64x64", "5x128", "400x32", "92x64"})
+    for (const char* const strip : {"14x2", "7x1", "8x4", "1x1", "3x2"})
+      stencils.add(weights, "bias_relu", std::string("stencil ") + tile + " sub 32x1 aux 0 strip " + strip);
   for (const char* const strip : {"7x7", "8x4"})
     stencils.add(depthwise("3x3", 2, 136, padded(7, 3), padded(8, 3)), "bias_gelu_res_aux",
                  std::string("stencil 64x128 sub 32x1 aux 1 strip ") + strip);
@@ -130,8 +144,9 @@ TEST(Depthwise, RunsWhateverIsDrawn) {
     Convolution c = depthwise("seed " + std::to_string(seed), pick(1, 3), 8 * pick(1, 18), axis(), axis(),
                               pick(0, 4) ? DType::bf16 : DType::f16);
     c.seed = seed++;
-    const bool back = pick(0, 2) == 0;
-    if (back) c.direction = gpu_tests::Direction::dgrad, c.conv.stride = {1, 1};
+    const int direction = pick(0, 2);
+    if (direction == 0) c.direction = gpu_tests::Direction::dgrad, c.conv.stride = {1, 1};
+    if (direction == 1) c.direction = gpu_tests::Direction::wgrad;
     const auto [rows, columns] = c.pixels();
     if (rows < 1 || columns < 1 || (c.r == 1 && c.s == 1)) continue;
     stencils.add(c, names[seed % names.size()]);

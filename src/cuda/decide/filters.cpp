@@ -1,0 +1,109 @@
+#include "cuda/decide/filters.h"
+
+#include "core/divide.h"
+#include "cuda/decide/decider.h"
+
+#include <postlude/error.h>
+
+#include <cstring>
+
+namespace postlude::inline v0::cuda {
+namespace {
+
+// Shared memory of a block, of which two run on a multiprocessor; each takes 1024 bytes beside it.
+int shared_of(const Subject& subject) {
+  return ((subject.arch == "sm_90a" ? shared_limit : mma_shared_limit) + 1024) / FilterTile::resident - 1024;
+}
+
+// Strides of dY along images, rows and columns.
+std::array<std::int64_t, 3> gradient_strides(const Layout& layout, const agreed::WindowRows& w) {
+  if (layout.a_k) return {layout.a_k->k[0].stride, layout.a_k->k[2].stride, layout.a_k->k[3].stride};
+  const std::int64_t column = layout.a.strides[2], row = column * w.axis[2].pixels;
+  return {row * w.axis[1].pixels, row, column};
+}
+
+}  // namespace
+
+std::optional<Filters> filters(const Subject& subject, const Layout& layout) {
+  const auto* w = std::get_if<agreed::WindowRows>(&layout.b_rows);
+  const auto gemm = subject.problem.loop().contraction();
+  const Groups& groups = layout.groups;
+  const Request& request = subject.request;
+  if (!w || !gemm || groups.along != Groups::Along::m || groups.count <= 1 || groups.count != layout.shape.m) return {};
+  if (request.schedule ? request.schedule->strip_x == 0 : request.mma && subject.arch == "sm_90a") return {};
+  if (gemm->a != gemm->b || (gemm->a != DType::bf16 && gemm->a != DType::f16 && gemm->a != DType::f32)) return {};
+  const agreed::WindowAxis &depth = w->axis[0], &rows = w->axis[1], &columns = w->axis[2];
+  if (w->channels != 1 || groups.a_stride != 1 || groups.b_stride != 1 || layout.shape.k == 0) return {};
+  if (depth.extent != 1 || depth.pixels != 1 || depth.taps != 1 || depth.first != 0) return {};
+  const int size = small(size_of(gemm->a));
+  const auto whole = [&](std::int64_t elements, std::int64_t extent) {
+    return extent == 1 || elements * size % 16 == 0;
+  };
+  const auto dy = gradient_strides(layout, *w);
+  if (layout.a.alignment < 16 || layout.b.alignment < 16 || !whole(layout.shape.m, 2)) return {};
+  if (!whole(w->image_stride, w->images) || !whole(rows.stride, rows.extent) || !whole(columns.stride, columns.extent))
+    return {};
+  if (!whole(dy[0], w->images) || !whole(dy[1], rows.pixels) || !whole(dy[2], columns.pixels)) return {};
+
+  const auto axis = [](const agreed::WindowAxis& a) { return Stencil::Axis{a.pixels, a.taps, a.step, a.reach}; };
+  Filters made{{axis(rows), axis(columns)}, {}, {}, {}};
+  const int limit = shared_of(subject);
+  const std::int64_t channels = layout.shape.m, images = w->images;
+  const auto schedule = request.schedule
+                            ? request.schedule
+                            : filter_schedule(made.stencil, {channels, images, size, limit, subject.multiprocessors});
+  if (!schedule) return {};
+  std::string why;
+  const auto tile = filter_tile(*schedule, made.stencil, size, limit, why);
+  if (!tile)
+    throw Error(ErrorCode::bad_schedule, "the schedule \"" + to_string(*schedule) + "\" is not legal here: " + why,
+                "leave the choice to the heuristic");
+  made.schedule = *schedule, made.tile = *tile;
+  agreed::FilterSums& sums = made.sums;
+  sums.image_stride = dy[0], sums.row_stride = dy[1], sums.column_stride = dy[2];
+  sums.part_elements = channels * layout.shape.n;
+  sums.channels = small(channels), sums.blocks = small(ceil_div(channels, tile->channels));
+  sums.tiles_y = small(ceil_div(rows.pixels, tile->y)), sums.tiles_x = small(ceil_div(columns.pixels, tile->x));
+  const std::int64_t tiles = images * sums.tiles_y * sums.tiles_x;
+  if (tiles > std::int64_t{1} << 30) return {};
+  sums.tiles = small(tiles), sums.parts = filter_parts(tiles, sums.blocks, subject.multiprocessors);
+  return made;
+}
+
+// Where parts of the accumulator lie: nowhere else, where there is one.
+void Decider::take_parts(int parts) {
+  k_parts_ = accumulator_;
+  if (parts == 1) return;
+  const std::int64_t bytes = shape_.m * shape_.n * 4;
+  k_parts_ = take(parts * bytes);
+  beside("parts of the accumulator", parts * bytes, parts * bytes);
+}
+
+void Decider::emit_fold(int parts) {
+  if (parts == 1) return;
+  const agreed::Folded f{0, 0, shape_.m * shape_.n, parts, 0};
+  Kernel& k = kernel(plain_text_, "postlude_fold");
+  k.grid[0] = static_cast<unsigned>(ceil_div(f.elements, 32));
+  k.addresses = {{offsetof(agreed::Folded, from) / 8, k_parts_}, {offsetof(agreed::Folded, to) / 8, accumulator_}};
+  k.block.resize(sizeof f / 8);
+  std::memcpy(k.block.data(), &f, sizeof f);
+}
+
+void Decider::emit_filters() {
+  const agreed::FilterSums& sums = filters_->sums;
+  d_.on_ordinary_units = to_string(filters_->schedule) + " in " + std::to_string(sums.parts) + " parts";
+  const DType type = subject_.problem.loop().contraction()->a;
+  plain_text_ = std::make_shared<const std::string>(filters_source(type, filters_->stencil, filters_->tile));
+  Kernel& k = kernel(plain_text_, "postlude_filters");
+  k.grid[0] = static_cast<unsigned>(sums.parts * sums.blocks);
+  k.threads = FilterTile::warps * 32, k.shared = filters_->tile.shared;
+  k.addresses = {{offsetof(agreed::FilterSums, x) / 8, {Address::Of::b}},
+                 {offsetof(agreed::FilterSums, dy) / 8, {Address::Of::a}},
+                 {offsetof(agreed::FilterSums, to) / 8, k_parts_}};
+  k.block.resize(sizeof sums / 8);
+  std::memcpy(k.block.data(), &sums, sizeof sums);
+  add_rows(k);
+  emit_fold(sums.parts);
+}
+
+}  // namespace postlude::inline v0::cuda
