@@ -24,6 +24,10 @@ TEST(Schedule, PrintsAndReadsBack) {
     EXPECT_EQ(parse_schedule(to_string(s)), s) << to_string(s);
     s.in_shares = true;
     EXPECT_EQ(parse_schedule(to_string(s)), s) << to_string(s);
+    s.at_end = true;
+    EXPECT_EQ(parse_schedule(to_string(s)), s) << to_string(s);
+    s.in_shares = false;
+    EXPECT_EQ(parse_schedule(to_string(s)), s) << to_string(s);
   }
 }
 
@@ -35,6 +39,19 @@ TEST(Schedule, PartsInSharesAllRunAtOnce) {
   EXPECT_GT(blocks(s, needs(2), {5, 5}, 132), 0);
 }
 
+TEST(Schedule, PartsAtTheEndFollowWholeWaves) {
+  Schedule s{.split = 3, .by_memory = true, .at_end = true};
+  EXPECT_EQ(whole_tiles(s, {300, 10}, 132), 264);
+  EXPECT_EQ(blocks(s, needs(2), {300, 10}, 132), 132);
+  EXPECT_EQ(blocks(s, needs(2), {130, 10}, 132), 0);  // no whole wave
+  EXPECT_EQ(blocks(s, needs(2), {264, 10}, 132), 0);  // nothing behind it
+  s.in_shares = true;
+  EXPECT_EQ(blocks(s, needs(2), {300, 10}, 132), 132);  // 36 tiles of 3 parts
+  EXPECT_EQ(blocks(s, needs(2), {310, 10}, 132), 0);
+  s.in_shares = s.at_end = false;
+  EXPECT_EQ(whole_tiles(s, {300, 10}, 132), 0);
+}
+
 TEST(Schedule, RefusesTextThatItCannotRead) {
   for (const char* text :
        {"", "pingpong", "pingpong 128x192x4", "serial 128x128x4 sub 64x2 aux 0 raster 8",
@@ -42,7 +59,9 @@ TEST(Schedule, RefusesTextThatItCannotRead) {
         "pingpong 128x128x4 sub 64x2 aux 0 raster 8 split 2 more",
         "pingpong 128x128x4 sub 64x2 aux 0 raster 8 by memory",
         "pingpong 128x128x4 sub 64x2 aux 0 raster 8 split 2 by memory more",
-        "pingpong 128x128x4 sub 64x2 aux 0 raster 8 split 2 in shares"}) {
+        "pingpong 128x128x4 sub 64x2 aux 0 raster 8 split 2 in shares",
+        "pingpong 128x128x4 sub 64x2 aux 0 raster 8 split 2 at end",
+        "pingpong 128x128x4 sub 64x2 aux 0 raster 8 split 2 by memory at end in shares"}) {
     EXPECT_THROW((void)parse_schedule(text), Error) << text;
   }
 }

@@ -117,7 +117,7 @@ std::string to_string(const Schedule& s) {
   std::snprintf(text, sizeof text, "%s %dx%dx%d sub %dx%d aux %d raster %d", kind(s), s.bm, s.bn, s.stages, s.sub_n,
                 s.d_buffers, s.aux_stages, s.raster);
   return text + (s.split > 1 ? " split " + std::to_string(s.split) : std::string()) +
-         (s.by_memory ? " by memory" : "") + (s.in_shares ? " in shares" : "");
+         (s.by_memory ? " by memory" : "") + (s.in_shares ? " in shares" : "") + (s.at_end ? " at end" : "");
 }
 
 Schedule parse_schedule(std::string_view text) {
@@ -142,6 +142,7 @@ Schedule parse_schedule(std::string_view text) {
   };
   s.by_memory = more && take(" by memory");
   s.in_shares = s.by_memory && take(" in shares");
+  s.at_end = s.by_memory && take(" at end");
   const std::string_view name = kind;
   if (read != 8 || static_cast<std::size_t>(length) != text.size() ||
       (name != "pingpong" && name != "cooperative" && name != "mma")) {
@@ -170,6 +171,10 @@ Tiles tiles_of(const Schedule& s, const EpilogueNeeds& n, std::int64_t batch, st
   return {batch * tiles_down(s, n, m) * beside, beside};
 }
 
+std::int64_t whole_tiles(const Schedule& s, Tiles tiles, int multiprocessors) {
+  return s.at_end ? tiles.all / multiprocessors * multiprocessors : 0;
+}
+
 int blocks(const Schedule& s, const EpilogueNeeds& n, Tiles tiles, int multiprocessors) {
   const int all = static_cast<int>(tiles.all);
   if (s.strip_x) {  // as many as run at once, each of one block of columns
@@ -178,7 +183,11 @@ int blocks(const Schedule& s, const EpilogueNeeds& n, Tiles tiles, int multiproc
   }
   if (s.mma) return all;
   if (cluster_blocks(s) > 1) return n.meets && all > clusters(s.split, multiprocessors) ? 0 : all * s.split;
-  const std::int64_t units = tiles.all * s.split;
+  const std::int64_t whole = whole_tiles(s, tiles, multiprocessors), units = (tiles.all - whole) * s.split;
+  if (s.at_end) {
+    const bool runs = whole > 0 && units > 0 && !n.holds && (!s.in_shares || units <= multiprocessors);
+    return runs ? multiprocessors : 0;
+  }
   // A held tile and a part in shares wait for others, which parts that are taken after them would never become.
   if (s.by_memory && (n.holds || s.in_shares)) return units <= multiprocessors ? static_cast<int>(units) : 0;
   // A wave has whole groups of the raster, or some of its tiles would wait for tiles of the next.

@@ -24,6 +24,7 @@ struct Schedule {
   int split = 1;           // equal parts of a tile's K: each a block's, of a cluster (1, 2, 4 or 8 blocks), or
   bool by_memory = false;  // taken by blocks as tiles are, and joined in memory,
   bool in_shares = false;  // where each adds a share of the tile, else the last adds all others (decision 0074)
+  bool at_end = false;     // only of tiles behind the last whole wave of them
   // A stencil, whose blocks are as the portable kernel's: pixels of one channel that a lane adds up; 0: it is none.
   int strip_x = 0, strip_y = 0;
 
@@ -31,8 +32,8 @@ struct Schedule {
 };
 
 // A schedule as text, "pingpong 128x192x5 sub 64x2 aux 2 raster 8" (or cooperative, or mma; "split 2"
-// or "split 26 by memory", or that "in shares", behind it) or "stencil 256x32 sub 32x1 aux 2 strip 14x4", and back.
-// parse_schedule throws bad_schedule, naming what is wrong.
+// or "split 26 by memory", or that "in shares" or "at end" or both, behind it) or "stencil 256x32 sub 32x1 aux 2 strip
+// 14x4", and back. parse_schedule throws bad_schedule, naming what is wrong.
 [[nodiscard]] std::string to_string(const Schedule& schedule);
 [[nodiscard]] Schedule parse_schedule(std::string_view text);
 
@@ -142,9 +143,12 @@ struct Tiles {
 [[nodiscard]] Tiles tiles_of(const Schedule& schedule, const EpilogueNeeds& needs, std::int64_t batch, std::int64_t m,
                              std::int64_t columns);
 
+// Tiles that are computed before those whose K has parts, and have none themselves.
+[[nodiscard]] std::int64_t whole_tiles(const Schedule& schedule, Tiles tiles, int multiprocessors);
+
 // The number of blocks that run the tiles: as few as the number of waves needs (the same time for
 // less power). 0: fewer run at once than must (held tiles need all that are beside each other,
-// split tiles that meet need each other).
+// split tiles that meet need each other), or no whole wave has tiles behind it that are to be split.
 [[nodiscard]] int blocks(const Schedule& schedule, const EpilogueNeeds& needs, Tiles tiles, int multiprocessors);
 
 // The number of clusters of so many blocks, one a multiprocessor, that run at once on any Hopper

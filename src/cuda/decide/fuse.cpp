@@ -325,6 +325,7 @@ agreed::GemmSizes Decider::sizes() const {
   g.tiles_n = small(ceil_div(columns_, consumer_columns(s) / needs.parts));
   g.tiles = g.tiles_m * small(ceil_div(columns_, s.bn / needs.parts) * batches());
   g.raster = s.raster, g.parts = s.split;
+  g.whole = small(whole_tiles(s, {g.tiles, 1}, subject_.multiprocessors));
   const auto edge = [&](std::int64_t extent, std::int64_t tile, int box) {
     return std::min(box, small(round_up(extent - (ceil_div(extent, tile) - 1) * tile, 8)));
   };
@@ -348,9 +349,9 @@ void Decider::take_partials() {
   const agreed::GemmSizes g = sizes();
   const int slots = g.tiles_m * (s.bm / consumer_rows(s)), end = g.batch;
   if (s.by_memory) {
-    const std::int64_t bytes = std::int64_t{4} * s.split * g.tiles * s.bm * s.bn;
+    const std::int64_t divided = g.tiles - g.whole, bytes = std::int64_t{4} * s.split * divided * s.bm * s.bn;
     parts_[0] = take(bytes),
-    parts_[1] = take_cleared(std::int64_t{4} * g.tiles * (s.ping_pong ? 1 : 2) * (s.in_shares ? 2 : 1));
+    parts_[1] = take_cleared(std::int64_t{4} * divided * (s.ping_pong ? 1 : 2) * (s.in_shares ? 2 : 1));
     const std::int64_t moved = bytes / s.split * (s.in_shares ? s.split + 1 : s.split - 1);
     beside("parts of tiles", moved, moved);
   }

@@ -87,9 +87,11 @@ std::string not_here(const Schedule& s, const EpilogueNeeds& needs, const Site& 
   if (k_blocks < s.split) return std::to_string(s.split) + " blocks cannot share a K of " + std::to_string(k_blocks);
   const Tiles tiles = tiles_of(s, needs, site.shape.batch, site.shape.m, site.columns);
   if (tiles.all * s.split > most_units) return "it has more than " + std::to_string(most_units) + " parts of tiles";
-  if (!blocks(s, needs, tiles, site.multiprocessors))
-    return "the epilogue needs blocks at once that may not run so, for " + std::to_string(tiles.all) + " tiles";
-  return {};
+  if (blocks(s, needs, tiles, site.multiprocessors)) return {};
+  if (s.at_end && (tiles.all < site.multiprocessors || tiles.all % site.multiprocessors == 0))
+    return "of " + std::to_string(tiles.all) + " tiles there are none behind a whole wave of " +
+           std::to_string(site.multiprocessors);
+  return "the epilogue needs blocks at once that may not run so, for " + std::to_string(tiles.all) + " tiles";
 }
 
 double microseconds(const Choice& choice, const Site& site) {

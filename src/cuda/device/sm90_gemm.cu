@@ -93,17 +93,24 @@ struct Pixels {
 // The main loop: which tiles a block takes and which of their K, what loads operands, how parts of a tile are joined. Each block
 // takes tile after tile. A tile's K may have equal parts. The blocks of a cluster (CLUSTER_BLOCKS > 1) have one each, and the first
 // adds what the others send it and has the epilogue. Or (BY_MEMORY) p.parts of them are taken as tiles are, all tiles' first parts
-// before all second ones, so that what runs at once shares A and B in L2; the last adds what the others left in memory.
+// before all second ones, so that what runs at once shares A and B in L2; the last adds what the others left in memory. The first
+// p.whole tiles are then taken before all parts, and have none.
 struct Loop {
   DEVICE_STATIC int parts(const Params& p) { return BY_MEMORY ? p.parts : 1; }
   DEVICE_STATIC int first() { return blockIdx.x / CLUSTER_BLOCKS; }
   DEVICE_STATIC int step() { return gridDim.x / CLUSTER_BLOCKS; }
-  DEVICE_STATIC bool has(const Params& p, int t) { return t < p.tiles * parts(p); }
-  DEVICE_STATIC Work work(const Params& p, int t) { return work_of(p, BY_MEMORY ? t % p.tiles : t, p.tiles_n); }
-  DEVICE_STATIC int part(const Params& p, int t) { return BY_MEMORY ? t / p.tiles : blockIdx.x % CLUSTER_BLOCKS; }
-  DEVICE_STATIC bool owns(const Params& p, int t) { return part(p, t) == parts(p) - 1; }  // has the epilogue
-  DEVICE_STATIC int first_k(const Params& p, int part) { return p.k_blocks * part / (CLUSTER_BLOCKS * parts(p)); }
-  DEVICE_STATIC int count_k(const Params& p, int t) { return first_k(p, part(p, t) + 1) - first_k(p, part(p, t)); }
+  DEVICE_STATIC bool is_whole(const Params& p, int t) { return BY_MEMORY && t < p.whole; }
+  DEVICE_STATIC int divided(const Params& p) { return p.tiles - p.whole; }  // tiles that have parts
+  DEVICE_STATIC bool has(const Params& p, int t) { return t < (BY_MEMORY ? p.whole + divided(p) * p.parts : p.tiles); }
+  DEVICE_STATIC Work work(const Params& p, int t) {
+    return work_of(p, BY_MEMORY && t >= p.whole ? p.whole + (t - p.whole) % divided(p) : t, p.tiles_n);
+  }
+  DEVICE_STATIC int part(const Params& p, int t) { return BY_MEMORY ? (t - p.whole) / divided(p) : blockIdx.x % CLUSTER_BLOCKS; }
+  DEVICE_STATIC bool owns(const Params& p, int t) { return is_whole(p, t) || part(p, t) == parts(p) - 1; }  // has the epilogue
+  DEVICE_STATIC int first_k(const Params& p, int t, int next = 0) {  // or (next == 1) behind the last
+    return is_whole(p, t) ? next * p.k_blocks : p.k_blocks * (part(p, t) + next) / (CLUSTER_BLOCKS * parts(p));
+  }
+  DEVICE_STATIC int count_k(const Params& p, int t) { return first_k(p, t, 1) - first_k(p, t); }
   DEVICE_STATIC int row(const Work& w, int wg) { return w.m * BM + (PINGPONG ? 0 : wg * WG_ROWS); }  // a consumer's first
 
   // One K block of a tile after another into a stage, whose barrier waits for `bytes`. Rows that a box has beyond a matrix's end
@@ -215,7 +222,7 @@ DEVICE void load_operands(const Params& p, u32 smem, u32 full, u32 empty) {
   int stage = 0;
   u32 phase = 0;
   for (int t = Loop::first(); Loop::has(p, t); t += Loop::step()) {
-    const int begin = Loop::first_k(p, Loop::part(p, t)), end = begin + Loop::count_k(p, t);
+    const int begin = Loop::first_k(p, t), end = Loop::first_k(p, t, 1);
     Loop::Source source;
     source.begin(p, Loop::work(p, t), begin);
     for (int kb = begin; kb < end; ++kb) {
@@ -286,7 +293,8 @@ DEVICE bool has_rows(const Params& p, const Tile& tile, int x, int warp) { retur
 DEVICE Four* place_of(const Params& p, const Tile& tile, i64 part) {
   return (Four*)p.word[PARTS_WORD] + (part * (WARPS / 4) + tile.wg * !PINGPONG) * FOURS * 128;
 }
-DEVICE u32* counters_of(const Params& p, const Tile& tile, int t) { return (u32*)p.word[PARTS_WORD + 1] + (1 + IN_SHARES) * (t % p.tiles * (WARPS / 4) + tile.wg * !PINGPONG); }
+// Parts are numbered behind the whole tiles.
+DEVICE u32* counters_of(const Params& p, const Tile& tile, int t) { return (u32*)p.word[PARTS_WORD + 1] + (1 + IN_SHARES) * (t % Loop::divided(p) * (WARPS / 4) + tile.wg * !PINGPONG); }
 DEVICE void leave_part(const Params& p, const Tile& tile, int t, u32* come, const ACC (&acc)[MI][BN / 2]) {
   Four* const to = place_of(p, tile, t) + tile.thread;
   #pragma unroll
@@ -302,10 +310,12 @@ DEVICE void await_parts(const Tile& tile, u32* come, u32 count) {
 #if IN_SHARES
 // Every part leaves its accumulators and adds its share of the tile: to the last part's, in whose place sums lie, those of the first on.
 METHOD bool Loop::join(const Params& p, const Tile& tile, int t, u32 stages, u32 meet, ACC (&acc)[MI][BN / 2]) {
-  u32* const come = counters_of(p, tile, t);
-  leave_part(p, tile, t, come, acc);
+  if (is_whole(p, t)) return true;
+  const int number = t - p.whole, tiles = divided(p);
+  u32* const come = counters_of(p, tile, number);
+  leave_part(p, tile, number, come, acc);
   await_parts(tile, come, p.parts);
-  const int first = t % p.tiles, last = first + (p.parts - 1) * p.tiles;
+  const int first = number % tiles, last = first + (p.parts - 1) * tiles;
   Four* const to = place_of(p, tile, last);
   #pragma unroll 1
   for (int unit = part(p, t) + p.parts * tile.warp; unit < FOURS * 4; unit += p.parts * 4) {  // of a warp's Fours
@@ -313,7 +323,7 @@ METHOD bool Loop::join(const Params& p, const Tile& tile, int t, u32 stages, u32
     const int at = unit * 32 + tile.lane;
     Four sum = to[at];
     #pragma unroll 8
-    for (int other = first; other < last; other += p.tiles) {
+    for (int other = first; other < last; other += tiles) {
       const Four four = place_of(p, tile, other)[at];
       #pragma unroll
       for (int e = 0; e < 4; ++e) sum.acc[e] += four.acc[e];
@@ -332,12 +342,14 @@ METHOD bool Loop::join(const Params& p, const Tile& tile, int t, u32 stages, u32
 }
 #else
 METHOD bool Loop::join(const Params& p, const Tile& tile, int t, u32 stages, u32 meet, ACC (&acc)[MI][BN / 2]) {
-  u32* const come = counters_of(p, tile, t);
-  if (!owns(p, t)) return leave_part(p, tile, t, come, acc), false;
+  if (is_whole(p, t)) return true;
+  const int number = t - p.whole, tiles = divided(p);
+  u32* const come = counters_of(p, tile, number);
+  if (!owns(p, t)) return leave_part(p, tile, number, come, acc), false;
   await_parts(tile, come, p.parts - 1);
   if (tile.thread == 0) *come = 0;  // for the next launch
   #pragma unroll 1
-  for (int part = t % p.tiles; part < t; part += p.tiles) {
+  for (int part = number % tiles; part < number; part += tiles) {
     const Four* const from = place_of(p, tile, part) + tile.thread;
     #pragma unroll
     for (int x = 0; x < FOURS; ++x)
