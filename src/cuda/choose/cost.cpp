@@ -128,14 +128,16 @@ double stencil_clocks(const Schedule& s, const EpilogueNeeds& needs) {
   const std::int64_t strips = ceil_div(tile.x, s.strip_x) * ceil_div(tile.y, s.strip_y) * (s.bn / 32);
   const auto of_tile = static_cast<double>(strips);
   const double taps = double(of.x.taps) * of.y.taps, sums = double(s.strip_x) * s.strip_y, area = double(s.bm) * s.bn;
-  const double strip = (taps + 1) * sums + 2.0 * of.x.read(s.strip_x) * of.y.read(s.strip_y) + taps + 50;
+  // Long code waits for itself to be fetched.
+  const double fetched = taps * sums > 1024 && !rows_in_turn(s, of) ? 1.4 : 1;
+  const double strip = fetched * (taps + 1) * sums + 2.0 * of.x.read(s.strip_x) * of.y.read(s.strip_y) + taps + 50;
   const double loaded = double(of.x.read(tile.x)) * of.y.read(tile.y) * s.bn * needs.element_bytes;
   const double element = 4 + 0.5 * needs.operations + 0.5 * (needs.aux_bytes_column + needs.d_bytes_column);
   const double instructions = std::ceil(of_tile / 4) * strip + loaded / 16 / 128 * 6 + area / 128 * element + 300;
   const double bytes =
       double(tile.x) * tile.y * s.bn * (needs.element_bytes + needs.aux_bytes_column + needs.d_bytes_column);
   // What a block waits for, the others of its multiprocessor hide the better the more they are (decision 0086).
-  return std::max({instructions * (1 + 2.0 / resident(s, needs)), bytes / 20, loaded / 40});
+  return std::max({instructions * (1 + 1.2 / resident(s, needs)), bytes / 20, loaded / 40});
 }
 
 double pass_microseconds(std::int64_t rows, std::int64_t columns, int bytes_column, int multiprocessors) {

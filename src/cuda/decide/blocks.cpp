@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <iterator>
 #include <limits>
 #include <type_traits>
 #include <utility>
@@ -71,7 +72,9 @@ void Decider::add_rows(Kernel& k) const {
     if (layout_.beside) return;
     const std::size_t at = k.block.size();
     k.block.resize(at + sizeof part_->scatter / 8);
-    std::memcpy(&k.block[at], &part_->scatter, sizeof part_->scatter);
+    agreed::ScatterRows scatter = part_->scatter;
+    scatter.first_tile = first_tile_, scatter.end_tile = first_tile_ + (product_ ? sizes().tiles : 0);
+    std::memcpy(&k.block[at], &scatter, sizeof scatter);
     return;
   }
   std::visit(add, layout_.a_rows);
@@ -205,7 +208,8 @@ void Decider::emit_product() {
     const BufferId b = loaded ? e.loaded[i] : e.stored[i - e.loaded.size()];
     map_tile(k, program.buffers[b].dtype, memory[b], e.columns[i], loaded ? 64 : 16);
   }
-  const agreed::GemmSizes g = sizes();
+  agreed::GemmSizes g = sizes();
+  if (launch_tiles_) g.tiles = launch_tiles_;
   if (!s.mma) map_a(k, gemm, g.edge_a), map_b(k, gemm, g.edge_b);
   const std::size_t integers = k.block.size(), words = integers + sizeof g / 8;
   k.block.resize(words + static_cast<std::size_t>(std::max(1, e.words + (s.by_memory ? part_words : 0))));
@@ -236,6 +240,46 @@ void Decider::emit_product() {
     finish.grid[0] = static_cast<unsigned>(blocks * shape_.batch);
     d_.kernels.push_back(std::move(finish));
   }
+}
+
+// Hopper's kernel has several residues in a launch, the longest K first: their parameters follow each other.
+void Decider::emit_residues() {
+  const auto select = [&](std::size_t i) {
+    part_ = &layout_.parts[i];
+    if (!packed_parts_.empty()) packed_b_ = packed_parts_[i];
+  };
+  std::vector<Kernel> launches;
+  for (std::size_t first = 0, end = 0; first < layout_.parts.size(); first = end) {
+    const FusedEpilogue& e = product_->epilogue;
+    const int behind = static_cast<int>((sizeof(agreed::WindowRows) + sizeof(agreed::ScatterRows)) / 8),
+              bytes = agreed::params_bytes(4 + e.maps, std::max(1, e.words) + behind);
+    const auto at_once = static_cast<std::size_t>(agreed::residues_at_once(bytes));
+    end = std::min(layout_.parts.size(), first + at_once);
+    launch_tiles_ = 0;
+    for (std::size_t i = first; i < end; ++i) select(i), launch_tiles_ += sizes().tiles;
+    first_tile_ = 0;
+    for (std::size_t i = first; i < end; ++i) {
+      select(i);
+      emit_product();
+      Kernel one = std::move(d_.kernels.back());
+      d_.kernels.pop_back();
+      first_tile_ += sizes().tiles;
+      if (i == first) {
+        launches.push_back(std::move(one));
+        continue;
+      }
+      Kernel& all = launches.back();
+      const std::size_t base = all.block.size();
+      all.block.insert(all.block.end(), one.block.begin(), one.block.end());
+      const auto add = [&](auto& to, auto& from) {
+        for (auto& field : from) field.word += base, to.push_back(std::move(field));
+      };
+      add(all.addresses, one.addresses), add(all.values, one.values), add(all.maps, one.maps);
+    }
+    launches.back().block.resize(at_once * static_cast<std::size_t>(bytes) / 8);  // others have no tiles
+  }
+  d_.residues_share = launches.size() < layout_.parts.size();
+  std::move(launches.begin(), launches.end(), std::back_inserter(d_.kernels));
 }
 
 // Columns that a thread adds up where every group has one channel and one column; 0: they have more.

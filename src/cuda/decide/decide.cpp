@@ -83,7 +83,9 @@ Decision Decider::run() {
   d_.fast = product_ && !product_->schedule.mma && promotes(variant_.a) != 0 && subject_.request.fast;
   emit_passes(true);
   const bool plain = !product_ && !stream_ && product_phase_ >= 0 && shape_.batch > 0 && shape_.m > 0 && shape_.n > 0;
-  for (std::size_t i = 0; i < std::max<std::size_t>(1, layout_.parts.size()); ++i) {
+  const bool residues = product_ && variant_.scattered && !product_->schedule.mma;
+  if (residues) emit_residues();
+  for (std::size_t i = 0; !residues && i < std::max<std::size_t>(1, layout_.parts.size()); ++i) {
     if (!layout_.parts.empty()) part_ = &layout_.parts[i];
     if (!packed_parts_.empty()) packed_b_ = packed_parts_[i];
     if (product_) emit_product();

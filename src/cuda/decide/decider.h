@@ -106,7 +106,7 @@ class Decider {
                                                 std::int64_t columns) const;
   [[nodiscard]] bool in_order() const;
   [[nodiscard]] std::optional<Major> by_taps(const Contraction& gemm, bool mn_allowed) const;
-  [[nodiscard]] Shape product_shape() const;
+  [[nodiscard]] Shape product_shape(bool mma) const;
   [[nodiscard]] std::string portable_reason(const Contraction& gemm) const;
   void arrange(const Contraction& gemm, bool mma, bool b_mn_allowed);
   void fuse(const Contraction& gemm);
@@ -150,6 +150,7 @@ class Decider {
   void emit_interleave();
   void emit_repack();
   void emit_product();
+  void emit_residues();
   [[nodiscard]] int columns_of_thread(const Contraction& gemm) const;
   void emit_plain_product();
 
@@ -181,9 +182,10 @@ class Decider {
   std::vector<bool> lent_;      // outputs in whose memory a crossing lives
 
   bool stream_ = false;
-  const KernelPart* part_ = nullptr;  // which of the layout's is decided on or emitted; none: it has none
-  std::string rows_portable_;         // why A's rows take the portable kernel on Hopper
-  std::int64_t columns_ = 0;          // of the fused phase
+  const KernelPart* part_ = nullptr;       // which of the layout's is decided on or emitted; none: it has none
+  int first_tile_ = 0, launch_tiles_ = 0;  // of a residue in its launch, and of all in it
+  std::string rows_portable_;              // why A's rows take the portable kernel on Hopper
+  std::int64_t columns_ = 0;               // of the fused phase
   std::optional<Product> product_;
   KernelVariant variant_;
   Address packed_a_, packed_b_, packed_images_, padded_, accumulator_;

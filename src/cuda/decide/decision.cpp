@@ -96,6 +96,7 @@ std::string Decision::describe() const {
     if (repack_b) line += ", B repacked";
     if (repack_images) line += ", images repacked";
     if (folded) line += ", tiles cross images";
+    if (residues_share) line += ", residues share a launch";
     add(line);
   } else if (!on_ordinary_units.empty()) {
     add(on_ordinary_units);

@@ -148,6 +148,7 @@ struct Decision {
   bool fused = false;             // with the first phase over tiles on its fragments
   bool repack_a = false, repack_b = false;
   bool repack_images = false;
+  bool residues_share = false;         // a launch, those of a strided data gradient
   bool folded = false;                 // images are rows of one product
   std::vector<Considered> considered;  // schedules of the product
   std::vector<Considered> not_fused;   // those rejected of the fused product, where there is none

@@ -5,6 +5,7 @@
 #include <postlude/error.h>
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <utility>
 
@@ -78,14 +79,21 @@ std::optional<Decider::Major> Decider::by_taps(const Contraction& gemm, bool mn_
   return found;
 }
 
-// The largest of the parts, which one schedule serves.
-Shape Decider::product_shape() const {
+// What one schedule serves: the largest of the parts, or on Hopper all that share a launch, by the K of their mean row.
+Shape Decider::product_shape(bool mma) const {
   Shape shape = shape_;
   shape.k = depth();
   if (layout_.parts.empty()) return shape;
   shape.batch = 1, shape.m = shape.k = 1;
   for (const KernelPart& part : layout_.parts)
     shape.m = std::max(shape.m, part.rows), shape.k = std::max(shape.k, part.k);
+  if (!variant_.scattered || mma) return shape;
+  std::int64_t rows = 0;
+  double multiplied = 0;
+  for (const KernelPart& part : layout_.parts)
+    rows += part.rows, multiplied += static_cast<double>(part.rows) * static_cast<double>(part.k);
+  if (rows > std::numeric_limits<std::int32_t>::max() / 2) return shape;
+  shape.m = rows, shape.k = std::max<std::int64_t>(1, std::llround(multiplied / static_cast<double>(rows)));
   return shape;
 }
 
@@ -197,7 +205,7 @@ void Decider::fuse(const Contraction& gemm) {
   arrange(gemm, mma, parts == 1 || (columns_ % 8 == 0 && accumulator_piece(phase) % (mma ? 8 : 64) == 0));
   // Addresses of outputs and operands decide how they are reached; those of the workspace are aligned.
   Chosen chosen =
-      choose_product({program_, product_phase_, variant_, mma, places(program_, memory_, columns_), product_shape(),
+      choose_product({program_, product_phase_, variant_, mma, places(program_, memory_, columns_), product_shape(mma),
                       columns_, in_order(), request.schedule, subject_.multiprocessors, lines(true), lines(false)},
                      judge_);
   product_ = std::move(chosen.product);
@@ -225,7 +233,7 @@ void Decider::multiply_alone(const Contraction& gemm) {
                                   variant_,
                                   mma,
                                   {place},
-                                  product_shape(),
+                                  product_shape(mma),
                                   columns_,
                                   false,
                                   request.through_memory ? request.schedule : std::optional<Schedule>(),

@@ -98,7 +98,8 @@ void Decider::count_repacks(const Contraction& gemm) {
   if (const auto& padded = layout_.padded)
     beside("the accumulator's padding left out", shape_.m * shape_.n * 4, shape_.m * padded->padded * 4);
   if (layout_.beside)
-    beside("residues put in their places", product_shape().m * columns_ * 4, shape_.batch * shape_.m * shape_.n * 4);
+    beside("residues put in their places", product_shape(false).m * columns_ * 4,
+           shape_.batch * shape_.m * shape_.n * 4);
   if (d_.repack_a) repack("A repacked", layout_.a, shape_.m, shape_.k);
   if (!d_.repack_b) return;
   if (layout_.parts.empty()) return repack("B repacked", layout_.b, shape_.n, shape_.k);

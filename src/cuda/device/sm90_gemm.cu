@@ -10,84 +10,28 @@ R"cuda(
 // One stage: 128 bytes of K for each row. Where A has few rows, what the products read behind them is whatever lies there: it
 // becomes rows that do not exist.
 constexpr int A_BYTES = A_ROWS * 128, B_BYTES = BN * 128;
-constexpr int BK = 128 / ELEM_BYTES;
 constexpr int SMEM_B = STAGES * A_BYTES;
 constexpr int SMEM_D = SMEM_B + STAGES * B_BYTES;
 constexpr int SMEM_AUX = SMEM_D + 2 * D_BUFFERS * D_BYTES;
 constexpr int SMEM_SCRATCH = SMEM_AUX + 2 * AUX_STAGES * AUX_BYTES;
 constexpr int SMEM_BARRIERS = SMEM_SCRATCH + 2 * SCRATCH_BYTES;
 
-#if A_FORM
-// The windows of BM pixels, from row `row` on, A_RUN bytes of K after another: the copy engine walks the pixels, also into the next
-// row and the next image, and puts zeros outside of these. (Offsets of a tap move the pixels, not the box that they are walked in.)
-struct Window {
-  int channel, tap;    // of the next run
-  int sx, sy, sz;      // that tap
-  int x, y, z, image;  // the first pixel's first tap
-  int group;           // of channels: the first
-  METHOD void begin(const Rows& f, int row, int column, int kb) {
-    group = f.block_columns ? column / f.block_columns * f.channels : 0;
-    const auto along = [&](const WindowAxis& axis) { return axis.first + innermost(row, axis.pixels) * axis.step; };
-    x = along(f.axis[2]), y = along(f.axis[1]), z = along(f.axis[0]), image = row;
-    constexpr int run = A_RUN / ELEM_BYTES;
-    const int runs = (f.channels + run - 1) / run;
-    int n = kb * (128 / A_RUN);
-    channel = innermost(n, runs) * run, tap = n;
-    sx = innermost(n, f.axis[2].taps), sy = innermost(n, f.axis[1].taps), sz = n;
-    if (f.taps == 0) channel = f.channels;  // rows that no tap touches: channels that are none
-  }
-  METHOD void load(const Rows& f, const TensorMap& map, u32 to, u32 bar) {
-    // Behind the last tap: an image that is none, so that nothing but zeros is multiplied with B's zeros.
-    const int of = A_RUN < 128 && tap >= f.taps ? f.images : image, dx = sx * f.axis[2].reach, dy = sy * f.axis[1].reach;
-#if A_DEPTH
-    tma_load_pixels(to, map, bar, group + channel, x, y, z, of, dx, dy, sz * f.axis[0].reach);
+#if SCATTERED
+// The residues of a strided data gradient are products of one launch: the tiles of each follow those of the one before (decision 0085).
+constexpr int RESIDUES = residues_at_once(sizeof(Params));
+struct All { Params part[RESIDUES]; };
+DEVICE const Params& params_of(const All& all, int t) {
+  int part = 0;
+  #pragma unroll
+  for (int other = 1; other < RESIDUES; ++other)
+    if (part == other - 1 && t >= all.part[part].scatter.end_tile) part = other;
+  return all.part[part];
+}
+DEVICE int tile_in(const Params& p, int t) { return t - p.scatter.first_tile; }
 #else
-    tma_load_pixels(to, map, bar, group + channel, x, y, of, dx, dy);
-#endif
-    if ((channel += A_RUN / ELEM_BYTES) < f.channels) return;
-    channel = 0, ++tap;
-    if (++sx < f.axis[2].taps) return;
-    sx = 0;
-    if (++sy < f.axis[1].taps) return;
-    sy = 0, ++sz;
-  }
-};
-#elif B_FORM
-// BK pixels after another, each with 64 channels of BN / 64 taps: K is the pixel, and N counts the window.
-struct Pixels {
-  struct At { int x, y, z, image; } at, step;  // the next block's first pixel; from a block's to the next one's: dividing for each took 600 clocks (decision 0075)
-  int channel[BN / 64], dx[BN / 64], dy[BN / 64], dz[BN / 64];
-  METHOD void begin(const Rows& f, int row, int column, int kb) {
-    const int group = f.block_columns ? row / f.block_columns * f.channels : 0;
-    at = place(f, kb * BK), step = place(f, BK);
-    #pragma unroll
-    for (int i = 0; i < BN / 64; ++i) {
-      int n = column + i * 64;
-      const bool exists = n < f.k;
-      channel[i] = group + innermost(n, f.channels);
-      dx[i] = innermost(n, f.axis[2].taps) * f.axis[2].reach, dy[i] = innermost(n, f.axis[1].taps) * f.axis[1].reach;
-      dz[i] = exists ? n * f.axis[0].reach : 0;
-      if (!exists) channel[i] = f.all_channels;  // which are none: zeros
-    }
-  }
-  METHOD At place(const Rows& f, int n) {
-    const int x = innermost(n, f.axis[2].pixels), y = innermost(n, f.axis[1].pixels), z = innermost(n, f.axis[0].pixels);
-    return {x, y, z, n};
-  }
-  METHOD void load(const Rows& f, const TensorMap& map, u32 to, u32 bar) {
-    const int x = f.axis[2].first + at.x * f.axis[2].step, y = f.axis[1].first + at.y * f.axis[1].step;
-    #pragma unroll
-    for (int i = 0; i < BN / 64; ++i)
-#if B_DEPTH
-      tma_load_pixels(to + i * 64 * 128, map, bar, channel[i], x, y, f.axis[0].first + at.z * f.axis[0].step, at.image, dx[i], dy[i], dz[i]);
-#else
-      tma_load_pixels(to + i * 64 * 128, map, bar, channel[i], x, y, at.image, dx[i], dy[i]);
-#endif
-    const auto carry = [](int& here, int extent) { return here < extent ? 0 : (here -= extent, 1); };
-    at.x += step.x, at.y += step.y + carry(at.x, f.axis[2].pixels);
-    at.z += step.z + carry(at.y, f.axis[1].pixels), at.image += step.image + carry(at.z, f.axis[0].pixels);
-  }
-};
+typedef Params All;
+DEVICE const Params& params_of(const All& all, int) { return all; }
+DEVICE int tile_in(const Params&, int t) { return t; }
 #endif
 
 // The main loop: which tiles a block takes and which of their K, what loads operands, how parts of a tile are joined. Each block
@@ -103,7 +47,7 @@ struct Loop {
   DEVICE_STATIC int divided(const Params& p) { return p.tiles - p.whole; }  // tiles that have parts
   DEVICE_STATIC bool has(const Params& p, int t) { return t < (BY_MEMORY ? p.whole + divided(p) * p.parts : p.tiles); }
   DEVICE_STATIC Work work(const Params& p, int t) {
-    return work_of(p, BY_MEMORY && t >= p.whole ? p.whole + (t - p.whole) % divided(p) : t, p.tiles_n);
+    return work_of(p, BY_MEMORY && t >= p.whole ? p.whole + (t - p.whole) % divided(p) : tile_in(p, t), p.tiles_n);
   }
   DEVICE_STATIC int part(const Params& p, int t) { return BY_MEMORY ? (t - p.whole) / divided(p) : blockIdx.x % CLUSTER_BLOCKS; }
   DEVICE_STATIC bool owns(const Params& p, int t) { return is_whole(p, t) || part(p, t) == parts(p) - 1; }  // has the epilogue
@@ -218,10 +162,11 @@ DEVICE void place_tile(const Params& p, Tile& tile, int t, int sequence) {
   tile.turn = PINGPONG ? 0 : sequence & 1;
 }
 
-DEVICE void load_operands(const Params& p, u32 smem, u32 full, u32 empty) {
+DEVICE void load_operands(const All& all, u32 smem, u32 full, u32 empty) {
   int stage = 0;
   u32 phase = 0;
-  for (int t = Loop::first(); Loop::has(p, t); t += Loop::step()) {
+  for (int t = Loop::first(); Loop::has(params_of(all, 0), t); t += Loop::step()) {
+    const Params& p = params_of(all, t);
     const int begin = Loop::first_k(p, t), end = Loop::first_k(p, t, 1);
     Loop::Source source;
     source.begin(p, Loop::work(p, t), begin);
@@ -239,11 +184,12 @@ DEVICE void load_operands(const Params& p, u32 smem, u32 full, u32 empty) {
 // The tile operands of one consumer, a subtile at a time, in the order in which its epilogue and the phase that is held ask for
 // them. Calling the rest of a tile into L2 ahead of the ring, and four stages instead of two, changed nothing
 // (bias_gelu_res_aux, K = 1024).
-DEVICE void load_aux(const Params& p, u32 ring, u32 full, u32 empty, int wg) {
+DEVICE void load_aux(const All& all, u32 ring, u32 full, u32 empty, int wg) {
   int stage = 0;
   u32 phase = 0;
   const int step = PINGPONG ? 2 * Loop::step() : Loop::step();
-  for (int t = Loop::first() + (PINGPONG ? wg * Loop::step() : 0); Loop::has(p, t); t += step) {
+  for (int t = Loop::first() + (PINGPONG ? wg * Loop::step() : 0); Loop::has(params_of(all, 0), t); t += step) {
+    const Params& p = params_of(all, t);
     if (!Loop::owns(p, t)) continue;
     const Work w = Loop::work(p, t);
     for (int n = 0; n < SUBTILES * (LOADS + HELD_LOADS); ++n) {
@@ -434,12 +380,14 @@ struct Passage {
 // Registers of 65536: those of the consumers hold the accumulators.
 constexpr int PRODUCER_REGISTERS = 40, CONSUMER_REGISTERS = 232;
 
-extern "C" __global__ void __launch_bounds__(384, 1) CLUSTER postlude_gemm(const __grid_constant__ Params p) {
+extern "C" __global__ void __launch_bounds__(384, 1) CLUSTER postlude_gemm(const __grid_constant__ All all) {
   extern __shared__ u8 dynamic_shared[];
   const u32 smem = (smem_address(dynamic_shared) + 1023) & ~1023u;
   const u32 full = smem + SMEM_BARRIERS, empty = full + 8 * STAGES, aux_full = empty + 8 * STAGES,
             aux_empty = aux_full + 16 * AUX_STAGES, parts_meet = aux_empty + 16 * AUX_STAGES;
   const int warpgroup = __shfl_sync(~0u, threadIdx.x / 128, 0), warp = __shfl_sync(~0u, threadIdx.x / 32 % 4, 0);
+
+  const Params& one = params_of(all, 0);
 
   if (threadIdx.x == 0) {
     for (int i = 0; i < STAGES; ++i) {
@@ -453,12 +401,12 @@ extern "C" __global__ void __launch_bounds__(384, 1) CLUSTER postlude_gemm(const
 #if CLUSTER_BLOCKS > 1
     mbarrier_init(parts_meet, WARPS);
     mbarrier_init(parts_meet + 8, 1);
-    if (Loop::owns(p, 0)) mbarrier_expect(parts_meet + 8, PART * (CLUSTER_BLOCKS - 1));
+    if (Loop::owns(one, 0)) mbarrier_expect(parts_meet + 8, PART * (CLUSTER_BLOCKS - 1));
 #endif
     fence_mbarrier_init();
     fence_async_shared();
   }
-  if (threadIdx.x < MAPS) tma_prefetch(p.map[threadIdx.x]);
+  if (threadIdx.x < MAPS) tma_prefetch(one.map[threadIdx.x]);
 #if CLUSTER_BLOCKS > 1
   cluster_sync();
 #else
@@ -466,7 +414,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) CLUSTER postlude_gemm(const
 #endif
   follow_previous_launch();
 #if HOLDS
-  u32* const last_tag = (u32*)p.word[TAGS_WORD] + blockIdx.x;  // all blocks count alike
+  u32* const last_tag = (u32*)one.word[TAGS_WORD] + blockIdx.x;  // all blocks count alike
   const u32 tag = *last_tag + 1;
   __syncthreads();
   if (threadIdx.x == 0) *last_tag = tag;
@@ -475,16 +423,16 @@ extern "C" __global__ void __launch_bounds__(384, 1) CLUSTER postlude_gemm(const
   if (warpgroup == 0) {
     registers_shrink<PRODUCER_REGISTERS>();
 #if HOLDS
-    if (warp == 3) fold_shares(p, tag, lane_id());
+    if (warp == 3) fold_shares(one, tag, lane_id());
 #elif FINISHES
-    if (warp == 3) let_blocks_meet((u32*)p.word[BLOCKS_WORD]);
+    if (warp == 3) let_blocks_meet((u32*)one.word[BLOCKS_WORD]);
 #endif
     if (lane_id() == 0) {
-      if (warp == 0) load_operands(p, smem, full, empty);
+      if (warp == 0) load_operands(all, smem, full, empty);
 #if AUX_STAGES
       if (warp == 1 || warp == 2) {
         const int wg = warp - 1;
-        load_aux(p, smem + SMEM_AUX + wg * AUX_STAGES * AUX_BYTES, aux_full + 8 * AUX_STAGES * wg,
+        load_aux(all, smem + SMEM_AUX + wg * AUX_STAGES * AUX_BYTES, aux_full + 8 * AUX_STAGES * wg,
                  aux_empty + 8 * AUX_STAGES * wg, wg);
       }
 #endif
@@ -504,12 +452,14 @@ extern "C" __global__ void __launch_bounds__(384, 1) CLUSTER postlude_gemm(const
     tile.scratch = smem + SMEM_SCRATCH + wg * SCRATCH_BYTES;
 
     int sequence = PINGPONG ? wg : 0;
-#if BY_MEMORY
-    u32 passed = sequence ? Loop::count_k(p, Loop::first()) : 0;  // k blocks of the parts before
+#if BY_MEMORY || SCATTERED
+    const auto count_k = [&](int t) { return Loop::count_k(params_of(all, t), t); };
+    u32 passed = sequence ? count_k(Loop::first()) : 0;  // k blocks of the tiles before
 #else
-    const int k_blocks = Loop::count_k(p, 0);
+    const int k_blocks = Loop::count_k(one, 0);
 #endif
-    for (int t = Loop::first() + sequence * Loop::step(); Loop::has(p, t); t += (PINGPONG ? 2 : 1) * Loop::step(), sequence += PINGPONG ? 2 : 1) {
+    for (int t = Loop::first() + sequence * Loop::step(); Loop::has(one, t); t += (PINGPONG ? 2 : 1) * Loop::step(), sequence += PINGPONG ? 2 : 1) {
+      const Params& p = params_of(all, t);
       place_tile(p, tile, t, sequence);
 
       if (Loop::owns(p, t)) epilogue.begin(p, tile);
@@ -523,10 +473,10 @@ extern "C" __global__ void __launch_bounds__(384, 1) CLUSTER postlude_gemm(const
         for (int j = 0; j < BN / 2; ++j) acc[i][j] = 0;
 #endif
       // Main loop. k block number `first + kb` of this CTA lies in stage (number % STAGES).
-#if BY_MEMORY
-      const int k_blocks = Loop::count_k(p, t);
+#if BY_MEMORY || SCATTERED
+      const int k_blocks = count_k(t);
       const u32 first = passed;
-      passed += k_blocks + (PINGPONG ? Loop::count_k(p, t + Loop::step()) : 0);
+      passed += k_blocks + (PINGPONG ? count_k(t + Loop::step()) : 0);
 #else
       const u32 first = u32(sequence) * k_blocks;
 #endif
@@ -599,8 +549,8 @@ extern "C" __global__ void __launch_bounds__(384, 1) CLUSTER postlude_gemm(const
     // No tile of this block is left. When that is true of all blocks (a cooperative launch: all run), they fold the partial
     // results, in the consumers' scratch. The last blocks had the fewest tiles: they begin.
     wait_for_blocks();
-    for (int unit = gridDim.x - 1 - blockIdx.x; unit < finish_units(p); unit += gridDim.x) {
-      finish(p, unit, threadIdx.x - 128, smem + SMEM_SCRATCH);
+    for (int unit = gridDim.x - 1 - blockIdx.x; unit < finish_units(one); unit += gridDim.x) {
+      finish(one, unit, threadIdx.x - 128, smem + SMEM_SCRATCH);
       finish_sync();
     }
 #endif

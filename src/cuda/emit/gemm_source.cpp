@@ -27,6 +27,9 @@ const char* const epilogue_text =
 const char* const sm90_text =
 #include "cuda/device/sm90.cu"
     ;
+const char* const sm90_windows_text =
+#include "cuda/device/sm90_windows.cu"
+    ;
 const char* const sm90_gemm_text =
 #include "cuda/device/sm90_gemm.cu"
     ;
@@ -206,6 +209,7 @@ std::string gemm_source(const KernelVariant& variant, const Schedule& s, const E
   text += epilogue.text;
   text += epilogue_text;
   if (s.mma) text += sm80_tile_text;
+  if (!s.mma) text += sm90_windows_text;
   text += s.strip_x ? stencil_text : s.mma ? sm80_gemm_text : sm90_gemm_text;
   return text;
 }

@@ -119,11 +119,12 @@ TEST(Emission, Convolves) {
   thin_out(all);
   for (Running& r : all) r.call.run();
   ASSERT_TRUE(harness.compile());
-  int by_wgmma = 0, by_mma = 0;
+  int by_wgmma = 0, by_mma = 0, shared = 0;
   for (Running& r : all) {
     const std::string schedule = r.call.describe();
     SCOPED_TRACE(r.c.name + ": " + schedule);
     by_mma += schedule.starts_with("mma");
+    shared += schedule.find("residues share a launch") != schedule.npos;
     by_wgmma += schedule.starts_with("pingpong") || schedule.starts_with("cooperative");
     r.tensors.poison();
     harness.order(r.c.seed);
@@ -135,6 +136,7 @@ TEST(Emission, Convolves) {
   if (every() > 1) return;
   EXPECT_GE(by_wgmma, 60);
   EXPECT_GE(by_mma, 40);
+  EXPECT_GE(shared, 4);
 }
 
 // Residues of few channels as columns of one product, and apart.
