@@ -129,10 +129,7 @@ void StripNest::window(Frame& frame, const Box& box) const {
   const auto memory = [&](const Access& access) {
     return reinterpret_cast<float*>(frame.buffers[static_cast<std::size_t>(access.buffer.number)]);
   };
-  std::int64_t bytes = size_of(DType::f32);
-  for (const Linear& extent : to.buffer.shape) bytes *= extent.at(frame.loops);
-  cpu::WeightedSum how{
-      .products = static_cast<int>(made), .is_new = starts_, .streams = starts_ && bytes >= streamed_bytes};
+  cpu::WeightedSum how{.products = static_cast<int>(made), .is_new = starts_};
   // The rows of a strip: results along a loop that moves the window by one of its own rows, else the innermost.
   std::size_t row = loops_.size();
   const auto outermost = static_cast<std::size_t>(
@@ -142,12 +139,10 @@ void StripNest::window(Frame& frame, const Box& box) const {
     const std::int64_t moves = x->offset.factor(loops_[l].slot);
     const bool shares = outermost < loops_.size() && moves != 0 && w->offset.factor(loops_[l].slot) == 0 &&
                         moves == x->offset.factor(loops_[outermost].slot) && box.count[l] > 1;
-    if (how.depth == 0 || shares) row = l;
+    if (how.depth == 1 || shares) row = l;
     if (shares) how.depth = static_cast<int>(box.count[outermost]);
   }
   const std::int64_t step = row == loops_.size() ? 0 : x->offset.factor(loops_[row].slot);
-  // What the next strips but one read first: their last factors.
-  const std::int64_t ahead = x_from[made - 1] + 2 * step;
   StripArg args[2 * most_products];
   Strip strip;
   strip.rows = row == loops_.size() ? 1 : box.count[row];
@@ -164,7 +159,6 @@ void StripNest::window(Frame& frame, const Box& box) const {
       args[2 * i + 1] = {ws + w_from[i], w_step, 0};
     }
     strip.out = memory(to) + to.offset.at(frame.loops);
-    how.ahead = reinterpret_cast<std::uintptr_t>(xs) + static_cast<std::uintptr_t>(ahead) * sizeof(float);
     with_.table->weighted_sum(strip);
   } while (next(frame, box, row, false));
 }

@@ -46,12 +46,15 @@ TEST_P(Filters, AreTheSumOfTheirProducts) {
     }
 }
 
-// Few rows, few columns, one tap; results of 16 MB and more are stored past the caches.
+// Few rows, few columns, one tap; rows of taps that are one function each, and others.
 INSTANTIATE_TEST_SUITE_P(
     All, Filters,
     testing::Values(std::vector<std::int64_t>{37, 203, 3, 3}, std::vector<std::int64_t>{6, 66, 3, 3},
                     std::vector<std::int64_t>{5, 300, 1, 5}, std::vector<std::int64_t>{41, 130, 7, 1},
-                    std::vector<std::int64_t>{20, 2200, 1, 1}, std::vector<std::int64_t>{2071, 2103, 3, 3}));
+                    std::vector<std::int64_t>{20, 2200, 1, 1}, std::vector<std::int64_t>{23, 209, 2, 2},
+                    std::vector<std::int64_t>{23, 337, 4, 4}, std::vector<std::int64_t>{22, 150, 5, 5},
+                    std::vector<std::int64_t>{19, 150, 7, 7}, std::vector<std::int64_t>{21, 150, 3, 9},
+                    std::vector<std::int64_t>{2071, 2103, 3, 3}));
 
 TEST(Places, OfExtremes) {
   const float nan = std::numeric_limits<float>::quiet_NaN(), inf = std::numeric_limits<float>::infinity();
