@@ -159,7 +159,7 @@ void Decider::arrange(const Contraction& gemm, bool mma, bool b_mn_allowed) {
     variant_.b_chunks = in_chunks(layout_.b_rows, layout_.b.alignment, size_of(gemm.b));
     variant_.b_depth = pixel_loads(*b_windows(), size_of(gemm.b)).depth;
     variant_.taps = b_windows()->taps, variant_.block_rows = b_windows()->block_columns;
-  } else if (layout_.b_count || layout_.beside) {
+  } else if (layout_.b_count || layout_.beside || layout_.diagonal) {
     b = Major::repack;
   } else if (!b_k()) {
     b = major(layout_.b, gemm.b, 2, 1, shape_.n, two_bytes && b_mn_allowed);

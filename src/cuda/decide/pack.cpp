@@ -165,26 +165,40 @@ std::optional<Layout> depthwise(const Subject& subject, const Layout& layout) {
 }
 
 std::optional<Layout> together(const Subject& subject, const Layout& layout) {
-  const auto* w = std::get_if<agreed::WindowRows>(&layout.a_rows);
+  const auto* w = layout.parts.empty() ? std::get_if<agreed::WindowRows>(&layout.a_rows) : &layout.parts.front().a;
   const auto gemm = subject.problem.loop().contraction();
   const Groups& groups = layout.groups;
   if (!w || !gemm || subject.arch != "sm_90a" || subject.request.mma || groups.count <= 1) return {};
   if (layout.shape.k == 0 || groups.along != Groups::Along::n || !on_tensor_cores(gemm->a, gemm->b, subject.arch))
     return {};
+  if (subject.request.schedule && subject.request.schedule->strip_x) return {};
   const std::int64_t size = size_of(gemm->a), columns = layout.shape.n / groups.count;
-  if (groups.a_stride != w->channels || w->channel_stride != 1) return {};
+  const int channels = w->channels;
+  if (groups.a_stride != channels || w->channel_stride != 1) return {};
   if (columns % 64 != 0 && 64 % columns != 0) return {};
   const std::int64_t block = std::max<std::int64_t>(64, columns), together = block / columns;
   Layout made = layout;
-  agreed::WindowRows& rows = std::get<agreed::WindowRows>(made.a_rows);
-  rows.channels = small(together * w->channels), rows.all_channels = small(groups.count * w->channels);
-  rows.block_columns = small(block);
-  rows.channels_last = 1, rows.k = rows.channels * rows.taps;
-  if (rows.channels * size % 16 != 0 || pixel_loads(rows, size).taps) return {};
-  if (!portable_rows(made.a_rows, layout.a.alignment, size).empty()) return {};
-  made.packed_k = rows.k;
-  made.b_count = counted(layout, *w, w->axis[2].taps, w->channels);
-  made.diagonal = {groups.b_stride, small(columns), w->channels, small(together)};
+  bool walked = true;
+  const auto widen = [&](agreed::WindowRows& rows) {
+    walked = walked && (layout.parts.empty() || rows.channels_last);
+    rows.channels = small(together * channels), rows.all_channels = small(groups.count * channels);
+    rows.block_columns = small(block);
+    rows.channels_last = 1, rows.k = rows.channels * rows.taps;
+    walked = walked && rows.channels * size % 16 == 0 && !pixel_loads(rows, size).taps &&
+             portable_rows(rows, layout.a.alignment, size, deep(layout.parts)).empty();
+  };
+  for (KernelPart& part : made.parts) {
+    widen(part.a);
+    part.k = part.a.k;
+    walked = walked && portable_scatter(part).empty();
+  }
+  if (layout.parts.empty()) {
+    widen(std::get<agreed::WindowRows>(made.a_rows));
+    made.packed_k = std::get<agreed::WindowRows>(made.a_rows).k;
+    made.b_count = counted(layout, *w, w->axis[2].taps, channels);
+  }
+  if (!walked) return {};
+  made.diagonal = {groups.b_stride, small(columns), channels, small(together)};
   made.groups = {};
   return made;
 }

@@ -19,7 +19,7 @@ struct Window {
     int n = kb * (128 / A_RUN);
     channel = innermost(n, runs) * run, tap = n;
     sx = innermost(n, f.axis[2].taps), sy = innermost(n, f.axis[1].taps), sz = n;
-    if (f.taps == 0) channel = f.channels;  // rows that no tap touches: channels that are none
+    if (f.taps == 0) channel = f.all_channels;  // rows that no tap touches: channels that are none
   }
   METHOD void load(const Rows& f, const TensorMap& map, u32 to, u32 bar) {
     // Behind the last tap: an image that is none, so that nothing but zeros is multiplied with B's zeros.
