@@ -61,12 +61,14 @@ double waiting(const EpilogueNeeds& needs, const Tiles& tiles) {
 // What it takes that parts of a tile meet (decisions 0021 and 0091). A part by a cluster is sent. One by memory is
 // written there, but for the rows beyond M, and the block that has the last reads all others; or (decision 0074) each
 // block reads a share of all, a load's latency apart, and the last one the sums.
-double meeting(const Schedule& s, const Extents& e) {
+double meeting(const Schedule& s, const EpilogueNeeds& needs, const Extents& e) {
   if (s.split == 1) return 0;
-  if (!s.by_memory) return 1900 + 950 * s.split;
+  if (!s.by_memory) return (needs.counts_pixels ? 6500 : 1900) + 950 * s.split;
   const double rows = double(std::min<std::int64_t>(s.bm, round_up(e.m, 16)));
   const double part = rows * s.bn * 4 / 20;
-  return s.in_shares ? 14000 + 4 * part + 300 * s.split : 9700 + part * (s.split - 1);
+  // Parts of a weight gradient end at the same time, and one block that adds them all is slow.
+  const double slower = !needs.counts_pixels ? 1 : s.ping_pong ? 3.4 : 2.3;
+  return s.in_shares ? 8200 + 3.8 * part + 50 * s.split : 9700 + slower * part * (s.split - 1);
 }
 
 // Bytes of A and B and of the epilogue's tiles. B comes again with each group of tile rows that run at once, as far as
@@ -84,7 +86,7 @@ double bytes_of(const Schedule& s, const EpilogueNeeds& needs, const Extents& e,
 // Clocks in which a multiprocessor fetches a stage of a weight gradient, whose tiles are few and read the same windows
 // by every tap (decision 0075).
 double fetching(const Schedule& s, const EpilogueNeeds& needs) {
-  constexpr double least = 500, rate = 45;  // bytes a clock
+  constexpr double least = 660, rate = 45;  // bytes a clock
   return needs.counts_pixels ? std::max(least, double(s.bm + s.bn) * 128 / rate) : 0;
 }
 
@@ -103,12 +105,12 @@ double hopper(const Schedule& s, const EpilogueNeeds& needs, const Extents& e, i
   // In ping-pong an epilogue hides under the other consumer's main loop, but for the last one.
   const double epilogue = epilogue_clocks(s, needs) / (s.ping_pong ? 1 : 2) + wait;
   const double busy = waves * (s.ping_pong ? std::max(loop, (loop + epilogue) / 2) : loop + epilogue);
-  const double rate = needs.counts_pixels ? memory_rate * std::min(1.0, resident / 120.0) : memory_rate;
+  const double rate = needs.counts_pixels ? memory_rate * std::min(1.0, resident / 60.0) : memory_rate;
   const double main =
       std::max({bytes_of(s, needs, e, tiles, resident) / rate, busy, waves * k_blocks * latency / s.stages});
   // Additions to a second accumulator leave the tensor cores idle (decision 0026).
   const double slower = needs.promoted && s.ping_pong ? 2 : 1;
-  return start + slower * (main + epilogue) + meeting(s, e);  // the last epilogue, which nothing hides
+  return start + slower * (main + epilogue) + meeting(s, needs, e);  // the last epilogue, which nothing hides
 }
 
 // Clocks of a stencil: each tile's instructions, or its bytes.
