@@ -1,5 +1,6 @@
 // Schedules are chosen without a device.
 #include "cuda/choose/schedule.h"
+#include "cuda/choose/filters.h"
 
 #include <postlude/error.h>
 
@@ -142,6 +143,42 @@ TEST(Schedule, FollowsTheMeasurements) {
   EXPECT_EQ(first(1024, 1024, 8192), "64x128 split 1");  // 0.97; 128x128 1.42
   // An expensive epilogue behind a short product does not get the tile that leaves it no registers.
   EXPECT_LE(rank(needs(0, 2, 1, 45), 1, 16384, 4096, 1024, 132).front().bn, 128);
+}
+
+// Of the weight gradient of a depthwise convolution: whatever is chosen is legal, covers all pixels and fits; what is
+// not legal says why.
+TEST(FilterTiles, AreChosenWhereTheyFit) {
+  constexpr int limit = 115712;
+  for (const int pixels : {1, 3, 7, 13, 56, 112, 300, 1000})
+    for (const int taps : {1, 3, 5, 7})
+      for (const int step : {1, 2, 3})
+        for (const int bytes : {2, 4}) {
+          const Stencil of{{pixels, taps, step, 1}, {pixels + 1, taps, step, 2}};
+          const auto schedule = filter_schedule(of, {96, 32, bytes, limit, 132});
+          ASSERT_TRUE(schedule) << pixels << " pixels, " << taps << " taps";
+          std::string why;
+          const auto tile = filter_tile(*schedule, of, bytes, limit, why);
+          ASSERT_TRUE(tile) << why;
+          EXPECT_LE(tile->shared, limit);
+          EXPECT_LE(tile->bytes * (tile->stages - 1), tile->shared);
+          EXPECT_LE(tile->y, of.y.pixels);
+          EXPECT_LE(tile->x, of.x.pixels);
+        }
+}
+
+TEST(FilterTiles, SayWhatIsWrong) {
+  const Stencil of{{56, 7, 1, 1}, {56, 7, 1, 1}};
+  const auto refused = [&](const char* text) {
+    std::string why;
+    EXPECT_FALSE(filter_tile(parse_schedule(text), of, 2, 115712, why)) << text;
+    return why;
+  };
+  EXPECT_EQ(refused("stencil 448x48 sub 32x1 aux 0 strip 14x2"), "a stencil's tile has 32, 64 or 128 columns");
+  EXPECT_EQ(refused("stencil 0x32 sub 32x1 aux 0 strip 14x2"), "a tile and a strip have a pixel at least");
+  EXPECT_EQ(refused("stencil 448x32 sub 32x1 aux 0 strip 14x4"),
+            "sums of all taps, and a strip, take more than 104 registers");
+  EXPECT_EQ(refused("stencil 3136x64 sub 32x1 aux 0 strip 14x2"),
+            "it needs 893440 bytes of shared memory, more than 115712");
 }
 
 }  // namespace
