@@ -53,19 +53,22 @@ struct Comparison;
 struct PlanData;
 struct CallData;
 
-// B in the layout that a plan's kernels read, made once and bound in B's place (Plan::bind's
-// `packed`).
+// B, or a convolution's W, in the layout that a plan's kernels read, made once and bound in its
+// place (Plan::bind's `packed`).
 class PackedOperand {
  public:
   PackedOperand() = default;
   [[nodiscard]] std::int64_t k() const { return k_; }
   [[nodiscard]] std::int64_t n() const { return n_; }
+  // Of the tensor that it was made of.
+  [[nodiscard]] const std::vector<std::int64_t>& shape() const { return shape_; }
 
  private:
   friend class Plan;
   friend PackedOperand pack(const Plan& plan, const Tensor& b);
   std::shared_ptr<const void> data_;  // PackedData
   std::int64_t k_ = 0, n_ = 0;
+  std::vector<std::int64_t> shape_;
 };
 
 // A plan bound to operands, with its workspace. It runs as often as wanted, on what the tensors
@@ -169,6 +172,9 @@ class Plan {
 
 [[nodiscard]] Plan compile(const Problem& problem, const Graph& graph, const Target& target = {},
                            const CompileOptions& options = {});
+// `b`: a product's B; the filters of a convolution or of its data gradient, but in groups, and but
+// of a strided gradient, which are several products. Throws Error unsupported where the target has
+// no such form.
 [[nodiscard]] PackedOperand pack(const Plan& plan, const Tensor& b);
 
 // Whether compile() would succeed. If not, there is at least one reason, a sentence with what to

@@ -155,8 +155,12 @@ class ConvPlan:
         given = {name: sizes.lines(value, self._operands.get(name)) for name, value in operands.items()}
         return inputs, {**given, "out": written.out(out)}, written
 
+    def pack(self, w: Any) -> _core.PackedOperand:
+        """w in the kernels' own layout, made once; bind() takes it in w's place. Not in groups, nor of a strided gradient."""
+        return self.plan.pack(self._loop._torch_shape(w))
+
     def bind(self, x: Any, w: Any, /, *, out: Any = None, **operands: Any) -> ConvCall:
-        """A call on these arrays, in the shapes that the function without a plan takes."""
+        """A call on these arrays, in the shapes that the function without a plan takes, w perhaps as pack() made it."""
         inputs, more, written = self._bound((x, w), out, operands)
         return ConvCall(self.plan.bind(*inputs, **more), written)
 
@@ -201,14 +205,20 @@ class Conv:
     def _extents(self, first: Sequence[int], second: Sequence[int], rank: int) -> tuple[Sequence[int], Sequence[int]]:
         return first[2:], second[2:]
 
+    def _torch_shape(self, array: Any) -> Any:
+        """The array in torch's order of axes, in which filters are packed."""
+        rank = getattr(array, "ndim", 0)
+        if self.layout != "nhwc" or rank < 3 or isinstance(array, _core.PackedOperand):
+            return array
+        return _permuted(array, [0, rank - 1, *range(1, rank - 1)])
+
     def _sizes(self, one: Any, two: Any) -> tuple[_Sizes, tuple[Any, Any]]:
         ranks = [getattr(array, "ndim", 0) for array in (one, two)]
         if ranks[0] != ranks[1] or not 3 <= ranks[0] <= 5:
             raise error("wrong_rank", f"{self._names[0]} has {ranks[0]} axes and {self._names[1]} {ranks[1]}",
                         "Both have two axes and one for each of the convolution's, of which there are one to three.")
         rank, last = ranks[0] - 2, self.layout == "nhwc"
-        if last:
-            one, two = (_permuted(array, [0, rank + 1, *range(1, rank + 1)]) for array in (one, two))
+        one, two = self._torch_shape(one), self._torch_shape(two)
         image, taps = self._extents(one.shape, two.shape, rank)
         stride, dilation = _numbers(self.stride, rank, "stride"), _numbers(self.dilation, rank, "dilation")
         padding = _padding(self.padding, image, taps, stride, dilation)

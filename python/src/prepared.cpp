@@ -111,7 +111,7 @@ ArrayCall arrange(std::shared_ptr<Prepared> prepared, Inputs inputs) {
   for (std::size_t i = 0; i < p.inputs.size(); ++i) {
     const Input& input = p.inputs[i];
     if (inputs.packed && input.packable) {
-      given_inputs.push_back(given_packed(input, inputs.packed->k(), inputs.packed->n()));
+      given_inputs.push_back(given_packed(input, inputs.packed->shape()));
       continue;
     }
     check_rank(inputs.main[i], input);

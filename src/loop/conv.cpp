@@ -152,7 +152,9 @@ class ConvLoop final : public MainLoop {
     const auto x = [&](DType dtype) { return named(name_x, dtype, "N", "C", {"D", "H", "W"}); };
     const auto dy = [&](DType dtype) { return named("dY", dtype, "N", "K", {"Z", "P", "Q"}); };
     const auto w = [&](DType dtype) {
-      return named("W", dtype, "K", d_.groups > 1 ? "C/groups" : "C", {"T", "R", "S"});
+      Input input = named("W", dtype, "K", d_.groups > 1 ? "C/groups" : "C", {"T", "R", "S"});
+      input.packable = packs();
+      return input;
     };
     switch (d_.direction) {
       case Direction::forward: return {x(d_.first), w(d_.second)};
@@ -160,6 +162,8 @@ class ConvLoop final : public MainLoop {
       default: return {x(d_.first), dy(d_.second)};
     }
   }
+  // One product: groups and residues have several, each with filters of its own.
+  [[nodiscard]] bool packs() const { return d_.groups == 1 && !strided_gradient(); }
   [[nodiscard]] std::optional<Contraction> contraction() const override {
     Contraction c{.a = d_.first, .b = d_.second, .groups = d_.groups};
     c.a_form = Form::windows;
@@ -168,8 +172,7 @@ class ConvLoop final : public MainLoop {
       std::swap(c.a, c.b);
       std::swap(c.a_form, c.b_form);
     }
-    if (d_.direction == Direction::dgrad)
-      c.parts = std::ranges::any_of(d_.axes, [](const AxisGiven& axis) { return axis.stride > 1; });
+    c.parts = strided_gradient();
     return c;
   }
 
@@ -265,6 +268,27 @@ class ConvLoop final : public MainLoop {
     }
   }
 
+  // As forward() and data_gradient() address what is packed: channels innermost, of the gradient taps backwards.
+  [[nodiscard]] Packing packing(const Given& w) const override {
+    const bool forward_loop = d_.direction == Direction::forward;
+    Counted k;
+    std::int64_t taps = 1, first = 0;
+    for (std::size_t i = d_.lacking(); i < 3; ++i) {
+      const std::int64_t count = extent(w, i), step = stride(w, i);
+      k.k[i] = {count, forward_loop ? step : -step};
+      if (!forward_loop) first += (count - 1) * step;
+      taps = product(taps, count);
+    }
+    const std::size_t along_n = forward_loop ? 0 : 1, along_k = 1 - along_n;
+    k.k[3] = {w.shape[along_k], w.strides[along_k]};
+    Operands operands;
+    operands.b = {.data = w.data, .dtype = w.dtype, .strides = {0, 0, w.strides[along_n]}};
+    if (w.data) operands.b.data = static_cast<char*>(w.data) + first * size_of(w.dtype);
+    operands.addressing.b = k;
+    join(operands);
+    return {operands.b, operands.addressing.b, product(taps, w.shape[along_k]), w.shape[along_n]};
+  }
+
   [[nodiscard]] std::optional<Element> element(Factor factor, std::span<const Given> inputs, std::int64_t b,
                                                std::int64_t group, std::int64_t row,
                                                std::int64_t column) const override {
@@ -311,6 +335,12 @@ class ConvLoop final : public MainLoop {
 
  private:
   using Three = std::array<std::int64_t, 3>;
+
+  // A data gradient of several residues.
+  [[nodiscard]] bool strided_gradient() const {
+    return d_.direction == Direction::dgrad &&
+           std::ranges::any_of(d_.axes, [](const AxisGiven& axis) { return axis.stride > 1; });
+  }
 
   // Of a tensor along a spatial axis; the convolution has it.
   [[nodiscard]] std::int64_t extent(const Given& x, std::size_t axis) const { return x.shape[2 + axis - d_.lacking()]; }
@@ -486,9 +516,10 @@ class ConvLoop final : public MainLoop {
   }
 
   // Whether (c, t, r, s) is counted with the channels innermost: where those of the image lie together, else where
-  // those of the filters do.
-  [[nodiscard]] static bool channels_last(const Given& image, std::int64_t channels, std::int64_t of_filter) {
-    return channels <= 1 || image.strides[1] == 1 || of_filter == 1;
+  // those of the filters do. Filters that are packed are counted so whatever the image is.
+  [[nodiscard]] static bool channels_last(const Given& image, std::int64_t channels, const Given& w,
+                                          std::size_t of_filter) {
+    return w.packed || channels <= 1 || image.strides[1] == 1 || w.strides[of_filter] == 1;
   }
   // k of the filters as one stride, where it is one.
   static void join(Operands& operands) {
@@ -526,7 +557,7 @@ class ConvLoop final : public MainLoop {
     operands.a = {.data = x.data, .dtype = x.dtype, .strides = {}};
     operands.b = {.data = w.data, .dtype = w.dtype, .strides = {0, 0, w.strides[0]}};
     Windows over = windows(x, g);
-    over.channels_last = channels_last(x, over.channels, w.strides[1]);
+    over.channels_last = channels_last(x, over.channels, w, 1);
     const Counted::Axis channel{over.channels, w.strides[1]};
     Counted filters;
     for (std::size_t i = 0; i < 3; ++i) filters.k[i + (over.channels_last ? 0 : 1)] = {g.taps[i], stride(w, i)};
@@ -587,7 +618,7 @@ class ConvLoop final : public MainLoop {
     part.a.image_stride = dy.strides[0];
     part.a.channels = filters;
     part.a.channel_stride = dy.strides[1];
-    part.a.channels_last = channels_last(dy, filters, w.strides[0]);
+    part.a.channels_last = channels_last(dy, filters, w, 0);
     const std::size_t at = part.a.channels_last ? 0 : 1;
     part.b.k[part.a.channels_last ? 3 : 0] = {filters, w.strides[0]};
     std::array<std::vector<AxisResidue>, 3> all;

@@ -2,6 +2,8 @@
 
 #include <postlude/error.h>
 
+#include <algorithm>
+
 namespace postlude::inline v0 {
 
 std::string Given::text() const {
@@ -34,15 +36,17 @@ Given given(const Input& input, const Tensor& tensor) {
   return result;
 }
 
-Given given_packed(const Input& input, std::int64_t rows, std::int64_t columns) {
+Given given_packed(const Input& input, std::span<const std::int64_t> shape) {
   Given result;
   result.name = input.name;
   result.dtype = input.dtype;
-  result.rank = 2;
-  result.shape = {rows, columns};
+  result.rank = static_cast<int>(shape.size());
+  std::ranges::copy(shape, result.shape.begin());
   result.packed = true;
   return result;
 }
+
+MainLoop::Packing MainLoop::packing(const Given& b) const { return {b.bound(), {}, b.shape[0], b.shape[1]}; }
 
 double MainLoop::operations(const Shape& shape) const {
   if (!contraction()) return 0;

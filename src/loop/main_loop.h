@@ -50,7 +50,7 @@ struct Input {
   DType dtype = DType::f32;
   std::vector<std::string_view> axes;  // as messages call their extents: M, K
   Use use = Use::multiplied;
-  bool packable = false;  // pack() may take it: it is B, as it lies
+  bool packable = false;  // pack() may take it: it is B
   bool batchable = true;  // in a batched problem it may have a batch axis in front
 };
 
@@ -72,8 +72,8 @@ struct Given {
 
 // A tensor of the input's rank, or with a batch axis in front.
 [[nodiscard]] Given given(const Input& input, const Tensor& tensor);
-// The same of what pack() has made of a matrix.
-[[nodiscard]] Given given_packed(const Input& input, std::int64_t rows, std::int64_t columns);
+// The same of what pack() has made of a tensor of this shape, which has no strides any more.
+[[nodiscard]] Given given_packed(const Input& input, std::span<const std::int64_t> shape);
 
 // What the inputs' shapes make of the problem, each extent with the input that fixed it, for messages.
 struct Domain {
@@ -114,6 +114,14 @@ class MainLoop {
   // The shape of an input, without batch, at a problem's size; empty where the size does not tell it.
   [[nodiscard]] virtual std::vector<std::int64_t> shape_of(std::size_t input, const Shape& shape) const = 0;
   [[nodiscard]] virtual Operands operands(std::span<const Given> inputs) const = 0;
+  // The input that is packable, alone: B as pack() reads it, and its extents. What is packed is counted in the same
+  // order whatever the other inputs are.
+  struct Packing {
+    Bound b;
+    Address address;
+    std::int64_t k = 0, n = 0;
+  };
+  [[nodiscard]] virtual Packing packing(const Given& b) const;
 
   // The definition, which the reference computes: where an element of A (b, m, k), of B (b, k, n) or of the accumulator
   // (b, m, n) lies, with m and n counted within a group. None: it is 0. Its product with what is not finite may be left

@@ -65,7 +65,7 @@ Call Plan::bind(const std::vector<Binding>& bindings, const PackedOperand& packe
     throw Error(ErrorCode::usage, content ? "B was packed for another plan" : "the packed operand is empty",
                 "pack(plan, B) makes one for this plan's kernels.");
   }
-  const plan::PackedInput b{.k = packed.k_, .n = packed.n_, .data = content->data.get()};
+  const plan::PackedInput b{.shape = packed.shape_, .data = content->data.get()};
   auto call = make_call(data_, bindings, &b);
   call->packed = content;
   return Call(std::move(call));
@@ -74,23 +74,33 @@ Call Plan::bind(const std::vector<Binding>& bindings, const PackedOperand& packe
 PackedOperand pack(const Plan& plan, const Tensor& b) {
   const PlanData& data = plan.data();
   const MainLoop& loop = data.problem.loop();
-  if (const auto inputs = loop.inputs(); std::ranges::none_of(inputs, &Input::packable)) {
-    throw Error(ErrorCode::unsupported, "a " + std::string(loop.name()) + " has no B to pack",
-                "Bind " + std::string(inputs[0].name) + " alone.");
+  const std::vector<Input> inputs = loop.inputs();
+  const auto packable = std::ranges::find_if(inputs, &Input::packable);
+  if (packable == inputs.end()) {
+    if (inputs.size() == 1)
+      throw Error(ErrorCode::unsupported, "a " + std::string(loop.name()) + " has no B to pack",
+                  "Bind " + std::string(inputs[0].name) + " alone.");
+    throw Error(ErrorCode::unsupported, "nothing of a " + loop.describe() + " can be packed",
+                "Bind " + std::string(inputs.back().name) + " itself.");
   }
+  const MainLoop::Packing given = plan::check_packable(data, b);
   Bindings bindings;
-  bindings.b = plan::check_packable(data, b);
-  bindings.shape = {.batch = 1, .m = 1, .n = b.shape[1], .k = b.shape[0]};
+  bindings.b = given.b;
+  bindings.addressing.b = given.address;
+  bindings.shape = {.batch = 1, .m = 1, .n = given.n, .k = given.k};
   const bool empty = b.elements() == 0;  // nothing will be read
   std::shared_ptr<const void> packed = empty ? nullptr : data.base.executable->pack(bindings);
   if (!packed && !empty) {
+    const std::string of(packable->name);
     throw Error(ErrorCode::unsupported,
-                "the " + std::string(data.backend->name) + " target has no packed form of B here", "Bind B itself.");
+                "the " + std::string(data.backend->name) + " target has no packed form of " + of + " here",
+                "Bind " + of + " itself.");
   }
   PackedOperand operand;
   operand.data_ = std::make_shared<const PackedData>(PackedData{plan.data_, std::move(packed)});
-  operand.k_ = b.shape[0];
-  operand.n_ = b.shape[1];
+  operand.k_ = given.k;
+  operand.n_ = given.n;
+  operand.shape_.assign(b.shape.begin(), b.shape.begin() + b.rank);
   return operand;
 }
 

@@ -80,7 +80,7 @@ class Checker {
   }
 
   // B by itself, for pack().
-  Bound run_packable(const Tensor& b) {
+  MainLoop::Packing run_packable(const Tensor& b) {
     std::size_t i = 0;
     while (!inputs_[i].packable) ++i;
     tensors_[i] = b;
@@ -93,7 +93,9 @@ class Checker {
     }
     check_extents(i);
     check_memory(i);
-    return bound(i);
+    const MainLoop::Packing packing = loop_.packing(given(inputs_[i], *tensors_[i]));
+    check_extent("K", packing.k, i);
+    return packing;
   }
 
  private:
@@ -258,8 +260,7 @@ class Checker {
   void settle() {
     for (std::size_t i = 0; i < inputs_.size(); ++i) {
       if (tensors_[i]) check_extents(i);
-      given_.push_back(tensors_[i] ? given(inputs_[i], *tensors_[i])
-                                   : given_packed(inputs_[i], packed_->k, packed_->n));
+      given_.push_back(tensors_[i] ? given(inputs_[i], *tensors_[i]) : given_packed(inputs_[i], packed_->shape));
     }
     const Domain domain = loop_.settle(given_);
     const auto fixed = [&](std::string_view letter, const Domain::Extent& extent) {
@@ -516,7 +517,7 @@ Checked check(const PlanData& plan, const std::vector<Binding>& given, const Pac
   return Checker(plan, packed, where).run(given);
 }
 
-Bound check_packable(const PlanData& plan, const Tensor& b) {
+MainLoop::Packing check_packable(const PlanData& plan, const Tensor& b) {
   return Checker(plan, nullptr, plan.target).run_packable(b);
 }
 

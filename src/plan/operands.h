@@ -26,9 +26,9 @@ struct Checked {
   bool nothing_to_do = false;         // every output is empty
 };
 
-// An input that was packed beforehand: its extents, and what Executable::pack returned.
+// An input that was packed beforehand: the shape of the tensor, and what Executable::pack returned.
 struct PackedInput {
-  std::int64_t k = 0, n = 0;
+  std::vector<std::int64_t> shape;
   const void* data = nullptr;
 };
 
@@ -36,7 +36,7 @@ struct PackedInput {
 [[nodiscard]] Checked check(const PlanData& plan, const std::vector<Binding>& given, const PackedInput* packed,
                             const Target& where);
 
-// B alone, K x N, as Executable::pack wants it.
-[[nodiscard]] Bound check_packable(const PlanData& plan, const Tensor& b);
+// The input that is packable alone, as Executable::pack wants it.
+[[nodiscard]] MainLoop::Packing check_packable(const PlanData& plan, const Tensor& b);
 
 }  // namespace postlude::inline v0::plan

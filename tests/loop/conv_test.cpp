@@ -6,6 +6,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cstring>
 #include <random>
 
 namespace postlude_test {
@@ -350,6 +352,69 @@ TEST(Conv2d, RefusesWhatIsNoConvolution) {
                bind({.padding = {{{1 << 29, 0}, {0, 0}}}}, {1, 2, 3, 3}, {1, 2, 3, 3}));
   EXPECT_ERROR(ErrorCode::unsupported, "two float types", (void)compile(Conv2d{.x = f32, .w = s8}, graph));
   EXPECT_TRUE(supports(Conv2d{.x = bf16, .w = bf16}, graph, Target::parse("sm_90a")));
+}
+
+// However the filters lay, and whatever the order of the image: the sums are of whole numbers.
+TEST(Conv2d, TakesFiltersPackedBefore) {
+  const Graph graph = parse("def f(acc):\n    return acc\n");
+  for (const DType type : {f32, bf16, s8}) {
+    for (const Order x : {Order::first, Order::last, Order::odd}) {
+      for (const Order w : {Order::first, Order::last, Order::odd}) {
+        const std::string where =
+            std::string(name(type)) + std::to_string(static_cast<int>(x)) + std::to_string(static_cast<int>(w));
+        const Conv2d conv{.x = type, .w = type, .stride = {2, 1}, .padding = {{{1, 1}, {0, 2}}}};
+        for (const Sizes& z :
+             {Sizes{2, 5, 9, 7, 70, 3, 3}, Sizes{1, 70, 5, 5, 130, 1, 1}, Sizes{3, 1, 6, 4, 3, 2, 3}}) {
+          const Plan plan = compile(conv, graph, Target::cpu(1));
+          Trial run = draw(plan, conv, z, x, w, 5, true);
+          plan.bind(run.bindings).run();
+          const std::vector<std::uint64_t> expected = run.drawn[2].memory;
+          std::ranges::fill(run.drawn[2].memory, ~std::uint64_t{0});
+          const PackedOperand packed = pack(plan, run.drawn[1].tensor);
+          EXPECT_EQ(packed.shape(), (std::vector<std::int64_t>{z.k, z.c, z.r, z.s}));
+          EXPECT_EQ(packed.k(), z.c * z.r * z.s);
+          plan.bind({run.bindings[0], run.bindings[2]}, packed).run();
+          const std::int64_t bytes = run.drawn[2].tensor.elements() * size_of(run.drawn[2].tensor.dtype);
+          EXPECT_EQ(std::memcmp(expected.data(), run.drawn[2].memory.data(), static_cast<std::size_t>(bytes)), 0)
+              << where << " of " << z.k;
+        }
+      }
+    }
+  }
+}
+
+TEST(ConvDgrad2d, TakesFiltersPackedBefore) {
+  std::mt19937_64 random(3);
+  const ConvDgrad2d conv{.padding = {{{1, 1}, {1, 1}}}, .dilation = {2, 1}};
+  const Plan plan = compile(conv, parse("def f(acc):\n    return acc\n"), Target::cpu(1));
+  for (const Order order : {Order::first, Order::last, Order::odd}) {
+    const Drawn dy(f32, {2, 6, 5, 6}, random, 1, true, order), w(f32, {6, 4, 3, 3}, random, 1, true, order);
+    std::vector<float> one(2 * 7 * 6 * 4, 1), two(one.size(), 2);
+    const auto out = [](std::vector<float>& to) { return Tensor(to.data(), f32, {2, 7 * 6, 4}); };
+    plan.bind({{"dY", dy.tensor}, {"W", w.tensor}, {"D", out(one)}}).run();
+    plan.bind({{"dY", dy.tensor}, {"D", out(two)}}, pack(plan, w.tensor)).run();
+    EXPECT_EQ(one, two) << static_cast<int>(order);
+  }
+}
+
+TEST(Conv2d, RefusesWhatItCannotPack) {
+  std::mt19937_64 random(3);
+  const Graph graph = parse("def f(acc):\n    return acc\n");
+  const Drawn x(f32, {2, 6, 5, 5}, random, 1, true), w(f32, {4, 6, 3, 3}, random, 1, true);
+  std::vector<float> out(2 * 9 * 4);
+  EXPECT_ERROR(ErrorCode::unsupported, "groups can be packed",
+               (void)pack(compile(Conv2d{.groups = 2}, graph), w.tensor));
+  EXPECT_ERROR(ErrorCode::unsupported, "stride 2 can be packed",
+               (void)pack(compile(ConvDgrad2d{.stride = {2, 2}}, graph), w.tensor));
+  EXPECT_ERROR(ErrorCode::unsupported, "can be packed", (void)pack(compile(ConvWgrad2d{}, graph), w.tensor));
+  const Plan plan = compile(Conv2d{}, graph);
+  EXPECT_ERROR(ErrorCode::wrong_rank, "W", (void)pack(plan, Tensor(out.data(), f32, {4, 6})));
+  const PackedOperand packed = pack(plan, w.tensor);
+  const Tensor d(out.data(), f32, {2, 9, 4});
+  EXPECT_ERROR(ErrorCode::repeated_operand, "W is bound packed",
+               (void)plan.bind({{"X", x.tensor}, {"W", w.tensor}, {"D", d}}, packed));
+  EXPECT_ERROR(ErrorCode::wrong_shape, "packed W (4, 6, 3, 3) has filters of 6 channels",
+               (void)plan.bind({{"X", Tensor(x.tensor.data, f32, {2, 5, 5, 5})}, {"D", d}}, packed));
 }
 
 TEST(Conv2d, RefusesWhatIsNoGradient) {

@@ -48,6 +48,23 @@ def test_is_the_sum(stride, padding, dilation, around, last):
     np.testing.assert_allclose(result.pooled, after.mean(axis=(2, 3)), rtol=1e-6)
 
 
+@pytest.mark.parametrize("layout", ["nchw", "nhwc"])
+@pytest.mark.parametrize("last", [False, True])
+def test_takes_filters_packed_before(last, layout):
+    x, w = drawn(2, 5, 9, 7, last=last), drawn(6, 5, 3, 2, last=last)
+    if layout == "nhwc":
+        x, w = x.transpose(0, 2, 3, 1), w.transpose(0, 2, 3, 1)
+    conv = post.Conv(stride=(1, 2), padding="same", layout=layout)
+    plan = conv.plan(x, w)
+    packed = plan.pack(w)
+    assert packed.shape == (6, 5, 3, 2)
+    np.testing.assert_array_equal(plan.bind(x, packed)(), plan.bind(x, w)())
+    with pytest.raises(post.Error, match="can be packed"):
+        post.Conv(groups=5).plan(x, drawn(10, 1, 3, 2)).pack(drawn(10, 1, 3, 2))
+    with pytest.raises(post.Error, match="w has 0 axes|W"):
+        plan.pack(None)
+
+
 def test_refuses():
     x, w = drawn(1, 2, 4, 4), drawn(3, 2, 3, 3)
     for arguments, text in [({"stride": 0}, "stride is 0"), ({"padding": -1}, "padding is -1"), ({"dilation": 2}, "spans 5 rows"),

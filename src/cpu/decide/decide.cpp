@@ -49,6 +49,10 @@ class Decider {
     to_.shape = shape_;
     to_.a = layout_.a;
     to_.buffers = layout_.buffers;
+    for (std::size_t i = 0; i < to_.buffers.size(); ++i) {  // one column is contiguous whatever its stride
+      const Buffer& buffer = program_.buffers[i];
+      if (buffer.axes.has(Axis::n) && columns_of(buffer, shape_) == 1) to_.buffers[i].strides[2] = 1;
+    }
     for (Pass& pass : schedule(program_, shape_, subject_.multiplies())) {
       PassDecision& decision = to_.passes.emplace_back();
       decision.pass = std::move(pass);
@@ -83,11 +87,11 @@ class Decider {
         .b_k_major = b_strided && ((layout_.b.strides[1] == 1 && (shape_.k != 1 || layout_.b.strides[2] != 1)) ||
                                    (shape_.k == 1 && shape_.n == 1)),
         .pieces = pass.pieces,
-        .addressed = !a_strided || !b_strided,
+        .addressed = layout_.packed_b ? subject_.contraction->a_form != Form::strided : !a_strided || !b_strided,
         .a_k_major = a_strided && (layout_.a.strides[2] == 1 || shape_.k == 1)};
     decide_images(to);
     to.blocking = to.assembly ? to.assembly->blocking() : choose_blocking(to.product, subject_.isa, pass.whole_rows);
-    pass.block_rows = row_group;
+    pass.block_rows = to.blocking->group_rows;
     const bool whole = to.blocking->order != Order::blocks;
     pass.block_columns =
         std::max<std::int64_t>(1, whole ? pass.columns : std::min(pass.columns, to.blocking->column_block));
@@ -208,7 +212,7 @@ class Decider {
   void decide_direct(PassDecision& to) const {
     if (to.pass.count > 1) to.not_direct = "several phases use the accumulators";
     else if (to.pass.pieces.count > 1) to.not_direct = "the accumulators are read in pieces";
-    else to.direct = direct_form(program_, program_.phases[to.pass.first], to_.buffers, shape_.n);
+    else to.direct = direct_form(program_, program_.phases[to.pass.first], to_.buffers);
     if (!to.direct && to.not_direct == nullptr) {
       to.not_direct = "it is more than a scale, a bias along N, an f32 tile and bounds, into one f32 output";
     }

@@ -15,8 +15,8 @@ namespace {
 // Takes a phase's only stored value apart, from the store towards the accumulator.
 class Matcher {
  public:
-  Matcher(const lower::Program& program, const lower::Phase& phase, std::span<const Placed> buffers, bool one_column)
-      : program_(program), phase_(phase), buffers_(buffers), one_column_(one_column) {}
+  Matcher(const lower::Program& program, const lower::Phase& phase, std::span<const Placed> buffers)
+      : program_(program), phase_(phase), buffers_(buffers) {}
 
   std::optional<DirectForm> match() {
     if (program_.accumulator != DType::f32 || phase_.stores.size() != 1 || !phase_.reductions.empty()) return {};
@@ -49,10 +49,7 @@ class Matcher {
     return buffer.dtype == DType::f32 && buffer.axes.contains(tile_axes) && access.columns.identity() &&
            access.divide_rows == 1 && contiguous(access.buffer);
   }
-  // One column is, whatever its stride.
-  [[nodiscard]] bool contiguous(lower::BufferId buffer) const {
-    return one_column_ || buffers_[buffer].strides[2] == 1;
-  }
+  [[nodiscard]] bool contiguous(lower::BufferId buffer) const { return buffers_[buffer].strides[2] == 1; }
   std::optional<float> constant(ValueId v) const {
     if (at(v).op != Op::constant || at(v).type != DType::f32) return {};
     const auto value = static_cast<float>(at(v).literal.value());
@@ -160,7 +157,6 @@ class Matcher {
   const lower::Program& program_;
   const lower::Phase& phase_;
   std::span<const Placed> buffers_;
-  bool one_column_;
   DirectForm form_;
   int used_ = 0;
 };
@@ -168,8 +164,8 @@ class Matcher {
 }  // namespace
 
 std::optional<DirectForm> direct_form(const lower::Program& program, const lower::Phase& phase,
-                                      std::span<const Placed> buffers, std::int64_t columns) {
-  return Matcher(program, phase, buffers, columns == 1).match();
+                                      std::span<const Placed> buffers) {
+  return Matcher(program, phase, buffers).match();
 }
 
 Direct DirectForm::at(std::span<const Bound> buffers, std::int64_t batch) const {

@@ -27,9 +27,9 @@ struct DirectForm {
   [[nodiscard]] Direct at(std::span<const Bound> buffers, std::int64_t batch) const;
 };
 
-// The form of a phase that is such an epilogue with these buffers of so many columns: f32
-// accumulators, one piece, the identity of columns.
+// The form of a phase that is such an epilogue with these buffers: f32 accumulators, one piece, the
+// identity of columns.
 [[nodiscard]] std::optional<DirectForm> direct_form(const lower::Program& program, const lower::Phase& phase,
-                                                    std::span<const Placed> buffers, std::int64_t columns);
+                                                    std::span<const Placed> buffers);
 
 }  // namespace postlude::inline v0::cpu

@@ -63,7 +63,7 @@ struct ProductShape {
   bool b_n_major = false;  // B is contiguous in N and not in K
   bool b_k_major = false;  // B is contiguous in K
   Pieces pieces = {};
-  bool addressed = false;  // A or B is not a stride apart
+  bool addressed = false;  // A or B is not a stride apart, or, where B is packed, need not be
   bool a_k_major = false;  // A is contiguous in K
 };
 [[nodiscard]] ProductShape shape_of(const Product& product);
@@ -102,6 +102,7 @@ struct Blocking {
                                   // once, into shared scratch, where that is more than one
   std::int64_t row_block =
       0;  // rows for which a block of B is packed once (rows: read), at most; a multiple of row_group
+  std::int64_t group_rows = row_group;  // rows of a block that is handed on, at most
   // The following are derived, in accumulator elements.
   std::int64_t acc_row = 0;       // row stride of finished blocks
   std::int64_t piece_stride = 0;  // from one piece of a finished block to the next
@@ -144,8 +145,8 @@ struct PackedB {
   };
   std::unique_ptr<std::uint32_t[], Free> words;  // 64-byte aligned
 };
-// Reads product.b (and k, n, pieces and a.dtype; not m).
-[[nodiscard]] PackedB pack_b(const Product& product, Isa isa, int threads);
+// Reads product.b (and k, n, pieces and a.dtype; not m). `addressed`: A may be no stride apart.
+[[nodiscard]] PackedB pack_b(const Product& product, Isa isa, int threads, bool addressed = false);
 // The same in steps: its layout without memory, its memory, and its content, with a thread's scratch each.
 [[nodiscard]] PackedB packed_layout(ProductShape shape, Isa isa);
 void allocate(PackedB& packed);
@@ -154,9 +155,8 @@ void fill(PackedB& packed, const Product& product, int threads, char* scratch, s
 // ---- running ------------------------------------------------------------------------------------
 
 // Finished accumulators: row i, column j of piece p is at acc[i * acc_row + p * piece_stride + j],
-// in f32 or i32. They belong to the consumer, which may overwrite them; padding stands between
-// `columns` and the next 16. Without pieces (row0 + i, column0 + j) is the place in the product;
-// with pieces column0 counts within each piece (see column_of).
+// in f32 or i32. They belong to the consumer, which may overwrite them. Without pieces (row0 + i, column0 + j) is the
+// place in the product; with pieces column0 counts within each piece (see column_of).
 struct FinishedBlock {
   int thread = 0;
   std::int64_t row0 = 0, rows = 0;
@@ -173,7 +173,7 @@ struct FinishedBlock {
 }
 
 // A consumer is called on the thread that computed the block (collected: on any), and must not
-// throw. Blocks have at most row_group rows and start at multiples of it; every element of the
+// throw. Blocks have at most Blocking::group_rows rows and start at multiples of it; every element of the
 // product arrives in one block; blocks of the orders collected and rows have all columns. The set
 // of blocks depends on the Blocking only; their order, and the thread that gets one, depend on the
 // number of threads.

@@ -67,6 +67,17 @@ const Kernels& kernels_for(Isa isa, const ProductShape& shape) {
 #endif
 }
 
+// A processor multiplies two of AVX2's vectors in the time of one of AVX-512's. Storing part of one takes AMD's 20
+// cycles.
+const Kernels& kernels_for_columns([[maybe_unused]] const Kernels& kernels, [[maybe_unused]] std::int64_t columns,
+                                   [[maybe_unused]] std::int64_t k) {
+#if defined(__x86_64__)
+  const Kernels& half = avx2_float_kernels;
+  if (&kernels == &avx512_float_kernels && (columns == half.lanes || (columns < half.lanes && k >= 48))) return half;
+#endif
+  return kernels;
+}
+
 Element element_of(DType type) {
   switch (type) {
     case DType::f16: return Element::f16;
@@ -261,8 +272,10 @@ void fill(PackedB& packed, const Product& product, int threads, char* gather, st
   });
 }
 
-PackedB pack_b(const Product& product, Isa isa, int threads) {
-  PackedB packed = packed_layout(shape_of(product), isa);
+PackedB pack_b(const Product& product, Isa isa, int threads, bool addressed) {
+  ProductShape shape = shape_of(product);
+  shape.addressed |= addressed;
+  PackedB packed = packed_layout(shape, isa);
   allocate(packed);
   const std::size_t gather = gather_bytes(packed.k_block);
   const std::unique_ptr<char[]> copies(new (std::nothrow) char[gather * static_cast<std::size_t>(threads)]);

@@ -10,6 +10,9 @@ namespace postlude::inline v0::cpu {
 // floats': AVX-512 without VNNI uses AVX2's.
 [[nodiscard]] const Kernels& kernels_for(Isa isa, const ProductShape& shape);
 
+// Those for the tiles of a small product of this K: AVX2's where columns fill half of a vector at most.
+[[nodiscard]] const Kernels& kernels_for_columns(const Kernels& kernels, std::int64_t columns, std::int64_t k);
+
 [[nodiscard]] Element element_of(DType type);
 
 // The layout of B cut into (column block, k block) pairs.
