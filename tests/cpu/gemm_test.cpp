@@ -147,16 +147,20 @@ struct Scratch {
 // Every element's 32 bits, in the product's own order, and how often it came.
 struct Collected {
   const Product& product;
+  const Blocking& blocking;
   std::vector<std::uint32_t> bits;
   std::vector<std::atomic<int>> visits;
 
-  explicit Collected(const Product& p)
-      : product(p), bits(static_cast<std::size_t>(p.m * p.n)), visits(static_cast<std::size_t>(p.m * p.n)) {}
+  Collected(const Product& p, const Blocking& b)
+      : product(p),
+        blocking(b),
+        bits(static_cast<std::size_t>(p.m * p.n)),
+        visits(static_cast<std::size_t>(p.m * p.n)) {}
 
   static void consume(void* context, const FinishedBlock& block) {
     auto& self = *static_cast<Collected*>(context);
-    EXPECT_EQ(block.row0 % row_group, 0);
-    EXPECT_LE(block.rows, row_group);
+    EXPECT_EQ(block.row0 % self.blocking.group_rows, 0);
+    EXPECT_LE(block.rows, self.blocking.group_rows);
     for (int piece = 0; piece < self.product.pieces.count; ++piece) {
       for (Int i = 0; i < block.rows; ++i) {
         for (Int j = 0; j < block.columns; ++j) {
@@ -174,7 +178,7 @@ struct Collected {
 
 std::vector<std::uint32_t> product_bits(const Product& product, const Blocking& blocking, int threads) {
   Scratch scratch(blocking, threads);
-  Collected collected(product);
+  Collected collected(product, blocking);
   scratch.options.consumer = {Collected::consume, &collected};
   run(product, blocking, scratch.options);
   for (std::size_t i = 0; i < collected.visits.size(); ++i) {

@@ -13,29 +13,38 @@ namespace {
 // Larger products gain more from blocks than packing costs; of a B of `b_always` elements, which L2
 // holds beside a few rows of A, never.
 constexpr std::int64_t most_multiplied = 1 << 20, most_b = 128 << 10, b_always = 64 << 10;
-// Many rows by few columns read A once, in whole rows.
-constexpr std::int64_t few_columns = 64, many_rows = 8 * row_group;
+// Few columns are passed at once: A is read in whole rows, and B is not packed for few of them.
+constexpr std::int64_t few_columns = 64;
+constexpr std::int64_t most_of_panels = 128;  // of K, as a panel stays in L1
+constexpr std::int64_t rows_at_once = 8;
 constexpr std::int64_t most_interleaved = 4;  // of more rows or columns one after another squares take less
 constexpr std::int64_t a_in_l2 = 96 << 10;    // elements of A that pass all dot products together
 constexpr std::int64_t b_in_l1 = 4 << 10;
 // Fewer multiplications are not worth a second thread.
 constexpr std::int64_t least_for_threads = 1 << 17;
 constexpr std::int64_t most_accumulators = 128 << 10;  // of a row group
+// Few columns are handed on in blocks of so many elements, if there are rows for them, and of whole pairs of rows whose
+// random numbers are of one block of Philox.
+constexpr std::int64_t narrow_block = 2048, narrow_rows = 2 * row_group;
 
 // The cycles of a product, about: one multiplication of vectors each, as Zen 4 does; a processor
 // that does two is bound by loads there.
 struct Cycles {
   std::int64_t m, n, k, lanes;
 
-  // Vectors along N. Tiles of one row or so wait for additions: those have four chains of them.
-  [[nodiscard]] std::int64_t tiles() const { return m * ceil_div(n, lanes) * (k + 3) + k; }
+  // Vectors along N, of half the length for few columns of a long K (kernels_for_columns). Tiles of one row or so wait
+  // for additions: those have four chains of them.
+  [[nodiscard]] std::int64_t tiles() const {
+    const bool half = 2 * n == lanes || (2 * n < lanes && k >= 48);
+    return half ? m * ((k + 3) * 5 / 8 + (2 * n < lanes ? 12 : 0)) + k : m * ceil_div(n, lanes) * (k + 3) + k;
+  }
   // B along N from B along K: squares of lanes x lanes, three shuffles a vector of each.
   [[nodiscard]] std::int64_t packing() const {
     return k <= most_interleaved ? k * n / 4 : ceil_div(n, lanes) * ceil_div(k, lanes) * lanes * 7;
   }
-  // The same for the last columns of N beside tiles of the others.
-  [[nodiscard]] std::int64_t tail(std::int64_t columns) const {
-    return m * columns * (ceil_div(k, lanes) + 5) + columns * k + 100;
+  // The same for the last columns of N beside tiles of the others; `apart` are gathered a line each.
+  [[nodiscard]] std::int64_t tail(std::int64_t columns, bool apart) const {
+    return m * columns * (ceil_div(k, lanes) + 5) + columns * k + (apart ? 3 * k : 0) + 100;
   }
   // Vectors along K, and a sum of each.
   [[nodiscard]] std::int64_t dots() const { return m * n * (ceil_div(k, lanes) + 5); }
@@ -56,9 +65,11 @@ class SmallProduct {
       : product_(product),
         blocking_(blocking),
         options_(options),
-        kernels_(kernels_for(blocking.isa, {.m = product.m, .a = DType::f32, .b = DType::f32})) {}
+        kernels_(kernels_for(blocking.isa, {.m = product.m, .a = DType::f32, .b = DType::f32})),
+        tiles_(kernels_for_columns(kernels_, product.n - blocking.dots, product.k)),
+        in_parts_(rows_in_parts()) {}
 
-  // Row groups [first, end), on a thread that has `scratch`.
+  // Blocks of rows [first, end), on a thread that has `scratch`.
   void run(int thread, std::int64_t first, std::int64_t end) const {
     std::byte* const scratch =
         options_.thread_scratch + static_cast<std::size_t>(thread) * options_.thread_scratch_stride;
@@ -83,16 +94,17 @@ class SmallProduct {
       }
     }
     const Direct* const direct = options_.direct;
-    if (direct && (is_plain(*direct) || blocking_.dots == 0)) {
-      const std::int64_t last = std::min(end * row_group, product_.m), height = height_of_passes();
-      for (std::int64_t row = first * row_group; row < last; row += height) {
+    if (direct && (is_plain(*direct) || (blocking_.dots == 0 && !in_parts_))) {
+      const std::int64_t last = std::min(end * blocking_.group_rows, product_.m), height = height_of_passes();
+      for (std::int64_t row = first * blocking_.group_rows; row < last; row += height) {
         float* const out = direct->out + row * direct->row_stride;
         rows(row, std::min(row + height, last), sides, out, direct->row_stride, direct);
       }
       return;
     }
     for (std::int64_t group = first; group < end; ++group) {
-      const std::int64_t row0 = group * row_group, row1 = std::min(row0 + row_group, product_.m);
+      const std::int64_t height = blocking_.group_rows, row0 = group * height,
+                         row1 = std::min(row0 + height, product_.m);
       rows(row0, row1, sides, acc, blocking_.acc_row, nullptr);
       if (direct) {
         kernels_.store_direct(*direct, acc, blocking_.acc_row, row0, row1 - row0, 0, product_.n);
@@ -113,6 +125,13 @@ class SmallProduct {
   static bool is_plain(const Direct& d) {
     constexpr float infinity = std::numeric_limits<float>::infinity();
     return d.alpha == 1 && !d.has_beta && !d.bias && !d.add && d.lo == -infinity && d.hi == infinity;
+  }
+
+  // Few rows, which the tiles of many would part badly, by a wide B: in equal parts, and in wider tiles.
+  [[nodiscard]] bool rows_in_parts() const {
+    const std::int64_t m = product_.m, rest = m % 6;
+    return blocking_.small == Small::as_it_lies && m < row_group && (m < 6 || (rest >= 1 && rest <= 3)) &&
+           product_.n - blocking_.dots > kernels_.panel && product_.a.column_stride == 1;
   }
 
   // Columns [first, first + columns), of whole panels but the last.
@@ -155,7 +174,15 @@ class SmallProduct {
     const Matrix& a = product_.a;
     const float* const left = static_cast<const float*>(a.data) + row0 * a.row_stride;
     const std::int64_t tiled = product_.n - blocking_.dots;
-    if (tiled > 0) {
+    if (in_parts_) {
+      ThinRun run;
+      run.asks = ThinRun::Asks::nothing;
+      run.k = product_.k;
+      run.a = left, run.a_row = a.row_stride, run.rows = static_cast<int>(row1 - row0);
+      run.b = reinterpret_cast<const char*>(b.tiles), run.b_step = b.tiles_row * 4, run.columns = tiled;
+      run.c = c, run.c_row = c_row;
+      kernels_.thin_n_major(run);
+    } else if (tiled > 0) {
       SmallRun run;
       run.asks = direct != nullptr && product_.m * product_.n > b_in_l2;
       run.a = left, run.a_row = a.row_stride, run.a_step = a.column_stride;
@@ -165,21 +192,29 @@ class SmallProduct {
         for (; run.column0 < tiled; run.column0 += kernels_.panel, run.c += kernels_.panel) {
           run.rows = row1 - row0, run.columns = std::min<std::int64_t>(kernels_.panel, tiled - run.column0);
           pack(run.column0, run.columns, b.panel, b.tiles_row);
-          kernels_.small(run);
+          tiles_.small(run);
         }
       }
       const std::int64_t height = tiled <= kernels_.panel ? row1 - row0 : height_of_rows(tiled);
       for (std::int64_t row = row0; row < row1 && b.panel == nullptr; row += height) {
         run.rows = std::min(height, row1 - row);
-        kernels_.small(run);
+        tiles_.small(run);
         run.a += height * a.row_stride, run.c += height * c_row, run.row0 += height;
       }
     }
-    // Few columns are the rows of the kernel for few rows, and rows its columns.
+    // The kernel for few rows passes what is its columns once: few columns are its rows, and rows its columns, but
+    // where there are fewer rows.
     ThinRun run;
     run.asks = asked(product_.m * product_.k);
     if (run.asks == ThinRun::Asks::columns) run.asks = ThinRun::Asks::lines;
     run.k = product_.k;
+    if (product_.m <= rows_at_once && product_.m < blocking_.dots) {
+      run.a = left, run.a_row = a.row_stride, run.rows = static_cast<int>(row1 - row0);
+      run.b = reinterpret_cast<const char*>(b.dots), run.b_column = b.dots_column * 4, run.columns = blocking_.dots;
+      run.c = c + tiled, run.c_row = c_row;
+      kernels_.thin_k_major(run);
+      return;
+    }
     run.b_column = a.row_stride * 4;
     run.c_row = 1, run.c_column = c_row;
     run.b = reinterpret_cast<const char*>(left);
@@ -206,7 +241,8 @@ class SmallProduct {
   const Product& product_;
   const Blocking& blocking_;
   const RunOptions& options_;
-  const Kernels& kernels_;
+  const Kernels &kernels_, &tiles_;
+  const bool in_parts_;
 };
 
 }  // namespace
@@ -221,9 +257,11 @@ SmallChoice choose_small(const ProductShape& shape, const Kernels& kernels) {
   const std::int64_t multiplied = shape.m * shape.n * shape.k, b = shape.n * shape.k;
   const bool narrow =
       shape.n <= max_thin_rows && shape.a_k_major && b <= most_b && (shape.b_k_major || shape.b_n_major);
+  // Panels of L1 that are packed right before they are passed.
+  const bool panels = shape.m <= row_group && shape.b_k_major && shape.k <= most_of_panels &&
+                      multiplied <= 2 * most_multiplied && b <= 2 * most_b;
   const bool fits =
-      b <= b_always ||
-      (b <= most_b && (multiplied <= most_multiplied || (shape.n <= few_columns && shape.m >= many_rows)));
+      b <= b_always || panels || (b <= most_b && (multiplied <= most_multiplied || shape.n <= few_columns));
   if (!fits && !narrow) return no("blocks gain more");
   if (std::min<std::int64_t>(shape.m, row_group) * shape.n > most_accumulators) return no("rows are too long");
   const Cycles cycles{shape.m, shape.n, shape.k, kernels.lanes};
@@ -237,7 +275,8 @@ SmallChoice choose_small(const ProductShape& shape, const Kernels& kernels) {
     return no("B's columns are dot products as they lie");
   }
   const std::int64_t rest = shape.n % kernels.lanes;
-  const bool apart = rest > 0 && shape.n > kernels.lanes && shape.a_k_major && cycles.tail(rest) < shape.m * shape.k;
+  const bool apart =
+      rest > 0 && shape.n > kernels.lanes && shape.a_k_major && cycles.tail(rest, shape.b_n_major) < shape.m * shape.k;
   return {shape.b_n_major ? Small::as_it_lies : Small::packed, apart ? rest : 0, nullptr};
 }
 
@@ -250,16 +289,22 @@ void block_small(Blocking& b, const SmallChoice& choice, const ProductShape& sha
   b.row_block = row_groups(shape.m) * row_group;
   b.piece_stride = round_up(b.column_block, 16);
   b.acc_row = b.piece_stride + 16;
-  b.units = shape.m * shape.n * shape.k < least_for_threads ? 1 : row_groups(shape.m);
+  if (shape.n <= max_thin_rows) {
+    b.acc_row = shape.n;
+    const std::int64_t rows = std::min(narrow_block / shape.n, a_in_l2 / shape.k) / narrow_rows * narrow_rows;
+    b.group_rows = std::max(rows, narrow_rows);
+  }
+  b.units = shape.m * shape.n * shape.k < least_for_threads ? 1 : ceil_div(shape.m, b.group_rows);
   const std::int64_t copy = (b.small == Small::packed ? shape.k * packed_row(shape.n - b.dots) : 0) +
                             (shape.b_k_major ? 0 : b.dots * gathered_row(shape.k));
   b.small_acc = static_cast<std::size_t>(round_up(copy * 4, 64));
-  b.thread_bytes = b.small_acc + static_cast<std::size_t>(std::min<std::int64_t>(row_group, shape.m) * b.acc_row * 4);
+  b.thread_bytes = b.small_acc + static_cast<std::size_t>(std::min(b.group_rows, shape.m) * b.acc_row * 4);
 }
 
 void run_small(const Product& product, const Blocking& blocking, const RunOptions& options) {
   const SmallProduct small(product, blocking, options);
-  const std::int64_t groups = row_groups(product.m), threads = std::min<std::int64_t>(options.threads, blocking.units);
+  const std::int64_t groups = ceil_div(product.m, blocking.group_rows),
+                     threads = std::min<std::int64_t>(options.threads, blocking.units);
   if (threads <= 1) return small.run(0, 0, groups);
   core::parallel(static_cast<int>(threads),
                  [&](int thread) { small.run(thread, groups * thread / threads, groups * (thread + 1) / threads); });
