@@ -53,6 +53,15 @@ TEST(Schedule, PartsAtTheEndFollowWholeWaves) {
   EXPECT_EQ(whole_tiles(s, {300, 10}, 132), 0);
 }
 
+TEST(Schedule, IsSplitAtTheEndWhereTheLastWaveIsLongAndEmpty) {
+  const Schedule few = rank(needs(2, 2), 1, 3361, 1024, 7424, 132).front();  // 216 tiles of 128 x 128
+  EXPECT_TRUE(few.at_end) << to_string(few);
+  for (const std::int64_t k : {256, 4096}) {
+    const Schedule full = rank(needs(2, 2), 1, 4096, 4096, k, 132).front();  // 100 tiles behind 7 waves
+    EXPECT_FALSE(full.at_end) << to_string(full);
+  }
+}
+
 TEST(Schedule, RefusesTextThatItCannotRead) {
   for (const char* text :
        {"", "pingpong", "pingpong 128x192x4", "serial 128x128x4 sub 64x2 aux 0 raster 8",

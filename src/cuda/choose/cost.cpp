@@ -31,13 +31,14 @@ double portable(const Schedule& s, const EpilogueNeeds& needs, const Extents& e,
 // Clocks of one stage in a multiprocessor: its products, 2048 of bf16 a clock, of which smaller tiles and cooperative
 // ones reach less (decision 0038), or its lines of 128 bytes, one in two clocks, and in three times that where they
 // begin between two sectors (decision 0092). Narrow products read shared memory oftener than it allows.
-double stage_clocks(const Schedule& s, const EpilogueNeeds& needs, const Extents& e) {
+// `crowd`: how much longer lines take. Blocks of a cluster share a way to L2, but no lines.
+double stage_clocks(const Schedule& s, const EpilogueNeeds& needs, const Extents& e, double crowd) {
   constexpr double least = 180, line[] = {2, 2.6, 4.8};  // of Lines
   const double area = double(s.bm) * s.bn, smaller = std::max(1.0, 128.0 * 192 / area);
   const double products = area / 32 * (1.0 + 0.04 * (smaller - 1) * smaller + (s.ping_pong ? 0 : 0.03));
   const auto rows = static_cast<double>(std::min<std::int64_t>(a_rows(s, needs), round_up(e.m, 8)));
   const double lines = rows * line[static_cast<int>(needs.a_lines)] + s.bn * line[static_cast<int>(needs.b_lines)];
-  return std::max({products, lines * (s.bm > s.bn && s.bn == 64 ? 1.13 : 1), least});
+  return std::max({products, lines * crowd * (s.bm > s.bn && s.bn == 64 ? 1.13 : 1), least});
 }
 
 // Clocks of a tile's epilogue. A large accumulator leaves few registers, so few elements are computed side by side
@@ -58,29 +59,37 @@ double waiting(const EpilogueNeeds& needs, const Tiles& tiles) {
   return needs.holds ? 1700 + 30 * double(tiles.beside) : 0;
 }
 
+// Bytes of accumulators that a part of a tile leaves in memory: those of rows that exist.
+double left_by_part(const Schedule& s, const Extents& e) {
+  return double(std::min<std::int64_t>(s.bm, round_up(e.m, 16))) * s.bn * 4;
+}
+
 // What it takes that parts of a tile meet (decisions 0021 and 0091). A part by a cluster is sent. One by memory is
-// written there, but for the rows beyond M, and the block that has the last reads all others; or (decision 0074) each
-// block reads a share of all, a load's latency apart, and the last one the sums.
+// written there, and the block that has the last reads all others; or (decision 0074) each block reads a share of all,
+// a load's latency apart, and the last one the sums.
 double meeting(const Schedule& s, const EpilogueNeeds& needs, const Extents& e) {
   if (s.split == 1) return 0;
   if (!s.by_memory) return (needs.counts_pixels ? 6500 : 1900) + 950 * s.split;
-  const double rows = double(std::min<std::int64_t>(s.bm, round_up(e.m, 16)));
-  const double part = rows * s.bn * 4 / 20;
+  const double part = left_by_part(s, e) / 20;
   // Parts of a weight gradient end at the same time, and one block that adds them all is slow.
   const double slower = !needs.counts_pixels ? 1 : s.ping_pong ? 3.4 : 2.3;
   return s.in_shares ? 8200 + 3.8 * part + 50 * s.split : 9700 + slower * part * (s.split - 1);
 }
 
-// Bytes of A and B and of the epilogue's tiles. B comes again with each group of tile rows that run at once, as far as
-// L2 does not keep it (decision 0095).
+// Bytes of A and B, of the epilogue's tiles and, as far as L2 does not keep them, of parts. B comes again with each
+// group of tile rows that run at once, as far as L2 does not keep it (decision 0095).
 double bytes_of(const Schedule& s, const EpilogueNeeds& needs, const Extents& e, const Tiles& tiles, int blocks) {
   constexpr double kept = 16e6;  // of B, all; none of a second one
+  constexpr double part = 0.66;  // of a part's bytes, which are written and read
   const double a = double(e.m) / needs.a_taps * double(e.k) * needs.element_bytes,
                b = double(e.columns * needs.parts) / needs.b_taps * double(e.k) * needs.element_bytes;
   const std::int64_t at_once = std::max<std::int64_t>(s.raster, blocks / tiles.beside);
   const double again = s.split > 1 ? 0 : double(ceil_div(ceil_div(e.m, s.bm), at_once) - 1);
+  const double parts =
+      s.by_memory && !needs.counts_pixels ? double(tiles.all - whole_tiles(s, tiles, blocks)) * (s.split - 1) : 0;
   return double(e.batch) * (a + b * (1 + again * std::clamp(b / kept - 1, 0.0, 1.0)) +
-                            double(e.m) * double(e.columns) * (needs.aux_bytes_column + needs.d_bytes_column));
+                            double(e.m) * double(e.columns) * (needs.aux_bytes_column + needs.d_bytes_column)) +
+         part * parts * left_by_part(s, e);
 }
 
 // Clocks in which a multiprocessor fetches a stage of a weight gradient, whose tiles are few and read the same windows
@@ -90,24 +99,34 @@ double fetching(const Schedule& s, const EpilogueNeeds& needs) {
   return needs.counts_pixels ? std::max(least, double(s.bm + s.bn) * 128 / rate) : 0;
 }
 
+// The tiles or parts of tiles that a block takes after one another, and of each the main loop, and what comes behind
+// it.
+double one_after_another(const Schedule& s, double units, double loop, double behind) {
+  // In ping-pong an epilogue hides under the other consumer's main loop.
+  return units * (s.ping_pong ? std::max(loop, (loop + behind) / 2) : loop + behind);
+}
+
 double hopper(const Schedule& s, const EpilogueNeeds& needs, const Extents& e, int multiprocessors) {
   constexpr double start = 6700, latency = 1200, memory_rate = 1767;  // clocks, bytes a clock
   const Tiles tiles = tiles_of(s, needs, e.batch, e.m, e.columns);
   const bool by_cluster = cluster_blocks(s) > 1;
   const int resident = blocks(s, needs, tiles, multiprocessors);
   if (resident == 0 || (by_cluster && tiles.all > clusters(s.split, multiprocessors))) return infinite;
-  const auto waves = by_cluster ? 1 : static_cast<double>(ceil_div(tiles.all * s.split, resident));
-  // Two blocks of a cluster share a way to L2, but no lines.
+  const std::int64_t whole = whole_tiles(s, tiles, multiprocessors), units = (tiles.all - whole) * s.split;
+  const auto whole_waves = double(whole) / resident, waves = by_cluster ? 1.0 : double(ceil_div(units, resident));
+  const auto k_blocks = double(ceil_div(e.k * needs.element_bytes, 128)), of_part = std::ceil(k_blocks / s.split);
   const double crowd = by_cluster && 2 * resident > multiprocessors ? 1.5 : 1;
-  const auto k_blocks = static_cast<double>(ceil_div(ceil_div(e.k * needs.element_bytes, 128), s.split));
-  const double loop = k_blocks * std::max(stage_clocks(s, needs, e) * crowd, fetching(s, needs)),
-               wait = waiting(needs, tiles);
-  // In ping-pong an epilogue hides under the other consumer's main loop, but for the last one.
-  const double epilogue = epilogue_clocks(s, needs) / (s.ping_pong ? 1 : 2) + wait;
-  const double busy = waves * (s.ping_pong ? std::max(loop, (loop + epilogue) / 2) : loop + epilogue);
+  const double stage = needs.counts_pixels ? std::max(stage_clocks(s, needs, e, 1) * crowd, fetching(s, needs))
+                                           : stage_clocks(s, needs, e, crowd);
+  const double epilogue = epilogue_clocks(s, needs) / (s.ping_pong ? 1 : 2) + waiting(needs, tiles);
+  // All parts but the last are left in memory instead; of weight gradients meeting() has all of it.
+  const double leaving = 1.2 / 20 * left_by_part(s, e) / (s.ping_pong ? 1 : 2);
+  const double behind = s.by_memory && !needs.counts_pixels ? (epilogue + leaving * (s.split - 1)) / s.split : epilogue;
+  const double busy = one_after_another(s, whole_waves, k_blocks * stage, epilogue) +
+                      one_after_another(s, waves, of_part * stage, behind);
   const double rate = needs.counts_pixels ? memory_rate * std::min(1.0, resident / 60.0) : memory_rate;
-  const double main =
-      std::max({bytes_of(s, needs, e, tiles, resident) / rate, busy, waves * k_blocks * latency / s.stages});
+  const double main = std::max({bytes_of(s, needs, e, tiles, resident) / rate, busy,
+                                (whole_waves * k_blocks + waves * of_part) * latency / s.stages});
   // Additions to a second accumulator leave the tensor cores idle (decision 0026).
   const double slower = needs.promoted && s.ping_pong ? 2 : 1;
   return start + slower * (main + epilogue) + meeting(s, needs, e);  // the last epilogue, which nothing hides

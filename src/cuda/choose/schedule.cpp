@@ -390,17 +390,20 @@ void rank_tile(std::vector<Ranked>& ranked, Schedule s, const EpilogueNeeds& nee
     if (k_blocks >= 2 * s.split && illegal(s, needs).empty()) ranked.push_back({s, cost()});
   }
   s.by_memory = true;
-  for (const bool in_shares : {false, true}) {
-    if (in_shares && !needs.counts_pixels) break;  // measured for weight gradients alone
-    s.in_shares = in_shares;
+  const auto best_split = [&] {
+    const std::int64_t divided = tiles.all - whole_tiles(s, tiles, multiprocessors);
     Ranked best{s, std::numeric_limits<double>::infinity()};
     for (s.split = 2; s.split <= most_parts && k_blocks >= least_k_blocks * s.split &&
-                      tiles.all * s.split <= most_waves * multiprocessors && illegal(s, needs).empty();
+                      divided * s.split <= most_waves * multiprocessors && illegal(s, needs).empty();
          ++s.split) {
       if (const double now = cost(); now < best.cost) best = {s, now};
     }
     ranked.push_back(best);
-  }
+  };
+  best_split();
+  // In shares was measured for weight gradients alone, whose waves are few, at the end for other products.
+  (needs.counts_pixels ? s.in_shares : s.at_end) = true;
+  best_split();
 }
 
 }  // namespace
