@@ -247,6 +247,22 @@ const std::map<std::string, std::function<void()>>& cases() {
          EXPECT_EQ(calls("cuCtxSynchronize"), 1);
          EXPECT_EQ(calls("cuMemFree_v2"), 0);
        }},
+      {"lends",  // a buffer of the size that is asked for, wherever it lies among those that are left
+       [] {
+         { const Workspace small(0, 4096, {}), large(0, 65536, {}), larger(0, 131072, {}); }
+         const int allocations = calls("cuMemAlloc_v2");
+         const Workspace large(0, 65536, {}), larger(0, 131072, {}), small(0, 4096, {});
+         EXPECT_EQ(calls("cuMemAlloc_v2"), allocations);
+         const Workspace another(0, 4096, {});
+         EXPECT_EQ(calls("cuMemAlloc_v2"), allocations + 1);
+       }},
+      {"lends_again",  // what is left makes room where the device has none
+       [] {
+         { const Workspace small(0, 4096, {}); }
+         const Workspace large(0, std::size_t{1} << 20, {});
+         EXPECT_NE(large.pointer(), 0u);
+         EXPECT_EQ(calls("cuMemFree_v2"), 1);
+       }},
       {"graphs",  // replay what a captured run used: it is lent to nobody, nor is a capture lent what a stream left
        [] {
          const Product product;
@@ -481,6 +497,8 @@ TEST_F(Faults, SmallPhasesInPlaceKeepTheirOrder) { run("small_phases_in_place");
 TEST_F(Faults, IllegalScheduleIsAnError) { run("illegal_schedule"); }
 TEST_F(Faults, BindingAtEveryStepWaitsSeldom) { run("rebinds"); }
 TEST_F(Faults, BindingOnAStreamWaitsForNothing) { run("rebinds_on_a_stream"); }
+TEST_F(Faults, WorkspacesHaveTheSizeThatIsAskedFor) { run("lends"); }
+TEST_F(Faults, WorkspacesThatAreLeftMakeRoom) { run("lends_again", {{"FAKE_CUDA_FAIL", "cuMemAlloc_v2:2:2"}}); }
 TEST_F(Faults, GraphsKeepTheirWorkspaces) { run("graphs"); }
 TEST_F(Faults, CountersAreClearedByARunThatTakesPlace) { run("captured"); }
 TEST_F(Faults, PreparingTakesNoMemoryAndBindFindsIt) {

@@ -30,6 +30,12 @@ FusedEpilogue aligned(const Graph& graph, const Gemm& gemm) {
   return emit_fragment(program, 0, aligned_places(program, 4096), Hold::groups);
 }
 
+TEST(Compiled, IsRejectedWhereItSpillsMoreThanALittle) {
+  EXPECT_EQ(rejection({.cubin = {}, .log = {}, .registers = 0, .spill_bytes = 16}), "");
+  EXPECT_NE(rejection({.cubin = {}, .log = {}, .registers = 0, .spill_bytes = 17}).find("17 bytes"), std::string::npos);
+  EXPECT_NE(rejection({.cubin = {}, .log = "warning C7510: serialised", .registers = 0, .spill_bytes = 0}), "");
+}
+
 TEST_P(MmaCompiles, WithoutSpills) {
   if (compiler_version().empty()) GTEST_SKIP() << describe_compiler();
   const auto [name, arch] = GetParam();

@@ -1,10 +1,13 @@
 // Schedules are chosen without a device.
 #include "cuda/choose/schedule.h"
+#include "cuda/choose/cost.h"
 #include "cuda/choose/filters.h"
 
 #include <postlude/error.h>
 
 #include <gtest/gtest.h>
+
+#include <algorithm>
 
 namespace postlude::inline v0::cuda {
 namespace {
@@ -100,6 +103,45 @@ TEST(Schedule, SaysWhyItIsIllegal) {
   EXPECT_EQ(illegal(s, needs(2)), "");
   s.split = most_parts + 1;
   EXPECT_NE(illegal(s, needs(2)).find("2 to 128"), std::string::npos);
+}
+
+TEST(Schedule, HasStagesWithinBounds) {
+  EpilogueNeeds few = needs(2);  // rows of A: as many stages as there may be, where others have 12
+  const auto most = [&] {
+    int stages = 0;
+    for (const Schedule& each : candidates(few)) stages = std::max(stages, each.stages);
+    return stages;
+  };
+  EXPECT_EQ(most(), 12);
+  few.a_rows = 16;
+  EXPECT_GT(most(), 12);
+  Schedule s{.bm = 64, .bn = 32, .stages = most_stages, .sub_n = 32, .raster = 1};
+  EXPECT_EQ(illegal(s, few), "");
+  s.stages = most_stages + 1;
+  EXPECT_NE(illegal(s, few).find("2 to 24"), std::string::npos);
+}
+
+TEST(Schedule, CountsSharedMemory) {
+  EpilogueNeeds n = needs(4, 6);
+  n.scratch_bytes = 1000;
+  const Schedule s{.bm = 128, .bn = 128, .stages = 4, .sub_n = 32, .d_buffers = 3, .aux_stages = 2};
+  const int d = 64 * 32 * 4, aux = 64 * 32 * 6;
+  EXPECT_EQ(shared_bytes(s, n), 1024 + 4 * (128 + 128) * 128 + 2 * 3 * d + 2 * 2 * aux + 2 * 1000 + 16 * 4 + 32 * 2);
+  // The portable kernel's epilogue takes the memory of its stages, or more: here a consumer of 64 rows has more.
+  const Schedule portable{.mma = true, .bm = 64, .bn = 64, .stages = 2, .sub_n = 64, .d_buffers = 1, .aux_stages = 2};
+  EXPECT_EQ(shared_bytes(portable, n), consumers(portable) * (2 * d + 2 * 2 * aux + 1000));
+}
+
+TEST(Schedule, TakesLongerTheMoreItMoves) {
+  for (const bool mma : {false, true}) {
+    Schedule s{.bm = 128, .bn = 128, .stages = 3, .aux_stages = 1};
+    s.mma = mma, s.d_buffers = mma ? 1 : 2;
+    const auto time = [&](int d_bytes, int aux_bytes) {
+      return microseconds(s, needs(d_bytes, aux_bytes), {1, 8192, 8192, 64}, 132);
+    };
+    EXPECT_LT(time(2, 2), time(4, 2)) << mma;
+    EXPECT_LT(time(2, 2), time(2, 4)) << mma;
+  }
 }
 
 // Tiles that wait for each other run at the same time: whole groups of the raster, no more than

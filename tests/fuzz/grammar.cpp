@@ -522,6 +522,9 @@ class Generator {
     if (options_.tall && result_.problem.get_if<Stream>() && pick_.chance(1)) {
       s.m = 40 + pick_.below(30);
       s.n = 1500 + pick_.below(2500);
+    } else if (options_.tall && pick_.chance(4)) {  // several blocks of columns, whose groups begin behind the first
+      s.m = 1 + pick_.below(4);
+      s.n = 600 + pick_.below(2400);
     }
     for (std::int64_t tries = 0; tries < 200 && !divisible(result_); ++tries) ++s.n;
     if (!divisible(result_)) s.n = 0;

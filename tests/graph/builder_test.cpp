@@ -93,6 +93,13 @@ def e(acc):
 )");
 }
 
+TEST(Builder, WritesEqualConstantsOnce) {
+  GraphBuilder g("e");
+  const auto acc = g.accumulator();
+  g.output("D", (acc * 2.5 + 2.5) * 2.5);
+  EXPECT_EQ(g.finish().data().nodes.size(), 5u);  // acc, 2.5, and three operations
+}
+
 TEST(Builder, DescribesOperandsAndOutputs) {
   const Graph graph = parse(
       "def e(acc, bias: row, s: scalar[f16]):\n    D = acc * s\n    total: f32 = sum(D, axis=0)\n    return D, "

@@ -154,6 +154,30 @@ TEST(Limits, ManyNodesAndGreatDepthWork) {
   }
 }
 
+TEST(Limits, AreThoseThatAreGiven) {
+  // Brackets within brackets, through helpers that are expanded too: five times as deep as in one expression.
+  const std::string open = repeated(15, [](int) { return std::string("abs("); }), close(15, ')');
+  const auto helpers = [&](int count) {
+    return "def f0(x): return x, x\n" +
+           repeated(count,
+                    [&](int i) {
+                      return numbered("def f", i + 1, "(x): return ") + open + numbered("f", i, "(x)[0]") + close +
+                             ", x\n";
+                    }) +
+           numbered("def e(acc): return f", count, "(acc)[0]\n");
+  };
+  const ParseLimits shallow{.nesting = 20};
+  EXPECT_EQ(parse_code(helpers(3), shallow), ErrorCode::internal);
+  EXPECT_EQ(parse_code(helpers(8), shallow), ErrorCode::text_limit);
+  // Expressions that no graph has count too: twice the nodes, and a thousand more.
+  const auto unused = [](int terms) {
+    return "def g(x): return x" + repeated(terms, [](int) { return std::string(" + x"); }) +
+           "\ndef e(acc): return acc\n";
+  };
+  EXPECT_EQ(parse_code(unused(500), {.nodes = 1000}), ErrorCode::internal);
+  EXPECT_EQ(parse_code(unused(1900), {.nodes = 1000}), ErrorCode::text_limit);
+}
+
 TEST(Limits, HelpersCannotExpandWithoutBound) {
   // Sixty doublings of a tuple, of a value and of the work without a value.
   const ParseLimits limits{.nodes = 100'000};

@@ -10,6 +10,14 @@
 namespace postlude_test {
 namespace {
 
+TEST(Given, SaysItsShape) {
+  float x = 0;
+  const Input input{.name = "A", .axes = {"M", "K"}};
+  EXPECT_EQ(given(input, Tensor(&x, f32, {3, 4})).text(), "'A' (3, 4)");
+  EXPECT_EQ(given(input, Tensor(&x, f32, {0, 3, 4})).text(), "'A' (0, 3, 4)");
+  EXPECT_EQ(given(input, Tensor(&x, f32, {1, 0, 4})).text(), "'A' (1, 0, 4)");
+}
+
 class Gather : public testing::TestWithParam<std::string> {};
 
 TEST_P(Gather, IsWithinTheBounds) {

@@ -89,6 +89,20 @@ TEST(Expand, AGuardedCallIsZeroWhereItIsSwitchedOff) {
   EXPECT_NE(std::find(product.begin(), product.end(), at), product.end()) << p.print();
 }
 
+// The first instruction may be what switches it off.
+TEST(Expand, AGuardMayBeTheFirstInstruction) {
+  Program p = lowered("def f(acc, s: scalar[bool]):\n  x = where(s, acc, 1.0)\n  D: f32 = sigmoid(x) * 2\n  return D");
+  std::vector<Instruction>& before = p.phases[0].code;
+  ASSERT_TRUE(before[0].type == DType::boolean && before[0].axes.empty()) << p.print();
+  std::find_if(before.begin(), before.end(), [](const Instruction& x) { return x.op == Op::call; })->guard = 0;
+  p.phases[0] = expand_calls(p.phases[0], none);
+  check(p, false);
+  const std::vector<Instruction>& code = p.phases[0].code;
+  EXPECT_TRUE(std::any_of(code.begin(), code.end(), [](const Instruction& x) {
+    return x.op == Op::where && x.guard == 0 && x.args[0] == 0;
+  })) << p.print();
+}
+
 TEST(Expand, IntegersStayIntegers) {
   Program p = lowered("def f(acc):\n  D: i32 = relu(acc)\n  return D", Gemm{.a = DType::s8, .b = DType::s8});
   p.phases[0] = expand_calls(p.phases[0], none);

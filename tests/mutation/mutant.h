@@ -5,6 +5,7 @@
 #include <sys/mman.h>
 
 #include <cstdlib>
+#include <string>
 
 namespace postlude_mutant {
 
@@ -32,5 +33,6 @@ inline int one(int mutant) { return on(mutant) ? 1 : 0; }
 inline int minus(int mutant) { return on(mutant) ? -1 : 1; }
 inline int twice(int mutant) { return on(mutant) ? 2 : 1; }
 inline bool flip(int mutant, bool condition) { return condition != on(mutant); }
+inline std::string text(int mutant, const char* right, const char* wrong) { return on(mutant) ? wrong : right; }
 
 }  // namespace postlude_mutant

@@ -62,8 +62,10 @@ JUDGES = [
 GENERATED = {"src/lower": 1, "src/cpu/strips": 1, "src/cuda/emit": 1}
 FUZZERS = [(["tests/fuzz/fuzz_epilogues"], ("src/lower", "src/cpu")), (["tests/cuda/fuzz_emission"], ("src/cuda",))]
 MINUTE = 60  # seconds
-BLANKED = re.compile(r'//[^\n]*|"(?:[^"\\\n]|\\.)*"|\'(?:[^\'\\\n]|\\.)+\'')
+BLANKED = re.compile(r'//[^\n]*|R"\((?s:.*?)\)"|"(?:[^"\\\n]|\\.)*"|\'(?:[^\'\\\n]|\\.)+\'')
 NEVER = re.compile(r"^\s*(#|using|template|static_assert|case |constexpr|inline constexpr|static constexpr|enum|struct|class|friend)")
+EMITTED = {"off by one": r" (?:<|>|==) (?=[\w(])", "sign": r"(?<=[\w)\]]) [+-] (?=[\w(])", "factor": r"(?<=[\w)\]]) \* (?=[\w(])",
+           "constant": r"(?<![\w.<$-])(?:\d|[1-6]\d)(?![\w.>%])"}
 STATEMENT = re.compile(r"^ +(?!return|throw|break|continue|delete|else|if|for|while|do|case|default)"
                        r"[A-Za-z_][\w.:>\[\]-]*( [-+*/|&]?= .*|\(.*\));$")
 
@@ -81,7 +83,9 @@ def closing(text, at):
 def sites(path):
     """Every mutant of a source: (what, line, begin, end, new text with @ for the mutant's number)."""
     source = path.read_text()
-    text = BLANKED.sub(lambda m: " " * len(m[0]), source)
+    text = BLANKED.sub(lambda m: re.sub(r"[^\n]", " ", m[0]), source)
+    if "cuda/emit" in str(path):
+        yield from emitted_sites(source)
     at, previous = 0, ""
     for number, (line, blank) in enumerate(zip(source.splitlines(), text.splitlines()), 1):
         begin, at = at, at + len(line) + 1
@@ -108,6 +112,22 @@ def sites(path):
         if whole and STATEMENT.match(blank) and blank.count("(") == blank.count(")"):
             first = begin + len(line) - len(line.lstrip())
             yield "dropped", number, first, begin + len(line), "if (!postlude_mutant::on(@)) " + line.strip()
+
+
+def emitted_sites(source):
+    """Mutants of the kernels' own text, which string literals hold."""
+    for literal in BLANKED.finditer(source):
+        if literal[0].startswith(("//", "'")) or source[:literal.start()].endswith("#include "):
+            continue
+        close, open_ = (')"', 'R"(') if literal[0].startswith("R") else ('"', '"')
+        for what, pattern in EMITTED.items():
+            for m in re.finditer(pattern, literal[0][len(open_):-len(close)]):
+                begin = literal.start() + len(open_) + m.start()
+                old = m[0]
+                new = {"off by one": {" < ": " <= ", " > ": " >= ", " == ": " != "}, "sign": {" + ": " - ", " - ": " + "},
+                       "factor": {" * ": " * 2 * "}}.get(what, {}).get(old) or str(int(old) + 1)
+                yield (what + ", emitted", source.count("\n", 0, begin) + 1, begin, begin + len(old),
+                       f'{close} + postlude_mutant::text(@, "{old}", "{new}") + {open_}')
 
 
 def draw(count, seed, shares, most_of_a_file):
@@ -205,7 +225,7 @@ def build(mutants, judges, jobs):
 
 def run(command, number, seconds, reached=None, kept=True):
     """What sees a mutant, the program or its test ("" if all pass), and the seconds of processor time that it took. After `seconds`
-    of them it hangs; it has ten times as many of the clock's. `reached`: a file for what it comes by. `kept`: emitted
+    of them it hangs; it has sixty times as many of the clock's. `reached`: a file for what it comes by. `kept`: emitted
     kernels that were compiled before are not compiled again."""
     name = pathlib.Path(command[0]).name
     limit = lambda: resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))  # noqa: E731
@@ -217,7 +237,7 @@ def run(command, number, seconds, reached=None, kept=True):
         # A session of its own, so that what it started ends with it.
         process = subprocess.Popen([str(WORK / command[0]), *command[1:]], cwd=folder, env=environment, preexec_fn=limit,
                                    stdout=output, stderr=subprocess.DEVNULL, start_new_session=True)
-        late = threading.Timer(10 * seconds, process.kill)
+        late = threading.Timer(60 * seconds, process.kill)
         late.start()
         _, status, usage = os.wait4(process.pid, 0)
         late.cancel()
@@ -283,8 +303,7 @@ def fuzz_generated(mutants, known, seed, jobs):
               f"`{mutant['new'][:40]}`: {line}", flush=True)
         return bool(done[name])
 
-    order = list(mutants)
-    random.Random(seed).shuffle(order)
+    order = sorted(mutants, key=lambda number: random.Random(f"{seed} {number}").random())
     with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
         caught = list(pool.map(judge, order))
     print(f"{sum(caught)} of {len(caught)} caught")
@@ -302,6 +321,7 @@ def main():
     parser.add_argument("--seconds", type=float, default=30)
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
     parser.add_argument("--generated", action="store_true")
+    parser.add_argument("--equal", default="", help="numbers of mutants, as 3,14: they were read, and change nothing that is computed")
     arguments = parser.parse_args()
     end = time.time() + 60 * arguments.minutes
     WORK.mkdir(parents=True, exist_ok=True)
@@ -315,7 +335,9 @@ def main():
             known[json.dumps(r["key"])] |= {r["judge"]: r["by"], **dict.fromkeys(r.get("passed", ()), "")}
     print(f"{len(drawn)} drawn, {len(mutants)} compile", flush=True)
     if arguments.generated:
-        fuzz_generated(mutants, known, arguments.seed, arguments.jobs)
+        equal = {int(number) for number in filter(None, arguments.equal.split(","))}
+        bugs = {number: mutant for number, mutant in mutants.items() if number not in equal}
+        fuzz_generated(bugs, known, arguments.seed, arguments.jobs)
         return
 
     def ended(number):

@@ -241,6 +241,51 @@ TEST(Bounds, ArePointsWhereF32IsExact) {
   }
 }
 
+// The cell of A (1 x k) times B (k x 1).
+reference::Real product_of(const std::vector<float>& a, const std::vector<float>& b) {
+  const auto k = static_cast<std::int64_t>(a.size());
+  float d = 0;
+  Bindings bindings;
+  bindings.shape = {1, 1, 1, k};
+  bindings.inputs = {input(a, k, 1), input(b, 1, 1)};
+  bindings.buffers = {{&d, f32, {0, 1, 1}}};
+  return reference::evaluate(parse(body("acc")).data(), Gemm{}, bindings)[0].cells[0].real;
+}
+
+TEST(Bounds, OfProductsThatAreZeroOrOverflow) {
+  // A product that begins with -1 * 0 is -0, one that begins with a zero of its own 0.
+  const reference::Real zero = product_of({-1}, {0});
+  EXPECT_TRUE(std::signbit(zero.low) && !std::signbit(zero.high) && zero.low == 0 && zero.high == 0);
+  EXPECT_FALSE(std::signbit(product_of({}, {}).low));
+  // An infinity that no partial sum meets with another.
+  const reference::Real infinite = product_of({HUGE_VALF, 1e19f}, {1, 1e19f});
+  EXPECT_TRUE(is_point(infinite) && infinite.value == inf);
+  EXPECT_FALSE(is_point(product_of({HUGE_VALF, 1e19f, 1e19f, 1e19f}, {1, 1e19f, 1e19f, 1e19f})));
+}
+
+// A square is a square however it is written: what is known of a deviation from a mean holds for both.
+TEST(Bounds, OfAVarianceAreThoseOfItsOwnDefinition) {
+  Matrix x{1, 64, {}};
+  for (int i = 0; i < 64; ++i) x.data.push_back(1e4f + static_cast<float>(i % 7) * 0.37f);
+  const auto width = [&](const std::string& square) {
+    const auto r = evaluate(
+        "def f(acc):\n    d = acc - mean(acc, axis=1)\n    D: f32 = mean(" + square + ", axis=1)\n    return D", x);
+    return r[0].cells[0].real.high - r[0].cells[0].real.low;
+  };
+  const double product = width("d * d"), power = width("d ** 2");
+  EXPECT_LE(power, 2 * product);
+  EXPECT_LE(product, 2 * power);
+}
+
+// Orders of a combiner whose results are exact take every element, once.
+TEST(Bounds, OfAnExactCombinerAreAPoint) {
+  const auto r =
+      evaluate("def f(acc):\n    D: f32 = reduce(acc, combine=lambda a, b: a + b, identity=0, axis=1)\n    return D",
+               row({1, 2, 4, 8, 16, 32, 64, 128, 256}));
+  EXPECT_TRUE(is_point(r[0].cells[0].real));
+  EXPECT_EQ(r[0].value(0), 511);
+}
+
 // Equal terms are rounded alike, so their errors add up instead of cancelling. Found by the fuzzer
 // (seed 103019164).
 TEST(Bounds, HoldSumsOfEqualTerms) {
@@ -338,6 +383,10 @@ TEST(Bounds, AreTheHullOfTheBranchesAtADiscontinuity) {
   const auto w = evaluate(body("where(acc + 0.2 < 0.3, 5.0, 7.0)"), row({0.1f}));
   EXPECT_EQ(w[0].cells[0].real.low, 5);
   EXPECT_EQ(w[0].cells[0].real.high, 7);
+  for (const char* branches : {"5.0, 6.0", "6.0, 5.0"}) {  // one of which is taken, and the bound as far as the other
+    const auto of = evaluate(body("where(acc + 0.2 < 0.3, " + std::string(branches) + ")"), row({0.1f}));
+    EXPECT_EQ(of[0].bound(0, true) + of[0].bound(0, false), 1) << branches;
+  }
 }
 
 TEST(Bounds, OfAnIndexAreTheCandidates) {
@@ -351,6 +400,19 @@ TEST(Bounds, OfAnIndexAreTheCandidates) {
     bindings.buffers = {{&answer, i64, {0, 1, 0}}};
     EXPECT_EQ(reference::compare(r, graph.data(), bindings)[0].error_over_bound <= 1, index == 0 || index == 2)
         << index;
+  }
+  const auto equal = evaluate("def f(acc):\n    i: i64 = argmax(acc, axis=1)\n    return i", row({5, 5, 1}));
+  EXPECT_EQ(equal[0].cells[0].whole.high, 0);  // the first of those that are surely equal
+}
+
+TEST(Compare, SaysHowManyBoundsAnElementIsOff) {
+  const Graph graph = parse(body("acc / 3 + acc / 7"));
+  const auto expected = evaluate(body("acc / 3 + acc / 7"), row({1}));
+  for (const bool above : {false, true}) {
+    float d = static_cast<float>(expected[0].value(0) + (above ? 100 : -100) * expected[0].bound(0, above));
+    Bindings bindings;
+    bindings.buffers = {{&d, f32, {0, 1, 1}}};
+    EXPECT_NEAR(reference::compare(expected, graph.data(), bindings)[0].error_over_bound, 100, 2) << above;
   }
 }
 

@@ -1,7 +1,7 @@
 // fuzz_emission [--seed S] [--count N] [--seconds T]
 //
 // Random epilogues by random schedules as they are emitted for a GPU, compiled for the host and run there against the
-// reference, warps in drawn orders. A case is eight of them, which share one compilation.
+// reference, warps in drawn orders. A case is a dozen of them, which share one compilation.
 #include "correctness/cases.h"
 #include "cuda/host/harness.h"
 #include "fuzz/choices.h"
@@ -10,6 +10,7 @@
 #include "fuzz/oracle.h"
 #include "gpu/device_run.h"
 
+#include <algorithm>
 #include <cstring>
 #include <exception>
 #include <memory>
@@ -20,12 +21,25 @@
 namespace postlude {
 namespace {
 
-constexpr std::uint64_t together = 8;
+constexpr std::uint64_t together = 12;
+
+// A stream of so many rows that a pass parts them among blocks.
+fuzz::Case long_stream(std::uint64_t seed, fuzz::Choices& pick) {
+  fuzz::Case c;
+  do c = fuzz::generate(pick.next(), {.most_nodes = 16});
+  while (!c.problem.get_if<Stream>());
+  c.seed = seed;
+  c.shape.batch = std::max<std::int64_t>(c.shape.batch, 1);
+  c.shape.m = 400 + pick.below(1400), c.shape.n = 1 + pick.below(20);
+  for (int tries = 0; tries < 100 && !fuzz::divisible(c); ++tries) ++c.shape.n;
+  return c;
+}
 
 // Mostly for tensor cores: behind a product, a stream, a convolution, or many tiles; one of the suite, or a random one.
 fuzz::Case draw(std::uint64_t seed) {
   fuzz::Choices pick(fuzz::mix(seed ^ 0xe315));
   if (pick.chance(4)) return gpu_tests::with_many_tiles(seed, 1);
+  if (pick.chance(20)) return long_stream(seed, pick);
   if (pick.chance(25)) {
     const std::vector<std::string> names = suite();
     const std::string& name = names[static_cast<std::size_t>(pick.below(static_cast<std::int64_t>(names.size())))];
@@ -47,7 +61,8 @@ struct Running {
   Call call;
 };
 
-// On the fake device: half of the scalars by value, by the portable kernel, the chosen schedule, or one that is drawn.
+// On the fake device: half of the scalars by value, by the portable kernel, through memory, the chosen
+// schedule, or one that is drawn.
 Running bound(const fuzz::Case& c) {
   Running r{c, fuzz::materialise(c), {}};
   fuzz::Choices pick(fuzz::mix(c.seed ^ 0x5c4ed));
@@ -60,9 +75,10 @@ Running bound(const fuzz::Case& c) {
     std::memcpy(t.value.data(), std::exchange(t.data, nullptr), static_cast<std::size_t>(size_of(t.dtype)));
   }
   bool drawn = false;
-  Target portable = Target::cuda();
-  portable.schedule = "mma";
-  r.call = pick.chance(25) ? compile(c.problem, Graph(std::make_shared<const GraphData>(c.graph)), portable).bind(named)
+  const bool multiplies = c.problem.get_if<Stream>() == nullptr;
+  Target asked = Target::cuda();
+  if (multiplies) asked.schedule = pick.chance(40) ? "mma" : "accumulator";
+  r.call = pick.chance(45) ? compile(c.problem, Graph(std::make_shared<const GraphData>(c.graph)), asked).bind(named)
                            : gpu_tests::bind_case(c, named, pick.chance(20) ? 0 : pick.next() | 1, drawn);
   return r;
 }

@@ -794,6 +794,8 @@ struct Kernel {
   int cluster;    // so many blocks share their memory
 };
 
+static unsigned common_divisor(unsigned a, unsigned b) { return b ? common_divisor(b, a % b) : a; }
+
 // 0, or why not: 500 no such kernel, 701 too many blocks together, 715 an instruction breaks a rule of the hardware,
 // 719 its threads wait for each other for ever, 716 nothing orders what they and the copy engine or tensor cores do,
 // 912 no whole clusters.
@@ -813,19 +815,24 @@ static int launch(const Kernel* kernels, int count, int source, const char* name
     int blocks = 0;
     if (grid[0] % unsigned(cluster)) return 912;
     unordered = false, refused = nullptr;
-    for (unsigned z = 0; z < grid[2]; ++z)
-      for (unsigned y = 0; y < grid[1]; ++y)
-        for (unsigned x = 0; x < grid[0]; ++x) {
-          if (blocks == most_blocks && cluster > 1) {  // clusters that meet are fewer
-            if (!run_blocks(blocks)) return 719;
-            blocks = 0;
-          }
-          if (blocks == most_blocks) return 701;
-          block_of[blocks++].index = {x, y, z};
-          if (kernels[k].together) continue;
-          if (!run_blocks(blocks)) return 719;
-          blocks = 0;
-        }
+    const unsigned all = grid[0] * grid[1] * grid[2];
+    unsigned step = 1, first = 0;  // from one block to the next: in a drawn order all others may be before the first
+    if (order && all > 1 && !kernels[k].together) {
+      first = unsigned(draw(int(all))), step = 1 + unsigned(draw(int(all - 1)));
+      while (common_divisor(step, all) > 1) ++step;
+    }
+    for (unsigned i = 0; i < all; ++i) {
+      if (blocks == most_blocks && cluster > 1) {  // clusters that meet are fewer
+        if (!run_blocks(blocks)) return 719;
+        blocks = 0;
+      }
+      if (blocks == most_blocks) return 701;
+      const unsigned at = unsigned((first + (unsigned long long)step * i) % all);
+      block_of[blocks++].index = {at % grid[0], at / grid[0] % grid[1], at / grid[0] / grid[1]};
+      if (kernels[k].together) continue;
+      if (!run_blocks(blocks)) return 719;
+      blocks = 0;
+    }
     const bool ended = run_blocks(blocks);
     if (refused) fprintf(stderr, "%s breaks a rule: %s\n", name, refused);
     return refused ? 715 : !ended ? 719 : unordered ? 716 : 0;
