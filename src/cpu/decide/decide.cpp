@@ -92,7 +92,8 @@ class Decider {
     decide_images(to);
     to.blocking = to.assembly ? to.assembly->blocking() : choose_blocking(to.product, subject_.isa, pass.whole_rows);
     pass.block_rows = to.blocking->group_rows;
-    const bool whole = to.blocking->order != Order::blocks;
+    // A small product finishes blocks of whole rows too, and the phases behind it may be wider.
+    const bool whole = pass.whole_rows || to.blocking->order != Order::blocks;
     pass.block_columns =
         std::max<std::int64_t>(1, whole ? pass.columns : std::min(pass.columns, to.blocking->column_block));
     to.over_batches = shape_.batch > 1 && to.blocking->units < std::int64_t{4} * subject_.threads;
