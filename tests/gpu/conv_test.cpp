@@ -5,6 +5,8 @@
 #include "gpu/device_run.h"
 #include "gpu/problem.h"
 
+#include <postlude/parse.h>
+
 #include <gtest/gtest.h>
 
 #include <string>
@@ -133,6 +135,19 @@ TEST(Convolution, OfLayersAgreesWithTheReference) {
                                {"256 at 7", same, 5, 256, 7, 7, 256, 3, 3},
                                {"64 at 56, strided", half, 3, 64, 56, 56, 128, 3, 3}})
     for (const Convolution& each : with_gradients(c)) EXPECT_EQ(run(each, suite_graph("bias_gelu"), ""), "");
+}
+
+// Where an epilogue asks for pixels and for nothing else of an image, tiles cross images.
+TEST(Convolution, PixelsOfTilesThatCrossImagesAgreeWithTheReference) {
+  if (const std::string why = missing(); !why.empty()) GTEST_SKIP() << why;
+  const Graph graph =
+      parse("def f(acc, bias: row):\n    return where((p_index() > 1) & (q_index() < 9), relu(acc + bias), 0)\n");
+  for (const Convolution& c : convolutions(DType::bf16)) {
+    if (c.images < 2 || c.conv.groups > 1 || !c.channels_last) continue;
+    const std::vector<Convolution> all = with_gradients(c);
+    EXPECT_EQ(run(all[0], graph, ""), "");
+    EXPECT_EQ(run(all[1], graph, ""), "");
+  }
 }
 
 // As columns of one product, and apart.

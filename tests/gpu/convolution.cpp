@@ -105,8 +105,7 @@ Shape Convolution::shape() const {
 }
 
 ConvolutionTensors draw(const Convolution& c, const Graph& graph) {
-  const Plan plan = compile(Gemm{.a = c.conv.x, .b = c.conv.w, .batched = c.direction != Direction::wgrad}, graph,
-                            Target::cpu(1));  // for the slots' shapes
+  const Plan plan = compile(c.problem(), graph, Target::cpu(1));  // for the slots' shapes
   std::mt19937_64 random(c.seed);
   ConvolutionTensors all;
   const auto add = [&](const std::string& name, DType dtype, const std::vector<std::int64_t>& shape, double scale,

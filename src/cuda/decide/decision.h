@@ -63,6 +63,7 @@ struct Layout {
   };
   std::optional<Beside> beside;
   bool one = false;             // images are rows of one product (fold.h)
+  std::int64_t image_rows = 0;  // of which each has so many, where the Program counts them; 0: it does not
   std::vector<Placed> buffers;  // the Program's operands and outputs
 };
 [[nodiscard]] Layout layout_of(const Bindings& bindings, const lower::Program& program);

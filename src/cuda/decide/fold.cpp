@@ -38,7 +38,9 @@ std::optional<Layout> folded(const Subject& subject, const Layout& layout) {
     const bool has_m = program.buffers[i].axes.has(Axis::m);
     if (i < one.buffers.size() && !join(one.buffers[i], has_m, shape.batch, shape.m)) return {};
   }
-  if (!lower::batches_are_alike(program)) return {};
+  // Rows are counted within an image again where nothing else tells images apart; those of a residue lie apart.
+  if (!lower::batches_are_alike(program, layout.parts.empty())) return {};
+  if (lower::asks_for_rows(program)) one.image_rows = shape.m;
   return one;
 }
 

@@ -5,7 +5,6 @@
 #include <postlude/error.h>
 
 #include <algorithm>
-#include <cmath>
 #include <limits>
 #include <utility>
 
@@ -93,7 +92,8 @@ Shape Decider::product_shape(bool mma) const {
   for (const KernelPart& part : layout_.parts)
     rows += part.rows, multiplied += static_cast<double>(part.rows) * static_cast<double>(part.k);
   if (rows > std::numeric_limits<std::int32_t>::max() / 2) return shape;
-  shape.m = rows, shape.k = std::max<std::int64_t>(1, std::llround(multiplied / static_cast<double>(rows)));
+  shape.m = rows,
+  shape.k = std::max<std::int64_t>(1, static_cast<std::int64_t>(multiplied / static_cast<double>(rows) + 0.5));
   return shape;
 }
 
@@ -134,7 +134,7 @@ bool Decider::better_repacked(bool of_a) const {
 
 void Decider::arrange(const Contraction& gemm, bool mma, bool b_mn_allowed) {
   const bool two_bytes = size_of(gemm.a) == 2;
-  variant_ = {.a = gemm.a, .b = gemm.b};
+  variant_ = {.a = gemm.a, .b = gemm.b, .image_rows = layout_.image_rows};
   variant_.promoted = subject_.request.fast ? 0 : promotes(gemm.a);
   variant_.a_form = a_form();
   variant_.scattered = part_ && !layout_.beside;

@@ -73,7 +73,7 @@ void Decider::decide_passes() {
     if (!d_.fused || !product_->epilogue.runs(p)) phases.push_back(p);
   }
   if (phases.empty()) return;
-  generic_ = emit_generic(program_, phases, wide(phases));
+  generic_ = emit_generic(program_, phases, wide(phases), layout_.image_rows);
   generic_text_ = std::make_shared<const std::string>(std::move(generic_.text));
   PassMemory memory;
   for (const GenericKernel& kernel : generic_.kernels) {

@@ -95,6 +95,11 @@ std::string wgmma_text(const KernelVariant& variant, int bn) {
 
 std::string base_source() { return std::string(base_text) + math_text + vector_text; }
 
+std::string row_of_image(std::int64_t image_rows) {
+  return "#define ROW_OF_IMAGE(row) " +
+         (image_rows ? "int(u32(row) % " + std::to_string(image_rows) + "u)" : std::string("(row)")) + "\n";
+}
+
 std::string async_source() { return async_text; }
 
 std::string rows_source() { return std::string(agreed_rows) + rows_text; }
@@ -200,7 +205,7 @@ std::string gemm_source(const KernelVariant& variant, const Schedule& s, const E
     define("A_DEPTH", variant.a_depth);
     define("B_TAPS", variant.b_taps);
   }
-  text += base_source();
+  text += row_of_image(variant.image_rows) + base_source();
   if (variant.a_form || variant.b_form) text += rows_source();
   text += agreed_gemm;
   text += fragment_text;

@@ -13,18 +13,19 @@ namespace postlude::inline v0::cuda {
 struct KernelVariant {
   DType a = DType::bf16, b = DType::bf16;  // bf16, f16, e4m3, e5m2 (mixed fp8 allowed), s8, u8
   bool a_mn_major = false, b_mn_major = false;
-  int a_form = 0;          // of KernelRows
-  bool a_chunks = false;   // their elements lie side by side, 16 bytes at a time
-  int taps = 1;            // of a window
-  int a_run = 128;         // bytes of K that the copy engine loads of a pixel at a time (sm_90a)
-  bool a_depth = false;    // and images have a depth
-  int b_taps = 0;          // K is counted by taps: each tap's channels fill whole k blocks (sm_90a); 2: backwards
-  int b_form = 0;          // of KernelRows: 2, N counts windows and K their pixels
-  int block_columns = 0;   // WindowRows', of A
-  int block_rows = 0;      // and of B
-  bool scattered = false;  // rows lie in memory as ScatterRows say
-  bool b_chunks = false;   // as a_chunks
-  bool b_depth = false;    // as a_depth
+  int a_form = 0;               // of KernelRows
+  bool a_chunks = false;        // their elements lie side by side, 16 bytes at a time
+  int taps = 1;                 // of a window
+  int a_run = 128;              // bytes of K that the copy engine loads of a pixel at a time (sm_90a)
+  bool a_depth = false;         // and images have a depth
+  int b_taps = 0;               // K is counted by taps: each tap's channels fill whole k blocks (sm_90a); 2: backwards
+  int b_form = 0;               // of KernelRows: 2, N counts windows and K their pixels
+  int block_columns = 0;        // WindowRows', of A
+  int block_rows = 0;           // and of B
+  std::int64_t image_rows = 0;  // that are counted from 0 again (Layout); 0: they are not
+  bool scattered = false;       // rows lie in memory as ScatterRows say
+  bool b_chunks = false;        // as a_chunks
+  bool b_depth = false;         // as a_depth
   bool whole_m = false, whole_n = false;  // tiles divide M, N: no masks
   bool lone_columns = false;              // a tile has all of its columns: their statistics meet no others (sm_90a)
   int promoted = 0;      // so many stages' sums at a time are added in f32 (sm_90a, fp8); 0: all in one
@@ -60,6 +61,8 @@ inline constexpr int part_words = 2;
                                       const EpilogueText& epilogue);
 // Types, conversions and operations: what stands before every kernel.
 [[nodiscard]] std::string base_source();
+// What m_index is of a row.
+[[nodiscard]] std::string row_of_image(std::int64_t image_rows);
 // Copies that no thread waits for, since sm_80.
 [[nodiscard]] std::string async_source();
 // Where the elements of rows lie that are no stride apart, by a form (A_FORM, defined before).

@@ -305,7 +305,8 @@ $body)",
 
 }  // namespace
 
-GenericSource emit_generic(const Program& program, const std::vector<int>& phases, const Wide& wide) {
+GenericSource emit_generic(const Program& program, const std::vector<int>& phases, const Wide& wide,
+                           std::int64_t image_rows) {
   GenericSource out;
   out.accumulator_word = 4 * static_cast<int>(program.buffers.size());
   out.partials_word = out.accumulator_word + 4;
@@ -323,8 +324,9 @@ GenericSource emit_generic(const Program& program, const std::vector<int>& phase
       writer.reduction(phase, static_cast<int>(r));
     if (!program.phases[phase].stores.empty()) writer.stores(phase);
   }
-  out.text = "#pragma nv_diag_suppress 177\n#define WORDS " + str(out.words) + "\n" + base_source() + agreed_pass +
-             generic_text + reduction_source() + writer.functions() + writer.structs + writer.kernels;
+  out.text = "#pragma nv_diag_suppress 177\n#define WORDS " + str(out.words) + "\n" + row_of_image(image_rows) +
+             base_source() + agreed_pass + generic_text + reduction_source() + writer.functions() + writer.structs +
+             writer.kernels;
   return out;
 }
 

@@ -30,7 +30,7 @@ struct GenericSource {
 };
 
 [[nodiscard]] GenericSource emit_generic(const lower::Program& program, const std::vector<int>& phases,
-                                         const Wide& wide);
+                                         const Wide& wide, std::int64_t image_rows = 0);
 
 // The product on ordinary units, and what adds parts of its K. Forms are of KernelRows. `vector`: columns of a thread,
 // 1 or 8, where a group has one; 0: it has more.

@@ -289,7 +289,7 @@ std::string expression(const lower::Instruction& i, const std::vector<std::strin
   };
   switch (i.op) {
     case Op::constant: return device_literal(i.literal, i.type);
-    case Op::m_index: return row;
+    case Op::m_index: return "ROW_OF_IMAGE(" + row + ")";
     case Op::n_index: return column;
     case Op::batch_index: return b;
     case Op::random: return random();

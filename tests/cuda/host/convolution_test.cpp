@@ -9,6 +9,8 @@
 #include "gpu/device_run.h"
 #include "loop/gathered_rows.h"
 
+#include <postlude/parse.h>
+
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -174,6 +176,52 @@ TEST(Emission, PutsResiduesBesideOneAnother) {
       EXPECT_EQ(gpu_tests::wrong(r.c, r.plan, r.tensors), "");
     }
   }
+}
+
+// Where an epilogue asks for pixels and for nothing else of an image, tiles cross images, and rows are counted again.
+TEST(Emission, CountsPixelsInTilesThatCrossImages) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "the sanitizers do not follow fibers";
+#endif
+  Harness harness("emission_pixels");
+  struct Running {
+    gpu_tests::Convolution c;
+    Plan plan;
+    gpu_tests::ConvolutionTensors tensors;
+    Call call;
+  };
+  std::vector<Running> all;
+  const Graph graphs[] = {
+      parse("def f(acc, bias: row):\n    return where((p_index() > 1) & (q_index() < 3), relu(acc + bias), 0)\n"),
+      parse("def f(acc):\n    s: f32 = sum(acc * m_index(), axis=1)\n    D = acc + q_index()\n    return D, s\n")};
+  for (gpu_tests::Convolution c : gpu_tests::convolutions(DType::bf16)) {
+    if (c.images < 2 || c.conv.groups > 1 || !c.channels_last) continue;
+    c.whole = true;
+    for (const Graph& graph : graphs)
+      for (const gpu_tests::Direction direction : {gpu_tests::Direction::forward, gpu_tests::Direction::dgrad}) {
+        c.direction = direction;
+        const bool strided = c.conv.stride[0] > 1 || c.conv.stride[1] > 1;
+        if (direction == gpu_tests::Direction::dgrad && strided) continue;  // its residues' rows lie apart
+        Running r{c, compile(c.problem(), graph, on("")), gpu_tests::draw(c, graph), {}};
+        r.call = r.plan.bind(r.tensors.bindings(Device::cuda));
+        all.push_back(std::move(r));
+      }
+  }
+  thin_out(all);
+  for (Running& r : all) r.call.run();
+  ASSERT_TRUE(harness.compile());
+  std::size_t crossed = 0;
+  for (Running& r : all) {
+    SCOPED_TRACE(r.c.name + ": " + r.call.describe());
+    crossed += r.call.describe().find("tiles cross images") != std::string::npos;
+    r.tensors.poison();
+    harness.order(r.c.seed);
+    r.call.run();
+    EXPECT_EQ(gpu_tests::wrong(r.c, r.plan, r.tensors), "");
+  }
+  std::printf("%zu convolutions, tiles of %zu cross images\n", all.size(), crossed);
+  if (every() > 1) return;
+  EXPECT_GE(crossed, 20U);
 }
 
 constexpr int walked_draws = 10;  // of each direction
