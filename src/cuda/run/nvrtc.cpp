@@ -128,16 +128,19 @@ Compiled compile(const std::string& source, const std::string& arch) {
                 "check that libnvrtc-builtins of the same version lies beside " + n.path);
   };
   check(n.CreateProgram(&program, source.c_str(), "postlude.cu", 0, nullptr, nullptr), "creating a program");
+  constexpr int invalid_option = 5;
   const std::string target = "--gpu-architecture=" + arch;
-  const char* options[] = {target.c_str(), "--std=c++17", "--fmad=false", "--ptxas-options=-v"};
-  const int failed = n.CompileProgram(program, 4, options);
+  // A cubin from a cache of NVRTC's own would come without ptxas's report, and what spills would seem not to. The last
+  // option is not known to versions that have no such cache.
+  const char* options[] = {target.c_str(), "--std=c++17", "--fmad=false", "--ptxas-options=-v", "--no-cache"};
+  int failed = n.CompileProgram(program, 5, options);
+  if (failed == invalid_option) failed = n.CompileProgram(program, 4, options);
   Compiled compiled;
   std::size_t size = 0;
   n.GetProgramLogSize(program, &size);
   compiled.log.resize(size);
   n.GetProgramLog(program, compiled.log.data());
   while (!compiled.log.empty() && compiled.log.back() == '\0') compiled.log.pop_back();
-  constexpr int invalid_option = 5;
   if (failed == invalid_option) {
     n.DestroyProgram(&program);
     throw Error(ErrorCode::unsupported, "NVRTC " + compiler_version() + " does not compile for " + arch,
