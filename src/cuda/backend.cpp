@@ -296,6 +296,8 @@ std::string CudaExecutable::explain(ExplainPart part, const Asked& asked) const 
   return text;
 }
 
+bool halves(std::int64_t group) { return is_piece(group / 2); }
+
 std::optional<Error> unusable() {
   try {
     (void)device(0);

@@ -22,7 +22,7 @@ namespace postlude::inline v0::cuda {
 [[nodiscard]] std::unique_ptr<Executable> compile(const Problem& problem, std::shared_ptr<const lower::Program> program,
                                                   const Target& target);
 
-// lower::Options::halves: each half of such a group is whole narrow subtiles, of 32 columns.
-inline constexpr std::int64_t halves = 64;
+// lower::Options::halves: each half of such a group is whole subtiles, or is gathered.
+[[nodiscard]] bool halves(std::int64_t group);
 
 }  // namespace postlude::inline v0::cuda

@@ -16,10 +16,10 @@ struct Options {
   // The cut never re-reads such an operand after its output has been written. bind() finds them and
   // lowers again (decision 0009).
   InPlace in_place;
-  // Where one phase is left behind the accumulator's, and walks over the halves of all columns or
-  // of groups that this number divides or of 2, 4, 8 or 16 columns, the accumulator's phase walks so
-  // too: values of an element can then stay where they are. 0: never.
-  std::int64_t halves = 0;
+  // Where one phase is left behind the accumulator's, and walks over the halves of groups of so many
+  // columns (0: of all), for which this is true, the accumulator's phase walks so too: values of an
+  // element can then stay where they are. Null: never.
+  bool (*halves)(std::int64_t group) = nullptr;
   // Dtypes of operands and outputs that the graph left open, by name; else the main loop's defaults.
   std::vector<std::pair<std::string, DType>> dtypes;
   // Called after each pass with its name and the graph or Program it left, as text ("" where

@@ -158,7 +158,7 @@ class Assignment {
   }
 
   void share_halves() {
-    if (options_.halves == 0 || p_.accumulator < 0) return;
+    if (!options_.halves || p_.accumulator < 0) return;
     PlannedPhase& first = p_.phases[p_.accumulator];
     const PlannedPhase* next = nullptr;
     for (std::size_t p = p_.accumulator + 1; p < p_.phases.size(); ++p) {
@@ -171,7 +171,7 @@ class Assignment {
         ratio(first.walk->columns, next->walk->columns) != 2 || next->walk->shape.steps.size() != 1)
       return;
     const std::int64_t group = next->walk->shape.steps[0].group;
-    if (group % options_.halves && 16 % group) return;
+    if (!options_.halves(group)) return;
     for (const Root& root : first.roots) {
       const Footprint span = footprint(root, items_, p_.columns);
       if (!fit(span.columns, span.width, *next->walk, false)) return;

@@ -21,7 +21,7 @@ struct Backend {
   std::optional<Error> (*unusable)();
   std::vector<std::string> (*refusals)(const Problem&, const lower::Program&, const Target&);
   std::unique_ptr<Executable> (*compile)(const Problem&, std::shared_ptr<const lower::Program>, const Target&);
-  std::int64_t halves;  // lower::Options::halves behind a product
+  bool (*halves)(std::int64_t group);  // lower::Options::halves behind a product
 };
 
 [[nodiscard]] const Backend& find_backend(Device device);

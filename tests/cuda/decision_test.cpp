@@ -1,5 +1,6 @@
 // Decisions, without a device: what explain prints is what bind would fill in.
 #include "cuda/decide/decision.h"
+#include "cuda/backend.h"
 #include "cuda/emit/agreed.h"
 #include "cuda/emit/fragment.h"
 #include "lower/lower.h"
@@ -38,7 +39,7 @@ std::string chosen(const Plan& plan, std::int64_t m, std::int64_t n, std::int64_
 // A Subject as compile() makes it.
 Subject subject(const std::string& text, const std::string& isa, const std::string& schedule = "") {
   lower::Options options;
-  options.halves = 64;
+  options.halves = halves;
   return {bf16, std::make_shared<const lower::Program>(lower::lower(parse(text).data(), facts_of(bf16), options)), isa,
           132, parse_request(schedule, isa == "sm_90a", isa)};
 }
@@ -335,7 +336,7 @@ TEST(Emitted, AsksNothingOfTheProblem) {
   for (const auto& file : std::filesystem::directory_iterator(POSTLUDE_SOURCE_DIR "/epilogues")) {
     if (file.path().extension() != ".py" || file.path().stem() == "prelude") continue;
     lower::Options options;
-    options.halves = 64;
+    options.halves = halves;
     const auto program = lower::lower(parse_file(file.path().string()).data(), facts_of(bf16), options);
     for (const Hold hold : {Hold::in_order, Hold::nothing, Hold::groups, Hold::rows}) {
       if (!not_fusable(program, 0).empty()) continue;

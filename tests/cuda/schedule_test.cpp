@@ -30,7 +30,9 @@ TEST(Schedule, PrintsAndReadsBack) {
     EXPECT_EQ(parse_schedule(to_string(s)), s) << to_string(s);
     s.at_end = true;
     EXPECT_EQ(parse_schedule(to_string(s)), s) << to_string(s);
-    s.in_shares = false;
+    s.in_shares = false, s.looped = true;
+    EXPECT_EQ(parse_schedule(to_string(s)), s) << to_string(s);
+    s.split = 1, s.by_memory = s.at_end = false;
     EXPECT_EQ(parse_schedule(to_string(s)), s) << to_string(s);
   }
 }

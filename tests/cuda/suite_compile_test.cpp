@@ -164,10 +164,12 @@ TEST(Groups, AreFoldedWhereTheyAreComputed) {
   EXPECT_EQ(schedule(sum + "96)\n    return s\n", "sm_90a").find("pingpong 128x96x"), 0u);
   EXPECT_EQ(schedule(sum + "96)\n    return s\n", "sm_80"),
             "epilogue from memory: no tile holds groups of 96 columns\n");
-  EXPECT_EQ(
-      schedule(sum + "48)\n    return s\n", "sm_90a"),
-      "epilogue from memory: a reduction is in groups of 48 columns, and tiles hold whole groups of 32, 64, 96, 128, "
-      "192 or 256\n");
+  EXPECT_EQ(schedule(sum + "24)\n    return s\n", "sm_90a"),
+            "epilogue from memory: a reduction is in groups of 24 columns, and tiles hold whole groups of 16, 32, 48, "
+            "64, 80, "
+            "96, 112, 128, 160, 192, 224 or 256\n");
+  for (const char* group : {"16", "48", "80", "112", "160", "224"})
+    EXPECT_EQ(schedule(sum + group + ")\n    return s\n", "sm_90a").find("memory"), std::string::npos) << group;
   EXPECT_EQ(schedule("def f(acc):\n    s: f32 = sum(acc, axis=0, group=32)\n    return s\n", "sm_90a"),
             "epilogue from memory: a reduction is in groups of rows\n");
 }
@@ -193,7 +195,7 @@ TEST(Chunk, RunsOnTheProductsFragments) {
 }
 
 // In as many pieces as a tile has parts of B side by side.
-TEST(Chunk, InThreeOrFourPiecesToo) {
+TEST(Chunk, InThreeToEightPiecesToo) {
   const auto schedule = [](const std::string& text, const std::string& target) {  // its first line
     const Plan plan = postlude::compile(Gemm{.a = DType::bf16, .b = DType::bf16}, parse(text), Target::parse(target));
     const std::string all = plan.explain(ExplainPart::schedule, 4096, 7680, 1024);
@@ -205,13 +207,18 @@ TEST(Chunk, InThreeOrFourPiecesToo) {
                         "    return D\n",
                     five =
                         "def f(acc):\n    a, b, c, d, e = chunk(acc, 5)\n    D: bf16 = a * b + c * d + e\n"
-                        "    return D\n";
+                        "    return D\n",
+                    ten =
+                        "def f(acc):\n    a, b, c, d, e, f, g, h, i, j = chunk(acc, 10)\n    D: bf16 = a * b * c * d * "
+                        "e * f * g * h * i * j\n    return D\n";
   EXPECT_EQ(schedule(three, "sm_90a").find("pingpong 128x192"), 0u) << schedule(three, "sm_90a");
-  EXPECT_EQ(schedule(three, "sm_80"),
-            "epilogue from memory: the portable kernel has the accumulator's pieces in 2 or 4 parts of a tile");
+  EXPECT_NE(schedule(five, "sm_90a").find("x160x"), std::string::npos) << schedule(five, "sm_90a");
+  for (const std::string& text : {three, five})
+    EXPECT_EQ(schedule(text, "sm_80"),
+              "epilogue from memory: the portable kernel has the accumulator's pieces in 2 or 4 parts of a tile");
   for (const char* target : {"sm_90a", "sm_80"}) {
     EXPECT_EQ(schedule(four, target).find("memory"), std::string::npos) << schedule(four, target);
-    EXPECT_EQ(schedule(five, target), "epilogue from memory: the accumulator is chunked in more than 4 pieces");
+    EXPECT_EQ(schedule(ten, target), "epilogue from memory: the accumulator is chunked in more than 8 pieces");
   }
 }
 

@@ -24,11 +24,8 @@ using lower::ValueId;
 // The widest subtile of a schedule.
 constexpr int widest_subtile = 64;
 
-// Pieces of a chunk's groups that subtiles divide.
-constexpr std::int64_t piece_unit = 32;
-
 // The most pieces of a chunk that a tile has side by side.
-constexpr int most_pieces = 4;
+constexpr int most_pieces = 8;
 
 Across kept(bool rows, bool columns) { return rows ? Across::rows : columns ? Across::columns : Across::all; }
 
@@ -36,15 +33,13 @@ Across reduced(const Reduction& r) {
   return r.group ? Across::groups : kept(!r.axes.has(Axis::m), !r.axes.has(Axis::n));
 }
 
-// Whether a consumer's tile can hold whole groups of so many columns: of 128, 192 or 256, in subtiles of 32.
-bool holds_groups(std::int64_t columns) { return columns % 32 == 0 && (256 % columns == 0 || 192 % columns == 0); }
-
 // Whether the columns of a subtile lie side by side in the buffer: they are its own, or one piece of a chunk's columns
 // or groups.
 bool beside(const Access& access) {
   const auto& map = access.columns;
   if (access.divide_rows != 1 || map.divide != 1 || map.steps.size() > 1) return false;
-  return map.steps.empty() || map.steps[0].group == 0 || map.steps[0].group % (map.steps[0].pieces * piece_unit) == 0;
+  return map.steps.empty() || map.steps[0].group == 0 ||
+         map.steps[0].group % (map.steps[0].pieces * narrowest_subtile) == 0;
 }
 
 // Whether an instruction draws a number for each element, and those of two neighbours by one block of Philox.
@@ -538,7 +533,7 @@ std::string not_fusable(const Program& program, int index) {
                        map.steps[0].pieces == chunk->steps[0].pieces && map.steps[0].group == chunk->steps[0].group;
     if (chunk ? !piece : !map.identity())
       return "the accumulator is chunked in two ways, or in groups whose pieces are not 1, 2, 4, 8 or a multiple of " +
-             std::to_string(piece_unit) + " columns";
+             std::to_string(narrowest_subtile) + " columns";
   }
   ColumnGroups groups;
   for (const Reduction& r : phase.reductions) {
@@ -548,7 +543,7 @@ std::string not_fusable(const Program& program, int index) {
       const ColumnGroups own = groups_of(r);
       if (!holds_groups(own.width()))
         return "a reduction is in groups of " + std::to_string(own.width()) +
-               " columns, and tiles hold whole groups of 32, 64, 96, 128, 192 or 256";
+               " columns, and tiles hold whole groups of 16, 32, 48, 64, 80, 96, 112, 128, 160, 192, 224 or 256";
       if (groups.columns && !(own == groups)) return "reductions are in groups of several sizes";
       groups = own;
       const bool halves = own.chunk && r.pieces.size() == 2 && own.columns % own.chunk == 0;

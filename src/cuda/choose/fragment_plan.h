@@ -152,7 +152,7 @@ struct FragmentPlan {
 // Why phase `index` cannot run on the fragment; empty: it can.
 [[nodiscard]] std::string not_fusable(const lower::Program& program, int index);
 
-// The accumulator columns that make an output column (1, or 2 to 4 behind a chunk).
+// The accumulator columns that make an output column (1, or 2 to 8 behind a chunk).
 [[nodiscard]] int accumulator_parts(const lower::Phase& phase);
 // Of such a chunk in groups, the columns of a group's piece; 0: of all.
 [[nodiscard]] int accumulator_piece(const lower::Phase& phase);

@@ -54,7 +54,13 @@ int consumer_columns(const Schedule& s) { return s.mma ? s.bn / consumers(s) : s
 int b_run(const Schedule& s, const EpilogueNeeds& n) {
   if (n.b_mn_major) return 64;
   const int columns = s.bn / n.parts;
-  return !n.piece || is_gathered(n.piece) || n.piece % columns == 0 ? columns : columns % n.piece == 0 ? n.piece : 32;
+  if (!n.piece || is_gathered(n.piece) || n.piece % columns == 0) return columns;
+  return columns % n.piece == 0 ? n.piece : n.piece % 32 ? narrowest_subtile : 32;
+}
+
+bool holds_groups(std::int64_t columns) {
+  const auto holds = [&](const Tile& tile) { return tile.bn % columns == 0; };
+  return columns > 0 && columns % narrowest_subtile == 0 && std::any_of(std::begin(tiles), std::end(tiles), holds);
 }
 
 StencilTile stencil_tile(const Schedule& s, const Stencil& stencil) {
@@ -117,7 +123,8 @@ std::string to_string(const Schedule& s) {
   std::snprintf(text, sizeof text, "%s %dx%dx%d sub %dx%d aux %d raster %d", kind(s), s.bm, s.bn, s.stages, s.sub_n,
                 s.d_buffers, s.aux_stages, s.raster);
   return text + (s.split > 1 ? " split " + std::to_string(s.split) : std::string()) +
-         (s.by_memory ? " by memory" : "") + (s.in_shares ? " in shares" : "") + (s.at_end ? " at end" : "");
+         (s.by_memory ? " by memory" : "") + (s.in_shares ? " in shares" : "") + (s.at_end ? " at end" : "") +
+         (s.looped ? " looped" : "");
 }
 
 Schedule parse_schedule(std::string_view text) {
@@ -143,6 +150,7 @@ Schedule parse_schedule(std::string_view text) {
   s.by_memory = more && take(" by memory");
   s.in_shares = s.by_memory && take(" in shares");
   s.at_end = s.by_memory && take(" at end");
+  s.looped = take(" looped");
   const std::string_view name = kind;
   if (read != 8 || static_cast<std::size_t>(length) != text.size() ||
       (name != "pingpong" && name != "cooperative" && name != "mma")) {
@@ -239,7 +247,10 @@ std::string illegal(const Schedule& s, const EpilogueNeeds& n) {
     return "a tile of " + text(s.bn) + " columns is not a multiple of 32 up to 256";
   if (rows / 64 * columns / 2 * (n.promoted && !s.mma ? 2 : 1) > registers)
     return "its accumulator takes more than " + text(registers) + " registers a thread";
-  if (s.sub_n != 32 && s.sub_n != 64) return "subtiles are 32 or 64 columns wide";
+  const bool narrow = n.group % 32 || n.run % 32;
+  if (s.sub_n != 32 && s.sub_n != 64 && !(narrow && s.sub_n == narrowest_subtile))
+    return "subtiles are 32 or 64 columns wide, and 16 where groups or pieces of a chunk are no multiple of "
+           "32";
   if (columns / n.parts % s.sub_n || columns % (n.parts * 16)) {
     return "subtiles of " + text(s.sub_n) + " columns do not divide a tile of " + text(columns / n.parts);
   }
@@ -284,10 +295,10 @@ Schedule fill_shared(Schedule tile, const EpilogueNeeds& needs) {
   // Stages come first, because memory is far, then wide subtiles; small tiles get as many bytes of
   // stages. Tiles that are held beside a short main loop prefer wide subtiles to a sixth stage
   // (decision 0038).
-  constexpr Staging stagings[] = {{64, 2, 4}, {64, 2, 2}, {32, 2, 4}, {32, 2, 2}, {32, 2, 1}};
+  constexpr Staging stagings[] = {{64, 2, 4}, {64, 2, 2}, {32, 2, 4}, {32, 2, 2}, {32, 2, 1}, {16, 4, 4}, {16, 2, 2}};
   if (tile.mma) {
     tile.d_buffers = 1;
-    for (const int sub_n : {64, 32}) {
+    for (const int sub_n : {64, 32, narrowest_subtile}) {
       tile.sub_n = sub_n;
       for (const int aux : {2, 1}) {
         tile.aux_stages = needs.aux_bytes_column ? aux : 0;

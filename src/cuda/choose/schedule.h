@@ -17,7 +17,7 @@ struct Schedule {
   bool ping_pong = true;   // consumers take whole tiles in turns; else each takes half the rows of every tile
   int bm = 128, bn = 128;  // accumulator tile
   int stages = 4;          // of A and B, 128 bytes of K each (mma: 64)
-  int sub_n = 64;          // columns of a subtile of the epilogue (32 or 64), of 64 rows
+  int sub_n = 64;          // columns of a subtile of the epilogue (16, 32 or 64), of 64 rows
   int d_buffers = 2;       // staged subtiles of the outputs, a consumer (mma: 1, as every warp writes what it staged)
   int aux_stages = 0;      // subtiles of the tile operands in flight, a consumer; 0: it has none by tensor map
   int raster = 8;          // tile rows walked together
@@ -25,6 +25,7 @@ struct Schedule {
   bool by_memory = false;  // taken by blocks as tiles are, and joined in memory,
   bool in_shares = false;  // where each adds a share of the tile, else the last adds all others (decision 0074)
   bool at_end = false;     // only of tiles behind the last whole wave of them
+  bool looped = false;  // the epilogue's code stands once for the fragments of a subtile (decision 0110)
   // A stencil, whose blocks are as the portable kernel's: pixels of one channel that a lane adds up; 0: it is none.
   int strip_x = 0, strip_y = 0;
 
@@ -61,7 +62,7 @@ struct StencilTile {
 
 // The facts of an epilogue on which a schedule depends.
 struct EpilogueNeeds {
-  int parts = 1;  // accumulator columns an output column: 2 to 4 behind a chunk
+  int parts = 1;  // accumulator columns an output column: 2 to 8 behind a chunk
   int piece = 0;  // of such a chunk in groups: the columns of a group's piece; 0: of all
   int run = 0;    // subtiles divide this: the columns that lie side by side in chunked operands and outputs; 0: all
   int d_bytes_column = 2;    // bytes of all staged outputs, one element
@@ -88,6 +89,11 @@ struct EpilogueNeeds {
 };
 // Whether a chunk's pieces are so narrow that a box of B gathers them from group to group: 1, 2, 4 or 8 columns.
 [[nodiscard]] inline bool is_gathered(std::int64_t piece) { return piece > 0 && 8 % piece == 0; }
+inline constexpr int narrowest_subtile = 16;
+// And whether tiles have pieces of so many columns (0: of all) side by side.
+[[nodiscard]] inline bool is_piece(std::int64_t piece) { return is_gathered(piece) || piece % narrowest_subtile == 0; }
+// Groups of so many columns are held by some tile of Hopper's, in whole subtiles.
+[[nodiscard]] bool holds_groups(std::int64_t columns);
 [[nodiscard]] inline bool is_long(const EpilogueNeeds& needs) { return needs.operations >= 40; }
 // So long that its code stands once, in a loop over fragments (decision 0107).
 [[nodiscard]] inline bool is_rolled(const EpilogueNeeds& needs) { return needs.operations >= 80; }

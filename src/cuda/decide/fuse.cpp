@@ -192,7 +192,7 @@ void Decider::fuse(const Contraction& gemm) {
     d_.why = b_windows() ? "the columns of a chunk's pieces are windows" : "a chunk's pieces are of other groups";
     return;
   }
-  if (mma && parts == 3) {
+  if (mma && parts != 1 && parts != 2 && parts != 4) {
     d_.why = "the portable kernel has the accumulator's pieces in 2 or 4 parts of a tile";
     return;
   }
@@ -200,9 +200,10 @@ void Decider::fuse(const Contraction& gemm) {
     d_.why = "residues cross images, which the epilogue tells apart";
     return;
   }
-  // Of a piece of B along N the portable kernel reads eight columns at once, Hopper's boxes have 64 of a group's piece,
-  // and none may begin between 16 bytes: the device calls that an illegal instruction.
-  arrange(gemm, mma, parts == 1 || (columns_ % 8 == 0 && accumulator_piece(phase) % (mma ? 8 : 64) == 0));
+  // Of a piece of B along N the portable kernel reads eight columns at once, Hopper's boxes have 64 of a piece,
+  // which five and more have not side by side in a tile, and none may begin between 16 bytes: the device calls that an
+  // illegal instruction.
+  arrange(gemm, mma, parts == 1 || (parts <= 4 && columns_ % 8 == 0 && accumulator_piece(phase) % (mma ? 8 : 64) == 0));
   // Addresses of outputs and operands decide how they are reached; those of the workspace are aligned.
   Chosen chosen =
       choose_product({program_, product_phase_, variant_, mma, places(program_, memory_, columns_), product_shape(mma),

@@ -39,6 +39,15 @@ bool paced(const EpilogueNeeds& needs, const Schedule& schedule, std::int64_t k)
          hides(needs, k) && apart(needs, schedule, k);
 }
 
+// Whether its code stands once for the fragments of a subtile, in a loop over subtiles (decision 0110): from so many
+// instructions on less code is faster too, where the accumulators that live through the loop leave it registers. What
+// is held was not timed so yet.
+bool looped(const EpilogueNeeds& needs, const Schedule& schedule) {
+  constexpr int least_instructions = 23, most_accumulators = 128;  // a thread
+  return schedule.looped || (!schedule.mma && !needs.holds && !needs.group && needs.operations >= least_instructions &&
+                             consumer_rows(schedule) * consumer_columns(schedule) / 128 <= most_accumulators);
+}
+
 // The source of a site's product by one schedule.
 std::string source_of(KernelVariant variant, const Shape& shape, std::int64_t columns, const FusedEpilogue& epilogue,
                       const Schedule& schedule) {
@@ -47,7 +56,7 @@ std::string source_of(KernelVariant variant, const Shape& shape, std::int64_t co
   variant.whole_m = shape.m % schedule.bm == 0 && !variant.scattered && !schedule.strip_x;
   variant.whole_n = columns % (schedule.bn / epilogue.needs.parts) == 0;
   variant.lone_columns = !variant.scattered && lone_columns(schedule, epilogue.needs, shape.m);
-  variant.rolled = is_rolled(epilogue.needs);
+  variant.rolled = is_rolled(epilogue.needs) ? 2 : looped(epilogue.needs, schedule) ? 1 : 0;
   variant.apart = !variant.rolled && apart(epilogue.needs, schedule, shape.k);
   variant.paced = paced(epilogue.needs, schedule, shape.k);
   return gemm_source(variant, schedule, epilogue);

@@ -2,17 +2,16 @@ R"cuda(
 // The emitted epilogue on a consumer's accumulators, whichever instructions multiplied. `Passage` is the kernel's: how tile
 // operands come to a subtile, where its outputs are staged, and how they leave.
 template <class E, class Passage>
-DEVICE void run_subtile(const Params& p, Tile& tile, E& epilogue, ACC (&acc)[MI][WG_COLUMNS / 2], ACC (&kept)[MI][WG_COLUMNS / 2], int number, Passage& by) {
-  const Subtile s = subtile(number);
-  advance_columns(p, tile, epilogue, number);
+DEVICE void run_subtile(const Params& p, Tile& tile, E& epilogue, ACC (&acc)[MI][WG_COLUMNS / 2], ACC (&kept)[MI][WG_COLUMNS / 2], const Subtile s, Passage& by) {
+  const int atom = ROLLED == 2 ? 0 : s.i;
+  advance_columns(p, tile, epilogue, s);
   const u32 d = by.template staging<E>(tile);
   if (E::loads) by.take_operands(p, tile, epilogue);
-  subtile_fragments(p, tile, epilogue, acc[ROLLED ? 0 : s.i], kept[ROLLED ? 0 : s.i], s.group, s.i, d);
-  if (ROLLED && (!ROWS_FIRST || s.group == GROUPS - 1)) {  // the next is of the next 64 rows
+  subtile_fragments(p, tile, epilogue, acc[atom], kept[atom], s.group, s.i, d);
+  if (ROLLED == 2 && (!ROWS_FIRST || s.group == GROUPS - 1)) {  // the next is of the next 64 rows
     #pragma unroll
     for (int i = 0; i + 1 < MI; ++i) {
       exchange(acc[i], acc[i + 1]);
-      if (E::keeps) exchange(kept[i], kept[i + 1]);
     }
   }
   if (s.i == MI - 1) epilogue.group_end(p, tile, s.group);
@@ -24,29 +23,71 @@ DEVICE void run_subtile(const Params& p, Tile& tile, E& epilogue, ACC (&acc)[MI]
   if ((s.group + 1) % SPAN == 0) epilogue.rows_end(p, tile, s.group, s.i);
 }
 
+#if ROLLED == 1
+// Groups `first` to `first + count` of a tile's columns: of rows i to i + 63 or, where these do not go first, of all.
+template <class E, class Passage>
+DEVICE void run_groups(const Params& p, Tile& tile, E& epilogue, ACC (&acc)[MI][WG_COLUMNS / 2], int first, int count, int i, Passage& by) {
+  #pragma unroll 1
+  for (int group = first; group < first + count; ++group) {
+    #pragma unroll
+    for (int j = i; j < (ROWS_FIRST ? i + 1 : MI); ++j) run_subtile(p, tile, epilogue, acc, acc, {group, j}, by);
+  }
+}
+#endif
+
 // All of a tile. What is held runs once more, when the statistics of a group's columns are known or (HOLDS) all tiles with these rows
 // have told what they have of them. Then all blocks run (a cooperative launch), and those beside each other take their tiles at the
 // same time (blocks() in schedule.cpp): whoever is waited for comes.
 template <class Passage> DEVICE void run_epilogue(const Params& p, Tile& tile, Epilogue& epilogue, ACC (&acc)[MI][WG_COLUMNS / 2], Passage& by) {
   epilogue.reset();
 #if HELD
-  ACC kept[MI][WG_COLUMNS / 2];
   Held held;
   if (!HOLDS) held.begin(p, tile);
+#endif
+#if ROLLED == 1
+  constexpr int turns = ROWS_FIRST ? MI : 1, span = HELD ? SPAN : GROUPS;
+#if HELD
+  const auto run_held = [&](int group, int i) {
+    #pragma unroll
+    for (int j = i; j < (ROWS_FIRST ? i + 1 : MI); ++j) held.meet(p, tile, epilogue, group, j);
+    run_groups(p, tile, held, acc, group, SPAN, i, by);
+  };
+#endif
+  #pragma unroll
+  for (int i = 0; i < turns; ++i) {
+    #pragma unroll 1
+    for (int group = 0; group < GROUPS; group += span) {
+      run_groups(p, tile, epilogue, acc, group, span, i, by);
+#if HELD && !HOLDS
+      run_held(group, i);
+#endif
+    }
+  }
+#if HOLDS
+  held.begin(p, tile);
+  #pragma unroll
+  for (int i = 0; i < turns; ++i) run_held(0, i);
+#endif
+#elif HELD
+#if ROLLED
+  auto& kept = acc;
+#else
+  ACC kept[MI][WG_COLUMNS / 2];
+#endif
   #pragma unroll
   for (int block = 0; block < SUBTILES; block += BLOCK) {
     UNROLL_SUBTILES
-    for (int s = block; s < block + BLOCK; ++s) run_subtile(p, tile, epilogue, acc, kept, s, by);
+    for (int s = block; s < block + BLOCK; ++s) run_subtile(p, tile, epilogue, acc, kept, subtile(s), by);
     if (HOLDS) held.begin(p, tile);
     UNROLL_SUBTILES
     for (int s = block; s < block + BLOCK; ++s) {
       if (subtile(s).group % SPAN == 0) held.meet(p, tile, epilogue, subtile(s).group, subtile(s).i);
-      run_subtile(p, tile, held, kept, kept, s, by);
+      run_subtile(p, tile, held, kept, kept, subtile(s), by);
     }
   }
 #else
   UNROLL_SUBTILES
-  for (int s = 0; s < SUBTILES; ++s) run_subtile(p, tile, epilogue, acc, acc, s, by);
+  for (int s = 0; s < SUBTILES; ++s) run_subtile(p, tile, epilogue, acc, acc, subtile(s), by);
 #endif
   epilogue.end(p, tile);
 }

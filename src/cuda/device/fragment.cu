@@ -134,11 +134,11 @@ DEVICE int slots_in(const Params& p) { return p.tiles_m * (BM / WG_ROWS); }  // 
 struct Subtile { int group, i; };
 DEVICE Subtile subtile(int s) { return ROWS_FIRST ? Subtile{s % GROUPS, s / GROUPS} : Subtile{s / MI, s % MI}; }
 // What a subtile needs of its columns has come; what the next ones need is on its way.
-template <class E> DEVICE void advance_columns(const Params& p, const Tile& tile, E& epilogue, int number) {
-  if (!ROWS_FIRST && number % MI) return;
+template <class E> DEVICE void advance_columns(const Params& p, const Tile& tile, E& epilogue, const Subtile s) {
+  if (!ROWS_FIRST && s.i) return;
   epilogue.advance();
-  const int next = ROWS_FIRST ? number + 1 : number + MI;
-  if (next < SUBTILES) epilogue.columns(p, tile, subtile(next).group);
+  const bool last = s.group + 1 == GROUPS;
+  if (!last || (ROWS_FIRST && s.i + 1 < MI)) epilogue.columns(p, tile, last ? 0 : s.group + 1);
 }
 // The half of its scratch that a consumer folds a group's columns in: the other one than before, also where groups are odd.
 DEVICE int folding_half(const Tile& t, int group) { return (group + GROUPS % 2 * t.turn) % 2; }
@@ -251,17 +251,31 @@ template <int size> DEVICE void fragment_store(u32 subtile, const Tile& t, int f
 // The emitted epilogue on a subtile of a consumer's accumulators, 16 columns at a time: `acc` is that of 64 rows, number `i`.
 // What it keeps of an element goes to where its accumulators were, in another array: where nothing asks for the products
 // themselves, ptxas 13.0 takes other registers for what was written over them.
-// ROLLED: the code of a long epilogue stands once, in loops. An array that a loop indexes is no set of registers, so the arrays move
-// on instead: the fragment in question is the first of them, and what is kept comes in behind the last.
-#if ROLLED
+// ROLLED: the code of a long epilogue stands once (2), in loops, or (1) once for each fragment of a subtile and each 64 rows. An
+// array that a loop indexes is no set of registers, so the arrays move on instead: what is in question is the first of a piece's,
+// and what is kept goes behind the last.
+#if ROLLED == 2
 #define UNROLL_SUBTILES _Pragma("unroll 1")
 #else
 #define UNROLL_SUBTILES _Pragma("unroll")
 #endif
-template <int N> DEVICE void move_on(ACC (&x)[N]) {
-  constexpr int fragment = PIECES_APART ? 8 : 8 * PARTS;
+struct Held;
+template <class E> struct IsHeld { static constexpr bool value = false; };
+template <> struct IsHeld<Held> { static constexpr bool value = true; };
+constexpr int AT_ONCE = ROLLED == 1 ? SUB_N / 16 : 1;  // fragments
+template <int first, bool keeps, int N> DEVICE void move_on(ACC (&x)[N]) {
+  constexpr int pieces = PIECES_APART ? PARTS : 1, fragment = 8 * PARTS / pieces, by = AT_ONCE * fragment, from = first * fragment;
   #pragma unroll
-  for (int j = 0; j + fragment < N; ++j) x[j] = x[j + fragment];
+  for (int piece = 0; piece < N; piece += N / pieces) {
+    ACC gone[by];
+    #pragma unroll
+    for (int j = 0; j < by; ++j) gone[j] = x[piece + from + j];
+    #pragma unroll
+    for (int j = from; j + by < N / pieces; ++j) x[piece + j] = x[piece + j + by];
+    #pragma unroll
+    for (int j = 0; j < by; ++j)
+      if (keeps) x[piece + N / pieces - by + j] = gone[j];
+  }
 }
 template <int N> DEVICE void exchange(ACC (&x)[N], ACC (&y)[N]) {
   #pragma unroll
@@ -273,21 +287,21 @@ DEVICE void subtile_fragments(const Params& p, Tile& tile, E& epilogue, ACC (&ac
     const int block = fragment * 2 + e / 4;  // of eight columns
     return 4 * (PIECES_APART ? block + x * (OUT_N / 8) : block * PARTS + x) + e % 4;
   };
+  constexpr int first = IsHeld<E>::value ? (GROUPS - SPAN) * (SUB_N / 16) : 0;  // of a group's columns that are kept: the last
   UNROLL_SUBTILES
   for (int f = 0; f < SUB_N / 16; ++f) {
-    const int here = ROLLED ? 0 : group * (SUB_N / 16) + f;
+    const int here = ROLLED ? first + (ROLLED == 1 ? f : 0) : group * (SUB_N / 16) + f;
     ACC part[PARTS][8];
     #pragma unroll
     for (int x = 0; x < PARTS; ++x)
       #pragma unroll
       for (int e = 0; e < 8; ++e) part[x][e] = acc[at(here, x, e)];
     epilogue.fragment(p, tile, group, i, f, part, d);
-    if (ROLLED) move_on(acc);
-    if (ROLLED && E::keeps) move_on(kept);
     #pragma unroll
     for (int x = 0; x < E::keeps; ++x)
       #pragma unroll
-      for (int e = 0; e < 8; ++e) kept[at(ROLLED ? OUT_N / 16 - 1 : here, x, e)] = part[x][e];
+      for (int e = 0; e < 8; ++e) kept[at(here, x, e)] = part[x][e];
+    if (ROLLED == 2) move_on<first, (E::keeps > 0)>(acc);
 #if APART
     move_nothing_across(never(p));
 #endif
@@ -295,5 +309,6 @@ DEVICE void subtile_fragments(const Params& p, Tile& tile, E& epilogue, ACC (&ac
     keep_pace(tile);
 #endif
   }
+  if (ROLLED == 1) move_on<first, (E::keeps > 0)>(acc);
 }
 )cuda"

@@ -52,7 +52,7 @@ template <class S> DEVICE S fold_lanes(S x, int from, int to) {
 
 // Each lane holds K columns' states of its own rows; the eight lanes of equal (lane % 4) share columns. Half of what is
 // left is swapped away at each step, so K - K/8 shuffles fold all (56 for 64 columns a thread; a butterfly takes 192).
-// Afterwards this lane holds K / 8 whole columns, of numbers folded_column(lane, K) + 0, 1, ...
+// Afterwards this lane holds K / 8 whole columns (of four: one), of numbers folded_column(lane, K) + 0, 1, ...
 // (Each step has constants of its own: loops whose ends another loop's variable says were not unrolled for 64 columns, and the states
 // lay in memory.)
 template <int mask, int left, class S, int K> DEVICE void fold_half(S (&x)[K], int lane) {
@@ -62,6 +62,10 @@ template <int mask, int left, class S, int K> DEVICE void fold_half(S (&x)[K], i
     const S low = x[k], high = x[k + left / 2];
     const S away = S::shuffle(S::select(upper, low, high), mask);
     x[k] = S::combine(S::select(upper, high, low), away);
+  }
+  if constexpr (left == 1) {  // of four columns: two lanes have one
+    const S other = S::shuffle(x[0], mask);
+    x[0] = S::combine(S::select(upper, other, x[0]), S::select(upper, x[0], other));
   }
 }
 template <class S, int K> DEVICE void fold_rows(S (&x)[K], int lane) {

@@ -34,6 +34,7 @@ template <int size, typename F> DEVICE void subtile_rows(const Params& p, const 
   const int warp = threadIdx.x / 32 % 4, lane = lane_id(), end = tile_end(row, map_rows(map));
   #pragma unroll
   for (int i = 0; i < 16 * chunks; i += 32) {
+    if (chunks == 1 && lane >= 16) break;  // rows of 16 bytes
     const int r = warp * 16 + (i + lane) / chunks, c = (i + lane) % chunks * (16 / size);
     move(subtile_offset<size>(r, c), i64(memory_row(p, 0, row + r)) * map_pitch(map) + i64(col + c) * size, row + r < end && col + c < map_columns(map));
   }

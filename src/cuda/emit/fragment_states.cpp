@@ -105,7 +105,7 @@ std::string FragmentWriter::group_end() {
     write += fill(R"(    fold_rows<$gathered, SUB_N / 4>($red, t.lane);
     $S* $shared = shared_pointer<$S>(t.scratch + $at) + folding_half(t, group) * 4 * SUB_N;
     #pragma unroll
-    for (int k = 0; k < SUB_N / 32; ++k) {
+    for (int k = 0; k < (SUB_N + 31) / 32; ++k) {
       const int q = folded_column(t.lane, SUB_N / 4) + k;
       $shared[t.warp * SUB_N + q / 4 * 16 + q % 4 / 2 * 8 + 2 * (t.lane % 4) + q % 2] = settled<$S>($red[k]);
     }

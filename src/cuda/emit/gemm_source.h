@@ -33,7 +33,7 @@ struct KernelVariant {
   int a_rows = 0;        // rows of A in a stage (sm_90a)
   bool apart = false;    // the epilogue's fragments are computed one after another
   bool paced = false;    // and spread over most of the other consumer's main loop
-  bool rolled = false;   // the epilogue's code stands once, not for each fragment: a compiler's time grows with it
+  int rolled = 0;        // the epilogue's code stands once for a subtile's fragments (1), or once at all (2)
   bool operator==(const KernelVariant&) const = default;
 };
 
