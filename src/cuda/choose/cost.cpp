@@ -129,7 +129,9 @@ double hopper(const Schedule& s, const EpilogueNeeds& needs, const Extents& e, i
                                 (whole_waves * k_blocks + waves * of_part) * latency / s.stages});
   // Additions to a second accumulator leave the tensor cores idle (decision 0026).
   const double slower = needs.promoted && s.ping_pong ? 2 : 1;
-  return start + slower * (main + epilogue) + meeting(s, needs, e);  // the last epilogue, which nothing hides
+  // Of a weight gradient each block adds up the parts of every tile that ends in it, which nothing hides either.
+  const std::int64_t joined = needs.counts_pixels && s.by_memory ? ceil_div(tiles.all - whole, resident) : 1;
+  return start + slower * (main + epilogue) + double(joined) * meeting(s, needs, e);  // the last epilogue is not hidden
 }
 
 // Clocks of a stencil: each tile's instructions, or its bytes.
