@@ -75,6 +75,9 @@ struct Arguments {
   bool aliased = false;  // an output lies in another tensor
 };
 
+// Whether the machine refuses, not a rule: a workspace beyond its memory, a device that is missing.
+bool is_of_the_machine(const Error& error) { return static_cast<int>(error.code()) / 100 == 5; }
+
 // Whether all elements of a tensor lie in the memory.
 bool fits(const Tensor& t, const Memory& memory) {
   if (t.by_value) return true;
@@ -551,8 +554,7 @@ class Sequence {
     try {
       call = plan.bind(bound.bindings);
     } catch (const Error& error) {
-      const bool machine = static_cast<int>(error.code()) / 100 == 5;
-      if (refusal.empty() && !machine)
+      if (refusal.empty() && !is_of_the_machine(error))
         wrong(std::string("check() has nothing against it, but bind(): ") + error.what());
       throw;
     }
@@ -617,7 +619,8 @@ class Sequence {
     try {
       call = (to_another ? shared_.pick(shared_.plans, choices_).plan : plan).bind(bound.bindings, packed);
     } catch (const Error& error) {
-      if (bound.as_asked && !to_another) wrong(std::string("what was packed is not taken: ") + error.what());
+      if (bound.as_asked && !to_another && !is_of_the_machine(error))
+        wrong(std::string("what was packed is not taken: ") + error.what());
       throw;
     }
     if (plan.target().device != Device::cpu) return;
