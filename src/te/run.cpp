@@ -205,16 +205,18 @@ CpuNest::Step CpuNest::Data::compile(const Statement& s) {
   return step;
 }
 
+// Memory begins a cache line: vectors that cross two take as long as two.
 void CpuNest::Data::allocate(const Step& step, Frame& frame) const {
+  constexpr std::int64_t line = 64;
   std::int64_t bytes = size_of(step.buffer.type);
   for (const Linear& extent : step.buffer.shape) bytes *= std::max<std::int64_t>(extent.at(frame.loops), 0);
   const auto number = static_cast<std::size_t>(step.buffer.number);
   if (frame.owned_bytes[number] < bytes || !frame.owned[number]) {
-    frame.owned[number] =
-        std::make_unique_for_overwrite<char[]>(static_cast<std::size_t>(std::max<std::int64_t>(bytes, 64)));
+    frame.owned[number] = std::make_unique_for_overwrite<char[]>(static_cast<std::size_t>(bytes + line));
     frame.owned_bytes[number] = bytes;
   }
-  frame.buffers[number] = frame.owned[number].get();
+  char* const owned = frame.owned[number].get();
+  frame.buffers[number] = owned + (line - reinterpret_cast<std::uintptr_t>(owned) % line) % line;
 }
 
 void CpuNest::Data::run(const std::vector<Step>& body, Frame& frame) const {
