@@ -16,8 +16,7 @@ constexpr std::int64_t cpu_rows = 8, cpu_columns = 4096, cpu_part = 512, cpu_ele
 // all elements and all rows have; with sizes: threads that keep a GPU busy, elements and rows of a part at least.
 constexpr std::int64_t gpu_threads = 256, gpu_columns = 32, gpu_row = 32768, gpu_parts = 8192, gpu_row_parts = 128;
 constexpr std::int64_t gpu_busy = 1 << 19, gpu_busy_columns = 1 << 18, gpu_least = 4096, gpu_least_rows = 16,
-                       gpu_batch = 16;                               // elements that a thread asks for at once
-constexpr std::int64_t gpu_most_threads = 512, gpu_column_rows = 8;  // of a block that reduces several rows at once
+                       gpu_batch = 16;  // elements that a thread asks for at once
 constexpr std::int64_t most_blocks_y = 65535, gpu_window = 8,
                        gpu_stripes = 16;  // rows of a window's results by one thread; parts of a row
 
@@ -243,11 +242,10 @@ class Choice {
   }
 
   // Loops that stand next to each other as one, bound to the blocks.
-  static Axis blocks(Stage& stage, const Axes& axes) {
+  static void blocks(Stage& stage, const Axes& axes) {
     Axis all = axes[0];
     for (std::size_t d = 1; d < axes.size(); ++d) all = stage.fuse(all, axes[d]);
     bind(stage, all, "blockIdx.x");
-    return all;
   }
   static Axes with(Axes axes, const Axis& last) {
     axes.push_back(last);
@@ -330,11 +328,6 @@ class Choice {
         return *size(a.extent()) < *size(b.extent());
       });
       const bool others = reduced.size() > 1 && *size(longest.extent()) >= *row / (lanes * wide);
-      // Rows enough for all processors: some at once by one block, so that parts need no second kernel.
-      std::int64_t at_once = 1;
-      while (lanes * at_once < gpu_most_threads && *results * lanes * at_once < gpu_busy / 4) at_once *= 2;
-      if (others && !axes.empty() && lanes * at_once <= gpu_most_threads && *results * lanes * at_once >= gpu_busy / 4)
-        return row_on_gpu(stage, wide, lanes, longest, at_once);
       const std::int64_t step = lanes * wide, length = (*row + count - 1) / count;
       if (others && !axes.empty()) {
         // A thread asks for some rows at once: a part has a multiple of them.
@@ -362,28 +355,17 @@ class Choice {
     parts_on_gpu(stage);
   }
 
-  // A block for each result, and threads along memory, which then reduce together; `at_once` rows of another reduced
-  // axis side by side.
-  void row_on_gpu(Stage& stage, std::int64_t wide, std::int64_t lanes, const std::optional<Axis>& others = {},
-                  std::int64_t at_once = 1) {
+  // A block for each result, and threads along memory, which then reduce together.
+  void row_on_gpu(Stage& stage, std::int64_t wide, std::int64_t lanes) {
     const Axes axes = stage.op().axis();
     const auto row = size(stage.op().reduce_axis().back().extent());
-    const auto [steps, along] = stage.split(stage.op().reduce_axis().back(), lanes * wide);
-    auto [thread, side] = stage.split(along, wide);
-    if (at_once > 1) {
-      const Axis beside = stage.split(*others, at_once).second;
-      Axes order;
-      for (const Axis& leaf : stage.leaves())
-        if (leaf.node()->kind == AxisNode::Kind::reduce && !(leaf == beside) && !(leaf == thread) && !(leaf == side))
-          order.push_back(leaf);
-      stage.reorder(with(with(with(order, beside), thread), side));
-      thread = stage.fuse(beside, thread);
-    }
+    const Axis along = stage.split(stage.op().reduce_axis().back(), lanes * wide).second;
+    const auto [thread, side] = stage.split(along, wide);
     Stage own = s_[s_.rfactor(tensor(stage), {thread})[0]];
     const Axes reduced = own.op().reduce_axis();
     own.unroll(reduced.back());
     // Rows of few steps: the steps outside, so that a thread reads several rows at once.
-    if (at_once == 1 && reduced.size() > 2 && row && *row < 4 * lanes * wide) {
+    if (reduced.size() > 2 && row && *row < 4 * lanes * wide) {
       Axes order{reduced[reduced.size() - 2]};
       order.insert(order.end(), reduced.begin(), reduced.end() - 2);
       own.reorder(with(order, reduced.back()));
@@ -401,7 +383,7 @@ class Choice {
     const Axes axes = stage.op().axis(), reduced = stage.op().reduce_axis();
     const std::int64_t wide = neighbours(stage, axes.back());
     const auto columns = size(axes.back().extent()), results = size(axes), rows = size(reduced);
-    std::int64_t lanes = gpu_columns * 2, count = gpu_row_parts, at_once = 1;
+    std::int64_t lanes = gpu_columns * 2, count = gpu_row_parts;
     if (columns) lanes = std::min(lanes, threads(columns, wide));
     Axis longest = reduced[0];
     if (results && rows) {
@@ -412,41 +394,13 @@ class Choice {
       count = std::min(parts(gpu_busy_columns, others, *rows / gpu_least_rows),
                        std::max<std::int64_t>(*size(longest.extent()), 1));
       if (count == 1) return column_on_gpu(stage, axes, wide, lanes);
-      // Parts that are many: a block joins those of its own threads first.
-      if (reduced.size() == 1 && count >= 4 * gpu_column_rows) {
-        at_once = gpu_column_rows, lanes = gpu_columns;
-        const std::int64_t blocks =
-            (*results / std::max<std::int64_t>(*columns, 1)) * ((*columns + lanes * wide - 1) / (lanes * wide));
-        count = parts(gpu_busy_columns, blocks * lanes * at_once, *rows / (gpu_least_rows * at_once));
-      }
     }
     const Axis part = stage.split_parts(longest, count).first;
     Stage first = s_[s_.rfactor(tensor(stage), {part})[0]];
     const Axes own = first.op().axis();
     bind(first, own[0], "blockIdx.y");
-    const Axes columns_of_part(own.begin() + 1, own.end());
-    if (at_once > 1) columns_at_once(first, columns_of_part, wide, lanes, at_once);
-    else column_on_gpu(first, columns_of_part, wide, lanes);
+    column_on_gpu(first, Axes(own.begin() + 1, own.end()), wide, lanes);
     parts_on_gpu(stage);
-  }
-  // `at_once` rows by the threads of a block, which join what they reduced.
-  void columns_at_once(Stage& stage, const Axes& axes, std::int64_t wide, std::int64_t lanes, std::int64_t at_once) {
-    const Axis beside = stage.split(stage.op().reduce_axis()[0], at_once).second;
-    Stage own = s_[s_.rfactor(tensor(stage), {beside})[0]];
-    const auto [column, rest] = stage.split(axes.back(), lanes * wide);
-    const auto [thread, side] = stage.split(rest, wide);
-    const Axis joined = stage.op().reduce_axis()[0];
-    stage.reorder({column, thread, side, joined});
-    bind(stage, thread, "threadIdx.x");
-    bind(stage, joined, "threadIdx.y");
-    stage.unroll(side);
-    own.compute_at(stage, blocks(stage, with(without_last(axes), column)));
-    const Axes own_axes = own.op().axis();
-    bind(own, own_axes[0], "threadIdx.y");
-    const auto [own_thread, own_side] = own.split(own.split(own_axes.back(), lanes * wide).second, wide);
-    bind(own, own_thread, "threadIdx.x");
-    own.reorder(with(with({own_thread}, own.op().reduce_axis()[0]), own_side));
-    own.vectorize(own_side);
   }
   void column_on_gpu(Stage& stage, const Axes& axes, std::int64_t wide, std::int64_t lanes) {
     const Axes reduced = stage.op().reduce_axis();
