@@ -59,7 +59,7 @@ TEST(Schedule, PartsAtTheEndFollowWholeWaves) {
 }
 
 TEST(Schedule, IsSplitAtTheEndWhereTheLastWaveIsLongAndEmpty) {
-  const Schedule few = rank(needs(2, 2), 1, 3361, 1024, 7424, 132).front();  // 216 tiles of 128 x 128
+  const Schedule few = rank(needs(2), 1, 331, 14336, 13568, 132).front();  // 225 tiles of 128 x 192
   EXPECT_TRUE(few.at_end) << to_string(few);
   for (const std::int64_t k : {256, 4096}) {
     const Schedule full = rank(needs(2, 2), 1, 4096, 4096, k, 132).front();  // 100 tiles behind 7 waves

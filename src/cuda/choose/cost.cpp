@@ -124,6 +124,8 @@ double hopper(const Schedule& s, const EpilogueNeeds& needs, const Extents& e, i
   const double behind = s.by_memory && !needs.counts_pixels ? (epilogue + leaving * (s.split - 1)) / s.split : epilogue;
   const double busy = one_after_another(s, whole_waves, k_blocks * stage, epilogue) +
                       one_after_another(s, waves, of_part * stage, behind);
+  // Parts take longer than their products and what they leave (decision 0098).
+  const double in_parts = !s.by_memory || needs.counts_pixels ? 1 : s.at_end ? 1.05 : 1.1;
   const double rate = needs.counts_pixels ? memory_rate * std::min(1.0, resident / 60.0) : memory_rate;
   const double main = std::max({bytes_of(s, needs, e, tiles, resident) / rate, busy,
                                 (whole_waves * k_blocks + waves * of_part) * latency / s.stages});
@@ -131,7 +133,8 @@ double hopper(const Schedule& s, const EpilogueNeeds& needs, const Extents& e, i
   const double slower = needs.promoted && s.ping_pong ? 2 : 1;
   // Of a weight gradient each block adds up the parts of every tile that ends in it, which nothing hides either.
   const std::int64_t joined = needs.counts_pixels && s.by_memory ? ceil_div(tiles.all - whole, resident) : 1;
-  return start + slower * (main + epilogue) + double(joined) * meeting(s, needs, e);  // the last epilogue is not hidden
+  return start + slower * (main + epilogue) * in_parts +
+         double(joined) * meeting(s, needs, e);  // the last epilogue is not hidden
 }
 
 // Clocks of a stencil: each tile's instructions, or its bytes.
