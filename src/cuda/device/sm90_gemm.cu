@@ -162,25 +162,21 @@ DEVICE void place_tile(const Params& p, Tile& tile, int t, int sequence) {
   tile.turn = PINGPONG ? 0 : sequence & 1;
 }
 
-DEVICE void begin_tile(const All& all, int t, Loop::Source& source) {
-  const Params& p = params_of(all, t);
-  source.begin(p, Loop::work(p, t), Loop::first_k(p, t));
-}
-// `source`: of the block's first tile.
-DEVICE void load_operands(const All& all, u32 smem, u32 full, u32 empty, Loop::Source source) {
+DEVICE void load_operands(const All& all, u32 smem, u32 full, u32 empty) {
   int stage = 0;
   u32 phase = 0;
-  for (int t = Loop::first();;) {
+  for (int t = Loop::first(); Loop::has(params_of(all, 0), t); t += Loop::step()) {
     const Params& p = params_of(all, t);
-    for (int left = Loop::count_k(p, t); left > 0; --left) {
+    const int begin = Loop::first_k(p, t), end = Loop::first_k(p, t, 1);
+    Loop::Source source;
+    source.begin(p, Loop::work(p, t), begin);
+    for (int kb = begin; kb < end; ++kb) {
       mbarrier_wait(empty + 8 * stage, phase ^ 1);
       const u32 bar = full + 8 * stage;
       mbarrier_expect(bar, source.bytes);
       source.load(p, smem + stage * A_BYTES, smem + SMEM_B + stage * B_BYTES, bar);
       if (++stage == STAGES) stage = 0, phase ^= 1;
     }
-    if (!Loop::has(params_of(all, 0), t += Loop::step())) return;
-    begin_tile(all, t, source);
   }
 }
 
@@ -393,31 +389,24 @@ extern "C" __global__ void __launch_bounds__(384, 1) CLUSTER postlude_gemm(const
 
   const Params& one = params_of(all, 0);
 
-  // Whatever the first load waits for is done by as many as can: the maps' way is long, warp 0 finds its tile.
-  if (threadIdx.x < MAPS) tma_prefetch(one.map[threadIdx.x]);
-  Loop::Source source;
-  if (warpgroup == 0 && warp == 0) begin_tile(all, Loop::first(), source);
-  if (const int i = threadIdx.x - 32; i >= 0 && i < STAGES) {
-    mbarrier_init(full + 8 * i, 1);
-    mbarrier_init(empty + 8 * i, PINGPONG ? 4 : 8);  // one arrival a consumer warp
-    fence_mbarrier_init();
-    fence_async_shared();
-  }
-  if (const int i = threadIdx.x - 64; i >= 0 && i < 2 * AUX_STAGES) {
-    mbarrier_init(aux_full + 8 * i, 1);
-    mbarrier_init(aux_empty + 8 * i, 4);
-    fence_mbarrier_init();
-    fence_async_shared();
-  }
+  if (threadIdx.x == 0) {
+    for (int i = 0; i < STAGES; ++i) {
+      mbarrier_init(full + 8 * i, 1);
+      mbarrier_init(empty + 8 * i, PINGPONG ? 4 : 8);  // one arrival a consumer warp
+    }
+    for (int i = 0; i < 2 * AUX_STAGES; ++i) {
+      mbarrier_init(aux_full + 8 * i, 1);
+      mbarrier_init(aux_empty + 8 * i, 4);
+    }
 #if CLUSTER_BLOCKS > 1
-  if (threadIdx.x == 96) {
     mbarrier_init(parts_meet, WARPS);
     mbarrier_init(parts_meet + 8, 1);
     if (Loop::owns(one, 0)) mbarrier_expect(parts_meet + 8, PART * (CLUSTER_BLOCKS - 1));
+#endif
     fence_mbarrier_init();
     fence_async_shared();
   }
-#endif
+  if (threadIdx.x < MAPS) tma_prefetch(one.map[threadIdx.x]);
 #if CLUSTER_BLOCKS > 1
   cluster_sync();
 #else
@@ -439,7 +428,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) CLUSTER postlude_gemm(const
     if (warp == 3) let_blocks_meet((u32*)one.word[BLOCKS_WORD]);
 #endif
     if (lane_id() == 0) {
-      if (warp == 0) load_operands(all, smem, full, empty, source);
+      if (warp == 0) load_operands(all, smem, full, empty);
 #if AUX_STAGES
       if (warp == 1 || warp == 2) {
         const int wg = warp - 1;
