@@ -77,30 +77,32 @@ TEST(Functions, CompileInSeconds) {
 }
 
 // Fragments are computed one after another where the main loop hides them or the epilogue is long,
-// and spread over the main loop where it hides much; not beside the accumulators of 128 x 192.
-TEST(Fragments, AreApartAndPaced) {
+// and spread over the main loop where it hides much; not beside the accumulators of 128 x 192. The code of a long one
+// stands once a subtile, in a loop (decision 0110).
+TEST(Fragments, AreApartPacedOrLoopedOver) {
   const Target target = Target::parse("sm_90a");
   struct Case {
     const char* name;
     std::int64_t m, n, k;
-    bool apart, paced;
+    bool apart, paced, looped = false;
   };
-  for (const auto& [name, m, n, k, apart, paced] : {Case{"bce", 16384, 4096, 1024, true, false},
-                                                    {"bce", 4096, 4096, 4096, true, true},
-                                                    {"bce", 8192, 8192, 8192, false, false},
-                                                    {"dgelu_dbias", 4096, 4096, 4096, true, true},
-                                                    {"axpby", 4096, 4096, 4096, true, false},
-                                                    {"swiglu", 16384, 4096, 1024, true, false},
-                                                    {"swiglu", 16384, 4096, 256, false, false},
-                                                    {"softmax", 16384, 4096, 1024, false, false},
-                                                    {"softmax", 4096, 4096, 4096, true, false},
-                                                    {"argmax", 8192, 8192, 8192, true, false}}) {
+  for (const auto& [name, m, n, k, apart, paced, looped] : {Case{"bce", 16384, 4096, 1024, false, false, true},
+                                                            {"bce", 4096, 4096, 4096, false, true, true},
+                                                            {"bce", 8192, 8192, 8192, false, false},
+                                                            {"dgelu_dbias", 4096, 4096, 4096, true, true},
+                                                            {"axpby", 4096, 4096, 4096, true, false},
+                                                            {"swiglu", 16384, 4096, 1024, true, false},
+                                                            {"swiglu", 16384, 4096, 256, false, false},
+                                                            {"softmax", 16384, 4096, 1024, false, false},
+                                                            {"softmax", 4096, 4096, 4096, true, false},
+                                                            {"argmax", 8192, 8192, 8192, true, false}}) {
     const Plan plan =
         postlude::compile(Gemm{.a = DType::bf16, .b = DType::bf16},
                           parse_file(std::string(POSTLUDE_SOURCE_DIR) + "/epilogues/" + name + ".py"), target);
     const std::string source = plan.explain(ExplainPart::source, m, n, k);
     EXPECT_EQ(source.find("#define APART 1\n") != source.npos, apart) << name << " at K = " << k;
     EXPECT_EQ(source.find("#define PACED 1\n") != source.npos, paced) << name << " at K = " << k;
+    EXPECT_EQ(source.find("#define ROLLED 1\n") != source.npos, looped) << name << " at K = " << k;
   }
 }
 
