@@ -151,13 +151,13 @@ def shapes(peer, plain):
 
 
 def convolutions(data):
-    """Times over cuDNN's plain kernel, by direction and epilogue; depthwise layers apart."""
+    """Times over cuDNN's plain kernel, by direction and epilogue; depthwise layers and groups apart."""
     rows, lines, ours = data["rows"], [], {}
     same = lambda row: tuple(row[key] for key in ("direction", "layer", "batch", "what"))  # noqa: E731
     peers = {same(row): row["ms"] for row in rows if row["who"] == "torch.compile"}
     for row in rows:
         if row["who"] == "ours":
-            kind = "depthwise" if "depthwise" in row["layer"] else "dense"
+            kind = next((kind for kind in ("depthwise", "groups") if kind in row["layer"]), "dense")
             ours.setdefault((row["batch"] if row["batch"] in (32, 128) else 128, kind, row["direction"], row["what"]), []).append(row)
     for (batch, kind, direction, what), cells in ours.items():
         over = [row["ms"] / row["plain_ms"] for row in cells]
