@@ -313,9 +313,10 @@ void bind_problems(nb::module_& m) {
 void bind_results(nb::module_& m) {
   nb::class_<PackedOperand>(m, "PackedOperand",
                             "B, or a convolution's w, in the layout that a plan's kernels read; bind it in its place.")
-      .def_prop_ro("shape", [](const PackedOperand& packed) { return nb::tuple(nb::cast(packed.shape())); },
-                   nb::sig("def shape(self) -> tuple[int, ...]"),
-                   "Of the array that it was made of; a convolution's filters in torch's order.")
+      .def_prop_ro(
+          "shape", [](const PackedOperand& packed) { return nb::tuple(nb::cast(packed.shape())); },
+          nb::sig("def shape(self) -> tuple[int, ...]"),
+          "Of the array that it was made of; a convolution's filters in torch's order.")
       .def_prop_ro("ndim", [](const PackedOperand& packed) { return packed.shape().size(); });
 
   nb::class_<Comparison>(m, "Comparison",
@@ -414,7 +415,8 @@ void bind_plans(nb::module_& m) {
             Unlocked release;
             return pack(self.plan, array.tensor);
           },
-          nb::arg("b").none(), "B, or a convolution's W, in the kernels' own layout, made once; bind() takes it in its place.")
+          nb::arg("b").none(),
+          "B, or a convolution's W, in the kernels' own layout, made once; bind() takes it in its place.")
       .def(
           "prepare",
           [](const Prepared& self, const nb::args& given, int threads) {
