@@ -254,17 +254,18 @@ SmallChoice choose_small(const ProductShape& shape, const Kernels& kernels) {
   if (shape.addressed) return no("A or B is no stride apart");
   if (shape.pieces.count > 1) return no("the columns are in pieces");
   if (shape.m == 0 || shape.n == 0 || shape.k == 0) return no("there is nothing to multiply");
-  const std::int64_t multiplied = shape.m * shape.n * shape.k, b = shape.n * shape.k;
+  const std::int64_t b = shape.n * shape.k;
+  const auto multiplies = [&](std::int64_t most) { return shape.m <= most / b; };  // at most; m * n * k may overflow
   const bool narrow =
       shape.n <= max_thin_rows && shape.a_k_major && b <= most_b && (shape.b_k_major || shape.b_n_major);
   // Panels of L1 that are packed right before they are passed.
   const bool panels = shape.m <= row_group && shape.b_k_major && shape.k <= most_of_panels &&
-                      multiplied <= 2 * most_multiplied && b <= 2 * most_b;
-  const bool fits =
-      b <= b_always || panels || (b <= most_b && (multiplied <= most_multiplied || shape.n <= few_columns));
+                      multiplies(2 * most_multiplied) && b <= 2 * most_b;
+  const bool fits = b <= b_always || panels || (b <= most_b && (multiplies(most_multiplied) || shape.n <= few_columns));
   if (!fits && !narrow) return no("blocks gain more");
   if (std::min<std::int64_t>(shape.m, row_group) * shape.n > most_accumulators) return no("rows are too long");
-  const Cycles cycles{shape.m, shape.n, shape.k, kernels.lanes};
+  // More rows decide nothing else, and their cycles would overflow.
+  const Cycles cycles{std::min<std::int64_t>(shape.m, 1 << 30), shape.n, shape.k, kernels.lanes};
   const std::int64_t tiles = cycles.tiles() + (shape.b_n_major ? 0 : cycles.packing());
   const std::int64_t dots = cycles.dots() + (shape.b_k_major ? 0 : cycles.gathering());
   if (narrow && (dots < tiles || !fits || shape.n == 1)) return {Small::as_it_lies, shape.n, nullptr};
@@ -276,7 +277,7 @@ SmallChoice choose_small(const ProductShape& shape, const Kernels& kernels) {
   }
   const std::int64_t rest = shape.n % kernels.lanes;
   const bool apart =
-      rest > 0 && shape.n > kernels.lanes && shape.a_k_major && cycles.tail(rest, shape.b_n_major) < shape.m * shape.k;
+      rest > 0 && shape.n > kernels.lanes && shape.a_k_major && cycles.tail(rest, shape.b_n_major) < cycles.m * shape.k;
   return {shape.b_n_major ? Small::as_it_lies : Small::packed, apart ? rest : 0, nullptr};
 }
 
@@ -294,7 +295,7 @@ void block_small(Blocking& b, const SmallChoice& choice, const ProductShape& sha
     const std::int64_t rows = std::min(narrow_block / shape.n, a_in_l2 / shape.k) / narrow_rows * narrow_rows;
     b.group_rows = std::max(rows, narrow_rows);
   }
-  b.units = shape.m * shape.n * shape.k < least_for_threads ? 1 : ceil_div(shape.m, b.group_rows);
+  b.units = shape.m <= (least_for_threads - 1) / (shape.n * shape.k) ? 1 : ceil_div(shape.m, b.group_rows);
   const std::int64_t copy = (b.small == Small::packed ? shape.k * packed_row(shape.n - b.dots) : 0) +
                             (shape.b_k_major ? 0 : b.dots * gathered_row(shape.k));
   b.small_acc = static_cast<std::size_t>(round_up(copy * 4, 64));
