@@ -2,6 +2,7 @@
 
 #include "core/divide.h"
 #include "cuda/decide/decider.h"
+#include "cuda/decide/pack.h"
 
 #include <postlude/error.h>
 
@@ -26,16 +27,11 @@ std::array<std::int64_t, 3> gradient_strides(const Layout& layout, const agreed:
 
 std::optional<Filters> filters(const Subject& subject, const Layout& layout) {
   const auto* w = std::get_if<agreed::WindowRows>(&layout.b_rows);
-  const auto gemm = subject.problem.loop().contraction();
-  const Groups& groups = layout.groups;
   const Request& request = subject.request;
-  if (!w || !gemm || groups.along != Groups::Along::m || groups.count <= 1 || groups.count != layout.shape.m) return {};
-  if (request.schedule ? request.schedule->strip_x == 0 : request.mma && subject.arch == "sm_90a") return {};
-  if (gemm->a != gemm->b || (gemm->a != DType::bf16 && gemm->a != DType::f16 && gemm->a != DType::f32)) return {};
-  const agreed::WindowAxis &depth = w->axis[0], &rows = w->axis[1], &columns = w->axis[2];
-  if (w->channels != 1 || groups.a_stride != 1 || groups.b_stride != 1 || layout.shape.k == 0) return {};
-  if (depth.extent != 1 || depth.pixels != 1 || depth.taps != 1 || depth.first != 0) return {};
-  const int size = small(size_of(gemm->a));
+  if (!w || !sums_channels(subject, layout, *w, Groups::Along::m)) return {};
+  if (layout.groups.b_stride != 1 || layout.shape.k == 0) return {};
+  const agreed::WindowAxis &rows = w->axis[1], &columns = w->axis[2];
+  const int size = small(size_of(subject.problem.loop().contraction()->a));
   const auto whole = [&](std::int64_t elements, std::int64_t extent) {
     return extent == 1 || elements * size % 16 == 0;
   };
@@ -45,8 +41,7 @@ std::optional<Filters> filters(const Subject& subject, const Layout& layout) {
     return {};
   if (!whole(dy[0], w->images) || !whole(dy[1], rows.pixels) || !whole(dy[2], columns.pixels)) return {};
 
-  const auto axis = [](const agreed::WindowAxis& a) { return Stencil::Axis{a.pixels, a.taps, a.step, a.reach}; };
-  Filters made{{axis(rows), axis(columns)}, {}, {}, {}};
+  Filters made{stencil_of(*w), {}, {}, {}};
   const int limit = shared_of(subject);
   const std::int64_t channels = layout.shape.m, images = w->images;
   const auto schedule = request.schedule

@@ -131,28 +131,36 @@ std::optional<Layout> packed(const Subject& subject, const Layout& layout) {
   return made;
 }
 
-std::optional<Layout> depthwise(const Subject& subject, const Layout& layout) {
-  constexpr int most_taps = 49;  // weights that a lane holds
-  const auto* w = std::get_if<agreed::WindowRows>(&layout.a_rows);
+bool sums_channels(const Subject& subject, const Layout& layout, const agreed::WindowRows& w, Groups::Along along) {
   const auto gemm = subject.problem.loop().contraction();
   const Groups& groups = layout.groups;
   const Request& request = subject.request;
-  if (!w || !gemm || groups.along != Groups::Along::n || groups.count <= 1 || groups.count != layout.shape.n) return {};
-  if (request.schedule ? request.schedule->strip_x == 0 : request.mma && subject.arch == "sm_90a") return {};
-  if (gemm->a != gemm->b || (gemm->a != DType::bf16 && gemm->a != DType::f16 && gemm->a != DType::f32)) return {};
-  const agreed::WindowAxis &depth = w->axis[0], &rows = w->axis[1], &columns = w->axis[2];
-  if (w->channels != 1 || groups.a_stride != 1 || depth.extent != 1 || depth.pixels != 1 || depth.taps != 1 ||
-      depth.first != 0)
-    return {};
-  const std::int64_t size = size_of(gemm->a);
+  const std::int64_t all = along == Groups::Along::m ? layout.shape.m : layout.shape.n;
+  if (!gemm || groups.along != along || groups.count <= 1 || groups.count != all || groups.a_stride != 1) return false;
+  if (request.schedule ? request.schedule->strip_x == 0 : request.mma && subject.arch == "sm_90a") return false;
+  if (gemm->a != gemm->b || (gemm->a != DType::bf16 && gemm->a != DType::f16 && gemm->a != DType::f32)) return false;
+  const agreed::WindowAxis& depth = w.axis[0];
+  return w.channels == 1 && depth.extent == 1 && depth.pixels == 1 && depth.taps == 1 && depth.first == 0;
+}
+
+Stencil stencil_of(const agreed::WindowRows& w) {
+  const auto axis = [](const agreed::WindowAxis& a) { return Stencil::Axis{a.pixels, a.taps, a.step, a.reach}; };
+  return {axis(w.axis[1]), axis(w.axis[2])};
+}
+
+std::optional<Layout> depthwise(const Subject& subject, const Layout& layout) {
+  constexpr int most_taps = 49;  // weights that a lane holds
+  const auto* w = std::get_if<agreed::WindowRows>(&layout.a_rows);
+  if (!w || !sums_channels(subject, layout, *w, Groups::Along::n)) return {};
+  const agreed::WindowAxis &rows = w->axis[1], &columns = w->axis[2];
+  const std::int64_t size = size_of(subject.problem.loop().contraction()->a);
   const auto whole = [&](std::int64_t elements) { return elements * size % 16 == 0; };
   if (layout.a.alignment < 16 || !whole(layout.shape.n) || !whole(w->image_stride)) return {};
   if ((rows.extent > 1 && !whole(rows.stride)) || (columns.extent > 1 && !whole(columns.stride))) return {};
   if (std::int64_t{rows.taps} * columns.taps > most_taps) return {};
-  const auto axis = [](const agreed::WindowAxis& a) { return Stencil::Axis{a.pixels, a.taps, a.step, a.reach}; };
   Layout made = layout;
   made.groups = {};
-  made.depthwise = {{axis(rows), axis(columns)}, groups.b_stride, {}};
+  made.depthwise = {stencil_of(*w), layout.groups.b_stride, {}};
   if (layout.b_k)
     made.depthwise->tap_stride[0] = layout.b_k->k[1].stride, made.depthwise->tap_stride[1] = layout.b_k->k[2].stride;
   else

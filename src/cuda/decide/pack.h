@@ -15,6 +15,12 @@ namespace postlude::inline v0::cuda {
 // schedule is another kernel's.
 [[nodiscard]] std::optional<Layout> depthwise(const Subject& subject, const Layout& layout);
 
+// Whether a kernel of strips may compute it: windows of one plane whose channels are the groups along this axis, one
+// each, of types that it adds; and the request does not ask for another kernel.
+[[nodiscard]] bool sums_channels(const Subject& subject, const Layout& layout, const agreed::WindowRows& w,
+                                 Groups::Along along);
+[[nodiscard]] Stencil stencil_of(const agreed::WindowRows& w);
+
 // Groups of channels as one product: those of 64 columns, or one where it has more, read their channels together, and B
 // has zeros off its diagonal (decision 0082). None: there are no groups, or they do not fit.
 [[nodiscard]] std::optional<Layout> together(const Subject& subject, const Layout& layout);

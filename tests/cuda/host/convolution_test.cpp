@@ -31,6 +31,19 @@ Target on(const char* schedule) {
 
 Graph epilogue(const std::string& name) { return parse_file(POSTLUDE_SOURCE_DIR "/epilogues/" + name + ".py"); }
 
+// A convolution that is bound.
+struct Convolving {
+  gpu_tests::Convolution c;
+  Plan plan;
+  gpu_tests::ConvolutionTensors tensors;
+  Call call;
+};
+Convolving convolving(const gpu_tests::Convolution& c, const Graph& graph, const char* schedule) {
+  Convolving r{c, compile(c.problem(), graph, on(schedule)), gpu_tests::draw(c, graph), {}};
+  r.call = r.plan.bind(r.tensors.bindings(Device::cuda));
+  return r;
+}
+
 TEST(Emission, GathersRows) {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
   GTEST_SKIP() << "the sanitizers do not follow fibers";
@@ -80,18 +93,10 @@ TEST(Emission, Convolves) {
   GTEST_SKIP() << "the sanitizers do not follow fibers";
 #endif
   Harness harness("emission_convolution");
-  struct Running {
-    gpu_tests::Convolution c;
-    Plan plan;
-    gpu_tests::ConvolutionTensors tensors;
-    Call call;
-  };
-  std::vector<Running> all;
+  std::vector<Convolving> all;
   const auto add = [&](gpu_tests::Convolution c, const Graph& graph, const char* schedule) {
     c.name += std::string(" by ") + schedule;
-    Running r{c, compile(c.problem(), graph, on(schedule)), gpu_tests::draw(c, graph), {}};
-    r.call = r.plan.bind(r.tensors.bindings(Device::cuda));
-    all.push_back(std::move(r));
+    all.push_back(convolving(c, graph, schedule));
   };
   std::size_t turn = 0;  // kernels and directions in turns, where all of each would take minutes
   for (const std::string& name : suite()) {
@@ -119,10 +124,10 @@ TEST(Emission, Convolves) {
   for (std::uint64_t seed = first; seed < first + 24; ++seed)
     add(with_gradients(gpu_tests::random_convolution(seed, seed % 8 ? DType::bf16 : DType::f32))[seed % 3], bias, "");
   thin_out(all);
-  for (Running& r : all) r.call.run();
+  for (Convolving& r : all) r.call.run();
   ASSERT_TRUE(harness.compile());
   int by_wgmma = 0, by_mma = 0, shared = 0;
-  for (Running& r : all) {
+  for (Convolving& r : all) {
     const std::string schedule = r.call.describe();
     SCOPED_TRACE(r.c.name + ": " + schedule);
     by_mma += schedule.starts_with("mma");
@@ -147,20 +152,14 @@ TEST(Emission, PutsResiduesBesideOneAnother) {
   GTEST_SKIP() << "the sanitizers do not follow fibers";
 #endif
   Harness harness("emission_beside");
-  struct Running {
-    gpu_tests::Convolution c;
-    Plan plan;
-    gpu_tests::ConvolutionTensors tensors;
-    Call call;
+  struct Running : Convolving {
     bool beside;
   };
   std::vector<Running> all;
   const Graph bias = epilogue("bias_relu");
   for (const gpu_tests::Convolution& c : gpu_tests::residues_of_few_channels()) {
     for (const char* schedule : {"", "pingpong 64x64x6 sub 32x2 aux 0 raster 2"}) {
-      Running r{c, compile(c.problem(), bias, on(schedule)), gpu_tests::draw(c, bias), {}, !*schedule};
-      r.call = r.plan.bind(r.tensors.bindings(Device::cuda));
-      all.push_back(std::move(r));
+      all.push_back({convolving(c, bias, schedule), !*schedule});
     }
   }
   thin_out(all);
@@ -184,13 +183,7 @@ TEST(Emission, CountsPixelsInTilesThatCrossImages) {
   GTEST_SKIP() << "the sanitizers do not follow fibers";
 #endif
   Harness harness("emission_pixels");
-  struct Running {
-    gpu_tests::Convolution c;
-    Plan plan;
-    gpu_tests::ConvolutionTensors tensors;
-    Call call;
-  };
-  std::vector<Running> all;
+  std::vector<Convolving> all;
   const Graph graphs[] = {
       parse("def f(acc, bias: row):\n    return where((p_index() > 1) & (q_index() < 3), relu(acc + bias), 0)\n"),
       parse("def f(acc):\n    s: f32 = sum(acc * m_index(), axis=1)\n    D = acc + q_index()\n    return D, s\n")};
@@ -202,16 +195,14 @@ TEST(Emission, CountsPixelsInTilesThatCrossImages) {
         c.direction = direction;
         const bool strided = c.conv.stride[0] > 1 || c.conv.stride[1] > 1;
         if (direction == gpu_tests::Direction::dgrad && strided) continue;  // its residues' rows lie apart
-        Running r{c, compile(c.problem(), graph, on("")), gpu_tests::draw(c, graph), {}};
-        r.call = r.plan.bind(r.tensors.bindings(Device::cuda));
-        all.push_back(std::move(r));
+        all.push_back(convolving(c, graph, ""));
       }
   }
   thin_out(all);
-  for (Running& r : all) r.call.run();
+  for (Convolving& r : all) r.call.run();
   ASSERT_TRUE(harness.compile());
   std::size_t crossed = 0;
-  for (Running& r : all) {
+  for (Convolving& r : all) {
     SCOPED_TRACE(r.c.name + ": " + r.call.describe());
     crossed += r.call.describe().find("tiles cross images") != std::string::npos;
     r.tensors.poison();
