@@ -296,7 +296,7 @@ std::string CudaExecutable::explain(ExplainPart part, const Asked& asked) const 
   return text;
 }
 
-bool halves(std::int64_t group) { return is_piece(group / 2); }
+bool halves(std::int64_t group) { return holds_pieces(2, group / 2); }
 
 std::optional<Error> unusable() {
   try {

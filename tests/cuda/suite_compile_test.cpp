@@ -224,6 +224,23 @@ TEST(Chunk, InThreeToEightPiecesToo) {
   }
 }
 
+// Of any width that a tile's part is whole pieces of; what is not chunked in memory asks for no narrow subtiles.
+TEST(Chunk, InPiecesOfManyWidths) {
+  const auto schedule = [](int group, int n) {
+    const std::string text = "def f(acc):\n    a, b = chunk(acc, 2, group=" + std::to_string(group) +
+                             ")\n    D: bf16 = a * b\n    return D\n";
+    const Plan plan = postlude::compile(Gemm{.a = DType::bf16, .b = DType::bf16}, parse(text), Target::parse("sm_90a"));
+    const std::string all = plan.explain(ExplainPart::schedule, 4096, n, 1024);
+    return all.substr(0, all.find('\n'));
+  };
+  for (const int piece : {1, 2, 3, 5, 6, 7, 12, 16, 24, 32, 48, 64}) {
+    const std::string first = schedule(2 * piece, 7680);
+    EXPECT_EQ(first.find("memory"), std::string::npos) << piece << ": " << first;
+    if (96 % piece == 0) EXPECT_EQ(first.find("sub 16"), std::string::npos) << piece << ": " << first;
+  }
+  EXPECT_NE(schedule(22, 7040).find("no tile has its pieces"), std::string::npos) << schedule(22, 7040);
+}
+
 // A sum takes products by fused multiply-adds, and the logarithm of a product for those of its
 // factors: where it alone asks for them, and where factors are clamped (eight of them stay in
 // range) and have a rounding of their own.

@@ -78,7 +78,6 @@ class Planner {
   void reductions();
   void small_phases();
   void hold(Hold most);
-  void accumulator();
   void values(FragmentCode& code);
   void mark_narrow(FragmentCode& code);
   void draws(FragmentCode& code) const;
@@ -119,7 +118,7 @@ FragmentPlan Planner::run(Hold hold) {
   reductions();
   if (hold != Hold::in_order) small_phases();
   if (hold > Hold::nothing) this->hold(hold);
-  accumulator();
+  e_.needs.parts = accumulator_parts(phase_), e_.needs.piece = accumulator_piece(phase_);
   // The maps of operands stand before those of outputs.
   const bool held = held_.has_value();
   values(plan_.first);
@@ -214,13 +213,6 @@ void Planner::hold(Hold most) {
   e_.has_held = true;
   e_.rows_first = !e_.finishes[static_cast<int>(Across::columns)];  // a column's state is kept from row to row
   e_.needs.holds = !e_.finishes[static_cast<int>(Across::groups)];
-}
-
-void Planner::accumulator() {
-  e_.needs.parts = accumulator_parts(phase_), e_.needs.piece = accumulator_piece(phase_);
-  for (const Instruction& i : phase_.code) {
-    if (i.op == Op::acc && beside(i.access)) hold_together(i.access.columns);
-  }
 }
 
 // What its stores and reductions take, and what stays in registers.
@@ -528,12 +520,11 @@ std::string not_fusable(const Program& program, int index) {
   for (const Instruction& i : phase.code) {
     if (i.op != Op::acc) continue;
     const auto& map = i.access.columns;
-    const bool runs = beside(i.access) || (i.access.divide_rows == 1 && is_gathered(accumulator_piece(phase)));
-    const bool piece = chunk && runs && map.divide == 1 && map.steps.size() == 1 &&
-                       map.steps[0].pieces == chunk->steps[0].pieces && map.steps[0].group == chunk->steps[0].group;
+    const bool piece = chunk && i.access.divide_rows == 1 && holds_pieces(parts, accumulator_piece(phase)) &&
+                       map.divide == 1 && map.steps.size() == 1 && map.steps[0].pieces == chunk->steps[0].pieces &&
+                       map.steps[0].group == chunk->steps[0].group;
     if (chunk ? !piece : !map.identity())
-      return "the accumulator is chunked in two ways, or in groups whose pieces are not 1, 2, 4, 8 or a multiple of " +
-             std::to_string(narrowest_subtile) + " columns";
+      return "the accumulator is chunked in two ways, or no tile has its pieces in whole groups";
   }
   ColumnGroups groups;
   for (const Reduction& r : phase.reductions) {

@@ -54,8 +54,19 @@ int consumer_columns(const Schedule& s) { return s.mma ? s.bn / consumers(s) : s
 int b_run(const Schedule& s, const EpilogueNeeds& n) {
   if (n.b_mn_major) return 64;
   const int columns = s.bn / n.parts;
-  if (!n.piece || is_gathered(n.piece) || n.piece % columns == 0) return columns;
-  return columns % n.piece == 0 ? n.piece : n.piece % 32 ? narrowest_subtile : 32;
+  if (n.piece % columns == 0) return columns;
+  if (columns % n.piece == 0) return n.piece % 64 ? columns : n.piece;
+  return n.piece % 32 || columns % 32 ? narrowest_subtile : 32;
+}
+
+// Boxes of 64 columns are large enough, and can lie along N or be of a tap.
+bool is_gathered(const Schedule& s, const EpilogueNeeds& n) { return n.piece % 64 && b_run(s, n) % n.piece == 0; }
+
+bool holds_pieces(int parts, std::int64_t piece) {
+  const auto holds = [&](const Tile& tile) {
+    return tile.bn % (parts * narrowest_subtile) == 0 && tile.bn / parts % piece == 0;
+  };
+  return piece % narrowest_subtile == 0 || std::any_of(std::begin(tiles), std::end(tiles), holds);
 }
 
 bool holds_groups(std::int64_t columns) {
@@ -247,13 +258,15 @@ std::string illegal(const Schedule& s, const EpilogueNeeds& n) {
     return "a tile of " + text(s.bn) + " columns is not a multiple of 32 up to 256";
   if (rows / 64 * columns / 2 * (n.promoted && !s.mma ? 2 : 1) > registers)
     return "its accumulator takes more than " + text(registers) + " registers a thread";
-  const bool narrow = n.group % 32 || n.run % 32;
+  const bool narrow = n.group % 32 || n.run % 32 || n.piece % 32;
   if (s.sub_n != 32 && s.sub_n != 64 && !(narrow && s.sub_n == narrowest_subtile))
     return "subtiles are 32 or 64 columns wide, and 16 where groups or pieces of a chunk are no multiple of "
            "32";
   if (columns / n.parts % s.sub_n || columns % (n.parts * 16)) {
     return "subtiles of " + text(s.sub_n) + " columns do not divide a tile of " + text(columns / n.parts);
   }
+  if (!s.mma && n.piece % narrowest_subtile && columns / n.parts % n.piece)
+    return "a tile's pieces of " + text(columns / n.parts) + " columns are not whole pieces of " + text(n.piece);
   if (n.run % s.sub_n)
     return "subtiles of " + text(s.sub_n) + " columns do not divide the " + text(n.run) +
            " that lie side by side behind a chunk";

@@ -25,7 +25,7 @@ struct Schedule {
   bool by_memory = false;  // taken by blocks as tiles are, and joined in memory,
   bool in_shares = false;  // where each adds a share of the tile, else the last adds all others (decision 0074)
   bool at_end = false;     // only of tiles behind the last whole wave of them
-  bool looped = false;  // the epilogue's code stands once for the fragments of a subtile (decision 0110)
+  bool looped = false;     // the epilogue's code stands once for the fragments of a subtile (decision 0110)
   // A stencil, whose blocks are as the portable kernel's: pixels of one channel that a lane adds up; 0: it is none.
   int strip_x = 0, strip_y = 0;
 
@@ -87,11 +87,9 @@ struct EpilogueNeeds {
   int operations = 0;          // about how many instructions the epilogue takes, an element
   int most_stages = 6;         // stages up to this number are worth more than wide subtiles
 };
-// Whether a chunk's pieces are so narrow that a box of B gathers them from group to group: 1, 2, 4 or 8 columns.
-[[nodiscard]] inline bool is_gathered(std::int64_t piece) { return piece > 0 && 8 % piece == 0; }
 inline constexpr int narrowest_subtile = 16;
-// And whether tiles have pieces of so many columns (0: of all) side by side.
-[[nodiscard]] inline bool is_piece(std::int64_t piece) { return is_gathered(piece) || piece % narrowest_subtile == 0; }
+// Whether some tile has pieces of so many columns (0: of all) of a chunk in `parts` side by side.
+[[nodiscard]] bool holds_pieces(int parts, std::int64_t piece);
 // Groups of so many columns are held by some tile of Hopper's, in whole subtiles.
 [[nodiscard]] bool holds_groups(std::int64_t columns);
 [[nodiscard]] inline bool is_long(const EpilogueNeeds& needs) { return needs.operations >= 40; }
@@ -132,8 +130,10 @@ struct StencilMemory {
   return n.a_rows && s.bm == 64 && !s.mma ? n.a_rows : s.bm;
 }
 
-// The columns of one box of B (sm_90a): those of a tile that lie side by side; along N 64.
+// The columns of one box of B (sm_90a): all of a tile's piece that lie side by side or in whole groups, from which the
+// copy engine gathers them; else 16, 32 or 64.
 [[nodiscard]] int b_run(const Schedule& schedule, const EpilogueNeeds& needs);
+[[nodiscard]] bool is_gathered(const Schedule& schedule, const EpilogueNeeds& needs);
 
 // The sizes that a schedule is chosen for. `columns` are the output's (behind a chunk: the
 // accumulator's over parts).

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <numeric>
 #include <utility>
 
 namespace postlude::inline v0::cuda {
@@ -335,10 +336,12 @@ agreed::GemmSizes Decider::sizes() const {
   g.tiles = g.tiles_m * small(ceil_div(columns_, s.bn / needs.parts) * batches());
   g.raster = s.raster, g.parts = s.split;
   g.whole = small(whole_tiles(s, {g.tiles, 1}, subject_.multiprocessors));
-  const auto edge = [&](std::int64_t extent, std::int64_t tile, int box) {
-    return std::min(box, small(round_up(extent - (ceil_div(extent, tile) - 1) * tile, 8)));
+  const auto edge = [&](std::int64_t extent, std::int64_t tile, int box, int step) {
+    return std::min(box, small(round_up(extent - (ceil_div(extent, tile) - 1) * tile, step)));
   };
-  g.edge_a = edge(rows(), s.bm, a_rows(s, needs)), g.edge_b = edge(columns_, s.bn / needs.parts, b_run(s, needs));
+  g.edge_a = edge(rows(), s.bm, a_rows(s, needs), 8);
+  g.edge_b = edge(columns_, s.bn / needs.parts, b_run(s, needs),
+                  is_gathered(s, needs) ? std::lcm(8, needs.piece) : 8);  // of whole pieces
   const std::int64_t bk = k_bytes(s) / size_of(variant_.a);
   g.k_blocks =
       small(variant_.b_taps && !s.mma ? windows()->taps * ceil_div(windows()->channels, bk) : ceil_div(depth(), bk));

@@ -94,7 +94,7 @@ void Decider::map_b(Kernel& k, const Contraction& gemm, int rows) const {
   const MapField::Dimension along_k{depth, 1, bk};
   if (variant_.b_mn_major) {
     map(k, from, gemm.b, {{shape_.n, 1, 64}, {depth, column, bk}, batches}, 128);
-  } else if (const EpilogueNeeds& n = product_->epilogue.needs; is_gathered(n.piece) && !s.mma) {
+  } else if (const EpilogueNeeds& n = product_->epilogue.needs; !s.mma && is_gathered(s, n)) {
     map(k, from, gemm.b,
         {along_k,
          {n.piece, row, n.piece},

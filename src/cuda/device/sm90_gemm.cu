@@ -133,7 +133,7 @@ struct Loop {
       for (int j = 0; j < BN; j += RUN) {
         const int at = j % OUT_N, piece = j / OUT_N;
         if (at >= columns) continue;
-#if PIECE && 8 % PIECE == 0  // pieces from group to group, which lie a group apart
+#if PIECE % 64 && RUN % PIECE == 0  // pieces from group to group, which lie a group apart
         tma_load(b + j * 128, p.map[has_edge(at) ? EDGE_B : 1], bar, k, 0, piece, (w.n * OUT_N + at) / PIECE, b_batch);
 #else
         const int n = first_piece(w.n * OUT_N + at) + piece * next_piece(p.n);
