@@ -1,6 +1,7 @@
 // A schedule that nobody wrote: chosen from how a stage reads memory; on a GPU also from sizes, where
 // these are known.
 #include "te/linear.h"
+#include "te/reducer.h"
 #include "te/schedule.h"
 
 #include <algorithm>
@@ -77,6 +78,7 @@ class Choice {
       Stage on(s_.node(), stage);
       const bool reduces = stage->op->reduction() != nullptr;
       if (!reduces || (is_window(*stage->op) && !stage->op->axes.empty())) elements(on);
+      else if (!kept_order(*stage->op->reduction()->reducer).empty()) in_order(on);
       else gpu_ ? reduction_on_gpu(on) : reduction_on_cpu(on);
     }
   }
@@ -163,6 +165,17 @@ class Choice {
   }
 
   static void bind(Stage& stage, const Axis& axis, const char* tag) { stage.bind(axis, thread_axis(tag)); }
+
+  // A reducer that may not be taken apart: a result is one thread's.
+  void in_order(Stage& stage) {
+    const Axes axes = stage.op().axis();
+    if (axes.empty()) return;
+    if (gpu_) return column_on_gpu(stage, axes, 1, std::min(gpu_columns * 2, threads(size(axes.back().extent()), 1)));
+    if (axes.size() > 1 || reads_along_reduced(*stage.node()->op)) return reduction_on_cpu(stage);
+    const auto [outer, inner] = stage.split(axes[0], cpu_columns);
+    inside(stage, stage.op().reduce_axis(), {inner});
+    stage.parallel(outer);
+  }
 
   void reduction_on_cpu(Stage& stage) {
     const Axes axes = stage.op().axis(), reduced = stage.op().reduce_axis();

@@ -1,4 +1,5 @@
 #include "te/emitter.h"
+#include "te/reducer.h"
 
 #include <algorithm>
 
@@ -32,9 +33,16 @@ void Emitter::join_threads(const Statement& s) {
     line(memory[i] + "[thread] = " + values[i] + ";");
   }
   line("__syncthreads();");
-  open("for (i64 left = $extent; left > 1; left = (left + 1) / 2)", {{"extent", value(s.extent)}});
-  line("const i64 half = (left + 1) / 2;");
-  open("if (active && " + at + " + half < left)");
+  const bool in_order = !kept_order(*s.reducer).empty();
+  if (in_order) {  // neighbours first
+    open("for (i64 half = 1; half < $extent; half *= 2)", {{"extent", value(s.extent)}});
+    open(fill("if (active && $at % (2 * half) == 0 && $at + half < $extent)",
+              {{"at", at}, {"extent", value(s.extent)}}));
+  } else {
+    open("for (i64 left = $extent; left > 1; left = (left + 1) / 2)", {{"extent", value(s.extent)}});
+    line("const i64 half = (left + 1) / 2;");
+    open("if (active && " + at + " + half < left)");
+  }
   std::vector<std::string> a, b;
   for (const std::string& m : memory) {
     a.push_back(m + "[thread]");
@@ -74,7 +82,9 @@ void Emitter::shuffle(const Statement& s, const std::vector<DType>& types, const
                  {"from", from},
                  {"truth", boolean ? " != 0" : ""}});
   };
-  for (std::int64_t step = extent / 2; step > 0; step /= 2) {
+  const bool in_order = !kept_order(*s.reducer).empty();  // neighbours first
+  for (std::int64_t half = extent / 2; half > 0; half /= 2) {
+    const std::int64_t step = in_order ? extent / 2 / half : half;
     open("");
     std::vector<std::string> other;
     for (std::size_t i = 0; i < types.size(); ++i)

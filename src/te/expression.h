@@ -57,11 +57,20 @@ struct ExprNode {
 // What reducers are known for: the strips of a CPU have code of their own for these.
 enum class Known : std::uint8_t { none, sum, prod, min, max, any, all, argmax, argmin };
 
+// What may be done to a reduction besides what its nest says: a reducer is taken apart if it associates and its
+// identity changes nothing, and in another order if it commutes.
+struct Freedom {
+  bool commutes = true, associates = true, has_identity = true;  // of numbers
+  bool everywhere = true;                                        // so too of NaN and infinities
+  bool is_left_alone = true;                                     // whatever it is, by the identity
+};
+
 struct ReducerNode {
   std::string name;
   Known known = Known::none;
   Reducer::Combine combine;
   Reducer::Identity identity;
+  Freedom free{};  // of the types that it reduces
 };
 
 // The identity for these types, as constants of them. Throws bad_combiner where it is none.

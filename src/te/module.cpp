@@ -2,6 +2,7 @@
 #include "te/convolution.h"
 #include "te/gpu.h"
 #include "te/product.h"
+#include "te/reducer.h"
 #include "te/run.h"
 
 #include <algorithm>
@@ -151,7 +152,11 @@ std::string Module::explain() const {
     return text;
   }
   if (node_->convolution.runs) return node_->convolution.text + node_->convolution.runs->explain();
-  const std::string calls = Schedule(std::make_shared<ScheduleNode>(node_->schedule)).calls();
+  std::string calls = Schedule(std::make_shared<ScheduleNode>(node_->schedule)).calls(), kept;
+  for (const StagePtr& stage : node_->schedule.stages)
+    if (const Reduction* const reduction = stage->op->reduction())
+      if (const std::string why = kept_order(*reduction->reducer); !why.empty())
+        kept += quoted(stage->op->name) + " meets its elements one after the other, as its loops say: " + why + "\n";
   if (!node_->outputs.empty()) {
     const std::scoped_lock lock(node_->mutex);
     std::string text;
@@ -159,8 +164,8 @@ std::string Module::explain() const {
       text += "for sizes that it was called with, " + module.explain() + "\n";
     if (!text.empty()) return text;
   }
-  return node_->convolution.text + (calls.empty() ? "as described, without a schedule\n" : "scheduled by\n" + calls) +
-         "\n" + node_->text;
+  return node_->convolution.text + kept +
+         (calls.empty() ? "as described, without a schedule\n" : "scheduled by\n" + calls) + "\n" + node_->text;
 }
 std::string Module::source() const {
   {

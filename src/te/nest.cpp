@@ -327,6 +327,8 @@ Ranges Lowering::axis_ranges(const Lowered& reader, const std::set<const AxisNod
                                   [&](const AxisPtr& leaf) { return fixed.count(leaf.get()) != 0; });
   if (within) {
     Ranges leaves;
+    for (const auto& [axis, range] : open_)  // of a reader's place: other threads read for themselves
+      if (!fixed.count(axis)) leaves[axis] = range;
     for (const AxisPtr& leaf : reader.stage->leaves)
       if (!fixed.count(leaf.get())) leaves[leaf.get()] = {0, simplified(reader.loops.extent.at(leaf.get()) - Expr(1))};
     for (const auto* list : {&op.axes, &op.reduce_axes}) {
@@ -337,7 +339,9 @@ Ranges Lowering::axis_ranges(const Lowered& reader, const std::set<const AxisNod
         visit(value,
               [&](const ExprNode& x) { moves |= x.kind == ExprNode::Kind::axis && fixed.count(x.axis.get()) != 0; });
         const auto known = interval(value, leaves);
-        if (!moves || !known) ranges[axis.get()] = {axis->begin, simplified(axis->begin + axis->extent - Expr(1))};
+        const bool is_part = list == &op.axes && !reader.region.empty();
+        if (!known || (!moves && !is_part))
+          ranges[axis.get()] = {axis->begin, simplified(axis->begin + axis->extent - Expr(1))};
         else ranges[axis.get()] = *known;
       }
     }
@@ -665,8 +669,12 @@ Nest Lowering::run() {
     for (const Lowered& reader : stages_) {
       if (std::find(reader.reads.begin(), reader.reads.end(), s.stage->origin) == reader.reads.end()) continue;
       StagePtr at = reader.stage;
-      while (at != consumer && at->nesting == StageNode::Nesting::at) at = at->consumer.lock();
-      if (at != consumer)
+      AxisPtr place;
+      while (at != consumer && at->nesting == StageNode::Nesting::at) place = at->at, at = at->consumer.lock();
+      const auto depth = [&](const AxisPtr& loop) {
+        return std::find(consumer->leaves.begin(), consumer->leaves.end(), loop) - consumer->leaves.begin();
+      };
+      if (at != consumer || (place && depth(place) < depth(s.stage->at)))
         refuse("compute_at: " + quoted(reader.stage->op->name) + " reads " + quoted(s.stage->op->name) +
                " outside of the loop " + quoted(s.stage->at->name) + " of " + quoted(consumer->op->name));
     }

@@ -2,9 +2,10 @@
 // of the same few nodes.
 #include "te/schedule.h"
 
+#include "te/reducer.h"
+
 #include <algorithm>
 #include <cctype>
-#include <cmath>
 #include <limits>
 
 namespace postlude::inline v0::te {
@@ -91,6 +92,16 @@ std::string python_name(const StageNode& stage, const Axes& axes) {
   std::string text;
   for (const Axis& axis : axes) text += (text.empty() ? "" : ", ") + python_name(stage, axis.node());
   return text;
+}
+
+// Refuses to take a reduction apart: in parts that come in order, or in others.
+void check_parts(const ReducerNode& reducer, const std::string& what, bool in_order) {
+  const Freedom& free = reducer.free;
+  if (free.associates && free.has_identity && (free.commutes || in_order)) return;
+  refuse(what + ": " + kept_order(reducer),
+         free.associates && free.has_identity
+             ? "The outermost reduced loops can be factored: their parts keep its order."
+             : "Parts of a reduction need an associative reducer, and an identity that changes nothing.");
 }
 
 std::vector<Tensor> tensors_of(const OperationPtr& operation) {
@@ -272,6 +283,8 @@ void Stage::bind(const Axis& axis, const Axis& thread) {
       refuse("bind: " + thread.name() + " already runs " + quoted(leaf->name) + " and cannot run " +
              quoted(axis.name()) + " too");
   }
+  if (const Reduction* const reduction = node_->op->reduction(); reduction && is_reduce(axis.node()))
+    check_parts(*reduction->reducer, "bind of " + quoted(axis.name()) + " to " + thread.name(), true);
   set_mark(*node_, axis, {Mark::Kind::bind, thread.node()}, "bind");
   schedule_->calls.push_back(python_name(*node_) + ".bind(" + python_name(*node_, axis.node()) + ", te.thread_axis(\"" +
                              thread.node()->tag + "\"))");
@@ -372,7 +385,10 @@ std::vector<Tensor> Schedule::rfactor(const Tensor& tensor, const Axes& axes, in
   }
   std::vector<DType> types;
   for (const Expr& source : reduction->sources) types.push_back(source->type);
-  check_commutes(*reduction->reducer, types, axes[0].name());
+  std::vector<AxisPtr> outermost;  // reduced loops: a part of theirs is whole, and parts come in their order
+  std::copy_if(stage->leaves.begin(), stage->leaves.end(), std::back_inserter(outermost), is_reduce);
+  outermost.resize(std::min(outermost.size(), factors.size()));
+  check_parts(*reduction->reducer, "rfactor of " + quoted(axes[0].name()), factors == outermost);
 
   std::unordered_map<const AxisNode*, Expr> roots;
   for (const auto* list : {&stage->op->axes, &stage->op->reduce_axes})
@@ -556,102 +572,6 @@ std::vector<Tensor> Schedule::cache_write(const Tensor& tensor, const std::strin
   stage->marks.clear();
   node_->stages.insert(std::find(node_->stages.begin(), node_->stages.end(), stage), before);
   return made;
-}
-
-// ---- reducers -----------------------------------------------------------------------------------
-
-namespace {
-
-// A combiner's value on numbers: doubles that hold small integers, so that order alone can matter.
-double number(const Expr& x, const std::unordered_map<const AxisNode*, double>& values) {
-  if (x->kind == ExprNode::Kind::constant) return x->value.value();
-  if (x->kind == ExprNode::Kind::axis) return values.at(x->axis.get());
-  const auto a = [&](std::size_t i) { return number(x->args[i], values); };
-  switch (x->op) {
-    case Op::add: return a(0) + a(1);
-    case Op::sub: return a(0) - a(1);
-    case Op::mul: return a(0) * a(1);
-    case Op::div: return a(0) / a(1);
-    case Op::floordiv: return std::floor(a(0) / a(1));
-    case Op::neg: return -a(0);
-    case Op::abs: return std::fabs(a(0));
-    case Op::min: return std::min(a(0), a(1));
-    case Op::max: return std::max(a(0), a(1));
-    case Op::fma: return a(0) * a(1) + a(2);
-    case Op::eq: return a(0) == a(1);
-    case Op::ne: return a(0) != a(1);
-    case Op::lt: return a(0) < a(1);
-    case Op::le: return a(0) <= a(1);
-    case Op::gt: return a(0) > a(1);
-    case Op::ge: return a(0) >= a(1);
-    case Op::bit_and: return static_cast<double>(static_cast<std::int64_t>(a(0)) & static_cast<std::int64_t>(a(1)));
-    case Op::bit_or: return static_cast<double>(static_cast<std::int64_t>(a(0)) | static_cast<std::int64_t>(a(1)));
-    case Op::bit_not: return a(0) == 0;
-    case Op::where: return a(0) != 0 ? a(1) : a(2);
-    case Op::cast: return a(0);
-    case Op::exp: return std::exp(a(0));
-    case Op::exp2: return std::exp2(a(0));
-    case Op::log: return std::log(a(0));
-    case Op::sqrt: return std::sqrt(a(0));
-    default: return std::nan("");  // what is not known is not refused
-  }
-}
-
-}  // namespace
-
-void check_commutes(const ReducerNode& reducer, const std::vector<DType>& types, const std::string& loop) {
-  if (reducer.known != Known::none) return;
-  const std::size_t k = types.size();
-  std::vector<Expr> parameters[2];
-  for (auto& side : parameters) {
-    for (std::size_t i = 0; i < k; ++i) {
-      const Expr x = axis_value(make_axis("x", AxisNode::Kind::size, {}));
-      side.push_back(types[i] == DType::i64 ? x : operation(Op::cast, {x}, types[i]));
-    }
-  }
-  const auto leaf = [](const Expr& x) {
-    return x->kind == ExprNode::Kind::axis ? x->axis.get() : x->args[0]->axis.get();
-  };
-  const std::vector<Expr> combined = reducer.combine(parameters[0], parameters[1]);
-  if (combined.size() != k)
-    throw Error(ErrorCode::bad_combiner, quoted(reducer.name) + " combines " + std::to_string(k) + " values into " +
-                                             std::to_string(combined.size()));
-  const auto value = [&](const std::vector<double>& a, const std::vector<double>& b) {
-    std::unordered_map<const AxisNode*, double> values;
-    for (std::size_t i = 0; i < k; ++i) {
-      values[leaf(parameters[0][i])] = a[i];
-      values[leaf(parameters[1][i])] = b[i];
-    }
-    std::vector<double> results;
-    for (const Expr& x : combined) results.push_back(number(x, values));
-    return results;
-  };
-  const auto differ = [](const std::vector<double>& a, const std::vector<double>& b) {
-    for (std::size_t i = 0; i < a.size(); ++i)
-      if (std::fabs(a[i] - b[i]) > 1e-6 * (1 + std::fabs(a[i]))) return true;  // false of NaN
-    return false;
-  };
-  static const double samples[][3] = {{1, 2, 4}, {3, -2, 5}, {-1, 7, 2}, {6, 3, -4}, {2, 5, 9}};
-  for (const auto& sample : samples) {
-    std::vector<double> a, b, c;
-    for (std::size_t i = 0; i < k; ++i) {
-      const auto shift = static_cast<double>(3 * i);
-      const auto typed = [&](double x) { return types[i] == DType::boolean ? static_cast<double>(x > 2) : x; };
-      a.push_back(typed(sample[0] + shift));
-      b.push_back(typed(sample[1] + shift));
-      c.push_back(typed(sample[2] + 2 * shift));
-    }
-    const std::string hint = "Loops taken apart need combine(a, b) = combine(b, a), whatever is combined first.";
-    if (differ(value(a, b), value(b, a)))
-      refuse("rfactor of " + quoted(loop) + ": " + quoted(reducer.name) + " is not commutative", hint);
-    if (differ(value(value(a, b), c), value(a, value(b, c))))
-      refuse("rfactor of " + quoted(loop) + ": " + quoted(reducer.name) + " is not associative", hint);
-    std::vector<double> identity;
-    for (const Expr& x : identity_of(reducer, types)) identity.push_back(x->value.value());
-    if (differ(value(a, identity), a))
-      refuse("rfactor of " + quoted(loop) + ": the identity of " + quoted(reducer.name) +
-             " changes what it is combined with");
-  }
 }
 
 }  // namespace postlude::inline v0::te

@@ -73,8 +73,4 @@ struct LoopValues {
 // A good schedule where some sizes are known, none perhaps.
 [[nodiscard]] Schedule choose_schedule(const std::vector<Tensor>& outputs, const Target& target, const Sizes& sizes);
 
-// Refuses a reducer that a few numbers show to depend on the order of its arguments, or whose
-// identity changes something.
-void check_commutes(const ReducerNode& reducer, const std::vector<DType>& types, const std::string& loop);
-
 }  // namespace postlude::inline v0::te

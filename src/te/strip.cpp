@@ -1,8 +1,11 @@
 #include "te/strip.h"
 
+#include "te/reducer.h"
+
 #include "cpu/strips/ops.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace postlude::inline v0::te {
 namespace {
@@ -25,61 +28,6 @@ std::optional<StripReducer> strip_reducer(Known known) {
   return {};
 }
 
-// A combiner as the graph's nodes: parameters a, then b.
-Lambda lambda_of(const ReducerNode& reducer, const std::vector<DType>& types) {
-  std::vector<Expr> parameters[2];
-  std::unordered_map<const OperationNode*, int> index;
-  for (auto& side : parameters) {
-    for (const DType type : types) {
-      auto node = std::make_shared<OperationNode>();
-      node->dtypes = {type};
-      index[node.get()] = static_cast<int>(index.size());
-      side.push_back(Tensor(node, 0).at({}));
-    }
-  }
-  const std::vector<Expr> results = reducer.combine(parameters[0], parameters[1]);
-  if (results.size() != types.size())
-    throw Error(ErrorCode::bad_combiner, quoted(reducer.name) + " combines " + std::to_string(types.size()) +
-                                             " values into " + std::to_string(results.size()));
-  Lambda lambda;
-  lambda.parameters = static_cast<int>(2 * types.size());
-  for (int i = 0; i < lambda.parameters; ++i) {
-    Node node;
-    node.op = Op::parameter;
-    node.index = i;
-    lambda.nodes.push_back(node);
-  }
-  std::unordered_map<const ExprNode*, NodeId> made;
-  for (const Expr& result : results) {
-    visit(result, [&](const ExprNode& x) {
-      if (made.count(&x)) return;
-      Node node;
-      if (x.kind == ExprNode::Kind::read) {
-        made[&x] = index.at(x.tensor.get());
-        return;
-      }
-      if (x.kind == ExprNode::Kind::constant) {
-        node.literal = x.value;
-      } else if (x.kind == ExprNode::Kind::operation) {
-        node.op = x.op;
-        node.dtype = x.dtype;
-        node.round = x.round;
-        for (const Expr& arg : x.args) node.args.push_back(made.at(arg.node().get()));
-      } else {
-        throw Error(ErrorCode::bad_combiner, quoted(reducer.name) + " uses more than its arguments");
-      }
-      lambda.nodes.push_back(node);
-      made[&x] = static_cast<NodeId>(lambda.nodes.size()) - 1;
-    });
-    lambda.results.push_back(made.at(result.node().get()));
-  }
-  return lambda;
-}
-
-}  // namespace
-
-namespace {
-
 // Whether it says which results there are: where it fails there may be none to read.
 bool chooses_results(const Expr& condition) {
   bool found = false;
@@ -96,7 +44,8 @@ StripNest::StripNest(const Bounding& with, std::vector<Loop> loops, const std::v
                      const Statement& statement)
     : with_(with), loops_(std::move(loops)), updates_(statement.kind == Statement::Kind::update) {
   if (loops_.size() > most_loops) throw Error(ErrorCode::unsupported, "more than 16 loops around one statement");
-  std::vector<Expr> parts, masks;
+  in_order_ = updates_ && !kept_order(*statement.reducer).empty();
+  std::vector<Expr> parts, masks;  // what a mask leaves out is the identity instead
   for (const Expr& condition : conditions) split_and(condition, parts);
   for (const Expr& part : parts) {
     const std::vector<Expr> bounds = reads(part) ? std::vector<Expr>{} : at_least_zero(part);
@@ -107,7 +56,7 @@ StripNest::StripNest(const Bounding& with, std::vector<Loop> loops, const std::v
     });
     if (affine) {
       conditions_.insert(conditions_.end(), linears.begin(), linears.end());
-    } else if (updates_ && (reads(part) || !chooses_results(part))) {
+    } else if (updates_ && statement.reducer->free.is_left_alone && (reads(part) || !chooses_results(part))) {
       masks.push_back(part);
     } else {
       if (reads(part))
@@ -126,6 +75,9 @@ StripNest::StripNest(const Bounding& with, std::vector<Loop> loops, const std::v
     for (const auto& variable : scalar_variables_) single |= variable.second == loop.slot;
     single_.push_back(single);
   }
+  bool within = false;  // loops that are reduced around one that goes one by one do so too
+  for (std::size_t l = loops_.size(); in_order_ && l-- > 0;)
+    if (loops_[l].reduces) within = single_[l] = single_[l] || within;
   for (std::size_t i = 0; i < statement.values.size(); ++i) {
     Expr value = statement.values[i];
     if (!updates_) value = converted(value, compute_type(to_[i].buffer.type));
@@ -276,7 +228,9 @@ int StripNest::compile(const Expr& x, bool guarded) {
 void StripNest::choose_order() {
   std::size_t unit = loops_.empty() ? 0 : loops_.size() - 1;
   double best = -1;
+  bool reduces_inside = false;
   for (std::size_t l = loops_.size(); l-- > 0;) {
+    if (in_order_ && loops_[l].reduces && std::exchange(reduces_inside, true)) continue;
     const Linear& extent = loops_[l].extent;
     double score = 0;
     const auto weigh = [&](const Access& access, double weight) {
@@ -316,7 +270,8 @@ void StripNest::assign_slots() {
     for (std::size_t u = 0; u < v; ++u)
       if (last[u] == static_cast<int>(v) && values_[u].slot >= 0) free.push_back(values_[u].slot);
   }
-  slots_used_ += 2 * static_cast<int>(types_.size()) + 4;  // places, states, dense elements, a gather's
+  // Columns in order, places, states, dense elements, a gather's.
+  slots_used_ += (in_order_ ? 3 : 2) * static_cast<int>(types_.size()) + 4;
   combiner_offset_ = static_cast<std::int64_t>(slots_used_) * most_elements * 8;
   scratch_bytes_ = combiner_offset_ + (combiner_ ? combiner_->scratch_bytes(most_elements) : 0);
 }

@@ -124,6 +124,7 @@ class StripNest {
   void join_places(Frame& frame, cpu::ReduceStrip& strip, const Indices& of, char* const (&states)[2],
                    const std::array<std::int64_t, 2>& strides) const;
   void fold(void** state, void** elements, std::int64_t rows, std::int64_t columns, bool along, char* scratch) const;
+  void fold_in_order(void** state, void** elements, std::int64_t rows, std::int64_t columns, char* scratch) const;
   void multiply_add(void* state, std::int64_t elements, const std::vector<cpu::StripArg>& values) const;
   // Moves elements between memory of `access` and dense ones; over all loops or those not reduced.
   void move(const Frame& frame, const Box& box, const Access& access, char* dense, bool store, bool all,
@@ -140,6 +141,7 @@ class StripNest {
   std::vector<std::pair<const AxisNode*, int>> scalar_variables_;
   std::vector<bool> single_;  // loops that strips take one by one: what depends on them is no sum
   bool updates_ = false, along_ = false;
+  bool in_order_ = false;  // a reducer that may not be taken apart: results meet their elements as the nest says
   std::vector<Access> to_;
   std::vector<Value> values_;
   std::unordered_map<const ExprNode*, int> made_[2];

@@ -46,10 +46,16 @@ void StripNest::split(Frame& frame, Box& box, std::size_t condition) const {
     }
     if (high < 0) return;
     if (low >= 0) continue;
+    if (in_order_ && loops_[along].reduces)  // parts come in the order of the outermost loop that has any
+      along = static_cast<std::size_t>(
+          std::find_if(loops_.begin(), loops_.end(),
+                       [&](const Loop& loop) { return loop.reduces && box.count[&loop - loops_.data()] > 1; }) -
+          loops_.begin());
     const std::int64_t factor = c.factor(loops_[along].slot), count = box.count[along];
     const std::int64_t rest = low + std::max<std::int64_t>(-factor, 0) * (count - 1);  // the others at their worst
-    std::int64_t at =
-        factor < 0 ? (rest >= 0 ? rest / -factor + 1 : 0) : (rest < 0 ? (-rest + factor - 1) / factor : 0);
+    std::int64_t at = 0;
+    if (factor < 0 && rest >= 0) at = rest / -factor + 1;
+    if (factor > 0 && rest < 0) at = (-rest + factor - 1) / factor;
     if (at <= 0 || at >= count) at = count / 2;
     Box part = box;
     part.count[along] = at;

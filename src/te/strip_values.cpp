@@ -366,6 +366,7 @@ void StripNest::fold(void** state, void** elements, std::int64_t rows, std::int6
   const auto at = [&](void* base, std::size_t i, std::int64_t e) {
     return static_cast<void*>(static_cast<char*>(base) + e * cpu::strip_bytes(types_[i]));
   };
+  if (along && in_order_) return fold_in_order(state, elements, rows, columns, scratch);
   void *a[16], *b[16];
   for (std::int64_t r = 0; r < rows; ++r) {
     std::int64_t n = columns;
@@ -386,6 +387,23 @@ void StripNest::fold(void** state, void** elements, std::int64_t rows, std::int6
       b[i] = at(elements[i], i, r * columns);
     }
     combiner_->combine(a, b, a, n, scratch);
+  }
+}
+
+// A column of elements after the other joins the states of all rows.
+void StripNest::fold_in_order(void** state, void** elements, std::int64_t rows, std::int64_t columns,
+                              char* scratch) const {
+  void* column[16] = {};
+  for (std::int64_t c = 0; c < columns; ++c) {
+    for (std::size_t i = 0; i < types_.size(); ++i) {
+      const std::int64_t size = cpu::strip_bytes(types_[i]);
+      const char* const from = static_cast<const char*>(elements[i]) + c * size;
+      column[i] = scratch - static_cast<std::int64_t>(2 + 2 * types_.size() + i) * most_elements * 8;
+      for (std::int64_t r = 0; r < rows; ++r)
+        std::memcpy(static_cast<char*>(column[i]) + r * size, from + r * columns * size,
+                    static_cast<std::size_t>(size));
+    }
+    combiner_->combine(state, column, state, rows, scratch);
   }
 }
 

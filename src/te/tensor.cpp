@@ -1,5 +1,5 @@
 // Placeholders, stages and reducers.
-#include "te/expression.h"
+#include "te/reducer.h"
 
 #include <algorithm>
 #include <limits>
@@ -26,7 +26,7 @@ std::vector<Expr> sizes(const std::vector<Expr>& shape, const std::string& name)
 }
 
 ReducerPtr known(const char* name, Known which, const Reducer::Combine& combine, const Reducer::Identity& identity) {
-  return std::make_shared<const ReducerNode>(ReducerNode{name, which, combine, identity});
+  return std::make_shared<const ReducerNode>(ReducerNode{name, which, combine, identity, {}});
 }
 
 // The least or largest of a type, which changes no maximum or minimum.
@@ -128,6 +128,11 @@ std::vector<Expr> reduce(const ReducerPtr& reducer, std::vector<Expr> sources, c
   }
   static_cast<void>(identity_of(*reducer, types));
   reduction.reducer = types.size() == 1 ? recognised(reducer, types[0]) : reducer;
+  if (reduction.reducer->known == Known::none) {
+    auto judged = std::make_shared<ReducerNode>(*reduction.reducer);
+    judged->free = freedom_of(*judged, types);
+    reduction.reducer = judged;
+  }
   reduction.sources = std::move(sources);
   reduction.where = where.empty() ? where : converted(where, DType::boolean);
   const auto shared = std::make_shared<const Reduction>(std::move(reduction));
@@ -307,7 +312,7 @@ std::vector<Expr> Reducer::operator()(const std::vector<Expr>& values, const Axe
 }
 
 Reducer comm_reducer(const Reducer::Combine& combine, const Reducer::Identity& identity, const std::string& name) {
-  return Reducer(std::make_shared<const ReducerNode>(ReducerNode{name, Known::none, combine, identity}));
+  return Reducer(std::make_shared<const ReducerNode>(ReducerNode{name, Known::none, combine, identity, {}}));
 }
 
 Expr sum(const Expr& x, const Axes& axes, const Expr& where) {

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <map>
 #include <stdexcept>
 
@@ -24,6 +25,8 @@ struct Evaluator {
   Shapes& shapes;
   std::map<const te::AxisNode*, std::int64_t> axes;
   const std::map<const te::OperationNode*, double>* parameters = nullptr;
+  std::function<double(const ExprNode& read, const std::vector<std::int64_t>& index)>
+      memory{};  // where a nest keeps what it reads
 
   static double wrapped(DType type, double x) {
     return type == i32 ? static_cast<double>(static_cast<std::int32_t>(static_cast<std::int64_t>(x))) : x;
@@ -42,6 +45,11 @@ struct Evaluator {
       case ExprNode::Kind::read: {
         if (parameters)
           if (const auto found = parameters->find(x->tensor.get()); found != parameters->end()) return found->second;
+        if (memory) {
+          std::vector<std::int64_t> index;
+          for (const Expr& i : x->args) index.push_back(static_cast<std::int64_t>(at(i)));
+          return memory(*x.node(), index);
+        }
         std::int64_t place = 0;
         const auto& shape = shapes.at(x->tensor.get());
         for (std::size_t d = 0; d < shape.size(); ++d) {
@@ -93,6 +101,36 @@ void each(Evaluator& e, const std::vector<te::AxisPtr>& axes, std::size_t d, con
   }
 }
 
+// A reducer's combine() of numbers.
+class Combining {
+ public:
+  Combining(const te::ReducerNode& reducer, const std::vector<DType>& types) {
+    for (auto* side : {&a_, &b_})
+      for (const DType type : types) {
+        auto node = std::make_shared<te::OperationNode>();
+        node->dtypes = {type};
+        side->push_back(te::Tensor(node, 0).at({}));
+      }
+    combined_ = reducer.combine(a_, b_);
+    for (std::size_t i = 0; i < types.size(); ++i) combined_[i] = te::converted(combined_[i], types[i]);
+  }
+  std::vector<double> operator()(Evaluator& e, const std::vector<double>& a, const std::vector<double>& b) {
+    std::map<const te::OperationNode*, double> parameters;
+    for (std::size_t i = 0; i < a.size(); ++i) {
+      parameters[a_[i]->tensor.get()] = a[i];
+      parameters[b_[i]->tensor.get()] = b[i];
+    }
+    e.parameters = &parameters;
+    std::vector<double> results;
+    for (const Expr& x : combined_) results.push_back(e.at(x));
+    e.parameters = nullptr;
+    return results;
+  }
+
+ private:
+  std::vector<Expr> a_, b_, combined_;
+};
+
 void evaluate_stage(const te::OperationNode& op, Evaluator& e) {
   std::vector<std::vector<double>> results(op.body.size());
   const te::Reduction* const reduction = op.reduction();
@@ -105,29 +143,107 @@ void evaluate_stage(const te::OperationNode& op, Evaluator& e) {
     for (const Expr& source : reduction->sources) types.push_back(source->type);
     std::vector<double> state;
     for (const Expr& x : te::identity_of(*reduction->reducer, types)) state.push_back(x->value.value());
-    std::vector<Expr> a, b;
-    std::map<const te::OperationNode*, double> parameters;
-    for (auto* side : {&a, &b})
-      for (const DType type : types) {
-        auto node = std::make_shared<te::OperationNode>();
-        node->dtypes = {type};
-        side->push_back(te::Tensor(node, 0).at({}));
-      }
-    const std::vector<Expr> combined = reduction->reducer->combine(a, b);
+    Combining combining(*reduction->reducer, types);
     each(e, op.reduce_axes, 0, [&] {
       if (!reduction->where.empty() && e.at(reduction->where) == 0) return;
-      for (std::size_t i = 0; i < state.size(); ++i) {
-        parameters[a[i]->tensor.get()] = state[i];
-        parameters[b[i]->tensor.get()] = e.at(reduction->sources[i]);
-      }
-      e.parameters = &parameters;
-      for (std::size_t i = 0; i < state.size(); ++i) state[i] = e.at(combined[i]);
-      e.parameters = nullptr;
+      std::vector<double> values;
+      for (const Expr& source : reduction->sources) values.push_back(e.at(source));
+      state = combining(e, state, values);
     });
     for (std::size_t i = 0; i < state.size(); ++i) results[i].push_back(state[i]);
   });
   e.values[&op] = std::move(results);
 }
+
+}  // namespace
+
+namespace {
+
+// A nest as it reads: each loop upwards from 0, whoever runs it, and one memory for all.
+class Reading {
+ public:
+  Reading(const te::Nest& nest, Evaluator& e, const Values& values) : nest_(nest), e_(e) {
+    for (std::size_t i = 0; i < nest.arguments.size(); ++i) {
+      Memory& memory = allocate(nest.arguments[i]);
+      const te::Tensor& tensor = nest.tensors[i];
+      if (tensor.op().node()->is_placeholder()) memory.elements = values.at(tensor.op().node().get())[0];
+    }
+    e_.memory = [this](const ExprNode& read, const std::vector<std::int64_t>& index) {
+      return place(nest_.of(read), index);
+    };
+    run(nest.body);
+    e_.memory = nullptr;
+  }
+  [[nodiscard]] const std::vector<double>& argument(std::size_t i) const {
+    return memory_.at(nest_.arguments[i].get()).elements;
+  }
+
+ private:
+  struct Memory {
+    std::vector<std::int64_t> shape;
+    std::vector<double> elements;
+  };
+  Memory& allocate(const te::BufferPtr& buffer) {
+    Memory& memory = memory_[buffer.get()];
+    memory.shape.clear();
+    std::int64_t elements = 1;
+    for (const Expr& extent : buffer->shape) {
+      memory.shape.push_back(static_cast<std::int64_t>(e_.at(extent)));
+      elements *= memory.shape.back();
+    }
+    memory.elements.assign(static_cast<std::size_t>(std::max<std::int64_t>(elements, 0)), std::nan(""));
+    return memory;
+  }
+  double& place(const te::BufferPtr& buffer, const std::vector<std::int64_t>& index) {
+    Memory& memory = memory_.at(buffer.get());
+    std::int64_t at = 0;
+    for (std::size_t d = 0; d < index.size(); ++d) {
+      if (index[d] < 0 || index[d] >= memory.shape[d])
+        throw std::runtime_error("the nest leaves " + buffer->name + " along axis " + std::to_string(d));
+      at = at * memory.shape[d] + index[d];
+    }
+    return memory.elements[static_cast<std::size_t>(at)];
+  }
+  void run(const std::vector<te::Statement>& body) {
+    for (const te::Statement& s : body) run(s);
+  }
+  void run(const te::Statement& s) {
+    switch (s.kind) {
+      case te::Statement::Kind::loop: {
+        const auto extent = static_cast<std::int64_t>(e_.at(s.extent));
+        for (std::int64_t i = 0; i < extent; ++i) {
+          e_.axes[s.axis.get()] = i;
+          run(s.body);
+        }
+        break;
+      }
+      case te::Statement::Kind::guard:
+        if (e_.at(s.condition) != 0) run(s.body);
+        break;
+      case te::Statement::Kind::allocate: allocate(s.to[0]); break;
+      case te::Statement::Kind::synchronise: break;
+      case te::Statement::Kind::store:
+      case te::Statement::Kind::update: {
+        std::vector<std::int64_t> index;
+        for (const Expr& x : s.index) index.push_back(static_cast<std::int64_t>(e_.at(x)));
+        std::vector<double> values, state;
+        std::vector<DType> types;
+        for (std::size_t i = 0; i < s.to.size(); ++i) {
+          values.push_back(e_.at(s.values[i]));
+          state.push_back(place(s.to[i], index));
+          types.push_back(s.values[i]->type);
+        }
+        if (s.kind == te::Statement::Kind::update) values = Combining(*s.reducer, types)(e_, state, values);
+        for (std::size_t i = 0; i < s.to.size(); ++i) place(s.to[i], index) = values[i];
+        break;
+      }
+    }
+  }
+
+  const te::Nest& nest_;
+  Evaluator& e_;
+  std::map<const te::Buffer*, Memory> memory_;
+};
 
 }  // namespace
 
@@ -151,13 +267,20 @@ std::vector<std::vector<double>> expected(Program& p) {
       values[op][0].push_back(core::load_real(array.tensor.dtype(), array.data.data(), i));
   }
   Evaluator e{sizes, values, shapes, {}};
+  std::vector<std::vector<double>> results;
+  if (p.in_order) {
+    const te::Nest nest = te::make_nest(*p.schedule.node(), p.arguments);
+    const Reading read(nest, e, values);
+    for (auto i = static_cast<std::size_t>(p.outputs_from); i < p.arrays.size(); ++i)
+      results.push_back(read.argument(i));
+    return results;
+  }
   for (const te::Tensor& stage : p.stages) {
     const te::OperationNode* op = stage.op().node().get();
     shapes[op];
     for (const Expr& x : op->shape) shapes[op].push_back(te::evaluate(x, sizes));
     evaluate_stage(*op, e);
   }
-  std::vector<std::vector<double>> results;
   for (std::size_t i = static_cast<std::size_t>(p.outputs_from); i < p.arrays.size(); ++i)
     results.push_back(
         values.at(p.arrays[i].tensor.op().node().get())[static_cast<std::size_t>(p.arrays[i].tensor.component())]);

@@ -1,5 +1,5 @@
 // Loop programs drawn from a seed, and their schedules.
-#include "te/fuzz.h"
+#include "te/fuzz_parts.h"
 
 #include "core/convert.h"
 #include "te/schedule.h"
@@ -8,7 +8,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <map>
 
 namespace postlude::fuzz_te {
 
@@ -17,24 +16,7 @@ using te::ExprNode;
 
 Tensor Array::view() { return Tensor(data.data(), tensor.dtype(), shape); }
 
-namespace {
-
-class Draw {
- public:
-  explicit Draw(std::uint64_t seed) : engine_(seed * 7919 + 13) {}
-  int below(int n) { return static_cast<int>(engine_() % static_cast<unsigned>(n)); }
-  int between(int low, int high) { return low + below(high - low + 1); }
-  bool one_in(int n) { return below(n) == 0; }
-  template <class T>
-  const T& of(const std::vector<T>& items) {
-    return items[static_cast<std::size_t>(below(static_cast<int>(items.size())))];
-  }
-
- private:
-  std::mt19937_64 engine_;
-};
-
-void add_array(Program& p, Draw& draw, const te::Sizes& sizes, const te::Tensor& tensor, bool any_float = false) {
+void add_array(Program& p, Draw& draw, const te::Sizes& sizes, const te::Tensor& tensor, bool any_float) {
   Array array{tensor, {}, {}};
   std::int64_t elements = 1;
   for (const Expr& x : tensor.shape()) {
@@ -59,6 +41,8 @@ void set_outputs(Program& p, Draw& draw, const te::Sizes& sizes, const std::vect
   p.schedule = te::create_schedule(outputs);
   for (const te::StagePtr& stage : p.schedule.node()->stages) p.stages.emplace_back(stage->origin, 0);
 }
+
+namespace {
 
 // What a matrix of so many columns may be followed by, of sums that are exact; `operands` by name.
 std::vector<te::Tensor> followed(Program& p, Draw& draw, const te::Sizes& sizes, const te::Tensor& matrix) {
@@ -139,11 +123,27 @@ Program convolution(std::uint64_t seed, Draw& draw) {
   return p;
 }
 
+// What was legal when it was said may not be any more (a loop that something is computed at was split): such programs
+// fall back to the roots.
+void settle(Program& p) {
+  try {
+    static_cast<void>(te::lower(p.schedule, p.arguments));
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::bad_schedule) throw;
+    p.steps.push_back("all at the root, unbound");
+    for (const te::StagePtr& stage : p.schedule.node()->stages) {
+      if (stage->nesting == te::StageNode::Nesting::at) stage->nesting = te::StageNode::Nesting::root;
+      std::erase_if(stage->marks, [](const auto& mark) { return mark.second.kind == te::Mark::Kind::bind; });
+    }
+  }
+}
+
 }  // namespace
 
 Program generate(std::uint64_t seed) {
   Draw draw(seed);
   if (draw.one_in(12)) return convolution(seed, draw);
+  if (draw.one_in(10)) return tiled_product(seed, draw);
   Program p;
   p.seed = seed;
   std::vector<Expr> sizes;
@@ -217,8 +217,10 @@ Program generate(std::uint64_t seed) {
     front = te::compute(
         front_shape, [&](const te::Axes& i) { return a(i[0], i[1]) + te::cast(a(i[0], i[1]), i32) * Expr(1); }, "F");
   }
-  const int kind = draw.below(9);
-  any_float = (kind == 0 || kind == 1 || kind == 4) && draw.one_in(3);
+  const int kind = draw.below(13);
+  any_float = (kind == 0 || kind == 1 || kind == 4 || kind == 12) && draw.one_in(3);
+  p.in_order = kind >= 9;
+  p.has_nan = any_float && p.in_order;
   const auto element = [&](const te::Axes& i) {
     Expr x = read(i);
     if (draw.one_in(2)) x = x * read(i);
@@ -226,7 +228,9 @@ Program generate(std::uint64_t seed) {
     if (draw.one_in(6) && rank > 0) x = te::apply("where", {Expr(k[0]) <= Expr(i[0]), x, Expr(0)});
     if (before) x = draw.one_in(3) && rank > 0 ? x + front(i[0], k[0]) * Expr(2) : x + front(i[0], k[0]);
     // Extremes of i64 are no doubles.
-    return kind == 0 || kind == 1 || kind == 4 ? te::cast(x, x.type() == i32 && draw.one_in(2) ? i32 : f32) : x;
+    return kind == 0 || kind == 1 || kind == 4 || kind == 12
+               ? te::cast(x, x.type() == i32 && draw.one_in(2) ? i32 : f32)
+               : x;
   };
   static const te::Reducer custom =
       te::comm_reducer([](const auto& a, const auto& b) { return std::vector<Expr>{a[0] + b[0]}; },
@@ -241,6 +245,32 @@ Program generate(std::uint64_t seed) {
       "sum_and_max");
   const Expr where = draw.one_in(8) ? Expr(k[0]) < Expr(3) : Expr();
   std::vector<te::Tensor> made;
+  // None of these may be taken apart at will: a difference, a number of digits, the last of equals, a maximum that a
+  // NaN ends.
+  static const te::Reducer difference =
+      te::comm_reducer([](const auto& a, const auto& b) { return std::vector<Expr>{a[0] - b[0]}; },
+                       [](const auto&) { return std::vector<Expr>{Expr(0)}; }, "difference");
+  static const te::Reducer digits =
+      te::comm_reducer([](const auto& a, const auto& b) { return std::vector<Expr>{a[0] * Expr(3) + b[0]}; },
+                       [](const auto&) { return std::vector<Expr>{Expr(0)}; }, "digits");
+  static const auto greater = [](const Expr& take, const auto& a, const auto& b) {
+    std::vector<Expr> chosen;
+    for (std::size_t i = 0; i < a.size(); ++i) chosen.push_back(te::apply("where", {take, a[i], b[i]}));
+    return chosen;
+  };
+  static const te::Reducer place =
+      te::comm_reducer([](const auto& a, const auto& b) { return greater(a[1] >= b[1], a, b); },
+                       [](const auto&) {
+                         return std::vector<Expr>{Expr(-1), Expr(-1000)};
+                       },
+                       "place");
+  static const te::Reducer beyond =
+      te::comm_reducer([](const auto& a, const auto& b) { return greater(a[0] > b[0], a, b); },
+                       [](const auto&) { return std::vector<Expr>{Expr(-HUGE_VAL)}; }, "beyond");
+  const auto custom_of = [&](const te::Reducer& reducer, const auto& values) {
+    made = te::compute_several(
+        shape, [&](const te::Axes& i) { return reducer(values(i), k, where); }, "B");
+  };
   switch (kind) {
     case 0:
       made = {te::compute(
@@ -278,6 +308,18 @@ Program generate(std::uint64_t seed) {
           },
           "B");
       break;
+    case 9:
+      custom_of(difference, [&](const te::Axes& i) { return std::vector<Expr>{te::cast(element(i), f32)}; });
+      break;
+    case 10: custom_of(digits, [&](const te::Axes& i) { return std::vector<Expr>{te::cast(element(i), i32)}; }); break;
+    case 11:
+      custom_of(place, [&](const te::Axes& i) {
+        Expr number = 0;
+        for (const te::Axis& axis : k) number = number * Expr(20) + Expr(axis);
+        return std::vector<Expr>{number, te::cast(element(i), i32)};
+      });
+      break;
+    case 12: custom_of(beyond, [&](const te::Axes& i) { return std::vector<Expr>{te::cast(element(i), f32)}; }); break;
     default:
       made = {te::compute(
           shape, [&](const te::Axes& i) { return te::sum(element(i), k, where); }, "B")};
@@ -287,7 +329,7 @@ Program generate(std::uint64_t seed) {
   any_float = false;
   // Perhaps an epilogue or a stage behind.
   const te::Tensor b = made.back();
-  if (rank == 2 && b.dtype() == f32 && kind > 4 && draw.one_in(2)) {
+  if (rank == 2 && b.dtype() == f32 && kind > 4 && kind < 9 && draw.one_in(2)) {
     made = followed(p, draw, bound, b);
   } else if (draw.one_in(3)) {
     if (b.dtype() == boolean) {
@@ -311,16 +353,12 @@ Program generate(std::uint64_t seed) {
 
 void schedule(Program& p, Bindings bindings) {
   Draw draw(p.seed + 1'000'000);
+  if (p.is_tiled && !draw.one_in(6)) {
+    schedule_tiles(p, draw, bindings);
+    return settle(p);
+  }
   std::vector<te::Tensor> stages = p.stages;
-  std::map<std::string, int> bound;
-  const auto step = [&](const std::string& text, const auto& action) {
-    try {
-      action();
-      p.steps.push_back(text);
-    } catch (const Error& error) {
-      if (error.code() != ErrorCode::bad_schedule) throw;
-    }
-  };
+  const auto step = [&](const std::string& text, const auto& action) { fuzz_te::step(p, text, action); };
   for (int count = draw.between(0, 10); count > 0; --count) {
     const te::Tensor tensor = draw.of(stages);
     te::Stage stage = p.schedule[tensor];
@@ -439,6 +477,7 @@ void schedule(Program& p, Bindings bindings) {
         static const std::vector<std::string> tags{"threadIdx.x", "threadIdx.y", "blockIdx.x",
                                                    "blockIdx.y",  "threadIdx.x", "blockIdx.x"};
         const std::string tag = draw.of(tags);
+        if (p.has_nan && te::is_reduce(a.node())) break;  // which thread met it first would matter
         step(on + "bind " + a.name() + " " + tag, [&] {
           const te::StageNode before = *stage.node();
           stage.bind(a, te::thread_axis(tag));
@@ -453,18 +492,7 @@ void schedule(Program& p, Bindings bindings) {
       }
     }
   }
-  // What was legal when it was said may not be any more (a loop that something is computed at was
-  // split): such programs fall back to the roots.
-  try {
-    static_cast<void>(te::lower(p.schedule, p.arguments));
-  } catch (const Error& error) {
-    if (error.code() != ErrorCode::bad_schedule) throw;
-    p.steps.push_back("all at the root, unbound");
-    for (const te::StagePtr& stage : p.schedule.node()->stages) {
-      if (stage->nesting == te::StageNode::Nesting::at) stage->nesting = te::StageNode::Nesting::root;
-      std::erase_if(stage->marks, [](const auto& mark) { return mark.second.kind == te::Mark::Kind::bind; });
-    }
-  }
+  settle(p);
 }
 
 void choose(Program& p, const Target& target) {

@@ -27,6 +27,9 @@ struct Program {
   std::vector<te::Tensor> arguments;
   std::vector<Array> arrays;  // of the arguments
   int outputs_from = 0;
+  bool is_tiled = false;  // a product, whose schedule is by tiles
+  bool in_order = false;  // its reducer does not commute: a schedule's nest says what it gives
+  bool has_nan = false;   // so too, of NaN alone
   te::Schedule schedule;
   std::vector<std::string> steps;  // of the schedule, as text
 };
@@ -38,8 +41,8 @@ enum class Bindings { none, threads };
 void schedule(Program& program, Bindings bindings);
 // The schedule that is chosen where nobody writes one.
 void choose(Program& program, const Target& target);
-// The outputs by their definition, element by element: fills `arrays` of the outputs' size with what
-// they should hold, as doubles.
+// The outputs by their definition, element by element, or, where order matters, by the nest of the schedule that the
+// program has: what arrays of the outputs should hold, as doubles.
 [[nodiscard]] std::vector<std::vector<double>> expected(Program& program);
 // "" or where an output differs.
 [[nodiscard]] std::string difference(const Program& program, const std::vector<std::vector<double>>& expected);
