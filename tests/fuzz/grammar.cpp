@@ -100,6 +100,13 @@ class Generator {
     });
   }
 
+  [[nodiscard]] bool accepted(const GraphData& graph) const {
+    try {
+      (void)verify(graph, accumulator_type(result_.problem), default_operand_type(result_.problem));
+      return true;
+    } catch (const Error&) { return false; }
+  }
+
   // Adds a value if the verifier takes it; -1 if not.
   NodeId append(Node node) {
     const bool reads = node.op == Op::operand;
@@ -206,6 +213,7 @@ class Generator {
   }
 
   void grow() {
+    if (pick_.chance(options_.reductions)) return reductions();
     const std::int64_t kind = pick_.below(100);
     if (kind < 22) arithmetic();
     else if (kind < 34) function();
@@ -216,12 +224,37 @@ class Generator {
     else if (kind < 63) coordinate();
     else if (kind < 65) random();
     else if (kind < 69) pieces();
-    else if (kind < 84) reduction();
+    else if (kind < 81) reduction();
+    else if (kind < 83) blocks();
+    else if (kind < 84) likelihood();
     else if (kind < 88) normalise();
     else if (kind < 90) general_reduction();
     else if (kind < 92) scaled();
     else if (kind < 95) integers();
     else prelude();
+  }
+
+  // What kernels are made of; most of the rest they only compute.
+  void reductions() {
+    const std::int64_t kind = pick_.below(100);
+    if (kind < 40) reduction();
+    else if (kind < 65) blocks();
+    else if (kind < 75) normalise();
+    else if (kind < 90) whole();
+    else likelihood();
+  }
+
+  // Of all elements, several together, as losses and norms of gradients are.
+  void whole() {
+    constexpr ReduceOp ops[] = {ReduceOp::sum, ReduceOp::mean, ReduceOp::max, ReduceOp::var, ReduceOp::norm};
+    const NodeId x = real();
+    NodeId all = -1;
+    for (std::int64_t more = pick_.below(3); more >= 0; --more) {
+      const NodeId s = reduce(pick_.pick(ops), x, tile_axes, 0);
+      if (s < 0) return;
+      all = all < 0 ? s : binary(Op::add, all, s);
+    }
+    if (all >= 0 && pick_.chance(50)) binary(pick_.chance(50) ? Op::sub : Op::mul, x, all);
   }
 
   void arithmetic() {
@@ -337,6 +370,14 @@ class Generator {
     node.group = group;
     return append(std::move(node));
   }
+  NodeId repeat(NodeId x, std::int64_t group, Axes axis) {
+    Node node;
+    node.op = Op::repeat;
+    node.args = {x};
+    node.group = group;
+    node.axes = axis;
+    return append(std::move(node));
+  }
   Axes some_axes() {
     constexpr Axes axes[] = {Axis::n, Axis::n, Axis::n, Axis::m, Axis::m, tile_axes};
     Axes result = pick_.pick(axes);
@@ -355,15 +396,7 @@ class Generator {
     const std::int64_t group = grouped ? pick_.pick(groups) : 0;
     const NodeId s = reduce(op, x, axes, group);
     if (s < 0 || pick_.chance(40)) return;
-    NodeId back = s;  // used again in what it came from
-    if (grouped) {
-      Node node;
-      node.op = Op::repeat;
-      node.args = {s};
-      node.group = group;
-      node.axes = axes & tile_axes;
-      back = append(std::move(node));
-    }
+    const NodeId back = grouped ? repeat(s, group, axes & tile_axes) : s;  // used again in what it came from
     if (back >= 0) binary(pick_.chance(50) ? Op::sub : Op::mul, x, back);
   }
 
@@ -459,7 +492,38 @@ class Generator {
     call(pick_.pick(names), {real()});
   }
 
+  // As quantised models have them: a statistic of each group, with an operand of each, and back on what it came from.
+  void blocks() {
+    const NodeId x = real();
+    const Axes axis = pick_.chance(60) ? Axis::n : Axis::m;
+    const std::int64_t group = pick_.pick(groups);
+    constexpr ReduceOp ops[] = {ReduceOp::max, ReduceOp::max, ReduceOp::sum, ReduceOp::mean, ReduceOp::var};
+    NodeId s = reduce(pick_.pick(ops), pick_.chance(50) ? unary(Op::abs, x) : x, axis, group);
+    if (s < 0) return;
+    if (pick_.chance(60)) s = binary(Op::mul, s, operand(pick_.pick(classes), pick_.pick(float_dtypes)));
+    if (s >= 0 && pick_.chance(30)) s = binary(Op::max, s, literal(0.25));
+    if (s >= 0) binary(pick_.chance(50) ? Op::mul : Op::sub, x, repeat(s, group, axis));
+  }
+
+  // As losses have them: sums of logarithms beside products.
+  void likelihood() {
+    const NodeId x = tame(real()), p = call("sigmoid", {x});
+    if (p < 0) return;
+    NodeId log = unary(Op::log, pick_.chance(70) ? p : binary(Op::div, p, literal(2.0)));
+    if (log >= 0) log = binary(Op::add, binary(Op::mul, real(), pick_.chance(50) ? literal(0.5) : x), log);
+    if (log >= 0 && pick_.chance(20)) log = binary(Op::scaled, operand(scalar_axes, f32), log);
+    if (log >= 0) reduce(ReduceOp::sum, log, pick_.chance(70) ? Axes(Axis::n) : some_axes(), 0);
+  }
+
   // ---- the ends
+  // A reduction that is there, or any value.
+  NodeId statistic() {
+    for (int attempt = 0; attempt < 8; ++attempt) {
+      const NodeId id = any_value();
+      if (graph().nodes[static_cast<std::size_t>(id)].op == Op::reduce) return id;
+    }
+    return any_value();
+  }
   void outputs() {
     const std::int64_t wanted = 1 + pick_.below(1 + pick_.below(4));
     std::vector<OutputDecl> chosen;
@@ -467,25 +531,21 @@ class Generator {
       for (int attempt = 0; attempt < 8; ++attempt) {
         OutputDecl o;
         o.name = "y" + std::to_string(chosen.size());
-        o.value = attempt == 7 ? 0 : any_value();
+        o.value = attempt == 7 ? 0 : attempt == 0 && pick_.chance(20) ? statistic() : any_value();
         const DType type = *info_of(o.value).type;
         if (type == f32) o.dtype = pick_.chance(60) ? f32 : pick_.pick(every_dtype);
         else if (type == boolean) o.dtype = pick_.chance(60) ? boolean : pick_.chance(50) ? f32 : u8;
         else o.dtype = pick_.chance(60) ? i64 : pick_.pick(every_dtype);
         graph().outputs = chosen;
         graph().outputs.push_back(o);
-        try {
-          (void)verify(graph(), accumulator_type(result_.problem), default_operand_type(result_.problem));
-        } catch (const Error&) {
-          continue;  // a constant
-        }
+        if (!accepted(graph())) continue;  // a constant
         chosen.push_back(o);
         break;
       }
     }
     graph().outputs = chosen;
-    // Most graphs have nothing that is unused.
-    if (pick_.chance(85)) graph() = without_unused(graph());
+    // Most graphs have nothing that is unused, unless that is what an operand is as wide as.
+    if (GraphData used = without_unused(graph()); pick_.chance(85) && accepted(used)) graph() = std::move(used);
   }
 
   void geometry() {

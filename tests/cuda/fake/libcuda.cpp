@@ -62,6 +62,7 @@ thread_local void* current = nullptr;
 
 extern "C" [[gnu::visibility("default")]] long fake_cuda_held;
 long fake_cuda_held = 0;
+// `grid`: three extents, and the bytes of shared memory that are asked for.
 using Launch = int (*)(const char* source, const char* name, const unsigned* grid, unsigned threads, void** arguments);
 extern "C" [[gnu::visibility("default")]] Launch fake_cuda_launch;
 Launch fake_cuda_launch = nullptr;
@@ -157,16 +158,17 @@ static int launch(void* function, const unsigned* grid, unsigned threads, void**
   const auto& f = *static_cast<Function*>(function);
   return fake_cuda_launch ? fake_cuda_launch(f.source->c_str(), f.name.c_str(), grid, threads, arguments) : 0;
 }
-FAKE cuLaunchKernel(void* function, unsigned x, unsigned y, unsigned z, unsigned threads, unsigned, unsigned, unsigned,
-                    void*, void** arguments, void**) {
+FAKE cuLaunchKernel(void* function, unsigned x, unsigned y, unsigned z, unsigned threads, unsigned, unsigned,
+                    unsigned shared, void*, void** arguments, void**) {
   MAY_FAIL;
-  const unsigned grid[3] = {x, y, z};
+  const unsigned grid[] = {x, y, z, shared};
   return launch(function, grid, threads, arguments);
 }
 FAKE cuLaunchKernelEx(const void* config, void* function, void** arguments, void**) {
   MAY_FAIL;
-  const auto* sizes = static_cast<const unsigned*>(config);  // begins with the grid, then the block
-  return launch(function, sizes, sizes[3], arguments);
+  const auto* sizes = static_cast<const unsigned*>(config);  // begins with the grid, the block, bytes of shared memory
+  const unsigned grid[] = {sizes[0], sizes[1], sizes[2], sizes[6]};
+  return launch(function, grid, sizes[3], arguments);
 }
 FAKE cuMemAlloc_v2(std::uint64_t* made, std::size_t bytes) {
   MAY_FAIL;

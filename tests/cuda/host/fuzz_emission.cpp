@@ -35,12 +35,20 @@ fuzz::Case long_stream(std::uint64_t seed, fuzz::Choices& pick) {
   return c;
 }
 
+// Of several tiles along both axes, the last ones cut.
+void several_tiles(fuzz::Case& c, fuzz::Choices& pick) {
+  c.shape.m = 1 + pick.below(140), c.shape.k = 8 * (1 + pick.below(12));
+  c.shape.n =
+      pick.chance(50) ? 32 * (1 + pick.below(16)) : 8 * (1 + pick.below(66)) + (pick.chance(25) ? pick.below(8) : 0);
+  for (int tries = 0; tries < 200 && !fuzz::divisible(c); ++tries) ++c.shape.n;
+}
+
 // Mostly for tensor cores: behind a product, a stream, a convolution, or many tiles; one of the suite, or a random one.
 fuzz::Case draw(std::uint64_t seed) {
   fuzz::Choices pick(fuzz::mix(seed ^ 0xe315));
-  if (pick.chance(4)) return gpu_tests::with_many_tiles(seed, 1);
-  if (pick.chance(20)) return long_stream(seed, pick);
-  if (pick.chance(25)) {
+  if (pick.chance(8)) return gpu_tests::with_many_tiles(seed, 1);
+  if (pick.chance(15)) return long_stream(seed, pick);
+  if (pick.chance(20)) {
     const std::vector<std::string> names = suite();
     const std::string& name = names[static_cast<std::size_t>(pick.below(static_cast<std::int64_t>(names.size())))];
     const DType type = name.find("fp8") == name.npos ? DType::bf16 : DType::e4m3;
@@ -50,9 +58,11 @@ fuzz::Case draw(std::uint64_t seed) {
     c.seed = seed;
     return c;
   }
-  const fuzz::Case c =
-      fuzz::generate(seed, {.most_nodes = 24, .most_elements = 2048, .convolutions = pick.chance(20) ? 100 : 0});
-  return pick.chance(75) ? gpu_tests::on_tensor_cores(c) : c;
+  fuzz::Case c = fuzz::generate(
+      seed, {.most_nodes = 24, .most_elements = 2048, .convolutions = pick.chance(20) ? 100 : 0, .reductions = 40});
+  if (pick.chance(75)) c = gpu_tests::on_tensor_cores(c);
+  if (c.problem.get_if<Gemm>() && pick.chance(60)) several_tiles(c, pick);
+  return c;
 }
 
 struct Running {
