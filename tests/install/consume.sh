@@ -22,6 +22,10 @@ case $how in
     program=$work/program && mkdir "$program"
     block() { sed -n "/^\`\`\`$1\$/,/^\`\`\`\$/{/^\`\`\`/d;p}" "$source/docs/cpp.md"; }
     block cmake >"$program/CMakeLists.txt"
+    # By hand as it says: on all cores, and without debug information, with which an install is twenty times as large.
+    grep -q '^cmake --build build --parallel$' "$source/docs/cpp.md"
+    (cd "$source" && eval "$(grep '^cmake -B build ' docs/cpp.md | sed "s|-B build|-B '$work/by-hand' -G Ninja|")") >/dev/null
+    grep -q '^CMAKE_BUILD_TYPE:STRING=Release$' "$work/by-hand/CMakeCache.txt"
     block cpp >"$program/main.cpp"
     configure -DCMAKE_PREFIX_PATH="$work/prefix"
     "$work/build/mine"

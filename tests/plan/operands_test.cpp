@@ -93,6 +93,22 @@ TEST_F(Bind, Unknown) {
   EXPECT_ERROR(ErrorCode::unknown_operand, "This plan takes 'A', 'B', 'bias'", (void)plan.bind(bindings));
 }
 
+// However empty what is bound to it is, and whoever looks.
+TEST_F(Bind, UnknownOfAnEmptyTensor) {
+  for (const Tensor& nothing : {Tensor(), Tensor(nullptr, f32, {0}), Tensor::scalar(0)}) {
+    for (const char* name : {"E", ""}) {
+      auto bindings = good();
+      bindings.push_back({name, nothing});
+      const std::string words = "no operand or output is named '" + std::string(name) + "'";
+      EXPECT_ERROR(ErrorCode::unknown_operand, words, (void)plan.bind(bindings));
+      EXPECT_ERROR(ErrorCode::unknown_operand, words, plan.check(bindings));
+      EXPECT_ERROR(ErrorCode::unknown_operand, words, (void)verify(plan, bindings));
+    }
+  }
+  EXPECT_ERROR(ErrorCode::unknown_operand, "'E'", (void)plan.shape_of("E", M, N, K));
+  EXPECT_ERROR(ErrorCode::unknown_operand, "'E'", (void)compile(Gemm{}, plan.graph(), Target::cpu(), {{{"E", f32}}}));
+}
+
 // Twelve names are a list that is read; more are not.
 TEST(BindMany, ListsTwelveNames) {
   std::string parameters, sum = "acc", tenth = "o9";

@@ -138,7 +138,7 @@ void take_sums_apart(lower::Phase& phase) {
       continue;
     }
     lower::Instruction& sum = phase.code[reduction.pieces[0].args[0]];
-    if (sum.op != Op::fma || sum.guard >= 0 || readers[reduction.pieces[0].args[0]] != 1) continue;
+    if (sum.op != Op::fma || readers[reduction.pieces[0].args[0]] != 1) continue;
     const lower::ValueId term = sum.args[2];
     if (!is_summed_by_factors(phase, term) || readers[term] != 1 || phase.code[term].axes != sum.axes) continue;
     sum.op = Op::mul;
