@@ -121,6 +121,7 @@ Tensor placeholder(std::vector<Expr> shape, const std::string& name, DType dtype
 Axis reduce_axis(const Expr& begin, const Expr& end, const std::string& name);
 // An axis of blocks or threads: "blockIdx.x", "threadIdx.y", ...
 Axis thread_axis(const std::string& tag);
+Axis thread_axis(const Expr& extent, const std::string& tag);  // which loops that are bound to it have
 
 using Body = std::function<Expr(const Axes&)>;
 using BodyOfSeveral = std::function<std::vector<Expr>(const Axes&)>;
@@ -184,8 +185,8 @@ std::vector<Expr> argmin(const Expr& x, const Axes& axes, const Expr& where = {}
 // ---- epilogues ----------------------------------------------------------------------------------
 
 // The outputs of an epilogue whose accumulator is a computed tensor, as stages; `operands` by name. One of the tensor's
-// axes is its columns, the last unless `columns` says which; the others are its rows. Of more than two axes there are no
-// numbers of rows and no reductions over them.
+// axes is its columns, the last unless `columns` says which; the others are its rows. Of more than two axes there are
+// no numbers of rows and no reductions over them.
 std::vector<Tensor> followed_by(const Tensor& accumulator, const Graph& epilogue,
                                 const std::vector<std::pair<std::string, Tensor>>& operands = {}, int columns = -1);
 

@@ -46,8 +46,39 @@ def _name(dtype: DType) -> str:
     return _names[str(dtype).rpartition(".")[2]]
 
 
-def _axes(axis: Any) -> list[Axis]:
-    return list(axis) if isinstance(axis, (list, tuple)) else [axis]
+# What a call takes, by what it is called in messages: its type, and what to pass.
+_takes = {
+    "a loop": (Axis, "Loops are s[B].op.axis, s[B].op.reduce_axis, and what split and fuse give."),
+    "a reduce axis": (Axis, "Make it with te.reduce_axis."),
+    "a thread axis": (Axis, 'Make it with te.thread_axis("threadIdx.x").'),
+    "a stage": (LoopStage, "A stage is s[B], of a schedule s."),
+    "a tensor": (LoopTensor, "Pass what te.placeholder or te.compute gives."),
+    "a name": (str, "Pass a string."),
+    "a function": (Callable, "Pass a function of the axes, or of the values that it combines."),
+}
+
+
+def _is(kind: str, item: Any, call: str) -> Any:
+    """The item, if it is what a call takes."""
+    if not isinstance(item, _takes[kind][0]):
+        raise error("usage", f"{call}: {item!r} is not {kind}", _takes[kind][1])
+    return item
+
+
+def _number(item: Any, call: str) -> Any:
+    if isinstance(item, bool) or not hasattr(item, "__index__") or abs(item.__index__()) >> 63:
+        raise error("bad_attribute", f"{call} {item!r}", "A factor is a number from 1 to 2^31 - 1.")
+    return item.__index__()
+
+
+def _axes(axis: Any, call: str, kind: str = "a reduce axis") -> list[Axis]:
+    return [_is(kind, each, call) for each in (axis if isinstance(axis, (list, tuple)) else [axis])]
+
+
+def _shape(shape: Any, name: str) -> list[Any]:
+    if isinstance(shape, (str, Expr, LoopTensor)) or not hasattr(shape, "__iter__"):
+        raise error("usage", f"the shape of {name!r} is {shape!r}", "A shape is a tuple of sizes: (n, m), or (n,).")
+    return list(shape)
 
 
 def _tensors(item: Any) -> list[Tensor]:
@@ -70,7 +101,7 @@ Expr.astype = lambda self, dtype: cast(self, dtype)
 
 def var(name: str = "n", dtype: Any = None) -> Expr:
     """A size, known when arrays are bound."""
-    return _core.loop_var(name)
+    return _core.loop_var(_is("a name", name, "var"))
 
 
 def const(value: Any, dtype: Any = "float32") -> Expr:
@@ -80,21 +111,34 @@ def const(value: Any, dtype: Any = "float32") -> Expr:
 
 def placeholder(shape: Sequence[Any], dtype: Any = "float32", name: str = "placeholder") -> Tensor:
     """A tensor that the caller binds."""
-    return _core.loop_placeholder(list(shape), name, _dtype(dtype))
+    return _core.loop_placeholder(_shape(shape, name), _is("a name", name, "placeholder"), _dtype(dtype))
 
 
 def reduce_axis(dom: tuple[Any, Any], name: str = "rv") -> Axis:
     """What a reduction runs over: from the first up to, and without, the second."""
-    return _core.loop_reduce_axis(dom[0], dom[1], name)
+    if not isinstance(dom, (list, tuple)) or len(dom) != 2:
+        raise error("usage", f"reduce_axis: {dom!r} is not a range", "It runs from a number up to another: te.reduce_axis((0, m)).")
+    return _core.loop_reduce_axis(dom[0], dom[1], _is("a name", name, "reduce_axis"))
 
 
 def thread_axis(dom: Any = None, tag: str = "") -> Axis:
-    """Blocks or threads of a GPU: "blockIdx.x", "threadIdx.y"; their number is that of the loop that is bound."""
-    return _core.loop_thread_axis(dom if isinstance(dom, str) else tag)
+    """Blocks or threads of a GPU: "blockIdx.x", "threadIdx.y"; their number is that of the loop that is bound.
+
+    `dom`: (0, number), which that loop then has to have.
+    """
+    if isinstance(dom, str):
+        dom, tag = None, dom
+    if isinstance(dom, (list, tuple)):
+        if len(dom) != 2 or not (isinstance(dom[0], int) and dom[0] == 0):
+            raise error("usage", f"thread_axis: {dom!r} is not a range from 0", 'te.thread_axis((0, 32), "threadIdx.x")')
+        dom = dom[1]
+    return _core.loop_thread_axis(_is("a name", tag, "thread_axis"), dom)
 
 
 def compute(shape: Sequence[Any], fcompute: Callable[..., Any], name: str = "compute", dtype: Any = None) -> Any:
     """A stage: fcompute gives the element at its axes, or a tuple of elements for a tuple of tensors."""
+    _is("a function", fcompute, "compute"), _is("a name", name, "compute")
+    shape = _shape(shape, name)
     names = [p.name for p in inspect.signature(fcompute).parameters.values() if p.kind is p.POSITIONAL_OR_KEYWORD]
     several = False
 
@@ -104,12 +148,12 @@ def compute(shape: Sequence[Any], fcompute: Callable[..., Any], name: str = "com
         several = isinstance(result, (list, tuple))
         return list(result) if several else [result]
 
-    made = _core.loop_compute(list(shape), body, name, None, names, True)
+    made = _core.loop_compute(shape, body, name, None, names, True)
     if several:
         return tuple(made)
     if dtype is None:
         return made[0]
-    return _core.loop_compute(list(shape), fcompute, name, _dtype(dtype), names, False)[0]
+    return _core.loop_compute(shape, fcompute, name, _dtype(dtype), names, False)[0]
 
 
 def cast(x: Any, dtype: Any, round: Any = Round.nearest_even) -> Expr:
@@ -155,7 +199,9 @@ def _reduction(name: str) -> Callable[..., Any]:
             if name in ("any", "all"):  # of conditions
                 join = (lambda a, b: a | b) if name == "any" else (lambda a, b: a & b)
                 return functools.reduce(join, [x, *others])
-        axes = _axes(others[0] if others else axis)
+        if len(others) > 1 or (others and axis is not None):
+            raise error("bad_call", f"{name} reduces one value over one list of axes", f"te.{name}(x, axis=[di, dj])")
+        axes = _axes(others[0] if others else axis, name)
         results = _core.loop_reduce(name, x, axes, where)
         return tuple(results) if len(results) > 1 else results[0]
 
@@ -169,16 +215,19 @@ any, all, argmax, argmin = _reduction("any"), _reduction("all"), _reduction("arg
 
 def comm_reducer(fcombine: Callable[..., Any], fidentity: Callable[..., Any], name: str = "reduce") -> Callable[..., Any]:
     """A reduction of one's own: fcombine of two elements (or two tuples), and what changes nothing, by dtype."""
+    for function in (fcombine, fidentity):
+        _is("a function", function, "comm_reducer")
+
     def several(items: Any) -> list[Any]:
         return list(items) if isinstance(items, (list, tuple)) else [items]
 
     def combine(a: tuple[Expr, ...], b: tuple[Expr, ...]) -> list[Any]:
         return several(fcombine(a[0], b[0]) if len(a) == 1 else fcombine(a, b))
 
-    reducer = _core.loop_reducer(combine, lambda types: several(fidentity(*map(_name, types))), name)
+    reducer = _core.loop_reducer(combine, lambda types: several(fidentity(*map(_name, types))), _is("a name", name, "comm_reducer"))
 
     def reduce(values: Any, axis: Any, where: Any = None) -> Any:
-        results = reducer(several(values), _axes(axis), where)
+        results = reducer(several(values), _axes(axis, name), where)
         return tuple(results) if len(results) > 1 else results[0]
 
     reduce.__name__ = reduce.__qualname__ = name
@@ -190,6 +239,7 @@ def epilogue(accumulator: Tensor, f: Any, *, columns: int = -1, **operands: Tens
 
     The columns are the tensor's last axis unless `columns` says which; the rows are all others.
     """
+    _is("a tensor", accumulator, "epilogue")
     if not isinstance(f, Epilogue):
         f = Epilogue(f)
     _core.refuse_unknown([operand.name for operand in f.operands], operands)
@@ -255,9 +305,13 @@ def _schedule(s: Any, target: Any) -> LoopSchedule:
     return s if isinstance(s, LoopSchedule) else choose_schedule(s, target)
 
 
+def _arguments(args: Any) -> list[Tensor]:
+    return _tensors(list(args) if isinstance(args, (list, tuple)) else args)
+
+
 def lower(s: LoopSchedule, args: Sequence[Tensor], simple_mode: bool = True, name: str = "main") -> str:
     """The loop nest that a schedule means."""
-    return _core.loop_lower(_schedule(s, "cpu"), _tensors(list(args)))
+    return _core.loop_lower(_schedule(s, "cpu"), _arguments(args))
 
 
 def build(s: Any, args: Sequence[Tensor], target: Any = "cpu", name: str = "main") -> Module:
@@ -265,7 +319,7 @@ def build(s: Any, args: Sequence[Tensor], target: Any = "cpu", name: str = "main
 
     `s`: a schedule, or the tensors to compute, whose schedule is chosen then, on a GPU for the sizes of a call.
     """
-    tensors = _tensors(list(args))
+    tensors = _arguments(args)
     made = (_core.loop_build if isinstance(s, LoopSchedule) else _core.loop_build_chosen)(
         s if isinstance(s, LoopSchedule) else _tensors(s), tensors, _target(target))
     return Module(made, [tensor.name for tensor in tensors])
@@ -275,14 +329,22 @@ def _split(self: LoopStage, parent: Axis, factor: int | None = None, nparts: int
     """Two loops in place of one: the inner of `factor` iterations, or the outer of `nparts`."""
     if (factor is None) == (nparts is None):
         raise error("bad_call", f"split of {parent!r} takes either factor or nparts")
-    given = factor if nparts is None else nparts
-    if not hasattr(given, "__index__") or abs(given) >> 63:
-        raise error("bad_attribute", f"split of {parent!r} into {given!r}", "A factor is a number from 1 to 2^31 - 1.")
+    _is("a loop", parent, "split")
+    given = _number(factor if nparts is None else nparts, f"split of {parent!r} into")
     return tuple(self._split(parent, given) if nparts is None else self._split_parts(parent, given))
+
+
+def _loops(call: str, axes: tuple[Any, ...]) -> list[Axis]:
+    if len(axes) == 1 and isinstance(axes[0], (list, tuple)):
+        axes = tuple(axes[0])
+    if not axes:
+        raise error("bad_call", f"{call}: of no loop", f"s[B].{call}(a, b)")
+    return _axes(axes, call, "a loop")
 
 
 def _fuse(self: LoopStage, *axes: Axis) -> Axis:
     """One loop in place of loops that stand directly in each other."""
+    axes = _loops("fuse", axes)
     fused = axes[0]
     for axis in axes[1:]:
         fused = self._fuse(fused, axis)
@@ -291,22 +353,50 @@ def _fuse(self: LoopStage, *axes: Axis) -> Axis:
 
 def _rfactor(self: LoopSchedule, tensor: Tensor, axis: Any, factor_axis: int = 0) -> Any:
     """The partial results of a reduction over all but `axis`, which the stage then reduces."""
-    made = self._rfactor(tensor, _axes(axis), factor_axis)
+    made = self._rfactor(_is("a tensor", tensor, "rfactor"), _axes(axis, "rfactor", "a loop"),
+                         _number(factor_axis, "rfactor at"))
     return made[0] if len(made) == 1 else tuple(made)
 
 
 def _cache_write(self: LoopSchedule, tensor: Tensor, scope: str = "local") -> Any:
     """A stage that computes what the tensor's stage then copies."""
-    made = self._cache_write(tensor, scope)
+    made = self._cache_write(_is("a tensor", tensor, "cache_write"), _is("a name", scope, "cache_write"))
     return made[0] if len(made) == 1 else tuple(made)
+
+
+def _cache_read(self: LoopSchedule, tensor: Tensor, scope: str, readers: Any) -> Tensor:
+    """A copy of a tensor that these stages then read."""
+    return self._cache_read(_is("a tensor", tensor, "cache_read"), _is("a name", scope, "cache_read"), _tensors(readers))
+
+
+def _taking(call: str, **kinds: str) -> None:
+    """Says of a stage's call what it takes, so that anything else is refused in its words."""
+    inner, names = getattr(LoopStage, call), list(kinds)
+
+    def method(self: LoopStage, *given: Any, **named: Any) -> Any:
+        items = dict(zip(names, given)) | named
+        if len(given) + len(named) != len(names) or items.keys() != kinds.keys():
+            raise error("bad_call", f"{call} takes {', '.join(names)}")
+        return inner(self, *(_number(items[n], f"{call} by") if kinds[n] == "a number" else _is(kinds[n], items[n], call)
+                             for n in names))
+
+    method.__name__ = method.__qualname__ = call
+    method.__doc__ = inner.__doc__
+    setattr(LoopStage, call, method)
 
 
 LoopStage.split = _split
 LoopStage.fuse = _fuse
-LoopStage.reorder = lambda self, *axes: self._reorder(list(axes))
+LoopStage.reorder = lambda self, *axes: self._reorder(_loops("reorder", axes))
 LoopSchedule.rfactor = _rfactor
-LoopSchedule.cache_read = lambda self, tensor, scope, readers: self._cache_read(tensor, scope, _tensors(readers))
+LoopSchedule.cache_read = _cache_read
 LoopSchedule.cache_write = _cache_write
+_taking("tile", x_parent="a loop", y_parent="a loop", x_factor="a number", y_factor="a number")
+for _call in ("unroll", "vectorize", "parallel"):
+    _taking(_call, axis="a loop")
+_taking("bind", axis="a loop", thread="a thread axis")
+_taking("compute_at", parent="a stage", axis="a loop")
+_taking("set_scope", scope="a name")
 
 
 def __getattr__(name: str) -> Any:

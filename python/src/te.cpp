@@ -163,7 +163,10 @@ void bind_stages(nb::module_& m) {
   nb::class_<te::Schedule>(m, "LoopSchedule", "The loops of all stages.")
       .def("__getitem__",
            [](const te::Schedule& x, nb::handle of) {
-             return nb::isinstance<te::Operation>(of) ? x[nb::cast<te::Operation>(of)] : x[nb::cast<te::Tensor>(of)];
+             if (nb::isinstance<te::Operation>(of)) return x[nb::cast<te::Operation>(of)];
+             if (nb::isinstance<te::Tensor>(of)) return x[nb::cast<te::Tensor>(of)];
+             throw Error(ErrorCode::usage, "this has no stage: " + nb::cast<std::string>(nb::repr(of)),
+                         "A stage is s[B], of a tensor that te.compute gave.");
            })
       .def_prop_ro("calls", &te::Schedule::calls)
       .def("_rfactor", &te::Schedule::rfactor)
@@ -196,7 +199,12 @@ void bind_te(nb::module_& m) {
   m.def("loop_reduce_axis", [](nb::handle begin, nb::handle end, const std::string& name) {
     return te::reduce_axis(expr_of(begin), expr_of(end), name);
   });
-  m.def("loop_thread_axis", &te::thread_axis);
+  m.def(
+      "loop_thread_axis",
+      [](const std::string& tag, nb::handle extent) {
+        return extent.is_none() ? te::thread_axis(tag) : te::thread_axis(expr_of(extent), tag);
+      },
+      nb::arg("tag"), nb::arg("extent").none());
   m.def("loop_compute", &compute, nb::arg("shape"), nb::arg("body"), nb::arg("name"), nb::arg("dtype").none(),
         nb::arg("axes"), nb::arg("several"));
   m.def("loop_apply",

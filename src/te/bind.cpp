@@ -67,6 +67,24 @@ std::optional<Range> range_of(const Polynomial& p, const Sizes& sizes, const Num
     sum.low += std::min(a, b);
     sum.high += std::max(a, b);
   }
+  // x - x // c * c, what a remainder becomes, is within [0, c).
+  for (std::size_t t = 0; t < p.terms.size(); ++t) {
+    const Polynomial::Term& term = p.terms[t];
+    if (term.atoms.size() != 1 || term.atoms[0]->kind != ExprNode::Kind::operation || term.atoms[0]->op != Op::floordiv)
+      continue;
+    const auto divisor = range_of(term.atoms[0]->args[1], sizes, axes);
+    if (!divisor || divisor->low != divisor->high || divisor->low < 1 || term.factor % divisor->low != 0) continue;
+    const std::int64_t times = -term.factor / divisor->low;
+    Polynomial without = p;
+    without.terms.erase(without.terms.begin() + static_cast<std::ptrdiff_t>(t));
+    const Polynomial rest = polynomial(expression(without) - term.atoms[0]->args[0] * Expr(times), &sizes);
+    if (rest.terms.size() >= p.terms.size()) continue;
+    const auto others = range_of(rest, sizes, axes);
+    const std::int64_t most = times * (divisor->low - 1);
+    if (!others) continue;
+    sum.low = std::max(sum.low, others->low + std::min<std::int64_t>(most, 0));
+    sum.high = std::min(sum.high, others->high + std::max<std::int64_t>(most, 0));
+  }
   return sum;
 }
 std::optional<Range> range_of(const Expr& x, const Sizes& sizes, const NumericRanges& axes) {

@@ -142,6 +142,7 @@ class Lowering {
   Statement loop(Lowered& s, const AxisPtr& leaf);
   Expr placed(const Expr& x) const;
   Expr predicate(Lowered& s, const AxisPtr& joined);
+  static void check_stores(const Lowered& s, const Expr& condition, const AxisPtr& joined);
   void check(const Lowered& s);
   [[nodiscard]] static bool is_shared(const Lowered& s);
   [[nodiscard]] std::vector<Expr> indices(const Lowered& s) const;
@@ -503,6 +504,21 @@ Expr Lowering::predicate(Lowered& s, const AxisPtr& joined) {
   return substitute(s.stage->predicate, to);
 }
 
+// Refuses a predicate that none of the threads satisfies, where their numbers alone tell it.
+void Lowering::check_stores(const Lowered& s, const Expr& condition, const AxisPtr& joined) {
+  const Polynomial extent = polynomial(joined->extent);
+  bool alone = extent.is_constant();
+  visit(condition, [&](const ExprNode& x) {
+    alone &= x.kind != ExprNode::Kind::read && (x.kind != ExprNode::Kind::axis || x.axis == joined);
+  });
+  if (!alone) return;
+  for (std::int64_t i = 0; i < std::max<std::int64_t>(extent.constant, 1); ++i)
+    if (evaluate(condition, {{joined.get(), i}})) return;
+  refuse("set_store_predicate: no thread of " + quoted(joined->name) + " of " + quoted(s.stage->op->name) +
+             ", which has " + print(joined->extent) + ", satisfies " + print(s.stage->predicate),
+         "Choose one of them: " + quoted(s.stage->mark(s.stage->leaves.back()).thread->tag + " == 0") + ".");
+}
+
 // What stands inside the loops above `level`, behind `before`.
 std::vector<Statement> Lowering::loops(Lowered& s, std::size_t level, bool initialised, std::vector<Statement> before) {
   std::vector<Statement> result = std::move(before);
@@ -593,6 +609,7 @@ std::vector<Statement> Lowering::loops(Lowered& s, std::size_t level, bool initi
     Statement guard;
     guard.kind = Statement::Kind::guard;
     guard.condition = s.stage->predicate.empty() ? axis_value(thread) == Expr(0) : predicate(s, thread);
+    if (!s.stage->predicate.empty()) check_stores(s, guard.condition, thread);
     for (const auto& [condition, of_reduction] : conditions(s))
       if (!of_reduction) guard.condition = both(guard.condition, placed(condition));
     guard.body = {store};

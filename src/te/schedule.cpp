@@ -283,6 +283,11 @@ void Stage::bind(const Axis& axis, const Axis& thread) {
       refuse("bind: " + thread.name() + " already runs " + quoted(leaf->name) + " and cannot run " +
              quoted(axis.name()) + " too");
   }
+  if (const Expr& given = thread.node()->extent; !given.empty() && !same(given, axis.extent()))
+    refuse("bind: " + thread.name() + " of " + te::print(given) + " cannot run " + quoted(axis.name()) + " of " +
+               te::print(axis.extent()),
+           "Split the loop so that their extents are one, or leave the extent out: thread_axis(\"" + thread.name() +
+               "\").");
   if (const Reduction* const reduction = node_->op->reduction(); reduction && is_reduce(axis.node()))
     check_parts(*reduction->reducer, "bind of " + quoted(axis.name()) + " to " + thread.name(), true);
   set_mark(*node_, axis, {Mark::Kind::bind, thread.node()}, "bind");
@@ -494,24 +499,29 @@ std::string Schedule::calls() const {
 
 namespace {
 
-// `body` where reads of `from` become reads of `to`.
-void reread(StageNode& stage, const Tensor& from, const Tensor& to) {
-  auto op = std::make_shared<OperationNode>(*stage.op);
-  // A reduction is shared by its components, and stays so.
+// Each component by `change`; a reduction is shared by its components, and stays so.
+void rewrite(OperationNode& op, const std::function<Expr(const Expr&)>& change) {
   std::map<const Reduction*, std::shared_ptr<const Reduction>> kept;
-  for (Expr& part : op->body) {
-    Expr now = substitute(part, {}, [&](const ExprNode& read, std::vector<Expr> indices) {
-      const bool is = read.tensor == from.op().node() && read.component == from.component();
-      return is ? to.at(std::move(indices)) : Tensor(read.tensor, read.component).at(std::move(indices));
-    });
+  for (Expr& part : op.body) {
+    Expr now = change(part);
     if (part->reduction) {
-      const auto [at, fresh] = kept.emplace(part->reduction.get(), now->reduction);
       ExprNode node = *now.node();
-      node.reduction = at->second;
+      node.reduction = kept.emplace(part->reduction.get(), now->reduction).first->second;
       now = Expr(std::make_shared<const ExprNode>(std::move(node)));
     }
     part = now;
   }
+}
+
+// `body` where reads of `from` become reads of `to`.
+void reread(StageNode& stage, const Tensor& from, const Tensor& to) {
+  auto op = std::make_shared<OperationNode>(*stage.op);
+  rewrite(*op, [&](const Expr& part) {
+    return substitute(part, {}, [&](const ExprNode& read, std::vector<Expr> indices) {
+      const bool is = read.tensor == from.op().node() && read.component == from.component();
+      return is ? to.at(std::move(indices)) : Tensor(read.tensor, read.component).at(std::move(indices));
+    });
+  });
   stage.op = op;
 }
 
@@ -552,9 +562,12 @@ std::vector<Tensor> Schedule::cache_write(const Tensor& tensor, const std::strin
   if (!stage->relations.empty())
     refuse("cache_write: the loops of " + quoted(tensor.name()) + " are already split or fused",
            "Write to a cache first; then schedule both stages.");
-  // The values are computed by a new stage with these very loops; the old one copies them.
+  // The values are computed by a new stage, which has the reduced loops; the old one, with its own, copies them.
   auto computed = std::make_shared<OperationNode>(*stage->op);
   computed->name += "." + scope;
+  Substitution to;
+  computed->axes = copies(stage->op->axes, to);
+  rewrite(*computed, [&](const Expr& part) { return substitute(part, to); });
   for (std::size_t i = 0; i < computed->dtypes.size(); ++i) computed->dtypes[i] = computed->body[i]->type;
   const StagePtr before = make_stage(computed);
   before->is_derived = true;
@@ -562,8 +575,6 @@ std::vector<Tensor> Schedule::cache_write(const Tensor& tensor, const std::strin
   node_->calls.back() =
       python_name(computed->name) + " = s.cache_write(" + python_name(tensor.name()) + ", \"" + scope + "\")";
   auto copy = std::make_shared<OperationNode>(*stage->op);
-  Substitution unused;
-  copy->axes = copies(stage->op->axes, unused);
   copy->reduce_axes.clear();
   const std::vector<Tensor> made = tensors_of(computed);
   for (std::size_t i = 0; i < made.size(); ++i) copy->body[i] = made[i].at(values_of(copy->axes));

@@ -107,6 +107,21 @@ ReducerPtr recognised(const ReducerPtr& reducer, DType type) {
   return same;
 }
 
+// The values of a reduction.
+std::vector<Expr> components(Reduction reduction) {
+  const auto shared = std::make_shared<const Reduction>(std::move(reduction));
+  std::vector<Expr> results;
+  for (std::size_t i = 0; i < shared->sources.size(); ++i) {
+    ExprNode node;
+    node.kind = ExprNode::Kind::reduce;
+    node.type = shared->sources[i]->type;
+    node.component = static_cast<int>(i);
+    node.reduction = shared;
+    results.push_back(Expr(std::make_shared<const ExprNode>(std::move(node))));
+  }
+  return results;
+}
+
 std::vector<Expr> reduce(const ReducerPtr& reducer, std::vector<Expr> sources, const Axes& axes, const Expr& where) {
   if (axes.empty()) throw Error(ErrorCode::missing_axis, quoted(reducer->name) + " reduces over no axis");
   Reduction reduction;
@@ -135,17 +150,7 @@ std::vector<Expr> reduce(const ReducerPtr& reducer, std::vector<Expr> sources, c
   }
   reduction.sources = std::move(sources);
   reduction.where = where.empty() ? where : converted(where, DType::boolean);
-  const auto shared = std::make_shared<const Reduction>(std::move(reduction));
-  std::vector<Expr> results;
-  for (std::size_t i = 0; i < types.size(); ++i) {
-    ExprNode node;
-    node.kind = ExprNode::Kind::reduce;
-    node.type = types[i];
-    node.component = static_cast<int>(i);
-    node.reduction = shared;
-    results.push_back(Expr(std::make_shared<const ExprNode>(std::move(node))));
-  }
-  return results;
+  return components(std::move(reduction));
 }
 
 }  // namespace
@@ -209,8 +214,83 @@ Axis thread_axis(const std::string& tag) {
   throw Error(ErrorCode::bad_attribute, "there is no thread axis " + quoted(tag),
               "They are blockIdx.x, .y, .z and threadIdx.x, .y, .z.");
 }
+Axis thread_axis(const Expr& extent, const std::string& tag) {
+  AxisNode node = *thread_axis(tag).node();
+  node.extent = size_of_axis(extent, tag);
+  return Axis(std::make_shared<const AxisNode>(std::move(node)));
+}
 
 namespace {
+
+// Several reductions over the same axes as one, of a tuple of all their values.
+std::vector<Expr> joined(const std::vector<Expr>& body, const std::string& name) {
+  std::vector<const Reduction*> reductions;  // of each component
+  for (const Expr& part : body) {
+    if (part.empty() || part->kind != ExprNode::Kind::reduce) return body;
+    reductions.push_back(part->reduction.get());
+  }
+  const std::set<const Reduction*> different(reductions.begin(), reductions.end());
+  if (different.size() == 1) return body;
+  Reduction all = *reductions[0];
+  std::vector<std::pair<ReducerPtr, std::vector<std::size_t>>> places;  // where each one's values are
+  auto reducer = std::make_shared<ReducerNode>();
+  all.sources.assign(body.size(), Expr());
+  for (std::size_t i = 0; i < body.size(); ++i) {
+    const Reduction& one = *reductions[i];
+    const auto place = static_cast<std::size_t>(body[i]->component);
+    const bool where =
+        one.where.empty() ? all.where.empty() : !all.where.empty() && equal(*one.where.node(), *all.where.node());
+    if (one.axes != all.axes || !where)
+      throw Error(ErrorCode::unsupported,
+                  quoted(name) + " has reductions over different axes, or of different elements",
+                  "Reduce over the same axes in one order, with the same `where`, or in stages of their own.");
+    const auto first =
+        static_cast<std::size_t>(std::find(reductions.begin(), reductions.end(), &one) - reductions.begin());
+    if (first == i) {
+      places.emplace_back(one.reducer, std::vector<std::size_t>(one.sources.size(), body.size()));
+      reducer->name += (i ? "_and_" : "") + one.reducer->name;
+      const Freedom &part = one.reducer->free, so_far = reducer->free;
+      reducer->free = {so_far.commutes && part.commutes, so_far.associates && part.associates,
+                       so_far.has_identity && part.has_identity, so_far.everywhere && part.everywhere,
+                       so_far.is_left_alone && part.is_left_alone};
+    }
+    const auto known = std::find_if(places.begin(), places.end(), [&](const auto& p) {
+      return first == i ? &p == &places.back() : std::find(p.second.begin(), p.second.end(), first) != p.second.end();
+    });
+    if (known->second[place] != body.size())
+      throw Error(ErrorCode::unsupported, quoted(name) + " has one result of " + quoted(one.reducer->name) + " twice",
+                  "Read it twice in the next stage.");
+    known->second[place] = i;
+    all.sources[i] = one.sources[place];
+  }
+  for (const auto& [part, at] : places)
+    if (std::find(at.begin(), at.end(), body.size()) != at.end())
+      throw Error(ErrorCode::unsupported,
+                  quoted(name) + " takes some results of " + quoted(part->name) + " and not others",
+                  "Return all of them; nobody has to read them.");
+  reducer->combine = [places](const std::vector<Expr>& a, const std::vector<Expr>& b) {
+    std::vector<Expr> results(a.size());
+    for (const auto& [part, at] : places) {
+      std::vector<Expr> sides[2];
+      for (const std::size_t i : at) sides[0].push_back(a[i]), sides[1].push_back(b[i]);
+      const std::vector<Expr> made = part->combine(sides[0], sides[1]);
+      for (std::size_t c = 0; c < at.size(); ++c) results[at[c]] = made.at(c);
+    }
+    return results;
+  };
+  reducer->identity = [places](const std::vector<DType>& types) {
+    std::vector<Expr> identity(types.size());
+    for (const auto& [part, at] : places) {
+      std::vector<DType> own;
+      for (const std::size_t i : at) own.push_back(types[i]);
+      const std::vector<Expr> made = identity_of(*part, own);
+      for (std::size_t c = 0; c < at.size(); ++c) identity[at[c]] = made[c];
+    }
+    return identity;
+  };
+  all.reducer = reducer;
+  return components(std::move(all));
+}
 
 // `result`: of the body, with one component or several.
 std::shared_ptr<OperationNode> stage(std::vector<Expr> shape, const BodyOfSeveral& body, const std::string& name,
@@ -226,7 +306,7 @@ std::shared_ptr<OperationNode> stage(std::vector<Expr> shape, const BodyOfSevera
     node->axes.push_back(make_axis(letter, AxisNode::Kind::data, node->shape[d]));
     axes.push_back(Axis(node->axes.back()));
   }
-  node->body = body(axes);
+  node->body = joined(body(axes), name);
   if (node->body.empty()) throw Error(ErrorCode::no_output, quoted(name) + " computes nothing");
   for (const Expr& part : node->body) {
     if (part.empty()) throw Error(ErrorCode::no_output, quoted(name) + " computes nothing");

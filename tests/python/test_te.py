@@ -133,13 +133,98 @@ def test_a_reducer_of_tuples(rng):
     k = te.reduce_axis((0, m), "k")
     T0, T1 = te.compute((n,), lambda i: first((index[i, k], value[i, k]), axis=k), name="T")
     s = te.create_schedule(T0)
-    s.rfactor(T0, s[T0].split(k, factor=4)[1])
+    outer, inner = s[T0].split(k, factor=4)
+    with pytest.raises(post.Error, match="rfactor of 'k.inner': 'first' is not commutative"):
+        s.rfactor(T0, inner)  # of equals the first would be another's
+    s.rfactor(T0, outer)
     places = np.tile(np.arange(50, dtype=np.int32), (7, 1))
-    values = rng.permutation(350).reshape(7, 50).astype(np.float32)
-    o, v = np.empty(7, np.int32), np.empty(7, np.float32)
-    build(s, [index, value, T0, T1])(places, values, o, v)
-    np.testing.assert_array_equal(o, values.argmax(1))
-    np.testing.assert_array_equal(v, values.max(1))
+    for values in rng.permutation(350).reshape(7, 50), rng.integers(0, 4, (7, 50)):
+        values = values.astype(np.float32)
+        for schedule in s, te.create_schedule(T0), T0:
+            o, v = np.empty(7, np.int32), np.empty(7, np.float32)
+            build(schedule, [index, value, T0, T1])(places, values, o, v)
+            np.testing.assert_array_equal(o, values.argmax(1))
+            np.testing.assert_array_equal(v, values.max(1))
+
+
+@pytest.mark.parametrize("shape", [(1, 4), (5, 7), (70, 200), (3, 5000), (9000, 3)])
+def test_a_reducer_that_does_not_commute_keeps_its_order(shape, rng):
+    n, m = te.var("n"), te.var("m")
+    A = te.placeholder((n, m), name="A")
+    k = te.reduce_axis((0, m), "k")
+    a = rng.integers(-4, 5, shape).astype(np.float32)
+    for name, combine in (("less", lambda x, y: x - y), ("halved", lambda x, y: x * 0.5 + y), ("last", lambda x, y: y)):
+        reducer = te.comm_reducer(combine, lambda t: const(0, dtype=t), name=name)
+        B = te.compute((n,), lambda i: reducer(A[i, k], axis=k), name="B")
+        wanted = np.zeros(shape[0], np.float32)
+        for j in range(shape[1]):
+            wanted = combine(wanted, a[:, j]).astype(np.float32)
+        split, turned = te.create_schedule(B), te.create_schedule(B)
+        split[B].split(k, factor=8)
+        turned[B].reorder(k, B.op.axis[0])
+        for s in (te.create_schedule(B), split, turned, B):
+            b = np.empty(shape[0], np.float32)
+            f = build(s, [A, B])
+            f(a, b)
+            np.testing.assert_array_equal(b, wanted)
+            assert f"'{name}' is not commutative" in f.explain()
+        with pytest.raises(post.Error, match=f"bind of 'k' to threadIdx.x: '{name}' is not commutative"):
+            te.create_schedule(B)[B].bind(k, te.thread_axis("threadIdx.x"))
+
+
+def test_several_reductions_over_the_same_axes(rng):
+    n, m = te.var("n"), te.var("m")
+    A = te.placeholder((n, m), name="A")
+    k = te.reduce_axis((0, m), "k")
+
+    def described(i):
+        place, top = te.argmax(A[i, k], axis=k)
+        return te.sum(A[i, k], axis=k), top, te.min(A[i, k] * 2, axis=k), place
+
+    outputs = te.compute((n,), described, name="B")
+    s = te.create_schedule(outputs[0])
+    s.rfactor(outputs[0], s[outputs[0]].split(k, factor=4)[1])
+    a = rng.integers(-9, 9, (6, 50)).astype(np.float32)
+    for schedule in te.create_schedule(outputs[0]), s, list(outputs):
+        arrays = [np.empty(6, t) for t in (np.float32, np.float32, np.float32, np.int64)]
+        build(schedule, [A, *outputs])(a, *arrays)
+        for is_, wanted in zip(arrays, (a.sum(1), a.max(1), a.min(1) * 2, a.argmax(1))):
+            np.testing.assert_array_equal(is_, wanted)
+    with pytest.raises(post.Error, match="over different axes"):
+        z = te.reduce_axis((0, m), "z")
+        te.compute((n,), lambda i: (te.sum(A[i, k], axis=k), te.max(A[i, z], axis=z)), name="C")
+    with pytest.raises(post.Error, match="some results of 'argmax'"):
+        te.compute((n,), lambda i: (te.argmax(A[i, k], axis=k)[0], te.max(A[i, k], axis=k)), name="C")
+
+
+def test_remainders_stay_within(rng):
+    n = te.var("n")
+    A = te.placeholder((8,), name="A")
+    B = te.compute((n,), lambda i: A[(i * 3 + 1) % 8] + A[i // 4 % 8], name="B")
+    a, b = integers(rng, 8), np.empty(50, np.float32)
+    build(te.create_schedule(B), [A, B])(a, b)
+    i = np.arange(50)
+    np.testing.assert_array_equal(b, a[(i * 3 + 1) % 8] + a[i // 4 % 8])
+    C = te.compute((n,), lambda i: A[i % 9], name="C")
+    with pytest.raises(post.Error, match=r"is in \[0, 8\], and axis 0 has 8 elements"):
+        build(te.create_schedule(C), [A, C])(a, b)
+
+
+def test_a_written_cache_leaves_the_tensors_axes(rng):
+    n, m, l = te.var("n"), te.var("m"), te.var("l")
+    A, B = te.placeholder((n, l), name="A"), te.placeholder((l, m), name="B")
+    k = te.reduce_axis((0, l), "k")
+    C = te.compute((n, m), lambda i, j: te.sum(A[i, k] * B[k, j], axis=k), name="C")
+    s = te.create_schedule(C)
+    cache = s.cache_write(C, "global")
+    _, columns, _, _ = s[C].tile(C.op.axis[0], C.op.axis[1], 8, 4)
+    s[cache].compute_at(s[C], columns)
+    ko, ki = s[cache].split(k, factor=4)
+    s[cache].reorder(ko, *s[cache].op.axis, ki)
+    a, b = integers(rng, 19, 10), integers(rng, 10, 21)
+    c = np.empty((19, 21), np.float32)
+    build(s, [A, B, C])(a, b, c)
+    np.testing.assert_array_equal(c, a @ b)
 
 
 def test_argmax_and_a_stage_behind(rng):
@@ -184,6 +269,25 @@ def test_dtypes_strides_and_padding(rng):
     (lambda s, B: s[B].compute_inline(), "bad_schedule", ["'B'"]),
     (lambda s, B: s.rfactor(B, B.op.axis[0]), "bad_schedule", ["'i'", "not reduced"]),
     (lambda s, B: te.thread_axis("threadIdx.w"), "bad_attribute", ["threadIdx.w"]),
+    (lambda s, B: s[B].split(B.op.axis[0], factor=True), "bad_attribute", ["i into True"]),
+    (lambda s, B: s[B].split(3, factor=2), "usage", ["split: 3 is not a loop", "s[B].op.axis"]),
+    (lambda s, B: s[B].fuse(), "bad_call", ["fuse: of no loop"]),
+    (lambda s, B: s[B].reorder("k"), "usage", ["reorder: 'k' is not a loop"]),
+    (lambda s, B: s[B].bind(B.op.axis[0], "threadIdx.x"), "usage", ["bind: 'threadIdx.x' is not a thread axis"]),
+    (lambda s, B: s[B].unroll(), "bad_call", ["unroll takes axis"]),
+    (lambda s, B: s[B].tile(*B.op.axis, *B.op.reduce_axis, 4, None), "bad_attribute", ["tile by None"]),
+    (lambda s, B: s[B].compute_at(B, B.op.axis[0]), "usage", ["compute_at: ", "is not a stage"]),
+    (lambda s, B: s[B].set_scope(3), "usage", ["set_scope: 3 is not a name"]),
+    (lambda s, B: s[3], "usage", ["this has no stage: 3"]),
+    (lambda s, B: s.rfactor("B", B.op.reduce_axis[0]), "usage", ["rfactor: 'B' is not a tensor"]),
+    (lambda s, B: s.cache_read("A", "shared", [B]), "usage", ["cache_read: 'A' is not a tensor"]),
+    (lambda s, B: te.reduce_axis(5), "usage", ["reduce_axis: 5 is not a range"]),
+    (lambda s, B: te.placeholder(5), "usage", ["the shape of 'placeholder' is 5"]),
+    (lambda s, B: te.compute((3,), 5), "usage", ["compute: 5 is not a function"]),
+    (lambda s, B: te.sum(B[0], axis="k"), "usage", ["sum: 'k' is not a reduce axis"]),
+    (lambda s, B: te.thread_axis((1, 8), "threadIdx.x"), "usage", ["(1, 8) is not a range from 0"]),
+    (lambda s, B: s[B].bind(s[B].split(B.op.axis[0], factor=32)[1], te.thread_axis((0, 8), "threadIdx.x")), "bad_schedule",
+     ["threadIdx.x of 8 cannot run 'i.inner' of 32"]),
 ])
 def test_refusals(rows, schedule, name, words):
     A, B = rows

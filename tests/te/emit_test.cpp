@@ -46,5 +46,25 @@ TEST(Emit, TakesNoOtherReducerForArgmax) {
   EXPECT_NE(emitted({a}, known).find("extreme_of<true>"), std::string::npos);
 }
 
+// A copy in shared memory at a stage that is itself a thread's: it was as large as what that thread reads.
+TEST(Nest, SharedCopiesHoldWhatAllThreadsRead) {
+  const te::Tensor a = te::placeholder({64, 4}, "A");
+  const te::Axis k = te::reduce_axis(0, 4, "k");
+  const te::Tensor c = te::compute(
+      {64}, [&](const te::Axes& i) { return te::sum(a(i[0], k), {k}); }, "C");
+  te::Schedule s = te::create_schedule(c);
+  const te::Tensor copy = s.cache_read(a, "shared", {c}), cache = s.cache_write(c, "local")[0];
+  const auto [block, thread] = s[c].split(c.op().axis()[0], 16);
+  s[c].bind(block, te::thread_axis("blockIdx.x"));
+  s[c].bind(thread, te::thread_axis("threadIdx.x"));
+  s[cache].compute_at(s[c], thread);
+  const te::Axis step = s[cache].op().reduce_axis()[0];
+  s[cache].reorder({step, s[cache].op().axis()[0]});
+  s[copy].compute_at(s[cache], step);
+  const std::string nest = te::lower(s, {a, c});
+  EXPECT_NE(nest.find("allocate A.shared[16, 1] f32 shared"), std::string::npos) << nest;
+  EXPECT_NE(nest.find("C.local[0] = C.local[0] + A.shared[i.inner, 0]"), std::string::npos) << nest;
+}
+
 }  // namespace
 }  // namespace postlude

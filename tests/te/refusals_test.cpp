@@ -198,6 +198,36 @@ const Case cases[] = {
      "rfactor of 'k': 'mean' is not associative"},
     {"FactorWithoutAnIdentity", ErrorCode::bad_schedule, [](Fixture& t) { factor_of(t, "more", one_more); },
      "rfactor of 'k': the identity of 'more' changes what it is combined with"},
+    {"ThreadsWithoutAnIdentity", ErrorCode::bad_schedule,
+     [](Fixture& t) {
+       const te::Reducer more = te::comm_reducer([](const Terms& a, const Terms& b) { return Terms{a[0] + b[0] + 1}; },
+                                                 [](const auto&) { return Terms{Expr(0)}; }, "more");
+       const te::Tensor c = te::compute(
+           {t.n}, [&](const Axes& i) { return more({t.a(i[0], t.k)}, {t.k})[0]; }, "C");
+       te::create_schedule(c)[c].bind(t.k, te::thread_axis("threadIdx.x"));
+     },
+     "bind of 'k' to threadIdx.x: the identity of 'more' changes what it is combined with"},
+    {"ThreadsOfAnotherExtent", ErrorCode::bad_schedule,
+     [](Fixture& t) { t.s[t.b].bind(t.s[t.b].split(t.i, 32).second, te::thread_axis(8, "threadIdx.x")); },
+     "bind: threadIdx.x of 8 cannot run 'i.inner' of 32"},
+    {"PredicateOfNoThread", ErrorCode::bad_schedule,
+     [](Fixture& t) {
+       const te::Axis inner = t.s[t.b].split(t.k, 32).second, thread = te::thread_axis("threadIdx.x");
+       t.s.rfactor(t.b, {inner});
+       t.s[t.b].bind(t.s[t.b].op().reduce_axis()[0], thread);
+       t.s[t.b].set_store_predicate(Expr(thread) == Expr(40));
+       static_cast<void>(t.nest());
+     },
+     "set_store_predicate: no thread of 'k.inner.v' of 'B', which has 32, satisfies threadIdx.x == 40"},
+    {"ComputedWhereItsReaderIsNot", ErrorCode::bad_schedule,
+     [](Fixture& t) {
+       const te::Tensor cache = t.s.cache_write(t.b, "local")[0];
+       const auto [outer, inner] = t.s[t.b].split(t.i, 4);
+       t.s[cache].compute_at(t.s[t.b], outer);
+       t.s[t.f].compute_at(t.s[t.b], inner);
+       static_cast<void>(t.nest());
+     },
+     "compute_at: 'B.local' reads 'F' outside of the loop 'i.inner' of 'B'"},
     {"CacheForNoReader", ErrorCode::bad_schedule, [](Fixture& t) { t.s.cache_read(t.a, "shared", {}); },
      "cache_read: of 'A' for no reader"},
     {"CacheForWhoDoesNotRead", ErrorCode::bad_schedule, [](Fixture& t) { t.s.cache_read(t.a, "shared", {t.b}); },
