@@ -404,7 +404,9 @@ class Choice {
         if (*size(axis.extent()) > *size(longest.extent())) longest = axis;
       const std::int64_t others =
           *results / std::max<std::int64_t>(*columns, 1) * ((*columns + lanes * wide - 1) / (lanes * wide)) * lanes;
-      count = std::min(parts(gpu_busy_columns, others, *rows / gpu_least_rows),
+      // Of one matrix, half as many: their results are written and read once more.
+      const std::int64_t busy = *results == *columns ? gpu_busy_columns / 2 : gpu_busy_columns;
+      count = std::min(parts(busy, others, *rows / gpu_least_rows),
                        std::max<std::int64_t>(*size(longest.extent()), 1));
       if (count == 1) return column_on_gpu(stage, axes, wide, lanes);
     }

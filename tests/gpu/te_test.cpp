@@ -10,14 +10,18 @@
 namespace postlude::gpu_tests {
 namespace {
 
-TEST(Loops, AgreeWithTheirDefinition) {
+constexpr int parts = 5;  // tests of their own, which shards share
+
+class Loops : public testing::TestWithParam<int> {};
+
+TEST_P(Loops, AgreeWithTheirDefinition) {
   if (const std::string why = missing(); !why.empty()) GTEST_SKIP() << why;
   const auto from_environment = [](const char* name, std::uint64_t otherwise) {
     const char* const text = std::getenv(name);
     return text == nullptr ? otherwise : std::strtoull(text, nullptr, 10);
   };
-  const std::uint64_t runs = from_environment("POSTLUDE_TE_RUNS", 250),
-                      first = from_environment("POSTLUDE_TE_FIRST", 1);
+  const std::uint64_t runs = (from_environment("POSTLUDE_TE_RUNS", 250) + parts - 1) / parts,
+                      first = from_environment("POSTLUDE_TE_FIRST", 1) + runs * static_cast<std::uint64_t>(GetParam());
   int failures = 0, refused = 0;
   for (std::uint64_t seed = first; seed < first + runs && failures < 5; ++seed) {
     fuzz_te::Program p = fuzz_te::generate(seed);
@@ -40,6 +44,8 @@ TEST(Loops, AgreeWithTheirDefinition) {
   }
   EXPECT_LT(refused, static_cast<int>(runs / 4));
 }
+
+INSTANTIATE_TEST_SUITE_P(Parts, Loops, testing::Range(0, parts));
 
 }  // namespace
 }  // namespace postlude::gpu_tests

@@ -217,9 +217,9 @@ Program generate(std::uint64_t seed) {
     front = te::compute(
         front_shape, [&](const te::Axes& i) { return a(i[0], i[1]) + te::cast(a(i[0], i[1]), i32) * Expr(1); }, "F");
   }
-  const int kind = draw.below(13);
+  const int kind = draw.below(14);
   any_float = (kind == 0 || kind == 1 || kind == 4 || kind == 12) && draw.one_in(3);
-  p.in_order = kind >= 9;
+  p.in_order = kind >= 9 && kind < 13;
   p.has_nan = any_float && p.in_order;
   const auto element = [&](const te::Axes& i) {
     Expr x = read(i);
@@ -320,6 +320,18 @@ Program generate(std::uint64_t seed) {
       });
       break;
     case 12: custom_of(beyond, [&](const te::Axes& i) { return std::vector<Expr>{te::cast(element(i), f32)}; }); break;
+    case 13:  // several, of a stage
+      made = te::compute_several(
+          shape,
+          [&](const te::Axes& i) {
+            const Expr x = te::cast(element(i), f32);
+            std::vector<Expr> all = te::argmax(x, k, where);
+            if (draw.one_in(2)) std::swap(all[0], all[1]);
+            all.insert(all.begin() + draw.below(3), te::sum(te::cast(element(i), i32), k, where));
+            return all;
+          },
+          "B");
+      break;
     default:
       made = {te::compute(
           shape, [&](const te::Axes& i) { return te::sum(element(i), k, where); }, "B")};

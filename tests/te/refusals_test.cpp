@@ -117,7 +117,7 @@ const Case cases[] = {
      "rfactor: 'i' is not reduced"},
     {"FactorOfElements", ErrorCode::bad_schedule, [](Fixture& t) { t.s.rfactor(t.f, {t.f.op().axis()[0]}); },
      "rfactor: 'F' is no reduction"},
-    {"PredicateOfNoThread", ErrorCode::bad_schedule,
+    {"PredicateBeyondTheThreads", ErrorCode::bad_schedule,
      [](Fixture& t) {
        t.s[t.b].set_store_predicate(te::thread_axis("threadIdx.x").var() == 0);
        static_cast<void>(t.nest());
