@@ -406,8 +406,7 @@ class Choice {
           *results / std::max<std::int64_t>(*columns, 1) * ((*columns + lanes * wide - 1) / (lanes * wide)) * lanes;
       // Of one matrix, half as many: their results are written and read once more.
       const std::int64_t busy = *results == *columns ? gpu_busy_columns / 2 : gpu_busy_columns;
-      count = std::min(parts(busy, others, *rows / gpu_least_rows),
-                       std::max<std::int64_t>(*size(longest.extent()), 1));
+      count = std::min(parts(busy, others, *rows / gpu_least_rows), std::max<std::int64_t>(*size(longest.extent()), 1));
       if (count == 1) return column_on_gpu(stage, axes, wide, lanes);
     }
     const Axis part = stage.split_parts(longest, count).first;
