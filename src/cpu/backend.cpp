@@ -49,8 +49,8 @@ class CpuExecutable final : public Executable {
                  .column_stride = bindings.b.strides[2]};
     if (!std::holds_alternative<std::monostate>(bindings.addressing.b)) product.b.address = &bindings.addressing.b;
     product.pieces = product_pieces(subject_->program);
-    const bool addressed = subject_->contraction->a_form != Form::strided;
-    return std::make_shared<const PackedB>(pack_b(product, subject_->isa, subject_->threads, addressed));
+    return std::make_shared<const PackedB>(
+        pack_b(product, subject_->isa, subject_->threads, subject_->contraction->a_form));
   }
 
  private:

@@ -37,11 +37,12 @@ TEST(Blocking, IsOfAKindThatIsMade) {
       for (const std::int64_t m : {1, 3, 16, 17, 24, 60, 128, 200, 520, 2048, 9000}) {
         for (const std::int64_t n : {1, 7, 16, 48, 96, 300, 1024, 2200, 4096}) {
           for (const std::int64_t k : {0, 1, 30, 64, 128, 400, 768, 2048, 200000}) {
-            for (int forms = 0; forms < 32; ++forms) {
+            for (int forms = 0; forms < 64; ++forms) {
               ProductShape shape{.m = m, .n = n, .k = k, .a = type, .b = type};
               shape.packed_b = forms & 1;
               (forms & 2 ? shape.b_k_major : shape.b_n_major) = true;
               shape.addressed = forms & 4;
+              shape.windows = (forms & 36) == 36;
               if (forms & 8 && n % 2 == 0) shape.pieces.count = 2;
               const Blocking b = choose_blocking(shape, isa, forms & 16);
               const std::string kind = kind_of(b, shape);

@@ -88,6 +88,7 @@ class Decider {
                                    (shape_.k == 1 && shape_.n == 1)),
         .pieces = pass.pieces,
         .addressed = layout_.packed_b ? subject_.contraction->a_form != Form::strided : !a_strided || !b_strided,
+        .windows = subject_.contraction->a_form == Form::windows,
         .a_k_major = a_strided && (layout_.a.strides[2] == 1 || shape_.k == 1)};
     decide_images(to);
     to.blocking = to.assembly ? to.assembly->blocking() : choose_blocking(to.product, subject_.isa, pass.whole_rows);

@@ -101,7 +101,7 @@ void Assembly::add(Sub sub, const ProductShape& whole, bool again) {
   shape.n = sub.n;
   shape.k = sub.k;
   shape.pieces = {};
-  if (sub.part) shape.b_n_major = shape.b_k_major = false, shape.addressed = true;
+  if (sub.part) shape.b_n_major = shape.b_k_major = false, shape.addressed = shape.windows = true;
   if (again && sub.m > 0 && sub.n > 0) {
     sub.packed = packed_layout(shape, isa_);
     shape.packed_b = true;

@@ -1,5 +1,6 @@
 #include "cpu/product/blocking.h"
 
+#include "cpu/product/rows.h"
 #include "cpu/product/small.h"
 
 #include <postlude/error.h>
@@ -24,8 +25,9 @@ constexpr BlockSize amx_block = {256, 512};
 // long pieces of few rows. Out of caches the usual block is faster.
 constexpr BlockSize few_rows_block = {96, 1024};
 constexpr std::int64_t few_rows = 96;
-// Windows and few filters: accumulators do not pass through L3 for a second k block (decision 0072).
-constexpr BlockSize whole_block = {1152, 128};
+// Windows: accumulators do not pass through L3 for a second k block, and B comes out of L3 in pieces that the processor
+// sees coming (decision 0170).
+constexpr BlockSize whole_block = {4608, 256};
 // Few rows of A, and B contiguous in K: packing B would be a third of the time, so the product is
 // turned.
 constexpr BlockSize turned_block = {1024, 256};
@@ -122,7 +124,7 @@ BlockSize block_for(const ProductShape& shape, const Kernels& kernels) {
   const bool long_rows = shape.b_n_major && shape.n > usual_block.columns;
   if (!shape.packed_b && long_rows && shape.m <= few_rows && shape.k * shape.n > large_b) return few_rows_block;
   const std::int64_t steps = ceil_div(shape.k, kernels.word_elements);
-  if (shape.addressed && steps <= whole_block.steps && shape.n <= whole_block.columns) return whole_block;
+  if (shape.windows && shape.a == DType::f32 && kernels.word_elements == 1) return whole_block;
   return steps <= shallow_block.steps ? shallow_block : usual_block;
 }
 
@@ -165,6 +167,7 @@ ThreadScratch thread_scratch(const Kernels& kernels, const Blocking& blocking, s
                                                : layout.largest_block_words();
     s.b = take(packed_b || packs_first(blocking) ? 0 : words * 4);
     s.a = take(packed_a_words(blocking.k_block, kernels.word_elements) * 4);
+    if (blocking.stretches) s.stretches = take(most_stretches(blocking.k_block) * std::int64_t{sizeof(Stretch)});
   }
   if (blocking.order != Order::collected && !blocking.kept) {
     const bool several = blocking.order == Order::rows || blocking.turned || (!blocking.thin && layout.k_blocks() > 1);
@@ -205,6 +208,7 @@ ProductShape shape_of(const Product& p) {
       .b_k_major = strided && ((p.b.row_stride == 1 && (p.k != 1 || p.b.column_stride != 1)) || (p.k == 1 && p.n == 1)),
       .pieces = p.pieces,
       .addressed = p.a.address || p.b.address,
+      .windows = p.a.address && std::holds_alternative<Windows>(*p.a.address),
       .a_k_major = !p.a.address && (p.a.column_stride == 1 || p.k == 1)};
 }
 
@@ -230,6 +234,7 @@ Blocking choose_blocking(const ProductShape& shape, Isa isa, bool whole_rows) {
   b.refused[1] = {"turned", not_turned(shape, kernels, whole_rows)};
   b.thin = b.refused[0].why == nullptr;
   b.turned = b.refused[1].why == nullptr;
+  b.stretches = shape.addressed && shape.a == DType::f32 && kernels.word_elements == 1 && !kernels.terms && !b.thin;
   const BlockSize size = b.turned ? turned_block : block_for(shape, kernels);
   b.k_block = even_block(shape.k, size.steps * kernels.word_elements, 16 * kernels.word_elements);
   const std::int64_t most_columns = round_up(ceil_div(size.columns, shape.pieces.count), kernels.panel);

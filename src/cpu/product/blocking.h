@@ -13,7 +13,7 @@ namespace postlude::inline v0::cpu {
                                  std::int64_t column_block);
 
 struct ThreadScratch {  // offsets in bytes
-  std::size_t b = 0, a = 0, gather = 0, acc = 0, end = 0;
+  std::size_t b = 0, a = 0, stretches = 0, gather = 0, acc = 0, end = 0;
 };
 // Where m <= max_thin_rows there are neither A's nor B's blocks, only A's words and the finished
 // strip.

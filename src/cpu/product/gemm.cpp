@@ -141,8 +141,10 @@ struct Runner {
     const bool in_place = !kernels.terms && kernels.word_elements == 1 && a_in_place(product.a, product.m);
     const float* const a = static_cast<const float*>(product.a.data);
     const bool whole = layout.pieces.count == 1;
-    const bool on_the_way = packs_on_the_way(row1 - row0);
-    const std::int64_t height = in_place ? row_group : kernels.packed_rows;  // rows that the kernels get at once
+    const bool stretched = blocking.stretches && in_stretches(product.a);
+    const bool on_the_way = packs_on_the_way(row1 - row0) && !stretched;
+    // Rows that the kernels get at once.
+    const std::int64_t height = in_place || stretched ? row_group : kernels.packed_rows;
 
     for (std::int64_t k = k0; k < k1; ++k) {
       const bool last = k + 1 == k1;
@@ -175,12 +177,19 @@ struct Runner {
         std::uint32_t* const acc = target.acc + (target.reuse_rows ? 0 : group - row0) * acc_row;
         for (std::int64_t row = group; row < group_end; row += height) {
           const int rows = static_cast<int>(std::min(group_end - row, height));
-          const AWords words =
-              in_place ? AWords{reinterpret_cast<const std::uint32_t*>(a + row * product.a.row_stride + at),
-                                product.a.row_stride, 1}
-                       : pack_a_rows(product.a, kernels, row, rows, at, depth, own<std::uint32_t>(thread, scratch.a),
-                                     own<char>(thread, scratch.gather));
           TileRun run;
+          AWords words;
+          std::uint32_t* const packed = own<std::uint32_t>(thread, scratch.a);
+          if (stretched) {
+            Stretch* const stretches = own<Stretch>(thread, scratch.stretches);
+            run.stretches = stretches;
+            run.stretch_count = row_stretches(product.a, row, rows, at, depth, stretches, packed);
+          } else if (in_place) {
+            words = {reinterpret_cast<const std::uint32_t*>(a + row * product.a.row_stride + at), product.a.row_stride,
+                     1};
+          } else {
+            words = pack_a_rows(product.a, kernels, row, rows, at, depth, packed, own<char>(thread, scratch.gather));
+          }
           run.a = words.words;
           run.a_row = words.row;
           run.a_step = words.step;

@@ -64,6 +64,7 @@ struct ProductShape {
   bool b_k_major = false;  // B is contiguous in K
   Pieces pieces = {};
   bool addressed = false;  // A or B is not a stride apart, or, where B is packed, need not be
+  bool windows = false;    // A is windows, or, where B is packed, may be
   bool a_k_major = false;  // A is contiguous in K
 };
 [[nodiscard]] ProductShape shape_of(const Product& product);
@@ -94,8 +95,9 @@ struct Blocking {
   bool thin = false;          // few rows: B is read once as it lies, without packing
   bool turned = false;  // few rows of A, and B contiguous in K: the product of B's columns, as they lie, by A's rows,
                         // packed in B's stead
-  bool kept = false;    // accumulators are kept in an output (RunOptions::kept)
-  int splits = 1;       // parts of K that are summed apart (collected)
+  bool stretches = false;         // rows of A are read where they lie, if they do in stretches (rows.h)
+  bool kept = false;              // accumulators are kept in an output (RunOptions::kept)
+  int splits = 1;                 // parts of K that are summed apart (collected)
   std::int64_t k_block = 0;       // elements of K that are multiplied before the next; a multiple of 16
   std::int64_t column_block = 0;  // columns of one piece in a block
   std::int64_t across = 1;        // blocks: column blocks that a row group passes before the next does; B is packed
@@ -145,8 +147,8 @@ struct PackedB {
   };
   std::unique_ptr<std::uint32_t[], Free> words;  // 64-byte aligned
 };
-// Reads product.b (and k, n, pieces and a.dtype; not m). `addressed`: A may be no stride apart.
-[[nodiscard]] PackedB pack_b(const Product& product, Isa isa, int threads, bool addressed = false);
+// Reads product.b (and k, n, pieces and a.dtype; not m). A may have the form `a`.
+[[nodiscard]] PackedB pack_b(const Product& product, Isa isa, int threads, Form a = Form::strided);
 // The same in steps: its layout without memory, its memory, and its content, with a thread's scratch each.
 [[nodiscard]] PackedB packed_layout(ProductShape shape, Isa isa);
 void allocate(PackedB& packed);

@@ -66,12 +66,22 @@ struct Ahead {
   int lines = 0;
 };
 
+// A stretch of K along which each row of A lies contiguous somewhere: a tap's channels (decision 0170).
+struct Stretch {
+  std::int64_t steps = 0;
+  std::uint32_t outside = 0;  // bit i: row i is zeros; a tile of such rows skips it
+  const std::uint32_t* rows[row_group];
+};
+
 // One row group times a run of panels.
 struct TileRun {
   const std::uint32_t* a = nullptr;
   std::int64_t a_row = 0;   // words
   std::int64_t a_step = 0;  // words
   int rows = 0;             // 1 ... row_group
+  // If not null (f32 words), the rows are found here instead of at a; the stretches' steps add up to `steps`.
+  const Stretch* stretches = nullptr;
+  int stretch_count = 0;
 
   const std::uint32_t* b = nullptr;  // first panel; the next begins steps * panel words later
   // If not null (f32 words), full panels are not packed yet. They lie at b, contiguous in N, b_row

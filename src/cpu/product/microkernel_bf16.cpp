@@ -16,7 +16,7 @@ namespace postlude::inline v0::cpu {
 namespace {
 
 struct PairArithmetic : FloatArithmetic {
-  static constexpr bool copies = false;
+  static constexpr bool f32_words = false;
   // The instruction stands here, not its intrinsic, as in microkernel_vnni.cpp.
   static Acc madd(Acc acc, Simd::I a, Simd::I b) {
     __asm__("vdpbf16ps %2, %1, %0" : "+v"(acc) : "v"(a), "v"(b));
@@ -29,7 +29,7 @@ Simd::F lower(Simd::I x) { return Simd::as_f(_mm512_slli_epi32(x, 16)); }
 
 // The same arithmetic in two steps, with denormal numbers.
 struct CarefulArithmetic : FloatArithmetic {
-  static constexpr bool copies = false;
+  static constexpr bool f32_words = false;
   static Acc madd(Acc acc, Simd::I a, Simd::I b) {
     return Simd::fma(lower(a), lower(b), Simd::fma(upper(a), upper(b), acc));
   }

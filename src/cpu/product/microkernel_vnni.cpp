@@ -18,7 +18,7 @@ namespace {
 struct ByteArithmetic {
   using Acc = Simd::I;
   using Scalar = std::int32_t;
-  static constexpr bool terms = true, copies = false;
+  static constexpr bool terms = true, f32_words = false;
   static Acc zero() { return Simd::zero_words(); }
   // The instruction stands here, not its intrinsic, from which gcc 12 copies and spills most of a 6
   // x 64 tile's accumulators (decision 0036).

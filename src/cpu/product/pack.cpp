@@ -272,9 +272,10 @@ void fill(PackedB& packed, const Product& product, int threads, char* gather, st
   });
 }
 
-PackedB pack_b(const Product& product, Isa isa, int threads, bool addressed) {
+PackedB pack_b(const Product& product, Isa isa, int threads, Form a) {
   ProductShape shape = shape_of(product);
-  shape.addressed |= addressed;
+  shape.addressed |= a != Form::strided;
+  shape.windows = a == Form::windows;
   PackedB packed = packed_layout(shape, isa);
   allocate(packed);
   const std::size_t gather = gather_bytes(packed.k_block);

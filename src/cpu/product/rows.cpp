@@ -22,13 +22,12 @@ const char* strided(const Matrix& a, std::int64_t row, std::int64_t k0, std::int
   return to;
 }
 
-const char* gathered(const Matrix& a, const Gathered& rows, std::int64_t row, std::int64_t k0, std::int64_t depth,
-                     char* to) {
+// The row of the matrix that row `row` is; -1: zeros.
+std::int64_t gathered(const Matrix& a, const Gathered& rows, std::int64_t row) {
   const std::int64_t at = a.batch * rows.batch_stride + row * rows.stride;
   const std::int64_t from = rows.dtype == DType::i64 ? static_cast<const std::int64_t*>(rows.index)[at]
                                                      : static_cast<const std::int32_t*>(rows.index)[at];
-  if (from < 0 || from >= rows.rows) return zeros(a, depth, to);
-  return strided(a, from, k0, depth, to);
+  return from < 0 || from >= rows.rows ? -1 : from;
 }
 
 using Three = std::array<std::int32_t, 3>;
@@ -325,7 +324,121 @@ void window_block(const Matrix& b, const Windows& w, std::int64_t column, std::i
   }
 }
 
+// A stretch is so long at least, but for the ends of a k block, and at most.
+constexpr std::int64_t least_stretch = 16;
+constexpr std::int64_t most_stretch = 1024;
+// What a row reads outside of the image, or of no row.
+alignas(64) constexpr std::uint32_t no_words[most_stretch] = {};
+
+// The columns of windows that lie side by side from this tap on: its channels, or, where these are few, a line of taps.
+std::int64_t columns_together(const Windows& w, const Tap& tap) {
+  return (w.channels < least_stretch ? w.axes[2].taps - tap.at[2] : 1) * w.channels - tap.channel;
+}
+
+// `count` columns of a window from `tap` on, whose pixel is at `spot`: where they lie, or as a copy that the edge cuts.
+const std::uint32_t* stretch_of(const Matrix& a, const Windows& w, Spot spot, const Tap& tap, std::int64_t count,
+                                std::uint32_t* edge) {
+  const auto* const data = static_cast<const std::uint32_t*>(a.data);
+  const std::int64_t first = tap.channel, taps = ceil_div(first + count, w.channels);
+  if (!inside(w, spot.y, 2)) return no_words;
+  const std::int64_t x = spot.y[2], last = x + (taps - 1) * w.axes[2].reach, width = w.axes[2].extent;
+  if (x >= 0 && last < width) return data + spot.offset;
+  if (last < 0 || x >= width || taps == 1) return no_words;
+  for (std::int64_t done = 0, channel = first; done < count; channel = 0, spot.move(w, 2, w.axes[2].reach)) {
+    const std::int64_t some = std::min(w.channels - channel, count - done);
+    const bool there = spot.y[2] >= 0 && spot.y[2] < width;
+    std::memcpy(edge + done, there ? data + spot.offset : no_words, static_cast<std::size_t>(some * 4));
+    spot.offset -= channel;
+    done += some;
+  }
+  return edge;
+}
+
+// The windows of `rows` pixels: where each begins, and those that the image's edge cuts.
+struct CutWindow {
+  Spot spot;
+  int row = 0;
+};
+int windows_at(const Matrix& a, const Windows& w, std::int64_t row0, int rows, const std::uint32_t** first,
+               CutWindow* cut) {
+  const auto* const data = static_cast<const std::uint32_t*>(a.data);
+  const Windows::Axis& x = w.axes[2];
+  const std::int32_t most = x.extent - 1 - (x.taps - 1) * x.reach;  // where the last whole window of a line begins
+  int cuts = 0;
+  Pixels pixels(w, row0);
+  for (int i = 0; i < rows;) {
+    const int count = std::min(pixels.left(), rows - i);
+    Spot spot = pixels.spot;
+    Three last = spot.y;
+    for (std::size_t axis = 0; axis < 2; ++axis) last[axis] += (w.axes[axis].taps - 1) * w.axes[axis].reach;
+    const bool tall = inside(w, spot.y, 2) && inside(w, last, 2);
+    for (const int end = i + count; i < end; ++i, spot.move(w, 2, x.step)) {
+      first[i] = data + spot.offset;
+      if (!tall || spot.y[2] < 0 || spot.y[2] > most) cut[cuts++] = {spot, i};
+    }
+    pixels.next(count);
+  }
+  return cuts;
+}
+
+int window_stretches(const Matrix& a, const Windows& w, std::int64_t row0, int rows, std::int64_t k0,
+                     std::int64_t depth, Stretch* to, std::uint32_t* edges) {
+  const std::uint32_t* first[row_group];
+  std::fill_n(first, row_group, static_cast<const std::uint32_t*>(a.data));
+  CutWindow cut[row_group];
+  const int cuts = windows_at(a, w, row0, rows, first, cut);
+  Stretch* stretch = to;
+  Tap tap = tap_of(w, k0);
+  for (std::int64_t k = k0, run = 0; k < k0 + depth; k += run, tap.next(w, run), ++stretch) {
+    run = std::min({columns_together(w, tap), k0 + depth - k, most_stretch});
+    stretch->steps = run;
+    stretch->outside = 0;
+    for (int i = 0; i < row_group; ++i) stretch->rows[i] = first[i] + tap.by.offset;
+    for (const CutWindow* c = cut; c < cut + cuts; ++c) {
+      const std::uint32_t* const at = stretch_of(a, w, c->spot + tap.by, tap, run, edges + c->row * depth + (k - k0));
+      stretch->rows[c->row] = at;
+      stretch->outside |= std::uint32_t{at == no_words} << c->row;
+    }
+  }
+  return static_cast<int>(stretch - to);
+}
+
+int gathered_stretches(const Matrix& a, const Gathered& g, std::int64_t row0, int rows, std::int64_t k0,
+                       std::int64_t depth, Stretch* to) {
+  const std::uint32_t* found[row_group];
+  for (int i = 0; i < rows; ++i) {
+    const std::int64_t from = gathered(a, g, row0 + i);
+    found[i] = from < 0 ? nullptr : reinterpret_cast<const std::uint32_t*>(element_address(a, from, k0));
+  }
+  Stretch* stretch = to;
+  for (std::int64_t k = 0; k < depth; k += most_stretch, ++stretch) {
+    stretch->steps = std::min(most_stretch, depth - k);
+    stretch->outside = 0;
+    for (int i = 0; i < rows; ++i) {
+      stretch->rows[i] = found[i] ? found[i] + k : no_words;
+      stretch->outside |= std::uint32_t{found[i] == nullptr} << i;
+    }
+  }
+  return static_cast<int>(stretch - to);
+}
+
 }  // namespace
+
+bool in_stretches(const Matrix& a) {
+  if (a.dtype != DType::f32 || !a.address) return false;
+  if (std::holds_alternative<Gathered>(*a.address)) return a.column_stride == 1 && a.data != nullptr;
+  const auto* const w = std::get_if<Windows>(a.address);
+  if (!w || !w->channels_last || w->channel_stride != 1) return false;
+  return w->channels >= least_stretch || (joined_taps(*w) && w->axes[2].taps * w->channels >= least_stretch);
+}
+
+std::int64_t most_stretches(std::int64_t k_block) { return k_block / least_stretch + k_block / most_stretch + 3; }
+
+int row_stretches(const Matrix& a, std::int64_t row0, int rows, std::int64_t k0, std::int64_t depth, Stretch* to,
+                  std::uint32_t* edges) {
+  if (const auto* g = std::get_if<Gathered>(a.address)) return gathered_stretches(a, *g, row0, rows, k0, depth, to);
+  return window_stretches(a, std::get<Windows>(*a.address), a.row0 + row0, rows, k0, depth, to, edges);
+}
 
 void block_elements(const Matrix& b, std::int64_t column, std::int64_t width, std::int64_t k0, std::int64_t depth,
                     char* to, std::int64_t pitch) {
@@ -357,7 +470,10 @@ std::optional<AWords> window_words(const Matrix& a, const Kernels& kernels, std:
 const char* row_elements(const Matrix& a, std::int64_t row, std::int64_t k0, std::int64_t depth, char* to) {
   if (!a.address) return strided(a, row, k0, depth, to);
   if (depth == 0) return to;
-  if (const auto* rows = std::get_if<Gathered>(a.address)) return gathered(a, *rows, row, k0, depth, to);
+  if (const auto* rows = std::get_if<Gathered>(a.address)) {
+    const std::int64_t from = gathered(a, *rows, row);
+    return from < 0 ? zeros(a, depth, to) : strided(a, from, k0, depth, to);
+  }
   if (const auto* rows = std::get_if<Windows>(a.address)) return window(a, *rows, a.row0 + row, k0, depth, to);
   if (const auto* rows = std::get_if<Counted>(a.address)) {
     counted(a, *rows, element_address(a, row, 0), k0, depth, to);

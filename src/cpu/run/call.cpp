@@ -203,6 +203,7 @@ void Call::set_options(const PassDecision& pass, RunOptions& options, Direct& di
     direct = pass.direct->at(buffers_, batch);
     options.direct = &direct;
     options.prefetch[0] = {direct.add, direct.add_row_stride * 4, 4};
+    options.prefetch[1] = {direct.out, direct.row_stride * 4, 4};
   } else if (!pass.pass.pieces_apart) {
     pass.phases[0].executor.touched(batch, options.prefetch);
   }
