@@ -139,11 +139,30 @@ double hopper(const Schedule& s, const EpilogueNeeds& needs, const Extents& e, i
 
 // Clocks of a stencil: each tile's instructions, or its bytes.
 double stencil(const Schedule& s, const EpilogueNeeds& needs, const Extents& e, int multiprocessors) {
-  const auto tiles = static_cast<double>(tiles_of(s, needs, e.batch, e.m, e.columns).all);
+  const std::int64_t turns = ceil_div(e.batch, std::max(1, s.images));
+  const auto tiles = static_cast<double>(tiles_of(s, needs, turns, e.m, e.columns).all);
   return 3000 + std::ceil(tiles / multiprocessors) * stencil_clocks(s, needs);
 }
 
 }  // namespace
+
+// The instructions of a strip: by bands, or by lanes.
+static double strip_clocks(const Schedule& s, const Stencil& of) {
+  if (s.images) {
+    const BandPixels pixels = band_pixels(s, of);
+    const double reads = of.y.read(s.strip_y),
+                 taps = of.y.taps * (of.y.step == 1 && pixels.k_blocks == 1 ? 1 : s.strip_y);
+    const double instructions =
+        pixels.k_blocks * (40 * reads + 4 * taps + 8.0 * of.y.taps * s.strip_y) + 80.0 * s.strip_y + 60;
+    // Shared memory gives one warp of four 128 bytes a clock.
+    const double bytes = pixels.k_blocks * (32 * reads + 16 * taps) + 32.0 * s.strip_y;
+    return std::max(instructions, 4 * bytes);
+  }
+  const double taps = double(of.x.taps) * of.y.taps, sums = double(s.strip_x) * s.strip_y;
+  // Long code waits for itself to be fetched.
+  const double fetched = taps * sums > 1024 && !rows_in_turn(s, of) ? 1.4 : 1;
+  return fetched * (taps + 1) * sums + 2.0 * of.x.read(s.strip_x) * of.y.read(s.strip_y) + taps + 50;
+}
 
 // A warp's instructions, one a clock: fused multiply-adds, a load and a conversion for each element that a strip reads,
 // the way of the sums through shared memory, the copies of 16 bytes, the epilogue. Or bytes, 20 a clock from memory and
@@ -151,17 +170,18 @@ double stencil(const Schedule& s, const EpilogueNeeds& needs, const Extents& e, 
 double stencil_clocks(const Schedule& s, const EpilogueNeeds& needs) {
   const Stencil& of = needs.stencil;
   const StencilTile tile = stencil_tile(s, of);
-  const std::int64_t strips = ceil_div(tile.x, s.strip_x) * ceil_div(tile.y, s.strip_y) * (s.bn / 32);
-  const auto of_tile = static_cast<double>(strips);
-  const double taps = double(of.x.taps) * of.y.taps, sums = double(s.strip_x) * s.strip_y, area = double(s.bm) * s.bn;
-  // Long code waits for itself to be fetched.
-  const double fetched = taps * sums > 1024 && !rows_in_turn(s, of) ? 1.4 : 1;
-  const double strip = fetched * (taps + 1) * sums + 2.0 * of.x.read(s.strip_x) * of.y.read(s.strip_y) + taps + 50;
-  const double loaded = double(of.x.read(tile.x)) * of.y.read(tile.y) * s.bn * needs.element_bytes;
+  const double images = std::max(1, s.images), area = images * s.bm * s.bn;
+  double strips = double(ceil_div(tile.x, s.strip_x) * ceil_div(tile.y, s.strip_y) * (s.bn / 32));
+  double loaded = double(of.x.read(tile.x)) * of.y.read(tile.y) * s.bn * needs.element_bytes;
+  if (s.images) {
+    const BandPixels pixels = band_pixels(s, of);
+    strips = pixels.strips, loaded = pixels.bytes;
+  }
   const double element = 4 + 0.5 * needs.operations + 0.5 * (needs.aux_bytes_column + needs.d_bytes_column);
-  const double instructions = std::ceil(of_tile / 4) * strip + loaded / 16 / 128 * 6 + area / 128 * element + 300;
+  const double instructions =
+      std::ceil(strips / 4) * strip_clocks(s, of) + loaded / 16 / 128 * 6 + area / 128 * element + 300 * images;
   const double bytes =
-      double(tile.x) * tile.y * s.bn * (needs.element_bytes + needs.aux_bytes_column + needs.d_bytes_column);
+      images * tile.x * tile.y * s.bn * (needs.element_bytes + needs.aux_bytes_column + needs.d_bytes_column);
   // What a block waits for, the others of its multiprocessor hide the better the more they are (decision 0086).
   return std::max({instructions * (1 + 1.2 / resident(s, needs)), bytes / 20, loaded / 40});
 }

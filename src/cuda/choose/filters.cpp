@@ -51,7 +51,8 @@ int filter_parts(std::int64_t tiles, std::int64_t blocks, int multiprocessors) {
 std::optional<FilterTile> filter_tile(const Schedule& s, const Stencil& of, int element_bytes, int limit,
                                       std::string& why) {
   const int taps = of.x.taps * of.y.taps;
-  if (s.bn != 32 && s.bn != 64 && s.bn != 128) why = "a stencil's tile has 32, 64 or 128 columns";
+  if (s.images) why = "gradients by the weights are not added up by bands";
+  else if (s.bn != 32 && s.bn != 64 && s.bn != 128) why = "a stencil's tile has 32, 64 or 128 columns";
   else if (s.bm < 1 || s.strip_x < 1 || s.strip_y < 1) why = "a tile and a strip have a pixel at least";
   else if (taps + s.strip_x * s.strip_y + of.x.read(s.strip_x) > most_registers)
     why = "sums of all taps, and a strip, take more than " + std::to_string(most_registers) + " registers";

@@ -35,8 +35,7 @@ constexpr Tile tiles[] = {{true, 128, 192},  {true, 128, 128},  {true, 128, 160}
 constexpr Tile mma_tiles[] = {{true, 256, 128}, {true, 128, 256}, {true, 128, 128},
                               {true, 256, 64},  {true, 128, 64},  {true, 64, 64}};
 
-constexpr int stencil_warps = 4,
-              stencil_registers = 200;  // of a block; of a lane, at most, for sums, weights and a row
+constexpr int stencil_registers = 200;  // of a lane, at most, for sums, weights and a row
 struct LaneStrip {
   int x, y;
 };
@@ -80,9 +79,31 @@ StencilTile stencil_tile(const Schedule& s, const Stencil& stencil) {
   return {part(stencil.y.pixels, s.bm / stencil.x.pixels), part(stencil.x.pixels, s.bm)};
 }
 
+BandPixels band_pixels(const Schedule& s, const Stencil& of) {
+  const StencilTile tile = stencil_tile(s, of);
+  const auto blocks = static_cast<int>(ceil_div(tile.x, 8)), groups = static_cast<int>(ceil_div(tile.y, s.strip_y));
+  BandPixels made{};
+  made.k_blocks = static_cast<int>(ceil_div(of.x.read(8), 16));
+  made.row = (blocks - 1) * 8 * of.x.step + 16 * made.k_blocks;
+  made.rows = of.y.read(groups * s.strip_y);
+  made.bytes = 2 * s.bn * s.images * made.rows * made.row;
+  made.strips = static_cast<int>(ceil_div(s.images * blocks * groups, 16)) * (s.bn / 8);
+  return made;
+}
+
 StencilMemory stencil_memory(const Schedule& s, const EpilogueNeeds& n) {
   const StencilTile tile = stencil_tile(s, n.stencil);
   const auto rounded = [](std::int64_t bytes) { return static_cast<int>(round_up(bytes, 128)); };
+  if (s.images) {
+    const BandPixels of = band_pixels(s, n.stencil);
+    StencilMemory memory{};
+    memory.epilogue = rounded(d_bytes(s, n) + s.aux_stages * aux_bytes(s, n) + n.scratch_bytes);
+    memory.weights = rounded(std::int64_t{4} * s.bn * n.stencil.y.taps * (n.stencil.x.read(1) + 2));
+    memory.pixels = rounded(of.bytes);
+    memory.sums = 4 * s.images * s.bm * s.bn;
+    if (of.strips <= stencil_warps) memory.pixels = std::max(memory.pixels, std::exchange(memory.sums, 0));
+    return memory;
+  }
   const auto x = ceil_div(tile.x, s.strip_x), y = ceil_div(tile.y, s.strip_y);
   const int read_x = n.stencil.x.read(static_cast<int>(x) * s.strip_x),
             read_y = n.stencil.y.read(static_cast<int>(y) * s.strip_y);
@@ -115,17 +136,24 @@ int stencil_lane(const Schedule& s, const Stencil& of) {
 
 int resident(const Schedule& s, const EpilogueNeeds& n) {
   // Of 102, 128, 168 and 255 registers a thread, what is left beside a strip's, and beside an epilogue's.
+  const int by_memory = shared_limit / (stencil_memory(s, n).all() + 1024);
+  if (s.images) return std::clamp(by_memory, 1, 2);
   const int lane = stencil_lane(s, n.stencil);
   const bool small = s.bm * s.bn <= 64 * 64, simple = n.operations < 12, brief = n.operations < 24;
   int by_registers = 2;
   if (brief && lane <= 143) by_registers = 3;
   if (brief && lane <= (small ? 90 : 60)) by_registers = 4;  // small: 32 accumulators a thread
   if (simple && small && lane <= 76 && rows_in_turn(s, n.stencil)) by_registers = 5;
-  return std::clamp(shared_limit / (stencil_memory(s, n).all() + 1024), 1, by_registers);
+  return std::clamp(by_memory, 1, by_registers);
 }
 
 std::string to_string(const Schedule& s) {
   char text[160];
+  if (s.images) {
+    std::snprintf(text, sizeof text, "bands %dx%d sub %dx%d aux %d rows %d images %d", s.bm, s.bn, s.sub_n, s.d_buffers,
+                  s.aux_stages, s.strip_y, s.images);
+    return text;
+  }
   if (s.strip_x) {
     std::snprintf(text, sizeof text, "stencil %dx%d sub %dx%d aux %d strip %dx%d", s.bm, s.bn, s.sub_n, s.d_buffers,
                   s.aux_stages, s.strip_x, s.strip_y);
@@ -147,6 +175,13 @@ Schedule parse_schedule(std::string_view text) {
                   &s.aux_stages, &s.strip_x, &s.strip_y, &length) == 7 &&
       static_cast<std::size_t>(length) == text.size() && s.strip_x > 0) {
     s.mma = true, s.stages = 2, s.raster = 1;
+    return s;
+  }
+  s = Schedule{};
+  if (std::sscanf(copy.c_str(), "bands %dx%d sub %dx%d aux %d rows %d images %d%n", &s.bm, &s.bn, &s.sub_n,
+                  &s.d_buffers, &s.aux_stages, &s.strip_y, &s.images, &length) == 7 &&
+      static_cast<std::size_t>(length) == text.size() && s.images > 0) {
+    s.mma = true, s.stages = 2, s.raster = 1, s.strip_x = 8;
     return s;
   }
   s = Schedule{};
@@ -198,7 +233,8 @@ int blocks(const Schedule& s, const EpilogueNeeds& n, Tiles tiles, int multiproc
   const int all = static_cast<int>(tiles.all);
   if (s.strip_x) {  // as many as run at once, each of one block of columns
     const std::int64_t at_once = std::int64_t{multiprocessors} * resident(s, n), down = tiles.all / tiles.beside;
-    return static_cast<int>(ceil_div(down, ceil_div(tiles.all, at_once)) * tiles.beside);
+    const std::int64_t turns = ceil_div(down, std::max(1, s.images));
+    return static_cast<int>(ceil_div(turns, ceil_div(turns * tiles.beside, at_once)) * tiles.beside);
   }
   if (s.mma) return all;
   if (cluster_blocks(s) > 1) return n.meets && all > clusters(s.split, multiprocessors) ? 0 : all * s.split;
@@ -227,14 +263,26 @@ int shared_bytes(const Schedule& s, const EpilogueNeeds& n) {
          (cluster_blocks(s) > 1 ? 16 : 0);
 }
 
+static std::string illegal_bands(const Schedule& s, const EpilogueNeeds& n) {
+  if (n.element_bytes != 2) return "bands are multiplied in bf16 or f16";
+  if (s.bn != 32) return "a tile of bands has 32 columns";
+  if (s.strip_y < 1 || s.strip_y > 4) return "a strip of bands has 1 to 4 rows";
+  if (band_pixels(s, n.stencil).k_blocks > 2) return "eight windows beside each other are wider than 32 pixels";
+  if (s.images > 1 && tiles_down(s, n, 0) > 1) return "images are taken together where a tile holds a whole one";
+  return {};
+}
+
 // Why a stencil's tile is not legal beside what is asked of every tile; empty: it is.
 static std::string illegal_stencil(const Schedule& s, const EpilogueNeeds& n) {
   if (!n.stencil) return "a stencil is for convolutions of one channel a group, their channels side by side";
   if (s.bm != 64 && s.bm != 128 && s.bm != 256) return "a stencil's tile has 64, 128 or 256 rows";
   if (s.bn != 32 && s.bn != 64 && s.bn != 128) return "a stencil's tile has 32, 64 or 128 columns";
   if (s.bm * s.bn > 128 * 128) return "a stencil's tile has at most 128 x 128 elements";
-  if (s.strip_y < 1 || stencil_lane(s, n.stencil) > stencil_registers)
+  if (s.images) {
+    if (std::string why = illegal_bands(s, n); !why.empty()) return why;
+  } else if (s.strip_y < 1 || stencil_lane(s, n.stencil) > stencil_registers) {
     return "a strip's sums, weights and pixels take more than " + std::to_string(stencil_registers) + " registers";
+  }
   // Each 64 rows of a tile have pixels, also those of the last tile of a row (tile_end in device/fragment.cu).
   const StencilTile tile = stencil_tile(s, n.stencil);
   const int last = n.stencil.x.pixels % tile.x ? n.stencil.x.pixels % tile.x : tile.x;
@@ -344,6 +392,27 @@ Schedule fill_shared(Schedule tile, const EpilogueNeeds& needs) {
   return tile;
 }
 
+// By bands: of each tile the rows of a strip that take it least, and as many images as one turn of the warps holds.
+static void add_bands(std::vector<Schedule>& found, const EpilogueNeeds& needs) {
+  for (const int bm : {256, 128, 64}) {
+    std::optional<Schedule> best;
+    for (const int rows : {1, 2}) {
+      Schedule s{.mma = true, .bm = bm, .bn = 32, .stages = 2, .d_buffers = 1, .raster = 1};
+      s.strip_x = 8, s.strip_y = rows, s.images = 1;
+      const StencilTile tile = stencil_tile(s, needs.stencil);
+      const auto runs = static_cast<int>(ceil_div(tile.x, 8) * ceil_div(tile.y, rows));
+      if (tiles_down(s, needs, 0) == 1) s.images = std::max(1, 16 / runs);
+      do {
+        if (Schedule filled = fill_shared(s, needs); filled.stages) {
+          const auto clocks = [&](const Schedule& of) { return stencil_clocks(of, needs) / of.images; };
+          if (!best || clocks(filled) < clocks(*best)) best = filled;
+        }
+      } while (--s.images > 0);
+    }
+    if (best) found.push_back(*best);
+  }
+}
+
 // Of each tile the strips that take it least.
 static std::vector<Schedule> stencils(const EpilogueNeeds& needs) {
   std::vector<Schedule> found;
@@ -359,6 +428,7 @@ static std::vector<Schedule> stencils(const EpilogueNeeds& needs) {
       if (best) found.push_back(*best);
     }
   }
+  if (needs.element_bytes == 2) add_bands(found, needs);
   return found;
 }
 
@@ -441,7 +511,10 @@ std::vector<Schedule> rank(const EpilogueNeeds& needs, std::int64_t batch, std::
     else rank_tile(ranked, s, needs, extents, multiprocessors);
   }
   std::erase_if(ranked, [](const Ranked& r) { return !std::isfinite(r.cost); });
-  std::stable_sort(ranked.begin(), ranked.end(), [](const Ranked& a, const Ranked& b) { return a.cost < b.cost; });
+  // Bands come last until they have been timed.
+  std::stable_sort(ranked.begin(), ranked.end(), [](const Ranked& a, const Ranked& b) {
+    return std::pair(a.schedule.images > 0, a.cost) < std::pair(b.schedule.images > 0, b.cost);
+  });
   std::vector<Schedule> best;
   for (const Ranked& r : ranked) {
     best.push_back(r.schedule);

@@ -24,6 +24,9 @@ DEVICE void ldmatrix(u32 from, u32& a, u32& b, u32& c, u32& d) {
 DEVICE void shared_store(u32 to, u32 a, u32 b) {
   asm volatile("st.shared.v2.b32 [%0], {%1, %2};" ::"r"(to), "r"(a), "r"(b) : "memory");
 }
+DEVICE void shared_store(u32 to, u32 a, u32 b, u32 c, u32 d) {
+  asm volatile("st.shared.v4.b32 [%0], {%1, %2, %3, %4};" ::"r"(to), "r"(a), "r"(b), "r"(c), "r"(d) : "memory");
+}
 DEVICE void shared_store(u32 to, u32 a) { asm volatile("st.shared.b32 [%0], %1;" ::"r"(to), "r"(a) : "memory"); }
 DEVICE void shared_store(u32 to, u16 a) { asm volatile("st.shared.u16 [%0], %1;" ::"r"(to), "h"(a) : "memory"); }
 DEVICE void shared_load(u32 from, u32& a, u32& b) {

@@ -3,6 +3,9 @@
 #include "core/fill.h"
 #include "cuda/emit/agreed.h"
 
+#include <algorithm>
+#include <type_traits>
+
 namespace postlude::inline v0::cuda {
 namespace {
 
@@ -45,10 +48,14 @@ const char* const sm80_tile_text =
 const char* const sm80_gemm_text =
 #include "cuda/device/sm80_gemm.cu"
     ;
+const char* const stencil_lanes_text =
+#include "cuda/device/stencil_lanes.cu"
+    ;
+const char* const stencil_bands_text =
+#include "cuda/device/stencil_bands.cu"
+    ;
 const char* const stencil_text =
 #include "cuda/device/stencil.cu"
-
-#include <type_traits>
     ;
 
 std::string element(DType type) {
@@ -187,7 +194,14 @@ std::string gemm_source(const KernelVariant& variant, const Schedule& s, const E
     const StencilMemory memory = stencil_memory(s, epilogue.needs);
     define("EPILOGUE_BYTES", memory.epilogue), define("WEIGHTS_BYTES", memory.weights);
     define("PIXELS_BYTES", memory.pixels), define("RESIDENT", resident(s, epilogue.needs));
-    define("ROWS_IN_TURN", rows_in_turn(s, epilogue.needs.stencil));
+    define("WARPS", stencil_warps), define("IMAGES", std::max(1, s.images));
+    if (s.images) {
+      const BandPixels pixels = band_pixels(s, epilogue.needs.stencil);
+      define("K_BLOCKS", pixels.k_blocks), define("PIXELS_ROW", pixels.row);
+      define("LOAD_ROWS", pixels.rows);
+    } else {
+      define("ROWS_IN_TURN", rows_in_turn(s, epilogue.needs.stencil));
+    }
     define("VALUE", element(variant.a) + "_to_f32");
   }
   if (variant.a_form) {
@@ -215,6 +229,7 @@ std::string gemm_source(const KernelVariant& variant, const Schedule& s, const E
   text += epilogue_text;
   if (s.mma) text += sm80_tile_text;
   if (!s.mma) text += sm90_windows_text;
+  if (s.strip_x) text += s.images ? stencil_bands_text : stencil_lanes_text;
   text += s.strip_x ? stencil_text : s.mma ? sm80_gemm_text : sm90_gemm_text;
   return text;
 }

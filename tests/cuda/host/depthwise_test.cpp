@@ -127,6 +127,38 @@ TEST(Depthwise, RunsByEveryTile) {
   stencils.run();
 }
 
+TEST(Depthwise, RunsByBands) {
+  SKIP_FIBERS();
+  Stencils stencils("emission_depthwise_bands");
+  const auto bands = [](const std::string& tile, int aux, int rows, int images) {
+    return "bands " + tile + "x1 aux " + std::to_string(aux) + " rows " + std::to_string(rows) + " images " +
+           std::to_string(images);
+  };
+  std::size_t turn = 0;
+  for (const auto& [name, aux] :
+       {std::pair{"plain", 0}, {"bias_relu", 0}, {"axpby", 2}, {"rowmax", 0}, {"argmax", 0}, {"rmsnorm", 2}}) {
+    Convolution c = depthwise("7x7", 5, 256, padded(9, 7), padded(7, 7));
+    if (++turn % 2) c = depthwise("3x3 strided", 3, 72, {33, 3, 2, 1, 1}, {30, 3, 2, 1, 1}, DType::f16);
+    stencils.add(c, name, bands(turn % 2 ? "128x32 sub 32" : "64x32 sub 32", aux, 2, turn % 2 ? 1 : 3));
+  }
+  for (const auto& [rows, images] : {std::pair{1, 1}, {2, 1}, {3, 2}, {4, 2}, {4, 1}})
+    stencils.add(depthwise("5x3", 7, 72, padded(11, 5), padded(10, 3)), "bias_gelu_res_aux",
+                 bands("128x32 sub 32", 2, rows, images));
+  stencils.add(depthwise("3x3", 7, 72, padded(6, 3), padded(7, 3)), "bias_relu", bands("64x32 sub 32", 0, 1, 5));
+  const Convolution wide = depthwise("5x9", 2, 40, padded(23, 5), padded(60, 9));
+  for (const int rows : {2, 4}) {
+    stencils.add(wide, "bias_gelu_res_aux", bands("128x32 sub 32", 1, rows, 1));
+    Convolution back = depthwise("data gradient", 2, 40, {23, 7, 1, 3, 2}, {60, 5, 1, 4, 1});
+    back.direction = gpu_tests::Direction::dgrad;
+    stencils.add(back, "bias_relu", bands("256x32 sub 32", 0, rows, 1));
+    stencils.add(depthwise("dilated", 2, 40, {23, 3, 1, 2, 2, 2}, {50, 3, 1, 3, 3, 3}), "dgelu_dbias",
+                 bands("64x32 sub 32", 1, rows, 1));
+    stencils.add(depthwise("by three", 2, 40, {40, 3, 3, 1, 1}, {50, 3, 3, 1, 1}), "bce",
+                 bands("64x32 sub 32", 2, rows, 1));
+  }
+  stencils.run();
+}
+
 TEST(Depthwise, RunsWhateverIsDrawn) {
   SKIP_FIBERS();
   Stencils stencils("emission_depthwise_drawn");

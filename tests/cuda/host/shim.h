@@ -322,6 +322,12 @@ static inline float __int_as_float(int x) { return bits_as<float>(x); }
 static inline float __uint_as_float(unsigned x) { return bits_as<float>(x); }
 static inline unsigned __float_as_uint(float x) { return bits_as<unsigned>(x); }
 static inline int __float_as_int(float x) { return bits_as<int>(x); }
+static inline unsigned __byte_perm(unsigned low, unsigned high, unsigned which) {
+  const unsigned long long bytes = (unsigned long long)high << 32 | low;
+  unsigned made = 0;
+  for (int i = 0; i < 4; ++i) made |= unsigned(bytes >> (which >> 4 * i & 7) * 8 & 0xff) << 8 * i;
+  return made;
+}
 static inline unsigned __funnelshift_l(unsigned low, unsigned high, unsigned by) {
   return by & 31 ? high << (by & 31) | low >> (32 - (by & 31)) : high;
 }
@@ -430,6 +436,10 @@ static void put(unsigned address, T x) {
 }
 static inline void shared_store(unsigned to, unsigned a, unsigned b) {
   fibers::has_written(to), put(to, a), put(to + 4, b);
+}
+static inline void shared_store(unsigned to, unsigned a, unsigned b, unsigned c, unsigned d) {
+  fibers::must(to % 16 == 0, "16 bytes are stored where they are aligned");
+  shared_store(to, a, b), shared_store(to + 8, c, d);
 }
 static inline void shared_store(unsigned to, unsigned a) { fibers::has_written(to), put(to, a); }
 static inline void shared_store(unsigned to, unsigned short a) { fibers::has_written(to), put(to, a); }
