@@ -281,6 +281,12 @@ template <int N, class S> DEVICE void hear(i64 memory, i64 index, const int (&be
     }
   } while (!__all_sync(~0u, all));
 }
+template <class S> DEVICE S told(const Params& p, const S& x, int tile) {  // with how many columns it counted
+  Told<S> of_tile;
+  of_tile.state = x;
+  if (S::counted) of_tile.number[sizeof(S) / 4 - 1] = float(S::counted * min(BN / PARTS, tile_columns(p) - tile * (BN / PARTS)));
+  return of_tile.state;
+}
 // By one warp: all rows of the share at a time, if they are no more than lanes; then each lane folds BM / 32 tiles.
 template <class S> DEVICE void fold_rows_told(const Params& p, const Work& c, i64 memory, u32 tag, int lane) {
   constexpr int n = Told<S>::words > 1 ? 1 : 2;  // what the producer's registers hold
@@ -299,11 +305,7 @@ template <class S> DEVICE void fold_rows_told(const Params& p, const Work& c, i6
       hear(memory, told_index(p, c.batch, row, 0), tile, tag, y);
       #pragma unroll
       for (int k = 0; k < n; ++k) {
-        Told<S> of_tile;
-        of_tile.state = y[k];
-        if (S::counted) of_tile.number[sizeof(S) / 4 - 1] = float(S::counted * min(BN / PARTS, tile_columns(p) - tile[k] * (BN / PARTS)));
-        y[k] = of_tile.state;
-        const S both[2] = {x, S::select(of + k * lanes < tiles_beside(p), y[k], S::identity())};
+        const S both[2] = {x, S::select(of + k * lanes < tiles_beside(p), told(p, y[k], tile[k]), S::identity())};
         x = fold_states<2>(both);
       }
     }
@@ -311,11 +313,36 @@ template <class S> DEVICE void fold_rows_told(const Params& p, const Work& c, i6
     if (lane % lanes == 0 && own < to) tell(memory, folded_index(p, c.batch, row), x, tag);
   }
 }
+// In a launch of one wave, where there is nothing that polling is in the way of, each tile folds all of its rows itself, which saves
+// a way through L2.
+DEVICE bool hears_all(const Params& p) {
+  constexpr int most = 32;  // tiles
+  return WG_ROWS * WG_COLUMNS <= 64 * 128 && tiles_beside(p) <= most && is_one_wave(p);
+}
+template <class S> DEVICE S hear_all(const Params& p, const Tile& t, int row, i64 memory) {
+  constexpr int n = Told<S>::words > 1 ? 4 : 8;  // tiles by each half of a warp, at a time
+  const int half = t.lane / 16 * n;
+  S x = S::identity();
+  #pragma unroll 1
+  for (int first = 0; first < tiles_beside(p); first += 2 * n) {
+    int tile[n];
+    S y[n], all[n + 1];
+    #pragma unroll
+    for (int k = 0; k < n; ++k) tile[k] = min(first + half + k, tiles_beside(p) - 1);
+    hear(memory, told_index(p, t.batch, row, 0), tile, t.tag, y);
+    all[0] = x;
+    #pragma unroll
+    for (int k = 0; k < n; ++k) all[k + 1] = S::select(first + half + k < tiles_beside(p), told(p, y[k], tile[k]), S::identity());
+    x = fold_states<n + 1>(all);
+  }
+  return fold_lanes<S>(x, 16, 32);
+}
 // A warp's rows of 64, number i, by the lanes that hold them.
 template <class S> DEVICE void hear_rows(const Params& p, const Tile& t, int i, i64 memory, S (&x)[2]) {
   const int row[1] = {min(t.row + i * 64 + t.warp * 16 + t.lane % 16, tile_rows(p, t.batch) - 1)};
   S all[1];
-  hear(memory, folded_index(p, t.batch, 0), row, t.tag, all);
+  if (hears_all(p)) all[0] = hear_all<S>(p, t, row[0], memory);
+  else hear(memory, folded_index(p, t.batch, 0), row, t.tag, all);
   Told<S> from, of;
   from.state = all[0];
   #pragma unroll

@@ -18,6 +18,11 @@ DEVICE void mbarrier_wait(u32 bar, u32 parity) {
         : "=r"(done) : "r"(bar), "r"(parity) : "memory");
   } while (!done);
 }
+// One thread of a warp that is together here, always the same. Behind any other condition the compiler loops over lanes around each
+// instruction of the copy engine, which is a warp's (decision 0112).
+DEVICE bool elect_one() {
+  u32 r; asm volatile("{\n.reg .pred p;\nelect.sync _|p, 0xffffffff;\nselp.u32 %0, 1, 0, p;\n}" : "=r"(r)); return r;
+}
 DEVICE void fence_mbarrier_init() { asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); }
 DEVICE void named_arrive(u32 id, u32 threads) { asm volatile("bar.arrive %0, %1;" ::"r"(id), "r"(threads) : "memory"); }
 

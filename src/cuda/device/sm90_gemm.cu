@@ -211,13 +211,14 @@ DEVICE void load_aux(const All& all, u32 ring, u32 full, u32 empty, int wg) {
 #if HOLDS
 // Warp 3 of the producer folds each tile's share of its rows.
 DEVICE void fold_shares(const Params& p, u32 tag, int lane) {
+  if (hears_all(p)) return;
   for (int t = Loop::first(); Loop::has(p, t); t += Loop::step())
     if (Loop::owns(p, t)) fold_share(p, Loop::work(p, t), tag, lane);
 }
 #endif
 
 #if CLUSTER_BLOCKS > 1 || BY_MEMORY
-// Accumulators move four at a time, each thread's to the one that holds the same ones.
+// Accumulators move four at a time, each thread's to the one that holds the same ones, and only those of rows that exist.
 constexpr int FOURS = MI * BN / 8, WARPS = PINGPONG ? 4 : 8;
 struct alignas(16) Four { ACC acc[4]; };
 DEVICE Four four_of(const ACC (&acc)[MI][BN / 2], int x) {
@@ -230,12 +231,12 @@ DEVICE void add_four(ACC (&acc)[MI][BN / 2], int x, const Four& four) {
   #pragma unroll
   for (int e = 0; e < 4; ++e) acc[x / (BN / 8)][x % (BN / 8) * 4 + e] += four.acc[e];
 }
+DEVICE bool has_rows(const Params& p, const Tile& tile, int x, int warp) { return tile.row + x / (BN / 8) * 64 + warp * 16 < tile_rows(p, tile.batch); }
 #endif
 
 #if BY_MEMORY
 // A part's accumulators lie in memory in its own place, those of rows that exist; counters say how many parts of a tile are there.
 // All blocks run (a cooperative launch). A part waits for none that is taken after it, or (IN_SHARES) all parts run at once.
-DEVICE bool has_rows(const Params& p, const Tile& tile, int x, int warp) { return tile.row + x / (BN / 8) * 64 + warp * 16 < tile_rows(p, tile.batch); }
 DEVICE Four* place_of(const Params& p, const Tile& tile, i64 part) {
   return (Four*)p.word[PARTS_WORD] + (part * (WARPS / 4) + tile.wg * !PINGPONG) * FOURS * 128;
 }
@@ -294,50 +295,75 @@ METHOD bool Loop::join(const Params& p, const Tile& tile, int t, u32 stages, u32
   if (!owns(p, t)) return leave_part(p, tile, number, come, acc), false;
   await_parts(tile, come, p.parts - 1);
   if (tile.thread == 0) *come = 0;  // for the next launch
+  constexpr int at_once = FOURS <= 8 ? 4 : FOURS <= 12 ? 2 : 1;  // parts on their way, of small tiles
   #pragma unroll 1
-  for (int part = number % tiles; part < number; part += tiles) {
-    const Four* const from = place_of(p, tile, part) + tile.thread;
-    #pragma unroll
-    for (int x = 0; x < FOURS; ++x)
-      if (has_rows(p, tile, x, tile.warp)) add_four(acc, x, from[x * 128]);
+  for (int first = number % tiles; first < number; first += at_once * tiles) {
+    const auto has = [&](int part, int x) { return first + part * tiles < number && has_rows(p, tile, x, tile.warp); };
+    const auto from = [&](int part, int x) { return place_of(p, tile, first + part * tiles)[x * 128 + tile.thread]; };
+    if constexpr (at_once == 1) {
+      #pragma unroll
+      for (int x = 0; x < FOURS; ++x)
+        if (has_rows(p, tile, x, tile.warp)) add_four(acc, x, from(0, x));
+    } else {
+      Four four[at_once][FOURS];
+      #pragma unroll
+      for (int part = 0; part < at_once; ++part)
+        #pragma unroll
+        for (int x = 0; x < FOURS; ++x)
+          if (has(part, x)) four[part][x] = from(part, x);
+      #pragma unroll
+      for (int part = 0; part < at_once; ++part)
+        #pragma unroll
+        for (int x = 0; x < FOURS; ++x)
+          if (has(part, x)) add_four(acc, x, four[part][x]);
+    }
   }
   return true;
 }
 #endif
 #elif CLUSTER_BLOCKS > 1
 // Through the stages, which both blocks have read to their end. `free`: the first block's are; then, that it has what was sent.
-// `come`: bytes that have.
+// `come`: bytes that have. A warp's rows that exist are the first of its share.
 constexpr int SHARE = FOURS * 512, PART = WARPS * SHARE;
 DEVICE u32 share_of(const Tile& t) { return (t.wg * !PINGPONG * 4 + t.warp) * SHARE; }
-DEVICE void send_part(const Tile& t, int part, u32 stages, u32 free, u32 come, const ACC (&acc)[MI][BN / 2]) {
+DEVICE u32 bytes_of(const Params& p, const Tile& t) {
+  u32 bytes = 0;
+  #pragma unroll
+  for (int i = 0; i < MI; ++i) bytes += has_rows(p, t, i * (BN / 8), t.warp) ? SHARE / MI : 0;
+  return bytes;
+}
+DEVICE void send_part(const Params& p, const Tile& t, int part, u32 stages, u32 free, u32 come, const ACC (&acc)[MI][BN / 2]) {
   const u32 from = stages + share_of(t);
   named_sync(1 + t.wg * PINGPONG, 32 * WARPS);  // nobody multiplies any more
+  const u32 bytes = bytes_of(p, t);
+  if (bytes == 0) return;  // the block stays for its first warp, which has rows
   #pragma unroll
   for (int x = 0; x < FOURS; ++x) *shared_pointer<Four>(from + x * 512 + t.lane * 16) = four_of(acc, x);
   fence_async_shared();
   __syncwarp();
   mbarrier_wait(free, 0);
-  if (t.lane == 0) cluster_copy(cluster_address(from + (part - 1) * PART, 0), from, SHARE, cluster_address(come, 0));
+  if (elect_one()) cluster_copy(cluster_address(from + (part - 1) * PART, 0), from, bytes, cluster_address(come, 0));
   mbarrier_wait(free, 1);
 }
-DEVICE void add_parts(const Tile& t, u32 stages, u32 free, u32 come, ACC (&acc)[MI][BN / 2]) {
+DEVICE void add_parts(const Params& p, const Tile& t, u32 stages, u32 free, u32 come, ACC (&acc)[MI][BN / 2]) {
   const u32 to = cluster_address(free, t.lane);
+  if (t.lane == 0) mbarrier_expect(come, bytes_of(p, t) * (CLUSTER_BLOCKS - 1));
   if (t.lane > 0 && t.lane < CLUSTER_BLOCKS) cluster_arrive(to);
   mbarrier_wait(come, 0);
-  #pragma unroll
+  #pragma unroll 1
   for (int part = 0; part < CLUSTER_BLOCKS - 1; ++part)
     #pragma unroll
     for (int x = 0; x < FOURS; ++x)
-      add_four(acc, x, *shared_pointer<const Four>(stages + part * PART + share_of(t) + x * 512 + t.lane * 16));
+      if (has_rows(p, t, x, t.warp)) add_four(acc, x, *shared_pointer<const Four>(stages + part * PART + share_of(t) + x * 512 + t.lane * 16));
   if (t.lane > 0 && t.lane < CLUSTER_BLOCKS) cluster_arrive(to);
 }
 METHOD bool Loop::join(const Params& p, const Tile& tile, int t, u32 stages, u32 meet, ACC (&acc)[MI][BN / 2]) {
   const u32 free = meet, come = meet + 8;
   if (!owns(p, t)) {
-    send_part(tile, part(p, t), stages, free, come, acc);
+    send_part(p, tile, part(p, t), stages, free, come, acc);
     return false;
   }
-  add_parts(tile, stages, free, come, acc);
+  add_parts(p, tile, stages, free, come, acc);
   return true;
 }
 #endif
@@ -352,7 +378,7 @@ struct Passage {
   template <class E> METHOD u32 staging(const Tile& tile) {
     const u32 to = d + d_buffer * D_BYTES;
     if (E::stores || (E::copies && (STORES || HELD_STORES))) {
-      if (tile.lane == 0) tma_store_wait_read<D_BUFFERS - 1>();
+      if (elect_one()) tma_store_wait_read<D_BUFFERS - 1>();
       __syncwarp();
     }
     return to;
@@ -369,7 +395,7 @@ struct Passage {
   template <class E> METHOD void give_outputs(const Params& p, const Tile& tile, const Subtile& s, u32 from) {
     fence_async_shared();
     __syncwarp();
-    if (tile.lane == 0) {
+    if (elect_one()) {
       E::store_issue(p, from, tile.row + s.i * 64 + tile.warp * 16, tile.col + s.group * SUB_N, tile.batch);
       tma_store_commit();
     }
@@ -389,7 +415,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) CLUSTER postlude_gemm(const
 
   const Params& one = params_of(all, 0);
 
-  if (threadIdx.x == 0) {
+  if (warpgroup == 0 && warp == 0 && elect_one()) {
     for (int i = 0; i < STAGES; ++i) {
       mbarrier_init(full + 8 * i, 1);
       mbarrier_init(empty + 8 * i, PINGPONG ? 4 : 8);  // one arrival a consumer warp
@@ -400,13 +426,13 @@ extern "C" __global__ void __launch_bounds__(384, 1) CLUSTER postlude_gemm(const
     }
 #if CLUSTER_BLOCKS > 1
     mbarrier_init(parts_meet, WARPS);
-    mbarrier_init(parts_meet + 8, 1);
-    if (Loop::owns(one, 0)) mbarrier_expect(parts_meet + 8, PART * (CLUSTER_BLOCKS - 1));
+    mbarrier_init(parts_meet + 8, WARPS);
 #endif
     fence_mbarrier_init();
     fence_async_shared();
+  } else if (warpgroup == 0 && warp == 1 && elect_one()) {
+    for (int i = 0; i < MAPS; ++i) tma_prefetch(one.map[i]);
   }
-  if (threadIdx.x < MAPS) tma_prefetch(one.map[threadIdx.x]);
 #if CLUSTER_BLOCKS > 1
   cluster_sync();
 #else
@@ -414,10 +440,14 @@ extern "C" __global__ void __launch_bounds__(384, 1) CLUSTER postlude_gemm(const
 #endif
   follow_previous_launch();
 #if HOLDS
+  // The warp that loads A and B does not wait for what memory has.
   u32* const last_tag = (u32*)one.word[TAGS_WORD] + blockIdx.x;  // all blocks count alike
-  const u32 tag = *last_tag + 1;
-  __syncthreads();
-  if (threadIdx.x == 0) *last_tag = tag;
+  u32 tag = 0;
+  if (threadIdx.x >= 32) {
+    tag = *last_tag + 1;
+    named_sync(8, 352);
+    if (threadIdx.x == 96) *last_tag = tag;
+  }
 #endif
 
   if (warpgroup == 0) {
@@ -427,7 +457,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) CLUSTER postlude_gemm(const
 #elif FINISHES
     if (warp == 3) let_blocks_meet((u32*)one.word[BLOCKS_WORD]);
 #endif
-    if (lane_id() == 0) {
+    if (elect_one()) {
       if (warp == 0) load_operands(all, smem, full, empty);
 #if AUX_STAGES
       if (warp == 1 || warp == 2) {
@@ -555,7 +585,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) CLUSTER postlude_gemm(const
     }
 #endif
 #if STORES || HELD_STORES
-    if (lane == 0) tma_store_wait_read<0>();  // memory has it when the launch ends
+    if (elect_one()) tma_store_wait_read<0>();  // memory has it when the launch ends
 #endif
   }
 }

@@ -557,6 +557,7 @@ static inline void cluster_change(unsigned bar, unsigned arrivals, int bytes) {
   mbarrier_change(bar & 0xfffff, arrivals, bytes);
   fibers::current = own;
 }
+static inline bool elect_one() { return lane_id() == 0; }
 static inline void cluster_copy(unsigned to, unsigned from, unsigned bytes, unsigned bar) {
   fibers::must((to | from | bytes) % 16 == 0, "blocks of a cluster copy whole 16 bytes");
   for (unsigned i = 0; i < bytes; i += 16) fibers::engine_reads(from + i);
