@@ -80,6 +80,22 @@ TEST(Decision, RepacksHalvesThatBeginBetweenSixteenBytes) {
   EXPECT_TRUE(decided(gate, {1, 1028, 2 * 188, 512}).repack_b);
 }
 
+// Lines that begin between sectors take the copy engine longer. What is small, or read again and again, is copied;
+// where a copy would take longer than it gains, nothing is.
+TEST(Decision, CopiesWhatBeginsBetweenSectorsWhereThatGains) {
+  const Subject plain = subject("def f(acc):\n    D: bf16 = acc\n    return D\n", "sm_90a");
+  const auto copied = [&](std::int64_t m, std::int64_t n, std::int64_t k) {
+    const Decision d = decided(plain, {1, m, n, k});
+    return std::string(d.repack_a ? "A" : "") + (d.repack_b ? "B" : "");
+  };
+  EXPECT_EQ(copied(11405, 424, 1016), "B");
+  EXPECT_EQ(copied(654, 1216, 2120), "AB");
+  EXPECT_EQ(copied(654, 1216, 2112), "") << "lines begin at sectors";
+  EXPECT_EQ(copied(195, 3312, 648), "") << "the launch alone takes longer than it gains";
+  EXPECT_EQ(copied(4, 39216, 15112), "") << "few rows are bytes of B";
+  EXPECT_EQ(copied(4096, 4096, 14760), "A") << "tiles of 256 rows read B half as often";
+}
+
 // Judged sources are rejected in order, and the next is taken that has fewer accumulators or narrower subtiles.
 TEST(Decision, TakesTheFirstThatIsNotRejected) {
   const Subject s = subject(bias_relu, "sm_90a");

@@ -29,11 +29,11 @@ double portable(const Schedule& s, const EpilogueNeeds& needs, const Extents& e,
 }
 
 // Clocks of one stage in a multiprocessor: its products, 2048 of bf16 a clock, of which smaller tiles and cooperative
-// ones reach less (decision 0038), or its lines of 128 bytes, one in two clocks, and in three times that where they
-// begin between two sectors (decision 0092). Narrow products read shared memory oftener than it allows.
+// ones reach less (decision 0038), or its lines of 128 bytes, one in two clocks, and in twice that where they
+// begin between two sectors (decisions 0092, 0099). Narrow products read shared memory oftener than it allows.
 // `crowd`: how much longer lines take. Blocks of a cluster share a way to L2, but no lines.
 double stage_clocks(const Schedule& s, const EpilogueNeeds& needs, const Extents& e, double crowd) {
-  constexpr double least = 180, line[] = {2, 2.6, 4.8};  // of Lines
+  constexpr double least = 180, line[] = {2, 2.6, 4.0};  // of Lines
   const double area = double(s.bm) * s.bn, smaller = std::max(1.0, 128.0 * 192 / area);
   const double products = area / 32 * (1.0 + 0.04 * (smaller - 1) * smaller + (s.ping_pong ? 0 : 0.03));
   const auto rows = static_cast<double>(std::min<std::int64_t>(a_rows(s, needs), round_up(e.m, 8)));
@@ -191,6 +191,11 @@ double pass_microseconds(std::int64_t rows, std::int64_t columns, int bytes_colu
   const double most = double(ceil_div(rows, multiprocessors));                  // rows of a multiprocessor
   return launch +
          std::max(double(rows) * double(columns) * bytes_column / bytes_a_microsecond, most * double(columns) * column);
+}
+
+double copy_microseconds(double bytes, bool launched) {
+  constexpr double launch = 3, bytes_a_microsecond = 2.0e6;  // read, and written (decision 0099)
+  return (launched ? 0 : launch) + bytes / bytes_a_microsecond;
 }
 
 double microseconds(const Schedule& s, const EpilogueNeeds& needs, const Extents& e, int multiprocessors) {

@@ -135,6 +135,10 @@ struct StencilMemory {
   return n.only_columns && !s.mma && s.ping_pong && m <= s.bm;
 }
 
+// Few rows are bytes of B: more of them are on their way where A takes no more room in a stage than it has rows. 0: of
+// more rows than that, all of a tile's.
+[[nodiscard]] inline int few_rows(std::int64_t m) { return m > 32 ? 0 : m > 16 ? 32 : 16; }
+
 // The rows of A that come for a tile.
 [[nodiscard]] inline int a_rows(const Schedule& s, const EpilogueNeeds& n) {
   return n.a_rows && s.bm == 64 && !s.mma ? n.a_rows : s.bm;

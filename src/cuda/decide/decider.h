@@ -99,7 +99,6 @@ class Decider {
   [[nodiscard]] std::int64_t batches() const { return part_ ? 1 : shape_.batch; }
   [[nodiscard]] std::int64_t b_rows() const { return layout_.beside ? columns_ : shape_.n; }  // of B along K
   [[nodiscard]] Lines lines(bool of_a) const;
-  [[nodiscard]] bool better_repacked(bool of_a) const;
   [[nodiscard]] Major major(const Placed& operand, DType dtype, int rows_axis, int k_axis, std::int64_t rows,
                             bool mn_allowed) const;
   [[nodiscard]] std::vector<BufferPlace> places(const lower::Program& program, const std::vector<Memory>& memory,
@@ -108,6 +107,7 @@ class Decider {
   [[nodiscard]] std::optional<Major> by_taps(const Contraction& gemm, bool mn_allowed) const;
   [[nodiscard]] Shape product_shape(bool mma) const;
   [[nodiscard]] std::string portable_reason(const Contraction& gemm) const;
+  void choose_copies(const Contraction& gemm);
   void arrange(const Contraction& gemm, bool mma, bool b_mn_allowed);
   void fuse(const Contraction& gemm);
   void multiply_alone(const Contraction& gemm);

@@ -136,9 +136,7 @@ Choice choose(const Site& site, Hold hold) {
   e.needs.whole_k = site.variant.scattered, e.needs.counts_pixels = site.variant.b_form == 2;
   e.needs.block_columns = site.variant.block_columns, e.needs.block_rows = site.variant.block_rows;
   e.needs.stencil = site.variant.stencil;
-  // Few rows are bytes of B: more of them are on their way where A takes no more room than it has rows.
-  const std::int64_t m = site.shape.m;
-  e.needs.a_rows = site.mma || site.variant.a_mn_major || site.variant.a_form || m > 32 ? 0 : m > 16 ? 32 : 16;
+  e.needs.a_rows = site.mma || site.variant.a_mn_major || site.variant.a_form ? 0 : few_rows(site.shape.m);
   e.needs.promoted = !site.mma && site.variant.promoted != 0;
   if (e.needs.holds && site.shape.k <= 2048) e.needs.most_stages = 5;
   if (e.needs.operations <= most_operations || site.requested) {

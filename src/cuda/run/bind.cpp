@@ -52,7 +52,9 @@ TensorMap encode(std::uint64_t address, const MapField& field) {
     box[i] = static_cast<unsigned>(field.dimensions[i].box);
     steps[i] = 1;
   }
-  constexpr int promote_256_bytes = 3;
+  // Two lines of L2 at once; one where lines begin between sectors, or the engine takes longer (decision 0099).
+  const int promotion =
+      std::any_of(strides, strides + field.dimensions.size() - 1, [](auto x) { return x % 32 != 0; }) ? 2 : 3;
   if (field.pixels) {
     const MapField::Pixels& p = *field.pixels;
     for (std::size_t i = 1; i + 1 < field.dimensions.size(); ++i) steps[i] = static_cast<unsigned>(p.step[i - 1]);
@@ -60,7 +62,7 @@ TensorMap encode(std::uint64_t address, const MapField& field) {
               &map, static_cast<int>(map_type(field.type)), static_cast<unsigned>(field.dimensions.size()),
               reinterpret_cast<void*>(address), sizes, strides, p.lower.data(), p.upper.data(),
               static_cast<unsigned>(p.channels), static_cast<unsigned>(p.count), steps, 0,
-              static_cast<int>(swizzle(field.row_bytes)), promote_256_bytes, 0),
+              static_cast<int>(swizzle(field.row_bytes)), promotion, 0),
           "describing an image to the copy engine");
     mend_small_image(map, field);
     return map;
@@ -68,7 +70,7 @@ TensorMap encode(std::uint64_t address, const MapField& field) {
   check(driver().TensorMapEncodeTiled(&map, static_cast<int>(map_type(field.type)),
                                       static_cast<unsigned>(field.dimensions.size()), reinterpret_cast<void*>(address),
                                       sizes, strides, box, steps, 0, static_cast<int>(swizzle(field.row_bytes)),
-                                      promote_256_bytes, 0),
+                                      promotion, 0),
         "describing a tensor to the copy engine");
   return map;
 }
@@ -79,7 +81,8 @@ std::uint64_t resolve(const Address& address, const Bindings& bindings, std::uin
   switch (address.of) {
     case Address::Of::a: return of(bindings.a) + offset;
     case Address::Of::b: return of(bindings.b) + offset;
-    case Address::Of::index: return reinterpret_cast<std::uint64_t>(std::get<Gathered>(bindings.addressing.a).index) + offset;
+    case Address::Of::index:
+      return reinterpret_cast<std::uint64_t>(std::get<Gathered>(bindings.addressing.a).index) + offset;
     case Address::Of::buffer: return of(bindings.buffers[address.buffer]) + offset;
     case Address::Of::workspace: return workspace + offset;
   }
