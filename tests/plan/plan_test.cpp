@@ -410,6 +410,18 @@ TEST(Plan, TimeIsLinearInAnEpiloguesParts) {
 }
 
 // Every element of a native function is its own, whether the strip or the reference computes it.
+// A sum over what is a number at its label and 0 elsewhere is that number, where there is such a column.
+TEST(Plan, ASumOverALabelIsWhatStandsThere) {
+  const Plan plan = compile(Gemm{}, parse("def f(acc, label: col[i64]):\n"
+                                          "    s: i64 = sum(where(n_index() == label, 7, 0), axis=1)\n"
+                                          "    return s\n"));
+  const Array a({4, 3}), b({3, 5});
+  const std::vector<std::int64_t> label{0, 4, 5, -1};
+  std::vector<std::int64_t> s(4, -1);
+  plan.bind({{"A", a.view()}, {"B", b.view()}, {"label", {label.data(), i64, {4}}}, {"s", {s.data(), i64, {4}}}}).run();
+  EXPECT_EQ(s, (std::vector<std::int64_t>{7, 7, 0, 0}));
+}
+
 TEST(Plan, NativeFunctionsComputeEveryElement) {
   for (const bool strip : {false, true}) {
     NativeFunction native;

@@ -188,6 +188,37 @@ TEST(Definition, OfProductsInBlocks) {
   }
 }
 
+// Whether what is padding is multiplied is a kernel's choice: it shows where the factor is not finite, and nowhere
+// else.
+TEST(Definition, OfPaddingBesideInfinities) {
+  const auto pixels = [](std::vector<float> image, std::vector<float> filter) {
+    const Problem conv = Conv1d{.padding = {{{1, 1}}}};
+    Bindings bindings;
+    bindings.shape = {1, 4, 1, 3};
+    for (const std::vector<float>* x : {&image, &filter}) {
+      Given given;
+      given.name = conv.loop().inputs()[bindings.inputs.size()].name;
+      given.data = const_cast<float*>(x->data());
+      given.rank = 3;
+      given.shape = {1, 1, static_cast<std::int64_t>(x->size())};
+      given.strides = {0, 0, 1};
+      bindings.inputs.push_back(given);
+    }
+    const Operands operands = conv.loop().operands(bindings.inputs);
+    bindings.a = operands.a, bindings.b = operands.b, bindings.addressing = operands.addressing;
+    bindings.buffers = {{nullptr, f32, {}}};
+    std::string seen;
+    const Evaluation result = reference::evaluate(parse(body("acc")).data(), conv, bindings);
+    for (const reference::Cell& x : result[0].cells)
+      seen += is_anything(x.real) ? '?' : std::isinf(x.real.value) ? 'i' : '.';
+    return seen;
+  };
+  EXPECT_EQ(pixels({1, 2, 3, 4}, {1, 2, 3}), "....");
+  EXPECT_EQ(pixels({1, 2, 3, 4}, {HUGE_VALF, 2, 3}), "?iii");
+  EXPECT_EQ(pixels({1, 2, 3, 4}, {1, 2, HUGE_VALF}), "iii?");
+  EXPECT_EQ(pixels({HUGE_VALF, 2, 3, 4}, {1, 2, 3}), "ii..");
+}
+
 TEST(Definition, OfShapes) {
   const Matrix x{2, 4, {0, 1, 2, 3, 10, 11, 12, 13}};
   const auto halves = evaluate(

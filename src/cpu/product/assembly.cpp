@@ -231,9 +231,7 @@ void Assembly::pack(const Product& whole, int threads, char* scratch, std::size_
   for (Depthwise& depthwise : depthwise_) pack(depthwise, whole, scratch);
   for (Sub& sub : subs_) {
     if (!sub.packed) continue;
-    Product product = product_of(sub, whole, 0);
-    product.packed_b = nullptr;
-    cpu::fill(*sub.packed, product, threads, scratch, scratch_stride);
+    cpu::fill(*sub.packed, product_of(sub, whole, 0), threads, scratch, scratch_stride);
   }
 }
 
