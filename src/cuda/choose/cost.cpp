@@ -33,12 +33,14 @@ double portable(const Schedule& s, const EpilogueNeeds& needs, const Extents& e,
 // begin between two sectors (decisions 0092, 0099). Narrow products read shared memory oftener than it allows.
 // `crowd`: how much longer lines take. Blocks of a cluster share a way to L2, but no lines.
 double stage_clocks(const Schedule& s, const EpilogueNeeds& needs, const Extents& e, double crowd) {
-  constexpr double least = 180, line[] = {2, 2.6, 4.0};  // of Lines
+  constexpr double least = 180, box = 112, line[] = {2, 2.6, 4.0};  // of Lines
   const double area = double(s.bm) * s.bn, smaller = std::max(1.0, 128.0 * 192 / area);
   const double products = area / 32 * (1.0 + 0.04 * (smaller - 1) * smaller + (s.ping_pong ? 0 : 0.03));
   const auto rows = static_cast<double>(std::min<std::int64_t>(a_rows(s, needs), round_up(e.m, 8)));
   const double lines = rows * line[static_cast<int>(needs.a_lines)] + s.bn * line[static_cast<int>(needs.b_lines)];
-  return std::max({products, lines * crowd * (s.bm > s.bn && s.bn == 64 ? 1.13 : 1), least});
+  // Many small boxes take the copy engine longer than their bytes (decision 0180).
+  const int run = b_run(s, needs), boxes = needs.parts > 1 && run < 64 ? s.bn / run + 1 : 0;
+  return std::max({products, lines * crowd * (s.bm > s.bn && s.bn == 64 ? 1.13 : 1), least, box * boxes});
 }
 
 // Clocks of a tile's epilogue. A large accumulator leaves few registers, so few elements are computed side by side
