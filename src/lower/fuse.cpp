@@ -111,22 +111,10 @@ class Fuser {
     r.reduction = ReduceOp::custom;
     return to_.add(std::move(r));
   }
-  NodeId component(NodeId r, int index) {
-    Item get;
-    get.op = Op::get;
-    get.args = {r};
-    get.index = index;
-    get.type = DType::f32;
-    get.vary = to_[r].vary;
-    get.rows = to_[r].rows;
-    get.columns = to_[r].columns;
-    get.origin = to_[r].origin;
-    return to_.add(std::move(get));
-  }
 
   void maximum(const Item& item, NodeId old) {
     fused_[old] = reduce(item, Reducer::online_softmax);
-    to_.replace(component(fused_[old], 0));
+    to_.replace(to_.component(fused_[old], 0, DType::f32));
   }
 
   // The sum is NaN where all elements are -inf, as exp(-inf - -inf) is; the sum of no elements is 0.
@@ -134,11 +122,11 @@ class Fuser {
     const NodeId r = fused_.at(its_maximum), origin = item.origin;
     const NodeId lowest = to_.constant(DType::f32, -std::numeric_limits<double>::infinity(), origin);
     const NodeId zero = to_.constant(DType::f32, 0, origin);
-    const NodeId all_lowest = to_.make(Op::eq, DType::boolean, {component(r, 0), lowest}, origin);
+    const NodeId all_lowest = to_.make(Op::eq, DType::boolean, {to_.component(r, 0, DType::f32), lowest}, origin);
     const NodeId some = to_.make(Op::gt, DType::boolean, {to_.count(item, item.axes, DType::f32), zero}, origin);
     const NodeId undefined = to_.make(Op::bit_and, DType::boolean, {all_lowest, some}, origin);
     const NodeId nan = to_.constant(DType::f32, std::numeric_limits<double>::quiet_NaN(), origin);
-    to_.replace(to_.make(Op::where, DType::f32, {undefined, nan, component(r, 1)}, origin));
+    to_.replace(to_.make(Op::where, DType::f32, {undefined, nan, to_.component(r, 1, DType::f32)}, origin));
   }
 
   void mean(const Item& item, NodeId old, NodeId its_welford) {
@@ -149,13 +137,13 @@ class Fuser {
     }
     const NodeId of = r->second;
     if (!may_be_of_nothing_.contains(old)) {
-      to_.replace(component(of, 0));
+      to_.replace(to_.component(of, 0, DType::f32));
       return;
     }
     const NodeId zero = to_.constant(DType::f32, 0, item.origin);
     const NodeId none = to_.make(Op::eq, DType::boolean, {item.args[1], zero}, item.origin);
     const NodeId nan = to_.constant(DType::f32, std::numeric_limits<double>::quiet_NaN(), item.origin);
-    to_.replace(to_.make(Op::where, DType::f32, {none, nan, component(of, 0)}, item.origin));
+    to_.replace(to_.make(Op::where, DType::f32, {none, nan, to_.component(of, 0, DType::f32)}, item.origin));
   }
 
   void welford(Item item, NodeId old) {

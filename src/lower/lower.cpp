@@ -8,6 +8,8 @@
 #include "lower/eliminate.h"
 #include "lower/emit.h"
 #include "lower/expand.h"
+#include "lower/exponentials.h"
+#include "lower/extremes.h"
 #include "lower/fold.h"
 #include "lower/fuse.h"
 #include "lower/infer.h"
@@ -35,6 +37,8 @@ Program lower(const GraphData& graph, const Facts& facts, const Options& options
   report("multiply_add", multiply_add(work));
   report("reductions", reductions(work));
   report("subexpressions", subexpressions(work));
+  report("extremes", extremes(work));
+  if (options.joint) report("exponentials", exponentials(work));
   report("fuse", fuse(work));
   report("eliminate", eliminate(work));
   report("subexpressions", subexpressions(work));

@@ -20,6 +20,9 @@ struct Options {
   // columns (0: of all), for which this is true, the accumulator's phase walks so too: values of an
   // element can then stay where they are. Null: never.
   bool (*halves)(std::int64_t group) = nullptr;
+  // Whether another pass over a row costs more than a state of several numbers: behind a product on a GPU, whose tiles
+  // then meet, or whose accumulator goes through memory.
+  bool joint = false;
   // Dtypes of operands and outputs that the graph left open, by name; else the main loop's defaults.
   std::vector<std::pair<std::string, DType>> dtypes;
   // Called after each pass with its name and the graph or Program it left, as text ("" where

@@ -32,19 +32,6 @@ class Reductions {
     return to_.add(std::move(item));
   }
 
-  NodeId component(NodeId reduce, int index, DType type) {
-    Item item;
-    item.op = Op::get;
-    item.args = {reduce};
-    item.index = index;
-    item.type = type;
-    item.vary = to_[reduce].vary;
-    item.rows = to_[reduce].rows;
-    item.columns = to_[reduce].columns;
-    item.origin = to_[reduce].origin;
-    return to_.add(std::move(item));
-  }
-
   void keep(Item item, Reducer reducer) {
     item.reducer = reducer;
     item.reduction = ReduceOp::custom;
@@ -59,19 +46,22 @@ class Reductions {
     const Item& d = to_[square.args[0]];
     if (d.op != Op::sub || d.type != DType::f32) return -1;
     const NodeId x = d.args[0];
-    const Item& mean = to_[d.args[1]];  // already sum / count
+    const Item& laid = to_[d.args[1]];  // a grouped mean is repeated over its columns or rows
+    const bool grouped = laid.op == Op::repeat && laid.group == reduce.group && laid.axes == (reduce.axes & tile_axes);
+    if (grouped != (reduce.group > 0)) return -1;
+    const Item& mean = grouped ? to_[laid.args[0]] : laid;  // already sum / count
     if (mean.op != Op::div) return -1;
     const Item& sum = to_[mean.args[0]];
     const Item& count = to_[mean.args[1]];
     const bool matches = sum.op == Op::reduce && sum.reducer == Reducer::sum && sum.args[0] == x &&
-                         sum.axes == reduce.axes && sum.group == 0 && reduce.group == 0 && count.is_count() &&
-                         count.axes == reduce.axes;
+                         sum.axes == reduce.axes && sum.group == reduce.group && count.is_count() &&
+                         count.axes == reduce.axes && count.group == reduce.group;
     return matches ? x : -1;
   }
 
   void variance(const Item& item, NodeId x) {
     const NodeId r = reduce(item, Reducer::welford, {x});
-    to_.replace(to_.make(Op::div, DType::f32, {component(r, 1, DType::f32), to_.count(item, item.axes, DType::f32)},
+    to_.replace(to_.make(Op::div, DType::f32, {to_.component(r, 1, DType::f32), to_.count(item, item.axes, DType::f32)},
                          item.origin));
   }
 
@@ -109,7 +99,12 @@ class Reductions {
   void define(Item& item) {
     const NodeId x = item.args[0], origin = item.origin;
     switch (item.reduction) {
-      case ReduceOp::sum: return keep(std::move(item), Reducer::sum);
+      case ReduceOp::sum: {
+        const Item square = to_[x];
+        if (const NodeId of = deviation(square, item); of >= 0)
+          return to_.replace(to_.component(reduce(item, Reducer::welford, {of}), 1, DType::f32));
+        return keep(std::move(item), Reducer::sum);
+      }
       case ReduceOp::max: return keep(std::move(item), Reducer::max);
       case ReduceOp::min: return keep(std::move(item), Reducer::min);
       case ReduceOp::prod: return keep(std::move(item), Reducer::prod);
@@ -129,7 +124,7 @@ class Reductions {
       }
       case ReduceOp::logsumexp: {
         const NodeId r = reduce(item, Reducer::online_softmax, {x});
-        const NodeId m = component(r, 0, DType::f32), s = component(r, 1, DType::f32);
+        const NodeId m = to_.component(r, 0, DType::f32), s = to_.component(r, 1, DType::f32);
         const NodeId infinity = to_.constant(DType::f32, std::numeric_limits<double>::infinity(), origin);
         const NodeId infinite =
             to_.make(Op::eq, DType::boolean, {to_.make(Op::abs, DType::f32, {m}, origin), infinity}, origin);
@@ -140,7 +135,7 @@ class Reductions {
       case ReduceOp::argmin: {
         const Reducer reducer = item.reduction == ReduceOp::argmax ? Reducer::argmax : Reducer::argmin;
         const NodeId r = reduce(item, reducer, {x, flat_index(item)});
-        return to_.replace(component(r, 1, DType::i64));
+        return to_.replace(to_.component(r, 1, DType::i64));
       }
     }
   }

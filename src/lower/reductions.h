@@ -7,7 +7,7 @@
 //   argmax     the index, of (value, index); over both axes the flat index m * N + n, with batch
 //              (b * M + m) * N + n
 //
-// mean((x - mean(x)) ** 2) is var(x), whose definition it is.
+// mean((x - mean(x)) ** 2) is var(x), whose definition it is, and the sum is M2, in groups too.
 #pragma once
 
 #include "lower/work.h"

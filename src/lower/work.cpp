@@ -59,6 +59,10 @@ NodeId Rewriter::make(Op op, DType type, std::initializer_list<NodeId> args, Nod
   item.args = args;
   item.type = item.dtype = type;
   item.origin = origin;
+  return broadcasted(std::move(item));
+}
+
+NodeId Rewriter::broadcasted(Item item) {
   broadcast(item, items_);
   return add(std::move(item));
 }
@@ -87,6 +91,19 @@ NodeId Rewriter::count(const Item& reduce, Axes over, DType type) {
   item.columns = x.columns;
   if (item.group > 0) item.vary = over & tile_axes;
   item.origin = reduce.origin;
+  return add(std::move(item));
+}
+
+NodeId Rewriter::component(NodeId reduce, int index, DType type) {
+  Item item;
+  item.op = Op::get;
+  item.args = {reduce};
+  item.index = index;
+  item.type = type;
+  item.vary = items_[reduce].vary;
+  item.rows = items_[reduce].rows;
+  item.columns = items_[reduce].columns;
+  item.origin = items_[reduce].origin;
   return add(std::move(item));
 }
 

@@ -61,9 +61,11 @@ class Rewriter {
   // New items; `like` gives origin and, where the item has no arguments, extents.
   NodeId add(Item item);
   NodeId make(Op op, DType type, std::initializer_list<NodeId> args, NodeId origin);
+  NodeId broadcasted(Item item);  // it varies over what its arguments do
   NodeId constant(DType type, double value, NodeId origin);
   NodeId count(const Item& reduce, Axes over, DType type);  // of the elements that `reduce` takes along `over`
-  NodeId cast(NodeId value, DType type);                    // the value itself where it has that type
+  NodeId component(NodeId reduce, int index, DType type);
+  NodeId cast(NodeId value, DType type);  // the value itself where it has that type
 
   [[nodiscard]] const Item& operator[](NodeId id) const { return items_[id]; }
   [[nodiscard]] NodeId now(NodeId old) const { return now_[old]; }

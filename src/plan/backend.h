@@ -16,8 +16,8 @@ namespace postlude::inline v0 {
 
 struct Bindings {
   Shape shape;
-  std::vector<Given> inputs;       // the main loop's, for the reference
-  Bound a, b;                      // the main loop's Operands
+  std::vector<Given> inputs;  // the main loop's, for the reference
+  Bound a, b;                 // the main loop's Operands
   Addressing addressing;
   std::vector<Bound> buffers;      // one per Program buffer; workspace ones have data == nullptr: the backend owns them
   const void* packed_b = nullptr;  // what the backend's own pack() returned, or null

@@ -12,13 +12,15 @@ constexpr Backend table[] = {
      .unusable = [] { return std::optional<Error>(); },
      .refusals = cpu::refusals,
      .compile = cpu::compile,
-     .halves = nullptr},
+     .halves = nullptr,
+     .joint = false},
     {.device = Device::cuda,
      .name = "cuda",
      .unusable = cuda::unusable,
      .refusals = cuda::refusals,
      .compile = cuda::compile,
-     .halves = cuda::halves},
+     .halves = cuda::halves,
+     .joint = true},
 };
 
 }  // namespace

@@ -22,6 +22,7 @@ struct Backend {
   std::vector<std::string> (*refusals)(const Problem&, const lower::Program&, const Target&);
   std::unique_ptr<Executable> (*compile)(const Problem&, std::shared_ptr<const lower::Program>, const Target&);
   bool (*halves)(std::int64_t group);  // lower::Options::halves behind a product
+  bool joint;                          // and lower::Options::joint
 };
 
 [[nodiscard]] const Backend& find_backend(Device device);

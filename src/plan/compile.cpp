@@ -101,7 +101,7 @@ lower::Options lower_options(const PlanData& plan, const InPlace& in_place) {
   lower::Options options;
   options.in_place = in_place;
   options.dtypes = plan.dtypes;
-  if (plan.multiplies()) options.halves = plan.backend->halves;
+  if (plan.multiplies()) options.halves = plan.backend->halves, options.joint = plan.backend->joint;
   return options;
 }
 

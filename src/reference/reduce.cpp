@@ -250,7 +250,7 @@ Real variance(std::span<const Cell> x) {
 }
 
 // sqrt(sum of x * x)
-Real norm(std::span<const Cell> x) {
+Real norm(const Reducing& reducing, std::span<const Cell> x) {
   std::vector<Cell> squares(x.size());
   std::transform(x.begin(), x.end(), squares.begin(), [](const Cell& c) {
     const Real magnitude = is_nan(c.real) || is_anything(c.real) || is_point(c.real)
@@ -262,7 +262,7 @@ Real norm(std::span<const Cell> x) {
                                       reach(c.real)};
     return cell(multiply(magnitude, magnitude));
   });
-  return square_root(sum({}, squares));
+  return square_root(sum(reducing, squares));
 }
 
 Whole any_or_all(bool any, DType argument, std::span<const Cell> x) {
@@ -330,7 +330,7 @@ Cell reduce(const Reducing& reducing, std::span<const Cell> x) {
     case ReduceOp::all: return cell(any_or_all(reducing.op == ReduceOp::any, reducing.argument, x));
     case ReduceOp::logsumexp: return cell(log_sum_exp(x));
     case ReduceOp::var: return cell(variance(x));
-    case ReduceOp::norm: return cell(norm(x));
+    case ReduceOp::norm: return cell(norm(reducing, x));
     case ReduceOp::argmax:
     case ReduceOp::argmin:
     case ReduceOp::custom: break;

@@ -289,23 +289,36 @@ class Evaluator {
     return id;
   }
 
-  // The x of mean((x - mean(x)) ** 2), which by contract may be var(x); else -1.
+  // The x of mean((x - mean(x)) ** 2), which by contract may be var(x), or of the sum, which may be var(x) times its
+  // elements; else -1. A grouped mean is repeated.
   [[nodiscard]] NodeId deviating(const Node& mean) const {
-    const auto is_mean = [](const Node& n) {
-      return n.op == Op::reduce && n.reduction == ReduceOp::mean && n.group == 0;
-    };
+    const auto is_mean = [](const Node& n) { return n.op == Op::reduce && n.reduction == ReduceOp::mean; };
     const auto same = [&](NodeId a, NodeId b) {
       return numbers_[static_cast<std::size_t>(a)] == numbers_[static_cast<std::size_t>(b)];
     };
-    if (!is_mean(mean)) return -1;
+    if (!is_mean(mean) && !(mean.op == Op::reduce && mean.reduction == ReduceOp::sum)) return -1;
     const Node& square = node(uncast(mean.args[0]));
     if (square.op != Op::mul && square.op != Op::pow) return -1;
     const NodeId d = uncast(square.args[0]), other = uncast(square.args[1]);
     const bool two = node(other).op == Op::constant && constant(node(other).literal, DType::f32).real.value == 2;
     if (node(d).op != Op::sub || !(square.op == Op::mul ? same(d, other) : two)) return -1;
     const NodeId x = uncast(node(d).args[0]);
-    const Node& centre = node(uncast(node(d).args[1]));
-    return is_mean(centre) && centre.axes == mean.axes && same(uncast(centre.args[0]), x) ? x : -1;
+    const Node& laid = node(uncast(node(d).args[1]));
+    const bool grouped = laid.op == Op::repeat && laid.group == mean.group;
+    if (grouped != (mean.group > 0)) return -1;
+    const Node& centre = grouped ? node(uncast(laid.args[0])) : laid;
+    return is_mean(centre) && centre.axes == mean.axes && centre.group == mean.group && same(uncast(centre.args[0]), x)
+               ? x
+               : -1;
+  }
+
+  // Whether a value is an exponential, or a product or quotient of one: a sum of such may be carried along with a
+  // maximum.
+  [[nodiscard]] bool has_exponential(NodeId id, int deep = 0) const {
+    const Node& x = node(uncast(id));
+    if (x.op == Op::exp) return true;
+    if (deep > 6 || (x.op != Op::mul && x.op != Op::div && x.op != Op::pow)) return false;
+    return has_exponential(x.args[0], deep + 1) || (x.op == Op::mul && has_exponential(x.args[1], deep + 1));
   }
 
   // The type in which a reduction takes its elements.
@@ -381,7 +394,7 @@ class Evaluator {
       return (n.op == Op::reduce && n.reduction == ReduceOp::var) || deviating(n) >= 0;
     };
     reducing.welford = x.reduction == ReduceOp::mean && std::any_of(graph_.nodes.begin(), graph_.nodes.end(), varies);
-    reducing.online = node(uncast(x.args[0])).op == Op::exp;
+    reducing.online = has_exponential(x.args[0]);
     const NodeId deviated = deviating(x);
 
     const Extents e = extents(id);
@@ -424,7 +437,8 @@ class Evaluator {
         if (deviated < 0) return;
         const Real mean = results[0].cells[index].real;
         gather({&deviated, 1});
-        const Real variance = reduce({ReduceOp::var}, elements).real;
+        Real variance = reduce({ReduceOp::var}, elements).real;
+        if (x.reduction == ReduceOp::sum) variance = multiply(variance, point(static_cast<double>(elements.size())));
         results[0].cells[index] = cell(hull(mean, variance, mean.value));
       }
     };

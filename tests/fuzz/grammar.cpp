@@ -227,7 +227,8 @@ class Generator {
     else if (kind < 81) reduction();
     else if (kind < 83) blocks();
     else if (kind < 84) likelihood();
-    else if (kind < 88) normalise();
+    else if (kind < 86) normalise();
+    else if (kind < 88) chain();
     else if (kind < 90) general_reduction();
     else if (kind < 92) scaled();
     else if (kind < 95) integers();
@@ -427,6 +428,52 @@ class Generator {
         if (mean < 0) return;
         const NodeId padded = binary(Op::add, mean, literal(1e-6));
         if (padded >= 0) binary(Op::mul, x, unary(Op::rsqrt, padded));
+      }
+    }
+  }
+
+  // Statistics that wait for one before them, as lowering joins some: extremes of what is shifted or scaled, squared
+  // deviations, weighted exponentials at a temperature; in groups too.
+  void chain() {
+    const NodeId x = real();
+    const Axes axis = pick_.chance(70) ? Axis::n : Axis::m;
+    const std::int64_t group = pick_.chance(30) ? pick_.pick(groups) : 0;
+    const auto beside = [&](NodeId s) {  // as it is beside its elements
+      if (group == 0 || s < 0) return s;
+      Node node;
+      node.op = Op::repeat;
+      node.args = {s};
+      node.group = group;
+      node.axes = axis;
+      return append(std::move(node));
+    };
+    switch (pick_.below(3)) {
+      case 0: {
+        const NodeId of = pick_.chance(50) ? x : binary(Op::mul, x, x);
+        NodeId s = of < 0 ? -1 : reduce(pick_.chance(50) ? ReduceOp::mean : ReduceOp::max, of, axis, group);
+        const bool shift = pick_.chance(50);
+        if (!shift) s = binary(Op::add, s < 0 ? -1 : unary(Op::abs, s), literal(1e-3));
+        if (!shift && s >= 0) s = unary(Op::rsqrt, s);
+        NodeId y = binary(shift ? Op::sub : Op::mul, x, beside(s));
+        if (y >= 0 && pick_.chance(50)) y = unary(Op::abs, y);
+        if (y >= 0) reduce(pick_.chance(70) ? ReduceOp::max : ReduceOp::min, y, axis, group);
+        return;
+      }
+      case 1: {
+        const NodeId d = binary(Op::sub, x, beside(reduce(ReduceOp::mean, x, axis, group)));
+        const NodeId square = binary(Op::mul, d, d);
+        if (square >= 0) reduce(pick_.chance(50) ? ReduceOp::mean : ReduceOp::sum, square, axis, group);
+        return;
+      }
+      default: {
+        NodeId d = binary(Op::sub, x, beside(reduce(ReduceOp::max, x, axis, group)));
+        if (d >= 0 && pick_.chance(60)) d = binary(Op::mul, d, literal(pick_.chance(50) ? 0.3 : 2.0));
+        const NodeId e = d < 0 ? -1 : unary(Op::exp, d);
+        if (e < 0) return;
+        const NodeId s = reduce(ReduceOp::sum, e, axis, group);
+        const NodeId p = pick_.chance(50) ? binary(Op::div, e, beside(s)) : e;
+        const NodeId weighted = binary(Op::mul, p, pick_.chance(20) ? p : any_value());
+        if (weighted >= 0) reduce(ReduceOp::sum, weighted, axis, group);
       }
     }
   }

@@ -5,6 +5,8 @@
 #include "lower/check.h"
 #include "lower/drop.h"
 #include "lower/eliminate.h"
+#include "lower/exponentials.h"
+#include "lower/extremes.h"
 #include "lower/fold.h"
 #include "lower/fuse.h"
 #include "lower/multiply_add.h"
@@ -222,6 +224,78 @@ TEST(Fuse, ASumThatBelongsToASoftmaxAndToAMean) {
   (void)lowered(
       "def f(acc):\n  e = exp(acc - max(acc, axis=1))\n  D = (e - mean(e, axis=1)) * rsqrt(var(e, axis=1) + 1)\n  "
       "return D");
+}
+
+// How many phases go over all elements, as a GPU runs them.
+int tile_phases(const std::string& text) {
+  Options options;
+  options.joint = true;
+  int n = 0;
+  for (const Phase& phase : lowered(text, bf16_gemm, options).phases)
+    n += phase.domain == tile_axes && phase.columns == Extent{};
+  return n;
+}
+
+TEST(Extremes, AreTakenOfWhatNoStatisticChanges) {
+  const auto extremes_of = [](const std::string& body) {
+    return after("def f(acc, w: row[f32], c: col[f32]):\n" + body,
+                 {subexpressions, reductions, subexpressions, extremes});
+  };
+  const std::string rms = "  y = acc * rsqrt(mean(acc * acc, axis=1) + 1e-6)\n",
+                    layer = "  y = (acc - mean(acc, axis=1)) * rsqrt(var(acc, axis=1) + 1e-6)\n";
+  const std::string scaled = extremes_of(rms + "  s = max(abs(y), axis=1)\n  return s");
+  EXPECT_EQ(count(scaled, "= max"), 1) << scaled;  // of magnitudes
+  EXPECT_EQ(count(scaled, "= min"), 0) << scaled;
+  const std::string shifted = extremes_of(layer + "  s = max(abs(y), axis=1)\n  return s");
+  EXPECT_EQ(count(shifted, "= min"), 1) << shifted;
+  // In e4m3 too, whose values lie in the order of what they are rounded from.
+  EXPECT_EQ(tile_phases("def f(acc):\n" + layer + "  s = max(abs(cast(y, e4m3)), axis=1)\n  return s"), 1);
+  EXPECT_EQ(tile_phases("def f(acc):\n" + rms + "  D: s8 = y / (max(abs(y), axis=1) / 127)\n  return D"), 2);
+  EXPECT_EQ(tile_phases("def f(acc):\n  y = acc * repeat(rsqrt(mean(acc * acc, axis=1, group=64) + 1), 64)\n"
+                        "  s = min(y, axis=1, group=64)\n  return s"),
+            1);
+  // A weight of each column stays within, and so it waits; a factor that may be infinite would make a 0 between the
+  // ends NaN; and what waits for nothing stays as it was.
+  EXPECT_EQ(tile_phases("def f(acc, w: row[f32]):\n" + rms + "  s = max(abs(y * w), axis=1)\n  return s"), 2);
+  EXPECT_EQ(tile_phases("def f(acc):\n  s = max(acc * rsqrt(mean(acc * acc, axis=1)), axis=1)\n  return s"), 2);
+  EXPECT_EQ(tile_phases("def f(acc):\n  s = max(acc / norm(acc, axis=1), axis=1)\n  return s"), 2);
+  EXPECT_EQ(count(extremes_of("  s = max(acc * 2 + c, axis=1)\n  return s"), "= min"), 0);
+}
+
+TEST(Reductions, SumsOfSquaredDeviationsInGroupsToo) {
+  const std::string d = "def f(acc):\n  d = acc - repeat(mean(acc, axis=1, group=64), 64)\n";
+  EXPECT_EQ(tile_phases(d + "  s = mean(d * d, axis=1, group=64)\n  return s"), 1);
+  EXPECT_EQ(tile_phases(d + "  s = sum(d ** 2, axis=1, group=64) / 63\n  return s"), 1);
+  EXPECT_EQ(tile_phases(d + "  s = sum(d * d, axis=1, group=32)\n  return s"), 2);
+  EXPECT_EQ(tile_phases(d + "  s = sum(d * d, axis=1)\n  return s"), 2);
+  EXPECT_EQ(tile_phases("def f(acc):\n  s = sum((acc - mean(acc, axis=0)) ** 2, axis=0)\n  return s"), 1);
+}
+
+TEST(Exponentials, AreSummedBesideTheirMaximum) {
+  const std::string e = "def f(acc, v: row[f32], t: tile[f32]):\n  e = exp(acc - max(acc, axis=1))\n",
+                    p = e + "  p = e / sum(e, axis=1)\n",
+                    at = "def f(acc, v: row[f32]):\n  e = exp((acc - max(acc, axis=1)) / 8)\n";
+  const std::pair<std::string, int> cases[] = {
+      {p + "  s = sum(p * v, axis=1)\n  return s", 1},
+      {p + "  s = sum(p * v, axis=1)\n  q = sum(p * t, axis=1)\n  return s, q", 1},
+      {p + "  s = sum(p * p, axis=1)\n  D: bf16 = p\n  return s, D", 2},
+      {at + "  s = sum(e, axis=1)\n  return s", 1},
+      {at + "  s = sum(e * v, axis=1) / sum(e, axis=1)\n  return s", 1},
+      {"def f(acc):\n  e = exp((acc - repeat(max(acc, axis=1, group=64), 64)) * 3)\n  s = sum(e, axis=1, group=64)\n"
+       "  return s",
+       1},
+      // A weight that waits for a statistic itself, two weights, a factor that may not be one, and another axis.
+      {e + "  s = sum(e * (acc - mean(acc, axis=1)), axis=1)\n  return s", 2},
+      {e + "  s = sum(e * v * t, axis=1)\n  return s", 2},
+      {"def f(acc):\n  s = sum(exp((acc - max(acc, axis=1)) * -1), axis=1)\n  return s", 2},
+      {"def f(acc):\n  s = sum(exp((acc - max(acc, axis=0)) * 3), axis=1)\n  return s", 2},
+  };
+  for (const auto& [text, phases] : cases) EXPECT_EQ(tile_phases(text), phases) << text;
+  const auto exponentials_of = [](const std::string& text) {
+    return after(text, {subexpressions, reductions, subexpressions, exponentials});
+  };
+  EXPECT_TRUE(contains(exponentials_of(p + "  s = sum(p * v, axis=1)\n  return s"), "= reduce"));
+  EXPECT_FALSE(contains(exponentials_of(p + "  return p"), "= reduce")) << "a softmax has a reducer of its own";
 }
 
 TEST(Fuse, MeanBesideVariance) {
