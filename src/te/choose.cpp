@@ -12,7 +12,7 @@ namespace {
 
 // So many constant iterations are a filter's window: a thread or a strip does them alone.
 constexpr std::int64_t most_window = 64;
-constexpr std::int64_t cpu_rows = 8, cpu_columns = 4096, cpu_part = 512, cpu_elements = 1 << 16;
+constexpr std::int64_t cpu_rows = 8, cpu_rows_together = 16, cpu_columns = 4096, cpu_part = 512, cpu_elements = 1 << 16;
 // Threads of a block, columns of one that joins parts; without sizes: how long a row one block reduces, how many parts
 // all elements and all rows have; with sizes: threads that keep a GPU busy, elements and rows of a part at least.
 constexpr std::int64_t gpu_threads = 256, gpu_columns = 32, gpu_row = 32768, gpu_parts = 8192, gpu_row_parts = 128;
@@ -63,6 +63,8 @@ class Choice {
     const std::vector<StagePtr> stages = s_.node()->stages;
     for (const StagePtr& stage : stages)
       if (is_inlined(*stage)) Stage(s_.node(), stage).compute_inline();
+    for (auto each = stages.rbegin(); each != stages.rend(); ++each)
+      if (const StagePtr consumer = row_consumer(**each)) by_rows_[each->get()] = consumer;
     // Consumers first, whose loops a window may join.
     for (auto each = stages.rbegin(); each != stages.rend(); ++each) {
       const StagePtr& stage = *each;
@@ -76,6 +78,10 @@ class Choice {
         continue;
       }
       Stage on(s_.node(), stage);
+      if (const auto found = by_rows_.find(stage.get()); found != by_rows_.end()) {
+        on.compute_at(Stage(s_.node(), found->second), Axis(found->second->leaves[0]));
+        continue;
+      }
       const bool reduces = stage->op->reduction() != nullptr;
       if (!reduces || (is_window(*stage->op) && !stage->op->axes.empty())) elements(on);
       else if (!kept_order(*stage->op->reduction()->reducer).empty()) in_order(on);
@@ -125,6 +131,34 @@ class Choice {
     return consumer;
   }
 
+  // On a CPU the elementwise matrix of whose rows alone a stage is a part, as those of a softmax are: some rows of all
+  // such stages are computed together, while they are in the caches. Else nothing.
+  [[nodiscard]] StagePtr row_consumer(const StageNode& stage) const {
+    if (gpu_ || stage.is_output || stage.op->axes.empty() || stage.nesting != StageNode::Nesting::root ||
+        window_consumer(stage))
+      return nullptr;
+    if (stage.op->reduction() && !reads_along_reduced(*stage.op)) return nullptr;
+    StagePtr consumer;
+    for (const StagePtr& other : s_.node()->stages) {
+      bool reads = false, by_rows = !other->op->axes.empty();
+      for (const Expr& part : other->op->body) {
+        visit(part, [&](const ExprNode& x) {
+          if (x.kind != ExprNode::Kind::read || x.tensor != stage.origin) return;
+          reads = true;
+          by_rows = by_rows && x.args[0]->kind == ExprNode::Kind::axis && x.args[0]->axis == other->op->axes[0];
+        });
+      }
+      if (!reads) continue;
+      const auto known = by_rows_.find(other.get());
+      const StagePtr at = known == by_rows_.end() ? other : known->second;
+      const bool is_matrix =
+          at->nesting == StageNode::Nesting::root && !at->op->reduction() && at->op->axes.size() == 2;
+      if (!by_rows || !is_matrix || (consumer && consumer != at)) return nullptr;
+      consumer = at;
+    }
+    return consumer;
+  }
+
   // A thread computes its own element's window, a CPU a row of them.
   [[nodiscard]] Axis place_of_window(const StageNode& consumer) const {
     const std::vector<AxisPtr>& leaves = consumer.leaves;
@@ -150,7 +184,10 @@ class Choice {
       if (!window.empty()) inside(stage, window, {inner});
       return;
     }
-    const Axis rows = axes.size() == 2 ? stage.split(axes[0], cpu_rows).first : fused(stage, 1);
+    const bool gathers =
+        std::any_of(by_rows_.begin(), by_rows_.end(), [&](const auto& each) { return each.second == stage.node(); });
+    const Axis rows =
+        axes.size() == 2 ? stage.split(axes[0], gathers ? cpu_rows_together : cpu_rows).first : fused(stage, 1);
     stage.parallel(rows);
     if (window.empty()) return;
     const auto [outer, inner] = stage.split(axes.back(), cpu_columns);
@@ -443,6 +480,7 @@ class Choice {
   Schedule& s_;
   bool gpu_;
   const Sizes& sizes_;
+  std::unordered_map<const StageNode*, StagePtr> by_rows_;  // whose rows some elementwise matrix computes with its own
 };
 
 }  // namespace

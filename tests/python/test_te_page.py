@@ -99,6 +99,29 @@ def loops(text):
     return re.findall(r"for \(([\w.]+)", text)
 
 
+def test_our_own_page_prints_what_it_says():
+    """docs/loops.md, line by line: each block of code, and what stands behind it."""
+    text = (root / "docs" / "loops.md").read_text().split("## The page that this answers")[1]
+    names, printed, compared = {}, "", 0
+    for kind, body in re.findall(r"^```(\w*)\n(.*?)^```$", text, re.M | re.S):
+        if kind == "python":
+            assert not printed
+            out = io.StringIO()
+            with contextlib.redirect_stdout(out):
+                exec(body, names)
+            printed = out.getvalue().strip()
+        else:
+            assert printed == body.strip()
+            printed, compared = "", compared + 1
+    assert compared == 7 and not printed
+    theirs = [line for code, _ in blocks(pages[0].read_text()) for line in statements(code)]
+    ours = {" ".join(ast.unparse(line).split()) for code in re.findall(r"^```python\n(.*?)^```$", text, re.M | re.S)
+            for line in ast.parse(code).body}
+    known = [line for line in theirs if " ".join(ast.unparse(ast.parse(line)).replace("tvm.tir.", "").replace(
+        "tvm.", "").split()) in ours]
+    assert len(known) >= len(theirs) - 10, [line for line in theirs if line not in known]
+
+
 def test_every_block_is_found():
     found = blocks(pages[0].read_text())
     assert len(found) >= 10 and sum(bool(result) for _, result in found) >= 6
