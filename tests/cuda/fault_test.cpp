@@ -134,7 +134,8 @@ const std::map<std::string, std::function<void()>>& cases() {
       {"no_device", [] { compile_fails(ErrorCode::no_device, "no usable GPU"); }},
       {"too_old", [] { compile_fails(ErrorCode::driver_too_old, "version 11.8"); }},
       {"lacks_a_symbol", [] { compile_fails(ErrorCode::driver_too_old, "lacks cuTensorMapEncodeTiled"); }},
-      {"no_compiler", [] { compile_fails(ErrorCode::no_compiler, "NVRTC was not found"); }},
+      {"no_compiler",
+       [] { compile_fails(ErrorCode::no_compiler, "'/nowhere/libnvrtc.so.13', which POSTLUDE_NVRTC names"); }},
       {"no_builtins",
        [] {
          Product product;

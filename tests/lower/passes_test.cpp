@@ -409,6 +409,16 @@ TEST(Check, RefusesAnItemThatIsNotThereYet) {
   EXPECT_TRUE(contains(refusal([&] { check(work, "pass"); }), "uses an item that is not there yet"));
 }
 
+TEST(Check, RefusesAnItemThatVariesMoreThanItsArguments) {
+  const Graph graph = parse("def f(acc, bias: row):\n  D = acc + exp(bias)\n  return D");
+  Work work = infer(graph.data(), facts_of(bf16_gemm), {}).work;
+  const auto exp = std::find_if(work.items.begin(), work.items.end(), [](const Item& x) { return x.op == Op::exp; });
+  ASSERT_NE(exp, work.items.end());
+  EXPECT_EQ(exp->vary, Axes(Axis::n));
+  exp->vary = tile_axes;
+  EXPECT_TRUE(contains(refusal([&] { check(work, "pass"); }), "does not vary as its arguments do"));
+}
+
 TEST(Check, RefusesASecondUseOfTheAccumulator) {
   Program p = lowered("def f(acc):\n  D = acc + 1\n  return D");
   p.phases.push_back(p.phases[0]);
