@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <initializer_list>
 #include <limits>
 
 namespace postlude::inline v0::cuda {
@@ -108,6 +109,15 @@ double one_after_another(const Schedule& s, double units, double loop, double be
   return units * (s.ping_pong ? std::max(loop, (loop + behind) / 2) : loop + behind);
 }
 
+// Of what runs at the same time the longest takes it, and longer the closer the others come (decision 0113).
+double at_once(std::initializer_list<double> clocks) {
+  constexpr double power = 6;
+  const double longest = std::max(clocks);
+  double sum = 0;
+  for (const double one : clocks) sum += std::pow(one / longest, power);
+  return longest * std::pow(sum, 1 / power);
+}
+
 double hopper(const Schedule& s, const EpilogueNeeds& needs, const Extents& e, int multiprocessors) {
   constexpr double start = 6700, latency = 1200, memory_rate = 1767;  // clocks, bytes a clock
   const Tiles tiles = tiles_of(s, needs, e.batch, e.m, e.columns);
@@ -128,9 +138,11 @@ double hopper(const Schedule& s, const EpilogueNeeds& needs, const Extents& e, i
                       one_after_another(s, waves, of_part * stage, behind);
   // Parts take longer than their products and what they leave (decision 0098).
   const double in_parts = !s.by_memory || needs.counts_pixels ? 1 : s.at_end ? 1.05 : 1.1;
-  const double rate = needs.counts_pixels ? memory_rate * std::min(1.0, resident / 60.0) : memory_rate;
-  const double main = std::max({bytes_of(s, needs, e, tiles, resident) / rate, busy,
-                                (whole_waves * k_blocks + waves * of_part) * latency / s.stages});
+  // Of 64 columns of B along N memory gives 128 bytes in a row.
+  const double rate = memory_rate * (needs.counts_pixels ? std::min(1.0, resident / 60.0) : 1.0) *
+                      (needs.b_mn_major && s.bn == 64 ? 0.95 : 1.0);
+  const double main = at_once({bytes_of(s, needs, e, tiles, resident) / rate, busy,
+                               (whole_waves * k_blocks + waves * of_part) * latency / s.stages});
   // Additions to a second accumulator leave the tensor cores idle (decision 0026).
   const double slower = needs.promoted && s.ping_pong ? 2 : 1;
   // Of a weight gradient each block adds up the parts of every tile that ends in it, which nothing hides either.
