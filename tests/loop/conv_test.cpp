@@ -6,6 +6,9 @@
 
 #include <gtest/gtest.h>
 
+#include <sys/mman.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <cstring>
 #include <random>
@@ -267,6 +270,26 @@ TEST(Conv2d, IsItsDefinition) {
                         << z.k << " r " << z.r << " s " << z.s << " layout " << static_cast<int>(order);
     if (round % 8 == 0) check(plan, run, "round " + std::to_string(round));
   }
+}
+
+// Channels are gathered sixteen at a time, and the last of them end the memory.
+TEST(Conv2d, ReadsNothingBehindTheFilters) {
+  constexpr std::int64_t channels = 17, taps = 9;
+  const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+  void* const pages = ::mmap(nullptr, 2 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  ASSERT_NE(pages, MAP_FAILED);
+  ASSERT_EQ(::mprotect(static_cast<char*>(pages) + page, page, PROT_NONE), 0);
+  float* const w = reinterpret_cast<float*>(static_cast<char*>(pages) + page) - channels * taps;
+  std::fill_n(w, channels * taps, 1.0f);
+  const std::vector<float> x(4 * 4 * channels, 2.0f);
+  std::vector<float> d(4 * channels);
+  const Plan plan = compile(Conv2d{.groups = channels}, parse("def f(acc):\n    D: f32 = acc\n    return D\n"));
+  plan.bind({{"X", {x.data(), f32, {1, channels, 4, 4}, {16 * channels, 1, 4 * channels, channels}}},
+             {"W", {w, f32, {channels, 1, 3, 3}}},
+             {"D", {d.data(), f32, {1, 4, channels}}}})
+      .run();
+  EXPECT_EQ(d, std::vector<float>(4 * channels, 2.0f * taps));
+  ::munmap(pages, 2 * page);
 }
 
 // b is the image and m the pixel: average pooling, a pixel's number, and a value for each image.
