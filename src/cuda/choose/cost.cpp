@@ -185,8 +185,8 @@ double stencil_clocks(const Schedule& s, const EpilogueNeeds& needs) {
   const Stencil& of = needs.stencil;
   const StencilTile tile = stencil_tile(s, of);
   const double images = std::max(1, s.images), area = images * s.bm * s.bn;
-  double strips = double(ceil_div(tile.x, s.strip_x) * ceil_div(tile.y, s.strip_y) * (s.bn / 32));
-  double loaded = double(of.x.read(tile.x)) * of.y.read(tile.y) * s.bn * needs.element_bytes;
+  const std::int64_t whole = ceil_div(tile.x, s.strip_x) * ceil_div(tile.y, s.strip_y) * (s.bn / 32);
+  double strips = double(whole), loaded = double(of.x.read(tile.x)) * of.y.read(tile.y) * s.bn * needs.element_bytes;
   if (s.images) {
     const BandPixels pixels = band_pixels(s, of);
     strips = pixels.strips, loaded = pixels.bytes;
