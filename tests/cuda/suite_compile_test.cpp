@@ -241,6 +241,19 @@ TEST(Chunk, InPiecesOfManyWidths) {
   EXPECT_NE(schedule(22, 7040).find("no tile has its pieces"), std::string::npos) << schedule(22, 7040);
 }
 
+// What a compiler takes seconds for, it gets once for an element, not for eight of a thread's.
+TEST(Long, PassesHaveOneElementAThread) {
+  const auto has_rows = [](int steps) {
+    std::string text = "def f(acc, c: row[f32]):\n    x = acc\n";
+    for (int i = 0; i < steps; ++i) text += "    x = x * 0.5 + tanh(x - c)\n";
+    const Plan plan = postlude::compile(Stream{.x = DType::bf16}, parse(text + "    D: bf16 = x\n    return D\n"),
+                                        Target::parse("sm_90a"));
+    return plan.explain(ExplainPart::source, 256, 512, 0).find("phase0_rows") != std::string::npos;
+  };
+  EXPECT_TRUE(has_rows(20));
+  EXPECT_FALSE(has_rows(300));
+}
+
 // A sum takes products by fused multiply-adds, and the logarithm of a product for those of its
 // factors: where it alone asks for them, and where factors are clamped (eight of them stay in
 // range) and have a rounding of their own.

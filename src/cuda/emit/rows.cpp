@@ -91,6 +91,13 @@ int crossings(const Program& program, const std::vector<RowPhase>& phases) {
 }
 
 // How a run lies on threads; nothing where a row does not fit.
+// So long that loads are nothing beside it, and that it takes a compiler seconds for each of a thread's elements.
+bool is_very_long(const Phase& phase) {
+  int instructions = 0;
+  for (const Instruction& i : phase.code) instructions += info(i.op).instructions;
+  return instructions > 3000;
+}
+
 std::optional<RowGrid> grid_of(const Program& program, const std::vector<RowPhase>& phases, const Wide& wide) {
   RowGrid grid;
   std::int64_t columns = 0;
@@ -98,6 +105,7 @@ std::optional<RowGrid> grid_of(const Program& program, const std::vector<RowPhas
   int passes = 0;
   for (const RowPhase& row : phases) {
     const Phase& phase = program.phases[row.phase];
+    if (is_very_long(phase)) return {};
     if (phase.domain.has(Axis::n)) columns = wide.columns[row.phase], ++passes;
     reduces = reduces || (row.reductions && !phase.reductions.empty());
     by_row = by_row || std::any_of(phase.code.begin(), phase.code.end(),
