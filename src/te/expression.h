@@ -60,8 +60,8 @@ enum class Known : std::uint8_t { none, sum, prod, min, max, any, all, argmax, a
 // What may be done to a reduction besides what its nest says: a reducer is taken apart if it associates and its
 // identity changes nothing, and in another order if it commutes.
 struct Freedom {
-  bool commutes = true, associates = true, has_identity = true;  // of numbers
-  bool everywhere = true;                                        // so too of NaN and infinities
+  bool commutes = true, associates = true, has_identity = true;  // of positive numbers
+  bool everywhere = true;                                        // so too of others, NaN and infinities
   bool is_left_alone = true;                                     // whatever it is, by the identity
 };
 

@@ -7,7 +7,7 @@ namespace postlude::inline v0::te {
 
 // combine() as the graph's nodes: parameters a, then b.
 [[nodiscard]] Lambda lambda_of(const ReducerNode& reducer, const std::vector<DType>& types);
-// What triples of these types show: numbers of which many are equal, then NaN and infinities too.
+// What triples of these types show: positive numbers of which many are equal, then others, NaN and infinities too.
 [[nodiscard]] Freedom freedom_of(const ReducerNode& reducer, const std::vector<DType>& types);
 // Why a reducer may not be taken apart: "'sub' is not commutative". Empty: it may, also in another order.
 [[nodiscard]] std::string kept_order(const ReducerNode& reducer);

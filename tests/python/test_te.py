@@ -172,6 +172,28 @@ def test_a_reducer_that_does_not_commute_keeps_its_order(shape, rng):
             te.create_schedule(B)[B].bind(k, te.thread_axis("threadIdx.x"))
 
 
+def test_a_reducer_of_counts_may_be_factored(rng):
+    n, m = te.var("n"), te.var("m")
+    A = te.placeholder((n, m), name="A")
+    k = te.reduce_axis((0, m), "k")
+
+    def joined(x, y):  # means, squares and counts, which are never negative
+        count, apart = x[2] + y[2], y[0] - x[0]
+        part = te.where(count > 0, y[2] / te.max(count, 1.0), 0.0)
+        return x[0] + apart * part, x[1] + y[1] + apart * apart * x[2] * part, count
+
+    welford = te.comm_reducer(joined, lambda *types: [const(0, t) for t in types], name="welford")
+    outputs = te.compute((n,), lambda i: welford((A[i, k], const(0.0), const(1.0)), axis=k), name="W")
+    s = te.create_schedule(outputs[0])
+    s.rfactor(outputs[0], s[outputs[0]].split(k, factor=16)[1])
+    a = rng.standard_normal((5, 301)).astype(np.float32)
+    for schedule in s, te.create_schedule(outputs[0]), list(outputs):
+        mean, squares, count = (np.empty(5, np.float32) for _ in range(3))
+        build(schedule, [A, *outputs])(a, mean, squares, count)
+        np.testing.assert_allclose(mean, a.mean(1), atol=1e-5)
+        np.testing.assert_allclose(squares, a.var(1) * 301, rtol=1e-4)
+
+
 def test_several_reductions_over_the_same_axes(rng):
     n, m = te.var("n"), te.var("m")
     A = te.placeholder((n, m), name="A")
