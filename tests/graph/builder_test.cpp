@@ -197,6 +197,7 @@ TEST(Builder, AnswersWhereNothingIs) {
   GraphBuilder moved = std::move(g);
   auto acc = g.accumulator();  // NOLINT(bugprone-use-after-move): what is refused here
   const Value other = std::move(acc);
+  // NOLINTNEXTLINE(bugprone-use-after-move): and here
   EXPECT_EQ(code_of([&] { (void)(acc + other); }), ErrorCode::foreign_value);
   EXPECT_EQ(code_of([&] { (void)-acc; }), ErrorCode::foreign_value);
   EXPECT_EQ(code_of([&] { (void)chunk(acc, 2); }), ErrorCode::foreign_value);
