@@ -671,6 +671,11 @@ TEST_P(GemmTest, FewRowsPassBInTiles) {
     check(m, 700 + m, 600, DType::f32, DType::f32, Strides::dense, Strides::rows,
           m % 2 ? Data::any : Data::small_integers);
   }
+  for (const Int m : {25, 31, 48, 67, 128}) {
+    EXPECT_TRUE(choose_blocking({.m = m, .n = 700, .k = 600, .b_n_major = true}, isa()).thin) << m;
+    for (const Strides a : {Strides::dense, Strides::rows, Strides::columns})
+      check(m, 1203, 300, DType::f32, DType::f32, a, Strides::rows, Data::any);
+  }
   for (const Int n : {1, 2, 3, 7, 8, 9, 25, 26, 51, 130}) {
     check(1, n, 333, DType::f32, DType::f32, Strides::dense, Strides::columns, Data::any);
     check(n, 1, 333, DType::f32, DType::f32, Strides::rows, Strides::columns, Data::any);

@@ -6,6 +6,7 @@
 #include "cpu/product/pack.h"
 
 #include <algorithm>
+#include <limits>
 
 namespace postlude::inline v0::cpu {
 
@@ -32,13 +33,28 @@ inline constexpr std::int64_t large_b = 4 << 20;
   return round_up(s.m, lanes) * s.k + 6 * s.m;
 }
 
+// Whether it stores the accumulators as they are.
+[[nodiscard]] inline bool stores_only(const Direct& d) {
+  constexpr float infinity = std::numeric_limits<float>::infinity();
+  return d.alpha == 1 && !d.has_beta && !d.bias && !d.add && d.lo == -infinity && d.hi == infinity;
+}
+
+// Whether rows pass a B contiguous in N, which L3 holds, in tiles rather than after it is packed (decision 0171). Many
+// rows' sums take an epilogue with them less well, which a long K hides.
+[[nodiscard]] inline bool rows_in_tiles(const ProductShape& s) {
+  const bool f32 = s.a == DType::f32 && s.b == DType::f32 && s.pieces.count == 1;
+  return s.b_n_major && f32 && s.n * s.k <= large_b && (s.m <= 48 || (s.m <= 128 && s.k >= 2 * s.m));
+}
+
 // Whether B is read once, as it lies, where the kernels can: the rows' dot products with its columns, or tiles of what
 // L3 holds of a B contiguous in N.
 [[nodiscard]] inline bool is_thin(const ProductShape& shape) {
-  if (shape.packed_b || shape.m > row_group) return false;
+  if (shape.packed_b) return false;
+  if (rows_in_tiles(shape)) return true;
   const bool f32 = shape.a == DType::f32 && shape.b == DType::f32 && shape.pieces.count == 1;
-  if (shape.b_k_major && f32) return cost_of_dots(shape) < std::min(cost_of_packed(shape), cost_of_turned(shape, 16));
-  return shape.m <= max_thin_rows || (shape.b_n_major && f32 && shape.n * shape.k <= large_b);
+  if (shape.b_k_major && f32 && shape.m <= row_group)
+    return cost_of_dots(shape) < std::min(cost_of_packed(shape), cost_of_turned(shape, 16));
+  return shape.m <= max_thin_rows;
 }
 
 // One of no more comes out of L2.
@@ -52,7 +68,9 @@ inline constexpr std::int64_t b_in_l2 = 192 << 10;
 // The strips of columns that a thread of a thin product computes together, if it has so many. Rows
 // of B are read in long pieces, columns by few, because each k block reads their pages again
 // (decision 0035).
-[[nodiscard]] inline std::int64_t thin_strips(const ProductShape& shape) { return shape.b_n_major ? 8 : 1; }
+[[nodiscard]] inline std::int64_t thin_strips(const ProductShape& shape) {
+  return !shape.b_n_major ? 1 : shape.m > row_group ? 2 : 8;
+}
 
 // A turned product's accumulators have A's rows as columns: the distance of its rows, and the words
 // of A's panels.

@@ -31,6 +31,7 @@ struct Runner {
   const ThreadScratch scratch;
   const std::uint32_t* const ready_b;  // packed by somebody before, or as it lies; or null
   const std::uint32_t* const all_b;    // that, or what pack_all packs; or null
+  const bool straight;                 // a thin product's sums are those that are stored, and are made in the output
   const std::int64_t acc_row;
 
   Runner(const Product& p, const Blocking& b, const RunOptions& o)
@@ -46,7 +47,10 @@ struct Runner {
         all_b(ready_b          ? ready_b
               : packs_first(b) ? reinterpret_cast<const std::uint32_t*>(o.shared_scratch)
                                : nullptr),
-        acc_row(o.kept ? o.kept_row : b.acc_row) {}
+        straight(b.thin && b.order == Order::blocks && o.direct && stores_only(*o.direct)),
+        acc_row(o.kept     ? o.kept_row
+                : straight ? o.direct->row_stride
+                           : b.acc_row) {}
 
   template <class T>
   T* own(int thread, std::size_t offset) const {
@@ -397,10 +401,17 @@ struct Runner {
     std::uint32_t* const acc = own<std::uint32_t>(thread, scratch.acc);
     if (blocking.thin) {
       for_own_columns(thread, thin_strips(shape_of(product)), [&](std::int64_t, std::int64_t first, std::int64_t end) {
+        if (straight) {
+          thin_region(thread, first, end, 0, k_blocks, options.direct->out + first * layout.column_block);
+          return;
+        }
         thin_region(thread, first, end, 0, k_blocks, reinterpret_cast<float*>(acc));
         for (std::int64_t c = first; c < end; ++c) {
-          hand_on({thread, 0, product.m, c * layout.column_block, layout.columns(c),
-                   acc + (c - first) * layout.column_block, acc_row, blocking.piece_stride});
+          for (std::int64_t row = 0; row < product.m; row += row_group) {
+            hand_on({thread, row, std::min<std::int64_t>(row_group, product.m - row), c * layout.column_block,
+                     layout.columns(c), acc + row * acc_row + (c - first) * layout.column_block, acc_row,
+                     blocking.piece_stride});
+          }
         }
       });
       return;

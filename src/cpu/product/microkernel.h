@@ -109,7 +109,8 @@ struct TileRun {
   std::int64_t column0 = 0;
 };
 
-// A few rows of A (words, at most max_thin_rows; of a B contiguous in K at most row_group) times unpacked B.
+// A few rows of A (words, at most max_thin_rows; of an f32 B contiguous in K at most row_group, in N any number) times
+// unpacked B.
 inline constexpr int max_thin_rows = 16;
 struct ThinRun {
   const float* a = nullptr;  // contiguous in K

@@ -5,7 +5,6 @@
 #include "cpu/product/pack.h"
 
 #include <algorithm>
-#include <limits>
 
 namespace postlude::inline v0::cpu {
 namespace {
@@ -94,7 +93,7 @@ class SmallProduct {
       }
     }
     const Direct* const direct = options_.direct;
-    if (direct && (is_plain(*direct) || (blocking_.dots == 0 && !in_parts_))) {
+    if (direct && (stores_only(*direct) || (blocking_.dots == 0 && !in_parts_))) {
       const std::int64_t last = std::min(end * blocking_.group_rows, product_.m), height = height_of_passes();
       for (std::int64_t row = first * blocking_.group_rows; row < last; row += height) {
         float* const out = direct->out + row * direct->row_stride;
@@ -122,10 +121,6 @@ class SmallProduct {
     float* panel = nullptr;
     std::int64_t tiles_row = 0, dots_column = 0;
   };
-  static bool is_plain(const Direct& d) {
-    constexpr float infinity = std::numeric_limits<float>::infinity();
-    return d.alpha == 1 && !d.has_beta && !d.bias && !d.add && d.lo == -infinity && d.hi == infinity;
-  }
 
   // Few rows, which the tiles of many would part badly, by a wide B: in equal parts, and in wider tiles.
   [[nodiscard]] bool rows_in_parts() const {
