@@ -186,6 +186,7 @@ std::vector<Convolution> convolutions(DType type) {
       {"channels first", conv({1, 1}, {{{1, 1}, {1, 1}}}), 2, 16, 7, 6, 64, 3, 3, false},
       {"in groups", grouped(conv({2, 1}, {{{1, 1}, {0, 1}}}), 4), 2, 32, 7, 6, 48, 3, 3},
       {"in groups of 64", grouped(conv({1, 1}, {{{1, 1}, {1, 1}}}), 2), 2, 128, 6, 7, 128, 3, 3},
+      {"in groups of 16", grouped(conv({1, 1}, {{{1, 1}, {1, 1}}}), 4), 2, 64, 6, 7, 64, 3, 3},
       {"in groups of four", grouped(conv({2, 2}, {{{1, 1}, {1, 1}}}), 16), 3, 64, 9, 8, 64, 3, 3},
       {"3x3 of 3 channels", conv({2, 2}, {{{1, 1}, {1, 1}}}), 2, 3, 9, 9, 64, 3, 3},
       {.name = "in three dimensions",

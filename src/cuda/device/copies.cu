@@ -3,14 +3,18 @@ R"cuda(
 // can address. Rows that begin between two words are put together from words.
 struct Repack { Unpacked matrix[2]; };
 
-DEVICE WORD element_of(const Unpacked& p, const WORD* from, int x, int y) {
+// Where an element is, from the matrix's first one on, or that it is a zero.
+constexpr i64 NOWHERE = i64(1) << 62;
+DEVICE i64 element_place(const Unpacked& p, int x, int y) {
+  i64 from = 0;
+  if (x >= p.columns || y >= p.rows) return NOWHERE;
   if (p.group_columns) {
     const int group = y / p.group_rows, block = p.group_columns * p.block_groups, tap = x / block, channel = x - tap * block;
-    if (channel / p.group_columns != group % p.block_groups) return WORD(0);
-    from += group * p.group_stride - group * p.group_rows * p.row_stride;
+    if (channel / p.group_columns != group % p.block_groups) return NOWHERE;
+    from = group * p.group_stride - group * p.group_rows * p.row_stride;
     x = tap * p.group_columns + channel % p.group_columns;
   }
-  return k_exists(p.count, x) ? from[y * p.row_stride + k_offset(p.count, p.column_stride, x)] : WORD(0);
+  return k_exists(p.count, x) ? from + y * p.row_stride + k_offset(p.count, p.column_stride, x) : NOWHERE;
 }
 
 // Elements that lie side by side from an address on, 4 bytes at a time. A word that reaches behind the end may reach behind the
@@ -71,12 +75,37 @@ DEVICE void load_columns(const Unpacked& p, i64 from, int x0, int y0, Transposed
 }
 // Anything else, one element at a time.
 DEVICE void load_elements(const Unpacked& p, i64 from, int x0, int y0, Transposed& tile) {
-  for (int at = threadIdx.x; at < SIDE * SIDE; at += 256) {
-    const int q = at / SIDE, r = at % SIDE, x = x0 + q, y = y0 + r;
-    tile[q][r] = x < p.columns && y < p.rows ? element_of(p, (const WORD*)from, x, y) : WORD(0);
+  constexpr int elements = SIDE * SIDE / 256, together = elements < 8 ? elements : 8;  // of a thread; on their way
+  #pragma unroll 1
+  for (int first = 0; first < elements; first += together) {
+    i64 place[together];
+    const int at = threadIdx.x + 256 * first, r = at % SIDE;
+    #pragma unroll
+    for (int i = 0; i < together; ++i) place[i] = element_place(p, x0 + (at + 256 * i) / SIDE, y0 + r);
+    #pragma unroll
+    for (int i = 0; i < together; ++i) tile[(at + 256 * i) / SIDE][r] = place[i] == NOWHERE ? WORD(0) : ((const WORD*)from)[place[i]];
+  }
+}
+// Whether each 16 bytes of a row lie side by side, as filters along K mostly do, and are one element here.
+DEVICE bool in_quads(const Unpacked& p, i64 from) {
+  const Counting& k = p.count;
+  i64 sizes = p.columns | p.row_stride | p.group_stride | p.group_columns | k.size[3];
+  #pragma unroll
+  for (int i = 0; i < 3 && k.size[3]; ++i) sizes |= k.stride[i];
+  const bool beside = k.size[3] ? k.stride[3] == 1 && k.begin[3] == 0 && k.valid[3] == k.size[3] : p.column_stride == 1;
+  return beside && sizes % PER_QUAD == 0 && from % 16 == 0;
+}
+DEVICE void copy_quads(const Unpacked& p, i64 from, WORD* to, int x0, int y0) {
+  for (int at = threadIdx.x; at < SIDE * 8; at += 256) {
+    const int x = x0 + at % 8 * PER_QUAD, y = y0 + at / 8;
+    const i64 place = element_place(p, x, y);
+    Elements e = {};
+    if (place != NOWHERE) e = *(const Elements*)(from + place * i64(sizeof(WORD)));
+    if (y < p.rows) *(Elements*)(to + i64(y) * p.pitch + x) = e;
   }
 }
 DEVICE void repack_tile(const Unpacked& p, i64 from, WORD* to, int x0, int y0) {
+  if (in_quads(p, from)) return copy_quads(p, from, to, x0, y0);
   alignas(4) __shared__ Transposed tile;
   if (p.row_stride == 1 && !p.count.size[3] && !p.group_columns) load_columns(p, from, x0, y0, tile);
   else load_elements(p, from, x0, y0, tile);
