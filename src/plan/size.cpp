@@ -41,11 +41,16 @@ class Assumed {
     return tensor;
   }
 
-  // All but the inputs, at a problem's size.
+  // All but the inputs, at a problem's size. Images share what has no pixels, such as a bias.
   void add_others(const Shape& shape, std::vector<Binding>& bindings) {
-    for (const Expected& one : plan_.expected)
-      if (one.role != Expected::Role::input)
-        bindings.push_back({one.name, tensor(one.dtype, batched(one, shape, shape_of(plan_, one, shape)))});
+    const auto product = plan_.problem.loop().contraction();
+    const bool images = product && product->a_form == Form::windows;
+    for (const Expected& one : plan_.expected) {
+      if (one.role == Expected::Role::input) continue;
+      std::vector<std::int64_t> extents = shape_of(plan_, one, shape);
+      const bool shared = images && one.role == Expected::Role::operand && !one.axes.has(Axis::m);
+      bindings.push_back({one.name, tensor(one.dtype, shared ? extents : batched(one, shape, extents))});
+    }
   }
 
   static std::vector<std::int64_t> batched(const Expected& one, const Shape& shape, std::vector<std::int64_t> extents) {
