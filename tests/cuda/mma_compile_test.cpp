@@ -112,6 +112,7 @@ TEST_P(StencilCompiles, WithoutSpills) {
 INSTANTIATE_TEST_SUITE_P(Depthwise, StencilCompiles,
                          testing::Values(DepthwiseCase{"bias_relu", "sm_90a", {56, 7}, {56, 7}},
                                          DepthwiseCase{"bias_gelu_res_aux", "sm_90a", {7, 7}, {7, 7}},
+                                         DepthwiseCase{"bias_relu", "sm_90a", {7, 7}, {7, 7}},
                                          DepthwiseCase{"plain", "sm_90a", {28, 3, 2}, {28, 3, 2}, DType::f16},
                                          DepthwiseCase{"xent", "sm_90a", {14, 5, 1, 2}, {14, 5, 1, 2}},
                                          DepthwiseCase{"bias_relu", "sm_90a", {56, 3}, {56, 3}},

@@ -151,17 +151,19 @@ double hopper(const Schedule& s, const EpilogueNeeds& needs, const Extents& e, i
          double(joined) * meeting(s, needs, e);  // the last epilogue is not hidden
 }
 
-// Clocks of a stencil: each tile's instructions, or its bytes.
+// Clocks of a stencil: each tile's instructions, or its bytes; and a block's weights, so many of a thread at a time.
 double stencil(const Schedule& s, const EpilogueNeeds& needs, const Extents& e, int multiprocessors) {
   const std::int64_t turns = ceil_div(e.batch, std::max(1, s.images));
   const auto tiles = static_cast<double>(tiles_of(s, needs, turns, e.m, e.columns).all);
-  return 3000 + std::ceil(tiles / multiprocessors) * stencil_clocks(s, needs);
+  const auto weights = static_cast<double>(ceil_div(
+      std::int64_t{s.bn} * needs.stencil.y.taps * (s.images ? 1 : needs.stencil.x.taps), s.images ? 128 : 1024));
+  return 3000 + 2500 * weights + std::ceil(tiles / multiprocessors) * stencil_clocks(s, needs);
 }
 
 }  // namespace
 
 // The instructions of a strip: by bands, or by lanes.
-static double strip_clocks(const Schedule& s, const Stencil& of) {
+static double strip_instructions(const Schedule& s, const Stencil& of) {
   if (s.images) {
     const BandPixels pixels = band_pixels(s, of);
     const double reads = of.y.read(s.strip_y),
@@ -193,7 +195,7 @@ double stencil_clocks(const Schedule& s, const EpilogueNeeds& needs) {
   }
   const double element = 4 + 0.5 * needs.operations + 0.5 * (needs.aux_bytes_column + needs.d_bytes_column);
   const double instructions =
-      std::ceil(strips / 4) * strip_clocks(s, of) + loaded / 16 / 128 * 6 + area / 128 * element + 300 * images;
+      std::ceil(strips / 4) * strip_instructions(s, of) + loaded / 16 / 128 * 6 + area / 128 * element + 300 * images;
   const double bytes =
       images * tile.x * tile.y * s.bn * (needs.element_bytes + needs.aux_bytes_column + needs.d_bytes_column);
   // What a block waits for, the others of its multiprocessor hide the better the more they are (decision 0086).

@@ -137,7 +137,7 @@ int stencil_lane(const Schedule& s, const Stencil& of) {
 int resident(const Schedule& s, const EpilogueNeeds& n) {
   // Of 102, 128, 168 and 255 registers a thread, what is left beside a strip's, and beside an epilogue's.
   const int by_memory = shared_limit / (stencil_memory(s, n).all() + 1024);
-  if (s.images) return std::clamp(by_memory, 1, 2);
+  if (s.images) return std::clamp(by_memory, 1, 2);  // three would spill
   const int lane = stencil_lane(s, n.stencil);
   const bool small = s.bm * s.bn <= 64 * 64, simple = n.operations < 12, brief = n.operations < 24;
   int by_registers = 2;
@@ -511,10 +511,7 @@ std::vector<Schedule> rank(const EpilogueNeeds& needs, std::int64_t batch, std::
     else rank_tile(ranked, s, needs, extents, multiprocessors);
   }
   std::erase_if(ranked, [](const Ranked& r) { return !std::isfinite(r.cost); });
-  // Bands come last until they have been timed.
-  std::stable_sort(ranked.begin(), ranked.end(), [](const Ranked& a, const Ranked& b) {
-    return std::pair(a.schedule.images > 0, a.cost) < std::pair(b.schedule.images > 0, b.cost);
-  });
+  std::stable_sort(ranked.begin(), ranked.end(), [](const Ranked& a, const Ranked& b) { return a.cost < b.cost; });
   std::vector<Schedule> best;
   for (const Ranked& r : ranked) {
     best.push_back(r.schedule);

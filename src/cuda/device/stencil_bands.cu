@@ -23,10 +23,12 @@ DEVICE void load_weights(const Params& p, u32 to, int column) {
     const int c = i % BN, tap = i / BN;
     const u16* const from = (const u16*)w.word[0] + (column + c) * i64(w.word[1]) + tap * i64(w.word[2]);
     const u32 at = to + word_offset(c, tap, 0);
-    u32 before = 0;
+    u32 weights[TAPS_X], before = 0;  // all on their way before the first is stored
+    #pragma unroll
+    for (int t = 0; t < TAPS_X; ++t) weights[t] = column + c < p.n ? from[t * i64(w.word[3])] : 0;
     #pragma unroll
     for (int e = 0; e < WIDTH_X; ++e) {
-      const u32 weight = e % REACH_X == 0 && column + c < p.n ? from[e / REACH_X * i64(w.word[3])] : 0;
+      const u32 weight = e % REACH_X == 0 ? weights[e / REACH_X] : 0;
       shared_store(at + e * 16, before | weight << 16);
       before = weight;
     }
