@@ -227,7 +227,7 @@ TEST(Fuse, ASumThatBelongsToASoftmaxAndToAMean) {
 }
 
 // How many phases go over all elements, as a GPU runs them.
-int tile_phases(const std::string& text) {
+int element_phases(const std::string& text) {
   Options options;
   options.joint = true;
   int n = 0;
@@ -249,26 +249,26 @@ TEST(Extremes, AreTakenOfWhatNoStatisticChanges) {
   const std::string shifted = extremes_of(layer + "  s = max(abs(y), axis=1)\n  return s");
   EXPECT_EQ(count(shifted, "= min"), 1) << shifted;
   // In e4m3 too, whose values lie in the order of what they are rounded from.
-  EXPECT_EQ(tile_phases("def f(acc):\n" + layer + "  s = max(abs(cast(y, e4m3)), axis=1)\n  return s"), 1);
-  EXPECT_EQ(tile_phases("def f(acc):\n" + rms + "  D: s8 = y / (max(abs(y), axis=1) / 127)\n  return D"), 2);
-  EXPECT_EQ(tile_phases("def f(acc):\n  y = acc * repeat(rsqrt(mean(acc * acc, axis=1, group=64) + 1), 64)\n"
-                        "  s = min(y, axis=1, group=64)\n  return s"),
+  EXPECT_EQ(element_phases("def f(acc):\n" + layer + "  s = max(abs(cast(y, e4m3)), axis=1)\n  return s"), 1);
+  EXPECT_EQ(element_phases("def f(acc):\n" + rms + "  D: s8 = y / (max(abs(y), axis=1) / 127)\n  return D"), 2);
+  EXPECT_EQ(element_phases("def f(acc):\n  y = acc * repeat(rsqrt(mean(acc * acc, axis=1, group=64) + 1), 64)\n"
+                           "  s = min(y, axis=1, group=64)\n  return s"),
             1);
   // A weight of each column stays within, and so it waits; a factor that may be infinite would make a 0 between the
   // ends NaN; and what waits for nothing stays as it was.
-  EXPECT_EQ(tile_phases("def f(acc, w: row[f32]):\n" + rms + "  s = max(abs(y * w), axis=1)\n  return s"), 2);
-  EXPECT_EQ(tile_phases("def f(acc):\n  s = max(acc * rsqrt(mean(acc * acc, axis=1)), axis=1)\n  return s"), 2);
-  EXPECT_EQ(tile_phases("def f(acc):\n  s = max(acc / norm(acc, axis=1), axis=1)\n  return s"), 2);
+  EXPECT_EQ(element_phases("def f(acc, w: row[f32]):\n" + rms + "  s = max(abs(y * w), axis=1)\n  return s"), 2);
+  EXPECT_EQ(element_phases("def f(acc):\n  s = max(acc * rsqrt(mean(acc * acc, axis=1)), axis=1)\n  return s"), 2);
+  EXPECT_EQ(element_phases("def f(acc):\n  s = max(acc / norm(acc, axis=1), axis=1)\n  return s"), 2);
   EXPECT_EQ(count(extremes_of("  s = max(acc * 2 + c, axis=1)\n  return s"), "= min"), 0);
 }
 
 TEST(Reductions, SumsOfSquaredDeviationsInGroupsToo) {
   const std::string d = "def f(acc):\n  d = acc - repeat(mean(acc, axis=1, group=64), 64)\n";
-  EXPECT_EQ(tile_phases(d + "  s = mean(d * d, axis=1, group=64)\n  return s"), 1);
-  EXPECT_EQ(tile_phases(d + "  s = sum(d ** 2, axis=1, group=64) / 63\n  return s"), 1);
-  EXPECT_EQ(tile_phases(d + "  s = sum(d * d, axis=1, group=32)\n  return s"), 2);
-  EXPECT_EQ(tile_phases(d + "  s = sum(d * d, axis=1)\n  return s"), 2);
-  EXPECT_EQ(tile_phases("def f(acc):\n  s = sum((acc - mean(acc, axis=0)) ** 2, axis=0)\n  return s"), 1);
+  EXPECT_EQ(element_phases(d + "  s = mean(d * d, axis=1, group=64)\n  return s"), 1);
+  EXPECT_EQ(element_phases(d + "  s = sum(d ** 2, axis=1, group=64) / 63\n  return s"), 1);
+  EXPECT_EQ(element_phases(d + "  s = sum(d * d, axis=1, group=32)\n  return s"), 2);
+  EXPECT_EQ(element_phases(d + "  s = sum(d * d, axis=1)\n  return s"), 2);
+  EXPECT_EQ(element_phases("def f(acc):\n  s = sum((acc - mean(acc, axis=0)) ** 2, axis=0)\n  return s"), 1);
 }
 
 TEST(Exponentials, AreSummedBesideTheirMaximum) {
@@ -290,7 +290,7 @@ TEST(Exponentials, AreSummedBesideTheirMaximum) {
       {"def f(acc):\n  s = sum(exp((acc - max(acc, axis=1)) * -1), axis=1)\n  return s", 2},
       {"def f(acc):\n  s = sum(exp((acc - max(acc, axis=0)) * 3), axis=1)\n  return s", 2},
   };
-  for (const auto& [text, phases] : cases) EXPECT_EQ(tile_phases(text), phases) << text;
+  for (const auto& [text, phases] : cases) EXPECT_EQ(element_phases(text), phases) << text;
   const auto exponentials_of = [](const std::string& text) {
     return after(text, {subexpressions, reductions, subexpressions, exponentials});
   };
