@@ -1,5 +1,7 @@
 #include "lower/exponentials.h"
 
+#include "core/convert.h"
+
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -15,6 +17,7 @@ struct Term {
   NodeId maximum = -1;
   double scale = 0;
   NodeId weight = -1;
+  bool wide = false;             // the weights are so large, or may be, that sums of them could overflow
   std::vector<NodeId> divisors;  // other such sums of the same maximum
 
   [[nodiscard]] bool plain() const { return scale == 1 && weight < 0 && divisors.empty(); }
@@ -47,29 +50,78 @@ void sort_by_depth(Work& work) {
   for (WorkOutput& o : work.outputs) o.value = now[o.value];
 }
 
+// Sums of smaller weights are finite, however many there are. Larger ones are divided by twice this and summed apart.
+constexpr double most_weight = 0x1p63;
+
+double largest_finite(DType type) { return core::decode(type, core::float_format(type).max); }
+
+// The largest magnitude that a finite value of each item has, as far as types and operations tell.
+std::vector<double> largest(const Work& work) {
+  constexpr double unknown = std::numeric_limits<double>::infinity();
+  std::vector<double> result;
+  for (const Item& x : work.items) {
+    const auto of = [&](std::size_t i) { return result[x.args[i]]; };
+    const auto largest_of = [&]() -> double {
+      if (x.type != DType::f32) return 0x1p63;  // an integer
+      switch (x.op) {
+        case Op::constant: return std::abs(x.literal.real);
+        case Op::operand: {
+          const std::vector<OperandDecl>& operands = work.graph->operands;
+          const auto dtype = operands[static_cast<std::size_t>(x.index)].dtype;
+          return dtype ? largest_finite(*dtype) : unknown;
+        }
+        case Op::cast: return std::min(of(0), largest_finite(x.dtype));
+        case Op::neg:
+        case Op::abs:
+        case Op::repeat: return of(0);
+        case Op::add:
+        case Op::sub: return of(0) + of(1);
+        case Op::mul: return of(0) * of(1);
+        case Op::fma: return of(0) * of(1) + of(2);
+        case Op::min:
+        case Op::max: return std::max(of(0), of(1));
+        case Op::where: return std::max(of(1), of(2));
+        case Op::sin:
+        case Op::cos:
+        case Op::tanh:
+        case Op::erf:
+        case Op::random: return 1;
+        default: return unknown;
+      }
+    };
+    result.push_back(largest_of());
+  }
+  return result;
+}
+
 class Finder {
  public:
-  explicit Finder(const std::vector<Item>& items) : items_(items), depth_(depths(items)) {
-    for (std::size_t i = 0; i < items.size(); ++i) {
+  explicit Finder(const Work& work) : items_(work.items), depth_(depths(items_)), largest_(largest(work)) {
+    for (std::size_t i = 0; i < items_.size(); ++i) {
       const auto id = static_cast<NodeId>(i);
-      if (auto term = term_of(items[i])) found_.emplace(id, std::move(*term));
+      if (auto term = term_of(items_[i])) found_.emplace(id, std::move(*term));
     }
     // Only where a maximum has a sum that `fuse` does not take.
     std::map<NodeId, std::pair<int, bool>> of;
-    for (const auto& [id, term] : found_) ++of[term.maximum].first, of[term.maximum].second |= !term.plain();
+    for (const auto& [id, term] : found_) {
+      auto& [sums, wanted] = of[term.maximum];
+      sums += term.wide ? 2 : 1;
+      wanted |= !term.plain();
+    }
     std::erase_if(found_, [&](const auto& found) {
-      const auto& [terms, wanted] = of[found.second.maximum];
-      return !wanted || terms > most_terms;
+      const auto& [sums, wanted] = of[found.second.maximum];
+      return !wanted || sums > most_sums;
     });
   }
 
   std::map<NodeId, Term> found() && { return std::move(found_); }
 
  private:
-  static constexpr int most_terms = 8, deepest = 6;
+  static constexpr int most_sums = 8, deepest = 6;
 
   const std::vector<Item>& items_;
   std::vector<std::int32_t> depth_;
+  std::vector<double> largest_;
   std::map<NodeId, Term> found_;
 
   // What stands for the result of `reduce` beside its elements: itself, or in groups repeated.
@@ -141,6 +193,7 @@ class Finder {
     if (!factors(sum.args[0], sum, term, 0) || term.maximum < 0) return {};
     const NodeId x = items_[term.maximum].args[0];
     if (term.weight >= 0 && depth_[term.weight] > depth_[x]) return {};  // it would wait for another pass
+    term.wide = term.weight >= 0 && !(largest_[term.weight] <= most_weight);
     return term;
   }
 };
@@ -203,6 +256,7 @@ class Joiner {
   std::map<NodeId, Term> terms_;
   std::map<NodeId, std::vector<NodeId>> of_maximum_;  // the sums
   std::map<NodeId, NodeId> joined_;                   // maximum -> the reduction
+  std::map<NodeId, int> first_;                       // sum -> its component, the first if it has two
   Rewriter to_;
 
   void join(const Item& maximum, NodeId old) {
@@ -213,19 +267,33 @@ class Joiner {
     std::vector<double> scales;
     for (const NodeId sum : of_maximum_[old]) {
       const Term& term = terms_.at(sum);
-      item.args.push_back(term.weight < 0 ? to_.constant(DType::f32, 1, item.origin) : to_.now(term.weight));
-      item.identity.push_back(0);
-      scales.push_back(term.scale);
+      first_[sum] = static_cast<int>(item.args.size());
+      for (const NodeId weight : weights(term, item.origin)) {
+        item.args.push_back(weight);
+        item.identity.push_back(0);
+        scales.push_back(term.scale);
+      }
     }
     item.combine = combiner(scales);
     joined_[old] = to_.add(std::move(item));
     to_.replace(to_.component(joined_[old], 0, DType::f32));
   }
 
+  // The weights below `most_weight`, and the others by twice that, with those that are not finite.
+  std::vector<NodeId> weights(const Term& term, NodeId origin) {
+    const auto number = [&](double value) { return to_.constant(DType::f32, value, origin); };
+    if (term.weight < 0) return {number(1)};
+    const NodeId weight = to_.now(term.weight);
+    if (!term.wide) return {weight};
+    const auto make = [&](Op op, std::initializer_list<NodeId> args) { return to_.make(op, DType::f32, args, origin); };
+    const NodeId zero = number(0), most = number(most_weight),
+                 small = to_.make(Op::le, DType::boolean, {make(Op::abs, {weight}), most}, origin),
+                 scaled = make(Op::mul, {weight, number(0.5 / most_weight)});
+    return {make(Op::where, {small, weight, zero}), make(Op::where, {small, zero, scaled})};
+  }
+
   // Below a maximum that is not finite there is a NaN. The sum of no elements is 0; groups have some.
   void sum(const Item& item, NodeId old, const Term& term) {
-    const std::vector<NodeId>& sums = of_maximum_[term.maximum];
-    const auto at = std::find(sums.begin(), sums.end(), old) - sums.begin();
     const NodeId joined = joined_.at(term.maximum), origin = item.origin, m = to_.component(joined, 0, DType::f32);
     const NodeId zero = to_.constant(DType::f32, 0, origin),
                  nan = to_.constant(DType::f32, std::numeric_limits<double>::quiet_NaN(), origin),
@@ -236,8 +304,16 @@ class Joiner {
                    some = to_.make(Op::gt, DType::boolean, {count, zero}, origin);
       undefined = to_.make(Op::bit_and, DType::boolean, {some, undefined}, origin);
     }
-    NodeId value = to_.component(joined, static_cast<int>(at) + 1, DType::f32);
-    for (const NodeId by : term.divisors) value = to_.make(Op::div, DType::f32, {value, to_.now(by)}, origin);
+    const auto divided = [&](int component) {  // each part by itself: the quotient is finite where their sum may not be
+      NodeId part = to_.component(joined, component, DType::f32);
+      for (const NodeId by : term.divisors) part = to_.make(Op::div, DType::f32, {part, to_.now(by)}, origin);
+      return part;
+    };
+    NodeId value = divided(first_.at(old));
+    if (term.wide) {
+      const NodeId by = to_.constant(DType::f32, 2 * most_weight, origin);
+      value = to_.make(Op::fma, DType::f32, {divided(first_.at(old) + 1), by, value}, origin);
+    }
     to_.replace(to_.make(Op::where, DType::f32, {undefined, nan, value}, origin));
   }
 };
@@ -245,9 +321,9 @@ class Joiner {
 }  // namespace
 
 bool exponentials(Work& work) {
-  if (Finder(work.items).found().empty()) return false;
+  if (Finder(work).found().empty()) return false;
   sort_by_depth(work);
-  return Joiner(work, Finder(work.items).found()).run();
+  return Joiner(work, Finder(work).found()).run();
 }
 
 }  // namespace postlude::inline v0::lower

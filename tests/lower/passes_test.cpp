@@ -296,6 +296,16 @@ TEST(Exponentials, AreSummedBesideTheirMaximum) {
   };
   EXPECT_TRUE(contains(exponentials_of(p + "  s = sum(p * v, axis=1)\n  return s"), "= reduce"));
   EXPECT_FALSE(contains(exponentials_of(p + "  return p"), "= reduce")) << "a softmax has a reducer of its own";
+  // Weights that may be huge are summed in two parts, those that cannot be as they are.
+  const std::string weighted = "def f(acc, v: row[f32], h: row[f16], i: row[s8]):\n  e = exp(acc - max(acc, axis=1))\n";
+  for (const std::string weight : {"v", "acc", "h * v", "where(v > 0, v, h)", "inf", "3e38"})
+    EXPECT_TRUE(
+        contains(exponentials_of(weighted + "  s = sum(e * (" + weight + "), axis=1)\n  return s"), "[component=2]"))
+        << weight;
+  for (const std::string weight : {"h", "i", "h * h - 3", "tanh(v)", "abs(cast(v, e4m3))", "where(v > 0, i, h)"})
+    EXPECT_FALSE(
+        contains(exponentials_of(weighted + "  s = sum(e * (" + weight + "), axis=1)\n  return s"), "[component=2]"))
+        << weight;
 }
 
 TEST(Fuse, MeanBesideVariance) {
