@@ -130,7 +130,7 @@ std::string Emitter::value(const Expr& x) {
         return x->value.integer < 0 ? "(" + str(x->value.integer) + ")" : str(x->value.integer);
       return cuda::device_literal(x->value, x->type);
     case ExprNode::Kind::axis:
-      return x->axis->kind == AxisNode::Kind::size ? "p." + names_.of(x->axis.get(), x->axis->name) : variable(x->axis);
+      return x->axis->kind == AxisNode::Kind::size ? "p." + variable(x->axis) : variable(x->axis);
     case ExprNode::Kind::read: {
       if (const auto found = parameters_.find(x->tensor.get()); found != parameters_.end()) return found->second;
       if (const auto found = locals_.find(x->tensor.get()); found != locals_.end()) return found->second;
@@ -173,7 +173,7 @@ std::string Emitter::value(const Expr& x) {
 }
 
 std::string Emitter::temporary(DType type, const std::string& value) {
-  const std::string name = "t" + str(temporaries_++);
+  const std::string name = numbered("t");
   line("const $type $name = $value;", {{"type", device_type(type)}, {"name", name}, {"value", value}});
   return name;
 }
@@ -183,7 +183,7 @@ std::vector<std::string> Emitter::combined(const ReducerNode& reducer, const std
                                            const std::vector<std::string>& b, const std::vector<DType>& types,
                                            bool in_order) {
   if (reducer.known == Known::argmax || reducer.known == Known::argmin) {
-    const std::string chosen = "t" + str(temporaries_++);
+    const std::string chosen = numbered("t");
     line("const bool $chosen = $takes<$largest>($a, $a_index, $b$b_index);",
          {{"chosen", chosen},
           {"takes", in_order ? "exceeds" : "takes"},
@@ -382,6 +382,9 @@ $follow$head$code}
 }
 
 CudaSource Emitter::run() {
+  static const std::set<std::string> reserved = reserved_names(cuda::base_source() + loops_text);
+  names_.used = reserved;
+  for (std::size_t i = 0; i < nest_.stages.size(); ++i) names_.used.insert({"partial" + str(i), "counters" + str(i)});
   // Parameters: names first, so that no loop takes one.
   std::string fields;
   for (const BufferPtr& argument : nest_.arguments) fields += "  i64 " + buffer_name(argument) + ";\n";
@@ -407,11 +410,7 @@ CudaSource Emitter::run() {
   for (const BufferPtr& argument : nest_.arguments)
     for (std::size_t d = 0; d < argument->shape.size(); ++d)
       fields += fill("  i64 ${buffer}_stride$axis;\n", {{"buffer", buffer_name(argument)}, {"axis", str(d)}});
-  for (const AxisPtr& size : out_.sizes) fields += "  i64 " + names_.of(size.get(), size->name) + ";\n";
-  for (const char* taken : {"p",        "given",    "thread",   "threads",   "active",    "other",    "blocks",
-                            "left",     "half",     "from",     "counter",   "is_last",   "full",     "end",
-                            "thread_x", "thread_y", "thread_z", "threads_x", "threads_y", "threads_z"})
-    names_.used.insert(taken);
+  for (const AxisPtr& size : out_.sizes) fields += "  i64 " + variable(size) + ";\n";
   for (const auto& [first, last] : nest_.stages) kernel(first, last);
   for (std::size_t i = 0; i < out_.joining; ++i) fields += fill("  i64 partial$i, counters$i;\n", {{"i", str(i)}});
   out_.text = "#pragma nv_diag_suppress 177\n" + cuda::base_source() + loops_text + "\n// The nest:\n//\n" +

@@ -28,7 +28,7 @@ void Emitter::join_threads(const Statement& s) {
   const std::string at = tag == "threadIdx.x" ? "thread_x" : tag == "threadIdx.y" ? "thread_y" : "thread_z";
   std::vector<std::string> memory;
   for (std::size_t i = 0; i < types.size(); ++i) {
-    memory.push_back("meeting" + str(temporaries_++));
+    memory.push_back(numbered("meeting"));
     shared_ += fill("  __shared__ $type $memory[1024];\n", {{"type", device_type(types[i])}, {"memory", memory[i]}});
     line(memory[i] + "[thread] = " + values[i] + ";");
   }
@@ -103,7 +103,7 @@ void Emitter::join_warps(const Statement& s, const std::vector<DType>& types, co
   shuffle(s, types, values, 32);
   std::vector<std::string> memory;
   for (const DType type : types) {
-    memory.push_back("meeting" + str(temporaries_++));
+    memory.push_back(numbered("meeting"));
     shared_ += fill("  __shared__ $type $memory[32];\n", {{"type", device_type(type)}, {"memory", memory.back()}});
   }
   open("if (lane_id() == 0)");

@@ -148,8 +148,8 @@ bool Emitter::reduce_in_registers(const Statement& init, const Statement& loops)
   std::vector<std::string> names;
   Statement last = *first;
   for (std::size_t i = 0; i < to.size(); ++i) {
-    const std::string array = spelled(to[i]->name) + "_value" + str(temporaries_++),
-                      type = device_type(compute_type(to[i]->type)), identity = value(first->values[i]);
+    const std::string array = numbered(spelled(to[i]->name) + "_value"), type = device_type(compute_type(to[i]->type)),
+                      identity = value(first->values[i]);
     names.push_back(place.empty() ? array : array + "[" + place + "]");
     if (place.empty()) {
       line("$type $value = $identity;", {{"type", type}, {"value", array}, {"identity", identity}});

@@ -60,7 +60,7 @@ void Emitter::batches(const Statement& s, int batch) {
   std::vector<std::string> arrays, fetched;
   for (const ExprNode* read : reads) {
     const BufferPtr& buffer = nest_.of(*read);
-    arrays.push_back("words" + str(temporaries_++));
+    arrays.push_back(numbered("words"));
     line("Words<$words> $array[$n];", {{"words", str(words(buffer, *along))}, {"array", arrays.back()}, {"n", n}});
   }
   iterations();
@@ -95,8 +95,8 @@ void Emitter::extreme_of_batch(const Statement& s, int batch) {
   const std::int64_t extent = constant_extent(along);
   const std::vector<DType> types{update.values[0]->type, update.values[1]->type};
   const std::string largest = update.reducer->known == Known::argmax ? "<true>" : "<false>", i = variable(s.axis),
-                    v = variable(along.axis), x = "t" + str(temporaries_++), top = "t" + str(temporaries_++),
-                    first = "t" + str(temporaries_++), type = device_type(types[1]);
+                    v = variable(along.axis), x = numbered("t"), top = numbered("t"), first = numbered("t"),
+                    type = device_type(types[1]);
   line("$type $x[$count];", {{"type", type}, {"x", x}, {"count", str(batch * extent)}});
   line("#pragma unroll");
   open("for (int u = 0; u < $batch; ++u)", {{"batch", str(batch)}});
@@ -131,7 +131,7 @@ void Emitter::innermost(const Statement& s) {
   const std::int64_t extent = constant_extent(s);
   for (const ExprNode* read : chain_->reads) {
     const BufferPtr& buffer = nest_.of(*read);
-    const std::string array = "words" + str(temporaries_++);
+    const std::string array = numbered("words");
     line("const Words<$count> $array = $words;",
          {{"count", str(words(buffer, s))}, {"array", array}, {"words", fetched_words(*read, s)}});
     fetched_[read] = element(array, buffer->type, i);
@@ -139,7 +139,7 @@ void Emitter::innermost(const Statement& s) {
   const Statement& statement = *chain_->statement;
   std::vector<std::string> arrays;
   for (std::size_t k = 0; chain_->stores && k < statement.to.size(); ++k) {
-    arrays.push_back("t" + str(temporaries_++));
+    arrays.push_back(numbered("t"));
     line("$type $array[$extent];",
          {{"type", device_type(compute_type(statement.to[k]->type))}, {"array", arrays[k]}, {"extent", str(extent)}});
     collected_[statement.to[k].get()] = arrays[k] + "[" + i + "]";
@@ -150,7 +150,7 @@ void Emitter::innermost(const Statement& s) {
   for (std::size_t k = 0; k < arrays.size(); ++k) {
     const BufferPtr& to = statement.to[k];
     const std::int64_t a_word = 4 / size_of(to->type);
-    const std::string packed = "words" + str(temporaries_++), n = str(extent / a_word);
+    const std::string packed = numbered("words"), n = str(extent / a_word);
     const char* const elements = a_word == 1 ? "$array[e]" : "$array[2 * e], $array[2 * e + 1]";
     line("Words<$n> $packed;", {{"n", n}, {"packed", packed}});
     line("#pragma unroll");

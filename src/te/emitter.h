@@ -26,6 +26,7 @@ inline constexpr const char* tags[] = {"blockIdx.x",  "blockIdx.y",  "blockIdx.z
 [[nodiscard]] std::string spelled(const std::string& name);
 [[nodiscard]] bool meets(const std::vector<Statement>& body);       // whether threads wait for each other in it
 [[nodiscard]] std::int64_t constant_extent(const Statement& loop);  // -1: it varies
+[[nodiscard]] std::set<std::string> reserved_names(const std::string& source);
 void visit_statements(const std::vector<Statement>& body, const std::function<void(const Statement&)>& visitor);
 
 class Emitter {
@@ -71,6 +72,11 @@ class Emitter {
   std::vector<std::string> combined(const ReducerNode& reducer, const std::vector<std::string>& a,
                                     const std::vector<std::string>& b, const std::vector<DType>& types,
                                     bool in_order = false);
+  // `stem` with the next number, as long as nothing else has that name.
+  std::string numbered(const std::string& stem) {
+    for (;;)
+      if (const std::string name = stem + str(temporaries_++); names_.used.insert(name).second) return name;
+  }
   std::string temporary(DType type, const std::string& value);  // its name
   std::string value(const Expr& x);
   std::string count(const Expr& x) { return "i64(" + value(x) + ")"; }
@@ -110,8 +116,8 @@ class Emitter {
   [[nodiscard]] static bool joins_at_once(const ReducerNode& reducer, const std::vector<DType>& types);
   void take_across_warp(const Statement& s, const std::vector<std::string>& values);
 
-  std::string variable(const AxisPtr& axis) { return names_.of(axis.get(), axis->name); }
-  std::string buffer_name(const BufferPtr& buffer) { return names_.of(buffer.get(), buffer->name); }
+  std::string variable(const AxisPtr& axis) { return names_.of(axis.get(), nest_.name(axis)); }
+  std::string buffer_name(const BufferPtr& buffer) { return names_.of(buffer.get(), nest_.name(buffer)); }
   // A parameter: how far elements of an argument are apart along an axis.
   std::string stride(const BufferPtr& buffer, std::size_t axis) {
     return fill("p.${buffer}_stride$axis", {{"buffer", buffer_name(buffer)}, {"axis", str(axis)}});

@@ -719,6 +719,7 @@ Nest Lowering::run() {
     for (Statement& x : without_single_loops(nest(s), {})) nest_.body.push_back(std::move(x));
     nest_.stages.emplace_back(first, nest_.body.size());
   }
+  name_apart(nest_);
   return std::move(nest_);
 }
 

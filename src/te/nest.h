@@ -6,6 +6,7 @@
 
 #include <memory>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 namespace postlude::inline v0::te {
@@ -43,12 +44,24 @@ struct Nest {
   std::vector<BufferPtr> arguments;
   std::vector<Tensor> tensors;  // of the arguments
   std::map<std::pair<const OperationNode*, int>, BufferPtr> buffers;
+  std::unordered_map<const void*, std::string> names;  // of axes and buffers, where their own is another's
   [[nodiscard]] const BufferPtr& of(const ExprNode& read) const {
     return buffers.at({read.tensor.get(), read.component});
+  }
+  [[nodiscard]] const std::string& name(const AxisPtr& axis) const { return named(axis.get(), axis->name); }
+  [[nodiscard]] const std::string& name(const BufferPtr& buffer) const { return named(buffer.get(), buffer->name); }
+
+ private:
+  [[nodiscard]] const std::string& named(const void* key, const std::string& own) const {
+    const auto found = names.find(key);
+    return found == names.end() ? own : found->second;
   }
 };
 
 [[nodiscard]] Nest make_nest(const ScheduleNode& schedule, const std::vector<Tensor>& arguments);
+// Fills Nest::names, so that a nest can be read as it is printed: a tensor, a size or an open loop is the only one of
+// its name.
+void name_apart(Nest& nest);
 [[nodiscard]] std::string print(const Nest& nest);
 
 }  // namespace postlude::inline v0::te

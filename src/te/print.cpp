@@ -39,55 +39,6 @@ std::string literal(const Literal& value) {
   return result.find_first_of(".e") == result.npos ? result + ".0" : result;
 }
 
-std::string list(const std::vector<Expr>& values) {
-  std::string text;
-  for (const Expr& x : values) text += (text.empty() ? "" : ", ") + print(x);
-  return text;
-}
-
-// ceildiv(n, 16) for (n + 15) // 16.
-std::string quotient(const Expr& a, const Expr& b) {
-  if (b->kind == ExprNode::Kind::constant && a->kind == ExprNode::Kind::operation && a->op == Op::add) {
-    const Expr& last = a->args[1];
-    if (last->kind == ExprNode::Kind::constant && last->value.integer == b->value.integer - 1)
-      return "ceildiv(" + print(a->args[0]) + ", " + print(b) + ")";
-  }
-  return "floordiv(" + print(a) + ", " + print(b) + ")";
-}
-
-std::string wrapped(const Expr& x, int least) {
-  const std::string text = print(x);
-  return precedence(*x.node()) < least ? "(" + text + ")" : text;
-}
-
-std::string access(const std::string& name, const std::vector<Expr>& index) { return name + "[" + list(index) + "]"; }
-
-std::string operation_text(const Expr& x) {
-  if (x->op == Op::floordiv && x->type == DType::i64) return quotient(x->args[0], x->args[1]);
-  if (x->op == Op::cast) return "cast(" + list(x->args) + ", " + std::string(name(x->dtype)) + ")";
-  if (x->op == Op::random) return "random(" + std::to_string(x->seed) + ", " + list(x->args) + ")";
-  if (const int at = precedence(*x.node()); at < 10)
-    return wrapped(x->args[0], at) + (at == 7 ? "" : " ") + std::string(info(x->op).spelling) + (at == 7 ? "" : " ") +
-           wrapped(x->args[1], at + 1);
-  if (x->op == Op::neg || x->op == Op::bit_not) return std::string(info(x->op).spelling) + wrapped(x->args[0], 8);
-  return std::string(info(x->op).id) + "(" + list(x->args) + ")";
-}
-
-std::string combined(const std::vector<std::string>& to, const Statement& update) {
-  const std::vector<Expr>& values = update.values;
-  switch (update.reducer->known) {
-    case Known::sum: return to[0] + " + " + wrapped(values[0], 7);
-    case Known::prod: return to[0] + "*" + wrapped(values[0], 8);
-    case Known::any: return to[0] + " | " + wrapped(values[0], 4);
-    case Known::all: return to[0] + " & " + wrapped(values[0], 5);
-    default: break;
-  }
-  std::string state;
-  for (const std::string& x : to) state += (state.empty() ? "" : ", ") + x;
-  if (to.size() > 1) return update.reducer->name + "((" + state + "), (" + list(values) + "))";
-  return update.reducer->name + "(" + state + ", " + list(values) + ")";
-}
-
 std::string mark_text(const Mark& mark) {
   switch (mark.kind) {
     case Mark::Kind::serial: return "";
@@ -107,68 +58,134 @@ const char* scope_name(Buffer::Scope scope) {
   }
 }
 
-void write(const std::vector<Statement>& body, const std::string& indent, std::string& text) {
-  for (const Statement& s : body) {
-    switch (s.kind) {
-      case Statement::Kind::loop:
-        text += indent + "for (" + s.axis->name + ", 0, " + print(s.extent) + ")" + mark_text(s.mark) +
-                (s.joins ? " combined" : "") + " {\n";
-        write(s.body, indent + "  ", text);
-        text += indent + "}\n";
-        break;
-      case Statement::Kind::guard:
-        text += indent + "if (" + print(s.condition) + ") {\n";
-        write(s.body, indent + "  ", text);
-        text += indent + "}\n";
-        break;
-      case Statement::Kind::allocate:
-        text += indent + "allocate " + s.to[0]->name + "[" + list(s.to[0]->shape) + "] " +
-                std::string(name(s.to[0]->type)) + " " + scope_name(s.to[0]->scope) + "\n";
-        break;
-      case Statement::Kind::synchronise: text += indent + "synchronise\n"; break;
-      case Statement::Kind::store:
-      case Statement::Kind::update: {
-        std::vector<std::string> to;
-        std::string left;
-        for (const BufferPtr& buffer : s.to) {
-          to.push_back(access(buffer->name, s.index));
-          left += (left.empty() ? "" : ", ") + to.back();
+// Of a nest's own names, where there is one.
+class Printer {
+ public:
+  explicit Printer(const Nest* nest) : nest_(nest) {}
+  std::string print(const Expr& x) const {
+    if (x.empty()) return "";
+    switch (x->kind) {
+      case ExprNode::Kind::constant: return literal(x->value);
+      case ExprNode::Kind::axis: return name_of(x->axis);
+      case ExprNode::Kind::read: {
+        const OperationNode& op = *x->tensor;
+        if (nest_) return access(nest_->name(nest_->of(*x.node())), x->args);
+        return access(op.name + (op.dtypes.size() > 1 ? "." + std::to_string(x->component) : ""), x->args);
+      }
+      case ExprNode::Kind::operation: return operation_text(x);
+      case ExprNode::Kind::reduce: {
+        const Reduction& r = *x->reduction;
+        std::string axes;
+        for (const AxisPtr& axis : r.axes) axes += (axes.empty() ? "" : ", ") + name_of(axis);
+        const std::string values = r.sources.size() > 1 ? "(" + list(r.sources) + ")" : list(r.sources);
+        return r.reducer->name + "(" + values + ", axis=[" + axes + "]" +
+               (r.where.empty() ? "" : ", where=" + print(r.where)) + ")" +
+               (r.sources.size() > 1 ? "[" + std::to_string(x->component) + "]" : "");
+      }
+    }
+    return "";
+  }
+
+  void write(const std::vector<Statement>& body, const std::string& indent, std::string& text) const {
+    for (const Statement& s : body) {
+      switch (s.kind) {
+        case Statement::Kind::loop:
+          text += indent + "for (" + name_of(s.axis) + ", 0, " + print(s.extent) + ")" + mark_text(s.mark) +
+                  (s.joins ? " combined" : "") + " {\n";
+          write(s.body, indent + "  ", text);
+          text += indent + "}\n";
+          break;
+        case Statement::Kind::guard:
+          text += indent + "if (" + print(s.condition) + ") {\n";
+          write(s.body, indent + "  ", text);
+          text += indent + "}\n";
+          break;
+        case Statement::Kind::allocate:
+          text += indent + "allocate " + name_of(s.to[0]) + "[" + list(s.to[0]->shape) + "] " +
+                  std::string(name(s.to[0]->type)) + " " + scope_name(s.to[0]->scope) + "\n";
+          break;
+        case Statement::Kind::synchronise: text += indent + "synchronise\n"; break;
+        case Statement::Kind::store:
+        case Statement::Kind::update: {
+          std::vector<std::string> to;
+          std::string left;
+          for (const BufferPtr& buffer : s.to) {
+            to.push_back(access(name_of(buffer), s.index));
+            left += (left.empty() ? "" : ", ") + to.back();
+          }
+          text += indent + left + " = " + (s.kind == Statement::Kind::update ? combined(to, s) : list(s.values)) + "\n";
+          break;
         }
-        text += indent + left + " = " + (s.kind == Statement::Kind::update ? combined(to, s) : list(s.values)) + "\n";
-        break;
       }
     }
   }
-}
+
+ private:
+  [[nodiscard]] std::string name_of(const AxisPtr& axis) const { return nest_ ? nest_->name(axis) : axis->name; }
+  [[nodiscard]] std::string name_of(const BufferPtr& buffer) const {
+    return nest_ ? nest_->name(buffer) : buffer->name;
+  }
+  std::string list(const std::vector<Expr>& values) const {
+    std::string all;
+    for (const Expr& x : values) all += (all.empty() ? "" : ", ") + print(x);
+    return all;
+  }
+
+  // ceildiv(n, 16) for (n + 15) // 16.
+  std::string quotient(const Expr& a, const Expr& b) const {
+    if (b->kind == ExprNode::Kind::constant && a->kind == ExprNode::Kind::operation && a->op == Op::add) {
+      const Expr& last = a->args[1];
+      if (last->kind == ExprNode::Kind::constant && last->value.integer == b->value.integer - 1)
+        return "ceildiv(" + print(a->args[0]) + ", " + print(b) + ")";
+    }
+    return "floordiv(" + print(a) + ", " + print(b) + ")";
+  }
+
+  std::string wrapped(const Expr& x, int least) const {
+    const std::string inner = print(x);
+    return precedence(*x.node()) < least ? "(" + inner + ")" : inner;
+  }
+
+  std::string access(const std::string& name, const std::vector<Expr>& index) const {
+    return name + "[" + list(index) + "]";
+  }
+
+  std::string operation_text(const Expr& x) const {
+    if (x->op == Op::floordiv && x->type == DType::i64) return quotient(x->args[0], x->args[1]);
+    if (x->op == Op::cast) return "cast(" + list(x->args) + ", " + std::string(name(x->dtype)) + ")";
+    if (x->op == Op::random) return "random(" + std::to_string(x->seed) + ", " + list(x->args) + ")";
+    if (const int at = precedence(*x.node()); at < 10)
+      return wrapped(x->args[0], at) + (at == 7 ? "" : " ") + std::string(info(x->op).spelling) + (at == 7 ? "" : " ") +
+             wrapped(x->args[1], at + 1);
+    if (x->op == Op::neg || x->op == Op::bit_not) return std::string(info(x->op).spelling) + wrapped(x->args[0], 8);
+    return std::string(info(x->op).id) + "(" + list(x->args) + ")";
+  }
+
+  std::string combined(const std::vector<std::string>& to, const Statement& update) const {
+    const std::vector<Expr>& values = update.values;
+    switch (update.reducer->known) {
+      case Known::sum: return to[0] + " + " + wrapped(values[0], 7);
+      case Known::prod: return to[0] + "*" + wrapped(values[0], 8);
+      case Known::any: return to[0] + " | " + wrapped(values[0], 4);
+      case Known::all: return to[0] + " & " + wrapped(values[0], 5);
+      default: break;
+    }
+    std::string state;
+    for (const std::string& x : to) state += (state.empty() ? "" : ", ") + x;
+    if (to.size() > 1) return update.reducer->name + "((" + state + "), (" + list(values) + "))";
+    return update.reducer->name + "(" + state + ", " + list(values) + ")";
+  }
+
+  const Nest* nest_;
+};
 
 }  // namespace
 
-std::string print(const Expr& x) {
-  if (x.empty()) return "";
-  switch (x->kind) {
-    case ExprNode::Kind::constant: return literal(x->value);
-    case ExprNode::Kind::axis: return x->axis->name;
-    case ExprNode::Kind::read: {
-      const OperationNode& op = *x->tensor;
-      return access(op.name + (op.dtypes.size() > 1 ? "." + std::to_string(x->component) : ""), x->args);
-    }
-    case ExprNode::Kind::operation: return operation_text(x);
-    case ExprNode::Kind::reduce: {
-      const Reduction& r = *x->reduction;
-      std::string axes;
-      for (const AxisPtr& axis : r.axes) axes += (axes.empty() ? "" : ", ") + axis->name;
-      const std::string values = r.sources.size() > 1 ? "(" + list(r.sources) + ")" : list(r.sources);
-      return r.reducer->name + "(" + values + ", axis=[" + axes + "]" +
-             (r.where.empty() ? "" : ", where=" + print(r.where)) + ")" +
-             (r.sources.size() > 1 ? "[" + std::to_string(x->component) + "]" : "");
-    }
-  }
-  return "";
-}
+std::string print(const Expr& x) { return Printer(nullptr).print(x); }
 
 std::string print(const Nest& nest) {
   std::string text;
-  write(nest.body, "", text);
+  Printer(&nest).write(nest.body, "", text);
   return text;
 }
 

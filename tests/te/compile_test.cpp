@@ -55,5 +55,19 @@ TEST(Compile, SeedsReductionAcrossThreads) {
   EXPECT_LE(compiled.registers, 64);
 }
 
+// Loops and sizes that are called as what C++, CUDA or our sources have.
+TEST(Compile, WordsAsNames) {
+  if (cuda::compiler_version().empty()) GTEST_SKIP() << cuda::describe_compiler();
+  for (const char* word : {"float", "t1", "threadIdx", "iterations"}) {
+    const te::Expr n = te::var("n"), m = te::var(word);
+    const te::Tensor a = te::placeholder({n, m}, "A");
+    const te::Axis k = te::reduce_axis(0, m, word);
+    const te::Tensor b = te::compute(
+        {n}, [&](const te::Axes& i) { return te::sum(a(i[0], k), {k}); }, "B");
+    const std::string source = te::build(te::create_schedule(b), {a, b}, Target::cuda()).source();
+    EXPECT_NO_THROW(static_cast<void>(cuda::compile(source, "sm_90a"))) << word;
+  }
+}
+
 }  // namespace
 }  // namespace postlude

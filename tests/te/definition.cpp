@@ -4,9 +4,12 @@
 #include "te/fuzz.h"
 
 #include <algorithm>
+#include <cctype>
 #include <cmath>
 #include <functional>
 #include <map>
+#include <set>
+#include <sstream>
 #include <stdexcept>
 
 namespace postlude::fuzz_te {
@@ -245,6 +248,46 @@ class Reading {
   std::map<const te::Buffer*, Memory> memory_;
 };
 
+// Throws where the nest as it is printed has two things of one name, or an element of nothing.
+void check_names(const te::Nest& nest) {
+  const auto is_part = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '_' || c == '.'; };
+  std::set<std::string> tensors, sizes;
+  const auto declare = [](std::set<std::string>& names, const std::string& name) {
+    if (!names.insert(name).second) throw std::runtime_error("two are called " + name);
+  };
+  std::set<const te::AxisNode*> known;
+  for (const te::BufferPtr& argument : nest.arguments) declare(tensors, nest.name(argument));
+  for (const te::BufferPtr& argument : nest.arguments)
+    for (const Expr& extent : argument->shape)
+      te::visit(extent, [&](const ExprNode& x) {
+        if (x.kind == ExprNode::Kind::axis && known.insert(x.axis.get()).second) declare(sizes, nest.name(x.axis));
+      });
+  std::istringstream text(te::print(nest));
+  std::vector<std::string> open;  // what a line that ends with a brace opens: a loop, or "" for a guard
+  for (std::string line; std::getline(text, line);) {
+    line.erase(0, line.find_first_not_of(' '));
+    const auto is_open = [&](const std::string& name) {
+      return std::find(open.begin(), open.end(), name) != open.end();
+    };
+    if (line == "}") {
+      open.pop_back();
+      continue;
+    }
+    if (line.starts_with("allocate ")) declare(tensors, line.substr(9, line.find('[') - 9));
+    for (std::size_t at = line.find('['); at != line.npos; at = line.find('[', at + 1)) {
+      std::size_t first = at;
+      while (first > 0 && is_part(line[first - 1])) --first;
+      if (!tensors.count(line.substr(first, at - first))) throw std::runtime_error("nothing is called so: " + line);
+    }
+    if (!line.ends_with('{')) continue;
+    const std::string name = line.starts_with("for (") ? line.substr(5, line.find(',') - 5) : "";
+    if (!name.empty() && (is_open(name) || sizes.count(name) || tensors.count(name)))
+      throw std::runtime_error("a loop has another's name: " + line);
+    open.push_back(name);
+  }
+  for (const std::string& name : sizes) declare(tensors, name);
+}
+
 }  // namespace
 
 std::vector<std::vector<double>> expected(Program& p) {
@@ -268,8 +311,9 @@ std::vector<std::vector<double>> expected(Program& p) {
   }
   Evaluator e{sizes, values, shapes, {}};
   std::vector<std::vector<double>> results;
+  const te::Nest nest = te::make_nest(*p.schedule.node(), p.arguments);
+  check_names(nest);
   if (p.in_order) {
-    const te::Nest nest = te::make_nest(*p.schedule.node(), p.arguments);
     const Reading read(nest, e, values);
     for (auto i = static_cast<std::size_t>(p.outputs_from); i < p.arrays.size(); ++i)
       results.push_back(read.argument(i));

@@ -7,6 +7,7 @@
 #include <postlude/parse.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 namespace postlude::fuzz_te {
@@ -164,8 +165,11 @@ Program generate(std::uint64_t seed) {
   std::vector<Expr> shape;
   for (int d = 0; d < rank; ++d) shape.push_back(size());
   te::Axes k;
-  for (int r = 0; r < reduced; ++r)
-    k.push_back(te::reduce_axis(draw.one_in(6) ? 1 : 0, size() + (draw.one_in(6) ? 1 : 0), "k" + std::to_string(r)));
+  // Some are called as other loops, sizes, words of C++ or what emitted code has.
+  static const std::vector<std::array<const char*, 3>> names{
+      {"k0", "k1", "k2"}, {"k0", "k0.outer", "k0"}, {"k0", "k1", "k2"}, {"i", "t1", "u"}, {"step", "float", "n"}};
+  for (std::size_t r = 0; r < static_cast<std::size_t>(reduced); ++r)
+    k.push_back(te::reduce_axis(draw.one_in(6) ? 1 : 0, size() + (draw.one_in(6) ? 1 : 0), names[seed % 7 % 5][r]));
   const std::vector<DType> types{f32, f32, bf16, f16, s8, i32, i64, u8};
 
   // A tensor read at some of the axes, perhaps shifted, in any order; guarded where a shift asks it.
