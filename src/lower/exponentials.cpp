@@ -26,11 +26,7 @@ struct Term {
 // Of each item: how many reductions stand one behind the other up to it.
 std::vector<std::int32_t> depths(const std::vector<Item>& items) {
   std::vector<std::int32_t> result;
-  for (const Item& item : items) {
-    std::int32_t most = 0;
-    for (const NodeId a : item.args) most = std::max(most, result[a]);
-    result.push_back(most + (item.op == Op::reduce ? 1 : 0));
-  }
+  for (const Item& item : items) result.push_back(depth_of(item, result));
   return result;
 }
 
@@ -126,9 +122,8 @@ class Finder {
 
   // What stands for the result of `reduce` beside its elements: itself, or in groups repeated.
   NodeId of_result(NodeId id, const Item& reduce) const {
-    const Item& x = items_[id];
     if (reduce.group == 0) return id;
-    return x.op == Op::repeat && x.group == reduce.group && x.axes == (reduce.axes & tile_axes) ? x.args[0] : -1;
+    return is_beside_groups(items_[id], reduce) ? items_[id].args[0] : -1;
   }
 
   static bool alike(const Item& a, const Item& b) {

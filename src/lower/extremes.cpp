@@ -48,11 +48,7 @@ class Extremes {
   std::vector<Known> known_;         // and what is known of it
 
   std::int32_t depth(NodeId id) {
-    for (auto i = static_cast<NodeId>(depth_.size()); i <= id; ++i) {
-      std::int32_t most = 0;
-      for (const NodeId a : to_[i].args) most = std::max(most, depth_[a]);
-      depth_.push_back(most + (to_[i].op == Op::reduce ? 1 : 0));
-    }
+    for (auto i = static_cast<NodeId>(depth_.size()); i <= id; ++i) depth_.push_back(depth_of(to_[i], depth_));
     return depth_[id];
   }
 
@@ -60,9 +56,7 @@ class Extremes {
   NodeId uniform(NodeId id, const Item& reduce) const {
     const Item& x = to_[id];
     if ((x.vary & reduce.axes).empty()) return id;
-    const bool grouped =
-        reduce.group > 0 && x.op == Op::repeat && x.group == reduce.group && x.axes == (reduce.axes & tile_axes);
-    return grouped ? x.args[0] : -1;
+    return is_beside_groups(x, reduce) ? x.args[0] : -1;
   }
 
   static Known constant(double c) { return {c >= 0, c >= FLT_MIN, std::isfinite(c)}; }

@@ -20,8 +20,7 @@ std::optional<NodeId> softmax_maximum(const std::vector<Item>& items, const Item
   NodeId m = difference.args[1];
   // A grouped maximum is repeated over its columns.
   const Item& laid = items[m];
-  if (laid.op == Op::repeat && sum.group > 0 && laid.group == sum.group && laid.axes == (sum.axes & tile_axes))
-    m = laid.args[0];
+  if (is_beside_groups(laid, sum)) m = laid.args[0];
   const Item& maximum = items[m];
   const bool grouped = m != difference.args[1];
   if (!is_reduce(maximum, Reducer::max) || maximum.args[0] != difference.args[0] || maximum.axes != sum.axes ||

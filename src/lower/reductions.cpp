@@ -47,7 +47,7 @@ class Reductions {
     if (d.op != Op::sub || d.type != DType::f32) return -1;
     const NodeId x = d.args[0];
     const Item& laid = to_[d.args[1]];  // a grouped mean is repeated over its columns or rows
-    const bool grouped = laid.op == Op::repeat && laid.group == reduce.group && laid.axes == (reduce.axes & tile_axes);
+    const bool grouped = is_beside_groups(laid, reduce);
     if (grouped != (reduce.group > 0)) return -1;
     const Item& mean = grouped ? to_[laid.args[0]] : laid;  // already sum / count
     if (mean.op != Op::div) return -1;

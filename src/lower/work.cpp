@@ -25,6 +25,16 @@ void broadcast(Item& item, const std::vector<Item>& items) {
   }
 }
 
+bool is_beside_groups(const Item& x, const Item& reduce) {
+  return x.op == Op::repeat && reduce.group > 0 && x.group == reduce.group && x.axes == (reduce.axes & tile_axes);
+}
+
+std::int32_t depth_of(const Item& item, const std::vector<std::int32_t>& depths) {
+  std::int32_t most = 0;
+  for (const NodeId a : item.args) most = std::max(most, depths[a]);
+  return most + (item.op == Op::reduce ? 1 : 0);
+}
+
 Rewriter::Rewriter(Work& work) : work_(work) {
   items_.reserve(work.items.size() + 8);
   now_.reserve(work.items.size());

@@ -46,6 +46,11 @@ struct Work {
   [[nodiscard]] std::vector<std::int32_t> uses() const;  // how often each item is an argument or an output
 };
 
+// Whether x repeats a number for each group of `reduce` beside all elements of that group.
+[[nodiscard]] bool is_beside_groups(const Item& x, const Item& reduce);
+// How many reductions stand one behind the other up to an item, out of the same of all items before it.
+[[nodiscard]] std::int32_t depth_of(const Item& item, const std::vector<std::int32_t>& depths);
+
 // Rebuilds a Work item by item: every pass that replaces items is a loop over `next()`.
 class Rewriter {
  public:
