@@ -438,15 +438,7 @@ class Generator {
     const NodeId x = real();
     const Axes axis = pick_.chance(70) ? Axis::n : Axis::m;
     const std::int64_t group = pick_.chance(30) ? pick_.pick(groups) : 0;
-    const auto beside = [&](NodeId s) {  // as it is beside its elements
-      if (group == 0 || s < 0) return s;
-      Node node;
-      node.op = Op::repeat;
-      node.args = {s};
-      node.group = group;
-      node.axes = axis;
-      return append(std::move(node));
-    };
+    const auto beside = [&](NodeId s) { return group == 0 || s < 0 ? s : repeat(s, group, axis); };  // its elements
     switch (pick_.below(3)) {
       case 0: {
         const NodeId of = pick_.chance(50) ? x : binary(Op::mul, x, x);

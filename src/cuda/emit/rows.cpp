@@ -90,7 +90,6 @@ int crossings(const Program& program, const std::vector<RowPhase>& phases) {
   return static_cast<int>(count);
 }
 
-// How a run lies on threads; nothing where a row does not fit.
 // So long that loads are nothing beside it, and that it takes a compiler seconds for each of a thread's elements.
 bool is_very_long(const Phase& phase) {
   int instructions = 0;
@@ -98,6 +97,7 @@ bool is_very_long(const Phase& phase) {
   return instructions > 3000;
 }
 
+// How a run lies on threads; nothing where a row does not fit.
 std::optional<RowGrid> grid_of(const Program& program, const std::vector<RowPhase>& phases, const Wide& wide) {
   RowGrid grid;
   std::int64_t columns = 0;
