@@ -409,9 +409,10 @@ class Faults : public testing::Test {
   }
   void TearDown() override { fs::remove_all(folder_); }
 
-  void compiles_beside(const char* threads) {
+  // Two that should meet have long enough on a busy machine too.
+  void compiles_beside(const char* threads, const char* milliseconds) {
     run("compiles_beside", {{"FAKE_NVRTC_SPILLS", "#define BN 192"},
-                            {"FAKE_NVRTC_MILLISECONDS", "200"},
+                            {"FAKE_NVRTC_MILLISECONDS", milliseconds},
                             {"OMP_NUM_THREADS", threads},
                             {"POSTLUDE_FAULT_COMPILER", (fs::path(POSTLUDE_FAKES) / "fake_nvrtc.so").string()}});
   }
@@ -509,8 +510,8 @@ TEST_F(Faults, PreparingTakesNoMemoryAndBindFindsIt) {
                    {"POSTLUDE_FAULT_COMPILER", (fs::path(POSTLUDE_FAKES) / "fake_nvrtc.so").string()}});
 }
 TEST_F(Faults, PreparingNeedsNoDevice) { run("prepares_without_a_device", {{"FAKE_CUDA_FAIL", "cuInit:0:100"}}); }
-TEST_F(Faults, WhatMayBeNextIsCompiledBeside) { compiles_beside("4"); }
-TEST_F(Faults, OneThreadCompilesOneAfterAnother) { compiles_beside("1"); }
+TEST_F(Faults, WhatMayBeNextIsCompiledBeside) { compiles_beside("4", "10000"); }
+TEST_F(Faults, OneThreadCompilesOneAfterAnother) { compiles_beside("1", "200"); }
 TEST_F(Faults, PreparingTellsWhatTheCompilerSays) { run("prepares_with_errors", {{"FAKE_NVRTC_FAIL", "1"}}); }
 TEST_F(Faults, Forked) { run("forked"); }
 TEST_F(Faults, ManyThreads) { run("threads"); }

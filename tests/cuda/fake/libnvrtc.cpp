@@ -1,23 +1,24 @@
 // A compiler that takes every source: its cubins are the source.
 //   FAKE_NVRTC_FAIL=1           fails as NVRTC does without its builtins
 //   FAKE_NVRTC_SPILLS=TEXT      sources with this text spill registers
-//   FAKE_NVRTC_MILLISECONDS=N   takes so long
+//   FAKE_NVRTC_MILLISECONDS=N   waits so long, or until two have run at once
 //   fake_nvrtc_compilations     how many there were
 //   fake_nvrtc_sources          of so many sources
 //   fake_nvrtc_at_once          and so many at once, at most
 #include <algorithm>
 #include <chrono>
+#include <condition_variable>
 #include <cstdlib>
 #include <cstring>
 #include <mutex>
 #include <set>
 #include <string>
-#include <thread>
 
 #define FAKE extern "C" [[gnu::visibility("default")]] int
 
 namespace {
 std::mutex mutex;
+std::condition_variable begun;
 std::set<std::string> sources;
 int compilations = 0, running = 0, at_once = 0;
 
@@ -41,15 +42,13 @@ FAKE nvrtcCreateProgram(void** made, const char* source, const char*, int, const
   return 0;
 }
 FAKE nvrtcCompileProgram(void* program, int, const char* const*) {
-  {
-    const std::scoped_lock lock(mutex);
-    sources.insert(*static_cast<std::string*>(program));
-    ++compilations;
-    at_once = std::max(at_once, ++running);
-  }
+  std::unique_lock lock(mutex);
+  sources.insert(*static_cast<std::string*>(program));
+  ++compilations;
+  at_once = std::max(at_once, ++running);
+  begun.notify_all();
   if (const char* text = std::getenv("FAKE_NVRTC_MILLISECONDS"))
-    std::this_thread::sleep_for(std::chrono::milliseconds(std::atoi(text)));
-  const std::scoped_lock lock(mutex);
+    begun.wait_for(lock, std::chrono::milliseconds(std::atoi(text)), [] { return at_once > 1; });
   --running;
   return std::getenv("FAKE_NVRTC_FAIL") ? 7 : 0;
 }
