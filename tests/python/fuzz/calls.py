@@ -270,7 +270,7 @@ class Case:
             if self.chance(4) and shape:
                 shape, bad = (*shape[:-1], shape[-1] + 1), True
             one = self.dressed(np.full(shape, 77, kind), output=True)
-            one.bad |= bad
+            one.bad |= bad and one.value is not None  # which asks for a new output
             made.append(one)
         if self.chance(3) and len(made) == 2 and made[0].array.shape == made[1].array.shape:
             made[1] = Given(made[0].value, made[0].array, sure=False)
