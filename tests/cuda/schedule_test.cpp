@@ -150,6 +150,18 @@ TEST(Schedule, TakesLongerTheMoreItMoves) {
   }
 }
 
+// Partial results that all blocks fold take a launch longer, but not where each tile has whole columns (decision 0190).
+TEST(Schedule, TakesLongerWhereBlocksMeet) {
+  const Schedule s{.bm = 64, .bn = 64, .stages = 12, .raster = 2};
+  EpilogueNeeds alone = needs(2), meets = alone;
+  meets.meets = true;
+  const auto time = [&](const EpilogueNeeds& n, std::int64_t m) { return microseconds(s, n, {1, m, 4096, 256}, 132); };
+  EXPECT_NEAR(time(meets, 64) - time(alone, 64), 2, 0.01);
+  meets.only_columns = true;
+  EXPECT_EQ(time(meets, 64), time(alone, 64));
+  EXPECT_NEAR(time(meets, 65) - time(alone, 65), 2, 0.01);
+}
+
 // Tiles that wait for each other run at the same time: whole groups of the raster, no more than
 // there are blocks.
 TEST(Schedule, TilesThatAreHeldRunTogether) {

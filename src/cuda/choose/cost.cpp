@@ -50,7 +50,7 @@ double epilogue_clocks(const Schedule& s, const EpilogueNeeds& needs) {
   constexpr double start = 400, subtile = 2400;
   const int rows = (s.ping_pong ? s.bm : s.bm / 2) / 64, registers = rows * s.bn / 2;
   const double element = 0.225 + 0.0225 * (needs.aux_bytes_column + needs.d_bytes_column) +
-                         0.019 * needs.operations * (registers > 128 ? 1.6 : 1.0);
+                         0.0162 * needs.operations * (registers > 128 ? 1.6 : 1.0);
   const double computed = double(s.bm) * s.bn / needs.parts * element;
   const int subtiles = rows * (s.bn / needs.parts / s.sub_n);
   const double loaded = s.aux_stages ? subtile * subtiles / s.aux_stages : 0;
@@ -67,16 +67,22 @@ double left_by_part(const Schedule& s, const Extents& e) {
   return double(std::min<std::int64_t>(s.bm, round_up(e.m, 16))) * s.bn * 4;
 }
 
-// What it takes that parts of a tile meet (decisions 0021 and 0091). A part by a cluster is sent. One by memory is
+// What it takes that all blocks meet behind their last tiles, and fold partial results (decision 0190).
+double folding(const Schedule& s, const EpilogueNeeds& needs, const Extents& e) {
+  return needs.meets && !needs.holds && !lone_columns(s, needs, e.m) ? 3500 : 0;
+}
+
+// What it takes that parts of a tile meet (decisions 0021, 0091, 0190). A part by a cluster is sent. One by memory is
 // written there, and the block that has the last reads all others; or (decision 0074) each block reads a share of all,
 // a load's latency apart, and the last one the sums.
 double meeting(const Schedule& s, const EpilogueNeeds& needs, const Extents& e) {
   if (s.split == 1) return 0;
-  if (!s.by_memory) return (needs.counts_pixels ? 6500 : 1900) + 950 * s.split;
+  if (!s.by_memory) return needs.counts_pixels ? 6500 + 950 * s.split : 1600 + 640 * s.split;
   const double part = left_by_part(s, e) / 20;
   // Parts of a weight gradient end at the same time, and one block that adds them all is slow.
   const double slower = !needs.counts_pixels ? 1 : s.ping_pong ? 3.4 : 2.3;
-  return s.in_shares ? 8200 + 3.8 * part + 50 * s.split : 9700 + slower * part * (s.split - 1);
+  return s.in_shares ? 8200 + 3.8 * part + 50 * s.split
+                     : (needs.counts_pixels ? 9700 : 8300) + slower * part * (s.split - 1);
 }
 
 // Bytes of A and B, of the epilogue's tiles and, as far as L2 does not keep them, of parts. B comes again with each
@@ -109,9 +115,9 @@ double one_after_another(const Schedule& s, double units, double loop, double be
   return units * (s.ping_pong ? std::max(loop, (loop + behind) / 2) : loop + behind);
 }
 
-// Of what runs at the same time the longest takes it, and longer the closer the others come (decision 0113).
+// Of what runs at the same time the longest takes it, and longer the closer the others come (decisions 0113, 0190).
 double at_once(std::initializer_list<double> clocks) {
-  constexpr double power = 6;
+  constexpr double power = 4;
   const double longest = std::max(clocks);
   double sum = 0;
   for (const double one : clocks) sum += std::pow(one / longest, power);
@@ -119,7 +125,7 @@ double at_once(std::initializer_list<double> clocks) {
 }
 
 double hopper(const Schedule& s, const EpilogueNeeds& needs, const Extents& e, int multiprocessors) {
-  constexpr double start = 6700, latency = 1200, memory_rate = 1767;  // clocks, bytes a clock
+  constexpr double start = 6700, latency = 1200, memory_rate = 2000, of_windows = 1767;  // clocks, bytes a clock
   const Tiles tiles = tiles_of(s, needs, e.batch, e.m, e.columns);
   const bool by_cluster = cluster_blocks(s) > 1;
   const int resident = blocks(s, needs, tiles, multiprocessors);
@@ -139,7 +145,7 @@ double hopper(const Schedule& s, const EpilogueNeeds& needs, const Extents& e, i
   // Parts take longer than their products and what they leave (decision 0098).
   const double in_parts = !s.by_memory || needs.counts_pixels ? 1 : s.at_end ? 1.05 : 1.1;
   // Of 64 columns of B along N memory gives 128 bytes in a row.
-  const double rate = memory_rate * (needs.counts_pixels ? std::min(1.0, resident / 60.0) : 1.0) *
+  const double rate = (needs.counts_pixels ? of_windows * std::min(1.0, resident / 60.0) : memory_rate) *
                       (needs.b_mn_major && s.bn == 64 ? 0.95 : 1.0);
   const double main = at_once({bytes_of(s, needs, e, tiles, resident) / rate, busy,
                                (whole_waves * k_blocks + waves * of_part) * latency / s.stages});
@@ -147,7 +153,7 @@ double hopper(const Schedule& s, const EpilogueNeeds& needs, const Extents& e, i
   const double slower = needs.promoted && s.ping_pong ? 2 : 1;
   // Of a weight gradient each block adds up the parts of every tile that ends in it, which nothing hides either.
   const std::int64_t joined = needs.counts_pixels && s.by_memory ? ceil_div(tiles.all - whole, resident) : 1;
-  return start + slower * (main + epilogue) * in_parts +
+  return start + folding(s, needs, e) + slower * (main + epilogue) * in_parts +
          double(joined) * meeting(s, needs, e);  // the last epilogue is not hidden
 }
 
