@@ -3,9 +3,8 @@
 // Reductions described as loops (postlude/te.h) over 4096 x 4096 f32, in turns with a copy of the matrix: the bytes a
 // second that a program must move over the copy's. Programs by the chosen schedule, and row sums by the schedule of the
 // tutorial that docs/loops.md answers.
+#include "te/filter.h"
 #include "timing.h"
-
-#include <postlude/te.h>
 
 #include <nlohmann/json.hpp>
 
@@ -103,16 +102,8 @@ int main(int count, char** words) {
   add("column sums, chosen", chosen(Reduction(true, "sum")), {a, b}, bytes);
   add("argmax of rows, chosen", chosen(Reduction(false, "argmax")), {a, place, b}, bytes);
   add("custom product of rows, chosen", chosen(Reduction(false, "product")), {a, b}, bytes);
-  const te::Expr n = te::var("n");
-  const te::Tensor input = te::placeholder({n, n}, "Input"), filter = te::placeholder({3, 3}, "Filter");
-  const te::Axis di = te::reduce_axis(0, 3, "di"), dj = te::reduce_axis(0, 3, "dj");
-  const te::Tensor output = te::compute(
-      {n - 2, n - 2},
-      [&](const te::Axes& i) {
-        return te::sum(input(i[0] + di, i[1] + dj) * filter(di, dj), {di, dj});
-      },
-      "Output");
-  add("3 x 3 filter, chosen", te::build({output}, {input, filter, output}, target),
+  const Filter filter(te::var("n"));
+  add("3 x 3 filter, chosen", te::build({filter.output}, filter.arguments(), target),
       {a, Tensor(const_cast<float*>(weights), f32, {3, 3}), Tensor(to.get(), f32, {size - 2, size - 2})},
       bytes + (size - 2.0) * (size - 2.0) * 4);
 

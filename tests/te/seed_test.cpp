@@ -1,5 +1,5 @@
 // The seed's page: nests as text, and results.
-#include <postlude/te.h>
+#include "te/filter.h"
 
 #include <gtest/gtest.h>
 
@@ -153,17 +153,9 @@ TEST(Seed, MarksEndWithTheirLoops) {
 }
 
 TEST(Seed, Filter) {
-  const te::Expr n = te::var("n");
-  const te::Tensor input = te::placeholder({n, n}, "Input"), filter = te::placeholder({3, 3}, "Filter");
-  const te::Axis di = te::reduce_axis(0, 3, "di"), dj = te::reduce_axis(0, 3, "dj");
-  const te::Tensor output = te::compute(
-      {n - 2, n - 2},
-      [&](const te::Axes& i) {
-        return te::sum(input(i[0] + di, i[1] + dj) * filter(di, dj), {di, dj});
-      },
-      "Output");
-  const te::Schedule s = te::create_schedule(output);
-  EXPECT_EQ(te::lower(s, {input, filter, output}), R"(for (i, 0, n - 2) {
+  const Filter f3(te::var("n"));
+  const te::Schedule s = te::create_schedule(f3.output);
+  EXPECT_EQ(te::lower(s, f3.arguments()), R"(for (i, 0, n - 2) {
   for (j, 0, n - 2) {
     Output[i, j] = 0.0
     for (di, 0, 3) {
@@ -177,7 +169,7 @@ TEST(Seed, Filter) {
   std::vector<float> in(20 * 20), f(9), out(18 * 18);
   for (std::size_t i = 0; i < in.size(); ++i) in[i] = static_cast<float>(i % 13);
   for (std::size_t i = 0; i < f.size(); ++i) f[i] = static_cast<float>(i) - 4;
-  te::build(s, {input, filter, output})(
+  te::build(s, f3.arguments())(
       {Tensor(in.data(), f32, {20, 20}), Tensor(f.data(), f32, {3, 3}), Tensor(out.data(), f32, {18, 18})});
   for (std::size_t i = 0; i < 18; ++i)
     for (std::size_t j = 0; j < 18; ++j) {

@@ -1,6 +1,6 @@
 // What a CPU reduces where it lies: filters whose rows share what they read, and the places of extremes, at sizes that
 // vectors and blocks do not divide.
-#include <postlude/te.h>
+#include "te/filter.h"
 
 #include <gtest/gtest.h>
 
@@ -19,21 +19,13 @@ class Filters : public testing::TestWithParam<std::vector<std::int64_t>> {};
 
 TEST_P(Filters, AreTheSumOfTheirProducts) {
   const std::int64_t rows = GetParam()[0], columns = GetParam()[1], depth = GetParam()[2], width = GetParam()[3];
-  const Expr n = te::var("n"), m = te::var("m");
-  const te::Tensor x = te::placeholder({n, m}, "X"), f = te::placeholder({depth, width}, "F");
-  const te::Axis di = te::reduce_axis(0, depth, "di"), dj = te::reduce_axis(0, width, "dj");
-  const te::Tensor y = te::compute(
-      {n - (depth - 1), m - (width - 1)},
-      [&](const Axes& i) {
-        return te::sum(x(i[0] + di, i[1] + dj) * f(di, dj), {di, dj});
-      },
-      "Y");
+  const Filter filter(te::var("n"), te::var("m"), depth, width);
   std::vector<float> xs(static_cast<std::size_t>(rows * columns)), fs(static_cast<std::size_t>(depth * width));
   for (std::size_t i = 0; i < xs.size(); ++i) xs[i] = static_cast<float>(i * 7 % 13) - 6;
   for (std::size_t i = 0; i < fs.size(); ++i) fs[i] = static_cast<float>(i * 5 % 7) - 3;
   const std::int64_t out_rows = rows - depth + 1, out_columns = columns - width + 1;
   std::vector<float> ys(static_cast<std::size_t>(out_rows * out_columns), std::numeric_limits<float>::quiet_NaN());
-  te::build({y}, {x, f, y},
+  te::build({filter.output}, filter.arguments(),
             Target::cpu(2))({Tensor(xs.data(), f32, {rows, columns}), Tensor(fs.data(), f32, {depth, width}),
                              Tensor(ys.data(), f32, {out_rows, out_columns})});
   for (std::int64_t i = 0; i < out_rows; ++i)
