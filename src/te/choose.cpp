@@ -12,7 +12,8 @@ namespace {
 
 // So many constant iterations are a filter's window: a thread or a strip does them alone.
 constexpr std::int64_t most_window = 64;
-constexpr std::int64_t cpu_rows = 8, cpu_rows_together = 16, cpu_columns = 4096, cpu_part = 512, cpu_elements = 1 << 16;
+constexpr std::int64_t cpu_rows = 8, cpu_rows_together = 16, cpu_short_rows = 256, cpu_short_row = 64,
+                       cpu_columns = 4096, cpu_part = 512, cpu_elements = 1 << 16;
 // Threads of a block, columns of one that joins parts; without sizes: how long a row one block reduces, how many parts
 // all elements and all rows have; with sizes: threads that keep a GPU busy, elements and rows of a part at least.
 constexpr std::int64_t gpu_threads = 256, gpu_columns = 32, gpu_row = 32768, gpu_parts = 8192, gpu_row_parts = 128;
@@ -186,8 +187,9 @@ class Choice {
     }
     const bool gathers =
         std::any_of(by_rows_.begin(), by_rows_.end(), [&](const auto& each) { return each.second == stage.node(); });
-    const Axis rows =
-        axes.size() == 2 ? stage.split(axes[0], gathers ? cpu_rows_together : cpu_rows).first : fused(stage, 1);
+    const auto row = size(axes.back().extent());
+    const std::int64_t together = row && *row <= cpu_short_row ? cpu_short_rows : cpu_rows_together;
+    const Axis rows = axes.size() == 2 ? stage.split(axes[0], gathers ? together : cpu_rows).first : fused(stage, 1);
     stage.parallel(rows);
     if (window.empty()) return;
     const auto [outer, inner] = stage.split(axes.back(), cpu_columns);

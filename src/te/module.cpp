@@ -85,7 +85,11 @@ Module build(const std::vector<Tensor>& outputs, const std::vector<Tensor>& argu
   if (plain->product || plain->convolution.runs) return Module(built(plain));
   const auto module = built(described(choose_schedule(outputs, target), arguments, target));
   module->convolution.text = plain->convolution.text;
-  if (target.device == Device::cuda) module->outputs = outputs;
+  // On a CPU sizes decide only how many rows of several stages are computed together.
+  const bool by_sizes =
+      target.device == Device::cuda || std::any_of(module->schedule.stages.begin(), module->schedule.stages.end(),
+                                                   [](const auto& s) { return s->nesting == StageNode::Nesting::at; });
+  if (by_sizes) module->outputs = outputs;
   return Module(module);
 }
 
@@ -115,25 +119,22 @@ void Module::operator()(const std::vector<v0::Tensor>& arrays, void* stream) con
   if (node_->convolution.runs && on_host == (node_->target.device == Device::cpu) &&
       node_->convolution.runs->run(arrays, sizes, stream))
     return;
-  if (!node_->outputs.empty()) {
-    const Module module = for_sizes(*node_, arrays, sizes);
-    const GpuNest& gpu = *module.node_->gpu;
-    return on_host ? gpu.run_copies(sizes, arrays, node_->target.device_index) : gpu.run(sizes, arrays, stream);
-  }
-  if (node_->gpu)
-    return on_host ? node_->gpu->run_copies(sizes, arrays, node_->target.device_index)
-                   : node_->gpu->run(sizes, arrays, stream);
+  const Module chosen = node_->outputs.empty() ? *this : for_sizes(*node_, arrays, sizes);
+  const ModuleNode& node = *chosen.node_;
+  if (node.gpu)
+    return on_host ? node.gpu->run_copies(sizes, arrays, node.target.device_index)
+                   : node.gpu->run(sizes, arrays, stream);
   std::vector<std::int64_t> key = key_of(arrays);
   std::shared_ptr<const ModuleNode::Kept> kept;
   {
-    const std::scoped_lock lock(node_->mutex);
-    kept = node_->kept;
+    const std::scoped_lock lock(node.mutex);
+    kept = node.kept;
   }
   if (!kept || kept->key != key) {
     kept = std::make_shared<const ModuleNode::Kept>(
-        ModuleNode::Kept{std::move(key), CpuNest(node_->nest, sizes, arrays, node_->target.threads)});
-    const std::scoped_lock lock(node_->mutex);
-    node_->kept = kept;
+        ModuleNode::Kept{std::move(key), CpuNest(node.nest, sizes, arrays, node.target.threads)});
+    const std::scoped_lock lock(node.mutex);
+    node.kept = kept;
   }
   kept->nest.run(arrays);
 }
