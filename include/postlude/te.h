@@ -50,7 +50,11 @@ class Expr {
   [[nodiscard]] DType type() const;
   [[nodiscard]] std::string print() const;
   [[nodiscard]] const std::shared_ptr<const ExprNode>& node() const { return node_; }
-  const ExprNode* operator->() const { return node_.get(); }
+  const ExprNode* operator->() const {
+    if (!node_)
+      throw Error(ErrorCode::usage, "an expression is empty", "Give a number, or what te.h's functions make.");
+    return node_.get();
+  }
   explicit operator bool() const = delete;
   [[nodiscard]] bool empty() const { return node_ == nullptr; }
 

@@ -54,7 +54,9 @@ _takes = {
     "a stage": (LoopStage, "A stage is s[B], of a schedule s."),
     "a tensor": (LoopTensor, "Pass what te.placeholder or te.compute gives."),
     "a name": (str, "Pass a string."),
+    "a target": (str, 'It is "cpu", "cuda" or an architecture: "sm_90a".'),
     "a function": (Callable, "Pass a function of the axes, or of the values that it combines."),
+    "a condition": (Expr, 'Compare: s[B].set_store_predicate(te.thread_axis("threadIdx.x").var.equal(0)).'),
 }
 
 
@@ -63,6 +65,17 @@ def _is(kind: str, item: Any, call: str) -> Any:
     if not isinstance(item, _takes[kind][0]):
         raise error("usage", f"{call}: {item!r} is not {kind}", _takes[kind][1])
     return item
+
+
+def _call(function: Callable[..., Any], name: str, what: str, arguments: Sequence[Any]) -> Any:
+    """function(*arguments), which is refused in our words if it takes another number of them."""
+    try:
+        inspect.signature(function).bind(*arguments)
+    except TypeError as failure:
+        raise error("bad_call", f"the function of {name!r} takes no {len(arguments)} {what}: {failure}") from None
+    except ValueError:  # a builtin, which does not say what it takes
+        pass
+    return function(*arguments)
 
 
 def _number(item: Any, call: str) -> Any:
@@ -139,17 +152,21 @@ def compute(shape: Sequence[Any], fcompute: Callable[..., Any], name: str = "com
     """A stage: fcompute gives the element at its axes, or a tuple of elements for a tuple of tensors."""
     _is("a function", fcompute, "compute"), _is("a name", name, "compute")
     shape = _shape(shape, name)
-    names = [p.name for p in inspect.signature(fcompute).parameters.values() if p.kind is p.POSITIONAL_OR_KEYWORD]
-    several = False
+    try:
+        names = [p.name for p in inspect.signature(fcompute).parameters.values() if p.kind is p.POSITIONAL_OR_KEYWORD]
+    except ValueError:  # of a builtin
+        names = []
+    results: Any = None
 
     def body(*axes: Axis) -> Any:
-        nonlocal several
-        result = fcompute(*axes)
-        several = isinstance(result, (list, tuple))
-        return list(result) if several else [result]
+        nonlocal results
+        results = _call(fcompute, name, "axes", axes)
+        return list(results) if isinstance(results, (list, tuple)) else [results]
 
     made = _core.loop_compute(shape, body, name, None, names, True)
-    if several:
+    if isinstance(results, (list, tuple)):
+        if dtype is not None:
+            raise error("bad_call", f"compute of {name!r}: a dtype of several outputs", "te.cast(x, dtype) rounds one of them.")
         return tuple(made)
     if dtype is None:
         return made[0]
@@ -183,6 +200,8 @@ def max_value(dtype: Any) -> Expr:
 
 
 def _extreme(dtype: DType, largest: bool) -> Expr:
+    if _name(dtype) == "bool":
+        return const(largest, dtype)
     kind = np.dtype(_name(dtype)) if _name(dtype) in ("int8", "uint8", "int32", "int64") else None
     if kind is None:
         return const(float("inf" if largest else "-inf"), dtype)
@@ -222,9 +241,12 @@ def comm_reducer(fcombine: Callable[..., Any], fidentity: Callable[..., Any], na
         return list(items) if isinstance(items, (list, tuple)) else [items]
 
     def combine(a: tuple[Expr, ...], b: tuple[Expr, ...]) -> list[Any]:
-        return several(fcombine(a[0], b[0]) if len(a) == 1 else fcombine(a, b))
+        return several(_call(fcombine, name, "values", (a[0], b[0]) if len(a) == 1 else (a, b)))
 
-    reducer = _core.loop_reducer(combine, lambda types: several(fidentity(*map(_name, types))), _is("a name", name, "comm_reducer"))
+    def identity(types: tuple[DType, ...]) -> list[Any]:
+        return several(_call(fidentity, name, "types", [_name(t) for t in types]))
+
+    reducer = _core.loop_reducer(combine, identity, _is("a name", name, "comm_reducer"))
 
     def reduce(values: Any, axis: Any, where: Any = None) -> Any:
         results = reducer(several(values), _axes(axis, name), where)
@@ -298,7 +320,9 @@ def choose_schedule(ops: Any, target: Any = "cpu") -> LoopSchedule:
 
 
 def _target(target: Any) -> _core.Target:
-    return target if isinstance(target, _core.Target) else _core.Target.parse("cpu" if target == "llvm" else target)
+    if isinstance(target, _core.Target):
+        return target
+    return _core.Target.parse("cpu" if target == "llvm" else _is("a target", target, "target"))
 
 
 def _schedule(s: Any, target: Any) -> LoopSchedule:
@@ -376,7 +400,7 @@ def _taking(call: str, **kinds: str) -> None:
     def method(self: LoopStage, *given: Any, **named: Any) -> Any:
         items = dict(zip(names, given)) | named
         if len(given) + len(named) != len(names) or items.keys() != kinds.keys():
-            raise error("bad_call", f"{call} takes {', '.join(names)}")
+            raise error("bad_call", f"{call} takes {', '.join(names) or 'nothing'}")
         return inner(self, *(_number(items[n], f"{call} by") if kinds[n] == "a number" else _is(kinds[n], items[n], call)
                              for n in names))
 
@@ -392,11 +416,14 @@ LoopSchedule.rfactor = _rfactor
 LoopSchedule.cache_read = _cache_read
 LoopSchedule.cache_write = _cache_write
 _taking("tile", x_parent="a loop", y_parent="a loop", x_factor="a number", y_factor="a number")
-for _call in ("unroll", "vectorize", "parallel"):
-    _taking(_call, axis="a loop")
+for _marking in ("unroll", "vectorize", "parallel"):
+    _taking(_marking, axis="a loop")
 _taking("bind", axis="a loop", thread="a thread axis")
 _taking("compute_at", parent="a stage", axis="a loop")
+for _placing in ("compute_inline", "compute_root"):
+    _taking(_placing)
 _taking("set_scope", scope="a name")
+_taking("set_store_predicate", condition="a condition")
 
 
 def __getattr__(name: str) -> Any:

@@ -192,13 +192,18 @@ void bind_te(nb::module_& m) {
   bind_expressions(m);
   bind_stages(m);
   m.def("loop_var", &te::var);
-  m.def("loop_const", [](nb::handle value, DType type) { return te::cast(expr_of(value), type); });
+  m.def(
+      "loop_const", [](nb::handle value, DType type) { return te::cast(expr_of(value), type); },
+      nb::arg("value").none(), nb::arg("type"));
   m.def("loop_placeholder", [](nb::handle shape, const std::string& name, DType type) {
     return te::placeholder(exprs_of(shape), name, type);
   });
-  m.def("loop_reduce_axis", [](nb::handle begin, nb::handle end, const std::string& name) {
-    return te::reduce_axis(expr_of(begin), expr_of(end), name);
-  });
+  m.def(
+      "loop_reduce_axis",
+      [](nb::handle begin, nb::handle end, const std::string& name) {
+        return te::reduce_axis(expr_of(begin), expr_of(end), name);
+      },
+      nb::arg("begin").none(), nb::arg("end").none(), nb::arg("name"));
   m.def(
       "loop_thread_axis",
       [](const std::string& tag, nb::handle extent) {
@@ -209,7 +214,9 @@ void bind_te(nb::module_& m) {
         nb::arg("axes"), nb::arg("several"));
   m.def("loop_apply",
         [](const std::string& name, nb::handle arguments) { return te::apply(name, exprs_of(arguments)); });
-  m.def("loop_cast", [](nb::handle x, DType type, Round round) { return te::cast(expr_of(x), type, round); });
+  m.def(
+      "loop_cast", [](nb::handle x, DType type, Round round) { return te::cast(expr_of(x), type, round); },
+      nb::arg("x").none(), nb::arg("type"), nb::arg("round"));
   m.def(
       "loop_reduce",
       [](const std::string& name, nb::handle x, const te::Axes& axes, nb::handle where) {
@@ -222,7 +229,7 @@ void bind_te(nb::module_& m) {
         return name == "argmax" ? te::argmax(expr_of(x), axes, expr_of(where))
                                 : te::argmin(expr_of(x), axes, expr_of(where));
       },
-      nb::arg("name"), nb::arg("x"), nb::arg("axes"), nb::arg("where").none());
+      nb::arg("name"), nb::arg("x").none(), nb::arg("axes"), nb::arg("where").none());
   m.def("loop_reducer", &reducer);
   m.def("loop_schedule", [](const std::vector<te::Tensor>& outputs) { return te::create_schedule(outputs); });
   m.def("loop_outputs", [](const te::Operation& op) {

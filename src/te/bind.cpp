@@ -31,6 +31,12 @@ using NumericRanges = std::unordered_map<const AxisNode*, Range>;
 std::optional<Range> range_of(const Expr& x, const Sizes& sizes, const NumericRanges& axes);
 
 std::optional<Range> range_of(const Polynomial& p, const Sizes& sizes, const NumericRanges& axes) {
+  bool overflows = false;
+  const auto times = [&](std::int64_t a, std::int64_t b) {
+    std::int64_t product;
+    overflows |= __builtin_mul_overflow(a, b, &product);
+    return product;
+  };
   Range sum{p.constant, p.constant};
   for (const Polynomial::Term& term : p.terms) {
     Range product{1, 1};
@@ -59,14 +65,15 @@ std::optional<Range> range_of(const Polynomial& p, const Sizes& sizes, const Num
         }
       }
       if (!part) return {};
-      const std::int64_t ends[] = {product.low * part->low, product.low * part->high, product.high * part->low,
-                                   product.high * part->high};
+      const std::int64_t ends[] = {times(product.low, part->low), times(product.low, part->high),
+                                   times(product.high, part->low), times(product.high, part->high)};
       product = {*std::min_element(ends, ends + 4), *std::max_element(ends, ends + 4)};
     }
-    const std::int64_t a = product.low * term.factor, b = product.high * term.factor;
-    sum.low += std::min(a, b);
-    sum.high += std::max(a, b);
+    const std::int64_t a = times(product.low, term.factor), b = times(product.high, term.factor);
+    overflows |= __builtin_add_overflow(sum.low, std::min(a, b), &sum.low);
+    overflows |= __builtin_add_overflow(sum.high, std::max(a, b), &sum.high);
   }
+  if (overflows) return {};
   // x - x // c * c, what a remainder becomes, is within [0, c).
   for (std::size_t t = 0; t < p.terms.size(); ++t) {
     const Polynomial::Term& term = p.terms[t];
@@ -89,6 +96,16 @@ std::optional<Range> range_of(const Polynomial& p, const Sizes& sizes, const Num
 }
 std::optional<Range> range_of(const Expr& x, const Sizes& sizes, const NumericRanges& axes) {
   return range_of(polynomial(x, &sizes), sizes, axes);
+}
+
+// Sums of products of axes, whose range is known unless it does not fit 64 bits. What others are is looked at where
+// they are read.
+bool is_affine(const Expr& x) {
+  const Polynomial p = polynomial(x);
+  return std::all_of(p.terms.begin(), p.terms.end(), [](const auto& term) {
+    return std::all_of(term.atoms.begin(), term.atoms.end(),
+                       [](const Expr& atom) { return atom->kind == ExprNode::Kind::axis; });
+  });
 }
 
 // Walks over the reads of a stage, with the conditions under which each counts.
@@ -147,6 +164,9 @@ class IndexCheck {
       for (const Expr& bound : {x.args[d], simplified(extent - Expr(1) - x.args[d])}) {
         const auto range = range_of(bound, sizes_, axes_);
         if (range && range->low >= 0) continue;
+        if (!range && is_affine(bound))
+          throw Error(ErrorCode::size_overflow, "index " + print(x.args[d]) + " of " + quoted(x.tensor->name) + " in " +
+                                                    quoted(stage_) + " does not fit 64 bits");
         // One of the conditions says as much; or it may, and is checked element by element.
         const bool implied = std::any_of(holds_.begin(), holds_.end(), [&](const Expr& h) {
           const auto rest = range_of(bound - h, sizes_, axes_);

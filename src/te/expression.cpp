@@ -91,7 +91,7 @@ Expr constant(const Literal& value, bool literal) {
 Expr Expr::real(double x) { return constant({DType::f32, x, 0}, true); }
 Expr Expr::integer(std::int64_t x) { return integer_constant(x); }
 Expr Expr::boolean(bool x) { return constant({DType::boolean, 0, x}, true); }
-DType Expr::type() const { return node_->type; }
+DType Expr::type() const { return (*this)->type; }
 std::string Expr::print() const { return te::print(*this); }
 
 Expr axis_value(const AxisPtr& axis) {

@@ -113,7 +113,7 @@ class Printer {
             to.push_back(access(name_of(buffer), s.index));
             left += (left.empty() ? "" : ", ") + to.back();
           }
-          text += indent + left + " = " + (s.kind == Statement::Kind::update ? combined(to, s) : list(s.values)) + "\n";
+          text += indent + left + " = " + (s.kind == Statement::Kind::update ? combined(to, s) : stored(s)) + "\n";
           break;
         }
       }
@@ -128,6 +128,19 @@ class Printer {
   std::string list(const std::vector<Expr>& values) const {
     std::string all;
     for (const Expr& x : values) all += (all.empty() ? "" : ", ") + print(x);
+    return all;
+  }
+
+  // What a store puts into its buffers, rounded where they hold another type than what is computed, or read.
+  std::string stored(const Statement& s) const {
+    std::string all;
+    for (std::size_t i = 0; i < s.values.size(); ++i) {
+      const Expr& x = s.values[i];
+      const DType type = s.to[i]->type;
+      const bool exact = x->type == type || (x->kind == ExprNode::Kind::read &&
+                                             x->tensor->dtypes[static_cast<std::size_t>(x->component)] == type);
+      all += (i ? ", " : "") + (exact ? print(x) : "cast(" + print(x) + ", " + std::string(v0::name(type)) + ")");
+    }
     return all;
   }
 

@@ -36,6 +36,7 @@ Lambda lambda_of(const ReducerNode& reducer, const std::vector<DType>& types) {
   }
   std::unordered_map<const ExprNode*, NodeId> made;
   for (const Expr& result : results) {
+    if (result.empty()) throw Error(ErrorCode::bad_combiner, quoted(reducer.name) + " combines two values into none");
     visit(result, [&](const ExprNode& x) {
       if (made.count(&x)) return;
       Node node;

@@ -2,10 +2,10 @@
 // of the same few nodes.
 #include "te/schedule.h"
 
+#include "te/calls.h"
 #include "te/reducer.h"
 
 #include <algorithm>
-#include <cctype>
 #include <limits>
 
 namespace postlude::inline v0::te {
@@ -66,32 +66,20 @@ std::vector<Expr> values_of(const std::vector<AxisPtr>& axes) {
   return values;
 }
 
-std::string python_name(const std::string& name) {
-  std::string text = name;
-  std::replace_if(
-      text.begin(), text.end(), [](char c) { return !std::isalnum(static_cast<unsigned char>(c)); }, '_');
-  return text;
-}
-
-std::string python_name(const StageNode& stage) { return "s[" + python_name(stage.origin->name) + "]"; }
-
-// A loop in Python: by its place if it is one of the stage's axes, else by the name that a call gave it.
-std::string python_name(const StageNode& stage, const AxisPtr& axis) {
-  const auto place = [&](const std::vector<AxisPtr>& axes) {
-    return std::find(axes.begin(), axes.end(), axis) - axes.begin();
-  };
-  const auto data = place(stage.op->axes), reduced = place(stage.op->reduce_axes);
-  if (data < static_cast<std::ptrdiff_t>(stage.op->axes.size()))
-    return python_name(stage) + ".op.axis[" + std::to_string(data) + "]";
-  if (reduced < static_cast<std::ptrdiff_t>(stage.op->reduce_axes.size()))
-    return python_name(stage) + ".op.reduce_axis[" + std::to_string(reduced) + "]";
-  return python_name(stage.origin->name + "_" + axis->name);
-}
-
-std::string python_name(const StageNode& stage, const Axes& axes) {
-  std::string text;
-  for (const Axis& axis : axes) text += (text.empty() ? "" : ", ") + python_name(stage, axis.node());
-  return text;
+// A reader of `made` that no later call can bring into the loops of `consumer`: an output which is not computed there
+// needs it. Null where there is none.
+OperationPtr outside_reader(const ScheduleNode& schedule, const StageNode& made, const StageNode& consumer) {
+  std::set<const OperationNode*> outside;  // is needed there
+  for (auto each = schedule.stages.rbegin(); each != schedule.stages.rend(); ++each) {
+    const StageNode& stage = **each;
+    if (&stage == &made) break;
+    if (&stage == &consumer || !(stage.is_output || outside.count(stage.origin.get()))) continue;
+    for (const OperationPtr& read : reads_of(*stage.op)) {
+      if (read == made.origin) return stage.op;
+      outside.insert(read.get());
+    }
+  }
+  return nullptr;
 }
 
 // Refuses to take a reduction apart: in parts that come in order, or in others.
@@ -102,6 +90,11 @@ void check_parts(const ReducerNode& reducer, const std::string& what, bool in_or
          free.associates && free.has_identity
              ? "The outermost reduced loops can be factored: their parts keep its order."
              : "Parts of a reduction need an associative reducer, and an identity that changes nothing.");
+}
+
+void check_scope(const std::string& scope) {
+  if (scope != "global" && scope != "shared" && scope != "local")
+    throw Error(ErrorCode::bad_attribute, "there is no scope " + quoted(scope), "They are global, shared and local.");
 }
 
 std::vector<Tensor> tensors_of(const OperationPtr& operation) {
@@ -170,15 +163,20 @@ Stage::Stage(std::shared_ptr<ScheduleNode> schedule, std::shared_ptr<StageNode> 
 
 namespace {
 
-std::pair<Axis, Axis> divide(StageNode& stage, const Axis& axis, std::int64_t factor, bool parts) {
-  const std::size_t at = find_leaf(stage, axis, "split");
+void check_split(const StageNode& stage, const Axis& axis, std::int64_t factor, const char* into, const char* call) {
+  find_leaf(stage, axis, call);
   if (factor < 1 || factor > std::numeric_limits<std::int32_t>::max())
-    throw Error(
-        ErrorCode::bad_attribute,
-        "split of " + quoted(axis.name()) + " into " + (parts ? "parts" : "pieces") + " of " + std::to_string(factor),
-        "A factor is at least 1, and at most 2^31 - 1 as an array's extents.");
+    throw Error(ErrorCode::bad_attribute,
+                std::string(call) + " of " + quoted(axis.name()) + " into " + into + " of " + std::to_string(factor),
+                "A factor is at least 1, and at most 2^31 - 1 as an array's extents.");
   if (stage.mark(axis.node()).kind != Mark::Kind::serial)
-    refuse("split: " + quoted(axis.name()) + " is already bound or marked", "Split first, then mark the pieces.");
+    refuse(std::string(call) + ": " + quoted(axis.name()) + " is already bound or marked",
+           "Split first, then mark the pieces.");
+}
+
+std::pair<Axis, Axis> divide(StageNode& stage, const Axis& axis, std::int64_t factor, bool parts) {
+  check_split(stage, axis, factor, parts ? "parts" : "pieces", "split");
+  const std::size_t at = find_leaf(stage, axis, "split");
   const AxisPtr parent = axis.node();
   const Expr rest = ceil_div(parent->extent, factor);
   const AxisPtr outer = make_axis(parent->name + ".outer", parent->kind, parts ? Expr(factor) : rest);
@@ -200,16 +198,13 @@ void set_mark(StageNode& stage, const Axis& axis, Mark mark, const char* what) {
 }  // namespace
 
 std::pair<Axis, Axis> Stage::split(const Axis& axis, std::int64_t factor) {
-  const std::string parent = python_name(*node_, axis.node());
   const auto made = divide(*node_, axis, factor, false);
-  schedule_->calls.push_back(python_name(*node_, {made.first, made.second}) + " = " + python_name(*node_) + ".split(" +
-                             parent + ", factor=" + std::to_string(factor) + ")");
+  add_call(*schedule_, *node_, "split", {axis}, ", factor=" + std::to_string(factor), {made.first, made.second});
   return made;
 }
 std::pair<Axis, Axis> Stage::split_parts(const Axis& axis, std::int64_t parts) {
   const auto made = divide(*node_, axis, parts, true);
-  schedule_->calls.push_back(python_name(*node_, {made.first, made.second}) + " = " + python_name(*node_) + ".split(" +
-                             python_name(*node_, axis.node()) + ", nparts=" + std::to_string(parts) + ")");
+  add_call(*schedule_, *node_, "split", {axis}, ", nparts=" + std::to_string(parts), {made.first, made.second});
   return made;
 }
 
@@ -223,13 +218,17 @@ Axis Stage::fuse(const Axis& outer, const Axis& inner) {
   for (const Axis& axis : {outer, inner})
     if (node_->mark(axis.node()).kind != Mark::Kind::serial)
       refuse("fuse: " + quoted(axis.name()) + " is already bound or marked", "Fuse first, then mark the result.");
+  const Polynomial extents[] = {polynomial(outer.extent()), polynomial(inner.extent())};
+  if (std::int64_t product; extents[0].is_constant() && extents[1].is_constant() &&
+                            __builtin_mul_overflow(extents[0].constant, extents[1].constant, &product))
+    throw Error(ErrorCode::size_overflow,
+                "fuse: " + quoted(outer.name()) + " and " + quoted(inner.name()) + " have more than 2^63 iterations");
   const AxisPtr fused = make_axis(outer.name() + "." + inner.name() + ".fused", outer.node()->kind,
                                   simplified(outer.extent() * inner.extent()));
   node_->relations.push_back({Relation::Kind::fuse, fused, outer.node(), inner.node()});
   node_->leaves[at] = fused;
   node_->leaves.erase(node_->leaves.begin() + static_cast<std::ptrdiff_t>(at) + 1);
-  schedule_->calls.push_back(python_name(*node_, fused) + " = " + python_name(*node_) + ".fuse(" +
-                             python_name(*node_, {outer, inner}) + ")");
+  add_call(*schedule_, *node_, "fuse", {outer, inner}, {}, {Axis(fused)});
   return Axis(fused);
 }
 
@@ -243,11 +242,14 @@ void Stage::reorder(const Axes& order) {
   }
   std::sort(places.begin(), places.end());
   for (std::size_t i = 0; i < order.size(); ++i) node_->leaves[places[i]] = order[i].node();
-  schedule_->calls.push_back(python_name(*node_) + ".reorder(" + python_name(*node_, order) + ")");
+  add_call(*schedule_, *node_, "reorder", order);
 }
 
 std::vector<Axis> Stage::tile(const Axis& x, const Axis& y, std::int64_t x_factor, std::int64_t y_factor) {
-  find_leaf(*node_, y, "tile");
+  // All that can be refused, before anything is split.
+  check_split(*node_, x, x_factor, "pieces", "tile");
+  check_split(*node_, y, y_factor, "pieces", "tile");
+  if (x == y) refuse("tile: " + quoted(x.name()) + " is named twice");
   const auto [xo, xi] = split(x, x_factor);
   const auto [yo, yi] = split(y, y_factor);
   reorder({xo, yo, xi, yi});
@@ -256,20 +258,20 @@ std::vector<Axis> Stage::tile(const Axis& x, const Axis& y, std::int64_t x_facto
 
 void Stage::unroll(const Axis& axis) {
   set_mark(*node_, axis, {Mark::Kind::unroll, {}}, "unroll");
-  schedule_->calls.push_back(python_name(*node_) + ".unroll(" + python_name(*node_, axis.node()) + ")");
+  add_call(*schedule_, *node_, "unroll", {axis});
 }
 void Stage::vectorize(const Axis& axis) {
   if (axis.node() && is_reduce(axis.node()))
     refuse("vectorize: " + quoted(axis.name()) + " is reduced", "rfactor it, and vectorize the axis that it becomes.");
   set_mark(*node_, axis, {Mark::Kind::vectorize, {}}, "vectorize");
-  schedule_->calls.push_back(python_name(*node_) + ".vectorize(" + python_name(*node_, axis.node()) + ")");
+  add_call(*schedule_, *node_, "vectorize", {axis});
 }
 void Stage::parallel(const Axis& axis) {
   if (axis.node() && is_reduce(axis.node()))
     refuse("parallel: " + quoted(axis.name()) + " is reduced",
            "rfactor it, and run the axis that it becomes in parallel.");
   set_mark(*node_, axis, {Mark::Kind::parallel, {}}, "parallel");
-  schedule_->calls.push_back(python_name(*node_) + ".parallel(" + python_name(*node_, axis.node()) + ")");
+  add_call(*schedule_, *node_, "parallel", {axis});
 }
 
 void Stage::bind(const Axis& axis, const Axis& thread) {
@@ -291,8 +293,7 @@ void Stage::bind(const Axis& axis, const Axis& thread) {
   if (const Reduction* const reduction = node_->op->reduction(); reduction && is_reduce(axis.node()))
     check_parts(*reduction->reducer, "bind of " + quoted(axis.name()) + " to " + thread.name(), true);
   set_mark(*node_, axis, {Mark::Kind::bind, thread.node()}, "bind");
-  schedule_->calls.push_back(python_name(*node_) + ".bind(" + python_name(*node_, axis.node()) + ", te.thread_axis(\"" +
-                             thread.node()->tag + "\"))");
+  add_call(*schedule_, *node_, "bind", {axis}, ", te.thread_axis(\"" + thread.node()->tag + "\")");
 }
 
 void Stage::compute_at(const Stage& consumer, const Axis& axis) {
@@ -306,11 +307,14 @@ void Stage::compute_at(const Stage& consumer, const Axis& axis) {
     if (outer == node_)
       refuse("compute_at: " + quoted(other.op->name) + " is itself computed within " + quoted(node_->op->name));
   }
+  if (const OperationPtr reader = outside_reader(*schedule_, *node_, *consumer.node_))
+    refuse("compute_at: " + quoted(reader->name) + " reads " + quoted(node_->op->name) + " outside of the loop " +
+           quoted(axis.name()) + " of " + quoted(other.op->name));
   node_->nesting = StageNode::Nesting::at;
   node_->consumer = consumer.node_;
   node_->at = axis.node();
-  schedule_->calls.push_back(python_name(*node_) + ".compute_at(" + python_name(other) + ", " +
-                             python_name(other, axis.node()) + ")");
+  add_call(*schedule_, *node_, "compute_at", {},
+           python_name(*schedule_, other) + ", " + python_name(*schedule_, other, axis.node()));
 }
 
 void Stage::compute_inline() {
@@ -320,22 +324,34 @@ void Stage::compute_inline() {
            "Only elementwise stages are inlined; use compute_at.");
   if (node_->is_output) refuse("compute_inline: " + quoted(node_->op->name) + " is an output");
   node_->nesting = StageNode::Nesting::inlined;
-  schedule_->calls.push_back(python_name(*node_) + ".compute_inline()");
+  add_call(*schedule_, *node_, "compute_inline", {});
 }
 
 void Stage::compute_root() {
   node_->nesting = StageNode::Nesting::root;
-  schedule_->calls.push_back(python_name(*node_) + ".compute_root()");
+  add_call(*schedule_, *node_, "compute_root", {});
 }
 
 void Stage::set_scope(const std::string& scope) {
-  if (scope != "global" && scope != "shared" && scope != "local")
-    throw Error(ErrorCode::bad_attribute, "there is no scope " + quoted(scope), "They are global, shared and local.");
+  check_scope(scope);
   node_->scope = scope;
-  schedule_->calls.push_back(python_name(*node_) + ".set_scope(\"" + scope + "\")");
+  add_call(*schedule_, *node_, "set_scope", {}, "\"" + scope + "\"");
 }
 
-void Stage::set_store_predicate(const Expr& condition) { node_->predicate = converted(condition, DType::boolean); }
+void Stage::set_store_predicate(const Expr& condition) {
+  if (condition.type() != DType::boolean)
+    throw Error(ErrorCode::type_mismatch,
+                "the store predicate of " + quoted(node_->op->name) + " is no condition: " + te::print(condition),
+                "Compare: set_store_predicate(thread_axis(\"threadIdx.x\").var == 0).");
+  node_->predicate = condition;
+  Substitution threads;
+  visit(condition, [&](const ExprNode& x) {
+    if (x.kind == ExprNode::Kind::axis && x.axis->kind == AxisNode::Kind::thread)
+      threads[x.axis.get()] =
+          axis_value(make_axis("te.thread_axis(\"" + x.axis->tag + "\").var", x.axis->kind, Expr()));
+  });
+  add_call(*schedule_, *node_, "set_store_predicate", {}, python_text(substitute(condition, threads)));
+}
 
 Operation Stage::op() const { return Operation(node_->op); }
 Axes Stage::leaves() const {
@@ -374,7 +390,8 @@ std::vector<Tensor> Schedule::rfactor(const Tensor& tensor, const Axes& axes, in
   const StagePtr stage = (*this)[tensor].node();
   const Reduction* const reduction = stage->op->reduction();
   if (!reduction) refuse("rfactor: " + quoted(tensor.name()) + " is no reduction");
-  const std::string factored = axes.size() == 1 ? python_name(*stage, axes) : "[" + python_name(*stage, axes) + "]";
+  const std::string factored =
+      axes.size() == 1 ? python_name(*node_, *stage, axes) : "[" + python_name(*node_, *stage, axes) + "]";
   if (axes.empty()) refuse("rfactor: of no loop");
   if (place < 0 || place > static_cast<int>(stage->op->axes.size()))
     throw Error(ErrorCode::bad_attribute,
@@ -485,8 +502,8 @@ std::vector<Tensor> Schedule::rfactor(const Tensor& tensor, const Axes& axes, in
   for (const auto& [axis, mark] : marks)
     if (mark.kind == Mark::Kind::unroll) before->marks[axis] = mark;
   node_->stages.insert(std::find(node_->stages.begin(), node_->stages.end(), stage), before);
-  const std::string name = python_name(partial->name), several = made.size() > 1 ? ", *_" : "";
-  node_->calls.push_back(name + several + " = s.rfactor(" + python_name(stage->origin->name) + ", " + factored +
+  const std::string name = python_name(*node_, partial), several = made.size() > 1 ? ", *_" : "";
+  node_->calls.push_back(name + several + " = s.rfactor(" + python_name(*node_, stage->origin) + ", " + factored +
                          (place ? ", factor_axis=" + std::to_string(place) : "") + ")");
   return made;
 }
@@ -529,6 +546,12 @@ void reread(StageNode& stage, const Tensor& from, const Tensor& to) {
 
 Tensor Schedule::cache_read(const Tensor& tensor, const std::string& scope, const std::vector<Tensor>& readers) {
   if (readers.empty()) refuse("cache_read: of " + quoted(tensor.name()) + " for no reader");
+  check_scope(scope);
+  for (const Tensor& reader : readers) {
+    const std::vector<OperationPtr> reads = reads_of(*(*this)[reader].node()->op);
+    if (std::find(reads.begin(), reads.end(), tensor.op().node()) == reads.end())
+      refuse("cache_read: " + quoted(reader.name()) + " does not read " + quoted(tensor.name()));
+  }
   auto copy = std::make_shared<OperationNode>();
   copy->name = tensor.name() + "." + scope;
   copy->shape = tensor.shape();
@@ -540,19 +563,18 @@ Tensor Schedule::cache_read(const Tensor& tensor, const std::string& scope, cons
   std::ptrdiff_t first = static_cast<std::ptrdiff_t>(node_->stages.size());
   for (const Tensor& reader : readers) {
     const StagePtr stage = (*this)[reader].node();
-    const std::vector<OperationPtr> reads = reads_of(*stage->op);
-    if (std::find(reads.begin(), reads.end(), tensor.op().node()) == reads.end())
-      refuse("cache_read: " + quoted(reader.name()) + " does not read " + quoted(tensor.name()));
     reread(*stage, tensor, made);
     first = std::min(first, std::find(node_->stages.begin(), node_->stages.end(), stage) - node_->stages.begin());
   }
   const StagePtr stage = make_stage(copy);
   stage->is_derived = true;
-  Stage(node_, stage).set_scope(scope);
+  stage->scope = scope;
   std::string names;
-  for (const Tensor& reader : readers) names += (names.empty() ? "" : ", ") + python_name(reader.name());
-  node_->calls.back() = python_name(copy->name) + " = s.cache_read(" + python_name(tensor.name()) + ", \"" + scope +
-                        "\", [" + names + "])";
+  for (const Tensor& reader : readers)
+    names += (names.empty() ? "" : ", ") + python_name(*node_, (*this)[reader].node()->origin);
+  node_->calls.push_back(python_name(*node_, copy) + " = s.cache_read(" +
+                         python_name(*node_, tensor.op().node(), tensor.component()) + ", \"" + scope + "\", [" +
+                         names + "])");
   node_->stages.insert(node_->stages.begin() + first, stage);
   return made;
 }
@@ -562,6 +584,7 @@ std::vector<Tensor> Schedule::cache_write(const Tensor& tensor, const std::strin
   if (!stage->relations.empty())
     refuse("cache_write: the loops of " + quoted(tensor.name()) + " are already split or fused",
            "Write to a cache first; then schedule both stages.");
+  check_scope(scope);
   // The values are computed by a new stage, which has the reduced loops; the old one, with its own, copies them.
   auto computed = std::make_shared<OperationNode>(*stage->op);
   computed->name += "." + scope;
@@ -571,9 +594,9 @@ std::vector<Tensor> Schedule::cache_write(const Tensor& tensor, const std::strin
   for (std::size_t i = 0; i < computed->dtypes.size(); ++i) computed->dtypes[i] = computed->body[i]->type;
   const StagePtr before = make_stage(computed);
   before->is_derived = true;
-  Stage(node_, before).set_scope(scope);
-  node_->calls.back() =
-      python_name(computed->name) + " = s.cache_write(" + python_name(tensor.name()) + ", \"" + scope + "\")";
+  before->scope = scope;
+  node_->calls.push_back(python_name(*node_, computed) + (computed->body.size() > 1 ? ", *_" : "") +
+                         " = s.cache_write(" + python_name(*node_, stage->origin) + ", \"" + scope + "\")");
   auto copy = std::make_shared<OperationNode>(*stage->op);
   copy->reduce_axes.clear();
   const std::vector<Tensor> made = tensors_of(computed);

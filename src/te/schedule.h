@@ -4,6 +4,7 @@
 #include "te/expression.h"
 
 #include <optional>
+#include <set>
 
 namespace postlude::inline v0::te {
 
@@ -49,6 +50,11 @@ struct ScheduleNode {
   std::vector<StagePtr> stages;  // producers first; no placeholders
   std::vector<Tensor> outputs;
   std::vector<std::string> calls;  // that made it, in Python
+
+  // What the calls call tensors' operations, of some components, and loops; the names that are taken.
+  using Named = std::pair<std::shared_ptr<const void>, int>;
+  std::map<Named, std::string> names;
+  std::set<std::string> taken{"s", "te", "_"};
 };
 
 [[noreturn]] void refuse(const std::string& message, const std::string& hint = {});  // bad_schedule

@@ -16,6 +16,8 @@ Expr size_of_axis(const Expr& x, const std::string& name) {
   const Expr size = simplified(converted(x, DType::i64));
   if (size->kind == ExprNode::Kind::constant && size->value.integer < 0)
     throw Error(ErrorCode::size_overflow, "an extent of " + quoted(name) + " is negative: " + print(size));
+  if (size->kind == ExprNode::Kind::constant && size->value.integer > std::numeric_limits<std::int32_t>::max())
+    throw Error(ErrorCode::size_overflow, "an extent of " + quoted(name) + " is beyond 2^31 - 1: " + print(size));
   return size;
 }
 
@@ -149,7 +151,11 @@ std::vector<Expr> reduce(const ReducerPtr& reducer, std::vector<Expr> sources, c
     reduction.reducer = judged;
   }
   reduction.sources = std::move(sources);
-  reduction.where = where.empty() ? where : converted(where, DType::boolean);
+  if (!where.empty() && where.type() != DType::boolean)
+    throw Error(ErrorCode::type_mismatch,
+                quoted(reducer->name) + " is of elements where " + print(where) + ", which is no condition",
+                "Compare: sum(x, axes, x > 0).");
+  reduction.where = where;
   return components(std::move(reduction));
 }
 
@@ -198,7 +204,8 @@ Tensor placeholder(std::vector<Expr> shape, const std::string& name, DType dtype
 }
 
 Axis reduce_axis(const Expr& begin, const Expr& end, const std::string& name) {
-  return Axis(make_axis(name, AxisNode::Kind::reduce, size_of_axis(end - begin, name), size_of_axis(begin, name)));
+  const Expr first = size_of_axis(begin, name), last = size_of_axis(end, name);
+  return Axis(make_axis(name, AxisNode::Kind::reduce, size_of_axis(last - first, name), first));
 }
 
 Axis thread_axis(const std::string& tag) {
@@ -230,7 +237,7 @@ std::vector<Expr> joined(const std::vector<Expr>& body, const std::string& name)
     reductions.push_back(part->reduction.get());
   }
   const std::set<const Reduction*> different(reductions.begin(), reductions.end());
-  if (different.size() == 1) return body;
+  if (different.size() <= 1) return body;
   Reduction all = *reductions[0];
   std::vector<std::pair<ReducerPtr, std::vector<std::size_t>>> places;  // where each one's values are
   auto reducer = std::make_shared<ReducerNode>();

@@ -38,6 +38,7 @@ FUNCTIONS = {
     "python/src/functions.cpp define_native": "called by Python, with a decorator's keywords",
 }
 FILES = {
+    "src/te/schedule.cpp": "a function for each call, which rewrites the same few nodes",
     "src/cpu/strips/phase.cpp": "one class, which lays a phase out",
     "src/cpu/strips/strips.inc": "a row for each operation, compiled for each instruction set",
     "src/loop/conv.cpp": "one main loop with its gradients",

@@ -46,6 +46,30 @@ TEST(Emit, TakesNoOtherReducerForArgmax) {
   EXPECT_NE(emitted({a}, known).find("extreme_of<true>"), std::string::npos);
 }
 
+// What is stored as another type is rounded, which a printed nest says; a copy changes nothing.
+TEST(Nest, ShowsWhatAStoreRounds) {
+  const te::Expr n = te::var("n");
+  const te::Tensor a = te::placeholder({n}, "A", DType::f16);
+  const te::Tensor b = te::compute(
+      {n}, [&](const te::Axes& i) { return a(i[0]) * te::Expr(3.0); }, "B", DType::bf16);
+  const te::Tensor c = te::compute(
+      {n}, [&](const te::Axes& i) { return b(i[0]) + te::Expr(1.0); }, "C");
+  te::Schedule s = te::create_schedule(c);
+  s.cache_read(a, "global", {b});
+  EXPECT_EQ(te::lower(s, {a, c}),
+            "allocate A.global[n] f16 global\n"
+            "for (ax0, 0, n) {\n"
+            "  A.global[ax0] = A[ax0]\n"
+            "}\n"
+            "allocate B[n] bf16 global\n"
+            "for (i, 0, n) {\n"
+            "  B[i] = cast(A.global[i]*3.0, bf16)\n"
+            "}\n"
+            "for (i, 0, n) {\n"
+            "  C[i] = B[i] + 1.0\n"
+            "}\n");
+}
+
 // A copy in shared memory at a stage that is itself a thread's: it was as large as what that thread reads.
 TEST(Nest, SharedCopiesHoldWhatAllThreadsRead) {
   const te::Tensor a = te::placeholder({64, 4}, "A");

@@ -45,6 +45,27 @@ TEST(Names, ALoopInAnotherOneOfItsName) {
             "}\n");
 }
 
+// The calls that made a schedule name each thing once, whatever stages and loops are called.
+TEST(Names, OfCalls) {
+  const te::Expr n = te::var("n"), m = te::var("m");
+  const NamedRows rows(n, m, "k", "B");
+  const te::Tensor c = te::compute({n, n}, [&](const te::Axes&i) { return rows.b(i[0]) + rows.b(i[1]); }, "B", {},
+                                   {"i", "i"}),
+                   d = te::compute(
+                       {n, n}, [&](const te::Axes&i) { return c(i[0], i[1]) + te::Expr(1); }, "s");
+  te::Schedule s = te::create_schedule(d);
+  s[rows.b].split(rows.k, 4);
+  for (const te::Axis& axis : c.op().axis()) s[c].split(axis, 2);
+  const te::Axis tile = s[d].split(d.op().axis()[0], 2).first;
+  s[c].compute_at(s[d], tile);
+  EXPECT_EQ(s.calls(),
+            "B_k_outer, B_k_inner = s[B].split(s[B].op.reduce_axis[0], factor=4)\n"
+            "B_1_i_outer, B_1_i_inner = s[B_1].split(s[B_1].op.axis[0], factor=2)\n"
+            "B_1_i_outer_1, B_1_i_inner_1 = s[B_1].split(s[B_1].op.axis[1], factor=2)\n"
+            "s_1_i_outer, s_1_i_inner = s[s_1].split(s[s_1].op.axis[0], factor=2)\n"
+            "s[B_1].compute_at(s[s_1], s_1_i_outer)\n");
+}
+
 TEST(Names, TwoTensorsOfOneName) {
   const te::Tensor a = te::placeholder({3, 4, 5}, "A");
   const te::Axis k = te::reduce_axis(0, 4, "k"), l = te::reduce_axis(0, 5, "l");

@@ -228,6 +228,26 @@ const Case cases[] = {
        static_cast<void>(t.nest());
      },
      "compute_at: 'B.local' reads 'F' outside of the loop 'i.inner' of 'B'"},
+    {"ComputeAtBesideAnOutput", ErrorCode::bad_schedule,  // at once: no later call brings G into these loops
+     [](Fixture& t) {
+       const te::Tensor g = te::compute(
+           {t.n, t.m}, [&](const Axes& i) { return t.f(i[0], i[1]) + 1; }, "G");
+       te::Schedule s = te::create_schedule({t.b, g});
+       s[t.f].compute_at(s[t.b], t.i);
+     },
+     "compute_at: 'G' reads 'F' outside of the loop 'i' of 'B'"},
+    {"ComputeAtBesideWhatAnOutputReads", ErrorCode::bad_schedule,
+     [](Fixture& t) {
+       const te::Tensor g = te::compute(
+                            {t.n, t.m}, [&](const Axes&i) { return t.f(i[0], i[1]) + 1; }, "G"),
+                        h = te::compute(
+                            {t.n, t.m}, [&](const Axes&i) { return g(i[0], i[1]) + 1; }, "H");
+       te::Schedule s = te::create_schedule({t.b, h});
+       s[t.f].compute_at(s[t.b], t.i);
+     },
+     "compute_at: 'G' reads 'F' outside of the loop 'i' of 'B'"},
+    {"TileOfOneLoop", ErrorCode::bad_schedule, [](Fixture& t) { t.s[t.b].tile(t.i, t.i, 2, 2); },
+     "tile: 'i' is named twice"},
     {"CacheForNoReader", ErrorCode::bad_schedule, [](Fixture& t) { t.s.cache_read(t.a, "shared", {}); },
      "cache_read: of 'A' for no reader"},
     {"CacheForWhoDoesNotRead", ErrorCode::bad_schedule, [](Fixture& t) { t.s.cache_read(t.a, "shared", {t.b}); },
@@ -244,6 +264,15 @@ const Case cases[] = {
        static_cast<void>(t.nest());
      },
      "set_store_predicate: 'B' reduces within one thread"},
+    {"PredicateThatIsANumber", ErrorCode::type_mismatch, [](Fixture& t) { t.s[t.b].set_store_predicate(3); },
+     "the store predicate of 'B' is no condition: 3"},
+    {"NoOutput", ErrorCode::no_output,  // it ended the process
+     [](Fixture& t) {
+       te::compute_several(
+           {t.n}, [](const Axes&) { return Terms{}; }, "C");
+     },
+     "'C' computes nothing"},
+    {"EmptyExpression", ErrorCode::usage, [](Fixture& t) { te::sum(Expr(), {t.k}); }, "an expression is empty"},
     {"IndexThatLeaves", ErrorCode::wrong_shape,
      [](Fixture& t) {
        const te::Tensor c = te::compute(
@@ -252,6 +281,27 @@ const Case cases[] = {
        te::build(te::create_schedule(c), {t.a, c})({Tensor(in.data(), f32, {2, 3}), Tensor(out.data(), f32, {2, 3})});
      },
      "index j + 1 of 'A' in 'C' is in [1, 3], and axis 1 has 3 elements"},
+    {"IndexBeyond64Bits", ErrorCode::size_overflow,  // 8 * 2^61 is 0 in these, and element 2^61 was read
+     [](Fixture& t) {
+       const te::Tensor c = te::compute(
+           {t.n, t.m}, [&](const Axes& i) { return t.a(i[0], Expr(i[1]) * (std::int64_t{1} << 61)); }, "C");
+       std::vector<float> in(9), out(9);
+       te::build(te::create_schedule(c), {t.a, c})({Tensor(in.data(), f32, {1, 9}), Tensor(out.data(), f32, {1, 9})});
+     },
+     "index j*2305843009213693952 of 'A' in 'C' does not fit 64 bits"},
+    {"ExtentBeyondEveryArray", ErrorCode::size_overflow,
+     [](Fixture&) { te::reduce_axis(0, std::int64_t{1} << 40, "q"); },
+     "an extent of 'q' is beyond 2^31 - 1: 1099511627776"},
+    {"FuseBeyond64Bits", ErrorCode::size_overflow,  // it had 0 iterations
+     [](Fixture& t) {
+       Axes k;
+       for (const char* name : {"p", "q", "r"}) k.push_back(te::reduce_axis(0, 2097152, name));
+       const te::Tensor c = te::compute(
+           {t.n}, [&](const Axes& i) { return te::max(t.a(i[0], 0), k); }, "C");
+       te::Schedule s = te::create_schedule(c);
+       s[c].fuse(s[c].fuse(k[0], k[1]), k[2]);
+     },
+     "fuse: 'p.q.fused' and 'r' have more than 2^63 iterations"},
     {"SumOfTooManyTerms", ErrorCode::text_limit,  // recursion over these ended the process
      [](Fixture& t) {
        Expr sum = t.a(0, 0);
@@ -313,6 +363,38 @@ TEST_P(Refusals, SaysWhatAndWhere) {
     EXPECT_EQ(error.code(), GetParam().code) << error.what();
     EXPECT_EQ(error.message(), GetParam().message);
   }
+}
+
+// A call that is refused leaves the schedule as it was.
+TEST(RefusedCalls, ChangeNothing) {
+  Fixture t;
+  const std::string before = t.nest();
+  const auto refused = [&](ErrorCode code, const auto& call) {
+    try {
+      call();
+      ADD_FAILURE() << "nothing is refused";
+    } catch (const Error& error) { EXPECT_EQ(error.code(), code) << error.what(); }
+    EXPECT_EQ(t.nest(), before);
+    EXPECT_EQ(t.s.calls(), "");
+  };
+  refused(ErrorCode::bad_attribute, [&] { t.s.cache_read(t.f, "near", {t.b}); });
+  refused(ErrorCode::bad_attribute, [&] { t.s.cache_write(t.b, "near"); });
+  refused(ErrorCode::bad_schedule, [&] { t.s.cache_read(t.a, "local", {t.f, t.b}); });
+  refused(ErrorCode::bad_attribute, [&] { t.s[t.b].tile(t.i, t.k, 2, 0); });
+  refused(ErrorCode::bad_schedule, [&] { t.s[t.b].tile(t.i, t.i, 2, 2); });
+}
+
+// Readers that stand at the root may still be moved, in any order.
+TEST(ComputeAt, TakesReadersOneAfterTheOther) {
+  Fixture t;
+  const te::Tensor top = te::compute(
+                       {t.n}, [&](const Axes&i) { return te::max(t.f(i[0], t.k), {t.k}); }, "top"),
+                   s = te::compute(
+                       {t.n, t.m}, [&](const Axes&i) { return t.f(i[0], i[1]) - top(i[0]); }, "S");
+  te::Schedule schedule = te::create_schedule(s);
+  schedule[t.f].compute_at(schedule[s], s.op().axis()[0]);  // top, at the root, reads it
+  schedule[top].compute_at(schedule[s], s.op().axis()[0]);
+  EXPECT_NE(te::lower(schedule, {t.a, s}).find("allocate F[1, m] f32 local"), std::string::npos);
 }
 
 INSTANTIATE_TEST_SUITE_P(All, Refusals, testing::ValuesIn(cases), [](const auto& i) { return i.param.name; });
