@@ -110,15 +110,22 @@ Module for_sizes(const ModuleNode& node, const std::vector<v0::Tensor>& arrays, 
   return node.last = found->second;
 }
 
+// A main loop writes forwards, a nest at any strides.
+bool writes_forwards(const Module& module, const std::vector<v0::Tensor>& arrays) {
+  for (std::size_t i = 0; i < arrays.size(); ++i)
+    for (std::size_t d = 0; module.is_output(i) && d < static_cast<std::size_t>(arrays[i].rank); ++d)
+      if (arrays[i].shape[d] > 1 && arrays[i].strides[d] < 0) return false;
+  return true;
+}
+
 }  // namespace
 
 void Module::operator()(const std::vector<v0::Tensor>& arrays, void* stream) const {
   const bool on_host = std::all_of(arrays.begin(), arrays.end(), [](const auto& x) { return x.device == Device::cpu; });
   const Sizes sizes = bind_sizes(node_->nest, node_->schedule, arrays, on_host ? Device::cpu : node_->target.device);
-  if (node_->product && on_host == (node_->target.device == Device::cpu)) return node_->product->run(arrays, stream);
-  if (node_->convolution.runs && on_host == (node_->target.device == Device::cpu) &&
-      node_->convolution.runs->run(arrays, sizes, stream))
-    return;
+  const bool by_main_loop = on_host == (node_->target.device == Device::cpu) && writes_forwards(*this, arrays);
+  if (node_->product && by_main_loop) return node_->product->run(arrays, stream);
+  if (node_->convolution.runs && by_main_loop && node_->convolution.runs->run(arrays, sizes, stream)) return;
   const Module chosen = node_->outputs.empty() ? *this : for_sizes(*node_, arrays, sizes);
   const ModuleNode& node = *chosen.node_;
   if (node.gpu)

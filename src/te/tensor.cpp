@@ -204,6 +204,10 @@ Tensor placeholder(std::vector<Expr> shape, const std::string& name, DType dtype
 }
 
 Axis reduce_axis(const Expr& begin, const Expr& end, const std::string& name) {
+  if (!begin.empty() && begin->kind == ExprNode::Kind::constant && begin->type == DType::i64 &&
+      begin->value.integer < 0)
+    throw Error(ErrorCode::size_overflow, quoted(name) + " begins at " + print(begin),
+                "Count from 0, and shift the index: X[i + k - 1].");
   const Expr first = size_of_axis(begin, name), last = size_of_axis(end, name);
   return Axis(make_axis(name, AxisNode::Kind::reduce, size_of_axis(last - first, name), first));
 }

@@ -245,3 +245,21 @@ def test_an_epilogue_behind_a_convolution_runs_on_its_main_loop(rng):
         d = np.empty(expected.shape, np.float32)
         f(x, w, b, r, d)
         np.testing.assert_array_equal(d, expected)
+
+
+def test_results_that_lie_backwards(rng):  # which main loops refuse
+    n, m, l = te.var("n"), te.var("m"), te.var("l")
+    A, B = te.placeholder((n, l), name="A"), te.placeholder((l, m), name="B")
+    k = te.reduce_axis((0, l), "k")
+    C = te.compute((n, m), lambda i, j: te.sum(A[i, k] * B[k, j], axis=k), name="C")
+    X, W = te.placeholder((n, l), name="X"), te.placeholder((m, l, 3), name="W")
+    c, r = te.reduce_axis((0, l), "c"), te.reduce_axis((0, 3), "r")
+    Y = te.compute((n - 2, m), lambda i, f: te.sum(X[i + r, c] * W[f, c, r], axis=[c, r]), name="Y")
+    a, b, w = (rng.integers(-4, 5, s).astype(np.float32) for s in ((9, 5), (5, 7), (7, 5, 3)))
+    for f, left, right, wanted in ((te.build(C, [A, B, C]), a, b, a @ b),
+                                   (te.build(Y, [X, W, Y]), a, w, sum(a[q:q + 7] @ w[:, :, q].T for q in range(3)))):
+        assert "main loop" in f.explain()
+        for rows, columns in ((1, 1), (-1, 1), (1, -1), (-1, -1)):
+            results = np.zeros(wanted.shape, np.float32)
+            f(left[::-1][::-1], right, results[::rows, ::columns])
+            np.testing.assert_array_equal(results[::rows, ::columns], wanted)

@@ -307,7 +307,7 @@ std::vector<std::vector<double>> expected(Program& p) {
     for (const std::int64_t x : array.shape) elements *= x;
     values[op].resize(1);
     for (std::int64_t i = 0; i < elements; ++i)
-      values[op][0].push_back(core::load_real(array.tensor.dtype(), array.data.data(), i));
+      values[op][0].push_back(core::load_real(array.tensor.dtype(), array.data.data(), array.place(i)));
   }
   Evaluator e{sizes, values, shapes, {}};
   std::vector<std::vector<double>> results;

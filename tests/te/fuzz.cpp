@@ -15,22 +15,69 @@ namespace postlude::fuzz_te {
 using te::Expr;
 using te::ExprNode;
 
-Tensor Array::view() { return Tensor(data.data(), tensor.dtype(), shape); }
+Tensor Array::view() {
+  return {data.data() + first * size_of(tensor.dtype()), tensor.dtype(), std::span<const std::int64_t>(shape),
+          std::span<const std::int64_t>(strides)};
+}
+std::int64_t Array::place(std::int64_t number) const {
+  std::int64_t at = first;
+  for (std::size_t d = shape.size(); d-- > 0; number /= std::max<std::int64_t>(shape[d], 1))
+    at += number % std::max<std::int64_t>(shape[d], 1) * strides[d];
+  return at;
+}
+
+namespace {
+
+// Strides of an array in rows, or of a part of a larger one: axes in any order, some of them backwards, with elements
+// between, begun anywhere; `repeats`: some of an input's axes have one element again and again. How many elements
+// that is.
+std::int64_t lay_out(Array& array, Draw& draw, bool repeats) {
+  const std::size_t rank = array.shape.size();
+  array.strides.assign(rank, 1);
+  std::vector<std::size_t> order(rank);  // innermost first
+  for (std::size_t d = 0; d < rank; ++d) order[d] = rank - 1 - d;
+  const bool apart = draw.one_in(3);
+  for (std::size_t d = rank; apart && d > 1; --d)
+    if (draw.one_in(3)) std::swap(order[d - 1], order[static_cast<std::size_t>(draw.below(static_cast<int>(d)))]);
+  std::int64_t elements = 1;
+  for (const std::size_t d : order) {
+    const std::int64_t extent = std::max<std::int64_t>(array.shape[d], 1);
+    if (apart && repeats && draw.one_in(8)) {
+      array.strides[d] = 0;
+      continue;
+    }
+    array.strides[d] = elements;
+    elements *= extent;
+    if (!apart) continue;
+    if (draw.one_in(4)) elements += draw.between(1, 5);
+    if (draw.one_in(5)) {
+      array.first += array.strides[d] * (extent - 1);
+      array.strides[d] *= -1;
+    }
+  }
+  if (!apart || draw.one_in(2)) return elements;
+  const int before = draw.between(1, 3);
+  array.first += before;
+  return elements + before;
+}
+
+}  // namespace
 
 void add_array(Program& p, Draw& draw, const te::Sizes& sizes, const te::Tensor& tensor, bool any_float) {
-  Array array{tensor, {}, {}};
+  Array array{tensor, {}, {}, 0, {}};
   std::int64_t elements = 1;
   for (const Expr& x : tensor.shape()) {
     array.shape.push_back(te::evaluate(x, sizes));
     elements *= array.shape.back();
   }
   const DType type = tensor.dtype();
-  array.data.resize(static_cast<std::size_t>(std::max<std::int64_t>(elements, 1) * size_of(type)));
+  const std::int64_t all = lay_out(array, draw, tensor.op().node()->is_placeholder());
+  array.data.resize(static_cast<std::size_t>(all * size_of(type)));
   for (std::int64_t i = 0; i < elements; ++i) {
     double x = draw.between(-2, 2);
     if (any_float && is_float(type) && draw.one_in(9))
       x = draw.one_in(3) ? std::nan("") : draw.one_in(2) ? HUGE_VAL : -HUGE_VAL;
-    core::store_real(type, array.data.data(), i, x);
+    core::store_real(type, array.data.data(), array.place(i), x);
   }
   p.arguments.push_back(tensor);
   p.arrays.push_back(std::move(array));
@@ -135,6 +182,7 @@ void settle(Program& p) {
     for (const te::StagePtr& stage : p.schedule.node()->stages) {
       if (stage->nesting == te::StageNode::Nesting::at) stage->nesting = te::StageNode::Nesting::root;
       std::erase_if(stage->marks, [](const auto& mark) { return mark.second.kind == te::Mark::Kind::bind; });
+      stage->predicate = {};
     }
   }
 }
@@ -526,7 +574,8 @@ std::string difference(const Program& p, const std::vector<std::vector<double>>&
   for (std::size_t o = 0; o < expected.size(); ++o) {
     const Array& array = p.arrays[static_cast<std::size_t>(p.outputs_from) + o];
     for (std::size_t i = 0; i < expected[o].size(); ++i) {
-      const double is = core::load_real(array.tensor.dtype(), array.data.data(), static_cast<std::int64_t>(i));
+      const double is =
+          core::load_real(array.tensor.dtype(), array.data.data(), array.place(static_cast<std::int64_t>(i)));
       double wanted = expected[o][i];
       if (array.tensor.dtype() == i64) wanted = static_cast<double>(core::to_integer(i64, wanted));
       if (is == wanted || (std::isnan(is) && std::isnan(wanted))) continue;

@@ -14,9 +14,11 @@ namespace postlude::fuzz_te {
 
 struct Array {
   te::Tensor tensor;
-  std::vector<std::int64_t> shape;
+  std::vector<std::int64_t> shape, strides;  // in elements
+  std::int64_t first = 0;                    // element of the data
   std::vector<std::byte> data;
   [[nodiscard]] Tensor view();
+  [[nodiscard]] std::int64_t place(std::int64_t number) const;  // of the element of this number, in rows
 };
 
 // A program of one to three stages over small integers, with its arrays.

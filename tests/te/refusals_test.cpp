@@ -292,6 +292,7 @@ const Case cases[] = {
     {"ExtentBeyondEveryArray", ErrorCode::size_overflow,
      [](Fixture&) { te::reduce_axis(0, std::int64_t{1} << 40, "q"); },
      "an extent of 'q' is beyond 2^31 - 1: 1099511627776"},
+    {"BeginBelowZero", ErrorCode::size_overflow, [](Fixture&) { te::reduce_axis(-1, 2, "q"); }, "'q' begins at -1"},
     {"FuseBeyond64Bits", ErrorCode::size_overflow,  // it had 0 iterations
      [](Fixture& t) {
        Axes k;
