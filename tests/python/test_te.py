@@ -517,3 +517,18 @@ def test_a_factored_reducer_of_ones_own_over_any_numbers(rng):
                 for row, is_ in zip(x, b):
                     parts = [row[p::8] for p in range(8)] if inner else [row[p:p + 8] for p in range(0, 70, 8)]
                     np.testing.assert_array_equal(is_, ordered(name, [ordered(name, p, start) for p in parts], start))
+
+
+def test_bits_are_those_of_the_schedule_whatever_the_threads(rows, rng):
+    A, B = rows
+    q = te.reduce_axis((0, A.shape[0]), "q")
+    C = te.compute((A.shape[1],), lambda j: te.sum(A[q, j], axis=q), name="C")
+    for out, axis in ((B, 1), (C, 0)):
+        for shape in ((3, 10001), (1000, 77)):
+            a = rng.standard_normal(shape).astype(np.float32)
+            results = set()
+            for threads in (1, 2, 3, 7):
+                b = np.empty(shape[1 - axis], np.float32)
+                build(out, [A, out], post.Target.cpu(threads))(a, b)
+                results.add(b.tobytes())
+            assert len(results) == 1
