@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 #include <optional>
+#include <unordered_set>
 
 namespace postlude::inline v0::lower {
 namespace {
@@ -22,14 +23,16 @@ struct Known {
 
 class Extremes {
  public:
-  explicit Extremes(Work& work) : to_(work) {}
+  explicit Extremes(Work& work) : uses_(work.uses()), to_(work) {}
 
   bool run() {
     Item item;
     while (to_.next(item)) {
-      const std::optional<NodeId> by = is_extreme(item) ? rewritten(item) : std::nullopt;
+      std::optional<NodeId> by = is_extreme(item) ? columns_first(item) : std::nullopt;
+      if (!by && is_extreme(item)) by = rewritten(item);
       if (by) to_.replace(*by);
       else to_.keep(std::move(item));
+      if (uses_[to_.current()] == 1) once_.insert(to_.now(to_.current()));
     }
     return to_.finish();
   }
@@ -43,7 +46,9 @@ class Extremes {
 
   static constexpr std::size_t most_steps = 4;  // longer chains would grow by the square
 
+  std::vector<std::int32_t> uses_;  // of each old item
   Rewriter to_;
+  std::unordered_set<NodeId> once_;  // new items that are used once
   std::vector<std::int32_t> depth_;  // of each new item: reductions one behind the other
   std::vector<Known> known_;         // and what is known of it
 
@@ -157,6 +162,18 @@ class Extremes {
       value = to_.broadcasted(std::move(step));
     }
     return value;
+  }
+
+  // Of a block's extreme, groups of columns come before groups of rows, whichever way it is written.
+  std::optional<NodeId> columns_first(const Item& outer) {
+    Item inner = to_[outer.args[0]];
+    if (!(outer.axes == Axes(Axis::n) && outer.group && is_extreme(inner) && inner.axes == Axes(Axis::m) &&
+          inner.group && inner.reducer == outer.reducer && once_.contains(outer.args[0])))
+      return {};
+    Item columns = outer;
+    columns.args = inner.args, columns.rows = to_[inner.args[0]].rows;
+    inner.args = {to_.add(std::move(columns))}, inner.columns = outer.columns;
+    return to_.add(std::move(inner));
   }
 
   std::optional<NodeId> rewritten(const Item& reduce) {

@@ -3,6 +3,8 @@
 // shifted by whatever, the largest is at one end of the elements, so both ends are taken:
 //   max((x - mean) * r)  ->  max((max(x) - mean) * r, (min(x) - mean) * r)
 //   max(abs(x * r))      ->  max(abs(x)) * abs(r)
+// The extreme of blocks is that of groups of columns first, which tiles have in registers:
+//   max(max(x, axis=0, group=g), axis=1, group=h)  ->  max(max(x, axis=1, group=h), axis=0, group=g)
 // What is not a number stays so: a factor must be known to be finite and a divisor not to be zero, which would make
 // elements between the ends NaN.
 #pragma once

@@ -72,6 +72,22 @@ TEST(Decision, SaysWhyItIsNotFused) {
   EXPECT_EQ(text.find("not no"), text.npos) << text;
 }
 
+// What follows from groups of rows runs before the phase behind it, unless it is stored in place of what that may read.
+TEST(Decision, KeepsThePlaceOfWhatIsStoredInPlace) {
+  const Subject rows = subject(
+      "def f(acc):\n    s: f32 = max(acc, axis=0, group=32) * 2\n    D: bf16 = acc * repeat(s, 32, axis=0)\n    "
+      "return D, s\n",
+      "sm_90a");
+  Layout layout = usual_layout(rows.problem, *rows.program, {1, 512, 512, 512});
+  const auto held = [&] {
+    const Decision d = decide(rows, layout, [](const auto&) { return std::string(); });
+    return std::count(d.phases.begin(), d.phases.end(), Where::held);
+  };
+  EXPECT_EQ(held(), 1);
+  layout.buffers[1].in_place = true;
+  EXPECT_EQ(held(), 0);
+}
+
 // The copy engine takes no box whose first column lies between 16 bytes (an H200: illegal instruction).
 TEST(Decision, RepacksHalvesThatBeginBetweenSixteenBytes) {
   Subject gate = subject("def f(acc):\n    a, b = chunk(acc, 2)\n    D: bf16 = a * b\n    return D\n", "sm_90a");

@@ -172,8 +172,52 @@ TEST(Groups, AreFoldedWhereTheyAreComputed) {
             "96, 112, 128, 160, 192, 224 or 256\n");
   for (const char* group : {"16", "48", "80", "112", "160", "224"})
     EXPECT_EQ(schedule(sum + group + ")\n    return s\n", "sm_90a").find("memory"), std::string::npos) << group;
-  EXPECT_EQ(schedule("def f(acc):\n    s: f32 = sum(acc, axis=0, group=32)\n    return s\n", "sm_90a"),
-            "epilogue from memory: a reduction is in groups of rows\n");
+}
+
+// A consumer has whole groups of rows too, and blocks, which are groups of rows of groups of columns.
+TEST(Groups, OfRowsAndBlocksAreFoldedWhereTheyAreComputed) {
+  const Gemm gemm{.a = DType::bf16, .b = DType::bf16};
+  const auto loops = [&](const std::string& text, const std::string& target) {
+    return postlude::compile(gemm, parse(text), Target::parse(target)).explain(ExplainPart::loops, 4096, 4096, 1024);
+  };
+  const auto rows = [](const std::string& group) {
+    return "def f(acc):\n    s: f32 = max(abs(acc), axis=0, group=" + group +
+           ") / 448\n    D: e4m3 = acc / repeat(s, " + group + ", axis=0)\n    return D, s\n";
+  };
+  const auto blocks = [](const std::string& first, const std::string& second) {
+    return "def f(acc):\n    s: f32 = max(max(abs(acc), " + first + "), " + second +
+           ") / 448\n    D: e4m3 = acc / repeat(repeat(s, 64), 128, axis=0)\n    return D, s\n";
+  };
+  const std::string over_n = "axis=1, group=64", over_m = "axis=0, group=128",
+                    held = ": on the same fragments, once their groups' statistics are known\n",
+                    known = ": where the groups' statistics are known\n";
+  for (const char* target : {"sm_90a", "sm_80"}) {
+    for (const char* group : {"16", "32", "64", "128"})
+      EXPECT_EQ(loops(rows(group), target), "phase 0: on the product's fragments\nphase 2" + known + "phase 1" + held)
+          << group;
+    for (const std::string& text : {blocks(over_n, over_m), blocks(over_m, over_n)})
+      EXPECT_EQ(loops(text, target),
+                "phase 0: on the product's fragments\nphase 1" + known + "phase 3" + known + "phase 2" + held);
+  }
+  const auto why = [&](const std::string& text) {
+    const std::string all = loops(text, "sm_90a");
+    return all.substr(0, all.find('\n'));
+  };
+  EXPECT_EQ(why(rows("24")),
+            "epilogue from memory: a reduction is in groups of 24 rows, and tiles hold whole groups of 16, 32, 64 or "
+            "128");
+  const std::string two = "def f(acc):\n    s: f32 = sum(acc, axis=0, group=32)\n    t: f32 = sum(acc, ";
+  EXPECT_EQ(why(two + "axis=1, group=32)\n    return s, t\n"),
+            "epilogue from memory: reductions are in groups of rows and in groups of columns");
+  EXPECT_EQ(why(two + "axis=0, group=64)\n    return s, t\n"),
+            "epilogue from memory: reductions are in groups of several sizes");
+  // A column's state waits for all rows of a tile, and its groups do not.
+  EXPECT_EQ(
+      loops("def f(acc):\n    s: f32 = sum(acc, axis=0, group=32)\n    D: bf16 = acc * repeat(s, 32, axis=0)\n    "
+            "t: f32 = sum(acc, axis=0)\n    return D, s, t\n",
+            "sm_90a"),
+      "phase 0: on the product's fragments\nphase 2" + known +
+          "phase 3: where the partial reductions are folded\nphase 1: a pass over memory\n");
 }
 
 // chunk and concat, of all columns or in groups, move nothing: one kernel, whose tile operands and

@@ -531,16 +531,22 @@ class Generator {
     call(pick_.pick(names), {real()});
   }
 
-  // As quantised models have them: a statistic of each group, with an operand of each, and back on what it came from.
+  // As quantised models have them: a statistic of each group, or of each block of rows and columns, with an operand of
+  // each, and back on what it came from.
   void blocks() {
     const NodeId x = real();
     const Axes axis = pick_.chance(60) ? Axis::n : Axis::m;
     const std::int64_t group = pick_.pick(groups);
     constexpr ReduceOp ops[] = {ReduceOp::max, ReduceOp::max, ReduceOp::sum, ReduceOp::mean, ReduceOp::var};
-    NodeId s = reduce(pick_.pick(ops), pick_.chance(50) ? unary(Op::abs, x) : x, axis, group);
+    const ReduceOp op = pick_.pick(ops);
+    NodeId s = reduce(op, pick_.chance(50) ? unary(Op::abs, x) : x, axis, group);
+    const Axes other = tile_axes - axis;
+    const std::int64_t others = pick_.chance(30) ? pick_.pick(groups) : 0;
+    if (s >= 0 && others) s = reduce(pick_.chance(80) ? op : pick_.pick(ops), s, other, others);
     if (s < 0) return;
     if (pick_.chance(60)) s = binary(Op::mul, s, operand(pick_.pick(classes), pick_.pick(float_dtypes)));
     if (s >= 0 && pick_.chance(30)) s = binary(Op::max, s, literal(0.25));
+    if (s >= 0 && others) s = repeat(s, others, other);
     if (s >= 0) binary(pick_.chance(50) ? Op::mul : Op::sub, x, repeat(s, group, axis));
   }
 

@@ -262,6 +262,20 @@ TEST(Extremes, AreTakenOfWhatNoStatisticChanges) {
   EXPECT_EQ(count(extremes_of("  s = max(acc * 2 + c, axis=1)\n  return s"), "= min"), 0);
 }
 
+// Of blocks too, whichever way they are written, where nothing else needs what comes first.
+TEST(Extremes, OfBlocksTakeGroupsOfColumnsFirst) {
+  const auto extremes_of = [](const std::string& first, const std::string& second, const std::string& more = "") {
+    return after("def f(acc):\n  t = " + first + "\n  s = " + second + "\n  return s" + more,
+                 {reductions, extremes, drop});
+  };
+  const std::string columns = ", axis=1, group=64)", rows = ", axis=0, group=16)";
+  const std::string good = extremes_of("max(acc" + columns, "max(t" + rows),
+                    bad = extremes_of("max(acc" + rows, "max(t" + columns);
+  EXPECT_EQ(bad, good);
+  EXPECT_NE(extremes_of("min(acc" + rows, "max(t" + columns), extremes_of("min(acc" + columns, "max(t" + rows));
+  EXPECT_NE(extremes_of("max(acc" + rows, "max(t" + columns, ", t"), good);
+}
+
 TEST(Reductions, SumsOfSquaredDeviationsInGroupsToo) {
   const std::string d = "def f(acc):\n  d = acc - repeat(mean(acc, axis=1, group=64), 64)\n";
   EXPECT_EQ(element_phases(d + "  s = mean(d * d, axis=1, group=64)\n  return s"), 1);

@@ -30,7 +30,8 @@ constexpr int most_pieces = 8;
 Across kept(bool rows, bool columns) { return rows ? Across::rows : columns ? Across::columns : Across::all; }
 
 Across reduced(const Reduction& r) {
-  return r.group ? Across::groups : kept(!r.axes.has(Axis::m), !r.axes.has(Axis::n));
+  if (r.group) return r.axes.has(Axis::m) ? Across::row_groups : Across::groups;
+  return kept(!r.axes.has(Axis::m), !r.axes.has(Axis::n));
 }
 
 // Whether the columns of a subtile lie side by side in the buffer: they are its own, or one piece of a chunk's columns
@@ -76,7 +77,9 @@ class Planner {
 
  private:
   void reductions();
+  [[nodiscard]] bool makes_blocks(const Phase& small) const;
   void small_phases();
+  void scratch();
   void hold(Hold most);
   void values(FragmentCode& code);
   void mark_narrow(FragmentCode& code);
@@ -117,6 +120,7 @@ FragmentPlan Planner::run(Hold hold) {
   plan_.first.phase = &phase_;
   reductions();
   if (hold != Hold::in_order) small_phases();
+  scratch();
   if (hold > Hold::nothing) this->hold(hold);
   e_.needs.parts = accumulator_parts(phase_), e_.needs.piece = accumulator_piece(phase_);
   // The maps of operands stand before those of outputs.
@@ -150,7 +154,8 @@ FragmentPlan Planner::run(Hold hold) {
 void Planner::reductions() {
   for (const Reduction& r : phase_.reductions) {
     const Across across = reduced(r);
-    if (r.group) e_.needs.group = static_cast<int>(groups_of(r).width());
+    if (across == Across::groups) e_.needs.group = static_cast<int>(groups_of(r).width());
+    if (across == Across::row_groups) e_.needs.row_group = static_cast<int>(r.group);
     e_.partials.push_back({across, state_bytes(phase_, r), r.group ? -1 : e_.take_words(1), 0, e_.finish_bytes});
     e_.finish_bytes += static_cast<int>(round_up(e_.partials.back().bytes * (across == Across::columns ? 256
                                                                              : across == Across::all   ? 8
@@ -158,24 +163,39 @@ void Planner::reductions() {
                                                  16));
     e_.finishes[static_cast<int>(across)] = true;
   }
-  // Shared memory, twice, as subtiles and tiles follow one another: a state a warp, of each column or of everything.
-  std::int64_t scratch = 0;
-  for (const Across across : {Across::columns, Across::all}) {
-    for (auto& partial : e_.partials) {
-      if (partial.across != across) continue;
-      partial.scratch = static_cast<int>(scratch);
-      scratch = round_up(scratch + 2 * 4 * partial.bytes * (across == Across::columns ? widest_subtile : 1), 16);
-    }
-  }
-  e_.needs.scratch_bytes = static_cast<int>(round_up(scratch, 128));
   e_.needs.meets = e_.across_tiles();
   e_.needs.only_columns = e_.finishes[1] && !e_.finishes[0] && !e_.finishes[2];
   if (e_.across_tiles()) e_.counters_word = e_.take_words(1);
 }
 
+// Shared memory: a state a warp, of each column or of everything; twice, as subtiles and tiles follow one another, or
+// as what was folded of groups of rows is left behind. Blocks are folded between two barriers, and left in registers.
+void Planner::scratch() {
+  std::int64_t scratch = 0;
+  for (const Across across : {Across::columns, Across::all, Across::row_groups, Across::blocks}) {
+    const bool columns = across == Across::columns || across == Across::row_groups;
+    for (auto& partial : e_.partials) {
+      if (partial.across != across) continue;
+      partial.scratch = static_cast<int>(scratch);
+      scratch = round_up(
+          scratch + (across == Across::blocks ? 1 : 2) * 4 * partial.bytes * (columns ? widest_subtile : 1), 16);
+    }
+  }
+  e_.needs.scratch_bytes = static_cast<int>(round_up(scratch, 128));
+}
+
+// Whether a phase over groups of columns reduces all it does in groups of rows that a consumer holds.
+bool Planner::makes_blocks(const Phase& small) const {
+  return e_.block_phase < 0 && e_.needs.row_group == 0 && across_of(small) == Across::groups &&
+         std::all_of(small.reductions.begin(), small.reductions.end(), [&](const Reduction& r) {
+           return r.axes == Axes(Axis::m) && r.group == small.reductions[0].group && holds_row_groups(r.group) &&
+                  r.pieces.size() == 1 && r.pieces[0].columns.identity();
+         });
+}
+
 // Small phases that follow from statistics of one kind alone.
 void Planner::small_phases() {
-  constexpr int elsewhere = 4;
+  constexpr int elsewhere = 6;
   std::vector<int> owner(program_.buffers.size(), -1);  // Across of a statistic finished here, or made elsewhere
   for (int p = 0; p < static_cast<int>(program_.phases.size()); ++p) {
     for (const Reduction& r : program_.phases[p].reductions) {
@@ -188,18 +208,30 @@ void Planner::small_phases() {
   for (int p = index_ + 1; p < static_cast<int>(program_.phases.size()); ++p) {
     const Phase& small = program_.phases[p];
     const Across across = across_of(small);
-    if (!small.reductions.empty() || !e_.finishes[static_cast<int>(across)]) continue;
-    bool here = small.rows == Extent{} && (across != Across::columns || small.columns == phase_.columns);
-    bool grouped = across != Across::groups;
+    const bool blocks = !small.reductions.empty();
+    if (!e_.finishes[static_cast<int>(across)] || (blocks && !makes_blocks(small))) continue;
+    const bool in_groups = across >= Across::groups;
+    bool here = (in_groups || small.rows == Extent{}) && (across != Across::columns || small.columns == phase_.columns);
+    bool grouped = !in_groups;
     for (const Instruction& i : small.code) {
       if (i.op != Op::operand) continue;
       const int from = owner[i.access.buffer];
       here = here && (from < 0 || (from == static_cast<int>(across) && plain(i.access)));
-      grouped = grouped || from == static_cast<int>(Across::groups);  // so its columns are groups
+      grouped = grouped || from == static_cast<int>(across);  // so its columns or rows are groups
     }
     if (!here || !grouped) continue;
     e_.finished.push_back(p);
     for (const auto& store : small.stores) owner[store.access.buffer] = static_cast<int>(across);
+    if (!blocks) continue;
+    e_.block_phase = p;
+    e_.needs.row_group = static_cast<int>(small.reductions[0].group);
+    e_.finishes[static_cast<int>(Across::blocks)] = true;
+    for (const Reduction& r : small.reductions) {
+      e_.partials.push_back({Across::blocks, state_bytes(small, r), -1, 0, e_.finish_bytes});
+      for (const BufferId b : r.results) {
+        if (b >= 0) owner[b] = static_cast<int>(Across::blocks);
+      }
+    }
   }
 }
 
@@ -212,7 +244,7 @@ void Planner::hold(Hold most) {
   e_.held = held_->index;
   e_.has_held = true;
   e_.rows_first = !e_.finishes[static_cast<int>(Across::columns)];  // a column's state is kept from row to row
-  e_.needs.holds = !e_.finishes[static_cast<int>(Across::groups)];
+  e_.needs.holds = !e_.needs.in_groups();
 }
 
 // What its stores and reductions take, and what stays in registers.
@@ -230,7 +262,7 @@ void Planner::values(FragmentCode& code) {
   const bool held = &code == &plan_.held;
   for (std::size_t id = 0; id < phase.code.size(); ++id) {
     const bool grouped = held && held_->grouped[id];
-    const Level level = grouped ? Level::row : level_of(phase.code[id].axes);
+    const Level level = !grouped ? level_of(phase.code[id].axes) : e_.needs.group ? Level::row : Level::column;
     code.values.push_back({.level = level,
                            .wanted = wanted[id],
                            .met = grouped || (held && e_.needs.holds && level == Level::row),
@@ -506,7 +538,9 @@ int FragmentCode::load_of(const Access& access) const {
 
 Across across_of(const Phase& small) {
   const bool rows = small.domain.has(Axis::m), columns = small.domain.has(Axis::n);
-  return rows && columns ? Across::groups : kept(rows, columns);
+  if (!rows || !columns) return kept(rows, columns);
+  if (small.rows == Extent{}) return Across::groups;
+  return small.columns.exact ? Across::row_groups : Across::blocks;
 }
 
 std::string not_fusable(const Program& program, int index) {
@@ -527,10 +561,16 @@ std::string not_fusable(const Program& program, int index) {
       return "the accumulator is chunked in two ways, or no tile has its pieces in whole groups";
   }
   ColumnGroups groups;
+  std::int64_t row_group = 0;
   for (const Reduction& r : phase.reductions) {
     if (r.axes.has(Axis::b)) return "a reduction goes across the batch";
-    if (r.group && r.axes.has(Axis::m)) return "a reduction is in groups of rows";
-    if (r.group) {
+    if (reduced(r) == Across::row_groups) {
+      if (!holds_row_groups(r.group))
+        return "a reduction is in groups of " + std::to_string(r.group) +
+               " rows, and tiles hold whole groups of 16, 32, 64 or 128";
+      if (row_group && row_group != r.group) return "reductions are in groups of several sizes";
+      row_group = r.group;
+    } else if (r.group) {
       const ColumnGroups own = groups_of(r);
       if (!holds_groups(own.width()))
         return "a reduction is in groups of " + std::to_string(own.width()) +
@@ -545,6 +585,7 @@ std::string not_fusable(const Program& program, int index) {
       if (!r.axes.has(Axis::n) && !piece.columns.identity()) return "a reduction over M keeps chunked columns";
     }
   }
+  if (row_group && groups.columns) return "reductions are in groups of rows and in groups of columns";
   return {};
 }
 

@@ -4,7 +4,8 @@
 //     addressable by it) by the warp that staged them. What else there is, threads load and store element by element.
 //   - The states of reductions across tiles are partial results in a workspace, folded when all tiles are done. Small
 //     phases that need nothing but statistics of one kind run there, each where its statistics are.
-//   - A reduction in groups of columns that tiles hold whole is folded in place, and its small phases run.
+//   - A reduction in groups of columns or rows that tiles hold whole is folded in place, and its small phases run;
+//     so is one of the statistics of groups of columns in groups of rows, which makes blocks.
 //   - If nothing is left but one phase over the same tiles, it may run on the same registers, once the statistics of
 //     its groups are known, or all tiles beside one another have met and those of their rows are.
 #pragma once
@@ -33,8 +34,8 @@ struct BufferPlace {
 [[nodiscard]] std::vector<BufferPlace> aligned_places(const lower::Program& program, std::int64_t columns);
 
 // What a reduction leaves across tiles: rows (it is over N), columns (over M) or one state; or, within a tile, a row's
-// groups of columns.
-enum class Across : std::uint8_t { rows, columns, all, groups };
+// groups of columns, a column's groups of rows, or blocks, which are groups of both.
+enum class Across : std::uint8_t { rows, columns, all, groups, row_groups, blocks };
 
 // What the host must know of an epilogue beside its text.
 struct FusedEpilogue : EpilogueText {
@@ -50,8 +51,9 @@ struct FusedEpilogue : EpilogueText {
     int scratch;  // where a consumer's shared memory gathers it
     int fold;     // and where the threads that finish fold it
   };
-  std::vector<Partial> partials;  // one a reduction of the phase
-  bool finishes[4] = {};          // which kinds there are, by Across
+  std::vector<Partial> partials;  // one a reduction of the phase, then of block_phase
+  bool finishes[6] = {};          // which kinds there are, by Across
+  int block_phase = -1;           // of those finished: it reduces statistics of groups of columns in groups of rows
   int columns_word = 0;           // the problem's N
   std::vector<int> finished;      // small phases that run here too, where their statistics are known
   int held = -1;                  // the phase that runs on the same registers once its statistics are known

@@ -16,20 +16,6 @@ using lower::Reduction;
 using lower::Store;
 using lower::ValueId;
 
-// The values of a phase that vary along N, but not in a group of columns.
-std::vector<bool> grouped_values(const Phase& phase, const ColumnGroups& groups) {
-  std::vector<bool> same(phase.code.size()), grouped(phase.code.size());
-  for (std::size_t id = 0; id < phase.code.size(); ++id) {
-    const Instruction& i = phase.code[id];
-    const bool placed = i.args.empty() || (i.op == Op::cast && i.round == Round::stochastic);
-    same[id] =
-        !i.axes.has(Axis::n) || ((!placed || groups.reached_by(i.access.columns)) &&
-                                 std::all_of(i.args.begin(), i.args.end(), [&](ValueId arg) { return same[arg]; }));
-    grouped[id] = same[id] && i.axes.has(Axis::n);
-  }
-  return grouped;
-}
-
 // Whether two instructions of two phases compute the same from the same arguments.
 bool same_operation(const Instruction& a, const Instruction& b) {
   const auto key = [](const Instruction& i) {
@@ -78,7 +64,7 @@ class Candidate {
         first_(program.phases[epilogue.phase]),
         next_(program.phases[index]) {
     for (const Reduction& r : first_.reductions) {
-      if (r.group) groups_ = groups_of(r);
+      if (r.group && r.axes.has(Axis::n)) groups_ = groups_of(r);
     }
   }
 
@@ -87,6 +73,7 @@ class Candidate {
  private:
   [[nodiscard]] bool over_same_tiles() const;
   [[nodiscard]] bool may_overwrite() const;
+  [[nodiscard]] std::vector<bool> grouped_values(const Phase& phase) const;
   [[nodiscard]] bool of_groups_alone() const;
   [[nodiscard]] bool finds_what_was_stored() const;
   [[nodiscard]] const Store* stored_here(const Instruction& load) const;
@@ -101,11 +88,11 @@ class Candidate {
   const FusedEpilogue& epilogue_;
   int index_;
   const Phase &first_, &next_;
-  ColumnGroups groups_;  // of the first phase; none: the statistics are of rows
+  ColumnGroups groups_;  // of the first phase; none: the statistics are of groups of rows, or of rows
 };
 
 std::optional<HeldPhase> Candidate::held() const {
-  const bool by_group = groups_.columns != 0;
+  const bool by_group = epilogue_.needs.in_groups();
   if (!over_same_tiles()) return {};
   if (by_group && (may_overwrite() || !of_groups_alone())) return {};
   if (!finds_what_was_stored()) return {};
@@ -135,7 +122,7 @@ std::optional<HeldPhase> Candidate::held() const {
     held.weights.push_back(difference >= 0);
     if (difference >= 0) i.args[0] = difference;
   }
-  held.grouped = by_group ? grouped_values(*second, groups_) : std::vector<bool>(second->code.size());
+  held.grouped = by_group ? grouped_values(*second) : std::vector<bool>(second->code.size());
   // Values that only crossed to the second phase are not stored.
   auto first = std::make_shared<Phase>(first_);
   std::erase_if(first->stores, [&](const Store& store) {
@@ -145,11 +132,12 @@ std::optional<HeldPhase> Candidate::held() const {
   return held;
 }
 
-// The rows must be its own too, because a tile does not wait for tiles of other rows.
+// The rows must be its own too, or its groups', because a tile does not wait for tiles of other rows.
 bool Candidate::over_same_tiles() const {
   const auto own_rows = [&](const Phase& phase) {
     return std::none_of(phase.code.begin(), phase.code.end(), [&](const Instruction& i) {
-      return i.op == Op::operand && program_.buffers[i.access.buffer].axes.has(Axis::m) && i.access.divide_rows != 1;
+      return i.op == Op::operand && program_.buffers[i.access.buffer].axes.has(Axis::m) && i.access.divide_rows != 1 &&
+             i.access.divide_rows != epilogue_.needs.row_group;
     });
   };
   return next_.domain == first_.domain && next_.batched == first_.batched && next_.rows == Extent{} &&
@@ -172,21 +160,46 @@ bool Candidate::may_overwrite() const {
   });
 }
 
-// Whether the only statistics that it needs are its groups'. A value that is the same in a group is
-// a row's: no value of a column alone can take it.
-bool Candidate::of_groups_alone() const {
-  for (const Reduction& r : first_.reductions) {
-    for (const BufferId b : r.results) {
-      for (const Instruction& i : next_.code) {
-        const bool own = r.group && groups_.reached_by(i.access.columns) && i.access.divide_rows == 1;
-        if (i.op == Op::operand && i.access.buffer == b && !own) return false;
-      }
-    }
+// The values of a phase that vary along N, but not in a group of columns, or else along M, but not in a group of rows.
+std::vector<bool> Candidate::grouped_values(const Phase& phase) const {
+  const bool columns = groups_.columns != 0;
+  std::vector<bool> same(phase.code.size()), grouped(phase.code.size());
+  for (std::size_t id = 0; id < phase.code.size(); ++id) {
+    const Instruction& i = phase.code[id];
+    const bool varies = i.axes.has(columns ? Axis::n : Axis::m);
+    const bool placed = i.args.empty() || (i.op == Op::cast && i.round == Round::stochastic);
+    const bool reached =
+        columns ? groups_.reached_by(i.access.columns) : i.access.divide_rows == epilogue_.needs.row_group;
+    same[id] = !varies || ((!placed || reached) &&
+                           std::all_of(i.args.begin(), i.args.end(), [&](ValueId arg) { return same[arg]; }));
+    grouped[id] = same[id] && varies;
   }
-  const std::vector<bool> grouped = grouped_values(next_, groups_);
+  return grouped;
+}
+
+// Whether the only statistics that it needs are its groups'. A value that is the same in a group of columns is a row's:
+// no value of a column alone can take it. In a group of rows it is a column's.
+bool Candidate::of_groups_alone() const {
+  const auto own = [&](const Reduction& r, bool blocks) {
+    const bool rows = blocks || r.axes.has(Axis::m), columns = blocks || !rows;
+    return std::all_of(next_.code.begin(), next_.code.end(), [&](const Instruction& i) {
+      const bool loads =
+          i.op == Op::operand && std::find(r.results.begin(), r.results.end(), i.access.buffer) != r.results.end();
+      return !loads || (r.group && i.access.divide_rows == (rows ? r.group : 1) &&
+                        (columns ? groups_.reached_by(i.access.columns) : i.access.columns.identity()));
+    });
+  };
+  const auto all_own = [&](const Phase& phase, bool blocks) {
+    return std::all_of(phase.reductions.begin(), phase.reductions.end(),
+                       [&](const Reduction& r) { return own(r, blocks); });
+  };
+  if (!all_own(first_, false)) return false;
+  if (epilogue_.block_phase >= 0 && !all_own(program_.phases[epilogue_.block_phase], true)) return false;
+  const Level alone = groups_.columns ? Level::column : Level::row;
+  const std::vector<bool> grouped = grouped_values(next_);
   for (std::size_t id = 0; id < next_.code.size(); ++id) {
     const Instruction& i = next_.code[id];
-    if (grouped[id] || level_of(i.axes) != Level::column) continue;
+    if (grouped[id] || level_of(i.axes) != alone) continue;
     if (std::any_of(i.args.begin(), i.args.end(), [&](ValueId arg) { return grouped[arg]; })) return false;
   }
   return true;
@@ -280,7 +293,9 @@ std::optional<HeldPhase> held_phase(const Program& program, const FusedEpilogue&
   const auto finishes = [&](Across across) { return epilogue.finishes[static_cast<int>(across)]; };
   const bool rows_alone = finishes(Across::rows) && !finishes(Across::columns) && !finishes(Across::all);
   if (program.accumulator != DType::f32) return {};
-  if (!finishes(Across::groups) && (most != Hold::rows || !rows_alone)) return {};
+  if (!epilogue.needs.in_groups() && (most != Hold::rows || !rows_alone)) return {};
+  // A column's state waits for all rows of a tile, and those of its groups of rows do not.
+  if (epilogue.needs.row_group && finishes(Across::columns)) return {};
   int left = -1;
   for (int p = epilogue.phase + 1; p < static_cast<int>(program.phases.size()); ++p) {
     if (epilogue.runs(p)) continue;

@@ -322,6 +322,9 @@ std::string illegal(const Schedule& s, const EpilogueNeeds& n) {
     return "a tile of " + text(columns / n.parts) + " columns in subtiles of " + text(s.sub_n) +
            " does not hold groups of " + text(n.group);
   }
+  // The consumers of a cooperative tile may share one.
+  if (const int shared = s.mma || s.ping_pong ? rows : s.bm; n.row_group && shared % n.row_group)
+    return "a tile of " + text(shared) + " rows does not hold groups of " + text(n.row_group);
   if (n.b_mn_major && !s.mma && (s.bn / n.parts % 64 || n.piece % 64)) return "B along N needs 64 columns side by side";
   if (n.block_columns && n.block_columns % s.bn)
     return "a tile of " + text(s.bn) + " columns does not divide the " + text(n.block_columns) +

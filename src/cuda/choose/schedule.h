@@ -84,16 +84,20 @@ struct EpilogueNeeds {
   bool only_columns = false;   // for nothing but the statistics of columns
   bool holds = false;          // moreover a tile waits, in registers, for the statistics of its rows
   int group = 0;               // columns of a reduction in groups, which a consumer folds alone: they divide its tile
+  int row_group = 0;           // rows of one in groups of rows, which divide a tile's
   int a_taps = 1, b_taps = 1;  // so often an element of A or B is read, but once from memory (windows)
   Stencil stencil = {};        // instead of a product
   int operations = 0;          // about how many instructions the epilogue takes, an element
   int most_stages = 6;         // stages up to this number are worth more than wide subtiles
+  [[nodiscard]] bool in_groups() const { return group || row_group; }
 };
 inline constexpr int narrowest_subtile = 16;
 // Whether some tile has pieces of so many columns (0: of all) of a chunk in `parts` side by side.
 [[nodiscard]] bool holds_pieces(int parts, std::int64_t piece);
 // Groups of so many columns are held by some tile of Hopper's, in whole subtiles.
 [[nodiscard]] bool holds_groups(std::int64_t columns);
+// Groups of so many rows are held by some tile, each by whole warps, which have 16 of 64 rows.
+[[nodiscard]] inline bool holds_row_groups(std::int64_t rows) { return rows >= 16 && 128 % rows == 0; }
 [[nodiscard]] inline bool is_long(const EpilogueNeeds& needs) { return needs.operations >= 40; }
 // So long that its code stands once, in a loop over fragments (decision 0107).
 [[nodiscard]] inline bool is_rolled(const EpilogueNeeds& needs) { return needs.operations >= 80; }

@@ -64,7 +64,7 @@ void Decider::place_phases() {
       const FusedEpilogue& e = product_->epilogue;
       if (p == e.phase) where = Where::fragments;
       else if (p == e.held) where = Where::held;
-      else if (e.runs(p)) where = across_of(program_.phases[p]) == Across::groups ? Where::grouped : Where::folded;
+      else if (e.runs(p)) where = across_of(program_.phases[p]) >= Across::groups ? Where::grouped : Where::folded;
     }
     d_.phases.push_back(where);
   }

@@ -53,7 +53,7 @@ std::vector<BufferPlace> Decider::places(const Program& program, const std::vect
 bool Decider::in_order() const {
   const Phase& product = program_.phases[product_phase_];
   return std::any_of(program_.phases.begin(), program_.phases.end(), [&](const Phase& phase) {
-    if (phase.domain == product.domain && phase.columns == product.columns) return false;
+    if (phase.domain == product.domain && phase.rows == product.rows && phase.columns == product.columns) return false;
     return std::any_of(phase.stores.begin(), phase.stores.end(), [&](const lower::Store& store) {
       return program_.buffers[store.access.buffer].kind == BufferKind::output && in_place(store.access.buffer);
     });
@@ -236,6 +236,10 @@ void Decider::fuse(const Contraction& gemm) {
   if (part_ && product_ && product_->epilogue.across_tiles()) {
     product_.reset();
     chosen.why = "its reductions cross the launches of the residues";
+  }
+  if ((part_ || layout_.depthwise) && product_ && product_->epilogue.needs.row_group) {
+    product_.reset();
+    chosen.why = "a tile's rows are no groups of rows";
   }
   d_.fused = product_.has_value();
   (d_.fused ? d_.considered : d_.not_fused) = std::move(chosen.considered);

@@ -108,7 +108,8 @@ void Decider::find_what_stays() {
     if (d_.fused) {
       const FusedEpilogue& e = product_->epilogue;
       const Phase& phase = program_.phases[e.phase];
-      stays[i] = (crossing && e.held >= 0 && phase.stores_to(b)) || (statistic && gives(phase, b) && !e.read_later[i]);
+      const bool given = gives(phase, b) || (e.block_phase >= 0 && gives(program_.phases[e.block_phase], b));
+      stays[i] = (crossing && e.held >= 0 && phase.stores_to(b)) || (statistic && given && !e.read_later[i]);
     }
     for (const Pass& pass : passes_) {
       const std::vector<RowPhase>& rows = pass.kernel.run;

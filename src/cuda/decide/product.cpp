@@ -15,7 +15,7 @@ namespace {
 
 // Whether an epilogue is done long before the other consumer's main loop is. What is held has a second phase.
 bool hides(const EpilogueNeeds& needs, std::int64_t k) {
-  return k >= (needs.holds || needs.group ? 96 : 48) * std::int64_t{needs.operations};
+  return k >= (needs.holds || needs.in_groups() ? 96 : 48) * std::int64_t{needs.operations};
 }
 
 // Whether the epilogue's fragments are computed one after another. Left alone, the compiler begins all elements of a
@@ -35,7 +35,7 @@ bool apart(const EpilogueNeeds& needs, const Schedule& schedule, std::int64_t k)
 // cuBLAS, bias_gelu_res_aux 1.084 and 1.074, dgelu_dbias 1.093 and 1.085; axpby, xent and argmax gain nothing.
 bool paced(const EpilogueNeeds& needs, const Schedule& schedule, std::int64_t k) {
   const int work = needs.operations + 4 * (needs.aux_bytes_column + needs.d_bytes_column);
-  return schedule.ping_pong && !schedule.mma && !needs.holds && !needs.group && work >= 30 && k >= 3072 &&
+  return schedule.ping_pong && !schedule.mma && !needs.holds && !needs.in_groups() && work >= 30 && k >= 3072 &&
          hides(needs, k) && apart(needs, schedule, k);
 }
 
@@ -44,8 +44,9 @@ bool paced(const EpilogueNeeds& needs, const Schedule& schedule, std::int64_t k)
 // is held was not timed so yet.
 bool looped(const EpilogueNeeds& needs, const Schedule& schedule) {
   constexpr int least_instructions = 23, most_accumulators = 128;  // a thread
-  return schedule.looped || (!schedule.mma && !needs.holds && !needs.group && needs.operations >= least_instructions &&
-                             consumer_rows(schedule) * consumer_columns(schedule) / 128 <= most_accumulators);
+  return schedule.looped ||
+         (!schedule.mma && !needs.holds && !needs.in_groups() && needs.operations >= least_instructions &&
+          consumer_rows(schedule) * consumer_columns(schedule) / 128 <= most_accumulators);
 }
 
 // The source of a site's product by one schedule.
@@ -64,9 +65,10 @@ std::string source_of(KernelVariant variant, const Shape& shape, std::int64_t co
 
 // Why there is no schedule for these needs.
 std::string nothing_fits(EpilogueNeeds needs, bool mma) {
-  const int group = std::exchange(needs.group, 0);
-  return group && !candidates(needs, mma).empty()
-             ? "no tile holds groups of " + std::to_string(group) + " columns"
+  const int group = std::exchange(needs.group, 0), rows = std::exchange(needs.row_group, 0);
+  return (group || rows) && !candidates(needs, mma).empty()
+             ? "no tile holds groups of " + (group ? std::to_string(group) + " columns" : "") +
+                   (group && rows ? " and " : "") + (rows ? std::to_string(rows) + " rows" : "")
              : "no tile fits in shared memory with the operands and outputs of this epilogue";
 }
 

@@ -8,7 +8,7 @@ DEVICE void run_subtile(const Params& p, Tile& tile, E& epilogue, ACC (&acc)[MI]
   const u32 d = by.template staging<E>(tile);
   if (E::loads) by.take_operands(p, tile, epilogue);
   subtile_fragments(p, tile, epilogue, acc[atom], kept[atom], s.group, s.i, d);
-  if (ROLLED == 2 && (!ROWS_FIRST || s.group == GROUPS - 1)) {  // the next is of the next 64 rows
+  if (ROLLED == 2 && (TOGETHER == MI || s.group == GROUPS - 1)) {  // the next is of the next 64 rows
     #pragma unroll
     for (int i = 0; i + 1 < MI; ++i) {
       exchange(acc[i], acc[i + 1]);
@@ -24,13 +24,13 @@ DEVICE void run_subtile(const Params& p, Tile& tile, E& epilogue, ACC (&acc)[MI]
 }
 
 #if ROLLED == 1
-// Groups `first` to `first + count` of a tile's columns: of rows i to i + 63 or, where these do not go first, of all.
+// Groups `first` to `first + count` of a tile's columns, of the blocks of 64 rows from number i on that go side by side.
 template <class E, class Passage>
 DEVICE void run_groups(const Params& p, Tile& tile, E& epilogue, ACC (&acc)[MI][WG_COLUMNS / 2], int first, int count, int i, Passage& by) {
   #pragma unroll 1
   for (int group = first; group < first + count; ++group) {
     #pragma unroll
-    for (int j = i; j < (ROWS_FIRST ? i + 1 : MI); ++j) run_subtile(p, tile, epilogue, acc, acc, {group, j}, by);
+    for (int j = i; j < i + TOGETHER; ++j) run_subtile(p, tile, epilogue, acc, acc, {group, j}, by);
   }
 }
 #endif
@@ -45,16 +45,16 @@ template <class Passage> DEVICE void run_epilogue(const Params& p, Tile& tile, E
   if (!HOLDS) held.begin(p, tile);
 #endif
 #if ROLLED == 1
-  constexpr int turns = ROWS_FIRST ? MI : 1, span = HELD ? SPAN : GROUPS;
+  constexpr int span = HELD ? SPAN : GROUPS;
 #if HELD
   const auto run_held = [&](int group, int i) {
     #pragma unroll
-    for (int j = i; j < (ROWS_FIRST ? i + 1 : MI); ++j) held.meet(p, tile, epilogue, group, j);
+    for (int j = i; j < i + TOGETHER; ++j) held.meet(p, tile, epilogue, group, j);
     run_groups(p, tile, held, acc, group, SPAN, i, by);
   };
 #endif
   #pragma unroll
-  for (int i = 0; i < turns; ++i) {
+  for (int i = 0; i < MI; i += TOGETHER) {
     #pragma unroll 1
     for (int group = 0; group < GROUPS; group += span) {
       run_groups(p, tile, epilogue, acc, group, span, i, by);
@@ -66,7 +66,7 @@ template <class Passage> DEVICE void run_epilogue(const Params& p, Tile& tile, E
 #if HOLDS
   held.begin(p, tile);
   #pragma unroll
-  for (int i = 0; i < turns; ++i) run_held(0, i);
+  for (int i = 0; i < MI; i += TOGETHER) run_held(0, i);
 #endif
 #elif HELD
 #if ROLLED

@@ -134,21 +134,30 @@ constexpr int OUT_N = WG_COLUMNS / PARTS;     // the epilogue's columns of a con
 constexpr int GROUPS = OUT_N / SUB_N;         // subtiles are 64 rows x SUB_N columns
 constexpr int SUBTILES = GROUPS * MI;
 constexpr int SPAN = GROUP_N ? GROUP_N / SUB_N : GROUPS;  // of these, until Epilogue has the statistics of a row
-// So many subtiles go through Epilogue before they go through Held.
-constexpr int BLOCK = SPAN * (ROWS_FIRST && !HOLDS ? 1 : MI);
+// Groups of rows. Both consumers of a cooperative tile may have half a group each, and then they meet; else each has whole ones, of
+// so many blocks of 64 rows, or of so many warps of one.
+constexpr bool GROUP_MEETS = ROW_GROUP > WG_ROWS;
+constexpr int GROUP_BLOCKS = ROW_GROUP > 64 && !GROUP_MEETS ? ROW_GROUP / 64 : 1, GROUP_WARPS = ROW_GROUP && ROW_GROUP < 64 ? ROW_GROUP / 16 : 4;
+DEVICE bool begins_group(int i) { return i % GROUP_BLOCKS == 0; }
+DEVICE bool ends_group(int i) { return (i + 1) % GROUP_BLOCKS == 0; }
+DEVICE bool leaves_groups(const Tile& t) { return !GROUP_MEETS || t.wg == 0; }
+DEVICE void group_sync(const Tile& t) { named_sync(GROUP_MEETS ? 3 : t.barrier, GROUP_MEETS ? 256 : 128); }
+DEVICE u32 group_scratch(const Tile& t) { return t.scratch - (GROUP_MEETS ? t.wg * SCRATCH_BYTES : 0); }  // that of its first consumer
+// So many blocks of 64 rows are worked through side by side, and so many subtiles go through Epilogue before they go through Held.
+constexpr int TOGETHER = ROWS_FIRST ? GROUP_BLOCKS : MI, BLOCK = SPAN * (HOLDS ? MI : TOGETHER);
 DEVICE int slots_in(const Params& p) { return p.tiles_m * (BM / WG_ROWS); }  // blocks of a consumer's rows, of a batch
 
 // Subtile number s of a consumer's tile. One that is held is worked through 64 rows at a time, unless columns are reduced too: fewer values wait (qk_norm_rope at
 // 16384 x 4096 x 1024 0.200 ms for 0.209), and what other tiles must be told of the first rows is on its way while it computes that
 // of the others (rmsnorm 0.218 ms for 0.225, softmax 0.230 for 0.232).
 struct Subtile { int group, i; };
-DEVICE Subtile subtile(int s) { return ROWS_FIRST ? Subtile{s % GROUPS, s / GROUPS} : Subtile{s / MI, s % MI}; }
+DEVICE Subtile subtile(int s) { return {s % (GROUPS * TOGETHER) / TOGETHER, s / (GROUPS * TOGETHER) * TOGETHER + s % TOGETHER}; }
 // What a subtile needs of its columns has come; what the next ones need is on its way.
 template <class E> DEVICE void advance_columns(const Params& p, const Tile& tile, E& epilogue, const Subtile s) {
-  if (!ROWS_FIRST && s.i) return;
+  if (s.i % TOGETHER) return;
   epilogue.advance();
   const bool last = s.group + 1 == GROUPS;
-  if (!last || (ROWS_FIRST && s.i + 1 < MI)) epilogue.columns(p, tile, last ? 0 : s.group + 1);
+  if (!last || s.i + TOGETHER < MI) epilogue.columns(p, tile, last ? 0 : s.group + 1);
 }
 // The half of its scratch that a consumer folds a group's columns in: the other one than before, also where groups are odd.
 DEVICE int folding_half(const Tile& t, int group) { return (group + GROUPS % 2 * t.turn) % 2; }

@@ -110,6 +110,15 @@ template <int stride, int count, class S> DEVICE S fold_shared(const S* x) {
   return y;
 }
 
+#if ROW_GROUP
+// State number `at` of each warp that has a part of a group of rows, `stride` apart, in order.
+template <int stride, class S> DEVICE S fold_group(const Tile& t, u32 states, int at) {
+  const S x = fold_shared<stride, GROUP_WARPS>(shared_pointer<S>(group_scratch(t) + states) + at);
+  if constexpr (!GROUP_MEETS) return x;
+  else return S::combine(x, fold_shared<stride, GROUP_WARPS>(shared_pointer<S>(group_scratch(t) + SCRATCH_BYTES + states) + at));
+}
+#endif
+
 // Several elements of one online softmax at a time: one rescaling for all. Elements that do not take part are -inf.
 template <class S, int N> DEVICE void softmax_add(S& s, const float (&x)[N]) {
   float m = s.c0;

@@ -93,7 +93,7 @@ DEVICE Divisor divisor_of(float b) {
   return {size * scale, fast_reciprocal(size * scale), copysignf(scale, b), copysignf(scale * 0x1p-64f, b)};
 }
 template <int N> DEVICE void vec_divide(float (&y)[8], const float (&a)[8], const Divisor (&by)[N]) {
-#define BY by[N == 8 ? e : e / 2 % 2]
+#define BY by[N == 8 ? e : N == 4 ? e / 4 * 2 + e % 2 : e / 2 % 2]
   float scale[8], dividend[8], quotient[8], rest[8];
   EACH dividend[e] = fabsf(a[e]) < 0x1p-64f ? a[e] * 0x1p+64f : a[e];
   EACH scale[e] = fabsf(a[e]) < 0x1p-64f ? BY.lifted : BY.scale;
@@ -113,22 +113,32 @@ DEVICE void vec_div_rows(float (&y)[8], const float (&a)[8], float first, float 
   const Divisor by[2] = {divisor_of(first), divisor_of(second)};
   vec_divide(y, a, by);
 }
+// And for each of its columns.
+DEVICE void vec_div_columns(float (&y)[8], const float (&a)[8], const float (&b)[4]) {
+  const Divisor by[4] = {divisor_of(b[0]), divisor_of(b[1]), divisor_of(b[2]), divisor_of(b[3])};
+  vec_divide(y, a, by);
+}
 
 // The same where what is above 2^96 or below 2^-30 in size may as well be infinity or 0: six instructions. One scale for both
 // puts the divisor between 2^-53 and 2^64; the remainder is exact unless the quotient is below 2^-38.
-DEVICE void vec_div_narrow(float (&y)[8], const float (&a)[8], float first, float second) {
-  const float by[2] = {first, second};
-  float scale[2], size[2], inverse[2], dividend[8], quotient[8], rest[8];
+template <int N> DEVICE void vec_div_narrow(float (&y)[8], const float (&a)[8], const float (&by)[N]) {
+#define OF (N == 4 ? e / 4 * 2 + e % 2 : e / 2 % 2)
+  float scale[N], size[N], inverse[N], dividend[8], quotient[8], rest[8];
   #pragma unroll
-  for (int r = 0; r < 2; ++r) {
+  for (int r = 0; r < N; ++r) {
     scale[r] = fabsf(by[r]) > 0x1p+64f ? 0x1p-64f : fabsf(by[r]) < 0x1p-64f ? 0x1p+96f : 1.f;
     size[r] = fabsf(by[r]) * scale[r], inverse[r] = fast_reciprocal(size[r]), scale[r] = copysignf(scale[r], by[r]);
   }
-  EACH dividend[e] = a[e] * scale[e / 2 % 2];
-  EACH quotient[e] = dividend[e] * inverse[e / 2 % 2];
-  EACH rest[e] = fmaf(size[e / 2 % 2], quotient[e], -dividend[e]);
-  EACH rest[e] = fmaf(-rest[e], inverse[e / 2 % 2], quotient[e]);
+  EACH dividend[e] = a[e] * scale[OF];
+  EACH quotient[e] = dividend[e] * inverse[OF];
+  EACH rest[e] = fmaf(size[OF], quotient[e], -dividend[e]);
+  EACH rest[e] = fmaf(-rest[e], inverse[OF], quotient[e]);
   EACH y[e] = fabsf(rest[e]) <= 0x1.fffffep+127f ? rest[e] : quotient[e];
+#undef OF
+}
+DEVICE void vec_div_narrow(float (&y)[8], const float (&a)[8], float first, float second) {
+  const float by[2] = {first, second};
+  vec_div_narrow(y, a, by);
 }
 
 // The same by one number for all. Where nothing is near the ends of the range, nothing needs to be scaled or chosen: five

@@ -19,6 +19,7 @@ class FinishWriter {
   std::string folding();
   std::string group_end();
   std::string column_end() { return finish(Across::columns, "0", "column", "      "); }
+  std::string row_group_end() { return finish(Across::row_groups, "row", "column", "        "); }
   std::string meeting(const std::function<std::string(const std::vector<std::string>&)>& met_values);
 
  private:
@@ -27,6 +28,19 @@ class FinishWriter {
   std::string all();
   std::string folded(Across across, const std::string& indent, const std::function<std::string(std::size_t)>& code_of);
   std::string finish(Across across, const std::string& i, const std::string& j, const std::string& indent);
+  std::string block_rows(const std::string& indent);
+  std::string block_begin();
+  std::string block_end();
+  [[nodiscard]] Place place(Across across, const std::string& i, const std::string& j) const {
+    const bool groups = across == Across::groups || across == Across::blocks;
+    return {"t.batch", i, j, groups ? "((tile_columns(p) + GROUP_N - 1) / GROUP_N)" : "tile_columns(p)", "memory_row"};
+  }
+  // By buffer, the statistics across `across` of states s0, s1, ...
+  [[nodiscard]] std::vector<std::string> statistics(Across across) const;
+  // The values of a small phase, called p1_v0, p1_v1, ..., that `wanted` ones need.
+  std::string small(int p, const std::vector<ValueId>& wanted, const Place& place,
+                    const std::vector<std::string>& statistics, const std::string& indent);
+  static std::string small_prefix(int p) { return "p" + str(p) + "_v"; }
 
   EpilogueCode& c_;
   FusedEpilogue& e_;
@@ -37,46 +51,56 @@ class FinishWriter {
 // this one read, and run the small phases.
 std::string FinishWriter::finish(Across across, const std::string& i, const std::string& j, const std::string& indent) {
   std::string code;
-  const Place place{"t.batch", i, j,
-                    across == Across::groups ? "((tile_columns(p) + GROUP_N - 1) / GROUP_N)" : "tile_columns(p)",
-                    "memory_row"};
+  const Place place = this->place(across, i, j);
   const auto store = [&](const Access& access, const std::string& value) {
     code += indent + store_statement(c_.program, access, e_.word(access.buffer), place, value, false) + "\n";
   };
-  std::vector<std::string> statistic(c_.program.buffers.size());
-  for (std::size_t r = 0; r < phase_.reductions.size(); ++r) {
-    if (e_.partials[r].across != across) continue;
-    for (std::size_t k = 0; k < phase_.reductions[r].results.size(); ++k) {
-      const BufferId b = phase_.reductions[r].results[k];
-      if (b < 0) continue;
-      statistic[b] = c_.reducers[r].component("s" + str(r), k);
-      if (!e_.read_later[b] && c_.program.buffers[b].kind != lower::BufferKind::output) continue;
-      Access access;
-      access.buffer = b;
-      store(access, statistic[b]);
-    }
+  const std::vector<std::string> statistic = statistics(across);
+  for (BufferId b = 0; b < static_cast<BufferId>(statistic.size()); ++b) {
+    if (statistic[b].empty()) continue;
+    if (!e_.read_later[b] && c_.program.buffers[b].kind != lower::BufferKind::output) continue;
+    Access access;
+    access.buffer = b;
+    store(access, statistic[b]);
   }
   for (const int p : e_.finished) {
     const Phase& small = c_.program.phases[p];
     if (across_of(small) != across) continue;
-    const std::string prefix = "p" + str(p) + "_v";
-    const Resolve resolve{[&](ValueId id) { return prefix + str(id); },
-                          [&](const Instruction& x) {
-                            if (x.op == Op::get || statistic[x.access.buffer].empty()) return c_.leaf(x, place);
-                            return converted(statistic[x.access.buffer], compute_type(c_.dtype(x.access.buffer)),
-                                             x.type);
-                          }};
-    code += declarations(small, needed(small, sinks(small, true, false)), place, resolve, c_.functions, indent);
-    for (const auto& one : small.stores) store(one.access, prefix + str(one.value));
+    code += this->small(p, sinks(small, true, false), place, statistic, indent);
+    for (const auto& one : small.stores) store(one.access, small_prefix(p) + str(one.value));
   }
   return code;
+}
+
+std::vector<std::string> FinishWriter::statistics(Across across) const {
+  std::vector<std::string> all(c_.program.buffers.size());
+  for (std::size_t r = 0; r < e_.partials.size(); ++r) {
+    if (e_.partials[r].across != across) continue;
+    const auto& results = c_.reduction(r).results;
+    for (std::size_t k = 0; k < results.size(); ++k) {
+      if (results[k] >= 0) all[results[k]] = c_.reducers[r].component("s" + str(r), k);
+    }
+  }
+  return all;
+}
+
+std::string FinishWriter::small(int p, const std::vector<ValueId>& wanted, const Place& place,
+                                const std::vector<std::string>& statistics, const std::string& indent) {
+  const Phase& phase = c_.program.phases[p];
+  const Resolve resolve{[&](ValueId id) { return small_prefix(p) + str(id); },
+                        [&](const Instruction& x) {
+                          if (x.op == Op::get || statistics[x.access.buffer].empty()) return c_.leaf(x, place);
+                          return converted(statistics[x.access.buffer], compute_type(c_.dtype(x.access.buffer)),
+                                           x.type);
+                        }};
+  return declarations(phase, needed(phase, wanted), place, resolve, c_.functions, indent);
 }
 
 // The states s0, s1, ... of reductions across `across`.
 std::string FinishWriter::folded(Across across, const std::string& indent,
                                  const std::function<std::string(std::size_t)>& code_of) {
   std::string text;
-  for (std::size_t r = 0; r < phase_.reductions.size(); ++r) {
+  for (std::size_t r = 0; r < e_.partials.size(); ++r) {
     if (e_.partials[r].across == across)
       text += indent + "const " + c_.reducers[r].type + " s" + str(r) + " = " + code_of(r) + ";\n";
   }
@@ -218,11 +242,67 @@ std::string FinishWriter::group_end() {
       folded(Across::groups, "        ", [](std::size_t r) { return "of_group" + str(r) + "[r]"; });
   const std::string last = finish(Across::groups, "row", "column", "        ");
   if (!last.empty())
-    code += fill(R"(      if (t.lane % 4 == 0 && row < tile_end(t.row, tile_rows(p, t.batch)) && column * GROUP_N < tile_columns(p)) {
+    code += fill(
+        R"(      if (t.lane % 4 == 0 && row < tile_end(t.row, tile_rows(p, t.batch)) && column * GROUP_N < tile_columns(p)) {
 $leaves$last      }
 )",
-                 {{"leaves", leaves}, {"last", last}});
-  return "    const int column = (t.col + group * SUB_N) / GROUP_N;\n" + EpilogueCode::each_row(code, true);
+        {{"leaves", leaves}, {"last", last}});
+  if (e_.block_phase >= 0)
+    code += fill(R"(      if (row < tile_rows(p, t.batch) && column * GROUP_N < tile_columns(p)) {
+$leaves$blocks      }
+)",
+                 {{"leaves", leaves}, {"blocks", block_rows("        ")}});
+  return "    const int column = (t.col + group * SUB_N) / GROUP_N;\n" + (e_.block_phase >= 0 ? block_begin() : "") +
+         EpilogueCode::each_row(code, true) + (e_.block_phase >= 0 ? block_end() : "");
+}
+
+std::string FinishWriter::block_begin() {
+  std::string code;
+  for (std::size_t r = phase_.reductions.size(); r < e_.partials.size(); ++r)
+    code += fill(" block$r = $S::identity();", {{"r", str(r)}, {"S", c_.reducers[r].type}});
+  return "    if (begins_group(i)) {" + code + " }\n";
+}
+
+// What a row's group of columns adds to its block, where its states are s0, s1, ...
+std::string FinishWriter::block_rows(const std::string& indent) {
+  const Phase& blocks = c_.program.phases[e_.block_phase];
+  std::string code = small(e_.block_phase, sinks(blocks, false, true), place(Across::groups, "row", "column"),
+                           statistics(Across::groups), indent);
+  for (std::size_t r = phase_.reductions.size(); r < e_.partials.size(); ++r) {
+    std::vector<std::string> args;
+    for (const ValueId arg : c_.reduction(r).pieces[0].args) args.push_back(small_prefix(e_.block_phase) + str(arg));
+    code +=
+        fill("${indent}block$r = $S::combine(block$r, $lifted);\n",
+             {{"indent", indent}, {"r", str(r)}, {"S", c_.reducers[r].type}, {"lifted", c_.reducers[r].lift(args)}});
+  }
+  return code;
+}
+
+// The states of a block's rows: of a warp's eight that its lanes hold, then of its warps.
+std::string FinishWriter::block_end() {
+  std::string write, read, kept;
+  for (std::size_t r = phase_.reductions.size(); r < e_.partials.size(); ++r) {
+    const std::string of = str(r);
+    const Hole s{"S", c_.reducers[r].type}, number{"r", of};
+    write += fill(R"(      $S* shared$r = shared_pointer<$S>(t.scratch + $at);
+      const $S x$r = combine_lanes_in_order(block$r, t.lane, 4, 32);
+      if (t.lane == 0) shared$r[t.warp] = x$r;
+)",
+                  {s, number, {"at", str(e_.partials[r].scratch)}});
+    read += fill("      const $S s$r = fold_group<1, $S>(t, $at, t.warp / GROUP_WARPS * GROUP_WARPS);\n",
+                 {s, number, {"at", str(e_.partials[r].scratch)}});
+    kept += fill("      of_block$r = s$r;\n", {number});
+  }
+  const std::string last = finish(Across::blocks, "row", "column", "        ");
+  return fill(R"(    if (ends_group(i)) {
+$write      group_sync(t);
+$read      group_sync(t);  // before they are written again
+$kept      const int row = (t.row + i * 64) / ROW_GROUP + t.warp / GROUP_WARPS;
+      if (leaves_groups(t) && t.lane == 0 && t.warp % GROUP_WARPS == 0 && row * ROW_GROUP < tile_rows(p, t.batch) && column * GROUP_N < tile_columns(p)) {
+$last      }
+    }
+)",
+              {{"write", write}, {"read", read}, {"kept", kept}, {"last", last}});
 }
 
 // What was folded of the tile's rows, in the registers of those who hold them. One tile of those beside each other
@@ -231,16 +311,18 @@ std::string FinishWriter::meeting(const std::function<std::string(const std::vec
   std::string code;
   std::vector<std::string> statistics(c_.program.buffers.size());
   if (e_.needs.group) {
-    for (std::size_t r = 0; r < phase_.reductions.size(); ++r) {
-      if (e_.partials[r].across != Across::groups) continue;
-      for (std::size_t k = 0; k < phase_.reductions[r].results.size(); ++k) {
-        const BufferId b = phase_.reductions[r].results[k];
-        if (b >= 0) statistics[b] = c_.reducers[r].component("first.of_group" + str(r) + "[r]", k);
+    for (std::size_t r = 0; r < e_.partials.size(); ++r) {
+      const bool group = e_.partials[r].across == Across::groups, block = e_.partials[r].across == Across::blocks;
+      const auto& results = c_.reduction(r).results;
+      const std::string state = (block ? "first.of_block" : "first.of_group") + str(r) + (block ? "" : "[r]");
+      for (std::size_t k = 0; k < results.size(); ++k) {
+        if ((group || block) && results[k] >= 0) statistics[results[k]] = c_.reducers[r].component(state, k);
       }
     }
     return "    const int column = t.col + group * SUB_N, column_in = min(column, tile_columns(p) - 1);\n" +
            EpilogueCode::each_row(met_values(statistics), true);
   }
+  if (e_.needs.row_group) return {};  // which a fragment's columns find in shared memory
   for (std::size_t r = 0; r < phase_.reductions.size(); ++r) {
     const std::string name = "s" + str(r);
     code += fill("    $S all$r[2];\n    hear_rows(p, t, i, p.word[$word], all$r);\n",
@@ -289,6 +371,8 @@ std::string emit_finish(EpilogueCode& code) {
 }
 
 std::string emit_column_end(EpilogueCode& code) { return FinishWriter(code).column_end(); }
+
+std::string emit_row_group_end(EpilogueCode& code) { return FinishWriter(code).row_group_end(); }
 
 std::string emit_group_end(EpilogueCode& code) { return FinishWriter(code).group_end(); }
 

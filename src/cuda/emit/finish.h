@@ -28,6 +28,11 @@ struct EpilogueCode {
   [[nodiscard]] static std::string each_row(const std::string& statements, bool of_i = false);
   // A load or a count at a place.
   std::string leaf(const lower::Instruction& i, const Place& place);
+  // Reduction r of the phase, or behind those of block_phase.
+  [[nodiscard]] const lower::Reduction& reduction(std::size_t r) const {
+    const auto& own = phase().reductions;
+    return r < own.size() ? own[r] : program.phases[plan.epilogue.block_phase].reductions[r - own.size()];
+  }
   // The partial results of reduction r, as a pointer to `type`.
   [[nodiscard]] std::string partials(std::size_t r, const std::string& type) const;
 };
@@ -39,8 +44,11 @@ struct EpilogueCode {
 // What stands where a tile has all of a column (LONE_COLUMNS), of reductions whose states are s0, s1, ...
 [[nodiscard]] std::string emit_column_end(EpilogueCode& code);
 
-// The body of Epilogue::rows_end(p, t, group, i) where reductions are in groups: folds the states of 64 rows, stores
-// what leaves, and runs the small phases.
+// What stands where a group of rows `row` of a column is folded, of reductions whose states are s0, s1, ...
+[[nodiscard]] std::string emit_row_group_end(EpilogueCode& code);
+
+// The body of Epilogue::rows_end(p, t, group, i) where reductions are in groups of columns: folds the states of 64
+// rows, and those of blocks, stores what leaves, and runs the small phases.
 [[nodiscard]] std::string emit_group_end(EpilogueCode& code);
 
 // The body of Held::meet(p, t, first, group, i), which has of `first` the states of 64 rows' groups, or waits for what

@@ -72,6 +72,21 @@ std::string FragmentWriter::row_values(bool met, const Place& place, const Place
   return code;
 }
 
+// In shared memory, the statistic that a buffer is of the fragment's rows in `column`; empty: it is none.
+std::string FragmentWriter::row_group_statistic(BufferId buffer) const {
+  for (std::size_t r = 0; r < e_.partials.size(); ++r) {
+    const auto& results = c_.reduction(r).results;
+    const auto found = std::find(results.begin(), results.end(), buffer);
+    if (e_.partials[r].across != Across::row_groups || found == results.end()) continue;
+    const std::string state = fill(
+        "shared_pointer<$S>(group_scratch(t) + $at)[(4 + t.warp / GROUP_WARPS) * SUB_N + column - t.col - group * "
+        "SUB_N]",
+        {{"S", c_.reducers[r].type}, {"at", str(e_.partials[r].scratch)}});
+    return c_.reducers[r].component(state, static_cast<std::size_t>(found - results.begin()));
+  }
+  return {};
+}
+
 // Row operands that are read ahead: q[1] is on its way while q[0] is used.
 std::string FragmentWriter::prefetch() {
   std::string code;
@@ -102,9 +117,14 @@ $code    }
 }
 
 std::string FragmentWriter::column_values() {
-  const Place place{"t.batch", "row", "column", "tile_columns(p)", "memory_row"};
-  const Resolve resolve =
-      this->resolve(Level::column, place, {"t.batch", "row_in", "column_in", "tile_columns(p)", "memory_row"});
+  // What is the same in a group of rows is so in a warp's.
+  const Place place{"t.batch", "rows_in[0]", "column", "tile_columns(p)", "memory_row"};
+  Resolve resolve =
+      this->resolve(Level::column, place, {"t.batch", "rows_in[0]", "column_in", "tile_columns(p)", "memory_row"});
+  resolve.leaf = [&, memory = resolve.leaf](const Instruction& i) {
+    const std::string statistic = held_ && i.op == Op::operand ? row_group_statistic(i.access.buffer) : "";
+    return statistic.empty() ? memory(i) : converted(statistic, compute_type(c_.dtype(i.access.buffer)), i.type);
+  };
   std::string declared, loop;
   for (const ValueId id : values_of(Level::column)) {
     const Instruction& i = phase_.code[id];
@@ -185,19 +205,20 @@ std::string FragmentWriter::element(ValueId id, const Place& each, const Resolve
     return fill("    float $v[8];\n    EACH $v[e] = softmax_weight($a, $b);\n",
                 {{"v", v}, {"a", resolve.value(i.args[0])}, {"b", resolve.value(i.args[1])}});
   }
-  if (vector_form(phase_, i) == "vec_div" && value(i.args[1]).level < Level::column) {
-    const bool by_rows = value(i.args[1]).level == Level::row;
+  if (vector_form(phase_, i) == "vec_div" && (value(i.args[1]).level < Level::column || value(i.args[1]).met)) {
+    const bool by_rows = value(i.args[1]).level == Level::row, by_columns = value(i.args[1]).level == Level::column;
     const std::string by = "v" + str(i.args[1]);
     const auto divisor = [&](const char* row) { return by_rows ? by + "[2 * i" + row + "]" : "u." + by; };
     std::string made;
     const std::string dividend = array_of(phase_, i.args[0], v + "_0", resolve, "    ", made);
-    return fill("    float $v[8];\n$made    $divide($v, $dividend, $first, $second);\n",
+    return fill("    float $v[8];\n$made    $divide($v, $dividend, $by);\n",
                 {{"v", v},
                  {"made", made},
-                 {"divide", value(id).narrow ? "vec_div_narrow" : "vec_div_rows"},
+                 {"divide", value(id).narrow ? "vec_div_narrow"
+                            : by_columns     ? "vec_div_columns"
+                                             : "vec_div_rows"},
                  {"dividend", dividend},
-                 {"first", divisor("")},
-                 {"second", divisor(" + 1")}});
+                 {"by", by_columns ? by : divisor("") + ", " + divisor(" + 1")}});
   }
   Place place = each;
   if (value(id).drawn) place.random = "u" + str(id) + "[e]";
@@ -278,7 +299,8 @@ std::string FragmentWriter::copy() {
     const std::string size = str(bytes(access.buffer)), at = "p.word[" + str(e_.word(access.buffer));
     code += fill(
         "    subtile_copy<$size>(d + $offset * SUB_N, $at] + $size * (t.batch * $at + 1] + "
-        "memory_row(p, t.batch, row) * $at + 2] + $column), $size * $at + 2], tile_end(t.row, tile_rows(p, t.batch)) - row, "
+        "memory_row(p, t.batch, row) * $at + 2] + $column), $size * $at + 2], tile_end(t.row, tile_rows(p, t.batch)) - "
+        "row, "
         "tile_columns(p) - column, t);\n",
         {{"size", size},
          {"offset", str(64 * staged.offset)},
@@ -419,9 +441,10 @@ FusedEpilogue emit_fragment(const Program& program, int index, const std::vector
   EpilogueCode code{program, places, plan_fragment(program, index, places, hold)};
   FusedEpilogue& e = code.host();
   std::string structs;
-  for (std::size_t r = 0; r < code.phase().reductions.size(); ++r) {
-    code.reducers.push_back(
-        emit_reducer(code.phase(), code.phase().reductions[r], static_cast<int>(r), code.functions));
+  for (std::size_t r = 0; r < e.partials.size(); ++r) {
+    const bool blocks = r >= code.phase().reductions.size();
+    code.reducers.push_back(emit_reducer(blocks ? program.phases[e.block_phase] : code.phase(), code.reduction(r),
+                                         static_cast<int>(r), code.functions));
     structs += code.reducers.back().text;
   }
   if (!structs.empty()) structs = reduction_source() + structs;

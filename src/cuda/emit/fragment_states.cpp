@@ -10,7 +10,8 @@ using lower::ValueId;
 // h, those of a column c {0, 2} + c / 2 * 4 + c % 2.
 std::string FragmentWriter::reduce(std::size_t r) {
   const Across across = e_.partials[r].across;
-  const bool rows = across == Across::rows || across == Across::groups, columns = across == Across::columns;
+  const bool rows = across == Across::rows || across == Across::groups,
+             columns = across == Across::columns || across == Across::row_groups;
   const std::string states = rows ? "2" : columns ? "4" : "1", size = rows ? "4" : columns ? "2" : "8";
   const std::string element = rows ? "q / 2 * 4 + s * 2 + q % 2" : columns ? "s / 2 * 4 + q * 2 + s % 2" : "q";
   const std::string state = "red" + str(r) + (rows ? "[2 * i + s]" : columns ? "[4 * f + s]" : "");
@@ -36,7 +37,9 @@ std::string FragmentWriter::reduce(std::size_t r) {
     Block block{.size = size, .index = "q", .in = in, .ordered = rows, .lane = "t.lane"};
     block.share = rows ? "Share::row" : columns ? "Share::column" : "Share::nothing";
     if (&piece == phase_.reductions[r].pieces.data())
-      block.first = rows ? "f == 0 && group % SPAN == 0" : columns ? "i == 0" : "f == 0 && group == 0 && i == 0";
+      block.first = rows      ? "f == 0 && group % SPAN == 0"
+                    : columns ? first_rows(across)
+                              : "f == 0 && group == 0 && i == 0";
     const auto factor = [&](int k) { return name(phase_.code[piece.args[0]].args[k], Level::element); };
     const BlockAddition a = value(piece.args[0]).folded ? c_.reducers[r].products(block, factor(0), factor(1), state)
                                                         : c_.reducers[r].addition(block, args, state);
@@ -71,13 +74,14 @@ void FragmentWriter::states() {
         reset_ += "    #pragma unroll\n    for (int r = 0; r < ROWS; ++r) " + red + "[r] = " + s + "::identity();\n";
         break;
       case Across::columns:
+      case Across::row_groups:
         members_ += "  " + s + " " + red + "[SUB_N / 4];\n";
-        fragment_reset_ += fill(R"(    if (i == 0) {
+        fragment_reset_ += fill(R"(    if ($first) {
       #pragma unroll
       for (int c = 0; c < 4; ++c) $red[4 * f + c] = $S::identity();
     }
 )",
-                                {{"red", red}, {"S", s}});
+                                {{"first", first_rows(e_.partials[r].across)}, {"red", red}, {"S", s}});
         break;
       case Across::all:
         members_ += "  " + s + " " + red + ";\n";
@@ -88,12 +92,32 @@ void FragmentWriter::states() {
         fragment_reset_ += "    if (f == 0 && group % SPAN == 0) " + red + "[2 * i] = " + red + "[2 * i + 1] = " + s +
                            "::identity();\n";
         break;
+      case Across::blocks: break;
     }
   }
+  for (std::size_t r = phase_.reductions.size(); !held_ && r < e_.partials.size(); ++r)
+    members_ += fill("  $S block$r, of_block$r;\n", {{"S", c_.reducers[r].type}, {"r", str(r)}});
   for (const auto& l : code_.logarithms) {
     const std::string log = "log" + str(l.value);
     members_ += "  LogSum " + log + ";\n", reset_ += "    " + log + ".reset();\n";
   }
+}
+
+// Of a subtile's columns the states of each warp's rows, into shared memory from `first` states on.
+std::string FragmentWriter::write_columns(std::size_t r, const std::string& first) const {
+  return fill(R"(    fold_rows<$gathered, SUB_N / 4>(red$r, t.lane);
+    $S* shared$r = shared_pointer<$S>(t.scratch + $at)$first;
+    #pragma unroll
+    for (int k = 0; k < (SUB_N + 31) / 32; ++k) {
+      const int q = folded_column(t.lane, SUB_N / 4) + k;
+      shared$r[t.warp * SUB_N + q / 4 * 16 + q % 4 / 2 * 8 + 2 * (t.lane % 4) + q % 2] = settled<$S>(red$r[k]);
+    }
+)",
+              {{"gathered", c_.reducers[r].gathered},
+               {"r", str(r)},
+               {"S", c_.reducers[r].type},
+               {"at", str(e_.partials[r].scratch)},
+               {"first", first}});
 }
 
 // The states of a subtile's columns: folded over the consumer's rows, then written.
@@ -101,20 +125,8 @@ std::string FragmentWriter::group_end() {
   std::string write, read, leave;
   for (std::size_t r = 0; r < phase_.reductions.size(); ++r) {
     if (e_.partials[r].across != Across::columns) continue;
-    const std::string s = c_.reducers[r].type, red = "red" + str(r), shared = "shared" + str(r);
-    write += fill(R"(    fold_rows<$gathered, SUB_N / 4>($red, t.lane);
-    $S* $shared = shared_pointer<$S>(t.scratch + $at) + folding_half(t, group) * 4 * SUB_N;
-    #pragma unroll
-    for (int k = 0; k < (SUB_N + 31) / 32; ++k) {
-      const int q = folded_column(t.lane, SUB_N / 4) + k;
-      $shared[t.warp * SUB_N + q / 4 * 16 + q % 4 / 2 * 8 + 2 * (t.lane % 4) + q % 2] = settled<$S>($red[k]);
-    }
-)",
-                  {{"gathered", c_.reducers[r].gathered},
-                   {"red", red},
-                   {"S", s},
-                   {"shared", shared},
-                   {"at", str(e_.partials[r].scratch)}});
+    const std::string s = c_.reducers[r].type, shared = "shared" + str(r);
+    write += write_columns(r, " + folding_half(t, group) * 4 * SUB_N");
     read += fill(R"(      $S s$r = $shared[t.thread];
       #pragma unroll
       for (int w = 1; w < 4; ++w) s$r = $S::combine(s$r, $shared[w * SUB_N + t.thread]);
@@ -135,10 +147,39 @@ $leave#endif
               {{"write", write}, {"read", read}, {"last", emit_column_end(c_)}, {"leave", leave}});
 }
 
+// The states of a subtile's columns in groups of rows: folded over the warps of a group, then used, and left behind
+// the warps' for Held. Between the barriers all read what the warps have written, and none reads what was left before.
+std::string FragmentWriter::row_group_end() {
+  std::string write, read, left;
+  for (std::size_t r = 0; r < phase_.reductions.size(); ++r) {
+    if (e_.partials[r].across != Across::row_groups) continue;
+    const std::string of = str(r);
+    const Hole s{"S", c_.reducers[r].type}, number{"r", of};
+    write += write_columns(r, "");
+    read += fill("      const $S s$r = fold_group<SUB_N, $S>(t, $at, at);\n",
+                 {s, number, {"at", str(e_.partials[r].scratch)}});
+    left += fill("      shared$r[4 * SUB_N + x] = s$r;\n", {number});
+  }
+  const std::string last = emit_row_group_end(c_);
+  return fill(R"(    if (ends_group(i)) {
+$write    group_sync(t);
+    for (int x = t.thread; leaves_groups(t) && x < 4 / GROUP_WARPS * SUB_N; x += 128) {
+      const int at = x / SUB_N * GROUP_WARPS * SUB_N + x % SUB_N;
+      const int row = (t.row + i * 64) / ROW_GROUP + x / SUB_N, column = t.col + group * SUB_N + x % SUB_N;
+$read$left      if (row * ROW_GROUP < tile_rows(p, t.batch) && column < tile_columns(p)) {
+$last      }
+    }
+    group_sync(t);
+    }
+)",
+              {{"write", write}, {"read", read}, {"left", left}, {"last", last}});
+}
+
 // The states of 64 rows: those of a group are whole, and used; others are told to the tiles beside this one.
 std::string FragmentWriter::rows_end() {
   if (held_) return {};
   if (e_.needs.group) return emit_group_end(c_);
+  if (e_.needs.row_group) return row_group_end();
   if (e_.held < 0) return {};
   std::string code;
   for (std::size_t r = 0; r < phase_.reductions.size(); ++r) {

@@ -46,6 +46,7 @@ class FragmentWriter {
   std::string row_values();
   std::string met_values(const std::vector<std::string>& statistics);
   std::string row_values(bool met, const Place& place, const Place& inside, const std::vector<std::string>& statistics);
+  [[nodiscard]] std::string row_group_statistic(lower::BufferId buffer) const;
   std::string prefetch();
   std::string column_values();
   [[nodiscard]] std::string drawn(lower::ValueId id, bool words) const;
@@ -53,7 +54,13 @@ class FragmentWriter {
   std::string fragment();
   std::string stage(std::size_t k, const Resolve& resolve);
   std::string reduce(std::size_t r);
+  // Whether 64 rows are the first of a column's state.
+  [[nodiscard]] std::string first_rows(Across across) const {
+    return across == Across::row_groups ? "begins_group(i)" : "i == 0";
+  }
+  [[nodiscard]] std::string write_columns(std::size_t r, const std::string& first) const;
   std::string group_end();
+  std::string row_group_end();
   std::string rows_end();
   [[nodiscard]] std::string constants() const;
   std::string end();

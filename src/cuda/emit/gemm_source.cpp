@@ -145,7 +145,9 @@ std::string gemm_source(const KernelVariant& variant, const Schedule& s, const E
   define("HELD", epilogue.has_held);
   define("ROWS_FIRST", epilogue.rows_first);
   define("HOLDS", epilogue.needs.holds);
-  define("GROUP_N", epilogue.needs.group);
+  // Groups of rows alone go through it a subtile at a time.
+  define("GROUP_N", epilogue.needs.row_group && !epilogue.needs.group ? s.sub_n : epilogue.needs.group);
+  define("ROW_GROUP", epilogue.needs.row_group);
   define("HELD_LOADS", epilogue.held_moves.loads);
   define("HELD_STORES", epilogue.held_moves.stores);
   define("HELD_COPIES", epilogue.held_moves.copies);
