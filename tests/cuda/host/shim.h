@@ -116,11 +116,12 @@ static void wait_while(const unsigned* word, unsigned mask, unsigned value) {
   if ((*word & mask) == value) wait(at_word);
 }
 static void entry() {
-  body(arguments);
-  stores[current].wait(0);
-  fiber[current].state = done;
-  ++events;
-  _longjmp(scheduler, 1);
+  for (;;) {  // a thread of one block after another
+    body(arguments);
+    stores[current].wait(0);
+    ++events;
+    wait(done);
+  }
 }
 static void resume(int t) {
   current = t, thread = {unsigned(t % threads), 0, 0}, block = own().index;
@@ -171,20 +172,21 @@ static bool run_blocks(int blocks) {
   const int all = blocks * threads;
   turns.begin(all / 32);
   for (int b = 0; b < blocks; ++b) {
-    memset(block_of[b].shared, 0xff, shared_bytes);  // NaN
+    memset(block_of[b].shared, 0xff, size_t(asked_bytes));  // NaN, as all behind it is
     memset(block_of[b].named, 0, sizeof block_of[b].named);
-    memset(block_of[b].read, 0xff, sizeof block_of[b].read);
-    memset(block_of[b].written, 0xff, sizeof block_of[b].written);
+    memset(block_of[b].read, 0xff, size_t(asked_bytes + 15) / 16 * sizeof block_of[b].read[0]);
+    memset(block_of[b].written, 0xff, size_t(asked_bytes + 15) / 16 * sizeof block_of[b].written[0]);
     block_of[b].met = 0;
   }
   for (int t = 0; t < all; ++t) {
     Fiber& f = fiber[t];
+    f.state = running, f.shuffles = 0, f.fences = 0;
+    if (f.begun) continue;
     getcontext(&f.begin);
     f.begin.uc_stack.ss_sp = stacks + size_t(t) * stack_bytes;
     f.begin.uc_stack.ss_size = stack_bytes;
     f.begin.uc_link = nullptr;
     makecontext(&f.begin, entry, 0);
-    f.state = running, f.begun = false, f.shuffles = 0, f.fences = 0;
   }
   unsigned long long seen = events;
   for (int rounds = 0; rounds < 1000; ++rounds) {
@@ -207,17 +209,22 @@ static bool run_blocks(int blocks) {
       all_done = all_done && fiber[t].state == done;
       if (fiber[t].state == polling) fiber[t].state = running;
     }
-    if (all_done) {
-      for (int b = 0; b < blocks && asked_bytes < shared_bytes; ++b) {
-        const unsigned char* rest = block_of[b].shared + asked_bytes;
-        must(*rest == 0xff && !memcmp(rest, rest + 1, size_t(shared_bytes - asked_bytes - 1)),
-             "no more shared memory is written than was asked for");
-      }
-      return true;
-    }
+    if (all_done) return true;
     if (seen != events) rounds = 0, seen = events;
   }
+  for (int t = 0; t < all; ++t) fiber[t].begun = false, stores[t] = products[t] = {};  // they wait somewhere
   return false;
+}
+// What lies behind the memory that a launch of so many blocks asked for is as it was. Then all of it is.
+static void close_memory(int blocks) {
+  for (int b = 0; b < blocks; ++b) {
+    unsigned char* const shared = block_of[b].shared;
+    const unsigned char* const rest = shared + asked_bytes;
+    must(asked_bytes >= shared_bytes ||
+             (*rest == 0xff && !memcmp(rest, rest + 1, size_t(shared_bytes - asked_bytes - 1))),
+         "no more shared memory is written than was asked for");
+    memset(shared, 0xff, refused ? shared_bytes : size_t(asked_bytes));
+  }
 }
 
 // Puts `x` where the warp's lanes find it; gives theirs.
@@ -843,14 +850,15 @@ static int launch(const Kernel* kernels, int count, int source, const char* name
   for (int k = 0; k < count; ++k) {
     if (kernels[k].source != source || strcmp(kernels[k].name, name)) continue;
     if (!fibers::fiber) {
-      fiber = (Fiber*)malloc(most_fibers * sizeof(Fiber));
+      fiber = (Fiber*)calloc(most_fibers, sizeof(Fiber));
       stores = new Later[most_fibers], products = new Later[most_fibers];
       block_of = (Block*)aligned_alloc(1024, most_blocks * sizeof(Block));
+      memset(block_of, 0xff, most_blocks * sizeof(Block));
       stacks = (char*)malloc(size_t(most_fibers) * stack_bytes);
     }
     body = kernels[k].run, cluster = kernels[k].cluster, fibers::arguments = arguments, fibers::threads = int(threads);
     fibers::grid = {grid[0], grid[1], grid[2]}, asked_bytes = int(grid[3]);
-    int blocks = 0;
+    int blocks = 0, most = 0;  // beside each other
     if (grid[0] % unsigned(cluster)) return 912;
     unordered = false, refused = nullptr;
     const unsigned all = grid[0] * grid[1] * grid[2];
@@ -859,19 +867,21 @@ static int launch(const Kernel* kernels, int count, int source, const char* name
       first = unsigned(draw(int(all))), step = 1 + unsigned(draw(int(all - 1)));
       while (common_divisor(step, all) > 1) ++step;
     }
-    for (unsigned i = 0; i < all; ++i) {
+    bool ended = true;
+    for (unsigned i = 0; i < all && ended; ++i) {
       if (blocks == most_blocks && cluster > 1) {  // clusters that meet are fewer
-        if (!run_blocks(blocks)) return 719;
+        if (!(ended = run_blocks(blocks))) break;
         blocks = 0;
       }
       if (blocks == most_blocks) return 701;
       const unsigned at = unsigned((first + (unsigned long long)step * i) % all);
       block_of[blocks++].index = {at % grid[0], at / grid[0] % grid[1], at / grid[0] / grid[1]};
+      most = blocks > most ? blocks : most;
       if (kernels[k].together) continue;
-      if (!run_blocks(blocks)) return 719;
-      blocks = 0;
+      ended = run_blocks(blocks), blocks = 0;
     }
-    const bool ended = run_blocks(blocks);
+    ended = ended && run_blocks(blocks);
+    close_memory(most);
     if (refused) fprintf(stderr, "%s breaks a rule: %s\n", name, refused);
     return refused ? 715 : !ended ? 719 : unordered ? 716 : 0;
   }
