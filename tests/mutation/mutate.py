@@ -8,8 +8,8 @@ processor time hold. Results are kept in build/mutation/results.jsonl, and a run
 another stopped; a survivor meets what tests are new since. What survives is printed with its place;
 the last lines are the score by folder.
 
---generated: mutants of what makes kernels alone, in a drawn order, each judged by one minute of processor time of a fuzzer: of
-emitted kernels on the host for src/cuda/emit, of epilogues on CPUs for the rest.
+--generated: mutants of what makes kernels alone, in a drawn order, each judged by one minute of a fuzzer on two cores: of emitted
+kernels on the host for src/cuda/emit, of epilogues on CPUs for the rest. --bugs tests/mutation/bugs.txt: those of decision 0149.
 """
 import argparse
 import collections
@@ -61,7 +61,8 @@ JUDGES = [
 # --generated: folders of equal shares, and what has a minute for each mutant.
 GENERATED = {"src/lower": 1, "src/cpu/strips": 1, "src/cuda/emit": 1}
 FUZZERS = [(["tests/fuzz/fuzz_epilogues"], ("src/lower", "src/cpu")), (["tests/cuda/fuzz_emission"], ("src/cuda",))]
-MINUTE = 60  # seconds
+MINUTE, CORES = 60, 2  # seconds of the processor time of each of two cores: a minute of a small machine
+KEPT = {"POSTLUDE_EMISSION_KEPT": str(WORK / "emission")}
 BLANKED = re.compile(r'//[^\n]*|R"\((?s:.*?)\)"|"(?:[^"\\\n]|\\.)*"|\'(?:[^\'\\\n]|\\.)+\'')
 NEVER = re.compile(r"^\s*(#|using|template|static_assert|case |constexpr|inline constexpr|static constexpr|enum|struct|class|friend)")
 EMITTED = {"off by one": r" (?:<|>|==) (?=[\w(])", "sign": r"(?<=[\w)\]]) [+-] (?=[\w(])", "factor": r"(?<=[\w)\]]) \* (?=[\w(])",
@@ -151,6 +152,22 @@ def draw(count, seed, shares, most_of_a_file):
     return {i: mutant for i, mutant in enumerate(drawn, 1)}
 
 
+def listed(path):
+    """The mutants of a list: each line has a place, what is wrong there (of several such places of the line, which), and the line, by
+    which it is found where it moved."""
+    mutants = {}
+    for number, text in enumerate(filter(lambda line: line.strip() and line[0] != "#", path.read_text().splitlines()), 1):
+        file, line, what, which, source = re.fullmatch(r"([^:]+):(\d+): (.*) (\d+): (.*)", text).groups()
+        lines = [line.strip() for line in (ROOT / file).read_text().splitlines()]
+        found = [site for site in sites(ROOT / file) if site[0] == what and lines[site[1] - 1] == source]
+        at = min((site[1] for site in found), key=lambda there: abs(there - int(line)), default=0)
+        here = [site for site in found if site[1] == at][int(which) - 1:int(which)]
+        if not here:
+            sys.exit(f"{path}: there is no such place: {text}")
+        mutants[number] = dict(folder=file.rpartition("/")[0], file=file, what=what, line=at, begin=here[0][2], end=here[0][3], new=here[0][4])
+    return mutants
+
+
 def mutated(file, mutants):
     """The text of a source with all of its mutants."""
     text = (ROOT / file).read_text()
@@ -232,7 +249,7 @@ def run(command, number, seconds, reached=None, kept=True):
     with tempfile.TemporaryDirectory(dir=WORK) as folder, open(pathlib.Path(folder) / "output", "w+") as output:
         environment = {**os.environ, "POSTLUDE_MUTANT": str(number), "OMP_WAIT_POLICY": "passive", "OMP_NUM_THREADS": "2",
                        "TMPDIR": folder, "POSTLUDE_EMISSION_FOLDER": folder, "POSTLUDE_EMISSION_EVERY": "30", "POSTLUDE_EMISSION_RUNS": "1", "POSTLUDE_TE_RUNS": "20", "GTEST_FAIL_FAST": "1"}
-        environment |= {"POSTLUDE_EMISSION_KEPT": str(WORK / "emission")} if kept else {}
+        environment |= KEPT if kept else {}
         environment |= {"POSTLUDE_MUTANTS_REACHED": str(reached)} if reached else {}
         # A session of its own, so that what it started ends with it.
         process = subprocess.Popen([str(WORK / command[0]), *command[1:]], cwd=folder, env=environment, preexec_fn=limit,
@@ -287,15 +304,28 @@ def reach(command):
     return {number for number, reached in enumerate(file.read_bytes()) if reached}, float(took.read_text())
 
 
+def cases_of_a_minute(command, seed):
+    """How many cases the fuzzer has done after a minute without a mutant, as it is released."""
+    file = WORK / ("minute-" + pathlib.Path(command[0]).name + f"-{seed}")
+    if not file.exists():
+        words = [str(BASE / command[0]), *command[1:], "--seed", str(seed), "--seconds", str(MINUTE), "--jobs", str(CORES)]
+        done = subprocess.run(words, env={**os.environ, **KEPT}, capture_output=True, text=True)
+        if done.returncode != 0:
+            sys.exit(f"it fails without a mutant:\n{done.stdout}")
+        file.write_text(re.search(r": (\d+) cases from seed", done.stdout)[1])
+    return int(file.read_text())
+
+
 def fuzz_generated(mutants, known, seed, jobs):
-    """A minute of a fuzzer for each mutant, in a drawn order. Prints how each ended."""
+    """A minute's cases of a fuzzer for each mutant, in a drawn order. Prints how each ended."""
     def judge(number):
         mutant = mutants[number]
         command = next(c for c, folders in FUZZERS if mutant["folder"].startswith(folders))
-        command = [*command, "--seed", str(seed * 1_000_000), "--seconds", str(MINUTE)]
+        command = [*command, "--seed", str(seed), "--count", str(cases_of_a_minute(command, seed)), "--jobs", str(CORES)]
         name, done = " ".join(command), known[json.dumps(key(mutant))]
         if name not in done:
-            done[name], took = run(command, number, MINUTE + 10, kept=False)
+            # What a mutant of emitted code emits as the library does, runs as it did.
+            done[name], took = run(command, number, 10 * MINUTE, kept=mutant["folder"] == "src/cuda/emit")
             with RESULTS.open("a") as out:
                 out.write(json.dumps({"key": key(mutant), "judge": name, "by": done[name], "seconds": took}) + "\n")
         line = (ROOT / mutant["file"]).read_text().splitlines()[mutant["line"] - 1].strip()
@@ -303,6 +333,9 @@ def fuzz_generated(mutants, known, seed, jobs):
               f"`{mutant['new'][:40]}`: {line}", flush=True)
         return bool(done[name])
 
+    for command, folders in FUZZERS:
+        if any(mutant["folder"].startswith(folders) for mutant in mutants.values()):
+            print(f"{command[0]}: a minute has {cases_of_a_minute(command, seed)} cases", flush=True)
     order = sorted(mutants, key=lambda number: random.Random(f"{seed} {number}").random())
     with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
         caught = list(pool.map(judge, order))
@@ -321,12 +354,14 @@ def main():
     parser.add_argument("--seconds", type=float, default=30)
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
     parser.add_argument("--generated", action="store_true")
+    parser.add_argument("--bugs", type=pathlib.Path, help="of --generated: a list of mutants, instead of drawn ones (bugs.txt)")
+    parser.add_argument("--only", default="", help="of --generated: numbers of mutants, as 3,14")
     parser.add_argument("--equal", default="", help="numbers of mutants, as 3,14: they were read, and change nothing that is computed")
     arguments = parser.parse_args()
     end = time.time() + 60 * arguments.minutes
     WORK.mkdir(parents=True, exist_ok=True)
     shares, judges, most = (GENERATED, FUZZERS, 4) if arguments.generated else (SHARES, JUDGES, MOST_OF_A_FILE)
-    drawn = draw(arguments.count, arguments.seed, shares, most)
+    drawn = listed(arguments.bugs) if arguments.bugs else draw(arguments.count, arguments.seed, shares, most)
     assert len(drawn) < MOST
     mutants = build(drawn, judges, arguments.jobs)
     known = collections.defaultdict(dict)  # by mutant: how each test ended
@@ -335,9 +370,9 @@ def main():
             known[json.dumps(r["key"])] |= {r["judge"]: r["by"], **dict.fromkeys(r.get("passed", ()), "")}
     print(f"{len(drawn)} drawn, {len(mutants)} compile", flush=True)
     if arguments.generated:
-        equal = {int(number) for number in filter(None, arguments.equal.split(","))}
-        bugs = {number: mutant for number, mutant in mutants.items() if number not in equal}
-        fuzz_generated(bugs, known, arguments.seed, arguments.jobs)
+        only, equal = ({int(number) for number in filter(None, which.split(","))} for which in (arguments.only, arguments.equal))
+        bugs = {number: mutant for number, mutant in mutants.items() if number not in equal and (number in only or not only)}
+        fuzz_generated(bugs, known, arguments.seed * 1_000_000, arguments.jobs)
         return
 
     def ended(number):
