@@ -14,7 +14,7 @@ namespace {
 constexpr DType every_dtype[] = {f32, f32, f32, bf16, bf16, f16, e4m3, e5m2, s8, u8, i32, i64, boolean};
 constexpr DType float_dtypes[] = {f32, bf16, f16, e4m3, e5m2};
 constexpr Axes classes[] = {tile_axes, row_axes, col_axes, scalar_axes};
-constexpr std::int64_t groups[] = {1, 2, 3, 5, 8, 16, 32, 32, 64, 128};
+constexpr std::int64_t groups[] = {1, 2, 2, 3, 5, 8, 16, 32, 32, 64, 128};
 
 class Generator {
  public:
@@ -144,6 +144,17 @@ class Generator {
     return 0;
   }
 
+  NodeId wide_integer() {
+    const auto wide = [](DType t) { return t == i64; };
+    const NodeId x = value_of(wide);
+    if (wide(*info_of(x).type)) return x;
+    Node node;
+    node.op = Op::cast;
+    node.args = {x};
+    node.dtype = i64;
+    return append(std::move(node));
+  }
+
   NodeId unary(Op op, NodeId x) {
     Node node;
     node.op = op;
@@ -238,10 +249,10 @@ class Generator {
   // What kernels are made of; most of the rest they only compute.
   void reductions() {
     const std::int64_t kind = pick_.below(100);
-    if (kind < 40) reduction();
-    else if (kind < 65) blocks();
-    else if (kind < 75) normalise();
-    else if (kind < 90) whole();
+    if (kind < 30) reduction();
+    else if (kind < 50) blocks();
+    else if (kind < 72) normalise();
+    else if (kind < 92) whole();
     else likelihood();
   }
 
@@ -390,8 +401,10 @@ class Generator {
     constexpr ReduceOp ops[] = {ReduceOp::sum, ReduceOp::sum,  ReduceOp::mean,   ReduceOp::max,    ReduceOp::min,
                                 ReduceOp::any, ReduceOp::all,  ReduceOp::argmax, ReduceOp::argmin, ReduceOp::logsumexp,
                                 ReduceOp::var, ReduceOp::norm, ReduceOp::prod};
-    const ReduceOp op = pick_.pick(ops);
-    const NodeId x = any_value();
+    constexpr ReduceOp of_integers[] = {ReduceOp::sum, ReduceOp::min, ReduceOp::max, ReduceOp::prod};
+    const bool whole = pick_.chance(15);  // numbers, of 64 bits
+    const ReduceOp op = whole ? pick_.pick(of_integers) : pick_.pick(ops);
+    const NodeId x = whole ? wide_integer() : any_value();
     const Axes axes = some_axes();
     const bool grouped = pick_.chance(25) && (axes & tile_axes) != tile_axes;
     const std::int64_t group = grouped ? pick_.pick(groups) : 0;
@@ -401,35 +414,34 @@ class Generator {
     if (back >= 0) binary(pick_.chance(50) ? Op::sub : Op::mul, x, back);
   }
 
-  // Normalisations as models have them: softmax, layernorm, rmsnorm.
+  // Normalisations as models have them: softmax, layernorm, rmsnorm, of a row, a column or the heads of a row, also far
+  // from 0.
   void normalise() {
-    const NodeId x = real();
+    NodeId x = real();
+    if (pick_.chance(10)) x = binary(Op::add, x, literal(100.0));
     const Axes axis = pick_.chance(70) ? Axis::n : Axis::m;
+    const std::int64_t group = pick_.chance(20) ? pick_.pick(groups) : 0;
+    const auto of = [&](ReduceOp op, NodeId y) { return reduce(op, y, axis, group); };
+    const auto beside = [&](NodeId s) { return group == 0 ? s : repeat(s, group, axis); };
+    NodeId y = -1;
     switch (pick_.below(3)) {
       case 0: {
-        const NodeId m = reduce(ReduceOp::max, x, axis, 0);
-        if (m < 0) return;
-        const NodeId e = unary(Op::exp, binary(Op::sub, x, m));
-        if (e < 0) return;
-        const NodeId s = reduce(ReduceOp::sum, e, axis, 0);
-        if (s >= 0) binary(Op::div, e, s);
-        return;
+        const NodeId e = unary(Op::exp, binary(Op::sub, x, beside(of(ReduceOp::max, x))));
+        y = binary(Op::div, e, beside(of(ReduceOp::sum, e)));
+        break;
       }
       case 1: {
-        const NodeId mu = reduce(ReduceOp::mean, x, axis, 0), v = mu < 0 ? -1 : reduce(ReduceOp::var, x, axis, 0);
-        if (v < 0) return;
-        const NodeId centred = binary(Op::sub, x, mu), padded = binary(Op::add, v, literal(1e-3));
-        if (centred >= 0 && padded >= 0) binary(Op::mul, centred, unary(Op::rsqrt, padded));
-        return;
+        const NodeId centred = binary(Op::sub, x, beside(of(ReduceOp::mean, x)));
+        const NodeId v = of(ReduceOp::var, x), padded = binary(Op::add, v, literal(1e-3));
+        y = binary(Op::mul, centred, beside(unary(Op::rsqrt, padded)));
+        break;
       }
       default: {
-        const NodeId square = binary(Op::mul, x, x);
-        const NodeId mean = square < 0 ? -1 : reduce(ReduceOp::mean, square, axis, 0);
-        if (mean < 0) return;
-        const NodeId padded = binary(Op::add, mean, literal(1e-6));
-        if (padded >= 0) binary(Op::mul, x, unary(Op::rsqrt, padded));
+        const NodeId mean = of(ReduceOp::mean, binary(Op::mul, x, x)), padded = binary(Op::add, mean, literal(1e-6));
+        y = binary(Op::mul, x, beside(unary(Op::rsqrt, padded)));
       }
     }
+    if (y >= 0 && pick_.chance(30)) binary(Op::mul, y, operand(pick_.pick(classes), f32));  // a gain
   }
 
   // Statistics that wait for one before them, as lowering joins some: extremes of what is shifted or scaled, squared
@@ -571,12 +583,16 @@ class Generator {
   }
   void outputs() {
     const std::int64_t wanted = 1 + pick_.below(1 + pick_.below(4));
+    const bool alone = pick_.chance(options_.reductions / 2);  // statistics, as losses are
     std::vector<OutputDecl> chosen;
     for (std::int64_t i = 0; i < wanted; ++i) {
       for (int attempt = 0; attempt < 8; ++attempt) {
         OutputDecl o;
         o.name = "y" + std::to_string(chosen.size());
-        o.value = attempt == 7 ? 0 : attempt == 0 && pick_.chance(20) ? statistic() : any_value();
+        if (attempt == 7) o.value = 0;
+        else if (alone && attempt < 4) o.value = statistic();
+        else if (attempt == 0 && options_.reductions > 0 && pick_.chance(50)) o.value = size() - 1;
+        else o.value = attempt == 0 && pick_.chance(20) ? statistic() : any_value();
         const DType type = *info_of(o.value).type;
         if (type == f32) o.dtype = pick_.chance(60) ? f32 : pick_.pick(every_dtype);
         else if (type == boolean) o.dtype = pick_.chance(60) ? boolean : pick_.chance(50) ? f32 : u8;
@@ -624,7 +640,7 @@ class Generator {
     if (is_batched(result_.problem) && pick_.chance(3)) s.batch = 0;
     while (s.batch * s.m * s.n > options_.most_elements) (s.m > s.n ? s.m : s.n) /= 2;
     // Four blocks of 16 K elements and more (choose_blocks in src/cpu/schedule.cpp).
-    if (options_.tall && result_.problem.get_if<Stream>() && pick_.chance(1)) {
+    if (options_.tall && result_.problem.get_if<Stream>() && pick_.chance(10)) {
       s.m = 40 + pick_.below(30);
       s.n = 1500 + pick_.below(2500);
     } else if (options_.tall && pick_.chance(4)) {  // several blocks of columns, whose groups begin behind the first

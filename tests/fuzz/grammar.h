@@ -18,7 +18,7 @@ struct GrammarOptions {
   bool odd_dtypes = true;  // main loops of other dtypes than f32
   int convolutions = 0;    // percent of the main loops
   int reductions = 0;      // percent of the values that are reductions, beside those that are drawn anyway
-  bool tall = false;       // one stream of a hundred has blocks of rows enough to repeat what they call
+  bool tall = false;       // one stream of ten has blocks of rows enough to repeat what they call
 };
 
 [[nodiscard]] Case generate(Choices& choices, const GrammarOptions& options = {});

@@ -5,6 +5,7 @@
 #include "cuda/run/driver.h"
 #include "fuzz/choices.h"
 #include "fuzz/grammar.h"
+#include "graph/ir/verify.h"
 #include "lower/lower.h"
 
 #include <algorithm>
@@ -48,7 +49,8 @@ cuda::Schedule draw_schedule(fuzz::Choices& pick, bool with_operands) {
 
 }  // namespace
 
-Call bind_case(const fuzz::Case& c, const std::vector<Binding>& named, std::uint64_t schedule_seed, bool& drawn) {
+Call bind_case(const fuzz::Case& c, const std::vector<Binding>& named, std::uint64_t schedule_seed, bool& drawn,
+               Target* by) {
   const Graph graph(std::make_shared<const GraphData>(c.graph));
   Target target = Target::cuda();
   fuzz::Choices pick(schedule_seed);
@@ -58,6 +60,7 @@ Call bind_case(const fuzz::Case& c, const std::vector<Binding>& named, std::uint
     try {
       Call call = compile(c.problem, graph, target).bind(named);
       drawn = call.describe().find(target.schedule) != std::string::npos;
+      if (by != nullptr) *by = target;
       return call;
     } catch (const Error& error) {
       if (error.code() != ErrorCode::bad_schedule) throw;
@@ -66,6 +69,7 @@ Call bind_case(const fuzz::Case& c, const std::vector<Binding>& named, std::uint
           error.hint().find("such as") != std::string::npos && error.hint().find(" aux 0 ") == std::string::npos;
     }
   }
+  if (by != nullptr) *by = Target::cuda();
   return compile(c.problem, graph, Target::cuda()).bind(named);
 }
 
@@ -169,18 +173,30 @@ fuzz::Case on_tensor_cores(fuzz::Case c) {
 }
 
 // Whether consumers fold something over M, which goes through shared memory.
-static bool folds_rows(const GraphData& graph) {
-  return std::any_of(graph.nodes.begin(), graph.nodes.end(), [](const Node& node) {
+static bool folds_rows(const fuzz::Case& c) {
+  return std::any_of(c.graph.nodes.begin(), c.graph.nodes.end(), [](const Node& node) {
     return node.op == Op::reduce && node.group == 0 && node.axes.has(Axis::m) && !node.axes.has(Axis::b);
   });
 }
 
-fuzz::Case with_many_tiles(std::uint64_t seed, int multiprocessors) {
+// Whether it is losses alone, several of all elements: with no tile to store, warps that are ahead of others wait for
+// none.
+static bool is_losses(const fuzz::Case& c) {
+  const auto values = verify(c.graph, accumulator_type(c.problem), default_operand_type(c.problem)).values;
+  const auto of_all = [](const Node& node) { return node.op == Op::reduce && (node.axes & tile_axes) == tile_axes; };
+  return std::count_if(c.graph.nodes.begin(), c.graph.nodes.end(), of_all) > 1 &&
+         std::none_of(c.graph.outputs.begin(), c.graph.outputs.end(), [&](const OutputDecl& o) {
+           return (values[static_cast<std::size_t>(o.value)].axes & tile_axes) == tile_axes;
+         });
+}
+
+fuzz::Case with_many_tiles(std::uint64_t seed, int multiprocessors, bool losses) {
   constexpr std::int64_t elements = 24576;  // of a multiprocessor: one and a half of the larger tiles, six of 64 x 64
   fuzz::Choices pick(fuzz::mix(seed ^ 0x711e5));
   fuzz::Case c;
-  for (int tries = 0; tries < 100 && !folds_rows(c.graph); ++tries)
-    c = on_tensor_cores(fuzz::generate(pick.next(), {.most_nodes = 16, .streams = false}));
+  const auto wanted = pick.chance(50) || losses ? is_losses : folds_rows;
+  for (int tries = 0; tries == 0 || (tries < 200 && !wanted(c)); ++tries)
+    c = on_tensor_cores(fuzz::generate(pick.next(), {.most_nodes = 16, .streams = false, .reductions = 40}));
   c.seed = seed;
   Shape& s = c.shape;
   s.batch = std::max<std::int64_t>(s.batch, 1);

@@ -15,9 +15,10 @@ struct DeviceRuns : fuzz::Runs {
   bool drawn = false;    // by a random schedule rather than the heuristic's
 };
 
-// Bound to `named` by the heuristic's schedule, or as below by a drawn one.
+// Bound to `named` by the heuristic's schedule, or as below by a drawn one. `by`: for other problems of the same
+// kernel.
 [[nodiscard]] Call bind_case(const fuzz::Case& c, const std::vector<Binding>& named, std::uint64_t schedule_seed,
-                             bool& drawn);
+                             bool& drawn, Target* by = nullptr);
 
 // Runs the case twice by the heuristic's schedule, or by the first legal one of those that `schedule_seed` draws
 // (another than 0; where none of some dozens is legal, by the heuristic's). Throws std::runtime_error where a red zone
@@ -31,8 +32,9 @@ struct DeviceRuns : fuzz::Runs {
 [[nodiscard]] fuzz::Case on_tensor_cores(fuzz::Case c);
 
 // An epilogue over so many elements that each multiprocessor takes several tiles, behind a K of few blocks: nothing but
-// the kernel's own barriers keeps one tile's epilogue and the next one's apart.
-[[nodiscard]] fuzz::Case with_many_tiles(std::uint64_t seed, int multiprocessors);
+// the kernel's own barriers keeps one tile's epilogue and the next one's apart. `losses`: of several results of all
+// elements alone.
+[[nodiscard]] fuzz::Case with_many_tiles(std::uint64_t seed, int multiprocessors, bool losses = false);
 
 // Case `seed` as this backend's fuzzing draws it: one in four as the grammar gives it, one in 32 with many tiles, the
 // rest on tensor cores.

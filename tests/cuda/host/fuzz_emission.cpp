@@ -1,7 +1,8 @@
-// fuzz_emission [--seed S] [--count N] [--seconds T]
+// fuzz_emission [--seed S] [--count N] [--seconds T] [--jobs J]
 //
 // Random epilogues by random schedules as they are emitted for a GPU, compiled for the host and run there against the
-// reference, warps in drawn orders. A case is a dozen of them, which share one compilation.
+// reference, warps in drawn orders. A case is some two dozen of them, which share one compilation, with up to three
+// problems each.
 #include "correctness/cases.h"
 #include "cuda/host/harness.h"
 #include "fuzz/choices.h"
@@ -9,10 +10,13 @@
 #include "fuzz/grammar.h"
 #include "fuzz/oracle.h"
 #include "gpu/device_run.h"
+#include "graph/ir/verify.h"
 
 #include <algorithm>
 #include <cstring>
 #include <exception>
+#include <filesystem>
+#include <fstream>
 #include <memory>
 #include <string>
 #include <utility>
@@ -21,16 +25,22 @@
 namespace postlude {
 namespace {
 
-constexpr std::uint64_t together = 12;
+constexpr std::uint64_t random = 24, quantised = 2, columns = 1, losses = 1;  // of a case
+constexpr std::uint64_t problems = 3;                                         // of each
+constexpr int multiprocessors = 3;                                            // few: a block has several tiles
+constexpr std::int64_t large = 16384;  // elements: of such a case there is one problem, and rarely one through memory
 
-// A stream of so many rows that a pass parts them among blocks.
+// A stream of so many rows or columns, or so large, that a pass parts a result's elements among blocks.
 fuzz::Case long_stream(std::uint64_t seed, fuzz::Choices& pick) {
   fuzz::Case c;
-  do c = fuzz::generate(pick.next(), {.most_nodes = 16});
+  do c = fuzz::generate(pick.next(), {.most_nodes = 16, .reductions = 40});
   while (!c.problem.get_if<Stream>());
   c.seed = seed;
   c.shape.batch = std::max<std::int64_t>(c.shape.batch, 1);
   c.shape.m = 400 + pick.below(1400), c.shape.n = 1 + pick.below(20);
+  if (pick.chance(40))
+    c.shape.batch = 1, c.shape.m = 100 + pick.below(300), c.shape.n = 20'000 / c.shape.m + pick.below(40);
+  else if (pick.chance(20)) c.shape.batch = 1, c.shape.m = 1, c.shape.n = 17'000 + pick.below(9000);
   for (int tries = 0; tries < 100 && !fuzz::divisible(c); ++tries) ++c.shape.n;
   return c;
 }
@@ -46,7 +56,7 @@ void several_tiles(fuzz::Case& c, fuzz::Choices& pick) {
 // Mostly for tensor cores: behind a product, a stream, a convolution, or many tiles; one of the suite, or a random one.
 fuzz::Case draw(std::uint64_t seed) {
   fuzz::Choices pick(fuzz::mix(seed ^ 0xe315));
-  if (pick.chance(8)) return gpu_tests::with_many_tiles(seed, 1);
+  if (pick.chance(10)) return gpu_tests::with_many_tiles(seed, 2 + static_cast<int>(pick.below(3)));
   if (pick.chance(15)) return long_stream(seed, pick);
   if (pick.chance(20)) {
     const std::vector<std::string> names = suite();
@@ -65,17 +75,71 @@ fuzz::Case draw(std::uint64_t seed) {
   return c;
 }
 
+// As quantised models have them: an operand of each group of columns, and tiles of which whole subtiles lie behind N.
+fuzz::Case in_groups(std::uint64_t seed) {
+  fuzz::Choices pick(fuzz::mix(seed ^ 0x9a0b5));
+  fuzz::Case c;
+  const auto has_operand = [](const fuzz::Case& of) {
+    const Inference i = verify(of.graph, accumulator_type(of.problem), default_operand_type(of.problem));
+    return std::any_of(i.operand_columns.begin(), i.operand_columns.end(),
+                       [](const Extent& columns) { return columns.over >= 32; });
+  };
+  for (int tries = 0; tries == 0 || (tries < 400 && !has_operand(c)); ++tries)
+    c = gpu_tests::on_tensor_cores(fuzz::generate(pick.next(), {.most_nodes = 12, .streams = false, .reductions = 60}));
+  c.seed = seed;
+  c.layout = 0;
+  several_tiles(c, pick);
+  c.shape.n = 32 * (1 + pick.below(16));
+  for (int tries = 0; tries < 16 && !fuzz::divisible(c); ++tries) c.shape.n += 32;
+  return c;
+}
+
+// As batch normalisation has them: statistics of columns, of so many rows that a pass parts them among blocks.
+fuzz::Case of_columns(std::uint64_t seed) {
+  fuzz::Choices pick(fuzz::mix(seed ^ 0xc01));
+  fuzz::Case c;
+  const auto wanted = [&] {
+    return c.problem.get_if<Stream>() && std::any_of(c.graph.nodes.begin(), c.graph.nodes.end(), [](const Node& node) {
+             return node.op == Op::reduce && node.group == 0 && (node.axes & tile_axes) == Axes(Axis::m);
+           });
+  };
+  do c = fuzz::generate(pick.next(), {.most_nodes = 12, .reductions = 60});
+  while (!wanted());
+  c.seed = seed;
+  c.shape.batch = std::max<std::int64_t>(c.shape.batch, 1);
+  c.shape.m = 600 + pick.below(1000), c.shape.n = 1 + pick.below(40);
+  for (int tries = 0; tries < 100 && !fuzz::divisible(c); ++tries) ++c.shape.n;
+  return c;
+}
+
+// Another problem of the same kernels: no larger, and its extents the same modulo 16, as text may depend on what
+// divides them.
+fuzz::Case another(fuzz::Case c, fuzz::Choices& pick) {
+  c.data = pick.next();
+  c.values = pick.chance(70) ? fuzz::Values::normal : pick.chance(50) ? fuzz::Values::integers : fuzz::Values::special;
+  if (c.conv) return c;
+  const Shape most = c.shape;
+  const auto drawn = [&](std::int64_t extent) { return extent % 16 + 16 * pick.below(1 + extent / 16); };
+  if (most.batch > 1) c.shape.batch = 1 + pick.below(most.batch);
+  c.shape.m = most.m > 0 ? 1 + pick.below(most.m) : 0;
+  c.shape.k = std::max(drawn(most.k), std::min<std::int64_t>(most.k, 1));
+  c.shape.n = drawn(most.n);
+  for (int tries = 0; tries < 40 && c.shape.n <= most.n && (c.shape.n == 0 || !fuzz::divisible(c)); ++tries)
+    c.shape.n += 16;
+  if (c.shape.n > most.n) c.shape.n = most.n;
+  return c;
+}
+
 struct Running {
   fuzz::Case c;
   fuzz::Tensors tensors;
   Call call;
+  bool again = false;        // kernels that another problem has run by then: in a drawn order alone
+  std::uint64_t orders = 1;  // drawn ones
 };
 
-// On the fake device: half of the scalars by value, by the portable kernel, through memory, the chosen
-// schedule, or one that is drawn.
-Running bound(const fuzz::Case& c) {
-  Running r{c, fuzz::materialise(c), {}};
-  fuzz::Choices pick(fuzz::mix(c.seed ^ 0x5c4ed));
+// Its tensors on the fake device, half of the scalars by value.
+std::vector<Binding> on_device(Running& r, fuzz::Choices pick) {
   std::vector<Binding> named = r.tensors.named();
   for (std::size_t i = 0; i < named.size(); ++i) {
     Tensor& t = named[i].tensor;
@@ -84,13 +148,64 @@ Running bound(const fuzz::Case& c) {
     t.by_value = true;
     std::memcpy(t.value.data(), std::exchange(t.data, nullptr), static_cast<std::size_t>(size_of(t.dtype)));
   }
+  return named;
+}
+
+Call compiled_for(const fuzz::Case& c, const std::vector<Binding>& named, const Target& target) {
+  return compile(c.problem, Graph(std::make_shared<const GraphData>(c.graph)), target).bind(named);
+}
+
+// Losses, by consumers that share tiles, with the next tile's blocks of K there before they have ended with one.
+void add_losses(std::vector<Running>& all, const fuzz::Case& c) {
+  Running r{c, fuzz::materialise(c), {}};
+  r.orders = 4;
+  Target target = Target::cuda();
+  target.schedule = "cooperative 128x64x4 sub 32x2 aux 0 raster 2";
+  try {
+    r.call = compiled_for(c, on_device(r, fuzz::Choices(c.seed)), target);
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::bad_schedule) throw;
+    return;  // operands want stages of their own
+  }
+  r.call.run();
+  all.push_back(std::move(r));
+}
+
+// A case, and other problems of what is emitted for it: by the portable kernel, through memory, the chosen schedule, or
+// one that is drawn. Their sources are gathered.
+void add_problems(std::vector<Running>& all, fuzz::Case c, int percent_asked) {
+  const fuzz::Choices of_scalars(fuzz::mix(c.seed ^ 0x5ca1a));
+  fuzz::Choices pick(fuzz::mix(c.seed ^ 0x5c4ed));
+  Target target = Target::cuda();
+  const std::int64_t elements = c.shape.batch * c.shape.m * c.shape.n;
+  const bool asked = pick.chance(percent_asked);
+  if (asked && !c.problem.get_if<Stream>()) {
+    target.schedule = pick.chance(40) ? "mma" : "accumulator";
+    // A pass has a block for each result: few, as a block is milliseconds.
+    if (!c.conv)
+      c.shape.m = std::min(c.shape.m, std::max<std::int64_t>(1, 4096 / std::max<std::int64_t>(c.shape.n, 1)));
+  }
   bool drawn = false;
-  const bool multiplies = c.problem.get_if<Stream>() == nullptr;
-  Target asked = Target::cuda();
-  if (multiplies) asked.schedule = pick.chance(40) ? "mma" : "accumulator";
-  r.call = pick.chance(45) ? compile(c.problem, Graph(std::make_shared<const GraphData>(c.graph)), asked).bind(named)
-                           : gpu_tests::bind_case(c, named, pick.chance(20) ? 0 : pick.next() | 1, drawn);
-  return r;
+  Running first{c, fuzz::materialise(c), {}};
+  const std::vector<Binding> named = on_device(first, of_scalars);
+  first.call = asked ? compiled_for(c, named, target)
+                     : gpu_tests::bind_case(c, named, pick.chance(20) ? 0 : pick.next() | 1, drawn, &target);
+  first.call.run();
+  all.push_back(std::move(first));
+  const std::size_t sources = host::Harness::sources();
+  for (std::uint64_t i = 1; i < problems && elements < large; ++i) {
+    const fuzz::Case next = another(c, pick);
+    Running r{next, fuzz::materialise(next), {}, true};
+    try {
+      r.call = compiled_for(next, on_device(r, of_scalars), target);
+    } catch (const Error& error) {
+      if (error.code() != ErrorCode::bad_schedule) throw;
+      continue;
+    }
+    r.call.run();
+    if (host::Harness::sources() == sources) all.push_back(std::move(r));
+    else host::Harness::forget(sources);  // what is emitted has the extents, or is for others
+  }
 }
 
 // "" or what is wrong with it. The sources are compiled.
@@ -98,13 +213,15 @@ std::string check(Running& r, const host::Harness& harness) {
   const reference::Evaluation expected = reference::evaluate(
       r.c.graph, r.c.problem, r.tensors.bindings, {.accumulator = gpu_tests::error_model(r.c, r.call.describe())});
   std::vector<std::vector<std::uint8_t>> first;
-  for (const std::uint64_t order : {std::uint64_t{0}, r.c.seed + 1}) {
+  for (std::uint64_t run = r.again ? 1 : 0; run <= r.orders; ++run) {
+    const std::uint64_t order = run == 0 ? 0 : r.c.seed + run;
     harness.order(order);
     r.tensors.poison_outputs();
     r.call.run();
     std::string wrong = fuzz::compare(expected, r.c, r.tensors, "the host");
     if (wrong.empty()) wrong = r.tensors.damage();
-    if (wrong.empty() && order && r.tensors.copy_outputs() != first) wrong = "another order of warps gives other bits";
+    if (wrong.empty() && order && !r.again && r.tensors.copy_outputs() != first)
+      wrong = "another order of warps gives other bits";
     if (!wrong.empty()) return wrong;
     first = r.tensors.copy_outputs();
   }
@@ -112,21 +229,35 @@ std::string check(Running& r, const host::Harness& harness) {
 }
 
 std::string check(std::uint64_t seed) {
-  host::Harness harness(("fuzz_emission-" + std::to_string(seed)).c_str());
+  host::Harness harness(("fuzz_emission-" + std::to_string(seed)).c_str(), multiprocessors);
   fuzz::Case now;
   try {
     std::vector<Running> all;
-    for (std::uint64_t i = 0; i < together; ++i) {
-      now = draw(together * seed + i);
-      if (fuzz::divisible(now)) all.push_back(bound(now));
+    std::vector<std::filesystem::path> kept;
+    for (std::uint64_t i = 0; i < random + quantised + columns + losses; ++i) {
+      now = i < random                         ? draw(random * seed + i)
+            : i < random + quantised           ? in_groups(quantised * seed + i)
+            : i < random + quantised + columns ? of_columns(columns * seed + i)
+                                               : gpu_tests::with_many_tiles(seed, 3, true);
+      if (!fuzz::divisible(now)) continue;
+      const std::size_t sources = host::Harness::sources(), running = all.size();
+      const bool is_large = now.shape.batch * now.shape.m * now.shape.n >= large;
+      if (i >= random + quantised + columns) add_losses(all, now);
+      else add_problems(all, now, i >= random ? 0 : is_large ? 10 : 40);
+      std::filesystem::path name = host::Harness::launched();
+      if (!name.empty()) name += std::to_string(now.seed);
+      if (std::filesystem::exists(name)) all.resize(running), host::Harness::forget(sources);
+      else kept.push_back(name);
     }
-    for (Running& r : all) now = r.c, r.call.run();  // gathers the sources
+    if (all.empty()) return "";
     if (!harness.compile("-O0")) return "the sources do not compile";
     for (Running& r : all) {
       now = r.c;
       if (const std::string wrong = check(r, harness); !wrong.empty())
         return wrong + "\nby " + r.call.describe() + "\n" + fuzz::write(r.c);
     }
+    for (const std::filesystem::path& name : kept)
+      if (!name.empty()) std::filesystem::create_directories(name.parent_path()), std::ofstream(name);
   } catch (const std::exception& e) { return std::string("throws ") + e.what() + "\n" + fuzz::write(now); }
   return "";
 }

@@ -11,6 +11,7 @@
 #include <functional>
 #include <map>
 #include <regex>
+#include <set>
 
 namespace postlude::host {
 
@@ -26,11 +27,17 @@ std::map<std::string, int>& gathered() {  // sources, to numbers
   static std::map<std::string, int> sources;
   return sources;
 }
+std::set<std::string>& recent() {  // those that were launched since Harness::launched()
+  static std::set<std::string> sources;
+  return sources;
+}
 HostLaunch host_launch = nullptr;  // once they are compiled
 
 int launch(const char* source, const char* name, const unsigned* grid, unsigned threads, void** arguments) {
   const int number = gathered().emplace(source, static_cast<int>(gathered().size())).first->second;
-  return host_launch ? host_launch(number, name, grid, threads, arguments) : 0;
+  if (host_launch) return host_launch(number, name, grid, threads, arguments);
+  recent().insert(source);
+  return 0;
 }
 
 void replace(std::string& text, const std::string& from, const std::string& to) {
@@ -137,5 +144,17 @@ bool Harness::compile(const char* optimize, const Change& change) {
 void Harness::order(std::uint64_t seed) const { order_(seed); }
 
 std::size_t Harness::sources() { return gathered().size(); }
+
+fs::path Harness::launched() {
+  std::string all;
+  for (const std::string& source : recent()) all += source;
+  recent().clear();
+  const char* const kept = std::getenv("POSTLUDE_EMISSION_KEPT");
+  return kept ? fs::path(kept) / (std::to_string(std::hash<std::string>()(all)) + ".right") : fs::path();
+}
+
+void Harness::forget(std::size_t from) {
+  std::erase_if(gathered(), [&](const auto& source) { return source.second >= static_cast<int>(from); });
+}
 
 }  // namespace postlude::host

@@ -28,6 +28,10 @@ class Harness {
   // Warps take turns in the order of their numbers (0), or in one drawn from this.
   void order(std::uint64_t seed) const;
   [[nodiscard]] static std::size_t sources();
+  static void forget(std::size_t from);  // sources from this one on
+  // What was launched since this was asked before, as a name in the folder of POSTLUDE_EMISSION_KEPT: tests/mutation
+  // does not run again what ran right. Empty without such a folder.
+  [[nodiscard]] static std::filesystem::path launched();
 
  private:
   std::filesystem::path folder_;
