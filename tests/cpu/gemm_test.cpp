@@ -377,14 +377,16 @@ TEST_P(GemmTest, SmallProductsAreMultipliedAtOnce) {
     bool some_dots, all_dots;
   };
   const Case cases[] = {
-      {40, 70, 30, false, Small::as_it_lies, false, false}, {40, 70, 30, true, Small::packed, false, false},
-      {3, 300, 2, true, Small::packed, false, false},       {300, 3, 2, false, Small::as_it_lies, false, false},
-      {300, 2, 700, false, Small::as_it_lies, true, true},  {1000, 7, 515, true, Small::as_it_lies, true, true},
-      {700, 12, 2000, true, Small::as_it_lies, true, true}, {200, 65, 400, false, Small::as_it_lies, true, false},
-      {200, 65, 400, true, Small::packed, true, false},     {50, 33, 3, true, Small::packed, false, false},
-      {50, 33, 4, true, Small::packed, false, false},       {60, 3, 300, false, Small::as_it_lies, true, true},
-      {60, 4, 301, false, Small::as_it_lies, true, true},   {200, 48, 2100, false, Small::as_it_lies, false, false},
-      {200, 35, 2100, true, Small::packed, true, false}};
+      {40, 70, 30, false, Small::as_it_lies, false, false},  {40, 70, 30, true, Small::packed, false, false},
+      {3, 300, 2, true, Small::packed, false, false},        {300, 3, 2, false, Small::as_it_lies, false, false},
+      {300, 2, 700, false, Small::as_it_lies, true, true},   {1000, 5, 515, true, Small::as_it_lies, true, true},
+      {700, 9, 2000, true, Small::as_it_lies, true, true},   {200, 65, 400, false, Small::as_it_lies, true, false},
+      {200, 65, 400, true, Small::packed, true, false},      {50, 33, 3, true, Small::packed, false, false},
+      {50, 33, 4, true, Small::packed, false, false},        {60, 3, 300, false, Small::as_it_lies, true, true},
+      {60, 4, 301, false, Small::as_it_lies, true, true},    {200, 48, 2100, false, Small::as_it_lies, false, false},
+      {200, 35, 2100, true, Small::packed, true, false},     {60, 9, 1907, true, Small::as_it_lies, true, true},
+      {40, 5, 3300, false, Small::as_it_lies, true, true},   {7, 62, 300, false, Small::as_it_lies, false, false},
+      {20, 80, 210, false, Small::as_it_lies, false, false}, {31, 43, 99, false, Small::as_it_lies, false, false}};
   for (const Case& c : cases) {
     const Strides b = c.b_by_k ? Strides::columns : Strides::rows;
     ProductShape shape{.m = c.m, .n = c.n, .k = c.k};

@@ -91,6 +91,17 @@ class Decider {
         .windows = subject_.contraction->a_form == Form::windows,
         .a_k_major = a_strided && (layout_.a.strides[2] == 1 || shape_.k == 1)};
     decide_images(to);
+    if (pass.pieces.count > 1) {
+      ProductShape whole = to.product;
+      whole.pieces = {};
+      // A small product hands on whole rows, in which phases find the pieces: no column block has to hold all of them.
+      if (!to.assembly && choose_blocking(whole, subject_.isa, true).small != Small::no) {
+        to.product = whole;
+        pass.pieces = {};
+        pass.pieces_apart = false;
+        pass.whole_rows = true;
+      }
+    }
     to.blocking = to.assembly ? to.assembly->blocking() : choose_blocking(to.product, subject_.isa, pass.whole_rows);
     pass.block_rows = to.blocking->group_rows;
     // A small product finishes blocks of whole rows too, and the phases behind it may be wider.

@@ -25,9 +25,14 @@ constexpr BlockSize amx_block = {256, 512};
 // long pieces of few rows. Out of caches the usual block is faster.
 constexpr BlockSize few_rows_block = {96, 1024};
 constexpr std::int64_t few_rows = 96;
-// Windows: accumulators do not pass through L3 for a second k block, and B comes out of L3 in pieces that the processor
-// sees coming (decision 0170).
+// Windows: accumulators do not pass through L3 for a second k block (decision 0170). A block has so many columns that
+// it stays in L2, which few rows of a long K gain most from (decision 0174).
 constexpr BlockSize whole_block = {4608, 256};
+constexpr std::int64_t whole_block_words = 256 << 10;
+// Rows of A that L2 holds, and B contiguous in K: what is packed is passed while it is in L1 or near it (decision
+// 0172).
+constexpr BlockSize panel_block = {512, 128};
+constexpr std::int64_t panel_rows = 192;
 // Few rows of A, and B contiguous in K: packing B would be a third of the time, so the product is
 // turned.
 constexpr BlockSize turned_block = {1024, 256};
@@ -124,7 +129,13 @@ BlockSize block_for(const ProductShape& shape, const Kernels& kernels) {
   const bool long_rows = shape.b_n_major && shape.n > usual_block.columns;
   if (!shape.packed_b && long_rows && shape.m <= few_rows && shape.k * shape.n > large_b) return few_rows_block;
   const std::int64_t steps = ceil_div(shape.k, kernels.word_elements);
-  if (shape.windows && shape.a == DType::f32 && kernels.word_elements == 1) return whole_block;
+  if (shape.windows && shape.a == DType::f32 && kernels.word_elements == 1) {
+    const std::int64_t fit =
+        whole_block_words / std::clamp<std::int64_t>(steps, 1, whole_block.steps) / max_panel * max_panel;
+    return {whole_block.steps, std::clamp<std::int64_t>(fit, max_panel, whole_block.columns)};
+  }
+  const bool words_of_one = kernels.word_elements == 1 && !kernels.terms;
+  if (!shape.packed_b && shape.b_k_major && words_of_one && shape.m <= panel_rows) return panel_block;
   return steps <= shallow_block.steps ? shallow_block : usual_block;
 }
 

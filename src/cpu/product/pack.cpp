@@ -133,8 +133,9 @@ void pack_b_block(const Matrix& b, const BLayout& layout, std::int64_t column_bl
   for (int piece = 0; piece < layout.pieces.count; ++piece) {
     std::uint32_t* const words = to + piece * padded * steps;
     const auto column = [&](std::int64_t j) { return column_of(layout.pieces, layout.n, piece, x0 + j); };
+    const bool neighbours = column(columns - 1) - column(0) == columns - 1;
 
-    if (n_major(b) && column(columns - 1) - column(0) == columns - 1) {
+    if (n_major(b) && neighbours) {
       for (std::int64_t k = 0; k < depth; k += n_major_depth) {
         const std::int64_t together = std::min(n_major_depth, depth - k);
         for (std::int64_t j = first; j < columns; j += kernels.panel) {
@@ -154,6 +155,9 @@ void pack_b_block(const Matrix& b, const BLayout& layout, std::int64_t column_bl
         }
       }
     } else {
+      const bool lie = neighbours && !b.address && b.row_stride == 1;  // columns a stride apart, contiguous in K
+      const char* const from = lie ? element_address(b, k0, column(0)) : nullptr;
+      const std::int64_t distance = b.column_stride * size;
       for (std::int64_t j = first; j < columns; j += kernels.panel) {
         const std::int64_t width = std::min<std::int64_t>(columns - j, kernels.panel);
         const std::int64_t to_row = round_up(width, kernels.lanes);
@@ -161,7 +165,8 @@ void pack_b_block(const Matrix& b, const BLayout& layout, std::int64_t column_bl
           const int count = static_cast<int>(std::min<std::int64_t>(width - part, gathered_columns));
           const char* starts[gathered_columns];
           for (int i = 0; i < count; ++i) {
-            starts[i] = column_elements(b, column(j + part + i), k0, depth, gather_to + i * depth * size);
+            starts[i] = lie ? from + (j + part + i) * distance
+                            : column_elements(b, column(j + part + i), k0, depth, gather_to + i * depth * size);
           }
           kernels.pack_k_major(element, true, starts, count, depth, words + j * steps + part, to_row);
         }

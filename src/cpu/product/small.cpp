@@ -5,6 +5,7 @@
 #include "cpu/product/pack.h"
 
 #include <algorithm>
+#include <cstring>
 
 namespace postlude::inline v0::cpu {
 namespace {
@@ -19,6 +20,9 @@ constexpr std::int64_t rows_at_once = 8;
 constexpr std::int64_t most_interleaved = 4;  // of more rows or columns one after another squares take less
 constexpr std::int64_t a_in_l2 = 96 << 10;    // elements of A that pass all dot products together
 constexpr std::int64_t b_in_l1 = 4 << 10;
+// Dot products of so many rows read B's columns from whole lines, to which they are copied, and at most so many
+// elements of them before the next part of K, which L1 holds (decision 0172).
+constexpr std::int64_t least_copied = 32, dots_in_l1 = 8 << 10;
 // Fewer multiplications are not worth a second thread.
 constexpr std::int64_t least_for_threads = 1 << 17;
 constexpr std::int64_t most_accumulators = 128 << 10;  // of a row group
@@ -35,7 +39,7 @@ struct Cycles {
   // for additions: those have four chains of them.
   [[nodiscard]] std::int64_t tiles() const {
     const bool half = 2 * n == lanes || (2 * n < lanes && k >= 48);
-    return half ? m * ((k + 3) * 5 / 8 + (2 * n < lanes ? 12 : 0)) + k : m * ceil_div(n, lanes) * (k + 3) + k;
+    return half ? m * ((k + 3) * 3 / 4 + (2 * n < lanes ? 12 : 0)) + k : m * ceil_div(n, lanes) * (k + 3) + k;
   }
   // B along N from B along K: squares of lanes x lanes, three shuffles a vector of each.
   [[nodiscard]] std::int64_t packing() const {
@@ -43,10 +47,11 @@ struct Cycles {
   }
   // The same for the last columns of N beside tiles of the others; `apart` are gathered a line each.
   [[nodiscard]] std::int64_t tail(std::int64_t columns, bool apart) const {
-    return m * columns * (ceil_div(k, lanes) + 5) + columns * k + (apart ? 3 * k : 0) + 100;
+    return m * columns * dot() + columns * k + (apart ? 3 * k : 0) + 100;
   }
-  // Vectors along K, and a sum of each.
-  [[nodiscard]] std::int64_t dots() const { return m * n * (ceil_div(k, lanes) + 5); }
+  // Vectors along K, the long ones of which cross lines, and a sum.
+  [[nodiscard]] std::int64_t dot() const { return ceil_div(k, lanes) + k * lanes / 1024 + 6; }
+  [[nodiscard]] std::int64_t dots() const { return m * n * dot(); }
   // B along K from B along N.
   [[nodiscard]] std::int64_t gathering() const { return n <= most_interleaved ? k * n / 4 : 8 * k; }
 };
@@ -57,6 +62,7 @@ std::int64_t packed_together(std::int64_t m, std::int64_t columns, const Kernels
   return m <= row_group ? std::min<std::int64_t>(kernels.panel, columns) : columns;
 }
 std::int64_t gathered_row(std::int64_t k) { return round_up(k, 16) + 16; }
+bool copies_columns(std::int64_t m, std::int64_t k) { return m >= least_copied && k > 16; }
 
 class SmallProduct {
  public:
@@ -86,9 +92,11 @@ class SmallProduct {
     }
     if (blocking_.dots > 0) {
       sides.dots = b + tiled * product_.b.column_stride, sides.dots_column = product_.b.column_stride;
-      if (product_.b.row_stride != 1 && product_.k > 1) {
+      const bool apart = product_.b.row_stride != 1 && product_.k > 1;
+      if (apart || copies_columns(product_.m, product_.k)) {
         float* const to = words + (blocking_.small == Small::packed ? product_.k * packed_row(tiled) : 0);
-        gather_columns(tiled, to);
+        if (apart) gather_columns(tiled, to);
+        else copy_columns(tiled, to);
         sides.dots = to, sides.dots_column = gathered_row(product_.k);
       }
     }
@@ -144,6 +152,13 @@ class SmallProduct {
     }
   }
 
+  // Contiguous columns, to whole lines.
+  void copy_columns(std::int64_t first, float* to) const {
+    const float* const b = static_cast<const float*>(product_.b.data);
+    for (std::int64_t j = first; j < product_.n; ++j, to += gathered_row(product_.k))
+      std::memcpy(to, b + j * product_.b.column_stride, static_cast<std::size_t>(product_.k) * sizeof(float));
+  }
+
   // Columns become contiguous in squares, or few of them by themselves.
   void gather_columns(std::int64_t first, float* to) const {
     const std::int64_t to_row = gathered_row(product_.k), b_row = product_.b.row_stride, columns = product_.n - first;
@@ -190,13 +205,14 @@ class SmallProduct {
           tiles_.small(run);
         }
       }
-      const std::int64_t height = tiled <= kernels_.panel ? row1 - row0 : height_of_rows(tiled);
+      const std::int64_t height = tiled <= kernels_.panel ? equal_height(row1 - row0, tiled) : height_of_rows(tiled);
       for (std::int64_t row = row0; row < row1 && b.panel == nullptr; row += height) {
         run.rows = std::min(height, row1 - row);
         tiles_.small(run);
         run.a += height * a.row_stride, run.c += height * c_row, run.row0 += height;
       }
     }
+    if (blocking_.dots == 0) return;
     // The kernel for few rows passes what is its columns once: few columns are its rows, and rows its columns, but
     // where there are fewer rows.
     ThinRun run;
@@ -212,13 +228,18 @@ class SmallProduct {
     }
     run.b_column = a.row_stride * 4;
     run.c_row = 1, run.c_column = c_row;
-    run.b = reinterpret_cast<const char*>(left);
     run.columns = row1 - row0;
     run.a_row = b.dots_column;
+    const std::int64_t most = dots_in_l1 / std::min(blocking_.dots, rows_at_once),
+                       part = round_up(ceil_div(product_.k, ceil_div(product_.k, most)), 16);
     for (std::int64_t j = 0; j < blocking_.dots; j += max_thin_rows) {
       run.rows = static_cast<int>(std::min<std::int64_t>(max_thin_rows, blocking_.dots - j));
-      run.a = b.dots + j * b.dots_column, run.c = c + tiled + j;
-      kernels_.thin_k_major(run);
+      run.c = c + tiled + j;
+      for (std::int64_t k = 0; k < product_.k; k += part) {
+        run.a = b.dots + j * b.dots_column + k, run.b = reinterpret_cast<const char*>(left + k);
+        run.k = std::min(part, product_.k - k), run.accumulate = k > 0;
+        kernels_.thin_k_major(run);
+      }
     }
   }
 
@@ -226,6 +247,14 @@ class SmallProduct {
   [[nodiscard]] std::int64_t height_of_passes() const {
     if (blocking_.dots == 0) return product_.m;
     return std::max<std::int64_t>(row_group, a_in_l2 / product_.k / row_group * row_group);
+  }
+
+  // Few rows of most of a panel are cut into equal tiles: low ones wait for B. More would be cut where threads part
+  // them.
+  [[nodiscard]] std::int64_t equal_height(std::int64_t rows, std::int64_t columns) const {
+    constexpr std::int64_t most = 6;  // of a panel
+    if (product_.m >= row_group || 2 * columns <= kernels_.panel) return rows;
+    return ceil_div(rows, ceil_div(rows, most));
   }
 
   // Rows that pass all columns together: a tile where B stays in L1, so that rows of C follow one another.
@@ -292,7 +321,7 @@ void block_small(Blocking& b, const SmallChoice& choice, const ProductShape& sha
   }
   b.units = shape.m <= (least_for_threads - 1) / (shape.n * shape.k) ? 1 : ceil_div(shape.m, b.group_rows);
   const std::int64_t copy = (b.small == Small::packed ? shape.k * packed_row(shape.n - b.dots) : 0) +
-                            (shape.b_k_major ? 0 : b.dots * gathered_row(shape.k));
+                            (shape.b_k_major && !copies_columns(shape.m, shape.k) ? 0 : b.dots * gathered_row(shape.k));
   b.small_acc = static_cast<std::size_t>(round_up(copy * 4, 64));
   b.thread_bytes = b.small_acc + static_cast<std::size_t>(std::min(b.group_rows, shape.m) * b.acc_row * 4);
 }
