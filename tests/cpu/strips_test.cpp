@@ -7,6 +7,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstring>
@@ -188,6 +189,140 @@ TEST_P(Strips, TwoOperationsInOneGiveTheBitsOfBoth) {
     const std::vector<float> scaled = run(op(Op::mul), {a, b});
     const StripArg c{data[2].data(), 0, 1};
     EXPECT_EQ(run(table().product, {a, b, c}), run(op(Op::mul), {StripArg{scaled.data(), n, 1}, c}));
+    const std::vector<float> added = run(op(Op::add), {a, b});
+    EXPECT_EQ(run(table().added_max, {a, b, c}), run(op(Op::max), {StripArg{added.data(), n, 1}, c}));
+  }
+}
+
+// Rows of few elements become one row, whatever their arguments: a strip gives the bits of its rows alone.
+TEST_P(Strips, RowsOfFewElementsAreAsRowsAlone) {
+  std::mt19937 random(11);
+  std::normal_distribution<float> some;
+  std::vector<float> data[3];
+  std::vector<std::int64_t> wide[2];
+  std::vector<std::int32_t> flags;
+  for (int i = 0; i < 30000; ++i) {
+    for (std::vector<float>& x : data) x.push_back(some(random));
+    for (std::vector<std::int64_t>& x : wide) x.push_back(static_cast<std::int64_t>(random()) << 20);
+    flags.push_back(static_cast<std::int32_t>(random() % 2));
+  }
+  for (const std::int64_t columns : {1, 2, 3, 7, 16, 17}) {
+    for (const std::int64_t rows : {3, 4, 5, 40, 700}) {
+      const auto expect_rows_alone = [&](StripFn function, std::vector<StripArg> args,
+                                         std::vector<std::int64_t> sizes) {
+        const std::int64_t size = sizes.back();
+        std::vector<char> together(static_cast<std::size_t>(rows * columns * size)), alone(together);
+        Strip strip;
+        strip.rows = rows;
+        strip.columns = strip.out_row_stride = columns;
+        strip.args = args.data();
+        strip.out = together.data();
+        function(strip);
+        strip.rows = 1;
+        for (std::int64_t r = 0; r < rows; ++r) {
+          strip.out = alone.data() + r * columns * size;
+          function(strip);
+          for (std::size_t i = 0; i < args.size(); ++i)
+            args[i].data = static_cast<const char*>(args[i].data) + args[i].row_stride * sizes[i];
+        }
+        EXPECT_EQ(together, alone) << rows << " x " << columns;
+      };
+      const auto op = [&](Op which, int type) { return table().ops[static_cast<int>(which)][type]; };
+      const StripArg forms[] = {{nullptr, columns, 1}, {nullptr, columns + 3, 1}, {nullptr, 0, 1}, {nullptr, 1, 0}, {}};
+      for (const StripArg& x : forms) {
+        for (const StripArg& y : forms) {
+          const auto of = [](const StripArg& form, const void* at) {
+            return StripArg{at, form.row_stride, form.column_stride};
+          };
+          const StripArg a = of(x, data[0].data()), b = of(y, data[1].data());
+          for (const StripFn function : {op(Op::add, 0), op(Op::div, 0), op(Op::max, 0), table().exp_difference})
+            expect_rows_alone(function, {a, b}, {4, 4, 4});
+          expect_rows_alone(op(Op::add, 2), {of(x, wide[0].data()), of(y, wide[1].data())}, {8, 8, 8});
+          expect_rows_alone(op(Op::lt, 2), {of(x, wide[0].data()), of(y, wide[1].data())}, {8, 8, 4});
+          expect_rows_alone(op(Op::where, 0), {of(y, flags.data()), a, b}, {4, 4, 4, 4});
+          for (const StripArg& z : forms) {
+            expect_rows_alone(table().product, {a, b, of(z, data[2].data())}, {4, 4, 4, 4});
+            expect_rows_alone(table().added_max, {a, b, of(z, data[2].data())}, {4, 4, 4, 4});
+          }
+        }
+      }
+    }
+  }
+}
+
+// A row's statistics are the same whichever rows are beside it, and what they are by definition.
+TEST_P(Strips, RowsOfFewElementsHaveStatisticsOfTheirOwn) {
+  std::mt19937 random(12);
+  std::normal_distribution<float> some(3.0f);
+  for (const std::int64_t n : {1, 2, 3, 15, 16, 17, 31, 32, 33, 70}) {
+    for (const std::int64_t rows : {1, 3, 64, 65, 130}) {
+      const std::int64_t pitch = n + 5;
+      std::vector<float> x(static_cast<std::size_t>(rows * pitch));
+      for (float& value : x) value = some(random);
+      if (rows > 2) x[static_cast<std::size_t>(pitch + n / 2)] = nan, x[static_cast<std::size_t>(2 * pitch)] = -inf;
+      struct States {
+        std::vector<float> value, second, third;
+        std::vector<std::int64_t> place;
+      };
+      const auto run = [&](StripReducer reducer, std::int64_t together) {
+        const auto size = static_cast<std::size_t>(rows);
+        const bool least = reducer == StripReducer::min, product = reducer == StripReducer::prod;
+        const bool adds = reducer == StripReducer::sum || reducer == StripReducer::welford;
+        States states{std::vector<float>(size, least     ? inf
+                                               : product ? 1.0f
+                                               : adds    ? 0.0f
+                                                         : -inf),
+                      std::vector<float>(size), std::vector<float>(size), std::vector<std::int64_t>(size, -1)};
+        for (std::int64_t r = 0; r < rows; r += together) {
+          const StripArg args[2] = {{x.data() + r * pitch, pitch, 1}, {}};
+          ReduceStrip strip;
+          strip.rows = std::min(together, rows - r);
+          strip.columns = n;
+          strip.args = args;
+          strip.state_row_stride = 1;
+          const bool places = reducer == StripReducer::argmax;
+          strip.state[0] = states.value.data() + r;
+          strip.state[1] = places ? static_cast<void*>(states.place.data() + r) : states.second.data() + r;
+          strip.state[2] = states.third.data() + r;
+          table().along[static_cast<int>(reducer)][0](strip);
+        }
+        return states;
+      };
+      for (const StripReducer reducer : {StripReducer::sum, StripReducer::prod, StripReducer::min, StripReducer::max,
+                                         StripReducer::argmax, StripReducer::online_softmax, StripReducer::welford}) {
+        const States all = run(reducer, rows), alone = run(reducer, 1);
+        const auto same = [&](const std::vector<float>& a, const std::vector<float>& b) {
+          return std::equal(a.begin(), a.end(), b.begin(),
+                            [](float y, float z) { return y == z || (std::isnan(y) && std::isnan(z)); });
+        };
+        EXPECT_TRUE(same(all.value, alone.value) && same(all.second, alone.second) && same(all.third, alone.third) &&
+                    all.place == alone.place)
+            << static_cast<int>(reducer) << ": " << rows << " x " << n;
+        for (std::int64_t r = 0; r < rows; ++r) {
+          const float* const row = x.data() + r * pitch;
+          const float* const found = std::find_if(row, row + n, [](float y) { return std::isnan(y); });
+          const float* const first = found < row + n ? found : std::max_element(row, row + n);
+          const auto at = static_cast<std::size_t>(r);
+          if (reducer == StripReducer::argmax) { EXPECT_EQ(all.place[at], first - row); }
+          if (reducer == StripReducer::max || reducer == StripReducer::argmax) {
+            EXPECT_TRUE(all.value[at] == *first || (std::isnan(*first) && std::isnan(all.value[at])));
+          }
+          if (found < row + n || std::isinf(row[0])) continue;
+          double sum = 0, squares = 0, exponentials = 0;
+          for (std::int64_t c = 0; c < n; ++c) sum += row[c], exponentials += std::exp(double(row[c]) - double(*first));
+          for (std::int64_t c = 0; c < n; ++c) squares += (row[c] - sum / double(n)) * (row[c] - sum / double(n));
+          if (reducer == StripReducer::sum) {
+            EXPECT_NEAR(all.value[at], sum, 1e-4);
+          } else if (reducer == StripReducer::online_softmax) {
+            EXPECT_NEAR(all.second[at], exponentials, 1e-5 * exponentials);
+          } else if (reducer == StripReducer::welford) {
+            EXPECT_NEAR(all.value[at], sum / double(n), 1e-5);
+            EXPECT_NEAR(all.second[at], squares, 1e-4 * (squares + 1));
+            EXPECT_EQ(all.third[at], float(n));
+          }
+        }
+      }
+    }
   }
 }
 

@@ -175,6 +175,7 @@ class PhaseBuilder {
     const auto size = static_cast<ValueId>(phase_.code.size());
     for (ValueId v = 0; v < size; ++v) {
       if (phase_.code[v].op == Op::exp) absorb(v, 0, Op::sub);
+      if (phase_.code[v].op == Op::max) absorb(v, 0, Op::add);
     }
     for (ValueId v = 0; v < size; ++v) {
       const Op op = phase_.code[v].op;
@@ -211,8 +212,8 @@ class PhaseBuilder {
     made.arguments = inner.args;
     if (inner.op == Op::sub) {
       made.step.function = table.exp_difference;
-    } else if (inner.op == Op::mul) {
-      made.step.function = table.product;
+    } else if (inner.op == Op::mul || x.op == Op::max) {
+      made.step.function = x.op == Op::max ? table.added_max : table.product;
       made.arguments.push_back(x.args[1]);
     } else {
       made.step.function = x.op == Op::add   ? table.rounded_add

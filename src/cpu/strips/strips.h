@@ -91,7 +91,8 @@ struct RandomStrip {
 // (f32).
 struct ReduceStrip {
   std::int64_t rows = 0, columns = 0;
-  // column_stride 1; argmax and argmin: values, indices (i64; along, null: the elements' numbers); merges: the components
+  // column_stride 1; argmax and argmin: values, indices (i64; along, null: the elements' numbers); merges: the
+  // components
   const StripArg* args = nullptr;
   void* state[3] = {nullptr, nullptr, nullptr};
   std::int64_t state_row_stride = 0;
@@ -120,6 +121,7 @@ struct StripTable {
   StripFn exp_difference;                         // exp(a - b), of f32
   StripFn rounded_add, rounded_sub, rounded_mul;  // of f32: a, rounded to bf16, and b
   StripFn product;                                // a * b * c, of f32
+  StripFn added_max;                              // max(a + b, c), of f32
   // The result plus args[0] * args[1] + args[2] * args[3] and so on, of f32, one rounding an addition; extra:
   // WeightedSum. A product's second factor is one number for all columns.
   StripFn weighted_sum;
