@@ -118,6 +118,10 @@ def main() -> int:
                   if line.startswith("model name")), platform.machine())
     what = {"seed": seed, "claim": before is None, "device": model, "commit": cells.commit(),
             "versions": done.stderr.strip().splitlines()[0] if done.stderr.strip() else ""}
+    if "Prescott" in what["versions"]:
+        what["claim"] = False
+        print("OpenBLAS does not know this processor and takes its kernels for SSE3: no claim. "
+              "Set OPENBLAS_CORETYPE (SKYLAKEX with AVX-512, HASWELL with AVX2).")
     if before is None:
         cells.record(seed, {"for": "cpu", "commit": what["commit"]}, options.out / cells.SEEDS.name)
     status = report.write(what, rows, options.out, "cpu_shapes", "the hand-fused loop",
