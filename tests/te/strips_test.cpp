@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <limits>
@@ -88,6 +89,47 @@ TEST(Places, OfExtremes) {
       }
     }
   }
+}
+
+// The identity's index, -1, is behind all others, where the candidates' value is the identity's own too.
+template <class T>
+void places_of_the_identity(DType type, T least, T most) {
+  const Expr n = te::var("n"), m = te::var("m");
+  const te::Tensor a = te::placeholder({n, m}, "A", type), w = te::placeholder({n, m}, "W", boolean);
+  for (const bool largest : {true, false}) {
+    for (const int schedule : {0, 1, 2, 3}) {
+      const te::Axis k = te::reduce_axis(0, m, "k");
+      const auto b = te::compute_several(
+          {n}, [&](const Axes& i) { return (largest ? te::argmax : te::argmin)(a(i[0], k), {k}, w(i[0], k)); }, "B");
+      te::Schedule s = te::create_schedule(b);
+      if (schedule == 1) s[b[0]].split(k, 5);
+      if (schedule == 2) s.rfactor(b[0], {s[b[0]].split(k, 16).second});
+      if (schedule == 3) s.rfactor(b[0], {s[b[0]].split_parts(k, 5).first}, 1);
+      const te::Module module = te::build(s, {a, w, b[0], b[1]}, Target::cpu(1));
+      for (const std::int64_t columns : {3, 13, 40, 200}) {
+        constexpr std::int64_t rows = 9;
+        std::vector<T> values(static_cast<std::size_t>(rows * columns), largest ? least : most), value(rows);
+        std::vector<std::uint8_t> chosen(values.size());
+        std::vector<std::int64_t> index(rows, -7);
+        for (std::size_t i = 0; i < chosen.size(); ++i) chosen[i] = i * 2654435761u % 97 < 40;
+        module({Tensor(values.data(), type, {rows, columns}), Tensor(chosen.data(), boolean, {rows, columns}),
+                Tensor(index.data(), i64, {rows}), Tensor(value.data(), type, {rows})});
+        for (std::int64_t r = 0; r < rows; ++r) {
+          const auto row = chosen.begin() + r * columns, first = std::find(row, row + columns, 1);
+          EXPECT_EQ(index[static_cast<std::size_t>(r)], first == row + columns ? -1 : first - row)
+              << name(type) << ' ' << largest << ' ' << schedule << ' ' << columns << ' ' << r;
+        }
+      }
+    }
+  }
+}
+TEST(Places, OfElementsThatAreTheIdentity) {
+  const float inf = std::numeric_limits<float>::infinity();
+  places_of_the_identity<float>(f32, -inf, inf);
+  places_of_the_identity<std::int32_t>(i32, std::numeric_limits<std::int32_t>::min(),
+                                       std::numeric_limits<std::int32_t>::max());
+  places_of_the_identity<std::int64_t>(i64, std::numeric_limits<std::int64_t>::min(),
+                                       std::numeric_limits<std::int64_t>::max());
 }
 
 }  // namespace
