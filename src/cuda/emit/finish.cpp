@@ -107,7 +107,8 @@ std::string FinishWriter::folded(Across across, const std::string& indent,
   return text;
 }
 
-// Four rows a warp, each by eight lanes.
+// Four rows a warp, each by eight lanes; or one, where few rows have many partials: else each lane waits for memory
+// again and again.
 std::string FinishWriter::by_rows() {
   std::string gathered, all;
   for (std::size_t r = 0; r < phase_.reductions.size(); ++r) {
@@ -117,10 +118,13 @@ std::string FinishWriter::by_rows() {
                      {{"S", s}, {"r", str(r)}, {"partials", c_.partials(r, "const " + s)}});
     all += ", g" + str(r);
   }
-  const auto fold = [&](std::size_t r) { return "fold_lanes<" + c_.reducers[r].type + ">(g" + str(r) + ".x, 4, 32)"; };
+  const auto fold = [&](std::size_t r) {
+    return "fold_lanes<" + c_.reducers[r].type + ">(g" + str(r) + ".x, together, 32)";
+  };
   return fill(
-      R"(      const int row = unit % units * 32 + part * 4 + lane % 4, from = lane / 4, row_in = min(row, tile_rows(p, t.batch) - 1);
-$gathered      gather((tiles_beside(p) - from + 7) / 8, 8 * row_partial(p, 0, 1, 0)$all);
+      R"(      const int together = rows_folded(p) / 8, lanes = 32 / together, from = lane / together;
+      const int row = (unit % units * 8 + part) * together + lane % together, row_in = min(row, tile_rows(p, t.batch) - 1);
+$gathered      gather((tiles_beside(p) - from + lanes - 1) / lanes, lanes * row_partial(p, 0, 1, 0)$all);
 $folded      if (row < tile_rows(p, t.batch) && from == 0) {
 $finished      }
 )",
@@ -183,12 +187,12 @@ $folded$finished  }
 
 // What 256 threads do of it: fold partials in index order and run the small phases. The kernel says when all are there.
 std::string FinishWriter::function() {
-  // Units of 32 rows, then of 32 columns, then one of everything, each for all batches.
+  // Units of eight warps' rows, then of 32 columns, then one of everything, each for all batches.
   std::string count, code;
-  const auto units = [&](const std::string& extent, const std::string& body) {
-    count += "(" + extent + " + 31) / 32 + ";
+  const auto units = [&](const std::string& extent, const std::string& size, const std::string& body) {
+    count += "(" + extent + " + " + size + " - 1) / " + size + " + ";
     code += fill(R"(  {
-    const int units = ($extent + 31) / 32;
+    const int units = ($extent + $size - 1) / $size;
     if (unit < units * batches(p)) {
       t.batch = unit / units;
 $body      return;
@@ -196,10 +200,10 @@ $body      return;
     unit -= units * batches(p);
   }
 )",
-                 {{"extent", extent}, {"body", body}});
+                 {{"extent", extent}, {"size", size}, {"body", body}});
   };
-  if (e_.finishes[0]) units("most_rows(p)", by_rows());
-  if (e_.finishes[1]) units("tile_columns(p)", by_columns());
+  if (e_.finishes[0]) units("most_rows(p)", "rows_folded(p)", by_rows());
+  if (e_.finishes[1]) units("tile_columns(p)", "32", by_columns());
   if (e_.finishes[2]) code += all();
   return fill(
       R"(#if !LONE_COLUMNS
