@@ -10,14 +10,18 @@ namespace {
 
 constexpr double infinity = std::numeric_limits<double>::infinity();
 
-Expr size_of_axis(const Expr& x, const std::string& name) {
+Expr integer_of(const Expr& x, const std::string& name) {
   if (x.empty() || x->type == DType::f32 || x->type == DType::boolean)
     throw Error(ErrorCode::type_mismatch, "an extent of " + quoted(name) + " is no integer");
   const Expr size = simplified(converted(x, DType::i64));
-  if (size->kind == ExprNode::Kind::constant && size->value.integer < 0)
-    throw Error(ErrorCode::size_overflow, "an extent of " + quoted(name) + " is negative: " + print(size));
   if (size->kind == ExprNode::Kind::constant && size->value.integer > std::numeric_limits<std::int32_t>::max())
     throw Error(ErrorCode::size_overflow, "an extent of " + quoted(name) + " is beyond 2^31 - 1: " + print(size));
+  return size;
+}
+Expr size_of_axis(const Expr& x, const std::string& name) {
+  const Expr size = integer_of(x, name);
+  if (size->kind == ExprNode::Kind::constant && size->value.integer < 0)
+    throw Error(ErrorCode::size_overflow, "an extent of " + quoted(name) + " is negative: " + print(size));
   return size;
 }
 
@@ -204,11 +208,10 @@ Tensor placeholder(std::vector<Expr> shape, const std::string& name, DType dtype
 }
 
 Axis reduce_axis(const Expr& begin, const Expr& end, const std::string& name) {
-  if (!begin.empty() && begin->kind == ExprNode::Kind::constant && begin->type == DType::i64 &&
-      begin->value.integer < 0)
-    throw Error(ErrorCode::size_overflow, quoted(name) + " begins at " + print(begin),
-                "Count from 0, and shift the index: X[i + k - 1].");
-  const Expr first = size_of_axis(begin, name), last = size_of_axis(end, name);
+  const Expr first = integer_of(begin, name), last = integer_of(end, name);
+  for (const Expr& x : {first, last})  // which may be below 0, around an element
+    if (x->kind == ExprNode::Kind::constant && x->value.integer < -std::numeric_limits<std::int32_t>::max())
+      throw Error(ErrorCode::size_overflow, "an end of " + quoted(name) + " is below -2^31: " + print(x));
   return Axis(make_axis(name, AxisNode::Kind::reduce, size_of_axis(last - first, name), first));
 }
 

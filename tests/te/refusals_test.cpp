@@ -292,7 +292,8 @@ const Case cases[] = {
     {"ExtentBeyondEveryArray", ErrorCode::size_overflow,
      [](Fixture&) { te::reduce_axis(0, std::int64_t{1} << 40, "q"); },
      "an extent of 'q' is beyond 2^31 - 1: 1099511627776"},
-    {"BeginBelowZero", ErrorCode::size_overflow, [](Fixture&) { te::reduce_axis(-1, 2, "q"); }, "'q' begins at -1"},
+    {"EndBeforeItsBegin", ErrorCode::size_overflow, [](Fixture&) { te::reduce_axis(2, -1, "q"); },
+     "an extent of 'q' is negative: -3"},
     {"FuseBeyond64Bits", ErrorCode::size_overflow,  // it had 0 iterations
      [](Fixture& t) {
        Axes k;

@@ -132,5 +132,33 @@ TEST(Places, OfElementsThatAreTheIdentity) {
                                        std::numeric_limits<std::int64_t>::max());
 }
 
+// A reduced axis may begin below 0, as a window around each element does; argmax counts from its begin.
+TEST(Windows, AroundEachElement) {
+  const Expr n = te::var("n");
+  const te::Tensor x = te::placeholder({n}, "X");
+  for (const bool splits : {false, true}) {
+    const te::Axis k = te::reduce_axis(-1, 2, "k"), j = te::reduce_axis(-1, 2, "j");
+    const auto around = [&](const te::Axis& i, const te::Axis& by) {
+      const Expr at = Expr(i) + Expr(by);
+      return te::apply("where", {(at >= 0) & (at < n), x(at), -9.0});
+    };
+    const te::Tensor sum = te::compute(
+        {n}, [&](const Axes& i) { return te::sum(around(i[0], k), {k}); }, "S");
+    const auto most = te::compute_several(
+        {n}, [&](const Axes& i) { return te::argmax(around(i[0], j), {j}); }, "M");
+    te::Schedule s = te::create_schedule({sum, most[0]});
+    if (splits) s[sum].split(k, 2), s[most[0]].split(j, 2);
+    const std::vector<float> xs{3, 1, 4, 1, 5};
+    std::vector<float> sums(5), values(5);
+    std::vector<std::int64_t> places(5);
+    te::build(s, {x, sum, most[0], most[1]},
+              Target::cpu(1))({Tensor(const_cast<float*>(xs.data()), f32, {5}), Tensor(sums.data(), f32, {5}),
+                               Tensor(places.data(), i64, {5}), Tensor(values.data(), f32, {5})});
+    EXPECT_EQ(sums, (std::vector<float>{-5, 8, 6, 10, -3}));
+    EXPECT_EQ(places, (std::vector<std::int64_t>{1, 2, 1, 2, 1}));
+    EXPECT_EQ(values, (std::vector<float>{3, 4, 4, 5, 5}));
+  }
+}
+
 }  // namespace
 }  // namespace postlude
