@@ -285,6 +285,7 @@ Sizes bind_sizes(const Nest& nest, const ScheduleNode& schedule, std::span<const
   for (const Tensor& output : schedule.outputs)
     if (const auto followed = output.op().node()->followed) check_followed(*followed, sizes);
   check_indices(schedule, sizes);
+  for (const StorePredicate& predicate : nest.predicates) refuse_no_thread(predicate, sizes);
   for (std::size_t i = 0; i < arrays.size(); ++i) {
     if (nest.tensors[i].op().node()->is_placeholder()) continue;
     const plan::Footprint output = plan::footprint(arrays[i]);

@@ -1,4 +1,5 @@
 #include "te/emitter.h"
+#include "te/schedule.h"
 
 #include <algorithm>
 #include <cctype>
@@ -306,6 +307,22 @@ void Emitter::shared_among_all(const Statement& s) {
   close();
 }
 
+namespace {
+
+// Refuses a loop whose threads are too many for a block, as far as their numbers are constant.
+void check_threads(const KernelSource& kernel, const Statement& s) {
+  std::int64_t threads = 1;
+  for (const Expr& extent : kernel.block)
+    if (!extent.empty() && polynomial(extent).is_constant() && threads <= 1024)
+      threads *= std::max<std::int64_t>(polynomial(extent).constant, 1);
+  if (threads > 1024)
+    refuse("bind: " + quoted(s.axis->name) + " of " + print(s.extent) + ", which " + s.mark.thread->tag +
+               " runs, makes blocks of " + std::to_string(threads) + " threads",
+           "A block has 1024 at most: split the loop.");
+}
+
+}  // namespace
+
 void Emitter::kernel(std::size_t first, std::size_t last) {
   std::vector<Statement> body;
   for (std::size_t i = first; i < last; ++i) {
@@ -332,6 +349,7 @@ void Emitter::kernel(std::size_t first, std::size_t last) {
     Expr& extent = tag < 3 ? now_.grid[tag] : now_.block[tag - 3];
     if (extent.empty()) extent = s.extent;
     now_.joins[tag] |= s.joins;
+    if (tag >= 3) check_threads(now_, s);
   });
   const bool one =
       body.size() == 1 && body[0].kind == Statement::Kind::loop && body[0].axis->kind == AxisNode::Kind::data;

@@ -142,7 +142,7 @@ class Lowering {
   Statement loop(Lowered& s, const AxisPtr& leaf);
   Expr placed(const Expr& x) const;
   Expr predicate(Lowered& s, const AxisPtr& joined);
-  static void check_stores(const Lowered& s, const Expr& condition, const AxisPtr& joined);
+  void check_stores(const Lowered& s, const Expr& condition, const AxisPtr& joined);
   void check(const Lowered& s);
   [[nodiscard]] static bool is_shared(const Lowered& s);
   [[nodiscard]] std::vector<Expr> indices(const Lowered& s) const;
@@ -504,19 +504,22 @@ Expr Lowering::predicate(Lowered& s, const AxisPtr& joined) {
   return substitute(s.stage->predicate, to);
 }
 
-// Refuses a predicate that none of the threads satisfies, where their numbers alone tell it.
+// A predicate that none of the threads satisfies is refused here where numbers alone tell it, else when sizes are
+// bound.
 void Lowering::check_stores(const Lowered& s, const Expr& condition, const AxisPtr& joined) {
-  const Polynomial extent = polynomial(joined->extent);
-  bool alone = extent.is_constant();
-  visit(condition, [&](const ExprNode& x) {
-    alone &= x.kind != ExprNode::Kind::read && (x.kind != ExprNode::Kind::axis || x.axis == joined);
-  });
+  bool alone = true, sized = false;
+  const auto look = [&](const ExprNode& x) {
+    const bool size = x.kind == ExprNode::Kind::axis && x.axis->kind == AxisNode::Kind::size;
+    sized |= size;
+    alone &= x.kind != ExprNode::Kind::read && (x.kind != ExprNode::Kind::axis || x.axis == joined || size);
+  };
+  visit(condition, look);
+  visit(joined->extent, look);
   if (!alone) return;
-  for (std::int64_t i = 0; i < std::max<std::int64_t>(extent.constant, 1); ++i)
-    if (evaluate(condition, {{joined.get(), i}})) return;
-  refuse("set_store_predicate: no thread of " + quoted(joined->name) + " of " + quoted(s.stage->op->name) +
-             ", which has " + print(joined->extent) + ", satisfies " + print(s.stage->predicate),
-         "Choose one of them: " + quoted(s.stage->mark(s.stage->leaves.back()).thread->tag + " == 0") + ".");
+  StorePredicate predicate{condition, joined, s.stage->op->name, print(s.stage->predicate),
+                           s.stage->mark(s.stage->leaves.back()).thread->tag};
+  if (sized) nest_.predicates.push_back(std::move(predicate));
+  else refuse_no_thread(predicate, {});
 }
 
 // What stands inside the loops above `level`, behind `before`.
@@ -724,6 +727,18 @@ Nest Lowering::run() {
 }
 
 }  // namespace
+
+void refuse_no_thread(const StorePredicate& predicate, Sizes sizes) {
+  const std::int64_t extent = std::max<std::int64_t>(evaluate(predicate.threads->extent, sizes), 1);
+  std::int64_t& thread = sizes[predicate.threads.get()];
+  for (std::int64_t i = 0; i < extent; ++i) {
+    thread = i == 0 ? extent - 1 : i - 1;  // the last and the first are what most choose
+    if (evaluate(predicate.condition, sizes)) return;
+  }
+  refuse("set_store_predicate: no thread of " + quoted(predicate.threads->name) + " of " + quoted(predicate.stage) +
+             ", which has " + std::to_string(extent) + ", satisfies " + predicate.text,
+         "Choose one of them: " + quoted(predicate.tag + " == 0") + ".");
+}
 
 Nest make_nest(const ScheduleNode& schedule, const std::vector<Tensor>& arguments) {
   return Lowering(schedule, arguments).run();

@@ -38,8 +38,18 @@ struct Statement {
   std::vector<Statement> body{};
 };
 
+// What chooses the threads that store. One of them must satisfy it, or nothing is stored.
+struct StorePredicate {
+  Expr condition{};  // of the threads' loop and sizes
+  AxisPtr threads{};
+  std::string stage{}, text{}, tag{};
+};
+// Refuses one that no thread satisfies.
+void refuse_no_thread(const StorePredicate& predicate, Sizes sizes);
+
 struct Nest {
   std::vector<Statement> body;
+  std::vector<StorePredicate> predicates;                   // that sizes decide
   std::vector<std::pair<std::size_t, std::size_t>> stages;  // of `body`: what each stage at the root is
   std::vector<BufferPtr> arguments;
   std::vector<Tensor> tensors;  // of the arguments

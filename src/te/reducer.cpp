@@ -41,7 +41,12 @@ Lambda lambda_of(const ReducerNode& reducer, const std::vector<DType>& types) {
       if (made.count(&x)) return;
       Node node;
       if (x.kind == ExprNode::Kind::read) {
-        made[&x] = index.at(x.tensor.get());
+        const auto parameter = index.find(x.tensor.get());
+        if (parameter == index.end())
+          throw Error(ErrorCode::bad_combiner,
+                      quoted(reducer.name) + " uses more than its arguments: " + quoted(x.tensor->name),
+                      "Reduce its product with the elements, or a tuple that has it.");
+        made[&x] = parameter->second;
         return;
       }
       if (x.kind == ExprNode::Kind::constant) {

@@ -192,6 +192,10 @@ void set_mark(StageNode& stage, const Axis& axis, Mark mark, const char* what) {
   Mark& now = stage.marks[axis.node()];
   if (now.kind == Mark::Kind::bind)
     refuse(std::string(what) + ": " + quoted(axis.name()) + " is already bound to " + now.thread->name);
+  static const char* const marked[] = {"serial", "unrolled", "vectorized", "parallel"};
+  if (now.kind != Mark::Kind::serial && now.kind != mark.kind)
+    refuse(std::string(what) + ": " + quoted(axis.name()) + " is already " + marked[static_cast<int>(now.kind)],
+           "A loop has one mark: split it, and mark the pieces.");
   now = std::move(mark);
 }
 

@@ -294,6 +294,38 @@ const Case cases[] = {
      "an extent of 'q' is beyond 2^31 - 1: 1099511627776"},
     {"EndBeforeItsBegin", ErrorCode::size_overflow, [](Fixture&) { te::reduce_axis(2, -1, "q"); },
      "an extent of 'q' is negative: -3"},
+    {"CombinerOfATensor", ErrorCode::bad_combiner,  // it was an error without a code
+     [](Fixture& t) {
+       const te::Reducer scaled =
+           te::comm_reducer([&](const Terms& a, const Terms& b) { return Terms{a[0] + b[0] * t.a(0, 0)}; },
+                            [](const auto&) { return Terms{Expr(0)}; }, "scaled");
+       te::compute(
+           {t.n}, [&](const Axes& i) { return scaled({t.f(i[0], t.k)}, {t.k})[0]; }, "C");
+     },
+     "'scaled' uses more than its arguments: 'A'"},
+    {"TwoMarksOfALoop", ErrorCode::bad_schedule,  // the first was dropped
+     [](Fixture& t) {
+       t.s[t.b].parallel(t.i);
+       t.s[t.b].vectorize(t.i);
+     },
+     "vectorize: 'i' is already parallel"},
+    {"PredicateOfNoThreadOnceSizesAreBound", ErrorCode::bad_schedule,  // nothing was stored
+     [](Fixture& t) {
+       const te::Axis thread = te::thread_axis("threadIdx.x");
+       t.s[t.b].bind(t.k, thread);
+       t.s[t.b].set_store_predicate(Expr(thread) == t.n + 3);
+       std::vector<float> in(8), out(2);
+       te::build(t.s, {t.a, t.b})({Tensor(in.data(), f32, {2, 4}), Tensor(out.data(), f32, {2})});
+     },
+     "set_store_predicate: no thread of 'k' of 'B', which has 4, satisfies threadIdx.x == n + 3"},
+    {"MoreThreadsThanABlockHas", ErrorCode::bad_schedule,  // a launch said so
+     [](Fixture& t) {
+       const auto [outer, inner] = t.s[t.b].split(t.i, 2048);
+       t.s[t.b].bind(outer, te::thread_axis("blockIdx.x"));
+       t.s[t.b].bind(inner, te::thread_axis("threadIdx.x"));
+       static_cast<void>(te::build(t.s, {t.a, t.b}, Target::parse("sm_90a")));
+     },
+     "bind: 'i.inner' of 2048, which threadIdx.x runs, makes blocks of 2048 threads"},
     {"FuseBeyond64Bits", ErrorCode::size_overflow,  // it had 0 iterations
      [](Fixture& t) {
        Axes k;
