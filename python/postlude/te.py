@@ -33,6 +33,7 @@ _names = {
     "f32": "float32", "f16": "float16", "bf16": "bfloat16", "e4m3": "float8_e4m3fn", "e5m2": "float8_e5m2",
     "s8": "int8", "u8": "uint8", "i32": "int32", "i64": "int64", "bool": "bool",
 }
+_integers = ("int8", "uint8", "int32", "int64")
 
 
 def _dtype(item: Any) -> DType:
@@ -118,8 +119,14 @@ def var(name: str = "n", dtype: Any = None) -> Expr:
 
 
 def const(value: Any, dtype: Any = "float32") -> Expr:
-    """A number of a type."""
-    return _core.loop_const(value, _dtype(dtype))
+    """A number of a type, which has to have it; floats are rounded to theirs."""
+    dtype = _dtype(dtype)
+    kind = np.dtype(_name(dtype)) if _name(dtype) in _integers else None
+    if kind is not None and isinstance(value, (int, float, np.number)):
+        limits = np.iinfo(kind)
+        if not (limits.min <= value <= limits.max and value == int(value)):
+            raise error("bad_attribute", f"const: {value!r} is no {kind}", f"It has the integers from {limits.min} to {limits.max}.")
+    return _core.loop_const(value, dtype)
 
 
 def placeholder(shape: Sequence[Any], dtype: Any = "float32", name: str = "placeholder") -> Tensor:
@@ -202,7 +209,7 @@ def max_value(dtype: Any) -> Expr:
 def _extreme(dtype: DType, largest: bool) -> Expr:
     if _name(dtype) == "bool":
         return const(largest, dtype)
-    kind = np.dtype(_name(dtype)) if _name(dtype) in ("int8", "uint8", "int32", "int64") else None
+    kind = np.dtype(_name(dtype)) if _name(dtype) in _integers else None
     if kind is None:
         return const(float("inf" if largest else "-inf"), dtype)
     return const(int(np.iinfo(kind).max if largest else np.iinfo(kind).min), dtype)
@@ -210,14 +217,17 @@ def _extreme(dtype: DType, largest: bool) -> Expr:
 
 # reductions
 
+def _is_reduced_over(item: Any) -> bool:
+    return item.is_reduced if isinstance(item, Axis) else isinstance(item, (list, tuple))
+
+
 def _reduction(name: str) -> Callable[..., Any]:
     def reduce(x: Any, *others: Any, axis: Any = None, where: Any = None) -> Any:
-        if others and not isinstance(others[0], (Axis, list, tuple)):
-            if name in ("min", "max"):
-                return _core.loop_apply(name, [x, *others])
-            if name in ("any", "all"):  # of conditions
-                join = (lambda a, b: a | b) if name == "any" else (lambda a, b: a & b)
-                return functools.reduce(join, [x, *others])
+        if name in ("min", "max") and others and not _is_reduced_over(others[0]):
+            return _core.loop_apply(name, [x, *others])
+        if name in ("any", "all") and axis is None and where is None and not (others and isinstance(others[0], (Axis, list, tuple))):
+            join = (lambda a, b: a | b) if name == "any" else (lambda a, b: a & b)  # of conditions
+            return functools.reduce(join, [x, *others])
         if len(others) > 1 or (others and axis is not None):
             raise error("bad_call", f"{name} reduces one value over one list of axes", f"te.{name}(x, axis=[di, dj])")
         axes = _axes(others[0] if others else axis, name)

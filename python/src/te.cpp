@@ -1,6 +1,7 @@
 // Expressions, schedules and modules of loops. What a user sees is ../postlude/te.py.
 #include "arrays.h"
 #include "bindings.h"
+#include "te/expression.h"
 
 #include <postlude/te.h>
 
@@ -123,6 +124,7 @@ void bind_expressions(nb::module_& m) {
       .def("__repr__", [](const te::Axis& x) { return x.name(); })
       .def_prop_ro("name", [](const te::Axis& x) { return x.name(); })
       .def_prop_ro("var", [](const te::Axis& x) { return x.var(); })
+      .def_prop_ro("is_reduced", [](const te::Axis& x) { return x.node()->kind == te::AxisNode::Kind::reduce; })
       .def_prop_ro("extent", [](const te::Axis& x) { return x.extent(); });
   nb::class_<te::Operation>(m, "LoopOperation", "How a tensor is made.")
       .def_prop_ro("name", [](const te::Operation& x) { return x.name(); })

@@ -532,3 +532,41 @@ def test_bits_are_those_of_the_schedule_whatever_the_threads(rows, rng):
                 build(out, [A, out], post.Target.cpu(threads))(a, b)
                 results.add(b.tobytes())
             assert len(results) == 1
+
+
+@pytest.mark.parametrize("name, value", [("int32", 2**32 + 1), ("int8", 128), ("uint8", -1), ("int32", float("nan")), ("int64", 0.5)])
+def test_a_constant_outside_its_type_is_refused(name, value):
+    with pytest.raises(post.Error, match=f"const: .* is no {name}"):
+        te.const(value, name)
+
+
+def test_conditions_and_extremes_of_axes():
+    n = te.var("n")
+    X = te.placeholder((n,), name="X")
+    before = te.compute((n,), lambda i: te.where(te.all(i >= 1), X[i - 1], 0), name="P")
+    further = te.compute((n, n), lambda i, j: X[te.max(i, j)] - X[te.min(i, j)], name="F")
+    x, p, f = np.array([3, 1, 4, 1], np.float32), np.empty(4, np.float32), np.empty((4, 4), np.float32)
+    build([before, further], [X, before, further])(x, p, f)
+    i, j = np.indices((4, 4))
+    np.testing.assert_array_equal(p, [0, 3, 1, 4])
+    np.testing.assert_array_equal(f, x[np.maximum(i, j)] - x[np.minimum(i, j)])
+
+
+def test_argmax_of_what_the_identity_is():
+    n, m = te.var("n"), te.var("m")
+    A, K = te.placeholder((n, m), name="A"), te.placeholder((n, m), "bool", "K")
+    k = te.reduce_axis((0, m), "k")
+    at, value = te.compute((n,), lambda i: te.argmax(A[i, k], axis=k, where=K[i, k]), name="I")
+    i, v = np.empty(1, np.int64), np.empty(1, np.float32)
+    build([at, value], [A, K, at, value])(np.full((1, 6), -np.inf, np.float32), np.array([[0, 0, 1, 0, 1, 1]], bool), i, v)
+    assert (i[0], v[0]) == (2, -np.inf)
+
+
+def test_a_reduced_axis_begins_below_zero():
+    n = te.var("n")
+    X = te.placeholder((n,), name="X")
+    k = te.reduce_axis((-1, 2), "k")
+    B = te.compute((n,), lambda i: te.sum(te.where(te.all(i + k >= 0, i + k < n), X[i + k], 0), axis=k), name="B")
+    b = np.empty(3, np.float32)
+    build(B, [X, B])(np.array([1, 2, 4], np.float32), b)
+    np.testing.assert_array_equal(b, [3, 7, 6])
