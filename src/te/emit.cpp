@@ -95,12 +95,14 @@ std::string Emitter::load(const BufferPtr& buffer, const std::vector<Expr>& at) 
   return buffer_name(buffer) + "[" + offset(buffer, at) + "]";
 }
 
-// What no loop around runs over computes the same everywhere: one thread writes it to memory.
+// What no loop around runs over computes the same everywhere: one thread writes it to memory, one of each block to what
+// the block shares.
 std::string Emitter::alone(const BufferPtr& buffer) const {
   static const char* const first[] = {"blockIdx.x == 0", "blockIdx.y == 0", "blockIdx.z == 0",
                                       "thread_x == 0",   "thread_y == 0",   "thread_z == 0"};
+  const bool memory = in_memory(buffer);
   std::string alone;
-  for (std::size_t tag = 0; tag < 6 && (in_memory(buffer) || buffer->scope == Buffer::Scope::shared); ++tag)
+  for (std::size_t tag = memory ? 0 : 3; tag < 6 && (memory || buffer->scope == Buffer::Scope::shared); ++tag)
     if (!(tag < 3 ? now_.grid[tag] : now_.block[tag - 3]).empty() && !over_.count(tag))
       alone += (alone.empty() ? "if (" : " && ") + std::string(first[tag]);
   return alone.empty() ? alone : alone + ") ";

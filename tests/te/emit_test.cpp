@@ -90,5 +90,20 @@ TEST(Nest, SharedCopiesHoldWhatAllThreadsRead) {
   EXPECT_NE(nest.find("C.local[0] = C.local[0] + A.shared[i.inner, 0]"), std::string::npos) << nest;
 }
 
+// Outside of the loop that blocks run over, too, each of them fills its own: only the first one's was filled.
+TEST(Emit, EachBlockFillsWhatItShares) {
+  const te::Tensor a = te::placeholder({8, 64}, "A");
+  const te::Tensor c = te::compute(
+      {8, 64}, [&](const te::Axes& i) { return a(i[0], i[1]) + te::Expr(1.0); }, "C");
+  te::Schedule s = te::create_schedule(c);
+  const te::Tensor copy = s.cache_read(a, "shared", {c});
+  const auto [block, thread] = s[c].split(c.op().axis()[1], 16);
+  s[c].bind(block, te::thread_axis("blockIdx.x"));
+  s[c].bind(thread, te::thread_axis("threadIdx.x"));
+  s[copy].compute_at(s[c], c.op().axis()[0]);
+  const std::string text = te::emit(te::make_nest(*s.node(), {a, c})).text;
+  EXPECT_NE(text.find("if (thread_x == 0) A_shared["), std::string::npos) << text;
+}
+
 }  // namespace
 }  // namespace postlude
