@@ -31,6 +31,13 @@ double gauss(std::uint64_t bits) {
 }
 
 // Of a convolution's inputs, the one whose elements are scaled by K.
+// What lies in rows that a pixel shares with those of other residues may meet zeros for taps that it has not
+// (docs/convolution.md, Limits).
+bool is_shared_by_residues(const Case& c, const CaseTensor& t) {
+  return c.conv && c.conv->direction == Convolution::Direction::dgrad && t.name == c.problem.loop().inputs()[0].name &&
+         std::ranges::any_of(c.conv->axes, [](const Convolution::Along& along) { return along.stride > 1; });
+}
+
 std::string_view second_of(const Case& c) { return c.conv ? c.problem.loop().inputs()[1].name : "B"; }
 
 void store_element(const Case& c, const CaseTensor& t, void* memory, std::int64_t at, std::uint64_t bits) {
@@ -61,7 +68,8 @@ void store_element(const Case& c, const CaseTensor& t, void* memory, std::int64_
       const double specials[] = {
           std::nan(""), HUGE_VAL, -HUGE_VAL, 0.0, -0.0, core::decode(t.dtype, 1), -core::decode(t.dtype, 1),
           largest,      -largest};
-      x = specials[mix(small) % std::size(specials)];
+      const std::size_t first = is_shared_by_residues(c, t) ? 3 : 0;  // behind what is not finite
+      x = specials[first + mix(small) % (std::size(specials) - first)];
     }
   }
   core::store_real(t.dtype, memory, at, x);
