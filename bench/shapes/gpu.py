@@ -288,8 +288,7 @@ def measure(machine: Machine, job: Job) -> dict:
 def wanted_schedules(cell: Cell, plan, most: int) -> list[str]:
     """The chooser's, best first, then neighbours of them: every knob drawn anew."""
     lines = plan.explain("schedule", cell.m, cell.n, cell.k).splitlines()
-    kinds = ("pingpong", "cooperative", "abreast")
-    ranked = [line.split("  ")[0] for line in lines if line.startswith(kinds)]
+    ranked = [line.split("  ")[0] for line in lines if line.startswith(("pingpong", "cooperative"))]
     rng, found = Random(cell.number), ranked[:most * 2 // 3]
     for _ in range(4 * most):
         if len(found) >= most or not ranked:

@@ -38,31 +38,6 @@ TEST(Schedule, PrintsAndReadsBack) {
   }
 }
 
-// Consumers abreast have all rows and half of the columns of a tile each (decision 0191).
-TEST(Schedule, ConsumersMayBeAbreast) {
-  Schedule s = parse_schedule("abreast 64x128x6 sub 64x2 aux 0 raster 2");
-  EXPECT_FALSE(s.ping_pong);
-  EXPECT_EQ(consumer_rows(s), 64);
-  EXPECT_EQ(consumer_columns(s), 64);
-  EpilogueNeeds n = needs(2);
-  EXPECT_EQ(illegal(s, n), "");
-  EXPECT_EQ(b_run(s, n), 128) << "one box of B for both";
-  n.b_mn_major = true;
-  EXPECT_EQ(illegal(s, n), "");
-  n.parts = 2, s.sub_n = 32;
-  EXPECT_NE(illegal(s, n).find("64 columns side by side"), std::string::npos);
-  n.b_mn_major = false;
-  EXPECT_EQ(illegal(s, n), "");
-  EXPECT_EQ(b_run(s, n), 32) << "of each piece a consumer's columns";
-  n.parts = 1, s.bn = 96;
-  EXPECT_NE(illegal(s, n).find("32 columns each"), std::string::npos);
-  s.bn = 128, n.counts_pixels = true;
-  EXPECT_NE(illegal(s, n).find("weight gradients"), std::string::npos);
-  // One tile a block behind a short product has nothing that hides its epilogue; several tiles have.
-  EXPECT_TRUE(rank(needs(2, 0, 1, 40), 1, 32, 2048, 256, 132).front().abreast);
-  EXPECT_FALSE(rank(needs(2, 0, 1, 40), 1, 4096, 4096, 4096, 132).front().abreast);
-}
-
 TEST(Schedule, PartsInSharesAllRunAtOnce) {
   Schedule s{.split = 33, .by_memory = true, .in_shares = true};
   EXPECT_EQ(blocks(s, needs(2), {4, 4}, 132), 132);

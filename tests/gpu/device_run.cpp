@@ -35,8 +35,7 @@ cuda::Schedule draw_schedule(fuzz::Choices& pick, bool with_operands) {
     return s;
   }
   s.ping_pong = pick.chance(60);
-  s.abreast = !s.ping_pong && pick.chance(40);
-  s.bm = (s.ping_pong || s.abreast ? 64 : 128) << pick.below(2);
+  s.bm = (s.ping_pong ? 64 : 128) << pick.below(2);
   s.bn = 32 * static_cast<int>(1 + pick.below(8));
   s.stages = static_cast<int>(2 + pick.below(6));
   s.sub_n = pick.chance(50) ? 32 : 64;

@@ -65,7 +65,7 @@ def test_several_schedules_are_wanted():
     cell = cells.Cell(0, e, m=300, n=512, k=1024)
     plan = post.plan(post.bf16, post.bf16, epilogue=post.parse(e.language("bf16")), target="sm_90a")
     wanted = gpu.wanted_schedules(cell, plan, 12)
-    form = re.compile(r"(pingpong|cooperative|abreast) \d+x\d+x\d+ sub \d+x\d aux \d raster \d+"
+    form = re.compile(r"(pingpong|cooperative) \d+x\d+x\d+ sub \d+x\d aux \d raster \d+"
                       r"( split \d+( by memory( in shares)?( at end)?)?)?")
     assert len(wanted) == len(set(wanted)) == 12 and all(form.fullmatch(w) for w in wanted), wanted
 

@@ -41,27 +41,25 @@ double stage_clocks(const Schedule& s, const EpilogueNeeds& needs, const Extents
   const double lines = rows * line[static_cast<int>(needs.a_lines)] + s.bn * line[static_cast<int>(needs.b_lines)];
   // Many small boxes take the copy engine longer than their bytes (decision 0180).
   const int run = b_run(s, needs), boxes = needs.parts > 1 && run < 64 ? s.bn / run + 1 : 0;
-  // Consumers abreast each read all of A from shared memory, and half of B, 128 bytes a clock.
-  const double read = s.abreast ? 2.0 * s.bm + s.bn : 0;
-  return std::max({products, read, lines * crowd * (s.bm > s.bn && s.bn == 64 ? 1.13 : 1), least, box * boxes});
+  return std::max({products, lines * crowd * (s.bm > s.bn && s.bn == 64 ? 1.13 : 1), least, box * boxes});
 }
 
 // Clocks of a tile's epilogue. A large accumulator leaves few registers, so few elements are computed side by side
 // (decision 0038). Tile operands come a subtile at a time, and a subtile takes long to come (decision 0095).
 double epilogue_clocks(const Schedule& s, const EpilogueNeeds& needs) {
   constexpr double start = 400, subtile = 2400;
-  const int rows = consumer_rows(s) / 64, columns = consumer_columns(s), registers = rows * columns / 2;
+  const int rows = (s.ping_pong ? s.bm : s.bm / 2) / 64, registers = rows * s.bn / 2;
   const double element = 0.225 + 0.0225 * (needs.aux_bytes_column + needs.d_bytes_column) +
                          0.0162 * needs.operations * (registers > 128 ? 1.6 : 1.0);
   const double computed = double(s.bm) * s.bn / needs.parts * element;
-  const int subtiles = rows * (columns / needs.parts / s.sub_n);
+  const int subtiles = rows * (s.bn / needs.parts / s.sub_n);
   const double loaded = s.aux_stages ? subtile * subtiles / s.aux_stages : 0;
   return start + std::max(computed, loaded);
 }
 
 // Clocks for which a held tile waits, in registers, for the statistics of the tiles beside it (decisions 0013, 0095).
-double waiting(const Schedule& s, const EpilogueNeeds& needs, const Tiles& tiles) {
-  return needs.holds ? 1700 + 30 * double(tiles.beside) * (s.abreast ? 2 : 1) : 0;
+double waiting(const EpilogueNeeds& needs, const Tiles& tiles) {
+  return needs.holds ? 1700 + 30 * double(tiles.beside) : 0;
 }
 
 // Bytes of accumulators that a part of a tile leaves in memory: those of rows that exist.
@@ -138,15 +136,13 @@ double hopper(const Schedule& s, const EpilogueNeeds& needs, const Extents& e, i
   const double crowd = by_cluster && 2 * resident > multiprocessors ? 1.5 : 1;
   const double stage = needs.counts_pixels ? std::max(stage_clocks(s, needs, e, 1) * crowd, fetching(s, needs))
                                            : stage_clocks(s, needs, e, crowd);
-  const double epilogue = epilogue_clocks(s, needs) / (s.ping_pong ? 1 : 2) + waiting(s, needs, tiles);
+  const double epilogue = epilogue_clocks(s, needs) / (s.ping_pong ? 1 : 2) + waiting(needs, tiles);
   // All parts but the last are left in memory instead; of weight gradients meeting() has all of it.
   const double leaving = 1.2 / 20 * left_by_part(s, e) / (s.ping_pong ? 1 : 2);
   const double behind = s.by_memory && !needs.counts_pixels ? (epilogue + leaving * (s.split - 1)) / s.split : epilogue;
   const double busy = one_after_another(s, whole_waves, k_blocks * stage, epilogue) +
-                      one_after_another(s, waves, of_part * stage, behind) -
-                      (s.abreast ? behind : 0);  // the last one is counted below
+                      one_after_another(s, waves, of_part * stage, behind);
   // Parts take longer than their products and what they leave (decision 0098).
-  constexpr double untimed = 1.03;  // what consumers abreast must gain, until they are timed (decision 0191)
   const double in_parts = !s.by_memory || needs.counts_pixels ? 1 : s.at_end ? 1.05 : 1.1;
   // Of 64 columns of B along N memory gives 128 bytes in a row.
   const double rate = (needs.counts_pixels ? of_windows * std::min(1.0, resident / 60.0) : memory_rate) *
@@ -157,9 +153,8 @@ double hopper(const Schedule& s, const EpilogueNeeds& needs, const Extents& e, i
   const double slower = needs.promoted && s.ping_pong ? 2 : 1;
   // Of a weight gradient each block adds up the parts of every tile that ends in it, which nothing hides either.
   const std::int64_t joined = needs.counts_pixels && s.by_memory ? ceil_div(tiles.all - whole, resident) : 1;
-  return (start + folding(s, needs, e) + slower * (main + epilogue) * in_parts +  // the last epilogue is not hidden
-          double(joined) * meeting(s, needs, e)) *
-         (s.abreast ? untimed : 1);
+  return start + folding(s, needs, e) + slower * (main + epilogue) * in_parts +
+         double(joined) * meeting(s, needs, e);  // the last epilogue is not hidden
 }
 
 // Clocks of a stencil: each tile's instructions, or its bytes; and a block's weights, so many of a thread at a time.

@@ -27,13 +27,11 @@ int aux_bytes(const Schedule& s, const EpilogueNeeds& n) { return 64 * s.sub_n *
 struct Tile {
   bool ping_pong;
   int bm, bn;
-  bool abreast = false;
 };
-constexpr Tile tiles[] = {
-    {true, 128, 192},  {true, 128, 128},      {true, 128, 160},       {true, 64, 256},        {false, 128, 256},
-    {false, 256, 128}, {false, 128, 192},     {false, 128, 128},      {true, 128, 96},        {true, 128, 64},
-    {true, 64, 224},   {true, 64, 192},       {true, 64, 160},        {true, 64, 128},        {true, 64, 96},
-    {true, 64, 64},    {false, 64, 64, true}, {false, 64, 128, true}, {false, 64, 192, true}, {false, 64, 256, true}};
+constexpr Tile tiles[] = {{true, 128, 192},  {true, 128, 128},  {true, 128, 160},  {true, 64, 256},
+                          {false, 128, 256}, {false, 256, 128}, {false, 128, 192}, {false, 128, 128},
+                          {true, 128, 96},   {true, 128, 64},   {true, 64, 224},   {true, 64, 192},
+                          {true, 64, 160},   {true, 64, 128},   {true, 64, 96},    {true, 64, 64}};
 constexpr Tile mma_tiles[] = {{true, 256, 128}, {true, 128, 256}, {true, 128, 128},
                               {true, 256, 64},  {true, 128, 64},  {true, 64, 64}};
 
@@ -44,20 +42,17 @@ struct LaneStrip {
 constexpr LaneStrip lane_strips[] = {{14, 4}, {14, 2}, {14, 1}, {7, 8}, {7, 7}, {7, 4}, {7, 2},
                                      {8, 4},  {8, 2},  {4, 4},  {4, 2}, {2, 2}, {1, 1}};
 
-const char* kind(const Schedule& s) {
-  return s.mma ? "mma" : s.ping_pong ? "pingpong" : s.abreast ? "abreast" : "cooperative";
-}
+const char* kind(const Schedule& s) { return s.mma ? "mma" : s.ping_pong ? "pingpong" : "cooperative"; }
 
 }  // namespace
 
 int consumers(const Schedule& s) { return s.mma && s.bm / 64 * s.bn / 2 <= mma_accumulator_registers ? 1 : 2; }
-int consumer_rows(const Schedule& s) { return s.mma || s.ping_pong || s.abreast ? s.bm : s.bm / 2; }
-int consumer_columns(const Schedule& s) { return s.mma ? s.bn / consumers(s) : s.abreast ? s.bn / 2 : s.bn; }
+int consumer_rows(const Schedule& s) { return s.mma || s.ping_pong ? s.bm : s.bm / 2; }
+int consumer_columns(const Schedule& s) { return s.mma ? s.bn / consumers(s) : s.bn; }
 
 int b_run(const Schedule& s, const EpilogueNeeds& n) {
   if (n.b_mn_major) return 64;
-  // Of a chunk each consumer has its own pieces side by side.
-  const int columns = (n.parts > 1 && s.abreast ? s.bn / 2 : s.bn) / n.parts;
+  const int columns = s.bn / n.parts;
   if (n.piece % columns == 0) return columns;
   if (columns % n.piece == 0) return n.piece % 64 ? columns : n.piece;
   return n.piece % 32 || columns % 32 ? narrowest_subtile : 32;
@@ -204,13 +199,12 @@ Schedule parse_schedule(std::string_view text) {
   s.looped = take(" looped");
   const std::string_view name = kind;
   if (read != 8 || static_cast<std::size_t>(length) != text.size() ||
-      (name != "pingpong" && name != "cooperative" && name != "abreast" && name != "mma")) {
+      (name != "pingpong" && name != "cooperative" && name != "mma")) {
     throw Error(ErrorCode::bad_schedule, "the schedule " + postlude::quoted(text) + " cannot be read",
                 "write it as explain prints it, such as \"" + to_string(Schedule{}) + "\"");
   }
   s.mma = name == "mma";
-  s.abreast = name == "abreast";
-  s.ping_pong = name != "cooperative" && !s.abreast;
+  s.ping_pong = name != "cooperative";
   return s;
 }
 
@@ -308,9 +302,6 @@ std::string illegal(const Schedule& s, const EpilogueNeeds& n) {
     return "a consumer has " + text(rows) + " rows, not 64 or 128" + (s.mma ? " or 256" : "");
   if (s.mma && !s.strip_x && s.bn != 64 && s.bn != 128 && s.bn != 256)
     return "a tile has " + text(s.bn) + " columns, not 64, 128 or 256";
-  if (s.abreast && (n.counts_pixels || n.whole_k))
-    return "consumers abreast are not for weight gradients, nor for residues of data gradients";
-  if (s.abreast && s.bn % 64) return "consumers abreast have a multiple of 32 columns each";
   if (s.bn < 32 || s.bn > 256 || s.bn % 32)
     return "a tile of " + text(s.bn) + " columns is not a multiple of 32 up to 256";
   if (rows / 64 * columns / 2 * (n.promoted && !s.mma ? 2 : 1) > registers)
@@ -334,8 +325,7 @@ std::string illegal(const Schedule& s, const EpilogueNeeds& n) {
   // The consumers of a cooperative tile may share one.
   if (const int shared = s.mma || s.ping_pong ? rows : s.bm; n.row_group && shared % n.row_group)
     return "a tile of " + text(shared) + " rows does not hold groups of " + text(n.row_group);
-  if (n.b_mn_major && !s.mma && (columns / n.parts % 64 || n.piece % 64))
-    return "B along N needs 64 columns side by side";
+  if (n.b_mn_major && !s.mma && (s.bn / n.parts % 64 || n.piece % 64)) return "B along N needs 64 columns side by side";
   if (n.block_columns && n.block_columns % s.bn)
     return "a tile of " + text(s.bn) + " columns does not divide the " + text(n.block_columns) +
            " of a block of groups";
@@ -448,7 +438,7 @@ static std::vector<Schedule> stencils(const EpilogueNeeds& needs) {
 std::vector<Schedule> candidates(const EpilogueNeeds& needs, bool mma) {
   std::vector<Schedule> found;
   const auto add = [&](const Tile& t) {
-    Schedule s{.mma = mma, .ping_pong = t.ping_pong, .abreast = t.abreast, .bm = t.bm, .bn = t.bn};
+    Schedule s{.mma = mma, .ping_pong = t.ping_pong, .bm = t.bm, .bn = t.bn};
     s = fill_shared(s, needs);
     if (s.stages) found.push_back(s);
   };
@@ -491,11 +481,7 @@ void rank_tile(std::vector<Ranked>& ranked, Schedule s, const EpilogueNeeds& nee
   const Tiles tiles = tiles_of(s, needs, e.batch, e.m, e.columns);
   const std::int64_t k_blocks = ceil_div(e.k * needs.element_bytes, 128);
   s.raster = raster_of(needs, e.columns, e.k, tiles.beside, multiprocessors);
-  // Several waves hide the epilogues of consumers that take turns (decision 0191).
-  const auto cost = [&] {
-    return s.abreast && tiles.all * s.split > multiprocessors ? std::numeric_limits<double>::infinity()
-                                                              : microseconds(s, needs, e, multiprocessors);
-  };
+  const auto cost = [&] { return microseconds(s, needs, e, multiprocessors); };
   ranked.push_back({s, cost()});
   for (s.split = 2; s.split <= 8; s.split *= 2) {
     if (k_blocks >= 2 * s.split && illegal(s, needs).empty()) ranked.push_back({s, cost()});

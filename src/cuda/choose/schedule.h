@@ -14,8 +14,7 @@ namespace postlude::inline v0::cuda {
 
 struct Schedule {
   bool mma = false;        // the portable kernel: a block computes one tile, its consumers side by side
-  bool ping_pong = true;   // consumers take whole tiles in turns; else each takes half the rows of every tile,
-  bool abreast = false;    // or half the columns (decision 0191)
+  bool ping_pong = true;   // consumers take whole tiles in turns; else each takes half the rows of every tile
   int bm = 128, bn = 128;  // accumulator tile
   int stages = 4;          // of A and B, 128 bytes of K each (mma: 64)
   int sub_n = 64;          // columns of a subtile of the epilogue (16, 32 or 64), of 64 rows
@@ -34,7 +33,7 @@ struct Schedule {
   bool operator==(const Schedule&) const = default;
 };
 
-// A schedule as text, "pingpong 128x192x5 sub 64x2 aux 2 raster 8" (or cooperative, abreast, mma; "split 2"
+// A schedule as text, "pingpong 128x192x5 sub 64x2 aux 2 raster 8" (or cooperative, or mma; "split 2"
 // or "split 26 by memory", or that "in shares" or "at end" or both, behind it), "stencil 256x32 sub 32x1 aux 2 strip
 // 14x4" or "bands 256x32 sub 32x1 aux 2 rows 2 images 1", and back. parse_schedule throws bad_schedule, naming what is
 // wrong.
@@ -137,7 +136,7 @@ struct StencilMemory {
 
 // Whether a consumer's tile has all rows of its columns, so that no statistic needs another tile's.
 [[nodiscard]] inline bool lone_columns(const Schedule& s, const EpilogueNeeds& n, std::int64_t m) {
-  return n.only_columns && !s.mma && consumer_rows(s) == s.bm && m <= s.bm;
+  return n.only_columns && !s.mma && s.ping_pong && m <= s.bm;
 }
 
 // Few rows are bytes of B: more of them are on their way where A takes no more room in a stage than it has rows. 0: of

@@ -229,8 +229,7 @@ void Decider::emit_product() {
   k.shared = shared_bytes(s, e.needs);
   k.threads = static_cast<unsigned>(threads(s));
   k.cooperative = !s.mma && (meet || s.by_memory);  // blocks wait for each other
-  k.grid[0] = static_cast<unsigned>(
-      blocks(s, e.needs, {g.tiles, ceil_div(g.tiles_n, s.abreast ? 2 : 1)}, subject_.multiprocessors));
+  k.grid[0] = static_cast<unsigned>(blocks(s, e.needs, {g.tiles, g.tiles_n}, subject_.multiprocessors));
   if (layout_.padded) return emit_compact();
   if (layout_.beside) return emit_interleave();
   if (e.across_tiles() && s.mma) {

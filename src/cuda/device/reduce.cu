@@ -293,7 +293,7 @@ template <int N, class S> DEVICE void hear(i64 memory, i64 index, const int (&be
 template <class S> DEVICE S told(const Params& p, const S& x, int tile) {  // with how many columns it counted
   Told<S> of_tile;
   of_tile.state = x;
-  if (S::counted) of_tile.number[sizeof(S) / 4 - 1] = float(S::counted * min(OUT_N, tile_columns(p) - tile * OUT_N));
+  if (S::counted) of_tile.number[sizeof(S) / 4 - 1] = float(S::counted * min(BN / PARTS, tile_columns(p) - tile * (BN / PARTS)));
   return of_tile.state;
 }
 // By one warp: all rows of the share at a time, if they are no more than lanes; then each lane folds BM / 32 tiles.

@@ -1,14 +1,12 @@
 R"cuda(
 // The persistent matrix product. One producer warpgroup (warp 0 loads A and B; warps 1 and 2 load the tile operands of
 // consumer 0 and 1), two consumer warpgroups that multiply and run the epilogue. Ping-pong: the consumers take turns, each a
-// whole tile, so that one's epilogue hides under the other's main loop. Cooperative: each takes half a tile's rows, abreast: columns.
+// whole tile, so that one's epilogue hides under the other's main loop. Cooperative: each takes half the rows of every tile.
 //
 // Everything in capitals is a parameter of the variant, defined at the top of the emitted source; `Epilogue` and `Held` are
 // emitted. The epilogue's columns are the output's: behind a chunk in PARTS pieces each comes from as many
 // accumulator columns, OUT_N apart: a tile has columns of one piece of B, then those of the next.
 
-constexpr bool STACKED = WG_ROWS < BM;  // consumers have rows below each other, or so many have columns side by side:
-constexpr int ABREAST = BN / WG_COLUMNS, TILE_N = ABREAST * OUT_N;  // the epilogue's columns of a tile
 // One stage: 128 bytes of K for each row. Where A has few rows, what the products read behind them is whatever lies there: it
 // becomes rows that do not exist.
 constexpr int A_BYTES = A_ROWS * 128, B_BYTES = BN * 128;
@@ -49,7 +47,7 @@ struct Loop {
   DEVICE_STATIC int divided(const Params& p) { return p.tiles - p.whole; }  // tiles that have parts
   DEVICE_STATIC bool has(const Params& p, int t) { return t < (BY_MEMORY ? p.whole + divided(p) * p.parts : p.tiles); }
   DEVICE_STATIC Work work(const Params& p, int t) {
-    return work_of(p, BY_MEMORY && t >= p.whole ? p.whole + (t - p.whole) % divided(p) : tile_in(p, t), (p.tiles_n + ABREAST - 1) / ABREAST);
+    return work_of(p, BY_MEMORY && t >= p.whole ? p.whole + (t - p.whole) % divided(p) : tile_in(p, t), p.tiles_n);
   }
   DEVICE_STATIC int part(const Params& p, int t) { return BY_MEMORY ? (t - p.whole) / divided(p) : blockIdx.x % CLUSTER_BLOCKS; }
   DEVICE_STATIC bool owns(const Params& p, int t) { return is_whole(p, t) || part(p, t) == parts(p) - 1; }  // has the epilogue
@@ -57,9 +55,7 @@ struct Loop {
     return is_whole(p, t) ? next * p.k_blocks : p.k_blocks * (part(p, t) + next) / (CLUSTER_BLOCKS * parts(p));
   }
   DEVICE_STATIC int count_k(const Params& p, int t) { return first_k(p, t, 1) - first_k(p, t); }
-  DEVICE_STATIC int row(const Work& w, int wg) { return w.m * BM + (STACKED ? wg * WG_ROWS : 0); }  // a consumer's first
-  DEVICE_STATIC int tile_n(const Work& w, int wg) { return ABREAST > 1 ? w.n * ABREAST + wg : w.n; }  // the last may lie beyond N
-  DEVICE_STATIC bool exists(const Params& p, int tile_n) { return ABREAST == 1 || tile_n < p.tiles_n; }
+  DEVICE_STATIC int row(const Work& w, int wg) { return w.m * BM + (PINGPONG ? 0 : wg * WG_ROWS); }  // a consumer's first
 
   // One K block of a tile after another into a stage, whose barrier waits for `bytes`. Rows that a box has beyond a matrix's end
   // take the copy engine longer than others: of the last tiles, boxes of other maps have those that exist (decision 0092).
@@ -86,7 +82,7 @@ struct Loop {
 #if SCATTERED
       if (p.rows.taps == 0) k = 1 << 29;  // beyond all of B
 #endif
-      rows = p.m - w.m * BM, columns = p.n - w.n * TILE_N;
+      rows = p.m - w.m * BM, columns = p.n - w.n * OUT_N;
 #if A_FORM
       bytes = A_BYTES;
 #else
@@ -96,7 +92,7 @@ struct Loop {
       bytes += B_BYTES;
 #else
       #pragma unroll
-      for (int j = 0; j < TILE_N; j += RUN)
+      for (int j = 0; j < OUT_N; j += RUN)
         if (j < columns) bytes += PARTS * 128 * (has_edge(j) ? p.edge_b : RUN);
 #endif
     }
@@ -135,12 +131,12 @@ struct Loop {
 #endif
       #pragma unroll
       for (int j = 0; j < BN; j += RUN) {
-        const int at = j / WG_COLUMNS * OUT_N + j % OUT_N, piece = j % WG_COLUMNS / OUT_N;
+        const int at = j % OUT_N, piece = j / OUT_N;
         if (at >= columns) continue;
 #if PIECE % 64 && RUN % PIECE == 0  // pieces from group to group, which lie a group apart
-        tma_load(b + j * 128, p.map[has_edge(at) ? EDGE_B : 1], bar, k, 0, piece, (w.n * TILE_N + at) / PIECE, b_batch);
+        tma_load(b + j * 128, p.map[has_edge(at) ? EDGE_B : 1], bar, k, 0, piece, (w.n * OUT_N + at) / PIECE, b_batch);
 #else
-        const int n = first_piece(w.n * TILE_N + at) + piece * next_piece(p.n);
+        const int n = first_piece(w.n * OUT_N + at) + piece * next_piece(p.n);
 #if B_TAPS == 2
         tma_load(b + j * 128, p.map[1], bar, B_MN_MAJOR ? n : k, B_MN_MAJOR ? k : n, sx, sy, sz);
 #else
@@ -153,16 +149,16 @@ struct Loop {
     }
   };
   // Adds what others have of a tile; false: another has its epilogue.
-  DEVICE_STATIC bool join(const Params& p, const Tile& tile, int t, u32 stages, u32 meet, ACC (&acc)[MI][WG_COLUMNS / 2]);
+  DEVICE_STATIC bool join(const Params& p, const Tile& tile, int t, u32 stages, u32 meet, ACC (&acc)[MI][BN / 2]);
 };
 
 // In ping-pong the consumers' order is a barrier between a consumer's tiles; cooperative ones' warps may be a tile apart.
 DEVICE void place_tile(const Params& p, Tile& tile, int t, int sequence) {
   const Work w = Loop::work(p, t);
-  tile.batch = w.batch, tile.tile_m = w.m, tile.tile_n = Loop::tile_n(w, tile.wg);
-  tile.slot_m = STACKED ? 2 * w.m + tile.wg : w.m;
+  tile.batch = w.batch, tile.tile_m = w.m, tile.tile_n = w.n;
+  tile.slot_m = PINGPONG ? w.m : 2 * w.m + tile.wg;
   tile.row = Loop::row(w, tile.wg);
-  tile.col = tile.tile_n * OUT_N;
+  tile.col = w.n * OUT_N;
   tile.turn = PINGPONG ? 0 : sequence & 1;
 }
 
@@ -194,12 +190,11 @@ DEVICE void load_aux(const All& all, u32 ring, u32 full, u32 empty, int wg) {
   const int step = PINGPONG ? 2 * Loop::step() : Loop::step();
   for (int t = Loop::first() + (PINGPONG ? wg * Loop::step() : 0); Loop::has(params_of(all, 0), t); t += step) {
     const Params& p = params_of(all, t);
+    if (!Loop::owns(p, t)) continue;
     const Work w = Loop::work(p, t);
-    const int tile_n = Loop::tile_n(w, wg);
-    if (!Loop::owns(p, t) || !Loop::exists(p, tile_n)) continue;
     for (int n = 0; n < SUBTILES * (LOADS + HELD_LOADS); ++n) {
       const OperandLoad of = operand_load(n);
-      const int row = Loop::row(w, wg) + of.at.i * 64, col = tile_n * OUT_N + of.at.group * SUB_N;
+      const int row = Loop::row(w, wg) + of.at.i * 64, col = w.n * OUT_N + of.at.group * SUB_N;
       mbarrier_wait(empty + 8 * stage, phase ^ 1);
 #if LOADS
       if (!of.held) Epilogue::load_issue(p, ring + stage * AUX_BYTES, full + 8 * stage, row, col, w.batch);
@@ -214,31 +209,29 @@ DEVICE void load_aux(const All& all, u32 ring, u32 full, u32 empty, int wg) {
 #endif
 
 #if HOLDS
-// Warp 3 of the producer folds each tile's share of its rows; those of a consumer beyond N are none.
+// Warp 3 of the producer folds each tile's share of its rows.
 DEVICE void fold_shares(const Params& p, u32 tag, int lane) {
   if (hears_all(p)) return;
-  for (int t = Loop::first(); Loop::has(p, t); t += Loop::step()) {
-    const Work w = Loop::work(p, t);
-    for (int wg = 0; Loop::owns(p, t) && wg < ABREAST; ++wg) fold_share(p, {w.m, Loop::tile_n(w, wg), w.batch}, tag, lane);
-  }
+  for (int t = Loop::first(); Loop::has(p, t); t += Loop::step())
+    if (Loop::owns(p, t)) fold_share(p, Loop::work(p, t), tag, lane);
 }
 #endif
 
 #if CLUSTER_BLOCKS > 1 || BY_MEMORY
 // Accumulators move four at a time, each thread's to the one that holds the same ones, and only those of rows that exist.
-constexpr int FOURS = MI * WG_COLUMNS / 8, WARPS = PINGPONG ? 4 : 8;
+constexpr int FOURS = MI * BN / 8, WARPS = PINGPONG ? 4 : 8;
 struct alignas(16) Four { ACC acc[4]; };
-DEVICE Four four_of(const ACC (&acc)[MI][WG_COLUMNS / 2], int x) {
+DEVICE Four four_of(const ACC (&acc)[MI][BN / 2], int x) {
   Four four;
   #pragma unroll
-  for (int e = 0; e < 4; ++e) four.acc[e] = acc[x / (WG_COLUMNS / 8)][x % (WG_COLUMNS / 8) * 4 + e];
+  for (int e = 0; e < 4; ++e) four.acc[e] = acc[x / (BN / 8)][x % (BN / 8) * 4 + e];
   return four;
 }
-DEVICE void add_four(ACC (&acc)[MI][WG_COLUMNS / 2], int x, const Four& four) {
+DEVICE void add_four(ACC (&acc)[MI][BN / 2], int x, const Four& four) {
   #pragma unroll
-  for (int e = 0; e < 4; ++e) acc[x / (WG_COLUMNS / 8)][x % (WG_COLUMNS / 8) * 4 + e] += four.acc[e];
+  for (int e = 0; e < 4; ++e) acc[x / (BN / 8)][x % (BN / 8) * 4 + e] += four.acc[e];
 }
-DEVICE bool has_rows(const Params& p, const Tile& tile, int x, int warp) { return tile.row + x / (WG_COLUMNS / 8) * 64 + warp * 16 < tile_rows(p, tile.batch); }
+DEVICE bool has_rows(const Params& p, const Tile& tile, int x, int warp) { return tile.row + x / (BN / 8) * 64 + warp * 16 < tile_rows(p, tile.batch); }
 #endif
 
 #if BY_MEMORY
@@ -249,7 +242,7 @@ DEVICE Four* place_of(const Params& p, const Tile& tile, i64 part) {
 }
 // Parts are numbered behind the whole tiles.
 DEVICE u32* counters_of(const Params& p, const Tile& tile, int t) { return (u32*)p.word[PARTS_WORD + 1] + (1 + IN_SHARES) * (t % Loop::divided(p) * (WARPS / 4) + tile.wg * !PINGPONG); }
-DEVICE void leave_part(const Params& p, const Tile& tile, int t, u32* come, const ACC (&acc)[MI][WG_COLUMNS / 2]) {
+DEVICE void leave_part(const Params& p, const Tile& tile, int t, u32* come, const ACC (&acc)[MI][BN / 2]) {
   Four* const to = place_of(p, tile, t) + tile.thread;
   #pragma unroll
   for (int x = 0; x < FOURS; ++x)
@@ -263,7 +256,7 @@ DEVICE void await_parts(const Tile& tile, u32* come, u32 count) {
 }
 #if IN_SHARES
 // Every part leaves its accumulators and adds its share of the tile: to the last part's, in whose place sums lie, those of the first on.
-METHOD bool Loop::join(const Params& p, const Tile& tile, int t, u32 stages, u32 meet, ACC (&acc)[MI][WG_COLUMNS / 2]) {
+METHOD bool Loop::join(const Params& p, const Tile& tile, int t, u32 stages, u32 meet, ACC (&acc)[MI][BN / 2]) {
   if (is_whole(p, t)) return true;
   const int number = t - p.whole, tiles = divided(p);
   u32* const come = counters_of(p, tile, number);
@@ -291,11 +284,11 @@ METHOD bool Loop::join(const Params& p, const Tile& tile, int t, u32 stages, u32
   if (tile.thread == 0) come[0] = come[1] = 0;  // for the next launch
   #pragma unroll
   for (int x = 0; x < FOURS * 4; ++x)
-    if (has_rows(p, tile, x / 4, tile.warp)) acc[x / (WG_COLUMNS / 2)][x % (WG_COLUMNS / 2)] = to[x / 4 * 128 + tile.thread].acc[x % 4];
+    if (has_rows(p, tile, x / 4, tile.warp)) acc[x / (BN / 2)][x % (BN / 2)] = to[x / 4 * 128 + tile.thread].acc[x % 4];
   return true;
 }
 #else
-METHOD bool Loop::join(const Params& p, const Tile& tile, int t, u32 stages, u32 meet, ACC (&acc)[MI][WG_COLUMNS / 2]) {
+METHOD bool Loop::join(const Params& p, const Tile& tile, int t, u32 stages, u32 meet, ACC (&acc)[MI][BN / 2]) {
   if (is_whole(p, t)) return true;
   const int number = t - p.whole, tiles = divided(p);
   u32* const come = counters_of(p, tile, number);
@@ -336,10 +329,10 @@ DEVICE u32 share_of(const Tile& t) { return (t.wg * !PINGPONG * 4 + t.warp) * SH
 DEVICE u32 bytes_of(const Params& p, const Tile& t) {
   u32 bytes = 0;
   #pragma unroll
-  for (int i = 0; i < MI; ++i) bytes += has_rows(p, t, i * (WG_COLUMNS / 8), t.warp) ? SHARE / MI : 0;
+  for (int i = 0; i < MI; ++i) bytes += has_rows(p, t, i * (BN / 8), t.warp) ? SHARE / MI : 0;
   return bytes;
 }
-DEVICE void send_part(const Params& p, const Tile& t, int part, u32 stages, u32 free, u32 come, const ACC (&acc)[MI][WG_COLUMNS / 2]) {
+DEVICE void send_part(const Params& p, const Tile& t, int part, u32 stages, u32 free, u32 come, const ACC (&acc)[MI][BN / 2]) {
   const u32 from = stages + share_of(t);
   named_sync(1 + t.wg * PINGPONG, 32 * WARPS);  // nobody multiplies any more
   const u32 bytes = bytes_of(p, t);
@@ -352,7 +345,7 @@ DEVICE void send_part(const Params& p, const Tile& t, int part, u32 stages, u32 
   if (elect_one()) cluster_copy(cluster_address(from + (part - 1) * PART, 0), from, bytes, cluster_address(come, 0));
   mbarrier_wait(free, 1);
 }
-DEVICE void add_parts(const Params& p, const Tile& t, u32 stages, u32 free, u32 come, ACC (&acc)[MI][WG_COLUMNS / 2]) {
+DEVICE void add_parts(const Params& p, const Tile& t, u32 stages, u32 free, u32 come, ACC (&acc)[MI][BN / 2]) {
   const u32 to = cluster_address(free, t.lane);
   if (t.lane == 0) mbarrier_expect(come, bytes_of(p, t) * (CLUSTER_BLOCKS - 1));
   if (t.lane > 0 && t.lane < CLUSTER_BLOCKS) cluster_arrive(to);
@@ -364,7 +357,7 @@ DEVICE void add_parts(const Params& p, const Tile& t, u32 stages, u32 free, u32 
       if (has_rows(p, t, x, t.warp)) add_four(acc, x, *shared_pointer<const Four>(stages + part * PART + share_of(t) + x * 512 + t.lane * 16));
   if (t.lane > 0 && t.lane < CLUSTER_BLOCKS) cluster_arrive(to);
 }
-METHOD bool Loop::join(const Params& p, const Tile& tile, int t, u32 stages, u32 meet, ACC (&acc)[MI][WG_COLUMNS / 2]) {
+METHOD bool Loop::join(const Params& p, const Tile& tile, int t, u32 stages, u32 meet, ACC (&acc)[MI][BN / 2]) {
   const u32 free = meet, come = meet + 8;
   if (!owns(p, t)) {
     send_part(p, tile, part(p, t), stages, free, come, acc);
@@ -499,15 +492,15 @@ extern "C" __global__ void __launch_bounds__(384, 1) CLUSTER postlude_gemm(const
       const Params& p = params_of(all, t);
       place_tile(p, tile, t, sequence);
 
-      if (Loop::owns(p, t) && Loop::exists(p, tile.tile_n)) epilogue.begin(p, tile);
+      if (Loop::owns(p, t)) epilogue.begin(p, tile);
 
-      ACC acc[MI][WG_COLUMNS / 2];
+      ACC acc[MI][BN / 2];
 #if HELD
       // Else what the last tile left would be wanted until here, beside what was kept of it.
       #pragma unroll
       for (int i = 0; i < MI; ++i)
         #pragma unroll
-        for (int j = 0; j < WG_COLUMNS / 2; ++j) acc[i][j] = 0;
+        for (int j = 0; j < BN / 2; ++j) acc[i][j] = 0;
 #endif
       // Main loop. k block number `first + kb` of this CTA lies in stage (number % STAGES).
 #if BY_MEMORY || SCATTERED
@@ -524,11 +517,11 @@ extern "C" __global__ void __launch_bounds__(384, 1) CLUSTER postlude_gemm(const
 #endif
 #if PROMOTED
       // An accumulator of fp8 products keeps 14 bits: that of PROMOTED stages, of 128 of K each, is added to the tile's in f32.
-      ACC part[MI][WG_COLUMNS / 2];
+      ACC part[MI][BN / 2];
       #pragma unroll
       for (int i = 0; i < MI; ++i)
         #pragma unroll
-        for (int j = 0; j < WG_COLUMNS / 2; ++j) acc[i][j] = 0;
+        for (int j = 0; j < BN / 2; ++j) acc[i][j] = 0;
 #else
       auto& part = acc;
 #endif
@@ -541,8 +534,8 @@ extern "C" __global__ void __launch_bounds__(384, 1) CLUSTER postlude_gemm(const
           // A descriptor a stage, which all others follow from by additions: 47 instructions a stage for 82 (16384 x 4096 x 1024, bce,
           // in turns: 0.983 of the time; what does not wait for its epilogue 0.999).
           const u32 a_at = __shfl_sync(~0u, smem + stage * A_BYTES, 0), b_at = __shfl_sync(~0u, smem + SMEM_B + stage * B_BYTES, 0);
-          const u64 a = matrix_descriptor<A_RUN>(a_at + (STACKED ? wg * WG_ROWS * A_RUN : 0), A_MN_MAJOR ? BK * 128 : A_RUN == 16 ? BM * 16 : 0, 8 * A_RUN),
-                    b = matrix_descriptor<128>(b_at + (ABREAST > 1 ? wg * WG_COLUMNS * 128 : 0), B_MN_MAJOR ? BK * 128 : 0, 1024);
+          const u64 a = matrix_descriptor<A_RUN>(a_at + (PINGPONG ? 0 : wg * WG_ROWS * A_RUN), A_MN_MAJOR ? BK * 128 : A_RUN == 16 ? BM * 16 : 0, 8 * A_RUN),
+                    b = matrix_descriptor<128>(b_at, B_MN_MAJOR ? BK * 128 : 0, 1024);
           wgmma_fence();
           #pragma unroll
           for (int k = 0; k < 4; ++k) {  // 32 bytes of K each
@@ -562,7 +555,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) CLUSTER postlude_gemm(const
         #pragma unroll
         for (int i = 0; i < MI; ++i)
           #pragma unroll
-          for (int j = 0; j < WG_COLUMNS / 2; ++j) acc[i][j] += part[i][j];
+          for (int j = 0; j < BN / 2; ++j) acc[i][j] += part[i][j];
 #endif
       } while (PROMOTED && kb < k_blocks);
 #if PINGPONG
@@ -576,7 +569,6 @@ extern "C" __global__ void __launch_bounds__(384, 1) CLUSTER postlude_gemm(const
 #if CLUSTER_BLOCKS > 1 || BY_MEMORY
       if (!Loop::join(p, tile, t, smem, parts_meet, acc)) continue;
 #endif
-      if (!Loop::exists(p, tile.tile_n)) continue;
 #if PACED
       // 16 columns of 64 rows take the tensor cores 32 clocks a k block. Nothing hides the block's last tile.
       tile.due = clock_now(), tile.pace = Loop::has(p, t + Loop::step()) ? 24 * PARTS * k_blocks : 0;

@@ -65,7 +65,7 @@ std::string element(DType type) {
   }
 }
 
-// One warpgroup's product of 64 x WG_COLUMNS over 32 bytes of K, accumulating unless `scale` is 0.
+// One warpgroup's product of 64 x BN over 32 bytes of K, accumulating unless `scale` is 0.
 std::string wgmma_text(const KernelVariant& variant, int bn) {
   const bool integer = !is_float(variant.a);
   const bool two_bytes = size_of(variant.a) == 2;
@@ -226,7 +226,7 @@ std::string gemm_source(const KernelVariant& variant, const Schedule& s, const E
   text += agreed_gemm;
   text += fragment_text;
   text += s.mma ? async_source() + sm80_text : sm90_text;
-  if (!s.mma) text += wgmma_text(variant, consumer_columns(s));
+  if (!s.mma) text += wgmma_text(variant, s.bn);
   text += epilogue.text;
   text += epilogue_text;
   if (s.mma) text += sm80_tile_text;

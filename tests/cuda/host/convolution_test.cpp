@@ -132,8 +132,7 @@ TEST(Emission, Convolves) {
     SCOPED_TRACE(r.c.name + ": " + schedule);
     by_mma += schedule.starts_with("mma");
     shared += schedule.find("residues share a launch") != schedule.npos;
-    by_wgmma +=
-        schedule.starts_with("pingpong") || schedule.starts_with("cooperative") || schedule.starts_with("abreast");
+    by_wgmma += schedule.starts_with("pingpong") || schedule.starts_with("cooperative");
     r.tensors.poison();
     harness.order(r.c.seed);
     r.call.run();
@@ -220,7 +219,7 @@ constexpr int walked_draws = 10;  // of each direction
 bool by_hopper(std::string_view schedule) {
   constexpr std::string_view alone = "accumulator by ";
   if (schedule.starts_with(alone)) schedule.remove_prefix(alone.size());
-  return schedule.starts_with("pingpong") || schedule.starts_with("cooperative") || schedule.starts_with("abreast");
+  return schedule.starts_with("pingpong") || schedule.starts_with("cooperative");
 }
 
 // Random geometry in all directions, behind random epilogues.

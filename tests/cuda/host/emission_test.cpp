@@ -82,7 +82,7 @@ Running on_sm90(const std::string& name, const fuzz::Case& c, std::uint64_t seed
 void add_scheduled(std::vector<Running>& all, const std::string& name, const std::string& text, const fuzz::Case& c) {
   static const std::regex line("# schedule: ([^\n]*)");
   for (std::sregex_iterator i(text.begin(), text.end(), line), none; i != none; ++i) {
-    Running r{name + " by " + (*i)[1].str(), c, fuzz::materialise(c), {}};
+    Running r{name, c, fuzz::materialise(c), {}};
     Target target = Target::cuda();
     target.schedule = (*i)[1];
     r.call = compile(c.problem, Graph(std::make_shared<const GraphData>(c.graph)), target).bind(named(r));
@@ -121,7 +121,6 @@ std::vector<Running> start_all() {
     all.push_back(on_sm90(name, suite_case(path, large, 0), 0));
     all.push_back(on_sm90(name + " drawn", suite_case(path, large, 0), first + all.size()));
     all.push_back(on_sm90(name + " strided", suite_case(path, small, 3), first + all.size()));
-    all.push_back(on_sm90(name + " abreast", suite_case(path, large, 0), first + all.size(), "abreast"));
     all.push_back(on_sm90(name + " split", suite_case(path, {1, 70, 256, 520}, 0), first + all.size(), "split"));
     all.push_back(on_sm90(name + " in parts", suite_case(path, {1, 70, 256, 520}, 0), first + all.size(), "by memory"));
     if (name == "bce") all.push_back(on_sm90(name + " in its own time", suite_case(path, deep, 0), 0));
@@ -188,14 +187,12 @@ TEST(Emission, AgreesWithTheReferenceOnTheHost) {
   ASSERT_TRUE(harness.compile());
 
   const std::uint64_t runs = from_environment("POSTLUDE_EMISSION_RUNS", 3);
-  int by_mma = 0, by_wgmma = 0, abreast = 0, held = 0, split = 0, by_memory = 0;
+  int by_mma = 0, by_wgmma = 0, held = 0, split = 0, by_memory = 0;
   for (Running& r : all) {
     SCOPED_TRACE(r.name + " by " + r.call.describe() + "\n" + fuzz::write(r.c));
     const std::string schedule = r.call.describe();
     by_mma += schedule.starts_with("mma");
-    by_wgmma +=
-        schedule.starts_with("pingpong") || schedule.starts_with("cooperative") || schedule.starts_with("abreast");
-    abreast += schedule.find("abreast") != schedule.npos;
+    by_wgmma += schedule.starts_with("pingpong") || schedule.starts_with("cooperative");
     held += schedule.find("held") != schedule.npos;
     split += schedule.find("split") != schedule.npos;
     by_memory += schedule.find("by memory") != schedule.npos;
@@ -213,12 +210,11 @@ TEST(Emission, AgreesWithTheReferenceOnTheHost) {
       else EXPECT_EQ(r.tensors.copy_outputs(), first) << "the second run gives other bits";
     }
   }
-  std::printf("%zu cases: %d by mma, %d by wgmma, %d of them abreast, %d held, %d split; %zu sources\n", all.size(),
-              by_mma, by_wgmma, abreast, held, split, harness.sources());
+  std::printf("%zu cases: %d by mma, %d by wgmma, %d of them held, %d split; %zu sources\n", all.size(), by_mma,
+              by_wgmma, held, split, harness.sources());
   if (!only && every() == 1) {
     EXPECT_GE(by_mma, 80);
     EXPECT_GE(by_wgmma, 60);
-    EXPECT_GE(abreast, 20);
     EXPECT_GE(held, 12);
     EXPECT_GE(split, 12);
     EXPECT_GE(by_memory, 12);

@@ -3,7 +3,6 @@
 # data: data=9 values=normal layout=0 seed=10
 # schedule: pingpong 64x128x3 sub 16x2 aux 2 raster 1
 # schedule: mma 64x64x3 sub 16x1 aux 1 raster 1
-# schedule: abreast 64x128x3 sub 16x2 aux 2 raster 1
 def epilogue(acc, z: tile[bf16]):
     a, b = chunk(acc, 2, group=32)
     c, d = chunk(z, 2, group=96)

@@ -5,9 +5,6 @@
 # schedule: pingpong 64x256x4 sub 32x2 aux 0 raster 2 split 2
 # schedule: pingpong 128x64x4 sub 32x2 aux 0 raster 2 split 2 by memory
 # schedule: cooperative 128x128x3 sub 32x2 aux 0 raster 2
-# schedule: abreast 64x128x4 sub 32x2 aux 0 raster 2
-# schedule: abreast 64x256x4 sub 32x2 aux 0 raster 2 split 2
-# schedule: abreast 64x256x3 sub 32x2 aux 0 raster 2 split 3 by memory
 def epilogue(acc):
     x: bf16 = acc
     v: f32 = var(acc, axis=0)

@@ -4,7 +4,6 @@
 # schedule: pingpong 64x64x3 sub 16x2 aux 2 raster 1
 # schedule: cooperative 128x128x3 sub 16x4 aux 2 raster 2
 # schedule: mma 64x64x3 sub 16x1 aux 1 raster 1
-# schedule: abreast 64x128x3 sub 16x2 aux 2 raster 1
 def epilogue(acc, r: tile[bf16]):
     x = acc + r
     scale: f32 = max(max(abs(x), axis=1, group=16), 0.0001) / 6

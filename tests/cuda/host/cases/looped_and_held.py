@@ -4,7 +4,6 @@
 # schedule: pingpong 128x128x3 sub 32x2 aux 2 raster 1 looped
 # schedule: pingpong 64x192x3 sub 64x2 aux 2 raster 2 looped
 # schedule: cooperative 128x256x3 sub 32x2 aux 2 raster 1 looped
-# schedule: abreast 64x256x3 sub 32x2 aux 1 raster 1 looped
 def epilogue(acc, bias: row[f32], residual: tile[bf16]):
     x = tanh(acc + bias) + residual
     y = x - mean(x, axis=1)

@@ -4,7 +4,6 @@
 # schedule: pingpong 128x64x3 sub 32x2 aux 2 raster 2 split 2 by memory in shares
 # schedule: cooperative 256x64x3 sub 32x2 aux 2 raster 2 split 5 by memory in shares
 # schedule: cooperative 256x128x2 sub 32x2 aux 2 raster 2 split 3 by memory in shares
-# schedule: abreast 128x128x3 sub 32x2 aux 2 raster 2 split 2 by memory in shares
 def epilogue(acc, residual: tile[bf16], bias: row[bf16]):
     D: bf16 = silu(acc + bias) + residual
     amax: f32 = max(abs(D), axis=1)

@@ -4,7 +4,6 @@
 # schedule: pingpong 64x192x3 sub 32x2 aux 0 raster 1
 # schedule: cooperative 128x128x3 sub 64x2 aux 0 raster 1
 # schedule: mma 64x64x3 sub 32x1 aux 0 raster 1
-# schedule: abreast 64x128x3 sub 16x2 aux 0 raster 1
 def epilogue(acc):
     a, b = chunk(acc, 2, group=32)
     y: bf16 = silu(a) * b

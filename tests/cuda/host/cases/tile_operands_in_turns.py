@@ -4,7 +4,6 @@
 # schedule: pingpong 128x64x6 sub 32x2 aux 2 raster 2
 # schedule: pingpong 64x128x4 sub 32x3 aux 1 raster 8
 # schedule: cooperative 128x128x3 sub 32x2 aux 1 raster 2
-# schedule: abreast 128x128x3 sub 32x2 aux 1 raster 2
 def epilogue(acc, z: tile[bf16], mask: tile[bool]):
     y: bf16 = where(mask, gelu(acc), 0.0) + z
     return y

@@ -4,7 +4,6 @@
 # schedule: cooperative 128x64x3 sub 64x2 aux 0 raster 2
 # schedule: cooperative 128x128x4 sub 64x2 aux 0 raster 2
 # schedule: pingpong 64x64x3 sub 64x2 aux 0 raster 2
-# schedule: abreast 64x128x3 sub 64x2 aux 0 raster 2
 def epilogue(acc):
     y0: f32 = sum(acc)
     y1: f32 = max(acc)
