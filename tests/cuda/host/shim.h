@@ -35,7 +35,8 @@
 #define __launch_bounds__(...)
 // All that is declared so lies together, to be filled with NaN before each block: nothing of another block's is there.
 #define __shared__ static __attribute__((section("declared_shared")))
-extern "C" __attribute__((weak, visibility("hidden"))) unsigned char __start_declared_shared[], __stop_declared_shared[];
+extern "C" __attribute__((weak, visibility("hidden"))) unsigned char __start_declared_shared[],
+    __stop_declared_shared[];
 #define __align__(n) __attribute__((aligned(n)))
 
 namespace fibers {
@@ -173,7 +174,8 @@ static Turns turns;
 static bool run_blocks(int blocks) {
   const int all = blocks * threads;
   turns.begin(all / 32);
-  if (__start_declared_shared) memset(__start_declared_shared, 0xff, size_t(__stop_declared_shared - __start_declared_shared));
+  if (__start_declared_shared)
+    memset(__start_declared_shared, 0xff, size_t(__stop_declared_shared - __start_declared_shared));
   for (int b = 0; b < blocks; ++b) {
     memset(block_of[b].shared, 0xff, size_t(asked_bytes));  // NaN, as all behind it is
     memset(block_of[b].named, 0, sizeof block_of[b].named);
