@@ -47,6 +47,11 @@ def _name(dtype: DType) -> str:
     return _names[str(dtype).rpartition(".")[2]]
 
 
+def _integer(dtype: DType) -> Any:
+    """numpy's type of an integer one, None of others."""
+    return np.dtype(_name(dtype)) if _name(dtype) in _integers else None
+
+
 # What a call takes, by what it is called in messages: its type, and what to pass.
 _takes = {
     "a loop": (Axis, "Loops are s[B].op.axis, s[B].op.reduce_axis, and what split and fuse give."),
@@ -121,7 +126,7 @@ def var(name: str = "n", dtype: Any = None) -> Expr:
 def const(value: Any, dtype: Any = "float32") -> Expr:
     """A number of a type, which has to have it; floats are rounded to theirs."""
     dtype = _dtype(dtype)
-    kind = np.dtype(_name(dtype)) if _name(dtype) in _integers else None
+    kind = _integer(dtype)
     if kind is not None and isinstance(value, (int, float, np.number)):
         limits = np.iinfo(kind)
         if not (limits.min <= value <= limits.max and value == int(value)):
@@ -209,7 +214,7 @@ def max_value(dtype: Any) -> Expr:
 def _extreme(dtype: DType, largest: bool) -> Expr:
     if _name(dtype) == "bool":
         return const(largest, dtype)
-    kind = np.dtype(_name(dtype)) if _name(dtype) in _integers else None
+    kind = _integer(dtype)
     if kind is None:
         return const(float("inf" if largest else "-inf"), dtype)
     return const(int(np.iinfo(kind).max if largest else np.iinfo(kind).min), dtype)
