@@ -92,16 +92,16 @@ DEVICE Divisor divisor_of(float b) {
   const float size = fabsf(b), scale = size > 0x1p+64f ? 0x1p-64f : size < 0x1p-64f ? 0x1p+64f : 1.f;
   return {size * scale, fast_reciprocal(size * scale), copysignf(scale, b), copysignf(scale * 0x1p-64f, b)};
 }
+// Which of N divisors is element e's: its own, its column's or its row's.
+#define OF (N == 8 ? e : N == 4 ? e / 4 * 2 + e % 2 : e / 2 % 2)
 template <int N> DEVICE void vec_divide(float (&y)[8], const float (&a)[8], const Divisor (&by)[N]) {
-#define BY by[N == 8 ? e : N == 4 ? e / 4 * 2 + e % 2 : e / 2 % 2]
   float scale[8], dividend[8], quotient[8], rest[8];
   EACH dividend[e] = fabsf(a[e]) < 0x1p-64f ? a[e] * 0x1p+64f : a[e];
-  EACH scale[e] = fabsf(a[e]) < 0x1p-64f ? BY.lifted : BY.scale;
-  EACH quotient[e] = dividend[e] * BY.inverse;
-  EACH rest[e] = fmaf(BY.size, quotient[e], -dividend[e]);
-  EACH rest[e] = fmaf(-rest[e], BY.inverse, quotient[e]);
+  EACH scale[e] = fabsf(a[e]) < 0x1p-64f ? by[OF].lifted : by[OF].scale;
+  EACH quotient[e] = dividend[e] * by[OF].inverse;
+  EACH rest[e] = fmaf(by[OF].size, quotient[e], -dividend[e]);
+  EACH rest[e] = fmaf(-rest[e], by[OF].inverse, quotient[e]);
   EACH y[e] = (fabsf(rest[e]) <= 0x1.fffffep+127f ? rest[e] : quotient[e]) * scale[e];
-#undef BY
 }
 DEVICE void vec_div(float (&y)[8], const float (&a)[8], const float (&b)[8]) {
   Divisor by[8];
@@ -122,7 +122,6 @@ DEVICE void vec_div_columns(float (&y)[8], const float (&a)[8], const float (&b)
 // The same where what is above 2^96 or below 2^-30 in size may as well be infinity or 0: six instructions. One scale for both
 // puts the divisor between 2^-53 and 2^64; the remainder is exact unless the quotient is below 2^-38.
 template <int N> DEVICE void vec_div_narrow(float (&y)[8], const float (&a)[8], const float (&by)[N]) {
-#define OF (N == 4 ? e / 4 * 2 + e % 2 : e / 2 % 2)
   float scale[N], size[N], inverse[N], dividend[8], quotient[8], rest[8];
   #pragma unroll
   for (int r = 0; r < N; ++r) {
