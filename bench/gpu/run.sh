@@ -155,11 +155,11 @@ fi
 if wanted sanitize; then
   if sanitizer=$(command -v compute-sanitizer || ls /usr/local/cuda*/bin/compute-sanitizer 2>/dev/null | head -n 1) && [ -n "$sanitizer" ]; then
     # A plain product, staged operands and outputs, a chunk, reductions over N, M and both, a second phase, an index; split tiles;
-    # several tiles a block; a convolution and its gradients.
+    # several tiles a block; groups of rows; a convolution and its gradients.
     set=(plain bias_gelu_res_aux swiglu rowmax dgelu_dbias bce softmax argmax)
     for tool in memcheck racecheck synccheck initcheck; do
       start sanitize "$log/$tool.log" "$sanitizer" --tool $tool --error-exitcode 9 --print-limit 5 "$tests/test_gpu" --gtest_brief=1 \
-        --gtest_filter="$(printf '*Sanitized.*/%s:' "${set[@]}")Schedules.SplitTiles*:Schedules.TilesInTurns*:Convolution.Sanitized"
+        --gtest_filter="$(printf '*Sanitized.*/%s:' "${set[@]}")Schedules.SplitTiles*:Schedules.TilesInTurns*:GroupsOfRows.Sanitized:Convolution.Sanitized"
     done
   else
     say "sanitize: compute-sanitizer is not here"

@@ -46,6 +46,42 @@ TEST(Chunks, InGroupsAndOfOperandsAgreeWithTheReference) {
   }
 }
 
+// A tile reduces groups of its rows, through shared memory between two barriers, and blocks, which stay in registers.
+constexpr const char* groups_of_rows[] = {
+    "def f(acc):\n    s: f32 = max(max(abs(acc), axis=0, group=32), 1e-12) / 448\n"
+    "    D: e4m3 = acc / repeat(s, 32, axis=0)\n    return D, s\n",
+    "def f(acc, bias: row[bf16]):\n    x = silu(acc + bias)\n    m = mean(x, axis=0, group=64)\n"
+    "    D: bf16 = x - repeat(m, 64, axis=0)\n    return D, m\n",
+    "def f(acc):\n    amax = max(max(abs(acc), axis=1, group=128), axis=0, group=128)\n"
+    "    s: f32 = max(amax, 1e-12) / 448\n    D: e4m3 = acc / repeat(repeat(s, 128), 128, axis=0)\n    return D, s\n",
+};
+
+void reduce_groups_of_rows(std::initializer_list<Shape> shapes) {
+  if (const std::string why = missing(); !why.empty()) GTEST_SKIP() << why;
+  for (const char* text : groups_of_rows) {
+    for (const Shape& shape : shapes) {
+      for (const char* schedule :
+           {"", "cooperative 128x128x4 sub 64x2 aux 0 raster 1", "pingpong 128x128x4 sub 64x2 aux 0 raster 1", "mma"}) {
+        DeviceProblem problem(Gemm{.a = DType::bf16, .b = DType::bf16}, parse(text), shape, Draw{.schedule = schedule});
+        problem.run();
+        EXPECT_EQ(problem.schedule().find("from memory"), std::string::npos) << problem.schedule();
+        for (const Comparison& c : problem.compare())
+          EXPECT_LE(c.error_over_bound, 1)
+              << c.output << " at " << c.worst[1] << ", " << c.worst[2] << " of " << shape.m << "x" << shape.n << "x"
+              << shape.k << " by " << problem.schedule();
+      }
+    }
+  }
+}
+
+TEST(GroupsOfRows, AgreeWithTheReference) {
+  reduce_groups_of_rows({Shape{1, 128, 128, 64}, Shape{1, 1664, 1920, 72}, Shape{3, 256, 1024, 136}});
+}
+
+// For compute-sanitizer: more tiles than multiprocessors, and K shorter than the stages, so that tiles follow each
+// other at once.
+TEST(GroupsOfRows, Sanitized) { reduce_groups_of_rows({Shape{1, 256, 256, 128}, Shape{1, 1664, 1408, 64}}); }
+
 TEST_P(Suite, TenRunsGiveTheSameBits) {
   if (const std::string why = missing(); !why.empty()) GTEST_SKIP() << why;
   for (const char* schedule : kernels) {
