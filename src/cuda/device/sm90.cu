@@ -101,7 +101,9 @@ template <int words> DEVICE void load_relaxed(i64 from, u64 (&x)[words]) {
 
 DEVICE void finish_sync() { named_sync(5, 256); }
 // The 256 threads that finish() runs on wait until those of all blocks of a cooperative launch have come here, and see what they wrote.
+// Their reads of scratch end before its next use by way of the warp that waits; they meet first because racecheck follows no third one.
 DEVICE void wait_for_blocks() {
+  finish_sync();
   named_arrive(6, 288);
   named_sync(7, 288);
 }
