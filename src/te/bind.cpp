@@ -1,5 +1,6 @@
 // What arrays must be for a nest: sizes, strides, and indices that stay within tensors.
 #include "plan/overlap.h"
+#include "te/interval.h"
 #include "te/linear.h"
 #include "te/run.h"
 
@@ -117,44 +118,22 @@ class IndexCheck {
   void value(const Expr& x) {
     if (x->kind == ExprNode::Kind::operation && x->op == Op::where) {
       value(x->args[0]);
-      const std::size_t count = holds_.size();
-      const bool known = known_;
-      assume(x->args[0]);
-      value(x->args[1]);
-      holds_.resize(count);
-      known_ = false;  // of the other branch only that something guards it is known
-      ++guards_;
-      value(x->args[2]);
-      --guards_;
-      known_ = known;
+      for (const bool holds : {true, false}) {
+        const std::size_t count = facts_.size();
+        assume(x->args[0], holds);
+        value(x->args[holds ? 1 : 2]);
+        facts_.resize(count);
+        guards_.pop_back();
+      }
       return;
     }
     for (const Expr& arg : x->args) value(arg);
     if (x->kind == ExprNode::Kind::read) read(*x.node());
   }
 
-  void assume(const Expr& condition) {
-    if (condition->kind == ExprNode::Kind::operation && condition->args.size() == 2) {
-      const Expr &a = condition->args[0], &b = condition->args[1];
-      if (condition->op == Op::bit_and && condition->type == DType::boolean) {
-        assume(a);
-        return assume(b);
-      }
-      if (a->type == DType::i64 && !reads(condition)) {
-        switch (condition->op) {
-          case Op::lt: holds_.push_back(b - a - Expr(1)); return;
-          case Op::le: holds_.push_back(b - a); return;
-          case Op::gt: holds_.push_back(a - b - Expr(1)); return;
-          case Op::ge: holds_.push_back(a - b); return;
-          case Op::eq:
-            holds_.push_back(a - b);
-            holds_.push_back(b - a);
-            return;
-          default: break;
-        }
-      }
-    }
-    known_ = false;
+  void assume(const Expr& condition, bool holds) {
+    guards_.emplace_back(condition, holds);
+    add_facts(condition, holds, facts_);
   }
 
  private:
@@ -167,28 +146,60 @@ class IndexCheck {
         if (!range && is_affine(bound))
           throw Error(ErrorCode::size_overflow, "index " + print(x.args[d]) + " of " + quoted(x.tensor->name) + " in " +
                                                     quoted(stage_) + " does not fit 64 bits");
-        // One of the conditions says as much; or it may, and is checked element by element.
-        const bool implied = std::any_of(holds_.begin(), holds_.end(), [&](const Expr& h) {
-          const auto rest = range_of(bound - h, sizes_, axes_);
+        const bool implied = std::any_of(facts_.begin(), facts_.end(), [&](const Expr& fact) {
+          const auto rest = range_of(bound - fact, sizes_, axes_);
           return rest && rest->low >= 0;
         });
-        if (implied || !known_ || guards_ > 0 || !range) continue;
+        const bool nothing = guards_.empty() && evaluate(extent, sizes_) == 0;
+        if (implied || !(nothing || (range && leaves(bound)))) continue;
         const auto index = range_of(x.args[d], sizes_, axes_);
         throw Error(ErrorCode::wrong_shape,
                     "index " + print(x.args[d]) + " of " + quoted(x.tensor->name) + " in " + quoted(stage_) +
-                        " is in [" + std::to_string(index->low) + ", " + std::to_string(index->high) + "], and axis " +
-                        std::to_string(d) + " has " + std::to_string(evaluate(extent, sizes_)) + " elements",
+                        (index ? " is in [" + std::to_string(index->low) + ", " + std::to_string(index->high) + "]"
+                               : " is read from memory") +
+                        ", and axis " + std::to_string(d) + " has " + std::to_string(evaluate(extent, sizes_)) +
+                        " elements",
                     "Guard it: where(condition, element, otherwise).");
       }
     }
   }
 
+  // Whether an index that is not guarded may leave, or one that is does so: at a corner of the loops where what guards
+  // it is as it should be. Others are held to the tensor's edge.
+  [[nodiscard]] bool leaves(const Expr& bound) const {
+    if (guards_.empty()) return true;
+    std::vector<const AxisNode*> axes;
+    bool is_known = !reads(bound);
+    const auto look = [&](const ExprNode& x) {
+      if (x.kind == ExprNode::Kind::axis && axes_.count(x.axis.get()) &&
+          std::find(axes.begin(), axes.end(), x.axis.get()) == axes.end())
+        axes.push_back(x.axis.get());
+    };
+    visit(bound, look);
+    for (const auto& [condition, holds] : guards_) {
+      is_known = is_known && !reads(condition);
+      visit(condition, look);
+    }
+    if (!is_known || axes.size() > 10) return false;
+    try {
+      for (std::uint32_t corner = 0; corner < 1u << axes.size(); ++corner) {
+        Sizes at = sizes_;
+        for (std::size_t a = 0; a < axes.size(); ++a)
+          at[axes[a]] = corner >> a & 1 ? axes_.at(axes[a]).high : axes_.at(axes[a]).low;
+        const bool counts = std::all_of(guards_.begin(), guards_.end(), [&](const auto& guard) {
+          return (evaluate(guard.first, at) != 0) == guard.second;
+        });
+        if (counts && evaluate(bound, at) < 0) return true;
+      }
+    } catch (const Error&) {}  // a guard of what no loop alone decides
+    return false;
+  }
+
   const Sizes& sizes_;
   NumericRanges axes_;
   std::string stage_;
-  std::vector<Expr> holds_;  // each at least 0
-  bool known_ = true;        // whether these are all that is assumed
-  int guards_ = 0;
+  std::vector<std::pair<Expr, bool>> guards_;  // conditions, and whether they hold
+  std::vector<Expr> facts_;                    // each at least 0
 };
 
 void check_indices(const ScheduleNode& schedule, const Sizes& sizes) {
@@ -209,7 +220,7 @@ void check_indices(const ScheduleNode& schedule, const Sizes& sizes) {
     if (const Reduction* reduction = op.reduction()) {
       if (!reduction->where.empty()) {
         check.value(reduction->where);
-        check.assume(reduction->where);
+        check.assume(reduction->where, true);
       }
       for (const Expr& source : reduction->sources) check.value(source);
     } else {

@@ -1,4 +1,5 @@
 #include "te/emitter.h"
+#include "te/interval.h"
 #include "te/schedule.h"
 
 #include <algorithm>
@@ -138,7 +139,12 @@ std::string Emitter::value(const Expr& x) {
       if (const auto found = parameters_.find(x->tensor.get()); found != parameters_.end()) return found->second;
       if (const auto found = locals_.find(x->tensor.get()); found != locals_.end()) return found->second;
       if (const auto found = fetched_.find(x.node().get()); found != fetched_.end()) return found->second;
-      return load(nest_.of(*x.node()), x->args);
+      const BufferPtr& buffer = nest_.of(*x.node());
+      std::vector<Expr> index = x->args;
+      for (std::size_t d = 0; d < index.size(); ++d)  // a CPU refuses what is read from memory and leaves
+        if (!is_bounded(index[d]))
+          index[d] = operation(Op::max, {operation(Op::min, {index[d], buffer->shape[d] - Expr(1)}), Expr(0)});
+      return load(buffer, index);
     }
     case ExprNode::Kind::operation: break;
     case ExprNode::Kind::reduce: throw Error(ErrorCode::internal, "a reduction within a value");

@@ -12,22 +12,6 @@ namespace {
 // What is printed, bounded and emitted is walked as a tree, and by recursion.
 constexpr std::uint32_t most_parts = 65536, deepest = 2000;
 
-Expr made(ExprNode node) {
-  node.parts = node.depth = 1;
-  for (const Expr& arg : node.args) {
-    node.parts += arg->parts;  // of which no sum of three overflows
-    node.depth = std::max(node.depth, arg->depth + 1);
-  }
-  if (node.parts > most_parts || node.depth > deepest)
-    throw Error(
-        ErrorCode::text_limit,
-        "an expression has more than " + std::to_string(most_parts) + " parts, or lies more than " +
-            std::to_string(deepest) + " deep",
-        "A part counts as often as it is used, also through stages that are inlined: compute it in a stage of its "
-        "own, without compute_inline.");
-  return Expr(std::make_shared<const ExprNode>(std::move(node)));
-}
-
 Expr integer_constant(std::int64_t x) { return constant({DType::i64, 0, x}, true); }
 
 bool is_number(const Expr& x, std::int64_t value) {
@@ -80,6 +64,22 @@ Expr index_of(const Expr& x) {
 }
 
 }  // namespace
+
+Expr made(ExprNode node) {
+  node.parts = node.depth = 1;
+  for (const Expr& arg : node.args) {
+    node.parts += arg->parts;  // of which no sum of three overflows
+    node.depth = std::max(node.depth, arg->depth + 1);
+  }
+  if (node.parts > most_parts || node.depth > deepest)
+    throw Error(
+        ErrorCode::text_limit,
+        "an expression has more than " + std::to_string(most_parts) + " parts, or lies more than " +
+            std::to_string(deepest) + " deep",
+        "A part counts as often as it is used, also through stages that are inlined: compute it in a stage of its "
+        "own, without compute_inline.");
+  return Expr(std::make_shared<const ExprNode>(std::move(node)));
+}
 
 Expr constant(const Literal& value, bool literal) {
   ExprNode node;

@@ -107,6 +107,7 @@ struct OperationNode {
   }
 };
 
+[[nodiscard]] Expr made(ExprNode node);  // an expression, of which no more than the language bounds
 [[nodiscard]] Expr constant(const Literal& value, bool literal = false);
 [[nodiscard]] Expr axis_value(const AxisPtr& axis);
 [[nodiscard]] Expr operation(Op op, std::vector<Expr> args, DType dtype = DType::f32,

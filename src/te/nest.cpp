@@ -2,6 +2,8 @@
 // the regions of the stages within.
 #include "te/nest.h"
 
+#include "te/interval.h"
+
 #include <algorithm>
 #include <optional>
 #include <set>
@@ -9,74 +11,10 @@
 namespace postlude::inline v0::te {
 namespace {
 
-struct Interval {
-  Expr low, high;
-};
-using Ranges = std::unordered_map<const AxisNode*, Interval>;
-
 Expr extreme(const Expr& a, const Expr& b, bool largest) {
   const Polynomial difference = polynomial(a - b);
   if (difference.is_constant()) return (difference.constant >= 0) == largest ? a : b;
   return operation(largest ? Op::max : Op::min, {a, b});
-}
-
-bool varies(const Expr& x, const Ranges& ranges) {
-  bool found = false;
-  visit(x, [&](const ExprNode& node) {
-    found |= (node.kind == ExprNode::Kind::axis && ranges.count(node.axis.get())) || node.kind == ExprNode::Kind::read;
-  });
-  return found;
-}
-
-// Between which values an index lies, its axes in `ranges`; nothing where that is not known.
-std::optional<Interval> interval(const Expr& x, const Ranges& ranges) {
-  if (!varies(x, ranges)) return Interval{x, x};
-  if (x->kind == ExprNode::Kind::axis) return ranges.at(x->axis.get());
-  if (x->kind != ExprNode::Kind::operation || x->type != DType::i64) return {};
-  if (x->op == Op::floordiv && x->args[1]->kind == ExprNode::Kind::constant && x->args[1]->value.integer > 0) {
-    const auto of = interval(x->args[0], ranges);
-    if (!of) return {};
-    return Interval{floordiv(of->low, x->args[1]), floordiv(of->high, x->args[1])};
-  }
-  if (x->op == Op::min || x->op == Op::max) {
-    const auto a = interval(x->args[0], ranges), b = interval(x->args[1], ranges);
-    if (!a || !b) return {};
-    return Interval{operation(x->op, {a->low, b->low}), operation(x->op, {a->high, b->high})};
-  }
-  const Polynomial p = polynomial(x);
-  Expr low = p.constant, high = p.constant;
-  for (const Polynomial::Term& term : p.terms) {
-    Expr rest = 1;
-    std::optional<Interval> part;
-    for (const Expr& atom : term.atoms) {
-      if (!varies(atom, ranges)) {
-        // A size is not negative; of a loop's variable with a factor nothing else is asked.
-        rest = rest * atom;
-        continue;
-      }
-      if (part || (atom->kind != ExprNode::Kind::axis && equal(*atom.node(), *x.node()))) return {};
-      part = interval(atom, ranges);
-      if (!part) return {};
-    }
-    const Expr factor = rest * Expr(term.factor);
-    if (!part) part = Interval{1, 1};
-    low = low + (term.factor < 0 ? part->high : part->low) * factor;
-    high = high + (term.factor < 0 ? part->low : part->high) * factor;
-  }
-  return Interval{simplified(low), simplified(high)};
-}
-
-// x >= 0 wherever the loops run, as far as constants show. A size is at least 0.
-bool is_never_negative(const Expr& x, const Ranges& loops) {
-  const auto within = interval(x, loops);
-  if (!within) return false;
-  const Polynomial low = polynomial(within->low);
-  const bool sizes = std::all_of(low.terms.begin(), low.terms.end(), [](const auto& term) {
-    return term.factor > 0 && std::all_of(term.atoms.begin(), term.atoms.end(), [](const Expr& atom) {
-             return atom->kind == ExprNode::Kind::axis && atom->axis->kind == AxisNode::Kind::size;
-           });
-  });
-  return sizes && low.constant >= 0;
 }
 
 // Loops of one iteration, which parts of tensors have, leave only their body.

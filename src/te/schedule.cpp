@@ -3,6 +3,7 @@
 #include "te/schedule.h"
 
 #include "te/calls.h"
+#include "te/interval.h"
 #include "te/reducer.h"
 
 #include <algorithm>
@@ -44,7 +45,7 @@ void collect(const OperationPtr& operation, std::vector<OperationPtr>& order) {
 StagePtr make_stage(const OperationPtr& operation) {
   auto stage = std::make_shared<StageNode>();
   stage->origin = operation;
-  stage->op = std::make_shared<OperationNode>(*operation);
+  stage->op = held(operation);
   stage->leaves = operation->axes;
   stage->leaves.insert(stage->leaves.end(), operation->reduce_axes.begin(), operation->reduce_axes.end());
   return stage;

@@ -29,7 +29,8 @@ struct Evaluator {
   std::map<const te::AxisNode*, std::int64_t> axes;
   const std::map<const te::OperationNode*, double>* parameters = nullptr;
   std::function<double(const ExprNode& read, const std::vector<std::int64_t>& index)>
-      memory{};  // where a nest keeps what it reads
+      memory{};    // where a nest keeps what it reads
+  int guards = 0;  // conditions around: what leaves a tensor is its edge then
 
   static double wrapped(DType type, double x) {
     return type == i32 ? static_cast<double>(static_cast<std::int32_t>(static_cast<std::int64_t>(x))) : x;
@@ -56,7 +57,9 @@ struct Evaluator {
         std::int64_t place = 0;
         const auto& shape = shapes.at(x->tensor.get());
         for (std::size_t d = 0; d < shape.size(); ++d) {
-          const auto i = static_cast<std::int64_t>(at(x->args[d]));
+          auto i = static_cast<std::int64_t>(at(x->args[d]));
+          if (guards > 0 && shape[d] == 0) return 0;
+          if (guards > 0) i = std::clamp<std::int64_t>(i, 0, shape[d] - 1);
           if (i < 0 || i >= shape[d]) throw std::runtime_error("the definition leaves a tensor");
           place = place * shape[d] + i;
         }
@@ -83,7 +86,13 @@ struct Evaluator {
       case Op::bit_and: return (arg(0) != 0) && (arg(1) != 0);
       case Op::bit_or: return (arg(0) != 0) || (arg(1) != 0);
       case Op::bit_not: return arg(0) == 0;
-      case Op::where: return arg(0) != 0 ? arg(1) : arg(2);
+      case Op::where: {
+        const std::size_t chosen = arg(0) != 0 ? 1 : 2;
+        ++guards;
+        const double value = arg(chosen);
+        --guards;
+        return value;
+      }
       case Op::cast: return x->dtype == DType::boolean ? arg(0) != 0 : arg(0);
       case Op::random:
         return core::random_uniform(x->seed, x->random_stream, 0, static_cast<std::int64_t>(arg(0)),
@@ -150,7 +159,9 @@ void evaluate_stage(const te::OperationNode& op, Evaluator& e) {
     each(e, op.reduce_axes, 0, [&] {
       if (!reduction->where.empty() && e.at(reduction->where) == 0) return;
       std::vector<double> values;
+      e.guards = reduction->where.empty() ? 0 : 1;
       for (const Expr& source : reduction->sources) values.push_back(e.at(source));
+      e.guards = 0;
       state = combining(e, state, values);
     });
     for (std::size_t i = 0; i < state.size(); ++i) results[i].push_back(state[i]);

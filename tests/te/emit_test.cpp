@@ -90,6 +90,17 @@ TEST(Nest, SharedCopiesHoldWhatAllThreadsRead) {
   EXPECT_NE(nest.find("C.local[0] = C.local[0] + A.shared[i.inner, 0]"), std::string::npos) << nest;
 }
 
+// A CPU refuses an index from memory that leaves; a GPU, which cannot, read what lay there.
+TEST(Emit, HoldsIndicesFromMemory) {
+  const te::Expr n = te::var("n");
+  const te::Tensor a = te::placeholder({n}, "A"), at = te::placeholder({n}, "At", i32);
+  const te::Tensor b = te::compute(
+      {n}, [&](const te::Axes& i) { return a(at(i[0])) + a(te::floordiv(i[0], 2)); }, "B");
+  const std::string text = emitted({a, at}, {b});
+  EXPECT_NE(text.find("op_max(op_min(to_i64(fetch_i32(p.At"), std::string::npos) << text;
+  EXPECT_EQ(text.find("op_min(("), std::string::npos) << text;  // of what sizes tell
+}
+
 // Outside of the loop that blocks run over, too, each of them fills its own: only the first one's was filled.
 TEST(Emit, EachBlockFillsWhatItShares) {
   const te::Tensor a = te::placeholder({8, 64}, "A");

@@ -220,11 +220,14 @@ Program generate(std::uint64_t seed) {
     k.push_back(te::reduce_axis(draw.one_in(6) ? 1 : 0, size() + (draw.one_in(6) ? 1 : 0), names[seed % 7 % 5][r]));
   const std::vector<DType> types{f32, f32, bf16, f16, s8, i32, i64, u8};
 
+  const te::Tensor chooser = te::placeholder({k[0].node()->begin + k[0].extent()}, "Z", s8);
+  add(chooser);
   // A tensor read at some of the axes, perhaps shifted, in any order; guarded where a shift asks it.
   int number = 0;
   const auto read = [&](const te::Axes& i) {
     std::vector<Expr> index, extent;
     Expr guard;
+    bool is_read = false;  // an index is guarded by what is read
     for (const te::Axes* list : {&i, static_cast<const te::Axes*>(&k)}) {
       for (const te::Axis& axis : *list) {
         if (index.size() == static_cast<std::size_t>(Tensor::max_rank) || draw.one_in(4)) continue;
@@ -238,6 +241,25 @@ Program generate(std::uint64_t seed) {
           guard = te::both(guard, Expr(axis) >= Expr(1));
         } else if (draw.one_in(8)) {
           index.push_back(te::floordiv(axis, 2));
+          extent.push_back(end);
+        } else if (draw.one_in(8)) {  // within, which more than a bound of a loop says
+          const te::Axis& other = draw.of(*list);
+          const Expr apart = Expr(axis) - other;
+          const int kind = draw.below(5);
+          index.push_back(kind == 0   ? te::floordiv(apart, 2)
+                          : kind == 1 ? Expr(axis) * 2 + 1
+                          : kind == 2 ? Expr(axis) - te::floormod(axis, 3) * 7
+                          : kind == 3 ? apart * apart
+                                      : Expr(axis) * 5 - te::floordiv(Expr(axis) * 5, end) * end);
+          guard = te::both(guard, kind == 0   ? (te::floormod(apart, 2) == 0) & (apart >= 0)
+                                  : kind == 1 ? Expr(axis) < te::floordiv(end, 2)
+                                  : kind == 2 ? te::floormod(axis, 3) == 0
+                                  : kind == 3 ? apart * apart < end
+                                              : Expr(axis) >= 0);
+          extent.push_back(end);
+        } else if (draw.one_in(8)) {  // the edge, where it leaves
+          is_read = true;
+          index.push_back(draw.one_in(2) ? Expr(axis) + draw.between(1, 3) : Expr(axis) - draw.between(1, 30));
           extent.push_back(end);
         } else {
           index.push_back(axis);
@@ -256,6 +278,7 @@ Program generate(std::uint64_t seed) {
     add(tensor);
     Expr value = tensor.at(index);
     if (type == boolean) value = te::cast(value, i32);
+    if (is_read) guard = te::both(guard, chooser(k[0]) >= Expr(draw.between(-2, 1)));
     return guard.empty() ? value : te::apply("where", {guard, value, Expr(draw.between(0, 1))});
   };
 

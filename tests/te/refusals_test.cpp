@@ -281,6 +281,29 @@ const Case cases[] = {
        te::build(te::create_schedule(c), {t.a, c})({Tensor(in.data(), f32, {2, 3}), Tensor(out.data(), f32, {2, 3})});
      },
      "index j + 1 of 'A' in 'C' is in [1, 3], and axis 1 has 3 elements"},
+    {"IndexThatLeavesBehindACondition", ErrorCode::wrong_shape,  // at a corner of the loops, where it holds
+     [](Fixture& t) {
+       const te::Tensor c = te::compute(
+           {t.n, t.m},
+           [&](const Axes& i) {
+             return te::apply("where", {Expr(i[1]) >= 1, t.a(i[0], i[1] + 1), 0});
+           },
+           "C");
+       std::vector<float> in(6), out(6);
+       te::build(te::create_schedule(c), {t.a, c})({Tensor(in.data(), f32, {2, 3}), Tensor(out.data(), f32, {2, 3})});
+     },
+     "index j + 1 of 'A' in 'C' is in [1, 3], and axis 1 has 3 elements"},
+    {"IndexOfNothing", ErrorCode::wrong_shape,
+     [](Fixture& t) {
+       const te::Tensor at = te::placeholder({t.n}, "At", i32);
+       const te::Tensor c = te::compute(
+           {t.n}, [&](const Axes& i) { return t.a(i[0], at(i[0])); }, "C");
+       std::vector<float> in(1), out(2);
+       std::vector<std::int32_t> places(2);
+       te::build(te::create_schedule(c), {t.a, at, c})(
+           {Tensor(in.data(), f32, {2, 0}), Tensor(places.data(), i32, {2}), Tensor(out.data(), f32, {2})});
+     },
+     "index cast(At[i], i64) of 'A' in 'C' is read from memory, and axis 1 has 0 elements"},
     {"IndexBeyond64Bits", ErrorCode::size_overflow,  // 8 * 2^61 is 0 in these, and element 2^61 was read
      [](Fixture& t) {
        const te::Tensor c = te::compute(

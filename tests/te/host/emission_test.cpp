@@ -3,6 +3,7 @@
 // PTX. Warps take turns in drawn orders. POSTLUDE_TE_RUNS and POSTLUDE_TE_FIRST: how many, from where.
 #include "cuda/host/harness.h"
 #include "te/fuzz.h"
+#include "te/guards.h"
 
 #include <gtest/gtest.h>
 
@@ -66,6 +67,29 @@ TEST(TeEmission, AgreesWithTheDefinition) {
   EXPECT_EQ(failures, 0);
   EXPECT_GE(all.size(), runs / 2);
   EXPECT_GE(joined, static_cast<int>(runs / 30));
+}
+
+TEST(TeEmission, HoldsIndicesBehindConditions) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "the sanitizers do not follow fibers";
+#endif
+  host::Harness harness("te_guards", 1);
+  const GuardedPrograms programs;
+  std::vector<std::pair<const Guarded*, te::Module>> all;
+  for (const Guarded& program : programs.all)
+    for (const auto by : {GuardedPrograms::By::description, GuardedPrograms::By::threads})
+      all.emplace_back(&program,
+                       te::build(programs.scheduled(program, by), programs.arguments(program), Target::cuda()));
+  for (const bool compiled : {false, true}) {
+    for (const auto& [program, module] : all) {
+      for (const std::int64_t n : {1, 7, 16}) {
+        const auto [is, wanted] =
+            programs.run(*program, n, Device::cuda, [&](const std::vector<Tensor>& arrays) { module(arrays); });
+        if (compiled) { EXPECT_EQ(is, wanted) << program->name << " of " << n << "\n" << module.print(); }
+      }
+    }
+    if (!compiled) { ASSERT_TRUE(harness.compile("-O0")); }
+  }
 }
 
 }  // namespace

@@ -1,0 +1,267 @@
+#include "te/interval.h"
+
+#include "te/linear.h"
+
+#include <algorithm>
+#include <numeric>
+#include <set>
+
+namespace postlude::inline v0::te {
+namespace {
+
+bool varies(const Expr& x, const Ranges& ranges) {
+  bool found = false;
+  visit(x, [&](const ExprNode& node) {
+    found |= (node.kind == ExprNode::Kind::axis && ranges.count(node.axis.get())) || node.kind == ExprNode::Kind::read;
+  });
+  return found;
+}
+
+// x // c, a sum where c divides all but its constant.
+Expr quotient(const Expr& x, const Expr& c) {
+  Polynomial p = polynomial(x);
+  const std::int64_t divisor = c->value.integer;
+  for (Polynomial::Term& term : p.terms) {
+    if (term.factor % divisor != 0) return floordiv(x, c);
+    term.factor /= divisor;
+  }
+  p.constant = evaluate(floordiv(Expr(p.constant), c), {});
+  return expression(p);
+}
+
+// c of a term that is some times y // c; else 0.
+std::int64_t divisor_of(const Polynomial::Term& term) {
+  const Expr& atom = term.atoms[0];
+  const bool is = term.atoms.size() == 1 && atom->kind == ExprNode::Kind::operation && atom->op == Op::floordiv &&
+                  atom->args[1]->kind == ExprNode::Kind::constant;
+  return is ? std::max<std::int64_t>(atom->args[1]->value.integer, 0) : 0;
+}
+
+// At most x, without the quotients in it: y - (c - 1) <= y // c * c <= y.
+Expr without_quotients(const Expr& x) {
+  Polynomial p = polynomial(x);
+  const auto first = std::stable_partition(p.terms.begin(), p.terms.end(), [](const auto& term) {
+    const std::int64_t divisor = divisor_of(term);
+    return divisor == 0 || term.factor % divisor != 0;
+  });
+  const std::vector<Polynomial::Term> quotients(first, p.terms.end());
+  p.terms.erase(first, p.terms.end());
+  Expr rest = expression(p);
+  for (const Polynomial::Term& term : quotients) {
+    const std::int64_t divisor = divisor_of(term), times = term.factor / divisor;
+    rest = rest + term.atoms[0]->args[0] * Expr(times) - Expr(times > 0 ? times * (divisor - 1) : 0);
+  }
+  return simplified(rest);
+}
+
+}  // namespace
+
+std::optional<Interval> interval(const Expr& x, const Ranges& ranges) {
+  if (!varies(x, ranges)) return Interval{x, x};
+  if (x->kind == ExprNode::Kind::axis) return ranges.at(x->axis.get());
+  if (x->kind != ExprNode::Kind::operation || x->type != DType::i64) return {};
+  if (x->op == Op::floordiv && x->args[1]->kind == ExprNode::Kind::constant && x->args[1]->value.integer > 0) {
+    const auto of = interval(x->args[0], ranges);
+    if (!of) return {};
+    return Interval{quotient(of->low, x->args[1]), quotient(of->high, x->args[1])};
+  }
+  if (x->op == Op::min || x->op == Op::max) {
+    const auto a = interval(x->args[0], ranges), b = interval(x->args[1], ranges);
+    if (!a || !b) return {};
+    return Interval{operation(x->op, {a->low, b->low}), operation(x->op, {a->high, b->high})};
+  }
+  const Polynomial p = polynomial(x);
+  Expr low = p.constant, high = p.constant;
+  for (const Polynomial::Term& term : p.terms) {
+    Expr rest = 1;
+    std::optional<Interval> part;
+    for (const Expr& atom : term.atoms) {
+      if (!varies(atom, ranges)) {
+        // A size is not negative; of a loop's variable with a factor nothing else is asked.
+        rest = rest * atom;
+        continue;
+      }
+      if (part || (atom->kind != ExprNode::Kind::axis && equal(*atom.node(), *x.node()))) return {};
+      part = interval(atom, ranges);
+      if (!part) return {};
+    }
+    const Expr factor = rest * Expr(term.factor);
+    if (!part) part = Interval{1, 1};
+    low = low + (term.factor < 0 ? part->high : part->low) * factor;
+    high = high + (term.factor < 0 ? part->low : part->high) * factor;
+  }
+  return Interval{simplified(low), simplified(high)};
+}
+
+bool is_never_negative(const Expr& x, const Ranges& loops) {
+  const auto shown = [&](const Expr& of) {
+    const auto within = interval(of, loops);
+    if (!within) return false;
+    const Polynomial low = polynomial(without_quotients(within->low));
+    return low.constant >= 0 && std::all_of(low.terms.begin(), low.terms.end(), [](const auto& term) {
+             return term.factor > 0 && std::all_of(term.atoms.begin(), term.atoms.end(), [](const Expr& atom) {
+                      return atom->kind == ExprNode::Kind::axis && atom->axis->kind == AxisNode::Kind::size;
+                    });
+           });
+  };
+  return shown(x) || shown(without_quotients(x));
+}
+
+bool add_facts(const Expr& condition, bool holds, std::vector<Expr>& facts) {
+  if (condition->kind != ExprNode::Kind::operation) return false;
+  const std::vector<Expr>& args = condition->args;
+  if (condition->type == DType::boolean && condition->op == Op::bit_not) return add_facts(args[0], !holds, facts);
+  if (condition->type == DType::boolean && condition->op == (holds ? Op::bit_and : Op::bit_or)) {
+    const bool first = add_facts(args[0], holds, facts);
+    return add_facts(args[1], holds, facts) && first;
+  }
+  if (args.size() != 2 || args[0]->type != DType::i64 || reads(condition)) return false;
+  static constexpr std::pair<Op, Op> opposites[] = {
+      {Op::lt, Op::ge}, {Op::le, Op::gt}, {Op::gt, Op::le}, {Op::ge, Op::lt}, {Op::ne, Op::eq}};
+  Op op = condition->op;
+  if (!holds) {
+    const auto* const other =
+        std::find_if(std::begin(opposites), std::end(opposites), [&](const auto& x) { return x.first == op; });
+    if (other == std::end(opposites)) return false;
+    op = other->second;
+  }
+  const std::vector<Expr> rests = at_least_zero(operation(op, args));
+  facts.insert(facts.end(), rests.begin(), rests.end());
+  return !rests.empty();
+}
+
+// ---- indices behind conditions ------------------------------------------------------------------
+
+namespace {
+
+class Holding {
+ public:
+  explicit Holding(const OperationNode& op) {
+    for (const auto* list : {&op.axes, &op.reduce_axes}) {
+      for (const AxisPtr& axis : *list) {
+        ranges_[axis.get()] = {axis->begin, simplified(axis->begin + axis->extent - Expr(1))};
+        facts_.push_back(axis->extent - Expr(1));  // or no element is computed
+      }
+    }
+  }
+
+  // Indices behind a condition, in a part of the tree that it guards as a whole.
+  Expr behind(const Expr& condition, bool holds, const Expr& x) {
+    const std::size_t count = facts_.size();
+    add_facts(condition, holds, facts_);
+    Known outside;
+    std::swap(outside, done_);
+    ++guards_;
+    Expr result = value(x);
+    --guards_;
+    std::swap(outside, done_);
+    facts_.resize(count);
+    return result;
+  }
+
+  Expr value(const Expr& x) {
+    if (x->kind != ExprNode::Kind::read && x->kind != ExprNode::Kind::operation) return x;
+    if (const auto found = done_.find(x.node().get()); found != done_.end()) return found->second;
+    ExprNode node = *x.node();
+    bool changed = false;
+    for (std::size_t i = 0; i < node.args.size(); ++i) {
+      const bool guarded = x->kind == ExprNode::Kind::operation && x->op == Op::where && i > 0;
+      Expr now = guarded ? behind(x->args[0], i == 1, node.args[i]) : value(node.args[i]);
+      changed |= now.node() != node.args[i].node();
+      node.args[i] = std::move(now);
+    }
+    Expr otherwise;  // of a tensor without elements
+    for (std::size_t d = 0; guards_ > 0 && x->kind == ExprNode::Kind::read && d < node.args.size(); ++d) {
+      const Expr last = simplified(x->tensor->shape[d] - Expr(1)), index = node.args[d];
+      const bool below = is_shown(simplified(last - index)), above = is_shown(index);
+      if (!below) node.args[d] = operation(Op::min, {node.args[d], last});
+      if (!above) node.args[d] = operation(Op::max, {node.args[d], Expr(0)});
+      changed |= !below || !above;
+      if (!(below && above) && !is_shown(last)) otherwise = both(otherwise, last >= Expr(0));
+    }
+    Expr result = changed ? made(std::move(node)) : x;
+    if (!otherwise.empty()) result = operation(Op::where, {otherwise, result, converted(Expr(0), result->type)});
+    return done_.emplace(x.node().get(), std::move(result)).first->second;
+  }
+
+ private:
+  using Known = std::unordered_map<const ExprNode*, Expr>;
+
+  // x >= 0, by itself or because some times one of the facts says as much. Of integers that is c*x + c - 1 >= 0.
+  [[nodiscard]] bool is_shown(const Expr& x) const {
+    std::int64_t scale = 1;
+    for (const Polynomial::Term& term : polynomial(x).terms)
+      if (const std::int64_t c = divisor_of(term); c > 1 && scale < 4096)
+        scale = std::lcm(scale, std::min<std::int64_t>(c, 4096));
+    const Expr wanted = scale == 1 ? x : simplified(x * Expr(scale) + Expr(scale - 1));
+    if (is_never_negative(wanted, ranges_)) return true;
+    const Polynomial p = polynomial(wanted);
+    for (const Expr& fact : facts_) {
+      std::set<std::int64_t> times{1};
+      for (const Polynomial::Term& term : polynomial(fact).terms)
+        for (const Polynomial::Term& mine : p.terms)
+          if (term.atoms.size() == 1 && mine.atoms.size() == 1 && equal(*term.atoms[0].node(), *mine.atoms[0].node()) &&
+              mine.factor % term.factor == 0 && mine.factor / term.factor > 1)
+            times.insert(mine.factor / term.factor);
+      for (const std::int64_t c : times)
+        if (is_never_negative(simplified(wanted - fact * Expr(c)), ranges_)) return true;
+    }
+    return false;
+  }
+
+  Ranges ranges_;
+  std::vector<Expr> facts_;  // each at least 0
+  Known done_;               // behind the same conditions
+  int guards_ = 0;
+};
+
+}  // namespace
+
+OperationPtr held(const OperationPtr& operation) {
+  auto op = std::make_shared<OperationNode>(*operation);
+  if (op->is_placeholder() || op->is_within) return op;
+  Holding holding(*op);
+  const Reduction* const reduction = op->reduction();
+  if (!reduction) {
+    for (Expr& part : op->body) part = holding.value(part);
+    return op;
+  }
+  auto now = std::make_shared<Reduction>(*reduction);
+  if (!now->where.empty()) now->where = holding.value(now->where);
+  for (Expr& source : now->sources)
+    source = reduction->where.empty() ? holding.value(source) : holding.behind(reduction->where, true, source);
+  for (Expr& part : op->body) {
+    ExprNode node = *part.node();
+    node.reduction = now;
+    part = made(std::move(node));
+  }
+  return op;
+}
+
+bool is_bounded(const Expr& index) {
+  if (index->kind != ExprNode::Kind::operation) return index->kind != ExprNode::Kind::read;
+  const std::vector<Expr>& args = index->args;
+  switch (index->op) {
+    case Op::max:
+      if (args[0]->kind == ExprNode::Kind::operation && args[0]->op == Op::min && same(args[1], 0)) return true;
+      break;
+    case Op::floordiv: {
+      bool sizes = true;
+      visit(args[1], [&](const ExprNode& x) {
+        sizes &=
+            x.kind != ExprNode::Kind::read && (x.kind != ExprNode::Kind::axis || x.axis->kind == AxisNode::Kind::size);
+      });
+      if (sizes) break;
+      return false;
+    }
+    case Op::add:
+    case Op::sub:
+    case Op::mul:
+    case Op::neg:
+    case Op::min: break;
+    default: return false;
+  }
+  return std::all_of(args.begin(), args.end(), is_bounded);
+}
+
+}  // namespace postlude::inline v0::te
