@@ -28,7 +28,7 @@ DEVICE void finish_sync() { __syncthreads(); }
 
 // What the emitted load_issue and store_issue call. Each warp moves its own 16 rows of a subtile, 16 bytes a lane; nobody
 // else touches them, so that waiting is a matter of the warp.
-DEVICE void mbarrier_expect(u32, u32) {}
+DEVICE void expect_subtiles(u32, u32) {}
 template <int size, typename F> DEVICE void subtile_rows(const Params& p, const TensorMap& map, int row, int col, F move) {
   constexpr int chunks = SUB_N * size / 16;
   const int warp = threadIdx.x / 32 % 4, lane = lane_id(), end = tile_end(row, map_rows(map));

@@ -342,7 +342,7 @@ std::string FragmentWriter::load_issue() {
   if (load.empty()) return {};
   return fill(R"(  DEVICE_STATIC void load_issue(const Params& p, u32 slot, u32 bar, int row, int col, int batch) {
 $uniform    u32 bytes = 0;
-$expect    mbarrier_expect(bar, bytes);
+$expect    expect_subtiles(bar, bytes);
 $load  }
 )",
               {{"uniform", guarded ? "    " + uniform() + " u;\n    u.load(p, batch);\n" : ""},

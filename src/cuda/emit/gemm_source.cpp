@@ -27,6 +27,9 @@ const char* const fragment_text =
 const char* const epilogue_text =
 #include "cuda/device/epilogue.cu"
     ;
+const char* const engine_text =
+#include "cuda/device/engine.cu"
+    ;
 const char* const sm90_text =
 #include "cuda/device/sm90.cu"
     ;
@@ -225,7 +228,7 @@ std::string gemm_source(const KernelVariant& variant, const Schedule& s, const E
   if (variant.a_form || variant.b_form) text += rows_source();
   text += agreed_gemm;
   text += fragment_text;
-  text += s.mma ? async_source() + sm80_text : sm90_text;
+  text += s.mma ? async_source() + sm80_text : std::string(engine_text) + sm90_text;
   if (!s.mma) text += wgmma_text(variant, s.bn);
   text += epilogue.text;
   text += epilogue_text;
