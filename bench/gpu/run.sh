@@ -159,7 +159,7 @@ if wanted sanitize; then
     set=(plain bias_gelu_res_aux swiglu rowmax dgelu_dbias bce softmax argmax)
     for tool in memcheck racecheck synccheck initcheck; do
       start sanitize "$log/$tool.log" "$sanitizer" --tool $tool --error-exitcode 9 --print-limit 5 "$tests/test_gpu" --gtest_brief=1 \
-        --gtest_filter="$(printf '*Sanitized.*/%s:' "${set[@]}")Schedules.SplitTiles*:Schedules.TilesInTurns*:GroupsOfRows.Sanitized:Convolution.Sanitized"
+        --gtest_filter="$(printf '*Sanitized.*/%s:' "${set[@]}")Schedules.SplitTiles*:Schedules.TilesInTurns*:GroupsOfRows.Sanitized:Convolution.Sanitized:DepthwiseRings.*"
     done
   else
     say "sanitize: compute-sanitizer is not here"

@@ -179,5 +179,23 @@ TEST(Convolution, Sanitized) {
     for (const char* schedule : kernels) EXPECT_EQ(run(c, suite_graph("bias_relu"), schedule), "");
 }
 
+// Bands whose rows of pixels the copy engine loads, several tiles a block: that keep rows for the next, and whole
+// images.
+const std::tuple<Convolution, const char*, const char*> rings[] = {
+    {depthwise("7x7", 30, 72, padded(28, 7), padded(28, 7)), "bias_relu",
+     "bands 64x32 sub 32x1 aux 0 rows 2 images 1 ring 10"},
+    {depthwise("7x7, in pairs", 24, 96, padded(56, 7), padded(56, 7)), "bias_gelu_res_aux",
+     "bands 256x32 sub 32x1 aux 1 rows 2 images 1 ring 14"},
+    {depthwise("3x3 strided", 60, 72, {63, 3, 2, 1, 1}, {29, 3, 2, 1, 1}), "bias_gelu_res_aux",
+     "bands 64x32 sub 32x1 aux 2 rows 2 images 1 ring 13"},
+    {depthwise("5x3 of whole images", 1000, 72, padded(7, 5), padded(9, 3)), "rowmax",
+     "bands 64x32 sub 32x1 aux 0 rows 2 images 3 ring 24"}};
+
+// For compute-sanitizer too.
+TEST(DepthwiseRings, Sanitized) {
+  if (const std::string why = missing(); !why.empty()) GTEST_SKIP() << why;
+  for (const auto& [c, epilogue, schedule] : rings) EXPECT_EQ(run(c, suite_graph(epilogue), schedule), "");
+}
+
 }  // namespace
 }  // namespace postlude::gpu_tests

@@ -17,6 +17,7 @@ namespace postlude::inline v0::cuda {
 namespace {
 
 constexpr int accumulator_registers = 192;      // a thread; beyond, the epilogue has none left (128x208 spills)
+constexpr int most_box = 256;                   // elements along a dimension of what the copy engine loads
 constexpr int least_k_blocks = 4;               // of a part that meets others in memory
 constexpr int most_waves = 8;                   // of such parts
 constexpr int mma_accumulator_registers = 128;  // the fragments of A and B need them too
@@ -86,8 +87,11 @@ BandPixels band_pixels(const Schedule& s, const Stencil& of) {
   made.k_blocks = static_cast<int>(ceil_div(of.x.read(8), 16));
   made.row = (blocks - 1) * 8 * of.x.step + 16 * made.k_blocks;
   made.rows = of.y.read(groups * s.strip_y);
-  made.bytes = 2 * s.bn * s.images * made.rows * made.row;
-  made.strips = static_cast<int>(ceil_div(s.images * blocks * groups, 16)) * (s.bn / 8);
+  made.bytes = 2 * s.bn * s.images * (s.ring ? s.ring : made.rows) * made.row;
+  const auto strips = [&](int runs, int most) { return static_cast<int>(ceil_div(runs, most)) * (s.bn / 8); };
+  made.strips = strips(s.images * blocks * groups, 16);
+  made.paired =
+      s.ring && blocks > 1 && strips(s.images * static_cast<int>(ceil_div(blocks, 2)) * groups, 8) == made.strips;
   return made;
 }
 
@@ -101,7 +105,12 @@ StencilMemory stencil_memory(const Schedule& s, const EpilogueNeeds& n) {
     memory.weights = rounded(std::int64_t{4} * s.bn * n.stencil.y.taps * (n.stencil.x.read(1) + 2));
     memory.pixels = rounded(of.bytes);
     memory.sums = 4 * s.images * s.bm * s.bn;
-    if (of.strips <= stencil_warps) memory.pixels = std::max(memory.pixels, std::exchange(memory.sums, 0));
+    if (s.ring) {  // which begins at 512 bytes, as the copy engine's pattern does
+      memory.weights = static_cast<int>(round_up(memory.epilogue + memory.weights, 512)) - memory.epilogue;
+      memory.barriers = 512 + 16;
+    } else if (of.strips <= stencil_warps) {
+      memory.pixels = std::max(memory.pixels, std::exchange(memory.sums, 0));
+    }
     return memory;
   }
   const auto x = ceil_div(tile.x, s.strip_x), y = ceil_div(tile.y, s.strip_y);
@@ -152,7 +161,7 @@ std::string to_string(const Schedule& s) {
   if (s.images) {
     std::snprintf(text, sizeof text, "bands %dx%d sub %dx%d aux %d rows %d images %d", s.bm, s.bn, s.sub_n, s.d_buffers,
                   s.aux_stages, s.strip_y, s.images);
-    return text;
+    return text + (s.ring ? " ring " + std::to_string(s.ring) : std::string());
   }
   if (s.strip_x) {
     std::snprintf(text, sizeof text, "stencil %dx%d sub %dx%d aux %d strip %dx%d", s.bm, s.bn, s.sub_n, s.d_buffers,
@@ -180,11 +189,12 @@ Schedule parse_schedule(std::string_view text) {
   s = Schedule{};
   if (std::sscanf(copy.c_str(), "bands %dx%d sub %dx%d aux %d rows %d images %d%n", &s.bm, &s.bn, &s.sub_n,
                   &s.d_buffers, &s.aux_stages, &s.strip_y, &s.images, &length) == 7 &&
-      static_cast<std::size_t>(length) == text.size() && s.images > 0) {
+      s.images > 0) {
+    if (std::sscanf(copy.c_str() + length, " ring %d%n", &s.ring, &more) == 1) length += more;
     s.mma = true, s.stages = 2, s.raster = 1, s.strip_x = 8;
-    return s;
+    if (static_cast<std::size_t>(length) == text.size() && s.ring >= 0) return s;
   }
-  s = Schedule{};
+  s = Schedule{}, more = 0;
   const int read = std::sscanf(copy.c_str(), "%15s %dx%dx%d sub %dx%d aux %d raster %d%n", kind, &s.bm, &s.bn,
                                &s.stages, &s.sub_n, &s.d_buffers, &s.aux_stages, &s.raster, &length);
   if (read == 8 && std::sscanf(copy.c_str() + length, " split %d%n", &s.split, &more) == 1) length += more;
@@ -269,6 +279,13 @@ static std::string illegal_bands(const Schedule& s, const EpilogueNeeds& n) {
   if (s.strip_y < 1 || s.strip_y > 4) return "a strip of bands has 1 to 4 rows";
   if (band_pixels(s, n.stencil).k_blocks > 2) return "eight windows beside each other are wider than 32 pixels";
   if (s.images > 1 && tiles_down(s, n, 0) > 1) return "images are taken together where a tile holds a whole one";
+  if (!s.ring) return {};
+  const BandPixels pixels = band_pixels(s, n.stencil);
+  if (!n.boxes) return "a ring is what the copy engine of sm_90a loads, of pixels that do not overlap";
+  if (s.ring < pixels.rows || s.ring > 2 * pixels.rows)
+    return "a ring has the " + std::to_string(pixels.rows) +
+           " rows of pixels that a tile reads, and at most twice as many";
+  if (pixels.row > most_box || s.images > most_box) return "a box has at most 256 pixels and images";
   return {};
 }
 
@@ -346,7 +363,7 @@ std::string illegal(const Schedule& s, const EpilogueNeeds& n) {
     return "a tile is split among 2, 4 or 8 blocks, or by memory";
   if ((cluster_blocks(s) - 1) * s.bm * s.bn * 4 > s.stages * (a_rows(s, n) + s.bn) * 128)
     return "the parts of " + text(s.split) + " blocks do not fit in " + text(s.stages) + " stages";
-  const int limit = s.mma ? mma_shared_limit : shared_limit;
+  const int limit = s.mma && !s.ring ? mma_shared_limit : shared_limit;
   if (shared_bytes(s, n) > limit)
     return "it needs " + text(shared_bytes(s, n)) + " bytes of shared memory, more than " + text(limit);
   return {};
@@ -395,6 +412,19 @@ Schedule fill_shared(Schedule tile, const EpilogueNeeds& needs) {
   return tile;
 }
 
+// The largest ring that is of use and leaves room for a second block: of all rows of the next tile too, or those of a
+// tile.
+static bool add_ring(Schedule& s, const EpilogueNeeds& needs) {
+  const int rows = band_pixels(s, needs.stencil).rows,
+            advance = stencil_tile(s, needs.stencil).y * needs.stencil.y.step;
+  const bool stays = stencil_tile(s, needs.stencil).x == needs.stencil.x.pixels && tiles_down(s, needs, 0) > 1;
+  for (const int more : {stays ? std::min(advance, rows) : rows, 0}) {
+    s.ring = rows + more;
+    if (illegal(s, needs).empty() && resident(s, needs) > 1) return true;
+  }
+  return false;
+}
+
 // By bands: of each tile the rows of a strip that take it least, and as many images as one turn of the warps holds.
 static void add_bands(std::vector<Schedule>& found, const EpilogueNeeds& needs) {
   for (const int bm : {256, 128, 64}) {
@@ -412,7 +442,9 @@ static void add_bands(std::vector<Schedule>& found, const EpilogueNeeds& needs) 
         }
       } while (--s.images > 0);
     }
-    if (best) found.push_back(*best);
+    if (!best) continue;
+    found.push_back(*best);
+    if (needs.boxes && add_ring(*best, needs)) found.push_back(*best);
   }
 }
 
@@ -510,6 +542,7 @@ std::vector<Schedule> rank(const EpilogueNeeds& needs, std::int64_t batch, std::
   const Extents extents{batch, m, columns, k};
   std::vector<Ranked> ranked;
   for (const Schedule& s : candidates(needs, mma)) {
+    if (s.ring) continue;  // until it has been measured
     if (mma) ranked.push_back({s, microseconds(s, needs, extents, multiprocessors)});
     else rank_tile(ranked, s, needs, extents, multiprocessors);
   }

@@ -28,6 +28,7 @@ struct Schedule {
   bool looped = false;     // the epilogue's code stands once for the fragments of a subtile (decision 0110)
   // A stencil, whose blocks are as the portable kernel's: pixels of one channel that a lane adds up; 0: it is none.
   int strip_x = 0, strip_y = 0;
+  int ring = 0;    // rows of pixels of bands in shared memory, where the copy engine loads them; 0: threads do
   int images = 0;  // of which a warp adds up strips together, by bands on tensor cores (decision 0088); 0: on FMA units
 
   bool operator==(const Schedule&) const = default;
@@ -35,8 +36,8 @@ struct Schedule {
 
 // A schedule as text, "pingpong 128x192x5 sub 64x2 aux 2 raster 8" (or cooperative, or mma; "split 2"
 // or "split 26 by memory", or that "in shares" or "at end" or both, behind it), "stencil 256x32 sub 32x1 aux 2 strip
-// 14x4" or "bands 256x32 sub 32x1 aux 2 rows 2 images 1", and back. parse_schedule throws bad_schedule, naming what is
-// wrong.
+// 14x4" or "bands 256x32 sub 32x1 aux 2 rows 2 images 1" (or that with "ring 14" behind it), and back. parse_schedule
+// throws bad_schedule, naming what is wrong.
 [[nodiscard]] std::string to_string(const Schedule& schedule);
 [[nodiscard]] Schedule parse_schedule(std::string_view text);
 
@@ -87,6 +88,7 @@ struct EpilogueNeeds {
   int row_group = 0;           // rows of one in groups of rows, which divide a tile's
   int a_taps = 1, b_taps = 1;  // so often an element of A or B is read, but once from memory (windows)
   Stencil stencil = {};        // instead of a product
+  bool boxes = false;          // of whose pixels the copy engine loads boxes
   int operations = 0;          // about how many instructions the epilogue takes, an element
   int most_stages = 6;         // stages up to this number are worth more than wide subtiles
   [[nodiscard]] bool in_groups() const { return group || row_group; }
@@ -119,13 +121,14 @@ inline constexpr int stencil_warps = 4;  // of a block
 struct BandPixels {
   int k_blocks, row, rows, bytes;  // of 16 pixels; pixels
   int strips;                      // of eight channels and 16 runs of pixels
+  bool paired;                     // each two of these beside each other
 };
 [[nodiscard]] BandPixels band_pixels(const Schedule& schedule, const Stencil& stencil);
 // Of a stencil, in shared memory: the epilogue's, the weights', the pixels', the sums'; and the blocks of a
 // multiprocessor, by registers.
 struct StencilMemory {
-  int epilogue, weights, pixels, sums;
-  [[nodiscard]] int all() const { return epilogue + weights + pixels + sums; }
+  int epilogue, weights, pixels, sums, barriers;
+  [[nodiscard]] int all() const { return epilogue + weights + pixels + sums + barriers; }
 };
 [[nodiscard]] StencilMemory stencil_memory(const Schedule& schedule, const EpilogueNeeds& needs);
 // Whether its lanes go through the rows of the filter in a loop.

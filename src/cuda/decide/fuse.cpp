@@ -165,6 +165,10 @@ void Decider::arrange(const Contraction& gemm, bool mma, bool b_mn_allowed) {
   if (layout_.depthwise) {
     variant_.stencil = layout_.depthwise->stencil;
     variant_.taps = windows()->taps;
+    const auto apart = [](std::int64_t extent, std::int64_t stride) { return extent == 1 || stride > 0; };
+    const auto& [depth, rows, columns] = windows()->axis;
+    variant_.boxes = subject_.arch == "sm_90a" && apart(windows()->images, windows()->image_stride) &&
+                     apart(rows.extent, rows.stride) && apart(columns.extent, columns.stride);
     return;
   }
   if (const auto* w = windows()) {

@@ -137,7 +137,7 @@ Choice choose(const Site& site, Hold hold) {
   (site.variant.b_form ? e.needs.b_taps : e.needs.a_taps) = site.variant.taps;
   e.needs.whole_k = site.variant.scattered, e.needs.counts_pixels = site.variant.b_form == 2;
   e.needs.block_columns = site.variant.block_columns, e.needs.block_rows = site.variant.block_rows;
-  e.needs.stencil = site.variant.stencil;
+  e.needs.stencil = site.variant.stencil, e.needs.boxes = site.variant.boxes;
   e.needs.a_rows = site.mma || site.variant.a_mn_major || site.variant.a_form ? 0 : few_rows(site.shape.m);
   e.needs.promoted = !site.mma && site.variant.promoted != 0;
   if (e.needs.holds && site.shape.k <= 2048) e.needs.most_stages = 5;

@@ -3,11 +3,14 @@ R"cuda(
 // row's weights from row n * STEP_X on, so that 16 pixels beside each other times K_BLOCKS bands of 16 x 8 are eight sums. mma.sync
 // takes 16 such runs of pixels, which lie anywhere, each STRIP_Y rows high. A warp has eight channels of them: a lane reads the
 // eight of two neighbouring pixels as 16 bytes each and puts pairs together, one channel's in a register.
-// In shared memory there are images of LOAD_ROWS rows of PIXELS_ROW pixels of 32 channels, so that two pixels are a line of 128 bytes:
-// cp.async takes a step for each line that it reads and each that it writes of it.
+// In shared memory there are rows, of all images, of PIXELS_ROW pixels of 32 channels, so that two pixels are a line of 128 bytes:
+// cp.async takes a step for each line that it reads and each that it writes of it. The copy engine (RING) takes none.
 
-constexpr int PLANES = BN / 8, IMAGE_BYTES = LOAD_ROWS * PIXELS_ROW * BN * 2, BLOCKS_X = (TILE_X + 7) / 8, GROUPS_Y = (TILE_Y + STRIP_Y - 1) / STRIP_Y;
-constexpr int RUNS = IMAGES * GROUPS_Y * BLOCKS_X, STRIPS = (RUNS + 15) / 16 * PLANES;
+constexpr int PLANES = BN / 8, BLOCKS_X = (TILE_X + 7) / 8, GROUPS_Y = (TILE_Y + STRIP_Y - 1) / STRIP_Y;
+constexpr int IMAGE_BYTES = PIXELS_ROW * BN * 2, ROW_BYTES = IMAGES * IMAGE_BYTES, RING_BYTES = RING * ROW_BYTES;
+// Two runs beside each other (PAIRED) share what both read.
+constexpr int RUNS_X = PAIRED ? (BLOCKS_X + 1) / 2 : BLOCKS_X, RUNS = IMAGES * GROUPS_Y * RUNS_X, RUNS_AT_ONCE = PAIRED ? 8 : 16;
+constexpr int STRIPS = (RUNS + RUNS_AT_ONCE - 1) / RUNS_AT_ONCE * PLANES;
 constexpr int READ_Y = (STRIP_Y - 1) * STEP_Y + (TAPS_Y - 1) * REACH_Y + 1;
 // The words of a filter's row: weights e and e + 1 for e from -1 on, zeros where the row has none; and one of zeros.
 constexpr int WIDTH_X = (TAPS_X - 1) * REACH_X + 1, WORDS_X = WIDTH_X + 2;
@@ -37,13 +40,15 @@ DEVICE void load_weights(const Params& p, u32 to, int column) {
   }
 }
 
-// Where eight channels of a pixel lie. The four eights of a pixel are exchanged by its pair, two pixels by their run, of which
-// eight lanes read two, so that these meet in no bank.
-DEVICE int side(int x, int y) { return (x / (8 * STEP_X) ^ y / (STRIP_Y * STEP_Y)) & 1; }
-DEVICE u32 pixel_offset(int x, int y, int plane) {
-  return (y * PIXELS_ROW + (x & ~1)) * BN * 2 + ((x ^ side(x, y)) & 1) * 64 + (plane ^ x / 2 % 4) * 16;
-}
+// Where eight channels of a pixel lie in its row: the four eights of a pixel are exchanged by its pair. Of the eight lanes that read
+// together four read the even pixels of their pairs and four the odd ones, so that none meets another in a bank.
+DEVICE u32 pixel_offset(int x, int plane) { return x * BN * 2 + (plane ^ x / 2 % 4) * 16; }
+DEVICE u32 row_offset(int row) { return (RING && row >= RING ? row - RING : row) * ROW_BYTES; }
 
+#if RING
+// A row of pixels from (y, x) on, of an image and of those behind it.
+DEVICE void load_row(const Params& p, u32 to, u32 bar, int batch, int y, int x, int column) { tma_load(to, p.map[0], bar, column, x, y, batch, 0); }
+#else
 // Pixels from (y, x) of an image, and of those behind it, on.
 DEVICE void load_pixels(const Params& p, u32 to, int batch, int y, int x, int column) {
   const WindowAxis &rows = p.rows.axis[1], &columns = p.rows.axis[2];
@@ -57,10 +62,11 @@ DEVICE void load_pixels(const Params& p, u32 to, int batch, int y, int x, int co
       i64 from = map_address(p.map[0]) + ((batch + image) * p.rows.image_stride + y * rows.stride + (x + at) * columns.stride + c) * 2;
       #pragma unroll 4
       for (int r = 0; r < LOAD_ROWS; ++r, from += step)
-        copy_async(to + image * IMAGE_BYTES + pixel_offset(at, r, plane), from, exists && u32(y + r) < u32(rows.extent) ? 16 : 0);
+        copy_async(to + r * ROW_BYTES + image * IMAGE_BYTES + pixel_offset(at, plane), from, exists && u32(y + r) < u32(rows.extent) ? 16 : 0);
     }
   }
 }
+#endif
 
 // A plane of channels, and this lane's runs, which are rows lane / 4 and lane / 4 + 8 of the matrices.
 struct Strip {
@@ -70,27 +76,37 @@ struct Strip {
     plane = number % PLANES;
     #pragma unroll
     for (int h = 0; h < 2; ++h) {
-      int run = number / PLANES * 16 + lane / 4 + 8 * h;
+      int run = number / PLANES * RUNS_AT_ONCE + lane / 4 + (PAIRED ? 0 : 8 * h);
       exists[h] = run < RUNS;
       if (!exists[h]) run = 0;
-      x[h] = run % BLOCKS_X, run /= BLOCKS_X;
+      x[h] = run % RUNS_X, run /= RUNS_X;
+      if (PAIRED) {
+        x[h] = 2 * x[h] + h;
+        if (x[h] == BLOCKS_X) exists[h] = false, --x[h];
+      }
       y[h] = run % GROUPS_Y, image[h] = run / GROUPS_Y;
     }
   }
-  METHOD u32 first(int h) const { return image[h] * IMAGE_BYTES + (y[h] * STRIP_Y * STEP_Y * PIXELS_ROW + x[h] * 8 * STEP_X) * BN * 2; }
+  METHOD u32 first(int h, int row) const {
+    return row_offset(row + y[h] * STRIP_Y * STEP_Y) + image[h] * IMAGE_BYTES + x[h] * 8 * STEP_X * BN * 2;
+  }
 };
 
-// Pixels 2 * (lane % 4) + 8 * half and the next one, of both runs: a matrix of each channel.
-DEVICE void read_pixels(const u32 (&from)[2][2], int y, int k, u32 (&a)[8][4]) {
+// Register n of a lane's matrices of a row is of eight pixels, which begin at so many eights of the run's, or of the first one's of two.
+DEVICE constexpr int half_of(int n) { return n / 4 * 2 + n % 4 / 2 + (PAIRED ? n % 2 * STEP_X : 0); }
+DEVICE constexpr bool is_first(int n) {
+  for (int i = PAIRED ? 0 : n; i < n; ++i)
+    if (half_of(i) == half_of(n)) return false;
+  return true;
+}
+// Of these a lane has 2 * (lane % 4) and the next one, of eight channels; `from`: the one that it reads first, the other.
+DEVICE void read_half(const u32 (&from)[2], int offset, int turned, u32 (&a)[8]) {
+  u32 x[4], y[4];
+  shared_load(from[0] + offset, x[0], x[1], x[2], x[3]);
+  shared_load(from[1] + offset, y[0], y[1], y[2], y[3]);
   #pragma unroll
-  for (int r = 0; r < 4; ++r) {
-    const int x = 16 * k + r / 2 * 8, turned = side(x, y), offset = (y * PIXELS_ROW + x) * BN * 2;
-    u32 even[4], odd[4];
-    shared_load(from[r % 2][turned] + offset, even[0], even[1], even[2], even[3]);
-    shared_load(from[r % 2][turned ^ 1] + offset, odd[0], odd[1], odd[2], odd[3]);
-    #pragma unroll
-    for (int c = 0; c < 4; ++c) a[2 * c][r] = __byte_perm(even[c], odd[c], 0x5410), a[2 * c + 1][r] = __byte_perm(even[c], odd[c], 0x7632);
-  }
+  for (int c = 0; c < 4; ++c)
+    a[2 * c] = __byte_perm(x[c], y[c], turned ? 0x1054 : 0x5410), a[2 * c + 1] = __byte_perm(x[c], y[c], turned ? 0x3276 : 0x7632);
 }
 // Bands of four channels.
 DEVICE void read_bands(const u32 (&from)[2], int first, int tap, u32 (&b)[8][2]) {
@@ -100,7 +116,7 @@ DEVICE void read_bands(const u32 (&from)[2], int first, int tap, u32 (&b)[8][2])
 }
 
 // A zero of a band times an infinity is no number: what is none is added up again, tap by tap.
-DEVICE void mend(const Strip& s, u32 pixels, u32 weights, int lane, Sums& sum) {
+DEVICE void mend(const Strip& s, u32 pixels, int row, u32 weights, int lane, Sums& sum) {
   float all = 0.f;
   #pragma unroll
   for (int n = 0; n < STRIP_Y * 32; ++n) all = fmaf(sum[n / 32][n / 4 % 8][n % 4], 0.f, all);
@@ -114,7 +130,8 @@ DEVICE void mend(const Strip& s, u32 pixels, u32 weights, int lane, Sums& sum) {
     #pragma unroll 1
     for (int t = 0; t < TAPS_Y * TAPS_X; ++t) {
       const int r = t / TAPS_X, reach = t % TAPS_X * REACH_X;
-      again = fmaf(VALUE(shared_load(from + pixel_offset(x + reach, y + r * REACH_Y, s.plane))), VALUE(shared_load(weights + word_offset(s.plane * 8 + c, r, reach + 1))), again);
+      const u32 at = from + row_offset(row + y + r * REACH_Y) + pixel_offset(x + reach, s.plane);
+      again = fmaf(VALUE(shared_load(at)), VALUE(shared_load(weights + word_offset(s.plane * 8 + c, r, reach + 1))), again);
     }
     #pragma unroll
     for (int at = 0; at < STRIP_Y * 32; ++at)
@@ -122,13 +139,14 @@ DEVICE void mend(const Strip& s, u32 pixels, u32 weights, int lane, Sums& sum) {
   }
 }
 
-DEVICE void add_up(const Strip& s, u32 pixels, u32 weights, int lane, Sums& sum) {
-  const int pair = lane % 4 * 2, n = lane / 4;
-  u32 from[2][2], bands[K_BLOCKS][2];  // of a run, pixels that are not turned and that are; of a half of a band
+// The pixels of a tile begin at row `row` of those in shared memory.
+DEVICE void add_up(const Strip& s, u32 pixels, int row, u32 weights, int lane, Sums& sum) {
+  const int pair = lane % 4 * 2, n = lane / 4, turned = n & 1;
+  u32 from[2][2], bands[K_BLOCKS][2];  // of a run; of a half of a band
   #pragma unroll
   for (int h = 0; h < 2; ++h) {
-    const int turned = (s.x[h] ^ s.y[h]) & 1;
-    const u32 at = pixels + s.first(h) + pair * BN * 2 + (s.plane ^ lane % 4) * 16;
+    // Of a pair the second run's pixels are those of the first from here on. It may be none: then they are others, which exist.
+    const u32 at = pixels + s.first(h, row) + pixel_offset(pair, s.plane) - (PAIRED && h ? STEP_X * 8 * BN * 2 : 0);
     from[h][0] = at + turned * 64, from[h][1] = at + (turned ^ 1) * 64;
   }
   #pragma unroll
@@ -141,10 +159,14 @@ DEVICE void add_up(const Strip& s, u32 pixels, u32 weights, int lane, Sums& sum)
   u32 b[BANDS_STAY ? STRIP_Y : 1][8][2];
   #pragma unroll
   for (int y = 0; y < READ_Y; ++y) {
+    u32 halves[2][2 * K_BLOCKS + (PAIRED ? STEP_X : 0)][8];
     #pragma unroll
     for (int k = 0; k < K_BLOCKS; ++k) {
-      u32 a[8][4];
-      read_pixels(from, y, k, a);
+      #pragma unroll
+      for (int r = 0; r < 4; ++r) {
+        const int half = half_of(4 * k + r), run = PAIRED ? half >= 2 * K_BLOCKS : r % 2;
+        if (is_first(4 * k + r)) read_half(from[run], (RING ? 0 : y * ROW_BYTES) + half * 8 * BN * 2, turned, halves[PAIRED ? 0 : run][half]);
+      }
       #pragma unroll
       for (int i = 0; i < STRIP_Y; ++i) {
         const int behind = y - i * STEP_Y, tap = behind / REACH_Y;
@@ -153,19 +175,29 @@ DEVICE void add_up(const Strip& s, u32 pixels, u32 weights, int lane, Sums& sum)
         for (int c = 0; c < 8; ++c) {
           u32 (&band)[8][2] = b[BANDS_STAY ? tap % STRIP_Y : 0];
           if (c % 4 == 0 && (!BANDS_STAY || i == 0)) read_bands(bands[k], c, tap, band);
+          u32 a[4];
+          #pragma unroll
+          for (int r = 0; r < 4; ++r) a[r] = halves[PAIRED ? 0 : r % 2][half_of(4 * k + r)][c];
           float (&d)[4] = sum[i][c];
-          mma(d[0], d[1], d[2], d[3], a[c], band[c]);
+          mma(d[0], d[1], d[2], d[3], a, band[c]);
         }
       }
     }
+    if (RING && y + 1 < READ_Y) {
+      bool wraps[2];
+      #pragma unroll
+      for (int h = 0; h < 2; ++h) wraps[h] = from[PAIRED ? 0 : h][0] + ROW_BYTES >= pixels + RING_BYTES;
+      #pragma unroll
+      for (int h = 0; h < 4; ++h) from[h / 2][h % 2] += wraps[h / 2] ? ROW_BYTES - RING_BYTES : ROW_BYTES;
+    }
   }
-  mend(s, pixels, weights, lane, sum);
+  mend(s, pixels, row, weights, lane, sum);
   __syncwarp();
 }
 
 // Four words of a sum's row change places by the row, so that neither side meets itself in a bank.
 DEVICE u32 sum_offset(int row, int column) {
-  const int turned = ((row ^ row >> 3) & 1) << 2 | (row & 2) | (row >> 2 & 1);
+  const int turned = ((row ^ row >> (PAIRED ? 4 : 3)) & 1) << 2 | (row & 2) | (row >> 2 & 1);
   return row * BN * 4 + (column / 4 ^ turned) * 16 + column % 4 * 4;
 }
 DEVICE void put_sums(const Strip& s, u32 to, int lane, const Sums& sum) {

@@ -81,7 +81,7 @@ template <int N> DEVICE void add_row(const float (&row)[READ_X], const float (&w
     for (int j = 0; j < STRIP_X; ++j) sum[j] = fmaf(row[j * STEP_X + t * REACH_X], w[first + t], sum[j]);
 }
 
-DEVICE void add_up(const Strip& s, u32 pixels, u32 weights, int lane, Sums& sum) {
+DEVICE void add_up(const Strip& s, u32 pixels, int, u32 weights, int lane, Sums& sum) {
   #pragma unroll
   for (int i = 0; i < STRIP_Y; ++i)
     #pragma unroll

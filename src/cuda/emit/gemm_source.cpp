@@ -60,6 +60,12 @@ const char* const stencil_bands_text =
 const char* const stencil_text =
 #include "cuda/device/stencil.cu"
     ;
+const char* const stencil_turns_text =
+#include "cuda/device/stencil_turns.cu"
+    ;
+const char* const stencil_ring_text =
+#include "cuda/device/stencil_ring.cu"
+    ;
 
 std::string element(DType type) {
   switch (type) {
@@ -198,12 +204,13 @@ std::string gemm_source(const KernelVariant& variant, const Schedule& s, const E
     along("_X", epilogue.needs.stencil.x, tile.x, s.strip_x), along("_Y", epilogue.needs.stencil.y, tile.y, s.strip_y);
     const StencilMemory memory = stencil_memory(s, epilogue.needs);
     define("EPILOGUE_BYTES", memory.epilogue), define("WEIGHTS_BYTES", memory.weights);
-    define("PIXELS_BYTES", memory.pixels), define("RESIDENT", resident(s, epilogue.needs));
-    define("WARPS", stencil_warps), define("IMAGES", std::max(1, s.images));
+    define("PIXELS_BYTES", memory.pixels), define("SUMS_BYTES", memory.sums),
+        define("RESIDENT", resident(s, epilogue.needs));
+    define("WARPS", stencil_warps), define("IMAGES", std::max(1, s.images)), define("RING", s.ring);
     if (s.images) {
       const BandPixels pixels = band_pixels(s, epilogue.needs.stencil);
       define("K_BLOCKS", pixels.k_blocks), define("PIXELS_ROW", pixels.row);
-      define("LOAD_ROWS", pixels.rows);
+      define("LOAD_ROWS", pixels.rows), define("PAIRED", pixels.paired);
     } else {
       define("ROWS_IN_TURN", rows_in_turn(s, epilogue.needs.stencil));
     }
@@ -228,14 +235,17 @@ std::string gemm_source(const KernelVariant& variant, const Schedule& s, const E
   if (variant.a_form || variant.b_form) text += rows_source();
   text += agreed_gemm;
   text += fragment_text;
-  text += s.mma ? async_source() + sm80_text : std::string(engine_text) + sm90_text;
+  if (!s.mma || s.ring) text += engine_text;
+  text += s.mma ? async_source() + sm80_text : sm90_text;
   if (!s.mma) text += wgmma_text(variant, s.bn);
   text += epilogue.text;
   text += epilogue_text;
   if (s.mma) text += sm80_tile_text;
   if (!s.mma) text += sm90_windows_text;
-  if (s.strip_x) text += s.images ? stencil_bands_text : stencil_lanes_text;
-  text += s.strip_x ? stencil_text : s.mma ? sm80_gemm_text : sm90_gemm_text;
+  if (!s.strip_x) return text + (s.mma ? sm80_gemm_text : sm90_gemm_text);
+  text += s.images ? stencil_bands_text : stencil_lanes_text;
+  text += stencil_text;
+  text += s.ring ? stencil_ring_text : stencil_turns_text;
   return text;
 }
 

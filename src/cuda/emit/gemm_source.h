@@ -30,6 +30,7 @@ struct KernelVariant {
   bool lone_columns = false;              // a tile has all of its columns: their statistics meet no others (sm_90a)
   int promoted = 0;      // so many stages' sums at a time are added in f32 (sm_90a, fp8); 0: all in one
   Stencil stencil = {};  // instead of a product (a_form: 2)
+  bool boxes = false;    // of whose pixels the copy engine loads boxes (sm_90a)
   int a_rows = 0;        // rows of A in a stage (sm_90a)
   bool apart = false;    // the epilogue's fragments are computed one after another
   bool paced = false;    // and spread over most of the other consumer's main loop

@@ -176,6 +176,54 @@ TEST(Depthwise, RunsByBands) {
   stencils.run();
 }
 
+// Rings of all sizes: whose tiles keep rows for the next, of images in turns, of several at a time; one tile's and
+// two's.
+TEST(Depthwise, RunsByRings) {
+  SKIP_FIBERS();
+  Stencils stencils("emission_depthwise_rings");
+  const auto ring = [](const std::string& tile, int aux, int rows, int images, int kept) {
+    return "bands " + tile + "x1 aux " + std::to_string(aux) + " rows " + std::to_string(rows) + " images " +
+           std::to_string(images) + " ring " + std::to_string(kept);
+  };
+  for (const auto& [name, aux] :
+       {std::pair{"plain", 0}, {"bias_relu", 0}, {"axpby", 2}, {"rowmax", 0}, {"argmax", 0}, {"rmsnorm", 2}}) {
+    stencils.add(depthwise("7x7", 5, 256, padded(9, 7), padded(7, 7)), name, ring("64x32 sub 32", aux, 2, 1, 17));
+    stencils.add(depthwise("3x3 strided", 9, 72, {63, 3, 2, 1, 1}, {30, 3, 2, 1, 1}, DType::f16), name,
+                 ring("64x32 sub 32", aux, 2, 1, 17));
+  }
+  const Convolution tall = depthwise("7x7 of many tiles", 11, 72, padded(50, 7), padded(28, 7));
+  for (const int kept : {10, 13, 14, 20}) stencils.add(tall, "bias_gelu_res_aux", ring("128x32 sub 32", 1, 2, 1, kept));
+  stencils.add(tall, "bias_relu", ring("128x32 sub 32", 0, 4, 1, 14));
+  for (const int kept : {14, 21, 28})
+    stencils.add(depthwise("5x3", 27, 72, padded(9, 5), padded(7, 3)), "bias_gelu_res_aux",
+                 ring("64x32 sub 32", 2, 2, 3, kept));
+  stencils.add(depthwise("5x3 in three blocks", 7, 72, padded(11, 5), padded(23, 3)), "bias_relu",
+               ring("128x32 sub 32", 0, 3, 1, 11));
+  for (const int rows : {2, 4}) {
+    stencils.add(depthwise("5x9", 2, 40, padded(23, 5), padded(60, 9)), "bias_gelu_res_aux",
+                 ring("128x32 sub 32", 1, rows, 1, 12));
+    Convolution back = depthwise("data gradient", 2, 40, {23, 7, 1, 3, 2}, {60, 5, 1, 4, 1});
+    back.direction = gpu_tests::Direction::dgrad;
+    stencils.add(back, "bias_relu", ring("256x32 sub 32", 0, rows, 1, 15));
+    stencils.add(depthwise("dilated", 2, 40, {23, 3, 1, 2, 2, 2}, {50, 3, 1, 3, 3, 3}), "dgelu_dbias",
+                 ring("64x32 sub 32", 1, rows, 1, 11));
+    stencils.add(depthwise("by three", 2, 40, {40, 3, 3, 1, 1}, {50, 3, 3, 1, 1}), "bce",
+                 ring("64x32 sub 32", 2, rows, 1, 16));
+  }
+  stencils.add(depthwise("rows of more than a tile", 3, 8, padded(3, 3), padded(300, 3)), "bias_relu",
+               ring("128x32 sub 32", 0, 1, 1, 6));
+  stencils.add(depthwise("7x7 of infinities", 2, 40, padded(14, 7), padded(15, 7)), "plain",
+               ring("256x32 sub 32", 0, 2, 1, 20));
+  stencils.make_infinite();
+  stencils.add(depthwise("7x7 of infinities, kept rows", 3, 40, padded(40, 7), padded(23, 7)), "plain",
+               ring("128x32 sub 32", 0, 2, 1, 17));
+  stencils.make_infinite();
+  stencils.add(depthwise("3x3 of infinities", 3, 40, {9, 3, 2, 1, 1}, {8, 3, 2, 1, 1}), "plain",
+               ring("64x32 sub 32", 0, 1, 2, 18));
+  stencils.make_infinite();
+  stencils.run();
+}
+
 TEST(Depthwise, RunsWhateverIsDrawn) {
   SKIP_FIBERS();
   Stencils stencils("emission_depthwise_drawn");
