@@ -147,8 +147,8 @@ Choice choose(const Site& site, Hold hold) {
   }
   const std::string why = site.requested ? not_here(*site.requested, e.needs, site) : std::string();
   if (e.held >= 0 && (!why.empty() || (is_rolled(e.needs) && !e.needs.holds))) return choose(site, Hold::nothing);
-  if (e.needs.holds && (!holds_well(site.shape, site.columns, site.multiprocessors) || choice.order.empty()))
-    return choose(site, Hold::nothing);
+  const bool may_hold = site.requested || holds_well(site.shape, site.columns, site.multiprocessors);
+  if (e.needs.holds && (!may_hold || choice.order.empty())) return choose(site, Hold::nothing);
   if (!site.requested && e.needs.holds) {
     if (std::optional<Choice> apart = in_two_launches(site, choice)) return *std::move(apart);
   }
