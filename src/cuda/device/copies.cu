@@ -86,13 +86,16 @@ DEVICE void load_elements(const Unpacked& p, i64 from, int x0, int y0, Transpose
     for (int i = 0; i < together; ++i) tile[(at + 256 * i) / SIDE][r] = place[i] == NOWHERE ? WORD(0) : ((const WORD*)from)[place[i]];
   }
 }
-// Whether each 16 bytes of a row lie side by side, as filters along K mostly do, and are one element here.
-DEVICE bool in_quads(const Unpacked& p, i64 from) {
+// Whether each 16 bytes lie side by side, and are one element here: of a row, as filters along K mostly do, or of a column, as those of
+// groups do for the gradient by the data.
+DEVICE bool in_quads(const Unpacked& p, i64 from, bool of_rows) {
   const Counting& k = p.count;
-  i64 sizes = p.columns | p.row_stride | p.group_stride | p.group_columns | k.size[3];
+  const bool counted = k.size[3];
+  i64 sizes = p.group_stride | (of_rows ? p.row_stride | p.columns | p.group_columns | k.size[3] : p.rows | p.group_rows);
   #pragma unroll
-  for (int i = 0; i < 3 && k.size[3]; ++i) sizes |= k.stride[i];
-  const bool beside = k.size[3] ? k.stride[3] == 1 && k.begin[3] == 0 && k.valid[3] == k.size[3] : p.column_stride == 1;
+  for (int i = 0; i < 3 && counted; ++i) sizes |= k.stride[i];
+  const i64 step = counted ? k.stride[3] : p.column_stride;
+  const bool beside = of_rows ? step == 1 && (!counted || (k.begin[3] == 0 && k.valid[3] == k.size[3])) : p.row_stride == 1 && step % PER_QUAD == 0;
   return beside && sizes % PER_QUAD == 0 && from % 16 == 0;
 }
 DEVICE void copy_quads(const Unpacked& p, i64 from, WORD* to, int x0, int y0) {
@@ -104,10 +107,27 @@ DEVICE void copy_quads(const Unpacked& p, i64 from, WORD* to, int x0, int y0) {
     if (y < p.rows) *(Elements*)(to + i64(y) * p.pitch + x) = e;
   }
 }
+DEVICE void load_quads(const Unpacked& p, i64 from, int x0, int y0, Transposed& tile) {
+  constexpr int quads = SIDE * 8 / 256;  // of a thread
+  Elements e[quads];
+  #pragma unroll
+  for (int i = 0; i < quads; ++i) {
+    const int at = threadIdx.x + 256 * i;
+    const i64 place = element_place(p, x0 + at / 8, y0 + at % 8 * PER_QUAD);
+    e[i] = place == NOWHERE ? Elements{} : *(const Elements*)(from + place * i64(sizeof(WORD)));
+  }
+  #pragma unroll
+  for (int i = 0; i < quads; ++i) {
+    const int at = threadIdx.x + 256 * i;
+    #pragma unroll
+    for (int w = 0; w < 4; ++w) ((u32*)tile[at / 8])[at % 8 * 4 + w] = ((const u32*)e[i].element)[w];
+  }
+}
 DEVICE void repack_tile(const Unpacked& p, i64 from, WORD* to, int x0, int y0) {
-  if (in_quads(p, from)) return copy_quads(p, from, to, x0, y0);
+  if (in_quads(p, from, true)) return copy_quads(p, from, to, x0, y0);
   alignas(4) __shared__ Transposed tile;
   if (p.row_stride == 1 && !p.count.size[3] && !p.group_columns) load_columns(p, from, x0, y0, tile);
+  else if (in_quads(p, from, false)) load_quads(p, from, x0, y0, tile);
   else load_elements(p, from, x0, y0, tile);
   __syncthreads();
   for (int at = threadIdx.x; at < SIDE * 8; at += 256) {
