@@ -106,6 +106,7 @@ StencilMemory stencil_memory(const Schedule& s, const EpilogueNeeds& n) {
     memory.pixels = rounded(of.bytes);
     memory.sums = 4 * s.images * s.bm * s.bn;
     if (s.ring) {  // which begins at 512 bytes, as the copy engine's pattern does
+      memory.sums = 4 * s.images * tile.y * tile.x * s.bn;
       memory.weights = static_cast<int>(round_up(memory.epilogue + memory.weights, 512)) - memory.epilogue;
       memory.barriers = 512 + 16;
     } else if (of.strips <= stencil_warps) {
@@ -146,9 +147,13 @@ int stencil_lane(const Schedule& s, const Stencil& of) {
 int resident(const Schedule& s, const EpilogueNeeds& n) {
   // Of 102, 128, 168 and 255 registers a thread, what is left beside a strip's, and beside an epilogue's.
   const int by_memory = shared_limit / (stencil_memory(s, n).all() + 1024);
-  if (s.images) return std::clamp(by_memory, 1, 2);  // three would spill
-  const int lane = stencil_lane(s, n.stencil);
   const bool small = s.bm * s.bn <= 64 * 64, simple = n.operations < 12, brief = n.operations < 24;
+  if (s.images) {  // three would spill, but of a ring
+    const BandPixels pixels = band_pixels(s, n.stencil);
+    const bool lean = s.strip_y <= 2 && pixels.paired && pixels.k_blocks == 1;
+    return std::clamp(by_memory, 1, lean && brief ? 3 : 2);
+  }
+  const int lane = stencil_lane(s, n.stencil);
   int by_registers = 2;
   if (brief && lane <= 143) by_registers = 3;
   if (brief && lane <= (small ? 90 : 60)) by_registers = 4;  // small: 32 accumulators a thread

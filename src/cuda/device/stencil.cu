@@ -8,7 +8,7 @@ constexpr int TILES_X = (PIXELS_X + TILE_X - 1) / TILE_X, ADVANCE = TILE_Y * STE
 // A strip a warp: then the sums may lie where the pixels were.
 constexpr bool ONE_EACH = STRIPS <= WARPS;
 
-// Sums are rows of BN words.
+// Sums are rows of BN words, SUM_ROWS of an image.
 DEVICE void take_sums(u32 from, int warp, int lane, ACC (&acc)[MI][WG_COLUMNS / 2]) {
   #pragma unroll
   for (int i = 0; i < MI; ++i)
@@ -16,8 +16,9 @@ DEVICE void take_sums(u32 from, int warp, int lane, ACC (&acc)[MI][WG_COLUMNS / 
     for (int j = 0; j < BN / 8; ++j)
       #pragma unroll
       for (int h = 0; h < 2; ++h) {
+        const int row = i * 64 + warp * 16 + lane / 4 + 8 * h;
         u32 x, y;
-        shared_load(from + sum_offset(i * 64 + warp * 16 + lane / 4 + 8 * h, 8 * j + 2 * (lane % 4)), x, y);
+        shared_load(from + sum_offset(SUM_ROWS < BM ? min(row, SUM_ROWS - 1) : row, 8 * j + 2 * (lane % 4)), x, y);
         acc[i][4 * j + 2 * h] = __uint_as_float(x), acc[i][4 * j + 2 * h + 1] = __uint_as_float(y);
       }
 }
@@ -30,7 +31,7 @@ template <class F> DEVICE void finish_images(const Params& p, Tile& tile, u32 d,
     #pragma unroll
     for (int n = 0; image && n < AUX_STAGES; ++n) issue_load(p, tile, aux, n);
     ACC acc[MI][WG_COLUMNS / 2];
-    take_sums(sums + image * BM * BN * 4, warp, lane, acc);
+    take_sums(sums + image * SUM_ROWS * BN * 4, warp, lane, acc);
     __syncthreads();  // nobody reads the last image's sums, or what the epilogue of the image before had in shared memory
     if (image + 1 == images) taken();
     Passage by = {d, aux, 0};

@@ -208,7 +208,7 @@ DEVICE void put_sums(const Strip& s, u32 to, int lane, const Sums& sum) {
     const auto word = [&](int c) { return __float_as_uint(sum[n / 4][c][d]); };
     #pragma unroll
     for (int c = 0; c < 8; c += 4)
-      shared_store(to + s.image[h] * BM * BN * 4 + sum_offset(y * TILE_X + x, s.plane * 8 + c), word(c), word(c + 1), word(c + 2), word(c + 3));
+      shared_store(to + s.image[h] * SUM_ROWS * BN * 4 + sum_offset(y * TILE_X + x, s.plane * 8 + c), word(c), word(c + 1), word(c + 2), word(c + 3));
   }
 }
 )cuda"

@@ -205,7 +205,7 @@ std::string gemm_source(const KernelVariant& variant, const Schedule& s, const E
     const StencilMemory memory = stencil_memory(s, epilogue.needs);
     define("EPILOGUE_BYTES", memory.epilogue), define("WEIGHTS_BYTES", memory.weights);
     define("PIXELS_BYTES", memory.pixels), define("SUMS_BYTES", memory.sums),
-        define("RESIDENT", resident(s, epilogue.needs));
+        define("SUM_ROWS", s.ring ? tile.y * tile.x : s.bm), define("RESIDENT", resident(s, epilogue.needs));
     define("WARPS", stencil_warps), define("IMAGES", std::max(1, s.images)), define("RING", s.ring);
     if (s.images) {
       const BandPixels pixels = band_pixels(s, epilogue.needs.stencil);
