@@ -90,6 +90,74 @@ def window(rows=None, threads=256):
     return te.build(s, [x, f, y], "cuda")
 
 
+def softmax(step, columns=4096, threads=256):
+    """The row softmax of docs/loops.md, by one of its schedules for a GPU."""
+    n = te.var("n")
+    a = te.placeholder((n, columns), name="A")
+    k, q = te.reduce_axis((0, columns), "k"), te.reduce_axis((0, columns), "q")
+    top = te.compute((n,), lambda i: te.max(a[i, k], axis=k), name="top")
+    e = te.compute((n, columns), lambda i, j: te.exp(a[i, j] - top[i]), name="E")
+    total = te.compute((n,), lambda i: te.sum(e[i, q], axis=q), name="total")
+    y = te.compute((n, columns), lambda i, j: e[i, j] / total[i], name="S")
+    if step == "chosen":
+        return te.build(y, [a, y], "cuda")
+    s = te.create_schedule(y)
+    thread = te.thread_axis("threadIdx.x")
+
+    def along(stage, axis):  # its threads have four neighbours at a time
+        _, inner = s[stage].split(axis, factor=threads * 4)
+        return s[stage].split(inner, factor=4)
+
+    for stage in (y, e):
+        if step != "as described" and not (stage is e and step == "E inlined"):
+            lane, side = along(stage, stage.op.axis[1])
+            s[stage].unroll(side)
+            s[stage].bind(lane, thread)
+    for stage in (top, total) if step != "as described" else ():
+        lane, side = along(stage, stage.op.reduce_axis[0])
+        parts = s.rfactor(stage, lane)
+        s[parts].unroll(s[parts].op.reduce_axis[1])
+        s[stage].bind(s[stage].op.reduce_axis[0], thread)
+        s[parts].compute_at(s[stage], s[stage].op.reduce_axis[0])
+    at_root = {"as described": (), "a row a block": (top, e, total, y), "E inlined": (top, total, y), "one kernel": (y,)}[step]
+    for stage in at_root:
+        s[stage].bind(stage.op.axis[0], te.thread_axis("blockIdx.x"))
+    if step == "E inlined":
+        s[e].compute_inline()
+    if step == "one kernel":
+        for stage in (total, e, top):
+            s[stage].compute_at(s[y], y.op.axis[0])
+    return te.build(s, [a, y], "cuda")
+
+
+def argmax(step, threads=256):
+    """argmax of rows, by one of its schedules for a GPU."""
+    n, m = te.var("n"), te.var("m")
+    a = te.placeholder((n, m), name="A")
+    k = te.reduce_axis((0, m), "k")
+    at, top = te.compute((n,), lambda i: te.argmax(a[i, k], axis=k), name="I")
+    if step == "chosen":
+        return te.build([at, top], [a, at, top], "cuda")
+    s = te.create_schedule([at, top])
+    i = at.op.axis[0]
+    if step == "a row a thread":
+        outer, inner = s[at].split(i, factor=32)
+        s[at].bind(outer, te.thread_axis("blockIdx.x"))
+        s[at].bind(inner, te.thread_axis("threadIdx.x"))
+    elif step != "as described":
+        wide = step == "16 bytes a load"
+        _, lane = s[at].split(k, factor=threads * (4 if wide else 1))
+        if wide:
+            lane, _ = s[at].split(lane, factor=4)
+        parts = s.rfactor(at, lane)[0]
+        if wide:
+            s[parts].unroll(s[parts].op.reduce_axis[1])
+        s[at].bind(i, te.thread_axis("blockIdx.x"))
+        s[at].bind(s[at].op.reduce_axis[0], te.thread_axis("threadIdx.x"))
+        s[parts].compute_at(s[at], s[at].op.reduce_axis[0])
+    return te.build(s, [a, at, top], "cuda")
+
+
 class Clock:
     def __init__(self):
         self.flushed = torch.empty(1 << 28, device="cuda")
@@ -147,7 +215,8 @@ def compare_with_copy(clock):
         of_copy, of_long_copy = beside / ours, moved / ours / (8 * source.numel() / long)
         rows.append({"program": name, "ms": ours, "copy_ms": beside, "of_copy": of_copy, "of_long_copy": of_long_copy,
                      "host_us": host_us(run), "right": right()})
-        print(f"{name:42s} {ours:8.4f} ms  {of_copy:5.2f} of a copy ({beside:.4f} ms), {of_long_copy:.2f} of a long one  host {rows[-1]['host_us']:.0f} us", flush=True)
+        print(f"{name:42s} {ours:8.4f} ms  {of_copy:5.2f} of a copy ({beside:.4f} ms), {of_long_copy:.2f} of a long one  "
+              f"host {rows[-1]['host_us']:.0f} us", flush=True)
 
     out = torch.empty(n, device="cuda")
     read = source.numel() * 4
@@ -168,6 +237,30 @@ def compare_with_copy(clock):
         filter = window(*by)
         add("3 x 3 filter, " + ("%d rows a thread, %d threads" % by if by else "chosen"), (x.numel() + y.numel()) * 4,
             lambda: filter(x, f, y), lambda: close("filter", y, wanted))
+    return rows
+
+
+def time_steps(clock):
+    """The schedules by hand of docs/loops.md, all of a program in turns with a copy of as many bytes."""
+    n, m = 16384, 4096
+    x = torch.randn(n, m, device="cuda")
+    y, place, top = torch.empty_like(x), torch.empty(n, device="cuda", dtype=torch.int64), torch.empty(n, device="cuda")
+    half = x.view(-1)[:n * m // 2]
+    wanted = torch.softmax(x, 1)
+    programs = [
+        ("softmax of rows", softmax, ("as described", "a row a block", "E inlined", "one kernel", "chosen"), (x, y),
+         lambda: y.copy_(x), lambda: close("softmax", y, wanted)),
+        ("argmax of rows", argmax, ("as described", "a row a thread", "a row a block", "16 bytes a load", "chosen"), (x, place, top),
+         lambda: y.view(-1)[:half.numel()].copy_(half), lambda: close("argmax", place, x.argmax(1))),
+    ]
+    rows = []
+    for name, make, steps, arrays, copy, right in programs:
+        built = [make(step) for step in steps]
+        are_right = [(module(*arrays), right())[1] for module in built]
+        *times, copied = clock.turns([lambda module=module: module(*arrays) for module in built] + [copy])
+        for step, ms, is_right in zip(steps, times, are_right):
+            rows.append({"program": name, "step": step, "ms": ms, "of_copy": copied / ms, "right": is_right})
+            print(f"{name + ', ' + step:42s} {ms:8.4f} ms  {copied / ms:5.2f} of a copy ({copied:.4f} ms)", flush=True)
     return rows
 
 
@@ -213,14 +306,15 @@ def main():
     arguments = parser.parse_args()
     torch.manual_seed(1)
     clock = Clock()
-    results = {"device": torch.cuda.get_device_name(), "torch": torch.__version__, "copy": compare_with_copy(clock)}
+    results = {"device": torch.cuda.get_device_name(), "torch": torch.__version__, "copy": compare_with_copy(clock),
+               "steps": time_steps(clock)}
     results["compile"] = compare_with_compile(clock, not arguments.quick)
     ratios = [row["ratio"] for row in results["compile"] if "ratio" in row]
     if ratios:
         results["geomean"] = statistics.geometric_mean(ratios)
         print(f"geometric mean of time over torch.compile's: {results['geomean']:.3f}")
     (pathlib.Path(arguments.out) / "h200_loops.json").write_text(json.dumps(results, indent=1) + "\n")
-    return 0 if all(row["right"] for row in results["copy"] + results["compile"]) else 1
+    return 0 if all(row["right"] for row in results["copy"] + results["steps"] + results["compile"]) else 1
 
 
 if __name__ == "__main__":
