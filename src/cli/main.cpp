@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <csignal>
 #include <cstring>
 #include <new>
 #include <optional>
@@ -115,4 +116,7 @@ Exit run(int argc, char** argv) {
 }  // namespace
 }  // namespace postlude::inline v0::cli
 
-int main(int argc, char** argv) { return static_cast<int>(postlude::cli::run(argc, argv)); }
+int main(int argc, char** argv) {
+  std::signal(SIGXFSZ, SIG_IGN);  // a file beyond what the system allows is an error of its writing
+  return static_cast<int>(postlude::cli::run(argc, argv));
+}

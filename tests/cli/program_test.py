@@ -236,6 +236,13 @@ class Files(Case):
         self.assertIn("PL0602", error)
         self.assertEqual(sorted(os.listdir(self.folder / "out")), ["D.npy"])
 
+    def test_a_limit_of_file_sizes(self):
+        error = self.run_program("run", self.epilogue, "--gemm", "300x300x30", "--out", "out", code=4,
+                                 limits=[(resource.RLIMIT_FSIZE, 8192)]).stderr
+        self.assertIn("PL0602", error)
+        self.assertIn("File too large", error)
+        self.assertEqual(os.listdir(self.folder / "out"), [])
+
 
 class Errors(Case):
     def expect(self, code, text, *arguments):
