@@ -9,6 +9,8 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <string>
+#include <unordered_set>
 
 namespace postlude::inline v0 {
 namespace {
@@ -71,16 +73,22 @@ Shape typical(const PlanData& plan, std::int64_t m, std::int64_t n, std::int64_t
   return shape;
 }
 
-void append_unique(std::vector<std::string>& names, const std::string& name) {
-  if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
-}
+// Names, each once. The first are kept in order: an overview, not a listing.
+class Names {
+ public:
+  void add(const std::string& name) {
+    if (names_.insert(name).second && names_.size() <= most) text_ += (text_.empty() ? "" : ", ") + name;
+  }
+  [[nodiscard]] std::string text() const {
+    if (names_.empty()) return "nothing";
+    return names_.size() > most ? text_ + ", ... (" + std::to_string(names_.size()) + ")" : text_;
+  }
 
-std::string joined(const std::vector<std::string>& names) {
-  constexpr std::size_t most = 16;  // an overview, not a listing
-  std::string text;
-  for (std::size_t i = 0; i < std::min(names.size(), most); ++i) text += (i == 0 ? "" : ", ") + names[i];
-  return names.size() > most ? text + ", ... (" + std::to_string(names.size()) + ")" : text;
-}
+ private:
+  static constexpr std::size_t most = 16;
+  std::unordered_set<std::string> names_;
+  std::string text_;
+};
 
 std::string moved_text(const Traffic& traffic) {
   return amount(traffic.read, "B") + " read, " + amount(traffic.written, "B") + " written";
@@ -89,23 +97,23 @@ std::string moved_text(const Traffic& traffic) {
 // What a phase loads, computes, reduces and stores, and what of it is left for a later phase.
 std::string placement(const Program& program, const Phase& phase, const plan::PhaseCost& cost,
                       const std::vector<bool>& stays) {
-  std::vector<std::string> loads, stores;
+  Names loads, stores;
   int per_element = 0, per_vector = 0;  // operations for each element of the domain, and for each row, column or once
   for (const lower::Instruction& instruction : phase.code) {
-    if (instruction.op == Op::acc) append_unique(loads, "acc");
-    if (instruction.op == Op::operand) append_unique(loads, program.buffers[instruction.access.buffer].name);
+    if (instruction.op == Op::acc) loads.add("acc");
+    if (instruction.op == Op::operand) loads.add(program.buffers[instruction.access.buffer].name);
     if (!is_elementwise(instruction.op) && instruction.op != Op::call) continue;
     ++(instruction.axes.contains(phase.domain) ? per_element : per_vector);
   }
   for (const lower::Store& store : phase.stores) {
     const Buffer& buffer = program.buffers[store.access.buffer];
-    append_unique(stores, buffer.name + (buffer.kind != BufferKind::crossing ? ""
-                                         : stays[store.access.buffer]        ? " (stays)"
-                                                                             : " (workspace)"));
+    stores.add(buffer.name + (buffer.kind != BufferKind::crossing ? ""
+                              : stays[store.access.buffer]        ? " (stays)"
+                                                                  : " (workspace)"));
   }
   for (const lower::Reduction& reduction : phase.reductions) {
     for (const lower::BufferId result : reduction.results) {
-      if (result >= 0) append_unique(stores, program.buffers[result].name + " (statistic)");
+      if (result >= 0) stores.add(program.buffers[result].name + " (statistic)");
     }
   }
   std::string compute = std::to_string(per_element) + (per_element == 1 ? " operation" : " operations") + " an element";
@@ -114,8 +122,8 @@ std::string placement(const Program& program, const Phase& phase, const plan::Ph
     compute +=
         ", " + std::to_string(phase.reductions.size()) + (phase.reductions.size() == 1 ? " reduction" : " reductions");
   }
-  return "  load     " + (loads.empty() ? "nothing" : joined(loads)) + "\n  compute  " + compute + "\n  store    " +
-         (stores.empty() ? "nothing" : joined(stores)) + "\n  bytes    " + moved_text(cost.moved) + "\n";
+  return "  load     " + loads.text() + "\n  compute  " + compute + "\n  store    " + stores.text() + "\n  bytes    " +
+         moved_text(cost.moved) + "\n";
 }
 
 // What plan::explain() was asked for.

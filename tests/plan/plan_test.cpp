@@ -8,6 +8,7 @@
 #include <atomic>
 #include <chrono>
 #include <cmath>
+#include <ctime>
 #include <limits>
 #include <stdexcept>
 #include <thread>
@@ -463,6 +464,21 @@ TEST(Plan, ExplainTakesNoMemory) {
   const Plan plan = compile(Gemm{}, parse("def f(acc):\n    return acc / sum(acc, axis=1) + sum(acc, axis=0)\n"));
   const std::string loops = plan.explain(ExplainPart::loops, 1 << 24, 1 << 24, 1 << 10);  // a petabyte
   EXPECT_NE(loops.find("crosses phases through memory: 1125899906842624 bytes"), std::string::npos) << loops;
+}
+
+// Eight times as many outputs take eight times as long, not 64 times.
+TEST(Plan, ExplainsManyOutputsInTimeThatIsLinear) {
+  const auto seconds = [](int outputs) {
+    std::string text = "def f(acc):\n    return {";
+    for (int i = 0; i < outputs; ++i) text += "'D" + std::to_string(i) + "': acc + " + std::to_string(i) + ", ";
+    const Plan plan = compile(Gemm{}, parse(text + "}\n"));
+    const std::clock_t begin = std::clock();
+    EXPECT_NE(plan.explain().find(", ... (" + std::to_string(outputs) + ")"), std::string::npos);
+    EXPECT_NE(plan.explain(ExplainPart::loops).find(std::to_string(outputs) + " steps"), std::string::npos);
+    return static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC;
+  };
+  const double few = seconds(2'500);
+  EXPECT_LT(seconds(20'000), 24 * few + 0.05);
 }
 
 TEST(Plan, ExplainCountsBytes) {

@@ -153,10 +153,11 @@ class Decider {
         continue;
       }
       const auto first = phases.begin() + pass.first;
-      const bool later =
-          std::any_of(first + 1, first + pass.count, [&](const lower::Phase& p) { return p.stores_to(i); });
-      const bool read = std::any_of(phases.begin(), phases.end(), [&](const lower::Phase& p) { return p.loads(i); });
-      if (later && !first->stores_to(i) && !read && !placed.in_place) return i;
+      const auto stored = [&](const lower::Phase& p) { return p.stores_to(i); };
+      const auto read = [&](const lower::Phase& p) { return p.loads(i); };
+      if (std::any_of(first + 1, first + pass.count, stored) && !stored(*first) &&
+          std::none_of(phases.begin(), phases.end(), read) && !placed.in_place)
+        return i;
     }
     return -1;
   }

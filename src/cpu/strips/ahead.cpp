@@ -6,6 +6,8 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <unordered_map>
+#include <vector>
 
 namespace postlude::inline v0::cpu {
 namespace {
@@ -78,14 +80,30 @@ bool is_tile(const Storage& storage) {
          storage.runs.empty();
 }
 
-// Whether rows of an output begin lines, and nothing else that the call touches lies there.
-bool is_apart(const Placed& bound, const PhaseSetting& setting) {
+// Whether rows of an output begin lines.
+bool begins_lines(const Placed& bound) {
   const auto begins = [&](std::int64_t elements) { return elements * size_of(bound.dtype) % line == 0; };
   return bound.strides[2] == 1 && bound.strides[1] != 0 && begins(bound.strides[0]) && begins(bound.strides[1]) &&
-         bound.at_line && (setting.source == nullptr || setting.source->base != bound.base) &&
-         std::count_if(setting.buffers.begin(), setting.buffers.end(),
-                       [&](const Placed& other) { return other.base == bound.base; }) == 1;
+         bound.at_line;
 }
+
+// What a call reads and where it writes, each found in one pass, as an epilogue may have thousands of outputs.
+struct Uses {
+  explicit Uses(const PhaseSetting& setting)
+      : read(setting.phase->code.size()), loaded(setting.program->buffers.size()) {
+    for (const lower::Instruction& x : setting.phase->code)
+      for (const lower::ValueId arg : x.args) read[arg] = true;
+    for (const lower::Phase& phase : setting.program->phases) {
+      for (const lower::Instruction& x : phase.code)
+        if (x.op == Op::operand) loaded[x.access.buffer] = true;
+    }
+    for (const Placed& bound : setting.buffers) ++at[bound.base];
+    if (setting.source) ++at[setting.source->base];
+  }
+  std::vector<bool> read;           // by value: an instruction of the phase does
+  std::vector<bool> loaded;         // by buffer: a phase does
+  std::unordered_map<int, int> at;  // by base: how much lies there
+};
 
 }  // namespace
 
@@ -107,19 +125,16 @@ std::vector<lower::BufferId> leave_caches(const PhaseSetting& setting) {
   if (touched < (setting.source ? least_past : least_asked)) return leaving;
   std::vector<lower::Store> stores = setting.phase->stores;
   std::sort(stores.begin(), stores.end(), [](const auto& a, const auto& b) { return a.value < b.value; });
+  const Uses uses(setting);
   for (const lower::Store& store : stores) {
     const lower::BufferId to = store.access.buffer;
-    if (setting.locals[to] >= 0 || !is_apart(setting.buffers[to], setting)) continue;
-    const auto reads = [&](const lower::Instruction& x) {
-      return std::find(x.args.begin(), x.args.end(), store.value) != x.args.end();
-    };
-    const auto loads = [&](const lower::Phase& phase) { return phase.loads(to); };
-    const std::vector<lower::Instruction>& code = setting.phase->code;
-    const bool stays = setting.source ? std::any_of(code.begin(), code.end(), reads)
-                                      : tiles - static_cast<int>(leaving.size()) <= asked_tiles ||
-                                            std::any_of(program.phases.begin(), program.phases.end(), loads);
+    const Placed& bound = setting.buffers[to];
+    if (setting.locals[to] >= 0 || !begins_lines(bound) || uses.at.at(bound.base) > 1) continue;
+    const bool stays = setting.source ? uses.read[store.value]
+                                      : tiles - static_cast<int>(leaving.size()) <= asked_tiles || uses.loaded[to];
     if (!stays) leaving.push_back(to);
   }
+  std::sort(leaving.begin(), leaving.end());
   return leaving;
 }
 
@@ -195,8 +210,8 @@ bool PhaseExecutor::goes_past(lower::BufferId buffer) const {
 void PhaseExecutor::store_past(std::span<const lower::BufferId> leaving) {
   for (Step& step : steps_[static_cast<int>(Level::tile)]) {
     const Storage* const storage = target(step);
-    step.past = step.cost > 0 && storage != nullptr &&
-                std::find(leaving.begin(), leaving.end(), storage->buffer) != leaving.end();
+    step.past =
+        step.cost > 0 && storage != nullptr && std::binary_search(leaving.begin(), leaving.end(), storage->buffer);
   }
 }
 

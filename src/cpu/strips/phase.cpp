@@ -377,7 +377,7 @@ class PhaseBuilder {
     const int storage = add_storage(store.access);
     const Storage& at = to_.storages_[storage];
     // Nobody reads a value that is on its way to memory.
-    const bool leaves = std::find(set_.past.begin(), set_.past.end(), at.buffer) != set_.past.end();
+    const bool leaves = std::binary_search(set_.past.begin(), set_.past.end(), at.buffer);
     if (at.strides[2] != 1 || !one_run(at.runs) || at.divide_rows != 1 || (leaves && readers_[v] > 1)) {
       to_.storages_.pop_back();
       return;

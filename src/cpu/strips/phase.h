@@ -146,7 +146,7 @@ struct PhaseSetting {
   std::span<const std::int64_t> local_rows;        // per local: row stride in elements
   const Placed* source = nullptr;                  // what the accumulator is; null behind a product
   bool pieces_apart = false;                       // the product comes in pieces
-  std::vector<lower::BufferId> past;               // outputs that leave past the caches
+  std::vector<lower::BufferId> past;               // outputs that leave past the caches, ascending
   std::int64_t block_rows = 1, block_columns = 1;  // largest
 };
 
@@ -289,7 +289,7 @@ class PhaseExecutor {
   std::int64_t frame_bytes_ = 0;
 };
 
-// The outputs of a pass's last phase that are better not written through the caches.
+// The outputs of a pass's last phase that are better not written through the caches, ascending.
 [[nodiscard]] std::vector<lower::BufferId> leave_caches(const PhaseSetting& setting);
 
 // Makes the rows of a stream pass through cache in step (behind a product see ask_for_tiles). All
