@@ -98,36 +98,39 @@ DEVICE bool in_quads(const Unpacked& p, i64 from, bool of_rows) {
   const bool beside = of_rows ? step == 1 && (!counted || (k.begin[3] == 0 && k.valid[3] == k.size[3])) : p.row_stride == 1 && step % PER_QUAD == 0;
   return beside && sizes % PER_QUAD == 0 && from % 16 == 0;
 }
-DEVICE void copy_quads(const Unpacked& p, i64 from, WORD* to, int x0, int y0) {
-  for (int at = threadIdx.x; at < SIDE * 8; at += 256) {
-    const int x = x0 + at % 8 * PER_QUAD, y = y0 + at / 8;
-    const i64 place = element_place(p, x, y);
-    Elements e = {};
-    if (place != NOWHERE) e = *(const Elements*)(from + place * i64(sizeof(WORD)));
-    if (y < p.rows) *(Elements*)(to + i64(y) * p.pitch + x) = e;
-  }
-}
-DEVICE void load_quads(const Unpacked& p, i64 from, int x0, int y0, Transposed& tile) {
-  constexpr int quads = SIDE * 8 / 256;  // of a thread
-  Elements e[quads];
+// A thread's quads of a tile, all on their way at once.
+constexpr int QUADS = SIDE * 8 / 256;
+template <bool of_rows> DEVICE void load_quads(const Unpacked& p, i64 from, int x0, int y0, Elements (&e)[QUADS]) {
   #pragma unroll
-  for (int i = 0; i < quads; ++i) {
-    const int at = threadIdx.x + 256 * i;
-    const i64 place = element_place(p, x0 + at / 8, y0 + at % 8 * PER_QUAD);
+  for (int i = 0; i < QUADS; ++i) {
+    const int line = threadIdx.x / 8 + 32 * i, quad = threadIdx.x % 8 * PER_QUAD;
+    const i64 place = of_rows ? element_place(p, x0 + quad, y0 + line) : element_place(p, x0 + line, y0 + quad);
     e[i] = place == NOWHERE ? Elements{} : *(const Elements*)(from + place * i64(sizeof(WORD)));
   }
+}
+DEVICE void copy_quads(const Unpacked& p, i64 from, WORD* to, int x0, int y0) {
+  Elements e[QUADS];
+  load_quads<true>(p, from, x0, y0, e);
   #pragma unroll
-  for (int i = 0; i < quads; ++i) {
-    const int at = threadIdx.x + 256 * i;
+  for (int i = 0; i < QUADS; ++i) {
+    const int y = y0 + threadIdx.x / 8 + 32 * i;
+    if (y < p.rows) *(Elements*)(to + i64(y) * p.pitch + x0 + threadIdx.x % 8 * PER_QUAD) = e[i];
+  }
+}
+DEVICE void turn_quads(const Unpacked& p, i64 from, int x0, int y0, Transposed& tile) {
+  Elements e[QUADS];
+  load_quads<false>(p, from, x0, y0, e);
+  #pragma unroll
+  for (int i = 0; i < QUADS; ++i) {
     #pragma unroll
-    for (int w = 0; w < 4; ++w) ((u32*)tile[at / 8])[at % 8 * 4 + w] = ((const u32*)e[i].element)[w];
+    for (int w = 0; w < 4; ++w) ((u32*)tile[threadIdx.x / 8 + 32 * i])[threadIdx.x % 8 * 4 + w] = ((const u32*)e[i].element)[w];
   }
 }
 DEVICE void repack_tile(const Unpacked& p, i64 from, WORD* to, int x0, int y0) {
   if (in_quads(p, from, true)) return copy_quads(p, from, to, x0, y0);
   alignas(4) __shared__ Transposed tile;
   if (p.row_stride == 1 && !p.count.size[3] && !p.group_columns) load_columns(p, from, x0, y0, tile);
-  else if (in_quads(p, from, false)) load_quads(p, from, x0, y0, tile);
+  else if (in_quads(p, from, false)) turn_quads(p, from, x0, y0, tile);
   else load_elements(p, from, x0, y0, tile);
   __syncthreads();
   for (int at = threadIdx.x; at < SIDE * 8; at += 256) {
