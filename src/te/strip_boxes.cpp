@@ -12,6 +12,8 @@ namespace {
 using cpu::Strip;
 using cpu::StripArg;
 
+constexpr std::int64_t least_past = 8 << 20;  // bytes of results that leave past the caches (decision 0166)
+
 }  // namespace
 
 void StripNest::run(Frame& frame) const {
@@ -156,6 +158,9 @@ void StripNest::window(Frame& frame, const Box& box) const {
   strip.out_row_stride = row == loops_.size() ? strip.columns : to.offset.factor(loops_[row].slot);
   strip.args = args;
   strip.extra = &how;
+  std::int64_t bytes = size_of(to.buffer.type);
+  for (const Linear& extent : to.buffer.shape) bytes *= extent.at(frame.loops);
+  strip.past = bytes >= least_past && reinterpret_cast<std::uintptr_t>(memory(to)) % sizeof(float) == 0;
   const std::int64_t w_step = row == loops_.size() ? 0 : w->offset.factor(loops_[row].slot);
   do {
     const float* const xs = memory(*x) + x->offset.at(frame.loops);

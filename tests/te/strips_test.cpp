@@ -47,7 +47,8 @@ INSTANTIATE_TEST_SUITE_P(
                     std::vector<std::int64_t>{20, 2200, 1, 1}, std::vector<std::int64_t>{23, 209, 2, 2},
                     std::vector<std::int64_t>{23, 337, 4, 4}, std::vector<std::int64_t>{22, 150, 5, 5},
                     std::vector<std::int64_t>{19, 150, 7, 7}, std::vector<std::int64_t>{21, 150, 3, 9},
-                    std::vector<std::int64_t>{2071, 2103, 3, 3}));
+                    std::vector<std::int64_t>{2071, 2103, 3, 3}, std::vector<std::int64_t>{1500, 1501, 3, 9},
+                    std::vector<std::int64_t>{1451, 1500, 2, 2}));
 
 TEST(Places, OfExtremes) {
   const float nan = std::numeric_limits<float>::quiet_NaN(), inf = std::numeric_limits<float>::infinity();
