@@ -116,6 +116,27 @@ Expr.dtype = property(lambda self: _name(self.type), doc="The type in which it i
 Expr.astype = lambda self, dtype: cast(self, dtype)
 
 
+def _no_element(self: Tensor, *_: object) -> Any:
+    raise error("usage", f"{self.name!r} is a tensor, and operations are of its elements", "An element is read as A[i, k].")
+
+
+def _no_operator(token: str) -> Callable[..., Any]:
+    def operator(*_: object) -> Any:
+        raise error("unsupported_syntax", *_core.refused_operator(token))
+    return operator
+
+
+for _operator in ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "and", "or", "xor", "matmul", "lshift", "rshift"):
+    for _side in ("", "r"):
+        setattr(Tensor, f"__{_side}{_operator}__", _no_element)
+for _operator in ("neg", "invert", "abs", "lt", "le", "gt", "ge"):
+    setattr(Tensor, f"__{_operator}__", _no_element)
+for _operator, _token in {"xor": "^", "matmul": "@", "lshift": "<<", "rshift": ">>"}.items():
+    for _class in (Expr, Axis):
+        for _side in ("", "r"):
+            setattr(_class, f"__{_side}{_operator}__", _no_operator(_token))
+
+
 # expressions
 
 def var(name: str = "n", dtype: Any = None) -> Expr:

@@ -24,7 +24,12 @@ te::Expr expr_of(nb::handle object) {
   if (nb::isinstance<te::Axis>(object)) return nb::cast<te::Axis>(object);
   if (object.is_none()) return {};
   if (PyBool_Check(object.ptr())) return te::Expr(object.ptr() == Py_True);
-  if (const auto number = number_of(object)) return std::visit([](auto value) { return te::Expr(value); }, *number);
+  if (const auto number = number_of(object)) {
+    if (PyLong_Check(object.ptr()) && std::holds_alternative<double>(*number))
+      throw Error(ErrorCode::size_overflow,
+                  "this number does not fit 64 bits: " + nb::cast<std::string>(nb::repr(object)));
+    return std::visit([](auto value) { return te::Expr(value); }, *number);
+  }
   throw Error(ErrorCode::usage, "this is no expression: " + nb::cast<std::string>(nb::repr(object)),
               "An element is read as A[i, k].");
 }
@@ -86,9 +91,12 @@ void bind_expressions(nb::module_& m) {
   auto axis = nb::class_<te::Axis>(m, "LoopAxis", "What a loop runs over.");
   const auto operators = [](auto& type) {
     const auto binary = [&type](const char* name, const char* reversed, auto operation) {
-      type.def(name, [operation](nb::handle a, nb::handle b) { return operation(expr_of(a), expr_of(b)); });
+      const auto other = nb::arg("other").none();  // refused by us
+      type.def(
+          name, [operation](nb::handle a, nb::handle b) { return operation(expr_of(a), expr_of(b)); }, other);
       if (reversed)
-        type.def(reversed, [operation](nb::handle a, nb::handle b) { return operation(expr_of(b), expr_of(a)); });
+        type.def(
+            reversed, [operation](nb::handle a, nb::handle b) { return operation(expr_of(b), expr_of(a)); }, other);
     };
     using E = te::Expr;
     binary("__add__", "__radd__", [](const E& a, const E& b) { return a + b; });
@@ -132,10 +140,12 @@ void bind_expressions(nb::module_& m) {
       .def_prop_ro("reduce_axis", [](const te::Operation& x) { return x.reduce_axis(); })
       .def_prop_ro("body", [](const te::Operation& x) { return x.body(); });
   nb::class_<te::Tensor>(m, "LoopTensor", "A placeholder, or what a stage computes.")
-      .def("__getitem__",
-           [](const te::Tensor& x, nb::handle index) {
-             return x.at(nb::isinstance<nb::tuple>(index) ? exprs_of(index) : std::vector<te::Expr>{expr_of(index)});
-           })
+      .def(
+          "__getitem__",
+          [](const te::Tensor& x, nb::handle index) {
+            return x.at(nb::isinstance<nb::tuple>(index) ? exprs_of(index) : std::vector<te::Expr>{expr_of(index)});
+          },
+          nb::arg("index").none())
       .def_prop_ro("name", [](const te::Tensor& x) { return x.name(); })
       .def_prop_ro("type", [](const te::Tensor& x) { return x.dtype(); })
       .def_prop_ro("shape", [](const te::Tensor& x) { return tuple_of(x.shape()); })
@@ -163,13 +173,15 @@ void bind_stages(nb::module_& m) {
       .def_prop_ro("leaf_iter_vars", [](const te::Stage& x) { return x.leaves(); })
       .def_prop_ro("op", [](const te::Stage& x) { return x.op(); });
   nb::class_<te::Schedule>(m, "LoopSchedule", "The loops of all stages.")
-      .def("__getitem__",
-           [](const te::Schedule& x, nb::handle of) {
-             if (nb::isinstance<te::Operation>(of)) return x[nb::cast<te::Operation>(of)];
-             if (nb::isinstance<te::Tensor>(of)) return x[nb::cast<te::Tensor>(of)];
-             throw Error(ErrorCode::usage, "this has no stage: " + nb::cast<std::string>(nb::repr(of)),
-                         "A stage is s[B], of a tensor that te.compute gave.");
-           })
+      .def(
+          "__getitem__",
+          [](const te::Schedule& x, nb::handle of) {
+            if (nb::isinstance<te::Operation>(of)) return x[nb::cast<te::Operation>(of)];
+            if (nb::isinstance<te::Tensor>(of)) return x[nb::cast<te::Tensor>(of)];
+            throw Error(ErrorCode::usage, "this has no stage: " + nb::cast<std::string>(nb::repr(of)),
+                        "A stage is s[B], of a tensor that te.compute gave.");
+          },
+          nb::arg("of").none())
       .def_prop_ro("calls", &te::Schedule::calls)
       .def("_rfactor", &te::Schedule::rfactor)
       .def("_cache_read", &te::Schedule::cache_read)

@@ -214,6 +214,16 @@ void Lowering::check(const Lowered& s) {
 
 void Lowering::make_buffers(Lowered& s) {
   const OperationNode& op = *s.stage->op;
+  for (std::size_t d = 1; d < s.region.size(); ++d) {
+    const Expr extent = simplified(s.region[d].high - s.region[d].low + Expr(1));
+    visit(extent, [&](const ExprNode& x) {
+      if (x.kind == ExprNode::Kind::axis && x.axis->kind != AxisNode::Kind::size)
+        refuse("compute_at: the part of " + quoted(op.name) + " that " + quoted(s.stage->at->name) + " of " +
+                   quoted(s.stage->consumer.lock()->op->name) + " needs is not as long along axis " +
+                   std::to_string(d) + " for each " + quoted(x.axis->name),
+               "Compute it further out, or do not fuse the loops that it follows.");
+    });
+  }
   for (std::size_t i = 0; i < op.body.size(); ++i) {
     const auto key = std::pair<const OperationNode*, int>(s.stage->origin.get(), static_cast<int>(i));
     if (const auto found = nest_.buffers.find(key); found != nest_.buffers.end()) {

@@ -11,6 +11,17 @@
 
 namespace postlude::inline v0::te {
 
+Expr as_number(const Expr& x, DType type, const std::string& what) {
+  if (x->type == type) return x;
+  const Expr now = converted(x, type);
+  const bool literal = x->kind == ExprNode::Kind::constant && x->literal && x->type != DType::boolean;
+  if (literal && (type == DType::f32 || now->value.value() == x->value.value())) return now;
+  throw Error(
+      ErrorCode::bad_combiner,
+      what + " is " + std::string(v0::name(x->type)) + ", and what is reduced is " + std::string(v0::name(type)),
+      "Cast it.");
+}
+
 Lambda lambda_of(const ReducerNode& reducer, const std::vector<DType>& types) {
   std::vector<Expr> parameters[2];
   std::unordered_map<const OperationNode*, int> index;
@@ -22,7 +33,7 @@ Lambda lambda_of(const ReducerNode& reducer, const std::vector<DType>& types) {
       side.push_back(Tensor(node, 0).at({}));
     }
   }
-  const std::vector<Expr> results = reducer.combine(parameters[0], parameters[1]);
+  std::vector<Expr> results = reducer.combine(parameters[0], parameters[1]);
   if (results.size() != types.size())
     throw Error(ErrorCode::bad_combiner, quoted(reducer.name) + " combines " + std::to_string(types.size()) +
                                              " values into " + std::to_string(results.size()));
@@ -35,8 +46,11 @@ Lambda lambda_of(const ReducerNode& reducer, const std::vector<DType>& types) {
     lambda.nodes.push_back(node);
   }
   std::unordered_map<const ExprNode*, NodeId> made;
-  for (const Expr& result : results) {
-    if (result.empty()) throw Error(ErrorCode::bad_combiner, quoted(reducer.name) + " combines two values into none");
+  for (std::size_t i = 0; i < types.size(); ++i) {
+    if (results[i].empty())
+      throw Error(ErrorCode::bad_combiner, quoted(reducer.name) + " combines two values into none");
+    const Expr& result = results[i] =
+        as_number(results[i], types[i], "what " + quoted(reducer.name) + " combines values into");
     visit(result, [&](const ExprNode& x) {
       if (made.count(&x)) return;
       Node node;

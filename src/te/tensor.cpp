@@ -13,6 +13,15 @@ constexpr double infinity = std::numeric_limits<double>::infinity();
 Expr integer_of(const Expr& x, const std::string& name) {
   if (x.empty() || x->type == DType::f32 || x->type == DType::boolean)
     throw Error(ErrorCode::type_mismatch, "an extent of " + quoted(name) + " is no integer");
+  visit(x, [&](const ExprNode& node) {
+    const bool reads = node.kind == ExprNode::Kind::read;
+    if (reads || (node.kind == ExprNode::Kind::axis && node.axis->kind != AxisNode::Kind::size))
+      throw Error(ErrorCode::foreign_value,
+                  "an extent of " + quoted(name) + " has " +
+                      (reads ? "an element of " + quoted(node.tensor->name) : "the loop " + quoted(node.axis->name)) +
+                      ", which is no size",
+                  "A size is a number, or made with var; a loop's is its extent.");
+  });
   const Expr size = simplified(converted(x, DType::i64));
   if (size->kind == ExprNode::Kind::constant && size->value.integer > std::numeric_limits<std::int32_t>::max())
     throw Error(ErrorCode::size_overflow, "an extent of " + quoted(name) + " is beyond 2^31 - 1: " + print(size));
@@ -174,7 +183,8 @@ std::vector<Expr> identity_of(const ReducerNode& reducer, const std::vector<DTyp
   for (std::size_t i = 0; i < types.size(); ++i) {
     if (identity[i].empty() || identity[i]->kind != ExprNode::Kind::constant)
       throw Error(ErrorCode::bad_combiner, "the identity of " + quoted(reducer.name) + " is no constant");
-    identity[i] = converted(identity[i], types[i]);
+    identity[i] =
+        as_number(identity[i], types[i], "the identity of " + quoted(reducer.name) + ", " + print(identity[i]) + ",");
   }
   return identity;
 }

@@ -326,6 +326,60 @@ const Case cases[] = {
            {t.n}, [&](const Axes& i) { return scaled({t.f(i[0], t.k)}, {t.k})[0]; }, "C");
      },
      "'scaled' uses more than its arguments: 'A'"},
+    {"CombinerOfAnotherType", ErrorCode::bad_combiner,  // what it gives was rounded without a word
+     [](Fixture& t) {
+       const te::Reducer half =
+           te::comm_reducer([](const Terms& a, const Terms& b) { return Terms{(a[0] + b[0]) * 0.5}; },
+                            [](const auto&) { return Terms{Expr(0)}; }, "half");
+       te::compute(
+           {t.n}, [&](const Axes& i) { return half({te::cast(t.f(i[0], t.k), i32)}, {t.k})[0]; }, "C");
+     },
+     "what 'half' combines values into is f32, and what is reduced is i32"},
+    {"IdentityOfAnotherType", ErrorCode::bad_combiner,
+     [](Fixture& t) {
+       const te::Reducer sum = te::comm_reducer([](const Terms& a, const Terms& b) { return Terms{a[0] + b[0]}; },
+                                                [](const auto&) { return Terms{Expr(true)}; }, "plus");
+       te::compute(
+           {t.n}, [&](const Axes& i) { return sum({t.f(i[0], t.k)}, {t.k})[0]; }, "C");
+     },
+     "the identity of 'plus', true, is bool, and what is reduced is f32"},
+    {"IdentityThatIsRounded", ErrorCode::bad_combiner,
+     [](Fixture& t) {
+       const te::Reducer sum = te::comm_reducer([](const Terms& a, const Terms& b) { return Terms{a[0] + b[0]}; },
+                                                [](const auto&) { return Terms{Expr(0.5)}; }, "plus");
+       te::compute(
+           {t.n}, [&](const Axes& i) { return sum({te::cast(t.f(i[0], t.k), i32)}, {t.k})[0]; }, "C");
+     },
+     "the identity of 'plus', 0.5, is f32, and what is reduced is i32"},
+    {"LoopAsAnExtent", ErrorCode::foreign_value,  // it was taken, and no array told it
+     [](Fixture& t) {
+       te::compute(
+           {Expr(t.k) + 1}, [&](const Axes& i) { return t.a(i[0], 0); }, "C");
+     },
+     "an extent of 'C' has the loop 'k', which is no size"},
+    {"LoopAsTheEndOfALoop", ErrorCode::foreign_value, [](Fixture& t) { te::reduce_axis(0, t.i, "q"); },
+     "an extent of 'q' has the loop 'i', which is no size"},
+    {"LoopAsAnExtentOfAPlaceholder", ErrorCode::foreign_value,
+     [](Fixture& t) {
+       te::placeholder({t.n, t.i}, "P");
+     },
+     "an extent of 'P' has the loop 'i', which is no size"},
+    {"ElementAsAnExtent", ErrorCode::foreign_value,
+     [](Fixture& t) { te::reduce_axis(0, te::cast(t.a(0, 0), i32), "q"); },
+     "an extent of 'q' has an element of 'A', which is no size"},
+    {"PartsOfManyLengths", ErrorCode::bad_schedule,  // a call said so
+     [](Fixture& t) {
+       const te::Tensor total = te::compute(
+           {t.n}, [&](const Axes& i) { return te::sum(t.f(i[0], t.k), {t.k}); }, "total");
+       const te::Tensor d = te::compute(
+           {t.n, t.m}, [&](const Axes& i) { return t.f(i[0], i[1]) / total(i[0]); }, "D");
+       te::Schedule s = te::create_schedule(d);
+       const te::Axis fused = s[d].fuse(d.op().axis()[0], d.op().axis()[1]);
+       s[total].compute_at(s[d], fused);
+       s[t.f].compute_at(s[d], fused);
+       static_cast<void>(te::lower(s, {t.a, d}));
+     },
+     "compute_at: the part of 'F' that 'i.j.fused' of 'D' needs is not as long along axis 1 for each 'i.j.fused'"},
     {"TwoMarksOfALoop", ErrorCode::bad_schedule,  // the first was dropped
      [](Fixture& t) {
        t.s[t.b].parallel(t.i);
