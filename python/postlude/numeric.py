@@ -264,7 +264,7 @@ _erf: Callable[..., Any] = np.vectorize(math.erf, otypes=[np.float64])
 
 def _numpy_erf(x: Any) -> Any:
     array = np.asarray(x)
-    return _erf(array).astype(array.dtype) if array.size else array
+    return _erf(array).astype(np.float32 if array.dtype.kind in "iub" else array.dtype) if array.size else array
 
 
 def _divide(xp: Any, a: Any, b: Any) -> Any:

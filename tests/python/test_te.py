@@ -585,3 +585,39 @@ def test_a_reduced_axis_begins_below_zero():
     b = np.empty(3, np.float32)
     build(B, [X, B])(np.array([1, 2, 4], np.float32), b)
     np.testing.assert_array_equal(b, [3, 7, 6])
+
+
+OPERATIONS = [(name, spelling, arity) for name, spelling, arity, is_elementwise, _ in post._core.op_table()
+              if is_elementwise and arity > 0 and name != "cast"]
+
+
+@pytest.mark.parametrize("name, spelling, arity", OPERATIONS, ids=[name for name, _, _ in OPERATIONS])
+def test_every_operation_of_the_language(rng, name, spelling, arity):
+    """Inside a reduction's stage too: what it gives is what the package's function, or Python's operator, gives of arrays."""
+    n, kinds = te.var("n"), 0
+    for dtype in ("float32", "int32", "bool"):
+        arrays = [(rng.uniform(0.1, 0.9, (3, 70)) if dtype == "float32" else rng.integers(1, 5, (3, 70))).astype(dtype)
+                  for _ in range(arity)]
+        if name == "where":
+            arrays[0] = rng.integers(0, 2, (3, 70)).astype(bool)
+        tensors = [te.placeholder((3, n), dtype=str(a.dtype), name=f"x{i}") for i, a in enumerate(arrays)]
+        try:
+            C = te.compute((3, n), lambda i, j: post._core.loop_apply(name, [t[i, j] for t in tensors]), name="C")
+        except post.Error as refusal:
+            assert refusal.name == "type_mismatch"
+            continue
+        of = [a.astype(np.int32) if dtype == "bool" and C.dtype != "bool" else a for a in arrays]  # numbers: true is 1
+        if name in te.public:
+            wanted = getattr(post, name)(*of)
+        else:
+            wanted = eval(f"{spelling}a[0]" if arity == 1 else f"a[0] {spelling} a[1]", {"a": of})
+        k = te.reduce_axis((0, n), "k")
+        S = te.compute((3,), lambda i: te.max(C[i, k], axis=k), name="S")
+        s = te.create_schedule([C, S])
+        c, most = np.zeros((3, 70), C.dtype), np.zeros(3, S.dtype)
+        te.build(s, [*tensors, C, S])(*arrays, c, most)
+        np.testing.assert_allclose(c.astype(np.float64), wanted.astype(np.float64), rtol=2e-6, atol=1e-6)
+        np.testing.assert_array_equal(most, c.max(1))
+        assert "__global__" in te.build(s, [*tensors, C, S], "cuda").source
+        kinds += 1
+    assert kinds > 0

@@ -92,5 +92,42 @@ TEST(TeEmission, HoldsIndicesBehindConditions) {
   }
 }
 
+// Blocks and threads of three dimensions, none of whose loops divides its axis.
+TEST(TeEmission, RunsOverThreeDimensions) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "the sanitizers do not follow fibers";
+#endif
+  host::Harness harness("te_dimensions", 1);
+  const std::vector<std::int64_t> shape{4, 5, 7};
+  const std::vector<te::Expr> sizes{te::var("n"), te::var("m"), te::var("p")};
+  const te::Tensor a = te::placeholder(sizes, "A");
+  const te::Tensor c = te::compute(
+      sizes, [&](const te::Axes& i) { return a(i[0], i[1], i[2]) * 2 + i[1]; }, "C");
+  te::Schedule s = te::create_schedule(c);
+  const te::Axes axes = c.op().axis();
+  te::Axes blocks, threads;
+  for (const te::Axis& axis : axes) {
+    const auto [outer, inner] = s[c].split(axis, 3);
+    blocks.push_back(outer), threads.push_back(inner);
+  }
+  te::Axes order = blocks;
+  order.insert(order.end(), threads.begin(), threads.end());
+  s[c].reorder(order);
+  static const char* const dimensions[] = {"z", "y", "x"};
+  for (std::size_t d = 0; d < 3; ++d) {
+    s[c].bind(blocks[d], te::thread_axis(std::string("blockIdx.") + dimensions[d]));
+    s[c].bind(threads[d], te::thread_axis(std::string("threadIdx.") + dimensions[d]));
+  }
+  const te::Module module = te::build(s, {a, c}, Target::cuda());
+  std::vector<float> in(140), out(140, -1);
+  for (std::size_t i = 0; i < in.size(); ++i) in[i] = static_cast<float>(i);
+  const std::vector<Tensor> arrays{Tensor(in.data(), f32, shape).on(Device::cuda),
+                                   Tensor(out.data(), f32, shape).on(Device::cuda)};
+  module(arrays);
+  ASSERT_TRUE(harness.compile("-O0"));
+  module(arrays);
+  for (std::size_t i = 0; i < in.size(); ++i) ASSERT_EQ(out[i], in[i] * 2 + static_cast<float>(i / 7 % 5)) << i;
+}
+
 }  // namespace
 }  // namespace postlude
