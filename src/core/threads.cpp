@@ -6,6 +6,7 @@
 #include <atomic>
 #include <exception>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #if defined(_OPENMP)
@@ -15,6 +16,9 @@
 namespace postlude::inline v0::core {
 namespace {
 
+struct Guarded;
+thread_local const Guarded* innermost = nullptr;  // whose body runs on this thread
+
 // Holds the first exception that a body throws; an exception must not leave an OpenMP region.
 struct Guarded {
   void (*body)(void*, int);
@@ -23,6 +27,7 @@ struct Guarded {
   std::exception_ptr exception = {};
 
   void operator()(int thread) noexcept {
+    const Guarded* const outer = std::exchange(innermost, this);
     try {
       body(context, thread);
       // Stores past the caches are in no order with the other stores, which will say that they are
@@ -31,6 +36,7 @@ struct Guarded {
     } catch (...) {
       if (!thrown.test_and_set()) exception = std::current_exception();
     }
+    innermost = outer;
   }
 };
 
@@ -117,6 +123,8 @@ void parallel(int threads, void (*body)(void*, int), void* context) {
   }
   if (guarded.exception) std::rethrow_exception(guarded.exception);
 }
+
+bool is_abandoned() { return innermost && innermost->thrown.test(); }
 
 void parallel_for(std::int64_t count, std::int64_t grain, void (*body)(void*, std::int64_t), void* context) {
   const std::int64_t blocks = grain > 0 ? (count + grain - 1) / grain : 0;

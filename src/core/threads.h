@@ -23,6 +23,9 @@ void parallel(int threads, Body&& body) {
       const_cast<void*>(static_cast<const void*>(&body)));
 }
 
+// Whether a body has thrown beside the one that asks: what this one computes is not wanted, and it may throw anything.
+[[nodiscard]] bool is_abandoned();
+
 // Calls body(i) for every i in [0, count), `grain` in a row by one thread; whichever thread is free
 // takes the next.
 void parallel_for(std::int64_t count, std::int64_t grain, void (*body)(void* context, std::int64_t i), void* context);

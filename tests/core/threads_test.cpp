@@ -11,9 +11,11 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <chrono>
 #include <fstream>
 #include <new>
 #include <stdexcept>
+#include <thread>
 #include <vector>
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
@@ -76,6 +78,22 @@ TEST(Threads, AnExceptionOfAnyBodyArrives) {
   EXPECT_THROW(core::parallel(8, third), std::runtime_error);
   EXPECT_THROW(core::parallel_for(100, 1, [&](std::int64_t i) { third(static_cast<int>(i)); }), std::runtime_error);
   EXPECT_TRUE(each_once(8));
+}
+
+TEST(Threads, OthersAreToldOfAnException) {
+  for (const int threads : {2, 5}) {
+    std::atomic<int> told = 0;
+    const auto body = [&](int thread) {
+      EXPECT_FALSE(thread == 0 && core::is_abandoned());
+      if (thread == 0) throw std::runtime_error("the first");
+      for (int tries = 0; tries < 20'000 && !core::is_abandoned(); ++tries)
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      told += core::is_abandoned();
+    };
+    EXPECT_THROW(core::parallel(threads, body), std::runtime_error);
+    EXPECT_EQ(told, threads - 1);
+  }
+  EXPECT_FALSE(core::is_abandoned());
 }
 
 TEST(Threads, AForGoesThroughAllOnce) {

@@ -1,6 +1,7 @@
 """An operation of one's own, in one decorator."""
 import subprocess
 import sys
+import time
 
 import numpy as np
 import pytest
@@ -75,6 +76,22 @@ def test_what_a_reference_raises_reaches_the_caller(raised, shape):
         with pytest.raises(type(raised)) as caught:
             call()
         assert caught.value is raised
+
+
+def test_what_one_thread_raises_stops_the_others():
+    calls = []
+
+    @post.function(cuda="x0")
+    def interrupted(x):
+        calls.append(len(calls))
+        if calls[-1] == 3:
+            raise KeyboardInterrupt
+        time.sleep(0.01)
+        return x
+
+    with pytest.raises(KeyboardInterrupt):  # of thousands of calls
+        post.stream(np.ones((900, 900), np.float32), epilogue=post.epilogue(lambda acc: interrupted(acc)))
+    assert len(calls) < 200
 
 
 def test_a_result_of_another_shape_is_refused():

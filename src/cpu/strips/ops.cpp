@@ -1,6 +1,7 @@
 #include "cpu/strips/ops.h"
 
 #include "core/convert.h"
+#include "core/threads.h"
 #include "cpu/strips/keep.h"
 #include "cpu/strips/reduce.h"
 #include "graph/ir/functions.h"
@@ -8,6 +9,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -239,6 +241,7 @@ void call_native(const NativeFunction& function, const Strip& strip) {
         if (arg.column_stride == 0) std::fill_n(spread[a], count, *from);
         x[a] = arg.column_stride == 0 ? spread[a] : from;
       }
+      if (core::is_abandoned()) throw std::runtime_error("another call of a function threw");
       if (function.strip) {
         function.strip(x, values, out + c0, count);
         continue;
