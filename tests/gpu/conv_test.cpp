@@ -182,13 +182,13 @@ TEST(Convolution, Sanitized) {
 // Bands whose rows of pixels the copy engine loads, several tiles a block: that keep rows for the next, and whole
 // images.
 const std::tuple<Convolution, const char*, const char*> rings[] = {
-    {depthwise("7x7", 30, 72, padded(28, 7), padded(28, 7)), "bias_relu",
+    {depthwise("7x7", 20, 72, padded(28, 7), padded(28, 7)), "bias_relu",
      "bands 64x32 sub 32x1 aux 0 rows 2 images 1 ring 10"},
-    {depthwise("7x7, in pairs", 24, 96, padded(56, 7), padded(56, 7)), "bias_gelu_res_aux",
-     "bands 256x32 sub 32x1 aux 1 rows 2 images 1 ring 14"},
+    {depthwise("7x7, in pairs", 80, 96, padded(14, 7), padded(14, 7)), "bias_gelu_res_aux",
+     "bands 64x32 sub 32x1 aux 1 rows 2 images 1 ring 14"},
     {depthwise("3x3 strided", 60, 72, {63, 3, 2, 1, 1}, {29, 3, 2, 1, 1}), "bias_gelu_res_aux",
      "bands 64x32 sub 32x1 aux 2 rows 2 images 1 ring 13"},
-    {depthwise("5x3 of whole images", 1000, 72, padded(7, 5), padded(9, 3)), "rowmax",
+    {depthwise("5x3 of whole images", 600, 72, padded(7, 5), padded(9, 3)), "rowmax",
      "bands 64x32 sub 32x1 aux 0 rows 2 images 3 ring 24"}};
 
 // For compute-sanitizer too.

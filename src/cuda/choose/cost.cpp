@@ -175,9 +175,10 @@ static double strip_instructions(const Schedule& s, const Stencil& of) {
     const double reads = of.y.read(s.strip_y),
                  taps = of.y.taps * (of.y.step == 1 && pixels.k_blocks == 1 ? 1 : s.strip_y);
     const double instructions =
-        pixels.k_blocks * (40 * reads + 4 * taps + 8.0 * of.y.taps * s.strip_y) + 80.0 * s.strip_y + 60;
+        pixels.k_blocks * ((pixels.paired ? 34 : 40) * reads + 4 * taps + 8.0 * of.y.taps * s.strip_y) +
+        80.0 * s.strip_y + 60;
     // Shared memory gives one warp of four 128 bytes a clock.
-    const double bytes = pixels.k_blocks * (32 * reads + 16 * taps) + 32.0 * s.strip_y;
+    const double bytes = pixels.k_blocks * ((pixels.paired ? 24 : 32) * reads + 16 * taps) + 32.0 * s.strip_y;
     return std::max(instructions, 4 * bytes);
   }
   const double taps = double(of.x.taps) * of.y.taps, sums = double(s.strip_x) * s.strip_y;
@@ -187,8 +188,8 @@ static double strip_instructions(const Schedule& s, const Stencil& of) {
 }
 
 // A warp's instructions, one a clock: fused multiply-adds, a load and a conversion for each element that a strip reads,
-// the way of the sums through shared memory, the copies of 16 bytes, the epilogue. Or bytes, 20 a clock from memory and
-// 40 from L2.
+// the way of the sums through shared memory, the copies of 16 bytes, the epilogue. Or bytes, 20 a clock from memory
+// and 40 from L2.
 double stencil_clocks(const Schedule& s, const EpilogueNeeds& needs) {
   const Stencil& of = needs.stencil;
   const StencilTile tile = stencil_tile(s, of);
@@ -197,15 +198,17 @@ double stencil_clocks(const Schedule& s, const EpilogueNeeds& needs) {
   double strips = double(whole), loaded = double(of.x.read(tile.x)) * of.y.read(tile.y) * s.bn * needs.element_bytes;
   if (s.images) {
     const BandPixels pixels = band_pixels(s, of);
-    strips = pixels.strips, loaded = pixels.bytes;
+    strips = pixels.strips, loaded = 2.0 * s.bn * images * pixels.fresh * pixels.row;
   }
   const double element = 4 + 0.5 * needs.operations + 0.5 * (needs.aux_bytes_column + needs.d_bytes_column);
-  const double instructions =
-      std::ceil(strips / 4) * strip_instructions(s, of) + loaded / 16 / 128 * 6 + area / 128 * element + 300 * images;
-  const double bytes =
-      images * tile.x * tile.y * s.bn * (needs.element_bytes + needs.aux_bytes_column + needs.d_bytes_column);
+  const double instructions = std::ceil(strips / 4) * strip_instructions(s, of) + (s.ring ? 0 : loaded / 16 / 128 * 6) +
+                              area / 128 * element + 300 * images;
+  const double bytes = images * tile.x * tile.y * s.bn *
+                       (of.x.step * of.y.step * needs.element_bytes + needs.aux_bytes_column + needs.d_bytes_column);
   // What a block waits for, the others of its multiprocessor hide the better the more they are (decision 0086).
-  return std::max({instructions * (1 + 1.2 / resident(s, needs)), bytes / 20, loaded / 40});
+  // Lanes wait for strided pixels, each of which few of them read (decision 0053).
+  const double strided = s.images || of.x.step * of.y.step == 1 ? 1 : 1.55;
+  return std::max({instructions * strided * (1 + 1.2 / resident(s, needs)), bytes / 20, loaded / 40});
 }
 
 double pass_microseconds(std::int64_t rows, std::int64_t columns, int bytes_column, int multiprocessors) {

@@ -90,6 +90,8 @@ BandPixels band_pixels(const Schedule& s, const Stencil& of) {
   made.bytes = 2 * s.bn * s.images * (s.ring ? s.ring : made.rows) * made.row;
   const auto strips = [&](int runs, int most) { return static_cast<int>(ceil_div(runs, most)) * (s.bn / 8); };
   made.strips = strips(s.images * blocks * groups, 16);
+  const bool stays = s.ring && tile.x == of.x.pixels && tile.y < of.y.pixels;
+  made.fresh = stays ? std::min(made.rows, tile.y * of.y.step) : made.rows;
   made.paired =
       s.ring && blocks > 1 && strips(s.images * static_cast<int>(ceil_div(blocks, 2)) * groups, 8) == made.strips;
   return made;
@@ -147,13 +149,9 @@ int stencil_lane(const Schedule& s, const Stencil& of) {
 int resident(const Schedule& s, const EpilogueNeeds& n) {
   // Of 102, 128, 168 and 255 registers a thread, what is left beside a strip's, and beside an epilogue's.
   const int by_memory = shared_limit / (stencil_memory(s, n).all() + 1024);
-  const bool small = s.bm * s.bn <= 64 * 64, simple = n.operations < 12, brief = n.operations < 24;
-  if (s.images) {  // three would spill, but of a ring
-    const BandPixels pixels = band_pixels(s, n.stencil);
-    const bool lean = s.strip_y <= 2 && pixels.paired && pixels.k_blocks == 1;
-    return std::clamp(by_memory, 1, lean && brief ? 3 : 2);
-  }
+  if (s.images) return std::clamp(by_memory, 1, 2);  // three would spill
   const int lane = stencil_lane(s, n.stencil);
+  const bool small = s.bm * s.bn <= 64 * 64, simple = n.operations < 12, brief = n.operations < 24;
   int by_registers = 2;
   if (brief && lane <= 143) by_registers = 3;
   if (brief && lane <= (small ? 90 : 60)) by_registers = 4;  // small: 32 accumulators a thread
@@ -417,15 +415,14 @@ Schedule fill_shared(Schedule tile, const EpilogueNeeds& needs) {
   return tile;
 }
 
-// The largest ring that is of use and leaves room for a second block: of all rows of the next tile too, or those of a
-// tile.
+// The largest ring that is of use and leaves room for a second block: with the rows of the next tile too, or without.
+// Where runs are not in pairs, none was faster (decision 0053).
 static bool add_ring(Schedule& s, const EpilogueNeeds& needs) {
-  const int rows = band_pixels(s, needs.stencil).rows,
-            advance = stencil_tile(s, needs.stencil).y * needs.stencil.y.step;
-  const bool stays = stencil_tile(s, needs.stencil).x == needs.stencil.x.pixels && tiles_down(s, needs, 0) > 1;
-  for (const int more : {stays ? std::min(advance, rows) : rows, 0}) {
-    s.ring = rows + more;
-    if (illegal(s, needs).empty() && resident(s, needs) > 1) return true;
+  s.ring = 1;  // any
+  const BandPixels pixels = band_pixels(s, needs.stencil);
+  for (const int more : {pixels.fresh, 0}) {
+    s.ring = pixels.rows + more;
+    if (pixels.paired && illegal(s, needs).empty() && resident(s, needs) > 1) return true;
   }
   return false;
 }
@@ -449,7 +446,7 @@ static void add_bands(std::vector<Schedule>& found, const EpilogueNeeds& needs) 
     }
     if (!best) continue;
     found.push_back(*best);
-    if (needs.boxes && add_ring(*best, needs)) found.push_back(*best);
+    if (bm == 256 && needs.boxes && add_ring(*best, needs)) found.back() = *best;
   }
 }
 
@@ -547,7 +544,6 @@ std::vector<Schedule> rank(const EpilogueNeeds& needs, std::int64_t batch, std::
   const Extents extents{batch, m, columns, k};
   std::vector<Ranked> ranked;
   for (const Schedule& s : candidates(needs, mma)) {
-    if (s.ring) continue;  // until it has been measured
     if (mma) ranked.push_back({s, microseconds(s, needs, extents, multiprocessors)});
     else rank_tile(ranked, s, needs, extents, multiprocessors);
   }

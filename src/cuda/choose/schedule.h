@@ -122,6 +122,7 @@ struct BandPixels {
   int k_blocks, row, rows, bytes;  // of 16 pixels; pixels
   int strips;                      // of eight channels and 16 runs of pixels
   bool paired;                     // each two of these beside each other
+  int fresh;                       // rows that come for a tile: of a ring those that the tile above did not leave
 };
 [[nodiscard]] BandPixels band_pixels(const Schedule& schedule, const Stencil& stencil);
 // Of a stencil, in shared memory: the epilogue's, the weights', the pixels', the sums'; and the blocks of a

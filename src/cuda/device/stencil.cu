@@ -4,7 +4,7 @@ R"cuda(
 // up their strips of them (stencil_lanes.cu, stencil_bands.cu); the sums go through shared memory to where mma.sync would have left
 // them, and the epilogue of products follows (decision 0086).
 
-constexpr int TILES_X = (PIXELS_X + TILE_X - 1) / TILE_X, ADVANCE = TILE_Y * STEP_Y;
+constexpr int TILES_X = (PIXELS_X + TILE_X - 1) / TILE_X, TILES_M = TILES_X * ((PIXELS_Y + TILE_Y - 1) / TILE_Y);  // of an image
 // A strip a warp: then the sums may lie where the pixels were.
 constexpr bool ONE_EACH = STRIPS <= WARPS;
 
@@ -49,9 +49,9 @@ DEVICE Tile begin_tiles(const Params& p, u32 scratch) {
   return tile;
 }
 // Tile number t.
-DEVICE void set_tile(const Params& p, Tile& tile, int t, int warp, int lane) {
+DEVICE void set_tile(Tile& tile, int t, int warp, int lane) {
   tile.warp = warp, tile.lane = lane;
-  tile.batch = t / p.tiles_m * IMAGES, tile.tile_m = tile.slot_m = t % p.tiles_m;
+  tile.batch = t / TILES_M * IMAGES, tile.tile_m = tile.slot_m = t % TILES_M;
   tile.row = tile.tile_m / TILES_X * TILE_Y * PIXELS_X + tile.tile_m % TILES_X * TILE_X;
 }
 )cuda"

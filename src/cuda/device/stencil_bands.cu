@@ -117,10 +117,10 @@ DEVICE void read_bands(const u32 (&from)[2], int first, int tap, u32 (&b)[8][2])
 
 // A zero of a band times an infinity is no number: what is none is added up again, tap by tap.
 DEVICE void mend(const Strip& s, u32 pixels, int row, u32 weights, int lane, Sums& sum) {
-  float all = 0.f;
+  float all[4] = {};  // in turns: one alone would wait for itself
   #pragma unroll
-  for (int n = 0; n < STRIP_Y * 32; ++n) all = fmaf(sum[n / 32][n / 4 % 8][n % 4], 0.f, all);
-  if (all == all) return;
+  for (int n = 0; n < STRIP_Y * 32; ++n) all[n % 4] = fmaf(sum[n / 32][n / 4 % 8][n % 4], 0.f, all[n % 4]);
+  if (all[0] + all[1] + all[2] + all[3] == 0.f) return;
   #pragma unroll 1
   for (int n = 0; n < STRIP_Y * 32; ++n) {
     const int c = n / 4 % 8, h = n / 2 % 2;

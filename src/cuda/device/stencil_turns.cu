@@ -7,11 +7,11 @@ extern "C" __global__ void __launch_bounds__(128, RESIDENT) postlude_gemm(const 
 
   Tile tile = begin_tiles(p, aux + AUX_STAGES * AUX_BYTES);
   // The pixels of tile number t come while the epilogue of the one before runs.
-  const int tiles = (p.batch + IMAGES - 1) / IMAGES * p.tiles_m, step = gridDim.x / p.tiles_n;
+  const int tiles = (p.batch + IMAGES - 1) / IMAGES * TILES_M, step = gridDim.x / p.tiles_n;
   const auto load = [&](int t) {
-    const int m = t % p.tiles_m, y = m / TILES_X * TILE_Y, x = m % TILES_X * TILE_X;
+    const int m = t % TILES_M, y = m / TILES_X * TILE_Y, x = m % TILES_X * TILE_X;
     if (t < tiles)
-      load_pixels(p, pixels, t / p.tiles_m * IMAGES, p.rows.axis[1].first + y * STEP_Y, p.rows.axis[2].first + x * STEP_X, tile.col);
+      load_pixels(p, pixels, t / TILES_M * IMAGES, p.rows.axis[1].first + y * STEP_Y, p.rows.axis[2].first + x * STEP_X, tile.col);
     copy_commit();
   };
   int t = blockIdx.x / p.tiles_n;
@@ -20,7 +20,7 @@ extern "C" __global__ void __launch_bounds__(128, RESIDENT) postlude_gemm(const 
   for (; t < tiles; t += step) {
     // What follows from these for one tile is not kept in registers for the next: it would spill.
     const int warp = opaque(__shfl_sync(~0u, threadIdx.x / 32, 0)), lane = opaque(lane_id());
-    set_tile(p, tile, t, warp, lane);
+    set_tile(tile, t, warp, lane);
     #pragma unroll
     for (int n = 0; n < AUX_STAGES; ++n) issue_load(p, tile, aux, n);
     copy_wait<AUX_STAGES>();
