@@ -81,11 +81,13 @@ TEST(TeEmission, HoldsIndicesBehindConditions) {
       all.emplace_back(&program,
                        te::build(programs.scheduled(program, by), programs.arguments(program), Target::cuda()));
   for (const bool compiled : {false, true}) {
-    for (const auto& [program, module] : all) {
+    for (const auto& each : all) {
+      const Guarded& program = *each.first;
+      const te::Module& module = each.second;
       for (const std::int64_t n : {1, 7, 16}) {
         const auto [is, wanted] =
-            programs.run(*program, n, Device::cuda, [&](const std::vector<Tensor>& arrays) { module(arrays); });
-        if (compiled) { EXPECT_EQ(is, wanted) << program->name << " of " << n << "\n" << module.print(); }
+            programs.run(program, n, Device::cuda, [&](const std::vector<Tensor>& arrays) { module(arrays); });
+        if (compiled) { EXPECT_EQ(is, wanted) << program.name << " of " << n << "\n" << module.print(); }
       }
     }
     if (!compiled) { ASSERT_TRUE(harness.compile("-O0")); }
