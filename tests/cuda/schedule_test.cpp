@@ -235,6 +235,31 @@ TEST(FilterTiles, AreChosenWhereTheyFit) {
         }
 }
 
+TEST(Rings, AreReadBackAndRefused) {
+  EpilogueNeeds n = needs(2);
+  n.stencil = {{56, 7}, {56, 7}};
+  for (const bool boxes : {true, false}) {
+    n.boxes = boxes;
+    int rings = 0;
+    for (const Schedule& s : candidates(n, true)) {
+      EXPECT_EQ(parse_schedule(to_string(s)), s) << to_string(s);
+      rings += s.ring != 0;
+    }
+    EXPECT_EQ(rings, boxes ? 1 : 0);
+  }
+  const auto refused = [&](int ring) {
+    return illegal(parse_schedule("bands 256x32 sub 32x1 aux 0 rows 2 images 1 ring " + std::to_string(ring)), n);
+  };
+  EXPECT_EQ(refused(14), "a ring is what the copy engine of sm_90a loads, of pixels that do not overlap");
+  n.boxes = true;
+  for (const int ring : {9, 21})
+    EXPECT_EQ(refused(ring), "a ring has the 10 rows of pixels that a tile reads, and at most twice as many");
+  for (const int ring : {10, 14, 20}) EXPECT_EQ(refused(ring), "");
+  for (const char* text :
+       {"bands 256x32 sub 32x1 aux 0 rows 2 images 1 ring", "bands 256x32 sub 32x1 aux 0 rows 2 images 1 ring -1"})
+    EXPECT_THROW((void)parse_schedule(text), Error) << text;
+}
+
 TEST(FilterTiles, SayWhatIsWrong) {
   const Stencil of{{56, 7, 1, 1}, {56, 7, 1, 1}};
   const auto refused = [&](const char* text) {
