@@ -119,10 +119,11 @@ void Decider::emit_sides(const Contraction& gemm) {
   using agreed::Unpacked;
   const auto& sides = layout_.beside->sides;
   constexpr std::size_t words = sizeof(Unpacked) / 8;
+  const auto source = std::make_shared<const std::string>(repack_source(gemm.b, true));
   const std::int64_t size = size_of(gemm.b), n = shape_.n;
   for (std::size_t i = 0; i < sides.size(); i += 2) {
     Unpacked matrices[2] = {};
-    Kernel& k = kernel(plain_text(), "postlude_repack");
+    Kernel& k = kernel(source, "postlude_repack");
     k.grid[0] = 0;
     for (std::size_t j = 0; j < std::min<std::size_t>(2, sides.size() - i); ++j) {
       Unpacked& m = matrices[j];
@@ -148,7 +149,8 @@ void Decider::emit_repack() {
   using agreed::Unpacked;
   Unpacked matrices[2] = {};
   constexpr std::size_t words = sizeof(Unpacked) / 8, to_word = offsetof(Unpacked, to) / 8;
-  Kernel& k = kernel(plain_text(), "postlude_repack");
+  const bool counted = layout_.a_k || b_k() || layout_.b_count || layout_.diagonal;
+  Kernel& k = kernel(std::make_shared<const std::string>(repack_source(gemm.a, counted)), "postlude_repack");
   k.grid[0] = 0;
   const int bytes = static_cast<int>(size_of(gemm.a));
   const auto add = [&](std::size_t i, Address::Of of, const Placed& from, int rows_axis, int k_axis, std::int64_t rows,

@@ -36,6 +36,9 @@ const char* const fold_text =
 const char* const product_text =
 #include "cuda/device/product.cu"
     ;
+const char* const repack_text =
+#include "cuda/device/repack.cu"
+    ;
 const char* const copies_text =
 #include "cuda/device/copies.cu"
     ;
@@ -369,14 +372,21 @@ std::string filters_source(DType type, const Stencil& stencil, const FilterTile&
          fold_text;
 }
 
-std::string copies_source(DType type) {
+// What both copy: elements of a size, not numbers.
+static std::string words(DType type) {
   const std::int64_t bytes = size_of(type);
-  return std::string("#pragma nv_diag_suppress 177\n#define ACC ") + (is_float(type) ? "float" : "int") +
-         "\n#define WORD " +
-         (bytes == 1   ? "u8"
-          : bytes == 2 ? "u16"
-                       : "u32") +
-         "\n" + base_source() + agreed_product + counting_text + copies_text;
+  const std::string word = bytes == 1 ? "u8" : bytes == 2 ? "u16" : "u32";
+  return "#pragma nv_diag_suppress 177\n#define WORD " + word + "\n";
+}
+
+std::string repack_source(DType type, bool counted) {
+  return words(type) + "#define COUNTED " + (counted ? "1" : "0") + "\n" + base_source() + agreed_product +
+         counting_text + repack_text;
+}
+
+std::string copies_source(DType type) {
+  return words(type) + "#define ACC " + (is_float(type) ? "float" : "int") + "\n" + base_source() + agreed_product +
+         copies_text;
 }
 
 }  // namespace postlude::inline v0::cuda

@@ -39,8 +39,11 @@ struct GenericSource {
 // The weight gradient of a depthwise convolution, by a tile that fits (choose/filters.h), and the same.
 [[nodiscard]] std::string filters_source(DType type, const Stencil& stencil, const FilterTile& tile);
 
-// Copies of A, B and images into what the copy engine can address, and of an accumulator from what it wrote. They stand
-// apart from that product, which no plan runs beside them, and whose compilation takes as long again.
+// Copies of A and B into what the copy engine can address. `counted`: their K is counted along axes, or lies in groups.
+[[nodiscard]] std::string repack_source(DType type, bool counted);
+
+// The same of images, and copies of an accumulator from what was written for it. What copies stands apart from that
+// product, which no plan runs beside it, and a compiler is asked no more than a plan runs.
 [[nodiscard]] std::string copies_source(DType type);
 
 }  // namespace postlude::inline v0::cuda
