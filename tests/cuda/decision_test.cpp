@@ -215,11 +215,12 @@ TEST(Decision, CountsWhatAHeldTileMoves) {
   EXPECT_EQ(moved(held.outline.phases[1]), tile + 2 * n);
   const double tiles_n = n / held.chosen()->schedule.bn;
   EXPECT_EQ(beside(held, "partial results").traffic.written, (tiles_n + 1) * m * 4 * 2);
-  // In two launches x crosses, and the statistic with it.
-  const Decision apart = decided(s, {1, 16384, 4096, 16384});
+  // In two launches x crosses, and the statistic with it: wider rows have fewer of them at once in registers.
+  const double side = 8192;
+  const Decision apart = decided(s, {1, 8192, 8192, 8192});
   ASSERT_EQ(apart.phases, (std::vector{Where::fragments, Where::memory}));
-  EXPECT_EQ(moved(apart.outline.phases[0]), 2 * tile + 4 * m);
-  EXPECT_EQ(moved(apart.outline.phases[1]), 3 * tile + 4 * m + 2 * n);
+  EXPECT_EQ(moved(apart.outline.phases[0]), 4 * side * side + 4 * side);
+  EXPECT_EQ(moved(apart.outline.phases[1]), 6 * side * side + 4 * side + 2 * side);
 }
 
 // The accumulator on its way through memory, and rows that a pass over it keeps.

@@ -387,7 +387,7 @@ TEST(Parts, CompileWithoutSpills) {
   }
 }
 
-// What waits in registers for its row's statistics moves no byte; behind a long K there are two
+// What waits in registers for its row's statistics moves no byte; of wide rows behind a long K there are two
 // launches, and it does.
 TEST(Explain, CountsWhatCrossesMemory) {
   const Target target = Target::parse("sm_90a");
@@ -397,7 +397,7 @@ TEST(Explain, CountsWhatCrossesMemory) {
   EXPECT_NE(held.find("x0 (stays)"), std::string::npos) << held;
   EXPECT_NE(held.find("bytes    0 B read, 134 MB written\n"), std::string::npos) << held;
   EXPECT_NE(held.find("held for its rows' statistics:\n"), std::string::npos) << held;
-  const std::string crossing = plan.explain(ExplainPart::summary, 16384, 4096, 8192);
+  const std::string crossing = plan.explain(ExplainPart::summary, 8192, 8192, 8192);
   EXPECT_NE(crossing.find("x0 (workspace)"), std::string::npos) << crossing;
   EXPECT_NE(crossing.find("bytes    134 MB read, 134 MB written\n"), std::string::npos) << crossing;
   EXPECT_EQ(crossing.find("held for"), std::string::npos) << crossing;

@@ -72,13 +72,13 @@ double folding(const Schedule& s, const EpilogueNeeds& needs, const Extents& e) 
   return needs.meets && !needs.holds && !lone_columns(s, needs, e.m) ? 3500 : 0;
 }
 
-// What it takes that parts of a tile meet (decisions 0021, 0091, 0190). A part by a cluster is sent. One by memory is
-// written there, and the block that has the last reads all others; or (decision 0074) each block reads a share of all,
-// a load's latency apart, and the last one the sums.
+// What it takes that parts of a tile meet (decisions 0021, 0091, 0115). A part by a cluster is sent, of rows that
+// exist. One by memory is written there, and the block that has the last reads all others; or (decision 0074) each
+// block reads a share of all, a load's latency apart, and the last one the sums.
 double meeting(const Schedule& s, const EpilogueNeeds& needs, const Extents& e) {
   if (s.split == 1) return 0;
-  if (!s.by_memory) return needs.counts_pixels ? 6500 + 950 * s.split : 1600 + 640 * s.split;
   const double part = left_by_part(s, e) / 20;
+  if (!s.by_memory) return needs.counts_pixels ? 6500 + 950 * s.split : 3000 + 0.55 * part * s.split;
   // Parts of a weight gradient end at the same time, and one block that adds them all is slow.
   const double slower = !needs.counts_pixels ? 1 : s.ping_pong ? 3.4 : 2.3;
   return s.in_shares ? 8200 + 3.8 * part + 50 * s.split
@@ -142,8 +142,9 @@ double hopper(const Schedule& s, const EpilogueNeeds& needs, const Extents& e, i
   const double behind = s.by_memory && !needs.counts_pixels ? (epilogue + leaving * (s.split - 1)) / s.split : epilogue;
   const double busy = one_after_another(s, whole_waves, k_blocks * stage, epilogue) +
                       one_after_another(s, waves, of_part * stage, behind);
-  // Parts take longer than their products and what they leave (decision 0098).
-  const double in_parts = !s.by_memory || needs.counts_pixels ? 1 : s.at_end ? 1.05 : 1.1;
+  // Parts take longer than their products and what they leave, the longer the more waves (decisions 0098, 0115).
+  const bool few_waves = s.at_end || units <= resident;
+  const double in_parts = !s.by_memory || needs.counts_pixels ? 1 : few_waves ? 1.05 : 1.1;
   // Of 64 columns of B along N memory gives 128 bytes in a row.
   const double rate = (needs.counts_pixels ? of_windows * std::min(1.0, resident / 60.0) : memory_rate) *
                       (needs.b_mn_major && s.bn == 64 ? 0.95 : 1.0);

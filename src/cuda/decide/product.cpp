@@ -72,12 +72,6 @@ std::string nothing_fits(EpilogueNeeds needs, bool mma) {
              : "no tile fits in shared memory with the operands and outputs of this epilogue";
 }
 
-// Behind a long main loop the larger tiles that two launches allow are as fast (8192^3, softmax: 1.00 of cuBLAS), but
-// for a single wave of tiles.
-bool holds_well(const Shape& shape, std::int64_t columns, int multiprocessors) {
-  return shape.k <= 6144 || shape.batch * shape.m * columns <= std::int64_t{128} * 128 * multiprocessors;
-}
-
 constexpr std::int64_t most_units = 1 << 20;  // parts of tiles
 // Instructions an element that are compiled behind a product: beyond, a compiler takes minutes, and what the
 // accumulator takes through memory is little beside them (decision 0094).
@@ -147,8 +141,7 @@ Choice choose(const Site& site, Hold hold) {
   }
   const std::string why = site.requested ? not_here(*site.requested, e.needs, site) : std::string();
   if (e.held >= 0 && (!why.empty() || (is_rolled(e.needs) && !e.needs.holds))) return choose(site, Hold::nothing);
-  const bool may_hold = site.requested || holds_well(site.shape, site.columns, site.multiprocessors);
-  if (e.needs.holds && (!may_hold || choice.order.empty())) return choose(site, Hold::nothing);
+  if (e.needs.holds && choice.order.empty()) return choose(site, Hold::nothing);
   if (!site.requested && e.needs.holds) {
     if (std::optional<Choice> apart = in_two_launches(site, choice)) return *std::move(apart);
   }
