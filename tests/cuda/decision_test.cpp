@@ -149,6 +149,29 @@ TEST(Decision, TakesTheFirstThatIsNotRejected) {
       << none.describe();
 }
 
+// What is held for its rows and spills is tried again with its code once, before another tile; a long one is at once.
+TEST(Decision, LoopsWhereWhatIsHeldSpills) {
+  const std::string softmax = "    e = exp(x - max(x, axis=1))\n    D: bf16 = e / sum(e, axis=1)\n    return D\n";
+  const auto looped = [&](const std::string& before, bool spills) {
+    const Subject s = subject("def f(acc):\n    x = " + before + "\n" + softmax, "sm_90a");
+    const Layout layout = usual_layout(s.problem, *s.program, {1, 4096, 4096, 4096});
+    std::vector<bool> asked;
+    const Decision d = decide(s, layout, [&](const auto& source) {
+      asked.push_back(source->find("#define ROLLED 1\n") != std::string::npos);
+      return spills && asked.size() == 1 ? std::string("it spills") : std::string();
+    });
+    EXPECT_EQ(d.phases.back(), Where::held);
+    Schedule first = d.considered.front().schedule;
+    first.looped = d.chosen()->schedule.looped;
+    EXPECT_EQ(d.chosen()->schedule == first, asked.front() ? !spills : true);
+    return asked;
+  };
+  EXPECT_EQ(looped("acc", false), std::vector<bool>({false}));
+  EXPECT_EQ(looped("acc", true), std::vector<bool>({false, true}));
+  EXPECT_EQ(looped("30 * tanh(acc / 30)", false), std::vector<bool>({true}));
+  EXPECT_EQ(looped("30 * tanh(acc / 30)", true), std::vector<bool>({true, true})) << "another tile, looped as well";
+}
+
 // A long epilogue is compiled behind the product, a very long one from memory.
 TEST(Decision, TakesVeryLongEpiloguesThroughMemory) {
   const auto steps = [](int count) {
