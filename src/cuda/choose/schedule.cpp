@@ -372,6 +372,17 @@ std::string illegal(const Schedule& s, const EpilogueNeeds& n) {
   return {};
 }
 
+// Of a stencil's tile four subtiles of its operands come while pixels are added up, where as many blocks have room for
+// that as for two (decision 0053).
+static bool all_on_their_way(Schedule& tile, const EpilogueNeeds& needs) {
+  constexpr int most = 4;
+  if (!needs.aux_bytes_column || tile.bm / 64 * tile.bn < most * tile.sub_n) return false;
+  tile.aux_stages = 2;
+  const int beside = illegal(tile, needs).empty() ? resident(tile, needs) : 1;
+  tile.aux_stages = most;
+  return illegal(tile, needs).empty() && resident(tile, needs) == beside;
+}
+
 Schedule fill_shared(Schedule tile, const EpilogueNeeds& needs) {
   struct Staging {
     int sub_n, d_buffers, aux_stages;
@@ -384,6 +395,7 @@ Schedule fill_shared(Schedule tile, const EpilogueNeeds& needs) {
     tile.d_buffers = 1;
     for (const int sub_n : {64, 32, narrowest_subtile}) {
       tile.sub_n = sub_n;
+      if (tile.strip_x && all_on_their_way(tile, needs)) return tile;
       for (const int aux : {2, 1}) {
         tile.aux_stages = needs.aux_bytes_column ? aux : 0;
         if (tile.strip_x) {
