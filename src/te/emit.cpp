@@ -362,7 +362,7 @@ void Emitter::kernel(std::size_t first, std::size_t last) {
   const bool one =
       body.size() == 1 && body[0].kind == Statement::Kind::loop && body[0].axis->kind == AxisNode::Kind::data;
   std::string head;
-  if (!binds && one) {
+  if (!binds && one && !meets(body)) {  // where threads would share memory, one runs alone
     all_run_ = false;
     shared_among_all(body[0]);
   } else {

@@ -116,5 +116,22 @@ TEST(Emit, EachBlockFillsWhatItShares) {
   EXPECT_NE(text.find("if (thread_x == 0) A_shared["), std::string::npos) << text;
 }
 
+// Without a bound loop threads share the outermost one, but not what stands in shared memory within it: all wrote to
+// one array there.
+TEST(Emit, SharedMemoryOfNoThreads) {
+  const te::Tensor a = te::placeholder({8, 64}, "A");
+  const te::Tensor c = te::compute(
+      {8, 64}, [&](const te::Axes& i) { return a(i[0], i[1]) + te::Expr(1.0); }, "C");
+  const auto shares_its_loop = [&](const char* scope) {
+    te::Schedule s = te::create_schedule(c);
+    const te::Tensor copy = s.cache_read(a, scope, {c});
+    s[copy].compute_at(s[c], c.op().axis()[0]);
+    const std::string text = te::emit(te::make_nest(*s.node(), {a, c})).text;
+    return text.substr(text.find("struct Params")).find("gridDim.x") != std::string::npos;
+  };
+  EXPECT_TRUE(shares_its_loop("local"));
+  EXPECT_FALSE(shares_its_loop("shared"));
+}
+
 }  // namespace
 }  // namespace postlude
