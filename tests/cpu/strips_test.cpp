@@ -21,6 +21,15 @@ namespace {
 constexpr float inf = std::numeric_limits<float>::infinity();
 constexpr float nan = std::numeric_limits<float>::quiet_NaN();
 
+void apply(StripFn function, const StripArg* args, std::int64_t rows, std::int64_t columns, void* out) {
+  Strip strip;
+  strip.rows = rows;
+  strip.columns = strip.out_row_stride = columns;
+  strip.args = args;
+  strip.out = out;
+  function(strip);
+}
+
 class Strips : public testing::TestWithParam<Isa> {
  protected:
   void SetUp() override {
@@ -31,23 +40,13 @@ class Strips : public testing::TestWithParam<Isa> {
   std::vector<float> unary(StripFn function, const std::vector<float>& x) const {
     std::vector<float> out(x.size());
     const StripArg arg{x.data(), 0, 1};
-    Strip strip;
-    strip.rows = 1;
-    strip.columns = strip.out_row_stride = static_cast<std::int64_t>(x.size());
-    strip.out = out.data();
-    strip.args = &arg;
-    function(strip);
+    apply(function, &arg, 1, static_cast<std::int64_t>(x.size()), out.data());
     return out;
   }
   std::vector<float> binary(StripFn function, const std::vector<float>& a, const std::vector<float>& b) const {
     std::vector<float> out(a.size());
     const StripArg args[] = {{a.data(), 0, 1}, {b.data(), 0, 1}};
-    Strip strip;
-    strip.rows = 1;
-    strip.columns = strip.out_row_stride = static_cast<std::int64_t>(a.size());
-    strip.out = out.data();
-    strip.args = args;
-    function(strip);
+    apply(function, args, 1, static_cast<std::int64_t>(a.size()), out.data());
     return out;
   }
 };
@@ -74,12 +73,7 @@ TEST_P(Strips, AnExponentialDoesNotDependOnItsNeighbours) {
   const auto run = [](StripFn function, StripArg a, StripArg b, std::int64_t columns) {
     std::vector<float> out(static_cast<std::size_t>(columns));
     const StripArg args[] = {a, b};
-    Strip strip;
-    strip.rows = 1;
-    strip.columns = strip.out_row_stride = columns;
-    strip.out = out.data();
-    strip.args = args;
-    function(strip);
+    apply(function, args, 1, columns, out.data());
     return out;
   };
   const StripFn exp = table().ops[static_cast<int>(Op::exp)][0], difference = table().exp_difference;
@@ -169,12 +163,7 @@ TEST_P(Strips, TwoOperationsInOneGiveTheBitsOfBoth) {
   }
   const auto run = [&](StripFn function, std::initializer_list<StripArg> args) {
     std::vector<float> out(rows * n);
-    Strip strip;
-    strip.rows = rows;
-    strip.columns = strip.out_row_stride = n;
-    strip.args = args.begin();
-    strip.out = out.data();
-    function(strip);
+    apply(function, args.begin(), rows, n, out.data());
     return out;
   };
   const auto op = [&](Op which) { return table().ops[static_cast<int>(which)][0]; };
@@ -212,16 +201,9 @@ TEST_P(Strips, RowsOfFewElementsAreAsRowsAlone) {
                                          std::vector<std::int64_t> sizes) {
         const std::int64_t size = sizes.back();
         std::vector<char> together(static_cast<std::size_t>(rows * columns * size)), alone(together);
-        Strip strip;
-        strip.rows = rows;
-        strip.columns = strip.out_row_stride = columns;
-        strip.args = args.data();
-        strip.out = together.data();
-        function(strip);
-        strip.rows = 1;
+        apply(function, args.data(), rows, columns, together.data());
         for (std::int64_t r = 0; r < rows; ++r) {
-          strip.out = alone.data() + r * columns * size;
-          function(strip);
+          apply(function, args.data(), 1, columns, alone.data() + r * columns * size);
           for (std::size_t i = 0; i < args.size(); ++i)
             args[i].data = static_cast<const char*>(args[i].data) + args[i].row_stride * sizes[i];
         }
