@@ -98,9 +98,10 @@ struct Tap {
   Three at{};  // taps along the axes
   Spot by;
 
-  // The next tap of the same channel; true: there was none, and it is the first.
-  bool step(const Windows& w) {
-    for (std::size_t i = 3; i-- > 0;) {
+  // The next tap of the same channel, or, of fewer than three axes, the first of the next line; true: there was none,
+  // and it is the first of all.
+  bool step(const Windows& w, std::size_t axes = 3) {
+    for (std::size_t i = axes; i-- > 0;) {
       by.move(w, i, w.axes[i].reach);
       if (++at[i] < w.axes[i].taps) return false;
       by.move(w, i, -std::int64_t{at[i]} * w.axes[i].reach);
@@ -112,7 +113,10 @@ struct Tap {
   void next(const Windows& w, std::int64_t count) {
     if (w.channels_last) {
       by.offset -= channel * w.channel_stride;
-      for (channel += count; channel >= w.channels; channel -= w.channels) step(w);
+      channel += count;
+      for (const std::int64_t line = w.axes[2].taps * w.channels; at[2] == 0 && channel >= line; channel -= line)
+        step(w, 2);
+      for (; channel >= w.channels; channel -= w.channels) step(w);
       by.offset += channel * w.channel_stride;
       return;
     }
