@@ -272,6 +272,20 @@ TEST(Conv2d, IsItsDefinition) {
   }
 }
 
+// The second block of K begins within a tap's channels.
+TEST(Conv2d, OfALongKHasSeveralBlocksOfIt) {
+  const Conv2d conv{.stride = {1, 2}, .padding = {{{1, 1}, {0, 2}}}};
+  const Graph graph = parse("def f(acc, bias: row):\n    return relu(acc + bias)\n");
+  std::vector<std::uint64_t> once;
+  for (const int threads : {1, 2}) {
+    const Plan plan = compile(conv, graph, Target::cpu(threads));
+    const Trial run = draw(plan, conv, {2, 300, 7, 7, 70, 3, 3}, Order::last, Order::first, 11, false);
+    check(plan, run, std::to_string(threads) + " threads");
+    if (once.empty()) once = run.drawn[3].memory;
+    EXPECT_EQ(run.drawn[3].memory, once);
+  }
+}
+
 // Channels are gathered sixteen at a time, and the last of them end the memory.
 TEST(Conv2d, ReadsNothingBehindTheFilters) {
   constexpr std::int64_t channels = 17, taps = 9;

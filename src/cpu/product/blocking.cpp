@@ -25,10 +25,10 @@ constexpr BlockSize amx_block = {256, 512};
 // long pieces of few rows. Out of caches the usual block is faster.
 constexpr BlockSize few_rows_block = {96, 1024};
 constexpr std::int64_t few_rows = 96;
-// Windows: accumulators do not pass through L3 for a second k block (decision 0170). A block has so many columns that
-// it stays in L2, which few rows of a long K gain most from (decision 0174).
-constexpr BlockSize whole_block = {4608, 256};
-constexpr std::int64_t whole_block_words = 256 << 10;
+// Windows: accumulators do not pass through L3 for a second k block, of which only a very long K has two (decision
+// 0170). A block has so many columns that L2 holds it, the next one that is asked for, and rows of A (decision 0175).
+constexpr BlockSize whole_block = {2304, 256};
+constexpr std::int64_t whole_block_words = 160 << 10;
 // Rows of A that L2 holds, and B contiguous in K: what is packed is passed while it is in L1 or near it (decision
 // 0172).
 constexpr BlockSize panel_block = {512, 128};

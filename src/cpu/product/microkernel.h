@@ -54,9 +54,10 @@ struct Prefetch {
 };
 
 // Memory that is needed soon is asked for (into L2) while tiles are computed: `lines` lines in
-// every ahead_steps, from where the last call stopped. Without it packing the next block waits for
-// L3 or memory. A's rows are not asked for: the processor sees them coming (decision 0036).
-inline constexpr int ahead_steps = 64;
+// every ahead_steps, from where the last call stopped: few at once, which else wait for each other (decision 0175).
+// Without it packing the next block waits for L3 or memory. A's rows are not asked for: the processor sees them coming
+// (decision 0036).
+inline constexpr int ahead_steps = 16;
 struct Ahead {
   const char* row = nullptr;
   std::int64_t row_stride = 0;  // bytes
