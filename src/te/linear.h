@@ -29,6 +29,7 @@ struct Linear {
   std::vector<Term> terms;
   std::vector<std::pair<Expr, std::int64_t>> others;       // atoms that are no variable, and their factors
   std::vector<std::pair<const AxisNode*, int>> variables;  // that `others` have
+  Sizes sizes;                                             // that they have
 
   [[nodiscard]] bool is_affine() const { return others.empty(); }
   [[nodiscard]] std::int64_t factor(int slot) const {
@@ -45,7 +46,7 @@ struct Linear {
     std::int64_t sum = constant;
     for (const Term& term : terms) sum += term.factor * loops[static_cast<std::size_t>(term.slot)];
     if (!others.empty()) {
-      Sizes values;
+      Sizes values = sizes;
       for (const auto& [axis, slot] : variables) values[axis] = loops[static_cast<std::size_t>(slot)];
       for (const auto& [atom, factor] : others) sum += factor * evaluate(atom, values);
     }
@@ -66,7 +67,9 @@ struct Linear {
     for (std::size_t i = 1; i < term.atoms.size(); ++i) product = product * term.atoms[i];
     result.others.emplace_back(product, term.factor);
     visit(product, [&](const ExprNode& node) {
-      if (node.kind == ExprNode::Kind::axis) result.variables.emplace_back(node.axis.get(), slots.of(node.axis.get()));
+      if (node.kind != ExprNode::Kind::axis) return;
+      if (const auto size = sizes.find(node.axis.get()); size != sizes.end()) result.sizes.insert(*size);
+      else result.variables.emplace_back(node.axis.get(), slots.of(node.axis.get()));
     });
   }
   return result;

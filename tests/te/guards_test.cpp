@@ -31,5 +31,25 @@ TEST(Guards, HoldIndices) {
   }
 }
 
+// A condition without a tensor chooses a strip's one value by the size that the call has.
+TEST(Guards, ChooseIndicesBySizes) {
+  const te::Expr n = te::var("n");
+  const te::Tensor a = te::placeholder({n}, "A");
+  const te::Tensor place = te::compute(
+      {n},
+      [&](const te::Axes& i) {
+        return te::apply("where", {i[0] < n - 1, i[0], -1});
+      },
+      "P");
+  const te::Tensor sum = te::compute(
+      {n}, [&](const te::Axes& i) { return place(i[0]) + te::cast(a(i[0]), i64); }, "S");
+  te::Schedule s = te::create_schedule({sum});
+  s[place].compute_at(s[sum], sum.op().axis()[0]);
+  std::vector<float> x = {10, 20, 30, 40};
+  std::vector<std::int64_t> y(4);
+  te::build(s, {a, sum}, Target::cpu(1))({Tensor(x.data(), f32, {4}), Tensor(y.data(), i64, {4})});
+  EXPECT_EQ(y, (std::vector<std::int64_t>{10, 21, 32, 39}));
+}
+
 }  // namespace
 }  // namespace postlude
