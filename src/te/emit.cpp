@@ -63,6 +63,17 @@ std::string spelled(const std::string& name) {
 // Whether threads meet in it: then all of them run it, idle ones too.
 bool meets(const std::vector<Statement>& body) { return joins(body) || shares(body); }
 
+// Whether all that is stored in memory is within loops that are bound to an axis.
+bool Emitter::stores_within(const std::vector<Statement>& body, std::size_t tag) const {
+  return std::all_of(body.begin(), body.end(), [&](const Statement& s) {
+    if (s.kind == Statement::Kind::loop && s.mark.kind == Mark::Kind::bind && tag_of(s) == tag) return true;
+    const bool stores = s.kind == Statement::Kind::store || s.kind == Statement::Kind::update;
+    if (stores && std::any_of(s.to.begin(), s.to.end(), [&](const BufferPtr& to) { return in_memory(to); }))
+      return false;
+    return stores_within(s.body, tag);
+  });
+}
+
 void visit_statements(const std::vector<Statement>& body, const std::function<void(const Statement&)>& visitor) {
   for (const Statement& s : body) {
     visitor(s);
@@ -348,7 +359,7 @@ void Emitter::kernel(std::size_t first, std::size_t last) {
   written_.clear();
   bound_only_ = true;
   now_.name = "kernel" + str(static_cast<std::int64_t>(out_.kernels.size()));
-  bool binds = false;
+  bool binds = false, joins[6] = {};
   visit_statements(body, [&](const Statement& s) {
     for (const BufferPtr& to : s.to) written_.insert(to.get());
     if (s.kind != Statement::Kind::loop || s.mark.kind != Mark::Kind::bind) return;
@@ -356,9 +367,10 @@ void Emitter::kernel(std::size_t first, std::size_t last) {
     const std::size_t tag = tag_of(s);
     Expr& extent = tag < 3 ? now_.grid[tag] : now_.block[tag - 3];
     if (extent.empty()) extent = s.extent;
-    now_.joins[tag] |= s.joins;
+    joins[tag] |= s.joins;
     if (tag >= 3) check_threads(now_, s);
   });
+  for (std::size_t tag = 0; tag < 6; ++tag) now_.empties[tag] = !joins[tag] && stores_within(body, tag);
   const bool one =
       body.size() == 1 && body[0].kind == Statement::Kind::loop && body[0].axis->kind == AxisNode::Kind::data;
   std::string head;

@@ -15,7 +15,7 @@ namespace postlude::inline v0::te {
 struct KernelSource {
   std::string name;
   Expr grid[3], block[3];  // extents of the loops bound to them; empty: 1
-  bool joins[6] = {};      // of the blocks' axes, then the threads': whether its loops are reduced
+  bool empties[6] = {};    // of the blocks' axes, then the threads': whether nothing is left to do without its loops
   Expr shared_loop;        // instead: the extent of the loop that all threads share; empty: none
   bool joins_blocks = false;
 };

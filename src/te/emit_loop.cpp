@@ -456,7 +456,8 @@ void Emitter::bound(const Statement& s) {
   const bool certain = s.extent->kind == ExprNode::Kind::constant && s.extent->value.integer > 0;
   const bool met = s.joins || meets(s.body);
   const std::string exists = fill("$i < $extent", {{"i", i}, {"extent", extent}});
-  if (!certain && !met) open("if ($exists)", {{"exists", exists}});
+  // All threads take the same way to where they meet.
+  if (!certain && !s.joins) open("if ($condition)", {{"condition", met ? "0 < " + extent : exists}});
   if (s.joins && meets(s.body))
     throw Error(ErrorCode::bad_schedule,
                 "threads that reduce " + quoted(s.axis->name) + " together would meet within that loop",
@@ -476,7 +477,7 @@ void Emitter::bound(const Statement& s) {
   } else {
     write(s.body);
   }
-  if (!certain && !met) close();
+  if (!certain && !s.joins) close();
   close();
   if (fresh) over_.erase(tag);
   if (!s.joins) return;

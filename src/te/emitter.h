@@ -134,6 +134,7 @@ class Emitter {
     --depth_;
     line("}");
   }
+  [[nodiscard]] bool stores_within(const std::vector<Statement>& body, std::size_t tag) const;
   [[nodiscard]] bool in_memory(const BufferPtr& buffer) const {
     return buffer->argument >= 0 || globals_.count(buffer.get()) != 0;
   }

@@ -42,7 +42,7 @@ Launch launch_of(const KernelSource& kernel, const Sizes& sizes, int multiproces
     const Expr& extent = d < 3 ? kernel.grid[d] : kernel.block[d - 3];
     if (extent.empty()) continue;
     const std::int64_t n = evaluate(extent, sizes);
-    launch.empty |= n <= 0 && !kernel.joins[d];
+    launch.empty |= n <= 0 && kernel.empties[d];
     if (d >= 3) {
       threads *= std::max<std::int64_t>(n, 1);
       continue;

@@ -131,5 +131,34 @@ TEST(TeEmission, RunsOverThreeDimensions) {
   for (std::size_t i = 0; i < in.size(); ++i) ASSERT_EQ(out[i], in[i] * 2 + static_cast<float>(i / 7 % 5)) << i;
 }
 
+// What lies outside of a loop of threads is stored where the loop is empty too: row sums of no columns, behind a stage
+// in shared memory whose columns are bound.
+TEST(TeEmission, StoresBesideEmptyLoops) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "the sanitizers do not follow fibers";
+#endif
+  host::Harness harness("te_empty", 1);
+  const te::Expr n = te::var("n");
+  const te::Tensor a = te::placeholder({n, 0}, "A");
+  const te::Tensor twice = te::compute(
+      {n, 0}, [&](const te::Axes& i) { return a(i[0], i[1]) * 2; }, "T");
+  const te::Axis k = te::reduce_axis(0, 0, "k");
+  const te::Tensor sum = te::compute(
+      {n}, [&](const te::Axes& i) { return te::sum(twice(i[0], k), {k}); }, "S");
+  te::Schedule s = te::create_schedule(sum);
+  s[sum].bind(sum.op().axis()[0], te::thread_axis("blockIdx.x"));
+  s[twice].set_scope("shared");
+  s[twice].compute_at(s[sum], sum.op().axis()[0]);
+  s[twice].bind(twice.op().axis()[1], te::thread_axis("threadIdx.x"));
+  const te::Module module = te::build(s, {a, sum}, Target::cuda());
+  std::vector<float> in(1), out(3, -1);
+  const std::vector<Tensor> arrays{Tensor(in.data(), f32, {3, 0}).on(Device::cuda),
+                                   Tensor(out.data(), f32, {3}).on(Device::cuda)};
+  module(arrays);
+  ASSERT_TRUE(harness.compile("-O0"));
+  module(arrays);
+  EXPECT_EQ(out, std::vector<float>(3, 0));
+}
+
 }  // namespace
 }  // namespace postlude
