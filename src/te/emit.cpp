@@ -141,7 +141,7 @@ void Emitter::put(const BufferPtr& buffer, const std::vector<Expr>& at, const st
 std::string Emitter::value(const Expr& x) {
   switch (x->kind) {
     case ExprNode::Kind::constant:
-      if (x->type == DType::i64 && std::abs(x->value.integer) < (1 << 30))
+      if (x->type == DType::i64 && x->value.integer > -(1 << 30) && x->value.integer < 1 << 30)
         return x->value.integer < 0 ? "(" + str(x->value.integer) + ")" : str(x->value.integer);
       return cuda::device_literal(x->value, x->type);
     case ExprNode::Kind::axis:

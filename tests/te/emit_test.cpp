@@ -90,6 +90,17 @@ TEST(Nest, SharedCopiesHoldWhatAllThreadsRead) {
   EXPECT_NE(nest.find("C.local[0] = C.local[0] + A.shared[i.inner, 0]"), std::string::npos) << nest;
 }
 
+// The identity of an i64's maximum, whose digits are no literal of C++: a kernel that stored it did not compile.
+TEST(Emit, TheLeastInteger) {
+  const te::Tensor a = te::placeholder({te::var("n"), te::var("m")}, "A", i64);
+  const te::Axis k = te::reduce_axis(0, a.shape()[1], "k");
+  const te::Tensor b = te::compute(
+      {a.shape()[0]}, [&](const te::Axes& i) { return te::max(a(i[0], k), {k}); }, "B");
+  const std::string text = emitted({a}, {b});
+  EXPECT_NE(text.find("i64(9223372036854775808ull)"), std::string::npos) << text;
+  EXPECT_EQ(text.find("-9223372036854775808"), std::string::npos) << text;
+}
+
 // A CPU refuses an index from memory that leaves; a GPU, which cannot, read what lay there.
 TEST(Emit, HoldsIndicesFromMemory) {
   const te::Expr n = te::var("n");
