@@ -131,7 +131,7 @@ StripNest::StripNest(const Bounding& with, std::vector<Loop> loops, const std::v
   lines_ = direct && along_ && !loops_.empty();
   windows_ = multiplies_ && !along_ && values_.size() == 3 && is_plain(values_.back().args[0]) &&
              is_plain(values_.back().args[1]) && to_[0].buffer.type == DType::f32 && whole;
-  counted_ = swaps_ && along_ && !loops_.empty() && along_function_ &&
+  counted_ = swaps_ && along_ && !loops_.empty() && along_function_ && results_[0] != results_[1] &&
              values_[static_cast<std::size_t>(results_[0])].kind == Value::Kind::index &&
              values_[static_cast<std::size_t>(results_[0])].linear.factor(loops_[order_.back()].slot) > 0 &&
              std::none_of(values_.begin(), values_.end(), [&](const Value& value) {

@@ -133,6 +133,37 @@ TEST(Places, OfElementsThatAreTheIdentity) {
                                        std::numeric_limits<std::int64_t>::max());
 }
 
+// An extreme of the indices themselves: the strip's index, which is counted without being made, is its value too.
+TEST(Places, OfTheIndicesThemselves) {
+  const Expr n = te::var("n");
+  constexpr std::int64_t rows = 5, columns = 70;
+  for (const bool largest : {true, false}) {
+    for (const bool some : {false, true}) {
+      for (const int schedule : {0, 1, 2}) {
+        const te::Axis k = te::reduce_axis(0, columns, "k");
+        const auto b = te::compute_several(
+            {n, 3},
+            [&](const Axes& i) {
+              const Expr where = some ? te::floormod(i[0] + Expr(k), 2) < 1 : Expr();
+              return (largest ? te::argmax : te::argmin)(k, {k}, where);
+            },
+            "B");
+        te::Schedule s = schedule == 2 ? te::choose_schedule(b) : te::create_schedule(b);
+        if (schedule == 1) s[b[0]].parallel(b[0].op().axis()[0]);
+        std::vector<std::int64_t> index(rows * 3, -7), value(rows * 3, -7), wanted;
+        te::build(s, {b[0], b[1]},
+                  Target::cpu(2))({Tensor(index.data(), i64, {rows, 3}), Tensor(value.data(), i64, {rows, 3})});
+        for (std::int64_t r = 0; r < rows * 3; ++r) {
+          const std::int64_t odd = some ? r / 3 % 2 : 0;
+          wanted.push_back(largest ? columns - 1 - (some ? 1 - odd : 0) : odd);
+        }
+        EXPECT_EQ(index, wanted) << largest << some << schedule;
+        EXPECT_EQ(value, wanted) << largest << some << schedule;
+      }
+    }
+  }
+}
+
 // A reduced axis may begin below 0, as a window around each element does; argmax counts from its begin.
 TEST(Windows, AroundEachElement) {
   const Expr n = te::var("n");
