@@ -75,7 +75,8 @@ class Lowering {
   std::vector<Statement> initialise(Lowered& s, std::size_t level);
   std::vector<Statement> attached(Lowered& consumer, const AxisPtr& at);
   std::vector<Statement> nest(Lowered& s);
-  std::vector<Statement> guarded(Lowered& s, std::vector<Statement> body, std::size_t level, bool reduces);
+  std::vector<Statement> guarded(Lowered& s, std::vector<Statement> body, std::size_t level, bool reduces,
+                                 bool behind = false);
   std::vector<std::pair<Expr, bool>> conditions(Lowered& s);
   Statement loop(Lowered& s, const AxisPtr& leaf);
   Expr placed(const Expr& x) const;
@@ -351,8 +352,18 @@ std::vector<std::pair<Expr, bool>> Lowering::conditions(Lowered& s) {
 }
 
 // Puts `body`, which stands inside the loops up to `level`, behind the conditions that are known
-// from there on and not before.
-std::vector<Statement> Lowering::guarded(Lowered& s, std::vector<Statement> body, std::size_t level, bool reduces) {
+// from there on and not before; `behind`: those that read what is computed there, and no others.
+std::vector<Statement> Lowering::guarded(Lowered& s, std::vector<Statement> body, std::size_t level, bool reduces,
+                                         bool behind) {
+  const auto reads_computed = [&](const Expr& condition) {
+    bool found = false;
+    visit(condition, [&](const ExprNode& x) {
+      for (const Lowered& other : stages_)
+        found |= x.kind == ExprNode::Kind::read && other.stage->origin == x.tensor &&
+                 other.stage->nesting == StageNode::Nesting::at && other.stage->at == s.stage->leaves.back();
+    });
+    return found;
+  };
   const auto known_at = [&](const Expr& condition) {
     std::size_t at = 0;
     visit(condition, [&](const ExprNode& x) {
@@ -367,7 +378,8 @@ std::vector<Statement> Lowering::guarded(Lowered& s, std::vector<Statement> body
     const Expr& condition = guard;  // what a lambda captures is no structured binding before clang 16
     // The reduction's own conditions stand behind its initialisation.
     const std::size_t known = std::max(known_at(condition), of_reduction ? s.first_reduce + 1 : 0);
-    if ((of_reduction && !reduces) || known != level) continue;
+    if ((of_reduction && !reduces) || known != level || (!s.collective && reads_computed(condition) != behind))
+      continue;
     const bool holds = std::any_of(checked_.begin(), checked_.end(),
                                    [&](const Expr& h) { return equal(*h.node(), *condition.node()); });
     if (!holds) all = both(all, placed(condition));
@@ -491,7 +503,7 @@ std::vector<Statement> Lowering::loops(Lowered& s, std::size_t level, bool initi
   }
   if (level == leaves.size()) {
     std::vector<Statement> innermost = statements(s, reduces);
-    if (s.collective) innermost = guarded(s, std::move(innermost), level, reduces);
+    innermost = guarded(s, std::move(innermost), level, reduces, true);
     for (Statement& x : innermost) result.push_back(std::move(x));
     return s.collective ? result : guarded(s, std::move(result), level, reduces);
   }

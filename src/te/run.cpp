@@ -18,8 +18,8 @@ struct CpuNest::Step {
   std::vector<Linear> bounds{};                              // guard: each at least 0
   Expr condition{};                                          // and the rest of it, if any
   std::vector<std::pair<const AxisNode*, int>> variables{};  // that it has
-  BoundBuffer buffer{};                                      // allocate
-  std::unique_ptr<StripNest> strip;
+  BoundBuffer buffer{};                                      // allocate; guard: of what memory decides
+  std::unique_ptr<StripNest> strip;                          // guard: stores that
   std::vector<Step> body;
 };
 
@@ -31,6 +31,7 @@ struct CpuNest::Data {
   std::vector<Step> steps;
   int threads = 1;
 
+  void add(const BufferPtr& buffer);
   std::vector<Step> compile(const std::vector<Statement>& body);
   Step compile(const Statement& statement);
   std::unique_ptr<StripNest> strip(std::vector<const Statement*> around, const Statement& outermost);
@@ -51,12 +52,17 @@ bool is_parallel(const Statement& loop) {
          (loop.mark.kind == Mark::Kind::bind && loop.mark.thread->tag.starts_with("block") && !loop.joins);
 }
 
-// Whether loops and guards around one statement, and nothing else.
+bool reads_to_pass(const Statement& s) { return s.kind == Statement::Kind::guard && reads(s.condition); }
+
+// Whether loops and guards around one statement, and nothing else. What memory decides is a mask of elements, where
+// the identity may stand for one that is left out.
 bool is_perfect(const Statement& s) {
   if (is_statement(s)) return true;
-  if (s.kind == Statement::Kind::loop && is_parallel(s)) return false;
-  return (s.kind == Statement::Kind::loop || s.kind == Statement::Kind::guard) && s.body.size() == 1 &&
-         is_perfect(s.body[0]);
+  const bool is_kind = s.kind == Statement::Kind::guard || (s.kind == Statement::Kind::loop && !is_parallel(s));
+  if (!is_kind || s.body.size() != 1 || !is_perfect(s.body[0])) return false;
+  const Statement* at = &s;
+  while (!is_statement(*at)) at = &at->body[0];
+  return !reads_to_pass(s) || (at->kind == Statement::Kind::update && at->reducer->free.is_left_alone);
 }
 
 bool mentions(const Expr& x, const std::vector<const AxisNode*>& axes) {
@@ -162,11 +168,12 @@ CpuNest::Step CpuNest::Data::compile(const Statement& s) {
     return step;
   }
   std::vector<const Statement*> around{&s};
-  while (around.back()->body.size() == 1 && !is_statement(around.back()->body[0]) && !is_parallel(*around.back()))
+  while (around.back()->body.size() == 1 && !is_statement(around.back()->body[0]) && !is_parallel(*around.back()) &&
+         !reads_to_pass(*around.back()))
     around.push_back(&around.back()->body[0]);
   const Statement& last = *around.back();
   if (last.body.size() == 2 &&
-      std::none_of(around.begin(), around.end(), [](const auto* x) { return is_parallel(*x); }))
+      std::none_of(around.begin(), around.end(), [](const auto* x) { return is_parallel(*x) || reads_to_pass(*x); }))
     if (auto both = pair(around, last.body[0], last.body[1])) return std::move(*both);
   switch (s.kind) {
     case Statement::Kind::loop:
@@ -175,18 +182,24 @@ CpuNest::Step CpuNest::Data::compile(const Statement& s) {
       step.extent = linear(s.extent, sizes, slots);
       step.body = compile(s.body);
       break;
-    case Statement::Kind::guard:
+    case Statement::Kind::guard: {
       step.kind = Step::Kind::guard;
-      if (reads(s.condition))
-        throw Error(ErrorCode::unsupported, "a condition around loops reads a tensor: " + print(s.condition));
-      {
-        std::vector<Expr> parts;
-        split_and(s.condition, parts);
-        for (const Expr& part : parts) {
-          const std::vector<Expr> rests = at_least_zero(part);
-          for (const Expr& rest : rests) step.bounds.push_back(linear(rest, sizes, slots));
-          if (rests.empty()) step.condition = both(step.condition, part);
-        }
+      std::vector<Expr> parts;
+      split_and(s.condition, parts);
+      Expr read;
+      for (const Expr& part : parts) {
+        const std::vector<Expr> rests = reads(part) ? std::vector<Expr>{} : at_least_zero(part);
+        for (const Expr& rest : rests) step.bounds.push_back(linear(rest, sizes, slots));
+        if (rests.empty()) (reads(part) ? read : step.condition) = both(reads(part) ? read : step.condition, part);
+      }
+      if (!read.empty()) {
+        Statement store;
+        store.kind = Statement::Kind::store;
+        store.to = {std::make_shared<const Buffer>(Buffer{"", DType::boolean, {}, Buffer::Scope::local})};
+        store.values = {read};
+        add(store.to[0]);
+        step.buffer = buffers.at(store.to[0].get());
+        step.strip = strip({}, store);
       }
       if (!step.condition.empty())
         visit(step.condition, [&](const ExprNode& x) {
@@ -195,6 +208,7 @@ CpuNest::Step CpuNest::Data::compile(const Statement& s) {
         });
       step.body = compile(s.body);
       break;
+    }
     case Statement::Kind::allocate: {
       step.kind = Step::Kind::allocate;
       step.buffer = buffers.at(s.to[0].get());
@@ -203,6 +217,26 @@ CpuNest::Step CpuNest::Data::compile(const Statement& s) {
     default: break;
   }
   return step;
+}
+
+void CpuNest::Data::add(const BufferPtr& buffer) {
+  if (buffers.count(buffer.get())) return;
+  BoundBuffer bound;
+  bound.number = static_cast<int>(buffers.size());
+  bound.type = buffer->type;
+  bound.name = buffer->name;
+  std::int64_t stride = 1;
+  for (const Expr& extent : buffer->shape) bound.shape.push_back(linear(extent, sizes, slots));
+  for (std::size_t d = buffer->shape.size(); d-- > 0;) {
+    const Linear& extent = bound.shape[d];
+    bound.strides.insert(bound.strides.begin(), stride);
+    if (d > 0 && !(extent.is_affine() && extent.terms.empty()))
+      throw Error(ErrorCode::unsupported,
+                  "the size of " + quoted(buffer->name) + " varies from loop to loop: " + print(buffer->shape[d]),
+                  "Compute it further out.");
+    stride *= std::max<std::int64_t>(extent.constant, 1);
+  }
+  buffers.emplace(buffer.get(), std::move(bound));
 }
 
 // Memory begins a cache line: vectors that cross two take as long as two.
@@ -230,10 +264,17 @@ void CpuNest::Data::run(const Step& step, Frame& frame) const {
     case Step::Kind::guard: {
       for (const Linear& bound : step.bounds)
         if (bound.at(frame.loops) < 0) return;
-      if (step.condition.empty()) return run(step.body, frame);
-      Sizes values = sizes;
-      for (const auto& [axis, slot] : step.variables) values[axis] = frame.loops[static_cast<std::size_t>(slot)];
-      if (evaluate(step.condition, values)) run(step.body, frame);
+      if (!step.condition.empty()) {
+        Sizes values = sizes;
+        for (const auto& [axis, slot] : step.variables) values[axis] = frame.loops[static_cast<std::size_t>(slot)];
+        if (!evaluate(step.condition, values)) return;
+      }
+      if (step.strip) {
+        allocate(step, frame);
+        step.strip->run(frame);
+        if (!*frame.buffers[static_cast<std::size_t>(step.buffer.number)]) return;
+      }
+      run(step.body, frame);
       break;
     }
     case Step::Kind::loop: {
@@ -269,33 +310,15 @@ CpuNest::CpuNest(const Nest& nest, Sizes sizes, std::span<const v0::Tensor> arra
   data_->nest = nest;
   data_->sizes = std::move(sizes);
   data_->threads = threads > 0 ? threads : core::available_threads();
-  const auto add = [&](const BufferPtr& buffer) {
-    if (data_->buffers.count(buffer.get())) return;
-    BoundBuffer bound;
-    bound.number = static_cast<int>(data_->buffers.size());
-    bound.type = buffer->type;
-    bound.name = buffer->name;
-    std::int64_t stride = 1;
-    for (const Expr& extent : buffer->shape) bound.shape.push_back(linear(extent, data_->sizes, data_->slots));
-    for (std::size_t d = buffer->shape.size(); d-- > 0;) {
-      const Linear& extent = bound.shape[d];
-      bound.strides.insert(bound.strides.begin(), stride);
-      if (d > 0 && !(extent.is_affine() && extent.terms.empty()))
-        throw Error(ErrorCode::unsupported,
-                    "the size of " + quoted(buffer->name) + " varies from loop to loop: " + print(buffer->shape[d]),
-                    "Compute it further out.");
-      stride *= std::max<std::int64_t>(extent.constant, 1);
-    }
-    if (buffer->argument >= 0) {
-      const v0::Tensor& array = arrays[static_cast<std::size_t>(buffer->argument)];
-      for (std::size_t d = 0; d < bound.strides.size(); ++d) bound.strides[d] = array.strides[d];
-    }
-    data_->buffers.emplace(buffer.get(), std::move(bound));
-  };
-  for (const BufferPtr& argument : data_->nest.arguments) add(argument);
+  for (std::size_t i = 0; i < arrays.size(); ++i) {
+    const Buffer* const argument = data_->nest.arguments[i].get();
+    data_->add(data_->nest.arguments[i]);
+    std::vector<std::int64_t>& strides = data_->buffers.at(argument).strides;
+    std::copy_n(arrays[i].strides.begin(), strides.size(), strides.begin());
+  }
   const std::function<void(const std::vector<Statement>&)> walk = [&](const std::vector<Statement>& body) {
     for (const Statement& s : body) {
-      if (s.kind == Statement::Kind::allocate) add(s.to[0]);
+      if (s.kind == Statement::Kind::allocate) data_->add(s.to[0]);
       walk(s.body);
     }
   };

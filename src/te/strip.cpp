@@ -59,8 +59,6 @@ StripNest::StripNest(const Bounding& with, std::vector<Loop> loops, const std::v
     } else if (updates_ && statement.reducer->free.is_left_alone && (reads(part) || !chooses_results(part))) {
       masks.push_back(part);
     } else {
-      if (reads(part))
-        throw Error(ErrorCode::unsupported, "a condition around a stored element reads a tensor: " + print(part));
       scalar_conditions_.push_back(part);
       visit(part, [&](const ExprNode& x) {
         if (x.kind == ExprNode::Kind::axis && !with_.sizes->count(x.axis.get()))

@@ -296,7 +296,9 @@ Program generate(std::uint64_t seed) {
   any_float = (kind == 0 || kind == 1 || kind == 4 || kind == 12) && draw.one_in(3);
   p.in_order = kind >= 9 && kind < 13;
   p.has_nan = any_float && p.in_order;
+  const bool of_index = (kind == 4 || kind == 6) && draw.one_in(8);  // as the place of an extreme is
   const auto element = [&](const te::Axes& i) {
+    if (of_index) return kind == 6 ? te::cast(k.back(), i32) : Expr(k.back());
     Expr x = read(i);
     if (draw.one_in(2)) x = x * read(i);
     if (draw.one_in(4)) x = x + Expr(k.back());
@@ -318,7 +320,19 @@ Program generate(std::uint64_t seed) {
         return std::vector<Expr>{Expr(0), Expr(-100)};
       },
       "sum_and_max");
-  const Expr where = draw.one_in(8) ? Expr(k[0]) < Expr(3) : Expr();
+  // By loops, by memory, by what a stage in front has, by both.
+  const int condition = draw.one_in(4) ? draw.between(1, 5) : 0, least = draw.between(-2, 1);
+  const auto where = [&](const te::Axes& i) -> Expr {
+    const Expr chosen = chooser(k[0]) >= Expr(least);
+    switch (condition) {
+      case 1: return Expr(k[0]) < Expr(3);
+      case 2: return te::floormod(rank > 0 ? i.back() + Expr(k[0]) : Expr(k[0]), 2) < Expr(1);
+      case 3: return chosen;
+      case 4: return before ? front(i[0], k[0]) > Expr(least) : chosen;
+      case 5: return (Expr(k.back()) >= (rank > 0 ? Expr(i[0]) : Expr(1))) & chosen;
+      default: return {};
+    }
+  };
   std::vector<te::Tensor> made;
   // None of these may be taken apart at will: a difference, a number of digits, the last of equals, a maximum that a
   // NaN ends.
@@ -344,42 +358,45 @@ Program generate(std::uint64_t seed) {
                        [](const auto&) { return std::vector<Expr>{Expr(-HUGE_VAL)}; }, "beyond");
   const auto custom_of = [&](const te::Reducer& reducer, const auto& values) {
     made = te::compute_several(
-        shape, [&](const te::Axes& i) { return reducer(values(i), k, where); }, "B");
+        shape, [&](const te::Axes& i) { return reducer(values(i), k, where(i)); }, "B");
   };
   switch (kind) {
     case 0:
       made = {te::compute(
-          shape, [&](const te::Axes& i) { return te::max(element(i), k, where); }, "B")};
+          shape, [&](const te::Axes& i) { return te::max(element(i), k, where(i)); }, "B")};
       break;
     case 1:
       made = {te::compute(
-          shape, [&](const te::Axes& i) { return te::min(element(i), k, where); }, "B")};
+          shape, [&](const te::Axes& i) { return te::min(element(i), k, where(i)); }, "B")};
       break;
     case 2:
       made = {te::compute(
           shape,
           [&](const te::Axes& i) {
-            return te::prod(te::apply("where", {element(i) > Expr(0), Expr(1), Expr(-1)}), k, where);
+            return te::prod(te::apply("where", {element(i) > Expr(0), Expr(1), Expr(-1)}), k, where(i));
           },
           "B")};
       break;
     case 3:
       made = {te::compute(
-          shape, [&](const te::Axes& i) { return te::any(element(i) > Expr(2), k, where); }, "B")};
+          shape, [&](const te::Axes& i) { return te::any(element(i) > Expr(2), k, where(i)); }, "B")};
       break;
     case 4:
       made = te::compute_several(
-          shape, [&](const te::Axes& i) { return te::argmax(element(i), k, where); }, "B");
+          shape, [&](const te::Axes& i) { return te::argmax(element(i), k, where(i)); }, "B");
       break;
     case 5:
       made = {te::compute(
-          shape, [&](const te::Axes& i) { return custom({te::cast(element(i), f32)}, k, where)[0]; }, "B")};
+          shape, [&](const te::Axes& i) { return custom({te::cast(element(i), f32)}, k, where(i))[0]; }, "B")};
       break;
     case 6:
       made = te::compute_several(
           shape,
           [&](const te::Axes& i) {
-            return pair({te::cast(element(i), f32), te::cast(element(i), i32)}, k, where);
+            const Expr x = element(i);
+            return pair(
+                of_index ? std::vector<Expr>{x, x} : std::vector<Expr>{te::cast(x, f32), te::cast(element(i), i32)}, k,
+                where(i));
           },
           "B");
       break;
@@ -400,16 +417,16 @@ Program generate(std::uint64_t seed) {
           shape,
           [&](const te::Axes& i) {
             const Expr x = te::cast(element(i), f32);
-            std::vector<Expr> all = te::argmax(x, k, where);
+            std::vector<Expr> all = te::argmax(x, k, where(i));
             if (draw.one_in(2)) std::swap(all[0], all[1]);
-            all.insert(all.begin() + draw.below(3), te::sum(te::cast(element(i), i32), k, where));
+            all.insert(all.begin() + draw.below(3), te::sum(te::cast(element(i), i32), k, where(i)));
             return all;
           },
           "B");
       break;
     default:
       made = {te::compute(
-          shape, [&](const te::Axes& i) { return te::sum(element(i), k, where); }, "B")};
+          shape, [&](const te::Axes& i) { return te::sum(element(i), k, where(i)); }, "B")};
       break;
   }
   p.reductions.push_back(made[0]);
@@ -418,7 +435,7 @@ Program generate(std::uint64_t seed) {
   const te::Tensor b = made.back();
   if (rank == 2 && b.dtype() == f32 && kind > 4 && kind < 9 && draw.one_in(2)) {
     made = followed(p, draw, bound, b);
-  } else if (draw.one_in(3)) {
+  } else if (draw.one_in(3) && !(of_index && b.dtype() == i64)) {
     if (b.dtype() == boolean) {
       made = {te::compute(
           shape, [&](const te::Axes& i) { return ~b.at(std::vector<Expr>(i.begin(), i.end())); }, "C")};

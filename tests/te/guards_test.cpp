@@ -31,6 +31,94 @@ TEST(Guards, HoldIndices) {
   }
 }
 
+// Which elements of A, of 4 rows and 6 columns, are reduced is decided by memory, or by a stage that the loop computes.
+struct Decided {
+  te::Expr n = te::var("n"), m = te::var("m");
+  te::Tensor a = te::placeholder({n, m}, "A");
+  te::Tensor twice = te::compute(
+      {n, m}, [&](const te::Axes& i) { return a(i[0], i[1]) * 2; }, "T");
+  te::Axis k = te::reduce_axis(0, m, "k");
+  std::vector<float> x;
+  Decided() {
+    for (int e = 0; e < 24; ++e) x.push_back(static_cast<float>(e * 7 % 11 - 4));
+  }
+  // The sums that a schedule gives, and those of what is above `least`, times `factor`.
+  void check(const te::Schedule& s, const te::Tensor& sum, float least, float factor) {
+    std::vector<float> is(4), wanted(4);
+    for (std::size_t e = 0; e < x.size(); ++e)
+      if (x[e] > least) wanted[e / 6] += x[e] * factor;
+    te::build(s, {a, sum}, Target::cpu(1))({Tensor(x.data(), f32, {4, 6}), Tensor(is.data(), f32, {4})});
+    EXPECT_EQ(is, wanted) << te::lower(s, {a, sum});
+  }
+};
+
+TEST(Guards, StandBehindWhatTheyRead) {
+  Decided d;
+  const te::Tensor sum = te::compute(
+      {d.n}, [&](const te::Axes& i) { return te::sum(d.a(i[0], d.k), {d.k}, d.twice(i[0], d.k) > 2.0); }, "S");
+  te::Schedule s = te::create_schedule(sum);
+  s[d.twice].compute_at(s[sum], d.k);
+  EXPECT_EQ(te::lower(s, {d.a, sum}),
+            "for (i, 0, n) {\n"
+            "  S[i] = 0.0\n"
+            "  for (k, 0, m) {\n"
+            "    allocate T[1, 1] f32 local\n"
+            "    T[0, 0] = A[i, k]*2.0\n"
+            "    if (T[0, 0] > 2.0) {\n"
+            "      S[i] = S[i] + A[i, k]\n"
+            "    }\n"
+            "  }\n"
+            "}\n");
+  d.check(s, sum, 1, 1);
+  const std::string source = te::build(s, {d.a, sum}, Target::cuda()).source();
+  EXPECT_LT(source.find("float T["), source.find("if (op_gt(T[")) << source;
+}
+
+TEST(Guards, LeaveOutStagesByMemory) {
+  Decided d;
+  const te::Tensor sum = te::compute(
+      {d.n}, [&](const te::Axes& i) { return te::sum(d.twice(i[0], d.k), {d.k}, d.a(i[0], d.k) > 2.0); }, "S");
+  te::Schedule s = te::create_schedule(sum);
+  s[d.twice].compute_at(s[sum], d.k);
+  EXPECT_NE(te::lower(s, {d.a, sum}).find("    if (A[i, k] > 2.0) {\n      allocate T[1, 1]"), std::string::npos);
+  d.check(s, sum, 2, 2);
+}
+
+// An identity that changes what it meets cannot stand for what is left out.
+TEST(Guards, LeaveOutElementsOfTuples) {
+  Decided d;
+  const te::Reducer ends = te::comm_reducer(
+      [](const std::vector<te::Expr>& a, const std::vector<te::Expr>& b) {
+        return std::vector<te::Expr>{te::apply("max", {a[0], b[0]}), te::apply("min", {a[1], b[1]})};
+      },
+      [](const auto&) {
+        return std::vector<te::Expr>{te::Expr(-1.0), te::Expr(5.0)};
+      },
+      "ends");
+  for (const int schedule : {0, 1, 2, 3}) {
+    const te::Axis k = te::reduce_axis(0, d.m, "k");
+    const std::vector<te::Tensor> b = te::compute_several(
+        {d.n},
+        [&](const te::Axes& i) {
+          return ends({d.a(i[0], k), d.a(i[0], k)}, {k}, d.a(i[0], k) < 4.0);
+        },
+        "B");
+    te::Schedule s = schedule == 3 ? te::choose_schedule(b) : te::create_schedule(b);
+    if (schedule == 1) s[b[0]].split(k, 4);
+    if (schedule == 2) s[b[0]].parallel(b[0].op().axis()[0]);
+    std::vector<float> most(4), least(4), wanted_most(4, -1), wanted_least(4, 5);
+    for (std::size_t e = 0; e < d.x.size(); ++e) {
+      if (!(d.x[e] < 4)) continue;
+      wanted_most[e / 6] = std::max(wanted_most[e / 6], d.x[e]);
+      wanted_least[e / 6] = std::min(wanted_least[e / 6], d.x[e]);
+    }
+    te::build(s, {d.a, b[0], b[1]}, Target::cpu(2))(
+        {Tensor(d.x.data(), f32, {4, 6}), Tensor(most.data(), f32, {4}), Tensor(least.data(), f32, {4})});
+    EXPECT_EQ(most, wanted_most) << schedule;
+    EXPECT_EQ(least, wanted_least) << schedule;
+  }
+}
+
 // A condition without a tensor chooses a strip's one value by the size that the call has.
 TEST(Guards, ChooseIndicesBySizes) {
   const te::Expr n = te::var("n");
