@@ -342,6 +342,15 @@ void check_threads(const KernelSource& kernel, const Statement& s) {
 
 }  // namespace
 
+void Emitter::count_reads(const Statement& s) {
+  std::set<const Buffer*> read;
+  for (const Expr& x : s.values)
+    visit(x, [&](const ExprNode& node) {
+      if (node.kind == ExprNode::Kind::read) read.insert(nest_.of(node).get());
+    });
+  for (const Buffer* const buffer : read) ++readers_[buffer];
+}
+
 void Emitter::kernel(std::size_t first, std::size_t last) {
   std::vector<Statement> body;
   for (std::size_t i = first; i < last; ++i) {
@@ -357,11 +366,13 @@ void Emitter::kernel(std::size_t first, std::size_t last) {
   numbered_ = 0;
   over_.clear();
   written_.clear();
+  readers_.clear();
   bound_only_ = true;
   now_.name = "kernel" + str(static_cast<std::int64_t>(out_.kernels.size()));
   bool binds = false, joins[6] = {};
   visit_statements(body, [&](const Statement& s) {
     for (const BufferPtr& to : s.to) written_.insert(to.get());
+    count_reads(s);
     if (s.kind != Statement::Kind::loop || s.mark.kind != Mark::Kind::bind) return;
     binds = true;
     const std::size_t tag = tag_of(s);

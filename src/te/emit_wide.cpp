@@ -32,12 +32,13 @@ std::string Emitter::place(const BufferPtr& buffer, const std::vector<Expr>& ind
               {{"buffer", buffer_name(buffer)}, {"offset", offset(buffer, at)}, {"size", str(size_of(buffer->type))}});
 }
 
-// What has fewer axes than others is read again, and kept in L1.
+// What has fewer axes than others, or is read by other statements too, is read again, and kept in L1.
 std::string Emitter::fetched_words(const ExprNode& read, const Statement& along) {
   std::size_t rank = 0;
   for (const ExprNode* other : chain_->reads) rank = std::max(rank, other->args.size());
   const BufferPtr& buffer = nest_.of(read);
-  return fill("fetch_words<$often, $words>($place)", {{"often", read.args.size() == rank ? "ONCE" : "KEPT"},
+  const bool once = read.args.size() == rank && readers_.at(buffer.get()) == 1;
+  return fill("fetch_words<$often, $words>($place)", {{"often", once ? "ONCE" : "KEPT"},
                                                       {"words", str(words(buffer, along))},
                                                       {"place", place(buffer, read.args, along)}});
 }

@@ -63,6 +63,7 @@ class Emitter {
 
   // emit.cpp: kernels, values and places
   void kernel(std::size_t first, std::size_t last);
+  void count_reads(const Statement& s);
   void shared_among_all(const Statement& s);
   void allocate(const Statement& s);
   void store(const Statement& s);
@@ -145,6 +146,7 @@ class Emitter {
   cuda::Functions functions_;
   std::set<const Buffer*> globals_;
   std::set<const Buffer*> written_;        // by this kernel
+  std::map<const Buffer*, int> readers_;   // so many statements of this kernel read it
   std::vector<BufferPtr> written_before_;  // by the kernels before it
   std::map<const Buffer*, Register> registers_;
   std::unordered_map<const OperationNode*, std::string> parameters_;  // of a combiner
