@@ -35,6 +35,10 @@ TEST(Schedule, PrintsAndReadsBack) {
     EXPECT_EQ(parse_schedule(to_string(s)), s) << to_string(s);
     s.split = 1, s.by_memory = s.at_end = false;
     EXPECT_EQ(parse_schedule(to_string(s)), s) << to_string(s);
+    s.cluster_m = 2;
+    EXPECT_EQ(parse_schedule(to_string(s)), s) << to_string(s);
+    s.cluster_m = 1, s.cluster_n = 2, s.split = 3, s.by_memory = true;
+    EXPECT_EQ(parse_schedule(to_string(s)), s) << to_string(s);
   }
 }
 
@@ -57,6 +61,56 @@ TEST(Schedule, PartsAtTheEndFollowWholeWaves) {
   EXPECT_EQ(blocks(s, needs(2), {310, 10}, 132), 0);
   s.in_shares = s.at_end = false;
   EXPECT_EQ(whole_tiles(s, {300, 10}, 132), 0);
+}
+
+// Tiles of clusters, with those of the last ones that do not exist, on multiprocessors of which one may be left over.
+TEST(Schedule, ClustersAreWhole) {
+  Schedule s{.raster = 2, .cluster_m = 2};
+  const EpilogueNeeds n = needs(2);
+  EXPECT_EQ(illegal(s, n), "");
+  const Tiles along_m = tiles_of(s, n, 3, 600, 300);  // 5 x 3
+  EXPECT_EQ(along_m.all, 3 * 6 * 3);
+  EXPECT_EQ(along_m.beside, 3);
+  EXPECT_EQ(blocks(s, n, along_m, 133), 54);
+  EXPECT_EQ(blocks(s, n, along_m, 41), 28);  // two waves of 20 clusters, the second not full
+  EXPECT_EQ(blocks(s, n, along_m, 1), 0);
+  s.cluster_m = 1, s.cluster_n = 2;
+  const Tiles along_n = tiles_of(s, n, 3, 600, 300);
+  EXPECT_EQ(along_n.all, 3 * 5 * 4);
+  EXPECT_EQ(along_n.beside, 4);
+  s.split = 2, s.by_memory = s.at_end = true;
+  EXPECT_EQ(whole_tiles(s, along_n, 17), 48);
+  EpilogueNeeds held = needs(2);
+  held.holds = true;
+  s.split = 1, s.by_memory = s.at_end = false;
+  EXPECT_EQ(blocks(s, held, along_n, 17), 16);  // groups of 2 x 4
+  EXPECT_EQ(blocks(s, held, along_n, 7), 0);
+}
+
+TEST(Schedule, SaysWhyTilesAreNoCluster) {
+  const auto why = [](Schedule s, const EpilogueNeeds& n) { return illegal(s, n); };
+  EpilogueNeeds n = needs(2);
+  EXPECT_NE(why({.cluster_m = 2, .cluster_n = 2}, n).find("2x1 or 1x2"), std::string::npos);
+  EXPECT_NE(why({.raster = 3, .cluster_m = 2}, n).find("raster"), std::string::npos);
+  EXPECT_NE(why({.split = 2, .cluster_m = 2}, n).find("not split"), std::string::npos);
+  EXPECT_EQ(why({.split = 2, .by_memory = true, .cluster_m = 2}, n), "");
+  n.windows = true;
+  EXPECT_EQ(why({.cluster_m = 2}, n), "");
+  EXPECT_NE(why({.cluster_n = 2}, n).find("windows"), std::string::npos);
+}
+
+// Each of two blocks loads half of what they share, by whole boxes where their number is even.
+TEST(Schedule, ClustersShareBoxes) {
+  EpilogueNeeds n = needs(2);
+  Schedule s{.bn = 192, .cluster_m = 2};
+  EXPECT_EQ(b_run(s, n), 96);
+  EXPECT_EQ(a_run(s, n), 128);
+  n.parts = 2;
+  EXPECT_EQ(b_run(s, n), 96);
+  n.b_mn_major = true;
+  EXPECT_EQ(b_run(s, n), 64);  // lines of K are shared
+  s.cluster_m = 1, s.cluster_n = 2;
+  EXPECT_EQ(a_run(s, n), 64);
 }
 
 TEST(Schedule, IsSplitAtTheEndWhereTheLastWaveIsLongAndEmpty) {

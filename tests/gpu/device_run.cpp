@@ -44,6 +44,10 @@ cuda::Schedule draw_schedule(fuzz::Choices& pick, bool with_operands) {
   s.raster = pick.pick(rasters);
   if (pick.chance(30)) s.split = 2 << pick.below(2);
   else if (pick.chance(30)) s.split = static_cast<int>(2 + pick.below(8)), s.by_memory = true;
+  if (cluster_parts(s) == 1 && pick.chance(35)) {
+    (pick.chance(50) ? s.cluster_m : s.cluster_n) = 2;
+    s.raster *= s.cluster_m;
+  }
   return s;
 }
 

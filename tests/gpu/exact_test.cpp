@@ -181,9 +181,15 @@ TEST(Schedules, GiveTheSameBits) {
         "cooperative 256x64x2 sub 64x2 aux 2 raster 2", "pingpong 128x128x4 sub 64x2 aux 1 raster 16 split 2",
         "cooperative 128x192x5 sub 32x2 aux 1 raster 8 split 2",
         "pingpong 64x96x5 sub 32x2 aux 1 raster 3 split 3 by memory",
-        "cooperative 128x128x4 sub 64x2 aux 1 raster 1 split 4 by memory", "mma 256x128x4 sub 64x1 aux 2 raster 8",
-        "mma 128x256x2 sub 32x1 aux 1 raster 3", "mma 128x128x3 sub 64x1 aux 2 raster 1",
-        "mma 256x64x3 sub 32x1 aux 2 raster 5", "mma 64x64x5 sub 64x1 aux 1 raster 2"}) {
+        "cooperative 128x128x4 sub 64x2 aux 1 raster 1 split 4 by memory",
+        "pingpong 128x192x3 sub 32x2 aux 2 raster 2 cluster 2x1",
+        "pingpong 64x96x3 sub 32x2 aux 1 raster 3 cluster 1x2",
+        "cooperative 128x256x3 sub 32x2 aux 1 raster 4 cluster 2x1",
+        "cooperative 256x128x3 sub 32x2 aux 1 raster 1 cluster 1x2",
+        "pingpong 64x64x4 sub 32x2 aux 1 raster 2 cluster 2x1 split 2 by memory",
+        "mma 256x128x4 sub 64x1 aux 2 raster 8", "mma 128x256x2 sub 32x1 aux 1 raster 3",
+        "mma 128x128x3 sub 64x1 aux 2 raster 1", "mma 256x64x3 sub 32x1 aux 2 raster 5",
+        "mma 64x64x5 sub 64x1 aux 1 raster 2"}) {
     try {
       Call call = problem.compile(schedule).bind(problem.bindings());
       problem.poison();
@@ -210,6 +216,9 @@ TEST(Schedules, SplitTilesHaveTheBitsOfTheCpu) {
     for (const char* schedule :
          {"pingpong 64x64x8 sub 32x2 aux 1 raster 3 split 5 by memory",
           "cooperative 128x128x5 sub 32x2 aux 1 raster 2 split 3 by memory",
+          "pingpong 64x64x8 sub 32x2 aux 1 raster 2 cluster 2x1",
+          "cooperative 128x96x5 sub 32x2 aux 1 raster 1 cluster 1x2",
+          "pingpong 64x64x8 sub 32x2 aux 1 raster 3 cluster 1x2 split 3 by memory",
           "pingpong 64x64x8 sub 32x2 aux 1 raster 3 split 2", "pingpong 64x128x6 sub 64x2 aux 2 raster 3 split 4",
           "cooperative 128x128x5 sub 32x2 aux 1 raster 2 split 2",
           "cooperative 128x192x4 sub 32x2 aux 1 raster 2 split 2",
@@ -220,6 +229,29 @@ TEST(Schedules, SplitTilesHaveTheBitsOfTheCpu) {
         problem.poison();
         call.run();
         EXPECT_EQ(problem.outputs(), problem.outputs_on_cpu()) << schedule;
+      }
+    }
+  }
+}
+
+// Blocks that load for each other, each of many tiles: a stage is free when both have read it.
+TEST(Schedules, ClustersHaveTheBitsOfTheCpu) {
+  if (const std::string why = missing(); !why.empty()) GTEST_SKIP() << why;
+  for (const Layout b : {Layout::any, Layout::k_major}) {
+    DeviceProblem problem(Gemm{.a = DType::bf16, .b = DType::bf16, .b_layout = b},
+                          parse("def f(acc):\n    D = acc\n    total: f32 = max(D, axis=0)\n    return D, total\n"),
+                          Shape{1, 5000, 4104, 264}, {.elements = Elements::whole});
+    const auto expected = problem.outputs_on_cpu();
+    for (const char* schedule : {"pingpong 128x128x6 sub 32x2 aux 0 raster 12 cluster 2x1",
+                                 "pingpong 128x192x4 sub 32x2 aux 0 raster 12 cluster 1x2",
+                                 "cooperative 128x256x4 sub 32x2 aux 0 raster 12 cluster 2x1",
+                                 "cooperative 256x128x4 sub 32x2 aux 0 raster 12 cluster 1x2"}) {
+      Call call = problem.compile(schedule).bind(problem.bindings());
+      EXPECT_TRUE(call.describe().starts_with(schedule)) << call.describe();
+      for (int run = 0; run < 3; ++run) {
+        problem.poison();
+        call.run();
+        EXPECT_TRUE(problem.outputs() == expected) << schedule;
       }
     }
   }

@@ -127,7 +127,7 @@ double at_once(std::initializer_list<double> clocks) {
 double hopper(const Schedule& s, const EpilogueNeeds& needs, const Extents& e, int multiprocessors) {
   constexpr double start = 6700, latency = 1200, memory_rate = 2000, of_windows = 1767;  // clocks, bytes a clock
   const Tiles tiles = tiles_of(s, needs, e.batch, e.m, e.columns);
-  const bool by_cluster = cluster_blocks(s) > 1;
+  const bool by_cluster = cluster_parts(s) > 1;
   const int resident = blocks(s, needs, tiles, multiprocessors);
   if (resident == 0 || (by_cluster && tiles.all > clusters(s.split, multiprocessors))) return infinite;
   const std::int64_t whole = whole_tiles(s, tiles, multiprocessors), units = (tiles.all - whole) * s.split;

@@ -54,9 +54,12 @@ int consumer_columns(const Schedule& s) { return s.mma ? s.bn / consumers(s) : s
 int b_run(const Schedule& s, const EpilogueNeeds& n) {
   if (n.b_mn_major) return 64;
   const int columns = s.bn / n.parts;
-  if (n.piece % columns == 0) return columns;
-  if (columns % n.piece == 0) return n.piece % 64 ? columns : n.piece;
-  return n.piece % 32 || columns % 32 ? narrowest_subtile : 32;
+  const auto run = [&] {
+    if (n.piece % columns == 0) return columns;
+    if (columns % n.piece == 0) return n.piece % 64 ? columns : n.piece;
+    return n.piece % 32 || columns % 32 ? narrowest_subtile : 32;
+  };
+  return s.bn / run() % s.cluster_m ? run() / s.cluster_m : run();
 }
 
 // Boxes of 64 columns are large enough, and can lie along N or be of a tap.
@@ -173,7 +176,8 @@ std::string to_string(const Schedule& s) {
   }
   std::snprintf(text, sizeof text, "%s %dx%dx%d sub %dx%d aux %d raster %d", kind(s), s.bm, s.bn, s.stages, s.sub_n,
                 s.d_buffers, s.aux_stages, s.raster);
-  return text + (s.split > 1 ? " split " + std::to_string(s.split) : std::string()) +
+  const std::string cluster = " cluster " + std::to_string(s.cluster_m) + "x" + std::to_string(s.cluster_n);
+  return text + (cluster_tiles(s) > 1 ? cluster : "") + (s.split > 1 ? " split " + std::to_string(s.split) : "") +
          (s.by_memory ? " by memory" : "") + (s.in_shares ? " in shares" : "") + (s.at_end ? " at end" : "") +
          (s.looped ? " looped" : "");
 }
@@ -200,6 +204,8 @@ Schedule parse_schedule(std::string_view text) {
   s = Schedule{}, more = 0;
   const int read = std::sscanf(copy.c_str(), "%15s %dx%dx%d sub %dx%d aux %d raster %d%n", kind, &s.bm, &s.bn,
                                &s.stages, &s.sub_n, &s.d_buffers, &s.aux_stages, &s.raster, &length);
+  if (read == 8 && std::sscanf(copy.c_str() + length, " cluster %dx%d%n", &s.cluster_m, &s.cluster_n, &more) == 2)
+    length += std::exchange(more, 0);
   if (read == 8 && std::sscanf(copy.c_str() + length, " split %d%n", &s.split, &more) == 1) length += more;
   const auto take = [&](std::string_view word) {
     const bool found = std::string_view(copy).substr(length).starts_with(word);
@@ -234,12 +240,13 @@ std::int64_t tiles_down(const Schedule& s, const EpilogueNeeds& n, std::int64_t 
 }
 
 Tiles tiles_of(const Schedule& s, const EpilogueNeeds& n, std::int64_t batch, std::int64_t m, std::int64_t columns) {
-  const std::int64_t beside = ceil_div(columns, s.bn / n.parts);
-  return {batch * tiles_down(s, n, m) * beside, beside};
+  const std::int64_t beside = round_up(ceil_div(columns, s.bn / n.parts), s.cluster_n);
+  return {batch * round_up(tiles_down(s, n, m), s.cluster_m) * beside, beside};
 }
 
 std::int64_t whole_tiles(const Schedule& s, Tiles tiles, int multiprocessors) {
-  return s.at_end ? tiles.all / multiprocessors * multiprocessors : 0;
+  const int wave = multiprocessors - multiprocessors % cluster_tiles(s);
+  return s.at_end ? tiles.all / wave * wave : 0;
 }
 
 int blocks(const Schedule& s, const EpilogueNeeds& n, Tiles tiles, int multiprocessors) {
@@ -250,8 +257,9 @@ int blocks(const Schedule& s, const EpilogueNeeds& n, Tiles tiles, int multiproc
     return static_cast<int>(ceil_div(turns, ceil_div(turns * tiles.beside, at_once)) * tiles.beside);
   }
   if (s.mma) return all;
-  if (cluster_blocks(s) > 1) return n.meets && all > clusters(s.split, multiprocessors) ? 0 : all * s.split;
+  if (cluster_parts(s) > 1) return n.meets && all > clusters(s.split, multiprocessors) ? 0 : all * s.split;
   const std::int64_t whole = whole_tiles(s, tiles, multiprocessors), units = (tiles.all - whole) * s.split;
+  multiprocessors -= multiprocessors % cluster_tiles(s);
   if (s.at_end) {
     const bool runs = whole > 0 && units > 0 && !n.holds && (!s.in_shares || units <= multiprocessors);
     return runs ? multiprocessors : 0;
@@ -259,7 +267,8 @@ int blocks(const Schedule& s, const EpilogueNeeds& n, Tiles tiles, int multiproc
   // A held tile and a part in shares wait for others, which parts that are taken after them would never become.
   if (s.by_memory && (n.holds || s.in_shares)) return units <= multiprocessors ? static_cast<int>(units) : 0;
   // A wave has whole groups of the raster, or some of its tiles would wait for tiles of the next.
-  const std::int64_t group = n.holds ? s.raster * tiles.beside : 1, most = multiprocessors / group * group;
+  const std::int64_t group = n.holds ? s.raster * tiles.beside : cluster_tiles(s),
+                     most = multiprocessors / group * group;
   if (most == 0) return 0;
   const std::int64_t waves = ceil_div(units, most);
   return static_cast<int>(std::min(units, round_up(ceil_div(units, waves), group)));
@@ -273,7 +282,7 @@ int shared_bytes(const Schedule& s, const EpilogueNeeds& n) {
   }
   return 1024 + s.stages * (a_rows(s, n) + s.bn) * 128 + 2 * s.d_buffers * d_bytes(s, n) +
          2 * s.aux_stages * aux_bytes(s, n) + 2 * n.scratch_bytes + 16 * s.stages + 32 * s.aux_stages +
-         (cluster_blocks(s) > 1 ? 16 : 0);
+         (cluster_parts(s) > 1 ? 16 : 0);
 }
 
 static std::string illegal_bands(const Schedule& s, const EpilogueNeeds& n) {
@@ -307,6 +316,19 @@ static std::string illegal_stencil(const Schedule& s, const EpilogueNeeds& n) {
   const StencilTile tile = stencil_tile(s, n.stencil);
   const int last = n.stencil.x.pixels % tile.x ? n.stencil.x.pixels % tile.x : tile.x;
   if (tile.y * last <= s.bm - 64) return "of its rows, 64 would have no pixel";
+  return {};
+}
+
+// Why tiles do not run as clusters that load together; empty: they do.
+static std::string illegal_cluster(const Schedule& s, const EpilogueNeeds& n) {
+  if (cluster_tiles(s) == 1 && s.cluster_m == 1) return {};
+  if (s.cluster_m < 1 || s.cluster_n < 1 || cluster_tiles(s) != 2) return "a cluster is of 2x1 or 1x2 tiles";
+  if (s.mma || cluster_parts(s) > 1) return "tiles of a cluster are of the sm_90a kernel, and not split among blocks";
+  if (n.counts_pixels || n.whole_k || (n.windows && s.cluster_n > 1))
+    return "the tiles of a cluster share no windows of a convolution";
+  if (s.raster % s.cluster_m) return "a raster has whole clusters of tiles";
+  if (s.cluster_m > 1 && !n.b_mn_major && n.piece % 64 && s.bn / n.parts % n.piece == 0 && b_run(s, n) % n.piece)
+    return "the tiles of a cluster share whole pieces of a chunk";
   return {};
 }
 
@@ -362,10 +384,11 @@ std::string illegal(const Schedule& s, const EpilogueNeeds& n) {
   if (s.split != 1 && s.mma) return "the portable kernel splits no tile";
   if (s.by_memory && (s.split < 2 || s.split > most_parts))
     return "parts that meet in memory are 2 to " + text(most_parts);
-  if (const int c = cluster_blocks(s); c != 1 && c != 2 && c != 4 && c != 8)
+  if (const int c = cluster_parts(s); c != 1 && c != 2 && c != 4 && c != 8)
     return "a tile is split among 2, 4 or 8 blocks, or by memory";
-  if ((cluster_blocks(s) - 1) * s.bm * s.bn * 4 > s.stages * (a_rows(s, n) + s.bn) * 128)
+  if ((cluster_parts(s) - 1) * s.bm * s.bn * 4 > s.stages * (a_rows(s, n) + s.bn) * 128)
     return "the parts of " + text(s.split) + " blocks do not fit in " + text(s.stages) + " stages";
+  if (std::string why = illegal_cluster(s, n); !why.empty()) return why;
   const int limit = s.mma && !s.ring ? mma_shared_limit : shared_limit;
   if (shared_bytes(s, n) > limit)
     return "it needs " + text(shared_bytes(s, n)) + " bytes of shared memory, more than " + text(limit);

@@ -25,7 +25,8 @@ struct Schedule {
   bool by_memory = false;  // taken by blocks as tiles are, and joined in memory,
   bool in_shares = false;  // where each adds a share of the tile, else the last adds all others (decision 0074)
   bool at_end = false;     // only of tiles behind the last whole wave of them
-  bool looped = false;     // the epilogue's code stands once for the fragments of a subtile (decision 0110)
+  int cluster_m = 1, cluster_n = 1;  // tiles of a cluster along M and N, whose blocks load together what they share
+  bool looped = false;               // the epilogue's code stands once for the fragments of a subtile (decision 0110)
   // A stencil, whose blocks are as the portable kernel's: pixels of one channel that a lane adds up; 0: it is none.
   int strip_x = 0, strip_y = 0;
   int ring = 0;    // rows of pixels of bands in shared memory, where the copy engine loads them; 0: threads do
@@ -77,6 +78,7 @@ struct EpilogueNeeds {
   bool b_mn_major = false;
   int block_columns = 0;       // tiles divide this: columns that share their rows of A (groups of channels); 0: all
   int block_rows = 0;          // and rows that share their columns of B
+  bool windows = false;        // A's rows are windows
   bool counts_pixels = false;  // K is the pixels of a weight gradient, and B their windows
   bool whole_k = false;        // no tile's K is split: launches with several K share the schedule
   Lines a_lines = Lines::aligned, b_lines = Lines::aligned;
@@ -135,7 +137,10 @@ struct StencilMemory {
 // Whether its lanes go through the rows of the filter in a loop.
 [[nodiscard]] bool rows_in_turn(const Schedule& schedule, const Stencil& stencil);
 [[nodiscard]] int resident(const Schedule& schedule, const EpilogueNeeds& needs);
-[[nodiscard]] inline int cluster_blocks(const Schedule& s) { return s.by_memory ? 1 : s.split; }
+// The blocks of a cluster: each has a part of the same tile's K, or a tile.
+[[nodiscard]] inline int cluster_parts(const Schedule& s) { return s.by_memory ? 1 : s.split; }
+[[nodiscard]] inline int cluster_tiles(const Schedule& s) { return s.cluster_m * s.cluster_n; }
+[[nodiscard]] inline int cluster_blocks(const Schedule& s) { return cluster_parts(s) * cluster_tiles(s); }
 [[nodiscard]] inline int k_bytes(const Schedule& s) { return s.mma ? 64 : 128; }  // a stage
 
 // Whether a consumer's tile has all rows of its columns, so that no statistic needs another tile's.
@@ -147,13 +152,14 @@ struct StencilMemory {
 // more rows than that, all of a tile's.
 [[nodiscard]] inline int few_rows(std::int64_t m) { return m > 32 ? 0 : m > 16 ? 32 : 16; }
 
-// The rows of A that come for a tile.
+// The rows of A that come for a tile; and of one box of them (sm_90a).
 [[nodiscard]] inline int a_rows(const Schedule& s, const EpilogueNeeds& n) {
   return n.a_rows && s.bm == 64 && !s.mma ? n.a_rows : s.bm;
 }
+[[nodiscard]] inline int a_run(const Schedule& s, const EpilogueNeeds& n) { return a_rows(s, n) / s.cluster_n; }
 
 // The columns of one box of B (sm_90a): all of a tile's piece that lie side by side or in whole groups, from which the
-// copy engine gathers them; else 16, 32 or 64.
+// copy engine gathers them; else 16, 32 or 64. Of an odd number of boxes the blocks of a cluster load halves.
 [[nodiscard]] int b_run(const Schedule& schedule, const EpilogueNeeds& needs);
 [[nodiscard]] bool is_gathered(const Schedule& schedule, const EpilogueNeeds& needs);
 
@@ -163,7 +169,8 @@ struct Extents {
   std::int64_t batch, m, columns, k;
 };
 
-// The number of tiles, and how many of them are beside each other. `columns`: the output's.
+// The number of tiles, and how many of them are beside each other, those of whole clusters that do not exist among
+// them. `columns`: the output's.
 struct Tiles {
   std::int64_t all, beside;
 };

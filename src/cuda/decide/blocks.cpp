@@ -198,7 +198,7 @@ void Decider::emit_product() {
   else emit_repack();
   if (layout_.images) emit_repack_images(gemm.a);
   Kernel& k = kernel(product_->source, "postlude_gemm");
-  map_a(k, gemm, a_rows(s, e.needs));
+  map_a(k, gemm, a_run(s, e.needs));
   map_b(k, gemm, b_run(s, e.needs));
   const Program& program = d_.fused ? program_ : accumulator_program_;
   Memory accumulator = accumulator_memory();
@@ -231,7 +231,9 @@ void Decider::emit_product() {
   k.shared = shared_bytes(s, e.needs);
   k.threads = static_cast<unsigned>(threads(s));
   k.cooperative = !s.mma && (meet || s.by_memory);  // blocks wait for each other
-  k.grid[0] = static_cast<unsigned>(blocks(s, e.needs, {g.tiles, g.tiles_n}, subject_.multiprocessors));
+  k.grid[0] = static_cast<unsigned>(blocks(s, e.needs,
+                                           {std::int64_t{g.tiles} * cluster_tiles(s), round_up(g.tiles_n, s.cluster_n)},
+                                           subject_.multiprocessors));
   if (layout_.padded) return emit_compact();
   if (layout_.beside) return emit_interleave();
   if (e.across_tiles() && s.mma) {

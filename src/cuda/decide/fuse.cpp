@@ -6,6 +6,7 @@
 #include <postlude/error.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <limits>
 #include <numeric>
 #include <utility>
@@ -132,6 +133,12 @@ void Decider::choose_copies(const Contraction& gemm) {
   const bool a_may = a_lines == Lines::between && !variant_.a_mn_major,
              b_may = b_lines == Lines::between && !variant_.b_mn_major;
   if (!a_may && !b_may) return;
+  if (const char* const asked = std::getenv("POSTLUDE_COPIES")) {  // "", "a", "b" or "ab", for a measurement
+    const std::string_view which = asked;
+    d_.repack_a = d_.repack_a || (a_may && which.find('a') != which.npos);
+    d_.repack_b = d_.repack_b || (b_may && which.find('b') != which.npos);
+    return;
+  }
   EpilogueNeeds needs{.element_bytes = static_cast<int>(size_of(gemm.a)), .b_mn_major = variant_.b_mn_major};
   if (!variant_.a_mn_major) needs.a_rows = few_rows(shape_.m);
   const Extents extents{shape_.batch, shape_.m, shape_.n, shape_.k};
@@ -363,13 +370,16 @@ agreed::GemmSizes Decider::sizes() const {
   g.m = small(rows()), g.n = small(columns_), g.batch = small(batches());
   g.tiles_m = small(tiles_down(s, needs, rows()));
   g.tiles_n = small(ceil_div(columns_, consumer_columns(s) / needs.parts));
-  g.tiles = g.tiles_m * small(ceil_div(columns_, s.bn / needs.parts) * batches());
-  g.raster = s.raster, g.parts = s.split;
-  g.whole = small(whole_tiles(s, {g.tiles, 1}, subject_.multiprocessors));
-  const auto edge = [&](std::int64_t extent, std::int64_t tile, int box, int step) {
-    return std::min(box, small(round_up(extent - (ceil_div(extent, tile) - 1) * tile, step)));
+  const std::int64_t tiles = tiles_of(s, needs, batches(), rows(), columns_).all;
+  g.tiles = small(tiles / cluster_tiles(s)), g.raster = s.raster / s.cluster_m, g.parts = s.split;
+  g.whole = small(whole_tiles(s, {tiles, 1}, subject_.multiprocessors) / cluster_tiles(s));
+  const auto behind = [](std::int64_t extent, std::int64_t step) {
+    return extent - (ceil_div(extent, step) - 1) * step;
   };
-  g.edge_a = edge(rows(), s.bm, a_rows(s, needs), 8);
+  const auto edge = [&](std::int64_t extent, std::int64_t tile, int box, int step) {
+    return std::min(box, small(round_up(behind(behind(extent, tile), box), step)));
+  };
+  g.edge_a = edge(rows(), s.bm, a_run(s, needs), 8);
   g.edge_b = edge(columns_, s.bn / needs.parts, b_run(s, needs),
                   is_gathered(s, needs) ? std::lcm(8, needs.piece) : 8);  // of whole pieces
   const std::int64_t bk = k_bytes(s) / size_of(variant_.a);
@@ -391,7 +401,8 @@ void Decider::take_partials() {
   const agreed::GemmSizes g = sizes();
   const int slots = g.tiles_m * (s.bm / consumer_rows(s)), end = g.batch;
   if (s.by_memory) {
-    const std::int64_t divided = g.tiles - g.whole, bytes = std::int64_t{4} * s.split * divided * s.bm * s.bn;
+    const std::int64_t divided = std::int64_t{g.tiles - g.whole} * cluster_tiles(s),
+                       bytes = std::int64_t{4} * s.split * divided * s.bm * s.bn;
     parts_[0] = take(bytes),
     parts_[1] = take_cleared(std::int64_t{4} * divided * (s.ping_pong ? 1 : 2) * (s.in_shares ? 2 : 1));
     const std::int64_t moved = bytes / s.split * (s.in_shares ? s.split + 1 : s.split - 1);

@@ -66,7 +66,8 @@ void Decider::map_a(Kernel& k, const Contraction& gemm, int rows) const {
                      batch = d_.repack_a ? shape_.m * pitch(gemm) : layout_.a.strides[0];
   const MapField::Dimension batches{layout_.a.strides[0] ? shape_.batch : 1, batch, 1};
   if (variant_.a_mn_major)
-    map(k, from, gemm.a, {{shape_.m, 1, 64}, {shape_.k, layout_.a.strides[2], bk}, batches}, 128);
+    map(k, from, gemm.a,
+        {{shape_.m, 1, 64}, {shape_.k, layout_.a.strides[2], bk / product_->schedule.cluster_n}, batches}, 128);
   else map(k, from, gemm.a, {{shape_.k, 1, bk}, {shape_.m, row, rows}, batches}, 128);
 }
 
@@ -99,7 +100,8 @@ void Decider::map_b(Kernel& k, const Contraction& gemm, int rows) const {
     const auto& axis = b_k()->k;
     std::vector<MapField::Dimension> dimensions{{axis[3].size, axis[3].stride, bk},
                                                 {shape_.n, row, b_run(s, product_->epilogue.needs)}};
-    if (variant_.b_mn_major) std::swap(dimensions[0], dimensions[1]), dimensions[0].box = 64;
+    if (variant_.b_mn_major)
+      std::swap(dimensions[0], dimensions[1]), dimensions[0].box = 64, dimensions[1].box = bk / s.cluster_m;
     for (std::size_t i = 3; i-- > 0;) {  // from the last tap on
       from.offset += (axis[i].size - 1) * axis[i].stride * size_of(gemm.b);
       dimensions.push_back({axis[i].size, -axis[i].stride, 1});
@@ -109,7 +111,7 @@ void Decider::map_b(Kernel& k, const Contraction& gemm, int rows) const {
   }
   const MapField::Dimension along_k{depth, 1, bk};
   if (variant_.b_mn_major) {
-    map(k, from, gemm.b, {{shape_.n, 1, 64}, {depth, column, bk}, batches}, 128);
+    map(k, from, gemm.b, {{shape_.n, 1, 64}, {depth, column, bk / s.cluster_m}, batches}, 128);
   } else if (const EpilogueNeeds& n = product_->epilogue.needs; !s.mma && is_gathered(s, n)) {
     map(k, from, gemm.b,
         {along_k,

@@ -95,7 +95,8 @@ std::string not_here(const Schedule& s, const EpilogueNeeds& needs, const Site& 
   const Tiles tiles = tiles_of(s, needs, site.shape.batch, site.shape.m, site.columns);
   if (tiles.all * s.split > most_units) return "it has more than " + std::to_string(most_units) + " parts of tiles";
   if (blocks(s, needs, tiles, site.multiprocessors)) return {};
-  if (s.at_end && (tiles.all < site.multiprocessors || tiles.all % site.multiprocessors == 0))
+  if (const std::int64_t whole = whole_tiles(s, tiles, site.multiprocessors);
+      s.at_end && (whole == 0 || whole == tiles.all))
     return "of " + std::to_string(tiles.all) + " tiles there are none behind a whole wave of " +
            std::to_string(site.multiprocessors);
   return "the epilogue needs blocks at once that may not run so, for " + std::to_string(tiles.all) + " tiles";
@@ -131,6 +132,7 @@ Choice choose(const Site& site, Hold hold) {
   e.needs.b_mn_major = site.variant.b_mn_major;
   e.needs.a_lines = site.a_lines, e.needs.b_lines = site.b_lines;
   (site.variant.b_form ? e.needs.b_taps : e.needs.a_taps) = site.variant.taps;
+  e.needs.windows = site.variant.a_form != 0;
   e.needs.whole_k = site.variant.scattered, e.needs.counts_pixels = site.variant.b_form == 2;
   e.needs.block_columns = site.variant.block_columns, e.needs.block_rows = site.variant.block_rows;
   e.needs.stencil = site.variant.stencil, e.needs.boxes = site.variant.boxes;

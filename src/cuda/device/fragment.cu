@@ -82,25 +82,25 @@ DEVICE int tile_columns(const Params& p) { return p.n; }
 DEVICE int most_rows(const Params& p) { return p.m; }
 DEVICE int batches(const Params& p) { return p.batch; }
 DEVICE int tiles_beside(const Params& p) { return p.tiles_n; }
-DEVICE bool is_one_wave(const Params& p) { return p.tiles <= int(gridDim.x); }
+DEVICE bool is_one_wave(const Params& p) { return p.tiles * CLUSTER_M * CLUSTER_N <= int(gridDim.x); }
 DEVICE bool never(const Params& p) { return p.tiles < 0; }
 
 // A tile: which blocks of rows and columns, of which batch.
 struct Work { int m, n, batch; };
 
 // Grouped raster: p.raster tile rows at a time, down the group first, so that A and B tiles are still in L2 when met again.
-DEVICE Work work_of(const Params& p, int t, int tiles_n) {
+DEVICE Work work_of(const Params& p, int t, int tiles_m, int tiles_n) {
   // A division takes two hundred clocks, and a launch waits for its first tile.
   int batch = 0, first = 0;
   if (batches(p) > 1) {
-    const int per_batch = p.tiles_m * tiles_n;
+    const int per_batch = tiles_m * tiles_n;
     batch = t / per_batch, t -= batch * per_batch;
   }
-  if (p.tiles_m > p.raster) {
+  if (tiles_m > p.raster) {
     const int per_group = p.raster * tiles_n, group = t / per_group;
     first = group * p.raster, t -= group * per_group;
   }
-  const int rows = min(p.raster, p.tiles_m - first);
+  const int rows = min(p.raster, tiles_m - first);
   if (rows == 1) return {first, t, batch};
   const int n = t / rows;
   return {first + t - n * rows, n, batch};

@@ -228,7 +228,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, THREADS == 128 ? 2 : 1) po
   const int wg = __shfl_sync(~0u, threadIdx.x / 128, 0), warp = __shfl_sync(~0u, threadIdx.x / 32 % 4, 0), lane = lane_id();
   constexpr int consumers = BN / WG_COLUMNS;
   follow_previous_launch();
-  const Work c = work_of(p, blockIdx.x, (p.tiles_n + consumers - 1) / consumers);
+  const Work c = work_of(p, blockIdx.x, p.tiles_m, (p.tiles_n + consumers - 1) / consumers);
 
   Tile tile;
   tile.batch = c.batch, tile.tile_m = tile.slot_m = c.m, tile.tile_n = c.n * consumers + wg;

@@ -12,6 +12,21 @@ DEVICE void cluster_copy(u32 to, u32 from, u32 bytes, u32 bar) {
   asm volatile("cp.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(to), "r"(from),
                "r"(bytes), "r"(bar) : "memory");
 }
+// From memory to where this block has `to`, in all blocks of the cluster: the barrier of each counts what comes to it.
+constexpr u16 all_blocks = u16((1 << CLUSTER_BLOCKS) - 1);
+DEVICE void tma_load_all(u32 to, const TensorMap& map, u32 bar, int c0, int c1, int c2) {
+  asm volatile(
+      "cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster "
+      "[%0], [%1, {%3, %4, %5}], [%2], %6;" ::"r"(to), "l"(&map), "r"(bar), "r"(c0), "r"(c1), "r"(c2), "h"(all_blocks) : "memory");
+}
+DEVICE void tma_load_all(u32 to, const TensorMap& map, u32 bar, int c0, int c1, int c2, int c3, int c4) {
+  asm volatile(
+      "cp.async.bulk.tensor.5d.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster "
+      "[%0], [%1, {%3, %4, %5, %6, %7}], [%2], %8;" ::"r"(to), "l"(&map), "r"(bar), "r"(c0), "r"(c1), "r"(c2), "r"(c3), "r"(c4),
+      "h"(all_blocks) : "memory");
+}
+// Of the scope of a block: what orders other accesses for the cluster too is a barrier of all memory.
+DEVICE void cluster_free(u32 bar) { asm volatile("mbarrier.arrive.shared::cluster.b64 _, [%0];" ::"r"(bar) : "memory"); }
 DEVICE void cluster_arrive(u32 bar) { asm volatile("mbarrier.arrive.release.cluster.shared::cluster.b64 _, [%0];" ::"r"(bar) : "memory"); }
 DEVICE void cluster_sync() { asm volatile("barrier.cluster.arrive.release.aligned;\n\tbarrier.cluster.wait.acquire.aligned;" ::: "memory"); }
 

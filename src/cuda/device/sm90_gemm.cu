@@ -1,223 +1,6 @@
 R"cuda(
-// The persistent matrix product. One producer warpgroup (warp 0 loads A and B; warps 1 and 2 load the tile operands of
-// consumer 0 and 1), two consumer warpgroups that multiply and run the epilogue. Ping-pong: the consumers take turns, each a
-// whole tile, so that one's epilogue hides under the other's main loop. Cooperative: each takes half the rows of every tile.
-//
-// Everything in capitals is a parameter of the variant, defined at the top of the emitted source; `Epilogue` and `Held` are
-// emitted. The epilogue's columns are the output's: behind a chunk in PARTS pieces each comes from as many
-// accumulator columns, OUT_N apart: a tile has columns of one piece of B, then those of the next.
-
-// One stage: 128 bytes of K for each row. Where A has few rows, what the products read behind them is whatever lies there: it
-// becomes rows that do not exist.
-constexpr int A_BYTES = A_ROWS * 128, B_BYTES = BN * 128;
-constexpr int SMEM_B = STAGES * A_BYTES;
-constexpr int SMEM_D = SMEM_B + STAGES * B_BYTES;
-constexpr int SMEM_AUX = SMEM_D + 2 * D_BUFFERS * D_BYTES;
-constexpr int SMEM_SCRATCH = SMEM_AUX + 2 * AUX_STAGES * AUX_BYTES;
-constexpr int SMEM_BARRIERS = SMEM_SCRATCH + 2 * SCRATCH_BYTES;
-
-#if SCATTERED
-// The residues of a strided data gradient are products of one launch: the tiles of each follow those of the one before (decision 0085).
-constexpr int RESIDUES = residues_at_once(sizeof(Params));
-struct All { Params part[RESIDUES]; };
-DEVICE const Params& params_of(const All& all, int t) {
-  int part = 0;
-  #pragma unroll
-  for (int other = 1; other < RESIDUES; ++other)
-    if (part == other - 1 && t >= all.part[part].scatter.end_tile) part = other;
-  return all.part[part];
-}
-DEVICE int tile_in(const Params& p, int t) { return t - p.scatter.first_tile; }
-#else
-typedef Params All;
-DEVICE const Params& params_of(const All& all, int) { return all; }
-DEVICE int tile_in(const Params&, int t) { return t; }
-#endif
-
-// The main loop: which tiles a block takes and which of their K, what loads operands, how parts of a tile are joined. Each block
-// takes tile after tile. A tile's K may have equal parts. The blocks of a cluster (CLUSTER_BLOCKS > 1) have one each, and the first
-// adds what the others send it and has the epilogue. Or (BY_MEMORY) p.parts of them are taken as tiles are, all tiles' first parts
-// before all second ones, so that what runs at once shares A and B in L2; the last adds what the others left in memory. The first
-// p.whole tiles are then taken before all parts, and have none.
-struct Loop {
-  DEVICE_STATIC int parts(const Params& p) { return BY_MEMORY ? p.parts : 1; }
-  DEVICE_STATIC int first() { return blockIdx.x / CLUSTER_BLOCKS; }
-  DEVICE_STATIC int step() { return gridDim.x / CLUSTER_BLOCKS; }
-  DEVICE_STATIC bool is_whole(const Params& p, int t) { return BY_MEMORY && t < p.whole; }
-  DEVICE_STATIC int divided(const Params& p) { return p.tiles - p.whole; }  // tiles that have parts
-  DEVICE_STATIC bool has(const Params& p, int t) { return t < (BY_MEMORY ? p.whole + divided(p) * p.parts : p.tiles); }
-  DEVICE_STATIC Work work(const Params& p, int t) {
-    return work_of(p, BY_MEMORY && t >= p.whole ? p.whole + (t - p.whole) % divided(p) : tile_in(p, t), p.tiles_n);
-  }
-  DEVICE_STATIC int part(const Params& p, int t) { return BY_MEMORY ? (t - p.whole) / divided(p) : blockIdx.x % CLUSTER_BLOCKS; }
-  DEVICE_STATIC bool owns(const Params& p, int t) { return is_whole(p, t) || part(p, t) == parts(p) - 1; }  // has the epilogue
-  DEVICE_STATIC int first_k(const Params& p, int t, int next = 0) {  // or (next == 1) behind the last
-    return is_whole(p, t) ? next * p.k_blocks : p.k_blocks * (part(p, t) + next) / (CLUSTER_BLOCKS * parts(p));
-  }
-  DEVICE_STATIC int count_k(const Params& p, int t) { return first_k(p, t, 1) - first_k(p, t); }
-  DEVICE_STATIC int row(const Work& w, int wg) { return w.m * BM + (PINGPONG ? 0 : wg * WG_ROWS); }  // a consumer's first
-
-  // One K block of a tile after another into a stage, whose barrier waits for `bytes`. Rows that a box has beyond a matrix's end
-  // take the copy engine longer than others: of the last tiles, boxes of other maps have those that exist (decision 0092).
-  struct Source {
-    Work w;
-    int k, b_batch;  // of B's next block: its first k; its batch, or its tap
-    int rows, columns;  // of A and of each piece of B that exist from the tile's first on
-    int bytes;
-#if A_FORM
-    Window window;
-#elif B_FORM
-    Pixels pixels;
-#endif
-    // Whether B's box from column j of a piece on reaches beyond the end.
-    METHOD bool has_edge(int j) const { return !B_MN_MAJOR && B_TAPS != 2 && j + RUN > columns; }
-    METHOD void begin(const Params& p, const Work& of, int kb) {
-      w = of;
-#if A_FORM
-      window.begin(p.rows, w.batch * p.rows.m + w.m * BM, w.n * BN, kb);
-#elif B_FORM
-      pixels.begin(p.rows, w.m * BM, w.n * BN, kb);
-#endif
-      k = kb * BK, b_batch = w.batch * p.b_batch;
-#if SCATTERED
-      if (p.rows.taps == 0) k = 1 << 29;  // beyond all of B
-#endif
-      rows = p.m - w.m * BM, columns = p.n - w.n * OUT_N;
-#if A_FORM
-      bytes = A_BYTES;
-#else
-      bytes = A_MN_MAJOR ? min(BM, (rows + 63) / 64 * 64) * 128 : rows < BM ? p.edge_a * 128 : A_BYTES;
-#endif
-#if B_FORM
-      bytes += B_BYTES;
-#else
-      #pragma unroll
-      for (int j = 0; j < OUT_N; j += RUN)
-        if (j < columns) bytes += PARTS * 128 * (has_edge(j) ? p.edge_b : RUN);
-#endif
-    }
-    METHOD void load(const Params& p, u32 a, u32 b, u32 bar) {
-#if B_TAPS
-      k = window.channel, b_batch = window.tap;
-#endif
-#if B_TAPS == 2
-      load_b(p, b, bar);  // of the tap that A's load goes on from
-      load_a(p, a, bar);
-#else
-      load_a(p, a, bar);
-      load_b(p, b, bar);
-#endif
-      k += BK;
-    }
-    METHOD void load_a(const Params& p, u32 a, u32 bar) {
-#if A_FORM
-      #pragma unroll
-      for (int i = 0; i < 128 / A_RUN; ++i) window.load(p.rows, p.map[0], a + i * BM * A_RUN, bar);
-#elif A_MN_MAJOR
-      #pragma unroll
-      for (int i = 0; i < BM / 64; ++i)
-        if (i * 64 < rows) tma_load(a + i * 64 * 128, p.map[0], bar, w.m * BM + i * 64, k, w.batch * p.a_batch);
-#else
-      tma_load(a, p.map[rows < BM ? EDGE_A : 0], bar, k, w.m * BM, w.batch * p.a_batch);
-#endif
-    }
-    METHOD void load_b(const Params& p, u32 b, u32 bar) {
-#if B_FORM
-      pixels.load(p.rows, p.map[1], b, bar);
-#else
-#if B_TAPS == 2  // backwards, along each axis
-      const auto back = [&](int axis, int tap) { return p.rows.axis[axis].taps - 1 - tap; };
-      const int sx = back(2, window.sx), sy = back(1, window.sy), sz = back(0, window.sz);
-#endif
-      #pragma unroll
-      for (int j = 0; j < BN; j += RUN) {
-        const int at = j % OUT_N, piece = j / OUT_N;
-        if (at >= columns) continue;
-#if PIECE % 64 && RUN % PIECE == 0  // pieces from group to group, which lie a group apart
-        tma_load(b + j * 128, p.map[has_edge(at) ? EDGE_B : 1], bar, k, 0, piece, (w.n * OUT_N + at) / PIECE, b_batch);
-#else
-        const int n = first_piece(w.n * OUT_N + at) + piece * next_piece(p.n);
-#if B_TAPS == 2
-        tma_load(b + j * 128, p.map[1], bar, B_MN_MAJOR ? n : k, B_MN_MAJOR ? k : n, sx, sy, sz);
-#else
-        if (B_MN_MAJOR) tma_load(b + j * 128, p.map[1], bar, n, k, b_batch);
-        else tma_load(b + j * 128, p.map[has_edge(at) ? EDGE_B : 1], bar, k, n, b_batch);
-#endif
-#endif
-      }
-#endif
-    }
-  };
-  // Adds what others have of a tile; false: another has its epilogue.
-  DEVICE_STATIC bool join(const Params& p, const Tile& tile, int t, u32 stages, u32 meet, ACC (&acc)[MI][BN / 2]);
-};
-
-// In ping-pong the consumers' order is a barrier between a consumer's tiles; cooperative ones' warps may be a tile apart.
-DEVICE void place_tile(const Params& p, Tile& tile, int t, int sequence) {
-  const Work w = Loop::work(p, t);
-  tile.batch = w.batch, tile.tile_m = w.m, tile.tile_n = w.n;
-  tile.slot_m = PINGPONG ? w.m : 2 * w.m + tile.wg;
-  tile.row = Loop::row(w, tile.wg);
-  tile.col = w.n * OUT_N;
-  tile.turn = PINGPONG ? 0 : sequence & 1;
-}
-
-DEVICE void load_operands(const All& all, u32 smem, u32 full, u32 empty) {
-  int stage = 0;
-  u32 phase = 0;
-  for (int t = Loop::first(); Loop::has(params_of(all, 0), t); t += Loop::step()) {
-    const Params& p = params_of(all, t);
-    const int begin = Loop::first_k(p, t), end = Loop::first_k(p, t, 1);
-    Loop::Source source;
-    source.begin(p, Loop::work(p, t), begin);
-    for (int kb = begin; kb < end; ++kb) {
-      mbarrier_wait(empty + 8 * stage, phase ^ 1);
-      const u32 bar = full + 8 * stage;
-      mbarrier_expect(bar, source.bytes);
-      source.load(p, smem + stage * A_BYTES, smem + SMEM_B + stage * B_BYTES, bar);
-      if (++stage == STAGES) stage = 0, phase ^= 1;
-    }
-  }
-}
-
-#if AUX_STAGES
-// The tile operands of one consumer, a subtile at a time, in the order in which its epilogue and the phase that is held ask for
-// them. Calling the rest of a tile into L2 ahead of the ring, and four stages instead of two, changed nothing
-// (bias_gelu_res_aux, K = 1024).
-DEVICE void load_aux(const All& all, u32 ring, u32 full, u32 empty, int wg) {
-  int stage = 0;
-  u32 phase = 0;
-  const int step = PINGPONG ? 2 * Loop::step() : Loop::step();
-  for (int t = Loop::first() + (PINGPONG ? wg * Loop::step() : 0); Loop::has(params_of(all, 0), t); t += step) {
-    const Params& p = params_of(all, t);
-    if (!Loop::owns(p, t)) continue;
-    const Work w = Loop::work(p, t);
-    for (int n = 0; n < SUBTILES * (LOADS + HELD_LOADS); ++n) {
-      const OperandLoad of = operand_load(n);
-      const int row = Loop::row(w, wg) + of.at.i * 64, col = w.n * OUT_N + of.at.group * SUB_N;
-      mbarrier_wait(empty + 8 * stage, phase ^ 1);
-#if LOADS
-      if (!of.held) Epilogue::load_issue(p, ring + stage * AUX_BYTES, full + 8 * stage, row, col, w.batch);
-#endif
-#if HELD_LOADS
-      if (of.held) Held::load_issue(p, ring + stage * AUX_BYTES, full + 8 * stage, row, col, w.batch);
-#endif
-      if (++stage == AUX_STAGES) stage = 0, phase ^= 1;
-    }
-  }
-}
-#endif
-
-#if HOLDS
-// Warp 3 of the producer folds each tile's share of its rows.
-DEVICE void fold_shares(const Params& p, u32 tag, int lane) {
-  if (hears_all(p)) return;
-  for (int t = Loop::first(); Loop::has(p, t); t += Loop::step())
-    if (Loop::owns(p, t)) fold_share(p, Loop::work(p, t), tag, lane);
-}
-#endif
-
-#if CLUSTER_BLOCKS > 1 || BY_MEMORY
+// The kernel around its main loop (sm90_loop.cu): how parts of a tile are joined, what leads to the epilogue, and who does what.
+#if BY_CLUSTER || BY_MEMORY
 // Accumulators move four at a time, each thread's to the one that holds the same ones, and only those of rows that exist.
 constexpr int FOURS = MI * BN / 8, WARPS = PINGPONG ? 4 : 8;
 struct alignas(16) Four { ACC acc[4]; };
@@ -240,10 +23,14 @@ DEVICE bool has_rows(const Params& p, const Tile& tile, int x, int warp) { retur
 DEVICE Four* place_of(const Params& p, const Tile& tile, i64 part) {
   return (Four*)p.word[PARTS_WORD] + (part * (WARPS / 4) + tile.wg * !PINGPONG) * FOURS * 128;
 }
-// Parts are numbered behind the whole tiles.
-DEVICE u32* counters_of(const Params& p, const Tile& tile, int t) { return (u32*)p.word[PARTS_WORD + 1] + (1 + IN_SHARES) * (t % Loop::divided(p) * (WARPS / 4) + tile.wg * !PINGPONG); }
-DEVICE void leave_part(const Params& p, const Tile& tile, int t, u32* come, const ACC (&acc)[MI][BN / 2]) {
-  Four* const to = place_of(p, tile, t) + tile.thread;
+// Parts are numbered behind the whole tiles; those of a tile are as many apart as tiles have parts.
+DEVICE int part_number(const Params& p, int t) { return (t - p.whole) * TILES_TOGETHER + (TILES_TOGETHER > 1 ? Loop::rank() : 0); }
+DEVICE int parts_apart(const Params& p) { return Loop::divided(p) * TILES_TOGETHER; }
+DEVICE u32* counters_of(const Params& p, const Tile& tile, int number) {
+  return (u32*)p.word[PARTS_WORD + 1] + (1 + IN_SHARES) * (number % parts_apart(p) * (WARPS / 4) + tile.wg * !PINGPONG);
+}
+DEVICE void leave_part(const Params& p, const Tile& tile, int number, u32* come, const ACC (&acc)[MI][BN / 2]) {
+  Four* const to = place_of(p, tile, number) + tile.thread;
   #pragma unroll
   for (int x = 0; x < FOURS; ++x)
     if (has_rows(p, tile, x, tile.warp)) to[x * 128] = four_of(acc, x);
@@ -258,7 +45,7 @@ DEVICE void await_parts(const Tile& tile, u32* come, u32 count) {
 // Every part leaves its accumulators and adds its share of the tile: to the last part's, in whose place sums lie, those of the first on.
 METHOD bool Loop::join(const Params& p, const Tile& tile, int t, u32 stages, u32 meet, ACC (&acc)[MI][BN / 2]) {
   if (is_whole(p, t)) return true;
-  const int number = t - p.whole, tiles = divided(p);
+  const int number = part_number(p, t), tiles = parts_apart(p);
   u32* const come = counters_of(p, tile, number);
   leave_part(p, tile, number, come, acc);
   await_parts(tile, come, p.parts);
@@ -290,7 +77,7 @@ METHOD bool Loop::join(const Params& p, const Tile& tile, int t, u32 stages, u32
 #else
 METHOD bool Loop::join(const Params& p, const Tile& tile, int t, u32 stages, u32 meet, ACC (&acc)[MI][BN / 2]) {
   if (is_whole(p, t)) return true;
-  const int number = t - p.whole, tiles = divided(p);
+  const int number = part_number(p, t), tiles = parts_apart(p);
   u32* const come = counters_of(p, tile, number);
   if (!owns(p, t)) return leave_part(p, tile, number, come, acc), false;
   await_parts(tile, come, p.parts - 1);
@@ -321,7 +108,7 @@ METHOD bool Loop::join(const Params& p, const Tile& tile, int t, u32 stages, u32
   return true;
 }
 #endif
-#elif CLUSTER_BLOCKS > 1
+#elif BY_CLUSTER
 // Through the stages, which both blocks have read to their end. `free`: the first block's are; then, that it has what was sent.
 // `come`: bytes that have. A warp's rows that exist are the first of its share.
 constexpr int SHARE = FOURS * 512, PART = WARPS * SHARE;
@@ -418,13 +205,13 @@ extern "C" __global__ void __launch_bounds__(384, 1) CLUSTER postlude_gemm(const
   if (warpgroup == 0 && warp == 0 && elect_one()) {
     for (int i = 0; i < STAGES; ++i) {
       mbarrier_init(full + 8 * i, 1);
-      mbarrier_init(empty + 8 * i, PINGPONG ? 4 : 8);  // one arrival a consumer warp
+      mbarrier_init(empty + 8 * i, (PINGPONG ? 4 : 8) * TILES_TOGETHER);  // one arrival a consumer warp
     }
     for (int i = 0; i < 2 * AUX_STAGES; ++i) {
       mbarrier_init(aux_full + 8 * i, 1);
       mbarrier_init(aux_empty + 8 * i, 4);
     }
-#if CLUSTER_BLOCKS > 1
+#if BY_CLUSTER
     mbarrier_init(parts_meet, WARPS);
     mbarrier_init(parts_meet + 8, WARPS);
 #endif
@@ -471,6 +258,11 @@ extern "C" __global__ void __launch_bounds__(384, 1) CLUSTER postlude_gemm(const
     registers_grow<CONSUMER_REGISTERS>();
     const int wg = warpgroup - 1, lane = lane_id();
     const u32 own_barrier = 1 + wg, order = 3;
+    // A stage is free once all that it is loaded for have read it: of a cluster's blocks each lane tells one.
+    const auto give_back = [&](int stage) {
+      if (TILES_TOGETHER == 1 && lane == 0) mbarrier_arrive(empty + 8 * stage);
+      if (TILES_TOGETHER > 1 && lane < TILES_TOGETHER) cluster_free(cluster_address(empty + 8 * stage, lane));
+    };
     Passage by = {smem + SMEM_D + wg * D_BUFFERS * D_BYTES, smem + SMEM_AUX + wg * AUX_STAGES * AUX_BYTES,
                   aux_full + 8 * AUX_STAGES * wg, aux_empty + 8 * AUX_STAGES * wg, 0, 0, 0};
     Epilogue epilogue;
@@ -492,7 +284,8 @@ extern "C" __global__ void __launch_bounds__(384, 1) CLUSTER postlude_gemm(const
       const Params& p = params_of(all, t);
       place_tile(p, tile, t, sequence);
 
-      if (Loop::owns(p, t)) epilogue.begin(p, tile);
+      const auto exists = [&] { return Loop::exists(p, tile.row - (PINGPONG ? 0 : wg * WG_ROWS), tile.col); };
+      if (Loop::owns(p, t) && exists()) epilogue.begin(p, tile);
 
       ACC acc[MI][BN / 2];
 #if HELD
@@ -545,13 +338,13 @@ extern "C" __global__ void __launch_bounds__(384, 1) CLUSTER postlude_gemm(const
           }
           wgmma_commit();
           wgmma_wait<1>();
-          if (kb != begin && lane == 0) mbarrier_arrive(empty + 8 * previous);
+          if (kb != begin) give_back(previous);
           previous = stage;
           if (++stage == STAGES) stage = 0, phase ^= 1;
         } while (++kb < end);
 #if PROMOTED
         wgmma_wait<0>();
-        if (lane == 0) mbarrier_arrive(empty + 8 * previous);
+        give_back(previous);
         #pragma unroll
         for (int i = 0; i < MI; ++i)
           #pragma unroll
@@ -563,10 +356,13 @@ extern "C" __global__ void __launch_bounds__(384, 1) CLUSTER postlude_gemm(const
 #endif
 #if !PROMOTED
       wgmma_wait<0>();
-      if (lane == 0) mbarrier_arrive(empty + 8 * previous);
+      give_back(previous);
 #endif
 
-#if CLUSTER_BLOCKS > 1 || BY_MEMORY
+#if CLUSTER_M > 1 || CLUSTER_N > 1
+      if (!exists()) continue;
+#endif
+#if BY_CLUSTER || BY_MEMORY
       if (!Loop::join(p, tile, t, smem, parts_meet, acc)) continue;
 #endif
 #if PACED
@@ -588,5 +384,9 @@ extern "C" __global__ void __launch_bounds__(384, 1) CLUSTER postlude_gemm(const
     if (elect_one()) tma_store_wait_read<0>();  // memory has it when the launch ends
 #endif
   }
+#if CLUSTER_M > 1 || CLUSTER_N > 1
+  __syncwarp();
+  cluster_sync();  // another block may load into this one's stages, and arrive at its barriers, until it has ended
+#endif
 }
 )cuda"

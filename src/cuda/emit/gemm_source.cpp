@@ -36,6 +36,9 @@ const char* const sm90_text =
 const char* const sm90_windows_text =
 #include "cuda/device/sm90_windows.cu"
     ;
+const char* const sm90_loop_text =
+#include "cuda/device/sm90_loop.cu"
+    ;
 const char* const sm90_gemm_text =
 #include "cuda/device/sm90_gemm.cu"
     ;
@@ -134,12 +137,17 @@ std::string gemm_source(const KernelVariant& variant, const Schedule& s, const E
     define("PINGPONG", s.ping_pong);
     define("BY_MEMORY", s.by_memory);
     define("IN_SHARES", s.in_shares);
-    define("A_ROWS", variant.a_rows ? variant.a_rows : s.bm);
+    const int a_rows = variant.a_rows ? variant.a_rows : s.bm;
+    define("A_ROWS", a_rows);
+    define("A_BOX", a_rows / s.cluster_n);
     const int together = cluster_blocks(s);
     define("CLUSTER_BLOCKS", together);
     define("CLUSTER", together > 1 ? "__cluster_dims__(" + std::to_string(together) + ")" : "");
+    define("BY_CLUSTER", cluster_parts(s) > 1);
     define("PARTS_WORD", epilogue.words);
   }
+  define("CLUSTER_M", s.cluster_m);
+  define("CLUSTER_N", s.cluster_n);
   define("BM", s.bm);
   define("BN", s.bn);
   define("WG_ROWS", consumer_rows(s));
@@ -242,7 +250,8 @@ std::string gemm_source(const KernelVariant& variant, const Schedule& s, const E
   text += epilogue_text;
   if (s.mma) text += sm80_tile_text;
   if (!s.mma) text += sm90_windows_text;
-  if (!s.strip_x) return text + (s.mma ? sm80_gemm_text : sm90_gemm_text);
+  if (!s.mma) return text + sm90_loop_text + sm90_gemm_text;
+  if (!s.strip_x) return text + sm80_gemm_text;
   text += s.images ? stencil_bands_text : stencil_lanes_text;
   text += stencil_text;
   text += s.ring ? stencil_ring_text : stencil_turns_text;

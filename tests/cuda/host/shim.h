@@ -547,6 +547,7 @@ static void mma_on_host(T* const (&d)[4], const unsigned (&a)[4], const unsigned
 static inline void mbarrier_init(unsigned bar, unsigned count) { put(bar, count | count << 16), put(bar + 4, 0u); }
 static inline void mbarrier_change(unsigned bar, unsigned arrivals, int bytes) {
   fibers::must(bar % 8 == 0 && (word_at(bar) >> 16) >= arrivals, "a barrier takes as many arrivals as it was made for");
+  fibers::must(word_at(bar) != ~0u, "a barrier is made before it counts");
   fibers::must(abs(bytes) < 1 << 20, "a barrier counts fewer than 2^20 bytes");
   unsigned left = (word_at(bar) >> 16) - arrivals, state = word_at(bar + 4) + 2 * unsigned(bytes);
   if (left == 0 && state < 2) left = word_at(bar) & 0xffff, state ^= 1, ++fibers::events;
@@ -562,12 +563,21 @@ static int cluster_block() { return fibers::current / fibers::threads / fibers::
 static inline unsigned cluster_address(unsigned address, unsigned rank) {
   return address | (cluster_block() + rank) << 20;
 }
+// What is done to another block, which must not have ended.
+template <class Done>
+static void in_block(int block, Done done) {
+  const int own = fibers::current;
+  bool runs = false;
+  fibers::current = block * fibers::threads;
+  for (int t = fibers::current; t < fibers::current + fibers::threads; ++t)
+    runs |= fibers::fiber[t].state != fibers::done;
+  fibers::must(runs, "a block has not ended where another one's copies or arrivals come to it");
+  done();
+  fibers::current = own;
+}
 // What a barrier of another block counts.
 static inline void cluster_change(unsigned bar, unsigned arrivals, int bytes) {
-  const int own = fibers::current;
-  fibers::current = int(bar >> 20) * fibers::threads;
-  mbarrier_change(bar & 0xfffff, arrivals, bytes);
-  fibers::current = own;
+  in_block(int(bar >> 20), [&] { mbarrier_change(bar & 0xfffff, arrivals, bytes); });
 }
 static inline bool elect_one() { return lane_id() == 0; }
 static inline void cluster_copy(unsigned to, unsigned from, unsigned bytes, unsigned bar) {
@@ -577,10 +587,12 @@ static inline void cluster_copy(unsigned to, unsigned from, unsigned bytes, unsi
   cluster_change(bar, 0, -int(bytes));
 }
 static inline void cluster_arrive(unsigned bar) { cluster_change(bar, 1, 0); }
+static inline void cluster_free(unsigned bar) { cluster_change(bar, 1, 0); }
 static inline void cluster_sync() {
-  const unsigned& met = fibers::block_of[cluster_block()].met;
-  ++fibers::block_of[cluster_block()].met, ++fibers::events;
-  while (met < unsigned(fibers::cluster * fibers::threads)) fibers::wait(fibers::polling);
+  unsigned& met = fibers::block_of[cluster_block()].met;
+  const unsigned all = unsigned(fibers::cluster * fibers::threads), until = (met++ / all + 1) * all;
+  ++fibers::events;
+  while (met < until) fibers::wait(fibers::polling);
 }
 static inline void fence_mbarrier_init() {}
 static inline void fence_async_shared() { ++fibers::fiber[fibers::current].fences; }
@@ -638,6 +650,10 @@ static void tma_load(unsigned to, const Map& map, unsigned bar, int c0, int c1, 
 template <class Map>
 static void tma_load(unsigned to, const Map& map, unsigned bar, int c0, int c1, int c2, int c3, int c4) {
   tma_load_at(to, map, bar, {c0, c1, c2, c3, c4});
+}
+template <class Map, class... At>
+static void tma_load_all(unsigned to, const Map& map, unsigned bar, At... at) {
+  for (int b = 0; b < fibers::cluster; ++b) in_block(cluster_block() + b, [&] { tma_load(to, map, bar, at...); });
 }
 // Pixels of an image: they are walked in the map's box from (x, y, z) of an image on, into the next rows and images,
 // and each is moved by an offset; `at` and `offset` are columns, rows (, depth).

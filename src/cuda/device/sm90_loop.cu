@@ -1,0 +1,246 @@
+R"cuda(
+// The persistent matrix product. One producer warpgroup (warp 0 loads A and B; warps 1 and 2 load the tile operands of
+// consumer 0 and 1), two consumer warpgroups that multiply and run the epilogue. Ping-pong: the consumers take turns, each a
+// whole tile, so that one's epilogue hides under the other's main loop. Cooperative: each takes half the rows of every tile.
+//
+// Everything in capitals is a parameter of the variant, defined at the top of the emitted source; `Epilogue` and `Held` are
+// emitted. The epilogue's columns are the output's: behind a chunk in PARTS pieces each comes from as many
+// accumulator columns, OUT_N apart: a tile has columns of one piece of B, then those of the next.
+
+// One stage: 128 bytes of K for each row. Where A has few rows, what the products read behind them is whatever lies there: it
+// becomes rows that do not exist.
+constexpr int A_BYTES = A_ROWS * 128, B_BYTES = BN * 128;
+constexpr int SMEM_B = STAGES * A_BYTES;
+constexpr int SMEM_D = SMEM_B + STAGES * B_BYTES;
+constexpr int SMEM_AUX = SMEM_D + 2 * D_BUFFERS * D_BYTES;
+constexpr int SMEM_SCRATCH = SMEM_AUX + 2 * AUX_STAGES * AUX_BYTES;
+constexpr int SMEM_BARRIERS = SMEM_SCRATCH + 2 * SCRATCH_BYTES;
+constexpr int TILES_TOGETHER = CLUSTER_M * CLUSTER_N;  // of a cluster, beside each other
+
+#if SCATTERED
+// The residues of a strided data gradient are products of one launch: the tiles of each follow those of the one before (decision 0085).
+constexpr int RESIDUES = residues_at_once(sizeof(Params));
+struct All { Params part[RESIDUES]; };
+DEVICE const Params& params_of(const All& all, int t) {
+  int part = 0;
+  #pragma unroll
+  for (int other = 1; other < RESIDUES; ++other)
+    if (part == other - 1 && t >= all.part[part].scatter.end_tile) part = other;
+  return all.part[part];
+}
+DEVICE int tile_in(const Params& p, int t) { return t - p.scatter.first_tile; }
+#else
+typedef Params All;
+DEVICE const Params& params_of(const All& all, int) { return all; }
+DEVICE int tile_in(const Params&, int t) { return t; }
+#endif
+
+// The main loop: which tiles a block takes and which of their K, what loads operands, how parts of a tile are joined. Each block
+// takes tile after tile. A tile's K may have equal parts. The blocks of a cluster have one each (BY_CLUSTER), and the first
+// adds what the others send it and has the epilogue. Or (BY_MEMORY) p.parts of them are taken as tiles are, all tiles' first parts
+// before all second ones, so that what runs at once shares A and B in L2; the last adds what the others left in memory. The first
+// p.whole tiles are then taken before all parts, and have none.
+// Or the blocks of a cluster have tiles below each other (CLUSTER_M) or beside each other (CLUSTER_N), at the same K: what they share
+// of B or A each loads a half of, into both. What is counted as tiles is then what a cluster has; the last may have fewer.
+struct Loop {
+  DEVICE_STATIC int rank() { return blockIdx.x % CLUSTER_BLOCKS; }
+  DEVICE_STATIC int parts(const Params& p) { return BY_MEMORY ? p.parts : 1; }
+  DEVICE_STATIC int first() { return blockIdx.x / CLUSTER_BLOCKS; }
+  DEVICE_STATIC int step() { return gridDim.x / CLUSTER_BLOCKS; }
+  DEVICE_STATIC bool is_whole(const Params& p, int t) { return BY_MEMORY && t < p.whole; }
+  DEVICE_STATIC int divided(const Params& p) { return p.tiles - p.whole; }  // tiles that have parts
+  DEVICE_STATIC bool has(const Params& p, int t) { return t < (BY_MEMORY ? p.whole + divided(p) * p.parts : p.tiles); }
+  DEVICE_STATIC Work work(const Params& p, int t) {
+    Work w = work_of(p, BY_MEMORY && t >= p.whole ? p.whole + (t - p.whole) % divided(p) : tile_in(p, t),
+                     (p.tiles_m + CLUSTER_M - 1) / CLUSTER_M, (p.tiles_n + CLUSTER_N - 1) / CLUSTER_N);
+    if (CLUSTER_M > 1) w.m = w.m * CLUSTER_M + rank();
+    if (CLUSTER_N > 1) w.n = w.n * CLUSTER_N + rank();
+    return w;
+  }
+  DEVICE_STATIC bool exists(const Params& p, int row, int column) { return (CLUSTER_M == 1 || row < p.m) && (CLUSTER_N == 1 || column < p.n); }
+  DEVICE_STATIC int part(const Params& p, int t) { return BY_MEMORY ? (t - p.whole) / divided(p) : BY_CLUSTER ? rank() : 0; }
+  DEVICE_STATIC bool owns(const Params& p, int t) { return is_whole(p, t) || part(p, t) == parts(p) - 1; }  // has the epilogue
+  DEVICE_STATIC int first_k(const Params& p, int t, int next = 0) {  // or (next == 1) behind the last
+    return is_whole(p, t) ? next * p.k_blocks : p.k_blocks * (part(p, t) + next) / (CLUSTER_BLOCKS / TILES_TOGETHER * parts(p));
+  }
+  DEVICE_STATIC int count_k(const Params& p, int t) { return first_k(p, t, 1) - first_k(p, t); }
+  DEVICE_STATIC int row(const Work& w, int wg) { return w.m * BM + (PINGPONG ? 0 : wg * WG_ROWS); }  // a consumer's first
+
+  // One K block of a tile after another into a stage, whose barrier waits for `bytes`. Rows that a box has beyond a matrix's end
+  // take the copy engine longer than others: of the last tiles, boxes of other maps have those that exist (decision 0092).
+  // Of what a cluster shares its blocks load every second box, or (along M or N) each every box's own lines of K.
+  struct Source {
+    Work w;
+    int k, b_batch;  // of B's next block: its first k; its batch, or its tap
+    int rows, columns;  // of A and of each piece of B that exist from the tile's first on
+    int bytes;
+#if A_FORM
+    Window window;
+#elif B_FORM
+    Pixels pixels;
+#endif
+    // The first of a block's lines of a box, which so many blocks share.
+    template <int blocks> DEVICE_STATIC int line() { return blocks > 1 ? rank() * (BK / blocks) : 0; }
+    template <int blocks, class... At> DEVICE_STATIC void load_box(u32 to, const TensorMap& map, u32 bar, At... at) {
+      if constexpr (blocks > 1) tma_load_all(to, map, bar, at...);
+      else tma_load(to, map, bar, at...);
+    }
+    // Whether B's box from column j of a piece on reaches beyond the end.
+    METHOD bool has_edge(int j) const { return !B_MN_MAJOR && B_TAPS != 2 && j + RUN > columns; }
+    METHOD void begin(const Params& p, const Work& of, int kb) {
+      w = of;
+#if A_FORM
+      window.begin(p.rows, w.batch * p.rows.m + w.m * BM, w.n * BN, kb);
+#elif B_FORM
+      pixels.begin(p.rows, w.m * BM, w.n * BN, kb);
+#endif
+      k = kb * BK, b_batch = w.batch * p.b_batch;
+#if SCATTERED
+      if (p.rows.taps == 0) k = 1 << 29;  // beyond all of B
+#endif
+      rows = p.m - w.m * BM, columns = p.n - w.n * OUT_N;
+#if A_FORM
+      bytes = A_BYTES;
+#else
+      if (TILES_TOGETHER > 1) rows = max(rows, 0);  // of a tile that does not exist
+      bytes = A_MN_MAJOR ? min(BM, (rows + 63) / 64 * 64) * 128 : 0;
+      #pragma unroll
+      for (int i = 0; i < A_ROWS && !A_MN_MAJOR; i += A_BOX)
+        if (TILES_TOGETHER == 1 || i < rows) bytes += 128 * (i + A_BOX > rows ? p.edge_a : A_BOX);
+#endif
+#if B_FORM
+      bytes += B_BYTES;
+#else
+      #pragma unroll
+      for (int j = 0; j < OUT_N; j += RUN)
+        if (j < columns) bytes += PARTS * 128 * (has_edge(j) ? p.edge_b : RUN);
+#endif
+    }
+    METHOD void load(const Params& p, u32 a, u32 b, u32 bar) {
+#if B_TAPS
+      k = window.channel, b_batch = window.tap;
+#endif
+#if B_TAPS == 2
+      load_b(p, b, bar);  // of the tap that A's load goes on from
+      load_a(p, a, bar);
+#else
+      load_a(p, a, bar);
+      load_b(p, b, bar);
+#endif
+      k += BK;
+    }
+    METHOD void load_a(const Params& p, u32 a, u32 bar) {
+#if A_FORM
+      #pragma unroll
+      for (int i = 0; i < 128 / A_RUN; ++i) window.load(p.rows, p.map[0], a + i * BM * A_RUN, bar);
+#elif A_MN_MAJOR
+      #pragma unroll
+      for (int i = 0; i < BM / 64; ++i)
+        if (i * 64 < rows) {
+          const int own = line<CLUSTER_N>();
+          load_box<CLUSTER_N>(a + (i * 64 + own) * 128, p.map[0], bar, w.m * BM + i * 64, k + own, w.batch * p.a_batch);
+        }
+#else
+      const int i = CLUSTER_N > 1 ? rank() * A_BOX : 0;
+      if (TILES_TOGETHER == 1 || i < rows)
+        load_box<CLUSTER_N>(a + i * 128, p.map[i + A_BOX > rows ? EDGE_A : 0], bar, k, w.m * BM + i, w.batch * p.a_batch);
+#endif
+    }
+    METHOD void load_b(const Params& p, u32 b, u32 bar) {
+#if B_FORM
+      pixels.load(p.rows, p.map[1], b, bar);
+#else
+#if B_TAPS == 2  // backwards, along each axis
+      const auto back = [&](int axis, int tap) { return p.rows.axis[axis].taps - 1 - tap; };
+      const int sx = back(2, window.sx), sy = back(1, window.sy), sz = back(0, window.sz);
+#endif
+      #pragma unroll
+      for (int x = 0; x < BN; x += B_MN_MAJOR ? RUN : CLUSTER_M * RUN) {
+        const int j = x + (CLUSTER_M > 1 && !B_MN_MAJOR ? rank() * RUN : 0), at = j % OUT_N, piece = j / OUT_N;
+        if (at >= columns) continue;
+#if PIECE % 64 && RUN % PIECE == 0  // pieces from group to group, which lie a group apart
+        load_box<CLUSTER_M>(b + j * 128, p.map[has_edge(at) ? EDGE_B : 1], bar, k, 0, piece, (w.n * OUT_N + at) / PIECE, b_batch);
+#else
+        const int n = first_piece(w.n * OUT_N + at) + piece * next_piece(p.n), own = line<CLUSTER_M>();
+#if B_TAPS == 2
+        load_box<CLUSTER_M>(b + (j + B_MN_MAJOR * own) * 128, p.map[1], bar, B_MN_MAJOR ? n : k, B_MN_MAJOR ? k + own : n, sx, sy, sz);
+#else
+        if (B_MN_MAJOR) load_box<CLUSTER_M>(b + (j + own) * 128, p.map[1], bar, n, k + own, b_batch);
+        else load_box<CLUSTER_M>(b + j * 128, p.map[has_edge(at) ? EDGE_B : 1], bar, k, n, b_batch);
+#endif
+#endif
+      }
+#endif
+    }
+  };
+  // Adds what others have of a tile; false: another has its epilogue.
+  DEVICE_STATIC bool join(const Params& p, const Tile& tile, int t, u32 stages, u32 meet, ACC (&acc)[MI][BN / 2]);
+};
+
+// In ping-pong the consumers' order is a barrier between a consumer's tiles; cooperative ones' warps may be a tile apart.
+DEVICE void place_tile(const Params& p, Tile& tile, int t, int sequence) {
+  const Work w = Loop::work(p, t);
+  tile.batch = w.batch, tile.tile_m = w.m, tile.tile_n = w.n;
+  tile.slot_m = PINGPONG ? w.m : 2 * w.m + tile.wg;
+  tile.row = Loop::row(w, tile.wg);
+  tile.col = w.n * OUT_N;
+  tile.turn = PINGPONG ? 0 : sequence & 1;
+}
+
+DEVICE void load_operands(const All& all, u32 smem, u32 full, u32 empty) {
+  int stage = 0;
+  u32 phase = 0;
+  for (int t = Loop::first(); Loop::has(params_of(all, 0), t); t += Loop::step()) {
+    const Params& p = params_of(all, t);
+    const int begin = Loop::first_k(p, t), end = Loop::first_k(p, t, 1);
+    Loop::Source source;
+    source.begin(p, Loop::work(p, t), begin);
+    for (int kb = begin; kb < end; ++kb) {
+      mbarrier_wait(empty + 8 * stage, phase ^ 1);
+      const u32 bar = full + 8 * stage;
+      mbarrier_expect(bar, source.bytes);
+      source.load(p, smem + stage * A_BYTES, smem + SMEM_B + stage * B_BYTES, bar);
+      if (++stage == STAGES) stage = 0, phase ^= 1;
+    }
+  }
+}
+
+#if AUX_STAGES
+// The tile operands of one consumer, a subtile at a time, in the order in which its epilogue and the phase that is held ask for
+// them. Calling the rest of a tile into L2 ahead of the ring, and four stages instead of two, changed nothing
+// (bias_gelu_res_aux, K = 1024).
+DEVICE void load_aux(const All& all, u32 ring, u32 full, u32 empty, int wg) {
+  int stage = 0;
+  u32 phase = 0;
+  const int step = PINGPONG ? 2 * Loop::step() : Loop::step();
+  for (int t = Loop::first() + (PINGPONG ? wg * Loop::step() : 0); Loop::has(params_of(all, 0), t); t += step) {
+    const Params& p = params_of(all, t);
+    const Work w = Loop::work(p, t);
+    if (!Loop::owns(p, t) || !Loop::exists(p, w.m * BM, w.n * OUT_N)) continue;
+    for (int n = 0; n < SUBTILES * (LOADS + HELD_LOADS); ++n) {
+      const OperandLoad of = operand_load(n);
+      const int row = Loop::row(w, wg) + of.at.i * 64, col = w.n * OUT_N + of.at.group * SUB_N;
+      mbarrier_wait(empty + 8 * stage, phase ^ 1);
+#if LOADS
+      if (!of.held) Epilogue::load_issue(p, ring + stage * AUX_BYTES, full + 8 * stage, row, col, w.batch);
+#endif
+#if HELD_LOADS
+      if (of.held) Held::load_issue(p, ring + stage * AUX_BYTES, full + 8 * stage, row, col, w.batch);
+#endif
+      if (++stage == AUX_STAGES) stage = 0, phase ^= 1;
+    }
+  }
+}
+#endif
+
+#if HOLDS
+// Warp 3 of the producer folds each tile's share of its rows.
+DEVICE void fold_shares(const Params& p, u32 tag, int lane) {
+  if (hears_all(p)) return;
+  for (int t = Loop::first(); Loop::has(p, t); t += Loop::step()) {
+    const Work w = Loop::work(p, t);
+    if (Loop::owns(p, t) && Loop::exists(p, w.m * BM, w.n * OUT_N)) fold_share(p, w, tag, lane);
+  }
+}
+#endif
+)cuda"
