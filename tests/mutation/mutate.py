@@ -9,7 +9,8 @@ another stopped; a survivor meets what tests are new since. What survives is pri
 the last lines are the score by folder.
 
 --generated: mutants of what makes kernels alone, in a drawn order, each judged by one minute of a fuzzer on two cores: of emitted
-kernels on the host for src/cuda/emit, of epilogues on CPUs for the rest. --bugs tests/mutation/bugs.txt: those of decision 0149.
+kernels on the host for src/cuda/emit, of epilogues on CPUs for the rest. --bugs tests/mutation/bugs.txt: those of decision 0149;
+with --check nothing runs.
 """
 import argparse
 import collections
@@ -153,18 +154,28 @@ def draw(count, seed, shares, most_of_a_file):
 
 
 def listed(path):
-    """The mutants of a list: each line has a place, what is wrong there (of several such places of the line, which), and the line, by
-    which it is found where it moved."""
-    mutants = {}
+    """The mutants of a list. Each line has a source, what is wrong there, which of several such places of a line is meant, and the
+    line, with the end of the one before it where other lines read the same: one place of the source ends like this."""
+    mutants, stale = {}, []
+    sources = {}  # by file: where it may be mutated, each with its text up to the end of its line
     for number, text in enumerate(filter(lambda line: line.strip() and line[0] != "#", path.read_text().splitlines()), 1):
-        file, line, what, which, source = re.fullmatch(r"([^:]+):(\d+): (.*) (\d+): (.*)", text).groups()
-        lines = [line.strip() for line in (ROOT / file).read_text().splitlines()]
-        found = [site for site in sites(ROOT / file) if site[0] == what and lines[site[1] - 1] == source]
-        at = min((site[1] for site in found), key=lambda there: abs(there - int(line)), default=0)
-        here = [site for site in found if site[1] == at][int(which) - 1:int(which)]
-        if not here:
-            sys.exit(f"{path}: there is no such place: {text}")
-        mutants[number] = dict(folder=file.rpartition("/")[0], file=file, what=what, line=at, begin=here[0][2], end=here[0][3], new=here[0][4])
+        file, what, which, ending = re.fullmatch(r"([^:]+): (.*) (\d+): (.*)", text).groups()
+        if file not in sources:
+            lines = (ROOT / file).read_text().splitlines() if (ROOT / file).exists() else []
+            sources[file] = [(site, " ".join(line.strip() for line in lines[max(site[1] - 3, 0):site[1]]))
+                             for site in (sites(ROOT / file) if lines else ())]
+        found = [site for site, until in sources[file] if site[0] == what and until.endswith(ending)]
+        places = len({site[1] for site in found})
+        here = found[int(which) - 1:int(which)]
+        if places == 1 and here:
+            mutants[number] = dict(folder=file.rpartition("/")[0], file=file, what=what, line=here[0][1], begin=here[0][2], end=here[0][3],
+                                   new=here[0][4])
+        else:
+            stale.append(f"  is in {places} places: {text}")
+    if stale:
+        sys.exit("\n".join([f"{path} lists bugs that are not in one place of the sources. Where a line was edited, write it as it is now,",
+                            "or the line that does its work now, and judge the bug again by --only; where several read the same, put the end",
+                            "of the line before in front.", *stale]))
     return mutants
 
 
@@ -355,9 +366,13 @@ def main():
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
     parser.add_argument("--generated", action="store_true")
     parser.add_argument("--bugs", type=pathlib.Path, help="of --generated: a list of mutants, instead of drawn ones (bugs.txt)")
+    parser.add_argument("--check", action="store_true", help="only look whether each of --bugs is in one place of the sources")
     parser.add_argument("--only", default="", help="of --generated: numbers of mutants, as 3,14")
     parser.add_argument("--equal", default="", help="numbers of mutants, as 3,14: they were read, and change nothing that is computed")
     arguments = parser.parse_args()
+    if arguments.check:
+        print(f"{len(listed(arguments.bugs))} bugs, each in one place")
+        return
     end = time.time() + 60 * arguments.minutes
     WORK.mkdir(parents=True, exist_ok=True)
     shares, judges, most = (GENERATED, FUZZERS, 4) if arguments.generated else (SHARES, JUDGES, MOST_OF_A_FILE)
