@@ -2,6 +2,8 @@
 
 #include "core/forks.h"
 
+#include <pthread.h>
+
 #include <algorithm>
 #include <atomic>
 #include <exception>
@@ -43,18 +45,32 @@ struct Guarded {
 thread_local bool inside = false;
 
 // Calls f(1) to f(count) on threads of their own, g here, and joins them. Returns how many threads
-// the system gave: where it refuses one, f is called no further.
+// the system gave: where it refuses one, f is called no further. Their start allocates nothing: a
+// std::thread frees what it was given, and a first free takes 64 MB of addresses, of which OpenMP's
+// threads may then lack some.
 template <class F, class G>
 int with_threads(int count, F f, G g) {
-  std::vector<std::thread> others;
+  struct Other {
+    F* f;
+    int t;
+    pthread_t thread;
+  };
+  std::vector<Other> others;
   try {
     others.reserve(static_cast<std::size_t>(count));
-    for (int t = 1; t <= count; ++t) others.emplace_back(f, t);
-  } catch (const std::exception&) {  // no memory, or a limit of threads
+  } catch (const std::exception&) { count = 0; }
+  const auto start = [](void* other) -> void* {
+    return (*static_cast<Other*>(other)->f)(static_cast<Other*>(other)->t), nullptr;
+  };
+  for (int t = 1; t <= count; ++t) {
+    Other& other = others.emplace_back(Other{&f, t, {}});
+    if (pthread_create(&other.thread, nullptr, start, &other) == 0) continue;
+    others.pop_back();
+    break;
   }
   const auto given = static_cast<int>(others.size());
   g(given);
-  for (std::thread& other : others) other.join();
+  for (const Other& other : others) pthread_join(other.thread, nullptr);
   return given;
 }
 

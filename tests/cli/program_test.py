@@ -135,6 +135,9 @@ class Run(Case):
             ended = self.run_program("run", self.epilogue, "--gemm", "3000x3000x300", code=None, limits=[(resource.RLIMIT_AS, most << 20)])
             self.assertIn((ended.returncode, "PL0504" in ended.stderr), [(0, False), (4, True)], ended.stderr)
         self.assertEqual(ended.returncode, 0)
+        for most in range(560, 680, 4):  # where 63 stacks just fit
+            self.run_program("run", self.epilogue, "--gemm", "3000x3000x300", "--repeat", 1, OMP_NUM_THREADS="64",
+                             limits=[(resource.RLIMIT_STACK, 8 << 20), (resource.RLIMIT_AS, most << 20)])
 
     def test_batch(self):
         got = self.run_json("run", self.epilogue, "--gemm", "6x5x4", "--batch", 3, "--verify")
