@@ -83,6 +83,8 @@ def q_index() -> Any:
 
 
 def _seed(seed: int, stream: int = 0) -> int:
+    if not (hasattr(seed, "__index__") and hasattr(stream, "__index__")):
+        raise error("bad_attribute", f"a seed of {seed!r} and a stream of {stream!r}", "Both are integers.")
     if not 0 <= seed < 2**64 or not 0 <= stream < 2**32:
         raise error("bad_attribute", "a seed or stream out of range", "A seed has 64 bits, a stream 32.")
     return seed
@@ -110,11 +112,15 @@ def cast(x: Any, dtype: Any, round: Any = Round.nearest_even, seed: int = 0) -> 
 def chunk(x: Any, k: int, group: int | None = None) -> tuple[Any, ...]:
     if not _symbolic(x):
         return numeric.chunk(x, k, group)
+    if not hasattr(k, "__index__"):
+        raise error("bad_attribute", f"chunk into {k!r} pieces", "How many pieces there are is an integer.")
     trace = trace_of(x)
     return tuple(Value(piece, trace) for piece in _core.chunk(node_of(x), k, _group(group)))
 
 
 def concat(parts: Sequence[Any], group: int | None = None) -> Any:
+    if not isinstance(parts, (tuple, list)):
+        raise error("bad_call", f"concat of a {type(parts).__name__}", "Give a tuple of the values to join: concat((a, b)).")
     if not parts:
         raise error("bad_call", "concat of nothing", "Give the values to join: concat((a, b)).")
     if not _symbolic(*parts):

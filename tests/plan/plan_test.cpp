@@ -481,6 +481,27 @@ TEST(Plan, ExplainsManyOutputsInTimeThatIsLinear) {
   EXPECT_LT(seconds(20'000), 24 * few + 0.05);
 }
 
+TEST(Plan, FunctionsThatExpandWithoutBoundAreRefusedOnAGpu) {
+  const auto explained = [](int levels, const std::string& level) {
+    std::string text = "def f0(x): return x + 1\n";
+    for (int i = 1; i <= levels; ++i) {
+      std::string line = level;
+      for (std::size_t at; (at = line.find('#')) != line.npos;) line.replace(at, 1, std::to_string(i - 1));
+      text += "def f" + std::to_string(i) + "(x): return " + line + "\n";
+    }
+    text += "def e(acc): return f" + std::to_string(levels) + "(acc)\n";
+    try {
+      return compile(Gemm{}, parse(text, "e"), Target::parse("sm_90a")).explain(ExplainPart::source);
+    } catch (const Error& error) { return std::string(error.what()); }
+  };
+  const std::string once = "f#(x) * 0.5";
+  EXPECT_NE(explained(900, once).find("function900("), std::string::npos);
+  EXPECT_NE(explained(20'000, once).find("is called by functions 1000 deep"), std::string::npos);
+  const std::string twice = "f#(x) + f#(x * 2)";
+  EXPECT_NE(explained(8, twice).find("function8("), std::string::npos);
+  EXPECT_NE(explained(60, twice).find("expands to more than 65536 operations"), std::string::npos);
+}
+
 TEST(Plan, ExplainCountsBytes) {
   const Plan plan = compile(Gemm{}, parse("def f(acc, bias: row):\n    return acc + bias\n"));
   // A 100 x 30, B 30 x 50, bias 50 and D 100 x 50, 4 bytes each: 38.2 kB, and 2 * 100 * 50 * 30

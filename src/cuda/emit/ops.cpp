@@ -1,7 +1,6 @@
 #include "cuda/emit/ops.h"
 
 #include "core/fill.h"
-#include "graph/ir/typing.h"
 
 #include <postlude/error.h>
 
@@ -11,6 +10,15 @@
 
 namespace postlude::inline v0::cuda {
 namespace {
+
+// As a CPU's (lower/expand.cpp): a kernel has the operations of every call, as often as they are called.
+constexpr std::size_t most_operations = 1 << 16;
+constexpr int most_depth = 1000;  // functions are written within those that call them
+
+Error too_large(const Function& function) {
+  return Error(ErrorCode::unsupported, "the function " + quoted(function.name) + " expands to more than " +
+                                           str(most_operations) + " operations");
+}
 
 std::string join(const std::vector<std::string>& parts) {
   std::string text;
@@ -147,11 +155,11 @@ std::string column_expression(const lower::ColumnMap& map, const std::string& j,
 
 std::string Functions::body(const Lambda& lambda, std::span<const DType> parameters,
                             const std::vector<std::string>& names, std::vector<DType>& results,
-                            std::vector<std::string>& values) {
+                            std::vector<std::string>& values, std::size_t& operations) {
+  operations += lambda.nodes.size();
   std::vector<TypeState> states;
   for (const DType type : parameters) states.push_back({.type = type});
-  Typing typing;
-  const std::vector<TypeState> types = typing.infer_body(lambda, states);
+  const std::vector<TypeState> types = typing_.infer_body(lambda, states);
   // An untyped literal is what its user wants it to be; alone it is f32 or i64.
   std::string text;
   const auto type_of = [&](NodeId id) { return types[id].type.value_or(DType::f32); };
@@ -176,7 +184,9 @@ std::string Functions::body(const Lambda& lambda, std::span<const DType> paramet
     }
     std::string code;
     if (node.op == Op::call) {
-      code = call(*node.function, wanted) + "(" + join(args) + ")";
+      const Made called = made(*node.function, wanted);
+      operations += called.operations;
+      code = called.name + "(" + join(args) + ")";
     } else if (node.op == Op::cast) {
       // Of no element: what rounds stochastically is no call any more (lower.cpp).
       const bool draws = node.round == Round::stochastic;
@@ -198,7 +208,14 @@ std::string Functions::body(const Lambda& lambda, std::span<const DType> paramet
 }
 
 std::string Functions::call(const Function& function, std::span<const DType> args) {
-  if (has_native_form(function)) return "call_" + function.name;
+  const Made called = made(function, args);
+  operations_ += called.operations;
+  if (operations_ > most_operations) throw too_large(function);
+  return called.name;
+}
+
+Functions::Made Functions::made(const Function& function, std::span<const DType> args) {
+  if (has_native_form(function)) return {"call_" + function.name, 1};
   std::string key = "f" + str(reinterpret_cast<std::uintptr_t>(&function));
   for (const DType type : args) key += " " + std::string(name(type));
   if (const auto found = made_.find(key); found != made_.end()) return found->second;
@@ -209,6 +226,7 @@ std::string Functions::call(const Function& function, std::span<const DType> arg
     list += (i ? ", " : "") + device_type(args[i]) + " " + names.back();
   }
   std::string text, result_type = "float";
+  std::size_t operations = 0;
   if (function.body.nodes.empty() && function.native) {
     if (function.native->cuda.empty()) {
       throw Error(ErrorCode::unsupported, "the function " + quoted(function.name) + " has no CUDA code",
@@ -227,14 +245,19 @@ std::string Functions::call(const Function& function, std::span<const DType> arg
   } else {
     std::vector<DType> results;
     std::vector<std::string> values;
-    text = body(function.body, args, names, results, values);
+    if (++depth_ > most_depth)
+      throw Error(ErrorCode::unsupported,
+                  "the function " + quoted(function.name) + " is called by functions " + str(most_depth) + " deep",
+                  "Write several of them as one.");
+    text = body(function.body, args, names, results, values, operations);
+    --depth_;
+    if (operations > most_operations) throw too_large(function);
     result_type = device_type(results.at(0));
     text += "  return " + values.at(0) + ";\n";
   }
   const std::string made = "function" + str(made_.size());
-  made_[key] = made;
   define(result_type, made, list, text);
-  return made;
+  return made_[key] = {made, operations};
 }
 
 void Functions::define(const std::string& result, const std::string& name, const std::string& parameters,
@@ -258,13 +281,13 @@ std::string Functions::combiner(const Lambda& lambda, std::span<const DType> typ
   }
   std::vector<DType> results;
   std::vector<std::string> values;
-  std::string text = body(lambda, parameters, names, results, values);
+  std::string text = body(lambda, parameters, names, results, values, operations_);
   for (std::size_t i = 0; i < types.size(); ++i) {
     list += (i ? ", " : "") + device_type(types[i]) + "& r" + str(i);
     text += fill("  r$i = $value;\n", {{"i", str(i)}, {"value", converted(values.at(i), results.at(i), types[i])}});
   }
   const std::string made = "combiner" + str(made_.size());
-  made_[made] = made;
+  made_[made] = {made, 0};
   define("void", made, list, text);
   return made;
 }

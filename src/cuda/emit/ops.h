@@ -1,6 +1,7 @@
 // CUDA C++ for single instructions of a Program, and for the bodies of functions and combiners.
 #pragma once
 
+#include "graph/ir/typing.h"
 #include "lower/program.h"
 
 #include <map>
@@ -43,7 +44,8 @@ struct Place {
 // Device functions made for function calls and combiners on the way; their text goes before the code that calls them.
 class Functions {
  public:
-  // The name of the device function for a call with these argument types. Result: f32, or what the body gives.
+  // The name of the device function for a call with these argument types. Result: f32, or what the body gives. Throws
+  // Error unsupported where it lacks code, or expands to more than a kernel can hold.
   std::string call(const Function& function, std::span<const DType> args);
   // A combiner: writes its k results through references: name(a..., b..., r...).
   std::string combiner(const Lambda& body, std::span<const DType> types);
@@ -53,8 +55,16 @@ class Functions {
   void define(const std::string& result, const std::string& name, const std::string& parameters,
               const std::string& body);
   std::string body(const Lambda& lambda, std::span<const DType> parameters, const std::vector<std::string>& names,
-                   std::vector<DType>& results, std::vector<std::string>& values);
-  std::map<std::string, std::string> made_;
+                   std::vector<DType>& results, std::vector<std::string>& values, std::size_t& operations);
+  struct Made {
+    std::string name;
+    std::size_t operations;  // with those of what it calls
+  };
+  Made made(const Function& function, std::span<const DType> args);
+  Typing typing_;
+  std::map<std::string, Made> made_;
+  int depth_ = 0;               // of the functions that are being written
+  std::size_t operations_ = 0;  // of all calls but those within functions
   std::string text_;
 };
 
