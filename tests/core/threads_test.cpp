@@ -71,6 +71,9 @@ TEST(Threads, RefusedOnesLeaveTheirWorkToOthers) {
   EXPECT_EQ(in_child(with_a_limit), 0);
 }
 
+// The first of so many sleeps long before the last is made and they are counted.
+TEST(Threads, ThatSleepBeforeAllAreCountedAreWoken) { EXPECT_TRUE(each_once(500)); }
+
 TEST(Threads, AnExceptionOfAnyBodyArrives) {
   const auto third = [](int t) {
     if (t == 3) throw std::runtime_error("third");

@@ -72,6 +72,26 @@ TEST(Decision, SaysWhyItIsNotFused) {
   EXPECT_EQ(text.find("not no"), text.npos) << text;
 }
 
+TEST(Decision, SaysThatThereIsNoK) {
+  EXPECT_EQ(decided(subject(bias_relu, "sm_90a"), {1, 64, 64, 0}).why, "there is no K");
+}
+
+// What all batches share is one batch of its tensor map.
+TEST(Decision, MapsWhatBatchesShareOnce) {
+  Subject s = subject(bias_relu, "sm_90a");
+  s.problem = Gemm{.a = DType::bf16, .b = DType::bf16, .batched = true};
+  for (const bool shared : {false, true}) {
+    Layout layout = usual_layout(s.problem, *s.program, {3, 256, 256, 256});
+    if (shared) layout.a.strides[0] = 0;
+    const Decision d = decide(s, layout, [](const auto&) { return std::string(); });
+    const auto& maps = d.kernels.front().maps;
+    const auto of_a =
+        std::find_if(maps.begin(), maps.end(), [](const MapField& m) { return m.address.of == Address::Of::a; });
+    ASSERT_NE(of_a, maps.end());
+    EXPECT_EQ(of_a->dimensions.back().extent, shared ? 1 : 3);
+  }
+}
+
 // What follows from groups of rows runs before the phase behind it, unless it is stored in place of what that may read.
 TEST(Decision, KeepsThePlaceOfWhatIsStoredInPlace) {
   const Subject rows = subject(

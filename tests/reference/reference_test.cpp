@@ -294,6 +294,19 @@ TEST(Bounds, OfProductsThatAreZeroOrOverflow) {
   EXPECT_FALSE(is_point(product_of({HUGE_VALF, 1e19f, 1e19f, 1e19f}, {1, 1e19f, 1e19f, 1e19f})));
 }
 
+// A power of two, which rounds nothing, moves a bound as it moves the values.
+TEST(Bounds, OfASumScaleWithItsTerms) {
+  const auto width = [](float scale) {
+    Matrix x{1, 64, {}};
+    for (int i = 0; i < 64; ++i) x.data.push_back((i % 2 == 0 ? 1.f : 0.1f) * scale);
+    const reference::Real sum = evaluate(body("sum(acc, axis=1)"), x)[0].cells[0].real;
+    return (sum.high - sum.low) / static_cast<double>(scale);
+  };
+  EXPECT_GT(width(1), 0);
+  EXPECT_EQ(width(0x1p-30f), width(1));
+  EXPECT_EQ(width(0x1p30f), width(1));
+}
+
 // A square is a square however it is written: what is known of a deviation from a mean holds for both.
 TEST(Bounds, OfAVarianceAreThoseOfItsOwnDefinition) {
   Matrix x{1, 64, {}};
