@@ -297,8 +297,8 @@ TEST(Bounds, OfProductsThatAreZeroOrOverflow) {
 // A power of two, which rounds nothing, moves a bound as it moves the values.
 TEST(Bounds, OfASumScaleWithItsTerms) {
   const auto width = [](float scale) {
-    Matrix x{1, 64, {}};
-    for (int i = 0; i < 64; ++i) x.data.push_back((i % 2 == 0 ? 1.f : 0.1f) * scale);
+    Matrix x{1, 4096, {}};
+    for (int i = 0; i < 4096; ++i) x.data.push_back((i % 2 == 0 ? 1.f : 0.1f + static_cast<float>(i) * 1e-5f) * scale);
     const reference::Real sum = evaluate(body("sum(acc, axis=1)"), x)[0].cells[0].real;
     return (sum.high - sum.low) / static_cast<double>(scale);
   };
