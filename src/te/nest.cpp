@@ -3,6 +3,7 @@
 #include "te/nest.h"
 
 #include "te/interval.h"
+#include "te/linear.h"
 
 #include <algorithm>
 #include <optional>
@@ -373,7 +374,7 @@ std::vector<Statement> Lowering::guarded(Lowered& s, std::vector<Statement> body
     });
     return s.collective ? s.stage->leaves.size() : at;
   };
-  Expr all;
+  Expr all, reading;  // which may leave a tensor where the others fail
   for (const auto& [guard, of_reduction] : conditions(s)) {
     const Expr& condition = guard;  // what a lambda captures is no structured binding before clang 16
     // The reduction's own conditions stand behind its initialisation.
@@ -382,8 +383,12 @@ std::vector<Statement> Lowering::guarded(Lowered& s, std::vector<Statement> body
       continue;
     const bool holds = std::any_of(checked_.begin(), checked_.end(),
                                    [&](const Expr& h) { return equal(*h.node(), *condition.node()); });
-    if (!holds) all = both(all, placed(condition));
+    if (holds) continue;
+    std::vector<Expr> parts;
+    split_and(placed(condition), parts);
+    for (const Expr& part : parts) (reads(part) ? reading : all) = both(reads(part) ? reading : all, part);
   }
+  all = both(all, reading);
   if (all.empty()) return body;
   Statement guard;
   guard.kind = Statement::Kind::guard;

@@ -74,6 +74,28 @@ TEST(Guards, StandBehindWhatTheyRead) {
   EXPECT_LT(source.find("float T["), source.find("if (op_gt(T[")) << source;
 }
 
+// A tail that leaves A is known before A is read, also where rfactor has made it the reduction's own condition.
+TEST(Guards, ReadWithinTheirTensors) {
+  for (const bool factored : {false, true}) {
+    Decided d;
+    const te::Tensor sum = te::compute(
+        {d.n}, [&](const te::Axes& i) { return te::sum(d.twice(i[0], d.k), {d.k}, d.a(i[0], d.k) > 2.0); }, "S");
+    te::Schedule s = te::create_schedule(sum);
+    const te::Axis inner = s[sum].split(d.k, 4).second;
+    if (factored) {
+      const te::Tensor parts = s.rfactor(sum, {inner})[0];
+      s[d.twice].compute_at(s[parts], s[parts].op().reduce_axis()[0]);
+    } else {
+      s[d.twice].compute_at(s[sum], inner);
+    }
+    const std::string nest = te::lower(s, {d.a, sum});
+    EXPECT_NE(nest.find(" < m & A[i, k.outer*4 + k.inner] > 2.0) {"), std::string::npos) << nest;
+    const std::string source = te::build(s, {d.a, sum}, Target::cuda()).source();
+    EXPECT_NE(source.find(" && (fetch_f32(p.A"), std::string::npos) << source.substr(source.find("kernel0"));
+    d.check(s, sum, 2, 2);
+  }
+}
+
 TEST(Guards, LeaveOutStagesByMemory) {
   Decided d;
   const te::Tensor sum = te::compute(
