@@ -5,7 +5,9 @@
 #include "te/schedule.h"
 
 #include <algorithm>
+#include <bit>
 #include <optional>
+#include <set>
 
 namespace postlude::inline v0::te {
 namespace {
@@ -17,8 +19,9 @@ constexpr std::int64_t cpu_rows = 8, cpu_rows_together = 16, cpu_short_rows = 25
 // Threads of a block, columns of one that joins parts; without sizes: how long a row one block reduces, how many parts
 // all elements and all rows have; with sizes: threads that keep a GPU busy, elements and rows of a part at least.
 constexpr std::int64_t gpu_threads = 256, gpu_columns = 32, gpu_row = 32768, gpu_parts = 8192, gpu_row_parts = 128;
-constexpr std::int64_t gpu_busy = 1 << 19, gpu_busy_columns = 1 << 18, gpu_least = 4096, gpu_least_rows = 16,
-                       gpu_batch = 16;  // elements that a thread asks for at once
+constexpr std::int64_t gpu_busy = 1 << 19, gpu_busy_columns = 1 << 18, gpu_busy_rows = 1 << 17, gpu_least = 4096,
+                       gpu_least_rows = 16, gpu_batch = 16;       // elements that a thread asks for at once
+constexpr std::int64_t gpu_shared_row = 4096, gpu_shared = 8192;  // elements of rows that a block shares
 constexpr std::int64_t most_blocks_y = 65535, gpu_window = 8,
                        gpu_stripes = 16;  // rows of a window's results by one thread; parts of a row
 
@@ -65,7 +68,8 @@ class Choice {
     for (const StagePtr& stage : stages)
       if (is_inlined(*stage)) Stage(s_.node(), stage).compute_inline();
     for (auto each = stages.rbegin(); each != stages.rend(); ++each)
-      if (const StagePtr consumer = row_consumer(**each)) by_rows_[each->get()] = consumer;
+      if (const StagePtr consumer = row_consumer(**each)) share_row(*each, consumer);
+    if (gpu_) hold_rows(stages);
     // Consumers first, whose loops a window may join.
     for (auto each = stages.rbegin(); each != stages.rend(); ++each) {
       const StagePtr& stage = *each;
@@ -80,6 +84,8 @@ class Choice {
       }
       Stage on(s_.node(), stage);
       if (const auto found = by_rows_.find(stage.get()); found != by_rows_.end()) {
+        if (gpu_ && stage->op->reduction())
+          row_on_gpu(on, neighbours(on, on.op().reduce_axis().back()), blocks_.at(found->second.get()).lanes, true);
         on.compute_at(Stage(s_.node(), found->second), Axis(found->second->leaves[0]));
         continue;
       }
@@ -87,6 +93,12 @@ class Choice {
       if (!reduces || (is_window(*stage->op) && !stage->op->axes.empty())) elements(on);
       else if (!kept_order(*stage->op->reduction()->reducer).empty()) in_order(on);
       else gpu_ ? reduction_on_gpu(on) : reduction_on_cpu(on);
+    }
+    for (const auto& [copy, at] : copies_) {
+      Stage on = s_[copy];
+      const Axis along = on.op().axis().back();
+      lanes_along(on, along, neighbours(on, along), blocks_.at(at.get()).lanes);
+      on.compute_at(Stage(s_.node(), at), Axis(at->leaves[0]));
     }
   }
 
@@ -132,32 +144,131 @@ class Choice {
     return consumer;
   }
 
-  // On a CPU the elementwise matrix of whose rows alone a stage is a part, as those of a softmax are: some rows of all
-  // such stages are computed together, while they are in the caches. Else nothing.
+  // The elementwise stage of whose rows alone a stage is a part, as those of a softmax are: a matrix, or on a GPU also
+  // the results of rows. A CPU computes some rows of all such stages together, while they are in the caches; a block of
+  // a GPU one row. Else nothing.
   [[nodiscard]] StagePtr row_consumer(const StageNode& stage) const {
-    if (gpu_ || stage.is_output || stage.op->axes.empty() || stage.nesting != StageNode::Nesting::root ||
-        window_consumer(stage))
+    const OperationNode& op = *stage.op;
+    const bool reduces = op.reduction() != nullptr;
+    if (stage.is_output || op.axes.empty() || (!gpu_ && stage.nesting != StageNode::Nesting::root) ||
+        window_consumer(stage) || (reduces && (!reads_along_reduced(op) || (gpu_ && !is_row_of_block(op)))))
       return nullptr;
-    if (stage.op->reduction() && !reads_along_reduced(*stage.op)) return nullptr;
     StagePtr consumer;
     for (const StagePtr& other : s_.node()->stages) {
-      bool reads = false, by_rows = !other->op->axes.empty();
+      const auto known = by_rows_.find(other.get());
+      const StagePtr at = known == by_rows_.end() ? other : known->second;
+      const std::size_t rank = at->op->axes.size(), own = op.axes.size();
+      const auto block = blocks_.find(at.get());
+      const std::size_t rows = !gpu_                    ? 1
+                               : block != blocks_.end() ? block->second.rows
+                               : reduces                ? own
+                                                        : std::max<std::size_t>(rank, 1) - 1;
+      bool reads = false, by_rows = rows > 0 && other->op->axes.size() >= rows && own >= rows;
       for (const Expr& part : other->op->body) {
         visit(part, [&](const ExprNode& x) {
           if (x.kind != ExprNode::Kind::read || x.tensor != stage.origin) return;
           reads = true;
-          by_rows = by_rows && x.args[0]->kind == ExprNode::Kind::axis && x.args[0]->axis == other->op->axes[0];
+          for (std::size_t d = 0; by_rows && d < rows; ++d)
+            by_rows = x.args[d]->kind == ExprNode::Kind::axis && x.args[d]->axis == other->op->axes[d];
         });
       }
       if (!reads) continue;
-      const auto known = by_rows_.find(other.get());
-      const StagePtr at = known == by_rows_.end() ? other : known->second;
-      const bool is_matrix =
-          at->nesting == StageNode::Nesting::root && !at->op->reduction() && at->op->axes.size() == 2;
-      if (!by_rows || !is_matrix || (consumer && consumer != at)) return nullptr;
+      const bool fits =
+          gpu_ ? (rank == rows || rank == rows + 1) && (own == rows || (own == rank && !reduces)) : rank == 2;
+      if (!by_rows || !fits || at->op->reduction() || at->nesting != StageNode::Nesting::root ||
+          (consumer && consumer != at))
+        return nullptr;
       consumer = at;
     }
     return consumer;
+  }
+
+  // Whether a block of a GPU reduces a result, and there are enough of these.
+  [[nodiscard]] bool is_row_of_block(const OperationNode& op) const {
+    Axes axes, reduced;
+    for (const AxisPtr& axis : op.axes) axes.emplace_back(axis);
+    for (const AxisPtr& axis : op.reduce_axes) reduced.emplace_back(axis);
+    const auto results = size(axes), row = size(reduced);
+    return row && *row <= gpu_row && !is_window(op) && kept_order(*op.reduction()->reducer).empty() &&
+           (!results || *results * threads(row, 4) >= gpu_busy_rows);
+  }
+
+  // What a block of a GPU computes for `consumer`: stages whose threads are as many. Each has some steps to ask for.
+  void share_row(const StagePtr& stage, const StagePtr& consumer) {
+    by_rows_[stage.get()] = consumer;
+    if (!gpu_ || !stage->op->reduction()) return;
+    const auto wanted = [&](const Stage& on, const Axis& along) {
+      const auto row = size(along.extent());
+      const std::int64_t steps = row ? *row / (2 * neighbours(on, along)) : gpu_threads;
+      return static_cast<std::int64_t>(
+          std::bit_ceil(static_cast<std::uint64_t>(std::clamp<std::int64_t>(steps, 32, gpu_threads))));
+    };
+    Block& block = blocks_[consumer.get()];
+    block.rows = stage->op->axes.size();
+    const Stage on(s_.node(), stage), at(s_.node(), consumer);
+    block.lanes = std::max(block.lanes, wanted(on, on.op().reduce_axis().back()));
+    if (consumer->op->axes.size() > block.rows) block.lanes = std::max(block.lanes, wanted(at, at.op().axis().back()));
+  }
+
+  // A row that several stages of a block read is in shared memory, if its length is constant. Elements of matrices are
+  // made anew wherever they are read.
+  void hold_rows(const std::vector<StagePtr>& stages) {
+    std::erase_if(by_rows_, [&](const auto& each) { return !blocks_.count(each.second.get()); });
+    for (const StagePtr& at : stages) {
+      const auto block = blocks_.find(at.get());
+      if (block == blocks_.end()) continue;
+      std::int64_t room = gpu_shared;
+      for (const auto& [tensor, readers] : row_reads(stages, at, block->second.rows)) {
+        const Polynomial row = polynomial(tensor.shape().back());
+        if (readers.size() < 2 || !row.is_constant() || row.constant > gpu_shared_row || row.constant > room) continue;
+        room -= row.constant;
+        copies_.emplace_back(s_.cache_read(tensor, "shared", readers), at);
+      }
+    }
+    for (const StagePtr& stage : stages) {
+      const auto found = by_rows_.find(stage.get());
+      if (found == by_rows_.end() || stage->op->reduction() || stage->nesting == StageNode::Nesting::inlined) continue;
+      if (stage->op->axes.size() > blocks_.at(found->second.get()).rows) Stage(s_.node(), stage).compute_inline();
+    }
+  }
+
+  // The tensors from outside of a block of which its stages read their own whole row and nothing else; and these
+  // stages.
+  using Reads = std::vector<std::pair<Tensor, std::vector<Tensor>>>;
+  [[nodiscard]] Reads row_reads(const std::vector<StagePtr>& stages, const StagePtr& at, std::size_t rows) const {
+    Reads found;
+    std::set<const OperationNode*> others;
+    const auto is_within = [&](const StagePtr& stage) {
+      const auto by_rows = by_rows_.find(stage.get());
+      return stage == at || (by_rows != by_rows_.end() && by_rows->second == at);
+    };
+    for (const StagePtr& stage : stages) {
+      if (!is_within(stage)) continue;
+      others.insert(stage->origin.get());
+      for (const Expr& part : stage->op->body)
+        visit(part, [&](const ExprNode& x) {
+          if (x.kind != ExprNode::Kind::read) return;
+          if (!is_row(x, *stage->op, rows)) others.insert(x.tensor.get());
+          const Tensor reader(stage->origin, 0);
+          auto one = std::find_if(found.begin(), found.end(), [&](const auto& each) {
+            return each.first.op().node() == x.tensor && each.first.component() == x.component;
+          });
+          if (one == found.end()) one = found.insert(one, {Tensor(x.tensor, x.component), {}});
+          if (one->second.empty() || one->second.back().op().node() != stage->origin) one->second.push_back(reader);
+        });
+    }
+    std::erase_if(found, [&](const auto& each) { return others.count(each.first.op().node().get()) != 0; });
+    return found;
+  }
+  static bool is_row(const ExprNode& read, const OperationNode& reader, std::size_t rows) {
+    if (read.args.size() != rows + 1) return false;
+    for (std::size_t d = 0; d <= rows; ++d) {
+      const Expr& index = read.args[d];
+      if (index->kind != ExprNode::Kind::axis || (d < rows && index->axis != reader.axes[d])) return false;
+    }
+    const AxisPtr& along = read.args[rows]->axis;
+    return along->kind != AxisNode::Kind::size && same(along->begin, 0) &&
+           same(along->extent, read.tensor->shape[rows]);
   }
 
   // A thread computes its own element's window, a CPU a row of them.
@@ -311,13 +422,21 @@ class Choice {
   // A row a block, threads along it, each with neighbours.
   void elements_on_gpu(Stage& stage) {
     const Axes axes = stage.op().axis();
-    const std::int64_t wide = neighbours(stage, axes.back()),
-                       along = axes.size() == 1 ? gpu_threads : threads(size(axes.back().extent()), wide);
-    const auto [part, rest] = stage.split(axes.back(), along * wide);
+    const auto block = blocks_.find(stage.node().get());
+    if (block != blocks_.end() && block->second.rows == axes.size()) return blocks(stage, axes);
+    const std::int64_t wide = neighbours(stage, axes.back()), along = block != blocks_.end() ? block->second.lanes
+                                                                      : axes.size() == 1
+                                                                          ? gpu_threads
+                                                                          : threads(size(axes.back().extent()), wide);
+    const Axis part = lanes_along(stage, axes.back(), wide, along);
+    blocks(stage, axes.size() == 1 ? Axes{part} : without_last(axes));
+  }
+  static Axis lanes_along(Stage& stage, const Axis& axis, std::int64_t wide, std::int64_t lanes) {
+    const auto [part, rest] = stage.split(axis, lanes * wide);
     const auto [thread, side] = stage.split(rest, wide);
     bind(stage, thread, "threadIdx.x");
     stage.vectorize(side);
-    blocks(stage, axes.size() == 1 ? Axes{part} : without_last(axes));
+    return part;
   }
 
   // A window's results: some rows by one thread, which reads for all of them at once.
@@ -407,8 +526,8 @@ class Choice {
     parts_on_gpu(stage);
   }
 
-  // A block for each result, and threads along memory, which then reduce together.
-  void row_on_gpu(Stage& stage, std::int64_t wide, std::int64_t lanes) {
+  // A block for each result, and threads along memory, which then reduce together; `within` another stage's block.
+  void row_on_gpu(Stage& stage, std::int64_t wide, std::int64_t lanes, bool within = false) {
     const Axes axes = stage.op().axis();
     const auto row = size(stage.op().reduce_axis().back().extent());
     const Axis along = stage.split(stage.op().reduce_axis().back(), lanes * wide).second;
@@ -424,7 +543,7 @@ class Choice {
     }
     Axes rows = axes;
     std::erase_if(rows, [&](const Axis& axis) { return stage.node()->mark(axis.node()).kind == Mark::Kind::bind; });
-    if (!rows.empty()) blocks(stage, rows);
+    if (!rows.empty() && !within) blocks(stage, rows);
     const Axis joined = stage.op().reduce_axis()[0];
     bind(stage, joined, "threadIdx.x");
     own.compute_at(stage, joined);
@@ -482,7 +601,13 @@ class Choice {
   Schedule& s_;
   bool gpu_;
   const Sizes& sizes_;
-  std::unordered_map<const StageNode*, StagePtr> by_rows_;  // whose rows some elementwise matrix computes with its own
+  std::unordered_map<const StageNode*, StagePtr> by_rows_;  // whose rows some elementwise stage computes with its own
+  struct Block {
+    std::size_t rows = 0;    // so many axes say which row it is
+    std::int64_t lanes = 0;  // its threads
+  };
+  std::unordered_map<const StageNode*, Block> blocks_;  // of such stages on a GPU
+  std::vector<std::pair<Tensor, StagePtr>> copies_;     // of rows in shared memory, and for whom
 };
 
 }  // namespace

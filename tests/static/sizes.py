@@ -43,6 +43,7 @@ FILES = {
     "src/cpu/strips/strips.inc": "a row for each operation, compiled for each instruction set",
     "src/loop/conv.cpp": "one main loop with its gradients",
     "src/te/nest.cpp": "one class, which lowers a schedule",
+    "src/te/choose.cpp": "one class, whose stages are chosen for each other",
 }
 
 NO_FUNCTION = re.compile(r" *(if|for|while|switch|catch|else|do|return|namespace|struct|class|enum|union|extern|using|public|"

@@ -101,6 +101,32 @@ TEST(Emit, TheLeastInteger) {
   EXPECT_EQ(text.find("-9223372036854775808"), std::string::npos) << text;
 }
 
+// A softmax is one kernel, whose row is in shared memory where its length is constant; where rows are few it is not.
+TEST(Choice, ABlockForARowOfSeveralStages) {
+  for (const bool is_constant : {true, false}) {
+    const te::Expr n = te::var("n"), m = is_constant ? te::Expr(3000) : te::var("m");
+    const te::Tensor a = te::placeholder({n, m}, "A");
+    const te::Axis k = te::reduce_axis(0, m, "k"), q = te::reduce_axis(0, m, "q");
+    const te::Tensor top = te::compute(
+        {n}, [&](const te::Axes& i) { return te::max(a(i[0], k), {k}); }, "top");
+    const te::Tensor e = te::compute(
+        {n, m}, [&](const te::Axes& i) { return te::apply("exp", {a(i[0], i[1]) - top(i[0])}); }, "E");
+    const te::Tensor total = te::compute(
+        {n}, [&](const te::Axes& i) { return te::sum(e(i[0], q), {q}); }, "total");
+    const te::Tensor s = te::compute(
+        {n, m}, [&](const te::Axes& i) { return e(i[0], i[1]) / total(i[0]); }, "S");
+    for (const std::int64_t rows : {20000, 8}) {
+      const te::Sizes sizes{{n->axis.get(), rows}, {is_constant ? nullptr : m->axis.get(), 3000}};
+      const std::string calls = te::choose_schedule({s}, Target::cuda(), sizes).calls();
+      const auto has = [&](const char* call) { return calls.find(call) != std::string::npos; };
+      EXPECT_EQ(has("s[top].compute_at(s[S], s[S].op.axis[0])"), rows == 20000) << calls;
+      EXPECT_EQ(has("s[total].compute_at(s[S], s[S].op.axis[0])"), rows == 20000) << calls;
+      EXPECT_EQ(has("s[E].compute_inline()"), rows == 20000) << calls;
+      EXPECT_EQ(has("A_shared = s.cache_read(A, \"shared\", [top, E])"), rows == 20000 && is_constant) << calls;
+    }
+  }
+}
+
 // A CPU refuses an index from memory that leaves; a GPU, which cannot, read what lay there.
 TEST(Emit, HoldsIndicesFromMemory) {
   const te::Expr n = te::var("n");

@@ -193,6 +193,7 @@ Program generate(std::uint64_t seed) {
   Draw draw(seed);
   if (draw.one_in(12)) return convolution(seed, draw);
   if (draw.one_in(10)) return tiled_product(seed, draw);
+  if (draw.one_in(8)) return stages_of_rows(seed, draw);
   Program p;
   p.seed = seed;
   std::vector<Expr> sizes;
@@ -606,6 +607,7 @@ void choose(Program& p, const Target& target) {
     for (std::size_t d = 0; p.seed % 2 && d < array.shape.size(); ++d)
       if (const Expr& x = array.tensor.shape()[d]; x->kind == ExprNode::Kind::axis)
         sizes[x->axis.get()] = array.shape[d];
+  if (p.many_rows && !sizes.empty()) sizes[p.many_rows.get()] = 1 << 20;
   p.schedule = te::choose_schedule(outputs, target, sizes);
   p.steps.push_back(p.schedule.calls());
 }

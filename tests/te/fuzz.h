@@ -32,6 +32,7 @@ struct Program {
   bool is_tiled = false;  // a product, whose schedule is by tiles
   bool in_order = false;  // its reducer does not commute: a schedule's nest says what it gives
   bool has_nan = false;   // so too, of NaN alone
+  te::AxisPtr many_rows;  // a schedule is chosen as for so many that each has a block
   te::Schedule schedule;
   std::vector<std::string> steps;  // of the schedule, as text
 };

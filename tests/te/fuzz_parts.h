@@ -40,4 +40,7 @@ void step(Program& p, const std::string& text, const Action& action) {
 [[nodiscard]] Program tiled_product(std::uint64_t seed, Draw& draw);
 void schedule_tiles(Program& p, Draw& draw, Bindings bindings);
 
+// fuzz_rows.cpp.
+[[nodiscard]] Program stages_of_rows(std::uint64_t seed, Draw& draw);
+
 }  // namespace postlude::fuzz_te

@@ -1,6 +1,6 @@
 // Random reductions by random schedules against their definition. Values are small integers, whose
 // sums are the same in every order. POSTLUDE_TE_RUNS and POSTLUDE_TE_FIRST: how many, from where.
-#include "te/fuzz.h"
+#include "te/fuzz_parts.h"
 
 #include <gtest/gtest.h>
 
@@ -45,6 +45,26 @@ TEST(Fuzz, Cpu) {
     ADD_FAILURE() << "seed " << seed << ": " << message << "\n" << nest;
   }
   EXPECT_GT(steps, runs);  // schedules are not all refused
+}
+
+// Rows of several stages by the schedules that are chosen for a GPU, and for a CPU.
+TEST(Fuzz, Rows) {
+  const std::uint64_t first = from_environment("POSTLUDE_TE_FIRST", 1),
+                      runs = from_environment("POSTLUDE_TE_ROWS", 100);
+  int together = 0;
+  for (std::uint64_t seed = first; seed < first + runs && !HasFailure(); ++seed) {
+    fuzz_te::Draw draw(seed);
+    fuzz_te::Program p = fuzz_te::stages_of_rows(seed, draw);
+    fuzz_te::choose(p, seed % 4 == 3 ? Target::cpu() : Target::cuda());
+    const std::string nest = te::lower(p.schedule, p.arguments);
+    together += nest.find("synchronise") != std::string::npos;
+    const auto wanted = fuzz_te::expected(p);
+    std::vector<Tensor> arrays;
+    for (fuzz_te::Array& array : p.arrays) arrays.push_back(array.view());
+    te::build(p.schedule, p.arguments, Target::cpu(2))(arrays);
+    EXPECT_EQ(fuzz_te::difference(p, wanted), "") << "seed " << seed << "\n" << nest;
+  }
+  EXPECT_GT(together, static_cast<int>(runs / 8));
 }
 
 }  // namespace

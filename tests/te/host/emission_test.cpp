@@ -2,12 +2,13 @@
 // nests' definition; tests/cuda/fake stands in for driver and compiler, tests/cuda/host/shim.h for
 // PTX. Warps take turns in drawn orders. POSTLUDE_TE_RUNS and POSTLUDE_TE_FIRST: how many, from where.
 #include "cuda/host/harness.h"
-#include "te/fuzz.h"
+#include "te/fuzz_parts.h"
 #include "te/guards.h"
 
 #include <gtest/gtest.h>
 
 #include <cstdio>
+#include <functional>
 
 namespace postlude {
 namespace {
@@ -19,19 +20,13 @@ struct Running {
   std::vector<Tensor> arrays;
 };
 
-TEST(TeEmission, AgreesWithTheDefinition) {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-  GTEST_SKIP() << "the sanitizers do not follow fibers";
-#endif
-  host::Harness harness("te_emission", 1);
-  const std::uint64_t first = host::from_environment("POSTLUDE_TE_FIRST", 1),
-                      runs = host::from_environment("POSTLUDE_TE_RUNS", 60);
+// Runs the scheduled programs of some seeds.
+void agree(host::Harness& harness, std::uint64_t first, std::uint64_t runs,
+           const std::function<fuzz_te::Program(std::uint64_t)>& make) {
   std::vector<Running> all;
   int refused = 0, failures = 0, joined = 0;
   for (std::uint64_t seed = first; seed < first + runs; ++seed) {
-    Running r{fuzz_te::generate(seed), {}, {}, {}};
-    if (seed % 5 == 0) fuzz_te::choose(r.program, Target::cuda());
-    else fuzz_te::schedule(r.program, fuzz_te::Bindings::threads);
+    Running r{make(seed), {}, {}, {}};
     r.wanted = fuzz_te::expected(r.program);
     for (fuzz_te::Array& array : r.program.arrays) r.arrays.push_back(array.view().on(Device::cuda));
     try {
@@ -67,6 +62,37 @@ TEST(TeEmission, AgreesWithTheDefinition) {
   EXPECT_EQ(failures, 0);
   EXPECT_GE(all.size(), runs / 2);
   EXPECT_GE(joined, static_cast<int>(runs / 30));
+}
+
+TEST(TeEmission, AgreesWithTheDefinition) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "the sanitizers do not follow fibers";
+#endif
+  host::Harness harness("te_emission", 1);
+  agree(harness, host::from_environment("POSTLUDE_TE_FIRST", 1), host::from_environment("POSTLUDE_TE_RUNS", 60),
+        [](std::uint64_t seed) {
+          fuzz_te::Program p = fuzz_te::generate(seed);
+          if (seed % 5 == 0) fuzz_te::choose(p, Target::cuda());
+          else fuzz_te::schedule(p, fuzz_te::Bindings::threads);
+          return p;
+        });
+}
+
+TEST(TeEmission, ChoosesABlockForARowOfSeveralStages) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "the sanitizers do not follow fibers";
+#endif
+  host::Harness harness("te_rows", 1);
+  int together = 0;
+  agree(harness, host::from_environment("POSTLUDE_TE_FIRST", 1), host::from_environment("POSTLUDE_TE_ROWS", 16),
+        [&](std::uint64_t seed) {
+          fuzz_te::Draw draw(seed);
+          fuzz_te::Program p = fuzz_te::stages_of_rows(seed, draw);
+          fuzz_te::choose(p, Target::cuda());
+          together += te::lower(p.schedule, p.arguments).find("synchronise") != std::string::npos;
+          return p;
+        });
+  EXPECT_GE(together, 3);
 }
 
 TEST(TeEmission, HoldsIndicesBehindConditions) {
