@@ -116,20 +116,21 @@ TEST(Decision, RepacksHalvesThatBeginBetweenSixteenBytes) {
   EXPECT_TRUE(decided(gate, {1, 1028, 2 * 188, 512}).repack_b);
 }
 
-// Lines that begin between sectors take the copy engine longer. What is small, or read again and again, is copied;
-// where a copy would take longer than it gains, nothing is.
-TEST(Decision, CopiesWhatBeginsBetweenSectorsWhereThatGains) {
+// Lines that begin between sectors take the copy engine longer. Tiles that share them load them together (decision
+// 0194), which gains more than copies of A and B did.
+TEST(Decision, LoadsTogetherWhatBeginsBetweenSectors) {
   const Subject plain = subject("def f(acc):\n    D: bf16 = acc\n    return D\n", "sm_90a");
   const auto copied = [&](std::int64_t m, std::int64_t n, std::int64_t k) {
     const Decision d = decided(plain, {1, m, n, k});
-    return std::string(d.repack_a ? "A" : "") + (d.repack_b ? "B" : "");
+    const Schedule& s = d.considered.front().schedule;
+    return std::string(d.repack_a ? "A" : "") + (d.repack_b ? "B" : "") + std::to_string(s.cluster_m) + "x" +
+           std::to_string(s.cluster_n);
   };
-  EXPECT_EQ(copied(11405, 424, 1016), "B");
-  EXPECT_EQ(copied(654, 1216, 2120), "AB");
-  EXPECT_EQ(copied(654, 1216, 2112), "") << "lines begin at sectors";
-  EXPECT_EQ(copied(195, 3312, 648), "") << "the launch alone takes longer than it gains";
-  EXPECT_EQ(copied(4, 39216, 15112), "") << "few rows are bytes of B";
-  EXPECT_EQ(copied(4096, 4096, 14760), "A") << "tiles of 256 rows read B half as often";
+  EXPECT_EQ(copied(6573, 4864, 2280), "1x2");
+  EXPECT_EQ(copied(2612, 1280, 3096), "2x1");
+  EXPECT_EQ(copied(6573, 4864, 2283), "AB1x2") << "the copy engine needs rows of whole 16 bytes";
+  EXPECT_EQ(copied(6573, 4864, 2272), "1x1") << "lines begin at sectors";
+  EXPECT_EQ(copied(4, 39216, 15112), "1x1") << "few rows are bytes of B";
 }
 
 // Judged sources are rejected in order, and the next is taken that has fewer accumulators or narrower subtiles.

@@ -32,16 +32,19 @@ double portable(const Schedule& s, const EpilogueNeeds& needs, const Extents& e,
 // Clocks of one stage in a multiprocessor: its products, 2048 of bf16 a clock, of which smaller tiles and cooperative
 // ones reach less (decision 0038), or its lines of 128 bytes, one in two clocks, and in twice that where they
 // begin between two sectors (decisions 0092, 0099). Narrow products read shared memory oftener than it allows.
-// `crowd`: how much longer lines take. Blocks of a cluster share a way to L2, but no lines.
+// `crowd`: how much longer lines take. Blocks that have parts of a tile share a way to L2, but no lines; those that
+// have tiles load half of what these share, and wait for each other (decision 0194).
 double stage_clocks(const Schedule& s, const EpilogueNeeds& needs, const Extents& e, double crowd) {
-  constexpr double least = 180, box = 112, line[] = {2, 2.6, 4.0};  // of Lines
+  constexpr double least = 180, box = 112, line[] = {2, 2.6, 4.0, 3.8}, shared = 0.6;  // of Lines
   const double area = double(s.bm) * s.bn, smaller = std::max(1.0, 128.0 * 192 / area);
   const double products = area / 32 * (1.0 + 0.04 * (smaller - 1) * smaller + (s.ping_pong ? 0 : 0.03));
   const auto rows = static_cast<double>(std::min<std::int64_t>(a_rows(s, needs), round_up(e.m, 8)));
-  const double lines = rows * line[static_cast<int>(needs.a_lines)] + s.bn * line[static_cast<int>(needs.b_lines)];
+  const double lines = rows * line[static_cast<int>(needs.a_lines)] * (s.cluster_n > 1 ? shared : 1) +
+                       s.bn * line[static_cast<int>(needs.b_lines)] * (s.cluster_m > 1 ? shared : 1);
+  const double waiting = cluster_tiles(s) == 1 ? 1 : s.ping_pong ? 1.13 : 1.02;
   // Many small boxes take the copy engine longer than their bytes (decision 0180).
   const int run = b_run(s, needs), boxes = needs.parts > 1 && run < 64 ? s.bn / run + 1 : 0;
-  return std::max({products, lines * crowd * (s.bm > s.bn && s.bn == 64 ? 1.13 : 1), least, box * boxes});
+  return waiting * std::max({products, lines * crowd * (s.bm > s.bn && s.bn == 64 ? 1.13 : 1), least, box * boxes});
 }
 
 // Clocks of a tile's epilogue. A large accumulator leaves few registers, so few elements are computed side by side
@@ -154,7 +157,8 @@ double hopper(const Schedule& s, const EpilogueNeeds& needs, const Extents& e, i
   const double slower = needs.promoted && s.ping_pong ? 2 : 1;
   // Of a weight gradient each block adds up the parts of every tile that ends in it, which nothing hides either.
   const std::int64_t joined = needs.counts_pixels && s.by_memory ? ceil_div(tiles.all - whole, resident) : 1;
-  return start + folding(s, needs, e) + slower * (main + epilogue) * in_parts +
+  const double together = cluster_tiles(s) > 1 ? 1000 : 0;  // a cluster's blocks begin and end together
+  return start + together + folding(s, needs, e) + slower * (main + epilogue) * in_parts +
          double(joined) * meeting(s, needs, e);  // the last epilogue is not hidden
 }
 

@@ -7,9 +7,7 @@
 #include <postlude/error.h>
 
 #include <algorithm>
-#include <cmath>
 #include <cstdio>
-#include <limits>
 #include <optional>
 #include <utility>
 
@@ -18,8 +16,6 @@ namespace {
 
 constexpr int accumulator_registers = 192;      // a thread; beyond, the epilogue has none left (128x208 spills)
 constexpr int most_box = 256;                   // elements along a dimension of what the copy engine loads
-constexpr int least_k_blocks = 4;               // of a part that meets others in memory
-constexpr int most_waves = 8;                   // of such parts
 constexpr int mma_accumulator_registers = 128;  // the fragments of A and B need them too
 
 int d_bytes(const Schedule& s, const EpilogueNeeds& n) { return 64 * s.sub_n * n.d_bytes_column; }
@@ -515,85 +511,6 @@ std::vector<Schedule> candidates(const EpilogueNeeds& needs, bool mma) {
   if (mma) std::for_each(std::begin(mma_tiles), std::end(mma_tiles), add);
   else std::for_each(std::begin(tiles), std::end(tiles), add);
   return found;
-}
-
-namespace {
-
-// Tile rows walked together.
-int raster_of(const EpilogueNeeds& needs, std::int64_t columns, std::int64_t k, std::int64_t tiles_n,
-              int multiprocessors) {
-  if (needs.holds) {  // as many tiles of a wave as can be, in as few groups (decision 0038)
-    const auto used = [&](int raster) { return multiprocessors / (raster * tiles_n) * raster; };
-    int best = 8;
-    for (int raster = best; raster >= 1; --raster) {
-      if (used(raster) > used(best)) best = raster;
-    }
-    return best;
-  }
-  // Where all of B stays in L2, few rows of tiles at a time leave room for it beside operands and
-  // outputs, and rows are written whole (decision 0038).
-  if (double(columns) * needs.parts * double(k) * needs.element_bytes <= 0x1p24) return 2;
-  // A wave of 128 tiles reads least of A and B where it is about square: fewer bytes, less power, a
-  // higher clock (decision 0023).
-  return 12;
-}
-
-struct Ranked {
-  Schedule schedule;
-  double cost;
-};
-
-// One tile of Hopper's kernel, whole and split: by clusters, and by memory into the best number of
-// parts.
-void rank_tile(std::vector<Ranked>& ranked, Schedule s, const EpilogueNeeds& needs, const Extents& e,
-               int multiprocessors) {
-  const Tiles tiles = tiles_of(s, needs, e.batch, e.m, e.columns);
-  const std::int64_t k_blocks = ceil_div(e.k * needs.element_bytes, 128);
-  s.raster = raster_of(needs, e.columns, e.k, tiles.beside, multiprocessors);
-  const auto cost = [&] { return microseconds(s, needs, e, multiprocessors); };
-  ranked.push_back({s, cost()});
-  for (s.split = 2; s.split <= 8; s.split *= 2) {
-    if (k_blocks >= 2 * s.split && illegal(s, needs).empty()) ranked.push_back({s, cost()});
-  }
-  s.by_memory = true;
-  const auto best_split = [&] {
-    const std::int64_t divided = tiles.all - whole_tiles(s, tiles, multiprocessors);
-    Ranked best{s, std::numeric_limits<double>::infinity()};
-    for (s.split = 2; s.split <= most_parts && k_blocks >= least_k_blocks * s.split &&
-                      divided * s.split <= most_waves * multiprocessors && illegal(s, needs).empty();
-         ++s.split) {
-      if (const double now = cost(); now < best.cost) best = {s, now};
-    }
-    ranked.push_back(best);
-  };
-  best_split();
-  // In shares was measured for weight gradients alone, whose waves are few, at the end for other products.
-  (needs.counts_pixels ? s.in_shares : s.at_end) = true;
-  best_split();
-}
-
-}  // namespace
-
-std::vector<Schedule> rank(const EpilogueNeeds& needs, std::int64_t batch, std::int64_t m, std::int64_t columns,
-                           std::int64_t k, int multiprocessors, bool mma) {
-  const Extents extents{batch, m, columns, k};
-  std::vector<Ranked> ranked;
-  for (const Schedule& s : candidates(needs, mma)) {
-    if (mma) ranked.push_back({s, microseconds(s, needs, extents, multiprocessors)});
-    else rank_tile(ranked, s, needs, extents, multiprocessors);
-  }
-  std::erase_if(ranked, [](const Ranked& r) { return !std::isfinite(r.cost); });
-  std::stable_sort(ranked.begin(), ranked.end(), [](const Ranked& a, const Ranked& b) { return a.cost < b.cost; });
-  std::vector<Schedule> best;
-  for (const Ranked& r : ranked) {
-    best.push_back(r.schedule);
-    // Narrow subtiles take fewer registers, which is better than a smaller tile (decision 0038).
-    if (Schedule narrow = r.schedule; narrow.sub_n == 64) {
-      narrow.sub_n = 32;
-      if (illegal(narrow, needs).empty()) best.push_back(narrow);
-    }
-  }
-  return best;
 }
 
 }  // namespace postlude::inline v0::cuda

@@ -43,8 +43,8 @@ struct Schedule {
 [[nodiscard]] Schedule parse_schedule(std::string_view text);
 
 // Where the lines of 128 bytes begin that the copy engine loads of A or B: at a line of L2, at a sector of 32 bytes in
-// one, or between two sectors (decision 0092).
-enum class Lines : std::uint8_t { aligned, at_sectors, between };
+// one, or between two sectors (decision 0092); or at lines that a launch before has written (decision 0194).
+enum class Lines : std::uint8_t { aligned, at_sectors, between, copied };
 
 // A depthwise convolution: windows of one channel of images, along rows and columns (src/loop/rows.h).
 struct Stencil {

@@ -119,7 +119,9 @@ std::string Decider::portable_reason(const Contraction& gemm) const {
 
 // Where lines of A or B begin, as they are loaded.
 Lines Decider::lines(bool of_a) const {
-  if (of_a ? d_.repack_a || variant_.a_form : d_.repack_b || variant_.b_form || b_k()) return Lines::aligned;
+  const bool copied = of_a ? d_.repack_a : d_.repack_b, walked = variant_.a_form || variant_.b_form || b_k();
+  if (copied && !walked) return std::getenv("POSTLUDE_OLD") ? Lines::aligned : Lines::copied;
+  if (copied || (of_a ? variant_.a_form : variant_.b_form || b_k())) return Lines::aligned;
   const std::int64_t stride =
       of_a ? layout_.a.strides[variant_.a_mn_major ? 2 : 1] : layout_.b.strides[variant_.b_mn_major ? 1 : 2];
   const std::int64_t bytes = stride * size_of(variant_.a);
@@ -133,17 +135,12 @@ void Decider::choose_copies(const Contraction& gemm) {
   const bool a_may = a_lines == Lines::between && !variant_.a_mn_major,
              b_may = b_lines == Lines::between && !variant_.b_mn_major;
   if (!a_may && !b_may) return;
-  if (const char* const asked = std::getenv("POSTLUDE_COPIES")) {  // "", "a", "b" or "ab", for a measurement
-    const std::string_view which = asked;
-    d_.repack_a = d_.repack_a || (a_may && which.find('a') != which.npos);
-    d_.repack_b = d_.repack_b || (b_may && which.find('b') != which.npos);
-    return;
-  }
   EpilogueNeeds needs{.element_bytes = static_cast<int>(size_of(gemm.a)), .b_mn_major = variant_.b_mn_major};
   if (!variant_.a_mn_major) needs.a_rows = few_rows(shape_.m);
   const Extents extents{shape_.batch, shape_.m, shape_.n, shape_.k};
   const auto expected = [&](bool copy_a, bool copy_b) {
-    needs.a_lines = copy_a ? Lines::aligned : a_lines, needs.b_lines = copy_b ? Lines::aligned : b_lines;
+    const Lines copied = std::getenv("POSTLUDE_OLD") ? Lines::aligned : Lines::copied;
+    needs.a_lines = copy_a ? copied : a_lines, needs.b_lines = copy_b ? copied : b_lines;
     const Schedule best =
         rank(needs, extents.batch, extents.m, extents.columns, extents.k, subject_.multiprocessors).front();
     const double rows = (copy_a ? double(shape_.m) * double(layout_.a.strides[0] ? shape_.batch : 1) : 0) +
