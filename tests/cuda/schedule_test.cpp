@@ -40,6 +40,10 @@ TEST(Schedule, PrintsAndReadsBack) {
     s.cluster_m = 1, s.cluster_n = 2, s.split = 3, s.by_memory = true;
     EXPECT_EQ(parse_schedule(to_string(s)), s) << to_string(s);
   }
+  for (const char* const text : {"", " ring 14", " ring 14 beside"}) {
+    const std::string bands = std::string("bands 256x32 sub 32x1 aux 2 rows 2 images 1") + text;
+    EXPECT_EQ(to_string(parse_schedule(bands)), bands);
+  }
 }
 
 TEST(Schedule, PartsInSharesAllRunAtOnce) {

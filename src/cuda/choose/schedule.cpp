@@ -107,7 +107,7 @@ StencilMemory stencil_memory(const Schedule& s, const EpilogueNeeds& n) {
     memory.pixels = rounded(of.bytes);
     memory.sums = 4 * s.images * s.bm * s.bn;
     if (s.ring) {  // which begins at 512 bytes, as the copy engine's pattern does
-      memory.sums = 4 * s.images * tile.y * tile.x * s.bn;
+      memory.sums = 4 * ((s.images - 1) * tile.y * tile.x + s.bm) * s.bn;
       memory.weights = static_cast<int>(round_up(memory.epilogue + memory.weights, 512)) - memory.epilogue;
       memory.barriers = 512 + 16;
     } else if (of.strips <= stencil_warps) {
@@ -163,7 +163,7 @@ std::string to_string(const Schedule& s) {
   if (s.images) {
     std::snprintf(text, sizeof text, "bands %dx%d sub %dx%d aux %d rows %d images %d", s.bm, s.bn, s.sub_n, s.d_buffers,
                   s.aux_stages, s.strip_y, s.images);
-    return text + (s.ring ? " ring " + std::to_string(s.ring) : std::string());
+    return text + (s.ring ? " ring " + std::to_string(s.ring) : std::string()) + (s.beside ? " beside" : "");
   }
   if (s.strip_x) {
     std::snprintf(text, sizeof text, "stencil %dx%d sub %dx%d aux %d strip %dx%d", s.bm, s.bn, s.sub_n, s.d_buffers,
@@ -193,7 +193,11 @@ Schedule parse_schedule(std::string_view text) {
   if (std::sscanf(copy.c_str(), "bands %dx%d sub %dx%d aux %d rows %d images %d%n", &s.bm, &s.bn, &s.sub_n,
                   &s.d_buffers, &s.aux_stages, &s.strip_y, &s.images, &length) == 7 &&
       s.images > 0) {
-    if (std::sscanf(copy.c_str() + length, " ring %d%n", &s.ring, &more) == 1) length += more;
+    if (std::sscanf(copy.c_str() + length, " ring %d%n", &s.ring, &more) == 1) {
+      length += more;
+      s.beside = s.ring > 0 && copy.substr(static_cast<std::size_t>(length)) == " beside";
+      if (s.beside) length += 7;
+    }
     s.mma = true, s.stages = 2, s.raster = 1, s.strip_x = 8;
     if (static_cast<std::size_t>(length) == text.size() && s.ring >= 0) return s;
   }

@@ -29,7 +29,8 @@ struct Schedule {
   bool looped = false;               // the epilogue's code stands once for the fragments of a subtile (decision 0110)
   // A stencil, whose blocks are as the portable kernel's: pixels of one channel that a lane adds up; 0: it is none.
   int strip_x = 0, strip_y = 0;
-  int ring = 0;    // rows of pixels of bands in shared memory, where the copy engine loads them; 0: threads do
+  int ring = 0;         // rows of pixels of bands in shared memory, where the copy engine loads them; 0: threads do
+  bool beside = false;  // of a ring: four more warps run the epilogue of the tile before
   int images = 0;  // of which a warp adds up strips together, by bands on tensor cores (decision 0088); 0: on FMA units
 
   bool operator==(const Schedule&) const = default;
@@ -37,8 +38,8 @@ struct Schedule {
 
 // A schedule as text, "pingpong 128x192x5 sub 64x2 aux 2 raster 8" (or cooperative, or mma; "split 2"
 // or "split 26 by memory", or that "in shares" or "at end" or both, behind it), "stencil 256x32 sub 32x1 aux 2 strip
-// 14x4" or "bands 256x32 sub 32x1 aux 2 rows 2 images 1" (or that with "ring 14" behind it), and back. parse_schedule
-// throws bad_schedule, naming what is wrong.
+// 14x4" or "bands 256x32 sub 32x1 aux 2 rows 2 images 1" (or that with "ring 14", or "ring 14 beside", behind it), and
+// back. parse_schedule throws bad_schedule, naming what is wrong.
 [[nodiscard]] std::string to_string(const Schedule& schedule);
 [[nodiscard]] Schedule parse_schedule(std::string_view text);
 
@@ -116,7 +117,7 @@ inline constexpr int mma_shared_limit = 101376;  // and on every GPU since sm_80
 [[nodiscard]] int consumers(const Schedule& schedule);
 [[nodiscard]] int consumer_rows(const Schedule& schedule);
 [[nodiscard]] int consumer_columns(const Schedule& schedule);
-[[nodiscard]] inline int threads(const Schedule& s) { return (consumers(s) + (s.mma ? 0 : 1)) * 128; }
+[[nodiscard]] inline int threads(const Schedule& s) { return (consumers(s) + (s.mma && !s.beside ? 0 : 1)) * 128; }
 inline constexpr int stencil_warps = 4;  // of a block
 // Where strips are added up by bands: the matrices of a row of pixels, and how those of a block lie in shared memory
 // (device/stencil_bands.cu).

@@ -4,6 +4,9 @@ R"cuda(
 template <class E, class Passage>
 DEVICE void run_subtile(const Params& p, Tile& tile, E& epilogue, ACC (&acc)[MI][WG_COLUMNS / 2], ACC (&kept)[MI][WG_COLUMNS / 2], const Subtile s, Passage& by) {
   const int atom = ROLLED == 2 ? 0 : s.i;
+#ifdef STENCIL
+  by.bring(acc, s.i);
+#endif
   advance_columns(p, tile, epilogue, s);
   const u32 d = by.template staging<E>(tile);
   if (E::loads) by.take_operands(p, tile, epilogue);

@@ -215,6 +215,7 @@ std::string gemm_source(const KernelVariant& variant, const Schedule& s, const E
     define("PIXELS_BYTES", memory.pixels), define("SUMS_BYTES", memory.sums),
         define("SUM_ROWS", s.ring ? tile.y * tile.x : s.bm), define("RESIDENT", resident(s, epilogue.needs));
     define("WARPS", stencil_warps), define("IMAGES", std::max(1, s.images)), define("RING", s.ring);
+    define("BESIDE", s.beside), define("THREADS", threads(s));
     if (s.images) {
       const BandPixels pixels = band_pixels(s, epilogue.needs.stencil);
       define("K_BLOCKS", pixels.k_blocks), define("PIXELS_ROW", pixels.row);

@@ -178,12 +178,10 @@ TEST(Depthwise, RunsByBands) {
 
 // Rings of all sizes: whose tiles keep rows for the next, of images in turns, of several at a time; one tile's and
 // two's.
-TEST(Depthwise, RunsByRings) {
-  SKIP_FIBERS();
-  Stencils stencils("emission_depthwise_rings");
-  const auto ring = [](const std::string& tile, int aux, int rows, int images, int kept) {
+void add_rings(Stencils& stencils, const std::string& more) {
+  const auto ring = [&](const std::string& tile, int aux, int rows, int images, int kept) {
     return "bands " + tile + "x1 aux " + std::to_string(aux) + " rows " + std::to_string(rows) + " images " +
-           std::to_string(images) + " ring " + std::to_string(kept);
+           std::to_string(images) + " ring " + std::to_string(kept) + more;
   };
   for (const auto& [name, aux] :
        {std::pair{"plain", 0}, {"bias_relu", 0}, {"axpby", 2}, {"rowmax", 0}, {"argmax", 0}, {"rmsnorm", 2}}) {
@@ -221,6 +219,12 @@ TEST(Depthwise, RunsByRings) {
   stencils.add(depthwise("3x3 of infinities", 3, 40, {9, 3, 2, 1, 1}, {8, 3, 2, 1, 1}), "plain",
                ring("64x32 sub 32", 0, 1, 2, 18));
   stencils.make_infinite();
+}
+
+TEST(Depthwise, RunsByRings) {
+  SKIP_FIBERS();
+  Stencils stencils("emission_depthwise_rings");
+  for (const char* const more : {"", " beside"}) add_rings(stencils, more);
   stencils.run();
 }
 
