@@ -172,6 +172,7 @@ ThreadScratch thread_scratch(const Kernels& kernels, const Blocking& blocking, s
   };
   s.gather = take(static_cast<std::int64_t>(gather_bytes(blocking.k_block)));
   if (blocking.thin) {
+    s.b = take(m > row_group ? kernels.panel * blocking.k_block * 4 : 0);  // ThinRun::copy
     s.a = take(m * (round_up(blocking.k_block, 16) + 16) * 4);
   } else {
     const std::int64_t words = blocking.turned ? turned_a_words(blocking, m) + blocking.column_block * turned_row(m)

@@ -254,6 +254,7 @@ struct Runner {
       run.c_row = acc_row;
       run.accumulate = k > k0;
       run.asks = asked(product.n * product.k);
+      run.copy = rows > row_group ? own<float>(thread, scratch.b) : nullptr;
       // Eight rows a multiple of 4 KB apart share one of L1's sets.
       if (!a.address && a.dtype == DType::f32 && a.column_stride == 1 && (rows < 8 || a.row_stride % 1024 != 0)) {
         run.a = static_cast<const float*>(a.data) + at;

@@ -127,6 +127,7 @@ struct ThinRun {
   std::int64_t c_row = 0;
   std::int64_t c_column = 1;  // k-major only
   bool accumulate = false;
+  float* copy = nullptr;  // of an f32 B contiguous in N, more than 24 rows: a panel's place, k deep
   // What is asked for meanwhile: nothing, where B is in L2; lines of the same columns; of a B out of
   // memory the next columns, into L2 (decision 0035).
   enum class Asks : std::uint8_t { nothing, lines, columns };
