@@ -423,6 +423,16 @@ TEST(Plan, ASumOverALabelIsWhatStandsThere) {
   EXPECT_EQ(s, (std::vector<std::int64_t>{7, 7, 0, 0}));
 }
 
+// In a function as in an expression: as an integer the cube overflows.
+TEST(Plan, AnIntegerIsWhatTheArgumentsBesideItAre) {
+  const Plan plan = compile(Stream{}, parse("def cubed(x, y): return x * x * x * y\n"
+                                            "def f(acc): return cubed(3000000, acc)\n",
+                                            "f"));
+  const Array x({2, 3}), d({2, 3});
+  plan.bind({{"X", x.view()}, {"D", d.view()}}).run();
+  for (std::size_t i = 0; i < 6; ++i) EXPECT_NEAR(d.values[i] / 2.7e19f, x.values[i], 1e-5) << i;
+}
+
 TEST(Plan, NativeFunctionsComputeEveryElement) {
   for (const bool strip : {false, true}) {
     NativeFunction native;
