@@ -223,11 +223,6 @@ double pass_microseconds(std::int64_t rows, std::int64_t columns, int bytes_colu
          std::max(double(rows) * double(columns) * bytes_column / bytes_a_microsecond, most * double(columns) * column);
 }
 
-double copy_microseconds(double bytes, bool launched) {
-  constexpr double launch = 3, bytes_a_microsecond = 2.0e6;  // read, and written (decision 0099)
-  return (launched ? 0 : launch) + bytes / bytes_a_microsecond;
-}
-
 double microseconds(const Schedule& s, const EpilogueNeeds& needs, const Extents& e, int multiprocessors) {
   return (s.strip_x ? stencil : s.mma ? portable : hopper)(s, needs, e, multiprocessors) / clocks_a_microsecond;
 }

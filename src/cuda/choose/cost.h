@@ -19,7 +19,4 @@ namespace postlude::inline v0::cuda {
 // Of a pass over memory behind it that reads or writes so many bytes for each element, and has a block for each row.
 [[nodiscard]] double pass_microseconds(std::int64_t rows, std::int64_t columns, int bytes_column, int multiprocessors);
 
-// Of a copy of A or B ahead of the product; `launched`: another one is made in the same launch.
-[[nodiscard]] double copy_microseconds(double bytes, bool launched);
-
 }  // namespace postlude::inline v0::cuda

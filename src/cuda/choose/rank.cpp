@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdlib>
 #include <limits>
 
 namespace postlude::inline v0::cuda {
@@ -74,7 +73,6 @@ void rank_tile(std::vector<Ranked>& ranked, Schedule s, const EpilogueNeeds& nee
 // Clusters whose tiles load together are worth it where lines are slow; elsewhere they only wait for each other. Those
 // that read windows were not measured (decision 0194).
 static bool loads_together(const EpilogueNeeds& needs) {
-  if (std::getenv("POSTLUDE_OLD")) return false;
   return !needs.windows && !needs.counts_pixels && std::max(needs.a_lines, needs.b_lines) >= Lines::between;
 }
 

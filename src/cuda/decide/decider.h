@@ -107,7 +107,6 @@ class Decider {
   [[nodiscard]] std::optional<Major> by_taps(const Contraction& gemm, bool mn_allowed) const;
   [[nodiscard]] Shape product_shape(bool mma) const;
   [[nodiscard]] std::string portable_reason(const Contraction& gemm) const;
-  void choose_copies(const Contraction& gemm);
   void arrange(const Contraction& gemm, bool mma, bool b_mn_allowed);
   void fuse(const Contraction& gemm);
   void multiply_alone(const Contraction& gemm);

@@ -1,12 +1,10 @@
 // How the accumulator is made, whether the first phase runs on it, and in which way its operands are read.
 #include "core/divide.h"
-#include "cuda/choose/cost.h"
 #include "cuda/decide/decider.h"
 
 #include <postlude/error.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <limits>
 #include <numeric>
 #include <utility>
@@ -120,43 +118,12 @@ std::string Decider::portable_reason(const Contraction& gemm) const {
 // Where lines of A or B begin, as they are loaded.
 Lines Decider::lines(bool of_a) const {
   const bool copied = of_a ? d_.repack_a : d_.repack_b, walked = variant_.a_form || variant_.b_form || b_k();
-  if (copied && !walked) return std::getenv("POSTLUDE_OLD") ? Lines::aligned : Lines::copied;
+  if (copied && !walked) return Lines::copied;
   if (copied || (of_a ? variant_.a_form : variant_.b_form || b_k())) return Lines::aligned;
   const std::int64_t stride =
       of_a ? layout_.a.strides[variant_.a_mn_major ? 2 : 1] : layout_.b.strides[variant_.b_mn_major ? 1 : 2];
   const std::int64_t bytes = stride * size_of(variant_.a);
   return bytes % 128 == 0 ? Lines::aligned : bytes % 32 == 0 ? Lines::at_sectors : Lines::between;
-}
-
-// An operand whose lines begin between sectors is copied where the model expects a plain product to gain more by it
-// than the copy takes. What lies along M (N) is left as it is, for it would be transposed.
-void Decider::choose_copies(const Contraction& gemm) {
-  const Lines a_lines = lines(true), b_lines = lines(false);
-  const bool a_may = a_lines == Lines::between && !variant_.a_mn_major,
-             b_may = b_lines == Lines::between && !variant_.b_mn_major;
-  if (!a_may && !b_may) return;
-  EpilogueNeeds needs{.element_bytes = static_cast<int>(size_of(gemm.a)), .b_mn_major = variant_.b_mn_major};
-  if (!variant_.a_mn_major) needs.a_rows = few_rows(shape_.m);
-  const Extents extents{shape_.batch, shape_.m, shape_.n, shape_.k};
-  const auto expected = [&](bool copy_a, bool copy_b) {
-    const Lines copied = std::getenv("POSTLUDE_OLD") ? Lines::aligned : Lines::copied;
-    needs.a_lines = copy_a ? copied : a_lines, needs.b_lines = copy_b ? copied : b_lines;
-    const Schedule best =
-        rank(needs, extents.batch, extents.m, extents.columns, extents.k, subject_.multiprocessors).front();
-    const double rows = (copy_a ? double(shape_.m) * double(layout_.a.strides[0] ? shape_.batch : 1) : 0) +
-                        (copy_b ? double(shape_.n) * double(layout_.b.strides[0] ? shape_.batch : 1) : 0);
-    const double bytes = rows * double(shape_.k) * needs.element_bytes;
-    const bool launches_anyway = d_.repack_a || d_.repack_b;
-    return microseconds(best, needs, extents, subject_.multiprocessors) +
-           (bytes > 0 ? copy_microseconds(bytes, launches_anyway) : 0);
-  };
-  double least = expected(false, false);
-  bool copy_a = false, copy_b = false;
-  for (const auto& [a, b] : {std::pair{true, false}, {false, true}, {true, true}}) {
-    if ((a && !a_may) || (b && !b_may)) continue;
-    if (const double now = expected(a, b); now < least) least = now, copy_a = a, copy_b = b;
-  }
-  d_.repack_a = d_.repack_a || copy_a, d_.repack_b = d_.repack_b || copy_b;
 }
 
 void Decider::arrange(const Contraction& gemm, bool mma, bool b_mn_allowed) {
@@ -202,8 +169,6 @@ void Decider::arrange(const Contraction& gemm, bool mma, bool b_mn_allowed) {
   }
   variant_.a_mn_major = a == Major::mn, variant_.b_mn_major = b == Major::mn;
   d_.repack_a = a == Major::repack, d_.repack_b = b == Major::repack;
-  if (mma || variant_.a_form || variant_.b_form || layout_.b_k || subject_.arch != "sm_90a") return;
-  choose_copies(gemm);
 }
 
 // The first phase on the product's fragments, or why not.
