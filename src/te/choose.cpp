@@ -193,15 +193,16 @@ class Choice {
            (!results || *results * threads(row, 4) >= gpu_busy_rows);
   }
 
-  // What a block of a GPU computes for `consumer`: stages whose threads are as many. Each has some steps to ask for.
+  // What a block of a GPU computes for `consumer`: stages whose threads are as many. Each reads at four places
+  // at least; more threads of more rows leave L1 too small.
   void share_row(const StagePtr& stage, const StagePtr& consumer) {
     by_rows_[stage.get()] = consumer;
     if (!gpu_ || !stage->op->reduction()) return;
     const auto wanted = [&](const Stage& on, const Axis& along) {
       const auto row = size(along.extent());
-      const std::int64_t steps = row ? *row / (2 * neighbours(on, along)) : gpu_threads;
+      const std::int64_t steps = row ? *row / (4 * neighbours(on, along)) : gpu_threads;
       return static_cast<std::int64_t>(
-          std::bit_ceil(static_cast<std::uint64_t>(std::clamp<std::int64_t>(steps, 32, gpu_threads))));
+          std::bit_ceil(static_cast<std::uint64_t>(std::clamp<std::int64_t>(steps, 32, 2 * gpu_threads))));
     };
     Block& block = blocks_[consumer.get()];
     block.rows = stage->op->axes.size();

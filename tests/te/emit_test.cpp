@@ -117,12 +117,16 @@ TEST(Choice, ABlockForARowOfSeveralStages) {
         {n, m}, [&](const te::Axes& i) { return e(i[0], i[1]) / total(i[0]); }, "S");
     for (const std::int64_t rows : {20000, 8}) {
       const te::Sizes sizes{{n->axis.get(), rows}, {is_constant ? nullptr : m->axis.get(), 3000}};
-      const std::string calls = te::choose_schedule({s}, Target::cuda(), sizes).calls();
+      const te::Schedule chosen = te::choose_schedule({s}, Target::cuda(), sizes);
+      const std::string calls = chosen.calls(), text = te::emit(te::make_nest(*chosen.node(), {a, s})).text;
       const auto has = [&](const char* call) { return calls.find(call) != std::string::npos; };
       EXPECT_EQ(has("s[top].compute_at(s[S], s[S].op.axis[0])"), rows == 20000) << calls;
       EXPECT_EQ(has("s[total].compute_at(s[S], s[S].op.axis[0])"), rows == 20000) << calls;
       EXPECT_EQ(has("s[E].compute_inline()"), rows == 20000) << calls;
       EXPECT_EQ(has("A_shared = s.cache_read(A, \"shared\", [top, E])"), rows == 20000 && is_constant) << calls;
+      // What the kernel reads again stays in L1.
+      EXPECT_EQ(text.find("= fetch_words<KEPT, 4>(p.A ") != text.npos, rows == 20000 && !is_constant) << text;
+      EXPECT_EQ(text.find("= fetch_words<ONCE, 4>(p.A ") != text.npos, rows != 20000 || is_constant) << text;
     }
   }
 }
