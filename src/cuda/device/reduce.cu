@@ -4,7 +4,8 @@ R"cuda(
 // good as the long one. S::counted: its last word is the number of elements, so many a column.
 // The order in which elements meet is fixed by the schedule, never by timing.
 
-// Several states, in order. Of an online softmax the maximum first, so that each is scaled once.
+// Several states, in order. Of an online softmax the maximum first, so that each is scaled once; of means and variances the mean of
+// all first, so that no division waits for another.
 template <int N, class S> DEVICE S fold_states(const S* x) {
   S y = x[0];
   if constexpr (S::rescaled) {
@@ -14,6 +15,20 @@ template <int N, class S> DEVICE S fold_states(const S* x) {
     y.c1 = 0.f;
     #pragma unroll
     for (int i = 0; i < N; ++i) y.c1 += x[i].c1 * fast_exp2((x[i].c0 - base) * 0x1.715476p+0f);
+  } else if constexpr (S::counted > 0) {
+    #pragma unroll
+    for (int i = 1; i < N; ++i) y.c2 += x[i].c2;
+    const float first = x[0].c2 > 0.f ? x[0].c0 : x[N > 1].c0, base = fabsf(first) < 0x1p+120f ? first : 0.f;
+    const float each = fast_reciprocal(fmaxf(y.c2, 1.f));
+    float beyond = 0.f;
+    #pragma unroll
+    for (int i = 0; i < N; ++i) beyond = fmaf(x[i].c0 - base, x[i].c2 * each, beyond);
+    y.c0 = base + beyond, y.c1 = 0.f;
+    #pragma unroll
+    for (int i = 0; i < N; ++i) {
+      const float d = x[i].c2 > 0.f ? x[i].c0 - y.c0 : 0.f;
+      y.c1 += fmaf(d * d, x[i].c2, x[i].c1);
+    }
   } else {
     #pragma unroll
     for (int i = 1; i < N; ++i) y = S::combine(y, x[i]);
@@ -85,8 +100,8 @@ template <class S> struct Partials {
     for (int k = 0; k < 4; ++k) y[k] = i + k < count ? S::load(from + (i + k) * stride) : S::identity();
   }
   METHOD void fold() {
-    #pragma unroll
-    for (int k = 0; k < 4; ++k) x = S::combine(x, y[k]);
+    const S all[5] = {x, y[0], y[1], y[2], y[3]};
+    x = fold_states<5>(all);
   }
 };
 template <class... S> DEVICE void gather(int count, i64 stride, Partials<S>&... partials) {
