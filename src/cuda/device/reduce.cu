@@ -287,23 +287,18 @@ template <class S> DEVICE void tell(i64 memory, i64 index, const S& x, u32 tag) 
   #pragma unroll
   for (int w = 0; w < told.words; ++w) store_relaxed(memory + (index * told.words + w) * 8, told.at(w, tag));
 }
-// What stands at N indices behind `index`; all lanes of the warp wait until all lanes have it.
-template <int N, class S> DEVICE void hear(i64 memory, i64 index, const int (&behind)[N], u32 tag, S (&x)[N]) {
-  constexpr int words = Told<S>::words;
+// What stands at an index of each lane's; all lanes of the warp wait until all have theirs.
+template <class S> DEVICE S hear(i64 memory, i64 index, u32 tag) {
+  Told<S> told;
   bool all;
   do {
-    u64 heard[N][words];
-    #pragma unroll
-    for (int n = 0; n < N; ++n) load_relaxed(memory + index * words * 8 + behind[n] * words * 8, heard[n]);
+    u64 word[told.words];
+    load_relaxed(memory + index * told.words * 8, word);
     all = true;
     #pragma unroll
-    for (int n = 0; n < N; ++n) {
-      Told<S> told;
-      #pragma unroll
-      for (int w = 0; w < words; ++w) all &= told.take(w, heard[n][w], tag);
-      x[n] = told.state;
-    }
+    for (int w = 0; w < told.words; ++w) all &= told.take(w, word[w], tag);
   } while (!__all_sync(~0u, all));
+  return told.state;
 }
 template <class S> DEVICE S told(const Params& p, const S& x, int tile) {  // with how many columns it counted
   Told<S> of_tile;
@@ -311,64 +306,68 @@ template <class S> DEVICE S told(const Params& p, const S& x, int tile) {  // wi
   if (S::counted) of_tile.number[sizeof(S) / 4 - 1] = float(S::counted * min(BN / PARTS, tile_columns(p) - tile * (BN / PARTS)));
   return of_tile.state;
 }
-// By one warp: all rows of the share at a time, if they are no more than lanes; then each lane folds BM / 32 tiles.
-template <class S> DEVICE void fold_rows_told(const Params& p, const Work& c, i64 memory, u32 tag, int lane) {
-  constexpr int n = Told<S>::words > 1 ? 1 : 2;  // what the producer's registers hold
-  const int share = (BM + tiles_beside(p) - 1) / tiles_beside(p), from = c.n * share, to = min(from + share, BM);
-  int rows = 1;
-  while (rows < share && rows < 32) rows *= 2;
-  const int lanes = 32 / rows;
-  for (int first = from; first < to; first += rows) {
-    const int own = first + lane / lanes, row = min(c.m * BM + min(own, to - 1), tile_rows(p, c.batch) - 1);
-    S x = S::identity();
-    for (int of = lane % lanes; of - lane % lanes < tiles_beside(p); of += n * lanes) {
-      int tile[n];
-      S y[n];
-      #pragma unroll
-      for (int k = 0; k < n; ++k) tile[k] = min(of + k * lanes, tiles_beside(p) - 1);
-      hear(memory, told_index(p, c.batch, row, 0), tile, tag, y);
-      #pragma unroll
-      for (int k = 0; k < n; ++k) {
-        const S both[2] = {x, S::select(of + k * lanes < tiles_beside(p), told(p, y[k], tile[k]), S::identity())};
-        x = fold_states<2>(both);
-      }
-    }
-    x = fold_lanes<S>(x, 1, lanes);
-    if (lane % lanes == 0 && own < to) tell(memory, folded_index(p, c.batch, row), x, tag);
-  }
-}
 // In a launch of one wave, where there is nothing that polling is in the way of, each tile folds all of its rows itself, which saves
 // a way through L2.
 DEVICE bool hears_all(const Params& p) {
   constexpr int most = 32;  // tiles
   return WG_ROWS * WG_COLUMNS <= 64 * 128 && tiles_beside(p) <= most && is_one_wave(p);
 }
-template <class S> DEVICE S hear_all(const Params& p, const Tile& t, int row, i64 memory) {
-  constexpr int n = Told<S>::words > 1 ? 4 : 8;  // tiles by each half of a warp, at a time
-  const int half = t.lane / 16 * n;
+// What tiles told of a lane's row, each `lanes`-th of them from number `from` on, n at a time; all lanes of the warp wait until all
+// have theirs.
+template <int n, class S> DEVICE S hear_tiles(const Params& p, int batch, int row, int from, int lanes, i64 memory, u32 tag) {
+  constexpr int words = Told<S>::words;
   S x = S::identity();
   #pragma unroll 1
-  for (int first = 0; first < tiles_beside(p); first += 2 * n) {
-    int tile[n];
-    S y[n], all[n + 1];
-    #pragma unroll
-    for (int k = 0; k < n; ++k) tile[k] = min(first + half + k, tiles_beside(p) - 1);
-    hear(memory, told_index(p, t.batch, row, 0), tile, t.tag, y);
-    all[0] = x;
-    #pragma unroll
-    for (int k = 0; k < n; ++k) all[k + 1] = S::select(first + half + k < tiles_beside(p), told(p, y[k], tile[k]), S::identity());
+  for (int first = from; first - from < tiles_beside(p); first += n * lanes) {
+    const auto tile = [&](int k) { return first + k * lanes; };
+    const auto in = [&](int k) { return tile(k) < tiles_beside(p); };
+    const i64 at = memory + told_index(p, batch, row, first) * words * 8;
+    S all[n + 1] = {x};
+    bool come;
+    do {
+      u64 word[n][words];
+      #pragma unroll
+      for (int k = 0; k < n; ++k)
+        if (in(k)) load_relaxed(at + told_index(p, 0, 0, k * lanes) * words * 8, word[k]);
+      come = true;
+      #pragma unroll
+      for (int k = 0; k < n; ++k) {
+        Told<S> one;
+        #pragma unroll
+        for (int w = 0; w < words; ++w) come &= !in(k) | one.take(w, word[k][w], tag);
+        all[k + 1] = S::select(in(k), told(p, one.state, tile(k)), S::identity());
+      }
+    } while (!__all_sync(~0u, come));
     x = fold_states<n + 1>(all);
   }
-  return fold_lanes<S>(x, 16, 32);
+  return x;
+}
+// By one warp: all rows of the share at a time, if they are no more than lanes; then each lane folds BM / 32 tiles.
+template <class S> DEVICE void fold_rows_told(const Params& p, const Work& c, i64 memory, u32 tag, int lane) {
+  constexpr int n = Told<S>::words > 1 ? 1 : 2;  // what the producer's registers hold
+  // What few bytes are written to and memory has, L2 fetches before they can be read.
+  for (int row = lane; row < BM; row += 32)
+    prefetch_to_l2(memory + told_index(p, c.batch, min(c.m * BM + row, tile_rows(p, c.batch) - 1), c.n) * Told<S>::words * 8);
+  if (hears_all(p)) return;
+  const int share = (BM + tiles_beside(p) - 1) / tiles_beside(p), from = c.n * share;
+  const int to = min(from + share, min(BM, tile_rows(p, c.batch) - c.m * BM));
+  int rows = 1;
+  while (rows < share && rows < 32) rows *= 2;
+  const int lanes = 32 / rows;
+  for (int first = from; first < to; first += rows) {
+    const int own = first + lane / lanes, row = min(c.m * BM + min(own, to - 1), tile_rows(p, c.batch) - 1);
+    const S x = fold_lanes<S>(hear_tiles<n, S>(p, c.batch, row, lane % lanes, lanes, memory, tag), 1, lanes);
+    if (lane % lanes == 0 && own < to) tell(memory, folded_index(p, c.batch, row), x, tag);
+  }
 }
 // A warp's rows of 64, number i, by the lanes that hold them.
 template <class S> DEVICE void hear_rows(const Params& p, const Tile& t, int i, i64 memory, S (&x)[2]) {
-  const int row[1] = {min(t.row + i * 64 + t.warp * 16 + t.lane % 16, tile_rows(p, t.batch) - 1)};
-  S all[1];
-  if (hears_all(p)) all[0] = hear_all<S>(p, t, row[0], memory);
-  else hear(memory, folded_index(p, t.batch, 0), row, t.tag, all);
+  const int first = t.row + i * 64 + t.warp * 16, row = min(first + t.lane % 16, tile_rows(p, t.batch) - 1);
+  constexpr int n = Told<S>::words > 1 ? 4 : 8;  // tiles by each half of the warp, at a time
   Told<S> from, of;
-  from.state = all[0];
+  if (first >= tile_rows(p, t.batch)) from.state = S::identity();  // of no row: what all poll is slow to come
+  else if (hears_all(p)) from.state = fold_lanes<S>(hear_tiles<n, S>(p, t.batch, row, t.lane / 16, 2, memory, t.tag), 16, 32);
+  else from.state = hear<S>(memory, folded_index(p, t.batch, row), t.tag);
   #pragma unroll
   for (int r = 0; r < 2; ++r) {
     #pragma unroll

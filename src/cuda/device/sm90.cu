@@ -65,10 +65,14 @@ DEVICE u32 load_acquire(const u32* from) {
   u32 r; asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(r) : "l"(from) : "memory"); return r;
 }
 DEVICE void add_release(u32* to, u32 x) { asm volatile("red.release.gpu.global.add.u32 [%0], %1;" ::"l"(to), "r"(x) : "memory"); }
+DEVICE void prefetch_to_l2(i64 from) { asm volatile("prefetch.global.L2 [%0];" ::"l"(from)); }
 DEVICE void store_relaxed(i64 to, u64 x) { asm volatile("st.relaxed.gpu.global.b64 [%0], %1;" ::"l"(to), "l"(x) : "memory"); }
 template <int words> DEVICE void load_relaxed(i64 from, u64 (&x)[words]) {
   #pragma unroll
-  for (int w = 0; w < words; ++w) asm volatile("ld.relaxed.gpu.global.b64 %0, [%1];" : "=l"(x[w]) : "l"(from + 8 * w) : "memory");
+  for (int w = 0; w + 1 < words && words % 2 == 0; w += 2)
+    asm volatile("ld.relaxed.gpu.global.v2.b64 {%0, %1}, [%2];" : "=l"(x[w]), "=l"(x[w + 1]) : "l"(from + 8 * w) : "memory");
+  #pragma unroll
+  for (int w = 0; w < words && words % 2; ++w) asm volatile("ld.relaxed.gpu.global.b64 %0, [%1];" : "=l"(x[w]) : "l"(from + 8 * w) : "memory");
 }
 #endif
 

@@ -236,7 +236,6 @@ DEVICE void load_aux(const All& all, u32 ring, u32 full, u32 empty, int wg) {
 #if HOLDS
 // Warp 3 of the producer folds each tile's share of its rows.
 DEVICE void fold_shares(const Params& p, u32 tag, int lane) {
-  if (hears_all(p)) return;
   for (int t = Loop::first(); Loop::has(p, t); t += Loop::step()) {
     const Work w = Loop::work(p, t);
     if (Loop::owns(p, t) && Loop::exists(p, w.m * BM, w.n * OUT_N)) fold_share(p, w, tag, lane);

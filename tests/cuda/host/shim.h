@@ -774,6 +774,7 @@ static inline unsigned load_acquire(const unsigned* from) {
   return *from;
 }
 static inline void add_release(unsigned* to, unsigned x) { ++fibers::events, *to += x; }
+static inline void prefetch_to_l2(long long) {}
 static inline void store_relaxed(long long to, unsigned long long x) {
   ++fibers::events;
   *(unsigned long long*)to = x;
