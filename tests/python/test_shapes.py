@@ -86,6 +86,24 @@ def test_a_wrong_value_is_seen(torch):
         assert machine.error(cell, (wrong, *outputs[1:]), exact) > 1
 
 
+def test_sums_over_a_long_k_may_be_cut(torch):
+    machine = object.__new__(gpu.Machine)
+    machine.torch, machine.device, machine.cuda = torch, "cpu", False
+    e = epilogues.Epilogue("columns")
+    e.output("v", "var(acc, axis=0)", "row", "f32")
+    cell = cells.Cell(7, e, m=2, n=2048, k=18432)
+    given = machine.operands(cell)
+    exact = machine.exact(cell, *given)
+    error = lambda lost: machine.checked(  # noqa: E731
+        cell, *given, [x.float() for x in machine.exact(cell, *given, lost)], exact)
+    most = cell.k / 16 * 2.0 ** -23
+    assert error(0) < error(most) <= 1 < error(20 * most)
+    short = cells.Cell(7, e, m=2, n=2048, k=1024)
+    given = machine.operands(short)
+    cut = [x.float() for x in machine.exact(short, *given, 20 * most)]
+    assert machine.checked(short, *given, cut, machine.exact(short, *given)) > 1
+
+
 def test_a_seed_is_used_once(tmp_path, monkeypatch):
     monkeypatch.setattr(cells, "SEEDS", tmp_path / "seeds.json")
     assert cells.used(7) is None
