@@ -3,6 +3,7 @@
 #include "cuda/backend.h"
 #include "cuda/emit/agreed.h"
 #include "cuda/emit/fragment.h"
+#include "cuda/run/nvrtc.h"
 #include "lower/lower.h"
 
 #include <postlude/error.h>
@@ -191,6 +192,45 @@ TEST(Decision, LoopsWhereWhatIsHeldSpills) {
   EXPECT_EQ(looped("acc", true), std::vector<bool>({false, true}));
   EXPECT_EQ(looped("30 * tanh(acc / 30)", false), std::vector<bool>({true}));
   EXPECT_EQ(looped("30 * tanh(acc / 30)", true), std::vector<bool>({true, true})) << "another tile, looped as well";
+}
+
+// What is foretold to spill is not compiled, and spills where it is.
+TEST(Decision, DoesNotCompileWhatIsForetoldToSpill) {
+  struct Case {
+    const char* text;
+    Shape shape;
+    std::size_t foretold;
+  };
+  const Case cases[] = {
+      {"def f(acc, bias: row[f32]):\n    x = silu(acc * 0.125 + bias)\n"
+       "    scale: f32 = max(max(abs(x), axis=1), 0.0001) / 127\n    D: s8 = x / scale\n    return scale, D\n",
+       {1, 13874, 5888, 2048},
+       3},
+      {"def f(acc):\n    D: bf16 = where(random(seed=1) < 0.9, acc / 0.9, 0)\n    return D\n",
+       {1, 3391, 18432, 4864},
+       1},
+      {"def f(acc, bias: row[f32], residual: tile[bf16]):\n    x = logsigmoid(acc + bias)\n"
+       "    D: bf16 = where(n_index() <= m_index(), x, 0) + residual\n    return D\n",
+       {1, 19580, 2304, 18432},
+       1}};
+  for (const auto& [text, shape, foretold] : cases) {
+    const Subject s = subject(text, "sm_90a");
+    int asked = 0;
+    const Decision d = decide(s, usual_layout(s.problem, *s.program, shape), [&](const auto&) {
+      ++asked;
+      return std::string();
+    });
+    EXPECT_EQ(asked, 1) << d.describe();
+    std::size_t found = 0;
+    for (const Considered& one : d.considered) {
+      if (one.reason != "it would spill") continue;
+      ++found;
+      if (compiler_version().empty()) continue;
+      const Decision its = decided(subject(text, "sm_90a", to_string(one.schedule)), shape);
+      EXPECT_GT(compile(*its.kernels.front().source, "sm_90a").spill_bytes, 16) << to_string(one.schedule);
+    }
+    EXPECT_EQ(found, foretold) << d.describe();
+  }
 }
 
 // A long epilogue is compiled behind the product, a very long one from memory.

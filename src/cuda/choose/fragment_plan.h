@@ -51,6 +51,16 @@ struct FusedEpilogue : EpilogueText {
     int scratch;  // where a consumer's shared memory gathers it
     int fold;     // and where the threads that finish fold it
   };
+  // Of four bytes, beside the accumulators and what a fragment computes.
+  struct Pressure {
+    int ahead = 0;          // of row operands that are read ahead, of two neighbouring columns
+    int loaded = 0;         // bytes of tile operands, an element
+    int rows = 0;           // of values of a row
+    int row_states = 0;     // of reductions, of each row
+    int column_states = 0;  // and of each column
+    bool draws = false;     // random numbers
+  };
+  Pressure pressure[2];           // of the phase, and of the held one (spills.h)
   std::vector<Partial> partials;  // one a reduction of the phase, then of block_phase
   bool finishes[6] = {};          // which kinds there are, by Across
   int block_phase = -1;           // of those finished: it reduces statistics of groups of columns in groups of rows

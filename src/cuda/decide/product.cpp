@@ -2,6 +2,7 @@
 
 #include "core/divide.h"
 #include "cuda/choose/cost.h"
+#include "cuda/choose/spills.h"
 #include "cuda/emit/fragment.h"
 
 #include <postlude/error.h>
@@ -178,7 +179,9 @@ std::string would_spill(const Schedule& s, const std::vector<Considered>& before
   for (const Considered& one : before) {
     if (!s.mma && one.held_for == held_for && one.verdict == Considered::Verdict::rejected &&
         one.schedule.looped == s.looped && registers(one.schedule) <= registers(s) && one.schedule.sub_n <= s.sub_n)
-      return first_words(one.schedule) + (one.reason.starts_with("it spills") ? " spilt" : " compiled no better");
+      return first_words(one.schedule) + (one.reason.starts_with("it spills")        ? " spilt"
+                                          : one.reason.starts_with("it would spill") ? " would spill"
+                                                                                     : " compiled no better");
   }
   return {};
 }
@@ -200,7 +203,10 @@ Chosen choose_product(const Site& site, const Judge& judge) {
           source_of(site.variant, site.shape, site.columns, choice.epilogue, schedule));
       if (!site.requested) one.reason = would_spill(schedule, chosen.considered, one.held_for);
       if (!site.requested && one.reason.empty()) {
-        one.reason = judge(source);
+        const EpilogueNeeds& needs = choice.epilogue.needs;
+        const bool foretold =
+            foretold_to_spill(choice.epilogue, schedule, looped(needs, schedule), apart(needs, schedule, site.shape.k));
+        one.reason = foretold ? "it would spill" : judge(source);
         if (!one.reason.empty() && may_loop(choice.epilogue, schedule)) {
           choice.order.insert(choice.order.begin() + static_cast<std::ptrdiff_t>(i) + 1, schedule);
           choice.order[i + 1].looped = true;

@@ -1,6 +1,7 @@
 #include "cuda/emit/fragment.h"
 
 #include "core/fill.h"
+#include "cuda/choose/spills.h"
 #include "cuda/emit/fragment_writer.h"
 
 namespace postlude::inline v0::cuda {
@@ -440,6 +441,8 @@ $loads$stores};
 FusedEpilogue emit_fragment(const Program& program, int index, const std::vector<BufferPlace>& places, Hold hold) {
   EpilogueCode code{program, places, plan_fragment(program, index, places, hold)};
   FusedEpilogue& e = code.host();
+  e.pressure[0] = pressure_of(program, code.plan, code.plan.first);
+  if (e.held >= 0) e.pressure[1] = pressure_of(program, code.plan, code.plan.held);
   std::string structs;
   for (std::size_t r = 0; r < e.partials.size(); ++r) {
     const bool blocks = r >= code.phase().reductions.size();

@@ -1,0 +1,17 @@
+// Which code leaves ptxas too few registers, foretold: to compile what spills takes longer than anything else of a
+// first call (decision 0200).
+#pragma once
+
+#include "cuda/choose/fragment_plan.h"
+
+namespace postlude::inline v0::cuda {
+
+// What a thread keeps of one phase of a plan.
+[[nodiscard]] FusedEpilogue::Pressure pressure_of(const lower::Program& program, const FragmentPlan& plan,
+                                                  const FragmentCode& code);
+
+// Whether this code spills: true only where all of its kind did that were compiled. `once`: it stands once, in a loop
+// over subtiles. `apart`: its fragments are computed one after another.
+[[nodiscard]] bool foretold_to_spill(const FusedEpilogue& epilogue, const Schedule& schedule, bool once, bool apart);
+
+}  // namespace postlude::inline v0::cuda
