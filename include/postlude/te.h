@@ -203,6 +203,7 @@ class Stage {
   std::pair<Axis, Axis> split(const Axis& axis, std::int64_t factor);
   std::pair<Axis, Axis> split_parts(const Axis& axis, std::int64_t parts);
   Axis fuse(const Axis& outer, const Axis& inner);
+  Axis fuse(const Axes& axes);  // several, each directly inside the one before
   void reorder(const Axes& order);
   std::vector<Axis> tile(const Axis& x, const Axis& y, std::int64_t x_factor, std::int64_t y_factor);
   void unroll(const Axis& axis);

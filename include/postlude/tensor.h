@@ -17,7 +17,7 @@ enum class Device : std::uint8_t { cpu, cuda };
 // strides may be 0 or negative for inputs. The view owns nothing: the array must outlive every Call
 // that is bound to it.
 struct Tensor {
-  static constexpr int max_rank = 6;
+  static constexpr int max_rank = 12;
 
   void* data = nullptr;
   DType dtype = DType::f32;

@@ -404,11 +404,7 @@ def _loops(call: str, axes: tuple[Any, ...]) -> list[Axis]:
 
 def _fuse(self: LoopStage, *axes: Axis) -> Axis:
     """One loop in place of loops that stand directly in each other."""
-    axes = _loops("fuse", axes)
-    fused = axes[0]
-    for axis in axes[1:]:
-        fused = self._fuse(fused, axis)
-    return fused
+    return self._fuse(_loops("fuse", axes))
 
 
 def _rfactor(self: LoopSchedule, tensor: Tensor, axis: Any, factor_axis: int = 0) -> Any:

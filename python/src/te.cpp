@@ -156,7 +156,7 @@ void bind_stages(nb::module_& m) {
   nb::class_<te::Stage>(m, "LoopStage", "The loops of one stage.")
       .def("_split", &te::Stage::split)
       .def("_split_parts", &te::Stage::split_parts)
-      .def("_fuse", &te::Stage::fuse)
+      .def("_fuse", nb::overload_cast<const te::Axes&>(&te::Stage::fuse))
       .def("_reorder", &te::Stage::reorder)
       .def("tile", &te::Stage::tile, nb::arg("x_parent"), nb::arg("y_parent"), nb::arg("x_factor"), nb::arg("y_factor"))
       .def("unroll", &te::Stage::unroll, nb::arg("axis"))

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <limits>
 #include <optional>
+#include <set>
 
 namespace postlude::inline v0::te {
 namespace {
@@ -249,6 +250,44 @@ void check_followed(const Followed& followed, const Sizes& sizes) {
 }
 
 }  // namespace
+
+namespace {
+
+// Refuses a size of `x` that is not in `told`.
+void check_told(const Expr& x, const std::set<const AxisNode*>& told) {
+  if (x.empty()) return;
+  visit(x, [&](const ExprNode& node) {
+    if (node.kind == ExprNode::Kind::axis && node.axis->kind == AxisNode::Kind::size && !told.count(node.axis.get()))
+      throw untold(*node.axis);
+  });
+}
+void check_told(const std::vector<Statement>& body, const std::set<const AxisNode*>& told, std::size_t loops = 0) {
+  for (const Statement& s : body) {
+    const std::size_t inside = loops + (s.kind == Statement::Kind::loop);
+    if (inside > most_loops)
+      throw Error(ErrorCode::text_limit,
+                  "the loop " + quoted(s.axis->name) + " stands in " + std::to_string(loops) + " others, and " +
+                      std::to_string(most_loops) + " loops are the most",
+                  "Split it fewer times.");
+    check_told(s.extent, told);
+    check_told(s.condition, told);
+    for (const auto* list : {&s.index, &s.values})
+      for (const Expr& x : *list) check_told(x, told);
+    check_told(s.body, told, inside);
+  }
+}
+
+}  // namespace
+
+void check_nest(const Nest& nest) {
+  std::set<const AxisNode*> told;
+  for (const BufferPtr& argument : nest.arguments)
+    for (const Expr& extent : argument->shape)
+      if (extent->kind == ExprNode::Kind::axis) told.insert(extent->axis.get());
+  for (const BufferPtr& argument : nest.arguments)
+    for (const Expr& extent : argument->shape) check_told(extent, told);
+  check_told(nest.body, told);
+}
 
 Sizes bind_sizes(const Nest& nest, const ScheduleNode& schedule, std::span<const v0::Tensor> arrays, Device device) {
   if (arrays.size() != nest.arguments.size())

@@ -377,13 +377,16 @@ bool same(const Expr& a, const Expr& b) {
   return difference.is_constant() && difference.constant == 0;
 }
 
+Error untold(const AxisNode& size) {
+  return {ErrorCode::missing_operand, "no argument tells the size " + quoted(size.name),
+          "A size is known where it is an extent of an argument by itself."};
+}
+
 std::int64_t evaluate(const Expr& x, const Sizes& sizes) {
   if (x->kind == ExprNode::Kind::constant) return x->value.integer;
   if (x->kind == ExprNode::Kind::axis) {
     const auto found = sizes.find(x->axis.get());
-    if (found == sizes.end())
-      throw Error(ErrorCode::missing_operand, "nothing that is bound tells the size " + quoted(x->axis->name),
-                  "A size is known where it is an extent of a bound tensor by itself.");
+    if (found == sizes.end()) throw untold(*x->axis);
     return found->second;
   }
   const auto arg = [&](std::size_t i) { return evaluate(x->args[i], sizes); };

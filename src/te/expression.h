@@ -146,6 +146,8 @@ using Sizes = std::unordered_map<const AxisNode*, std::int64_t>;
 [[nodiscard]] bool equal(const ExprNode& a, const ExprNode& b);
 // Of an integer or boolean expression in sizes and known axes.
 [[nodiscard]] std::int64_t evaluate(const Expr& x, const Sizes& sizes);
+// What is thrown of a size that no argument has as an extent by itself.
+[[nodiscard]] Error untold(const AxisNode& size);
 
 [[nodiscard]] std::string print(const Expr& x);
 

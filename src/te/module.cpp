@@ -60,6 +60,7 @@ std::shared_ptr<ModuleNode> described(const Schedule& schedule, const std::vecto
                                       const Target& target) {
   auto module = std::make_shared<ModuleNode>();
   module->nest = make_nest(*schedule.node(), arguments);
+  check_nest(module->nest);
   module->schedule = *schedule.node();
   for (StagePtr& stage : module->schedule.stages) stage = std::make_shared<StageNode>(*stage);
   module->target = target;

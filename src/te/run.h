@@ -8,6 +8,8 @@
 
 namespace postlude::inline v0::te {
 
+// Throws Error 0301 where a nest uses a size that none of its arguments tells, 0108 where it is too deep.
+void check_nest(const Nest& nest);
 // The sizes that arrays give to a nest's arguments. Throws Error 03xx where they do not fit, also
 // where an index would leave its tensor.
 [[nodiscard]] Sizes bind_sizes(const Nest& nest, const ScheduleNode& schedule, std::span<const v0::Tensor> arrays,

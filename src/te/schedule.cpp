@@ -213,29 +213,38 @@ std::pair<Axis, Axis> Stage::split_parts(const Axis& axis, std::int64_t parts) {
   return made;
 }
 
-Axis Stage::fuse(const Axis& outer, const Axis& inner) {
-  const std::size_t at = find_leaf(*node_, outer, "fuse");
-  if (find_leaf(*node_, inner, "fuse") != at + 1)
-    refuse("fuse: " + quoted(inner.name()) + " is not directly inside " + quoted(outer.name()), "Reorder them first.");
-  if (is_reduce(outer.node()) != is_reduce(inner.node()))
-    refuse("fuse: one of " + quoted(outer.name()) + " and " + quoted(inner.name()) +
-           " is reduced and the other is not");
-  for (const Axis& axis : {outer, inner})
-    if (node_->mark(axis.node()).kind != Mark::Kind::serial)
+Axis Stage::fuse(const Axes& axes) {
+  // All that can be refused, before anything is fused.
+  if (axes.empty()) refuse("fuse: of no loop");
+  const std::size_t at = find_leaf(*node_, axes[0], "fuse");
+  std::int64_t product = 1;
+  for (std::size_t i = 0; i < axes.size(); ++i) {
+    const Axis &outer = axes[i > 0 ? i - 1 : 0], &axis = axes[i];
+    if (find_leaf(*node_, axis, "fuse") != at + i)
+      refuse("fuse: " + quoted(axis.name()) + " is not directly inside " + quoted(outer.name()), "Reorder them first.");
+    if (is_reduce(outer.node()) != is_reduce(axis.node()))
+      refuse("fuse: one of " + quoted(outer.name()) + " and " + quoted(axis.name()) +
+             " is reduced and the other is not");
+    if (axes.size() > 1 && node_->mark(axis.node()).kind != Mark::Kind::serial)
       refuse("fuse: " + quoted(axis.name()) + " is already bound or marked", "Fuse first, then mark the result.");
-  const Polynomial extents[] = {polynomial(outer.extent()), polynomial(inner.extent())};
-  if (std::int64_t product; extents[0].is_constant() && extents[1].is_constant() &&
-                            __builtin_mul_overflow(extents[0].constant, extents[1].constant, &product))
-    throw Error(ErrorCode::size_overflow,
-                "fuse: " + quoted(outer.name()) + " and " + quoted(inner.name()) + " have more than 2^63 iterations");
-  const AxisPtr fused = make_axis(outer.name() + "." + inner.name() + ".fused", outer.node()->kind,
-                                  simplified(outer.extent() * inner.extent()));
-  node_->relations.push_back({Relation::Kind::fuse, fused, outer.node(), inner.node()});
-  node_->leaves[at] = fused;
-  node_->leaves.erase(node_->leaves.begin() + static_cast<std::ptrdiff_t>(at) + 1);
-  add_call(*schedule_, *node_, "fuse", {outer, inner}, {}, {Axis(fused)});
-  return Axis(fused);
+    const Polynomial extent = polynomial(axis.extent());
+    if (extent.is_constant() && __builtin_mul_overflow(product, extent.constant, &product))
+      throw Error(ErrorCode::size_overflow,
+                  "fuse: " + quoted(outer.name()) + " and " + quoted(axis.name()) + " have more than 2^63 iterations");
+  }
+  Axis fused = axes[0];
+  for (std::size_t i = 1; i < axes.size(); ++i) {
+    const Axis outer = fused;
+    fused = Axis(make_axis(outer.name() + "." + axes[i].name() + ".fused", outer.node()->kind,
+                           simplified(outer.extent() * axes[i].extent())));
+    node_->relations.push_back({Relation::Kind::fuse, fused.node(), outer.node(), axes[i].node()});
+    node_->leaves[at] = fused.node();
+    node_->leaves.erase(node_->leaves.begin() + static_cast<std::ptrdiff_t>(at) + 1);
+    add_call(*schedule_, *node_, "fuse", {outer, axes[i]}, {}, {fused});
+  }
+  return fused;
 }
+Axis Stage::fuse(const Axis& outer, const Axis& inner) { return fuse(Axes{outer, inner}); }
 
 void Stage::reorder(const Axes& order) {
   std::vector<std::size_t> places;
@@ -503,6 +512,7 @@ std::vector<Tensor> Schedule::rfactor(const Tensor& tensor, const Axes& axes, in
   std::erase_if(stage->relations, [](const Relation& r) { return is_reduce(r.parent); });
 
   const StagePtr before = make_stage(partial);
+  before->op = partial;  // what its tail's condition guards is held where the reduction's own conditions do
   before->is_derived = true;
   for (const auto& [axis, mark] : marks)
     if (mark.kind == Mark::Kind::unroll) before->marks[axis] = mark;

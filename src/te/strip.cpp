@@ -43,7 +43,6 @@ bool chooses_results(const Expr& condition) {
 StripNest::StripNest(const Bounding& with, std::vector<Loop> loops, const std::vector<Expr>& conditions,
                      const Statement& statement)
     : with_(with), loops_(std::move(loops)), updates_(statement.kind == Statement::Kind::update) {
-  if (loops_.size() > most_loops) throw Error(ErrorCode::unsupported, "more than 16 loops around one statement");
   in_order_ = updates_ && !kept_order(*statement.reducer).empty();
   std::vector<Expr> parts, masks;  // what a mask leaves out is the identity instead
   for (const Expr& condition : conditions) split_and(condition, parts);

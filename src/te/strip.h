@@ -65,7 +65,6 @@ class StripNest {
 
  private:
   static constexpr std::int64_t most_elements = 4096, most_products = 64;
-  static constexpr std::size_t most_loops = 16;
   // A box of iterations: per loop its first and its count.
   struct Box {
     std::int64_t first[most_loops], count[most_loops];

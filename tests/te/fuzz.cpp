@@ -231,7 +231,7 @@ Program generate(std::uint64_t seed) {
     bool is_read = false;  // an index is guarded by what is read
     for (const te::Axes* list : {&i, static_cast<const te::Axes*>(&k)}) {
       for (const te::Axis& axis : *list) {
-        if (index.size() == static_cast<std::size_t>(Tensor::max_rank) || draw.one_in(4)) continue;
+        if (index.size() == 6 || draw.one_in(4)) continue;
         const Expr end = axis.node()->begin + axis.extent();
         if (draw.one_in(6) && !index.empty()) {
           index.back() = index.back() + axis;  // a filter's window

@@ -161,5 +161,30 @@ TEST(Guards, ChooseIndicesBySizes) {
   EXPECT_EQ(y, (std::vector<std::int64_t>{10, 21, 32, 39}));
 }
 
+// The tail of a split loop is no condition of the author's: an index that leaves is refused by every schedule.
+TEST(Guards, TailsDoNotHoldIndices) {
+  const te::Expr n = te::var("n"), m = te::var("m");
+  const te::Tensor a = te::placeholder({m}, "A"), places = te::placeholder({n}, "I", i32);
+  std::vector<float> x(7, 1.0F), y(1);
+  std::vector<std::int32_t> at(50, 3);
+  for (const int schedule : {0, 1, 2, 3, 4}) {
+    const te::Axis k = te::reduce_axis(0, n, "k");
+    const te::Tensor b = te::compute(
+        {te::Expr(1)}, [&](const te::Axes&) { return te::sum(a(places(k)), {k}); }, "B");
+    te::Schedule s = schedule == 4 ? te::choose_schedule({b}) : te::create_schedule(b);
+    if (schedule == 1) s.rfactor(b, {k});
+    if (schedule == 2) s.rfactor(b, {s[b].split(k, 8).first});
+    if (schedule == 3) s.rfactor(b, {s[b].split(k, 8).second});
+    const te::Module built = te::build(s, {a, places, b}, Target::cpu(1));
+    const std::vector<Tensor> arrays = {Tensor(x.data(), f32, {7}), Tensor(at.data(), i32, {50}),
+                                        Tensor(y.data(), f32, {1})};
+    at[49] = 6;
+    built(arrays);
+    EXPECT_EQ(y[0], 50) << schedule;
+    at[49] = 7;
+    EXPECT_THROW(built(arrays), Error) << schedule;
+  }
+}
+
 }  // namespace
 }  // namespace postlude

@@ -461,6 +461,25 @@ const Case cases[] = {
      too_large},
     {"MissingArgument", ErrorCode::missing_operand, [](Fixture& t) { static_cast<void>(te::lower(t.s, {t.b})); },
      "'A' is read and is no argument"},
+    {"SizeThatNothingTells", ErrorCode::missing_operand,
+     [](Fixture& t) {
+       const Expr q = te::var("q");
+       const te::Tensor c = te::compute(
+           {t.n, t.m},
+           [&](const Axes& i) {
+             return te::apply("where", {i[1] < q, t.a(i[0], i[1]), 0.0});
+           },
+           "C");
+       static_cast<void>(te::build(te::create_schedule(c), {t.a, c}));
+     },
+     "no argument tells the size 'q'"},
+    {"LoopsTooDeep", ErrorCode::text_limit,
+     [](Fixture& t) {
+       te::Axis outer = t.k;
+       for (int i = 0; i < 32; ++i) outer = t.s[t.b].split(outer, 2).first;
+       static_cast<void>(te::build(t.s, {t.a, t.b}));
+     },
+     "the loop 'k.outer.inner' stands in 32 others, and 32 loops are the most"},
 };
 
 class Refusals : public testing::TestWithParam<Case> {};
@@ -493,6 +512,7 @@ TEST(RefusedCalls, ChangeNothing) {
   refused(ErrorCode::bad_schedule, [&] { t.s.cache_read(t.a, "local", {t.f, t.b}); });
   refused(ErrorCode::bad_attribute, [&] { t.s[t.b].tile(t.i, t.k, 2, 0); });
   refused(ErrorCode::bad_schedule, [&] { t.s[t.b].tile(t.i, t.i, 2, 2); });
+  refused(ErrorCode::bad_schedule, [&] { t.s[t.f].fuse({t.f.op().axis()[0], t.f.op().axis()[1], t.k}); });
 }
 
 // Readers that stand at the root may still be moved, in any order.
