@@ -621,3 +621,15 @@ def test_every_operation_of_the_language(rng, name, spelling, arity):
         assert "__global__" in te.build(s, [*tensors, C, S], "cuda").source
         kinds += 1
     assert kinds > 0
+
+
+def test_a_placeholder_of_nine_axes(rng):
+    shape = (2, 1, 3, 2, 1, 2, 3, 2, 2)
+    A = te.placeholder(shape, name="A")
+    k = [te.reduce_axis((0, shape[d]), f"k{d}") for d in (1, 3, 5, 7)]
+    B = te.compute((2, 3, 1, 3, 2), lambda a, b, c, d, e: te.sum(A[a, k[0], b, k[1], c, k[2], d, k[3], e], axis=k), name="B")
+    x = rng.integers(-9, 9, shape).astype("f4")
+    for schedule in (te.create_schedule(B), te.choose_schedule(B)):
+        found = np.empty((2, 3, 1, 3, 2), "f4")
+        te.build(schedule, [A, B])(x.transpose(*range(8, -1, -1)).copy().transpose(*range(8, -1, -1)), found)
+        np.testing.assert_array_equal(found, x.sum(axis=(1, 3, 5, 7)))
