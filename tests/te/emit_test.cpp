@@ -174,5 +174,18 @@ TEST(Emit, SharedMemoryOfNoThreads) {
   EXPECT_FALSE(shares_its_loop("shared"));
 }
 
+// A compiler takes an instruction that is not volatile in front of the test that its address needs.
+TEST(Emit, VectorLoadsStayBehindTheirTests) {
+  const te::Expr n = te::var("n"), m = te::var("m");
+  const te::Tensor a = te::placeholder({te::Expr(8), n}, "A"), b = te::placeholder({te::Expr(8), m}, "B");
+  const te::Axis k = te::reduce_axis(0, 8, "k");
+  const te::Tensor c = te::compute(
+      {n, m}, [&](const te::Axes& i) { return te::max(a(k, i[0]) * b(k, i[1]), {k}); }, "C");
+  const std::string source = te::build(te::choose_schedule({c}, Target::cuda()), {a, b, c}, Target::cuda()).source();
+  EXPECT_NE(source.find("fetch_words<"), std::string::npos);
+  EXPECT_NE(source.find("asm volatile(\"ld.global.nc"), std::string::npos);
+  EXPECT_EQ(source.find("asm(\"ld"), std::string::npos);
+}
+
 }  // namespace
 }  // namespace postlude

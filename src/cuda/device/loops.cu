@@ -79,21 +79,23 @@ DEVICE i64 fetch_i64(i64 base, i64 at) { return still<i64>(base, at); }
 DEVICE bool fetch_bool(i64 base, i64 at) { return still<u8>(base, at) != 0; }
 
 // Neighbouring elements as words: N of them, their address a multiple of their size, or of 16 bytes. What is read ONCE is not
-// kept in L1.
+// kept in L1. Volatile, for a compiler may take what is not in front of the test of the address (decision 0152).
 template <int N> struct Words { u32 x[N]; };
 template <Reads reads, int N> DEVICE Words<N> fetch_words(i64 address) {
   Words<N> w;
 #ifndef POSTLUDE_HOST
 #define LOAD_WORDS(how) \
-  asm("ld.global.nc" how ".v4.b32 {%0, %1, %2, %3}, [%4];" : "=r"(w.x[i]), "=r"(w.x[i + 1]), "=r"(w.x[i + 2]), "=r"(w.x[i + 3]) : "l"(address + i * 4))
+  asm volatile("ld.global.nc" how ".v4.b32 {%0, %1, %2, %3}, [%4];" \
+               : "=r"(w.x[i]), "=r"(w.x[i + 1]), "=r"(w.x[i + 2]), "=r"(w.x[i + 3]) \
+               : "l"(address + i * 4))
   #pragma unroll
   for (int i = 0; i + 4 <= N; i += 4) {
     if (reads == ONCE) LOAD_WORDS(".L1::no_allocate");
     else LOAD_WORDS("");
   }
 #undef LOAD_WORDS
-  if (N == 2) asm("ld.global.nc.v2.b32 {%0, %1}, [%2];" : "=r"(w.x[0]), "=r"(w.x[N - 1]) : "l"(address));
-  if (N == 1) asm("ld.global.nc.b32 %0, [%1];" : "=r"(w.x[0]) : "l"(address));
+  if (N == 2) asm volatile("ld.global.nc.v2.b32 {%0, %1}, [%2];" : "=r"(w.x[0]), "=r"(w.x[N - 1]) : "l"(address));
+  if (N == 1) asm volatile("ld.global.nc.b32 %0, [%1];" : "=r"(w.x[0]) : "l"(address));
 #else
   for (int i = 0; i < N; ++i) w.x[i] = ((const u32*)address)[i];
 #endif
