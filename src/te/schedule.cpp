@@ -42,6 +42,13 @@ void collect(const OperationPtr& operation, std::vector<OperationPtr>& order) {
   order.push_back(operation);
 }
 
+// A loop that is a part of others. A long name keeps its beginning and its end: it would double from call to call where
+// halves are fused, and those that are alike are told apart when a nest is printed.
+std::string loop_name(const std::string& of, const char* part) {
+  constexpr std::size_t longest = 128;
+  return (of.size() <= longest ? of : of.substr(0, of.find('.'))) + part;
+}
+
 StagePtr make_stage(const OperationPtr& operation) {
   auto stage = std::make_shared<StageNode>();
   stage->origin = operation;
@@ -180,8 +187,8 @@ std::pair<Axis, Axis> divide(StageNode& stage, const Axis& axis, std::int64_t fa
   const std::size_t at = find_leaf(stage, axis, "split");
   const AxisPtr parent = axis.node();
   const Expr rest = ceil_div(parent->extent, factor);
-  const AxisPtr outer = make_axis(parent->name + ".outer", parent->kind, parts ? Expr(factor) : rest);
-  const AxisPtr inner = make_axis(parent->name + ".inner", parent->kind, parts ? rest : Expr(factor));
+  const AxisPtr outer = make_axis(loop_name(parent->name, ".outer"), parent->kind, parts ? Expr(factor) : rest);
+  const AxisPtr inner = make_axis(loop_name(parent->name, ".inner"), parent->kind, parts ? rest : Expr(factor));
   stage.relations.push_back({Relation::Kind::split, parent, outer, inner, factor, parts});
   stage.leaves[at] = outer;
   stage.leaves.insert(stage.leaves.begin() + static_cast<std::ptrdiff_t>(at) + 1, inner);
@@ -235,7 +242,7 @@ Axis Stage::fuse(const Axes& axes) {
   Axis fused = axes[0];
   for (std::size_t i = 1; i < axes.size(); ++i) {
     const Axis outer = fused;
-    fused = Axis(make_axis(outer.name() + "." + axes[i].name() + ".fused", outer.node()->kind,
+    fused = Axis(make_axis(loop_name(outer.name() + "." + axes[i].name(), ".fused"), outer.node()->kind,
                            simplified(outer.extent() * axes[i].extent())));
     node_->relations.push_back({Relation::Kind::fuse, fused.node(), outer.node(), axes[i].node()});
     node_->leaves[at] = fused.node();

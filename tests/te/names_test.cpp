@@ -142,5 +142,22 @@ TEST(Names, EmittedCodeHasItsOwn) {
     EXPECT_EQ(declarations(word), 0) << word;
 }
 
+// The name of two halves that are fused again has both their names.
+TEST(Names, StayShortWhereHalvesAreFused) {
+  const te::Expr n = te::var("n");
+  const te::Tensor a = te::placeholder({n}, "A"), b = te::compute(
+                                                      {n}, [&](const te::Axes&i) { return a(i[0]) * 2.0; }, "B");
+  te::Schedule s = te::create_schedule(b);
+  te::Axis loop = b.op().axis()[0];
+  for (int i = 0; i < 24; ++i) {
+    const auto [outer, inner] = s[b].split(loop, 3);
+    loop = s[b].fuse(outer, inner);
+  }
+  EXPECT_LE(te::lower(s, {a, b}).size(), 2000u);
+  std::vector<float> x(50, 1.5F), y(50);
+  te::build(s, {a, b}, Target::cpu(1))({Tensor(x.data(), f32, {50}), Tensor(y.data(), f32, {50})});
+  EXPECT_EQ(y, std::vector<float>(50, 3.0F));
+}
+
 }  // namespace
 }  // namespace postlude
