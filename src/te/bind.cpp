@@ -249,10 +249,6 @@ void check_followed(const Followed& followed, const Sizes& sizes) {
   }
 }
 
-}  // namespace
-
-namespace {
-
 // Refuses a size of `x` that is not in `told`.
 void check_told(const Expr& x, const std::set<const AxisNode*>& told) {
   if (x.empty()) return;
@@ -261,7 +257,7 @@ void check_told(const Expr& x, const std::set<const AxisNode*>& told) {
       throw untold(*node.axis);
   });
 }
-void check_told(const std::vector<Statement>& body, const std::set<const AxisNode*>& told, std::size_t loops = 0) {
+void check_body(const std::vector<Statement>& body, const std::set<const AxisNode*>& told, std::size_t loops = 0) {
   for (const Statement& s : body) {
     const std::size_t inside = loops + (s.kind == Statement::Kind::loop);
     if (inside > most_loops)
@@ -273,7 +269,7 @@ void check_told(const std::vector<Statement>& body, const std::set<const AxisNod
     check_told(s.condition, told);
     for (const auto* list : {&s.index, &s.values})
       for (const Expr& x : *list) check_told(x, told);
-    check_told(s.body, told, inside);
+    check_body(s.body, told, inside);
   }
 }
 
@@ -286,7 +282,7 @@ void check_nest(const Nest& nest) {
       if (extent->kind == ExprNode::Kind::axis) told.insert(extent->axis.get());
   for (const BufferPtr& argument : nest.arguments)
     for (const Expr& extent : argument->shape) check_told(extent, told);
-  check_told(nest.body, told);
+  check_body(nest.body, told);
 }
 
 Sizes bind_sizes(const Nest& nest, const ScheduleNode& schedule, std::span<const v0::Tensor> arrays, Device device) {

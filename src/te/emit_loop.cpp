@@ -214,15 +214,17 @@ void Emitter::statement(const Statement& s) {
                     "Divide the loop without a rest, or compute what they share further out.");
       std::vector<Expr> parts;
       split_and(s.condition, parts);
-      Expr left, reading;  // only where the others hold
+      Expr left;
       for (const Expr& part : parts) {
         const bool holds =
             std::any_of(known_.begin(), known_.end(), [&](const Expr& x) { return x.node() == part.node(); });
-        if (!holds) (te::reads(part) ? reading : left) = both(te::reads(part) ? reading : left, part);
+        if (!holds) left = both(left, part);
       }
-      if (left.empty() && reading.empty()) return write(s.body);
-      const std::string and_then = left.empty() || reading.empty() ? "" : " && ";
-      open("if (" + (left.empty() ? "" : value(left)) + and_then + (reading.empty() ? "" : value(reading)) + ")");
+      if (left.empty()) return write(s.body);
+      const Condition condition = apart(left);
+      std::string text = condition.others.empty() ? "" : value(condition.others);
+      if (!condition.reading.empty()) text += (text.empty() ? "" : " && ") + value(condition.reading);
+      open("if (" + text + ")");
       write(s.body);
       close();
       break;

@@ -92,6 +92,21 @@ inline void split_and(const Expr& x, std::vector<Expr>& parts) {
   }
 }
 
+// A condition in two: what reads no tensor, and what does, which may leave one where the other fails.
+struct Condition {
+  Expr others, reading;
+};
+[[nodiscard]] inline Condition apart(const Expr& x) {
+  Condition made;
+  std::vector<Expr> parts;
+  if (!x.empty()) split_and(x, parts);
+  for (const Expr& part : parts) {
+    Expr& of = reads(part) ? made.reading : made.others;
+    of = both(of, part);
+  }
+  return made;
+}
+
 // A condition as x >= 0; an equality as two of them.
 [[nodiscard]] inline std::vector<Expr> at_least_zero(const Expr& x) {
   if (x->kind != ExprNode::Kind::operation || x->args.size() != 2 || x->args[0]->type != DType::i64) return {};

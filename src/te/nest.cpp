@@ -374,7 +374,7 @@ std::vector<Statement> Lowering::guarded(Lowered& s, std::vector<Statement> body
     });
     return s.collective ? s.stage->leaves.size() : at;
   };
-  Expr all, reading;  // which may leave a tensor where the others fail
+  Expr all;
   for (const auto& [guard, of_reduction] : conditions(s)) {
     const Expr& condition = guard;  // what a lambda captures is no structured binding before clang 16
     // The reduction's own conditions stand behind its initialisation.
@@ -383,12 +383,10 @@ std::vector<Statement> Lowering::guarded(Lowered& s, std::vector<Statement> body
       continue;
     const bool holds = std::any_of(checked_.begin(), checked_.end(),
                                    [&](const Expr& h) { return equal(*h.node(), *condition.node()); });
-    if (holds) continue;
-    std::vector<Expr> parts;
-    split_and(placed(condition), parts);
-    for (const Expr& part : parts) (reads(part) ? reading : all) = both(reads(part) ? reading : all, part);
+    if (!holds) all = both(all, placed(condition));
   }
-  all = both(all, reading);
+  const Condition condition = apart(all);
+  all = both(condition.others, condition.reading);
   if (all.empty()) return body;
   Statement guard;
   guard.kind = Statement::Kind::guard;

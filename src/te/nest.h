@@ -21,11 +21,10 @@ struct Buffer {
 };
 using BufferPtr = std::shared_ptr<const Buffer>;
 
+inline constexpr std::size_t most_loops = 32;  // around one statement
+
 // Values read tensors; Nest::buffers says where their elements are. synchronise: the threads of a
 // block wait for each other.
-// Around one statement.
-inline constexpr std::size_t most_loops = 32;
-
 struct Statement {
   enum class Kind : std::uint8_t { loop, guard, allocate, store, update, synchronise };
   Kind kind = Kind::loop;

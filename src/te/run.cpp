@@ -184,13 +184,13 @@ CpuNest::Step CpuNest::Data::compile(const Statement& s) {
       break;
     case Statement::Kind::guard: {
       step.kind = Step::Kind::guard;
+      const auto [others, read] = apart(s.condition);
       std::vector<Expr> parts;
-      split_and(s.condition, parts);
-      Expr read;
+      if (!others.empty()) split_and(others, parts);
       for (const Expr& part : parts) {
-        const std::vector<Expr> rests = reads(part) ? std::vector<Expr>{} : at_least_zero(part);
+        const std::vector<Expr> rests = at_least_zero(part);
         for (const Expr& rest : rests) step.bounds.push_back(linear(rest, sizes, slots));
-        if (rests.empty()) (reads(part) ? read : step.condition) = both(reads(part) ? read : step.condition, part);
+        if (rests.empty()) step.condition = both(step.condition, part);
       }
       if (!read.empty()) {
         Statement store;

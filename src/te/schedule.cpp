@@ -49,10 +49,11 @@ std::string loop_name(const std::string& of, const char* part) {
   return (of.size() <= longest ? of : of.substr(0, of.find('.'))) + part;
 }
 
-StagePtr make_stage(const OperationPtr& operation) {
+// `op`: what is computed of it, whose indices are held to their tensors where its conditions are its author's.
+StagePtr make_stage(const OperationPtr& operation, const OperationPtr& op) {
   auto stage = std::make_shared<StageNode>();
   stage->origin = operation;
-  stage->op = held(operation);
+  stage->op = op;
   stage->leaves = operation->axes;
   stage->leaves.insert(stage->leaves.end(), operation->reduce_axes.begin(), operation->reduce_axes.end());
   return stage;
@@ -393,7 +394,7 @@ Schedule create_schedule(const std::vector<Tensor>& outputs) {
       throw Error(ErrorCode::no_output, quoted(output.name()) + " is a placeholder, which nothing computes");
     collect(output.op().node(), order);
   }
-  for (const OperationPtr& operation : order) schedule->stages.push_back(make_stage(operation));
+  for (const OperationPtr& operation : order) schedule->stages.push_back(make_stage(operation, held(operation)));
   for (const Tensor& output : outputs) stage_of(*schedule, output.op().node())->is_output = true;
   return Schedule(schedule);
 }
@@ -518,8 +519,7 @@ std::vector<Tensor> Schedule::rfactor(const Tensor& tensor, const Axes& axes, in
   stage->leaves.insert(stage->leaves.begin() + first, rest_axes.begin(), rest_axes.end());
   std::erase_if(stage->relations, [](const Relation& r) { return is_reduce(r.parent); });
 
-  const StagePtr before = make_stage(partial);
-  before->op = partial;  // what its tail's condition guards is held where the reduction's own conditions do
+  const StagePtr before = make_stage(partial, partial);  // a tail's condition holds no index
   before->is_derived = true;
   for (const auto& [axis, mark] : marks)
     if (mark.kind == Mark::Kind::unroll) before->marks[axis] = mark;
@@ -588,7 +588,7 @@ Tensor Schedule::cache_read(const Tensor& tensor, const std::string& scope, cons
     reread(*stage, tensor, made);
     first = std::min(first, std::find(node_->stages.begin(), node_->stages.end(), stage) - node_->stages.begin());
   }
-  const StagePtr stage = make_stage(copy);
+  const StagePtr stage = make_stage(copy, held(copy));
   stage->is_derived = true;
   stage->scope = scope;
   std::string names;
@@ -614,7 +614,7 @@ std::vector<Tensor> Schedule::cache_write(const Tensor& tensor, const std::strin
   computed->axes = copies(stage->op->axes, to);
   rewrite(*computed, [&](const Expr& part) { return substitute(part, to); });
   for (std::size_t i = 0; i < computed->dtypes.size(); ++i) computed->dtypes[i] = computed->body[i]->type;
-  const StagePtr before = make_stage(computed);
+  const StagePtr before = make_stage(computed, held(computed));
   before->is_derived = true;
   before->scope = scope;
   node_->calls.push_back(python_name(*node_, computed) + (computed->body.size() > 1 ? ", *_" : "") +

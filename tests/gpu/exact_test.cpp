@@ -203,6 +203,17 @@ TEST(Schedules, GiveTheSameBits) {
   EXPECT_GE(ran, 10);
 }
 
+// Whether it gives these outputs by this schedule, three times over.
+void expect_each_run(DeviceProblem& problem, const std::string& schedule, const auto& expected) {
+  Call call = problem.compile(schedule).bind(problem.bindings());
+  EXPECT_TRUE(call.describe().starts_with(schedule)) << call.describe();
+  for (int run = 0; run < 3; ++run) {
+    problem.poison();
+    call.run();
+    EXPECT_EQ(problem.outputs(), expected) << schedule;
+  }
+}
+
 // Parts of a tile's K, of a cluster's blocks or by memory, with reductions across tiles behind them, and some held.
 TEST(Schedules, SplitTilesHaveTheBitsOfTheCpu) {
   if (const std::string why = missing(); !why.empty()) GTEST_SKIP() << why;
@@ -213,6 +224,7 @@ TEST(Schedules, SplitTilesHaveTheBitsOfTheCpu) {
   for (const std::string& text : {sums, held}) {
     DeviceProblem problem(Gemm{.a = DType::bf16, .b = DType::bf16}, parse(text), Shape{2, 130, 144, 1000},
                           {.elements = Elements::whole});
+    const auto expected = problem.outputs_on_cpu();
     for (const char* schedule :
          {"pingpong 64x64x8 sub 32x2 aux 1 raster 3 split 5 by memory",
           "cooperative 128x128x5 sub 32x2 aux 1 raster 2 split 3 by memory",
@@ -223,13 +235,7 @@ TEST(Schedules, SplitTilesHaveTheBitsOfTheCpu) {
           "cooperative 128x128x5 sub 32x2 aux 1 raster 2 split 2",
           "cooperative 128x192x4 sub 32x2 aux 1 raster 2 split 2",
           "cooperative 256x64x4 sub 32x2 aux 1 raster 1 split 2"}) {
-      Call call = problem.compile(schedule).bind(problem.bindings());
-      EXPECT_TRUE(call.describe().starts_with(schedule)) << call.describe();
-      for (int run = 0; run < 3; ++run) {
-        problem.poison();
-        call.run();
-        EXPECT_EQ(problem.outputs(), problem.outputs_on_cpu()) << schedule;
-      }
+      expect_each_run(problem, schedule, expected);
     }
   }
 }
@@ -246,13 +252,7 @@ TEST(Schedules, ClustersHaveTheBitsOfTheCpu) {
                                  "pingpong 128x192x4 sub 32x2 aux 0 raster 12 cluster 1x2",
                                  "cooperative 128x256x4 sub 32x2 aux 0 raster 12 cluster 2x1",
                                  "cooperative 256x128x4 sub 32x2 aux 0 raster 12 cluster 1x2"}) {
-      Call call = problem.compile(schedule).bind(problem.bindings());
-      EXPECT_TRUE(call.describe().starts_with(schedule)) << call.describe();
-      for (int run = 0; run < 3; ++run) {
-        problem.poison();
-        call.run();
-        EXPECT_TRUE(problem.outputs() == expected) << schedule;
-      }
+      expect_each_run(problem, schedule, expected);
     }
   }
 }

@@ -68,13 +68,13 @@ void rank_tile(std::vector<Ranked>& ranked, Schedule s, const EpilogueNeeds& nee
   best_split();
 }
 
-}  // namespace
-
 // Clusters whose tiles load together are worth it where lines are slow; elsewhere they only wait for each other. Those
 // that read windows were not measured (decision 0194).
-static bool loads_together(const EpilogueNeeds& needs) {
+bool loads_together(const EpilogueNeeds& needs) {
   return !needs.windows && !needs.counts_pixels && std::max(needs.a_lines, needs.b_lines) >= Lines::between;
 }
+
+}  // namespace
 
 std::vector<Schedule> rank(const EpilogueNeeds& needs, std::int64_t batch, std::int64_t m, std::int64_t columns,
                            std::int64_t k, int multiprocessors, bool mma) {

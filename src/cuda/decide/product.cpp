@@ -3,6 +3,7 @@
 #include "core/divide.h"
 #include "cuda/choose/cost.h"
 #include "cuda/choose/spills.h"
+#include "cuda/emit/code.h"
 #include "cuda/emit/fragment.h"
 
 #include <postlude/error.h>
@@ -76,9 +77,6 @@ std::string nothing_fits(EpilogueNeeds needs, bool mma) {
 }
 
 constexpr std::int64_t most_units = 1 << 20;  // parts of tiles
-// Instructions an element that run behind a product: beyond, a pass over memory has enough threads to be faster, and
-// compiles in a fraction of the time (decision 0201).
-constexpr int most_operations = 700;
 
 // The schedules to try, best first, or the one that was asked for, and the epilogue that all of them run.
 struct Choice {
@@ -140,7 +138,7 @@ Choice choose(const Site& site, Hold hold) {
   e.needs.a_rows = site.mma || site.variant.a_mn_major || site.variant.a_form ? 0 : few_rows(site.shape.m);
   e.needs.promoted = !site.mma && site.variant.promoted != 0;
   if (e.needs.holds && site.shape.k <= 2048) e.needs.most_stages = 5;
-  if (e.needs.operations <= most_operations || site.requested) {
+  if (e.needs.operations <= most_instructions || site.requested) {
     choice.order =
         rank(e.needs, site.shape.batch, site.shape.m, site.columns, site.shape.k, site.multiprocessors, site.mma);
   }
@@ -218,9 +216,9 @@ Chosen choose_product(const Site& site, const Judge& judge) {
     if (chosen.product) return chosen;
     if (choice.epilogue.held >= 0) continue;
     const int operations = choice.epilogue.needs.operations;
-    chosen.why = operations > most_operations
+    chosen.why = operations > most_instructions
                      ? "it takes about " + std::to_string(operations) + " instructions an element, and from " +
-                           std::to_string(most_operations) + " on memory is faster"
+                           std::to_string(most_instructions) + " on memory is faster"
                  : choice.order.empty() ? nothing_fits(choice.epilogue.needs, site.mma)
                                         : "no schedule of the product with it compiles well";
     return chosen;

@@ -9,6 +9,10 @@
 
 namespace postlude::inline v0::cuda {
 
+// Instructions an element that run behind a product: beyond, a pass over memory has enough threads to be faster, and
+// one element a thread, which compiles in a fraction of the time (decisions 0182, 0201).
+inline constexpr int most_instructions = 700;
+
 // What the emitted instructions must not decide themselves.
 struct Resolve {
   std::function<std::string(lower::ValueId)> value;            // how a value is written here

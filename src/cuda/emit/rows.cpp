@@ -90,12 +90,11 @@ int crossings(const Program& program, const std::vector<RowPhase>& phases) {
   return static_cast<int>(count);
 }
 
-// So long that loads are nothing beside it, and that it takes a compiler seconds for each of a thread's elements: as
-// long as what no product has behind it (decision 0201).
+// So long that loads are nothing beside it, and that it takes a compiler seconds for each of a thread's elements.
 bool is_very_long(const Phase& phase) {
   int instructions = 0;
   for (const Instruction& i : phase.code) instructions += info(i.op).instructions;
-  return instructions > 700;
+  return instructions > most_instructions;
 }
 
 // How a run lies on threads; nothing where a row does not fit.

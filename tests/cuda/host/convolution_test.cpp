@@ -45,9 +45,6 @@ Convolving convolving(const gpu_tests::Convolution& c, const Graph& graph, const
 }
 
 TEST(Emission, GathersRows) {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-  GTEST_SKIP() << "the sanitizers do not follow fibers";
-#endif
   Harness harness("emission_gathered");
   struct Running {
     fuzz::Case c;
@@ -89,9 +86,6 @@ TEST(Emission, GathersRows) {
 }
 
 TEST(Emission, Convolves) {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-  GTEST_SKIP() << "the sanitizers do not follow fibers";
-#endif
   Harness harness("emission_convolution");
   std::vector<Convolving> all;
   const auto add = [&](gpu_tests::Convolution c, const Graph& graph, const char* schedule) {
@@ -148,9 +142,6 @@ TEST(Emission, Convolves) {
 
 // Residues of few channels as columns of one product, and apart.
 TEST(Emission, PutsResiduesBesideOneAnother) {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-  GTEST_SKIP() << "the sanitizers do not follow fibers";
-#endif
   Harness harness("emission_beside");
   struct Running : Convolving {
     bool beside;
@@ -179,9 +170,6 @@ TEST(Emission, PutsResiduesBesideOneAnother) {
 
 // Where an epilogue asks for pixels and for nothing else of an image, tiles cross images, and rows are counted again.
 TEST(Emission, CountsPixelsInTilesThatCrossImages) {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-  GTEST_SKIP() << "the sanitizers do not follow fibers";
-#endif
   Harness harness("emission_pixels");
   std::vector<Convolving> all;
   const Graph graphs[] = {
@@ -224,9 +212,6 @@ bool by_hopper(std::string_view schedule) {
 
 // Random geometry in all directions, behind random epilogues.
 TEST(Emission, ConvolvesWhateverIsDrawn) {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-  GTEST_SKIP() << "the sanitizers do not follow fibers";
-#endif
   Harness harness("emission_drawn_convolution");
   struct Running {
     fuzz::Case c;

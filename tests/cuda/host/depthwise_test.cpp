@@ -74,14 +74,7 @@ class Stencils {
   std::vector<Depthwise> all_;
 };
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define SKIP_FIBERS() GTEST_SKIP() << "the sanitizers do not follow fibers"
-#else
-#define SKIP_FIBERS() (void)0
-#endif
-
 TEST(Depthwise, RunsBehindEveryEpilogue) {
-  SKIP_FIBERS();
   Stencils stencils("emission_depthwise_suite");
   std::size_t turn = 0;
   for (const std::string& name : suite()) {
@@ -104,7 +97,6 @@ TEST(Depthwise, RunsBehindEveryEpilogue) {
 }
 
 TEST(Depthwise, RunsOverImagesOfAllKinds) {
-  SKIP_FIBERS();
   Stencils stencils("emission_depthwise_shapes");
   for (Convolution c : gpu_tests::depthwise_convolutions()) {
     stencils.add(c, "bias_relu");
@@ -118,7 +110,6 @@ TEST(Depthwise, RunsOverImagesOfAllKinds) {
 }
 
 TEST(Depthwise, RunsByEveryTile) {
-  SKIP_FIBERS();
   Stencils stencils("emission_depthwise_tiles");
   const Convolution c = depthwise("5x3", 2, 72, padded(11, 5), padded(23, 3));
   for (const char* const tile : {"64x32 sub 32", "64x64 sub 64", "128x32 sub 32", "128x64 sub 32", "256x32 sub 32"})
@@ -139,7 +130,6 @@ TEST(Depthwise, RunsByEveryTile) {
 }
 
 TEST(Depthwise, RunsByBands) {
-  SKIP_FIBERS();
   Stencils stencils("emission_depthwise_bands");
   const auto bands = [](const std::string& tile, int aux, int rows, int images) {
     return "bands " + tile + "x1 aux " + std::to_string(aux) + " rows " + std::to_string(rows) + " images " +
@@ -222,21 +212,18 @@ void add_rings(Stencils& stencils, const std::string& more) {
 }
 
 TEST(Depthwise, RunsByRings) {
-  SKIP_FIBERS();
   Stencils stencils("emission_depthwise_rings");
   add_rings(stencils, "");
   stencils.run();
 }
 
 TEST(Depthwise, RunsByRingsBesideTheEpilogue) {
-  SKIP_FIBERS();
   Stencils stencils("emission_depthwise_rings_beside");
   add_rings(stencils, " beside");
   stencils.run();
 }
 
 TEST(Depthwise, RunsWhateverIsDrawn) {
-  SKIP_FIBERS();
   Stencils stencils("emission_depthwise_drawn");
   const std::uint64_t first = from_environment("POSTLUDE_EMISSION_FIRST", 1),
                       count = from_environment("POSTLUDE_EMISSION_DRAWN", 40);

@@ -174,9 +174,6 @@ TEST(Emission, MathKeepsItsErrors) {
 }
 
 TEST(Emission, AgreesWithTheReferenceOnTheHost) {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-  GTEST_SKIP() << "the sanitizers do not follow fibers";
-#endif
   Harness harness("emission");
 
   std::vector<Running> all = start_all();

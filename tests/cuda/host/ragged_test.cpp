@@ -89,9 +89,6 @@ void expect_near(float got, float wanted, const char* what, std::int64_t batch, 
 }
 
 TEST(Emission, BatchesHaveRowsOfTheirOwn) {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-  GTEST_SKIP() << "the sanitizers do not follow fibers";
-#endif
   Harness harness("emission_ragged");
   struct Running {
     const char* text;

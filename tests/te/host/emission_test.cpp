@@ -65,9 +65,6 @@ void agree(host::Harness& harness, std::uint64_t first, std::uint64_t runs,
 }
 
 TEST(TeEmission, AgreesWithTheDefinition) {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-  GTEST_SKIP() << "the sanitizers do not follow fibers";
-#endif
   host::Harness harness("te_emission", 1);
   agree(harness, host::from_environment("POSTLUDE_TE_FIRST", 1), host::from_environment("POSTLUDE_TE_RUNS", 60),
         [](std::uint64_t seed) {
@@ -79,9 +76,6 @@ TEST(TeEmission, AgreesWithTheDefinition) {
 }
 
 TEST(TeEmission, ChoosesABlockForARowOfSeveralStages) {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-  GTEST_SKIP() << "the sanitizers do not follow fibers";
-#endif
   host::Harness harness("te_rows", 1);
   int together = 0;
   agree(harness, host::from_environment("POSTLUDE_TE_FIRST", 1), host::from_environment("POSTLUDE_TE_ROWS", 16),
@@ -96,9 +90,6 @@ TEST(TeEmission, ChoosesABlockForARowOfSeveralStages) {
 }
 
 TEST(TeEmission, HoldsIndicesBehindConditions) {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-  GTEST_SKIP() << "the sanitizers do not follow fibers";
-#endif
   host::Harness harness("te_guards", 1);
   const GuardedPrograms programs;
   std::vector<std::pair<const Guarded*, te::Module>> all;
@@ -122,9 +113,6 @@ TEST(TeEmission, HoldsIndicesBehindConditions) {
 
 // Blocks and threads of three dimensions, none of whose loops divides its axis.
 TEST(TeEmission, RunsOverThreeDimensions) {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-  GTEST_SKIP() << "the sanitizers do not follow fibers";
-#endif
   host::Harness harness("te_dimensions", 1);
   const std::vector<std::int64_t> shape{4, 5, 7};
   const std::vector<te::Expr> sizes{te::var("n"), te::var("m"), te::var("p")};
@@ -160,9 +148,6 @@ TEST(TeEmission, RunsOverThreeDimensions) {
 // What lies outside of a loop of threads is stored where the loop is empty too: row sums of no columns, behind a stage
 // in shared memory whose columns are bound.
 TEST(TeEmission, StoresBesideEmptyLoops) {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-  GTEST_SKIP() << "the sanitizers do not follow fibers";
-#endif
   host::Harness harness("te_empty", 1);
   const te::Expr n = te::var("n");
   const te::Tensor a = te::placeholder({n, 0}, "A");
