@@ -170,7 +170,7 @@ class IndexCheck {
   [[nodiscard]] bool leaves(const Expr& bound) const {
     if (guards_.empty()) return true;
     std::vector<const AxisNode*> axes;
-    bool is_known = !reads(bound);
+    bool is_known = !is_computed(bound);
     const auto look = [&](const ExprNode& x) {
       if (x.kind == ExprNode::Kind::axis && axes_.count(x.axis.get()) &&
           std::find(axes.begin(), axes.end(), x.axis.get()) == axes.end())
@@ -178,7 +178,7 @@ class IndexCheck {
     };
     visit(bound, look);
     for (const auto& [condition, holds] : guards_) {
-      is_known = is_known && !reads(condition);
+      is_known = is_known && !is_computed(condition);
       visit(condition, look);
     }
     if (!is_known || axes.size() > 10) return false;

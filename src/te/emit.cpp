@@ -35,7 +35,7 @@ bool is_plain_number(const Expr& x) {
 
 // An index, which does not wrap, is computed by C++'s own operator; null: it is not.
 const char* index_operator(const Expr& x) {
-  if (x->type != DType::i64 || reads(x)) return nullptr;
+  if (x->type != DType::i64 || is_computed(x)) return nullptr;
   switch (x->op) {
     case Op::add: return "+";
     case Op::sub: return "-";
@@ -294,7 +294,7 @@ bool Emitter::counts_up(const Statement& loops, const BufferPtr& to) const {
     if (s->kind == Statement::Kind::loop && s->axis->kind == AxisNode::Kind::reduce) reduced.push_back(s);
   }
   if (s->reducer->known != Known::argmax && s->reducer->known != Known::argmin) return false;
-  if (s->to[0] != to || s->values[0]->type != DType::i64 || te::reads(s->values[0])) return false;
+  if (s->to[0] != to || s->values[0]->type != DType::i64 || te::is_computed(s->values[0])) return false;
   const Polynomial index = polynomial(s->values[0]);
   std::int64_t span = 0;  // how far the loops within take it
   for (auto loop = reduced.rbegin(); loop != reduced.rend(); ++loop) {

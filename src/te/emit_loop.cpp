@@ -24,7 +24,7 @@ struct Bound {
 };
 
 std::optional<Bound> bound_of(const Expr& condition, const AxisNode* axis, const std::vector<const Statement*>& inner) {
-  const std::vector<Expr> rests = reads(condition) ? std::vector<Expr>{} : at_least_zero(condition);
+  const std::vector<Expr> rests = is_computed(condition) ? std::vector<Expr>{} : at_least_zero(condition);
   if (rests.size() != 1) return {};
   Polynomial rest = polynomial(rests[0]);
   Bound bound;
@@ -223,7 +223,7 @@ void Emitter::statement(const Statement& s) {
       if (left.empty()) return write(s.body);
       const Condition condition = apart(left);
       std::string text = condition.others.empty() ? "" : value(condition.others);
-      if (!condition.reading.empty()) text += (text.empty() ? "" : " && ") + value(condition.reading);
+      if (!condition.computed.empty()) text += (text.empty() ? "" : " && ") + value(condition.computed);
       open("if (" + text + ")");
       write(s.body);
       close();

@@ -115,7 +115,7 @@ bool add_facts(const Expr& condition, bool holds, std::vector<Expr>& facts) {
     const bool first = add_facts(args[0], holds, facts);
     return add_facts(args[1], holds, facts) && first;
   }
-  if (args.size() != 2 || args[0]->type != DType::i64 || reads(condition)) return false;
+  if (args.size() != 2 || args[0]->type != DType::i64 || is_computed(condition)) return false;
   static constexpr std::pair<Op, Op> opposites[] = {
       {Op::lt, Op::ge}, {Op::le, Op::gt}, {Op::gt, Op::le}, {Op::ge, Op::lt}, {Op::ne, Op::eq}};
   Op op = condition->op;

@@ -75,10 +75,11 @@ struct Linear {
   return result;
 }
 
-// Whether an expression reads a tensor.
-[[nodiscard]] inline bool reads(const Expr& x) {
+// Whether an expression is more than sizes and loops say: it reads a tensor, or is made of real numbers, random ones
+// too.
+[[nodiscard]] inline bool is_computed(const Expr& x) {
   bool found = false;
-  visit(x, [&](const ExprNode& node) { found |= node.kind == ExprNode::Kind::read; });
+  visit(x, [&](const ExprNode& node) { found |= node.kind == ExprNode::Kind::read || is_float(node.type); });
   return found;
 }
 
@@ -92,16 +93,16 @@ inline void split_and(const Expr& x, std::vector<Expr>& parts) {
   }
 }
 
-// A condition in two: what reads no tensor, and what does, which may leave one where the other fails.
+// A condition in two: what sizes and loops say, and what is computed, which may leave a tensor where the other fails.
 struct Condition {
-  Expr others, reading;
+  Expr others, computed;
 };
 [[nodiscard]] inline Condition apart(const Expr& x) {
   Condition made;
   std::vector<Expr> parts;
   if (!x.empty()) split_and(x, parts);
   for (const Expr& part : parts) {
-    Expr& of = reads(part) ? made.reading : made.others;
+    Expr& of = is_computed(part) ? made.computed : made.others;
     of = both(of, part);
   }
   return made;

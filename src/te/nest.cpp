@@ -386,7 +386,7 @@ std::vector<Statement> Lowering::guarded(Lowered& s, std::vector<Statement> body
     if (!holds) all = both(all, placed(condition));
   }
   const Condition condition = apart(all);
-  all = both(condition.others, condition.reading);
+  all = both(condition.others, condition.computed);
   if (all.empty()) return body;
   Statement guard;
   guard.kind = Statement::Kind::guard;

@@ -18,7 +18,7 @@ struct CpuNest::Step {
   std::vector<Linear> bounds{};                              // guard: each at least 0
   Expr condition{};                                          // and the rest of it, if any
   std::vector<std::pair<const AxisNode*, int>> variables{};  // that it has
-  BoundBuffer buffer{};                                      // allocate; guard: of what memory decides
+  BoundBuffer buffer{};                                      // allocate; guard: of what is computed
   std::unique_ptr<StripNest> strip;                          // guard: stores that
   std::vector<Step> body;
 };
@@ -52,9 +52,9 @@ bool is_parallel(const Statement& loop) {
          (loop.mark.kind == Mark::Kind::bind && loop.mark.thread->tag.starts_with("block") && !loop.joins);
 }
 
-bool reads_to_pass(const Statement& s) { return s.kind == Statement::Kind::guard && reads(s.condition); }
+bool computes_to_pass(const Statement& s) { return s.kind == Statement::Kind::guard && is_computed(s.condition); }
 
-// Whether loops and guards around one statement, and nothing else. What memory decides is a mask of elements, where
+// Whether loops and guards around one statement, and nothing else. What is computed is a mask of elements, where
 // the identity may stand for one that is left out.
 bool is_perfect(const Statement& s) {
   if (is_statement(s)) return true;
@@ -62,7 +62,7 @@ bool is_perfect(const Statement& s) {
   if (!is_kind || s.body.size() != 1 || !is_perfect(s.body[0])) return false;
   const Statement* at = &s;
   while (!is_statement(*at)) at = &at->body[0];
-  return !reads_to_pass(s) || (at->kind == Statement::Kind::update && at->reducer->free.is_left_alone);
+  return !computes_to_pass(s) || (at->kind == Statement::Kind::update && at->reducer->free.is_left_alone);
 }
 
 bool mentions(const Expr& x, const std::vector<const AxisNode*>& axes) {
@@ -169,11 +169,11 @@ CpuNest::Step CpuNest::Data::compile(const Statement& s) {
   }
   std::vector<const Statement*> around{&s};
   while (around.back()->body.size() == 1 && !is_statement(around.back()->body[0]) && !is_parallel(*around.back()) &&
-         !reads_to_pass(*around.back()))
+         !computes_to_pass(*around.back()))
     around.push_back(&around.back()->body[0]);
   const Statement& last = *around.back();
   if (last.body.size() == 2 &&
-      std::none_of(around.begin(), around.end(), [](const auto* x) { return is_parallel(*x) || reads_to_pass(*x); }))
+      std::none_of(around.begin(), around.end(), [](const auto* x) { return is_parallel(*x) || computes_to_pass(*x); }))
     if (auto both = pair(around, last.body[0], last.body[1])) return std::move(*both);
   switch (s.kind) {
     case Statement::Kind::loop:
@@ -184,7 +184,7 @@ CpuNest::Step CpuNest::Data::compile(const Statement& s) {
       break;
     case Statement::Kind::guard: {
       step.kind = Step::Kind::guard;
-      const auto [others, read] = apart(s.condition);
+      const auto [others, computed] = apart(s.condition);
       std::vector<Expr> parts;
       if (!others.empty()) split_and(others, parts);
       for (const Expr& part : parts) {
@@ -192,11 +192,11 @@ CpuNest::Step CpuNest::Data::compile(const Statement& s) {
         for (const Expr& rest : rests) step.bounds.push_back(linear(rest, sizes, slots));
         if (rests.empty()) step.condition = both(step.condition, part);
       }
-      if (!read.empty()) {
+      if (!computed.empty()) {
         Statement store;
         store.kind = Statement::Kind::store;
         store.to = {std::make_shared<const Buffer>(Buffer{"", DType::boolean, {}, Buffer::Scope::local})};
-        store.values = {read};
+        store.values = {computed};
         add(store.to[0]);
         step.buffer = buffers.at(store.to[0].get());
         step.strip = strip({}, store);

@@ -47,7 +47,7 @@ StripNest::StripNest(const Bounding& with, std::vector<Loop> loops, const std::v
   std::vector<Expr> parts, masks;  // what a mask leaves out is the identity instead
   for (const Expr& condition : conditions) split_and(condition, parts);
   for (const Expr& part : parts) {
-    const std::vector<Expr> bounds = reads(part) ? std::vector<Expr>{} : at_least_zero(part);
+    const std::vector<Expr> bounds = is_computed(part) ? std::vector<Expr>{} : at_least_zero(part);
     std::vector<Linear> linears;
     for (const Expr& bound : bounds) linears.push_back(linear(bound, *with_.sizes, *with_.slots));
     const bool affine = !linears.empty() && std::all_of(linears.begin(), linears.end(), [&](const Linear& l) {
@@ -55,7 +55,7 @@ StripNest::StripNest(const Bounding& with, std::vector<Loop> loops, const std::v
     });
     if (affine) {
       conditions_.insert(conditions_.end(), linears.begin(), linears.end());
-    } else if (updates_ && statement.reducer->free.is_left_alone && (reads(part) || !chooses_results(part))) {
+    } else if (updates_ && statement.reducer->free.is_left_alone && (is_computed(part) || !chooses_results(part))) {
       masks.push_back(part);
     } else {
       scalar_conditions_.push_back(part);
@@ -170,7 +170,7 @@ int StripNest::compile(const Expr& x, bool guarded) {
       break;
     case ExprNode::Kind::axis:
     case ExprNode::Kind::operation: {
-      if (x->type == DType::i64 && !reads(x)) {
+      if (x->type == DType::i64 && !is_computed(x)) {
         Linear affine = linear(x, *with_.sizes, *with_.slots);
         const auto varies = [&](const Loop& loop) { return affine.others_have(loop.slot); };
         if (std::none_of(loops_.begin(), loops_.end(), varies)) {
@@ -204,7 +204,7 @@ int StripNest::compile(const Expr& x, bool guarded) {
     case ExprNode::Kind::read: {
       value.kind = Value::Kind::load;
       value.access = access(with_.buffers->at(with_.nest->of(*x.node()).get()), x->args, guarded);
-      bool affine = std::none_of(x->args.begin(), x->args.end(), [](const Expr& i) { return reads(i); });
+      bool affine = std::none_of(x->args.begin(), x->args.end(), [](const Expr& i) { return is_computed(i); });
       for (const Loop& loop : loops_) affine = affine && !value.access.offset.others_have(loop.slot);
       for (const Linear& l : value.access.index)
         for (const Loop& loop : loops_) affine = affine && !(guarded && l.others_have(loop.slot));

@@ -192,5 +192,41 @@ TEST(Windows, AroundEachElement) {
   }
 }
 
+// An integer of loops alone that is made of real numbers is no index.
+TEST(Strips, IntegersOfReals) {
+  const te::Expr n = te::var("n");
+  const te::Tensor b = te::compute(
+      {n}, [](const te::Axes& i) { return te::cast(te::cast(i[0], f32) * 0.5 < 2.75, i64) + i[0]; }, "B");
+  for (const bool parallel : {false, true}) {
+    te::Schedule s = te::create_schedule(b);
+    if (parallel) s[b].parallel(b.op().axis()[0]);
+    std::vector<std::int64_t> y(8);
+    te::build(s, {b}, Target::cpu(1))({Tensor(y.data(), i64, {8})});
+    EXPECT_EQ(y, (std::vector<std::int64_t>{1, 2, 3, 4, 5, 6, 6, 7})) << parallel;
+  }
+}
+
+// Nor are a condition and a place that are made of them known before they are computed.
+TEST(Strips, ConditionsAndPlacesOfReals) {
+  const te::Expr n = te::var("n"), m = te::var("m");
+  const te::Tensor a = te::placeholder({m}, "A");
+  const auto half = [](const te::Axis& i) { return te::cast(i, f32) * 0.5; };
+  const te::Axis k = te::reduce_axis(0, m, "k");
+  const te::Tensor sum = te::compute(
+      {n}, [&](const te::Axes& i) { return te::sum(a(k), {k}, half(k) < half(i[0]) + 0.75); }, "S");
+  const te::Tensor read = te::compute(
+      {n}, [&](const te::Axes& i) { return a(te::cast(half(i[0]), i64)); }, "P");
+  for (const int schedule : {0, 1, 2}) {
+    te::Schedule s = te::create_schedule({sum, read});
+    if (schedule == 1) s[sum].parallel(sum.op().axis()[0]), s[read].parallel(read.op().axis()[0]);
+    if (schedule == 2) s[sum].split(k, 4), s[read].split(read.op().axis()[0], 3);
+    std::vector<float> x = {1, 2, 4, 8, 16, 32}, y(4), z(4);
+    te::build(s, {a, sum, read},
+              Target::cpu(1))({Tensor(x.data(), f32, {6}), Tensor(y.data(), f32, {4}), Tensor(z.data(), f32, {4})});
+    EXPECT_EQ(y, (std::vector<float>{3, 7, 15, 31})) << schedule;
+    EXPECT_EQ(z, (std::vector<float>{1, 1, 2, 4})) << schedule;  // to the nearest even
+  }
+}
+
 }  // namespace
 }  // namespace postlude
