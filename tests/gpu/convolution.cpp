@@ -26,9 +26,9 @@ std::vector<std::uint64_t> drawn(DType dtype, std::int64_t elements, double scal
 
 std::array<std::int64_t, 2> Convolution::pixels() const {
   const auto along = [&](std::int64_t image, std::int64_t filter, std::size_t axis) {
-    return (image + conv.padding[axis][0] + conv.padding[axis][1] - conv.dilation[axis] * (filter - 1) - 1) /
-               conv.stride[axis] +
-           1;
+    const std::int64_t steps =
+        image + conv.padding[axis][0] + conv.padding[axis][1] - conv.dilation[axis] * (filter - 1) - 1;
+    return steps < 0 ? 0 : steps / conv.stride[axis] + 1;
   };
   return {along(height, r, 0), along(width, s, 1)};
 }
