@@ -106,7 +106,8 @@ TEST_P(StencilCompiles, WithoutSpills) {
     const Compiled compiled = compile(gemm_source(loop, schedule, epilogue), arch);
     EXPECT_EQ(rejection(compiled), "") << to_string(schedule);
     EXPECT_EQ(compiled.spill_bytes, 0) << to_string(schedule);
-    EXPECT_LE(compiled.registers * 128 * resident(schedule, epilogue.needs), 65536) << to_string(schedule);
+    EXPECT_LE(compiled.registers * threads(schedule) * resident(schedule, epilogue.needs), 65536)
+        << to_string(schedule);
     if (&schedule != &schedules[0] && std::string(arch) != "sm_90a") break;
   }
 }

@@ -213,7 +213,8 @@ double stencil_clocks(const Schedule& s, const EpilogueNeeds& needs) {
   // What a block waits for, the others of its multiprocessor hide the better the more they are (decision 0086).
   // Lanes wait for strided pixels, each of which few of them read (decision 0053).
   const double strided = s.images || of.x.step * of.y.step == 1 ? 1 : 1.55;
-  return std::max({instructions * strided * (1 + 1.2 / resident(s, needs)), bytes / 20, loaded / 40});
+  const int at_once = resident(s, needs) * (s.beside ? 2 : 1);
+  return std::max({instructions * strided * (1 + 1.2 / at_once), bytes / 20, loaded / 40});
 }
 
 double pass_microseconds(std::int64_t rows, std::int64_t columns, int bytes_column, int multiprocessors) {

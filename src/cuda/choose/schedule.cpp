@@ -450,6 +450,25 @@ Schedule fill_shared(Schedule tile, const EpilogueNeeds& needs) {
   return tile;
 }
 
+// With the rows of the next tile too, four more warps run the epilogue beside: of tiles that leave rows for the next
+// one also with fewer subtiles of operands on their way. What reduces spills, and of tiles of whole images wide outputs
+// do (decision 0197).
+static bool add_ring_beside(Schedule& s, const EpilogueNeeds& needs) {
+  s.ring = 1, s.beside = true;  // any
+  const BandPixels pixels = band_pixels(s, needs.stencil);
+  const bool leaves_rows = pixels.fresh < pixels.rows;
+  if (!pixels.paired || pixels.k_blocks > 1 || needs.reduces || (!leaves_rows && needs.d_bytes_column > 2))
+    return false;
+  const int most = s.aux_stages, least = leaves_rows ? std::min(most, 2) : most;
+  for (s.aux_stages = most; s.aux_stages >= least; s.aux_stages -= std::max(1, most - least)) {
+    for (const int more : {pixels.rows, pixels.fresh}) {
+      s.ring = pixels.rows + more;
+      if (illegal(s, needs).empty() && resident(s, needs) > 1) return true;
+    }
+  }
+  return false;
+}
+
 // The largest ring that is of use and leaves room for a second block: with the rows of the next tile too, or without.
 // Where runs are not in pairs, none was faster (decision 0053).
 static bool add_ring(Schedule& s, const EpilogueNeeds& needs) {
@@ -481,7 +500,10 @@ static void add_bands(std::vector<Schedule>& found, const EpilogueNeeds& needs) 
     }
     if (!best) continue;
     found.push_back(*best);
-    if (bm == 256 && needs.boxes && add_ring(*best, needs)) found.back() = *best;
+    if (bm != 256 || !needs.boxes) continue;
+    Schedule beside = *best;
+    if (add_ring(*best, needs)) found.back() = *best;
+    if (add_ring_beside(beside, needs)) found.push_back(beside);
   }
 }
 
