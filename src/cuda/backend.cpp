@@ -1,7 +1,6 @@
 // What the CUDA backend makes of a Program before any memory is bound, and what explain says of it.
 #include "cuda/backend.h"
 
-#include "core/threads.h"
 #include "cuda/executable.h"
 #include "cuda/run/driver.h"
 #include "cuda/run/kernel.h"
@@ -131,8 +130,7 @@ CudaExecutable::Known CudaExecutable::known(const std::string& source, bool may_
 
 void CudaExecutable::compile_together(const Layout& layout) const {
   using Source = std::shared_ptr<const std::string>;
-  constexpr int many_accumulators = 96;  // a thread
-  const int threads = core::available_threads();
+  const int threads = compile_threads();
   if (threads < 2) return;
   std::map<std::string, bool, std::less<>> wanted;  // sources, and whether they may be rejected
   for (std::size_t spilt = 0; spilt < 2; ++spilt) {
@@ -147,9 +145,7 @@ void CudaExecutable::compile_together(const Layout& layout) const {
     if (asked.empty()) break;
     wanted[*asked.back()] = true;
     const Considered* const chosen = d.chosen();
-    if (threads < 4 || !chosen || chosen->schedule.mma || known(*asked.back(), true) == Known::accepted ||
-        consumer_rows(chosen->schedule) * consumer_columns(chosen->schedule) / 128 < many_accumulators)
-      break;
+    if (threads < 4 || !chosen || !chosen->may_spill || known(*asked.back(), true) == Known::accepted) break;
   }
   std::erase_if(wanted, [&](const auto& one) { return known(one.first, one.second) != Known::nothing; });
   if (wanted.size() < 2) return;  // whoever asks compiles it

@@ -212,6 +212,15 @@ TEST(Decision, DoesNotCompileWhatIsForetoldToSpill) {
       {"def f(acc, bias: row[f32], residual: tile[bf16]):\n    x = logsigmoid(acc + bias)\n"
        "    D: bf16 = where(n_index() <= m_index(), x, 0) + residual\n    return D\n",
        {1, 19580, 2304, 18432},
+       1},
+      {"def f(acc, alpha: scalar[f32], bias: row[f32]):\n"
+       "    index: i64 = argmax(acc * alpha + bias, axis=1)\n    return index\n",
+       {1, 9663, 27024, 1088},
+       2},
+      {"def f(acc, sa: col[f32], sb: row[f32], bias: row[bf16], gamma: row[bf16], beta: row[bf16]):\n"
+       "    x = acc * sa * sb + bias\n    c = x - mean(x, axis=1)\n"
+       "    D: bf16 = c * rsqrt(mean(c * c, axis=1) + 1e-5) * gamma + beta\n    return D\n",
+       {1, 3763, 984, 1280},
        1}};
   for (const auto& [text, shape, foretold] : cases) {
     const Subject s = subject(text, "sm_90a");

@@ -1,10 +1,10 @@
 // Every fault around a GPU arrives as a typed error, leaves nothing behind, and the CPU backend
 // goes on working. A driver and a compiler made for this (tests/cuda/fake) stand in for the
 // machine's, in a process of their own for each case.
-#include "core/threads.h"
 #include "cuda/backend.h"
 #include "cuda/run/cache.h"
 #include "cuda/run/driver.h"
+#include "cuda/run/nvrtc.h"
 #include "cuda/run/workspace.h"
 
 #include <postlude/parse.h>
@@ -358,8 +358,7 @@ const std::map<std::string, std::function<void()>>& cases() {
          const Plan plan =
              compile(Gemm{.a = DType::bf16, .b = DType::bf16}, parse(one_launch), Target::parse("sm_90a"));
          plan.prepare({{8192, 8192, 8192}});
-         const bool threads = core::available_threads() >= 4;  // without OpenMP as many as the machine has
-         EXPECT_EQ(compiler("fake_nvrtc_at_once"), threads ? 2 : 1);
+         EXPECT_EQ(compiler("fake_nvrtc_at_once"), compile_threads() >= 4 ? 2 : 1);
          EXPECT_EQ(compiler("fake_nvrtc_compilations"), compiler("fake_nvrtc_sources"));
          const int compiled = compiler("fake_nvrtc_compilations");
          EXPECT_GT(compiled, 1);
@@ -414,7 +413,8 @@ class Faults : public testing::Test {
   void compiles_beside(const char* threads, const char* milliseconds) {
     run("compiles_beside", {{"FAKE_NVRTC_SPILLS", "#define BN 192"},
                             {"FAKE_NVRTC_MILLISECONDS", milliseconds},
-                            {"OMP_NUM_THREADS", threads},
+                            {"OMP_NUM_THREADS", "1"},
+                            {"POSTLUDE_COMPILE_THREADS", threads},
                             {"POSTLUDE_FAULT_COMPILER", (fs::path(POSTLUDE_FAKES) / "fake_nvrtc.so").string()}});
   }
 

@@ -22,27 +22,54 @@ FusedEpilogue::Pressure pressure_of(const lower::Program& program, const Fragmen
   return found;
 }
 
-// The constants part what spilled from what did not, of some 600 kernels; where they are near each other, the compiler
-// is asked. Operands of columns that are read ahead count for more than their words: they lie in the main loop's way.
-bool foretold_to_spill(const FusedEpilogue& e, const Schedule& s, bool once, bool apart) {
-  const int accumulators = consumer_rows(s) * consumer_columns(s) / 128, rows = consumer_rows(s) / 32;  // a thread's
+namespace {
+
+// Whether a first phase keeps too much. Operands of columns that are read ahead count for more than their words: they
+// lie in the main loop's way.
+bool keeps_too_much(const FusedEpilogue& e, const Schedule& s, bool apart, int accumulators) {
+  const FusedEpilogue::Pressure& first = e.pressure[0];
+  const int rows = consumer_rows(s) / 32, ahead = first.ahead * s.sub_n / 4, stored = e.needs.d_bytes_column;
+  if (accumulators < 192) return accumulators >= 160 && first.draws && !apart && (ahead || first.loaded);
+  int words = ahead + first.loaded * s.sub_n / 8 + (first.rows + first.row_states) * rows;
+  if (s.sub_n >= 64) words += 6;
+  if (stored == 0) return apart && words + (cluster_tiles(s) > 1 ? 11 : 0) >= 31;
+  if (!apart) words += 16;  // all fragments of a subtile at once
+  words += first.column_states * s.sub_n / 4;
+  if (ahead) words += 2 * stored + 4 * (e.needs.parts - 1);
+  if (e.moves.copies) words += 20;
+  return words >= 29 || first.draws;
+}
+
+// Whether what waits for its rows' statistics keeps too much.
+bool holds_too_much(const FusedEpilogue& e, const Schedule& s, bool once, int accumulators) {
   const FusedEpilogue::Pressure &first = e.pressure[0], &held = e.pressure[1];
   const int ahead = first.ahead * s.sub_n / 4, ahead_held = held.ahead * s.sub_n / 4;
-  if (s.mma || is_rolled(e.needs) || accumulators < 128) return false;
-  if (e.needs.holds) {
-    if (once) return accumulators >= 192 && s.sub_n >= 64;
-    if (accumulators >= 192) return ahead || ahead_held || first.rows;
-    const bool many_rows = held.rows * rows >= 20;
-    if (accumulators < 160) return s.sub_n >= 64 && !ahead && ahead_held >= 32 && many_rows;
+  if (once) return (accumulators >= 192 && s.sub_n >= 64) || (ahead >= 64 && cluster_tiles(s) > 1);
+  if (accumulators >= 192) return ahead || ahead_held || first.rows;
+  const bool many_rows = held.rows * consumer_rows(s) / 32 >= 20;
+  if (accumulators >= 160)
     return (ahead >= 16 && first.rows) || (ahead_held >= 16 && many_rows && (ahead || first.loaded));
-  }
-  if (once || e.held >= 0 || accumulators < 192 || e.needs.d_bytes_column == 0) return false;
-  int words =
-      ahead + first.loaded * s.sub_n / 8 + (first.rows + first.row_states) * rows + first.column_states * s.sub_n / 4;
-  if (ahead) words += 2 * e.needs.d_bytes_column + 4 * (e.needs.parts - 1);
-  if (e.moves.copies) words += 20;
-  if (!apart) words += 16;  // all fragments of a subtile at once
-  return words >= 29 || first.draws;
+  if (!many_rows || ahead >= 32) return many_rows && ahead_held;
+  return s.sub_n >= 64 && ahead_held >= 32 && (ahead == 0 || first.loaded);
+}
+
+}  // namespace
+
+// The constants part what spilled from what did not, of some 1200 kernels; where they are near each other, the compiler
+// is asked.
+bool foretold_to_spill(const FusedEpilogue& e, const Schedule& s, bool once, bool apart) {
+  const int accumulators = consumer_rows(s) * consumer_columns(s) / 128;  // a thread's
+  if (s.mma || accumulators < 128) return false;
+  if (is_rolled(e.needs)) return e.held < 0 && accumulators >= 160;  // all of them live through its loop
+  if (e.needs.holds) return holds_too_much(e, s, once, accumulators);
+  return !once && e.held < 0 && keeps_too_much(e, s, apart, accumulators);
+}
+
+bool may_spill(const FusedEpilogue& e, const Schedule& s) {
+  const int accumulators = consumer_rows(s) * consumer_columns(s) / 128;
+  const FusedEpilogue::Pressure& first = e.pressure[0];
+  if (s.mma || accumulators < 128) return false;
+  return accumulators >= 160 || e.held >= 0 || first.draws || (first.ahead && (first.rows || first.row_states));
 }
 
 }  // namespace postlude::inline v0::cuda

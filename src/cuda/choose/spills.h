@@ -14,4 +14,7 @@ namespace postlude::inline v0::cuda {
 // over subtiles. `apart`: its fragments are computed one after another.
 [[nodiscard]] bool foretold_to_spill(const FusedEpilogue& epilogue, const Schedule& schedule, bool once, bool apart);
 
+// Whether something of its kind did: the next schedule is compiled beside it (decision 0109).
+[[nodiscard]] bool may_spill(const FusedEpilogue& epilogue, const Schedule& schedule);
+
 }  // namespace postlude::inline v0::cuda

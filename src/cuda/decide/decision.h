@@ -133,7 +133,8 @@ struct Considered {
   double microseconds = 0;  // by the cost model
   std::string held_for;     // "rows' statistics"; empty: no tile is held
   Verdict verdict = Verdict::next;
-  std::string reason;  // of the rejection
+  std::string reason;      // of the rejection
+  bool may_spill = false;  // as far as can be told without a compiler
 };
 
 // Where a phase runs.

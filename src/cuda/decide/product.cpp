@@ -195,6 +195,7 @@ Chosen choose_product(const Site& site, const Judge& judge) {
       Considered& one = chosen.considered.emplace_back();
       one.schedule = schedule, one.shared = shared_bytes(schedule, choice.epilogue.needs);
       one.microseconds = microseconds(schedule, choice.epilogue.needs, extents(site), site.multiprocessors);
+      one.may_spill = may_spill(choice.epilogue, schedule);
       if (choice.epilogue.held >= 0) one.held_for = choice.epilogue.held_for();
       if (chosen.product) continue;
       auto source = std::make_shared<const std::string>(

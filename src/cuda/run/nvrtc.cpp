@@ -3,12 +3,15 @@
 #include <postlude/error.h>
 
 #include <dlfcn.h>
+#include <sched.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstdlib>
 #include <filesystem>
 #include <mutex>
 #include <string_view>
+#include <thread>
 #include <type_traits>
 
 namespace postlude::inline v0::cuda {
@@ -181,6 +184,13 @@ std::string compiler_version() {
   try {
     return std::to_string(nvrtc().major) + "." + std::to_string(nvrtc().minor);
   } catch (const Error&) { return {}; }
+}
+
+int compile_threads() {
+  if (const char* text = std::getenv("POSTLUDE_COMPILE_THREADS"); text && std::atoi(text) > 0) return std::atoi(text);
+  cpu_set_t allowed;
+  if (sched_getaffinity(0, sizeof allowed, &allowed) == 0) return CPU_COUNT(&allowed);
+  return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
 }
 
 std::string describe_compiler() {

@@ -28,6 +28,10 @@ void require_compiler();
 // NVRTC's version, "13.0", or "" where it is missing. Part of every cache key.
 [[nodiscard]] std::string compiler_version();
 
+// So many sources may be compiled side by side: POSTLUDE_COMPILE_THREADS, or as many as this process has processors.
+// Each is compiled by one thread, so OpenMP's number says nothing of them (decision 0205).
+[[nodiscard]] int compile_threads();
+
 // One line for `postlude doctor`: the compiler that was found, or why there is none.
 [[nodiscard]] std::string describe_compiler();
 
