@@ -103,29 +103,29 @@ std::optional<Literal> compare(Op op, T a, T b) {
   }
 }
 
-std::optional<Literal> convert(const Item& item, const Literal& x) {
-  if (item.round == Round::stochastic) return std::nullopt;
-  if (is_float(item.dtype)) {
+std::optional<Literal> convert(DType type, const Literal& x, DType dtype, Round round) {
+  if (round == Round::stochastic) return std::nullopt;
+  if (is_float(dtype)) {
     const double value = static_cast<double>(static_cast<float>(x.value()));
-    return real(item.dtype == DType::f32 ? value : core::round_to(item.dtype, value, item.round));
+    return real(dtype == DType::f32 ? value : core::round_to(dtype, value, round));
   }
   const std::int64_t value =
-      x.type == DType::f32 ? core::to_integer(item.dtype, x.real, item.round) : core::to_integer(item.dtype, x.integer);
-  return Literal{item.type, 0, value};
+      x.type == DType::f32 ? core::to_integer(dtype, x.real, round) : core::to_integer(dtype, x.integer);
+  return Literal{type, 0, value};
 }
 
 }  // namespace
 
-std::optional<Literal> evaluate(const Item& item, const std::vector<Literal>& args) {
+std::optional<Literal> evaluate(Op op, DType type, std::span<const Literal> args, DType dtype, Round round) {
   if (args.empty()) return std::nullopt;
   const Literal& a = args[0];
   const Literal b = args.size() > 1 ? args[1] : Literal{}, c = args.size() > 2 ? args[2] : Literal{};
-  if (item.op == Op::cast) return convert(item, a);
-  if (item.op == Op::where) return a.integer ? b : c;
-  if (item.op >= Op::eq && item.op <= Op::ge)
-    return a.type == DType::f32 ? compare(item.op, a.real, b.real) : compare(item.op, a.integer, b.integer);
-  if (a.type == DType::f32) return evaluate_real(item.op, a.real, b.real, c.real);
-  return evaluate_integer(item.op, item.type, a.integer, b.integer, c.integer);
+  if (op == Op::cast) return convert(type, a, dtype, round);
+  if (op == Op::where) return a.integer ? b : c;
+  if (op >= Op::eq && op <= Op::ge)
+    return a.type == DType::f32 ? compare(op, a.real, b.real) : compare(op, a.integer, b.integer);
+  if (a.type == DType::f32) return evaluate_real(op, a.real, b.real, c.real);
+  return evaluate_integer(op, type, a.integer, b.integer, c.integer);
 }
 
 bool fold(Work& work) {
@@ -139,7 +139,7 @@ bool fold(Work& work) {
     if (constant) {
       args.clear();
       for (NodeId a : item.args) args.push_back(to[a].literal);
-      if (const auto value = evaluate(item, args)) {
+      if (const auto value = evaluate(item.op, item.type, args, item.dtype, item.round)) {
         item.op = Op::constant;
         item.literal = *value;
         item.args.clear();

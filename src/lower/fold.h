@@ -6,13 +6,15 @@
 #include "lower/work.h"
 
 #include <optional>
-#include <vector>
+#include <span>
 
 namespace postlude::inline v0::lower {
 
 bool fold(Work& work);
 
-// One operation on literals of the types that it takes; unset where it is not folded.
-[[nodiscard]] std::optional<Literal> evaluate(const Item& item, const std::vector<Literal>& args);
+// One operation of this type on literals of the types that it takes; dtype and round: of a cast. Unset where it is not
+// folded.
+[[nodiscard]] std::optional<Literal> evaluate(Op op, DType type, std::span<const Literal> args,
+                                              DType dtype = DType::f32, Round round = Round::nearest_even);
 
 }  // namespace postlude::inline v0::lower

@@ -134,7 +134,14 @@ class IndexCheck {
 
   void assume(const Expr& condition, bool holds) {
     guards_.emplace_back(condition, holds);
+    std::size_t known = facts_.size();
     add_facts(condition, holds, facts_);
+    for (; known < facts_.size(); ++known) {
+      const auto range = range_of(facts_[known], sizes_, axes_);
+      if (range ? range->low < -most_sure || range->high > most_sure : is_affine(facts_[known]))
+        throw Error(ErrorCode::size_overflow, "the condition " + print(condition) + " in " + quoted(stage_) +
+                                                  " is of numbers beyond 2^61, whose differences may not fit 64 bits");
+    }
   }
 
  private:

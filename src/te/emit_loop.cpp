@@ -24,7 +24,7 @@ struct Bound {
 };
 
 std::optional<Bound> bound_of(const Expr& condition, const AxisNode* axis, const std::vector<const Statement*>& inner) {
-  const std::vector<Expr> rests = is_computed(condition) ? std::vector<Expr>{} : at_least_zero(condition);
+  const std::vector<Expr> rests = at_least_zero(condition);
   if (rests.size() != 1) return {};
   Polynomial rest = polynomial(rests[0]);
   Bound bound;

@@ -2,8 +2,10 @@
 
 #include "core/convert.h"
 #include "graph/ir/typing.h"
+#include "lower/fold.h"
 
 #include <algorithm>
+#include <span>
 #include <unordered_set>
 
 namespace postlude::inline v0::te {
@@ -16,12 +18,6 @@ Expr integer_constant(std::int64_t x) { return constant({DType::i64, 0, x}, true
 
 bool is_number(const Expr& x, std::int64_t value) {
   return x->kind == ExprNode::Kind::constant && x->value.type != DType::f32 && x->value.integer == value;
-}
-
-std::int64_t floor_of(std::int64_t a, std::int64_t b) {
-  if (b == 0) return 0;  // as ops.def says
-  const std::int64_t q = a / b;
-  return q * b != a && (a < 0) != (b < 0) ? q - 1 : q;
 }
 
 Op op_named(const std::string& name) {
@@ -111,8 +107,9 @@ Expr converted(const Expr& x, DType type) {
   if (x->kind == ExprNode::Kind::constant) {
     Literal value = x->value;
     if (type == DType::f32) value.real = x->value.value();
-    else if (value.type == DType::f32) value.integer = core::to_integer(type, value.real);
-    if (type == DType::boolean) value.integer = value.integer != 0;
+    else
+      value.integer =
+          value.type == DType::f32 ? core::to_integer(type, value.real) : core::to_integer(type, value.integer);
     value.type = type;
     return constant(value);
   }
@@ -257,13 +254,22 @@ bool same_atoms(const std::vector<Expr>& a, const std::vector<Expr>& b) {
   return true;
 }
 
+// As the language's integers are: modulo 2^64.
+std::int64_t plus(std::int64_t a, std::int64_t b) {
+  return static_cast<std::int64_t>(static_cast<std::uint64_t>(a) + static_cast<std::uint64_t>(b));
+}
+std::int64_t times(std::int64_t a, std::int64_t b) {
+  return static_cast<std::int64_t>(static_cast<std::uint64_t>(a) * static_cast<std::uint64_t>(b));
+}
+
 void add_to(Polynomial& p, const Polynomial& q, std::int64_t factor) {
-  p.constant += factor * q.constant;
+  p.constant = plus(p.constant, times(factor, q.constant));
   for (const Polynomial::Term& term : q.terms) {
     const auto found =
         std::find_if(p.terms.begin(), p.terms.end(), [&](const auto& t) { return same_atoms(t.atoms, term.atoms); });
-    if (found == p.terms.end()) p.terms.push_back({term.atoms, factor * term.factor});
-    else if ((found->factor += factor * term.factor) == 0) p.terms.erase(found);
+    const std::int64_t more = times(factor, term.factor);
+    if (found == p.terms.end()) p.terms.push_back({term.atoms, more});
+    else if ((found->factor = plus(found->factor, more)) == 0) p.terms.erase(found);
   }
 }
 
@@ -272,9 +278,9 @@ Polynomial product_of(const Polynomial& a, const Polynomial& b) {
   add_to(p, b, a.constant);
   for (const Polynomial::Term& x : a.terms) {
     Polynomial part;
-    if (b.constant != 0) part.terms.push_back({x.atoms, x.factor * b.constant});
+    if (b.constant != 0) part.terms.push_back({x.atoms, times(x.factor, b.constant)});
     for (const Polynomial::Term& y : b.terms) {
-      Polynomial::Term term{x.atoms, x.factor * y.factor};
+      Polynomial::Term term{x.atoms, times(x.factor, y.factor)};
       term.atoms.insert(term.atoms.end(), y.atoms.begin(), y.atoms.end());
       part.terms.push_back(std::move(term));
     }
@@ -347,13 +353,13 @@ Expr expression(const Polynomial& p) {
       if (result.empty()) {
         result = operation(Op::mul, {product, integer_constant(term.factor)});
       } else {
-        product = operation(Op::mul, {product, integer_constant(negative ? -term.factor : term.factor)});
+        product = operation(Op::mul, {product, integer_constant(negative ? times(term.factor, -1) : term.factor)});
         result = operation(negative ? Op::sub : Op::add, {result, product});
       }
     }
   }
   if (result.empty()) return integer_constant(p.constant);
-  if (p.constant < 0) return operation(Op::sub, {result, integer_constant(-p.constant)});
+  if (p.constant < 0) return operation(Op::sub, {result, integer_constant(times(p.constant, -1))});
   return operation(Op::add, {result, integer_constant(p.constant)});
 }
 
@@ -382,38 +388,32 @@ Error untold(const AxisNode& size) {
           "A size is known where it is an extent of an argument by itself."};
 }
 
-std::int64_t evaluate(const Expr& x, const Sizes& sizes) {
-  if (x->kind == ExprNode::Kind::constant) return x->value.integer;
+namespace {
+
+Literal value_of(const Expr& x, const Sizes& sizes) {
+  if (x->kind == ExprNode::Kind::constant) return x->value;
   if (x->kind == ExprNode::Kind::axis) {
     const auto found = sizes.find(x->axis.get());
     if (found == sizes.end()) throw untold(*x->axis);
-    return found->second;
+    return {DType::i64, 0, found->second};
   }
-  const auto arg = [&](std::size_t i) { return evaluate(x->args[i], sizes); };
-  switch (x->op) {
-    case Op::add: return arg(0) + arg(1);
-    case Op::sub: return arg(0) - arg(1);
-    case Op::mul: return arg(0) * arg(1);
-    case Op::floordiv: return floor_of(arg(0), arg(1));
-    case Op::neg: return -arg(0);
-    case Op::abs: return std::abs(arg(0));
-    case Op::min: return std::min(arg(0), arg(1));
-    case Op::max: return std::max(arg(0), arg(1));
-    case Op::eq: return arg(0) == arg(1);
-    case Op::ne: return arg(0) != arg(1);
-    case Op::lt: return arg(0) < arg(1);
-    case Op::le: return arg(0) <= arg(1);
-    case Op::gt: return arg(0) > arg(1);
-    case Op::ge: return arg(0) >= arg(1);
-    case Op::bit_and: return arg(0) & arg(1);
-    case Op::bit_or: return arg(0) | arg(1);
-    case Op::bit_not: return x->type == DType::boolean ? !arg(0) : ~arg(0);
-    case Op::where: return arg(0) ? arg(1) : arg(2);
-    case Op::cast: return arg(0);
-    default: break;
+  if (x->kind == ExprNode::Kind::operation && x->args.size() <= 3) {
+    if (x->op == Op::where) return value_of(x->args[value_of(x->args[0], sizes).integer ? 1 : 2], sizes);
+    Literal args[3];
+    for (std::size_t i = 0; i < x->args.size(); ++i) args[i] = value_of(x->args[i], sizes);
+    if (const auto value = lower::evaluate(x->op, x->type, std::span(args, x->args.size()), x->dtype, x->round))
+      return *value;
   }
   throw Error(ErrorCode::unsupported, "a size or a guard is computed by " + print(x),
-              "Sizes and guards are integers, by + - * // min max and comparisons.");
+              "Sizes and guards are made of sizes and loops.");
+}
+
+}  // namespace
+
+std::int64_t evaluate(const Expr& x, const Sizes& sizes) {
+  const Literal value = value_of(x, sizes);
+  if (value.type == DType::f32) throw Error(ErrorCode::internal, "an integer is the real number " + print(x));
+  return value.integer;
 }
 
 // ---- the public face ----------------------------------------------------------------------------

@@ -10,10 +10,8 @@ namespace postlude::inline v0::te {
 namespace {
 
 bool varies(const Expr& x, const Ranges& ranges) {
-  bool found = false;
-  visit(x, [&](const ExprNode& node) {
-    found |= (node.kind == ExprNode::Kind::axis && ranges.count(node.axis.get())) || node.kind == ExprNode::Kind::read;
-  });
+  bool found = is_computed(x);
+  visit(x, [&](const ExprNode& node) { found |= node.kind == ExprNode::Kind::axis && ranges.count(node.axis.get()); });
   return found;
 }
 
@@ -115,7 +113,7 @@ bool add_facts(const Expr& condition, bool holds, std::vector<Expr>& facts) {
     const bool first = add_facts(args[0], holds, facts);
     return add_facts(args[1], holds, facts) && first;
   }
-  if (args.size() != 2 || args[0]->type != DType::i64 || is_computed(condition)) return false;
+  if (args.size() != 2 || args[0]->type != DType::i64) return false;
   static constexpr std::pair<Op, Op> opposites[] = {
       {Op::lt, Op::ge}, {Op::le, Op::gt}, {Op::gt, Op::le}, {Op::ge, Op::lt}, {Op::ne, Op::eq}};
   Op op = condition->op;

@@ -108,10 +108,17 @@ struct Condition {
   return made;
 }
 
-// A condition as x >= 0; an equality as two of them.
+inline constexpr std::int64_t most_sure = std::int64_t{1} << 61;  // what may be compared by a difference
+
+// A condition as x >= 0; an equality as two of them. None of what is computed, nor of numbers whose differences may not
+// fit 64 bits: those of loops and sizes, whose ranges are not known here, are refused when sizes are bound.
 [[nodiscard]] inline std::vector<Expr> at_least_zero(const Expr& x) {
-  if (x->kind != ExprNode::Kind::operation || x->args.size() != 2 || x->args[0]->type != DType::i64) return {};
+  if (x->kind != ExprNode::Kind::operation || x->args.size() != 2 || x->args[0]->type != DType::i64 || is_computed(x))
+    return {};
   const Expr &a = x->args[0], &b = x->args[1];
+  for (const Expr& side : x->args)
+    if (const std::int64_t constant = polynomial(side).constant; constant < -most_sure || constant > most_sure)
+      return {};
   switch (x->op) {
     case Op::lt: return {b - a - Expr(1)};
     case Op::le: return {b - a};

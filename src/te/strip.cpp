@@ -47,7 +47,7 @@ StripNest::StripNest(const Bounding& with, std::vector<Loop> loops, const std::v
   std::vector<Expr> parts, masks;  // what a mask leaves out is the identity instead
   for (const Expr& condition : conditions) split_and(condition, parts);
   for (const Expr& part : parts) {
-    const std::vector<Expr> bounds = is_computed(part) ? std::vector<Expr>{} : at_least_zero(part);
+    const std::vector<Expr> bounds = at_least_zero(part);
     std::vector<Linear> linears;
     for (const Expr& bound : bounds) linears.push_back(linear(bound, *with_.sizes, *with_.slots));
     const bool affine = !linears.empty() && std::all_of(linears.begin(), linears.end(), [&](const Linear& l) {

@@ -14,6 +14,9 @@ Expr integer_of(const Expr& x, const std::string& name) {
   if (x.empty() || x->type == DType::f32 || x->type == DType::boolean)
     throw Error(ErrorCode::type_mismatch, "an extent of " + quoted(name) + " is no integer");
   visit(x, [&](const ExprNode& node) {
+    if (is_float(node.type) && node.kind != ExprNode::Kind::read)
+      throw Error(ErrorCode::type_mismatch, "an extent of " + quoted(name) + " is made of real numbers",
+                  "Sizes are whole: floordiv(n, 2).");
     const bool reads = node.kind == ExprNode::Kind::read;
     if (reads || (node.kind == ExprNode::Kind::axis && node.axis->kind != AxisNode::Kind::size))
       throw Error(ErrorCode::foreign_value,

@@ -16,6 +16,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <functional>
 #include <limits>
@@ -72,10 +73,7 @@ TEST(Fold, ConstantsAsAProgramWouldComputeThem) {
 
 TEST(Fold, SpecialValues) {
   const auto one = [](Op op, double a, double b) {
-    Item item;
-    item.op = op;
-    item.type = f32;
-    return evaluate(item, {{f32, a, 0}, {f32, b, 0}})->real;
+    return evaluate(op, f32, std::array<Literal, 2>{{{f32, a, 0}, {f32, b, 0}}})->real;
   };
   EXPECT_TRUE(std::isnan(one(Op::max, NAN, 1)));
   EXPECT_TRUE(std::isnan(one(Op::min, 1, NAN)));
@@ -83,13 +81,13 @@ TEST(Fold, SpecialValues) {
   EXPECT_TRUE(std::signbit(one(Op::min, -0.0, 0.0)));
   EXPECT_EQ(one(Op::div, 1, 3), static_cast<double>(1.0f / 3.0f));
   EXPECT_EQ(one(Op::exp, 1000, 0), std::numeric_limits<double>::infinity());
-  Item divide;
-  divide.op = Op::floordiv;
-  divide.type = DType::i32;
-  EXPECT_EQ(evaluate(divide, {{i32, 0, -7}, {i32, 0, 2}})->integer, -4);
-  EXPECT_EQ(evaluate(divide, {{i32, 0, 7}, {i32, 0, 0}})->integer, 0);
-  EXPECT_EQ(evaluate(divide, {{i32, 0, std::numeric_limits<std::int32_t>::min()}, {i32, 0, -1}})->integer,
-            std::numeric_limits<std::int32_t>::min());
+  const auto divide = [](std::int64_t a, std::int64_t b) {
+    return evaluate(Op::floordiv, i32, std::array<Literal, 2>{{{i32, 0, a}, {i32, 0, b}}})->integer;
+  };
+  EXPECT_EQ(divide(-7, 2), -4);
+  EXPECT_EQ(divide(7, 0), 0);
+  constexpr std::int64_t least = std::numeric_limits<std::int32_t>::min();
+  EXPECT_EQ(divide(least, -1), least);
 }
 
 TEST(Subexpressions, EqualItemsBecomeOne) {

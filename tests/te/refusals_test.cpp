@@ -312,6 +312,18 @@ const Case cases[] = {
        te::build(te::create_schedule(c), {t.a, c})({Tensor(in.data(), f32, {1, 9}), Tensor(out.data(), f32, {1, 9})});
      },
      "index j*2305843009213693952 of 'A' in 'C' does not fit 64 bits"},
+    {"ConditionBeyond64Bits", ErrorCode::size_overflow,  // what overflowed was taken for less than 5
+     [](Fixture& t) {
+       const te::Tensor c = te::compute(
+           {t.n},
+           [&](const Axes& i) { return te::sum(t.a(i[0], t.k), {t.k}, Expr(t.k) * (std::int64_t{1} << 60) < 5); }, "C");
+       std::vector<float> in(9), out(1);
+       te::build(te::create_schedule(c), {t.a, c})({Tensor(in.data(), f32, {1, 9}), Tensor(out.data(), f32, {1})});
+     },
+     "the condition k*1152921504606846976 < 5 in 'C' is of numbers beyond 2^61, whose differences may not fit 64 bits"},
+    {"ExtentOfReals", ErrorCode::type_mismatch,  // it was 0
+     [](Fixture& t) { te::placeholder({te::cast(te::cast(t.n, f32) * 0.5, i64)}, "H"); },
+     "an extent of 'H' is made of real numbers"},
     {"ExtentBeyondEveryArray", ErrorCode::size_overflow,
      [](Fixture&) { te::reduce_axis(0, std::int64_t{1} << 40, "q"); },
      "an extent of 'q' is beyond 2^31 - 1: 1099511627776"},

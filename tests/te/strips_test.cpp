@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <functional>
 #include <limits>
 #include <vector>
 
@@ -225,6 +226,63 @@ TEST(Strips, ConditionsAndPlacesOfReals) {
               Target::cpu(1))({Tensor(x.data(), f32, {6}), Tensor(y.data(), f32, {4}), Tensor(z.data(), f32, {4})});
     EXPECT_EQ(y, (std::vector<float>{3, 7, 15, 31})) << schedule;
     EXPECT_EQ(z, (std::vector<float>{1, 1, 2, 4})) << schedule;  // to the nearest even
+  }
+}
+
+// What sizes and loops alone say is a number of its type on the host too: one that saturates, wraps, or is rounded.
+TEST(Strips, NumbersOfLoops) {
+  constexpr std::int64_t least = std::numeric_limits<std::int64_t>::min();
+  const Expr n = te::var("n");
+  const te::Axis k = te::reduce_axis(0, 5, "k");
+  const auto i32_of = [](const Expr& x) { return te::cast(x, i32); };
+  const auto of = [](const char* op, const std::vector<Expr>& args) { return te::apply(op, args); };
+  using Condition = std::function<Expr(const Expr& i)>;
+  const std::vector<std::pair<Condition, std::vector<std::int64_t>>> cases = {
+      {[&](const Expr& i) { return te::cast(Expr(k), boolean) == te::cast(i, boolean); }, {1, 4, 4}},
+      {[&](const Expr& i) { return i32_of(Expr(k) + i) * Expr(65536) * Expr(65536) == Expr(0); }, {5, 5, 5}},
+      {[&](const Expr& i) { return i32_of((Expr(k) + i) * Expr(std::int64_t{1} << 31)) > Expr(0); }, {4, 5, 5}},
+      {[&](const Expr& i) { return te::cast(Expr(k) * 100 + i, u8) < Expr(255); }, {3, 3, 3}},
+      {[&](const Expr& i) { return te::cast(Expr(k) * -100 - i, s8) == Expr(-128); }, {3, 3, 3}},
+      {[&](const Expr& i) {
+         return of("fma", {Expr(k), i, Expr(1)}) == Expr(3);
+       },
+       {0, 1, 1}},
+      {[&](const Expr& i) { return of("round", {of("floor", {Expr(k) - i})}) == Expr(1); }, {1, 1, 1}},
+      {[&](const Expr& i) { return te::floordiv(Expr(k) - 3, i - 1) == Expr(0); }, {1, 5, 1}},
+      {[&](const Expr& i) { return te::floordiv(Expr(least), i - 1) == Expr(least); }, {5, 0, 5}},
+      {[&](const Expr& i) { return (Expr(k) + i) < Expr(least); }, {0, 0, 0}},
+      {[&](const Expr& i) { return (Expr(k) + i) >= Expr(least); }, {5, 5, 5}},
+      {[&](const Expr&) { return te::cast(te::cast(n, f32) * 0.5, i64) > Expr(k); }, {2, 2, 2}},
+  };
+  for (std::size_t c = 0; c < cases.size(); ++c)
+    for (const int schedule : {0, 1, 2, 3}) {
+      const te::Tensor count = te::compute(
+          {n}, [&](const Axes& i) { return te::sum(Expr(1), {k}, cases[c].first(i[0])); }, "C");
+      te::Schedule s = te::create_schedule(count);
+      if (schedule == 1) s[count].parallel(count.op().axis()[0]);
+      if (schedule == 2) s[count].split(k, 2), s[count].split(count.op().axis()[0], 2);
+      if (schedule == 3) s[count].reorder({k, count.op().axis()[0]});
+      std::vector<std::int64_t> y(3);
+      te::build(s, {count}, Target::cpu(2))({Tensor(y.data(), i64, {3})});
+      EXPECT_EQ(y, cases[c].second) << c << ' ' << schedule << '\n' << te::lower(s, {count});
+    }
+  EXPECT_EQ(te::floordiv(Expr(least), Expr(-1)).print(), std::to_string(least));
+  EXPECT_EQ(te::cast(Expr(std::int64_t{1} << 40), i32).print(), "2147483647");
+}
+
+// A part of a stage that is read at a place made of real numbers is all of it.
+TEST(Strips, PartsAtPlacesOfReals) {
+  const Expr n = te::var("n");
+  const te::Tensor a = te::placeholder({n}, "A"), p = te::compute(
+                                                      {n}, [&](const Axes&i) { return a(i[0]) + 1.0; }, "P");
+  const te::Tensor b = te::compute(
+      {n}, [&](const Axes& i) { return p(te::cast(te::cast(n, f32) * 0.5, i64)) + a(i[0]); }, "B");
+  for (const bool within : {false, true}) {
+    te::Schedule s = te::create_schedule(b);
+    if (within) s[p].compute_at(s[b], b.op().axis()[0]);
+    std::vector<float> x = {1, 2, 4, 8}, y(4);
+    te::build(s, {a, b}, Target::cpu(1))({Tensor(x.data(), f32, {4}), Tensor(y.data(), f32, {4})});
+    EXPECT_EQ(y, (std::vector<float>{6, 7, 9, 13})) << te::lower(s, {a, b});
   }
 }
 
