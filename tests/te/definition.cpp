@@ -35,6 +35,14 @@ struct Evaluator {
   static double wrapped(DType type, double x) {
     return type == i32 ? static_cast<double>(static_cast<std::int32_t>(static_cast<std::int64_t>(x))) : x;
   }
+  // As a type holds it; integers to another type saturate, and go to others through f32.
+  static double held(DType type, double x, DType from, Round round = Round::nearest_even) {
+    if (type == from) return x;
+    const double single = static_cast<double>(static_cast<float>(x));
+    if (is_float(type)) return type == f32 ? single : core::round_to(type, single, round);
+    return static_cast<double>(is_float(from) ? core::to_integer(type, x, round)
+                                              : core::to_integer(type, static_cast<std::int64_t>(x)));
+  }
   static double extreme(double a, double b, bool largest) {  // NaN beyond all
     return std::isnan(a) || std::isnan(b) ? a + b : largest ? std::max(a, b) : std::min(a, b);
   }
@@ -72,7 +80,7 @@ struct Evaluator {
       case Op::add: return wrapped(x->type, arg(0) + arg(1));
       case Op::sub: return wrapped(x->type, arg(0) - arg(1));
       case Op::mul: return wrapped(x->type, arg(0) * arg(1));
-      case Op::floordiv: return std::floor(arg(0) / arg(1));
+      case Op::floordiv: return arg(1) == 0 && !is_float(x->type) ? 0 : std::floor(arg(0) / arg(1));
       case Op::neg: return wrapped(x->type, -arg(0));
       case Op::abs: return std::fabs(arg(0));
       case Op::min: return extreme(arg(0), arg(1), false);
@@ -93,7 +101,7 @@ struct Evaluator {
         --guards;
         return value;
       }
-      case Op::cast: return x->dtype == DType::boolean ? arg(0) != 0 : arg(0);
+      case Op::cast: return held(x->dtype, arg(0), x->args[0]->type, x->round);
       case Op::random:
         return core::random_uniform(x->seed, x->random_stream, 0, static_cast<std::int64_t>(arg(0)),
                                     static_cast<std::int64_t>(arg(1)));
@@ -148,7 +156,8 @@ void evaluate_stage(const te::OperationNode& op, Evaluator& e) {
   const te::Reduction* const reduction = op.reduction();
   each(e, op.axes, 0, [&] {
     if (!reduction) {
-      for (std::size_t i = 0; i < op.body.size(); ++i) results[i].push_back(e.at(op.body[i]));
+      for (std::size_t i = 0; i < op.body.size(); ++i)
+        results[i].push_back(Evaluator::held(op.dtypes[i], e.at(op.body[i]), op.body[i]->type));
       return;
     }
     std::vector<DType> types;
@@ -243,7 +252,7 @@ class Reading {
         std::vector<double> values, state;
         std::vector<DType> types;
         for (std::size_t i = 0; i < s.to.size(); ++i) {
-          values.push_back(e_.at(s.values[i]));
+          values.push_back(Evaluator::held(s.to[i]->type, e_.at(s.values[i]), s.values[i]->type));
           state.push_back(place(s.to[i], index));
           types.push_back(s.values[i]->type);
         }

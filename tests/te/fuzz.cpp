@@ -210,9 +210,10 @@ Program generate(std::uint64_t seed) {
   // The sizes are told by an argument that has them all.
   add(te::placeholder({sizes[0], sizes[1], sizes[2]}, "S", s8));
 
-  const int rank = draw.between(0, draw.one_in(3) ? 4 : 2), reduced = draw.between(1, 3);
+  const int rank = draw.one_in(24) ? draw.between(5, 7) : draw.between(0, draw.one_in(3) ? 4 : 2);
+  const int reduced = draw.between(1, 3);
   std::vector<Expr> shape;
-  for (int d = 0; d < rank; ++d) shape.push_back(size());
+  for (int d = 0; d < rank; ++d) shape.push_back(d < 3 ? size() : rank > 4 ? Expr(draw.between(1, 2)) : size());
   te::Axes k;
   // Some are called as other loops, sizes, words of C++ or what emitted code has.
   static const std::vector<std::array<const char*, 3>> names{
@@ -243,6 +244,11 @@ Program generate(std::uint64_t seed) {
         } else if (draw.one_in(8)) {
           index.push_back(te::floordiv(axis, 2));
           extent.push_back(end);
+        } else if (draw.one_in(6)) {
+          const Place place = drawn_place(draw, axis, chooser(k[0]));
+          index.push_back(place.index);
+          extent.push_back(place.extent);
+          if (!place.guard.empty()) guard = te::both(guard, place.guard);
         } else if (draw.one_in(8)) {  // within, which more than a bound of a loop says
           const te::Axis& other = draw.of(*list);
           const Expr apart = Expr(axis) - other;
@@ -283,27 +289,55 @@ Program generate(std::uint64_t seed) {
     return guard.empty() ? value : te::apply("where", {guard, value, Expr(draw.between(0, 1))});
   };
 
-  // Perhaps a stage in front that the reduction reads.
+  // Perhaps a stage or two in front that the reduction reads.
   const bool before = draw.one_in(2) && rank > 0;
-  te::Tensor front;
+  te::Tensor front, inner;
   if (before) {
     std::vector<Expr> front_shape{shape[0], k[0].node()->begin + k[0].extent()};
     const te::Tensor a = te::placeholder(front_shape, "P", draw.of(types));
     add(a);
-    front = te::compute(
-        front_shape, [&](const te::Axes& i) { return a(i[0], i[1]) + te::cast(a(i[0], i[1]), i32) * Expr(1); }, "F");
+    front = inner = te::compute(
+        front_shape,
+        [&](const te::Axes& i) {
+          const Expr x = a(i[0], i[1]) + te::cast(a(i[0], i[1]), i32) * Expr(1);
+          if (draw.one_in(2)) return x;
+          const Expr chosen = drawn_condition(draw, i, {a(i[0], i[1])}, 2);
+          return te::apply("where", {chosen, x, te::apply("where", {i[1] >= Expr(1), a(i[0], i[1] - Expr(1)), 1})});
+        },
+        "F");
+    if (draw.one_in(3))
+      front = te::compute(
+          front_shape,
+          [&](const te::Axes& i) {
+            const Place place = drawn_place(draw, i[1], a(i[0], i[1]));  // held, where it leaves
+            const Expr chosen = te::both(drawn_condition(draw, i, {a(i[0], i[1]), inner(i[0], i[1])}, 1), place.guard);
+            return te::apply("where", {chosen, inner(i[0], place.index), inner(i[0], i[1])});
+          },
+          "G");
   }
-  const int kind = draw.below(14);
+  const int kind = draw.below(15);
   any_float = (kind == 0 || kind == 1 || kind == 4 || kind == 12) && draw.one_in(3);
   p.in_order = kind >= 9 && kind < 13;
   p.has_nan = any_float && p.in_order;
   const bool of_index = (kind == 4 || kind == 6) && draw.one_in(8);  // as the place of an extreme is
+  const auto loops = [&](const te::Axes& i) {
+    te::Axes all = k;
+    all.insert(all.end(), i.begin(), i.end());
+    return all;
+  };
+  const auto terms = [&](const te::Axes& i) {
+    std::vector<Expr> read{chooser(k[0])};
+    if (before) read.insert(read.end(), {front(i[0], k[0]), inner(i[0], k[0])});
+    return read;
+  };
   const auto element = [&](const te::Axes& i) {
     if (of_index) return kind == 6 ? te::cast(k.back(), i32) : Expr(k.back());
     Expr x = read(i);
     if (draw.one_in(2)) x = x * read(i);
     if (draw.one_in(4)) x = x + Expr(k.back());
     if (draw.one_in(6) && rank > 0) x = te::apply("where", {Expr(k[0]) <= Expr(i[0]), x, Expr(0)});
+    if (draw.one_in(6)) x = te::apply("where", {drawn_condition(draw, loops(i), terms(i), 2), x, Expr(1)});
+    if (draw.one_in(8)) x = x + te::floordiv(Expr(k[0]) - 5, draw.one_in(2) ? -3 : 2);
     if (before) x = draw.one_in(3) && rank > 0 ? x + front(i[0], k[0]) * Expr(2) : x + front(i[0], k[0]);
     // Extremes of i64 are no doubles.
     return kind == 0 || kind == 1 || kind == 4 || kind == 12
@@ -321,8 +355,16 @@ Program generate(std::uint64_t seed) {
         return std::vector<Expr>{Expr(0), Expr(-100)};
       },
       "sum_and_max");
-  // By loops, by memory, by what a stage in front has, by both.
-  const int condition = draw.one_in(4) ? draw.between(1, 5) : 0, least = draw.between(-2, 1);
+  static const te::Reducer three = te::comm_reducer(
+      [](const auto& a, const auto& b) {
+        return std::vector<Expr>{a[0] + b[0], te::apply("min", {a[1], b[1]}), a[2] | b[2]};
+      },
+      [](const auto&) {
+        return std::vector<Expr>{Expr(0), Expr(HUGE_VAL), te::cast(Expr(0), boolean)};
+      },
+      "sum_min_any");
+  // By loops, by memory, by what a stage in front has, by both; by several of these.
+  const int condition = draw.one_in(3) ? draw.between(1, 8) : 0, least = draw.between(-2, 1);
   const auto where = [&](const te::Axes& i) -> Expr {
     const Expr chosen = chooser(k[0]) >= Expr(least);
     switch (condition) {
@@ -331,7 +373,11 @@ Program generate(std::uint64_t seed) {
       case 3: return chosen;
       case 4: return before ? front(i[0], k[0]) > Expr(least) : chosen;
       case 5: return (Expr(k.back()) >= (rank > 0 ? Expr(i[0]) : Expr(1))) & chosen;
-      default: return {};
+      case 0: return {};
+      default: {
+        Draw same(p.seed + 2'000'000);  // for each of several results
+        return drawn_condition(same, loops(i), terms(i), 2);
+      }
     }
   };
   std::vector<te::Tensor> made;
@@ -425,6 +471,12 @@ Program generate(std::uint64_t seed) {
           },
           "B");
       break;
+    case 14:
+      custom_of(three, [&](const te::Axes& i) {
+        const Expr x = element(i);
+        return std::vector<Expr>{te::cast(x, i64), te::cast(element(i), f32), x > Expr(1)};
+      });
+      break;
     default:
       made = {te::compute(
           shape, [&](const te::Axes& i) { return te::sum(element(i), k, where(i)); }, "B")};
@@ -440,7 +492,18 @@ Program generate(std::uint64_t seed) {
     if (b.dtype() == boolean) {
       made = {te::compute(
           shape, [&](const te::Axes& i) { return ~b.at(std::vector<Expr>(i.begin(), i.end())); }, "C")};
+    } else if (draw.one_in(3)) {
+      std::vector<te::Tensor> several = te::compute_several(
+          shape,
+          [&](const te::Axes& i) {
+            const Expr x = b.at(std::vector<Expr>(i.begin(), i.end()));
+            return std::vector<Expr>{x + Expr(1), te::cast(x, i32), x > Expr(2)};
+          },
+          "C");
+      if (draw.one_in(2)) several.insert(several.begin(), made.begin(), made.end());
+      made = several;
     } else {
+      const std::vector<DType> stored{f32, f16, bf16, s8, u8, i32, i64, boolean};
       made = {te::compute(
           shape,
           [&](const te::Axes& i) {
@@ -449,7 +512,7 @@ Program generate(std::uint64_t seed) {
             const Expr drawn = te::random_at(p.seed, 3, i[0], i.back());  // an element's own number, whatever the loops
             return te::apply("where", {drawn < Expr(0.5), x, x + Expr(1)});
           },
-          "C")};
+          "C", draw.one_in(2) ? std::optional(draw.of(stored)) : std::nullopt)};
     }
   }
   set_outputs(p, draw, bound, made);

@@ -36,6 +36,15 @@ void step(Program& p, const std::string& text, const Action& action) {
   }
 }
 
+// fuzz_terms.cpp: a place along a loop, within a tensor of so many elements where a condition (or none) holds; `read`:
+// a small number from memory.
+struct Place {
+  te::Expr index, extent, guard;
+};
+[[nodiscard]] Place drawn_place(Draw& draw, const te::Axis& axis, const te::Expr& read);
+// A condition of up to 2^deep terms, of loops and of memory.
+[[nodiscard]] te::Expr drawn_condition(Draw& draw, const te::Axes& axes, const std::vector<te::Expr>& reads, int deep);
+
 // fuzz_tiles.cpp: products of matrices, and their schedules by tiles, copies in shared memory and registers.
 [[nodiscard]] Program tiled_product(std::uint64_t seed, Draw& draw);
 void schedule_tiles(Program& p, Draw& draw, Bindings bindings);
