@@ -138,7 +138,7 @@ class Holding {
     for (const auto* list : {&op.axes, &op.reduce_axes}) {
       for (const AxisPtr& axis : *list) {
         ranges_[axis.get()] = {axis->begin, simplified(axis->begin + axis->extent - Expr(1))};
-        facts_.push_back(axis->extent - Expr(1));  // or no element is computed
+        facts_.push_back(fact(axis->extent - Expr(1)));  // or no element is computed
       }
     }
   }
@@ -146,7 +146,19 @@ class Holding {
   // Indices behind a condition, in a part of the tree that it guards as a whole.
   Expr behind(const Expr& condition, bool holds, const Expr& x) {
     const std::size_t count = facts_.size();
-    add_facts(condition, holds, facts_);
+    std::vector<Expr> added;
+    add_facts(condition, holds, added);
+    std::vector<std::pair<std::size_t, Fact>>
+        weaker;  // than one of these that differs by a number, which stands for it
+    for (const Expr& each : added) {
+      Fact now = fact(each);
+      const auto old = std::find_if(facts_.begin(), facts_.end(), [&](const Fact& f) { return f.differs(now); });
+      if (old == facts_.end()) facts_.push_back(std::move(now));
+      else if (now.rest.constant < old->rest.constant) {
+        weaker.emplace_back(old - facts_.begin(), *old);
+        *old = std::move(now);
+      }
+    }
     Known outside;
     std::swap(outside, done_);
     ++guards_;
@@ -154,6 +166,8 @@ class Holding {
     --guards_;
     std::swap(outside, done_);
     facts_.resize(count);
+    for (auto each = weaker.rbegin(); each != weaker.rend(); ++each)
+      if (each->first < count) facts_[each->first] = std::move(each->second);
     return result;
   }
 
@@ -185,6 +199,30 @@ class Holding {
  private:
   using Known = std::unordered_map<const ExprNode*, Expr>;
 
+  // rest >= 0.
+  struct Fact {
+    Polynomial rest;
+    Expr whole;
+    std::set<const AxisNode*> axes;
+    // Whether the other says as much of the same, but for a number.
+    [[nodiscard]] bool differs(const Fact& other) const {
+      return std::equal(rest.terms.begin(), rest.terms.end(), other.rest.terms.begin(), other.rest.terms.end(),
+                        [](const auto& a, const auto& b) {
+                          return a.factor == b.factor &&
+                                 std::equal(a.atoms.begin(), a.atoms.end(), b.atoms.begin(), b.atoms.end(),
+                                            [](const Expr& x, const Expr& y) { return equal(*x.node(), *y.node()); });
+                        });
+    }
+  };
+  static std::set<const AxisNode*> axes_of(const Expr& x) {
+    std::set<const AxisNode*> axes;
+    visit(x, [&](const ExprNode& node) {
+      if (node.kind == ExprNode::Kind::axis) axes.insert(node.axis.get());
+    });
+    return axes;
+  }
+  static Fact fact(const Expr& x) { return {polynomial(x), x, axes_of(x)}; }
+
   // x >= 0, by itself or because some times one of the facts says as much. Of integers that is c*x + c - 1 >= 0.
   [[nodiscard]] bool is_shown(const Expr& x) const {
     std::int64_t scale = 1;
@@ -194,22 +232,29 @@ class Holding {
     const Expr wanted = scale == 1 ? x : simplified(x * Expr(scale) + Expr(scale - 1));
     if (is_never_negative(wanted, ranges_)) return true;
     const Polynomial p = polynomial(wanted);
-    for (const Expr& fact : facts_) {
+    const std::set<const AxisNode*> axes = axes_of(wanted);
+    int tried = 0;
+    for (auto each = facts_.rbegin(); each != facts_.rend() && tried < most_tried; ++each) {
+      const std::set<const AxisNode*>& others = each->axes;
+      if (std::none_of(others.begin(), others.end(), [&](const AxisNode* axis) { return axes.count(axis) != 0; }))
+        continue;
+      ++tried;
       std::set<std::int64_t> times{1};
-      for (const Polynomial::Term& term : polynomial(fact).terms)
+      for (const Polynomial::Term& term : each->rest.terms)
         for (const Polynomial::Term& mine : p.terms)
           if (term.atoms.size() == 1 && mine.atoms.size() == 1 && equal(*term.atoms[0].node(), *mine.atoms[0].node()) &&
               mine.factor % term.factor == 0 && mine.factor / term.factor > 1)
             times.insert(mine.factor / term.factor);
       for (const std::int64_t c : times)
-        if (is_never_negative(simplified(wanted - fact * Expr(c)), ranges_)) return true;
+        if (is_never_negative(simplified(wanted - each->whole * Expr(c)), ranges_)) return true;
     }
     return false;
   }
 
   Ranges ranges_;
-  std::vector<Expr> facts_;  // each at least 0
-  Known done_;               // behind the same conditions
+  static constexpr int most_tried = 64;  // the innermost: a read in many conditions would try the square of them
+  std::vector<Fact> facts_;
+  Known done_;  // behind the same conditions
   int guards_ = 0;
 };
 

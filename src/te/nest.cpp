@@ -67,6 +67,8 @@ class Lowering {
   };
 
   void inline_stages();
+  void relate();
+  bool meets(const Lowered& s);
   void settle(Lowered& s);
   void make_buffers(Lowered& s);
   std::vector<Interval> demand(const Lowered& s, const std::set<const AxisNode*>& fixed);
@@ -84,11 +86,17 @@ class Lowering {
   Expr predicate(Lowered& s, const AxisPtr& joined);
   void check_stores(const Lowered& s, const Expr& condition, const AxisPtr& joined);
   void check(const Lowered& s);
-  [[nodiscard]] static bool is_shared(const Lowered& s);
+  [[nodiscard]] bool is_shared(const Lowered& s) const;
   [[nodiscard]] std::vector<Expr> indices(const Lowered& s) const;
 
   Nest nest_;
   std::vector<Lowered> stages_;
+  std::unordered_map<const OperationNode*, Lowered*> of_;                             // by what the user names
+  std::unordered_map<const OperationNode*, std::vector<Lowered*>> readers_;           // of a tensor
+  std::unordered_map<const StageNode*, std::vector<Lowered*>> within_;                // are computed at a stage's loops
+  std::unordered_map<const StageNode*, bool> meets_;                                  // whether threads meet within
+  std::set<const AxisNode*> thread_loops_;                                            // that threads run
+  std::map<std::pair<const Lowered*, std::size_t>, std::vector<Interval>> demanded_;  // at one place; by what is fixed
   std::vector<AxisPtr> around_;                              // the loops that are open, outermost first
   Ranges open_;                                              // and their ranges
   std::vector<Expr> checked_;                                // conditions around, which hold
@@ -152,6 +160,26 @@ void Lowering::inline_stages() {
   std::erase_if(stages_, [](const Lowered& s) { return s.stage->nesting == StageNode::Nesting::inlined; });
 }
 
+void Lowering::relate() {
+  for (Lowered& s : stages_) {
+    of_[s.stage->origin.get()] = &s;
+    for (const OperationPtr& read : s.reads) readers_[read.get()].push_back(&s);
+    if (s.stage->nesting == StageNode::Nesting::at) within_[s.stage->consumer.lock().get()].push_back(&s);
+    for (const AxisPtr& leaf : s.stage->leaves)
+      if (const Mark mark = s.stage->mark(leaf);
+          mark.kind == Mark::Kind::bind && mark.thread->tag.starts_with("thread"))
+        thread_loops_.insert(leaf.get());
+  }
+}
+
+// Whether threads meet in what is computed at its loops.
+bool Lowering::meets(const Lowered& s) {
+  if (const auto found = meets_.find(s.stage.get()); found != meets_.end()) return found->second;
+  bool found = false;
+  for (const Lowered* other : within_[s.stage.get()]) found = found || is_shared(*other) || meets(*other);
+  return meets_[s.stage.get()] = found;
+}
+
 // Extents and values of the loops, the roots' extents being those of the region.
 void Lowering::settle(Lowered& s) {
   const OperationNode& op = *s.stage->op;
@@ -160,6 +188,13 @@ void Lowering::settle(Lowered& s) {
     roots[op.axes[d].get()] = s.region.empty() ? op.shape[d] : simplified(s.region[d].high - s.region[d].low + Expr(1));
   for (const AxisPtr& axis : op.reduce_axes) roots[axis.get()] = axis->extent;
   s.loops = loop_values(*s.stage, roots);
+  Substitution zeros;  // loops of one iteration, which will go: they would make long sums where parts are within parts
+  for (const AxisPtr& leaf : s.stage->leaves)
+    if (s.stage->mark(leaf).kind == Mark::Kind::serial && same(s.loops.extent.at(leaf.get()), 1)) zeros[leaf.get()] = 0;
+  if (!zeros.empty()) {
+    for (auto& [axis, value] : s.loops.value) value = simplified(substitute(value, zeros));
+    for (LoopValues::Ragged& ragged : s.loops.ragged) ragged.condition = tidied(substitute(ragged.condition, zeros));
+  }
   for (std::size_t d = 0; d < op.axes.size(); ++d) {
     const Expr at = s.loops.value.at(op.axes[d].get());
     s.values[op.axes[d].get()] = s.region.empty() ? at : simplified(at + s.region[d].low);
@@ -171,25 +206,16 @@ void Lowering::settle(Lowered& s) {
   const auto bound = [&](const AxisPtr& leaf) { return s.stage->mark(leaf).kind == Mark::Kind::bind; };
   s.shared_reduction = op.reduction() && std::any_of(s.stage->leaves.begin(), s.stage->leaves.end(),
                                                      [&](const auto& leaf) { return is_reduce(leaf) && bound(leaf); });
-  s.collective = s.shared_reduction;
-  const std::function<bool(const Lowered&)> meets = [&](const Lowered& consumer) {
-    return std::any_of(stages_.begin(), stages_.end(), [&](const Lowered& other) {
-      return other.stage->nesting == StageNode::Nesting::at && other.stage->consumer.lock() == consumer.stage &&
-             (is_shared(other) || meets(other));
-    });
-  };
-  s.collective |= meets(s);
+  s.collective = s.shared_reduction || meets(s);
   check(s);
 }
 
 // Whether the threads of a block hold it together: it is said so, or they compute it together.
-bool Lowering::is_shared(const Lowered& s) {
-  if (s.stage->nesting != StageNode::Nesting::at) return false;
-  return s.stage->scope == "shared" ||
-         std::any_of(s.stage->leaves.begin(), s.stage->leaves.end(), [&](const AxisPtr& leaf) {
-           const Mark mark = s.stage->mark(leaf);
-           return mark.kind == Mark::Kind::bind && mark.thread->tag.starts_with("thread");
-         });
+bool Lowering::is_shared(const Lowered& s) const {
+  return s.stage->nesting == StageNode::Nesting::at &&
+         (s.stage->scope == "shared" ||
+          std::any_of(s.stage->leaves.begin(), s.stage->leaves.end(),
+                      [&](const AxisPtr& leaf) { return thread_loops_.count(leaf.get()) != 0; }));
 }
 
 void Lowering::check(const Lowered& s) {
@@ -259,10 +285,8 @@ std::vector<Expr> Lowering::indices(const Lowered& s) const {
 // A value's reads, at places in the buffers that hold parts of tensors.
 Expr Lowering::placed(const Expr& x) const {
   return substitute(x, {}, [&](const ExprNode& read, std::vector<Expr> index) {
-    for (const Lowered& s : stages_) {
-      if (s.stage->origin != read.tensor || s.region.empty()) continue;
-      for (std::size_t d = 0; d < index.size(); ++d) index[d] = index[d] - s.region[d].low;
-    }
+    if (const auto found = of_.find(read.tensor.get()); found != of_.end() && !found->second->region.empty())
+      for (std::size_t d = 0; d < index.size(); ++d) index[d] = index[d] - found->second->region[d].low;
     for (Expr& i : index) i = simplified(i);
     return Tensor(read.tensor, read.component).at(std::move(index));
   });
@@ -309,12 +333,13 @@ Ranges Lowering::axis_ranges(const Lowered& reader, const std::set<const AxisNod
 
 // The part of a stage's tensor that its readers want.
 std::vector<Interval> Lowering::demand(const Lowered& s, const std::set<const AxisNode*>& fixed) {
+  const auto key = std::pair(&s, fixed.size());
+  if (const auto found = demanded_.find(key); found != demanded_.end()) return found->second;
   std::vector<Interval> region;
   const std::vector<Expr>& shape = s.stage->op->shape;
-  for (const Lowered& reader : stages_) {
-    if (std::find(reader.reads.begin(), reader.reads.end(), s.stage->origin) == reader.reads.end()) continue;
-    const Ranges ranges = axis_ranges(reader, fixed);
-    for (const Expr& part : reader.body) {
+  for (const Lowered* reader : readers_[s.stage->origin.get()]) {
+    const Ranges ranges = axis_ranges(*reader, fixed);
+    for (const Expr& part : reader->body) {
       visit(part, [&](const ExprNode& x) {
         if (x.kind != ExprNode::Kind::read || x.tensor != s.stage->origin) return;
         std::vector<Interval> wanted;
@@ -326,8 +351,8 @@ std::vector<Interval> Lowering::demand(const Lowered& s, const std::set<const Ax
       });
     }
   }
-  if (shape.empty()) return {};
-  return region;
+  if (shape.empty()) region.clear();
+  return demanded_[key] = region;
 }
 
 // ---- statements ---------------------------------------------------------------------------------
@@ -359,9 +384,10 @@ std::vector<Statement> Lowering::guarded(Lowered& s, std::vector<Statement> body
   const auto reads_computed = [&](const Expr& condition) {
     bool found = false;
     visit(condition, [&](const ExprNode& x) {
-      for (const Lowered& other : stages_)
-        found |= x.kind == ExprNode::Kind::read && other.stage->origin == x.tensor &&
-                 other.stage->nesting == StageNode::Nesting::at && other.stage->at == s.stage->leaves.back();
+      if (x.kind != ExprNode::Kind::read) return;
+      const auto other = of_.find(x.tensor.get());
+      found |= other != of_.end() && other->second->stage->nesting == StageNode::Nesting::at &&
+               other->second->stage->at == s.stage->leaves.back();
     });
     return found;
   };
@@ -593,22 +619,13 @@ std::vector<Statement> Lowering::loops(Lowered& s, std::size_t level, bool initi
 
 std::vector<Statement> Lowering::attached(Lowered& consumer, const AxisPtr& at) {
   std::vector<Lowered*> here;
-  for (Lowered& s : stages_)
-    if (s.stage->nesting == StageNode::Nesting::at && s.stage->consumer.lock() == consumer.stage && s.stage->at == at)
-      here.push_back(&s);
+  for (Lowered* s : within_[consumer.stage.get()])
+    if (s->stage->at == at) here.push_back(s);
+  demanded_.clear();
   for (auto s = here.rbegin(); s != here.rend(); ++s) {
     std::set<const AxisNode*> fixed;
-    for (const AxisPtr& axis : around_) {
-      // What all threads of a block share, or all blocks, is computed for all of them.
-      bool moves = false;
-      for (const Lowered& outer : stages_) {
-        const Mark mark = outer.stage->mark(axis);
-        if (mark.kind != Mark::Kind::bind) continue;
-        const bool thread = mark.thread->tag.starts_with("thread");
-        moves |= thread && is_shared(**s);
-      }
-      if (!moves) fixed.insert(axis.get());
-    }
+    for (const AxisPtr& axis : around_)  // what all threads of a block share is computed for all of them
+      if (!(is_shared(**s) && thread_loops_.count(axis.get()))) fixed.insert(axis.get());
     (*s)->region = demand(**s, fixed);
   }
   std::vector<Statement> result;
@@ -639,6 +656,7 @@ std::vector<Statement> Lowering::nest(Lowered& s) {
 
 Nest Lowering::run() {
   inline_stages();
+  relate();
   for (Lowered& s : stages_) {
     if (s.stage->nesting != StageNode::Nesting::at) continue;
     const StagePtr consumer = s.stage->consumer.lock();
@@ -649,16 +667,15 @@ Nest Lowering::run() {
                  " was to be computed, is no loop any more",
              "Split and fuse first; then say where to compute.");
     // Every reader must be within the consumer.
-    for (const Lowered& reader : stages_) {
-      if (std::find(reader.reads.begin(), reader.reads.end(), s.stage->origin) == reader.reads.end()) continue;
-      StagePtr at = reader.stage;
+    for (const Lowered* reader : readers_[s.stage->origin.get()]) {
+      StagePtr at = reader->stage;
       AxisPtr place;
       while (at != consumer && at->nesting == StageNode::Nesting::at) place = at->at, at = at->consumer.lock();
       const auto depth = [&](const AxisPtr& loop) {
         return std::find(consumer->leaves.begin(), consumer->leaves.end(), loop) - consumer->leaves.begin();
       };
       if (at != consumer || (place && depth(place) < depth(s.stage->at)))
-        refuse("compute_at: " + quoted(reader.stage->op->name) + " reads " + quoted(s.stage->op->name) +
+        refuse("compute_at: " + quoted(reader->stage->op->name) + " reads " + quoted(s.stage->op->name) +
                " outside of the loop " + quoted(s.stage->at->name) + " of " + quoted(consumer->op->name));
     }
   }
