@@ -90,6 +90,7 @@ struct Followed {
 // Stages of a schedule, and one behind another: what walks them takes the square of the time, or recursion.
 constexpr std::uint32_t most_stages = 4096;
 [[noreturn]] void refuse_more_stages();
+[[noreturn]] void refuse_rank(const std::string& name, std::size_t axes);  // of an array
 
 struct OperationNode {
   std::shared_ptr<const Followed> followed{};  // of its outputs

@@ -3,6 +3,7 @@
 #include "te/nest.h"
 
 #include <algorithm>
+#include <cctype>
 #include <set>
 
 namespace postlude::inline v0::te {
@@ -22,12 +23,13 @@ class Naming {
  private:
   using Axes = std::set<const AxisNode*>;
 
-  // `wanted`, or with the first number that is free.
+  // Its own, as it can be read, or with the first number that is free.
   template <class IsTaken>
-  const std::string& of(const void* key, const std::string& wanted, const IsTaken& is_taken) {
+  const std::string& of(const void* key, const std::string& own, const IsTaken& is_taken) {
+    const std::string wanted = readable(own);
     std::string name = wanted;
     for (int i = 1; is_taken(name); ++i) name = wanted + "_" + std::to_string(i);
-    if (name != wanted) nest_.names[key] = name;
+    if (name != own) nest_.names[key] = name;
     return named_[key] = name;
   }
   void of_all(const void* key, const std::string& wanted) {
@@ -76,14 +78,24 @@ class Naming {
 
   Nest& nest_;
   std::unordered_map<const void*, std::string> named_;
-  std::set<std::string> taken_{"inf", "nan", "true", "false"};  // by literals, tensors and sizes
-  std::vector<AxisPtr> loops_;                                  // in the order in which a nest opens them
-  std::map<const AxisNode*, Axes> met_;                         // which of them stand in one another
+  std::set<std::string> taken_{"inf", "nan", "true",     "false",         // by literals
+                               "for", "if",  "allocate", "synchronise"};  // by a nest's words; by tensors and sizes
+  std::vector<AxisPtr> loops_;                                            // in the order in which a nest opens them
+  std::map<const AxisNode*, Axes> met_;                                   // which of them stand in one another
   std::vector<const AxisNode*> open_;
 };
 
 }  // namespace
 
 void name_apart(Nest& nest) { Naming(nest).run(); }
+
+std::string readable(std::string name) {
+  const auto is_part = [](char c) {  // letters that are no ASCII stay
+    return std::isalnum(static_cast<unsigned char>(c)) || c == '_' || c == '.' || static_cast<unsigned char>(c) >= 0x80;
+  };
+  for (char& c : name)
+    if (!is_part(c)) c = '_';
+  return name.empty() || name[0] == '.' || std::isdigit(static_cast<unsigned char>(name[0])) ? "_" + name : name;
+}
 
 }  // namespace postlude::inline v0::te

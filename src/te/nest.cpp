@@ -120,6 +120,7 @@ Lowering::Lowering(const ScheduleNode& schedule, const std::vector<Tensor>& argu
     if (!tensor.op().node()->is_placeholder() && (!stage || !stage->is_output))
       throw Error(ErrorCode::unknown_operand,
                   quoted(tensor.name()) + " is an argument, and is no placeholder and no output");
+    if (tensor.shape().size() > v0::Tensor::max_rank) refuse_rank(tensor.name(), tensor.shape().size());
     std::string name = tensor.name();
     if (tensor.op().node()->dtypes.size() > 1) name += "." + std::to_string(tensor.component());
     nest_.arguments.push_back(std::make_shared<const Buffer>(

@@ -74,6 +74,8 @@ struct Nest {
 // Fills Nest::names, so that a nest can be read as it is printed: a tensor, a size or an open loop is the only one of
 // its name.
 void name_apart(Nest& nest);
+// A name that can be read in the text of a nest: of letters, digits, dots and underscores.
+[[nodiscard]] std::string readable(std::string name);
 [[nodiscard]] std::string print(const Nest& nest);
 
 }  // namespace postlude::inline v0::te

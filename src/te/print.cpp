@@ -70,7 +70,7 @@ class Printer {
       case ExprNode::Kind::read: {
         const OperationNode& op = *x->tensor;
         if (nest_) return access(nest_->name(nest_->of(*x.node())), x->args);
-        return access(op.name + (op.dtypes.size() > 1 ? "." + std::to_string(x->component) : ""), x->args);
+        return access(readable(op.name) + (op.dtypes.size() > 1 ? "." + std::to_string(x->component) : ""), x->args);
       }
       case ExprNode::Kind::operation: return operation_text(x);
       case ExprNode::Kind::reduce: {
@@ -78,7 +78,7 @@ class Printer {
         std::string axes;
         for (const AxisPtr& axis : r.axes) axes += (axes.empty() ? "" : ", ") + name_of(axis);
         const std::string values = r.sources.size() > 1 ? "(" + list(r.sources) + ")" : list(r.sources);
-        return r.reducer->name + "(" + values + ", axis=[" + axes + "]" +
+        return readable(r.reducer->name) + "(" + values + ", axis=[" + axes + "]" +
                (r.where.empty() ? "" : ", where=" + print(r.where)) + ")" +
                (r.sources.size() > 1 ? "[" + std::to_string(x->component) + "]" : "");
       }
@@ -121,9 +121,11 @@ class Printer {
   }
 
  private:
-  [[nodiscard]] std::string name_of(const AxisPtr& axis) const { return nest_ ? nest_->name(axis) : axis->name; }
+  [[nodiscard]] std::string name_of(const AxisPtr& axis) const {
+    return nest_ ? nest_->name(axis) : readable(axis->name);
+  }
   [[nodiscard]] std::string name_of(const BufferPtr& buffer) const {
-    return nest_ ? nest_->name(buffer) : buffer->name;
+    return nest_ ? nest_->name(buffer) : readable(buffer->name);
   }
   std::string list(const std::vector<Expr>& values) const {
     std::string all;
@@ -185,8 +187,8 @@ class Printer {
     }
     std::string state;
     for (const std::string& x : to) state += (state.empty() ? "" : ", ") + x;
-    if (to.size() > 1) return update.reducer->name + "((" + state + "), (" + list(values) + "))";
-    return update.reducer->name + "(" + state + ", " + list(values) + ")";
+    if (to.size() > 1) return readable(update.reducer->name) + "((" + state + "), (" + list(values) + "))";
+    return readable(update.reducer->name) + "(" + state + ", " + list(values) + ")";
   }
 
   const Nest* nest_;

@@ -49,6 +49,15 @@ std::string loop_name(const std::string& of, const char* part) {
   return (of.size() <= longest ? of : of.substr(0, of.find('.'))) + part;
 }
 
+// A name for a stage that a call makes, which no other of the schedule has: messages say which one they mean.
+std::string fresh_name(const ScheduleNode& schedule, const std::string& wanted) {
+  std::string name = wanted;
+  const auto has = [&](const StagePtr& stage) { return stage->op->name == name; };
+  for (int i = 1; std::any_of(schedule.stages.begin(), schedule.stages.end(), has); ++i)
+    name = wanted + "_" + std::to_string(i);
+  return name;
+}
+
 // `op`: what is computed of it, whose indices are held to their tensors where its conditions are its author's.
 StagePtr make_stage(const OperationPtr& operation, const OperationPtr& op) {
   auto stage = std::make_shared<StageNode>();
@@ -441,7 +450,7 @@ std::vector<Tensor> Schedule::rfactor(const Tensor& tensor, const Axes& axes, in
 
   // The partial results: the factors become axes, every other reduce loop a reduced axis.
   auto partial = std::make_shared<OperationNode>();
-  partial->name = tensor.name() + ".rf";
+  partial->name = fresh_name(*node_, tensor.name() + ".rf");
   Substitution to;
   for (const AxisPtr& factor : factors) {
     const Expr extent = loops.extent.at(factor.get());
@@ -575,7 +584,7 @@ Tensor Schedule::cache_read(const Tensor& tensor, const std::string& scope, cons
       refuse("cache_read: " + quoted(reader.name()) + " does not read " + quoted(tensor.name()));
   }
   auto copy = std::make_shared<OperationNode>();
-  copy->name = tensor.name() + "." + scope;
+  copy->name = fresh_name(*node_, tensor.name() + "." + scope);
   copy->shape = tensor.shape();
   for (std::size_t d = 0; d < copy->shape.size(); ++d)
     copy->axes.push_back(make_axis("ax" + std::to_string(d), AxisNode::Kind::data, copy->shape[d]));
@@ -609,7 +618,7 @@ std::vector<Tensor> Schedule::cache_write(const Tensor& tensor, const std::strin
   check_scope(scope);
   // The values are computed by a new stage, which has the reduced loops; the old one, with its own, copies them.
   auto computed = std::make_shared<OperationNode>(*stage->op);
-  computed->name += "." + scope;
+  computed->name = fresh_name(*node_, computed->name + "." + scope);
   Substitution to;
   computed->axes = copies(stage->op->axes, to);
   rewrite(*computed, [&](const Expr& part) { return substitute(part, to); });

@@ -209,10 +209,13 @@ Expr place(const Axes& axes) {
 
 }  // namespace
 
+void refuse_rank(const std::string& name, std::size_t axes) {
+  throw Error(ErrorCode::wrong_rank, quoted(name) + " has " + std::to_string(axes) + " axes",
+              "An array has " + std::to_string(v0::Tensor::max_rank) + " at most: fuse some of them.");
+}
+
 Tensor placeholder(std::vector<Expr> shape, const std::string& name, DType dtype) {
-  if (shape.size() > v0::Tensor::max_rank)
-    throw Error(ErrorCode::wrong_rank, quoted(name) + " has " + std::to_string(shape.size()) + " axes",
-                "An array has " + std::to_string(v0::Tensor::max_rank) + " at most.");
+  if (shape.size() > v0::Tensor::max_rank) refuse_rank(name, shape.size());
   auto node = std::make_shared<OperationNode>();
   node->name = name;
   node->shape = sizes(shape, name);

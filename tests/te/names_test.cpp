@@ -84,6 +84,40 @@ TEST(Names, TwoTensorsOfOneName) {
   EXPECT_NE(nest.find("B[i] = B[i] + B.rf_1[l.v.v, i]"), nest.npos) << nest;
 }
 
+// A message says which of two copies it means.
+TEST(Names, OfStagesThatCallsMake) {
+  const NamedRows rows(te::var("n"), te::var("m"), "k");
+  te::Schedule s = te::create_schedule(rows.b);
+  const te::Axis inner = s[rows.b].split(rows.k, 4).second;
+  const te::Tensor first = s.rfactor(rows.b, {inner})[0],
+                   second = s.rfactor(rows.b, {s[rows.b].op().reduce_axis()[0]})[0];
+  EXPECT_EQ(first.name(), "B.rf");
+  EXPECT_EQ(second.name(), "B.rf_1");
+  EXPECT_EQ(s.cache_read(rows.a, "local", {first}).name(), "A.local");
+  EXPECT_EQ(s.cache_read(first, "local", {second}).name(), "B.rf.local");
+  EXPECT_EQ(s.cache_write(second, "local")[0].name(), "B.rf_1.local");
+  try {
+    s[second].unroll(inner);
+    FAIL() << "nothing is refused";
+  } catch (const Error& error) { EXPECT_EQ(error.message(), "unroll: 'k.inner' is no loop of 'B.rf_1'"); }
+}
+
+// Whatever things are called, a nest can be read, and its own words are nobody's names.
+TEST(Names, AreReadable) {
+  const NamedRows rows(te::var("a b"), te::var("for"), "if", "2x-y");
+  EXPECT_EQ(rows.nest(),
+            "for (i, 0, a_b) {\n"
+            "  _2x_y[i] = 0.0\n"
+            "  for (if_1, 0, for_1) {\n"
+            "    _2x_y[i] = _2x_y[i] + A[i, if_1]\n"
+            "  }\n"
+            "}\n");
+  EXPECT_NE(NamedRows(te::var(""), te::var("a_b"), "a b").nest().find("for (a_b_1, 0, a_b)"), std::string::npos);
+  EXPECT_NE(NamedRows(te::var("\n"), te::var("gr\u00f6\u00dfe"), ".k").nest().find("for (_.k, 0, gr\u00f6\u00dfe)"),
+            std::string::npos);
+  EXPECT_EQ((te::var("a b") + te::Expr(1)).print(), "a_b + 1");
+}
+
 TEST(Names, SizesTensorsAndLoops) {
   const te::Expr n = te::var("n"), m = te::var("m"), other = te::var("n");
   EXPECT_NE(NamedRows(n, m, "i").nest().find("for (i_1, 0, m) {\n    B[i] = B[i] + A[i, i_1]"), std::string::npos);

@@ -312,6 +312,13 @@ const Case cases[] = {
        te::build(te::create_schedule(c), {t.a, c})({Tensor(in.data(), f32, {1, 9}), Tensor(out.data(), f32, {1, 9})});
      },
      "index j*2305843009213693952 of 'A' in 'C' does not fit 64 bits"},
+    {"OutputOfMoreAxesThanArrays", ErrorCode::wrong_rank,  // it was built, and no array could be bound to it
+     [](Fixture&) {
+       const te::Tensor c = te::compute(
+           std::vector<Expr>(13, 1), [](const Axes&) { return Expr(1.0); }, "C");
+       static_cast<void>(te::build({c}, {c}));
+     },
+     "'C' has 13 axes"},
     {"ConditionBeyond64Bits", ErrorCode::size_overflow,  // what overflowed was taken for less than 5
      [](Fixture& t) {
        const te::Tensor c = te::compute(
