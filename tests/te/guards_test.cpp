@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
+
 namespace postlude {
 namespace {
 
@@ -51,6 +53,58 @@ struct Decided {
     EXPECT_EQ(is, wanted) << te::lower(s, {a, sum});
   }
 };
+
+// 900 conditions in one another took ten seconds: each of their reads tried each of them.
+TEST(Guards, ManyInOneAnother) {
+  const te::Expr n = te::var("n");
+  const te::Tensor a = te::placeholder({n}, "A");
+  const te::Tensor b = te::compute(
+      {n},
+      [&](const te::Axes& i) {
+        te::Expr x = a(i[0]);
+        for (int d = 0; d < 900; ++d)
+          x = te::apply("where", {i[0] * 2 >= d, te::apply("where", {i[0] >= d, a(i[0] - d), 1}) + x, 2});
+        return x;
+      },
+      "B");
+  const auto begin = std::chrono::steady_clock::now();
+  const te::Schedule s = te::create_schedule(b);
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(4));
+  EXPECT_EQ(te::lower(s, {a, b}).find("max("), std::string::npos);  // i - d is within, by the innermost of them
+  std::vector<float> x(9), y(9), wanted;
+  for (std::size_t e = 0; e < x.size(); ++e) x[e] = static_cast<float>(e * 5 % 7);
+  for (int i = 0; i < 9; ++i) {
+    float value = x[static_cast<std::size_t>(i)];
+    for (int d = 0; d < 900; ++d) value = i * 2 < d ? 2 : (i >= d ? x[static_cast<std::size_t>(i - d)] : 1) + value;
+    wanted.push_back(value);
+  }
+  te::build(s, {a, b}, Target::cpu(1))({Tensor(x.data(), f32, {9}), Tensor(y.data(), f32, {9})});
+  EXPECT_EQ(y, wanted);
+}
+
+// Each stage at the loop of the next: the parts of 250 took ten seconds to find.
+TEST(Guards, PartsOfPartsOfParts) {
+  const te::Expr n = te::var("n"), m = te::var("m");
+  const te::Tensor a = te::placeholder({n, m}, "A");
+  for (const bool at_last : {false, true}) {
+    std::vector<te::Tensor> stages{a};
+    for (int d = 0; d < 250; ++d)
+      stages.push_back(te::compute(
+          {n, m}, [&](const te::Axes& i) { return stages.back()(i[0], i[1]) + i[1]; }, "F"));
+    const te::Tensor last = stages.back();
+    te::Schedule s = te::create_schedule(last);
+    for (std::size_t d = 1; d + 1 < stages.size(); ++d) {
+      const te::Tensor& to = at_last ? last : stages[d + 1];
+      s[stages[d]].compute_at(s[to], to.op().axis()[0]);
+    }
+    const auto begin = std::chrono::steady_clock::now();
+    const te::Module module = te::build(s, {a, last}, Target::cpu(1));
+    EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(4));
+    std::vector<float> x(6), y(6);
+    module({Tensor(x.data(), f32, {2, 3}), Tensor(y.data(), f32, {2, 3})});
+    EXPECT_EQ(y, (std::vector<float>{0, 250, 500, 0, 250, 500}));
+  }
+}
 
 TEST(Guards, StandBehindWhatTheyRead) {
   Decided d;
