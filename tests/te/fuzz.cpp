@@ -309,8 +309,9 @@ Program generate(std::uint64_t seed) {
       front = te::compute(
           front_shape,
           [&](const te::Axes& i) {
-            const Place place = drawn_place(draw, i[1], a(i[0], i[1]));  // held, where it leaves
-            const Expr chosen = te::both(drawn_condition(draw, i, {a(i[0], i[1]), inner(i[0], i[1])}, 1), place.guard);
+            const Place place = drawn_place(draw, i[1], a(i[0], i[1]));
+            const Expr within = (place.index >= Expr(0)) & (place.index < front_shape[1]);
+            const Expr chosen = drawn_condition(draw, i, {a(i[0], i[1]), inner(i[0], i[1])}, 1) & within;
             return te::apply("where", {chosen, inner(i[0], place.index), inner(i[0], i[1])});
           },
           "G");
