@@ -4,8 +4,11 @@
 
 #include <postlude/error.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <iterator>
+#include <ranges>
 #include <set>
 
 namespace postlude::inline v0::cuda {
@@ -153,13 +156,36 @@ std::string column_expression(const lower::ColumnMap& map, const std::string& j,
   return map.divide > 1 ? fill("($column / $divide)", {{"column", column}, {"divide", str(map.divide)}}) : column;
 }
 
+namespace {
+
+std::vector<TypeState> states_of(std::span<const DType> types) {
+  std::vector<TypeState> states;
+  for (const DType type : types) states.push_back({.type = type});
+  return states;
+}
+
+// The types in which a node of a body wants its arguments; `types` are those of the body's nodes.
+std::vector<DType> argument_types(const Node& node, std::span<const TypeState> types) {
+  std::vector<TypeState> states;
+  for (const NodeId arg : node.args) states.push_back(types[arg]);
+  std::vector<DType> wanted;
+  for (std::size_t i = 0; i < states.size(); ++i) wanted.push_back(argument_type(node, i, states));
+  return wanted;
+}
+
+std::string call_key(const Function& function, std::span<const DType> args) {
+  std::string key = "f" + str(reinterpret_cast<std::uintptr_t>(&function));
+  for (const DType type : args) key += " " + std::string(name(type));
+  return key;
+}
+
+}  // namespace
+
 std::string Functions::body(const Lambda& lambda, std::span<const DType> parameters,
                             const std::vector<std::string>& names, std::vector<DType>& results,
                             std::vector<std::string>& values, std::size_t& operations) {
   operations += lambda.nodes.size();
-  std::vector<TypeState> states;
-  for (const DType type : parameters) states.push_back({.type = type});
-  const std::vector<TypeState> types = typing_.infer_body(lambda, states);
+  const std::vector<TypeState> types = typing_.infer_body(lambda, states_of(parameters));
   // An untyped literal is what its user wants it to be; alone it is f32 or i64.
   std::string text;
   const auto type_of = [&](NodeId id) { return types[id].type.value_or(DType::f32); };
@@ -171,16 +197,12 @@ std::string Functions::body(const Lambda& lambda, std::span<const DType> paramet
       continue;
     }
     if (node.op == Op::constant) continue;  // written where it is used, in the type wanted there
-    std::vector<TypeState> argument_states;
-    for (const NodeId arg : node.args) argument_states.push_back(types[arg]);
+    const std::vector<DType> wanted = argument_types(node, types);
     std::vector<std::string> args;
-    std::vector<DType> wanted;
     for (std::size_t i = 0; i < node.args.size(); ++i) {
-      const DType want = argument_type(node, i, argument_states);
       const Node& arg = lambda.nodes[node.args[i]];
-      args.push_back(arg.op == Op::constant ? device_literal(arg.literal, want)
-                                            : converted(value[node.args[i]], type_of(node.args[i]), want));
-      wanted.push_back(want);
+      args.push_back(arg.op == Op::constant ? device_literal(arg.literal, wanted[i])
+                                            : converted(value[node.args[i]], type_of(node.args[i]), wanted[i]));
     }
     std::string code;
     if (node.op == Op::call) {
@@ -216,48 +238,75 @@ std::string Functions::call(const Function& function, std::span<const DType> arg
 
 Functions::Made Functions::made(const Function& function, std::span<const DType> args) {
   if (has_native_form(function)) return {"call_" + function.name, 1};
-  std::string key = "f" + str(reinterpret_cast<std::uintptr_t>(&function));
-  for (const DType type : args) key += " " + std::string(name(type));
+  const std::string key = call_key(function, args);
   if (const auto found = made_.find(key); found != made_.end()) return found->second;
-  std::vector<std::string> names;
-  std::string list;
-  for (std::size_t i = 0; i < args.size(); ++i) {
-    names.push_back("x" + str(i));
-    list += (i ? ", " : "") + device_type(args[i]) + " " + names.back();
+  // Callees first, from a stack of our own: a thousand functions, each within the next, need none of the process.
+  std::vector<Call> calls{{&function, {args.begin(), args.end()}, 1}};
+  while (!calls.empty()) {
+    const Call call = calls.back();
+    if (call.depth > most_depth)
+      throw Error(
+          ErrorCode::unsupported,
+          "the function " + quoted(call.function->name) + " is called by functions " + str(most_depth) + " deep",
+          "Write several of them as one.");
+    std::vector<Call> callees = missing_callees(call);
+    if (callees.empty()) {
+      make(call);
+      calls.pop_back();
+    }
+    std::ranges::move(callees | std::views::reverse, std::back_inserter(calls));  // the first is written first
   }
-  std::string text, result_type = "float";
-  std::size_t operations = 0;
+  return made_.at(key);
+}
+
+std::vector<Functions::Call> Functions::missing_callees(const Call& call) {
+  const Lambda& body = call.function->body;
+  const std::vector<TypeState> types = typing_.infer_body(body, states_of(call.args));
+  std::vector<Call> missing;
+  for (const Node& node : body.nodes) {
+    if (node.op != Op::call || has_native_form(*node.function)) continue;
+    std::vector<DType> args = argument_types(node, types);
+    if (!made_.contains(call_key(*node.function, args)))
+      missing.push_back({node.function.get(), std::move(args), call.depth + 1});
+  }
+  return missing;
+}
+
+// Writes a function whose callees are written; nothing where it is written by now.
+void Functions::make(const Call& call) {
+  const Function& function = *call.function;
+  Made& made = made_[call_key(function, call.args)];
+  if (!made.name.empty()) return;
+  made.name = "function" + str(made_.size() - 1);
+  std::string text, parameters, result_type = "float";
   if (function.body.nodes.empty() && function.native) {
     if (function.native->cuda.empty()) {
       throw Error(ErrorCode::unsupported, "the function " + quoted(function.name) + " has no CUDA code",
                   "give its NativeFunction::cuda, or define it in the language");
     }
-    list.clear();
-    for (std::size_t i = 0; i < args.size(); ++i) {
+    for (std::size_t i = 0; i < call.args.size(); ++i) {
       const bool parameter = static_cast<int>(i) >= function.native->arity;
-      list += fill("$comma$type $letter$i",
-                   {{"comma", i ? ", " : ""},
-                    {"type", device_type(args[i])},
-                    {"letter", parameter ? "p" : "x"},
-                    {"i", str(parameter ? static_cast<int>(i) - function.native->arity : static_cast<int>(i))}});
+      parameters += fill("$comma$type $letter$i",
+                         {{"comma", i ? ", " : ""},
+                          {"type", device_type(call.args[i])},
+                          {"letter", parameter ? "p" : "x"},
+                          {"i", str(parameter ? static_cast<int>(i) - function.native->arity : static_cast<int>(i))}});
     }
     text = "  return " + function.native->cuda + ";\n";
   } else {
+    std::vector<std::string> names;
+    for (std::size_t i = 0; i < call.args.size(); ++i) {
+      names.push_back("x" + str(i));
+      parameters += (i ? ", " : "") + device_type(call.args[i]) + " " + names.back();
+    }
     std::vector<DType> results;
     std::vector<std::string> values;
-    if (++depth_ > most_depth)
-      throw Error(ErrorCode::unsupported,
-                  "the function " + quoted(function.name) + " is called by functions " + str(most_depth) + " deep",
-                  "Write several of them as one.");
-    text = body(function.body, args, names, results, values, operations);
-    --depth_;
-    if (operations > most_operations) throw too_large(function);
+    text = body(function.body, call.args, names, results, values, made.operations);
+    if (made.operations > most_operations) throw too_large(function);
     result_type = device_type(results.at(0));
     text += "  return " + values.at(0) + ";\n";
   }
-  const std::string made = "function" + str(made_.size());
-  define(result_type, made, list, text);
-  return made_[key] = {made, operations};
+  define(result_type, made.name, parameters, text);
 }
 
 void Functions::define(const std::string& result, const std::string& name, const std::string& parameters,

@@ -56,14 +56,20 @@ class Functions {
               const std::string& body);
   std::string body(const Lambda& lambda, std::span<const DType> parameters, const std::vector<std::string>& names,
                    std::vector<DType>& results, std::vector<std::string>& values, std::size_t& operations);
+  struct Call {
+    const Function* function;
+    std::vector<DType> args;
+    int depth;  // of the calls that it is within
+  };
   struct Made {
     std::string name;
     std::size_t operations;  // with those of what it calls
   };
   Made made(const Function& function, std::span<const DType> args);
+  [[nodiscard]] std::vector<Call> missing_callees(const Call& call);
+  void make(const Call& call);
   Typing typing_;
   std::map<std::string, Made> made_;
-  int depth_ = 0;               // of the functions that are being written
   std::size_t operations_ = 0;  // of all calls but those within functions
   std::string text_;
 };
