@@ -90,6 +90,23 @@ bool Phase::stores_to(BufferId buffer) const {
   return std::any_of(stores.begin(), stores.end(), [&](const Store& s) { return s.access.buffer == buffer; });
 }
 
+std::vector<Uses> uses_of(const Program& program) {
+  std::vector<Uses> uses(program.buffers.size());
+  for (int p = 0; p < static_cast<int>(program.phases.size()); ++p) {
+    const Phase& phase = program.phases[p];
+    for (const Instruction& x : phase.code) {
+      if (x.op == Op::operand) uses[x.access.buffer].loads.push_back(p);
+    }
+    for (const Store& store : phase.stores) uses[store.access.buffer].stores.push_back(p);
+    for (const Reduction& reduction : phase.reductions) {
+      for (const BufferId result : reduction.results) {
+        if (result >= 0) uses[result].reductions.push_back(p);
+      }
+    }
+  }
+  return uses;
+}
+
 std::string Program::print() const {
   std::string s = "program " + name + ": accumulator " + std::string(postlude::name(accumulator)) +
                   (batched ? ", batched" : "") + "\n";

@@ -181,4 +181,12 @@ struct Program {
   [[nodiscard]] std::string print() const;
 };
 
+// The phases that load a buffer, that store to it, and whose reductions give it: ascending, each as often as it does
+// so.
+struct Uses {
+  std::vector<int> loads, stores, reductions;
+};
+
+[[nodiscard]] std::vector<Uses> uses_of(const Program& program);  // of each buffer
+
 }  // namespace postlude::inline v0::lower

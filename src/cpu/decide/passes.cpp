@@ -66,6 +66,18 @@ struct Made {
 
   explicit Made(const Program& program) : buffers(program.buffers.size(), How::not_here) {}
 
+  // Forgets what these phases made, without a look at all other buffers.
+  void forget(const Program& program, int first, int count) {
+    for (int p = first; p < first + count; ++p) {
+      for (const lower::Store& store : program.phases[p].stores) buffers[store.access.buffer] = How::not_here;
+      for (const lower::Reduction& reduction : program.phases[p].reductions) {
+        for (const BufferId result : reduction.results) {
+          if (result >= 0) buffers[result] = How::not_here;
+        }
+      }
+    }
+  }
+
   void add(const Program& program, const Phase& phase) {
     for (const lower::Store& store : phase.stores) {
       const bool rows = program.buffers[store.access.buffer].axes.has(Axis::m) && phase.domain.has(Axis::m);
@@ -101,20 +113,21 @@ bool reduces_over_m(const Phase& phase) {
 }
 
 // Crossing tiles that are stored and loaded in phases [first, first + count) only.
-std::vector<BufferId> locals_of(const Program& program, int first, int count) {
-  std::vector<bool> inside(program.buffers.size(), false), outside(program.buffers.size(), false);
-  for (int p = 0; p < static_cast<int>(program.phases.size()); ++p) {
-    std::vector<bool>& where = p >= first && p < first + count ? inside : outside;
-    for (const Instruction& instruction : program.phases[p].code) {
-      if (instruction.op == Op::operand) where[instruction.access.buffer] = true;
-    }
-    for (const lower::Store& store : program.phases[p].stores) where[store.access.buffer] = true;
-  }
+std::vector<BufferId> locals_of(const Program& program, const std::vector<lower::Uses>& uses, int first, int count) {
+  const auto inside = [&](const std::vector<int>& phases) {
+    return phases.empty() || (phases.front() >= first && phases.back() < first + count);
+  };
   std::vector<BufferId> locals;
-  for (BufferId b = 0; b < static_cast<BufferId>(program.buffers.size()); ++b) {
-    const Buffer& buffer = program.buffers[b];
-    if (buffer.kind == BufferKind::crossing && is_tile(buffer.axes) && inside[b] && !outside[b]) locals.push_back(b);
+  for (int p = first; p < first + count; ++p) {
+    for (const lower::Store& store : program.phases[p].stores) {
+      const BufferId b = store.access.buffer;
+      const Buffer& buffer = program.buffers[b];
+      if (buffer.kind == BufferKind::crossing && is_tile(buffer.axes) && inside(uses[b].loads) &&
+          inside(uses[b].stores) && std::ranges::find(locals, b) == locals.end())
+        locals.push_back(b);
+    }
   }
+  std::ranges::sort(locals);
   return locals;
 }
 
@@ -151,6 +164,8 @@ void choose_blocks(const Program& program, Pass& pass) {
 std::vector<Pass> schedule(const Program& program, const Shape& shape, bool product) {
   std::vector<Pass> passes;
   const int phases = static_cast<int>(program.phases.size());
+  const std::vector<lower::Uses> uses = lower::uses_of(program);
+  Made made(program);
   for (int p = 0; p < phases;) {
     Pass pass;
     pass.first = p;
@@ -159,7 +174,6 @@ std::vector<Pass> schedule(const Program& program, const Shape& shape, bool prod
     pass.batches = phase.batched ? shape.batch : 1;
     pass.rows = phase.domain.has(Axis::m) ? phase.rows.at(shape.m) : 1;
     pass.columns = phase.domain.has(Axis::n) ? phase.columns.at(shape.n) : 1;
-    Made made(program);
     made.add(program, phase);
     int tiles = is_tile(phase.domain) ? 1 : 0, tiles_at_last = 1;  // phases up to the last tile phase
     // A phase without columns has no blocks: it would not lead to the phases of {m}, and its
@@ -178,6 +192,7 @@ std::vector<Pass> schedule(const Program& program, const Shape& shape, bool prod
         tiles_at_last = pass.count;
       }
     }
+    made.forget(program, p, pass.count);
     // Phases of {m} behind a single tile phase gain nothing from its cache, and would ask it for
     // whole rows.
     if (tiles == 1 && is_tile(phase.domain)) pass.count = tiles_at_last;
@@ -192,7 +207,7 @@ std::vector<Pass> schedule(const Program& program, const Shape& shape, bool prod
       pass.pieces_apart = reading.plain && reading.pieces.count > 1;
       if (!reading.plain) pass.whole_rows = true;
     }
-    if (pass.count > 1) pass.locals = locals_of(program, p, pass.count);
+    if (pass.count > 1) pass.locals = locals_of(program, uses, p, pass.count);
     choose_blocks(program, pass);
     passes.push_back(std::move(pass));
     p += passes.back().count;

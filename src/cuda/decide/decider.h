@@ -24,7 +24,8 @@ class Decider {
         shape_(layout.shape),
         judge_(judge),
         accumulator_program_(accumulator_program(program_)),
-        product_phase_(product_phase(program_)) {}
+        product_phase_(product_phase(program_)),
+        uses_(lower::uses_of(program_)) {}
   Decision run();
 
  private:
@@ -70,15 +71,12 @@ class Decider {
   void place_phases();
 
   // memory.cpp
-  // Whether a phase's reductions give a buffer.
-  [[nodiscard]] static bool gives(const lower::Phase& phase, lower::BufferId buffer);
   [[nodiscard]] bool in_place(lower::BufferId b) const { return layout_.buffers[b].in_place; }
   [[nodiscard]] std::array<std::int64_t, 3> extents(const lower::Buffer& buffer) const;  // of b, m, n
   [[nodiscard]] int home(lower::BufferId crossing) const;
   void memories();
   [[nodiscard]] DType source_type() const;
   [[nodiscard]] Memory accumulator_memory() const;
-  [[nodiscard]] bool only_in(lower::BufferId buffer, const std::vector<RowPhase>& phases) const;
   void find_what_stays();
   void place_workspace();
 
@@ -177,8 +175,9 @@ class Decider {
   const int product_phase_;
   Decision d_;
 
-  std::vector<Memory> memory_;  // of the Program's buffers
-  std::vector<bool> lent_;      // outputs in whose memory a crossing lives
+  const std::vector<lower::Uses> uses_;  // of the Program's buffers
+  std::vector<Memory> memory_;           // of them
+  std::vector<bool> lent_;               // outputs in whose memory a crossing lives
 
   bool stream_ = false;
   const KernelPart* part_ = nullptr;       // which of the layout's is decided on or emitted; none: it has none

@@ -10,11 +10,23 @@ using lower::BufferId;
 using lower::BufferKind;
 using lower::Phase;
 
-bool Decider::gives(const Phase& phase, BufferId buffer) {
-  return std::any_of(phase.reductions.begin(), phase.reductions.end(), [&](const lower::Reduction& r) {
-    return std::find(r.results.begin(), r.results.end(), buffer) != r.results.end();
-  });
+namespace {
+
+bool has(const std::vector<int>& phases, int phase) { return std::ranges::binary_search(phases, phase); }
+
+// Whether nothing but these phases, as far as they run there, makes a buffer or reads it.
+bool only_in(const lower::Uses& uses, const std::vector<RowPhase>& rows) {
+  const auto run = [&](int p) {
+    return std::ranges::any_of(rows, [&](const RowPhase& row) { return row.phase == p; });
+  };
+  const auto reduced = [&](int p) {
+    return std::ranges::any_of(rows, [&](const RowPhase& row) { return row.phase == p && row.reductions; });
+  };
+  return std::ranges::all_of(uses.loads, run) && std::ranges::all_of(uses.stores, run) &&
+         std::ranges::all_of(uses.reductions, reduced);
 }
+
+}  // namespace
 
 std::array<std::int64_t, 3> Decider::extents(const lower::Buffer& buffer) const {
   return {buffer.axes.has(Axis::b) ? shape_.batch : 1, buffer.axes.has(Axis::m) ? buffer.rows.at(shape_.m) : 1,
@@ -26,23 +38,22 @@ std::array<std::int64_t, 3> Decider::extents(const lower::Buffer& buffer) const 
 int Decider::home(BufferId crossing) const {
   const lower::Buffer& value = program_.buffers[crossing];
   if (value.kind != BufferKind::crossing || !(value.axes.has(Axis::m) && value.axes.has(Axis::n))) return -1;
-  const Phase* reader = nullptr;
-  for (const Phase& phase : program_.phases) {
-    for (const auto& instruction : phase.code) {
-      if (instruction.op != Op::operand || instruction.access.buffer != crossing) continue;
-      if ((reader && reader != &phase) || !plain(instruction.access)) return -1;
-      reader = &phase;
-    }
-    for (const auto& store : phase.stores) {
+  const lower::Uses& uses = uses_[crossing];
+  if (uses.loads.empty() || uses.loads.front() != uses.loads.back()) return -1;
+  const Phase& reader = program_.phases[uses.loads.front()];
+  for (const auto& instruction : reader.code) {
+    if (instruction.op == Op::operand && instruction.access.buffer == crossing && !plain(instruction.access)) return -1;
+  }
+  for (const int p : uses.stores) {
+    for (const auto& store : program_.phases[p].stores) {
       if (store.access.buffer == crossing && !plain(store.access)) return -1;
     }
   }
-  if (!reader || !reader->reductions.empty()) return -1;
-  for (const auto& store : reader->stores) {
+  if (!reader.reductions.empty()) return -1;
+  for (const auto& store : reader.stores) {
     const BufferId b = store.access.buffer;
     const lower::Buffer& output = program_.buffers[b];
-    const bool read =
-        std::any_of(program_.phases.begin(), program_.phases.end(), [&](const Phase& phase) { return phase.loads(b); });
+    const bool read = !uses_[b].loads.empty();
     if (output.kind == BufferKind::output && output.dtype == value.dtype && output.axes == value.axes &&
         output.rows == value.rows && output.columns == value.columns && plain(store.access) && !read && !lent_[b] &&
         !in_place(b))
@@ -86,34 +97,22 @@ Decider::Memory Decider::accumulator_memory() const {
   return {accumulator_, 16, {shape_.m * shape_.n, shape_.n, 1}};
 }
 
-// Whether nothing but these phases, as far as they run there, makes a buffer or reads it.
-bool Decider::only_in(BufferId buffer, const std::vector<RowPhase>& rows) const {
-  for (int p = 0; p < static_cast<int>(program_.phases.size()); ++p) {
-    const Phase& phase = program_.phases[p];
-    const auto row = std::find_if(rows.begin(), rows.end(), [&](const RowPhase& one) { return one.phase == p; });
-    if (row == rows.end() && (phase.stores_to(buffer) || phase.loads(buffer))) return false;
-    if ((row == rows.end() || !row->reductions) && gives(phase, buffer)) return false;
-  }
-  return true;
-}
-
 // What needs no memory: what a held tile or a row's threads keep, and statistics that only the product's kernel reads.
 void Decider::find_what_stays() {
   std::vector<bool>& stays = d_.outline.stays;
   stays.resize(program_.buffers.size());
   for (std::size_t i = 0; i < stays.size(); ++i) {
-    const auto b = static_cast<BufferId>(i);
+    const lower::Uses& uses = uses_[i];
     const BufferKind kind = program_.buffers[i].kind;
     const bool crossing = kind == BufferKind::crossing, statistic = kind == BufferKind::statistic;
     if (d_.fused) {
       const FusedEpilogue& e = product_->epilogue;
-      const Phase& phase = program_.phases[e.phase];
-      const bool given = gives(phase, b) || (e.block_phase >= 0 && gives(program_.phases[e.block_phase], b));
-      stays[i] = (crossing && e.held >= 0 && phase.stores_to(b)) || (statistic && given && !e.read_later[i]);
+      const bool given = has(uses.reductions, e.phase) || (e.block_phase >= 0 && has(uses.reductions, e.block_phase));
+      stays[i] = (crossing && e.held >= 0 && has(uses.stores, e.phase)) || (statistic && given && !e.read_later[i]);
     }
     for (const Pass& pass : passes_) {
       const std::vector<RowPhase>& rows = pass.kernel.run;
-      stays[i] = stays[i] || ((crossing || statistic) && !rows.empty() && only_in(b, rows));
+      stays[i] = stays[i] || ((crossing || statistic) && !rows.empty() && only_in(uses, rows));
     }
   }
 }
