@@ -413,12 +413,14 @@ def forget_graphs() -> None:
 
 def parse(text: str, name: str = "") -> Epilogue:
     """The epilogue `name` of a text in the epilogue language, or its last one. The text is data: nothing of it is run."""
+    if not isinstance(text, str) or not isinstance(name, str):
+        raise error("usage", f"parse takes a text and a name, not {type(text).__name__} and {type(name).__name__}", "Pass str.")
     try:
         text.encode()
     except UnicodeEncodeError as bad:
         raise error("syntax", f"the text has half of a surrogate pair at character {bad.start}, which is not UTF-8",
                     "Decode the file that it came from as UTF-8.") from None
-    return TextEpilogue(_core.parse(text, name))
+    return TextEpilogue(_core.parse(text, name if name.isascii() else ascii(name)))
 
 
 def load(path: str | os.PathLike[str]) -> Epilogue:

@@ -29,7 +29,7 @@ def _epilogue(given: Any) -> Epilogue:
 def _target(given: Any) -> _core.Target | None:
     if given is None or isinstance(given, _core.Target):
         return given
-    if isinstance(given, str):
+    if isinstance(given, str) and given.isascii():
         return _core.Target.parse(given)
     raise error("usage", f"target={given!r}", "Pass a name, as 'cpu', 'cuda:1' or 'sm_90a', or what post.Target makes.")
 

@@ -37,6 +37,16 @@ std::shared_ptr<const Prepared::Shapes> Prepared::shapes(std::int64_t batch, std
   return last_shapes;
 }
 
+namespace {
+
+// A name as UTF-8; half of a surrogate pair, which UTF-8 lacks, as Python escapes it.
+std::string utf8(nb::handle name) {
+  const auto bytes = nb::steal<nb::bytes>(PyUnicode_AsEncodedString(name.ptr(), "utf-8", "backslashreplace"));
+  return {bytes.c_str(), bytes.size()};
+}
+
+}  // namespace
+
 std::vector<Destination> read_destinations(nb::handle out) {
   std::vector<Destination> destinations;
   const auto add = [&](std::string name, nb::handle array) {
@@ -56,7 +66,7 @@ std::vector<Destination> read_destinations(nb::handle out) {
         throw Error(ErrorCode::usage,
                     "out= has the key " + nb::cast<std::string>(nb::repr(name)) + ", which is no name",
                     "Its keys are names of outputs, its values arrays.");
-      add(nb::cast<std::string>(name), array);
+      add(utf8(name), array);
     }
   } else if (PyTuple_Check(out.ptr()) || PyList_Check(out.ptr())) {
     for (nb::handle array : out) add("", array);
@@ -70,7 +80,7 @@ void refuse_unknown(std::span<const nb::object> keys, nb::handle keywords) {
   std::vector<std::string> names;
   for (const nb::object& key : keys) names.push_back(nb::cast<std::string>(key));
   for (auto [key, value] : nb::borrow<nb::dict>(keywords)) {
-    const std::string name = nb::cast<std::string>(key);
+    const std::string name = utf8(key);
     if (std::find(names.begin(), names.end(), name) != names.end()) continue;
     const std::string guess = closest(name, names);
     throw Error(

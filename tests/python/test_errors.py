@@ -322,6 +322,14 @@ def test_texts_and_paths_that_are_not_utf8(tmp_path):
     refused(lambda: post.load(tmp_path / "\ud800.py"), post.FileError, "PL0601", "ud800")
     refused(lambda: post.load(tmp_path / "\udcff.py"), post.FileError, "PL0601", "cannot read")  # a file may be called so
     refused(lambda: post.parse("def f(acc):\n    return acc  # \ud800\n"), post.TextError, "PL0101", "surrogate", "31")
+    text = "def f(acc):\n    return acc\n"
+    for given in (b"def f(acc): return acc", 5, None):
+        refused(lambda given=given: post.parse(given), post.UsageError, "PL0701", type(given).__name__)
+    refused(lambda: post.parse(text, "\ud800"), post.TextError, "PL0103", "ud800")
+    a = np.ones((2, 2), np.float32)
+    refused(lambda: post.matmul(a, a, epilogue=post.parse(text), target="\ud800"), post.UsageError, "PL0701", "ud800")
+    refused(lambda: post.matmul(a, a, epilogue=post.parse(text), **{"\ud800": a}), post.OperandError, "PL0303", "ud800")
+    refused(lambda: post.matmul(a, a, epilogue=post.parse(text), out={"\ud800": a}), post.OperandError, "PL0303", "ud800")
     named = tmp_path / "\udcff.py"
     try:
         named.write_text("def f(acc):\n    return acc + 1\n")

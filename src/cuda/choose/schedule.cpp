@@ -178,22 +178,23 @@ std::string to_string(const Schedule& s) {
          (s.looped ? " looped" : "");
 }
 
+// %9d: a longer number would wrap.
 Schedule parse_schedule(std::string_view text) {
   Schedule s;
   char kind[16] = {};
   int length = 0, more = 0;
   const std::string copy(text.substr(0, 200));
-  if (std::sscanf(copy.c_str(), "stencil %dx%d sub %dx%d aux %d strip %dx%d%n", &s.bm, &s.bn, &s.sub_n, &s.d_buffers,
-                  &s.aux_stages, &s.strip_x, &s.strip_y, &length) == 7 &&
+  if (std::sscanf(copy.c_str(), "stencil %9dx%9d sub %9dx%9d aux %9d strip %9dx%9d%n", &s.bm, &s.bn, &s.sub_n,
+                  &s.d_buffers, &s.aux_stages, &s.strip_x, &s.strip_y, &length) == 7 &&
       static_cast<std::size_t>(length) == text.size() && s.strip_x > 0) {
     s.mma = true, s.stages = 2, s.raster = 1;
     return s;
   }
   s = Schedule{};
-  if (std::sscanf(copy.c_str(), "bands %dx%d sub %dx%d aux %d rows %d images %d%n", &s.bm, &s.bn, &s.sub_n,
+  if (std::sscanf(copy.c_str(), "bands %9dx%9d sub %9dx%9d aux %9d rows %9d images %9d%n", &s.bm, &s.bn, &s.sub_n,
                   &s.d_buffers, &s.aux_stages, &s.strip_y, &s.images, &length) == 7 &&
       s.images > 0) {
-    if (std::sscanf(copy.c_str() + length, " ring %d%n", &s.ring, &more) == 1) {
+    if (std::sscanf(copy.c_str() + length, " ring %9d%n", &s.ring, &more) == 1) {
       length += more;
       s.beside = s.ring > 0 && copy.substr(static_cast<std::size_t>(length)) == " beside";
       if (s.beside) length += 7;
@@ -202,11 +203,11 @@ Schedule parse_schedule(std::string_view text) {
     if (static_cast<std::size_t>(length) == text.size() && s.ring >= 0) return s;
   }
   s = Schedule{}, more = 0;
-  const int read = std::sscanf(copy.c_str(), "%15s %dx%dx%d sub %dx%d aux %d raster %d%n", kind, &s.bm, &s.bn,
+  const int read = std::sscanf(copy.c_str(), "%15s %9dx%9dx%9d sub %9dx%9d aux %9d raster %9d%n", kind, &s.bm, &s.bn,
                                &s.stages, &s.sub_n, &s.d_buffers, &s.aux_stages, &s.raster, &length);
-  if (read == 8 && std::sscanf(copy.c_str() + length, " cluster %dx%d%n", &s.cluster_m, &s.cluster_n, &more) == 2)
+  if (read == 8 && std::sscanf(copy.c_str() + length, " cluster %9dx%9d%n", &s.cluster_m, &s.cluster_n, &more) == 2)
     length += std::exchange(more, 0);
-  if (read == 8 && std::sscanf(copy.c_str() + length, " split %d%n", &s.split, &more) == 1) length += more;
+  if (read == 8 && std::sscanf(copy.c_str() + length, " split %9d%n", &s.split, &more) == 1) length += more;
   const auto take = [&](std::string_view word) {
     const bool found = std::string_view(copy).substr(length).starts_with(word);
     if (found) length += static_cast<int>(word.size());
