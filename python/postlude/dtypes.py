@@ -40,7 +40,7 @@ def as_dtype(item: Any) -> DType | None:
         item = np.dtype(item).name
     elif str(type(item)) == "<class 'torch.dtype'>":
         item = str(item).removeprefix("torch.")
-    return item if isinstance(item, DType) else parse_dtype(item) if isinstance(item, str) else None
+    return item if isinstance(item, DType) else parse_dtype(item) if isinstance(item, str) and item.isascii() else None
 
 
 def as_round(item: Any) -> Round | None:

@@ -21,7 +21,7 @@ from . import _core, numeric
 from ._compile import compile_logged
 from ._where import Place, place_of, shown
 from .dtypes import DType, as_dtype
-from .errors import error
+from .errors import error, utf8
 from .values import Annotated, Trace, Value, _Class, classes, tracing
 
 # What post.matmul, post.plan and plan.bind take by keyword, beside the operands.
@@ -263,7 +263,7 @@ class Epilogue:
             for name in result:
                 if not isinstance(name, str):
                     raise error("bad_name", f"the output name {name!r} is no string", 'Return {"D": d, "amax": amax}.', place)
-            return [(name, value, variable(value, node)) for (name, value), node in zip(result.items(), nodes)], True
+            return [(utf8(name), value, variable(value, node)) for (name, value), node in zip(result.items(), nodes)], True
         if isinstance(result, (tuple, list)):
             elements = expression.elts if isinstance(expression, (ast.Tuple, ast.List)) and len(expression.elts) == len(result) else [None] * len(result)
             if hasattr(result, "_fields"):
@@ -420,7 +420,7 @@ def parse(text: str, name: str = "") -> Epilogue:
     except UnicodeEncodeError as bad:
         raise error("syntax", f"the text has half of a surrogate pair at character {bad.start}, which is not UTF-8",
                     "Decode the file that it came from as UTF-8.") from None
-    return TextEpilogue(_core.parse(text, name if name.isascii() else ascii(name)))
+    return TextEpilogue(_core.parse(text, utf8(name)))
 
 
 def load(path: str | os.PathLike[str]) -> Epilogue:

@@ -79,6 +79,11 @@ def error(name: str, message: str, hint: str = "", place: Place | None = None) -
     return _categories[number // 100](number, message, hint, place or user_place())
 
 
+def utf8(text: str) -> str:
+    """The text; half of a surrogate pair, which UTF-8 lacks, as Python escapes it."""
+    return text.encode("utf-8", "backslashreplace").decode()
+
+
 def missing_attribute(name: str, message: str, hint: str) -> MissingAttribute:
     return MissingAttribute(_numbers[name], message, hint, user_place())
 

@@ -7,7 +7,7 @@ from typing import Any
 from . import _core
 from .dtypes import DType, as_dtype
 from .epilogue import Epilogue, epilogue as make_epilogue
-from .errors import Error, error
+from .errors import Error, error, utf8
 
 
 @make_epilogue
@@ -104,7 +104,7 @@ def _problem(loop: _core.Problem, inputs: Sequence[Any], epilogue: Epilogue | No
             dtype, rank = _typed(given, operand.name)
             ranks.append(rank)
             types.append(dtype)
-    more = {name: _typed(dtype, name)[0] for name, dtype in (dtypes or {}).items()}
+    more = {utf8(name): _typed(dtype, name)[0] for name, dtype in (dtypes or {}).items()}
     return chosen, problem, ranks, types, _target(target) or _where_is(inputs[0]), more
 
 

@@ -324,6 +324,11 @@ std::optional<std::variant<std::int64_t, double>> number_of(nb::handle object) {
   return PyFloat_AS_DOUBLE(real.ptr());
 }
 
+std::string utf8(nb::handle text) {
+  const auto bytes = nb::steal<nb::bytes>(PyUnicode_AsEncodedString(text.ptr(), "utf-8", "backslashreplace"));
+  return {bytes.c_str(), bytes.size()};
+}
+
 Array read_array(nb::handle object, std::string_view name, DType number_type) {
   PyObject* o = object.ptr();
   if (PyArray_Check(o) && !PyArray_CheckExact(o) && nb::hasattr(object, "mask"))
@@ -337,9 +342,13 @@ Array read_array(nb::handle object, std::string_view name, DType number_type) {
   if (PyArray_CheckScalar(o) || !nb::hasattr(object, "__array_interface__"))
     if (const auto number = number_of(object)) return number_array(*number, number_type);
   if (nb::hasattr(object, "__array_interface__") || PyObject_CheckBuffer(o)) {
-    nb::object converted = nb::steal(PyArray_FROM_O(o));
-    if (!converted.is_valid()) throw nb::python_error();
-    return read_numpy(reinterpret_cast<PyArrayObject*>(converted.ptr()), name);
+    const nb::object converted = nb::steal(PyArray_FROM_O(o));
+    if (converted.is_valid()) return read_numpy(reinterpret_cast<PyArrayObject*>(converted.ptr()), name);
+    const nb::python_error error;
+    if (!error.matches(PyExc_Exception)) throw error;  // KeyboardInterrupt is not the object's
+    refuse(ErrorCode::wrong_dtype, name,
+           "cannot be read by numpy: " + utf8(error.type().attr("__name__")) + ": " + utf8(nb::str(error.value())),
+           "Pass an array of numpy, torch, cupy or jax, or anything else that exports DLPack.");
   }
   if (nb::isinstance<PackedOperand>(object))
     refuse(ErrorCode::usage, name, "is packed, for the plan that packed it",

@@ -39,8 +39,7 @@ nb::object capsule_of(nb::handle object, std::string_view name) {
     return method();  // one older than versions
   } catch (nb::python_error& error) {
     if (!error.matches(PyExc_Exception)) throw;  // KeyboardInterrupt is not the object's
-    refuse(name, nb::cast<std::string>(nb::str(error.type().attr("__name__"))) + ": " +
-                     nb::cast<std::string>(nb::str(error.value())));
+    refuse(name, utf8(error.type().attr("__name__")) + ": " + utf8(nb::str(error.value())));
   }
 }
 

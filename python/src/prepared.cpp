@@ -37,16 +37,6 @@ std::shared_ptr<const Prepared::Shapes> Prepared::shapes(std::int64_t batch, std
   return last_shapes;
 }
 
-namespace {
-
-// A name as UTF-8; half of a surrogate pair, which UTF-8 lacks, as Python escapes it.
-std::string utf8(nb::handle name) {
-  const auto bytes = nb::steal<nb::bytes>(PyUnicode_AsEncodedString(name.ptr(), "utf-8", "backslashreplace"));
-  return {bytes.c_str(), bytes.size()};
-}
-
-}  // namespace
-
 std::vector<Destination> read_destinations(nb::handle out) {
   std::vector<Destination> destinations;
   const auto add = [&](std::string name, nb::handle array) {

@@ -330,6 +330,18 @@ def test_texts_and_paths_that_are_not_utf8(tmp_path):
     refused(lambda: post.matmul(a, a, epilogue=post.parse(text), target="\ud800"), post.UsageError, "PL0701", "ud800")
     refused(lambda: post.matmul(a, a, epilogue=post.parse(text), **{"\ud800": a}), post.OperandError, "PL0303", "ud800")
     refused(lambda: post.matmul(a, a, epilogue=post.parse(text), out={"\ud800": a}), post.OperandError, "PL0303", "ud800")
+    refused(lambda: post.plan("\ud800", post.f32), post.UsageError, "PL0402", "ud800")
+    refused(lambda: post.plan(a, a, epilogue=post.parse(text), dtypes={"\ud800": post.f32}), post.UsageError, "PL07", "ud800")
+
+    @post.epilogue
+    def named_so(acc):
+        return {"\ud800": acc}
+
+    refused(lambda: post.matmul(a, a, epilogue=named_so), post.TextError, "PL01", "ud800")
+    for interface in ({"data": None}, {"shape": "x"}, {"shape": (-4, 5)}, {"shape": (2**70, 5)}, {"typestr": "\ud800"}, 5):
+        class Malformed:
+            __array_interface__ = {**a.__array_interface__, **interface} if isinstance(interface, dict) else interface
+        refused(lambda: post.matmul(Malformed(), a), post.OperandError, "PL0305", "numpy")
     named = tmp_path / "\udcff.py"
     try:
         named.write_text("def f(acc):\n    return acc + 1\n")

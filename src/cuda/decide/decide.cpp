@@ -54,6 +54,16 @@ void Decider::limits() const {
     throw Error(ErrorCode::size_overflow,
                 "an extent is beyond what the GPU kernels index (2^30 rows, columns or K; 65535 batches)");
   }
+  // Each may be a kernel of its own, which is told where every buffer lies.
+  constexpr std::size_t most_reductions = 1024;
+  std::size_t reductions = 0;
+  for (const lower::Phase& phase : program_.phases) reductions += phase.reductions.size();
+  if (reductions > most_reductions) {
+    throw Error(ErrorCode::unsupported,
+                "the epilogue has " + std::to_string(reductions) + " reductions, and for a GPU at most " +
+                    std::to_string(most_reductions) + " are compiled",
+                "Give some of them an epilogue of their own, over a stream.");
+  }
 }
 
 // Which phase runs where.
