@@ -8,11 +8,13 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cmath>
 #include <cstring>
 #include <initializer_list>
 #include <limits>
+#include <numeric>
 #include <random>
 
 namespace postlude::cpu {
@@ -554,6 +556,31 @@ TEST_P(Strips, RandomIsPhilox) {
     for (std::int64_t j = 0; j < columns; ++j) {
       EXPECT_EQ(out[static_cast<std::size_t>(i * columns + j)],
                 core::random_uniform(random.seed, 5, 2, 3 + i, 1 + 3 * j));
+    }
+  }
+}
+
+// Rows one after another, of which some share their blocks; `apart`: elements between rows that stay as they are.
+TEST_P(Strips, RandomIsPhiloxInNarrowAndRaggedStrips) {
+  const RandomStrip random{0x123456789abcdef0, 5, 2};
+  for (const std::int64_t columns : {1, 2, 3, 4, 5, 7, 8, 11, 12, 13, 14, 31, 150}) {
+    for (const std::int64_t rows : {1, 2, 5, 8, 9, 16, 24, 41, 144, 300}) {
+      for (const auto& [m0, n0, apart] : {std::array<std::int64_t, 3>{0, 0, 0}, {24, 1, 0}, {13, 6, 3}, {7, 3, 0}}) {
+        std::vector<std::int64_t> m(static_cast<std::size_t>(rows)), n(static_cast<std::size_t>(columns));
+        std::iota(m.begin(), m.end(), m0);
+        std::iota(n.begin(), n.end(), n0);
+        const std::int64_t stride = columns + apart;
+        std::vector<float> out(static_cast<std::size_t>(rows * stride + 16), -1.0f), expected(out);
+        for (std::int64_t i = 0; i < rows; ++i) {
+          for (std::int64_t j = 0; j < columns; ++j)
+            expected[static_cast<std::size_t>(i * stride + j)] =
+                core::random_uniform(random.seed, 5, 2, m0 + i, n0 + j);
+        }
+        const StripArg args[] = {{m.data(), 1, 0}, {n.data(), 0, 1}};
+        Strip strip{rows, columns, out.data(), stride, 1, args, &random};
+        table().random(strip);
+        ASSERT_EQ(out, expected) << rows << " x " << columns << " from (" << m0 << ", " << n0 << ")";
+      }
     }
   }
 }
