@@ -194,6 +194,15 @@ def logarithms(acc, z: tile):
     P: f32 = sum(log(1 / (1 + acc * acc)), axis=1)
     return L, R, P
 )"},
+    {"stored_first", R"(
+def stored_first(acc, r: row[f32], t: tile[f32]):
+    D: f32 = relu(acc * 0.5 + r + t)
+    E: bf16 = D * D + r
+    S: f32 = mean(D, axis=0)
+    T: f32 = max(abs(D), axis=1)
+    U: f32 = sum(D)
+    return D, E, S, T, U
+)"},
 };
 
 class Executor : public testing::TestWithParam<cpu::Isa> {
@@ -337,6 +346,51 @@ TEST_P(Executor, TheCheapestEpiloguesRunInRegisters) {
     EXPECT_NE(plan.explain(ExplainPart::schedule, 100, 100, 100).find("in registers"), std::string::npos) << text;
     for (const auto& [m, n, k] : shapes) expect_right(plan, Operands(plan, 1, m, n, k), text);
   }
+}
+
+// D in registers, and the rest made of what was stored: the same bits as strips give, which D takes where its columns
+// are apart.
+TEST_P(Executor, AnOutputIsStoredBeforeWhatIsMadeOfIt) {
+  const std::int64_t m = 300, n = 528, k = 520;
+  const auto schedule_of = [&](const Plan& plan) { return plan.explain(ExplainPart::schedule, m, n, k); };
+  const Plan plan = compile(Gemm{},
+                            graph_of("def f(acc, r: row[f32], t: tile[f32]):\n    D: f32 = relu(acc + r + t)\n"
+                                     "    S: f32 = mean(D, axis=0)\n    return D, S\n"),
+                            target());
+  EXPECT_NE(schedule_of(plan).find(", D in registers"), std::string::npos) << schedule_of(plan);
+  Operands stored(plan, 1, m, n, k), strips(plan, 1, m, n, k), in_place(plan, 1, m, n, k);
+  plan.bind(stored.bindings()).run();
+  std::vector<float> apart(static_cast<std::size_t>(2 * m * n));
+  strips["D"].tensor = Tensor(apart.data(), f32, {m, n}, {2 * n, 2});
+  Call call = plan.bind(strips.bindings());
+  EXPECT_EQ(call.describe().find("in registers"), std::string::npos) << call.describe();
+  call.run();
+  in_place["D"].tensor.data = in_place["t"].tensor.data;
+  plan.bind(in_place.bindings()).run();
+  const auto* d = static_cast<const float*>(stored["D"].tensor.data);
+  for (std::size_t i = 0; i < apart.size(); i += 2) ASSERT_EQ(d[i / 2], apart[i]) << i / 2;
+  EXPECT_EQ(stored["S"].bytes, strips["S"].bytes);
+  EXPECT_EQ(stored["S"].bytes, in_place["S"].bytes);
+  EXPECT_EQ(stored["D"].bytes, in_place["t"].bytes);
+
+  // What is made of the accumulators too, or of a tile that D may stand in place of, waits for neither.
+  for (const char* text : {"def f(acc):\n    D: f32 = relu(acc)\n    S: f32 = mean(acc, axis=0)\n    return D, S\n",
+                           "def f(acc):\n    D: bf16 = relu(acc)\n    S: f32 = mean(D, axis=0)\n    return D, S\n"}) {
+    const Plan other = compile(Gemm{}, graph_of(text), target());
+    EXPECT_EQ(schedule_of(other).find("D in registers"), std::string::npos) << text;
+  }
+  const Plan again = compile(Gemm{},
+                             graph_of("def f(acc, t: tile[f32]):\n    D: f32 = acc + t\n"
+                                      "    S: f32 = mean(D * t, axis=0)\n    return D, S\n"),
+                             target());
+  EXPECT_NE(schedule_of(again).find("D in registers"), std::string::npos);
+  Operands apart_of_t(again, 1, m, n, k), over_t(again, 1, m, n, k);
+  again.bind(apart_of_t.bindings()).run();
+  over_t["D"].tensor.data = over_t["t"].tensor.data;
+  Call over = again.bind(over_t.bindings());
+  EXPECT_EQ(over.describe().find("D in registers"), std::string::npos) << over.describe();
+  over.run();
+  EXPECT_EQ(apart_of_t["S"].bytes, over_t["S"].bytes);
 }
 
 TEST(Sums, OfAProductAndALogarithmAreTakenApart) {

@@ -196,7 +196,7 @@ class Decider {
   void decide_phases(PassDecision& to) const {
     const Pass& pass = to.pass;
     if (pass.product) decide_direct(to);
-    if (to.direct) return;
+    if (to.direct && !to.rest) return;
     for (const BufferId buffer : pass.locals) {
       // 16 elements more keep rows from lying a multiple of 4 KB apart.
       to.local_rows.push_back(round_up(program_.buffers[buffer].columns.at(shape_.n), 16) + 16);
@@ -215,7 +215,7 @@ class Decider {
     std::vector<PhaseExecutor> executors;
     executors.reserve(static_cast<std::size_t>(pass.count));
     for (int p = pass.first; p < pass.first + pass.count; ++p) {
-      setting.phase = &program_.phases[p];
+      setting.phase = to.rest ? to.rest.get() : &program_.phases[p];
       if (p + 1 == pass.first + pass.count && to.kept < 0) setting.past = leave_caches(setting);
       executors.emplace_back(setting);
     }
@@ -223,10 +223,22 @@ class Decider {
     for (PhaseExecutor& executor : executors) to.phases.push_back({std::move(executor), 0, {}});
   }
 
+  // Whether a block can be handed on where its tiles were stored.
+  static bool may_store_first(const PassDecision& to) {
+    const Blocking& b = *to.blocking;
+    return !to.assembly && b.order == Order::blocks && !b.thin && !b.turned && b.small == Small::no;
+  }
+
   void decide_direct(PassDecision& to) const {
     if (to.pass.count > 1) to.not_direct = "several phases use the accumulators";
     else if (to.pass.pieces.count > 1) to.not_direct = "the accumulators are read in pieces";
     else to.direct = direct_form(program_, program_.phases[to.pass.first], to_.buffers);
+    if (!to.direct && to.not_direct == nullptr && may_store_first(to)) {
+      if (std::optional<DirectHead> head = direct_head(program_, program_.phases[to.pass.first], to_.buffers)) {
+        to.direct = head->form;
+        to.rest = std::make_shared<const lower::Phase>(std::move(head->rest));
+      }
+    }
     if (!to.direct && to.not_direct == nullptr) {
       to.not_direct = "it is more than a scale, a bias along N, an f32 tile and bounds, into one f32 output";
     }

@@ -13,6 +13,7 @@
 #include "plan/backend.h"
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -56,16 +57,18 @@ struct PhaseDecision {
 
 struct PassDecision {
   Pass pass;
-  ProductShape product;                  // behind a product
-  std::optional<Blocking> blocking;      // and how it is multiplied
-  std::optional<Assembly> assembly;      // or several products, put together
-  std::optional<PackedB> packed;         // B, which every call packs for all batches
-  bool over_batches = false;             // on one thread, batches beside each other
-  std::optional<DirectForm> direct;      // in registers, instead of phases
-  const char* not_direct = nullptr;      // why not
+  ProductShape product;              // behind a product
+  std::optional<Blocking> blocking;  // and how it is multiplied
+  std::optional<Assembly> assembly;  // or several products, put together
+  std::optional<PackedB> packed;     // B, which every call packs for all batches
+  bool over_batches = false;         // on one thread, batches beside each other
+  std::optional<DirectForm> direct;  // in registers, instead of phases
+  const char* not_direct = nullptr;  // why not
+  // An output is stored in registers, and phases make the rest of it (direct.h: DirectHead).
+  std::shared_ptr<const lower::Phase> rest;
   lower::BufferId kept = -1;             // the output in which collected accumulators wait
   const char* not_kept = nullptr;        // why in none
-  std::vector<PhaseDecision> phases;     // none in registers
+  std::vector<PhaseDecision> phases;     // none where all is in registers
   std::vector<std::int64_t> local_rows;  // per local: row stride, in elements
   std::vector<std::int64_t> locals;      // per local: bytes into a thread's memory
   // Bytes of the product's scratch, which a thread's memory, and (but over_batches) the shared one, begins with.

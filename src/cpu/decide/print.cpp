@@ -59,6 +59,7 @@ std::string pass_text(const Decision& decision, const PassDecision& to) {
   text += " over " + number(pass.row_blocks()) + " x " + number(pass.column_blocks()) + " blocks of " +
           number(pass.block_rows) + " x " + number(pass.block_columns);
   if (pass.whole_rows) text += " (whole rows)";
+  if (to.rest) text += ", " + subject.program.buffers[to.direct->out].name;
   if (to.direct) text += " in registers";
   if (to.blocking) text += blocking_text(to);
   if (to.kept >= 0) text += ", accumulators wait in " + subject.program.buffers[to.kept].name;

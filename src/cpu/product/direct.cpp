@@ -12,23 +12,18 @@ using lower::ValueId;
 
 namespace {
 
-// Takes a phase's only stored value apart, from the store towards the accumulator.
+// Takes a stored value of a phase apart, from the store towards the accumulator.
 class Matcher {
  public:
   Matcher(const lower::Program& program, const lower::Phase& phase, std::span<const Placed> buffers)
       : program_(program), phase_(phase), buffers_(buffers) {}
 
-  std::optional<DirectForm> match() {
-    if (program_.accumulator != DType::f32 || phase_.stores.size() != 1 || !phase_.reductions.empty()) return {};
-    const lower::Store& store = phase_.stores[0];
-    if (!plain_tile(store.access)) return {};
+  std::optional<DirectForm> match(const lower::Store& store) {
+    if (program_.accumulator != DType::f32 || !plain_tile(store.access)) return {};
     form_.out = store.access.buffer;
-    ValueId v = bounds(store.value);
-    v = addend(v);
-    if (!scale_and_bias(v)) return {};
-    // Every other value of the phase would be lost.
-    return used_ == static_cast<int>(phase_.code.size()) ? std::optional(form_) : std::nullopt;
+    return scale_and_bias(addend(bounds(store.value))) ? std::optional(form_) : std::nullopt;
   }
+  [[nodiscard]] bool used_all() const { return used_ == static_cast<int>(phase_.code.size()); }
 
  private:
   [[nodiscard]] const Instruction& at(ValueId v) const { return phase_.code[v]; }
@@ -161,11 +156,60 @@ class Matcher {
   int used_ = 0;
 };
 
+// The phase once `store` is done, whose value its accumulators are then. None where something else is made of the
+// accumulators, or read from where the output lies.
+std::optional<lower::Phase> behind(const lower::Phase& phase, const lower::Store& store,
+                                   std::span<const Placed> buffers) {
+  lower::Phase rest = phase;
+  rest.stores.erase(rest.stores.begin() + (&store - phase.stores.data()));
+  std::vector<Instruction>& code = rest.code;
+  code[store.value] =
+      *std::find_if(phase.code.begin(), phase.code.end(), [](const auto& x) { return x.op == Op::acc; });
+
+  std::vector<bool> needed(code.size(), false);
+  lower::for_each_use(rest, [&](ValueId v) { needed[v] = true; });
+  for (std::size_t v = code.size(); v-- > 0;) {
+    if (!needed[v]) continue;
+    for (const ValueId arg : code[v].args) needed[arg] = true;
+    if (code[v].guard >= 0) needed[code[v].guard] = true;
+  }
+  if (!needed[store.value]) return {};
+
+  std::vector<ValueId> moved(code.size(), -1);
+  std::vector<Instruction> kept;
+  for (std::size_t v = 0; v < code.size(); ++v) {
+    if (!needed[v]) continue;
+    Instruction& x = code[v];
+    if (x.op == Op::acc && static_cast<ValueId>(v) != store.value) return {};
+    if (x.op == Op::operand && buffers[x.access.buffer].base == buffers[store.access.buffer].base) return {};
+    for (ValueId& arg : x.args) arg = moved[arg];
+    if (x.guard >= 0) x.guard = moved[x.guard];
+    moved[v] = static_cast<ValueId>(kept.size());
+    kept.push_back(std::move(x));
+  }
+  code = std::move(kept);
+  lower::for_each_use(rest, [&](ValueId& v) { v = moved[v]; });
+  return rest;
+}
+
 }  // namespace
 
 std::optional<DirectForm> direct_form(const lower::Program& program, const lower::Phase& phase,
                                       std::span<const Placed> buffers) {
-  return Matcher(program, phase, buffers).match();
+  if (phase.stores.size() != 1 || !phase.reductions.empty()) return {};
+  Matcher matcher(program, phase, buffers);
+  const std::optional<DirectForm> form = matcher.match(phase.stores[0]);
+  return matcher.used_all() ? form : std::nullopt;  // every other value of the phase would be lost
+}
+
+std::optional<DirectHead> direct_head(const lower::Program& program, const lower::Phase& phase,
+                                      std::span<const Placed> buffers) {
+  for (const lower::Store& store : phase.stores) {
+    const std::optional<DirectForm> form = Matcher(program, phase, buffers).match(store);
+    std::optional<lower::Phase> rest = form ? behind(phase, store, buffers) : std::nullopt;
+    if (rest) return DirectHead{*form, std::move(*rest)};
+  }
+  return {};
 }
 
 Direct DirectForm::at(std::span<const Bound> buffers, std::int64_t batch) const {

@@ -32,4 +32,13 @@ struct DirectForm {
 [[nodiscard]] std::optional<DirectForm> direct_form(const lower::Program& program, const lower::Phase& phase,
                                                     std::span<const Placed> buffers);
 
+// A phase of which one f32 output is such an epilogue, and whose other results are of what that output holds: a
+// statistic of it, or another type. `rest` is the phase behind it, whose accumulators are the output's elements.
+struct DirectHead {
+  DirectForm form;
+  lower::Phase rest;
+};
+[[nodiscard]] std::optional<DirectHead> direct_head(const lower::Program& program, const lower::Phase& phase,
+                                                    std::span<const Placed> buffers);
+
 }  // namespace postlude::inline v0::cpu

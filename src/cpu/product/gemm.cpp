@@ -226,9 +226,14 @@ struct Runner {
             (careful ? kernels.careful_tiles : kernels.tiles)(run);
           }
         }
-        if (last && target.finish && !options.direct) {
-          hand_on({thread, group, group_end - group, first_column, columns, acc, acc_row, blocking.piece_stride});
+        if (!last || !target.finish) continue;
+        FinishedBlock block = {thread,  group, group_end - group, first_column,
+                               columns, acc,   acc_row,           blocking.piece_stride};
+        if (options.stored_first) {
+          block.acc_row = options.direct->row_stride;
+          block.acc = options.direct->out + group * block.acc_row + first_column;
         }
+        if (!options.direct || options.stored_first) options.consumer.consume(options.consumer.context, block);
       }
     }
   }

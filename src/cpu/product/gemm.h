@@ -194,9 +194,11 @@ struct RunOptions {
   // an output that nothing reads or writes before its block's accumulators are used.
   void* kept = nullptr;
   std::int64_t kept_row = 0;
-  // One of the two. `direct` needs f32 accumulators, and one piece.
+  // One of the two. `direct` needs f32 accumulators, and one piece. stored_first: both, and the consumer gets what
+  // `direct` stored where it lies, which it does not overwrite (order blocks, in tiles of packed B).
   Consumer consumer;
   const Direct* direct = nullptr;
+  bool stored_first = false;
   Prefetch prefetch[2];  // memory that the consumer will touch, by the product's rows and (one piece) columns
 };
 

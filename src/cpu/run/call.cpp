@@ -202,6 +202,7 @@ void Call::set_options(const PassDecision& pass, RunOptions& options, Direct& di
   if (pass.direct) {
     direct = pass.direct->at(buffers_, batch);
     options.direct = &direct;
+    options.stored_first = pass.rest != nullptr;
     options.prefetch[0] = {direct.add, direct.add_row_stride * 4, 4};
     options.prefetch[1] = {direct.out, direct.row_stride * 4, 4};
   } else if (!pass.pass.pieces_apart) {
