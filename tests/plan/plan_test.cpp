@@ -512,6 +512,23 @@ TEST(Plan, FunctionsThatExpandWithoutBoundAreRefusedOnAGpu) {
   EXPECT_NE(explained(60, twice).find("expands to more than 65536 operations"), std::string::npos);
 }
 
+TEST(Plan, ChainsOfReductionsAreLimitedOnAGpu) {
+  const auto explained = [](int reductions) {
+    std::string text = "def e(x0):\n";
+    for (int i = 1; i <= reductions; ++i) {
+      const std::string before = "x" + std::to_string(i - 1);
+      text +=
+          "    x" + std::to_string(i) + " = " + before + " - max(" + before + ", axis=" + std::to_string(i % 2) + ")\n";
+    }
+    text += "    return x" + std::to_string(reductions) + "\n";
+    try {
+      return compile(Gemm{}, parse(text, "e"), Target::parse("sm_90a")).explain();
+    } catch (const Error& error) { return std::string(error.what()); }
+  };
+  EXPECT_NE(explained(1024).find("floor"), std::string::npos);
+  EXPECT_NE(explained(1025).find("1025 reductions, and for a GPU at most 1024"), std::string::npos);
+}
+
 TEST(Plan, ExplainCountsBytes) {
   const Plan plan = compile(Gemm{}, parse("def f(acc, bias: row):\n    return acc + bias\n"));
   // A 100 x 30, B 30 x 50, bias 50 and D 100 x 50, 4 bytes each: 38.2 kB, and 2 * 100 * 50 * 30
