@@ -15,6 +15,7 @@
 #include <memory>
 #include <new>
 #include <random>
+#include <set>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -378,7 +379,7 @@ TEST_P(GemmTest, SmallProductsAreMultipliedAtOnce) {
   };
   const Case cases[] = {
       {40, 70, 30, false, Small::as_it_lies, false, false},  {40, 70, 30, true, Small::packed, false, false},
-      {3, 300, 2, true, Small::packed, false, false},        {300, 3, 2, false, Small::as_it_lies, false, false},
+      {3, 300, 2, true, Small::packed, false, false},        {300, 6, 2, false, Small::as_it_lies, false, false},
       {300, 2, 700, false, Small::as_it_lies, true, true},   {1000, 5, 515, true, Small::as_it_lies, true, true},
       {700, 9, 2000, true, Small::as_it_lies, true, true},   {200, 65, 400, false, Small::as_it_lies, true, false},
       {200, 65, 400, true, Small::packed, true, false},      {50, 33, 3, true, Small::packed, false, false},
@@ -402,6 +403,27 @@ TEST_P(GemmTest, SmallProductsAreMultipliedAtOnce) {
       check(c.m, c.n, c.k, DType::f32, DType::f32, a, b, Data::small_integers);
     }
   }
+  // Vectors of rows: every number of columns, rests of rows and of four steps, and groups of rows with a few left.
+  std::set<Int> taken;  // by so many columns
+  for (const bool b_by_k : {false, true}) {
+    for (const Int n : {1, 2, 3, 4, 5, 6, 7}) {
+      for (const Int m : {16, 33, 55, 1012, 4099}) {
+        for (const Int k : {1, 2, 3, 4, 9, 14, 39}) {
+          ProductShape shape{.m = m, .n = n, .k = k};
+          shape.a_k_major = true, shape.b_k_major = b_by_k, shape.b_n_major = !b_by_k;
+          const Blocking blocking = choose_blocking(shape, isa());
+          if (blocking.small != Small::upright) continue;
+          taken.insert(n);
+          for (const Strides a : {Strides::rows, Strides::dense})
+            check(m, n, k, DType::f32, DType::f32, a, b_by_k ? Strides::columns : Strides::rows,
+                  m % 2 ? Data::any : Data::small_integers);
+        }
+      }
+    }
+  }
+  EXPECT_TRUE(isa() != Isa::avx512 || taken.size() == 7);
+  EXPECT_TRUE(isa() != Isa::avx2 || taken.contains(1));
+  EXPECT_TRUE(isa() != Isa::portable || taken.empty());
   // A row of B has its columns one after another, whatever its stride.
   check(40, 70, 1, DType::f32, DType::f32, Strides::rows, Strides::columns, Data::any);
   // A of any strides.
@@ -443,7 +465,8 @@ TEST_P(GemmTest, DirectStoresAreTheBlocksWithTheirEpilogue) {
     Int m, n, k;
   };
   for (const Case& c : {Case{29, 71, 37}, Case{5, 71, 37}, Case{50, 300, 900}, Case{20, 33, 9000}, Case{25, 16, 0},
-                        Case{90, 3, 400}, Case{90, 33, 400}, Case{30, 9, 3}, Case{20, 150, 90}}) {
+                        Case{90, 3, 400}, Case{90, 33, 400}, Case{30, 9, 3}, Case{20, 150, 90}, Case{70, 1, 5},
+                        Case{53, 3, 14}, Case{40, 2, 24}, Case{90, 4, 30}}) {
     const Operand a(c.m, c.k, DType::f32, Strides::rows, Data::any, random);
     const Operand b(c.k, c.n, DType::f32, Strides::columns, Data::any, random);
     const Product product{c.m, c.n, c.k, a.matrix, b.matrix, nullptr, {}};

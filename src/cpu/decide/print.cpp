@@ -37,7 +37,9 @@ std::string blocking_text(const PassDecision& to) {
   const bool pairs = kernels_for(blocking.isa, to.product).careful_tiles != nullptr;
   std::string text = ", K by " + number(blocking.k_block) + (pairs ? ", pairs of bf16" : "");
   if (blocking.small != Small::no) {
-    text += blocking.small == Small::packed ? ", small, B packed whole" : ", small";
+    text += blocking.small == Small::packed    ? ", small, B packed whole"
+            : blocking.small == Small::upright ? ", small, vectors of rows"
+                                               : ", small";
     if (blocking.dots > 0) text += ", " + number(blocking.dots) + " columns as dot products";
   }
   if (blocking.thin) text += ", thin";

@@ -83,6 +83,7 @@ enum class Small : std::uint8_t {
   no,
   as_it_lies,  // tiles of vectors along N
   packed,      // the same, of a B contiguous in K that is packed whole
+  upright,     // tiles of vectors along M, of any B
 };
 
 // Sizes are in elements. Made by choose_blocking.

@@ -144,8 +144,9 @@ struct SmallRun {
   std::int64_t columns = 0, k = 0;
   float* c = nullptr;
   std::int64_t c_row = 0;
-  bool asks = false;               // for c, where it is out of L2
-  const Direct* direct = nullptr;  // instead of c, where it does more than store; from (row0, column0) on
+  std::int64_t b_column = 1, c_column = 1;  // of `upright` only
+  bool asks = false;                        // for c, where it is out of L2
+  const Direct* direct = nullptr;           // instead of c, where it does more than store; from (row0, column0) on
   std::int64_t row0 = 0, column0 = 0;
 };
 
@@ -202,6 +203,8 @@ struct Kernels {
   void (*thin_n_major)(const ThinRun& run) = nullptr;
   void (*depthwise)(const DepthwiseRun& run) = nullptr;
   void (*small)(const SmallRun& run) = nullptr;
+  // A contiguous in K, and a direct without `add`, which stores to c. Null in vectors of four.
+  void (*upright)(const SmallRun& run) = nullptr;
   // to[i * to_row + x] = from[x * width + i] of 1 to 4 elements i.
   void (*part)(const float* from, int width, std::int64_t count, float* to, std::int64_t to_row) = nullptr;
   // Applies `direct` to a finished block of accumulators.

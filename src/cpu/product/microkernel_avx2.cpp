@@ -84,6 +84,30 @@ struct Simd {
     return _mm256_or_ps(value, as_f(sign));
   }
 
+  // See microkernel_avx512_simd.inc.
+  static __m128i some_of_quad(int count) { return _mm_cmpgt_epi32(_mm_set1_epi32(count), _mm_setr_epi32(0, 1, 2, 3)); }
+  static __m128 load_quad(const float* from, int count) {
+    return count == 4 ? _mm_loadu_ps(from) : _mm_maskload_ps(from, some_of_quad(count));
+  }
+  template <class At>
+  static F quads(At at, int count) {
+    return _mm256_insertf128_ps(_mm256_castps128_ps256(load_quad(at(0), count)), load_quad(at(1), count), 1);
+  }
+  template <class At>
+  static void store_quads(F x, At at, int quads, int count) {
+    const __m128i some = some_of_quad(count);
+    _mm_maskstore_ps(at(0), some, _mm256_castps256_ps128(x));
+    if (quads > 1) _mm_maskstore_ps(at(1), some, _mm256_extractf128_ps(x, 1));
+  }
+  static void turn(F (&x)[4]) {
+    const __m256d low = _mm256_castps_pd(_mm256_unpacklo_ps(x[0], x[1])),
+                  high = _mm256_castps_pd(_mm256_unpackhi_ps(x[0], x[1]));
+    const __m256d low2 = _mm256_castps_pd(_mm256_unpacklo_ps(x[2], x[3])),
+                  high2 = _mm256_castps_pd(_mm256_unpackhi_ps(x[2], x[3]));
+    x[0] = _mm256_castpd_ps(_mm256_unpacklo_pd(low, low2)), x[1] = _mm256_castpd_ps(_mm256_unpackhi_pd(low, low2));
+    x[2] = _mm256_castpd_ps(_mm256_unpacklo_pd(high, high2)), x[3] = _mm256_castpd_ps(_mm256_unpackhi_pd(high, high2));
+  }
+
   static void transpose(I (&r)[8]) {
     I t[8], u[8];
 #pragma GCC unroll 4

@@ -52,6 +52,10 @@ struct Cycles {
   // Vectors along K, the long ones of which cross lines, and a sum.
   [[nodiscard]] std::int64_t dot() const { return ceil_div(k, lanes) + k * lanes / 1024 + 6; }
   [[nodiscard]] std::int64_t dots() const { return m * n * dot(); }
+  // Vectors along M: 20 instructions turn four steps, or a part of them, and 40 four columns of the output.
+  [[nodiscard]] std::int64_t upright() const {
+    return ceil_div(m, lanes) * (k * n + ceil_div(n, 8) * round_up(k, 4) * 3 + (n == 1 ? 0 : ceil_div(n, 4) * 36) + 20);
+  }
   // B along K from B along N.
   [[nodiscard]] std::int64_t gathering() const { return n <= most_interleaved ? k * n / 4 : 8 * k; }
 };
@@ -101,7 +105,8 @@ class SmallProduct {
       }
     }
     const Direct* const direct = options_.direct;
-    if (direct && (stores_only(*direct) || (blocking_.dots == 0 && !in_parts_))) {
+    if (direct && (stores_only(*direct) ||
+                   (blocking_.dots == 0 && !in_parts_ && (blocking_.small != Small::upright || !direct->add)))) {
       const std::int64_t last = std::min(end * blocking_.group_rows, product_.m), height = height_of_passes();
       for (std::int64_t row = first * blocking_.group_rows; row < last; row += height) {
         float* const out = direct->out + row * direct->row_stride;
@@ -184,6 +189,13 @@ class SmallProduct {
     const Matrix& a = product_.a;
     const float* const left = static_cast<const float*>(a.data) + row0 * a.row_stride;
     const std::int64_t tiled = product_.n - blocking_.dots;
+    if (blocking_.small == Small::upright) {
+      SmallRun run;
+      run.a = left, run.a_row = a.row_stride, run.rows = row1 - row0;
+      run.b = b.tiles, run.b_step = b.tiles_row, run.b_column = product_.b.column_stride;
+      run.columns = tiled, run.k = product_.k, run.c = c, run.c_row = c_row, run.direct = direct;
+      return kernels_.upright(run);
+    }
     if (in_parts_) {
       ThinRun run;
       run.asks = ThinRun::Asks::nothing;
@@ -292,6 +304,11 @@ SmallChoice choose_small(const ProductShape& shape, const Kernels& kernels) {
   const Cycles cycles{std::min<std::int64_t>(shape.m, 1 << 30), shape.n, shape.k, kernels.lanes};
   const std::int64_t tiles = cycles.tiles() + (shape.b_n_major ? 0 : cycles.packing());
   const std::int64_t dots = cycles.dots() + (shape.b_k_major ? 0 : cycles.gathering());
+  // Five for four of what tiles are counted, and six for four of what dot products are (decision 0178).
+  if (narrow && kernels.upright && shape.m >= kernels.lanes && 6 * cycles.upright() < 4 * dots &&
+      (shape.n == 1 || 5 * cycles.upright() < 4 * tiles)) {
+    return {Small::upright, 0, nullptr};
+  }
   if (narrow && (dots < tiles || !fits || shape.n == 1)) return {Small::as_it_lies, shape.n, nullptr};
   if (!fits) return no("blocks gain more");
   if (!shape.b_n_major && !shape.b_k_major) return no("B is contiguous along neither axis");
