@@ -61,6 +61,19 @@ bool read_in(const Program& program, const std::vector<RowPhase>& phases, Buffer
                      [&](const RowPhase& row) { return program.phases[row.phase].loads(buffer); });
 }
 
+// Of each buffer, whether a phase beside these loads it.
+std::vector<bool> read_outside(const Program& program, const std::vector<RowPhase>& phases) {
+  std::vector<bool> inside(program.phases.size()), read(program.buffers.size());
+  for (const RowPhase& row : phases) inside[row.phase] = true;
+  for (std::size_t p = 0; p < inside.size(); ++p) {
+    if (inside[p]) continue;
+    for (const lower::Instruction& i : program.phases[p].code) {
+      if (i.op == Op::operand) read[i.access.buffer] = true;
+    }
+  }
+  return read;
+}
+
 // What the run loads, each once.
 std::vector<EarlyLoad> early_loads(const Program& program, const std::vector<RowPhase>& phases, const Wide& wide) {
   std::vector<EarlyLoad> found;
@@ -168,6 +181,7 @@ class RowWriter {
         accumulator_word_(accumulator_word),
         wide_(wide),
         functions_(functions),
+        read_outside_(read_outside(program, run.phases)),
         written_(program.buffers.size()),
         inside_(program.buffers.size()) {}
   RowKernel emit(const std::string& name);
@@ -183,7 +197,6 @@ class RowWriter {
   void tile_values(int phase, const std::vector<bool>& wanted);
   void store(const RowPhase& row, const lower::Store& store);
   std::string element_address(const Access& access) const;
-  bool read_outside(BufferId buffer) const;
   std::size_t early_index(const Instruction& i) const;
   bool is_early(const Instruction& i) const;
   Resolve resolve(int phase, bool along_n) const;
@@ -197,22 +210,13 @@ class RowWriter {
   const Wide& wide_;
   Functions& functions_;
   std::vector<EarlyLoad> early_;
+  std::vector<bool> read_outside_;   // by phases beside the run
   std::vector<bool> written_;        // by the run, so far
   std::vector<std::string> inside_;  // what such a buffer holds, as code: "x3[c]" along columns
   std::string structs_, code_;
   const Place each_{"b", "i", "at(c, e)", "columns"}, near_{"b", "i", "near(c, e)", "columns"},
       row_{"b", "i", "0", "columns"};
 };
-
-bool RowWriter::read_outside(BufferId buffer) const {
-  for (std::size_t p = 0; p < program_.phases.size(); ++p) {
-    if (std::any_of(run_.phases.begin(), run_.phases.end(),
-                    [&](const RowPhase& row) { return row.phase == static_cast<int>(p); }))
-      continue;
-    if (program_.phases[p].loads(buffer)) return true;
-  }
-  return false;
-}
 
 std::string RowWriter::element_address(const Access& access) const {
   const lower::Buffer& buffer = program_.buffers[access.buffer];
@@ -320,7 +324,7 @@ void RowWriter::store(const RowPhase& row, const lower::Store& store) {
   const bool tile = phase.domain.has(Axis::n), wide = tile && wide_.buffers[b] && plain(store.access) &&
                                                       buffer.axes.has(Axis::n) &&
                                                       phase.code[store.value].type == DType::f32;
-  const bool keeps = buffer.kind != BufferKind::crossing || read_outside(b);
+  const bool keeps = buffer.kind != BufferKind::crossing || read_outside_[b];
   const Resolve at = resolve(row.phase, tile);
   const std::string indent = tile ? "    " : "  ", v = at.value(store.value);
   if (read_in(program_, run_.phases, b)) {  // as a load of it would give it
@@ -427,7 +431,7 @@ void RowWriter::meet(const Phase& phase, const std::vector<ReducerText>& reducer
       written_[b] = true, inside_[b] = text.component("r" + s, k);
       Access access;
       access.buffer = b;
-      if (program_.buffers[b].kind == BufferKind::output || read_outside(b)) {
+      if (program_.buffers[b].kind == BufferKind::output || read_outside_[b]) {
         code_ += fill("  if (leads) $store\n",
                       {{"store", store_statement(program_, access, word(b), row_, inside_[b], false)}});
       }
