@@ -324,11 +324,6 @@ std::optional<std::variant<std::int64_t, double>> number_of(nb::handle object) {
   return PyFloat_AS_DOUBLE(real.ptr());
 }
 
-std::string utf8(nb::handle text) {
-  const auto bytes = nb::steal<nb::bytes>(PyUnicode_AsEncodedString(text.ptr(), "utf-8", "backslashreplace"));
-  return {bytes.c_str(), bytes.size()};
-}
-
 Array read_array(nb::handle object, std::string_view name, DType number_type) {
   PyObject* o = object.ptr();
   if (PyArray_Check(o) && !PyArray_CheckExact(o) && nb::hasattr(object, "mask"))

@@ -32,9 +32,6 @@ void load_numpy();
 
 // `name` is for messages. A number becomes a 0-d array of `number_type`, converted as docs/language.md says. Throws
 // Error 03xx.
-// A str as UTF-8; half of a surrogate pair, which UTF-8 lacks, as Python escapes it.
-[[nodiscard]] std::string utf8(nb::handle text);
-
 [[nodiscard]] Array read_array(nb::handle object, std::string_view name, DType number_type = DType::f32);
 
 // An uninitialised, contiguous array. jax's arrays cannot be written, so theirs is made of numpy's by `finished`.

@@ -13,6 +13,7 @@
 #include <postlude/error.h>
 
 #include <cstdint>
+#include <string>
 
 namespace postlude::inline v0::python {
 
@@ -24,6 +25,12 @@ struct Size {
   bool beyond = false;
   operator std::int64_t() const;  // NOLINT(google-explicit-constructor): an integer to those who take one
 };
+
+// A str as UTF-8; half of a surrogate pair, which UTF-8 lacks, as Python escapes it.
+inline std::string utf8(nb::handle text) {
+  const auto bytes = nb::steal<nb::bytes>(PyUnicode_AsEncodedString(text.ptr(), "utf-8", "backslashreplace"));
+  return {bytes.c_str(), bytes.size()};
+}
 
 // Gives the interpreter's lock away, or takes it, for a scope. Unlike nanobind's guards they outlive the interpreter: a
 // daemon thread that asks for the lock after its end is unwound by Python before 3.14, through frames that must not

@@ -325,19 +325,19 @@ def test_texts_and_paths_that_are_not_utf8(tmp_path):
     text = "def f(acc):\n    return acc\n"
     for given in (b"def f(acc): return acc", 5, None):
         refused(lambda given=given: post.parse(given), post.UsageError, "PL0701", type(given).__name__)
-    refused(lambda: post.parse(text, "\ud800"), post.TextError, "PL0103", "ud800")
+    refused(lambda: post.parse(text, "\ud800"), post.TextError, "PL0109", "ud800")
     a = np.ones((2, 2), np.float32)
     refused(lambda: post.matmul(a, a, epilogue=post.parse(text), target="\ud800"), post.UsageError, "PL0701", "ud800")
     refused(lambda: post.matmul(a, a, epilogue=post.parse(text), **{"\ud800": a}), post.OperandError, "PL0303", "ud800")
     refused(lambda: post.matmul(a, a, epilogue=post.parse(text), out={"\ud800": a}), post.OperandError, "PL0303", "ud800")
-    refused(lambda: post.plan("\ud800", post.f32), post.UsageError, "PL0402", "ud800")
-    refused(lambda: post.plan(a, a, epilogue=post.parse(text), dtypes={"\ud800": post.f32}), post.UsageError, "PL07", "ud800")
+    refused(lambda: post.plan("\ud800", post.f32), post.TextError, "PL0107", "ud800")
+    refused(lambda: post.plan(a, a, epilogue=post.parse(text), dtypes={"\ud800": post.f32}), post.OperandError, "PL0303", "ud800")
 
     @post.epilogue
     def named_so(acc):
         return {"\ud800": acc}
 
-    refused(lambda: post.matmul(a, a, epilogue=named_so), post.TextError, "PL01", "ud800")
+    refused(lambda: post.matmul(a, a, epilogue=named_so), post.GraphError, "PL0209", "ud800")
     for interface in ({"data": None}, {"shape": "x"}, {"shape": (-4, 5)}, {"shape": (2**70, 5)}, {"typestr": "\ud800"}, 5):
         class Malformed:
             __array_interface__ = {**a.__array_interface__, **interface} if isinstance(interface, dict) else interface

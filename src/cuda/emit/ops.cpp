@@ -8,7 +8,6 @@
 #include <cmath>
 #include <cstdio>
 #include <iterator>
-#include <ranges>
 #include <set>
 
 namespace postlude::inline v0::cuda {
@@ -254,7 +253,7 @@ Functions::Made Functions::made(const Function& function, std::span<const DType>
       make(call);
       calls.pop_back();
     }
-    std::ranges::move(callees | std::views::reverse, std::back_inserter(calls));  // the first is written first
+    std::move(callees.rbegin(), callees.rend(), std::back_inserter(calls));  // the first is written first
   }
   return made_.at(key);
 }
