@@ -122,6 +122,7 @@ class Printer {
 
  private:
   [[nodiscard]] std::string name_of(const AxisPtr& axis) const {
+    if (axis->kind == AxisNode::Kind::thread && !nest_) return axis->name;  // its tag, or the call that makes it
     return nest_ ? nest_->name(axis) : readable(axis->name);
   }
   [[nodiscard]] std::string name_of(const BufferPtr& buffer) const {
