@@ -148,8 +148,7 @@ class Holding {
     const std::size_t count = facts_.size();
     std::vector<Expr> added;
     add_facts(condition, holds, added);
-    std::vector<std::pair<std::size_t, Fact>>
-        weaker;  // than one of these that differs by a number, which stands for it
+    std::vector<std::pair<std::size_t, Fact>> weaker;  // those for which one that differs by a number stands meanwhile
     for (const Expr& each : added) {
       Fact now = fact(each);
       const auto old = std::find_if(facts_.begin(), facts_.end(), [&](const Fact& f) { return f.differs(now); });
