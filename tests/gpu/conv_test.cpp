@@ -159,6 +159,12 @@ TEST(Convolution, ResiduesOfFewChannelsAgreeWithTheReference) {
 }
 
 // A weight gradient whose K many parts add up, by one block and in shares.
+TEST(Convolution, FiltersOfGroupsAgreeWithTheReference) {
+  if (const std::string why = missing(); !why.empty()) GTEST_SKIP() << why;
+  for (const Convolution& c : in_groups())
+    for (const Convolution& each : with_gradients(c)) EXPECT_EQ(run(each, suite_graph("bias_relu"), ""), "");
+}
+
 TEST(Convolution, PartsOfAWeightGradientAgreeWithTheReference) {
   if (const std::string why = missing(); !why.empty()) GTEST_SKIP() << why;
   const Conv2d same{.x = DType::bf16, .w = DType::bf16, .padding = {{{1, 1}, {1, 1}}}};

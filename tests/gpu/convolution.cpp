@@ -109,11 +109,11 @@ ConvolutionTensors draw(const Convolution& c, const Graph& graph) {
   std::mt19937_64 random(c.seed);
   ConvolutionTensors all;
   const auto add = [&](const std::string& name, DType dtype, const std::vector<std::int64_t>& shape, double scale,
-                       bool image, bool output) {
+                       bool last, bool output) {
     std::vector<std::int64_t> strides(shape.size());
     std::vector<std::size_t> axes(shape.size());
     for (std::size_t i = 0; i < axes.size(); ++i) axes[i] = i;
-    if (image && c.channels_last) std::rotate(axes.begin() + 1, axes.begin() + 2, axes.end());
+    if (last) std::rotate(axes.begin() + 1, axes.begin() + 2, axes.end());
     std::int64_t elements = 1;
     for (std::size_t i = axes.size(); i-- > 0;) strides[axes[i]] = elements, elements *= shape[axes[i]];
     all.memory.push_back(drawn(dtype, elements, scale, c.whole, random));
@@ -132,10 +132,10 @@ ConvolutionTensors draw(const Convolution& c, const Graph& graph) {
     x.insert(x.begin() + 2, c.depth), w.insert(w.begin() + 2, c.t);
     dy.insert(dy.begin() + 2, c.depth + 3 - c.t);
   }
-  if (c.direction == Direction::dgrad) add("dY", c.conv.x, dy, 1, true, false);
-  else add("X", c.conv.x, x, 1, true, false);
-  if (c.direction == Direction::wgrad) add("dY", c.conv.w, dy, scale, true, false);
-  else add("W", c.conv.w, w, scale, true, false);
+  if (c.direction == Direction::dgrad) add("dY", c.conv.x, dy, 1, c.channels_last, false);
+  else add("X", c.conv.x, x, 1, c.channels_last, false);
+  if (c.direction == Direction::wgrad) add("dY", c.conv.w, dy, scale, c.channels_last, false);
+  else add("W", c.conv.w, w, scale, c.filters_last, false);
   const auto slots = plan.slots();
   for (std::size_t i = 2; i < slots.size(); ++i) {
     const Plan::Slot& slot = slots[i];
@@ -208,6 +208,37 @@ std::vector<Convolution> with_gradients(const Convolution& c) {
   std::vector<Convolution> all{c, c, c};
   all[1].direction = Direction::dgrad, all[1].name += ", data gradient";
   all[2].direction = Direction::wgrad, all[2].name += ", weight gradient";
+  return all;
+}
+
+std::vector<Convolution> in_groups() {
+  struct One {
+    const char* name;
+    std::int32_t groups, channels, filters, stride;  // of a group
+    std::int64_t height, width, r, s;
+  };
+  std::vector<Convolution> all;
+  for (const One& one :
+       {One{"32 of a group", 4, 32, 32, 1, 7, 7, 3, 3}, One{"32, three groups", 3, 32, 32, 1, 6, 5, 3, 2},
+        One{"16", 8, 16, 16, 1, 5, 6, 3, 3}, One{"8", 16, 8, 8, 1, 6, 6, 3, 3},
+        One{"64 channels to 32", 4, 64, 32, 1, 5, 7, 2, 3}, One{"32 channels to 64", 3, 32, 64, 1, 6, 6, 3, 3},
+        One{"64 channels to 8", 8, 64, 8, 1, 5, 5, 3, 1}, One{"8 channels to 64", 8, 8, 64, 1, 5, 5, 2, 3},
+        One{"128", 2, 128, 128, 1, 5, 6, 3, 3}, One{"96 channels to 64", 2, 96, 64, 1, 5, 6, 3, 3},
+        One{"32 by 2", 4, 32, 32, 2, 9, 8, 3, 3}, One{"128 by 2", 2, 128, 64, 2, 8, 7, 3, 3},
+        One{"1x1", 4, 32, 32, 1, 9, 9, 1, 1}, One{"4, which is copied", 16, 4, 4, 1, 6, 6, 3, 3}}) {
+    Convolution c;
+    c.name = std::string("groups, ") + one.name;
+    c.conv.x = c.conv.w = all.size() % 4 ? DType::bf16 : DType::f16;
+    c.conv.groups = one.groups, c.conv.stride = {one.stride, one.stride};
+    const auto before = [](std::int64_t taps) { return static_cast<std::int32_t>(taps / 2); };
+    c.conv.padding = {{{before(one.r), before(one.r)}, {before(one.s), before(one.s)}}};
+    c.images = 3, c.channels = one.channels * one.groups, c.filters = one.filters * one.groups;
+    c.height = one.height, c.width = one.width, c.r = one.r, c.s = one.s, c.filters_last = true,
+    c.seed = 60 + all.size();
+    all.push_back(std::move(c));
+  }
+  all.push_back(all[0]);
+  all.back().name = "groups in three dimensions", all.back().depth = 3, all.back().t = 3;
   return all;
 }
 

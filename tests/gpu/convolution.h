@@ -19,8 +19,8 @@ struct Convolution {
   std::string name;
   Conv2d conv;  // or its gradient is meant
   std::int64_t images = 1, channels = 1, height = 1, width = 1, filters = 1, r = 1, s = 1;
-  bool channels_last = true;
-  bool whole = false;  // numbers of which every sum here is exact
+  bool channels_last = true, filters_last = false;  // of images; of filters
+  bool whole = false;                               // numbers of which every sum here is exact
   std::uint64_t seed = 1;
   Direction direction = Direction::forward;
   std::int64_t depth = 0, t = 0;  // of images and filters in three dimensions: padded by one, with a stride of one
@@ -49,6 +49,8 @@ struct ConvolutionTensors {
 [[nodiscard]] std::vector<Convolution> convolutions(DType type);
 // The convolution and its gradients.
 [[nodiscard]] std::vector<Convolution> with_gradients(const Convolution& c);
+// Groups of many widths, whose filters' channels lie side by side.
+[[nodiscard]] std::vector<Convolution> in_groups();
 // Strided data gradients whose residues are columns of one product on Hopper.
 [[nodiscard]] std::vector<Convolution> residues_of_few_channels();
 // An axis of an image, its filter, and how that passes over it.

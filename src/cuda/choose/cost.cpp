@@ -43,7 +43,8 @@ double stage_clocks(const Schedule& s, const EpilogueNeeds& needs, const Extents
                        s.bn * line[static_cast<int>(needs.b_lines)] * (s.cluster_m > 1 ? shared : 1);
   const double waiting = cluster_tiles(s) == 1 ? 1 : s.ping_pong ? 1.13 : 1.02;
   // Many small boxes take the copy engine longer than their bytes (decision 0180).
-  const int run = b_run(s, needs), boxes = needs.parts > 1 && run < 64 ? s.bn / run + 1 : 0;
+  const int run = needs.b_mn_major && needs.b_box ? needs.b_box : b_run(s, needs),
+            boxes = (needs.parts > 1 || needs.b_box) && run < 64 ? s.bn / run + 1 : 0;
   return waiting * std::max({products, lines * crowd * (s.bm > s.bn && s.bn == 64 ? 1.13 : 1), least, box * boxes});
 }
 

@@ -51,6 +51,7 @@ int b_run(const Schedule& s, const EpilogueNeeds& n) {
   if (n.b_mn_major) return 64;
   const int columns = s.bn / n.parts;
   const auto run = [&] {
+    if (n.b_box) return std::min(columns, n.b_box);
     if (n.piece % columns == 0) return columns;
     if (columns % n.piece == 0) return n.piece % 64 ? columns : n.piece;
     return n.piece % 32 || columns % 32 ? narrowest_subtile : 32;

@@ -77,8 +77,9 @@ struct EpilogueNeeds {
   int a_rows =
       0;  // rows of A in a stage of a tile of 64 where M is fewer: what stands there for others is not used; 0: 64
   bool b_mn_major = false;
-  int block_columns = 0;       // tiles divide this: columns that share their rows of A (groups of channels); 0: all
-  int block_rows = 0;          // and rows that share their columns of B
+  int block_columns = 0;  // tiles divide this: columns that share their rows of A (groups of channels); 0: all
+  int block_rows = 0;     // and rows that share their columns of B
+  int b_box = 0;  // of filters in groups, read as they lie: at most so many columns a box (along N: of K); 0: any
   bool windows = false;        // A's rows are windows
   bool counts_pixels = false;  // K is the pixels of a weight gradient, and B their windows
   bool whole_k = false;        // no tile's K is split: launches with several K share the schedule

@@ -103,6 +103,8 @@ class Decider {
                                                 std::int64_t columns) const;
   [[nodiscard]] bool in_order() const;
   [[nodiscard]] std::optional<Major> by_taps(const Contraction& gemm, bool mn_allowed) const;
+  [[nodiscard]] bool many_boxes(int of) const;
+  [[nodiscard]] Major in_groups(const Contraction& gemm, bool mn_allowed);
   [[nodiscard]] Shape product_shape(bool mma) const;
   [[nodiscard]] std::string portable_reason(const Contraction& gemm) const;
   void arrange(const Contraction& gemm, bool mma, bool b_mn_allowed);

@@ -70,13 +70,43 @@ std::optional<Decider::Major> Decider::by_taps(const Contraction& gemm, bool mn_
     const bool legal = std::all_of(k.k.begin(), k.k.begin() + 3, [&](const Counted::Axis& axis) {
       return axis.size == 1 || (axis.stride < 0 && axis.stride * size % 16 == 0);
     });
-    if (!legal || inner.size != windows()->channels) return {};
+    if (!legal || inner.size != (layout_.diagonal ? layout_.diagonal->group_columns : windows()->channels)) return {};
     const Placed as_tap{{0, inner.stride, layout_.b.strides[2]}, layout_.b.alignment, false, false};
     const Major one = major(as_tap, gemm.b, 2, 1, shape_.n, size == 2 && mn_allowed);
     if (one == Major::repack) return {};
     found = one;
   }
   return found;
+}
+
+// Whether boxes of so many columns, or of K along N, take the copy engine longer, a stage, than a copy of B that has
+// zeros between its groups takes beside the product (decisions 0180, 0214).
+bool Decider::many_boxes(int of) const {
+  constexpr double box = 112, stage = 434, copy = 6000;  // clocks
+  const auto stages = static_cast<double>(ceil_div(layout_.shape.batch * shape_.m, 128) * ceil_div(shape_.n, 64)) /
+                      subject_.multiprocessors * static_cast<double>(depth()) / 64;
+  return std::max(0.0, box * (64.0 / of + 1) - stage) * stages > copy;
+}
+
+// How filters of groups that share a tile are read as they lie: a box for each group, which reaches beyond that group's
+// own channels where others' begin, so that the copy engine puts the zeros there (decision 0214).
+Decider::Major Decider::in_groups(const Contraction& gemm, bool mn_allowed) {
+  const auto& [stride, columns, channels, together] = *layout_.diagonal;
+  const Placed& b = layout_.b;
+  if (b_k()) {
+    if (by_taps(gemm, mn_allowed) != Major::mn || stride != channels * b_k()->k[3].stride) return Major::repack;
+    if (channels % 8 || (channels % 64 && 64 % channels) || many_boxes(std::min(64, channels))) return Major::repack;
+    variant_.b_taps = 2;
+  } else {
+    if (!windows()->channels_last || b.strides[1] != 1 || stride != columns * b.strides[2]) return Major::repack;
+    if (major(b, gemm.b, 2, 1, shape_.n, false) == Major::repack) return Major::repack;
+    if (together == 1) return Major::k;  // no group beside it
+    if (variant_.a_run != 128 || columns % 8 || channels * size_of(gemm.b) % 16 || many_boxes(columns))
+      return Major::repack;
+    variant_.b_taps = 1;
+  }
+  variant_.group_columns = columns, variant_.group_k = channels;
+  return b_k() ? Major::mn : Major::k;
 }
 
 // What one schedule serves: the largest of the parts, or on Hopper all that share a launch, by the K of their mean row.
@@ -157,7 +187,9 @@ void Decider::arrange(const Contraction& gemm, bool mma, bool b_mn_allowed) {
     variant_.b_chunks = in_chunks(layout_.b_rows, layout_.b.alignment, size_of(gemm.b));
     variant_.b_depth = pixel_loads(*b_windows(), size_of(gemm.b)).depth;
     variant_.taps = b_windows()->taps, variant_.block_rows = b_windows()->block_columns;
-  } else if (layout_.b_count || layout_.beside || layout_.diagonal) {
+  } else if (layout_.diagonal) {
+    b = in_groups(gemm, b_mn_allowed);
+  } else if (layout_.b_count || layout_.beside) {
     b = Major::repack;
   } else if (!b_k()) {
     b = major(layout_.b, gemm.b, 2, 1, shape_.n, two_bytes && b_mn_allowed);

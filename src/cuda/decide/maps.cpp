@@ -93,7 +93,7 @@ void Decider::map_b(Kernel& k, const Contraction& gemm, int rows) const {
   std::int64_t depth = this->depth(), column = layout_.b.strides[1];  // of K, and the stride from one to the next
   if (variant_.b_taps == 1 && !s.mma) {
     // A tap stands for a batch: B is shared by all images.
-    depth = windows()->channels;
+    depth = variant_.group_k ? variant_.group_k : windows()->channels;
     batches = {windows()->taps, d_.repack_b ? depth : depth * column, 1};
   }
   if (variant_.b_taps == 2 && !s.mma) {
@@ -102,6 +102,10 @@ void Decider::map_b(Kernel& k, const Contraction& gemm, int rows) const {
                                                 {shape_.n, row, b_run(s, product_->epilogue.needs)}};
     if (variant_.b_mn_major)
       std::swap(dimensions[0], dimensions[1]), dimensions[0].box = 64, dimensions[1].box = bk / s.cluster_m;
+    if (variant_.group_columns) {  // a group's columns, and the filters of all
+      dimensions[0].extent = variant_.group_columns, dimensions[1].extent = windows()->all_channels;
+      dimensions[1].box = std::min(dimensions[1].box, product_->epilogue.needs.b_box);
+    }
     for (std::size_t i = 3; i-- > 0;) {  // from the last tap on
       from.offset += (axis[i].size - 1) * axis[i].stride * size_of(gemm.b);
       dimensions.push_back({axis[i].size, -axis[i].stride, 1});

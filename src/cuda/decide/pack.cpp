@@ -173,19 +173,26 @@ std::optional<Layout> depthwise(const Subject& subject, const Layout& layout) {
 }
 
 std::optional<Layout> together(const Subject& subject, const Layout& layout) {
-  const auto* w = layout.parts.empty() ? std::get_if<agreed::WindowRows>(&layout.a_rows) : &layout.parts.front().a;
   const auto gemm = subject.problem.loop().contraction();
   const Groups& groups = layout.groups;
-  if (!w || !gemm || subject.arch != "sm_90a" || subject.request.mma || groups.count <= 1) return {};
+  if (!gemm || subject.arch != "sm_90a" || subject.request.mma || groups.count <= 1) return {};
   if (layout.shape.k == 0 || groups.along != Groups::Along::n || !on_tensor_cores(gemm->a, gemm->b, subject.arch))
     return {};
   if (subject.request.schedule && subject.request.schedule->strip_x) return {};
+  Layout made = layout;
+  if (layout.parts.empty() && std::holds_alternative<std::monostate>(layout.a_rows)) {  // of one tap, a stride apart
+    made.a_rows = usual_rows(Form::windows, layout.shape.batch, layout.shape.m, layout.shape.k);
+    agreed::WindowRows& rows = std::get<agreed::WindowRows>(made.a_rows);
+    rows.image_stride = layout.a.strides[0], rows.axis[2].stride = layout.a.strides[1];
+    rows.channel_stride = layout.a.strides[2];
+  }
+  const auto* w = layout.parts.empty() ? std::get_if<agreed::WindowRows>(&made.a_rows) : &layout.parts.front().a;
+  if (!w) return {};
   const std::int64_t size = size_of(gemm->a), columns = layout.shape.n / groups.count;
   const int channels = w->channels;
   if (groups.a_stride != channels || w->channel_stride != 1) return {};
   if (columns % 64 != 0 && 64 % columns != 0) return {};
   const std::int64_t block = std::max<std::int64_t>(64, columns), together = block / columns;
-  Layout made = layout;
   bool walked = true;
   const auto widen = [&](agreed::WindowRows& rows) {
     walked = walked && (layout.parts.empty() || rows.channels_last);
@@ -201,9 +208,10 @@ std::optional<Layout> together(const Subject& subject, const Layout& layout) {
     walked = walked && portable_scatter(part).empty();
   }
   if (layout.parts.empty()) {
-    widen(std::get<agreed::WindowRows>(made.a_rows));
-    made.packed_k = std::get<agreed::WindowRows>(made.a_rows).k;
-    made.b_count = counted(layout, *w, w->axis[2].taps, channels);
+    agreed::WindowRows& rows = std::get<agreed::WindowRows>(made.a_rows);
+    made.b_count = counted(layout, rows, rows.axis[2].taps, channels);
+    widen(rows);
+    made.packed_k = rows.k;
   }
   if (!walked) return {};
   made.diagonal = {groups.b_stride, small(columns), channels, small(together)};

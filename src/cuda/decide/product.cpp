@@ -134,6 +134,8 @@ Choice choose(const Site& site, Hold hold) {
   e.needs.windows = site.variant.a_form != 0;
   e.needs.whole_k = site.variant.scattered, e.needs.counts_pixels = site.variant.b_form == 2;
   e.needs.block_columns = site.variant.block_columns, e.needs.block_rows = site.variant.block_rows;
+  if (const int columns = site.variant.group_columns)
+    e.needs.b_box = site.variant.b_mn_major ? std::min(64, site.variant.group_k) : columns;
   e.needs.stencil = site.variant.stencil, e.needs.boxes = site.variant.boxes;
   e.needs.a_rows = site.mma || site.variant.a_mn_major || site.variant.a_form ? 0 : few_rows(site.shape.m);
   e.needs.promoted = !site.mma && site.variant.promoted != 0;

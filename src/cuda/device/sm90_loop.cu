@@ -158,7 +158,17 @@ struct Loop {
       for (int x = 0; x < BN; x += B_MN_MAJOR ? RUN : CLUSTER_M * RUN) {
         const int j = x + (CLUSTER_M > 1 && !B_MN_MAJOR ? rank() * RUN : 0), at = j % OUT_N, piece = j / OUT_N;
         if (at >= columns) continue;
-#if PIECE % 64 && RUN % PIECE == 0  // pieces from group to group, which lie a group apart
+#if GROUP_K  // what a box has beyond its group's own channels is zeros
+        const int n = w.n * BN + j, first = window.group + k;
+#if B_MN_MAJOR
+        constexpr int lines = B_BOX < BK / CLUSTER_M ? B_BOX : BK / CLUSTER_M;
+        #pragma unroll
+        for (int i = line<CLUSTER_M>(); i < line<CLUSTER_M>() + BK / CLUSTER_M; i += lines)
+          load_box<CLUSTER_M>(b + (j + i) * 128, p.map[1], bar, n - (first + i) / GROUP_K * GROUP_COLUMNS, first + i, sx, sy, sz);
+#else
+        load_box<CLUSTER_M>(b + j * 128, p.map[1], bar, first - n / GROUP_COLUMNS * GROUP_K, n, b_batch);
+#endif
+#elif PIECE % 64 && RUN % PIECE == 0  // pieces from group to group, which lie a group apart
         load_box<CLUSTER_M>(b + j * 128, p.map[has_edge(at) ? EDGE_B : 1], bar, k, 0, piece, (w.n * OUT_N + at) / PIECE, b_batch);
 #else
         const int n = first_piece(w.n * OUT_N + at) + piece * next_piece(p.n), own = line<CLUSTER_M>();

@@ -239,6 +239,9 @@ std::string gemm_source(const KernelVariant& variant, const Schedule& s, const E
     define("A_RUN", variant.a_run);
     define("A_DEPTH", variant.a_depth);
     define("B_TAPS", variant.b_taps);
+    define("GROUP_COLUMNS", variant.group_columns);
+    define("GROUP_K", variant.group_k);
+    define("B_BOX", epilogue.needs.b_box);
   }
   text += row_of_image(variant.image_rows) + base_source();
   if (variant.a_form || variant.b_form) text += rows_source();

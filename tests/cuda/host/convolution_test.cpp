@@ -140,6 +140,38 @@ TEST(Emission, Convolves) {
   EXPECT_GE(shared, 4);
 }
 
+// Filters in groups as they lie, also by tiles that share them.
+TEST(Emission, ReadsFiltersOfGroupsAsTheyLie) {
+  Harness harness("emission_groups");
+  std::vector<Convolving> all;
+  const Graph bias = epilogue("bias_relu");
+  for (gpu_tests::Convolution c : gpu_tests::in_groups())
+    for (const gpu_tests::Direction direction : {gpu_tests::Direction::forward, gpu_tests::Direction::dgrad}) {
+      c.direction = direction;
+      all.push_back(convolving(c, bias, ""));
+      if (c.seed % 3 == 0 && c.conv.stride[0] == 1)
+        all.push_back(convolving(c, bias, "pingpong 64x64x6 sub 32x2 aux 0 raster 2 cluster 2x1"));
+    }
+  thin_out(all);
+  for (Convolving& r : all) r.call.run();
+  ASSERT_TRUE(harness.compile());
+  int copied = 0;
+  for (Convolving& r : all) {
+    const std::string schedule = r.call.describe();
+    SCOPED_TRACE(r.c.name + ": " + schedule);
+    copied += schedule.find("B repacked") != schedule.npos;
+    for (const std::uint64_t order : {std::uint64_t{0}, r.c.seed}) {
+      r.tensors.poison();
+      harness.order(order);
+      r.call.run();
+      EXPECT_EQ(gpu_tests::wrong(r.c, r.plan, r.tensors), "");
+    }
+  }
+  std::printf("%zu convolutions, of %d filters are copied\n", all.size(), copied);
+  if (every() > 1) return;
+  EXPECT_EQ(copied, 7);  // groups of 8 bytes, lines of 128 bytes that have two taps, gradients by data of 1x1
+}
+
 // Residues of few channels as columns of one product, and apart.
 TEST(Emission, PutsResiduesBesideOneAnother) {
   Harness harness("emission_beside");
