@@ -117,19 +117,31 @@ class IndexCheck {
       : sizes_(sizes), axes_(std::move(axes)), stage_(std::move(stage)) {}
 
   void value(const Expr& x) {
-    if (x->kind == ExprNode::Kind::operation && x->op == Op::where) {
-      value(x->args[0]);
-      for (const bool holds : {true, false}) {
-        const std::size_t count = facts_.size();
-        assume(x->args[0], holds);
-        value(x->args[holds ? 1 : 2]);
-        facts_.resize(count);
+    struct Open {
+      const Expr* at;
+      std::size_t next = 0, facts = 0;  // of its arguments; how many facts there were outside of a condition
+    };
+    std::vector<Open> open{{&x}};
+    while (!open.empty()) {
+      Open& top = open.back();
+      const ExprNode& node = *top.at->node();
+      const bool chooses = node.kind == ExprNode::Kind::operation && node.op == Op::where;
+      if (chooses && top.next > 1) {
+        facts_.resize(top.facts);
         guards_.pop_back();
       }
-      return;
+      if (top.next == node.args.size()) {
+        if (node.kind == ExprNode::Kind::read) read(node);
+        open.pop_back();
+        continue;
+      }
+      const std::size_t i = top.next++;
+      if (chooses && i > 0) {
+        top.facts = facts_.size();
+        assume(node.args[0], i == 1);
+      }
+      open.push_back({&node.args[i]});
     }
-    for (const Expr& arg : x->args) value(arg);
-    if (x->kind == ExprNode::Kind::read) read(*x.node());
   }
 
   void assume(const Expr& condition, bool holds) {

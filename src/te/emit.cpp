@@ -12,6 +12,7 @@ const char* const loops_text =
 #include "cuda/device/loops.cu"
     ;
 
+constexpr std::uint32_t deep = 64;          // an expression from which on its parts are not written by recursion
 constexpr std::int64_t most_shared = 4096;  // elements of an array that a block shares
 
 std::string storage(DType type) { return type == DType::boolean ? "bool" : std::string(name(type)); }
@@ -138,7 +139,24 @@ void Emitter::put(const BufferPtr& buffer, const std::vector<Expr>& at, const st
                                         {"value", cuda::rounded(value, type, buffer->type)}});
 }
 
+// What it is made of is written first, and kept until the last that uses it.
 std::string Emitter::value(const Expr& x) {
+  if (const auto found = made_.find(x.node().get()); found != made_.end()) {
+    if (--found->second.uses > 0) return found->second.text;
+    return std::move(made_.extract(found).mapped().text);
+  }
+  if (!made_.empty() || x->depth < deep) return text(x);
+  const std::vector<const Expr*> inner = parts(x);
+  for (const Expr* const each : inner)
+    for (const Expr& arg : (*each)->args) ++made_[arg.node().get()].uses;
+  for (const Expr* const each : inner)
+    if (each != &x) made_[each->node().get()].text = text(*each);
+  std::string all = text(x);
+  made_.clear();
+  return all;
+}
+
+std::string Emitter::text(const Expr& x) {
   switch (x->kind) {
     case ExprNode::Kind::constant:
       if (x->type == DType::i64 && x->value.integer > -(1 << 30) && x->value.integer < 1 << 30)

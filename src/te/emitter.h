@@ -80,6 +80,7 @@ class Emitter {
   }
   std::string temporary(DType type, const std::string& value);  // its name
   std::string value(const Expr& x);
+  std::string text(const Expr& x);
   std::string count(const Expr& x) { return "i64(" + value(x) + ")"; }
   std::string offset(const BufferPtr& buffer, const std::vector<Expr>& at);
   std::string load(const BufferPtr& buffer, const std::vector<Expr>& at);
@@ -157,6 +158,11 @@ class Emitter {
   bool wide_ = false;                                                 // where chain_->wide holds
   std::unordered_map<const ExprNode*, std::string> fetched_;          // of them
   std::map<const Buffer*, std::string> collected_;                    // to be stored side by side
+  struct Made {
+    std::string text;
+    int uses = 0;  // that are left
+  };
+  std::unordered_map<const ExprNode*, Made> made_;  // of what value() writes
   KernelSource now_;
   std::string code_, shared_;
   int depth_ = 1, temporaries_ = 0;

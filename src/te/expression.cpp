@@ -5,6 +5,7 @@
 #include "lower/fold.h"
 
 #include <algorithm>
+#include <optional>
 #include <span>
 #include <unordered_set>
 
@@ -178,50 +179,73 @@ Expr rounded_by(const Expr& x, DType dtype, const Expr& random) {
 
 Expr both(const Expr& a, const Expr& b) { return a.empty() ? b : b.empty() ? a : operation(Op::bit_and, {a, b}); }
 
+namespace {
+
+// What a node is made of, one after the other; null behind the last.
+const Expr* part(const ExprNode& x, std::size_t i) {
+  if (i < x.args.size()) return &x.args[i];
+  i -= x.args.size();
+  if (!x.reduction || i > x.reduction->sources.size()) return nullptr;
+  return i < x.reduction->sources.size() ? &x.reduction->sources[i] : &x.reduction->where;
+}
+
+// What is known of one, which may be empty.
+const Expr& result_of(const std::unordered_map<const ExprNode*, Expr>& done, const Expr& x) {
+  return x.empty() ? x : done.at(x.node().get());
+}
+
+}  // namespace
+
+std::vector<const Expr*> parts(const Expr& x, const std::function<bool(const ExprNode&)>& enters) {
+  std::vector<const Expr*> list;
+  if (x.empty()) return list;
+  std::vector<std::pair<const Expr*, std::size_t>> open{{&x, 0}};
+  std::unordered_set<const ExprNode*> seen{x.node().get()};
+  while (!open.empty()) {
+    const ExprNode& at = *open.back().first->node();
+    const Expr* const inner = !enters || enters(at) ? part(at, open.back().second++) : nullptr;
+    if (!inner) {
+      list.push_back(open.back().first);
+      open.pop_back();
+    } else if (!inner->empty() && seen.insert(inner->node().get()).second) {
+      open.emplace_back(inner, 0);
+    }
+  }
+  return list;
+}
+
 Expr substitute(const Expr& x, const Substitution& axes, const Reading& read) {
   std::unordered_map<const ExprNode*, Expr> done;
-  const std::function<Expr(const Expr&)> walk = [&](const Expr& at) -> Expr {
-    if (at.empty()) return at;
-    if (at->kind == ExprNode::Kind::constant) return at;
-    if (at->kind == ExprNode::Kind::axis) {
-      const auto found = axes.find(at->axis.get());
-      return found == axes.end() ? at : found->second;
-    }
-    if (const auto found = done.find(at.node().get()); found != done.end()) return found->second;
-    ExprNode node = *at.node();
-    bool changed = false;
-    for (Expr& arg : node.args) {
-      Expr now = walk(arg);
-      changed |= now.node() != arg.node();
-      arg = std::move(now);
-    }
-    if (node.reduction) {
-      auto reduction = std::make_shared<Reduction>(*node.reduction);
-      for (Expr& source : reduction->sources) source = walk(source);
-      reduction->where = walk(reduction->where);
-      node.reduction = std::move(reduction);
-      changed = true;
-    }
+  for (const Expr* const each : parts(x)) {
+    const Expr& at = *each;
     Expr result = at;
-    if (node.kind == ExprNode::Kind::read && read) result = read(node, node.args);
-    else if (changed) result = made(std::move(node));
-    return done.emplace(at.node().get(), std::move(result)).first->second;
-  };
-  return walk(x);
+    if (at->kind == ExprNode::Kind::axis) {
+      if (const auto found = axes.find(at->axis.get()); found != axes.end()) result = found->second;
+    } else if (at->kind != ExprNode::Kind::constant) {
+      ExprNode node = *at.node();
+      bool changed = false;
+      for (Expr& arg : node.args) {
+        const Expr& now = result_of(done, arg);
+        changed |= now.node() != arg.node();
+        arg = now;
+      }
+      if (node.reduction) {
+        auto reduction = std::make_shared<Reduction>(*node.reduction);
+        for (Expr& source : reduction->sources) source = result_of(done, source);
+        reduction->where = result_of(done, reduction->where);
+        node.reduction = std::move(reduction);
+        changed = true;
+      }
+      if (node.kind == ExprNode::Kind::read && read) result = read(node, node.args);
+      else if (changed) result = made(std::move(node));
+    }
+    done.emplace(at.node().get(), std::move(result));
+  }
+  return result_of(done, x);
 }
 
 void visit(const Expr& x, const std::function<void(const ExprNode&)>& visitor) {
-  std::unordered_set<const ExprNode*> seen;
-  const std::function<void(const Expr&)> walk = [&](const Expr& at) {
-    if (at.empty() || !seen.insert(at.node().get()).second) return;
-    for (const Expr& arg : at->args) walk(arg);
-    if (at->reduction) {
-      for (const Expr& source : at->reduction->sources) walk(source);
-      walk(at->reduction->where);
-    }
-    visitor(*at.node());
-  };
-  walk(x);
+  for (const Expr* const each : parts(x)) visitor(*each->node());
 }
 
 bool equal(const ExprNode& a, const ExprNode& b) {
@@ -292,55 +316,75 @@ Polynomial product_of(const Polynomial& a, const Polynomial& b) {
 
 }  // namespace
 
-Polynomial polynomial(const Expr& x, const Sizes* sizes) {
+namespace {
+
+// Of an axis, a constant, or what no sum says.
+Polynomial of_atom(const Expr& x, const Sizes* sizes) {
   Polynomial p;
-  const auto atom = [&p](const Expr& of) { p.terms.push_back({{of}, 1}); };
-  switch (x->kind) {
-    case ExprNode::Kind::constant:
-      if (x->value.type == DType::f32) atom(x);
-      else p.constant = x->value.integer;
-      return p;
-    case ExprNode::Kind::axis:
-      if (sizes)
-        if (const auto found = sizes->find(x->axis.get()); found != sizes->end()) {
-          p.constant = found->second;
-          return p;
-        }
-      atom(x);
-      return p;
-    case ExprNode::Kind::operation: break;
-    default: atom(x); return p;
-  }
-  if (x->type != DType::i64) {
-    atom(x);
+  if (x->kind == ExprNode::Kind::constant && x->value.type != DType::f32) {
+    p.constant = x->value.integer;
     return p;
   }
-  if (x->op == Op::add || x->op == Op::sub) {
-    p = polynomial(x->args[0], sizes);
-    add_to(p, polynomial(x->args[1], sizes), x->op == Op::add ? 1 : -1);
-    return p;
-  }
-  if (x->op == Op::neg) {
-    add_to(p, polynomial(x->args[0], sizes), -1);
-    return p;
-  }
-  if (x->op == Op::mul) return product_of(polynomial(x->args[0], sizes), polynomial(x->args[1], sizes));
-  std::vector<Expr> args;
-  bool constants = true;
-  for (const Expr& arg : x->args) {
-    if (arg->type != DType::i64) {
-      atom(x);
+  if (x->kind == ExprNode::Kind::axis && sizes)
+    if (const auto found = sizes->find(x->axis.get()); found != sizes->end()) {
+      p.constant = found->second;
       return p;
     }
-    const Polynomial part = polynomial(arg, sizes);
-    constants &= part.is_constant();
-    args.push_back(expression(part));
+  p.terms.push_back({{x}, 1});
+  return p;
+}
+
+// Of an operation on integers, whose arguments' are `args`.
+Polynomial of_operation(const Expr& x, std::span<Polynomial> args) {
+  Polynomial p;
+  switch (x->op) {
+    case Op::add:
+    case Op::sub:
+      p = std::move(args[0]);
+      add_to(p, args[1], x->op == Op::add ? 1 : -1);
+      return p;
+    case Op::neg: add_to(p, args[0], -1); return p;
+    case Op::mul: return product_of(args[0], args[1]);
+    default: break;
   }
   ExprNode node = *x.node();
-  node.args = args;
+  bool constants = true;
+  for (std::size_t i = 0; i < args.size(); ++i) {
+    constants &= args[i].is_constant();
+    node.args[i] = expression(args[i]);
+  }
   if (constants) p.constant = evaluate(made(std::move(node)), {});
-  else atom(made(std::move(node)));
+  else p.terms.push_back({{made(std::move(node))}, 1});
   return p;
+}
+
+bool is_of_integers(const ExprNode& x) {
+  return x.kind == ExprNode::Kind::operation && x.type == DType::i64 &&
+         std::all_of(x.args.begin(), x.args.end(), [](const Expr& arg) { return arg->type == DType::i64; });
+}
+
+}  // namespace
+
+Polynomial polynomial(const Expr& x, const Sizes* sizes) {
+  std::vector<Polynomial> made;
+  std::vector<std::pair<const Expr*, std::size_t>> open{{&x, 0}};  // and how many arguments are made
+  while (!open.empty()) {
+    const auto [at, next] = open.back();
+    const ExprNode& node = *at->node();
+    if (!is_of_integers(node)) {
+      made.push_back(of_atom(*at, sizes));
+    } else if (next < node.args.size()) {
+      ++open.back().second;
+      open.emplace_back(&node.args[next], 0);
+      continue;
+    } else {
+      Polynomial p = of_operation(*at, std::span(made).last(node.args.size()));
+      made.resize(made.size() - node.args.size());
+      made.push_back(std::move(p));
+    }
+    open.pop_back();
+  }
+  return std::move(made[0]);
 }
 
 Expr expression(const Polynomial& p) {
@@ -366,16 +410,27 @@ Expr expression(const Polynomial& p) {
 Expr simplified(const Expr& x) { return x.empty() || x->type != DType::i64 ? x : expression(polynomial(x)); }
 
 Expr tidied(const Expr& x) {
-  if (x.empty() || x->kind == ExprNode::Kind::constant) return x;
-  if (x->type == DType::i64 && x->kind != ExprNode::Kind::read) return simplified(x);
-  ExprNode node = *x.node();
-  bool changed = false;
-  for (Expr& arg : node.args) {
-    Expr now = tidied(arg);
-    changed |= now.node() != arg.node();
-    arg = std::move(now);
+  const auto is_index = [](const ExprNode& node) {
+    return node.type == DType::i64 && node.kind != ExprNode::Kind::read;
+  };
+  std::unordered_map<const ExprNode*, Expr> done;
+  for (const Expr* const each : parts(x, [&](const ExprNode& node) { return !is_index(node) && !node.reduction; })) {
+    Expr result = *each;
+    if (is_index(*result.node())) {
+      result = simplified(result);
+    } else {
+      ExprNode node = *result.node();
+      bool changed = false;
+      for (Expr& arg : node.args) {
+        const Expr& now = result_of(done, arg);
+        changed |= now.node() != arg.node();
+        arg = now;
+      }
+      if (changed) result = made(std::move(node));
+    }
+    done.emplace(each->node().get(), std::move(result));
   }
-  return changed ? made(std::move(node)) : x;
+  return result_of(done, x);
 }
 
 bool same(const Expr& a, const Expr& b) {
@@ -391,21 +446,39 @@ Error untold(const AxisNode& size) {
 namespace {
 
 Literal value_of(const Expr& x, const Sizes& sizes) {
-  if (x->kind == ExprNode::Kind::constant) return x->value;
-  if (x->kind == ExprNode::Kind::axis) {
-    const auto found = sizes.find(x->axis.get());
-    if (found == sizes.end()) throw untold(*x->axis);
-    return {DType::i64, 0, found->second};
+  std::vector<Literal> made;
+  std::vector<std::pair<const Expr*, std::size_t>> open{{&x, 0}};  // and how many arguments are made
+  while (!open.empty()) {
+    const auto [at, next] = open.back();
+    const ExprNode& node = *at->node();
+    if (node.kind == ExprNode::Kind::operation && next < (node.op == Op::where ? 1 : node.args.size())) {
+      ++open.back().second;
+      open.emplace_back(&node.args[next], 0);
+      continue;
+    }
+    open.pop_back();
+    if (node.kind == ExprNode::Kind::constant) {
+      made.push_back(node.value);
+    } else if (node.kind == ExprNode::Kind::axis) {
+      const auto found = sizes.find(node.axis.get());
+      if (found == sizes.end()) throw untold(*node.axis);
+      made.push_back({DType::i64, 0, found->second});
+    } else if (node.kind == ExprNode::Kind::operation && node.op == Op::where) {
+      open.emplace_back(&node.args[made.back().integer ? 1 : 2], 0);
+      made.pop_back();
+    } else {
+      std::optional<Literal> value;
+      if (node.kind == ExprNode::Kind::operation) {
+        value = lower::evaluate(node.op, node.type, std::span(made).last(node.args.size()), node.dtype, node.round);
+        made.resize(made.size() - node.args.size());
+      }
+      if (!value)
+        throw Error(ErrorCode::unsupported, "a size or a guard is computed by " + print(*at),
+                    "Sizes and guards are made of sizes and loops.");
+      made.push_back(*value);
+    }
   }
-  if (x->kind == ExprNode::Kind::operation && x->args.size() <= 3) {
-    if (x->op == Op::where) return value_of(x->args[value_of(x->args[0], sizes).integer ? 1 : 2], sizes);
-    Literal args[3];
-    for (std::size_t i = 0; i < x->args.size(); ++i) args[i] = value_of(x->args[i], sizes);
-    if (const auto value = lower::evaluate(x->op, x->type, std::span(args, x->args.size()), x->dtype, x->round))
-      return *value;
-  }
-  throw Error(ErrorCode::unsupported, "a size or a guard is computed by " + print(x),
-              "Sizes and guards are made of sizes and loops.");
+  return made[0];
 }
 
 }  // namespace

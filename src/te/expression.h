@@ -124,6 +124,10 @@ using Substitution = std::unordered_map<const AxisNode*, Expr>;
 // Replaces axes, then reads: `read` gets each with its new indices (a null function leaves them).
 using Reading = std::function<Expr(const ExprNode& read, std::vector<Expr> indices)>;
 [[nodiscard]] Expr substitute(const Expr& x, const Substitution& axes, const Reading& read = {});
+// The nodes that an expression is made of, each once and behind its arguments, those of a reduction too. What is walked
+// so does not overflow the stack of a small thread, as recursion would. Nodes that are not to be entered are walked
+// whole.
+[[nodiscard]] std::vector<const Expr*> parts(const Expr& x, const std::function<bool(const ExprNode&)>& enters = {});
 // Calls visit(node) once for each node, arguments first; those of a reduction too.
 void visit(const Expr& x, const std::function<void(const ExprNode&)>& visitor);
 

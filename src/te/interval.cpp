@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <numeric>
 #include <set>
+#include <utility>
 
 namespace postlude::inline v0::te {
 namespace {
@@ -106,26 +107,32 @@ bool is_never_negative(const Expr& x, const Ranges& loops) {
 }
 
 bool add_facts(const Expr& condition, bool holds, std::vector<Expr>& facts) {
-  if (condition->kind != ExprNode::Kind::operation) return false;
-  const std::vector<Expr>& args = condition->args;
-  if (condition->type == DType::boolean && condition->op == Op::bit_not) return add_facts(args[0], !holds, facts);
-  if (condition->type == DType::boolean && condition->op == (holds ? Op::bit_and : Op::bit_or)) {
-    const bool first = add_facts(args[0], holds, facts);
-    return add_facts(args[1], holds, facts) && first;
-  }
-  if (args.size() != 2 || args[0]->type != DType::i64) return false;
   static constexpr std::pair<Op, Op> opposites[] = {
       {Op::lt, Op::ge}, {Op::le, Op::gt}, {Op::gt, Op::le}, {Op::ge, Op::lt}, {Op::ne, Op::eq}};
-  Op op = condition->op;
-  if (!holds) {
-    const auto* const other =
-        std::find_if(std::begin(opposites), std::end(opposites), [&](const auto& x) { return x.first == op; });
-    if (other == std::end(opposites)) return false;
-    op = other->second;
+  bool all = true;
+  std::vector<std::pair<const Expr*, bool>> left{{&condition, holds}};
+  while (!left.empty()) {
+    const auto [at, is] = left.back();
+    left.pop_back();
+    const ExprNode& x = *at->node();
+    const bool joins = x.kind == ExprNode::Kind::operation && x.type == DType::boolean;
+    if (joins && x.op == Op::bit_not) {
+      left.emplace_back(&x.args[0], !is);
+    } else if (joins && x.op == (is ? Op::bit_and : Op::bit_or)) {
+      left.emplace_back(&x.args[1], is);
+      left.emplace_back(&x.args[0], is);
+    } else if (joins && x.args.size() == 2 && x.args[0]->type == DType::i64) {
+      const auto* const other = std::find_if(std::begin(opposites), std::end(opposites),
+                                             [&](const auto& pair) { return pair.first == x.op; });
+      std::vector<Expr> rests;
+      if (is || other != std::end(opposites)) rests = at_least_zero(is ? *at : operation(other->second, x.args));
+      facts.insert(facts.end(), rests.begin(), rests.end());
+      all &= !rests.empty();
+    } else {
+      all = false;
+    }
   }
-  const std::vector<Expr> rests = at_least_zero(operation(op, args));
-  facts.insert(facts.end(), rests.begin(), rests.end());
-  return !rests.empty();
+  return all;
 }
 
 // ---- indices behind conditions ------------------------------------------------------------------
@@ -145,54 +152,34 @@ class Holding {
 
   // Indices behind a condition, in a part of the tree that it guards as a whole.
   Expr behind(const Expr& condition, bool holds, const Expr& x) {
-    const std::size_t count = facts_.size();
-    std::vector<Expr> added;
-    add_facts(condition, holds, added);
-    std::vector<std::pair<std::size_t, Fact>> weaker;  // those for which one that differs by a number stands meanwhile
-    for (const Expr& each : added) {
-      Fact now = fact(each);
-      const auto old = std::find_if(facts_.begin(), facts_.end(), [&](const Fact& f) { return f.differs(now); });
-      if (old == facts_.end()) facts_.push_back(std::move(now));
-      else if (now.rest.constant < old->rest.constant) {
-        weaker.emplace_back(old - facts_.begin(), *old);
-        *old = std::move(now);
-      }
-    }
-    Known outside;
-    std::swap(outside, done_);
-    ++guards_;
+    Guard guard = enter(condition, holds);
     Expr result = value(x);
-    --guards_;
-    std::swap(outside, done_);
-    facts_.resize(count);
-    for (auto each = weaker.rbegin(); each != weaker.rend(); ++each)
-      if (each->first < count) facts_[each->first] = std::move(each->second);
+    leave(std::move(guard));
     return result;
   }
 
   Expr value(const Expr& x) {
-    if (x->kind != ExprNode::Kind::read && x->kind != ExprNode::Kind::operation) return x;
-    if (const auto found = done_.find(x.node().get()); found != done_.end()) return found->second;
-    ExprNode node = *x.node();
-    bool changed = false;
-    for (std::size_t i = 0; i < node.args.size(); ++i) {
-      const bool guarded = x->kind == ExprNode::Kind::operation && x->op == Op::where && i > 0;
-      Expr now = guarded ? behind(x->args[0], i == 1, node.args[i]) : value(node.args[i]);
-      changed |= now.node() != node.args[i].node();
-      node.args[i] = std::move(now);
+    std::vector<Open> open;
+    Expr last = begin(x, open);  // what the innermost is, once it is known
+    while (!open.empty()) {
+      Open& top = open.back();
+      const auto is_guarded = [&] {
+        return top.next > 0 && top.node.kind == ExprNode::Kind::operation && top.node.op == Op::where;
+      };
+      if (!last.empty()) {
+        if (is_guarded()) leave(std::move(top.guard));
+        top.changed |= last.node() != top.node.args[top.next].node();
+        top.node.args[top.next++] = std::exchange(last, {});
+      }
+      if (top.next == top.node.args.size()) {
+        last = made_of(std::move(top));
+        open.pop_back();
+        continue;
+      }
+      if (is_guarded()) top.guard = enter(top.at->args[0], top.next == 1);
+      last = begin(top.at->args[top.next], open);
     }
-    Expr otherwise;  // of a tensor without elements
-    for (std::size_t d = 0; guards_ > 0 && x->kind == ExprNode::Kind::read && d < node.args.size(); ++d) {
-      const Expr last = simplified(x->tensor->shape[d] - Expr(1)), index = node.args[d];
-      const bool below = is_shown(simplified(last - index)), above = is_shown(index);
-      if (!below) node.args[d] = operation(Op::min, {node.args[d], last});
-      if (!above) node.args[d] = operation(Op::max, {node.args[d], Expr(0)});
-      changed |= !below || !above;
-      if (!(below && above) && !is_shown(last)) otherwise = both(otherwise, last >= Expr(0));
-    }
-    Expr result = changed ? made(std::move(node)) : x;
-    if (!otherwise.empty()) result = operation(Op::where, {otherwise, result, converted(Expr(0), result->type)});
-    return done_.emplace(x.node().get(), std::move(result)).first->second;
+    return last;
   }
 
  private:
@@ -213,6 +200,70 @@ class Holding {
                         });
     }
   };
+  // A condition that stands around: what was known outside of it.
+  struct Guard {
+    std::size_t count = 0;
+    std::vector<std::pair<std::size_t, Fact>> weaker;  // facts for which one that differs by a number stands meanwhile
+    Known outside;
+  };
+  // A node so many of whose arguments are walked.
+  struct Open {
+    Expr at;
+    ExprNode node;
+    std::size_t next = 0;
+    bool changed = false;
+    Guard guard{};  // of the next argument
+  };
+
+  Guard enter(const Expr& condition, bool holds) {
+    Guard guard{facts_.size(), {}, {}};
+    std::vector<Expr> added;
+    add_facts(condition, holds, added);
+    for (const Expr& each : added) {
+      Fact now = fact(each);
+      const auto old = std::find_if(facts_.begin(), facts_.end(), [&](const Fact& f) { return f.differs(now); });
+      if (old == facts_.end()) facts_.push_back(std::move(now));
+      else if (now.rest.constant < old->rest.constant) {
+        guard.weaker.emplace_back(old - facts_.begin(), *old);
+        *old = std::move(now);
+      }
+    }
+    std::swap(guard.outside, done_);
+    ++guards_;
+    return guard;
+  }
+  void leave(Guard guard) {
+    --guards_;
+    std::swap(guard.outside, done_);
+    facts_.resize(guard.count);
+    for (auto each = guard.weaker.rbegin(); each != guard.weaker.rend(); ++each)
+      if (each->first < guard.count) facts_[each->first] = std::move(each->second);
+  }
+
+  // What is known of it, else nothing, and it is open.
+  Expr begin(const Expr& x, std::vector<Open>& open) {
+    if (x->kind != ExprNode::Kind::read && x->kind != ExprNode::Kind::operation) return x;
+    if (const auto found = done_.find(x.node().get()); found != done_.end()) return found->second;
+    open.push_back({x, *x.node()});
+    return {};
+  }
+  Expr made_of(Open open) {
+    const Expr& x = open.at;
+    ExprNode& node = open.node;
+    Expr otherwise;  // of a tensor without elements
+    for (std::size_t d = 0; guards_ > 0 && x->kind == ExprNode::Kind::read && d < node.args.size(); ++d) {
+      const Expr last = simplified(x->tensor->shape[d] - Expr(1)), index = node.args[d];
+      const bool below = is_shown(simplified(last - index)), above = is_shown(index);
+      if (!below) node.args[d] = operation(Op::min, {node.args[d], last});
+      if (!above) node.args[d] = operation(Op::max, {node.args[d], Expr(0)});
+      open.changed |= !below || !above;
+      if (!(below && above) && !is_shown(last)) otherwise = both(otherwise, last >= Expr(0));
+    }
+    Expr result = open.changed ? made(std::move(node)) : x;
+    if (!otherwise.empty()) result = operation(Op::where, {otherwise, result, converted(Expr(0), result->type)});
+    return done_.emplace(x.node().get(), std::move(result)).first->second;
+  }
+
   static std::set<const AxisNode*> axes_of(const Expr& x) {
     std::set<const AxisNode*> axes;
     visit(x, [&](const ExprNode& node) {

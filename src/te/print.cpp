@@ -1,8 +1,10 @@
 // Expressions and nests as text.
 #include "te/nest.h"
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <variant>
 
 namespace postlude::inline v0::te {
 namespace {
@@ -62,29 +64,7 @@ const char* scope_name(Buffer::Scope scope) {
 class Printer {
  public:
   explicit Printer(const Nest* nest) : nest_(nest) {}
-  std::string print(const Expr& x) const {
-    if (x.empty()) return "";
-    switch (x->kind) {
-      case ExprNode::Kind::constant: return literal(x->value);
-      case ExprNode::Kind::axis: return name_of(x->axis);
-      case ExprNode::Kind::read: {
-        const OperationNode& op = *x->tensor;
-        if (nest_) return access(nest_->name(nest_->of(*x.node())), x->args);
-        return access(readable(op.name) + (op.dtypes.size() > 1 ? "." + std::to_string(x->component) : ""), x->args);
-      }
-      case ExprNode::Kind::operation: return operation_text(x);
-      case ExprNode::Kind::reduce: {
-        const Reduction& r = *x->reduction;
-        std::string axes;
-        for (const AxisPtr& axis : r.axes) axes += (axes.empty() ? "" : ", ") + name_of(axis);
-        const std::string values = r.sources.size() > 1 ? "(" + list(r.sources) + ")" : list(r.sources);
-        return readable(r.reducer->name) + "(" + values + ", axis=[" + axes + "]" +
-               (r.where.empty() ? "" : ", where=" + print(r.where)) + ")" +
-               (r.sources.size() > 1 ? "[" + std::to_string(x->component) + "]" : "");
-      }
-    }
-    return "";
-  }
+  std::string print(const Expr& x) const { return text({x}); }
 
   void write(const std::vector<Statement>& body, const std::string& indent, std::string& text) const {
     for (const Statement& s : body) {
@@ -128,11 +108,7 @@ class Printer {
   [[nodiscard]] std::string name_of(const BufferPtr& buffer) const {
     return nest_ ? nest_->name(buffer) : readable(buffer->name);
   }
-  std::string list(const std::vector<Expr>& values) const {
-    std::string all;
-    for (const Expr& x : values) all += (all.empty() ? "" : ", ") + print(x);
-    return all;
-  }
+  std::string list(const std::vector<Expr>& values) const { return text(listed(values)); }
 
   // What a store puts into its buffers, rounded where they hold another type than what is computed, or read.
   std::string stored(const Statement& s) const {
@@ -147,43 +123,102 @@ class Printer {
     return all;
   }
 
-  // ceildiv(n, 16) for (n + 15) // 16.
-  std::string quotient(const Expr& a, const Expr& b) const {
-    if (b->kind == ExprNode::Kind::constant && a->kind == ExprNode::Kind::operation && a->op == Op::add) {
-      const Expr& last = a->args[1];
-      if (last->kind == ExprNode::Kind::constant && last->value.integer == b->value.integer - 1)
-        return "ceildiv(" + print(a->args[0]) + ", " + print(b) + ")";
-    }
-    return "floordiv(" + print(a) + ", " + print(b) + ")";
-  }
-
-  std::string wrapped(const Expr& x, int least) const {
-    const std::string inner = print(x);
-    return precedence(*x.node()) < least ? "(" + inner + ")" : inner;
-  }
-
   std::string access(const std::string& name, const std::vector<Expr>& index) const {
     return name + "[" + list(index) + "]";
   }
 
-  std::string operation_text(const Expr& x) const {
+  // An expression in pieces, which are text or are expressions themselves: those are left until the ones before them
+  // are written, however deep they lie.
+  using Piece = std::variant<std::string, Expr>;
+  using Pieces = std::vector<Piece>;
+  std::string text(Pieces left) const {
+    std::string all;
+    std::reverse(left.begin(), left.end());
+    while (!left.empty()) {
+      const Piece now = std::move(left.back());
+      left.pop_back();
+      if (const auto* const text = std::get_if<std::string>(&now)) {
+        all += *text;
+      } else if (!std::get<Expr>(now).empty()) {
+        Pieces inner = pieces(std::get<Expr>(now));
+        left.insert(left.end(), std::make_move_iterator(inner.rbegin()), std::make_move_iterator(inner.rend()));
+      }
+    }
+    return all;
+  }
+  static Pieces joined(std::initializer_list<Pieces> parts) {
+    Pieces all;
+    for (const Pieces& part : parts) all.insert(all.end(), part.begin(), part.end());
+    return all;
+  }
+  static Pieces listed(const std::vector<Expr>& values) {
+    Pieces all;
+    for (const Expr& x : values) {
+      if (!all.empty()) all.emplace_back(", ");
+      all.emplace_back(x);
+    }
+    return all;
+  }
+  static Pieces wrapped(const Expr& x, int least) {
+    return precedence(*x.node()) < least ? Pieces{"(", x, ")"} : Pieces{x};
+  }
+
+  Pieces pieces(const Expr& x) const {
+    switch (x->kind) {
+      case ExprNode::Kind::constant: return {literal(x->value)};
+      case ExprNode::Kind::axis: return {name_of(x->axis)};
+      case ExprNode::Kind::operation: return pieces_of_operation(x);
+      case ExprNode::Kind::read: {
+        const OperationNode& op = *x->tensor;
+        const std::string name =
+            nest_ ? nest_->name(nest_->of(*x.node()))
+                  : readable(op.name) + (op.dtypes.size() > 1 ? "." + std::to_string(x->component) : "");
+        return joined({{name + "["}, listed(x->args), {"]"}});
+      }
+      case ExprNode::Kind::reduce: {
+        const Reduction& r = *x->reduction;
+        const bool several = r.sources.size() > 1;
+        std::string axes;
+        for (const AxisPtr& axis : r.axes) axes += (axes.empty() ? "" : ", ") + name_of(axis);
+        return joined({{readable(r.reducer->name) + (several ? "((" : "(")},
+                       listed(r.sources),
+                       {(several ? "), axis=[" : ", axis=[") + axes + "]"},
+                       r.where.empty() ? Pieces{} : Pieces{", where=", r.where},
+                       {several ? ")[" + std::to_string(x->component) + "]" : ")"}});
+      }
+    }
+    return {};
+  }
+
+  static Pieces pieces_of_operation(const Expr& x) {
+    const std::string spelling(info(x->op).spelling);
     if (x->op == Op::floordiv && x->type == DType::i64) return quotient(x->args[0], x->args[1]);
-    if (x->op == Op::cast) return "cast(" + list(x->args) + ", " + std::string(name(x->dtype)) + ")";
-    if (x->op == Op::random) return "random(" + std::to_string(x->seed) + ", " + list(x->args) + ")";
+    if (x->op == Op::cast) return joined({{"cast("}, listed(x->args), {", " + std::string(name(x->dtype)) + ")"}});
+    if (x->op == Op::random) return joined({{"random(" + std::to_string(x->seed) + ", "}, listed(x->args), {")"}});
     if (const int at = precedence(*x.node()); at < 10)
-      return wrapped(x->args[0], at) + (at == 7 ? "" : " ") + std::string(info(x->op).spelling) + (at == 7 ? "" : " ") +
-             wrapped(x->args[1], at + 1);
-    if (x->op == Op::neg || x->op == Op::bit_not) return std::string(info(x->op).spelling) + wrapped(x->args[0], 8);
-    return std::string(info(x->op).id) + "(" + list(x->args) + ")";
+      return joined(
+          {wrapped(x->args[0], at), {at == 7 ? spelling : " " + spelling + " "}, wrapped(x->args[1], at + 1)});
+    if (x->op == Op::neg || x->op == Op::bit_not) return joined({{spelling}, wrapped(x->args[0], 8)});
+    return joined({{std::string(info(x->op).id) + "("}, listed(x->args), {")"}});
+  }
+
+  // ceildiv(n, 16) for (n + 15) // 16.
+  static Pieces quotient(const Expr& a, const Expr& b) {
+    if (b->kind == ExprNode::Kind::constant && a->kind == ExprNode::Kind::operation && a->op == Op::add) {
+      const Expr& last = a->args[1];
+      if (last->kind == ExprNode::Kind::constant && last->value.integer == b->value.integer - 1)
+        return {"ceildiv(", a->args[0], ", ", b, ")"};
+    }
+    return {"floordiv(", a, ", ", b, ")"};
   }
 
   std::string combined(const std::vector<std::string>& to, const Statement& update) const {
     const std::vector<Expr>& values = update.values;
     switch (update.reducer->known) {
-      case Known::sum: return to[0] + " + " + wrapped(values[0], 7);
-      case Known::prod: return to[0] + "*" + wrapped(values[0], 8);
-      case Known::any: return to[0] + " | " + wrapped(values[0], 4);
-      case Known::all: return to[0] + " & " + wrapped(values[0], 5);
+      case Known::sum: return to[0] + " + " + text(wrapped(values[0], 7));
+      case Known::prod: return to[0] + "*" + text(wrapped(values[0], 8));
+      case Known::any: return to[0] + " | " + text(wrapped(values[0], 4));
+      case Known::all: return to[0] + " & " + text(wrapped(values[0], 5));
       default: break;
     }
     std::string state;

@@ -159,8 +159,30 @@ StripNest::Access StripNest::access(const BoundBuffer& buffer, const std::vector
   return access;
 }
 
+// What it is made of comes first.
 int StripNest::compile(const Expr& x, bool guarded) {
-  if (const auto found = made_[guarded].find(x.node().get()); found != made_[guarded].end()) return found->second;
+  std::vector<std::pair<Expr, bool>> left{{x, guarded}}, missing;
+  while (!left.empty()) {
+    const auto [at, is_guarded] = left.back();
+    if (made_[is_guarded].count(at.node().get())) {
+      left.pop_back();
+      continue;
+    }
+    missing.clear();
+    Value value = valued(at, is_guarded, missing);
+    if (missing.empty()) made_[is_guarded].emplace(at.node().get(), append(std::move(value)));
+    left.insert(left.end(), missing.rbegin(), missing.rend());
+  }
+  return made_[guarded].at(x.node().get());
+}
+
+// `missing`: what it is made of that is not compiled yet.
+StripNest::Value StripNest::valued(const Expr& x, bool guarded, std::vector<std::pair<Expr, bool>>& missing) {
+  const auto made_of = [&](const Expr& part, bool is_guarded) {
+    const auto found = made_[is_guarded].find(part.node().get());
+    if (found == made_[is_guarded].end()) missing.emplace_back(part, is_guarded);
+    return found == made_[is_guarded].end() ? -1 : found->second;
+  };
   Value value;
   value.type = x->type;
   switch (x->kind) {
@@ -181,7 +203,7 @@ int StripNest::compile(const Expr& x, bool guarded) {
       }
       value.kind = Value::Kind::operation;
       for (std::size_t i = 0; i < x->args.size(); ++i)
-        value.args.push_back(compile(x->args[i], guarded || (x->op == Op::where && i > 0)));
+        value.args.push_back(made_of(x->args[i], guarded || (x->op == Op::where && i > 0)));
       const DType last =
           (x->op == Op::cast ? x->args.front() : x->args.back())->type;  // a cast may have a random number
       if (x->op == Op::cast && x->round != Round::nearest_even && (last == DType::f32 || is_float(x->dtype))) {
@@ -197,8 +219,9 @@ int StripNest::compile(const Expr& x, bool guarded) {
       }
       if (value.kind == Value::Kind::operation && !value.function)
         throw Error(ErrorCode::internal, "the CPU has no strip function for " + print(x));
-      value.uniform = std::all_of(value.args.begin(), value.args.end(),
-                                  [&](int arg) { return values_[static_cast<std::size_t>(arg)].uniform; });
+      value.uniform = missing.empty() && std::all_of(value.args.begin(), value.args.end(), [&](int arg) {
+                        return values_[static_cast<std::size_t>(arg)].uniform;
+                      });
       break;
     }
     case ExprNode::Kind::read: {
@@ -210,15 +233,13 @@ int StripNest::compile(const Expr& x, bool guarded) {
         for (const Loop& loop : loops_) affine = affine && !(guarded && l.others_have(loop.slot));
       if (!affine) {
         value.kind = Value::Kind::gather;
-        for (const Expr& i : x->args) value.access.index_values.push_back(compile(i, guarded));
+        for (const Expr& i : x->args) value.access.index_values.push_back(made_of(i, guarded));
       }
       break;
     }
     case ExprNode::Kind::reduce: throw Error(ErrorCode::internal, "a reduction within a value");
   }
-  const int made = append(std::move(value));
-  made_[guarded].emplace(x.node().get(), made);
-  return made;
+  return value;
 }
 
 // Which loop's elements lie side by side: the one along which most memory is consecutive.

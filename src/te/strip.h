@@ -93,6 +93,7 @@ class StripNest {
   };
 
   int compile(const Expr& x, bool guarded);
+  Value valued(const Expr& x, bool guarded, std::vector<std::pair<Expr, bool>>& missing);
   Access access(const BoundBuffer& buffer, const std::vector<Expr>& index, bool guarded);
   int append(Value value);
   void choose_order();

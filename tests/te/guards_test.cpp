@@ -4,7 +4,10 @@
 
 #include <gtest/gtest.h>
 
+#include <pthread.h>
+
 #include <chrono>
+#include <functional>
 
 namespace postlude {
 namespace {
@@ -54,37 +57,99 @@ struct Decided {
   }
 };
 
-// 900 conditions in one another took ten seconds: each of their reads tried each of them.
-TEST(Guards, ManyInOneAnother) {
+// Runs it in a thread whose stack is small, as those of other runtimes are.
+void on_small_stack(std::function<void()> run) {
 #ifdef __SANITIZE_ADDRESS__  // whose frames are several times as large
-  constexpr int deep = 200;
+  constexpr std::size_t stack = 4 << 20;
 #else
-  constexpr int deep = 900;
+  constexpr std::size_t stack = 512 << 10;
 #endif
+  pthread_attr_t attributes;
+  pthread_t thread;
+  ASSERT_EQ(pthread_attr_init(&attributes), 0);
+  ASSERT_EQ(pthread_attr_setstacksize(&attributes, stack), 0);
+  const auto call = [](void* what) -> void* {
+    (*static_cast<std::function<void()>*>(what))();
+    return nullptr;
+  };
+  ASSERT_EQ(pthread_create(&thread, &attributes, call, &run), 0);
+  pthread_join(thread, nullptr);
+  pthread_attr_destroy(&attributes);
+}
+
+// What `make` makes of A's element and an index, on a CPU, as text and as a kernel. Recursion took up to 4 MB of stack.
+void check_deep(const std::function<te::Expr(const te::Tensor&, const te::Axis&)>& make,
+                const std::function<float(const std::vector<float>&, int)>& wanted_of, bool is_held = false) {
   const te::Expr n = te::var("n");
   const te::Tensor a = te::placeholder({n}, "A");
   const te::Tensor b = te::compute(
-      {n},
-      [&](const te::Axes& i) {
-        te::Expr x = a(i[0]);
-        for (int d = 0; d < deep; ++d)
-          x = te::apply("where", {i[0] * 2 >= d, te::apply("where", {i[0] >= d, a(i[0] - d), 1}) + x, 2});
-        return x;
-      },
-      "B");
+      {n}, [&](const te::Axes& i) { return make(a, i[0]); }, "B");
   const auto begin = std::chrono::steady_clock::now();
   const te::Schedule s = te::create_schedule(b);
   EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(4));
-  EXPECT_EQ(te::lower(s, {a, b}).find("max("), std::string::npos);  // i - d is within, by the innermost of them
+  EXPECT_EQ(te::lower(s, {a, b}).find("max(") != std::string::npos, is_held);
   std::vector<float> x(9), y(9), wanted;
   for (std::size_t e = 0; e < x.size(); ++e) x[e] = static_cast<float>(e * 5 % 7);
-  for (int i = 0; i < 9; ++i) {
-    float value = x[static_cast<std::size_t>(i)];
-    for (int d = 0; d < deep; ++d) value = i * 2 < d ? 2 : (i >= d ? x[static_cast<std::size_t>(i - d)] : 1) + value;
-    wanted.push_back(value);
-  }
+  for (int i = 0; i < 9; ++i) wanted.push_back(wanted_of(x, i));
   te::build(s, {a, b}, Target::cpu(1))({Tensor(x.data(), f32, {9}), Tensor(y.data(), f32, {9})});
   EXPECT_EQ(y, wanted);
+  EXPECT_NE(te::build({b}, {a, b}, Target::cuda()).source().find("__global__"), std::string::npos);
+}
+
+// 900 conditions in one another took ten seconds: each of their reads tried each of them.
+TEST(Guards, ManyInOneAnother) {
+  on_small_stack([] {
+    check_deep(
+        [](const te::Tensor& a, const te::Axis& i) {
+          te::Expr x = a(i);
+          for (int d = 0; d < 900; ++d)  // i - d is within, by the innermost of them
+            x = te::apply("where", {i * 2 >= d, te::apply("where", {i >= d, a(i - d), 1}) + x, 2});
+          return x;
+        },
+        [](const std::vector<float>& x, int i) {
+          float value = x[static_cast<std::size_t>(i)];
+          for (int d = 0; d < 900; ++d)
+            value = i * 2 < d ? 2 : (i >= d ? x[static_cast<std::size_t>(i - d)] : 1) + value;
+          return value;
+        });
+  });
+}
+
+TEST(Guards, DeepExpressionsNeedNoStack) {
+  on_small_stack([] {
+    check_deep(
+        [](const te::Tensor& a, const te::Axis& i) {
+          te::Expr x = a(i);
+          for (int d = 0; d < 1990; ++d) x = a(i) - x;
+          return x;
+        },
+        [](const std::vector<float>& x, int i) { return x[static_cast<std::size_t>(i)]; });
+    check_deep(  // a condition of as many parts, all of which hold, and one of which is enough
+        [](const te::Tensor& a, const te::Axis& i) {
+          te::Expr all = i >= 0, any = i < 0;
+          for (int d = 0; d < 1900; ++d) all = all & (i < d + 9), any = any | (i >= d + 4);
+          return te::apply("where", {all & ~any, a(i), 0});
+        },
+        [](const std::vector<float>& x, int i) { return i < 4 ? x[static_cast<std::size_t>(i)] : 0; });
+    check_deep(  // places in memory of places in memory
+        [](const te::Tensor& a, const te::Axis& i) {
+          te::Expr x = a(i);
+          for (int d = 0; d < 990; ++d) x = a(te::cast(x, DType::i64));
+          return x;
+        },
+        [](const std::vector<float>& x, int i) {
+          float value = x[static_cast<std::size_t>(i)];
+          for (int d = 0; d < 990; ++d) value = x[static_cast<std::size_t>(value)];
+          return value;
+        });
+    check_deep(
+        [](const te::Tensor& a, const te::Axis& i) {
+          te::Expr at = i;
+          for (int d = 0; d < 900; ++d) at = d % 2 ? at - 1 : at + 1;
+          return a(at);
+        },
+        [](const std::vector<float>& x, int i) { return x[static_cast<std::size_t>(i)]; });
+  });
 }
 
 // Each stage at the loop of the next: the parts of 250 took ten seconds to find.
