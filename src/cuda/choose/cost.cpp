@@ -113,10 +113,10 @@ double fetching(const Schedule& s, const EpilogueNeeds& needs) {
 }
 
 // The tiles or parts of tiles that a block takes after one another, and of each the main loop, and what comes behind
-// it.
-double one_after_another(const Schedule& s, double units, double loop, double behind) {
+// it. `beside`: so many blocks share the multiprocessor's products and its way to L2.
+double one_after_another(const Schedule& s, double units, double loop, double behind, int beside) {
   // In ping-pong an epilogue hides under the other consumer's main loop.
-  return units * (s.ping_pong ? std::max(loop, (loop + behind) / 2) : loop + behind);
+  return units * (s.ping_pong ? std::max(beside * loop, (loop + behind) / 2) : beside * loop + behind);
 }
 
 // Of what runs at the same time the longest takes it, and longer the closer the others come (decisions 0113, 0190).
@@ -144,8 +144,9 @@ double hopper(const Schedule& s, const EpilogueNeeds& needs, const Extents& e, i
   // All parts but the last are left in memory instead; of weight gradients meeting() has all of it.
   const double leaving = 1.2 / 20 * left_by_part(s, e) / (s.ping_pong ? 1 : 2);
   const double behind = s.by_memory && !needs.counts_pixels ? (epilogue + leaving * (s.split - 1)) / s.split : epilogue;
-  const double busy = one_after_another(s, whole_waves, k_blocks * stage, epilogue) +
-                      one_after_another(s, waves, of_part * stage, behind);
+  const int beside = resident > multiprocessors ? s.occupancy : 1;
+  const double busy = one_after_another(s, whole_waves, k_blocks * stage, epilogue, beside) +
+                      one_after_another(s, waves, of_part * stage, behind, beside);
   // Parts take longer than their products and what they leave, the longer the more waves (decisions 0098, 0115).
   const bool few_waves = s.at_end || units <= resident;
   const double in_parts = !s.by_memory || needs.counts_pixels ? 1 : few_waves ? 1.05 : 1.1;

@@ -174,7 +174,8 @@ std::string to_string(const Schedule& s) {
   std::snprintf(text, sizeof text, "%s %dx%dx%d sub %dx%d aux %d raster %d", kind(s), s.bm, s.bn, s.stages, s.sub_n,
                 s.d_buffers, s.aux_stages, s.raster);
   const std::string cluster = " cluster " + std::to_string(s.cluster_m) + "x" + std::to_string(s.cluster_n);
-  return text + (cluster_tiles(s) > 1 ? cluster : "") + (s.split > 1 ? " split " + std::to_string(s.split) : "") +
+  return text + (s.occupancy > 1 ? " occupancy " + std::to_string(s.occupancy) : "") +
+         (cluster_tiles(s) > 1 ? cluster : "") + (s.split > 1 ? " split " + std::to_string(s.split) : "") +
          (s.by_memory ? " by memory" : "") + (s.in_shares ? " in shares" : "") + (s.at_end ? " at end" : "") +
          (s.looped ? " looped" : "");
 }
@@ -206,6 +207,8 @@ Schedule parse_schedule(std::string_view text) {
   s = Schedule{}, more = 0;
   const int read = std::sscanf(copy.c_str(), "%15s %9dx%9dx%9d sub %9dx%9d aux %9d raster %9d%n", kind, &s.bm, &s.bn,
                                &s.stages, &s.sub_n, &s.d_buffers, &s.aux_stages, &s.raster, &length);
+  if (read == 8 && std::sscanf(copy.c_str() + length, " occupancy %9d%n", &s.occupancy, &more) == 1)
+    length += std::exchange(more, 0);
   if (read == 8 && std::sscanf(copy.c_str() + length, " cluster %9dx%9d%n", &s.cluster_m, &s.cluster_n, &more) == 2)
     length += std::exchange(more, 0);
   if (read == 8 && std::sscanf(copy.c_str() + length, " split %9d%n", &s.split, &more) == 1) length += more;
@@ -261,7 +264,7 @@ int blocks(const Schedule& s, const EpilogueNeeds& n, Tiles tiles, int multiproc
   if (s.mma) return all;
   if (cluster_parts(s) > 1) return n.meets && all > clusters(s.split, multiprocessors) ? 0 : all * s.split;
   const std::int64_t whole = whole_tiles(s, tiles, multiprocessors), units = (tiles.all - whole) * s.split;
-  multiprocessors -= multiprocessors % cluster_tiles(s);
+  multiprocessors = (multiprocessors - multiprocessors % cluster_tiles(s)) * s.occupancy;
   if (s.at_end) {
     const bool runs = whole > 0 && units > 0 && !n.holds && (!s.in_shares || units <= multiprocessors);
     return runs ? multiprocessors : 0;
@@ -334,6 +337,15 @@ static std::string illegal_cluster(const Schedule& s, const EpilogueNeeds& n) {
   return {};
 }
 
+// Why blocks do not share a multiprocessor; empty: they do.
+static std::string illegal_occupancy(const Schedule& s) {
+  if (s.occupancy == 1) return {};
+  if (s.occupancy != 2) return "a multiprocessor has one or two blocks";
+  if (s.mma || cluster_blocks(s) > 1 || s.by_memory)
+    return "two blocks of a multiprocessor are of the sm_90a kernel, and neither clusters nor split";
+  return {};
+}
+
 std::string illegal(const Schedule& s, const EpilogueNeeds& n) {
   if (s.strip_x) {
     if (std::string why = illegal_stencil(s, n); !why.empty()) return why;
@@ -348,8 +360,10 @@ std::string illegal(const Schedule& s, const EpilogueNeeds& n) {
     return "a tile has " + text(s.bn) + " columns, not 64, 128 or 256";
   if (s.bn < 32 || s.bn > 256 || s.bn % 32)
     return "a tile of " + text(s.bn) + " columns is not a multiple of 32 up to 256";
-  if (rows / 64 * columns / 2 * (n.promoted && !s.mma ? 2 : 1) > registers)
-    return "its accumulator takes more than " + text(registers) + " registers a thread";
+  if (std::string why = illegal_occupancy(s); !why.empty()) return why;
+  const int most = s.occupancy > 1 ? registers / 4 : registers;  // a product of 64 already finds too few of 104
+  if (rows / 64 * columns / 2 * (n.promoted && !s.mma ? 2 : 1) > most)
+    return "its accumulator takes more than " + text(most) + " registers a thread";
   const bool narrow = n.group % 32 || n.run % 32 || n.piece % 32;
   if (s.sub_n != 32 && s.sub_n != 64 && !(narrow && s.sub_n == narrowest_subtile))
     return "subtiles are 32 or 64 columns wide, and 16 where groups or pieces of a chunk are no multiple of "
@@ -391,7 +405,7 @@ std::string illegal(const Schedule& s, const EpilogueNeeds& n) {
   if ((cluster_parts(s) - 1) * s.bm * s.bn * 4 > s.stages * (a_rows(s, n) + s.bn) * 128)
     return "the parts of " + text(s.split) + " blocks do not fit in " + text(s.stages) + " stages";
   if (std::string why = illegal_cluster(s, n); !why.empty()) return why;
-  const int limit = s.mma && !s.ring ? mma_shared_limit : shared_limit;
+  const int limit = s.mma && !s.ring ? mma_shared_limit : (shared_limit + 1024) / s.occupancy - 1024;
   if (shared_bytes(s, n) > limit)
     return "it needs " + text(shared_bytes(s, n)) + " bytes of shared memory, more than " + text(limit);
   return {};
