@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <numeric>
 #include <optional>
 #include <utility>
 
@@ -92,6 +93,7 @@ BandPixels band_pixels(const Schedule& s, const Stencil& of) {
   made.strips = strips(s.images * blocks * groups, 16);
   const bool stays = s.ring && tile.x == of.x.pixels && tile.y < of.y.pixels;
   made.fresh = stays ? std::min(made.rows, tile.y * of.y.step) : made.rows;
+  made.box = std::gcd(std::gcd(made.rows, made.fresh), s.ring);
   made.paired =
       s.ring && blocks > 1 && strips(s.images * static_cast<int>(ceil_div(blocks, 2)) * groups, 8) == made.strips;
   return made;

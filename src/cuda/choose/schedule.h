@@ -129,6 +129,7 @@ struct BandPixels {
   int strips;                      // of eight channels and 16 runs of pixels
   bool paired;                     // each two of these beside each other
   int fresh;                       // rows that come for a tile: of a ring those that the tile above did not leave
+  int box;                         // of a ring, rows that come together: as many as never end behind its last one
 };
 [[nodiscard]] BandPixels band_pixels(const Schedule& schedule, const Stencil& stencil);
 // Of a stencil, in shared memory: the epilogue's, the weights', the pixels', the sums'; and the blocks of a

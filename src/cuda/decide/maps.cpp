@@ -41,7 +41,7 @@ void Decider::map_pixels(Kernel& k, const agreed::WindowRows& w, DType type, con
 // `rows`: of a box along K, here and below.
 void Decider::map_a(Kernel& k, const Contraction& gemm, int rows) const {
   const int bk = static_cast<int>(k_bytes(product_->schedule) / size_of(gemm.a));
-  if (product_->schedule.ring) {  // a row of pixels, of a few images
+  if (product_->schedule.ring) {  // rows of pixels, each of a few images
     const agreed::WindowRows& w = *windows();
     const BandPixels pixels = band_pixels(product_->schedule, variant_.stencil);
     const int channels = product_->schedule.bn;
@@ -50,8 +50,8 @@ void Decider::map_a(Kernel& k, const Contraction& gemm, int rows) const {
                       gemm.a,
                       {{shape_.n, 1, channels},
                        {w.axis[2].extent, w.axis[2].stride, pixels.row},
-                       {w.axis[1].extent, w.axis[1].stride, 1},
                        {w.images, w.image_stride, product_->schedule.images},
+                       {w.axis[1].extent, w.axis[1].stride, pixels.box},
                        {1, 1, 1}},
                       static_cast<int>(channels * size_of(gemm.a))});
     k.block.resize(k.block.size() + map_words);

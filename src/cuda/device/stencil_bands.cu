@@ -46,8 +46,8 @@ DEVICE u32 pixel_offset(int x, int plane) { return x * BN * 2 + (plane ^ x / 2 %
 DEVICE u32 row_offset(int row) { return (RING && row >= RING ? row - RING : row) * ROW_BYTES; }
 
 #if RING
-// A row of pixels from (y, x) on, of an image and of those behind it.
-DEVICE void load_row(const Params& p, u32 to, u32 bar, int batch, int y, int x, int column) { tma_load(to, p.map[0], bar, column, x, y, batch, 0); }
+// BOX_ROWS rows of pixels from (y, x) on, of an image and of those behind it.
+DEVICE void load_rows(const Params& p, u32 to, u32 bar, int batch, int y, int x, int column) { tma_load(to, p.map[0], bar, column, x, batch, y, 0); }
 #else
 // Pixels from (y, x) of an image, and of those behind it, on.
 DEVICE void load_pixels(const Params& p, u32 to, int batch, int y, int x, int column) {

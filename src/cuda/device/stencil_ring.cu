@@ -34,7 +34,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, BESIDE ? 2 : RESIDENT) pos
       if (asks) {
         const int y = p.rows.axis[1].first + m / TILES_X * ADVANCE + LOAD_ROWS - rows, x = p.rows.axis[2].first + m % TILES_X * TILE_X * STEP_X;
         mbarrier_expect(bar, rows * ROW_BYTES);
-        for (int r = 0; r < rows; ++r) load_row(p, pixels + row_offset(head + r), bar, next / TILES_M * IMAGES, y + r, x, tile.col);
+        for (int r = 0; r < rows; r += BOX_ROWS) load_rows(p, pixels + row_offset(head + r), bar, next / TILES_M * IMAGES, y + r, x, tile.col);
       }
       head += rows, used += rows;
       if (head >= RING) head -= RING;

@@ -220,7 +220,7 @@ std::string gemm_source(const KernelVariant& variant, const Schedule& s, const E
     if (s.images) {
       const BandPixels pixels = band_pixels(s, epilogue.needs.stencil);
       define("K_BLOCKS", pixels.k_blocks), define("PIXELS_ROW", pixels.row);
-      define("LOAD_ROWS", pixels.rows), define("PAIRED", pixels.paired);
+      define("LOAD_ROWS", pixels.rows), define("PAIRED", pixels.paired), define("BOX_ROWS", pixels.box);
     } else {
       define("ROWS_IN_TURN", rows_in_turn(s, epilogue.needs.stencil));
     }
