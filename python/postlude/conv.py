@@ -62,22 +62,34 @@ class _Sizes:
         """The order of axes in which what m or n counts lies one behind the other: channels last."""
         return list(range(rank)) if self.last else [0, *range(2, rank), 1]
 
-    def lines(self, x: Any, axes: int | None, what: str = "") -> Any:
-        """An operand's or output's image as the plan takes it. `what` is written: it must be a view."""
+    def _must_fit(self, x: Any, extents: Sequence[int], name: str) -> None:
+        """Of several axes the extents count, not their product alone, which is what the plan sees."""
+        wanted = self.rows or self.columns
+        if len(self.rows or self.columns[1:]) > 1 and tuple(extents) != wanted:
+            raise error("wrong_shape", f"{name!r} has shape {tuple(x.shape)}, but " + (
+                f"the pixels of the output are {wanted}" if self.rows else
+                f"the filters have taps {wanted[:-1]} of {wanted[-1]} channels"))
+
+    def lines(self, x: Any, axes: int | None, name: str, written: bool = False) -> Any:
+        """An operand's or output's image as the plan takes it. What is written must be a view."""
         rank, spatial = getattr(x, "ndim", 0), len(self.rows) or len(self.columns) - 1
         if rank == spatial + 2 and axes in (None, _TILE):
             inner = _permuted(x, self._inner(rank))
+            self._must_fit(x, inner.shape[1:-1] if self.rows else inner.shape[1:], name)
             lines = inner.reshape((x.shape[0], math.prod(inner.shape[1:-1]), inner.shape[-1]) if self.rows else
                                   (x.shape[0], math.prod(inner.shape[1:])))
         elif self.rows and rank == spatial + 1 and axes == _COL:
+            self._must_fit(x, x.shape[1:], name)
             lines = x.reshape(x.shape[0], math.prod(x.shape[1:]))
         elif self.columns and rank == spatial + 1 and axes in (None, _ROW):
-            lines = (x if self.last else _permuted(x, [*range(1, rank), 0])).reshape(math.prod(x.shape))
+            inner = x if self.last else _permuted(x, [*range(1, rank), 0])
+            self._must_fit(x, inner.shape, name)
+            lines = inner.reshape(math.prod(x.shape))
         else:
             return x
-        if what and math.prod(x.shape) and _address(lines) != _address(x):
+        if written and math.prod(x.shape) and _address(lines) != _address(x):
             forms = "that is contiguous" if self.last else "in channels_last" if self.columns else "that is contiguous, or in channels_last"
-            raise error("wrong_stride", f"the rows of {what} do not lie one behind the other", f"Pass an array {forms}.")
+            raise error("wrong_stride", f"the rows of out= of {name!r} do not lie one behind the other", f"Pass an array {forms}.")
         return lines
 
     def image(self, x: Any, axes: int) -> Any:
@@ -104,7 +116,7 @@ class _Written:
 
     def out(self, out: Any) -> Any:
         def written(array: Any, name: str) -> Any:
-            return self.sizes.lines(array, self.axes.get(name), f"out= of {name!r}")
+            return self.sizes.lines(array, self.axes.get(name), name, written=True)
 
         if isinstance(out, dict):
             return {name: written(array, name) for name, array in out.items()}
@@ -152,7 +164,7 @@ class ConvPlan:
             raise error("usage", f"the plan is for {self._key}, but these arrays make it {sizes.problem._key}",
                         "Make a plan for them: what 'same', input_size and filter_size mean depends on the sizes.")
         written = _Written(sizes, self._axes)
-        given = {name: sizes.lines(value, self._operands.get(name)) for name, value in operands.items()}
+        given = {name: sizes.lines(value, self._operands.get(name), name) for name, value in operands.items()}
         return inputs, {**given, "out": written.out(out)}, written
 
     def pack(self, w: Any) -> _core.PackedOperand:
@@ -241,7 +253,7 @@ class Conv:
         sizes, inputs = self._sizes(one, two)
         chosen = _epilogue(epilogue)
         declared = {operand.name: operand.axes for operand in chosen.operands}
-        given = {name: sizes.lines(value, declared.get(name)) for name, value in operands.items()}
+        given = {name: sizes.lines(value, declared.get(name), name) for name, value in operands.items()}
         ranks = [getattr(given.get(operand.name, operand.default), "ndim", None) for operand in chosen.operands]
         graph, _ = chosen._traced(chosen.axes_at(ranks, sizes.problem.batched))
         axes = {name: bits & _TILE for (name, *_), bits in zip(graph.outputs, graph.output_axes())}
@@ -265,7 +277,7 @@ class Conv:
     def _asked(sizes: _Sizes, inputs: tuple[Any, Any], epilogue: Epilogue | None, target: Any, dtypes: Mapping[str, Any] | None,
                operands: Mapping[str, Any]) -> tuple[Any, ...]:
         declared = {operand.name: operand.axes for operand in _epilogue(epilogue).operands}
-        given = {name: sizes.lines(value, declared.get(name)) for name, value in operands.items()}
+        given = {name: sizes.lines(value, declared.get(name), name) for name, value in operands.items()}
         return _problem(sizes.problem, inputs, epilogue, sizes.problem.batched, target, dtypes, given)
 
 

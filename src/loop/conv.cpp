@@ -70,7 +70,7 @@ class ConvLoop final : public MainLoop {
       throw Error(ErrorCode::usage,
                   "a convolution's " + std::string(what) + " is " + std::to_string(value) +
                       (value < least ? "" : ", which is larger than " + std::to_string(largest_image)),
-                  "The least is " + std::to_string(least) + ".");
+                  value < least ? "The least is " + std::to_string(least) + "." : "");
     };
     for (const AxisGiven& axis : d_.axes) {
       check(axis.stride, 1, "stride");

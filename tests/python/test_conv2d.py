@@ -78,6 +78,28 @@ def test_refuses():
         post.conv2d(x[0], w)
 
 
+def test_refuses_tiles_of_as_many_other_pixels():
+    @post.epilogue
+    def block(acc, shortcut: post.tile, mask: post.col):
+        return acc * mask + shortcut
+
+    @post.epilogue
+    def step(acc, old: post.tile, rate: post.row):
+        return old - acc * rate
+
+    x, w = drawn(2, 3, 6, 5), drawn(4, 3, 3, 3)
+    right = {"shortcut": drawn(2, 4, 6, 5), "mask": drawn(2, 6, 5)}
+    for turned in ({"shortcut": drawn(2, 4, 5, 6)}, {"mask": drawn(2, 5, 6)}, {"out": np.zeros((2, 4, 5, 6), np.float32)}):
+        with pytest.raises(post.Error, match=r"but the pixels of the output are \(6, 5\)") as caught:
+            post.conv2d(x, w, padding=1, epilogue=block, **{**right, **turned})
+        assert caught.value.code == "PL0306"
+    dy, right = drawn(2, 4, 6, 7), {"old": drawn(4, 3, 3, 1), "rate": drawn(3, 3, 1)}
+    assert post.conv_wgrad(x, dy, (3, 1), padding=1, epilogue=step, **right).shape == (4, 3, 3, 1)
+    for turned in ({"old": drawn(4, 3, 1, 3)}, {"rate": drawn(3, 1, 3)}):
+        with pytest.raises(post.Error, match=r"taps \(3, 1\) of 3 channels"):
+            post.conv_wgrad(x, dy, (3, 1), padding=1, epilogue=step, **{**right, **turned})
+
+
 def test_takes_no_image():
     assert post.conv2d(drawn(0, 2, 4, 4), drawn(3, 2, 3, 3)).shape == (0, 3, 2, 2)
 
