@@ -30,13 +30,18 @@ double gauss(std::uint64_t bits) {
   return std::sqrt(-2 * std::log1p(-uniform(bits))) * std::cos(6.283185307179586 * uniform(mix(bits)));
 }
 
-// Of a convolution's inputs, the one whose elements are scaled by K.
-// What lies in rows that a pixel shares with those of other residues may meet zeros for taps that it has not
-// (docs/convolution.md, Limits).
-bool is_shared_by_residues(const Case& c, const CaseTensor& t) {
-  return c.conv && c.conv->direction == Convolution::Direction::dgrad && t.name == c.problem.loop().inputs()[0].name &&
-         std::ranges::any_of(c.conv->axes, [](const Convolution::Along& along) { return along.stride > 1; });
+// Whether elements may meet zeros instead of weights: of taps that another residue of a strided gradient has, or on
+// tensor cores of filters in other groups (docs/convolution.md, Limits).
+bool meets_zeros(const Case& c, const CaseTensor& t) {
+  if (!c.conv || t.name != c.problem.loop().inputs()[0].name) return false;
+  const bool by_data = c.conv->direction == Convolution::Direction::dgrad,
+             strided =
+                 std::ranges::any_of(c.conv->axes, [](const Convolution::Along&along) { return along.stride > 1; }),
+             in_groups = c.conv->groups > 1 && t.dtype != DType::f32;
+  return (by_data && strided) || (in_groups && c.conv->direction != Convolution::Direction::wgrad);
 }
+
+// Of a convolution's inputs, the one whose elements are scaled by K.
 
 std::string_view second_of(const Case& c) { return c.conv ? c.problem.loop().inputs()[1].name : "B"; }
 
@@ -68,7 +73,7 @@ void store_element(const Case& c, const CaseTensor& t, void* memory, std::int64_
       const double specials[] = {
           std::nan(""), HUGE_VAL, -HUGE_VAL, 0.0, -0.0, core::decode(t.dtype, 1), -core::decode(t.dtype, 1),
           largest,      -largest};
-      const std::size_t first = is_shared_by_residues(c, t) ? 3 : 0;  // behind what is not finite
+      const std::size_t first = meets_zeros(c, t) ? 3 : 0;  // behind what is not finite
       x = specials[first + mix(small) % (std::size(specials) - first)];
     }
   }
