@@ -203,9 +203,11 @@ double stencil_clocks(const Schedule& s, const EpilogueNeeds& needs) {
   const double images = std::max(1, s.images), area = images * s.bm * s.bn;
   const std::int64_t whole = ceil_div(tile.x, s.strip_x) * ceil_div(tile.y, s.strip_y) * (s.bn / 32);
   double strips = double(whole), loaded = double(of.x.read(tile.x)) * of.y.read(tile.y) * s.bn * needs.element_bytes;
+  double walked = 0;  // clocks of the copy engine, for pixels of 64 bytes that nothing else hides (decision 0215)
   if (s.images) {
     const BandPixels pixels = band_pixels(s, of);
     strips = pixels.strips, loaded = 2.0 * s.bn * images * pixels.fresh * pixels.row;
+    if (s.beside) walked = 5.5 * images * pixels.fresh * pixels.row;
   }
   const double element = 4 + 0.5 * needs.operations + 0.5 * (needs.aux_bytes_column + needs.d_bytes_column);
   const double instructions = std::ceil(strips / 4) * strip_instructions(s, of) + (s.ring ? 0 : loaded / 16 / 128 * 6) +
@@ -216,7 +218,7 @@ double stencil_clocks(const Schedule& s, const EpilogueNeeds& needs) {
   // Lanes wait for strided pixels, each of which few of them read (decision 0053).
   const double strided = s.images || of.x.step * of.y.step == 1 ? 1 : 1.55;
   const int at_once = resident(s, needs) * (s.beside ? 2 : 1);
-  return std::max({instructions * strided * (1 + 1.2 / at_once), bytes / 20, loaded / 40});
+  return std::max({instructions * strided * (1 + 1.2 / at_once), bytes / 20, loaded / 40, walked});
 }
 
 double pass_microseconds(std::int64_t rows, std::int64_t columns, int bytes_column, int multiprocessors) {
