@@ -89,8 +89,10 @@ inline void expect_elementary_errors(const auto& apply) {
       const double error = ulps(y[i], function.exact(static_cast<double>(x[i])));
       if (error > worst) worst = error, at = i;
     }
-    // A correctly rounded result differs by up to half from the exact one; ulps() gives 0 for it.
-    EXPECT_LE(worst, info(function.op).ulps) << info(function.op).id << " of " << x[at] << " gives " << y[at];
+    // A correctly rounded result differs by up to half from the exact one; ulps() gives 0 for it. The reference allows
+    // 2^-20 more (reference/cell.cpp): a Newton step from an approximation rounds wrong beside a midpoint.
+    EXPECT_LE(worst, info(function.op).ulps * (1 + 0x1p-20))
+        << info(function.op).id << " of " << x[at] << " gives " << y[at];
     testing::Test::RecordProperty(std::string(info(function.op).id), std::to_string(worst));
   }
   for (const Op op : {Op::expm1, Op::log1p, Op::tanh, Op::erf, Op::sqrt, Op::sin, Op::floor, Op::ceil, Op::round}) {

@@ -7,8 +7,11 @@ R"cuda(
 DEVICE void vec_exp(float (&y)[8], const float (&x)[8]) { EACH y[e] = op_exp(x[e]); }
 DEVICE void vec_sigmoid(float (&y)[8], const float (&x)[8]) {
   EACH y[e] = expf(-x[e]);
-  EACH y[e] = 1.f + y[e];
-  EACH y[e] = fast_reciprocal(y[e]);
+  EACH y[e] = op_min(1.f + y[e], 0x1p+127f);  // reciprocal_from_one
+  float r[8];
+  EACH r[e] = fast_reciprocal(y[e]);
+  EACH y[e] = fmaf(-y[e], r[e], 1.f);
+  EACH y[e] = fmaf(y[e], r[e], r[e]);
 }
 DEVICE void vec_silu(float (&y)[8], const float (&x)[8]) {
   float s[8];

@@ -150,7 +150,30 @@ std::vector<Running> start_all() {
   return all;
 }
 
-// The functions of math.cu, but for what the hardware approximates, which is exact here (tests/gpu sees that).
+// Both forms of a sigmoid keep the error of its definition: the exponential's, half a unit of 1 + e's last place, which
+// is the quotient's whole one, and the quotient's half.
+void expect_sigmoids(const auto& apply) {
+  std::vector<float> x(500'000);
+  for (std::size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(i) * 3.5e-4f - 87;
+  for (const bool eight : {false, true}) {
+    const std::vector<float> y = apply(eight, x), ends = apply(eight, {-INFINITY, -100, 100, INFINITY, NAN});
+    double worst = 0, above = 0;  // of all, of x > 1, where the exponential's error is lost in the sum
+    for (std::size_t i = 0; i < x.size(); ++i) {
+      const double error = ulps(y[i], 1 / (1 + std::exp(-static_cast<double>(x[i]))));
+      worst = std::max(worst, error);
+      if (x[i] > 1) above = std::max(above, error);
+    }
+    EXPECT_LE(worst, info(Op::exp).ulps + 1.5);
+    EXPECT_LE(above, 1.5 + info(Op::exp).ulps / 8);
+    EXPECT_EQ(ends[0], 0);
+    EXPECT_LE(std::abs(ends[1]), 0x1p-126f);
+    EXPECT_EQ(ends[2], 1);
+    EXPECT_EQ(ends[3], 1);
+    EXPECT_TRUE(std::isnan(ends[4]));
+  }
+}
+
+// The functions of math.cu and vector.cu; what the hardware approximates is wrong here by what it may be.
 TEST(Emission, MathKeepsItsErrors) {
   const fs::path folder = empty_folder("emission_math");
   std::string text = "#include \"" POSTLUDE_SOURCE_DIR "/tests/cuda/host/shim.h\"\n" + cuda::base_source() +
@@ -160,7 +183,11 @@ TEST(Emission, MathKeepsItsErrors) {
     text += "    case " + std::to_string(static_cast<int>(function.op)) + ": y[i] = op_" +
             std::string(info(function.op).id) + "(a[i]); break;\n";
   }
-  text += "    case " + std::to_string(static_cast<int>(Op::pow)) + ": y[i] = op_pow(a[i], b[i]); break;\n  }\n}\n";
+  text += "    case " + std::to_string(static_cast<int>(Op::pow)) +
+          ": y[i] = op_pow(a[i], b[i]); break;\n  }\n}\n"
+          "extern \"C\" void sigmoids(int eight, long n, const float* x, float* y) {\n"
+          "  for (long i = 0; i < n; ++i) {\n    float in[8], out[8];\n    EACH in[e] = x[i];\n"
+          "    eight ? vec_sigmoid(out, in) : void(out[7] = call_sigmoid(in[7]));\n    y[i] = out[7];\n  }\n}\n";
   void* library = compiled(folder, text);
   ASSERT_TRUE(library);
   using Apply = void (*)(int, long, const float*, const float*, float*);
@@ -168,6 +195,13 @@ TEST(Emission, MathKeepsItsErrors) {
   expect_elementary_errors([&](Op op, const std::vector<float>& a, const std::vector<float>& b) {
     std::vector<float> y(a.size());
     function(static_cast<int>(op), static_cast<long>(a.size()), a.data(), b.data(), y.data());
+    return y;
+  });
+  using Sigmoids = void (*)(int, long, const float*, float*);
+  const auto sigmoids = reinterpret_cast<Sigmoids>(dlsym(library, "sigmoids"));
+  expect_sigmoids([&](bool eight, const std::vector<float>& x) {
+    std::vector<float> y(x.size());
+    sigmoids(eight, static_cast<long>(x.size()), x.data(), y.data());
     return y;
   });
   fs::remove_all(folder);

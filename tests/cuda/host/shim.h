@@ -411,11 +411,35 @@ static inline float op_min(float a, float b) {
 static inline float op_max(float a, float b) {
   return a != a ? a : b != b ? b : a == b ? (signbit(a) ? b : a) : a > b ? a : b;
 }
-static inline float fast_exp2(float x) { return exp2f(x); }
-static inline float fast_reciprocal(float x) { return 1 / x; }
-static inline float fast_log2(float x) { return log2f(x); }
+// The hardware's approximations, wrong by what they may be: by `error` above or below or, for every third x, by nothing
+// but their rounding; what has no error there has none here. PTX ISA 9.0, 9.7.3: 2 units in the last place of an
+// exponential, 1 of a reciprocal, 2^-22.9 of a reciprocal square root, 2^-22 of a logarithm (absolute between 1/2 and
+// 2).
+static inline float approximate(double exact, float x, double error) {
+  const float nearest = float(exact);
+  if (nearest == exact || !isfinite(nearest)) return nearest;
+  const int side = int((__float_as_uint(x) * 2654435761u >> 16) % 3) - 1;
+  return float(exact + side * error);
+}
+static inline double half_unit(double x) { return x != 0 && isfinite(x) ? ldexp(1., ilogb(x) - 24) : 0; }
+static inline float flushed(float x) { return fabsf(x) < 0x1p-126f ? copysignf(0.f, x) : x; }
+static inline float fast_exp2(float x) {
+  const double y = exp2(double(flushed(x)));
+  return flushed(approximate(y, x, 3 * half_unit(y)));
+}
+static inline float fast_reciprocal(float x) {
+  const double y = 1 / double(flushed(x));
+  return flushed(approximate(y, x, half_unit(y)));
+}
+static inline float fast_log2(float x) {
+  const double y = log2(double(x));
+  return approximate(y, x, 0x1p-22 * (x > 0.5f && x < 2.f ? 1 : fabs(y)) - half_unit(y));
+}
 static inline float without_branch(float x) { return x; }
-static inline float fast_rsqrt(float x) { return 1 / sqrtf(x); }
+static inline float fast_rsqrt(float x) {
+  const double y = 1 / sqrt(double(flushed(x)));
+  return approximate(y, x, 0x1p-22 * 0.536 * y - half_unit(y));
+}
 template <class T>
 static T at(long long address) {
   T x;
