@@ -176,7 +176,8 @@ std::optional<Layout> together(const Subject& subject, const Layout& layout) {
   const auto gemm = subject.problem.loop().contraction();
   const Groups& groups = layout.groups;
   if (!gemm || subject.arch != "sm_90a" || subject.request.mma || groups.count <= 1) return {};
-  if (layout.shape.k == 0 || groups.along != Groups::Along::n || !on_tensor_cores(gemm->a, gemm->b, subject.arch))
+  if (layout.shape.k == 0 || layout.shape.n == 0 || groups.along != Groups::Along::n ||
+      !on_tensor_cores(gemm->a, gemm->b, subject.arch))
     return {};
   if (subject.request.schedule && subject.request.schedule->strip_x) return {};
   Layout made = layout;
@@ -224,8 +225,8 @@ std::optional<Layout> together_by_weights(const Subject& subject, const Layout& 
   const auto gemm = subject.problem.loop().contraction();
   const Groups& groups = layout.groups;
   const Request& request = subject.request;
-  if (!w || !gemm || subject.arch != "sm_90a" || request.mma || groups.count <= 1 || layout.shape.k == 0) return {};
-  if (request.schedule && request.schedule->strip_x) return {};
+  if (!w || !gemm || subject.arch != "sm_90a" || request.mma || groups.count <= 1) return {};
+  if (layout.shape.k == 0 || layout.shape.m == 0 || (request.schedule && request.schedule->strip_x)) return {};
   const std::int64_t size = size_of(gemm->a), filters = layout.shape.m / groups.count;
   if (size != 2 || groups.along != Groups::Along::m || !on_tensor_cores(gemm->a, gemm->b, subject.arch)) return {};
   if (groups.a_stride != filters || groups.b_stride != w->channels || w->channel_stride != 1) return {};
