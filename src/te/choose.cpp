@@ -14,16 +14,23 @@ namespace {
 
 // So many constant iterations are a filter's window: a thread or a strip does them alone.
 constexpr std::int64_t most_window = 64;
-constexpr std::int64_t cpu_rows = 8, cpu_rows_together = 16, cpu_short_rows = 256, cpu_short_row = 64,
-                       cpu_columns = 4096, cpu_part = 512, cpu_elements = 1 << 16;
+constexpr std::int64_t cpu_rows = 8, cpu_rows_together = 16, cpu_short_rows = 256, cpu_rows_elements = 1 << 14,
+                       cpu_columns = 4096, cpu_part = 512, cpu_elements = 1 << 16, cpu_strip = 1 << 15, cpu_parts = 64;
 // Threads of a block, columns of one that joins parts; without sizes: how long a row one block reduces, how many parts
 // all elements and all rows have; with sizes: threads that keep a GPU busy, elements and rows of a part at least.
 constexpr std::int64_t gpu_threads = 256, gpu_columns = 32, gpu_row = 32768, gpu_parts = 8192, gpu_row_parts = 128;
 constexpr std::int64_t gpu_busy = 1 << 19, gpu_busy_columns = 1 << 18, gpu_busy_rows = 1 << 17, gpu_least = 4096,
-                       gpu_least_rows = 16, gpu_batch = 16;       // elements that a thread asks for at once
+                       gpu_least_rows = 16, gpu_batch = 16;  // elements that a thread asks for at once
+// Rows that a part of a warp reduces where they are many, or one thread; reads of a thread (decision 0218).
+constexpr std::int64_t gpu_short_row = 1024, gpu_many_rows = 1 << 14, gpu_thread_row = 32, gpu_least_lanes = 8,
+                       gpu_steps = 4;
 constexpr std::int64_t gpu_shared_row = 4096, gpu_shared = 8192;  // elements of rows that a block shares
 constexpr std::int64_t most_blocks_y = 65535, gpu_window = 8,
                        gpu_stripes = 16;  // rows of a window's results by one thread; parts of a row
+
+std::int64_t floor_2(std::int64_t x) {
+  return static_cast<std::int64_t>(std::bit_floor(static_cast<std::uint64_t>(x)));
+}
 
 bool depends(const Expr& x, const std::vector<AxisPtr>& axes) {
   bool found = false;
@@ -33,8 +40,15 @@ bool depends(const Expr& x, const std::vector<AxisPtr>& axes) {
   return found;
 }
 
+// A few results' elements are read by their neighbours too: the last index of some read moves with a result.
 bool is_window(const OperationNode& op) {
   std::int64_t iterations = 1;
+  bool moves = false;
+  for (const Expr& part : op.body)
+    visit(part, [&](const ExprNode& x) {
+      moves |= x.kind == ExprNode::Kind::read && !x.args.empty() && depends(x.args.back(), op.axes);
+    });
+  if (!moves && !op.axes.empty()) return false;
   for (const AxisPtr& axis : op.reduce_axes) {
     const Polynomial p = polynomial(axis->extent);
     if (!p.is_constant() || p.constant > most_window) return false;
@@ -300,7 +314,9 @@ class Choice {
     const bool gathers =
         std::any_of(by_rows_.begin(), by_rows_.end(), [&](const auto& each) { return each.second == stage.node(); });
     const auto row = size(axes.back().extent());
-    const std::int64_t together = row && *row <= cpu_short_row ? cpu_short_rows : cpu_rows_together;
+    const std::int64_t together = row ? std::clamp(floor_2(cpu_rows_elements / std::max<std::int64_t>(*row, 1)),
+                                                   cpu_rows_together, cpu_short_rows)
+                                      : cpu_rows_together;
     const Axis rows = axes.size() == 2 ? stage.split(axes[0], gathers ? together : cpu_rows).first : fused(stage, 1);
     stage.parallel(rows);
     if (window.empty()) return;
@@ -328,6 +344,26 @@ class Choice {
     stage.parallel(outer);
   }
 
+  // Reduced along memory: so many results in a strip that it has some thousand elements, parts of which are parallel.
+  void rows_on_cpu(Stage& stage) {
+    const Axes axes = stage.op().axis();
+    const auto row = size(stage.op().reduce_axis()), results = size(axes);
+    std::int64_t rows = cpu_rows;
+    if (row && results)
+      rows = std::max(rows, std::min(cpu_strip / std::max<std::int64_t>(*row, 1), *results / cpu_parts));
+    std::size_t d = axes.size() - 1;
+    for (; d > 0; --d) {  // whole axes are inside
+      const auto extent = size(axes[d].extent());
+      if (!row || !extent || *extent > rows) break;
+      rows /= std::max<std::int64_t>(*extent, 1);
+    }
+    rows = std::max<std::int64_t>(floor_2(rows), 1);
+    Axis outer = axes[d];
+    if (rows > 1) outer = stage.split(axes[d], rows).first;
+    for (std::size_t e = d; e-- > 0;) outer = stage.fuse(axes[e], outer);
+    stage.parallel(outer);
+  }
+
   void reduction_on_cpu(Stage& stage) {
     const Axes axes = stage.op().axis(), reduced = stage.op().reduce_axis();
     if (axes.empty()) {
@@ -336,9 +372,7 @@ class Choice {
       Stage parts = s_[s_.rfactor(tensor(stage), {outer})[0]];
       return parts.parallel(parts.op().axis()[0]);
     }
-    if (reads_along_reduced(*stage.node()->op)) {
-      return stage.parallel(axes.size() == 1 ? stage.split(axes[0], cpu_rows).first : fused(stage, 0));
-    }
+    if (reads_along_reduced(*stage.node()->op)) return rows_on_cpu(stage);
     if (axes.size() > 1) {
       const Axis rows = fused(stage, 1);
       const auto [outer, inner] = stage.split(axes.back(), cpu_columns);
@@ -399,16 +433,29 @@ class Choice {
     return best;
   }
 
+  // A part of a warp for a short row: so few lanes that each asks for some times 16 bytes, so many that they read
+  // lines.
+  static std::int64_t short_lanes(std::int64_t row, std::int64_t wide) {
+    if (row <= gpu_thread_row) return 1;
+    const auto steps = static_cast<std::uint64_t>((row + wide * gpu_steps - 1) / (wide * gpu_steps));
+    return std::clamp<std::int64_t>(static_cast<std::int64_t>(std::bit_ceil(steps)), gpu_least_lanes, 32);
+  }
+
   // So many parts of what is reduced keep a GPU busy, where `others` threads are there already.
   static std::int64_t parts(std::int64_t busy, std::int64_t others, std::int64_t most) {
     const std::int64_t wanted = (busy + others - 1) / std::max<std::int64_t>(others, 1);
     return std::clamp<std::int64_t>(wanted, 1, std::max<std::int64_t>(most, 1));
   }
 
-  // Loops that stand next to each other as one, bound to the blocks.
-  static void blocks(Stage& stage, const Axes& axes) {
+  // Loops that stand next to each other as one, bound to the blocks; so many iterations to each.
+  static void blocks(Stage& stage, const Axes& axes, std::int64_t together = 1) {
     Axis all = axes[0];
     for (std::size_t d = 1; d < axes.size(); ++d) all = stage.fuse(all, axes[d]);
+    if (together > 1) {
+      const auto [block, thread] = stage.split(all, together);
+      bind(stage, thread, "threadIdx.y");
+      all = block;
+    }
     bind(stage, all, "blockIdx.x");
   }
   static Axes with(Axes axes, const Axis& last) {
@@ -490,6 +537,8 @@ class Choice {
     const auto results = size(axes), row = size(reduced.back().extent()), rest = size(without_last(reduced));
     const std::int64_t lanes = threads(row, wide);
     Axis part;
+    if (results && row && rest && *rest == 1 && *row <= gpu_short_row && *results >= gpu_many_rows)
+      return row_on_gpu(stage, wide, short_lanes(*row, wide), false, gpu_threads / short_lanes(*row, wide));
     if (results && row && rest) {
       // One result's parts come in several waves, so that none waits for a slow last one.
       std::int64_t count = parts(axes.empty() ? 4 * gpu_busy : gpu_busy, *results * lanes, *row * *rest / gpu_least);
@@ -527,15 +576,17 @@ class Choice {
     parts_on_gpu(stage);
   }
 
-  // A block for each result, and threads along memory, which then reduce together; `within` another stage's block.
-  void row_on_gpu(Stage& stage, std::int64_t wide, std::int64_t lanes, bool within = false) {
+  // A block for each result, or for some, and threads along memory, which then reduce together; `within` another
+  // stage's block.
+  void row_on_gpu(Stage& stage, std::int64_t wide, std::int64_t lanes, bool within = false, std::int64_t together = 1) {
     const Axes axes = stage.op().axis();
     const auto row = size(stage.op().reduce_axis().back().extent());
     const Axis along = stage.split(stage.op().reduce_axis().back(), lanes * wide).second;
-    const auto [thread, side] = stage.split(along, wide);
+    const bool has_side = wide > 1 || together == 1;
+    const Axis thread = has_side ? stage.split(along, wide).first : along;
     Stage own = s_[s_.rfactor(tensor(stage), {thread})[0]];
     const Axes reduced = own.op().reduce_axis();
-    own.unroll(reduced.back());
+    if (has_side) own.unroll(reduced.back());
     // Rows of few steps: the steps outside, so that a thread reads several rows at once.
     if (reduced.size() > 2 && row && *row < 4 * lanes * wide) {
       Axes order{reduced[reduced.size() - 2]};
@@ -544,7 +595,7 @@ class Choice {
     }
     Axes rows = axes;
     std::erase_if(rows, [&](const Axis& axis) { return stage.node()->mark(axis.node()).kind == Mark::Kind::bind; });
-    if (!rows.empty() && !within) blocks(stage, rows);
+    if (!rows.empty() && !within) blocks(stage, rows, together);
     const Axis joined = stage.op().reduce_axis()[0];
     bind(stage, joined, "threadIdx.x");
     own.compute_at(stage, joined);

@@ -86,10 +86,11 @@ Module build(const std::vector<Tensor>& outputs, const std::vector<Tensor>& argu
   if (plain->product || plain->convolution.runs) return Module(built(plain));
   const auto module = built(described(choose_schedule(outputs, target), arguments, target));
   module->convolution.text = plain->convolution.text;
-  // On a CPU sizes decide only how many rows of several stages are computed together.
-  const bool by_sizes =
-      target.device == Device::cuda || std::any_of(module->schedule.stages.begin(), module->schedule.stages.end(),
-                                                   [](const auto& s) { return s->nesting == StageNode::Nesting::at; });
+  // On a CPU sizes decide only how many rows are computed together.
+  const bool by_sizes = target.device == Device::cuda ||
+                        std::any_of(module->schedule.stages.begin(), module->schedule.stages.end(), [](const auto& s) {
+                          return s->nesting == StageNode::Nesting::at || s->op->reduction();
+                        });
   if (by_sizes) module->outputs = outputs;
   return Module(module);
 }

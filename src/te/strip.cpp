@@ -115,6 +115,7 @@ StripNest::StripNest(const Bounding& with, std::vector<Loop> loops, const std::v
   }
   choose_order();
   assign_slots();
+  find_by_row();
   const auto is_plain = [&](int v) {
     const Value& value = values_[static_cast<std::size_t>(v)];
     return value.kind == Value::Kind::load && value.access.buffer.type == DType::f32 && !value.access.guarded;
@@ -292,6 +293,21 @@ void StripNest::assign_slots() {
   slots_used_ += (in_order_ ? 3 : 2) * static_cast<int>(types_.size()) + 4;
   combiner_offset_ = static_cast<std::int64_t>(slots_used_) * most_elements * 8;
   scratch_bytes_ = combiner_offset_ + (combiner_ ? combiner_->scratch_bytes(most_elements) : 0);
+}
+
+// What is read and only operations take, which then may be one element for each row of a strip.
+void StripNest::find_by_row() {
+  std::vector<bool> taken(values_.size(), true);
+  for (const int result : results_) taken[static_cast<std::size_t>(result)] = false;
+  for (const Value& value : values_) {
+    const bool is_multiplied = multiplies_ && &value == &values_.back();  // update() does it
+    const bool takes_rows =
+        value.kind == Value::Kind::operation && value.function != with_.table->random && !is_multiplied;
+    for (const int arg : value.args)
+      if (!takes_rows) taken[static_cast<std::size_t>(arg)] = false;
+    for (const int index : value.access.index_values) taken[static_cast<std::size_t>(index)] = false;
+  }
+  for (std::size_t v = 0; v < values_.size(); ++v) values_[v].by_row = taken[v] && values_[v].kind == Value::Kind::load;
 }
 
 void StripNest::set_initial(std::unique_ptr<StripNest> initial, bool for_all) {

@@ -90,6 +90,7 @@ class StripNest {
     std::vector<int> args;
     int slot = -1;         // of scratch
     bool uniform = false;  // the same for all elements
+    bool by_row = false;   // one element for a whole row of a strip is left one: only operations read it
   };
 
   int compile(const Expr& x, bool guarded);
@@ -98,6 +99,7 @@ class StripNest {
   int append(Value value);
   void choose_order();
   void assign_slots();
+  void find_by_row();
   void split(Frame& frame, Box& box, std::size_t condition) const;
   void tiles(Frame& frame, const Box& box) const;
   void tile(Frame& frame, const Box& box) const;

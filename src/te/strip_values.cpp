@@ -15,6 +15,8 @@ using cpu::Strip;
 using cpu::StripArg;
 using cpu::StripReducer;
 
+constexpr std::int64_t least_row = 16;  // elements for which an operation goes row by row
+
 }  // namespace
 
 // The first `last` values.
@@ -61,8 +63,14 @@ void StripNest::compute(Frame& frame, const Box& box, std::int64_t elements, std
         Strip strip;
         strip.rows = 1;
         strip.columns = count;
+        if (std::any_of(args, args + value.args.size(), [](const StripArg& arg) { return arg.row_stride == 1; })) {
+          strip.columns = box.count[order_.back()];
+          strip.rows = count / strip.columns;
+          for (std::size_t i = 0; i < value.args.size(); ++i)
+            if (args[i].column_stride == 1) args[i].row_stride = strip.columns;
+        }
         strip.out = out;
-        strip.out_row_stride = count;
+        strip.out_row_stride = strip.columns;
         strip.args = args;
         strip.extra = &value.random;
         if (value.kind == Value::Kind::rounded) cpu::cast_rounded(value.cast, strip);
@@ -88,19 +96,24 @@ StripArg StripNest::loaded(Frame& frame, const Box& box, const Value& value, std
       return {out, 0, 1};
     }
   }
-  // Memory that holds the strip as it is, or one element for all.
+  // Memory that holds the strip as it is, or one element for all, or for each row.
   const std::int64_t offset = access.offset.at(frame.loops), size = size_of(access.buffer.type);
-  bool dense = true, same = true;
-  std::int64_t expected = 1;
+  bool dense = true, same = true, by_row = value.by_row;
+  std::int64_t expected = 1, row = 1;
   for (std::size_t o = order_.size(); o-- > 0;) {
     const std::size_t l = order_[o];
+    const bool is_row = o + 1 == order_.size();
+    if (is_row) by_row &= box.count[l] >= least_row;
     if (box.count[l] == 1) continue;
     const std::int64_t factor = access.offset.factor(loops_[l].slot);
     dense &= factor == expected;
     same &= factor == 0;
+    by_row &= factor == (is_row ? 0 : row);
     expected *= box.count[l];
+    if (!is_row) row *= box.count[l];
   }
   if (is_direct(access.buffer.type) && (dense || same)) return {base + offset * size, 0, same ? 0 : 1};
+  if (is_direct(access.buffer.type) && by_row) return {base + offset * size, 1, 0};
   if (same) {
     const StripArg arg{base + offset * size, 0, 1};
     Strip strip;

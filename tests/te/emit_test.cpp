@@ -131,6 +131,27 @@ TEST(Choice, ABlockForARowOfSeveralStages) {
   }
 }
 
+// Short rows: results for a strip of a CPU; a part of a warp of a GPU where they are many.
+TEST(Choice, ManyShortRows) {
+  const te::Expr n = te::var("n"), h = te::var("h"), m = te::var("m");
+  const te::Axis k = te::reduce_axis(0, m, "k");
+  const te::Tensor a = te::placeholder({n, h, m}, "A");
+  const te::Tensor b = te::compute(
+      {n, h}, [&](const te::Axes& i) { return te::sum(a(i[0], i[1], k), {k}); }, "B");
+  const auto calls = [&](const Target& target, std::int64_t rows, std::int64_t inner, std::int64_t columns) {
+    return te::choose_schedule({b}, target, {{n->axis.get(), rows}, {h->axis.get(), inner}, {m->axis.get(), columns}})
+        .calls();
+  };
+  const auto has = [](const std::string& text, const char* call) { return text.find(call) != text.npos; };
+  EXPECT_TRUE(has(calls(Target::cpu(1), 100000, 4, 128), "split(s[B].op.axis[0], factor=64)"));
+  EXPECT_TRUE(has(calls(Target::cpu(1), 4, 100000, 128), "split(s[B].op.axis[1], factor=256)"));
+  EXPECT_TRUE(has(calls(Target::cpu(1), 100, 2, 4096), "split(s[B].op.axis[0], factor=4)"));
+  EXPECT_TRUE(has(calls(Target::cuda(), 100000, 4, 12), "factor=256"));
+  EXPECT_TRUE(has(calls(Target::cuda(), 100000, 4, 148), "factor=16"));
+  EXPECT_TRUE(has(calls(Target::cuda(), 100000, 4, 1000), "factor=8"));
+  EXPECT_FALSE(has(calls(Target::cuda(), 100, 4, 148), "threadIdx.y"));
+}
+
 // A CPU refuses an index from memory that leaves; a GPU, which cannot, read what lay there.
 TEST(Emit, HoldsIndicesFromMemory) {
   const te::Expr n = te::var("n");

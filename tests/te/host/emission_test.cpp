@@ -4,11 +4,14 @@
 #include "cuda/host/harness.h"
 #include "te/fuzz_parts.h"
 #include "te/guards.h"
+#include "te/schedule.h"
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <functional>
+#include <memory>
 
 namespace postlude {
 namespace {
@@ -108,6 +111,51 @@ TEST(TeEmission, HoldsIndicesBehindConditions) {
       }
     }
     if (!compiled) { ASSERT_TRUE(harness.compile("-O0")); }
+  }
+}
+
+// The schedules that are chosen for many short rows, of as many elements; called with a few rows.
+TEST(TeEmission, ChoosesAPartOfAWarpForAShortRow) {
+  host::Harness harness("te_short", 1);
+  constexpr std::int64_t count = 131;
+  struct Run {
+    te::Module module;
+    std::vector<float> x, top;
+    std::vector<std::int64_t> place;
+    std::int64_t columns;
+    std::vector<Tensor> arrays;
+  };
+  std::vector<std::unique_ptr<Run>> all;
+  for (const std::int64_t columns : {5, 32, 52, 148, 177, 1000}) {
+    const te::Expr n = te::var("n"), m = te::var("m");
+    const te::Tensor a = te::placeholder({n, m}, "A");
+    const te::Axis k = te::reduce_axis(0, m, "k");
+    const std::vector<te::Tensor> made = te::compute_several(
+        {n}, [&](const te::Axes& i) { return te::argmax(a(i[0], k), {k}); }, "I");
+    const te::Sizes sizes{{n->axis.get(), 100000}, {m->axis.get(), columns}};
+    const te::Schedule s = te::choose_schedule(made, Target::cuda(), sizes);
+    EXPECT_NE(s.calls().find("threadIdx.y"), std::string::npos) << s.calls();
+    auto run = std::make_unique<Run>();
+    run->columns = columns;
+    run->x.resize(static_cast<std::size_t>(count * columns));
+    for (std::size_t e = 0; e < run->x.size(); ++e) run->x[e] = static_cast<float>(e * 7919 % 911);
+    run->top.assign(count, -1);
+    run->place.assign(count, -1);
+    run->module = te::build(s, {a, made[0], made[1]}, Target::cuda());
+    run->arrays = {Tensor(run->x.data(), f32, {count, columns}).on(Device::cuda),
+                   Tensor(run->place.data(), i64, {count}).on(Device::cuda),
+                   Tensor(run->top.data(), f32, {count}).on(Device::cuda)};
+    run->module(run->arrays);
+    all.push_back(std::move(run));
+  }
+  ASSERT_TRUE(harness.compile("-O0"));
+  for (const auto& run : all) {
+    run->module(run->arrays);
+    for (std::int64_t r = 0; r < count; ++r) {
+      const auto row = run->x.begin() + r * run->columns, end = row + run->columns, top = std::max_element(row, end);
+      ASSERT_EQ(run->top[static_cast<std::size_t>(r)], *top) << r << " of " << run->columns;
+      ASSERT_EQ(run->place[static_cast<std::size_t>(r)], top - row) << r << " of " << run->columns;
+    }
   }
 }
 
