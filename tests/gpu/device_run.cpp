@@ -48,7 +48,6 @@ cuda::Schedule draw_schedule(fuzz::Choices& pick, bool with_operands) {
     (pick.chance(50) ? s.cluster_m : s.cluster_n) = 2;
     s.raster *= s.cluster_m;
   }
-  if (cluster_blocks(s) == 1 && !s.by_memory && pick.chance(20)) s.occupancy = 2;
   return s;
 }
 

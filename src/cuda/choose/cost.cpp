@@ -36,7 +36,8 @@ double portable(const Schedule& s, const EpilogueNeeds& needs, const Extents& e,
 // have tiles load half of what these share, and wait for each other (decision 0194).
 double stage_clocks(const Schedule& s, const EpilogueNeeds& needs, const Extents& e, double crowd) {
   constexpr double least = 180, box = 112, line[] = {2, 2.6, 4.0, 3.8}, shared = 0.6;  // of Lines
-  const double area = double(s.bm) * s.bn, smaller = std::max(1.0, 128.0 * 192 / area);
+  constexpr double smallest = 6;  // of 64 x 64; with 32 columns lines take longer (decision 0209)
+  const double area = double(s.bm) * s.bn, smaller = std::clamp(128.0 * 192 / area, 1.0, smallest);
   const double products = area / 32 * (1.0 + 0.04 * (smaller - 1) * smaller + (s.ping_pong ? 0 : 0.03));
   const auto rows = static_cast<double>(std::min<std::int64_t>(a_rows(s, needs), round_up(e.m, 8)));
   const double lines = rows * line[static_cast<int>(needs.a_lines)] * (s.cluster_n > 1 ? shared : 1) +
@@ -113,10 +114,10 @@ double fetching(const Schedule& s, const EpilogueNeeds& needs) {
 }
 
 // The tiles or parts of tiles that a block takes after one another, and of each the main loop, and what comes behind
-// it. `beside`: so many blocks share the multiprocessor's products and its way to L2.
-double one_after_another(const Schedule& s, double units, double loop, double behind, int beside) {
+// it.
+double one_after_another(const Schedule& s, double units, double loop, double behind) {
   // In ping-pong an epilogue hides under the other consumer's main loop.
-  return units * (s.ping_pong ? std::max(beside * loop, (loop + behind) / 2) : beside * loop + behind);
+  return units * (s.ping_pong ? std::max(loop, (loop + behind) / 2) : loop + behind);
 }
 
 // Of what runs at the same time the longest takes it, and longer the closer the others come (decisions 0113, 0190).
@@ -137,16 +138,16 @@ double hopper(const Schedule& s, const EpilogueNeeds& needs, const Extents& e, i
   const std::int64_t whole = whole_tiles(s, tiles, multiprocessors), units = (tiles.all - whole) * s.split;
   const auto whole_waves = double(whole) / resident, waves = by_cluster ? 1.0 : double(ceil_div(units, resident));
   const auto k_blocks = double(ceil_div(e.k * needs.element_bytes, 128)), of_part = std::ceil(k_blocks / s.split);
-  const double crowd = by_cluster && 2 * resident > multiprocessors ? 1.5 : 1;
+  // Many narrow tiles ask L2 for more lines than it gives (decision 0209).
+  const double crowd = 2 * resident <= multiprocessors ? 1 : is_narrow(s) ? 1.7 : by_cluster ? 1.5 : 1;
   const double stage = needs.counts_pixels ? std::max(stage_clocks(s, needs, e, 1) * crowd, fetching(s, needs))
                                            : stage_clocks(s, needs, e, crowd);
   const double epilogue = epilogue_clocks(s, needs) / (s.ping_pong ? 1 : 2) + waiting(needs, tiles);
   // All parts but the last are left in memory instead; of weight gradients meeting() has all of it.
   const double leaving = 1.2 / 20 * left_by_part(s, e) / (s.ping_pong ? 1 : 2);
   const double behind = s.by_memory && !needs.counts_pixels ? (epilogue + leaving * (s.split - 1)) / s.split : epilogue;
-  const int beside = resident > multiprocessors ? s.occupancy : 1;
-  const double busy = one_after_another(s, whole_waves, k_blocks * stage, epilogue, beside) +
-                      one_after_another(s, waves, of_part * stage, behind, beside);
+  const double busy = one_after_another(s, whole_waves, k_blocks * stage, epilogue) +
+                      one_after_another(s, waves, of_part * stage, behind);
   // Parts take longer than their products and what they leave, the longer the more waves (decisions 0098, 0115).
   const bool few_waves = s.at_end || units <= resident;
   const double in_parts = !s.by_memory || needs.counts_pixels ? 1 : few_waves ? 1.05 : 1.1;

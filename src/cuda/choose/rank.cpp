@@ -81,6 +81,7 @@ std::vector<Schedule> rank(const EpilogueNeeds& needs, std::int64_t batch, std::
   const Extents extents{batch, m, columns, k};
   std::vector<Ranked> ranked;
   for (Schedule s : candidates(needs, mma)) {
+    if (is_narrow(s) && tiles_of(s, needs, batch, m, columns).all > multiprocessors) continue;
     if (mma) ranked.push_back({s, microseconds(s, needs, extents, multiprocessors)});
     else rank_tile(ranked, s, needs, extents, multiprocessors);
     if (mma || !loads_together(needs)) continue;

@@ -30,6 +30,7 @@ constexpr Tile tiles[] = {{true, 128, 192},  {true, 128, 128},  {true, 128, 160}
                           {false, 128, 256}, {false, 256, 128}, {false, 128, 192}, {false, 128, 128},
                           {true, 128, 96},   {true, 128, 64},   {true, 64, 224},   {true, 64, 192},
                           {true, 64, 160},   {true, 64, 128},   {true, 64, 96},    {true, 64, 64}};
+constexpr Tile narrow_tile = {true, 64, 32};  // not measured of convolutions (decision 0209)
 constexpr Tile mma_tiles[] = {{true, 256, 128}, {true, 128, 256}, {true, 128, 128},
                               {true, 256, 64},  {true, 128, 64},  {true, 64, 64}};
 
@@ -176,8 +177,7 @@ std::string to_string(const Schedule& s) {
   std::snprintf(text, sizeof text, "%s %dx%dx%d sub %dx%d aux %d raster %d", kind(s), s.bm, s.bn, s.stages, s.sub_n,
                 s.d_buffers, s.aux_stages, s.raster);
   const std::string cluster = " cluster " + std::to_string(s.cluster_m) + "x" + std::to_string(s.cluster_n);
-  return text + (s.occupancy > 1 ? " occupancy " + std::to_string(s.occupancy) : "") +
-         (cluster_tiles(s) > 1 ? cluster : "") + (s.split > 1 ? " split " + std::to_string(s.split) : "") +
+  return text + (cluster_tiles(s) > 1 ? cluster : "") + (s.split > 1 ? " split " + std::to_string(s.split) : "") +
          (s.by_memory ? " by memory" : "") + (s.in_shares ? " in shares" : "") + (s.at_end ? " at end" : "") +
          (s.looped ? " looped" : "");
 }
@@ -209,8 +209,6 @@ Schedule parse_schedule(std::string_view text) {
   s = Schedule{}, more = 0;
   const int read = std::sscanf(copy.c_str(), "%15s %9dx%9dx%9d sub %9dx%9d aux %9d raster %9d%n", kind, &s.bm, &s.bn,
                                &s.stages, &s.sub_n, &s.d_buffers, &s.aux_stages, &s.raster, &length);
-  if (read == 8 && std::sscanf(copy.c_str() + length, " occupancy %9d%n", &s.occupancy, &more) == 1)
-    length += std::exchange(more, 0);
   if (read == 8 && std::sscanf(copy.c_str() + length, " cluster %9dx%9d%n", &s.cluster_m, &s.cluster_n, &more) == 2)
     length += std::exchange(more, 0);
   if (read == 8 && std::sscanf(copy.c_str() + length, " split %9d%n", &s.split, &more) == 1) length += more;
@@ -266,7 +264,7 @@ int blocks(const Schedule& s, const EpilogueNeeds& n, Tiles tiles, int multiproc
   if (s.mma) return all;
   if (cluster_parts(s) > 1) return n.meets && all > clusters(s.split, multiprocessors) ? 0 : all * s.split;
   const std::int64_t whole = whole_tiles(s, tiles, multiprocessors), units = (tiles.all - whole) * s.split;
-  multiprocessors = (multiprocessors - multiprocessors % cluster_tiles(s)) * s.occupancy;
+  multiprocessors -= multiprocessors % cluster_tiles(s);
   if (s.at_end) {
     const bool runs = whole > 0 && units > 0 && !n.holds && (!s.in_shares || units <= multiprocessors);
     return runs ? multiprocessors : 0;
@@ -339,15 +337,6 @@ static std::string illegal_cluster(const Schedule& s, const EpilogueNeeds& n) {
   return {};
 }
 
-// Why blocks do not share a multiprocessor; empty: they do.
-static std::string illegal_occupancy(const Schedule& s) {
-  if (s.occupancy == 1) return {};
-  if (s.occupancy != 2) return "a multiprocessor has one or two blocks";
-  if (s.mma || cluster_blocks(s) > 1 || s.by_memory)
-    return "two blocks of a multiprocessor are of the sm_90a kernel, and neither clusters nor split";
-  return {};
-}
-
 std::string illegal(const Schedule& s, const EpilogueNeeds& n) {
   if (s.strip_x) {
     if (std::string why = illegal_stencil(s, n); !why.empty()) return why;
@@ -362,10 +351,8 @@ std::string illegal(const Schedule& s, const EpilogueNeeds& n) {
     return "a tile has " + text(s.bn) + " columns, not 64, 128 or 256";
   if (s.bn < 32 || s.bn > 256 || s.bn % 32)
     return "a tile of " + text(s.bn) + " columns is not a multiple of 32 up to 256";
-  if (std::string why = illegal_occupancy(s); !why.empty()) return why;
-  const int most = s.occupancy > 1 ? registers / 4 : registers;  // a product of 64 already finds too few of 104
-  if (rows / 64 * columns / 2 * (n.promoted && !s.mma ? 2 : 1) > most)
-    return "its accumulator takes more than " + text(most) + " registers a thread";
+  if (rows / 64 * columns / 2 * (n.promoted && !s.mma ? 2 : 1) > registers)
+    return "its accumulator takes more than " + text(registers) + " registers a thread";
   const bool narrow = n.group % 32 || n.run % 32 || n.piece % 32;
   if (s.sub_n != 32 && s.sub_n != 64 && !(narrow && s.sub_n == narrowest_subtile))
     return "subtiles are 32 or 64 columns wide, and 16 where groups or pieces of a chunk are no multiple of "
@@ -407,7 +394,7 @@ std::string illegal(const Schedule& s, const EpilogueNeeds& n) {
   if ((cluster_parts(s) - 1) * s.bm * s.bn * 4 > s.stages * (a_rows(s, n) + s.bn) * 128)
     return "the parts of " + text(s.split) + " blocks do not fit in " + text(s.stages) + " stages";
   if (std::string why = illegal_cluster(s, n); !why.empty()) return why;
-  const int limit = s.mma && !s.ring ? mma_shared_limit : (shared_limit + 1024) / s.occupancy - 1024;
+  const int limit = s.mma && !s.ring ? mma_shared_limit : shared_limit;
   if (shared_bytes(s, n) > limit)
     return "it needs " + text(shared_bytes(s, n)) + " bytes of shared memory, more than " + text(limit);
   return {};
@@ -554,6 +541,7 @@ std::vector<Schedule> candidates(const EpilogueNeeds& needs, bool mma) {
   if (needs.stencil) return stencils(needs);
   if (mma) std::for_each(std::begin(mma_tiles), std::end(mma_tiles), add);
   else std::for_each(std::begin(tiles), std::end(tiles), add);
+  if (!mma && !needs.windows && !needs.counts_pixels && !needs.whole_k) add(narrow_tile);
   return found;
 }
 

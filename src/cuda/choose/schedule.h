@@ -26,7 +26,6 @@ struct Schedule {
   bool in_shares = false;  // where each adds a share of the tile, else the last adds all others (decision 0074)
   bool at_end = false;     // only of tiles behind the last whole wave of them
   int cluster_m = 1, cluster_n = 1;  // tiles of a cluster along M and N, whose blocks load together what they share
-  int occupancy = 1;                 // blocks of a multiprocessor at once, each of half of its memory and registers
   bool looped = false;               // the epilogue's code stands once for the fragments of a subtile (decision 0110)
   // A stencil, whose blocks are as the portable kernel's: pixels of one channel that a lane adds up; 0: it is none.
   int strip_x = 0, strip_y = 0;
@@ -110,7 +109,7 @@ inline constexpr int narrowest_subtile = 16;
 // So long that its code stands once, in a loop over fragments (decision 0107).
 [[nodiscard]] inline bool is_rolled(const EpilogueNeeds& needs) { return needs.operations >= 80; }
 
-inline constexpr int shared_limit = 232448;  // bytes a block may have on sm_90, and 1024 beside them are the system's
+inline constexpr int shared_limit = 232448;  // bytes a block may have on sm_90
 inline constexpr int most_stages = 24;
 inline constexpr int most_parts = 128;           // of a tile, joined in memory
 inline constexpr int mma_shared_limit = 101376;  // and on every GPU since sm_80
@@ -146,6 +145,8 @@ struct StencilMemory {
 [[nodiscard]] inline int cluster_parts(const Schedule& s) { return s.by_memory ? 1 : s.split; }
 [[nodiscard]] inline int cluster_tiles(const Schedule& s) { return s.cluster_m * s.cluster_n; }
 [[nodiscard]] inline int cluster_blocks(const Schedule& s) { return cluster_parts(s) * cluster_tiles(s); }
+// Tiles of 32 columns are for products of so few that each is a block's only one (decision 0209).
+[[nodiscard]] inline bool is_narrow(const Schedule& s) { return !s.mma && s.bn < 64; }
 [[nodiscard]] inline int k_bytes(const Schedule& s) { return s.mma ? 64 : 128; }  // a stage
 
 // Whether a consumer's tile has all rows of its columns, so that no statistic needs another tile's.

@@ -403,7 +403,7 @@ void Decider::take_partials() {
     beside("parts of tiles", moved, moved);
   }
   const bool meet = e.across_tiles() && !lone_columns(s, e.needs, shape_.m);
-  if (meet) counters_ = take_cleared(e.needs.holds ? 4 * s.occupancy * subject_.multiprocessors : 4);
+  if (meet) counters_ = take_cleared(e.needs.holds ? 4 * subject_.multiprocessors : 4);
   for (const auto& partial : e.partials) {
     if (partial.word < 0 || !meet) {
       partials_.emplace_back();

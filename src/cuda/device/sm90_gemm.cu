@@ -190,11 +190,10 @@ struct Passage {
   }
 };
 
-// Registers of 65536, of two blocks 80 a thread each: those of the consumers hold the accumulators.
-constexpr int PRODUCER_REGISTERS = OCCUPANCY == 1 || HOLDS ? 40 : 32;
-constexpr int CONSUMER_REGISTERS = OCCUPANCY == 1 ? 232 : HOLDS ? 96 : 104;
+// Registers of 65536: those of the consumers hold the accumulators.
+constexpr int PRODUCER_REGISTERS = 40, CONSUMER_REGISTERS = 232;
 
-extern "C" __global__ void __launch_bounds__(384, OCCUPANCY) CLUSTER postlude_gemm(const __grid_constant__ All all) {
+extern "C" __global__ void __launch_bounds__(384, 1) CLUSTER postlude_gemm(const __grid_constant__ All all) {
   extern __shared__ u8 dynamic_shared[];
   const u32 smem = (smem_address(dynamic_shared) + 1023) & ~1023u;
   const u32 full = smem + SMEM_BARRIERS, empty = full + 8 * STAGES, aux_full = empty + 8 * STAGES,

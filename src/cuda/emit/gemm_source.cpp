@@ -144,7 +144,6 @@ std::string gemm_source(const KernelVariant& variant, const Schedule& s, const E
     define("CLUSTER_BLOCKS", together);
     define("CLUSTER", together > 1 ? "__cluster_dims__(" + std::to_string(together) + ")" : "");
     define("BY_CLUSTER", cluster_parts(s) > 1);
-    define("OCCUPANCY", s.occupancy);
     define("PARTS_WORD", epilogue.words);
   }
   define("CLUSTER_M", s.cluster_m);
