@@ -431,6 +431,36 @@ TEST_P(GemmTest, SmallProductsAreMultipliedAtOnce) {
   check(40, 5, 300, DType::f32, DType::f32, Strides::columns, Strides::columns, Data::any);
 }
 
+// A row's tile, and so its chains of sums, do not depend on how many rows a thread has.
+TEST_P(GemmTest, SmallProductsHaveTheSameBitsOnAnyThreads) {
+  std::mt19937 random(13);
+  for (const auto& [m, n, k] : {std::tuple<Int, Int, Int>{60, 76, 512},
+                                {60, 15, 512},
+                                {228, 76, 512},
+                                {131, 100, 300},
+                                {203, 250, 90},
+                                {101, 1031, 30},
+                                {52, 29, 333},
+                                {47, 1100, 200}}) {
+    const Operand a(m, k, DType::f32, Strides::dense, Data::any, random);
+    const Operand b(k, n, DType::f32, Strides::rows, Data::any, random);
+    const Product product{m, n, k, a.matrix, b.matrix, nullptr, {}};
+    const Blocking blocking = choose_blocking(shape_of(product), isa());
+    std::vector<float> alone;
+    for (const int threads : {1, 2, 3, 5, 9}) {
+      std::vector<float> out(static_cast<std::size_t>(m * n));
+      Direct direct;
+      direct.out = out.data(), direct.row_stride = n;
+      Scratch scratch(blocking, threads);
+      scratch.options.direct = &direct;
+      run(product, blocking, scratch.options);
+      if (threads == 1) alone = out;
+      EXPECT_EQ(std::memcmp(alone.data(), out.data(), out.size() * sizeof(float)), 0)
+          << m << " x " << n << " x " << k << ", " << threads << " threads";
+    }
+  }
+}
+
 TEST_P(GemmTest, LongSumsAreSplit) {
   for (const Int m : {Int{2}, Int{30}}) {
     const ProductShape shape{.m = m, .n = 33, .k = 20011};

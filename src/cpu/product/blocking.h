@@ -58,7 +58,7 @@ inline constexpr std::int64_t large_b = 4 << 20;
 }
 
 // One of no more comes out of L2.
-inline constexpr std::int64_t b_in_l2 = 192 << 10;
+inline constexpr std::int64_t b_in_l2 = 256 << 10;
 [[nodiscard]] inline ThinRun::Asks asked(std::int64_t elements) {
   return elements > large_b   ? ThinRun::Asks::columns
          : elements > b_in_l2 ? ThinRun::Asks::lines

@@ -145,6 +145,7 @@ struct SmallRun {
   float* c = nullptr;
   std::int64_t c_row = 0;
   std::int64_t b_column = 1, c_column = 1;  // of `upright` only
+  bool accumulate = false;                  // add to what is there
   bool asks = false;                        // for c, where it is out of L2
   const Direct* direct = nullptr;           // instead of c, where it does more than store; from (row0, column0) on
   std::int64_t row0 = 0, column0 = 0;

@@ -78,7 +78,7 @@ class SmallProduct {
         tiles_(kernels_for_columns(kernels_, product.n - blocking.dots, product.k)),
         in_parts_(rows_in_parts()) {}
 
-  // Blocks of rows [first, end), on a thread that has `scratch`.
+  // Rows [first, end), on a thread that has `scratch`.
   void run(int thread, std::int64_t first, std::int64_t end) const {
     std::byte* const scratch =
         options_.thread_scratch + static_cast<std::size_t>(thread) * options_.thread_scratch_stride;
@@ -107,16 +107,15 @@ class SmallProduct {
     const Direct* const direct = options_.direct;
     if (direct && (stores_only(*direct) ||
                    (blocking_.dots == 0 && !in_parts_ && (blocking_.small != Small::upright || !direct->add)))) {
-      const std::int64_t last = std::min(end * blocking_.group_rows, product_.m), height = height_of_passes();
-      for (std::int64_t row = first * blocking_.group_rows; row < last; row += height) {
-        float* const out = direct->out + row * direct->row_stride;
-        rows(row, std::min(row + height, last), sides, out, direct->row_stride, direct);
+      const std::int64_t height = height_of_passes();
+      for (std::int64_t row = first, next = 0; row < end; row = next) {
+        next = end - row < 2 * height ? end : row + height;  // no few rows by themselves
+        rows(row, next, sides, direct->out + row * direct->row_stride, direct->row_stride, direct);
       }
       return;
     }
-    for (std::int64_t group = first; group < end; ++group) {
-      const std::int64_t height = blocking_.group_rows, row0 = group * height,
-                         row1 = std::min(row0 + height, product_.m);
+    for (std::int64_t row0 = first; row0 < end; row0 += blocking_.group_rows) {
+      const std::int64_t row1 = std::min(row0 + blocking_.group_rows, end);
       rows(row0, row1, sides, acc, blocking_.acc_row, nullptr);
       if (direct) {
         kernels_.store_direct(*direct, acc, blocking_.acc_row, row0, row1 - row0, 0, product_.n);
@@ -135,10 +134,9 @@ class SmallProduct {
     std::int64_t tiles_row = 0, dots_column = 0;
   };
 
-  // Few rows, which the tiles of many would part badly, by a wide B: in equal parts, and in wider tiles.
+  // Rows that a panel's tiles of six part into low ones, by a wide B: in wider tiles.
   [[nodiscard]] bool rows_in_parts() const {
-    const std::int64_t m = product_.m, rest = m % 6;
-    return blocking_.small == Small::as_it_lies && m < row_group && (m < 6 || (rest >= 1 && rest <= 3)) &&
+    return blocking_.small == Small::as_it_lies && product_.m < 10 && product_.m != 6 &&
            product_.n - blocking_.dots > kernels_.panel && product_.a.column_stride == 1;
   }
 
@@ -217,11 +215,11 @@ class SmallProduct {
           tiles_.small(run);
         }
       }
-      const std::int64_t height = tiled <= kernels_.panel ? equal_height(row1 - row0, tiled) : height_of_rows(tiled);
-      for (std::int64_t row = row0; row < row1 && b.panel == nullptr; row += height) {
-        run.rows = std::min(height, row1 - row);
+      const std::int64_t height = height_of_rows(tiled);
+      for (std::int64_t row = row0; row < row1 && b.panel == nullptr; row += run.rows) {
+        run.rows = row1 - row < 2 * height ? row1 - row : height;
         tiles_.small(run);
-        run.a += height * a.row_stride, run.c += height * c_row, run.row0 += height;
+        run.a += run.rows * a.row_stride, run.c += run.rows * c_row, run.row0 += run.rows;
       }
     }
     if (blocking_.dots == 0) return;
@@ -261,17 +259,10 @@ class SmallProduct {
     return std::max<std::int64_t>(row_group, a_in_l2 / product_.k / row_group * row_group);
   }
 
-  // Few rows of most of a panel are cut into equal tiles: low ones wait for B. More would be cut where threads part
-  // them.
-  [[nodiscard]] std::int64_t equal_height(std::int64_t rows, std::int64_t columns) const {
-    constexpr std::int64_t most = 6;  // of a panel
-    if (product_.m >= row_group || 2 * columns <= kernels_.panel) return rows;
-    return ceil_div(rows, ceil_div(rows, most));
-  }
-
-  // Rows that pass all columns together: a tile where B stays in L1, so that rows of C follow one another.
+  // Rows that pass all columns together: few of a wide B that stays in L1, so that rows of C follow one another.
   [[nodiscard]] std::int64_t height_of_rows(std::int64_t columns) const {
-    return columns * product_.k <= b_in_l1 ? row_group / 4 : row_group;
+    if (columns * product_.k > b_in_l1) return 4 * row_group;
+    return columns <= kernels_.panel ? product_.m : row_group;
   }
 
   const Product& product_;
@@ -345,11 +336,15 @@ void block_small(Blocking& b, const SmallChoice& choice, const ProductShape& sha
 
 void run_small(const Product& product, const Blocking& blocking, const RunOptions& options) {
   const SmallProduct small(product, blocking, options);
-  const std::int64_t groups = ceil_div(product.m, blocking.group_rows),
-                     threads = std::min<std::int64_t>(options.threads, blocking.units);
-  if (threads <= 1) return small.run(0, 0, groups);
-  core::parallel(static_cast<int>(threads),
-                 [&](int thread) { small.run(thread, groups * thread / threads, groups * (thread + 1) / threads); });
+  // The last thread has two groups at least, so that a row has the same tile on any number of threads.
+  const std::int64_t height = blocking.group_rows, groups = ceil_div(product.m, height),
+                     threads = std::min({std::int64_t{options.threads}, blocking.units,
+                                         std::max<std::int64_t>(product.m / height, 1)});
+  if (threads <= 1) return small.run(0, 0, product.m);
+  core::parallel(static_cast<int>(threads), [&](int thread) {
+    small.run(thread, groups * thread / threads * height,
+              std::min(groups * (thread + 1) / threads * height, product.m));
+  });
 }
 
 }  // namespace postlude::inline v0::cpu
