@@ -59,10 +59,10 @@ inline constexpr std::int64_t large_b = 4 << 20;
 
 // One of no more comes out of L2.
 inline constexpr std::int64_t b_in_l2 = 256 << 10;
-[[nodiscard]] inline ThinRun::Asks asked(std::int64_t elements) {
-  return elements > large_b   ? ThinRun::Asks::columns
-         : elements > b_in_l2 ? ThinRun::Asks::lines
-                              : ThinRun::Asks::nothing;
+// Of more, rows of B that one or two rows of A pass come in long pieces, as those of a large B do (decision 0212).
+inline constexpr std::int64_t b_of_two_rows = 512 << 10;
+[[nodiscard]] inline ThinRun::Asks asked(std::int64_t elements, std::int64_t large = large_b) {
+  return elements > large ? ThinRun::Asks::columns : elements > b_in_l2 ? ThinRun::Asks::lines : ThinRun::Asks::nothing;
 }
 
 // The strips of columns that a thread of a thin product computes together, if it has so many. Rows
