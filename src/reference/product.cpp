@@ -136,18 +136,19 @@ std::vector<T> multiply_matrices(const std::vector<T>& a, const std::vector<T>& 
     const int rows = static_cast<int>(std::min(height, m - i));
     for (std::int64_t j = 0; j < n; j += width) {
       const int columns = static_cast<int>(std::min(width, n - j));
-      T block[height * width] = {};
-      thread_local std::vector<T> packed(depth * width);
+      thread_local std::vector<T> block(height * width), packed(depth * width);  // 128 KB are a whole stack somewhere
+      std::ranges::fill(block, T{});
       for (std::int64_t p = 0; p < k; p += depth) {
         const auto terms = std::min(depth, k - p);
         for (std::int64_t q = 0; q < terms; ++q)
           std::copy_n(&b[static_cast<std::size_t>((p + q) * n + j)], columns,
                       &packed[static_cast<std::size_t>(q * width)]);
-        run(&a[static_cast<std::size_t>(i * k + p)], k, packed.data(), width, block, width, rows,
+        run(&a[static_cast<std::size_t>(i * k + p)], k, packed.data(), width, block.data(), width, rows,
             static_cast<int>(terms), columns);
       }
       for (int r = 0; r < rows; ++r)
-        std::copy_n(block + r * width, columns, &c[static_cast<std::size_t>((i + r) * n + j)]);
+        std::copy_n(&block[static_cast<std::size_t>(r * width)], columns,
+                    &c[static_cast<std::size_t>((i + r) * n + j)]);
     }
   });
   return c;

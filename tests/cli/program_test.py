@@ -95,6 +95,10 @@ class Run(Case):
             self.assertTrue(got["ok"])
         self.assertIn("3 x 2 x 1, bf16, cpu", self.run_program("run", self.epilogue, "--gemm", "3x2x1", "--in", "bfloat16").stdout)
 
+    @unittest.skipIf(SANITIZED, "a sanitizer's frames are larger")
+    def test_a_stack_of_128_kilobytes(self):  # a thread's, with musl
+        self.run_program("run", self.epilogue, "--gemm", "70x300x150", "--verify", limits=[(resource.RLIMIT_STACK, 128 << 10)])
+
     def test_integers(self):
         epilogue = self.file("s8.py", "def f(acc, s: col[f32]):\n    D: s8 = cast(acc * s * 0.001, s8)\n    return D\n")
         got = self.run_json("run", epilogue, "--gemm", "9x8x40", "--in", "s8", "--verify")
