@@ -249,6 +249,52 @@ void check_indices(const ScheduleNode& schedule, const Sizes& sizes) {
   }
 }
 
+// The value without 64 bits' wrapping, which nothing of this size needs to the last digit.
+long double about(const Expr& x, const Sizes& sizes) {
+  const Polynomial p = polynomial(x);
+  long double sum = static_cast<long double>(p.constant);
+  for (const Polynomial::Term& term : p.terms) {
+    auto product = static_cast<long double>(term.factor);
+    for (const Expr& atom : term.atoms) product *= static_cast<long double>(evaluate(atom, sizes));
+    sum += product;
+  }
+  return sum;
+}
+
+void check_extents(const ScheduleNode& schedule, const Sizes& sizes) {
+  for (const StagePtr& stage : schedule.stages) {
+    if (stage->is_derived) continue;
+    for (const auto* list : {&stage->origin->axes, &stage->origin->reduce_axes}) {
+      for (const AxisPtr& axis : *list) {
+        if (about(axis->extent, sizes) <= std::numeric_limits<std::int32_t>::max()) continue;
+        throw Error(ErrorCode::size_overflow, "the extent " + print(axis->extent) + " of " + quoted(axis->name) +
+                                                  " in " + quoted(stage->origin->name) +
+                                                  " is beyond 2^31 - 1 for these arrays");
+      }
+    }
+  }
+}
+
+// Refuses what is allocated beyond what addresses tell apart.
+void check_buffers(const std::vector<Statement>& body, const Sizes& sizes) {
+  for (const Statement& s : body) {
+    if (s.kind == Statement::Kind::allocate) {
+      long double bytes = static_cast<long double>(size_of(s.to[0]->type));
+      for (const Expr& extent : s.to[0]->shape) {
+        bool of_sizes = true;  // and of no loop around it, in which it is allocated again
+        visit(extent, [&](const ExprNode& node) {
+          of_sizes &= node.kind != ExprNode::Kind::axis || node.axis->kind == AxisNode::Kind::size;
+        });
+        if (of_sizes) bytes *= about(extent, sizes);
+      }
+      if (bytes > 0x1p60L)
+        throw Error(ErrorCode::size_overflow, quoted(s.to[0]->name) + " has too many elements for these arrays",
+                    "Compute it at a loop, or inline it.");
+    }
+    check_buffers(s.body, sizes);
+  }
+}
+
 // What an epilogue asks of sizes: chunks that divide, and operands as large as their use.
 void check_followed(const Followed& followed, const Sizes& sizes) {
   for (const auto& [columns, divisor] : followed.divisible)
@@ -349,6 +395,8 @@ Sizes bind_sizes(const Nest& nest, const ScheduleNode& schedule, std::span<const
   }
   for (const Tensor& output : schedule.outputs)
     if (const auto followed = output.op().node()->followed) check_followed(*followed, sizes);
+  check_extents(schedule, sizes);
+  check_buffers(nest.body, sizes);
   check_indices(schedule, sizes);
   for (const StorePredicate& predicate : nest.predicates) refuse_no_thread(predicate, sizes);
   for (std::size_t i = 0; i < arrays.size(); ++i) {

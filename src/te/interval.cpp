@@ -73,11 +73,12 @@ std::optional<Interval> interval(const Expr& x, const Ranges& ranges) {
   Expr low = p.constant, high = p.constant;
   for (const Polynomial::Term& term : p.terms) {
     Expr rest = 1;
+    bool either_sign = false;  // a size and a loop's variable are not negative; n - 7 by way of an operation may be
     std::optional<Interval> part;
     for (const Expr& atom : term.atoms) {
       if (!varies(atom, ranges)) {
-        // A size is not negative; of a loop's variable with a factor nothing else is asked.
         rest = rest * atom;
+        either_sign |= atom->kind != ExprNode::Kind::axis && !is_never_negative(atom, {});
         continue;
       }
       if (part || (atom->kind != ExprNode::Kind::axis && equal(*atom.node(), *x.node()))) return {};
@@ -86,6 +87,11 @@ std::optional<Interval> interval(const Expr& x, const Ranges& ranges) {
     }
     const Expr factor = rest * Expr(term.factor);
     if (!part) part = Interval{1, 1};
+    else if (either_sign) {
+      const Expr one = part->low * factor, other = part->high * factor;
+      low = low + operation(Op::min, {one, other}), high = high + operation(Op::max, {one, other});
+      continue;
+    }
     low = low + (term.factor < 0 ? part->high : part->low) * factor;
     high = high + (term.factor < 0 ? part->low : part->high) * factor;
   }

@@ -149,7 +149,11 @@ LoopValues loop_values(const StageNode& stage, const std::unordered_map<const Ax
   loops.extent = roots;
   for (const Relation& r : stage.relations) {
     if (r.kind == Relation::Kind::fuse) {
-      loops.extent[r.parent.get()] = simplified(loops.extent.at(r.outer.get()) * loops.extent.at(r.inner.get()));
+      // Of two that may be negative, and so run no time, the product is not.
+      Expr outer = loops.extent.at(r.outer.get());
+      const Expr inner = loops.extent.at(r.inner.get());
+      if (!is_never_negative(outer, {}) && !is_never_negative(inner, {})) outer = operation(Op::max, {outer, Expr(0)});
+      loops.extent[r.parent.get()] = simplified(outer * inner);
       continue;
     }
     const Expr parent = loops.extent.at(r.parent.get()), rest = ceil_div(parent, r.factor);

@@ -96,6 +96,29 @@ void check_deep(const std::function<te::Expr(const te::Tensor&, const te::Axis&)
   EXPECT_NE(te::build({b}, {a, b}, Target::cuda()).source().find("__global__"), std::string::npos);
 }
 
+// What is multiplied with a loop's variable may be negative where it is no size: (n - 7) by way of a minimum.
+TEST(Guards, FactorsOfEitherSign) {
+  const te::Expr n = te::var("n"), sign = te::apply("min", {n - 7, 1});
+  const te::Tensor x = te::placeholder({n}, "X");
+  const te::Axis k = te::reduce_axis(0, 3, "k");
+  const te::Tensor p = te::compute(
+      {n}, [&](const te::Axes& i) { return x(i[0]) * 2; }, "P");
+  const te::Tensor y = te::compute(
+      {te::apply("floordiv", {n, 3})},
+      [&](const te::Axes& i) {
+        return te::sum(p((i[0] * 3 + k) * sign + te::apply("max", {7 - n, 0}) * (n - 1)), {k});
+      },
+      "Y");
+  for (const bool at : {false, true}) {
+    te::Schedule s = te::create_schedule(y);
+    if (at) s[p].compute_at(s[y], y.op().axis()[0]);
+    const te::Module module = te::build(s, {x, y}, Target::cpu(1));
+    std::vector<float> in{0, 1, 2, 3, 4, 5}, out(2);
+    module({Tensor(in.data(), DType::f32, {6}), Tensor(out.data(), DType::f32, {2})});
+    EXPECT_EQ(out, (std::vector<float>{24, 6})) << module.print();
+  }
+}
+
 // 900 conditions in one another took ten seconds: each of their reads tried each of them.
 TEST(Guards, ManyInOneAnother) {
   on_small_stack([] {

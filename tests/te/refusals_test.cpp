@@ -534,6 +534,61 @@ TEST(RefusedCalls, ChangeNothing) {
   refused(ErrorCode::bad_schedule, [&] { t.s[t.f].fuse({t.f.op().axis()[0], t.f.op().axis()[1], t.k}); });
 }
 
+// Sizes whose product no 64 bits hold are refused; of a negative one nothing runs, though two of them are fused.
+TEST(RefusedSizes, OfStagesAndReductions) {
+  const Expr n = te::var("n");
+  const te::Tensor x = te::placeholder({n}, "X");
+  const auto called = [&](const te::Tensor& y, std::int64_t count, bool fused, const te::Tensor& of) {
+    te::Schedule s = te::create_schedule(y);
+    if (fused) s[of].fuse(of.op().reduce_axis().empty() ? of.op().axis() : of.op().reduce_axis());
+    std::vector<float> in(static_cast<std::size_t>(count), 1), out(in.size());
+    te::build(s, {x, y},
+              Target::cpu(1))({Tensor(in.data(), DType::f32, {count}), Tensor(out.data(), DType::f32, {count})});
+    return out;
+  };
+  const auto message = [&](const te::Tensor& y, std::int64_t count, bool fused, const te::Tensor& of) -> std::string {
+    try {
+      called(y, count, fused, of);
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::size_overflow);
+      return error.message();
+    }
+    return "nothing is refused";
+  };
+  const te::Axis k = te::reduce_axis(0, n - 7, "k"), l = te::reduce_axis(0, n - 7, "l");
+  const te::Tensor sums = te::compute(
+      {n},
+      [&](const Axes&) {
+        return te::sum(x(0), {k, l});
+      },
+      "B");
+  EXPECT_EQ(called(sums, 3, true, sums)[0], 0);
+  EXPECT_EQ(called(sums, 7, true, sums)[0], 0);
+  EXPECT_EQ(called(sums, 9, true, sums)[0], 4);
+
+  const te::Tensor inner = te::compute(
+      {n - 7, n - 7}, [&](const Axes& i) { return x(i[0] * 0) + i[1]; }, "P");
+  const te::Tensor outer = te::compute(
+      {n},
+      [&](const Axes& i) {
+        return te::apply("where", {i[0] < n - 7, inner(i[0], i[0]), 0});
+      },
+      "Y");
+  EXPECT_EQ(called(outer, 3, true, inner), std::vector<float>(3));
+  EXPECT_EQ(called(outer, 9, true, inner)[1], 2);
+
+  const te::Axis many = te::reduce_axis(0, n * n * n * n, "k");
+  const te::Tensor wraps = te::compute(
+      {n}, [&](const Axes&) { return te::sum(x(0), {many}); }, "B");
+  EXPECT_EQ(message(wraps, 65536, false, wraps),
+            "the extent n*n*n*n of 'k' in 'B' is beyond 2^31 - 1 for these arrays");
+  const te::Tensor large = te::compute(
+      {n, n, n, n}, [&](const Axes& i) { return x(i[0]); }, "P");
+  const te::Tensor of_large = te::compute(
+      {n}, [&](const Axes& i) { return large(i[0], 0, 0, 0); }, "Y");
+  EXPECT_EQ(message(of_large, 65536, false, large), "'P' has too many elements for these arrays");
+}
+
 // Readers that stand at the root may still be moved, in any order.
 TEST(ComputeAt, TakesReadersOneAfterTheOther) {
   Fixture t;
