@@ -251,6 +251,7 @@ void check_indices(const ScheduleNode& schedule, const Sizes& sizes) {
 
 // The value without 64 bits' wrapping, which nothing of this size needs to the last digit.
 long double about(const Expr& x, const Sizes& sizes) {
+  if (x->kind != ExprNode::Kind::operation) return static_cast<long double>(evaluate(x, sizes));
   const Polynomial p = polynomial(x);
   long double sum = static_cast<long double>(p.constant);
   for (const Polynomial::Term& term : p.terms) {

@@ -194,6 +194,17 @@ const Expr& result_of(const std::unordered_map<const ExprNode*, Expr>& done, con
   return x.empty() ? x : done.at(x.node().get());
 }
 
+// Puts what was made of its arguments in their places; whether any is another.
+bool take_results(ExprNode& node, const std::unordered_map<const ExprNode*, Expr>& done) {
+  bool changed = false;
+  for (Expr& arg : node.args) {
+    const Expr& now = result_of(done, arg);
+    changed |= now.node() != arg.node();
+    arg = now;
+  }
+  return changed;
+}
+
 }  // namespace
 
 std::vector<const Expr*> parts(const Expr& x, const std::function<bool(const ExprNode&)>& enters) {
@@ -223,12 +234,7 @@ Expr substitute(const Expr& x, const Substitution& axes, const Reading& read) {
       if (const auto found = axes.find(at->axis.get()); found != axes.end()) result = found->second;
     } else if (at->kind != ExprNode::Kind::constant) {
       ExprNode node = *at.node();
-      bool changed = false;
-      for (Expr& arg : node.args) {
-        const Expr& now = result_of(done, arg);
-        changed |= now.node() != arg.node();
-        arg = now;
-      }
+      bool changed = take_results(node, done);
       if (node.reduction) {
         auto reduction = std::make_shared<Reduction>(*node.reduction);
         for (Expr& source : reduction->sources) source = result_of(done, source);
@@ -420,13 +426,7 @@ Expr tidied(const Expr& x) {
       result = simplified(result);
     } else {
       ExprNode node = *result.node();
-      bool changed = false;
-      for (Expr& arg : node.args) {
-        const Expr& now = result_of(done, arg);
-        changed |= now.node() != arg.node();
-        arg = now;
-      }
-      if (changed) result = made(std::move(node));
+      if (take_results(node, done)) result = made(std::move(node));
     }
     done.emplace(each->node().get(), std::move(result));
   }
