@@ -183,13 +183,13 @@ DEVICE float sine(float x, u32 quarters) {
 DEVICE float op_sin(float x) { const float r = sine(x, 0); return __uint_as_float(__float_as_uint(r) ^ (__float_as_uint(x) & 0x80000000)); }
 DEVICE float op_cos(float x) { return sine(x, 1); }
 
-// Functions of the prelude whose short forms here are at least as accurate as what their definitions would give.
 // 1 / d for d >= 1 or NaN, rounded once: the hardware's reciprocal, which may be wrong by a unit in the last place, and a Newton
 // step. Above 2^127 that is 0, as below it; of infinity the step would make NaN.
 DEVICE float reciprocal_from_one(float d) {
   const float c = op_min(d, 0x1p+127f), r = fast_reciprocal(c);
   return fmaf(fmaf(-c, r, 1.f), r, r);
 }
+// Functions of the prelude whose short forms here are at least as accurate as what their definitions would give.
 DEVICE float call_sigmoid(float x) { return reciprocal_from_one(1.f + expf(-x)); }
 DEVICE float call_silu(float x) { return x * call_sigmoid(x); }
 // gelu in its tanh form is x * sigmoid(2 u), u = sqrt(2/pi) (x + 0.044715 x^3); log2(e) is folded into the constants.
