@@ -10,7 +10,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <limits>
 #include <tuple>
 #include <type_traits>
 #include <utility>
@@ -61,21 +60,23 @@ struct ConvArguments {
   const std::vector<Size>& extra;
 };
 
-std::int32_t small(std::int64_t n) {
-  return static_cast<std::int32_t>(
-      std::clamp<std::int64_t>(n, std::numeric_limits<std::int32_t>::min(), std::numeric_limits<std::int32_t>::max()));
+std::int32_t small(Size n, const char* what) {
+  if (!std::in_range<std::int32_t>(std::int64_t{n}))
+    throw Error(ErrorCode::usage, "a convolution's " + std::string(what) + " is " + std::to_string(n) + ", beyond 32 bits");
+  return static_cast<std::int32_t>(n);
 }
 
 template <std::size_t Rank>
 Problem conv_of(const ConvArguments& given) {
   const auto fill = [&](auto conv, auto member) -> Problem {
     for (std::size_t i = 0; i < Rank; ++i) {
-      conv.stride[i] = small(given.stride.at(i));
-      conv.padding[i] = {small(given.padding.at(i)[0]), small(given.padding.at(i)[1])};
-      conv.dilation[i] = small(given.dilation.at(i));
-      if constexpr (!std::is_null_pointer_v<decltype(member)>) (conv.*member)[i] = small(given.extra.at(i));
+      conv.stride[i] = small(given.stride.at(i), "stride");
+      conv.padding[i] = {small(given.padding.at(i)[0], "padding"), small(given.padding.at(i)[1], "padding")};
+      conv.dilation[i] = small(given.dilation.at(i), "dilation");
+      if constexpr (!std::is_null_pointer_v<decltype(member)>)
+        (conv.*member)[i] = small(given.extra.at(i), given.direction == 1 ? "output padding" : "filter size");
     }
-    conv.groups = small(given.groups);
+    conv.groups = small(given.groups, "number of groups");
     return conv;
   };
   switch (given.direction) {

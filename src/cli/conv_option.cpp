@@ -15,7 +15,7 @@ using Sizes64 = std::vector<std::int64_t>;
   throw Error(
       ErrorCode::usage, quoted(text) + " is no convolution",
       "Write NxHxWxC:KxRxS, and after another colon what is not usual of s (stride), p (padding), d (dilation) and g "
-      "(groups): 32x56x56x64:128x3x3:s2,p1. One size less, or one more, is one axis less, or more.");
+      "(groups), each once: 32x56x56x64:128x3x3:s2,p1. One size less, or one more, is one axis less, or more.");
 }
 
 // "56x56" to numbers.
@@ -64,8 +64,10 @@ Parsed parse(const std::string& text) {
            .dilation = Sizes64(rank, 1)};
   p.x.insert(p.x.end(), image.begin() + 1, image.end() - 1);
   p.w.insert(p.w.end(), filter.begin() + 1, filter.end());
+  std::string given;  // letters
   for (const std::string_view option : parts.size() == 3 ? split(parts[2], ',') : std::vector<std::string_view>{}) {
-    if (option.size() < 2) refuse(text);
+    if (option.size() < 2 || given.find(option[0]) != std::string::npos) refuse(text);
+    given += option[0];
     const Sizes64 values = numbers(text, option.substr(1));
     if (option[0] == 'g' && values.size() == 1) {
       p.groups = values[0];

@@ -370,6 +370,7 @@ class Usage(Case):
         self.expect("is not a size for --stream", "run", self.epilogue, "--stream", "64xA")
         self.expect("two of --gemm, --stream and --conv", "run", self.epilogue, "--stream", "6x4", "--gemm", "2x2x2")
         self.expect("is no convolution", "run", self.epilogue, "--conv", "2x8x8:4x3x3")
+        self.expect("each once", "run", self.epilogue, "--conv", "2x8x8x64:64x3x3:g64,g2")
         self.expect("--gradient is given without --conv", "run", self.epilogue, "--gemm", "4x4x4", "--gradient", "data")
         self.expect("none of --gemm, --stream and --conv", "run", self.epilogue)
         self.expect("is no dtype", "run", self.epilogue, "--gemm", "2x2x2", "--in", "f31")

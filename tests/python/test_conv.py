@@ -140,6 +140,7 @@ def test_refuses():
                        (lambda: post.conv1d(x, w), "x has 4 axes"), (lambda: post.conv_dgrad(dy, drawn(4, 2, 3, 3), (9, 5)), "no convolution of an image"),
                        (lambda: post.conv_dgrad(dy, w, (5, 5, 5)), "input_size="), (lambda: post.conv_wgrad(x, dy, (2, 3)), "a filter of 2"),
                        (lambda: post.conv_dgrad(dy[0], w, (5, 5)), "dy has 3 axes and w 4"), (lambda: post.conv2d(x, w, padding="full"), "padding='full'"),
+                       (lambda: post.conv2d(x, w, stride=2**40), "stride is 1099511627776, beyond"), (lambda: post.conv_wgrad(x, dy, (-2**40, 3)), "size is -1099511627776,"),
                        # An array is no number, and compares with nothing as one.
                        (lambda: post.conv2d(x, w, padding=np.array([1, 1])), "padding=array"), (lambda: post.conv2d(x, w, stride=np.array([1, 1])), "stride=array"),
                        (lambda: post.conv2d(x, w, groups=np.array([1, 1])), "groups=array"), (lambda: post.conv2d(x, w, layout=np.array(["nchw"] * 2)), "layout=array"),
