@@ -62,7 +62,8 @@ struct ConvArguments {
 
 std::int32_t small(Size n, const char* what) {
   if (!std::in_range<std::int32_t>(std::int64_t{n}))
-    throw Error(ErrorCode::usage, "a convolution's " + std::string(what) + " is " + std::to_string(n) + ", beyond 32 bits");
+    throw Error(ErrorCode::usage,
+                "a convolution's " + std::string(what) + " is " + std::to_string(n) + ", beyond 32 bits");
   return static_cast<std::int32_t>(n);
 }
 
