@@ -47,7 +47,7 @@ const char* kind(const Schedule& s) { return s.mma ? "mma" : s.ping_pong ? "ping
 
 int consumers(const Schedule& s) { return s.mma && s.bm / 64 * s.bn / 2 <= mma_accumulator_registers ? 1 : 2; }
 int consumer_rows(const Schedule& s) { return s.mma || s.ping_pong ? s.bm : s.bm / 2; }
-int consumer_columns(const Schedule& s) { return s.mma ? s.bn / consumers(s) : s.bn; }
+int consumer_columns(const Schedule& s) { return s.mma && !s.strips ? s.bn / consumers(s) : s.bn; }
 
 int b_run(const Schedule& s, const EpilogueNeeds& n) {
   if (n.b_mn_major) return 64;
@@ -77,6 +77,7 @@ bool holds_groups(std::int64_t columns) {
 }
 
 StencilTile stencil_tile(const Schedule& s, const Stencil& stencil) {
+  if (s.strips) return {s.strip_y, s.strip_x};
   // All in as few parts as may be, of equal size or nearly so.
   const auto part = [](int all, int most) { return static_cast<int>(ceil_div(all, ceil_div(all, std::max(1, most)))); };
   return {part(stencil.y.pixels, s.bm / stencil.x.pixels), part(stencil.x.pixels, s.bm)};
@@ -103,6 +104,8 @@ BandPixels band_pixels(const Schedule& s, const Stencil& of) {
 StencilMemory stencil_memory(const Schedule& s, const EpilogueNeeds& n) {
   const StencilTile tile = stencil_tile(s, n.stencil);
   const auto rounded = [](std::int64_t bytes) { return static_cast<int>(round_up(bytes, 128)); };
+  if (s.strips && !rows_in_turn(s, n.stencil)) return {};
+  if (s.strips) return {0, 4 * (s.bn + 2) * n.stencil.y.taps * n.stencil.x.taps, 0, 0, 0};
   if (s.images) {
     const BandPixels of = band_pixels(s, n.stencil);
     StencilMemory memory{};
@@ -134,6 +137,8 @@ StencilMemory stencil_memory(const Schedule& s, const EpilogueNeeds& n) {
 
 bool rows_in_turn(const Schedule& s, const Stencil& of) {
   constexpr int most_unrolled = 1024;  // multiply-adds: longer code waits for itself to be fetched
+  constexpr int most_weights = 16;     // of two channels, in registers
+  if (s.strips) return of.y.step == 1 && of.y.reach == 1 && of.y.taps * of.x.taps > most_weights;
   return of.y.step == 1 && of.y.reach == 1 && of.y.taps > s.strip_y &&
          of.y.taps * of.x.taps * s.strip_x * s.strip_y > most_unrolled;
 }
@@ -149,9 +154,20 @@ int stencil_lane(const Schedule& s, const Stencil& of) {
 
 }  // namespace
 
+// About the registers of a thread that reads pixels straight from memory: sums of two channels, weights of all taps or
+// of a row, a row of pixels as numbers, and the next one as words; of pixels by twos what the epilogue has of them.
+static int direct_registers(const Schedule& s, const EpilogueNeeds& n) {
+  const Stencil& of = n.stencil;
+  const int row = of.x.read(s.strip_x), sums = s.strip_x * s.strip_y;
+  const int words =
+      2 * sums + 2 * of.x.taps * (rows_in_turn(s, of) ? 1 : of.y.taps) + 3 * row + sums * n.aux_bytes_column / 2;
+  return std::clamp(static_cast<int>(round_up(words + 24, 8)), 64, 248);
+}
+
 int resident(const Schedule& s, const EpilogueNeeds& n) {
   // Of 102, 128, 168 and 255 registers a thread, what is left beside a strip's, and beside an epilogue's.
   const int by_memory = shared_limit / (stencil_memory(s, n).all() + 1024);
+  if (s.strips) return std::clamp(std::min(by_memory, 65536 / (direct_registers(s, n) * threads(s))), 1, 16);
   if (s.images) return std::clamp(by_memory, 1, 2);  // three would spill
   const int lane = stencil_lane(s, n.stencil);
   const bool small = s.bm * s.bn <= 64 * 64, simple = n.operations < 12, brief = n.operations < 24;
@@ -169,6 +185,10 @@ std::string to_string(const Schedule& s) {
                   s.aux_stages, s.strip_y, s.images);
     return text + (s.ring ? " ring " + std::to_string(s.ring) : std::string()) + (s.beside ? " beside" : "");
   }
+  if (s.strips) {
+    std::snprintf(text, sizeof text, "direct %dx%d strip %dx%d", s.strips, s.bn, s.strip_x, s.strip_y);
+    return text;
+  }
   if (s.strip_x) {
     std::snprintf(text, sizeof text, "stencil %dx%d sub %dx%d aux %d strip %dx%d", s.bm, s.bn, s.sub_n, s.d_buffers,
                   s.aux_stages, s.strip_x, s.strip_y);
@@ -180,6 +200,13 @@ std::string to_string(const Schedule& s) {
   return text + (cluster_tiles(s) > 1 ? cluster : "") + (s.split > 1 ? " split " + std::to_string(s.split) : "") +
          (s.by_memory ? " by memory" : "") + (s.in_shares ? " in shares" : "") + (s.at_end ? " at end" : "") +
          (s.looped ? " looped" : "");
+}
+
+// What follows from a direct stencil's strips: its pixels, four a fragment, are the columns of a subtile.
+static Schedule direct(Schedule s) {
+  s.mma = true, s.stages = 2, s.raster = 1, s.d_buffers = 1, s.aux_stages = 0, s.bm = 64;
+  s.sub_n = static_cast<int>(std::min<std::int64_t>(1 << 20, 16 * ceil_div(std::int64_t{s.strip_x} * s.strip_y, 4)));
+  return s;
 }
 
 // %9d: a longer number would wrap.
@@ -194,6 +221,11 @@ Schedule parse_schedule(std::string_view text) {
     s.mma = true, s.stages = 2, s.raster = 1;
     return s;
   }
+  s = Schedule{};
+  if (std::sscanf(copy.c_str(), "direct %9dx%9d strip %9dx%9d%n", &s.strips, &s.bn, &s.strip_x, &s.strip_y, &length) ==
+          4 &&
+      static_cast<std::size_t>(length) == text.size() && s.strips > 0 && s.strip_x > 0)
+    return direct(s);
   s = Schedule{};
   if (std::sscanf(copy.c_str(), "bands %9dx%9d sub %9dx%9d aux %9d rows %9d images %9d%n", &s.bm, &s.bn, &s.sub_n,
                   &s.d_buffers, &s.aux_stages, &s.strip_y, &s.images, &length) == 7 &&
@@ -256,6 +288,7 @@ std::int64_t whole_tiles(const Schedule& s, Tiles tiles, int multiprocessors) {
 
 int blocks(const Schedule& s, const EpilogueNeeds& n, Tiles tiles, int multiprocessors) {
   const int all = static_cast<int>(tiles.all);
+  if (s.strips) return static_cast<int>(ceil_div(tiles.all / tiles.beside, s.strips) * tiles.beside);
   if (s.strip_x) {  // as many as run at once, each of one block of columns
     const std::int64_t at_once = std::int64_t{multiprocessors} * resident(s, n), down = tiles.all / tiles.beside;
     const std::int64_t turns = ceil_div(down, std::max(1, s.images));
@@ -288,6 +321,22 @@ int shared_bytes(const Schedule& s, const EpilogueNeeds& n) {
   return 1024 + s.stages * (a_rows(s, n) + s.bn) * 128 + 2 * s.d_buffers * d_bytes(s, n) +
          2 * s.aux_stages * aux_bytes(s, n) + 2 * n.scratch_bytes + 16 * s.stages + 32 * s.aux_stages +
          (cluster_parts(s) > 1 ? 16 : 0);
+}
+
+// Threads that read pixels straight from memory.
+static std::string illegal_direct(const Schedule& s, const EpilogueNeeds& n) {
+  constexpr int most_threads = 1024, most_pixels = 64;
+  if (!n.stencil) return "a stencil is for convolutions of one channel a group, their channels side by side";
+  if (n.element_bytes != 2) return "pixels are read as two channels of 16 bits";
+  if (!n.any_rows) return "the epilogue reduces, asks for rows, draws, or moves what no map does";
+  if (is_rolled(n)) return "the epilogue is too long to stand once for each pixel";
+  if (s.strip_y < 1 || std::int64_t{s.strip_x} * s.strip_y > most_pixels) return "a strip has 1 to 64 pixels";
+  if (s.bn < 32 || s.bn > 256 || s.bn % 16) return "a block has 32 to 256 columns, a multiple of 16";
+  if (std::int64_t{s.strips} * s.bn / 2 > most_threads || threads(s) % 32)
+    return "a block has a thread for two columns of a strip, whole warps of them, at most 1024";
+  if (direct_registers(s, n) * threads(s) > 65536) return "its threads take more registers than there are";
+  if (shared_bytes(s, n) > mma_shared_limit) return "its weights take more shared memory than there is";
+  return {};
 }
 
 static std::string illegal_bands(const Schedule& s, const EpilogueNeeds& n) {
@@ -338,6 +387,7 @@ static std::string illegal_cluster(const Schedule& s, const EpilogueNeeds& n) {
 }
 
 std::string illegal(const Schedule& s, const EpilogueNeeds& n) {
+  if (s.strips) return illegal_direct(s, n);
   if (s.strip_x) {
     if (std::string why = illegal_stencil(s, n); !why.empty()) return why;
   }

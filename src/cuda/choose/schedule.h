@@ -32,14 +32,15 @@ struct Schedule {
   int ring = 0;         // rows of pixels of bands in shared memory, where the copy engine loads them; 0: threads do
   bool beside = false;  // of a ring: four more warps run the epilogue of the tile before
   int images = 0;  // of which a warp adds up strips together, by bands on tensor cores (decision 0088); 0: on FMA units
+  int strips = 0;  // of a block whose threads read pixels straight from memory (decision 0223); 0: from shared memory
 
   bool operator==(const Schedule&) const = default;
 };
 
 // A schedule as text, "pingpong 128x192x5 sub 64x2 aux 2 raster 8" (or cooperative, or mma; "split 2"
 // or "split 26 by memory", or that "in shares" or "at end" or both, behind it), "stencil 256x32 sub 32x1 aux 2 strip
-// 14x4" or "bands 256x32 sub 32x1 aux 2 rows 2 images 1" (or that with "ring 14", or "ring 14 beside", behind it), and
-// back. parse_schedule throws bad_schedule, naming what is wrong.
+// 14x4" "bands 256x32 sub 32x1 aux 2 rows 2 images 1" (or that with "ring 14", or "ring 14 beside", behind it), or
+// "direct 8x64 strip 4x4", and back. parse_schedule throws bad_schedule, naming what is wrong.
 [[nodiscard]] std::string to_string(const Schedule& schedule);
 [[nodiscard]] Schedule parse_schedule(std::string_view text);
 
@@ -51,11 +52,14 @@ enum class Lines : std::uint8_t { aligned, at_sectors, between, copied };
 struct Stencil {
   struct Axis {
     int pixels = 1, taps = 0, step = 1, reach = 1;
+    int extent = 1, first = 0;                   // of the image; where the first window begins in it
+    std::int64_t stride = 0, weight_stride = 0;  // elements from a pixel, and from a weight, to the next
     // Elements that are read for so many pixels.
     [[nodiscard]] int read(int count) const { return (count - 1) * step + (taps - 1) * reach + 1; }
     bool operator==(const Axis&) const = default;
   };
   Axis y, x;
+  std::int64_t channel_stride = 0;  // of weights
   bool operator==(const Stencil&) const = default;
   explicit operator bool() const { return x.taps > 0; }  // there is one
 };
@@ -94,6 +98,7 @@ struct EpilogueNeeds {
   int a_taps = 1, b_taps = 1;  // so often an element of A or B is read, but once from memory (windows)
   Stencil stencil = {};        // instead of a product
   bool boxes = false;          // of whose pixels the copy engine loads boxes
+  bool any_rows = false;       // no value asks for its row, and maps move all: a thread may have any pixels
   int operations = 0;          // about how many instructions the epilogue takes, an element
   int most_stages = 6;         // stages up to this number are worth more than wide subtiles
   [[nodiscard]] bool in_groups() const { return group || row_group; }
@@ -119,7 +124,9 @@ inline constexpr int mma_shared_limit = 101376;  // and on every GPU since sm_80
 [[nodiscard]] int consumers(const Schedule& schedule);
 [[nodiscard]] int consumer_rows(const Schedule& schedule);
 [[nodiscard]] int consumer_columns(const Schedule& schedule);
-[[nodiscard]] inline int threads(const Schedule& s) { return (consumers(s) + (s.mma && !s.beside ? 0 : 1)) * 128; }
+[[nodiscard]] inline int threads(const Schedule& s) {
+  return s.strips ? s.strips * s.bn / 2 : (consumers(s) + (s.mma && !s.beside ? 0 : 1)) * 128;
+}
 inline constexpr int stencil_warps = 4;  // of a block
 // Where strips are added up by bands: the matrices of a row of pixels, and how those of a block lie in shared memory
 // (device/stencil_bands.cu).

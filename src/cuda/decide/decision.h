@@ -45,11 +45,7 @@ struct Layout {
   };
   std::optional<Diagonal> diagonal;
   // Of groups of one channel (pack.h): their windows, and how the weights lie.
-  struct Depthwise {
-    Stencil stencil;
-    std::int64_t channel_stride, tap_stride[2];  // rows, columns
-  };
-  std::optional<Depthwise> depthwise;
+  std::optional<Stencil> depthwise;
   std::optional<agreed::Padded> padded;  // the accumulator of a weight gradient over packed images
   // Residues that are columns of one product (beside.h), the only part: of each, how its filters lie.
   struct Beside {

@@ -164,7 +164,7 @@ void Decider::arrange(const Contraction& gemm, bool mma, bool b_mn_allowed) {
   variant_.scattered = part_ && !layout_.beside;
   variant_.b_form = static_cast<int>(layout_.b_rows.index());
   if (layout_.depthwise) {
-    variant_.stencil = layout_.depthwise->stencil;
+    variant_.stencil = *layout_.depthwise;
     variant_.taps = windows()->taps;
     const auto apart = [](std::int64_t extent, std::int64_t stride) { return extent == 1 || stride > 0; };
     const auto& [depth, rows, columns] = windows()->axis;

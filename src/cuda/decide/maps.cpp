@@ -77,8 +77,8 @@ void Decider::map_b(Kernel& k, const Contraction& gemm, int rows) const {
     const std::size_t at = k.block.size();
     k.block.resize(at + map_words);
     k.addresses.push_back({at, b_address(gemm)});
-    k.block[at + 1] = word(d->channel_stride), k.block[at + 2] = word(d->tap_stride[0]),
-                 k.block[at + 3] = word(d->tap_stride[1]);
+    k.block[at + 1] = word(d->channel_stride), k.block[at + 2] = word(d->y.weight_stride),
+                 k.block[at + 3] = word(d->x.weight_stride);
     return;
   }
   const int bk = static_cast<int>(k_bytes(s) / size_of(gemm.a));

@@ -144,8 +144,10 @@ bool sums_channels(const Subject& subject, const Layout& layout, const agreed::W
 }
 
 Stencil stencil_of(const agreed::WindowRows& w) {
-  const auto axis = [](const agreed::WindowAxis& a) { return Stencil::Axis{a.pixels, a.taps, a.step, a.reach}; };
-  return {axis(w.axis[1]), axis(w.axis[2])};
+  const auto axis = [](const agreed::WindowAxis& a) {
+    return Stencil::Axis{a.pixels, a.taps, a.step, a.reach, a.extent, a.first, a.stride};
+  };
+  return {.y = axis(w.axis[1]), .x = axis(w.axis[2])};
 }
 
 std::optional<Layout> depthwise(const Subject& subject, const Layout& layout) {
@@ -160,13 +162,11 @@ std::optional<Layout> depthwise(const Subject& subject, const Layout& layout) {
   if (std::int64_t{rows.taps} * columns.taps > most_taps) return {};
   Layout made = layout;
   made.groups = {};
-  made.depthwise = {stencil_of(*w), layout.groups.b_stride, {}};
-  if (layout.b_k)
-    made.depthwise->tap_stride[0] = layout.b_k->k[1].stride, made.depthwise->tap_stride[1] = layout.b_k->k[2].stride;
-  else
-    made.depthwise->tap_stride[0] = columns.taps * layout.b.strides[1],
-    made.depthwise->tap_stride[1] = layout.b.strides[1];
-  EpilogueNeeds least{.d_bytes_column = 4, .element_bytes = small(size), .stencil = made.depthwise->stencil};
+  Stencil& stencil = made.depthwise.emplace(stencil_of(*w));
+  stencil.channel_stride = layout.groups.b_stride;
+  stencil.y.weight_stride = layout.b_k ? layout.b_k->k[1].stride : columns.taps * layout.b.strides[1];
+  stencil.x.weight_stride = layout.b_k ? layout.b_k->k[2].stride : layout.b.strides[1];
+  EpilogueNeeds least{.d_bytes_column = 4, .element_bytes = small(size), .stencil = stencil};
   if (candidates(least, true).empty()) return {};
   made.b_k.reset();
   return made;

@@ -168,6 +168,14 @@ DEVICE OperandLoad operand_load(int n) {
   return {subtile(n / both * BLOCK + n % both % BLOCK), n % both >= BLOCK * LOADS};
 }
 
+#if DIRECT
+// A thread has one pair of columns, of all its pixels.
+constexpr int COLUMN_PAIRS = 1;
+DEVICE int first_column(const Tile& t, int) { return t.col + 2 * t.lane; }
+#else
+constexpr int COLUMN_PAIRS = SUB_N / 8;  // of a thread in a subtile, two of each 16 columns
+DEVICE int first_column(const Tile& t, int from) { return t.col + from + 2 * (t.lane % 4); }
+#endif
 DEVICE int tile_row(const Tile& t, int r) { return t.row + r / 2 * 64 + t.warp * 16 + t.lane / 4 + r % 2 * 8; }
 
 template <typename T> DEVICE T* shared_pointer(u32 address) { return (T*)__cvta_shared_to_generic(address); }
@@ -226,9 +234,19 @@ template <int size> DEVICE void subtile_copy(u32 from, i64 base, i64 pitch, i64 
   __syncwarp();
 }
 
+// Element e (0..7) of a fragment.
+template <int size> DEVICE u32 fragment_element(const u32 (&x)[size * 2], int e) {
+  if (size == 4) return x[e % (size * 2)];
+  if (size == 2) return x[e / 2 % (size * 2)] >> (e % 2 * 16) & 0xffff;
+  return x[e / 4 % (size * 2)] >> (e % 4 * 8) & 0xff;
+}
 // A 16 x 16 fragment of a staged subtile, packed: pairs of columns, [2 * (8-column block) + (row + 8)].
 // 16-bit elements move as matrices, others as pairs.
-template <int size> DEVICE void fragment_load(u32 subtile, const Tile& t, int f, u32 (&x)[size * 2]) {
+#if DIRECT  // from and to memory (stencil_direct.cu)
+template <int size> DEVICE void fragment_load(const TensorMap& map, u32, const Tile& t, int f, u32 (&x)[size * 2]);
+template <int size> DEVICE void fragment_store(const TensorMap& map, u32, const Tile& t, int f, const u32 (&x)[size * 2]);
+#else
+template <int size> DEVICE void fragment_load(const TensorMap&, u32 subtile, const Tile& t, int f, u32 (&x)[size * 2]) {
   const int row = t.warp * 16 + t.lane / 4, column = f * 16 + 2 * (t.lane % 4);
   if (size == 2) {
     ldmatrix(subtile + subtile_offset<2>(t.warp * 16 + t.lane % 16, f * 16 + t.lane / 16 * 8), x[0], x[1], x[2], x[3]);
@@ -242,13 +260,7 @@ template <int size> DEVICE void fragment_load(u32 subtile, const Tile& t, int f,
     }
   }
 }
-// Element e (0..7) of it.
-template <int size> DEVICE u32 fragment_element(const u32 (&x)[size * 2], int e) {
-  if (size == 4) return x[e % (size * 2)];
-  if (size == 2) return x[e / 2 % (size * 2)] >> (e % 2 * 16) & 0xffff;
-  return x[e / 4 % (size * 2)] >> (e % 4 * 8) & 0xff;
-}
-template <int size> DEVICE void fragment_store(u32 subtile, const Tile& t, int f, const u32 (&x)[size * 2]) {
+template <int size> DEVICE void fragment_store(const TensorMap&, u32 subtile, const Tile& t, int f, const u32 (&x)[size * 2]) {
   const int row = t.warp * 16 + t.lane / 4, column = f * 16 + 2 * (t.lane % 4);
   if (size == 2) {
 #if __CUDA_ARCH__ >= 900
@@ -266,6 +278,7 @@ template <int size> DEVICE void fragment_store(u32 subtile, const Tile& t, int f
     }
   }
 }
+#endif
 
 // The emitted epilogue on a subtile of a consumer's accumulators, 16 columns at a time: `acc` is that of 64 rows, number `i`.
 // What it keeps of an element goes to where its accumulators were, in another array: where nothing asks for the products

@@ -27,7 +27,7 @@ struct Passage {
 #if AUX_STAGES
     copy_wait<AUX_STAGES - 1>();
     __syncwarp();
-    epilogue.load(tile, aux + loaded % AUX_STAGES * AUX_BYTES);
+    epilogue.load(p, tile, aux + loaded % AUX_STAGES * AUX_BYTES);
     __syncwarp();
     issue_load(p, tile, aux, loaded++ + AUX_STAGES);
 #endif

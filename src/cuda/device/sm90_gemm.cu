@@ -170,9 +170,9 @@ struct Passage {
     }
     return to;
   }
-  template <class E> METHOD void take_operands(const Params&, const Tile& tile, E& epilogue) {
+  template <class E> METHOD void take_operands(const Params& p, const Tile& tile, E& epilogue) {
     mbarrier_wait(full + 8 * aux_stage, aux_phase);
-    epilogue.load(tile, aux + aux_stage * AUX_BYTES);
+    epilogue.load(p, tile, aux + aux_stage * AUX_BYTES);
     fence_async_shared();  // else the copy engine may write the next subtile before these reads (decision 0043)
     __syncwarp();
     if (tile.lane == 0) mbarrier_arrive(empty + 8 * aux_stage);

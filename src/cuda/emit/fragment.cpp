@@ -4,6 +4,8 @@
 #include "cuda/choose/spills.h"
 #include "cuda/emit/fragment_writer.h"
 
+#include <algorithm>
+
 namespace postlude::inline v0::cuda {
 
 using lower::Access;
@@ -101,15 +103,15 @@ std::string FragmentWriter::prefetch() {
                                column_expression(access.columns, column, "tile_columns(p)"), true);
     };
     const std::string q = "q" + str(id);
-    members_ += "  " + std::string(size_of(dtype) == 4 ? "u64" : "u32") + " " + q + "[2][SUB_N / 8];\n";
-    advance_ += "    #pragma unroll\n    for (int k = 0; k < SUB_N / 8; ++k) " + q + "[0][k] = " + q + "[1][k];\n";
+    members_ += "  " + std::string(size_of(dtype) == 4 ? "u64" : "u32") + " " + q + "[2][COLUMN_PAIRS];\n";
+    advance_ += "    #pragma unroll\n    for (int k = 0; k < COLUMN_PAIRS; ++k) " + q + "[0][k] = " + q + "[1][k];\n";
     code += "      " + q + "[1][k] = " + (pair ? "pair_" : "split_") + storage_name(dtype) + "(" +
             (pair ? at("column") : at("left") + ", " + at("right")) + ");\n";
   }
   if (code.empty()) return {};
-  return fill(R"(    const int first = opaque(t.col + group * SUB_N + 2 * (t.lane % 4));
+  return fill(R"(    const int first = opaque(first_column(t, group * SUB_N));
     #pragma unroll
-    for (int k = 0; k < SUB_N / 8; ++k) {
+    for (int k = 0; k < COLUMN_PAIRS; ++k) {
       const int at = first + k / 2 * 16 + k % 2 * 8, column = WHOLE_N ? at : min(at, tile_columns(p) - 2);
       const int left = WHOLE_N ? at : min(at, tile_columns(p) - 1), right = WHOLE_N ? at + 1 : min(at + 1, tile_columns(p) - 1);
 $code    }
@@ -133,8 +135,8 @@ std::string FragmentWriter::column_values() {
     declared += "    " + device_type(i.type) + " " + v + "[4];\n";
     if (value(id).prefetched) {
       declared += "    #pragma unroll\n    for (int c = 0; c < 2; ++c) unpair_" +
-                  storage_name(c_.dtype(i.access.buffer)) + "(q" + str(id) + "[0][2 * f + c], " + v + "[2 * c], " + v +
-                  "[2 * c + 1]);\n";
+                  storage_name(c_.dtype(i.access.buffer)) + "(q" + str(id) + "[0][(2 * f + c) % COLUMN_PAIRS], " + v +
+                  "[2 * c], " + v + "[2 * c + 1]);\n";
     } else {
       loop += "      " + v + "[c] = " + right_hand_side(phase_, id, place, resolve, c_.functions) + ";\n";
     }
@@ -149,10 +151,10 @@ std::string FragmentWriter::column_values() {
 // Where a fragment's elements are, and which of them exist.
 static const char* const fragment_places = R"(    int columns[4], columns_in[4], rows[2], rows_in[2];
     bool in_columns[4], in_rows[2];
-    const int first = opaque(t.col + group * SUB_N + f * 16 + 2 * (t.lane % 4));
+    const int first = opaque(first_column(t, group * SUB_N + f * 16));
     #pragma unroll
     for (int c = 0; c < 4; ++c) {
-      columns[c] = first + c / 2 * 8 + c % 2;
+      columns[c] = first + c / 2 * (COLUMN_PAIRS > 1 ? 8 : 0) + c % 2;
       in_columns[c] = WHOLE_N || columns[c] < tile_columns(p), columns_in[c] = WHOLE_N ? columns[c] : min(columns[c], tile_columns(p) - 1);
     }
     #pragma unroll
@@ -272,6 +274,13 @@ std::string FragmentWriter::fragment() {
   return code;
 }
 
+// Which map the k-th staged output leaves by; 0: none.
+std::size_t FragmentWriter::map_of(std::size_t k) const {
+  const auto first = code_.staged.begin(), staged = first + static_cast<std::ptrdiff_t>(k);
+  const auto before = std::count_if(first, staged, [](const auto& one) { return one.by_map; });
+  return staged->by_map ? 2 + e_.loaded.size() + code_.first_store + static_cast<std::size_t>(before) : 0;
+}
+
 // An output's elements into shared memory, packed as they are stored.
 std::string FragmentWriter::stage(std::size_t k, const Resolve& resolve) {
   const FragmentCode::Staged& staged = code_.staged[k];
@@ -287,8 +296,8 @@ std::string FragmentWriter::stage(std::size_t k, const Resolve& resolve) {
     code += "    for (int e = 0; e < 8; e += 4) " + y + "[e / 4] = " + pack + "(" + o + "[e], " + o + "[e + 1]) | " +
             pack + "(" + o + "[e + 2], " + o + "[e + 3]) << 16;\n";
   }
-  return code + "    fragment_store<" + str(size) + ">(d + " + str(64 * staged.offset) + " * SUB_N, t, f, " + y +
-         ");\n";
+  return code + fill("    fragment_store<$size>(p.map[$map], d + $offset * SUB_N, t, f, $y);\n",
+                     {{"size", str(size)}, {"map", str(map_of(k))}, {"offset", str(64 * staged.offset)}, {"y", y}});
 }
 
 // What the warp that staged it writes: rows that the copy engine cannot address.
@@ -324,9 +333,9 @@ std::string FragmentWriter::load_issue() {
     const std::string size = str(bytes(from.buffer)), x = "x" + str(k), at = str(64 * from.offset) + " * SUB_N";
     members_ += "  u32 " + x + "[SUB_N / 16][" + size + " * 2];\n";
     load_ += fill(R"(    #pragma unroll
-    for (int f = 0; f < SUB_N / 16; ++f) fragment_load<$size>(aux + $at, t, f, $x[f]);
+    for (int f = 0; f < SUB_N / 16; ++f) fragment_load<$size>(p.map[$map], aux + $at, t, f, $x[f]);
 )",
-                  {{"size", size}, {"at", at}, {"x", x}});
+                  {{"size", size}, {"map", str(2 + code_.first_load + k)}, {"at", at}, {"x", x}});
     const std::string condition = from.guard >= 0 ? "if (!u.v" + str(from.guard) + ") " : "";
     guarded = guarded || from.guard >= 0;
     expect += "    " + condition + "bytes += " + str(64 * bytes(from.buffer)) + " * SUB_N;\n";
@@ -353,13 +362,13 @@ $load  }
 
 std::string FragmentWriter::store_issue() {
   std::string code;
-  std::size_t map = 2 + e_.loaded.size() + code_.first_store;
-  for (const FragmentCode::Staged& staged : code_.staged) {
+  for (std::size_t k = 0; k < code_.staged.size(); ++k) {
+    const FragmentCode::Staged& staged = code_.staged[k];
     if (!staged.by_map) continue;
     const Access& access = staged.store->access;
     code += fill("    subtile_store<$size>(p.map[$map], d + $offset * SUB_N, row, $column, batch, p);\n",
                  {{"size", str(bytes(access.buffer))},
-                  {"map", str(map++)},
+                  {"map", str(map_of(k))},
                   {"offset", str(64 * staged.offset)},
                   {"column", map_column(access.columns)}});
   }
@@ -403,7 +412,7 @@ $ahead  }
 $advance  }
   METHOD void reset() {
 $reset  }
-$meet  METHOD void load(const Tile& t, u32 aux) {
+$meet  METHOD void load(const Params& p, const Tile& t, u32 aux) {
 $load  }
   METHOD void fragment(const Params& p, const Tile& t, int group, int i, int f, ACC (&acc)[PARTS][8], u32 d) {
 $fragment_reset$body  }
@@ -438,11 +447,29 @@ $loads$stores};
                {"stores", stores}});
 }
 
+// Whether every element is a matter of its accumulator, its column and what maps move beside it.
+static bool takes_any_rows(const FragmentCode& code) {
+  const lower::Phase& phase = *code.phase;
+  for (std::size_t id = 0; id < phase.code.size(); ++id) {
+    const Instruction& i = phase.code[id];
+    const FragmentCode::Value& value = code.values[id];
+    if (!value.wanted) continue;
+    if (value.level == Level::row || i.op == Op::random || i.round == Round::stochastic) return false;
+    const bool tile = value.level == Level::element && i.op == Op::operand;
+    if (tile && (code.load_of(i.access) < 0 || !plain(i.access))) return false;
+  }
+  return phase.reductions.empty() && code.direct.empty() && code.interleaved.empty() &&
+         std::all_of(code.loads.begin(), code.loads.end(), [](const auto& load) { return load.guard < 0; }) &&
+         std::all_of(code.staged.begin(), code.staged.end(),
+                     [](const auto& staged) { return staged.by_map && plain(staged.store->access); });
+}
+
 FusedEpilogue emit_fragment(const Program& program, int index, const std::vector<BufferPlace>& places, Hold hold) {
   EpilogueCode code{program, places, plan_fragment(program, index, places, hold)};
   FusedEpilogue& e = code.host();
   e.pressure[0] = pressure_of(program, code.plan, code.plan.first);
   if (e.held >= 0) e.pressure[1] = pressure_of(program, code.plan, code.plan.held);
+  e.needs.any_rows = e.held < 0 && e.needs.parts == 1 && takes_any_rows(code.plan.first);
   std::string structs;
   for (std::size_t r = 0; r < e.partials.size(); ++r) {
     const bool blocks = r >= code.phase().reductions.size();

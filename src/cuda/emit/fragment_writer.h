@@ -52,6 +52,7 @@ class FragmentWriter {
   [[nodiscard]] std::string drawn(lower::ValueId id, bool words) const;
   std::string element(lower::ValueId id, const Place& each, const Resolve& resolve);
   std::string fragment();
+  [[nodiscard]] std::size_t map_of(std::size_t k) const;
   std::string stage(std::size_t k, const Resolve& resolve);
   std::string reduce(std::size_t r);
   // Whether 64 rows are the first of a column's state.

@@ -60,6 +60,9 @@ const char* const stencil_lanes_text =
 const char* const stencil_bands_text =
 #include "cuda/device/stencil_bands.cu"
     ;
+const char* const stencil_direct_text =
+#include "cuda/device/stencil_direct.cu"
+    ;
 const char* const stencil_text =
 #include "cuda/device/stencil.cu"
     ;
@@ -151,7 +154,7 @@ std::string gemm_source(const KernelVariant& variant, const Schedule& s, const E
   define("BM", s.bm);
   define("BN", s.bn);
   define("WG_ROWS", consumer_rows(s));
-  define("WG_COLUMNS", consumer_columns(s));
+  define("WG_COLUMNS", s.strips ? s.sub_n : consumer_columns(s));
   define("STAGES", s.stages);
   define("SUB_N", s.sub_n);
   if (!s.mma) define("D_BUFFERS", s.d_buffers);
@@ -216,6 +219,16 @@ std::string gemm_source(const KernelVariant& variant, const Schedule& s, const E
         define("SUM_ROWS", s.ring ? tile.y * tile.x : s.bm), define("RESIDENT", resident(s, epilogue.needs));
     define("WARPS", stencil_warps), define("IMAGES", std::max(1, s.images)), define("RING", s.ring);
     define("BESIDE", s.beside), define("THREADS", threads(s));
+    if (s.strips) {
+      const auto address = [&](const std::string& axis, const Stencil::Axis& of) {
+        define(("EXTENT" + axis).c_str(), of.extent), define(("FIRST" + axis).c_str(), of.first);
+        define(("STRIDE" + axis).c_str(), std::to_string(of.stride) + "ll");
+        define(("WEIGHT_STRIDE" + axis).c_str(), std::to_string(of.weight_stride) + "ll");
+      };
+      address("_X", epilogue.needs.stencil.x), address("_Y", epilogue.needs.stencil.y);
+      define("DIRECT", 1), define("STRIPS", s.strips);
+      define("CHANNEL_STRIDE", std::to_string(epilogue.needs.stencil.channel_stride) + "ll");
+    }
     if (s.images) {
       const BandPixels pixels = band_pixels(s, epilogue.needs.stencil);
       define("K_BLOCKS", pixels.k_blocks), define("PIXELS_ROW", pixels.row);
@@ -256,6 +269,7 @@ std::string gemm_source(const KernelVariant& variant, const Schedule& s, const E
   if (!s.mma) text += sm90_windows_text;
   if (!s.mma) return text + sm90_loop_text + sm90_gemm_text;
   if (!s.strip_x) return text + sm80_gemm_text;
+  if (s.strips) return text + stencil_direct_text;
   text += s.images ? stencil_bands_text : stencil_lanes_text;
   text += stencil_text;
   text += s.ring ? stencil_ring_text : stencil_turns_text;

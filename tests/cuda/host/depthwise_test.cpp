@@ -223,6 +223,30 @@ TEST(Depthwise, RunsByRingsBesideTheEpilogue) {
   stencils.run();
 }
 
+TEST(Depthwise, RunsStraightFromMemory) {
+  Stencils stencils("emission_depthwise_direct");
+  const Convolution c = depthwise("5x3", 2, 72, padded(11, 5), padded(23, 3));
+  for (const char* const name : {"plain", "bias_relu", "bias_gelu", "bias_gelu_res_aux"})
+    for (const char* const blocks : {"direct 4x32 strip 7x2", "direct 2x64 strip 4x4"}) stencils.add(c, name, blocks);
+  for (const char* const blocks : {"direct 4x48 strip 1x1", "direct 4x80 strip 23x1", "direct 1x128 strip 5x11",
+                                   "direct 16x32 strip 3x2", "direct 2x96 strip 8x8"}) {
+    stencils.add(c, "bias_gelu_res_aux", blocks);
+    stencils.add(depthwise("3x3 strided", 3, 136, {9, 3, 2, 1, 1}, {30, 3, 2, 1, 1}, DType::f16), "bias_relu", blocks);
+  }
+  for (Convolution of : gpu_tests::depthwise_convolutions()) {
+    if (of.conv.x == DType::f32) continue;
+    for (const char* const blocks : {"direct 4x32 strip 4x4", "direct 2x64 strip 7x7"}) {
+      stencils.add(of, "bias_gelu", blocks);
+      Convolution back = of;
+      back.direction = gpu_tests::Direction::dgrad;
+      if (of.conv.stride[0] == 1 && of.conv.stride[1] == 1) stencils.add(back, "bias_relu", blocks);
+    }
+  }
+  stencils.add(depthwise("7x7 of infinities", 2, 40, padded(14, 7), padded(15, 7)), "plain", "direct 2x32 strip 4x2");
+  stencils.make_infinite();
+  stencils.run();
+}
+
 TEST(Depthwise, RunsWhateverIsDrawn) {
   Stencils stencils("emission_depthwise_drawn");
   const std::uint64_t first = from_environment("POSTLUDE_EMISSION_FIRST", 1),
