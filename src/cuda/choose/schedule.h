@@ -217,6 +217,9 @@ struct Tiles {
 [[nodiscard]] std::vector<Schedule> rank(const EpilogueNeeds& needs, std::int64_t batch, std::int64_t m,
                                          std::int64_t columns, std::int64_t k, int multiprocessors, bool mma = false);
 
+// Of a depthwise convolution (stencils.cpp).
+[[nodiscard]] std::vector<Schedule> stencils(const EpilogueNeeds& needs);
+
 // Every legal tile for these needs, filled, for sweeps and for tests that draw random ones.
 [[nodiscard]] std::vector<Schedule> candidates(const EpilogueNeeds& needs, bool mma = false);
 

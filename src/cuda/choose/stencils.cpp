@@ -1,0 +1,96 @@
+// The schedules of depthwise convolutions to choose from.
+#include "cuda/choose/cost.h"
+
+#include "core/divide.h"
+
+#include <algorithm>
+#include <optional>
+
+namespace postlude::inline v0::cuda {
+namespace {
+
+struct LaneStrip {
+  int x, y;
+};
+constexpr LaneStrip lane_strips[] = {{14, 4}, {14, 2}, {14, 1}, {7, 8}, {7, 7}, {7, 4}, {7, 2},
+                                     {8, 4},  {8, 2},  {4, 4},  {4, 2}, {2, 2}, {1, 1}};
+
+// With the rows of the next tile too, four more warps run the epilogue beside: of tiles that leave rows for the next
+// one also with fewer subtiles of operands on their way. What reduces spills, and of tiles of whole images wide outputs
+// do (decision 0197).
+bool add_ring_beside(Schedule& s, const EpilogueNeeds& needs) {
+  s.ring = 1, s.beside = true;  // any
+  const BandPixels pixels = band_pixels(s, needs.stencil);
+  const bool leaves_rows = pixels.fresh < pixels.rows;
+  if (!pixels.paired || pixels.k_blocks > 1 || needs.reduces || (!leaves_rows && needs.d_bytes_column > 2))
+    return false;
+  const int most = s.aux_stages, least = leaves_rows ? std::min(most, 2) : most;
+  for (s.aux_stages = most; s.aux_stages >= least; s.aux_stages -= std::max(1, most - least)) {
+    for (const int more : {pixels.rows, pixels.fresh}) {
+      s.ring = pixels.rows + more;
+      if (illegal(s, needs).empty() && resident(s, needs) > 1) return true;
+    }
+  }
+  return false;
+}
+
+// The largest ring that is of use and leaves room for a second block: with the rows of the next tile too, or without.
+// Where runs are not in pairs, none was faster (decision 0053).
+bool add_ring(Schedule& s, const EpilogueNeeds& needs) {
+  s.ring = 1;  // any
+  const BandPixels pixels = band_pixels(s, needs.stencil);
+  for (const int more : {pixels.fresh, 0}) {
+    s.ring = pixels.rows + more;
+    if (pixels.paired && illegal(s, needs).empty() && resident(s, needs) > 1) return true;
+  }
+  return false;
+}
+
+// By bands: of each tile the rows of a strip that take it least, and as many images as one turn of the warps holds.
+void add_bands(std::vector<Schedule>& found, const EpilogueNeeds& needs) {
+  for (const int bm : {256, 128, 64}) {
+    std::optional<Schedule> best;
+    for (const int rows : {1, 2}) {
+      Schedule s{.mma = true, .bm = bm, .bn = 32, .stages = 2, .d_buffers = 1, .raster = 1};
+      s.strip_x = 8, s.strip_y = rows, s.images = 1;
+      const StencilTile tile = stencil_tile(s, needs.stencil);
+      const auto runs = static_cast<int>(ceil_div(tile.x, 8) * ceil_div(tile.y, rows));
+      if (tiles_down(s, needs, 0) == 1) s.images = std::max(1, 16 / runs);
+      do {
+        if (Schedule filled = fill_shared(s, needs); filled.stages) {
+          const auto clocks = [&](const Schedule& of) { return stencil_clocks(of, needs) / of.images; };
+          if (!best || clocks(filled) < clocks(*best)) best = filled;
+        }
+      } while (--s.images > 0);
+    }
+    if (!best) continue;
+    found.push_back(*best);
+    if (bm != 256 || !needs.boxes) continue;
+    Schedule beside = *best;
+    if (add_ring(*best, needs)) found.back() = *best;
+    if (add_ring_beside(beside, needs)) found.push_back(beside);
+  }
+}
+
+}  // namespace
+
+// Of each tile the strips that take it least.
+std::vector<Schedule> stencils(const EpilogueNeeds& needs) {
+  std::vector<Schedule> found;
+  for (const int bm : {256, 128, 64}) {
+    for (const int bn : {32, 64, 128}) {
+      std::optional<Schedule> best;
+      for (const LaneStrip& strip : lane_strips) {
+        Schedule s{.mma = true, .bm = bm, .bn = bn, .stages = 2, .d_buffers = 1, .raster = 1};
+        s.strip_x = strip.x, s.strip_y = strip.y;
+        s = fill_shared(s, needs);
+        if (s.stages && (!best || stencil_clocks(s, needs) < stencil_clocks(*best, needs))) best = s;
+      }
+      if (best) found.push_back(*best);
+    }
+  }
+  if (needs.element_bytes == 2) add_bands(found, needs);
+  return found;
+}
+
+}  // namespace postlude::inline v0::cuda
