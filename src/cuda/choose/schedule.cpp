@@ -97,7 +97,6 @@ BandPixels band_pixels(const Schedule& s, const Stencil& of) {
 StencilMemory stencil_memory(const Schedule& s, const EpilogueNeeds& n) {
   const StencilTile tile = stencil_tile(s, n.stencil);
   const auto rounded = [](std::int64_t bytes) { return static_cast<int>(round_up(bytes, 128)); };
-  if (s.strips && !rows_in_turn(s, n.stencil)) return {};
   if (s.strips) return {0, 4 * (s.bn + 2) * n.stencil.y.taps * n.stencil.x.taps, 0, 0, 0};
   if (s.images) {
     const BandPixels of = band_pixels(s, n.stencil);
@@ -130,9 +129,7 @@ StencilMemory stencil_memory(const Schedule& s, const EpilogueNeeds& n) {
 
 bool rows_in_turn(const Schedule& s, const Stencil& of) {
   constexpr int most_unrolled = 1024;  // multiply-adds: longer code waits for itself to be fetched
-  constexpr int most_weights = 16;     // of two channels, in registers
-  if (s.strips) return of.y.step == 1 && of.y.reach == 1 && of.y.taps * of.x.taps > most_weights;
-  return of.y.step == 1 && of.y.reach == 1 && of.y.taps > s.strip_y &&
+  return of.y.step == 1 && of.y.reach == 1 && (s.strips || of.y.taps > s.strip_y) &&
          of.y.taps * of.x.taps * s.strip_x * s.strip_y > most_unrolled;
 }
 
@@ -147,14 +144,16 @@ int stencil_lane(const Schedule& s, const Stencil& of) {
 
 }  // namespace
 
-// About the registers of a thread that reads pixels straight from memory: sums of two channels, weights of all taps or
-// of a row, a row of pixels as numbers, and the next one as words; of pixels by twos what the epilogue has of them.
+// About the registers of a thread that reads pixels straight from memory: sums of two channels; weights of a row of the
+// filter, or of all; a row of pixels as numbers, and the next ones as words; what an epilogue has of a row of outputs.
 static int direct_registers(const Schedule& s, const EpilogueNeeds& n) {
   const Stencil& of = n.stencil;
-  const int row = of.x.read(s.strip_x), sums = s.strip_x * s.strip_y;
-  const int words =
-      2 * sums + 2 * of.x.taps * (rows_in_turn(s, of) ? 1 : of.y.taps) + 3 * row + sums * n.aux_bytes_column / 2;
-  return std::clamp(static_cast<int>(round_up(words + 24, 8)), 64, 248);
+  const bool in_turn = rows_in_turn(s, of);
+  const int row = std::min(of.x.read(s.strip_x), of.x.pixels > s.strip_x ? 1 << 20 : of.x.extent);
+  const int sums = s.strip_x * std::min(s.strip_y, in_turn ? s.strip_y : of.y.taps), ahead = in_turn || row > 8 ? 1 : 2;
+  const int words = 2 * sums + 2 * of.x.taps * (in_turn ? 1 : of.y.taps) + (2 + ahead) * row +
+                    s.strip_x * n.aux_bytes_column / 2 + n.operations / 4;
+  return std::clamp(static_cast<int>(round_up(words + 14, 8)), 64, 248);
 }
 
 int resident(const Schedule& s, const EpilogueNeeds& n) {
@@ -195,10 +194,10 @@ std::string to_string(const Schedule& s) {
          (s.looped ? " looped" : "");
 }
 
-// What follows from a direct stencil's strips: its pixels, four a fragment, are the columns of a subtile.
-static Schedule direct(Schedule s) {
+// What follows from a direct stencil's strips: a row's pixels, four a fragment, are the columns of a subtile.
+Schedule direct(Schedule s) {
   s.mma = true, s.stages = 2, s.raster = 1, s.d_buffers = 1, s.aux_stages = 0, s.bm = 64;
-  s.sub_n = static_cast<int>(std::min<std::int64_t>(1 << 20, 16 * ceil_div(std::int64_t{s.strip_x} * s.strip_y, 4)));
+  s.sub_n = static_cast<int>(std::min<std::int64_t>(1 << 20, 16 * ceil_div(std::int64_t{s.strip_x}, 4)));
   return s;
 }
 

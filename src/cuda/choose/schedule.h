@@ -217,6 +217,9 @@ struct Tiles {
 [[nodiscard]] std::vector<Schedule> rank(const EpilogueNeeds& needs, std::int64_t batch, std::int64_t m,
                                          std::int64_t columns, std::int64_t k, int multiprocessors, bool mma = false);
 
+// A stencil straight from memory, by its strips and columns.
+[[nodiscard]] Schedule direct(Schedule strips);
+
 // Of a depthwise convolution (stencils.cpp).
 [[nodiscard]] std::vector<Schedule> stencils(const EpilogueNeeds& needs);
 
