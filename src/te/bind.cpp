@@ -30,9 +30,25 @@ struct Range {
 };
 using NumericRanges = std::unordered_map<const AxisNode*, Range>;
 
-std::optional<Range> range_of(const Expr& x, const Sizes& sizes, const NumericRanges& axes);
+// Of operations on integers that are no sums or products.
+std::optional<Range> range_of(Op op, const Range& a, const Range& b) {
+  const auto quotient = [](std::int64_t x, std::int64_t y) { return x / y - (x % y != 0 && (x < 0) != (y < 0)); };
+  switch (op) {
+    case Op::min: return Range{std::min(a.low, b.low), std::min(a.high, b.high)};
+    case Op::max: return Range{std::max(a.low, b.low), std::max(a.high, b.high)};
+    case Op::floordiv:
+      if (b.low != b.high || b.low == 0 || a.low == std::numeric_limits<std::int64_t>::min()) return {};
+      if (b.low < 0) return Range{quotient(a.high, b.low), quotient(a.low, b.low)};
+      return Range{quotient(a.low, b.low), quotient(a.high, b.low)};
+    default: return {};
+  }
+}
 
-std::optional<Range> range_of(const Polynomial& p, const Sizes& sizes, const NumericRanges& axes) {
+// Of a sum of products, in which equal terms meet; nothing where so many `steps` do not tell: remainders of remainders
+// take a power of them.
+std::optional<Range> range_of(const Expr& x, const Sizes& sizes, const NumericRanges& axes, int& steps);
+
+std::optional<Range> range_of(const Polynomial& p, const Sizes& sizes, const NumericRanges& axes, int& steps) {
   bool overflows = false;
   const auto times = [&](std::int64_t a, std::int64_t b) {
     std::int64_t product;
@@ -51,20 +67,11 @@ std::optional<Range> range_of(const Polynomial& p, const Sizes& sizes, const Num
       } else if (atom->kind == ExprNode::Kind::operation && atom->type == DType::i64) {
         std::vector<Range> args;
         for (const Expr& arg : atom->args) {
-          const auto range = arg->type == DType::i64 ? range_of(arg, sizes, axes) : std::nullopt;
+          const auto range = arg->type == DType::i64 ? range_of(arg, sizes, axes, steps) : std::nullopt;
           if (!range) return {};
           args.push_back(*range);
         }
-        const auto quotient = [](std::int64_t a, std::int64_t b) { return a / b - (a % b != 0 && a < 0); };
-        switch (atom->op) {
-          case Op::min: part = {std::min(args[0].low, args[1].low), std::min(args[0].high, args[1].high)}; break;
-          case Op::max: part = {std::max(args[0].low, args[1].low), std::max(args[0].high, args[1].high)}; break;
-          case Op::floordiv:
-            if (args[1].low != args[1].high || args[1].low < 1) return {};
-            part = {quotient(args[0].low, args[1].low), quotient(args[0].high, args[1].low)};
-            break;
-          default: return {};
-        }
+        part = range_of(atom->op, args.front(), args.back());
       }
       if (!part) return {};
       const std::int64_t ends[] = {times(product.low, part->low), times(product.low, part->high),
@@ -81,14 +88,14 @@ std::optional<Range> range_of(const Polynomial& p, const Sizes& sizes, const Num
     const Polynomial::Term& term = p.terms[t];
     if (term.atoms.size() != 1 || term.atoms[0]->kind != ExprNode::Kind::operation || term.atoms[0]->op != Op::floordiv)
       continue;
-    const auto divisor = range_of(term.atoms[0]->args[1], sizes, axes);
+    const auto divisor = range_of(term.atoms[0]->args[1], sizes, axes, steps);
     if (!divisor || divisor->low != divisor->high || divisor->low < 1 || term.factor % divisor->low != 0) continue;
     const std::int64_t times = -term.factor / divisor->low;
     Polynomial without = p;
     without.terms.erase(without.terms.begin() + static_cast<std::ptrdiff_t>(t));
     const Polynomial rest = polynomial(expression(without) - term.atoms[0]->args[0] * Expr(times), &sizes);
     if (rest.terms.size() >= p.terms.size()) continue;
-    const auto others = range_of(rest, sizes, axes);
+    const auto others = range_of(rest, sizes, axes, steps);
     const std::int64_t most = times * (divisor->low - 1);
     if (!others) continue;
     sum.low = std::max(sum.low, others->low + std::min<std::int64_t>(most, 0));
@@ -96,25 +103,110 @@ std::optional<Range> range_of(const Polynomial& p, const Sizes& sizes, const Num
   }
   return sum;
 }
+std::optional<Range> range_of(const Expr& x, const Sizes& sizes, const NumericRanges& axes, int& steps) {
+  if (--steps < 0) return {};
+  return range_of(polynomial(x, &sizes), sizes, axes, steps);
+}
 std::optional<Range> range_of(const Expr& x, const Sizes& sizes, const NumericRanges& axes) {
-  return range_of(polynomial(x, &sizes), sizes, axes);
+  int steps = 256;
+  return range_of(x, sizes, axes, steps);
 }
 
-// Sums of products of axes, whose range is known unless it does not fit 64 bits. What others are is looked at where
-// they are read.
-bool is_affine(const Expr& x) {
-  const Polynomial p = polynomial(x);
-  return std::all_of(p.terms.begin(), p.terms.end(), [](const auto& term) {
-    return std::all_of(term.atoms.begin(), term.atoms.end(),
-                       [](const Expr& atom) { return atom->kind == ExprNode::Kind::axis; });
-  });
-}
+// Between which numbers expressions lie as they are written: what wraps is gone from a polynomial. Nothing is known of
+// what is computed.
+class Written {
+ public:
+  Written(const Sizes& sizes, const NumericRanges& axes) : sizes_(sizes), axes_(axes) {}
+
+  // Whether a sum or a product in x may lie beyond 2^61, where others of it may wrap, or what is compared by a
+  // difference. x is kept by the caller.
+  bool is_beyond(const Expr& x) {
+    const auto is_far = [this](const Expr& part) {
+      const auto& at = range(part);
+      return at && (at->low < -most_sure || at->high > most_sure);
+    };
+    const auto enters = [this](const ExprNode& node) {
+      return node.kind == ExprNode::Kind::operation && !known_.count(&node);
+    };
+    for (const Expr* const each : parts(x, enters)) {
+      const ExprNode& node = *each->node();
+      if (const auto [at, is_new] = known_.try_emplace(&node); is_new) at->second = of(node);
+      if (node.kind != ExprNode::Kind::operation) continue;
+      if (node.type == DType::boolean && is_compared_by_difference(*each)) {
+        if (std::any_of(node.args.begin(), node.args.end(), is_far)) return true;
+      } else if (node.type == DType::i64 && node.op != Op::floordiv && is_far(*each)) {
+        return true;
+      }
+    }
+    return false;
+  }
+  [[nodiscard]] const std::optional<Range>& range(const Expr& x) const { return known_.at(x.node().get()); }
+
+ private:
+  using Wide = __int128;
+  static Range within(Wide low, Wide high) {
+    constexpr Wide most = std::numeric_limits<std::int64_t>::max();
+    return {static_cast<std::int64_t>(std::max(low, -most)), static_cast<std::int64_t>(std::min(high, most))};
+  }
+
+  static bool is(const ExprNode& x, Op op) { return x.kind == ExprNode::Kind::operation && x.op == op; }
+
+  [[nodiscard]] std::optional<Range> of(const ExprNode& x) const {
+    if (x.kind == ExprNode::Kind::constant && x.value.type != DType::f32)
+      return Range{x.value.integer, x.value.integer};
+    if (x.kind == ExprNode::Kind::axis) {
+      if (const auto size = sizes_.find(x.axis.get()); size != sizes_.end()) return Range{size->second, size->second};
+      const auto found = axes_.find(x.axis.get());
+      return found == axes_.end() ? std::nullopt : std::optional(found->second);
+    }
+    if (x.kind != ExprNode::Kind::operation || x.type != DType::i64) return {};
+    const std::size_t first = x.op == Op::where ? 1 : 0, second = x.args.size() - 1;
+    for (std::size_t i = first; i < x.args.size(); ++i)
+      if (x.args[i]->type != DType::i64 || !range(x.args[i])) return {};
+    const Range a = *range(x.args[first]), b = *range(x.args[second]);
+    switch (x.op) {
+      case Op::add: return within(Wide{a.low} + b.low, Wide{a.high} + b.high);
+      case Op::sub: {
+        const Range whole = within(Wide{a.low} - b.high, Wide{a.high} - b.low);
+        const ExprNode& product = *x.args[1].node();  // x - x // y * y
+        if (!is(product, Op::mul) || !is(*product.args[0].node(), Op::floordiv)) return whole;
+        const std::vector<Expr>& divided = product.args[0]->args;
+        if (divided[0].node() != x.args[0].node() || divided[1].node() != product.args[1].node()) return whole;
+        const Range by = *range(divided[1]);
+        return by.low < 1 ? whole : Range{0, a.low < 0 ? by.high - 1 : std::min(a.high, by.high - 1)};
+      }
+      case Op::neg: return within(-Wide{a.high}, -Wide{a.low});
+      case Op::abs: return within(0, std::max(-Wide{a.low}, Wide{a.high}));
+      case Op::where: return Range{std::min(a.low, b.low), std::max(a.high, b.high)};
+      case Op::floordiv: {
+        if (const auto known = range_of(x.op, a, b)) return known;
+        const Wide most = std::max({-Wide{a.low}, Wide{a.high}, Wide{1}});
+        return within(-most, most);
+      }
+      case Op::mul: {
+        const ExprNode& quotient = *x.args[0].node();  // x // y * y is at most |y| from x, or 0
+        if (is(quotient, Op::floordiv) && quotient.args[1].node() == x.args[1].node()) {
+          const Range of = *range(quotient.args[0]);
+          const Wide most = std::max(-Wide{b.low}, Wide{b.high});
+          return within(std::min(of.low - most, Wide{0}), std::max(of.high + most, Wide{0}));
+        }
+        const Wide ends[] = {Wide{a.low} * b.low, Wide{a.low} * b.high, Wide{a.high} * b.low, Wide{a.high} * b.high};
+        return within(*std::min_element(ends, ends + 4), *std::max_element(ends, ends + 4));
+      }
+      default: return range_of(x.op, a, b);
+    }
+  }
+
+  const Sizes& sizes_;
+  const NumericRanges& axes_;
+  std::unordered_map<const ExprNode*, std::optional<Range>> known_;
+};
 
 // Walks over the reads of a stage, with the conditions under which each counts.
 class IndexCheck {
  public:
   IndexCheck(const Sizes& sizes, NumericRanges axes, std::string stage)
-      : sizes_(sizes), axes_(std::move(axes)), stage_(std::move(stage)) {}
+      : sizes_(sizes), axes_(std::move(axes)), stage_(std::move(stage)), written_(sizes_, axes_) {}
 
   void value(const Expr& x) {
     struct Open {
@@ -146,39 +238,39 @@ class IndexCheck {
 
   void assume(const Expr& condition, bool holds) {
     guards_.emplace_back(condition, holds);
-    std::size_t known = facts_.size();
     add_facts(condition, holds, facts_);
-    for (; known < facts_.size(); ++known) {
-      const auto range = range_of(facts_[known], sizes_, axes_);
-      if (range ? range->low < -most_sure || range->high > most_sure : is_affine(facts_[known]))
-        throw Error(ErrorCode::size_overflow, "the condition " + print(condition) + " in " + quoted(stage_) +
-                                                  " is of numbers beyond 2^61, whose differences may not fit 64 bits");
-    }
+    if (written_.is_beyond(condition))
+      throw Error(ErrorCode::size_overflow, "the condition " + print(condition) + " in " + quoted(stage_) +
+                                                " is of numbers beyond 2^61, whose differences may not fit 64 bits");
   }
 
  private:
   void read(const ExprNode& x) {
     for (std::size_t d = 0; d < x.args.size(); ++d) {
       const Expr extent = x.tensor->shape[d];
-      for (const Expr& bound : {x.args[d], simplified(extent - Expr(1) - x.args[d])}) {
+      if (written_.is_beyond(x.args[d]))
+        throw Error(ErrorCode::size_overflow, "index " + print(x.args[d]) + " of " + quoted(x.tensor->name) + " in " +
+                                                  quoted(stage_) + " is of numbers beyond 2^61");
+      const auto& written = written_.range(x.args[d]);
+      const std::int64_t last = evaluate(extent, sizes_) - 1;
+      for (const bool above : {false, true}) {
+        if (written && (above ? written->high <= last : written->low >= 0)) continue;
+        const Expr bound = above ? simplified(extent - Expr(1) - x.args[d]) : x.args[d];
         const auto range = range_of(bound, sizes_, axes_);
         if (range && range->low >= 0) continue;
-        if (!range && is_affine(bound))
-          throw Error(ErrorCode::size_overflow, "index " + print(x.args[d]) + " of " + quoted(x.tensor->name) + " in " +
-                                                    quoted(stage_) + " does not fit 64 bits");
         const bool implied = std::any_of(facts_.begin(), facts_.end(), [&](const Expr& fact) {
           const auto rest = range_of(bound - fact, sizes_, axes_);
           return rest && rest->low >= 0;
         });
-        const bool nothing = guards_.empty() && evaluate(extent, sizes_) == 0;
-        if (implied || !(nothing || (range && leaves(bound)))) continue;
-        const auto index = range_of(x.args[d], sizes_, axes_);
+        const bool nothing = guards_.empty() && last < 0, is_known = range || (written && is_bounded(x.args[d]));
+        if (implied || !(nothing || (is_known && leaves(bound)))) continue;
+        auto index = range_of(x.args[d], sizes_, axes_);
+        if (!index) index = written;
         throw Error(ErrorCode::wrong_shape,
                     "index " + print(x.args[d]) + " of " + quoted(x.tensor->name) + " in " + quoted(stage_) +
                         (index ? " is in [" + std::to_string(index->low) + ", " + std::to_string(index->high) + "]"
                                : " is read from memory") +
-                        ", and axis " + std::to_string(d) + " has " + std::to_string(evaluate(extent, sizes_)) +
-                        " elements",
+                        ", and axis " + std::to_string(d) + " has " + std::to_string(last + 1) + " elements",
                     "Guard it: where(condition, element, otherwise).");
       }
     }
@@ -218,6 +310,7 @@ class IndexCheck {
   const Sizes& sizes_;
   NumericRanges axes_;
   std::string stage_;
+  Written written_;
   std::vector<std::pair<Expr, bool>> guards_;  // conditions, and whether they hold
   std::vector<Expr> facts_;                    // each at least 0
 };
@@ -262,15 +355,24 @@ long double about(const Expr& x, const Sizes& sizes) {
   return sum;
 }
 
-void check_extents(const ScheduleNode& schedule, const Sizes& sizes) {
+void check_extents(const ScheduleNode& schedule, const Sizes& sizes, Written& written) {
+  const auto refuse_if = [](bool beyond, const char* what, const Expr& x, const std::string& loop, const char* most) {
+    if (beyond)
+      throw Error(ErrorCode::size_overflow,
+                  what + print(x) + " of " + loop + " is beyond " + most + " for these arrays");
+  };
   for (const StagePtr& stage : schedule.stages) {
+    const auto named = [&](const AxisPtr& axis) { return quoted(axis->name) + " in " + quoted(stage->op->name); };
+    for (const Relation& r : stage->relations)
+      if (r.kind == Relation::Kind::fuse)
+        refuse_if(about(r.parent->extent, sizes) > 0x1p62L, "the extent ", r.parent->extent, named(r.parent), "2^62");
     if (stage->is_derived) continue;
     for (const auto* list : {&stage->origin->axes, &stage->origin->reduce_axes}) {
       for (const AxisPtr& axis : *list) {
-        if (about(axis->extent, sizes) <= std::numeric_limits<std::int32_t>::max()) continue;
-        throw Error(ErrorCode::size_overflow, "the extent " + print(axis->extent) + " of " + quoted(axis->name) +
-                                                  " in " + quoted(stage->origin->name) +
-                                                  " is beyond 2^31 - 1 for these arrays");
+        refuse_if(written.is_beyond(axis->begin), "the begin ", axis->begin, named(axis), "2^61");
+        refuse_if(
+            written.is_beyond(axis->extent) || evaluate(axis->extent, sizes) > std::numeric_limits<std::int32_t>::max(),
+            "the extent ", axis->extent, named(axis), "2^31 - 1");
       }
     }
   }
@@ -382,9 +484,14 @@ Sizes bind_sizes(const Nest& nest, const ScheduleNode& schedule, std::span<const
     }
     if (elements != 0 && !array.data) throw Error(ErrorCode::null_data, name + " has no data");
   }
+  const NumericRanges none;
+  Written written(sizes, none);
   for (std::size_t i = 0; i < arrays.size(); ++i) {
     for (std::size_t d = 0; d < nest.arguments[i]->shape.size(); ++d) {
       const Expr& extent = nest.arguments[i]->shape[d];
+      if (written.is_beyond(extent))
+        throw Error(ErrorCode::size_overflow, "the extent " + print(extent) + " of " + quoted(nest.arguments[i]->name) +
+                                                  " is beyond 2^31 - 1 for these arrays");
       const std::int64_t wanted = evaluate(extent, sizes);
       if (wanted == arrays[i].shape[d]) continue;
       const bool named = extent->kind == ExprNode::Kind::axis;
@@ -396,7 +503,7 @@ Sizes bind_sizes(const Nest& nest, const ScheduleNode& schedule, std::span<const
   }
   for (const Tensor& output : schedule.outputs)
     if (const auto followed = output.op().node()->followed) check_followed(*followed, sizes);
-  check_extents(schedule, sizes);
+  check_extents(schedule, sizes, written);
   check_buffers(nest.body, sizes);
   check_indices(schedule, sizes);
   for (const StorePredicate& predicate : nest.predicates) refuse_no_thread(predicate, sizes);

@@ -254,6 +254,12 @@ void visit(const Expr& x, const std::function<void(const ExprNode&)>& visitor) {
   for (const Expr* const each : parts(x)) visitor(*each->node());
 }
 
+bool is_computed(const Expr& x) {
+  bool found = false;
+  visit(x, [&](const ExprNode& node) { found |= node.kind == ExprNode::Kind::read || is_float(node.type); });
+  return found;
+}
+
 bool equal(const ExprNode& a, const ExprNode& b) {
   if (&a == &b) return true;
   if (a.kind != b.kind || a.type != b.type || a.axis != b.axis || a.tensor != b.tensor || a.component != b.component ||
@@ -516,7 +522,11 @@ Expr operator>=(const Expr& a, const Expr& b) { return operation(Op::ge, {a, b})
 Expr operator&(const Expr& a, const Expr& b) { return operation(Op::bit_and, {a, b}); }
 Expr operator|(const Expr& a, const Expr& b) { return operation(Op::bit_or, {a, b}); }
 Expr operator~(const Expr& x) { return operation(Op::bit_not, {x}); }
-Expr floordiv(const Expr& a, const Expr& b) { return operation(Op::floordiv, {a, b}); }
+Expr floordiv(const Expr& a, const Expr& b) {
+  if (!a.empty() && !b.empty() && is_number(b, 0) && !is_computed(a))
+    throw Error(ErrorCode::bad_attribute, print(a) + " is divided by 0");
+  return operation(Op::floordiv, {a, b});
+}
 Expr floormod(const Expr& a, const Expr& b) { return a - floordiv(a, b) * b; }
 Expr cast(const Expr& x, DType dtype, Round round) {
   if (round == Round::stochastic)

@@ -130,6 +130,8 @@ using Reading = std::function<Expr(const ExprNode& read, std::vector<Expr> indic
 [[nodiscard]] std::vector<const Expr*> parts(const Expr& x, const std::function<bool(const ExprNode&)>& enters = {});
 // Calls visit(node) once for each node, arguments first; those of a reduction too.
 void visit(const Expr& x, const std::function<void(const ExprNode&)>& visitor);
+// Whether it is more than sizes and loops say: it reads a tensor, or is made of real numbers, random ones too.
+[[nodiscard]] bool is_computed(const Expr& x);
 
 // An integer expression as a sum of products, in which equal terms meet: k.outer*16 + k.inner. An
 // atom is an axis, a size, or what is no sum or product (a quotient, a minimum, a read).

@@ -281,6 +281,7 @@ class Holding {
 
   // x >= 0, by itself or because some times one of the facts says as much. Of integers that is c*x + c - 1 >= 0.
   [[nodiscard]] bool is_shown(const Expr& x) const {
+    if (x->depth > deepest_sum) return false;
     std::int64_t scale = 1;
     for (const Polynomial::Term& term : polynomial(x).terms)
       if (const std::int64_t c = divisor_of(term); c > 1 && scale < 4096)

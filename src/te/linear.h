@@ -4,6 +4,7 @@
 
 #include "te/nest.h"
 
+#include <algorithm>
 #include <span>
 #include <utility>
 #include <vector>
@@ -75,13 +76,8 @@ struct Linear {
   return result;
 }
 
-// Whether an expression is more than sizes and loops say: it reads a tensor, or is made of real numbers, random ones
-// too.
-[[nodiscard]] inline bool is_computed(const Expr& x) {
-  bool found = false;
-  visit(x, [&](const ExprNode& node) { found |= node.kind == ExprNode::Kind::read || is_float(node.type); });
-  return found;
-}
+// Of an index that lies deeper no sum is made, which would take the square of its depth.
+inline constexpr std::uint32_t deepest_sum = 64;
 
 // The parts of a condition that all must hold.
 inline void split_and(const Expr& x, std::vector<Expr>& parts) {
@@ -110,15 +106,19 @@ struct Condition {
 
 inline constexpr std::int64_t most_sure = std::int64_t{1} << 61;  // what may be compared by a difference
 
-// A condition as x >= 0; an equality as two of them. None of what is computed, nor of numbers whose differences may not
-// fit 64 bits: those of loops and sizes, whose ranges are not known here, are refused when sizes are bound.
+// Whether it compares what is not computed, nor is of numbers whose differences may not fit 64 bits: those of loops and
+// sizes, whose ranges are not known here, are refused when sizes are bound.
+[[nodiscard]] inline bool is_compared_by_difference(const Expr& x) {
+  return x->kind == ExprNode::Kind::operation && x->args.size() == 2 && x->args[0]->type == DType::i64 &&
+         !is_computed(x) && std::all_of(x->args.begin(), x->args.end(), [](const Expr& side) {
+           const std::int64_t constant = polynomial(side).constant;
+           return constant >= -most_sure && constant <= most_sure;
+         });
+}
+// A condition as x >= 0; an equality as two of them.
 [[nodiscard]] inline std::vector<Expr> at_least_zero(const Expr& x) {
-  if (x->kind != ExprNode::Kind::operation || x->args.size() != 2 || x->args[0]->type != DType::i64 || is_computed(x))
-    return {};
+  if (!is_compared_by_difference(x)) return {};
   const Expr &a = x->args[0], &b = x->args[1];
-  for (const Expr& side : x->args)
-    if (const std::int64_t constant = polynomial(side).constant; constant < -most_sure || constant > most_sure)
-      return {};
   switch (x->op) {
     case Op::lt: return {b - a - Expr(1)};
     case Op::le: return {b - a};

@@ -164,7 +164,7 @@ LoopValues loop_values(const StageNode& stage, const std::unordered_map<const Ax
   for (auto r = stage.relations.rbegin(); r != stage.relations.rend(); ++r) {
     const Expr inner_extent = loops.extent.at(r->inner.get());
     if (r->kind == Relation::Kind::fuse) {
-      const Expr fused = loops.value.at(r->parent.get()), outer = floordiv(fused, inner_extent);
+      const Expr fused = loops.value.at(r->parent.get()), outer = operation(Op::floordiv, {fused, inner_extent});
       loops.value[r->outer.get()] = simplified(outer);
       loops.value[r->inner.get()] = simplified(fused - outer * inner_extent);
     } else {

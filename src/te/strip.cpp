@@ -193,7 +193,7 @@ StripNest::Value StripNest::valued(const Expr& x, bool guarded, std::vector<std:
       break;
     case ExprNode::Kind::axis:
     case ExprNode::Kind::operation: {
-      if (x->type == DType::i64 && !is_computed(x)) {
+      if (x->type == DType::i64 && x->depth <= deepest_sum && !is_computed(x)) {
         Linear affine = linear(x, *with_.sizes, *with_.slots);
         const auto varies = [&](const Loop& loop) { return affine.others_have(loop.slot); };
         if (std::none_of(loops_.begin(), loops_.end(), varies)) {

@@ -176,6 +176,35 @@ TEST(Guards, DeepExpressionsNeedNoStack) {
 }
 
 // Each stage at the loop of the next: the parts of 250 took ten seconds to find.
+// An index that lies deep took the square of its depth, and remainders of remainders a power of it.
+TEST(Guards, DeepIndicesTakeNoTime) {
+  const te::Expr n = te::var("n");
+  const te::Tensor x = te::placeholder({n}, "X");
+  const auto steps = [&](int count, const auto& step) {
+    const te::Tensor y = te::compute(
+        {n},
+        [&](const te::Axes& i) {
+          te::Expr at = i[0];
+          for (int s = 0; s < count; ++s) at = step(at, s);
+          return te::apply("where", {x(i[0]) > 0, x(at), 0.0}) + x(at);
+        },
+        "Y");
+    std::vector<float> in{1, 2, 3, 4, 5, 6, 7, 8, 9}, out(9);
+    te::build(te::create_schedule(y), {x, y},
+              Target::cpu(1))({Tensor(in.data(), f32, {9}), Tensor(out.data(), f32, {9})});
+    return out;
+  };
+  const auto begin = std::chrono::steady_clock::now();
+  EXPECT_EQ(steps(900,
+                  [&](const te::Expr& at, int) {
+                    return te::apply("min", {at + 1, n - 1});
+                  }),
+            std::vector<float>(9, 18));
+  EXPECT_EQ(steps(8, [&](const te::Expr& at, int s) { return te::floormod(at + s, n - s % 2); }),
+            (std::vector<float>{6, 8, 14, 16, 16, 2, 2, 4, 6}));
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(20));  // 0.5 s; minutes before
+}
+
 TEST(Guards, PartsOfPartsOfParts) {
   const te::Expr n = te::var("n"), m = te::var("m");
   const te::Tensor a = te::placeholder({n, m}, "A");

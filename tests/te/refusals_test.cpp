@@ -4,7 +4,10 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
+#include <functional>
 #include <limits>
+#include <string>
+#include <tuple>
 #include <vector>
 
 namespace postlude {
@@ -311,7 +314,7 @@ const Case cases[] = {
        std::vector<float> in(9), out(9);
        te::build(te::create_schedule(c), {t.a, c})({Tensor(in.data(), f32, {1, 9}), Tensor(out.data(), f32, {1, 9})});
      },
-     "index j*2305843009213693952 of 'A' in 'C' does not fit 64 bits"},
+     "index j*2305843009213693952 of 'A' in 'C' is of numbers beyond 2^61"},
     {"OutputOfMoreAxesThanArrays", ErrorCode::wrong_rank,  // it was built, and no array could be bound to it
      [](Fixture&) {
        const te::Tensor c = te::compute(
@@ -328,6 +331,12 @@ const Case cases[] = {
        te::build(te::create_schedule(c), {t.a, c})({Tensor(in.data(), f32, {1, 9}), Tensor(out.data(), f32, {1})});
      },
      "the condition k*1152921504606846976 < 5 in 'C' is of numbers beyond 2^61, whose differences may not fit 64 bits"},
+    {"IndexDividedByNothing", ErrorCode::bad_attribute,  // it was element 0
+     [](Fixture& t) {
+       te::compute(
+           {t.n}, [&](const Axes& i) { return t.a(i[0], te::floormod(i[0] + 1, 0)); }, "C");
+     },
+     "i + 1 is divided by 0"},
     {"ExtentOfReals", ErrorCode::type_mismatch,  // it was 0
      [](Fixture& t) { te::placeholder({te::cast(te::cast(t.n, f32) * 0.5, i64)}, "H"); },
      "an extent of 'H' is made of real numbers"},
@@ -587,6 +596,91 @@ TEST(RefusedSizes, OfStagesAndReductions) {
   const te::Tensor of_large = te::compute(
       {n}, [&](const Axes& i) { return large(i[0], 0, 0, 0); }, "Y");
   EXPECT_EQ(message(of_large, 65536, false, large), "'P' has too many elements for these arrays");
+}
+
+// What is no number of 64 bits was taken for what is left of it: of 65536, n*n*n*n was 0.
+TEST(RefusedSizes, WhatWrapsInIndicesAndConditions) {
+  const Expr n = te::var("n"), much = n * n * n * n;
+  const te::Tensor x = te::placeholder({n}, "X");
+  const auto called = [&](const std::function<Expr(const Expr& i)>& element, std::int64_t count) -> std::string {
+    const te::Tensor y = te::compute(
+        {n}, [&](const Axes& i) { return element(i[0]); }, "Y");
+    std::vector<float> in(static_cast<std::size_t>(count), 1), out(in.size());
+    try {
+      te::build(te::create_schedule(y), {x, y},
+                Target::cpu(1))({Tensor(in.data(), DType::f32, {count}), Tensor(out.data(), DType::f32, {count})});
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::size_overflow) << error.what();
+      return error.message();
+    }
+    return "nothing";
+  };
+  const auto where = [](const Expr& condition, const Expr& one, const Expr& other) {
+    return te::apply("where", {condition, one, other});
+  };
+  const std::string condition = " in 'Y' is of numbers beyond 2^61, whose differences may not fit 64 bits",
+                    index = " of 'X' in 'Y' is of numbers beyond 2^61";
+  const std::tuple<std::function<Expr(const Expr&)>, std::string> programs[] = {
+      {[&](const Expr& i) { return where(i + much < n, 1.0, 2.0); }, "the condition i + n*n*n*n < n" + condition},
+      {[&](const Expr& i) { return where((i + much < n) | (i < 3), 1.0, 2.0); },
+       "the condition i + n*n*n*n < n | i < 3" + condition},
+      {[&](const Expr& i) { return where(i + much != i, 1.0, 2.0); }, "the condition i + n*n*n*n != i" + condition},
+      {[&](const Expr& i) { return x(i + much); }, "index i + n*n*n*n" + index},
+      {[&](const Expr& i) { return x(i + n * (1 << 20) * (1 << 20) * (1 << 20) * 16); },
+       "index i + n*1048576*1048576*1048576*16" + index},
+      {[&](const Expr& i) { return x(te::floordiv(i + much, 2)); }, "index floordiv(i + n*n*n*n, 2)" + index},
+      {[&](const Expr& i) { return x(te::floormod(i + much, n)); },
+       "index i + n*n*n*n - floordiv(i + n*n*n*n, n)*n" + index},
+      {[&](const Expr& i) {
+         return x(te::apply("min", {i + much, n - 1}));
+       },
+       "index min(i + n*n*n*n, n - 1)" + index},
+      {[&](const Expr& i) { return where(i < 1, x(i * much), 0.0); }, "index i*(n*n*n*n)" + index},
+  };
+  for (const auto& [element, message] : programs) EXPECT_EQ(called(element, 65536), message);
+  // Smaller numbers are what they are.
+  EXPECT_EQ(called([&](const Expr& i) { return where(i + n * n * n < n, 1.0, 2.0); }, 65536), "nothing");
+  EXPECT_EQ(called([&](const Expr& i) { return x(te::floormod(i * n * n, n)); }, 65536), "nothing");
+  EXPECT_EQ(called([&](const Expr& i) { return x(i - te::floordiv(i, i + 1) * (i + 1)); }, 65536), "nothing");
+}
+
+// Extents of arrays and of fused loops too: four loops of 65536 ran no time as one.
+TEST(RefusedSizes, WhatWrapsInExtents) {
+  const Expr n = te::var("n");
+  const te::Tensor x = te::placeholder({n}, "X"), z = te::placeholder({n * n * n * n}, "Z");
+  const std::int64_t count = 65536;
+  std::vector<float> in(count, 1), out(count), none(1);
+  const auto message = [&](const auto& call) -> std::string {
+    try {
+      call();
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ErrorCode::size_overflow) << error.what();
+      return error.message();
+    }
+    return "nothing";
+  };
+  const Tensor given(in.data(), DType::f32, {count}), made(out.data(), DType::f32, {count});
+  Axes k;
+  for (const char* name : {"p", "q", "r", "s"}) k.push_back(te::reduce_axis(0, n, name));
+  const te::Tensor y = te::compute(
+      {n}, [&](const Axes& i) { return te::sum(x(i[0]), k); }, "Y");
+  te::Schedule s = te::create_schedule(y);
+  s[y].fuse(k);
+  EXPECT_EQ(message([&] {
+              te::build(s, {x, y}, Target::cpu(1))({given, made});
+            }),
+            "the extent n*n*n*n of 'p.q.fused.r.fused.s.fused' in 'Y' is beyond 2^62 for these arrays");
+  const te::Tensor w = te::compute(
+      {n},
+      [&](const Axes& i) {
+        return te::apply("where", {x(i[0]) > 5, z(0), 1.0});
+      },
+      "W");
+  EXPECT_EQ(message([&] {
+              te::build(te::create_schedule(w), {x, z, w},
+                        Target::cpu(1))({given, Tensor(none.data(), DType::f32, {0}), made});
+            }),
+            "the extent n*n*n*n of 'Z' is beyond 2^31 - 1 for these arrays");
 }
 
 // Readers that stand at the root may still be moved, in any order.
