@@ -113,7 +113,7 @@ void Emitter::extreme_of_batch(const Statement& s, int batch) {
         {"identity", value(identity_of(*update.reducer, types)[1])}});
   close();
   close();
-  line("const $type $top = extreme_of$largest($x);", {{"type", type}, {"top", top}, {"largest", largest}, {"x", x}});
+  line("$type $top = extreme_of$largest($x);", {{"type", type}, {"top", top}, {"largest", largest}, {"x", x}});
   open("if (exceeds$largest($so_far, $index, $top))", {{"largest", largest},
                                                        {"so_far", load(update.to[1], update.index)},
                                                        {"index", load(update.to[0], update.index)},

@@ -93,6 +93,33 @@ TEST(Places, OfExtremes) {
   }
 }
 
+// Of zeros alike, the one whose index is given: it was the index of one and the value of another.
+TEST(Places, OfZerosOfEitherSign) {
+  const Expr n = te::var("n"), m = te::var("m");
+  const te::Tensor a = te::placeholder({n, m}, "A");
+  for (const bool largest : {true, false}) {
+    for (const bool outer : {true, false}) {
+      const te::Axis k = te::reduce_axis(0, m, "k");
+      const auto b = te::compute_several(
+          {n}, [&](const Axes& i) { return (largest ? te::argmax : te::argmin)(a(i[0], k), {k}, {}); }, "B");
+      te::Schedule s = te::create_schedule(b);
+      const auto [ko, ki] = s[b[0]].split(k, 7);
+      s.rfactor(b[0], {outer ? ko : ki}, 1);
+      constexpr std::int64_t rows = 97, columns = 45;
+      std::vector<float> values(static_cast<std::size_t>(rows * columns)), value(rows, 1);
+      for (std::size_t i = 0; i < values.size(); ++i) values[i] = i * 2654435761u % 7 < 3 ? 0.0f : -0.0f;
+      std::vector<std::int64_t> index(rows, -7);
+      te::build(s, {a, b[0], b[1]},
+                Target::cpu(1))({Tensor(values.data(), f32, {rows, columns}), Tensor(index.data(), i64, {rows}),
+                                 Tensor(value.data(), f32, {rows})});
+      for (std::size_t r = 0; r < rows; ++r) {
+        ASSERT_EQ(index[r], 0);
+        EXPECT_EQ(std::signbit(value[r]), std::signbit(values[r * columns])) << r << ' ' << largest << ' ' << outer;
+      }
+    }
+  }
+}
+
 // The identity's index, -1, is behind all others, where the candidates' value is the identity's own too.
 template <class T>
 void places_of_the_identity(DType type, T least, T most) {

@@ -26,10 +26,15 @@ template <bool largest, int N, typename T> DEVICE T extreme_of(const T (&x)[N]) 
   for (int i = 1; i < lanes; ++i) top[0] = further<largest>(top[0], top[i]);
   return top[0];
 }
-template <int N, typename T> DEVICE int first_of(const T (&x)[N], T wanted) {
+template <int N, typename T> DEVICE int first_of(const T (&x)[N], T& extreme) {  // which is its element then, of zeros too
+  const T wanted = extreme;
   int at = 0;
   #pragma unroll
-  for (int i = N - 1; i >= 0; --i) at = (x[i] == wanted) | (x[i] != x[i]) ? i : at;  // none is NaN, or the extreme is
+  for (int i = N - 1; i >= 0; --i) {
+    const bool is = (x[i] == wanted) | (x[i] != x[i]);  // none is NaN, or the extreme is
+    at = is ? i : at;
+    extreme = is ? x[i] : extreme;
+  }
   return at;
 }
 

@@ -9,7 +9,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
+#include <cstdlib>
 #include <functional>
 #include <memory>
 
@@ -126,7 +128,8 @@ TEST(TeEmission, ChoosesAPartOfAWarpForAShortRow) {
     std::vector<Tensor> arrays;
   };
   std::vector<std::unique_ptr<Run>> all;
-  for (const std::int64_t columns : {5, 32, 52, 148, 177, 1000}) {
+  for (const std::int64_t given : {5, 32, 52, -52, 148, -148, 177, 1000}) {  // of zeros of either sign if negative
+    const std::int64_t columns = std::abs(given);
     const te::Expr n = te::var("n"), m = te::var("m");
     const te::Tensor a = te::placeholder({n, m}, "A");
     const te::Axis k = te::reduce_axis(0, m, "k");
@@ -138,7 +141,10 @@ TEST(TeEmission, ChoosesAPartOfAWarpForAShortRow) {
     auto run = std::make_unique<Run>();
     run->columns = columns;
     run->x.resize(static_cast<std::size_t>(count * columns));
-    for (std::size_t e = 0; e < run->x.size(); ++e) run->x[e] = static_cast<float>(e * 7919 % 911);
+    for (std::size_t e = 0; e < run->x.size(); ++e) {
+      const std::size_t drawn = e * 7919 % 911;
+      run->x[e] = given > 0 ? static_cast<float>(drawn) : drawn % 3 ? -0.0f : 0.0f;
+    }
     run->top.assign(count, -1);
     run->place.assign(count, -1);
     run->module = te::build(s, {a, made[0], made[1]}, Target::cuda());
@@ -154,6 +160,7 @@ TEST(TeEmission, ChoosesAPartOfAWarpForAShortRow) {
     for (std::int64_t r = 0; r < count; ++r) {
       const auto row = run->x.begin() + r * run->columns, end = row + run->columns, top = std::max_element(row, end);
       ASSERT_EQ(run->top[static_cast<std::size_t>(r)], *top) << r << " of " << run->columns;
+      ASSERT_EQ(std::signbit(run->top[static_cast<std::size_t>(r)]), std::signbit(*top)) << r << " of " << run->columns;
       ASSERT_EQ(run->place[static_cast<std::size_t>(r)], top - row) << r << " of " << run->columns;
     }
   }
