@@ -24,7 +24,8 @@ constexpr std::int64_t gpu_busy = 1 << 19, gpu_busy_columns = 1 << 18, gpu_busy_
 // Rows that a part of a warp reduces where they are many, or one thread; reads of a thread (decision 0218).
 constexpr std::int64_t gpu_short_row = 1024, gpu_many_rows = 1 << 14, gpu_thread_row = 32, gpu_least_lanes = 8,
                        gpu_steps = 4;
-constexpr std::int64_t gpu_shared_row = 4096, gpu_shared = 8192;  // elements of rows that a block shares
+constexpr std::uint32_t most_inlined_depth = 1000, most_inlined_parts = 16384;  // half of what is refused, or less
+constexpr std::int64_t gpu_shared_row = 4096, gpu_shared = 8192;                // elements of rows that a block shares
 constexpr std::int64_t most_blocks_y = 65535, gpu_window = 8,
                        gpu_stripes = 16;  // rows of a window's results by one thread; parts of a row
 
@@ -79,8 +80,7 @@ class Choice {
   void run() {
     // rfactor inserts stages, which are scheduled with the one that they came from.
     const std::vector<StagePtr> stages = s_.node()->stages;
-    for (const StagePtr& stage : stages)
-      if (is_inlined(*stage)) Stage(s_.node(), stage).compute_inline();
+    inline_stages(stages);
     for (auto each = stages.rbegin(); each != stages.rend(); ++each)
       if (const StagePtr consumer = row_consumer(**each)) share_row(*each, consumer);
     if (gpu_) hold_rows(stages);
@@ -119,21 +119,38 @@ class Choice {
  private:
   [[nodiscard]] Tensor tensor(const Stage& stage) const { return Tensor(stage.node()->origin, 0); }
 
-  // An elementwise stage that one other stage reads once.
-  [[nodiscard]] bool is_inlined(const StageNode& stage) const {
-    if (stage.is_output || stage.op->reduction()) return false;
-    int reads = 0;
-    bool again = false;  // for several elements of the reader
-    for (const StagePtr& other : s_.node()->stages) {
-      for (const Expr& part : other->op->body) {
+  // Elementwise stages that one other stage reads once, as long as what reads is no larger than expressions may be.
+  void inline_stages(const std::vector<StagePtr>& stages) {
+    struct Use {
+      const StageNode* reader = nullptr;
+      int reads = 0;
+      bool again = false;                                 // for several elements of the reader
+      std::uint32_t parts = 0, own_depth = 0, depth = 0;  // of its expression, and with what is inlined
+    };
+    std::unordered_map<const OperationNode*, Use> uses;
+    for (const StagePtr& stage : stages) {
+      Use& own = uses[stage->origin.get()];
+      for (const Expr& part : stage->op->body) {
+        own.parts += part->parts;
+        own.own_depth = own.depth = std::max(own.depth, part->depth);
         visit(part, [&](const ExprNode& x) {
-          if (x.kind != ExprNode::Kind::read || x.tensor != stage.origin) return;
-          ++reads;
-          again |= stage.op->axes.size() < other->op->axes.size() + other->op->reduce_axes.size();
+          if (x.kind != ExprNode::Kind::read) return;
+          Use& of = uses[x.tensor.get()];
+          ++of.reads;
+          of.reader = stage.get();
+          of.again |= x.tensor->axes.size() < stage->op->axes.size() + stage->op->reduce_axes.size();
         });
       }
     }
-    return reads == 1 && !again;
+    for (const StagePtr& stage : stages) {
+      const Use& use = uses.at(stage->origin.get());
+      if (stage->is_output || stage->op->reduction() || use.reads != 1 || use.again) continue;
+      Use& reader = uses.at(use.reader->origin.get());
+      if (reader.own_depth + use.depth > most_inlined_depth || reader.parts + use.parts > most_inlined_parts) continue;
+      reader.depth = std::max(reader.depth, reader.own_depth + use.depth);
+      reader.parts += use.parts;
+      Stage(s_.node(), stage).compute_inline();
+    }
   }
 
   // The elementwise stage that alone reads a window's results, each where it is made; else nothing.

@@ -101,6 +101,18 @@ TEST(Emit, TheLeastInteger) {
   EXPECT_EQ(text.find("-9223372036854775808"), std::string::npos) << text;
 }
 
+// A long chain is inlined in parts: in one it was deeper than an expression may be, and refused.
+TEST(Choice, InlinesWhatExpressionsHold) {
+  te::Tensor last = te::placeholder({te::var("n")}, "A");
+  const te::Tensor a = last;
+  for (int stage = 0; stage < 2100; ++stage)
+    last = te::compute(
+        a.shape(), [&](const te::Axes& i) { return last(i[0]) + te::Expr(1.0); }, "S");
+  std::vector<float> in{0, 5}, out(2);
+  te::build({last}, {a, last}, Target::cpu(1))({Tensor(in.data(), f32, {2}), Tensor(out.data(), f32, {2})});
+  EXPECT_EQ(out, (std::vector<float>{2100, 2105}));
+}
+
 // A softmax is one kernel, whose row is in shared memory where its length is constant; where rows are few it is not.
 TEST(Choice, ABlockForARowOfSeveralStages) {
   for (const bool is_constant : {true, false}) {
