@@ -18,7 +18,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -34,6 +34,28 @@ _names = {
     "s8": "int8", "u8": "uint8", "i32": "int32", "i64": "int64", "bool": "bool",
 }
 _integers = ("int8", "uint8", "int32", "int64")
+
+
+_F = TypeVar("_F", bound=Callable[..., Any])
+
+
+def _typed(function: _F, of: str = "te.", name: str = "") -> _F:
+    """The function, which refuses in our words arguments that are missing, too many or unknown."""
+    name = name or function.__name__
+    signature = inspect.signature(function)
+    takes = [str(p.replace(annotation=p.empty)) for p in signature.parameters.values() if p.name != "self"]
+
+    @functools.wraps(function)
+    def call(*given: Any, **named: Any) -> Any:
+        try:
+            return function(*given, **named)
+        except TypeError:
+            try:
+                signature.bind(*given, **named)
+            except TypeError as failure:
+                raise error("bad_call", f"{name}: {failure}", f"{of}{name}({', '.join(takes)})") from None
+            raise
+    return call  # type: ignore[return-value]
 
 
 def _dtype(item: Any) -> DType:
@@ -139,27 +161,31 @@ for _operator, _token in {"xor": "^", "matmul": "@", "lshift": "<<", "rshift": "
 
 # expressions
 
+@_typed
 def var(name: str = "n", dtype: Any = None) -> Expr:
     """A size, known when arrays are bound."""
     return _core.loop_var(_is("a name", name, "var"))
 
 
+@_typed
 def const(value: Any, dtype: Any = "float32") -> Expr:
     """A number of a type, which has to have it; floats are rounded to theirs."""
     dtype = _dtype(dtype)
     kind = _integer(dtype)
-    if kind is not None and isinstance(value, (int, float, np.number)):
-        limits = np.iinfo(kind)
-        if not (limits.min <= value <= limits.max and value == int(value)):
-            raise error("bad_attribute", f"const: {value!r} is no {kind}", f"It has the integers from {limits.min} to {limits.max}.")
+    if (kind is not None or _name(dtype) == "bool") and isinstance(value, (int, float, np.number)):
+        low, high = (0, 1) if kind is None else (np.iinfo(kind).min, np.iinfo(kind).max)
+        if not (low <= value <= high and value == int(value)):
+            raise error("bad_attribute", f"const: {value!r} is no {_name(dtype)}", f"It has the integers from {low} to {high}.")
     return _core.loop_const(value, dtype)
 
 
+@_typed
 def placeholder(shape: Sequence[Any], dtype: Any = "float32", name: str = "placeholder") -> Tensor:
     """A tensor that the caller binds."""
     return _core.loop_placeholder(_shape(shape, name), _is("a name", name, "placeholder"), _dtype(dtype))
 
 
+@_typed
 def reduce_axis(dom: tuple[Any, Any], name: str = "rv") -> Axis:
     """What a reduction runs over: from the first up to, and without, the second."""
     if not isinstance(dom, (list, tuple)) or len(dom) != 2:
@@ -167,6 +193,7 @@ def reduce_axis(dom: tuple[Any, Any], name: str = "rv") -> Axis:
     return _core.loop_reduce_axis(dom[0], dom[1], _is("a name", name, "reduce_axis"))
 
 
+@_typed
 def thread_axis(dom: Any = None, tag: str = "") -> Axis:
     """Blocks or threads of a GPU: "blockIdx.x", "threadIdx.y"; their number is that of the loop that is bound.
 
@@ -181,6 +208,7 @@ def thread_axis(dom: Any = None, tag: str = "") -> Axis:
     return _core.loop_thread_axis(_is("a name", tag, "thread_axis"), dom)
 
 
+@_typed
 def compute(shape: Sequence[Any], fcompute: Callable[..., Any], name: str = "compute", dtype: Any = None) -> Any:
     """A stage: fcompute gives the element at its axes, or a tuple of elements for a tuple of tensors."""
     _is("a function", fcompute, "compute"), _is("a name", name, "compute")
@@ -206,6 +234,7 @@ def compute(shape: Sequence[Any], fcompute: Callable[..., Any], name: str = "com
     return _core.loop_compute(shape, fcompute, name, _dtype(dtype), names, False)[0]
 
 
+@_typed
 def cast(x: Any, dtype: Any, round: Any = Round.nearest_even) -> Expr:
     """x rounded to a dtype, as in the epilogue language; `round`: nearest_even, toward_zero, up or down."""
     how = as_round(round)
@@ -214,6 +243,7 @@ def cast(x: Any, dtype: Any, round: Any = Round.nearest_even) -> Expr:
     return _core.loop_cast(x, _dtype(dtype), how)
 
 
+@_typed
 def where(condition: Any, a: Any, b: Any) -> Expr:
     """a where the condition holds, else b; the one that is not chosen is not read."""
     return _core.loop_apply("where", [condition, a, b])
@@ -222,11 +252,13 @@ def where(condition: Any, a: Any, b: Any) -> Expr:
 if_then_else = where
 
 
+@_typed
 def min_value(dtype: Any) -> Expr:
     """The least of a type: what changes no maximum."""
     return _extreme(_dtype(dtype), False)
 
 
+@_typed
 def max_value(dtype: Any) -> Expr:
     """The largest of a type: what changes no minimum."""
     return _extreme(_dtype(dtype), True)
@@ -261,13 +293,14 @@ def _reduction(name: str) -> Callable[..., Any]:
         return tuple(results) if len(results) > 1 else results[0]
 
     reduce.__name__ = reduce.__qualname__ = name
-    return reduce
+    return _typed(reduce)
 
 
 sum, prod, min, max = _reduction("sum"), _reduction("prod"), _reduction("min"), _reduction("max")
 any, all, argmax, argmin = _reduction("any"), _reduction("all"), _reduction("argmax"), _reduction("argmin")
 
 
+@_typed
 def comm_reducer(fcombine: Callable[..., Any], fidentity: Callable[..., Any], name: str = "reduce") -> Callable[..., Any]:
     """A reduction of one's own: fcombine of two elements (or two tuples), and what changes nothing, by dtype."""
     for function in (fcombine, fidentity):
@@ -289,9 +322,10 @@ def comm_reducer(fcombine: Callable[..., Any], fidentity: Callable[..., Any], na
         return tuple(results) if len(results) > 1 else results[0]
 
     reduce.__name__ = reduce.__qualname__ = name
-    return reduce
+    return _typed(reduce, "")
 
 
+@_typed
 def epilogue(accumulator: Tensor, f: Any, *, columns: int = -1, **operands: Tensor) -> Any:
     """The outputs of an epilogue whose accumulator is a computed tensor: a tensor, or a tuple of them.
 
@@ -345,11 +379,13 @@ class Module:
         return repr(self._module)
 
 
+@_typed
 def create_schedule(ops: Any) -> LoopSchedule:
     """The loops of a stage, or of several, and of all that they need, as they are described."""
     return _core.loop_schedule(_tensors(ops))
 
 
+@_typed
 def choose_schedule(ops: Any, target: Any = "cpu") -> LoopSchedule:
     """A good schedule for a target; its `calls` say what was chosen."""
     return _core.loop_choose(_tensors(ops), _target(target))
@@ -369,11 +405,13 @@ def _arguments(args: Any) -> list[Tensor]:
     return _tensors(list(args) if isinstance(args, (list, tuple)) else args)
 
 
+@_typed
 def lower(s: LoopSchedule, args: Sequence[Tensor], simple_mode: bool = True, name: str = "main") -> str:
     """The loop nest that a schedule means."""
     return _core.loop_lower(_schedule(s, "cpu"), _arguments(args))
 
 
+@_typed
 def build(s: Any, args: Sequence[Tensor], target: Any = "cpu", name: str = "main") -> Module:
     """The nest as code of a target: "cpu", "cuda", or an architecture such as "sm_90a".
 
@@ -441,12 +479,12 @@ def _taking(call: str, **kinds: str) -> None:
     setattr(LoopStage, call, method)
 
 
-LoopStage.split = _split
-LoopStage.fuse = _fuse
-LoopStage.reorder = lambda self, *axes: self._reorder(_loops("reorder", axes))
-LoopSchedule.rfactor = _rfactor
-LoopSchedule.cache_read = _cache_read
-LoopSchedule.cache_write = _cache_write
+LoopStage.split = _typed(_split, "s[B].", "split")
+LoopStage.fuse = _typed(_fuse, "s[B].", "fuse")
+LoopStage.reorder = _typed(lambda self, *axes: self._reorder(_loops("reorder", axes)), "s[B].", "reorder")
+LoopSchedule.rfactor = _typed(_rfactor, "s.", "rfactor")
+LoopSchedule.cache_read = _typed(_cache_read, "s.", "cache_read")
+LoopSchedule.cache_write = _typed(_cache_write, "s.", "cache_write")
 _taking("tile", x_parent="a loop", y_parent="a loop", x_factor="a number", y_factor="a number")
 for _marking in ("unroll", "vectorize", "parallel"):
     _taking(_marking, axis="a loop")
@@ -467,4 +505,4 @@ def __getattr__(name: str) -> Any:
         return _core.loop_apply(name, list(arguments))
 
     operation.__name__ = operation.__qualname__ = name
-    return operation
+    return _typed(operation)
