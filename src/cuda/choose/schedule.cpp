@@ -151,15 +151,18 @@ static int direct_registers(const Schedule& s, const EpilogueNeeds& n) {
   const bool in_turn = rows_in_turn(s, of);
   const int row = std::min(of.x.read(s.strip_x), of.x.pixels > s.strip_x ? 1 << 20 : of.x.extent);
   const int sums = s.strip_x * std::min(s.strip_y, in_turn ? s.strip_y : of.y.taps), ahead = in_turn || row > 8 ? 1 : 2;
-  const int words = 2 * sums + 2 * of.x.taps * (in_turn ? 1 : of.y.taps) + (2 + ahead) * row +
-                    s.strip_x * n.aux_bytes_column / 2 + n.operations / 4;
-  return std::clamp(static_cast<int>(round_up(words + 14, 8)), 64, 248);
+  const int weights = of.x.taps * (in_turn ? 1 : of.y.taps), others = weights > 9 ? 30 : 14;
+  const int words = 2 * sums + 2 * weights + (2 + ahead) * row + s.strip_x * n.aux_bytes_column / 2 + n.operations / 4;
+  return std::clamp(static_cast<int>(round_up(words + others, 8)), 64, 248);
 }
 
 int resident(const Schedule& s, const EpilogueNeeds& n) {
   // Of 102, 128, 168 and 255 registers a thread, what is left beside a strip's, and beside an epilogue's.
   const int by_memory = shared_limit / (stencil_memory(s, n).all() + 1024);
-  if (s.strips) return std::clamp(std::min(by_memory, 65536 / (direct_registers(s, n) * threads(s))), 1, 16);
+  if (s.strips) {  // a quarter of a multiprocessor has registers for so many warps
+    const int warps = 512 / direct_registers(s, n);
+    return std::clamp(std::min(by_memory, warps * 4 / (threads(s) / 32)), 1, 16);
+  }
   if (s.images) return std::clamp(by_memory, 1, 2);  // three would spill
   const int lane = stencil_lane(s, n.stencil);
   const bool small = s.bm * s.bn <= 64 * 64, simple = n.operations < 12, brief = n.operations < 24;
@@ -326,7 +329,7 @@ static std::string illegal_direct(const Schedule& s, const EpilogueNeeds& n) {
   if (s.bn < 32 || s.bn > 256 || s.bn % 16) return "a block has 32 to 256 columns, a multiple of 16";
   if (std::int64_t{s.strips} * s.bn / 2 > most_threads || threads(s) % 32)
     return "a block has a thread for two columns of a strip, whole warps of them, at most 1024";
-  if (direct_registers(s, n) * threads(s) > 65536) return "its threads take more registers than there are";
+  if (512 / direct_registers(s, n) * 4 < threads(s) / 32) return "its threads take more registers than there are";
   if (shared_bytes(s, n) > mma_shared_limit) return "its weights take more shared memory than there is";
   return {};
 }
