@@ -171,6 +171,24 @@ TEST(Decision, TakesTheFirstThatIsNotRejected) {
       << none.describe();
 }
 
+// Narrower subtiles of the same tile are tried behind a small spill, and not behind a large one.
+TEST(Decision, SkipsNarrowSubtilesBehindALargeSpill) {
+  const Subject s = subject(bias_relu, "sm_90a");
+  const Layout layout = usual_layout(s.problem, *s.program, {1, 4096, 4096, 1024});
+  for (const std::string& spills : {std::string("it spills 64 bytes"), std::string("it spills 600 bytes")}) {
+    std::size_t asked = 0;
+    const Decision d = decide(s, layout, [&](const auto&) { return ++asked == 1 ? spills : std::string(); });
+    ASSERT_GE(d.considered.size(), 2u);
+    Schedule narrow = d.considered[0].schedule;
+    ASSERT_EQ(narrow.sub_n, 64);
+    narrow.sub_n = 32;
+    EXPECT_EQ(d.considered[1].schedule, narrow);
+    EXPECT_EQ(d.considered[1].verdict == Considered::Verdict::chosen, spills == "it spills 64 bytes")
+        << d.considered[1].reason;
+    EXPECT_EQ(asked, 2u);
+  }
+}
+
 // What is held for its rows and spills is tried again with its code once, before another tile; a long one is at once.
 TEST(Decision, LoopsWhereWhatIsHeldSpills) {
   const std::string softmax = "    e = exp(x - max(x, axis=1))\n    D: bf16 = e / sum(e, axis=1)\n    return D\n";

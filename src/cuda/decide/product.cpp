@@ -173,13 +173,18 @@ bool may_loop(const FusedEpilogue& epilogue, const Schedule& schedule) {
   return epilogue.held >= 0 && !schedule.mma && !looped(epilogue.needs, schedule) && !is_rolled(epilogue.needs);
 }
 
-// Why a schedule is not compiled to see whether it spills: one did with no more accumulators and subtiles no wider.
+// Why a schedule is not compiled to see whether it spills: one did with no more accumulators and subtiles no wider, or
+// so much that narrower ones would too (5 of 5 that were recorded).
 std::string would_spill(const Schedule& s, const std::vector<Considered>& before, const std::string& held_for) {
   const auto registers = [](const Schedule& x) { return consumer_rows(x) * consumer_columns(x); };
+  constexpr std::string_view spills = "it spills";
+  constexpr int much = 600;  // bytes
   for (const Considered& one : before) {
+    const bool narrower_too = one.reason.starts_with(spills) && std::atoi(one.reason.c_str() + spills.size()) >= much;
     if (!s.mma && one.held_for == held_for && one.verdict == Considered::Verdict::rejected &&
-        one.schedule.looped == s.looped && registers(one.schedule) <= registers(s) && one.schedule.sub_n <= s.sub_n)
-      return first_words(one.schedule) + (one.reason.starts_with("it spills")        ? " spilt"
+        one.schedule.looped == s.looped && registers(one.schedule) <= registers(s) &&
+        (one.schedule.sub_n <= s.sub_n || narrower_too))
+      return first_words(one.schedule) + (one.reason.starts_with(spills)             ? " spilt"
                                           : one.reason.starts_with("it would spill") ? " would spill"
                                                                                      : " compiled no better");
   }
