@@ -5,6 +5,7 @@
 #include <postlude/error.h>
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstdio>
 #include <iterator>
@@ -90,6 +91,46 @@ std::string converted(const std::string& value, DType from, DType to) {
 
 std::string rounded(const std::string& value, DType from, DType dtype) {
   return cast_expression(value, from, dtype, Round::nearest_even, "0.f");
+}
+
+namespace {
+
+// Whether x high + x low rounds as x / c does, for every x. It lacks 2^-46 of itself at most, so only quotients matter
+// that are as near the middle between two floats: X 2^s = M C + d, of 24 bits of x and of c, an odd M of 25 and a d of
+// at most 8. Each d tells the few M, modulo 2^s over the twos in C.
+bool divides(float c, float high, float low) {
+  int exponent = 0;
+  const auto bits = static_cast<std::uint32_t>(std::ldexp(std::frexp(std::abs(c), &exponent), 24));
+  const int twos = std::countr_zero(bits);
+  const std::uint32_t odd = bits >> twos;
+  std::uint32_t inverse = odd;  // modulo 2^32: three bits, and each step makes them twice as many
+  for (int step = 0; step < 4; ++step) inverse *= 2 - odd * inverse;
+  for (const int s : {24, 25}) {
+    for (std::int64_t d = -8; d <= 8; ++d) {
+      if (d == 0 || d % (std::int64_t{1} << twos)) continue;
+      const std::int64_t modulus = std::int64_t{1} << (s - twos);
+      for (std::int64_t m = static_cast<std::uint32_t>(-(d >> twos)) * inverse % modulus; m < 1 << 25; m += modulus) {
+        const float x = static_cast<float>((m * bits + d) >> s);
+        if (m >= 1 << 24 && m % 2 && x < 0x1p24F && std::fma(x, high, x * low) != x / c) return false;
+      }
+    }
+  }
+  return true;
+}
+
+}  // namespace
+
+// The first part of 1 / c is the smaller of two, so that both have c's sign, and infinities and zeros keep theirs.
+std::string quotient(const std::string& x, double divisor) {
+  const auto c = static_cast<float>(divisor);
+  const double inverse = 1 / static_cast<double>(c);
+  if (!(std::abs(c) > 0x1p-30F && std::abs(c) < 0x1p30F)) return {};
+  float high = static_cast<float>(inverse);
+  if (std::abs(static_cast<double>(high)) > std::abs(inverse)) high = std::nextafter(high, 0.F);
+  const auto low = static_cast<float>(inverse - static_cast<double>(high));
+  if (low == 0 || !divides(c, high, low)) return {};  // of a power of two: infinity times 0 is no number
+  return fill("op_div_by($x, $high, $low)",
+              {{"x", x}, {"high", device_literal(high, DType::f32)}, {"low", device_literal(low, DType::f32)}});
 }
 
 bool has_native_form(const Function& function) {
@@ -214,7 +255,9 @@ std::string Functions::body(const Lambda& lambda, std::span<const DType> paramet
       code = cast_expression(args[0], wanted[0], node.dtype, node.round,
                              draws ? "random_uniform(" + number(node.seed) + ", 0, 0, 0, 0)" : "0.f");
     } else {
-      code = operation(node.op, args, wanted[node.op == Op::where ? 1 : 0]);
+      const Node* by = node.op == Op::div ? &lambda.nodes[node.args[1]] : nullptr;
+      if (by && by->op == Op::constant) code = quotient(args[0], by->literal.value());
+      if (code.empty()) code = operation(node.op, args, wanted[node.op == Op::where ? 1 : 0]);
     }
     value[id] = "v" + str(id);
     text += fill("  const $type $name = $code;\n",

@@ -31,6 +31,9 @@ namespace postlude::inline v0::cuda {
 [[nodiscard]] std::string column_expression(const lower::ColumnMap& map, const std::string& j,
                                             const std::string& width);
 
+// x / c where that is one product with 1 / c in two parts; empty: it is not.
+[[nodiscard]] std::string quotient(const std::string& x, double c);
+
 // Whether math.cu and vector.cu have a form of their own of a function of the prelude.
 [[nodiscard]] bool has_native_form(const Function& function);
 

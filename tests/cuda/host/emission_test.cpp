@@ -7,6 +7,7 @@
 // has the text in its name; with POSTLUDE_EMISSION_EVERY=N each Nth case alone, which tests/mutation asks for.
 #include "cuda/backend.h"
 #include "cuda/emit/gemm_source.h"
+#include "cuda/emit/ops.h"
 #include "cuda/host/harness.h"
 #include "elementary.h"
 #include "fuzz/choices.h"
@@ -20,6 +21,8 @@
 
 #include <dlfcn.h>
 
+#include <bit>
+#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -204,6 +207,43 @@ TEST(Emission, MathKeepsItsErrors) {
     sigmoids(eight, static_cast<long>(x.size()), x.data(), y.data());
     return y;
   });
+  fs::remove_all(folder);
+}
+
+// A quotient by a constant is the product with 1 / c in two parts only where that is the quotient, to the bit: of every
+// significand, infinities, NaN and zeros too. Below the normal numbers it may be the other neighbour.
+TEST(Emission, DividesByConstantsExactly) {
+  for (const double c : {0.0, 2.0, 0.5, -8.0, 0.7, 0.95, -0.999, 0x1.8p+30, 0x1.8p-32, HUGE_VAL, std::nan("")})
+    EXPECT_EQ(cuda::quotient("x", c), "") << c;
+  const std::vector<float> by = {3, 6, 30, -30, 448, 0.9F, -0.8F, 0.1F, 1.41421356F, 1.702F, 0x1.fffffp-9F};
+  const fs::path folder = empty_folder("emission_quotients");
+  std::string text = "#include \"" POSTLUDE_SOURCE_DIR "/tests/cuda/host/shim.h\"\n" + cuda::base_source() +
+                     "extern \"C\" void divide(int by, long n, const float* x, float* y) {\n"
+                     "  for (long i = 0; i < n; ++i) switch (by) {\n";
+  for (std::size_t c = 0; c < by.size(); ++c) {
+    ASSERT_NE(cuda::quotient("x[i]", by[c]), "") << by[c];
+    text += "    case " + std::to_string(c) + ": y[i] = " + cuda::quotient("x[i]", by[c]) + "; break;\n";
+  }
+  void* library = compiled(folder, text + "  }\n}\n");
+  ASSERT_TRUE(library);
+  const auto divide = reinterpret_cast<void (*)(int, long, const float*, float*)>(dlsym(library, "divide"));
+  std::vector<float> x = {0.F, -0.F, INFINITY, -INFINITY, NAN, 0x1.fffffep+127F, 0x1p-149F};
+  for (std::uint32_t i = 0; i < 1 << 23; ++i) x.push_back(std::bit_cast<float>(0x3f800000 + i));
+  for (std::uint64_t i = 0; i < 1 << 20; ++i)
+    x.push_back(std::bit_cast<float>(static_cast<std::uint32_t>(fuzz::mix(i))));
+  std::vector<float> y(x.size());
+  for (std::size_t c = 0; c < by.size(); ++c) {
+    divide(static_cast<int>(c), static_cast<long>(x.size()), x.data(), y.data());
+    std::size_t wrong = 0;
+    for (std::size_t i = 0; i < x.size(); ++i) {
+      const float exact = x[i] / by[c];
+      const bool normal = !(std::abs(exact) < 0x1p-126F) || exact == 0;
+      wrong += std::isnan(exact) ? !std::isnan(y[i])
+               : normal          ? std::bit_cast<std::uint32_t>(exact) != std::bit_cast<std::uint32_t>(y[i])
+                                 : std::abs(exact - y[i]) > 0x1p-149F;
+    }
+    EXPECT_EQ(wrong, 0U) << by[c];
+  }
   fs::remove_all(folder);
 }
 
