@@ -91,11 +91,15 @@ class StencilCompiles : public testing::TestWithParam<DepthwiseCase> {};
 
 TEST_P(StencilCompiles, WithoutSpills) {
   if (compiler_version().empty()) GTEST_SKIP() << describe_compiler();
-  const auto [name, arch, y, x, type] = GetParam();
+  auto [name, arch, y, x, type] = GetParam();
+  for (Stencil::Axis* const axis : {&y, &x}) {
+    axis->extent = axis->pixels * axis->step, axis->first = -(axis->taps / 2) * axis->reach;
+    axis->stride = axis == &x ? 96 : 96 * x.pixels * x.step, axis->weight_stride = axis == &x ? 1 : x.taps;
+  }
   FusedEpilogue epilogue = aligned(parse_file(std::string(POSTLUDE_SOURCE_DIR) + "/epilogues/" + name + ".py"),
                                    Gemm{.a = DType::bf16, .b = DType::bf16});
   epilogue.needs.element_bytes = static_cast<int>(size_of(type));
-  epilogue.needs.stencil = {y, x}, epilogue.needs.boxes = std::string(arch) == "sm_90a";
+  epilogue.needs.stencil = {y, x, y.taps * x.taps, true}, epilogue.needs.boxes = std::string(arch) == "sm_90a";
   std::vector<Schedule> schedules = rank(epilogue.needs, 128, y.pixels * x.pixels, 96, 49, 132, true);
   ASSERT_FALSE(schedules.empty());
   for (const Schedule& s : candidates(epilogue.needs, true))

@@ -44,6 +44,7 @@ TEST(Schedule, PrintsAndReadsBack) {
     const std::string bands = std::string("bands 256x32 sub 32x1 aux 2 rows 2 images 1") + text;
     EXPECT_EQ(to_string(parse_schedule(bands)), bands);
   }
+  EXPECT_EQ(to_string(parse_schedule("direct 4x96 strip 4x8")), "direct 4x96 strip 4x8");
 }
 
 TEST(Schedule, PartsInSharesAllRunAtOnce) {
@@ -341,6 +342,31 @@ TEST(Rings, RunTheEpilogueBesideWhereThatIsFaster) {
   n.reduces = false, n.d_bytes_column = n.aux_bytes_column = 2;
   EXPECT_EQ(first({56, 7}, 128, 96), "bands 256x32 sub 32x1 aux 2 rows 2 images 1 ring 14 beside");
   EXPECT_EQ(first({14, 7}, 128, 384), "bands 256x32 sub 32x1 aux 4 rows 2 images 1 ring 20");
+}
+
+TEST(DirectStencils, SayWhatIsWrong) {
+  EpilogueNeeds n = needs(2);
+  const auto refused = [&](const char* text) { return illegal(parse_schedule(text), n); };
+  EXPECT_EQ(refused("direct 4x96 strip 4x8"),
+            "a stencil is for convolutions of one channel a group, their channels side by side");
+  n.stencil = {{56, 3}, {56, 3}};
+  EXPECT_EQ(refused("direct 4x96 strip 4x8"), "the epilogue reduces, asks for rows, draws, or moves what no map does");
+  n.any_rows = true;
+  for (const char* const text : {"direct 4x96 strip 4x8", "direct 8x32 strip 1x1", "direct 2x64 strip 8x8"})
+    EXPECT_EQ(refused(text), "");
+  for (const char* const text :
+       {"direct 4x96 strip 4x17", "direct 4x96 strip 4x0", "direct 1x64 strip 999999999x999999999"})
+    EXPECT_EQ(refused(text), "a strip has 1 to 64 pixels");
+  for (const char* const text : {"direct 4x24 strip 4x8", "direct 4x72 strip 4x8", "direct 4x272 strip 4x8"})
+    EXPECT_EQ(refused(text), "a block has 32 to 256 columns, a multiple of 16");
+  for (const char* const text : {"direct 1x96 strip 4x8", "direct 32x96 strip 4x8", "direct 999999999x64 strip 4x8"})
+    EXPECT_EQ(refused(text), "a block has a thread for two columns of a strip, whole warps of them, at most 1024");
+  EXPECT_EQ(refused("direct 16x128 strip 8x8"), "its threads take more registers than there are");
+  n.element_bytes = 4;
+  EXPECT_EQ(refused("direct 4x96 strip 4x8"), "pixels are read as two channels of 16 bits");
+  for (const char* const text :
+       {"direct 4x96 strip 4x8x", "direct 4x96", "direct 0x96 strip 4x8", "direct 4x96 strip 0x8"})
+    EXPECT_THROW((void)parse_schedule(text), Error) << text;
 }
 
 TEST(FilterTiles, SayWhatIsWrong) {

@@ -60,6 +60,7 @@ struct Stencil {
   };
   Axis y, x;
   std::int64_t channel_stride = 0;  // of weights
+  bool weight_words = false;        // whose first one lies at a multiple of four bytes
   bool operator==(const Stencil&) const = default;
   explicit operator bool() const { return x.taps > 0; }  // there is one
 };

@@ -163,7 +163,7 @@ std::optional<Layout> depthwise(const Subject& subject, const Layout& layout) {
   Layout made = layout;
   made.groups = {};
   Stencil& stencil = made.depthwise.emplace(stencil_of(*w));
-  stencil.channel_stride = layout.groups.b_stride;
+  stencil.channel_stride = layout.groups.b_stride, stencil.weight_words = layout.b.alignment >= 4;
   stencil.y.weight_stride = layout.b_k ? layout.b_k->k[1].stride : columns.taps * layout.b.strides[1];
   stencil.x.weight_stride = layout.b_k ? layout.b_k->k[2].stride : layout.b.strides[1];
   EpilogueNeeds least{.d_bytes_column = 4, .element_bytes = small(size), .stencil = stencil};

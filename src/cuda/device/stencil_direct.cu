@@ -7,6 +7,7 @@ constexpr int FRAGMENTS = (STRIP_X + 3) / 4;  // of a strip's row, each of four 
 constexpr int STRIPS_X = (PIXELS_X + STRIP_X - 1) / STRIP_X, STRIPS_Y = (PIXELS_Y + STRIP_Y - 1) / STRIP_Y;
 constexpr int READ_X = (STRIP_X - 1) * STEP_X + (TAPS_X - 1) * REACH_X + 1, READ_Y = (STRIP_Y - 1) * STEP_Y + (TAPS_Y - 1) * REACH_Y + 1;
 constexpr int WEIGHTS_PITCH = BN + 2;  // of a tap, of f32
+constexpr bool HELD_WEIGHTS = !ROWS_IN_TURN && TAPS <= 9;  // of all taps, from memory; of others those of a block come together
 // Rows of pixels that are on their way while one is added up.
 constexpr int AHEAD = ROWS_IN_TURN || READ_X > 8 || READ_Y < 2 ? 1 : 2;
 
@@ -53,7 +54,7 @@ DEVICE void read_row(i64 from, bool exists, int x, u32 (&row)[READ_X]) {
   }
 }
 typedef float Sums[STRIP_Y][STRIP_X][2];
-typedef float Row[READ_X][2];
+typedef float Row[READ_X][2], Weights[TAPS][2];
 // Opaque, or they would be made again for each row of sums.
 DEVICE void as_numbers(const u32 (&words)[READ_X], Row& row) {
   #pragma unroll
@@ -94,7 +95,7 @@ struct PixelRows {
 };
 
 // The strip's sums, of which `whole(i)` is told when row i has all. `weights`: of the strip's first channel.
-template <class F> DEVICE void add_up(PixelRows& rows, const Strip s, u32 weights, Sums& sum, F whole) {
+template <class F> DEVICE void add_up(PixelRows& rows, const Strip s, u32 weights, const Weights& w, Sums& sum, F whole) {
   Row row;
 #if ROWS_IN_TURN  // STEP_Y and REACH_Y are 1
   const u32 first = opaque(int(weights));  // else it is made again for each row
@@ -110,13 +111,6 @@ template <class F> DEVICE void add_up(PixelRows& rows, const Strip s, u32 weight
   #pragma unroll
   for (int i = 0; i < STRIP_Y; ++i) whole(i);
 #else
-  float w[TAPS][2];
-  #pragma unroll
-  for (int t = 0; t < TAPS; ++t) {
-    u32 a, b;
-    shared_load(weights + t * WEIGHTS_PITCH * 4, a, b);
-    w[t][0] = __uint_as_float(a), w[t][1] = __uint_as_float(b);
-  }
   #pragma unroll
   for (int y = 0; y < READ_Y; ++y) {
     const int next = y + AHEAD;
@@ -135,13 +129,35 @@ template <class F> DEVICE void add_up(PixelRows& rows, const Strip s, u32 weight
 }
 
 // The weights of a block's columns, as they lie side by side, into rows of a tap's.
+DEVICE i64 weight_offset(int channel, int tap) { return channel * CHANNEL_STRIDE + tap / TAPS_X * WEIGHT_STRIDE_Y + tap % TAPS_X * WEIGHT_STRIDE_X; }
 DEVICE void load_weights(const Params& p, u32 to, int column) {
   const i64 from = p.map[1].word[0];
-  #pragma unroll 4
+  #pragma unroll 16
   for (int i = threadIdx.x; i < BN * TAPS; i += LANES * STRIPS) {
     const int c = i / TAPS, tap = i % TAPS;
-    const i64 at = from + ((column + c) * CHANNEL_STRIDE + tap / TAPS_X * WEIGHT_STRIDE_Y + tap % TAPS_X * WEIGHT_STRIDE_X) * 2;
-    shared_store(to + (tap * WEIGHTS_PITCH + c) * 4, __float_as_uint(column + c < p.n ? VALUE(*(const u16*)at) : 0.f));
+    shared_store(to + (tap * WEIGHTS_PITCH + c) * 4, __float_as_uint(column + c < p.n ? VALUE(*(const u16*)(from + weight_offset(column + c, tap) * 2)) : 0.f));
+  }
+}
+// Those of two channels: by words where they lie one behind the other.
+DEVICE void hold_weights(const Params& p, int column, Weights& w) {
+  constexpr bool packed = CHANNEL_STRIDE == TAPS && WEIGHT_STRIDE_Y == TAPS_X && WEIGHT_STRIDE_X == 1 && WEIGHT_WORDS;
+  const i64 from = opaque_address(i64(p.map[1].word[0]) + column * CHANNEL_STRIDE * 2);
+  #pragma unroll
+  for (int n = 0; n < TAPS; ++n) {
+    if (packed) {
+      const u32 two = load_pair(from + 4 * n);
+      w[2 * n % TAPS][2 * n / TAPS] = VALUE(u16(two)), w[(2 * n + 1) % TAPS][(2 * n + 1) / TAPS] = VALUE(u16(two >> 16));
+    } else {
+      w[n][0] = VALUE(*(const u16*)(from + weight_offset(0, n) * 2)), w[n][1] = VALUE(*(const u16*)(from + weight_offset(1, n) * 2));
+    }
+  }
+}
+DEVICE void take_weights(u32 from, Weights& w) {
+  #pragma unroll
+  for (int t = 0; t < TAPS; ++t) {
+    u32 a, b;
+    shared_load(from + t * WEIGHTS_PITCH * 4, a, b);
+    w[t][0] = __uint_as_float(a), w[t][1] = __uint_as_float(b);
   }
 }
 
@@ -191,10 +207,15 @@ extern "C" __global__ void __launch_bounds__(LANES * STRIPS, RESIDENT) postlude_
   const i64 first = tile.batch * p.rows.image_stride + (s.y * STRIP_Y * STEP_Y + FIRST_Y) * STRIDE_Y + (s.x * STRIP_X * STEP_X + FIRST_X) * STRIDE_X;
   PixelRows rows;
   rows.begin(map_address(p.map[0]) + (first + column) * 2, s, exists);
-  const u32 weights = smem_address(dynamic_shared);
-  load_weights(p, weights, tile.col);
-  __syncthreads();
+  const u32 weights = smem_address(dynamic_shared) + tile.lane * 8;
+  if (!HELD_WEIGHTS) {
+    load_weights(p, smem_address(dynamic_shared), tile.col);
+    __syncthreads();
+  }
   if (!exists) return;
+  Weights w;
+  if (HELD_WEIGHTS) hold_weights(p, column, w);
+  else if (!ROWS_IN_TURN) take_weights(weights, w);
   Epilogue epilogue;
   epilogue.begin(p, tile);
   epilogue.reset();
@@ -202,7 +223,7 @@ extern "C" __global__ void __launch_bounds__(LANES * STRIPS, RESIDENT) postlude_
   epilogue.load(p, tile, 0);
   Sums sum = {};
   // A row's outputs leave as soon as it has its sums, and the next one's operands are on their way.
-  add_up(rows, s, weights + tile.lane * 8, sum, [&](int i) {
+  add_up(rows, s, weights, w, sum, [&](int i) {
     const int y = s.y * STRIP_Y + i;
     if (PIXELS_Y % STRIP_Y && y >= PIXELS_Y) return;
     #pragma unroll

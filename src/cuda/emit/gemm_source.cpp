@@ -228,6 +228,7 @@ std::string gemm_source(const KernelVariant& variant, const Schedule& s, const E
       address("_X", epilogue.needs.stencil.x), address("_Y", epilogue.needs.stencil.y);
       define("DIRECT", 1), define("STRIPS", s.strips);
       define("CHANNEL_STRIDE", std::to_string(epilogue.needs.stencil.channel_stride) + "ll");
+      define("WEIGHT_WORDS", epilogue.needs.stencil.weight_words);
     }
     if (s.images) {
       const BandPixels pixels = band_pixels(s, epilogue.needs.stencil);
