@@ -15,7 +15,8 @@ namespace {
 // So many constant iterations are a filter's window: a thread or a strip does them alone.
 constexpr std::int64_t most_window = 64;
 constexpr std::int64_t cpu_rows = 8, cpu_rows_together = 16, cpu_short_rows = 256, cpu_rows_elements = 1 << 14,
-                       cpu_columns = 4096, cpu_part = 512, cpu_elements = 1 << 16, cpu_strip = 1 << 15, cpu_parts = 64;
+                       cpu_columns = 4096, cpu_part = 512, cpu_elements = 1 << 16, cpu_strip = 1 << 15, cpu_parts = 64,
+                       cpu_few = 64;
 // Threads of a block, columns of one that joins parts; without sizes: how long a row one block reduces, how many parts
 // all elements and all rows have; with sizes: threads that keep a GPU busy, elements and rows of a part at least.
 constexpr std::int64_t gpu_threads = 256, gpu_columns = 32, gpu_row = 32768, gpu_parts = 8192, gpu_row_parts = 128;
@@ -74,8 +75,8 @@ bool reads_along_reduced(const OperationNode& op) {
 
 class Choice {
  public:
-  Choice(Schedule& s, const Target& target, const Sizes& sizes)
-      : s_(s), gpu_(target.device == Device::cuda), sizes_(sizes) {}
+  Choice(Schedule& s, const Target& target, const Sizes& sizes, bool dense)
+      : s_(s), gpu_(target.device == Device::cuda), sizes_(sizes), dense_(dense) {}
 
   void run() {
     // rfactor inserts stages, which are scheduled with the one that they came from.
@@ -389,19 +390,58 @@ class Choice {
       Stage parts = s_[s_.rfactor(tensor(stage), {outer})[0]];
       return parts.parallel(parts.op().axis()[0]);
     }
+    if (const Axis few = few_beside_results(*stage.node()->op); few.node()) {
+      // Parts by it, which lie side by side with the results; then these.
+      const Tensor parts = s_.rfactor(tensor(stage), {few}, static_cast<int>(axes.size()))[0];
+      columns_on_cpu(s_[parts], parts, 2);
+      return rows_on_cpu(stage);
+    }
     if (reads_along_reduced(*stage.node()->op)) return rows_on_cpu(stage);
-    if (axes.size() > 1) {
-      const Axis rows = fused(stage, 1);
-      const auto [outer, inner] = stage.split(axes.back(), cpu_columns);
-      inside(stage, reduced, {inner});
+    columns_on_cpu(stage, tensor(stage), 1);
+  }
+
+  // Results whose last `count` axes lie side by side: these in lanes. Of no others, whole rows of them are read in
+  // parallel, so many by one thread.
+  void columns_on_cpu(Stage stage, const Tensor& result, std::size_t count) {
+    const auto lanes = [&](Stage& of) {
+      const Axes axes = of.op().axis();
+      const Axis all = of.fuse(Axes(axes.end() - static_cast<std::ptrdiff_t>(count), axes.end()));
+      const auto [outer, inner] = of.split(all, cpu_columns);
+      inside(of, of.op().reduce_axis(), {inner});
+      return outer;
+    };
+    const Axis longest = stage.op().reduce_axis()[0];
+    if (stage.op().axis().size() > count) {
+      const Axis rows = fused(stage, count);
+      lanes(stage);
       return stage.parallel(rows);
     }
-    // Columns: whole rows are read in parallel, so many by one thread.
-    const Axis outer = stage.split(reduced[0], cpu_part).first;
-    Stage parts = s_[s_.rfactor(tensor(stage), {outer})[0]];
-    const auto [column, lane] = parts.split(parts.op().axis().back(), cpu_columns);
-    inside(parts, parts.op().reduce_axis(), {lane});
+    if (const auto rows = size(longest.extent()); count > 1 && rows && *rows <= cpu_part)
+      return stage.parallel(lanes(stage));
+    const Axis part = stage.split(longest, cpu_part).first;
+    Stage parts = s_[s_.rfactor(result, {part})[0]];
+    lanes(parts);
     parts.parallel(parts.op().axis()[0]);
+    if (count > 1) lanes(stage);
+  }
+
+  // The reduced axis of a few elements that the results lie around in memory, as k of A[i, h, k] that is summed for
+  // each h; else nothing.
+  [[nodiscard]] Axis few_beside_results(const OperationNode& op) const {
+    const ExprNode* most = nullptr;
+    for (const Expr& part : op.body)
+      visit(part, [&](const ExprNode& x) {
+        if (x.kind == ExprNode::Kind::read && (!most || x.args.size() > most->args.size())) most = &x;
+      });
+    if (!most || most->args.size() < 3 || op.reduce_axes.size() < 2 || !kept_order(*op.reduction()->reducer).empty())
+      return Axis{};
+    const Expr &last = most->args.back(), &before = most->args[most->args.size() - 2];
+    const bool are_axes = last->kind == ExprNode::Kind::axis && before->kind == ExprNode::Kind::axis;
+    if (!are_axes || last->axis->kind != AxisNode::Kind::reduce || before->axis != op.axes.back()) return Axis{};
+    std::int64_t others = 1;  // what else is reduced; of less the parts are as many as the elements
+    for (const AxisPtr& axis : op.reduce_axes) others *= axis == last->axis ? 1 : size(axis->extent).value_or(1);
+    const auto row = size(last->axis->extent);
+    return dense_ && row && *row <= cpu_few && others >= cpu_rows ? Axis(last->axis) : Axis{};
   }
 
   // ---- on a GPU
@@ -670,6 +710,7 @@ class Choice {
   Schedule& s_;
   bool gpu_;
   const Sizes& sizes_;
+  bool dense_;                                              // whether the rows of all arrays lie side by side
   std::unordered_map<const StageNode*, StagePtr> by_rows_;  // whose rows some elementwise stage computes with its own
   struct Block {
     std::size_t rows = 0;    // so many axes say which row it is
@@ -682,12 +723,12 @@ class Choice {
 }  // namespace
 
 Schedule choose_schedule(const std::vector<Tensor>& outputs, const Target& target) {
-  return choose_schedule(outputs, target, Sizes{});
+  return choose_schedule(outputs, target, Sizes{}, false);
 }
 
-Schedule choose_schedule(const std::vector<Tensor>& outputs, const Target& target, const Sizes& sizes) {
+Schedule choose_schedule(const std::vector<Tensor>& outputs, const Target& target, const Sizes& sizes, bool dense) {
   Schedule s = create_schedule(outputs);
-  Choice(s, target, sizes).run();
+  Choice(s, target, sizes, dense).run();
   return s;
 }
 

@@ -100,10 +100,20 @@ namespace {
 // The module of the schedule that is chosen for these sizes.
 Module for_sizes(const ModuleNode& node, const std::vector<v0::Tensor>& arrays, const Sizes& sizes) {
   std::vector<std::int64_t> key;
-  for (const v0::Tensor& array : arrays) key.insert(key.end(), array.shape.begin(), array.shape.begin() + array.rank);
+  bool dense = true;
+  for (const v0::Tensor& array : arrays) {
+    key.insert(key.end(), array.shape.begin(), array.shape.begin() + array.rank);
+    std::int64_t expected = 1;
+    for (int d = array.rank; d-- > 0 && d >= array.rank - 2;) {
+      const auto axis = static_cast<std::size_t>(d);
+      dense &= array.shape[axis] == 1 || array.strides[axis] == expected;
+      expected *= array.shape[axis];
+    }
+  }
+  key.push_back(dense);
   const std::scoped_lock lock(node.mutex);
   if (node.last.node() && node.chosen_key == key) return node.last;
-  const Schedule schedule = choose_schedule(node.outputs, node.target, sizes);
+  const Schedule schedule = choose_schedule(node.outputs, node.target, sizes, dense);
   const std::string calls = schedule.calls();
   auto found = std::find_if(node.chosen.begin(), node.chosen.end(), [&](const auto& x) { return x.first == calls; });
   if (found == node.chosen.end())

@@ -77,6 +77,7 @@ struct LoopValues {
 [[nodiscard]] LoopValues loop_values(const StageNode& stage, const std::unordered_map<const AxisNode*, Expr>& roots);
 
 // A good schedule where some sizes are known, none perhaps.
-[[nodiscard]] Schedule choose_schedule(const std::vector<Tensor>& outputs, const Target& target, const Sizes& sizes);
+[[nodiscard]] Schedule choose_schedule(const std::vector<Tensor>& outputs, const Target& target, const Sizes& sizes,
+                                       bool dense = true);
 
 }  // namespace postlude::inline v0::te

@@ -5,6 +5,10 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
+#include <string>
+#include <vector>
+
 namespace postlude {
 namespace {
 
@@ -162,6 +166,44 @@ TEST(Choice, ManyShortRows) {
   EXPECT_TRUE(has(calls(Target::cuda(), 100000, 4, 148), "factor=16"));
   EXPECT_TRUE(has(calls(Target::cuda(), 100000, 4, 1000), "factor=8"));
   EXPECT_FALSE(has(calls(Target::cuda(), 100, 4, 148), "threadIdx.y"));
+}
+
+// A few elements of each result in every row: all that lies side by side is reduced across the rows, if it does.
+TEST(Choice, AFewElementsBesideResults) {
+  const te::Expr n = te::var("n"), h = te::var("h"), m = te::var("m");
+  const te::Axis i = te::reduce_axis(0, n, "i"), k = te::reduce_axis(0, m, "k");
+  const te::Tensor a = te::placeholder({n, h, m}, "A");
+  const te::Tensor b = te::compute(
+      {h},
+      [&](const te::Axes& j) {
+        return te::sum(a(i, j[0], k), {i, k});
+      },
+      "B");
+  const auto is_fused = [&](std::int64_t rows, std::int64_t few, bool dense) {
+    const te::Sizes sizes{{n->axis.get(), rows}, {h->axis.get(), 100}, {m->axis.get(), few}};
+    return te::choose_schedule({b}, Target::cpu(1), sizes, dense).calls().find(".fuse(") != std::string::npos;
+  };
+  EXPECT_TRUE(is_fused(2000, 3, true));
+  EXPECT_TRUE(is_fused(100, 3, true));
+  EXPECT_FALSE(is_fused(2, 3, true));
+  EXPECT_FALSE(is_fused(2000, 500, true));
+  EXPECT_FALSE(is_fused(2000, 3, false));
+  const te::Module module = te::build({b}, {a, b}, Target::cpu(2));
+  for (const auto& [rows, results, few, stride] :
+       {std::array<std::int64_t, 4>{1030, 7, 3, 3}, {20, 9, 5, 5}, {1030, 7, 3, 4}, {9, 1500, 4, 4}, {1, 1, 1, 1}}) {
+    std::vector<float> x(static_cast<std::size_t>(rows * results * stride)), sums(static_cast<std::size_t>(results)),
+        wanted(sums.size());
+    for (std::size_t e = 0; e < x.size(); ++e) x[e] = static_cast<float>(e * 7919 % 31) - 15;
+    for (std::int64_t r = 0; r < rows; ++r)
+      for (std::int64_t j = 0; j < results; ++j)
+        for (std::int64_t e = 0; e < few; ++e)
+          wanted[static_cast<std::size_t>(j)] += x[static_cast<std::size_t>((r * results + j) * stride + e)];
+    Tensor given(x.data(), f32, {rows, results, few});
+    given.strides = {results * stride, stride, 1};
+    module({given, Tensor(sums.data(), f32, {results})});
+    EXPECT_EQ(sums, wanted) << rows << ' ' << stride;
+  }
+  EXPECT_NE(module.explain().find("fuse("), std::string::npos);
 }
 
 // A CPU refuses an index from memory that leaves; a GPU, which cannot, read what lay there.
