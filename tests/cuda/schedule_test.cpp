@@ -119,10 +119,16 @@ TEST(Schedule, ClustersShareBoxes) {
 }
 
 TEST(Schedule, IsSplitAtTheEndWhereTheLastWaveIsLongAndEmpty) {
-  // Shapes where that was measured to be faster (decision 0098).
-  for (const auto& [m, n, k] : {std::array<std::int64_t, 3>{795, 12488, 12032}, {18640, 512, 18432}}) {
+  using Sizes = std::array<std::int64_t, 3>;
+  for (const auto& [m, n, k] : {Sizes{906, 10624, 8192}, {17209, 1024, 11200}}) {
     const Schedule few = rank(needs(2), 1, m, n, k, 132).front();
     EXPECT_TRUE(few.at_end) << to_string(few);
+  }
+  // Where that was faster with tiles of 128 rows (decision 0098), others fill three waves.
+  for (const auto& [m, n, k] : {Sizes{795, 12488, 12032}, {18640, 512, 18432}}) {
+    const Schedule fits = rank(needs(2), 1, m, n, k, 132).front();
+    EXPECT_EQ(tiles_of(fits, needs(2), 1, m, n).all, 392) << to_string(fits);
+    EXPECT_FALSE(fits.at_end);
   }
   for (const std::int64_t k : {256, 4096}) {
     const Schedule full = rank(needs(2, 2), 1, 4096, 4096, k, 132).front();  // 100 tiles behind 7 waves
@@ -270,7 +276,8 @@ TEST(Schedule, FollowsTheMeasurements) {
   EXPECT_EQ(first(64, 1024, 8192), "64x64 split 4");    // 1.05; among two 1.17, not split 1.70
   EXPECT_EQ(first(256, 4096, 4096), "64x128 split 1");  // 0.91; 64x64 1.06, 128x128 1.14
   EXPECT_EQ(first(512, 4096, 4096), "128x128 split 1");
-  EXPECT_EQ(first(1024, 1024, 8192), "64x128 split 1");  // 0.97; 128x128 1.42
+  EXPECT_EQ(first(187, 28672, 3008), "192x128 split 1");  // 0.80 of 64x256, 0.90 of 128x160
+  EXPECT_EQ(first(1024, 1024, 8192), "64x128 split 1");   // 0.97; 128x128 1.42
   // An expensive epilogue behind a short product does not get the tile that leaves it no registers.
   EXPECT_LE(rank(needs(0, 2, 1, 45), 1, 16384, 4096, 1024, 132).front().bn, 128);
 }

@@ -37,8 +37,9 @@ double portable(const Schedule& s, const EpilogueNeeds& needs, const Extents& e,
 double stage_clocks(const Schedule& s, const EpilogueNeeds& needs, const Extents& e, double crowd) {
   constexpr double least = 180, box = 112, line[] = {2, 2.6, 4.0, 3.8}, shared = 0.6;  // of Lines
   constexpr double smallest = 6;  // of 64 x 64; with 32 columns lines take longer (decision 0209)
+  const double three = s.bm != 192 ? 1 : s.bn < 128 ? 1.04 : 1.01;  // which read B one after another (decision 0227)
   const double area = double(s.bm) * s.bn, smaller = std::clamp(128.0 * 192 / area, 1.0, smallest);
-  const double products = area / 32 * (1.0 + 0.04 * (smaller - 1) * smaller + (s.ping_pong ? 0 : 0.03));
+  const double products = area / 32 * (1.0 + 0.04 * (smaller - 1) * smaller + (s.ping_pong ? 0 : 0.03)) * three;
   const auto rows = static_cast<double>(std::min<std::int64_t>(a_rows(s, needs), round_up(e.m, 8)));
   const double lines = rows * line[static_cast<int>(needs.a_lines)] * (s.cluster_n > 1 ? shared : 1) +
                        s.bn * line[static_cast<int>(needs.b_lines)] * (s.cluster_m > 1 ? shared : 1);

@@ -30,6 +30,9 @@ constexpr Tile tiles[] = {{true, 128, 192},  {true, 128, 128},  {true, 128, 160}
                           {true, 128, 96},   {true, 128, 64},   {true, 64, 224},   {true, 64, 192},
                           {true, 64, 160},   {true, 64, 128},   {true, 64, 96},    {true, 64, 64}};
 constexpr Tile narrow_tile = {true, 64, 32};  // not measured of convolutions (decision 0209)
+// Nor these, nor of operands of one byte (decision 0227).
+constexpr Tile tiles_between[] = {
+    {true, 192, 128}, {true, 192, 96}, {true, 192, 64}, {false, 128, 160}, {false, 128, 224}};
 constexpr Tile mma_tiles[] = {{true, 256, 128}, {true, 128, 256}, {true, 128, 128},
                               {true, 256, 64},  {true, 128, 64},  {true, 64, 64}};
 
@@ -390,8 +393,8 @@ std::string illegal(const Schedule& s, const EpilogueNeeds& n) {
             registers = s.mma ? mma_accumulator_registers : accumulator_registers;
   if (n.holds && s.mma) return "blocks of the portable kernel cannot wait for each other";
   const auto text = [](int value) { return std::to_string(value); };
-  if (rows != 64 && rows != 128 && !(s.mma && rows == 256))
-    return "a consumer has " + text(rows) + " rows, not 64 or 128" + (s.mma ? " or 256" : "");
+  if (const int most = s.mma ? 256 : s.ping_pong ? 192 : 128; rows != 64 && rows != 128 && rows != most)
+    return "a consumer has " + text(rows) + " rows, not 64" + (most > 128 ? ", 128 or " : " or ") + text(most);
   if (s.mma && !s.strip_x && s.bn != 64 && s.bn != 128 && s.bn != 256)
     return "a tile has " + text(s.bn) + " columns, not 64, 128 or 256";
   if (s.bn < 32 || s.bn > 256 || s.bn % 32)
@@ -510,7 +513,9 @@ std::vector<Schedule> candidates(const EpilogueNeeds& needs, bool mma) {
   if (needs.stencil) return stencils(needs);
   if (mma) std::for_each(std::begin(mma_tiles), std::end(mma_tiles), add);
   else std::for_each(std::begin(tiles), std::end(tiles), add);
-  if (!mma && !needs.windows && !needs.counts_pixels && !needs.whole_k) add(narrow_tile);
+  if (mma || needs.windows || needs.counts_pixels || needs.whole_k) return found;
+  add(narrow_tile);
+  if (needs.element_bytes == 2) std::for_each(std::begin(tiles_between), std::end(tiles_between), add);
   return found;
 }
 
