@@ -175,21 +175,29 @@ TEST(Schedules, GiveTheSameBits) {
   const auto expected = problem.outputs_on_cpu();
   EXPECT_EQ(problem.outputs(), expected) << problem.schedule();
   int ran = 0;
-  for (const char* schedule :
-       {"pingpong 64x64x3 sub 32x2 aux 1 raster 1", "pingpong 128x192x2 sub 32x2 aux 2 raster 3",
-        "pingpong 128x128x4 sub 64x2 aux 1 raster 16", "cooperative 128x192x3 sub 32x2 aux 2 raster 8",
-        "cooperative 256x64x2 sub 64x2 aux 2 raster 2", "pingpong 128x128x4 sub 64x2 aux 1 raster 16 split 2",
-        "cooperative 128x192x5 sub 32x2 aux 1 raster 8 split 2",
-        "pingpong 64x96x5 sub 32x2 aux 1 raster 3 split 3 by memory",
-        "cooperative 128x128x4 sub 64x2 aux 1 raster 1 split 4 by memory",
-        "pingpong 128x192x3 sub 32x2 aux 2 raster 2 cluster 2x1",
-        "pingpong 64x96x3 sub 32x2 aux 1 raster 3 cluster 1x2",
-        "cooperative 128x256x3 sub 32x2 aux 1 raster 4 cluster 2x1",
-        "cooperative 256x128x3 sub 32x2 aux 1 raster 1 cluster 1x2",
-        "pingpong 64x64x4 sub 32x2 aux 1 raster 2 cluster 2x1 split 2 by memory",
-        "mma 256x128x4 sub 64x1 aux 2 raster 8", "mma 128x256x2 sub 32x1 aux 1 raster 3",
-        "mma 128x128x3 sub 64x1 aux 2 raster 1", "mma 256x64x3 sub 32x1 aux 2 raster 5",
-        "mma 64x64x5 sub 64x1 aux 1 raster 2"}) {
+  for (const char* schedule : {"pingpong 64x64x3 sub 32x2 aux 1 raster 1",
+                               "pingpong 128x192x2 sub 32x2 aux 2 raster 3",
+                               "pingpong 128x128x4 sub 64x2 aux 1 raster 16",
+                               "cooperative 128x192x3 sub 32x2 aux 2 raster 8",
+                               "cooperative 256x64x2 sub 64x2 aux 2 raster 2",
+                               "pingpong 128x128x4 sub 64x2 aux 1 raster 16 split 2",
+                               "cooperative 128x192x5 sub 32x2 aux 1 raster 8 split 2",
+                               "pingpong 64x96x5 sub 32x2 aux 1 raster 3 split 3 by memory",
+                               "cooperative 128x128x4 sub 64x2 aux 1 raster 1 split 4 by memory",
+                               "pingpong 128x192x3 sub 32x2 aux 2 raster 2 cluster 2x1",
+                               "pingpong 64x96x3 sub 32x2 aux 1 raster 3 cluster 1x2",
+                               "cooperative 128x256x3 sub 32x2 aux 1 raster 4 cluster 2x1",
+                               "cooperative 256x128x3 sub 32x2 aux 1 raster 1 cluster 1x2",
+                               "pingpong 64x64x4 sub 32x2 aux 1 raster 2 cluster 2x1 split 2 by memory",
+                               "pingpong 192x64x4 sub 32x2 aux 1 raster 2",
+                               "cooperative 128x224x3 sub 32x2 aux 1 raster 8",
+                               "pingpong 192x96x3 sub 32x2 aux 2 raster 3 cluster 2x1",
+                               "pingpong 192x128x3 sub 32x2 aux 1 raster 2 split 3 by memory",
+                               "mma 256x128x4 sub 64x1 aux 2 raster 8",
+                               "mma 128x256x2 sub 32x1 aux 1 raster 3",
+                               "mma 128x128x3 sub 64x1 aux 2 raster 1",
+                               "mma 256x64x3 sub 32x1 aux 2 raster 5",
+                               "mma 64x64x5 sub 64x1 aux 1 raster 2"}) {
     try {
       Call call = problem.compile(schedule).bind(problem.bindings());
       problem.poison();
