@@ -21,6 +21,14 @@ bool is_number(const Expr& x, std::int64_t value) {
   return x->kind == ExprNode::Kind::constant && x->value.type != DType::f32 && x->value.integer == value;
 }
 
+// Whether no 64 bits hold it: it stays an operation then, which an index or a condition is refused for.
+bool wraps(Op op, std::int64_t a, std::int64_t b) {
+  std::int64_t result;
+  return (op == Op::add && __builtin_add_overflow(a, b, &result)) ||
+         (op == Op::sub && __builtin_sub_overflow(a, b, &result)) ||
+         (op == Op::mul && __builtin_mul_overflow(a, b, &result));
+}
+
 Op op_named(const std::string& name) {
   for (const OpInfo& row : op_table)
     if (row.id == name && is_elementwise(row.op)) return row.op;
@@ -147,7 +155,7 @@ Expr operation(Op op, std::vector<Expr> args, DType dtype, Round round) {
     const bool constants =
         std::all_of(args.begin(), args.end(), [](const Expr& x) { return x->kind == ExprNode::Kind::constant; });
     node.args = args;
-    if (constants && op != Op::cast) {
+    if (constants && op != Op::cast && !wraps(op, args.front()->value.integer, args.back()->value.integer)) {
       const bool literal = std::all_of(args.begin(), args.end(), [](const Expr& x) { return x->literal; });
       return constant({DType::i64, 0, evaluate(made(node), {})}, literal);
     }

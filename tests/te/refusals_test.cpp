@@ -628,6 +628,8 @@ TEST(RefusedSizes, WhatWrapsInIndicesAndConditions) {
       {[&](const Expr& i) { return x(i + much); }, "index i + n*n*n*n" + index},
       {[&](const Expr& i) { return x(i + n * (1 << 20) * (1 << 20) * (1 << 20) * 16); },
        "index i + n*1048576*1048576*1048576*16" + index},
+      {[&](const Expr& i) { return x(i + Expr(std::int64_t{1} << 40) * (std::int64_t{1} << 40)); },
+       "index i + 1099511627776*1099511627776" + index},
       {[&](const Expr& i) { return x(te::floordiv(i + much, 2)); }, "index floordiv(i + n*n*n*n, 2)" + index},
       {[&](const Expr& i) { return x(te::floormod(i + much, n)); },
        "index i + n*n*n*n - floordiv(i + n*n*n*n, n)*n" + index},
