@@ -166,6 +166,25 @@ double hopper(const Schedule& s, const EpilogueNeeds& needs, const Extents& e, i
          double(joined) * meeting(s, needs, e);  // the last epilogue is not hidden
 }
 
+// Clocks of a stencil straight from memory (decision 0223): instructions of all warps, of which a thread has two
+// channels of a strip (five of a pixel that it reads, with what L1 takes), or bytes; and a third of a block, at the
+// end. The fewer warps there are, the longer each waits.
+double straight(const Schedule& s, const EpilogueNeeds& needs, const Extents& e, int multiprocessors) {
+  const Stencil& of = needs.stencil;
+  const double pixels = double(s.strip_x) * s.strip_y, taps = double(of.x.taps) * of.y.taps,
+               read = double(of.x.read(s.strip_x)) * of.y.read(s.strip_y);
+  const double element = 4 + 2 * needs.operations + 2 * needs.aux_bytes_column;
+  const double instructions = (2 * taps + element) * pixels + 5 * read + 4 * taps + 120;
+  const double warps = threads(s) / 32.0, beside = resident(s, needs) * warps / 4;  // of a scheduler
+  const Tiles tiles = tiles_of(s, needs, e.batch, e.m, e.columns);
+  const double issued = double(tiles.all) / s.strips * warps * instructions / (4 * multiprocessors);
+  const double bytes = double(e.batch) * double(e.m) * double(e.columns) *
+                       (of.x.step * of.y.step * needs.element_bytes + needs.aux_bytes_column + needs.d_bytes_column);
+  const double waits = (1 + 0.9 / beside) * (s.bn < 64 ? 1.15 : 1);  // less than a line of 128 bytes of a pixel
+  return 1500 + waits * (at_once({issued, bytes / 20 / multiprocessors}) +
+                         instructions * std::min(beside, issued / instructions) / 6);
+}
+
 // Clocks of a stencil: each tile's instructions, or its bytes; and a block's weights, so many of a thread at a time.
 double stencil(const Schedule& s, const EpilogueNeeds& needs, const Extents& e, int multiprocessors) {
   const std::int64_t turns = ceil_div(e.batch, std::max(1, s.images));
@@ -231,7 +250,11 @@ double pass_microseconds(std::int64_t rows, std::int64_t columns, int bytes_colu
 }
 
 double microseconds(const Schedule& s, const EpilogueNeeds& needs, const Extents& e, int multiprocessors) {
-  return (s.strip_x ? stencil : s.mma ? portable : hopper)(s, needs, e, multiprocessors) / clocks_a_microsecond;
+  return (s.strips    ? straight
+          : s.strip_x ? stencil
+          : s.mma     ? portable
+                      : hopper)(s, needs, e, multiprocessors) /
+         clocks_a_microsecond;
 }
 
 }  // namespace postlude::inline v0::cuda

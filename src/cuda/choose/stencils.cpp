@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <span>
 
 namespace postlude::inline v0::cuda {
 namespace {
@@ -72,6 +73,21 @@ void add_bands(std::vector<Schedule>& found, const EpilogueNeeds& needs) {
   }
 }
 
+// Straight from memory, where an H200 was faster: filters whose weights a thread holds, without tile operands (decision
+// 0223). Blocks have 128 to 192 threads.
+void add_direct(std::vector<Schedule>& found, const EpilogueNeeds& needs) {
+  constexpr int most_taps = 9;
+  constexpr LaneStrip strips[] = {{4, 8}, {4, 7}, {7, 7}, {7, 4}, {4, 4}}, strided[] = {{2, 4}, {4, 4}};
+  const Stencil& of = needs.stencil;
+  if (!needs.any_rows || !needs.boxes || needs.aux_bytes_column || of.y.taps * of.x.taps > most_taps) return;
+  for (const int columns : {32, 48, 64, 80, 96})
+    for (const LaneStrip& strip : of.y.step* of.x.step == 1 ? std::span<const LaneStrip>(strips) : strided) {
+      const Schedule s =
+          direct({.bn = columns, .strip_x = strip.x, .strip_y = strip.y, .strips = columns < 64 ? 8 : 4});
+      if (strip.x <= of.x.pixels && strip.y <= of.y.pixels && illegal(s, needs).empty()) found.push_back(s);
+    }
+}
+
 }  // namespace
 
 // Of each tile the strips that take it least.
@@ -90,6 +106,7 @@ std::vector<Schedule> stencils(const EpilogueNeeds& needs) {
     }
   }
   if (needs.element_bytes == 2) add_bands(found, needs);
+  add_direct(found, needs);
   return found;
 }
 

@@ -131,11 +131,18 @@ template <class F> DEVICE void add_up(PixelRows& rows, const Strip s, u32 weight
 // The weights of a block's columns, as they lie side by side, into rows of a tap's.
 DEVICE i64 weight_offset(int channel, int tap) { return channel * CHANNEL_STRIDE + tap / TAPS_X * WEIGHT_STRIDE_Y + tap % TAPS_X * WEIGHT_STRIDE_X; }
 DEVICE void load_weights(const Params& p, u32 to, int column) {
+  constexpr int threads = LANES * STRIPS, each = (BN * TAPS + threads - 1) / threads;
   const i64 from = p.map[1].word[0];
-  #pragma unroll 16
-  for (int i = threadIdx.x; i < BN * TAPS; i += LANES * STRIPS) {
-    const int c = i / TAPS, tap = i % TAPS;
-    shared_store(to + (tap * WEIGHTS_PITCH + c) * 4, __float_as_uint(column + c < p.n ? VALUE(*(const u16*)(from + weight_offset(column + c, tap) * 2)) : 0.f));
+  float all[each];  // on their way before the first is stored
+  #pragma unroll
+  for (int n = 0; n < each; ++n) {
+    const int i = threadIdx.x + n * threads, c = column + i / TAPS;
+    all[n] = i < BN * TAPS && c < p.n ? VALUE(*(const u16*)(from + weight_offset(c, i % TAPS) * 2)) : 0.f;
+  }
+  #pragma unroll
+  for (int n = 0; n < each; ++n) {
+    const int i = threadIdx.x + n * threads;
+    if (i < BN * TAPS) shared_store(to + (i % TAPS * WEIGHTS_PITCH + i / TAPS) * 4, __float_as_uint(all[n]));
   }
 }
 // Those of two channels: by words where they lie one behind the other.
