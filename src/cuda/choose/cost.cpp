@@ -108,9 +108,10 @@ double bytes_of(const Schedule& s, const EpilogueNeeds& needs, const Extents& e,
 }
 
 // Clocks in which a multiprocessor fetches a stage of a weight gradient, whose tiles are few and read the same windows
-// by every tap (decision 0075).
+// by every tap (decision 0075). Of one tap and parts by a cluster small stages take less (decision 0224).
 double fetching(const Schedule& s, const EpilogueNeeds& needs) {
-  constexpr double least = 660, rate = 45;  // bytes a clock
+  constexpr double rate = 45;  // bytes a clock
+  const double least = needs.b_taps == 1 && cluster_parts(s) > 1 ? 300 : 660;
   return needs.counts_pixels ? std::max(least, double(s.bm + s.bn) * 128 / rate) : 0;
 }
 
