@@ -20,7 +20,8 @@ std::vector<Timing> in_turns(const std::vector<Contender>& contenders, int threa
   for (const Contender& c : contenders) c.run();
   const double end = now(CLOCK_MONOTONIC) + seconds;
   for (int turn = 0; turn < least || now(CLOCK_MONOTONIC) < end; ++turn) {
-    for (std::size_t i = 0; i < contenders.size(); ++i) {
+    for (std::size_t j = 0; j < contenders.size(); ++j) {
+      const std::size_t i = turn % 2 == 0 ? j : contenders.size() - 1 - j;
       const double before = now(clock);
       contenders[i].run();
       times[i].push_back(now(clock) - before);
