@@ -424,6 +424,21 @@ TEST_P(GemmTest, SmallProductsAreMultipliedAtOnce) {
   EXPECT_TRUE(isa() != Isa::avx512 || taken.size() == 7);
   EXPECT_TRUE(isa() != Isa::avx2 || taken.contains(1));
   EXPECT_TRUE(isa() != Isa::portable || taken.empty());
+  // Rows of C that are one row: every width and K, and rests of rows.
+  Int joined = 0;
+  for (Int n = 2; n < 16; ++n) {
+    for (Int k = 1; k <= 9; ++k) {
+      for (const Int m : {48 + n, 331 - k}) {
+        const bool b_by_k = (n + k) % 2 == 0;
+        ProductShape shape{.m = m, .n = n, .k = k};
+        shape.a_k_major = true, shape.b_k_major = b_by_k && k > 1, shape.b_n_major = !shape.b_k_major;
+        joined += choose_blocking(shape, isa()).joined;
+        for (const Strides a : {Strides::rows, Strides::dense})
+          check(m, n, k, DType::f32, DType::f32, a, b_by_k ? Strides::columns : Strides::rows, Data::any);
+      }
+    }
+  }
+  EXPECT_TRUE(isa() == Isa::portable ? joined == 0 : joined > (isa() == Isa::avx2 ? 8 : 40)) << joined;
   // A row of B has its columns one after another, whatever its stride.
   check(40, 70, 1, DType::f32, DType::f32, Strides::rows, Strides::columns, Data::any);
   // A of any strides.
@@ -441,6 +456,10 @@ TEST_P(GemmTest, SmallProductsHaveTheSameBitsOnAnyThreads) {
                                 {203, 250, 90},
                                 {101, 1031, 30},
                                 {52, 29, 333},
+                                {331, 5, 3},
+                                {1009, 7, 2},
+                                {6, 1045, 40},
+                                {2, 2053, 70},
                                 {47, 1100, 200}}) {
     const Operand a(m, k, DType::f32, Strides::dense, Data::any, random);
     const Operand b(k, n, DType::f32, Strides::rows, Data::any, random);
@@ -494,9 +513,10 @@ TEST_P(GemmTest, DirectStoresAreTheBlocksWithTheirEpilogue) {
   struct Case {
     Int m, n, k;
   };
-  for (const Case& c : {Case{29, 71, 37}, Case{5, 71, 37}, Case{50, 300, 900}, Case{20, 33, 9000}, Case{25, 16, 0},
-                        Case{90, 3, 400}, Case{90, 33, 400}, Case{30, 9, 3}, Case{20, 150, 90}, Case{70, 1, 5},
-                        Case{53, 3, 14}, Case{40, 2, 24}, Case{90, 4, 30}}) {
+  for (const Case& c :
+       {Case{29, 71, 37}, Case{5, 71, 37}, Case{50, 300, 900}, Case{20, 33, 9000}, Case{25, 16, 0}, Case{90, 3, 400},
+        Case{90, 33, 400}, Case{30, 9, 3}, Case{20, 150, 90}, Case{70, 1, 5}, Case{53, 3, 14}, Case{40, 2, 24},
+        Case{90, 4, 30}, Case{90, 7, 3}, Case{55, 3, 1}, Case{131, 5, 8}, Case{4, 19, 126}, Case{14, 23, 300}}) {
     const Operand a(c.m, c.k, DType::f32, Strides::rows, Data::any, random);
     const Operand b(c.k, c.n, DType::f32, Strides::columns, Data::any, random);
     const Product product{c.m, c.n, c.k, a.matrix, b.matrix, nullptr, {}};

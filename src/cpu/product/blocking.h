@@ -27,7 +27,7 @@ inline constexpr std::int64_t large_b = 4 << 20;
 // What few rows cost a column, in multiplications of vectors times 16: as dot products along K, with five for each sum;
 // as rows of the kernel for many, after B is packed; and turned, with vectors along M, after which the result is turned
 // back.
-[[nodiscard]] inline std::int64_t cost_of_dots(const ProductShape& s) { return s.m * (round_up(s.k, 16) + 5 * 16); }
+[[nodiscard]] inline std::int64_t cost_of_dots(const ProductShape& s) { return s.m * (round_up(s.k, 16) + 3 * 16); }
 [[nodiscard]] inline std::int64_t cost_of_packed(const ProductShape& s) { return (s.m + 7) * s.k; }
 [[nodiscard]] inline std::int64_t cost_of_turned(const ProductShape& s, int lanes) {
   return round_up(s.m, lanes) * s.k + 6 * s.m;

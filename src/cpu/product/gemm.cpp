@@ -246,6 +246,8 @@ struct Runner {
     const std::int64_t size = size_of(b.dtype);
     const int rows = static_cast<int>(product.m);
     const bool two_rows = rows <= 2 && !b.address && b.row_stride != 1 && b.column_stride == 1;
+    // A processor sees a few columns of an f32 B coming by itself (decision 0229).
+    const bool dots = !b.address && b.row_stride == 1 && b.dtype == DType::f32;
     const std::int64_t x0 = first * layout.column_block;
     const std::int64_t columns = std::min(end * layout.column_block, layout.piece_columns) - x0;
     const Pieces& pieces = layout.pieces;
@@ -259,7 +261,9 @@ struct Runner {
       run.k = layout.depth(k);
       run.c_row = acc_row;
       run.accumulate = k > k0;
-      run.asks = asked(product.n * product.k, two_rows ? b_of_two_rows : large_b);
+      run.asks = dots && product.n * product.k <= large_b
+                     ? ThinRun::Asks::nothing
+                     : asked(product.n * product.k, two_rows ? b_of_two_rows : large_b);
       run.copy = rows > row_group ? own<float>(thread, scratch.b) : nullptr;
       // Eight rows a multiple of 4 KB apart share one of L1's sets.
       if (!a.address && a.dtype == DType::f32 && a.column_stride == 1 && (rows < 8 || a.row_stride % 1024 != 0)) {

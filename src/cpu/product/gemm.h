@@ -91,6 +91,7 @@ struct Blocking {
   Isa isa = Isa::portable;
   Order order = Order::blocks;
   Small small = Small::no;
+  bool joined = false;        // its rows of C are one row where they can be
   std::int64_t dots = 0;      // its last columns, all or those that do not fill a vector, are dot products along K
   std::size_t small_acc = 0;  // where its accumulators lie in a thread's scratch
   bool thin = false;          // few rows: B is read once as it lies, without packing

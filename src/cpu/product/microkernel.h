@@ -127,6 +127,7 @@ struct ThinRun {
   std::int64_t c_row = 0;
   std::int64_t c_column = 1;  // k-major only
   bool accumulate = false;
+  bool alone = false;     // k-major: no part of a row's columns, of which tiles depend on the number of threads
   float* copy = nullptr;  // of an f32 B contiguous in N, more than 24 rows: a panel's place, k deep
   // What is asked for meanwhile: nothing, where B is in L2; lines of the same columns; of a B out of
   // memory the next columns, into L2 (decision 0035).
@@ -147,7 +148,8 @@ struct SmallRun {
   std::int64_t b_column = 1, c_column = 1;  // of `upright` only
   bool accumulate = false;                  // add to what is there
   bool asks = false;                        // for c, where it is out of L2
-  const Direct* direct = nullptr;           // instead of c, where it does more than store; from (row0, column0) on
+  bool joined = false;             // rows of C are one row where they can be: a contiguous in K, which is short
+  const Direct* direct = nullptr;  // instead of c, where it does more than store; from (row0, column0) on
   std::int64_t row0 = 0, column0 = 0;
 };
 

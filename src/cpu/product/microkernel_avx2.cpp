@@ -40,9 +40,16 @@ struct Simd {
     half = _mm_add_ps(half, _mm_movehl_ps(half, half));
     return _mm_cvtss_f32(_mm_add_ss(half, _mm_movehdup_ps(half)));
   }
-  static void sums(const F* x, float* to) {
-#pragma GCC unroll 8
-    for (int i = 0; i < 8; ++i) to[i] = sum(x[i]);
+  // See microkernel_avx512_simd.inc.
+  template <int Count>
+  static __attribute__((always_inline)) F sums(const F* x) {
+    const auto halves = [x](int i) __attribute__((always_inline)) {
+      const auto at = [x](int i) { return x[i < Count ? i : i % 4 < Count ? i % 4 : 0]; };
+      const F a = at(i), b = at(4 + i);
+      return add(_mm256_blend_ps(a, b, 0xf0), _mm256_permute2f128_ps(a, b, 0x21));
+    };
+    const auto pairs = [](F a, F b) { return add(_mm256_blend_ps(a, b, 0xcc), _mm256_shuffle_ps(a, b, 0x4e)); };
+    return _mm256_hadd_ps(pairs(halves(0), halves(1)), pairs(halves(2), halves(3)));
   }
   static F as_f(I x) { return _mm256_castsi256_ps(x); }
   static I as_i(F x) { return _mm256_castps_si256(x); }
@@ -107,6 +114,10 @@ struct Simd {
     x[0] = _mm256_castpd_ps(_mm256_unpacklo_pd(low, low2)), x[1] = _mm256_castpd_ps(_mm256_unpackhi_pd(low, low2));
     x[2] = _mm256_castpd_ps(_mm256_unpacklo_pd(high, high2)), x[3] = _mm256_castpd_ps(_mm256_unpackhi_pd(high, high2));
   }
+  static I widened(const unsigned char* from) {
+    return _mm256_cvtepu8_epi32(quarter(reinterpret_cast<const char*>(from)));
+  }
+  static F pick(F x, I lane) { return _mm256_permutevar8x32_ps(x, lane); }
 
   static void transpose(I (&r)[8]) {
     I t[8], u[8];

@@ -39,9 +39,11 @@ struct Simd {
   static F max(F x, F y) { return x > y ? x : y; }
   static F min(F x, F y) { return x < y ? x : y; }
   static float sum(F x) { return (x[0] + x[2]) + (x[1] + x[3]); }
-  static void sums(const F* x, float* to) {
-#pragma GCC unroll 8
-    for (int i = 0; i < 8; ++i) to[i] = sum(x[i]);
+  template <int Count>
+  static F sums(const F* x) {
+    F all{};
+    for (int i = 0; i < Count; ++i) all[i] = sum(x[i]);
+    return all;
   }
   static F as_f(I x) { return (F)x; }
   static I as_i(F x) { return (I)x; }

@@ -30,6 +30,9 @@ constexpr std::int64_t most_accumulators = 128 << 10;  // of a row group
 // random numbers are of one block of Philox.
 constexpr std::int64_t narrow_block = 2048, narrow_rows = 2 * row_group;
 
+// Rows of C are joined for so short a K.
+constexpr std::int64_t most_joined = 8;
+
 // The cycles of a product, about: one multiplication of vectors each, as Zen 4 does; a processor
 // that does two is bound by loads there.
 struct Cycles {
@@ -49,12 +52,17 @@ struct Cycles {
   [[nodiscard]] std::int64_t tail(std::int64_t columns, bool apart) const {
     return m * columns * dot() + columns * k + (apart ? 3 * k : 0) + 100;
   }
-  // Vectors along K, the long ones of which cross lines, and a sum.
-  [[nodiscard]] std::int64_t dot() const { return ceil_div(k, lanes) + k * lanes / 1024 + 6; }
+  // Vectors along K, the long ones of which cross lines, and a sum, of which 16 take as many vectors of 16.
+  [[nodiscard]] std::int64_t dot() const { return ceil_div(k, lanes) + k * lanes / 1024 + (lanes == 16 ? 4 : 6); }
   [[nodiscard]] std::int64_t dots() const { return m * n * dot(); }
   // Vectors along M: 20 instructions turn four steps, or a part of them, and 40 four columns of the output.
   [[nodiscard]] std::int64_t upright() const {
     return ceil_div(m, lanes) * (k * n + ceil_div(n, 8) * round_up(k, 4) * 3 + (n == 1 ? 0 : ceil_div(n, 4) * 36) + 20);
+  }
+  // Vectors of rows that follow one another, of K up to 8 (decision 0230).
+  [[nodiscard]] bool joins() const { return n < lanes && k <= most_joined && m >= narrow_rows && joined() < tiles(); }
+  [[nodiscard]] std::int64_t joined() const {
+    return 30 + n * (k + 3) + ceil_div(m, lanes) * (n * (3 * k + 2) / 2 + ceil_div(k, 4) * 24);
   }
   // B along K from B along N.
   [[nodiscard]] std::int64_t gathering() const { return n <= most_interleaved ? k * n / 4 : 8 * k; }
@@ -207,7 +215,7 @@ class SmallProduct {
       run.asks = direct != nullptr && product_.m * product_.n > b_in_l2;
       run.a = left, run.a_row = a.row_stride, run.a_step = a.column_stride;
       run.b = b.tiles, run.b_step = b.tiles_row, run.columns = tiled, run.k = product_.k;
-      run.c = c, run.c_row = c_row, run.direct = direct, run.row0 = row0;
+      run.c = c, run.c_row = c_row, run.direct = direct, run.row0 = row0, run.joined = blocking_.joined;
       if (b.panel != nullptr) {
         for (; run.column0 < tiled; run.column0 += kernels_.panel, run.c += kernels_.panel) {
           run.rows = row1 - row0, run.columns = std::min<std::int64_t>(kernels_.panel, tiled - run.column0);
@@ -226,10 +234,9 @@ class SmallProduct {
     // The kernel for few rows passes what is its columns once: few columns are its rows, and rows its columns, but
     // where there are fewer rows.
     ThinRun run;
-    run.asks = asked(product_.m * product_.k);
-    if (run.asks == ThinRun::Asks::columns) run.asks = ThinRun::Asks::lines;
-    run.k = product_.k;
-    if (product_.m <= rows_at_once && product_.m < blocking_.dots) {
+    run.asks = product_.m * product_.k > large_b ? ThinRun::Asks::lines : ThinRun::Asks::nothing;
+    run.k = product_.k, run.alone = true;
+    if (product_.m <= row_group && product_.m < blocking_.dots) {
       run.a = left, run.a_row = a.row_stride, run.rows = static_cast<int>(row1 - row0);
       run.b = reinterpret_cast<const char*>(b.dots), run.b_column = b.dots_column * 4, run.columns = blocking_.dots;
       run.c = c + tiled, run.c_row = c_row;
@@ -293,7 +300,8 @@ SmallChoice choose_small(const ProductShape& shape, const Kernels& kernels) {
   if (std::min<std::int64_t>(shape.m, row_group) * shape.n > most_accumulators) return no("rows are too long");
   // More rows decide nothing else, and their cycles would overflow.
   const Cycles cycles{std::min<std::int64_t>(shape.m, 1 << 30), shape.n, shape.k, kernels.lanes};
-  const std::int64_t tiles = cycles.tiles() + (shape.b_n_major ? 0 : cycles.packing());
+  const bool joined = kernels.upright && shape.a_k_major && cycles.joins();
+  const std::int64_t tiles = (joined ? cycles.joined() : cycles.tiles()) + (shape.b_n_major ? 0 : cycles.packing());
   const std::int64_t dots = cycles.dots() + (shape.b_k_major ? 0 : cycles.gathering());
   // Five for four of what tiles are counted, and six for four of what dot products are (decision 0178).
   if (narrow && kernels.upright && shape.m >= kernels.lanes && 6 * cycles.upright() < 4 * dots &&
@@ -303,19 +311,21 @@ SmallChoice choose_small(const ProductShape& shape, const Kernels& kernels) {
   if (narrow && (dots < tiles || !fits || shape.n == 1)) return {Small::as_it_lies, shape.n, nullptr};
   if (!fits) return no("blocks gain more");
   if (!shape.b_n_major && !shape.b_k_major) return no("B is contiguous along neither axis");
-  // Few rows of a B along K are dot products too, of the kernel for few rows.
+  // Few rows of a B along K are dot products too, of the kernel for few rows; what few threads share begins at once.
   if (shape.b_k_major && is_thin(shape) && shape.a_k_major && cycles.dots() < tiles) {
+    if (multiplies(least_for_threads - 1)) return {Small::as_it_lies, shape.n, nullptr};
     return no("B's columns are dot products as they lie");
   }
   const std::int64_t rest = shape.n % kernels.lanes;
   const bool apart =
       rest > 0 && shape.n > kernels.lanes && shape.a_k_major && cycles.tail(rest, shape.b_n_major) < cycles.m * shape.k;
-  return {shape.b_n_major ? Small::as_it_lies : Small::packed, apart ? rest : 0, nullptr};
+  return {shape.b_n_major ? Small::as_it_lies : Small::packed, apart ? rest : 0, nullptr, joined};
 }
 
 void block_small(Blocking& b, const SmallChoice& choice, const ProductShape& shape) {
   b.small = choice.form;
   b.dots = choice.dots;
+  b.joined = choice.joined;
   b.order = Order::blocks;
   b.k_block = round_up(shape.k, 16);
   b.column_block = std::max<std::int64_t>(shape.n, 1);

@@ -10,6 +10,7 @@ struct SmallChoice {
   Small form = Small::no;
   std::int64_t dots = 0;  // of so many of the last columns
   const char* why = nullptr;
+  bool joined = false;
 };
 [[nodiscard]] SmallChoice choose_small(const ProductShape& shape, const Kernels& kernels);
 
