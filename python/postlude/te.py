@@ -17,6 +17,8 @@ from __future__ import annotations
 
 import functools
 import inspect
+import operator
+import re
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
@@ -90,7 +92,8 @@ _takes = {
 
 def _is(kind: str, item: Any, call: str) -> Any:
     """The item, if it is what a call takes."""
-    if not isinstance(item, _takes[kind][0]):
+    halves = isinstance(item, str) and re.search("[\ud800-\udfff]", item)  # of pairs, which no UTF-8 has
+    if not isinstance(item, _takes[kind][0]) or halves:
         raise error("usage", f"{call}: {item!r} is not {kind}", _takes[kind][1])
     return item
 
@@ -106,10 +109,14 @@ def _call(function: Callable[..., Any], name: str, what: str, arguments: Sequenc
     return function(*arguments)
 
 
-def _number(item: Any, call: str) -> Any:
-    if isinstance(item, bool) or not hasattr(item, "__index__") or abs(item.__index__()) >> 63:
-        raise error("bad_attribute", f"{call} {item!r}", "A factor is a number from 1 to 2^31 - 1.")
-    return item.__index__()
+def _number(item: Any, call: str, hint: str = "A factor is a number from 1 to 2^31 - 1.") -> Any:
+    try:
+        number = operator.index(item)
+    except TypeError:
+        number = 1 << 63
+    if isinstance(item, bool) or abs(number) >> 63:
+        raise error("bad_attribute", f"{call} {item!r}", hint)
+    return number
 
 
 def _axes(axis: Any, call: str, kind: str = "a reduce axis") -> list[Axis]:
@@ -117,9 +124,12 @@ def _axes(axis: Any, call: str, kind: str = "a reduce axis") -> list[Axis]:
 
 
 def _shape(shape: Any, name: str) -> list[Any]:
-    if isinstance(shape, (str, Expr, LoopTensor)) or not hasattr(shape, "__iter__"):
-        raise error("usage", f"the shape of {name!r} is {shape!r}", "A shape is a tuple of sizes: (n, m), or (n,).")
-    return list(shape)
+    try:
+        if not isinstance(shape, (str, Expr, LoopTensor)):
+            return list(shape)
+    except TypeError:
+        pass
+    raise error("usage", f"the shape of {name!r} is {shape!r}", "A shape is a tuple of sizes: (n, m), or (n,).")
 
 
 def _tensors(item: Any) -> list[Tensor]:
@@ -143,15 +153,15 @@ def _no_element(self: Tensor, *_: object) -> Any:
 
 
 def _no_operator(token: str) -> Callable[..., Any]:
-    def operator(*_: object) -> Any:
+    def refuse(*_: object) -> Any:
         raise error("unsupported_syntax", *_core.refused_operator(token))
-    return operator
+    return refuse
 
 
 for _operator in ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "and", "or", "xor", "matmul", "lshift", "rshift"):
     for _side in ("", "r"):
         setattr(Tensor, f"__{_side}{_operator}__", _no_element)
-for _operator in ("neg", "invert", "abs", "lt", "le", "gt", "ge"):
+for _operator in ("neg", "pos", "invert", "abs", "lt", "le", "gt", "ge", "iter"):
     setattr(Tensor, f"__{_operator}__", _no_element)
 for _operator, _token in {"xor": "^", "matmul": "@", "lshift": "<<", "rshift": ">>"}.items():
     for _class in (Expr, Axis):
@@ -284,8 +294,10 @@ def _reduction(name: str) -> Callable[..., Any]:
         if name in ("min", "max") and others and not _is_reduced_over(others[0]):
             return _core.loop_apply(name, [x, *others])
         if name in ("any", "all") and axis is None and where is None and not (others and isinstance(others[0], (Axis, list, tuple))):
-            join = (lambda a, b: a | b) if name == "any" else (lambda a, b: a & b)  # of conditions
-            return functools.reduce(join, [x, *others])
+            for each in (x, *others):
+                if not (isinstance(each, (bool, np.bool_)) or isinstance(each, Expr) and each.dtype == "bool"):
+                    raise error("usage", f"{name}: {each!r} is not a condition", f"Compare: te.{name}(i >= 1, i < n).")
+            return functools.reduce(operator.or_ if name == "any" else operator.and_, [x, *others])
         if len(others) > 1 or (others and axis is not None):
             raise error("bad_call", f"{name} reduces one value over one list of axes", f"te.{name}(x, axis=[di, dj])")
         axes = _axes(others[0] if others else axis, name)
@@ -340,10 +352,14 @@ def epilogue(accumulator: Tensor, f: Any, *, columns: int = -1, **operands: Tens
         tensor = operands.get(operand.name)
         if tensor is None:
             raise error("missing_operand", f"the operand {operand.name!r} of the epilogue is not given")
+        _is("a tensor", tensor, "epilogue")
         bits.append(operand.axes if operand.axes is not None else {0: 0, accumulator.ndim: 6}.get(tensor.ndim, -1))
         if bits[-1] < 0:
             raise error("bad_call", f"the class of the operand {operand.name!r} is not known",
                         f"Annotate it: {operand.name}: post.row, or post.col.", operand.place)
+    columns = _number(columns, "epilogue of columns", "Columns are an axis of the tensor: -1 is its last.")
+    if columns.bit_length() > 31:
+        raise error("wrong_rank", f"{accumulator.name!r} has no axis {columns}")
     made = _core.loop_follow(accumulator, f.graph_of(tuple(bits)), list(operands.items()), columns)
     return made[0] if len(made) == 1 else tuple(made)
 
@@ -356,7 +372,9 @@ class Module:
     def __init__(self, module: LoopModule, names: list[str]) -> None:
         self._module, self._names = module, names
 
-    def __call__(self, *arrays: Any) -> None:
+    def __call__(self, *arrays: Any, **named: Any) -> None:
+        if named:
+            raise error("bad_call", f"arrays are given in order: {', '.join(self._names)}; not by name, as {next(iter(named))!r}")
         self._module._run(arrays, self._names)
 
     @property

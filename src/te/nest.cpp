@@ -468,16 +468,12 @@ std::vector<Statement> Lowering::statements(Lowered& s, bool update) {
   for (const Expr& value : update ? reduction->sources : s.body)
     statement.values.push_back(placed(substitute(value, s.values)));
   std::vector<Statement> result{statement};
-  const Expr predicate = s.shared_reduction || s.stage->predicate.empty() ? Expr() : this->predicate(s, nullptr);
-  if (predicate.empty()) return result;
-  if (update)
-    refuse("set_store_predicate: " + quoted(s.stage->op->name) + " reduces within one thread",
-           "A predicate chooses among the threads that reduce together: bind the reduced loop first.");
-  Statement guard;
-  guard.kind = Statement::Kind::guard;
-  guard.condition = predicate;
-  guard.body = std::move(result);
-  return {guard};
+  if (s.shared_reduction || s.stage->predicate.empty()) return result;
+  static_cast<void>(predicate(s, nullptr));  // names a thread axis that it has no loop of
+  // Elsewhere what no thread stores would be read as it lay in memory.
+  refuse("set_store_predicate: " + quoted(s.stage->op->name) +
+             (update ? " reduces within one thread" : " reduces nothing"),
+         "A predicate chooses among the threads that reduce together: bind the reduced loop first.");
 }
 
 // A stage's predicate, its thread axes being the loops that run over them.

@@ -6,6 +6,7 @@
 #include "te/strip.h"
 
 #include <algorithm>
+#include <new>
 #include <optional>
 
 namespace postlude::inline v0::te {
@@ -246,7 +247,11 @@ void CpuNest::Data::allocate(const Step& step, Frame& frame) const {
   for (const Linear& extent : step.buffer.shape) bytes *= std::max<std::int64_t>(extent.at(frame.loops), 0);
   const auto number = static_cast<std::size_t>(step.buffer.number);
   if (frame.owned_bytes[number] < bytes || !frame.owned[number]) {
-    frame.owned[number] = std::make_unique_for_overwrite<char[]>(static_cast<std::size_t>(bytes + line));
+    frame.owned[number].reset(new (std::nothrow) char[static_cast<std::size_t>(bytes + line)]);
+    if (!frame.owned[number])
+      throw Error(ErrorCode::out_of_memory,
+                  "there is no memory for " + std::to_string(bytes) + " bytes of " + quoted(step.buffer.name),
+                  "Compute it at a loop, inline it, or make partial results of fewer parts.");
     frame.owned_bytes[number] = bytes;
   }
   char* const owned = frame.owned[number].get();

@@ -2,13 +2,33 @@
 #include "te/reducer.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <set>
+#include <unordered_map>
 
 namespace postlude::inline v0::te {
 namespace {
 
 constexpr double infinity = std::numeric_limits<double>::infinity();
+
+// Whether the constants of sums and products, which are added up and multiplied, stay within 2^61, where nothing wraps.
+bool is_within(const Expr& x) {
+  std::unordered_map<const ExprNode*, long double> most;  // the factors and the constant without their signs, added up
+  for (const Expr* const each : parts(x)) {
+    const ExprNode& node = *each->node();
+    const auto of = [&](std::size_t i) { return most.at(node.args[i].node().get()); };
+    long double sum = 1;  // of what is kept as it is
+    if (node.kind == ExprNode::Kind::constant) sum = std::fabs(static_cast<long double>(node.value.value()));
+    else if (node.kind != ExprNode::Kind::operation || node.type != DType::i64) sum = 1;
+    else if (node.op == Op::add || node.op == Op::sub) sum = of(0) + of(1);
+    else if (node.op == Op::mul) sum = of(0) * of(1);
+    else if (node.op == Op::neg) sum = of(0);
+    if (sum > 0x1p61L) return false;
+    most.emplace(&node, sum);
+  }
+  return true;
+}
 
 Expr integer_of(const Expr& x, const std::string& name) {
   if (x.empty() || x->type == DType::f32 || x->type == DType::boolean)
@@ -25,7 +45,11 @@ Expr integer_of(const Expr& x, const std::string& name) {
                       ", which is no size",
                   "A size is a number, or made with var; a loop's is its extent.");
   });
-  const Expr size = simplified(converted(x, DType::i64));
+  const Expr whole = converted(x, DType::i64);
+  if (!is_within(whole))
+    throw Error(ErrorCode::size_overflow,
+                "an extent of " + quoted(name) + " has constants beyond 2^61: " + print(whole));
+  const Expr size = simplified(whole);
   if (size->kind == ExprNode::Kind::constant && size->value.integer > std::numeric_limits<std::int32_t>::max())
     throw Error(ErrorCode::size_overflow, "an extent of " + quoted(name) + " is beyond 2^31 - 1: " + print(size));
   return size;

@@ -267,6 +267,14 @@ const Case cases[] = {
        static_cast<void>(t.nest());
      },
      "set_store_predicate: 'B' reduces within one thread"},
+    {"PredicateOfWhatReducesNothing", ErrorCode::bad_schedule,  // what read it then read memory as it lay
+     [](Fixture& t) {
+       const te::Axis thread = te::thread_axis("threadIdx.x");
+       t.s[t.f].bind(t.f.op().axis()[0], thread);
+       t.s[t.f].set_store_predicate(thread.var() == 0);
+       static_cast<void>(t.nest());
+     },
+     "set_store_predicate: 'F' reduces nothing"},
     {"PredicateThatIsANumber", ErrorCode::type_mismatch, [](Fixture& t) { t.s[t.b].set_store_predicate(3); },
      "the store predicate of 'B' is no condition: 3"},
     {"NoOutput", ErrorCode::no_output,  // it ended the process
@@ -343,6 +351,15 @@ const Case cases[] = {
     {"ExtentBeyondEveryArray", ErrorCode::size_overflow,
      [](Fixture&) { te::reduce_axis(0, std::int64_t{1} << 40, "q"); },
      "an extent of 'q' is beyond 2^31 - 1: 1099511627776"},
+    {"ConstantsThatWrap", ErrorCode::size_overflow,  // it was 3
+     [](Fixture& t) { te::placeholder({t.n * (std::int64_t{1} << 32) * (std::int64_t{1} << 32) + 3}, "H"); },
+     "an extent of 'H' has constants beyond 2^61: n*4294967296*4294967296 + 3"},
+    {"ConstantsThatWrapInAnEnd", ErrorCode::size_overflow,  // it was n
+     [](Fixture& t) {
+       const std::int64_t most = std::numeric_limits<std::int64_t>::max();
+       te::reduce_axis(0, te::floordiv(t.n + most + most + 2, 3), "q");
+     },
+     "an extent of 'q' has constants beyond 2^61: ceildiv(n + 9223372036854775807 + 9223372036854775807, 3)"},
     {"EndBeforeItsBegin", ErrorCode::size_overflow, [](Fixture&) { te::reduce_axis(2, -1, "q"); },
      "an extent of 'q' is negative: -3"},
     {"CombinerOfATensor", ErrorCode::bad_combiner,  // it was an error without a code
@@ -647,6 +664,24 @@ TEST(RefusedSizes, WhatWrapsInIndicesAndConditions) {
 }
 
 // Extents of arrays and of fused loops too: four loops of 65536 ran no time as one.
+TEST(RefusedSizes, WhatNoMemoryHolds) {
+  const Expr n = te::var("n");
+  const te::Tensor x = te::placeholder({n}, "X");
+  const te::Tensor q = te::compute(
+      {1 << 30, 1 << 26, n}, [&](const Axes& i) { return x(i[2]) + 1.0; }, "Q");
+  const te::Tensor y = te::compute(
+      {n}, [&](const Axes& i) { return q(0, 0, i[0]); }, "Y");
+  std::vector<float> in(2, 1), out(2);
+  try {
+    te::build(te::create_schedule(y), {x, y},
+              Target::cpu(1))({Tensor(in.data(), DType::f32, {2}), Tensor(out.data(), DType::f32, {2})});
+    FAIL() << "taken";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::out_of_memory) << error.what();
+    EXPECT_EQ(error.message(), "there is no memory for 576460752303423488 bytes of 'Q'");
+  }
+}
+
 TEST(RefusedSizes, WhatWrapsInExtents) {
   const Expr n = te::var("n");
   const te::Tensor x = te::placeholder({n}, "X"), z = te::placeholder({n * n * n * n}, "Z");
