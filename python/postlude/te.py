@@ -145,7 +145,16 @@ Tensor = LoopTensor
 Tensor.dtype = property(lambda self: _name(self.type), doc="The element type, by numpy's name.")
 Tensor.ndim = property(lambda self: len(self.shape))
 Expr.dtype = property(lambda self: _name(self.type), doc="The type in which it is computed, by numpy's name.")
-Expr.astype = lambda self, dtype: cast(self, dtype)
+Expr.astype = _typed(lambda self, dtype: cast(self, dtype), "x.", "astype")
+
+
+def _equal(inner: Callable[..., Any]) -> Callable[..., Any]:
+    def equal(self: Any, other: Any) -> Any:
+        return inner(self, other)
+    return _typed(equal, "x.")
+
+
+Expr.equal, Axis.equal = _equal(Expr.equal), _equal(Axis.equal)
 
 
 def _no_element(self: Tensor, *_: object) -> Any:
@@ -182,7 +191,9 @@ def const(value: Any, dtype: Any = "float32") -> Expr:
     """A number of a type, which has to have it; floats are rounded to theirs."""
     dtype = _dtype(dtype)
     kind = _integer(dtype)
-    if (kind is not None or _name(dtype) == "bool") and isinstance(value, (int, float, np.number)):
+    if isinstance(value, np.number):
+        value = value.item()
+    if (kind is not None or _name(dtype) == "bool") and isinstance(value, (int, float)):
         low, high = (0, 1) if kind is None else (np.iinfo(kind).min, np.iinfo(kind).max)
         if not (low <= value <= high and value == int(value)):
             raise error("bad_attribute", f"const: {value!r} is no {_name(dtype)}", f"It has the integers from {low} to {high}.")
@@ -412,7 +423,7 @@ def choose_schedule(ops: Any, target: Any = "cpu") -> LoopSchedule:
 def _target(target: Any) -> _core.Target:
     if isinstance(target, _core.Target):
         return target
-    return _core.Target.parse("cpu" if target == "llvm" else _is("a target", target, "target"))
+    return _core.Target.parse("cpu" if _is("a target", target, "target") == "llvm" else target)
 
 
 def _schedule(s: Any, target: Any) -> LoopSchedule:
