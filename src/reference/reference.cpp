@@ -190,7 +190,12 @@ class Evaluator {
     const std::array<std::int64_t, 3> extents = loop_.pixels(bindings_.inputs);
     std::int64_t inner = 1;
     for (std::size_t i = axis + 1; i < 3; ++i) inner *= extents[i];
-    return fill(id, [=](const Place& p) { return cell(point(p.m / inner % extents[axis])); });
+    // Rows beyond the last pixel, which an index in groups of rows may have, count on along the outermost axis.
+    const bool outermost = axis + static_cast<std::size_t>(facts_.pixels) == 3;
+    return fill(id, [=](const Place& p) {
+      const std::int64_t outer = p.m / inner;
+      return cell(point(outermost ? outer : outer % extents[axis]));
+    });
   }
 
   static Cell loaded(DType dtype, const void* data, std::int64_t at) {
