@@ -44,7 +44,7 @@ std::string right_hand_side(const lower::Phase& phase, ValueId id, const Place& 
       args.push_back(resolve.value(arg));
       types.push_back(phase.code[arg].type);
     }
-    code = quotient_of(phase, i, args[0]);
+    if (i.op == Op::div) code = quotient_of(phase, i, args[0]);
     if (code.empty()) code = expression(i, args, types, place, functions);
   }
   if (i.guard < 0) return code;
