@@ -14,7 +14,7 @@ from typing import Any
 from . import _core, numeric
 from ._public import public
 from .dtypes import Round, as_dtype, as_round, stochastic
-from .errors import error
+from .errors import error, refusing
 from .values import Value, apply, call, current_trace, node_of, trace_of
 
 _N, _M, _B = 4, 2, 1
@@ -240,16 +240,7 @@ def publish(name: str, operation: Callable[..., Any], parameters: str, doc: str)
     if "items" in signature.parameters:
         signature = signature_of(parameters)
 
-    def function(*items: Any, **keywords: Any) -> Any:
-        try:
-            return operation(*items, **keywords)
-        except TypeError:
-            try:
-                signature.bind(*items, **keywords)
-            except TypeError as problem:
-                raise error("bad_call", f"post.{name}: {problem}", f"Write post.{name}({parameters}).") from None
-            raise
-
+    function = refusing(operation, signature, f"post.{name}", f"Write post.{name}({parameters}).")
     function.__name__ = function.__qualname__ = name
     function.__doc__ = doc
     function.__module__ = "postlude"

@@ -1,6 +1,10 @@
 """Exceptions: one class a category of errors.def, every one with its code, its place and what to do."""
 from __future__ import annotations
 
+import inspect
+from collections.abc import Callable
+from typing import Any
+
 from . import _core
 from ._where import Place, user_place
 
@@ -77,6 +81,20 @@ def error(name: str, message: str, hint: str = "", place: Place | None = None) -
     """An exception by its name in errors.def, at the user's line unless another place is given."""
     number = _numbers[name]
     return _categories[number // 100](number, message, hint, place or user_place())
+
+
+def refusing(function: Callable[..., Any], signature: inspect.Signature, called: str, hint: str) -> Callable[..., Any]:
+    """The function, which refuses in our words arguments that its signature does not take."""
+    def call(*items: Any, **keywords: Any) -> Any:
+        try:
+            return function(*items, **keywords)
+        except TypeError:
+            try:
+                signature.bind(*items, **keywords)
+            except TypeError as problem:
+                raise error("bad_call", f"{called}: {problem}", hint) from None
+            raise
+    return call
 
 
 def utf8(text: str) -> str:

@@ -18,7 +18,6 @@ from __future__ import annotations
 import functools
 import inspect
 import operator
-import re
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
@@ -29,7 +28,7 @@ from ._core import LoopAxis as Axis, LoopExpr as Expr, LoopModule, LoopSchedule,
 from ._public import public
 from .dtypes import DType, Round, as_dtype, as_round
 from .epilogue import Epilogue
-from .errors import error
+from .errors import error, refusing, utf8
 
 _names = {
     "f32": "float32", "f16": "float16", "bf16": "bfloat16", "e4m3": "float8_e4m3fn", "e5m2": "float8_e5m2",
@@ -46,18 +45,7 @@ def _typed(function: _F, of: str = "te.", name: str = "") -> _F:
     name = name or function.__name__
     signature = inspect.signature(function)
     takes = [str(p.replace(annotation=p.empty)) for p in signature.parameters.values() if p.name != "self"]
-
-    @functools.wraps(function)
-    def call(*given: Any, **named: Any) -> Any:
-        try:
-            return function(*given, **named)
-        except TypeError:
-            try:
-                signature.bind(*given, **named)
-            except TypeError as failure:
-                raise error("bad_call", f"{name}: {failure}", f"{of}{name}({', '.join(takes)})") from None
-            raise
-    return call  # type: ignore[return-value]
+    return functools.wraps(function)(refusing(function, signature, name, f"{of}{name}({', '.join(takes)})"))  # type: ignore[return-value]
 
 
 def _dtype(item: Any) -> DType:
@@ -92,8 +80,7 @@ _takes = {
 
 def _is(kind: str, item: Any, call: str) -> Any:
     """The item, if it is what a call takes."""
-    halves = isinstance(item, str) and re.search("[\ud800-\udfff]", item)  # of pairs, which no UTF-8 has
-    if not isinstance(item, _takes[kind][0]) or halves:
+    if not isinstance(item, _takes[kind][0]) or (isinstance(item, str) and utf8(item) != item):
         raise error("usage", f"{call}: {item!r} is not {kind}", _takes[kind][1])
     return item
 

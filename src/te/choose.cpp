@@ -710,7 +710,7 @@ class Choice {
   Schedule& s_;
   bool gpu_;
   const Sizes& sizes_;
-  bool dense_;                                              // whether the rows of all arrays lie side by side
+  bool dense_;                                              // whether the last two axes of all arrays lie side by side
   std::unordered_map<const StageNode*, StagePtr> by_rows_;  // whose rows some elementwise stage computes with its own
   struct Block {
     std::size_t rows = 0;    // so many axes say which row it is

@@ -103,7 +103,7 @@ Module for_sizes(const ModuleNode& node, const std::vector<v0::Tensor>& arrays, 
   bool dense = true;
   for (const v0::Tensor& array : arrays) {
     key.insert(key.end(), array.shape.begin(), array.shape.begin() + array.rank);
-    std::int64_t expected = 1;
+    std::int64_t expected = 1;  // of its last two axes
     for (int d = array.rank; d-- > 0 && d >= array.rank - 2;) {
       const auto axis = static_cast<std::size_t>(d);
       dense &= array.shape[axis] == 1 || array.strides[axis] == expected;

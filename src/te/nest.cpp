@@ -467,8 +467,7 @@ std::vector<Statement> Lowering::statements(Lowered& s, bool update) {
   if (update) statement.reducer = reduction->reducer;
   for (const Expr& value : update ? reduction->sources : s.body)
     statement.values.push_back(placed(substitute(value, s.values)));
-  std::vector<Statement> result{statement};
-  if (s.shared_reduction || s.stage->predicate.empty()) return result;
+  if (s.shared_reduction || s.stage->predicate.empty()) return {statement};
   static_cast<void>(predicate(s, nullptr));  // names a thread axis that it has no loop of
   // Elsewhere what no thread stores would be read as it lay in memory.
   refuse("set_store_predicate: " + quoted(s.stage->op->name) +

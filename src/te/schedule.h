@@ -76,7 +76,7 @@ struct LoopValues {
 };
 [[nodiscard]] LoopValues loop_values(const StageNode& stage, const std::unordered_map<const AxisNode*, Expr>& roots);
 
-// A good schedule where some sizes are known, none perhaps.
+// A good schedule where some sizes are known, none perhaps; `dense`: the last two axes of all arrays lie side by side.
 [[nodiscard]] Schedule choose_schedule(const std::vector<Tensor>& outputs, const Target& target, const Sizes& sizes,
                                        bool dense = true);
 

@@ -18,12 +18,12 @@ bool is_within(const Expr& x) {
   for (const Expr* const each : parts(x)) {
     const ExprNode& node = *each->node();
     const auto of = [&](std::size_t i) { return most.at(node.args[i].node().get()); };
+    const Op op = node.kind == ExprNode::Kind::operation && node.type == DType::i64 ? node.op : Op::constant;
     long double sum = 1;  // of what is kept as it is
     if (node.kind == ExprNode::Kind::constant) sum = std::fabs(static_cast<long double>(node.value.value()));
-    else if (node.kind != ExprNode::Kind::operation || node.type != DType::i64) sum = 1;
-    else if (node.op == Op::add || node.op == Op::sub) sum = of(0) + of(1);
-    else if (node.op == Op::mul) sum = of(0) * of(1);
-    else if (node.op == Op::neg) sum = of(0);
+    else if (op == Op::add || op == Op::sub) sum = of(0) + of(1);
+    else if (op == Op::mul) sum = of(0) * of(1);
+    else if (op == Op::neg) sum = of(0);
     if (sum > 0x1p61L) return false;
     most.emplace(&node, sum);
   }

@@ -21,10 +21,10 @@ std::string memory_row_of(const lower::Access& access, const Place& place) {
                 : fill("$row_of(p, $b, $i)", {{"row_of", place.memory}, {"b", place.b}, {"i", place.i}});
 }
 
-// Instruction i's quotient by a constant, if it is one.
-std::string quotient_of(const lower::Phase& phase, const Instruction& i, const std::string& x) {
+// Instruction i of these arguments, if it is a quotient by a constant.
+std::string quotient_of(const lower::Phase& phase, const Instruction& i, const std::vector<std::string>& args) {
   if (i.op != Op::div || phase.code[i.args[1]].op != Op::constant) return {};
-  return quotient(x, phase.code[i.args[1]].literal.value());
+  return quotient(args[0], phase.code[i.args[1]].literal.value());
 }
 
 }  // namespace
@@ -44,7 +44,7 @@ std::string right_hand_side(const lower::Phase& phase, ValueId id, const Place& 
       args.push_back(resolve.value(arg));
       types.push_back(phase.code[arg].type);
     }
-    if (i.op == Op::div) code = quotient_of(phase, i, args[0]);
+    code = quotient_of(phase, i, args);
     if (code.empty()) code = expression(i, args, types, place, functions);
   }
   if (i.guard < 0) return code;
@@ -66,7 +66,7 @@ std::string vector_form(const lower::Phase& phase, const Instruction& i) {
   for (const ValueId arg : i.args) {
     if (phase.code[arg].type != DType::f32) return {};
   }
-  if (!quotient_of(phase, i, "").empty()) return {};
+  if (!quotient_of(phase, i, {"", ""}).empty()) return {};
   if (i.op == Op::log && is_clamped(phase, i.args[0], 0x1p-126, 0x1p+126)) return "vec_log_normal";
   if (i.op == Op::exp || i.op == Op::log || i.op == Op::div) return "vec_" + std::string(info(i.op).id);
   if (i.op == Op::call && has_native_form(*i.function)) return "vec_" + i.function->name;
