@@ -834,10 +834,12 @@ static void multiply_now(T (&d)[n], unsigned long long a, unsigned long long b, 
                          const char* b_type, bool a_along_k, bool b_along_k) {
   const int bytes = bytes_of(a_type), depth = 32 / bytes;
   const auto read = [bytes](Decode decode, unsigned long long descriptor, bool along_k, int line, double* to) {
-    for (int k = 0; k < 32 / bytes; ++k) {
+    const int together = along_k ? 16 / bytes : 1;  // elements of one address, as swizzles go
+    for (int k = 0; k < 32 / bytes; k += together) {
       const unsigned address = matrix_address(descriptor, along_k, line, k, bytes);
       fibers::engine_reads(address);
-      to[k] = decode(bytes == 2 ? half_at(address) : own_shared()[address]);
+      for (int i = 0; i < together; ++i)
+        to[k + i] = decode(bytes == 2 ? half_at(address + 2 * i) : own_shared()[address + i]);
     }
   };
   const Decode left = decoder(a_type), right = decoder(b_type);
@@ -846,12 +848,11 @@ static void multiply_now(T (&d)[n], unsigned long long a, unsigned long long b, 
   for (int half = 0; half < 2; ++half) read(left, a, a_along_k, row + 8 * half, rows[half]);
   for (int j = 0; j < n / 2; ++j) {
     read(right, b, b_along_k, j / 2 * 8 + fibers::lane() % 4 * 2 + j % 2, column);
-    for (int half = 0; half < 2; ++half) {
-      T& to = d[j / 2 * 4 + half * 2 + j % 2];
-      double sum = adds ? to : 0;
-      for (int k = 0; k < depth; ++k) sum += rows[half][k] * column[k];
-      to = T(sum);
-    }
+    T &upper = d[j / 2 * 4 + j % 2], &lower = d[j / 2 * 4 + 2 + j % 2];
+    double sum[2] = {adds ? upper : 0., adds ? lower : 0.};
+    for (int k = 0; k < depth; ++k)
+      for (int half = 0; half < 2; ++half) sum[half] += rows[half][k] * column[k];
+    upper = T(sum[0]), lower = T(sum[1]);
   }
 }
 
