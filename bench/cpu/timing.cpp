@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstring>
 #include <ctime>
+#include <numeric>
+#include <random>
 
 namespace postlude::bench {
 
@@ -19,9 +21,17 @@ std::vector<Timing> in_turns(const std::vector<Contender>& contenders, int threa
   std::vector<std::vector<double>> times(contenders.size());
   for (const Contender& c : contenders) c.run();
   const double end = now(CLOCK_MONOTONIC) + seconds;
+  // In an order drawn for each turn: who always runs behind somebody finds what that one left in the caches, and behind
+  // itself what it packed (decision 0245).
+  std::vector<std::size_t> order(contenders.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::mt19937 drawn(1);
+  std::size_t last = order.size();
   for (int turn = 0; turn < least || now(CLOCK_MONOTONIC) < end; ++turn) {
-    for (std::size_t j = 0; j < contenders.size(); ++j) {
-      const std::size_t i = turn % 2 == 0 ? j : contenders.size() - 1 - j;
+    do std::shuffle(order.begin(), order.end(), drawn);
+    while (order.size() > 1 && order.front() == last);
+    last = order.back();
+    for (const std::size_t i : order) {
       const double before = now(clock);
       contenders[i].run();
       times[i].push_back(now(clock) - before);

@@ -28,8 +28,8 @@ struct Timing {
 };
 
 // Runs each contender once to warm up, then all in turns until `seconds` have passed, at least
-// `least` turns, backwards every second time, so that nobody always comes behind the same. With one thread the clock is
-// that thread's processor time, which other programs on the machine do not lengthen; with more it is the wall's.
+// `least` turns, each in an order drawn for it, so that nobody always comes behind the same. With one thread the clock
+// is that thread's processor time, which other programs on the machine do not lengthen; with more it is the wall's.
 [[nodiscard]] std::vector<Timing> in_turns(const std::vector<Contender>& contenders, int threads, double seconds,
                                            int least = 5);
 

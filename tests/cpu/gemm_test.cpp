@@ -751,12 +751,31 @@ TEST_P(GemmTest, FewRowsPassBInTiles) {
     for (const Strides a : {Strides::dense, Strides::rows, Strides::columns})
       check(m, 1203, 300, DType::f32, DType::f32, a, Strides::rows, Data::any);
   }
+  // With a short K where nothing follows, or by a B that L2 does not hold; panels of a smaller one are copied where L1
+  // does not hold them.
+  EXPECT_TRUE(choose_blocking({.m = 60, .n = 2000, .k = 50, .b_n_major = true, .alone = true}, isa()).thin);
+  EXPECT_FALSE(choose_blocking({.m = 60, .n = 2000, .k = 50, .b_n_major = true}, isa()).thin);
+  EXPECT_TRUE(choose_blocking({.m = 60, .n = 3000, .k = 110, .b_n_major = true}, isa()).thin);
+  for (const Int m : {49, 61, 100}) check(m, 901, 230, DType::f32, DType::f32, Strides::rows, Strides::rows, Data::any);
   for (const Int n : {1, 2, 3, 7, 8, 9, 25, 26, 51, 130}) {
     check(1, n, 333, DType::f32, DType::f32, Strides::dense, Strides::columns, Data::any);
     check(n, 1, 333, DType::f32, DType::f32, Strides::rows, Strides::columns, Data::any);
   }
   check(1, 150, 5000, DType::f32, DType::f32, Strides::dense, Strides::columns, Data::any);
   for (const Strides b : all_strides) check(51, 1, 1, DType::f32, DType::f32, Strides::rows, b, Data::any);
+}
+
+// By a B contiguous in K, where turning back takes less than packing.
+TEST_P(GemmTest, FewRowsAreTurnedWhereKIsLong) {
+  if (isa() < Isa::avx512) return;
+  const auto turned = [this](Int m, Int n, Int k) {
+    return choose_blocking({.m = m, .n = n, .k = k, .b_k_major = true}, isa()).turned;
+  };
+  EXPECT_TRUE(turned(25, 400, 500));
+  EXPECT_TRUE(turned(39, 900, 1000));
+  EXPECT_FALSE(turned(32, 2333, 34));
+  EXPECT_FALSE(turned(94, 1359, 157));
+  for (const Int m : {25, 39}) check(m, 421, 519, DType::f32, DType::f32, Strides::rows, Strides::columns, Data::any);
 }
 
 // Threads have the same number of elements, to a block: the last column block may be narrow and the

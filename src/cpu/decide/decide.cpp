@@ -89,7 +89,8 @@ class Decider {
         .pieces = pass.pieces,
         .addressed = layout_.packed_b ? subject_.contraction->a_form != Form::strided : !a_strided || !b_strided,
         .windows = subject_.contraction->a_form == Form::windows,
-        .a_k_major = a_strided && (layout_.a.strides[2] == 1 || shape_.k == 1)};
+        .a_k_major = a_strided && (layout_.a.strides[2] == 1 || shape_.k == 1),
+        .alone = stores_sums(pass)};
     decide_images(to);
     if (pass.pieces.count > 1) {
       ProductShape whole = to.product;
@@ -117,6 +118,14 @@ class Decider {
     }
     to.thread_scratch = round_up(static_cast<std::int64_t>(to.blocking->thread_bytes), line);
     to.shared_scratch = round_up(static_cast<std::int64_t>(to.blocking->shared_bytes), line);
+  }
+
+  // Whether sums are stored as they are.
+  [[nodiscard]] bool stores_sums(const Pass& pass) const {
+    const lower::Phase& phase = program_.phases[pass.first];
+    return pass.count == 1 && pass.pieces.count == 1 && phase.code.size() == 1 && phase.stores.size() == 1 &&
+           phase.stores[0].access.buffer < static_cast<BufferId>(layout_.buffers.size()) &&
+           direct_form(program_, phase, to_.buffers);
   }
 
   // Several products for one output, and B that is packed once for several images.

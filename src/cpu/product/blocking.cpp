@@ -97,7 +97,10 @@ Why not_turned(const ProductShape& shape, const Kernels& kernels, bool whole_row
   if (shape.addressed || shape.pieces.count > 1) return "A or B is no stride apart, or the columns are in pieces";
   if (kernels.terms || kernels.word_elements > 1) return "the kernels multiply words of several elements";
   if (is_thin(shape) || shape.m > turned_rows) return "more than 128 rows, or thin";
-  if (cost_of_packed(shape) <= cost_of_turned(shape, kernels.lanes)) return "its rows fill too few vectors";
+  // Packing takes more of a step, and turning back more of a row, than tells which rows are dot products (decision
+  // 0244).
+  if (cost_of_packed(shape) + 3 * shape.k <= cost_of_turned(shape, kernels.lanes) + 14 * shape.m)
+    return "its rows fill too few vectors";
   if (shape.n < 4 * shape.m) return "less than four columns to a row";
   return may_split(shape) ? "K may be split" : nullptr;
 }
@@ -261,8 +264,8 @@ Blocking choose_blocking(const ProductShape& shape, Isa isa, bool whole_rows) {
   b.order = whole_rows || split ? Order::collected : Order::blocks;
   if (b.thin) {
     b.k_block = thin_k_block(shape);
-    // Strips enough for 8 threads.
-    const std::int64_t wanted = 512 / shape.pieces.count;
+    // Strips enough for 8 threads, and more of them where rows are many.
+    const std::int64_t wanted = (shape.b_n_major && shape.m > few_thin_rows ? 256 : 512) / shape.pieces.count;
     b.column_block = round_up(std::clamp<std::int64_t>(columns, 1, std::max<std::int64_t>(wanted, 64)), 16);
   }
   const BLayout layout = layout_for(kernels, shape, b.k_block, b.column_block);

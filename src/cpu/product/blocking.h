@@ -24,6 +24,9 @@ struct ThreadScratch {  // offsets in bytes
 // A B of more elements comes out of memory.
 inline constexpr std::int64_t large_b = 4 << 20;
 
+// Rows for which a B contiguous in N is never packed.
+inline constexpr std::int64_t few_thin_rows = 48;
+
 // What few rows cost a column, in multiplications of vectors times 16: as dot products along K, with five for each sum;
 // as rows of the kernel for many, after B is packed; and turned, with vectors along M, after which the result is turned
 // back.
@@ -39,11 +42,15 @@ inline constexpr std::int64_t large_b = 4 << 20;
   return d.alpha == 1 && !d.has_beta && !d.bias && !d.add && d.lo == -infinity && d.hi == infinity;
 }
 
+// One of no more comes out of L2.
+inline constexpr std::int64_t b_in_l2 = 256 << 10;
+
 // Whether rows pass a B contiguous in N, which L3 holds, in tiles rather than after it is packed (decision 0171). Many
-// rows' sums take an epilogue with them less well, which a long K hides.
+// rows' sums take an epilogue with them less well, which a long K hides, or a B that L2 does not hold (decision 0244).
 [[nodiscard]] inline bool rows_in_tiles(const ProductShape& s) {
   const bool f32 = s.a == DType::f32 && s.b == DType::f32 && s.pieces.count == 1;
-  return s.b_n_major && f32 && s.n * s.k <= large_b && (s.m <= 48 || (s.m <= 128 && s.k >= 2 * s.m));
+  if (!s.b_n_major || !f32 || s.n * s.k > large_b || s.m > 128) return false;
+  return s.m <= few_thin_rows || s.k >= 2 * s.m || (2 * s.k >= s.m && (s.alone || s.n * s.k > b_in_l2));
 }
 
 // Whether B is read once, as it lies, where the kernels can: the rows' dot products with its columns, or tiles of what
@@ -57,9 +64,8 @@ inline constexpr std::int64_t large_b = 4 << 20;
   return shape.m <= max_thin_rows;
 }
 
-// One of no more comes out of L2.
-inline constexpr std::int64_t b_in_l2 = 256 << 10;
-// Of more, rows of B that one or two rows of A pass come in long pieces, as those of a large B do (decision 0212).
+// Of more than L2 holds, rows of B that one or two rows of A pass come in long pieces, as those of a large B do
+// (decision 0212).
 inline constexpr std::int64_t b_of_two_rows = 512 << 10;
 [[nodiscard]] inline ThinRun::Asks asked(std::int64_t elements, std::int64_t large = large_b) {
   return elements > large ? ThinRun::Asks::columns : elements > b_in_l2 ? ThinRun::Asks::lines : ThinRun::Asks::nothing;

@@ -114,6 +114,8 @@ struct Runner {
   Ahead next_b(std::int64_t column_block, std::int64_t k) const {
     Ahead ahead;
     const Matrix& b = product.b;
+    // Of what stays in L2 asking takes more than it gains (decision 0244); images of windows would displace it.
+    if (!product.a.address && layout.n * layout.k * size_of(b.dtype) <= b_in_l2 * 4) return ahead;
     if (all_b) {
       ahead.row = reinterpret_cast<const char*>(all_b + layout.offset(column_block, k));
       ahead.row_bytes = layout.block_words(column_block, k) * 4;
@@ -209,7 +211,7 @@ struct Runner {
             run.prefetch[0] = options.prefetch[0];
             run.prefetch[1] = options.prefetch[1];
           }
-          if (row + ahead_rows >= row1) run.ahead = &b_ahead;
+          if (b_ahead.rows > 0 && row + ahead_rows >= row1) run.ahead = &b_ahead;
           std::int32_t row_terms[row_group];
           if (kernels.terms) set_row_terms(words, rows, steps, depth, row_terms);
           run.row_terms = row_terms;
