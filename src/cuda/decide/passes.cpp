@@ -17,8 +17,8 @@ using lower::Phase;
 // What can be read eight columns at a time.
 Wide Decider::wide(const std::vector<int>& phases) const {
   const auto reaches = [](const Memory& m, DType type) {
-    return vector_type(type) && m.alignment >= 16 && m.strides[2] == 1 && m.strides[0] % 8 == 0 &&
-           m.strides[1] % 8 == 0;
+    return (vector_type(type) || size_of(type) == 1) && m.alignment >= 16 && m.strides[2] == 1 &&
+           m.strides[0] % 8 == 0 && m.strides[1] % 8 == 0;
   };
   Wide vectors;
   vectors.source = source_type();

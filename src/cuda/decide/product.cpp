@@ -112,9 +112,8 @@ Choice choose(const Site& site, Hold hold);
 std::optional<Choice> in_two_launches(const Site& site, const Choice& held) {
   Choice apart = choose(site, Hold::nothing);
   if (apart.order.empty()) return {};
-  const double pass =
-      pass_microseconds(site.shape.batch * site.shape.m, site.columns,
-                        apart.epilogue.needs.d_bytes_column + held.epilogue.needs.d_bytes_column, site.multiprocessors);
+  const double pass = pass_microseconds(site.shape.batch * site.shape.m, site.columns,
+                                        apart.epilogue.needs.d_bytes_column + held.epilogue.needs.d_bytes_column);
   if (microseconds(apart, site) + pass < microseconds(held, site)) return apart;
   return {};
 }

@@ -143,23 +143,29 @@ DEVICE void vec_div_narrow(float (&y)[8], const float (&a)[8], float first, floa
   vec_div_narrow(y, a, by);
 }
 
-// The same by one number for all. Where nothing is near the ends of the range, nothing needs to be scaled or chosen: five
+// Each by its own number, or all by one. Where nothing is near the ends of the range, nothing needs to be scaled or chosen: five
 // instructions an element for thirteen. One branch for eight elements, so only where other warps hide it. (fminf and fmaxf pass
 // over NaN, which the short way divides as well.)
-DEVICE void vec_div_by(float (&y)[8], const float (&a)[8], float b) {
-  float least = fabsf(b), most = least;
+template <int N> DEVICE void vec_div_by(float (&y)[8], const float (&a)[8], const float (&b)[N]) {
+#define OF (N == 8 ? e : 0)
+  float least = fabsf(b[0]), most = least, divisor[8];
+  EACH divisor[e] = b[OF];
+  for (int e = 1; e < N; ++e) least = fminf(least, fabsf(b[e])), most = fmaxf(most, fabsf(b[e]));
   EACH least = fminf(least, fabsf(a[e])), most = fmaxf(most, fabsf(a[e]));
   if (least >= 0x1p-60f & most <= 0x1p+60f) {
-    const float inverse = fast_reciprocal(b);
-    float quotient[8], rest[8];
-    EACH quotient[e] = a[e] * inverse;
-    EACH rest[e] = fmaf(-b, quotient[e], a[e]);
-    EACH y[e] = fmaf(rest[e], inverse, quotient[e]);
+    float inverse[N], quotient[8], rest[8];
+    for (int e = 0; e < N; ++e) inverse[e] = fast_reciprocal(b[e]);
+    EACH quotient[e] = a[e] * inverse[OF];
+    EACH rest[e] = fmaf(-b[OF], quotient[e], a[e]);
+    EACH y[e] = fmaf(rest[e], inverse[OF], quotient[e]);
   } else {
-    float divisor[8];
-    EACH divisor[e] = b;
     vec_div(y, a, divisor);
   }
+#undef OF
+}
+DEVICE void vec_div_by(float (&y)[8], const float (&a)[8], float b) {
+  const float by[1] = {b};
+  vec_div_by(y, a, by);
 }
 
 // Eight neighbouring columns in memory, 16 bytes at a time; `at` counts elements, the address is a multiple of 16.
@@ -192,6 +198,15 @@ DEVICE Half load_half(i64 address) {
   return *(const Half*)address;
 #endif
 }
+DEVICE u32 load_word(i64 address) {
+#ifndef POSTLUDE_HOST
+  u32 x;
+  asm volatile("ld.global.b32 %0, [%1];" : "=r"(x) : "l"(address));
+  return x;
+#else
+  return *(const u32*)address;
+#endif
+}
 // What lies in memory of them, and the numbers that it means.
 template <int V, Reads reads> DEVICE void fetch_f32(i64 base, i64 at, int first, int second, Quad (&q)[2]) {
   q[0] = load_quad<reads>(base + (at + first) * 4), q[1] = load_quad<reads>(base + (at + second) * 4);
@@ -205,6 +220,15 @@ template <int V, Reads reads> DEVICE void fetch_bf16(i64 base, i64 at, int first
   }
 }
 template <int V, Reads reads> DEVICE void fetch_f16(i64 base, i64 at, int first, int second, Quad (&q)[1]) { fetch_bf16<V, reads>(base, at, first, second, q); }
+// A byte each: eight bytes of an address that is a multiple of so many, or four and four.
+template <int V, Reads reads> DEVICE void fetch_byte(i64 base, i64 at, int first, int second, Quad (&q)[1]) {
+  if (V == 8) {
+    const Half h = load_half(base + at + first);
+    q[0].x[0] = h.x[0], q[0].x[1] = h.x[1];
+  } else {
+    q[0].x[0] = load_word(base + at + first), q[0].x[1] = load_word(base + at + second);
+  }
+}
 DEVICE void unpack_f32(const Quad (&q)[2], float (&v)[8]) { EACH v[e] = __uint_as_float(q[e / 4].x[e % 4]); }
 DEVICE void unpack_bf16(const Quad (&q)[1], float (&v)[8]) { EACH v[e] = __uint_as_float(e % 2 ? q[0].x[e / 2] & 0xffff0000u : q[0].x[e / 2] << 16); }
 DEVICE void unpack_f16(const Quad (&q)[1], float (&v)[8]) { EACH v[e] = f16_to_f32(u16(q[0].x[e / 2] >> (e % 2 * 16))); }
@@ -233,4 +257,21 @@ template <int V> DEVICE void store_run_f16(i64 base, i64 at, int first, int seco
   if (V == 4) return store_halves(base, at, first, second, in_first, in_second, q);
   if (in_first) *(Quad*)(base + (at + first) * 2) = q;
 }
+#define BYTES(type, T) \
+  template <int V, Reads reads> DEVICE void fetch_##type(i64 base, i64 at, int first, int second, Quad (&q)[1]) { \
+    fetch_byte<V, reads>(base, at, first, second, q); \
+  } \
+  DEVICE void unpack_##type(const Quad (&q)[1], T (&v)[8]) { EACH v[e] = bits_##type(q[0].x[e / 4] >> (e % 4 * 8) & 255); } \
+  template <int V> DEVICE void store_run_##type(i64 base, i64 at, int first, int second, bool in_first, bool in_second, const float (&v)[8]) { \
+    const Half h = {pack_##type(v[0], v[1]) | pack_##type(v[2], v[3]) << 16, pack_##type(v[4], v[5]) | pack_##type(v[6], v[7]) << 16}; \
+    if (V == 8 && in_first) *(Half*)(base + at + first) = h; \
+    if (V == 4 && in_first) *(u32*)(base + at + first) = h.x[0]; \
+    if (V == 4 && in_second) *(u32*)(base + at + second) = h.x[1]; \
+  }
+BYTES(s8, int)
+BYTES(u8, int)
+BYTES(e4m3, float)
+BYTES(e5m2, float)
+BYTES(bool, bool)
+#undef BYTES
 )cuda"

@@ -248,7 +248,8 @@ std::string RowWriter::loading() const {
     numbers += fill("  $type h$k[C][8];\n", {{"type", device_type(compute_type(type))}, {"k", str(k)}});
     unpacked += load(early_[k], k);
     if (!early_[k].wide) continue;
-    raw += fill("  Quad q$k[C][$quads];\n", {{"k", str(k)}, {"quads", str(size_of(type) / 2)}});
+    raw +=
+        fill("  Quad q$k[C][$quads];\n", {{"k", str(k)}, {"quads", str(std::max<std::int64_t>(1, size_of(type) / 2))}});
     fetched += fetch(early_[k], k);
   }
   if (!fetched.empty()) fetched = each_run(fetched);
@@ -308,9 +309,11 @@ void RowWriter::tile_values(int index, const std::vector<bool>& wanted) {
     if (is_early(i)) continue;
     // Here a warp has time for a branch: a stream's softmax takes 0.89 of a copy's bandwidth instead of 0.81 in f32,
     // 0.82 to 0.90 instead of 0.78 in bf16.
-    if (vector_form(phase, i) == "vec_div" && along(phase, i.args[0]) && !along(phase, i.args[1])) {
-      code_ += fill("    float $v[8];\n    vec_div_by($v, $a, $b);\n",
-                    {{"v", at.array(id)}, {"a", at.array(i.args[0])}, {"b", at.value(i.args[1])}});
+    if (vector_form(phase, i) == "vec_div" && along(phase, i.args[0])) {
+      const ValueId by = i.args[1];
+      code_ += fill(
+          "    float $v[8];\n    vec_div_by($v, $a, $b);\n",
+          {{"v", at.array(id)}, {"a", at.array(i.args[0])}, {"b", along(phase, by) ? at.array(by) : at.value(by)}});
     } else {
       code_ += array_statements(phase, id, each_, at, functions_, "    ");
     }
@@ -466,7 +469,7 @@ $loading$code}
            {"threads", str(g.threads)},
            {"runs", str(g.runs)},
            {"width", str(g.width)},
-           {"across", g.blocks_n > 1 ? "(columns + 8 * C * T - 1) / (8 * C * T)" : "1"},
+           {"across", str(g.blocks_n)},
            {"near", g.whole ? "at(c, e)" : "min(at(c, e / V * V), columns - V) + e % V"},
            {"counts", g.whole ? "true" : "at(c, e) < columns"},
            {"loading", loading()},

@@ -10,8 +10,8 @@
 namespace postlude::inline v0::cuda {
 
 // What of a shape and its memory is compiled in. Memory can be read eight columns at a time where columns are
-// contiguous, addresses and strides multiples of 16 bytes and of eight elements, types f32, bf16 or f16, and columns a
-// multiple of eight.
+// contiguous, addresses and strides multiples of 16 bytes and of eight elements, types f32, bf16, f16 or of one byte,
+// and columns a multiple of eight.
 struct Wide {
   std::vector<bool> buffers;  // of the Program's, which can
   bool accumulator = false;
