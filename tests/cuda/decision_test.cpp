@@ -129,7 +129,7 @@ TEST(Decision, LoadsTogetherWhatBeginsBetweenSectors) {
   };
   EXPECT_EQ(copied(6573, 4864, 2280), "1x2");
   EXPECT_EQ(copied(2612, 1280, 3096), "2x1");
-  EXPECT_EQ(copied(6573, 4864, 2283), "AB1x2") << "the copy engine needs rows of whole 16 bytes";
+  EXPECT_EQ(copied(6573, 4864, 2283), "AB2x1") << "the copy engine needs rows of whole 16 bytes";
   EXPECT_EQ(copied(6573, 4864, 2272), "1x1") << "lines begin at sectors";
   EXPECT_EQ(copied(4, 39216, 15112), "1x1") << "few rows are bytes of B";
 }

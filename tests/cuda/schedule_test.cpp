@@ -120,7 +120,7 @@ TEST(Schedule, ClustersShareBoxes) {
 
 TEST(Schedule, IsSplitAtTheEndWhereTheLastWaveIsLongAndEmpty) {
   using Sizes = std::array<std::int64_t, 3>;
-  for (const auto& [m, n, k] : {Sizes{906, 10624, 8192}, {17209, 1024, 11200}}) {
+  for (const auto& [m, n, k] : {Sizes{4769, 2880, 18432}, {17209, 1024, 11200}}) {
     const Schedule few = rank(needs(2), 1, m, n, k, 132).front();
     EXPECT_TRUE(few.at_end) << to_string(few);
   }
@@ -243,7 +243,8 @@ TEST(Schedule, TilesThatAreHeldRunTogether) {
       EXPECT_TRUE(run == tiles * s.split || (run > 0 && run % group == 0)) << run << ": " << to_string(s);
     }
   }
-  EXPECT_EQ(rank(n, 1, 16384, 4096, 1024, 132).front().raster, 4);
+  const Schedule wide = rank(n, 1, 16384, 4096, 1024, 132).front();
+  EXPECT_EQ(wide.raster, 132 / tiles_of(wide, n, 1, 16384, 4096).beside) << to_string(wide);
   EXPECT_TRUE(rank(n, 1, 256, 133 * 256, 1024, 132).empty());  // more beside each other than blocks
   Schedule s{.bn = 128, .raster = 8};
   EXPECT_EQ(blocks(s, n, {1024, 32}, 132), 0);
@@ -278,6 +279,18 @@ TEST(Schedule, FollowsTheMeasurements) {
   EXPECT_EQ(first(512, 4096, 4096), "128x128 split 1");
   EXPECT_EQ(first(187, 28672, 3008), "192x128 split 1");  // 0.80 of 64x256, 0.90 of 128x160
   EXPECT_EQ(first(1024, 1024, 8192), "64x128 split 1");   // 0.97; 128x128 1.42
+  // Halves of a chunk come in boxes of 32 columns without delay: swiglu, 1.03; among two 1.10 (decision 0232).
+  EXPECT_EQ(rank(needs(2, 0, 2), 1, 64, 2048, 4096, 132).front().split, 1);
+  // Rows that warps copy, of bias_gelu on odd sizes: 0.286; 128x160 0.334, and subtiles of 32 columns 0.305.
+  EpilogueNeeds odd = needs(2, 0, 1, 11);
+  odd.a_lines = odd.b_lines = Lines::copied;
+  EXPECT_EQ(rank(odd, 1, 4095, 4099, 1021, 132).front().bn, 192);
+  odd.copied_bytes_column = 2;
+  EXPECT_TRUE(to_string(rank(odd, 1, 4095, 4099, 1021, 132).front()).starts_with("pingpong 128x128x6 sub 64"));
+  // Long products take wide tiles, which need fewer bytes of L2: 0.965 of 128x128 in turns (decision 0233). Where
+  // multiprocessors are idle in the last wave, their power is the others': 0.96 in turns.
+  EXPECT_EQ(to_string(rank(needs(2), 1, 2704, 3072, 12288, 132).front()).substr(0, 19), "cooperative 128x256");
+  EXPECT_EQ(to_string(rank(needs(2), 1, 11124, 752, 15616, 132).front()).substr(0, 19), "cooperative 128x256");
   // An expensive epilogue behind a short product does not get the tile that leaves it no registers.
   EXPECT_LE(rank(needs(0, 2, 1, 45), 1, 16384, 4096, 1024, 132).front().bn, 128);
 }

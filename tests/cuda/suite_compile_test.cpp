@@ -163,7 +163,7 @@ TEST(Groups, AreFoldedWhereTheyAreComputed) {
     return all.substr(0, all.find('\n') + 1);
   };
   const std::string sum = "def f(acc):\n    s: f32 = sum(acc, axis=1, group=";
-  EXPECT_EQ(schedule(sum + "96)\n    return s\n", "sm_90a").find("pingpong 128x96x"), 0u);
+  EXPECT_EQ(schedule(sum + "96)\n    return s\n", "sm_90a").find("pingpong 128x192x"), 0u);
   EXPECT_EQ(schedule(sum + "96)\n    return s\n", "sm_80"),
             "epilogue from memory: no tile holds groups of 96 columns\n");
   EXPECT_EQ(schedule(sum + "24)\n    return s\n", "sm_90a"),
@@ -362,7 +362,7 @@ TEST(Chunks, RunOnHoppersKernel) {
         .explain(ExplainPart::schedule, m, n, k);
   };
   EXPECT_TRUE(schedules("sm_80", postlude::Layout::k_major, 4096, 4096, 4096).starts_with("mma "));
-  EXPECT_TRUE(schedules("sm_90a", postlude::Layout::mn_major, 4096, 4096, 4096).starts_with("pingpong "));
+  EXPECT_TRUE(schedules("sm_90a", postlude::Layout::mn_major, 4096, 4096, 4096).starts_with("cooperative 128x256"));
   const std::string few = schedules("sm_90a", postlude::Layout::mn_major, 128, 4096, 4096);
   EXPECT_NE(few.find("chosen"), few.npos) << few;
   EXPECT_EQ(few.find("mma"), few.npos) << few;

@@ -30,23 +30,24 @@ double portable(const Schedule& s, const EpilogueNeeds& needs, const Extents& e,
 }
 
 // Clocks of one stage in a multiprocessor: its products, 2048 of bf16 a clock, of which smaller tiles and cooperative
-// ones reach less (decision 0038), or its lines of 128 bytes, one in two clocks, and in twice that where they
+// ones reach less (decisions 0038, 0233), or its lines of 128 bytes, one in two clocks, and in twice that where they
 // begin between two sectors (decisions 0092, 0099). Narrow products read shared memory oftener than it allows.
 // `crowd`: how much longer lines take. Blocks that have parts of a tile share a way to L2, but no lines; those that
 // have tiles load half of what these share, and wait for each other (decision 0194).
 double stage_clocks(const Schedule& s, const EpilogueNeeds& needs, const Extents& e, double crowd) {
   constexpr double least = 180, box = 112, line[] = {2, 2.6, 4.0, 3.8}, shared = 0.6;  // of Lines
   constexpr double smallest = 6;  // of 64 x 64; with 32 columns lines take longer (decision 0209)
-  const double three = s.bm != 192 ? 1 : s.bn < 128 ? 1.04 : 1.01;  // which read B one after another (decision 0227)
+  // Products of many rows read B one after another (decisions 0227, 0233).
+  const double repeated = s.bm < 192 ? 1 : s.bn < 128 ? 1.04 : 1.02;
   const double area = double(s.bm) * s.bn, smaller = std::clamp(128.0 * 192 / area, 1.0, smallest);
-  const double products = area / 32 * (1.0 + 0.04 * (smaller - 1) * smaller + (s.ping_pong ? 0 : 0.03)) * three;
+  const double products = area / 32 * (1.0 + 0.04 * (smaller - 1) * smaller + (s.ping_pong ? 0 : 0.025)) * repeated;
   const auto rows = static_cast<double>(std::min<std::int64_t>(a_rows(s, needs), round_up(e.m, 8)));
   const double lines = rows * line[static_cast<int>(needs.a_lines)] * (s.cluster_n > 1 ? shared : 1) +
                        s.bn * line[static_cast<int>(needs.b_lines)] * (s.cluster_m > 1 ? shared : 1);
-  const double waiting = cluster_tiles(s) == 1 ? 1 : s.ping_pong ? 1.13 : 1.02;
+  const double waiting = cluster_tiles(s) == 1 ? 1 : s.ping_pong ? 1.1 : 1.06;
   // Many small boxes take the copy engine longer than their bytes (decision 0180).
   const int run = needs.b_mn_major && needs.b_box ? needs.b_box : b_run(s, needs),
-            boxes = (needs.parts > 1 || needs.b_box) && run < 64 ? s.bn / run + 1 : 0;
+            boxes = (needs.parts > 1 && run < 32) || (needs.b_box && run < 64) ? s.bn / run + 1 : 0;
   return waiting * std::max({products, lines * crowd * (s.bm > s.bn && s.bn == 64 ? 1.13 : 1), least, box * boxes});
 }
 
@@ -55,7 +56,9 @@ double stage_clocks(const Schedule& s, const EpilogueNeeds& needs, const Extents
 double epilogue_clocks(const Schedule& s, const EpilogueNeeds& needs) {
   constexpr double start = 400, subtile = 2400;
   const int rows = (s.ping_pong ? s.bm : s.bm / 2) / 64, registers = rows * s.bn / 2;
-  const double element = 0.225 + 0.0225 * (needs.aux_bytes_column + needs.d_bytes_column) +
+  // Rows that begin anywhere are put together by warps, half lines the slower (decision 0232).
+  const double copied = (s.sub_n < 64 ? 0.21 : 0.165) * needs.copied_bytes_column;
+  const double element = 0.225 + 0.0225 * (needs.aux_bytes_column + needs.d_bytes_column) + copied +
                          0.0162 * needs.operations * (registers > 128 ? 1.6 : 1.0);
   const double computed = double(s.bm) * s.bn / needs.parts * element;
   const int subtiles = rows * (s.bn / needs.parts / s.sub_n);
@@ -85,8 +88,9 @@ double meeting(const Schedule& s, const EpilogueNeeds& needs, const Extents& e) 
   if (s.split == 1) return 0;
   const double part = left_by_part(s, e) / 20;
   if (!s.by_memory) return needs.counts_pixels ? 6500 + 950 * s.split : 3000 + 0.55 * part * s.split;
-  // Parts of a weight gradient end at the same time, and one block that adds them all is slow.
-  const double slower = !needs.counts_pixels ? 1 : s.ping_pong ? 3.4 : 2.3;
+  // Two consumers add them sooner than one. Parts of a weight gradient end at the same time, and one block that adds
+  // them all is slow.
+  const double slower = needs.counts_pixels ? (s.ping_pong ? 3.4 : 2.3) : s.ping_pong ? 1 : 0.75;
   return s.in_shares ? 8200 + 3.8 * part + 50 * s.split
                      : (needs.counts_pixels ? 9700 : 8300) + slower * part * (s.split - 1);
 }
@@ -131,6 +135,20 @@ double at_once(std::initializer_list<double> clocks) {
   return longest * std::pow(sum, 1 / power);
 }
 
+// What multiprocessors are busy for, at the clock that power allows where long main loops take most of it. Those that
+// are idle leave power to the others, and lines on their way from L2 take some (decision 0233; not measured of
+// convolutions). `tiles`: K blocks of all tiles, each multiprocessor.
+double at_clock(const Schedule& s, const EpilogueNeeds& needs, const Extents& e, double tiles, double loops,
+                double busy) {
+  constexpr double highest = 0.88, of_products = 0.35, of_lines = 0.13, limited = 50e3;  // clocks
+  if (needs.windows || needs.counts_pixels) return busy;
+  const auto rows = static_cast<double>(std::min<std::int64_t>(a_rows(s, needs), round_up(e.m, 8)));
+  const double products = tiles * s.bm * s.bn / 32,
+               lines = tiles * 2 * (rows / s.cluster_n + double(s.bn) / s.cluster_m);
+  const double limit = std::min(1.0, products / limited) * std::min(1.0, loops / busy);
+  return std::max(highest * busy, busy + limit * (of_products * (products - busy) + of_lines * lines));
+}
+
 double hopper(const Schedule& s, const EpilogueNeeds& needs, const Extents& e, int multiprocessors) {
   constexpr double start = 6700, latency = 1200, memory_rate = 2000, of_windows = 1767;  // clocks, bytes a clock
   const Tiles tiles = tiles_of(s, needs, e.batch, e.m, e.columns);
@@ -148,16 +166,17 @@ double hopper(const Schedule& s, const EpilogueNeeds& needs, const Extents& e, i
   // All parts but the last are left in memory instead; of weight gradients meeting() has all of it.
   const double leaving = 1.2 / 20 * left_by_part(s, e) / (s.ping_pong ? 1 : 2);
   const double behind = s.by_memory && !needs.counts_pixels ? (epilogue + leaving * (s.split - 1)) / s.split : epilogue;
-  const double busy = one_after_another(s, whole_waves, k_blocks * stage, epilogue) +
-                      one_after_another(s, waves, of_part * stage, behind);
+  const double in_turn = whole_waves * k_blocks + waves * of_part;  // K blocks of a multiprocessor
+  const double busy = at_clock(s, needs, e, double(tiles.all) * k_blocks / multiprocessors, in_turn * stage,
+                               one_after_another(s, whole_waves, k_blocks * stage, epilogue) +
+                                   one_after_another(s, waves, of_part * stage, behind));
   // Parts take longer than their products and what they leave, the longer the more waves (decisions 0098, 0115).
   const bool few_waves = s.at_end || units <= resident;
-  const double in_parts = !s.by_memory || needs.counts_pixels ? 1 : few_waves ? 1.05 : 1.1;
+  const double in_parts = !s.by_memory || needs.counts_pixels ? 1 : few_waves ? 1.02 : 1.05;
   // Of 64 columns of B along N memory gives 128 bytes in a row.
   const double rate = (needs.counts_pixels ? of_windows * std::min(1.0, resident / 60.0) : memory_rate) *
                       (needs.b_mn_major && s.bn == 64 ? 0.95 : 1.0);
-  const double main = at_once({bytes_of(s, needs, e, tiles, resident) / rate, busy,
-                               (whole_waves * k_blocks + waves * of_part) * latency / s.stages});
+  const double main = at_once({bytes_of(s, needs, e, tiles, resident) / rate, busy, in_turn * latency / s.stages});
   // Additions to a second accumulator leave the tensor cores idle (decision 0026).
   const double slower = needs.promoted && s.ping_pong ? 2 : 1;
   // Of a weight gradient each block adds up the parts of every tile that ends in it, which nothing hides either.

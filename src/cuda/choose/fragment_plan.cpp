@@ -477,7 +477,7 @@ bool Planner::interleave(FragmentCode& code, const lower::Store& store) const {
 
 void Planner::stores(FragmentCode& code) {
   code.first_store = static_cast<int>(e_.stored.size());
-  int offset = 0;
+  int offset = 0, copied = 0;
   for (const auto& store : code.phase->stores) {
     const BufferId b = store.access.buffer;
     const BufferPlace& place = places_[b];
@@ -488,10 +488,12 @@ void Planner::stores(FragmentCode& code) {
     }
     code.staged.push_back({&store, place.tensor_map, offset});
     if (place.tensor_map) e_.stored.push_back(b), e_.columns.push_back(store.access.columns);
+    else copied += bytes(b);
     hold_together(store.access.columns);
     offset += bytes(b);
   }
   e_.needs.d_bytes_column = std::max(e_.needs.d_bytes_column, offset);
+  e_.needs.copied_bytes_column = std::max(e_.needs.copied_bytes_column, copied);
 }
 
 }  // namespace

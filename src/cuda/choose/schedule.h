@@ -75,10 +75,11 @@ struct EpilogueNeeds {
   int parts = 1;  // accumulator columns an output column: 2 to 8 behind a chunk
   int piece = 0;  // of such a chunk in groups: the columns of a group's piece; 0: of all
   int run = 0;    // subtiles divide this: the columns that lie side by side in chunked operands and outputs; 0: all
-  int d_bytes_column = 2;    // bytes of all staged outputs, one element
-  int aux_bytes_column = 0;  // bytes of all tile operands loaded by tensor map, one element
-  int scratch_bytes = 0;     // shared memory of reductions, a consumer
-  int element_bytes = 2;     // of A and B
+  int d_bytes_column = 2;       // bytes of all staged outputs, one element
+  int copied_bytes_column = 0;  // of them, those that warps write, as no tensor map describes their rows
+  int aux_bytes_column = 0;     // bytes of all tile operands loaded by tensor map, one element
+  int scratch_bytes = 0;        // shared memory of reductions, a consumer
+  int element_bytes = 2;        // of A and B
   int a_rows =
       0;  // rows of A in a stage of a tile of 64 where M is fewer: what stands there for others is not used; 0: 64
   bool b_mn_major = false;
