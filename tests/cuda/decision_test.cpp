@@ -304,6 +304,22 @@ TEST(Decision, ShowsRepacks) {
   EXPECT_NE(plan.explain(ExplainPart::source, 512, 512, 511).find("postlude_repack"), std::string::npos);
 }
 
+// A copy of B along N has its lines; tiles that are asked for and have no 64 columns side by side read it along K.
+TEST(Decision, RepacksLinesAsTheyLie) {
+  Gemm along_n = bf16;
+  along_n.b_layout = postlude::Layout::mn_major;
+  for (const bool narrow : {false, true}) {
+    const Plan plan = plan_for(bias_relu, "sm_90a", narrow ? "pingpong 64x96x4 sub 32x2 aux 0 raster 1" : "", along_n);
+    const std::string summary = plan.explain(ExplainPart::summary, 512, 511, 150);
+    EXPECT_NE(summary.find(std::string("B repacked: 153 kB read, ") + (narrow ? "196" : "154") + " kB written\n"),
+              summary.npos)
+        << summary;
+    EXPECT_NE(plan.explain(ExplainPart::source, 512, 511, 150)
+                  .find(narrow ? "#define B_MN_MAJOR 0\n" : "#define B_MN_MAJOR 1\n"),
+              std::string::npos);
+  }
+}
+
 double moved(const Traffic& traffic) { return traffic.read + traffic.written; }
 
 Outline::Beside beside(const Decision& d, const std::string& what) {

@@ -48,8 +48,16 @@ const std::shared_ptr<const std::string>& Decider::plain_text() {
   return plain_text_;
 }
 
-std::int64_t Decider::pitch(const Contraction& gemm) const {
-  return round_up(depth() * size_of(gemm.a), 128) / size_of(gemm.a);  // whole 128 bytes load fastest
+static std::int64_t whole_lines(std::int64_t length, std::int64_t size) {
+  return round_up(length * size, 128) / size;  // whole 128 bytes load fastest
+}
+
+std::int64_t Decider::pitch(const Contraction& gemm) const { return whole_lines(depth(), size_of(gemm.a)); }
+
+Decider::Packed Decider::packed(const Contraction& gemm, bool of_a) const {
+  std::int64_t lines = of_a ? shape_.m : shape_.n, length = depth();
+  if (of_a ? variant_.a_mn_major : variant_.b_mn_major) std::swap(lines, length);
+  return {lines, length, whole_lines(length, size_of(gemm.a))};
 }
 
 Address Decider::b_address(const Contraction& gemm) const {
@@ -153,17 +161,19 @@ void Decider::emit_repack() {
   Kernel& k = kernel(std::make_shared<const std::string>(repack_source(gemm.a, counted)), "postlude_repack");
   k.grid[0] = 0;
   const int bytes = static_cast<int>(size_of(gemm.a));
-  const auto add = [&](std::size_t i, Address::Of of, const Placed& from, int rows_axis, int k_axis, std::int64_t rows,
+  const auto add = [&](std::size_t i, Address::Of of, const Placed& from, int rows_axis, int k_axis,
                        const Address& to) {
+    const Packed packed = this->packed(gemm, of == Address::Of::a);
+    if (of == Address::Of::a ? variant_.a_mn_major : variant_.b_mn_major) std::swap(rows_axis, k_axis);
     Unpacked& m = matrices[i];
     m = {0,
          from.strides[0],
          from.strides[rows_axis],
          from.strides[k_axis],
          0,
-         static_cast<std::int32_t>(rows),
-         static_cast<std::int32_t>(depth()),
-         static_cast<std::int32_t>(pitch(gemm)),
+         static_cast<std::int32_t>(packed.lines),
+         static_cast<std::int32_t>(packed.length),
+         static_cast<std::int32_t>(packed.pitch),
          static_cast<std::int32_t>(from.strides[0] == 0 ? 1 : shape_.batch),
          of == Address::Of::b ? b_counting() : counting(layout_.a_k ? &*layout_.a_k : nullptr),
          0,
@@ -184,8 +194,8 @@ void Decider::emit_repack() {
     k.addresses.push_back({i * words, of == Address::Of::b ? b_address(gemm) : Address{of}});
     k.addresses.push_back({i * words + to_word, to});
   };
-  if (d_.repack_a) add(0, Address::Of::a, layout_.a, 1, 2, shape_.m, packed_a_);
-  if (d_.repack_b) add(1, Address::Of::b, layout_.b, 2, 1, shape_.n, packed_b_);
+  if (d_.repack_a) add(0, Address::Of::a, layout_.a, 1, 2, packed_a_);
+  if (d_.repack_b) add(1, Address::Of::b, layout_.b, 2, 1, packed_b_);
   k.block.resize(sizeof matrices / 8);
   std::memcpy(k.block.data(), matrices, sizeof matrices);
 }

@@ -132,8 +132,13 @@ class Decider {
 
   // blocks.cpp
   [[nodiscard]] static agreed::Counting counting(const Counted* k);  // as kernels count it
-  [[nodiscard]] std::int64_t pitch(const Contraction& gemm) const;   // of a repacked row, in elements
-  [[nodiscard]] std::int64_t packed_images() const {                 // elements
+  [[nodiscard]] std::int64_t pitch(const Contraction& gemm) const;   // of a row repacked along K, in elements
+  // A or B repacked: lines along K, or along M or N as they lay.
+  struct Packed {
+    std::int64_t lines, length, pitch;  // elements
+  };
+  [[nodiscard]] Packed packed(const Contraction& gemm, bool of_a) const;
+  [[nodiscard]] std::int64_t packed_images() const {  // elements
     const agreed::WindowRows& w = b_windows() ? *b_windows() : *windows();
     return w.images * w.image_stride;
   }

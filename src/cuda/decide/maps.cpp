@@ -62,13 +62,13 @@ void Decider::map_a(Kernel& k, const Contraction& gemm, int rows) const {
     return;
   }
   const Address from = d_.repack_a ? packed_a_ : Address{Address::Of::a};
-  const std::int64_t row = d_.repack_a ? pitch(gemm) : layout_.a.strides[1],
-                     batch = d_.repack_a ? shape_.m * pitch(gemm) : layout_.a.strides[0];
+  const Packed packed = this->packed(gemm, true);
+  const std::int64_t line = d_.repack_a ? packed.pitch : layout_.a.strides[variant_.a_mn_major ? 2 : 1],
+                     batch = d_.repack_a ? packed.lines * packed.pitch : layout_.a.strides[0];
   const MapField::Dimension batches{layout_.a.strides[0] ? shape_.batch : 1, batch, 1};
   if (variant_.a_mn_major)
-    map(k, from, gemm.a,
-        {{shape_.m, 1, 64}, {shape_.k, layout_.a.strides[2], bk / product_->schedule.cluster_n}, batches}, 128);
-  else map(k, from, gemm.a, {{shape_.k, 1, bk}, {shape_.m, row, rows}, batches}, 128);
+    map(k, from, gemm.a, {{shape_.m, 1, 64}, {shape_.k, line, bk / product_->schedule.cluster_n}, batches}, 128);
+  else map(k, from, gemm.a, {{shape_.k, 1, bk}, {shape_.m, line, rows}, batches}, 128);
 }
 
 void Decider::map_b(Kernel& k, const Contraction& gemm, int rows) const {
@@ -87,10 +87,12 @@ void Decider::map_b(Kernel& k, const Contraction& gemm, int rows) const {
     return;
   }
   Address from = d_.repack_b ? packed_b_ : b_address(gemm);
-  const std::int64_t row = d_.repack_b ? pitch(gemm) : layout_.b.strides[2],
-                     batch = d_.repack_b ? shape_.n * pitch(gemm) : layout_.b.strides[0];
+  const Packed packed = this->packed(gemm, false);
+  const std::int64_t row = d_.repack_b ? packed.pitch : layout_.b.strides[2],
+                     batch = d_.repack_b ? packed.lines * packed.pitch : layout_.b.strides[0];
   MapField::Dimension batches{layout_.b.strides[0] ? shape_.batch : 1, batch, 1};
-  std::int64_t depth = this->depth(), column = layout_.b.strides[1];  // of K, and the stride from one to the next
+  std::int64_t depth = this->depth(),  // of K, and the stride from one to the next
+      column = d_.repack_b && variant_.b_mn_major ? packed.pitch : layout_.b.strides[1];
   if (variant_.b_taps == 1 && !s.mma) {
     // A tap stands for a batch: B is shared by all images.
     depth = variant_.group_k ? variant_.group_k : windows()->channels;

@@ -84,11 +84,13 @@ void Decider::count_traffic() {
 // The product reads a copy without the padding of its rows.
 void Decider::count_repacks(const Contraction& gemm) {
   const std::int64_t size = size_of(gemm.a);
-  const auto repack = [&](const std::string& what, const Placed& from, std::int64_t rows, std::int64_t k) {
-    const std::int64_t all = (from.strides[0] ? shape_.batch : 1) * rows;
-    beside(what, all * k * size, all * pitch(gemm) * size);
+  const auto repack = [&](const std::string& what, const Placed& from, std::int64_t rows, std::int64_t k,
+                          std::int64_t packed) {
+    const std::int64_t batches = from.strides[0] ? shape_.batch : 1, all = batches * rows;
+    beside(what, all * k * size, batches * packed * size);
     d_.outline.read_beyond += static_cast<double>(all * (depth() - k) * size);
   };
+  const auto elements = [&](bool of_a) { return packed(gemm, of_a).lines * packed(gemm, of_a).pitch; };
   if (const auto& x = layout_.images) {
     const std::int64_t rows = std::int64_t{x->images} * x->extent[0] * x->extent[1];
     const std::int64_t read = rows * x->extent[2] * x->channels * size, written = rows * x->columns * x->packed * size;
@@ -100,12 +102,12 @@ void Decider::count_repacks(const Contraction& gemm) {
   if (layout_.beside)
     beside("residues put in their places", product_shape(false).m * columns_ * 4,
            shape_.batch * shape_.m * shape_.n * 4);
-  if (d_.repack_a) repack("A repacked", layout_.a, shape_.m, shape_.k);
+  if (d_.repack_a) repack("A repacked", layout_.a, shape_.m, shape_.k, elements(true));
   if (!d_.repack_b) return;
-  if (layout_.parts.empty()) return repack("B repacked", layout_.b, shape_.n, shape_.k);
+  if (layout_.parts.empty()) return repack("B repacked", layout_.b, shape_.n, shape_.k, elements(false));
   for (const KernelPart& part : layout_.parts) {
     part_ = &part;
-    if (part.k > 0) repack("B repacked", layout_.b, b_rows(), part.k);
+    if (part.k > 0) repack("B repacked", layout_.b, b_rows(), part.k, b_rows() * pitch(gemm));
   }
 }
 
