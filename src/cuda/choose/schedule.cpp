@@ -487,8 +487,11 @@ Schedule fill_shared(Schedule tile, const EpilogueNeeds& needs) {
     tile.stages = 0;
     return tile;
   }
-  for (const int least : {16, 12, 10, 8, needs.most_stages, 5, 4, 3, 2}) {
-    if (least > needs.most_stages && least * (a_rows(tile, needs) + tile.bn) > needs.most_stages * 256) continue;
+  // Where few stages are full and a consumer has four wide subtiles, these come first (decision 0237).
+  const bool few = needs.full_stages && consumer_rows(tile) * tile.bn >= 4 * 64 * 64;
+  const int most = few ? needs.full_stages : needs.most_stages;
+  for (const int least : {16, 12, 10, 8, most, 5, 4, 3, 2}) {
+    if (least > most && least * (a_rows(tile, needs) + tile.bn) > most * 256) continue;
     for (const Staging& staging : stagings) {
       if (least == 6 && staging.aux_stages == 1) continue;
       tile.sub_n = staging.sub_n;

@@ -112,8 +112,9 @@ Choice choose(const Site& site, Hold hold);
 std::optional<Choice> in_two_launches(const Site& site, const Choice& held) {
   Choice apart = choose(site, Hold::nothing);
   if (apart.order.empty()) return {};
-  const double pass = pass_microseconds(site.shape.batch * site.shape.m, site.columns,
-                                        apart.epilogue.needs.d_bytes_column + held.epilogue.needs.d_bytes_column);
+  const double pass =
+      pass_microseconds(site.shape.batch * site.shape.m, site.columns,
+                        apart.epilogue.needs.d_bytes_column + held.epilogue.needs.d_bytes_column, site.multiprocessors);
   if (microseconds(apart, site) + pass < microseconds(held, site)) return apart;
   return {};
 }
@@ -139,6 +140,8 @@ Choice choose(const Site& site, Hold hold) {
   e.needs.a_rows = site.mma || site.variant.a_mn_major || site.variant.a_form ? 0 : few_rows(site.shape.m);
   e.needs.promoted = !site.mma && site.variant.promoted != 0;
   if (e.needs.holds && site.shape.k <= 2048) e.needs.most_stages = 5;
+  if (const std::int64_t bytes = site.shape.k * e.needs.element_bytes; e.needs.holds && e.needs.aux_bytes_column)
+    e.needs.full_stages = bytes <= 384 ? 2 : bytes <= 512 ? 4 : 0;
   if (e.needs.operations <= most_instructions || site.requested) {
     choice.order =
         rank(e.needs, site.shape.batch, site.shape.m, site.columns, site.shape.k, site.multiprocessors, site.mma);
@@ -172,14 +175,30 @@ bool may_loop(const FusedEpilogue& epilogue, const Schedule& schedule) {
   return epilogue.held >= 0 && !schedule.mma && !looped(epilogue.needs, schedule) && !is_rolled(epilogue.needs);
 }
 
+constexpr std::string_view spills = "it spills";  // bytes
+
+// Bytes that a judge says are spilled; 0: it says something else.
+int spilled(const std::string& reason) {
+  return reason.starts_with(spills) ? std::atoi(reason.c_str() + spills.size()) : 0;
+}
+
+// How many bytes a thread may spill, once a tile: a main loop of so many blocks of K makes little of them (decision
+// 0237).
+int bytes_to_spill(const Schedule& s, const EpilogueNeeds& needs, std::int64_t k) {
+  constexpr std::int64_t a_block = 4, most = 1024;
+  if (s.mma || needs.promoted) return 0;  // in the main loop
+  return static_cast<int>(std::min(most, a_block * ceil_div(k * needs.element_bytes, 128) / s.split));
+}
+
+constexpr int much_to_spill = 200;  // of what is foretold to spill, some kernels spill less
+
 // Why a schedule is not compiled to see whether it spills: one did with no more accumulators and subtiles no wider, or
 // so much that narrower ones would too (5 of 5 that were recorded).
 std::string would_spill(const Schedule& s, const std::vector<Considered>& before, const std::string& held_for) {
   const auto registers = [](const Schedule& x) { return consumer_rows(x) * consumer_columns(x); };
-  constexpr std::string_view spills = "it spills";
   constexpr int much = 600;  // bytes
   for (const Considered& one : before) {
-    const bool narrower_too = one.reason.starts_with(spills) && std::atoi(one.reason.c_str() + spills.size()) >= much;
+    const bool narrower_too = spilled(one.reason) >= much;
     if (!s.mma && one.held_for == held_for && one.verdict == Considered::Verdict::rejected &&
         one.schedule.looped == s.looped && registers(one.schedule) <= registers(s) &&
         (one.schedule.sub_n <= s.sub_n || narrower_too))
@@ -209,9 +228,12 @@ Chosen choose_product(const Site& site, const Judge& judge) {
       if (!site.requested) one.reason = would_spill(schedule, chosen.considered, one.held_for);
       if (!site.requested && one.reason.empty()) {
         const EpilogueNeeds& needs = choice.epilogue.needs;
+        const int may = bytes_to_spill(schedule, needs, site.shape.k);
         const bool foretold =
+            may < much_to_spill &&
             foretold_to_spill(choice.epilogue, schedule, looped(needs, schedule), apart(needs, schedule, site.shape.k));
         one.reason = foretold ? "it would spill" : judge(source);
+        if (const int bytes = spilled(one.reason); bytes && bytes <= may) one.reason.clear();
         if (!one.reason.empty() && may_loop(choice.epilogue, schedule)) {
           choice.order.insert(choice.order.begin() + static_cast<std::ptrdiff_t>(i) + 1, schedule);
           choice.order[i + 1].looped = true;

@@ -2,6 +2,7 @@
 
 #include "cuda/run/cache.h"
 
+#include <algorithm>
 #include <string_view>
 #include <utility>
 
@@ -19,9 +20,11 @@ std::string entry_key(const std::string& source, const std::string& arch, bool m
   return "nvrtc " + compiler_version() + "\n" + arch + (may_reject ? " judged" : "") + "\n" + source;
 }
 
+// "rejected: " and a line that says why, before its cubin.
 Built built_of(std::string entry) {
-  if (entry.starts_with(rejected_mark)) return {{}, entry.substr(std::string_view(rejected_mark).size())};
-  return {std::move(entry), {}};
+  if (!entry.starts_with(rejected_mark)) return {std::move(entry), {}};
+  const std::size_t first = std::string_view(rejected_mark).size(), end = std::min(entry.find('\n'), entry.size());
+  return {entry.substr(std::min(end + 1, entry.size())), entry.substr(first, end - first)};
 }
 
 }  // namespace
@@ -30,7 +33,7 @@ Built build(const std::string& source, const std::string& arch, bool may_reject)
   return built_of(cached(entry_key(source, arch, may_reject), [&] {
     const Compiled compiled = compile(source, arch);
     const std::string reason = may_reject ? rejection(compiled) : std::string();
-    return reason.empty() ? compiled.cubin : rejected_mark + reason;
+    return reason.empty() ? compiled.cubin : rejected_mark + reason + '\n' + compiled.cubin;
   }));
 }
 

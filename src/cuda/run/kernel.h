@@ -14,7 +14,7 @@ namespace postlude::inline v0::cuda {
 [[nodiscard]] std::string architecture(const DeviceInfo& device);
 
 // The cubin of a source, compiled or found. Where ptxas's report speaks against it (see
-// rejection()), `rejected` says why and there is no cubin; the disk remembers that too.
+// rejection()), `rejected` says why; the disk remembers that too.
 struct Built {
   std::string cubin;
   std::string rejected;

@@ -28,7 +28,7 @@ const char* log_text(void* program) {
            "installed correctly.";
   const char* text = std::getenv("FAKE_NVRTC_SPILLS");
   return text && static_cast<std::string*>(program)->find(text) != std::string::npos
-             ? "ptxas info: Used 168 registers, 64 bytes spill stores, 64 bytes spill loads\n"
+             ? "ptxas info: Used 168 registers, 520 bytes spill stores, 520 bytes spill loads\n"
              : "ptxas info: Used 168 registers, 0 bytes spill stores, 0 bytes spill loads\n";
 }
 }  // namespace
