@@ -262,9 +262,11 @@ double stencil_clocks(const Schedule& s, const EpilogueNeeds& needs) {
   return std::max({instructions * strided * (1 + 1.2 / at_once), bytes / 20, loaded / 40, walked});
 }
 
-double pass_microseconds(std::int64_t rows, std::int64_t columns, int bytes_column) {
-  constexpr double launch = 2.6, bytes_a_microsecond = 3.9e6;  // decision 0235
-  return launch + double(rows) * double(columns) * bytes_column / bytes_a_microsecond;
+double pass_microseconds(std::int64_t rows, std::int64_t columns, int bytes_column, int multiprocessors) {
+  constexpr double launch = 3.4, bytes_a_microsecond = 3.9e6, column = 1.5e-4;  // decisions 0095, 0235
+  const double most = double(ceil_div(rows, multiprocessors));                  // rows of a multiprocessor
+  return launch +
+         std::max(double(rows) * double(columns) * bytes_column / bytes_a_microsecond, most * double(columns) * column);
 }
 
 double microseconds(const Schedule& s, const EpilogueNeeds& needs, const Extents& e, int multiprocessors) {

@@ -16,7 +16,7 @@ namespace postlude::inline v0::cuda {
 // Clocks that a multiprocessor has for a tile of a stencil.
 [[nodiscard]] double stencil_clocks(const Schedule& schedule, const EpilogueNeeds& needs);
 
-// Of a pass over memory behind it that reads or writes so many bytes for each element.
-[[nodiscard]] double pass_microseconds(std::int64_t rows, std::int64_t columns, int bytes_column);
+// Of a pass over memory behind it that reads or writes so many bytes for each element, and has a block for each row.
+[[nodiscard]] double pass_microseconds(std::int64_t rows, std::int64_t columns, int bytes_column, int multiprocessors);
 
 }  // namespace postlude::inline v0::cuda
