@@ -99,7 +99,9 @@ TEST_P(StencilCompiles, WithoutSpills) {
   FusedEpilogue epilogue = aligned(parse_file(std::string(POSTLUDE_SOURCE_DIR) + "/epilogues/" + name + ".py"),
                                    Gemm{.a = DType::bf16, .b = DType::bf16});
   epilogue.needs.element_bytes = static_cast<int>(size_of(type));
-  epilogue.needs.stencil = {y, x, y.taps * x.taps, true}, epilogue.needs.boxes = std::string(arch) == "sm_90a";
+  const std::int64_t image = std::int64_t{96} * y.extent * x.extent;
+  epilogue.needs.stencil = {y, x, y.taps * x.taps, true, 96, image, true},
+  epilogue.needs.boxes = std::string(arch) == "sm_90a";
   std::vector<Schedule> schedules = rank(epilogue.needs, 128, y.pixels * x.pixels, 96, 49, 132, true);
   ASSERT_FALSE(schedules.empty());
   for (const Schedule& s : candidates(epilogue.needs, true))

@@ -210,7 +210,9 @@ const std::tuple<Convolution, const char*, const char*> direct[] = {
     {depthwise("3x3 strided", 60, 136, {63, 3, 2, 1, 1}, {29, 3, 2, 1, 1}, DType::f16), "bias_relu",
      "direct 4x64 strip 2x4"},
     {depthwise("5x3", 20, 96, padded(11, 5), padded(23, 3)), "bias_gelu", "direct 8x32 strip 7x2"},
-    {depthwise("7x7 of whole images", 30, 192, padded(7, 7), padded(7, 7)), "bias_relu", "direct 4x64 strip 7x7"}};
+    {depthwise("7x7 of whole images", 30, 192, padded(7, 7), padded(7, 7)), "bias_relu", "direct 4x64 strip 7x7"},
+    {depthwise("7x7 of whole images, a residual", 9, 72, padded(7, 7), padded(7, 7)), "bias_gelu_res_aux",
+     "direct 4x64 strip 7x7"}};
 
 TEST(DepthwiseDirect, Sanitized) {
   if (const std::string why = missing(); !why.empty()) GTEST_SKIP() << why;

@@ -197,7 +197,8 @@ double straight(const Schedule& s, const EpilogueNeeds& needs, const Extents& e,
   const double instructions = (2 * taps + element) * pixels + 5 * read + 4 * taps + 120;
   const double warps = threads(s) / 32.0, beside = resident(s, needs) * warps / 4;  // of a scheduler
   const Tiles tiles = tiles_of(s, needs, e.batch, e.m, e.columns);
-  const double issued = double(tiles.all) / s.strips * warps * instructions / (4 * multiprocessors);
+  const double blocks = std::max(1.0, double(tiles.all) / s.strips / multiprocessors),
+               issued = blocks * warps / 4 * instructions;
   const double bytes = double(e.batch) * double(e.m) * double(e.columns) *
                        (of.x.step * of.y.step * needs.element_bytes + needs.aux_bytes_column + needs.d_bytes_column);
   const double waits = (1 + 0.9 / beside) * (s.bn < 64 ? 1.15 : 1);  // less than a line of 128 bytes of a pixel

@@ -59,8 +59,10 @@ struct Stencil {
     bool operator==(const Axis&) const = default;
   };
   Axis y, x;
-  std::int64_t channel_stride = 0;  // of weights
-  bool weight_words = false;        // whose first one lies at a multiple of four bytes
+  std::int64_t channel_stride = 0;             // of weights
+  bool weight_words = false;                   // whose first one lies at a multiple of four bytes
+  std::int64_t columns = 0, image_stride = 0;  // channels; elements from an image to the next
+  bool packed_tiles = false;  // operands and outputs of the output's shape lie as it does, without gaps
   bool operator==(const Stencil&) const = default;
   explicit operator bool() const { return x.taps > 0; }  // there is one
 };

@@ -73,17 +73,23 @@ void add_bands(std::vector<Schedule>& found, const EpilogueNeeds& needs) {
   }
 }
 
-// Straight from memory, where an H200 was faster: filters whose weights a thread holds, without tile operands (decision
-// 0223). Blocks have 128 to 192 threads.
+// Straight from memory, where an H200 was faster: of filters whose weights a thread holds (decision 0223), or of whole
+// small images; with tile operands where few strips have an image (decision 0241). Blocks have 128 to 192 threads.
 void add_direct(std::vector<Schedule>& found, const EpilogueNeeds& needs) {
-  constexpr int most_taps = 9;
-  constexpr LaneStrip strips[] = {{4, 8}, {4, 7}, {7, 7}, {7, 4}, {4, 4}}, strided[] = {{2, 4}, {4, 4}};
+  constexpr int most_taps = 9, small_image = 14;
+  constexpr LaneStrip strips[] = {{4, 8}, {4, 7}, {7, 7}, {7, 4}, {4, 4}, {4, 2}}, strided[] = {{2, 4}, {4, 4}, {2, 2}};
   const Stencil& of = needs.stencil;
-  if (!needs.any_rows || !needs.boxes || needs.aux_bytes_column || of.y.taps * of.x.taps > most_taps) return;
+  if (!needs.any_rows || !needs.boxes) return;
+  const bool steps = of.y.step * of.x.step > 1,
+             small = !steps && of.x.pixels <= small_image && of.y.pixels <= small_image;
+  if (needs.aux_bytes_column && !small) return;
   for (const int columns : {32, 48, 64, 80, 96})
-    for (const LaneStrip& strip : of.y.step* of.x.step == 1 ? std::span<const LaneStrip>(strips) : strided) {
+    for (const LaneStrip& strip : steps ? std::span<const LaneStrip>(strided) : strips) {
       const Schedule s =
           direct({.bn = columns, .strip_x = strip.x, .strip_y = strip.y, .strips = columns < 64 ? 8 : 4});
+      const bool whole = strip.x == of.x.pixels && strip.y == of.y.pixels && rows_in_turn(s, of);
+      if (of.y.taps * of.x.taps > most_taps && !whole) continue;
+      if (needs.aux_bytes_column && of.x.pixels % strip.x) continue;
       if (strip.x <= of.x.pixels && strip.y <= of.y.pixels && illegal(s, needs).empty()) found.push_back(s);
     }
 }

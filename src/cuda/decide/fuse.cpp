@@ -164,7 +164,15 @@ void Decider::arrange(const Contraction& gemm, bool mma, bool b_mn_allowed) {
   variant_.scattered = part_ && !layout_.beside;
   variant_.b_form = static_cast<int>(layout_.b_rows.index());
   if (layout_.depthwise) {
-    variant_.stencil = *layout_.depthwise;
+    Stencil& stencil = variant_.stencil = *layout_.depthwise;
+    stencil.columns = shape_.n, stencil.image_stride = windows()->image_stride;
+    stencil.packed_tiles = true;
+    for (std::size_t i = 0; i < memory_.size(); ++i) {
+      const auto& [image, pixel, channel] = memory_[i].strides;
+      const bool packed = channel == 1 && pixel == shape_.n && (shape_.batch == 1 || image == shape_.m * shape_.n);
+      if (program_.buffers[i].axes.has(Axis::m) && program_.buffers[i].axes.has(Axis::n))
+        stencil.packed_tiles = stencil.packed_tiles && packed;
+    }
     variant_.taps = windows()->taps;
     const auto apart = [](std::int64_t extent, std::int64_t stride) { return extent == 1 || stride > 0; };
     const auto& [depth, rows, columns] = windows()->axis;

@@ -10,6 +10,7 @@ constexpr int WEIGHTS_PITCH = BN + 2;  // of a tap, of f32
 constexpr bool HELD_WEIGHTS = !ROWS_IN_TURN && TAPS <= 9;  // of all taps, from memory; of others those of a block come together
 // Rows of pixels that are on their way while one is added up.
 constexpr int AHEAD = ROWS_IN_TURN || READ_X > 8 || READ_Y < 2 ? 1 : 2;
+constexpr int TILES_N = (COLUMNS + BN - 1) / BN;
 
 #ifndef POSTLUDE_HOST
 DEVICE i64 opaque_address(i64 x) { asm volatile("" : "+l"(x)); return x; }
@@ -90,7 +91,8 @@ struct PixelRows {
     first = before, end = min(READ_Y, EXTENT_Y - (s.y * STRIP_Y * STEP_Y + FIRST_Y));
     from = opaque_address(pixels + before * STRIDE_Y * 2);
     #pragma unroll
-    for (int y = 0; y < AHEAD; ++y) read_row(from + y * STRIDE_Y * 2, exists && (ROWS_IN_TURN ? first < end : inside_y(y, s.y)), s.x, words[y]);
+    for (int y = 0; y < AHEAD; ++y)
+      read_row(from + y * STRIDE_Y * 2, exists && (ROWS_IN_TURN ? first < end : inside_y(y, s.y)), s.x, words[y]);
   }
 };
 
@@ -99,17 +101,18 @@ template <class F> DEVICE void add_up(PixelRows& rows, const Strip s, u32 weight
   Row row;
 #if ROWS_IN_TURN  // STEP_Y and REACH_Y are 1
   const u32 first = opaque(int(weights));  // else it is made again for each row
+  const int last = max(rows.first, rows.end - 1);  // none may be in the image
   #pragma unroll 1
-  for (int y = rows.first; y < rows.end; ++y) {
+  for (int y = rows.first; y <= last; ++y) {
     as_numbers(rows.words[0], row);
     rows.from += STRIDE_Y * 2;
     read_row(rows.from, y + 1 < rows.end, s.x, rows.words[0]);
     #pragma unroll
-    for (int i = 0; i < STRIP_Y; ++i)
-      if (u32(y - i) < u32(TAPS_Y)) add_row(row, first + (y - i) * TAPS_X * WEIGHTS_PITCH * 4, sum[i]);
+    for (int i = 0; i < STRIP_Y; ++i) {
+      if (u32(y - i) < u32(TAPS_Y) && y < rows.end) add_row(row, first + (y - i) * TAPS_X * WEIGHTS_PITCH * 4, sum[i]);
+      if (y == max(rows.first, min(i + TAPS_Y - 1, last))) whole(i);
+    }
   }
-  #pragma unroll
-  for (int i = 0; i < STRIP_Y; ++i) whole(i);
 #else
   #pragma unroll
   for (int y = 0; y < READ_Y; ++y) {
@@ -128,30 +131,43 @@ template <class F> DEVICE void add_up(PixelRows& rows, const Strip s, u32 weight
 #endif
 }
 
-// The weights of a block's columns, as they lie side by side, into rows of a tap's.
-DEVICE i64 weight_offset(int channel, int tap) { return channel * CHANNEL_STRIDE + tap / TAPS_X * WEIGHT_STRIDE_Y + tap % TAPS_X * WEIGHT_STRIDE_X; }
+constexpr bool PACKED_WEIGHTS = CHANNEL_STRIDE == TAPS && WEIGHT_STRIDE_Y == TAPS_X && WEIGHT_STRIDE_X == 1 && WEIGHT_WORDS;
+DEVICE i64 weight_offset(int channel, int tap) {
+  return channel * CHANNEL_STRIDE + tap / TAPS_X * WEIGHT_STRIDE_Y + tap % TAPS_X * WEIGHT_STRIDE_X;
+}
+// The weights of a block's columns, into rows of a tap's: all are on their way before the first is stored. By words, where they lie one
+// behind the other, without quotients for each.
 DEVICE void load_weights(const Params& p, u32 to, int column) {
-  constexpr int threads = LANES * STRIPS, each = (BN * TAPS + threads - 1) / threads;
-  const i64 from = p.map[1].word[0];
-  float all[each];  // on their way before the first is stored
-  #pragma unroll
-  for (int n = 0; n < each; ++n) {
-    const int i = threadIdx.x + n * threads, c = column + i / TAPS;
-    all[n] = i < BN * TAPS && c < p.n ? VALUE(*(const u16*)(from + weight_offset(c, i % TAPS) * 2)) : 0.f;
-  }
+  constexpr int threads = LANES * STRIPS, size = PACKED_WEIGHTS ? 2 : 1, all = BN * TAPS / size, each = (all + threads - 1) / threads;
+  const int has = COLUMNS % BN ? min(all, (COLUMNS - column) * TAPS / size) : all;
+  const i64 first = i64(p.map[1].word[0]) + column * CHANNEL_STRIDE * 2, from = opaque_address(first + 4 * threadIdx.x);
+  u32 words[each];
   #pragma unroll
   for (int n = 0; n < each; ++n) {
     const int i = threadIdx.x + n * threads;
-    if (i < BN * TAPS) shared_store(to + (i % TAPS * WEIGHTS_PITCH + i / TAPS) * 4, __float_as_uint(all[n]));
+    words[n] = 0;
+    if ((has == all && (n + 1) * threads <= all) || i < has)
+      words[n] = PACKED_WEIGHTS ? load_pair(from + n * threads * 4) : *(const u16*)(first + weight_offset(i / TAPS, i % TAPS) * 2);
+  }
+  constexpr int down = WEIGHTS_PITCH * 4, back = 4 - TAPS * down, step = size * threads;  // to the next tap; from behind the last one
+  int tap = size * threadIdx.x % TAPS;
+  to += tap * down + size * threadIdx.x / TAPS * 4;
+  #pragma unroll
+  for (int n = 0; n < each; ++n) {
+    if ((n + 1) * threads <= all || int(threadIdx.x) + n * threads < all) {
+      shared_store(to, __float_as_uint(VALUE(u16(words[n]))));
+      if (size == 2) shared_store(to + down + (tap + 1 < TAPS ? 0 : back), __float_as_uint(VALUE(u16(words[n] >> 16))));
+    }
+    tap += step % TAPS, to += step % TAPS * down + step / TAPS * 4;
+    if (tap >= TAPS) tap -= TAPS, to += back;
   }
 }
 // Those of two channels: by words where they lie one behind the other.
 DEVICE void hold_weights(const Params& p, int column, Weights& w) {
-  constexpr bool packed = CHANNEL_STRIDE == TAPS && WEIGHT_STRIDE_Y == TAPS_X && WEIGHT_STRIDE_X == 1 && WEIGHT_WORDS;
   const i64 from = opaque_address(i64(p.map[1].word[0]) + column * CHANNEL_STRIDE * 2);
   #pragma unroll
   for (int n = 0; n < TAPS; ++n) {
-    if (packed) {
+    if (PACKED_WEIGHTS) {
       const u32 two = load_pair(from + 4 * n);
       w[2 * n % TAPS][2 * n / TAPS] = VALUE(u16(two)), w[(2 * n + 1) % TAPS][(2 * n + 1) / TAPS] = VALUE(u16(two >> 16));
     } else {
@@ -171,6 +187,10 @@ DEVICE void take_weights(u32 from, Weights& w) {
 // Pixel x of a strip's row: whether it exists, and where its channels lie.
 DEVICE bool has_pixel(const Tile& t, int x) { return x < STRIP_X && (PIXELS_X % STRIP_X == 0 || t.slot_m * STRIP_X + x < PIXELS_X); }
 DEVICE i64 pixel_address(const TensorMap& map, const Tile& t, int x, int size) {
+  if (PACKED_TILES) {
+    const i64 pixel = i64(t.batch) * (PIXELS_Y * PIXELS_X) + t.row;
+    return map_address(map) + (pixel * COLUMNS + first_column(t, 0)) * size + x * (i64(COLUMNS) * size);
+  }
   const i64 first = map_address(map) + t.batch * map_batch(map) + t.row * map_pitch(map) + i64(first_column(t, 0)) * size;
   return first + x * map_pitch(map);
 }
@@ -204,19 +224,20 @@ extern "C" __global__ void __launch_bounds__(LANES * STRIPS, RESIDENT) postlude_
   extern __shared__ __align__(1024) u8 dynamic_shared[];
   follow_previous_launch();
   Tile tile;
-  tile.tile_n = blockIdx.x % p.tiles_n, tile.col = tile.tile_n * BN;
+  tile.tile_n = blockIdx.x % TILES_N, tile.col = tile.tile_n * BN;
   tile.lane = threadIdx.x % LANES;
-  const int strip = blockIdx.x / p.tiles_n * STRIPS + threadIdx.x / LANES, column = first_column(tile, 0);
+  const int strip = blockIdx.x / TILES_N * STRIPS + threadIdx.x / LANES, column = first_column(tile, 0);
   const Strip s = {strip % STRIPS_X, strip / STRIPS_X % STRIPS_Y};
   tile.batch = strip / (STRIPS_X * STRIPS_Y), tile.slot_m = s.x;
   tile.row = s.y * STRIP_Y * PIXELS_X + s.x * STRIP_X, tile.turn = 0, tile.wg = 0, tile.warp = 0;
-  const bool exists = tile.batch < p.batch && column < p.n;
-  const i64 first = tile.batch * p.rows.image_stride + (s.y * STRIP_Y * STEP_Y + FIRST_Y) * STRIDE_Y + (s.x * STRIP_X * STEP_X + FIRST_X) * STRIDE_X;
+  const bool exists = tile.batch < p.batch && column < COLUMNS;
+  const int first_y = s.y * STRIP_Y * STEP_Y + FIRST_Y, first_x = s.x * STRIP_X * STEP_X + FIRST_X;
+  const u32 shared = smem_address(dynamic_shared), weights = shared + tile.lane * 8;
   PixelRows rows;
+  const i64 first = tile.batch * IMAGE_STRIDE + first_y * STRIDE_Y + first_x * STRIDE_X;
   rows.begin(map_address(p.map[0]) + (first + column) * 2, s, exists);
-  const u32 weights = smem_address(dynamic_shared) + tile.lane * 8;
   if (!HELD_WEIGHTS) {
-    load_weights(p, smem_address(dynamic_shared), tile.col);
+    load_weights(p, shared, tile.col);
     __syncthreads();
   }
   if (!exists) return;

@@ -227,6 +227,9 @@ std::string gemm_source(const KernelVariant& variant, const Schedule& s, const E
       };
       address("_X", epilogue.needs.stencil.x), address("_Y", epilogue.needs.stencil.y);
       define("DIRECT", 1), define("STRIPS", s.strips);
+      define("COLUMNS", std::to_string(epilogue.needs.stencil.columns));
+      define("IMAGE_STRIDE", std::to_string(epilogue.needs.stencil.image_stride) + "ll");
+      define("PACKED_TILES", epilogue.needs.stencil.packed_tiles);
       define("CHANNEL_STRIDE", std::to_string(epilogue.needs.stencil.channel_stride) + "ll");
       define("WEIGHT_WORDS", epilogue.needs.stencil.weight_words);
     }

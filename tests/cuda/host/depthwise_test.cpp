@@ -242,6 +242,11 @@ TEST(Depthwise, RunsStraightFromMemory) {
       if (of.conv.stride[0] == 1 && of.conv.stride[1] == 1) stencils.add(back, "bias_relu", blocks);
     }
   }
+  for (const char* const name : {"bias_gelu_res_aux", "plain"}) {
+    stencils.add(depthwise("7x7 of whole images", 5, 72, padded(7, 7), padded(7, 7)), name, "direct 4x64 strip 7x7");
+    stencils.add(depthwise("windows beside the image", 3, 40, {7, 7, 1, 9, 9}, {7, 7, 1, 9, 9}), name,
+                 "direct 2x32 strip 7x7");
+  }
   stencils.add(depthwise("7x7 of infinities", 2, 40, padded(14, 7), padded(15, 7)), "plain", "direct 2x32 strip 4x2");
   stencils.make_infinite();
   stencils.run();
