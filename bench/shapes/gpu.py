@@ -166,7 +166,7 @@ class Machine:
             dtype = cell.dtype if o.dtype == "own" else o.dtype
             unit = {"bf16": 2 ** -8, "f16": 2 ** -11, "e4m3": 2 ** -4, "s8": 0.0,
                     "f32": 1e-5}[dtype]
-            least = {"s8": 0.5, "e4m3": 2 ** -9}.get(dtype, 1e-30)
+            least = {"s8": 0.5, "e4m3": 2 ** -9, "f16": 2 ** -25}.get(dtype, 1e-30)
             bound = r.abs() * 1.05 * unit + scale + k + least
             same = (x == r) | (x.isnan() & r.isnan())
             ratio = torch.where(same, 0.0, (x - r).abs() / bound)

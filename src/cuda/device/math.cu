@@ -341,18 +341,9 @@ template <typename T> DEVICE u32 pack_bf16(T a, T b) { return f32x2_to_bf16(to_f
 template <typename T> DEVICE u32 pack_f16(T a, T b) { return f32x2_to_f16(to_f32(a), to_f32(b)); }
 template <typename T> DEVICE u32 pack_e4m3(T a, T b) { return f32x2_to_e4m3(to_f32(a), to_f32(b)); }
 template <typename T> DEVICE u32 pack_e5m2(T a, T b) { return f32x2_to_e5m2(to_f32(a), to_f32(b)); }
-// One instruction saturates and packs both.
-#ifndef POSTLUDE_HOST
-template <typename T> DEVICE u32 pack_s8(T a, T b) {
-  u32 r; asm("cvt.pack.sat.s8.s32.b32 %0, %1, %2, 0;" : "=r"(r) : "r"(to_i32(b)), "r"(to_i32(a))); return r;
-}
-template <typename T> DEVICE u32 pack_u8(T a, T b) {
-  u32 r; asm("cvt.pack.sat.u8.s32.b32 %0, %1, %2, 0;" : "=r"(r) : "r"(to_i32(b)), "r"(to_i32(a))); return r;
-}
-#else
+// Not by cvt.pack: behind a relu ptxas 13.0 makes F2IP.U8.F32.NTZ.RELU of it, which an H200 does not know.
 template <typename T> DEVICE u32 pack_s8(T a, T b) { return u32(to_s8(a) & 255) | u32(to_s8(b) & 255) << 8; }
 template <typename T> DEVICE u32 pack_u8(T a, T b) { return u32(to_u8(a)) | u32(to_u8(b)) << 8; }
-#endif
 template <typename T> DEVICE u32 pack_bool(T a, T b) { return u32(to_boolean(a)) | u32(to_boolean(b)) << 8; }
 // Four neighbours in one store; `at` is a multiple of four, and the base aligned to as many.
 template <typename T> DEVICE void store_bf16(i64 base, i64 at, T a, T b, T c, T d) { ((u64*)base)[at / 4] = pack_bf16(a, b) | u64(pack_bf16(c, d)) << 32; }
