@@ -37,9 +37,10 @@ std::string FragmentWriter::reduce(std::size_t r) {
     Block block{.size = size, .index = "q", .in = in, .ordered = rows, .lane = "t.lane"};
     block.share = rows ? "Share::row" : columns ? "Share::column" : "Share::nothing";
     if (&piece == phase_.reductions[r].pieces.data())
-      block.first = rows      ? "f == 0 && group % SPAN == 0"
-                    : columns ? first_rows(across)
-                              : "f == 0 && group == 0 && i == 0";
+      block.first = across == Across::groups ? "f == 0 && group % SPAN == 0"
+                    : rows                   ? "f == 0 && group == 0"
+                    : columns                ? first_rows(across)
+                                             : "f == 0 && group == 0 && i == 0";
     const auto factor = [&](int k) { return name(phase_.code[piece.args[0]].args[k], Level::element); };
     const BlockAddition a = value(piece.args[0]).folded ? c_.reducers[r].products(block, factor(0), factor(1), state)
                                                         : c_.reducers[r].addition(block, args, state);
