@@ -98,6 +98,15 @@ void expect_bits_of_the_cpu(DeviceProblem& problem) {
   }
 }
 
+// An H200 refuses what ptxas 13.0 makes of a relu, two conversions and cvt.pack (decision 0235).
+TEST(Integers, ArePackedBehindARelu) {
+  if (const std::string why = missing(); !why.empty()) GTEST_SKIP() << why;
+  DeviceProblem problem(Gemm{.a = DType::bf16, .b = DType::bf16},
+                        parse("def f(acc):\n    y: u8 = relu(acc + acc)\n    z: s8 = relu(acc - 1)\n    return y, z\n"),
+                        Shape{1, 47, 16, 8}, {.elements = Elements::whole});
+  expect_bits_of_the_cpu(problem);
+}
+
 // 0 times a negative number, where a compiler chooses between two constants.
 TEST(Zeros, KeepTheirSign) {
   if (const std::string why = missing(); !why.empty()) GTEST_SKIP() << why;
