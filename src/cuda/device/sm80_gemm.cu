@@ -95,18 +95,21 @@ template <int SIZE> struct RowsOperand {
       copy_async(stage + to + i * rows * K_BYTES, base + (there ? (spot[i].offset + at.offset) * ELEM_BYTES : 0), there ? most : 0);
     }
 #else
+    // A word at a time: all 16 bytes of all rows in one piece took NVRTC up to a minute.
+    constexpr int in_word = 4 / ELEM_BYTES;
     #pragma unroll
-    for (int i = 0; i < passes; ++i) {
-      u32 word[4] = {};
-      #pragma unroll
-      for (int e = 0; e < per; ++e) {
-        const Spot at = k_spot(p.rows, k + e);
-        if (k + e < p.rows.k && (inside >> i & 1) && has(p.rows, spot[i], at))
-          word[e * ELEM_BYTES / 4] |= element_bits<ELEM_BYTES>(base + (spot[i].offset + at.offset) * ELEM_BYTES) << (e * ELEM_BYTES % 4 * 8);
+    for (int i = 0; i < passes; ++i)
+      #pragma unroll 1
+      for (int e = 0; e < per; e += in_word) {
+        u32 word = 0;
+        #pragma unroll
+        for (int x = 0; x < in_word; ++x) {
+          const Spot at = k_spot(p.rows, k + e + x);
+          if (k + e + x < p.rows.k && (inside >> i & 1) && has(p.rows, spot[i], at))
+            word |= element_bits<ELEM_BYTES>(base + (spot[i].offset + at.offset) * ELEM_BYTES) << (x * ELEM_BYTES * 8);
+        }
+        shared_store(stage + to + i * rows * K_BYTES + e * ELEM_BYTES, word);
       }
-      shared_store(stage + to + i * rows * K_BYTES, word[0], word[1]);
-      shared_store(stage + to + i * rows * K_BYTES + 8, word[2], word[3]);
-    }
 #endif
     k += K_BYTES / ELEM_BYTES;
   }
@@ -238,7 +241,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, THREADS == 128 ? 2 : 1) po
   const int k_blocks = p.k_blocks;
   Loop loop;
   loop.begin(p, c, c.n * consumers * OUT_N);
-  #pragma unroll
+  #pragma unroll 1
   for (int s = 0; s < STAGES - 1; ++s) {
     if (s < k_blocks) loop.load(p, smem + s * STAGE_BYTES);
     copy_commit();
