@@ -1,5 +1,6 @@
 // A schedule that nobody wrote: chosen from how a stage reads memory; on a GPU also from sizes, where
-// these are known.
+// these are known. The file is longer than most because one class does it, whose stages are chosen for each
+// other.
 #include "te/linear.h"
 #include "te/reducer.h"
 #include "te/schedule.h"

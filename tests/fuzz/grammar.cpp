@@ -1,3 +1,4 @@
+// The file is longer than most because one class draws a case: what it has drawn tells what it may draw next.
 #include "fuzz/grammar.h"
 
 #include "graph/ir/verify.h"
