@@ -65,8 +65,11 @@ void rank_tile(std::vector<Ranked>& ranked, Schedule s, const EpilogueNeeds& nee
     ranked.push_back(best);
   };
   best_split();
-  // In shares was measured for weight gradients alone, whose waves are few, at the end for other products.
-  (needs.counts_pixels ? s.in_shares : s.at_end) = true;
+  // In shares was measured for weight gradients alone (decisions 0074, 0253).
+  s.in_shares = true;
+  if (needs.counts_pixels || needs.b_mn_major) best_split();
+  if (needs.counts_pixels) return;
+  s.in_shares = false, s.at_end = true;
   best_split();
 }
 

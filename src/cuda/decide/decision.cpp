@@ -38,6 +38,16 @@ Layout layout_of(const Bindings& bindings, const lower::Program& program) {
     layout.a.strides = {windows.image_stride, *stride, windows.channels > 1 ? windows.channel_stride : 0};
     layout.a_rows = {};
   }
+  // A weight gradient of one tap, whose images follow each other: a plain product over all pixels (decision 0253).
+  if (const auto stride = row_stride(layout.b_rows); stride && layout.groups.count <= 1) {
+    const auto& windows = std::get<agreed::WindowRows>(layout.b_rows);
+    const std::int64_t pixels = windows.images > 0 ? shape.k / windows.images : 0;
+    if (windows.images == 1 || pixels == 1 || windows.image_stride == pixels * *stride) {
+      layout.b.strides = {0, pixels == 1 ? windows.image_stride : *stride,
+                          windows.channels > 1 ? windows.channel_stride : 0};
+      layout.b_rows = {};
+    }
+  }
   const auto count = [](const postlude::Address& address, std::int64_t& stride, std::optional<Counted>& k) {
     const auto* counted = std::get_if<Counted>(&address);
     if (!counted) return;
