@@ -103,6 +103,7 @@ struct EpilogueNeeds {
   Stencil stencil = {};        // instead of a product
   bool boxes = false;          // of whose pixels the copy engine loads boxes
   bool any_rows = false;       // no value asks for its row, and maps move all: a thread may have any pixels
+  bool any_columns = false;    // likewise, of columns
   int operations = 0;          // about how many instructions the epilogue takes, an element
   int most_stages = 6;         // stages up to this number are worth more than wide subtiles
   int full_stages = 0;         // of a short K that is held with tile operands: so few are full; 0: any

@@ -244,7 +244,7 @@ void Decider::emit_product() {
   k.grid[0] = static_cast<unsigned>(blocks(s, e.needs,
                                            {std::int64_t{g.tiles} * cluster_tiles(s), round_up(g.tiles_n, s.cluster_n)},
                                            subject_.multiprocessors));
-  if (layout_.padded) return emit_compact();
+  if (layout_.padded && !d_.fused) return emit_compact();
   if (layout_.beside) return emit_interleave();
   if (e.across_tiles() && s.mma) {
     Kernel finish = k;

@@ -108,6 +108,7 @@ class Decider {
   [[nodiscard]] Shape product_shape(bool mma) const;
   [[nodiscard]] std::string portable_reason(const Contraction& gemm) const;
   void arrange(const Contraction& gemm, bool mma, bool b_mn_allowed);
+  [[nodiscard]] bool by_padded_taps() const;
   void fuse(const Contraction& gemm);
   void multiply_alone(const Contraction& gemm);
   void decide_product();

@@ -43,6 +43,8 @@ std::vector<BufferPlace> Decider::places(const Program& program, const std::vect
                        (m.strides[0] == 0 || map_stride(m.strides[0], size, shape_.batch)) && buffer.rows == Extent{};
     // Rows of a residue are no stride apart: the copy engine writes them, or every thread its elements.
     if (part_ && buffer.axes.has(Axis::m) && !place.tensor_map) place = {};
+    // A tap is a batch of its map.
+    if (layout_.padded && layout_.padded->channels * size % 16 != 0) place.tensor_map = false;
   }
   return result;
 }
@@ -218,16 +220,26 @@ void Decider::arrange(const Contraction& gemm, bool mma, bool b_mn_allowed) {
   variant_.a_mn_major = a == Major::mn || keeps_a, variant_.b_mn_major = b == Major::mn || keeps_b;
 }
 
+// Whether an epilogue may run on an accumulator with columns between its own, as far as how these lie decides: each
+// tap's channels are followed by some.
+bool Decider::by_padded_taps() const {
+  const agreed::Padded& padded = *layout_.padded;
+  return padded.block_groups == 1 && padded.padded_channels == b_windows()->channels;
+}
+
+static const char* const columns_between = "there are columns between those that are asked for";
+
 // The first phase on the product's fragments, or why not.
 void Decider::fuse(const Contraction& gemm) {
   const Request& request = subject_.request;
-  d_.why = request.through_memory ? "the schedule asks for it"
-           : layout_.beside       ? "residues are columns of one product"
-           : layout_.padded       ? "there are columns between those that are asked for"
-                                  : not_fusable(program_, product_phase_);
+  d_.why = request.through_memory                ? "the schedule asks for it"
+           : layout_.beside                      ? "residues are columns of one product"
+           : layout_.padded && !by_padded_taps() ? columns_between
+                                                 : not_fusable(program_, product_phase_);
   if (!d_.why.empty()) return;
   const Phase& phase = program_.phases[product_phase_];
-  columns_ = phase.columns.at(shape_.n);
+  const std::int64_t columns = phase.columns.at(shape_.n);
+  columns_ = layout_.padded ? layout_.padded->padded : columns;
   const int parts = accumulator_parts(phase);
   d_.portable = rows_portable_;
   const bool mma = request.mma || !d_.portable.empty() || layout_.depthwise;
@@ -247,9 +259,10 @@ void Decider::fuse(const Contraction& gemm) {
   // which five and more have not side by side in a tile, and none may begin between 16 bytes: the device calls that an
   // illegal instruction.
   arrange(gemm, mma, parts == 1 || (parts <= 4 && columns_ % 8 == 0 && accumulator_piece(phase) % (mma ? 8 : 64) == 0));
+  variant_.padded_taps = layout_.padded.has_value();
   // Addresses of outputs and operands decide how they are reached; those of the workspace are aligned.
   Chosen chosen =
-      choose_product({program_, product_phase_, variant_, mma, places(program_, memory_, columns_), product_shape(mma),
+      choose_product({program_, product_phase_, variant_, mma, places(program_, memory_, columns), product_shape(mma),
                       columns_, in_order(), request.schedule, subject_.multiprocessors, lines(true), lines(false)},
                      judge_);
   product_ = std::move(chosen.product);
@@ -263,7 +276,7 @@ void Decider::fuse(const Contraction& gemm) {
   }
   d_.fused = product_.has_value();
   (d_.fused ? d_.considered : d_.not_fused) = std::move(chosen.considered);
-  d_.why = std::move(chosen.why);
+  d_.why = !product_ && layout_.padded ? columns_between : std::move(chosen.why);
 }
 
 // The accumulator alone, into the workspace.
@@ -341,7 +354,7 @@ void Decider::decide_product() {
     };
     d_.repack_images = layout_.images.has_value();
     if (d_.repack_images) packed_images_ = take(packed_images() * size_of(gemm->a));
-    if (layout_.padded || layout_.beside) padded_ = take(rows() * columns_ * 4);
+    if (!d_.fused && (layout_.padded || layout_.beside)) padded_ = take(rows() * columns_ * 4);
     if (d_.repack_a) packed_a_ = take(repacked(layout_.a, true));
     if (d_.repack_b && !part_) packed_b_ = take(repacked(layout_.b, false));
     for (std::size_t i = 0; d_.repack_b && i < layout_.parts.size(); ++i) {

@@ -167,8 +167,15 @@ void Decider::map_tile(Kernel& k, DType type, const Memory& memory, const lower:
     map_scattered(k, address, type, width, memory.strides[1], row_bytes, rows);
     return;
   }
+  const int box = static_cast<int>(row_bytes / bytes);
+  if (variant_.padded_taps) {  // a tap stands for a batch, which weight gradients lack
+    const int channels = layout_.padded->channels;
+    map(k, address, type,
+        {{channels, 1, box}, {this->rows(), memory.strides[1], rows}, {shape_.n / channels, channels, 1}}, row_bytes);
+    return;
+  }
   map(k, address, type,
-      {{width, 1, static_cast<int>(row_bytes / bytes)},
+      {{width, 1, box},
        {this->rows(), memory.strides[1], rows},
        {memory.strides[0] ? shape_.batch : 1, memory.strides[0], 1}},
       row_bytes);

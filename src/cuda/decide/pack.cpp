@@ -82,14 +82,20 @@ bool few(const agreed::WindowRows& w, std::int64_t size) {
   return w.channels * size <= few_bytes && w.axis[2].taps > 1 && w.axis[2].reach == 1;
 }
 
-// A weight gradient's: 64 columns are of one tap, so there may be columns between those that are asked for.
+// A weight gradient's: 64 columns are of one tap, so there may be columns between those that are asked for. The copy
+// engine puts zeros there, and reads images as they lie where it can (decision 0255).
 std::optional<Layout> padded(const Layout& layout, const agreed::WindowRows& w) {
   constexpr std::int64_t size = 2;
-  if (w.channels % 64 == 0 && portable_rows(layout.b_rows, layout.b.alignment, size).empty()) return {};
+  const bool as_they_lie = portable_rows(layout.b_rows, layout.b.alignment, size).empty();
+  if (w.channels % 64 == 0 && as_they_lie) return {};
   Layout made = layout;
   agreed::WindowRows& rows = std::get<agreed::WindowRows>(made.b_rows);
   const std::optional<Row> row = few(w, size) ? std::optional(row_of(w, size, true)) : std::nullopt;
-  made.images = copy(rows, small(round_up(w.channels, 64)), row, size);
+  if (row || !as_they_lie) {
+    made.images = copy(rows, small(round_up(w.channels, 8)), row, size);
+    made.b.alignment = 16;
+  }
+  rows.channels = small(round_up(rows.channels, 64)), rows.k = rows.channels * rows.taps;
   made.padded = agreed::Padded{0,
                                0,
                                0,
@@ -102,8 +108,7 @@ std::optional<Layout> padded(const Layout& layout, const agreed::WindowRows& w) 
                                0,
                                1,
                                0};
-  made.b.alignment = 16;
-  if (rows.channels % 64 != 0 || !portable_rows(made.b_rows, 16, size).empty()) return {};
+  if (!portable_rows(made.b_rows, made.b.alignment, size).empty()) return {};
   return made;
 }
 

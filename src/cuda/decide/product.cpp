@@ -139,6 +139,7 @@ Choice choose(const Site& site, Hold hold) {
   e.needs.stencil = site.variant.stencil, e.needs.boxes = site.variant.boxes;
   e.needs.a_rows = site.mma || site.variant.a_mn_major || site.variant.a_form ? 0 : few_rows(site.shape.m);
   e.needs.promoted = !site.mma && site.variant.promoted != 0;
+  if (site.variant.padded_taps && !e.needs.any_columns) return choice;
   if (e.needs.holds && site.shape.k <= 2048) e.needs.most_stages = 5;
   if (const std::int64_t bytes = site.shape.k * e.needs.element_bytes; e.needs.holds && e.needs.aux_bytes_column)
     e.needs.full_stages = bytes <= 384 ? 2 : bytes <= 512 ? 4 : 0;

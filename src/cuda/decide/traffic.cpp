@@ -97,7 +97,7 @@ void Decider::count_repacks(const Contraction& gemm) {
     beside("images repacked", read, written);
     d_.outline.read_beyond += static_cast<double>(written - read);
   }
-  if (const auto& padded = layout_.padded)
+  if (const auto& padded = layout_.padded; padded && !d_.fused)
     beside("the accumulator's padding left out", shape_.m * shape_.n * 4, shape_.m * padded->padded * 4);
   if (layout_.beside)
     beside("residues put in their places", product_shape(false).m * columns_ * 4,

@@ -104,6 +104,18 @@ template <int run> DEVICE u64 matrix_descriptor(u32 address, u32 leading, u32 st
   return (u64(run == 128 ? 1 : run == 64 ? 2 : run == 32 ? 3 : 0) << 62) | (u64(stride >> 4) << 32) | (u64(leading >> 4) << 16) | ((address & 0x3ffff) >> 4);
 }
 
+// The batch in a tile's map, and `col` there. Where columns behind each tap's channels are none of the tile's, a tap stands for a
+// batch, and a column is its channel.
+#if PADDED_TAPS
+DEVICE int map_batch(const Params& p, int& col, int) {
+  int tap = col;
+  col = innermost(tap, p.rows.channels);
+  return tap;
+}
+#else
+DEVICE int map_batch(const Params&, int&, int batch) { return batch; }
+#endif
+
 template <int size> DEVICE void subtile_load(const TensorMap& map, u32 to, u32 bar, int row, int col, int batch, const Params& p) {
   constexpr int row_bytes = SUB_N * size < 128 ? SUB_N * size : 128;
 #if SCATTERED
@@ -116,6 +128,7 @@ template <int size> DEVICE void subtile_load(const TensorMap& map, u32 to, u32 b
     tma_load_pixels(to + box * 64 * row_bytes, map, bar, col + box * (row_bytes / size), at.x, at.y, at.image, 0, 0);
 #endif
 #else
+  batch = map_batch(p, col, batch);
   #pragma unroll
   for (int box = 0; box < SUB_N * size / row_bytes; ++box)
     tma_load(to + box * 64 * row_bytes, map, bar, col + box * (row_bytes / size), row, batch);
@@ -134,6 +147,7 @@ template <int size> DEVICE void subtile_store(const TensorMap& map, u32 from, in
     tma_store_pixels(map, from + (box * 64 + row % 64) * row_bytes, col + box * (row_bytes / size), at.x, at.y, at.image);
 #endif
 #else
+  batch = map_batch(p, col, batch);
   #pragma unroll
   for (int box = 0; box < SUB_N * size / row_bytes; ++box)
     tma_store(map, from + (box * 64 + row % 64) * row_bytes, col + box * (row_bytes / size), row, batch);

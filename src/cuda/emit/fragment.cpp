@@ -447,19 +447,21 @@ $loads$stores};
                {"stores", stores}});
 }
 
-// Whether every element is a matter of its accumulator, its column and what maps move beside it.
-static bool takes_any_rows(const FragmentCode& code) {
+// Whether every element is a matter of its accumulator, what maps move beside it, and its column (`asks` being a row's
+// level) or its row.
+static bool takes_any(const FragmentCode& code, Level asks) {
   const lower::Phase& phase = *code.phase;
   for (std::size_t id = 0; id < phase.code.size(); ++id) {
     const Instruction& i = phase.code[id];
     const FragmentCode::Value& value = code.values[id];
     if (!value.wanted) continue;
-    if (value.level == Level::row || i.op == Op::random || i.round == Round::stochastic) return false;
+    if (value.level == asks || i.op == Op::random || i.round == Round::stochastic) return false;
     const bool tile = value.level == Level::element && i.op == Op::operand;
     if (tile && (code.load_of(i.access) < 0 || !plain(i.access))) return false;
   }
   return phase.reductions.empty() && code.direct.empty() && code.interleaved.empty() &&
-         std::all_of(code.loads.begin(), code.loads.end(), [](const auto& load) { return load.guard < 0; }) &&
+         std::all_of(code.loads.begin(), code.loads.end(),
+                     [&](const auto& load) { return load.guard < 0 || asks == Level::column; }) &&
          std::all_of(code.staged.begin(), code.staged.end(),
                      [](const auto& staged) { return staged.by_map && plain(staged.store->access); });
 }
@@ -469,7 +471,9 @@ FusedEpilogue emit_fragment(const Program& program, int index, const std::vector
   FusedEpilogue& e = code.host();
   e.pressure[0] = pressure_of(program, code.plan, code.plan.first);
   if (e.held >= 0) e.pressure[1] = pressure_of(program, code.plan, code.plan.held);
-  e.needs.any_rows = e.held < 0 && e.needs.parts == 1 && takes_any_rows(code.plan.first);
+  const bool alone = e.held < 0 && e.needs.parts == 1;
+  e.needs.any_rows = alone && takes_any(code.plan.first, Level::row);
+  e.needs.any_columns = alone && takes_any(code.plan.first, Level::column);
   std::string structs;
   for (std::size_t r = 0; r < e.partials.size(); ++r) {
     const bool blocks = r >= code.phase().reductions.size();

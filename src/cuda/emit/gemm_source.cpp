@@ -251,6 +251,7 @@ std::string gemm_source(const KernelVariant& variant, const Schedule& s, const E
     define("B_FORM", variant.b_form);
     define("B_CHUNKS", variant.b_chunks);
     define("B_DEPTH", variant.b_depth);
+    define("PADDED_TAPS", variant.padded_taps);
   }
   if (!s.mma) {
     define("A_RUN", variant.a_run);

@@ -13,14 +13,15 @@ namespace postlude::inline v0::cuda {
 struct KernelVariant {
   DType a = DType::bf16, b = DType::bf16;  // bf16, f16, e4m3, e5m2 (mixed fp8 allowed), s8, u8
   bool a_mn_major = false, b_mn_major = false;
-  int a_form = 0;         // of KernelRows
-  bool a_chunks = false;  // their elements lie side by side, 16 bytes at a time
-  int taps = 1;           // of a window
-  int a_run = 128;        // bytes of K that the copy engine loads of a pixel at a time (sm_90a)
-  bool a_depth = false;   // and images have a depth
-  int b_taps = 0;         // K is counted by taps: each tap's channels fill whole k blocks (sm_90a); 2: backwards
-  int b_form = 0;         // of KernelRows: 2, N counts windows and K their pixels
-  int block_columns = 0;  // WindowRows', of A
+  int a_form = 0;            // of KernelRows
+  bool a_chunks = false;     // their elements lie side by side, 16 bytes at a time
+  int taps = 1;              // of a window
+  int a_run = 128;           // bytes of K that the copy engine loads of a pixel at a time (sm_90a)
+  bool a_depth = false;      // and images have a depth
+  int b_taps = 0;            // K is counted by taps: each tap's channels fill whole k blocks (sm_90a); 2: backwards
+  bool padded_taps = false;  // N has columns behind each tap's channels that no tile of the epilogue has (sm_90a)
+  int b_form = 0;            // of KernelRows: 2, N counts windows and K their pixels
+  int block_columns = 0;     // WindowRows', of A
   int group_columns = 0,
       group_k = 0;              // of B as it lies in groups: columns and channels of one (sm_90a); 0: it does not
   int block_rows = 0;           // and of B

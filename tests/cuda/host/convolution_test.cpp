@@ -172,6 +172,81 @@ TEST(Emission, ReadsFiltersOfGroupsAsTheyLie) {
   EXPECT_EQ(copied, 7);  // groups of 8 bytes, lines of 128 bytes that have two taps, gradients by data of 1x1
 }
 
+// Weight gradients of channels that 64 columns do not divide, as they lie: the products of one tap are plain ones, and
+// of others the epilogue runs where taps have columns between them.
+TEST(Emission, SumsPixelsOfAnyChannels) {
+  struct One {
+    const char* name;
+    std::int64_t channels, filters, r, s;
+    std::int32_t stride, padding;
+    const char* schedule;
+    bool fused = true, channels_last = true;
+    std::int64_t images = 3, height = 9, width = 8;
+  };
+  Harness harness("emission_weights");
+  std::vector<Convolving> all;
+  std::vector<bool> fused;
+  const Graph step = parse(R"(
+@epilogue
+def step(acc, W: tile, V: tile[f32], rate: scalar, scale: col):
+    momentum: f32 = 0.5 * V + acc * scale
+    stepped = W - rate * momentum
+    return momentum, stepped
+)");
+  const Graph narrow = parse(R"(
+@epilogue
+def narrow(acc):
+    D: e4m3 = acc * 0.25
+    return D
+)");
+  const Graph bias = epilogue("bias_relu"), axpby = epilogue("axpby"), plain = epilogue("plain");
+  const char* const parts = "pingpong 64x64x6 sub 32x2 aux 0 raster 2 split 3 by memory";
+  for (const One& one :
+       {One{"96", 96, 72, 3, 3, 1, 1, ""}, One{"24", 24, 40, 3, 2, 1, 0, ""}, One{"40 by 2", 40, 64, 3, 3, 2, 1, ""},
+        One{"8, one tap along a row", 8, 64, 3, 1, 1, 1, ""}, One{"200", 200, 136, 2, 2, 2, 0, ""},
+        One{"72 in parts", 72, 64, 2, 3, 1, 1, parts},
+        One{"328 by a cooperative tile", 328, 130, 1, 3, 1, 1, "cooperative 128x192x3 sub 64x2 aux 0 raster 2"},
+        One{"44, which are copied", 44, 64, 2, 2, 2, 0, "", false},
+        One{"96 that lie first", 96, 64, 3, 3, 1, 1, "", true, false}, One{"1x1 of 24", 24, 24, 1, 1, 1, 0, ""},
+        One{"1x1 of 96", 96, 40, 1, 1, 1, 0, ""}, One{"1x1 of 472 in parts", 472, 72, 1, 1, 1, 0, parts},
+        One{"1x1 by 2", 72, 64, 1, 1, 2, 0, ""}, One{"1x1 padded", 40, 64, 1, 1, 1, 1, ""},
+        One{"1x1 of 44", 44, 64, 1, 1, 1, 0, ""},
+        One{"1x1 of one image, channels first", 40, 64, 1, 1, 1, 0, "", true, false, 1, 8, 8},
+        One{"1x1 of one pixel", 96, 64, 1, 1, 1, 0, "", true, true, 70, 1, 1}}) {
+    gpu_tests::Convolution c;
+    c.name = std::string("weights of ") + one.name;
+    c.direction = gpu_tests::Direction::wgrad;
+    c.conv.x = c.conv.w = all.size() % 2 ? DType::bf16 : DType::f16;
+    c.conv.stride = {one.stride, one.stride},
+    c.conv.padding = {{{one.padding, one.padding}, {one.padding, one.padding}}};
+    c.images = one.images, c.height = one.height, c.width = one.width, c.channels = one.channels;
+    c.filters = one.filters, c.r = one.r, c.s = one.s, c.channels_last = one.channels_last, c.seed = 90 + all.size();
+    const bool asked = *one.schedule;
+    for (const Graph* graph : {&plain, &step, &axpby, &narrow, &bias}) {
+      if (asked && graph != &plain) continue;
+      all.push_back(convolving(c, *graph, one.schedule));
+      // Where there are windows, an epilogue asks for no column, and a tap has whole 16 bytes.
+      const bool plain_product = one.r * one.s * one.stride == 1 && one.padding == 0;
+      fused.push_back(one.fused && (plain_product || (graph != &bias && (graph != &narrow || one.channels % 16 == 0))));
+    }
+  }
+  thin_out(all);
+  for (Convolving& r : all) r.call.run();
+  ASSERT_TRUE(harness.compile());
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    Convolving& r = all[i];
+    const std::string schedule = r.call.describe();
+    SCOPED_TRACE(r.c.name + ": " + schedule);
+    if (every() == 1) { EXPECT_EQ(schedule.find("from memory") == schedule.npos, fused[i]); }
+    for (const std::uint64_t order : {std::uint64_t{0}, r.c.seed}) {
+      r.tensors.poison();
+      harness.order(order);
+      r.call.run();
+      EXPECT_EQ(gpu_tests::wrong(r.c, r.plan, r.tensors), "");
+    }
+  }
+}
+
 // Residues of few channels as columns of one product, and apart.
 TEST(Emission, PutsResiduesBesideOneAnother) {
   Harness harness("emission_beside");
