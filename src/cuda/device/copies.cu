@@ -1,19 +1,34 @@
 R"cuda(
+// Quotients of 64 bits take several times as long as those of 32.
+DEVICE i64 quotient(i64 x, int by) { return x >> 32 ? x / by : i64(u32(x) / u32(by)); }
+
 // 16 bytes a thread. A parameter block of 64-bit words.
 extern "C" __global__ void __launch_bounds__(256) postlude_repack_images(const __grid_constant__ UnpackedImages p) {
   follow_previous_launch();
   constexpr int per = 16 / sizeof(WORD);
   const int chunks = p.columns * p.packed / per;  // of a row
   const i64 at = blockIdx.x * 256ll + threadIdx.x;
-  i64 row = at / chunks;
+  i64 row = quotient(at, chunks);
   const int chunk = int(at - row * chunks);
   if (row >= (i64)p.images * p.extent[0] * p.extent[1]) return;
   WORD* to = (WORD*)p.to + at * per;
-  const int y = int(row % p.extent[1]);
-  row /= p.extent[1];
-  const int z = int(row % p.extent[0]), image = int(row / p.extent[0]);
+  const i64 plane = quotient(row, p.extent[1]), image = quotient(plane, p.extent[0]);
+  const int y = int(row - plane * p.extent[1]), z = int(plane - image * p.extent[0]);
   const i64 from = image * p.image_stride + z * p.stride[0] + y * p.stride[1];
   int column = chunk * per / p.packed, c = chunk * per - column * p.packed;
+  if (p.channel_stride == 1 && p.packed % per == 0) {  // all of one pixel
+    struct alignas(16) Four { u32 word[4]; } four;
+    const int x = p.first + column;
+    const Words words(p.from + i64(sizeof(WORD)) * (from + x * p.stride[2] + c), u32(x) < u32(p.extent[2]) ? max(0, min(per, p.channels - c)) : 0);
+    u32 v = words.word(0);
+    #pragma unroll
+    for (int w = 0; w < 4; ++w) {
+      const u32 next = words.word(w + 1);
+      four.word[w] = __funnelshift_r(v, next, 8 * words.shift), v = next;
+    }
+    *(Four*)to = four;
+    return;
+  }
   #pragma unroll
   for (int e = 0; e < per; ++e) {
     const int x = p.first + column;

@@ -36,6 +36,9 @@ const char* const fold_text =
 const char* const product_text =
 #include "cuda/device/product.cu"
     ;
+const char* const words_text =
+#include "cuda/device/words.cu"
+    ;
 const char* const repack_text =
 #include "cuda/device/repack.cu"
     ;
@@ -381,12 +384,12 @@ static std::string words(DType type) {
 
 std::string repack_source(DType type, bool counted) {
   return words(type) + "#define COUNTED " + (counted ? "1" : "0") + "\n" + base_source() + agreed_product +
-         counting_text + repack_text;
+         counting_text + words_text + repack_text;
 }
 
 std::string copies_source(DType type) {
   return words(type) + "#define ACC " + (is_float(type) ? "float" : "int") + "\n" + base_source() + agreed_product +
-         copies_text;
+         words_text + copies_text;
 }
 
 }  // namespace postlude::inline v0::cuda
