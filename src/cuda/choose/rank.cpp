@@ -14,6 +14,7 @@ namespace {
 
 constexpr int least_k_blocks = 4;     // of a part that meets others in memory
 constexpr int most_waves = 8;         // of such parts
+constexpr int least_shares = 9;       // of a plain product's tile; fewer parts are added by one block as soon
 constexpr int most_blocks = 1 << 26;  // of direct stencils, whose strips are numbered
 
 // Tile rows walked together.
@@ -54,23 +55,23 @@ void rank_tile(std::vector<Ranked>& ranked, Schedule s, const EpilogueNeeds& nee
     if (k_blocks >= 2 * s.split && illegal(s, needs).empty()) ranked.push_back({s, cost()});
   }
   s.by_memory = true;
-  const auto best_split = [&] {
+  const auto best_split = [&](int least) {
     const std::int64_t divided = tiles.all - whole_tiles(s, tiles, multiprocessors);
     Ranked best{s, std::numeric_limits<double>::infinity()};
-    for (s.split = 2; s.split <= most_parts && k_blocks >= least_k_blocks * s.split &&
-                      divided * s.split <= most_waves * multiprocessors && illegal(s, needs).empty();
+    for (s.split = least; s.split <= most_parts && k_blocks >= least_k_blocks * s.split &&
+                          divided * s.split <= most_waves * multiprocessors && illegal(s, needs).empty();
          ++s.split) {
       if (const double now = cost(); now < best.cost) best = {s, now};
     }
     ranked.push_back(best);
   };
-  best_split();
-  // In shares was measured for weight gradients alone (decisions 0074, 0253).
+  best_split(2);
+  // Of products with B along K shares gain nothing (decision 0253).
   s.in_shares = true;
-  if (needs.counts_pixels || needs.b_mn_major) best_split();
+  if (needs.counts_pixels || needs.b_mn_major) best_split(needs.counts_pixels ? 2 : least_shares);
   if (needs.counts_pixels) return;
   s.in_shares = false, s.at_end = true;
-  best_split();
+  best_split(2);
 }
 
 // Clusters whose tiles load together are worth it where lines are slow; elsewhere they only wait for each other. Those
