@@ -42,7 +42,7 @@ extern "C" __global__ void __launch_bounds__(256) postlude_compact(const __grid_
   const int column = blockIdx.x * 256 + threadIdx.x;
   if (column >= p.n) return;
   const int tap = column / p.channels, row = tap / p.taps;
-  const int from = (row * p.padded_taps + tap - row * p.taps) * p.padded_channels + column - tap * p.channels;
+  const int from = row * p.padded_row + (tap - row * p.taps) * p.padded_channels + column - tap * p.channels;
   for (int m = blockIdx.y; m < p.m; m += gridDim.y) {
     const int group = p.block_groups > 1 ? m / p.group_rows % p.block_groups : 0;
     ((ACC*)p.to)[(i64)m * p.n + column] = ((const ACC*)p.from)[(i64)m * p.padded + from + group * p.channels];

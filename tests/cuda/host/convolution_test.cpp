@@ -140,6 +140,30 @@ TEST(Emission, Convolves) {
   EXPECT_GE(shared, 4);
 }
 
+// Weight gradients whose rows of few channels are no whole 64 columns.
+TEST(Emission, PadsRowsOfFewChannels) {
+  Harness harness("emission_few_channels");
+  std::vector<Convolving> all;
+  for (const int channels : {1, 2, 3, 6, 10, 13})
+    for (const int stride : {1, 2, 3, 4})
+      for (const int taps : {2, 4}) {
+        gpu_tests::Convolution c = with_gradients(gpu_tests::convolutions(DType::bf16)[0])[2];
+        c.conv.padding = {}, c.conv.stride = {stride, stride};
+        c.channels = channels, c.height = 9, c.width = 16, c.r = 2, c.s = taps;
+        c.name = std::to_string(channels) + " channels, " + std::to_string(taps) + " taps by " + std::to_string(stride);
+        all.push_back(convolving(c, epilogue("bias_relu"), ""));
+      }
+  thin_out(all);
+  for (Convolving& r : all) r.call.run();
+  ASSERT_TRUE(harness.compile());
+  for (Convolving& r : all) {
+    SCOPED_TRACE(r.c.name + ": " + r.call.describe());
+    r.tensors.poison();
+    r.call.run();
+    EXPECT_EQ(gpu_tests::wrong(r.c, r.plan, r.tensors), "");
+  }
+}
+
 // Filters in groups as they lie, also by tiles that share them.
 TEST(Emission, ReadsFiltersOfGroupsAsTheyLie) {
   Harness harness("emission_groups");
