@@ -6,7 +6,7 @@
 #   python    tests/python against torch, in a build of the package
 #   fuzz      random epilogues by random legal schedules (CASES, 1600 unless set; SECONDS_FUZZ at most, 200 unless set)
 #   sanitize  compute-sanitizer's four tools on one epilogue of each kind (where it is installed)
-# ./dev gpu shapes [SEED] [--seconds S] [--cells N] [--schedules]: random cells instead (bench/shapes/gpu.py says what), in under
+# ./dev gpu shapes [SEED] [--seconds S] [--cells N] [--schedules | --conv]: random cells instead (bench/shapes/gpu.py says what), in under
 # eight minutes; h200_shapes.json and .svg, the seeds' record and cells.jsonl (which is there also when it was cut short) go to $OUT.
 # ./dev gpu loops: reductions described as loops beside a copy and torch.compile instead (bench/gpu/loops.py); h200_loops.json.
 # ./dev gpu conv: convolutions beside cuDNN and torch.compile instead (bench/gpu/conv.py); h200_conv.json.

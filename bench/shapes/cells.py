@@ -146,7 +146,9 @@ FAMILY_NAMES = {
 
 
 def classes_of(row: dict) -> list[str]:
-    """Of a result with m, n, k, batch, family and operations."""
+    """Of a result with m, n, k, batch, family and operations, or with classes of its own."""
+    if "classes" in row:
+        return row["classes"]
     found = [f"M {low}-{high}" for low, high in ROWS if low <= row["m"] <= high]
     found.append(FAMILY_NAMES[row["family"]])
     if row["n"] % 8 or row["k"] % 8:

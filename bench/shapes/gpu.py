@@ -1,5 +1,6 @@
 """./dev gpu shapes [SEED]: random cells on one GPU, ours beside cuBLAS's plain product and
-torch.compile. With --schedules: several schedules of ours a cell, the data of a cost model.
+torch.compile. With --schedules: several schedules of ours a cell, the data of a cost model. With
+--conv: random convolutions beside cuDNN (convs.py).
 
 One process a core prepares cells (compiles, checks values against float64), while none is timed.
 Then they are timed one after another by the process that prepared them, alone on the device: L2 is
@@ -27,6 +28,7 @@ from multiprocessing.connection import wait as wait_for_any
 from random import Random
 
 import cells
+import convs
 import report
 from cells import Cell
 from epilogues import torch_form
@@ -369,8 +371,7 @@ def work(pipe, device: str, lock: str, draw: dict) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     machine = Machine(device, lock)
     jobs: dict[int, Job] = {}
-    steps = {False: (prepare, measure), True: (prepare_schedules, measure_schedules)}
-    first, second = steps[draw["schedules"]]
+    describe, first, second = STEPS[draw["what"]]
     pipe.send((None, {}))
     while (command := pipe.recv())[0] != "stop":
         verb, number = command
@@ -390,10 +391,17 @@ def work(pipe, device: str, lock: str, draw: dict) -> None:
             machine.torch.cuda.empty_cache()
 
 
-def drawn(draw: dict, number: int) -> Cell:
+STEPS = {"gpu": (describe, prepare, measure),
+         "schedules": (describe, prepare_schedules, measure_schedules),
+         "conv": (convs.describe, convs.prepare, convs.measure)}
+
+
+def drawn(draw: dict, number: int) -> Cell | convs.Conv:
+    if draw["what"] == "conv":
+        return convs.draw_conv(draw["seed"], number)
     if draw["tiny"]:
         return cells.draw_small_cell(draw["seed"], number)
-    if not draw["schedules"]:
+    if draw["what"] == "gpu":
         return cells.draw_cell(draw["seed"], number)
     return cells.draw_neighbour(draw["seed"], number)
 
@@ -477,7 +485,7 @@ def run(options: argparse.Namespace) -> list[dict]:
                       TRITON_CACHE_DIR=folder + "/triton", TORCHINDUCTOR_COMPILE_THREADS="1",
                       TORCHINDUCTOR_FX_GRAPH_CACHE="0",
                       CUDA_CACHE_DISABLE="1", TORCH_LOGS="-all")
-    draw = {"seed": options.seed, "tiny": options.tiny, "schedules": options.schedules}
+    draw = {"seed": options.seed, "tiny": options.tiny, "what": options.what}
     device = "cpu" if options.tiny else "cuda"
     pool = Pool(options.workers, (device, folder + "/lock", draw))
     rows: dict[int, dict] = {}
@@ -493,7 +501,8 @@ def run(options: argparse.Namespace) -> list[dict]:
         print(f"{spent():4.0f} s  {what}", flush=True)
 
     # A cell takes about so many seconds to be timed; they must be left.
-    each, reserve, told, number = 0.25 if not options.schedules else 0.6, 25, 0.0, 0
+    each, reserve = {"gpu": (0.25, 25), "schedules": (0.6, 25), "conv": (0.3, 10)}[options.what]
+    told, number = 0.0, 0
     while number < options.cells and spent() + each * len(rows) + reserve < options.seconds:
         for pipe in pool.idle():
             if number < options.cells:
@@ -543,7 +552,9 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=420)
     parser.add_argument("--cells", type=int, default=4000)
     parser.add_argument("--workers", type=int, default=os.cpu_count())
-    parser.add_argument("--schedules", action="store_true")
+    for what in ("schedules", "conv"):
+        parser.add_argument(f"--{what}", dest="what", action="store_const", const=what,
+                            default="gpu")
     parser.add_argument("--tiny", action="store_true")
     parser.add_argument("--out", type=pathlib.Path, required=True)
     options = parser.parse_args()
@@ -555,10 +566,12 @@ def main() -> int:
     rows = run(options)
     what = {"seed": options.seed, "claim": before is None and not options.tiny, **versions()}
     if not options.tiny:
-        cells.record(options.seed, {"for": "schedules" if options.schedules else "gpu",
-                                    "commit": what["commit"]}, options.out / cells.SEEDS.name)
-    return report.write(what, rows, options.out, "shapes_schedules" if options.schedules else
-                        "h200_shapes")
+        cells.record(options.seed, {"for": options.what, "commit": what["commit"]},
+                     options.out / cells.SEEDS.name)
+    if options.what == "conv":
+        return report.write(what, rows, options.out, "h200_convs", "cuDNN", "")
+    return report.write(what, rows, options.out, {"gpu": "h200_shapes",
+                                                  "schedules": "shapes_schedules"}[options.what])
 
 
 if __name__ == "__main__":

@@ -57,6 +57,8 @@ def over_floor(row: dict) -> float | None:
 
 
 def shape(row: dict) -> str:
+    if "shape" in row:
+        return row["shape"]
     text = f"{row['m']} x {row['n']} x {row['k']}"
     return f"{row['batch']} of {text}" if row["batch"] > 1 else text
 
@@ -174,8 +176,9 @@ def write(what: dict, rows: list[dict], out: pathlib.Path, name: str, peer: str 
         print("\n" + class_table(timed, peer, plain))
         print(f"\nThe worst twenty beside {peer}\n" +
               worst_table(timed, 20, over_peer, "speed / peer's"))
-        print(f"\nThe worst ten beside {plain}\n" + worst_table(
-            timed, 10, lambda r: over_plain(r) and 1 / over_plain(r), "speed / plain's"))
+        if plain:
+            print(f"\nThe worst ten beside {plain}\n" + worst_table(
+                timed, 10, lambda r: over_plain(r) and 1 / over_plain(r), "speed / plain's"))
         print("\n" + first_calls(timed))
         refused = [r for r in timed if "peer_refused" in r]
         print(f"{len(refused)} cells without a peer" + "".join(

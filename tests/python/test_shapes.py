@@ -17,6 +17,7 @@ if not FOLDER.is_dir():
 sys.path.insert(0, str(FOLDER))
 
 import cells  # noqa: E402
+import convs  # noqa: E402
 import epilogues  # noqa: E402
 import gpu  # noqa: E402
 import loops  # noqa: E402
@@ -43,6 +44,19 @@ def test_a_cell_follows_from_its_seed_and_number():
     assert min(c.m for c in drawn) < 8 and max(c.m for c in drawn) > 10000
     assert all(c.n % c.epilogue.needs_even == 0 for c in drawn)
     assert len({cells.draw_neighbour(5, number).epilogue.name for number in range(12)}) == 1
+
+
+def test_a_convolution_follows_from_its_seed_and_number():
+    assert convs.draw_conv(1, 3) == convs.draw_conv(1, 3) != convs.draw_conv(2, 3)
+    drawn = [convs.draw_conv(5, number) for number in range(300)]
+    assert {c.direction for c in drawn} == {"fprop", "dgrad", "wgrad"}
+    assert all(min(c.output) > 0 and c.bytes() <= convs.MOST_BYTES for c in drawn)
+    names = {name for c in drawn for name in convs.classes_of(c)}
+    assert {"fprop, depthwise, strided", "wgrad, 1 x 1", "dgrad, windows", "one image"} <= names
+    two = convs.Conv(0, "wgrad", 2, (5, 7), 16, 8, (3, 3), 2, (1, 0))
+    assert two.output == (3, 3) and two.shape() == "2x5x7x16:8x3x3:s2,p1x0"
+    assert two.k == 18 and two.operations == 2 * 18 * 8 * 9 * 16
+    assert two.bytes() == 2 * (2 * (16 * 35 + 8 * 9) + 8 * 16 * 9)
 
 
 def test_bytes_are_those_that_must_move():
