@@ -382,6 +382,12 @@ TEST(DirectStencils, SayWhatIsWrong) {
   for (const char* const text : {"direct 1x96 strip 4x8", "direct 32x96 strip 4x8", "direct 999999999x64 strip 4x8"})
     EXPECT_EQ(refused(text), "a block has a thread for two columns of a strip, whole warps of them, at most 1024");
   EXPECT_EQ(refused("direct 16x128 strip 8x8"), "its threads take more registers than there are");
+  n.stencil.y.up = 2;
+  EXPECT_EQ(refused("direct 4x96 strip 4x8"), "");
+  EXPECT_EQ(refused("direct 4x96 strip 4x7"), "a strip of a strided gradient has whole strides of pixels");
+  EXPECT_EQ(refused("stencil 64x32 sub 32x1 aux 0 strip 4x2"),
+            "a strided gradient's pixels are read straight from memory");
+  n.stencil.y.up = 1;
   n.element_bytes = 4;
   EXPECT_EQ(refused("direct 4x96 strip 4x8"), "pixels are read as two channels of 16 bits");
   for (const char* const text :

@@ -214,9 +214,20 @@ const std::tuple<Convolution, const char*, const char*> direct[] = {
     {depthwise("7x7 of whole images, a residual", 9, 72, padded(7, 7), padded(7, 7)), "bias_gelu_res_aux",
      "direct 4x64 strip 7x7"}};
 
+// A stride of the gradient's pixels lies between those of dY.
+const std::tuple<Convolution, const char*, const char*> upwards[] = {
+    {depthwise("3x3 by two", 20, 72, {61, 3, 2, 1, 1}, {40, 3, 2, 1, 1}), "bias_relu", "direct 4x32 strip 4x8"},
+    {depthwise("5x4 by two", 9, 96, {30, 5, 2, 2, 2}, {57, 4, 2, 0, 3}, DType::f16), "bias_gelu_res_aux",
+     "direct 4x96 strip 2x4"},
+    {depthwise("7x7 by two", 12, 40, {29, 7, 2, 3, 3}, {32, 7, 2, 3, 3}), "rowmax", ""}};
+
 TEST(DepthwiseDirect, Sanitized) {
   if (const std::string why = missing(); !why.empty()) GTEST_SKIP() << why;
   for (const auto& [c, epilogue, schedule] : direct) EXPECT_EQ(run(c, suite_graph(epilogue), schedule), "");
+  for (auto [c, epilogue, schedule] : upwards) {
+    c.direction = Direction::dgrad;
+    EXPECT_EQ(run(c, suite_graph(epilogue), schedule), "");
+  }
 }
 
 }  // namespace

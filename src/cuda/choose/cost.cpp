@@ -191,16 +191,21 @@ double hopper(const Schedule& s, const EpilogueNeeds& needs, const Extents& e, i
 // end. The fewer warps there are, the longer each waits.
 double straight(const Schedule& s, const EpilogueNeeds& needs, const Extents& e, int multiprocessors) {
   const Stencil& of = needs.stencil;
-  const double pixels = double(s.strip_x) * s.strip_y, taps = double(of.x.taps) * of.y.taps,
-               read = double(of.x.read(s.strip_x)) * of.y.read(s.strip_y);
+  const double up = double(of.x.up) * of.y.up;
+  const double pixels = double(s.strip_x) * s.strip_y, taps = double(of.x.taps) * of.y.taps / up,
+               read = double(of.x.read(s.strip_x)) * of.y.read(s.strip_y) / up;
   const double element = 4 + 2 * needs.operations + 2 * needs.aux_bytes_column;
-  const double instructions = (2 * taps + element) * pixels + 5 * read + 4 * taps + 120;
+  // A strided gradient's weights, if a thread has not its own, come two bytes at a time (decision 0242).
+  const int weights = of.x.taps * of.y.taps;
+  const double brought = up > 1 && weights > 9 ? 80.0 * weights / s.strips : 0;
+  const double instructions = (2 * taps + element) * pixels + 5 * read + 4 * taps + 120 + brought;
   const double warps = threads(s) / 32.0, beside = resident(s, needs) * warps / 4;  // of a scheduler
   const Tiles tiles = tiles_of(s, needs, e.batch, e.m, e.columns);
   const double blocks = std::max(1.0, double(tiles.all) / s.strips / multiprocessors),
                issued = blocks * warps / 4 * instructions;
-  const double bytes = double(e.batch) * double(e.m) * double(e.columns) *
-                       (of.x.step * of.y.step * needs.element_bytes + needs.aux_bytes_column + needs.d_bytes_column);
+  const double bytes =
+      double(e.batch) * double(e.m) * double(e.columns) *
+      (of.x.step * of.y.step * needs.element_bytes / up + needs.aux_bytes_column + needs.d_bytes_column);
   const double waits = (1 + 0.9 / beside) * (s.bn < 64 ? 1.15 : 1);  // less than a line of 128 bytes of a pixel
   return 1500 + waits * (at_once({issued, bytes / 20 / multiprocessors}) +
                          instructions * std::min(beside, issued / instructions) / 6);

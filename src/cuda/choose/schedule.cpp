@@ -132,7 +132,7 @@ StencilMemory stencil_memory(const Schedule& s, const EpilogueNeeds& n) {
 
 bool rows_in_turn(const Schedule& s, const Stencil& of) {
   constexpr int most_unrolled = 1024;  // multiply-adds: longer code waits for itself to be fetched
-  return of.y.step == 1 && of.y.reach == 1 && (s.strips || of.y.taps > s.strip_y) &&
+  return of.y.step == 1 && of.y.reach == 1 && of.y.up == 1 && (s.strips || of.y.taps > s.strip_y) &&
          of.y.taps * of.x.taps * s.strip_x * s.strip_y > most_unrolled;
 }
 
@@ -153,7 +153,8 @@ static int direct_registers(const Schedule& s, const EpilogueNeeds& n) {
   const Stencil& of = n.stencil;
   const bool in_turn = rows_in_turn(s, of);
   const int row = std::min(of.x.read(s.strip_x), of.x.pixels > s.strip_x ? 1 << 20 : of.x.extent);
-  const int sums = s.strip_x * std::min(s.strip_y, in_turn ? s.strip_y : of.y.taps), ahead = in_turn || row > 8 ? 1 : 2;
+  const int sums = s.strip_x * std::min(s.strip_y, in_turn ? s.strip_y : of.y.taps + of.y.up - 1),
+            ahead = in_turn || row > 8 ? 1 : 2;
   const int weights = of.x.taps * (in_turn ? 1 : of.y.taps), others = weights > 9 ? 30 : 14;
   const int words = 2 * sums + 2 * weights + (2 + ahead) * row + s.strip_x * n.aux_bytes_column / 2 + n.operations / 4;
   return std::clamp(static_cast<int>(round_up(words + others, 8)), 64, 248);
@@ -329,6 +330,8 @@ static std::string illegal_direct(const Schedule& s, const EpilogueNeeds& n) {
   if (!n.any_rows) return "the epilogue reduces, asks for rows, draws, or moves what no map does";
   if (is_rolled(n)) return "the epilogue is too long to stand once for each pixel";
   if (s.strip_y < 1 || std::int64_t{s.strip_x} * s.strip_y > most_pixels) return "a strip has 1 to 64 pixels";
+  if (s.strip_x % n.stencil.x.up || s.strip_y % n.stencil.y.up)
+    return "a strip of a strided gradient has whole strides of pixels";
   if (s.bn < 32 || s.bn > 256 || s.bn % 16) return "a block has 32 to 256 columns, a multiple of 16";
   if (std::int64_t{s.strips} * s.bn / 2 > most_threads || threads(s) % 32)
     return "a block has a thread for two columns of a strip, whole warps of them, at most 1024";
@@ -356,6 +359,7 @@ static std::string illegal_bands(const Schedule& s, const EpilogueNeeds& n) {
 // Why a stencil's tile is not legal beside what is asked of every tile; empty: it is.
 static std::string illegal_stencil(const Schedule& s, const EpilogueNeeds& n) {
   if (!n.stencil) return "a stencil is for convolutions of one channel a group, their channels side by side";
+  if (n.stencil.y.up * n.stencil.x.up > 1) return "a strided gradient's pixels are read straight from memory";
   if (s.bm != 64 && s.bm != 128 && s.bm != 256) return "a stencil's tile has 64, 128 or 256 rows";
   if (s.bn != 32 && s.bn != 64 && s.bn != 128) return "a stencil's tile has 32, 64 or 128 columns";
   if (s.bm * s.bn > 128 * 128) return "a stencil's tile has at most 128 x 128 elements";

@@ -54,6 +54,7 @@ struct Stencil {
     int pixels = 1, taps = 0, step = 1, reach = 1;
     int extent = 1, first = 0;                   // of the image; where the first window begins in it
     std::int64_t stride = 0, weight_stride = 0;  // elements from a pixel, and from a weight, to the next
+    int up = 1;  // pixels of the image are so far apart, with zeros between them, `first` among these (decision 0242)
     // Elements that are read for so many pixels.
     [[nodiscard]] int read(int count) const { return (count - 1) * step + (taps - 1) * reach + 1; }
     bool operator==(const Axis&) const = default;
@@ -62,7 +63,8 @@ struct Stencil {
   std::int64_t channel_stride = 0;             // of weights
   bool weight_words = false;                   // whose first one lies at a multiple of four bytes
   std::int64_t columns = 0, image_stride = 0;  // channels; elements from an image to the next
-  bool packed_tiles = false;  // operands and outputs of the output's shape lie as it does, without gaps
+  bool packed_tiles = false;      // operands and outputs of the output's shape lie as it does, without gaps
+  std::int64_t first_weight = 0;  // elements behind the weights' address
   bool operator==(const Stencil&) const = default;
   explicit operator bool() const { return x.taps > 0; }  // there is one
 };

@@ -76,7 +76,9 @@ void Decider::map_b(Kernel& k, const Contraction& gemm, int rows) const {
   if (const auto& d = layout_.depthwise) {
     const std::size_t at = k.block.size();
     k.block.resize(at + map_words);
-    k.addresses.push_back({at, b_address(gemm)});
+    Address from = b_address(gemm);
+    from.offset += d->first_weight * size_of(gemm.b);
+    k.addresses.push_back({at, from});
     k.block[at + 1] = word(d->channel_stride), k.block[at + 2] = word(d->y.weight_stride),
                  k.block[at + 3] = word(d->x.weight_stride);
     return;

@@ -4,6 +4,7 @@
 #include "cuda/decide/product.h"
 
 #include <algorithm>
+#include <limits>
 
 namespace postlude::inline v0::cuda {
 namespace {
@@ -155,9 +156,46 @@ Stencil stencil_of(const agreed::WindowRows& w) {
   return {.y = axis(w.axis[1]), .x = axis(w.axis[2])};
 }
 
+// The residues of a strided data gradient, `up` pixels of whose images are one of dY, as one product over images with
+// zeros between their pixels; false where a residue has no tap. `first_weight`: where W begins then.
+static bool join_residues(Layout& layout, std::array<int, 3>& up, std::int64_t& first_weight) {
+  const std::vector<KernelPart> parts = std::move(layout.parts);
+  layout.parts.clear();
+  agreed::WindowRows rows = parts.front().a;
+  std::array<int, 3> first{};  // of the residue whose first tap is W's
+  rows.taps = rows.m = 1;
+  for (std::size_t i = 0; i < 3; ++i) {
+    const agreed::ScatterAxis& place = parts.front().scatter.axis[i];
+    int taps = 0, least = std::numeric_limits<int>::max();
+    for (int f = 0; f < place.step; ++f) {
+      const auto part =
+          std::ranges::find_if(parts, [&](const KernelPart& p) { return p.k > 0 && p.scatter.axis[i].first == f; });
+      if (part == parts.end() || part->a.axis[i].reach != 1) return false;
+      taps += part->a.axis[i].taps;
+      if (const int at = place.step * part->a.axis[i].first - f; at < least) least = at, first[i] = f;
+    }
+    up[i] = place.step;
+    rows.axis[i].pixels = place.extent, rows.axis[i].taps = taps, rows.axis[i].first = least;
+    rows.taps *= taps, rows.m *= place.extent;
+  }
+  rows.k = rows.taps * rows.channels;
+  const auto front = std::ranges::find_if(parts, [&](const KernelPart& p) {
+    return std::ranges::all_of(std::array{0, 1, 2}, [&](int i) { return p.scatter.axis[i].first == first[i]; });
+  });
+  first_weight = front->b_first;
+  layout.b_k = front->b_k;
+  for (std::size_t i = 0; i < 3; ++i) layout.b_k->k[i].stride /= up[i];
+  layout.a_rows = rows;
+  return rows.channels_last != 0;
+}
+
 std::optional<Layout> depthwise(const Subject& subject, const Layout& layout) {
   constexpr int most_taps = 49;  // weights that a lane holds
-  const auto* w = std::get_if<agreed::WindowRows>(&layout.a_rows);
+  Layout made = layout;
+  std::array<int, 3> up{1, 1, 1};
+  std::int64_t first_weight = 0;
+  if (!layout.parts.empty() && !join_residues(made, up, first_weight)) return {};
+  const auto* w = std::get_if<agreed::WindowRows>(&made.a_rows);
   if (!w || !sums_channels(subject, layout, *w, Groups::Along::n)) return {};
   const agreed::WindowAxis &rows = w->axis[1], &columns = w->axis[2];
   const std::int64_t size = size_of(subject.problem.loop().contraction()->a);
@@ -165,13 +203,14 @@ std::optional<Layout> depthwise(const Subject& subject, const Layout& layout) {
   if (layout.a.alignment < 16 || !whole(layout.shape.n) || !whole(w->image_stride)) return {};
   if ((rows.extent > 1 && !whole(rows.stride)) || (columns.extent > 1 && !whole(columns.stride))) return {};
   if (std::int64_t{rows.taps} * columns.taps > most_taps) return {};
-  Layout made = layout;
   made.groups = {};
   Stencil& stencil = made.depthwise.emplace(stencil_of(*w));
   stencil.channel_stride = layout.groups.b_stride, stencil.weight_words = layout.b.alignment >= 4;
-  stencil.y.weight_stride = layout.b_k ? layout.b_k->k[1].stride : columns.taps * layout.b.strides[1];
-  stencil.x.weight_stride = layout.b_k ? layout.b_k->k[2].stride : layout.b.strides[1];
+  stencil.y.weight_stride = made.b_k ? made.b_k->k[1].stride : columns.taps * layout.b.strides[1];
+  stencil.x.weight_stride = made.b_k ? made.b_k->k[2].stride : layout.b.strides[1];
+  stencil.y.up = up[1], stencil.x.up = up[2], stencil.first_weight = first_weight;
   EpilogueNeeds least{.d_bytes_column = 4, .element_bytes = small(size), .stencil = stencil};
+  if (!layout.parts.empty()) least.any_rows = least.boxes = subject.arch == "sm_90a";
   if (candidates(least, true).empty()) return {};
   made.b_k.reset();
   return made;

@@ -10,6 +10,9 @@ constexpr int WEIGHTS_PITCH = BN + 2;  // of a tap, of f32
 constexpr bool HELD_WEIGHTS = !ROWS_IN_TURN && TAPS <= 9;  // of all taps, from memory; of others those of a block come together
 // Rows of pixels that are on their way while one is added up.
 constexpr int AHEAD = ROWS_IN_TURN || READ_X > 8 || READ_Y < 2 ? 1 : 2;
+// Of a strided gradient the image's pixels are UP apart, with zeros between them that nobody reads; a strip has whole strides.
+constexpr int SPAN_X = (EXTENT_X - 1) * UP_X + 1, SPAN_Y = (EXTENT_Y - 1) * UP_Y + 1;
+constexpr int FIRST_READ_Y = (UP_Y - FIRST_Y % UP_Y) % UP_Y;  // of a strip's rows
 constexpr int TILES_N = (COLUMNS + BN - 1) / BN;
 
 #ifndef POSTLUDE_HOST
@@ -29,12 +32,15 @@ DEVICE bool inside(int k, int at, int strips, int strip, int first, int extent) 
   if (k + first >= 0 && (strips - 1) * strip + k + first < extent) return true;
   return u32(at * strip + k + first) < u32(extent);
 }
-DEVICE bool inside_x(int k, int at) { return inside(k, at, STRIPS_X, STRIP_X * STEP_X, FIRST_X, EXTENT_X); }
-DEVICE bool inside_y(int k, int at) { return inside(k, at, STRIPS_Y, STRIP_Y * STEP_Y, FIRST_Y, EXTENT_Y); }
-// Of a strip as wide as the output: whether tap t of pixel j lies in the image at all.
+DEVICE bool inside_x(int k, int at) { return inside(k, at, STRIPS_X, STRIP_X * STEP_X, FIRST_X, SPAN_X); }
+DEVICE bool inside_y(int k, int at) { return inside(k, at, STRIPS_Y, STRIP_Y * STEP_Y, FIRST_Y, SPAN_Y); }
+// How many pixels behind a strip's first one place k is.
+DEVICE constexpr int pixels_x(int k) { return (k + FIRST_X) / UP_X - FIRST_X / UP_X; }
+DEVICE constexpr int pixels_y(int k) { return (k + FIRST_Y) / UP_Y - FIRST_Y / UP_Y; }
+// Whether tap t of pixel j is no zero between pixels, and of a strip as wide as the output lies in the image at all.
 DEVICE constexpr bool may_see(int j, int t) {
   const int at = j * STEP_X + t * REACH_X + FIRST_X;
-  return STRIPS_X > 1 || (at >= 0 && at < EXTENT_X);
+  return at % UP_X == 0 && (STRIPS_X > 1 || (at >= 0 && at < SPAN_X));
 }
 // Whether some window has place k of a row.
 DEVICE constexpr bool is_read(int k) {
@@ -51,7 +57,7 @@ DEVICE void read_row(i64 from, bool exists, int x, u32 (&row)[READ_X]) {
   #pragma unroll
   for (int k = 0; k < READ_X; ++k) {
     row[k] = 0;
-    if (is_read(k) && exists && inside_x(k, x)) row[k] = load_pair(from + k * STRIDE_X * 2);
+    if (is_read(k) && exists && inside_x(k, x)) row[k] = load_pair(from + pixels_x(k) * STRIDE_X * 2);
   }
 }
 typedef float Sums[STRIP_Y][STRIP_X][2];
@@ -91,8 +97,10 @@ struct PixelRows {
     first = before, end = min(READ_Y, EXTENT_Y - (s.y * STRIP_Y * STEP_Y + FIRST_Y));
     from = opaque_address(pixels + before * STRIDE_Y * 2);
     #pragma unroll
-    for (int y = 0; y < AHEAD; ++y)
-      read_row(from + y * STRIDE_Y * 2, exists && (ROWS_IN_TURN ? first < end : inside_y(y, s.y)), s.x, words[y]);
+    for (int n = 0; n < AHEAD; ++n) {
+      const int y = FIRST_READ_Y + n * UP_Y;
+      read_row(from + pixels_y(y) * STRIDE_Y * 2, exists && (ROWS_IN_TURN ? first < end : inside_y(y, s.y)), s.x, words[n]);
+    }
   }
 };
 
@@ -115,17 +123,17 @@ template <class F> DEVICE void add_up(PixelRows& rows, const Strip s, u32 weight
   }
 #else
   #pragma unroll
-  for (int y = 0; y < READ_Y; ++y) {
-    const int next = y + AHEAD;
-    if (next < READ_Y) read_row(rows.from + next * STRIDE_Y * 2, inside_y(next, s.y), s.x, rows.words[next % (AHEAD + 1)]);
-    as_numbers(rows.words[y % (AHEAD + 1)], row);
+  for (int y = FIRST_READ_Y, n = 0; y < READ_Y; y += UP_Y, ++n) {
+    const int next = y + AHEAD * UP_Y;
+    if (next < READ_Y) read_row(rows.from + pixels_y(next) * STRIDE_Y * 2, inside_y(next, s.y), s.x, rows.words[(n + AHEAD) % (AHEAD + 1)]);
+    as_numbers(rows.words[n % (AHEAD + 1)], row);
     #pragma unroll
     for (int i = 0; i < STRIP_Y; ++i) {
       const int behind = y - i * STEP_Y, tap = behind / REACH_Y;
       if (behind < 0 || behind % REACH_Y || tap >= TAPS_Y) continue;
       #pragma unroll
       for (int t = 0; t < TAPS_X; ++t) add_tap(row, w[tap * TAPS_X + t][0], w[tap * TAPS_X + t][1], t, sum[i]);
-      if (tap == TAPS_Y - 1) whole(i);
+      if (tap + UP_Y >= TAPS_Y) whole(i);
     }
   }
 #endif
@@ -231,7 +239,7 @@ extern "C" __global__ void __launch_bounds__(LANES * STRIPS, RESIDENT) postlude_
   tile.batch = strip / (STRIPS_X * STRIPS_Y), tile.slot_m = s.x;
   tile.row = s.y * STRIP_Y * PIXELS_X + s.x * STRIP_X, tile.turn = 0, tile.wg = 0, tile.warp = 0;
   const bool exists = tile.batch < p.batch && column < COLUMNS;
-  const int first_y = s.y * STRIP_Y * STEP_Y + FIRST_Y, first_x = s.x * STRIP_X * STEP_X + FIRST_X;
+  const int first_y = s.y * (STRIP_Y * STEP_Y / UP_Y) + FIRST_Y / UP_Y, first_x = s.x * (STRIP_X * STEP_X / UP_X) + FIRST_X / UP_X;
   const u32 shared = smem_address(dynamic_shared), weights = shared + tile.lane * 8;
   PixelRows rows;
   const i64 first = tile.batch * IMAGE_STRIDE + first_y * STRIDE_Y + first_x * STRIDE_X;

@@ -222,6 +222,7 @@ std::string gemm_source(const KernelVariant& variant, const Schedule& s, const E
     if (s.strips) {
       const auto address = [&](const std::string& axis, const Stencil::Axis& of) {
         define(("EXTENT" + axis).c_str(), of.extent), define(("FIRST" + axis).c_str(), of.first);
+        define(("UP" + axis).c_str(), of.up);
         define(("STRIDE" + axis).c_str(), std::to_string(of.stride) + "ll");
         define(("WEIGHT_STRIDE" + axis).c_str(), std::to_string(of.weight_stride) + "ll");
       };

@@ -252,6 +252,22 @@ TEST(Depthwise, RunsStraightFromMemory) {
   stencils.run();
 }
 
+TEST(Depthwise, RunsStridedGradientsStraightFromMemory) {
+  Stencils stencils("emission_depthwise_strided_gradients");
+  const auto add = [&](Convolution c, const std::vector<const char*>& schedules) {
+    c.direction = gpu_tests::Direction::dgrad;
+    for (const char* const name : {"plain", "bias_gelu_res_aux", "rowmax"}) stencils.add(c, name);
+    for (const char* const schedule : schedules) stencils.add(c, "bias_gelu_res_aux", schedule);
+  };
+  add(depthwise("3x3 by two", 2, 72, {30, 3, 2, 1, 1}, {23, 3, 2, 1, 1}),
+      {"direct 4x32 strip 4x8", "direct 2x64 strip 2x2"});
+  add(depthwise("5x4 by two", 2, 40, {17, 5, 2, 2, 2}, {24, 4, 2, 0, 3}, DType::f16), {"direct 4x48 strip 6x4"});
+  add(depthwise("7x7 by two", 2, 40, {15, 7, 2, 3, 3}, {15, 7, 2, 5, 0}), {"direct 4x32 strip 4x4"});
+  add(depthwise("5x3 by three and one", 2, 24, {19, 5, 3, 2, 0}, {9, 3, 1, 1, 1}), {"direct 8x32 strip 2x3"});
+  add(depthwise("2x2 by two", 3, 16, {8, 2, 2, 0, 0}, {11, 2, 2, 0, 0}), {"direct 8x32 strip 2x2"});
+  stencils.run();
+}
+
 TEST(Depthwise, RunsWhateverIsDrawn) {
   Stencils stencils("emission_depthwise_drawn");
   const std::uint64_t first = from_environment("POSTLUDE_EMISSION_FIRST", 1),
