@@ -454,14 +454,16 @@ TEST(Decision, GivesVerifyTheErrorsOfTheLayoutThatIsBound) {
   constexpr std::int32_t pixels = 4, taps = 4, channels = 512, filters = 32;
   std::vector<std::uint8_t> w = positive(std::size_t{filters} * taps * taps * channels, 1);  // (K, R, S, C)
   const auto error = [&](std::int32_t stride) {
-    const std::int64_t size = (pixels - 1) * stride + taps;
+    const std::int64_t size = (pixels - 1) * stride + taps - 1;  // padded before, or windows would be patches
     std::vector<std::uint8_t> x = positive(static_cast<std::size_t>(size * size * channels), 2);  // (H, W, C)
     std::vector<float> d;
     for (std::int64_t pixel = 0; pixel < pixels * pixels; ++pixel) {
       for (std::int64_t filter = 0; filter < filters; ++filter) {
         double sum = 0;
         for (std::int64_t tap = 0; tap < taps * taps; ++tap) {
-          const std::int64_t row = pixel / pixels * stride + tap / taps, column = pixel % pixels * stride + tap % taps;
+          const std::int64_t row = pixel / pixels * stride + tap / taps - 1,
+                             column = pixel % pixels * stride + tap % taps - 1;
+          if (row < 0 || column < 0) continue;
           for (std::int64_t c = 0; c < channels; ++c)
             sum +=
                 value(x[(row * size + column) * channels + c]) * value(w[(filter * taps * taps + tap) * channels + c]);
@@ -469,7 +471,7 @@ TEST(Decision, GivesVerifyTheErrorsOfTheLayoutThatIsBound) {
         d.push_back(static_cast<float>(0.9 * sum));
       }
     }
-    const Conv2d conv{.x = DType::e4m3, .w = DType::e4m3, .stride = {stride, stride}};
+    const Conv2d conv{.x = DType::e4m3, .w = DType::e4m3, .stride = {stride, stride}, .padding = {{{1, 0}, {1, 0}}}};
     const Plan plan = plan_for("def f(acc):\n    D: f32 = acc\n    return D\n", "sm_90a", "", conv);
     return verify(plan, {{"X", Tensor(x.data(), DType::e4m3, {1, channels, size, size},
                                       {size * size * channels, 1, size * channels, channels})},

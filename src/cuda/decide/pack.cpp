@@ -83,6 +83,32 @@ bool few(const agreed::WindowRows& w, std::int64_t size) {
   return w.channels * size <= few_bytes && w.axis[2].taps > 1 && w.axis[2].reach == 1;
 }
 
+// Windows that do not overlap, or of few channels, without padding: a row of one is a run of memory, so it is a pixel's
+// channels. Rows that are further apart than the copy engine walks are counted by a depth. None: nothing of it can be.
+std::optional<agreed::WindowRows> patches(const agreed::WindowRows& w, int alignment, std::int64_t size) {
+  constexpr int most_steps = 8;
+  agreed::WindowRows made = w;
+  agreed::WindowAxis &depth = made.axis[0], &rows = made.axis[1], &columns = made.axis[2];
+  const auto inside = [](const agreed::WindowAxis& a) {
+    return a.first == 0 && a.reach == 1 && (a.pixels - 1) * a.step + a.taps <= a.extent;
+  };
+  const bool runs = columns.taps > 1 && columns.stride == w.channels && w.channels_last && w.channel_stride == 1;
+  if (runs && inside(columns) && (few(w, size) || columns.step >= columns.taps)) {
+    made.channels = made.all_channels = columns.taps * w.channels;
+    columns = {columns.pixels, columns.pixels, 1, 0, 1, 1, columns.step * columns.stride};
+  }
+  const bool flat = depth.extent == 1 && depth.pixels == 1 && depth.taps == 1 && depth.first == 0;
+  if (rows.step > most_steps && flat && inside(rows) && rows.taps <= rows.step) {
+    depth = {rows.taps, 1, rows.taps, 0, 1, 1, rows.stride};
+    rows = {rows.pixels, rows.pixels, 1, 0, 1, 1, rows.step * rows.stride};
+  }
+  made.taps = depth.taps * rows.taps * columns.taps;
+  if ((made.channels == w.channels && made.taps == w.taps && depth.taps == w.axis[0].taps) ||
+      !portable_rows(made, alignment, size).empty())
+    return {};
+  return made;
+}
+
 // A weight gradient's: 64 columns are of one tap, so there may be columns between those that are asked for. The copy
 // engine puts zeros there, and reads images as they lie where it can (decision 0255).
 std::optional<Layout> padded(const Layout& layout, const agreed::WindowRows& w) {
@@ -122,8 +148,20 @@ std::optional<Layout> packed(const Subject& subject, const Layout& layout) {
     return {};
   if (layout.shape.k == 0 || !on_tensor_cores(gemm->a, gemm->b, subject.arch)) return {};
   const std::int64_t size = size_of(gemm->a);
-  if (const auto* w = std::get_if<agreed::WindowRows>(&layout.b_rows); w && size == 2) return padded(layout, *w);
+  if (const auto* w = std::get_if<agreed::WindowRows>(&layout.b_rows); w && size == 2) {
+    const auto as_patches = patches(*w, layout.b.alignment, size);
+    if (!as_patches) return padded(layout, *w);
+    Layout made = layout;
+    made.b_rows = *as_patches;
+    const std::optional<Layout> copied = padded(made, *as_patches);
+    return copied ? *copied : made;
+  }
   const auto* w = std::get_if<agreed::WindowRows>(&layout.a_rows);
+  if (const auto as_patches = w ? patches(*w, layout.a.alignment, size) : std::nullopt) {
+    Layout made = layout;
+    made.a_rows = *as_patches;
+    return made;
+  }
   if (!w || (!few(*w, size) && portable_rows(layout.a_rows, layout.a.alignment, size).empty())) return {};
   Layout made = layout;
   agreed::WindowRows& rows = std::get<agreed::WindowRows>(made.a_rows);

@@ -111,6 +111,18 @@ TEST(Emission, Convolves) {
       add(c, bias, "");
       if (++turn % 2) add(c, bias, "mma");
     }
+  // Rows of patches are runs of memory.
+  constexpr int of_patches[][4] = {{36, 4, 4, 4}, {9, 40, 2, 2}, {48, 3, 16, 16}, {32, 64, 9, 9}, {13, 8, 3, 2}};
+  for (const auto& [size, channels, taps, stride] : of_patches) {
+    gpu_tests::Convolution c = gpu_tests::convolutions(DType::bf16)[0];
+    c.name = "patches", c.conv.padding = {}, c.conv.stride = {stride, stride};
+    c.channels = channels, c.height = c.width = size, c.r = c.s = taps;
+    for (const gpu_tests::Convolution& each : with_gradients(c)) {
+      add(each, bias, "");
+      if (each.direction != gpu_tests::Direction::dgrad)
+        EXPECT_EQ(all.back().call.describe().find("images repacked"), std::string::npos) << all.back().call.describe();
+    }
+  }
   for (const DType type : {DType::f32, DType::s8})
     for (const gpu_tests::Convolution& forward : gpu_tests::convolutions(type))
       add(with_gradients(forward)[++turn % 3], epilogue("plain"), "");
