@@ -174,8 +174,7 @@ def main():
     page = root / "docs/benchmarks.md"
     text = page.read_text()
     for name, make in {"h200": h200, "cpu": cpu, "h200_shapes": shapes("torch.compile", "cuBLAS plain"),
-                       "cpu_shapes": shapes("the best peer", "the better plain product"), "h200_conv": convolutions,
-                       "h200_convs": shapes("cuDNN", "")}.items():
+                       "cpu_shapes": shapes("the best peer", "the better plain product"), "h200_conv": convolutions}.items():
         source = root / f"bench/results/{name}.json"
         if not source.exists():
             continue
