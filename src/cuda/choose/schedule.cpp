@@ -360,6 +360,7 @@ static std::string illegal_bands(const Schedule& s, const EpilogueNeeds& n) {
 static std::string illegal_stencil(const Schedule& s, const EpilogueNeeds& n) {
   if (!n.stencil) return "a stencil is for convolutions of one channel a group, their channels side by side";
   if (n.stencil.y.up * n.stencil.x.up > 1) return "a strided gradient's pixels are read straight from memory";
+  if (n.stencil.pairs) return "channels that are no whole 16 bytes are read straight from memory";
   if (s.bm != 64 && s.bm != 128 && s.bm != 256) return "a stencil's tile has 64, 128 or 256 rows";
   if (s.bn != 32 && s.bn != 64 && s.bn != 128) return "a stencil's tile has 32, 64 or 128 columns";
   if (s.bm * s.bn > 128 * 128) return "a stencil's tile has at most 128 x 128 elements";

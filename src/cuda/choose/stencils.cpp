@@ -81,17 +81,17 @@ void add_direct(std::vector<Schedule>& found, const EpilogueNeeds& needs) {
                       upwards[] = {{4, 4}, {4, 2}, {2, 2}, {4, 8}, {6, 6}, {3, 3}};
   const Stencil& of = needs.stencil;
   if (!needs.any_rows || !needs.boxes) return;
-  const bool steps = of.y.step * of.x.step > 1, up = of.y.up * of.x.up > 1,
+  const bool steps = of.y.step * of.x.step > 1, up = of.y.up * of.x.up > 1, only = up || of.pairs,
              small = !steps && of.x.pixels <= small_image && of.y.pixels <= small_image;
-  if (needs.aux_bytes_column && !small && !up) return;
+  if (needs.aux_bytes_column && !small && !only) return;
   for (const int columns : {32, 48, 64, 80, 96})
     for (const LaneStrip& strip : steps ? std::span<const LaneStrip>(strided) : up ? upwards : strips) {
       const Schedule s =
           direct({.bn = columns, .strip_x = strip.x, .strip_y = strip.y, .strips = columns < 64 ? 8 : 4});
       const bool whole = strip.x == of.x.pixels && strip.y == of.y.pixels && rows_in_turn(s, of);
-      if (of.y.taps * of.x.taps > most_taps && !whole && !up) continue;
-      if (needs.aux_bytes_column && !up && of.x.pixels % strip.x) continue;
-      if (((strip.x <= of.x.pixels && strip.y <= of.y.pixels) || up) && illegal(s, needs).empty()) found.push_back(s);
+      if (of.y.taps * of.x.taps > most_taps && !whole && !only) continue;
+      if (needs.aux_bytes_column && !only && of.x.pixels % strip.x) continue;
+      if (((strip.x <= of.x.pixels && strip.y <= of.y.pixels) || only) && illegal(s, needs).empty()) found.push_back(s);
     }
 }
 

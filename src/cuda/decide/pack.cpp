@@ -237,18 +237,22 @@ std::optional<Layout> depthwise(const Subject& subject, const Layout& layout) {
   if (!w || !sums_channels(subject, layout, *w, Groups::Along::n)) return {};
   const agreed::WindowAxis &rows = w->axis[1], &columns = w->axis[2];
   const std::int64_t size = size_of(subject.problem.loop().contraction()->a);
-  const auto whole = [&](std::int64_t elements) { return elements * size % 16 == 0; };
-  if (layout.a.alignment < 16 || !whole(layout.shape.n) || !whole(w->image_stride)) return {};
-  if ((rows.extent > 1 && !whole(rows.stride)) || (columns.extent > 1 && !whole(columns.stride))) return {};
+  const auto in_whole = [&](std::int64_t bytes) {
+    const auto whole = [&](std::int64_t elements) { return elements * size % bytes == 0; };
+    return layout.a.alignment >= bytes && whole(layout.shape.n) && whole(w->image_stride) &&
+           (rows.extent == 1 || whole(rows.stride)) && (columns.extent == 1 || whole(columns.stride));
+  };
+  const bool pairs = !in_whole(16), hopper = subject.arch == "sm_90a";
+  if (pairs && (size != 2 || !hopper || !in_whole(4))) return {};
   if (std::int64_t{rows.taps} * columns.taps > most_taps) return {};
   made.groups = {};
   Stencil& stencil = made.depthwise.emplace(stencil_of(*w));
   stencil.channel_stride = layout.groups.b_stride, stencil.weight_words = layout.b.alignment >= 4;
   stencil.y.weight_stride = made.b_k ? made.b_k->k[1].stride : columns.taps * layout.b.strides[1];
   stencil.x.weight_stride = made.b_k ? made.b_k->k[2].stride : layout.b.strides[1];
-  stencil.y.up = up[1], stencil.x.up = up[2], stencil.first_weight = first_weight;
+  stencil.y.up = up[1], stencil.x.up = up[2], stencil.first_weight = first_weight, stencil.pairs = pairs;
   EpilogueNeeds least{.d_bytes_column = 4, .element_bytes = small(size), .stencil = stencil};
-  if (!layout.parts.empty()) least.any_rows = least.boxes = subject.arch == "sm_90a";
+  if (!layout.parts.empty() || pairs) least.any_rows = least.boxes = hopper;
   if (candidates(least, true).empty()) return {};
   made.b_k.reset();
   return made;

@@ -268,6 +268,22 @@ TEST(Depthwise, RunsStridedGradientsStraightFromMemory) {
   stencils.run();
 }
 
+// Channels that are whole pairs, but no whole 16 bytes.
+TEST(Depthwise, RunsPairsStraightFromMemory) {
+  Stencils stencils("emission_depthwise_pairs");
+  for (Convolution c : {depthwise("3x3", 2, 58, padded(15, 3), padded(13, 3)),
+                        depthwise("5x5 by two", 3, 36, {14, 5, 2, 2, 2}, {15, 5, 2, 2, 2}, DType::f16),
+                        depthwise("7x7", 2, 10, padded(7, 7), padded(9, 7)),
+                        depthwise("3x3 dilated", 2, 102, {23, 3, 1, 2, 2, 2}, {11, 3, 1, 3, 3, 3})})
+    for (const char* const name : {"plain", "bias_gelu_res_aux", "rowmax"}) {
+      stencils.add(c, name);
+      Convolution back = c;
+      back.direction = gpu_tests::Direction::dgrad;
+      stencils.add(back, name);
+    }
+  stencils.run();
+}
+
 TEST(Depthwise, RunsWhateverIsDrawn) {
   Stencils stencils("emission_depthwise_drawn");
   const std::uint64_t first = from_environment("POSTLUDE_EMISSION_FIRST", 1),
