@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <optional>
 
 namespace postlude::inline v0::cuda {
 namespace {
@@ -85,13 +84,11 @@ bool loads_together(const EpilogueNeeds& needs) {
 std::vector<Schedule> rank(const EpilogueNeeds& needs, std::int64_t batch, std::int64_t m, std::int64_t columns,
                            std::int64_t k, int multiprocessors, bool mma) {
   const Extents extents{batch, m, columns, k};
-  std::vector<Ranked> ranked;
-  std::optional<Ranked> straight;  // from memory, the best strips
+  std::vector<Ranked> ranked, straight;  // from memory
   for (Schedule s : candidates(needs, mma)) {
     if (s.strips) {
       if (tiles_of(s, needs, batch, m, columns).all / s.strips > most_blocks) continue;
-      const double cost = microseconds(s, needs, extents, multiprocessors);
-      if (!straight || cost < straight->cost) straight = {s, cost};
+      straight.push_back({s, microseconds(s, needs, extents, multiprocessors)});
       continue;
     }
     if (is_narrow(s) && tiles_of(s, needs, batch, m, columns).all > multiprocessors) continue;
@@ -103,9 +100,13 @@ std::vector<Schedule> rank(const EpilogueNeeds& needs, std::int64_t batch, std::
     s.cluster_m = 1, s.cluster_n = 2;
     rank_tile(ranked, s, needs, extents, multiprocessors);
   }
-  if (straight) ranked.push_back(*straight);
+  const auto less = [](const Ranked& a, const Ranked& b) { return a.cost < b.cost; };
+  // The best strips, and where nothing else is legal a few more, as some spill.
+  std::ranges::stable_sort(straight, less);
+  straight.resize(std::min<std::size_t>(straight.size(), ranked.empty() ? 4 : 1));
+  ranked.insert(ranked.end(), straight.begin(), straight.end());
   std::erase_if(ranked, [](const Ranked& r) { return !std::isfinite(r.cost); });
-  std::stable_sort(ranked.begin(), ranked.end(), [](const Ranked& a, const Ranked& b) { return a.cost < b.cost; });
+  std::ranges::stable_sort(ranked, less);
   std::vector<Schedule> best;
   for (const Ranked& r : ranked) {
     best.push_back(r.schedule);
