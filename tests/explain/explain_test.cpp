@@ -133,6 +133,13 @@ TEST_F(Explain, CountsWhatTheMainLoopReads) {
   const double moved = x + 2 * copied_x + w + 2 * copied_w + d;
   EXPECT_NEAR(bytes_at(conv, "read as "), copied_x + copied_w, 0.005 * copied_x) << conv;
   EXPECT_NEAR(bytes_at(conv, "  moves       "), moved, 0.005 * moved) << conv;
+  // A gradient by the weights copies both operands, of channels that are no whole 16 bytes.
+  const double pixels = 2. * 64 * 30 * 28 * 28, copied = 2. * 64 * 32 * 28 * 28;
+  const std::string by_weights = explained(
+      ConvWgrad2d{.x = DType::bf16, .dy = DType::bf16, .filter = {5, 5}, .padding = {{{2, 2}, {2, 2}}}, .groups = 30},
+      {{64, 30, 28, 28}, {64, 30, 28, 28}});
+  EXPECT_NEAR(bytes_at(by_weights, "read as "), 2 * copied, 0.005 * copied) << by_weights;
+  EXPECT_NEAR(bytes_at(by_weights, "images repacked: "), 2 * pixels, 0.005 * copied) << by_weights;
   const double dy = 2. * 64 * 64 * 28 * 28, filters = 2 * 64 * 64 * 9, dx = 2. * 64 * 64 * 56 * 56;
   const std::string dgrad = explained(ConvDgrad2d{.dy = DType::bf16,
                                                   .w = DType::bf16,

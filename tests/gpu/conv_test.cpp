@@ -93,6 +93,20 @@ TEST(DepthwiseGeometry, AgreesWithTheReference) {
   }
 }
 
+// Rows of outputs and operands between 16 bytes, and images that are copied.
+TEST(DepthwiseChannels, OfAnyNumberAgreeWithTheReference) {
+  if (const std::string why = missing(); !why.empty()) GTEST_SKIP() << why;
+  for (Convolution c : {depthwise("7x7 of 45 channels", 30, 45, padded(21, 7), padded(20, 7)),
+                        depthwise("18 channels, unequal", 9, 18, {12, 4, 2, 0, 3, 2}, {13, 2, 1, 2, 0}, DType::f16)}) {
+    for (const char* const name : {"bias_relu", "bias_gelu_res_aux"}) EXPECT_EQ(run(c, suite_graph(name), ""), "");
+    Convolution weights = c;
+    weights.direction = Direction::wgrad;
+    EXPECT_EQ(run(weights, suite_graph("bias_relu"), ""), "");
+    c.direction = Direction::dgrad;
+    EXPECT_EQ(run(c, suite_graph("bias_gelu_res_aux"), ""), "");
+  }
+}
+
 // Each by a test of its own, for they are compiled one after another.
 class Geometry : public testing::TestWithParam<std::tuple<DType, int>> {};
 

@@ -89,13 +89,22 @@ void Decider::add_rows(Kernel& k) const {
   std::visit(add, layout_.b_rows);
 }
 
-void Decider::emit_repack_images(DType type) {
-  agreed::UnpackedImages x = *layout_.images;
+// Where a copy of images lies, which the kernel behind it reads with what is added to their pixels.
+Address Decider::take_images(const agreed::UnpackedImages& x, std::int64_t size) {
+  const std::int64_t rows = std::int64_t{x.images} * x.extent[0] * x.extent[1];
+  const std::int64_t read = rows * x.extent[2] * x.channels * size, written = rows * x.columns * x.packed * size;
+  beside("images repacked", read, written);
+  d_.outline.read_beyond += static_cast<double>(written - read);
+  d_.repack_images = true;
+  return take(written);
+}
+
+void Decider::emit_repack_images(DType type, const agreed::UnpackedImages& x, const Address& from, const Address& to) {
   Kernel& k = kernel(plain_text(), "postlude_repack_images");
-  const std::int64_t chunks = packed_images() * size_of(type) / 16;
+  const std::int64_t chunks =
+      std::int64_t{x.images} * x.extent[0] * x.extent[1] * x.columns * x.packed * size_of(type) / 16;
   k.grid = {static_cast<unsigned>(ceil_div(chunks, 256)), 1, 1};
-  k.addresses = {{offsetof(agreed::UnpackedImages, from) / 8, {b_windows() ? Address::Of::b : Address::Of::a}},
-                 {offsetof(agreed::UnpackedImages, to) / 8, packed_images_}};
+  k.addresses = {{offsetof(agreed::UnpackedImages, from) / 8, from}, {offsetof(agreed::UnpackedImages, to) / 8, to}};
   k.block.resize(sizeof x / 8);
   std::memcpy(k.block.data(), &x, sizeof x);
 }
@@ -206,7 +215,8 @@ void Decider::emit_product() {
   const Contraction gemm = subject_.problem.loop().contraction().value();
   if (layout_.beside) emit_sides(gemm);
   else emit_repack();
-  if (layout_.images) emit_repack_images(gemm.a);
+  if (layout_.images)
+    emit_repack_images(gemm.a, *layout_.images, {b_windows() ? Address::Of::b : Address::Of::a}, packed_images_);
   Kernel& k = kernel(product_->source, "postlude_gemm");
   map_a(k, gemm, a_run(s, e.needs));
   map_b(k, gemm, b_run(s, e.needs));

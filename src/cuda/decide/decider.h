@@ -139,17 +139,14 @@ class Decider {
     std::int64_t lines, length, pitch;  // elements
   };
   [[nodiscard]] Packed packed(const Contraction& gemm, bool of_a) const;
-  [[nodiscard]] std::int64_t packed_images() const {  // elements
-    const agreed::WindowRows& w = b_windows() ? *b_windows() : *windows();
-    return w.images * w.image_stride;
-  }
   [[nodiscard]] agreed::Counting b_counting() const { return layout_.b_count ? *layout_.b_count : counting(b_k()); }
   [[nodiscard]] Address b_address(const Contraction& gemm) const;
   Kernel& kernel(const std::shared_ptr<const std::string>& source, const std::string& name);
   const std::shared_ptr<const std::string>& plain_text();
   void describe(Kernel& kernel, std::size_t first_word, const Memory& memory) const;
   void add_rows(Kernel& k) const;
-  void emit_repack_images(DType type);
+  [[nodiscard]] Address take_images(const agreed::UnpackedImages& x, std::int64_t size);
+  void emit_repack_images(DType type, const agreed::UnpackedImages& x, const Address& from, const Address& to);
   void emit_compact();
   void emit_sides(const Contraction& gemm);
   void emit_interleave();

@@ -109,7 +109,7 @@ std::string Decision::describe() const {
     if (residues_share) line += ", residues share a launch";
     add(line);
   } else if (!on_ordinary_units.empty()) {
-    add(on_ordinary_units);
+    add(on_ordinary_units + (repack_images ? ", images repacked" : ""));
   }
   for (const auto* list : {&not_fused, &considered}) {
     for (const Considered& c : *list) {

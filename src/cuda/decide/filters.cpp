@@ -7,6 +7,7 @@
 #include <postlude/error.h>
 
 #include <cstring>
+#include <utility>
 
 namespace postlude::inline v0::cuda {
 namespace {
@@ -32,16 +33,18 @@ std::optional<Filters> filters(const Subject& subject, const Layout& layout) {
   if (layout.groups.b_stride != 1 || layout.shape.k == 0) return {};
   const agreed::WindowAxis &rows = w->axis[1], &columns = w->axis[2];
   const int size = small(size_of(subject.problem.loop().contraction()->a));
-  const auto whole = [&](std::int64_t elements, std::int64_t extent) {
-    return extent == 1 || elements * size % 16 == 0;
+  const auto strides = gradient_strides(layout, *w);
+  agreed::WindowRows x = *w, dy{};
+  dy.images = w->images, dy.image_stride = strides[0], dy.channel_stride = 1;
+  for (std::size_t i = 0; i < 3; ++i) dy.axis[i].extent = w->axis[i].pixels;
+  dy.axis[1].stride = strides[1], dy.axis[2].stride = strides[2];
+  Filters made{stencil_of(*w), {}, {}, {}, {}, {}, {}};
+  const auto bring = [&](agreed::WindowRows& images, int alignment, std::optional<agreed::UnpackedImages>& copied) {
+    if (!in_whole_16_bytes(images, layout.shape.m, alignment, size))
+      copied = copy_channels(images, layout.shape.m, size);
   };
-  const auto dy = gradient_strides(layout, *w);
-  if (layout.a.alignment < 16 || layout.b.alignment < 16 || !whole(layout.shape.m, 2)) return {};
-  if (!whole(w->image_stride, w->images) || !whole(rows.stride, rows.extent) || !whole(columns.stride, columns.extent))
-    return {};
-  if (!whole(dy[0], w->images) || !whole(dy[1], rows.pixels) || !whole(dy[2], columns.pixels)) return {};
-
-  Filters made{stencil_of(*w), {}, {}, {}};
+  bring(x, layout.b.alignment, made.x), bring(dy, layout.a.alignment, made.dy);
+  made.rows = x;
   const int limit = shared_of(subject);
   const std::int64_t channels = layout.shape.m, images = w->images;
   const auto schedule = request.schedule
@@ -55,7 +58,7 @@ std::optional<Filters> filters(const Subject& subject, const Layout& layout) {
                 "leave the choice to the heuristic");
   made.schedule = *schedule, made.tile = *tile;
   agreed::FilterSums& sums = made.sums;
-  sums.image_stride = dy[0], sums.row_stride = dy[1], sums.column_stride = dy[2];
+  sums.image_stride = dy.image_stride, sums.row_stride = dy.axis[1].stride, sums.column_stride = dy.axis[2].stride;
   sums.part_elements = channels * layout.shape.n;
   sums.channels = small(channels), sums.blocks = small(ceil_div(channels, tile->channels));
   sums.tiles_y = small(ceil_div(rows.pixels, tile->y)), sums.tiles_x = small(ceil_div(columns.pixels, tile->x));
@@ -88,16 +91,20 @@ void Decider::emit_filters() {
   const agreed::FilterSums& sums = filters_->sums;
   d_.on_ordinary_units = to_string(filters_->schedule) + " in " + std::to_string(sums.parts) + " parts";
   const DType type = subject_.problem.loop().contraction()->a;
+  Address x{Address::Of::b}, dy{Address::Of::a};
+  plain_text_ = std::make_shared<const std::string>(copies_source(type));
+  if (filters_->x) emit_repack_images(type, *filters_->x, std::exchange(x, packed_images_), packed_images_);
+  if (filters_->dy) emit_repack_images(type, *filters_->dy, std::exchange(dy, packed_a_), packed_a_);
   plain_text_ = std::make_shared<const std::string>(filters_source(type, filters_->stencil, filters_->tile));
   Kernel& k = kernel(plain_text_, "postlude_filters");
   k.grid[0] = static_cast<unsigned>(sums.parts * sums.blocks);
   k.threads = FilterTile::warps * 32, k.shared = filters_->tile.shared;
-  k.addresses = {{offsetof(agreed::FilterSums, x) / 8, {Address::Of::b}},
-                 {offsetof(agreed::FilterSums, dy) / 8, {Address::Of::a}},
+  k.addresses = {{offsetof(agreed::FilterSums, x) / 8, x},
+                 {offsetof(agreed::FilterSums, dy) / 8, dy},
                  {offsetof(agreed::FilterSums, to) / 8, k_parts_}};
-  k.block.resize(sizeof sums / 8);
+  k.block.resize((sizeof sums + sizeof filters_->rows) / 8);
   std::memcpy(k.block.data(), &sums, sizeof sums);
-  add_rows(k);
+  std::memcpy(&k.block[sizeof sums / 8], &filters_->rows, sizeof filters_->rows);
   emit_fold(sums.parts);
 }
 

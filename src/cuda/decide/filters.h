@@ -13,9 +13,11 @@ struct Filters {
   Schedule schedule;
   FilterTile tile;
   agreed::FilterSums sums;  // without addresses
+  agreed::WindowRows rows;
+  std::optional<agreed::UnpackedImages> x, dy;  // that are copied, else read as they lie (decision 0246)
 };
 
-// None: it is another product, or its channels do not lie side by side in whole 16 bytes, or no tile holds its taps.
+// None: it is another product, or its channels do not lie side by side, or no tile holds its taps.
 // Throws bad_schedule where a stencil is asked for that is not legal.
 [[nodiscard]] std::optional<Filters> filters(const Subject& subject, const Layout& layout);
 

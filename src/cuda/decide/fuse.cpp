@@ -356,8 +356,7 @@ void Decider::decide_product() {
       const Packed packed = this->packed(*gemm, of_a);
       return (o.strides[0] == 0 ? 1 : shape_.batch) * packed.lines * packed.pitch * size_of(gemm->a);
     };
-    d_.repack_images = layout_.images.has_value();
-    if (d_.repack_images) packed_images_ = take(packed_images() * size_of(gemm->a));
+    if (layout_.images) packed_images_ = take_images(*layout_.images, size_of(gemm->a));
     if (!d_.fused && (layout_.padded || layout_.beside)) padded_ = take(rows() * columns_ * 4);
     if (d_.repack_a) packed_a_ = take(repacked(layout_.a, true));
     if (d_.repack_b && !part_) packed_b_ = take(repacked(layout_.b, false));
@@ -383,7 +382,12 @@ std::array<std::int64_t, 3> Decider::plain_grid() const {
 // What a weight gradient adds up on ordinary units is many pixels for few tiles: parts of them, each a launch's block.
 void Decider::decide_parts() {
   constexpr std::int64_t at_once = 4, least = 512;  // blocks of a multiprocessor; pixels of a part
-  if (filters_) return take_parts(filters_->sums.parts);
+  if (filters_) {
+    const std::int64_t size = size_of(subject_.problem.loop().contraction()->a);
+    if (filters_->x) packed_images_ = take_images(*filters_->x, size);
+    if (filters_->dy) packed_a_ = take_images(*filters_->dy, size);
+    return take_parts(filters_->sums.parts);
+  }
   if (!b_windows() || shape_.m == 0 || shape_.n == 0) return;
   const auto grid = plain_grid();
   plain_parts_ = static_cast<int>(std::clamp<std::int64_t>(

@@ -187,6 +187,23 @@ bool sums_channels(const Subject& subject, const Layout& layout, const agreed::W
   return w.channels == 1 && depth.extent == 1 && depth.pixels == 1 && depth.taps == 1 && depth.first == 0;
 }
 
+agreed::UnpackedImages copy_channels(agreed::WindowRows& w, std::int64_t channels, std::int64_t size) {
+  agreed::WindowRows all = w;
+  all.channels = small(channels);
+  const agreed::UnpackedImages made = copy(all, small(round_up(channels * size, 16) / size), {}, size);
+  for (std::size_t i = 0; i < 3; ++i) w.axis[i].stride = all.axis[i].stride;
+  w.image_stride = all.image_stride;
+  return made;
+}
+
+bool in_whole_16_bytes(const agreed::WindowRows& w, std::int64_t channels, int alignment, std::int64_t size) {
+  const auto whole = [&](std::int64_t elements, std::int64_t extent) {
+    return extent == 1 || elements * size % 16 == 0;
+  };
+  return alignment >= 16 && whole(channels, 2) && whole(w.image_stride, 2) &&
+         whole(w.axis[1].stride, w.axis[1].extent) && whole(w.axis[2].stride, w.axis[2].extent);
+}
+
 Stencil stencil_of(const agreed::WindowRows& w) {
   const auto axis = [](const agreed::WindowAxis& a) {
     return Stencil::Axis{a.pixels, a.taps, a.step, a.reach, a.extent, a.first, a.stride};

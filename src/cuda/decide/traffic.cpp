@@ -91,12 +91,6 @@ void Decider::count_repacks(const Contraction& gemm) {
     d_.outline.read_beyond += static_cast<double>(all * (depth() - k) * size);
   };
   const auto elements = [&](bool of_a) { return packed(gemm, of_a).lines * packed(gemm, of_a).pitch; };
-  if (const auto& x = layout_.images) {
-    const std::int64_t rows = std::int64_t{x->images} * x->extent[0] * x->extent[1];
-    const std::int64_t read = rows * x->extent[2] * x->channels * size, written = rows * x->columns * x->packed * size;
-    beside("images repacked", read, written);
-    d_.outline.read_beyond += static_cast<double>(written - read);
-  }
   if (const auto& padded = layout_.padded; padded && !d_.fused)
     beside("the accumulator's padding left out", shape_.m * shape_.n * 4, shape_.m * padded->padded * 4);
   if (layout_.beside)

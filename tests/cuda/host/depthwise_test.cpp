@@ -48,6 +48,8 @@ class Stencils {
       for (std::int64_t at = 5; at < count; at += 331) pixels[at] = at % 2 ? 0x7f80 : 0xff80;
     }
   }
+  // What is said of each.
+  void expect(const std::string& words) { expected_ = words; }
   void run() {
     thin_out(all_);
     for (Depthwise& d : all_) d.call.run();
@@ -57,6 +59,7 @@ class Stencils {
       const std::string schedule = d.call.describe();
       SCOPED_TRACE(d.c.name + ": " + schedule);
       stencils += schedule.find("portable product") == schedule.npos;
+      EXPECT_NE(schedule.find(expected_), schedule.npos);
       for (const std::uint64_t order : {std::uint64_t{0}, d.c.seed + 1}) {
         d.tensors.poison();
         harness_.order(order);
@@ -71,6 +74,7 @@ class Stencils {
 
  private:
   Harness harness_;
+  std::string expected_;
   std::vector<Depthwise> all_;
 };
 
@@ -252,6 +256,7 @@ TEST(Depthwise, RunsStraightFromMemory) {
   stencils.run();
 }
 
+<<<<<<< HEAD
 TEST(Depthwise, RunsStridedGradientsStraightFromMemory) {
   Stencils stencils("emission_depthwise_strided_gradients");
   const auto add = [&](Convolution c, const std::vector<const char*>& schedules) {
@@ -265,6 +270,25 @@ TEST(Depthwise, RunsStridedGradientsStraightFromMemory) {
   add(depthwise("7x7 by two", 2, 40, {15, 7, 2, 3, 3}, {15, 7, 2, 5, 0}), {"direct 4x32 strip 4x4"});
   add(depthwise("5x3 by three and one", 2, 24, {19, 5, 3, 2, 0}, {9, 3, 1, 1, 1}), {"direct 8x32 strip 2x3"});
   add(depthwise("2x2 by two", 3, 16, {8, 2, 2, 0, 0}, {11, 2, 2, 0, 0}), {"direct 8x32 strip 2x2"});
+=======
+// A gradient by the weights reads pixels that are no whole 16 bytes from copies with zeros behind their channels.
+TEST(Depthwise, SumsWeightsOfAnyNumberOfChannels) {
+  Stencils stencils("emission_depthwise_channels");
+  stencils.expect("images repacked");
+  std::size_t turn = 0;
+  for (const int channels : {7, 18, 23, 30, 241, 708}) {
+    const DType type = ++turn % 2 ? DType::bf16 : DType::f16;
+    Convolution c = depthwise(std::to_string(channels) + " channels", 3, channels, padded(9, 7), padded(10, 7), type);
+    c.direction = gpu_tests::Direction::wgrad, c.seed = turn;
+    for (const char* const name : {"bias_relu", "bias_gelu_res_aux"}) stencils.add(c, name);
+    c = depthwise(c.name + " by two", 2, channels, {12, 3, 2, 1, 1}, {11, 5, 2, 2, 2}, type);
+    c.direction = gpu_tests::Direction::wgrad;
+    stencils.add(c, "plain");
+  }
+  Convolution wide = depthwise("6 channels in f32", 2, 6, padded(9, 3), padded(10, 3), DType::f32);
+  wide.direction = gpu_tests::Direction::wgrad;
+  stencils.add(wide, "bias_relu");
+>>>>>>> 8c37f2f (Sum weights of any number of channels by lanes)
   stencils.run();
 }
 
@@ -297,8 +321,8 @@ TEST(Depthwise, RunsWhateverIsDrawn) {
     const auto axis = [&] {
       return gpu_tests::Along{pick(1, 40), pick(1, 7), pick(1, 3), pick(0, 4), pick(0, 4), pick(1, 3)};
     };
-    Convolution c = depthwise("seed " + std::to_string(seed), pick(1, 3), 8 * pick(1, 18), axis(), axis(),
-                              pick(0, 4) ? DType::bf16 : DType::f16);
+    Convolution c = depthwise("seed " + std::to_string(seed), pick(1, 3), (pick(0, 1) ? 8 : 1) * pick(1, 18), axis(),
+                              axis(), pick(0, 4) ? DType::bf16 : DType::f16);
     c.seed = seed++;
     const int direction = pick(0, 2);
     if (direction == 0) c.direction = gpu_tests::Direction::dgrad;
