@@ -38,8 +38,10 @@ Layout layout_of(const Bindings& bindings, const lower::Program& program) {
     layout.a.strides = {windows.image_stride, *stride, windows.channels > 1 ? windows.channel_stride : 0};
     layout.a_rows = {};
   }
-  // A weight gradient of one tap, whose images follow each other: a plain product over all pixels (decision 0253).
-  if (const auto stride = row_stride(layout.b_rows); stride && layout.groups.count <= 1) {
+  // A weight gradient of one tap, whose images follow each other: a plain product over all pixels (decision 0253). Of
+  // other types ordinary units add up parts of windows.
+  const bool of_16_bits = bindings.a.dtype == bindings.b.dtype && size_of(bindings.b.dtype) == 2;
+  if (const auto stride = row_stride(layout.b_rows); stride && layout.groups.count <= 1 && of_16_bits) {
     const auto& windows = std::get<agreed::WindowRows>(layout.b_rows);
     const std::int64_t pixels = windows.images > 0 ? shape.k / windows.images : 0;
     if (windows.images == 1 || pixels == 1 || windows.image_stride == pixels * *stride) {

@@ -284,6 +284,29 @@ def narrow(acc):
   }
 }
 
+// Of other types a weight gradient of one tap is no plain product: ordinary units sum its pixels in parts.
+TEST(Emission, SumsPixelsOfOneTapInParts) {
+  Harness harness("emission_one_tap");
+  std::vector<Convolving> all;
+  for (const DType type : {DType::f32, DType::e4m3, DType::s8}) {
+    gpu_tests::Convolution c;
+    c.name = "weights of 1x1 in " + std::string(name(type)), c.direction = gpu_tests::Direction::wgrad;
+    c.conv.x = c.conv.w = type;
+    c.images = 3, c.height = 20, c.width = 19, c.channels = 40, c.filters = 24, c.seed = 120 + all.size();
+    all.push_back(convolving(c, epilogue("plain"), ""));
+  }
+  for (Convolving& r : all) r.call.run();
+  ASSERT_TRUE(harness.compile());
+  for (Convolving& r : all) {
+    SCOPED_TRACE(r.c.name + ": " + r.call.describe());
+    EXPECT_NE(r.call.describe().find("in 2 parts"), std::string::npos);
+    r.tensors.poison();
+    harness.order(r.c.seed);
+    r.call.run();
+    EXPECT_EQ(gpu_tests::wrong(r.c, r.plan, r.tensors), "");
+  }
+}
+
 // Residues of few channels as columns of one product, and apart.
 TEST(Emission, PutsResiduesBesideOneAnother) {
   Harness harness("emission_beside");
