@@ -256,7 +256,6 @@ TEST(Depthwise, RunsStraightFromMemory) {
   stencils.run();
 }
 
-<<<<<<< HEAD
 TEST(Depthwise, RunsStridedGradientsStraightFromMemory) {
   Stencils stencils("emission_depthwise_strided_gradients");
   const auto add = [&](Convolution c, const std::vector<const char*>& schedules) {
@@ -270,7 +269,9 @@ TEST(Depthwise, RunsStridedGradientsStraightFromMemory) {
   add(depthwise("7x7 by two", 2, 40, {15, 7, 2, 3, 3}, {15, 7, 2, 5, 0}), {"direct 4x32 strip 4x4"});
   add(depthwise("5x3 by three and one", 2, 24, {19, 5, 3, 2, 0}, {9, 3, 1, 1, 1}), {"direct 8x32 strip 2x3"});
   add(depthwise("2x2 by two", 3, 16, {8, 2, 2, 0, 0}, {11, 2, 2, 0, 0}), {"direct 8x32 strip 2x2"});
-=======
+  stencils.run();
+}
+
 // A gradient by the weights reads pixels that are no whole 16 bytes from copies with zeros behind their channels.
 TEST(Depthwise, SumsWeightsOfAnyNumberOfChannels) {
   Stencils stencils("emission_depthwise_channels");
@@ -288,7 +289,6 @@ TEST(Depthwise, SumsWeightsOfAnyNumberOfChannels) {
   Convolution wide = depthwise("6 channels in f32", 2, 6, padded(9, 3), padded(10, 3), DType::f32);
   wide.direction = gpu_tests::Direction::wgrad;
   stencils.add(wide, "bias_relu");
->>>>>>> 8c37f2f (Sum weights of any number of channels by lanes)
   stencils.run();
 }
 
