@@ -215,7 +215,7 @@ void Decider::emit_product() {
   const Contraction gemm = subject_.problem.loop().contraction().value();
   if (layout_.beside) emit_sides(gemm);
   else emit_repack();
-  if (layout_.images)
+  if (layout_.images && (!part_ || part_ == layout_.parts.data()))
     emit_repack_images(gemm.a, *layout_.images, {b_windows() ? Address::Of::b : Address::Of::a}, packed_images_);
   Kernel& k = kernel(product_->source, "postlude_gemm");
   map_a(k, gemm, a_run(s, e.needs));

@@ -139,7 +139,11 @@ class Decider {
     std::int64_t lines, length, pitch;  // elements
   };
   [[nodiscard]] Packed packed(const Contraction& gemm, bool of_a) const;
-  [[nodiscard]] agreed::Counting b_counting() const { return layout_.b_count ? *layout_.b_count : counting(b_k()); }
+  [[nodiscard]] agreed::Counting b_counting() const {
+    agreed::Counting count = layout_.b_count ? *layout_.b_count : counting(b_k());
+    if (part_ && layout_.images) count.size[3] = part_->a.channels;  // behind dY's are zeros
+    return count;
+  }
   [[nodiscard]] Address b_address(const Contraction& gemm) const;
   Kernel& kernel(const std::shared_ptr<const std::string>& source, const std::string& name);
   const std::shared_ptr<const std::string>& plain_text();

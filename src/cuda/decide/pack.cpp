@@ -139,6 +139,24 @@ std::optional<Layout> padded(const Layout& layout, const agreed::WindowRows& w) 
   return made;
 }
 
+// The residues of a strided data gradient over a copy of dY, whose pixels are no whole 16 bytes.
+std::optional<Layout> residues_copied(const Layout& layout, std::int64_t size) {
+  const auto walked = [&](const Layout& of) {
+    return std::ranges::all_of(of.parts, [&](const KernelPart& part) {
+      return part.k == 0 || portable_rows(part.a, of.a.alignment, size, deep(of.parts)).empty();
+    });
+  };
+  if (layout.beside || walked(layout)) return {};
+  Layout made = layout;
+  for (KernelPart& part : made.parts) {
+    made.images = copy(part.a, small(round_up(part.a.channels * size, 16) / size), {}, size);
+    part.k = part.a.k;
+  }
+  made.a.alignment = 16;
+  if (!walked(made)) return {};
+  return made;
+}
+
 }  // namespace
 
 std::optional<Layout> packed(const Subject& subject, const Layout& layout) {
@@ -156,6 +174,7 @@ std::optional<Layout> packed(const Subject& subject, const Layout& layout) {
     const std::optional<Layout> copied = padded(made, *as_patches);
     return copied ? *copied : made;
   }
+  if (!layout.parts.empty()) return residues_copied(layout, size);
   const auto* w = std::get_if<agreed::WindowRows>(&layout.a_rows);
   if (const auto as_patches = w ? patches(*w, layout.a.alignment, size) : std::nullopt) {
     Layout made = layout;

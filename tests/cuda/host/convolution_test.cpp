@@ -152,6 +152,30 @@ TEST(Emission, Convolves) {
   EXPECT_GE(shared, 4);
 }
 
+// Strided data gradients by filters that are no whole 16 bytes of dY's pixels.
+TEST(Emission, CopiesPixelsOfResidues) {
+  Harness harness("emission_residues_copied");
+  std::vector<Convolving> all;
+  for (const int filters : {20, 71, 133})
+    for (const int taps : {1, 2, 3, 5})
+      for (const char* const name : {"bias_relu", "rowmax"}) {
+        gpu_tests::Convolution c = with_gradients(gpu_tests::convolutions(DType::bf16)[2])[1];
+        c.filters = filters, c.channels = 64, c.r = taps, c.s = std::max(1, taps - 1);
+        c.name = std::to_string(filters) + " filters of " + std::to_string(taps) + " behind " + name;
+        all.push_back(convolving(c, epilogue(name), ""));
+      }
+  thin_out(all);
+  for (Convolving& r : all) r.call.run();
+  ASSERT_TRUE(harness.compile());
+  for (Convolving& r : all) {
+    SCOPED_TRACE(r.c.name + ": " + r.call.describe());
+    EXPECT_EQ(r.call.describe().find("mma "), std::string::npos);
+    r.tensors.poison();
+    r.call.run();
+    EXPECT_EQ(gpu_tests::wrong(r.c, r.plan, r.tensors), "");
+  }
+}
+
 // Weight gradients whose rows of few channels are no whole 64 columns.
 TEST(Emission, PadsRowsOfFewChannels) {
   Harness harness("emission_few_channels");
