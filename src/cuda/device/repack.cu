@@ -131,10 +131,12 @@ DEVICE void repack_tile(const Unpacked& p, i64 from, WORD* to, int x0, int y0) {
 
 extern "C" __global__ void __launch_bounds__(256) postlude_repack(const __grid_constant__ Repack both) {
   follow_previous_launch();
-  const bool second = int(blockIdx.x) >= both.matrix[0].blocks;
+  // Backwards: what is copied last is in L2 when the product begins with what is first.
+  const int number = int(gridDim.x - 1 - blockIdx.x);
+  const bool second = number >= both.matrix[0].blocks;
   const Unpacked& p = both.matrix[second];
   const RepackGrid grid = repack_grid(p, sizeof(WORD));
-  int block = int(blockIdx.x) - (second ? both.matrix[0].blocks : 0);
+  int block = number - (second ? both.matrix[0].blocks : 0);
   const int x = block % grid.along, y = (block /= grid.along) % grid.across, batch = block / grid.across;
   const i64 from = p.from + i64(sizeof(WORD)) * batch * p.batch_stride;
   WORD* const to = (WORD*)p.to + (i64)batch * p.rows * p.pitch;
