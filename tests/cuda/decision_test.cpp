@@ -114,7 +114,20 @@ TEST(Decision, RepacksHalvesThatBeginBetweenSixteenBytes) {
   Subject gate = subject("def f(acc):\n    a, b = chunk(acc, 2)\n    D: bf16 = a * b\n    return D\n", "sm_90a");
   gate.problem = Gemm{.a = DType::bf16, .b = DType::bf16, .b_layout = postlude::Layout::mn_major};
   EXPECT_FALSE(decided(gate, {1, 1028, 2 * 376, 512}).repack_b);
-  EXPECT_TRUE(decided(gate, {1, 1028, 2 * 188, 512}).repack_b);
+  // Along N, each half a matrix of its own; in batches, which would be its third dimension, along K.
+  const auto copied = [&](std::int64_t batch) {
+    gate.problem =
+        Gemm{.a = DType::bf16, .b = DType::bf16, .b_layout = postlude::Layout::mn_major, .batched = batch > 1};
+    const Decision d = decided(gate, {batch, 1028, 2 * 188, 512});
+    EXPECT_TRUE(d.repack_b);
+    const std::string& source = *d.kernels.back().source;
+    const auto is = [&](const char* line) { return source.find(line) != source.npos; };
+    EXPECT_NE(is("#define B_PIECES 1\n"), is("#define B_PIECES 0\n"));
+    EXPECT_EQ(is("#define B_PIECES 1\n"), is("#define B_MN_MAJOR 1\n"));
+    return is("#define B_PIECES 1\n");
+  };
+  EXPECT_TRUE(copied(1));
+  EXPECT_FALSE(copied(2));
 }
 
 // Lines that begin between sectors take the copy engine longer. Tiles that share them load them together (decision

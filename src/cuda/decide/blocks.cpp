@@ -57,6 +57,7 @@ std::int64_t Decider::pitch(const Contraction& gemm) const { return whole_lines(
 Decider::Packed Decider::packed(const Contraction& gemm, bool of_a) const {
   std::int64_t lines = of_a ? shape_.m : shape_.n, length = depth();
   if (of_a ? variant_.a_mn_major : variant_.b_mn_major) std::swap(lines, length);
+  if (!of_a) lines *= variant_.b_pieces, length /= variant_.b_pieces;
   return {lines, length, whole_lines(length, size_of(gemm.a))};
 }
 
@@ -175,15 +176,16 @@ void Decider::emit_repack() {
     const Packed packed = this->packed(gemm, of == Address::Of::a);
     if (of == Address::Of::a ? variant_.a_mn_major : variant_.b_mn_major) std::swap(rows_axis, k_axis);
     Unpacked& m = matrices[i];
+    const int pieces = of == Address::Of::a ? 1 : variant_.b_pieces;  // batches, of which B has no others then
     m = {0,
-         from.strides[0],
+         pieces > 1 ? packed.length : from.strides[0],
          from.strides[rows_axis],
          from.strides[k_axis],
          0,
-         static_cast<std::int32_t>(packed.lines),
+         static_cast<std::int32_t>(packed.lines / pieces),
          static_cast<std::int32_t>(packed.length),
          static_cast<std::int32_t>(packed.pitch),
-         static_cast<std::int32_t>(from.strides[0] == 0 ? 1 : shape_.batch),
+         static_cast<std::int32_t>(from.strides[0] == 0 ? pieces : shape_.batch),
          of == Address::Of::b ? b_counting() : counting(layout_.a_k ? &*layout_.a_k : nullptr),
          0,
          0,

@@ -107,7 +107,7 @@ class Decider {
   [[nodiscard]] Major in_groups(const Contraction& gemm, bool mn_allowed);
   [[nodiscard]] Shape product_shape(bool mma) const;
   [[nodiscard]] std::string portable_reason(const Contraction& gemm) const;
-  void arrange(const Contraction& gemm, bool mma, bool b_mn_allowed);
+  void arrange(const Contraction& gemm, bool mma, bool b_mn_allowed, int parts = 1);
   [[nodiscard]] bool by_padded_taps() const;
   void fuse(const Contraction& gemm);
   void multiply_alone(const Contraction& gemm);

@@ -161,7 +161,8 @@ Lines Decider::lines(bool of_a) const {
   return bytes % 128 == 0 ? Lines::aligned : bytes % 32 == 0 ? Lines::at_sectors : Lines::between;
 }
 
-void Decider::arrange(const Contraction& gemm, bool mma, bool b_mn_allowed) {
+// `parts`: pieces of a chunk.
+void Decider::arrange(const Contraction& gemm, bool mma, bool b_mn_allowed, int parts) {
   const bool two_bytes = size_of(gemm.a) == 2;
   variant_ = {.a = gemm.a, .b = gemm.b, .image_rows = layout_.image_rows};
   variant_.promoted = subject_.request.fast ? 0 : promotes(gemm.a);
@@ -206,6 +207,8 @@ void Decider::arrange(const Contraction& gemm, bool mma, bool b_mn_allowed) {
     b = Major::repack;
   } else if (!b_k()) {
     b = major(layout_.b, gemm.b, 2, 1, shape_.n, two_bytes && b_mn_allowed);
+    // No box may begin between 16 bytes: the device calls that an illegal instruction.
+    if (parts > 1 && columns_ % 8 != 0) variant_.b_pieces = parts, b = b == Major::mn ? Major::repack : b;
   } else if (const auto tap = mma || !b_mn_allowed ? std::nullopt : by_taps(gemm, b_mn_allowed)) {
     b = *tap;
     variant_.b_taps = 2;
@@ -217,10 +220,11 @@ void Decider::arrange(const Contraction& gemm, bool mma, bool b_mn_allowed) {
   // (decision 0238). B along N needs 64 columns side by side, which a schedule may not have.
   const auto& asked = subject_.request.schedule;
   const bool plain_b =
-      !layout_.diagonal && !layout_.b_count && !layout_.beside && !b_k() && (!asked || asked->bn % 64 == 0);
+      !layout_.diagonal && !layout_.b_count && !layout_.beside && !b_k() && (!asked || asked->bn % (64 * parts) == 0);
   const bool keeps_a = d_.repack_a && two_bytes && !layout_.a_k && layout_.a.strides[1] == 1 && shape_.m >= 64,
              keeps_b = d_.repack_b && two_bytes && b_mn_allowed && plain_b && layout_.b.strides[2] == 1;
   variant_.a_mn_major = a == Major::mn || keeps_a, variant_.b_mn_major = b == Major::mn || keeps_b;
+  if (!variant_.b_mn_major) variant_.b_pieces = 1;
 }
 
 // Whether an epilogue may run on an accumulator with columns between its own, as far as how these lie decides: each
@@ -258,10 +262,10 @@ void Decider::fuse(const Contraction& gemm) {
     d_.why = "residues cross images, which the epilogue tells apart";
     return;
   }
-  // Of a piece of B along N the portable kernel reads eight columns at once, Hopper's boxes have 64 of a piece,
-  // which five and more have not side by side in a tile, and none may begin between 16 bytes: the device calls that an
-  // illegal instruction.
-  arrange(gemm, mma, parts == 1 || (parts <= 4 && columns_ % 8 == 0 && accumulator_piece(phase) % (mma ? 8 : 64) == 0));
+  // Of a piece of B along N the portable kernel reads eight columns at once, Hopper's boxes have 64 of a piece, which
+  // five and more have not side by side in a tile. Pieces that begin between 16 bytes are copied (decision 0240).
+  const bool whole = columns_ % 8 == 0 || (!mma && layout_.b.strides[0] == 0);
+  arrange(gemm, mma, parts == 1 || (parts <= 4 && whole && accumulator_piece(phase) % (mma ? 8 : 64) == 0), parts);
   variant_.padded_taps = layout_.padded.has_value();
   // Addresses of outputs and operands decide how they are reached; those of the workspace are aligned.
   Chosen chosen =

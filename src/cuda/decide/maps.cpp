@@ -119,7 +119,9 @@ void Decider::map_b(Kernel& k, const Contraction& gemm, int rows) const {
   }
   const MapField::Dimension along_k{depth, 1, bk};
   if (variant_.b_mn_major) {
-    map(k, from, gemm.b, {{shape_.n, 1, 64}, {depth, column, bk / s.cluster_m}, batches}, 128);
+    const int pieces = variant_.b_pieces;
+    if (pieces > 1) batches = {pieces, depth * column, 1};
+    map(k, from, gemm.b, {{shape_.n / pieces, 1, 64}, {depth, column, bk / s.cluster_m}, batches}, 128);
   } else if (const EpilogueNeeds& n = product_->epilogue.needs; !s.mma && is_gathered(s, n)) {
     map(k, from, gemm.b,
         {along_k,

@@ -171,11 +171,11 @@ struct Loop {
 #elif PIECE % 64 && RUN % PIECE == 0  // pieces from group to group, which lie a group apart
         load_box<CLUSTER_M>(b + j * 128, p.map[has_edge(at) ? EDGE_B : 1], bar, k, 0, piece, (w.n * OUT_N + at) / PIECE, b_batch);
 #else
-        const int n = first_piece(w.n * OUT_N + at) + piece * next_piece(p.n), own = line<CLUSTER_M>();
+        const int n = first_piece(w.n * OUT_N + at) + (B_PIECES ? 0 : piece * next_piece(p.n)), own = line<CLUSTER_M>();
 #if B_TAPS == 2
         load_box<CLUSTER_M>(b + (j + B_MN_MAJOR * own) * 128, p.map[1], bar, B_MN_MAJOR ? n : k, B_MN_MAJOR ? k + own : n, sx, sy, sz);
 #else
-        if (B_MN_MAJOR) load_box<CLUSTER_M>(b + (j + own) * 128, p.map[1], bar, n, k + own, b_batch);
+        if (B_MN_MAJOR) load_box<CLUSTER_M>(b + (j + own) * 128, p.map[1], bar, n, k + own, B_PIECES ? piece : b_batch);
         else load_box<CLUSTER_M>(b + j * 128, p.map[has_edge(at) ? EDGE_B : 1], bar, k, n, b_batch);
 #endif
 #endif

@@ -148,6 +148,7 @@ std::string gemm_source(const KernelVariant& variant, const Schedule& s, const E
     define("CLUSTER", together > 1 ? "__cluster_dims__(" + std::to_string(together) + ")" : "");
     define("BY_CLUSTER", cluster_parts(s) > 1);
     define("PARTS_WORD", epilogue.words);
+    define("B_PIECES", variant.b_pieces > 1);
   }
   define("CLUSTER_M", s.cluster_m);
   define("CLUSTER_N", s.cluster_n);

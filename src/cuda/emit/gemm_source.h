@@ -35,6 +35,7 @@ struct KernelVariant {
   Stencil stencil = {};  // instead of a product (a_form: 2)
   bool boxes = false;    // of whose pixels the copy engine loads boxes (sm_90a)
   int a_rows = 0;        // rows of A in a stage (sm_90a)
+  int b_pieces = 1;      // of a chunk, which are matrices behind each other where B is repacked along N (sm_90a)
   bool apart = false;    // the epilogue's fragments are computed one after another
   bool paced = false;    // and spread over most of the other consumer's main loop
   int rolled = 0;        // the epilogue's code stands once for a subtile's fragments (1), or once at all (2)
