@@ -143,7 +143,7 @@ std::optional<Layout> padded(const Layout& layout, const agreed::WindowRows& w) 
 std::optional<Layout> residues_copied(const Layout& layout, std::int64_t size) {
   const auto walked = [&](const Layout& of) {
     return std::ranges::all_of(of.parts, [&](const KernelPart& part) {
-      return part.k == 0 || portable_rows(part.a, of.a.alignment, size, deep(of.parts)).empty();
+      return portable_rows(part.a, of.a.alignment, size, deep(of.parts)).empty() && portable_scatter(part).empty();
     });
   };
   if (layout.beside || walked(layout)) return {};
