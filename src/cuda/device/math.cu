@@ -266,13 +266,22 @@ DEVICE float to_f32(i64 x) { return float(x); }
 // Philox4x32-10. A block has the numbers of rows m and m + 8 (bit 3 of m is ignored) and of columns n and n + 1 (n even), as
 // word[2 * row + column].
 struct PhiloxBlock { u32 word[4]; };
+// Of u64(a) * b ptxas 13.0 makes an addition of 0 to the upper word, too.
+struct WidePair { u32 low, high; };
+DEVICE WidePair wide_product(u32 a, u32 b) {
+#ifndef POSTLUDE_HOST
+  WidePair r; asm("{.reg .u64 t; mul.wide.u32 t, %2, %3; mov.b64 {%0, %1}, t;}" : "=r"(r.low), "=r"(r.high) : "r"(a), "r"(b)); return r;
+#else
+  const u64 r = u64(a) * b; return {u32(r), u32(r >> 32)};
+#endif
+}
 DEVICE PhiloxBlock random_block(u64 seed, u32 stream, int b, int m, int n) {
   u32 c0 = u32(n) >> 1, c1 = u32(m) >> 4 << 3 | (u32(m) & 7), c2 = u32(b), c3 = stream, k0 = u32(seed), k1 = u32(seed >> 32);
   #pragma unroll
   for (int round = 0; round < 10; ++round) {
-    const u64 p0 = u64(0xD2511F53u) * c0, p1 = u64(0xCD9E8D57u) * c2;
-    const u32 n0 = u32(p1 >> 32) ^ c1 ^ k0, n2 = u32(p0 >> 32) ^ c3 ^ k1;
-    c1 = u32(p1), c3 = u32(p0), c0 = n0, c2 = n2;
+    const WidePair p0 = wide_product(0xD2511F53u, c0), p1 = wide_product(0xCD9E8D57u, c2);
+    c0 = p1.high ^ c1 ^ k0, c2 = p0.high ^ c3 ^ k1;
+    c1 = p1.low, c3 = p0.low;
     k0 += 0x9E3779B9u, k1 += 0xBB67AE85u;
   }
   return {c0, c1, c2, c3};
