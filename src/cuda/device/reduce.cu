@@ -242,22 +242,24 @@ template <class S> DEVICE void block_add(S& s, S (&x)[8]) {
   s = S::combine(s, S::combine(x[0], x[4]));
 }
 
-// argmax (or argmin) over N elements whose indices grow from one to the next, and from call to call: the first of equals and
-// the first NaN stand to the left, so values alone decide. No `&&`: it becomes a branch.
-template <bool maximum, class S, typename T, int N> DEVICE void arg_add(S& s, const T (&x)[N], const i64 (&index)[N], const bool (&in)[N]) {
-  T best = x[0];
-  int at = int(index[0]);
-  bool any = in[0];
+// What a thread gathers of an argmax (or argmin) whose indices grow: the first of equals and the first NaN came first, so an
+// element is taken where it changes the extreme's bits. x + 0 has no -0 and one NaN. Four instructions an element for seven.
+template <bool maximum> struct Extreme {
+  float c0;
+  int c1;
+  DEVICE_STATIC Extreme identity() { return {maximum ? -INF : INF, -1}; }
+};
+template <bool maximum, int N> DEVICE void arg_add(Extreme<maximum>& s, const float (&x)[N], const i64 (&index)[N], const bool (&in)[N], const bool first) {
   #pragma unroll
-  for (int i = 1; i < N; ++i) {
-    const bool worse = maximum ? x[i] <= best : x[i] >= best;
-    const bool take = in[i] & (!any | (!worse & (best == best)));
-    best = take ? x[i] : best, at = take ? int(index[i]) : at, any = any | in[i];
+  for (int i = 0; i < N; ++i) {
+    const float y = (in[i] ? x[i] : s.identity().c0) + 0.f;
+    if (i == 0 && first) s = {y, in[0] ? int(index[0]) : -1};
+    const float best = maximum ? op_max(s.c0, y) : op_min(s.c0, y);
+    s.c1 = __float_as_uint(best) == __float_as_uint(s.c0) ? s.c1 : int(index[i]);
+    s.c0 = best;
   }
-  const bool worse = maximum ? best <= s.c0 : best >= s.c0;
-  const bool take = any & ((s.c1 < 0) | (!worse & (s.c0 == s.c0)));
-  s.c0 = take ? best : s.c0, s.c1 = take ? i64(at) : s.c1;
 }
+template <class S, bool maximum> DEVICE S settled(const Extreme<maximum>& s) { return {s.c0, s.c1}; }
 #if HOLDS
 // What tiles beside one another tell each other of the rows that they share. Each word of a state lies in memory beside the tag
 // of its launch, eight bytes in one access: who sees the tag has the word. No fence, no counter, and nothing to clear: the next

@@ -477,8 +477,10 @@ FusedEpilogue emit_fragment(const Program& program, int index, const std::vector
   std::string structs;
   for (std::size_t r = 0; r < e.partials.size(); ++r) {
     const bool blocks = r >= code.phase().reductions.size();
-    code.reducers.push_back(emit_reducer(blocks ? program.phases[e.block_phase] : code.phase(), code.reduction(r),
-                                         static_cast<int>(r), code.functions));
+    const Across across = e.partials[r].across;
+    code.reducers.push_back(
+        emit_reducer(blocks ? program.phases[e.block_phase] : code.phase(), code.reduction(r), static_cast<int>(r),
+                     !blocks && (across == Across::rows || across == Across::groups), code.functions));
     structs += code.reducers.back().text;
   }
   if (!structs.empty()) structs = reduction_source() + structs;

@@ -34,7 +34,7 @@ std::string FragmentWriter::reduce(std::size_t r) {
                    {{"all", all}, {"in", in}, {"x", args[0]}, {"state", state}});
       continue;
     }
-    Block block{.size = size, .index = "q", .in = in, .ordered = rows, .lane = "t.lane"};
+    Block block{.size = size, .index = "q", .in = in, .lane = "t.lane"};
     block.share = rows ? "Share::row" : columns ? "Share::column" : "Share::nothing";
     if (&piece == phase_.reductions[r].pieces.data())
       block.first = across == Across::groups ? "f == 0 && group % SPAN == 0"

@@ -295,7 +295,7 @@ $results  }
 void PassWriter::reduction(int index, int number) {
   const Phase& phase = program_.phases[index];
   const Reducing r{phase, phase.reductions[number],
-                   emit_reducer(phase, phase.reductions[number], 100 * index + number, functions_)};
+                   emit_reducer(phase, phase.reductions[number], 100 * index + number, false, functions_)};
   const std::string kernel = "phase" + str(index) + "_reduction" + str(number);
   const bool keeps_columns = phase.domain.has(Axis::n) && !r.over(Axis::n);
   out_.kernels.push_back(

@@ -74,11 +74,10 @@ BlockAddition ReducerText::addition(const Block& block, const std::vector<std::s
             fill("$x[$at] = $x0, here[$at] = $in;", {array, at, x0, in}),
             fill("moments_add<$share>($state, $x, here, $first, $lane);",
                  {{"share", block.share}, into, array, {"first", block.first}, {"lane", block.lane}})};
-  if (block.ordered && index_is_column)
+  if (gathered != type)  // Extreme
     return {fill("float $x[$size]; i64 index[$size]; bool here[$size];", {array, size}),
             fill("$x[$at] = $x0, index[$at] = $x1, here[$at] = $in;", {array, at, x0, {"x1", args[1]}, in}),
-            fill("arg_add<$largest>($state, $x, index, here);",
-                 {{"largest", reducer == Reducer::argmax ? "true" : "false"}, into, array})};
+            fill("arg_add($state, $x, index, here, $first);", {into, array, {"first", block.first}})};
   const Hole s{"S", type};
   return {fill("$S $x[$size];", {s, array, size}),
           fill("$x[$at] = $S::select($in, $lifted, $S::identity());", {array, at, s, in, {"lifted", lift(args)}}),
@@ -95,8 +94,9 @@ BlockAddition ReducerText::products(const Block& block, const std::string& a, co
 }
 
 std::string ReducerText::lanes(const std::string& function, const std::string& own, const std::string& of) const {
-  if (gathered == type)
-    return fill("$function<$S>($own, $of)", {{"function", function}, {"S", type}, {"own", own}, {"of", of}});
+  if (reducer != Reducer::welford)
+    return fill("$function<$S>(settled<$S>($own), $of)",
+                {{"function", function}, {"S", type}, {"own", own}, {"of", of}});
   return fill("settled<$S>(combine_lanes($own, 1, 4))", {{"S", type}, {"own", own}});
 }
 
@@ -105,15 +105,18 @@ std::string ReducerText::component(const std::string& state, std::size_t k) cons
   return components[k] == DType::boolean ? "(" + member + " != 0)" : member;
 }
 
-ReducerText emit_reducer(const lower::Phase& phase, const lower::Reduction& r, int index, Functions& functions) {
+ReducerText emit_reducer(const lower::Phase& phase, const lower::Reduction& r, int index, bool ordered,
+                         Functions& functions) {
   ReducerText out;
   out.reducer = r.reducer;
-  out.index_is_column = index_is_column(phase, r);
   out.components = state_components(phase, r);
   out.bytes = state_bytes(phase, r);
   out.type = "S" + str(index);
   const std::string& s = out.type;
-  out.gathered = r.reducer == Reducer::welford ? "Moments" : s;
+  out.gathered = r.reducer == Reducer::welford ? "Moments"
+                 : ordered && index_is_column(phase, r)
+                     ? (r.reducer == Reducer::argmax ? "Extreme<true>" : "Extreme<false>")
+                     : s;
   std::vector<std::string> identity, lifted;
   std::string combine;
   const auto literal = [&](double value) {

@@ -17,7 +17,6 @@ namespace postlude::inline v0::cuda {
 // Several elements that go into a state at once, as code: "8" of them, their index "e", whether one is `in`, the array.
 struct Block {
   std::string size, index, in;
-  bool ordered = false;  // their columns grow with e
   std::string name = "x";
   std::string first = "false";  // whether it is the thread's first
   std::string share = "Share::nothing",
@@ -31,10 +30,10 @@ struct BlockAddition {
 
 struct ReducerText {
   lower::Reducer reducer{};
-  bool index_is_column = false;   // of an argmax of f32
-  std::string type;               // "S0"
-  std::string gathered;           // of what a thread gathers, which settled<S0>() makes a state: "S0", or "Moments"
-  std::string text;               // of the struct
+  std::string type;  // "S0"
+  std::string
+      gathered;      // of what a thread gathers, which settled<S0>() makes a state: "S0", "Moments", "Extreme<true>"
+  std::string text;  // of the struct
   std::vector<DType> components;  // of the state; welford carries its count as a third
   int bytes = 0;                  // sizeof
   // From values: "S0::lift(v3, v4)".
@@ -52,7 +51,8 @@ struct ReducerText {
   [[nodiscard]] std::string component(const std::string& state, std::size_t k) const;
 };
 
+// `ordered`: a thread gathers elements whose columns grow.
 [[nodiscard]] ReducerText emit_reducer(const lower::Phase& phase, const lower::Reduction& reduction, int index,
-                                       Functions& functions);
+                                       bool ordered, Functions& functions);
 
 }  // namespace postlude::inline v0::cuda

@@ -359,7 +359,8 @@ void RowWriter::phase(const RowPhase& row) {
   std::vector<ReducerText> reducers;
   if (row.reductions) {
     for (std::size_t r = 0; r < phase.reductions.size(); ++r) {
-      reducers.push_back(emit_reducer(phase, phase.reductions[r], 100 * row.phase + static_cast<int>(r), functions_));
+      reducers.push_back(
+          emit_reducer(phase, phase.reductions[r], 100 * row.phase + static_cast<int>(r), true, functions_));
       structs_ += reducers.back().text;
       code_ +=
           fill("  $own g$S = $own::identity();\n", {{"own", reducers.back().gathered}, {"S", reducers.back().type}});
@@ -394,8 +395,7 @@ void RowWriter::phase(const RowPhase& row) {
           code_ += "    EACH " + a.filled + "\n";
         } else {
           const BlockAddition a = reducers[r].addition(
-              {.size = "8", .index = "e", .in = "counts(c, e)", .ordered = true, .first = k ? "false" : "c == 0"}, args,
-              "g" + type);
+              {.size = "8", .index = "e", .in = "counts(c, e)", .first = k ? "false" : "c == 0"}, args, "g" + type);
           code_ += fill(R"(    {
       $declared
       EACH $filled
