@@ -43,6 +43,7 @@ class Generator {
   GrammarOptions options_;
   Case result_;
   Inference inference_;
+  std::vector<NodeId> beside_;  // statistics that are outputs together
 
   GraphData& graph() { return result_.graph; }
   [[nodiscard]] int size() const { return static_cast<int>(result_.graph.nodes.size()); }
@@ -236,7 +237,8 @@ class Generator {
     else if (kind < 63) coordinate();
     else if (kind < 65) random();
     else if (kind < 69) pieces();
-    else if (kind < 81) reduction();
+    else if (kind < 79) reduction();
+    else if (kind < 81) beside();
     else if (kind < 83) blocks();
     else if (kind < 84) likelihood();
     else if (kind < 86) normalise();
@@ -250,7 +252,8 @@ class Generator {
   // What kernels are made of; most of the rest they only compute.
   void reductions() {
     const std::int64_t kind = pick_.below(100);
-    if (kind < 30) reduction();
+    if (kind < 22) reduction();
+    else if (kind < 32) beside();
     else if (kind < 50) blocks();
     else if (kind < 72) normalise();
     else if (kind < 92) whole();
@@ -413,6 +416,20 @@ class Generator {
     if (s < 0 || pick_.chance(40)) return;
     const NodeId back = grouped ? repeat(s, group, axes & tile_axes) : s;  // used again in what it came from
     if (back >= 0) binary(pick_.chance(50) ? Op::sub : Op::mul, x, back);
+  }
+
+  // Statistics of whole rows (or columns) beside some of their groups: tiles gather both at a time.
+  void beside() {
+    constexpr ReduceOp ops[] = {ReduceOp::sum,    ReduceOp::mean,   ReduceOp::max,       ReduceOp::var,
+                                ReduceOp::argmax, ReduceOp::argmin, ReduceOp::logsumexp, ReduceOp::norm};
+    const NodeId x = any_value();
+    const Axes axis = pick_.chance(70) ? Axis::n : Axis::m;
+    const std::int64_t group = pick_.pick(groups);
+    beside_.clear();
+    for (std::int64_t i = 2 + pick_.below(2); i > 0; --i) {
+      const NodeId s = reduce(pick_.pick(ops), pick_.chance(80) ? x : any_value(), axis, i % 2 ? group : 0);
+      if (s >= 0) beside_.push_back(s);
+    }
   }
 
   // Normalisations as models have them: softmax, layernorm, rmsnorm, of a row, a column or the heads of a row, also far
@@ -583,7 +600,8 @@ class Generator {
     return any_value();
   }
   void outputs() {
-    const std::int64_t wanted = 1 + pick_.below(1 + pick_.below(4));
+    if (pick_.chance(30)) beside_.clear();
+    const std::int64_t wanted = static_cast<std::int64_t>(beside_.size()) + 1 + pick_.below(1 + pick_.below(4));
     const bool alone = pick_.chance(options_.reductions / 2);  // statistics, as losses are
     std::vector<OutputDecl> chosen;
     for (std::int64_t i = 0; i < wanted; ++i) {
@@ -591,6 +609,8 @@ class Generator {
         OutputDecl o;
         o.name = "y" + std::to_string(chosen.size());
         if (attempt == 7) o.value = 0;
+        else if (attempt == 0 && i < static_cast<std::int64_t>(beside_.size()))
+          o.value = beside_[static_cast<std::size_t>(i)];
         else if (alone && attempt < 4) o.value = statistic();
         else if (attempt == 0 && options_.reductions > 0 && pick_.chance(50)) o.value = size() - 1;
         else o.value = attempt == 0 && pick_.chance(20) ? statistic() : any_value();
