@@ -55,6 +55,8 @@ DEVICE float fast_log2(float x) { float r; asm("lg2.approx.f32 %0, %1;" : "=f"(r
 // x, which is computed whether it is chosen or not.
 DEVICE float without_branch(float x) { asm volatile("" : "+f"(x)); return x; }
 DEVICE float fast_rsqrt(float x) { float r; asm("rsqrt.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(x)); return r; }
+// a * b + c held to [0, 1]; of NaN 0.
+DEVICE float saturated_fma(float a, float b, float c) { float r; asm("fma.rn.sat.f32 %0, %1, %2, %3;" : "=f"(r) : "f"(a), "f"(b), "f"(c)); return r; }
 #endif
 
 // a / b, correctly rounded but for results below the normal ones, which are rounded twice: the quotient of a and b scaled
@@ -70,12 +72,13 @@ DEVICE float op_div(float a, float b) {
   return (fabsf(refined) <= 0x1.fffffep+127f && quotient != 0.f ? refined : quotient) * (small ? scale * 0x1p-64f : scale);
 }
 // The same by a constant, its bits too, from the two parts of what it is divided into 1, which have its sign (quotient() in
-// emit/ops.cpp): five instructions for eleven.
+// emit/ops.cpp): five instructions for eleven. And two, wrong by up to 2^-149 below 2^-97.
 DEVICE float op_div_by(float a, float high, float low) {
   const bool small = fabsf(a) < 0x1p-64f;
   const float x = small ? a * 0x1p+64f : a, y = fmaf(x, high, x * low);
   return small ? y * 0x1p-64f : y;
 }
+DEVICE float op_div_about(float a, float high, float low) { return fmaf(a, high, a * low); }
 // exp(x) / s for x <= 0 or NaN, s in [1, 2^31) or NaN, in six instructions where exp and a division of any numbers take
 // twenty. The exponential of what the product with log2(e) was rounded to, and a first-order step from there; below the normal
 // numbers it is 0. That ln 2 is short costs 0.7 units of 2^-24 at x = -16 and 6 at -82, the rest by its parts' bounds 8: exp
@@ -90,13 +93,43 @@ DEVICE float op_exp(float x) { return expf(x); }
 DEVICE float op_expm1(float x) { return expm1f(x); }
 DEVICE float op_log(float x) { return logf(x); }
 DEVICE float op_log2(float x) { return log2f(x); }
-DEVICE float op_tanh(float x) { return tanhf(x); }
-DEVICE float op_erf(float x) { return erff(x); }
 DEVICE float op_rsqrt(float x) { return rsqrtf(x); }
 DEVICE float op_floor(float x) { return floorf(x); }
 DEVICE float op_ceil(float x) { return ceilf(x); }
 DEVICE float op_round(float x) { return rintf(x); }
 DEVICE float op_scaled(float s, float x) { return s == 0.f ? 0.f : s * x; }
+
+// exp(x) for x <= 0 or NaN in five instructions: 2^t, t a little below x log2(e), and a first-order step from there by what that
+// lacks, which is not negative; of -inf, where it is NaN, saturation makes it 0. Below the normal numbers it is 0. Of x > 0 it
+// is 2^t, and loses 2 x units of 2^-24.
+DEVICE float exp_below(float x) {
+  const float t = x * 0x1.715478p+0f, e = fast_exp2(t);
+  return fmaf(e, saturated_fma(t, 0x1.05c61p-29f, fmaf(t, -0x1.62e43p-1f, x)), e);
+}
+// 1 - 2 / (1 + e^2|x|), and below 0.55, where that loses too much, a polynomial.
+DEVICE float op_tanh(float x) {
+  const float far = copysignf(fmaf(-2.f, fast_reciprocal(1.f + fast_exp2(fabsf(x) * 0x1.715476p+1f)), 1.f), x), y = x * x;
+  float p = fmaf(0x1.0d53ep-6f, y, -0x1.af7dc8p-5f);
+  p = fmaf(p, y, 0x1.10cfp-3f);
+  p = fmaf(p, y, -0x1.555452p-2f);
+  const float near = x * fmaf(p, y, 1.f);
+  return fabsf(x) < 0.55f ? near : far;
+}
+// 1 - 2^p(|x|), and below 1 a polynomial.
+DEVICE float op_erf(float x) {
+  const float size = fabsf(x), y = x * x;
+  float p = fmaf(-0x1.b30ea6p-10f, size, 0x1.5d4c3ep-6f);
+  p = fmaf(p, size, -0x1.05e056p-3f);
+  p = fmaf(p, size, -0x1.e37262p-1f);
+  p = fmaf(p, size, -0x1.9cb3e8p+0f);
+  const float far = copysignf(1.f - fast_exp2(fmaf(p, size, -0x1.f94e78p-9f)), x);
+  float q = fmaf(-0x1.2086a4p-11f, y, 0x1.404e8p-8f);
+  q = fmaf(q, y, -0x1.b53ce2p-6f);
+  q = fmaf(q, y, 0x1.ce00dcp-4f);
+  q = fmaf(q, y, -0x1.812638p-2f);
+  const float near = x * fmaf(q, y, 0x1.20dd74p+0f);
+  return size < 1.f ? near : far;
+}
 
 // x 2^n for n in [-252, 254], in two steps, of which each factor is a normal number.
 DEVICE float scaled_by(float x, int n) {
@@ -209,6 +242,65 @@ DEVICE float call_dgelu(float x) {
   return fmaf(s * (1.f - s), c * fmaf(c * c, 0x1.b6676cp-3f, 0x1.988454p+0f), s);
 }
 DEVICE float call_dgelu_tanh(float x) { return call_dgelu(x); }
+
+// log(1 + u) / u for u in [0, 1], to 2^-24.8 of itself.
+DEVICE float log1p_over(float u) {
+  float p = fmaf(0x1.5f9652p-8f, u, -0x1.ec9abep-6f);
+  p = fmaf(p, u, 0x1.446d98p-4f);
+  p = fmaf(p, u, -0x1.19aea6p-3f);
+  p = fmaf(p, u, 0x1.88450ep-3f);
+  p = fmaf(p, u, -0x1.fd136p-3f);
+  p = fmaf(p, u, 0x1.5535dep-2f);
+  p = fmaf(p, u, -0x1.ffff14p-2f);
+  return fmaf(p, u, 1.f);
+}
+DEVICE float call_softplus(float x) {
+  const float u = exp_below(-fabsf(x));
+  return fmaf(u, log1p_over(u), op_max(x, 0.f));
+}
+DEVICE float call_logsigmoid(float x) {
+  const float u = exp_below(-fabsf(x));
+  return fmaf(-u, log1p_over(u), op_min(x, 0.f));
+}
+// tanh(log(1 + e)) = n / (n + 2), n = e (e + 2); beyond 30 it is 1.
+DEVICE float call_mish(float x) {
+  const float e = exp_below(op_min(x, 30.f)), n = fmaf(e, e, e + e);
+  return x * (n * fast_reciprocal(n + 2.f));
+}
+// x (1/2 + x p(x^2)), and from 1.4 on max(x, 0) - |x| 2^q(|x|), both to a seventh of 2^-24 of the normal distribution.
+DEVICE float call_gelu_erf(float x) {
+  const float size = fminf(fabsf(x), 20.f), y = x * x;
+  float p = fmaf(-0x1.983116p-18f, y, 0x1.c465e2p-14f);
+  p = fmaf(p, y, -0x1.3503d2p-10f);
+  p = fmaf(p, y, 0x1.46a878p-7f);
+  p = fmaf(p, y, -0x1.105706p-4f);
+  p = fmaf(p, y, 0x1.98844ep-2f);
+  float q = fmaf(-0x1.3648bep-12f, size, 0x1.5f32f6p-8f);
+  q = fmaf(q, size, -0x1.7369d2p-5f);
+  q = fmaf(q, size, -0x1.e327d8p-2f);
+  q = fmaf(q, size, -0x1.23e722p+0f);
+  q = fmaf(q, size, -0x1.00f448p+0f);
+  const float near = x * fmaf(p, x, 0.5f), far = fmaf(-size, fast_exp2(q), op_max(x, 0.f));
+  return size < 1.4f ? near : far;
+}
+// exp(x) - 1 for x <= 0: by a polynomial down to -ln 2.
+DEVICE float call_elu(float x, float alpha) {
+  float p = fmaf(0x1.0f8facp-10f, x, 0x1.088eaep-7f);
+  p = fmaf(p, x, 0x1.5499bep-5f);
+  p = fmaf(p, x, 0x1.554e2cp-3f);
+  p = fmaf(p, x, 0x1.ffffd2p-2f);
+  const float near = x * fmaf(p, x, 1.f), far = fast_exp2(x * 0x1.715476p+0f) - 1.f;
+  return x > 0.f ? x : alpha * (x < -0x1.62e43p-1f ? far : near);
+}
+
+// x + 3 is 0 or above 2^-24, so the short quotient is exact.
+DEVICE float call_hardsigmoid(float x) { return op_div_about(op_min(op_max(x + 3.f, 0.f), 6.f), 0x1.555554p-3f, 0x1.555556p-27f); }
+DEVICE float call_hardswish(float x) { return x * call_hardsigmoid(x); }
+// As op_div(), by what has a reciprocal; beyond 2^126 it is 1, and NaN where x is infinite.
+DEVICE float call_softsign(float x) {
+  const float d = op_min(1.f + fabsf(x), 0x1p+126f), r = fast_reciprocal(d), q = x * r;
+  return copysignf(op_min(fabsf(fmaf(fmaf(-d, q, x), r, q)), 1.f), x);
+}
 
 // Rounding of an f32 to a narrower float format: `precision` bits of significand, exponents from `least`, largest value
 // `most`. Modes: 1 toward zero, 2 up, 3 down, 4 stochastic by `u` in [0, 1).

@@ -3,6 +3,7 @@
 #include "core/fill.h"
 
 #include <algorithm>
+#include <set>
 
 namespace postlude::inline v0::cuda {
 
@@ -21,10 +22,18 @@ std::string memory_row_of(const lower::Access& access, const Place& place) {
                 : fill("$row_of(p, $b, $i)", {{"row_of", place.memory}, {"b", place.b}, {"i", place.i}});
 }
 
-// Instruction i of these arguments, if it is a quotient by a constant.
-std::string quotient_of(const lower::Phase& phase, const Instruction& i, const std::vector<std::string>& args) {
+// Instruction i, if it is a quotient by a constant, of x; or the tanh of one.
+std::string quotient_of(const lower::Phase& phase, const Instruction& i, const std::string& x,
+                        Small small = Small::exact) {
   if (i.op != Op::div || phase.code[i.args[1]].op != Op::constant) return {};
-  return quotient(args[0], phase.code[i.args[1]].literal.value());
+  return quotient(x, phase.code[i.args[1]].literal.value(), small);
+}
+std::string tanh_of_quotient(const lower::Phase& phase, const Instruction& i, const Resolve& resolve) {
+  if (i.op != Op::tanh) return {};
+  const Instruction& of = phase.code[i.args[0]];
+  if (of.guard >= 0 || of.op != Op::div || phase.code[of.args[0]].type != DType::f32) return {};
+  const std::string divided = quotient_of(phase, of, resolve.value(of.args[0]), Small::about);
+  return divided.empty() ? divided : "op_tanh(" + divided + ")";
 }
 
 }  // namespace
@@ -44,7 +53,8 @@ std::string right_hand_side(const lower::Phase& phase, ValueId id, const Place& 
       args.push_back(resolve.value(arg));
       types.push_back(phase.code[arg].type);
     }
-    code = quotient_of(phase, i, args);
+    code = quotient_of(phase, i, args.empty() ? "" : args[0]);
+    if (code.empty()) code = tanh_of_quotient(phase, i, resolve);
     if (code.empty()) code = expression(i, args, types, place, functions);
   }
   if (i.guard < 0) return code;
@@ -66,10 +76,12 @@ std::string vector_form(const lower::Phase& phase, const Instruction& i) {
   for (const ValueId arg : i.args) {
     if (phase.code[arg].type != DType::f32) return {};
   }
-  if (!quotient_of(phase, i, {"", ""}).empty()) return {};
+  if (!quotient_of(phase, i, "").empty()) return {};
   if (i.op == Op::log && is_clamped(phase, i.args[0], 0x1p-126, 0x1p+126)) return "vec_log_normal";
   if (i.op == Op::exp || i.op == Op::log || i.op == Op::div) return "vec_" + std::string(info(i.op).id);
-  if (i.op == Op::call && has_native_form(*i.function)) return "vec_" + i.function->name;
+  static const std::set<std::string> calls = {"sigmoid", "silu", "gelu", "gelu_tanh", "dgelu", "dgelu_tanh"};
+  if (i.op == Op::call && has_native_form(*i.function) && calls.contains(i.function->name))
+    return "vec_" + i.function->name;
   return {};
 }
 

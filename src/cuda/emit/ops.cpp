@@ -9,7 +9,6 @@
 #include <cmath>
 #include <cstdio>
 #include <iterator>
-#include <set>
 
 namespace postlude::inline v0::cuda {
 namespace {
@@ -121,7 +120,7 @@ bool divides(float c, float high, float low) {
 }  // namespace
 
 // The first part of 1 / c is the smaller of two, so that both have c's sign, and infinities and zeros keep theirs.
-std::string quotient(const std::string& x, double divisor) {
+std::string quotient(const std::string& x, double divisor, Small small) {
   const auto c = static_cast<float>(divisor);
   const double inverse = 1 / static_cast<double>(c);
   if (!(std::abs(c) > 0x1p-30F && std::abs(c) < 0x1p30F)) return {};
@@ -129,13 +128,23 @@ std::string quotient(const std::string& x, double divisor) {
   if (std::abs(static_cast<double>(high)) > std::abs(inverse)) high = std::nextafter(high, 0.F);
   const auto low = static_cast<float>(inverse - static_cast<double>(high));
   if (low == 0 || !divides(c, high, low)) return {};  // of a power of two: infinity times 0 is no number
-  return fill("op_div_by($x, $high, $low)",
-              {{"x", x}, {"high", device_literal(high, DType::f32)}, {"low", device_literal(low, DType::f32)}});
+  return fill("$divide($x, $high, $low)", {{"divide", small == Small::exact ? "op_div_by" : "op_div_about"},
+                                           {"x", x},
+                                           {"high", device_literal(high, DType::f32)},
+                                           {"low", device_literal(low, DType::f32)}});
+}
+
+const std::map<std::string, std::size_t>& native_forms() {
+  static const std::map<std::string, std::size_t> forms = {
+      {"dgelu", 1},     {"dgelu_tanh", 1},  {"elu", 2},       {"gelu", 1},       {"gelu_erf", 1},
+      {"gelu_tanh", 1}, {"hardsigmoid", 1}, {"hardswish", 1}, {"logsigmoid", 1}, {"mish", 1},
+      {"sigmoid", 1},   {"silu", 1},        {"softplus", 1},  {"softsign", 1}};
+  return forms;
 }
 
 bool has_native_form(const Function& function) {
-  static const std::set<std::string> names = {"sigmoid", "silu", "gelu", "gelu_tanh", "dgelu", "dgelu_tanh"};
-  return function.prelude && function.parameters.size() == 1 && names.contains(function.name);
+  const auto form = native_forms().find(function.name);
+  return function.prelude && form != native_forms().end() && function.parameters.size() == form->second;
 }
 
 std::string device_type(DType type) {
@@ -213,6 +222,11 @@ std::vector<DType> argument_types(const Node& node, std::span<const TypeState> t
   return wanted;
 }
 
+// Of integers, whose sums wrap around, the definition is meant.
+bool is_native(const Function& function, std::span<const DType> args) {
+  return has_native_form(function) && args[0] == DType::f32;
+}
+
 std::string call_key(const Function& function, std::span<const DType> args) {
   std::string key = "f" + str(reinterpret_cast<std::uintptr_t>(&function));
   for (const DType type : args) key += " " + std::string(name(type));
@@ -230,6 +244,20 @@ std::string Functions::body(const Lambda& lambda, std::span<const DType> paramet
   std::string text;
   const auto type_of = [&](NodeId id) { return types[id].type.value_or(DType::f32); };
   std::vector<std::string> value(lambda.nodes.size());
+  const auto arguments = [&](const Node& node) {
+    const std::vector<DType> wanted = argument_types(node, types);
+    std::vector<std::string> args;
+    for (std::size_t i = 0; i < node.args.size(); ++i) {
+      const Node& arg = lambda.nodes[node.args[i]];
+      args.push_back(arg.op == Op::constant ? device_literal(arg.literal, wanted[i])
+                                            : converted(value[node.args[i]], type_of(node.args[i]), wanted[i]));
+    }
+    return args;
+  };
+  const auto divided = [&](const Node& node, Small small) -> std::string {
+    if (node.op != Op::div || lambda.nodes[node.args[1]].op != Op::constant) return {};
+    return quotient(arguments(node)[0], lambda.nodes[node.args[1]].literal.value(), small);
+  };
   for (NodeId id = 0; id < static_cast<NodeId>(lambda.nodes.size()); ++id) {
     const Node& node = lambda.nodes[id];
     if (node.op == Op::parameter) {
@@ -238,12 +266,7 @@ std::string Functions::body(const Lambda& lambda, std::span<const DType> paramet
     }
     if (node.op == Op::constant) continue;  // written where it is used, in the type wanted there
     const std::vector<DType> wanted = argument_types(node, types);
-    std::vector<std::string> args;
-    for (std::size_t i = 0; i < node.args.size(); ++i) {
-      const Node& arg = lambda.nodes[node.args[i]];
-      args.push_back(arg.op == Op::constant ? device_literal(arg.literal, wanted[i])
-                                            : converted(value[node.args[i]], type_of(node.args[i]), wanted[i]));
-    }
+    const std::vector<std::string> args = arguments(node);
     std::string code;
     if (node.op == Op::call) {
       const Made called = made(*node.function, wanted);
@@ -255,8 +278,9 @@ std::string Functions::body(const Lambda& lambda, std::span<const DType> paramet
       code = cast_expression(args[0], wanted[0], node.dtype, node.round,
                              draws ? "random_uniform(" + number(node.seed) + ", 0, 0, 0, 0)" : "0.f");
     } else {
-      const Node* by = node.op == Op::div ? &lambda.nodes[node.args[1]] : nullptr;
-      if (by && by->op == Op::constant) code = quotient(args[0], by->literal.value());
+      code = divided(node, Small::exact);
+      if (node.op == Op::tanh) code = divided(lambda.nodes[node.args[0]], Small::about);
+      if (node.op == Op::tanh && !code.empty()) code = "op_tanh(" + code + ")";
       if (code.empty()) code = operation(node.op, args, wanted[node.op == Op::where ? 1 : 0]);
     }
     value[id] = "v" + str(id);
@@ -279,7 +303,7 @@ std::string Functions::call(const Function& function, std::span<const DType> arg
 }
 
 Functions::Made Functions::made(const Function& function, std::span<const DType> args) {
-  if (has_native_form(function)) return {"call_" + function.name, 1};
+  if (is_native(function, args)) return {"call_" + function.name, 1};
   const std::string key = call_key(function, args);
   if (const auto found = made_.find(key); found != made_.end()) return found->second;
   // Callees first, from a stack of our own: a thousand functions, each within the next, need none of the process.
@@ -306,9 +330,9 @@ std::vector<Functions::Call> Functions::missing_callees(const Call& call) {
   const std::vector<TypeState> types = typing_.infer_body(body, states_of(call.args));
   std::vector<Call> missing;
   for (const Node& node : body.nodes) {
-    if (node.op != Op::call || has_native_form(*node.function)) continue;
+    if (node.op != Op::call) continue;
     std::vector<DType> args = argument_types(node, types);
-    if (!made_.contains(call_key(*node.function, args)))
+    if (!is_native(*node.function, args) && !made_.contains(call_key(*node.function, args)))
       missing.push_back({node.function.get(), std::move(args), call.depth + 1});
   }
   return missing;

@@ -31,10 +31,13 @@ namespace postlude::inline v0::cuda {
 [[nodiscard]] std::string column_expression(const lower::ColumnMap& map, const std::string& j,
                                             const std::string& width);
 
-// x / c where that is one product with 1 / c in two parts; empty: it is not.
-[[nodiscard]] std::string quotient(const std::string& x, double c);
+// x / c where that is one product with 1 / c in two parts; empty: it is not. Of tanh, which may make 0 of what is below
+// 2^-126, or not to the bit below 2^-97.
+enum class Small : std::uint8_t { exact, about };
+[[nodiscard]] std::string quotient(const std::string& x, double c, Small small = Small::exact);
 
-// Whether math.cu and vector.cu have a form of their own of a function of the prelude.
+// The functions of the prelude of which math.cu has forms of their own, and how many parameters they have there.
+[[nodiscard]] const std::map<std::string, std::size_t>& native_forms();
 [[nodiscard]] bool has_native_form(const Function& function);
 
 // Where an element is, as expressions of type int: batch, row, column, the phase's columns. `memory`: the device

@@ -14,6 +14,7 @@
 #include "fuzz/grammar.h"
 #include "fuzz/oracle.h"
 #include "gpu/device_run.h"
+#include "reference/body.h"
 
 #include <postlude/parse.h>
 
@@ -207,6 +208,60 @@ TEST(Emission, MathKeepsItsErrors) {
     sigmoids(eight, static_cast<long>(x.size()), x.data(), y.data());
     return y;
   });
+  fs::remove_all(folder);
+}
+
+// Every form of a function of the prelude stays within the bounds that the reference finds for its definition.
+TEST(Emission, FunctionsKeepTheErrorsOfTheirDefinitions) {
+  const fs::path folder = empty_folder("emission_functions");
+  std::string text = "#include \"" POSTLUDE_SOURCE_DIR "/tests/cuda/host/shim.h\"\n" + cuda::base_source() +
+                     "extern \"C\" void apply(int f, long n, const float* x, float* y) {\n"
+                     "  for (long i = 0; i < n; ++i) switch (f) {\n";
+  int number = 0;
+  for (const auto& [name, parameters] : cuda::native_forms())
+    text += "    case " + std::to_string(number++) + ": y[i] = call_" + name + "(x[i]" +
+            (parameters > 1 ? ", 1.75f" : "") + "); break;\n";
+  void* library = compiled(folder, text + "  }\n}\n");
+  ASSERT_TRUE(library);
+  const auto apply = reinterpret_cast<void (*)(int, long, const float*, float*)>(dlsym(library, "apply"));
+  std::vector<float> x = many_floats(40009);
+  for (int i = -200000; i <= 200000; ++i) {
+    x.push_back(static_cast<float>(i) * 1e-5F);
+    x.push_back(static_cast<float>(i) * 6e-4F);
+  }
+  std::vector<float> y(x.size());
+  number = 0;
+  for (const auto& [name, parameters] : cuda::native_forms()) {
+    const Graph graph =
+        parse("def f(acc):\n    D: f32 = " + name + "(acc" + (parameters > 1 ? ", 1.75" : "") + ")\n    return D\n");
+    const auto call = std::find_if(graph.data().nodes.begin(), graph.data().nodes.end(),
+                                   [](const Node& n) { return n.op == Op::call; });
+    const std::vector<TypeState> types(parameters, {.type = DType::f32});
+    Typing typing;
+    const reference::Body body(*call, types, DType::f32, typing);
+    std::vector<reference::Cell> scratch;
+    apply(number++, static_cast<long>(x.size()), x.data(), y.data());
+    double worst = 0;
+    float at = 0;
+    for (std::size_t i = 0; i < x.size(); ++i) {
+      const std::array<reference::Cell, 2> in = {reference::cell(reference::point(x[i])),
+                                                 reference::cell(reference::point(1.75))};
+      reference::Cell out;
+      body.run(std::span(in).first(parameters), {}, scratch, {&out, 1});
+      const reference::Real& r = out.real;
+      double error = 0;  // over its bound
+      if (is_anything(r)) continue;
+      if (is_nan(r)) error = std::isnan(y[i]) ? 0 : HUGE_VAL;
+      else if (std::isnan(y[i]) || (is_point(r) && (y[i] != r.value || std::signbit(y[i]) != std::signbit(r.value))))
+        error = HUGE_VAL;
+      else if (y[i] > r.value) error = (y[i] - r.value) / (r.high - r.value);
+      else if (y[i] < r.value) error = (r.value - y[i]) / (r.value - r.low);
+      if (error > worst) worst = error, at = x[i];
+    }
+    // gelu and its derivative take the hardware's reciprocal as it is, which may be wrong by a whole unit.
+    EXPECT_LE(worst, name.find("gelu") == name.npos || name == "gelu_erf" ? 1 : 1.25) << name << " of " << at;
+    RecordProperty(name, std::to_string(worst));
+  }
   fs::remove_all(folder);
 }
 

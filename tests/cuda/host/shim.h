@@ -431,6 +431,10 @@ static inline float fast_reciprocal(float x) {
   const double y = 1 / double(flushed(x));
   return flushed(approximate(y, x, half_unit(y)));
 }
+static inline float saturated_fma(float a, float b, float c) {
+  const float y = fmaf(a, b, c);
+  return y >= 1 ? 1 : y > 0 ? y : 0;
+}
 static inline float fast_log2(float x) {
   const double y = log2(double(x));
   return approximate(y, x, 0x1p-22 * (x > 0.5f && x < 2.f ? 1 : fabs(y)) - half_unit(y));
