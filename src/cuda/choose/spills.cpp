@@ -1,5 +1,7 @@
 #include "cuda/choose/spills.h"
 
+#include "cuda/emit/reduce.h"
+
 namespace postlude::inline v0::cuda {
 
 FusedEpilogue::Pressure pressure_of(const lower::Program& program, const FragmentPlan& plan, const FragmentCode& code) {
@@ -15,8 +17,10 @@ FusedEpilogue::Pressure pressure_of(const lower::Program& program, const Fragmen
   }
   for (const FragmentCode::Load& load : code.loads) found.loaded += size(load.buffer);
   if (&code != &plan.first) return found;
-  for (const FusedEpilogue::Partial& partial : plan.epilogue.partials) {
-    if (partial.across == Across::rows) found.row_states += partial.bytes / 4;
+  for (std::size_t r = 0; r < plan.epilogue.partials.size(); ++r) {
+    const FusedEpilogue::Partial& partial = plan.epilogue.partials[r];
+    if (partial.across == Across::rows)
+      found.row_states += index_is_column(*code.phase, code.phase->reductions[r]) ? 2 : partial.bytes / 4;
     if (partial.across == Across::columns) found.column_states += partial.bytes / 4;
   }
   return found;

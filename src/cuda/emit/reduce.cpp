@@ -36,14 +36,14 @@ std::vector<DType> state_components(const lower::Phase& phase, const lower::Redu
   }
 }
 
+}  // namespace
+
 bool index_is_column(const lower::Phase& phase, const lower::Reduction& r) {
   if (!is_arg(r.reducer) || r.pieces.size() != 1 || r.type != DType::f32) return false;
   const lower::Instruction* index = &phase.code[r.pieces[0].args[1]];
   if (index->op == Op::cast) index = &phase.code[index->args[0]];
   return index->op == Op::n_index && plain(index->access);
 }
-
-}  // namespace
 
 int state_bytes(const lower::Phase& phase, const lower::Reduction& r) {
   std::int64_t offset = 0, alignment = 4;

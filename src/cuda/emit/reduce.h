@@ -11,6 +11,9 @@ namespace postlude::inline v0::cuda {
 // What stands before them: reduce.cu.
 [[nodiscard]] const char* reduction_source();
 
+// Whether it is an argmax of f32 by columns: of a row a thread gathers two words (Extreme in reduce.cu).
+[[nodiscard]] bool index_is_column(const lower::Phase& phase, const lower::Reduction& reduction);
+
 // sizeof of a reduction's state.
 [[nodiscard]] int state_bytes(const lower::Phase& phase, const lower::Reduction& reduction);
 
