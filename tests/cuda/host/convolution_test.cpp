@@ -263,11 +263,11 @@ def narrow(acc):
   const char* const parts = "pingpong 64x64x6 sub 32x2 aux 0 raster 2 split 3 by memory";
   for (const One& one :
        {One{"96", 96, 72, 3, 3, 1, 1, ""}, One{"24", 24, 40, 3, 2, 1, 0, ""}, One{"40 by 2", 40, 64, 3, 3, 2, 1, ""},
-        One{"8, one tap along a row", 8, 64, 3, 1, 1, 1, ""}, One{"200", 200, 136, 2, 2, 2, 0, ""},
+        One{"8, one tap along a row", 8, 64, 3, 1, 1, 1, ""}, One{"200", 200, 136, 2, 2, 1, 0, ""},
         One{"72 in parts", 72, 64, 2, 3, 1, 1, parts},
         One{"328 by a cooperative tile", 328, 130, 1, 3, 1, 1, "cooperative 128x192x3 sub 64x2 aux 0 raster 2"},
         One{"41, which are copied", 41, 40, 3, 3, 1, 1, "", false},
-        One{"44, which are copied", 44, 64, 2, 2, 2, 0, "", false},
+        One{"44, which are copied", 44, 64, 2, 2, 1, 0, "", false}, One{"44 in patches", 44, 64, 2, 2, 2, 0, ""},
         One{"96 that lie first", 96, 64, 3, 3, 1, 1, "", true, false}, One{"1x1 of 24", 24, 24, 1, 1, 1, 0, ""},
         One{"1x1 of 96", 96, 40, 1, 1, 1, 0, ""}, One{"1x1 of 472 in parts", 472, 72, 1, 1, 1, 0, parts},
         One{"1x1 by 2", 72, 64, 1, 1, 2, 0, ""}, One{"1x1 padded", 40, 64, 1, 1, 1, 1, ""},
