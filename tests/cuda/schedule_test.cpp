@@ -388,7 +388,7 @@ TEST(DirectStencils, SayWhatIsWrong) {
   EXPECT_EQ(refused("stencil 64x32 sub 32x1 aux 0 strip 4x2"),
             "a strided gradient's pixels are read straight from memory");
   n.stencil.y.up = 1;
-  n.stencil.pairs = true;
+  n.stencil.narrow = true;
   EXPECT_EQ(refused("direct 4x96 strip 4x8"), "");
   EXPECT_EQ(refused("stencil 64x32 sub 32x1 aux 0 strip 4x2"),
             "channels that are no whole 16 bytes are read straight from memory");

@@ -156,7 +156,8 @@ static int direct_registers(const Schedule& s, const EpilogueNeeds& n) {
   const int sums = s.strip_x * std::min(s.strip_y, in_turn ? s.strip_y : of.y.taps + of.y.up - 1),
             ahead = in_turn || row > 8 ? 1 : 2;
   const int weights = of.x.taps * (in_turn ? 1 : of.y.taps), others = weights > 9 ? 30 : 14;
-  const int words = 2 * sums + 2 * weights + (2 + ahead) * row + s.strip_x * n.aux_bytes_column / 2 + n.operations / 4;
+  const int words = 2 * sums + 2 * weights + (2 + ahead * (of.singles ? 2 : 1)) * row +
+                    s.strip_x * n.aux_bytes_column / 2 + n.operations / 4;
   return std::clamp(static_cast<int>(round_up(words + others, 8)), 64, 248);
 }
 
@@ -360,7 +361,7 @@ static std::string illegal_bands(const Schedule& s, const EpilogueNeeds& n) {
 static std::string illegal_stencil(const Schedule& s, const EpilogueNeeds& n) {
   if (!n.stencil) return "a stencil is for convolutions of one channel a group, their channels side by side";
   if (n.stencil.y.up * n.stencil.x.up > 1) return "a strided gradient's pixels are read straight from memory";
-  if (n.stencil.pairs) return "channels that are no whole 16 bytes are read straight from memory";
+  if (n.stencil.narrow) return "channels that are no whole 16 bytes are read straight from memory";
   if (s.bm != 64 && s.bm != 128 && s.bm != 256) return "a stencil's tile has 64, 128 or 256 rows";
   if (s.bn != 32 && s.bn != 64 && s.bn != 128) return "a stencil's tile has 32, 64 or 128 columns";
   if (s.bm * s.bn > 128 * 128) return "a stencil's tile has at most 128 x 128 elements";

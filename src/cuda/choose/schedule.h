@@ -65,7 +65,8 @@ struct Stencil {
   std::int64_t columns = 0, image_stride = 0;  // channels; elements from an image to the next
   bool packed_tiles = false;      // operands and outputs of the output's shape lie as it does, without gaps
   std::int64_t first_weight = 0;  // elements behind the weights' address
-  bool pairs = false;             // channels are whole pairs, but no whole 16 bytes
+  bool narrow = false;            // channels are no whole 16 bytes
+  bool singles = false;           // nor whole pairs
   bool operator==(const Stencil&) const = default;
   explicit operator bool() const { return x.taps > 0; }  // there is one
 };

@@ -81,7 +81,7 @@ void add_direct(std::vector<Schedule>& found, const EpilogueNeeds& needs) {
                       upwards[] = {{4, 4}, {4, 2}, {2, 2}, {4, 8}, {6, 6}, {3, 3}};
   const Stencil& of = needs.stencil;
   if (!needs.any_rows || !needs.boxes) return;
-  const bool steps = of.y.step * of.x.step > 1, up = of.y.up * of.x.up > 1, only = up || of.pairs,
+  const bool steps = of.y.step * of.x.step > 1, up = of.y.up * of.x.up > 1, only = up || of.narrow,
              small = !steps && of.x.pixels <= small_image && of.y.pixels <= small_image;
   if (needs.aux_bytes_column && !small && !only) return;
   for (const int columns : {32, 48, 64, 80, 96})

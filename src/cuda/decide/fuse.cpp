@@ -43,9 +43,11 @@ std::vector<BufferPlace> Decider::places(const Program& program, const std::vect
                        (m.strides[0] == 0 || map_stride(m.strides[0], size, shape_.batch)) && buffer.rows == Extent{};
     // Rows of a residue are no stride apart: the copy engine writes them, or every thread its elements.
     if (part_ && buffer.axes.has(Axis::m) && !place.tensor_map) place = {};
-    // Threads that read pixels straight from memory move pairs of columns; no other kernel takes such a stencil.
-    if (layout_.depthwise && layout_.depthwise->pairs)
-      place.tensor_map = place.pair && buffer.axes.has(Axis::m) && size <= 4 && buffer.rows == Extent{};
+    // Threads that read pixels straight from memory move pairs of columns, or each; no other kernel takes such a
+    // stencil.
+    if (layout_.depthwise && layout_.depthwise->narrow)
+      place.tensor_map = (place.pair || (place.unit && layout_.depthwise->singles)) && buffer.axes.has(Axis::m) &&
+                         size <= 4 && buffer.rows == Extent{};
     // A tap is a batch of its map.
     if (layout_.padded && layout_.padded->channels * size % 16 != 0) place.tensor_map = false;
   }
@@ -293,8 +295,8 @@ void Decider::multiply_alone(const Contraction& gemm) {
   d_.portable = rows_portable_;
   const bool mma = request.mma || !rows_portable_.empty() || layout_.depthwise;
   arrange(gemm, mma, true);
-  // Rows of whole 16 bytes, so that the copy engine can write them; of pairs, which threads write (places()).
-  const bool pairs = layout_.depthwise && layout_.depthwise->pairs, whole = columns_ % (pairs ? 2 : 4) == 0;
+  // Rows of whole 16 bytes, so that the copy engine can write them, or threads do (places()).
+  const bool narrow = layout_.depthwise && layout_.depthwise->narrow, whole = narrow || columns_ % 4 == 0;
   const bool side_by_side = whole || !part_;
   const BufferPlace place{.tensor_map = whole, .unit = side_by_side, .pair = side_by_side && columns_ % 2 == 0};
   Chosen chosen = choose_product({accumulator_program_,

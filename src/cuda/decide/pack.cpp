@@ -278,17 +278,18 @@ std::optional<Layout> depthwise(const Subject& subject, const Layout& layout) {
     return layout.a.alignment >= bytes && whole(layout.shape.n) && whole(w->image_stride) &&
            (rows.extent == 1 || whole(rows.stride)) && (columns.extent == 1 || whole(columns.stride));
   };
-  const bool pairs = !in_whole(16), hopper = subject.arch == "sm_90a";
-  if (pairs && (size != 2 || !hopper || !in_whole(4))) return {};
+  const bool narrow = !in_whole(16), hopper = subject.arch == "sm_90a";
+  if (narrow && (size != 2 || !hopper)) return {};
   if (std::int64_t{rows.taps} * columns.taps > most_taps) return {};
   made.groups = {};
   Stencil& stencil = made.depthwise.emplace(stencil_of(*w));
   stencil.channel_stride = layout.groups.b_stride, stencil.weight_words = layout.b.alignment >= 4;
   stencil.y.weight_stride = made.b_k ? made.b_k->k[1].stride : columns.taps * layout.b.strides[1];
   stencil.x.weight_stride = made.b_k ? made.b_k->k[2].stride : layout.b.strides[1];
-  stencil.y.up = up[1], stencil.x.up = up[2], stencil.first_weight = first_weight, stencil.pairs = pairs;
+  stencil.y.up = up[1], stencil.x.up = up[2], stencil.first_weight = first_weight, stencil.narrow = narrow;
+  stencil.singles = !in_whole(4);
   EpilogueNeeds least{.d_bytes_column = 4, .element_bytes = small(size), .stencil = stencil};
-  if (!layout.parts.empty() || pairs) least.any_rows = least.boxes = hopper;
+  if (!layout.parts.empty() || narrow) least.any_rows = least.boxes = hopper;
   if (candidates(least, true).empty()) return {};
   made.b_k.reset();
   return made;

@@ -19,11 +19,13 @@ constexpr int TILES_N = (COLUMNS + BN - 1) / BN;
 DEVICE i64 opaque_address(i64 x) { asm volatile("" : "+l"(x)); return x; }
 DEVICE float opaque_number(float x) { asm volatile("" : "+f"(x)); return x; }
 DEVICE u32 load_pair(i64 from) { u32 x; asm volatile("ld.global.b32 %0, [%1];" : "=r"(x) : "l"(from)); return x; }
+DEVICE u16 load_one(i64 from) { u16 x; asm volatile("ld.global.u16 %0, [%1];" : "=h"(x) : "l"(from)); return x; }
 DEVICE void store_pair(i64 to, u32 x) { asm volatile("st.global.b32 [%0], %1;" :: "l"(to), "r"(x) : "memory"); }
 #else
 DEVICE i64 opaque_address(i64 x) { return x; }
 DEVICE float opaque_number(float x) { return x; }
 DEVICE u32 load_pair(i64 from) { return *(const u32*)from; }
+DEVICE u16 load_one(i64 from) { return *(const u16*)from; }
 DEVICE void store_pair(i64 to, u32 x) { *(u32*)to = x; }
 #endif
 
@@ -51,13 +53,21 @@ DEVICE constexpr bool is_read(int k) {
   return false;
 }
 
+// SINGLES: channels of an odd number, or that lie between words, move one by one, and of the last thread the second is the first
+// again, of which nothing is stored.
+DEVICE int next_channel(int column) { return column + 1 < COLUMNS ? 1 : 0; }
 // A strip: which of its image, of which image.
 struct Strip { int x, y; };
-DEVICE void read_row(i64 from, bool exists, int x, u32 (&row)[READ_X]) {
+// `next`: how far behind a channel its next one lies.
+DEVICE void read_row(i64 from, int next, bool exists, int x, u32 (&row)[READ_X]) {
+  const i64 second = from + next;
   #pragma unroll
   for (int k = 0; k < READ_X; ++k) {
     row[k] = 0;
-    if (is_read(k) && exists && inside_x(k, x)) row[k] = load_pair(from + pixels_x(k) * STRIDE_X * 2);
+    if (is_read(k) && exists && inside_x(k, x)) {
+      const i64 at = pixels_x(k) * STRIDE_X * 2;
+      row[k] = SINGLES ? load_one(from + at) | u32(load_one(second + at)) << 16 : load_pair(from + at);
+    }
   }
 }
 typedef float Sums[STRIP_Y][STRIP_X][2];
@@ -89,17 +99,19 @@ DEVICE void add_row(const Row& row, u32 weights, float (&sum)[STRIP_X][2]) {
 // The rows of pixels that a strip reads, from `from` on; the first ones are on their way.
 struct PixelRows {
   i64 from;
+  int next;
   int first, end;  // of those in the image, where they are gone through in turn
   u32 words[AHEAD + 1][READ_X];
   // `pixels`: where the first window begins.
-  METHOD void begin(i64 pixels, const Strip s, bool exists) {
+  METHOD void begin(i64 pixels, int next_one, const Strip s, bool exists) {
+    next = next_one;
     const int before = ROWS_IN_TURN ? max(-(s.y * STRIP_Y * STEP_Y + FIRST_Y), 0) : 0;
     first = before, end = min(READ_Y, EXTENT_Y - (s.y * STRIP_Y * STEP_Y + FIRST_Y));
     from = opaque_address(pixels + before * STRIDE_Y * 2);
     #pragma unroll
     for (int n = 0; n < AHEAD; ++n) {
       const int y = FIRST_READ_Y + n * UP_Y;
-      read_row(from + pixels_y(y) * STRIDE_Y * 2, exists && (ROWS_IN_TURN ? first < end : inside_y(y, s.y)), s.x, words[n]);
+      read_row(from + pixels_y(y) * STRIDE_Y * 2, next, exists && (ROWS_IN_TURN ? first < end : inside_y(y, s.y)), s.x, words[n]);
     }
   }
 };
@@ -114,7 +126,7 @@ template <class F> DEVICE void add_up(PixelRows& rows, const Strip s, u32 weight
   for (int y = rows.first; y <= last; ++y) {
     as_numbers(rows.words[0], row);
     rows.from += STRIDE_Y * 2;
-    read_row(rows.from, y + 1 < rows.end, s.x, rows.words[0]);
+    read_row(rows.from, rows.next, y + 1 < rows.end, s.x, rows.words[0]);
     #pragma unroll
     for (int i = 0; i < STRIP_Y; ++i) {
       if (u32(y - i) < u32(TAPS_Y) && y < rows.end) add_row(row, first + (y - i) * TAPS_X * WEIGHTS_PITCH * 4, sum[i]);
@@ -125,7 +137,7 @@ template <class F> DEVICE void add_up(PixelRows& rows, const Strip s, u32 weight
   #pragma unroll
   for (int y = FIRST_READ_Y, n = 0; y < READ_Y; y += UP_Y, ++n) {
     const int next = y + AHEAD * UP_Y;
-    if (next < READ_Y) read_row(rows.from + pixels_y(next) * STRIDE_Y * 2, inside_y(next, s.y), s.x, rows.words[(n + AHEAD) % (AHEAD + 1)]);
+    if (next < READ_Y) read_row(rows.from + pixels_y(next) * STRIDE_Y * 2, rows.next, inside_y(next, s.y), s.x, rows.words[(n + AHEAD) % (AHEAD + 1)]);
     as_numbers(rows.words[n % (AHEAD + 1)], row);
     #pragma unroll
     for (int i = 0; i < STRIP_Y; ++i) {
@@ -147,7 +159,8 @@ DEVICE i64 weight_offset(int channel, int tap) {
 // behind the other, without quotients for each.
 DEVICE void load_weights(const Params& p, u32 to, int column) {
   constexpr int threads = LANES * STRIPS, size = PACKED_WEIGHTS ? 2 : 1, all = BN * TAPS / size, each = (all + threads - 1) / threads;
-  const int has = COLUMNS % BN ? min(all, (COLUMNS - column) * TAPS / size) : all;
+  const int has = COLUMNS % BN ? min(all, ((COLUMNS - column) * TAPS + size - 1) / size) : all;
+  const int half = size * has > (COLUMNS - column) * TAPS ? has - 1 : -1;  // a word of which the second one is no weight
   const i64 first = i64(p.map[1].word[0]) + column * CHANNEL_STRIDE * 2, from = opaque_address(first + 4 * threadIdx.x);
   u32 words[each];
   #pragma unroll
@@ -155,7 +168,7 @@ DEVICE void load_weights(const Params& p, u32 to, int column) {
     const int i = threadIdx.x + n * threads;
     words[n] = 0;
     if ((has == all && (n + 1) * threads <= all) || i < has)
-      words[n] = PACKED_WEIGHTS ? load_pair(from + n * threads * 4) : *(const u16*)(first + weight_offset(i / TAPS, i % TAPS) * 2);
+      words[n] = PACKED_WEIGHTS ? (i == half ? load_one(from + n * threads * 4) : load_pair(from + n * threads * 4)) : *(const u16*)(first + weight_offset(i / TAPS, i % TAPS) * 2);
   }
   constexpr int down = WEIGHTS_PITCH * 4, back = 4 - TAPS * down, step = size * threads;  // to the next tap; from behind the last one
   int tap = size * threadIdx.x % TAPS;
@@ -172,14 +185,14 @@ DEVICE void load_weights(const Params& p, u32 to, int column) {
 }
 // Those of two channels: by words where they lie one behind the other.
 DEVICE void hold_weights(const Params& p, int column, Weights& w) {
-  const i64 from = opaque_address(i64(p.map[1].word[0]) + column * CHANNEL_STRIDE * 2);
+  const i64 from = opaque_address(i64(p.map[1].word[0]) + column * CHANNEL_STRIDE * 2), second = from + next_channel(column) * CHANNEL_STRIDE * 2;
   #pragma unroll
   for (int n = 0; n < TAPS; ++n) {
-    if (PACKED_WEIGHTS) {
+    if (PACKED_WEIGHTS && !SINGLES) {
       const u32 two = load_pair(from + 4 * n);
       w[2 * n % TAPS][2 * n / TAPS] = VALUE(u16(two)), w[(2 * n + 1) % TAPS][(2 * n + 1) / TAPS] = VALUE(u16(two >> 16));
     } else {
-      w[n][0] = VALUE(*(const u16*)(from + weight_offset(0, n) * 2)), w[n][1] = VALUE(*(const u16*)(from + weight_offset(1, n) * 2));
+      w[n][0] = VALUE(*(const u16*)(from + weight_offset(0, n) * 2)), w[n][1] = VALUE(*(const u16*)(second + weight_offset(0, n) * 2));
     }
   }
 }
@@ -202,13 +215,21 @@ DEVICE i64 pixel_address(const TensorMap& map, const Tile& t, int x, int size) {
   const i64 first = map_address(map) + t.batch * map_batch(map) + t.row * map_pitch(map) + i64(first_column(t, 0)) * size;
   return first + x * map_pitch(map);
 }
+template <int size> DEVICE void put_pair(int k, u32 one, u32 two, u32 (&x)[size * 2]) {
+  if (size == 4) x[2 * k % (size * 2)] = one, x[(2 * k + 1) % (size * 2)] = two;
+  else if (size == 2) x[k % (size * 2)] = one | two << 16;
+  else x[k / 2 % (size * 2)] = k % 2 ? x[k / 2 % (size * 2)] | one << 16 | two << 24 : one | two << 8;
+}
 // Four pixels of two columns, from and to where they lie in memory: x[size / 2 * pixel] on, or of bytes half a word.
 template <int size> DEVICE void fragment_load(const TensorMap& map, u32, const Tile& t, int f, u32 (&x)[size * 2]) {
   #pragma unroll
   for (int k = 0; k < 4; ++k) {
     const bool exists = has_pixel(t, 4 * f + k);
     const i64 from = pixel_address(map, t, 4 * f + k, size);
-    if (size == 1) {
+    if (SINGLES) {
+      const u32 one = exists ? element_bits<size>(from) : 0, two = exists ? element_bits<size>(from + size * next_channel(first_column(t, 0))) : 0;
+      put_pair<size>(k, one, two, x);
+    } else if (size == 1) {
       const u32 two = exists ? *(const u16*)from : 0;
       x[k / 2 % (size * 2)] = k % 2 ? x[k / 2 % (size * 2)] | two << 16 : two;
     } else {
@@ -222,7 +243,10 @@ template <int size> DEVICE void fragment_store(const TensorMap& map, u32, const 
   for (int k = 0; k < 4; ++k) {
     if (!has_pixel(t, 4 * f + k)) continue;
     const i64 to = pixel_address(map, t, 4 * f + k, size);
-    if (size == 1) *(u16*)to = u16(x[k / 2 % (size * 2)] >> k % 2 * 16);
+    if (SINGLES) {
+      element_store<size>((u8*)to, fragment_element<size>(x, 2 * k));
+      if (next_channel(first_column(t, 0))) element_store<size>((u8*)to + size, fragment_element<size>(x, 2 * k + 1));
+    } else if (size == 1) *(u16*)to = u16(x[k / 2 % (size * 2)] >> k % 2 * 16);
     else if (size == 2) store_pair(to, x[k % (size * 2)]);
     else *(Half*)to = {x[2 * k % (size * 2)], x[(2 * k + 1) % (size * 2)]};
   }
@@ -243,7 +267,7 @@ extern "C" __global__ void __launch_bounds__(LANES * STRIPS, RESIDENT) postlude_
   const u32 shared = smem_address(dynamic_shared), weights = shared + tile.lane * 8;
   PixelRows rows;
   const i64 first = tile.batch * IMAGE_STRIDE + first_y * STRIDE_Y + first_x * STRIDE_X;
-  rows.begin(map_address(p.map[0]) + (first + column) * 2, s, exists);
+  rows.begin(map_address(p.map[0]) + (first + column) * 2, 2 * next_channel(column), s, exists);
   if (!HELD_WEIGHTS) {
     load_weights(p, shared, tile.col);
     __syncthreads();

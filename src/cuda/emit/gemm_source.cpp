@@ -234,6 +234,7 @@ std::string gemm_source(const KernelVariant& variant, const Schedule& s, const E
       define("PACKED_TILES", epilogue.needs.stencil.packed_tiles);
       define("CHANNEL_STRIDE", std::to_string(epilogue.needs.stencil.channel_stride) + "ll");
       define("WEIGHT_WORDS", epilogue.needs.stencil.weight_words);
+      define("SINGLES", epilogue.needs.stencil.singles);
     }
     if (s.images) {
       const BandPixels pixels = band_pixels(s, epilogue.needs.stencil);

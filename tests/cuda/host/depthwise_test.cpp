@@ -272,6 +272,33 @@ TEST(Depthwise, RunsStridedGradientsStraightFromMemory) {
   stencils.run();
 }
 
+// Channels of an odd number, each by itself: of the last one of a row there is no pair.
+TEST(Depthwise, RunsSinglesStraightFromMemory) {
+  Stencils stencils("emission_depthwise_singles");
+  stencils.expect("direct");
+  std::size_t turn = 0;
+  for (const int channels : {7, 23, 33, 241, 709}) {
+    const DType type = ++turn % 2 ? DType::bf16 : DType::f16;
+    Convolution c = depthwise(std::to_string(channels) + " channels", 2, channels, padded(9, 7), padded(10, 7), type);
+    for (Convolution of : {c, depthwise(c.name + ", 3x3", 2, channels, padded(8, 3), padded(11, 3), type),
+                           depthwise(c.name + ", by two", 2, channels, {12, 3, 2, 1, 1}, {11, 5, 2, 2, 2}, type)}) {
+      of.seed = turn;
+      for (const char* const name : {"bias_relu", "bias_gelu_res_aux"}) stencils.add(of, name);
+      of.direction = gpu_tests::Direction::dgrad;
+      stencils.add(of, turn % 2 ? "bias_gelu_res_aux" : "plain");
+    }
+  }
+  const Convolution c = depthwise("5x3", 2, 41, padded(11, 5), padded(23, 3));
+  for (const char* const by : {"direct 4x32 strip 7x2", "direct 2x64 strip 4x4", "direct 4x48 strip 1x1",
+                               "direct 16x32 strip 3x2", "direct 2x96 strip 8x8"})
+    for (const char* const name : {"bias_gelu_res_aux", "bias_gelu"}) stencils.add(c, name, by);
+  stencils.add(depthwise("7x7 of whole images", 5, 71, padded(7, 7), padded(7, 7)), "bias_relu",
+               "direct 4x64 strip 7x7");
+  stencils.add(depthwise("infinities", 2, 23, padded(14, 7), padded(15, 7)), "plain", "direct 2x32 strip 4x2");
+  stencils.make_infinite();
+  stencils.run();
+}
+
 // A gradient by the weights reads pixels that are no whole 16 bytes from copies with zeros behind their channels.
 TEST(Depthwise, SumsWeightsOfAnyNumberOfChannels) {
   Stencils stencils("emission_depthwise_channels");
