@@ -149,6 +149,8 @@ std::optional<Layout> residues_copied(const Layout& layout, std::int64_t size) {
   if (layout.beside || walked(layout)) return {};
   Layout made = layout;
   for (KernelPart& part : made.parts) {
+    // K counts the copy's channels last.
+    if (!part.a.channels_last) std::ranges::rotate(part.b_k.k, part.b_k.k.begin() + 1);
     made.images = copy(part.a, small(round_up(part.a.channels * size, 16) / size), {}, size);
     part.k = part.a.k;
   }
