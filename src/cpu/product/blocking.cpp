@@ -110,11 +110,10 @@ Why not_split(const ProductShape& shape, std::int64_t tiles, std::int64_t k_bloc
   return tiles <= 8 && shape.m * shape.n <= split_elements ? nullptr : "tiles enough for threads";
 }
 
-// Units enough for threads, of parts that take longer to multiply than to add (decision 0254).
-int parts_of(const ProductShape& shape, const Kernels& kernels, bool thin, std::int64_t tiles, std::int64_t k_blocks) {
-  if (thin) return static_cast<int>(std::min<std::int64_t>(16, k_blocks));
+// Parts enough for threads, which take longer to multiply than to add (decision 0254).
+int parts_of(const ProductShape& shape, const Kernels& kernels, bool thin, std::int64_t k_blocks) {
   const std::int64_t long_parts = ceil_div(shape.k, usual_block.steps * kernels.word_elements);
-  return static_cast<int>(std::min({k_blocks, long_parts, ceil_div(8, tiles)}));
+  return static_cast<int>(std::min({std::int64_t{16}, k_blocks, thin ? k_blocks : long_parts}));
 }
 
 // The order `rows`, where whole rows are collected.
@@ -276,7 +275,7 @@ Blocking choose_blocking(const ProductShape& shape, Isa isa, bool whole_rows) {
     b.column_block = round_up(std::clamp<std::int64_t>(columns, 1, std::max<std::int64_t>(wanted, 64)), 16);
   }
   const BLayout layout = layout_for(kernels, shape, b.k_block, b.column_block);
-  b.splits = split ? parts_of(shape, kernels, b.thin, tiles, layout.k_blocks()) : 1;
+  b.splits = split ? parts_of(shape, kernels, b.thin, layout.k_blocks()) : 1;
 
   if (b.order == Order::collected) {
     b.piece_stride = round_up(columns, 16);
