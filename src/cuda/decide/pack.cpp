@@ -150,7 +150,7 @@ std::optional<Layout> residues_copied(const Layout& layout, std::int64_t size) {
   Layout made = layout;
   for (KernelPart& part : made.parts) {
     // K counts the copy's channels last.
-    if (!part.a.channels_last) std::ranges::rotate(part.b_k.k, part.b_k.k.begin() + 1);
+    if (!part.a.channels_last) std::rotate(part.b_k.k.begin(), part.b_k.k.begin() + 1, part.b_k.k.end());
     made.images = copy(part.a, small(round_up(part.a.channels * size, 16) / size), {}, size);
     part.k = part.a.k;
   }
