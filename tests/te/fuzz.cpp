@@ -1,4 +1,5 @@
-// Loop programs drawn from a seed, and their schedules.
+// Loop programs drawn from a seed, and their schedules. It is longer than most because what one step has drawn tells
+// what the next may draw.
 #include "te/fuzz_parts.h"
 
 #include "core/convert.h"

@@ -1,4 +1,5 @@
-// What is illegal is refused, with the loop it concerns and what to do.
+// What is illegal is refused, with the loop it concerns and what to do. It is longer than most because each refusal has
+// its few lines here.
 #include <postlude/te.h>
 
 #include <gtest/gtest.h>

@@ -40,8 +40,7 @@ std::optional<Filters> filters(const Subject& subject, const Layout& layout) {
   dy.axis[1].stride = strides[1], dy.axis[2].stride = strides[2];
   Filters made{stencil_of(*w), {}, {}, {}, {}, {}, {}};
   const auto bring = [&](agreed::WindowRows& images, int alignment, std::optional<agreed::UnpackedImages>& copied) {
-    if (!in_whole_16_bytes(images, layout.shape.m, alignment, size))
-      copied = copy_channels(images, layout.shape.m, size);
+    if (!in_whole(16, images, layout.shape.m, alignment, size)) copied = copy_channels(images, layout.shape.m, size);
   };
   bring(x, layout.b.alignment, made.x), bring(dy, layout.a.alignment, made.dy);
   made.rows = x;

@@ -217,11 +217,11 @@ agreed::UnpackedImages copy_channels(agreed::WindowRows& w, std::int64_t channel
   return made;
 }
 
-bool in_whole_16_bytes(const agreed::WindowRows& w, std::int64_t channels, int alignment, std::int64_t size) {
+bool in_whole(int bytes, const agreed::WindowRows& w, std::int64_t channels, int alignment, std::int64_t size) {
   const auto whole = [&](std::int64_t elements, std::int64_t extent) {
-    return extent == 1 || elements * size % 16 == 0;
+    return extent == 1 || elements * size % bytes == 0;
   };
-  return alignment >= 16 && whole(channels, 2) && whole(w.image_stride, 2) &&
+  return alignment >= bytes && whole(channels, 2) && whole(w.image_stride, 2) &&
          whole(w.axis[1].stride, w.axis[1].extent) && whole(w.axis[2].stride, w.axis[2].extent);
 }
 
@@ -275,12 +275,8 @@ std::optional<Layout> depthwise(const Subject& subject, const Layout& layout) {
   if (!w || !sums_channels(subject, layout, *w, Groups::Along::n)) return {};
   const agreed::WindowAxis &rows = w->axis[1], &columns = w->axis[2];
   const std::int64_t size = size_of(subject.problem.loop().contraction()->a);
-  const auto in_whole = [&](std::int64_t bytes) {
-    const auto whole = [&](std::int64_t elements) { return elements * size % bytes == 0; };
-    return layout.a.alignment >= bytes && whole(layout.shape.n) && whole(w->image_stride) &&
-           (rows.extent == 1 || whole(rows.stride)) && (columns.extent == 1 || whole(columns.stride));
-  };
-  const bool narrow = !in_whole(16), hopper = subject.arch == "sm_90a";
+  const auto by = [&](int bytes) { return in_whole(bytes, *w, layout.shape.n, layout.a.alignment, size); };
+  const bool narrow = !by(16), hopper = subject.arch == "sm_90a";
   if (narrow && (size != 2 || !hopper)) return {};
   if (std::int64_t{rows.taps} * columns.taps > most_taps) return {};
   made.groups = {};
@@ -289,7 +285,7 @@ std::optional<Layout> depthwise(const Subject& subject, const Layout& layout) {
   stencil.y.weight_stride = made.b_k ? made.b_k->k[1].stride : columns.taps * layout.b.strides[1];
   stencil.x.weight_stride = made.b_k ? made.b_k->k[2].stride : layout.b.strides[1];
   stencil.y.up = up[1], stencil.x.up = up[2], stencil.first_weight = first_weight, stencil.narrow = narrow;
-  stencil.singles = !in_whole(4);
+  stencil.singles = !by(4);
   EpilogueNeeds least{.d_bytes_column = 4, .element_bytes = small(size), .stencil = stencil};
   if (!layout.parts.empty() || narrow) least.any_rows = least.boxes = hopper;
   if (candidates(least, true).empty()) return {};

@@ -19,10 +19,10 @@ namespace postlude::inline v0::cuda {
 // each, of types that it adds; and the request does not ask for another kernel.
 [[nodiscard]] bool sums_channels(const Subject& subject, const Layout& layout, const agreed::WindowRows& w,
                                  Groups::Along along);
-// Of so many channels side by side, whether such a kernel reads them as they lie; else what is copied, with zeros
-// behind each pixel's channels, after which `w` are windows of the copy (decision 0246).
-[[nodiscard]] bool in_whole_16_bytes(const agreed::WindowRows& w, std::int64_t channels, int alignment,
-                                     std::int64_t size);
+// Of so many channels side by side, whether all that lies apart does so by whole `bytes`; and what is copied to pixels
+// of whole 16 bytes, with zeros behind their channels, after which `w` are windows of the copy (decision 0246).
+[[nodiscard]] bool in_whole(int bytes, const agreed::WindowRows& w, std::int64_t channels, int alignment,
+                            std::int64_t size);
 [[nodiscard]] agreed::UnpackedImages copy_channels(agreed::WindowRows& w, std::int64_t channels, std::int64_t size);
 [[nodiscard]] Stencil stencil_of(const agreed::WindowRows& w);
 

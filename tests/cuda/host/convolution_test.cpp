@@ -44,6 +44,16 @@ Convolving convolving(const gpu_tests::Convolution& c, const Graph& graph, const
   return r;
 }
 
+// Runs an emitted one with its blocks in each of these orders, and compares what it gives.
+void expect_agreement(Harness& harness, Convolving& r, std::initializer_list<std::uint64_t> orders) {
+  for (const std::uint64_t order : orders) {
+    r.tensors.poison();
+    harness.order(order);
+    r.call.run();
+    EXPECT_EQ(gpu_tests::wrong(r.c, r.plan, r.tensors), "");
+  }
+}
+
 TEST(Emission, GathersRows) {
   Harness harness("emission_gathered");
   struct Running {
@@ -119,8 +129,9 @@ TEST(Emission, Convolves) {
     c.channels = channels, c.height = c.width = size, c.r = c.s = taps;
     for (const gpu_tests::Convolution& each : with_gradients(c)) {
       add(each, bias, "");
-      if (each.direction != gpu_tests::Direction::dgrad)
+      if (each.direction != gpu_tests::Direction::dgrad) {
         EXPECT_EQ(all.back().call.describe().find("images repacked"), std::string::npos) << all.back().call.describe();
+      }
     }
   }
   for (const DType type : {DType::f32, DType::s8})
@@ -139,10 +150,7 @@ TEST(Emission, Convolves) {
     by_mma += schedule.starts_with("mma");
     shared += schedule.find("residues share a launch") != schedule.npos;
     by_wgmma += schedule.starts_with("pingpong") || schedule.starts_with("cooperative");
-    r.tensors.poison();
-    harness.order(r.c.seed);
-    r.call.run();
-    EXPECT_EQ(gpu_tests::wrong(r.c, r.plan, r.tensors), "");
+    expect_agreement(harness, r, {r.c.seed});
   }
   std::printf("%zu convolutions: %d by mma, %d by wgmma; %zu sources\n", all.size(), by_mma, by_wgmma,
               harness.sources());
@@ -221,12 +229,7 @@ TEST(Emission, ReadsFiltersOfGroupsAsTheyLie) {
     const std::string schedule = r.call.describe();
     SCOPED_TRACE(r.c.name + ": " + schedule);
     copied += schedule.find("B repacked") != schedule.npos;
-    for (const std::uint64_t order : {std::uint64_t{0}, r.c.seed}) {
-      r.tensors.poison();
-      harness.order(order);
-      r.call.run();
-      EXPECT_EQ(gpu_tests::wrong(r.c, r.plan, r.tensors), "");
-    }
+    expect_agreement(harness, r, {0, r.c.seed});
   }
   std::printf("%zu convolutions, of %d filters are copied\n", all.size(), copied);
   if (every() > 1) return;
@@ -300,12 +303,7 @@ def narrow(acc):
     const std::string schedule = r.call.describe();
     SCOPED_TRACE(r.c.name + ": " + schedule);
     if (every() == 1) { EXPECT_EQ(schedule.find("from memory") == schedule.npos, fused[i]); }
-    for (const std::uint64_t order : {std::uint64_t{0}, r.c.seed}) {
-      r.tensors.poison();
-      harness.order(order);
-      r.call.run();
-      EXPECT_EQ(gpu_tests::wrong(r.c, r.plan, r.tensors), "");
-    }
+    expect_agreement(harness, r, {0, r.c.seed});
   }
 }
 
@@ -325,10 +323,7 @@ TEST(Emission, SumsPixelsOfOneTapInParts) {
   for (Convolving& r : all) {
     SCOPED_TRACE(r.c.name + ": " + r.call.describe());
     EXPECT_NE(r.call.describe().find("in 2 parts"), std::string::npos);
-    r.tensors.poison();
-    harness.order(r.c.seed);
-    r.call.run();
-    EXPECT_EQ(gpu_tests::wrong(r.c, r.plan, r.tensors), "");
+    expect_agreement(harness, r, {r.c.seed});
   }
 }
 
@@ -351,12 +346,7 @@ TEST(Emission, PutsResiduesBesideOneAnother) {
   for (Running& r : all) {
     SCOPED_TRACE(r.c.name + ": " + r.call.describe());
     EXPECT_EQ(r.call.describe().find("residues are columns of one product") != std::string::npos, r.beside);
-    for (const std::uint64_t order : {std::uint64_t{0}, r.c.seed}) {
-      r.tensors.poison();
-      harness.order(order);
-      r.call.run();
-      EXPECT_EQ(gpu_tests::wrong(r.c, r.plan, r.tensors), "");
-    }
+    expect_agreement(harness, r, {0, r.c.seed});
   }
 }
 
@@ -385,10 +375,7 @@ TEST(Emission, CountsPixelsInTilesThatCrossImages) {
   for (Convolving& r : all) {
     SCOPED_TRACE(r.c.name + ": " + r.call.describe());
     crossed += r.call.describe().find("tiles cross images") != std::string::npos;
-    r.tensors.poison();
-    harness.order(r.c.seed);
-    r.call.run();
-    EXPECT_EQ(gpu_tests::wrong(r.c, r.plan, r.tensors), "");
+    expect_agreement(harness, r, {r.c.seed});
   }
   std::printf("%zu convolutions, tiles of %zu cross images\n", all.size(), crossed);
   if (every() > 1) return;
