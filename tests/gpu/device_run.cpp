@@ -97,7 +97,8 @@ std::string missing() {
   return why ? why->message() : std::string();
 }
 
-DeviceRuns run_on_device(const fuzz::Case& c, fuzz::Tensors& tensors, std::uint64_t schedule_seed) {
+DeviceRuns run_on_device(const fuzz::Case& c, fuzz::Tensors& tensors, std::uint64_t schedule_seed,
+                         const Steps& begins) {
   const cuda::CurrentDevice current(0);
   const cuda::Driver& d = cuda::driver();
   std::vector<cuda::Buffer> memory;
@@ -110,8 +111,10 @@ DeviceRuns run_on_device(const fuzz::Case& c, fuzz::Tensors& tensors, std::uint6
     named[i].tensor.device = Device::cuda;
   }
   DeviceRuns runs;
+  begins("compiled");
   Call call = bind_case(c, named, schedule_seed, runs.drawn);
   runs.schedule = call.describe();
+  begins("run");
   for (auto* copy : {&runs.first, &runs.second}) {
     tensors.poison_outputs();
     for (std::size_t i = 0; i < named.size(); ++i) {
@@ -227,11 +230,12 @@ fuzz::Case draw(std::uint64_t seed) {
   return c;
 }
 
-Verdict check_on_device(const fuzz::Case& c) {
+Verdict check_on_device(const fuzz::Case& c, const Steps& begins) {
   Verdict verdict;
   try {
     fuzz::Tensors tensors = fuzz::materialise(c);
-    const DeviceRuns runs = run_on_device(c, tensors, fuzz::mix(c.seed ^ 0x5c4ed) | 1);
+    const DeviceRuns runs = run_on_device(c, tensors, fuzz::mix(c.seed ^ 0x5c4ed) | 1, begins);
+    begins("in the reference");
     const reference::Evaluation expected =
         reference::evaluate(c.graph, c.problem, tensors.bindings, {.accumulator = error_model(c, runs.schedule)});
     verdict.schedule = runs.schedule;
@@ -253,7 +257,9 @@ Verdict check_on_device(const fuzz::Case& c) {
       }
       return true;
     };
-    if (runs.drawn && !same(run_on_device(c, tensors, 0))) return wrong("the heuristic's schedule gives other bits");
+    if (runs.drawn && !same(run_on_device(c, tensors, 0, begins)))
+      return wrong("the heuristic's schedule gives other bits");
+    begins("on the CPU");
     if (!same(fuzz::run_plan(c, tensors, Target::cpu(1)))) return wrong("the CPU gives other bits");
   } catch (const std::exception& e) { verdict.wrong = std::string("throws ") + e.what(); }
   return verdict;

@@ -3,12 +3,16 @@
 
 #include "fuzz/oracle.h"
 
+#include <functional>
 #include <string>
 
 namespace postlude::gpu_tests {
 
 // "" where a Hopper or newer GPU and NVRTC are here, else why not.
 [[nodiscard]] std::string missing();
+
+// Hears of each step of a case as it begins, for who waits for it.
+using Steps = std::function<void(const char*)>;
 
 struct DeviceRuns : fuzz::Runs {
   std::string schedule;  // what ran, in a line
@@ -23,7 +27,8 @@ struct DeviceRuns : fuzz::Runs {
 // Runs the case twice by the heuristic's schedule, or by the first legal one of those that `schedule_seed` draws
 // (another than 0; where none of some dozens is legal, by the heuristic's). Throws std::runtime_error where a red zone
 // was written.
-[[nodiscard]] DeviceRuns run_on_device(const fuzz::Case& c, fuzz::Tensors& tensors, std::uint64_t schedule_seed);
+[[nodiscard]] DeviceRuns run_on_device(const fuzz::Case& c, fuzz::Tensors& tensors, std::uint64_t schedule_seed,
+                                       const Steps& begins);
 
 // How exactly the schedule that describe() named accumulates: as Executable::error_model says of the plan that has it.
 [[nodiscard]] ErrorModel error_model(const fuzz::Case& c, const std::string& described);
@@ -48,6 +53,7 @@ struct Verdict {
   std::string schedule;
   bool drawn = false;
 };
-[[nodiscard]] Verdict check_on_device(const fuzz::Case& c);
+[[nodiscard]] Verdict check_on_device(
+    const fuzz::Case& c, const Steps& begins = [](const char*) {});
 
 }  // namespace postlude::gpu_tests
