@@ -17,9 +17,7 @@ std::string row_of(const lower::Access& access, const Place& place) {
 }
 
 std::string memory_row_of(const lower::Access& access, const Place& place) {
-  const bool is_row = access.divide_rows > 1 || place.memory.empty();
-  return is_row ? row_of(access, place)
-                : fill("$row_of(p, $b, $i)", {{"row_of", place.memory}, {"b", place.b}, {"i", place.i}});
+  return access.divide_rows > 1 || place.memory.empty() ? row_of(access, place) : place.memory;
 }
 
 // Instruction i, if it is a quotient by a constant, of x; or the tanh of one.

@@ -33,7 +33,8 @@ class FinishWriter {
   std::string block_end();
   [[nodiscard]] Place place(Across across, const std::string& i, const std::string& j) const {
     const bool groups = across == Across::groups || across == Across::blocks;
-    return {"t.batch", i, j, groups ? "((tile_columns(p) + GROUP_N - 1) / GROUP_N)" : "tile_columns(p)", "memory_row"};
+    return {"t.batch", i, j, groups ? "((tile_columns(p) + GROUP_N - 1) / GROUP_N)" : "tile_columns(p)",
+            "memory_row(p, t.batch, " + i + ")"};
   }
   // By buffer, the statistics across `across` of states s0, s1, ...
   [[nodiscard]] std::vector<std::string> statistics(Across across) const;

@@ -48,15 +48,16 @@ Resolve FragmentWriter::resolve(Level where, const Place& place, const Place& in
 
 // What there is of a row r, once.
 std::string FragmentWriter::row_values() {
-  return row_values(false, {"t.batch", "row", "0", "tile_columns(p)", "memory_row"},
-                    {"t.batch", "row_in", "0", "tile_columns(p)", "memory_row"},
+  return row_values(false, {"t.batch", "row", "0", "tile_columns(p)", "memory_row(p, t.batch, row)"},
+                    {"t.batch", "row_in", "0", "tile_columns(p)", "memory_row(p, t.batch, row_in)"},
                     std::vector<std::string>(c_.program.buffers.size()));
 }
 
 // What there is of it (in a group of columns, that of `column`) when its statistics are known: as code, by buffer.
 std::string FragmentWriter::met_values(const std::vector<std::string>& statistics) {
-  return row_values(true, {"t.batch", "row", "column", "tile_columns(p)", "memory_row"},
-                    {"t.batch", "row_in", "column_in", "tile_columns(p)", "memory_row"}, statistics);
+  return row_values(true, {"t.batch", "row", "column", "tile_columns(p)", "memory_row(p, t.batch, row)"},
+                    {"t.batch", "row_in", "column_in", "tile_columns(p)", "memory_row(p, t.batch, row_in)"},
+                    statistics);
 }
 
 std::string FragmentWriter::row_values(bool met, const Place& place, const Place& inside,
@@ -121,9 +122,9 @@ $code    }
 
 std::string FragmentWriter::column_values() {
   // What is the same in a group of rows is so in a warp's.
-  const Place place{"t.batch", "rows_in[0]", "column", "tile_columns(p)", "memory_row"};
+  const Place place{"t.batch", "rows_in[0]", "column", "tile_columns(p)", "memory_rows[0]"};
   Resolve resolve =
-      this->resolve(Level::column, place, {"t.batch", "rows_in[0]", "column_in", "tile_columns(p)", "memory_row"});
+      this->resolve(Level::column, place, {"t.batch", "rows_in[0]", "column_in", "tile_columns(p)", "memory_rows[0]"});
   resolve.leaf = [&, memory = resolve.leaf](const Instruction& i) {
     const std::string statistic = held_ && i.op == Op::operand ? row_group_statistic(i.access.buffer) : "";
     return statistic.empty() ? memory(i) : converted(statistic, compute_type(c_.dtype(i.access.buffer)), i.type);
@@ -148,8 +149,9 @@ std::string FragmentWriter::column_values() {
          loop + "    }\n";
 }
 
-// Where a fragment's elements are, and which of them exist.
-static const char* const fragment_places = R"(    int columns[4], columns_in[4], rows[2], rows_in[2];
+// Where a fragment's elements are, and which of them exist. Where their rows lie is said once: ptxas took 38 s for 2
+// with a residue's pixels in the branch of each element.
+static const char* const fragment_places = R"(    int columns[4], columns_in[4], rows[2], rows_in[2], memory_rows[2];
     bool in_columns[4], in_rows[2];
     const int first = opaque(first_column(t, group * SUB_N + f * 16));
     #pragma unroll
@@ -161,6 +163,7 @@ static const char* const fragment_places = R"(    int columns[4], columns_in[4],
     for (int h = 0; h < 2; ++h) {
       rows[h] = tile_row(t, 2 * i + h);
       in_rows[h] = WHOLE_M || rows[h] < tile_end(t.row, tile_rows(p, t.batch)), rows_in[h] = WHOLE_M ? rows[h] : min(rows[h], tile_rows(p, t.batch) - 1);
+      memory_rows[h] = memory_row(p, t.batch, rows_in[h]);
     }
 )";
 
@@ -230,10 +233,11 @@ std::string FragmentWriter::element(ValueId id, const Place& each, const Resolve
 
 std::string FragmentWriter::fragment() {
   std::string code = fragment_places + column_values();
-  const Place each{"t.batch", "rows[e / 2 % 2]", "columns[e / 4 * 2 + e % 2]", "tile_columns(p)", "memory_row"};
+  const Place each{"t.batch", "rows[e / 2 % 2]", "columns[e / 4 * 2 + e % 2]", "tile_columns(p)",
+                   "memory_rows[e / 2 % 2]"};
   Resolve resolve = this->resolve(
       Level::element, each,
-      {"t.batch", "rows_in[e / 2 % 2]", "columns_in[e / 4 * 2 + e % 2]", "tile_columns(p)", "memory_row"});
+      {"t.batch", "rows_in[e / 2 % 2]", "columns_in[e / 4 * 2 + e % 2]", "tile_columns(p)", "memory_rows[e / 2 % 2]"});
   resolve.leaf = [this, memory = resolve.leaf](const Instruction& i) {
     const auto& steps = i.access.columns.steps;
     if (i.op == Op::acc) {
