@@ -116,28 +116,29 @@ FragmentPlan Planner::run(Hold hold) {
   e_.phase = index_;
   e_.word_of.assign(program_.buffers.size(), -1);
   e_.columns_word = e_.take_words(1);
-  e_.needs.d_bytes_column = 0;
-  plan_.first.phase = &phase_;
+  e_.needs.d_bytes_column = 0, plan_.first.phase = &phase_;
   reductions();
   if (hold != Hold::in_order) small_phases();
   scratch();
   if (hold > Hold::nothing) this->hold(hold);
   e_.needs.parts = accumulator_parts(phase_), e_.needs.piece = accumulator_piece(phase_);
   // The maps of operands stand before those of outputs.
-  const bool held = held_.has_value();
   values(plan_.first);
-  if (held) values(plan_.held);
+  if (held_) values(plan_.held);
   sums();
   tile_operands(plan_.first);
-  if (held) tile_operands(plan_.held);
+  if (held_) tile_operands(plan_.held);
   stores(plan_.first);
-  if (held) stores(plan_.held);
+  if (held_) stores(plan_.held);
   const auto moves = [](const FragmentCode& code) {
     EpilogueText::Moves moves{.loads = !code.loads.empty()};
     for (const auto& staged : code.staged) (staged.by_map ? moves.stores : moves.copies) = true;
     return moves;
   };
   e_.moves = moves(plan_.first), e_.held_moves = moves(plan_.held);
+  for (std::size_t i = 0; i < std::min(plan_.first.staged.size(), plan_.held.staged.size()); ++i)
+    e_.restages |=
+        bytes(plan_.first.staged[i].store->access.buffer) != bytes(plan_.held.staged[i].store->access.buffer);
   e_.maps = static_cast<int>(e_.loaded.size() + e_.stored.size());
   for (const BufferId buffer : e_.loaded) e_.word(buffer);
   for (const BufferId buffer : e_.stored) e_.word(buffer);

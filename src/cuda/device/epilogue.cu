@@ -8,6 +8,7 @@ DEVICE void run_subtile(const Params& p, Tile& tile, E& epilogue, ACC (&acc)[MI]
   by.bring(acc, s.i);
 #endif
   advance_columns(p, tile, epilogue, s);
+  if (RESTAGES && s.group % SPAN == 0 && s.i % TOGETHER == 0) by.restage(tile);
   const u32 d = by.template staging<E>(tile);
   if (E::loads) by.take_operands(p, tile, epilogue);
   subtile_fragments(p, tile, epilogue, acc[atom], kept[atom], s.group, s.i, d);

@@ -23,6 +23,7 @@ struct Passage {
   int loaded;  // subtiles of operands that have been used
 
   template <class E> METHOD u32 staging(const Tile&) { return d; }
+  METHOD void restage(const Tile& tile) { named_sync(tile.barrier, 128); }  // as sm90_gemm.cu's
   template <class E> METHOD void take_operands(const Params& p, const Tile& tile, E& epilogue) {
 #if AUX_STAGES
     copy_wait<AUX_STAGES - 1>();

@@ -170,6 +170,12 @@ struct Passage {
     }
     return to;
   }
+  // A warp's rows of elements of another size lie where another warp's did: all stores have read before any warp writes.
+  METHOD void restage(const Tile& tile) {
+    if (elect_one()) tma_store_wait_read<0>();
+    __syncwarp();
+    named_sync(tile.barrier, 128);
+  }
   template <class E> METHOD void take_operands(const Params& p, const Tile& tile, E& epilogue) {
     mbarrier_wait(full + 8 * aux_stage, aux_phase);
     epilogue.load(p, tile, aux + aux_stage * AUX_BYTES);

@@ -172,6 +172,7 @@ std::string gemm_source(const KernelVariant& variant, const Schedule& s, const E
   define("HELD_LOADS", epilogue.held_moves.loads);
   define("HELD_STORES", epilogue.held_moves.stores);
   define("HELD_COPIES", epilogue.held_moves.copies);
+  define("RESTAGES", epilogue.restages);
   define("AUX_STAGES", s.aux_stages);
   define("AUX_BYTES", 64 * s.sub_n * epilogue.needs.aux_bytes_column);
   define("SCRATCH_BYTES", epilogue.needs.scratch_bytes);

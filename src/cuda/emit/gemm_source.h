@@ -55,6 +55,7 @@ struct EpilogueText {
   };
   Moves moves, held_moves;
   bool has_held = false;    // there is a Held
+  bool restages = false;    // whose staged outputs have other sizes: what is a warp's there is another's before
   bool rows_first = false;  // a tile is worked through 64 rows at a time
   EpilogueNeeds needs;
 };
