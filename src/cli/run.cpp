@@ -36,7 +36,7 @@ struct RunOptions {
 struct Result {
   Plan plan;
   Sizes sizes;
-  std::int64_t batch = 0;  // 0: none
+  std::int64_t batch = 0;  // of a problem that has one
   std::vector<BoundOperand> operands;
   std::vector<double> milliseconds;  // sorted
   std::string schedule;
@@ -132,10 +132,11 @@ Result execute(const RunOptions& options) {
 }
 
 std::string rate(const Result& result) {
-  const double operations = result.plan.problem().loop().operations({.batch = std::max<std::int64_t>(result.batch, 1),
-                                                                     .m = result.sizes.m,
-                                                                     .n = result.sizes.n,
-                                                                     .k = result.sizes.k});
+  const Problem& problem = result.plan.problem();
+  const double operations = problem.loop().operations({.batch = is_batched(problem) ? result.batch : 1,
+                                                       .m = result.sizes.m,
+                                                       .n = result.sizes.n,
+                                                       .k = result.sizes.k});
   return operations == 0 ? "" : fmt::format(", {:.1f} Gop/s", operations / result.median() * 1e-6);
 }
 
@@ -169,7 +170,7 @@ Json to_json(const RunOptions& options, const Result& result) {
                   {"n", result.sizes.n}};
   if (loop.contraction()) problem["k"] = result.sizes.k;
   if (!options.problem.conv.empty()) problem["conv"] = options.problem.conv;
-  if (result.batch > 0) problem["batch"] = result.batch;
+  if (is_batched(result.plan.problem())) problem["batch"] = result.batch;
   json["problem"] = problem;
   json["target"] = options.problem.target;
   json["schedule"] = result.schedule;
@@ -209,7 +210,7 @@ std::string to_text(const RunOptions& options, const Result& result) {
   std::string text = style.bold(result.plan.graph().name()) + "  " +
                      fmt::format("{} {} x {}", loop.name(), result.sizes.m, result.sizes.n);
   if (loop.contraction()) text += fmt::format(" x {}", result.sizes.k);
-  if (result.batch > 0) text += fmt::format(", batch {}", result.batch);
+  if (is_batched(result.plan.problem())) text += fmt::format(", batch {}", result.batch);
   text += fmt::format(", {}, {}\n", name(result.plan.slots().front().dtype), options.problem.target);
   text += "schedule   " + result.schedule + "\n";
   const std::size_t runs = result.milliseconds.size();

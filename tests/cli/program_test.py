@@ -157,6 +157,9 @@ class Run(Case):
             self.assertLessEqual(got["error_over_bound"], 1)
             self.assertEqual((got["outputs"]["D"]["shape"], got["outputs"]["pooled"]["shape"]), shapes)
             self.assertEqual(got["problem"]["conv"], conv)
+        none = self.run_program("run", epilogue, "--conv", "0x9x8x6:10x3x2", "--verify").stdout
+        self.assertIn(", batch 0, ", none)
+        self.assertNotIn("Gop/s", none)
         text = self.run_program("explain", epilogue, "--conv", "2x9x8x6:10x3x2:s2x1,p1", "--gradient", "weight", "--loops").stdout
         self.assertIn("B  N·P·Q x R·S·C  of X (N, C, H, W): h = p * 2 + r - 1, w = q + s - 1; 0 outside", text)
 
