@@ -277,7 +277,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) CLUSTER postlude_gemm(const
     tile.tag = tag;
 #endif
     tile.wg = wg, tile.warp = warp, tile.lane = lane, tile.thread = threadIdx.x % 128, tile.barrier = own_barrier;
-    tile.scratch = smem + SMEM_SCRATCH + wg * SCRATCH_BYTES;
+    tile.scratch = smem + SMEM_SCRATCH + wg * SCRATCH_BYTES, tile.turn = 0;
 
     int sequence = PINGPONG ? wg : 0;
 #if BY_MEMORY || SCATTERED
@@ -288,7 +288,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) CLUSTER postlude_gemm(const
 #endif
     for (int t = Loop::first() + sequence * Loop::step(); Loop::has(one, t); t += (PINGPONG ? 2 : 1) * Loop::step(), sequence += PINGPONG ? 2 : 1) {
       const Params& p = params_of(all, t);
-      place_tile(p, tile, t, sequence);
+      place_tile(p, tile, t);
 
       const auto exists = [&] { return Loop::exists(p, tile.row - (PINGPONG ? 0 : wg * WG_ROWS), tile.col); };
       if (Loop::owns(p, t) && exists()) epilogue.begin(p, tile);
@@ -376,6 +376,9 @@ extern "C" __global__ void __launch_bounds__(384, 1) CLUSTER postlude_gemm(const
       tile.due = clock_now(), tile.pace = Loop::has(p, t + Loop::step()) ? 24 * PARTS * k_blocks : 0;
 #endif
       run_epilogue(p, tile, epilogue, acc, by);
+      // In ping-pong the consumers' order is a barrier between a consumer's tiles; cooperative ones' warps may be a tile apart.
+      // (A cluster's tile that does not exist takes no turn.)
+      tile.turn ^= !PINGPONG;
     }
 #if FINISHES
     // No tile of this block is left. When that is true of all blocks (a cooperative launch: all run), they fold the partial

@@ -187,14 +187,12 @@ struct Loop {
   DEVICE_STATIC bool join(const Params& p, const Tile& tile, int t, u32 stages, u32 meet, ACC (&acc)[MI][BN / 2]);
 };
 
-// In ping-pong the consumers' order is a barrier between a consumer's tiles; cooperative ones' warps may be a tile apart.
-DEVICE void place_tile(const Params& p, Tile& tile, int t, int sequence) {
+DEVICE void place_tile(const Params& p, Tile& tile, int t) {
   const Work w = Loop::work(p, t);
   tile.batch = w.batch, tile.tile_m = w.m, tile.tile_n = w.n;
   tile.slot_m = PINGPONG ? w.m : 2 * w.m + tile.wg;
   tile.row = Loop::row(w, tile.wg);
   tile.col = w.n * OUT_N;
-  tile.turn = PINGPONG ? 0 : sequence & 1;
 }
 
 DEVICE void load_operands(const All& all, u32 smem, u32 full, u32 empty) {
