@@ -133,10 +133,8 @@ Result execute(const RunOptions& options) {
 
 std::string rate(const Result& result) {
   const Problem& problem = result.plan.problem();
-  const double operations = problem.loop().operations({.batch = is_batched(problem) ? result.batch : 1,
-                                                       .m = result.sizes.m,
-                                                       .n = result.sizes.n,
-                                                       .k = result.sizes.k});
+  const double operations = problem.loop().operations(
+      {.batch = is_batched(problem) ? result.batch : 1, .m = result.sizes.m, .n = result.sizes.n, .k = result.sizes.k});
   return operations == 0 ? "" : fmt::format(", {:.1f} Gop/s", operations / result.median() * 1e-6);
 }
 

@@ -40,8 +40,8 @@ enum class Small : std::uint8_t { exact, about };
 [[nodiscard]] const std::map<std::string, std::size_t>& native_forms();
 [[nodiscard]] bool has_native_form(const Function& function);
 
-// Where an element is, as expressions of type int: batch, row, column, the phase's columns. `memory`: where the row of a
-// batch lies in memory; empty: it is the row. `random`: the number that the one instruction in question draws there,
+// Where an element is, as expressions of type int: batch, row, column, the phase's columns. `memory`: where the row of
+// a batch lies in memory; empty: it is the row. `random`: the number that the one instruction in question draws there,
 // where it has been drawn already.
 struct Place {
   std::string b, i, j, width, memory{}, random{};
