@@ -424,6 +424,22 @@ TEST_P(GemmTest, SmallProductsAreMultipliedAtOnce) {
   EXPECT_TRUE(isa() != Isa::avx512 || taken.size() == 7);
   EXPECT_TRUE(isa() != Isa::avx2 || taken.contains(1));
   EXPECT_TRUE(isa() != Isa::portable || taken.empty());
+  // Vectors of columns: every number of rows, and rests of columns and of four steps.
+  std::set<Int> crossed;  // by so many rows
+  for (Int m = 1; m <= 9; ++m) {
+    for (const Int n : {16, 33, 55, 1012}) {
+      for (const Int k : {4, 5, 9, 14, 39}) {
+        ProductShape shape{.m = m, .n = n, .k = k};
+        shape.a_k_major = shape.b_k_major = true;
+        if (choose_blocking(shape, isa()).small != Small::crossed) continue;
+        crossed.insert(m);
+        for (const Strides a : {Strides::rows, Strides::dense})
+          check(m, n, k, DType::f32, DType::f32, a, Strides::columns, k % 2 ? Data::any : Data::small_integers);
+      }
+    }
+  }
+  EXPECT_TRUE(isa() != Isa::avx512 || crossed == (std::set<Int>{1, 2, 3, 4, 5, 6, 7, 8}));
+  EXPECT_TRUE(isa() != Isa::portable || crossed.empty());
   // Rows of C that are one row: every width and K, and rests of rows.
   Int joined = 0;
   for (Int n = 2; n < 16; ++n) {
@@ -514,9 +530,10 @@ TEST_P(GemmTest, DirectStoresAreTheBlocksWithTheirEpilogue) {
     Int m, n, k;
   };
   for (const Case& c :
-       {Case{29, 71, 37}, Case{5, 71, 37}, Case{50, 300, 900}, Case{20, 33, 9000}, Case{25, 16, 0}, Case{90, 3, 400},
-        Case{90, 33, 400}, Case{30, 9, 3}, Case{20, 150, 90}, Case{70, 1, 5}, Case{53, 3, 14}, Case{40, 2, 24},
-        Case{90, 4, 30}, Case{90, 7, 3}, Case{55, 3, 1}, Case{131, 5, 8}, Case{4, 19, 126}, Case{14, 23, 300}}) {
+       {Case{29, 71, 37}, Case{5, 71, 37},   Case{50, 300, 900}, Case{20, 33, 9000}, Case{25, 16, 0},
+        Case{90, 3, 400}, Case{90, 33, 400}, Case{30, 9, 3},     Case{20, 150, 90},  Case{70, 1, 5},
+        Case{53, 3, 14},  Case{40, 2, 24},   Case{90, 4, 30},    Case{90, 7, 3},     Case{55, 3, 1},
+        Case{131, 5, 8},  Case{4, 19, 126},  Case{14, 23, 300},  Case{5, 703, 9},    Case{29, 1053, 91}}) {
     const Operand a(c.m, c.k, DType::f32, Strides::rows, Data::any, random);
     const Operand b(c.k, c.n, DType::f32, Strides::columns, Data::any, random);
     const Product product{c.m, c.n, c.k, a.matrix, b.matrix, nullptr, {}};

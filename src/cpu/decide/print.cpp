@@ -39,6 +39,7 @@ std::string blocking_text(const PassDecision& to) {
   if (blocking.small != Small::no) {
     text += blocking.small == Small::packed    ? ", small, B packed whole"
             : blocking.small == Small::upright ? ", small, vectors of rows"
+            : blocking.small == Small::crossed ? ", small, vectors of columns"
                                                : ", small";
     if (blocking.dots > 0) text += ", " + number(blocking.dots) + " columns as dot products";
   }

@@ -32,6 +32,7 @@ constexpr std::int64_t whole_block_words = 160 << 10;
 // Rows of A that L2 holds, and B contiguous in K: what is packed is passed while it is in L1 or near it (decision
 // 0172).
 constexpr BlockSize panel_block = {512, 128};
+constexpr std::int64_t panel_words = 8 << 10;  // of one panel, where L1 does not hold the block
 constexpr std::int64_t panel_rows = 192;
 // Few rows of A, and B contiguous in K: packing B would be a third of the time, so the product is
 // turned.
@@ -144,7 +145,10 @@ BlockSize block_for(const ProductShape& shape, const Kernels& kernels) {
     return {whole_block.steps, std::clamp<std::int64_t>(fit, max_panel, whole_block.columns)};
   }
   const bool words_of_one = kernels.word_elements == 1 && !kernels.terms;
-  if (!shape.packed_b && shape.b_k_major && words_of_one && shape.m <= panel_rows) return panel_block;
+  if (!shape.packed_b && shape.b_k_major && words_of_one && shape.m <= panel_rows) {
+    const bool panel_fits = steps * max_panel <= panel_words && steps * panel_block.columns > panel_words;
+    return {panel_block.steps, panel_fits ? max_panel : panel_block.columns};
+  }
   return steps <= shallow_block.steps ? shallow_block : usual_block;
 }
 

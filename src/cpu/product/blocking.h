@@ -65,7 +65,7 @@ inline constexpr std::int64_t b_in_l2 = 256 << 10;
 }
 
 // Of more than L2 holds, rows of B that one or two rows of A pass come in long pieces, as those of a large B do
-// (decision 0212).
+// (decision 0212), on processors with AMX. Others read what L3 holds as fast in tiles (decision 0267).
 inline constexpr std::int64_t b_of_two_rows = 512 << 10;
 [[nodiscard]] inline ThinRun::Asks asked(std::int64_t elements, std::int64_t large = large_b) {
   return elements > large ? ThinRun::Asks::columns : elements > b_in_l2 ? ThinRun::Asks::lines : ThinRun::Asks::nothing;

@@ -265,7 +265,7 @@ struct Runner {
       run.accumulate = k > k0;
       run.asks = dots && product.n * product.k <= large_b
                      ? ThinRun::Asks::nothing
-                     : asked(product.n * product.k, two_rows ? b_of_two_rows : large_b);
+                     : asked(product.n * product.k, two_rows && blocking.isa == Isa::amx ? b_of_two_rows : large_b);
       run.copy = rows > row_group ? own<float>(thread, scratch.b) : nullptr;
       // Eight rows a multiple of 4 KB apart share one of L1's sets.
       if (!a.address && a.dtype == DType::f32 && a.column_stride == 1 && (rows < 8 || a.row_stride % 1024 != 0)) {
@@ -310,8 +310,8 @@ struct Runner {
     }
   }
 
-  // Computes a column block of a turned product, (B's columns) x (A's rows), and turns it back.
-  void turned_region(int thread, std::int64_t column_block, std::uint32_t* acc) const {
+  // Computes a column block of a turned product, (B's columns) x (A's rows).
+  const std::uint32_t* turned_region(int thread, std::int64_t column_block) const {
     const std::int64_t m = product.m, pitch = turned_row(m);
     const std::int64_t columns = layout.columns(column_block);
     const Matrix left = {element_address(product.b, 0, column_block * layout.column_block), product.b.dtype,
@@ -351,12 +351,7 @@ struct Runner {
         kernels.tiles(run);
       }
     }
-    for (std::int64_t j = 0; j < columns; j += kernels.panel) {
-      const int width = static_cast<int>(std::min<std::int64_t>(kernels.panel, columns - j));
-      const char* starts[max_panel];
-      for (int i = 0; i < width; ++i) starts[i] = reinterpret_cast<const char*>(turned + (j + i) * pitch);
-      kernels.pack_k_major(Element::f32, true, starts, width, m, acc + j, acc_row);
-    }
+    return turned;
   }
 
   // The work that threads share: `splits` times all column blocks, `across` of them together, in
@@ -431,10 +426,24 @@ struct Runner {
     }
     if (blocking.turned) {
       for_own_columns(thread, 1, [&](std::int64_t, std::int64_t column_block, std::int64_t) {
-        turned_region(thread, column_block, acc);
+        const std::uint32_t* const turned = turned_region(thread, column_block);
+        const std::int64_t pitch = turned_row(product.m), x0 = column_block * layout.column_block;
+        const auto turn_back = [&](std::int64_t column, std::int64_t columns, std::uint32_t* to, std::int64_t to_row) {
+          kernels.pack_columns(reinterpret_cast<const float*>(turned + column * pitch), pitch, columns, product.m, to,
+                               to_row);
+        };
+        // Whole vectors of sums that are stored as they are go to the output.
+        std::int64_t first = 0;
+        if (options.direct && stores_only(*options.direct)) {
+          first = layout.columns(column_block) / kernels.lanes * kernels.lanes;
+          turn_back(0, first, reinterpret_cast<std::uint32_t*>(options.direct->out + x0), options.direct->row_stride);
+        }
+        const std::int64_t left = layout.columns(column_block) - first;
+        if (left == 0) return;
+        turn_back(first, left, acc, acc_row);
         for (std::int64_t row = 0; row < product.m; row += row_group) {
-          hand_on({thread, row, std::min<std::int64_t>(row_group, product.m - row), column_block * layout.column_block,
-                   layout.columns(column_block), acc + row * acc_row, acc_row, blocking.piece_stride});
+          hand_on({thread, row, std::min<std::int64_t>(row_group, product.m - row), x0 + first, left,
+                   acc + row * acc_row, acc_row, blocking.piece_stride});
         }
       });
       return;
@@ -526,28 +535,24 @@ struct Runner {
         const std::int64_t row = row0 + group * row_group;
         const std::int64_t rows = std::min<std::int64_t>(row_group, row1 - row);
         std::uint32_t* const acc = shared + group * row_group * acc_row;
-        for (int split = 1; split < blocking.splits; ++split) {
-          add(acc, acc + split * blocking.row_block * acc_row, rows);
-        }
+        if (blocking.splits > 1)
+          is_float(product.a.dtype) ? add_parts<float>(acc, rows) : add_parts<std::uint32_t>(acc, rows);
         hand_on({thread, row, rows, 0, layout.piece_columns, acc, acc_row, blocking.piece_stride});
       }
     });
   }
 
-  // acc += part
-  void add(std::uint32_t* acc, const std::uint32_t* part, std::int64_t rows) const {
-    const bool floats = is_float(product.a.dtype);
-    for (std::int64_t i = 0; i < rows; ++i) {
-      for (int piece = 0; piece < layout.pieces.count; ++piece) {
-        const std::int64_t at = i * acc_row + piece * blocking.piece_stride;
-        for (std::int64_t j = at; j < at + layout.piece_columns; ++j) {
-          if (floats) {
-            reinterpret_cast<float*>(acc)[j] += reinterpret_cast<const float*>(part)[j];
-          } else {
-            acc[j] += part[j];
-          }
-        }
-      }
+  // acc += the other parts of K, in their order; rows are whole lines.
+  template <class T>
+  void add_parts(std::uint32_t* acc, std::int64_t rows) const {
+    using Four [[gnu::vector_size(16), gnu::may_alias]] = T;
+    const std::int64_t part = blocking.row_block * acc_row;
+    for (std::uint32_t* const end = acc + rows * acc_row; acc < end; acc += 16) {
+      const auto at = [acc, part](int split) { return reinterpret_cast<Four*>(acc + split * part); };
+      Four s0 = at(0)[0], s1 = at(0)[1], s2 = at(0)[2], s3 = at(0)[3];
+      for (int split = 1; split < blocking.splits; ++split)
+        s0 += at(split)[0], s1 += at(split)[1], s2 += at(split)[2], s3 += at(split)[3];
+      at(0)[0] = s0, at(0)[1] = s1, at(0)[2] = s2, at(0)[3] = s3;
     }
   }
 };

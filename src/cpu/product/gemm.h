@@ -85,6 +85,7 @@ enum class Small : std::uint8_t {
   as_it_lies,  // tiles of vectors along N
   packed,      // the same, of a B contiguous in K that is packed whole
   upright,     // tiles of vectors along M, of any B
+  crossed,     // the same of the product of B's columns, which are contiguous in K, by A's rows
 };
 
 // Sizes are in elements. Made by choose_blocking.

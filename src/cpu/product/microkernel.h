@@ -181,6 +181,9 @@ struct Kernels {
   // one side and u8 -128 on the other.
   void (*pack_k_major)(Element element, bool b_side, const char* const* starts, int columns, std::int64_t k,
                        std::uint32_t* to, std::int64_t to_row);
+  // The same for any number of f32 columns `distance` elements apart, as words of one element; null elsewhere.
+  void (*pack_columns)(const float* from, std::int64_t distance, std::int64_t columns, std::int64_t k,
+                       std::uint32_t* to, std::int64_t to_row) = nullptr;
   // The same for columns that are contiguous: element (k, j) at from + k * k_stride bytes + j
   // elements.
   void (*pack_n_major)(Element element, bool b_side, const char* from, std::int64_t k_stride, int columns,

@@ -139,6 +139,17 @@ struct Simd {
       r[4 + i] = _mm256_permute2x128_si256(u[i], u[4 + i], 0x31);
     }
   }
+
+  // See microkernel_avx512_simd.inc.
+  template <bool Some>
+  static __attribute__((always_inline)) void columns(const float* from, std::int64_t distance, int count, F (&x)[8]) {
+    I r[8];
+#pragma GCC unroll 8
+    for (int i = 0; i < 8; ++i) r[i] = as_i(Some ? load_some(from + i * distance, count) : load(from + i * distance));
+    transpose(r);
+#pragma GCC unroll 8
+    for (int i = 0; i < 8; ++i) x[i] = as_f(r[i]);
+  }
 };
 
 }  // namespace

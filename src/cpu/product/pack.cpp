@@ -161,6 +161,11 @@ void pack_b_block(const Matrix& b, const BLayout& layout, std::int64_t column_bl
       for (std::int64_t j = first; j < columns; j += kernels.panel) {
         const std::int64_t width = std::min<std::int64_t>(columns - j, kernels.panel);
         const std::int64_t to_row = round_up(width, kernels.lanes);
+        if (lie && b.dtype == DType::f32 && kernels.pack_columns) {
+          kernels.pack_columns(static_cast<const float*>(b.data) + k0 + column(j) * b.column_stride, b.column_stride,
+                               width, depth, words + j * steps, to_row);
+          continue;
+        }
         for (std::int64_t part = 0; part < width; part += gathered_columns) {
           const int count = static_cast<int>(std::min<std::int64_t>(width - part, gathered_columns));
           const char* starts[gathered_columns];

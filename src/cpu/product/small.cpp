@@ -59,6 +59,10 @@ struct Cycles {
   [[nodiscard]] std::int64_t upright() const {
     return ceil_div(m, lanes) * (k * n + ceil_div(n, 8) * round_up(k, 4) * 3 + (n == 1 ? 0 : ceil_div(n, 4) * 36) + 20);
   }
+  // The same of B's columns by A's rows, whose vectors lie along rows of the output.
+  [[nodiscard]] std::int64_t crossed() const {
+    return ceil_div(n, lanes) * (k * m + ceil_div(m, 8) * round_up(k, 4) * 3 + 20);
+  }
   // Vectors of rows that follow one another, of K up to 8 (decision 0230).
   [[nodiscard]] bool joins() const { return n < lanes && k <= most_joined && m >= narrow_rows && joined() < tiles(); }
   [[nodiscard]] std::int64_t joined() const {
@@ -68,7 +72,8 @@ struct Cycles {
   [[nodiscard]] std::int64_t gathering() const { return n <= most_interleaved ? k * n / 4 : 8 * k; }
 };
 
-std::int64_t packed_row(std::int64_t columns) { return round_up(columns, 16); }
+// More than a panel in an odd number of lines, as steps a multiple of 2 KB apart share a few of L1's sets.
+std::int64_t packed_row(std::int64_t columns) { return round_up(columns, 16) | (columns > max_panel ? 16 : 0); }
 // One row group packs a panel of B right before it passes it.
 std::int64_t packed_together(std::int64_t m, std::int64_t columns, const Kernels& kernels) {
   return m <= row_group ? std::min<std::int64_t>(kernels.panel, columns) : columns;
@@ -114,7 +119,8 @@ class SmallProduct {
     }
     const Direct* const direct = options_.direct;
     if (direct && (stores_only(*direct) ||
-                   (blocking_.dots == 0 && !in_parts_ && (blocking_.small != Small::upright || !direct->add)))) {
+                   (blocking_.dots == 0 && !in_parts_ && (blocking_.small != Small::upright || !direct->add) &&
+                    blocking_.small != Small::crossed))) {
       const std::int64_t height = height_of_passes();
       for (std::int64_t row = first, next = 0; row < end; row = next) {
         next = end - row < 2 * height ? end : row + height;  // no few rows by themselves
@@ -154,13 +160,8 @@ class SmallProduct {
     if (product_.k <= most_interleaved && product_.b.column_stride == product_.k) {
       return kernels_.part(b, static_cast<int>(product_.k), columns, to, to_row);
     }
-    for (std::int64_t j = 0; j < columns; j += kernels_.lanes) {
-      const char* starts[max_panel];
-      const int width = static_cast<int>(std::min<std::int64_t>(kernels_.lanes, columns - j));
-      for (int i = 0; i < width; ++i) starts[i] = reinterpret_cast<const char*>(b + (j + i) * product_.b.column_stride);
-      kernels_.pack_k_major(Element::f32, true, starts, width, product_.k, reinterpret_cast<std::uint32_t*>(to + j),
-                            to_row);
-    }
+    kernels_.pack_columns(b, product_.b.column_stride, columns, product_.k, reinterpret_cast<std::uint32_t*>(to),
+                          to_row);
   }
 
   // Contiguous columns, to whole lines.
@@ -181,13 +182,7 @@ class SmallProduct {
       }
       return;
     }
-    for (std::int64_t k = 0; k < product_.k; k += kernels_.lanes) {
-      const char* starts[max_panel];
-      const int width = static_cast<int>(std::min<std::int64_t>(kernels_.lanes, product_.k - k));
-      for (int i = 0; i < width; ++i) starts[i] = reinterpret_cast<const char*>(b + (k + i) * b_row);
-      kernels_.pack_k_major(Element::f32, true, starts, width, columns, reinterpret_cast<std::uint32_t*>(to + k),
-                            to_row);
-    }
+    kernels_.pack_columns(b, b_row, product_.k, columns, reinterpret_cast<std::uint32_t*>(to), to_row);
   }
 
   void rows(std::int64_t row0, std::int64_t row1, const Sides& b, float* c, std::int64_t c_row,
@@ -195,6 +190,13 @@ class SmallProduct {
     const Matrix& a = product_.a;
     const float* const left = static_cast<const float*>(a.data) + row0 * a.row_stride;
     const std::int64_t tiled = product_.n - blocking_.dots;
+    if (blocking_.small == Small::crossed) {
+      SmallRun run;
+      run.a = b.tiles, run.a_row = product_.b.column_stride, run.rows = tiled;
+      run.b = left, run.b_step = 1, run.b_column = a.row_stride;
+      run.columns = row1 - row0, run.k = product_.k, run.c = c, run.c_row = 1, run.c_column = c_row;
+      return kernels_.upright(run);
+    }
     if (blocking_.small == Small::upright) {
       SmallRun run;
       run.a = left, run.a_row = a.row_stride, run.rows = row1 - row0;
@@ -212,7 +214,7 @@ class SmallProduct {
       kernels_.thin_n_major(run);
     } else if (tiled > 0) {
       SmallRun run;
-      run.asks = direct != nullptr && product_.m * product_.n > b_in_l2;
+      run.asks = direct != nullptr && product_.m * product_.n > large_b;
       run.a = left, run.a_row = a.row_stride, run.a_step = a.column_stride;
       run.b = b.tiles, run.b_step = b.tiles_row, run.columns = tiled, run.k = product_.k;
       run.c = c, run.c_row = c_row, run.direct = direct, run.row0 = row0, run.joined = blocking_.joined;
@@ -312,10 +314,14 @@ SmallChoice choose_small(const ProductShape& shape, const Kernels& kernels) {
   if (!fits) return no("blocks gain more");
   if (!shape.b_n_major && !shape.b_k_major) return no("B is contiguous along neither axis");
   // Few rows of a B along K are dot products too, of the kernel for few rows; what few threads share begins at once.
-  if (shape.b_k_major && is_thin(shape) && shape.a_k_major && cycles.dots() < tiles) {
-    if (multiplies(least_for_threads - 1)) return {Small::as_it_lies, shape.n, nullptr};
-    return no("B's columns are dot products as they lie");
-  }
+  const bool one_thread = multiplies(least_for_threads - 1);
+  const bool as_dots = shape.b_k_major && is_thin(shape) && shape.a_k_major && cycles.dots() < tiles;
+  if (as_dots && !one_thread) return no("B's columns are dot products as they lie");
+  // Three for two of what dot products are counted. Of a shorter K packing is less than turning (decision 0267).
+  if (kernels.upright && shape.b_k_major && shape.a_k_major && shape.m <= 8 && shape.k > most_interleaved &&
+      cycles.crossed() < tiles && 3 * cycles.crossed() < 2 * dots)
+    return {Small::crossed, 0, nullptr};
+  if (as_dots) return {Small::as_it_lies, shape.n, nullptr};
   const std::int64_t rest = shape.n % kernels.lanes;
   const bool apart =
       rest > 0 && shape.n > kernels.lanes && shape.a_k_major && cycles.tail(rest, shape.b_n_major) < cycles.m * shape.k;

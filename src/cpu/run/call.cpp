@@ -1,6 +1,7 @@
 #include "cpu/run/call.h"
 
 #include "core/threads.h"
+#include "cpu/product/blocking.h"
 
 #include <algorithm>
 #include <cstddef>
@@ -204,7 +205,8 @@ void Call::set_options(const PassDecision& pass, RunOptions& options, Direct& di
     options.direct = &direct;
     options.stored_first = pass.rest != nullptr;
     options.prefetch[0] = {direct.add, direct.add_row_stride * 4, 4};
-    options.prefetch[1] = {direct.out, direct.row_stride * 4, 4};
+    // What a cache holds is stored to as fast without (decision 0267).
+    if (pass.product.m * pass.product.n > large_b) options.prefetch[1] = {direct.out, direct.row_stride * 4, 4};
   } else if (!pass.pass.pieces_apart) {
     pass.phases[0].executor.touched(batch, options.prefetch);
   }
