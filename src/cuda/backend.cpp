@@ -250,7 +250,7 @@ std::string schedules_text(const Decision& d) {
   };
   list(d.not_fused, "");
   if (!d.fused) text += "epilogue from memory: " + d.why + "\n";
-  list(d.considered, d.fused ? "" : "accumulator by ");
+  list(d.considered, d.turned ? "turned " : d.fused ? "" : "accumulator by ");
   if (!d.on_ordinary_units.empty()) text += "accumulator by the " + d.on_ordinary_units + "\n";
   if (d.fast) text += "fp8 accumulates fast: all of K on the tensor cores\n";
   if (d.repack_a) text += "A is repacked\n";

@@ -59,8 +59,11 @@ Call bind_case(const fuzz::Case& c, const std::vector<Binding>& named, std::uint
   Target target = Target::cuda();
   fuzz::Choices pick(schedule_seed);
   bool with_operands = false;
-  for (int i = 0; schedule_seed && i < most_draws; ++i) {
-    target.schedule = cuda::to_string(draw_schedule(pick, with_operands));
+  fuzz::Choices turns(~schedule_seed);
+  const int turned = turns.chance(25) ? most_draws / 2 : 0;  // draws, if the case can be
+  for (int i = 0; schedule_seed && i < most_draws + turned; ++i) {
+    target.schedule = i < turned ? "turned " + cuda::to_string(draw_schedule(turns, with_operands))
+                                 : cuda::to_string(draw_schedule(pick, with_operands));
     try {
       Call call = compile(c.problem, graph, target).bind(named);
       drawn = call.describe().find(target.schedule) != std::string::npos;

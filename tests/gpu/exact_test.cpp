@@ -257,6 +257,26 @@ TEST(Schedules, SplitTilesHaveTheBitsOfTheCpu) {
   }
 }
 
+// The product of the other's rows, by operands and outputs whose lines are then a tile's columns.
+TEST(Schedules, TurnedTilesHaveTheBitsOfTheCpu) {
+  if (const std::string why = missing(); !why.empty()) GTEST_SKIP() << why;
+  for (const Layout b : {Layout::any, Layout::k_major}) {
+    DeviceProblem problem(Gemm{.a = DType::bf16, .b = DType::bf16, .b_layout = b},
+                          parse("def f(acc, bias: row, scale: col, residual: tile):\n"
+                                "    D: bf16 = acc * scale + bias\n    E: bf16 = D - residual\n    return D, E\n"),
+                          Shape{2, 901, 2008, 264}, {.elements = Elements::whole});
+    const auto expected = problem.outputs_on_cpu();
+    for (const char* schedule :
+         {"turned pingpong 128x96x4 sub 32x2 aux 2 raster 12", "turned cooperative 128x256x3 sub 64x2 aux 1 raster 2",
+          "turned pingpong 192x64x4 sub 32x2 aux 2 raster 4 cluster 2x1",
+          "turned pingpong 64x160x4 sub 32x2 aux 1 raster 2 split 3 by memory",
+          "turned pingpong 128x144x4 sub 48x2 aux 1 raster 2",
+          "turned cooperative 128x208x3 sub 16x4 aux 4 raster 12"}) {
+      expect_each_run(problem, schedule, expected);
+    }
+  }
+}
+
 // Blocks that load for each other, each of many tiles: a stage is free when both have read it.
 TEST(Schedules, ClustersHaveTheBitsOfTheCpu) {
   if (const std::string why = missing(); !why.empty()) GTEST_SKIP() << why;

@@ -33,6 +33,9 @@ constexpr Tile narrow_tile = {true, 64, 32};  // not measured of convolutions (d
 // Nor these, nor of operands of one byte (decision 0227).
 constexpr Tile tiles_between[] = {
     {true, 192, 128}, {true, 192, 96}, {true, 192, 64}, {false, 128, 160}, {false, 128, 224}};
+// Of a turned product, whose columns are few and of any number (decision 0266).
+constexpr Tile tiles_turned[] = {{true, 128, 112},  {true, 128, 144},  {true, 128, 176},  {true, 192, 112},
+                                 {false, 128, 144}, {false, 128, 176}, {false, 128, 208}, {false, 128, 240}};
 constexpr Tile mma_tiles[] = {{true, 256, 128}, {true, 128, 256}, {true, 128, 128},
                               {true, 256, 64},  {true, 128, 64},  {true, 64, 64}};
 
@@ -403,12 +406,14 @@ std::string illegal(const Schedule& s, const EpilogueNeeds& n) {
     return "a consumer has " + text(rows) + " rows, not 64" + (most > 128 ? ", 128 or " : " or ") + text(most);
   if (s.mma && !s.strip_x && s.bn != 64 && s.bn != 128 && s.bn != 256)
     return "a tile has " + text(s.bn) + " columns, not 64, 128 or 256";
-  if (s.bn < 32 || s.bn > 256 || s.bn % 32)
-    return "a tile of " + text(s.bn) + " columns is not a multiple of 32 up to 256";
+  const int step = n.turned ? 16 : 32;
+  if (s.bn < 32 || s.bn > 256 || s.bn % step)
+    return "a tile of " + text(s.bn) + " columns is not a multiple of " + text(step) + " up to 256";
   if (rows / 64 * columns / 2 * (n.promoted && !s.mma ? 2 : 1) > registers)
     return "its accumulator takes more than " + text(registers) + " registers a thread";
   const bool narrow = n.group % 32 || n.run % 32 || n.piece % 32;
-  if (s.sub_n != 32 && s.sub_n != 64 && !(narrow && s.sub_n == narrowest_subtile))
+  const bool turned = n.turned && (s.sub_n == narrowest_subtile || s.sub_n == 48);
+  if (s.sub_n != 32 && s.sub_n != 64 && !(narrow && s.sub_n == narrowest_subtile) && !turned)
     return "subtiles are 32 or 64 columns wide, and 16 where groups or pieces of a chunk are no multiple of "
            "32";
   if (columns / n.parts % s.sub_n || columns % (n.parts * 16)) {
@@ -472,7 +477,8 @@ Schedule fill_shared(Schedule tile, const EpilogueNeeds& needs) {
   // Stages come first, because memory is far, then wide subtiles; small tiles get as many bytes of
   // stages. Tiles that are held beside a short main loop prefer wide subtiles to a sixth stage
   // (decision 0038).
-  constexpr Staging stagings[] = {{64, 2, 4}, {64, 2, 2}, {32, 2, 4}, {32, 2, 2}, {32, 2, 1}, {16, 4, 4}, {16, 2, 2}};
+  constexpr Staging stagings[] = {{64, 2, 4}, {64, 2, 2}, {32, 2, 4}, {32, 2, 2}, {32, 2, 1},
+                                  {48, 2, 4}, {48, 2, 2}, {16, 4, 4}, {16, 2, 2}};
   if (tile.mma) {
     tile.d_buffers = 1;
     for (const int sub_n : {64, 32, narrowest_subtile}) {
@@ -525,6 +531,7 @@ std::vector<Schedule> candidates(const EpilogueNeeds& needs, bool mma) {
   if (mma || needs.windows || needs.counts_pixels || needs.whole_k) return found;
   add(narrow_tile);
   if (needs.element_bytes == 2) std::for_each(std::begin(tiles_between), std::end(tiles_between), add);
+  if (needs.turned) std::for_each(std::begin(tiles_turned), std::end(tiles_turned), add);
   return found;
 }
 

@@ -17,7 +17,7 @@ struct Schedule {
   bool ping_pong = true;   // consumers take whole tiles in turns; else each takes half the rows of every tile
   int bm = 128, bn = 128;  // accumulator tile
   int stages = 4;          // of A and B, 128 bytes of K each (mma: 64)
-  int sub_n = 64;          // columns of a subtile of the epilogue (16, 32 or 64), of 64 rows
+  int sub_n = 64;          // columns of a subtile of the epilogue (16, 32, 48 or 64), of 64 rows
   int d_buffers = 2;       // staged subtiles of the outputs, a consumer (mma: 1, as every warp writes what it staged)
   int aux_stages = 0;      // subtiles of the tile operands in flight, a consumer; 0: it has none by tensor map
   int raster = 8;          // tile rows walked together
@@ -105,6 +105,7 @@ struct EpilogueNeeds {
   int row_group = 0;           // rows of one in groups of rows, which divide a tile's
   int a_taps = 1, b_taps = 1;  // so often an element of A or B is read, but once from memory (windows)
   Stencil stencil = {};        // instead of a product
+  bool turned = false;         // columns are the output's rows, a line of memory each (decision 0266)
   bool boxes = false;          // of whose pixels the copy engine loads boxes
   bool any_rows = false;       // no value asks for its row, and maps move all: a thread may have any pixels
   bool any_columns = false;    // likewise, of columns

@@ -3,6 +3,7 @@
 #include "cuda/decide/decider.h"
 #include "cuda/decide/fold.h"
 #include "cuda/decide/pack.h"
+#include "cuda/decide/turn.h"
 
 #include <postlude/error.h>
 
@@ -105,6 +106,32 @@ Decision Decider::run() {
   return std::move(d_);
 }
 
+// The product of the other's rows, where that is asked for or the model expects less of it; none: as it is asked for.
+static std::optional<Decision> decide_turned(const Subject& subject, const Layout& layout, const Judge& judge) {
+  constexpr double gain = 0.98;
+  constexpr std::int64_t least_rows = 129, least_k = 1024;  // of fewer rows it was not measured, by a short K slower
+  const Request& request = subject.request;
+  if (!request.turned && (request.schedule || layout.shape.m < least_rows || layout.shape.k < least_k)) return {};
+  const std::optional<Turned> other = turned(subject, layout);
+  if (!other) {
+    if (!request.turned) return {};
+    throw Error(
+        ErrorCode::bad_schedule, "the product is not turned here",
+        "it takes 16-bit operands and outputs, rows of whole 16 bytes, and an epilogue without reductions; leave "
+        "the choice to the heuristic");
+  }
+  const auto expected = [](const Subject& of, const Layout& at) {
+    const Decision d = Decider(of, at, [](const auto&) { return std::string(); }).run();
+    const Considered* const chosen = d.fused && d.passes == 0 ? d.chosen() : nullptr;
+    return chosen && !chosen->schedule.mma ? chosen->microseconds : std::numeric_limits<double>::infinity();
+  };
+  if (!request.turned && expected(other->subject, other->layout) > gain * expected(subject, layout)) return {};
+  Decision decision = Decider(other->subject, other->layout, judge).run();
+  if (!decision.fused) return {};
+  turn_back(decision);
+  return decision;
+}
+
 Decision decide(const Subject& subject, const Layout& layout, const Judge& judge) {
   const std::optional<Layout> one = folded(subject, layout);
   Layout chosen = one ? *one : layout;
@@ -119,6 +146,7 @@ Decision decide(const Subject& subject, const Layout& layout, const Judge& judge
   if (std::optional<Layout> by_weights = together_by_weights(subject, chosen); by_weights && !filters(subject, chosen))
     chosen = *std::move(by_weights);
   if (std::optional<Layout> copied = packed(subject, chosen)) chosen = *std::move(copied);
+  if (std::optional<Decision> other = decide_turned(subject, chosen, judge)) return *std::move(other);
   Decision decision = Decider(subject, chosen, judge).run();
   decision.folded = one && !stencil && layout.shape.batch > 1;
   return decision;

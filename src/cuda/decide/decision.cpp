@@ -102,7 +102,7 @@ std::string Decision::describe() const {
   std::string text;
   const auto add = [&](const std::string& part) { text += (text.empty() ? "" : "; ") + part; };
   if (const Considered* c = chosen()) {
-    std::string line = (fused ? "" : "accumulator by ") + to_string(c->schedule);
+    std::string line = (turned ? "turned " : fused ? "" : "accumulator by ") + to_string(c->schedule);
     if (!c->held_for.empty()) line += ", held for its " + c->held_for;
     if (repack_a) line += ", A repacked";
     if (repack_b) line += ", B repacked";
@@ -126,7 +126,7 @@ std::string Decision::describe() const {
 }
 
 Request parse_request(std::string_view text, bool hopper, const std::string& arch) {
-  constexpr std::string_view accumulator = "accumulator", by = " by ";
+  constexpr std::string_view accumulator = "accumulator", by = " by ", turned = "turned";
   Request request;
   request.fast = core::is_fast(text);
   text = core::without_fast(text);
@@ -136,6 +136,10 @@ Request parse_request(std::string_view text, bool hopper, const std::string& arc
     rest.remove_prefix(accumulator.size());
     if (rest.starts_with(by)) rest.remove_prefix(by.size());
     else if (!rest.empty()) rest = text;  // which cannot be read
+  }
+  if (!request.through_memory && (rest == turned || rest.starts_with("turned "))) {
+    request.turned = true;
+    rest.remove_prefix(std::min(rest.size(), turned.size() + 1));
   }
   request.mma = !hopper || rest.starts_with("mma");
   if (!rest.empty() && rest != "mma") request.schedule = parse_schedule(rest);

@@ -59,6 +59,7 @@ struct Layout {
   };
   std::optional<Beside> beside;
   bool one = false;             // images are rows of one product (fold.h)
+  bool turned = false;          // rows are the columns that are asked for (turn.h)
   std::int64_t image_rows = 0;  // of which each has so many, where the Program counts them; 0: it does not
   std::vector<Placed> buffers;  // the Program's operands and outputs
 };
@@ -148,6 +149,7 @@ struct Decision {
   bool repack_images = false;
   bool residues_share = false;         // a launch, those of a strided data gradient
   bool folded = false;                 // images are rows of one product
+  bool turned = false;                 // the product's rows are the columns that are asked for
   std::vector<Considered> considered;  // schedules of the product
   std::vector<Considered> not_fused;   // those rejected of the fused product, where there is none
   std::string why;                     // the epilogue runs from memory
@@ -167,10 +169,11 @@ struct Request {
   bool fast = false;            // fp8 accumulates on Hopper's tensor cores alone
   bool through_memory = false;  // the accumulator goes through memory, and the epilogue runs on it as a stream
   bool mma = false;             // the portable kernel
+  bool turned = false;          // the product is that of the other's rows (turn.h)
   std::optional<Schedule> schedule;
 };
-// "", "mma" or a schedule, or "accumulator" or "accumulator by" and one of those; "fast" before any. Throws
-// bad_schedule.
+// "", "mma" or a schedule, or "accumulator" or "accumulator by" and one of those, or "turned" or "turned" and a
+// schedule; "fast" before any. Throws bad_schedule.
 [[nodiscard]] Request parse_request(std::string_view text, bool hopper, const std::string& arch);
 
 // A Program for GPUs of one kind: all that a decision depends on beside the layout.

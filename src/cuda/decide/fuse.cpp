@@ -41,6 +41,8 @@ std::vector<BufferPlace> Decider::places(const Program& program, const std::vect
     place.tensor_map = place.unit && buffer.axes.has(Axis::m) && size <= 4 && columns * size % 16 == 0 &&
                        m.alignment >= 16 && map_stride(m.strides[1], size, shape_.m) &&
                        (m.strides[0] == 0 || map_stride(m.strides[0], size, shape_.batch)) && buffer.rows == Extent{};
+    // Of what is turned the rows are side by side.
+    if (layout_.turned) place.tensor_map = buffer.axes.contains(tile_axes);
     // Rows of a residue are no stride apart: the copy engine writes them, or every thread its elements.
     if (part_ && buffer.axes.has(Axis::m) && !place.tensor_map) place = {};
     // Threads that read pixels straight from memory move pairs of columns, or each; no other kernel takes such a
@@ -268,7 +270,7 @@ void Decider::fuse(const Contraction& gemm) {
   // five and more have not side by side in a tile. Pieces that begin between 16 bytes are copied (decision 0240).
   const bool whole = columns_ % 8 == 0 || (!mma && layout_.b.strides[0] == 0);
   arrange(gemm, mma, parts == 1 || (parts <= 4 && whole && accumulator_piece(phase) % (mma ? 8 : 64) == 0), parts);
-  variant_.padded_taps = layout_.padded.has_value();
+  variant_.padded_taps = layout_.padded.has_value(), variant_.turned = layout_.turned;
   // Addresses of outputs and operands decide how they are reached; those of the workspace are aligned.
   Chosen chosen =
       choose_product({program_, product_phase_, variant_, mma, places(program_, memory_, columns), product_shape(mma),

@@ -172,6 +172,14 @@ void Decider::map_tile(Kernel& k, DType type, const Memory& memory, const lower:
     return;
   }
   const int box = static_cast<int>(row_bytes / bytes);
+  if (variant_.turned) {
+    map(k, address, type,
+        {{this->rows(), 1, rows},
+         {columns_, memory.strides[2], product_->schedule.sub_n},
+         {memory.strides[0] ? shape_.batch : 1, memory.strides[0], 1}},
+        static_cast<int>(rows * bytes));
+    return;
+  }
   if (variant_.padded_taps) {  // a tap stands for a batch, which weight gradients lack
     const int channels = layout_.padded->channels;
     map(k, address, type,

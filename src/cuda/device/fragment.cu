@@ -12,11 +12,19 @@ DEVICE void move_nothing_across(const bool never) { if (never) asm volatile("exi
 DEVICE u32 clock_now() { u32 r; asm volatile("mov.u32 %0, %clock;" : "=r"(r) :: "memory"); return r; }
 DEVICE void doze() { asm volatile("nanosleep.u32 40;" ::: "memory"); }
 #if __CUDA_ARCH__ >= 900
+DEVICE void stmatrix_transposed(u32 to, u32 a, u32 b, u32 c, u32 d) {
+  asm volatile("stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(to), "r"(a), "r"(b), "r"(c), "r"(d)
+               : "memory");
+}
 DEVICE void stmatrix(u32 to, u32 a, u32 b, u32 c, u32 d) {
   asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(to), "r"(a), "r"(b), "r"(c), "r"(d)
                : "memory");
 }
 #endif
+DEVICE void ldmatrix_transposed(u32 from, u32& a, u32& b, u32& c, u32& d) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(a), "=r"(b), "=r"(c), "=r"(d) : "r"(from) : "memory");
+}
 DEVICE void ldmatrix(u32 from, u32& a, u32& b, u32& c, u32& d) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
                : "=r"(a), "=r"(b), "=r"(c), "=r"(d) : "r"(from) : "memory");
@@ -245,6 +253,25 @@ template <int size> DEVICE u32 fragment_element(const u32 (&x)[size * 2], int e)
 #if DIRECT  // from and to memory (stencil_direct.cu)
 template <int size> DEVICE void fragment_load(const TensorMap& map, u32, const Tile& t, int f, u32 (&x)[size * 2]);
 template <int size> DEVICE void fragment_store(const TensorMap& map, u32, const Tile& t, int f, const u32 (&x)[size * 2]);
+#elif TURNED
+// A line has the rows of a column: 64 of an operand, and of an output those of a warp, which leave alone. Elements have 16 bits.
+template <int size> DEVICE void fragment_load(const TensorMap&, u32 subtile, const Tile& t, int f, u32 (&x)[size * 2]) {
+  const int matrix = t.lane / 8;
+  ldmatrix_transposed(subtile + swizzled<128>(f * 16 + matrix / 2 * 8 + t.lane % 8, t.warp * 32 + matrix % 2 * 16), x[0], x[1], x[2], x[3]);
+}
+template <int size> DEVICE void fragment_store(const TensorMap&, u32 subtile, const Tile& t, int f, const u32 (&x)[size * 2]) {
+  const u32 own = subtile + t.warp * SUB_N * 32;
+#if __CUDA_ARCH__ >= 900
+  const int matrix = t.lane / 8;
+  stmatrix_transposed(own + swizzled<32>(f * 16 + matrix / 2 * 8 + t.lane % 8, matrix % 2 * 16), x[0], x[1], x[2], x[3]);
+#else
+  #pragma unroll
+  for (int i = 0; i < 4; ++i)
+    #pragma unroll
+    for (int e = 0; e < 2; ++e)
+      shared_store(own + swizzled<32>(f * 16 + i / 2 * 8 + 2 * (t.lane % 4) + e, i % 2 * 16 + t.lane / 4 * 2), u16(x[i] >> 16 * e));
+#endif
+}
 #else
 template <int size> DEVICE void fragment_load(const TensorMap&, u32 subtile, const Tile& t, int f, u32 (&x)[size * 2]) {
   const int row = t.warp * 16 + t.lane / 4, column = f * 16 + 2 * (t.lane % 4);

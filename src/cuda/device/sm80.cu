@@ -9,10 +9,6 @@ DEVICE i64 map_pitch(const TensorMap& map) { return i64(map.word[3]); }
 DEVICE i64 map_batch(const TensorMap& map) { return i64(map.word[4]); }
 
 #ifndef POSTLUDE_HOST
-DEVICE void ldmatrix_transposed(u32 from, u32& a, u32& b, u32& c, u32& d) {
-  asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
-               : "=r"(a), "=r"(b), "=r"(c), "=r"(d) : "r"(from) : "memory");
-}
 DEVICE void shared_load(u32 from, u32& a, u32& b, u32& c, u32& d) {
   asm volatile("ld.shared.v4.b32 {%0, %1, %2, %3}, [%4];" : "=r"(a), "=r"(b), "=r"(c), "=r"(d) : "r"(from) : "memory");
 }

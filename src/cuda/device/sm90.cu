@@ -127,6 +127,8 @@ template <int size> DEVICE void subtile_load(const TensorMap& map, u32 to, u32 b
 #else
     tma_load_pixels(to + box * 64 * row_bytes, map, bar, col + box * (row_bytes / size), at.x, at.y, at.image, 0, 0);
 #endif
+#elif TURNED
+  tma_load(to, map, bar, row, col, batch);
 #else
   batch = map_batch(p, col, batch);
   #pragma unroll
@@ -146,6 +148,8 @@ template <int size> DEVICE void subtile_store(const TensorMap& map, u32 from, in
 #else
     tma_store_pixels(map, from + (box * 64 + row % 64) * row_bytes, col + box * (row_bytes / size), at.x, at.y, at.image);
 #endif
+#elif TURNED
+  tma_store(map, from + row % 64 * SUB_N * size, row, col, batch);
 #else
   batch = map_batch(p, col, batch);
   #pragma unroll

@@ -184,6 +184,7 @@ std::string gemm_source(const KernelVariant& variant, const Schedule& s, const E
   define("ELEM_BYTES", size_of(variant.a));
   define("A_MN_MAJOR", variant.a_mn_major);
   define("B_MN_MAJOR", variant.b_mn_major);
+  define("TURNED", variant.turned);
   define("WHOLE_M", variant.whole_m);
   define("WHOLE_N", variant.whole_n);
   if (variant.lone_columns) define("LONE_COLUMNS", 1);

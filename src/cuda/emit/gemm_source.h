@@ -29,6 +29,7 @@ struct KernelVariant {
   bool scattered = false;       // rows lie in memory as ScatterRows say
   bool b_chunks = false;        // as a_chunks
   bool b_depth = false;         // as a_depth
+  bool turned = false;          // rows of tile operands and outputs are side by side in memory (sm_90a)
   bool whole_m = false, whole_n = false;  // tiles divide M, N: no masks
   bool lone_columns = false;              // a tile has all of its columns: their statistics meet no others (sm_90a)
   int promoted = 0;      // so many stages' sums at a time are added in f32 (sm_90a, fp8); 0: all in one

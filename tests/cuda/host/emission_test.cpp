@@ -318,7 +318,8 @@ TEST(Emission, AgreesWithTheReferenceOnTheHost) {
     SCOPED_TRACE(r.name + " by " + r.call.describe() + "\n" + fuzz::write(r.c));
     const std::string schedule = r.call.describe();
     by_mma += schedule.starts_with("mma");
-    by_wgmma += schedule.starts_with("pingpong") || schedule.starts_with("cooperative");
+    by_wgmma +=
+        schedule.starts_with("pingpong") || schedule.starts_with("cooperative") || schedule.starts_with("turned");
     held += schedule.find("held") != schedule.npos;
     split += schedule.find("split") != schedule.npos;
     by_memory += schedule.find("by memory") != schedule.npos;
