@@ -309,18 +309,21 @@ def measure(machine: Machine, job: Job) -> dict:
 def wanted_schedules(cell: Cell, plan, most: int) -> list[str]:
     """The chooser's, best first, then neighbours of them: every knob drawn anew."""
     lines = plan.explain("schedule", cell.m, cell.n, cell.k).splitlines()
-    ranked = [line.split("  ")[0] for line in lines if line.startswith(("pingpong", "cooperative"))]
+    kinds = ("pingpong", "cooperative", "turned ")
+    ranked = [line.split("  ")[0] for line in lines if line.startswith(kinds)]
     rng, found = Random(cell.number), ranked[:most * 2 // 3]
     for _ in range(4 * most):
         if len(found) >= most or not ranked:
             break
-        words = rng.choice(ranked[:8]).split(" split ")[0].split()
+        of = rng.choice(ranked[:8]).split(" split ")[0]
+        turned = "turned " if of.startswith("turned ") else ""
+        words = of.removeprefix("turned ").split()
         bm, bn, stages = words[1].split("x")
         words[1] = f"{bm}x{bn}x{rng.choice((int(stages), max(2, int(stages) - 1), 4, 3))}"
         words[3] = f"{rng.choice((32, 64))}x{rng.choice((2, 2, 3))}"
         words[5] = str(rng.choice((1, 2, 4))) if words[5] != "0" else "0"
         words[7] = str(rng.choice((1, 2, 3, 4, 6, 8, 12, 16)))
-        text = " ".join(words) + rng.choice(("", "", " split 2", " split 4", " split 8"))
+        text = turned + " ".join(words) + rng.choice(("", "", " split 2", " split 4", " split 8"))
         if text not in found:
             found.append(text)
     return found

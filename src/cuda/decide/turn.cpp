@@ -61,8 +61,8 @@ std::optional<Turned> turned(const Subject& subject, const Layout& layout) {
   const Shape& shape = layout.shape;
   const Request& request = subject.request;
   if (subject.arch != "sm_90a" || request.mma || request.through_memory || !gemm || gemm->a != gemm->b ||
-      size_of(gemm->a) != element || gemm->a_form != Form::strided || gemm->b_form != Form::strided || shape.m == 0 ||
-      shape.n == 0 || shape.k == 0)
+      size_of(gemm->a) != element || gemm->a_form != Form::strided || gemm->b_form != Form::strided ||
+      gemm->groups != 1 || shape.m == 0 || shape.n == 0 || shape.k == 0)
     return {};
   const auto read = [](const Placed& placed, int line, std::int64_t lines, std::int64_t k) {
     return in_boxes(placed, line, 3 - line, k) || in_boxes(placed, 3 - line, line, lines);
