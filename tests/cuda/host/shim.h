@@ -200,14 +200,14 @@ static bool run_blocks(int blocks) {
     for (int i = 0; i < turns.count; ++i) {
       if (turns.waits(turns.warp[i])) continue;
       const int warp = turns.warp[i] * 32, lanes = order ? draw(32) : 0;
-      do {  // a warp as far as it comes
+      do {  // a warp as far as it comes; in a drawn order now and then only to where its lanes meet
         for (int l = 0; l < 32; ++l) {
           const int t = warp + (l ^ lanes);
           Fiber& f = fiber[t];
           if (f.state == at_word && (*f.word & f.mask) != f.value) f.state = running;
           if (f.state == running) resume(t);
         }
-      } while (release(at_warp, warp, warp + 32));
+      } while (release(at_warp, warp, warp + 32) && !(order && draw(8) == 0 && ++events));
     }
     for (int t = 0; t < all; t += threads) events += release(at_barrier, t, t + threads);
     for (int t = 0; t < all; ++t) {
