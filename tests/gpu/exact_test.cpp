@@ -1,13 +1,16 @@
 // Numbers: to the bit where they must be, within their bounds where the hardware truncates.
+#include "cuda/emit/ops.h"
+#include "definitions.h"
 #include "elementary.h"
 #include "gpu/device_run.h"
 #include "gpu/problem.h"
 
 #include <gtest/gtest.h>
 
+#include <bit>
 #include <cmath>
-
 #include <cstdio>
+#include <cstdlib>
 #include <tuple>
 
 namespace postlude::gpu_tests {
@@ -118,33 +121,55 @@ TEST(Zeros, KeepTheirSign) {
   expect_bits_of_the_cpu(problem);
 }
 
+// y of a stream of x and, where there is one, a tile b, in f32.
+std::vector<float> stream_of(const std::string& text, const std::vector<float>& x, const std::vector<float>& b = {}) {
+  const std::size_t bytes = x.size() * sizeof(float);
+  const cuda::CurrentDevice current(0);
+  const cuda::Driver& d = cuda::driver();
+  const cuda::Buffer memory[] = {{0, bytes}, {0, bytes}, {0, bytes}};
+  const auto tensor = [&](int i) {
+    return Tensor(reinterpret_cast<void*>(memory[i].pointer()), DType::f32, {1, static_cast<std::int64_t>(x.size())})
+        .on(Device::cuda);
+  };
+  const Graph graph = parse(text);
+  std::vector<Binding> bindings = {{"X", tensor(0)}, {graph.data().outputs.front().name, tensor(1)}};
+  cuda::check(d.MemcpyHtoD(memory[0].pointer(), x.data(), bytes), "copying in");
+  if (!b.empty()) {
+    bindings.push_back({"b", tensor(2)});
+    cuda::check(d.MemcpyHtoD(memory[2].pointer(), b.data(), bytes), "copying in");
+  }
+  std::vector<float> y(x.size());
+  compile(Stream{.x = DType::f32}, graph, Target::cuda()).bind(bindings).run();
+  cuda::check(d.CtxSynchronize(), "running");
+  cuda::check(d.MemcpyDtoH(y.data(), memory[1].pointer(), bytes), "copying out");
+  return y;
+}
+
 // What the hardware approximates included.
 TEST(Math, KeepsItsErrors) {
   if (const std::string why = missing(); !why.empty()) GTEST_SKIP() << why;
   expect_elementary_errors([](Op op, const std::vector<float>& a, const std::vector<float>& b) {
     const std::string call = !b.empty() ? "acc ** b" : op == Op::neg ? "-acc" : std::string(info(op).id) + "(acc)";
-    const Graph graph = parse(std::string("def f(acc") + (b.empty() ? "" : ", b: tile[f32]") +
-                              "):\n    y: f32 = " + call + "\n    return y\n");
-    const auto count = static_cast<std::int64_t>(a.size());
-    const std::size_t bytes = a.size() * sizeof(float);
-    const cuda::CurrentDevice current(0);
-    const cuda::Driver& d = cuda::driver();
-    const cuda::Buffer memory[] = {{0, bytes}, {0, bytes}, {0, bytes}};
-    const auto tensor = [&](int i) {
-      return Tensor(reinterpret_cast<void*>(memory[i].pointer()), DType::f32, {1, count}).on(Device::cuda);
-    };
-    std::vector<Binding> bindings = {{"X", tensor(0)}, {"y", tensor(1)}};
-    cuda::check(d.MemcpyHtoD(memory[0].pointer(), a.data(), bytes), "copying in");
-    if (!b.empty()) {
-      bindings.push_back({"b", tensor(2)});
-      cuda::check(d.MemcpyHtoD(memory[2].pointer(), b.data(), bytes), "copying in");
-    }
-    std::vector<float> y(a.size());
-    compile(Stream{.x = DType::f32}, graph, Target::cuda()).bind(bindings).run();
-    cuda::check(d.CtxSynchronize(), "running");
-    cuda::check(d.MemcpyDtoH(y.data(), memory[1].pointer(), bytes), "copying out");
-    return y;
+    return stream_of(std::string("def f(acc") + (b.empty() ? "" : ", b: tile[f32]") + "):\n    y: f32 = " + call +
+                         "\n    return y\n",
+                     a, b);
   });
+}
+
+// Of half a million arguments or, with POSTLUDE_MATH_EVERY=1, of all.
+TEST(Functions, KeepTheErrorsOfTheirDefinitions) {
+  if (const std::string why = missing(); !why.empty()) GTEST_SKIP() << why;
+  const char* const every = std::getenv("POSTLUDE_MATH_EVERY");
+  const std::uint64_t step = every == nullptr ? 8191 : std::strtoull(every, nullptr, 10);
+  constexpr std::uint64_t at_once = 1 << 24;
+  for (const auto& [name, parameters] : cuda::native_forms()) {
+    for (std::uint64_t bits = 0; bits < std::uint64_t{1} << 32;) {
+      std::vector<float> x;
+      for (; x.size() < at_once && bits < std::uint64_t{1} << 32; bits += step)
+        x.push_back(std::bit_cast<float>(static_cast<std::uint32_t>(bits)));
+      expect_error_of_definition(name, parameters, x, stream_of(call_text(name, parameters), x));
+    }
+  }
 }
 
 // The compiler knows that |x| and 2^x are not below 0, and forgets that they may be NaN.

@@ -5,27 +5,50 @@ R"cuda(
 #define EACH _Pragma("unroll") for (int e = 0; e < 8; ++e)
 
 DEVICE void vec_exp(float (&y)[8], const float (&x)[8]) { EACH y[e] = op_exp(x[e]); }
+DEVICE void vec_exp_of_size(float (&y)[8], const float (&x)[8]) {
+  float t[8], less[8];
+  EACH t[e] = __fmaf_ru(fabsf(x[e]), -0x1.715476p+0f, -1.5f);
+  EACH t[e] = t[e] + 1.5f;
+  EACH y[e] = fast_exp2(t[e]);
+  EACH less[e] = fmaf(t[e], 0x1.62e43p-1f, fabsf(x[e]));
+  EACH less[e] = saturated_fma(t[e], -0x1.05c61p-29f, less[e]);
+  EACH less[e] = 0x1p-24f - less[e];
+  EACH y[e] = fmaf(y[e], less[e], y[e]);
+}
+DEVICE void vec_reciprocal_from_one(float (&r)[8], const float (&x)[8]) {
+  float d[8];
+  EACH d[e] = 1.f + x[e];
+  EACH r[e] = fast_reciprocal(d[e]);
+  EACH d[e] = fmaf(-d[e], r[e], 1.f);
+  EACH r[e] = fmaf(d[e], r[e], r[e]);
+}
 DEVICE void vec_sigmoid(float (&y)[8], const float (&x)[8]) {
-  EACH y[e] = expf(-x[e]);
-  EACH y[e] = op_min(1.f + y[e], 0x1p+127f);  // reciprocal_from_one
-  float r[8];
-  EACH r[e] = fast_reciprocal(y[e]);
-  EACH y[e] = fmaf(-y[e], r[e], 1.f);
-  EACH y[e] = fmaf(y[e], r[e], r[e]);
+  float small[8], r[8];
+  vec_exp_of_size(small, x);
+  vec_reciprocal_from_one(r, small);
+  EACH y[e] = (x[e] < 0.f ? small[e] : 1.f) * r[e];
 }
 DEVICE void vec_silu(float (&y)[8], const float (&x)[8]) {
-  float s[8];
-  vec_sigmoid(s, x);
-  EACH y[e] = x[e] * s[e];
+  float small[8], r[8];
+  vec_exp_of_size(small, x);
+  vec_reciprocal_from_one(r, small);
+  EACH y[e] = (x[e] < 0.f ? x[e] * small[e] : x[e]) * r[e];
 }
-DEVICE void vec_gelu(float (&y)[8], const float (&x)[8]) {
-  float s[8];
-  EACH s[e] = x[e] * x[e];
-  EACH s[e] = fmaf(s[e], -0x1.a5a7dp-4f, -0x1.26aec2p+1f);
+// Of x and its square.
+DEVICE void vec_gelu_share(float (&s)[8], const float (&x)[8], const float (&square)[8]) {
+  float d[8];
+  EACH s[e] = fmaf(square[e], -0x1.a5a7dp-4f, -0x1.26aec2p+1f);
   EACH s[e] = x[e] * s[e];
   EACH s[e] = fast_exp2(s[e]);
-  EACH s[e] = 1.f + s[e];
-  EACH s[e] = fast_reciprocal(s[e]);
+  EACH d[e] = 1.f + s[e];
+  EACH s[e] = fast_reciprocal(d[e]);
+  EACH d[e] = fmaf(-d[e], s[e], 1.f);
+  EACH s[e] = saturated_fma(d[e], s[e], s[e]);
+}
+DEVICE void vec_gelu(float (&y)[8], const float (&x)[8]) {
+  float s[8], q[8];
+  EACH q[e] = x[e] * x[e];
+  vec_gelu_share(s, x, q);
   EACH y[e] = x[e] * s[e];
 }
 DEVICE void vec_gelu_tanh(float (&y)[8], const float (&x)[8]) { vec_gelu(y, x); }
@@ -34,11 +57,7 @@ DEVICE void vec_dgelu(float (&y)[8], const float (&x)[8]) {
   EACH c[e] = op_max(x[e], -30.f);
   EACH c[e] = op_min(c[e], 30.f);
   EACH q[e] = c[e] * c[e];
-  EACH s[e] = fmaf(q[e], -0x1.a5a7dp-4f, -0x1.26aec2p+1f);
-  EACH s[e] = c[e] * s[e];
-  EACH s[e] = fast_exp2(s[e]);
-  EACH s[e] = 1.f + s[e];
-  EACH s[e] = fast_reciprocal(s[e]);
+  vec_gelu_share(s, c, q);
   EACH q[e] = fmaf(q[e], 0x1.b6676cp-3f, 0x1.988454p+0f);
   EACH q[e] = c[e] * q[e];
   EACH t[e] = 1.f - s[e];

@@ -9,12 +9,12 @@
 #include "cuda/emit/gemm_source.h"
 #include "cuda/emit/ops.h"
 #include "cuda/host/harness.h"
+#include "definitions.h"
 #include "elementary.h"
 #include "fuzz/choices.h"
 #include "fuzz/grammar.h"
 #include "fuzz/oracle.h"
 #include "gpu/device_run.h"
-#include "reference/body.h"
 
 #include <postlude/parse.h>
 
@@ -154,30 +154,7 @@ std::vector<Running> start_all() {
   return all;
 }
 
-// Both forms of a sigmoid keep the error of its definition: the exponential's, half a unit of 1 + e's last place, which
-// is the quotient's whole one, and the quotient's half.
-void expect_sigmoids(const auto& apply) {
-  std::vector<float> x(500'000);
-  for (std::size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(i) * 3.5e-4f - 87;
-  for (const bool eight : {false, true}) {
-    const std::vector<float> y = apply(eight, x), ends = apply(eight, {-INFINITY, -100, 100, INFINITY, NAN});
-    double worst = 0, above = 0;  // of all, of x > 1, where the exponential's error is lost in the sum
-    for (std::size_t i = 0; i < x.size(); ++i) {
-      const double error = ulps(y[i], 1 / (1 + std::exp(-static_cast<double>(x[i]))));
-      worst = std::max(worst, error);
-      if (x[i] > 1) above = std::max(above, error);
-    }
-    EXPECT_LE(worst, info(Op::exp).ulps + 1.5);
-    EXPECT_LE(above, 1.5 + info(Op::exp).ulps / 8);
-    EXPECT_EQ(ends[0], 0);
-    EXPECT_LE(std::abs(ends[1]), 0x1p-126f);
-    EXPECT_EQ(ends[2], 1);
-    EXPECT_EQ(ends[3], 1);
-    EXPECT_TRUE(std::isnan(ends[4]));
-  }
-}
-
-// The functions of math.cu and vector.cu; what the hardware approximates is wrong here by what it may be.
+// The functions of math.cu; what the hardware approximates is wrong here by what it may be.
 TEST(Emission, MathKeepsItsErrors) {
   const fs::path folder = empty_folder("emission_math");
   std::string text = "#include \"" POSTLUDE_SOURCE_DIR "/tests/cuda/host/shim.h\"\n" + cuda::base_source() +
@@ -187,11 +164,7 @@ TEST(Emission, MathKeepsItsErrors) {
     text += "    case " + std::to_string(static_cast<int>(function.op)) + ": y[i] = op_" +
             std::string(info(function.op).id) + "(a[i]); break;\n";
   }
-  text += "    case " + std::to_string(static_cast<int>(Op::pow)) +
-          ": y[i] = op_pow(a[i], b[i]); break;\n  }\n}\n"
-          "extern \"C\" void sigmoids(int eight, long n, const float* x, float* y) {\n"
-          "  for (long i = 0; i < n; ++i) {\n    float in[8], out[8];\n    EACH in[e] = x[i];\n"
-          "    eight ? vec_sigmoid(out, in) : void(out[7] = call_sigmoid(in[7]));\n    y[i] = out[7];\n  }\n}\n";
+  text += "    case " + std::to_string(static_cast<int>(Op::pow)) + ": y[i] = op_pow(a[i], b[i]); break;\n  }\n}\n";
   void* library = compiled(folder, text);
   ASSERT_TRUE(library);
   using Apply = void (*)(int, long, const float*, const float*, float*);
@@ -199,13 +172,6 @@ TEST(Emission, MathKeepsItsErrors) {
   expect_elementary_errors([&](Op op, const std::vector<float>& a, const std::vector<float>& b) {
     std::vector<float> y(a.size());
     function(static_cast<int>(op), static_cast<long>(a.size()), a.data(), b.data(), y.data());
-    return y;
-  });
-  using Sigmoids = void (*)(int, long, const float*, float*);
-  const auto sigmoids = reinterpret_cast<Sigmoids>(dlsym(library, "sigmoids"));
-  expect_sigmoids([&](bool eight, const std::vector<float>& x) {
-    std::vector<float> y(x.size());
-    sigmoids(eight, static_cast<long>(x.size()), x.data(), y.data());
     return y;
   });
   fs::remove_all(folder);
@@ -216,51 +182,30 @@ TEST(Emission, FunctionsKeepTheErrorsOfTheirDefinitions) {
   const fs::path folder = empty_folder("emission_functions");
   std::string text = "#include \"" POSTLUDE_SOURCE_DIR "/tests/cuda/host/shim.h\"\n" + cuda::base_source() +
                      "extern \"C\" void apply(int f, long n, const float* x, float* y) {\n"
-                     "  for (long i = 0; i < n; ++i) switch (f) {\n";
-  int number = 0;
-  for (const auto& [name, parameters] : cuda::native_forms())
-    text += "    case " + std::to_string(number++) + ": y[i] = call_" + name + "(x[i]" +
+                     "  float in[8], out[8];\n  for (long i = 0; i < n; ++i) switch (f) {\n";
+  std::vector<std::string> forms;  // those of eight elements behind the others
+  for (const auto& [name, parameters] : cuda::native_forms()) {
+    text += "    case " + std::to_string(forms.size()) + ": y[i] = call_" + name + "(x[i]" +
             (parameters > 1 ? ", 1.75f" : "") + "); break;\n";
+    forms.push_back(name);
+  }
+  for (const std::string name : {"dgelu", "gelu", "sigmoid", "silu"}) {
+    text += "    case " + std::to_string(forms.size()) + ": in[i % 8] = x[i], vec_" + name +
+            "(out, in), y[i] = out[i % 8]; break;\n";
+    forms.push_back(name);
+  }
   void* library = compiled(folder, text + "  }\n}\n");
   ASSERT_TRUE(library);
   const auto apply = reinterpret_cast<void (*)(int, long, const float*, float*)>(dlsym(library, "apply"));
-  std::vector<float> x = many_floats(40009);
+  std::vector<float> x = many_floats(40009), y;
   for (int i = -200000; i <= 200000; ++i) {
     x.push_back(static_cast<float>(i) * 1e-5F);
     x.push_back(static_cast<float>(i) * 6e-4F);
   }
-  std::vector<float> y(x.size());
-  number = 0;
-  for (const auto& [name, parameters] : cuda::native_forms()) {
-    const Graph graph =
-        parse("def f(acc):\n    D: f32 = " + name + "(acc" + (parameters > 1 ? ", 1.75" : "") + ")\n    return D\n");
-    const auto call = std::find_if(graph.data().nodes.begin(), graph.data().nodes.end(),
-                                   [](const Node& n) { return n.op == Op::call; });
-    const std::vector<TypeState> types(parameters, {.type = DType::f32});
-    Typing typing;
-    const reference::Body body(*call, types, DType::f32, typing);
-    std::vector<reference::Cell> scratch;
-    apply(number++, static_cast<long>(x.size()), x.data(), y.data());
-    double worst = 0;
-    float at = 0;
-    for (std::size_t i = 0; i < x.size(); ++i) {
-      const std::array<reference::Cell, 2> in = {reference::cell(reference::point(x[i])),
-                                                 reference::cell(reference::point(1.75))};
-      reference::Cell out;
-      body.run(std::span(in).first(parameters), {}, scratch, {&out, 1});
-      const reference::Real& r = out.real;
-      double error = 0;  // over its bound
-      if (is_anything(r)) continue;
-      if (is_nan(r)) error = std::isnan(y[i]) ? 0 : HUGE_VAL;
-      else if (std::isnan(y[i]) || (is_point(r) && (y[i] != r.value || std::signbit(y[i]) != std::signbit(r.value))))
-        error = HUGE_VAL;
-      else if (y[i] > r.value) error = (y[i] - r.value) / (r.high - r.value);
-      else if (y[i] < r.value) error = (r.value - y[i]) / (r.value - r.low);
-      if (error > worst) worst = error, at = x[i];
-    }
-    // gelu and its derivative take the hardware's reciprocal as it is, which may be wrong by a whole unit.
-    EXPECT_LE(worst, name.find("gelu") == name.npos || name == "gelu_erf" ? 1 : 1.25) << name << " of " << at;
-    RecordProperty(name, std::to_string(worst));
+  y.resize(x.size());
+  for (std::size_t f = 0; f < forms.size(); ++f) {
+    apply(static_cast<int>(f), static_cast<long>(x.size()), x.data(), y.data());
+    expect_error_of_definition(forms[f], cuda::native_forms().at(forms[f]), x, y);
   }
   fs::remove_all(folder);
 }
