@@ -154,7 +154,9 @@ BlockSize block_for(const ProductShape& shape, const Kernels& kernels) {
 
 std::int64_t thin_k_block(const ProductShape& shape) {
   const std::int64_t depth = thin_a / std::max<std::int64_t>(shape.m, 1);
-  const std::int64_t least = shape.m > max_thin_rows && shape.b_n_major ? thin_k_least / 2 : thin_k_least;
+  // Of more than 24 rows L1 holds a panel that is copied (decision 0268).
+  const std::int64_t part = !shape.b_n_major ? 1 : shape.m > row_group ? 4 : shape.m > max_thin_rows ? 2 : 1;
+  const std::int64_t least = thin_k_least / part;
   return even_block(shape.k, std::max(depth, least), 16);
 }
 

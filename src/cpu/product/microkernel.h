@@ -127,8 +127,10 @@ struct ThinRun {
   std::int64_t c_row = 0;
   std::int64_t c_column = 1;  // k-major only
   bool accumulate = false;
-  bool alone = false;     // k-major: no part of a row's columns, of which tiles depend on the number of threads
-  float* copy = nullptr;  // of an f32 B contiguous in N, more than 24 rows: a panel's place, k deep
+  bool alone = false;           // k-major: no part of a row's columns, of which tiles depend on the number of threads
+  float* copy = nullptr;        // of an f32 B contiguous in N, more than 24 rows: a panel's place, k deep
+  const float* next = nullptr;  // a line of each of B's rows that is asked for, into L2, by a tile of such rows
+  std::int64_t next_step = 0;
   // What is asked for meanwhile: nothing, where B is in L2; lines of the same columns; of a B out of
   // memory the next columns, into L2 (decision 0035).
   enum class Asks : std::uint8_t { nothing, lines, columns };
