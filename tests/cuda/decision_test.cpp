@@ -14,6 +14,7 @@
 
 #include <cmath>
 #include <filesystem>
+#include <limits>
 #include <regex>
 
 namespace postlude::inline v0::cuda {
@@ -283,8 +284,8 @@ TEST(Decision, DoesNotCompileWhatIsForetoldToSpill) {
       {"def f(acc):\n    D: bf16 = where(random(seed=1) < 0.9, acc / 0.9, 0)\n    return D\n",
        {1, 3391, 18432, 3072},
        1},
-      {"def f(acc, alpha: scalar[f32], bias: row[f32]):\n"
-       "    index: i64 = argmax(acc * alpha + bias, axis=1)\n    return index\n",
+      {"def f(acc, scale: row[f32], bias: row[f32]):\n"
+       "    index: i64 = argmax(acc * scale + bias, axis=1)\n    return index\n",
        {1, 9663, 27024, 1088},
        1},
       {"def f(acc, sa: col[f32], sb: row[f32], bias: row[bf16], gamma: row[bf16], beta: row[bf16]):\n"
@@ -581,6 +582,19 @@ TEST(Emitted, AsksWhereARowLies) {
     }
   }
   EXPECT_EQ(text.find("(i64)memory_row"), text.npos);
+}
+
+TEST(Agreed, DividesByMultiplication) {
+  constexpr int most = std::numeric_limits<int>::max();
+  for (const int by : {1, 2, 3, 7, 12, 64, 641, 1 << 16, 1000003, 1 << 30, most - 1, most}) {
+    const agreed::IntDivisor d = agreed::int_divisor(by);
+    for (const std::int64_t near :
+         {std::int64_t{0}, std::int64_t{by}, std::int64_t{by} * 5, std::int64_t{most} / by * by, std::int64_t{most}}) {
+      for (std::int64_t x = near - 1; x <= near + 1; ++x) {
+        if (x >= 0 && x <= most) EXPECT_EQ(agreed::quotient(static_cast<int>(x), d), x / by) << x << " / " << by;
+      }
+    }
+  }
 }
 
 // The same tokens say on both sides where a partial result lies.

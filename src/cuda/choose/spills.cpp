@@ -36,7 +36,7 @@ bool keeps_too_much(const FusedEpilogue& e, const Schedule& s, bool apart, int a
   if (accumulators < 192) return accumulators >= 160 && first.draws && !apart && (ahead || first.loaded);
   int words = ahead + first.loaded * s.sub_n / 8 + (first.rows + first.row_states) * rows;
   if (s.sub_n >= 64) words += 6;
-  if (stored == 0) return apart && words + (cluster_tiles(s) > 1 ? 11 : 0) >= 31;
+  if (stored == 0) return apart && words + (cluster_tiles(s) > 1 ? 11 : 0) >= 50;
   if (!apart) words += 16;  // all fragments of a subtile at once
   words += first.column_states * s.sub_n / 4;
   if (ahead) words += 2 * stored + 4 * (e.needs.parts - 1);

@@ -427,6 +427,12 @@ agreed::GemmSizes Decider::sizes() const {
   g.k_blocks =
       small(variant_.b_taps && !s.mma ? windows()->taps * ceil_div(windows()->channels, bk) : ceil_div(depth(), bk));
   if (part_ && part_->a.taps == 0) g.k_blocks = s.mma ? 0 : 1;  // of zeros
+  g.part_blocks = g.k_blocks / s.split, g.longer = g.k_blocks % s.split;
+  const int down = small(ceil_div(g.tiles_m, s.cluster_m)),
+            beside = small(ceil_div(g.tiles_n, s.mma ? consumers(s) : s.cluster_n));
+  const auto divisor = [](std::int64_t by) { return agreed::int_divisor(small(std::max<std::int64_t>(1, by))); };
+  g.group = divisor(std::int64_t{g.raster} * beside), g.down = divisor(g.raster);
+  g.last_down = divisor(down % g.raster ? down % g.raster : g.raster), g.divided = divisor(g.tiles - g.whole);
   g.a_batch = layout_.a.strides[0] != 0, g.b_batch = layout_.b.strides[0] != 0;
   return g;
 }

@@ -98,19 +98,16 @@ struct Work { int m, n, batch; };
 
 // Grouped raster: p.raster tile rows at a time, down the group first, so that A and B tiles are still in L2 when met again.
 DEVICE Work work_of(const Params& p, int t, int tiles_m, int tiles_n) {
-  // A division takes two hundred clocks, and a launch waits for its first tile.
   int batch = 0, first = 0;
   if (batches(p) > 1) {
     const int per_batch = tiles_m * tiles_n;
     batch = t / per_batch, t -= batch * per_batch;
   }
   if (tiles_m > p.raster) {
-    const int per_group = p.raster * tiles_n, group = t / per_group;
-    first = group * p.raster, t -= group * per_group;
+    const int group = quotient(t, p.group);
+    first = group * p.raster, t -= first * tiles_n;
   }
-  const int rows = min(p.raster, tiles_m - first);
-  if (rows == 1) return {first, t, batch};
-  const int n = t / rows;
+  const int rows = min(p.raster, tiles_m - first), n = quotient(t, rows == p.raster ? p.down : p.last_down);
   return {first + t - n * rows, n, batch};
 }
 

@@ -26,8 +26,9 @@ DEVICE Four* place_of(const Params& p, const Tile& tile, i64 part) {
 // Parts are numbered behind the whole tiles; those of a tile are as many apart as tiles have parts.
 DEVICE int part_number(const Params& p, int t) { return (t - p.whole) * TILES_TOGETHER + (TILES_TOGETHER > 1 ? Loop::rank() : 0); }
 DEVICE int parts_apart(const Params& p) { return Loop::divided(p) * TILES_TOGETHER; }
-DEVICE u32* counters_of(const Params& p, const Tile& tile, int number) {
-  return (u32*)p.word[PARTS_WORD + 1] + (1 + IN_SHARES) * (number % parts_apart(p) * (WARPS / 4) + tile.wg * !PINGPONG);
+DEVICE int first_part(const Params& p, int t) { return part_number(p, t) - Loop::part(p, t) * parts_apart(p); }
+DEVICE u32* counters_of(const Params& p, const Tile& tile, int first) {
+  return (u32*)p.word[PARTS_WORD + 1] + (1 + IN_SHARES) * (first * (WARPS / 4) + tile.wg * !PINGPONG);
 }
 DEVICE void leave_part(const Params& p, const Tile& tile, int number, u32* come, const ACC (&acc)[MI][BN / 2]) {
   Four* const to = place_of(p, tile, number) + tile.thread;
@@ -45,11 +46,11 @@ DEVICE void await_parts(const Tile& tile, u32* come, u32 count) {
 // Every part leaves its accumulators and adds its share of the tile: to the last part's, in whose place sums lie, those of the first on.
 METHOD bool Loop::join(const Params& p, const Tile& tile, int t, u32 stages, u32 meet, ACC (&acc)[MI][BN / 2]) {
   if (is_whole(p, t)) return true;
-  const int number = part_number(p, t), tiles = parts_apart(p);
-  u32* const come = counters_of(p, tile, number);
+  const int number = part_number(p, t), tiles = parts_apart(p), first = first_part(p, t);
+  u32* const come = counters_of(p, tile, first);
   leave_part(p, tile, number, come, acc);
   await_parts(tile, come, p.parts);
-  const int first = number % tiles, last = first + (p.parts - 1) * tiles;
+  const int last = first + (p.parts - 1) * tiles;
   Four* const to = place_of(p, tile, last);
   #pragma unroll 1
   for (int unit = part(p, t) + p.parts * tile.warp; unit < FOURS * 4; unit += p.parts * 4) {  // of a warp's Fours
@@ -77,16 +78,16 @@ METHOD bool Loop::join(const Params& p, const Tile& tile, int t, u32 stages, u32
 #else
 METHOD bool Loop::join(const Params& p, const Tile& tile, int t, u32 stages, u32 meet, ACC (&acc)[MI][BN / 2]) {
   if (is_whole(p, t)) return true;
-  const int number = part_number(p, t), tiles = parts_apart(p);
-  u32* const come = counters_of(p, tile, number);
+  const int number = part_number(p, t), tiles = parts_apart(p), first = first_part(p, t);
+  u32* const come = counters_of(p, tile, first);
   if (!owns(p, t)) return leave_part(p, tile, number, come, acc), false;
   await_parts(tile, come, p.parts - 1);
   if (tile.thread == 0) *come = 0;  // for the next launch
   constexpr int at_once = FOURS <= 8 ? 4 : FOURS <= 12 ? 2 : 1;  // parts on their way, of small tiles
   #pragma unroll 1
-  for (int first = number % tiles; first < number; first += at_once * tiles) {
-    const auto has = [&](int part, int x) { return first + part * tiles < number && has_rows(p, tile, x, tile.warp); };
-    const auto from = [&](int part, int x) { return place_of(p, tile, first + part * tiles)[x * 128 + tile.thread]; };
+  for (int next = first; next < number; next += at_once * tiles) {
+    const auto has = [&](int part, int x) { return next + part * tiles < number && has_rows(p, tile, x, tile.warp); };
+    const auto from = [&](int part, int x) { return place_of(p, tile, next + part * tiles)[x * 128 + tile.thread]; };
     if constexpr (at_once == 1) {
       #pragma unroll
       for (int x = 0; x < FOURS; ++x)
@@ -208,7 +209,11 @@ extern "C" __global__ void __launch_bounds__(384, 1) CLUSTER postlude_gemm(const
 
   const Params& one = params_of(all, 0);
 
-  if (warpgroup == 0 && warp == 0 && elect_one()) {
+  Load load;
+  // What a warp loads first it finds out while another one makes barriers.
+  const bool loads = warpgroup == 0 && (warp == 0 || warp == second_loader);
+  if (loads) load.begin(all, Loop::first(), warp != 0);
+  if (warpgroup == 0 && warp == 2 && elect_one()) {
     for (int i = 0; i < STAGES; ++i) {
       mbarrier_init(full + 8 * i, 1);
       mbarrier_init(empty + 8 * i, (PINGPONG ? 4 : 8) * TILES_TOGETHER);  // one arrival a consumer warp
@@ -223,7 +228,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) CLUSTER postlude_gemm(const
 #endif
     fence_mbarrier_init();
     fence_async_shared();
-  } else if (warpgroup == 0 && warp == 1 && elect_one()) {
+  } else if (warpgroup == 1 && warp == 0 && elect_one()) {
     for (int i = 0; i < MAPS; ++i) tma_prefetch(one.map[i]);
   }
 #if CLUSTER_BLOCKS > 1
@@ -233,12 +238,12 @@ extern "C" __global__ void __launch_bounds__(384, 1) CLUSTER postlude_gemm(const
 #endif
   follow_previous_launch();
 #if HOLDS
-  // The warp that loads A and B does not wait for what memory has.
+  // A warp that loads A and B does not wait for what memory has.
   u32* const last_tag = (u32*)one.word[TAGS_WORD] + blockIdx.x;  // all blocks count alike
   u32 tag = 0;
-  if (threadIdx.x >= 32) {
+  if (threadIdx.x >= 32 * LOADERS) {
     tag = *last_tag + 1;
-    named_sync(8, 352);
+    named_sync(8, 384 - 32 * LOADERS);
     if (threadIdx.x == 96) *last_tag = tag;
   }
 #endif
@@ -251,7 +256,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) CLUSTER postlude_gemm(const
     if (warp == 3) let_blocks_meet((u32*)one.word[BLOCKS_WORD]);
 #endif
     if (elect_one()) {
-      if (warp == 0) load_operands(all, smem, full, empty);
+      if (loads) load_operands(all, load, warp != 0, smem, full, empty);
 #if AUX_STAGES
       if (warp == 1 || warp == 2) {
         const int wg = warp - 1;

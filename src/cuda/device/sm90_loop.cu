@@ -1,6 +1,6 @@
 R"cuda(
-// The persistent matrix product. One producer warpgroup (warp 0 loads A and B; warps 1 and 2 load the tile operands of
-// consumer 0 and 1), two consumer warpgroups that multiply and run the epilogue. Ping-pong: the consumers take turns, each a
+// The persistent matrix product. One producer warpgroup (warp 0 and another one load A and B; warps 1 and 2 load the tile operands
+// of consumer 0 and 1), two consumer warpgroups that multiply and run the epilogue. Ping-pong: the consumers take turns, each a
 // whole tile, so that one's epilogue hides under the other's main loop. Cooperative: each takes half the rows of every tile.
 //
 // Everything in capitals is a parameter of the variant, defined at the top of the emitted source; `Epilogue` and `Held` are
@@ -16,6 +16,14 @@ constexpr int SMEM_AUX = SMEM_D + 2 * D_BUFFERS * D_BYTES;
 constexpr int SMEM_SCRATCH = SMEM_AUX + 2 * AUX_STAGES * AUX_BYTES;
 constexpr int SMEM_BARRIERS = SMEM_SCRATCH + 2 * SCRATCH_BYTES;
 constexpr int TILES_TOGETHER = CLUSTER_M * CLUSTER_N;  // of a cluster, beside each other
+
+// Two warps load every second stage each, where a second one is free and what they load is not windows, which are walked. For one
+// alone a stage takes 200 clocks, however small it is (decision 0263).
+#if A_FORM || B_FORM || (AUX_STAGES && (HOLDS || FINISHES))
+constexpr int LOADERS = 1, second_loader = 0;
+#else
+constexpr int LOADERS = 2, second_loader = AUX_STAGES ? 3 : 1;  // its warp
+#endif
 
 #if SCATTERED
 // The residues of a strided data gradient are products of one launch: the tiles of each follow those of the one before (decision 0085).
@@ -50,18 +58,19 @@ struct Loop {
   DEVICE_STATIC bool is_whole(const Params& p, int t) { return BY_MEMORY && t < p.whole; }
   DEVICE_STATIC int divided(const Params& p) { return p.tiles - p.whole; }  // tiles that have parts
   DEVICE_STATIC bool has(const Params& p, int t) { return t < (BY_MEMORY ? p.whole + divided(p) * p.parts : p.tiles); }
+  DEVICE_STATIC int part(const Params& p, int t) { return BY_MEMORY ? quotient(t - p.whole, p.divided) : BY_CLUSTER ? rank() : 0; }
   DEVICE_STATIC Work work(const Params& p, int t) {
-    Work w = work_of(p, BY_MEMORY && t >= p.whole ? p.whole + (t - p.whole) % divided(p) : tile_in(p, t),
+    Work w = work_of(p, BY_MEMORY && t >= p.whole ? t - part(p, t) * divided(p) : tile_in(p, t),
                      (p.tiles_m + CLUSTER_M - 1) / CLUSTER_M, (p.tiles_n + CLUSTER_N - 1) / CLUSTER_N);
     if (CLUSTER_M > 1) w.m = w.m * CLUSTER_M + rank();
     if (CLUSTER_N > 1) w.n = w.n * CLUSTER_N + rank();
     return w;
   }
   DEVICE_STATIC bool exists(const Params& p, int row, int column) { return (CLUSTER_M == 1 || row < p.m) && (CLUSTER_N == 1 || column < p.n); }
-  DEVICE_STATIC int part(const Params& p, int t) { return BY_MEMORY ? (t - p.whole) / divided(p) : BY_CLUSTER ? rank() : 0; }
   DEVICE_STATIC bool owns(const Params& p, int t) { return is_whole(p, t) || part(p, t) == parts(p) - 1; }  // has the epilogue
   DEVICE_STATIC int first_k(const Params& p, int t, int next = 0) {  // or (next == 1) behind the last
-    return is_whole(p, t) ? next * p.k_blocks : p.k_blocks * (part(p, t) + next) / (CLUSTER_BLOCKS / TILES_TOGETHER * parts(p));
+    const int n = part(p, t) + next, all = BY_CLUSTER ? CLUSTER_BLOCKS : parts(p);
+    return is_whole(p, t) || n == all ? next * p.k_blocks : n * p.part_blocks + min(n, p.longer);
   }
   DEVICE_STATIC int count_k(const Params& p, int t) { return first_k(p, t, 1) - first_k(p, t); }
   DEVICE_STATIC int row(const Work& w, int wg) { return w.m * BM + (PINGPONG ? 0 : wg * WG_ROWS); }  // a consumer's first
@@ -127,7 +136,7 @@ struct Loop {
       load_a(p, a, bar);
       load_b(p, b, bar);
 #endif
-      k += BK;
+      k += LOADERS * BK;
     }
     METHOD void load_a(const Params& p, u32 a, u32 bar) {
 #if A_FORM
@@ -195,21 +204,32 @@ DEVICE void place_tile(const Params& p, Tile& tile, int t) {
   tile.col = w.n * OUT_N;
 }
 
-DEVICE void load_operands(const All& all, u32 smem, u32 full, u32 empty) {
-  int stage = 0;
-  u32 phase = 0;
-  for (int t = Loop::first(); Loop::has(params_of(all, 0), t); t += Loop::step()) {
+// K blocks of a tile that a warp is to load.
+struct Load {
+  Loop::Source source;
+  int kb, end;
+  METHOD void begin(const All& all, int t, int skipped) {
     const Params& p = params_of(all, t);
-    const int begin = Loop::first_k(p, t), end = Loop::first_k(p, t, 1);
-    Loop::Source source;
-    source.begin(p, Loop::work(p, t), begin);
-    for (int kb = begin; kb < end; ++kb) {
+    kb = Loop::first_k(p, t) + skipped, end = Loop::first_k(p, t, 1);
+    source.begin(p, Loop::work(p, t), kb);
+  }
+};
+
+// `load` has begun with the block's first tile.
+DEVICE void load_operands(const All& all, Load load, int stage, u32 smem, u32 full, u32 empty) {
+  u32 phase = 0;
+  for (int t = Loop::first();;) {
+    const Params& p = params_of(all, t);
+    for (; load.kb < load.end; load.kb += LOADERS) {
       mbarrier_wait(empty + 8 * stage, phase ^ 1);
       const u32 bar = full + 8 * stage;
-      mbarrier_expect(bar, source.bytes);
-      source.load(p, smem + stage * A_BYTES, smem + SMEM_B + stage * B_BYTES, bar);
-      if (++stage == STAGES) stage = 0, phase ^= 1;
+      mbarrier_expect(bar, load.source.bytes);
+      load.source.load(p, smem + stage * A_BYTES, smem + SMEM_B + stage * B_BYTES, bar);
+      if ((stage += LOADERS) >= STAGES) stage -= STAGES, phase ^= 1;
     }
+    t += Loop::step();
+    if (!Loop::has(params_of(all, 0), t)) return;
+    load.begin(all, t, load.kb - load.end);
   }
 }
 
