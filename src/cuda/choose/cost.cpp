@@ -149,6 +149,11 @@ double at_clock(const Schedule& s, const EpilogueNeeds& needs, const Extents& e,
   return std::max(highest * busy, busy + limit * (of_products * (products - busy) + of_lines * lines));
 }
 
+// Many narrow tiles ask L2 for more lines than it gives (decision 0209).
+double crowded(const Schedule& s, int resident, int multiprocessors) {
+  return 2 * resident <= multiprocessors ? 1 : is_narrow(s) ? 1.7 : cluster_parts(s) > 1 ? 1.5 : 1;
+}
+
 double hopper(const Schedule& s, const EpilogueNeeds& needs, const Extents& e, int multiprocessors) {
   constexpr double start = 6700, latency = 1200, memory_rate = 2000, of_windows = 1767;  // clocks, bytes a clock
   const Tiles tiles = tiles_of(s, needs, e.batch, e.m, e.columns);
@@ -158,8 +163,7 @@ double hopper(const Schedule& s, const EpilogueNeeds& needs, const Extents& e, i
   const std::int64_t whole = whole_tiles(s, tiles, multiprocessors), units = (tiles.all - whole) * s.split;
   const auto whole_waves = double(whole) / resident, waves = by_cluster ? 1.0 : double(ceil_div(units, resident));
   const auto k_blocks = double(ceil_div(e.k * needs.element_bytes, 128)), of_part = std::ceil(k_blocks / s.split);
-  // Many narrow tiles ask L2 for more lines than it gives (decision 0209).
-  const double crowd = 2 * resident <= multiprocessors ? 1 : is_narrow(s) ? 1.7 : by_cluster ? 1.5 : 1;
+  const double crowd = crowded(s, resident, multiprocessors);
   const double stage = needs.counts_pixels ? std::max(stage_clocks(s, needs, e, 1) * crowd, fetching(s, needs))
                                            : stage_clocks(s, needs, e, crowd);
   const double epilogue = epilogue_clocks(s, needs) / (s.ping_pong ? 1 : 2) + waiting(needs, tiles);
@@ -221,6 +225,17 @@ double stencil(const Schedule& s, const EpilogueNeeds& needs, const Extents& e, 
 }
 
 }  // namespace
+
+int later_blocks(const Schedule& s, const EpilogueNeeds& needs, const Extents& e, int multiprocessors) {
+  if (!s.by_memory || s.in_shares || needs.counts_pixels) return 0;
+  const Tiles tiles = tiles_of(s, needs, e.batch, e.m, e.columns);
+  const int resident = blocks(s, needs, tiles, multiprocessors);
+  if ((tiles.all - whole_tiles(s, tiles, multiprocessors)) * s.split > resident) return 0;  // others were taken before
+  const double clocks = 1300 + left_by_part(s, e) / (s.ping_pong ? 18 : 36);
+  const double stage = stage_clocks(s, needs, e, crowded(s, resident, multiprocessors));
+  const std::int64_t k_blocks = ceil_div(e.k * needs.element_bytes, 128);
+  return static_cast<int>(std::min(clocks / stage, std::max(0.0, double(k_blocks / s.split - 1))));
+}
 
 // The instructions of a strip: by bands, or by lanes.
 static double strip_instructions(const Schedule& s, const Stencil& of) {

@@ -13,6 +13,10 @@ namespace postlude::inline v0::cuda {
 [[nodiscard]] double microseconds(const Schedule& schedule, const EpilogueNeeds& needs, const Extents& extents,
                                   int multiprocessors);
 
+// K blocks that a tile's last part has beyond an equal share: others leave theirs in memory meanwhile (decision 0264).
+[[nodiscard]] int later_blocks(const Schedule& schedule, const EpilogueNeeds& needs, const Extents& extents,
+                               int multiprocessors);
+
 // Clocks that a multiprocessor has for a tile of a stencil.
 [[nodiscard]] double stencil_clocks(const Schedule& schedule, const EpilogueNeeds& needs);
 

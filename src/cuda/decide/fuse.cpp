@@ -1,5 +1,6 @@
 // How the accumulator is made, whether the first phase runs on it, and in which way its operands are read.
 #include "core/divide.h"
+#include "cuda/choose/cost.h"
 #include "cuda/decide/decider.h"
 
 #include <postlude/error.h>
@@ -427,7 +428,8 @@ agreed::GemmSizes Decider::sizes() const {
   g.k_blocks =
       small(variant_.b_taps && !s.mma ? windows()->taps * ceil_div(windows()->channels, bk) : ceil_div(depth(), bk));
   if (part_ && part_->a.taps == 0) g.k_blocks = s.mma ? 0 : 1;  // of zeros
-  g.part_blocks = g.k_blocks / s.split, g.longer = g.k_blocks % s.split;
+  const int more = later_blocks(s, needs, {batches(), rows(), columns_, depth()}, subject_.multiprocessors);
+  g.part_blocks = (g.k_blocks - more) / s.split, g.longer = (g.k_blocks - more) % s.split;
   const int down = small(ceil_div(g.tiles_m, s.cluster_m)),
             beside = small(ceil_div(g.tiles_n, s.mma ? consumers(s) : s.cluster_n));
   const auto divisor = [](std::int64_t by) { return agreed::int_divisor(small(std::max<std::int64_t>(1, by))); };
