@@ -81,7 +81,7 @@ double folding(const Schedule& s, const EpilogueNeeds& needs, const Extents& e) 
   return needs.meets && !needs.holds && !lone_columns(s, needs, e.m) ? 3500 : 0;
 }
 
-// What it takes that parts of a tile meet (decisions 0021, 0091, 0115). A part by a cluster is sent, of rows that
+// What it takes that parts of a tile meet (decisions 0021, 0091, 0115, 0263). A part by a cluster is sent, of rows that
 // exist. One by memory is written there, and the block that has the last reads all others; or (decision 0074) each
 // block reads a share of all, a load's latency apart, and the last one the sums.
 double meeting(const Schedule& s, const EpilogueNeeds& needs, const Extents& e) {
@@ -92,7 +92,10 @@ double meeting(const Schedule& s, const EpilogueNeeds& needs, const Extents& e) 
   // them all is slow.
   const double slower = needs.counts_pixels ? (s.ping_pong ? 3.4 : 2.3) : s.ping_pong ? 1 : 0.75;
   return s.in_shares ? 8200 + 3.8 * part + 50 * s.split
-                     : (needs.counts_pixels ? 9700 : 8300) + slower * part * (s.split - 1);
+                     : (needs.counts_pixels ? 9700
+                        : s.at_end          ? 8300
+                                            : 5500) +
+                           slower * part * (s.split - 1);
 }
 
 // Bytes of A and B, of the epilogue's tiles and, as far as L2 does not keep them, of parts. B comes again with each
@@ -149,9 +152,9 @@ double at_clock(const Schedule& s, const EpilogueNeeds& needs, const Extents& e,
   return std::max(highest * busy, busy + limit * (of_products * (products - busy) + of_lines * lines));
 }
 
-// Many narrow tiles ask L2 for more lines than it gives (decision 0209).
+// Many narrow tiles ask L2 for more lines than it gives (decisions 0209, 0263).
 double crowded(const Schedule& s, int resident, int multiprocessors) {
-  return 2 * resident <= multiprocessors ? 1 : is_narrow(s) ? 1.7 : cluster_parts(s) > 1 ? 1.5 : 1;
+  return 2 * resident <= multiprocessors ? 1 : is_narrow(s) || cluster_parts(s) > 1 ? 1.5 : 1;
 }
 
 double hopper(const Schedule& s, const EpilogueNeeds& needs, const Extents& e, int multiprocessors) {
