@@ -364,6 +364,18 @@ TEST(Rings, RunTheEpilogueBesideWhereThatIsFaster) {
   EXPECT_EQ(first({14, 7}, 128, 384), "bands 256x32 sub 32x1 aux 4 rows 2 images 1 ring 20");
 }
 
+// 54 blocks of columns: five blocks of each would be more than run at once.
+TEST(Rings, AllRunAtOnce) {
+  EpilogueNeeds n = needs(2);
+  n.boxes = true;
+  n.stencil = {{21, 5}, {21, 5}};
+  const Schedule s = parse_schedule("bands 256x32 sub 32x1 aux 0 rows 2 images 1 ring 32 beside");
+  ASSERT_EQ(illegal(s, n), "");
+  EXPECT_EQ(blocks(s, n, tiles_of(s, n, 16, 21 * 21, 1704), 132), 4 * 54);
+  EXPECT_EQ(blocks(s, n, tiles_of(s, n, 16, 21 * 21, 96), 132), 16 * 2 * 3);  // a tile each
+  EXPECT_EQ(blocks(s, n, tiles_of(s, n, 128, 21 * 21, 96), 132), 88 * 3);
+}
+
 TEST(DirectStencils, SayWhatIsWrong) {
   EpilogueNeeds n = needs(2);
   const auto refused = [&](const char* text) { return illegal(parse_schedule(text), n); };

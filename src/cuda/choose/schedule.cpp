@@ -295,7 +295,7 @@ int blocks(const Schedule& s, const EpilogueNeeds& n, Tiles tiles, int multiproc
   if (s.strip_x) {  // as many as run at once, each of one block of columns
     const std::int64_t at_once = std::int64_t{multiprocessors} * resident(s, n), down = tiles.all / tiles.beside;
     const std::int64_t turns = ceil_div(down, std::max(1, s.images));
-    return static_cast<int>(ceil_div(turns, ceil_div(turns * tiles.beside, at_once)) * tiles.beside);
+    return static_cast<int>(std::clamp<std::int64_t>(at_once / tiles.beside, 1, turns) * tiles.beside);
   }
   if (s.mma) return all;
   if (cluster_parts(s) > 1) return n.meets && all > clusters(s.split, multiprocessors) ? 0 : all * s.split;

@@ -22,7 +22,7 @@ typedef float Sums[STRIP_Y][8][4];
 DEVICE u32 word_offset(int channel, int tap_y, int word) { return ((channel / 4 * TAPS_Y + tap_y) * WORDS_X + word) * 16 + channel % 4 * 4; }
 DEVICE void load_weights(const Params& p, u32 to, int column) {
   const TensorMap& w = p.map[1];
-  for (int i = threadIdx.x; i < BN * TAPS_Y; i += THREADS) {
+  for (int i = THREADS - 1 - threadIdx.x; i < BN * TAPS_Y; i += THREADS) {  // the first warp has pixels to ask for
     const int c = i % BN, tap = i / BN;
     const u16* const from = (const u16*)w.word[0] + (column + c) * i64(w.word[1]) + tap * i64(w.word[2]);
     const u32 at = to + word_offset(c, tap, 0);

@@ -23,7 +23,9 @@ extern "C" __global__ void __launch_bounds__(THREADS, BESIDE ? 2 : RESIDENT) pos
 
   Tile tile = begin_tiles(p, aux + AUX_STAGES * AUX_BYTES);
   const int tiles = (p.batch + IMAGES - 1) / IMAGES * TILES_M, blocks = gridDim.x / p.tiles_n, block = blockIdx.x / p.tiles_n;
-  const int first = i64(tiles) * block / blocks, end = i64(tiles) * (block + 1) / blocks;
+  // The first blocks, which each have a multiprocessor of their own, take one tile more.
+  const int each = tiles / blocks, more = tiles - each * blocks;
+  const int first = each * block + min(block, more), end = first + each + (block < more);
   const auto stays = [&](int t) { return TILES_X == 1 && ADVANCE < LOAD_ROWS && t > first && t < end && t % TILES_M != 0; };
   int next = first, head = 0, used = 0;  // the tile whose rows are asked for next; where they will lie; rows that are not free
   const auto ask = [&](int most) {
@@ -40,9 +42,13 @@ extern "C" __global__ void __launch_bounds__(THREADS, BESIDE ? 2 : RESIDENT) pos
       if (head >= RING) head -= RING;
     }
   };
-  ask(first + 2);
+  // The copy engine takes 2 us for a block's first rows. Of two blocks of a multiprocessor one has its own before it begins with those
+  // of the other, which asks when its weights are there.
+  const bool early = TILES_M == 1 || each < 2 || blockIdx.x < gridDim.x / 2;
+  if (early) ask(first + 2);
   load_weights(p, weights, tile.col);
   __syncthreads();
+  if (!early) ask(first + 2);
   const int own_warp = __shfl_sync(~0u, threadIdx.x / 32, 0) % WARPS, own_lane = lane_id();
   int row = 0;  // where those of a tile begin
   Strip strip;
