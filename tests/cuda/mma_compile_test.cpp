@@ -125,6 +125,7 @@ INSTANTIATE_TEST_SUITE_P(Depthwise, StencilCompiles,
                                          DepthwiseCase{"plain", "sm_90a", {28, 3, 2}, {28, 3, 2}, DType::f16},
                                          DepthwiseCase{"xent", "sm_90a", {14, 5, 1, 2}, {14, 5, 1, 2}},
                                          DepthwiseCase{"bias_relu", "sm_90a", {56, 3}, {56, 3}},
+                                         DepthwiseCase{"bias_gelu", "sm_90a", {12, 7}, {12, 7}},
                                          DepthwiseCase{"bias_relu", "sm_80", {14, 7}, {14, 7}, DType::f32}),
                          [](const auto& i) {
                            return std::string(i.param.epilogue) + "_" + i.param.arch + "_" + std::to_string(i.index);

@@ -376,6 +376,26 @@ TEST(Rings, AllRunAtOnce) {
   EXPECT_EQ(blocks(s, n, tiles_of(s, n, 128, 21 * 21, 96), 132), 88 * 3);
 }
 
+// Where an H200 was faster, by the size of the launch and by how strips divide a row (decision 0256).
+TEST(DirectStencils, AreChosenByTheirStrips) {
+  EpilogueNeeds n = needs(2);
+  n.boxes = n.any_rows = true;
+  const auto first = [&](int pixels, int taps, std::int64_t images, std::int64_t channels) {
+    const Stencil::Axis axis = {pixels, taps, 1, 1, pixels, -(taps / 2)};
+    n.stencil = {axis, axis};
+    return to_string(rank(n, images, pixels * pixels, channels, taps * taps, 132, true).front());
+  };
+  EXPECT_EQ(first(21, 5, 16, 1704), "direct 4x64 strip 7x3");
+  EXPECT_EQ(first(7, 7, 8, 768), "direct 4x64 strip 7x1");
+  EXPECT_EQ(first(7, 7, 32, 768), "direct 4x64 strip 7x4");
+  EXPECT_EQ(first(7, 7, 128, 768), "direct 4x64 strip 7x7");
+  for (const int pixels : {56, 28, 14})
+    EXPECT_EQ(first(pixels, 7, 64, 5376 / pixels).substr(0, 12), "bands 256x32") << pixels;
+  // Whatever strips are, there is one schedule of them, whose subtiles are what they are.
+  for (const Schedule& s : rank(n, 64, 14 * 14, 672, 25, 132, true))
+    EXPECT_TRUE(!s.strips || s.sub_n == direct(s).sub_n) << to_string(s);
+}
+
 TEST(DirectStencils, SayWhatIsWrong) {
   EpilogueNeeds n = needs(2);
   const auto refused = [&](const char* text) { return illegal(parse_schedule(text), n); };

@@ -193,19 +193,38 @@ double hopper(const Schedule& s, const EpilogueNeeds& needs, const Extents& e, i
          double(joined) * meeting(s, needs, e);  // the last epilogue is not hidden
 }
 
-// Clocks of a stencil straight from memory (decision 0223): instructions of all warps, of which a thread has two
-// channels of a strip (five of a pixel that it reads, with what L1 takes), or bytes; and a third of a block, at the
-// end. The fewer warps there are, the longer each waits.
+// Which share of an axis's taps lies in the image.
+double share_inside(const Stencil::Axis& of) {
+  constexpr int few = 64;  // pixels; of more it is nearly all
+  if (of.pixels > few || of.up > 1) return 1;
+  int inside = 0;
+  for (int pixel = 0; pixel < of.pixels; ++pixel)
+    for (int tap = 0; tap < of.taps; ++tap) {
+      const std::int64_t at = std::int64_t{pixel} * of.step + std::int64_t{tap} * of.reach + of.first;
+      inside += at >= 0 && at < of.extent;
+    }
+  return double(inside) / (double(of.pixels) * of.taps);
+}
+
+// Clocks of a stencil straight from memory (decisions 0223, 0256): instructions of all warps, of which a thread has two
+// channels of a strip (five of a pixel that it reads, with what L1 takes), or bytes; a third of a block, at the end;
+// and code, which comes from memory once. The fewer warps there are, the longer each waits.
 double straight(const Schedule& s, const EpilogueNeeds& needs, const Extents& e, int multiprocessors) {
   const Stencil& of = needs.stencil;
   const double up = double(of.x.up) * of.y.up;
-  const double pixels = double(s.strip_x) * s.strip_y, taps = double(of.x.taps) * of.y.taps / up,
-               read = double(of.x.read(s.strip_x)) * of.y.read(s.strip_y) / up;
+  const bool in_turn = rows_in_turn(s, of);
+  // Columns outside of the image are left out where a strip has all, rows where they are a loop.
+  const bool wide = s.strip_x >= of.x.pixels;
+  const double columns = wide ? share_inside(of.x) : 1, rows = in_turn ? share_inside(of.y) : 1;
+  const double pixels = double(s.strip_x) * s.strip_y, taps = columns * rows * of.x.taps * of.y.taps / up,
+               read = double(wide ? std::min(of.x.read(s.strip_x), of.x.extent) : of.x.read(s.strip_x)) *
+                      (in_turn ? std::min(of.y.read(s.strip_y), of.y.extent) : of.y.read(s.strip_y)) / up;
   const double element = 4 + 2 * needs.operations + 2 * needs.aux_bytes_column;
   // A strided gradient's weights, if a thread has not its own, come two bytes at a time (decision 0242).
   const int weights = of.x.taps * of.y.taps;
   const double brought = up > 1 && weights > 9 ? 80.0 * weights / s.strips : 0;
-  const double instructions = (2 * taps + element) * pixels + 5 * read + 4 * taps + 120 + brought;
+  const double instructions = (2 * taps + element) * pixels + 5 * read + 4 * weights / up + 120 + brought;
+  const double code = in_turn ? 2 * columns * of.x.taps * pixels + element * pixels + 300 : instructions;
   const double warps = threads(s) / 32.0, beside = resident(s, needs) * warps / 4;  // of a scheduler
   const Tiles tiles = tiles_of(s, needs, e.batch, e.m, e.columns);
   const double blocks = std::max(1.0, double(tiles.all) / s.strips / multiprocessors),
@@ -213,9 +232,12 @@ double straight(const Schedule& s, const EpilogueNeeds& needs, const Extents& e,
   const double bytes =
       double(e.batch) * double(e.m) * double(e.columns) *
       (of.x.step * of.y.step * needs.element_bytes / up + needs.aux_bytes_column + needs.d_bytes_column);
-  const double waits = (1 + 0.9 / beside) * (s.bn < 64 ? 1.15 : 1);  // less than a line of 128 bytes of a pixel
-  return 1500 + waits * (at_once({issued, bytes / 20 / multiprocessors}) +
-                         instructions * std::min(beside, issued / instructions) / 6);
+  const double now = std::min(beside, issued / instructions);
+  // Weights of few taps a thread holds; of more, a warp of two strips of an image takes the ways of both.
+  const bool both = s.bn % 64 && !(wide && s.strip_y >= of.y.pixels);
+  const double held = weights <= 9 ? 1 : (in_turn ? 1.25 : 1.08) * (both ? 1.08 : 1);
+  const double waits = (1 + 0.9 / now) * (s.bn < 64 ? 1.15 : 1) * held;  // less than a line of 128 bytes of a pixel
+  return 1500 + waits * (at_once({issued, bytes / 20 / multiprocessors}) + instructions * now / 6) + 0.8 * code;
 }
 
 // Clocks of a stencil: each tile's instructions, or its bytes; and a block's weights, so many of a thread at a time.

@@ -102,17 +102,22 @@ std::vector<Schedule> rank(const EpilogueNeeds& needs, std::int64_t batch, std::
     rank_tile(ranked, s, needs, extents, multiprocessors);
   }
   const auto less = [](const Ranked& a, const Ranked& b) { return a.cost < b.cost; };
-  // The best strips, and where nothing else is legal a few more, as some spill.
+  // Of the best strips and, as some spill, of others; where nothing else is legal of a few more.
   std::ranges::stable_sort(straight, less);
-  straight.resize(std::min<std::size_t>(straight.size(), ranked.empty() ? 4 : 1));
-  ranked.insert(ranked.end(), straight.begin(), straight.end());
+  for (std::size_t others = 0, most = ranked.empty() ? 4 : 2; others < most && !straight.empty(); ++others) {
+    const Schedule best = straight.front().schedule;
+    ranked.push_back(straight.front());
+    std::erase_if(straight, [&](const Ranked& r) {
+      return r.schedule.strip_x == best.strip_x && r.schedule.strip_y == best.strip_y;
+    });
+  }
   std::erase_if(ranked, [](const Ranked& r) { return !std::isfinite(r.cost); });
   std::ranges::stable_sort(ranked, less);
   std::vector<Schedule> best;
   for (const Ranked& r : ranked) {
     best.push_back(r.schedule);
     // Narrow subtiles take fewer registers, which is better than a smaller tile (decision 0038).
-    if (Schedule narrow = r.schedule; narrow.sub_n == 64) {
+    if (Schedule narrow = r.schedule; narrow.sub_n == 64 && !narrow.strips) {
       narrow.sub_n = 32;
       if (illegal(narrow, needs).empty()) best.push_back(narrow);
     }

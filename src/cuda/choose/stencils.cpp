@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <optional>
-#include <span>
 
 namespace postlude::inline v0::cuda {
 namespace {
@@ -73,23 +72,39 @@ void add_bands(std::vector<Schedule>& found, const EpilogueNeeds& needs) {
   }
 }
 
-// Straight from memory, where an H200 was faster: of filters whose weights a thread holds (decision 0223), or of whole
-// small images; with tile operands where few strips have an image (decision 0241). Blocks have 128 to 192 threads.
+constexpr int few_taps = 9;  // whose weights a thread holds
+
+// The strips of threads that read straight from memory. Those of many taps are parts of a row as equal as may be, as
+// each reads what is around it.
+std::vector<LaneStrip> direct_strips(const Stencil& of) {
+  constexpr int many_taps = 26, rows[] = {1, 2, 3, 4, 7};
+  const int taps = of.y.taps * of.x.taps;
+  if (of.y.up * of.x.up > 1) return {{4, 4}, {4, 2}, {2, 2}, {4, 8}, {6, 6}, {3, 3}};
+  if (of.y.step * of.x.step > 1) return {{2, 4}, {4, 4}, {2, 2}, {7, 2}};
+  if (taps <= few_taps) return {{4, 8}, {4, 7}, {7, 7}, {7, 4}, {4, 4}, {4, 2}};
+  std::vector<LaneStrip> strips;
+  for (const int most : {4, 8, 14})
+    for (const int y : rows) {
+      const auto x = static_cast<int>(ceil_div(of.x.pixels, ceil_div(of.x.pixels, most)));
+      const bool in_turn = rows_in_turn({.strip_x = x, .strip_y = y, .strips = 1}, of);
+      if (taps < many_taps ? y >= of.y.pixels || (y <= 4 && !in_turn) : y < 4 || in_turn) strips.push_back({x, y});
+    }
+  return strips;
+}
+
+// Straight from memory, with tile operands where few strips have an image (decisions 0241, 0256). Blocks have 128 to
+// 192 threads.
 void add_direct(std::vector<Schedule>& found, const EpilogueNeeds& needs) {
-  constexpr int most_taps = 9, small_image = 14;
-  constexpr LaneStrip strips[] = {{4, 8}, {4, 7}, {7, 7}, {7, 4}, {4, 4}, {4, 2}}, strided[] = {{2, 4}, {4, 4}, {2, 2}},
-                      upwards[] = {{4, 4}, {4, 2}, {2, 2}, {4, 8}, {6, 6}, {3, 3}};
   const Stencil& of = needs.stencil;
+  const int small_image = of.y.taps * of.x.taps <= few_taps ? 14 : 7;
   if (!needs.any_rows || !needs.boxes) return;
   const bool steps = of.y.step * of.x.step > 1, up = of.y.up * of.x.up > 1, only = up || of.narrow,
              small = !steps && of.x.pixels <= small_image && of.y.pixels <= small_image;
   if (needs.aux_bytes_column && !small && !only) return;
   for (const int columns : {32, 48, 64, 80, 96})
-    for (const LaneStrip& strip : steps ? std::span<const LaneStrip>(strided) : up ? upwards : strips) {
+    for (const LaneStrip& strip : direct_strips(of)) {
       const Schedule s =
           direct({.bn = columns, .strip_x = strip.x, .strip_y = strip.y, .strips = columns < 64 ? 8 : 4});
-      const bool whole = strip.x == of.x.pixels && strip.y == of.y.pixels && rows_in_turn(s, of);
-      if (of.y.taps * of.x.taps > most_taps && !whole && !only) continue;
       if (needs.aux_bytes_column && !only && of.x.pixels % strip.x) continue;
       if (((strip.x <= of.x.pixels && strip.y <= of.y.pixels) || only) && illegal(s, needs).empty()) found.push_back(s);
     }

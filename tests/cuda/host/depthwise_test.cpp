@@ -251,6 +251,8 @@ TEST(Depthwise, RunsStraightFromMemory) {
     stencils.add(depthwise("windows beside the image", 3, 40, {7, 7, 1, 9, 9}, {7, 7, 1, 9, 9}), name,
                  "direct 2x32 strip 7x7");
   }
+  for (const char* const blocks : {"direct 4x80 strip 12x4", "direct 4x64 strip 12x1"})
+    stencils.add(depthwise("7x7 of whole rows", 3, 136, padded(11, 7), padded(12, 7)), "bias_gelu_res_aux", blocks);
   stencils.add(depthwise("7x7 of infinities", 2, 40, padded(14, 7), padded(15, 7)), "plain", "direct 2x32 strip 4x2");
   stencils.make_infinite();
   stencils.run();
