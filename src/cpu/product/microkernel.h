@@ -113,28 +113,28 @@ struct TileRun {
 // A few rows of A (words, at most max_thin_rows; of an f32 B contiguous in K at most row_group, in N any number) times
 // unpacked B.
 inline constexpr int max_thin_rows = 16;
-struct ThinRun {
+struct ThinRun {             // small: a call of a few nanoseconds fills it
   const float* a = nullptr;  // contiguous in K
   std::int64_t a_row = 0;
   int rows = 0;
-  const char* b = nullptr;    // first element of the first column
-  std::int64_t b_step = 0;    // bytes from one k to the next (k-major: one element)
-  std::int64_t b_column = 0;  // bytes from one column to the next (n-major: one element)
   Element element = Element::f32;
-  std::int64_t k = 0;
-  std::int64_t columns = 0;
-  float* c = nullptr;
-  std::int64_t c_row = 0;
-  std::int64_t c_column = 1;  // k-major only
   bool accumulate = false;
-  bool alone = false;           // k-major: no part of a row's columns, of which tiles depend on the number of threads
-  float* copy = nullptr;        // of an f32 B contiguous in N, more than 24 rows: a panel's place, k deep
-  const float* next = nullptr;  // a line of each of B's rows that is asked for, into L2, by a tile of such rows
-  std::int64_t next_step = 0;
+  bool alone = false;  // k-major: no part of a row's columns, of which tiles depend on the number of threads
   // What is asked for meanwhile: nothing, where B is in L2; lines of the same columns; of a B out of
   // memory the next columns, into L2 (decision 0035).
   enum class Asks : std::uint8_t { nothing, lines, columns };
   Asks asks = Asks::lines;
+  const char* b = nullptr;    // first element of the first column
+  std::int64_t b_step = 0;    // bytes from one k to the next (k-major: one element)
+  std::int64_t b_column = 0;  // bytes from one column to the next (n-major: one element)
+  std::int64_t k = 0;
+  std::int64_t columns = 0;
+  float* c = nullptr;
+  std::int64_t c_row = 0;
+  std::int64_t c_column = 1;    // k-major only
+  float* copy = nullptr;        // of an f32 B contiguous in N, more than 24 rows: a panel's place, k deep
+  const float* next = nullptr;  // a line of each of B's rows that is asked for, into L2, by a tile of such rows
+  std::int64_t next_step = 0;
 };
 
 // A small product in f32: all of K at once, nothing in blocks.
