@@ -210,9 +210,11 @@ extern "C" __global__ void __launch_bounds__(384, 1) CLUSTER postlude_gemm(const
   const Params& one = params_of(all, 0);
 
   Load load;
-  // What a warp loads first it finds out while another one makes barriers.
   const bool loads = warpgroup == 0 && (warp == 0 || warp == second_loader);
+#if !HOLDS
+  // What a warp loads first it finds out while another one makes barriers. (Beside held rows that spills.)
   if (loads) load.begin(all, Loop::first(), warp != 0);
+#endif
   if (warpgroup == 0 && warp == 2 && elect_one()) {
     for (int i = 0; i < STAGES; ++i) {
       mbarrier_init(full + 8 * i, 1);
@@ -254,6 +256,9 @@ extern "C" __global__ void __launch_bounds__(384, 1) CLUSTER postlude_gemm(const
     if (warp == 3) fold_shares(one, tag, lane_id());
 #elif FINISHES
     if (warp == 3) let_blocks_meet((u32*)one.word[BLOCKS_WORD]);
+#endif
+#if HOLDS
+    if (loads) load.begin(all, Loop::first(), warp != 0);
 #endif
     if (elect_one()) {
       if (loads) load_operands(all, load, warp != 0, smem, full, empty);
