@@ -10,7 +10,7 @@ using lower::Instruction;
 using lower::Phase;
 using lower::Program;
 
-constexpr std::int64_t element = 2;  // bytes of all that moves by tiles
+constexpr std::int64_t element_bytes = 2;  // of all that moves by tiles
 
 Axes turned(Axes axes) {
   Axes result = axes & Axis::b;
@@ -50,8 +50,8 @@ std::shared_ptr<const Program> turned(const Program& program) {
 // Whether the copy engine moves boxes of such lines.
 bool in_boxes(const Placed& placed, int line, int element_axis, std::int64_t length) {
   const auto& strides = placed.strides;
-  return placed.alignment == 16 && strides[element_axis] == 1 && strides[line] * element % 16 == 0 &&
-         strides[line] > 0 && strides[0] * element % 16 == 0 && length * element % 16 == 0;
+  return placed.alignment == 16 && strides[element_axis] == 1 && strides[line] * element_bytes % 16 == 0 &&
+         strides[line] > 0 && strides[0] * element_bytes % 16 == 0 && length * element_bytes % 16 == 0;
 }
 
 }  // namespace
@@ -61,7 +61,7 @@ std::optional<Turned> turned(const Subject& subject, const Layout& layout) {
   const Shape& shape = layout.shape;
   const Request& request = subject.request;
   if (subject.arch != "sm_90a" || request.mma || request.through_memory || !gemm || gemm->a != gemm->b ||
-      size_of(gemm->a) != element || gemm->a_form != Form::strided || gemm->b_form != Form::strided ||
+      size_of(gemm->a) != element_bytes || gemm->a_form != Form::strided || gemm->b_form != Form::strided ||
       gemm->groups != 1 || shape.m == 0 || shape.n == 0 || shape.k == 0)
     return {};
   const auto read = [](const Placed& placed, int line, std::int64_t lines, std::int64_t k) {
@@ -73,7 +73,7 @@ std::optional<Turned> turned(const Subject& subject, const Layout& layout) {
   for (std::size_t i = 0; i < layout.buffers.size(); ++i) {
     const lower::Buffer& buffer = program->buffers[i];
     const bool tile = buffer.axes.has(Axis::m) && buffer.axes.has(Axis::n);
-    if (tile && (size_of(buffer.dtype) != element || !in_boxes(layout.buffers[i], 1, 2, shape.n))) return {};
+    if (tile && (size_of(buffer.dtype) != element_bytes || !in_boxes(layout.buffers[i], 1, 2, shape.n))) return {};
   }
   Turned made{subject, layout};
   made.subject.program = std::move(program);

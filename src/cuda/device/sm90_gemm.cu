@@ -254,11 +254,9 @@ extern "C" __global__ void __launch_bounds__(384, 1) CLUSTER postlude_gemm(const
     registers_shrink<PRODUCER_REGISTERS>();
 #if HOLDS
     if (warp == 3) fold_shares(one, tag, lane_id());
+    if (loads) load.begin(all, Loop::first(), warp != 0);
 #elif FINISHES
     if (warp == 3) let_blocks_meet((u32*)one.word[BLOCKS_WORD]);
-#endif
-#if HOLDS
-    if (loads) load.begin(all, Loop::first(), warp != 0);
 #endif
     if (elect_one()) {
       if (loads) load_operands(all, load, warp != 0, smem, full, empty);

@@ -18,8 +18,9 @@ constexpr int SMEM_BARRIERS = SMEM_SCRATCH + 2 * SCRATCH_BYTES;
 constexpr int TILES_TOGETHER = CLUSTER_M * CLUSTER_N;  // of a cluster, beside each other
 
 // Two warps load every second stage each, where a second one is free and what they load is not windows, which are walked. For one
-// alone a stage takes 200 clocks, however small it is (decision 0263).
-#if A_FORM || B_FORM || (AUX_STAGES && (HOLDS || FINISHES))
+// alone a stage takes 200 clocks, however small it is. Of an odd number of stages a warp would see every second phase only, and
+// take the one before last for the last, as consumers give short tiles' stages back in any order (decision 0263).
+#if A_FORM || B_FORM || STAGES % 2 || (AUX_STAGES && (HOLDS || FINISHES))
 constexpr int LOADERS = 1, second_loader = 0;
 #else
 constexpr int LOADERS = 2, second_loader = AUX_STAGES ? 3 : 1;  // its warp

@@ -23,10 +23,10 @@ DEVICE void vec_reciprocal_from_one(float (&r)[8], const float (&x)[8]) {
   EACH r[e] = fmaf(d[e], r[e], r[e]);
 }
 DEVICE void vec_sigmoid(float (&y)[8], const float (&x)[8]) {
-  float small[8], r[8];
-  vec_exp_of_size(small, x);
-  vec_reciprocal_from_one(r, small);
-  EACH y[e] = (x[e] < 0.f ? small[e] : 1.f) * r[e];
+  float r[8];
+  vec_exp_of_size(y, x);
+  vec_reciprocal_from_one(r, y);
+  EACH y[e] = x[e] < 0.f ? y[e] * r[e] : r[e];
 }
 DEVICE void vec_silu(float (&y)[8], const float (&x)[8]) {
   float small[8], r[8];
