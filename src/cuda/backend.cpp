@@ -238,7 +238,7 @@ std::string round_microseconds(double us) {
 std::string schedules_text(const Decision& d) {
   std::string text, held_for;
   if (!d.portable.empty()) text += d.portable + ":\n";
-  const auto list = [&](const std::vector<Considered>& all, const char* before) {
+  const auto list = [&](const std::vector<Considered>& all, const std::string& before) {
     for (const Considered& c : all) {
       if (c.held_for != held_for && !c.held_for.empty()) text += "held for its " + c.held_for + ":\n";
       held_for = c.held_for;
@@ -250,7 +250,7 @@ std::string schedules_text(const Decision& d) {
   };
   list(d.not_fused, "");
   if (!d.fused) text += "epilogue from memory: " + d.why + "\n";
-  list(d.considered, d.turned ? "turned " : d.fused ? "" : "accumulator by ");
+  list(d.considered, d.by());
   if (!d.on_ordinary_units.empty()) text += "accumulator by the " + d.on_ordinary_units + "\n";
   if (d.fast) text += "fp8 accumulates fast: all of K on the tensor cores\n";
   if (d.repack_a) text += "A is repacked\n";

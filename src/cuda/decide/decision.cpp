@@ -102,7 +102,7 @@ std::string Decision::describe() const {
   std::string text;
   const auto add = [&](const std::string& part) { text += (text.empty() ? "" : "; ") + part; };
   if (const Considered* c = chosen()) {
-    std::string line = (turned ? "turned " : fused ? "" : "accumulator by ") + to_string(c->schedule);
+    std::string line = by() + to_string(c->schedule);
     if (!c->held_for.empty()) line += ", held for its " + c->held_for;
     if (repack_a) line += ", A repacked";
     if (repack_b) line += ", B repacked";

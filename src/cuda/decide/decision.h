@@ -160,6 +160,8 @@ struct Decision {
   int passes = 0;  // kernels that run phases from memory
 
   [[nodiscard]] const Considered* chosen() const;
+  // What stands before a schedule of it.
+  [[nodiscard]] std::string by() const { return turned ? "turned " : fused ? "" : "accumulator by "; }
   // One line, as Call::describe() gives it.
   [[nodiscard]] std::string describe() const;
 };
