@@ -133,6 +133,15 @@ TEST(Verify, ExtentsDoNotDependOnWhatMeetsFirst) {
   }
 }
 
+// Half of N is exact, and a value laid back from its groups is as wide: z is that wide, whichever comes first.
+TEST(Verify, AnExtentIsExactWhicheverSideKnowsIt) {
+  for (const char* product : {"h * repeat(q, 16)", "repeat(q, 16) * h"}) {
+    const Inferred r = inferred("def f(acc, z: tile):\n  h, g = chunk(acc, 2)\n  q = max(h, axis=1, group=16)\n  c = " +
+                                std::string(product) + "\n  x, y, w = chunk(c, 3)\n  return concat((y, w, x)) + z");
+    EXPECT_EQ(r.output(0).columns, (Extent{1, 2, true})) << product;
+  }
+}
+
 TEST(Verify, ChunksPromiseDivisibility) {
   const Inferred r = inferred(
       "def f(acc):\n  a, b = chunk(acc, 2, group=64)\n  c, d = chunk(acc, 2, group=64)\n  return a * d + b * c");

@@ -112,6 +112,15 @@ class Unknowns {
     into.insert(into.end(), links_of_[child].begin(), links_of_[child].end());
   }
 
+  // Both as one term. As in the verifier, what either side knows to be exact is exact.
+  Term unified(const Term& a, const Term& b) {
+    unify(a, b);
+    Term r = resolve(a);
+    const Term other = resolve(b);
+    if (r.variable < 0 && other.variable < 0) r.known.exact |= other.known.exact;
+    return r;
+  }
+
   Term scaled(const Term& t, std::int64_t num, std::int64_t den) {
     Term r = resolve(t);
     if (r.variable < 0) {
@@ -276,12 +285,10 @@ class OpenExtents {
 
   State& meet(State& into, const State& other) {
     if (other.axes.has(Axis::m)) {
-      if (into.axes.has(Axis::m)) rows_.unify(into.rows, other.rows);
-      else into.rows = other.rows;
+      into.rows = into.axes.has(Axis::m) ? rows_.unified(into.rows, other.rows) : other.rows;
     }
     if (other.axes.has(Axis::n)) {
-      if (into.axes.has(Axis::n)) columns_.unify(into.columns, other.columns);
-      else into.columns = other.columns;
+      into.columns = into.axes.has(Axis::n) ? columns_.unified(into.columns, other.columns) : other.columns;
     }
     into.axes = into.axes | other.axes;
     return into;
