@@ -474,6 +474,8 @@ TEST_P(GemmTest, SmallProductsHaveTheSameBitsOnAnyThreads) {
                                 {52, 29, 333},
                                 {331, 5, 3},
                                 {1009, 7, 2},
+                                {300, 71, 2},
+                                {131, 402, 5},
                                 {6, 1045, 40},
                                 {2, 2053, 70},
                                 {47, 1100, 200}}) {
@@ -494,6 +496,40 @@ TEST_P(GemmTest, SmallProductsHaveTheSameBitsOnAnyThreads) {
           << m << " x " << n << " x " << k << ", " << threads << " threads";
     }
   }
+}
+
+// Rows of a short K are stored a line of C at a time, wherever C begins, with nothing before it or behind it.
+TEST_P(GemmTest, RowsOfAShortKAreStoredByLines) {
+  std::mt19937 random(14);
+  Int lined = 0;
+  for (const auto& [m, n] :
+       {std::pair<Int, Int>{301, 41}, {205, 66}, {140, 101}, {99, 130}, {97, 152}, {53, 1101}, {51, 4001}}) {
+    for (Int k = 1; k <= 7; ++k) {
+      const bool b_by_k = (n + k) % 2 == 0;
+      const Operand a(m, k, DType::f32, k % 3 ? Strides::dense : Strides::both_odd, Data::any, random);
+      const Operand b(k, n, DType::f32, b_by_k ? Strides::columns : Strides::rows, Data::any, random);
+      const Product product{m, n, k, a.matrix, b.matrix, nullptr, {}};
+      const Blocking blocking = choose_blocking(shape_of(product), isa());
+      lined += blocking.joined;
+      const Expected expected(product, a, b, Data::any);
+      std::vector<std::uint32_t> alone;
+      for (const int first : {0, 1, 9, 15}) {
+        std::vector<std::uint32_t> out(static_cast<std::size_t>(m * n + 32), 0x7fc01234);
+        Direct direct;
+        direct.out = reinterpret_cast<float*>(out.data() + first), direct.row_stride = n;
+        Scratch scratch(blocking, 1 + first % 4);
+        scratch.options.direct = &direct;
+        run(product, blocking, scratch.options);
+        const auto begin = out.begin() + first, end = begin + m * n;
+        EXPECT_EQ(std::count(out.begin(), begin, 0x7fc01234u), first);
+        EXPECT_EQ(std::count(end, out.end(), 0x7fc01234u), 32 - first);
+        const std::vector<std::uint32_t> bits(begin, end);
+        if (first == 0) alone = bits, expect_product(product, expected, bits);
+        EXPECT_EQ(bits, alone) << m << " x " << n << " x " << k << " from " << first;
+      }
+    }
+  }
+  EXPECT_TRUE(isa() < Isa::avx512 ? lined == 0 : lined > 25) << lined;
 }
 
 TEST_P(GemmTest, LongSumsAreSplit) {
@@ -529,11 +565,11 @@ TEST_P(GemmTest, DirectStoresAreTheBlocksWithTheirEpilogue) {
   struct Case {
     Int m, n, k;
   };
-  for (const Case& c :
-       {Case{29, 71, 37}, Case{5, 71, 37},   Case{50, 300, 900}, Case{20, 33, 9000}, Case{25, 16, 0},
-        Case{90, 3, 400}, Case{90, 33, 400}, Case{30, 9, 3},     Case{20, 150, 90},  Case{70, 1, 5},
-        Case{53, 3, 14},  Case{40, 2, 24},   Case{90, 4, 30},    Case{90, 7, 3},     Case{55, 3, 1},
-        Case{131, 5, 8},  Case{4, 19, 126},  Case{14, 23, 300},  Case{5, 703, 9},    Case{29, 1053, 91}}) {
+  for (const Case& c : {Case{29, 71, 37}, Case{5, 71, 37},   Case{50, 300, 900}, Case{20, 33, 9000}, Case{25, 16, 0},
+                        Case{90, 3, 400}, Case{90, 33, 400}, Case{30, 9, 3},     Case{20, 150, 90},  Case{70, 1, 5},
+                        Case{53, 3, 14},  Case{40, 2, 24},   Case{90, 4, 30},    Case{90, 7, 3},     Case{55, 3, 1},
+                        Case{131, 5, 8},  Case{4, 19, 126},  Case{14, 23, 300},  Case{5, 703, 9},    Case{29, 1053, 91},
+                        Case{200, 71, 2}, Case{56, 301, 4},  Case{176, 150, 6}}) {
     const Operand a(c.m, c.k, DType::f32, Strides::rows, Data::any, random);
     const Operand b(c.k, c.n, DType::f32, Strides::columns, Data::any, random);
     const Product product{c.m, c.n, c.k, a.matrix, b.matrix, nullptr, {}};

@@ -30,8 +30,9 @@ constexpr std::int64_t most_accumulators = 128 << 10;  // of a row group
 // random numbers are of one block of Philox.
 constexpr std::int64_t narrow_block = 2048, narrow_rows = 2 * row_group;
 
-// Rows of C are joined for so short a K.
-constexpr std::int64_t most_joined = 8;
+// Rows of C are joined for so short a K; as lines of C, of which L1 holds so many elements, for a shorter one.
+constexpr std::int64_t most_joined = 8, most_lined = 6;
+constexpr std::int64_t c_in_l1 = 12 << 10;
 
 // The cycles of a product, about: one multiplication of vectors each, as Zen 4 does; a processor
 // that does two is bound by loads there.
@@ -65,6 +66,12 @@ struct Cycles {
   }
   // Vectors of rows that follow one another, of K up to 8 (decision 0230).
   [[nodiscard]] bool joins() const { return n < lanes && k <= most_joined && m >= narrow_rows && joined() < tiles(); }
+  // Wider ones, whose vectors would cross lines: a line at a time, which takes 20 columns or so to begin for each step
+  // of K, and rows that pass B together (decision 0277).
+  [[nodiscard]] bool lines() const {
+    return lanes == 16 && n % lanes != 0 && k <= most_lined && n > 20 * (k + 1) &&
+           m > std::max<std::int64_t>(row_group, 8 * k) && m > c_in_l1 / n;
+  }
   [[nodiscard]] std::int64_t joined() const {
     return 30 + n * (k + 3) + ceil_div(m, lanes) * (n * (3 * k + 2) / 2 + ceil_div(k, 4) * 24);
   }
@@ -89,7 +96,8 @@ class SmallProduct {
         options_(options),
         kernels_(kernels_for(blocking.isa, {.m = product.m, .a = DType::f32, .b = DType::f32})),
         tiles_(kernels_for_columns(kernels_, product.n - blocking.dots, product.k)),
-        in_parts_(rows_in_parts()) {}
+        in_parts_(rows_in_parts()),
+        lined_(rows_in_lines()) {}
 
   // Rows [first, end), on a thread that has `scratch`.
   void run(int thread, std::int64_t first, std::int64_t end) const {
@@ -152,6 +160,13 @@ class SmallProduct {
   [[nodiscard]] bool rows_in_parts() const {
     return blocking_.small == Small::as_it_lies && product_.m < 10 && product_.m != 6 &&
            product_.n - blocking_.dots > kernels_.panel && product_.a.column_stride == 1;
+  }
+
+  // All rows of C, one after another, are stored a line at a time.
+  [[nodiscard]] bool rows_in_lines() const {
+    const Direct* const d = options_.direct;
+    return blocking_.joined && product_.n > kernels_.lanes && d && d->row_stride == product_.n &&
+           (!d->add || d->add_row_stride == product_.n);
   }
 
   // Columns [first, first + columns), of whole panels but the last.
@@ -270,6 +285,7 @@ class SmallProduct {
 
   // Rows that pass all columns together: few of a wide B that stays in L1, so that rows of C follow one another.
   [[nodiscard]] std::int64_t height_of_rows(std::int64_t columns) const {
+    if (lined_) return product_.m;
     if (columns * product_.k > b_in_l1) return 4 * row_group;
     return columns <= kernels_.panel ? product_.m : row_group;
   }
@@ -278,7 +294,7 @@ class SmallProduct {
   const Blocking& blocking_;
   const RunOptions& options_;
   const Kernels &kernels_, &tiles_;
-  const bool in_parts_;
+  const bool in_parts_, lined_;
 };
 
 }  // namespace
@@ -322,6 +338,7 @@ SmallChoice choose_small(const ProductShape& shape, const Kernels& kernels) {
       cycles.crossed() < tiles && 3 * cycles.crossed() < 2 * dots)
     return {Small::crossed, 0, nullptr};
   if (as_dots) return {Small::as_it_lies, shape.n, nullptr};
+  if (cycles.lines()) return {shape.b_n_major ? Small::as_it_lies : Small::packed, 0, nullptr, true};
   const std::int64_t rest = shape.n % kernels.lanes;
   const bool apart =
       rest > 0 && shape.n > kernels.lanes && shape.a_k_major && cycles.tail(rest, shape.b_n_major) < cycles.m * shape.k;
