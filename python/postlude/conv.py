@@ -1,18 +1,23 @@
 """post.conv1d, conv2d, conv3d and their gradients: an epilogue over a convolution, in torch's shapes."""
 from __future__ import annotations
 
+import contextlib
+import functools
 import math
 import operator
-from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
 
 from . import _core
 from .epilogue import Epilogue
 from .errors import error
-from .numeric import is_torch
+from .numeric import is_torch, module_of
 from .run import Support, _epilogue, _problem, _supported, _target
 
-_TILE, _ROW, _COL = 6, 4, 2  # axes of an operand or output: a sum of 2 (over m) and 4 (over n)
+_ROW, _COL = 4, 2  # axes of an operand or output: a sum of 2 (over m) and 4 (over n)
 
 
 def _numbers(given: Any, rank: int, what: str) -> tuple[int, ...]:
@@ -51,100 +56,221 @@ def _address(x: Any) -> Any:
     return x.data_ptr() if is_torch(x) else (getattr(x, "__cuda_array_interface__", None) or x.__array_interface__)["data"][0]
 
 
+def _contiguous(x: Any) -> bool:
+    return bool(x.is_contiguous() if is_torch(x) else x.flags.c_contiguous)
+
+
+def _array(x: Any, name: str) -> Any:
+    """An array, which has axes to turn, of what exports one; anything else as it is."""
+    if hasattr(x, "transpose") or isinstance(x, type):
+        return x
+    if hasattr(x, "__array_interface__") or isinstance(x, memoryview):
+        return np.asarray(x)
+    if not hasattr(x, "__dlpack__"):
+        return x
+    refusal: Exception | None = None
+    for module in filter(None, map(sys.modules.get, ("numpy", "torch", "cupy"))):
+        try:
+            return module.from_dlpack(x)
+        except Exception as caught:  # of another device or dtype
+            refusal = caught
+    raise error("wrong_dtype", f"{name!r} cannot be read through DLPack: {refusal}", "Convert it to numpy, torch, cupy or jax.")
+
+
+class _Slot(NamedTuple):
+    """What an operand or an output is: its axes, 1 (over b, of outputs), 2 (over m) and 4 (over n), and which are whole, not
+    in groups or chunks."""
+
+    axes: int
+    whole: int
+
+
+@functools.lru_cache(maxsize=256)
+def _slots(graph: _core.Graph) -> tuple[dict[str, _Slot], dict[str, _Slot]]:
+    """Operands and outputs by name."""
+    found: tuple[dict[str, _Slot], dict[str, _Slot]] = {}, {}
+    for name, axes, whole, output in graph.slots():
+        found[output][name] = _Slot(axes, whole)
+    return found
+
+
 class _Sizes:
     """What one call's arrays are: the problem, and how its rows and columns are images or filters."""
 
-    def __init__(self, problem: _core.Problem, rows: tuple[int, ...], columns: tuple[int, ...], last: bool) -> None:
-        self.problem, self.rows, self.columns = problem, rows, columns  # the axes that m, or n behind its channels, counts
-        self.last = last                                                # layout="nhwc"
+    def __init__(self, problem: _core.Problem, images: int, rows: tuple[int, ...], columns: tuple[int, ...], last: bool) -> None:
+        self.problem, self.images = problem, images
+        self.rows, self.extents = bool(rows), rows or columns  # the axes that m counts, or n: the pixels', or taps and channels
+        self.last = last                                       # layout="nhwc"
 
-    def _inner(self, rank: int) -> list[int]:
-        """The order of axes in which what m or n counts lies one behind the other: channels last."""
-        return list(range(rank)) if self.last else [0, *range(2, rank), 1]
+    def class_rank(self, rank: int) -> int:
+        """How many axes an array of the same class has behind a product: what says an unannotated operand's class."""
+        if self.rows:
+            spatial = len(self.extents)
+            return 3 if rank == spatial + 2 or rank == spatial + 1 > 2 else rank
+        return {len(self.extents) + 1: 2, len(self.extents): 1}.get(rank, rank)
 
-    def _must_fit(self, x: Any, extents: Sequence[int], name: str) -> None:
-        """Of several axes the extents count, not their product alone, which is what the plan sees."""
-        wanted = self.rows or self.columns
-        if len(self.rows or self.columns[1:]) > 1 and tuple(extents) != wanted:
-            raise error("wrong_shape", f"{name!r} has shape {tuple(x.shape)}, but " + (
-                f"the pixels of the output are {wanted}" if self.rows else
-                f"the filters have taps {wanted[:-1]} of {wanted[-1]} channels"))
+    def _turned(self, slot: _Slot, batch: int) -> tuple[int, int | None, int] | None:
+        """Of an array in torch's shape, behind so many axes of a batch: where what m or n counts begins, once the axis of
+        channels has moved behind it; that axis; and how many axes there are. None of what is no image."""
+        if not slot.axes & slot.whole & (_COL if self.rows else _ROW):
+            return None
+        begin = batch if self.rows else int(bool(slot.axes & _COL))
+        channels = not self.rows or bool(slot.axes & _ROW)
+        return begin, begin if channels and not self.last else None, begin + len(self.extents) + (self.rows and channels)
 
-    def lines(self, x: Any, axes: int | None, name: str, written: bool = False) -> Any:
-        """An operand's or output's image as the plan takes it. What is written must be a view."""
-        rank, spatial = getattr(x, "ndim", 0), len(self.rows) or len(self.columns) - 1
-        if rank == spatial + 2 and axes in (None, _TILE):
-            inner = _permuted(x, self._inner(rank))
-            self._must_fit(x, inner.shape[1:-1] if self.rows else inner.shape[1:], name)
-            lines = inner.reshape((x.shape[0], math.prod(inner.shape[1:-1]), inner.shape[-1]) if self.rows else
-                                  (x.shape[0], math.prod(inner.shape[1:])))
-        elif self.rows and rank == spatial + 1 and axes == _COL:
-            self._must_fit(x, x.shape[1:], name)
-            lines = x.reshape(x.shape[0], math.prod(x.shape[1:]))
-        elif self.columns and rank == spatial + 1 and axes in (None, _ROW):
-            inner = x if self.last else _permuted(x, [*range(1, rank), 0])
-            self._must_fit(x, inner.shape, name)
-            lines = inner.reshape(math.prod(x.shape))
-        else:
+    def lines(self, x: Any, slot: _Slot, batch: int, name: str) -> tuple[Any, Any]:
+        """An image with its channels last, and the same as the plan takes it: a view, or a copy. name: and shape, as given."""
+        turned = self._turned(slot, batch)
+        if turned is None or getattr(x, "ndim", 0) != turned[2]:
+            return x, x
+        begin, moved, rank = turned
+        inner = x if moved is None else _permuted(x, [*(axis for axis in range(rank) if axis != moved), moved])
+        end = begin + len(self.extents)
+        if tuple(inner.shape[begin:end]) != self.extents:
+            raise error("wrong_shape", f"{name}, but " + (
+                f"the pixels of the output are {self.extents}" if self.rows else
+                f"the filters have taps {self.extents[:-1]} of {self.extents[-1]} channels"))
+        return inner, inner.reshape((*inner.shape[:begin], math.prod(self.extents), *inner.shape[end:]))
+
+    def of_all_images(self, x: Any, slot: _Slot) -> Any:
+        """An operand with the axis of its images, where it is one that all share."""
+        turned, rank = self._turned(slot, 1), getattr(x, "ndim", 0)
+        if not self.rows or turned is None or not turned[2] - 1 <= rank <= turned[2]:
             return x
-        if written and math.prod(x.shape) and _address(lines) != _address(x):
-            forms = "that is contiguous" if self.last else "in channels_last" if self.columns else "that is contiguous, or in channels_last"
-            raise error("wrong_stride", f"the rows of out= of {name!r} do not lie one behind the other", f"Pass an array {forms}.")
+        x = x[None] if rank < turned[2] else x
+        return module_of(x).broadcast_to(x, (self.images, *x.shape[1:])) if x.shape[0] == 1 != self.images else x
+
+    def image(self, x: Any, slot: _Slot) -> Any:
+        """The inverse of lines, of an output."""
+        turned = self._turned(slot, slot.axes & 1)
+        if turned is None:
+            return x
+        begin, moved, rank = turned
+        x = x.reshape((*x.shape[:begin], *self.extents, *x.shape[begin + 1:]))
+        return x if moved is None else _permuted(x, [*range(moved), rank - 1, *range(moved, rank - 1)])
+
+
+class _Images:
+    """One call's operands and outputs in their images' shapes. What does not lie as the plan takes it is copied: an operand
+    before each run, an output behind it."""
+
+    def __init__(self, sizes: _Sizes, graph: _core.Graph) -> None:
+        self._sizes = sizes
+        self._operands, self._outputs = _slots(graph)
+        self._read: dict[str, tuple[Any, Any]] = {}          # the copy, in the array's order of axes, and the array
+        self._written: dict[str, tuple[Any, Any, Any]] = {}  # and the array as it was given
+        self._met: set[int] = set()                          # streams that ran behind the copies that were made first
+
+    def operands(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        return {name: self._operand(name, value) for name, value in given.items()}
+
+    def _operand(self, name: str, x: Any) -> Any:
+        x = _array(x, name)
+        if name not in self._operands:
+            return x
+        slot = self._operands[name]
+        inner, lines = self._sizes.lines(self._sizes.of_all_images(x, slot), slot, 1, _shown(name, x))
+        if lines is not inner and _copied(inner, lines):
+            self._read[name] = _kept(lines.reshape(inner.shape)), _kept(inner)
         return lines
 
-    def image(self, x: Any, axes: int) -> Any:
-        """The inverse, of an output. What has other extents, as of a reduction in groups, is left."""
-        if self.rows and axes & _COL and x.ndim > 1 and x.shape[1] == math.prod(self.rows):
-            x = x.reshape((x.shape[0], *self.rows, *x.shape[2:]))
-            return x if axes != _TILE else self._outer(x)
-        if self.columns and axes & _ROW and x.shape[-1] == math.prod(self.columns):
-            x = x.reshape((*x.shape[:-1], *self.columns))
-            if axes == _TILE:
-                return self._outer(x)
-            return x if self.last else _permuted(x, [x.ndim - 1, *range(x.ndim - 1)])
-        return x
-
-    def _outer(self, x: Any) -> Any:
-        return x if self.last else _permuted(x, [0, x.ndim - 1, *range(1, x.ndim - 1)])
-
-
-class _Written:
-    """Outputs in their images' shapes, from arrays that the plan returns."""
-
-    def __init__(self, sizes: _Sizes, axes: Mapping[str, int]) -> None:
-        self.sizes, self.axes = sizes, axes
-
     def out(self, out: Any) -> Any:
-        def written(array: Any, name: str) -> Any:
-            return self.sizes.lines(array, self.axes.get(name), name, written=True)
-
         if isinstance(out, dict):
-            return {name: written(array, name) for name, array in out.items()}
+            return {name: self._output(name, array) for name, array in out.items()}
         if isinstance(out, (tuple, list)):
-            return tuple(written(array, name) for array, name in zip(out, [*self.axes, *[""] * len(out)]))
-        return out if out is None else written(out, next(iter(self.axes)))
+            return tuple(self._output(name, array) for array, name in zip(out, [*self._outputs, *[""] * len(out)]))
+        return out if out is None else self._output(next(iter(self._outputs)), out)
 
-    def images(self, result: Any) -> Any:
-        if not isinstance(result, tuple):
-            return self.sizes.image(result, next(iter(self.axes.values())))
-        return type(result)(*[self.sizes.image(value, bits) for value, bits in zip(result, self.axes.values())])
+    def _output(self, name: str, given: Any) -> Any:
+        x = _array(given, name)
+        slot = self._outputs.get(name)
+        if slot is None:
+            return x
+        inner, lines = self._sizes.lines(x, slot, slot.axes & 1, _shown(name, x))
+        if lines is inner or not _copied(inner, lines):
+            return lines
+        if self._sizes.rows or not _contiguous(x):
+            raise error("wrong_stride", f"the rows of out= of {name!r} do not lie one behind the other",
+                        "Pass an array that is contiguous" + ("." if self._sizes.last else ", or in channels_last."))
+        if isinstance(x, np.ndarray) and not x.flags.writeable:
+            raise error("usage", f"output {name!r} cannot be written: it is read-only", "Pass an array that may be written, or leave out= away.")
+        for other, (_, _, array) in self._written.items():
+            if _address(array) < _address(x) + _bytes(x) and _address(x) < _address(array) + _bytes(array):
+                raise error("overlap", f"the outputs {other!r} and {name!r} overlap", "Pass other memory.")
+        self._written[name] = _kept(lines.reshape(inner.shape)), _kept(inner), x
+        return lines
+
+    @property
+    def copied(self) -> str:
+        """What a run copies, as words behind a schedule."""
+        words = [f"{name} is copied before each run" for name in self._read] + [f"{name} is copied back behind it" for name in self._written]
+        return "".join(f"; {one}" for one in words)
+
+    def run(self, call: Callable[[], Any], fresh: bool = False) -> Any:
+        """The result of a call, with what is copied before and behind it; fresh: what was just copied."""
+        for copy, array in () if fresh else self._read.values():
+            copy[...] = array
+        result = call()
+        for copy, array, _ in self._written.values():
+            array[...] = copy
+        return result
+
+    def of(self, result: Any) -> Any:
+        """The outputs' images."""
+        values = result if isinstance(result, tuple) else (result,)
+        images = [self._written[name][2] if name in self._written else self._sizes.image(value, slot)
+                  for value, (name, slot) in zip(values, self._outputs.items())]
+        return type(result)(*images) if isinstance(result, tuple) else images[0]
+
+    def on(self, stream: int | None) -> contextlib.AbstractContextManager[Any]:
+        """Copies on this stream, a CUstream, where it is not the framework's own."""
+        arrays = [array for _, array, *_ in [*self._read.values(), *self._written.values()]]
+        torch = bool(arrays) and is_torch(arrays[0])
+        if stream is None or not arrays or not (arrays[0].is_cuda if torch else hasattr(arrays[0], "__cuda_array_interface__")):
+            return contextlib.nullcontext()
+        cuda: Any = sys.modules["torch" if torch else "cupy"].cuda
+        chosen = cuda.ExternalStream(stream)
+        if stream not in self._met:
+            chosen.wait_event(cuda.current_stream().record_event() if torch else cuda.get_current_stream().record())
+            self._met.add(stream)
+        return cuda.stream(chosen) if torch else chosen
+
+
+def _shown(name: str, x: Any) -> str:
+    return f"{name!r} has shape {tuple(getattr(x, 'shape', ()))}"
+
+
+def _copied(x: Any, lines: Any) -> bool:
+    """Whether lines are a copy, which what is written to x does not reach. Nobody writes to an array of jax."""
+    return math.prod(x.shape) > 0 and getattr(module_of(x), "__name__", "") != "jax.numpy" and bool(_address(lines) != _address(x))
+
+
+def _kept(x: Any) -> Any:
+    """An array that a later run reads or writes, whether gradients are recorded then or not."""
+    return x.detach() if is_torch(x) else x
+
+
+def _bytes(x: Any) -> int:
+    return int(math.prod(x.shape) * (x.element_size() if is_torch(x) else x.itemsize))
 
 
 class ConvCall:
     """A plan bound to arrays, as post.Call. Calling it returns the outputs in their images' shapes."""
 
-    def __init__(self, call: _core.Call, written: _Written) -> None:
-        self._call, self._written = call, written
+    def __init__(self, call: _core.Call, images: _Images) -> None:
+        self._call, self._images = call, images
 
     def __call__(self, stream: int | None = None) -> Any:
-        return self._written.images(self._call(stream))
+        with self._images.on(stream):
+            return self._images.of(self._images.run(lambda: self._call(stream)))
 
     @property
     def workspace_bytes(self) -> int:
         return self._call.workspace_bytes
 
     def describe(self) -> str:
-        return self._call.describe()
+        """The schedule chosen for these shapes, and what is copied at each call because it does not lie as the plan takes it."""
+        return self._call.describe() + self._images.copied
 
     def __repr__(self) -> str:
         return repr(self._call)
@@ -155,31 +281,30 @@ class ConvPlan:
 
     def __init__(self, loop: Conv, problem: _core.Problem, plan: _core.Plan) -> None:
         self._loop, self._key, self.plan = loop, problem._key, plan
-        self._axes = {name: bits for name, bits, _, output in plan.slots if output}
-        self._operands = {name: bits for name, bits, _, output in plan.slots if not output}
+        self._graph = plan.graph
 
-    def _bound(self, arrays: tuple[Any, ...], out: Any, operands: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any], _Written]:
+    def _bound(self, arrays: tuple[Any, ...], out: Any, operands: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any], _Images]:
         sizes, inputs = self._loop._sizes(*arrays)
         if sizes.problem._key != self._key:
             raise error("usage", f"the plan is for {self._key}, but these arrays make it {sizes.problem._key}",
                         "Make a plan for them: what 'same', input_size and filter_size mean depends on the sizes.")
-        written = _Written(sizes, self._axes)
-        given = {name: sizes.lines(value, self._operands.get(name), name) for name, value in operands.items()}
-        return inputs, {**given, "out": written.out(out)}, written
+        images = _Images(sizes, self._graph)
+        return inputs, {**images.operands(operands), "out": images.out(out)}, images
 
     def pack(self, w: Any) -> _core.PackedOperand:
         """w in the kernels' own layout, made once; bind() takes it in w's place. Not in groups, nor of a strided gradient."""
-        return self.plan.pack(self._loop._torch_shape(w))
+        return self.plan.pack(self._loop._torch_shape(_array(w, "W")))
 
     def bind(self, x: Any, w: Any, /, *, out: Any = None, **operands: Any) -> ConvCall:
         """A call on these arrays, in the shapes that the function without a plan takes, w perhaps as pack() made it."""
-        inputs, more, written = self._bound((x, w), out, operands)
-        return ConvCall(self.plan.bind(*inputs, **more), written)
+        inputs, more, images = self._bound((x, w), out, operands)
+        return ConvCall(self.plan.bind(*inputs, **more), images)
 
     def verify(self, x: Any, w: Any, /, *, out: Any = None, **operands: Any) -> list[_core.Comparison]:
         """Runs, and compares every output with the float64 reference. Slow."""
-        inputs, more, _ = self._bound((x, w), out, operands)
-        return self.plan.verify(*inputs, **more)
+        inputs, more, images = self._bound((x, w), out, operands)
+        compared: list[_core.Comparison] = images.run(lambda: self.plan.verify(*inputs, **more), fresh=True)
+        return compared
 
     def explain(self, part: str = "summary", m: int = 0, n: int = 0, k: int = 0, *,
                 shapes: tuple[Sequence[int], Sequence[int]] | None = None) -> str:
@@ -225,11 +350,12 @@ class Conv:
         return _permuted(array, [0, rank - 1, *range(1, rank - 1)])
 
     def _sizes(self, one: Any, two: Any) -> tuple[_Sizes, tuple[Any, Any]]:
+        one, two = (_array(array, name) for array, name in zip((one, two), self._names))
         ranks = [getattr(array, "ndim", 0) for array in (one, two)]
         if ranks[0] != ranks[1] or not 3 <= ranks[0] <= 5:
             raise error("wrong_rank", f"{self._names[0]} has {ranks[0]} axes and {self._names[1]} {ranks[1]}",
                         "Both have two axes and one for each of the convolution's, of which there are one to three.")
-        rank, last = ranks[0] - 2, self.layout == "nhwc"
+        rank = ranks[0] - 2
         one, two = self._torch_shape(one), self._torch_shape(two)
         image, taps = self._extents(one.shape, two.shape, rank)
         stride, dilation = _numbers(self.stride, rank, "stride"), _numbers(self.dilation, rank, "dilation")
@@ -237,7 +363,7 @@ class Conv:
         extra = self._extra(image, taps, two.shape if self._kind == 2 else one.shape, stride, padding, dilation)
         problem = _core.conv(self._kind, stride, padding, dilation, self.groups, extra)
         rows, columns = self._grids(image, taps, one.shape, stride, padding, dilation)
-        return _Sizes(problem, rows, columns, last), (one, two)
+        return _Sizes(problem, one.shape[0], rows, columns, self.layout == "nhwc"), (one, two)
 
     def _extra(self, image: Sequence[int], taps: Sequence[int], dy: Sequence[int], stride: Sequence[int],
                padding: Sequence[tuple[int, int]], dilation: Sequence[int]) -> Sequence[int]:
@@ -252,13 +378,13 @@ class Conv:
                  **operands: Any) -> Any:
         sizes, inputs = self._sizes(one, two)
         chosen = _epilogue(epilogue)
-        declared = {operand.name: operand.axes for operand in chosen.operands}
-        given = {name: sizes.lines(value, declared.get(name), name) for name, value in operands.items()}
-        ranks = [getattr(given.get(operand.name, operand.default), "ndim", None) for operand in chosen.operands]
-        graph, _ = chosen._traced(chosen.axes_at(ranks, sizes.problem.batched))
-        axes = {name: bits & _TILE for (name, *_), bits in zip(graph.outputs, graph.output_axes())}
-        written = _Written(sizes, axes)
-        return written.images(chosen._launcher(sizes.problem, _target(target))(inputs, given, written.out(out)))
+        operands = {name: _array(value, name) for name, value in operands.items()}
+        ranks = [getattr(operands.get(operand.name, operand.default), "ndim", None) for operand in chosen.operands]
+        graph = chosen.graph_of(chosen.axes_at([None if rank is None else sizes.class_rank(rank) for rank in ranks], sizes.problem.batched))
+        images = _Images(sizes, graph)
+        given, places = images.operands(operands), images.out(out)
+        launcher = chosen._launcher(sizes.problem, _target(target))
+        return images.of(images.run(lambda: launcher(inputs, given, places), fresh=True))
 
     def plan(self, one: Any, two: Any, /, *, epilogue: Epilogue | None = None, target: Any = None,
              dtypes: Mapping[str, Any] | None = None, **operands: Any) -> ConvPlan:
@@ -270,15 +396,12 @@ class Conv:
     def supports(self, one: Any, two: Any, /, *, epilogue: Epilogue | None = None, target: Any = None,
                  dtypes: Mapping[str, Any] | None = None, **operands: Any) -> Support:
         """As post.supports: whether plan() with the same arguments would succeed."""
-        sizes, inputs = self._sizes(one, two)
-        return _supported(lambda: self._asked(sizes, inputs, epilogue, target, dtypes, operands))
+        return _supported(lambda: self._asked(*self._sizes(one, two), epilogue, target, dtypes, operands))
 
     @staticmethod
     def _asked(sizes: _Sizes, inputs: tuple[Any, Any], epilogue: Epilogue | None, target: Any, dtypes: Mapping[str, Any] | None,
                operands: Mapping[str, Any]) -> tuple[Any, ...]:
-        declared = {operand.name: operand.axes for operand in _epilogue(epilogue).operands}
-        given = {name: sizes.lines(value, declared.get(name), name) for name, value in operands.items()}
-        return _problem(sizes.problem, inputs, epilogue, sizes.problem.batched, target, dtypes, given)
+        return _problem(sizes.problem, inputs, epilogue, sizes.problem.batched, target, dtypes, operands, sizes.class_rank)
 
 
 class ConvDgrad(Conv):
@@ -330,11 +453,13 @@ class ConvWgrad(Conv):
         return (), (*taps, first[1] // max(self.groups, 1))
 
 
-def _of_rank(rank: int, x: Any, w: Any) -> None:
+def _of_rank(rank: int, x: Any, w: Any) -> tuple[Any, Any]:
+    x, w = _array(x, "x"), _array(w, "w")
     if getattr(x, "ndim", 0) != rank + 2 or getattr(w, "ndim", 0) != rank + 2:
         letters = ("", "H, ", "D, H, ")[rank - 1], ("", "R, ", "T, R, ")[rank - 1]
         raise error("wrong_rank", f"x has {getattr(x, 'ndim', 0)} axes and w {getattr(w, 'ndim', 0)}",
                     f"x is (N, C, {letters[0]}W), w is (K, C, {letters[1]}S).")
+    return x, w
 
 
 def conv2d(x: Any, w: Any, /, *, stride: Any = 1, padding: Any = 0, dilation: Any = 1, groups: int = 1,
@@ -343,12 +468,12 @@ def conv2d(x: Any, w: Any, /, *, stride: Any = 1, padding: Any = 0, dilation: An
     """epilogue(conv2d(x, w), **operands), computed in one pass.
 
     x is (N, C, H, W) in any strides, w is (K, C / groups, R, S); both are fastest in channels_last. The epilogue's b is the
-    image, its m the pixel p * Q + q, its n the filter: a row is (K,) or (N, K), a tile (N, K, P, Q), a col (N, P, Q), annotated
-    post.col; axis=0 reduces over an image's pixels, batch=True over all images too. Outputs have these shapes, tiles in
+    image, its m the pixel p * Q + q, its n the filter: a row is (K,) or (N, K), a tile (N, K, P, Q) or, of all images, (K, P, Q),
+    a col (N, P, Q) or (P, Q), annotated post.col; axis=0 reduces over an image's pixels, batch=True over all images too. Outputs have these shapes, tiles in
     channels_last. stride, padding, dilation and layout are as post.Conv takes them.
     out: arrays to write instead, in these shapes, as post.matmul's.
     """
-    _of_rank(2, x, w)
+    x, w = _of_rank(2, x, w)
     return Conv(stride=stride, padding=padding, dilation=dilation, groups=groups, layout=layout)(
         x, w, epilogue=epilogue, out=out, target=target, **operands)
 
@@ -357,7 +482,7 @@ def conv1d(x: Any, w: Any, /, *, stride: Any = 1, padding: Any = 0, dilation: An
            layout: Literal["nchw", "nhwc"] = "nchw", epilogue: Epilogue | None = None, out: Any = None, target: Any = None,
            **operands: Any) -> Any:
     """As conv2d, over one axis: x is (N, C, W), w is (K, C / groups, S), a tile (N, K, Q)."""
-    _of_rank(1, x, w)
+    x, w = _of_rank(1, x, w)
     return Conv(stride=stride, padding=padding, dilation=dilation, groups=groups, layout=layout)(
         x, w, epilogue=epilogue, out=out, target=target, **operands)
 
@@ -366,7 +491,7 @@ def conv3d(x: Any, w: Any, /, *, stride: Any = 1, padding: Any = 0, dilation: An
            layout: Literal["nchw", "nhwc"] = "nchw", epilogue: Epilogue | None = None, out: Any = None, target: Any = None,
            **operands: Any) -> Any:
     """As conv2d, over three axes: x is (N, C, D, H, W), w is (K, C / groups, T, R, S), a tile (N, K, Z, P, Q)."""
-    _of_rank(3, x, w)
+    x, w = _of_rank(3, x, w)
     return Conv(stride=stride, padding=padding, dilation=dilation, groups=groups, layout=layout)(
         x, w, epilogue=epilogue, out=out, target=target, **operands)
 

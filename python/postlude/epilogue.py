@@ -294,11 +294,11 @@ class Epilogue:
             if operand.axes is not None:
                 axes.append(operand.axes)
                 continue
-            bare = max((rank or 0) - batched, 0)
+            bare = (rank or 0) - batched if rank != 1 else 1  # one axis is a row in a batch too, shared by all of it
             if bare > 2:
                 raise error("wrong_rank", f"operand {operand.name!r} has {rank} axes",
                             "A row has one axis, a tile two, one more in front for a batch.")
-            axes.append({0: 0, 1: 4, 2: 6}[bare])
+            axes.append({1: 4, 2: 6}.get(bare, 0))
         return tuple(axes)
 
     def _compile(self, problem: _core.Problem, ranks: Sequence[int | None],

@@ -74,8 +74,9 @@ def _where_is(item: Any) -> _core.Target:
 
 
 def _problem(loop: _core.Problem, inputs: Sequence[Any], epilogue: Epilogue | None, batched: bool | None, target: Any,
-             dtypes: Mapping[str, Any] | None, operands: Mapping[str, Any]) -> tuple[Any, ...]:
-    """`loop` over inputs of these arrays' dtypes, and what else a plan is compiled from."""
+             dtypes: Mapping[str, Any] | None, operands: Mapping[str, Any], class_rank: Callable[[int], int] = int) -> tuple[Any, ...]:
+    """`loop` over inputs of these arrays' dtypes, and what else a plan is compiled from. class_rank: of an operand's axes, as
+    many as a product's of the same class has."""
     chosen = _epilogue(epilogue)
     typed = [_typed(given, name) for given, (name, _) in zip(inputs, loop.inputs)]
     if batched is None:
@@ -98,11 +99,11 @@ def _problem(loop: _core.Problem, inputs: Sequence[Any], epilogue: Epilogue | No
             if rank is None:
                 raise error("bad_call", f"the operand {operand.name!r} is not annotated, and a rank does not make a col",
                             f"Annotate it: {operand.name}: post.col.")
-            ranks.append(rank + bool(batched))
+            ranks.append(rank + bool(rank and batched))
             types.append(None)
         else:
             dtype, rank = _typed(given, operand.name)
-            ranks.append(rank)
+            ranks.append(None if rank is None else class_rank(rank))
             types.append(dtype)
     more = {utf8(name): _typed(dtype, name)[0] for name, dtype in (dtypes or {}).items()}
     return chosen, problem, ranks, types, _target(target) or _where_is(inputs[0]), more

@@ -269,6 +269,23 @@ void bind_builder(nb::module_& m) {
       .def("finish", &GraphBuilder::finish);
 }
 
+std::vector<std::tuple<std::string, int, int, bool>> slots_of(const Graph& graph) {
+  const GraphData& data = graph.data();
+  const Inference inference = verify(data);
+  std::vector<std::tuple<std::string, int, int, bool>> slots;
+  const auto add = [&](const std::string& name, Axes axes, const Extent& rows, const Extent& columns, bool output) {
+    const Axes whole = (rows == Extent{} ? Axes(Axis::m) : Axes()) | (columns == Extent{} ? Axes(Axis::n) : Axes());
+    slots.emplace_back(name, axes.bits, (axes & whole).bits, output);
+  };
+  for (std::size_t i = 0; i < data.operands.size(); ++i)
+    add(data.operands[i].name, data.operands[i].axes, inference.operand_rows[i], inference.operand_columns[i], false);
+  for (const OutputDecl& output : data.outputs) {
+    const ValueInfo& value = inference.values[static_cast<std::size_t>(output.value)];
+    add(output.name, value.axes, value.rows, value.columns, true);
+  }
+  return slots;
+}
+
 void bind_finished(nb::module_& m) {
   nb::class_<NodeView>(m, "NodeView", "A value of a graph, for drawing.")
       .def_ro("op", &NodeView::op)
@@ -295,6 +312,9 @@ void bind_finished(nb::module_& m) {
             return axes;
           },
           "The axes of each output, 1 added where each batch has its own.")
+      .def("slots", &slots_of,
+           "(name, axes, those that are as long as the problem's, is output) of each operand and output; axes as "
+           "output_axes() has them.")
       .def("unused_operands", &unused_operands, "Names of the operands that no output depends on.")
       .def("nodes", &nodes_of, "The values in topological order.")
       .def("__str__", [](const Graph& g) { return g.print(); })
