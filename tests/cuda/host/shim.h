@@ -646,6 +646,7 @@ template <class Map, int n, class Body>
 static void each_of_box(const Map& words, unsigned shared, const int (&at)[n], Body body) {
   FakeTensorMap map;
   memcpy(&map, &words, sizeof map);
+  fibers::must(!map.image && map.dimensions == n, "a box is of a map of as many dimensions, not of an image's");
   unsigned elements = 1;
   for (int i = 0; i < n; ++i) elements *= map.box[i];
   for (unsigned e = 0; e < elements; ++e) {
@@ -695,6 +696,20 @@ template <class Map, class... At>
 static void tma_load_all(unsigned to, const Map& map, unsigned bar, At... at) {
   for (int b = 0; b < fibers::cluster; ++b) in_block(cluster_block() + b, [&] { tma_load(to, map, bar, at...); });
 }
+// What the copy engine calls an illegal instruction: a walk that begins outside of the map's box, and a store by a map
+// whose box reaches beyond the image, or that begins before the first channel (seen on an H200).
+template <class Map, int n>
+static void must_walk(const Map& words, const int (&first)[n], bool stores, int channel) {
+  FakeTensorMap map;
+  memcpy(&map, &words, sizeof map);
+  if (!map.image || map.dimensions != n + 2) abort();
+  for (int i = 0; i < n; ++i) {
+    fibers::must(first[i] >= map.lower[i] && first[i] < int(map.sizes[i + 1]) + map.upper[i],
+                 "a walk over pixels begins in the map's box");
+    fibers::must(!stores || (map.lower[i] >= 0 && map.upper[i] <= 0), "pixels are stored by a box within the image");
+  }
+  fibers::must(!stores || channel >= 0, "pixels are stored from a channel on that there is");
+}
 // Pixels of an image: they are walked in the map's box from (x, y, z) of an image on, into the next rows and images,
 // and each is moved by an offset; `at` and `offset` are columns, rows (, depth).
 template <class Map, int n>
@@ -703,9 +718,9 @@ static void tma_load_pixels_at(unsigned to, const Map& words, unsigned bar, int 
   FakeTensorMap map;
   memcpy(&map, &words, sizeof map);
   must_be_box(words, to, c);
+  must_walk(words, first, false, c);
   int at[n];
   for (int i = 0; i < n; ++i) at[i] = first[i];
-  if (!map.image || map.dimensions != n + 2) abort();
   for (int i = 0; i < n; ++i)
     if (offset[i] < 0 || offset[i] > (n == 2 ? 255 : 31)) abort();  // in 16 bits
   for (unsigned pixel = 0; pixel < map.box[1]; ++pixel) {
@@ -740,10 +755,10 @@ static void tma_store_pixels_at(const Map& words, unsigned from, int c, const in
   } start;
   memcpy(start.at, first, sizeof start.at);
   must_be_box(words, from, c);
+  must_walk(words, first, true, c);
   fibers::stores[fibers::current].add([=] {
     FakeTensorMap map;
     memcpy(&map, &words, sizeof map);
-    if (!map.image || map.dimensions != n + 2) abort();
     int at[n], of = image;
     memcpy(at, start.at, sizeof at);
     for (unsigned pixel = 0; pixel < map.box[1]; ++pixel) {
