@@ -257,6 +257,7 @@ std::string schedules_text(const Decision& d) {
   if (d.repack_b) text += "B is repacked\n";
   if (d.repack_images) text += "images are repacked: pixels, or rows of a window, of whole 16 bytes\n";
   if (d.folded) text += "images are rows of one product: tiles cross them\n";
+  if (d.patches) text += "rows of patches are pixels\n";
   if (d.residues_share) text += "residues are products of one launch\n";
   return text;
 }

@@ -172,6 +172,13 @@ TEST(Convolution, ResiduesOfFewChannelsAgreeWithTheReference) {
       EXPECT_EQ(run(c, suite_graph("bias_relu"), schedule), "");
 }
 
+TEST(Convolution, GradientsByPatchesAgreeWithTheReference) {
+  if (const std::string why = missing(); !why.empty()) GTEST_SKIP() << why;
+  const Graph graph = parse("def f(acc, saved: tile):\n    D = relu(acc + saved)\n    return D\n");
+  for (const auto& [c, patches] : gradients_by_patches())
+    for (const Graph& each : {suite_graph("plain"), graph}) EXPECT_EQ(run(c, each, ""), "") << patches;
+}
+
 // A weight gradient whose K many parts add up, by one block and in shares.
 TEST(Convolution, FiltersOfGroupsAgreeWithTheReference) {
   if (const std::string why = missing(); !why.empty()) GTEST_SKIP() << why;
@@ -197,6 +204,7 @@ TEST(Convolution, Sanitized) {
   Conv2d half{.x = DType::bf16, .w = DType::bf16, .stride = {2, 2}, .padding = {{{1, 1}, {1, 1}}}};
   for (const Convolution& c : with_gradients({"3x3 by 2", half, 2, 64, 8, 8, 64, 3, 3}))
     for (const char* schedule : kernels) EXPECT_EQ(run(c, suite_graph("bias_relu"), schedule), "");
+  for (const auto& [c, patches] : gradients_by_patches()) EXPECT_EQ(run(c, suite_graph("plain"), ""), "") << patches;
 }
 
 // Bands whose rows of pixels the copy engine loads, several tiles a block: that keep rows for the next, and whole

@@ -307,6 +307,35 @@ std::vector<Convolution> depthwise_convolutions() {
   };
 }
 
+std::vector<std::pair<Convolution, bool>> gradients_by_patches() {
+  struct One {
+    std::int64_t channels, filters, height, width, r, s;
+    std::array<std::int32_t, 2> stride;
+    std::int32_t padding;
+    bool patches;
+  };
+  std::vector<std::pair<Convolution, bool>> all;
+  for (const One& one : {One{64, 64, 8, 8, 2, 2, {2, 2}, 0, true}, One{24, 40, 12, 9, 3, 3, {3, 3}, 0, true},
+                         One{8, 71, 9, 12, 2, 2, {2, 2}, 0, true}, One{3, 16, 16, 16, 8, 8, {8, 8}, 0, true},
+                         One{3, 40, 32, 48, 16, 16, {16, 16}, 0, true}, One{8, 64, 18, 18, 9, 9, {9, 9}, 0, true},
+                         One{8, 64, 19, 18, 9, 9, {9, 9}, 0, true}, One{48, 100, 4, 8, 4, 4, {4, 4}, 0, true},
+                         One{5, 24, 11, 16, 3, 8, {2, 8}, 0, true}, One{16, 32, 6, 12, 1, 2, {1, 2}, 0, true},
+                         One{16, 32, 10, 10, 2, 2, {2, 2}, 2, true}, One{16, 32, 10, 10, 2, 2, {2, 2}, 1, false},
+                         One{64, 64, 8, 9, 2, 2, {2, 2}, 0, false}, One{16, 32, 8, 8, 3, 3, {2, 2}, 0, false},
+                         One{3, 16, 6, 6, 2, 2, {2, 2}, 0, false}}) {
+    Convolution c;
+    c.name = "data gradient by patches, " + std::to_string(all.size());
+    c.direction = Direction::dgrad;
+    c.conv.x = c.conv.w = all.size() % 2 ? DType::f16 : DType::bf16;
+    c.conv.stride = one.stride, c.conv.padding = {{{one.padding, one.padding}, {one.padding, one.padding}}};
+    c.images = 1 + static_cast<std::int64_t>(all.size() % 3), c.channels = one.channels, c.filters = one.filters;
+    c.height = one.height, c.width = one.width, c.r = one.r, c.s = one.s, c.filters_last = true;
+    c.seed = 80 + all.size();
+    all.emplace_back(std::move(c), one.patches);
+  }
+  return all;
+}
+
 Convolution random_convolution(std::uint64_t seed, DType type) {
   std::mt19937_64 random(seed);
   const auto pick = [&](int least, int most) {

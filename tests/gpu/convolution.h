@@ -9,6 +9,7 @@
 #include <array>
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace postlude::gpu_tests {
@@ -53,6 +54,9 @@ struct ConvolutionTensors {
 [[nodiscard]] std::vector<Convolution> in_groups();
 // Strided data gradients whose residues are columns of one product on Hopper.
 [[nodiscard]] std::vector<Convolution> residues_of_few_channels();
+// Data gradients by filters of about the stride's width; and whether the rows of patches are pixels on Hopper behind
+// epilogues of single elements.
+[[nodiscard]] std::vector<std::pair<Convolution, bool>> gradients_by_patches();
 // An axis of an image, its filter, and how that passes over it.
 struct Along {
   std::int64_t image, taps;

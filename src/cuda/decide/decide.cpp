@@ -3,6 +3,7 @@
 #include "cuda/decide/decider.h"
 #include "cuda/decide/fold.h"
 #include "cuda/decide/pack.h"
+#include "cuda/decide/patches.h"
 #include "cuda/decide/turn.h"
 
 #include <postlude/error.h>
@@ -140,7 +141,8 @@ Decision decide(const Subject& subject, const Layout& layout, const Judge& judge
   if (gemm && gemm->parts && layout.parts.empty() && std::holds_alternative<std::monostate>(layout.a_rows))
     chosen.shape.k = 0;
   const std::optional<Layout> stencil = depthwise(subject, layout);
-  if (stencil) chosen = *stencil;
+  const std::optional<Layout> patches = stencil ? std::nullopt : by_patches(subject, chosen);
+  if (stencil || patches) chosen = stencil ? *stencil : *patches;
   else if (std::optional<Layout> columns = beside(subject, chosen)) chosen = *std::move(columns);
   if (std::optional<Layout> dense = together(subject, chosen)) chosen = *std::move(dense);
   if (std::optional<Layout> by_weights = together_by_weights(subject, chosen); by_weights && !filters(subject, chosen))
@@ -149,6 +151,7 @@ Decision decide(const Subject& subject, const Layout& layout, const Judge& judge
   if (std::optional<Decision> other = decide_turned(subject, chosen, judge)) return *std::move(other);
   Decision decision = Decider(subject, chosen, judge).run();
   decision.folded = one && !stencil && layout.shape.batch > 1;
+  decision.patches = patches.has_value();
   return decision;
 }
 

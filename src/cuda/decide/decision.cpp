@@ -108,6 +108,7 @@ std::string Decision::describe() const {
     if (repack_b) line += ", B repacked";
     if (repack_images) line += ", images repacked";
     if (folded) line += ", tiles cross images";
+    if (patches) line += ", rows of patches are pixels";
     if (residues_share) line += ", residues share a launch";
     add(line);
   } else if (!on_ordinary_units.empty()) {

@@ -147,6 +147,7 @@ struct Decision {
   bool fused = false;             // with the first phase over tiles on its fragments
   bool repack_a = false, repack_b = false;
   bool repack_images = false;
+  bool patches = false;                // the pixels of a row of one are one pixel
   bool residues_share = false;         // a launch, those of a strided data gradient
   bool folded = false;                 // images are rows of one product
   bool turned = false;                 // the product's rows are the columns that are asked for

@@ -350,6 +350,33 @@ TEST(Emission, PutsResiduesBesideOneAnother) {
   }
 }
 
+// Data gradients by filters as wide as their stride: the pixels of a patch's row are one pixel of more channels, behind
+// epilogues of single elements.
+TEST(Emission, TakesRowsOfPatchesForPixels) {
+  Harness harness("emission_patches");
+  struct Running : Convolving {
+    bool patches;
+  };
+  const Graph graphs[] = {
+      epilogue("plain"),
+      parse("def f(acc, saved: tile, s: scalar):\n    D = relu(acc * s + saved)\n    E: f32 = acc\n    return D, E\n"),
+      epilogue("bias_relu"), parse("def f(acc):\n    D = acc + n_index()\n    return D\n"),
+      parse("def f(acc):\n    D = acc + q_index()\n    return D\n")};
+  std::vector<Running> all;
+  for (const auto& [c, patches] : gpu_tests::gradients_by_patches())
+    for (std::size_t i = 0, most = all.empty() ? std::size(graphs) : 2; i < most; ++i)
+      all.push_back({convolving(c, graphs[i], ""), patches && i < 2});
+  thin_out(all);
+  for (Running& r : all) r.call.run();
+  ASSERT_TRUE(harness.compile());
+  for (Running& r : all) {
+    SCOPED_TRACE(r.c.name + ": " + r.call.describe());
+    EXPECT_EQ(r.call.describe().find("rows of patches are pixels") != std::string::npos, r.patches);
+    EXPECT_EQ(r.call.describe().find("mma ") != std::string::npos, r.c.height == 19);
+    expect_agreement(harness, r, {0, r.c.seed});
+  }
+}
+
 // Where an epilogue asks for pixels and for nothing else of an image, tiles cross images, and rows are counted again.
 TEST(Emission, CountsPixelsInTilesThatCrossImages) {
   Harness harness("emission_pixels");
