@@ -156,6 +156,23 @@ TEST(Decision, RepacksHalvesThatBeginBetweenSixteenBytes) {
   EXPECT_FALSE(copied(2));
 }
 
+// A pixel of seven times 16 bytes is loaded at once, with zeros behind it; channels of groups have no room for these.
+TEST(Decision, LoadsPixelsInFewRuns) {
+  const auto run = [](std::int32_t channels, std::int32_t groups) {
+    const Conv2d conv{.x = DType::bf16, .w = DType::bf16, .padding = {{{1, 1}, {1, 1}}}, .groups = groups};
+    const std::string source =
+        plan_for("def f(acc):\n    D: bf16 = acc\n    return D\n", "sm_90a", "", conv)
+            .explain(ExplainPart::source, {{8, channels, 28, 28}, {64, channels / groups, 3, 3}});
+    const std::size_t at = source.find("#define A_RUN ");
+    return at == source.npos ? 0 : std::stoi(source.substr(at + 14));
+  };
+  EXPECT_EQ(run(40, 1), 16);
+  EXPECT_EQ(run(48, 1), 32);
+  EXPECT_EQ(run(56, 1), 128);
+  EXPECT_EQ(run(56, 8), 16);
+  EXPECT_EQ(run(96, 1), 64);
+}
+
 // Lines that begin between sectors take the copy engine longer. Tiles that share them load them together (decision
 // 0194), which gains more than copies of A and B did.
 TEST(Decision, LoadsTogetherWhatBeginsBetweenSectors) {

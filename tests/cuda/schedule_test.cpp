@@ -295,6 +295,19 @@ TEST(Schedule, FollowsTheMeasurements) {
   EXPECT_LE(rank(needs(0, 2, 1, 45), 1, 16384, 4096, 1024, 132).front().bn, 128);
 }
 
+// Windows of many pixels take tall tiles, by few filters too: a line of them takes longer than one of a matrix.
+TEST(Schedule, TakesTallTilesOfWindows) {
+  EpilogueNeeds windows = needs(2);
+  windows.windows = true, windows.a_taps = 9;
+  const auto first = [&](std::int64_t m, std::int64_t n, std::int64_t k) {
+    const Schedule s = rank(windows, 1, m, n, k, 132).front();
+    return std::string(s.ping_pong ? "pingpong " : "cooperative ") + std::to_string(s.bm) + "x" + std::to_string(s.bn);
+  };
+  EXPECT_EQ(first(84872, 64, 5832), "cooperative 256x64");    // 193; 128x64 209
+  EXPECT_EQ(first(33856, 200, 576), "pingpong 192x128");      // 26.9; 128x128 31.0
+  EXPECT_EQ(first(906, 1408, 12672), "cooperative 256x128");  // 55.1; 128x128 61.7
+}
+
 // Of the weight gradient of a depthwise convolution: whatever is chosen is legal, covers all pixels and fits; what is
 // not legal says why.
 TEST(FilterTiles, AreChosenWhereTheyFit) {

@@ -152,9 +152,10 @@ double at_clock(const Schedule& s, const EpilogueNeeds& needs, const Extents& e,
   return std::max(highest * busy, busy + limit * (of_products * (products - busy) + of_lines * lines));
 }
 
-// Many narrow tiles ask L2 for more lines than it gives (decisions 0209, 0263).
-double crowded(const Schedule& s, int resident, int multiprocessors) {
-  return 2 * resident <= multiprocessors ? 1 : is_narrow(s) || cluster_parts(s) > 1 ? 1.5 : 1;
+// Many narrow tiles, and windows, ask L2 for more lines than it gives (decisions 0209, 0260, 0263).
+double crowded(const Schedule& s, const EpilogueNeeds& needs, int resident, int multiprocessors) {
+  if (2 * resident <= multiprocessors) return 1;
+  return is_narrow(s) || cluster_parts(s) > 1 || needs.windows ? 1.5 : 1;
 }
 
 double hopper(const Schedule& s, const EpilogueNeeds& needs, const Extents& e, int multiprocessors) {
@@ -166,7 +167,7 @@ double hopper(const Schedule& s, const EpilogueNeeds& needs, const Extents& e, i
   const std::int64_t whole = whole_tiles(s, tiles, multiprocessors), units = (tiles.all - whole) * s.split;
   const auto whole_waves = double(whole) / resident, waves = by_cluster ? 1.0 : double(ceil_div(units, resident));
   const auto k_blocks = double(ceil_div(e.k * needs.element_bytes, 128)), of_part = std::ceil(k_blocks / s.split);
-  const double crowd = crowded(s, resident, multiprocessors);
+  const double crowd = crowded(s, needs, resident, multiprocessors);
   const double stage = needs.counts_pixels ? std::max(stage_clocks(s, needs, e, 1) * crowd, fetching(s, needs))
                                            : stage_clocks(s, needs, e, crowd);
   const double epilogue = epilogue_clocks(s, needs) / (s.ping_pong ? 1 : 2) + waiting(needs, tiles);
@@ -257,7 +258,7 @@ int later_blocks(const Schedule& s, const EpilogueNeeds& needs, const Extents& e
   const int resident = blocks(s, needs, tiles, multiprocessors);
   if ((tiles.all - whole_tiles(s, tiles, multiprocessors)) * s.split > resident) return 0;  // others were taken before
   const double clocks = 1300 + left_by_part(s, e) / (s.ping_pong ? 18 : 36);
-  const double stage = stage_clocks(s, needs, e, crowded(s, resident, multiprocessors));
+  const double stage = stage_clocks(s, needs, e, crowded(s, needs, resident, multiprocessors));
   const std::int64_t k_blocks = ceil_div(e.k * needs.element_bytes, 128);
   return static_cast<int>(std::min(clocks / stage, std::max(0.0, double(k_blocks / s.split - 1))));
 }

@@ -30,7 +30,8 @@ constexpr Tile tiles[] = {{true, 128, 192},  {true, 128, 128},  {true, 128, 160}
                           {true, 128, 96},   {true, 128, 64},   {true, 64, 224},   {true, 64, 192},
                           {true, 64, 160},   {true, 64, 128},   {true, 64, 96},    {true, 64, 64}};
 constexpr Tile narrow_tile = {true, 64, 32};  // not measured of convolutions (decision 0209)
-// Nor these, nor of operands of one byte (decision 0227).
+constexpr Tile tall_tile = {false, 256, 64};  // of windows, which are many by few filters (decision 0260)
+// Not measured of products of one byte an operand (decision 0227).
 constexpr Tile tiles_between[] = {
     {true, 192, 128}, {true, 192, 96}, {true, 192, 64}, {false, 128, 160}, {false, 128, 224}};
 // Of a turned product, whose columns are few and of any number (decision 0266).
@@ -528,8 +529,9 @@ std::vector<Schedule> candidates(const EpilogueNeeds& needs, bool mma) {
   if (needs.stencil) return stencils(needs);
   if (mma) std::for_each(std::begin(mma_tiles), std::end(mma_tiles), add);
   else std::for_each(std::begin(tiles), std::end(tiles), add);
-  if (mma || needs.windows || needs.counts_pixels || needs.whole_k) return found;
-  add(narrow_tile);
+  if (mma || needs.counts_pixels) return found;
+  if (!needs.windows) add(narrow_tile);
+  else if (needs.element_bytes == 2) add(tall_tile);
   if (needs.element_bytes == 2) std::for_each(std::begin(tiles_between), std::end(tiles_between), add);
   if (needs.turned) std::for_each(std::begin(tiles_turned), std::end(tiles_turned), add);
   return found;

@@ -123,6 +123,8 @@ Decider::Major Decider::in_groups(const Contraction& gemm, bool mn_allowed) {
 Shape Decider::product_shape(bool mma) const {
   Shape shape = shape_;
   shape.k = depth();
+  if (const auto* w = windows(); w && variant_.b_taps && !mma)  // each has whole blocks of K
+    shape.k = w->taps * round_up(w->channels, 128 / size_of(variant_.a));
   if (layout_.parts.empty()) return shape;
   shape.batch = 1, shape.m = shape.k = 1;
   for (const KernelPart& part : layout_.parts)

@@ -149,12 +149,15 @@ bool in_chunks(const KernelRows& rows, int alignment, std::int64_t element_bytes
 }
 
 PixelLoads pixel_loads(const agreed::WindowRows& w, std::int64_t element_bytes) {
+  constexpr int most_loads = 6;
   PixelLoads loads;
   const std::int64_t bytes = w.channels * element_bytes;
-  // Narrow runs waste nothing, but take more loads a stage.
+  // Narrow runs waste nothing, but take more loads a stage; seven take longer than one with zeros (decision 0260),
+  // which channels of groups have no room for.
   if (bytes % 128 != 0 && (bytes < 128 || bytes % 64 == 0)) {
     loads.run = 64;
     while (bytes % loads.run != 0) loads.run /= 2;
+    if (bytes < 128 && bytes / loads.run > most_loads && !w.block_columns) loads.run = 128;
   }
   loads.taps = bytes % loads.run != 0;
   const agreed::WindowAxis& depth = w.axis[0];

@@ -36,6 +36,31 @@ DEVICE void repack_row(const Words& from, u32* to, int first, int pitch) {
   }
 }
 
+// Rows that are shorter than what a warp copies: a block's, 16 bytes a thread.
+DEVICE void repack_short_rows(const Unpacked& p, i64 from, WORD* to, int block) {
+  struct alignas(16) Four { u32 word[4]; };
+  constexpr int per = 16 / sizeof(WORD), together = repack_chunks / 256;
+  const u32 along = u32(p.pitch) / per, rows = repack_chunks / along, all = min(rows, u32(p.rows) - block * rows) * along;
+  from += i64(sizeof(WORD)) * block * rows * p.row_stride, to += i64(block) * rows * p.pitch;
+  u32 v[together][5];
+  int shift[together];
+  #pragma unroll
+  for (int i = 0; i < together; ++i) {
+    const u32 at = threadIdx.x + 256 * i, row = at / along, x = (at - row * along) * per;
+    const Words words(from + i64(sizeof(WORD)) * (row * p.row_stride + x), at < all ? max(0, min(per, p.columns - int(x))) : 0);
+    shift[i] = 8 * words.shift;
+    #pragma unroll
+    for (int w = 0; w < 5; ++w) v[i][w] = words.word(w);
+  }
+  #pragma unroll
+  for (int i = 0; i < together; ++i) {
+    Four four;
+    #pragma unroll
+    for (int w = 0; w < 4; ++w) four.word[w] = __funnelshift_r(v[i][w], v[i][w + 1], shift[i]);
+    if (const u32 at = threadIdx.x + 256 * i; at < all) ((Four*)to)[at] = four;
+  }
+}
+
 // A tile of 128 bytes of a column by 128 bytes of a row, through shared memory. All that a thread loads is on its way before any of
 // it is stored: a block has 4 to 16 kB.
 constexpr int SIDE = 128 / sizeof(WORD), PER_WORD = 4 / sizeof(WORD), PER_QUAD = 16 / sizeof(WORD);
@@ -140,6 +165,7 @@ extern "C" __global__ void __launch_bounds__(256) postlude_repack(const __grid_c
   const int x = block % grid.along, y = (block /= grid.along) % grid.across, batch = block / grid.across;
   const i64 from = p.from + i64(sizeof(WORD)) * batch * p.batch_stride;
   WORD* const to = (WORD*)p.to + (i64)batch * p.rows * p.pitch;
+  if (short_rows(p, sizeof(WORD))) return repack_short_rows(p, from, to, y);
   if (!by_rows(p)) return repack_tile(p, from, to, x * SIDE, y * SIDE);
   const int row = y * 8 + threadIdx.x / 32;
   if (row < p.rows)
