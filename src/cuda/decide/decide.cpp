@@ -107,28 +107,58 @@ Decision Decider::run() {
   return std::move(d_);
 }
 
-// The product of the other's rows, where that is asked for or the model expects less of it; none: as it is asked for.
-static std::optional<Decision> decide_turned(const Subject& subject, const Layout& layout, const Judge& judge) {
+// What is decided if every kernel compiles well, and which ones a judge would see.
+struct Foretold {
+  Decision decision;
+  std::vector<std::shared_ptr<const std::string>> asked = {};
+};
+
+static Foretold foretell(const Subject& subject, const Layout& layout) {
+  std::vector<std::shared_ptr<const std::string>> asked;
+  const Judge judge = [&](const auto& source) { return asked.push_back(source), std::string(); };
+  Decision decision = Decider(subject, layout, judge).run();
+  return {std::move(decision), std::move(asked)};
+}
+
+// That, if they do; else what is decided where the first one that does not is known.
+static Decision judged(Foretold foretold, const Subject& subject, const Layout& layout, const Judge& judge) {
+  for (const auto& source : foretold.asked) {
+    const std::string reason = judge(source);
+    if (reason.empty()) continue;
+    const Judge known = [&](const auto& other) { return *other == *source ? reason : judge(other); };
+    return Decider(subject, layout, known).run();
+  }
+  return std::move(foretold.decision);
+}
+
+// What the model expects of a product with its epilogue in one kernel of Hopper's.
+static double expected(const Decision& d) {
+  const Considered* const chosen = d.fused && d.passes == 0 ? d.chosen() : nullptr;
+  return chosen && !chosen->schedule.mma ? chosen->microseconds : std::numeric_limits<double>::infinity();
+}
+
+// The product, or that of the other's rows, where that is asked for or the model expects less of it.
+static Decision decide_either(const Subject& subject, const Layout& layout, const Judge& judge) {
   constexpr double gain = 0.98;
   constexpr std::int64_t least_rows = 129, least_k = 1024;  // of fewer rows it was not measured, by a short K slower
   const Request& request = subject.request;
-  if (!request.turned && (request.schedule || layout.shape.m < least_rows || layout.shape.k < least_k)) return {};
-  const std::optional<Turned> other = turned(subject, layout);
-  if (!other) {
-    if (!request.turned) return {};
+  const bool may = request.turned || (!request.schedule && layout.shape.m >= least_rows && layout.shape.k >= least_k);
+  const std::optional<Turned> other = may ? turned(subject, layout) : std::nullopt;
+  if (!other && request.turned) {
     throw Error(
         ErrorCode::bad_schedule, "the product is not turned here",
         "it takes 16-bit operands and outputs, rows of whole 16 bytes, and an epilogue without reductions; leave "
         "the choice to the heuristic");
   }
-  const auto expected = [](const Subject& of, const Layout& at) {
-    const Decision d = Decider(of, at, [](const auto&) { return std::string(); }).run();
-    const Considered* const chosen = d.fused && d.passes == 0 ? d.chosen() : nullptr;
-    return chosen && !chosen->schedule.mma ? chosen->microseconds : std::numeric_limits<double>::infinity();
-  };
-  if (!request.turned && expected(other->subject, other->layout) > gain * expected(subject, layout)) return {};
-  Decision decision = Decider(other->subject, other->layout, judge).run();
-  if (!decision.fused) return {};
+  if (!other) return Decider(subject, layout, judge).run();
+  Foretold as_turned = foretell(other->subject, other->layout);
+  if (!request.turned) {
+    Foretold as_given = foretell(subject, layout);
+    if (expected(as_turned.decision) > gain * expected(as_given.decision))
+      return judged(std::move(as_given), subject, layout, judge);
+  }
+  Decision decision = judged(std::move(as_turned), other->subject, other->layout, judge);
+  if (!decision.fused) return Decider(subject, layout, judge).run();
   turn_back(decision);
   return decision;
 }
@@ -148,8 +178,8 @@ Decision decide(const Subject& subject, const Layout& layout, const Judge& judge
   if (std::optional<Layout> by_weights = together_by_weights(subject, chosen); by_weights && !filters(subject, chosen))
     chosen = *std::move(by_weights);
   if (std::optional<Layout> copied = packed(subject, chosen)) chosen = *std::move(copied);
-  if (std::optional<Decision> other = decide_turned(subject, chosen, judge)) return *std::move(other);
-  Decision decision = Decider(subject, chosen, judge).run();
+  Decision decision = decide_either(subject, chosen, judge);
+  if (decision.turned) return decision;
   decision.folded = one && !stencil && layout.shape.batch > 1;
   decision.patches = patches.has_value();
   return decision;
