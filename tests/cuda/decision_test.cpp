@@ -183,7 +183,7 @@ TEST(Decision, LoadsTogetherWhatBeginsBetweenSectors) {
     return std::string(d.repack_a ? "A" : "") + (d.repack_b ? "B" : "") + std::to_string(s.cluster_m) + "x" +
            std::to_string(s.cluster_n);
   };
-  EXPECT_EQ(copied(6573, 4864, 2280), "1x2");
+  EXPECT_EQ(copied(6573, 4864, 2280), "2x1");
   EXPECT_EQ(copied(2612, 1280, 3096), "2x1");
   EXPECT_EQ(copied(6573, 4864, 2283), "AB2x1") << "the copy engine needs rows of whole 16 bytes";
   EXPECT_EQ(copied(6573, 4864, 2272), "1x1") << "lines begin at sectors";

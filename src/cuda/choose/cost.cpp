@@ -52,9 +52,11 @@ double stage_clocks(const Schedule& s, const EpilogueNeeds& needs, const Extents
 }
 
 // Clocks of a tile's epilogue. A large accumulator leaves few registers, so few elements are computed side by side
-// (decision 0038). Tile operands come a subtile at a time, and a subtile takes long to come (decision 0095).
+// (decision 0038). Tile operands come a subtile at a time, and a subtile takes long to come (decisions 0095, 0273; of
+// windows it was not measured anew).
 double epilogue_clocks(const Schedule& s, const EpilogueNeeds& needs) {
-  constexpr double start = 400, subtile = 2400;
+  constexpr double start = 400;
+  const double subtile = needs.windows ? 2400 : 1900;
   const int rows = (s.ping_pong ? s.bm : s.bm / 2) / 64, registers = rows * s.bn / 2;
   // Rows that begin anywhere are put together by warps, half lines the slower (decision 0232).
   const double copied = (s.sub_n < 64 ? 0.21 : 0.165) * needs.copied_bytes_column;
@@ -81,7 +83,7 @@ double folding(const Schedule& s, const EpilogueNeeds& needs, const Extents& e) 
   return needs.meets && !needs.holds && !lone_columns(s, needs, e.m) ? 3500 : 0;
 }
 
-// What it takes that parts of a tile meet (decisions 0021, 0091, 0115, 0263). A part by a cluster is sent, of rows that
+// What it takes that parts of a tile meet (decisions 0021, 0091, 0115, 0273). A part by a cluster is sent, of rows that
 // exist. One by memory is written there, and the block that has the last reads all others; or (decision 0074) each
 // block reads a share of all, a load's latency apart, and the last one the sums.
 double meeting(const Schedule& s, const EpilogueNeeds& needs, const Extents& e) {
@@ -91,11 +93,10 @@ double meeting(const Schedule& s, const EpilogueNeeds& needs, const Extents& e) 
   // Two consumers add them sooner than one. Parts of a weight gradient end at the same time, and one block that adds
   // them all is slow.
   const double slower = needs.counts_pixels ? (s.ping_pong ? 3.4 : 2.3) : s.ping_pong ? 1 : 0.75;
-  return s.in_shares ? 8200 + 3.8 * part + 50 * s.split
-                     : (needs.counts_pixels ? 9700
-                        : s.at_end          ? 8300
-                                            : 5500) +
-                           slower * part * (s.split - 1);
+  if (s.in_shares) return 8200 + 3.8 * part + 50 * s.split;
+  const bool windows = needs.windows;  // not measured anew
+  const double met = needs.counts_pixels ? 9700 : s.at_end ? (windows ? 8300 : 5000) : (windows ? 5500 : 4700);
+  return met + slower * part * (s.split - 1);
 }
 
 // Bytes of A and B, of the epilogue's tiles and, as far as L2 does not keep them, of parts. B comes again with each
@@ -178,9 +179,10 @@ double hopper(const Schedule& s, const EpilogueNeeds& needs, const Extents& e, i
   const double busy = at_clock(s, needs, e, double(tiles.all) * k_blocks / multiprocessors, in_turn * stage,
                                one_after_another(s, whole_waves, k_blocks * stage, epilogue) +
                                    one_after_another(s, waves, of_part * stage, behind));
-  // Parts take longer than their products and what they leave, the longer the more waves (decisions 0098, 0115).
+  // Parts take longer than their products and what they leave, the longer the more waves (decisions 0098, 0273).
   const bool few_waves = s.at_end || units <= resident;
-  const double in_parts = !s.by_memory || needs.counts_pixels ? 1 : few_waves ? 1.02 : 1.05;
+  const double longer = few_waves ? (needs.windows ? 1.02 : 1.01) : needs.windows ? 1.05 : 1.03,
+               in_parts = !s.by_memory || needs.counts_pixels ? 1 : longer;
   // Of 64 columns of B along N memory gives 128 bytes in a row.
   const double rate = (needs.counts_pixels ? of_windows * std::min(1.0, resident / 60.0) : memory_rate) *
                       (needs.b_mn_major && s.bn == 64 ? 0.95 : 1.0);

@@ -139,7 +139,7 @@ static double expected(const Decision& d) {
 
 // The product, or that of the other's rows, where that is asked for or the model expects less of it.
 static Decision decide_either(const Subject& subject, const Layout& layout, const Judge& judge) {
-  constexpr double gain = 0.98;
+  constexpr double gain = 0.99;
   constexpr std::int64_t least_rows = 129, least_k = 1024;  // of fewer rows it was not measured, by a short K slower
   const Request& request = subject.request;
   const bool may = request.turned || (!request.schedule && layout.shape.m >= least_rows && layout.shape.k >= least_k);
