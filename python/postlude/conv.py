@@ -12,6 +12,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from . import _core
+from .dtypes import DType, as_dtype
 from .epilogue import Epilogue
 from .errors import error
 from .numeric import is_torch, module_of
@@ -233,7 +234,8 @@ class _Images:
         if stream not in self._met:
             chosen.wait_event(cuda.current_stream().record_event() if torch else cuda.get_current_stream().record())
             self._met.add(stream)
-        return cuda.stream(chosen) if torch else chosen
+        entered: contextlib.AbstractContextManager[Any] = cuda.stream(chosen) if torch else chosen
+        return entered
 
 
 def _shown(name: str, x: Any) -> str:
@@ -309,11 +311,41 @@ class ConvPlan:
     def explain(self, part: str = "summary", m: int = 0, n: int = 0, k: int = 0, *,
                 shapes: tuple[Sequence[int], Sequence[int]] | None = None) -> str:
         """As post.Plan's. shapes: those of the two arrays, which say what m, n and k do not; channels last in memory."""
-        if shapes is None:
-            return self.plan.explain(part, m, n, k)
-        if self._loop.layout == "nhwc":
-            shapes = tuple([shape[0], shape[-1], *shape[1:-1]] for shape in shapes)
-        return self.plan.explain(part, inputs=[[int(extent) for extent in shape] for shape in shapes])
+        return self.plan.explain(part, m, n, k) if shapes is None else self.plan.explain(part, inputs=self._torch_shapes(shapes))
+
+    def source(self, m: int = 0, n: int = 0, k: int = 0, *, shapes: tuple[Sequence[int], Sequence[int]] | None = None) -> str:
+        """The generated source, or a CPU's loop nest. shapes: as explain() takes them."""
+        return self.explain("source", m, n, k, shapes=shapes)
+
+    def prepare(self, *shapes: tuple[Sequence[int], Sequence[int]], threads: int = 0) -> None:
+        """As post.Plan's, at the shapes of the two arrays, a pair for each size: prepare((x.shape, w.shape), ...)."""
+        self.plan.prepare(*(self.plan._size_of(self._torch_shapes(pair)) for pair in shapes), threads=threads)
+
+    def _torch_shapes(self, shapes: Any) -> list[list[int]]:
+        try:
+            pair = [[operator.index(extent) for extent in shape] for shape in shapes]
+        except TypeError:
+            pair = []
+        if len(pair) != 2 or min(map(len, pair)) < 2 or not all(-2**63 <= extent < 2**63 for shape in pair for extent in shape):
+            raise error("usage", f"{shapes!r} are no shapes of {' and '.join(self._loop._names)}", "Pass theirs, a pair: (x.shape, w.shape).")
+        return [[shape[0], shape[-1], *shape[1:-1]] for shape in pair] if self._loop.layout == "nhwc" else pair
+
+    @property
+    def graph(self) -> _core.Graph:
+        return self._graph
+
+    @property
+    def target(self) -> _core.Target:
+        return self.plan.target
+
+    @property
+    def slots(self) -> list[tuple[str, int, DType, bool]]:
+        """As post.Plan's: m counts pixels and n filters, or what else the direction says."""
+        return self.plan.slots
+
+    def phases(self) -> list[_core.Phase]:
+        """As post.Plan's."""
+        return self.plan.phases()
 
     def __repr__(self) -> str:
         return repr(self.plan)
@@ -329,6 +361,7 @@ class Conv:
 
     _kind = 0
     _names = ("x", "w")
+    _size: Any = None  # input_size or filter_size
 
     def __init__(self, *, stride: Any = 1, padding: Any = 0, dilation: Any = 1, groups: int = 1,
                  layout: Literal["nchw", "nhwc"] = "nchw") -> None:
@@ -365,6 +398,21 @@ class Conv:
         rows, columns = self._grids(image, taps, one.shape, stride, padding, dilation)
         return _Sizes(problem, one.shape[0], rows, columns, self.layout == "nhwc"), (one, two)
 
+    def _planned(self, one: Any, two: Any) -> tuple[_Sizes, tuple[Any, Any]]:
+        """As _sizes, of dtypes too: the options say how many axes there are, two where no tuple is among them."""
+        if all(as_dtype(given) is None for given in (one, two)):
+            return self._sizes(one, two)
+        given = [option for option in (self.stride, self.padding, self.dilation, self._size) if isinstance(option, (tuple, list))]
+        rank = len(given[0]) if given else 2
+        stride, dilation = _numbers(self.stride, rank, "stride"), _numbers(self.dilation, rank, "dilation")
+        if isinstance(self.padding, str) and self.padding == "same" or self._kind == 1 and max(stride) > 1:
+            raise error("usage", f"a plan of {self._names[0]} and {self._names[1]} depends on their sizes here",
+                        "Pass arrays like those that will be bound.")
+        taps = _numbers(self._size, rank, "filter_size") if self._kind == 2 else (1,) * rank
+        padding = _padding(self.padding, taps, taps, stride, dilation)
+        problem = _core.conv(self._kind, stride, padding, dilation, self.groups, taps if self._kind == 2 else [0] * rank)
+        return _Sizes(problem, 1, () if self._kind == 2 else taps, (*taps, 1), self.layout == "nhwc"), (one, two)
+
     def _extra(self, image: Sequence[int], taps: Sequence[int], dy: Sequence[int], stride: Sequence[int],
                padding: Sequence[tuple[int, int]], dilation: Sequence[int]) -> Sequence[int]:
         return [0] * len(image)
@@ -388,15 +436,16 @@ class Conv:
 
     def plan(self, one: Any, two: Any, /, *, epilogue: Epilogue | None = None, target: Any = None,
              dtypes: Mapping[str, Any] | None = None, **operands: Any) -> ConvPlan:
-        """As post.plan: the arrays are like those that will be bound."""
-        sizes, inputs = self._sizes(one, two)
+        """As post.plan: the arrays are like those that will be bound, or dtypes."""
+        sizes, inputs = self._planned(one, two)
         chosen, problem, ranks, types, where, more = self._asked(sizes, inputs, epilogue, target, dtypes, operands)
         return ConvPlan(self, sizes.problem, chosen._compile(problem, ranks, types, [], where, more))
 
     def supports(self, one: Any, two: Any, /, *, epilogue: Epilogue | None = None, target: Any = None,
                  dtypes: Mapping[str, Any] | None = None, **operands: Any) -> Support:
         """As post.supports: whether plan() with the same arguments would succeed."""
-        return _supported(lambda: self._asked(*self._sizes(one, two), epilogue, target, dtypes, operands))
+        _epilogue(epilogue)
+        return _supported(lambda: self._asked(*self._planned(one, two), epilogue, target, dtypes, operands))
 
     @staticmethod
     def _asked(sizes: _Sizes, inputs: tuple[Any, Any], epilogue: Epilogue | None, target: Any, dtypes: Mapping[str, Any] | None,
@@ -412,7 +461,7 @@ class ConvDgrad(Conv):
 
     def __init__(self, input_size: Any, **options: Any) -> None:
         super().__init__(**options)
-        self.input_size = input_size
+        self.input_size = self._size = input_size
 
     def _extents(self, first: Sequence[int], second: Sequence[int], rank: int) -> tuple[Sequence[int], Sequence[int]]:
         return _numbers(self.input_size, rank, "input_size"), second[2:]
@@ -439,7 +488,7 @@ class ConvWgrad(Conv):
 
     def __init__(self, filter_size: Any, **options: Any) -> None:
         super().__init__(**options)
-        self.filter_size = filter_size
+        self.filter_size = self._size = filter_size
 
     def _extents(self, first: Sequence[int], second: Sequence[int], rank: int) -> tuple[Sequence[int], Sequence[int]]:
         return first[2:], _numbers(self.filter_size, rank, "filter_size")
@@ -451,6 +500,14 @@ class ConvWgrad(Conv):
     def _grids(self, image: Sequence[int], taps: Sequence[int], first: Sequence[int], stride: Sequence[int],
                padding: Sequence[tuple[int, int]], dilation: Sequence[int]) -> tuple[tuple[int, ...], tuple[int, ...]]:
         return (), (*taps, first[1] // max(self.groups, 1))
+
+
+def _check_free(epilogue: Any, function: str) -> None:
+    """No operand has the name of an option, which would take its array. An object of the options takes all names."""
+    for operand in getattr(epilogue, "operands", ()):
+        if operand.name in ("stride", "padding", "dilation", "groups", "layout"):
+            raise error("bad_name", f"an operand cannot be called {operand.name!r} here, which is a keyword of post.{function}",
+                        "Choose another name, or call an object of the options: post.Conv(...)(x, w, epilogue=...).", operand.place)
 
 
 def _of_rank(rank: int, x: Any, w: Any) -> tuple[Any, Any]:
@@ -474,6 +531,7 @@ def conv2d(x: Any, w: Any, /, *, stride: Any = 1, padding: Any = 0, dilation: An
     out: arrays to write instead, in these shapes, as post.matmul's.
     """
     x, w = _of_rank(2, x, w)
+    _check_free(epilogue, "conv2d")
     return Conv(stride=stride, padding=padding, dilation=dilation, groups=groups, layout=layout)(
         x, w, epilogue=epilogue, out=out, target=target, **operands)
 
@@ -483,6 +541,7 @@ def conv1d(x: Any, w: Any, /, *, stride: Any = 1, padding: Any = 0, dilation: An
            **operands: Any) -> Any:
     """As conv2d, over one axis: x is (N, C, W), w is (K, C / groups, S), a tile (N, K, Q)."""
     x, w = _of_rank(1, x, w)
+    _check_free(epilogue, "conv1d")
     return Conv(stride=stride, padding=padding, dilation=dilation, groups=groups, layout=layout)(
         x, w, epilogue=epilogue, out=out, target=target, **operands)
 
@@ -492,6 +551,7 @@ def conv3d(x: Any, w: Any, /, *, stride: Any = 1, padding: Any = 0, dilation: An
            **operands: Any) -> Any:
     """As conv2d, over three axes: x is (N, C, D, H, W), w is (K, C / groups, T, R, S), a tile (N, K, Z, P, Q)."""
     x, w = _of_rank(3, x, w)
+    _check_free(epilogue, "conv3d")
     return Conv(stride=stride, padding=padding, dilation=dilation, groups=groups, layout=layout)(
         x, w, epilogue=epilogue, out=out, target=target, **operands)
 
@@ -505,6 +565,7 @@ def conv_dgrad(dy: Any, w: Any, input_size: Any, /, *, stride: Any = 1, padding:
     The epilogue's b is the image, its m the pixel h * W + w, its n the channel: a tile is (N, C, H, W), a row (C,) or (N, C).
     A pixel that no window touches is epilogue(0).
     """
+    _check_free(epilogue, "conv_dgrad")
     return ConvDgrad(input_size, stride=stride, padding=padding, dilation=dilation, groups=groups, layout=layout)(
         dy, w, epilogue=epilogue, out=out, target=target, **operands)
 
@@ -517,5 +578,6 @@ def conv_wgrad(x: Any, dy: Any, filter_size: Any, /, *, stride: Any = 1, padding
     x is (N, C, H, W), dy is (N, K, P, Q), filter_size is (R, S). The epilogue has no b; its m is the filter, its n (r, s, c):
     a tile is (K, C / groups, R, S), a col (K,), a row (C / groups, R, S).
     """
+    _check_free(epilogue, "conv_wgrad")
     return ConvWgrad(filter_size, stride=stride, padding=padding, dilation=dilation, groups=groups, layout=layout)(
         x, dy, epilogue=epilogue, out=out, target=target, **operands)

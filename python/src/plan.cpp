@@ -226,6 +226,23 @@ std::vector<Sizes> sizes_of(const Prepared& self, const nb::args& given) {
   return all;
 }
 
+// (b, m, n, k), without b where there is no batch, of inputs of these shapes.
+std::vector<std::int64_t> size_of(const Prepared& self, const std::vector<std::vector<Size>>& shapes) {
+  std::vector<Given> all;
+  for (std::size_t i = 0; i < self.inputs.size(); ++i) {
+    const std::vector<std::int64_t> shape(shapes.at(i).begin(), shapes.at(i).end());
+    if (shape.size() != self.inputs[i].axes.size())
+      throw Error(ErrorCode::wrong_rank, postlude::quoted(self.inputs[i].name) + " has " +
+                                             std::to_string(self.inputs[i].axes.size()) +
+                                             " axes, and a shape is given of " + std::to_string(shape.size()));
+    all.push_back(given(self.inputs[i], Tensor(nullptr, self.inputs[i].dtype, shape)));
+  }
+  const Domain domain = self.plan.problem().loop().settle(all);
+  std::vector<std::int64_t> size{domain.m.value, domain.n.value, domain.k.value};
+  if (is_batched(self.plan.problem())) size.insert(size.begin(), domain.batch.value);
+  return size;
+}
+
 void bind_targets(nb::module_& m) {
   nb::enum_<Device>(m, "Device").value("cpu", Device::cpu).value("cuda", Device::cuda);
 
@@ -401,7 +418,11 @@ void bind_plans(nb::module_& m) {
       .def(
           "verify",
           [](std::shared_ptr<Prepared> self, nb::args arrays, nb::kwargs operands) {
-            ArrayCall bound = python::bind(self, read_inputs(*self, arrays, operands));
+            Inputs inputs = read_inputs(*self, arrays, operands);
+            if (inputs.packed)
+              throw Error(ErrorCode::usage, "a packed operand is bound, and the reference reads the array itself",
+                          "Pass verify() what was packed.");
+            ArrayCall bound = python::bind(self, std::move(inputs));
             bound.run({});
             Unlocked release;
             return postlude::verify(self->plan, bound.bindings);
@@ -429,6 +450,7 @@ void bind_plans(nb::module_& m) {
           nb::arg("sizes"), nb::arg("threads") = 0,
           nb::sig("def prepare(self, *sizes: tuple[int, ...], threads: int = 0) -> None"),
           "Compiles what bind() takes at sizes (m, n, k), several at once, without memory. On a CPU it checks them.")
+      .def("_size_of", &size_of, nb::arg("shapes"), "What prepare() takes, of inputs of these shapes.")
       .def("explain", explain, nb::arg("part") = "summary", nb::arg("m") = 0, nb::arg("n") = 0, nb::arg("k") = 0,
            nb::arg("inputs").none() = nb::none(),
            "Everything lowering and the backend decided. part: summary, passes, program, schedule, loops or source. "

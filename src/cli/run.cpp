@@ -265,7 +265,8 @@ void add_problem_options(CLI::App& app, ProblemOptions& options) {
   app.add_option("--batch", options.batch, "So many problems at once")
       ->type_name("L")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 31));
-  app.add_option("--in", options.in, "Dtype of A and B, or of X: f32 (the default), bf16, f16, e4m3, e5m2, s8, u8")
+  app.add_option("--in", options.in,
+                 "Dtype of A and B, or of X, W and dY: f32 (the default), bf16, f16, e4m3, e5m2, s8, u8")
       ->type_name("DTYPE");
   app.add_option(
          "--target", options.target,
@@ -287,8 +288,9 @@ Command add_run(CLI::App& app, bool& json) {
       ->type_name("FILE.py[:NAME]")
       ->required();
   run->add_option("operands", options->operands,
-                  "Operands: a .npy file each, or a number for a scalar; A is M x K, B is K x N; "
-                  "what is left out is drawn from the seed")
+                  "Operands: a .npy file each, or a number for a scalar; A is M x K, B is K x N; with --conv X is "
+                  "(N, C, H, W), W (K, C / groups, R, S), dY (N, K, P, Q), and a tile of pixels (N, P * Q, K), of "
+                  "--gradient weight (K, R * S * C / groups); what is left out is drawn from the seed")
       ->type_name("NAME=FILE.npy");
   add_problem_options(*run, options->problem);
   run->add_option("--schedule", options->problem.schedule,

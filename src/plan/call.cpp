@@ -62,8 +62,11 @@ Call Plan::bind(const std::vector<Binding>& bindings, const PackedOperand& packe
   (void)data();
   const auto content = std::static_pointer_cast<const PackedData>(packed.data_);
   if (!content || content->plan != data_) {
-    throw Error(ErrorCode::usage, content ? "B was packed for another plan" : "the packed operand is empty",
-                "pack(plan, B) makes one for this plan's kernels.");
+    const std::vector<Input> inputs = data_->problem.loop().inputs();
+    const auto packable = std::ranges::find_if(inputs, &Input::packable);
+    const std::string of(packable == inputs.end() ? "B" : packable->name);
+    throw Error(ErrorCode::usage, content ? of + " was packed for another plan" : "the packed operand is empty",
+                "pack(plan, " + of + ") makes one for this plan's kernels.");
   }
   const plan::PackedInput b{.shape = packed.shape_, .data = content->data.get()};
   auto call = make_call(data_, bindings, &b);

@@ -163,3 +163,96 @@ def test_sums_over_images_are_images():
     out = np.zeros((3, 3), np.float32)
     for result in (post.conv2d(x, w, epilogue=most), post.conv2d(x, w, epilogue=most, out=out), out):
         np.testing.assert_array_equal(result, expected)
+
+
+class Described:
+    def __init__(self, array):
+        self.array, self.__array_interface__ = array, array.__array_interface__
+
+
+class Exported:
+    def __init__(self, array):
+        self.array = array
+
+    def __dlpack__(self, **options):
+        return self.array.__dlpack__(**options)
+
+    def __dlpack_device__(self):
+        return self.array.__dlpack_device__()
+
+
+@pytest.mark.parametrize("kind", [Described, Exported, memoryview])
+def test_takes_what_exports_an_array(kind):
+    r, out = drawn(2, 6, 3, 3), np.zeros((2, 6, 3, 3), np.float32)
+    expected = post.conv2d(x, w) + r
+    np.testing.assert_array_equal(post.conv2d(kind(x), kind(w), epilogue=tile, r=kind(r)), expected)
+    conv = post.Conv()
+    plan = conv.plan(kind(x), kind(w), epilogue=tile, r=kind(r))
+    np.testing.assert_array_equal(plan.bind(kind(x), plan.pack(kind(w)), r=kind(r))(), expected)
+    assert conv.supports(kind(x), kind(w), epilogue=tile, r=kind(r))
+    if kind is Described:
+        post.conv2d(x, w, epilogue=tile, r=r, out=kind(out))
+        np.testing.assert_array_equal(out, expected)
+
+
+def test_an_export_that_fails_is_refused():
+    class Broken:
+        def __dlpack__(self, **options):
+            raise BufferError("no")
+
+        def __dlpack_device__(self):
+            return 1, 0
+
+    with pytest.raises(post.OperandError, match="'x' cannot be read through DLPack: no"):
+        post.conv2d(Broken(), w)
+
+
+def test_operands_named_as_options():
+    for name in ("stride", "padding", "dilation", "groups", "layout"):
+        f = post.parse(f"def f(acc, {name}: scalar):\n    return acc * {name}\n")
+        for call in (lambda: post.conv1d(x1, w1, epilogue=f), lambda: post.conv2d(x, w, epilogue=f), lambda: post.conv_dgrad(dy, w, (5, 5), epilogue=f),
+                     lambda: post.conv_wgrad(x, dy, (3, 3), epilogue=f)):
+            with pytest.raises(post.Error, match=f"cannot be called '{name}' here, which is a keyword of post.conv"):
+                call()
+        np.testing.assert_array_equal(post.Conv()(x, w, epilogue=f, **{name: 2.0}), 2 * post.conv2d(x, w))
+
+
+def test_a_plan_speaks_of_images():
+    plan = post.Conv(padding=1).plan(x, w, epilogue=tile, r=post.tile)
+    shapes = (x.shape, w.shape)
+    assert plan.slots == plan.plan.slots and plan.target.device == post.Target.cpu().device and "acc" in str(plan.graph)
+    assert len(plan.phases()) == len(plan.plan.phases()) and plan.source(shapes=shapes) == plan.explain("source", shapes=shapes)
+    assert plan.prepare(shapes, ((1, 2, 9, 9), (3, 2, 1, 1)), threads=2) is None and plan.prepare() is None
+    assert post.ConvWgrad((3, 3)).plan(x, dy).prepare((x.shape, dy.shape)) is None
+    assert post.Conv(layout="nhwc").plan(x, w).prepare(((2, 5, 5, 4), (6, 3, 3, 4))) is None
+    with pytest.raises(post.Error, match="channels"):
+        plan.prepare((x.shape, (6, 3, 3, 3)))
+    for last in ("nchw", "nhwc"):
+        plan = post.Conv(layout=last).plan(x, w)
+        for wrong in (3, "ab", ("ab", "cd"), ((), ()), (x.shape,), ((2, 4, 5.5, 5), w.shape), ((2, 4, 2**70, 5), w.shape), (1, 2), ((1, 2, 3), w.shape)):
+            for call in (lambda: plan.explain(shapes=wrong), lambda: plan.prepare(wrong), lambda: plan.source(shapes=wrong)):
+                with pytest.raises(post.Error):
+                    call()
+
+
+def test_plans_of_dtypes():
+    np.testing.assert_array_equal(post.Conv(padding=1).plan(post.f32, "f32").bind(x, w)(), post.conv2d(x, w, padding=1))
+    np.testing.assert_array_equal(post.Conv(stride=(2,)).plan(post.f32, post.f32, epilogue=tile, r=post.tile).bind(x1, w1, r=drawn(3, 4))(),
+                                  post.conv1d(x1, w1, stride=2) + drawn(3, 4))
+    np.testing.assert_array_equal(post.ConvDgrad((5, 5)).plan(np.float32, np.float32).bind(dy, w)(), post.conv_dgrad(dy, w, (5, 5)))
+    np.testing.assert_array_equal(post.ConvWgrad(3, stride=(1,)).plan(post.f32, post.f32).bind(x1, dy1)(), post.conv_wgrad(x1, dy1, 3))
+    assert post.Conv().supports(post.f16, post.f16, target="sm_90a") and not post.Conv().supports(post.i32, post.f32)
+    for loop in (post.Conv(padding="same"), post.ConvDgrad((5, 5), stride=2)):
+        with pytest.raises(post.Error, match="depends on their sizes"):
+            loop.plan(post.f32, post.f32)
+        assert "depends on their sizes" in repr(loop.supports(post.f32, post.f32))
+    assert "stride is 0" in repr(post.Conv(stride=0).supports(x, w))
+
+
+def test_words_of_packed_filters():
+    plan, other = post.Conv(padding=1).plan(x, w), post.Conv().plan(x, w)
+    packed = plan.pack(w)
+    with pytest.raises(post.UsageError, match="W was packed for another plan"):
+        other.bind(x, packed)
+    with pytest.raises(post.UsageError, match="the reference reads the array itself"):
+        plan.verify(x, packed)
