@@ -92,6 +92,7 @@ struct Instruction {
   Round round = Round::nearest_even;
   std::uint64_t seed = 0;  // random, cast stochastic (its coordinates, and those within a call, are of `access`)
   std::uint32_t random_stream = 0;
+  bool turned = false;  // these numbers are those of the element whose row is its column, and whose column is its row
   std::shared_ptr<const Function> function;  // call: args are the function's parameters
   Axes count_axes;                           // count
   std::int64_t group = 0;                    // count

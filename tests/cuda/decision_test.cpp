@@ -50,31 +50,6 @@ Decision decided(const Subject& s, const Shape& shape) {
   return decide(s, usual_layout(s.problem, *s.program, shape), [](const auto&) { return std::string(); });
 }
 
-// A turned product names A and B as the caller does, and can be asked for as it is printed.
-TEST(Decision, TurnsTheProductIfAsked) {
-  const std::string schedule = "turned pingpong 128x96x4 sub 32x2 aux 0 raster 2";
-  EXPECT_EQ(chosen(plan_for(bias_relu, "sm_90a", schedule), 200, 512, 512), schedule);
-  const Decision turned = decided(subject(bias_relu, "sm_90a", schedule), {1, 200, 512, 512});
-  EXPECT_TRUE(turned.describe().starts_with(schedule)) << turned.describe();
-  const std::vector<MapField>& maps = turned.kernels.at(0).maps;
-  EXPECT_EQ(maps.at(0).address.of, Address::Of::b);
-  EXPECT_EQ(maps.at(0).dimensions.at(1).extent, 512);
-  EXPECT_EQ(maps.at(1).address.of, Address::Of::a);
-  EXPECT_EQ(maps.at(1).dimensions.at(1).extent, 200);
-  EXPECT_EQ(maps.at(2).dimensions.at(0).extent, 512);  // D's columns lie side by side
-  EXPECT_EQ(maps.at(2).dimensions.at(1).stride, 512);
-}
-
-TEST(Decision, SaysWhatIsNotTurned) {
-  for (const char* text : {"def f(acc):\n    D: bf16 = acc - max(acc, axis=1)\n    return D\n",
-                           "def f(acc):\n    D: f32 = acc\n    return D\n",
-                           "def f(acc):\n    gate, up = chunk(acc, 2)\n    D: bf16 = gate * up\n    return D\n"}) {
-    const Subject asked = subject(text, "sm_90a", "turned");
-    EXPECT_THROW(static_cast<void>(decided(asked, {1, 256, 512, 512})), Error) << text;
-  }
-  EXPECT_THROW(static_cast<void>(decided(subject(bias_relu, "sm_90a", "turned"), {1, 256, 500, 512})), Error);
-}
-
 // An accumulator through memory, and then a stream over it, is a schedule like others: it can be asked for as it is
 // printed.
 TEST(Decision, TakesTheAccumulatorThroughMemoryIfAsked) {

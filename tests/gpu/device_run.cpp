@@ -20,10 +20,11 @@ namespace {
 constexpr std::size_t zone = 1024;  // bytes on either side of a tensor
 constexpr int most_draws = 48;
 
-cuda::Schedule draw_schedule(fuzz::Choices& pick, bool with_operands) {
+// `turned`: of a product whose tiles have columns in steps of 16.
+cuda::Schedule draw_schedule(fuzz::Choices& pick, bool with_operands, bool turned = false) {
   constexpr int rasters[] = {1, 2, 3, 5, 8, 16};
   cuda::Schedule s;
-  if (pick.chance(33)) {
+  if (!turned && pick.chance(33)) {
     s.mma = true;
     s.bm = 64 << pick.below(3);
     s.bn = 64 << pick.below(3);
@@ -39,6 +40,10 @@ cuda::Schedule draw_schedule(fuzz::Choices& pick, bool with_operands) {
   s.bn = 32 * static_cast<int>(1 + pick.below(8));
   s.stages = static_cast<int>(2 + pick.below(6));
   s.sub_n = pick.chance(50) ? 32 : 64;
+  if (turned && pick.chance(50)) {
+    s.bn -= 16 * static_cast<int>(s.bn > 32 && pick.chance(50));
+    s.sub_n = s.bn % 48 == 0 && pick.chance(70) ? 48 : 16;
+  }
   s.d_buffers = static_cast<int>(2 + pick.below(3));
   s.aux_stages = with_operands ? static_cast<int>(1 + pick.below(4)) : 0;
   s.raster = pick.pick(rasters);
@@ -62,7 +67,7 @@ Call bind_case(const fuzz::Case& c, const std::vector<Binding>& named, std::uint
   fuzz::Choices turns(~schedule_seed);
   const int turned = turns.chance(25) ? most_draws / 2 : 0;  // draws, if the case can be
   for (int i = 0; schedule_seed && i < most_draws + turned; ++i) {
-    target.schedule = i < turned ? "turned " + cuda::to_string(draw_schedule(turns, with_operands))
+    target.schedule = i < turned ? "turned " + cuda::to_string(draw_schedule(turns, with_operands, true))
                                  : cuda::to_string(draw_schedule(pick, with_operands));
     try {
       Call call = compile(c.problem, graph, target).bind(named);

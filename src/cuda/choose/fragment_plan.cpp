@@ -166,7 +166,7 @@ void Planner::reductions() {
   }
   e_.needs.meets = e_.across_tiles();
   e_.needs.reduces = !e_.partials.empty();
-  e_.needs.only_columns = e_.finishes[1] && !e_.finishes[0] && !e_.finishes[2];
+  e_.needs.columns = e_.finishes[1], e_.needs.only_columns = e_.finishes[1] && !e_.finishes[0] && !e_.finishes[2];
   if (e_.across_tiles()) e_.counters_word = e_.take_words(1);
 }
 

@@ -77,7 +77,9 @@ struct FusedEpilogue : EpilogueText {
   [[nodiscard]] bool runs(int p) const {
     return p == phase || p == held || std::find(finished.begin(), finished.end(), p) != finished.end();
   }
-  [[nodiscard]] std::string held_for() const { return needs.holds ? "rows' statistics" : "groups' statistics"; }
+  [[nodiscard]] std::string held_for() const {
+    return !needs.holds ? "groups' statistics" : needs.turned ? "columns' statistics" : "rows' statistics";
+  }
   int take_words(int count) { return std::exchange(words, words + count); }
   // A buffer's parameter words, taken when they are first asked for.
   int word(lower::BufferId buffer) {

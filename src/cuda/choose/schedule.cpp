@@ -413,7 +413,8 @@ std::string illegal(const Schedule& s, const EpilogueNeeds& n) {
   if (rows / 64 * columns / 2 * (n.promoted && !s.mma ? 2 : 1) > registers)
     return "its accumulator takes more than " + text(registers) + " registers a thread";
   const bool narrow = n.group % 32 || n.run % 32 || n.piece % 32;
-  const bool turned = n.turned && (s.sub_n == narrowest_subtile || s.sub_n == 48);
+  // Lanes fold a subtile's columns by halves.
+  const bool turned = n.turned && (s.sub_n == narrowest_subtile || (s.sub_n == 48 && !n.columns && !n.row_group));
   if (s.sub_n != 32 && s.sub_n != 64 && !(narrow && s.sub_n == narrowest_subtile) && !turned)
     return "subtiles are 32 or 64 columns wide, and 16 where groups or pieces of a chunk are no multiple of "
            "32";

@@ -99,7 +99,8 @@ struct EpilogueNeeds {
   bool promoted = false;       // sums of a few stages are added to a second accumulator
   bool meets = false;          // blocks wait for each other: all must run at once
   bool reduces = false;        // for statistics, of whatever
-  bool only_columns = false;   // for nothing but the statistics of columns
+  bool columns = false;        // for the statistics of columns
+  bool only_columns = false;   // and for nothing else
   bool holds = false;          // moreover a tile waits, in registers, for the statistics of its rows
   int group = 0;               // columns of a reduction in groups, which a consumer folds alone: they divide its tile
   int row_group = 0;           // rows of one in groups of rows, which divide a tile's

@@ -1,4 +1,5 @@
 // The kernels that a Program becomes, one step after another.
+#include "cuda/choose/cost.h"
 #include "cuda/decide/beside.h"
 #include "cuda/decide/decider.h"
 #include "cuda/decide/fold.h"
@@ -107,13 +108,15 @@ Decision Decider::run() {
   return std::move(d_);
 }
 
+namespace {
+
 // What is decided if every kernel compiles well, and which ones a judge would see.
 struct Foretold {
   Decision decision;
   std::vector<std::shared_ptr<const std::string>> asked = {};
 };
 
-static Foretold foretell(const Subject& subject, const Layout& layout) {
+Foretold foretell(const Subject& subject, const Layout& layout) {
   std::vector<std::shared_ptr<const std::string>> asked;
   const Judge judge = [&](const auto& source) { return asked.push_back(source), std::string(); };
   Decision decision = Decider(subject, layout, judge).run();
@@ -121,7 +124,7 @@ static Foretold foretell(const Subject& subject, const Layout& layout) {
 }
 
 // That, if they do; else what is decided where the first one that does not is known.
-static Decision judged(Foretold foretold, const Subject& subject, const Layout& layout, const Judge& judge) {
+Decision judged(Foretold foretold, const Subject& subject, const Layout& layout, const Judge& judge) {
   for (const auto& source : foretold.asked) {
     const std::string reason = judge(source);
     if (reason.empty()) continue;
@@ -131,37 +134,69 @@ static Decision judged(Foretold foretold, const Subject& subject, const Layout& 
   return std::move(foretold.decision);
 }
 
-// What the model expects of a product with its epilogue in one kernel of Hopper's.
-static double expected(const Decision& d) {
-  const Considered* const chosen = d.fused && d.passes == 0 ? d.chosen() : nullptr;
-  return chosen && !chosen->schedule.mma ? chosen->microseconds : std::numeric_limits<double>::infinity();
+// What a decision is expected to take, with its passes over memory; of the portable kernel, or of an accumulator through
+// memory, the model says nothing here.
+double expected(const Decision& d, const Subject& subject, const Layout& layout) {
+  const Considered* const chosen = d.fused ? d.chosen() : nullptr;
+  if (!chosen || chosen->schedule.mma) return std::numeric_limits<double>::infinity();
+  if (d.passes == 0) return chosen->microseconds;
+  double bytes = 0;
+  for (std::size_t p = 0; p < d.phases.size(); ++p)
+    if (d.phases[p] == Where::memory) bytes += d.outline.phases[p].read + d.outline.phases[p].written;
+  const std::int64_t rows = layout.shape.batch * layout.shape.m, columns = layout.shape.n;
+  const int each = static_cast<int>(bytes / (static_cast<double>(rows) * static_cast<double>(columns)) + 0.5);
+  return chosen->microseconds + pass_microseconds(rows, columns, each, subject.multiprocessors);
+}
+
+// How much of the time the model is to expect of a turned product (decision 0269). Behind a short K, and of few rows,
+// it foretells more than there is, and of statistics there is nothing, unless a launch is saved; in groups there never
+// is.
+double gain_asked(const Subject& subject, const Layout& layout, int passes) {
+  constexpr double of_elements = 0.99, of_statistics = 0.98, of_few = 0.95;
+  constexpr std::int64_t least_rows = 129, least_k = 1024;
+  bool elements = true;
+  for (const Phase& phase : subject.program->phases) {
+    elements = elements && phase.reductions.empty();
+    if (std::ranges::any_of(phase.reductions, [](const lower::Reduction& r) { return r.group != 0; })) return 0;
+  }
+  const bool large = layout.shape.m >= least_rows && layout.shape.k >= least_k;
+  if (elements) return large ? of_elements : of_few;
+  return large || passes ? of_statistics : 0;
 }
 
 // The product, or that of the other's rows, where that is asked for or the model expects less of it.
-static Decision decide_either(const Subject& subject, const Layout& layout, const Judge& judge) {
-  constexpr double gain = 0.99;
-  constexpr std::int64_t least_rows = 129, least_k = 1024;  // of fewer rows it was not measured, by a short K slower
+Decision decide_either(const Subject& subject, const Layout& layout, const Judge& judge) {
   const Request& request = subject.request;
-  const bool may = request.turned || (!request.schedule && layout.shape.m >= least_rows && layout.shape.k >= least_k);
+  const auto refused = [](const char* why) {
+    return Error(ErrorCode::bad_schedule, "the product is not turned here",
+                 std::string(why) + "; leave the choice to the heuristic");
+  };
+  const bool may = request.turned || !request.schedule;
   const std::optional<Turned> other = may ? turned(subject, layout) : std::nullopt;
-  if (!other && request.turned) {
-    throw Error(
-        ErrorCode::bad_schedule, "the product is not turned here",
-        "it takes 16-bit operands and outputs, rows of whole 16 bytes, and an epilogue without reductions; leave "
-        "the choice to the heuristic");
-  }
+  if (!other && request.turned)
+    throw refused("it takes A and B of 16 bits, rows of whole 16 bytes, and an epilogue without chunks");
   if (!other) return Decider(subject, layout, judge).run();
-  Foretold as_turned = foretell(other->subject, other->layout);
   if (!request.turned) {
     Foretold as_given = foretell(subject, layout);
-    if (expected(as_turned.decision) > gain * expected(as_given.decision))
+    const double gain = gain_asked(subject, layout, as_given.decision.passes);
+    if (gain == 0) return judged(std::move(as_given), subject, layout, judge);
+    Foretold as_turned = foretell(other->subject, other->layout);
+    const double now = expected(as_given.decision, subject, layout);
+    const Decision& d = as_turned.decision;
+    if (d.passes || expected(d, other->subject, other->layout) > gain * now || !d.fused)
       return judged(std::move(as_given), subject, layout, judge);
+    Decision decision = judged(std::move(as_turned), other->subject, other->layout, judge);
+    if (!decision.fused || decision.passes) return judged(std::move(as_given), subject, layout, judge);
+    turn_back(decision);
+    return decision;
   }
-  Decision decision = judged(std::move(as_turned), other->subject, other->layout, judge);
-  if (!decision.fused) return Decider(subject, layout, judge).run();
+  Decision decision = Decider(other->subject, other->layout, judge).run();
+  if (!decision.fused || decision.passes) throw refused("all of the epilogue has to run in the product's launch");
   turn_back(decision);
   return decision;
 }
+
+}  // namespace
 
 Decision decide(const Subject& subject, const Layout& layout, const Judge& judge) {
   const std::optional<Layout> one = folded(subject, layout);

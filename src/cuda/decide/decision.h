@@ -128,7 +128,7 @@ struct Considered {
   Schedule schedule;
   int shared = 0;           // bytes
   double microseconds = 0;  // by the cost model
-  std::string held_for;     // "rows' statistics"; empty: no tile is held
+  std::string held_for;     // such as "rows' statistics"; empty: no tile is held
   Verdict verdict = Verdict::next;
   std::string reason;      // of the rejection
   bool may_spill = false;  // as far as can be told without a compiler

@@ -43,7 +43,8 @@ std::vector<BufferPlace> Decider::places(const Program& program, const std::vect
                        m.alignment >= 16 && map_stride(m.strides[1], size, shape_.m) &&
                        (m.strides[0] == 0 || map_stride(m.strides[0], size, shape_.batch)) && buffer.rows == Extent{};
     // Of what is turned the rows are side by side.
-    if (layout_.turned) place.tensor_map = buffer.axes.contains(tile_axes);
+    if (layout_.turned)
+      place.tensor_map = buffer.axes.contains(tile_axes) && buffer.rows == Extent{} && buffer.columns == Extent{};
     // Rows of a residue are no stride apart: the copy engine writes them, or every thread its elements.
     if (part_ && buffer.axes.has(Axis::m) && !place.tensor_map) place = {};
     // Threads that read pixels straight from memory move pairs of columns, or each; no other kernel takes such a

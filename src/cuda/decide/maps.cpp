@@ -173,11 +173,12 @@ void Decider::map_tile(Kernel& k, DType type, const Memory& memory, const lower:
   }
   const int box = static_cast<int>(row_bytes / bytes);
   if (variant_.turned) {
+    const int line = std::min(rows, static_cast<int>(128 / bytes));
     map(k, address, type,
-        {{this->rows(), 1, rows},
+        {{this->rows(), 1, line},
          {columns_, memory.strides[2], product_->schedule.sub_n},
          {memory.strides[0] ? shape_.batch : 1, memory.strides[0], 1}},
-        static_cast<int>(rows * bytes));
+        static_cast<int>(line * bytes));
     return;
   }
   if (variant_.padded_taps) {  // a tap stands for a batch, which weight gradients lack

@@ -10,7 +10,7 @@ using lower::Instruction;
 using lower::Phase;
 using lower::Program;
 
-constexpr std::int64_t element_bytes = 2;  // of all that moves by tiles
+constexpr std::int64_t element_bytes = 2;  // of A and B
 
 Axes turned(Axes axes) {
   Axes result = axes & Axis::b;
@@ -19,39 +19,55 @@ Axes turned(Axes axes) {
   return result;
 }
 
-bool is_own(const lower::Access& access) { return access.columns.identity() && access.divide_rows == 1; }
+// The pieces of a chunk are columns side by side, which rows have no counterpart of.
+bool turns(const lower::Access& access) { return access.columns.steps.empty(); }
 
-// Whether an instruction gives the same element when rows and columns have changed places.
-bool turns(const Instruction& i) {
-  return i.op != Op::get && i.op != Op::random && i.round != Round::stochastic && is_own(i.access);
+bool turns(const lower::Reduction& r) {
+  return std::ranges::all_of(r.pieces,
+                             [](const lower::Reduction::Piece& piece) { return piece.columns.identity(); });
 }
 
-// One phase over the tiles, element by element.
-std::shared_ptr<const Program> turned(const Program& program) {
-  if (program.phases.size() != 1 || program.sizes != 0) return {};
-  const Phase& phase = program.phases[0];
-  if (phase.domain != (Axis::m | Axis::n) || !phase.reductions.empty() || phase.columns != Extent{} ||
-      phase.rows != Extent{} || !std::ranges::all_of(phase.code, turns) ||
-      !std::ranges::all_of(phase.stores, [](const lower::Store& store) { return is_own(store.access); }))
-    return {};
-  auto made = std::make_shared<Program>(program);
-  for (lower::Buffer& buffer : made->buffers) {
-    if (buffer.rows != Extent{} || buffer.columns != Extent{}) return {};
-    buffer.axes = turned(buffer.axes);
-  }
-  for (Instruction& i : made->phases[0].code) {
-    i.axes = turned(i.axes);
+bool turns(const Phase& phase) {
+  return std::ranges::all_of(phase.code, [](const Instruction& i) { return turns(i.access); }) &&
+         std::ranges::all_of(phase.stores, [](const lower::Store& store) { return turns(store.access); }) &&
+         std::ranges::all_of(phase.reductions, [](const lower::Reduction& r) { return turns(r); });
+}
+
+void turn(lower::Access& access) { std::swap(access.columns.divide, access.divide_rows); }
+
+void turn(Phase& phase) {
+  phase.domain = turned(phase.domain);
+  std::swap(phase.rows, phase.columns);
+  for (lower::Store& store : phase.stores) turn(store.access);
+  for (lower::Reduction& r : phase.reductions) r.axes = turned(r.axes);
+  for (Instruction& i : phase.code) {
+    i.axes = turned(i.axes), i.count_axes = turned(i.count_axes);
+    std::swap(i.rows, i.columns);
+    turn(i.access);
+    i.turned = true;
     if (i.op == Op::m_index) i.op = Op::n_index;
     else if (i.op == Op::n_index) i.op = Op::m_index;
   }
+}
+
+// Rows as columns, columns as rows, in all that a Program says of them.
+std::shared_ptr<const Program> turned(const Program& program) {
+  if (program.sizes != 0 || !std::ranges::all_of(program.phases, [](const Phase& phase) { return turns(phase); }))
+    return {};
+  auto made = std::make_shared<Program>(program);
+  for (lower::Buffer& buffer : made->buffers) {
+    buffer.axes = turned(buffer.axes);
+    std::swap(buffer.rows, buffer.columns);
+  }
+  std::ranges::for_each(made->phases, [](Phase& phase) { turn(phase); });
   return made;
 }
 
 // Whether the copy engine moves boxes of such lines.
-bool in_boxes(const Placed& placed, int line, int element_axis, std::int64_t length) {
+bool in_boxes(const Placed& placed, std::int64_t size, int line, int element_axis, std::int64_t length) {
   const auto& strides = placed.strides;
-  return placed.alignment == 16 && strides[element_axis] == 1 && strides[line] * element_bytes % 16 == 0 &&
-         strides[line] > 0 && strides[0] * element_bytes % 16 == 0 && length * element_bytes % 16 == 0;
+  return placed.alignment == 16 && strides[element_axis] == 1 && strides[line] * size % 16 == 0 && strides[line] > 0 &&
+         strides[0] * size % 16 == 0 && length * size % 16 == 0;
 }
 
 }  // namespace
@@ -62,18 +78,20 @@ std::optional<Turned> turned(const Subject& subject, const Layout& layout) {
   const Request& request = subject.request;
   if (subject.arch != "sm_90a" || request.mma || request.through_memory || !gemm || gemm->a != gemm->b ||
       size_of(gemm->a) != element_bytes || gemm->a_form != Form::strided || gemm->b_form != Form::strided ||
-      gemm->groups != 1 || shape.m == 0 || shape.n == 0 || shape.k == 0)
+      gemm->groups != 1 || layout.image_rows != 0 || shape.m == 0 || shape.n == 0 || shape.k == 0)
     return {};
   const auto read = [](const Placed& placed, int line, std::int64_t lines, std::int64_t k) {
-    return in_boxes(placed, line, 3 - line, k) || in_boxes(placed, 3 - line, line, lines);
+    return in_boxes(placed, element_bytes, line, 3 - line, k) ||
+           in_boxes(placed, element_bytes, 3 - line, line, lines);
   };
   if (!read(layout.a, 1, shape.m, shape.k) || !read(layout.b, 2, shape.n, shape.k)) return {};
   std::shared_ptr<const Program> program = turned(*subject.program);
   if (!program) return {};
   for (std::size_t i = 0; i < layout.buffers.size(); ++i) {
     const lower::Buffer& buffer = program->buffers[i];
-    const bool tile = buffer.axes.has(Axis::m) && buffer.axes.has(Axis::n);
-    if (tile && (size_of(buffer.dtype) != element_bytes || !in_boxes(layout.buffers[i], 1, 2, shape.n))) return {};
+    const bool tile = buffer.axes.contains(Axis::m | Axis::n) && buffer.rows == Extent{} && buffer.columns == Extent{};
+    const std::int64_t size = size_of(buffer.dtype);
+    if (tile && (size > 4 || !in_boxes(layout.buffers[i], size, 1, 2, shape.n))) return {};
   }
   Turned made{subject, layout};
   made.subject.program = std::move(program);

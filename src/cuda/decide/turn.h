@@ -8,14 +8,14 @@
 
 namespace postlude::inline v0::cuda {
 
-// D^T = B^T A^T: rows become columns, which tiles may have any number of 32 of, and the epilogue's axes change places
-// (decision 0266). Its decision calls A what is B.
+// D^T = B^T A^T: rows become columns, which tiles may have any multiple of 16 of, and the epilogue's axes change places
+// (decisions 0266, 0269). Its decision calls A what is B.
 struct Turned {
   Subject subject;
   Layout layout;
 };
 
-// None: the epilogue is more than values of an element, or Hopper's copy engine cannot move A, B and D so.
+// None: the epilogue has chunks, or Hopper's copy engine cannot move A, B and tiles so.
 [[nodiscard]] std::optional<Turned> turned(const Subject& subject, const Layout& layout);
 
 // A decision on that as one on the product that is asked for.

@@ -41,6 +41,8 @@ DEVICE void shared_load(u32 from, u32& a, u32& b) {
   asm volatile("ld.shared.v2.b32 {%0, %1}, [%2];" : "=r"(a), "=r"(b) : "r"(from) : "memory");
 }
 DEVICE u32 shared_load_word(u32 from) { u32 r; asm volatile("ld.shared.b32 %0, [%1];" : "=r"(r) : "r"(from) : "memory"); return r; }
+DEVICE u32 shared_load_byte(u32 from) { u32 r; asm volatile("ld.shared.u8 %0, [%1];" : "=r"(r) : "r"(from) : "memory"); return r; }
+DEVICE void shared_store_byte(u32 to, u32 a) { asm volatile("st.shared.u8 [%0], %1;" ::"r"(to), "r"(a) : "memory"); }
 DEVICE u16 shared_load(u32 from) { u16 r; asm volatile("ld.shared.u16 %0, [%1];" : "=h"(r) : "r"(from) : "memory"); return r; }
 #endif
 
@@ -251,23 +253,50 @@ template <int size> DEVICE u32 fragment_element(const u32 (&x)[size * 2], int e)
 template <int size> DEVICE void fragment_load(const TensorMap& map, u32, const Tile& t, int f, u32 (&x)[size * 2]);
 template <int size> DEVICE void fragment_store(const TensorMap& map, u32, const Tile& t, int f, const u32 (&x)[size * 2]);
 #elif TURNED
-// A line has the rows of a column: 64 of an operand, and of an output those of a warp, which leave alone. Elements have 16 bits.
+// A line has the rows of a column: of an operand 64, or (of 32 bits) 32 in each of two boxes, of an output those of a warp, which
+// leave alone. 16-bit elements move as matrices, others one by one, of two columns in turn where one's lines have half of the banks.
+constexpr int LINE_ROWS = 16;
+DEVICE int fragment_line(const Tile& t, int f, int i, int e) { return f * 16 + i / 2 * 8 + 2 * (t.lane % 4) + e; }
+template <int size> DEVICE u32 turned_operand(const Tile& t, int line, int i) {
+  constexpr int rows = size == 4 ? 32 : 64;
+  const int row = t.warp * 16 + i % 2 * 8 + t.lane / 4;
+  return row / rows * (SUB_N * 128) + swizzled<rows * size>(line, row % rows * size);
+}
 template <int size> DEVICE void fragment_load(const TensorMap&, u32 subtile, const Tile& t, int f, u32 (&x)[size * 2]) {
-  const int matrix = t.lane / 8;
-  ldmatrix_transposed(subtile + swizzled<128>(f * 16 + matrix / 2 * 8 + t.lane % 8, t.warp * 32 + matrix % 2 * 16), x[0], x[1], x[2], x[3]);
+  if (size == 2) {
+    const int matrix = t.lane / 8;
+    ldmatrix_transposed(subtile + swizzled<128>(f * 16 + matrix / 2 * 8 + t.lane % 8, t.warp * 32 + matrix % 2 * 16), x[0], x[1], x[2], x[3]);
+  } else {
+    #pragma unroll
+    for (int i = 0; i < 4; ++i)
+      #pragma unroll
+      for (int e = 0; e < 2; ++e) {
+        const u32 from = subtile + turned_operand<size>(t, fragment_line(t, f, i, e), i);
+        if (size == 4) x[(2 * i + e) % (size * 2)] = shared_load_word(from);
+        else if (i % 2 == 0 && e == 0) x[i / 2 % (size * 2)] = shared_load_byte(from);
+        else x[i / 2 % (size * 2)] |= shared_load_byte(from) << (i % 2 * 16 + e * 8);
+      }
+  }
 }
 template <int size> DEVICE void fragment_store(const TensorMap&, u32 subtile, const Tile& t, int f, const u32 (&x)[size * 2]) {
-  const u32 own = subtile + t.warp * SUB_N * 32;
-#if __CUDA_ARCH__ >= 900
-  const int matrix = t.lane / 8;
-  stmatrix_transposed(own + swizzled<32>(f * 16 + matrix / 2 * 8 + t.lane % 8, matrix % 2 * 16), x[0], x[1], x[2], x[3]);
-#else
-  #pragma unroll
-  for (int i = 0; i < 4; ++i)
+  const u32 own = subtile + t.warp * SUB_N * LINE_ROWS * size;
+  if (size == 2) {
+    const int matrix = t.lane / 8;
+    stmatrix_transposed(own + swizzled<32>(f * 16 + matrix / 2 * 8 + t.lane % 8, matrix % 2 * 16), x[0], x[1], x[2], x[3]);
+  } else {
+    const bool odd = t.lane & 1;
     #pragma unroll
-    for (int e = 0; e < 2; ++e)
-      shared_store(own + swizzled<32>(f * 16 + i / 2 * 8 + 2 * (t.lane % 4) + e, i % 2 * 16 + t.lane / 4 * 2), u16(x[i] >> 16 * e));
-#endif
+    for (int i = 0; i < 4; ++i) {
+      const u32 both[2] = {fragment_element<size>(x, 2 * i), fragment_element<size>(x, 2 * i + 1)};
+      #pragma unroll
+      for (int e = 0; e < 2; ++e) {
+        const int line = fragment_line(t, f, i, size == 4 && odd ? 1 - e : e);
+        const u32 to = own + swizzled<LINE_ROWS * size>(line, (i % 2 * 8 + t.lane / 4) * size);
+        if (size == 4) shared_store(to, odd ? both[1 - e] : both[e]);
+        else shared_store_byte(to, both[e]);
+      }
+    }
+  }
 }
 #else
 template <int size> DEVICE void fragment_load(const TensorMap&, u32 subtile, const Tile& t, int f, u32 (&x)[size * 2]) {

@@ -400,18 +400,26 @@ DEVICE float random_uniform(u64 seed, u32 stream, int b, int m, int n) {
   const PhiloxBlock x = random_block(seed, stream, b, m, n);
   return to_uniform((m >> 3 & 1) ? ((n & 1) ? x.word[3] : x.word[2]) : ((n & 1) ? x.word[1] : x.word[0]));
 }
-// Those of a thread's fragment: rows m and m + 8 by two even columns and what follows each.
-DEVICE void random_words(u32 (&u)[8], u64 seed, u32 stream, int b, int m, int left, int right) {
+// Those of a thread's fragment: rows m and m + 8 by two even columns and what follows each. If rows and columns have changed places,
+// two lanes that hold rows side by side have two numbers each of a block: each enciphers for one column of two, and gives the other
+// lane its half.
+template <bool turned> DEVICE void random_words(u32 (&u)[8], u64 seed, u32 stream, int b, int m, int left, int right) {
   #pragma unroll
   for (int q = 0; q < 2; ++q) {
-    const PhiloxBlock x = random_block(seed, stream, b, m, q ? right : left);
+    const bool odd = m & 1;
+    const PhiloxBlock x = turned ? random_block(seed, stream, b, left + odd, m + 8 * q) : random_block(seed, stream, b, m, q ? right : left);
     #pragma unroll
-    for (int e = 0; e < 4; ++e) u[4 * q + e] = x.word[e];
+    for (int e = 0; e < 4; ++e) {
+      if (!turned) u[4 * q + e] = x.word[e];
+      if (!turned || e % 2) continue;
+      const u32 own = odd ? x.word[e + 1] : x.word[e], given = __shfl_xor_sync(~0u, odd ? x.word[e] : x.word[e + 1], 4);
+      u[2 * e + 2 * q] = odd ? given : own, u[2 * e + 2 * q + 1] = odd ? own : given;
+    }
   }
 }
-DEVICE void random_fragment(float (&u)[8], u64 seed, u32 stream, int b, int m, int left, int right) {
+template <bool turned> DEVICE void random_fragment(float (&u)[8], u64 seed, u32 stream, int b, int m, int left, int right) {
   u32 words[8];
-  random_words(words, seed, stream, b, m, left, right);
+  random_words<turned>(words, seed, stream, b, m, left, right);
   #pragma unroll
   for (int e = 0; e < 8; ++e) u[e] = to_uniform(words[e]);
 }

@@ -128,7 +128,9 @@ template <int size> DEVICE void subtile_load(const TensorMap& map, u32 to, u32 b
     tma_load_pixels(to + box * 64 * row_bytes, map, bar, col + box * (row_bytes / size), at.x, at.y, at.image, 0, 0);
 #endif
 #elif TURNED
-  tma_load(to, map, bar, row, col, batch);
+  constexpr int rows = size == 4 ? 32 : 64;
+  #pragma unroll
+  for (int first = 0; first < 64; first += rows) tma_load(to + first * SUB_N * size, map, bar, row + first, col, batch);
 #else
   batch = map_batch(p, col, batch);
   #pragma unroll

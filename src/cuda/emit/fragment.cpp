@@ -171,8 +171,9 @@ static const char* const fragment_places = R"(    int columns[4], columns_in[4],
 std::string FragmentWriter::drawn(ValueId id, bool words) const {
   const Instruction& i = phase_.code[id];
   const auto column = [&](const char* of) { return column_expression(i.access.columns, of, "tile_columns(p)"); };
-  return fill("    $type u$id[8];\n    random_$what(u$id, $key, $batch, rows[0], $first, $third);\n",
+  return fill("    $type u$id[8];\n    random_$what<$turned>(u$id, $key, $batch, rows[0], $first, $third);\n",
               {{"type", words ? "u32" : "float"},
+               {"turned", i.turned ? "true" : "false"},
                {"id", str(id)},
                {"what", words ? "words" : "fragment"},
                {"key", random_key(i)},

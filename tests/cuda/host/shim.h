@@ -505,6 +505,8 @@ static inline void shared_load(unsigned from, unsigned& a, unsigned& b, unsigned
 static inline unsigned short half_at(unsigned address) {
   return at<unsigned short>((long long)(own_shared() + address));
 }
+static inline void shared_store_byte(unsigned to, unsigned a) { fibers::has_written(to), put(to, (unsigned char)a); }
+static inline unsigned shared_load_byte(unsigned from) { return fibers::has_read(from), own_shared()[from]; }
 static inline unsigned short shared_load(unsigned from) { return fibers::has_read(from), half_at(from); }
 static inline void copy_async(unsigned to, long long from, int bytes) {
   fibers::must(to % 16 == 0, "16 bytes are copied to where they are aligned");
@@ -530,6 +532,15 @@ static inline void ldmatrix_transposed(unsigned from, unsigned& a, unsigned& b, 
     const int row = 8 * i + fibers::lane() % 4 * 2, at = fibers::lane() / 4 * 2;
     *to[i] = shared_load(rows[row] + at) | unsigned(shared_load(rows[row + 1] + at)) << 16;
   }
+}
+
+static inline void stmatrix_transposed(unsigned to, unsigned a, unsigned b, unsigned c, unsigned d) {
+  const auto rows = fibers::exchange(to);
+  const unsigned from[4] = {a, b, c, d};
+  for (int i = 0; i < 4; ++i)
+    for (int e = 0; e < 2; ++e)
+      shared_store(rows[8 * i + fibers::lane() % 4 * 2 + e] + fibers::lane() / 4 * 2,
+                   (unsigned short)(from[i] >> 16 * e));
 }
 
 // What the low bits of a word are, of the types that PTX names.
