@@ -402,6 +402,17 @@ void bind_calls(nb::module_& m) {
       });
 }
 
+std::vector<Comparison> compared(const std::shared_ptr<Prepared>& self, const nb::args& arrays, nb::kwargs operands) {
+  Inputs inputs = read_inputs(*self, arrays, operands);
+  if (inputs.packed)
+    throw Error(ErrorCode::usage, "a packed operand is bound, and the reference reads the array itself",
+                "Pass verify() what was packed.");
+  ArrayCall bound = python::bind(self, std::move(inputs));
+  bound.run({});
+  Unlocked release;
+  return postlude::verify(self->plan, bound.bindings);
+}
+
 void bind_plans(nb::module_& m) {
   nb::class_<Prepared>(m, "Plan", "(Types, epilogue, target), compiled for any shapes.")
       .def(
@@ -415,21 +426,10 @@ void bind_plans(nb::module_& m) {
           nb::sig("def bind(self, a: object, b: object | None = None, /, *, out: object | None = None, **operands: "
                   "object) -> Call"),
           "A Call on these arrays. Outputs that out= does not name are made once, here.")
-      .def(
-          "verify",
-          [](std::shared_ptr<Prepared> self, nb::args arrays, nb::kwargs operands) {
-            Inputs inputs = read_inputs(*self, arrays, operands);
-            if (inputs.packed)
-              throw Error(ErrorCode::usage, "a packed operand is bound, and the reference reads the array itself",
-                          "Pass verify() what was packed.");
-            ArrayCall bound = python::bind(self, std::move(inputs));
-            bound.run({});
-            Unlocked release;
-            return postlude::verify(self->plan, bound.bindings);
-          },
-          nb::sig("def verify(self, a: object, b: object | None = None, /, *, out: object | None = None, **operands: "
-                  "object) -> list[Comparison]"),
-          "Runs, and compares every output with the float64 reference. Slow.")
+      .def("verify", &compared,
+           nb::sig("def verify(self, a: object, b: object | None = None, /, *, out: object | None = None, **operands: "
+                   "object) -> list[Comparison]"),
+           "Runs, and compares every output with the float64 reference. Slow.")
       .def(
           "pack",
           [](const Prepared& self, nb::handle b) {
