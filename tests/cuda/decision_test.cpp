@@ -131,6 +131,15 @@ TEST(Decision, RepacksHalvesThatBeginBetweenSixteenBytes) {
   EXPECT_FALSE(copied(2));
 }
 
+// Residues of as many rows each have a last tile of their own: 136 tiles of 192 x 128 here, more than a wave of 132.
+TEST(Decision, CountsTheTilesOfEachResidue) {
+  ConvDgrad<2> patches{};
+  patches.dy = patches.w = DType::bf16, patches.stride = {2, 2};
+  const std::string text = plan_for("def f(acc):\n    D: bf16 = acc\n    return D\n", "sm_90a", "", patches)
+                               .explain(ExplainPart::schedule, {{16, 512, 14, 14}, {512, 256, 2, 2}});
+  EXPECT_TRUE(text.starts_with("pingpong 64x128x8")) << text;
+}
+
 // A pixel of seven times 16 bytes is loaded at once, with zeros behind it; channels of groups have no room for these.
 TEST(Decision, LoadsPixelsInFewRuns) {
   const auto run = [](std::int32_t channels, std::int32_t groups) {

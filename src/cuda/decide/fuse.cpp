@@ -136,7 +136,11 @@ Shape Decider::product_shape(bool mma) const {
   for (const KernelPart& part : layout_.parts)
     rows += part.rows, multiplied += static_cast<double>(part.rows) * static_cast<double>(part.k);
   if (rows > std::numeric_limits<std::int32_t>::max() / 2) return shape;
-  shape.m = rows,
+  // Residues of as many rows are as batches, each with a last tile of its own (decision 0260).
+  const auto count = static_cast<std::int64_t>(layout_.parts.size());
+  const bool alike =
+      std::ranges::all_of(layout_.parts, [&](const KernelPart& part) { return part.rows * count == rows; });
+  shape.batch = alike ? count : 1, shape.m = rows / shape.batch,
   shape.k = std::max<std::int64_t>(1, static_cast<std::int64_t>(multiplied / static_cast<double>(rows) + 0.5));
   return shape;
 }
