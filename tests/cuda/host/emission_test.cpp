@@ -247,6 +247,24 @@ TEST(Emission, DividesByConstantsExactly) {
   fs::remove_all(folder);
 }
 
+// With warps in the order of their numbers, then in drawn ones.
+void expect_agreement(const Harness& harness, Running& r, std::uint64_t runs) {
+  const std::string schedule = r.call.describe();
+  const reference::Evaluation expected = reference::evaluate(r.c.graph, r.c.problem, r.tensors.bindings,
+                                                             {.accumulator = gpu_tests::error_model(r.c, schedule)});
+  std::vector<std::vector<std::uint8_t>> first;
+  for (std::uint64_t run = 0; run < runs; ++run) {
+    SCOPED_TRACE("run " + std::to_string(run));
+    harness.order(run == 0 ? 0 : fuzz::mix(first_seed() + r.c.seed) + run);
+    r.tensors.poison_outputs();
+    r.call.run();
+    EXPECT_EQ(fuzz::compare(expected, r.c, r.tensors, "the host"), "");
+    EXPECT_EQ(r.tensors.damage(), "");
+    if (run == 0) first = r.tensors.copy_outputs();
+    else EXPECT_EQ(r.tensors.copy_outputs(), first) << "the second run gives other bits";
+  }
+}
+
 TEST(Emission, AgreesWithTheReferenceOnTheHost) {
   Harness harness("emission");
 
@@ -268,19 +286,7 @@ TEST(Emission, AgreesWithTheReferenceOnTheHost) {
     held += schedule.find("held") != schedule.npos;
     split += schedule.find("split") != schedule.npos;
     by_memory += schedule.find("by memory") != schedule.npos;
-    const reference::Evaluation expected = reference::evaluate(r.c.graph, r.c.problem, r.tensors.bindings,
-                                                               {.accumulator = gpu_tests::error_model(r.c, schedule)});
-    std::vector<std::vector<std::uint8_t>> first;
-    for (std::uint64_t run = 0; run < runs; ++run) {
-      SCOPED_TRACE("run " + std::to_string(run));
-      harness.order(run == 0 ? 0 : fuzz::mix(first_seed() + r.c.seed) + run);
-      r.tensors.poison_outputs();
-      r.call.run();
-      EXPECT_EQ(fuzz::compare(expected, r.c, r.tensors, "the host"), "");
-      EXPECT_EQ(r.tensors.damage(), "");
-      if (run == 0) first = r.tensors.copy_outputs();
-      else EXPECT_EQ(r.tensors.copy_outputs(), first) << "the second run gives other bits";
-    }
+    expect_agreement(harness, r, runs);
   }
   std::printf("%zu cases: %d by mma, %d by wgmma, %d of them held, %d split; %zu sources\n", all.size(), by_mma,
               by_wgmma, held, split, harness.sources());
