@@ -50,6 +50,19 @@ Decision decided(const Subject& s, const Shape& shape) {
   return decide(s, usual_layout(s.problem, *s.program, shape), [](const auto&) { return std::string(); });
 }
 
+// A tile that has its rows alone is held, and waits for no other one.
+TEST(Decision, WaitsForNobodyWhereATileHasItsRows) {
+  const char* const norm = "def f(acc):\n    D: bf16 = acc * rsqrt(mean(acc * acc, axis=1) + 1e-6)\n    return D\n";
+  const Subject asked = subject(norm, "sm_90a", "pingpong 64x128x4 sub 64x2 aux 0 raster 2");
+  for (const std::int64_t n : {128, 136}) {
+    const Decision d = decided(asked, {1, 20000, n, 512});
+    EXPECT_EQ(d.phases.at(1), Where::held);
+    EXPECT_EQ(d.kernels.at(0).cooperative, n > 128);
+    EXPECT_EQ(d.cleared.empty(), n == 128);
+    EXPECT_EQ(d.kernels[0].grid[0], n > 128 ? 128U : 105U);  // whole groups of the raster; a third of all
+  }
+}
+
 // An accumulator through memory, and then a stream over it, is a schedule like others: it can be asked for as it is
 // printed.
 TEST(Decision, TakesTheAccumulatorThroughMemoryIfAsked) {

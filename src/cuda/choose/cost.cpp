@@ -70,7 +70,7 @@ double epilogue_clocks(const Schedule& s, const EpilogueNeeds& needs) {
 
 // Clocks for which a held tile waits, in registers, for the statistics of the tiles beside it (decisions 0013, 0095).
 double waiting(const EpilogueNeeds& needs, const Tiles& tiles) {
-  return needs.holds ? 1700 + 30 * double(tiles.beside) : 0;
+  return needs.holds && tiles.beside > 1 ? 1700 + 30 * double(tiles.beside) : 0;
 }
 
 // Bytes of accumulators that a part of a tile leaves in memory: those of rows that exist.

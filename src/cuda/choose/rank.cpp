@@ -19,7 +19,7 @@ constexpr int most_blocks = 1 << 26;  // of direct stencils, whose strips are nu
 // Tile rows walked together.
 int raster_of(const EpilogueNeeds& needs, std::int64_t columns, std::int64_t k, std::int64_t tiles_n,
               int multiprocessors) {
-  if (needs.holds) {  // as many tiles of a wave as can be, in as few groups (decision 0038)
+  if (needs.holds && tiles_n > 1) {  // as many tiles of a wave as can be, in as few groups (decision 0038)
     const auto used = [&](int raster) { return multiprocessors / (raster * tiles_n) * raster; };
     int best = 8;
     for (int raster = best; raster >= 1; --raster) {

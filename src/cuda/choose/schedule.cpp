@@ -292,6 +292,7 @@ std::int64_t whole_tiles(const Schedule& s, Tiles tiles, int multiprocessors) {
 
 int blocks(const Schedule& s, const EpilogueNeeds& n, Tiles tiles, int multiprocessors) {
   const int all = static_cast<int>(tiles.all);
+  const bool waits = n.holds && tiles.beside > 1;  // for tiles beside it
   if (s.strips) return static_cast<int>(ceil_div(tiles.all / tiles.beside, s.strips) * tiles.beside);
   if (s.strip_x) {  // as many as run at once, each of one block of columns
     const std::int64_t at_once = std::int64_t{multiprocessors} * resident(s, n), down = tiles.all / tiles.beside;
@@ -303,13 +304,13 @@ int blocks(const Schedule& s, const EpilogueNeeds& n, Tiles tiles, int multiproc
   const std::int64_t whole = whole_tiles(s, tiles, multiprocessors), units = (tiles.all - whole) * s.split;
   multiprocessors -= multiprocessors % cluster_tiles(s);
   if (s.at_end) {
-    const bool runs = whole > 0 && units > 0 && !n.holds && (!s.in_shares || units <= multiprocessors);
+    const bool runs = whole > 0 && units > 0 && !waits && (!s.in_shares || units <= multiprocessors);
     return runs ? multiprocessors : 0;
   }
   // A held tile and a part in shares wait for others, which parts that are taken after them would never become.
-  if (s.by_memory && (n.holds || s.in_shares)) return units <= multiprocessors ? static_cast<int>(units) : 0;
+  if (s.by_memory && (waits || s.in_shares)) return units <= multiprocessors ? static_cast<int>(units) : 0;
   // A wave has whole groups of the raster, or some of its tiles would wait for tiles of the next.
-  const std::int64_t group = n.holds ? s.raster * tiles.beside : cluster_tiles(s),
+  const std::int64_t group = waits ? s.raster * tiles.beside : cluster_tiles(s),
                      most = multiprocessors / group * group;
   if (most == 0) return 0;
   const std::int64_t waves = ceil_div(units, most);

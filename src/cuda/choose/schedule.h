@@ -173,6 +173,11 @@ struct StencilMemory {
   return n.only_columns && !s.mma && s.ping_pong && m <= s.bm;
 }
 
+// Whether it has all columns of its rows, so that what is held for their statistics waits for no other tile.
+[[nodiscard]] inline bool lone_rows(const Schedule& s, const EpilogueNeeds& n, std::int64_t columns) {
+  return n.holds && s.cluster_n == 1 && columns <= consumer_columns(s) / n.parts;
+}
+
 // Few rows are bytes of B: more of them are on their way where A takes no more room in a stage than it has rows. 0: of
 // more rows than that, all of a tile's.
 [[nodiscard]] inline int few_rows(std::int64_t m) { return m > 32 ? 0 : m > 16 ? 32 : 16; }

@@ -464,7 +464,7 @@ void Decider::take_partials() {
     const std::int64_t moved = bytes / s.split * (s.in_shares ? s.split + 1 : s.split - 1);
     beside("parts of tiles", moved, moved);
   }
-  const bool meet = e.across_tiles() && !lone_columns(s, e.needs, shape_.m);
+  const bool meet = e.across_tiles() && !lone_columns(s, e.needs, shape_.m) && !lone_rows(s, e.needs, columns_);
   if (meet) counters_ = take_cleared(e.needs.holds ? 4 * subject_.multiprocessors : 4);
   for (const auto& partial : e.partials) {
     if (partial.word < 0 || !meet) {

@@ -363,7 +363,7 @@ template <class S> DEVICE void fold_rows_told(const Params& p, const Work& c, i6
   }
 }
 // A warp's rows of 64, number i, by the lanes that hold them.
-template <class S> DEVICE void hear_rows(const Params& p, const Tile& t, int i, i64 memory, S (&x)[2]) {
+template <class S, class G> DEVICE void hear_rows(const Params& p, const Tile& t, int i, i64 memory, const G (&)[ROWS], S (&x)[2]) {
   const int first = t.row + i * 64 + t.warp * 16, row = min(first + t.lane % 16, tile_rows(p, t.batch) - 1);
   constexpr int n = Told<S>::words > 1 ? 4 : 8;  // tiles by each half of the warp, at a time
   Told<S> from, of;
@@ -376,6 +376,12 @@ template <class S> DEVICE void hear_rows(const Params& p, const Tile& t, int i, 
     for (int w = 0; w < int(sizeof(S) / 4); ++w) of.word[w] = __shfl_sync(~0u, from.word[w], 8 * r + t.lane / 4);
     x[r] = of.state;
   }
+}
+#elif HELD
+// Of a tile that has all columns of its rows: what their lanes have gathered (decision 0272).
+template <class S, class G> DEVICE void hear_rows(const Params&, const Tile& t, int i, i64, const G (&own)[ROWS], S (&x)[2]) {
+  #pragma unroll
+  for (int r = 0; r < 2; ++r) x[r] = combine_lanes_in_order(settled<S>(own[2 * i + r]), t.lane, 1, 4);
 }
 #endif
 )cuda"

@@ -227,9 +227,11 @@ std::string FinishWriter::folding() {
     folds += fill("  fold_rows_told<$S>(p, c, p.word[$word], tag, lane);\n",
                   {{"S", c_.reducers[r].type}, {"word", str(e_.partials[r].word)}});
   }
-  return fill(R"(#define TAGS_WORD $counters
+  return fill(R"(#if HOLDS
+#define TAGS_WORD $counters
 DEVICE void fold_share(const Params& p, const Work& c, u32 tag, int lane) {
 $folds}
+#endif
 )",
               {{"counters", str(e_.counters_word)}, {"folds", folds}});
 }
@@ -330,7 +332,7 @@ std::string FinishWriter::meeting(const std::function<std::string(const std::vec
   if (e_.needs.row_group) return {};  // which a fragment's columns find in shared memory
   for (std::size_t r = 0; r < phase_.reductions.size(); ++r) {
     const std::string name = "s" + str(r);
-    code += fill("    $S all$r[2];\n    hear_rows(p, t, i, p.word[$word], all$r);\n",
+    code += fill("    $S all$r[2];\n    hear_rows(p, t, i, p.word[$word], first.red$r, all$r);\n",
                  {{"S", c_.reducers[r].type}, {"r", str(r)}, {"word", str(e_.partials[r].word)}});
     for (std::size_t k = 0; k < phase_.reductions[r].results.size(); ++k) {
       if (const BufferId b = phase_.reductions[r].results[k]; b >= 0) statistics[b] = c_.reducers[r].component(name, k);

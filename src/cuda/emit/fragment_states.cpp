@@ -192,7 +192,8 @@ std::string FragmentWriter::rows_end() {
                   {"folded", c_.reducers[r].lanes("fold_lanes", "red" + str(r) + "[r]", "1, 4")},
                   {"word", str(e_.partials[r].word)}});
   }
-  return EpilogueCode::each_row(code, true) + "    move_nothing_across(never(p));  // else it is told late\n";
+  return "#if HOLDS\n" + EpilogueCode::each_row(code, true) +
+         "    move_nothing_across(never(p));  // else it is told late\n#endif\n";
 }
 
 // The states of a tile's rows and of all of it.

@@ -165,7 +165,7 @@ std::string gemm_source(const KernelVariant& variant, const Schedule& s, const E
   define("COPIES", epilogue.moves.copies);
   define("HELD", epilogue.has_held);
   define("ROWS_FIRST", epilogue.rows_first);
-  define("HOLDS", epilogue.needs.holds);
+  define("HOLDS", epilogue.needs.holds && !variant.lone_rows);
   // Groups of rows alone go through it a subtile at a time.
   define("GROUP_N", epilogue.needs.row_group && !epilogue.needs.group ? s.sub_n : epilogue.needs.group);
   define("ROW_GROUP", epilogue.needs.row_group);
