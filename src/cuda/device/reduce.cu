@@ -308,11 +308,10 @@ template <class S> DEVICE S told(const Params& p, const S& x, int tile) {  // wi
   if (S::counted) of_tile.number[sizeof(S) / 4 - 1] = float(S::counted * min(BN / PARTS, tile_columns(p) - tile * (BN / PARTS)));
   return of_tile.state;
 }
-// In a launch of one wave, where there is nothing that polling is in the way of, each tile folds all of its rows itself, which saves
-// a way through L2.
+// Where few tiles are beside each other, each folds all of its rows itself, which saves a way through L2 (decision 0271). What it
+// polls of more rows is in the way of the products, and code for it in that of larger tiles.
 DEVICE bool hears_all(const Params& p) {
-  constexpr int most = 32;  // tiles
-  return WG_ROWS * WG_COLUMNS <= 64 * 128 && tiles_beside(p) <= most && is_one_wave(p);
+  return WG_ROWS == 64 && WG_COLUMNS <= 192 && tiles_beside(p) <= (is_one_wave(p) ? 32 : 24);
 }
 // What tiles told of a lane's row, each `lanes`-th of them from number `from` on, n at a time; all lanes of the warp wait until all
 // have theirs.

@@ -8,6 +8,7 @@
 #include "cuda/backend.h"
 #include "cuda/emit/gemm_source.h"
 #include "cuda/emit/ops.h"
+#include "cuda/emit/reduce.h"
 #include "cuda/host/harness.h"
 #include "definitions.h"
 #include "elementary.h"
@@ -297,6 +298,34 @@ TEST(Emission, AgreesWithTheReferenceOnTheHost) {
     EXPECT_GE(split, 12);
     EXPECT_GE(by_memory, 12);
     EXPECT_GE(scalars, 20);
+  }
+}
+
+// Rows of more tiles than fold them all for themselves, each of which folds a share. Fewer tiles stand for them here.
+TEST(Emission, FoldsWhatManyTilesTell) {
+  Harness harness("emission_beside");
+  const std::string most = "(is_one_wave(p) ? 32 : 24)";
+  const std::string head =
+      "# problem: kind=gemm a=bf16 b=bf16 batched=1\n# shape: batch=2 m=133 n=264 k=40\n"
+      "# data: data=9 values=normal layout=0 seed=10\n";
+  const std::string schedules =
+      "# schedule: pingpong 64x64x3 sub 32x2 aux 0 raster 1\n# schedule: cooperative 128x64x3 sub 64x2 aux 0 raster 1\n"
+      "# schedule: pingpong 128x64x3 sub 32x2 aux 0 raster 1\n";
+  std::vector<Running> all;
+  for (const char* of : {"    e = exp(acc - max(acc, axis=1))\n    D: bf16 = e / sum(e, axis=1)\n    return D\n",
+                         "    D: bf16 = (acc - mean(acc, axis=1)) * rsqrt(var(acc, axis=1) + 1e-5)\n    return D\n",
+                         "    s: f32 = max(abs(acc), axis=1)\n    t: f32 = sum(acc, axis=1)\n"
+                         "    D: bf16 = (acc - t / 4096) / (s + 1)\n    return D, s, t\n"}) {
+    const std::string text = head + schedules + "def epilogue(acc):\n" + of;
+    add_scheduled(all, "many tiles", text, fuzz::read(text));
+  }
+  for (Running& r : all) r.call.run();
+  ASSERT_NE(std::string(cuda::reduction_source()).find(most), std::string::npos);
+  ASSERT_TRUE(harness.compile("-O1", {most, "2"}));
+  for (Running& r : all) {
+    SCOPED_TRACE(r.call.describe() + "\n" + fuzz::write(r.c));
+    EXPECT_NE(r.call.describe().find("held"), std::string::npos);
+    expect_agreement(harness, r, from_environment("POSTLUDE_EMISSION_RUNS", 3));
   }
 }
 
