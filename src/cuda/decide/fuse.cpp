@@ -81,6 +81,8 @@ std::optional<Decider::Major> Decider::by_taps(const Contraction& gemm, bool mn_
     const bool legal = std::all_of(k.k.begin(), k.k.begin() + 3, [&](const Counted::Axis& axis) {
       return axis.size == 1 || (axis.stride < 0 && axis.stride * size % 16 == 0);
     });
+    // A residue's map begins at its first tap, at a multiple of 16 bytes.
+    if (!layout_.parts.empty() && layout_.parts[i].b_first * size % 16 != 0) return {};
     if (!legal || inner.size != (layout_.diagonal ? layout_.diagonal->group_columns : windows()->channels)) return {};
     const Placed as_tap{{0, inner.stride, layout_.b.strides[2]}, layout_.b.alignment, false, false};
     const Major one = major(as_tap, gemm.b, 2, 1, shape_.n, size == 2 && mn_allowed);
