@@ -144,6 +144,20 @@ TEST(Decision, RepacksHalvesThatBeginBetweenSixteenBytes) {
   EXPECT_FALSE(copied(2));
 }
 
+// Of short rows that are copied, and that one column of tiles reads, little is written.
+TEST(Decision, WritesLittleOfShortRows) {
+  const Subject plain = subject("def f(acc):\n    D: bf16 = acc\n    return D\n", "sm_90a");
+  const auto pitch = [&](std::int64_t n, std::int64_t k) {
+    const Decision d = decided(plain, {1, 8192, n, k});
+    EXPECT_TRUE(d.repack_a);
+    return d.kernels.back().maps.at(0).dimensions.at(1).stride;
+  };
+  EXPECT_EQ(pitch(64, 3), 8);
+  EXPECT_EQ(pitch(64, 27), 32);
+  EXPECT_EQ(pitch(64, 35), 64);
+  EXPECT_EQ(pitch(72, 3), 64) << "whole 128 bytes load fastest";
+}
+
 // Residues of as many rows each have a last tile of their own: 136 tiles of 192 x 128 here, more than a wave of 132.
 TEST(Decision, CountsTheTilesOfEachResidue) {
   ConvDgrad<2> patches{};

@@ -58,7 +58,12 @@ Decider::Packed Decider::packed(const Contraction& gemm, bool of_a) const {
   std::int64_t lines = of_a ? shape_.m : shape_.n, length = depth();
   if (of_a ? variant_.a_mn_major : variant_.b_mn_major) std::swap(lines, length);
   if (!of_a) lines *= variant_.b_pieces, length /= variant_.b_pieces;
-  return {lines, length, whole_lines(length, size_of(gemm.a))};
+  // Fewer bytes are written of short rows that one column of tiles reads, where they are copied as they lie (decision
+  // 0260).
+  const std::int64_t size = size_of(gemm.a);
+  const bool as_they_lie = of_a && !layout_.a_k && layout_.a.strides[2] == 1 && !variant_.a_mn_major;
+  if (as_they_lie && length * size <= 64 && shape_.n <= 64) return {lines, length, round_up(length * size, 16) / size};
+  return {lines, length, whole_lines(length, size)};
 }
 
 Address Decider::b_address(const Contraction& gemm) const {
