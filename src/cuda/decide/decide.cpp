@@ -153,11 +153,15 @@ double expected(const Decision& d, const Subject& subject, const Layout& layout)
 // is.
 double gain_asked(const Subject& subject, const Layout& layout, int passes) {
   constexpr double of_elements = 0.99, of_statistics = 0.98, of_few = 0.95;
-  constexpr std::int64_t least_rows = 129, least_k = 1024;
+  constexpr std::int64_t least_rows = 129;
+  std::int64_t least_k = 1024;
   bool elements = true;
   for (const Phase& phase : subject.program->phases) {
     elements = elements && phase.reductions.empty();
     if (std::ranges::any_of(phase.reductions, [](const lower::Reduction& r) { return r.group != 0; })) return 0;
+    // What becomes a column's is folded by all warps of a subtile, which a shorter K does not hide.
+    if (std::ranges::any_of(phase.reductions, [](const lower::Reduction& r) { return !r.axes.has(Axis::m); }))
+      least_k = 2048;
   }
   const bool large = layout.shape.m >= least_rows && layout.shape.k >= least_k;
   if (elements) return large ? of_elements : of_few;
