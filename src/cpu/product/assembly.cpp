@@ -13,6 +13,10 @@ namespace postlude::inline v0::cpu {
 
 namespace {
 
+// Filters and channels of a narrow group: a product of more of them fills half a vector, and costs no more (decision
+// 0252).
+constexpr std::int64_t widest_group = 8;
+
 const void* moved(const Matrix& matrix, std::int64_t elements) {
   return matrix.data ? static_cast<const char*>(matrix.data) + elements * size_of(matrix.dtype) : nullptr;
 }
@@ -32,6 +36,11 @@ std::int64_t place_of(const Residue& part, std::int64_t r) {
   for (std::size_t i = 0; i < 3; ++i)
     row = row * part.place[i].extent + part.place[i].first + at[i] * part.place[i].step;
   return row;
+}
+
+std::int64_t taps_of(const Address& address) {
+  const auto* const w = std::get_if<Windows>(&address);
+  return w ? w->taps() : 1;
 }
 
 }  // namespace
@@ -60,7 +69,7 @@ Assembly::Assembly(const ProductShape& whole, const Addressing& addressing, bool
   all_rows_ = !parts || rows == m_;
 
   if (is_depthwise(whole, addressing)) {
-    add_depthwise(addressing, parts);
+    add_depthwise(whole, addressing, parts);
   } else {
     for (std::int64_t g = 0; g < groups_.count; ++g) {
       if (!parts) add(sub_of(g, whole, addressing), whole, again);
@@ -131,66 +140,96 @@ Product Assembly::product_of(const Sub& sub, const Product& whole, std::int64_t 
 
 // ---- depthwise ----------------------------------------------------------------------------------
 
+// Narrow groups whose channels lie together.
 bool Assembly::is_depthwise(const ProductShape& whole, const Addressing& addressing) const {
-  if (groups_.along != Groups::Along::n || groups_.count < 2 || n_ != groups_.count || groups_.a_stride != 1 ||
-      !is_float(whole.a) || !is_float(whole.b))
+  if (groups_.along != Groups::Along::n || groups_.count < 2) return false;
+  const std::int64_t filters = n_ / groups_.count;
+  if (filters < 1 || filters > widest_group) return false;
+  const auto lies = [&](const Windows& w) {
+    return w.channels <= widest_group && (w.channels == 1 || w.channel_stride == 1) && groups_.a_stride == w.channels;
+  };
+  std::int64_t k = whole.k;
+  if (!parts_.empty()) {
+    k = parts_.front().k();
+    if (!lies(parts_.front().a)) return false;
+  } else if (const auto* const w = std::get_if<Windows>(&addressing.a)) {
+    if (!lies(*w)) return false;
+  } else if (!std::holds_alternative<std::monostate>(addressing.a) || !whole.a_k_major || groups_.a_stride != k ||
+             k > widest_group) {
     return false;
-  if (!parts_.empty()) return parts_.front().a.channels == 1;
-  const auto* const w = std::get_if<Windows>(&addressing.a);
-  return w && w->channels == 1;
+  }
+  // Every sum of integers is one of f32.
+  const auto largest = [](DType type) { return type == DType::u8 ? 255 : 128; };
+  return is_float(whole.a) || k <= (1 << 24) / (largest(whole.a) * largest(whole.b));
 }
 
-void Assembly::add_depthwise(const Addressing& addressing, bool parts) {
+void Assembly::add_depthwise(const ProductShape& whole, const Addressing& addressing, bool parts) {
   if (parts) {
     for (const Residue& part : parts_) depthwise_.push_back({part.a, part.b, part.b_first, &part, {}});
   } else {
-    depthwise_.push_back({std::get<Windows>(addressing.a), addressing.b, 0, nullptr, {}});
+    depthwise_.push_back({addressing.a, addressing.b, 0, nullptr, {}});
   }
+  kernels_ = &kernels_for(isa_, {.m = max_thin_rows + 1});  // f32's
   std::int64_t taps = 0;
-  for (const Depthwise& d : depthwise_) taps = std::max(taps, d.a.taps());
+  for (const Depthwise& d : depthwise_) taps = std::max(taps, taps_of(d.a));
+  const std::int64_t k = parts ? parts_.empty() ? 0 : parts_.front().k() : whole.k;
+  channels_ = taps == 0 ? 0 : k / taps;
+  const std::int64_t filters = n_ / groups_.count, lanes = kernels_->lanes;
+  const std::int64_t together =
+      std::max<std::int64_t>(1, std::min(lanes / filters, (lanes - 1) / std::max<std::int64_t>(channels_, 1) + 1));
+  for (std::int64_t g = 0; g < groups_.count; g += together) {
+    const std::int64_t end = std::min(g + together, groups_.count) * filters;
+    for (std::int64_t f = g * filters; f < end; f += lanes) vectors_.push_back({f, g * channels_});
+  }
+  for (std::int64_t i = 0; i < lanes; ++i)
+    lane_[static_cast<std::size_t>(i)] = static_cast<unsigned char>(std::min(i / filters, together - 1) * channels_);
   block_bytes_ = in_lines(row_group * acc_row_ * 4);
   const std::size_t addresses = in_lines(row_group * taps * static_cast<std::int64_t>(sizeof(const char*)));
   blocking_.thread_bytes =
-      piece_bytes_ + std::max(block_bytes_ + addresses, static_cast<std::size_t>(taps * gathered_columns * 4));
+      piece_bytes_ + std::max(block_bytes_ + addresses, in_lines(taps * channels_ * gathered_columns * 4));
 }
 
 void Assembly::pack(Depthwise& depthwise, const Product& whole, char* scratch) const {
-  Matrix b = whole.b;
-  b.address = given(depthwise.b);
-  const std::int64_t taps = depthwise.a.taps();
-  for (std::int64_t j = 0; j < n_; j += gathered_columns) {
-    const int count = static_cast<int>(std::min<std::int64_t>(gathered_columns, n_ - j));
+  const std::int64_t k = taps_of(depthwise.a) * channels_, filters = n_ / groups_.count;
+  const std::int64_t row = static_cast<std::int64_t>(vectors_.size()) * kernels_->lanes;
+  for (std::size_t v = 0; v < vectors_.size(); ++v) {
+    const std::int64_t first = vectors_[v].filter, end = v + 1 < vectors_.size() ? vectors_[v + 1].filter : n_;
+    const int count = static_cast<int>(end - first);
     const char* starts[gathered_columns];
     for (int i = 0; i < count; ++i) {
-      b.data = moved(whole.b, depthwise.b_first + (j + i) * groups_.b_stride);
-      starts[i] = column_elements(b, 0, 0, taps, scratch + i * taps * size_of(b.dtype));
+      Matrix b = whole.b;
+      b.address = given(depthwise.b);
+      b.data = moved(whole.b, depthwise.b_first + (first + i) / filters * groups_.b_stride);
+      starts[i] = column_elements(b, (first + i) % filters, 0, k, scratch + i * k * size_of(b.dtype));
     }
-    kernels_->pack_k_major(element_of(b.dtype), true, starts, count, taps,
-                           reinterpret_cast<std::uint32_t*>(depthwise.weights.data()) + j, acc_row_);
+    kernels_->pack_k_major(
+        element_of(whole.b.dtype), true, starts, count, k,
+        reinterpret_cast<std::uint32_t*>(depthwise.weights.data()) + static_cast<std::int64_t>(v) * kernels_->lanes,
+        row);
   }
 }
 
 void Assembly::run(const Depthwise& depthwise, const Product& whole, std::int64_t batch,
                    const RunOptions& options) const {
   auto* const all = reinterpret_cast<std::uint32_t*>(options.shared_scratch);
-  const std::int64_t rows = depthwise.part ? depthwise.a.pixels() : m_, groups = ceil_div(rows, row_group);
+  const auto* const windows = std::get_if<Windows>(&depthwise.a);
+  const std::int64_t rows = depthwise.part ? depthwise.part->a.pixels() : m_, groups = ceil_div(rows, row_group);
   core::parallel(options.threads, [&](int thread) {
     std::byte* const own =
         options.thread_scratch + static_cast<std::size_t>(thread) * options.thread_scratch_stride + piece_bytes_;
     auto* const acc = reinterpret_cast<std::uint32_t*>(own);
     auto* const addresses = reinterpret_cast<const char**>(own + block_bytes_);
-    DepthwiseRun run;
+    DepthwiseRun run = run_of(depthwise, whole);
     run.from = addresses;
-    run.taps = depthwise.a.taps();
-    run.element = element_of(whole.a.dtype);
-    run.weights = depthwise.weights.data();
-    run.weights_row = run.c_row = acc_row_;
-    run.channels = n_;
     run.c = reinterpret_cast<float*>(acc);
     for (std::int64_t g = groups * thread / options.threads; g < groups * (thread + 1) / options.threads; ++g) {
       const std::int64_t row = g * row_group;
       run.pixels = static_cast<int>(std::min<std::int64_t>(row_group, rows - row));
-      tap_addresses(whole.a, depthwise.a, batch * rows + row, run.pixels, zeros_.data(), addresses);
+      if (windows) {
+        tap_addresses(whole.a, *windows, batch * rows + row, run.pixels, zeros_.data(), addresses);
+      } else {
+        for (int i = 0; i < run.pixels; ++i) addresses[i] = element_address(whole.a, row + i, 0);
+      }
       kernels_->depthwise(run);
       if (!depthwise.part) {
         hand_on(options, thread, row, run.pixels, acc);
@@ -203,20 +242,46 @@ void Assembly::run(const Depthwise& depthwise, const Product& whole, std::int64_
   });
 }
 
+// What all of its blocks have in common.
+DepthwiseRun Assembly::run_of(const Depthwise& depthwise, const Product& whole) const {
+  const auto* const windows = std::get_if<Windows>(&depthwise.a);
+  const auto row = static_cast<std::int64_t>(vectors_.size()) * kernels_->lanes;
+  DepthwiseRun run;
+  run.taps = taps_of(depthwise.a);
+  run.element = element_of(whole.a.dtype);
+  run.integers = !is_float(whole.a.dtype);
+  run.vectors = vectors_.data();
+  run.count = static_cast<std::int64_t>(vectors_.size());
+  run.lane = n_ == groups_.count && channels_ == 1 ? nullptr : lane_.data();
+  run.channels = channels_;
+  run.all_channels = groups_.count * channels_;
+  run.weights = depthwise.weights.data();
+  const bool channels_last = !windows || windows->channels_last;
+  run.tap_stride = row * (channels_last ? channels_ : 1);
+  run.channel_stride = row * (channels_last ? 1 : run.taps);
+  run.c_row = acc_row_;
+  return run;
+}
+
 // ---- running ------------------------------------------------------------------------------------
 
 void Assembly::allocate() {
   for (Sub& sub : subs_) {
     if (sub.packed) cpu::allocate(*sub.packed);
   }
-  for (Depthwise& d : depthwise_) d.weights.resize(static_cast<std::size_t>(d.a.taps() * acc_row_));
-  if (depthwise()) zeros_.resize(static_cast<std::size_t>(acc_row_ * 4));
+  for (Depthwise& d : depthwise_) d.weights.resize(static_cast<std::size_t>(weights_of(d)));
+  if (depthwise()) zeros_.resize(static_cast<std::size_t>(zero_bytes()));
 }
 
+std::int64_t Assembly::weights_of(const Depthwise& d) const {
+  return taps_of(d.a) * channels_ * static_cast<std::int64_t>(vectors_.size()) * kernels_->lanes;
+}
+std::int64_t Assembly::zero_bytes() const { return groups_.count * channels_ * 4; }
+
 std::int64_t Assembly::packed_bytes() const {
-  std::int64_t bytes = depthwise() ? acc_row_ * 4 : 0;
+  std::int64_t bytes = depthwise() ? zero_bytes() : 0;
   for (const Sub& sub : subs_) bytes += sub.packed ? static_cast<std::int64_t>(sub.packed->bytes) : 0;
-  for (const Depthwise& d : depthwise_) bytes += d.a.taps() * acc_row_ * 4;
+  for (const Depthwise& d : depthwise_) bytes += weights_of(d) * 4;
   return bytes;
 }
 
@@ -224,7 +289,10 @@ std::string Assembly::text() const {
   if (subs_.size() == 1) return "the product";
   if (!depthwise()) return std::to_string(subs_.size()) + " products put together";
   const std::size_t count = depthwise_.size();
-  return count > 1 ? std::to_string(count) + " depthwise convolutions put together" : "a depthwise convolution";
+  const std::string kind = n_ == groups_.count ? "" : " of narrow groups",
+                    what = n_ == groups_.count ? "depthwise " : "";
+  return count > 1 ? std::to_string(count) + " " + what + "convolutions" + kind + " put together"
+                   : "a " + what + "convolution" + kind;
 }
 
 void Assembly::pack(const Product& whole, int threads, char* scratch, std::size_t scratch_stride) {

@@ -1,10 +1,11 @@
 // An output that several products fill: groups of channels, and residues of a strided data gradient (decision 0071).
-// Their accumulators are put together in shared scratch, and handed on by whole rows. Depthwise convolutions, whose
-// groups are one channel each, have a kernel along the channels instead.
+// Their accumulators are put together in shared scratch, and handed on by whole rows. Groups of few filters, such as
+// those of depthwise convolutions, have a kernel along the filters of all groups instead (decision 0252).
 #pragma once
 
 #include "cpu/product/gemm.h"
 
+#include <array>
 #include <optional>
 #include <string>
 #include <vector>
@@ -40,21 +41,24 @@ class Assembly {
     Blocking blocking;
     std::optional<PackedB> packed;
   };
-  // A part of all groups of one channel.
+  // A part of all groups, which are narrow.
   struct Depthwise {
-    Windows a;
+    Address a;  // windows, or strides
     Address b;
     std::int64_t b_first = 0;
     const Residue* part = nullptr;
-    std::vector<float> weights;  // taps x channels
+    std::vector<float> weights;  // as DepthwiseRun has them
   };
 
   [[nodiscard]] bool is_depthwise(const ProductShape& whole, const Addressing& addressing) const;
-  void add_depthwise(const Addressing& addressing, bool parts);
+  void add_depthwise(const ProductShape& whole, const Addressing& addressing, bool parts);
   [[nodiscard]] Sub sub_of(std::int64_t group, const ProductShape& whole, const Addressing& addressing) const;
   void add(Sub sub, const ProductShape& whole, bool again);
   [[nodiscard]] Product product_of(const Sub& sub, const Product& whole, std::int64_t batch) const;
   void pack(Depthwise& depthwise, const Product& whole, char* scratch) const;
+  [[nodiscard]] DepthwiseRun run_of(const Depthwise& depthwise, const Product& whole) const;
+  [[nodiscard]] std::int64_t weights_of(const Depthwise& d) const;  // elements
+  [[nodiscard]] std::int64_t zero_bytes() const;
 
   struct Filling;
   static void fill(void* context, const FinishedBlock& block);
@@ -71,6 +75,9 @@ class Assembly {
   std::vector<Residue> parts_;
   std::vector<Sub> subs_;
   std::vector<Depthwise> depthwise_;
+  std::int64_t channels_ = 1;                      // of a narrow group
+  std::vector<FilterVector> vectors_;              // of narrow groups
+  std::array<unsigned char, 16> lane_{};           // of a vector
   std::vector<char> zeros_;                        // of a depthwise pixel
   bool all_rows_ = true;                           // every row belongs to a part
   std::int64_t acc_row_ = 0;                       // of the accumulators

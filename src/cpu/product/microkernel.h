@@ -155,15 +155,25 @@ struct SmallRun {
   std::int64_t row0 = 0, column0 = 0;
 };
 
-// Pixels of a depthwise convolution: c[i][channel] = sum over t of from[i][t][channel] * weights[t][channel].
+// The filters that a vector holds, of whole narrow groups or of a part of one.
+struct FilterVector {
+  std::int64_t filter = 0, channel = 0;  // its first; that one's group's first
+};
+
+// Pixels of a convolution of narrow groups: c[i][filter] = sum over t, and channels j of its group, of
+// from[i][t][the group's first channel + j] * its weight. Sums of integers are exact in f32, and are stored as i32.
 struct DepthwiseRun {
   const char* const* from = nullptr;  // of pixel i and tap t: from[i * taps + t], its first channel
   int pixels = 0;
   std::int64_t taps = 0;
   Element element = Element::f32;
-  const float* weights = nullptr;  // whole vectors in a row, as in c
-  std::int64_t weights_row = 0;
-  std::int64_t channels = 0;
+  bool integers = false;
+  const FilterVector* vectors = nullptr;  // in the order of their filters
+  std::int64_t count = 0;
+  const unsigned char* lane = nullptr;  // which channel, from the vector's first on, each lane takes; null: its own
+  std::int64_t channels = 1, all_channels = 1;  // of a group, and of all
+  const float* weights = nullptr;  // of all vectors, one after another, at the strides of taps and a group's channels
+  std::int64_t tap_stride = 0, channel_stride = 0;
   float* c = nullptr;
   std::int64_t c_row = 0;
 };

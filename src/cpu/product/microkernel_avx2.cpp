@@ -73,6 +73,9 @@ struct Simd {
 
   static F from_f32(const char* from) { return _mm256_loadu_ps(reinterpret_cast<const float*>(from)); }
   static F from_f16(const char* from) { return _mm256_cvtph_ps(half(from)); }
+  static F from_s8(const char* from) { return _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(quarter(from))); }
+  static F from_u8(const char* from) { return _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(quarter(from))); }
+  static I to_words(F x) { return _mm256_cvtps_epi32(x); }
   static F from_bf16(const char* from) { return as_f(_mm256_slli_epi32(_mm256_cvtepu16_epi32(half(from)), 16)); }
   static F from_e5m2(const char* from) {  // the upper byte of an f16
     return _mm256_cvtph_ps(_mm_slli_epi16(_mm_cvtepu8_epi16(quarter(from)), 8));

@@ -70,6 +70,15 @@ struct Simd {
   static F from_f16(const char* from) {
     return each(from, [](std::uint16_t code) { return half_to_float(code); });
   }
+  static F from_s8(const char* from) {
+    return each(from, [](std::int8_t code) { return static_cast<float>(code); });
+  }
+  static F from_u8(const char* from) {
+    return each(from, [](std::uint8_t code) { return static_cast<float>(code); });
+  }
+  static I to_words(F x) { return __builtin_convertvector(x, I); }
+  static I widened(const unsigned char* from) { return I{from[0], from[1], from[2], from[3]}; }
+  static F pick(F x, I lane) { return F{x[lane[0]], x[lane[1]], x[lane[2]], x[lane[3]]}; }
   static F from_bf16(const char* from) {
     return each(from, [](std::uint16_t code) { return bits_to_float(static_cast<std::uint32_t>(code) << 16); });
   }
@@ -115,13 +124,13 @@ struct Simd {
   }
   // `convert` of four consecutive codes; its parameter says how wide they are.
   template <class Code>
-  static F each_of(const char* from, float (*convert)(Code)) {
+  static __attribute__((always_inline)) F each_of(const char* from, float (*convert)(Code)) {
     F x;
     for (int i = 0; i < lanes; ++i) x[i] = convert(read<Code>(from + i * sizeof(Code)));
     return x;
   }
   template <class Convert>
-  static F each(const char* from, Convert convert) {
+  static __attribute__((always_inline)) F each(const char* from, Convert convert) {
     return each_of(from, +convert);
   }
   template <class Byte>
