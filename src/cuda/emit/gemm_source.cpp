@@ -63,6 +63,9 @@ const char* const stencil_bands_text =
 const char* const stencil_direct_text =
 #include "cuda/device/stencil_direct.cu"
     ;
+const char* const stencil_strips_text =
+#include "cuda/device/stencil_strips.cu"
+    ;
 const char* const stencil_text =
 #include "cuda/device/stencil.cu"
     ;
@@ -279,7 +282,7 @@ std::string gemm_source(const KernelVariant& variant, const Schedule& s, const E
   if (!s.mma) text += sm90_windows_text;
   if (!s.mma) return text + sm90_loop_text + sm90_gemm_text;
   if (!s.strip_x) return text + sm80_gemm_text;
-  if (s.strips) return text + stencil_direct_text;
+  if (s.strips) return text + stencil_direct_text + stencil_strips_text;
   text += s.images ? stencil_bands_text : stencil_lanes_text;
   text += stencil_text;
   text += s.ring ? stencil_ring_text : stencil_turns_text;
