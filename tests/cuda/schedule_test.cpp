@@ -45,6 +45,7 @@ TEST(Schedule, PrintsAndReadsBack) {
     EXPECT_EQ(to_string(parse_schedule(bands)), bands);
   }
   EXPECT_EQ(to_string(parse_schedule("direct 4x96 strip 4x8")), "direct 4x96 strip 4x8");
+  EXPECT_EQ(to_string(parse_schedule("direct 16x32 strip 7x4 images 8")), "direct 16x32 strip 7x4 images 8");
 }
 
 TEST(Schedule, PartsInSharesAllRunAtOnce) {
@@ -405,7 +406,9 @@ TEST(DirectStencils, AreChosenByTheirStrips) {
   };
   EXPECT_EQ(first(21, 5, 16, 1704), "direct 4x64 strip 7x3");
   EXPECT_EQ(first(7, 7, 8, 768), "direct 4x64 strip 7x1");
-  EXPECT_EQ(first(7, 7, 32, 768), "direct 4x64 strip 7x4");
+  EXPECT_EQ(first(7, 7, 16, 768), "direct 16x16 strip 7x4 images 8");
+  EXPECT_EQ(first(7, 7, 32, 768), "direct 16x32 strip 7x4 images 8");
+  EXPECT_EQ(first(7, 7, 16, 1264), "direct 16x32 strip 7x4 images 8");
   EXPECT_EQ(first(7, 7, 128, 768), "direct 4x64 strip 7x7");
   for (const int pixels : {56, 28, 14})
     EXPECT_EQ(first(pixels, 7, 64, 5376 / pixels).substr(0, 12), "bands 256x32") << pixels;
@@ -428,7 +431,7 @@ TEST(DirectStencils, SayWhatIsWrong) {
        {"direct 4x96 strip 4x17", "direct 4x96 strip 4x0", "direct 1x64 strip 999999999x999999999"})
     EXPECT_EQ(refused(text), "a strip has 1 to 64 pixels");
   for (const char* const text : {"direct 4x24 strip 4x8", "direct 4x72 strip 4x8", "direct 4x272 strip 4x8"})
-    EXPECT_EQ(refused(text), "a block has 32 to 256 columns, a multiple of 16");
+    EXPECT_EQ(refused(text), "a block has 32 to 256 columns, or 16 of whole images, a multiple of 16");
   for (const char* const text : {"direct 1x96 strip 4x8", "direct 32x96 strip 4x8", "direct 999999999x64 strip 4x8"})
     EXPECT_EQ(refused(text), "a block has a thread for two columns of a strip, whole warps of them, at most 1024");
   EXPECT_EQ(refused("direct 16x128 strip 8x8"), "its threads take more registers than there are");
@@ -445,8 +448,35 @@ TEST(DirectStencils, SayWhatIsWrong) {
   n.element_bytes = 4;
   EXPECT_EQ(refused("direct 4x96 strip 4x8"), "pixels are read as two channels of 16 bits");
   for (const char* const text :
-       {"direct 4x96 strip 4x8x", "direct 4x96", "direct 0x96 strip 4x8", "direct 4x96 strip 0x8"})
+       {"direct 4x96 strip 4x8x", "direct 4x96", "direct 0x96 strip 4x8", "direct 4x96 strip 0x8",
+        "direct 4x96 strip 4x8 images", "direct 4x96 strip 4x8 images 0", "direct 4x96 strip 4x8 images 2 "})
     EXPECT_THROW((void)parse_schedule(text), Error) << text;
+}
+
+TEST(DirectStencils, MultiplyWholeImages) {
+  EpilogueNeeds n = needs(2);
+  n.any_rows = true;
+  n.stencil = {{8, 7, 1, 1, 8, -3}, {7, 7, 1, 1, 7, -3}};
+  const auto refused = [&](const char* text) { return illegal(parse_schedule(text), n); };
+  const char* const other = "images are multiplied by sm_90a, without strides, of channels of whole 16 bytes";
+  EXPECT_EQ(refused("direct 8x32 strip 7x8 images 8"), other);
+  n.boxes = true;
+  for (const char* const text :
+       {"direct 8x32 strip 7x8 images 8", "direct 16x64 strip 7x5 images 8", "direct 16x32 strip 7x8 images 16"})
+    EXPECT_EQ(refused(text), "");
+  EXPECT_EQ(refused("direct 4x32 strip 7x8 images 4"), "eight images are multiplied at a time");
+  EXPECT_EQ(refused("direct 8x32 strip 7x5 images 8"), "a block has all strips of its images");
+  EXPECT_EQ(refused("direct 8x128 strip 7x8 images 8"), "its images take more shared memory than there is");
+  for (Stencil::Axis* const axis : {&n.stencil.x, &n.stencil.y}) {
+    const Stencil::Axis before = *axis;
+    axis->extent = 9;
+    EXPECT_EQ(refused("direct 8x32 strip 7x8 images 8"), "images that are multiplied have at most 8 x 8 pixels");
+    *axis = before, axis->reach = 2;
+    EXPECT_EQ(refused("direct 8x32 strip 7x8 images 8"), other);
+    *axis = before;
+  }
+  n.stencil.narrow = true;
+  EXPECT_EQ(refused("direct 8x32 strip 7x8 images 8"), other);
 }
 
 TEST(FilterTiles, SayWhatIsWrong) {

@@ -226,7 +226,7 @@ TEST(DepthwiseRings, Sanitized) {
 }
 
 // Straight from memory: strips that do not divide the image, weights in registers and in shared memory, rows in turn,
-// and channels that do not fill the last block.
+// and channels that do not fill the last block; and images on tensor cores.
 const std::tuple<Convolution, const char*, const char*> direct[] = {
     {depthwise("3x3", 20, 72, padded(29, 3), padded(27, 3)), "bias_gelu_res_aux", "direct 4x96 strip 4x8"},
     {depthwise("3x3 strided", 60, 136, {63, 3, 2, 1, 1}, {29, 3, 2, 1, 1}, DType::f16), "bias_relu",
@@ -234,7 +234,11 @@ const std::tuple<Convolution, const char*, const char*> direct[] = {
     {depthwise("5x3", 20, 96, padded(11, 5), padded(23, 3)), "bias_gelu", "direct 8x32 strip 7x2"},
     {depthwise("7x7 of whole images", 30, 192, padded(7, 7), padded(7, 7)), "bias_relu", "direct 4x64 strip 7x7"},
     {depthwise("7x7 of whole images, a residual", 9, 72, padded(7, 7), padded(7, 7)), "bias_gelu_res_aux",
-     "direct 4x64 strip 7x7"}};
+     "direct 4x64 strip 7x7"},
+    {depthwise("eight images at once", 30, 200, padded(7, 7), padded(7, 7)), "bias_gelu_res_aux",
+     "direct 32x16 strip 7x4 images 16"},
+    {depthwise("the same of more rows than columns", 9, 72, padded(8, 5), padded(6, 5), DType::f16), "bias_relu",
+     "direct 16x32 strip 6x4 images 8"}};
 
 // A stride of the gradient's pixels lies between those of dY.
 const std::tuple<Convolution, const char*, const char*> upwards[] = {

@@ -104,6 +104,12 @@ BandPixels band_pixels(const Schedule& s, const Stencil& of) {
 StencilMemory stencil_memory(const Schedule& s, const EpilogueNeeds& n) {
   const StencilTile tile = stencil_tile(s, n.stencil);
   const auto rounded = [](std::int64_t bytes) { return static_cast<int>(round_up(bytes, 128)); };
+  if (s.strips && s.images) {  // weights as they lie are behind the pixels
+    const Stencil::Axis &y = n.stencil.y, &x = n.stencil.x;
+    return {0, rounded(std::int64_t{4} * s.bn * y.taps * (x.taps + 2)),
+            rounded(std::int64_t{2} * s.bn * (s.images * y.extent * x.extent + y.taps * x.taps)),
+            4 * s.bn * s.images * y.pixels * x.pixels, 0};
+  }
   if (s.strips) return {0, 4 * (s.bn + 2) * n.stencil.y.taps * n.stencil.x.taps, 0, 0, 0};
   if (s.images) {
     const BandPixels of = band_pixels(s, n.stencil);
@@ -169,7 +175,7 @@ int resident(const Schedule& s, const EpilogueNeeds& n) {
   // Of 102, 128, 168 and 255 registers a thread, what is left beside a strip's, and beside an epilogue's.
   const int by_memory = shared_limit / (stencil_memory(s, n).all() + 1024);
   if (s.strips) {  // a quarter of a multiprocessor has registers for so many warps
-    const int warps = 512 / direct_registers(s, n);
+    const int warps = 512 / (s.images ? 128 : direct_registers(s, n));
     return std::clamp(std::min(by_memory, warps * 4 / (threads(s) / 32)), 1, 16);
   }
   if (s.images) return std::clamp(by_memory, 1, 2);  // three would spill
@@ -184,14 +190,14 @@ int resident(const Schedule& s, const EpilogueNeeds& n) {
 
 std::string to_string(const Schedule& s) {
   char text[160];
-  if (s.images) {
+  if (s.images && !s.strips) {
     std::snprintf(text, sizeof text, "bands %dx%d sub %dx%d aux %d rows %d images %d", s.bm, s.bn, s.sub_n, s.d_buffers,
                   s.aux_stages, s.strip_y, s.images);
     return text + (s.ring ? " ring " + std::to_string(s.ring) : std::string()) + (s.beside ? " beside" : "");
   }
   if (s.strips) {
     std::snprintf(text, sizeof text, "direct %dx%d strip %dx%d", s.strips, s.bn, s.strip_x, s.strip_y);
-    return text;
+    return text + (s.images ? " images " + std::to_string(s.images) : std::string());
   }
   if (s.strip_x) {
     std::snprintf(text, sizeof text, "stencil %dx%d sub %dx%d aux %d strip %dx%d", s.bm, s.bn, s.sub_n, s.d_buffers,
@@ -228,9 +234,11 @@ Schedule parse_schedule(std::string_view text) {
   s = Schedule{};
   if (std::sscanf(copy.c_str(), "direct %9dx%9d strip %9dx%9d%n", &s.strips, &s.bn, &s.strip_x, &s.strip_y, &length) ==
           4 &&
-      static_cast<std::size_t>(length) == text.size() && s.strips > 0 && s.strip_x > 0)
-    return direct(s);
-  s = Schedule{};
+      s.strips > 0 && s.strip_x > 0) {
+    if (std::sscanf(copy.c_str() + length, " images %9d%n", &s.images, &more) == 1) length += more;
+    if (static_cast<std::size_t>(length) == text.size() && s.images >= (more ? 1 : 0)) return direct(s);
+  }
+  s = Schedule{}, more = 0;
   if (std::sscanf(copy.c_str(), "bands %9dx%9d sub %9dx%9d aux %9d rows %9d images %9d%n", &s.bm, &s.bn, &s.sub_n,
                   &s.d_buffers, &s.aux_stages, &s.strip_y, &s.images, &length) == 7 &&
       s.images > 0) {
@@ -328,6 +336,20 @@ int shared_bytes(const Schedule& s, const EpilogueNeeds& n) {
          (cluster_parts(s) > 1 ? 16 : 0);
 }
 
+// Whole images that a block brings to shared memory.
+static std::string illegal_images(const Schedule& s, const EpilogueNeeds& n) {
+  constexpr int eight = 8;
+  const Stencil::Axis &y = n.stencil.y, &x = n.stencil.x;
+  if (!n.boxes || n.stencil.narrow || y.up * x.up > 1 || y.step * x.step * y.reach * x.reach > 1)
+    return "images are multiplied by sm_90a, without strides, of channels of whole 16 bytes";
+  if (std::max({x.pixels, x.extent, y.pixels, y.extent}) > eight)
+    return "images that are multiplied have at most 8 x 8 pixels";
+  if (s.images % eight) return "eight images are multiplied at a time";
+  if (s.strips != s.images * tiles_down(s, n, 0)) return "a block has all strips of its images";
+  if (shared_bytes(s, n) > shared_limit) return "its images take more shared memory than there is";
+  return {};
+}
+
 // Threads that read pixels straight from memory.
 static std::string illegal_direct(const Schedule& s, const EpilogueNeeds& n) {
   constexpr int most_threads = 1024, most_pixels = 64;
@@ -338,9 +360,11 @@ static std::string illegal_direct(const Schedule& s, const EpilogueNeeds& n) {
   if (s.strip_y < 1 || std::int64_t{s.strip_x} * s.strip_y > most_pixels) return "a strip has 1 to 64 pixels";
   if (s.strip_x % n.stencil.x.up || s.strip_y % n.stencil.y.up)
     return "a strip of a strided gradient has whole strides of pixels";
-  if (s.bn < 32 || s.bn > 256 || s.bn % 16) return "a block has 32 to 256 columns, a multiple of 16";
+  if (s.bn < (s.images ? 16 : 32) || s.bn > 256 || s.bn % 16)
+    return "a block has 32 to 256 columns, or 16 of whole images, a multiple of 16";
   if (std::int64_t{s.strips} * s.bn / 2 > most_threads || threads(s) % 32)
     return "a block has a thread for two columns of a strip, whole warps of them, at most 1024";
+  if (s.images) return illegal_images(s, n);
   if (512 / direct_registers(s, n) * 4 < threads(s) / 32) return "its threads take more registers than there are";
   if (shared_bytes(s, n) > mma_shared_limit) return "its weights take more shared memory than there is";
   return {};

@@ -31,7 +31,9 @@ struct Schedule {
   int strip_x = 0, strip_y = 0;
   int ring = 0;         // rows of pixels of bands in shared memory, where the copy engine loads them; 0: threads do
   bool beside = false;  // of a ring: four more warps run the epilogue of the tile before
-  int images = 0;  // of which a warp adds up strips together, by bands on tensor cores (decision 0088); 0: on FMA units
+  // Of which a warp adds up strips together, by bands on tensor cores (decision 0088), or with `strips` those that a
+  // block brings to shared memory and multiplies (decision 0275); 0: on FMA units.
+  int images = 0;
   int strips = 0;  // of a block whose threads read pixels straight from memory (decision 0223); 0: from shared memory
 
   bool operator==(const Schedule&) const = default;
@@ -40,7 +42,7 @@ struct Schedule {
 // A schedule as text, "pingpong 128x192x5 sub 64x2 aux 2 raster 8" (or cooperative, or mma; "split 2"
 // or "split 26 by memory", or that "in shares" or "at end" or both, behind it), "stencil 256x32 sub 32x1 aux 2 strip
 // 14x4" "bands 256x32 sub 32x1 aux 2 rows 2 images 1" (or that with "ring 14", or "ring 14 beside", behind it), or
-// "direct 8x64 strip 4x4", and back. parse_schedule throws bad_schedule, naming what is wrong.
+// "direct 8x64 strip 4x4" (or that with "images 8" behind it), and back. parse_schedule throws bad_schedule, naming what is wrong.
 [[nodiscard]] std::string to_string(const Schedule& schedule);
 [[nodiscard]] Schedule parse_schedule(std::string_view text);
 
@@ -61,7 +63,7 @@ struct Stencil {
   };
   Axis y, x;
   std::int64_t channel_stride = 0;             // of weights
-  bool weight_words = false;                   // whose first one lies at a multiple of four bytes
+  int weight_alignment = 2;                    // bytes, of the first one
   std::int64_t columns = 0, image_stride = 0;  // channels; elements from an image to the next
   bool packed_tiles = false;      // operands and outputs of the output's shape lie as it does, without gaps
   std::int64_t first_weight = 0;  // elements behind the weights' address

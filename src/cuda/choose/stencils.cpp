@@ -110,6 +110,17 @@ void add_direct(std::vector<Schedule>& found, const EpilogueNeeds& needs) {
     }
 }
 
+// Eight images on tensor cores, half of one a strip. Of 16 channels a pixel is 32 bytes, which were not better where
+// blocks are as many (decision 0275).
+void add_images(std::vector<Schedule>& found, const EpilogueNeeds& needs) {
+  const auto half = static_cast<int>(ceil_div(needs.stencil.y.pixels, 2));
+  for (const int columns : {32, 16}) {
+    Schedule s = direct({.bn = columns, .strip_x = needs.stencil.x.pixels, .strip_y = half, .images = 8, .strips = 1});
+    s.strips = s.images * static_cast<int>(tiles_down(s, needs, 0));
+    if (illegal(s, needs).empty()) found.push_back(s);
+  }
+}
+
 }  // namespace
 
 // Of each tile the strips that take it least.
@@ -129,6 +140,7 @@ std::vector<Schedule> stencils(const EpilogueNeeds& needs) {
   }
   if (needs.element_bytes == 2) add_bands(found, needs);
   add_direct(found, needs);
+  add_images(found, needs);
   return found;
 }
 

@@ -281,7 +281,7 @@ std::optional<Layout> depthwise(const Subject& subject, const Layout& layout) {
   if (std::int64_t{rows.taps} * columns.taps > most_taps) return {};
   made.groups = {};
   Stencil& stencil = made.depthwise.emplace(stencil_of(*w));
-  stencil.channel_stride = layout.groups.b_stride, stencil.weight_words = layout.b.alignment >= 4;
+  stencil.channel_stride = layout.groups.b_stride, stencil.weight_alignment = layout.b.alignment;
   stencil.y.weight_stride = made.b_k ? made.b_k->k[1].stride : columns.taps * layout.b.strides[1];
   stencil.x.weight_stride = made.b_k ? made.b_k->k[2].stride : layout.b.strides[1];
   stencil.y.up = up[1], stencil.x.up = up[2], stencil.first_weight = first_weight, stencil.narrow = narrow;

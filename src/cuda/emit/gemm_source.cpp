@@ -66,6 +66,9 @@ const char* const stencil_direct_text =
 const char* const stencil_strips_text =
 #include "cuda/device/stencil_strips.cu"
     ;
+const char* const stencil_images_text =
+#include "cuda/device/stencil_images.cu"
+    ;
 const char* const stencil_text =
 #include "cuda/device/stencil.cu"
     ;
@@ -238,10 +241,11 @@ std::string gemm_source(const KernelVariant& variant, const Schedule& s, const E
       define("IMAGE_STRIDE", std::to_string(epilogue.needs.stencil.image_stride) + "ll");
       define("PACKED_TILES", epilogue.needs.stencil.packed_tiles);
       define("CHANNEL_STRIDE", std::to_string(epilogue.needs.stencil.channel_stride) + "ll");
-      define("WEIGHT_WORDS", epilogue.needs.stencil.weight_words);
+      define("WEIGHT_WORDS", epilogue.needs.stencil.weight_alignment >= 4);
+      define("WEIGHT_CHUNKS", epilogue.needs.stencil.weight_alignment >= 16);
       define("SINGLES", epilogue.needs.stencil.singles);
     }
-    if (s.images) {
+    if (s.images && !s.strips) {
       const BandPixels pixels = band_pixels(s, epilogue.needs.stencil);
       define("K_BLOCKS", pixels.k_blocks), define("PIXELS_ROW", pixels.row);
       define("LOAD_ROWS", pixels.rows), define("PAIRED", pixels.paired), define("BOX_ROWS", pixels.box);
@@ -282,7 +286,7 @@ std::string gemm_source(const KernelVariant& variant, const Schedule& s, const E
   if (!s.mma) text += sm90_windows_text;
   if (!s.mma) return text + sm90_loop_text + sm90_gemm_text;
   if (!s.strip_x) return text + sm80_gemm_text;
-  if (s.strips) return text + stencil_direct_text + stencil_strips_text;
+  if (s.strips) return text + stencil_direct_text + (s.images ? stencil_images_text : stencil_strips_text);
   text += s.images ? stencil_bands_text : stencil_lanes_text;
   text += stencil_text;
   text += s.ring ? stencil_ring_text : stencil_turns_text;

@@ -258,6 +258,36 @@ TEST(Depthwise, RunsStraightFromMemory) {
   stencils.run();
 }
 
+// Blocks that have whole images in shared memory, eight at once on tensor cores.
+TEST(Depthwise, RunsOverImagesInSharedMemory) {
+  Stencils stencils("emission_depthwise_images");
+  const auto add = [&](Convolution c, const char* epilogue, std::int64_t columns, std::int64_t x, std::int64_t y,
+                       std::int64_t images) {
+    const auto parts = [](std::int64_t pixels, std::int64_t strip) { return (pixels + strip - 1) / strip; };
+    const auto text = [](std::int64_t number) { return std::to_string(number); };
+    for (const bool back : {false, true}) {
+      c.direction = back ? gpu_tests::Direction::dgrad : gpu_tests::Direction::forward;
+      const auto [rows, row] = back ? std::array{c.height, c.width} : c.pixels();
+      stencils.add(c, epilogue,
+                   "direct " + text(images * parts(rows, y) * parts(row, x)) + "x" + text(columns) + " strip " +
+                       text(x) + "x" + text(y) + " images " + text(images));
+    }
+  };
+  for (const char* const name : {"bias_gelu_res_aux", "plain"}) {
+    const Convolution c = depthwise("7x7", 11, 72, padded(7, 7), padded(7, 7));
+    add(c, name, 16, 7, 4, 8), add(c, name, 64, 7, 4, 8), add(c, name, 48, 4, 7, 8), add(c, name, 16, 7, 4, 16);
+    add(depthwise("5x5", 3, 136, padded(8, 5), padded(6, 5), DType::f16), name, 32, 6, 2, 8);
+    add(depthwise("8x8", 8, 40, padded(8, 7), padded(8, 7)), name, 32, 8, 4, 8);
+    add(depthwise("3x5", 9, 200, padded(2, 3), padded(5, 5)), name, 96, 3, 2, 8);
+  }
+  add(depthwise("4x4", 3, 40, {8, 4, 1, 1, 2}, {8, 4, 1, 2, 1}), "bias_relu", 32, 8, 3, 8);
+  add(depthwise("2x3", 3, 40, {4, 2, 1, 1, 0}, {3, 3, 1, 3, 3}), "bias_gelu", 32, 8, 1, 8);
+  add(depthwise("windows beside the image", 3, 40, {4, 4, 1, 3, 3}, {3, 3, 1, 3, 3}), "plain", 32, 8, 6, 8);
+  stencils.add(depthwise("infinities", 9, 40, padded(7, 7), padded(7, 7)), "plain", "direct 16x32 strip 4x7 images 8");
+  stencils.make_infinite();
+  stencils.run();
+}
+
 TEST(Depthwise, RunsStridedGradientsStraightFromMemory) {
   Stencils stencils("emission_depthwise_strided_gradients");
   const auto add = [&](Convolution c, const std::vector<const char*>& schedules) {
