@@ -64,7 +64,7 @@ Call Plan::bind(const std::vector<Binding>& bindings, const PackedOperand& packe
   if (!content || content->plan != data_) {
     const std::vector<Input> inputs = data_->problem.loop().inputs();
     const auto packable = std::ranges::find_if(inputs, &Input::packable);
-    const std::string of(packable == inputs.end() ? "B" : packable->name);
+    const std::string of(packable == inputs.end() ? inputs.back().name : packable->name);
     throw Error(ErrorCode::usage, content ? of + " was packed for another plan" : "the packed operand is empty",
                 "pack(plan, " + of + ") makes one for this plan's kernels.");
   }
