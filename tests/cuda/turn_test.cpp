@@ -1,5 +1,5 @@
-// Products that are turned: what of an epilogue may be, and what then is chosen. No device is needed; what is compiled is
-// skipped where NVRTC is missing.
+// Products that are turned: what of an epilogue may be, and what then is chosen. No device is needed; what is compiled
+// is skipped where NVRTC is missing.
 #include "cuda/backend.h"
 #include "cuda/decide/decision.h"
 #include "cuda/run/nvrtc.h"
@@ -13,6 +13,7 @@
 
 namespace postlude::inline v0::cuda {
 namespace {
+namespace turning {  // its names are decision_test.cpp's too, where a unity build has both
 
 constexpr const char* bias_relu = "def f(acc, bias: row[f32]):\n    D: bf16 = relu(acc + bias)\n    return D\n";
 constexpr const char* by_columns =
@@ -98,7 +99,8 @@ TEST(Turned, FoldsNoSubtilesOf48Columns) {
 
 // Lines of 128 bytes: of four bytes 32 rows.
 TEST(Turned, MovesElementsOfEverySize) {
-  const Decision turned = decided(subject(dropped, "turned pingpong 128x96x3 sub 32x2 aux 2 raster 2"), {1, 200, 512, 512});
+  const Decision turned =
+      decided(subject(dropped, "turned pingpong 128x96x3 sub 32x2 aux 2 raster 2"), {1, 200, 512, 512});
   const std::vector<MapField>& maps = turned.kernels.at(0).maps;
   ASSERT_GE(maps.size(), 5u);
   for (const MapField& map : {maps[2], maps[3], maps[4]}) {
@@ -119,5 +121,6 @@ TEST(Turned, CompilesWithoutSpills) {
   }
 }
 
+}  // namespace turning
 }  // namespace
 }  // namespace postlude::inline v0::cuda
