@@ -1,9 +1,8 @@
 // Products that are turned: what of an epilogue may be, and what then is chosen. No device is needed; what is compiled
 // is skipped where NVRTC is missing.
-#include "cuda/backend.h"
-#include "cuda/decide/decision.h"
+#include "cuda/decided.h"
+
 #include "cuda/run/nvrtc.h"
-#include "lower/lower.h"
 
 #include <postlude/error.h>
 #include <postlude/parse.h>
@@ -13,9 +12,7 @@
 
 namespace postlude::inline v0::cuda {
 namespace {
-namespace turning {  // its names are decision_test.cpp's too, where a unity build has both
 
-constexpr const char* bias_relu = "def f(acc, bias: row[f32]):\n    D: bf16 = relu(acc + bias)\n    return D\n";
 constexpr const char* by_columns =
     "def f(acc, bias: row):\n    x = relu(acc + bias)\n    s: f32 = max(max(abs(x), axis=0), 0.0001) / 127\n"
     "    D: s8 = x / s\n    return s, D\n";
@@ -28,38 +25,12 @@ constexpr const char* by_groups =
 constexpr const char* dropped =
     "def f(acc, keep: tile[bool], r: tile):\n    x = where(random(seed=1) < 0.9, acc / 0.9, 0)\n"
     "    D: f32 = where(keep, x, 0) + r\n    return D\n";
-const Gemm bf16{.a = DType::bf16, .b = DType::bf16};
-
-Plan plan_for(const std::string& text, const std::string& schedule = "") {
-  Target target = Target::parse("sm_90a");
-  target.schedule = schedule;
-  return postlude::compile(bf16, parse(text), target);
-}
-
-// The line of the schedule that was chosen, as it can be asked for.
-std::string chosen(const Plan& plan, std::int64_t m, std::int64_t n, std::int64_t k) {
-  const std::string all = plan.explain(ExplainPart::schedule, m, n, k);
-  const std::size_t end = all.find("  chosen\n");
-  const std::size_t begin = all.rfind('\n', end) + 1;
-  return end == all.npos ? "" : all.substr(begin, all.find("  ", begin) - begin);
-}
-
-Subject subject(const std::string& text, const std::string& schedule = "") {
-  lower::Options options;
-  options.halves = halves;
-  return {bf16, std::make_shared<const lower::Program>(lower::lower(parse(text).data(), facts_of(bf16), options)),
-          "sm_90a", 132, parse_request(schedule, true, "sm_90a")};
-}
-
-Decision decided(const Subject& s, const Shape& shape) {
-  return decide(s, usual_layout(s.problem, *s.program, shape), [](const auto&) { return std::string(); });
-}
 
 // A turned product names A and B as the caller does, and can be asked for as it is printed.
 TEST(Turned, IsAskedForAsPrinted) {
   const std::string schedule = "turned pingpong 128x96x4 sub 32x2 aux 0 raster 2";
-  EXPECT_EQ(chosen(plan_for(bias_relu, schedule), 200, 512, 512), schedule);
-  const Decision turned = decided(subject(bias_relu, schedule), {1, 200, 512, 512});
+  EXPECT_EQ(chosen(plan_for(bias_relu, "sm_90a", schedule), 200, 512, 512), schedule);
+  const Decision turned = decided(subject(bias_relu, "sm_90a", schedule), {1, 200, 512, 512});
   EXPECT_TRUE(turned.describe().starts_with(schedule)) << turned.describe();
   const std::vector<MapField>& maps = turned.kernels.at(0).maps;
   EXPECT_EQ(maps.at(0).address.of, Address::Of::b);
@@ -74,25 +45,25 @@ TEST(Turned, SaysWhatIsNot) {
   for (const char* text : {"def f(acc):\n    D: bf16 = acc - max(acc, axis=1)\n    return D\n",
                            "def f(acc):\n    D: i64 = cast(acc, i64)\n    return D\n",
                            "def f(acc):\n    gate, up = chunk(acc, 2)\n    D: bf16 = gate * up\n    return D\n"}) {
-    const Subject asked = subject(text, "turned");
+    const Subject asked = subject(text, "sm_90a", "turned");
     EXPECT_THROW(static_cast<void>(decided(asked, {1, 256, 512, 512})), Error) << text;
   }
-  EXPECT_THROW(static_cast<void>(decided(subject(bias_relu, "turned"), {1, 256, 500, 512})), Error);
+  EXPECT_THROW(static_cast<void>(decided(subject(bias_relu, "sm_90a", "turned"), {1, 256, 500, 512})), Error);
 }
 
 // Statistics of columns are then those of rows, which a tile can be held for: one launch for two.
 TEST(Turned, HoldsTilesForTheirColumns) {
-  const Decision turned = decided(subject(by_columns, "turned"), {1, 4369, 21568, 512});
+  const Decision turned = decided(subject(by_columns, "sm_90a", "turned"), {1, 4369, 21568, 512});
   EXPECT_NE(turned.describe().find("held for its columns' statistics"), std::string::npos) << turned.describe();
   EXPECT_EQ(turned.passes, 0);
-  EXPECT_TRUE(chosen(plan_for(by_columns), 4369, 21568, 512).starts_with("turned "));
+  EXPECT_TRUE(chosen(plan_for(by_columns, "sm_90a"), 4369, 21568, 512).starts_with("turned "));
 }
 
 // A subtile's columns are folded by halves.
 TEST(Turned, FoldsNoSubtilesOf48Columns) {
-  EXPECT_NO_THROW(static_cast<void>(plan_for(bias_relu, "turned pingpong 128x144x4 sub 48x2 aux 0 raster 2")
+  EXPECT_NO_THROW(static_cast<void>(plan_for(bias_relu, "sm_90a", "turned pingpong 128x144x4 sub 48x2 aux 0 raster 2")
                                         .explain(ExplainPart::schedule, 512, 1024, 512)));
-  EXPECT_THROW(static_cast<void>(plan_for(statistics, "turned pingpong 128x144x4 sub 48x2 aux 2 raster 2")
+  EXPECT_THROW(static_cast<void>(plan_for(statistics, "sm_90a", "turned pingpong 128x144x4 sub 48x2 aux 2 raster 2")
                                      .explain(ExplainPart::schedule, 512, 1024, 512)),
                Error);
 }
@@ -100,7 +71,7 @@ TEST(Turned, FoldsNoSubtilesOf48Columns) {
 // Lines of 128 bytes: of four bytes 32 rows.
 TEST(Turned, MovesElementsOfEverySize) {
   const Decision turned =
-      decided(subject(dropped, "turned pingpong 128x96x3 sub 32x2 aux 2 raster 2"), {1, 200, 512, 512});
+      decided(subject(dropped, "sm_90a", "turned pingpong 128x96x3 sub 32x2 aux 2 raster 2"), {1, 200, 512, 512});
   const std::vector<MapField>& maps = turned.kernels.at(0).maps;
   ASSERT_GE(maps.size(), 5u);
   for (const MapField& map : {maps[2], maps[3], maps[4]}) {
@@ -114,13 +85,12 @@ TEST(Turned, MovesElementsOfEverySize) {
 TEST(Turned, CompilesWithoutSpills) {
   if (compiler_version().empty()) GTEST_SKIP() << describe_compiler();
   for (const char* text : {by_columns, statistics, by_groups, dropped}) {
-    const std::string schedules = plan_for(text, "turned").explain(ExplainPart::schedule, 400, 4096, 2048);
+    const std::string schedules = plan_for(text, "sm_90a", "turned").explain(ExplainPart::schedule, 400, 4096, 2048);
     EXPECT_NE(schedules.find("turned "), std::string::npos) << schedules;
     EXPECT_NE(schedules.find("  chosen"), std::string::npos) << schedules;
     EXPECT_EQ(schedules.find("rejected"), std::string::npos) << schedules;
   }
 }
 
-}  // namespace turning
 }  // namespace
 }  // namespace postlude::inline v0::cuda
