@@ -83,6 +83,15 @@ double folding(const Schedule& s, const EpilogueNeeds& needs, const Extents& e) 
   return needs.meets && !needs.holds && !lone_columns(s, needs, e.m) ? 3500 : 0;
 }
 
+// Clocks until parts in memory have met, and how much longer they take than their products (decision 0273; of windows
+// they were not measured anew).
+struct PartCosts {
+  double met, met_at_end, few_waves, more_waves;
+};
+constexpr PartCosts parts_of_products{4700, 5000, 1.01, 1.03}, parts_of_windows{5500, 8300, 1.02, 1.05};
+
+const PartCosts& part_costs(const EpilogueNeeds& needs) { return needs.windows ? parts_of_windows : parts_of_products; }
+
 // What it takes that parts of a tile meet (decisions 0021, 0091, 0115, 0273). A part by a cluster is sent, of rows that
 // exist. One by memory is written there, and the block that has the last reads all others; or (decision 0074) each
 // block reads a share of all, a load's latency apart, and the last one the sums.
@@ -94,8 +103,8 @@ double meeting(const Schedule& s, const EpilogueNeeds& needs, const Extents& e) 
   // them all is slow.
   const double slower = needs.counts_pixels ? (s.ping_pong ? 3.4 : 2.3) : s.ping_pong ? 1 : 0.75;
   if (s.in_shares) return 8200 + 3.8 * part + 50 * s.split;
-  const bool windows = needs.windows;  // not measured anew
-  const double met = needs.counts_pixels ? 9700 : s.at_end ? (windows ? 8300 : 5000) : (windows ? 5500 : 4700);
+  const PartCosts& costs = part_costs(needs);
+  const double met = needs.counts_pixels ? 9700 : s.at_end ? costs.met_at_end : costs.met;
   return met + slower * part * (s.split - 1);
 }
 
@@ -181,8 +190,9 @@ double hopper(const Schedule& s, const EpilogueNeeds& needs, const Extents& e, i
                                    one_after_another(s, waves, of_part * stage, behind));
   // Parts take longer than their products and what they leave, the longer the more waves (decisions 0098, 0273).
   const bool few_waves = s.at_end || units <= resident;
-  const double longer = few_waves ? (needs.windows ? 1.02 : 1.01) : needs.windows ? 1.05 : 1.03,
-               in_parts = !s.by_memory || needs.counts_pixels ? 1 : longer;
+  const PartCosts& costs = part_costs(needs);
+  const double longer = few_waves ? costs.few_waves : costs.more_waves;
+  const double in_parts = !s.by_memory || needs.counts_pixels ? 1 : longer;
   // Of 64 columns of B along N memory gives 128 bytes in a row.
   const double rate = (needs.counts_pixels ? of_windows * std::min(1.0, resident / 60.0) : memory_rate) *
                       (needs.b_mn_major && s.bn == 64 ? 0.95 : 1.0);
