@@ -281,8 +281,8 @@ TEST(Schedule, FollowsTheMeasurements) {
   EXPECT_EQ(first(187, 28672, 3008), "192x128 split 1");  // 0.80 of 64x256, 0.90 of 128x160
   EXPECT_EQ(first(1024, 1024, 8192), "128x128 split 2");  // 0.96; 64x128 0.98
   // Parts meet sooner in memory than was thought (decision 0273).
-  EXPECT_EQ(first(242, 192, 12352), "64x32 split 5");   // 0.79 of 64x96 split 8
-  EXPECT_EQ(first(119, 512, 16384), "64x64 split 7");   // 0.88 of split 4
+  EXPECT_EQ(first(242, 192, 12352), "64x32 split 5");  // 0.79 of 64x96 split 8
+  EXPECT_EQ(first(119, 512, 16384), "64x64 split 7");  // 0.88 of split 4
   EXPECT_EQ(to_string(rank(needs(2, 0, 1, 11), 1, 1625, 17920, 6144, 132).front()),
             "pingpong 128x192x5 sub 32x2 aux 0 raster 12 split 3 by memory at end");  // 0.97 of 128x128
   // Halves of a chunk come in boxes of 32 columns without delay: swiglu, 1.03; among two 1.10 (decision 0232).

@@ -23,8 +23,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// A case that takes more processor time hangs, and one that takes none for 20 minutes. Under sanitizers, or of kernels whose
-// threads are fibers, a slow case takes a minute; a busy machine makes it wait.
+// A case that takes more processor time hangs, and one that takes none for 20 minutes. Under sanitizers, or of kernels
+// whose threads are fibers, a slow case takes a minute; a busy machine makes it wait.
 constexpr double longest_case = 120;
 constexpr double longest_wait = 1200;
 

@@ -302,17 +302,19 @@ TEST(Schedules, TurnedTilesHaveTheBitsOfTheCpu) {
   }
 }
 
-// Statistics along both axes, elements of one and four bytes and random numbers; and tiles that wait for their columns'.
+// Statistics along both axes, elements of one and four bytes and random numbers; and tiles that wait for their
+// columns'.
 TEST(Schedules, TurnedStatisticsHaveTheBitsOfTheCpu) {
   if (const std::string why = missing(); !why.empty()) GTEST_SKIP() << why;
-  const std::string all =
-                        "def f(acc, keep: tile[bool], c: tile[f32]):\n    D: f32 = where(keep, acc, c)\n    E: s8 = D\n"
-                        "    F: bf16 = where(random(seed=3) < 0.5, D, 0)\n    columns: f32 = sum(D, axis=0)\n"
-                        "    rows: f32 = max(D, axis=1)\n    i: i64 = argmax(D, axis=1)\n    j: i64 = argmin(D, axis=0)\n"
-                        "    return D, E, F, columns, rows, i, j\n",
-                    held =
-                        "def f(acc, keep: tile[bool], c: tile[f32]):\n    x = where(keep, acc, c)\n"
-                        "    top: f32 = max(x, axis=0)\n    D: s8 = x - top\n    return top, D\n";
+  const std::string
+      all =
+          "def f(acc, keep: tile[bool], c: tile[f32]):\n    D: f32 = where(keep, acc, c)\n    E: s8 = D\n"
+          "    F: bf16 = where(random(seed=3) < 0.5, D, 0)\n    columns: f32 = sum(D, axis=0)\n"
+          "    rows: f32 = max(D, axis=1)\n    i: i64 = argmax(D, axis=1)\n    j: i64 = argmin(D, axis=0)\n"
+          "    return D, E, F, columns, rows, i, j\n",
+      held =
+          "def f(acc, keep: tile[bool], c: tile[f32]):\n    x = where(keep, acc, c)\n"
+          "    top: f32 = max(x, axis=0)\n    D: s8 = x - top\n    return top, D\n";
   for (const std::string& text : {all, held}) {
     DeviceProblem problem(Gemm{.a = DType::bf16, .b = DType::bf16}, parse(text), Shape{2, 901, 2000, 264},
                           {.elements = Elements::whole});

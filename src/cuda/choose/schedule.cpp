@@ -318,8 +318,7 @@ int blocks(const Schedule& s, const EpilogueNeeds& n, Tiles tiles, int multiproc
   // A held tile and a part in shares wait for others, which parts that are taken after them would never become.
   if (s.by_memory && (waits || s.in_shares)) return units <= multiprocessors ? static_cast<int>(units) : 0;
   // A wave has whole groups of the raster, or some of its tiles would wait for tiles of the next.
-  const std::int64_t group = waits ? s.raster * tiles.beside : cluster_tiles(s),
-                     most = multiprocessors / group * group;
+  const std::int64_t group = waits ? s.raster * tiles.beside : cluster_tiles(s), most = multiprocessors / group * group;
   if (most == 0) return 0;
   const std::int64_t waves = ceil_div(units, most);
   return static_cast<int>(std::min(units, round_up(ceil_div(units, waves), group)));

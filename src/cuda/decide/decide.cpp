@@ -134,8 +134,8 @@ Decision judged(Foretold foretold, const Subject& subject, const Layout& layout,
   return std::move(foretold.decision);
 }
 
-// What a decision is expected to take, with its passes over memory; of the portable kernel, or of an accumulator through
-// memory, the model says nothing here.
+// What a decision is expected to take, with its passes over memory; of the portable kernel, or of an accumulator
+// through memory, the model says nothing here.
 double expected(const Decision& d, const Subject& subject, const Layout& layout) {
   const Considered* const chosen = d.fused ? d.chosen() : nullptr;
   if (!chosen || chosen->schedule.mma) return std::numeric_limits<double>::infinity();

@@ -23,8 +23,7 @@ Axes turned(Axes axes) {
 bool turns(const lower::Access& access) { return access.columns.steps.empty(); }
 
 bool turns(const lower::Reduction& r) {
-  return std::ranges::all_of(r.pieces,
-                             [](const lower::Reduction::Piece& piece) { return piece.columns.identity(); });
+  return std::ranges::all_of(r.pieces, [](const lower::Reduction::Piece& piece) { return piece.columns.identity(); });
 }
 
 bool turns(const Phase& phase) {
@@ -81,8 +80,7 @@ std::optional<Turned> turned(const Subject& subject, const Layout& layout) {
       gemm->groups != 1 || layout.image_rows != 0 || shape.m == 0 || shape.n == 0 || shape.k == 0)
     return {};
   const auto read = [](const Placed& placed, int line, std::int64_t lines, std::int64_t k) {
-    return in_boxes(placed, element_bytes, line, 3 - line, k) ||
-           in_boxes(placed, element_bytes, 3 - line, line, lines);
+    return in_boxes(placed, element_bytes, line, 3 - line, k) || in_boxes(placed, element_bytes, 3 - line, line, lines);
   };
   if (!read(layout.a, 1, shape.m, shape.k) || !read(layout.b, 2, shape.n, shape.k)) return {};
   std::shared_ptr<const Program> program = turned(*subject.program);

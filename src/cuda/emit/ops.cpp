@@ -422,8 +422,9 @@ std::string expression(const lower::Instruction& i, const std::vector<std::strin
                                                      : p.i;
   const auto random = [&] {
     if (!p.random.empty()) return p.random;
-    return fill("random_uniform($key, $b, $row, $column)",
-                {{"key", random_key(i)}, {"b", b}, {"row", i.turned ? column : row}, {"column", i.turned ? row : column}});
+    return fill(
+        "random_uniform($key, $b, $row, $column)",
+        {{"key", random_key(i)}, {"b", b}, {"row", i.turned ? column : row}, {"column", i.turned ? row : column}});
   };
   switch (i.op) {
     case Op::constant: return device_literal(i.literal, i.type);
