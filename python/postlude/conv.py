@@ -526,8 +526,8 @@ def conv2d(x: Any, w: Any, /, *, stride: Any = 1, padding: Any = 0, dilation: An
 
     x is (N, C, H, W) in any strides, w is (K, C / groups, R, S); both are fastest in channels_last. The epilogue's b is the
     image, its m the pixel p * Q + q, its n the filter: a row is (K,) or (N, K), a tile (N, K, P, Q) or, of all images, (K, P, Q),
-    a col (N, P, Q) or (P, Q), annotated post.col; axis=0 reduces over an image's pixels, batch=True over all images too. Outputs have these shapes, tiles in
-    channels_last. stride, padding, dilation and layout are as post.Conv takes them.
+    a col (N, P, Q) or (P, Q), annotated post.col; axis=0 reduces over an image's pixels, batch=True over all images too.
+    Outputs have these shapes, tiles in channels_last. stride, padding, dilation and layout are as post.Conv takes them.
     out: arrays to write instead, in these shapes, as post.matmul's.
     """
     x, w = _of_rank(2, x, w)
