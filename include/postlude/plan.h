@@ -131,6 +131,10 @@ class Plan {
   // ("sm_90a") needs no GPU: its kernels are kept in the cache on disk. On a CPU the sizes are
   // checked, and nothing is left to do. Throws what bind() throws about a size or a schedule.
   void prepare(const std::vector<Sizes>& sizes, int threads = 0) const;
+  // For the main loop's inputs, in their order and with batch axes, once for each element: what a
+  // convolution's kernels depend on is said by shapes and strides, and by no M, N and K. Their
+  // memory is not read; how far from a multiple of 16 bytes it begins counts.
+  void prepare_for(const std::vector<std::vector<Tensor>>& inputs, int threads = 0) const;
 
   // Throws what bind() would throw about these tensors, and does nothing else.
   void check(const std::vector<Binding>& bindings) const;
@@ -142,6 +146,11 @@ class Plan {
   // For the shapes of the main loop's inputs, in their order and with batch axes. These say what
   // M, N and K do not: how large a convolution's images and filters are (channels_last in memory).
   [[nodiscard]] std::string explain(ExplainPart part, const std::vector<std::vector<std::int64_t>>& inputs) const;
+  // The same for inputs that lie like these, whose memory is not read.
+  [[nodiscard]] std::string explain_for(ExplainPart part, const std::vector<Tensor>& inputs) const;
+  // Inputs of these shapes without memory, contiguous and, of images, channels_last: what
+  // explain_for and prepare_for take.
+  [[nodiscard]] std::vector<Tensor> inputs_of(const std::vector<std::vector<std::int64_t>>& shapes) const;
 
   // A tensor that bind wants, with its name, axes and dtype as resolved. A and B are first.
   struct Slot {

@@ -308,27 +308,32 @@ class ConvPlan:
         compared: list[_core.Comparison] = images.run(lambda: self.plan.verify(*inputs, **more), fresh=True)
         return compared
 
-    def explain(self, part: str = "summary", m: int = 0, n: int = 0, k: int = 0, *,
-                shapes: tuple[Sequence[int], Sequence[int]] | None = None) -> str:
-        """As post.Plan's. shapes: those of the two arrays, which say what m, n and k do not; channels last in memory."""
-        return self.plan.explain(part, m, n, k) if shapes is None else self.plan.explain(part, inputs=self._torch_shapes(shapes))
+    def explain(self, part: str = "summary", m: int = 0, n: int = 0, k: int = 0, *, shapes: tuple[Any, Any] | None = None) -> str:
+        """As post.Plan's. shapes: those of the two arrays, which say what m, n and k do not, channels last in memory; or the two
+        arrays themselves, which say how they lie."""
+        return self.plan.explain(part, m, n, k) if shapes is None else self.plan.explain(part, inputs=self._inputs(shapes))
 
-    def source(self, m: int = 0, n: int = 0, k: int = 0, *, shapes: tuple[Sequence[int], Sequence[int]] | None = None) -> str:
+    def source(self, m: int = 0, n: int = 0, k: int = 0, *, shapes: tuple[Any, Any] | None = None) -> str:
         """The generated source, or a CPU's loop nest. shapes: as explain() takes them."""
         return self.explain("source", m, n, k, shapes=shapes)
 
-    def prepare(self, *shapes: tuple[Sequence[int], Sequence[int]], threads: int = 0) -> None:
-        """As post.Plan's, at the shapes of the two arrays, a pair for each size: prepare((x.shape, w.shape), ...)."""
-        self.plan.prepare(*(self.plan._size_of(self._torch_shapes(pair)) for pair in shapes), threads=threads)
+    def prepare(self, *shapes: tuple[Any, Any], threads: int = 0) -> None:
+        """As post.Plan's, at the shapes of the two arrays, or for arrays that lie like these, a pair for each size:
+        prepare((x.shape, w.shape), ...)."""
+        self.plan._prepare_for(*map(self._inputs, shapes), threads=threads)
 
-    def _torch_shapes(self, shapes: Any) -> list[list[int]]:
+    def _inputs(self, pair: Any) -> list[Any]:
+        """In torch's order of axes: two shapes, or two arrays."""
+        arrays = [_array(array, name) for array, name in zip(pair, self._loop._names)] if isinstance(pair, (tuple, list)) else []
+        if len(arrays) == 2 == len(pair) and all(hasattr(array, "shape") for array in arrays):
+            return [self._loop._torch_shape(array) for array in arrays]
         try:
-            pair = [[operator.index(extent) for extent in shape] for shape in shapes]
+            given = [[operator.index(extent) for extent in shape] for shape in pair]
         except TypeError:
-            pair = []
-        if len(pair) != 2 or min(map(len, pair)) < 2 or not all(-2**63 <= extent < 2**63 for shape in pair for extent in shape):
-            raise error("usage", f"{shapes!r} are no shapes of {' and '.join(self._loop._names)}", "Pass theirs, a pair: (x.shape, w.shape).")
-        return [[shape[0], shape[-1], *shape[1:-1]] for shape in pair] if self._loop.layout == "nhwc" else pair
+            given = []
+        if len(given) != 2 or min(map(len, given)) < 2 or not all(-2**63 <= extent < 2**63 for shape in given for extent in shape):
+            raise error("usage", f"{pair!r} are no shapes of {' and '.join(self._loop._names)}", "Pass theirs, a pair: (x.shape, w.shape).")
+        return [[shape[0], shape[-1], *shape[1:-1]] for shape in given] if self._loop.layout == "nhwc" else given
 
     @property
     def graph(self) -> _core.Graph:

@@ -226,21 +226,16 @@ std::vector<Sizes> sizes_of(const Prepared& self, const nb::args& given) {
   return all;
 }
 
-// (b, m, n, k), without b where there is no batch, of inputs of these shapes.
-std::vector<std::int64_t> size_of(const Prepared& self, const std::vector<std::vector<Size>>& shapes) {
-  std::vector<Given> all;
-  for (std::size_t i = 0; i < self.inputs.size(); ++i) {
-    const std::vector<std::int64_t> shape(shapes.at(i).begin(), shapes.at(i).end());
-    if (shape.size() != self.inputs[i].axes.size())
-      throw Error(ErrorCode::wrong_rank, postlude::quoted(self.inputs[i].name) + " has " +
-                                             std::to_string(self.inputs[i].axes.size()) +
-                                             " axes, and a shape is given of " + std::to_string(shape.size()));
-    all.push_back(given(self.inputs[i], Tensor(nullptr, self.inputs[i].dtype, shape)));
+// The main loop's inputs as arrays, which say how they lie, or as shapes.
+std::vector<Tensor> inputs_like(const Prepared& self, const nb::sequence& given) {
+  std::vector<std::vector<std::int64_t>> shapes;
+  if (nb::try_cast(given, shapes)) return self.plan.inputs_of(shapes);
+  std::vector<Tensor> tensors;
+  for (const nb::handle one : given) {
+    const std::size_t at = std::min(tensors.size(), self.inputs.size() - 1);
+    tensors.push_back(read_array(one, self.inputs[at].name).tensor);
   }
-  const Domain domain = self.plan.problem().loop().settle(all);
-  std::vector<std::int64_t> size{domain.m.value, domain.n.value, domain.k.value};
-  if (is_batched(self.plan.problem())) size.insert(size.begin(), domain.batch.value);
-  return size;
+  return tensors;
 }
 
 void bind_targets(nb::module_& m) {
@@ -362,9 +357,17 @@ void bind_results(nb::module_& m) {
       .def("__repr__", &text_of);
 }
 
+void prepare_for(const Prepared& self, const nb::args& given, int threads) {
+  std::vector<std::vector<Tensor>> all;
+  for (const nb::handle one : given) all.push_back(inputs_like(self, nb::cast<nb::sequence>(one)));
+  Unlocked release;
+  self.plan.prepare_for(all, threads);
+}
+
 std::string explain(const Prepared& self, const std::string& part, Size rows, Size columns, Size depth,
-                    const std::optional<std::vector<std::vector<std::int64_t>>>& inputs) {
-  return inputs ? self.plan.explain(part_of(part), *inputs) : self.plan.explain(part_of(part), rows, columns, depth);
+                    const std::optional<nb::sequence>& inputs) {
+  return inputs ? self.plan.explain_for(part_of(part), inputs_like(self, *inputs))
+                : self.plan.explain(part_of(part), rows, columns, depth);
 }
 
 void bind_calls(nb::module_& m) {
@@ -450,11 +453,13 @@ void bind_plans(nb::module_& m) {
           nb::arg("sizes"), nb::arg("threads") = 0,
           nb::sig("def prepare(self, *sizes: tuple[int, ...], threads: int = 0) -> None"),
           "Compiles what bind() takes at sizes (m, n, k), several at once, without memory. On a CPU it checks them.")
-      .def("_size_of", &size_of, nb::arg("shapes"), "What prepare() takes, of inputs of these shapes.")
+      .def("_prepare_for", &prepare_for, nb::arg("inputs"), nb::arg("threads") = 0,
+           nb::sig("def _prepare_for(self, *inputs: object, threads: int = 0) -> None"),
+           "As prepare(), for the main loop's inputs: arrays, which say how they lie, or shapes.")
       .def("explain", explain, nb::arg("part") = "summary", nb::arg("m") = 0, nb::arg("n") = 0, nb::arg("k") = 0,
            nb::arg("inputs").none() = nb::none(),
            "Everything lowering and the backend decided. part: summary, passes, program, schedule, loops or source. "
-           "inputs: instead of sizes, the shapes of the main loop's inputs.")
+           "inputs: instead of sizes, the shapes of the main loop's inputs, or arrays, which say how these lie.")
       .def(
           "source",
           [](const Prepared& self, Size rows, Size columns, Size depth) {

@@ -23,7 +23,7 @@ class CpuExecutable final : public Executable {
     return std::make_unique<Call>(subject_, decide(*subject_, layout_of(bindings)), bindings);
   }
 
-  void prepare(const Shape&) const override {}  // kernels are there
+  void prepare(const Asked&) const override {}  // kernels are there
   [[nodiscard]] std::string explain(ExplainPart part, const Asked& asked) const override {
     switch (part) {
       case ExplainPart::loops: return decided(asked).loops_text();

@@ -184,11 +184,12 @@ std::shared_ptr<const CudaExecutable::Prepared> CudaExecutable::prepared(const L
   return prepared_.insert_or_assign(std::move(key), std::move(made)).first->second;
 }
 
-void CudaExecutable::prepare(const Shape& shape) const {
-  std::vector<Layout> layouts{usual_layout(subject_.problem, program(), shape)};
-  if (const auto gemm = subject_.problem.loop().contraction(); gemm && gemm->a_form == Form::strided &&
-                                                               gemm->b_form == Form::strided &&
-                                                               gemm->b_layout == postlude::Layout::any) {
+void CudaExecutable::prepare(const Asked& asked) const {
+  const Shape& shape = asked.shape;
+  std::vector<Layout> layouts{layout_for(asked)};
+  const auto gemm = subject_.problem.loop().contraction();
+  if (!asked.tensors && gemm && gemm->a_form == Form::strided && gemm->b_form == Form::strided &&
+      gemm->b_layout == postlude::Layout::any) {
     Layout along_n = layouts[0];  // a caller may bind either
     along_n.b.strides[1] = shape.k > 1 ? shape.n : 0, along_n.b.strides[2] = shape.n > 1 ? 1 : 0;
     layouts.push_back(std::move(along_n));

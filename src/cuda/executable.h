@@ -25,7 +25,7 @@ class CudaExecutable final : public Executable {
   CudaExecutable(const Problem& problem, std::shared_ptr<const lower::Program> program, const Target& target);
 
   std::unique_ptr<BoundCall> bind(const Bindings& bindings) const override;
-  void prepare(const Shape& shape) const override;
+  void prepare(const Asked& asked) const override;
   std::string explain(ExplainPart part, const Asked& asked) const override;
   Outline outline(const Asked& asked) const override;
   ErrorModel error_model(const Asked& asked) const override;

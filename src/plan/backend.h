@@ -62,8 +62,8 @@ struct Outline {
   double read_beyond = 0;
 };
 
-// What explain() and verify() ask for: a size, and, where it is known how tensors lie, those. Without them they are
-// contiguous, and rows of windows are as in a convolution of one tap.
+// What explain(), prepare() and verify() ask for: a size, and, where it is known how tensors lie, those. Without them
+// they are contiguous, and rows of windows are as in a convolution of one tap.
 struct Asked {
   Shape shape;
   const Bindings* tensors = nullptr;
@@ -75,9 +75,8 @@ class Executable {
   virtual ~Executable() = default;
   // Throws Error 03xx / 04xx / 05xx. Shapes are never zero-sized here: Plan handles an empty output itself; k may be 0.
   [[nodiscard]] virtual std::unique_ptr<BoundCall> bind(const Bindings& bindings) const = 0;
-  // Compiles what bind() takes for contiguous tensors of this shape, without memory and without a launch; for several
-  // threads at once.
-  virtual void prepare(const Shape& shape) const = 0;
+  // Compiles what bind() takes of such tensors, without memory and without a launch; for several threads at once.
+  virtual void prepare(const Asked& asked) const = 0;
   // What explain shows: schedule, the rejected ones with reasons, loop nest, source.
   [[nodiscard]] virtual std::string explain(ExplainPart part, const Asked& asked) const = 0;
   [[nodiscard]] virtual Outline outline(const Asked& asked) const = 0;

@@ -129,15 +129,16 @@ std::string placement(const Program& program, const Phase& phase, const plan::Ph
 // What plan::explain() was asked for.
 struct At {
   Shape shape;
-  bool given = false;                         // else a typical one
-  const plan::InputShapes* inputs = nullptr;  // the main loop's, where they are known
-  const Bindings* tensors = nullptr;          // of these
+  bool given = false;                           // else a typical one
+  const std::vector<Tensor>* inputs = nullptr;  // the main loop's, where they are known
+  const Bindings* tensors = nullptr;            // of these
   [[nodiscard]] Asked asked() const { return {shape, tensors}; }
 };
 
 // What the size does not tell is said by its letters: "(N, C, H, W)".
 std::string shape_text(const PlanData& plan, const plan::Expected& expected, const At& at) {
-  if (at.inputs && expected.role == plan::Expected::Role::input) return plan::shape_text((*at.inputs)[expected.input]);
+  if (at.inputs && expected.role == plan::Expected::Role::input)
+    return plan::shape_text(plan::shape_of((*at.inputs)[expected.input]));
   const std::vector<std::int64_t> extents = plan::shape_of(plan, expected, at.shape);
   if (expected.role != plan::Expected::Role::input || !extents.empty()) return plan::shape_text(extents);
   std::string text;
@@ -154,7 +155,7 @@ double input_bytes(const MainLoop& loop, const At& at) {
   const std::vector<Input> all = loop.inputs();
   for (std::size_t i = 0; i < all.size(); ++i) {
     auto size = static_cast<double>(size_of(all[i].dtype));
-    for (const std::int64_t extent : (*at.inputs)[i]) size *= static_cast<double>(extent);
+    for (const std::int64_t extent : plan::shape_of((*at.inputs)[i])) size *= static_cast<double>(extent);
     bytes += size;
   }
   return bytes;
@@ -230,8 +231,15 @@ std::string Plan::explain(ExplainPart part, std::int64_t m, std::int64_t n, std:
 }
 
 std::string Plan::explain(ExplainPart part, const std::vector<std::vector<std::int64_t>>& inputs) const {
-  if (!data_) throw Error(ErrorCode::usage, "this Plan is empty", "compile() makes one.");
-  plan::Checked checked = plan::assumed(*data_, inputs);
+  return explain_for(part, inputs_of(inputs));
+}
+
+std::vector<Tensor> Plan::inputs_of(const std::vector<std::vector<std::int64_t>>& shapes) const {
+  return plan::contiguous_inputs(data(), shapes);
+}
+
+std::string Plan::explain_for(ExplainPart part, const std::vector<Tensor>& inputs) const {
+  plan::Checked checked = plan::assumed(data(), inputs);
   if (checked.nothing_to_do && part != ExplainPart::passes && part != ExplainPart::program)
     return "every output is empty: nothing runs\n";
   checked.bindings.buffers.resize(data_->base.program->buffers.size());

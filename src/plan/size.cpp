@@ -41,6 +41,23 @@ class Assumed {
     return tensor;
   }
 
+  // A tensor that lies like this one, at an address of its own.
+  Tensor placed(Tensor tensor) {
+    constexpr std::uintptr_t vectors = 16;  // bytes
+    std::uintptr_t before = 0, behind = static_cast<std::uintptr_t>(size_of(tensor.dtype));
+    for (int i = 0; i < tensor.rank; ++i) {
+      const std::int64_t stride = tensor.strides[i];
+      const std::uintptr_t length = static_cast<std::uintptr_t>(std::max<std::int64_t>(tensor.shape[i] - 1, 0)) *
+                                    static_cast<std::uintptr_t>(size_of(tensor.dtype));
+      (stride < 0 ? before : behind) += length * static_cast<std::uintptr_t>(stride < 0 ? -stride : stride);
+    }
+    address_ += (before / apart + 1) * apart;
+    tensor.data = reinterpret_cast<void*>(address_ + reinterpret_cast<std::uintptr_t>(tensor.data) % vectors);
+    tensor.device = plan_.target.device, tensor.device_index = plan_.target.device_index;
+    address_ += (behind / apart + 2) * apart;
+    return tensor;
+  }
+
   // All but the inputs, at a problem's size. Images share what has no pixels, such as a bias.
   void add_others(const Shape& shape, std::vector<Binding>& bindings) {
     const auto product = plan_.problem.loop().contraction();
@@ -65,7 +82,28 @@ class Assumed {
   std::uintptr_t address_ = apart;
 };
 
+Error how_many(std::size_t given, std::size_t inputs) {
+  return Error(ErrorCode::usage,
+               std::to_string(given) + " shapes are given, and the main loop has " + std::to_string(inputs) + " inputs",
+               "Give a shape for each.");
+}
+
+void check_input(const Input& input, const std::vector<std::int64_t>& shape) {
+  if (shape.size() > Tensor::max_rank || shape.size() < input.axes.size())
+    throw Error(ErrorCode::wrong_rank, quoted(input.name) + " has " + std::to_string(input.axes.size()) +
+                                           " axes, and the shape " + shape_text(shape) + " has " +
+                                           std::to_string(shape.size()));
+  for (const std::int64_t extent : shape)
+    if (extent < 0 || extent > largest_extent)
+      throw Error(ErrorCode::size_overflow,
+                  "the shape " + shape_text(shape) + " of " + quoted(input.name) + " is no size");
+}
+
 }  // namespace
+
+std::vector<std::int64_t> shape_of(const Tensor& tensor) {
+  return {tensor.shape.begin(), tensor.shape.begin() + tensor.rank};
+}
 
 bool check_size(const PlanData& plan, const Shape& shape) {
   Assumed assumed(plan);
@@ -80,26 +118,27 @@ bool check_size(const PlanData& plan, const Shape& shape) {
   return !check(plan, bindings, nullptr, plan.target).nothing_to_do;
 }
 
-Checked assumed(const PlanData& plan, const InputShapes& inputs) {
+std::vector<Tensor> contiguous_inputs(const PlanData& plan, const std::vector<std::vector<std::int64_t>>& shapes) {
   const std::vector<Input> wanted = plan.problem.loop().inputs();
-  if (inputs.size() != wanted.size())
-    throw Error(ErrorCode::usage,
-                std::to_string(inputs.size()) + " shapes are given, and the main loop has " +
-                    std::to_string(wanted.size()) + " inputs",
-                "Give a shape for each.");
+  if (shapes.size() != wanted.size()) throw how_many(shapes.size(), wanted.size());
+  Assumed assumed(plan);
+  std::vector<Tensor> tensors;
+  for (std::size_t i = 0; i < shapes.size(); ++i) {
+    check_input(wanted[i], shapes[i]);
+    tensors.push_back(assumed.tensor(wanted[i].dtype, shapes[i], !wanted[i].batchable));
+  }
+  return tensors;
+}
+
+Checked assumed(const PlanData& plan, const std::vector<Tensor>& inputs) {
+  const std::vector<Input> wanted = plan.problem.loop().inputs();
+  if (inputs.size() != wanted.size()) throw how_many(inputs.size(), wanted.size());
   Assumed assumed(plan);
   std::vector<Binding> bindings;
   std::vector<Given> given;
   for (std::size_t i = 0; i < inputs.size(); ++i) {
-    if (inputs[i].size() > Tensor::max_rank || inputs[i].size() < wanted[i].axes.size())
-      throw Error(ErrorCode::wrong_rank, quoted(wanted[i].name) + " has " + std::to_string(wanted[i].axes.size()) +
-                                             " axes, and the shape " + shape_text(inputs[i]) + " has " +
-                                             std::to_string(inputs[i].size()));
-    for (const std::int64_t extent : inputs[i])
-      if (extent < 0 || extent > largest_extent)
-        throw Error(ErrorCode::size_overflow,
-                    "the shape " + shape_text(inputs[i]) + " of " + quoted(wanted[i].name) + " is no size");
-    bindings.push_back({wanted[i].name, assumed.tensor(wanted[i].dtype, inputs[i], !wanted[i].batchable)});
+    check_input(wanted[i], shape_of(inputs[i]));
+    bindings.push_back({wanted[i].name, assumed.placed(inputs[i])});
     given.push_back(postlude::given(wanted[i], bindings.back().tensor));
   }
   const Domain domain = plan.problem.loop().settle(given);

@@ -17,10 +17,13 @@ void check_extents(const Shape& shape, const std::string& what, const std::strin
 // empty.
 [[nodiscard]] bool check_size(const PlanData& plan, const Shape& shape);
 
-// The shapes of the main loop's inputs, with their batch axes.
-using InputShapes = std::vector<std::vector<std::int64_t>>;
-// What bind() makes of contiguous tensors of these shapes, of images with their channels last, and throws of them.
-// Nobody has such memory.
-[[nodiscard]] Checked assumed(const PlanData& plan, const InputShapes& inputs);
+[[nodiscard]] std::vector<std::int64_t> shape_of(const Tensor& tensor);
+// Tensors of these shapes, which have the main loop's inputs' batch axes: contiguous, of images with their channels
+// last. Nobody has such memory.
+[[nodiscard]] std::vector<Tensor> contiguous_inputs(const PlanData& plan,
+                                                    const std::vector<std::vector<std::int64_t>>& shapes);
+// What bind() makes of inputs that lie so, wherever they are, and throws of them. Only how far from 16 bytes each
+// begins counts of its address.
+[[nodiscard]] Checked assumed(const PlanData& plan, const std::vector<Tensor>& inputs);
 
 }  // namespace postlude::inline v0::plan

@@ -340,6 +340,40 @@ const std::map<std::string, std::function<void()>>& cases() {
          }
          EXPECT_EQ(held(), 0);
        }},
+      {"prepares_images",
+       [] {
+         // What a convolution's kernels depend on is how its inputs lie, of which M, N and K say nothing.
+         const auto compiled = [] {
+           return reinterpret_cast<int (*)()>(dlsym(RTLD_DEFAULT, "fake_nvrtc_compilations"))();
+         };
+         {
+           constexpr std::int64_t n = 2, c = 64, h = 14, w = 14, k = 64;
+           const Plan plan = compile(Conv2d{.x = DType::bf16, .w = DType::bf16, .padding = {{{1, 1}, {1, 1}}}},
+                                     parse("def f(acc):\n    D: bf16 = acc\n    return D\n"), Target::cuda());
+           const Buffer x(0, n * c * h * w * 2), filters(0, k * c * 9 * 2), d(0, n * h * w * k * 2);
+           const auto tensor = [](const Buffer& buffer, std::initializer_list<std::int64_t> shape,
+                                  std::initializer_list<std::int64_t> strides) {
+             return Tensor(reinterpret_cast<void*>(buffer.pointer()), DType::bf16, shape, strides).on(Device::cuda);
+           };
+           const Tensor last = tensor(x, {n, c, h, w}, {c * h * w, 1, w * c, c}),
+                        planes = tensor(x, {n, c, h, w}, {c * h * w, h * w, w, 1}),
+                        of = tensor(filters, {k, c, 3, 3}, {c * 9, 1, 3 * c, c}),
+                        out = tensor(d, {n, h * w, k}, {h * w * k, k, 1});
+           for (const Tensor& image : {last, planes}) {
+             const int before = compiled();
+             plan.prepare_for({{image, of}});
+             const int made = compiled();
+             EXPECT_GT(made, before);
+             (void)plan.bind({{"X", image}, {"W", of}, {"D", out}});
+             EXPECT_EQ(compiled(), made) << "bind finds the kernels";
+             plan.prepare_for({plan.inputs_of({{n, c, h, w}, {k, c, 3, 3}}), {image, of}});
+             EXPECT_EQ(compiled(), made) << "shapes alone are channels_last";
+           }
+           expect(thrown([&] { plan.prepare_for({{last}}); }), ErrorCode::usage, "1 shapes are given");
+           expect(thrown([&] { plan.prepare_for({{planes, out}}); }), ErrorCode::wrong_rank, "'W' has 4 axes");
+         }
+         EXPECT_EQ(held(), 0);
+       }},
       {"prepares_without_a_device",
        [] {
          const auto plan = [] {
@@ -512,6 +546,9 @@ TEST_F(Faults, PreparingTakesNoMemoryAndBindFindsIt) {
   run("prepares", {{"FAKE_NVRTC_MILLISECONDS", "100"},
                    {"OMP_THREAD_LIMIT", "8"},
                    {"POSTLUDE_FAULT_COMPILER", (fs::path(POSTLUDE_FAKES) / "fake_nvrtc.so").string()}});
+}
+TEST_F(Faults, ImagesArePreparedAsTheyLie) {
+  run("prepares_images", {{"POSTLUDE_FAULT_COMPILER", (fs::path(POSTLUDE_FAKES) / "fake_nvrtc.so").string()}});
 }
 TEST_F(Faults, PreparingNeedsNoDevice) { run("prepares_without_a_device", {{"FAKE_CUDA_FAIL", "cuInit:0:100"}}); }
 TEST_F(Faults, WhatMayBeNextIsCompiledBeside) { compiles_beside("4", "10000"); }

@@ -133,6 +133,27 @@ def test_explains_by_the_arrays_shapes():
         plan.explain(shapes=(x, (64, 16, 3, 3)))
 
 
+def test_explains_by_how_the_arrays_lie():
+    wide, w = np.zeros((2, 72, 16, 16), np.float16), np.zeros((64, 3, 3, 64), np.float16).transpose(0, 3, 1, 2)
+    last = np.ascontiguousarray(wide.transpose(0, 2, 3, 1)).transpose(0, 3, 1, 2)
+    plan = post.Conv(padding=1).plan(post.f16, post.f16, target="sm_90a")
+
+    def text(x):
+        return plan.explain("source", shapes=(x, w))
+
+    x = wide[:, :64]
+    contiguous = np.ascontiguousarray(last[:, :64].transpose(0, 2, 3, 1)).transpose(0, 3, 1, 2)
+    assert text(contiguous) == plan.source(shapes=(x.shape, w.shape))
+    assert text(x) != text(contiguous) and plan.source(shapes=(x, w)) == text(x)
+    assert text(last[:, :64]) == text(contiguous) != text(last[:, 1:65])  # rows of whole 16 bytes; between these
+    rows = post.Conv(padding=1, layout="nhwc").plan(post.f16, post.f16, target="sm_90a")
+    assert rows.source(shapes=(x.transpose(0, 2, 3, 1), w.transpose(0, 2, 3, 1))) == text(x)
+    assert post.Conv().plan(np.zeros((1, 4, 5, 5), np.float32), np.zeros((4, 4, 3, 3), np.float32)).prepare(
+        (np.zeros((1, 4, 9, 5), np.float32)[:, :, ::-2], np.zeros((4, 4, 3, 3), np.float32))) is None
+    with pytest.raises(post.Error, match="dtype|f32"):
+        plan.explain(shapes=(x.astype(np.float32), w))
+
+
 def test_refuses():
     x, w, dy = drawn(1, 4, 5, 5), drawn(4, 2, 3, 3), drawn(1, 4, 3, 3)
     for call, text in [(lambda: post.conv2d(x, w), "filters of 2 channels"), (lambda: post.conv2d(x, w, groups=3), "groups do not divide"),
