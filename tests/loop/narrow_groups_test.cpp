@@ -104,8 +104,9 @@ TEST(NarrowGroups, AreExactInEveryLane) {
 TEST(NarrowGroups, AreToldByExplain) {
   const Plan plan =
       compile(Conv2d{.groups = 16}, parse("def f(acc):\n    D: f32 = acc\n    return D\n"), Target::cpu(1));
-  EXPECT_NE(plan.explain(ExplainPart::schedule, {{1, 64, 5, 5}, {64, 4, 1, 1}}).find("a convolution of narrow groups"),
-            std::string::npos);
+  const std::string narrow = plan.explain(ExplainPart::schedule, {{1, 64, 5, 5}, {64, 4, 1, 1}});
+  EXPECT_NE(narrow.find("a convolution of narrow groups"), std::string::npos);
+  EXPECT_EQ(narrow.find("K by"), std::string::npos) << narrow;
   // Sums of more 8-bit products may be more than f32 holds.
   for (const std::int64_t taps : {16, 17}) {
     const Plan bytes = compile(Conv2d{.x = u8, .w = u8, .groups = 64},

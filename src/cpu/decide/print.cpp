@@ -35,7 +35,8 @@ const char* name(Order order) {
 std::string blocking_text(const PassDecision& to) {
   const Blocking& blocking = *to.blocking;
   const bool pairs = kernels_for(blocking.isa, to.product).careful_tiles != nullptr;
-  std::string text = ", K by " + number(blocking.k_block) + (pairs ? ", pairs of bf16" : "");
+  std::string text = blocking.k_block > 0 ? ", K by " + number(blocking.k_block) : "";  // none: no product of its own
+  if (pairs) text += ", pairs of bf16";
   if (blocking.small != Small::no) {
     text += blocking.small == Small::packed    ? ", small, B packed whole"
             : blocking.small == Small::upright ? ", small, vectors of rows"
