@@ -322,7 +322,8 @@ std::vector<std::pair<Convolution, bool>> gradients_by_patches() {
                          One{5, 24, 11, 16, 3, 8, {2, 8}, 0, true}, One{16, 32, 6, 12, 1, 2, {1, 2}, 0, true},
                          One{16, 32, 10, 10, 2, 2, {2, 2}, 2, true}, One{16, 32, 10, 10, 2, 2, {2, 2}, 1, false},
                          One{64, 64, 8, 9, 2, 2, {2, 2}, 0, false}, One{16, 32, 8, 8, 3, 3, {2, 2}, 0, false},
-                         One{3, 16, 6, 6, 2, 2, {2, 2}, 0, false}, One{125, 64, 7, 7, 4, 4, {4, 4}, 0, false}}) {
+                         One{3, 16, 6, 6, 2, 2, {2, 2}, 0, true}, One{125, 64, 7, 7, 4, 4, {4, 4}, 0, false},
+                         One{17, 17, 9, 16, 4, 4, {4, 4}, 0, true}, One{33, 40, 6, 9, 3, 3, {3, 3}, 0, true}}) {
     Convolution c;
     c.name = "data gradient by patches, " + std::to_string(all.size());
     c.direction = Direction::dgrad;

@@ -45,8 +45,8 @@ std::vector<BufferPlace> Decider::places(const Program& program, const std::vect
     // Of what is turned the rows are side by side.
     if (layout_.turned)
       place.tensor_map = buffer.axes.contains(tile_axes) && buffer.rows == Extent{} && buffer.columns == Extent{};
-    // Rows of a residue are no stride apart: the copy engine writes them, or every thread its elements.
-    if (part_ && buffer.axes.has(Axis::m) && !place.tensor_map) place = {};
+    // Rows of a residue are no stride apart: the copy engine writes them, or warps each by itself.
+    if (part_ && buffer.axes.has(Axis::m) && !place.tensor_map) place = {.unit = place.unit};
     // Threads that read pixels straight from memory move pairs of columns, or each; no other kernel takes such a
     // stencil.
     if (layout_.depthwise && layout_.depthwise->narrow)
@@ -309,8 +309,7 @@ void Decider::multiply_alone(const Contraction& gemm) {
   arrange(gemm, mma, true);
   // Rows of whole 16 bytes, so that the copy engine can write them, or threads do (places()).
   const bool narrow = layout_.depthwise && layout_.depthwise->narrow, whole = narrow || columns_ % 4 == 0;
-  const bool side_by_side = whole || !part_;
-  const BufferPlace place{.tensor_map = whole, .unit = side_by_side, .pair = side_by_side && columns_ % 2 == 0};
+  const BufferPlace place{.tensor_map = whole, .unit = true, .pair = columns_ % 2 == 0};
   Chosen chosen = choose_product({accumulator_program_,
                                   0,
                                   variant_,

@@ -62,8 +62,8 @@ std::optional<Layout> by_patches(const Subject& subject, const Layout& layout) {
       layout.shape.batch != 1 || !by_elements(*subject.program))
     return {};
   const agreed::ScatterAxis& row = layout.parts.front().scatter.axis[2];
-  const std::int64_t n = layout.shape.n, pixels = row.step, size = size_of(gemm->a);
-  if (pixels < 2 || row.extent % pixels || pixels * n * size % 16 || pixels * n > std::int64_t{1} << 30) return {};
+  const std::int64_t n = layout.shape.n, pixels = row.step;
+  if (pixels < 2 || row.extent % pixels || pixels * n > std::int64_t{1} << 30) return {};
   Layout made = layout;
   for (std::size_t i = 0; i < made.buffers.size(); ++i) {
     if (!subject.program->buffers[i].axes.has(Axis::n)) continue;

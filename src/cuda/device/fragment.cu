@@ -201,34 +201,57 @@ template <int size> DEVICE u32 subtile_offset(u32 row, u32 column) {
 }
 
 // The 16 rows of a staged subtile that this warp wrote itself, to rows of memory at any multiple of the element's size: whole
-// words wherever they lie on a word's boundary there, put together from two words here. `columns`, `rows`: how many exist.
-template <int size> DEVICE void subtile_copy(u32 from, i64 base, i64 pitch, i64 rows, i64 columns, const Tile& t) {
+// words wherever they lie on a word's boundary there, put together from two words here. `place`: of a row of the subtile, which are
+// `pitch` apart (of a residue anywhere); `columns`, `rows`: how many exist.
+template <int size, class Place> DEVICE void subtile_copy(u32 from, Place place, i64 pitch, i64 rows, i64 columns, const Tile& t) {
   constexpr int row_bytes = SUB_N * size < 128 ? SUB_N * size : 128;
   constexpr int words = SUB_N * size / 4, lanes = words < 32 ? words : 32, together = 32 / lanes;
   const int lane = t.lane % lanes, first_row = t.warp * 16 + t.lane / lanes;
+  if (columns <= 0) return;
   from += t.warp * 16 * row_bytes;
-  u8* to = (u8*)(base + first_row * pitch);
+#if SCATTERED
+  const i64 own = place(t.warp * 16 + t.lane % 16);
+  const auto row_at = [&](int r) { return (u8*)__shfl_sync(~0u, own, r + t.lane / lanes); };
+#else
+  u8* next = (u8*)place(first_row);
+  const auto row_at = [&](int) { u8* const to = next; next += together * pitch; return to; };
+#endif
+  const int valid = int(columns < SUB_N ? columns : SUB_N) * size;
+  // Of 16 bits, a row that begins between words: the words of memory from two bytes before it on.
+  const auto between = [&](u32 x, u8* to) { return __funnelshift_l(__shfl_up_sync(~0u, x, 1, lanes), x, u32(i64(to)) << 3); };
+  const bool edge = size == 2 && (lane == 0 || lane == lanes - 1);
   if (size > 1 && rows >= 64 && columns >= SUB_N) {
-    const bool edge = size == 2 && (lane == 0 || lane == lanes - 1);
     #pragma unroll
-    for (int r = 0; r < 16; r += together, to += together * pitch) {
+    for (int r = 0; r < 16; r += together) {
+      u8* const to = row_at(r);
       #pragma unroll
       for (int w = 0; w < words; w += lanes) {
         const u32 x = shared_load_word(from + subtile_offset<size>(r + t.lane / lanes, (lane + w) * 4 / size));
         if (size == 4) {
           ((u32*)to)[lane + w] = x;
         } else {
-          const u32 y = __funnelshift_l(__shfl_up_sync(~0u, x, 1, lanes), x, u32(i64(to)) << 3);
+          const u32 y = between(x, to);
           const bool odd = i64(to) & 2;
           if (lane || !odd) *(u32*)(i64(to + 4 * lane) & ~3ll) = y;
           if (edge && odd) *(u16*)(to + (lane ? SUB_N * size - 2 : 0)) = u16(lane ? x >> 16 : x);
         }
       }
     }
+  } else if (size == 2) {
+    #pragma unroll 4
+    for (int r = 0; r < 16; r += together) {
+      u8* const to = row_at(r);
+      const u32 x = shared_load_word(from + subtile_offset<size>(r + t.lane / lanes, lane * 2)), y = between(x, to);
+      const int odd = i64(to) & 2, at = 4 * lane - odd;
+      if (first_row + r >= rows) continue;
+      if (at >= 0 && at + 4 <= valid) *(u32*)(to + at) = y;
+      else if (at >= 0 && at + 2 <= valid) *(u16*)(to + at) = u16(y);
+      if (edge && odd && (lane == 0 || valid == SUB_N * size)) *(u16*)(to + (lane ? SUB_N * size - 2 : 0)) = u16(lane ? x >> 16 : x);
+    }
   } else {
-    const int valid = int(columns < SUB_N ? columns : SUB_N) * size;
     #pragma unroll 1
-    for (int r = 0; r < 16; r += together, to += together * pitch) {
+    for (int r = 0; r < 16; r += together) {
+      u8* const to = row_at(r);
       #pragma unroll
       for (int w = lane; w < words; w += lanes) {
         const u32 x = shared_load_word(from + subtile_offset<size>(r + t.lane / lanes, w * 4 / size));

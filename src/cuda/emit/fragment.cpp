@@ -313,10 +313,9 @@ std::string FragmentWriter::copy() {
     const Access& access = staged.store->access;
     const std::string size = str(bytes(access.buffer)), at = "p.word[" + str(e_.word(access.buffer));
     code += fill(
-        "    subtile_copy<$size>(d + $offset * SUB_N, $at] + $size * (t.batch * $at + 1] + "
-        "memory_row(p, t.batch, row) * $at + 2] + $column), $size * $at + 2], tile_end(t.row, tile_rows(p, t.batch)) - "
-        "row, "
-        "tile_columns(p) - column, t);\n",
+        "    subtile_copy<$size>(d + $offset * SUB_N, [&](int r) { return $at] + $size * (t.batch * $at + 1] + "
+        "memory_row(p, t.batch, row + r) * $at + 2] + $column); }, $size * $at + 2], tile_end(t.row, tile_rows(p, "
+        "t.batch)) - row, tile_columns(p) - column, t);\n",
         {{"size", size},
          {"offset", str(64 * staged.offset)},
          {"at", at},

@@ -185,6 +185,30 @@ TEST(Emission, CopiesPixelsOfResidues) {
   }
 }
 
+// Strided data gradients whose pixels the copy engine does not write: a warp finds the rows that it stores.
+TEST(Emission, WritesPixelsOfResiduesOfAnyChannels) {
+  Harness harness("emission_residues_of_any_channels");
+  const Graph graphs[] = {
+      epilogue("bias_relu"),
+      parse("def f(acc, saved: tile, s: scalar):\n    D = relu(acc * s + saved)\n    E: f32 = acc\n    return D, E\n")};
+  std::vector<Convolving> all;
+  for (const int channels : {33, 100, 131})
+    for (const int taps : {1, 3})
+      for (const Graph& graph : graphs) {
+        gpu_tests::Convolution c = with_gradients(gpu_tests::convolutions(DType::bf16)[2])[1];
+        c.filters = 64, c.channels = channels, c.r = taps, c.s = std::max(1, 4 - taps);
+        c.name = std::to_string(channels) + " channels of " + std::to_string(taps) + " taps";
+        for (const char* const schedule : {"", "mma"}) all.push_back(convolving(c, graph, schedule));
+      }
+  thin_out(all);
+  for (Convolving& r : all) r.call.run();
+  ASSERT_TRUE(harness.compile());
+  for (Convolving& r : all) {
+    SCOPED_TRACE(r.c.name + ": " + r.call.describe());
+    expect_agreement(harness, r, {0, r.c.seed});
+  }
+}
+
 // Weight gradients whose rows of few channels are no whole 64 columns.
 TEST(Emission, PadsRowsOfFewChannels) {
   Harness harness("emission_few_channels");
