@@ -137,83 +137,85 @@ void Decider::emit_interleave() {
   std::memcpy(k.block.data(), &x, sizeof x);
 }
 
-// The filters of residues that are columns of one product, two a launch.
-void Decider::emit_sides(const Contraction& gemm) {
+void Decider::emit_copies(const Contraction& gemm, bool counted, std::vector<Copied> all) {
   using agreed::Unpacked;
-  const auto& sides = layout_.beside->sides;
-  constexpr std::size_t words = sizeof(Unpacked) / 8;
-  const auto source = std::make_shared<const std::string>(repack_source(gemm.b, true));
-  const std::int64_t size = size_of(gemm.b), n = shape_.n;
-  for (std::size_t i = 0; i < sides.size(); i += 2) {
-    Unpacked matrices[2] = {};
+  constexpr std::size_t words = sizeof(Unpacked) / 8, most = agreed::repack_at_once;
+  const auto source = std::make_shared<const std::string>(repack_source(gemm.a, counted));
+  const int size = static_cast<int>(size_of(gemm.a));
+  for (std::size_t first = 0; first < all.size(); first += most) {
+    Unpacked matrices[most] = {};
     Kernel& k = kernel(source, "postlude_repack");
     k.grid[0] = 0;
-    for (std::size_t j = 0; j < std::min<std::size_t>(2, sides.size() - i); ++j) {
-      Unpacked& m = matrices[j];
-      m.row_stride = layout_.b.strides[2], m.column_stride = layout_.b.strides[1];
-      m.rows = small(n), m.columns = small(depth()), m.pitch = small(pitch(gemm)), m.batches = 1;
-      m.count = sides[i + j].count;
-      const agreed::RepackGrid grid = repack_grid(m, static_cast<int>(size));
-      m.blocks = grid.across * grid.along;
-      k.grid[0] += static_cast<unsigned>(m.blocks);
-      Address to = packed_b_;
-      to.offset += static_cast<std::int64_t>(i + j) * n * pitch(gemm) * size;
-      k.addresses.push_back({j * words + offsetof(Unpacked, from) / 8, {Address::Of::b, 0, sides[i + j].first * size}});
-      k.addresses.push_back({j * words + offsetof(Unpacked, to) / 8, to});
+    for (std::size_t i = 0; i < std::min(most, all.size() - first); ++i) {
+      auto& [matrix, from, to] = all[first + i];
+      const agreed::RepackGrid grid = repack_grid(matrix, size);
+      const std::int64_t made = std::int64_t{matrix.batches} * grid.across * grid.along;
+      if (made > std::numeric_limits<std::int32_t>::max() / 4)
+        throw Error(ErrorCode::size_overflow, "an operand is too large to be repacked");
+      matrix.blocks = small(made);
+      k.grid[0] += static_cast<unsigned>(made);
+      k.addresses.push_back({i * words + offsetof(Unpacked, from) / 8, from});
+      k.addresses.push_back({i * words + offsetof(Unpacked, to) / 8, to});
+      matrices[i] = matrix;
     }
     k.block.resize(sizeof matrices / 8);
     std::memcpy(k.block.data(), matrices, sizeof matrices);
   }
 }
 
+// The filters of residues that are columns of one product.
+void Decider::emit_sides(const Contraction& gemm) {
+  const auto& sides = layout_.beside->sides;
+  const std::int64_t size = size_of(gemm.b), n = shape_.n;
+  std::vector<Copied> all;
+  for (std::size_t i = 0; i < sides.size(); ++i) {
+    agreed::Unpacked m{};
+    m.row_stride = layout_.b.strides[2], m.column_stride = layout_.b.strides[1];
+    m.rows = small(n), m.columns = small(depth()), m.pitch = small(pitch(gemm)), m.batches = 1;
+    m.count = sides[i].count;
+    Address to = packed_b_;
+    to.offset += static_cast<std::int64_t>(i) * n * pitch(gemm) * size;
+    all.push_back({m, {Address::Of::b, 0, sides[i].first * size}, to});
+  }
+  emit_copies(gemm, true, std::move(all));
+}
+
+// A or B, of the part that is emitted.
+Decider::Copied Decider::copied(const Contraction& gemm, bool of_a) const {
+  const Packed packed = this->packed(gemm, of_a);
+  const Placed& from = of_a ? layout_.a : layout_.b;
+  int rows_axis = of_a ? 1 : 2, k_axis = 3 - rows_axis;
+  if (of_a ? variant_.a_mn_major : variant_.b_mn_major) std::swap(rows_axis, k_axis);
+  const int pieces = of_a ? 1 : variant_.b_pieces;  // batches, of which B has no others then
+  agreed::Unpacked m = {0,
+                        pieces > 1 ? packed.length : from.strides[0],
+                        from.strides[rows_axis],
+                        from.strides[k_axis],
+                        0,
+                        small(packed.lines / pieces),
+                        small(packed.length),
+                        small(packed.pitch),
+                        small(from.strides[0] == 0 ? pieces : shape_.batch),
+                        of_a ? counting(layout_.a_k ? &*layout_.a_k : nullptr) : b_counting(),
+                        0,
+                        0,
+                        0,
+                        0,
+                        0};
+  if (const auto& diagonal = layout_.diagonal; diagonal && !of_a) {
+    m.group_stride = diagonal->group_stride, m.group_rows = diagonal->group_rows;
+    m.group_columns = diagonal->group_columns, m.block_groups = diagonal->block_groups;
+  }
+  return {m, of_a ? Address{Address::Of::a} : b_address(gemm), of_a ? packed_a_ : packed_b_};
+}
+
 void Decider::emit_repack() {
   if ((!d_.repack_a && !d_.repack_b) || depth() == 0) return;
   const Contraction gemm = subject_.problem.loop().contraction().value();
-  using agreed::Unpacked;
-  Unpacked matrices[2] = {};
-  constexpr std::size_t words = sizeof(Unpacked) / 8, to_word = offsetof(Unpacked, to) / 8;
-  const bool counted = layout_.a_k || b_k() || layout_.b_count || layout_.diagonal;
-  Kernel& k = kernel(std::make_shared<const std::string>(repack_source(gemm.a, counted)), "postlude_repack");
-  k.grid[0] = 0;
-  const int bytes = static_cast<int>(size_of(gemm.a));
-  const auto add = [&](std::size_t i, Address::Of of, const Placed& from, int rows_axis, int k_axis,
-                       const Address& to) {
-    const Packed packed = this->packed(gemm, of == Address::Of::a);
-    if (of == Address::Of::a ? variant_.a_mn_major : variant_.b_mn_major) std::swap(rows_axis, k_axis);
-    Unpacked& m = matrices[i];
-    const int pieces = of == Address::Of::a ? 1 : variant_.b_pieces;  // batches, of which B has no others then
-    m = {0,
-         pieces > 1 ? packed.length : from.strides[0],
-         from.strides[rows_axis],
-         from.strides[k_axis],
-         0,
-         static_cast<std::int32_t>(packed.lines / pieces),
-         static_cast<std::int32_t>(packed.length),
-         static_cast<std::int32_t>(packed.pitch),
-         static_cast<std::int32_t>(from.strides[0] == 0 ? pieces : shape_.batch),
-         of == Address::Of::b ? b_counting() : counting(layout_.a_k ? &*layout_.a_k : nullptr),
-         0,
-         0,
-         0,
-         0,
-         0};
-    if (const auto& diagonal = layout_.diagonal; diagonal && of == Address::Of::b) {
-      m.group_stride = diagonal->group_stride, m.group_rows = diagonal->group_rows;
-      m.group_columns = diagonal->group_columns, m.block_groups = diagonal->block_groups;
-    }
-    const agreed::RepackGrid grid = repack_grid(m, bytes);
-    const std::int64_t made = std::int64_t{m.batches} * grid.across * grid.along;
-    if (made > std::numeric_limits<std::int32_t>::max() / 2)
-      throw Error(ErrorCode::size_overflow, "an operand is too large to be repacked");
-    m.blocks = small(made);
-    k.grid[0] += static_cast<unsigned>(made);
-    k.addresses.push_back({i * words, of == Address::Of::b ? b_address(gemm) : Address{of}});
-    k.addresses.push_back({i * words + to_word, to});
-  };
-  if (d_.repack_a) add(0, Address::Of::a, layout_.a, 1, 2, packed_a_);
-  if (d_.repack_b) add(1, Address::Of::b, layout_.b, 2, 1, packed_b_);
-  k.block.resize(sizeof matrices / 8);
-  std::memcpy(k.block.data(), matrices, sizeof matrices);
+  std::vector<Copied> all;
+  if (d_.repack_a) all.push_back(copied(gemm, true));
+  if (d_.repack_b) all.push_back(copied(gemm, false));
+  emit_copies(gemm, layout_.a_k || b_k() || layout_.b_count || layout_.diagonal, std::move(all));
 }
 
 void Decider::emit_product() {
@@ -221,7 +223,7 @@ void Decider::emit_product() {
   const Schedule& s = product_->schedule;
   const Contraction gemm = subject_.problem.loop().contraction().value();
   if (layout_.beside) emit_sides(gemm);
-  else emit_repack();
+  else if (!variant_.scattered || s.mma) emit_repack();  // those of residues were emitted before
   if (layout_.images && (!part_ || part_ == layout_.parts.data()))
     emit_repack_images(gemm.a, *layout_.images, {b_windows() ? Address::Of::b : Address::Of::a}, packed_images_);
   Kernel& k = kernel(product_->source, "postlude_gemm");
@@ -279,6 +281,13 @@ void Decider::emit_residues() {
     part_ = &layout_.parts[i];
     if (!packed_parts_.empty()) packed_b_ = packed_parts_[i];
   };
+  const Contraction gemm = subject_.problem.loop().contraction().value();
+  std::vector<Copied> copies;
+  for (std::size_t i = 0; i < layout_.parts.size() && d_.repack_b; ++i) {
+    select(i);
+    if (depth() > 0) copies.push_back(copied(gemm, false));
+  }
+  emit_copies(gemm, true, std::move(copies));
   std::vector<Kernel> launches;
   for (std::size_t first = 0, end = 0; first < layout_.parts.size(); first = end) {
     const FusedEpilogue& e = product_->epilogue;

@@ -152,6 +152,13 @@ class Decider {
   [[nodiscard]] Address take_images(const agreed::UnpackedImages& x, std::int64_t size);
   void emit_repack_images(DType type, const agreed::UnpackedImages& x, const Address& from, const Address& to);
   void emit_compact();
+  // A matrix that postlude_repack copies, several a launch.
+  struct Copied {
+    agreed::Unpacked matrix;
+    Address from, to;
+  };
+  [[nodiscard]] Copied copied(const Contraction& gemm, bool of_a) const;
+  void emit_copies(const Contraction& gemm, bool counted, std::vector<Copied> all);
   void emit_sides(const Contraction& gemm);
   void emit_interleave();
   void emit_repack();

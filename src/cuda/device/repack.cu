@@ -1,7 +1,7 @@
 R"cuda(
-// Copies matrices of WORD-sized elements (A, B or both) into rows of `pitch` elements, the last ones zero: what the copy engine
+// Copies matrices of WORD-sized elements (A, B or both, or B of several residues) into rows of `pitch` elements, the last ones zero: what the copy engine
 // can address. Rows that begin between two words are put together from words.
-struct Repack { Unpacked matrix[2]; };
+struct Repack { Unpacked matrix[repack_at_once]; };
 
 // Where an element is, from the matrix's first one on, or that it is a zero. COUNTED: columns are counted along axes, or lie in
 // groups; the code that finds them takes longer to compile than all else here (decision 0114).
@@ -138,8 +138,38 @@ DEVICE void turn_quads(const Unpacked& p, i64 from, int x0, int y0, Transposed& 
     for (int w = 0; w < 4; ++w) ((u32*)tile[threadIdx.x / 8 + 32 * i])[threadIdx.x % 8 * 4 + w] = ((const u32*)e[i].element)[w];
   }
 }
+// Quads that are of one tap each, an element at a time, all of a thread's on their way at once: of rows or of columns that lie side
+// by side in memory, which neighbouring threads read (decision 0282).
+DEVICE void gather_quads(const Unpacked& p, i64 from, WORD* to, int x0, int y0) {
+  const Counting& k = p.count;
+  const bool of_rows = k.stride[3] == 1;
+  #pragma unroll
+  for (int i = 0; i < QUADS; ++i) {
+    const int at = threadIdx.x + 256 * i, y = y0 + (of_rows ? at / 8 : at % SIDE), x = x0 + (of_rows ? at % 8 : at / SIDE) * PER_QUAD;
+    int outer = x / k.size[3];
+    const int inner = x - outer * k.size[3];
+    bool exists = x < p.columns && y < p.rows;
+    i64 place = y * p.row_stride + inner * k.stride[3];
+    #pragma unroll
+    for (int axis = 2; axis >= 0; --axis) {
+      const int all = outer, size = k.size[axis];
+      outer = size == 1 ? all : all / size;
+      const int one = all - outer * size;
+      exists &= one >= k.begin[axis] && one < k.valid[axis], place += one * k.stride[axis];
+    }
+    Elements e;
+    #pragma unroll
+    for (int n = 0; n < PER_QUAD; ++n) {
+      const int one = inner + n;
+      e.element[n] = exists && one >= k.begin[3] && one < k.valid[3] ? ((const WORD*)from)[place + n * k.stride[3]] : WORD(0);
+    }
+    if (y < p.rows) *(Elements*)(to + i64(y) * p.pitch + x) = e;
+  }
+}
 DEVICE void repack_tile(const Unpacked& p, i64 from, WORD* to, int x0, int y0) {
   if (in_quads(p, from, true)) return copy_quads(p, from, to, x0, y0);
+  if (COUNTED && p.count.size[3] && p.count.size[3] % PER_QUAD == 0 && !p.group_columns && !in_quads(p, from, false))
+    return gather_quads(p, from, to, x0, y0);
   alignas(4) __shared__ Transposed tile;
   if (p.row_stride == 1 && !p.count.size[3] && !p.group_columns) load_columns(p, from, x0, y0, tile);
   else if (COUNTED && in_quads(p, from, false)) turn_quads(p, from, x0, y0, tile);
@@ -154,14 +184,13 @@ DEVICE void repack_tile(const Unpacked& p, i64 from, WORD* to, int x0, int y0) {
   }
 }
 
-extern "C" __global__ void __launch_bounds__(256) postlude_repack(const __grid_constant__ Repack both) {
+extern "C" __global__ void __launch_bounds__(256) postlude_repack(const __grid_constant__ Repack all) {
   follow_previous_launch();
   // Backwards: what is copied last is in L2 when the product begins with what is first.
-  const int number = int(gridDim.x - 1 - blockIdx.x);
-  const bool second = number >= both.matrix[0].blocks;
-  const Unpacked& p = both.matrix[second];
+  int block = int(gridDim.x - 1 - blockIdx.x), which = 0;
+  while (which + 1 < repack_at_once && block >= all.matrix[which].blocks) block -= all.matrix[which++].blocks;
+  const Unpacked& p = all.matrix[which];
   const RepackGrid grid = repack_grid(p, sizeof(WORD));
-  int block = number - (second ? both.matrix[0].blocks : 0);
   const int x = block % grid.along, y = (block /= grid.along) % grid.across, batch = block / grid.across;
   const i64 from = p.from + i64(sizeof(WORD)) * batch * p.batch_stride;
   WORD* const to = (WORD*)p.to + (i64)batch * p.rows * p.pitch;
