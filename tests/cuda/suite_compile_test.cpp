@@ -88,7 +88,7 @@ TEST(Fragments, AreApartPacedOrLoopedOver) {
   };
   for (const auto& [name, m, n, k, apart, paced, looped] : {Case{"bce", 16384, 4096, 1024, false, false, true},
                                                             {"bce", 4096, 4096, 4096, false, true, true},
-                                                            {"bce", 8192, 8192, 8192, false, false},
+                                                            {"bce", 8192, 8192, 8192, false, false, true},
                                                             {"dgelu_dbias", 4096, 4096, 4096, true, true},
                                                             {"axpby", 4096, 4096, 4096, true, false},
                                                             {"swiglu", 16384, 4096, 1024, true, false},

@@ -66,7 +66,7 @@ bool foretold_to_spill(const FusedEpilogue& e, const Schedule& s, bool once, boo
   if (s.mma || accumulators < 128) return false;
   if (is_rolled(e.needs)) return e.held < 0 && accumulators >= 160;  // all of them live through its loop
   if (e.needs.holds) return holds_too_much(e, s, once, accumulators);
-  return !once && e.held < 0 && keeps_too_much(e, s, apart, accumulators);
+  return (!once || accumulators > 128) && e.held < 0 && keeps_too_much(e, s, apart, accumulators);
 }
 
 bool may_spill(const FusedEpilogue& e, const Schedule& s) {

@@ -41,16 +41,27 @@ bool paced(const EpilogueNeeds& needs, const Schedule& schedule, std::int64_t k)
          hides(needs, k) && apart(needs, schedule, k);
 }
 
+int accumulators(const Schedule& schedule) {  // a thread's
+  return consumer_rows(schedule) * consumer_columns(schedule) / 128;
+}
+
+constexpr int few_accumulators = 128;
+
 // Whether its code stands once for the fragments of a subtile, in a loop over subtiles (decision 0110): from so many
-// instructions on less code is faster too, where the accumulators that live through the loop leave it registers. What
-// is held for its rows keeps as many in any case; of a long one the loop compiles in three quarters of the time, and
-// takes 1 % longer (decision 0116).
-bool looped(const EpilogueNeeds& needs, const Schedule& schedule) {
-  constexpr int least_instructions = 23, least_held = 30, most_accumulators = 128;  // a thread
+// instructions on less code is faster too. What is held for its rows compiles in three quarters of the time, and takes
+// 1 % longer (decision 0116). Beside many accumulators there are seconds of code otherwise; a short one loops where a
+// long main loop hides that, in subtiles of 32, of which there are few, and which do not spill then. Random numbers
+// beside 192 would spill less, but another tile is faster (decision 0292).
+bool looped(const FusedEpilogue& epilogue, const Schedule& schedule, std::int64_t k) {
+  constexpr int least_instructions = 23, least_held = 30, least_beside_many = 8, most_drawn = 176, usual = 32;
+  constexpr std::int64_t hides_loops = 3072;
+  const EpilogueNeeds& needs = epilogue.needs;
   if (schedule.looped || schedule.mma || needs.in_groups()) return schedule.looped;
-  if (needs.holds) return needs.operations >= least_held;
-  return needs.operations >= least_instructions &&
-         consumer_rows(schedule) * consumer_columns(schedule) / 128 <= most_accumulators;
+  const bool many = accumulators(schedule) > few_accumulators, hidden = k >= hides_loops;
+  if (needs.holds) return needs.operations >= least_held || (many && hidden && schedule.sub_n <= usual);
+  const bool draws = epilogue.pressure[0].draws && accumulators(schedule) > most_drawn;
+  if (needs.operations >= least_instructions) return !many || (schedule.sub_n <= usual && !draws);
+  return many && hidden && schedule.sub_n == usual && !needs.aux_bytes_column && needs.operations >= least_beside_many;
 }
 
 // The source of a site's product by one schedule.
@@ -62,7 +73,7 @@ std::string source_of(KernelVariant variant, const Shape& shape, std::int64_t co
   variant.whole_n = columns % (schedule.bn / epilogue.needs.parts) == 0;
   variant.lone_columns = !variant.scattered && lone_columns(schedule, epilogue.needs, shape.m);
   variant.lone_rows = lone_rows(schedule, epilogue.needs, columns);
-  variant.rolled = is_rolled(epilogue.needs) ? 2 : looped(epilogue.needs, schedule) ? 1 : 0;
+  variant.rolled = is_rolled(epilogue.needs) ? 2 : looped(epilogue, schedule, shape.k) ? 1 : 0;
   variant.apart = !variant.rolled && apart(epilogue.needs, schedule, shape.k);
   variant.paced = paced(epilogue.needs, schedule, shape.k);
   return gemm_source(variant, schedule, epilogue);
@@ -172,10 +183,13 @@ std::string first_words(const Schedule& s) {
   return text.substr(0, text.find(" sub"));
 }
 
-// Whether what spilled is tried again with its code once: of what is held, which lives as long in any case, that mostly
-// does not spill, and compiles sooner than another tile (decision 0116).
-bool may_loop(const FusedEpilogue& epilogue, const Schedule& schedule) {
-  return epilogue.held >= 0 && !schedule.mma && !looped(epilogue.needs, schedule) && !is_rolled(epilogue.needs);
+// Whether what spilled is tried again with its code once: of what is held, which lives as long in any case, and of
+// statistics of rows and random numbers beside few accumulators that mostly does not spill, and compiles sooner than
+// another tile (decisions 0116 and 0292).
+bool may_loop(const FusedEpilogue& epilogue, const Schedule& schedule, std::int64_t k) {
+  const FusedEpilogue::Pressure& first = epilogue.pressure[0];
+  const bool few = accumulators(schedule) <= few_accumulators && (first.row_states || first.draws);
+  return (epilogue.held >= 0 || few) && !schedule.mma && !looped(epilogue, schedule, k) && !is_rolled(epilogue.needs);
 }
 
 constexpr std::string_view spills = "it spills";  // bytes
@@ -232,12 +246,12 @@ Chosen choose_product(const Site& site, const Judge& judge) {
       if (!site.requested && one.reason.empty()) {
         const EpilogueNeeds& needs = choice.epilogue.needs;
         const int may = bytes_to_spill(schedule, needs, site.shape.k);
-        const bool foretold =
-            may < much_to_spill &&
-            foretold_to_spill(choice.epilogue, schedule, looped(needs, schedule), apart(needs, schedule, site.shape.k));
+        const bool foretold = may < much_to_spill && foretold_to_spill(choice.epilogue, schedule,
+                                                                       looped(choice.epilogue, schedule, site.shape.k),
+                                                                       apart(needs, schedule, site.shape.k));
         one.reason = foretold ? "it would spill" : judge(source);
         if (const int bytes = spilled(one.reason); bytes && bytes <= may) one.reason.clear();
-        if (!one.reason.empty() && may_loop(choice.epilogue, schedule)) {
+        if (!one.reason.empty() && may_loop(choice.epilogue, schedule, site.shape.k)) {
           choice.order.insert(choice.order.begin() + static_cast<std::ptrdiff_t>(i) + 1, schedule);
           choice.order[i + 1].looped = true;
         }

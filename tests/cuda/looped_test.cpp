@@ -1,0 +1,58 @@
+// Where an epilogue's code stands once, in a loop over subtiles (decisions 0110, 0116 and 0292).
+#include "cuda/decided.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <string>
+
+namespace postlude::inline v0::cuda {
+namespace {
+
+// Beside more than 128 accumulators a long epilogue loops over subtiles of 32 columns, a short one behind a long K.
+TEST(Looped, BesideManyAccumulators) {
+  const auto looped = [](const std::string& body, const std::string& schedule, std::int64_t k) {
+    const std::string tile = body.find("+ r") == body.npos ? "" : ", r: tile[bf16]";
+    const Subject s = subject("def f(acc" + tile + "):\n" + body + "    return D\n", "sm_90a", schedule);
+    return decided(s, {1, 4096, 4096, k}).kernels.front().source->find("#define ROLLED 1\n") != std::string::npos;
+  };
+  const std::string many = "pingpong 128x192x4 sub 32x2 aux 0 raster 12",
+                    wide = "pingpong 128x192x4 sub 64x2 aux 0 raster 12",
+                    few = "pingpong 128x128x5 sub 32x2 aux 0 raster 12";
+  const std::string longest = "    x = 30 * tanh(acc / 30)\n    D: bf16 = 30 * tanh(x / 20)\n",
+                    silu = "    D: bf16 = silu(acc)\n";
+  for (const std::int64_t k : {256, 4096}) {
+    EXPECT_TRUE(looped(longest, many, k) && looped(longest, few, k)) << k;
+    EXPECT_FALSE(looped(longest, wide, k)) << k;
+    EXPECT_EQ(looped(silu, many, k), k == 4096);
+    EXPECT_FALSE(looped(silu, wide, k) || looped(silu, few, k)) << k;
+    EXPECT_FALSE(looped("    D: bf16 = acc\n", many, k)) << k;
+    EXPECT_FALSE(looped("    D: bf16 = silu(acc) + r\n", "pingpong 128x192x4 sub 32x2 aux 1 raster 12", k)) << k;
+  }
+  const std::string drawn = "    D: bf16 = where(random(seed=1) < 0.9, acc / 0.9, 0)\n";
+  EXPECT_TRUE(looped(drawn, "turned pingpong 128x176x5 sub 16x4 aux 0 raster 12", 4096));
+  EXPECT_FALSE(looped(drawn, many, 4096));
+  const std::string softmax = "    e = exp(acc - max(acc, axis=1))\n    D: bf16 = e / sum(e, axis=1)\n";
+  EXPECT_TRUE(looped(softmax, many, 4096));
+  EXPECT_FALSE(looped(softmax, many, 256) || looped(softmax, wide, 4096));
+}
+
+// Beside no more what spills is tried again with its code once, before a smaller tile.
+TEST(Looped, WhereFewAccumulatorsSpill) {
+  const Subject s = subject(
+      "def f(acc, label: col[i64]):\n    D: bf16 = acc\n    hit = sum(where(n_index() == label, acc, 0), axis=1)\n"
+      "    loss: f32 = logsumexp(acc, axis=1) - hit\n    return D, loss\n",
+      "sm_90a");
+  const Layout layout = usual_layout(s.problem, *s.program, {1, 19243, 6504, 768});
+  int asked = 0;
+  const Decision d =
+      decide(s, layout, [&](const auto&) { return std::string(++asked == 1 ? "it spills 76 bytes" : ""); });
+  Schedule first = d.considered.front().schedule;
+  EXPECT_FALSE(first.looped);
+  first.looped = true;
+  EXPECT_EQ(d.chosen()->schedule, first) << d.describe();
+  EXPECT_EQ(asked, 2);
+}
+
+}  // namespace
+}  // namespace postlude::inline v0::cuda
