@@ -23,6 +23,7 @@ constexpr std::int64_t b_in_l1 = 4 << 10;
 // Dot products of so many rows read B's columns from whole lines, to which they are copied, and at most so many
 // elements of them before the next part of K, which L1 holds (decision 0172).
 constexpr std::int64_t least_copied = 32, dots_in_l1 = 8 << 10;
+constexpr std::int64_t row_of_page = 1024;  // elements
 // Fewer multiplications are not worth a second thread.
 constexpr std::int64_t least_for_threads = 1 << 17;
 constexpr std::int64_t most_accumulators = 128 << 10;  // of a row group
@@ -251,7 +252,7 @@ class SmallProduct {
     // The kernel for few rows passes what is its columns once: few columns are its rows, and rows its columns, but
     // where there are fewer rows.
     ThinRun run;
-    run.asks = product_.m * product_.k > large_b ? ThinRun::Asks::lines : ThinRun::Asks::nothing;
+    run.asks = asks_for_rows();
     run.k = product_.k, run.alone = true;
     if (product_.m <= row_group && product_.m < blocking_.dots) {
       run.a = left, run.a_row = a.row_stride, run.rows = static_cast<int>(row1 - row0);
@@ -275,6 +276,15 @@ class SmallProduct {
         kernels_.thin_k_major(run);
       }
     }
+  }
+
+  // What dot products ask for of A's rows. Short ones out of L2 end before a processor sees them coming, so the next are
+  // asked for, while there is enough to multiply (decision 0295).
+  [[nodiscard]] ThinRun::Asks asks_for_rows() const {
+    const std::int64_t elements = product_.m * product_.k;
+    if (elements > b_in_l2 && product_.k <= row_of_page && blocking_.dots > most_interleaved)
+      return ThinRun::Asks::columns;
+    return elements > large_b ? ThinRun::Asks::lines : ThinRun::Asks::nothing;
   }
 
   // Rows that pass before the next do: dot products take several passes over A, which stays in L2.
