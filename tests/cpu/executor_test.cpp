@@ -84,6 +84,31 @@ void expect_right(const Plan& plan, const Operands& operands, const std::string&
   }
 }
 
+// A call that is one short block records what it calls when it is bound: operands that change are read again.
+TEST(ShortBlocks, ReadAgain) {
+  const Plan plan = compile(Gemm{},
+                            graph_of("def f(acc, bias: row, scale: col, s: scalar, C: tile[bf16]):\n"
+                                     "    x = where(random(seed=3) < 0.7, gelu(acc * s + bias) / 0.7, 0)\n"
+                                     "    keeps = random(seed=4) * n_index() + m_index()\n"
+                                     "    D = x * scale + C\n"
+                                     "    E: bf16 = x + keeps\n"
+                                     "    F: f32 = s + 1\n"
+                                     "    return D, E, F\n"),
+                            Target::cpu(1));
+  for (const auto [m, n, k] :
+       {std::array<std::int64_t, 3>{1, 1, 5}, {3, 7, 40}, {16, 16, 9}, {2, 90, 3}, {30, 4, 64}}) {
+    Operands operands(plan, 1, m, n, k);
+    Call call = plan.bind(operands.bindings());
+    for (const double value : {0.5, -2.0}) {
+      for (const char* name : {"A", "bias", "scale", "s", "C"})
+        core::store_real(operands[name].tensor.dtype, operands[name].tensor.data, 0, value);
+      call.run();
+      for (const Comparison& output : verify(plan, operands.bindings()))
+        EXPECT_LE(output.error_over_bound, 1) << m << " x " << n << " x " << k << ' ' << output.output;
+    }
+  }
+}
+
 struct Case {
   const char* name;
   const char* text;

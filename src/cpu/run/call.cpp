@@ -80,7 +80,9 @@ void Call::bind_pass(PassDecision& pass, Frames& frames) {
   frames.consuming = {this, &pass, &frames, 0, -1};
   // A product of one part forks nothing: a fork costs about 1 us, and on a busy machine 10 ms was seen.
   frames.options.threads = static_cast<int>(std::clamp<std::int64_t>(pass.blocking->units, 1, threads()));
-  if (!pass.over_batches) set_options(pass, frames.options, frames.direct, frames.consuming);
+  if (pass.over_batches) return;
+  set_options(pass, frames.options, frames.direct, frames.consuming);
+  prepare_product(pass, frames);
 }
 
 void Call::prepare_blocks(const PassDecision& pass, Frames& frames) const {
@@ -92,6 +94,23 @@ void Call::prepare_blocks(const PassDecision& pass, Frames& frames) const {
     block.columns = phase.columns();
     block.locals = frames.locals.data() + f / phases * pass.locals.size();
     phase.prepare(frames.phases[f], block);
+  }
+}
+
+// A small product of one block, which one thread has.
+void Call::prepare_product(const PassDecision& pass, Frames& frames) const {
+  const Blocking& blocking = *pass.blocking;
+  if (blocking.small == Small::no || pass.assembly || frames.product.m > blocking.group_rows) return;
+  Block block;
+  block.rows = frames.product.m;
+  block.acc = reinterpret_cast<char*>(frames.options.thread_scratch + blocking.small_acc);
+  block.acc_row = blocking.acc_row;
+  block.piece_stride = blocking.piece_stride;
+  block.locals = frames.locals.data();
+  for (std::size_t p = 0; p < pass.phases.size(); ++p) {
+    const PhaseExecutor& phase = pass.phases[p].executor;
+    block.columns = phase.columns();
+    phase.prepare_whole(frames.phases[p], block);
   }
 }
 

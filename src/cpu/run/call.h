@@ -57,6 +57,7 @@ class Call final : public BoundCall {
   void bind_frames();
   void bind_pass(PassDecision& pass, Frames& frames);
   void prepare_blocks(const PassDecision& pass, Frames& frames) const;
+  void prepare_product(const PassDecision& pass, Frames& frames) const;
 
   void run_phases(const PassDecision& pass, Frames& frames, int thread, Block block);
   void run_blocks(const PassDecision& pass, Frames& frames);

@@ -573,6 +573,7 @@ class PhaseBuilder {
   void finish() {
     to_.weigh(phase_);
     to_.store_past(set_.past);
+    to_.records_ = to_.calls_alike() && phase_.reductions.empty();
     for (const lower::Reduction& reduction : phase_.reductions) {
       to_.reductions_.emplace_back(ReductionSetting{
           set_.program, &phase_, &reduction, set_.table, set_.shape, set_.buffers, to_.rows_, to_.columns_,

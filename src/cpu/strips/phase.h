@@ -70,6 +70,8 @@ struct Storage {
 };
 
 struct Block {
+  bool operator==(const Block&) const = default;
+
   std::int64_t batch = 0;
   std::int64_t row0 = 0, rows = 1;
   std::int64_t column0 = 0, columns = 1;
@@ -160,10 +162,13 @@ class Script {
   Script& operator=(Script&&) = default;
   void add(StripFn function, const Strip& strip, int arguments);
   void add(ReduceFn function, const ReduceStrip& strip, int arguments);
+  // Writes `bytes` that stand at `at` now there again.
+  void restore(char* at, std::size_t bytes);
   // This is of the block that begins at row `rows` of batch 0; `below` begins as many later,
   // `beside` in the next batch.
   void settle(const Script& below, const Script& beside, std::int64_t rows);
   void run(std::int64_t batch, std::int64_t row);
+  void run() const;
 
  private:
   struct Call {
@@ -173,6 +178,8 @@ class Script {
     ReduceStrip reduction;
     std::vector<StripArg> arguments;
     std::vector<StripAhead> ahead;
+    std::vector<RandomStrip> random;  // what strip.extra is, or none
+    std::vector<char> values;         // what restore() writes
 
     void keep(const StripArg* args, int count, const StripAhead* asked, int spans);
   };
@@ -195,6 +202,7 @@ struct PhaseFrame {
   Script script;                     // of blocks of script_rows rows
   std::int64_t script_rows = 0;      // 0: they do not repeat
   Script* recording = nullptr;       // instead of being made, calls are added to it
+  Block whole{.rows = 0};             // that all of the phase is, if `script` is of its calls; else of no rows
 };
 
 class PhaseExecutor {
@@ -212,6 +220,9 @@ class PhaseExecutor {
   // Records what full blocks repeat, where there is no product and blocks have whole rows. `block`:
   // the first, which is full.
   void prepare(PhaseFrame& frame, Block block) const;
+  // Records what all of the phase is, where that is `block`, so short that it takes as long to tell what to call: the same
+  // calls at the same places each time (decision 0297).
+  void prepare_whole(PhaseFrame& frame, const Block& block) const;
 
   [[nodiscard]] std::int64_t columns() const { return columns_; }
   [[nodiscard]] std::int64_t strip_rows() const { return strip_rows_; }
@@ -241,6 +252,7 @@ class PhaseExecutor {
   void find_locals(PhaseFrame& frame, const Block& block) const;
   void run_levels(PhaseFrame& frame, const Block& block) const;
   [[nodiscard]] bool repeats() const;
+  [[nodiscard]] bool calls_alike() const;
   void record(PhaseFrame& frame, const Block& block) const;
   void run_level(Level level, PhaseFrame& frame, const Block& block, const Tile& tile) const;
   void run_step(const Step& step, Level level, PhaseFrame& frame, const Block& block, const Tile& tile) const;
@@ -282,6 +294,7 @@ class PhaseExecutor {
   std::vector<std::int64_t> entry_offsets_;  // of owned reductions, in the frame
   std::int64_t combiner_offset_ = 0;         // scratch of general combiners, in the frame
   bool guarded_ = false;
+  bool records_ = false;  // its calls, where it is one short block
   int largest_arity_ = 0;
   std::size_t largest_ahead_ = 0;
   std::int64_t rows_on_ = 0;  // how far ahead a step asks, at most

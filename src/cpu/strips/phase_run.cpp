@@ -31,6 +31,9 @@ void copy(const Strip& s) {
     static_cast<float*>(s.out)[c * s.out_column_stride] = static_cast<const float*>(s.args[0].data)[c];
 }
 
+// To tell what to call takes as long as so few elements.
+constexpr std::int64_t short_block = 1024;
+
 enum Activity : std::uint8_t { skipped, computed, zeroed };
 
 // The part of `runs` (the identity where there are none) that lies in columns [j0, j0 + count):
@@ -68,6 +71,20 @@ void Script::add(StripFn function, const Strip& strip, int arguments) {
   call.function = function;
   call.strip = strip;
   call.keep(strip.args, arguments, strip.ahead, strip.ahead_count);
+  if (strip.extra == nullptr) return;
+  call.random.push_back(*static_cast<const RandomStrip*>(strip.extra));
+  call.strip.extra = call.random.data();
+}
+
+void Script::restore(char* at, std::size_t bytes) {
+  const StripArg nothing;
+  Strip strip;
+  strip.columns = static_cast<std::int64_t>(bytes);
+  strip.out = at;
+  strip.args = &nothing;
+  add([](const Strip& s) { std::memcpy(s.out, s.args[0].data, static_cast<std::size_t>(s.columns)); }, strip, 1);
+  calls_.back().values.assign(at, at + bytes);
+  calls_.back().arguments[0].data = calls_.back().values.data();
 }
 
 void Script::add(ReduceFn function, const ReduceStrip& strip, int arguments) {
@@ -101,6 +118,10 @@ void Script::run(std::int64_t batch, std::int64_t row) {
         moving.base + static_cast<std::uintptr_t>(batch) * moving.batch + static_cast<std::uintptr_t>(row) * moving.row;
     std::memcpy(moving.at, &address, sizeof address);
   }
+  run();
+}
+
+void Script::run() const {
   for (const Call& call : calls_) call.function != nullptr ? call.function(call.strip) : call.reduce(call.reduction);
 }
 
@@ -258,6 +279,7 @@ void PhaseExecutor::coordinates(const Step& step, Level level, PhaseFrame& frame
   } else {
     write(0, 0);
   }
+  if (frame.recording) frame.recording->restore(out, static_cast<std::size_t>(count * strip_bytes(step.out.type)));
 }
 
 char* PhaseExecutor::entry_of(int reduction, const PhaseFrame& frame, const Block& block) const {
@@ -433,12 +455,33 @@ void PhaseExecutor::run(PhaseFrame& frame, const Block& block) const {
       if (step.kind == Step::Kind::store) run_step(step, Level::uniform, frame, block, {0, 1, 0, 1});
     }
   }
-  run_levels(frame, block);
+  if (frame.whole == block) frame.script.run();
+  else run_levels(frame, block);
   for (std::size_t r = 0; r < reductions_.size(); ++r) {
     if (!reductions_[r].owned()) continue;
     reductions_[r].finish(frame.memory + entry_offsets_[r], block.batch,
                           {block.row0, block.rows, block.column0, block.columns});
   }
+}
+
+// Whether a block at one place makes the same calls each time.
+bool PhaseExecutor::calls_alike() const {
+  using Kind = Step::Kind;
+  const auto alike = [](const Step& step) {
+    return step.kind == Kind::load || step.kind == Kind::store || step.kind == Kind::index || step.kind == Kind::apply;
+  };
+  return !guarded_ && std::all_of(std::begin(steps_) + 1, std::end(steps_),
+                                  [&](const std::vector<Step>& steps) { return std::ranges::all_of(steps, alike); });
+}
+
+void PhaseExecutor::prepare_whole(PhaseFrame& frame, const Block& block) const {
+  if (!records_ || block.rows != rows_ || block.columns != columns_ || rows_ * columns_ > short_block) return;
+  find_storages(frame, block.batch);
+  find_locals(frame, block);
+  frame.recording = &frame.script;
+  run_levels(frame, block);
+  frame.recording = nullptr;
+  frame.whole = block;
 }
 
 void PhaseExecutor::run_levels(PhaseFrame& frame, const Block& block) const {
