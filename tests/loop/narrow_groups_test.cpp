@@ -9,6 +9,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <cstring>
 #include <random>
 
 namespace postlude_test {
@@ -46,11 +47,17 @@ struct Group {
 };
 constexpr std::int64_t images = 2, height = 7, width = 5, taps = 3, out_height = 4, out_width = 5;
 
+// How the channels of X (or dY) and of the filters lie, and whether an output's pixels lie together.
+struct Lies {
+  bool last = true, filters_last = true, planes_out = false;
+};
+
 // Of a stride of (2, 1) and a padding of 1; its gradient by x as well.
-void check(const Group& g, DType type, cpu::Isa isa, bool gradient, bool channels_last) {
+void check(const Group& g, DType type, cpu::Isa isa, bool gradient, const Lies& lies) {
   SCOPED_TRACE(testing::Message() << g.count << " groups of " << g.channels << ", " << g.filters << ' ' << name(type)
                                   << ' ' << name(isa) << (gradient ? " gradient" : "")
-                                  << (channels_last ? " channels last" : ""));
+                                  << (lies.last ? " channels last" : "") << (lies.filters_last ? " filters last" : "")
+                                  << (lies.planes_out ? " planes out" : ""));
   std::mt19937_64 random(static_cast<std::uint64_t>(g.count * 100 + g.channels * 10 + g.filters));
   const std::int64_t c = g.count * g.channels, k = g.count * g.filters;
   Target target = Target::cpu(1);
@@ -70,11 +77,12 @@ void check(const Group& g, DType type, cpu::Isa isa, bool gradient, bool channel
   const std::vector<std::int64_t> extents{k, g.channels, taps, taps}, pixels{images, of, h, w};
   const std::vector<std::int64_t> filters_last{taps * taps * g.channels, 1, taps * g.channels, g.channels};
   const Tensor weights =
-      channels_last ? Tensor(filters.data, type, extents, filters_last) : Tensor(filters.data, type, extents);
-  const std::vector<std::int64_t> out{images, m, n};
-  const std::vector<Binding> bindings{{gradient ? "dY" : "X", Tensor(x.data, type, pixels, last)},
-                                      {"W", weights},
-                                      {"D", Tensor(d.data(), is_float(type) ? f32 : i32, out)}};
+      lies.filters_last ? Tensor(filters.data, type, extents, filters_last) : Tensor(filters.data, type, extents);
+  const std::vector<std::int64_t> out{images, m, n}, by_rows{m * n, n, 1}, by_planes{m * n, 1, m};
+  const std::vector<Binding> bindings{
+      {gradient ? "dY" : "X", lies.last ? Tensor(x.data, type, pixels, last) : Tensor(x.data, type, pixels)},
+      {"W", weights},
+      {"D", Tensor(d.data(), is_float(type) ? f32 : i32, out, lies.planes_out ? by_planes : by_rows)}};
   plan.bind(bindings).run();
   for (const Comparison& at : verify(plan, bindings))
     EXPECT_EQ(at.value, at.expected) << "at " << at.worst[0] << ", " << at.worst[1] << ", " << at.worst[2];
@@ -96,8 +104,133 @@ TEST(NarrowGroups, AreExactInEveryLane) {
       for (const cpu::Isa isa : {cpu::Isa::portable, cpu::Isa::avx2, cpu::Isa::avx512, cpu::Isa::amx})
         for (const bool gradient : {false, true}) {
           if (isa > cpu::machine_isa()) continue;
-          check(g, type, isa, gradient, true);
-          check(g, type, isa, gradient, false);
+          check(g, type, isa, gradient, {});
+          check(g, type, isa, gradient, {.filters_last = false});
+          check(g, type, isa, gradient, {.last = false, .filters_last = gradient, .planes_out = type == f32});
+        }
+}
+
+template <std::size_t Rank>
+struct Image {
+  Conv<Rank> conv;
+  std::int64_t images, channels_of_group, filters_of_group;
+  std::array<std::int32_t, Rank> extents, taps;
+};
+
+// The same sums of channels that lie together and of those that lie apart, of which strips of pixels are turned:
+// several of them here, on each number of threads.
+template <std::size_t Rank>
+void turns(Image<Rank> of, DType type, int threads, cpu::Isa isa) {
+  SCOPED_TRACE(testing::Message() << Rank << "d " << name(type) << " threads " << threads << ' ' << name(isa));
+  std::int64_t pixels = 1, image = 1, taps = 1;
+  for (std::size_t i = 0; i < Rank; ++i) {
+    const std::int64_t reach = (of.taps[i] - 1) * of.conv.dilation[i] + 1,
+                       around = of.conv.padding[i][0] + of.conv.padding[i][1];
+    pixels *= (of.extents[i] + around - reach) / of.conv.stride[i] + 1;
+    image *= of.extents[i], taps *= of.taps[i];
+  }
+  of.conv.x = of.conv.w = type;
+  const std::int64_t channels = of.conv.groups * of.channels_of_group, filters = of.conv.groups * of.filters_of_group;
+  std::mt19937_64 random(1);
+  const Guarded apart(type, of.images * channels * image, random),
+      w(type, filters * of.channels_of_group * taps, random);
+  std::vector<char> together(static_cast<std::size_t>(of.images * channels * image * size_of(type)));
+  for (std::int64_t b = 0; b < of.images; ++b)
+    for (std::int64_t c = 0; c < channels; ++c)
+      for (std::int64_t i = 0; i < image; ++i)
+        std::memcpy(together.data() + ((b * image + i) * channels + c) * size_of(type),
+                    apart.data + ((b * channels + c) * image + i) * size_of(type),
+                    static_cast<std::size_t>(size_of(type)));
+  std::vector<std::int64_t> shape{of.images, channels}, weights{filters, of.channels_of_group},
+      last{image * channels, 1};
+  for (std::size_t i = 0, inner = static_cast<std::size_t>(image); i < Rank; ++i) {
+    shape.push_back(of.extents[i]), weights.push_back(of.taps[i]);
+    inner /= static_cast<std::size_t>(of.extents[i]);
+    last.push_back(static_cast<std::int64_t>(inner) * channels);
+  }
+  Target target = Target::cpu(threads);
+  target.isa = name(isa);
+  const Plan plan = compile(
+      of.conv, parse(std::string("def f(acc):\n    D: ") + (is_float(type) ? "f32" : "i32") + " = acc\n    return D\n"),
+      target);
+  std::vector<std::int32_t> d[2];
+  for (const bool turned : {false, true}) {
+    d[turned].assign(static_cast<std::size_t>(of.images * pixels * filters), -1);
+    Call call = plan.bind({{"X", turned ? Tensor(apart.data, type, shape) : Tensor(together.data(), type, shape, last)},
+                           {"W", Tensor(w.data, type, weights)},
+                           {"D", Tensor(d[turned].data(), is_float(type) ? f32 : i32, {of.images, pixels, filters})}});
+    EXPECT_NE(call.describe().find("convolution"), std::string::npos) << call.describe();
+    call.run();
+  }
+  EXPECT_EQ(d[0], d[1]);
+}
+
+TEST(NarrowGroups, AreTurnedInStrips) {
+  const Image<1> line{{.padding = {{{3, 0}}}, .groups = 700}, 1, 1, 1, {300}, {4}};
+  const Image<1> far{{.stride = {3}, .padding = {{{9, 70}}}, .dilation = {5}, .groups = 300}, 1, 2, 2, {700}, {7}};
+  const Image<2> plane{
+      {.stride = {2, 1}, .padding = {{{1, 2}, {3, 0}}}, .dilation = {1, 3}, .groups = 600}, 2, 1, 1, {20, 31}, {3, 2}};
+  const Image<2> wide{{.padding = {{{1, 1}, {1, 1}}}, .groups = 90}, 1, 8, 2, {5, 120}, {3, 3}};
+  const Image<2> outside{{.stride = {4, 4}, .padding = {{{8, 8}, {8, 8}}}, .groups = 33}, 3, 1, 3, {2, 3}, {2, 2}};
+  const Image<3> space{
+      {.stride = {1, 2, 1}, .padding = {{{1, 1}, {0, 0}, {1, 1}}}, .groups = 500}, 1, 1, 1, {9, 8, 7}, {2, 3, 3}};
+  for (const cpu::Isa isa : {cpu::Isa::portable, cpu::Isa::avx2, cpu::Isa::avx512})
+    for (const DType type : {f32, bf16, s8})
+      for (const int threads : {1, 3}) {
+        if (isa > cpu::machine_isa() || (type != f32 && threads == 1)) continue;
+        turns(line, type, threads, isa);
+        turns(far, type, threads, isa);
+        turns(plane, type, threads, isa);
+        turns(wide, type, threads, isa);
+        turns(outside, type, threads, isa);
+        turns(space, type, threads, isa);
+      }
+}
+
+// A depthwise convolution's gradient by its filters, of channels of X and dY that lie together or apart.
+void check_filters(std::int64_t channels, std::int64_t h, std::int64_t w, std::int32_t taps, DType type, int threads,
+                   cpu::Isa isa, bool last, bool last_dy) {
+  SCOPED_TRACE(testing::Message() << channels << " channels " << name(type) << ' ' << name(isa) << " threads "
+                                  << threads << (last ? " last" : "") << (last_dy ? " dY last" : ""));
+  std::mt19937_64 random(static_cast<std::uint64_t>(channels));
+  const std::int64_t p = (h + 1 - taps) / 2 + 1, q = w + 3 - taps + 1;
+  const Guarded x(type, 2 * channels * h * w, random), dy(type, 2 * channels * p * q, random);
+  Target target = Target::cpu(threads);
+  target.isa = name(isa);
+  const Plan plan = compile(ConvWgrad2d{.x = type,
+                                        .dy = type,
+                                        .filter = {taps, taps},
+                                        .stride = {2, 1},
+                                        .padding = {{{1, 0}, {2, 1}}},
+                                        .groups = static_cast<int>(channels)},
+                            parse("def f(acc):\n    D: f32 = acc\n    return D\n"), target);
+  const auto image = [&](const Guarded& of, std::int64_t rows, std::int64_t columns, bool together) {
+    const std::vector<std::int64_t> shape{2, channels, rows, columns},
+        strides{rows * columns * channels, 1, columns * channels, channels};
+    return together ? Tensor(of.data, type, shape, strides) : Tensor(of.data, type, shape);
+  };
+  std::vector<float> d(static_cast<std::size_t>(channels * taps * taps), -1);
+  const std::vector<Binding> bindings{{"X", image(x, h, w, last)},
+                                      {"dY", image(dy, p, q, last_dy)},
+                                      {"D", Tensor(d.data(), f32, {channels, std::int64_t{taps} * taps})}};
+  Call call = plan.bind(bindings);
+  EXPECT_NE(call.describe().find("gradient by its filters"), std::string::npos) << call.describe();
+  call.run();
+  for (const Comparison& at : verify(plan, bindings))
+    EXPECT_EQ(at.value, at.expected) << "at " << at.worst[1] << ", " << at.worst[2];
+}
+
+TEST(NarrowGroups, HaveGradientsByTheirFilters) {
+  for (const cpu::Isa isa : {cpu::Isa::portable, cpu::Isa::avx2, cpu::Isa::avx512, cpu::Isa::amx})
+    for (const DType type : {f32, bf16, f16, e4m3})
+      for (const bool last : {false, true})
+        for (const bool last_dy : {false, true}) {
+          if (isa > cpu::machine_isa()) continue;
+          check_filters(33, 7, 5, 3, type, 3, isa, last, last_dy);
+          check_filters(2, 9, 30, 2, type, 1, isa, last, last_dy);
+          if (type != f32 || last != last_dy) continue;
+          check_filters(40, 9, 8, 5, type, 2, isa, last, last_dy);
+          check_filters(600, 9, 31, 2, type, 1, isa, last, last_dy);
         }
 }
 

@@ -38,6 +38,17 @@ std::int64_t place_of(const Residue& part, std::int64_t r) {
   return row;
 }
 
+// The distance of channels, of all groups where they can be turned.
+std::int64_t channel_distance(const Windows& w, const Groups& groups) {
+  return w.channels == 1 ? groups.a_stride : w.channel_stride;
+}
+bool lie_together(const Windows& w, const Groups& groups) {
+  return channel_distance(w, groups) == 1 && groups.a_stride == w.channels;
+}
+bool can_be_turned(const Windows& w, const Groups& groups) {
+  return w.axes[2].stride == 1 && groups.a_stride == w.channels * channel_distance(w, groups);
+}
+
 std::int64_t taps_of(const Address& address) {
   const auto* const w = std::get_if<Windows>(&address);
   return w ? w->taps() : 1;
@@ -70,6 +81,11 @@ Assembly::Assembly(const ProductShape& whole, const Addressing& addressing, bool
 
   if (is_depthwise(whole, addressing)) {
     add_depthwise(whole, addressing, parts);
+  } else if (FilterGradient::fits(whole, addressing)) {
+    kernels_ = &kernels_for(isa_, {.m = max_thin_rows + 1});  // f32's
+    gradient_.emplace(whole, addressing, *kernels_);
+    blocking_.units = std::max(blocking_.units, gradient_->units());
+    blocking_.thread_bytes = gradient_->thread_bytes();
   } else {
     for (std::int64_t g = 0; g < groups_.count; ++g) {
       if (!parts) add(sub_of(g, whole, addressing), whole, again);
@@ -140,13 +156,13 @@ Product Assembly::product_of(const Sub& sub, const Product& whole, std::int64_t 
 
 // ---- depthwise ----------------------------------------------------------------------------------
 
-// Narrow groups whose channels lie together.
+// Narrow groups whose channels lie together, or can be turned so.
 bool Assembly::is_depthwise(const ProductShape& whole, const Addressing& addressing) const {
   if (groups_.along != Groups::Along::n || groups_.count < 2) return false;
   const std::int64_t filters = n_ / groups_.count;
   if (filters < 1 || filters > widest_group) return false;
   const auto lies = [&](const Windows& w) {
-    return w.channels <= widest_group && (w.channels == 1 || w.channel_stride == 1) && groups_.a_stride == w.channels;
+    return w.channels <= widest_group && (lie_together(w, groups_) || can_be_turned(w, groups_));
   };
   std::int64_t k = whole.k;
   if (!parts_.empty()) {
@@ -165,9 +181,9 @@ bool Assembly::is_depthwise(const ProductShape& whole, const Addressing& address
 
 void Assembly::add_depthwise(const ProductShape& whole, const Addressing& addressing, bool parts) {
   if (parts) {
-    for (const Residue& part : parts_) depthwise_.push_back({part.a, part.b, part.b_first, &part, {}});
+    for (const Residue& part : parts_) depthwise_.push_back({part.a, part.b, part.b_first, &part, {}, {}});
   } else {
-    depthwise_.push_back({addressing.a, addressing.b, 0, nullptr, {}});
+    depthwise_.push_back({addressing.a, addressing.b, 0, nullptr, {}, {}});
   }
   kernels_ = &kernels_for(isa_, {.m = max_thin_rows + 1});  // f32's
   std::int64_t taps = 0;
@@ -185,8 +201,16 @@ void Assembly::add_depthwise(const ProductShape& whole, const Addressing& addres
     lane_[static_cast<std::size_t>(i)] = static_cast<unsigned char>(std::min(i / filters, together - 1) * channels_);
   block_bytes_ = in_lines(row_group * acc_row_ * 4);
   const std::size_t addresses = in_lines(row_group * taps * static_cast<std::int64_t>(sizeof(const char*)));
+  std::int64_t strip = 0;
+  for (Depthwise& d : depthwise_) {
+    const auto* const w = std::get_if<Windows>(&d.a);
+    if (!w || lie_together(*w, groups_)) continue;
+    d.turned.emplace(*w, groups_.count * channels_, channel_distance(*w, groups_));
+    strip = std::max(strip, d.turned->bytes());
+  }
+  strip_offset_ = block_bytes_ + addresses;
   blocking_.thread_bytes =
-      piece_bytes_ + std::max(block_bytes_ + addresses, in_lines(taps * channels_ * gathered_columns * 4));
+      piece_bytes_ + std::max(strip_offset_ + in_lines(strip), in_lines(taps * channels_ * gathered_columns * 4));
 }
 
 void Assembly::pack(Depthwise& depthwise, const Product& whole, char* scratch) const {
@@ -222,15 +246,30 @@ void Assembly::run(const Depthwise& depthwise, const Product& whole, std::int64_
     DepthwiseRun run = run_of(depthwise, whole);
     run.from = addresses;
     run.c = reinterpret_cast<float*>(acc);
+    // Vectors of filters alone: what they store is the output.
+    const bool straight = !depthwise.part && options.direct && stores_only(*options.direct) && !run.integers &&
+                          run.count * kernels_->lanes == n_;
+    if (straight) run.c_row = options.direct->row_stride;
+    std::optional<TurnedStrips> turned = depthwise.turned;
+    const std::int64_t end = std::min(groups * (thread + 1) / options.threads * row_group, rows);
+    std::int64_t turned_end = 0;
     for (std::int64_t g = groups * thread / options.threads; g < groups * (thread + 1) / options.threads; ++g) {
       const std::int64_t row = g * row_group;
       run.pixels = static_cast<int>(std::min<std::int64_t>(row_group, rows - row));
+      if (turned && row >= turned_end) {
+        turned_end = std::min(row + turned->rows(), end);
+        turned->turn(whole.a, *kernels_, batch * rows + row, turned_end - row, groups_.count * channels_,
+                     reinterpret_cast<char*>(own + strip_offset_));
+      }
       if (windows) {
-        tap_addresses(whole.a, *windows, batch * rows + row, run.pixels, zeros_.data(), addresses);
+        tap_addresses(turned ? turned->matrix() : whole.a, turned ? turned->windows() : *windows, batch * rows + row,
+                      run.pixels, zeros_.data(), addresses);
       } else {
         for (int i = 0; i < run.pixels; ++i) addresses[i] = element_address(whole.a, row + i, 0);
       }
+      if (straight) run.c = options.direct->out + row * options.direct->row_stride;
       kernels_->depthwise(run);
+      if (straight) continue;
       if (!depthwise.part) {
         hand_on(options, thread, row, run.pixels, acc);
         continue;
@@ -248,7 +287,7 @@ DepthwiseRun Assembly::run_of(const Depthwise& depthwise, const Product& whole) 
   const auto row = static_cast<std::int64_t>(vectors_.size()) * kernels_->lanes;
   DepthwiseRun run;
   run.taps = taps_of(depthwise.a);
-  run.element = element_of(whole.a.dtype);
+  run.element = depthwise.turned ? Element::f32 : element_of(whole.a.dtype);
   run.integers = !is_float(whole.a.dtype);
   run.vectors = vectors_.data();
   run.count = static_cast<std::int64_t>(vectors_.size());
@@ -286,6 +325,7 @@ std::int64_t Assembly::packed_bytes() const {
 }
 
 std::string Assembly::text() const {
+  if (gradient_) return "a depthwise convolution's gradient by its filters";
   if (subs_.size() == 1) return "the product";
   if (!depthwise()) return std::to_string(subs_.size()) + " products put together";
   const std::size_t count = depthwise_.size();
@@ -325,6 +365,7 @@ void Assembly::run(const Product& whole, std::int64_t batch, const RunOptions& o
   auto* const acc = reinterpret_cast<std::uint32_t*>(options.shared_scratch);
   if (!all_rows_) std::memset(acc, 0, acc_bytes_);
   for (const Depthwise& depthwise : depthwise_) run(depthwise, whole, batch, options);
+  if (gradient_) gradient_->run(whole, options, reinterpret_cast<float*>(acc), acc_row_);
   for (const Sub& sub : subs_) {
     Filling filling{this, &sub, acc};
     RunOptions own = options;

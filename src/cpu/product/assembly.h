@@ -3,7 +3,9 @@
 // those of depthwise convolutions, have a kernel along the filters of all groups instead (decision 0252).
 #pragma once
 
+#include "cpu/product/filter_gradient.h"
 #include "cpu/product/gemm.h"
+#include "cpu/product/turned.h"
 
 #include <array>
 #include <optional>
@@ -47,7 +49,8 @@ class Assembly {
     Address b;
     std::int64_t b_first = 0;
     const Residue* part = nullptr;
-    std::vector<float> weights;  // as DepthwiseRun has them
+    std::vector<float> weights;          // as DepthwiseRun has them
+    std::optional<TurnedStrips> turned;  // of channels that lie apart
   };
 
   [[nodiscard]] bool is_depthwise(const ProductShape& whole, const Addressing& addressing) const;
@@ -75,6 +78,7 @@ class Assembly {
   std::vector<Residue> parts_;
   std::vector<Sub> subs_;
   std::vector<Depthwise> depthwise_;
+  std::optional<FilterGradient> gradient_;
   std::int64_t channels_ = 1;                      // of a narrow group
   std::vector<FilterVector> vectors_;              // of narrow groups
   std::array<unsigned char, 16> lane_{};           // of a vector
@@ -83,8 +87,8 @@ class Assembly {
   std::int64_t acc_row_ = 0;                       // of the accumulators
   std::int64_t piece_stride_ = 0, block_row_ = 0;  // of a block that is handed on in pieces
   std::size_t acc_bytes_ = 0;                      // all accumulators, in shared scratch; 0: they stay with a thread
-  // In a thread's scratch: what is handed on in pieces, a depthwise block's accumulators and addresses.
-  std::size_t piece_bytes_ = 0, block_bytes_ = 0;
+  // In a thread's scratch: what is handed on in pieces, a depthwise block's accumulators, addresses and turned strip.
+  std::size_t piece_bytes_ = 0, block_bytes_ = 0, strip_offset_ = 0;
   Blocking blocking_;
 };
 

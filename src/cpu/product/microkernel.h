@@ -178,6 +178,18 @@ struct DepthwiseRun {
   std::int64_t c_row = 0;
 };
 
+// The gradient of a depthwise convolution by its filters, in f32: c[t][channel] += the sum over pixels i of
+// dy[i][channel]
+// * x[i][t][channel]. c has whole vectors.
+struct DepthwiseGradient {
+  const char* const* x = nullptr;   // of pixel i and tap t: x[i * taps + t], its first channel
+  const char* const* dy = nullptr;  // of pixel i
+  int pixels = 0;
+  std::int64_t taps = 0, channels = 0;
+  float* c = nullptr;
+  std::int64_t c_row = 0;
+};
+
 struct Kernels {
   int lanes;          // 32-bit words in a vector
   int panel;          // columns in a full panel
@@ -220,6 +232,7 @@ struct Kernels {
   void (*thin_k_major)(const ThinRun& run) = nullptr;
   void (*thin_n_major)(const ThinRun& run) = nullptr;
   void (*depthwise)(const DepthwiseRun& run) = nullptr;
+  void (*depthwise_gradient)(const DepthwiseGradient& run) = nullptr;
   void (*small)(const SmallRun& run) = nullptr;
   // A contiguous in K, and a direct without `add`, which stores to c. Null in vectors of four.
   void (*upright)(const SmallRun& run) = nullptr;

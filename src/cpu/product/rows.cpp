@@ -426,6 +426,21 @@ int gathered_stretches(const Matrix& a, const Gathered& g, std::int64_t row0, in
   return static_cast<int>(stretch - to);
 }
 
+// Where the taps of a window lie, of which some are outside of the image; returns behind the last.
+const char** cut_addresses(const Windows& w, Spot plane, const char* data, std::int64_t size, const char* zeros,
+                           const char** to) {
+  for (std::int32_t t = 0; t < w.axes[0].taps; ++t, plane.move(w, 0, w.axes[0].reach)) {
+    Spot line = plane;
+    for (std::int32_t r = 0; r < w.axes[1].taps; ++r, line.move(w, 1, w.axes[1].reach)) {
+      Spot spot = line;
+      const bool there = inside(w, line.y, 2);
+      for (std::int32_t s = 0; s < w.axes[2].taps; ++s, spot.move(w, 2, w.axes[2].reach))
+        *to++ = there && spot.y[2] >= 0 && spot.y[2] < w.axes[2].extent ? data + spot.offset * size : zeros;
+    }
+  }
+  return to;
+}
+
 }  // namespace
 
 bool in_stretches(const Matrix& a) {
@@ -503,19 +518,31 @@ const char* column_elements(const Matrix& b, std::int64_t column, std::int64_t k
 
 void tap_addresses(const Matrix& a, const Windows& w, std::int64_t row0, int rows, const char* zeros, const char** to) {
   const auto* const data = static_cast<const char*>(a.data);
-  const std::int64_t size = size_of(a.dtype);
+  const std::int64_t size = size_of(a.dtype), taps = w.taps();
+  // Most windows are inside of the image as a whole, and their taps lie as the first one's do.
+  constexpr std::int64_t most_known = 64;
+  std::int64_t known[most_known];
+  Tap tap;
+  for (std::int64_t t = 0; t < std::min(taps, most_known); ++t, tap.step(w)) known[t] = tap.by.offset * size;
+  const Windows::Axis& x = w.axes[2];
+  const std::int32_t most = x.extent - 1 - (x.taps - 1) * x.reach;  // where the last whole window of a line begins
   Pixels pixels(w, row0);
-  for (int i = 0; i < rows; ++i, pixels.next()) {
-    Spot plane = pixels.spot;
-    for (std::int32_t t = 0; t < w.axes[0].taps; ++t, plane.move(w, 0, w.axes[0].reach)) {
-      Spot line = plane;
-      for (std::int32_t r = 0; r < w.axes[1].taps; ++r, line.move(w, 1, w.axes[1].reach)) {
-        Spot spot = line;
-        const bool there = inside(w, line.y, 2);
-        for (std::int32_t s = 0; s < w.axes[2].taps; ++s, spot.move(w, 2, w.axes[2].reach))
-          *to++ = there && spot.y[2] >= 0 && spot.y[2] < w.axes[2].extent ? data + spot.offset * size : zeros;
+  for (int left = rows; left > 0;) {
+    const int count = std::min(pixels.left(), left);
+    Spot spot = pixels.spot;
+    Three last = spot.y;
+    for (std::size_t axis = 0; axis < 2; ++axis) last[axis] += (w.axes[axis].taps - 1) * w.axes[axis].reach;
+    const bool tall = taps <= most_known && inside(w, spot.y, 2) && inside(w, last, 2);
+    for (int i = 0; i < count; ++i, spot.move(w, 2, x.step)) {
+      if (!tall || spot.y[2] < 0 || spot.y[2] > most) {
+        to = cut_addresses(w, spot, data, size, zeros, to);
+        continue;
       }
+      const char* const first = data + spot.offset * size;
+      for (std::int64_t t = 0; t < taps; ++t) *to++ = first + known[t];
     }
+    pixels.next(count);
+    left -= count;
   }
 }
 
