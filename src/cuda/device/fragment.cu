@@ -40,6 +40,9 @@ DEVICE void shared_store(u32 to, u16 a) { asm volatile("st.shared.u16 [%0], %1;"
 DEVICE void shared_load(u32 from, u32& a, u32& b) {
   asm volatile("ld.shared.v2.b32 {%0, %1}, [%2];" : "=r"(a), "=r"(b) : "r"(from) : "memory");
 }
+DEVICE void shared_load(u32 from, u32& a, u32& b, u32& c, u32& d) {
+  asm volatile("ld.shared.v4.b32 {%0, %1, %2, %3}, [%4];" : "=r"(a), "=r"(b), "=r"(c), "=r"(d) : "r"(from) : "memory");
+}
 DEVICE u32 shared_load_word(u32 from) { u32 r; asm volatile("ld.shared.b32 %0, [%1];" : "=r"(r) : "r"(from) : "memory"); return r; }
 DEVICE u32 shared_load_byte(u32 from) { u32 r; asm volatile("ld.shared.u8 %0, [%1];" : "=r"(r) : "r"(from) : "memory"); return r; }
 DEVICE void shared_store_byte(u32 to, u32 a) { asm volatile("st.shared.u8 [%0], %1;" ::"r"(to), "r"(a) : "memory"); }

@@ -8,18 +8,6 @@ DEVICE int map_rows(const TensorMap& map) { return int(map.word[2]); }
 DEVICE i64 map_pitch(const TensorMap& map) { return i64(map.word[3]); }
 DEVICE i64 map_batch(const TensorMap& map) { return i64(map.word[4]); }
 
-#ifndef POSTLUDE_HOST
-DEVICE void shared_load(u32 from, u32& a, u32& b, u32& c, u32& d) {
-  asm volatile("ld.shared.v4.b32 {%0, %1, %2, %3}, [%4];" : "=r"(a), "=r"(b), "=r"(c), "=r"(d) : "r"(from) : "memory");
-}
-// One warp's product of 16 x 8 over 32 bytes of K.
-DEVICE void mma(ACC& d0, ACC& d1, ACC& d2, ACC& d3, const u32 (&a)[4], const u32 (&b)[2]) {
-  asm volatile("mma.sync.aligned.m16n8" MMA_K ".row.col." MMA_D "." MMA_A "." MMA_B "." MMA_D " {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
-               : MMA_BOUND(d0), MMA_BOUND(d1), MMA_BOUND(d2), MMA_BOUND(d3)
-               : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
-}
-#endif
-
 DEVICE void finish_sync() { __syncthreads(); }
 
 // What the emitted load_issue and store_issue call. Each warp moves its own 16 rows of a subtile, 16 bytes a lane; nobody

@@ -45,6 +45,9 @@ const char* const sm90_gemm_text =
 const char* const async_text =
 #include "cuda/device/async.cu"
     ;
+const char* const mma_text =
+#include "cuda/device/mma.cu"
+    ;
 const char* const sm80_text =
 #include "cuda/device/sm80.cu"
     ;
@@ -278,6 +281,7 @@ std::string gemm_source(const KernelVariant& variant, const Schedule& s, const E
   text += agreed_gemm;
   text += fragment_text;
   if (!s.mma || s.ring) text += engine_text;
+  if (s.mma) text += mma_text;
   text += s.mma ? async_source() + sm80_text : sm90_text;
   if (!s.mma) text += wgmma_text(variant, s.bn);
   text += epilogue.text;
