@@ -190,6 +190,43 @@ TEST(Decision, LoadsTogetherWhatBeginsBetweenSectors) {
   EXPECT_EQ(copied(4, 39216, 15112), "1x1") << "few rows are bytes of B";
 }
 
+// Few rows of A read a B along K whose rows begin between 16 bytes as it lies, by a map for all rows that begin alike
+// (decision 0284), and up to 16 rows of A are read so too.
+TEST(Decision, ReadsRowsThatBeginAnywhere) {
+  const auto read = [](const char* text, const Shape& shape, Layout layout, const char* schedule) {
+    const Decision d = decide(subject(text, "sm_90a", schedule), layout, [](const auto&) { return std::string(); });
+    EXPECT_EQ(d.chosen()->schedule.shifted, to_string(d.chosen()->schedule).find(" shifted") != std::string::npos);
+    const auto maps_of = [&](Address::Of of) {
+      const auto& maps = d.kernels.back().maps;
+      return std::count_if(maps.begin(), maps.end(), [&](const MapField& m) { return m.address.of == of && m.down; });
+    };
+    return std::string(d.chosen()->schedule.shifted ? "shifted" : "") + (d.repack_a ? " A" : "") +
+           (d.repack_b ? " B" : "") + " " + std::to_string(maps_of(Address::Of::a)) + " " +
+           std::to_string(maps_of(Address::Of::b)) + (shape.m > 0 ? "" : " empty");
+  };
+  constexpr const char *plain = "def f(acc):\n    D: bf16 = acc\n    return D\n",
+                       *gate = "def f(acc):\n    a, b = chunk(acc, 2)\n    D: bf16 = a * b\n    return D\n";
+  const auto usual = [&](const char* text, const Shape& shape, const char* schedule = "") {
+    const Subject s = subject(text, "sm_90a", schedule);
+    return read(text, shape, usual_layout(s.problem, *s.program, shape), schedule);
+  };
+  EXPECT_EQ(usual(plain, {1, 7, 4096, 2051}), "shifted 8 8");
+  EXPECT_EQ(usual(plain, {1, 16, 4096, 2054}), "shifted 4 4");
+  EXPECT_EQ(usual(plain, {1, 17, 4096, 2052}), "shifted A 0 2") << "more rows of A are copied";
+  EXPECT_EQ(usual(plain, {1, 3, 2, 2051}), "shifted 8 8") << "fewer rows than maps";
+  EXPECT_EQ(usual(plain, {1, 7, 4096, 2056}), " 0 0") << "rows begin at 16 bytes";
+  EXPECT_EQ(usual(plain, {1, 65, 4096, 2051}), " A B 0 0") << "more rows copy B";
+  EXPECT_EQ(usual(gate, {1, 7, 4096, 2051}), " A B 0 0") << "pieces of a chunk";
+  EXPECT_EQ(usual(plain, {1, 7, 4096, 2051}, "pingpong 64x64x6 sub 32x2 aux 0 raster 2"), " A B 0 0") << "as asked";
+  const Subject s = subject(plain, "sm_90a");
+  Layout view = usual_layout(s.problem, *s.program, {1, 7, 4096, 2056});
+  view.b.alignment = 2;
+  EXPECT_EQ(read(plain, view.shape, view, ""), "shifted 0 1") << "all begin alike";
+  view.b.strides[1] = 4096, view.b.strides[2] = 1;
+  EXPECT_EQ(read(plain, view.shape, view, ""), " B 0 0") << "B along N";
+  EXPECT_THROW((void)usual(plain, {1, 7, 4096, 2056}, "pingpong 64x64x6 sub 32x2 aux 0 raster 2 shifted"), Error);
+}
+
 // Judged sources are rejected in order, and the next is taken that has fewer accumulators or narrower subtiles.
 TEST(Decision, TakesTheFirstThatIsNotRejected) {
   const Subject s = subject(bias_relu, "sm_90a");

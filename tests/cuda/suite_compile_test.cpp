@@ -23,7 +23,8 @@ TEST_P(SuiteCompiles, ForHopper) {
   const Target target = Target::parse("sm_90a");
   const Plan plan =
       postlude::compile(gemm, parse_file(std::string(POSTLUDE_SOURCE_DIR) + "/epilogues/" + name + ".py"), target);
-  for (const auto& [m, n, k] : {std::tuple{4096, 4096, 4096}, {64, 1024, 8192}, {58, 512, 400}}) {
+  for (const auto& [m, n, k] :
+       {std::tuple{4096, 4096, 4096}, {64, 1024, 8192}, {58, 512, 400}, {7, 4352, 3333}, {60, 4096, 3331}}) {
     const std::string schedules = plan.explain(ExplainPart::schedule, m, n, k);
     EXPECT_NE(schedules.find("chosen"), std::string::npos) << schedules;
     EXPECT_EQ(schedules.find("rejected"), std::string::npos) << "the heuristic's first choice does not compile well\n"

@@ -29,6 +29,13 @@ double portable(const Schedule& s, const EpilogueNeeds& needs, const Extents& e,
          (resident == 2 && blocks == 1 ? loop / 2 : 0);  // one block alone does not fill it
 }
 
+// Clocks of a stage of B as it lies: its windows, which lanes read and shift, products of 16 rows by 8 columns, and
+// what lanes shift of A (decision 0284).
+double shifted_clocks(const Schedule& s, const EpilogueNeeds& needs) {
+  const double sixteens = a_rows(s, needs) / 16.0;
+  return s.bn * (6 + 1.7 * sixteens) + 100 + 50 * sixteens + (needs.shifted_a ? 250 : 0);
+}
+
 // Clocks of one stage in a multiprocessor: its products, 2048 of bf16 a clock, of which smaller tiles and cooperative
 // ones reach less (decisions 0038, 0233), or its lines of 128 bytes, one in two clocks, and in twice that where they
 // begin between two sectors (decisions 0092, 0099). Narrow products read shared memory oftener than it allows.
@@ -42,6 +49,7 @@ double stage_clocks(const Schedule& s, const EpilogueNeeds& needs, const Extents
   const double area = double(s.bm) * s.bn, smaller = std::clamp(128.0 * 192 / area, 1.0, smallest);
   const double products = area / 32 * (1.0 + 0.04 * (smaller - 1) * smaller + (s.ping_pong ? 0 : 0.025)) * repeated;
   const auto rows = static_cast<double>(std::min<std::int64_t>(a_rows(s, needs), round_up(e.m, 8)));
+  if (s.shifted) return shifted_clocks(s, needs);
   const double lines = rows * line[static_cast<int>(needs.a_lines)] * (s.cluster_n > 1 ? shared : 1) +
                        s.bn * line[static_cast<int>(needs.b_lines)] * (s.cluster_m > 1 ? shared : 1);
   const double waiting = cluster_tiles(s) == 1 ? 1 : s.ping_pong ? 1.1 : 1.06;
@@ -176,7 +184,8 @@ double hopper(const Schedule& s, const EpilogueNeeds& needs, const Extents& e, i
   if (resident == 0 || (by_cluster && tiles.all > clusters(s.split, multiprocessors))) return infinite;
   const std::int64_t whole = whole_tiles(s, tiles, multiprocessors), units = (tiles.all - whole) * s.split;
   const auto whole_waves = double(whole) / resident, waves = by_cluster ? 1.0 : double(ceil_div(units, resident));
-  const auto k_blocks = double(ceil_div(e.k * needs.element_bytes, 128)), of_part = std::ceil(k_blocks / s.split);
+  const auto k_blocks = double(ceil_div(e.k * needs.element_bytes, k_bytes(s))),
+             of_part = std::ceil(k_blocks / s.split);
   const double crowd = crowded(s, needs, resident, multiprocessors);
   const double stage = needs.counts_pixels ? std::max(stage_clocks(s, needs, e, 1) * crowd, fetching(s, needs))
                                            : stage_clocks(s, needs, e, crowd);
@@ -294,7 +303,7 @@ int later_blocks(const Schedule& s, const EpilogueNeeds& needs, const Extents& e
   if ((tiles.all - whole_tiles(s, tiles, multiprocessors)) * s.split > resident) return 0;  // others were taken before
   const double clocks = 1300 + left_by_part(s, e) / (s.ping_pong ? 18 : 36);
   const double stage = stage_clocks(s, needs, e, crowded(s, needs, resident, multiprocessors));
-  const std::int64_t k_blocks = ceil_div(e.k * needs.element_bytes, 128);
+  const std::int64_t k_blocks = ceil_div(e.k * needs.element_bytes, k_bytes(s));
   return static_cast<int>(std::min(clocks / stage, std::max(0.0, double(k_blocks / s.split - 1))));
 }
 

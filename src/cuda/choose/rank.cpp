@@ -45,7 +45,7 @@ struct Ranked {
 void rank_tile(std::vector<Ranked>& ranked, Schedule s, const EpilogueNeeds& needs, const Extents& e,
                int multiprocessors) {
   const Tiles tiles = tiles_of(s, needs, e.batch, e.m, e.columns);
-  const std::int64_t k_blocks = ceil_div(e.k * needs.element_bytes, 128);
+  const std::int64_t k_blocks = ceil_div(e.k * needs.element_bytes, k_bytes(s));
   s.raster = static_cast<int>(round_up(raster_of(needs, e.columns, e.k, tiles.beside, multiprocessors), s.cluster_m));
   if (!illegal(s, needs).empty()) return;
   const auto cost = [&] { return microseconds(s, needs, e, multiprocessors); };
@@ -77,7 +77,8 @@ void rank_tile(std::vector<Ranked>& ranked, Schedule s, const EpilogueNeeds& nee
 // Clusters whose tiles load together are worth it where lines are slow; elsewhere they only wait for each other. Those
 // that read windows were not measured (decision 0194).
 bool loads_together(const EpilogueNeeds& needs) {
-  return !needs.windows && !needs.counts_pixels && std::max(needs.a_lines, needs.b_lines) >= Lines::between;
+  return !needs.windows && !needs.counts_pixels && !needs.shifted &&
+         std::max(needs.a_lines, needs.b_lines) >= Lines::between;
 }
 
 }  // namespace

@@ -37,6 +37,8 @@ constexpr Tile tiles_between[] = {
 // Of a turned product, whose columns are few and of any number (decision 0266).
 constexpr Tile tiles_turned[] = {{true, 128, 112},  {true, 128, 144},  {true, 128, 176},  {true, 192, 112},
                                  {false, 128, 144}, {false, 128, 176}, {false, 128, 208}, {false, 128, 240}};
+// Of few rows by a B that is read as it lies (decision 0284).
+constexpr Tile tiles_shifted[] = {{true, 64, 64}, {true, 64, 128}};
 constexpr Tile mma_tiles[] = {{true, 256, 128}, {true, 128, 256}, {true, 128, 128},
                               {true, 256, 64},  {true, 128, 64},  {true, 64, 64}};
 
@@ -209,7 +211,7 @@ std::string to_string(const Schedule& s) {
   const std::string cluster = " cluster " + std::to_string(s.cluster_m) + "x" + std::to_string(s.cluster_n);
   return text + (cluster_tiles(s) > 1 ? cluster : "") + (s.split > 1 ? " split " + std::to_string(s.split) : "") +
          (s.by_memory ? " by memory" : "") + (s.in_shares ? " in shares" : "") + (s.at_end ? " at end" : "") +
-         (s.looped ? " looped" : "");
+         (s.shifted ? " shifted" : "") + (s.looped ? " looped" : "");
 }
 
 // What follows from a direct stencil's strips: a row's pixels, four a fragment, are the columns of a subtile.
@@ -264,6 +266,7 @@ Schedule parse_schedule(std::string_view text) {
   s.by_memory = more && take(" by memory");
   s.in_shares = s.by_memory && take(" in shares");
   s.at_end = s.by_memory && take(" at end");
+  s.shifted = take(" shifted");
   s.looped = take(" looped");
   const std::string_view name = kind;
   if (read != 8 || static_cast<std::size_t>(length) != text.size() ||
@@ -324,13 +327,20 @@ int blocks(const Schedule& s, const EpilogueNeeds& n, Tiles tiles, int multiproc
   return static_cast<int>(std::min(units, round_up(ceil_div(units, waves), group)));
 }
 
+int shifted_a_bytes(const Schedule& s, const EpilogueNeeds& n) {
+  if (n.shifted_a == 0) return a_rows(s, n) * k_bytes(s);
+  const std::int64_t box = round_up(std::int64_t{a_rows(s, n)} / n.shifted_a * window_bytes(s), 128);
+  return static_cast<int>(round_up(box * n.shifted_a, 1024));
+}
+
 int shared_bytes(const Schedule& s, const EpilogueNeeds& n) {
   if (s.strip_x) return stencil_memory(s, n).all();
   if (s.mma) {  // the epilogue's memory lies where the stages were
     return std::max(s.stages * (s.bm + s.bn) * k_bytes(s),
                     consumers(s) * (d_bytes(s, n) + s.aux_stages * aux_bytes(s, n) + n.scratch_bytes));
   }
-  return 1024 + s.stages * (a_rows(s, n) + s.bn) * 128 + 2 * s.d_buffers * d_bytes(s, n) +
+  const int stage = s.shifted ? shifted_a_bytes(s, n) + s.bn * window_bytes(s) : (a_rows(s, n) + s.bn) * 128;
+  return 1024 + s.stages * stage + 2 * exchange_bytes(s) + 2 * s.d_buffers * d_bytes(s, n) +
          2 * s.aux_stages * aux_bytes(s, n) + 2 * n.scratch_bytes + 16 * s.stages + 32 * s.aux_stages +
          (cluster_parts(s) > 1 ? 16 : 0);
 }
@@ -464,6 +474,9 @@ std::string illegal(const Schedule& s, const EpilogueNeeds& n) {
   if (n.block_rows && n.block_rows % s.bm)
     return "a tile of " + text(s.bm) + " rows does not divide the " + text(n.block_rows) + " of a block of groups";
   if (n.whole_k && s.split > 1) return "the residues of a strided data gradient are not split";
+  if (s.shifted != n.shifted) return n.shifted ? "B is to be read as it lies" : "B is not read as it lies";
+  if (s.shifted && (s.mma || !s.ping_pong || s.bm != 64 || s.bn % 64 || s.bn > 128 || cluster_tiles(s) > 1))
+    return "rows of B that begin anywhere are shifted for tiles of 64 rows and 64 or 128 columns in ping-pong";
   if (n.b_mn_major && s.bn % 64) return "B along N needs tiles that are a multiple of 64 columns";
   if (s.stages < 2 || s.stages > most_stages) return "stages are 2 to " + text(most_stages);
   if (s.mma && s.d_buffers != 1) return "staged outputs have one buffer";
@@ -547,11 +560,12 @@ Schedule fill_shared(Schedule tile, const EpilogueNeeds& needs) {
 std::vector<Schedule> candidates(const EpilogueNeeds& needs, bool mma) {
   std::vector<Schedule> found;
   const auto add = [&](const Tile& t) {
-    Schedule s{.mma = mma, .ping_pong = t.ping_pong, .bm = t.bm, .bn = t.bn};
+    Schedule s{.mma = mma, .ping_pong = t.ping_pong, .bm = t.bm, .bn = t.bn, .shifted = needs.shifted};
     s = fill_shared(s, needs);
     if (s.stages) found.push_back(s);
   };
   if (needs.stencil) return stencils(needs);
+  if (needs.shifted) return std::for_each(std::begin(tiles_shifted), std::end(tiles_shifted), add), found;
   if (mma) std::for_each(std::begin(mma_tiles), std::end(mma_tiles), add);
   else std::for_each(std::begin(tiles), std::end(tiles), add);
   if (mma || needs.counts_pixels) return found;

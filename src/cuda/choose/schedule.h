@@ -26,7 +26,10 @@ struct Schedule {
   bool in_shares = false;  // where each adds a share of the tile, else the last adds all others (decision 0074)
   bool at_end = false;     // only of tiles behind the last whole wave of them
   int cluster_m = 1, cluster_n = 1;  // tiles of a cluster along M and N, whose blocks load together what they share
-  bool looped = false;               // the epilogue's code stands once for the fragments of a subtile (decision 0110)
+  // B's rows, which begin between 16 bytes, are read as they lie: consumers multiply what lanes have shifted (decision
+  // 0284).
+  bool shifted = false;
+  bool looped = false;  // the epilogue's code stands once for the fragments of a subtile (decision 0110)
   // A stencil, whose blocks are as the portable kernel's: pixels of one channel that a lane adds up; 0: it is none.
   int strip_x = 0, strip_y = 0;
   int ring = 0;         // rows of pixels of bands in shared memory, where the copy engine loads them; 0: threads do
@@ -40,10 +43,10 @@ struct Schedule {
 };
 
 // A schedule as text, "pingpong 128x192x5 sub 64x2 aux 2 raster 8" (or cooperative, or mma; "split 2"
-// or "split 26 by memory", or that "in shares" or "at end" or both, behind it), "stencil 256x32 sub 32x1 aux 2 strip
-// 14x4" "bands 256x32 sub 32x1 aux 2 rows 2 images 1" (or that with "ring 14", or "ring 14 beside", behind it), or
-// "direct 8x64 strip 4x4" (or that with "images 8" behind it), and back. parse_schedule throws bad_schedule, naming
-// what is wrong.
+// or "split 26 by memory", or that "in shares" or "at end" or both, or "shifted", behind it), "stencil 256x32 sub 32x1
+// aux 2 strip 14x4" "bands 256x32 sub 32x1 aux 2 rows 2 images 1" (or that with "ring 14", or "ring 14 beside", behind
+// it), or "direct 8x64 strip 4x4" (or that with "images 8" behind it), and back. parse_schedule throws bad_schedule,
+// naming what is wrong.
 [[nodiscard]] std::string to_string(const Schedule& schedule);
 [[nodiscard]] Schedule parse_schedule(std::string_view text);
 
@@ -92,6 +95,8 @@ struct EpilogueNeeds {
   int a_rows =
       0;  // rows of A in a stage of a tile of 64 where M is fewer: what stands there for others is not used; 0: 64
   bool b_mn_major = false;
+  bool shifted = false;   // B's rows begin anywhere, and no copy of them is made
+  int shifted_a = 0;      // and so do A's: those that begin alike are so many apart; 0: at 16 bytes
   int block_columns = 0;  // tiles divide this: columns that share their rows of A (groups of channels); 0: all
   int block_rows = 0;     // and rows that share their columns of B
   int b_box = 0;  // of filters in groups, read as they lie: at most so many columns a box (along N: of K); 0: any
@@ -169,7 +174,11 @@ struct StencilMemory {
 [[nodiscard]] inline int cluster_blocks(const Schedule& s) { return cluster_parts(s) * cluster_tiles(s); }
 // Tiles of 32 columns are for products of so few that each is a block's only one (decision 0209).
 [[nodiscard]] inline bool is_narrow(const Schedule& s) { return !s.mma && s.bn < 64; }
-[[nodiscard]] inline int k_bytes(const Schedule& s) { return s.mma ? 64 : 128; }  // a stage
+[[nodiscard]] inline int k_bytes(const Schedule& s) { return s.mma ? 64 : s.shifted ? 256 : 128; }  // a stage
+// A stage of B, and what consumers exchange sums through, of B as it lies (device/sm90_shifted.cu).
+[[nodiscard]] inline int window_bytes(const Schedule& s) { return k_bytes(s) + 16; }      // of a row
+[[nodiscard]] int shifted_a_bytes(const Schedule& schedule, const EpilogueNeeds& needs);  // a stage of A
+[[nodiscard]] inline int exchange_bytes(const Schedule& s) { return s.shifted ? 16 * 4 * s.bn : 0; }
 
 // Whether a consumer's tile has all rows of its columns, so that no statistic needs another tile's.
 [[nodiscard]] inline bool lone_columns(const Schedule& s, const EpilogueNeeds& n, std::int64_t m) {

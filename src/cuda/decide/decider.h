@@ -108,6 +108,8 @@ class Decider {
   [[nodiscard]] Major in_groups(const Contraction& gemm, bool mn_allowed);
   [[nodiscard]] Shape product_shape(bool mma) const;
   [[nodiscard]] std::string portable_reason(const Contraction& gemm) const;
+  [[nodiscard]] int apart(const Placed& operand, int rows_axis, std::int64_t rows) const;
+  [[nodiscard]] bool shift(const Contraction& gemm);
   void arrange(const Contraction& gemm, bool mma, bool b_mn_allowed, int parts = 1);
   [[nodiscard]] bool by_padded_taps() const;
   void fuse(const Contraction& gemm);
@@ -179,6 +181,8 @@ class Decider {
   void map_pixels(Kernel& k, const agreed::WindowRows& w, DType type, const Address& from, int pixels) const;
   void map_a(Kernel& k, const Contraction& gemm, int rows) const;
   void map_b(Kernel& k, const Contraction& gemm, int rows) const;
+  void map_shifted(Kernel& k, const Contraction& gemm, bool of_a, int first) const;
+  void map_shifts(Kernel& k, const Contraction& gemm, int edge_a) const;
   void map_scattered(Kernel& k, const Address& address, DType type, std::int64_t width, std::int64_t stride,
                      int row_bytes, int rows) const;
   void map_tile(Kernel& k, DType type, const Memory& memory, const lower::ColumnMap& columns, int rows) const;
@@ -196,7 +200,7 @@ class Decider {
   std::vector<Memory> memory_;           // of them
   std::vector<bool> lent_;               // outputs in whose memory a crossing lives
 
-  bool stream_ = false;
+  bool stream_ = false, may_shift_ = true;
   const KernelPart* part_ = nullptr;       // which of the layout's is decided on or emitted; none: it has none
   int first_tile_ = 0, launch_tiles_ = 0;  // of a residue in its launch, and of all in it
   std::string rows_portable_;              // why A's rows take the portable kernel on Hopper

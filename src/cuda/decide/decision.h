@@ -101,6 +101,7 @@ struct MapField {  // 16 words that the driver encodes for the copy engine
     std::array<int, 3> lower, upper, step;
   };
   std::optional<Pixels> pixels{};
+  bool down = false;  // it begins with the 16 bytes in which the address is
 };
 
 struct Kernel {

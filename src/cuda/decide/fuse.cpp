@@ -177,11 +177,38 @@ std::string Decider::portable_reason(const Contraction& gemm) const {
 Lines Decider::lines(bool of_a) const {
   const bool copied = of_a ? d_.repack_a : d_.repack_b, walked = variant_.a_form || variant_.b_form || b_k();
   if (copied && !walked) return Lines::copied;
+  if (of_a ? variant_.shifted_a : variant_.shifted) return Lines::between;
   if (copied || (of_a ? variant_.a_form : variant_.b_form || b_k())) return Lines::aligned;
   const std::int64_t stride =
       of_a ? layout_.a.strides[variant_.a_mn_major ? 2 : 1] : layout_.b.strides[variant_.b_mn_major ? 1 : 2];
   const std::int64_t bytes = stride * size_of(variant_.a);
   return bytes % 128 == 0 ? Lines::aligned : bytes % 32 == 0 ? Lines::at_sectors : Lines::between;
+}
+
+// By how many maps rows along K are read as they lie, which begin between 16 bytes; 0: not so. Rows that begin alike
+// are as many apart.
+int Decider::apart(const Placed& o, int rows_axis, std::int64_t rows) const {
+  const std::int64_t row = o.strides[rows_axis], k = o.strides[3 - rows_axis], batch = o.strides[0];
+  int apart = 1;
+  while (apart * row % 8 != 0) apart *= 2;
+  const bool legal = k == 1 && o.alignment >= 2 && map_stride(apart * row, 2, rows) &&
+                     (batch == 0 || map_stride(batch, 2, shape_.batch));
+  return legal ? apart : 0;
+}
+
+// Whether few rows of A read a B along K as it lies, or it is copied (decision 0284). Of A the few that are 16 rows of
+// a product are read so too; more are shifted for each tile again, and a copy of them takes less.
+bool Decider::shift(const Contraction& gemm) {
+  constexpr std::int64_t most_rows = 64, most_of_a = 16;
+  const auto& asked = subject_.request.schedule;
+  const bool plain = !variant_.a_form && !variant_.b_form && !layout_.diagonal && !layout_.b_count && !layout_.beside &&
+                     !layout_.a_k && !b_k() && !part_ && !layout_.padded && !layout_.images;
+  if (!may_shift_ || !plain || size_of(gemm.b) != 2 || shape_.m > most_rows || (asked && !asked->shifted)) return false;
+  variant_.shifted = apart(layout_.b, 2, shape_.n);
+  if (variant_.shifted == 0) return false;
+  if (d_.repack_a && shape_.m <= most_of_a) variant_.shifted_a = apart(layout_.a, 1, shape_.m);
+  d_.repack_a = d_.repack_a && variant_.shifted_a == 0, d_.repack_b = false;
+  return true;
 }
 
 // `parts`: pieces of a chunk.
@@ -240,6 +267,11 @@ void Decider::arrange(const Contraction& gemm, bool mma, bool b_mn_allowed, int 
     b = Major::repack;
   }
   d_.repack_a = a == Major::repack, d_.repack_b = b == Major::repack;
+  if (d_.repack_b && !mma && parts == 1) {
+    const bool copies_a = std::exchange(d_.repack_a, a != Major::k);  // consumers read rows along K
+    if (shift(gemm)) return;
+    d_.repack_a = copies_a;
+  }
   // What is copied for its lines' lengths alone keeps their order: a copy that turns them takes 1.4 times as long
   // (decision 0238). B along N needs 64 columns side by side, which a schedule may not have.
   const auto& asked = subject_.request.schedule;
@@ -289,13 +321,17 @@ void Decider::fuse(const Contraction& gemm) {
   // Of a piece of B along N the portable kernel reads eight columns at once, Hopper's boxes have 64 of a piece, which
   // five and more have not side by side in a tile. Pieces that begin between 16 bytes are copied (decision 0240).
   const bool whole = columns_ % 8 == 0 || (!mma && layout_.b.strides[0] == 0);
-  arrange(gemm, mma, parts == 1 || (parts <= 4 && whole && accumulator_piece(phase) % (mma ? 8 : 64) == 0), parts);
-  variant_.padded_taps = layout_.padded.has_value(), variant_.turned = layout_.turned;
-  // Addresses of outputs and operands decide how they are reached; those of the workspace are aligned.
-  Chosen chosen =
-      choose_product({program_, product_phase_, variant_, mma, places(program_, memory_, columns), product_shape(mma),
-                      columns_, in_order(), request.schedule, subject_.multiprocessors, lines(true), lines(false)},
-                     judge_);
+  const auto choose = [&] {
+    arrange(gemm, mma, parts == 1 || (parts <= 4 && whole && accumulator_piece(phase) % (mma ? 8 : 64) == 0), parts);
+    variant_.padded_taps = layout_.padded.has_value(), variant_.turned = layout_.turned;
+    // Addresses of outputs and operands decide how they are reached; those of the workspace are aligned.
+    return choose_product(
+        {program_, product_phase_, variant_, mma, places(program_, memory_, columns), product_shape(mma), columns_,
+         in_order(), request.schedule, subject_.multiprocessors, lines(true), lines(false)},
+        judge_);
+  };
+  Chosen chosen = choose();
+  if (!chosen.product && variant_.shifted) may_shift_ = false, chosen = choose();
   product_ = std::move(chosen.product);
   if (part_ && product_ && product_->epilogue.across_tiles()) {
     product_.reset();

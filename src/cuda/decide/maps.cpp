@@ -40,7 +40,7 @@ void Decider::map_pixels(Kernel& k, const agreed::WindowRows& w, DType type, con
 
 // `rows`: of a box along K, here and below.
 void Decider::map_a(Kernel& k, const Contraction& gemm, int rows) const {
-  const int bk = static_cast<int>(k_bytes(product_->schedule) / size_of(gemm.a));
+  const int bk = static_cast<int>(std::min(128, k_bytes(product_->schedule)) / size_of(gemm.a));
   if (product_->schedule.ring) {  // rows of pixels, each of a few images
     const agreed::WindowRows& w = *windows();
     const BandPixels pixels = band_pixels(product_->schedule, variant_.stencil);
@@ -59,6 +59,10 @@ void Decider::map_a(Kernel& k, const Contraction& gemm, int rows) const {
   }
   if (const auto* w = windows(); w && !product_->schedule.mma) {
     map_pixels(k, *w, gemm.a, layout_.images ? packed_images_ : Address{Address::Of::a}, product_->schedule.bm);
+    return;
+  }
+  if (variant_.shifted_a) {
+    map_shifted(k, gemm, true, 0);
     return;
   }
   const Address from = d_.repack_a ? packed_a_ : Address{Address::Of::a};
@@ -117,6 +121,10 @@ void Decider::map_b(Kernel& k, const Contraction& gemm, int rows) const {
     map(k, from, gemm.b, dimensions, 128);
     return;
   }
+  if (variant_.shifted) {
+    map_shifted(k, gemm, false, 0);
+    return;
+  }
   const MapField::Dimension along_k{depth, 1, bk};
   if (variant_.b_mn_major) {
     const int pieces = variant_.b_pieces;
@@ -133,6 +141,38 @@ void Decider::map_b(Kernel& k, const Contraction& gemm, int rows) const {
   } else {
     map(k, from, gemm.b, {along_k, {b_rows(), row, rows}, batches}, 128);
   }
+}
+
+// Of A or B as it lies the rows that begin alike, from row `first` on.
+void Decider::map_shifted(Kernel& k, const Contraction& gemm, bool of_a, int first) const {
+  const Schedule& s = product_->schedule;
+  const std::int64_t row = of_a ? layout_.a.strides[1] : layout_.b.strides[2], rows = of_a ? shape_.m : shape_.n,
+                     batch = of_a ? layout_.a.strides[0] : layout_.b.strides[0];
+  const int apart = of_a ? variant_.shifted_a : variant_.shifted, bytes = static_cast<int>(size_of(gemm.a)),
+            box = (of_a ? a_rows(s, product_->epilogue.needs) : s.bn) / apart;
+  Address from = of_a ? Address{Address::Of::a} : b_address(gemm);
+  if (first < rows) from.offset += first * row * bytes;
+  map(k, from, gemm.a,
+      {{shape_.k, 1, window_bytes(s) / bytes},
+       {ceil_div(rows - first, apart), apart * row, box},
+       {batch ? shape_.batch : 1, batch, 1}},
+      16);
+  k.maps.back().down = true;
+}
+
+// Behind all other maps: in place of those of edges what lanes shift by, an address and a stride, and those of the
+// other rows.
+void Decider::map_shifts(Kernel& k, const Contraction& gemm, int edge_a) const {
+  const auto place = [&](const Address& address, std::int64_t row) {
+    k.addresses.push_back({k.block.size(), address});
+    k.block.resize(k.block.size() + map_words);
+    k.block[k.block.size() - map_words + 1] = word(row * size_of(gemm.a));
+  };
+  if (variant_.shifted_a) place({Address::Of::a}, layout_.a.strides[1]);
+  else map_a(k, gemm, edge_a);
+  place(b_address(gemm), layout_.b.strides[2]);
+  for (int first = 1; first < variant_.shifted; ++first) map_shifted(k, gemm, false, first);
+  for (int first = 1; first < variant_.shifted_a; ++first) map_shifted(k, gemm, true, first);
 }
 
 // Rows of a residue as pixels that the copy engine walks.

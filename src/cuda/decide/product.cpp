@@ -143,7 +143,8 @@ Choice choose(const Site& site, Hold hold) {
   e.needs.b_mn_major = site.variant.b_mn_major;
   e.needs.a_lines = site.a_lines, e.needs.b_lines = site.b_lines;
   (site.variant.b_form ? e.needs.b_taps : e.needs.a_taps) = site.variant.taps;
-  e.needs.turned = site.variant.turned;
+  e.needs.turned = site.variant.turned, e.needs.shifted = site.variant.shifted != 0;
+  e.needs.shifted_a = site.variant.shifted_a;
   e.needs.windows = site.variant.a_form != 0;
   e.needs.whole_k = site.variant.scattered, e.needs.counts_pixels = site.variant.b_form == 2;
   e.needs.block_columns = site.variant.block_columns, e.needs.block_rows = site.variant.block_rows;

@@ -231,7 +231,8 @@ extern "C" __global__ void __launch_bounds__(384, 1) CLUSTER postlude_gemm(const
     fence_mbarrier_init();
     fence_async_shared();
   } else if (warpgroup == 1 && warp == 0 && elect_one()) {
-    for (int i = 0; i < MAPS; ++i) tma_prefetch(one.map[i]);
+    for (int i = 0; i < MAPS; ++i)
+      if (!(SHIFTED && i == EDGE_B) && !(SHIFTED_A && i == EDGE_A)) tma_prefetch(one.map[i]);
   }
 #if CLUSTER_BLOCKS > 1
   cluster_sync();
@@ -281,6 +282,10 @@ extern "C" __global__ void __launch_bounds__(384, 1) CLUSTER postlude_gemm(const
                   aux_full + 8 * AUX_STAGES * wg, aux_empty + 8 * AUX_STAGES * wg, 0, 0, 0};
     Epilogue epilogue;
     Tile tile;
+#if SHIFTED
+    Windows windows;
+    windows.begin(one, warp, lane);
+#endif
 #if HOLDS
     tile.tag = tag;
 #endif
@@ -334,6 +339,17 @@ extern "C" __global__ void __launch_bounds__(384, 1) CLUSTER postlude_gemm(const
 #endif
       // There is a K (Decider::decide_product): a loop that may not run at all cost a select for each accumulator, a tile.
       int kb = 0;
+#if SHIFTED
+      float sums[SIXTEENS][QUARTER][4] = {};
+      do {
+        mbarrier_wait(full + 8 * stage, phase);
+        windows.multiply(smem + stage * A_BYTES, smem + SMEM_B + stage * B_BYTES, sums);
+        fence_async_shared();  // as behind take_operands
+        __syncwarp();
+        give_back(stage);
+        if (++stage == STAGES) stage = 0, phase ^= 1;
+      } while (++kb < k_blocks);
+#else
       do {
         const int begin = kb, end = PROMOTED ? min(kb + PROMOTED, k_blocks) : k_blocks;
         do {
@@ -365,10 +381,13 @@ extern "C" __global__ void __launch_bounds__(384, 1) CLUSTER postlude_gemm(const
           for (int j = 0; j < BN / 2; ++j) acc[i][j] += part[i][j];
 #endif
       } while (PROMOTED && kb < k_blocks);
+#endif
 #if PINGPONG
       if (Loop::has(p, t + Loop::step())) named_arrive(order + (wg ^ 1), 256);
 #endif
-#if !PROMOTED
+#if SHIFTED
+      Windows::exchange(tile, smem + SMEM_EXCHANGE + wg * EXCHANGE_BYTES, sums, acc);
+#elif !PROMOTED
       wgmma_wait<0>();
       give_back(previous);
 #endif

@@ -7,11 +7,18 @@ R"cuda(
 // emitted. The epilogue's columns are the output's: behind a chunk in PARTS pieces each comes from as many
 // accumulator columns, OUT_N apart: a tile has columns of one piece of B, then those of the next.
 
-// One stage: 128 bytes of K for each row. Where A has few rows, what the products read behind them is whatever lies there: it
-// becomes rows that do not exist.
-constexpr int A_BYTES = A_ROWS * 128, B_BYTES = BN * 128;
+// One stage: 128 bytes of K for each row (of windows of B 256). Where A has few rows, what the products read behind them is whatever
+// lies there: it becomes rows that do not exist.
+#if SHIFTED_A
+constexpr int A_BYTES = (SHIFTED_A * BOX_BYTES_A + 1023) / 1024 * 1024, B_BYTES = BN * WINDOW;
+#elif SHIFTED
+constexpr int A_BYTES = A_ROWS * STAGE_K, B_BYTES = BN * WINDOW;
+#else
+constexpr int A_BYTES = A_ROWS * 128, B_BYTES = BN * 128, EXCHANGE_BYTES = 0;
+#endif
 constexpr int SMEM_B = STAGES * A_BYTES;
-constexpr int SMEM_D = SMEM_B + STAGES * B_BYTES;
+constexpr int SMEM_EXCHANGE = SMEM_B + STAGES * B_BYTES;
+constexpr int SMEM_D = SMEM_EXCHANGE + 2 * EXCHANGE_BYTES;
 constexpr int SMEM_AUX = SMEM_D + 2 * D_BUFFERS * D_BYTES;
 constexpr int SMEM_SCRATCH = SMEM_AUX + 2 * AUX_STAGES * AUX_BYTES;
 constexpr int SMEM_BARRIERS = SMEM_SCRATCH + 2 * SCRATCH_BYTES;
@@ -111,14 +118,16 @@ struct Loop {
       rows = p.m - w.m * BM, columns = p.n - w.n * OUT_N;
 #if A_FORM
       bytes = A_BYTES;
+#elif SHIFTED_A
+      bytes = min(SHIFTED_A, rows) * BOX_ROWS_A * WINDOW;
 #else
       if (TILES_TOGETHER > 1) rows = max(rows, 0);  // of a tile that does not exist
       bytes = A_MN_MAJOR ? min(BM, (rows + 63) / 64 * 64) * 128 : 0;
       #pragma unroll
       for (int i = 0; i < A_ROWS && !A_MN_MAJOR; i += A_BOX)
-        if (TILES_TOGETHER == 1 || i < rows) bytes += 128 * (i + A_BOX > rows ? p.edge_a : A_BOX);
+        if (TILES_TOGETHER == 1 || i < rows) bytes += STAGE_K * (i + A_BOX > rows ? p.edge_a : A_BOX);
 #endif
-#if B_FORM
+#if B_FORM || SHIFTED
       bytes += B_BYTES;
 #else
       #pragma unroll
@@ -143,6 +152,10 @@ struct Loop {
 #if A_FORM
       #pragma unroll
       for (int i = 0; i < 128 / A_RUN; ++i) window.load(p.rows, p.map[0], a + i * BM * A_RUN, bar);
+#elif SHIFTED_A
+      #pragma unroll
+      for (int r = 0; r < SHIFTED_A; ++r)
+        if (r < rows) tma_load(a + r * BOX_BYTES_A, p.map[r ? EDGE_B + SHIFTED - 1 + r : 0], bar, k, 0, w.batch * p.a_batch);
 #elif A_MN_MAJOR
       #pragma unroll
       for (int i = 0; i < BM / 64; ++i)
@@ -152,13 +165,19 @@ struct Loop {
         }
 #else
       const int i = CLUSTER_N > 1 ? rank() * A_BOX : 0;
-      if (TILES_TOGETHER == 1 || i < rows)
-        load_box<CLUSTER_N>(a + i * 128, p.map[i + A_BOX > rows ? EDGE_A : 0], bar, k, w.m * BM + i, w.batch * p.a_batch);
+      #pragma unroll
+      for (int line = 0; line < STAGE_K; line += 128)
+        if (TILES_TOGETHER == 1 || i < rows)
+          load_box<CLUSTER_N>(a + i * 128 + line * A_ROWS, p.map[i + A_BOX > rows ? EDGE_A : 0], bar, k + line / ELEM_BYTES, w.m * BM + i, w.batch * p.a_batch);
 #endif
     }
     METHOD void load_b(const Params& p, u32 b, u32 bar) {
 #if B_FORM
       pixels.load(p.rows, p.map[1], b, bar);
+#elif SHIFTED
+      #pragma unroll
+      for (int r = 0; r < SHIFTED; ++r)
+        tma_load(b + r * BOX_ROWS_B * WINDOW, p.map[r ? EDGE_B + r : 1], bar, k, w.n * BOX_ROWS_B, b_batch);
 #else
 #if B_TAPS == 2  // backwards, along each axis
       const auto back = [&](int axis, int tap) { return p.rows.axis[axis].taps - 1 - tap; };

@@ -1,6 +1,6 @@
 R"cuda(
 // Where the copy engine loads the windows of a convolution from, a stage after another.
-constexpr int BK = 128 / ELEM_BYTES;
+constexpr int BK = STAGE_K / ELEM_BYTES;
 
 #if A_FORM
 // The windows of BM pixels, from row `row` on, A_RUN bytes of K after another: the copy engine walks the pixels, also into the next

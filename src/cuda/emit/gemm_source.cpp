@@ -36,6 +36,9 @@ const char* const sm90_text =
 const char* const sm90_windows_text =
 #include "cuda/device/sm90_windows.cu"
     ;
+const char* const sm90_shifted_text =
+#include "cuda/device/sm90_shifted.cu"
+    ;
 const char* const sm90_loop_text =
 #include "cuda/device/sm90_loop.cu"
     ;
@@ -158,6 +161,9 @@ std::string gemm_source(const KernelVariant& variant, const Schedule& s, const E
     define("BY_CLUSTER", cluster_parts(s) > 1);
     define("PARTS_WORD", epilogue.words);
     define("B_PIECES", variant.b_pieces > 1);
+    define("STAGE_K", k_bytes(s));
+    define("SHIFTED", variant.shifted);
+    define("SHIFTED_A", variant.shifted_a);
   }
   define("CLUSTER_M", s.cluster_m);
   define("CLUSTER_N", s.cluster_n);
@@ -204,11 +210,12 @@ std::string gemm_source(const KernelVariant& variant, const Schedule& s, const E
     define("EDGE_A", 2 + epilogue.maps);
     define("EDGE_B", 3 + epilogue.maps);
   }
-  define("MAPS", 2 + epilogue.maps + (s.mma ? 0 : 2));
+  define("MAPS",
+         2 + epilogue.maps + (s.mma ? 0 : 2 + std::max(0, variant.shifted - 1) + std::max(0, variant.shifted_a - 1)));
   const int words = epilogue.words + (s.by_memory ? part_words : 0);
   define("WORDS", words ? words : 1);
   define("ACC", is_float(variant.a) ? "float" : "int");
-  if (s.mma) {
+  if (s.mma || s.shifted) {
     const auto quoted = [](const std::string& word) { return "\"" + word + "\""; };
     define("MMA_A", quoted(element(variant.a)));
     define("MMA_B", quoted(element(variant.b)));
@@ -281,14 +288,13 @@ std::string gemm_source(const KernelVariant& variant, const Schedule& s, const E
   text += agreed_gemm;
   text += fragment_text;
   if (!s.mma || s.ring) text += engine_text;
-  if (s.mma) text += mma_text;
+  if (s.mma || s.shifted) text += mma_text;
   text += s.mma ? async_source() + sm80_text : sm90_text;
   if (!s.mma) text += wgmma_text(variant, s.bn);
   text += epilogue.text;
   text += epilogue_text;
   if (s.mma) text += sm80_tile_text;
-  if (!s.mma) text += sm90_windows_text;
-  if (!s.mma) return text + sm90_loop_text + sm90_gemm_text;
+  if (!s.mma) return text + sm90_windows_text + sm90_shifted_text + sm90_loop_text + sm90_gemm_text;
   if (!s.strip_x) return text + sm80_gemm_text;
   if (s.strips) return text + stencil_direct_text + (s.images ? stencil_images_text : stencil_strips_text);
   text += s.images ? stencil_bands_text : stencil_lanes_text;

@@ -52,6 +52,8 @@ TensorMap encode(std::uint64_t address, const MapField& field) {
     box[i] = static_cast<unsigned>(field.dimensions[i].box);
     steps[i] = 1;
   }
+  if (const std::uint64_t behind = address % 16; field.down)
+    address -= behind, sizes[0] += behind / static_cast<std::uint64_t>(size_of(field.type));
   // Two lines of L2 at once; one where lines begin between sectors, or the engine takes longer (decision 0099).
   const int promotion =
       std::any_of(strides, strides + field.dimensions.size() - 1, [](auto x) { return x % 32 != 0; }) ? 2 : 3;

@@ -1,0 +1,110 @@
+R"cuda(
+// Few rows by a B along K whose rows begin between 16 bytes, read as it lies (decision 0284). Rows of B that begin alike are
+// SHIFTED apart, and a multiple of 16 bytes: those of each residue are a map of their own, which begins at the 16 bytes before its first
+// element. What comes of a row for a k block is a window of 16 bytes more, of which a lane shifts its part to where it wants it and
+// multiplies by mma.sync. Each of a consumer's warps has a quarter of a tile's columns and all of its rows; then each takes its 16 rows.
+// Up to 16 rows of A that begin between 16 bytes are read in the same way (SHIFTED_A).
+#if SHIFTED
+constexpr int WINDOW = BK * 2 + 16, BOX_ROWS_B = BN / SHIFTED;
+constexpr int QUARTER = BN / 32, SIXTEENS = A_ROWS / 16;  // of eight columns; of rows
+constexpr int EXCHANGE_BYTES = BN * 64;
+struct alignas(16) Sums { float of[4]; };
+#if SHIFTED_A
+constexpr int BOX_ROWS_A = A_ROWS / SHIFTED_A, BOX_BYTES_A = (BOX_ROWS_A * WINDOW + 127) / 128 * 128;
+#endif
+
+// Where this lane's row begins in 16 bytes: words and bits.
+struct Shift {
+  bool two, one;
+  u32 bits;
+  METHOD void begin(const TensorMap& at, int row) {
+    const u32 byte = u32(at.word[0] + row * at.word[1]) & 15;
+    two = byte & 8, one = byte & 4, bits = byte % 4 * 8;
+  }
+  // Sixteen elements of the row: of each lane others, and of all rows the same.
+  METHOD void load(u32 from, u32 (&to)[8]) const {
+    u32 w[12];
+    #pragma unroll
+    for (int i = 0; i < 3; ++i) shared_load(from + i * 16, w[4 * i], w[4 * i + 1], w[4 * i + 2], w[4 * i + 3]);
+    #pragma unroll
+    for (int i = 0; i < 10; ++i) w[i] = two ? w[i + 2] : w[i];
+    #pragma unroll
+    for (int i = 0; i < 9; ++i) w[i] = one ? w[i + 1] : w[i];
+    #pragma unroll
+    for (int i = 0; i < 8; ++i) to[i] = __funnelshift_r(w[i], w[i + 1], bits);
+  }
+};
+
+struct Windows {
+  u32 a_offset, b_offset;  // of this lane's first 16 bytes, in a stage's A and B
+  Shift a_shift, b_shift;
+  METHOD void begin(const Params& p, int warp, int lane) {
+    const int row = lane / 4, first = warp * QUARTER * 8 + row;
+#if SHIFTED_A
+    a_offset = row % SHIFTED_A * BOX_BYTES_A + row / SHIFTED_A * WINDOW + lane % 4 * 32;
+    a_shift.begin(p.map[EDGE_A], row);
+#else
+    a_offset = row * 128 + (2 * (lane % 4) ^ row) * 16;
+#endif
+    b_offset = (first % SHIFTED * BOX_ROWS_B + first / SHIFTED) * WINDOW + lane % 4 * 32;
+    b_shift.begin(p.map[EDGE_B], row);
+  }
+  METHOD void load_a(u32 stage, int row, int k, u32 (&a)[8]) const {
+#if SHIFTED_A
+    a_shift.load(stage + a_offset + row / SHIFTED_A * WINDOW + k * 128, a);
+#else
+    #pragma unroll
+    for (int c = 0; c < 2; ++c)
+      shared_load((stage + a_offset ^ c * 16) + k * A_ROWS * 128 + row * 128, a[4 * c], a[4 * c + 1], a[4 * c + 2], a[4 * c + 3]);
+#endif
+  }
+  METHOD void multiply(u32 a_stage, u32 b_stage, float (&acc)[SIXTEENS][QUARTER][4]) const {
+    #pragma unroll
+    for (int k = 0; k < BK / 64; ++k) {
+      u32 a[SIXTEENS][2][8];  // of rows r and r + 8
+      #pragma unroll
+      for (int i = 0; i < SIXTEENS; ++i)
+        #pragma unroll
+        for (int half = 0; half < 2; ++half) load_a(a_stage, i * 16 + half * 8, k, a[i][half]);
+      #pragma unroll
+      for (int j = 0; j < QUARTER; j += 2) {  // a product waits for the one before to the same sums
+        u32 b[2][8];
+        #pragma unroll
+        for (int h = 0; h < 2; ++h) b_shift.load(b_stage + b_offset + (j + h) * (8 / SHIFTED) * WINDOW + k * 128, b[h]);
+        #pragma unroll
+        for (int x = 0; x < 8; x += 2)
+          #pragma unroll
+          for (int h = 0; h < 2; ++h)
+            #pragma unroll
+            for (int i = 0; i < SIXTEENS; ++i) {
+              float* const d = acc[i][j + h];
+              mma(d[0], d[1], d[2], d[3], {a[i][0][x], a[i][1][x], a[i][0][x + 1], a[i][1][x + 1]}, {b[h][x], b[h][x + 1]});
+            }
+      }
+    }
+  }
+  // Each warp's 16 rows of all columns, by way of shared memory. (Between tiles the consumers' turns are a barrier of all warps.)
+  DEVICE_STATIC void exchange(const Tile& tile, u32 by, const float (&from)[SIXTEENS][QUARTER][4], float (&to)[MI][BN / 2]) {
+    #pragma unroll
+    for (int x = 0; x < BN / 2; ++x) to[0][x] = 0;
+    #pragma unroll
+    for (int i = 0; i < SIXTEENS; ++i) {
+      if (i) named_sync(tile.barrier, 128);
+      #pragma unroll
+      for (int j = 0; j < QUARTER; ++j) {
+        const float* const d = from[i][j];
+        *shared_pointer<Sums>(by + ((tile.warp * QUARTER + j) * 32 + tile.lane) * 16) = {d[0], d[1], d[2], d[3]};
+      }
+      named_sync(tile.barrier, 128);
+      if (tile.warp != i) continue;
+      #pragma unroll
+      for (int x = 0; x < BN / 8; ++x) {
+        const Sums sums = *shared_pointer<const Sums>(by + (x * 32 + tile.lane) * 16);
+        #pragma unroll
+        for (int e = 0; e < 4; ++e) to[0][4 * x + e] = sums.of[e];
+      }
+    }
+  }
+};
+#endif
+)cuda"
