@@ -158,21 +158,6 @@ TEST(Decision, LoadsPixelsInFewRuns) {
   EXPECT_EQ(run(79, 1), 64);
 }
 
-// Filters of fewer channels than a box of B has are copied along K, where as many stages gain what the copy takes.
-TEST(Decision, CopiesFiltersOfFewChannels) {
-  const auto copied = [](std::int64_t images, std::int64_t channels, std::int64_t taps) {
-    ConvDgrad<2> gradient{};
-    gradient.dy = gradient.w = DType::bf16;
-    const std::string text = plan_for("def f(acc):\n    D: bf16 = acc\n    return D\n", "sm_90a", "", gradient)
-                                 .explain(ExplainPart::summary, {{images, 256, 56, 56}, {256, channels, taps, taps}});
-    return text.find("B is repacked") != text.npos;
-  };
-  EXPECT_TRUE(copied(64, 32, 3));
-  EXPECT_TRUE(copied(64, 32, 1));
-  EXPECT_FALSE(copied(1, 32, 1));
-  EXPECT_FALSE(copied(64, 64, 3));
-}
-
 // Lines that begin between sectors take the copy engine longer. Tiles that share them load them together (decision
 // 0194), which gains more than copies of A and B did.
 TEST(Decision, LoadsTogetherWhatBeginsBetweenSectors) {

@@ -104,7 +104,6 @@ class Decider {
   [[nodiscard]] bool in_order() const;
   [[nodiscard]] std::optional<Major> by_taps(const Contraction& gemm, bool mn_allowed) const;
   [[nodiscard]] bool many_boxes(int of) const;
-  [[nodiscard]] bool narrow_filters(const Contraction& gemm) const;
   [[nodiscard]] Major in_groups(const Contraction& gemm, bool mn_allowed);
   [[nodiscard]] Shape product_shape(bool mma) const;
   [[nodiscard]] std::string portable_reason(const Contraction& gemm) const;

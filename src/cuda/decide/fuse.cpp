@@ -101,15 +101,6 @@ bool Decider::many_boxes(int of) const {
   return std::max(0.0, box * (64.0 / of + 1) - stage) * stages > copy;
 }
 
-// Whether boxes of filters that reach beyond their columns take the copy engine longer, a stage, than a copy of B along
-// K takes beside the product (decision 0282). Residues were not measured.
-bool Decider::narrow_filters(const Contraction& gemm) const {
-  constexpr double longer = 200, copy = 6000;  // clocks
-  if (gemm.a_form != Form::windows || part_ || columns_ * size_of(gemm.b) >= 128) return false;
-  const auto tiles = static_cast<double>(ceil_div(layout_.shape.batch * shape_.m, 128)) / subject_.multiprocessors;
-  return longer * tiles * static_cast<double>(ceil_div(depth() * size_of(gemm.a), 128)) > copy;
-}
-
 // How filters of groups that share a tile are read as they lie: a box for each group, which reaches beyond that group's
 // own channels where others' begin, so that the copy engine puts the zeros there (decision 0214).
 Decider::Major Decider::in_groups(const Contraction& gemm, bool mn_allowed) {
@@ -242,7 +233,6 @@ void Decider::arrange(const Contraction& gemm, bool mma, bool b_mn_allowed, int 
     variant_.a_run = loads.run, variant_.a_depth = loads.depth || (variant_.scattered && deep(layout_.parts)),
     variant_.b_taps = loads.taps ? 1 : 0;
   }
-  b_mn_allowed = b_mn_allowed && (mma || !narrow_filters(gemm));
   Major a = Major::k, b = Major::mn;
   if (variant_.a_form)
     variant_.a_chunks = part_ ? in_chunks(part_->a, layout_.a.alignment, size_of(gemm.a))
