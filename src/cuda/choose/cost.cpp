@@ -65,13 +65,13 @@ double stage_clocks(const Schedule& s, const EpilogueNeeds& needs, const Extents
 double epilogue_clocks(const Schedule& s, const EpilogueNeeds& needs) {
   constexpr double start = 400;
   const double subtile = needs.windows ? 2400 : 1900;
-  const int rows = (s.ping_pong ? s.bm : s.bm / 2) / 64, registers = rows * s.bn / 2;
+  const int rows = consumer_rows(s) / 64, columns = consumer_columns(s), registers = rows * columns / 2;
   // Rows that begin anywhere are put together by warps, half lines the slower (decision 0232).
   const double copied = (s.sub_n < 64 ? 0.21 : 0.165) * needs.copied_bytes_column;
   const double element = 0.225 + 0.0225 * (needs.aux_bytes_column + needs.d_bytes_column) + copied +
                          0.0162 * needs.operations * (registers > 128 ? 1.6 : 1.0);
   const double computed = double(s.bm) * s.bn / needs.parts * element;
-  const int subtiles = rows * (s.bn / needs.parts / s.sub_n);
+  const int subtiles = rows * (columns / needs.parts / s.sub_n);
   const double loaded = s.aux_stages ? subtile * subtiles / s.aux_stages : 0;
   return start + std::max(computed, loaded);
 }

@@ -43,17 +43,17 @@ constexpr Tile mma_tiles[] = {{true, 256, 128}, {true, 128, 256}, {true, 128, 12
                               {true, 256, 64},  {true, 128, 64},  {true, 64, 64}};
 
 constexpr int stencil_registers = 200;  // of a lane, at most, for sums, weights and a row
-const char* kind(const Schedule& s) { return s.mma ? "mma" : s.ping_pong ? "pingpong" : "cooperative"; }
+const char* kind(const Schedule& s) { return s.mma ? "mma" : s.ping_pong ? "pingpong" : s.abreast ? "abreast" : "cooperative"; }
 
 }  // namespace
 
 int consumers(const Schedule& s) { return s.mma && s.bm / 64 * s.bn / 2 <= mma_accumulator_registers ? 1 : 2; }
-int consumer_rows(const Schedule& s) { return s.mma || s.ping_pong ? s.bm : s.bm / 2; }
-int consumer_columns(const Schedule& s) { return s.mma && !s.strips ? s.bn / consumers(s) : s.bn; }
+int consumer_rows(const Schedule& s) { return s.mma || s.ping_pong || s.abreast ? s.bm : s.bm / 2; }
+int consumer_columns(const Schedule& s) { return (s.mma && !s.strips) || s.abreast ? s.bn / consumers(s) : s.bn; }
 
 int b_run(const Schedule& s, const EpilogueNeeds& n) {
   if (n.b_mn_major) return 64;
-  const int columns = s.bn / n.parts;
+  const int columns = (s.abreast ? s.bn / 2 : s.bn) / n.parts;
   const auto run = [&] {
     if (n.b_box) return std::min(columns, n.b_box);
     if (n.piece % columns == 0) return columns;
@@ -270,12 +270,12 @@ Schedule parse_schedule(std::string_view text) {
   s.looped = take(" looped");
   const std::string_view name = kind;
   if (read != 8 || static_cast<std::size_t>(length) != text.size() ||
-      (name != "pingpong" && name != "cooperative" && name != "mma")) {
+      (name != "pingpong" && name != "cooperative" && name != "abreast" && name != "mma")) {
     throw Error(ErrorCode::bad_schedule, "the schedule " + postlude::quoted(text) + " cannot be read",
                 "write it as explain prints it, such as \"" + to_string(Schedule{}) + "\"");
   }
   s.mma = name == "mma";
-  s.ping_pong = name != "cooperative";
+  s.ping_pong = name != "cooperative" && name != "abreast", s.abreast = name == "abreast";
   return s;
 }
 
@@ -437,13 +437,16 @@ std::string illegal(const Schedule& s, const EpilogueNeeds& n) {
             registers = s.mma ? mma_accumulator_registers : accumulator_registers;
   if (n.holds && s.mma) return "blocks of the portable kernel cannot wait for each other";
   const auto text = [](int value) { return std::to_string(value); };
-  if (const int most = s.mma ? 256 : s.ping_pong ? 192 : 128; rows != 64 && rows != 128 && rows != most)
+  if (const int most = s.mma ? 256 : s.ping_pong || s.abreast ? 192 : 128; rows != 64 && rows != 128 && rows != most)
     return "a consumer has " + text(rows) + " rows, not 64" + (most > 128 ? ", 128 or " : " or ") + text(most);
   if (s.mma && !s.strip_x && s.bn != 64 && s.bn != 128 && s.bn != 256)
     return "a tile has " + text(s.bn) + " columns, not 64, 128 or 256";
   const int step = n.turned ? 16 : 32;
-  if (s.bn < 32 || s.bn > 256 || s.bn % step)
-    return "a tile of " + text(s.bn) + " columns is not a multiple of " + text(step) + " up to 256";
+  if (const int width = s.mma ? s.bn : columns; width < 32 || width > 256 || width % step)
+    return (s.abreast ? "a consumer's tile of " : "a tile of ") + text(width) + " columns is not a multiple of " +
+           text(step) + " up to 256";
+  if (s.abreast && (n.reduces || n.holds || n.in_groups() || n.windows || n.counts_pixels || n.block_columns || n.block_rows || n.parts > 1))
+    return "consumers abreast are for plain products and epilogues of single elements";
   if (rows / 64 * columns / 2 * (n.promoted && !s.mma ? 2 : 1) > registers)
     return "its accumulator takes more than " + text(registers) + " registers a thread";
   const bool narrow = n.group % 32 || n.run % 32 || n.piece % 32;
@@ -467,7 +470,7 @@ std::string illegal(const Schedule& s, const EpilogueNeeds& n) {
   // The consumers of a cooperative tile may share one.
   if (const int shared = s.mma || s.ping_pong ? rows : s.bm; n.row_group && shared % n.row_group)
     return "a tile of " + text(shared) + " rows does not hold groups of " + text(n.row_group);
-  if (n.b_mn_major && !s.mma && (s.bn / n.parts % 64 || n.piece % 64)) return "B along N needs 64 columns side by side";
+  if (n.b_mn_major && !s.mma && (columns / n.parts % 64 || n.piece % 64)) return "B along N needs 64 columns side by side";
   if (n.block_columns && n.block_columns % s.bn)
     return "a tile of " + text(s.bn) + " columns does not divide the " + text(n.block_columns) +
            " of a block of groups";

@@ -14,7 +14,8 @@ namespace postlude::inline v0::cuda {
 
 struct Schedule {
   bool mma = false;        // the portable kernel: a block computes one tile, its consumers side by side
-  bool ping_pong = true;   // consumers take whole tiles in turns; else each takes half the rows of every tile
+  bool ping_pong = true;   // consumers take whole tiles in turns; else each takes half the rows of every tile,
+  bool abreast = false;    // or all rows and half the columns
   int bm = 128, bn = 128;  // accumulator tile
   int stages = 4;          // of A and B, 128 bytes of K each (mma: 64)
   int sub_n = 64;          // columns of a subtile of the epilogue (16, 32, 48 or 64), of 64 rows

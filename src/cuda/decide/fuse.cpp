@@ -455,7 +455,7 @@ agreed::GemmSizes Decider::sizes() const {
   agreed::GemmSizes g{};
   g.m = small(rows()), g.n = small(columns_), g.batch = small(batches());
   g.tiles_m = small(tiles_down(s, needs, rows()));
-  g.tiles_n = small(ceil_div(columns_, consumer_columns(s) / needs.parts));
+  g.tiles_n = small(ceil_div(columns_, (s.abreast ? s.bn : consumer_columns(s)) / needs.parts));
   const std::int64_t tiles = tiles_of(s, needs, batches(), rows(), columns_).all;
   g.tiles = small(tiles / cluster_tiles(s)), g.raster = s.raster / s.cluster_m, g.parts = s.split;
   g.whole = small(whole_tiles(s, {tiles, 1}, subject_.multiprocessors) / cluster_tiles(s));

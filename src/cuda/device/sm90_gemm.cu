@@ -2,19 +2,19 @@ R"cuda(
 // The kernel around its main loop (sm90_loop.cu): how parts of a tile are joined, what leads to the epilogue, and who does what.
 #if BY_CLUSTER || BY_MEMORY
 // Accumulators move four at a time, each thread's to the one that holds the same ones, and only those of rows that exist.
-constexpr int FOURS = MI * BN / 8, WARPS = PINGPONG ? 4 : 8;
+constexpr int FOURS = MI * WG_COLUMNS / 8, WARPS = PINGPONG ? 4 : 8;
 struct alignas(16) Four { ACC acc[4]; };
-DEVICE Four four_of(const ACC (&acc)[MI][BN / 2], int x) {
+DEVICE Four four_of(const ACC (&acc)[MI][WG_COLUMNS / 2], int x) {
   Four four;
   #pragma unroll
-  for (int e = 0; e < 4; ++e) four.acc[e] = acc[x / (BN / 8)][x % (BN / 8) * 4 + e];
+  for (int e = 0; e < 4; ++e) four.acc[e] = acc[x / (WG_COLUMNS / 8)][x % (WG_COLUMNS / 8) * 4 + e];
   return four;
 }
-DEVICE void add_four(ACC (&acc)[MI][BN / 2], int x, const Four& four) {
+DEVICE void add_four(ACC (&acc)[MI][WG_COLUMNS / 2], int x, const Four& four) {
   #pragma unroll
-  for (int e = 0; e < 4; ++e) acc[x / (BN / 8)][x % (BN / 8) * 4 + e] += four.acc[e];
+  for (int e = 0; e < 4; ++e) acc[x / (WG_COLUMNS / 8)][x % (WG_COLUMNS / 8) * 4 + e] += four.acc[e];
 }
-DEVICE bool has_rows(const Params& p, const Tile& tile, int x, int warp) { return tile.row + x / (BN / 8) * 64 + warp * 16 < tile_rows(p, tile.batch); }
+DEVICE bool has_rows(const Params& p, const Tile& tile, int x, int warp) { return tile.row + x / (WG_COLUMNS / 8) * 64 + warp * 16 < tile_rows(p, tile.batch); }
 #endif
 
 #if BY_MEMORY
@@ -30,7 +30,7 @@ DEVICE int first_part(const Params& p, int t) { return part_number(p, t) - Loop:
 DEVICE u32* counters_of(const Params& p, const Tile& tile, int first) {
   return (u32*)p.word[PARTS_WORD + 1] + (1 + IN_SHARES) * (first * (WARPS / 4) + tile.wg * !PINGPONG);
 }
-DEVICE void leave_part(const Params& p, const Tile& tile, int number, u32* come, const ACC (&acc)[MI][BN / 2]) {
+DEVICE void leave_part(const Params& p, const Tile& tile, int number, u32* come, const ACC (&acc)[MI][WG_COLUMNS / 2]) {
   Four* const to = place_of(p, tile, number) + tile.thread;
   #pragma unroll
   for (int x = 0; x < FOURS; ++x)
@@ -44,7 +44,7 @@ DEVICE void await_parts(const Tile& tile, u32* come, u32 count) {
 }
 #if IN_SHARES
 // Every part leaves its accumulators and adds its share of the tile: to the last part's, in whose place sums lie, those of the first on.
-METHOD bool Loop::join(const Params& p, const Tile& tile, int t, u32 stages, u32 meet, ACC (&acc)[MI][BN / 2]) {
+METHOD bool Loop::join(const Params& p, const Tile& tile, int t, u32 stages, u32 meet, ACC (&acc)[MI][WG_COLUMNS / 2]) {
   if (is_whole(p, t)) return true;
   const int number = part_number(p, t), tiles = parts_apart(p), first = first_part(p, t);
   u32* const come = counters_of(p, tile, first);
@@ -72,11 +72,11 @@ METHOD bool Loop::join(const Params& p, const Tile& tile, int t, u32 stages, u32
   if (tile.thread == 0) come[0] = come[1] = 0;  // for the next launch
   #pragma unroll
   for (int x = 0; x < FOURS * 4; ++x)
-    if (has_rows(p, tile, x / 4, tile.warp)) acc[x / (BN / 2)][x % (BN / 2)] = to[x / 4 * 128 + tile.thread].acc[x % 4];
+    if (has_rows(p, tile, x / 4, tile.warp)) acc[x / (WG_COLUMNS / 2)][x % (WG_COLUMNS / 2)] = to[x / 4 * 128 + tile.thread].acc[x % 4];
   return true;
 }
 #else
-METHOD bool Loop::join(const Params& p, const Tile& tile, int t, u32 stages, u32 meet, ACC (&acc)[MI][BN / 2]) {
+METHOD bool Loop::join(const Params& p, const Tile& tile, int t, u32 stages, u32 meet, ACC (&acc)[MI][WG_COLUMNS / 2]) {
   if (is_whole(p, t)) return true;
   const int number = part_number(p, t), tiles = parts_apart(p), first = first_part(p, t);
   u32* const come = counters_of(p, tile, first);
@@ -117,10 +117,10 @@ DEVICE u32 share_of(const Tile& t) { return (t.wg * !PINGPONG * 4 + t.warp) * SH
 DEVICE u32 bytes_of(const Params& p, const Tile& t) {
   u32 bytes = 0;
   #pragma unroll
-  for (int i = 0; i < MI; ++i) bytes += has_rows(p, t, i * (BN / 8), t.warp) ? SHARE / MI : 0;
+  for (int i = 0; i < MI; ++i) bytes += has_rows(p, t, i * (WG_COLUMNS / 8), t.warp) ? SHARE / MI : 0;
   return bytes;
 }
-DEVICE void send_part(const Params& p, const Tile& t, int part, u32 stages, u32 free, u32 come, const ACC (&acc)[MI][BN / 2]) {
+DEVICE void send_part(const Params& p, const Tile& t, int part, u32 stages, u32 free, u32 come, const ACC (&acc)[MI][WG_COLUMNS / 2]) {
   const u32 from = stages + share_of(t);
   named_sync(1 + t.wg * PINGPONG, 32 * WARPS);  // nobody multiplies any more
   const u32 bytes = bytes_of(p, t);
@@ -133,7 +133,7 @@ DEVICE void send_part(const Params& p, const Tile& t, int part, u32 stages, u32 
   if (elect_one()) cluster_copy(cluster_address(from + (part - 1) * PART, 0), from, bytes, cluster_address(come, 0));
   mbarrier_wait(free, 1);
 }
-DEVICE void add_parts(const Params& p, const Tile& t, u32 stages, u32 free, u32 come, ACC (&acc)[MI][BN / 2]) {
+DEVICE void add_parts(const Params& p, const Tile& t, u32 stages, u32 free, u32 come, ACC (&acc)[MI][WG_COLUMNS / 2]) {
   const u32 to = cluster_address(free, t.lane);
   if (t.lane == 0) mbarrier_expect(come, bytes_of(p, t) * (CLUSTER_BLOCKS - 1));
   if (t.lane > 0 && t.lane < CLUSTER_BLOCKS) cluster_arrive(to);
@@ -145,7 +145,7 @@ DEVICE void add_parts(const Params& p, const Tile& t, u32 stages, u32 free, u32 
       if (has_rows(p, t, x, t.warp)) add_four(acc, x, *shared_pointer<const Four>(stages + part * PART + share_of(t) + x * 512 + t.lane * 16));
   if (t.lane > 0 && t.lane < CLUSTER_BLOCKS) cluster_arrive(to);
 }
-METHOD bool Loop::join(const Params& p, const Tile& tile, int t, u32 stages, u32 meet, ACC (&acc)[MI][BN / 2]) {
+METHOD bool Loop::join(const Params& p, const Tile& tile, int t, u32 stages, u32 meet, ACC (&acc)[MI][WG_COLUMNS / 2]) {
   const u32 free = meet, come = meet + 8;
   if (!owns(p, t)) {
     send_part(p, tile, part(p, t), stages, free, come, acc);
@@ -303,16 +303,16 @@ extern "C" __global__ void __launch_bounds__(384, 1) CLUSTER postlude_gemm(const
       const Params& p = params_of(all, t);
       place_tile(p, tile, t);
 
-      const auto exists = [&] { return Loop::exists(p, tile.row - (PINGPONG ? 0 : wg * WG_ROWS), tile.col); };
+      const auto exists = [&] { return Loop::exists(p, tile.row - wg * ROWS_APART, tile.col - wg * COLUMNS_APART); };
       if (Loop::owns(p, t) && exists()) epilogue.begin(p, tile);
 
-      ACC acc[MI][BN / 2];
+      ACC acc[MI][WG_COLUMNS / 2];
 #if HELD
       // Else what the last tile left would be wanted until here, beside what was kept of it.
       #pragma unroll
       for (int i = 0; i < MI; ++i)
         #pragma unroll
-        for (int j = 0; j < BN / 2; ++j) acc[i][j] = 0;
+        for (int j = 0; j < WG_COLUMNS / 2; ++j) acc[i][j] = 0;
 #endif
       // Main loop. k block number `first + kb` of this CTA lies in stage (number % STAGES).
 #if BY_MEMORY || SCATTERED
@@ -329,11 +329,11 @@ extern "C" __global__ void __launch_bounds__(384, 1) CLUSTER postlude_gemm(const
 #endif
 #if PROMOTED
       // An accumulator of fp8 products keeps 14 bits: that of PROMOTED stages, of 128 of K each, is added to the tile's in f32.
-      ACC part[MI][BN / 2];
+      ACC part[MI][WG_COLUMNS / 2];
       #pragma unroll
       for (int i = 0; i < MI; ++i)
         #pragma unroll
-        for (int j = 0; j < BN / 2; ++j) acc[i][j] = 0;
+        for (int j = 0; j < WG_COLUMNS / 2; ++j) acc[i][j] = 0;
 #else
       auto& part = acc;
 #endif
@@ -357,8 +357,8 @@ extern "C" __global__ void __launch_bounds__(384, 1) CLUSTER postlude_gemm(const
           // A descriptor a stage, which all others follow from by additions: 47 instructions a stage for 82 (16384 x 4096 x 1024, bce,
           // in turns: 0.983 of the time; what does not wait for its epilogue 0.999).
           const u32 a_at = __shfl_sync(~0u, smem + stage * A_BYTES, 0), b_at = __shfl_sync(~0u, smem + SMEM_B + stage * B_BYTES, 0);
-          const u64 a = matrix_descriptor<A_RUN>(a_at + (PINGPONG ? 0 : wg * WG_ROWS * A_RUN), A_MN_MAJOR ? BK * 128 : A_RUN == 16 ? BM * 16 : 0, 8 * A_RUN),
-                    b = matrix_descriptor<128>(b_at, B_MN_MAJOR ? BK * 128 : 0, 1024);
+          const u64 a = matrix_descriptor<A_RUN>(a_at + wg * ROWS_APART * A_RUN, A_MN_MAJOR ? BK * 128 : A_RUN == 16 ? BM * 16 : 0, 8 * A_RUN),
+                    b = matrix_descriptor<128>(b_at + wg * (COLUMNS_APART ? WG_COLUMNS * 128 : 0), B_MN_MAJOR ? BK * 128 : 0, 1024);
           wgmma_fence();
           #pragma unroll
           for (int k = 0; k < 4; ++k) {  // 32 bytes of K each
@@ -378,7 +378,7 @@ extern "C" __global__ void __launch_bounds__(384, 1) CLUSTER postlude_gemm(const
         #pragma unroll
         for (int i = 0; i < MI; ++i)
           #pragma unroll
-          for (int j = 0; j < BN / 2; ++j) acc[i][j] += part[i][j];
+          for (int j = 0; j < WG_COLUMNS / 2; ++j) acc[i][j] += part[i][j];
 #endif
       } while (PROMOTED && kb < k_blocks);
 #endif

@@ -1,11 +1,12 @@
 R"cuda(
 // The persistent matrix product. One producer warpgroup (warp 0 and another one load A and B; warps 1 and 2 load the tile operands
 // of consumer 0 and 1), two consumer warpgroups that multiply and run the epilogue. Ping-pong: the consumers take turns, each a
-// whole tile, so that one's epilogue hides under the other's main loop. Cooperative: each takes half the rows of every tile.
+// whole tile, so that one's epilogue hides under the other's main loop. Cooperative: each takes half the rows of every tile; abreast:
+// half its columns.
 //
 // Everything in capitals is a parameter of the variant, defined at the top of the emitted source; `Epilogue` and `Held` are
 // emitted. The epilogue's columns are the output's: behind a chunk in PARTS pieces each comes from as many
-// accumulator columns, OUT_N apart: a tile has columns of one piece of B, then those of the next.
+// accumulator columns, TILE_N apart: a tile has columns of one piece of B, then those of the next.
 
 // One stage: 128 bytes of K for each row (of windows of B 256). Where A has few rows, what the products read behind them is whatever
 // lies there: it becomes rows that do not exist.
@@ -22,6 +23,9 @@ constexpr int SMEM_D = SMEM_EXCHANGE + 2 * EXCHANGE_BYTES;
 constexpr int SMEM_AUX = SMEM_D + 2 * D_BUFFERS * D_BYTES;
 constexpr int SMEM_SCRATCH = SMEM_AUX + 2 * AUX_STAGES * AUX_BYTES;
 constexpr int SMEM_BARRIERS = SMEM_SCRATCH + 2 * SCRATCH_BYTES;
+constexpr int TILE_N = BN / PARTS;                              // columns of a tile's output
+// How far apart the consumers of a tile begin.
+constexpr int ROWS_APART = BM - WG_ROWS, COLUMNS_APART = TILE_N - OUT_N;
 constexpr int TILES_TOGETHER = CLUSTER_M * CLUSTER_N;  // of a cluster, beside each other
 
 // Two warps load every second stage each, where a second one is free and what they load is not windows, which are walked. For one
@@ -81,7 +85,7 @@ struct Loop {
     return is_whole(p, t) || n == all ? next * p.k_blocks : n * p.part_blocks + min(n, p.longer);
   }
   DEVICE_STATIC int count_k(const Params& p, int t) { return first_k(p, t, 1) - first_k(p, t); }
-  DEVICE_STATIC int row(const Work& w, int wg) { return w.m * BM + (PINGPONG ? 0 : wg * WG_ROWS); }  // a consumer's first
+  DEVICE_STATIC int row(const Work& w, int wg) { return w.m * BM + wg * ROWS_APART; }  // a consumer's first
 
   // One K block of a tile after another into a stage, whose barrier waits for `bytes`. Rows that a box has beyond a matrix's end
   // take the copy engine longer than others: of the last tiles, boxes of other maps have those that exist (decision 0092).
@@ -115,7 +119,7 @@ struct Loop {
 #if SCATTERED
       if (p.rows.taps == 0) k = 1 << 29;  // beyond all of B
 #endif
-      rows = p.m - w.m * BM, columns = p.n - w.n * OUT_N;
+      rows = p.m - w.m * BM, columns = p.n - w.n * TILE_N;
 #if A_FORM
       bytes = A_BYTES;
 #elif SHIFTED_A
@@ -131,7 +135,7 @@ struct Loop {
       bytes += B_BYTES;
 #else
       #pragma unroll
-      for (int j = 0; j < OUT_N; j += RUN)
+      for (int j = 0; j < TILE_N; j += RUN)
         if (j < columns) bytes += PARTS * 128 * (has_edge(j) ? p.edge_b : RUN);
 #endif
     }
@@ -185,7 +189,7 @@ struct Loop {
 #endif
       #pragma unroll
       for (int x = 0; x < BN; x += B_MN_MAJOR ? RUN : CLUSTER_M * RUN) {
-        const int j = x + (CLUSTER_M > 1 && !B_MN_MAJOR ? rank() * RUN : 0), at = j % OUT_N, piece = j / OUT_N;
+        const int j = x + (CLUSTER_M > 1 && !B_MN_MAJOR ? rank() * RUN : 0), at = j % TILE_N, piece = j / TILE_N;
         if (at >= columns) continue;
 #if GROUP_K  // what a box has beyond its group's own channels is zeros
         const int n = w.n * BN + j, first = window.group + k;
@@ -198,9 +202,9 @@ struct Loop {
         load_box<CLUSTER_M>(b + j * 128, p.map[1], bar, first - n / GROUP_COLUMNS * GROUP_K, n, b_batch);
 #endif
 #elif PIECE % 64 && RUN % PIECE == 0  // pieces from group to group, which lie a group apart
-        load_box<CLUSTER_M>(b + j * 128, p.map[has_edge(at) ? EDGE_B : 1], bar, k, 0, piece, (w.n * OUT_N + at) / PIECE, b_batch);
+        load_box<CLUSTER_M>(b + j * 128, p.map[has_edge(at) ? EDGE_B : 1], bar, k, 0, piece, (w.n * TILE_N + at) / PIECE, b_batch);
 #else
-        const int n = first_piece(w.n * OUT_N + at) + (B_PIECES ? 0 : piece * next_piece(p.n)), own = line<CLUSTER_M>();
+        const int n = first_piece(w.n * TILE_N + at) + (B_PIECES ? 0 : piece * next_piece(p.n)), own = line<CLUSTER_M>();
 #if B_TAPS == 2
         load_box<CLUSTER_M>(b + (j + B_MN_MAJOR * own) * 128, p.map[1], bar, B_MN_MAJOR ? n : k, B_MN_MAJOR ? k + own : n, sx, sy, sz);
 #else
@@ -213,7 +217,7 @@ struct Loop {
     }
   };
   // Adds what others have of a tile; false: another has its epilogue.
-  DEVICE_STATIC bool join(const Params& p, const Tile& tile, int t, u32 stages, u32 meet, ACC (&acc)[MI][BN / 2]);
+  DEVICE_STATIC bool join(const Params& p, const Tile& tile, int t, u32 stages, u32 meet, ACC (&acc)[MI][WG_COLUMNS / 2]);
 };
 
 DEVICE void place_tile(const Params& p, Tile& tile, int t) {
@@ -221,7 +225,7 @@ DEVICE void place_tile(const Params& p, Tile& tile, int t) {
   tile.batch = w.batch, tile.tile_m = w.m, tile.tile_n = w.n;
   tile.slot_m = PINGPONG ? w.m : 2 * w.m + tile.wg;
   tile.row = Loop::row(w, tile.wg);
-  tile.col = w.n * OUT_N;
+  tile.col = w.n * TILE_N + tile.wg * COLUMNS_APART;
 }
 
 // K blocks of a tile that a warp is to load.
@@ -264,10 +268,10 @@ DEVICE void load_aux(const All& all, u32 ring, u32 full, u32 empty, int wg) {
   for (int t = Loop::first() + (PINGPONG ? wg * Loop::step() : 0); Loop::has(params_of(all, 0), t); t += step) {
     const Params& p = params_of(all, t);
     const Work w = Loop::work(p, t);
-    if (!Loop::owns(p, t) || !Loop::exists(p, w.m * BM, w.n * OUT_N)) continue;
+    if (!Loop::owns(p, t) || !Loop::exists(p, w.m * BM, w.n * TILE_N)) continue;
     for (int n = 0; n < SUBTILES * (LOADS + HELD_LOADS); ++n) {
       const OperandLoad of = operand_load(n);
-      const int row = Loop::row(w, wg) + of.at.i * 64, col = w.n * OUT_N + of.at.group * SUB_N;
+      const int row = Loop::row(w, wg) + of.at.i * 64, col = w.n * TILE_N + wg * COLUMNS_APART + of.at.group * SUB_N;
       mbarrier_wait(empty + 8 * stage, phase ^ 1);
 #if LOADS
       if (!of.held) Epilogue::load_issue(p, ring + stage * AUX_BYTES, full + 8 * stage, row, col, w.batch);
@@ -286,7 +290,7 @@ DEVICE void load_aux(const All& all, u32 ring, u32 full, u32 empty, int wg) {
 DEVICE void fold_shares(const Params& p, u32 tag, int lane) {
   for (int t = Loop::first(); Loop::has(p, t); t += Loop::step()) {
     const Work w = Loop::work(p, t);
-    if (Loop::owns(p, t) && Loop::exists(p, w.m * BM, w.n * OUT_N)) fold_share(p, w, tag, lane);
+    if (Loop::owns(p, t) && Loop::exists(p, w.m * BM, w.n * TILE_N)) fold_share(p, w, tag, lane);
   }
 }
 #endif

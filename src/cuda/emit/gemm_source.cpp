@@ -290,7 +290,7 @@ std::string gemm_source(const KernelVariant& variant, const Schedule& s, const E
   if (!s.mma || s.ring) text += engine_text;
   if (s.mma || s.shifted) text += mma_text;
   text += s.mma ? async_source() + sm80_text : sm90_text;
-  if (!s.mma) text += wgmma_text(variant, s.bn);
+  if (!s.mma) text += wgmma_text(variant, consumer_columns(s));
   text += epilogue.text;
   text += epilogue_text;
   if (s.mma) text += sm80_tile_text;
