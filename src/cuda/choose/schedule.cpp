@@ -422,6 +422,7 @@ static std::string illegal_cluster(const Schedule& s, const EpilogueNeeds& n) {
   if (s.mma || cluster_parts(s) > 1) return "tiles of a cluster are of the sm_90a kernel, and not split among blocks";
   if (n.counts_pixels || n.whole_k || (n.windows && s.cluster_n > 1))
     return "the tiles of a cluster share no windows of a convolution";
+  if (b_run(s, n) % 8) return "the tiles of a cluster share whole eights of columns";
   if (s.raster % s.cluster_m) return "a raster has whole clusters of tiles";
   if (s.cluster_m > 1 && !n.b_mn_major && n.piece % 64 && s.bn / n.parts % n.piece == 0 && b_run(s, n) % n.piece)
     return "the tiles of a cluster share whole pieces of a chunk";
@@ -441,11 +442,12 @@ std::string illegal(const Schedule& s, const EpilogueNeeds& n) {
     return "a consumer has " + text(rows) + " rows, not 64" + (most > 128 ? ", 128 or " : " or ") + text(most);
   if (s.mma && !s.strip_x && s.bn != 64 && s.bn != 128 && s.bn != 256)
     return "a tile has " + text(s.bn) + " columns, not 64, 128 or 256";
-  const int step = n.turned ? 16 : 32;
+  const bool elements = !n.reduces && !n.holds && !n.in_groups() && n.parts == 1;
+  const int step = n.turned ? elements ? 8 : 16 : 32, padded = columns + cut_columns(s);
   if (const int width = s.mma ? s.bn : columns; width < 32 || width > 256 || width % step)
     return (s.abreast ? "a consumer's tile of " : "a tile of ") + text(width) + " columns is not a multiple of " +
            text(step) + " up to 256";
-  if (s.abreast && (n.reduces || n.holds || n.in_groups() || n.windows || n.counts_pixels || n.block_columns || n.block_rows || n.parts > 1))
+  if (s.abreast && (!elements || n.windows || n.counts_pixels || n.block_columns || n.block_rows))
     return "consumers abreast are for plain products and epilogues of single elements";
   if (rows / 64 * columns / 2 * (n.promoted && !s.mma ? 2 : 1) > registers)
     return "its accumulator takes more than " + text(registers) + " registers a thread";
@@ -455,7 +457,7 @@ std::string illegal(const Schedule& s, const EpilogueNeeds& n) {
   if (s.sub_n != 32 && s.sub_n != 64 && !(narrow && s.sub_n == narrowest_subtile) && !turned)
     return "subtiles are 32 or 64 columns wide, and 16 where groups or pieces of a chunk are no multiple of "
            "32";
-  if (columns / n.parts % s.sub_n || columns % (n.parts * 16)) {
+  if (padded / n.parts % s.sub_n || padded % (n.parts * 16)) {
     return "subtiles of " + text(s.sub_n) + " columns do not divide a tile of " + text(columns / n.parts);
   }
   if (!s.mma && n.piece % narrowest_subtile && columns / n.parts % n.piece)

@@ -145,6 +145,8 @@ inline constexpr int mma_shared_limit = 101376;  // and on every GPU since sm_80
 [[nodiscard]] int consumers(const Schedule& schedule);
 [[nodiscard]] int consumer_rows(const Schedule& schedule);
 [[nodiscard]] int consumer_columns(const Schedule& schedule);
+// Columns of a consumer's last fragment of 16 that are not its own: 8 or none (decision 0286).
+[[nodiscard]] inline int cut_columns(const Schedule& s) { return s.mma ? 0 : (16 - consumer_columns(s) % 16) % 16; }
 [[nodiscard]] inline int threads(const Schedule& s) {
   return s.strips ? s.strips * s.bn / 2 : (consumers(s) + (s.mma && !s.beside ? 0 : 1)) * 128;
 }

@@ -214,9 +214,21 @@ void Decider::map_tile(Kernel& k, DType type, const Memory& memory, const lower:
   const int box = static_cast<int>(row_bytes / bytes);
   if (variant_.turned) {
     const int line = std::min(rows, static_cast<int>(128 / bytes));
+    const std::int64_t column = memory.strides[2];
+    if (cut_columns(product_->schedule) && rows < 64) {
+      // What is stored ends with its tile, so many columns before the second dimension does; the third says where.
+      address.offset -= agreed::CUT_LINES * column * bytes;
+      map(k, address, type,
+          {{this->rows(), 1, line},
+           {agreed::CUT_LINES, column, product_->schedule.sub_n},
+           {columns_ + 1, column, 1},
+           {memory.strides[0] ? shape_.batch : 1, memory.strides[0], 1}},
+          static_cast<int>(line * bytes));
+      return;
+    }
     map(k, address, type,
         {{this->rows(), 1, line},
-         {columns_, memory.strides[2], product_->schedule.sub_n},
+         {columns_, column, product_->schedule.sub_n},
          {memory.strides[0] ? shape_.batch : 1, memory.strides[0], 1}},
         static_cast<int>(line * bytes));
     return;

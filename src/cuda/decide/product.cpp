@@ -70,7 +70,7 @@ std::string source_of(KernelVariant variant, const Shape& shape, std::int64_t co
   if (schedule.mma) variant.promoted = 0;
   variant.a_rows = a_rows(schedule, epilogue.needs);
   variant.whole_m = shape.m % schedule.bm == 0 && !variant.scattered && !schedule.strip_x;
-  variant.whole_n = columns % (schedule.bn / epilogue.needs.parts) == 0;
+  variant.whole_n = columns % (schedule.bn / epilogue.needs.parts) == 0 && cut_columns(schedule) == 0;
   variant.lone_columns = !variant.scattered && lone_columns(schedule, epilogue.needs, shape.m);
   variant.lone_rows = lone_rows(schedule, epilogue.needs, columns);
   variant.rolled = is_rolled(epilogue.needs) ? 2 : looped(epilogue, schedule, shape.k) ? 1 : 0;

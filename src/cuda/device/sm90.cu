@@ -52,6 +52,10 @@ DEVICE void tma_store_pixels(const TensorMap& map, u32 from, int c, int x, int y
   asm volatile("cp.async.bulk.tensor.5d.global.shared::cta.im2col_no_offs.bulk_group [%0, {%2, %3, %4, %5, %6}], [%1];" ::"l"(&map), "r"(from),
                "r"(c), "r"(x), "r"(y), "r"(z), "r"(image) : "memory");
 }
+DEVICE void tma_store(const TensorMap& map, u32 from, int c0, int c1, int c2, int c3) {
+  asm volatile("cp.async.bulk.tensor.4d.global.shared::cta.bulk_group [%0, {%2, %3, %4, %5}], [%1];" ::"l"(&map), "r"(from),
+               "r"(c0), "r"(c1), "r"(c2), "r"(c3) : "memory");
+}
 DEVICE void tma_store_commit() { asm volatile("cp.async.bulk.commit_group;" ::: "memory"); }
 template <int pending> DEVICE void tma_store_wait_read() {
   asm volatile("cp.async.bulk.wait_group.read %0;" ::"n"(pending) : "memory");
@@ -104,6 +108,8 @@ template <int run> DEVICE u64 matrix_descriptor(u32 address, u32 leading, u32 st
   return (u64(run == 128 ? 1 : run == 64 ? 2 : run == 32 ? 3 : 0) << 62) | (u64(stride >> 4) << 32) | (u64(leading >> 4) << 16) | ((address & 0x3ffff) >> 4);
 }
 
+constexpr int COLUMNS = WG_COLUMNS - CUT;  // a consumer's own
+
 // The batch in a tile's map, and `col` there. Where columns behind each tap's channels are none of the tile's, a tap stands for a
 // batch, and a column is its channel.
 #if PADDED_TAPS
@@ -150,6 +156,10 @@ template <int size> DEVICE void subtile_store(const TensorMap& map, u32 from, in
 #else
     tma_store_pixels(map, from + (box * 64 + row % 64) * row_bytes, col + box * (row_bytes / size), at.x, at.y, at.image);
 #endif
+#elif TURNED && CUT
+  // Of a consumer's last columns some are the next one's: so many are left until a dimension of the map ends (Decider::map_tile).
+  const int left = min(COLUMNS - col % COLUMNS, tile_columns(p) - col);
+  tma_store(map, from + row % 64 * SUB_N * size, row, CUT_LINES - left, col + left, batch);
 #elif TURNED
   tma_store(map, from + row % 64 * SUB_N * size, row, col, batch);
 #else

@@ -25,7 +25,7 @@ constexpr int SMEM_SCRATCH = SMEM_AUX + 2 * AUX_STAGES * AUX_BYTES;
 constexpr int SMEM_BARRIERS = SMEM_SCRATCH + 2 * SCRATCH_BYTES;
 constexpr int TILE_N = BN / PARTS;                              // columns of a tile's output
 // How far apart the consumers of a tile begin.
-constexpr int ROWS_APART = BM - WG_ROWS, COLUMNS_APART = TILE_N - OUT_N;
+constexpr int ROWS_APART = BM - WG_ROWS, COLUMNS_APART = (BN - COLUMNS) / PARTS;
 constexpr int TILES_TOGETHER = CLUSTER_M * CLUSTER_N;  // of a cluster, beside each other
 
 // Two warps load every second stage each, where a second one is free and what they load is not windows, which are walked. For one

@@ -92,8 +92,9 @@ std::string element(DType type) {
   }
 }
 
-// One warpgroup's product of 64 x BN over 32 bytes of K, accumulating unless `scale` is 0.
-std::string wgmma_text(const KernelVariant& variant, int bn) {
+// One warpgroup's product of 64 x BN over 32 bytes of K, accumulating unless `scale` is 0; behind its accumulators are
+// `others`.
+std::string wgmma_text(const KernelVariant& variant, int bn, int others) {
   const bool integer = !is_float(variant.a);
   const bool two_bytes = size_of(variant.a) == 2;
   const int registers = bn / 2;
@@ -105,13 +106,13 @@ std::string wgmma_text(const KernelVariant& variant, int bn) {
   std::string tail = "p";
   if (!integer) tail += ", 1, 1";
   if (two_bytes) tail += std::string(variant.a_mn_major ? ", 1" : ", 0") + (variant.b_mn_major ? ", 1" : ", 0");
-  return fill(R"(DEVICE void wgmma(ACC (&d)[$registers], u64 a, u64 b, int scale) {
+  return fill(R"(DEVICE void wgmma(ACC (&d)[$all], u64 a, u64 b, int scale) {
   asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %$scale, 0;\n"
     "wgmma.mma_async.sync.aligned.m64n${bn}k$k.$d.$a.$b {$list}, %$a_at, %$b_at, $tail;\n}"
     : $bound : "l"(a), "l"(b), "r"(scale));
 }
 )",
-              {{"registers", std::to_string(registers)},
+              {{"all", std::to_string(registers + others)},
                {"scale", std::to_string(registers + 2)},
                {"bn", std::to_string(bn)},
                {"k", two_bytes ? "16" : "32"},
@@ -170,7 +171,8 @@ std::string gemm_source(const KernelVariant& variant, const Schedule& s, const E
   define("BM", s.bm);
   define("BN", s.bn);
   define("WG_ROWS", consumer_rows(s));
-  define("WG_COLUMNS", s.strips ? s.sub_n : consumer_columns(s));
+  define("WG_COLUMNS", s.strips ? s.sub_n : consumer_columns(s) + cut_columns(s));
+  if (!s.mma) define("CUT", cut_columns(s));
   define("STAGES", s.stages);
   define("SUB_N", s.sub_n);
   if (!s.mma) define("D_BUFFERS", s.d_buffers);
@@ -290,7 +292,7 @@ std::string gemm_source(const KernelVariant& variant, const Schedule& s, const E
   if (!s.mma || s.ring) text += engine_text;
   if (s.mma || s.shifted) text += mma_text;
   text += s.mma ? async_source() + sm80_text : sm90_text;
-  if (!s.mma) text += wgmma_text(variant, consumer_columns(s));
+  if (!s.mma) text += wgmma_text(variant, consumer_columns(s), cut_columns(s) / 2);
   text += epilogue.text;
   text += epilogue_text;
   if (s.mma) text += sm80_tile_text;

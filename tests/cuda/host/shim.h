@@ -822,6 +822,16 @@ static void tma_store(const Map& map, unsigned from, int c0, int c1, int c2) {
   });
 }
 template <class Map>
+static void tma_store(const Map& map, unsigned from, int c0, int c1, int c2, int c3) {
+  must_be_box(map, from, c0);
+  fibers::stores[fibers::current].add([map, from, c0, c1, c2, c3] {
+    each_of_box(map, from, {c0, c1, c2, c3}, [](void* global, unsigned char* shared, bool inside, unsigned size) {
+      fibers::engine_reads(unsigned(shared - own_shared()));
+      if (inside) memcpy(global, shared, size);
+    });
+  });
+}
+template <class Map>
 static void tma_prefetch(const Map&) {}
 static inline void tma_store_commit() { fibers::stores[fibers::current].commit(); }
 template <int pending>

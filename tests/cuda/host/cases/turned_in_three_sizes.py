@@ -5,6 +5,7 @@
 # schedule: turned cooperative 128x96x2 sub 32x2 aux 1 raster 2
 # schedule: turned pingpong 64x64x2 sub 64x2 aux 1 raster 2 split 2
 # schedule: turned pingpong 128x96x2 sub 48x2 aux 1 raster 1
+# schedule: turned pingpong 128x88x2 sub 16x2 aux 1 raster 1
 def epilogue(acc, keep: tile[bool], c: tile[f32], q: tile[s8], scale: row[f32]):
     x = where(keep, acc * scale, c) + q
     D: f32 = x
