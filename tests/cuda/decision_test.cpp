@@ -165,14 +165,13 @@ TEST(Decision, LoadsTogetherWhatBeginsBetweenSectors) {
   const auto copied = [&](std::int64_t m, std::int64_t n, std::int64_t k) {
     const Decision d = decided(plain, {1, m, n, k});
     const Schedule& s = d.considered.front().schedule;
-    return std::string(d.repack_a ? "A" : "") + (d.repack_b ? "B" : "") + std::to_string(s.cluster_m) + "x" +
-           std::to_string(s.cluster_n);
+    return std::string(d.repack_a ? "A" : "") + (d.repack_b ? "B" : "") + std::to_string(cluster_tiles(s));
   };
-  EXPECT_EQ(copied(6573, 4864, 2280), "2x1");
-  EXPECT_EQ(copied(2612, 1280, 3096), "2x1");
-  EXPECT_EQ(copied(6573, 4864, 2283), "AB2x1") << "the copy engine needs rows of whole 16 bytes";
-  EXPECT_EQ(copied(6573, 4864, 2272), "1x1") << "lines begin at sectors";
-  EXPECT_EQ(copied(4, 39216, 15112), "1x1") << "few rows are bytes of B";
+  EXPECT_EQ(copied(6573, 4864, 2280), "2");
+  EXPECT_EQ(copied(2612, 1280, 3096), "2");
+  EXPECT_EQ(copied(6573, 4864, 2283), "AB2") << "the copy engine needs rows of whole 16 bytes";
+  EXPECT_EQ(copied(6573, 4864, 2272), "1") << "lines begin at sectors";
+  EXPECT_EQ(copied(4, 39216, 15112), "1") << "few rows are bytes of B";
 }
 
 // Few rows of A read a B along K whose rows begin between 16 bytes as it lies, by a map for all rows that begin alike

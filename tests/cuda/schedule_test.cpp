@@ -48,6 +48,24 @@ TEST(Schedule, PrintsAndReadsBack) {
   EXPECT_EQ(to_string(parse_schedule("direct 16x32 strip 7x4 images 8")), "direct 16x32 strip 7x4 images 8");
 }
 
+// Consumers abreast have all rows of a tile and half of its columns each: of products behind which nothing is reduced.
+TEST(Schedule, ConsumersStandAbreast) {
+  const Schedule s = parse_schedule("abreast 192x192x4 sub 32x2 aux 0 raster 2 cluster 2x1 split 3 by memory");
+  EXPECT_EQ(parse_schedule(to_string(s)), s);
+  EXPECT_EQ(consumer_rows(s), 192);
+  EXPECT_EQ(consumer_columns(s), 96);
+  EXPECT_EQ(consumers(s), 2);
+  EXPECT_EQ(illegal(s, needs(2)), "");
+  EXPECT_EQ(b_run(s, needs(2)), 96);
+  EXPECT_EQ(tiles_of(s, needs(2), 1, 400, 400).all, 4 * 3);
+  EXPECT_NE(illegal(s, {.reduces = true}).find("single elements"), std::string::npos);
+  EXPECT_NE(illegal(s, needs(2, 0, 2)).find("single elements"), std::string::npos);
+  EXPECT_NE(illegal(parse_schedule("abreast 192x320x2 sub 32x2 aux 0 raster 2"), needs(2)).find("registers"),
+            std::string::npos);
+  EXPECT_NE(illegal(parse_schedule("abreast 192x96x2 sub 16x2 aux 0 raster 2"), needs(2)).find("multiple of 32"),
+            std::string::npos);
+}
+
 TEST(Schedule, PartsInSharesAllRunAtOnce) {
   Schedule s{.split = 33, .by_memory = true, .in_shares = true};
   EXPECT_EQ(blocks(s, needs(2), {4, 4}, 132), 132);

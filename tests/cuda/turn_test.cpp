@@ -1,7 +1,9 @@
 // Products that are turned: what of an epilogue may be, and what then is chosen. No device is needed; what is compiled
 // is skipped where NVRTC is missing.
+#include "core/divide.h"
+#include "cuda/choose/schedule.h"
 #include "cuda/decided.h"
-
+#include "cuda/emit/agreed.h"
 #include "cuda/run/nvrtc.h"
 
 #include <postlude/error.h>
@@ -82,8 +84,45 @@ TEST(Turned, MovesElementsOfEverySize) {
   }
 }
 
+// A tile of 104 columns ends in the middle of a subtile: what is stored of it ends where a dimension of the map does.
+TEST(Turned, EndsInTheMiddleOfSixteen) {
+  const Decision turned =
+      decided(subject(bias_relu, "sm_90a", "turned pingpong 128x104x4 sub 16x2 aux 0 raster 2"), {1, 200, 512, 512});
+  const MapField& stored = turned.kernels.at(0).maps.at(2);
+  ASSERT_EQ(stored.dimensions.size(), 4u);
+  EXPECT_EQ(stored.dimensions[1].extent, agreed::CUT_LINES);
+  EXPECT_EQ(stored.dimensions[2].extent, 200 + 1);
+  EXPECT_EQ(stored.address.offset, -std::int64_t{agreed::CUT_LINES} * 512 * size_of(stored.type));
+  for (const char* schedule : {"turned pingpong 128x104x4 sub 32x2 aux 0 raster 2",              // 112 is no multiple
+                               "turned pingpong 128x104x4 sub 16x2 aux 0 raster 2 cluster 2x1",  // halves of 52 rows
+                               "turned abreast 192x104x3 sub 16x2 aux 0 raster 2"}) {
+    const Subject asked = subject(bias_relu, "sm_90a", schedule);
+    EXPECT_THROW(static_cast<void>(decided(asked, {1, 200, 512, 512})), Error) << schedule;
+  }
+  const Subject reduces = subject(statistics, "sm_90a", "turned pingpong 128x104x4 sub 16x2 aux 2 raster 2");
+  EXPECT_THROW(static_cast<void>(decided(reduces, {1, 200, 512, 512})), Error);
+}
+
+// Of 412 rows four tiles of 104 have all, and no wider ones in as few are thought of.
+TEST(Turned, TakesTheNarrowestOfAsFewTiles) {
+  constexpr const char* plain = "def f(acc):\n    return acc\n";
+  EXPECT_NE(chosen(plan_for(plain, "sm_90a"), 412, 4200, 1536).find("x104x"), std::string::npos);
+  EpilogueNeeds needs{.turned = true};
+  for (const Schedule& s : candidates(needs, false, 412)) {
+    EXPECT_EQ(illegal(s, needs), "") << to_string(s);
+    if (s.bn % 16 == 0) continue;
+    EXPECT_GT(ceil_div(412, s.bn - width_step(s.abreast)), ceil_div(412, s.bn)) << to_string(s);
+  }
+  EXPECT_GT(candidates(needs).size(), candidates(needs, false, 412).size());
+}
+
 TEST(Turned, CompilesWithoutSpills) {
   if (compiler_version().empty()) GTEST_SKIP() << describe_compiler();
+  for (const char* schedule :
+       {"128x104x5 sub 16x2 aux 0 raster 2", "128x184x5 sub 16x2 aux 0 raster 2", "64x248x4 sub 64x2 aux 0 raster 2"}) {
+    const std::string asked = std::string("turned pingpong ") + schedule;
+    EXPECT_EQ(chosen(plan_for(bias_relu, "sm_90a", asked.c_str()), 400, 4096, 2048), asked);
+  }
   for (const char* text : {by_columns, statistics, by_groups, dropped}) {
     const std::string schedules = plan_for(text, "sm_90a", "turned").explain(ExplainPart::schedule, 400, 4096, 2048);
     EXPECT_NE(schedules.find("turned "), std::string::npos) << schedules;

@@ -20,7 +20,7 @@ namespace {
 constexpr std::size_t zone = 1024;  // bytes on either side of a tensor
 constexpr int most_draws = 48;
 
-// `turned`: of a product whose tiles have columns in steps of 16.
+// `turned`: of a product whose tiles have columns in steps of eight.
 cuda::Schedule draw_schedule(fuzz::Choices& pick, bool with_operands, bool turned = false) {
   constexpr int rasters[] = {1, 2, 3, 5, 8, 16};
   cuda::Schedule s;
@@ -36,13 +36,15 @@ cuda::Schedule draw_schedule(fuzz::Choices& pick, bool with_operands, bool turne
     return s;
   }
   s.ping_pong = pick.chance(60);
-  s.bm = (s.ping_pong ? 64 : 128) << pick.below(2);
-  s.bn = 32 * static_cast<int>(1 + pick.below(8));
+  s.abreast = !s.ping_pong && pick.chance(40);
+  s.bm = s.abreast ? 64 * static_cast<int>(1 + pick.below(3)) : (s.ping_pong ? 64 : 128) << pick.below(2);
+  s.bn = (s.abreast ? 64 : 32) * static_cast<int>(1 + pick.below(s.abreast ? 6 : 8));
   s.stages = static_cast<int>(2 + pick.below(6));
   s.sub_n = pick.chance(50) ? 32 : 64;
   if (turned && pick.chance(50)) {
     s.bn -= 16 * static_cast<int>(s.bn > 32 && pick.chance(50));
     s.sub_n = s.bn % 48 == 0 && pick.chance(70) ? 48 : 16;
+    if (pick.chance(40)) s.bn += cuda::width_step(s.abreast), s.sub_n = 16;
   }
   s.d_buffers = static_cast<int>(2 + pick.below(3));
   s.aux_stages = with_operands ? static_cast<int>(1 + pick.below(4)) : 0;

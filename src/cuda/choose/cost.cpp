@@ -11,6 +11,7 @@ namespace postlude::inline v0::cuda {
 namespace {
 
 constexpr double clocks_a_microsecond = 1755;
+constexpr double highest_clock = 0.88;  // of the time at 1755 MHz
 constexpr double infinite = std::numeric_limits<double>::infinity();
 
 // Clocks of the portable kernel: the products, the fragments that each warp reads for them, and the
@@ -52,7 +53,8 @@ double stage_clocks(const Schedule& s, const EpilogueNeeds& needs, const Extents
   if (s.shifted) return shifted_clocks(s, needs);
   const double lines = rows * line[static_cast<int>(needs.a_lines)] * (s.cluster_n > 1 ? shared : 1) +
                        s.bn * line[static_cast<int>(needs.b_lines)] * (s.cluster_m > 1 ? shared : 1);
-  const double waiting = cluster_tiles(s) == 1 ? 1 : s.ping_pong ? 1.1 : 1.06;
+  // With few stages the longer (decision 0286).
+  const double waiting = cluster_tiles(s) == 1 ? 1 : s.ping_pong || s.stages < 4 ? 1.1 : 1.06;
   // Many small boxes take the copy engine longer than their bytes (decision 0180).
   const int run = needs.b_mn_major && needs.b_box ? needs.b_box : b_run(s, needs),
             boxes = (needs.parts > 1 && run < 32) || (needs.b_box && run < 64) ? s.bn / run + 1 : 0;
@@ -161,13 +163,13 @@ double at_once(std::initializer_list<double> clocks) {
 // convolutions). `tiles`: K blocks of all tiles, each multiprocessor.
 double at_clock(const Schedule& s, const EpilogueNeeds& needs, const Extents& e, double tiles, double loops,
                 double busy) {
-  constexpr double highest = 0.88, of_products = 0.35, of_lines = 0.13, limited = 50e3;  // clocks
+  constexpr double of_products = 0.35, of_lines = 0.13, limited = 50e3;  // clocks
   if (needs.windows || needs.counts_pixels) return busy;
   const auto rows = static_cast<double>(std::min<std::int64_t>(a_rows(s, needs), round_up(e.m, 8)));
   const double products = tiles * s.bm * s.bn / 32,
                lines = tiles * 2 * (rows / s.cluster_n + double(s.bn) / s.cluster_m);
   const double limit = std::min(1.0, products / limited) * std::min(1.0, loops / busy);
-  return std::max(highest * busy, busy + limit * (of_products * (products - busy) + of_lines * lines));
+  return std::max(highest_clock * busy, busy + limit * (of_products * (products - busy) + of_lines * lines));
 }
 
 // Many narrow tiles, and windows, ask L2 for more lines than it gives (decisions 0209, 0260, 0263).
@@ -358,6 +360,12 @@ double pass_microseconds(std::int64_t rows, std::int64_t columns, int bytes_colu
   const double most = double(ceil_div(rows, multiprocessors));                  // rows of a multiprocessor
   return launch +
          std::max(double(rows) * double(columns) * bytes_column / bytes_a_microsecond, most * double(columns) * column);
+}
+
+double least_microseconds(const Schedule& s, const EpilogueNeeds& needs, const Extents& e, int multiprocessors) {
+  const auto tiles = static_cast<double>(tiles_of(s, needs, e.batch, e.m, e.columns).all);
+  const auto k_blocks = static_cast<double>(ceil_div(e.k * needs.element_bytes, 128));
+  return highest_clock * tiles * k_blocks * stage_clocks(s, needs, e, 1) / multiprocessors / clocks_a_microsecond;
 }
 
 double microseconds(const Schedule& s, const EpilogueNeeds& needs, const Extents& e, int multiprocessors) {

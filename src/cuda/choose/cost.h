@@ -13,6 +13,10 @@ namespace postlude::inline v0::cuda {
 [[nodiscard]] double microseconds(const Schedule& schedule, const EpilogueNeeds& needs, const Extents& extents,
                                   int multiprocessors);
 
+// The same if all multiprocessors multiplied all the time.
+[[nodiscard]] double least_microseconds(const Schedule& schedule, const EpilogueNeeds& needs, const Extents& extents,
+                                        int multiprocessors);
+
 // K blocks that a tile's last part has beyond an equal share: others leave theirs in memory meanwhile (decision 0264).
 [[nodiscard]] int later_blocks(const Schedule& schedule, const EpilogueNeeds& needs, const Extents& extents,
                                int multiprocessors);

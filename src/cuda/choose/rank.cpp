@@ -40,6 +40,10 @@ struct Ranked {
   double cost;
 };
 
+double least_cost(const std::vector<Ranked>& ranked) {
+  return std::ranges::min_element(ranked, {}, &Ranked::cost)->cost;
+}
+
 // One tile of Hopper's kernel, whole and split: by clusters, and by memory into the best number of
 // parts.
 void rank_tile(std::vector<Ranked>& ranked, Schedule s, const EpilogueNeeds& needs, const Extents& e,
@@ -50,7 +54,8 @@ void rank_tile(std::vector<Ranked>& ranked, Schedule s, const EpilogueNeeds& nee
   if (!illegal(s, needs).empty()) return;
   const auto cost = [&] { return microseconds(s, needs, e, multiprocessors); };
   ranked.push_back({s, cost()});
-  if (s.bn % 32) return;  // parts of such tiles took a tenth longer
+  // Of many widths those are not split that could not be the best if all multiprocessors were busy.
+  if (in_eights(needs) && least_microseconds(s, needs, e, multiprocessors) > least_cost(ranked)) return;
   for (s.split = 2; s.split <= 8; s.split *= 2) {
     if (k_blocks >= 2 * s.split && illegal(s, needs).empty()) ranked.push_back({s, cost()});
   }
@@ -87,7 +92,7 @@ std::vector<Schedule> rank(const EpilogueNeeds& needs, std::int64_t batch, std::
                            std::int64_t k, int multiprocessors, bool mma) {
   const Extents extents{batch, m, columns, k};
   std::vector<Ranked> ranked, straight;  // from memory
-  for (Schedule s : candidates(needs, mma)) {
+  for (Schedule s : candidates(needs, mma, columns, k)) {
     if (s.strips) {
       if (tiles_of(s, needs, batch, m, columns).all / s.strips > most_blocks) continue;
       straight.push_back({s, microseconds(s, needs, extents, multiprocessors)});

@@ -24,6 +24,7 @@ int aux_bytes(const Schedule& s, const EpilogueNeeds& n) { return 64 * s.sub_n *
 struct Tile {
   bool ping_pong;
   int bm, bn;
+  bool abreast = false;
 };
 constexpr Tile tiles[] = {{true, 128, 192},  {true, 128, 128},  {true, 128, 160},  {true, 64, 256},
                           {false, 128, 256}, {false, 256, 128}, {false, 128, 192}, {false, 128, 128},
@@ -39,11 +40,22 @@ constexpr Tile tiles_turned[] = {{true, 128, 112},  {true, 128, 144},  {true, 12
                                  {false, 128, 144}, {false, 128, 176}, {false, 128, 208}, {false, 128, 240}};
 // Of few rows by a B that is read as it lies (decision 0284).
 constexpr Tile tiles_shifted[] = {{true, 64, 64}, {true, 64, 128}};
+// Of single elements (decision 0286): few rows are lost by higher tiles, and by turned ones of any width.
+constexpr Tile tiles_of_elements[] = {{false, 256, 160}, {false, 256, 192}, {false, 192, 192, true}};
+struct Widths {
+  Tile least;
+  int most;
+};
+constexpr Widths widths_turned[] = {
+    {{true, 64, 72}, 248},    {{true, 128, 72}, 184},         {{true, 192, 72}, 120},        {{false, 128, 136}, 248},
+    {{false, 256, 104}, 184}, {{false, 192, 144, true}, 240}, {{false, 128, 208, true}, 288}};
 constexpr Tile mma_tiles[] = {{true, 256, 128}, {true, 128, 256}, {true, 128, 128},
                               {true, 256, 64},  {true, 128, 64},  {true, 64, 64}};
 
 constexpr int stencil_registers = 200;  // of a lane, at most, for sums, weights and a row
-const char* kind(const Schedule& s) { return s.mma ? "mma" : s.ping_pong ? "pingpong" : s.abreast ? "abreast" : "cooperative"; }
+const char* kind(const Schedule& s) {
+  return s.mma ? "mma" : s.ping_pong ? "pingpong" : s.abreast ? "abreast" : "cooperative";
+}
 
 }  // namespace
 
@@ -442,12 +454,11 @@ std::string illegal(const Schedule& s, const EpilogueNeeds& n) {
     return "a consumer has " + text(rows) + " rows, not 64" + (most > 128 ? ", 128 or " : " or ") + text(most);
   if (s.mma && !s.strip_x && s.bn != 64 && s.bn != 128 && s.bn != 256)
     return "a tile has " + text(s.bn) + " columns, not 64, 128 or 256";
-  const bool elements = !n.reduces && !n.holds && !n.in_groups() && n.parts == 1;
-  const int step = n.turned ? elements ? 8 : 16 : 32, padded = columns + cut_columns(s);
+  const int step = n.turned ? in_eights(n) ? 8 : 16 : 32, padded = columns + cut_columns(s);
   if (const int width = s.mma ? s.bn : columns; width < 32 || width > 256 || width % step)
     return (s.abreast ? "a consumer's tile of " : "a tile of ") + text(width) + " columns is not a multiple of " +
            text(step) + " up to 256";
-  if (s.abreast && (!elements || n.windows || n.counts_pixels || n.block_columns || n.block_rows))
+  if (s.abreast && (!of_elements(n) || n.windows || n.counts_pixels || n.block_columns || n.block_rows))
     return "consumers abreast are for plain products and epilogues of single elements";
   if (rows / 64 * columns / 2 * (n.promoted && !s.mma ? 2 : 1) > registers)
     return "its accumulator takes more than " + text(registers) + " registers a thread";
@@ -472,7 +483,8 @@ std::string illegal(const Schedule& s, const EpilogueNeeds& n) {
   // The consumers of a cooperative tile may share one.
   if (const int shared = s.mma || s.ping_pong ? rows : s.bm; n.row_group && shared % n.row_group)
     return "a tile of " + text(shared) + " rows does not hold groups of " + text(n.row_group);
-  if (n.b_mn_major && !s.mma && (columns / n.parts % 64 || n.piece % 64)) return "B along N needs 64 columns side by side";
+  if (n.b_mn_major && !s.mma && (columns / n.parts % 64 || n.piece % 64))
+    return "B along N needs 64 columns side by side";
   if (n.block_columns && n.block_columns % s.bn)
     return "a tile of " + text(s.bn) + " columns does not divide the " + text(n.block_columns) +
            " of a block of groups";
@@ -554,20 +566,31 @@ Schedule fill_shared(Schedule tile, const EpilogueNeeds& needs) {
       tile.d_buffers = staging.d_buffers;
       tile.aux_stages = needs.aux_bytes_column ? staging.aux_stages : 0;
       tile.stages = a_rows(tile, needs) < tile.bm ? most_stages : 12;
-      while (tile.stages >= least && !illegal(tile, needs).empty()) --tile.stages;
-      if (tile.stages >= least) return tile;
+      while (tile.stages >= least && shared_bytes(tile, needs) > shared_limit) --tile.stages;
+      if (tile.stages >= least && illegal(tile, needs).empty()) return tile;
     }
   }
   tile.stages = 0;
   return tile;
 }
 
-std::vector<Schedule> candidates(const EpilogueNeeds& needs, bool mma) {
+std::vector<Schedule> candidates(const EpilogueNeeds& needs, bool mma, std::int64_t columns, std::int64_t k) {
+  constexpr std::int64_t least_k = 1024, least_columns = 129;  // of widths in steps of eight (decision 0286)
   std::vector<Schedule> found;
   const auto add = [&](const Tile& t) {
-    Schedule s{.mma = mma, .ping_pong = t.ping_pong, .bm = t.bm, .bn = t.bn, .shifted = needs.shifted};
+    Schedule s{.mma = mma,
+               .ping_pong = t.ping_pong,
+               .abreast = t.abreast,
+               .bm = t.bm,
+               .bn = t.bn,
+               .shifted = needs.shifted};
     s = fill_shared(s, needs);
     if (s.stages) found.push_back(s);
+  };
+  const auto is_there = [&](const Tile& t) {
+    return std::ranges::any_of(found, [&](const Schedule& s) {
+      return s.ping_pong == t.ping_pong && s.abreast == t.abreast && s.bm == t.bm && s.bn == t.bn;
+    });
   };
   if (needs.stencil) return stencils(needs);
   if (needs.shifted) return std::for_each(std::begin(tiles_shifted), std::end(tiles_shifted), add), found;
@@ -578,6 +601,14 @@ std::vector<Schedule> candidates(const EpilogueNeeds& needs, bool mma) {
   else if (needs.element_bytes == 2) add(tall_tile);
   if (needs.element_bytes == 2) std::for_each(std::begin(tiles_between), std::end(tiles_between), add);
   if (needs.turned) std::for_each(std::begin(tiles_turned), std::end(tiles_turned), add);
+  if (!of_elements(needs) || needs.windows || needs.element_bytes != 2) return found;
+  std::for_each(std::begin(tiles_of_elements), std::end(tiles_of_elements), add);
+  if (!needs.turned || (k && k < least_k) || (columns && columns < least_columns)) return found;
+  for (const auto& [least, most] : widths_turned)
+    for (Tile t = least; t.bn <= most; t.bn += width_step(t.abreast)) {
+      const int narrower = t.bn - width_step(t.abreast);
+      if (!is_there(t) && (!columns || ceil_div(columns, narrower) > ceil_div(columns, t.bn))) add(t);
+    }
   return found;
 }
 

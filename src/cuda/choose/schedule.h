@@ -125,6 +125,13 @@ struct EpilogueNeeds {
   [[nodiscard]] bool in_groups() const { return group || row_group; }
 };
 inline constexpr int narrowest_subtile = 16;
+// Whether no element of the output follows from another tile's or another column's accumulators.
+[[nodiscard]] inline bool of_elements(const EpilogueNeeds& needs) {
+  return !needs.reduces && !needs.holds && !needs.in_groups() && needs.parts == 1;
+}
+// Whether tiles have columns in steps of eight, each consumer of its own (decision 0286).
+[[nodiscard]] inline bool in_eights(const EpilogueNeeds& needs) { return needs.turned && of_elements(needs); }
+[[nodiscard]] inline int width_step(bool abreast) { return abreast ? 16 : 8; }
 // Whether some tile has pieces of so many columns (0: of all) of a chunk in `parts` side by side.
 [[nodiscard]] bool holds_pieces(int parts, std::int64_t piece);
 // Groups of so many columns are held by some tile of Hopper's, in whole subtiles.
@@ -255,7 +262,9 @@ struct Tiles {
 // Of a depthwise convolution (stencils.cpp).
 [[nodiscard]] std::vector<Schedule> stencils(const EpilogueNeeds& needs);
 
-// Every legal tile for these needs, filled, for sweeps and for tests that draw random ones.
-[[nodiscard]] std::vector<Schedule> candidates(const EpilogueNeeds& needs, bool mma = false);
+// Every legal tile for these needs, filled, for sweeps and for tests that draw random ones. `columns`, `k`: of
+// widths in steps of eight, only the narrowest ones that have so many in as few tiles, and none behind a short K.
+[[nodiscard]] std::vector<Schedule> candidates(const EpilogueNeeds& needs, bool mma = false, std::int64_t columns = 0,
+                                               std::int64_t k = 0);
 
 }  // namespace postlude::inline v0::cuda
