@@ -264,9 +264,8 @@ double straight(const Schedule& s, const EpilogueNeeds& needs, const Extents& e,
   return 1500 + waits * (at_once({issued, bytes / 20 / multiprocessors}) + instructions * now / 6) + 0.8 * code;
 }
 
-// Clocks of whole images on tensor cores (decision 0275): a warp's instructions each time that a scheduler has one, of
-// which most wait, as all blocks do the same at once. Products are of pairs of rows, with what puts their bands
-// together.
+// Clocks of whole images on tensor cores (decisions 0275, 0279): a warp's instructions each time that a scheduler has
+// one, of which most wait, as all blocks of a wave do the same at once.
 double whole_images(const Schedule& s, const EpilogueNeeds& needs, const Extents& e, int multiprocessors) {
   const Stencil::Axis &y = needs.stencil.y, &x = needs.stencil.x;
   int products = 0;
@@ -276,15 +275,15 @@ double whole_images(const Schedule& s, const EpilogueNeeds& needs, const Extents
       products += tap + 1 >= 0 && tap - 1 < y.taps;
     }
   const double warps = threads(s) / 32.0, units = s.bn / 4.0 * s.images / 8;
-  const double unit = 18.0 * products + 10.0 * y.extent + 5.0 * y.taps + 8.0 * y.pixels;
-  const double element = 13 + 2 * needs.operations + 2 * needs.aux_bytes_column;
-  const double moved = (s.bn / 8.0 * s.images * y.extent * x.extent * 8 + s.bn * y.taps * 60.0) / threads(s);
+  const double unit = 4.0 * products + 12.0 * y.extent + 2.0 * y.taps + 4.0 * y.pixels + 40;
+  const double element = 5 + needs.operations + needs.aux_bytes_column;
+  const double moved = (s.bn / 8.0 * s.images * y.extent * x.extent * 3 + s.bn * y.taps * 60.0) / threads(s);
   const double instructions = std::ceil(units / warps) * unit + moved + s.strip_y * (element * s.strip_x + 20);
   const double all = std::ceil(double(e.batch) / s.images) * std::ceil(double(e.columns) / s.bn),
                now = resident(s, needs);
-  const double turns =
-      all > now * multiprocessors ? now * std::ceil(all / now / multiprocessors) : std::ceil(all / multiprocessors);
-  return 3000 + 3 * instructions * turns * warps / 4;
+  const double waves = std::ceil(all / now / multiprocessors),
+               turns = waves > 1 ? now * waves : std::ceil(all / multiprocessors);
+  return 3000 * waves + 6 * instructions * turns * warps / 4;
 }
 
 // Clocks of a stencil: each tile's instructions, or its bytes; and a block's weights, so many of a thread at a time.

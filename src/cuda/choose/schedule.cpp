@@ -77,9 +77,10 @@ StencilMemory stencil_memory(const Schedule& s, const EpilogueNeeds& n) {
   const auto rounded = [](std::int64_t bytes) { return static_cast<int>(round_up(bytes, 128)); };
   if (s.strips && s.images) {  // weights as they lie are behind the pixels
     const Stencil::Axis &y = n.stencil.y, &x = n.stencil.x;
-    return {0, rounded(std::int64_t{4} * s.bn * y.taps * (x.taps + 2)),
-            rounded(std::int64_t{2} * s.bn * (s.images * y.extent * x.extent + y.taps * x.taps)),
-            4 * s.bn * s.images * y.pixels * x.pixels, 0};
+    const int fours = (y.taps + 4) / 4, channel = 8 * (y.pixels * ((x.pixels + 1) / 2) | 1);
+    return {0, rounded(std::int64_t{16} * s.bn * (2 * fours * (x.taps + 2) + 1)),
+            rounded(std::int64_t{s.images} * y.extent * x.extent * (2 * s.bn + 16) + 2 * s.bn * y.taps * x.taps),
+            s.images * (s.bn * channel + 32), 0};
   }
   if (s.strips) return {0, 4 * (s.bn + 2) * n.stencil.y.taps * n.stencil.x.taps, 0, 0, 0};
   if (s.images) {

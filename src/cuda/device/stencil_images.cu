@@ -1,36 +1,31 @@
 R"cuda(
-// A depthwise convolution of images of up to 8 x 8 pixels, on tensor cores (decision 0275). Of one channel the outputs of two
-// rows, each of eight, are 16 rows of a matrix, the pixels of two rows its columns, and images the columns of the other factor. What
-// stands between is made of weights: of a row of outputs and one of pixels it is a band, the same wherever these are as far from each
-// other, so that a lane has one register for each row of the filter. Sums go through shared memory to the threads of strips.
+// A depthwise convolution of images of up to 8 x 8 pixels, on tensor cores (decisions 0275, 0279). Of one channel a row of eight
+// images, and the row two further down, are 16 rows of a matrix, pixels of two rows its columns; the other factor is a band of the
+// filter's rows between them and eight outputs, of which a lane has two words. Sums go through shared memory to the threads of strips.
 
-constexpr int GROUPS_OF_EIGHT = IMAGES / 8, PIXELS_OUT = PIXELS_Y * PIXELS_X, PIXELS_IN = EXTENT_Y * EXTENT_X;
-constexpr int ROWS_OUT = (PIXELS_Y + 1) / 2, ROWS_IN = (EXTENT_Y + 1) / 2;  // in pairs
-// The words of a filter's row: weights e and e + 1 for e from -1 on, zeros where the row has none; and one of zeros.
-constexpr int WORDS_X = TAPS_X + 2;
+constexpr int GROUPS_OF_EIGHT = IMAGES / 8, PIXELS_IN = EXTENT_Y * EXTENT_X;
 constexpr int ALL_THREADS = LANES * STRIPS, CHUNKS = BN / 8, ALL_PIXELS = IMAGES * PIXELS_IN;
-
-// Weights stand by four channels, so that a lane reads those of four as 16 bytes.
-DEVICE u32 word_offset(int channel, int tap_y, int word) { return ((channel / 4 * TAPS_Y + tap_y) * WORDS_X + word) * 16 + channel % 4 * 4; }
-// Eight channels of a pixel, and four of its sums: of lanes that move such together none meets another in a bank.
-DEVICE constexpr int group_of(int count) { return count & -count; }
-DEVICE u32 chunk_offset(int pixel, int chunk) { return pixel * (BN * 2) + (chunk ^ ((pixel >> 1) & (group_of(CHUNKS) - 1) & 3)) * 16; }
-DEVICE u32 sum_offset(int image, int pixel, int four) {
-  return (image * PIXELS_OUT + pixel) * (BN * 4) + (four ^ (((pixel & 1) | (image & 6)) & (group_of(BN / 4) - 1))) * 16;
-}
+// The words of a filter's row: weights e and e + 1 for e from -1 on, zeros where the row has none; and one of zeros. Those of four taps
+// one below the other are 16 bytes, from tap 0 on and again from -1 on, so that any two lie in neighbouring registers.
+constexpr int WORDS_X = TAPS_X + 2, FOURS = (TAPS_Y + 4) / 4, WORDS_CHANNEL = 16 * (2 * FOURS * WORDS_X + 1);
+DEVICE u32 words_offset(int channel, int from, int four, int word) { return channel * WORDS_CHANNEL + ((from * FOURS + four) * WORDS_X + word) * 16; }
+// Pixels are 16 bytes further apart than they are long, so that few lanes that move them together meet in a bank.
+constexpr int PIXEL_PITCH = BN * 2 + 16;
+// Sums of a channel's rows, of an even number of pixels each, in pairs.
+constexpr int SUM_PAIRS = (PIXELS_X + 1) / 2, SUM_CHANNEL = 8 * (PIXELS_Y * SUM_PAIRS | 1), SUM_IMAGE = BN * SUM_CHANNEL + 32;
+DEVICE u32 sum_offset(int image, int channel, int y, int x) { return image * SUM_IMAGE + channel * SUM_CHANNEL + y * SUM_PAIRS * 8 + x * 4; }
 
 DEVICE void bring_images(i64 pixels, u32 to, int image, int column, int images) {
-  constexpr int all = ALL_PIXELS * CHUNKS;
-  constexpr bool in_line = STRIDE_Y == EXTENT_X * STRIDE_X && IMAGE_STRIDE == EXTENT_Y * STRIDE_Y && ALL_THREADS % CHUNKS == 0;
-  const int chunk = threadIdx.x % CHUNKS;
-  const i64 first = opaque_address(pixels + (image * IMAGE_STRIDE + column + 8 * chunk + threadIdx.x / CHUNKS * STRIDE_X) * 2);
+  constexpr int at_once = ALL_THREADS / CHUNKS;  // pixels
+  constexpr bool in_line = STRIDE_Y == EXTENT_X * STRIDE_X && IMAGE_STRIDE == EXTENT_Y * STRIDE_Y;
+  const int chunk = threadIdx.x % CHUNKS, first = threadIdx.x / CHUNKS, end = column + 8 * chunk < COLUMNS ? (images - image) * PIXELS_IN : 0;
+  const i64 from = opaque_address(pixels + (image * IMAGE_STRIDE + column + 8 * chunk + (in_line ? first * STRIDE_X : 0)) * 2);
   #pragma unroll
-  for (int n = 0; n < (all + ALL_THREADS - 1) / ALL_THREADS; ++n) {
-    const int i = threadIdx.x + n * ALL_THREADS, at = i / CHUNKS;
-    if (i >= all) continue;
-    const bool exists = column + i % CHUNKS * 8 < COLUMNS && image + at / PIXELS_IN < images;
-    const i64 offset = (image + at / PIXELS_IN) * IMAGE_STRIDE + at % PIXELS_IN / EXTENT_X * STRIDE_Y + at % EXTENT_X * STRIDE_X;
-    copy_async(to + chunk_offset(at, i % CHUNKS), in_line ? first + n * (ALL_THREADS / CHUNKS) * STRIDE_X * 2 : pixels + (offset + column + i % CHUNKS * 8) * 2, exists ? 16 : 0);
+  for (int n = 0; n < (ALL_PIXELS + at_once - 1) / at_once; ++n) {
+    const int at = first + n * at_once;
+    if ((n + 1) * at_once > ALL_PIXELS && at >= ALL_PIXELS) continue;
+    const i64 offset = in_line ? n * at_once * STRIDE_X : at / PIXELS_IN * IMAGE_STRIDE + at % PIXELS_IN / EXTENT_X * STRIDE_Y + at % EXTENT_X * STRIDE_X;
+    copy_async(to + first * PIXEL_PITCH + chunk * 16 + n * at_once * PIXEL_PITCH, from + offset * 2, at < end ? 16 : 0);
   }
 }
 // Of a gradient by the data the first tap is the last one that lies there.
@@ -45,93 +40,124 @@ DEVICE void bring_weights(const Params& p, u32 to, int column) {
     if (i < all && left > 0) copy_async(to + i * 16, from + n * ALL_THREADS * 16, min(left, 16));
   }
 }
-// A row of a channel's filter a thread, as words.
+// Four rows of a channel's filter a thread, as words.
 DEVICE void make_words(const Params& p, u32 raw, u32 to, int column) {
   #pragma unroll 1
-  for (int i = threadIdx.x; i < BN * TAPS_Y; i += ALL_THREADS) {
-    const int c = i % BN, tap = i / BN;
-    u32 weights[TAPS_X], before = 0;
+  for (int i = threadIdx.x; i < BN * 2 * FOURS; i += ALL_THREADS) {
+    const int c = i % BN, from = i / BN % 2, four = i / BN / 2;
+    u32 before[4] = {}, weights[TAPS_X][4];
     #pragma unroll
-    for (int t = 0; t < TAPS_X; ++t) {
-      const int at = tap * TAPS_X + t;
-      if (RAW_WEIGHTS) weights[t] = shared_load(raw + (c * TAPS + (BACKWARD ? TAPS - 1 - at : at)) * 2);
-      else weights[t] = column + c < COLUMNS ? *(const u16*)(i64(p.map[1].word[0]) + weight_offset(column + c, at) * 2) : 0;
-    }
-    const u32 first = to + word_offset(c, tap, 0);
+    for (int t = 0; t < TAPS_X; ++t)
+      #pragma unroll
+      for (int h = 0; h < 4; ++h) {
+        const int tap = 4 * four + h - from, at = tap * TAPS_X + t;
+        const bool exists = u32(tap) < u32(TAPS_Y);
+        if (RAW_WEIGHTS) weights[t][h] = exists ? shared_load(raw + (c * TAPS + (BACKWARD ? TAPS - 1 - at : at)) * 2) : 0;
+        else weights[t][h] = exists && column + c < COLUMNS ? *(const u16*)(i64(p.map[1].word[0]) + weight_offset(column + c, at) * 2) : 0;
+      }
+    const u32 first = to + words_offset(c, from, four, 0);
     #pragma unroll
-    for (int e = 0; e < TAPS_X; ++e) {
-      shared_store(first + e * 16, before | weights[e] << 16);
-      before = weights[e];
+    for (int e = 0; e <= TAPS_X; ++e) {
+      u32 (&next)[4] = weights[e % TAPS_X];
+      #pragma unroll
+      for (int h = 0; h < 4; ++h) before[h] |= e < TAPS_X ? next[h] << 16 : 0;
+      shared_store(first + e * 16, before[0], before[1], before[2], before[3]);
+      #pragma unroll
+      for (int h = 0; h < 4; ++h) before[h] = next[h];
     }
-    shared_store(first + TAPS_X * 16, before);
-    shared_store(first + TAPS_X * 16 + 16, 0u);
+    shared_store(first + (TAPS_X + 1) * 16, 0u, 0u, 0u, 0u);
   }
 }
 
-// Eight images of four channels, of a warp.
+// Eight images of four channels, of a warp: outputs of rows `out` and out + 2 together, of which `out` has a place without two.
+DEVICE constexpr int row_of(int place) { return place / 2 * 4 + place % 2; }
+constexpr int PLACES = (PIXELS_Y + 3) / 4 * 2;
+// Whether outputs of rows `out` and out + 2 see pixels of rows `in` and in + 1, and those two further down.
+DEVICE constexpr bool are_seen(int out, int in) {
+  const int tap = in - out - FIRST_Y;
+  return out < PIXELS_Y && tap + 1 >= 0 && tap < TAPS_Y && (in >= 0 || out + 2 < PIXELS_Y);
+}
 DEVICE void multiply(u32 words, u32 pixels, u32 sums, int group, int four, int lane) {
   const int n = lane / 4, pair = lane % 4 * 2;
-  u32 rows[2 * ROWS_IN][4];
+  pixels += ((group * 8 + n) * PIXELS_IN + pair) * PIXEL_PITCH + four * 8;
+  u32 rows[EXTENT_Y][4];
   #pragma unroll
-  for (int y = 0; y < 2 * ROWS_IN; ++y) {
-    u32 even[4] = {}, odd[4] = {};
-    const int at = (group * 8 + n) * PIXELS_IN + y * EXTENT_X + pair;
-    if (y < EXTENT_Y && pair < EXTENT_X) shared_load(pixels + chunk_offset(at, four / 2), even[0], even[1], even[2], even[3]);
-    if (y < EXTENT_Y && pair + 1 < EXTENT_X) shared_load(pixels + chunk_offset(at + 1, four / 2), odd[0], odd[1], odd[2], odd[3]);
+  for (int y = 0; y < EXTENT_Y; ++y) {
+    u32 even[2] = {}, odd[2] = {};
+    if (pair < EXTENT_X) shared_load(pixels + y * EXTENT_X * PIXEL_PITCH, even[0], even[1]);
+    if (pair + 1 < EXTENT_X) shared_load(pixels + (y * EXTENT_X + 1) * PIXEL_PITCH, odd[0], odd[1]);
     #pragma unroll
-    for (int c = 0; c < 4; ++c) {
-      const u32 a = four % 2 ? even[2 + c / 2] : even[c / 2], b = four % 2 ? odd[2 + c / 2] : odd[c / 2];
-      rows[y][c] = __byte_perm(a, b, c % 2 ? 0x7632 : 0x5410);
-    }
+    for (int c = 0; c < 4; ++c) rows[y][c] = __byte_perm(even[c / 2], odd[c / 2], c % 2 ? 0x7632 : 0x5410);
   }
+  sums += sum_offset(group * 8 + n, 4 * four, 0, pair);
   const int word = pair - n - FIRST_X + 1;
-  u32 bands[TAPS_Y][4];
-  #pragma unroll
-  for (int t = 0; t < TAPS_Y; ++t)
-    shared_load(words + word_offset(4 * four, t, u32(word) <= u32(TAPS_X) ? word : TAPS_X + 1), bands[t][0], bands[t][1], bands[t][2], bands[t][3]);
-  float sum[ROWS_OUT][4][4] = {};
+  words += words_offset(4 * four, 0, 0, u32(word) <= u32(TAPS_X) ? word : TAPS_X + 1);
   #pragma unroll
   for (int c = 0; c < 4; ++c) {
-    const auto band = [&](int t) { return t >= 0 && t < TAPS_Y ? bands[(t + TAPS_Y) % TAPS_Y][c] : 0; };
+    u32 bands[2][FOURS][4];
     #pragma unroll
-    for (int apart = 1 - ROWS_OUT; apart < ROWS_IN; ++apart) {
-      const int tap = 2 * apart - FIRST_Y;  // between the first rows of both
-      if (tap + 1 < 0 || tap - 1 >= TAPS_Y) continue;
-      const u32 a[4] = {band(tap), band(tap - 1), band(tap + 1), band(tap)};
+    for (int t = 0; t < 2 * FOURS; ++t) {
+      u32 (&to)[4] = bands[t / FOURS][t % FOURS];
+      shared_load(words + words_offset(c, t / FOURS, t % FOURS, 0), to[0], to[1], to[2], to[3]);
+    }
+    float sum[PLACES][4] = {};
+    #pragma unroll
+    for (int in = -2; in < EXTENT_Y; in += 2) {
+      const auto pixels_of = [&](int y) { return y >= 0 && y < EXTENT_Y ? rows[(y + EXTENT_Y) % EXTENT_Y][c] : 0; };
+      const u32 a[4] = {pixels_of(in), pixels_of(in + 2), pixels_of(in + 1), pixels_of(in + 3)};
       #pragma unroll
-      for (int out = 0; out < ROWS_OUT; ++out) {
-        const int in = out + apart;
-        if (in < 0 || in >= ROWS_IN) continue;
-        float (&d)[4] = sum[out][c];
-        const u32 b[2] = {rows[2 * in][c], rows[2 * in + 1][c]};
+      for (int place = 0; place < PLACES; ++place) {
+        if (!are_seen(row_of(place), in)) continue;
+        const int tap = in - row_of(place) - FIRST_Y, from = tap & 1, at = tap + from;
+        const u32 (&band)[4] = bands[from][at / 4];
+        const u32 b[2] = {band[at % 4], band[at % 4 + 1]};
+        float (&d)[4] = sum[place];
         mma(d[0], d[1], d[2], d[3], a, b);
       }
     }
-  }
-  #pragma unroll
-  for (int e = 0; e < 4 * ROWS_OUT; ++e) {
-    const int out = e / 4, y = 2 * out + e % 4 / 2;
-    if (y >= PIXELS_Y || n >= PIXELS_X) continue;
-    const auto bits = [&](int c) { return __float_as_uint(sum[out][c][e % 4]); };
-    shared_store(sums + sum_offset(group * 8 + pair + e % 2, y * PIXELS_X + n, four), bits(0), bits(1), bits(2), bits(3));
+    #pragma unroll
+    for (int e = 0; e < 2 * PLACES; ++e) {
+      const int y = row_of(e / 2) + e % 2 * 2;
+      const float (&d)[4] = sum[e / 2];
+      if (y >= PIXELS_Y || pair >= PIXELS_X) continue;
+      shared_store(sums + sum_offset(0, c, y, 0), __float_as_uint(d[e % 2 * 2]), __float_as_uint(d[e % 2 * 2 + 1]));
+    }
   }
 }
 
-// A zero of a band times an infinity is no number: a row of which some sum is none is added up again, tap by tap.
+// A row of a strip's sums of two channels.
+DEVICE void take_row(u32 from, float (&sum)[STRIP_X][2]) {
+  constexpr bool in_pairs = STRIPS_X == 1 || STRIP_X % 2 == 0;
+  #pragma unroll
+  for (int i = 0; i < 2 * STRIP_X; ++i) {
+    const int c = i / STRIP_X, x = i % STRIP_X;
+    u32 a = 0, b = 0;
+    if (!in_pairs) a = shared_load_word(from + c * SUM_CHANNEL + x * 4);
+    else if (x % 2 == 0) shared_load(from + c * SUM_CHANNEL + x * 4, a, b);
+    else continue;
+    sum[x][c] = __uint_as_float(a);
+    if (in_pairs && x + 1 < STRIP_X) sum[(x + 1) % STRIP_X][c] = __uint_as_float(b);
+  }
+}
+
+// A zero of a band times an infinity is no number: a row of which some sum is none is added up again, tap by tap. What lies beside an
+// image's row is read and not used, for less code.
 DEVICE void mend(u32 words, u32 pixels, int image, int y, int x, int lane, float (&sum)[STRIP_X][2]) {
   #pragma unroll
   for (int i = 0; i < STRIP_X; ++i) sum[i][0] = sum[i][1] = 0.f;
   #pragma unroll 1
-  for (int t = 0; t < TAPS; ++t) {
-    const int from_y = y + t / TAPS_X + FIRST_Y, from_x = x + t % TAPS_X + FIRST_X;
-    if (u32(from_y) >= u32(EXTENT_Y)) continue;
-    const u32 weight = words + word_offset(2 * lane, t / TAPS_X, t % TAPS_X + 1);
-    const float a = VALUE(shared_load(weight)), b = VALUE(shared_load(weight + 4));
-    #pragma unroll
-    for (int i = 0; i < STRIP_X; ++i) {
-      if (u32(from_x + i) >= u32(EXTENT_X)) continue;
-      const u32 two = shared_load_word(pixels + chunk_offset((image * EXTENT_Y + from_y) * EXTENT_X + from_x + i, lane / 4) + lane % 4 * 4);
-      sum[i][0] = fmaf(VALUE(u16(two)), a, sum[i][0]), sum[i][1] = fmaf(VALUE(u16(two >> 16)), b, sum[i][1]);
+  for (int tap = max(0, -(y + FIRST_Y)); tap < min(TAPS_Y, EXTENT_Y - (y + FIRST_Y)); ++tap) {
+    u32 weight = words + words_offset(2 * lane, 0, tap / 4, 1) + tap % 4 * 4;
+    u32 from = pixels + ((image * EXTENT_Y + y + tap + FIRST_Y) * EXTENT_X + x + FIRST_X) * PIXEL_PITCH + lane * 4;
+    #pragma unroll 1
+    for (int at = x + FIRST_X; at < x + FIRST_X + TAPS_X; ++at, weight += 16, from += PIXEL_PITCH) {
+      const float a = VALUE(shared_load(weight)), b = VALUE(shared_load(weight + WORDS_CHANNEL));
+      #pragma unroll
+      for (int i = 0; i < STRIP_X; ++i) {
+        const u32 two = shared_load_word(from + i * PIXEL_PITCH);
+        const bool exists = u32(at + i) < u32(EXTENT_X);
+        sum[i][0] = exists ? fmaf(VALUE(u16(two)), a, sum[i][0]) : sum[i][0], sum[i][1] = exists ? fmaf(VALUE(u16(two >> 16)), b, sum[i][1]) : sum[i][1];
+      }
     }
   }
 }
@@ -147,13 +173,15 @@ extern "C" __global__ void __launch_bounds__(LANES * STRIPS, RESIDENT) postlude_
   const int first_image = blockIdx.x / TILES_N * IMAGES;
   tile.batch = first_image + image, tile.slot_m = s.x;
   tile.row = s.y * STRIP_Y * PIXELS_X + s.x * STRIP_X, tile.turn = 0, tile.wg = 0, tile.warp = 0;
-  const u32 words = smem_address(dynamic_shared), pixels = words + WEIGHTS_BYTES, sums = pixels + PIXELS_BYTES, raw = pixels + ALL_PIXELS * BN * 2;
-  bring_images(map_address(p.map[0]), pixels, first_image, tile.col, p.batch);
+  const u32 words = smem_address(dynamic_shared), pixels = words + WEIGHTS_BYTES, sums = pixels + PIXELS_BYTES, raw = pixels + ALL_PIXELS * PIXEL_PITCH;
   if (RAW_WEIGHTS) bring_weights(p, raw, tile.col);
   copy_commit();
-  copy_wait<0>();
+  bring_images(map_address(p.map[0]), pixels, first_image, tile.col, p.batch);
+  copy_commit();
+  copy_wait<1>();
   __syncthreads();
   make_words(p, raw, words, tile.col);
+  copy_wait<0>();
   __syncthreads();
   #pragma unroll 1
   for (int unit = threadIdx.x / 32; unit < BN / 4 * GROUPS_OF_EIGHT; unit += ALL_THREADS / 32)
@@ -169,16 +197,11 @@ extern "C" __global__ void __launch_bounds__(LANES * STRIPS, RESIDENT) postlude_
     const int y = s.y * STRIP_Y + i;
     if (PIXELS_Y % STRIP_Y && y >= PIXELS_Y) break;
     epilogue.load(p, tile, 0);
-    float sum[STRIP_X][2], all[2] = {};
+    float sum[STRIP_X][2], all = 0.f;
+    take_row(sums + sum_offset(image, 2 * tile.lane, y, s.x * STRIP_X), sum);
     #pragma unroll
-    for (int x = 0; x < STRIP_X; ++x) {
-      u32 a, b;
-      const int at = min(s.x * STRIP_X + x, PIXELS_X - 1);
-      shared_load(sums + sum_offset(image, y * PIXELS_X + at, tile.lane / 2) + tile.lane % 2 * 8, a, b);
-      sum[x][0] = __uint_as_float(a), sum[x][1] = __uint_as_float(b);
-      all[0] = fmaf(sum[x][0], 0.f, all[0]), all[1] = fmaf(sum[x][1], 0.f, all[1]);
-    }
-    if (all[0] + all[1] != 0.f) mend(words, pixels, image, y, s.x * STRIP_X, tile.lane, sum);
+    for (int x = 0; x < STRIP_X; ++x) all = fmaf(sum[x][0], sum[x][1], all);
+    if (__builtin_expect(all * 0.f != 0.f, 0)) mend(words, pixels, image, y, s.x * STRIP_X, tile.lane, sum);
     #pragma unroll
     for (int f = 0; f < FRAGMENTS; ++f) {
       ACC part[1][8];

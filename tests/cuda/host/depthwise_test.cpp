@@ -283,8 +283,10 @@ TEST(Depthwise, RunsOverImagesInSharedMemory) {
   add(depthwise("4x4", 3, 40, {8, 4, 1, 1, 2}, {8, 4, 1, 2, 1}), "bias_relu", 32, 8, 3, 8);
   add(depthwise("2x3", 3, 40, {4, 2, 1, 1, 0}, {3, 3, 1, 3, 3}), "bias_gelu", 32, 8, 1, 8);
   add(depthwise("windows beside the image", 3, 40, {4, 4, 1, 3, 3}, {3, 3, 1, 3, 3}), "plain", 32, 8, 6, 8);
-  stencils.add(depthwise("infinities", 9, 40, padded(7, 7), padded(7, 7)), "plain", "direct 16x32 strip 4x7 images 8");
-  stencils.make_infinite();
+  for (const char* const blocks : {"direct 16x32 strip 4x7 images 8", "direct 24x32 strip 3x7 images 8"}) {
+    stencils.add(depthwise("infinities", 9, 40, padded(7, 7), padded(7, 7)), "plain", blocks);
+    stencils.make_infinite();
+  }
   stencils.run();
 }
 
