@@ -74,20 +74,24 @@ void add_bands(std::vector<Schedule>& found, const EpilogueNeeds& needs) {
 
 constexpr int few_taps = 9;  // whose weights a thread holds
 
-// The strips of threads that read straight from memory. Those of many taps are parts of a row as equal as may be, as
-// each reads what is around it.
+// The strips of threads that read straight from memory: parts of a row as equal as may be, as each reads what is around
+// it, and of few taps such as fit any size too (decision 0280).
 std::vector<LaneStrip> direct_strips(const Stencil& of) {
   constexpr int many_taps = 26, rows[] = {1, 2, 3, 4, 7};
   const int taps = of.y.taps * of.x.taps;
   if (of.y.up * of.x.up > 1) return {{4, 4}, {4, 2}, {2, 2}, {4, 8}, {6, 6}, {3, 3}};
   if (of.y.step * of.x.step > 1) return {{2, 4}, {4, 4}, {2, 2}, {7, 2}};
-  if (taps <= few_taps) return {{4, 8}, {4, 7}, {7, 7}, {7, 4}, {4, 4}, {4, 2}};
+  const bool few = taps <= few_taps;
   std::vector<LaneStrip> strips;
+  if (few) strips = {{4, 8}, {4, 7}, {7, 7}, {7, 4}, {4, 4}, {4, 2}};
   for (const int most : {4, 8, 14})
     for (const int y : rows) {
       const auto x = static_cast<int>(ceil_div(of.x.pixels, ceil_div(of.x.pixels, most)));
       const bool in_turn = rows_in_turn({.strip_x = x, .strip_y = y, .strips = 1}, of);
-      if (taps < many_taps ? y >= of.y.pixels || (y <= 4 && !in_turn) : y < 4 || in_turn) strips.push_back({x, y});
+      if (few                ? most > 4 && y <= 4 && y != 3
+          : taps < many_taps ? y >= of.y.pixels || (y <= 4 && !in_turn)
+                             : y < 4 || in_turn)
+        strips.push_back({x, y});
     }
   return strips;
 }
