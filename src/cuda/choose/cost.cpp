@@ -283,7 +283,7 @@ double whole_images(const Schedule& s, const EpilogueNeeds& needs, const Extents
                now = resident(s, needs);
   const double waves = std::ceil(all / now / multiprocessors),
                turns = waves > 1 ? now * waves : std::ceil(all / multiprocessors);
-  return 3000 * waves + 6 * instructions * turns * warps / 4;
+  return 3000 * waves + 5.5 * instructions * turns * warps / 4;
 }
 
 // Clocks of a stencil: each tile's instructions, or its bytes; and a block's weights, so many of a thread at a time.
