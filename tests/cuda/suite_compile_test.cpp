@@ -333,6 +333,20 @@ TEST(Sums, TakeProductsAndLogarithmsApart) {
   EXPECT_EQ(counts("y: f32 = sum(log(sigmoid(acc)))"), Counts(0, 0));
 }
 
+// What is added to one is at most one.
+TEST(Functions, AddToOneInAShortForm) {
+  const auto is_short = [](const std::string& y) {
+    const Plan plan =
+        postlude::compile(Gemm{.a = DType::bf16, .b = DType::bf16},
+                          parse("def f(acc):\n    y: f32 = " + y + "\n    return y\n"), Target::parse("sm_90a"));
+    return plan.explain(ExplainPart::source, 512, 512, 512).find("op_log1p_exp(v") != std::string::npos;
+  };
+  EXPECT_TRUE(is_short("log1p(exp(-abs(acc)))"));
+  EXPECT_TRUE(is_short("sum(max(acc, 0) + log1p(exp(-abs(acc))))"));
+  EXPECT_FALSE(is_short("log1p(exp(-acc))"));
+  EXPECT_FALSE(is_short("log1p(exp(abs(acc)))"));
+}
+
 // A tuple's components have types of their own, over rows and over columns.
 TEST(Combiner, OfSeveralTypesCompiles) {
   if (compiler_version().empty()) GTEST_SKIP() << describe_compiler();

@@ -62,9 +62,9 @@ int instructions(const Function& function) {
     sum += node.op == Op::call ? instructions(*node.function) : info(node.op).instructions;
   return std::max(native, sum);
 }
-int instructions(const Instruction& i) {
+int instructions(const lower::Phase& phase, const Instruction& i) {
   if (i.op == Op::call) return instructions(*i.function);
-  return is_drawn_by_blocks(i) ? 16 : info(i.op).instructions;
+  return is_drawn_by_blocks(i) ? 16 : adds_below_one(phase, i) ? 5 : info(i.op).instructions;
 }
 int instructions(const Reduction& r) { return r.reducer == Reducer::online_softmax ? 12 : 6; }
 
@@ -274,7 +274,7 @@ void Planner::values(FragmentCode& code) {
     const Instruction& i = phase.code[id];
     FragmentCode::Value& value = code.values[id];
     if (!value.wanted) continue;
-    if (value.level == Level::element) e_.needs.operations += instructions(i);
+    if (value.level == Level::element) e_.needs.operations += instructions(phase, i);
     value.prefetched = is_prefetched(i);
     value.label = label_of(code, i);
   }

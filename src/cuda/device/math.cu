@@ -270,6 +270,11 @@ DEVICE float log1p_over(float u) {
   p = fmaf(p, u, -0x1.ffff14p-2f);
   return fmaf(p, u, 1.f);
 }
+// log(1 + exp(x)) for x <= 0 or NaN.
+DEVICE float op_log1p_exp(float x) {
+  const float u = exp_below(x);
+  return u * log1p_over(u);
+}
 DEVICE float call_softplus(float x) {
   const float u = exp_below(-fabsf(x));
   return fmaf(u, log1p_over(u), op_max(x, 0.f));

@@ -33,6 +33,10 @@ std::string tanh_of_quotient(const lower::Phase& phase, const Instruction& i, co
   const std::string divided = quotient_of(phase, of, resolve.value(of.args[0]), Small::about);
   return divided.empty() ? divided : "op_tanh(" + divided + ")";
 }
+// As softplus has it where x < 0 (decision 0290).
+std::string log1p_of_exponential(const lower::Phase& phase, const Instruction& i, const Resolve& resolve) {
+  return adds_below_one(phase, i) ? "op_log1p_exp(" + resolve.value(phase.code[i.args[0]].args[0]) + ")" : "";
+}
 
 }  // namespace
 
@@ -53,6 +57,7 @@ std::string right_hand_side(const lower::Phase& phase, ValueId id, const Place& 
     }
     code = quotient_of(phase, i, args.empty() ? "" : args[0]);
     if (code.empty()) code = tanh_of_quotient(phase, i, resolve);
+    if (code.empty()) code = log1p_of_exponential(phase, i, resolve);
     if (code.empty()) code = expression(i, args, types, place, functions);
   }
   if (i.guard < 0) return code;
@@ -67,6 +72,13 @@ bool is_clamped(const lower::Phase& phase, ValueId id, double least, double most
     const Instruction& b = phase.code[bound];
     return b.op == Op::constant && b.literal.value() >= least && b.literal.value() <= most;
   });
+}
+
+bool adds_below_one(const lower::Phase& phase, const Instruction& i) {
+  const auto is = [&](const Instruction& of, Op op) { return of.op == op && of.guard < 0 && of.type == DType::f32; };
+  const auto argument = [&](const Instruction& of) -> const Instruction& { return phase.code[of.args[0]]; };
+  return is(i, Op::log1p) && is(argument(i), Op::exp) && is(argument(argument(i)), Op::neg) &&
+         is(argument(argument(argument(i))), Op::abs);
 }
 
 std::string vector_form(const lower::Phase& phase, const Instruction& i) {

@@ -195,6 +195,7 @@ TEST(Emission, FunctionsKeepTheErrorsOfTheirDefinitions) {
             "(out, in), y[i] = out[i % 8]; break;\n";
     forms.push_back(name);
   }
+  text += "    case " + std::to_string(forms.size()) + ": y[i] = op_log1p_exp(-fabsf(x[i])); break;\n";
   void* library = compiled(folder, text + "  }\n}\n");
   ASSERT_TRUE(library);
   const auto apply = reinterpret_cast<void (*)(int, long, const float*, float*)>(dlsym(library, "apply"));
@@ -208,6 +209,10 @@ TEST(Emission, FunctionsKeepTheErrorsOfTheirDefinitions) {
     apply(static_cast<int>(f), static_cast<long>(x.size()), x.data(), y.data());
     expect_error_of_definition(forms[f], cuda::native_forms().at(forms[f]), x, y);
   }
+  // log1p(exp(-abs(x))) is softplus's where x is not positive.
+  for (float& of : x) of = -std::abs(of);
+  apply(static_cast<int>(forms.size()), static_cast<long>(x.size()), x.data(), y.data());
+  expect_error_of_definition("softplus", 1, x, y);
   fs::remove_all(folder);
 }
 
