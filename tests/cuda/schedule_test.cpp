@@ -2,6 +2,7 @@
 #include "cuda/choose/schedule.h"
 #include "cuda/choose/cost.h"
 #include "cuda/choose/filters.h"
+#include "cuda/decided.h"
 
 #include <postlude/error.h>
 
@@ -37,6 +38,9 @@ TEST(Schedule, PrintsAndReadsBack) {
     EXPECT_EQ(parse_schedule(to_string(s)), s) << to_string(s);
     s.cluster_m = 2;
     EXPECT_EQ(parse_schedule(to_string(s)), s) << to_string(s);
+    s.again = true;
+    EXPECT_EQ(parse_schedule(to_string(s)), s) << to_string(s);
+    s.again = false;
     s.cluster_m = 1, s.cluster_n = 2, s.split = 3, s.by_memory = true;
     EXPECT_EQ(parse_schedule(to_string(s)), s) << to_string(s);
   }
@@ -64,6 +68,42 @@ TEST(Schedule, ConsumersStandAbreast) {
             std::string::npos);
   EXPECT_NE(illegal(parse_schedule("abreast 192x96x2 sub 16x2 aux 0 raster 2"), needs(2)).find("multiple of 32"),
             std::string::npos);
+}
+
+// Tiles that are multiplied twice need no neighbours at the same time. Those that follow one another are whole groups
+// of the raster, for which others wait, and whole turns of both consumers of all blocks.
+TEST(Schedule, TilesAreMultipliedAgainInWholeGroups) {
+  EpilogueNeeds n = needs(2);
+  n.holds = n.meets = true;
+  Schedule s{.ping_pong = true, .bm = 64, .bn = 64, .raster = 3, .again = true};
+  EXPECT_NE(illegal(s, n), "") << "what else the first phase leaves would be left twice";
+  n.repeats = true;
+  EXPECT_EQ(illegal(s, n), "");
+  const Tiles wide{9 * 200, 200};
+  EXPECT_EQ(blocks(s, n, wide, 132), 129) << "28 turns of all";
+  EXPECT_EQ(tiles_in_turn(s, wide, 132), 792);
+  s.again = false;
+  EXPECT_EQ(blocks(s, n, wide, 132), 0) << "a row does not run at once";
+  s.again = true, s.ping_pong = false;
+  EXPECT_EQ(tiles_in_turn(s, wide, 132), 660);
+  s.split = 2;
+  EXPECT_NE(illegal(s, n), "");
+}
+
+// Rows of so many columns behind a short K that few groups of them run at once, where nothing but their statistics is
+// left.
+TEST(Schedule, WideRowsOfAShortKAreMultipliedAgain) {
+  const auto again = [](const std::string& text, std::int64_t m, std::int64_t n, std::int64_t k) {
+    return chosen(plan_for("def f(acc, r: tile[bf16]):\n" + text, "sm_90a"), m, n, k).find(" again") !=
+           std::string::npos;
+  };
+  const std::string softmax = "    e = exp(x - max(x, axis=1))\n    D: bf16 = e / sum(e, axis=1)\n    return D";
+  EXPECT_TRUE(again("    x = acc * 2\n" + softmax + "\n", 909, 33664, 80));
+  EXPECT_FALSE(again("    x = acc * 2\n" + softmax + "\n", 909, 33664, 4096));
+  EXPECT_FALSE(again("    x = acc * 2\n" + softmax + "\n", 4096, 4096, 80));
+  EXPECT_FALSE(again("    x = acc + r\n" + softmax + "\n", 909, 33664, 80)) << "an operand would come twice";
+  EXPECT_FALSE(again("    x = acc * 2\n    y: bf16 = x\n" + softmax + ", y\n", 909, 33664, 80))
+      << "y would be stored twice";
 }
 
 TEST(Schedule, PartsInSharesAllRunAtOnce) {

@@ -74,7 +74,7 @@ double epilogue_clocks(const Schedule& s, const EpilogueNeeds& needs) {
                          0.0162 * needs.operations * (registers > 128 ? 1.6 : 1.0);
   const double computed = double(s.bm) * s.bn / needs.parts * element;
   const int subtiles = rows * (columns / needs.parts / s.sub_n);
-  const double loaded = s.aux_stages ? subtile * subtiles / s.aux_stages : 0;
+  const double loaded = needs.aux_bytes_column && s.aux_stages ? subtile * subtiles / s.aux_stages : 0;
   return start + std::max(computed, loaded);
 }
 
@@ -178,8 +178,10 @@ double crowded(const Schedule& s, const EpilogueNeeds& needs, int resident, int 
   return is_narrow(s) || cluster_parts(s) > 1 || needs.windows ? 1.5 : 1;
 }
 
+constexpr double start = 6700;  // clocks of a launch
+
 double hopper(const Schedule& s, const EpilogueNeeds& needs, const Extents& e, int multiprocessors) {
-  constexpr double start = 6700, latency = 1200, memory_rate = 2000, of_windows = 1767;  // clocks, bytes a clock
+  constexpr double latency = 1200, memory_rate = 2000, of_windows = 1767;  // clocks, bytes a clock
   const Tiles tiles = tiles_of(s, needs, e.batch, e.m, e.columns);
   const bool by_cluster = cluster_parts(s) > 1;
   const int resident = blocks(s, needs, tiles, multiprocessors);
@@ -215,6 +217,24 @@ double hopper(const Schedule& s, const EpilogueNeeds& needs, const Extents& e, i
   const double together = cluster_tiles(s) > 1 ? 1000 : 0;  // a cluster's blocks begin and end together
   return start + together + folding(s, needs, e) + slower * (main + epilogue) * in_parts +
          double(joined) * meeting(s, needs, e);  // the last epilogue is not hidden
+}
+
+// Of tiles that are multiplied twice: for their statistics, and then for what follows, for which few tiles wait
+// (decision 0289).
+double twice(const Schedule& again, const EpilogueNeeds& all, const Extents& e, int multiprocessors) {
+  const double measured = again.ping_pong ? 0.92 : 0.8;  // over what both kinds of turns take apart
+  Schedule s = again;
+  EpilogueNeeds needs = all;
+  const Tiles tiles = tiles_of(s, needs, e.batch, e.m, e.columns);
+  const bool waits = tiles.all <= tiles_in_turn(s, tiles, blocks(s, needs, tiles, multiprocessors));
+  const double waited = waits ? waiting(needs, tiles) : 0;
+  s.again = needs.holds = needs.meets = false;
+  EpilogueNeeds first = needs;
+  first.operations = needs.first_operations, first.aux_bytes_column = needs.first_aux_bytes_column;
+  first.d_bytes_column = first.copied_bytes_column = 0;
+  needs.operations -= needs.reductions;
+  const double both = hopper(s, first, e, multiprocessors) + hopper(s, needs, e, multiprocessors);
+  return start + waited + measured * (both - 2 * start);
 }
 
 // Which share of an axis's taps lies in the image.
@@ -372,6 +392,7 @@ double microseconds(const Schedule& s, const EpilogueNeeds& needs, const Extents
           : s.strips           ? straight
           : s.strip_x          ? stencil
           : s.mma              ? portable
+          : s.again            ? twice
                                : hopper)(s, needs, e, multiprocessors) /
          clocks_a_microsecond;
 }

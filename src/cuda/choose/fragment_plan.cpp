@@ -123,10 +123,10 @@ FragmentPlan Planner::run(Hold hold) {
   if (hold > Hold::nothing) this->hold(hold);
   e_.needs.parts = accumulator_parts(phase_), e_.needs.piece = accumulator_piece(phase_);
   // The maps of operands stand before those of outputs.
-  values(plan_.first);
+  values(plan_.first), e_.needs.first_operations = e_.needs.operations += e_.needs.reductions;
   if (held_) values(plan_.held);
   sums();
-  tile_operands(plan_.first);
+  tile_operands(plan_.first), e_.needs.first_aux_bytes_column = e_.needs.aux_bytes_column;
   if (held_) tile_operands(plan_.held);
   stores(plan_.first);
   if (held_) stores(plan_.held);
@@ -246,7 +246,7 @@ void Planner::hold(Hold most) {
   e_.held = held_->index;
   e_.has_held = true;
   e_.rows_first = !e_.finishes[static_cast<int>(Across::columns)];  // a column's state is kept from row to row
-  e_.needs.holds = !e_.needs.in_groups();
+  e_.needs.holds = !e_.needs.in_groups(), e_.needs.repeats = held_->repeats;
 }
 
 // What its stores and reductions take, and what stays in registers.
@@ -278,7 +278,7 @@ void Planner::values(FragmentCode& code) {
     value.prefetched = is_prefetched(i);
     value.label = label_of(code, i);
   }
-  for (const Reduction& r : phase.reductions) e_.needs.operations += instructions(r);
+  for (const Reduction& r : phase.reductions) e_.needs.reductions += instructions(r);
   mark_narrow(code);
   draws(code);
 }

@@ -128,6 +128,7 @@ std::optional<HeldPhase> Candidate::held() const {
   std::erase_if(first->stores, [&](const Store& store) {
     return program_.buffers[store.access.buffer].kind == lower::BufferKind::crossing;
   });
+  held.repeats = !by_group && first->stores.empty() && !may_overwrite();
   held.first = std::move(first), held.second = std::move(second);
   return held;
 }

@@ -28,6 +28,7 @@ struct HeldPhase {
   int index = -1;
   std::shared_ptr<const lower::Phase> first, second;  // as they run: FusedEpilogue::phases
   std::vector<FragmentPlan::Kept> kept;
+  bool repeats = false;  // the first leaves statistics of rows alone, and what it reads is there until all have stored
   // The second phase's values that vary along N, but not in a group of columns, or along M, but not in a group of rows;
   // and those that are weights of a softmax (FragmentCode::Value::weight).
   std::vector<bool> grouped, weights;

@@ -16,10 +16,10 @@ constexpr int most_waves = 8;         // of such parts
 constexpr int least_shares = 9;       // of a plain product's tile; fewer parts are added by one block as soon
 constexpr int most_blocks = 1 << 26;  // of direct stencils, whose strips are numbered
 
-// Tile rows walked together.
+// Tile rows walked together. `waits`: tiles beside each other run at once.
 int raster_of(const EpilogueNeeds& needs, std::int64_t columns, std::int64_t k, std::int64_t tiles_n,
-              int multiprocessors) {
-  if (needs.holds && tiles_n > 1) {  // as many tiles of a wave as can be, in as few groups (decision 0038)
+              int multiprocessors, bool waits) {
+  if (waits) {  // as many tiles of a wave as can be, in as few groups (decision 0038)
     const auto used = [&](int raster) { return multiprocessors / (raster * tiles_n) * raster; };
     int best = 8;
     for (int raster = best; raster >= 1; --raster) {
@@ -44,16 +44,32 @@ double least_cost(const std::vector<Ranked>& ranked) {
   return std::ranges::min_element(ranked, {}, &Ranked::cost)->cost;
 }
 
+// Whether tiles may be worth multiplying twice: not small ones, as what is done once a tile is then done twice, nor
+// beside tile operands, which come twice (decision 0289).
+bool may_repeat(const Schedule& s, const EpilogueNeeds& needs) {
+  const int least = s.ping_pong ? 64 * 224 : 128 * 256;
+  return needs.repeats && !is_rolled(needs) && needs.first_aux_bytes_column == 0 && s.bm * s.bn >= least;
+}
+
 // One tile of Hopper's kernel, whole and split: by clusters, and by memory into the best number of
 // parts.
 void rank_tile(std::vector<Ranked>& ranked, Schedule s, const EpilogueNeeds& needs, const Extents& e,
                int multiprocessors) {
   const Tiles tiles = tiles_of(s, needs, e.batch, e.m, e.columns);
   const std::int64_t k_blocks = ceil_div(e.k * needs.element_bytes, k_bytes(s));
-  s.raster = static_cast<int>(round_up(raster_of(needs, e.columns, e.k, tiles.beside, multiprocessors), s.cluster_m));
+  const bool waits = needs.holds && tiles.beside > 1;
+  s.raster =
+      static_cast<int>(round_up(raster_of(needs, e.columns, e.k, tiles.beside, multiprocessors, waits), s.cluster_m));
   if (!illegal(s, needs).empty()) return;
   const auto cost = [&] { return microseconds(s, needs, e, multiprocessors); };
   ranked.push_back({s, cost()});
+  if (waits && may_repeat(s, needs)) {
+    // What is read twice is in L2 the second time if few tiles come between.
+    const std::int64_t rows = std::clamp<std::int64_t>(4 * multiprocessors / tiles.beside, 1, 4);
+    Schedule again = s;
+    again.again = true, again.raster = static_cast<int>(round_up(rows, s.cluster_m));
+    ranked.push_back({again, microseconds(again, needs, e, multiprocessors)});
+  }
   // Of many widths those are not split that could not be the best if all multiprocessors were busy.
   if (in_eights(needs) && least_microseconds(s, needs, e, multiprocessors) > least_cost(ranked)) return;
   for (s.split = 2; s.split <= 8; s.split *= 2) {

@@ -181,7 +181,7 @@ std::string to_string(const Schedule& s) {
   const std::string cluster = " cluster " + std::to_string(s.cluster_m) + "x" + std::to_string(s.cluster_n);
   return text + (cluster_tiles(s) > 1 ? cluster : "") + (s.split > 1 ? " split " + std::to_string(s.split) : "") +
          (s.by_memory ? " by memory" : "") + (s.in_shares ? " in shares" : "") + (s.at_end ? " at end" : "") +
-         (s.shifted ? " shifted" : "") + (s.looped ? " looped" : "");
+         (s.shifted ? " shifted" : "") + (s.again ? " again" : "") + (s.looped ? " looped" : "");
 }
 
 // What follows from a direct stencil's strips: a row's pixels, four a fragment, are the columns of a subtile.
@@ -236,8 +236,7 @@ Schedule parse_schedule(std::string_view text) {
   s.by_memory = more && take(" by memory");
   s.in_shares = s.by_memory && take(" in shares");
   s.at_end = s.by_memory && take(" at end");
-  s.shifted = take(" shifted");
-  s.looped = take(" looped");
+  s.shifted = take(" shifted"), s.again = take(" again"), s.looped = take(" looped");
   const std::string_view name = kind;
   if (read != 8 || static_cast<std::size_t>(length) != text.size() ||
       (name != "pingpong" && name != "cooperative" && name != "abreast" && name != "mma")) {
@@ -273,7 +272,7 @@ std::int64_t whole_tiles(const Schedule& s, Tiles tiles, int multiprocessors) {
 
 int blocks(const Schedule& s, const EpilogueNeeds& n, Tiles tiles, int multiprocessors) {
   const int all = static_cast<int>(tiles.all);
-  const bool waits = n.holds && tiles.beside > 1;  // for tiles beside it
+  const bool waits = n.holds && tiles.beside > 1 && !s.again;  // for tiles beside it, at once
   if (s.strips) return static_cast<int>(ceil_div(tiles.all / tiles.beside, s.strips) * tiles.beside);
   if (s.strip_x) {  // as many as run at once, each of one block of columns
     const std::int64_t at_once = std::int64_t{multiprocessors} * resident(s, n), down = tiles.all / tiles.beside;
@@ -282,7 +281,8 @@ int blocks(const Schedule& s, const EpilogueNeeds& n, Tiles tiles, int multiproc
   }
   if (s.mma) return all;
   if (cluster_parts(s) > 1) return n.meets && all > clusters(s.split, multiprocessors) ? 0 : all * s.split;
-  const std::int64_t whole = whole_tiles(s, tiles, multiprocessors), units = (tiles.all - whole) * s.split;
+  const std::int64_t whole = whole_tiles(s, tiles, multiprocessors),
+                     units = (tiles.all - whole) * s.split * (s.again ? 2 : 1);
   multiprocessors -= multiprocessors % cluster_tiles(s);
   if (s.at_end) {
     const bool runs = whole > 0 && units > 0 && !waits && (!s.in_shares || units <= multiprocessors);
@@ -301,6 +301,10 @@ int shifted_a_bytes(const Schedule& s, const EpilogueNeeds& n) {
   if (n.shifted_a == 0) return a_rows(s, n) * k_bytes(s);
   const std::int64_t box = round_up(std::int64_t{a_rows(s, n)} / n.shifted_a * window_bytes(s), 128);
   return static_cast<int>(round_up(box * n.shifted_a, 1024));
+}
+
+std::int64_t tiles_in_turn(const Schedule& s, Tiles tiles, int blocks) {
+  return round_up(std::int64_t{s.raster} * tiles.beside, std::int64_t{blocks} * (s.ping_pong ? 2 : 1));
 }
 
 int shared_bytes(const Schedule& s, const EpilogueNeeds& n) {
@@ -466,6 +470,8 @@ std::string illegal(const Schedule& s, const EpilogueNeeds& n) {
     return "a tile is split among 2, 4 or 8 blocks, or by memory";
   if ((cluster_parts(s) - 1) * s.bm * s.bn * 4 > s.stages * (a_rows(s, n) + s.bn) * 128)
     return "the parts of " + text(s.split) + " blocks do not fit in " + text(s.stages) + " stages";
+  if (s.again && (!n.repeats || is_rolled(n) || s.mma || s.shifted || s.split > 1))
+    return "tiles are multiplied again for their rows' statistics, whole, where nothing else is left before these";
   if (std::string why = illegal_cluster(s, n); !why.empty()) return why;
   const int limit = s.mma && !s.ring ? mma_shared_limit : shared_limit;
   if (shared_bytes(s, n) > limit)

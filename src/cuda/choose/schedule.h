@@ -30,6 +30,7 @@ struct Schedule {
   // B's rows, which begin between 16 bytes, are read as they lie: consumers multiply what lanes have shifted (decision
   // 0284).
   bool shifted = false;
+  bool again = false;   // tiles are multiplied twice: for their rows' statistics, and for what follows (decision 0289)
   bool looped = false;  // the epilogue's code stands once for the fragments of a subtile (decision 0110)
   // A stencil, whose blocks are as the portable kernel's: pixels of one channel that a lane adds up; 0: it is none.
   int strip_x = 0, strip_y = 0;
@@ -105,12 +106,16 @@ struct EpilogueNeeds {
   bool counts_pixels = false;  // K is the pixels of a weight gradient, and B their windows
   bool whole_k = false;        // no tile's K is split: launches with several K share the schedule
   Lines a_lines = Lines::aligned, b_lines = Lines::aligned;
-  bool promoted = false;       // sums of a few stages are added to a second accumulator
-  bool meets = false;          // blocks wait for each other: all must run at once
-  bool reduces = false;        // for statistics, of whatever
-  bool columns = false;        // for the statistics of columns
-  bool only_columns = false;   // and for nothing else
-  bool holds = false;          // moreover a tile waits, in registers, for the statistics of its rows
+  bool promoted = false;      // sums of a few stages are added to a second accumulator
+  bool meets = false;         // blocks wait for each other: all must run at once
+  bool reduces = false;       // for statistics, of whatever
+  bool columns = false;       // for the statistics of columns
+  bool only_columns = false;  // and for nothing else
+  bool holds = false;         // moreover a tile waits, in registers, for the statistics of its rows
+  bool repeats = false;       // nothing else is left by what comes before them, so it may run twice
+  int first_operations = 0;   // of `operations`, those that come before; and of these the reductions'
+  int reductions = 0;
+  int first_aux_bytes_column = 0;  // of aux_bytes_column
   int group = 0;               // columns of a reduction in groups, which a consumer folds alone: they divide its tile
   int row_group = 0;           // rows of one in groups of rows, which divide a tile's
   int a_taps = 1, b_taps = 1;  // so often an element of A or B is read, but once from memory (windows)
@@ -237,6 +242,11 @@ struct Tiles {
 // less power). 0: fewer run at once than must (held tiles need all that are beside each other,
 // split tiles that meet need each other), or no whole wave has tiles behind it that are to be split.
 [[nodiscard]] int blocks(const Schedule& schedule, const EpilogueNeeds& needs, Tiles tiles, int multiprocessors);
+
+// Of tiles that are multiplied twice: how many follow one another, first for their statistics and, behind those of as
+// many more, for what follows. Whole groups of the raster, so that nobody waits for what comes later; and whole turns
+// of all blocks, so that these are at the same at a time.
+[[nodiscard]] std::int64_t tiles_in_turn(const Schedule& schedule, Tiles tiles, int blocks);
 
 // The number of clusters of so many blocks, one a multiprocessor, that run at once on any Hopper
 // GPU.

@@ -478,7 +478,13 @@ agreed::GemmSizes Decider::sizes() const {
             beside = small(ceil_div(g.tiles_n, s.mma ? consumers(s) : s.cluster_n));
   const auto divisor = [](std::int64_t by) { return agreed::int_divisor(small(std::max<std::int64_t>(1, by))); };
   g.group = divisor(std::int64_t{g.raster} * beside), g.down = divisor(g.raster);
-  g.last_down = divisor(down % g.raster ? down % g.raster : g.raster), g.divided = divisor(g.tiles - g.whole);
+  g.last_down = divisor(down % g.raster ? down % g.raster : g.raster);
+  if (s.again) {
+    const Tiles all{tiles, tiles_of(s, needs, batches(), rows(), columns_).beside};
+    const int at_once = blocks(s, needs, all, subject_.multiprocessors);
+    g.whole = small(tiles_in_turn(s, all, at_once) / cluster_tiles(s));
+  }
+  g.divided = divisor(s.again ? g.whole : g.tiles - g.whole);
   g.a_batch = layout_.a.strides[0] != 0, g.b_batch = layout_.b.strides[0] != 0;
   return g;
 }

@@ -104,6 +104,7 @@ std::string not_here(const Schedule& s, const EpilogueNeeds& needs, const Site& 
   const std::int64_t k_blocks = ceil_div(site.shape.k * needs.element_bytes, k_bytes(s));
   if (k_blocks < s.split) return std::to_string(s.split) + " blocks cannot share a K of " + std::to_string(k_blocks);
   const Tiles tiles = tiles_of(s, needs, site.shape.batch, site.shape.m, site.columns);
+  if (s.again && tiles.beside == 1) return "a tile has all columns of its rows, and needs to be multiplied once";
   if (tiles.all * s.split > most_units) return "it has more than " + std::to_string(most_units) + " parts of tiles";
   if (blocks(s, needs, tiles, site.multiprocessors)) return {};
   if (const std::int64_t whole = whole_tiles(s, tiles, site.multiprocessors);

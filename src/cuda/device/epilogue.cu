@@ -1,7 +1,8 @@
 R"cuda(
 // The emitted epilogue on a consumer's accumulators, whichever instructions multiplied. `Passage` is the kernel's: how tile
 // operands come to a subtile, where its outputs are staged, and how they leave.
-template <class E, class Passage>
+// `tells`: what 64 rows have of their statistics is left for others.
+template <bool tells = true, class E, class Passage>
 DEVICE void run_subtile(const Params& p, Tile& tile, E& epilogue, ACC (&acc)[MI][WG_COLUMNS / 2], ACC (&kept)[MI][WG_COLUMNS / 2], const Subtile s, Passage& by) {
   const int atom = ROLLED == 2 ? 0 : s.i;
 #ifdef STENCIL
@@ -24,26 +25,38 @@ DEVICE void run_subtile(const Params& p, Tile& tile, E& epilogue, ACC (&acc)[MI]
     epilogue.copy(p, tile, s.group, s.i, d);
   }
   if (E::stores) by.template give_outputs<E>(p, tile, s, d);
-  if ((s.group + 1) % SPAN == 0) epilogue.rows_end(p, tile, s.group, s.i);
+  if (tells && (s.group + 1) % SPAN == 0) epilogue.rows_end(p, tile, s.group, s.i);
 }
 
 #if ROLLED == 1
 // Groups `first` to `first + count` of a tile's columns, of the blocks of 64 rows from number i on that go side by side.
-template <class E, class Passage>
+template <bool tells = true, class E, class Passage>
 DEVICE void run_groups(const Params& p, Tile& tile, E& epilogue, ACC (&acc)[MI][WG_COLUMNS / 2], int first, int count, int i, Passage& by) {
   #pragma unroll 1
   for (int group = first; group < first + count; ++group) {
     #pragma unroll
-    for (int j = i; j < i + TOGETHER; ++j) run_subtile(p, tile, epilogue, acc, acc, {group, j}, by);
+    for (int j = i; j < i + TOGETHER; ++j) run_subtile<tells>(p, tile, epilogue, acc, acc, {group, j}, by);
   }
 }
 #endif
 
 // All of a tile. What is held runs once more, when the statistics of a group's columns are known or (HOLDS) all tiles with these rows
 // have told what they have of them. Then all blocks run (a cooperative launch), and those beside each other take their tiles at the
-// same time (blocks() in schedule.cpp): whoever is waited for comes.
+// same time (blocks() in schedule.cpp): whoever is waited for comes. What is multiplied twice (AGAIN) tells the first time.
 template <class Passage> DEVICE void run_epilogue(const Params& p, Tile& tile, Epilogue& epilogue, ACC (&acc)[MI][WG_COLUMNS / 2], Passage& by) {
   epilogue.reset();
+#if AGAIN
+  if (!tile.second) {
+#if ROLLED == 1
+    #pragma unroll
+    for (int i = 0; i < MI; i += TOGETHER) run_groups(p, tile, epilogue, acc, 0, GROUPS, i, by);
+#else
+    UNROLL_SUBTILES
+    for (int s = 0; s < SUBTILES; ++s) run_subtile(p, tile, epilogue, acc, acc, subtile(s), by);
+#endif
+    return;
+  }
+#endif
 #if HELD
   Held held;
   if (!HOLDS) held.begin(p, tile);
@@ -61,7 +74,7 @@ template <class Passage> DEVICE void run_epilogue(const Params& p, Tile& tile, E
   for (int i = 0; i < MI; i += TOGETHER) {
     #pragma unroll 1
     for (int group = 0; group < GROUPS; group += span) {
-      run_groups(p, tile, epilogue, acc, group, span, i, by);
+      run_groups<!AGAIN>(p, tile, epilogue, acc, group, span, i, by);
 #if HELD && !HOLDS
       run_held(group, i);
 #endif
@@ -81,8 +94,8 @@ template <class Passage> DEVICE void run_epilogue(const Params& p, Tile& tile, E
   #pragma unroll
   for (int block = 0; block < SUBTILES; block += BLOCK) {
     UNROLL_SUBTILES
-    for (int s = block; s < block + BLOCK; ++s) run_subtile(p, tile, epilogue, acc, kept, subtile(s), by);
-    if (HOLDS) held.begin(p, tile);
+    for (int s = block; s < block + BLOCK; ++s) run_subtile<!AGAIN>(p, tile, epilogue, acc, kept, subtile(s), by);
+    if (HOLDS && block == 0) held.begin(p, tile);
     UNROLL_SUBTILES
     for (int s = block; s < block + BLOCK; ++s) {
       if (subtile(s).group % SPAN == 0) held.meet(p, tile, epilogue, subtile(s).group, subtile(s).i);

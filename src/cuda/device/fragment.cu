@@ -126,6 +126,7 @@ struct Tile {
   u32 scratch;          // shared, SCRATCH_BYTES
   int turn;             // 0 or 1: which of two memories a tile's reductions begin with (decision 0040)
   u32 tag;              // of what tiles beside one another tell in this launch (HOLDS)
+  bool second;          // it is multiplied for what follows its rows' statistics, which are told (AGAIN)
   u32 due, pace;        // the clock before which its next fragment does not begin, and what each adds to it (PACED)
 };
 
@@ -153,8 +154,9 @@ DEVICE bool ends_group(int i) { return (i + 1) % GROUP_BLOCKS == 0; }
 DEVICE bool leaves_groups(const Tile& t) { return !GROUP_MEETS || t.wg == 0; }
 DEVICE void group_sync(const Tile& t) { named_sync(GROUP_MEETS ? 3 : t.barrier, GROUP_MEETS ? 256 : 128); }
 DEVICE u32 group_scratch(const Tile& t) { return t.scratch - (GROUP_MEETS ? t.wg * SCRATCH_BYTES : 0); }  // that of its first consumer
-// So many blocks of 64 rows are worked through side by side, and so many subtiles go through Epilogue before they go through Held.
-constexpr int TOGETHER = ROWS_FIRST ? GROUP_BLOCKS : MI, BLOCK = SPAN * (HOLDS ? MI : TOGETHER);
+// So many blocks of 64 rows are worked through side by side, and so many subtiles go through Epilogue before they go through Held: one, where
+// nothing is waited for.
+constexpr int TOGETHER = ROWS_FIRST ? GROUP_BLOCKS : MI, BLOCK = AGAIN && !ROLLED ? 1 : SPAN * (HOLDS ? MI : TOGETHER);
 DEVICE int slots_in(const Params& p) { return p.tiles_m * (BM / WG_ROWS); }  // blocks of a consumer's rows, of a batch
 
 // Subtile number s of a consumer's tile. One that is held is worked through 64 rows at a time, unless columns are reduced too: fewer values wait (qk_norm_rope at

@@ -69,11 +69,25 @@ struct Loop {
   DEVICE_STATIC int step() { return gridDim.x / CLUSTER_BLOCKS; }
   DEVICE_STATIC bool is_whole(const Params& p, int t) { return BY_MEMORY && t < p.whole; }
   DEVICE_STATIC int divided(const Params& p) { return p.tiles - p.whole; }  // tiles that have parts
-  DEVICE_STATIC bool has(const Params& p, int t) { return t < (BY_MEMORY ? p.whole + divided(p) * p.parts : p.tiles); }
+  DEVICE_STATIC bool has(const Params& p, int t) { return t < (BY_MEMORY ? p.whole + divided(p) * p.parts : AGAIN ? 2 * p.tiles : p.tiles); }
+#if AGAIN
+  // Tiles are taken twice, p.whole of them at a time: for their statistics, and, behind the next ones' statistics, for what follows.
+  // All that a tile waits for was taken before it, so no block waits for ever.
+  struct Turn { int tile; bool second; };
+  DEVICE_STATIC Turn turn(const Params& p, int t) {
+    const int q = quotient(t, p.divided), first = q ? (q / 2 + 1) * p.whole : 0, tile = first + t - q * p.whole;
+    if (q && q % 2 == 0) return {t - min(first, p.tiles), true};
+    return tile < p.tiles ? Turn{tile, false} : Turn{t - p.tiles, true};
+  }
+#endif
   DEVICE_STATIC int part(const Params& p, int t) { return BY_MEMORY ? quotient(t - p.whole, p.divided) : BY_CLUSTER ? rank() : 0; }
   DEVICE_STATIC Work work(const Params& p, int t) {
-    Work w = work_of(p, BY_MEMORY && t >= p.whole ? t - part(p, t) * divided(p) : tile_in(p, t),
-                     (p.tiles_m + CLUSTER_M - 1) / CLUSTER_M, (p.tiles_n + CLUSTER_N - 1) / CLUSTER_N);
+#if AGAIN
+    const int tile = turn(p, t).tile;
+#else
+    const int tile = BY_MEMORY && t >= p.whole ? t - part(p, t) * divided(p) : tile_in(p, t);
+#endif
+    Work w = work_of(p, tile, (p.tiles_m + CLUSTER_M - 1) / CLUSTER_M, (p.tiles_n + CLUSTER_N - 1) / CLUSTER_N);
     if (CLUSTER_M > 1) w.m = w.m * CLUSTER_M + rank();
     if (CLUSTER_N > 1) w.n = w.n * CLUSTER_N + rank();
     return w;
@@ -226,6 +240,9 @@ DEVICE void place_tile(const Params& p, Tile& tile, int t) {
   tile.slot_m = PINGPONG ? w.m : 2 * w.m + tile.wg;
   tile.row = Loop::row(w, tile.wg);
   tile.col = w.n * TILE_N + tile.wg * COLUMNS_APART;
+#if AGAIN
+  tile.second = Loop::turn(p, t).second;
+#endif
 }
 
 // K blocks of a tile that a warp is to load.
@@ -269,8 +286,13 @@ DEVICE void load_aux(const All& all, u32 ring, u32 full, u32 empty, int wg) {
     const Params& p = params_of(all, t);
     const Work w = Loop::work(p, t);
     if (!Loop::owns(p, t) || !Loop::exists(p, w.m * BM, w.n * TILE_N)) continue;
-    for (int n = 0; n < SUBTILES * (LOADS + HELD_LOADS); ++n) {
-      const OperandLoad of = operand_load(n);
+#if AGAIN
+    const bool first = !Loop::turn(p, t).second;  // which loads for the statistics alone
+#else
+    constexpr bool first = false;
+#endif
+    for (int n = 0; n < SUBTILES * (LOADS + (first ? 0 : HELD_LOADS)); ++n) {
+      const OperandLoad of = first ? OperandLoad{subtile(n), false} : operand_load(n);
       const int row = Loop::row(w, wg) + of.at.i * 64, col = w.n * TILE_N + wg * COLUMNS_APART + of.at.group * SUB_N;
       mbarrier_wait(empty + 8 * stage, phase ^ 1);
 #if LOADS
@@ -289,6 +311,9 @@ DEVICE void load_aux(const All& all, u32 ring, u32 full, u32 empty, int wg) {
 // Warp 3 of the producer folds each tile's share of its rows.
 DEVICE void fold_shares(const Params& p, u32 tag, int lane) {
   for (int t = Loop::first(); Loop::has(p, t); t += Loop::step()) {
+#if AGAIN
+    if (Loop::turn(p, t).second) continue;
+#endif
     const Work w = Loop::work(p, t);
     if (Loop::owns(p, t) && Loop::exists(p, w.m * BM, w.n * TILE_N)) fold_share(p, w, tag, lane);
   }

@@ -332,7 +332,13 @@ std::string FinishWriter::meeting(const std::function<std::string(const std::vec
   if (e_.needs.row_group) return {};  // which a fragment's columns find in shared memory
   for (std::size_t r = 0; r < phase_.reductions.size(); ++r) {
     const std::string name = "s" + str(r);
-    code += fill("    $S all$r[2];\n    hear_rows(p, t, i, p.word[$word], first.red$r, all$r);\n",
+    code += fill(R"(    $S all$r[2];
+#if AGAIN
+    hear_rows(p, t, i, p.word[$word], first.ahead$r, all$r);
+#else
+    hear_rows(p, t, i, p.word[$word], first.red$r, all$r);
+#endif
+)",
                  {{"S", c_.reducers[r].type}, {"r", str(r)}, {"word", str(e_.partials[r].word)}});
     for (std::size_t k = 0; k < phase_.reductions[r].results.size(); ++k) {
       if (const BufferId b = phase_.reductions[r].results[k]; b >= 0) statistics[b] = c_.reducers[r].component(name, k);

@@ -408,7 +408,7 @@ struct $name {
 $constants$members  // Before the main loop: what a tile needs from memory.
   METHOD void begin(const Params& p, const Tile& t) {
     u.load(p, t.batch);
-$rows    columns(p, t, 0);
+$rows$told    columns(p, t, 0);
   }
   METHOD void columns(const Params& p, const Tile& t, int group) {
 $ahead  }
@@ -436,6 +436,7 @@ $loads$stores};
                {"constants", constants()},
                {"members", members_},
                {"rows", EpilogueCode::each_row(rows)},
+               {"told", told_ahead_},
                {"ahead", ahead},
                {"advance", advance_},
                {"reset", reset_},

@@ -78,7 +78,7 @@ class FragmentWriter {
   const lower::Phase& phase_;
   bool held_;
   // Members of the struct, and what its functions do with them.
-  std::string members_ = "  " + uniform() + " u;\n", reset_, fragment_reset_, advance_, load_;
+  std::string members_ = "  " + uniform() + " u;\n", reset_, fragment_reset_, advance_, load_, told_ahead_;
 };
 
 }  // namespace postlude::inline v0::cuda

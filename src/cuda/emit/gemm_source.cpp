@@ -166,6 +166,7 @@ std::string gemm_source(const KernelVariant& variant, const Schedule& s, const E
     define("SHIFTED", variant.shifted);
     define("SHIFTED_A", variant.shifted_a);
   }
+  define("AGAIN", s.again);
   define("CLUSTER_M", s.cluster_m);
   define("CLUSTER_N", s.cluster_n);
   define("BM", s.bm);
