@@ -9,6 +9,7 @@
 #include <postlude/error.h>
 #include <postlude/parse.h>
 #include <postlude/plan.h>
+#include <algorithm>
 
 #include <gtest/gtest.h>
 
@@ -111,9 +112,26 @@ TEST(Turned, TakesTheNarrowestOfAsFewTiles) {
   for (const Schedule& s : candidates(needs, false, 412)) {
     EXPECT_EQ(illegal(s, needs), "") << to_string(s);
     if (s.bn % 16 == 0) continue;
-    EXPECT_GT(ceil_div(412, s.bn - width_step(s.abreast)), ceil_div(412, s.bn)) << to_string(s);
+    EXPECT_GT(ceil_div(412, s.bn - width_step(needs, s.abreast)), ceil_div(412, s.bn)) << to_string(s);
   }
   EXPECT_GT(candidates(needs).size(), candidates(needs, false, 412).size());
+}
+
+// Of a block of random numbers are those of rows m and m + 8, which one fragment has where tiles begin at multiples
+// of 16.
+TEST(Turned, RandomNumbersKeepStepsOf16) {
+  constexpr const char* dropout = "def f(acc):\n    return where(random(seed=1) < 0.75, acc / 0.75, 0)\n";
+  constexpr const char* stochastic = "def f(acc):\n    return cast(acc, bf16, round=stochastic(3))\n";
+  for (const char* text : {dropout, stochastic}) {
+    const Subject eights = subject(text, "sm_90a", "turned pingpong 128x104x4 sub 16x2 aux 0 raster 2");
+    EXPECT_THROW(static_cast<void>(decided(eights, {1, 200, 512, 512})), Error) << text;
+    const Subject sixteens = subject(text, "sm_90a", "turned pingpong 128x112x4 sub 16x2 aux 0 raster 2");
+    EXPECT_NO_THROW(static_cast<void>(decided(sixteens, {1, 200, 512, 512}))) << text;
+  }
+  EpilogueNeeds needs{.turned = true, .draws = true};
+  const std::vector<Schedule> found = candidates(needs, false, 1305);
+  EXPECT_TRUE(std::ranges::none_of(found, [](const Schedule& s) { return s.bn % (s.abreast ? 32 : 16); }));
+  EXPECT_TRUE(std::ranges::any_of(found, [](const Schedule& s) { return s.bn % 32; }));
 }
 
 TEST(Turned, CompilesWithoutSpills) {

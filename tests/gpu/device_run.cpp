@@ -44,7 +44,7 @@ cuda::Schedule draw_schedule(fuzz::Choices& pick, bool with_operands, bool turne
   if (turned && pick.chance(50)) {
     s.bn -= 16 * static_cast<int>(s.bn > 32 && pick.chance(50));
     s.sub_n = s.bn % 48 == 0 && pick.chance(70) ? 48 : 16;
-    if (pick.chance(40)) s.bn += cuda::width_step(s.abreast), s.sub_n = 16;
+    if (pick.chance(40)) s.bn += s.abreast ? 16 : 8, s.sub_n = 16;
   }
   s.d_buffers = static_cast<int>(2 + pick.below(3));
   s.aux_stages = with_operands ? static_cast<int>(1 + pick.below(4)) : 0;

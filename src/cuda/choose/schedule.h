@@ -124,6 +124,7 @@ struct EpilogueNeeds {
   bool boxes = false;          // of whose pixels the copy engine loads boxes
   bool any_rows = false;       // no value asks for its row, and maps move all: a thread may have any pixels
   bool any_columns = false;    // likewise, of columns
+  bool draws = false;          // random numbers, for lines 8 apart by one block of Philox
   int operations = 0;          // about how many instructions the epilogue takes, an element
   int most_stages = 6;         // stages up to this number are worth more than wide subtiles
   int full_stages = 0;         // of a short K that is held with tile operands: so few are full; 0: any
@@ -134,9 +135,14 @@ inline constexpr int narrowest_subtile = 16;
 [[nodiscard]] inline bool of_elements(const EpilogueNeeds& needs) {
   return !needs.reduces && !needs.holds && !needs.in_groups() && needs.parts == 1;
 }
-// Whether tiles have columns in steps of eight, each consumer of its own (decision 0286).
-[[nodiscard]] inline bool in_eights(const EpilogueNeeds& needs) { return needs.turned && of_elements(needs); }
-[[nodiscard]] inline int width_step(bool abreast) { return abreast ? 16 : 8; }
+// Whether tiles have columns in steps of eight, each consumer of its own (decision 0286). Two lines of a block of
+// random numbers lie in one fragment.
+[[nodiscard]] inline bool in_eights(const EpilogueNeeds& needs) {
+  return needs.turned && of_elements(needs) && !needs.draws;
+}
+[[nodiscard]] inline int width_step(const EpilogueNeeds& needs, bool abreast) {
+  return (in_eights(needs) ? 8 : 16) * (abreast ? 2 : 1);
+}
 // Whether some tile has pieces of so many columns (0: of all) of a chunk in `parts` side by side.
 [[nodiscard]] bool holds_pieces(int parts, std::int64_t piece);
 // Groups of so many columns are held by some tile of Hopper's, in whole subtiles.

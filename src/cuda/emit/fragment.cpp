@@ -476,6 +476,7 @@ FusedEpilogue emit_fragment(const Program& program, int index, const std::vector
   FusedEpilogue& e = code.host();
   e.pressure[0] = pressure_of(program, code.plan, code.plan.first);
   if (e.held >= 0) e.pressure[1] = pressure_of(program, code.plan, code.plan.held);
+  e.needs.draws = e.pressure[0].draws || e.pressure[1].draws;
   const bool alone = e.held < 0 && e.needs.parts == 1;
   e.needs.any_rows = alone && takes_any(code.plan.first, Level::row);
   e.needs.any_columns = alone && takes_any(code.plan.first, Level::column);
