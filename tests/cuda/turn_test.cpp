@@ -9,9 +9,10 @@
 #include <postlude/error.h>
 #include <postlude/parse.h>
 #include <postlude/plan.h>
-#include <algorithm>
 
 #include <gtest/gtest.h>
+
+#include <algorithm>
 
 namespace postlude::inline v0::cuda {
 namespace {
