@@ -242,7 +242,6 @@ std::string Plan::explain_for(ExplainPart part, const std::vector<Tensor>& input
   plan::Checked checked = plan::assumed(data(), inputs);
   if (checked.nothing_to_do && part != ExplainPart::passes && part != ExplainPart::program)
     return "every output is empty: nothing runs\n";
-  checked.bindings.buffers.resize(data_->base.program->buffers.size());
   return explained(*data_, part,
                    {.shape = checked.bindings.shape, .given = true, .inputs = &inputs, .tensors = &checked.bindings});
 }

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <atomic>
 #include <exception>
+#include <utility>
 
 namespace postlude::inline v0 {
 
@@ -50,9 +51,8 @@ void Plan::prepare_for(const std::vector<std::vector<Tensor>>& inputs, int threa
   const PlanData& plan = data();
   std::vector<plan::Checked> checked;
   for (const std::vector<Tensor>& one : inputs) {
-    checked.push_back(plan::assumed(plan, one));
-    checked.back().bindings.buffers.resize(plan.base.program->buffers.size());
-    if (checked.back().nothing_to_do) checked.pop_back();
+    plan::Checked now = plan::assumed(plan, one);
+    if (!now.nothing_to_do) checked.push_back(std::move(now));
   }
   std::vector<Asked> all;
   for (const plan::Checked& one : checked) all.push_back({one.bindings.shape, &one.bindings});

@@ -146,7 +146,9 @@ Checked assumed(const PlanData& plan, const std::vector<Tensor>& inputs) {
   for (const Given& one : given) batch = std::max(batch, one.batch);
   assumed.add_others({.batch = batch < 0 ? 1 : batch, .m = domain.m.value, .n = domain.n.value, .k = domain.k.value},
                      bindings);
-  return check(plan, bindings, nullptr, plan.target);
+  Checked checked = check(plan, bindings, nullptr, plan.target);
+  checked.bindings.buffers.resize(plan.base.program->buffers.size());
+  return checked;
 }
 
 }  // namespace postlude::inline v0::plan
