@@ -139,11 +139,12 @@ std::vector<Schedule> candidates(const EpilogueNeeds& needs, bool mma, std::int6
   if (!of_elements(needs) || needs.windows || needs.element_bytes != 2) return found;
   std::for_each(std::begin(tiles_of_elements), std::end(tiles_of_elements), add);
   if (!needs.turned || (k && k < least_k) || (columns && columns < least_columns)) return found;
-  for (const auto& [least, most] : widths_turned)
-    for (Tile t = least; t.bn <= most; t.bn += t.abreast ? 16 : 8) {
-      const int narrower = t.bn - width_step(needs, t.abreast);
-      if (!is_there(t) && (!columns || ceil_div(columns, narrower) > ceil_div(columns, t.bn))) add(t);
-    }
+  for (const auto& [least, most] : widths_turned) {
+    const int step = width_step(needs, least.abreast);
+    Tile t = least;
+    for (t.bn = static_cast<int>(round_up(t.bn, step)); t.bn <= most; t.bn += step)
+      if (!is_there(t) && (!columns || ceil_div(columns, t.bn - step) > ceil_div(columns, t.bn))) add(t);
+  }
   return found;
 }
 

@@ -44,13 +44,13 @@ double shifted_clocks(const Schedule& s, const EpilogueNeeds& needs) {
 // have tiles load half of what these share, and wait for each other (decision 0194).
 double stage_clocks(const Schedule& s, const EpilogueNeeds& needs, const Extents& e, double crowd) {
   constexpr double least = 180, box = 112, line[] = {2, 2.6, 4.0, 3.8}, shared = 0.6;  // of Lines
+  if (s.shifted) return shifted_clocks(s, needs);
   constexpr double smallest = 6;  // of 64 x 64; with 32 columns lines take longer (decision 0209)
   // Products of many rows read B one after another (decisions 0227, 0233).
   const double repeated = s.bm < 192 ? 1 : s.bn < 128 ? 1.04 : 1.02;
   const double area = double(s.bm) * s.bn, smaller = std::clamp(128.0 * 192 / area, 1.0, smallest);
   const double products = area / 32 * (1.0 + 0.04 * (smaller - 1) * smaller + (s.ping_pong ? 0 : 0.025)) * repeated;
   const auto rows = static_cast<double>(std::min<std::int64_t>(a_rows(s, needs), round_up(e.m, 8)));
-  if (s.shifted) return shifted_clocks(s, needs);
   const double lines = rows * line[static_cast<int>(needs.a_lines)] * (s.cluster_n > 1 ? shared : 1) +
                        s.bn * line[static_cast<int>(needs.b_lines)] * (s.cluster_m > 1 ? shared : 1);
   // With few stages the longer (decision 0286).
@@ -383,7 +383,7 @@ double pass_microseconds(std::int64_t rows, std::int64_t columns, int bytes_colu
 
 double least_microseconds(const Schedule& s, const EpilogueNeeds& needs, const Extents& e, int multiprocessors) {
   const auto tiles = static_cast<double>(tiles_of(s, needs, e.batch, e.m, e.columns).all);
-  const auto k_blocks = static_cast<double>(ceil_div(e.k * needs.element_bytes, 128));
+  const auto k_blocks = static_cast<double>(ceil_div(e.k * needs.element_bytes, k_bytes(s)));
   return highest_clock * tiles * k_blocks * stage_clocks(s, needs, e, 1) / multiprocessors / clocks_a_microsecond;
 }
 

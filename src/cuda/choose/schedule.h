@@ -44,11 +44,11 @@ struct Schedule {
   bool operator==(const Schedule&) const = default;
 };
 
-// A schedule as text, "pingpong 128x192x5 sub 64x2 aux 2 raster 8" (or cooperative, or mma; "split 2"
-// or "split 26 by memory", or that "in shares" or "at end" or both, or "shifted", behind it), "stencil 256x32 sub 32x1
-// aux 2 strip 14x4" "bands 256x32 sub 32x1 aux 2 rows 2 images 1" (or that with "ring 14", or "ring 14 beside", behind
-// it), or "direct 8x64 strip 4x4" (or that with "images 8" behind it), and back. parse_schedule throws bad_schedule,
-// naming what is wrong.
+// A schedule as text, "pingpong 128x192x5 sub 64x2 aux 2 raster 8" (or cooperative, abreast or mma; behind it "cluster
+// 2x1", "split 2" or "split 26 by memory", or that "in shares" or "at end" or both, "shifted", "again" and "looped"),
+// "stencil 256x32 sub 32x1 aux 2 strip 14x4", "bands 256x32 sub 32x1 aux 2 rows 2 images 1" (or that with "ring 14", or
+// "ring 14 beside", behind it), or "direct 8x64 strip 4x4" (or that with "images 8" behind it), and back.
+// parse_schedule throws bad_schedule, naming what is wrong.
 [[nodiscard]] std::string to_string(const Schedule& schedule);
 [[nodiscard]] Schedule parse_schedule(std::string_view text);
 

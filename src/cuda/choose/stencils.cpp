@@ -81,17 +81,17 @@ std::vector<LaneStrip> direct_strips(const Stencil& of) {
   const int taps = of.y.taps * of.x.taps;
   if (of.y.up * of.x.up > 1) return {{4, 4}, {4, 2}, {2, 2}, {4, 8}, {6, 6}, {3, 3}};
   if (of.y.step * of.x.step > 1) return {{2, 4}, {4, 4}, {2, 2}, {7, 2}};
-  const bool few = taps <= few_taps;
+  const auto is_wanted = [&](int most, LaneStrip strip) {
+    if (taps <= few_taps) return most > 4 && strip.y <= 4 && strip.y != 3;
+    const bool in_turn = rows_in_turn({.strip_x = strip.x, .strip_y = strip.y, .strips = 1}, of);
+    return taps < many_taps ? strip.y >= of.y.pixels || (strip.y <= 4 && !in_turn) : strip.y < 4 || in_turn;
+  };
   std::vector<LaneStrip> strips;
-  if (few) strips = {{4, 8}, {4, 7}, {7, 7}, {7, 4}, {4, 4}, {4, 2}};
+  if (taps <= few_taps) strips = {{4, 8}, {4, 7}, {7, 7}, {7, 4}, {4, 4}, {4, 2}};
   for (const int most : {4, 8, 14})
     for (const int y : rows) {
       const auto x = static_cast<int>(ceil_div(of.x.pixels, ceil_div(of.x.pixels, most)));
-      const bool in_turn = rows_in_turn({.strip_x = x, .strip_y = y, .strips = 1}, of);
-      if (few                ? most > 4 && y <= 4 && y != 3
-          : taps < many_taps ? y >= of.y.pixels || (y <= 4 && !in_turn)
-                             : y < 4 || in_turn)
-        strips.push_back({x, y});
+      if (is_wanted(most, {x, y})) strips.push_back({x, y});
     }
   return strips;
 }
