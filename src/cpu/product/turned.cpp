@@ -18,12 +18,8 @@ std::int64_t touched(const Windows::Axis& axis, std::int64_t rows, std::int64_t 
 }  // namespace
 
 TurnedStrips::TurnedStrips(const Windows& windows, std::int64_t channels, std::int64_t distance)
-    : windows_(windows),
-      turned_(windows),
-      distance_(distance),
-      pitch_(round_up(channels, 16) |
-             16),  // an odd number of lines, as pixels a multiple of 2 KB apart share L1's sets
-      rows_(row_group) {
+    : windows_(windows), turned_(windows), distance_(distance), pitch_(round_up(channels, 16) | 16), rows_(row_group) {
+  // The pitch is an odd number of lines, as pixels a multiple of 2 KB apart share L1's sets.
   // Neighbouring strips turn the same lines again where windows are larger than a pixel: strips grow while that is more
   // than half of a box.
   const std::int64_t most = round_up(std::max<std::int64_t>(windows.pixels(), 1), row_group);
