@@ -51,10 +51,10 @@ std::string host_source(const Harness::Change& change) {
   std::string text = "#include \"" POSTLUDE_SOURCE_DIR "/tests/cuda/host/shim.h\"\n" + base, table;
   static const std::regex kernel("__global__ void[^{]*?([a-z_0-9]+)\\(const __grid_constant__"),
       defined("(^|\n)#define ([A-Za-z_0-9]+)"), cluster("#define CLUSTER_BLOCKS (\\d+)"),
-      // The whole function, and from its instruction: the types, and whether A and B lie along K.
+      // The whole function, and from its instruction: N, the types, and whether A and B lie along K.
       wgmma(
-          "(DEVICE void wgmma\\([^{]*\\{\n)[^;]*;[^;]*;[^;]*\\.(\\w+)\\.(\\w+) \\{[^}]*\\}[^;p]*p(?:, 1, 1)?(?:, "
-          "([01]), ([01]))?;[^;]*;\n\\}\n");
+          "(DEVICE void wgmma\\([^{]*\\{\n)[^;]*;[^;]*;[^;]*\\.m64n(\\d+)k\\d+\\.\\w+\\.(\\w+)\\.(\\w+) "
+          "\\{[^}]*\\}[^;p]*p(?:, 1, 1)?(?:, ([01]), ([01]))?;[^;]*;\n\\}\n");
   const std::sregex_iterator none;
   for (const auto& [original, number] : gathered()) {
     const std::string space = "k" + std::to_string(number);
@@ -65,7 +65,8 @@ std::string host_source(const Harness::Change& change) {
     replace(source, "extern __shared__ __align__(1024) u8 dynamic_shared[];",
             "u8* const dynamic_shared = own_shared();");
     replace(source, "extern __shared__ u8 dynamic_shared[];", "u8* const dynamic_shared = own_shared();");
-    source = std::regex_replace(source, wgmma, "$1  wgmma_on_host(d, a, b, scale, \"$2\", \"$3\", !0$4, !0$5);\n}\n");
+    source =
+        std::regex_replace(source, wgmma, "$1  wgmma_on_host<$2>(d, a, b, scale, \"$3\", \"$4\", !0$5, !0$6);\n}\n");
     const bool together = source != original && std::regex_search(original, wgmma);
     const std::sregex_iterator split(original.begin(), original.end(), cluster);
     replace(source, "extern \"C\" ", "");

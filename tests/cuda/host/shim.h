@@ -881,8 +881,8 @@ static inline unsigned matrix_address(unsigned long long descriptor, bool along_
                               : start + row / 64 * leading + k / 8 * stride + k % 8 * 128 + row % 64 * bytes;
   return at ^ (at >> 3 & (line - 16));
 }
-template <class T, int n>
-static void multiply_now(T (&d)[n], unsigned long long a, unsigned long long b, bool adds, const char* a_type,
+template <int n, class T>  // `n`: columns of B, and n / 2 accumulators of `d`
+static void multiply_now(T* d, unsigned long long a, unsigned long long b, bool adds, const char* a_type,
                          const char* b_type, bool a_along_k, bool b_along_k) {
   const int bytes = bytes_of(a_type), depth = 32 / bytes;
   const auto read = [bytes](Decode decode, unsigned long long descriptor, bool along_k, int line, double* to) {
@@ -898,7 +898,7 @@ static void multiply_now(T (&d)[n], unsigned long long a, unsigned long long b, 
   const int row = fibers::current % 128 / 32 * 16 + fibers::lane() / 4;
   double rows[2][32], column[32];
   for (int half = 0; half < 2; ++half) read(left, a, a_along_k, row + 8 * half, rows[half]);
-  for (int j = 0; j < n / 2; ++j) {
+  for (int j = 0; j < n / 4; ++j) {
     read(right, b, b_along_k, j / 2 * 8 + fibers::lane() % 4 * 2 + j % 2, column);
     T &upper = d[j / 2 * 4 + j % 2], &lower = d[j / 2 * 4 + 2 + j % 2];
     double sum[2] = {adds ? upper : 0., adds ? lower : 0.};
@@ -908,11 +908,12 @@ static void multiply_now(T (&d)[n], unsigned long long a, unsigned long long b, 
   }
 }
 
-template <class T, int n>
-static void wgmma_on_host(T (&d)[n], unsigned long long a, unsigned long long b, bool adds, const char* a_type,
+template <int n, class T, int all>
+static void wgmma_on_host(T (&d)[all], unsigned long long a, unsigned long long b, bool adds, const char* a_type,
                           const char* b_type, bool a_along_k, bool b_along_k) {
+  static_assert(n / 2 <= all, "accumulators of 64 by n");
   fibers::products[fibers::current].add([&d, a, b, adds, a_type, b_type, a_along_k, b_along_k] {
-    multiply_now(d, a, b, adds, a_type, b_type, a_along_k, b_along_k);
+    multiply_now<n>(d, a, b, adds, a_type, b_type, a_along_k, b_along_k);
   });
 }
 
