@@ -207,20 +207,25 @@ template <int size> DEVICE u32 subtile_offset(u32 row, u32 column) {
 
 // The 16 rows of a staged subtile that this warp wrote itself, to rows of memory at any multiple of the element's size: whole
 // words wherever they lie on a word's boundary there, put together from two words here. `place`: of a row of the subtile, which are
-// `pitch` apart (of a residue anywhere); `columns`, `rows`: how many exist.
-#if SCATTERED
+// `pitch` apart (of a residue anywhere); `columns`, `rows`: how many exist. Of a residue last columns go by words, too: of plain rows
+// all took longer then (decision 0283).
 template <int size, class Place> DEVICE void subtile_copy(u32 from, Place place, i64 pitch, i64 rows, i64 columns, const Tile& t) {
   constexpr int row_bytes = SUB_N * size < 128 ? SUB_N * size : 128;
   constexpr int words = SUB_N * size / 4, lanes = words < 32 ? words : 32, together = 32 / lanes;
   const int lane = t.lane % lanes, first_row = t.warp * 16 + t.lane / lanes;
-  if (columns <= 0) return;
+  if (SCATTERED && columns <= 0) return;
   from += t.warp * 16 * row_bytes;
+#if SCATTERED
   const i64 own = place(t.warp * 16 + t.lane % 16);
   const auto row_at = [&](int r) { return (u8*)__shfl_sync(~0u, own, r + t.lane / lanes); };
-  const int valid = int(columns < SUB_N ? columns : SUB_N) * size;
+#else
+  u8* next = (u8*)(place(0) + first_row * pitch);
+  const auto row_at = [&](int) { u8* const to = next; next += together * pitch; return to; };
+#endif
   // Of 16 bits, a row that begins between words: the words of memory from two bytes before it on.
   const auto between = [&](u32 x, u8* to) { return __funnelshift_l(__shfl_up_sync(~0u, x, 1, lanes), x, u32(i64(to)) << 3); };
   const bool edge = size == 2 && (lane == 0 || lane == lanes - 1);
+  const int valid = int(columns < SUB_N ? columns : SUB_N) * size;
   if (size > 1 && rows >= 64 && columns >= SUB_N) {
     #pragma unroll
     for (int r = 0; r < 16; r += together) {
@@ -238,7 +243,7 @@ template <int size, class Place> DEVICE void subtile_copy(u32 from, Place place,
         }
       }
     }
-  } else if (size == 2) {
+  } else if (SCATTERED && size == 2) {
     #pragma unroll 4
     for (int r = 0; r < 16; r += together) {
       u8* const to = row_at(r);
@@ -264,46 +269,6 @@ template <int size, class Place> DEVICE void subtile_copy(u32 from, Place place,
   }
   __syncwarp();
 }
-#else  // last columns go an element at a time: by words all took longer (decision 0283)
-template <int size, class Place> DEVICE void subtile_copy(u32 from, Place place, i64 pitch, i64 rows, i64 columns, const Tile& t) {
-  constexpr int row_bytes = SUB_N * size < 128 ? SUB_N * size : 128;
-  constexpr int words = SUB_N * size / 4, lanes = words < 32 ? words : 32, together = 32 / lanes;
-  const int lane = t.lane % lanes, first_row = t.warp * 16 + t.lane / lanes;
-  from += t.warp * 16 * row_bytes;
-  u8* to = (u8*)(place(0) + first_row * pitch);
-  if (size > 1 && rows >= 64 && columns >= SUB_N) {
-    const bool edge = size == 2 && (lane == 0 || lane == lanes - 1);
-    #pragma unroll
-    for (int r = 0; r < 16; r += together, to += together * pitch) {
-      #pragma unroll
-      for (int w = 0; w < words; w += lanes) {
-        const u32 x = shared_load_word(from + subtile_offset<size>(r + t.lane / lanes, (lane + w) * 4 / size));
-        if (size == 4) {
-          ((u32*)to)[lane + w] = x;
-        } else {
-          const u32 y = __funnelshift_l(__shfl_up_sync(~0u, x, 1, lanes), x, u32(i64(to)) << 3);
-          const bool odd = i64(to) & 2;
-          if (lane || !odd) *(u32*)(i64(to + 4 * lane) & ~3ll) = y;
-          if (edge && odd) *(u16*)(to + (lane ? SUB_N * size - 2 : 0)) = u16(lane ? x >> 16 : x);
-        }
-      }
-    }
-  } else {
-    const int valid = int(columns < SUB_N ? columns : SUB_N) * size;
-    #pragma unroll 1
-    for (int r = 0; r < 16; r += together, to += together * pitch) {
-      #pragma unroll
-      for (int w = lane; w < words; w += lanes) {
-        const u32 x = shared_load_word(from + subtile_offset<size>(r + t.lane / lanes, w * 4 / size));
-        #pragma unroll
-        for (int b = 0; b < 4; b += size)
-          if (4 * w + b < valid && first_row + r < rows) element_store<size>(to + 4 * w + b, x >> 8 * b);
-      }
-    }
-  }
-  __syncwarp();
-}
-#endif
 
 // Element e (0..7) of a fragment.
 template <int size> DEVICE u32 fragment_element(const u32 (&x)[size * 2], int e) {

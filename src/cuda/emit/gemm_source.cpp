@@ -271,7 +271,7 @@ std::string gemm_source(const KernelVariant& variant, const Schedule& s, const E
     define("A_FORM", variant.a_form);
     define("A_CHUNKS", variant.a_chunks);
   }
-  if (variant.scattered) define("SCATTERED", 1);
+  define("SCATTERED", variant.scattered);
   if (variant.b_form) {
     define("B_FORM", variant.b_form);
     define("B_CHUNKS", variant.b_chunks);
