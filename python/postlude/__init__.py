@@ -45,4 +45,4 @@ if not _TYPE_CHECKING:  # to a type checker a module with this has every name
         from .errors import missing_attribute
         guess = _core.closest(name, list(public))
         raise missing_attribute("undefined_name", f"there is no function {_core.quoted(name)}", _core.synonym(name) or (
-            f"did you mean '{guess}'?" if guess else "help(post.ops) lists those there are; @post.function adds one."))
+            f"Did you mean '{guess}'?" if guess else "help(post.ops) lists those there are; @post.function adds one."))

@@ -87,7 +87,7 @@ int numpy_number(DType type) {
     nb::module_::import_("ml_dtypes");
   } catch (nb::python_error&) {
     throw Error(ErrorCode::unsupported, "numpy has no " + std::string(name(type)) + " arrays of its own",
-                "pip install ml_dtypes, or annotate the output with another dtype");
+                "Run `pip install ml_dtypes`, or annotate the output with another dtype.");
   }
   load_user_types();
   return numpy_number(type);

@@ -51,7 +51,7 @@ Command add_cache(CLI::App& app, bool& json) {
             const core::CacheFolder folder = core::cache_folder(false);
             const bool usable = folder.exists && folder.unusable.empty();
             if (*clear && folder.exists && !usable) {
-              throw Error(ErrorCode::cannot_write, folder.unusable, "what lies there is not touched");
+              throw Error(ErrorCode::cannot_write, folder.unusable, "What lies there is not touched.");
             }
             const Contents before = usable ? contents_of(folder.path) : Contents{};
             if (*clear && usable) {

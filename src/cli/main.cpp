@@ -65,7 +65,7 @@ std::optional<Error> unknown(const CLI::App& app, int argc, char** argv) {
     if (std::find(names.begin(), names.end(), word) == names.end()) {
       const std::string near = closest(word, names);
       return Error(ErrorCode::usage, (option ? "there is no option " : "there is no command ") + postlude::quoted(word),
-                   near.empty() ? help : "did you mean '" + near + "'?");
+                   near.empty() ? help : "Did you mean '" + near + "'?");
     }
     if (!option) command = app.get_subcommand(word);
   }
@@ -109,7 +109,7 @@ Exit run(int argc, char** argv) {
   } catch (const std::length_error&) {  // of a container: the same, asked for more than any memory
     return report(Error(ErrorCode::out_of_memory, "there is not enough memory for this", "Try smaller sizes."), json);
   } catch (const std::exception& error) {
-    return report(Error(ErrorCode::internal, error.what(), "please report it, with the command line"), json);
+    return report(Error(ErrorCode::internal, error.what(), "Please report it, with the command line."), json);
   }
 }
 

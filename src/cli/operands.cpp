@@ -106,7 +106,7 @@ class Maker {
       std::string known;
       for (const std::string& n : names) known += (known.empty() ? "" : ", ") + n;
       throw Error(ErrorCode::unknown_operand, "no operand is named " + quoted(name),
-                  guess.empty() ? "This epilogue takes " + known + "." : "did you mean " + quoted(guess) + "?");
+                  guess.empty() ? "This epilogue takes " + known + "." : "Did you mean " + quoted(guess) + "?");
     }
   }
 

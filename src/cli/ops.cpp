@@ -183,7 +183,7 @@ void check_known(const std::string& wanted) {
   if (wanted.empty() || std::find(names.begin(), names.end(), wanted) != names.end()) return;
   const std::string guess = closest(wanted, names);
   throw Error(ErrorCode::undefined_name, postlude::quoted(wanted) + " is no operation of the language",
-              guess.empty() ? "`postlude ops` lists them." : "did you mean " + postlude::quoted(guess) + "?");
+              guess.empty() ? "`postlude ops` lists them." : "Did you mean " + postlude::quoted(guess) + "?");
 }
 
 }  // namespace

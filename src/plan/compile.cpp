@@ -45,7 +45,7 @@ void check_dtypes(const Graph& graph, const std::vector<std::pair<std::string, D
     const std::string guess = closest(name, names);
     throw Error(ErrorCode::unknown_operand,
                 "the compile options give a dtype for " + quoted(name) + ", but no operand or output has this name",
-                guess.empty() ? "A's and B's dtypes belong to the problem." : "did you mean " + quoted(guess) + "?");
+                guess.empty() ? "A's and B's dtypes belong to the problem." : "Did you mean " + quoted(guess) + "?");
   }
 }
 
@@ -75,7 +75,7 @@ struct Draft {
 Draft draft(const Problem& problem, const Graph& graph, const Target& target, const CompileOptions& options) {
   if (target.threads < 0) {
     throw Error(ErrorCode::usage, "a target cannot have " + std::to_string(target.threads) + " threads",
-                "0 takes as many as the machine offers");
+                "0 takes as many as the machine offers.");
   }
   for (const auto& [name, dtype] : options.dtypes) (void)core::checked(dtype);
   auto plan = std::make_shared<PlanData>();
@@ -217,7 +217,7 @@ std::vector<std::int64_t> Plan::shape_of(std::string_view name, std::int64_t m, 
   for (const plan::Expected& expected : data().expected) names.push_back(expected.name);
   const std::string guess = closest(name, names);
   throw Error(ErrorCode::unknown_operand, "no operand or output is named " + quoted(name),
-              guess.empty() ? "" : "did you mean " + quoted(guess) + "?");
+              guess.empty() ? "" : "Did you mean " + quoted(guess) + "?");
 }
 
 const Graph& Plan::graph() const { return data().graph; }

@@ -224,7 +224,7 @@ std::string explained(const PlanData& plan, ExplainPart part, const At& at) {
 
 std::string Plan::explain(ExplainPart part, std::int64_t m, std::int64_t n, std::int64_t k) const {
   if (!data_) throw Error(ErrorCode::usage, "this Plan is empty", "compile() makes one.");
-  plan::check_extents({.m = m, .n = n, .k = k}, "to explain for", "0 takes a typical one");
+  plan::check_extents({.m = m, .n = n, .k = k}, "to explain for", "0 takes a typical one.");
   const Shape shape = typical(*data_, m, n, k);
   if (part != ExplainPart::passes && part != ExplainPart::program) static_cast<void>(plan::check_size(*data_, shape));
   return explained(*data_, part, {.shape = shape, .given = m > 0 && n > 0 && (k > 0 || !data_->multiplies())});

@@ -157,7 +157,7 @@ class Checker {
     const std::string guess = closest(name, names);
     if (names.size() > 12) names.resize(12);
     throw Error(ErrorCode::unknown_operand, "no operand or output is named " + quoted(name),
-                guess.empty() ? "This plan takes " + list(names) + "." : "did you mean " + quoted(guess) + "?");
+                guess.empty() ? "This plan takes " + list(names) + "." : "Did you mean " + quoted(guess) + "?");
   }
 
   // A col of (M, 1), a row of (1, N) and a scalar of (1, 1), each with or without a batch in front, are
@@ -202,7 +202,7 @@ class Checker {
                       std::string(name(want.dtype)),
                   want.role != Role::input
                       ? "Convert it, or declare the dtype in the epilogue or in the plan's `dtypes`."
-                      : "convert it, or compile a plan for that dtype");
+                      : "Convert it, or compile a plan for that dtype.");
     }
     const bool batched = is_batched(plan_.problem) && (want.role != Role::input || inputs_[want.input].batchable);
     const int rank = rank_of(want);

@@ -15,7 +15,7 @@ namespace {
 void prepare_all(const PlanData& plan, const std::vector<Asked>& all, int threads) {
   if (threads < 0)
     throw Error(ErrorCode::usage, "a plan cannot be prepared on " + std::to_string(threads) + " threads",
-                "0 takes as many as the machine offers");
+                "0 takes as many as the machine offers.");
   // The error of the first one that has one, whichever thread meets its own first.
   std::vector<std::exception_ptr> errors(all.size());
   std::atomic<std::size_t> next = 0;

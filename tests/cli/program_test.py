@@ -266,7 +266,7 @@ class Errors(Case):
 
     def test_text(self):
         self.epilogue = self.file("bad.py", "def bias_gelu(acc, bias: row):\n    d = gelu(acc + bais)\n    return d\n")
-        error = self.expect(2, "did you mean 'bias'?", "--gemm", "2x2x2")
+        error = self.expect(2, "Did you mean 'bias'?", "--gemm", "2x2x2")
         self.assertEqual((error["code"], error["line"], error["column"]), ("PL0103", 2, 20))
 
     def test_missing_file(self):
@@ -276,7 +276,7 @@ class Errors(Case):
     def test_operands(self):
         write_npy(self.path("x.npy"), "<f4", (3,), [1, 2, 3])
         self.assertEqual(self.expect(2, "'bias' has shape (3,), but the plan wants N = (2,)", "--gemm", "2x2x2", "bias=x.npy")["code"], "PL0306")
-        self.assertEqual(self.expect(2, "did you mean 'bias'?", "--gemm", "2x2x2", "bais=x.npy")["code"], "PL0303")
+        self.assertEqual(self.expect(2, "Did you mean 'bias'?", "--gemm", "2x2x2", "bais=x.npy")["code"], "PL0303")
         self.assertEqual(self.expect(2, "'D' is an output", "--gemm", "2x2x2", "D=x.npy")["code"], "PL0303")
         self.assertEqual(self.expect(2, "given twice", "--gemm", "2x2x2", "bias=x.npy", "bias=x.npy")["code"], "PL0302")
         self.assertEqual(self.expect(2, "is not a scalar", "--gemm", "2x2x2", "bias=0.5")["code"], "PL0701")
@@ -381,9 +381,9 @@ class Usage(Case):
         self.expect("--repeat", "run", self.epilogue, "--gemm", "2x2x2", "--repeat", "0")
         self.expect("--batch", "run", self.epilogue, "--gemm", "2x2x2", "--batch", "0")
         self.expect("there is no option '--frobnicate'", "run", self.epilogue, "--gemm", "2x2x2", "--frobnicate")
-        self.expect("did you mean '--verify'?", "run", self.epilogue, "--gemm=2x2x2", "--verfy")
-        self.expect("did you mean '--version'?", "--verson")
-        self.expect("there is no command 'rnu'\n    did you mean 'run'?", "rnu", self.epilogue)
+        self.expect("Did you mean '--verify'?", "run", self.epilogue, "--gemm=2x2x2", "--verfy")
+        self.expect("Did you mean '--version'?", "--verson")
+        self.expect("there is no command 'rnu'\n    Did you mean 'run'?", "rnu", self.epilogue)
         self.expect("epilogue", "run")
         error = json.loads(self.run_program("run", "--json", code=2).stdout)["error"]
         self.assertEqual(error["code"], "PL0701")
@@ -460,7 +460,7 @@ class Ops(Case):
 
     def test_one(self):
         self.assertIn("hyperbolic tangent", self.run_program("ops", "tanh").stdout)
-        self.assertIn("did you mean 'tanh'?", self.run_program("ops", "tahn", code=2).stderr)
+        self.assertIn("Did you mean 'tanh'?", self.run_program("ops", "tahn", code=2).stderr)
 
     def test_json(self):
         table = self.run_json("ops")

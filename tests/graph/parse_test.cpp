@@ -34,7 +34,7 @@ TEST(Parse, TakesTheLastDefUnlessOneIsNamed) {
   EXPECT_EQ(parse(text, "first").name(), "first");
   EXPECT_EQ(epilogue_names(text), (std::vector<std::string>{"helper", "first", "second"}));
   EXPECT_EQ(said([] { (void)parse(text, "frist", "e.py"); }),
-            "error PL0109: 'e.py' has no epilogue 'frist'\n    did you mean 'first'? It has helper, first, second.");
+            "error PL0109: 'e.py' has no epilogue 'frist'\n    Did you mean 'first'? It has helper, first, second.");
 }
 
 TEST(Parse, ReadsFilesAndNamesInThem) {

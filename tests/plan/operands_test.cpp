@@ -87,7 +87,7 @@ TEST_F(Bind, Unknown) {
   auto bindings = good();
   bindings.push_back({"bais", bias.view()});
   EXPECT_ERROR(ErrorCode::unknown_operand, "no operand or output is named 'bais'", (void)plan.bind(bindings));
-  EXPECT_ERROR(ErrorCode::unknown_operand, "did you mean 'bias'?", (void)plan.bind(bindings));
+  EXPECT_ERROR(ErrorCode::unknown_operand, "Did you mean 'bias'?", (void)plan.bind(bindings));
   bindings.back().name = "something\nelse";
   EXPECT_ERROR(ErrorCode::unknown_operand, "'something\\x0aelse'", (void)plan.bind(bindings));
   EXPECT_ERROR(ErrorCode::unknown_operand, "This plan takes 'A', 'B', 'bias'", (void)plan.bind(bindings));

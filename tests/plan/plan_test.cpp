@@ -146,7 +146,7 @@ TEST(Plan, DtypesLeftOpen) {
   const Plan mixed = compile(Gemm{.a = bf16, .b = bf16}, graph, {}, {.dtypes = {{"bias", f32}, {"D", f16}}});
   EXPECT_EQ(mixed.slots()[2].dtype, f32);
   EXPECT_EQ(mixed.slots()[3].dtype, f16);
-  EXPECT_ERROR(ErrorCode::unknown_operand, "did you mean 'bias'?",
+  EXPECT_ERROR(ErrorCode::unknown_operand, "Did you mean 'bias'?",
                (void)compile(Gemm{}, graph, {}, {.dtypes = {{"bais", f32}}}));
   EXPECT_ERROR(ErrorCode::repeated_operand, "'bias' twice",
                (void)compile(Gemm{}, graph, {}, {.dtypes = {{"bias", f32}, {"bias", f16}}}));

@@ -85,7 +85,7 @@ def assigned(acc):
     (assigned, "PL0102", ("only names",)),
     (lambda acc: divmod(acc, 2), "PL0103", ("divmod", "a // b and a % b")),
     (lambda acc: post.softmax(acc), "PL0103", ("softmax", "three lines")),
-    (lambda acc: post.reul(acc), "PL0103", ("did you mean 'relu'",)),
+    (lambda acc: post.reul(acc), "PL0103", ("Did you mean 'relu'",)),
     (lambda acc: post.sum(acc, axes=1), "PL0105", ("'axes'", "post.sum(x, axis=None")),
     (lambda acc: post.exp(y=acc), "PL0105", ("post.exp(x)",)),
     (lambda acc: acc * 2**63, "PL0101", ("out of range", "64 bits")),
@@ -310,7 +310,7 @@ def test_text_says_where():
     with pytest.raises(post.TextError) as caught:
         post.parse("def f(acc, bias: row):\n    return acc + bais\n")
     assert (caught.value.line, caught.value.column) == (2, 18)
-    assert "did you mean 'bias'" in str(caught.value)
+    assert "Did you mean 'bias'" in str(caught.value)
 
 
 def test_texts_and_paths_that_are_not_utf8(tmp_path):

@@ -241,7 +241,7 @@ Schedule parse_schedule(std::string_view text) {
   if (read != 8 || static_cast<std::size_t>(length) != text.size() ||
       (name != "pingpong" && name != "cooperative" && name != "abreast" && name != "mma")) {
     throw Error(ErrorCode::bad_schedule, "the schedule " + postlude::quoted(text) + " cannot be read",
-                "write it as explain prints it, such as \"" + to_string(Schedule{}) + "\"");
+                "Write it as explain prints it, such as \"" + to_string(Schedule{}) + "\".");
   }
   s.mma = name == "mma";
   s.ping_pong = name != "cooperative" && name != "abreast", s.abreast = name == "abreast";

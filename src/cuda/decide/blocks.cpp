@@ -354,7 +354,7 @@ void Decider::emit_plain_product() {
   grid[2] *= plain_parts_;
   if (grid[1] > 65535)
     throw Error(ErrorCode::unsupported, "N is too large for the portable product on a GPU",
-                "split the columns over several calls");
+                "Split the columns over several calls.");
   std::transform(grid.begin(), grid.end(), k.grid.begin(), [](std::int64_t g) { return static_cast<unsigned>(g); });
   const auto &a = layout_.a.strides, &b = layout_.b.strides;
   using agreed::Product;

@@ -172,8 +172,8 @@ double gain_asked(const Subject& subject, const Layout& layout, int passes) {
 Decision decide_either(const Subject& subject, const Layout& layout, const Judge& judge) {
   const Request& request = subject.request;
   const auto refused = [](const char* why) {
-    return Error(ErrorCode::bad_schedule, "the product is not turned here",
-                 std::string(why) + "; leave the choice to the heuristic");
+    return Error(ErrorCode::bad_schedule, std::string("the product is not turned here: ") + why,
+                 "Leave the choice to the heuristic.");
   };
   const bool may = request.turned || !request.schedule;
   const std::optional<Turned> other = may ? turned(subject, layout) : std::nullopt;

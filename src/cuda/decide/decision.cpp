@@ -147,7 +147,7 @@ Request parse_request(std::string_view text, bool hopper, const std::string& arc
   if (request.schedule && !request.schedule->strip_x && request.schedule->mma != request.mma) {
     throw Error(ErrorCode::bad_schedule,
                 "the schedule \"" + std::string(text) + "\" is for Hopper, and the target is " + arch,
-                "begin it with mma, or leave the choice to the heuristic");
+                "Begin it with mma, or leave the choice to the heuristic.");
   }
   return request;
 }

@@ -375,7 +375,7 @@ void Decider::decide_product() {
         "the schedule \"" + to_string(*subject_.request.schedule) +
             "\" is not legal here: a stencil is for convolutions of one channel a group, their channels side by "
             "side, of at most 49 taps",
-        "leave the choice to the heuristic");
+        "Leave the choice to the heuristic.");
   }
   if (!gemm) {
     d_.why = "a stream has no product";
@@ -399,7 +399,7 @@ void Decider::decide_product() {
     if (!rows_portable_.empty() && subject_.request.schedule) {
       throw Error(ErrorCode::bad_schedule,
                   "the schedule \"" + to_string(*subject_.request.schedule) + "\" is not legal here: " + rows_portable_,
-                  "begin it with mma, or leave the choice to the heuristic");
+                  "Begin it with mma, or leave the choice to the heuristic.");
     }
     fuse(*gemm);
     if (!d_.fused) multiply_alone(*gemm);

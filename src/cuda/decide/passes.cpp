@@ -96,7 +96,7 @@ void Decider::decide_passes() {
     if (grid[0] == 0 || grid[1] == 0 || grid[2] == 0) continue;
     if (grid[0] > std::numeric_limits<std::int32_t>::max() || grid[1] > 65535 || grid[2] > 65535) {
       throw Error(ErrorCode::unsupported, "a reduction of this shape needs more blocks than a GPU launches",
-                  "reduce over fewer batches or larger groups, or use the CPU target");
+                  "Reduce over fewer batches or larger groups, or use the CPU target.");
     }
     std::transform(grid, grid + 3, pass.grid.begin(), [](std::int64_t g) { return static_cast<unsigned>(g); });
     passes_.push_back(pass);

@@ -172,8 +172,8 @@ Choice choose(const Site& site, Hold hold) {
   if (!why.empty()) {
     throw Error(ErrorCode::bad_schedule,
                 "the schedule \"" + to_string(*site.requested) + "\" is not legal here: " + why,
-                choice.order.empty() ? "leave the choice to the heuristic"
-                                     : "such as \"" + to_string(choice.order.front()) + "\"");
+                choice.order.empty() ? "Leave the choice to the heuristic."
+                                     : "Write one such as \"" + to_string(choice.order.front()) + "\".");
   }
   choice.order = {*site.requested};
   return choice;

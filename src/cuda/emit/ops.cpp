@@ -348,7 +348,7 @@ void Functions::make(const Call& call) {
   if (function.body.nodes.empty() && function.native) {
     if (function.native->cuda.empty()) {
       throw Error(ErrorCode::unsupported, "the function " + quoted(function.name) + " has no CUDA code",
-                  "give its NativeFunction::cuda, or define it in the language");
+                  "Give its NativeFunction::cuda, or define it in the language.");
     }
     for (std::size_t i = 0; i < call.args.size(); ++i) {
       const bool parameter = static_cast<int>(i) >= function.native->arity;

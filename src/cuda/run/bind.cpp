@@ -114,7 +114,7 @@ Launch fill(const Kernel& kernel, Loaded& loaded, const Bindings& bindings, std:
 std::unique_ptr<BoundCall> CudaExecutable::bind(const Bindings& bindings) const {
   if (!target_.isa.empty() && subject_.arch != architecture(device(target_.device_index))) {
     throw Error(ErrorCode::unsupported, "the plan was compiled for " + subject_.arch + ", which the GPU here is not",
-                "leave Target::isa empty to run");
+                "Leave Target::isa empty to run.");
   }
   const CurrentDevice current(target_.device_index);
   const DuringCaptures allowed;

@@ -30,7 +30,7 @@ Opened open_driver() {
   void* library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_GLOBAL);
   if (!library) {
     throw Error(ErrorCode::no_device, "libcuda.so.1 was not found, so there is no CUDA driver here",
-                "install the NVIDIA driver, or use the CPU target");
+                "Install the NVIDIA driver, or use the CPU target.");
   }
   auto find = [&](auto& entry, const char* symbol) {
     void* address = dlsym(library, symbol);
@@ -40,7 +40,7 @@ Opened open_driver() {
       throw Error(ErrorCode::driver_too_old,
                   "the CUDA driver speaks version " + std::to_string(version / 1000) + "." +
                       std::to_string(version % 1000 / 10) + " and lacks " + symbol,
-                  "a driver for CUDA 12.0 or newer is needed");
+                  "A driver for CUDA 12.0 or newer is needed.");
     }
     entry = reinterpret_cast<std::remove_reference_t<decltype(entry)>>(address);
   };
@@ -52,7 +52,7 @@ Opened open_driver() {
     throw Error(
         ErrorCode::driver_too_old,
         "the CUDA driver speaks version " + std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10),
-        "a driver for CUDA 12.0 or newer is needed");
+        "A driver for CUDA 12.0 or newer is needed.");
   }
   find(d.Init, "cuInit");
   find(d.GetErrorName, "cuGetErrorName");
@@ -95,7 +95,7 @@ Opened open_driver() {
     d.GetErrorString(result, &text);
     throw Error(ErrorCode::no_device,
                 std::string("the CUDA driver found no usable GPU: ") + (text ? text : "unknown error"),
-                "use the CPU target, or look at nvidia-smi");
+                "Use the CPU target, or look at nvidia-smi.");
   }
   return opened;
 }
@@ -118,7 +118,7 @@ bool forked() { return opened_driver().forks != core::forks(); }
 const Driver& driver() {
   if (forked()) {
     throw Error(ErrorCode::forked, "CUDA was initialised in the parent of this process before the fork",
-                "start GPU workers with spawn instead of fork; the CPU target works here");
+                "Start GPU workers with spawn instead of fork; the CPU target works here.");
   }
   return opened_driver().driver;
 }
@@ -213,7 +213,7 @@ Buffer::Buffer(int device, std::size_t bytes) : device_(device), bytes_(bytes) {
   if (driver().MemAlloc(&pointer_, bytes) == 0) return;
   pointer_ = 0;
   throw Error(ErrorCode::out_of_memory, "the GPU has no " + std::to_string(bytes) + " bytes left for a workspace",
-              "free memory and bind again");
+              "Free memory and bind again.");
 }
 
 Buffer::~Buffer() { give_back(device_, pointer_, &Driver::MemFree); }

@@ -76,14 +76,14 @@ Nvrtc open_nvrtc() {
         chosen && chosen[0] == '/'
             ? "NVRTC was not found: " + postlude::quoted(chosen) + ", which POSTLUDE_NVRTC names, could not be opened"
             : "NVRTC was not found: neither libnvrtc.so.13 nor libnvrtc.so.12 could be opened",
-        "install the CUDA toolkit or `pip install nvidia-cuda-nvrtc`, or set POSTLUDE_NVRTC to the library's absolute "
-        "path");
+        "Install the CUDA toolkit or `pip install nvidia-cuda-nvrtc`, or set POSTLUDE_NVRTC to the library's absolute "
+        "path.");
   }
   auto find = [&](auto& entry, const char* symbol) {
     entry = reinterpret_cast<std::remove_reference_t<decltype(entry)>>(dlsym(library, symbol));
     if (!entry)
       throw Error(ErrorCode::no_compiler, "the NVRTC in " + postlude::quoted(n.path) + " lacks " + symbol,
-                  "install NVRTC 12 or 13");
+                  "Install NVRTC 12 or 13.");
   };
   find(n.Version, "nvrtcVersion");
   find(n.CreateProgram, "nvrtcCreateProgram");
@@ -128,7 +128,7 @@ Compiled compile(const std::string& source, const std::string& arch) {
     if (result == 0) return;
     if (program) n.DestroyProgram(&program);
     throw Error(ErrorCode::compile_failed, std::string("NVRTC failed in ") + what + ": " + n.GetErrorString(result),
-                "check that libnvrtc-builtins of the same version lies beside " + n.path);
+                "Check that libnvrtc-builtins of the same version lies beside " + n.path + ".");
   };
   check(n.CreateProgram(&program, source.c_str(), "postlude.cu", 0, nullptr, nullptr), "creating a program");
   constexpr int invalid_option = 5;
@@ -147,7 +147,7 @@ Compiled compile(const std::string& source, const std::string& arch) {
   if (failed == invalid_option) {
     n.DestroyProgram(&program);
     throw Error(ErrorCode::unsupported, "NVRTC " + compiler_version() + " does not compile for " + arch,
-                "sm_90a is Hopper, sm_80 the oldest; a newer GPU may need a newer NVRTC");
+                "sm_90a is Hopper, sm_80 the oldest; a newer GPU may need a newer NVRTC.");
   }
   if (failed) {
     n.DestroyProgram(&program);
@@ -155,7 +155,7 @@ Compiled compile(const std::string& source, const std::string& arch) {
     const std::size_t line = error == compiled.log.npos ? 0 : compiled.log.rfind('\n', error) + 1;
     throw Error(ErrorCode::compile_failed,
                 std::string("NVRTC: ") + n.GetErrorString(failed) + ": " + compiled.log.substr(line, 400),
-                "this is a bug of Postlude's code generation, or NVRTC's builtins are missing");
+                "This is a bug of Postlude's code generation, or NVRTC's builtins are missing.");
   }
   check(n.GetCUBINSize(program, &size), "asking for the cubin");
   compiled.cubin.resize(size);

@@ -410,7 +410,7 @@ Value call(std::string_view function, std::span<const Value> arguments) {
     for (const FunctionInfo& known : functions()) names.push_back(known.name);
     const std::string near = closest(function, names);
     throw Error(ErrorCode::undefined_name, "there is no function " + quoted(function),
-                near.empty() ? "functions() lists those there are; define() adds one." : "did you mean '" + near + "'?",
+                near.empty() ? "functions() lists those there are; define() adds one." : "Did you mean '" + near + "'?",
                 state->here());
   }
   return BuilderState::value(state, state->call(std::move(found), nodes_of(*state, arguments)));

@@ -94,7 +94,7 @@ Elaborator::Callee Elaborator::resolve(ExprId callee, Scope& scope) const {
       std::sort(candidates.begin(), candidates.end());
       const std::string near = closest(base.text, candidates);
       source_.fail(ErrorCode::undefined_name, base.span, quoted(base.text) + " is not defined",
-                   near.empty() ? "" : "did you mean '" + near + "'?");
+                   near.empty() ? "" : "Did you mean '" + near + "'?");
     }
     source_.fail(ErrorCode::unsupported_syntax, expr.span, "values have no methods",
                  "Write " + std::string(expr.text.substr(0, 64)) + "(x, ...).");
@@ -113,7 +113,7 @@ Elaborator::Callee Elaborator::resolve(ExprId callee, Scope& scope) const {
   const std::string near = closest(expr.text, candidates);
   source_.fail(ErrorCode::undefined_name, expr.span, "there is no function " + quoted(expr.text),
                near.empty() ? "`postlude ops` lists those there are; a def in the file adds one."
-                            : "did you mean '" + near + "'?");
+                            : "Did you mean '" + near + "'?");
 }
 
 // The arguments of a call in the order of the function's names; no_expr for those left out.
@@ -141,7 +141,7 @@ std::vector<ExprId> Elaborator::arguments(const Expr& call, std::string_view fun
       if (argument.text == "keepdims" || argument.text == "keepdim")
         hint = "A statistic broadcasts back by its class, without it";
       source_.fail(ErrorCode::bad_call, argument.span, quoted(function) + " has no argument " + quoted(argument.text),
-                   near.empty() ? hint + "." : "did you mean '" + near + "'?");
+                   near.empty() ? hint + "." : "Did you mean '" + near + "'?");
     }
     ExprId& slot = bound[static_cast<std::size_t>(found - names.begin())];
     if (slot != no_expr)

@@ -298,12 +298,12 @@ void Elaborator::assign(ExprId target, const Meaning& meaning, Scope& scope, con
 
 // ---- declarations of a def
 
-// A word that is no dtype and none of the others gives "did you mean 'f16'? ".
+// A word that is no dtype and none of the others gives "Did you mean 'f16'? ".
 std::string Elaborator::meant_dtype(std::string_view word, std::vector<std::string> others) {
   if (word == "f64" || word == "float64" || word == "double") return "f32 is the widest float. ";
   for (int i = 0; i < dtype_count; ++i) others.emplace_back(name(static_cast<DType>(i)));
   const std::string near = closest(word, others);
-  return near.empty() ? "" : "did you mean '" + near + "'? ";
+  return near.empty() ? "" : "Did you mean '" + near + "'? ";
 }
 
 void Elaborator::annotate(Annotation& into, std::string_view word, const Span& span) const {
@@ -459,7 +459,7 @@ Graph Elaborator::epilogue(std::string_view name) {
     }
     const std::string near = closest(name, names);
     throw Error(ErrorCode::no_epilogue, quoted(source_.file) + " has no epilogue " + quoted(name),
-                (near.empty() ? "" : "did you mean '" + near + "'? ") +
+                (near.empty() ? "" : "Did you mean '" + near + "'? ") +
                     (names.empty() ? std::string("It has no def.")
                                    : "It has " + all + (names.size() > 20 ? ", ..." : "") + "."),
                 Location{source_.file, {}, {}});

@@ -270,7 +270,7 @@ void Elaborator::undefined(const Expr& expr, const Scope& scope) const {
   for (const auto& [name, literal] : module_constants_) candidates.emplace_back(name);
   std::sort(candidates.begin(), candidates.end());
   const std::string near = closest(expr.text, candidates);
-  std::string hint = near.empty() ? "" : "did you mean '" + near + "'?";
+  std::string hint = near.empty() ? "" : "Did you mean '" + near + "'?";
   if (!active_.empty()) {
     const bool epilogue = active_.size() == 1 && state_ != nullptr && !state_->body;
     if (!hint.empty()) hint += ' ';
