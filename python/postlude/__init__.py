@@ -43,6 +43,6 @@ if not _TYPE_CHECKING:  # to a type checker a module with this has every name
         from . import _core
         from ._public import public
         from .errors import missing_attribute
-        guess = _core.closest(name, list(public))
-        raise missing_attribute("undefined_name", f"there is no function {_core.quoted(name)}", _core.synonym(name) or (
+        guess = _core.closest(name, [*public, *(other for other in globals() if not other.startswith("_"))])
+        raise missing_attribute("undefined_name", f"postlude has no {_core.quoted(name)}", _core.synonym(name) or (
             f"Did you mean '{guess}'?" if guess else "help(post.ops) lists those there are; @post.function adds one."))

@@ -97,7 +97,7 @@ def random(seed: int, stream: int = 0) -> Any:
 def cast(x: Any, dtype: Any, round: Any = Round.nearest_even, seed: int = 0) -> Any:
     known = as_dtype(dtype)
     if known is None:
-        raise error("unknown_dtype", "cast takes a dtype", "Write post.cast(x, post.bf16).")
+        raise error("unknown_dtype", f"{dtype!r:.60} is not a dtype of Postlude", "Write one of its own, as post.cast(x, post.bf16); f32 is the widest float.")
     how = as_round(round)
     if how is None:
         raise error("bad_attribute", "an unknown way to round", "There are nearest_even, toward_zero, up, down and stochastic(seed).")

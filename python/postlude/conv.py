@@ -29,7 +29,8 @@ def _numbers(given: Any, rank: int, what: str) -> tuple[int, ...]:
             return tuple(operator.index(one) for one in several)
     except TypeError:
         pass
-    raise error("usage", f"{what}={given!r}", f"Pass a number, or one for each of the {rank} axes, as a tuple." if rank > 1 else "Pass a number.")
+    raise error("usage", f"{what}={given!r}", (f"Pass a number, or one for each of the {rank} axes, as a tuple" if rank > 1 else "Pass a number") +
+                ('; or ((before, after), ...), "same" or "valid".' if what == "padding" else "."))
 
 
 def _padding(given: Any, image: Sequence[int], filters: Sequence[int], stride: Sequence[int],
@@ -507,12 +508,24 @@ class ConvWgrad(Conv):
         return (), (*taps, first[1] // max(self.groups, 1))
 
 
-def _check_free(epilogue: Any, function: str) -> None:
-    """No operand has the name of an option, which would take its array. An object of the options takes all names."""
-    for operand in getattr(epilogue, "operands", ()):
-        if operand.name in ("stride", "padding", "dilation", "groups", "layout"):
+_OPTIONS = ("stride", "padding", "dilation", "groups", "layout")
+
+
+def _check_names(epilogue: Any, given: Any, function: str) -> None:
+    """No operand has the name of an option, which would take its array (an object of the options takes all names), and what is
+    given is an operand."""
+    operands = getattr(epilogue, "operands", ())
+    for operand in operands:
+        if operand.name in _OPTIONS:
             raise error("bad_name", f"an operand cannot be called {operand.name!r} here, which is a keyword of post.{function}",
                         "Choose another name, or call an object of the options: post.Conv(...)(x, w, epilogue=...).", operand.place)
+    names = [operand.name for operand in operands]
+    for name in given:
+        if name not in names:
+            guess = _core.closest(name, [*names, *_OPTIONS])
+            raise error("unknown_operand", f"no operand is called {_core.quoted(name)}, nor an option of post.{function}",
+                        (f"Did you mean {guess!r}? " if guess else "") + f"The operands are: {', '.join(names) or 'none'}; the options: "
+                        + ", ".join(_OPTIONS) + ".")
 
 
 def _of_rank(rank: int, x: Any, w: Any) -> tuple[Any, Any]:
@@ -536,7 +549,7 @@ def conv2d(x: Any, w: Any, /, *, stride: Any = 1, padding: Any = 0, dilation: An
     out: arrays to write instead, in these shapes, as post.matmul's.
     """
     x, w = _of_rank(2, x, w)
-    _check_free(epilogue, "conv2d")
+    _check_names(epilogue, operands, "conv2d")
     return Conv(stride=stride, padding=padding, dilation=dilation, groups=groups, layout=layout)(
         x, w, epilogue=epilogue, out=out, target=target, **operands)
 
@@ -546,7 +559,7 @@ def conv1d(x: Any, w: Any, /, *, stride: Any = 1, padding: Any = 0, dilation: An
            **operands: Any) -> Any:
     """As conv2d, over one axis: x is (N, C, W), w is (K, C / groups, S), a tile (N, K, Q)."""
     x, w = _of_rank(1, x, w)
-    _check_free(epilogue, "conv1d")
+    _check_names(epilogue, operands, "conv1d")
     return Conv(stride=stride, padding=padding, dilation=dilation, groups=groups, layout=layout)(
         x, w, epilogue=epilogue, out=out, target=target, **operands)
 
@@ -556,7 +569,7 @@ def conv3d(x: Any, w: Any, /, *, stride: Any = 1, padding: Any = 0, dilation: An
            **operands: Any) -> Any:
     """As conv2d, over three axes: x is (N, C, D, H, W), w is (K, C / groups, T, R, S), a tile (N, K, Z, P, Q)."""
     x, w = _of_rank(3, x, w)
-    _check_free(epilogue, "conv3d")
+    _check_names(epilogue, operands, "conv3d")
     return Conv(stride=stride, padding=padding, dilation=dilation, groups=groups, layout=layout)(
         x, w, epilogue=epilogue, out=out, target=target, **operands)
 
@@ -570,7 +583,7 @@ def conv_dgrad(dy: Any, w: Any, input_size: Any, /, *, stride: Any = 1, padding:
     The epilogue's b is the image, its m the pixel h * W + w, its n the channel: a tile is (N, C, H, W), a row (C,) or (N, C).
     A pixel that no window touches is epilogue(0).
     """
-    _check_free(epilogue, "conv_dgrad")
+    _check_names(epilogue, operands, "conv_dgrad")
     return ConvDgrad(input_size, stride=stride, padding=padding, dilation=dilation, groups=groups, layout=layout)(
         dy, w, epilogue=epilogue, out=out, target=target, **operands)
 
@@ -583,6 +596,6 @@ def conv_wgrad(x: Any, dy: Any, filter_size: Any, /, *, stride: Any = 1, padding
     x is (N, C, H, W), dy is (N, K, P, Q), filter_size is (R, S). The epilogue has no b; its m is the filter, its n (r, s, c):
     a tile is (K, C / groups, R, S), a col (K,), a row (C / groups, R, S).
     """
-    _check_free(epilogue, "conv_wgrad")
+    _check_names(epilogue, operands, "conv_wgrad")
     return ConvWgrad(filter_size, stride=stride, padding=padding, dilation=dilation, groups=groups, layout=layout)(
         x, dy, epilogue=epilogue, out=out, target=target, **operands)

@@ -138,7 +138,7 @@ std::string closest(std::string_view name, const std::vector<std::string>& candi
       before.swap(last);
       last.swap(row);
     }
-    if (last.back() < best_distance) {
+    if (last.back() < std::min(best_distance, name.size())) {  // not another letter for a single one
       best_distance = last.back();
       best = candidate;
     }

@@ -226,6 +226,9 @@ class Checker {
                                                             : "For a batch, compile a plan that is batched.";
     else if (want.role == Role::output && batched && !want.axes.has(Axis::b))
       hint = "Its value is the same for all batches.";
+    else if (want.role != Role::input && tensor.rank > rank + 1)
+      hint = facts_of(plan_.problem).pixels ? "Its pixels are one axis, in front of the channels: (N, P * Q, K)."
+                                            : "M and N are one axis each.";
     throw Error(ErrorCode::wrong_rank,
                 given_name(i) + " has shape " + given_shape(tensor) + ", but the plan wants " + axes, hint);
   }

@@ -43,6 +43,7 @@ TEST(Error, NamesWhatIsNearest) {
   EXPECT_EQ(closest("wxyzrelu", {"relu"}), "");  // half of it is something else
   EXPECT_EQ(closest("relu", {"wxyzrelu"}), "");
   EXPECT_EQ(closest("relu", {"relu"}), "");
+  EXPECT_EQ(closest("A", {"X", "W", "D"}), "");  // another letter is another name
 }
 
 }  // namespace

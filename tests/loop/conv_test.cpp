@@ -375,6 +375,11 @@ TEST(Conv2d, RefusesWhatIsNoConvolution) {
   EXPECT_ERROR(ErrorCode::wrong_shape, "A filter has a row", bind({}, {1, 2, 3, 3}, {1, 2, 0, 3}));
   EXPECT_ERROR(ErrorCode::wrong_rank, "the plan wants N x C x H x W", bind({}, {2, 3, 3}, {1, 2, 3, 3}));
   EXPECT_ERROR(ErrorCode::wrong_shape, "'W' (5, 2, 3, 3) fixes N to 5", bind({}, {1, 2, 3, 3}, {5, 2, 3, 3}));
+  const Array x({1, 2, 3, 3}), w({1, 2, 3, 3}), image({1, 1, 1, 1}), taps({1, 2, 3, 3});
+  EXPECT_ERROR(ErrorCode::wrong_rank, "Its pixels are one axis, in front of the channels: (N, P * Q, K)",
+               compile(Conv2d{}, graph).check({{"X", x.view()}, {"W", w.view()}, {"D", image.view()}}));
+  EXPECT_ERROR(ErrorCode::wrong_rank, "M and N are one axis each",
+               compile(ConvWgrad2d{}, graph).check({{"X", x.view()}, {"dY", image.view()}, {"D", taps.view()}}));
   EXPECT_ERROR(ErrorCode::wrong_shape, "fixes the batch to 2", bind({}, {2, 2, 3, 3}, {1, 2, 3, 3}));
   EXPECT_ERROR(ErrorCode::usage, "stride is 0", (void)compile(Conv2d{.stride = {0, 1}}, graph));
   EXPECT_ERROR(ErrorCode::usage, "padding is -1", (void)compile(Conv2d{.padding = {{{0, -1}, {0, 0}}}}, graph));

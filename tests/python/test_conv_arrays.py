@@ -217,6 +217,18 @@ def test_operands_named_as_options():
         np.testing.assert_array_equal(post.Conv()(x, w, epilogue=f, **{name: 2.0}), 2 * post.conv2d(x, w))
 
 
+def test_names_that_are_neither_options_nor_operands():
+    for wrong, said in (("pad", "the options: stride, padding"), ("strides", "Did you mean 'stride'"), ("sacle", "Did you mean 'scale'")):
+        f = post.parse("def f(acc, scale: scalar):\n    return acc * scale\n")
+        for call in (lambda: post.conv2d(x, w, epilogue=f, **{wrong: 1}), lambda: post.conv_wgrad(x, dy, (3, 3), epilogue=f, **{wrong: 1})):
+            with pytest.raises(post.OperandError, match=f"no operand is called '{wrong}', nor an option of post.conv") as refusal:
+                call()
+            assert said in refusal.value.hint
+    with pytest.raises(post.UsageError) as refusal:
+        post.conv2d(x, w, padding="SAME")
+    assert '"same" or "valid"' in refusal.value.hint
+
+
 def test_a_plan_speaks_of_images():
     plan = post.Conv(padding=1).plan(x, w, epilogue=tile, r=post.tile)
     shapes = (x.shape, w.shape)

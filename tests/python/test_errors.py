@@ -86,6 +86,8 @@ def assigned(acc):
     (lambda acc: divmod(acc, 2), "PL0103", ("divmod", "a // b and a % b")),
     (lambda acc: post.softmax(acc), "PL0103", ("softmax", "three lines")),
     (lambda acc: post.reul(acc), "PL0103", ("Did you mean 'relu'",)),
+    (lambda acc: post.cast(acc, post.bf17), "PL0103", ("Did you mean 'bf16'",)),
+    (lambda acc: post.cast(acc, np.float64), "PL0107", ("float64", "f32 is the widest float")),
     (lambda acc: post.sum(acc, axes=1), "PL0105", ("'axes'", "post.sum(x, axis=None")),
     (lambda acc: post.exp(y=acc), "PL0105", ("post.exp(x)",)),
     (lambda acc: acc * 2**63, "PL0101", ("out of range", "64 bits")),
