@@ -2,7 +2,7 @@
 
   console   what follows a `$ command` in a block marked `console` is what the command prints, with `postlude` the
             program given, from the repository's root
-  index     docs/decisions/README.md lists every decision, by its title and its first line
+  index     docs/decisions/README.md lists every decision, by its subject, title and first line
   examples  what docs/from-*.md show of C++ is in examples/visitors, line by line, which is compiled and run
   links     every relative link leads to a file, and to a heading in it; `decision NNNN` in a source names one
   files     a file that a page names between backticks is there, at the end of some path
@@ -56,16 +56,25 @@ def replayed(page):
     return re.sub(r"^```console\n(.*?)^```", block, page, flags=re.S | re.M)
 
 
+SUBJECTS = ("the language and its meaning", "lowering", "how the parts fit", "products on a GPU", "schedules on a GPU",
+            "epilogues on a GPU", "compiling for a GPU", "convolutions on a GPU", "products on a CPU", "epilogues on a CPU",
+            "convolutions on a CPU", "loops by hand", "visitor types", "measuring", "testing", "robustness")
+
+
 def index():
-    rows = ["| | decision | date | status |", "|---|---|---|---|"]
+    """The decisions of each subject; those that name none of these come last."""
+    rows = {subject: [] for subject in (*SUBJECTS, "other")}
     for path in sorted(DECISIONS.glob("0*.md")):
         title, _, facts = path.read_text().partition("\n\n")
         facts = " ".join(facts.partition("\n\n")[0].split())
         number, words = title.removeprefix("# ").split(" ", 1)
         date = re.search(r"\d{4}-\d\d-\d\d(?=[,.])|\d{4}-\d\d-\d\d", facts)
         status = re.search(r"Status: ([^.;,(]*)", facts)
-        rows.append(f"| {number} | [{words}]({path.name}) | {date[0]} | {status[1].split(' by ')[0].strip()} |")
-    return "\n".join(rows)
+        about = re.search(r"About: ([^.]*)\.", facts)
+        rows[about[1] if about and about[1] in rows else "other"].append(
+            f"| {number} | [{words}]({path.name}) | {date[0]} | {status[1].split(' by ')[0].strip()} |")
+    return "\n\n".join("\n".join((f"### {subject[0].upper()}{subject[1:]}", "", "| | decision | date | status |", "|---|---|---|---|", *lines))
+                       for subject, lines in rows.items() if lines)
 
 
 def anchors(page):
