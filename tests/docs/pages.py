@@ -6,6 +6,7 @@
   examples  what docs/from-*.md show of C++ is in examples/visitors, line by line, which is compiled and run
   links     every relative link leads to a file, and to a heading in it; `decision NNNN` in a source names one
   files     a file that a page names between backticks is there, at the end of some path
+  kernels   docs/kernels.md names every file of src/cuda/device
   width     lines of prose have at most 100 columns (tables, code and what bench/draw.py writes apart)
 
 --write puts right what can be: it writes what the commands print and the index (`./dev docs`).
@@ -141,6 +142,11 @@ class Pages(unittest.TestCase):
                 found += 1
                 self.assertIn(file, ends, f"{path.relative_to(ROOT)} names {file}, which is not there")
         self.assertGreater(found, 100)
+
+    def test_kernels(self):
+        page = (ROOT / "docs/kernels.md").read_text()
+        for path in (ROOT / "src/cuda/device").iterdir():
+            self.assertIn(f"`{path.name}`", page, "docs/kernels.md lists the kernels' files")
 
     def test_width(self):
         for path in PAGES:
