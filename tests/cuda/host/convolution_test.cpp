@@ -353,7 +353,7 @@ TEST(Emission, SumsPixelsOfOneTapInParts) {
 
 // Residues of few channels as columns of one product, and apart.
 TEST(Emission, PutsResiduesBesideOneAnother) {
-  Harness harness("emission_beside");
+  Harness harness("emission_residues_beside");
   struct Running : Convolving {
     bool beside;
   };
