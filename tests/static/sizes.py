@@ -23,7 +23,6 @@ FUNCTIONS = {
     "src/cpu/strips/reduce.cpp ReductionExecutor::take": "a block's place and its states, for each reduction",
     "src/cuda/choose/rank.cpp rank": "needs, a shape and a GPU; the public form of a pure function",
     "src/cuda/decide/maps.cpp Decider::map_scattered": "a tensor map and where it lies",
-    "src/cuda/emit/gemm_source.cpp gemm_source": "one line for each parameter of the variant",
     "src/cuda/emit/reduce.cpp emit_reducer": "one case for each reducer",
     "src/reference/product.cpp accumulate": "BLAS's signature, in registers",
     "src/reference/product.cpp portable": "BLAS's signature",

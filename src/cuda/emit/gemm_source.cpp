@@ -126,29 +126,42 @@ std::string wgmma_text(const KernelVariant& variant, int bn, int others) {
                {"bound", bound}});
 }
 
-}  // namespace
+// The macros that a product's kernel is compiled with, in the order of its parts.
+struct Definitions {
+  const KernelVariant& variant;
+  const Schedule& s;
+  const EpilogueText& epilogue;
+  std::string text = {};
 
-std::string base_source() { return std::string(base_text) + math_text + vector_text; }
-
-std::string row_of_image(std::int64_t image_rows) {
-  return "#define ROW_OF_IMAGE(row) " +
-         (image_rows ? "int(u32(row) % " + std::to_string(image_rows) + "u)" : std::string("(row)")) + "\n";
-}
-
-std::string async_source() { return async_text; }
-
-std::string rows_source() { return std::string(agreed_rows) + rows_text; }
-
-std::string gemm_source(const KernelVariant& variant, const Schedule& s, const EpilogueText& epilogue) {
-  std::string text = "#pragma nv_diag_suppress 177\n";  // declared but never referenced: what an epilogue does not need
-  const auto define = [&](const char* key, const auto& value) {
-    text += std::string("#define ") + key + " ";
+  void define(const std::string& key, const auto& value) {
+    text += "#define " + key + " ";
     if constexpr (std::is_arithmetic_v<std::decay_t<decltype(value)>>) {
       text += std::to_string(int(value)) + "\n";
     } else {
       text += std::string(value) + "\n";
     }
-  };
+  }
+  void define_all();
+  void define_schedule();
+  void define_epilogue();
+  void define_operands();
+  void define_mma();
+  void define_stencil();
+  void define_direct();
+  void define_forms();
+};
+
+void Definitions::define_all() {
+  define_schedule();
+  define_epilogue();
+  define_operands();
+  if (s.mma || s.shifted) define_mma();
+  if (s.strip_x) define_stencil();
+  define_forms();
+}
+
+// How tiles, stages and consumers are cut.
+void Definitions::define_schedule() {
   if (!s.mma) {
     define("PINGPONG", s.ping_pong);
     define("BY_MEMORY", s.by_memory);
@@ -178,6 +191,10 @@ std::string gemm_source(const KernelVariant& variant, const Schedule& s, const E
   define("SUB_N", s.sub_n);
   if (!s.mma) define("D_BUFFERS", s.d_buffers);
   define("D_BYTES", 64 * s.sub_n * epilogue.needs.d_bytes_column);
+}
+
+// What the emitted epilogue moves, and the columns and rows that it reduces in groups or takes in pieces.
+void Definitions::define_epilogue() {
   define("LOADS", epilogue.moves.loads);
   define("STORES", epilogue.moves.stores);
   define("COPIES", epilogue.moves.copies);
@@ -189,7 +206,6 @@ std::string gemm_source(const KernelVariant& variant, const Schedule& s, const E
   define("ROW_GROUP", epilogue.needs.row_group);
   define("HELD_LOADS", epilogue.held_moves.loads);
   define("HELD_STORES", epilogue.held_moves.stores);
-  define("HELD_COPIES", epilogue.held_moves.copies);
   define("RESTAGES", epilogue.restages);
   define("AUX_STAGES", s.aux_stages);
   define("AUX_BYTES", 64 * s.sub_n * epilogue.needs.aux_bytes_column);
@@ -199,6 +215,10 @@ std::string gemm_source(const KernelVariant& variant, const Schedule& s, const E
   define("PIECE", epilogue.needs.piece);
   define("PIECES_APART", !s.mma);
   if (!s.mma) define("RUN", b_run(s, epilogue.needs));
+}
+
+// How A and B lie, which edges a tile may have, and how many parameters there are.
+void Definitions::define_operands() {
   define("ELEM_BYTES", size_of(variant.a));
   define("A_MN_MAJOR", variant.a_mn_major);
   define("B_MN_MAJOR", variant.b_mn_major);
@@ -218,55 +238,66 @@ std::string gemm_source(const KernelVariant& variant, const Schedule& s, const E
   const int words = epilogue.words + (s.by_memory ? part_words : 0);
   define("WORDS", words ? words : 1);
   define("ACC", is_float(variant.a) ? "float" : "int");
-  if (s.mma || s.shifted) {
-    const auto quoted = [](const std::string& word) { return "\"" + word + "\""; };
-    define("MMA_A", quoted(element(variant.a)));
-    define("MMA_B", quoted(element(variant.b)));
-    define("MMA_D", quoted(is_float(variant.a) ? "f32" : "s32"));
-    define("MMA_K", quoted(size_of(variant.a) == 2 ? "k16" : "k32"));
-    define("MMA_BOUND", quoted(is_float(variant.a) ? "+f" : "+r"));
+}
+
+// The words of mma.sync.
+void Definitions::define_mma() {
+  const auto quoted = [](const std::string& word) { return "\"" + word + "\""; };
+  define("MMA_A", quoted(element(variant.a)));
+  define("MMA_B", quoted(element(variant.b)));
+  define("MMA_D", quoted(is_float(variant.a) ? "f32" : "s32"));
+  define("MMA_K", quoted(size_of(variant.a) == 2 ? "k16" : "k32"));
+  define("MMA_BOUND", quoted(is_float(variant.a) ? "+f" : "+r"));
+}
+
+// Pixels, taps and strips of a depthwise convolution.
+void Definitions::define_stencil() {
+  const StencilTile tile = stencil_tile(s, epilogue.needs.stencil);
+  const auto along = [&](const std::string& axis, const Stencil::Axis& of, int pixels, int strip) {
+    define("PIXELS" + axis, of.pixels), define("TAPS" + axis, of.taps);
+    define("STEP" + axis, of.step), define("REACH" + axis, of.reach);
+    define("TILE" + axis, pixels), define("STRIP" + axis, strip);
+  };
+  define("STENCIL", 1);
+  along("_X", epilogue.needs.stencil.x, tile.x, s.strip_x), along("_Y", epilogue.needs.stencil.y, tile.y, s.strip_y);
+  const StencilMemory memory = stencil_memory(s, epilogue.needs);
+  define("EPILOGUE_BYTES", memory.epilogue), define("WEIGHTS_BYTES", memory.weights);
+  define("PIXELS_BYTES", memory.pixels), define("SUMS_BYTES", memory.sums),
+      define("SUM_ROWS", s.ring ? tile.y * tile.x : s.bm), define("RESIDENT", resident(s, epilogue.needs));
+  define("WARPS", stencil_warps), define("IMAGES", std::max(1, s.images)), define("RING", s.ring);
+  define("BESIDE", s.beside), define("THREADS", threads(s));
+  if (s.strips) define_direct();
+  if (s.images && !s.strips) {
+    const BandPixels pixels = band_pixels(s, epilogue.needs.stencil);
+    define("K_BLOCKS", pixels.k_blocks), define("PIXELS_ROW", pixels.row);
+    define("LOAD_ROWS", pixels.rows), define("PAIRED", pixels.paired), define("BOX_ROWS", pixels.box);
+  } else {
+    define("ROWS_IN_TURN", rows_in_turn(s, epilogue.needs.stencil));
   }
-  if (s.strip_x) {
-    const StencilTile tile = stencil_tile(s, epilogue.needs.stencil);
-    const auto along = [&](const std::string& axis, const Stencil::Axis& of, int pixels, int strip) {
-      define(("PIXELS" + axis).c_str(), of.pixels), define(("TAPS" + axis).c_str(), of.taps);
-      define(("STEP" + axis).c_str(), of.step), define(("REACH" + axis).c_str(), of.reach);
-      define(("TILE" + axis).c_str(), pixels), define(("STRIP" + axis).c_str(), strip);
-    };
-    define("STENCIL", 1);
-    along("_X", epilogue.needs.stencil.x, tile.x, s.strip_x), along("_Y", epilogue.needs.stencil.y, tile.y, s.strip_y);
-    const StencilMemory memory = stencil_memory(s, epilogue.needs);
-    define("EPILOGUE_BYTES", memory.epilogue), define("WEIGHTS_BYTES", memory.weights);
-    define("PIXELS_BYTES", memory.pixels), define("SUMS_BYTES", memory.sums),
-        define("SUM_ROWS", s.ring ? tile.y * tile.x : s.bm), define("RESIDENT", resident(s, epilogue.needs));
-    define("WARPS", stencil_warps), define("IMAGES", std::max(1, s.images)), define("RING", s.ring);
-    define("BESIDE", s.beside), define("THREADS", threads(s));
-    if (s.strips) {
-      const auto address = [&](const std::string& axis, const Stencil::Axis& of) {
-        define(("EXTENT" + axis).c_str(), of.extent), define(("FIRST" + axis).c_str(), of.first);
-        define(("UP" + axis).c_str(), of.up);
-        define(("STRIDE" + axis).c_str(), std::to_string(of.stride) + "ll");
-        define(("WEIGHT_STRIDE" + axis).c_str(), std::to_string(of.weight_stride) + "ll");
-      };
-      address("_X", epilogue.needs.stencil.x), address("_Y", epilogue.needs.stencil.y);
-      define("DIRECT", 1), define("STRIPS", s.strips);
-      define("COLUMNS", std::to_string(epilogue.needs.stencil.columns));
-      define("IMAGE_STRIDE", std::to_string(epilogue.needs.stencil.image_stride) + "ll");
-      define("PACKED_TILES", epilogue.needs.stencil.packed_tiles);
-      define("CHANNEL_STRIDE", std::to_string(epilogue.needs.stencil.channel_stride) + "ll");
-      define("WEIGHT_WORDS", epilogue.needs.stencil.weight_alignment >= 4);
-      define("WEIGHT_CHUNKS", epilogue.needs.stencil.weight_alignment >= 16);
-      define("SINGLES", epilogue.needs.stencil.singles);
-    }
-    if (s.images && !s.strips) {
-      const BandPixels pixels = band_pixels(s, epilogue.needs.stencil);
-      define("K_BLOCKS", pixels.k_blocks), define("PIXELS_ROW", pixels.row);
-      define("LOAD_ROWS", pixels.rows), define("PAIRED", pixels.paired), define("BOX_ROWS", pixels.box);
-    } else {
-      define("ROWS_IN_TURN", rows_in_turn(s, epilogue.needs.stencil));
-    }
-    define("VALUE", element(variant.a) + "_to_f32");
-  }
+  define("VALUE", element(variant.a) + "_to_f32");
+}
+
+// And what a thread needs that reads them straight from memory.
+void Definitions::define_direct() {
+  const auto address = [&](const std::string& axis, const Stencil::Axis& of) {
+    define("EXTENT" + axis, of.extent), define("FIRST" + axis, of.first);
+    define("UP" + axis, of.up);
+    define("STRIDE" + axis, std::to_string(of.stride) + "ll");
+    define("WEIGHT_STRIDE" + axis, std::to_string(of.weight_stride) + "ll");
+  };
+  address("_X", epilogue.needs.stencil.x), address("_Y", epilogue.needs.stencil.y);
+  define("DIRECT", 1), define("STRIPS", s.strips);
+  define("COLUMNS", std::to_string(epilogue.needs.stencil.columns));
+  define("IMAGE_STRIDE", std::to_string(epilogue.needs.stencil.image_stride) + "ll");
+  define("PACKED_TILES", epilogue.needs.stencil.packed_tiles);
+  define("CHANNEL_STRIDE", std::to_string(epilogue.needs.stencil.channel_stride) + "ll");
+  define("WEIGHT_WORDS", epilogue.needs.stencil.weight_alignment >= 4);
+  define("WEIGHT_CHUNKS", epilogue.needs.stencil.weight_alignment >= 16);
+  define("SINGLES", epilogue.needs.stencil.singles);
+}
+
+// Rows of A and B that are no stride apart.
+void Definitions::define_forms() {
   if (variant.a_form) {
     define("A_FORM", variant.a_form);
     define("A_CHUNKS", variant.a_chunks);
@@ -286,6 +317,26 @@ std::string gemm_source(const KernelVariant& variant, const Schedule& s, const E
     define("GROUP_K", variant.group_k);
     define("B_BOX", epilogue.needs.b_box);
   }
+}
+
+}  // namespace
+
+std::string base_source() { return std::string(base_text) + math_text + vector_text; }
+
+std::string row_of_image(std::int64_t image_rows) {
+  return "#define ROW_OF_IMAGE(row) " +
+         (image_rows ? "int(u32(row) % " + std::to_string(image_rows) + "u)" : std::string("(row)")) + "\n";
+}
+
+std::string async_source() { return async_text; }
+
+std::string rows_source() { return std::string(agreed_rows) + rows_text; }
+
+std::string gemm_source(const KernelVariant& variant, const Schedule& s, const EpilogueText& epilogue) {
+  std::string text = "#pragma nv_diag_suppress 177\n";  // declared but never referenced: what an epilogue does not need
+  Definitions definitions{variant, s, epilogue};
+  definitions.define_all();
+  text += definitions.text;
   text += row_of_image(variant.image_rows) + base_source();
   if (variant.a_form || variant.b_form) text += rows_source();
   text += agreed_gemm;
