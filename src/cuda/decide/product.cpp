@@ -21,11 +21,8 @@ bool hides(const EpilogueNeeds& needs, std::int64_t k) {
 }
 
 // Whether the epilogue's fragments are computed one after another. Left alone, the compiler begins all elements of a
-// subtile, runs out of registers, and then computes one after another, each waiting for itself. On one H200, over
-// cuBLAS's plain product, without and with: bce at 16384 x 4096 x 1024 1.30 and 1.17, swiglu 0.911 and 0.888,
-// bias_gelu_res_aux 1.079 and 1.052, xent 0.996 and 0.980; at 8192^3 argmax 0.970 and 0.949; at 4096^3 softmax 1.042
-// and 1.025. Where nothing hides it, only a long one gains (K = 256: swiglu 0.96 and 1.04; fp8_groups, held, at
-// K = 1024 1.05 and 1.075). Beside 192 accumulators a long one is in the products' way (8192^3, bce: 0.960 and 0.984).
+// subtile, runs out of registers, and then computes one after another, each waiting for itself. Where nothing hides an
+// epilogue, only a long one gains; beside 192 accumulators a long one is in the products' way (decision 0019).
 bool apart(const EpilogueNeeds& needs, const Schedule& schedule, std::int64_t k) {
   if (schedule.mma) return is_long(needs);
   if (!is_long(needs)) return schedule.ping_pong && hides(needs, k);
@@ -33,8 +30,7 @@ bool apart(const EpilogueNeeds& needs, const Schedule& schedule, std::int64_t k)
 }
 
 // Whether they also wait for one another, for three quarters of the main loop that hides them: an epilogue that
-// computes or moves much and is done early is in the products' way. At 4096^3, without and with: bce 1.055 and 1.036 of
-// cuBLAS, bias_gelu_res_aux 1.084 and 1.074, dgelu_dbias 1.093 and 1.085; axpby, xent and argmax gain nothing.
+// computes or moves much and is done early is in the products' way (decision 0020).
 bool paced(const EpilogueNeeds& needs, const Schedule& schedule, std::int64_t k) {
   const int work = needs.operations + 4 * (needs.aux_bytes_column + needs.d_bytes_column);
   return schedule.ping_pong && !schedule.mma && !needs.holds && !needs.in_groups() && work >= 30 && k >= 3072 &&

@@ -159,9 +159,8 @@ DEVICE u32 group_scratch(const Tile& t) { return t.scratch - (GROUP_MEETS ? t.wg
 constexpr int TOGETHER = ROWS_FIRST ? GROUP_BLOCKS : MI, BLOCK = AGAIN && !ROLLED ? 1 : SPAN * (HOLDS ? MI : TOGETHER);
 DEVICE int slots_in(const Params& p) { return p.tiles_m * (BM / WG_ROWS); }  // blocks of a consumer's rows, of a batch
 
-// Subtile number s of a consumer's tile. One that is held is worked through 64 rows at a time, unless columns are reduced too: fewer values wait (qk_norm_rope at
-// 16384 x 4096 x 1024 0.200 ms for 0.209), and what other tiles must be told of the first rows is on its way while it computes that
-// of the others (rmsnorm 0.218 ms for 0.225, softmax 0.230 for 0.232).
+// Subtile number s of a consumer's tile. One that is held is worked through 64 rows at a time, unless columns are reduced too: fewer values
+// wait, and what other tiles must be told of the first rows is on its way while it computes that of the others (decision 0013).
 struct Subtile { int group, i; };
 DEVICE Subtile subtile(int s) { return {s % (GROUPS * TOGETHER) / TOGETHER, s / (GROUPS * TOGETHER) * TOGETHER + s % TOGETHER}; }
 // What a subtile needs of its columns has come; what the next ones need is on its way.

@@ -22,7 +22,7 @@ std::string FragmentWriter::reduce(std::size_t r) {
     for (const ValueId arg : piece.args) args.push_back(name(arg, Level::element));
     if (rows && keeps() && phase_.reductions[r].reducer == lower::Reducer::online_softmax) {
       // A subtile's elements at a time, as the state is scaled anew for each block of them. Where they are not kept
-      // anyway they take registers that a large tile does not have (8192^3, xent: 1.01 of cuBLAS for 0.96).
+      // anyway they take registers that a large tile does not have (decision 0019).
       const std::string all = "all" + str(r) + "_" + str(&piece - phase_.reductions[r].pieces.data());
       members_ += "  float " + all + "[2][SUB_N / 4];\n";
       code += fill(R"(    EACH $all[e / 2 % 2][4 * f + e / 4 * 2 + e % 2] = $in ? $x : (-INF);

@@ -141,10 +141,8 @@ std::optional<RowGrid> grid_of(const Program& program, const std::vector<RowPhas
   }
   grid.width = !any ? 1 : fours ? 4 : 8;
   const int arrays = std::max(1, static_cast<int>(early.size()) + crossings(program, phases));
-  // How much a thread loads at a time. Shares of a copy's bandwidth, of 16384 x 4096 on one H200: elementwise, 16 bytes
-  // 0.96 and 32 0.93 (of f32 32 0.91 and 64 0.69), but 32 where it begins with what is a row's (a softmax's last pass
-  // 0.070 ms for 0.076); a sum alone, 32 bytes 0.92 and 64 0.89 (0.96, 0.92); a softmax, whose row waits until its
-  // threads have met, 64 bytes 0.88 and 32 0.74 (256 0.93 and 64 0.89).
+  // How much a thread loads at a time (decision 0012): 16 bytes, 32 of f32; 32 for a sum alone, or behind what is a
+  // row's; 64, or 256 of f32, where the row waits until its threads have met.
   if (reduces && arrays == 1 && passes > 1) {
     grid.runs = fours ? 8 : 4;
   } else if ((reduces || by_row) && arrays < 3) {
@@ -307,8 +305,7 @@ void RowWriter::tile_values(int index, const std::vector<bool>& wanted) {
     if (!wanted[id] || !along(phase, id)) continue;
     const Instruction& i = phase.code[id];
     if (is_early(i)) continue;
-    // Here a warp has time for a branch: a stream's softmax takes 0.89 of a copy's bandwidth instead of 0.81 in f32,
-    // 0.82 to 0.90 instead of 0.78 in bf16.
+    // Here a warp has time for a branch (decision 0012).
     if (vector_form(phase, i) == "vec_div" && along(phase, i.args[0])) {
       const ValueId by = i.args[1];
       code_ += fill(
