@@ -206,6 +206,7 @@ void Definitions::define_epilogue() {
   define("ROW_GROUP", epilogue.needs.row_group);
   define("HELD_LOADS", epilogue.held_moves.loads);
   define("HELD_STORES", epilogue.held_moves.stores);
+  define("HELD_COPIES", epilogue.held_moves.copies);
   define("RESTAGES", epilogue.restages);
   define("AUX_STAGES", s.aux_stages);
   define("AUX_BYTES", 64 * s.sub_n * epilogue.needs.aux_bytes_column);
