@@ -72,7 +72,9 @@ void refuse_unknown(std::span<const nb::object> keys, nb::handle keywords) {
   for (auto [key, value] : nb::borrow<nb::dict>(keywords)) {
     const std::string name = utf8(key);
     if (std::find(names.begin(), names.end(), name) != names.end()) continue;
-    const std::string guess = closest(name, names);
+    std::vector<std::string> near = names;
+    near.insert(near.end(), {"epilogue", "out", "target"});  // keywords of what takes operands
+    const std::string guess = closest(name, near);
     throw Error(
         ErrorCode::unknown_operand, "no operand is called " + postlude::quoted(name),
         (guess.empty() ? "" : "Did you mean '" + guess + "'? ") + "The epilogue's operands are: " + list(keys) + ".");

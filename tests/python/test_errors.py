@@ -231,6 +231,7 @@ def bias_relu(acc, bias: post.row):
 @pytest.mark.parametrize("call, kind, code, words", [
     (lambda: post.matmul(A, B, epilogue=bias_relu), post.OperandError, "PL0301", ("bias",)),
     (lambda: post.matmul(A, B, epilogue=bias_relu, bais=B[0]), post.OperandError, "PL0303", ("bais", "Did you mean 'bias'")),
+    (lambda: post.matmul(A, B, eplogue=bias_relu, bias=B[0]), post.OperandError, "PL0303", ("Did you mean 'epilogue'",)),
     (lambda: post.plan(A, B, epilogue=bias_relu, bais=B[0]), post.OperandError, "PL0303", ("bais", "Did you mean 'bias'")),
     (lambda: post.matmul(A, B, epilogue=bias_relu, bias=B[:, :1]), post.OperandError, "PL0304", ("bias", "plan wants N")),
     (lambda: post.matmul(A, B, epilogue=bias_relu, bias=Odd()), post.OperandError, "PL0305", ("'bias' is a Odd",)),
