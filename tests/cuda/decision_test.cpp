@@ -351,6 +351,34 @@ TEST(Decision, DoesNotCompileWhatIsForetoldToSpill) {
   }
 }
 
+// What is foretold to spill hundreds of bytes is compiled only behind a main loop that makes little of them, and
+// narrower subtiles of it are not tried.
+TEST(Decision, ForetellsHundredsOfBytes) {
+  const char* const masked =
+      "def f(acc, keep: tile[bool]):\n    x = where(keep, acc, -10000)\n"
+      "    D: bf16 = x - logsumexp(x, axis=1)\n    return D\n";
+  const char* const loss =
+      "def f(acc, bias: row[bf16], label: col[i64]):\n    x = acc + bias\n"
+      "    hit = sum(where(n_index() == label, x, 0), axis=1)\n"
+      "    loss: f32 = logsumexp(x, axis=1) - hit\n    return loss\n";
+  for (const auto& [text, shape] :
+       {std::pair{masked, Shape{1, 4314, 14920, 2304}}, {loss, Shape{1, 4096, 24576, 8192}}}) {
+    const Subject s = subject(text, "sm_90a");
+    const Decision d = decided(s, shape);
+    ASSERT_GE(d.considered.size(), 2u);
+    const Considered &first = d.considered[0], &narrow = d.considered[1];
+    EXPECT_EQ(first.reason, "it would spill hundreds of bytes") << d.describe();
+    EXPECT_EQ(narrow.schedule.sub_n, 32);
+    EXPECT_TRUE(narrow.reason.ends_with(" would spill")) << d.describe();
+    if (!compiler_version().empty()) {
+      const Decision its = decided(subject(text, "sm_90a", to_string(first.schedule)), shape);
+      EXPECT_GE(compile(*its.kernels.front().source, "sm_90a").spill_bytes, 800) << to_string(first.schedule);
+    }
+    for (const Considered& one : decided(s, {1, shape.m, shape.n, 16384}).considered)
+      EXPECT_TRUE(one.schedule.split > 1 || one.reason != first.reason) << to_string(one.schedule);
+  }
+}
+
 // A long epilogue is compiled behind the product, a very long one from memory.
 TEST(Decision, TakesVeryLongEpiloguesThroughMemory) {
   const auto steps = [](int count) {

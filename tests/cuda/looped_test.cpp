@@ -27,14 +27,32 @@ TEST(Looped, BesideManyAccumulators) {
     EXPECT_EQ(looped(silu, many, k), k == 4096);
     EXPECT_FALSE(looped(silu, wide, k) || looped(silu, few, k)) << k;
     EXPECT_FALSE(looped("    D: bf16 = acc\n", many, k)) << k;
-    EXPECT_FALSE(looped("    D: bf16 = silu(acc) + r\n", "pingpong 128x192x4 sub 32x2 aux 1 raster 12", k)) << k;
   }
   const std::string drawn = "    D: bf16 = where(random(seed=1) < 0.9, acc / 0.9, 0)\n";
   EXPECT_TRUE(looped(drawn, "turned pingpong 128x176x5 sub 16x4 aux 0 raster 12", 4096));
   EXPECT_FALSE(looped(drawn, many, 4096));
   const std::string softmax = "    e = exp(acc - max(acc, axis=1))\n    D: bf16 = e / sum(e, axis=1)\n";
   EXPECT_TRUE(looped(softmax, many, 4096));
+  const std::string held = "pingpong 128x192x4 sub 64x2 aux 0 raster 6";
+  EXPECT_TRUE(looped(softmax, held, 6144));
+  EXPECT_FALSE(looped(softmax, held, 4096) || looped(softmax, wide, 6144));
   EXPECT_FALSE(looped(softmax, many, 256) || looped(softmax, wide, 4096));
+  const std::string residual = "    D: bf16 = silu(acc) + r\n", loads = "pingpong 128x192x4 sub 32x2 aux 1 raster 12";
+  EXPECT_TRUE(looped(residual, loads, 8192) && looped(residual, loads + " split 2 by memory at end", 8192));
+  EXPECT_TRUE(looped(residual, "turned pingpong 128x176x5 sub 16x4 aux 4 raster 12", 8192));
+  EXPECT_FALSE(looped(silu, "turned pingpong 128x176x5 sub 16x4 aux 0 raster 12", 8192));
+  EXPECT_FALSE(looped(residual, loads, 4096) || looped(residual, loads + " split 8 by memory at end", 8192));
+}
+
+// What is foretold to spill stays unrolled, where a smaller tile would be taken otherwise.
+TEST(Looped, UnlessItSpillsThen) {
+  const Subject s = subject(
+      "def f(acc, bias: row[bf16], r: tile[bf16], gamma: row[bf16], beta: row[bf16]):\n    x = acc * 0.5 + bias + r\n"
+      "    c = x - mean(x, axis=1)\n    D: bf16 = c * rsqrt(mean(c * c, axis=1) + 1e-5) * gamma + beta\n    return D\n",
+      "sm_90a");
+  const Decision d = decided(s, {1, 913, 25536, 8192});
+  EXPECT_EQ(d.describe().substr(0, 16), "pingpong 192x128");
+  EXPECT_NE(d.kernels.front().source->find("#define ROLLED 0\n"), std::string::npos);
 }
 
 // Beside no more what spills is tried again with its code once, before a smaller tile.

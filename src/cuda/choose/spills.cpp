@@ -13,6 +13,8 @@ FusedEpilogue::Pressure pressure_of(const lower::Program& program, const Fragmen
     if (!value.wanted) continue;
     if (value.prefetched) found.ahead += size(i.access.buffer) / 2;
     if (value.level == Level::row) found.rows += i.type == DType::i64 ? 2 : 1;
+    if (i.op == Op::operand && i.type == DType::boolean && value.level == Level::element && code.load_of(i.access) < 0)
+      ++found.masks;
     found.draws |= value.drawn;
   }
   for (const FragmentCode::Load& load : code.loads) found.loaded += size(load.buffer);
@@ -44,6 +46,16 @@ bool keeps_too_much(const FusedEpilogue& e, const Schedule& s, bool apart, int a
   return words >= 29 || first.draws;
 }
 
+// Whether subtiles of 64 keep so much that hundreds of bytes are spilt: masks, whose loads are all begun at once, or
+// operands of columns and a label beside the states of a loss.
+bool keeps_far_too_much(const FusedEpilogue& e, const Schedule& s, bool apart, int accumulators) {
+  constexpr int states_of_a_loss = 3;
+  const FusedEpilogue::Pressure& first = e.pressure[0];
+  if (accumulators < 192 || s.sub_n < 64) return false;
+  return first.masks || (apart && e.needs.d_bytes_column == 0 && first.ahead && first.rows >= 2 &&
+                         first.row_states >= states_of_a_loss);
+}
+
 // Whether what waits for its rows' statistics keeps too much.
 bool holds_too_much(const FusedEpilogue& e, const Schedule& s, bool once, int accumulators) {
   const FusedEpilogue::Pressure &first = e.pressure[0], &held = e.pressure[1];
@@ -61,12 +73,15 @@ bool holds_too_much(const FusedEpilogue& e, const Schedule& s, bool once, int ac
 
 // The constants part what spilled from what did not, of some 1200 kernels; where they are near each other, the compiler
 // is asked.
-bool foretold_to_spill(const FusedEpilogue& e, const Schedule& s, bool once, bool apart) {
+int foretold_bytes(const FusedEpilogue& e, const Schedule& s, bool once, bool apart) {
+  constexpr int some = 17;
   const int accumulators = consumer_rows(s) * consumer_columns(s) / 128;  // a thread's
-  if (s.mma || accumulators < 128) return false;
-  if (is_rolled(e.needs)) return e.held < 0 && accumulators >= 160;  // all of them live through its loop
-  if (e.needs.holds) return holds_too_much(e, s, once, accumulators);
-  return (!once || accumulators > 128) && e.held < 0 && keeps_too_much(e, s, apart, accumulators);
+  if (s.mma || accumulators < 128) return 0;
+  if (is_rolled(e.needs)) return e.held < 0 && accumulators >= 160 ? some : 0;  // all of them live through its loop
+  if (e.needs.holds) return holds_too_much(e, s, once, accumulators) ? some : 0;
+  if (e.held >= 0 || (once && accumulators <= 128)) return 0;
+  if (!once && keeps_far_too_much(e, s, apart, accumulators)) return much_is_spilt;
+  return keeps_too_much(e, s, apart, accumulators) ? some : 0;
 }
 
 bool may_spill(const FusedEpilogue& e, const Schedule& s) {

@@ -10,9 +10,12 @@ namespace postlude::inline v0::cuda {
 [[nodiscard]] FusedEpilogue::Pressure pressure_of(const lower::Program& program, const FragmentPlan& plan,
                                                   const FragmentCode& code);
 
-// Whether this code spills: true only where all of its kind did that were compiled. `once`: it stands once, in a loop
-// over subtiles. `apart`: its fragments are computed one after another.
-[[nodiscard]] bool foretold_to_spill(const FusedEpilogue& epilogue, const Schedule& schedule, bool once, bool apart);
+// How many bytes this code spills at least, foretold where all of its kind did that were compiled; 0: it may not spill.
+// `once`: it stands once, in a loop over subtiles. `apart`: its fragments are computed one after another.
+[[nodiscard]] int foretold_bytes(const FusedEpilogue& epilogue, const Schedule& schedule, bool once, bool apart);
+
+// From so many bytes on narrower subtiles of the same tile spill too: 5 of 5 that were recorded, from 600 on.
+constexpr int much_is_spilt = 800;
 
 // Whether something of its kind did: the next schedule is compiled beside it (decision 0109).
 [[nodiscard]] bool may_spill(const FusedEpilogue& epilogue, const Schedule& schedule);

@@ -43,21 +43,42 @@ int accumulators(const Schedule& schedule) {  // a thread's
 
 constexpr int few_accumulators = 128;
 
+// How many bytes a thread may spill, once a tile: a main loop of so many blocks of K makes little of them (decision
+// 0237).
+int bytes_to_spill(const Schedule& s, const EpilogueNeeds& needs, std::int64_t k) {
+  constexpr std::int64_t a_block = 4, most = 1024;
+  if (s.mma || needs.promoted) return 0;  // in the main loop
+  return static_cast<int>(std::min(most, a_block * ceil_div(k * needs.element_bytes, 128) / s.split));
+}
+
+// Whether the code of what is short or held stands once beside many accumulators, where a long main loop hides that a
+// loop is slower: in subtiles of 32, of which there are few, or of what is held also wide ones; with tile operands
+// behind a longer main loop, which has to make little of what spills then (decisions 0292, 0294).
+bool loops_beside_many(const FusedEpilogue& epilogue, const Schedule& schedule, std::int64_t k) {
+  constexpr int least_instructions = 8, usual = 32, least_bytes = 128;
+  constexpr std::int64_t hides_loops = 3072, hides_wide = 5120, hides_operands = 7168;
+  const EpilogueNeeds& needs = epilogue.needs;
+  const bool narrow = schedule.sub_n <= usual, operands = needs.aux_bytes_column != 0;
+  if (needs.holds) return narrow ? k >= hides_loops : k >= hides_wide && !operands;
+  if (!narrow || needs.operations < least_instructions) return false;
+  if (!operands) return schedule.sub_n == usual && k >= hides_loops;
+  return k >= hides_operands && bytes_to_spill(schedule, needs, k) >= least_bytes &&
+         foretold_bytes(epilogue, schedule, true, apart(needs, schedule, k)) == 0;
+}
+
 // Whether its code stands once for the fragments of a subtile, in a loop over subtiles (decision 0110): from so many
 // instructions on less code is faster too. What is held for its rows compiles in three quarters of the time, and takes
-// 1 % longer (decision 0116). Beside many accumulators there are seconds of code otherwise; a short one loops where a
-// long main loop hides that, in subtiles of 32, of which there are few, and which do not spill then. Random numbers
-// beside 192 would spill less, but another tile is faster (decision 0292).
+// 1 % longer (decision 0116). Beside many accumulators there are seconds of code otherwise. Random numbers beside 192
+// would spill less, but another tile is faster (decision 0292).
 bool looped(const FusedEpilogue& epilogue, const Schedule& schedule, std::int64_t k) {
-  constexpr int least_instructions = 23, least_held = 30, least_beside_many = 8, most_drawn = 176, usual = 32;
-  constexpr std::int64_t hides_loops = 3072;
+  constexpr int least_instructions = 23, least_held = 30, most_drawn = 176, usual = 32;
   const EpilogueNeeds& needs = epilogue.needs;
   if (schedule.looped || schedule.mma || needs.in_groups()) return schedule.looped;
-  const bool many = accumulators(schedule) > few_accumulators, hidden = k >= hides_loops;
-  if (needs.holds) return needs.operations >= least_held || (many && hidden && schedule.sub_n <= usual);
+  const bool many = accumulators(schedule) > few_accumulators;
   const bool draws = epilogue.pressure[0].draws && accumulators(schedule) > most_drawn;
-  if (needs.operations >= least_instructions) return !many || (schedule.sub_n <= usual && !draws);
-  return many && hidden && schedule.sub_n == usual && !needs.aux_bytes_column && needs.operations >= least_beside_many;
+  const bool enough = needs.operations >= (needs.holds ? least_held : least_instructions);
+  if (!many || (enough && needs.holds)) return enough;
+  return enough ? schedule.sub_n <= usual && !draws : loops_beside_many(epilogue, schedule, k);
 }
 
 // The source of a site's product by one schedule.
@@ -197,15 +218,8 @@ int spilled(const std::string& reason) {
   return reason.starts_with(spills) ? std::atoi(reason.c_str() + spills.size()) : 0;
 }
 
-// How many bytes a thread may spill, once a tile: a main loop of so many blocks of K makes little of them (decision
-// 0237).
-int bytes_to_spill(const Schedule& s, const EpilogueNeeds& needs, std::int64_t k) {
-  constexpr std::int64_t a_block = 4, most = 1024;
-  if (s.mma || needs.promoted) return 0;  // in the main loop
-  return static_cast<int>(std::min(most, a_block * ceil_div(k * needs.element_bytes, 128) / s.split));
-}
-
 constexpr int much_to_spill = 200;  // of what is foretold to spill, some kernels spill less
+constexpr const char* would_spill_much = "it would spill hundreds of bytes";
 
 // Why a schedule is not compiled to see whether it spills: one did with no more accumulators and subtiles no wider, or
 // so much that narrower ones would too (5 of 5 that were recorded).
@@ -213,7 +227,7 @@ std::string would_spill(const Schedule& s, const std::vector<Considered>& before
   const auto registers = [](const Schedule& x) { return consumer_rows(x) * consumer_columns(x); };
   constexpr int much = 600;  // bytes
   for (const Considered& one : before) {
-    const bool narrower_too = spilled(one.reason) >= much;
+    const bool narrower_too = spilled(one.reason) >= much || one.reason == would_spill_much;
     if (!s.mma && one.held_for == held_for && one.verdict == Considered::Verdict::rejected &&
         one.schedule.looped == s.looped && registers(one.schedule) <= registers(s) &&
         (one.schedule.sub_n <= s.sub_n || narrower_too))
@@ -244,10 +258,11 @@ Chosen choose_product(const Site& site, const Judge& judge) {
       if (!site.requested && one.reason.empty()) {
         const EpilogueNeeds& needs = choice.epilogue.needs;
         const int may = bytes_to_spill(schedule, needs, site.shape.k);
-        const bool foretold = may < much_to_spill && foretold_to_spill(choice.epilogue, schedule,
-                                                                       looped(choice.epilogue, schedule, site.shape.k),
-                                                                       apart(needs, schedule, site.shape.k));
-        one.reason = foretold ? "it would spill" : judge(source);
+        const int foretold = foretold_bytes(choice.epilogue, schedule, looped(choice.epilogue, schedule, site.shape.k),
+                                            apart(needs, schedule, site.shape.k));
+        one.reason = foretold > std::max(may, much_to_spill) ? would_spill_much
+                     : foretold != 0 && may < much_to_spill  ? "it would spill"
+                                                             : judge(source);
         if (const int bytes = spilled(one.reason); bytes && bytes <= may) one.reason.clear();
         if (!one.reason.empty() && may_loop(choice.epilogue, schedule, site.shape.k)) {
           choice.order.insert(choice.order.begin() + static_cast<std::ptrdiff_t>(i) + 1, schedule);
