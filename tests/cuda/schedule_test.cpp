@@ -286,6 +286,52 @@ TEST(Schedule, TakesLongerWhereBlocksMeet) {
   EXPECT_NEAR(time(meets, 65) - time(alone, 65), 2, 0.01);
 }
 
+// What comes behind a tile is hidden by nothing where it is a multiprocessor's only one, and takes as long as it takes;
+// of two tiles the second consumer's comes behind one more main loop (decision 0300).
+TEST(Schedule, TilesBehindAShortLoopTakeTheirEpiloguesOnce) {
+  const Schedule s{.bm = 64, .bn = 64, .stages = 12, .raster = 2};
+  constexpr double clocks_of_instructions = 20 * 0.014 * 64 * 64;
+  const auto time = [&](int operations, std::int64_t tiles) {
+    return 1755 * microseconds(s, needs(2, 0, 1, operations), {1, 64 * tiles, 64, 64}, 132);
+  };
+  for (const auto& [tiles, epilogues] : {std::pair{1, 1}, {132, 1}, {2 * 132, 1}, {3 * 132, 2}, {4 * 132, 2}})
+    EXPECT_NEAR(time(220, tiles) - time(200, tiles), epilogues * clocks_of_instructions, 40) << tiles;
+}
+
+// A lane that folds a wide row reads a sector for each word that each tile left of it: of 23 rows of 30720 columns
+// larger tiles leave less, an argmax 19.3 us in tiles of 64 x 256, 20.2 of 64 x 128, 30.2 of 64 x 64 (decision 0300).
+TEST(Schedule, FewWideRowsLeaveLittleToFold) {
+  const std::string argmax = "def f(acc):\n    i: i64 = argmax(acc, axis=1)\n    return i\n";
+  EXPECT_TRUE(chosen(plan_for(argmax, "sm_90a"), 23, 30720, 448).starts_with("pingpong 64x256"))
+      << chosen(plan_for(argmax, "sm_90a"), 23, 30720, 448);
+  EpilogueNeeds n = needs(0);
+  n.reduces = n.meets = true;
+  const auto time = [&](int states, std::int64_t m) {
+    n.row_states = states;
+    return 1755 * microseconds({.bm = 64, .bn = 64, .stages = 12, .raster = 2}, n, {1, m, 8192, 256}, 132);
+  };
+  EXPECT_NEAR(time(16, 64) - time(8, 64), 0.35 * 8 * 8 * 128, 1);
+  EXPECT_NEAR(time(16, 4) - time(8, 4), 0.35 * 8 * 4 * 128, 1) << "of fewer rows than a block folds";
+  EXPECT_NEAR(time(16, 2048) - time(8, 2048), 0.1 * 8 * 32 * 128, 1) << "of many rows four lie beside each other";
+}
+
+// A tile leaves statistics of columns, in whichever way it lies, and of means and variances more is joined (decision
+// 0300).
+TEST(Schedule, StatisticsTakeATileLonger) {
+  const auto more = [](const EpilogueNeeds& with, const EpilogueNeeds& without) {
+    const Schedule s{.bm = 64, .bn = 64, .stages = 12, .raster = 2};
+    const Extents e{1, 64, 4096, 8192};  // a tile a block
+    return 1755 * (microseconds(s, with, e, 132) - microseconds(s, without, e, 132));
+  };
+  EpilogueNeeds columns = needs(2), turned = needs(2), rows = needs(2);
+  columns.columns = turned.turned = true, turned.row_states = rows.row_states = 4;
+  EXPECT_NEAR(more(columns, needs(2)), 1250, 1);
+  EXPECT_NEAR(more(turned, rows), 1250, 1);
+  EpilogueNeeds softmax = needs(2), layer_norm = needs(2);
+  softmax.holds = layer_norm.holds = true, softmax.row_states = 8, layer_norm.row_states = 12;
+  EXPECT_NEAR(more(layer_norm, softmax), 1000, 1);
+}
+
 // Tiles that wait for each other run at the same time: whole groups of the raster, no more than
 // there are blocks.
 TEST(Schedule, TilesThatAreHeldRunTogether) {

@@ -1,6 +1,7 @@
 #include "cuda/choose/cost.h"
 
 #include "core/divide.h"
+#include "cuda/emit/agreed.h"
 
 #include <algorithm>
 #include <cmath>
@@ -61,26 +62,46 @@ double stage_clocks(const Schedule& s, const EpilogueNeeds& needs, const Extents
   return waiting * std::max({products, lines * crowd * (s.bm > s.bn && s.bn == 64 ? 1.13 : 1), least, box * boxes});
 }
 
-// Clocks of a tile's epilogue. A large accumulator leaves few registers, so few elements are computed side by side
-// (decision 0038). Tile operands come a subtile at a time, and a subtile takes long to come (decisions 0095, 0273; of
-// windows it was not measured anew).
+// Whether constants follow draws of products (decision 0300): what reads windows, and sums that go to a second
+// accumulator, were not measured anew.
+bool is_drawn(const EpilogueNeeds& needs) { return !needs.windows && !needs.counts_pixels && !needs.promoted; }
+
+// Clocks of a tile's epilogue: to begin and to end it, of each element, of a byte and an instruction of one, to leave
+// statistics of the output's columns, and until a subtile of operands has come (decisions 0273, 0300).
+struct EpilogueCosts {
+  double start, element, byte, operation, columns, subtile;
+};
+constexpr EpilogueCosts drawn_epilogues{1200, 0.1, 0.06, 0.014, 1250, 1900},
+    other_epilogues{400, 0.225, 0.0225, 0.0162, 0, 1900}, epilogues_of_windows{400, 0.225, 0.0225, 0.0162, 0, 2400};
+
+const EpilogueCosts& epilogue_costs(const EpilogueNeeds& needs) {
+  return needs.windows ? epilogues_of_windows : is_drawn(needs) ? drawn_epilogues : other_epilogues;
+}
+
+// A large accumulator leaves few registers, so few elements are computed side by side (decision 0038). Tile operands
+// come a subtile at a time (decision 0095); what is held is computed once more behind them, half of it meanwhile
+// (decision 0300).
 double epilogue_clocks(const Schedule& s, const EpilogueNeeds& needs) {
-  constexpr double start = 400;
-  const double subtile = needs.windows ? 2400 : 1900;
+  const EpilogueCosts& costs = epilogue_costs(needs);
   const int rows = consumer_rows(s) / 64, columns = consumer_columns(s), registers = rows * columns / 2;
   // Rows that begin anywhere are put together by warps, half lines the slower (decision 0232).
   const double copied = (s.sub_n < 64 ? 0.21 : 0.165) * needs.copied_bytes_column;
-  const double element = 0.225 + 0.0225 * (needs.aux_bytes_column + needs.d_bytes_column) + copied +
-                         0.0162 * needs.operations * (registers > 128 ? 1.6 : 1.0);
+  const double element = costs.element + costs.byte * (needs.aux_bytes_column + needs.d_bytes_column) + copied +
+                         costs.operation * needs.operations * (registers > 128 ? 1.6 : 1.0);
   const double computed = double(s.bm) * s.bn / needs.parts * element;
   const int subtiles = rows * (columns / needs.parts / s.sub_n);
-  const double loaded = needs.aux_bytes_column && s.aux_stages ? subtile * subtiles / s.aux_stages : 0;
-  return start + std::max(computed, loaded);
+  const double loaded = needs.aux_bytes_column && s.aux_stages ? costs.subtile * subtiles / s.aux_stages : 0;
+  const double again = needs.holds && is_drawn(needs) ? 0.5 * std::min(computed, loaded) : 0;
+  const bool of_columns = needs.columns || (needs.turned && needs.row_states);
+  return costs.start + (of_columns ? costs.columns : 0) + std::max(computed, loaded) + again;
 }
 
-// Clocks for which a held tile waits, in registers, for the statistics of the tiles beside it (decisions 0013, 0095).
+// Clocks for which a held tile waits, in registers, for the statistics of the tiles beside it (decisions 0013, 0095):
+// longer for means and variances, which are three words and are joined by divisions (decision 0300).
 double waiting(const EpilogueNeeds& needs, const Tiles& tiles) {
-  return needs.holds && tiles.beside > 1 ? 1700 + 30 * double(tiles.beside) : 0;
+  if (!needs.holds || tiles.beside == 1) return 0;
+  const double met = !is_drawn(needs) ? 1700 : needs.row_states > 8 ? 2400 : 1400;
+  return met + 30 * double(tiles.beside);
 }
 
 // Bytes of accumulators that a part of a tile leaves in memory: those of rows that exist.
@@ -88,19 +109,30 @@ double left_by_part(const Schedule& s, const Extents& e) {
   return double(std::min<std::int64_t>(s.bm, round_up(e.m, 16))) * s.bn * 4;
 }
 
-// What it takes that all blocks meet behind their last tiles, and fold partial results (decision 0190).
-double folding(const Schedule& s, const EpilogueNeeds& needs, const Extents& e) {
-  return needs.meets && !needs.holds && !lone_columns(s, needs, e.m) ? 3500 : 0;
+// What it takes that all blocks meet behind their last tiles, and fold partial results (decision 0190). What tiles left
+// of a row lies a row of tiles apart: a lane reads a sector for each word of it, or four lanes that have rows beside
+// each other (decision 0300).
+double folding(const Schedule& s, const EpilogueNeeds& needs, const Extents& e, int multiprocessors) {
+  constexpr double met = 3500, alone = 0.35, together = 0.1;  // clocks; clocks a byte
+  if (!needs.meets || needs.holds || lone_columns(s, needs, e.m)) return 0;
+  const std::int64_t beside = tiles_of(s, needs, e.batch, e.m, e.columns).beside;
+  const agreed::GemmSizes sizes{.m = static_cast<int>(e.m), .tiles_n = static_cast<int>(beside)};
+  const std::int64_t rows = agreed::rows_folded(sizes);
+  const std::int64_t in_turn = ceil_div(ceil_div(e.m, rows) * e.batch, multiprocessors) * std::min(e.m, rows);
+  return met + (rows == 8 ? alone : together) * double(in_turn * beside * needs.row_states);
 }
 
-// Clocks until parts in memory have met, and how much longer they take than their products (decision 0273; of windows
-// they were not measured anew).
+// Clocks until parts in memory have met, and how much longer they take than their products (decisions 0273, 0300; of
+// windows they were not measured anew).
 struct PartCosts {
   double met, met_at_end, few_waves, more_waves;
 };
-constexpr PartCosts parts_of_products{4700, 5000, 1.01, 1.03}, parts_of_windows{5500, 8300, 1.02, 1.05};
+constexpr PartCosts drawn_parts{3700, 4200, 1.01, 1.03}, other_parts{4700, 5000, 1.01, 1.03},
+    parts_of_windows{5500, 8300, 1.02, 1.05};
 
-const PartCosts& part_costs(const EpilogueNeeds& needs) { return needs.windows ? parts_of_windows : parts_of_products; }
+const PartCosts& part_costs(const EpilogueNeeds& needs) {
+  return needs.windows ? parts_of_windows : is_drawn(needs) ? drawn_parts : other_parts;
+}
 
 // What it takes that parts of a tile meet (decisions 0021, 0091, 0115, 0273). A part by a cluster is sent, of rows that
 // exist. One by memory is written there, and the block that has the last reads all others; or (decision 0074) each
@@ -147,6 +179,13 @@ double fetching(const Schedule& s, const EpilogueNeeds& needs) {
 double one_after_another(const Schedule& s, double units, double loop, double behind) {
   // In ping-pong an epilogue hides under the other consumer's main loop.
   return units * (s.ping_pong ? std::max(loop, (loop + behind) / 2) : loop + behind);
+}
+
+// What of that nobody waits for: where what comes behind is longer than the main loop, the last tile of one consumer
+// begins while the other's before it is not done (decision 0300).
+double beside_the_last(const Schedule& s, const EpilogueNeeds& needs, double units, double loop, double behind) {
+  if (!s.ping_pong || !is_drawn(needs) || behind <= loop) return 0;
+  return (behind - loop) * (std::fmod(units, 2) == 0 ? 1 : 0.5);
 }
 
 // Of what runs at the same time the longest takes it, and longer the closer the others come (decisions 0113, 0190).
@@ -200,7 +239,8 @@ double hopper(const Schedule& s, const EpilogueNeeds& needs, const Extents& e, i
   const double in_turn = whole_waves * k_blocks + waves * of_part;  // K blocks of a multiprocessor
   const double busy = at_clock(s, needs, e, double(tiles.all) * k_blocks / multiprocessors, in_turn * stage,
                                one_after_another(s, whole_waves, k_blocks * stage, epilogue) +
-                                   one_after_another(s, waves, of_part * stage, behind));
+                                   one_after_another(s, waves, of_part * stage, behind) -
+                                   beside_the_last(s, needs, whole_waves + waves, of_part * stage, behind));
   // Parts take longer than their products and what they leave, the longer the more waves (decisions 0098, 0273).
   const bool few_waves = s.at_end || units <= resident;
   const PartCosts& costs = part_costs(needs);
@@ -215,14 +255,14 @@ double hopper(const Schedule& s, const EpilogueNeeds& needs, const Extents& e, i
   // Of a weight gradient each block adds up the parts of every tile that ends in it, which nothing hides either.
   const std::int64_t joined = needs.counts_pixels && s.by_memory ? ceil_div(tiles.all - whole, resident) : 1;
   const double together = cluster_tiles(s) > 1 ? 1000 : 0;  // a cluster's blocks begin and end together
-  return start + together + folding(s, needs, e) + slower * (main + epilogue) * in_parts +
+  return start + together + folding(s, needs, e, multiprocessors) + slower * (main + epilogue) * in_parts +
          double(joined) * meeting(s, needs, e);  // the last epilogue is not hidden
 }
 
 // Of tiles that are multiplied twice: for their statistics, and then for what follows, for which few tiles wait
 // (decision 0289).
 double twice(const Schedule& again, const EpilogueNeeds& all, const Extents& e, int multiprocessors) {
-  const double measured = again.ping_pong ? 0.92 : 0.8;  // over what both kinds of turns take apart
+  const double measured = again.ping_pong ? 1.06 : 0.9;  // over what both kinds of turns take apart
   Schedule s = again;
   EpilogueNeeds needs = all;
   const Tiles tiles = tiles_of(s, needs, e.batch, e.m, e.columns);

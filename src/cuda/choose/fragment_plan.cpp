@@ -158,10 +158,10 @@ void Planner::reductions() {
     if (across == Across::groups) e_.needs.group = static_cast<int>(groups_of(r).width());
     if (across == Across::row_groups) e_.needs.row_group = static_cast<int>(r.group);
     e_.partials.push_back({across, state_bytes(phase_, r), r.group ? -1 : e_.take_words(1), 0, e_.finish_bytes});
-    e_.finish_bytes += static_cast<int>(round_up(e_.partials.back().bytes * (across == Across::columns ? 256
-                                                                             : across == Across::all   ? 8
-                                                                                                       : 0),
-                                                 16));
+    const int bytes = e_.partials.back().bytes;
+    const int folded = across == Across::columns ? 256 : across == Across::all ? 8 : 0;
+    e_.finish_bytes += static_cast<int>(round_up(bytes * folded, 16));
+    if (across == Across::rows) e_.needs.row_states += bytes;
     e_.finishes[static_cast<int>(across)] = true;
   }
   e_.needs.meets = e_.across_tiles();

@@ -109,6 +109,7 @@ struct EpilogueNeeds {
   bool promoted = false;      // sums of a few stages are added to a second accumulator
   bool meets = false;         // blocks wait for each other: all must run at once
   bool reduces = false;       // for statistics, of whatever
+  int row_states = 0;         // bytes of what tiles leave of a row for others to fold
   bool columns = false;       // for the statistics of columns
   bool only_columns = false;  // and for nothing else
   bool holds = false;         // moreover a tile waits, in registers, for the statistics of its rows
