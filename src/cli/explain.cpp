@@ -8,7 +8,9 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdint>
 #include <memory>
+#include <vector>
 
 namespace postlude::inline v0::cli {
 namespace {
@@ -35,6 +37,12 @@ struct ExplainOptions {
   std::string schedule;  // "true": show it
 };
 
+// M, N and K do not tell of how many problems.
+std::vector<std::vector<std::int64_t>> batched_inputs(const ProblemOptions& options, const Sizes& at) {
+  if (options.gemm.empty()) return {{options.batch, at.m, at.n}};
+  return {{options.batch, at.m, at.k}, {options.batch, at.k, at.n}};
+}
+
 }  // namespace
 
 Command add_explain(CLI::App& app, bool& json) {
@@ -56,7 +64,8 @@ Command add_explain(CLI::App& app, bool& json) {
   explain->footer("Without a part, a summary: graph, phases, placement, schedule, bytes, operations and the floor.");
   return {explain, [options, &json] {
             const std::optional<Sizes> sizes = make_sizes(options->problem);
-            const Sizes at = sizes.value_or(Sizes{});
+            Sizes at = sizes.value_or(Sizes{});
+            if (sizes && options->problem.batch > 0) at.inputs = batched_inputs(options->problem, at);
             if (options->schedule == "true") {
               options->wanted[schedule_part] = true;
             } else {

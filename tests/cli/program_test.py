@@ -147,6 +147,9 @@ class Run(Case):
         got = self.run_json("run", self.epilogue, "--gemm", "6x5x4", "--batch", 3, "--verify")
         self.assertEqual(got["outputs"]["D"]["shape"], [3, 6, 5])
         self.assertLessEqual(got["error_over_bound"], 1)
+        for main_loop, shape in (("--gemm", "6x5x4"), ("--stream", "6x5")):
+            told = self.run_program("explain", self.epilogue, main_loop, shape, "--batch", 3).stdout
+            self.assertIn(", batch = 3\n", told)
 
     def test_convolution(self):
         epilogue = self.file("f.py", "def f(acc, bias: row):\n    D: f32 = acc + bias\n    pooled: f32 = mean(D, axis=0)\n    return D, pooled\n")
