@@ -609,6 +609,24 @@ TEST(Decision, RefusesWhatBindRefuses) {
   EXPECT_FALSE(chunked.explain(ExplainPart::program, 64, 63, 64).empty());  // of any size
 }
 
+// All images of a strided data gradient together have no more pixels than an int counts, nor has a row that is copied.
+TEST(Decision, RefusesImagesThatItsKernelsDoNotCount) {
+  using Shapes = std::vector<std::vector<std::int64_t>>;
+  const std::string text = "def f(acc):\n    D: bf16 = acc\n    return D\n";
+  const auto code = [&](const Problem& problem, const Shapes& inputs) {
+    try {
+      (void)plan_for(text, "sm_90a", "", problem).explain(ExplainPart::schedule, inputs);
+    } catch (const Error& error) { return error.code(); }
+    return ErrorCode::internal;
+  };
+  ConvDgrad<2> strided{.dy = DType::bf16, .w = DType::bf16, .stride = {2, 2}, .output_padding = {1, 1}};
+  EXPECT_EQ(code(strided, {{16, 64, 4096, 4096}, {64, 64, 1, 1}}), ErrorCode::size_overflow);
+  EXPECT_EQ(code(strided, {{15, 64, 4096, 4096}, {64, 64, 1, 1}}), ErrorCode::internal);
+  const Conv<1> line{.x = DType::bf16, .w = DType::bf16};
+  EXPECT_EQ(code(line, {{2, 9, 1 << 27}, {8, 9, 3}}), ErrorCode::size_overflow);
+  EXPECT_EQ(code(line, {{2, 9, 1 << 25}, {8, 9, 3}}), ErrorCode::internal);
+}
+
 // The emitted epilogue knows its tile. What it asks of the problem are functions that the main loop's device code gives
 // (device/fragment.cu), so that a tile's rows need not be all of M.
 TEST(Emitted, AsksNothingOfTheProblem) {

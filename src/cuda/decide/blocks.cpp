@@ -97,6 +97,8 @@ void Decider::add_rows(Kernel& k) const {
 
 // Where a copy of images lies, which the kernel behind it reads with what is added to their pixels.
 Address Decider::take_images(const agreed::UnpackedImages& x, std::int64_t size) {
+  if (std::int64_t{x.columns} * x.packed > std::numeric_limits<std::int32_t>::max())
+    throw Error(ErrorCode::size_overflow, "a row of an image is too large to be repacked", "Split the images.");
   const std::int64_t rows = std::int64_t{x.images} * x.extent[0] * x.extent[1];
   const std::int64_t read = rows * x.extent[2] * x.channels * size, written = rows * x.columns * x.packed * size;
   beside("images repacked", read, written);

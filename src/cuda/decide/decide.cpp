@@ -57,6 +57,12 @@ void Decider::limits() const {
     throw Error(ErrorCode::size_overflow,
                 "an extent is beyond what the GPU kernels index (2^30 rows, columns or K; 65535 batches)");
   }
+  // A residue has the rows of all images.
+  if (!layout_.parts.empty() && shape_.batch > most / std::max<std::int64_t>(1, shape_.m)) {
+    throw Error(ErrorCode::size_overflow,
+                "the images of a strided data gradient have more pixels together than the GPU kernels index (2^30)",
+                "Split the images.");
+  }
   // Each may be a kernel of its own, which is told where every buffer lies.
   constexpr std::size_t most_reductions = 1024;
   std::size_t reductions = 0;

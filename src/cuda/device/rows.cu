@@ -22,8 +22,9 @@ DEVICE int innermost(int& n, int size) {
   n = outer;
   return inner;
 }
+// All images together may have more pixels than an int counts.
 DEVICE Spot row_spot(const Rows& f, int batch, int row) {
-  int n = batch * f.m + row;
+  int n = row;
   Spot s = {0, 0, 0, 0};
   const auto along = [&](const WindowAxis& axis) {
     const int at = axis.first + innermost(n, axis.pixels) * axis.step;
@@ -31,7 +32,7 @@ DEVICE Spot row_spot(const Rows& f, int batch, int row) {
     return at;
   };
   s.x = along(f.axis[2]), s.y = along(f.axis[1]), s.z = along(f.axis[0]);
-  s.offset += n * f.image_stride;
+  s.offset += (batch + n) * f.image_stride;
   return s;
 }
 DEVICE Spot k_spot(const Rows& f, int k) {

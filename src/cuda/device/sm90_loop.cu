@@ -125,7 +125,7 @@ struct Loop {
     METHOD void begin(const Params& p, const Work& of, int kb) {
       w = of;
 #if A_FORM
-      window.begin(p.rows, w.batch * p.rows.m + w.m * BM, w.n * BN, kb);
+      window.begin(p.rows, w.batch, w.m * BM, w.n * BN, kb);
 #elif B_FORM
       pixels.begin(p.rows, w.m * BM, w.n * BN, kb);
 #endif

@@ -10,10 +10,10 @@ struct Window {
   int sx, sy, sz;      // that tap
   int x, y, z, image;  // the first pixel's first tap
   int group;           // of channels: the first
-  METHOD void begin(const Rows& f, int row, int column, int kb) {
+  METHOD void begin(const Rows& f, int batch, int row, int column, int kb) {
     group = f.block_columns ? column / f.block_columns * f.channels : 0;
     const auto along = [&](const WindowAxis& axis) { return axis.first + innermost(row, axis.pixels) * axis.step; };
-    x = along(f.axis[2]), y = along(f.axis[1]), z = along(f.axis[0]), image = row;
+    x = along(f.axis[2]), y = along(f.axis[1]), z = along(f.axis[0]), image = batch + row;
     constexpr int run = A_RUN / ELEM_BYTES;
     const int runs = (f.channels + run - 1) / run;
     int n = kb * (128 / A_RUN);

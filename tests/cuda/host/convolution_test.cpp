@@ -2,6 +2,8 @@
 // convolutions, behind every epilogue of the suite, against the reference.
 #include "gpu/convolution.h"
 #include "correctness/cases.h"
+#include "cuda/emit/agreed.h"
+#include "cuda/emit/gemm_source.h"
 #include "cuda/host/harness.h"
 #include "fuzz/case.h"
 #include "fuzz/grammar.h"
@@ -13,9 +15,17 @@
 
 #include <gtest/gtest.h>
 
+#include <dlfcn.h>
+
 #include <algorithm>
+#include <array>
+#include <cstdint>
 #include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <memory>
+#include <string>
 #include <string_view>
 
 namespace postlude {
@@ -52,6 +62,44 @@ void expect_agreement(Harness& harness, Convolving& r, std::initializer_list<std
     r.call.run();
     EXPECT_EQ(gpu_tests::wrong(r.c, r.plan, r.tensors), "");
   }
+}
+
+// Where a kernel finds the windows of images that have more pixels together than an int counts.
+TEST(Emission, FindsWindowsBehindTwoBillionPixels) {
+  const auto device = [](const char* name) {
+    std::ifstream in(POSTLUDE_SOURCE_DIR "/src/cuda/device/" + std::string(name));
+    std::string text(std::istreambuf_iterator<char>(in), {});
+    return text.substr(text.find('\n'), text.rfind(')') - text.find('\n'));
+  };
+  const std::string text =
+      "#include \"" POSTLUDE_SOURCE_DIR "/tests/cuda/host/shim.h\"\n" + cuda::base_source() +
+      "#define A_FORM 2\n#define A_RUN 128\n#define A_DEPTH 0\n#define STAGE_K 128\n#define ELEM_BYTES 2\n" +
+      cuda::rows_source() +
+      "struct TensorMap {};\nvoid tma_load_pixels(u32, const TensorMap&, u32, int, int, int, int, int, int) {}\n" +
+      device("sm90_windows.cu") +
+      "extern \"C\" void find(const Rows* rows, int batch, int row, long long* at) {\n"
+      "  const Spot s = row_spot(*rows, batch, row);\n  Window w;\n  w.begin(*rows, batch, row, 0, 0);\n"
+      "  const long long all[] = {s.offset, s.x, s.y, w.image, w.x, w.y};\n"
+      "  for (int i = 0; i < 6; ++i) at[i] = all[i];\n}\n";
+  const std::filesystem::path folder = empty_folder("emission_far_windows");
+  void* library = compiled(folder, text);
+  ASSERT_TRUE(library);
+  const auto find =
+      reinterpret_cast<void (*)(const cuda::agreed::WindowRows*, int, int, long long*)>(dlsym(library, "find"));
+  constexpr std::int64_t side = 8192;
+  cuda::agreed::WindowRows rows{};
+  rows.axis[0] = {1, 1, 1, 0, 1, 1, 0};
+  rows.axis[1] = {side, side, 3, -1, 1, 1, side};
+  rows.axis[2] = {side, side, 3, -1, 1, 1, 1};
+  rows.image_stride = side * side, rows.channels = rows.all_channels = 1, rows.images = 200, rows.taps = 9;
+  rows.m = side * side;
+  for (const int image : {0, 31, 32, 63, 64, 199}) {
+    long long at[6];
+    find(&rows, image, 5 * side + 7, at);
+    const std::array<long long, 6> expected{image * side * side + 4 * side + 6, 6, 4, image, 6, 4};
+    EXPECT_TRUE(std::equal(at, at + 6, expected.begin())) << image;
+  }
+  std::filesystem::remove_all(folder);
 }
 
 TEST(Emission, GathersRows) {
