@@ -9,6 +9,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <array>
 #include <cstdlib>
 #include <sstream>
 
@@ -55,6 +57,24 @@ TEST(Decision, IsAsExpected) {
   GTEST_SKIP() << "panels have another width";
 #endif
   check_golden(POSTLUDE_SOURCE_DIR "/tests/cpu/golden/decisions.txt", 8, decided);
+}
+
+// While a product's tiles are computed, lines of operands whose columns lie far apart, as torch's images have them, are
+// not asked for: all memory between these would be.
+TEST(Decision, AsksForNoColumnsThatLieApart) {
+  const Subject s = subject("def f(acc, r: tile[f32]):\n    D: f32 = tanh(acc + r)\n    return D\n", Isa::portable, 1);
+  const Shape shape{1, 96, 64, 32};
+  const auto asked = [&](const std::array<std::int64_t, 3>& strides) {
+    Layout layout = usual_layout(s, shape);
+    layout.buffers[0].strides = strides;
+    const Decision decision = decide(s, layout);
+    Prefetch all[2];
+    decision.passes.at(0).phases.at(0).executor.touched(0, all);
+    return std::max(all[0].element_bytes, all[1].element_bytes);
+  };
+  EXPECT_EQ(asked({0, 64, 1}), 4);
+  EXPECT_EQ(asked({0, 1, 96}), 4) << "D's alone";
+  EXPECT_EQ(asked({0, 1, std::int64_t{1} << 31}), 4);
 }
 
 constexpr const char* rmsnorm =

@@ -139,11 +139,12 @@ std::vector<lower::BufferId> leave_caches(const PhaseSetting& setting) {
 }
 
 void PhaseExecutor::touched(std::int64_t batch, Prefetch (&prefetch)[2]) const {
+  constexpr std::int64_t furthest = 64;  // bytes: all lines between two columns would be asked for
   int found = 0;
   for (const Storage& storage : storages_) {
     if (found == 2) break;
-    if (!is_tile(storage) || goes_past(storage.buffer)) continue;
     const std::int64_t size = size_of(storage.dtype);
+    if (!is_tile(storage) || goes_past(storage.buffer) || storage.strides[2] * size > furthest) continue;
     prefetch[found++] = {storage.data + batch * storage.strides[0] * size, storage.strides[1] * size,
                          storage.strides[2] * size};
   }
