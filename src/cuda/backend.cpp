@@ -128,25 +128,7 @@ CudaExecutable::Known CudaExecutable::known(const std::string& source, bool may_
   return said(made.rejected);
 }
 
-void CudaExecutable::compile_together(const Layout& layout) const {
-  using Source = std::shared_ptr<const std::string>;
-  const int threads = compile_threads();
-  if (threads < 2) return;
-  std::map<std::string, bool, std::less<>> wanted;  // sources, and whether they may be rejected
-  for (std::size_t spilt = 0; spilt < 2; ++spilt) {
-    std::vector<Source> asked;
-    const Decision d = decide(subject_, layout, [&](const Source& source) {
-      asked.push_back(source);
-      return std::string(asked.size() <= spilt ? "it spills" : "");
-    });
-    if (spilt == 0) {
-      for (const Kernel& kernel : d.kernels) wanted.emplace(*kernel.source, false);
-    }
-    if (asked.empty()) break;
-    wanted[*asked.back()] = true;
-    const Considered* const chosen = d.chosen();
-    if (threads < 4 || !chosen || !chosen->may_spill || known(*asked.back(), true) == Known::accepted) break;
-  }
+void CudaExecutable::compile_all(std::map<std::string, bool, std::less<>> wanted) const {
   std::erase_if(wanted, [&](const auto& one) { return known(one.first, one.second) != Known::nothing; });
   if (wanted.size() < 2) return;  // whoever asks compiles it
   std::vector<std::future<void>> all;
@@ -161,8 +143,37 @@ void CudaExecutable::compile_together(const Layout& layout) const {
   for (std::future<void>& each : all) each.wait();  // what fails is compiled again, and fails, for whoever asks
 }
 
+std::optional<Decision> CudaExecutable::compile_together(const Layout& layout) const {
+  using Source = std::shared_ptr<const std::string>;
+  const int threads = compile_threads();
+  if (threads < 2) return {};
+  std::map<std::string, bool, std::less<>> wanted;  // sources, and whether they may be rejected
+  std::optional<Decision> first;
+  std::vector<Source> judged;
+  for (std::size_t spilt = 0; spilt < 2; ++spilt) {
+    std::vector<Source> asked;
+    Decision d = decide(subject_, layout, [&](const Source& source) {
+      asked.push_back(source);
+      return std::string(asked.size() <= spilt ? "it spills" : "");
+    });
+    if (!asked.empty()) wanted[*asked.back()] = true;
+    const Considered* const chosen = d.chosen();
+    const bool another = spilt == 0 && threads >= 4 && !asked.empty() && chosen && chosen->may_spill &&
+                         known(*asked.back(), true) != Known::accepted;
+    if (spilt == 0) {
+      for (const Kernel& kernel : d.kernels) wanted.emplace(*kernel.source, false);
+      first = std::move(d), judged = std::move(asked);
+    }
+    if (!another) break;
+  }
+  compile_all(std::move(wanted));
+  for (const Source& source : judged)
+    if (!judge(*source).empty()) return {};
+  return first;
+}
+
 Decision CudaExecutable::decided(const Layout& layout) const {
-  compile_together(layout);
+  if (std::optional<Decision> together = compile_together(layout)) return *std::move(together);
   return decide(subject_, layout, [this](const std::shared_ptr<const std::string>& source) { return judge(*source); });
 }
 

@@ -14,6 +14,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -57,8 +58,10 @@ class CudaExecutable final : public Executable {
   [[nodiscard]] std::string judge(const std::string& source) const;
   // Compiles side by side what a layout will most likely ask for, where a machine has threads for it: the kernels'
   // sources and, where the product's accumulators leave an epilogue few registers, that of the schedule which is next
-  // if the first one spills (decision 0109). No result depends on it.
-  void compile_together(const Layout& layout) const;
+  // if the first one spills (decision 0109). What was decided for that, if it holds; no result depends on it.
+  [[nodiscard]] std::optional<Decision> compile_together(const Layout& layout) const;
+  // Sources, and whether they may be rejected: those that nothing is known of, side by side.
+  void compile_all(std::map<std::string, bool, std::less<>> wanted) const;
   // Whether a source was compiled before, here or on disk, and if so, was rejected.
   enum class Known : std::uint8_t { nothing, accepted, rejected };
   [[nodiscard]] Known known(const std::string& source, bool may_reject) const;
