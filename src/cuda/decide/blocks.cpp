@@ -189,21 +189,12 @@ Decider::Copied Decider::copied(const Contraction& gemm, bool of_a) const {
   int rows_axis = of_a ? 1 : 2, k_axis = 3 - rows_axis;
   if (of_a ? variant_.a_mn_major : variant_.b_mn_major) std::swap(rows_axis, k_axis);
   const int pieces = of_a ? 1 : variant_.b_pieces;  // batches, of which B has no others then
-  agreed::Unpacked m = {0,
-                        pieces > 1 ? packed.length : from.strides[0],
-                        from.strides[rows_axis],
-                        from.strides[k_axis],
-                        0,
-                        small(packed.lines / pieces),
-                        small(packed.length),
-                        small(packed.pitch),
-                        small(from.strides[0] == 0 ? pieces : shape_.batch),
-                        of_a ? counting(layout_.a_k ? &*layout_.a_k : nullptr) : b_counting(),
-                        0,
-                        0,
-                        0,
-                        0,
-                        0};
+  agreed::Unpacked m{};
+  m.batch_stride = pieces > 1 ? packed.length : from.strides[0];
+  m.row_stride = from.strides[rows_axis], m.column_stride = from.strides[k_axis];
+  m.rows = small(packed.lines / pieces), m.columns = small(packed.length), m.pitch = small(packed.pitch);
+  m.batches = small(from.strides[0] == 0 ? pieces : shape_.batch);
+  m.count = of_a ? counting(layout_.a_k ? &*layout_.a_k : nullptr) : b_counting();
   if (const auto& diagonal = layout_.diagonal; diagonal && !of_a) {
     m.group_stride = diagonal->group_stride, m.group_rows = diagonal->group_rows;
     m.group_columns = diagonal->group_columns, m.block_groups = diagonal->block_groups;
@@ -360,25 +351,13 @@ void Decider::emit_plain_product() {
   std::transform(grid.begin(), grid.end(), k.grid.begin(), [](std::int64_t g) { return static_cast<unsigned>(g); });
   const auto &a = layout_.a.strides, &b = layout_.b.strides;
   using agreed::Product;
-  const Product p{0,
-                  a[0],
-                  a[1],
-                  a[2],
-                  0,
-                  b[0],
-                  b[1],
-                  b[2],
-                  0,
-                  static_cast<int>(rows()),
-                  static_cast<int>(shape_.n),
-                  static_cast<int>(depth()),
-                  static_cast<int>(groups_m),
-                  static_cast<int>(groups_n),
-                  plain_parts_,
-                  groups.a_stride,
-                  groups.b_stride,
-                  counting(layout_.a_k ? &*layout_.a_k : nullptr),
-                  counting(b_k())};
+  Product p{};
+  p.a_batch = a[0], p.a_row = a[1], p.a_k = a[2];
+  p.b_batch = b[0], p.b_k = b[1], p.b_column = b[2];
+  p.m = static_cast<int>(rows()), p.n = static_cast<int>(shape_.n), p.k = static_cast<int>(depth());
+  p.groups_m = static_cast<int>(groups_m), p.groups_n = static_cast<int>(groups_n), p.parts = plain_parts_;
+  p.a_group = groups.a_stride, p.b_group = groups.b_stride;
+  p.a_count = counting(layout_.a_k ? &*layout_.a_k : nullptr), p.b_count = counting(b_k());
   k.block.resize(sizeof p / 8);
   std::memcpy(k.block.data(), &p, sizeof p);
   k.addresses = {{offsetof(Product, a) / 8, {Address::Of::a}},

@@ -78,7 +78,8 @@ void Decider::take_parts(int parts) {
 
 void Decider::emit_fold(int parts) {
   if (parts == 1) return;
-  const agreed::Folded f{0, 0, shape_.m * shape_.n, parts, 0};
+  agreed::Folded f{};
+  f.elements = shape_.m * shape_.n, f.parts = parts;
   Kernel& k = kernel(plain_text_, "postlude_fold");
   k.grid[0] = static_cast<unsigned>(ceil_div(f.elements, 32));
   k.addresses = {{offsetof(agreed::Folded, from) / 8, k_parts_}, {offsetof(agreed::Folded, to) / 8, accumulator_}};

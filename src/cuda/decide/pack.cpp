@@ -48,20 +48,13 @@ Row row_of(const agreed::WindowRows& w, std::int64_t size, bool whole) {
 }
 
 // What is copied of the images that `rows` are windows of, which then are windows of the copy: of pixels of `channels`,
-// or
-// (`row`) of rows that are pixels.
+// or (`row`) of rows that are pixels.
 agreed::UnpackedImages copy(agreed::WindowRows& rows, int channels, const std::optional<Row>& row, std::int64_t size) {
-  agreed::UnpackedImages x{0,
-                           0,
-                           rows.image_stride,
-                           {rows.axis[0].stride, rows.axis[1].stride, rows.axis[2].stride},
-                           rows.channel_stride,
-                           rows.images,
-                           {rows.axis[0].extent, rows.axis[1].extent, rows.axis[2].extent},
-                           rows.channels,
-                           0,
-                           rows.axis[2].extent,
-                           channels};
+  agreed::UnpackedImages x{};
+  for (int i = 0; i < 3; ++i) x.stride[i] = rows.axis[i].stride, x.extent[i] = rows.axis[i].extent;
+  x.image_stride = rows.image_stride, x.images = rows.images;
+  x.channel_stride = rows.channel_stride, x.channels = rows.channels;
+  x.columns = rows.axis[2].extent, x.packed = channels;
   agreed::WindowAxis& axis = rows.axis[2];
   if (row) {
     x.first = axis.first, x.packed = row->channels, x.columns = (axis.pixels - 1) * axis.step + row->taps;
@@ -123,18 +116,12 @@ std::optional<Layout> padded(const Layout& layout, const agreed::WindowRows& w) 
     made.b.alignment = 16;
   }
   rows.channels = small(round_up(rows.channels, 64)), rows.k = rows.channels * rows.taps;
-  made.padded = agreed::Padded{0,
-                               0,
-                               0,
-                               small(layout.shape.n),
-                               rows.k,
-                               w.axis[2].taps,
-                               w.channels,
-                               row ? rows.channels : w.axis[2].taps * rows.channels,
-                               row ? row->channels : rows.channels,
-                               0,
-                               1,
-                               0};
+  agreed::Padded& padded = made.padded.emplace(agreed::Padded{});
+  padded.n = small(layout.shape.n), padded.padded = rows.k;
+  padded.taps = w.axis[2].taps, padded.channels = w.channels;
+  padded.padded_row = row ? rows.channels : w.axis[2].taps * rows.channels;
+  padded.padded_channels = row ? row->channels : rows.channels;
+  padded.block_groups = 1;
   if (!portable_rows(made.b_rows, made.b.alignment, size).empty()) return {};
   return made;
 }
@@ -379,19 +366,13 @@ std::optional<Layout> together_by_weights(const Subject& subject, const Layout& 
   rows.block_columns = small(block);
   rows.channels_last = 1, rows.k = rows.channels * rows.taps;
   if (!portable_rows(made.b_rows, layout.b.alignment, size).empty()) return {};
-  if (together > 1)
-    made.padded = agreed::Padded{0,
-                                 0,
-                                 0,
-                                 small(layout.shape.n),
-                                 rows.k,
-                                 w->axis[2].taps,
-                                 w->channels,
-                                 w->axis[2].taps * rows.channels,
-                                 rows.channels,
-                                 small(filters),
-                                 small(together),
-                                 0};
+  if (together > 1) {
+    agreed::Padded& padded = made.padded.emplace(agreed::Padded{});
+    padded.n = small(layout.shape.n), padded.padded = rows.k;
+    padded.taps = w->axis[2].taps, padded.channels = w->channels;
+    padded.padded_row = w->axis[2].taps * rows.channels, padded.padded_channels = rows.channels;
+    padded.group_rows = small(filters), padded.block_groups = small(together);
+  }
   made.groups = {};
   return made;
 }

@@ -111,8 +111,9 @@ void Decider::emit_passes(bool before) {
     if (before != (d_.fused && pass.kernel.phase < product_phase_)) continue;
     Kernel& k = kernel(generic_text_, pass.kernel.name);
     // Of all kernels: the shape, then the words.
-    const agreed::PassSizes head{static_cast<int>(shape_.batch), static_cast<int>(shape_.m), static_cast<int>(shape_.n),
-                                 0};
+    agreed::PassSizes head{};
+    head.batch = static_cast<int>(shape_.batch), head.m = static_cast<int>(shape_.m);
+    head.n = static_cast<int>(shape_.n);
     constexpr std::size_t first = sizeof head / 8;
     k.block.resize(first + static_cast<std::size_t>(generic_.words));
     std::memcpy(k.block.data(), &head, sizeof head);

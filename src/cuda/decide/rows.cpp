@@ -7,15 +7,11 @@ namespace postlude::inline v0::cuda {
 
 KernelRows rows_of(const postlude::Address& address, const Bound& a, std::int64_t rows, std::int64_t columns) {
   if (const auto* g = std::get_if<Gathered>(&address)) {
-    return agreed::GatheredRows{0,
-                                g->batch_stride,
-                                g->stride,
-                                a.strides[0],
-                                a.strides[1],
-                                a.strides[2],
-                                g->rows,
-                                small(columns),
-                                g->dtype == DType::i64};
+    agreed::GatheredRows r{};
+    r.index_batch = g->batch_stride, r.index_stride = g->stride, r.rows = g->rows;
+    r.batch = a.strides[0], r.row = a.strides[1], r.column = a.strides[2];
+    r.k = small(columns), r.wide = g->dtype == DType::i64;
+    return r;
   }
   const auto* w = std::get_if<Windows>(&address);
   if (!w) return {};
@@ -84,21 +80,21 @@ std::optional<std::int64_t> row_stride(const KernelRows& rows) {
 }
 
 KernelRows usual_rows(Form form, std::int64_t batch, std::int64_t rows, std::int64_t columns) {
-  if (form == Form::gathered)
-    return agreed::GatheredRows{0, rows, 1, rows * columns, columns, 1, rows, small(columns), 0};
+  if (form == Form::gathered) {
+    agreed::GatheredRows r{};
+    r.index_batch = rows, r.index_stride = 1, r.rows = rows;
+    r.batch = rows * columns, r.row = columns, r.column = 1;
+    r.k = small(columns);
+    return r;
+  }
   if (form != Form::windows) return {};
   const agreed::WindowAxis none{1, 1, 1, 0, 1, 1, 0};
-  return agreed::WindowRows{{none, none, {small(rows), small(rows), 1, 0, 1, 1, columns}},
-                            rows * columns,
-                            1,
-                            small(columns),
-                            1,
-                            small(batch),
-                            small(rows),
-                            small(columns),
-                            1,
-                            small(columns),
-                            0};
+  agreed::WindowRows r{};
+  r.axis[0] = r.axis[1] = none, r.axis[2] = {small(rows), small(rows), 1, 0, 1, 1, columns};
+  r.image_stride = rows * columns, r.images = small(batch);
+  r.channel_stride = 1, r.channels = small(columns), r.channels_last = 1, r.all_channels = small(columns);
+  r.m = small(rows), r.k = small(columns), r.taps = 1;
+  return r;
 }
 
 namespace {
