@@ -56,7 +56,11 @@ struct Cycles {
   }
   // Vectors along K, the long ones of which cross lines, and a sum, of which 16 take as many vectors of 16.
   [[nodiscard]] std::int64_t dot() const { return ceil_div(k, lanes) + k * lanes / 1024 + (lanes == 16 ? 4 : 6); }
-  [[nodiscard]] std::int64_t dots() const { return m * n * dot(); }
+  // More columns than pass at once read A again: rows of more than a page that L2 does not hold come late each time.
+  [[nodiscard]] std::int64_t dots() const {
+    const bool late = n > rows_at_once && k > row_of_page && m * k > 2 * b_in_l2;
+    return m * n * dot() * (late ? 4 : 3) / 3;
+  }
   // Vectors along M: 20 instructions turn four steps, or a part of them, and 40 four columns of the output.
   [[nodiscard]] std::int64_t upright() const {
     return ceil_div(m, lanes) * (k * n + ceil_div(n, 8) * round_up(k, 4) * 3 + (n == 1 ? 0 : ceil_div(n, 4) * 36) + 20);
@@ -76,8 +80,11 @@ struct Cycles {
   [[nodiscard]] std::int64_t joined() const {
     return 30 + n * (k + 3) + ceil_div(m, lanes) * (n * (3 * k + 2) / 2 + ceil_div(k, 4) * 24);
   }
-  // B along K from B along N.
-  [[nodiscard]] std::int64_t gathering() const { return n <= most_interleaved ? k * n / 4 : 8 * k; }
+  // B along K from B along N; of AVX-512 two and a half cycles for each step of eight columns.
+  [[nodiscard]] std::int64_t gathering() const {
+    if (n <= most_interleaved) return k * n / 4;
+    return lanes == 16 ? ceil_div(n, 8) * k * 5 / 2 : 8 * k;
+  }
 };
 
 // More than a panel in an odd number of lines, as steps a multiple of 2 KB apart share a few of L1's sets.
@@ -187,17 +194,12 @@ class SmallProduct {
       std::memcpy(to, b + j * product_.b.column_stride, static_cast<std::size_t>(product_.k) * sizeof(float));
   }
 
-  // Columns become contiguous in squares, or few of them by themselves.
+  // Columns become contiguous in squares, or few that are all of B's by themselves.
   void gather_columns(std::int64_t first, float* to) const {
     const std::int64_t to_row = gathered_row(product_.k), b_row = product_.b.row_stride, columns = product_.n - first;
     const float* const b = static_cast<const float*>(product_.b.data) + first * product_.b.column_stride;
-    if (columns <= most_interleaved) {
-      if (b_row == columns) return kernels_.part(b, static_cast<int>(columns), product_.k, to, to_row);
-      for (std::int64_t k = 0; k < product_.k; ++k) {
-        for (std::int64_t j = 0; j < columns; ++j) to[j * to_row + k] = b[k * b_row + j * product_.b.column_stride];
-      }
-      return;
-    }
+    if (columns <= most_interleaved && b_row == columns)
+      return kernels_.part(b, static_cast<int>(columns), product_.k, to, to_row);
     kernels_.pack_columns(b, b_row, product_.k, columns, reinterpret_cast<std::uint32_t*>(to), to_row);
   }
 
