@@ -58,7 +58,7 @@ struct Cycles {
   [[nodiscard]] std::int64_t dot() const { return ceil_div(k, lanes) + k * lanes / 1024 + (lanes == 16 ? 4 : 6); }
   // More columns than pass at once read A again: rows of more than a page that L2 does not hold come late each time.
   [[nodiscard]] std::int64_t dots() const {
-    const bool late = n > rows_at_once && k > row_of_page && m * k > 2 * b_in_l2;
+    const bool late = lanes > 4 && n > rows_at_once && k > row_of_page && m * k > 2 * b_in_l2;
     return m * n * dot() * (late ? 4 : 3) / 3;
   }
   // Vectors along M: 20 instructions turn four steps, or a part of them, and 40 four columns of the output.
